@@ -1,0 +1,74 @@
+// Package simulator is the paid service in memory: an [http.Handler] for another
+// process, and an [http.RoundTripper] for this one and for tests in virtual time.
+//
+// It checks its client by rules of its own, written from the interface and not
+// shared with the client, and keeps books of what it charged.
+//
+// What the library holds is a pure function of the seed and the clock: the same
+// question at the same instant has the same answer in every process, in the year
+// 2000 of a synctest bubble as well as today, and a service made anew goes on
+// where another one stopped.
+package simulator
+
+import (
+	"cmp"
+	"net/http"
+	"time"
+)
+
+// Options say how the service behaves. The zero value is a service with seed 0,
+// key "demo", ten requests a minute and unlimited credits.
+type Options struct {
+	Seed        uint64               // everything in the library follows from it
+	Key         string               // required as "Authorization: Api-Key <key>"; "" means "demo"
+	Limit       int                  // requests per Window; 0 means 10
+	Window      time.Duration        // of the rate limit, fixed, from its first request; 0 means a minute
+	Freeze      bool                 // the library's clock stands at Epoch; limits and cache periods still pass
+	Credits     int64                // the balance; 0 means unlimited
+	CachePeriod time.Duration        // how long an identical paid call is free; 0 means 10 minutes
+	PagingItems bool                 // `from` counts items instead of pages
+	Latency     func() time.Duration // how long the next answer takes; nil means no time
+}
+
+// Epoch is where the clock of a frozen service stands.
+var Epoch = time.Date(2026, time.November, 1, 12, 0, 0, 0, time.UTC)
+
+// Service is one account at the service. It is safe for concurrent use.
+type Service struct {
+	options Options
+	script  script
+	ledger  *ledger
+}
+
+// New opens the service. It is cheap: the library is made when it is first asked.
+func New(o Options) *Service {
+	o.Key = cmp.Or(o.Key, "demo")
+	o.Limit = cmp.Or(o.Limit, 10)
+	o.Window = cmp.Or(o.Window, time.Minute)
+	o.CachePeriod = cmp.Or(o.CachePeriod, 10*time.Minute)
+	return &Service{options: o, ledger: newLedger(o.Credits)}
+}
+
+// now is the time that the service tells.
+func (s *Service) now() time.Time {
+	if s.options.Freeze {
+		return Epoch
+	}
+	return time.Now().UTC()
+}
+
+// ServeHTTP answers one request. Faults and Latency work over a listener as they
+// do behind [Service.Transport].
+func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+}
+
+// Transport is the service without a network.
+func (s *Service) Transport() http.RoundTripper { return transport{s} }
+
+type transport struct{ service *Service }
+
+func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	return nil, http.ErrAbortHandler
+}
+
+type repeat struct{}
