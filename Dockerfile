@@ -1,0 +1,32 @@
+# syntax=docker/dockerfile:1
+
+# DuckDB's library is linked in statically but needs glibc and libstdc++, so the
+# base of the image is distroless "cc", which holds just these, certificates and
+# time zones. musl does not work.
+ARG BUILDER=golang:1.26-bookworm
+ARG RUNTIME=gcr.io/distroless/cc-debian12:nonroot
+
+FROM ${BUILDER} AS build
+WORKDIR /src
+# `go build` fetches the DuckDB library of its own platform only; `go mod download`
+# would fetch those of all five.
+COPY . .
+ARG VERSION=dev
+RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache/go-build \
+    CGO_ENABLED=1 go build -trimpath -tags duckdb_arrow -buildvcs=false \
+    -ldflags "-s -w -X main.release=${VERSION}" -o /out/outlierd ./cmd/outlierd \
+    && mkdir /out/data
+
+FROM ${RUNTIME}
+LABEL org.opencontainers.image.title="outlierd" \
+      org.opencontainers.image.description="Buys outlier-video data on a schedule, within a budget, into DuckDB and Parquet"
+COPY --from=build /out/outlierd /usr/local/bin/outlierd
+# The job file is mounted at /data/jobs.yaml; everything is written beside it.
+COPY --from=build --chown=65532:65532 /out/data /data
+USER 65532:65532
+WORKDIR /data
+VOLUME /data
+ENV OUTLIERD_CONFIG=/data/jobs.yaml
+STOPSIGNAL SIGTERM
+ENTRYPOINT ["/usr/local/bin/outlierd"]
+CMD ["up"]
