@@ -1,6 +1,13 @@
+// Package schema knows the tables: their columns, the place of every value in the
+// service's JSON, and how an answer of the journal becomes Arrow records.
+//
+// A table is data, one line per column. From that line follow the Arrow field, the
+// DDL of the sinks, the decoding ([Decoder]) and the reference ([Markdown]).
 package schema
 
 import (
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -13,28 +20,53 @@ type Kind int
 
 const (
 	// Current holds one row per key, the last observation. The sink adds the
-	// columns first_seen_at, last_seen_at and times_seen (see CurrentSchema).
+	// columns first_seen_at, last_seen_at and times_seen (see [Table.Stored]).
 	Current Kind = iota
 	// History is append-only and holds every observation.
 	History
+	// Changes is a History without repetition: a row is kept only if it is its
+	// key's first, or if at least one of [Table.Columns] differs (null equals
+	// null) from the key's row that was kept last. Lineage is not compared.
+	Changes
 	// Children hold the rows of a parent; a new observation of the parent
 	// replaces all of them. Key[0] is the parent's id.
 	Children
-	// Once is append-only and written once per key (transcripts, which are
-	// fetched once); should a key come again, the sink replaces its rows.
+	// Once is append-only, for what is fetched once; should Key[0] come again, the
+	// sink replaces all of its rows.
 	Once
 	// Log is append-only.
 	Log
 )
 
+// String is the kind's name in the reference.
+func (k Kind) String() string {
+	return [...]string{"current", "history", "changes", "children", "once", "log"}[k]
+}
+
 // Column is one line of a table: its name, its type, where in the JSON its value
 // stands, and what it means.
 type Column struct {
-	Name    string
-	Type    arrow.DataType
-	Path    string // dotted path below the row's object; "" if the value is not in the JSON
+	Name string
+	Type arrow.DataType
+
+	// Path is dotted and starts at the row's object: "snippet.title". With "../"
+	// in front it starts at the parent row's object, with "/" at the whole answer.
+	// It is "" if the value does not stand in the JSON.
+	Path    string
 	Comment string
 	JSON    bool // text that holds JSON: type JSON in DuckDB
+
+	// How a value without a path comes about; exactly one is set.
+	told  func(*vector, *Source, int)    // appends one value n times, known from the source
+	drawn func(v, of *vector, r *record) // appends one value, when the rest of its row is there
+	of    string                         // the column that drawn needs, "" if none
+}
+
+// Place is where the answers of an operation hold rows: the path of an object, or
+// with "[]" of the elements of an array, below another place's row or the top.
+type Place struct {
+	Op   outlier.Operation
+	Path string
 }
 
 // Table is the one declaration from which the Arrow schema, both sinks' DDL, the
@@ -42,10 +74,46 @@ type Column struct {
 type Table struct {
 	Name    string // as in design: "outliers", "outliers_history", "ops.runs"
 	Kind    Kind
-	Key     []string // columns that identify a row of a Current, Children or Once table
-	Columns []Column
+	Key     []string // columns that identify a row of any table but a Log
+	Columns []Column // without lineage
 	Comment string
+	Rows    []Place // where rows stand; empty for projections, "missing" and ops
+	History *Table  // of a Current table: holds every observation; nil if nothing does
+
+	lineage []Column
+	schema  *arrow.Schema
+	stored  *arrow.Schema
 }
+
+// define completes a declaration. The lineage columns come after the others.
+func define(t Table, lineage []Column) *Table {
+	t.lineage = lineage
+	t.schema = schemaOf(t.Columns, lineage)
+	t.stored = t.schema
+	if t.Kind == Current {
+		t.stored = schemaOf(t.Columns, lineage, seen)
+	}
+	return &t
+}
+
+func schemaOf(columns ...[]Column) *arrow.Schema {
+	var fields []arrow.Field
+	for _, c := range slices.Concat(columns...) {
+		fields = append(fields, arrow.Field{Name: c.Name, Type: c.Type, Nullable: true})
+	}
+	return arrow.NewSchema(fields, nil)
+}
+
+// Schema is the schema of decoded rows: the declared columns and the lineage.
+func (t *Table) Schema() *arrow.Schema { return t.schema }
+
+// Stored is the schema as a sink keeps it: [Table.Schema], and for a Current table
+// first_seen_at and last_seen_at (the first and last observed_at of the key) and
+// times_seen (how many observations there were).
+func (t *Table) Stored() *arrow.Schema { return t.stored }
+
+// FileName is the table's folder name in Parquet: "ops_runs" for "ops.runs".
+func (t *Table) FileName() string { return strings.ReplaceAll(t.Name, ".", "_") }
 
 // Part is rows of one table. The receiver of a Part releases its Rows.
 type Part struct {
@@ -73,5 +141,6 @@ type Source struct {
 
 	Missing bool      // the service has no such thing: a row of table "missing", no body is decoded
 	Status  int       // HTTP status, for table "missing"
-	RetryAt time.Time // when a missing thing is asked for again
+	Reason  string    // in words, for table "missing"; may be ""
+	RetryAt time.Time // when a missing thing is asked for again; zero if never
 }

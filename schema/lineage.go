@@ -1,0 +1,26 @@
+package schema
+
+// lineage is on every row of the data tables but those of comments and transcript
+// events, which are many and carry the answer alone; ops.requests has the rest.
+var (
+	lineage = []Column{
+		{Name: "_run_id", Type: varchar, Comment: "run that bought the answer (UUIDv7)", told: tellRun},
+		{Name: "_job", Type: varchar, Comment: "job of that run", told: tellJob},
+		response,
+		{Name: "observed_at", Type: timestamp, Comment: "when the answer arrived", told: tellObserved},
+	}
+	narrow   = []Column{response}
+	response = Column{Name: "_response_id", Type: bigint, Comment: "answer in the journal", told: tellResponse}
+)
+
+// seen is what a sink keeps of a key's past observations.
+var seen = []Column{
+	{Name: "first_seen_at", Type: timestamp, Comment: "first observed_at of the key"},
+	{Name: "last_seen_at", Type: timestamp, Comment: "last observed_at of the key"},
+	{Name: "times_seen", Type: bigint, Comment: "observations of the key"},
+}
+
+func tellRun(v *vector, s *Source, n int)      { v.texts(s.Run, n) }
+func tellJob(v *vector, s *Source, n int)      { v.texts(s.Job, n) }
+func tellResponse(v *vector, s *Source, n int) { v.ints(s.Response, n) }
+func tellObserved(v *vector, s *Source, n int) { v.times(s.ObservedAt, n) }

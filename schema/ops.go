@@ -1,0 +1,127 @@
+package schema
+
+// The operations tables follow the state, not the journal. The first column is the
+// row number in the state, by which a sink knows what it has been told.
+
+var opsID = Column{Name: "id", Type: bigint, Comment: "row number in the state"}
+
+// OpsRuns holds one row per run.
+var OpsRuns = define(Table{
+	Name: "ops.runs", Kind: Log, Key: []string{"id"},
+	Comment: "One row per run of a job.",
+	Columns: []Column{
+		opsID,
+		{Name: "run_id", Type: varchar, Comment: "UUIDv7; `_run_id` of the data tables"},
+		{Name: "job", Type: varchar, Comment: "name in jobs.yaml"},
+		{Name: "trigger", Type: varchar, Comment: "schedule, manual, catch-up or after"},
+		{Name: "due_at", Type: timestamp, Comment: "the due instant of a scheduled run"},
+		{Name: "started_at", Type: timestamp},
+		{Name: "ended_at", Type: timestamp, Comment: "NULL while the run is open"},
+		{Name: "status", Type: varchar, Comment: "running, ok, ok_empty, partial, paused_budget, failed or interrupted"},
+		{Name: "pages", Type: bigint, Comment: "search pages taken"},
+		{Name: "hits", Type: bigint, Comment: "hits on those pages"},
+		{Name: "new_hits", Type: bigint, Comment: "hits never seen before the run"},
+		{Name: "rows", Type: counts, Comment: "rows per table"},
+		{Name: "requests", Type: bigint, Comment: "wire attempts"},
+		{Name: "credits", Type: bigint, Comment: "credits counted as spent, unknown ones included"},
+		{Name: "refunded", Type: bigint, Comment: "credits that came back"},
+		{Name: "missing", Type: bigint, Comment: "things that the service does not have"},
+		{Name: "failures", Type: bigint, Comment: "items that failed and stay queued"},
+		{Name: "waited_s", Type: double, Comment: "seconds spent waiting for the pace"},
+		{Name: "error", Type: varchar, Comment: "why the run failed"},
+		{Name: "config_hash", Type: varchar, Comment: "hash of the job as it was configured"},
+	},
+}, nil)
+
+// OpsSearches holds one row per search of a run.
+var OpsSearches = define(Table{
+	Name: "ops.searches", Kind: Log, Key: []string{"id"},
+	Comment: "One row per search of a run: tells absent from not looked for.",
+	Columns: []Column{
+		opsID,
+		{Name: "run_id", Type: varchar},
+		{Name: "job", Type: varchar},
+		{Name: "item", Type: varchar, Comment: "the `for_each` value"},
+		{Name: "operation", Type: varchar, Comment: "search or related"},
+		{Name: "queries", Type: texts},
+		{Name: "seeds", Type: texts},
+		{Name: "filters", Type: varchar, JSON: true, Comment: "the filters as sent"},
+		{Name: "window_from", Type: timestamp, Comment: "the publication window, resolved"},
+		{Name: "window_to", Type: timestamp},
+		{Name: "total", Type: bigint, Comment: "what the service says; saturates"},
+		{Name: "pages", Type: bigint, Comment: "pages taken"},
+		{Name: "hits", Type: bigint},
+		{Name: "new_hits", Type: bigint, Comment: "hits never seen before the run"},
+		{Name: "stop_reason", Type: varchar, Comment: "why no further page was taken; NULL while open"},
+		{Name: "credits", Type: bigint},
+	},
+}, nil)
+
+// OpsRequests holds one row per wire attempt.
+var OpsRequests = define(Table{
+	Name: "ops.requests", Kind: Log, Key: []string{"id"},
+	Comment: "One row per wire attempt; `response_id` is `_response_id` of the data tables.",
+	Columns: []Column{
+		opsID,
+		{Name: "run_id", Type: varchar},
+		{Name: "job", Type: varchar},
+		{Name: "operation", Type: varchar},
+		{Name: "entity", Type: varchar, Comment: "the id that a data endpoint was asked about"},
+		{Name: "parameters", Type: varchar, JSON: true},
+		{Name: "page_from", Type: bigint, Comment: "pagination.from, as answered"},
+		{Name: "page_size", Type: bigint, Comment: "pagination.size, as answered"},
+		{Name: "page_total", Type: bigint, Comment: "pagination.total, as answered"},
+		{Name: "attempt", Type: bigint, Comment: "1 for the first"},
+		{Name: "sent_at", Type: timestamp, Comment: "NULL if provably unsent"},
+		{Name: "answered_at", Type: timestamp},
+		{Name: "waited_s", Type: double, Comment: "seconds spent waiting for the pace"},
+		{Name: "http_status", Type: bigint, Comment: "NULL if no status line arrived"},
+		{Name: "outcome", Type: varchar, Comment: "charged, refunded or unknown"},
+		{Name: "bytes", Type: bigint, Comment: "of the body, as it came over the wire"},
+		{Name: "response_id", Type: bigint, Comment: "journal id of the answer; NULL if none is kept"},
+	},
+}, nil)
+
+// OpsCredits is the ledger.
+var OpsCredits = define(Table{
+	Name: "ops.credits", Kind: Log, Key: []string{"id"},
+	Comment: "The ledger: one row per reservation, with the caps in force at the time.",
+	Columns: []Column{
+		opsID,
+		{Name: "run_id", Type: varchar},
+		{Name: "job", Type: varchar},
+		{Name: "operation", Type: varchar},
+		{Name: "price", Type: bigint, Comment: "credits reserved"},
+		{Name: "outcome", Type: varchar, Comment: "reserved, spent, refunded or unknown"},
+		{Name: "reserved_at", Type: timestamp},
+		{Name: "settled_at", Type: timestamp, Comment: "NULL while reserved"},
+		{Name: "day", Type: varchar, Comment: "period key of the day that the row counts for"},
+		{Name: "month", Type: varchar, Comment: "period key of the billing cycle that the row counts for"},
+		{Name: "cap_run", Type: bigint, Comment: "caps in force; NULL if there was none"},
+		{Name: "cap_day", Type: bigint},
+		{Name: "cap_month", Type: bigint},
+		{Name: "reserve", Type: bigint, Comment: "credits kept back for `run --use-reserve`"},
+		{Name: "response_id", Type: bigint, Comment: "journal id of the answer; NULL if none is kept"},
+	},
+}, nil)
+
+// OpsLimits holds what the limiter learned.
+var OpsLimits = define(Table{
+	Name: "ops.limits", Kind: Log, Key: []string{"id"},
+	Comment: "What the limiter learned of the service's pace.",
+	Columns: []Column{
+		opsID,
+		{Name: "observed_at", Type: timestamp},
+		{Name: "max_requests", Type: bigint, Comment: "requests per window"},
+		{Name: "window_s", Type: double, Comment: "length of the window in seconds"},
+		{Name: "remaining", Type: bigint, Comment: "requests left in the window"},
+		{Name: "reset_at", Type: timestamp, Comment: "when the window ends"},
+		{Name: "foreign_requests", Type: bigint, Comment: "requests in the window that were not ours"},
+	},
+}, nil)
+
+// OpsTables lists the operations tables. The first column of each is "id", the
+// state's row number.
+func OpsTables() []*Table {
+	return []*Table{OpsRuns, OpsSearches, OpsRequests, OpsCredits, OpsLimits}
+}

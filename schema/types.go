@@ -1,0 +1,33 @@
+package schema
+
+import "github.com/apache/arrow-go/v18/arrow"
+
+// The column types. Times are microseconds in UTC, TIMESTAMPTZ in DuckDB.
+var (
+	varchar   = arrow.BinaryTypes.String
+	bigint    = arrow.PrimitiveTypes.Int64
+	double    = arrow.PrimitiveTypes.Float64
+	boolean   = arrow.FixedWidthTypes.Boolean
+	timestamp = &arrow.TimestampType{Unit: arrow.Microsecond, TimeZone: "UTC"}
+	texts     = arrow.ListOf(varchar)
+	counts    = arrow.MapOf(varchar, bigint)
+
+	// image is one thumbnail; a video has three under fixed names, a short and an
+	// author have a list (interface, Resources).
+	image      = structOf("url", varchar, "width", bigint, "height", bigint)
+	thumbnails = structOf("default", image, "medium", image, "high", image)
+	images     = arrow.ListOf(image)
+
+	// namedImages takes both shapes, because uploads are videos and shorts in one
+	// table: the name is a video's "default", "medium" or "high", NULL for a short.
+	namedImages = arrow.ListOf(structOf("name", varchar, "url", varchar, "width", bigint, "height", bigint))
+)
+
+// structOf makes a struct type of alternating names and types.
+func structOf(pairs ...any) *arrow.StructType {
+	var fields []arrow.Field
+	for i := 0; i < len(pairs); i += 2 {
+		fields = append(fields, arrow.Field{Name: pairs[i].(string), Type: pairs[i+1].(arrow.DataType), Nullable: true})
+	}
+	return arrow.StructOf(fields...)
+}

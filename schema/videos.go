@@ -1,0 +1,137 @@
+package schema
+
+import "outlierd/outlier"
+
+// video is one item of video details (interface, Video details).
+var video = []Column{
+	{Name: "video_id", Type: varchar, Path: "id", Comment: "11 characters"},
+	{Name: "kind", Type: varchar, Path: "kind"},
+	{Name: "category_id", Type: varchar, Path: "snippet.categoryId"},
+	{Name: "channel_id", Type: varchar, Path: "snippet.channelId"},
+	{Name: "channel_title", Type: varchar, Path: "snippet.channelTitle"},
+	{Name: "default_audio_language", Type: varchar, Path: "snippet.defaultAudioLanguage"},
+	{Name: "default_language", Type: varchar, Path: "snippet.defaultLanguage"},
+	{Name: "description", Type: varchar, Path: "snippet.description"},
+	{Name: "is_live_broadcast", Type: boolean, Path: "snippet.isLiveBroadcast"},
+	{Name: "published_at", Type: timestamp, Path: "snippet.publishedAt"},
+	{Name: "thumbnails", Type: thumbnails, Path: "snippet.thumbnails"},
+	{Name: "title", Type: varchar, Path: "snippet.title"},
+	{Name: "duration", Type: bigint, Path: "snippet.duration", Comment: "seconds"},
+	{Name: "comment_count", Type: bigint, Path: "statistics.commentCount"},
+	{Name: "like_count", Type: bigint, Path: "statistics.likeCount"},
+	{Name: "view_count", Type: bigint, Path: "statistics.viewCount"},
+	serviceTime,
+	extra,
+}
+
+// VideosHistory holds every observation of a video's details.
+var VideosHistory = define(Table{
+	Name: "videos_history", Kind: History, Key: []string{"video_id"},
+	Comment: "Every observation of a video's details.",
+	Rows:    []Place{{outlier.OpDetails, "items[]"}},
+	Columns: video,
+}, lineage)
+
+// Videos holds each video's details as last seen.
+var Videos = define(Table{
+	Name: "videos", Kind: Current, Key: []string{"video_id"},
+	Comment: "Each video's details as they were last seen.",
+	History: VideosHistory,
+	Columns: video,
+}, lineage)
+
+// Comments holds a sample of each video's comments (interface, Video comments).
+var Comments = define(Table{
+	Name: "comments", Kind: Children, Key: []string{"video_id", "comment_key"},
+	Comment: "The comments of each video that the service gave last, at most 100.",
+	Rows:    []Place{{outlier.OpComments, "items[].comments[]"}},
+	Columns: []Column{
+		{Name: "video_id", Type: varchar, Path: "../id"},
+		{Name: "comment_key", Type: varchar, Comment: "hash of author, text and occurrence in the answer; the service gives no id", drawn: drawCommentKey},
+		{Name: "author_channel_id", Type: varchar, Path: "authorChannelId"},
+		{Name: "author_text", Type: varchar, Path: "authorText"},
+		{Name: "author_thumbnails", Type: images, Path: "authorThumbnail"},
+		{Name: "author_is_channel_owner", Type: boolean, Path: "authorIsChannelOwner"},
+		{Name: "text", Type: varchar, Path: "text"},
+		{Name: "published_at", Type: timestamp, Path: "publishedAt", Comment: "a text that is no time is in extra"},
+		{Name: "published_at_raw", Type: varchar, Path: "publishedAtRaw", Comment: "as the platform words it"},
+		{Name: "likes_count", Type: bigint, Path: "likesCount"},
+		{Name: "likes_count_raw", Type: varchar, Path: "likesCountRaw", Comment: "text or number in the JSON"},
+		{Name: "reply_count", Type: bigint, Path: "replyCount"},
+		{Name: "reply_count_raw", Type: varchar, Path: "replyCountRaw", Comment: "text or number in the JSON"},
+		{Name: "position", Type: bigint, Comment: "place in the answer, from 0", drawn: drawPosition},
+		extra,
+	},
+}, narrow)
+
+var commentCounts = []Column{
+	{Name: "video_id", Type: varchar, Path: "id"},
+	{Name: "count", Type: bigint, Path: "statistics.count", Comment: "all comments of the video, not of the sample"},
+	{Name: "sampled", Type: bigint, Comment: "comments in the answer", drawn: drawChildren},
+	serviceTime,
+	extra,
+}
+
+// CommentCountsHistory holds every observation of how many comments a video has.
+var CommentCountsHistory = define(Table{
+	Name: "comment_counts_history", Kind: History, Key: []string{"video_id"},
+	Comment: "Every observation of how many comments a video has.",
+	Rows:    []Place{{outlier.OpComments, "items[]"}},
+	Columns: commentCounts,
+}, lineage)
+
+// CommentCounts holds how many comments each video had last.
+var CommentCounts = define(Table{
+	Name: "comment_counts", Kind: Current, Key: []string{"video_id"},
+	Comment: "How many comments each video had last.",
+	History: CommentCountsHistory,
+	Columns: commentCounts,
+}, lineage)
+
+// Transcripts holds each video's full text (interface, Video transcript).
+var Transcripts = define(Table{
+	Name: "transcripts", Kind: Once, Key: []string{"video_id"},
+	Comment: "Each video's transcript, fetched once.",
+	Rows:    []Place{{outlier.OpTranscript, "items[]"}},
+	Columns: []Column{
+		{Name: "video_id", Type: varchar, Path: "id"},
+		{Name: "transcript", Type: varchar, Path: "transcript", Comment: "the full text"},
+		{Name: "event_count", Type: bigint, Comment: "rows in transcript_events", drawn: drawChildren},
+		extra,
+	},
+}, lineage)
+
+// TranscriptEvents holds the timed lines of each transcript: the most rows by far.
+var TranscriptEvents = define(Table{
+	Name: "transcript_events", Kind: Once, Key: []string{"video_id", "position"},
+	Comment: "The timed lines of each transcript.",
+	Rows:    []Place{{outlier.OpTranscript, "items[].events[]"}},
+	Columns: []Column{
+		{Name: "video_id", Type: varchar, Path: "../id"},
+		{Name: "position", Type: bigint, Comment: "place in the transcript, from 0", drawn: drawPosition},
+		{Name: "start_ms", Type: bigint, Path: "startMs"},
+		{Name: "duration_ms", Type: bigint, Path: "durationMs"},
+		{Name: "end_ms", Type: bigint, Path: "endMs"},
+		{Name: "text", Type: varchar, Path: "text"},
+	},
+}, narrow)
+
+// Missing holds what the service does not have.
+var Missing = define(Table{
+	Name: "missing", Kind: Current, Key: []string{"endpoint", "id"},
+	Comment: "What the service does not have: no transcript, a deleted video.",
+	Columns: []Column{
+		{Name: "endpoint", Type: varchar, Comment: "the operation that was asked", told: tellEndpoint},
+		{Name: "id", Type: varchar, Comment: "what it was asked about", told: tellEntity},
+		{Name: "status", Type: bigint, Comment: "HTTP status of the answer", told: tellStatus},
+		{Name: "reason", Type: varchar, Comment: "the answer in words", told: tellReason},
+		{Name: "checked_at", Type: timestamp, Comment: "when it was asked", told: tellObserved},
+		{Name: "retry_at", Type: timestamp, Comment: "when it is asked again; NULL if never", told: tellRetry},
+	},
+}, lineage)
+
+func tellEndpoint(v *vector, s *Source, n int) { v.texts(string(s.Op), n) }
+func tellEntity(v *vector, s *Source, n int)   { v.texts(s.Entity, n) }
+func tellStatus(v *vector, s *Source, n int)   { v.ints(int64(s.Status), n) }
+func tellReason(v *vector, s *Source, n int)   { v.texts(s.Reason, n) }
+func tellRetry(v *vector, s *Source, n int)    { v.times(s.RetryAt, n) }
