@@ -1,8 +1,14 @@
 package outlier
 
 import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
 	"net/http"
 	"time"
+
+	"github.com/klauspost/compress/gzip"
 )
 
 // Outcome is what became of the price of a request. There are three, because a
@@ -23,9 +29,79 @@ type Answer struct {
 	Status     int         // HTTP status; 0 if no status line arrived
 	Header     http.Header // as received, without Set-Cookie; nil if none arrived
 	Body       []byte      // as it came over the wire, perhaps cut short
-	Encoding   string      // how Body is encoded: "gzip" or ""
+	Encoding   string      // how Body is encoded: "gzip" or "", in an answer with Err perhaps what else the service named
 	Waited     time.Duration
 	SentAt     time.Time // just before the first byte could leave; zero if provably unsent
 	ReceivedAt time.Time // when the answer was complete, or the attempt was given up
 	Err        error     // nil for a usable answer, else usually an *Error
+
+	opened []byte // Body without its encoding, once it has been opened
+}
+
+// The most that an answer may hold. A page of 40 hits has about 100 KB, a long
+// transcript a few MB.
+const (
+	maxWire = 16 << 20
+	maxOpen = 64 << 20
+)
+
+var errTooLarge = fmt.Errorf("the answer is larger than %d MiB", maxOpen>>20)
+
+// JSON is the body without its encoding. It fails if the body cannot be inflated
+// whole, or holds more than 64 MiB; of an answer without Err it never fails.
+// The bytes are shared: they must not be changed.
+func (a *Answer) JSON() ([]byte, error) {
+	if a.opened != nil {
+		return a.opened, nil
+	}
+	return open(a.Body, a.Encoding)
+}
+
+// open undoes an encoding, and takes off the byte order mark that some servers
+// put before their JSON.
+func open(body []byte, encoding string) ([]byte, error) {
+	var err error
+	switch encoding {
+	case "":
+	case "gzip":
+		body, err = inflate(body)
+	default:
+		return nil, fmt.Errorf("the answer has the encoding %q, which was not asked for", clean(encoding))
+	}
+	return bytes.TrimPrefix(body, []byte("\xef\xbb\xbf")), err
+}
+
+func inflate(body []byte) ([]byte, error) {
+	z, err := gzip.NewReader(bytes.NewReader(body))
+	if err != nil {
+		return nil, fmt.Errorf("inflate the answer: %w", cutShort(err))
+	}
+	var b bytes.Buffer
+	b.Grow(min(6*len(body), maxOpen))
+	if _, err := b.ReadFrom(io.LimitReader(z, maxOpen+1)); err != nil {
+		return nil, fmt.Errorf("inflate the answer: %w", cutShort(err))
+	}
+	if b.Len() > maxOpen {
+		return nil, errTooLarge
+	}
+	return b.Bytes(), nil
+}
+
+// cutShort gives an input that ends early one name, wherever the end fell.
+func cutShort(err error) error {
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// Date is the service's clock when it answered; zero if it did not say.
+func (a *Answer) Date() time.Time { return date(a.Header) }
+
+func date(h http.Header) time.Time {
+	t, err := http.ParseTime(h.Get("Date"))
+	if err != nil {
+		return time.Time{}
+	}
+	return t
 }

@@ -1,6 +1,14 @@
 package outlier
 
-import "time"
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+	"unicode"
+)
 
 // Kind says what an [Error] means for whoever must react to it.
 type Kind string
@@ -46,4 +54,87 @@ type Rate struct {
 	Current   int // requests counted in the window; may exceed Limit
 	Remaining int
 	Reset     time.Time // when the window ends, by the service's clock
+}
+
+// Error says what was asked, what came and why: "details dQw4w9WgXcQ: HTTP 404:
+// not found". Text of the service is shortened and stripped of control characters.
+func (e *Error) Error() string {
+	var b strings.Builder
+	b.WriteString(strings.TrimSpace(string(e.Op) + " " + e.Entity))
+	if e.Status != 0 {
+		fmt.Fprintf(&b, ": HTTP %d", e.Status)
+	}
+	b.WriteString(": " + cmp.Or(e.details(), strings.ReplaceAll(string(e.Kind), "_", " ")))
+	if e.Cause != nil {
+		b.WriteString(": " + e.Cause.Error())
+	}
+	return b.String()
+}
+
+// details is the message, then each parameter at fault.
+func (e *Error) details() string {
+	var parts []string
+	if e.Message != "" {
+		parts = append(parts, clean(e.Message))
+	}
+	for _, f := range e.Fields {
+		parts = append(parts, strings.TrimSpace(clean(f.Path)+" "+cmp.Or(clean(f.Message), clean(f.Code))))
+	}
+	return strings.Join(parts, "; ")
+}
+
+// Unwrap gives the transport's error.
+func (e *Error) Unwrap() error { return e.Cause }
+
+// LogValue implements [slog.LogValuer].
+func (e *Error) LogValue() slog.Value {
+	attrs := []slog.Attr{slog.String("kind", string(e.Kind)), slog.String("op", string(e.Op))}
+	if e.Entity != "" {
+		attrs = append(attrs, slog.String("entity", e.Entity))
+	}
+	if e.Status != 0 {
+		attrs = append(attrs, slog.Int("status", e.Status))
+	}
+	if d := e.details(); d != "" {
+		attrs = append(attrs, slog.String("message", d))
+	}
+	if e.Cause != nil {
+		attrs = append(attrs, slog.String("cause", e.Cause.Error()))
+	}
+	return slog.GroupValue(attrs...)
+}
+
+// redact takes the key out of all that was said from outside: a service may
+// quote the key that it refuses.
+func (e *Error) redact(k Key) {
+	e.Message = k.redact(e.Message)
+	for i := range e.Fields {
+		f := &e.Fields[i]
+		f.Path, f.Code, f.Message = k.redact(f.Path), k.redact(f.Code), k.redact(f.Message)
+	}
+	if e.Cause == nil {
+		return
+	}
+	if text := e.Cause.Error(); k.redact(text) != text {
+		e.Cause = errors.New(k.redact(text))
+	}
+}
+
+// clean makes foreign text fit for one line of a terminal or a log: at most 300
+// characters, none of which moves the cursor or is invisible.
+func clean(s string) string {
+	const most = 300
+	var b strings.Builder
+	n := 0
+	for _, r := range s {
+		if n++; n > most {
+			b.WriteString("…")
+			break
+		}
+		if !unicode.IsGraphic(r) {
+			r = ' '
+		}
+		b.WriteRune(r)
+	}
+	return strings.TrimSpace(b.String())
 }

@@ -1,0 +1,130 @@
+package outlier
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// StopGrace is how long a call that was already sent may go on after its context
+// has ended. Its answer may have been paid for, so a stop waits that long for it.
+const StopGrace = 20 * time.Second
+
+const defaultTimeout = 60 * time.Second
+
+// Client is the only code that talks to the service. Its fields are set before
+// the first call; then it may be used by several goroutines at once.
+type Client struct {
+	URL       string            // as accepted by [CheckURL]
+	Key       Key               // the zero Key sends no Authorization
+	Pacer     Pacer             // nil: unpaced
+	Transport http.RoundTripper // nil: NewTransport(TransportOptions{})
+	UserAgent string            // "" means "outlierd"
+	Timeout   time.Duration     // from connecting to the last byte; 0 means 60 s
+}
+
+// Do makes one attempt to have r answered, never a second one, and keeps m's
+// books. The package comment tells the way of a call.
+//
+// The Answer is nil only if r was never reserved: the context ended while waiting,
+// or m refused, whose reason the error wraps. Otherwise it is what was settled, and
+// the error is its Err, joined with that of Settle if the books could not be kept.
+//
+// When ctx ends before the request was sent, nothing is sent. A request that was
+// sent is given [StopGrace] to finish.
+//
+// A RoundTripper other than [http.Transport] must call the GotConn of
+// [httptrace.ClientTrace] before it sends anything, and then honour the request's
+// context.
+func (c *Client) Do(ctx context.Context, r *Request, m Meter) (a *Answer, err error) {
+	pacer := cmp.Or[Pacer](c.Pacer, unpaced{})
+	begun := time.Now()
+	if err := pacer.Wait(ctx, r); err != nil {
+		return nil, fmt.Errorf("%s: %w", r.name(), err)
+	}
+	waited := time.Since(begun)
+	attempt, err := m.Reserve(ctx, r)
+	if err != nil {
+		pacer.Unsent(r)
+		return nil, fmt.Errorf("%s: %w", r.name(), err)
+	}
+
+	// From here on the reservation is settled whatever happens: should the exchange
+	// panic, the answer is as it stands here.
+	a = &Answer{Request: r, Waited: waited, Err: &Error{Kind: Lost, Op: r.Op, Entity: r.Entity, Message: "given up"}}
+	outcome := Unknown
+	defer func() {
+		a.ReceivedAt = time.Now()
+		if a.SentAt.IsZero() {
+			pacer.Unsent(r)
+		} else {
+			pacer.Observe(a)
+		}
+		err = a.Err
+		if failed := attempt.Settle(a, outcome); failed != nil {
+			err = errors.Join(err, fmt.Errorf("%s: settle as %s: %w", r.name(), outcome, failed))
+		}
+	}()
+	outcome = c.exchange(ctx, a, attempt)
+	return a, nil
+}
+
+// exchange sends the request of a and completes a with what comes of it.
+func (c *Client) exchange(ctx context.Context, a *Answer, attempt Attempt) Outcome {
+	x, done := newExchange(ctx, a, attempt, cmp.Or(c.Timeout, defaultTimeout))
+	defer done()
+	outcome, wrong := x.send(c)
+	a.Err = nil
+	if wrong != nil {
+		wrong.Op, wrong.Entity, wrong.Status = a.Request.Op, a.Request.Entity, a.Status
+		wrong.redact(c.Key)
+		a.Err = wrong
+	}
+	return outcome
+}
+
+// request is what goes over the wire. Accept-Encoding is set here, so that the
+// transport leaves the body as it comes.
+func (c *Client) request(ctx context.Context, r *Request) (*http.Request, error) {
+	u, err := parse(strings.TrimRight(c.URL, "/") + r.Path)
+	if err != nil {
+		return nil, err
+	}
+	u.RawQuery = encode(r.Params)
+	header := http.Header{
+		"Accept":          {"application/json"},
+		"Accept-Encoding": {"gzip"},
+		"User-Agent":      {cmp.Or(c.UserAgent, "outlierd")},
+	}
+	if !c.Key.IsZero() {
+		header.Set("Authorization", c.Key.authorization())
+	}
+	req := &http.Request{
+		Method: http.MethodGet, URL: u, Host: u.Host, Header: header,
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+	}
+	return req.WithContext(ctx), nil
+}
+
+func (c *Client) transport() (http.RoundTripper, error) {
+	if c.Transport != nil {
+		return c.Transport, nil
+	}
+	return NewTransport(TransportOptions{})
+}
+
+// name is how errors speak of r: "transcript dQw4w9WgXcQ".
+func (r *Request) name() string {
+	return strings.TrimSpace(string(r.Op) + " " + r.Entity)
+}
+
+// unpaced lets every request leave at once.
+type unpaced struct{}
+
+func (unpaced) Wait(context.Context, *Request) error { return nil }
+func (unpaced) Observe(*Answer)                      {}
+func (unpaced) Unsent(*Request)                      {}

@@ -1,0 +1,186 @@
+package outlier
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptrace"
+	"strings"
+	"sync"
+	"time"
+)
+
+// An exchange is one attempt on the wire.
+type exchange struct {
+	ctx     context.Context // ends the attempt; it outlives the caller's, see watch
+	cancel  context.CancelCauseFunc
+	a       *Answer
+	attempt Attempt
+
+	mu   sync.Mutex // orders mark and stop: what is sent before a stop may finish
+	sent bool
+}
+
+var (
+	errResent   = errors.New("the transport wanted to send the request a second time")
+	errTooLong  = fmt.Errorf("the answer is larger than %d MiB", maxWire>>20)
+	errUntraced = errors.New("the transport did not report its connection, so the request left before it was marked as sent")
+)
+
+// newExchange prepares an attempt; done must be called at its end.
+func newExchange(ctx context.Context, a *Answer, attempt Attempt, timeout time.Duration) (x *exchange, done func()) {
+	late := fmt.Errorf("no complete answer within %v: %w", timeout, context.DeadlineExceeded)
+	timed, stopTimer := context.WithTimeoutCause(context.WithoutCancel(ctx), timeout, late)
+	inner, cancel := context.WithCancelCause(timed)
+	x = &exchange{cancel: cancel, a: a, attempt: attempt}
+	x.ctx = httptrace.WithClientTrace(inner, &httptrace.ClientTrace{GotConn: x.gotConn})
+	var watcher sync.WaitGroup
+	watcher.Go(func() { x.watch(ctx) })
+	return x, func() {
+		cancel(nil)
+		stopTimer()
+		watcher.Wait()
+	}
+}
+
+// watch ends the exchange when the caller's context does: at once while nothing
+// has been sent, else after StopGrace.
+func (x *exchange) watch(caller context.Context) {
+	select {
+	case <-x.ctx.Done():
+		return
+	case <-caller.Done():
+	}
+	if x.stopUnsent(context.Cause(caller)) {
+		return
+	}
+	grace := time.NewTimer(StopGrace)
+	defer grace.Stop()
+	select {
+	case <-x.ctx.Done():
+	case <-grace.C:
+		x.cancel(context.Cause(caller))
+	}
+}
+
+// stopUnsent cancels an exchange that has not sent anything, and then never will.
+func (x *exchange) stopUnsent(cause error) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if !x.sent {
+		x.cancel(cause)
+	}
+	return !x.sent
+}
+
+// gotConn runs when there is a connection and nothing of the request has been
+// written to it. To forbid the writing it closes the connection: the transport
+// writes from another goroutine, which could outrun a mere cancellation.
+func (x *exchange) gotConn(info httptrace.GotConnInfo) {
+	if err := x.mark(); err != nil {
+		x.cancel(err)
+		if info.Conn != nil {
+			info.Conn.Close()
+		}
+	}
+}
+
+// mark marks the attempt as sent, or says why it must not be.
+func (x *exchange) mark() error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.ctx.Err() != nil {
+		return context.Cause(x.ctx)
+	}
+	if x.sent {
+		return errResent
+	}
+	if err := x.attempt.Sending(); err != nil {
+		return fmt.Errorf("mark as sent: %w", err)
+	}
+	x.sent = true
+	x.a.SentAt = time.Now()
+	return nil
+}
+
+// send makes the attempt and judges what became of it.
+func (x *exchange) send(c *Client) (Outcome, *Error) {
+	req, err := c.request(x.ctx, x.a.Request)
+	if err != nil {
+		return Refunded, &Error{Kind: Unsent, Cause: err}
+	}
+	transport, err := c.transport()
+	if err != nil {
+		return Refunded, &Error{Kind: Unsent, Cause: err}
+	}
+	resp, err := transport.RoundTrip(req)
+	if err != nil {
+		return x.unanswered(err)
+	}
+	defer resp.Body.Close()
+	return x.receive(resp)
+}
+
+// unanswered judges an attempt without so much as a status line.
+func (x *exchange) unanswered(err error) (Outcome, *Error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.sent {
+		return Unknown, &Error{Kind: Lost, Message: "sent, but not answered", Cause: x.why(err)}
+	}
+	return Refunded, &Error{Kind: Unsent, Message: "not sent", Cause: x.why(err)}
+}
+
+// why prefers the reason for which the exchange was cancelled to its symptoms.
+func (x *exchange) why(err error) error {
+	if x.ctx.Err() != nil {
+		return context.Cause(x.ctx)
+	}
+	return err
+}
+
+// receive reads the answer into x.a, as much of it as there is, and judges it.
+func (x *exchange) receive(resp *http.Response) (Outcome, *Error) {
+	x.a.Status, x.a.Header = resp.StatusCode, resp.Header
+	x.a.Header.Del("Set-Cookie")
+	x.a.Encoding = encoding(resp.Header)
+	body, err := readBody(resp)
+	x.a.Body = body
+	switch {
+	case x.a.SentAt.IsZero():
+		x.a.SentAt = time.Now() // no proof that it was not sent
+		return Unknown, &Error{Kind: Lost, Cause: errUntraced}
+	case errors.Is(err, errTooLong):
+		return Unknown, &Error{Kind: Malformed, Cause: err}
+	case err != nil:
+		return Unknown, &Error{Kind: Lost, Message: fmt.Sprintf("the answer broke off after %d bytes", len(body)), Cause: x.why(err)}
+	}
+	return judge(x.a)
+}
+
+// readBody reads the whole body. With an error it returns what came before it.
+func readBody(resp *http.Response) ([]byte, error) {
+	var b bytes.Buffer
+	b.Grow(int(min(max(resp.ContentLength, 0), maxWire)) + bytes.MinRead)
+	_, err := b.ReadFrom(io.LimitReader(resp.Body, maxWire+1))
+	if b.Len() > maxWire {
+		b.Truncate(maxWire)
+		err = errTooLong
+	}
+	return b.Bytes(), err
+}
+
+// encoding names how a body is encoded, "" if it is not.
+func encoding(h http.Header) string {
+	switch name := strings.ToLower(strings.TrimSpace(strings.Join(h.Values("Content-Encoding"), ","))); name {
+	case "identity":
+		return ""
+	case "x-gzip":
+		return "gzip"
+	default:
+		return name
+	}
+}

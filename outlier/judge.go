@@ -1,0 +1,113 @@
+package outlier
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/go-faster/jx"
+)
+
+// judge decides what a body that arrived without an error of the transport means
+// for the money, and what is wrong with it. It leaves the opened body in a.
+//
+// A failed request is refunded (interface, Errors, rule 3), but only one of the
+// documented shapes proves that the service refused it; a gateway's page, for one,
+// may stand before a service that has done and charged the work. And a body may
+// be cut without any error: where its end is the end of the connection, only the
+// JSON itself tells.
+func judge(a *Answer) (Outcome, *Error) {
+	if a.Status < 200 || a.Status >= 300 && a.Status < 400 {
+		return Unknown, &Error{Kind: Foreign, Message: redirect(a.Header)}
+	}
+	body, err := open(a.Body, a.Encoding)
+	if err == nil {
+		a.opened = body
+	}
+	if a.Status >= 400 {
+		e, documented := readError(a.Request.Op, a.Status, a.Header, body)
+		if documented && err == nil {
+			return Refunded, e
+		}
+		return Unknown, e
+	}
+	return judgeSuccess(a, body, err)
+}
+
+// judgeSuccess judges a body that came with a status of success. Err is what
+// opening it gave.
+func judgeSuccess(a *Answer, body []byte, err error) (Outcome, *Error) {
+	failure := false
+	if err == nil {
+		failure, err = validate(body)
+	}
+	switch {
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return Unknown, &Error{Kind: Lost, Message: fmt.Sprintf("the answer ends after %d bytes, before its JSON does", len(a.Body))}
+	case err != nil && !likeJSON(a.Header, body):
+		return Unknown, &Error{Kind: Foreign, Message: fmt.Sprintf("not an answer of the service (%s)", mediaType(a.Header))}
+	case err != nil:
+		return Charged, &Error{Kind: Malformed, Cause: err}
+	case failure:
+		// The status claims success and the body failure: proof of neither.
+		if e, documented := readError(a.Request.Op, a.Status, a.Header, body); documented {
+			return Unknown, e
+		}
+	}
+	return Charged, nil
+}
+
+// likeJSON reports whether something that is not valid at least set out to be JSON.
+// What did not is somebody else's: a login page of the network, a gateway's notice.
+func likeJSON(h http.Header, body []byte) bool {
+	switch start := bytes.TrimLeft(body, " \t\r\n"); {
+	case len(start) > 0 && start[0] == '<':
+		return false
+	case len(start) > 0 && (start[0] == '{' || start[0] == '['):
+		return true
+	}
+	return strings.Contains(strings.ToLower(h.Get("Content-Type")), "json")
+}
+
+// validate accepts one whole JSON object in UTF-8 with nothing after it, and
+// reports whether the object has an error. A body that ends too early, which an
+// empty one does too, gives io.ErrUnexpectedEOF.
+func validate(body []byte) (failure bool, err error) {
+	d := jx.GetDecoder()
+	defer jx.PutDecoder(d)
+	d.ResetBytes(body)
+	if len(bytes.TrimSpace(body)) == 0 {
+		return false, io.ErrUnexpectedEOF
+	}
+	if kind := d.Next(); kind != jx.Object && kind != jx.Invalid {
+		return false, fmt.Errorf("the answer is a JSON %s, not an object", kind)
+	}
+	err = d.ObjBytes(func(d *jx.Decoder, key []byte) error {
+		failure = failure || string(key) == "error"
+		return d.Skip()
+	})
+	switch {
+	case err != nil:
+		return false, cutShort(err)
+	case d.Skip() != io.EOF:
+		return false, errors.New("more follows the JSON object of the answer")
+	case !utf8.Valid(body):
+		return false, errors.New("the answer is not valid UTF-8")
+	}
+	return failure, nil
+}
+
+// redirect says where an answer wanted to send us, by host only: the rest of the
+// address may say too much.
+func redirect(h http.Header) string {
+	u, err := url.Parse(h.Get("Location"))
+	if err != nil || u.Hostname() == "" {
+		return "redirected, which is never followed: it could give the key away"
+	}
+	return fmt.Sprintf("redirected to %s, which is never followed: it could give the key away", clean(u.Hostname()))
+}

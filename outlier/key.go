@@ -1,0 +1,78 @@
+package outlier
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+)
+
+// Key is the account's secret (interface, Authentication). However it is printed,
+// logged or marshalled, it shows as "[redacted]". The zero Key is "no key".
+//
+// The text sits behind a pointer because fmt cannot call the methods of a field
+// that is not exported: a Key inside somebody's struct then prints as an address.
+type Key struct{ text *string }
+
+const redacted = "[redacted]"
+
+// NewKey accepts a key as it is read from a file or the environment, less one
+// trailing newline. A key is at least one visible ASCII character and nothing
+// else, as it becomes part of a header. The error never quotes the text.
+func NewKey(text string) (Key, error) {
+	text = strings.TrimSuffix(strings.TrimSuffix(text, "\n"), "\r")
+	if text == "" {
+		return Key{}, errors.New("the key is empty")
+	}
+	for i := range len(text) {
+		if text[i] <= ' ' || text[i] > '~' {
+			return Key{}, fmt.Errorf("the key has a space, a control character or a letter beyond ASCII at position %d of %d; copy it again without quotes or line breaks", i+1, len(text))
+		}
+	}
+	return Key{&text}, nil
+}
+
+// IsZero reports whether k is "no key".
+func (k Key) IsZero() bool { return k.text == nil }
+
+// Fingerprint names the key where it must be told from others without being
+// known: 16 hexadecimal digits of its SHA-256. It is "" for the zero Key.
+func (k Key) Fingerprint() string {
+	if k.IsZero() {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(*k.text))
+	return hex.EncodeToString(sum[:8])
+}
+
+// authorization is the header value of the interface, Authentication, rule 1.
+func (k Key) authorization() string { return "Api-Key " + *k.text }
+
+// redact takes the key out of a text that came from outside.
+func (k Key) redact(s string) string {
+	if k.IsZero() {
+		return s
+	}
+	return strings.ReplaceAll(s, *k.text, redacted)
+}
+
+// String implements [fmt.Stringer].
+func (k Key) String() string { return redacted }
+
+// GoString implements [fmt.GoStringer].
+func (k Key) GoString() string { return redacted }
+
+// Format implements [fmt.Formatter], so that no verb reaches the text.
+func (k Key) Format(f fmt.State, _ rune) { io.WriteString(f, redacted) } //nolint:errcheck // fmt.State keeps no errors
+
+// LogValue implements [slog.LogValuer].
+func (k Key) LogValue() slog.Value { return slog.StringValue(redacted) }
+
+// MarshalText implements [encoding.TextMarshaler].
+func (k Key) MarshalText() ([]byte, error) { return []byte(redacted), nil }
+
+// MarshalJSON implements [json.Marshaler].
+func (k Key) MarshalJSON() ([]byte, error) { return []byte(`"` + redacted + `"`), nil }

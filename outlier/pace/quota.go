@@ -1,0 +1,74 @@
+package pace
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Quota is a number of requests in any stretch of time as long as Window.
+type Quota struct {
+	Requests int
+	Window   time.Duration
+}
+
+// units are the names of windows, longest first; the first of a length is how
+// [Quota.String] spells it.
+var units = []struct {
+	name  string
+	width time.Duration
+}{
+	{"day", 24 * time.Hour}, {"d", 24 * time.Hour},
+	{"h", time.Hour}, {"hour", time.Hour},
+	{"min", time.Minute}, {"m", time.Minute}, {"minute", time.Minute},
+	{"s", time.Second}, {"sec", time.Second}, {"second", time.Second},
+}
+
+// ParseQuota reads a quota as people write it: 10/min, 30/10s, 100/h. A window
+// lasts from one second to one day.
+func ParseQuota(text string) (Quota, error) {
+	count, per, found := strings.Cut(strings.TrimSpace(text), "/")
+	n, err := strconv.Atoi(strings.TrimSpace(count))
+	window, ok := parseWindow(strings.TrimSpace(per))
+	q := Quota{n, window}
+	if !found || err != nil || !ok || q.check() != nil {
+		return Quota{}, fmt.Errorf("limit %q: write requests per window, such as 10/min, 30/10s or 100/h", text)
+	}
+	return q, nil
+}
+
+func parseWindow(text string) (time.Duration, bool) {
+	for _, u := range units {
+		if text == u.name {
+			return u.width, true
+		}
+	}
+	d, err := time.ParseDuration(text)
+	return d, err == nil
+}
+
+func (q Quota) check() error {
+	if q.Requests < 1 || q.Window < time.Second || q.Window > 24*time.Hour {
+		return fmt.Errorf("a limit of %d requests per %v is none: at least 1 request in 1 s to 24 h", q.Requests, q.Window)
+	}
+	return nil
+}
+
+// String writes q as [ParseQuota] reads it.
+func (q Quota) String() string {
+	for _, u := range units {
+		if q.Window == u.width {
+			return fmt.Sprintf("%d/%s", q.Requests, u.name)
+		}
+	}
+	for _, u := range units {
+		if q.Window%u.width == 0 && len(u.name) == 1 && u.name != "d" {
+			return fmt.Sprintf("%d/%d%s", q.Requests, q.Window/u.width, u.name)
+		}
+	}
+	return fmt.Sprintf("%d/%v", q.Requests, q.Window)
+}
+
+// spacing is the time between requests that are spread evenly.
+func (q Quota) spacing() time.Duration { return q.Window / time.Duration(q.Requests) }

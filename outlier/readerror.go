@@ -1,0 +1,193 @@
+package outlier
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/go-faster/jx"
+)
+
+// ReadError reads the answer to a request that did not succeed. The interface,
+// Errors, shows four shapes of the body and says nothing of HTTP statuses, so the
+// kind is decided by both: a status that is clear (401, 402, 403, 429) wins over
+// any body, a shape over any other status. Every field of a body may be absent.
+func ReadError(op Operation, status int, header http.Header, body []byte) *Error {
+	e, _ := readError(op, status, header, body)
+	return e
+}
+
+// readError also reports whether body is one of the documented shapes, which
+// proves that the service itself refused: an object whose error is an object with
+// a message, errors or a rate limit. Its status field proves nothing more, and is
+// known to be missing at times.
+func readError(op Operation, status int, header http.Header, body []byte) (e *Error, documented bool) {
+	e = &Error{Op: op, Status: status}
+	documented = e.readBody(body, date(header))
+	e.Kind = e.kind(documented)
+	if e.Message == "" && len(e.Fields) == 0 {
+		e.Message = e.ownWords(documented, header)
+	}
+	return e, documented
+}
+
+func (e *Error) kind(documented bool) Kind {
+	switch {
+	case e.Rate != nil, e.Status == http.StatusTooManyRequests:
+		return Limited
+	case e.Status == http.StatusUnauthorized, e.Status == http.StatusForbidden:
+		return Unauthorized
+	case e.Status == http.StatusPaymentRequired:
+		return NoCredits
+	case len(e.Fields) > 0:
+		return Invalid
+	case documented && e.Status == http.StatusNotFound:
+		return NotFound
+	case documented:
+		return Failed
+	}
+	return Foreign
+}
+
+// ownWords stand in for a message that the answer does not have.
+func (e *Error) ownWords(documented bool, header http.Header) string {
+	phrase := strings.ToLower(http.StatusText(e.Status))
+	if documented || e.Kind != Foreign {
+		return phrase
+	}
+	return strings.TrimPrefix(fmt.Sprintf("%s, not an answer of the service (%s)", phrase, mediaType(header)), ", ")
+}
+
+// mediaType names what an answer claims to be.
+func mediaType(header http.Header) string {
+	kind, _, _ := strings.Cut(header.Get("Content-Type"), ";")
+	if kind = clean(kind); kind == "" {
+		return "of no declared type"
+	}
+	return kind
+}
+
+// readBody fills e from an error body and reports whether it is documented.
+// A body that is not whole JSON is not, whatever it begins like.
+func (e *Error) readBody(body []byte, now time.Time) (documented bool) {
+	if !jx.Valid(body) {
+		return false
+	}
+	err := object(jx.DecodeBytes(body), func(d *jx.Decoder, key string) error {
+		switch {
+		case key == "error" && d.Next() == jx.Object:
+			var err error
+			documented, err = e.readShape(d, now)
+			return err
+		case key == "error", key == "message" && e.Message == "":
+			return text(d, &e.Message)
+		}
+		return d.Skip()
+	})
+	return err == nil && documented
+}
+
+func (e *Error) readShape(d *jx.Decoder, now time.Time) (documented bool, err error) {
+	err = object(d, func(d *jx.Decoder, key string) error {
+		switch key {
+		case "message":
+			documented = documented || d.Next() == jx.String
+			return text(d, &e.Message)
+		case "errors":
+			documented = documented || d.Next() == jx.Array
+			return e.readFields(d)
+		case "rateLimit":
+			documented = documented || d.Next() == jx.Object
+			return e.readRate(d, now)
+		}
+		return d.Skip()
+	})
+	return documented, err
+}
+
+func (e *Error) readFields(d *jx.Decoder) error {
+	return array(d, func(d *jx.Decoder) error {
+		var f FieldError
+		err := object(d, func(d *jx.Decoder, key string) error {
+			switch key {
+			case "code":
+				return text(d, &f.Code)
+			case "message":
+				return text(d, &f.Message)
+			case "path":
+				return readPath(d, &f.Path)
+			}
+			return d.Skip()
+		})
+		e.Fields = append(e.Fields, f)
+		return err
+	})
+}
+
+// readPath joins the parts of a path, or takes a path that is one text.
+func readPath(d *jx.Decoder, to *string) error {
+	if d.Next() != jx.Array {
+		return text(d, to)
+	}
+	var parts []string
+	err := d.Arr(func(d *jx.Decoder) error {
+		var part string
+		err := text(d, &part)
+		parts = append(parts, part)
+		return err
+	})
+	*to = strings.Join(parts, ".")
+	return err
+}
+
+func (e *Error) readRate(d *jx.Decoder, now time.Time) error {
+	if d.Next() != jx.Object {
+		return d.Skip()
+	}
+	limit, current, remaining := int64(-1), int64(-1), int64(-1)
+	e.Rate = &Rate{}
+	err := d.Obj(func(d *jx.Decoder, key string) error {
+		switch key {
+		case "limit":
+			return whole(d, &limit)
+		case "current":
+			return whole(d, &current)
+		case "remaining":
+			return whole(d, &remaining)
+		case "resetTime":
+			var s string
+			err := text(d, &s)
+			e.Rate.Reset = readInstant(s, now)
+			return err
+		}
+		return d.Skip()
+	})
+	e.Rate.Limit, e.Rate.Current, e.Rate.Remaining = int(limit), int(current), int(remaining)
+	return err
+}
+
+// readInstant reads a reset time: a date-time as the interface has it, or a
+// number, told apart by its size as seconds to go, unix seconds or unix
+// milliseconds. Seconds to go count from now, the Date of the same answer. What
+// cannot be read is the zero time; whether to believe the rest is for the pacer.
+func readInstant(s string, now time.Time) time.Time {
+	if t, err := time.Parse(time.RFC3339, s); err == nil {
+		return t.UTC()
+	}
+	var n int64 = -1
+	if whole(jx.DecodeStr(s), &n) != nil || n < 0 {
+		return time.Time{}
+	}
+	switch {
+	case n >= 253402300800e3: // the year 10000, which no other program can write
+		return time.Time{}
+	case n >= 1e11:
+		return time.UnixMilli(n).UTC()
+	case n >= 5e8:
+		return time.Unix(n, 0).UTC()
+	case now.IsZero():
+		return time.Time{}
+	}
+	return now.Add(time.Duration(n) * time.Second)
+}

@@ -1,0 +1,108 @@
+package simulator
+
+import (
+	"maps"
+	"slices"
+	"sync"
+	"time"
+)
+
+// channelCount makes some 45,000 uploads in samples, of which some thousands are outliers.
+const channelCount = 400
+
+// library holds everything that the service knows. It never ends: uploads follow
+// from the seed and their number, measures from the clock. The service measures
+// the library once an hour, so all answers of an hour agree with one another.
+type library struct {
+	seed     uint64
+	channels []*channel
+	byID     map[string]*channel
+
+	mu      sync.Mutex
+	indexes map[int64]*index // by hour, the last few
+}
+
+// libraries keeps the libraries of the last seeds: a library is the same for all
+// services of its seed, so that a thousand services in tests share one index.
+var libraries = struct {
+	sync.Mutex
+	bySeed map[uint64]*library
+}{bySeed: map[uint64]*library{}}
+
+const maxLibraries, maxIndexes = 8, 3
+
+// openLibrary returns the library of a seed.
+func openLibrary(seed uint64) *library {
+	libraries.Lock()
+	defer libraries.Unlock()
+	if l, ok := libraries.bySeed[seed]; ok {
+		return l
+	}
+	if len(libraries.bySeed) >= maxLibraries {
+		clear(libraries.bySeed)
+	}
+	l := newLibrary(seed)
+	libraries.bySeed[seed] = l
+	return l
+}
+
+func newLibrary(seed uint64) *library {
+	l := &library{seed: seed, byID: map[string]*channel{}, indexes: map[int64]*index{}}
+	for i := range channelCount {
+		c := newChannel(seed, i)
+		l.channels = append(l.channels, c)
+		l.byID[c.id] = c
+	}
+	return l
+}
+
+// measured is when the library was last measured.
+func measured(at time.Time) time.Time { return at.Truncate(time.Hour) }
+
+// find returns the upload with this id if it is out.
+func (l *library) find(id string, at time.Time) (upload, bool) {
+	address, ok := addressOf(l.seed, id)
+	if !ok || address>>36 >= uint64(len(l.channels)) {
+		return upload{}, false
+	}
+	c, k, n := l.channels[address>>36], kind(address>>35&1), int(address&(1<<35-1))
+	if n > c.latest(l.seed, k, at) {
+		return upload{}, false
+	}
+	return l.upload(c, k, n), true
+}
+
+// index is what search looks through: the outliers of all samples of an hour.
+type index struct {
+	at   time.Time
+	hits []*hit
+}
+
+// index returns the index of the hour of at, made when first asked for.
+func (l *library) index(at time.Time) *index {
+	at = measured(at)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if x, ok := l.indexes[at.Unix()]; ok {
+		return x
+	}
+	if len(l.indexes) >= maxIndexes {
+		delete(l.indexes, slices.Min(slices.Collect(maps.Keys(l.indexes))))
+	}
+	x := &index{at: at}
+	for _, c := range l.channels {
+		for k := range c.lines {
+			x.add(l.sample(c, kind(k), at))
+		}
+	}
+	l.indexes[at.Unix()] = x
+	return x
+}
+
+func (x *index) add(s *sample) {
+	for i := range s.entries {
+		if e := &s.entries[i]; e.positive() || e.negative() {
+			x.hits = append(x.hits, newHit(e, s))
+		}
+	}
+}

@@ -1,0 +1,130 @@
+package simulator
+
+import (
+	"net/url"
+	"strings"
+)
+
+// Meaning here is coarse: a query means a topic if it shares words with it, and
+// then also, less, the topics around it. A query that means no topic finds a
+// stable share of the library, so that every query finds something.
+const (
+	oneTopic   = 1.0  // all words of the query belong to the topic
+	neighbour  = 0.45 // the best score of a topic of the same niche
+	sameWords  = 0.25 // all words of the query stand in the title
+	closeness  = 0.2  // spread between hits that are equal otherwise
+	enough     = 0.25 // below it a hit is not found
+	strayShare = 0.15 // of the library, found by a query that means no topic
+)
+
+// relevanceOf returns what scores hits for the queries of p, of which the best
+// counts: several queries find the union. Without a query all hits are found, the
+// largest ratio first.
+func relevanceOf(p url.Values, seed uint64) func(*hit) (float64, bool) {
+	queries := p["query"]
+	if len(queries) == 0 {
+		return func(h *hit) (float64, bool) { return h.ratio, true }
+	}
+	score := make([]func(*hit) (float64, bool), len(queries))
+	for i, q := range queries {
+		if p.Get("by") == "lexical" {
+			score[i] = lexical(q)
+		} else {
+			score[i] = meaning(q, seed)
+		}
+	}
+	return func(h *hit) (best float64, found bool) {
+		for _, of := range score {
+			if r, ok := of(h); ok {
+				best, found = max(best, r), true
+			}
+		}
+		return best, found
+	}
+}
+
+// lexical finds hits that have every word of the query in the title or in the
+// channel's name. Scripts without spaces are searched inside words.
+func lexical(query string) func(*hit) (float64, bool) {
+	wanted := strings.Fields(words(query))
+	for i, w := range wanted {
+		if isASCII(w) {
+			wanted[i] = " " + w + " "
+		}
+	}
+	return func(h *hit) (float64, bool) {
+		for _, w := range wanted {
+			if !strings.Contains(h.words, w) {
+				return 0, false
+			}
+		}
+		return h.ratio, len(wanted) > 0
+	}
+}
+
+func isASCII(s string) bool {
+	for i := range len(s) {
+		if s[i] >= 0x80 {
+			return false
+		}
+	}
+	return true
+}
+
+// meaning finds hits near the query.
+func meaning(query string, seed uint64) func(*hit) (float64, bool) {
+	text := words(query)
+	wanted := strings.Fields(text)
+	topics, known := topicScores(wanted, text)
+	salt := hash(seed, uint64(aboutNoise), hashText(text))
+	return func(h *hit) (float64, bool) {
+		noise := unit(hash(salt, h.address()))
+		if !known {
+			return noise, noise > 1-strayShare
+		}
+		r := topics[h.channel.field][h.topic]
+		return r + sameWords*share(wanted, h.words) + closeness*noise, r >= enough
+	}
+}
+
+// topicScores is how much each topic is meant, by niche and topic.
+func topicScores(wanted []string, text string) (scores [][]float64, known bool) {
+	for f := range niches {
+		n := &niches[f]
+		var best float64
+		of := make([]float64, len(n.topics))
+		for i := range n.topics {
+			of[i] = n.topics[i].score(wanted, text)
+			best = max(best, of[i])
+		}
+		best = max(best, share(wanted, " "+n.words+" "))
+		for i := range of {
+			of[i] = max(of[i], neighbour*best)
+		}
+		known = known || neighbour*best >= enough
+		scores = append(scores, of)
+	}
+	return scores, known
+}
+
+// score is 1 if the query has the topic's name in any language, else the share of
+// its words that belong to the topic.
+func (t *topic) score(wanted []string, text string) float64 {
+	for _, name := range t.names {
+		if strings.Contains(text, words(name)) || !isASCII(name) && strings.Contains(text, strings.TrimSpace(words(name))) {
+			return oneTopic
+		}
+	}
+	return share(wanted, words(t.names[0]+" "+t.words))
+}
+
+// share is the part of the wanted words that stand in a text of [words].
+func share(wanted []string, text string) float64 {
+	var n float64
+	for _, w := range wanted {
+		if strings.Contains(text, " "+w+" ") {
+			n++
+		}
+	}
+	return quotient(n, float64(len(wanted)))
+}

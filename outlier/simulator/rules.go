@@ -1,0 +1,209 @@
+package simulator
+
+import (
+	"fmt"
+	"math"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// The rules of the interface, written down from it for the service's own use:
+// a client that shares its mistakes with the service would never be caught.
+
+// rule tells what is wrong with the values of a parameter; nil if nothing is.
+type rule func(values []string) *complaint
+
+const maxInteger = 9007199254740991
+
+// searchRules are the parameters of GET /search/outliers.
+var searchRules = map[string]rule{
+	"query":     list(anything),
+	"seed":      one(anything),
+	"sortBy":    one(oneOf("views", "zScore", "averageViewsRatio", "publishedAt", "revenue", "rpm")),
+	"sortOrder": one(oneOf("asc", "desc")),
+
+	"type":                                  one(oneOf("video", "short")),
+	"averageViewsRatioFrom":                 one(decimal(math.Inf(-1), false)),
+	"averageViewsRatioTo":                   one(decimal(math.Inf(-1), false)),
+	"zScoreFrom":                            one(decimal(math.Inf(-1), false)),
+	"zScoreTo":                              one(decimal(math.Inf(-1), false)),
+	"viewCountFrom":                         one(integer(0, maxInteger)),
+	"viewCountTo":                           one(integer(1, maxInteger)),
+	"language":                              list(matching(`^[a-z]{2}$`)),
+	"durationFrom":                          one(integer(0, maxInteger)),
+	"durationTo":                            one(integer(1, maxInteger)),
+	"publishedAtFrom":                       one(dateTime),
+	"publishedAtTo":                         one(dateTime),
+	"subscribersCountFrom":                  one(integer(0, maxInteger)),
+	"subscribersCountTo":                    one(integer(1, maxInteger)),
+	"channelAvgViewsFrom":                   one(decimal(0, false)),
+	"channelAvgViewsTo":                     one(decimal(0, true)),
+	"channelVideoCountFrom":                 one(integer(0, maxInteger)),
+	"channelVideoCountTo":                   one(integer(1, 120)),
+	"channelId":                             one(anything),
+	"channelAvgViewsToSubscribersRatioFrom": one(decimal(0, false)),
+	"channelAvgViewsToSubscribersRatioTo":   one(decimal(0, true)),
+	"titlePattern":                          one(pattern),
+	"referenceId":                           one(matching(`^(?s).+$`)),
+	"rpmEstimationFrom":                     one(decimal(0, false)),
+	"rpmEstimationTo":                       one(decimal(0, true)),
+	"revenueEstimationFrom":                 one(decimal(0, false)),
+	"revenueEstimationTo":                   one(decimal(0, true)),
+	"channelMonetizationAdsense":            one(oneOf("true", "false")),
+	"channelMonetizationSponsored":          one(oneOf("true", "false")),
+	"classificationQuality":                 one(oneOf("negative", "neutral", "positive")),
+	"classificationIsFaceless":              one(oneOf("true", "false")),
+	"excludeKeyword":                        list(anything),
+	"from":                                  one(integer(0, maxInteger)),
+	"size":                                  one(integer(1, 40)),
+	"by":                                    one(oneOf("semantic", "lexical")),
+}
+
+// Path parameters.
+var (
+	channelIDRule = one(matching(`^[A-Za-z0-9_-]{24}$`))
+	videoIDRule   = one(matching(`^[a-zA-Z0-9-_]{11}$`))
+)
+
+// breaches checks parameters against rules and returns all complaints, in order
+// of the names, and the names that no rule knows.
+func breaches(p url.Values, rules map[string]rule) (wrong []complaint, unknown []string) {
+	for name, values := range p {
+		check, ok := rules[name]
+		if !ok {
+			unknown = append(unknown, name)
+			continue
+		}
+		if c := check(values); c != nil {
+			c.Path = []string{name}
+			wrong = append(wrong, *c)
+		}
+	}
+	slices.SortFunc(wrong, func(a, b complaint) int { return strings.Compare(a.Path[0], b.Path[0]) })
+	return wrong, unknown
+}
+
+func broken(code, validation, format string, args ...any) *complaint {
+	return &complaint{Code: code, Validation: validation, Message: fmt.Sprintf(format, args...)}
+}
+
+// check is a rule for a single value.
+type check func(value string) *complaint
+
+func one(c check) rule {
+	return func(values []string) *complaint {
+		if len(values) != 1 {
+			return broken("invalid_type", "single", "Expected one value, received %d", len(values))
+		}
+		return c(values[0])
+	}
+}
+
+func list(c check) rule {
+	return func(values []string) *complaint {
+		for _, v := range values {
+			if wrong := c(v); wrong != nil {
+				return wrong
+			}
+		}
+		return nil
+	}
+}
+
+func anything(string) *complaint { return nil }
+
+func oneOf(allowed ...string) check {
+	return func(v string) *complaint {
+		if !slices.Contains(allowed, v) {
+			return broken("invalid_enum_value", "enum", "Expected %s", strings.Join(allowed, " | "))
+		}
+		return nil
+	}
+}
+
+func matching(expr string) check {
+	re := regexp.MustCompile(expr)
+	return func(v string) *complaint {
+		if !re.MatchString(v) {
+			return broken("invalid_string", "regex", "Expected %s", expr)
+		}
+		return nil
+	}
+}
+
+func integer(least, most int64) check {
+	return func(v string) *complaint {
+		n, err := strconv.ParseInt(v, 10, 64)
+		switch {
+		case err != nil:
+			return broken("invalid_type", "integer", "Expected an integer")
+		case n < least:
+			return broken("too_small", "min", "Expected at least %d", least)
+		case n > most:
+			return broken("too_big", "max", "Expected at most %d", most)
+		}
+		return nil
+	}
+}
+
+var decimalForm = regexp.MustCompile(`^-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?$`)
+
+func decimal(least float64, above bool) check {
+	return func(v string) *complaint {
+		n, err := strconv.ParseFloat(v, 64)
+		switch {
+		case err != nil || !decimalForm.MatchString(v):
+			return broken("invalid_type", "number", "Expected a number")
+		case n < least:
+			return broken("too_small", "min", "Expected at least %g", least)
+		case above && n <= least:
+			return broken("too_small", "exclusiveMin", "Expected more than %g", least)
+		}
+		return nil
+	}
+}
+
+func dateTime(v string) *complaint {
+	if _, ok := moment(v); !ok {
+		return broken("invalid_string", "datetime", "Expected a date-time in UTC with a trailing Z")
+	}
+	return nil
+}
+
+var momentForm = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?Z$`)
+
+// moment reads a date-time of the filters: seconds and their fraction may be missing.
+func moment(v string) (time.Time, bool) {
+	if !momentForm.MatchString(v) {
+		return time.Time{}, false
+	}
+	layout := "2006-01-02T15:04:05Z"
+	if strings.Count(v, ":") == 1 {
+		layout = "2006-01-02T15:04Z"
+	}
+	t, err := time.Parse(layout, v)
+	return t, err == nil
+}
+
+func pattern(v string) *complaint {
+	if n := utf8.RuneCountInString(v); n < 2 || n > 200 {
+		return broken("invalid_string", "length", "Expected 2 to 200 characters")
+	}
+	if !strings.Contains(v, "*") {
+		return broken("invalid_string", "regex", "Expected at least one *")
+	}
+	letters := 0
+	for _, r := range v {
+		letters += count(unicode.Is(unicode.Latin, r))
+	}
+	if letters < 2 {
+		return broken("invalid_string", "regex", "Expected at least two letters")
+	}
+	return nil
+}

@@ -1,0 +1,88 @@
+package simulator
+
+import (
+	"math"
+	"slices"
+	"time"
+)
+
+// sample is the newest uploads of one kind of a channel, as measured at an
+// instant. Every statistic that the service tells follows from it.
+type sample struct {
+	channel     *channel
+	kind        kind
+	at          time.Time
+	total       int // uploads ever
+	subscribers int64
+	entries     []entry // newest first
+	mean        float64
+	median      float64
+	deviation   float64 // population standard deviation of views
+}
+
+// entry is one upload of a sample.
+type entry struct {
+	upload
+	views int64
+	z     float64 // (views - mean) / deviation
+	ratio float64 // views / mean
+}
+
+// An upload is an outlier, and therefore in the search index, from these z-scores on.
+const (
+	positiveFrom = 1.5
+	negativeFrom = -1.2
+)
+
+func (e *entry) positive() bool { return e.z >= positiveFrom }
+func (e *entry) negative() bool { return e.z <= negativeFrom }
+
+func (l *library) sample(c *channel, k kind, at time.Time) *sample {
+	latest := c.latest(l.seed, k, at)
+	s := &sample{channel: c, kind: k, at: at, total: latest + 1, subscribers: c.subscribersAt(at)}
+	for n := latest; n >= 0 && n > latest-c.lines[k].depth; n-- {
+		u := l.upload(c, k, n)
+		s.entries = append(s.entries, entry{upload: u, views: u.views(at)})
+	}
+	s.measure()
+	return s
+}
+
+// measure derives what follows from the views.
+func (s *sample) measure() {
+	if len(s.entries) == 0 {
+		return
+	}
+	n := float64(len(s.entries))
+	views := make([]float64, len(s.entries))
+	for i := range s.entries {
+		views[i] = float64(s.entries[i].views)
+		s.mean += views[i] / n
+	}
+	for _, v := range views {
+		s.deviation += (v - s.mean) * (v - s.mean) / n
+	}
+	s.deviation = math.Sqrt(s.deviation)
+	slices.Sort(views)
+	s.median = (views[len(views)/2] + views[(len(views)-1)/2]) / 2
+	for i := range s.entries {
+		e := &s.entries[i]
+		e.z = quotient(float64(e.views)-s.mean, s.deviation)
+		e.ratio = quotient(float64(e.views), s.mean)
+	}
+}
+
+// quotient is a/b, and 0 where nothing was measured.
+func quotient(a, b float64) float64 {
+	if b == 0 {
+		return 0
+	}
+	return a / b
+}
+
+// monthly is how many uploads of the sample's kind come out in 30 days.
+func (s *sample) monthly() float64 {
+	return quotient(30*24*float64(time.Hour), float64(s.channel.lines[s.kind].every))
+}
+
+func (s *sample) viewsPerSubscriber() float64 { return quotient(s.mean, float64(s.subscribers)) }

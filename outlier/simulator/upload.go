@@ -1,0 +1,124 @@
+package simulator
+
+import (
+	"math"
+	"time"
+)
+
+// upload is one video or short: what it will come to, and how fast.
+type upload struct {
+	library   *library
+	channel   *channel
+	kind      kind
+	n         int
+	published time.Time
+	topic     int // index into the niche's topics
+	duration  int64
+	potential float64 // views in the end
+	tau, beta float64 // of its growth, see maturity; tau in days
+	liked     float64 // likes per view
+	discussed float64 // comments per view
+}
+
+// upload works number n of a channel out. It is not checked to be out yet.
+func (l *library) upload(c *channel, k kind, n int) upload {
+	d := dice(l.seed, aboutFate, uint64(c.index), uint64(k), uint64(n))
+	u := upload{library: l, channel: c, kind: k, n: n, published: c.published(l.seed, k, n)}
+	of := &c.lines[k]
+	u.potential = of.median * math.Exp(of.spread*d.NormFloat64())
+	switch luck := d.Float64(); {
+	case luck < 0.06: // it broke out
+		u.potential *= 3 + 25*d.Float64()*d.Float64()
+	case luck < 0.09: // nobody cared
+		u.potential *= 0.05 + 0.2*d.Float64()
+	}
+	u.tau, u.beta = 2+12*d.Float64(), 0.45+0.2*d.Float64()
+	u.topic = c.topics[d.IntN(len(c.topics))]
+	u.duration = max(5, int64(of.length*math.Exp(0.35*d.NormFloat64())))
+	if k == short {
+		u.duration = min(u.duration, 60)
+	}
+	u.liked = 0.01 + 0.06*d.Float64()
+	u.discussed = u.liked * (0.01 + 0.15*d.Float64())
+	return u
+}
+
+// address is the upload's place in the library, which its id enciphers.
+func (u *upload) address() uint64 {
+	return uint64(u.channel.index)<<36 | uint64(u.kind)<<35 | uint64(u.n)
+}
+
+func (u *upload) id() string { return videoID(u.library.seed, u.address()) }
+
+// maturity is the share of its views that an upload has reached: steep in the
+// first days, with a long tail. It never falls.
+func (u *upload) maturity(at time.Time) float64 {
+	days := at.Sub(u.published).Hours() / 24
+	return 1 - math.Exp(-math.Pow(max(days, 0)/u.tau, u.beta))
+}
+
+// reached is the inverse: when the upload came to this share of its views.
+func (u *upload) reached(share float64) time.Time {
+	days := u.tau * math.Pow(-math.Log(1-share), 1/u.beta)
+	return u.published.Add(time.Duration(days * 24 * float64(time.Hour)))
+}
+
+func (u *upload) views(at time.Time) int64 { return int64(u.potential * u.maturity(at)) }
+
+func (u *upload) likes(at time.Time) int64 {
+	return int64(u.potential * u.liked * u.maturity(at))
+}
+
+func (u *upload) comments(at time.Time) int64 {
+	return int64(u.potential * u.discussed * u.maturity(at))
+}
+
+// gaps are what the service does not have of an upload, although the library does.
+type gaps struct {
+	deleted          bool // since it was indexed: every data endpoint answers 404
+	commentsDisabled bool
+	likesHidden      bool
+	unclassified     bool
+	unpriced         bool // no estimates of revenue
+	unscored         bool // a hit without zScore
+	noThumbnails     bool // a hit without thumbnails
+	noLanguages      bool // details that do not name them
+	transcript       transcriptGap
+}
+
+// transcriptGap is in which of three ways a transcript is lacking.
+type transcriptGap int
+
+const (
+	hasTranscript transcriptGap = iota
+	transcript404
+	transcriptNoItems
+	transcriptNoEvents
+)
+
+func (u *upload) gaps() gaps {
+	d := dice(u.library.seed, aboutGaps, u.address())
+	return gaps{
+		deleted:          chance(d, 0.025),
+		commentsDisabled: chance(d, 0.05),
+		likesHidden:      chance(d, 0.03),
+		unclassified:     chance(d, 0.03),
+		unpriced:         chance(d, 0.03),
+		unscored:         chance(d, 0.005),
+		noThumbnails:     chance(d, 0.005),
+		noLanguages:      chance(d, 0.3),
+		transcript:       lacking(d.Float64()),
+	}
+}
+
+func lacking(luck float64) transcriptGap {
+	switch {
+	case luck < 0.08:
+		return transcript404
+	case luck < 0.10:
+		return transcriptNoItems
+	case luck < 0.12:
+		return transcriptNoEvents
+	}
+	return hasTranscript
+}

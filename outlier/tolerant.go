@@ -1,0 +1,68 @@
+package outlier
+
+import (
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/go-faster/jx"
+)
+
+// Which fields of an answer may be null, absent or of another type is not shown.
+// The functions of this file read what steers the program from whatever is there:
+// a value of an unexpected type is skipped and counts as absent. They fail only
+// where the bytes are not JSON.
+
+// object calls f for every member of the object next in d.
+func object(d *jx.Decoder, f func(d *jx.Decoder, key string) error) error {
+	if d.Next() != jx.Object {
+		return d.Skip()
+	}
+	return d.Obj(f)
+}
+
+// array calls f for every element of the array next in d.
+func array(d *jx.Decoder, f func(d *jx.Decoder) error) error {
+	if d.Next() != jx.Array {
+		return d.Skip()
+	}
+	return d.Arr(f)
+}
+
+// text reads a string, or a number as it is written.
+func text(d *jx.Decoder, to *string) (err error) {
+	switch d.Next() {
+	case jx.String:
+		*to, err = d.Str()
+	case jx.Number:
+		var raw jx.Raw
+		raw, err = d.Raw()
+		*to = string(raw)
+	default:
+		err = d.Skip()
+	}
+	return err
+}
+
+// number reads a finite number, also one in quotes, and hands it to set.
+func number(d *jx.Decoder, set func(float64)) error {
+	var s string
+	if err := text(d, &s); err != nil {
+		return err
+	}
+	x, err := strconv.ParseFloat(strings.TrimSpace(s), 64)
+	if err == nil && !math.IsInf(x, 0) && !math.IsNaN(x) {
+		set(x)
+	}
+	return nil
+}
+
+// whole reads a number that is not negative and that JSON holds exactly; what is
+// none leaves to as it was.
+func whole(d *jx.Decoder, to *int64) error {
+	return number(d, func(x float64) {
+		if x >= 0 && x <= maxInteger && x == math.Trunc(x) {
+			*to = int64(x)
+		}
+	})
+}

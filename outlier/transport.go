@@ -1,0 +1,113 @@
+package outlier
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+)
+
+// TransportOptions are what a user may set of the transport.
+type TransportOptions struct {
+	CAFile string // certificates in PEM to trust besides the system's; "" for none
+}
+
+// NewTransport makes the transport that suits a service where every request may
+// cost money. Each attempt has a connection of its own, because Go silently sends
+// a GET again when a reused connection turns out to be closed, and speaks
+// HTTP/1.1, because HTTP/2 has more such cases. Answers stay as they came over
+// the wire. Proxies come from the environment. There is no way to skip the
+// verification of certificates.
+func NewTransport(o TransportOptions) (*http.Transport, error) {
+	roots, err := certificates(o.CAFile)
+	if err != nil {
+		return nil, err
+	}
+	http1 := new(http.Protocols)
+	http1.SetHTTP1(true)
+	return &http.Transport{
+		Proxy:                  proxy,
+		DialContext:            (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
+		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots},
+		TLSHandshakeTimeout:    10 * time.Second,
+		ResponseHeaderTimeout:  defaultTimeout,
+		MaxResponseHeaderBytes: 64 << 10,
+		DisableKeepAlives:      true,
+		DisableCompression:     true,
+		Protocols:              http1,
+	}, nil
+}
+
+// certificates is nil, the system's, unless a file adds to them.
+func certificates(file string) (*x509.CertPool, error) {
+	if file == "" {
+		return nil, nil
+	}
+	pem, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("read the certificates of ca_file: %w", err)
+	}
+	pool, err := x509.SystemCertPool()
+	if err != nil {
+		pool = x509.NewCertPool()
+	}
+	if !pool.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("ca_file %s: no certificate in PEM form found", file)
+	}
+	return pool, nil
+}
+
+// proxy hides the address of a proxy that cannot be parsed: it may hold a password.
+func proxy(r *http.Request) (*url.URL, error) {
+	u, err := http.ProxyFromEnvironment(r)
+	if err != nil {
+		return nil, errors.New("the proxy address in the environment (HTTPS_PROXY, HTTP_PROXY) cannot be read")
+	}
+	return u, nil
+}
+
+// CheckURL accepts the base address of a service, and returns it without a slash
+// at its end. It must be https, unless it is on this machine's loopback or
+// allowHTTP is set, because the key travels with each request. It has no place for
+// user and password, query or fragment. The error never quotes a password.
+func CheckURL(text string, allowHTTP bool) (*url.URL, error) {
+	u, err := parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("service address: %w", err)
+	}
+	switch {
+	case u.User != nil:
+		return nil, errors.New("service address: user and password do not belong here; the key goes into service.key")
+	case u.Scheme != "https" && u.Scheme != "http":
+		return nil, fmt.Errorf("service address %q: must begin with https://", text)
+	case u.Hostname() == "":
+		return nil, fmt.Errorf("service address %q: has no host", text)
+	case u.RawQuery != "" || u.ForceQuery || strings.Contains(text, "#"):
+		return nil, fmt.Errorf("service address %q: must have no query and no fragment", text)
+	case u.Scheme == "http" && !allowHTTP && !loopback(u.Hostname()):
+		return nil, fmt.Errorf("service address %q: http would send the key in clear text; use https, or set service.allow_http", text)
+	}
+	u.Path, u.RawPath = strings.TrimRight(u.Path, "/"), strings.TrimRight(u.RawPath, "/")
+	return u, nil
+}
+
+// parse is url.Parse without the text in its error, which may hold a password.
+func parse(text string) (*url.URL, error) {
+	u, err := url.Parse(text)
+	if e, ok := errors.AsType[*url.Error](err); ok {
+		return nil, fmt.Errorf("not an address: %w", e.Err)
+	}
+	return u, err
+}
+
+func loopback(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.IsLoopback()
+}
