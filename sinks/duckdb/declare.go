@@ -1,0 +1,200 @@
+//go:build duckdb_arrow
+
+package duckdb
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/apache/arrow-go/v18/arrow"
+
+	"outlierd/schema"
+)
+
+// full is a table's name in the warehouse: "ops.runs" is runs in the schema ops.
+func full(t *schema.Table) string {
+	space, table := split(t)
+	return "warehouse." + name(space) + "." + name(table)
+}
+
+func split(t *schema.Table) (space, table string) {
+	if space, table, ok := strings.Cut(t.Name, "."); ok {
+		return space, table
+	}
+	return "main", t.Name
+}
+
+// column is a column as the declaration wants it.
+type column struct{ name, kind, comment string }
+
+// columns are the declared columns; types as DuckDB itself writes them, so that
+// they can be compared with what a file has.
+func (in *instance) columns(ctx context.Context, t *schema.Table) ([]column, error) {
+	var columns []column
+	var kinds []string
+	for _, f := range t.Stored().Fields() {
+		c := column{name: f.Name, kind: kind(f.Type)}
+		if i := slices.IndexFunc(t.Columns, func(d schema.Column) bool { return d.Name == f.Name }); i >= 0 {
+			c.comment = t.Columns[i].Comment
+			if t.Columns[i].JSON {
+				c.kind = "JSON"
+			}
+		}
+		columns = append(columns, c)
+		kinds = append(kinds, "typeof(NULL::"+c.kind+")")
+	}
+	row, err := in.query(ctx, "SELECT "+strings.Join(kinds, ", "))
+	if err != nil {
+		return nil, fmt.Errorf("types of table %s: %w", t.Name, err)
+	}
+	for i := range columns {
+		columns[i].kind = row[0][i].(string)
+	}
+	return columns, nil
+}
+
+// kind is the DuckDB type of an Arrow type.
+func kind(t arrow.DataType) string {
+	switch t := t.(type) {
+	case *arrow.StringType:
+		return "VARCHAR"
+	case *arrow.Int64Type:
+		return "BIGINT"
+	case *arrow.Float64Type:
+		return "DOUBLE"
+	case *arrow.BooleanType:
+		return "BOOLEAN"
+	case *arrow.TimestampType:
+		return "TIMESTAMPTZ"
+	case *arrow.MapType:
+		return "MAP(" + kind(t.KeyType()) + ", " + kind(t.ItemType()) + ")"
+	case *arrow.ListType:
+		return kind(t.Elem()) + "[]"
+	case *arrow.StructType:
+		var fields []string
+		for _, f := range t.Fields() {
+			fields = append(fields, name(f.Name)+" "+kind(f.Type))
+		}
+		return "STRUCT(" + strings.Join(fields, ", ") + ")"
+	}
+	panic(fmt.Sprintf("duckdb: columns of type %v are not supported", t))
+}
+
+// found is a column of the file.
+type found struct{ kind, comment string }
+
+// declare brings the file to the declarations: tables and columns that it lacks
+// are added, comments follow, and nothing is ever narrowed or dropped. A file that
+// agrees is not written to.
+func (in *instance) declare(ctx context.Context, tables []*schema.Table) error {
+	ddl := []string{"CREATE SCHEMA IF NOT EXISTS warehouse.ops", "CREATE SCHEMA IF NOT EXISTS warehouse.outlierd"}
+	for _, t := range tables {
+		changes, err := in.alterations(ctx, t)
+		if err != nil {
+			return err
+		}
+		ddl = append(ddl, changes...)
+	}
+	marks, err := in.query(ctx, "SELECT 1 FROM duckdb_tables() WHERE database_name = 'warehouse' AND schema_name = 'outlierd'")
+	if err != nil {
+		return err
+	}
+	if len(marks) == 0 {
+		ddl = append(ddl, "CREATE TABLE warehouse.outlierd.marks (name VARCHAR, id BIGINT)",
+			"COMMENT ON TABLE warehouse.outlierd.marks IS 'How far the writer has come: the answers of the journal, the final rows of each operations table.'")
+	}
+	if len(ddl) > 2 {
+		if _, err := in.exec(ctx, "BEGIN; "+strings.Join(ddl, "; ")+"; COMMIT; CHECKPOINT warehouse"); err != nil {
+			return fmt.Errorf("declare tables: %w", err)
+		}
+	}
+	return in.declareMarks(ctx, tables)
+}
+
+// declareMarks gives every operations table, and the journal, a row to count in.
+func (in *instance) declareMarks(ctx context.Context, tables []*schema.Table) error {
+	names := []string{"(" + text(journal) + ")"}
+	for _, t := range tables {
+		if space, _ := split(t); space == "ops" {
+			names = append(names, "("+text(t.Name)+")")
+		}
+	}
+	_, err := in.exec(ctx, `INSERT INTO warehouse.outlierd.marks SELECT name, 0 FROM (VALUES `+strings.Join(names, ", ")+`) AS v(name)
+		WHERE name NOT IN (SELECT name FROM warehouse.outlierd.marks)`)
+	if err != nil {
+		return fmt.Errorf("declare marks: %w", err)
+	}
+	return nil
+}
+
+// alterations are the statements that bring one table to its declaration.
+func (in *instance) alterations(ctx context.Context, t *schema.Table) ([]string, error) {
+	want, err := in.columns(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	have, comment, err := in.found(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	if len(have) == 0 {
+		return create(t, want), nil
+	}
+	var ddl []string
+	for _, c := range want {
+		old, ok := have[c.name]
+		if ok && old.kind != c.kind {
+			return nil, fmt.Errorf("table %s: column %s is %s in the file and %s in this version: %s", t.Name, c.name, old.kind, c.kind, rebuild)
+		}
+		if !ok {
+			ddl = append(ddl, "ALTER TABLE "+full(t)+" ADD COLUMN "+name(c.name)+" "+c.kind)
+		}
+		if old.comment != c.comment {
+			ddl = append(ddl, "COMMENT ON COLUMN "+full(t)+"."+name(c.name)+" IS "+text(c.comment))
+		}
+	}
+	if comment != t.Comment {
+		ddl = append(ddl, "COMMENT ON TABLE "+full(t)+" IS "+text(t.Comment))
+	}
+	return ddl, nil
+}
+
+func create(t *schema.Table, columns []column) []string {
+	var lines []string
+	ddl := []string{""}
+	for _, c := range columns {
+		lines = append(lines, name(c.name)+" "+c.kind)
+		if c.comment != "" {
+			ddl = append(ddl, "COMMENT ON COLUMN "+full(t)+"."+name(c.name)+" IS "+text(c.comment))
+		}
+	}
+	ddl[0] = "CREATE TABLE " + full(t) + " (" + strings.Join(lines, ", ") + ")"
+	if t.Comment != "" {
+		ddl = append(ddl, "COMMENT ON TABLE "+full(t)+" IS "+text(t.Comment))
+	}
+	return ddl
+}
+
+// found reads what the file has of a table; no columns if it has no such table.
+func (in *instance) found(ctx context.Context, t *schema.Table) (map[string]found, string, error) {
+	space, table := split(t)
+	where := "WHERE database_name = 'warehouse' AND schema_name = " + text(space) + " AND table_name = " + text(table)
+	rows, err := in.query(ctx, "SELECT column_name, data_type, coalesce(comment, '') FROM duckdb_columns() "+where)
+	if err != nil {
+		return nil, "", fmt.Errorf("columns of table %s: %w", t.Name, err)
+	}
+	columns := map[string]found{}
+	for _, r := range rows {
+		columns[r[0].(string)] = found{kind: r[1].(string), comment: r[2].(string)}
+	}
+	rows, err = in.query(ctx, "SELECT coalesce(comment, '') FROM duckdb_tables() "+where)
+	if err != nil {
+		return nil, "", fmt.Errorf("comment of table %s: %w", t.Name, err)
+	}
+	if len(rows) == 0 {
+		return columns, "", nil
+	}
+	return columns, rows[0][0].(string), nil
+}

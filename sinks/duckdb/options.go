@@ -1,0 +1,73 @@
+// Package duckdb keeps tables in a DuckDB file that readers never find locked.
+//
+// The writer's own file is private. It is attached to an instance whose main
+// database is in memory, because the Arrow views by which rows come in are
+// registered in the main database, and a view that stays behind in a file crashes
+// whoever selects from it. Readers get a finished copy of that file, swapped in by
+// rename: an open copy stays what it was, the next open sees the new one.
+//
+// A batch is one transaction: the rows of all tables, and the watermark. There are
+// no primary keys and no indexes: they make appending dear, do not fit into a
+// memory limit, and are what breaks after kills. DDL happens at Open alone, in its
+// own transaction and checkpointed, for the same reason.
+package duckdb
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+
+	"outlierd/schema"
+)
+
+// Options say where the files are and what DuckDB may use.
+type Options struct {
+	Private     string // the writer's file
+	Published   string // the readers' copy
+	Temp        string // folder for what does not fit into memory
+	MemoryLimit string // of DuckDB's buffers, as it writes sizes; "" means 256MB
+	Threads     int    // 0 means 1: flushes are small, and more threads only cost more
+	Tables      []*schema.Table
+	Ops         []*schema.Table // kept in the schema "ops"
+}
+
+func (o Options) memoryLimit() string { return cmp.Or(o.MemoryLimit, "256MB") }
+func (o Options) threads() int        { return cmp.Or(o.Threads, 1) }
+
+// rebuild is the remedy for a private file that cannot be used.
+const rebuild = "move it away; the next run rebuilds it from the journal"
+
+// checkFile refuses what is in the way at path, before anything is touched. A
+// DuckDB file has its magic bytes after an 8-byte checksum.
+func checkFile(path, remedy string) error {
+	info, err := os.Lstat(path)
+	if os.IsNotExist(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("look at DuckDB file: %w", err)
+	}
+	if !info.Mode().IsRegular() {
+		return fmt.Errorf("%s is not a DuckDB file but a %s: %s", path, describe(info.Mode()), remedy)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return fmt.Errorf("look at DuckDB file: %w", err)
+	}
+	defer f.Close()
+	var head [12]byte
+	if _, err := f.ReadAt(head[:], 0); err != nil || string(head[8:]) != "DUCK" {
+		return fmt.Errorf("%s is not a DuckDB file: %s", path, remedy)
+	}
+	return nil
+}
+
+func describe(m os.FileMode) string {
+	switch {
+	case m.IsDir():
+		return "folder"
+	case m&os.ModeSymlink != 0:
+		return "symbolic link"
+	}
+	return "special file"
+}

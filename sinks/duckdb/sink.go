@@ -1,0 +1,150 @@
+//go:build duckdb_arrow
+
+package duckdb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"outlierd/schema"
+	"outlierd/sinks"
+)
+
+var _ sinks.Sink = (*Sink)(nil)
+
+// Sink is a [sinks.Sink]. After an error it starts over with a new instance and
+// forgets what it remembered, so that only the file says what was committed: the
+// outcome of a COMMIT that failed is unknown until then.
+type Sink struct {
+	options Options
+	in      *instance // nil until needed
+	dirty   bool      // the private file may hold what the published one does not
+	changes map[*schema.Table]*sinks.Changes
+	parents map[*schema.Table]*sinks.Parents
+}
+
+// journal is the mark that is the watermark.
+const journal = "journal"
+
+// Open brings the private file to the declarations, and publishes it if nothing is
+// published yet: a reader finds all tables before the first row. Both files are
+// checked before anything is written.
+func Open(ctx context.Context, o Options) (*Sink, error) {
+	for _, path := range []*string{&o.Private, &o.Published, &o.Temp} {
+		abs, err := filepath.Abs(*path)
+		if err != nil {
+			return nil, fmt.Errorf("open DuckDB sink: %w", err)
+		}
+		*path = abs
+	}
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	s := &Sink{options: o, dirty: true}
+	s.forget()
+	if err := s.open(ctx); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+func (o Options) check() error {
+	if err := checkFile(o.Private, rebuild); err != nil {
+		return err
+	}
+	if err := checkFile(o.Published, "move it away, or set another path for the DuckDB sink"); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(o.Private), 0o700); err != nil {
+		return fmt.Errorf("folder of the DuckDB writer's file: %w", err)
+	}
+	if err := os.MkdirAll(o.Temp, 0o700); err != nil {
+		return fmt.Errorf("folder for DuckDB's temporary files: %w", err)
+	}
+	if err := os.MkdirAll(filepath.Dir(o.Published), 0o755); err != nil {
+		return fmt.Errorf("folder of the published DuckDB file: %w", err)
+	}
+	return nil
+}
+
+func (s *Sink) open(ctx context.Context) error {
+	in, err := s.instance(ctx)
+	if err != nil {
+		return err
+	}
+	if err := in.declare(ctx, slices.Concat(s.options.Tables, s.options.Ops)); err != nil {
+		return fmt.Errorf("%s: %w", s.options.Private, err)
+	}
+	if _, err := os.Stat(s.options.Published); os.IsNotExist(err) {
+		return s.swap(ctx)
+	} else if err != nil {
+		return err
+	}
+	return writable(filepath.Dir(s.options.Published))
+}
+
+// Name implements [sinks.Sink].
+func (s *Sink) Name() string { return "duckdb" }
+
+// Watermark implements [sinks.Sink].
+func (s *Sink) Watermark(ctx context.Context) (int64, error) { return s.mark(ctx, journal) }
+
+// OpsMark implements [sinks.Sink].
+func (s *Sink) OpsMark(ctx context.Context, t *schema.Table) (int64, error) {
+	return s.mark(ctx, t.Name)
+}
+
+func (s *Sink) mark(ctx context.Context, name string) (int64, error) {
+	in, err := s.instance(ctx)
+	if err != nil {
+		return 0, err
+	}
+	rows, err := in.query(ctx, "SELECT id FROM warehouse.outlierd.marks WHERE name = "+text(name))
+	if err != nil {
+		return 0, s.abandon(fmt.Errorf("read mark %s of %s: %w", name, s.options.Private, err))
+	}
+	if len(rows) != 1 {
+		return 0, fmt.Errorf("%s has %d marks named %s instead of one: %s", s.options.Private, len(rows), name, rebuild)
+	}
+	return rows[0][0].(int64), nil
+}
+
+// Close implements [sinks.Sink].
+func (s *Sink) Close() error {
+	if s.in == nil {
+		return nil
+	}
+	err := s.in.close()
+	s.in = nil
+	return err
+}
+
+// instance is the running one, with the private file attached.
+func (s *Sink) instance(ctx context.Context) (*instance, error) {
+	if s.in == nil {
+		in, err := start(ctx, s.options)
+		if err != nil {
+			return nil, err
+		}
+		s.in = in
+	}
+	if err := s.in.attach(ctx, s.options.Private); err != nil {
+		return nil, s.abandon(err)
+	}
+	return s.in, nil
+}
+
+// abandon gives the instance up after err, which it returns.
+func (s *Sink) abandon(err error) error {
+	s.forget()
+	return errors.Join(err, s.Close())
+}
+
+func (s *Sink) forget() {
+	s.changes = map[*schema.Table]*sinks.Changes{}
+	s.parents = map[*schema.Table]*sinks.Parents{}
+}

@@ -1,0 +1,252 @@
+//go:build duckdb_arrow
+
+package duckdb
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+
+	"outlierd/schema"
+	"outlierd/sinks"
+)
+
+// Write implements [sinks.Sink].
+func (s *Sink) Write(ctx context.Context, b sinks.Batch) error {
+	mark, err := s.Watermark(ctx)
+	if err != nil {
+		return err
+	}
+	if b.Lo != mark {
+		return fmt.Errorf("batch (%d, %d] does not follow watermark %d of %s", b.Lo, b.Hi, mark, s.options.Private)
+	}
+	s.dirty = true
+	var changes []*change
+	defer func() {
+		for _, c := range changes {
+			c.release()
+		}
+	}()
+	for i, part := range b.Parts {
+		c, err := s.change(ctx, i, part)
+		if c != nil {
+			changes = append(changes, c)
+		}
+		if err != nil {
+			return s.abandon(fmt.Errorf("table %s: %w", part.Table.Name, err))
+		}
+	}
+	if err := s.commit(ctx, b, changes); err != nil {
+		return s.abandon(err)
+	}
+	return nil
+}
+
+func (s *Sink) commit(ctx context.Context, b sinks.Batch, changes []*change) error {
+	if _, err := s.in.exec(ctx, "BEGIN"); err != nil {
+		return err
+	}
+	for _, c := range changes {
+		if err := c.apply(ctx, s.in); err != nil {
+			return fmt.Errorf("table %s: %w", c.table.Name, err)
+		}
+	}
+	if err := s.in.moveMark(ctx, journal, b.Lo, b.Hi); err != nil {
+		return err
+	}
+	if _, err := s.in.exec(ctx, "COMMIT"); err != nil {
+		return fmt.Errorf("commit answers %d to %d: %w", b.Lo+1, b.Hi, err)
+	}
+	return nil
+}
+
+// moveMark is part of the transaction whose rows it vouches for.
+func (in *instance) moveMark(ctx context.Context, mark string, from, to int64) error {
+	n, err := in.exec(ctx, fmt.Sprintf("UPDATE warehouse.outlierd.marks SET id = %d WHERE name = %s AND id = %d", to, text(mark), from))
+	if err == nil && n != 1 {
+		err = fmt.Errorf("it is not %d", from)
+	}
+	if err != nil {
+		return fmt.Errorf("move mark %s to %d: %w", mark, to, err)
+	}
+	return nil
+}
+
+// change is what one part does to its table: rows go, rows come.
+type change struct {
+	table *schema.Table
+	rows  string // view of the rows that come
+	count int64  // how many they are
+	gone  string // view of the identities whose rows go; "" if none can be there
+	free  []func()
+}
+
+func (c *change) release() {
+	for _, free := range c.free {
+		free()
+	}
+}
+
+// change folds a part and offers its rows to the instance, before the transaction.
+func (s *Sink) change(ctx context.Context, i int, part schema.Part) (*change, error) {
+	rows, err := sinks.Fold(ctx, part.Table, part.Rows)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { rows.Release() }()
+	if part.Table.Kind == schema.Changes {
+		if rows, err = s.changed(ctx, part.Table, rows); err != nil {
+			return nil, err
+		}
+	}
+	c := &change{table: part.Table, count: rows.NumRows()}
+	if c.count == 0 {
+		return c, nil
+	}
+	gone, err := s.gone(ctx, part.Table, rows)
+	if err != nil {
+		return c, err
+	}
+	if gone != nil {
+		defer gone.Release()
+		if c.gone, err = c.offer(s.in, fmt.Sprintf("gone_%d", i), gone); err != nil {
+			return c, err
+		}
+	}
+	c.rows, err = c.offer(s.in, fmt.Sprintf("rows_%d", i), rows)
+	return c, err
+}
+
+func (c *change) offer(in *instance, view string, rows arrow.RecordBatch) (string, error) {
+	release, err := in.offer(view, rows)
+	if err != nil {
+		return "", err
+	}
+	c.free = append(c.free, release)
+	return view, nil
+}
+
+// changed drops the rows, which it takes over, that repeat their key's last one.
+func (s *Sink) changed(ctx context.Context, t *schema.Table, rows arrow.RecordBatch) (arrow.RecordBatch, error) {
+	defer rows.Release()
+	memory := s.changes[t]
+	if memory == nil {
+		memory = sinks.NewChanges(t)
+		err := s.in.records(ctx, "SELECT * FROM "+full(t)+" ORDER BY rowid", func(old arrow.RecordBatch) { memory.Learn(old) })
+		if err != nil {
+			return nil, fmt.Errorf("read the rows kept last: %w", err)
+		}
+		s.changes[t] = memory
+	}
+	return sinks.Pick(ctx, rows, memory.Learn(rows))
+}
+
+// gone are the identities of rows, distinct, that may have older rows; nil if none
+// has, and for tables that only grow.
+func (s *Sink) gone(ctx context.Context, t *schema.Table, rows arrow.RecordBatch) (arrow.RecordBatch, error) {
+	switch t.Kind {
+	case schema.Current:
+		return project(rows, t.Key), nil
+	case schema.Children, schema.Once:
+		memory := s.parents[t]
+		if memory == nil {
+			memory = sinks.NewParents(t)
+			err := s.in.records(ctx, "SELECT DISTINCT "+name(t.Key[0])+" FROM "+full(t), func(old arrow.RecordBatch) { memory.Learn(old) })
+			if err != nil {
+				return nil, fmt.Errorf("read the parents: %w", err)
+			}
+			s.parents[t] = memory
+		}
+		again := memory.Learn(rows)
+		if len(again) == 0 {
+			return nil, nil
+		}
+		parents := project(rows, t.Key[:1])
+		defer parents.Release()
+		return sinks.Pick(ctx, parents, again)
+	}
+	return nil, nil
+}
+
+// project keeps the named columns.
+func project(rows arrow.RecordBatch, names []string) arrow.RecordBatch {
+	var fields []arrow.Field
+	var columns []arrow.Array
+	for _, name := range names {
+		i := rows.Schema().FieldIndices(name)[0]
+		fields = append(fields, rows.Schema().Field(i))
+		columns = append(columns, rows.Column(i))
+	}
+	return array.NewRecordBatch(arrow.NewSchema(fields, nil), columns, rows.NumRows())
+}
+
+// apply runs inside the transaction. The identities that go are few, but as a view
+// they could be read only once, and the planner would not know that they are few:
+// what it has of them is copied. Rows that come are never copied.
+func (c *change) apply(ctx context.Context, in *instance) error {
+	if c.rows == "" {
+		return nil
+	}
+	if c.gone != "" {
+		if _, err := in.exec(ctx, c.remove()); err != nil {
+			return err
+		}
+	}
+	n, err := in.exec(ctx, c.insert())
+	if err != nil {
+		return err
+	}
+	if n != c.count {
+		return fmt.Errorf("%d of %d rows were inserted", n, c.count)
+	}
+	if c.gone != "" {
+		_, err = in.exec(ctx, "DROP TABLE temp.old; DROP TABLE temp.gone")
+	}
+	return err
+}
+
+// remove keeps of the rows that go what the rows that come carry on, as temp.old.
+func (c *change) remove() string {
+	identity := sinks.Identity(c.table)
+	carried := "t.rowid AS at"
+	if c.table.Kind == schema.Current {
+		carried += ", t.first_seen_at, t.times_seen, " + list("t.", identity)
+	}
+	return fmt.Sprintf(`CREATE TEMP TABLE gone AS SELECT * FROM %s;
+		CREATE TEMP TABLE old AS SELECT %s FROM %s AS t JOIN temp.gone AS g ON %s;
+		DELETE FROM %[3]s WHERE rowid IN (SELECT at FROM temp.old)`,
+		c.gone, carried, full(c.table), same("t.", "g.", identity))
+}
+
+func (c *change) insert() string {
+	var names []string
+	for _, f := range c.table.Stored().Fields() {
+		names = append(names, f.Name)
+	}
+	into := fmt.Sprintf("INSERT INTO %s (%s) SELECT ", full(c.table), list("", names))
+	if c.table.Kind != schema.Current {
+		return into + list("", names) + " FROM " + c.rows
+	}
+	declared := names[:len(names)-3]
+	return into + list("r.", declared) + `, coalesce(old.first_seen_at, r.first_seen_at), r.last_seen_at, r.times_seen + coalesce(old.times_seen, 0)
+		FROM ` + c.rows + " AS r LEFT JOIN temp.old ON " + same("r.", "old.", c.table.Key)
+}
+
+func list(of string, names []string) string {
+	quoted := make([]string, len(names))
+	for i, n := range names {
+		quoted[i] = of + name(n)
+	}
+	return strings.Join(quoted, ", ")
+}
+
+func same(a, b string, names []string) string {
+	quoted := make([]string, len(names))
+	for i, n := range names {
+		quoted[i] = a + name(n) + " IS NOT DISTINCT FROM " + b + name(n)
+	}
+	return strings.Join(quoted, " AND ")
+}

@@ -1,0 +1,231 @@
+package sinks
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"math"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/compute"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+
+	"outlierd/schema"
+)
+
+// The columns that decide which row stands.
+const (
+	ResponseID  = "_response_id"
+	ObservedAt  = "observed_at"
+	FirstSeenAt = "first_seen_at"
+	LastSeenAt  = "last_seen_at"
+	TimesSeen   = "times_seen"
+)
+
+// Identity names the columns by which rows replace one another: all rows of a
+// stored table with these values go when a later batch has them. It is nil for
+// tables that only grow.
+func Identity(t *schema.Table) []string {
+	switch t.Kind {
+	case schema.Current:
+		return t.Key
+	case schema.Children, schema.Once:
+		return t.Key[:1]
+	}
+	return nil
+}
+
+// Fold is what the rows of one batch amount to before the sink's own rows are
+// looked at, in the columns of [schema.Table.Stored]:
+//
+//   - Current: each key's last row. Its times_seen counts the batch's observations
+//     and its first_seen_at is the first one's, so that folded rows can be folded
+//     again into older ones: keep the older first_seen_at, add up times_seen.
+//   - Children, Once: each parent's rows of its highest _response_id.
+//   - other kinds: rows itself. (Changes depend on the sink's rows, see [Changes].)
+//
+// The caller releases the result.
+func Fold(ctx context.Context, t *schema.Table, rows arrow.RecordBatch) (arrow.RecordBatch, error) {
+	switch t.Kind {
+	case schema.Current:
+		return foldCurrent(ctx, t, rows)
+	case schema.Children, schema.Once:
+		return Pick(ctx, rows, lastAnswers(t, rows))
+	}
+	rows.Retain()
+	return rows, nil
+}
+
+// foldCurrent keeps each key's last row, in the order of those rows.
+func foldCurrent(ctx context.Context, t *schema.Table, rows arrow.RecordBatch) (arrow.RecordBatch, error) {
+	type observations struct{ first, last, times int }
+	seen := make(map[string]*observations, rows.NumRows())
+	of := make([]*observations, rows.NumRows())
+	keys := KeysOf(rows, t.Key)
+	for i := range of {
+		o := seen[string(keys.At(i))]
+		if o == nil {
+			o = &observations{first: i}
+			seen[string(keys.At(i))] = o
+		}
+		o.last, of[i] = i, o
+		o.times++
+	}
+	var last []int
+	observed := column(rows, ObservedAt).(*array.Timestamp)
+	first := newTimes(len(seen))
+	latest := newTimes(len(seen))
+	times := array.NewInt64Builder(memory.DefaultAllocator)
+	for i, o := range of {
+		if o.last != i {
+			continue
+		}
+		last = append(last, i)
+		appendTime(first, observed, o.first)
+		appendTime(latest, observed, i)
+		times.Append(int64(o.times))
+	}
+	kept, err := Pick(ctx, rows, last)
+	if err != nil {
+		return nil, err
+	}
+	defer kept.Release()
+	return extend(kept, t.Stored(), first.NewArray(), latest.NewArray(), times.NewArray()), nil
+}
+
+// lastAnswers picks the rows that stand when a parent was answered more than once.
+func lastAnswers(t *schema.Table, rows arrow.RecordBatch) []int {
+	parents := KeysOf(rows, t.Key[:1])
+	answers := column(rows, ResponseID).(*array.Int64)
+	last := map[string]int64{}
+	for i := range int(rows.NumRows()) {
+		if highest, ok := last[string(parents.At(i))]; !ok || answers.Value(i) > highest {
+			last[string(parents.At(i))] = answers.Value(i)
+		}
+	}
+	var kept []int
+	for i := range int(rows.NumRows()) {
+		if last[string(parents.At(i))] == answers.Value(i) {
+			kept = append(kept, i)
+		}
+	}
+	return kept
+}
+
+// Pick returns the named rows, which are in ascending order; all of them at no cost.
+func Pick(ctx context.Context, rows arrow.RecordBatch, which []int) (arrow.RecordBatch, error) {
+	if int64(len(which)) == rows.NumRows() {
+		rows.Retain()
+		return rows, nil
+	}
+	b := array.NewInt64Builder(memory.DefaultAllocator)
+	defer b.Release()
+	b.Reserve(len(which))
+	for _, i := range which {
+		b.UnsafeAppend(int64(i))
+	}
+	indices := b.NewArray()
+	defer indices.Release()
+	picked, err := compute.Take(ctx, *compute.DefaultTakeOptions(), compute.NewDatumWithoutOwning(rows), compute.NewDatumWithoutOwning(indices))
+	if err != nil {
+		return nil, fmt.Errorf("pick %d of %d rows: %w", len(which), rows.NumRows(), err)
+	}
+	return picked.(*compute.RecordDatum).Value, nil
+}
+
+// extend adds columns, which it takes over, on the right of rows.
+func extend(rows arrow.RecordBatch, to *arrow.Schema, more ...arrow.Array) arrow.RecordBatch {
+	columns := append(rows.Columns()[:rows.NumCols():rows.NumCols()], more...)
+	extended := array.NewRecordBatch(to, columns, rows.NumRows())
+	for _, a := range more {
+		a.Release()
+	}
+	return extended
+}
+
+func newTimes(n int) *array.TimestampBuilder {
+	b := array.NewTimestampBuilder(memory.DefaultAllocator, &arrow.TimestampType{Unit: arrow.Microsecond, TimeZone: "UTC"})
+	b.Reserve(n)
+	return b
+}
+
+func appendTime(b *array.TimestampBuilder, from *array.Timestamp, i int) {
+	if from.IsNull(i) {
+		b.AppendNull()
+		return
+	}
+	b.Append(from.Value(i))
+}
+
+// column finds a column by name. A table without a column that its kind needs is a
+// mistake in its declaration.
+func column(rows arrow.RecordBatch, name string) arrow.Array {
+	at := rows.Schema().FieldIndices(name)
+	if len(at) != 1 {
+		panic(fmt.Sprintf("sinks: %d columns named %q among %v", len(at), name, rows.Schema()))
+	}
+	return rows.Column(at[0])
+}
+
+// Keys reads the values of some columns as bytes that are equal exactly when the
+// values are; null equals null.
+type Keys struct {
+	columns []arrow.Array
+	buf     []byte
+}
+
+// KeysOf reads the named columns of rows, which outlive the Keys.
+func KeysOf(rows arrow.RecordBatch, names []string) *Keys {
+	k := &Keys{}
+	for _, name := range names {
+		k.columns = append(k.columns, column(rows, name))
+	}
+	return k
+}
+
+// At is the key of row i, valid until the next call.
+func (k *Keys) At(i int) []byte {
+	k.buf = k.buf[:0]
+	for _, c := range k.columns {
+		k.buf = appendValue(k.buf, c, i)
+	}
+	return k.buf
+}
+
+// appendValue encodes a value such that no two different ones share a prefix.
+func appendValue(buf []byte, a arrow.Array, i int) []byte {
+	if a.IsNull(i) {
+		return append(buf, 0)
+	}
+	buf = append(buf, 1)
+	switch a := a.(type) {
+	case *array.String:
+		v := a.Value(i)
+		return append(binary.AppendUvarint(buf, uint64(len(v))), v...)
+	case *array.Int64:
+		return binary.LittleEndian.AppendUint64(buf, uint64(a.Value(i)))
+	case *array.Timestamp:
+		return binary.LittleEndian.AppendUint64(buf, uint64(a.Value(i)))
+	case *array.Float64:
+		return binary.LittleEndian.AppendUint64(buf, math.Float64bits(a.Value(i)))
+	case *array.Boolean:
+		if a.Value(i) {
+			return append(buf, 1)
+		}
+		return append(buf, 0)
+	case array.ListLike:
+		from, to := a.ValueOffsets(i)
+		buf = binary.AppendUvarint(buf, uint64(to-from))
+		for j := from; j < to; j++ {
+			buf = appendValue(buf, a.ListValues(), int(j))
+		}
+		return buf
+	case *array.Struct:
+		for f := range a.NumField() {
+			buf = appendValue(buf, a.Field(f), i)
+		}
+		return buf
+	}
+	panic(fmt.Sprintf("sinks: columns of type %v are not supported", a.DataType()))
+}

@@ -1,0 +1,80 @@
+package sinks
+
+import (
+	"hash/maphash"
+
+	"github.com/apache/arrow-go/v18/arrow"
+
+	"outlierd/schema"
+)
+
+// Changes remembers the last kept row of every key of a table of kind Changes. A
+// sink teaches it its stored rows when it first needs it, and forgets it after an
+// error, because it may then be ahead of what was committed.
+type Changes struct {
+	key, compared []string
+	seed          maphash.Seed
+	last          map[string]uint64 // key → hash of the compared columns
+}
+
+// NewChanges remembers nothing.
+func NewChanges(t *schema.Table) *Changes {
+	c := &Changes{key: t.Key, seed: maphash.MakeSeed(), last: map[string]uint64{}}
+	for _, column := range t.Columns {
+		c.compared = append(c.compared, column.Name)
+	}
+	return c
+}
+
+// Learn takes in rows in the order of the journal and tells which of them differ
+// from their key's row before.
+func (c *Changes) Learn(rows arrow.RecordBatch) []int {
+	var changed []int
+	keys, values := KeysOf(rows, c.key), KeysOf(rows, c.compared)
+	for i := range int(rows.NumRows()) {
+		hash := maphash.Bytes(c.seed, values.At(i))
+		key := keys.At(i)
+		if last, ok := c.last[string(key)]; ok && last == hash {
+			continue
+		}
+		c.last[string(key)] = hash
+		changed = append(changed, i)
+	}
+	return changed
+}
+
+// Parents remembers which parents have rows in a table, so that appending the
+// first answer about a parent, which is nearly every one, need not look for rows
+// to replace: that look costs in proportion to the table. It holds hashes; two
+// parents that share one cost a needless look and nothing else.
+type Parents struct {
+	column string
+	seed   maphash.Seed
+	known  map[uint64]struct{}
+}
+
+// NewParents remembers nothing.
+func NewParents(t *schema.Table) *Parents {
+	return &Parents{column: t.Key[0], seed: maphash.MakeSeed(), known: map[uint64]struct{}{}}
+}
+
+// Learn takes in the parents of rows and returns, for each that may have been
+// known, the index of its first row.
+func (p *Parents) Learn(rows arrow.RecordBatch) []int {
+	parents := KeysOf(rows, []string{p.column})
+	met := map[string]struct{}{}
+	var again []int
+	for i := range int(rows.NumRows()) {
+		parent := parents.At(i)
+		if _, ok := met[string(parent)]; ok {
+			continue
+		}
+		met[string(parent)] = struct{}{}
+		hash := maphash.Bytes(p.seed, parent)
+		if _, ok := p.known[hash]; ok {
+			again = append(again, i)
+		}
+		p.known[hash] = struct{}{}
+	}
+	return again
+}
