@@ -3,7 +3,6 @@ package simulator
 import (
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -16,19 +15,19 @@ type Books struct {
 	Total         Totals                       `json:"total"`
 	Operations    map[outlier.Operation]Totals `json:"operations"`
 	UnknownParams map[string]int               `json:"unknown_params"` // query parameters that the interface does not name, and how often they came
-	Calls         []Call                       `json:"calls"`          // the last 100,000, in the order in which they were answered
+	Calls         []Call                       `json:"calls"`          // in the order in which they were answered; the last 90,000 at least
 }
 
 // Totals sums calls up. Every call is exactly one of Served, Missing, Refused,
 // Failed and Lost.
 type Totals struct {
 	Calls    int             `json:"calls"`
-	Served   int             `json:"served"`  // a good answer left
-	Missing  int             `json:"missing"` // 404: no such thing
-	Refused  int             `json:"refused"` // key, limit, rules, balance: nothing was done
-	Failed   int             `json:"failed"`  // processed, answered with the documented error and refunded
-	Lost     int             `json:"lost"`    // processed and charged, but no good answer arrived
-	Cached   int             `json:"cached"`  // of Served and Lost: free repeats of a paid call
+	Served   int             `json:"served"`
+	Missing  int             `json:"missing"`
+	Refused  int             `json:"refused"`
+	Failed   int             `json:"failed"`
+	Lost     int             `json:"lost"`
+	Cached   int             `json:"cached"` // of Served and Lost: free repeats of a paid call
 	Charged  outlier.Credits `json:"charged"`
 	Refunded outlier.Credits `json:"refunded"` // of Charged
 }
@@ -36,12 +35,24 @@ type Totals struct {
 // Spent is what the account is poorer by.
 func (t Totals) Spent() outlier.Credits { return t.Charged - t.Refunded }
 
+// Result is what became of a call.
+type Result string
+
+// The results, one for each column of [Totals].
+const (
+	Served  Result = "served"  // a good answer left
+	Missing Result = "missing" // 404: no such thing
+	Refused Result = "refused" // by key, limit, rules or balance, or dropped: nothing was done
+	Failed  Result = "failed"  // processed, answered with the documented error, refunded
+	Lost    Result = "lost"    // processed and charged, but no good answer left
+)
+
 // Call is one line of the log.
 type Call struct {
-	At       time.Time         `json:"at"`
+	At       time.Time         `json:"at"` // by the service's clock
 	Op       outlier.Operation `json:"op"` // "" for a path that the interface does not know
 	Entity   string            `json:"entity,omitempty"`
-	Identity string            `json:"identity"` // as [outlier.Request.Identity]
+	Identity string            `json:"identity"` // as of outlier.Request
 	Result   Result            `json:"result"`
 	Status   int               `json:"status"` // 0 if no status line left
 	Charged  outlier.Credits   `json:"charged"`
@@ -50,34 +61,35 @@ type Call struct {
 	Fault    string            `json:"fault,omitempty"`
 }
 
-// Result is what became of a call: the columns of [Totals].
-type Result string
-
-const (
-	Served  Result = "served"
-	Missing Result = "missing"
-	Refused Result = "refused"
-	Failed  Result = "failed"
-	Lost    Result = "lost"
-)
-
 // maxLog bounds the log, so that a simulator may run for weeks. Totals are exact all the same.
 const maxLog = 100_000
 
-// ledger keeps the books. Its lock is also the till's: a call is charged and
+// ledger is the account and its books. What a call costs and that it was made are
 // written down in one step.
 type ledger struct {
+	unlimited   bool
+	cachePeriod time.Duration
+
 	mu      sync.Mutex
 	books   Books
-	balance int64 // left; meaningless if unlimited
-	repeats map[string]repeat
+	balance outlier.Credits
+	bought  map[string]purchase // by identity
 }
 
-func newLedger(credits int64) *ledger {
+// purchase is a paid answer that may be had again for nothing. It need not be
+// kept: it follows from the time at which it was made.
+type purchase struct {
+	madeAt time.Time // by the service's clock
+	until  time.Time // by the real one
+}
+
+func newLedger(o Options) *ledger {
 	return &ledger{
-		books:   Books{Operations: map[outlier.Operation]Totals{}, UnknownParams: map[string]int{}},
-		balance: credits,
-		repeats: map[string]repeat{},
+		unlimited:   o.Credits == 0,
+		cachePeriod: o.CachePeriod,
+		books:       Books{Operations: map[outlier.Operation]Totals{}, UnknownParams: map[string]int{}},
+		balance:     outlier.Credits(o.Credits),
+		bought:      map[string]purchase{},
 	}
 }
 
@@ -88,11 +100,69 @@ func (s *Service) Books() Books {
 	b := s.ledger.books
 	b.Operations = maps.Clone(b.Operations)
 	b.UnknownParams = maps.Clone(b.UnknownParams)
-	b.Calls = slices.Clone(b.Calls)
+	b.Calls = append([]Call{}, b.Calls...)
 	return b
 }
 
-// write books c. The caller holds the lock.
+// cached returns when the answer to a paid call was made, if a repeat is free at the time real.
+func (l *ledger) cached(identity string, real time.Time) (madeAt time.Time, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	p := l.bought[identity]
+	return p.madeAt, real.Before(p.until)
+}
+
+// sell charges for c, unless it is a free repeat, and books it. It reports false,
+// with c refused, if the balance is too low. A call that failed is refunded in the
+// same step, and its answer is not cached.
+func (l *ledger) sell(c *Call, price outlier.Credits, real time.Time) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c.Cached = price > 0 && real.Before(l.bought[c.Identity].until)
+	if c.Cached {
+		price = 0
+	}
+	if !l.unlimited && price > l.balance {
+		c.Result, c.Status = Refused, statusNoCredits
+		l.write(*c)
+		return false
+	}
+	c.Charged = price
+	if c.Result == Failed {
+		c.Refunded = price
+	} else if price > 0 {
+		l.remember(c.Identity, purchase{c.At, real.Add(l.cachePeriod)}, real)
+	}
+	l.balance -= c.Charged - c.Refunded
+	l.write(*c)
+	return true
+}
+
+// remember keeps a purchase, and now and then forgets those whose time is over.
+func (l *ledger) remember(identity string, p purchase, real time.Time) {
+	if len(l.bought)%1024 == 1023 {
+		maps.DeleteFunc(l.bought, func(_ string, p purchase) bool { return !real.Before(p.until) })
+	}
+	l.bought[identity] = p
+}
+
+// book writes down a call that was not sold.
+func (l *ledger) book(c Call) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.write(c)
+}
+
+// strangers counts query parameters that the interface does not name.
+func (l *ledger) strangers(names []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, name := range names {
+		l.books.UnknownParams[name]++
+	}
+}
+
+// write adds c to the books. The caller holds the lock.
 func (l *ledger) write(c Call) {
 	l.books.Total.add(c)
 	t := l.books.Operations[c.Op]
@@ -106,17 +176,19 @@ func (l *ledger) write(c Call) {
 
 func (t *Totals) add(c Call) {
 	t.Calls++
-	*map[Result]*int{
-		Served: &t.Served, Missing: &t.Missing, Refused: &t.Refused, Failed: &t.Failed, Lost: &t.Lost,
-	}[c.Result]++
-	if c.Cached {
-		t.Cached++
+	switch c.Result {
+	case Served:
+		t.Served++
+	case Missing:
+		t.Missing++
+	case Refused:
+		t.Refused++
+	case Failed:
+		t.Failed++
+	case Lost:
+		t.Lost++
 	}
+	t.Cached += count(c.Cached)
 	t.Charged += c.Charged
 	t.Refunded += c.Refunded
-}
-
-// identity is equal for two calls exactly when they ask the same thing.
-func identity(op outlier.Operation, entity, params string) string {
-	return strings.Join([]string{string(op), entity, params}, " ")
 }

@@ -10,6 +10,7 @@ import (
 
 // channel is what does not change about a channel.
 type channel struct {
+	seed        uint64
 	index       int
 	id          string
 	handle      string
@@ -58,7 +59,7 @@ var dawn = time.Date(1995, time.January, 1, 0, 0, 0, 0, time.UTC)
 
 func newChannel(seed uint64, index int) *channel {
 	d := dice(seed, aboutChannel, uint64(index))
-	c := &channel{index: index, field: index % len(niches), language: pickLanguage(d)}
+	c := &channel{seed: seed, index: index, field: index % len(niches), language: pickLanguage(d)}
 	c.id = "UC" + spell(hash(seed, uint64(aboutChannelID), uint64(index)), hash(seed, uint64(aboutChannelID), uint64(index), 1))
 	c.niche = &niches[c.field]
 	c.topics = d.Perm(len(c.niche.topics))[:1+d.IntN(3)]
@@ -70,7 +71,7 @@ func newChannel(seed uint64, index int) *channel {
 	c.adsense = chance(d, 0.85)
 	c.classify(d)
 	for k := range c.lines {
-		c.lines[k] = newLine(seed, c, kind(k))
+		c.lines[k] = newLine(c, kind(k))
 	}
 	return c
 }
@@ -86,7 +87,7 @@ func pickLanguage(d *rand.Rand) int {
 func (c *channel) name(d *rand.Rand) {
 	v := &voices[c.language]
 	topic := c.niche.topics[c.topics[0]].names[c.language]
-	c.title = fill(pick(d, v.brands), topic, d, v)
+	c.title = fill(pick(d, v.brands), capitals(topic), d, v)
 	c.description = paragraphs(v, topic, d, 1+d.IntN(3))
 	c.handle = fmt.Sprintf("%s%03d", strings.ReplaceAll(strings.ToLower(c.niche.topics[c.topics[0]].names[0]), " ", ""), c.index)
 	if chance(d, 0.7) { // seen with and without it
@@ -107,8 +108,8 @@ func (c *channel) classify(d *rand.Rand) {
 	}
 }
 
-func newLine(seed uint64, c *channel, k kind) line {
-	d := dice(seed, aboutLine, uint64(c.index), uint64(k))
+func newLine(c *channel, k kind) line {
+	d := dice(c.seed, aboutLine, uint64(c.index), uint64(k))
 	l := line{
 		depth:  20 + d.IntN(101),
 		median: c.subscribers * math.Exp(-2+0.8*d.NormFloat64()),
@@ -136,13 +137,13 @@ func (c *channel) subscribersAt(at time.Time) int64 {
 }
 
 // latest is the number of the newest upload of kind k that is out; -1 if there is none.
-func (c *channel) latest(seed uint64, k kind, at time.Time) int {
+func (c *channel) latest(k kind, at time.Time) int {
 	l := c.lines[k]
 	if l.every == 0 || at.Before(l.first) {
 		return -1
 	}
 	n := int(at.Sub(l.first) / l.every)
-	if c.published(seed, k, n).After(at) {
+	if c.published(k, n).After(at) {
 		n--
 	}
 	return n
@@ -150,8 +151,8 @@ func (c *channel) latest(seed uint64, k kind, at time.Time) int {
 
 // published is when number n came or comes out: late by up to four fifths of the
 // interval, so that numbers stay in order.
-func (c *channel) published(seed uint64, k kind, n int) time.Time {
+func (c *channel) published(k kind, n int) time.Time {
 	l := c.lines[k]
-	late := unit(hash(seed, uint64(aboutTime), uint64(c.index), uint64(k), uint64(n))) * 0.8 * float64(l.every)
+	late := unit(hash(c.seed, uint64(aboutTime), uint64(c.index), uint64(k), uint64(n))) * 0.8 * float64(l.every)
 	return l.first.Add(time.Duration(n)*l.every + time.Duration(late).Truncate(time.Second))
 }

@@ -21,7 +21,7 @@ func (l *library) channelAnswer(id string, k kind, now time.Time) any {
 	if !ok || c.gone {
 		return nil
 	}
-	s := l.sample(c, k, measured(now))
+	s := c.sample(k, measured(now))
 	item := channelItem{ID: id, Kind: "channel", Snippet: c.snippet(), Statistics: s.statistics()}
 	if k == short {
 		item.Shorts = new(s.shorts())
@@ -203,10 +203,10 @@ func (l *library) commentsAnswer(id string, now time.Time) any {
 
 // comment is the n-th comment under u, as it stands at an instant.
 func (u *upload) comment(n int64, at time.Time) comment {
-	d := dice(u.library.seed, aboutComment, u.address(), uint64(n))
+	d := dice(u.channel.seed, aboutComment, u.address(), uint64(n))
 	v := u.voice()
 	written := u.reached(min(1, float64(n+1)/(u.potential*u.discussed)))
-	likes := int64(math.Exp(1.5*d.NormFloat64()+0.5)) - 1
+	likes := int64(math.Exp(1.5 * d.NormFloat64()))
 	replies := max(0, int64(3*d.NormFloat64()))
 	c := comment{
 		AuthorText:  "@" + strings.ReplaceAll(pick(d, v.names), " ", "") + fmt.Sprint(d.IntN(10000)),
@@ -244,7 +244,7 @@ func (l *library) transcriptAnswer(id string, now time.Time) any {
 
 // transcript is all that is said: an event every two to four seconds.
 func (u *upload) transcript() transcriptItem {
-	d := dice(u.library.seed, aboutTranscript, u.address())
+	d := dice(u.channel.seed, aboutTranscript, u.address())
 	v, topic := u.voice(), u.topicName()
 	var events []event
 	var said []string

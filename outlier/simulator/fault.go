@@ -7,8 +7,8 @@ import (
 	"outlierd/outlier"
 )
 
-// Fault is one way in which a call can go wrong. The variables below are all that
-// exist; [Slow] makes one with a length.
+// Fault is one way in which a call can go wrong. The variables below are all
+// there are; [Slow] makes one with a length.
 type Fault struct {
 	name  string
 	stage stage
@@ -16,20 +16,21 @@ type Fault struct {
 }
 
 // stage is how far a call comes before its fault strikes. A call that is refused
-// for a reason of its own before that leaves the fault for the next call.
+// for a reason of its own before that leaves the fault to the next call.
 type stage int
 
 const (
-	atDoor    stage = iota // before the call is counted or looked at
-	atCounter              // in place of an answer that is ready to be paid for
+	atDial    stage = iota // before there is a connection
+	atDoor                 // before the call is counted or looked at
+	atCounter              // in place of an answer that is ready
 )
 
 // The faults that keep a call from being processed. None of them costs anything.
 var (
-	Unreachable  = Fault{name: "unreachable"}        // no connection comes about; over a listener as DropRequest
-	DropRequest  = Fault{name: "drop request"}       // the connection is reset, the call neither counted nor processed
-	Unauthorized = Fault{name: "unauthorized"}       // 401 although the key is right
-	RateLimited  = Fault{name: "rate limited"}       // 429: somebody else has used the window up, until it ends
+	Unreachable  = Fault{"unreachable", atDial, 0}   // connection refused, and not in the books; over a listener as DropRequest
+	DropRequest  = Fault{"drop request", atDoor, 0}  // connection reset; the call is neither counted against the limit nor processed
+	Unauthorized = Fault{"unauthorized", atDoor, 0}  // 401 although the key is right
+	RateLimited  = Fault{"rate limited", atDoor, 0}  // 429, and until the window ends: another client has used it up
 	NoCredits    = Fault{"no credits", atCounter, 0} // 402 whatever the balance
 )
 
@@ -40,41 +41,39 @@ var (
 	GatewayPage = Fault{"gateway page", atCounter, 0} // 502 with a gateway's HTML page
 	HTMLPage    = Fault{"html page", atCounter, 0}    // 200 with text/html
 	Garbage     = Fault{"garbage", atCounter, 0}      // 200 with application/json that is not JSON
-	DropAnswer  = Fault{"drop answer", atCounter, 0}  // the connection ends before the status line
-	CutBody     = Fault{"cut body", atCounter, 0}     // the connection ends in the middle of the body
-	Stall       = Fault{"stall", atCounter, 0}        // the body stops in the middle; the connection stays
+	DropAnswer  = Fault{"drop answer", atCounter, 0}  // connection closed before the status line
+	CutBody     = Fault{"cut body", atCounter, 0}     // connection closed in the middle of the body
+	Stall       = Fault{"stall", atCounter, 0}        // the body stops in the middle, the connection stays
 )
 
-// Slow lets a good answer take d longer than the others.
+// Slow lets a good answer come d later than usual.
 func Slow(d time.Duration) Fault { return Fault{"slow", atCounter, d} }
 
-// String is the fault's name as it stands in [Call].
+// String is the fault's name, as in [Call].
 func (f Fault) String() string { return f.name }
 
-// script holds the faults still to come, in order, by operation ("" = any).
+// script holds the faults to come, in order, by operation ("" = any).
 type script struct {
 	mu    sync.Mutex
 	queue map[outlier.Operation][]Fault
 }
 
 // FailNext lets the next call of op go wrong; op "" means a call of any
-// operation. Faults of one operation strike in the order of the calls of FailNext,
-// and before those of any operation.
+// operation. Faults strike in the order of the calls of FailNext, those of an
+// operation before those of any.
 func (s *Service) FailNext(op outlier.Operation, f Fault) {
 	s.script.mu.Lock()
 	defer s.script.mu.Unlock()
 	s.script.queue[op] = append(s.script.queue[op], f)
 }
 
-// next takes the fault that strikes a call of op at this stage; the zero Fault if none does.
-func (s *script) next(op outlier.Operation, at stage) Fault {
+// next takes the fault that strikes a call of op at one of the stages; the zero
+// Fault if none does.
+func (s *script) next(op outlier.Operation, from, to stage) Fault {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, key := range []outlier.Operation{op, ""} {
-		if q := s.queue[key]; len(q) > 0 {
-			if q[0].stage != at {
-				return Fault{}
-			}
+		if q := s.queue[key]; len(q) > 0 && from <= q[0].stage && q[0].stage <= to {
 			s.queue[key] = q[1:]
 			return q[0]
 		}

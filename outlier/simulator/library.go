@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// channelCount makes some 45,000 uploads in samples, of which some thousands are outliers.
-const channelCount = 400
+// channelCount makes some 75,000 uploads in samples, of which some thousands are outliers.
+const channelCount = 600
 
 // library holds everything that the service knows. It never ends: uploads follow
 // from the seed and their number, measures from the clock. The service measures
@@ -66,10 +66,10 @@ func (l *library) find(id string, at time.Time) (upload, bool) {
 		return upload{}, false
 	}
 	c, k, n := l.channels[address>>36], kind(address>>35&1), int(address&(1<<35-1))
-	if n > c.latest(l.seed, k, at) {
+	if n > c.latest(k, at) {
 		return upload{}, false
 	}
-	return l.upload(c, k, n), true
+	return c.upload(k, n), true
 }
 
 // index is what search looks through: the outliers of all samples of an hour.
@@ -92,7 +92,7 @@ func (l *library) index(at time.Time) *index {
 	x := &index{at: at}
 	for _, c := range l.channels {
 		for k := range c.lines {
-			x.add(l.sample(c, kind(k), at))
+			x.add(c.sample(kind(k), at))
 		}
 	}
 	l.indexes[at.Unix()] = x

@@ -1,6 +1,7 @@
 package simulator
 
 import (
+	"math"
 	"net/url"
 	"strings"
 )
@@ -9,11 +10,11 @@ import (
 // then also, less, the topics around it. A query that means no topic finds a
 // stable share of the library, so that every query finds something.
 const (
-	oneTopic   = 1.0  // all words of the query belong to the topic
-	neighbour  = 0.45 // the best score of a topic of the same niche
+	named      = 1.0  // the query has the topic's name
+	neighbour  = 0.45 // of the best score within the niche, for its other topics
 	sameWords  = 0.25 // all words of the query stand in the title
 	closeness  = 0.2  // spread between hits that are equal otherwise
-	enough     = 0.25 // below it a hit is not found
+	enough     = 0.2  // below it a topic is not meant
 	strayShare = 0.15 // of the library, found by a query that means no topic
 )
 
@@ -83,7 +84,7 @@ func meaning(query string, seed uint64) func(*hit) (float64, bool) {
 			return noise, noise > 1-strayShare
 		}
 		r := topics[h.channel.field][h.topic]
-		return r + sameWords*share(wanted, h.words) + closeness*noise, r >= enough
+		return r + sameWords*quotient(shared(wanted, h.words), float64(len(wanted))) + closeness*noise, r >= enough
 	}
 }
 
@@ -97,7 +98,7 @@ func topicScores(wanted []string, text string) (scores [][]float64, known bool) 
 			of[i] = n.topics[i].score(wanted, text)
 			best = max(best, of[i])
 		}
-		best = max(best, share(wanted, " "+n.words+" "))
+		best = max(best, meant(wanted, " "+n.words+" "))
 		for i := range of {
 			of[i] = max(of[i], neighbour*best)
 		}
@@ -107,24 +108,29 @@ func topicScores(wanted []string, text string) (scores [][]float64, known bool) 
 	return scores, known
 }
 
-// score is 1 if the query has the topic's name in any language, else the share of
-// its words that belong to the topic.
+// score is how much a query means the topic, by its name in any language or by
+// words that belong to it.
 func (t *topic) score(wanted []string, text string) float64 {
 	for _, name := range t.names {
 		if strings.Contains(text, words(name)) || !isASCII(name) && strings.Contains(text, strings.TrimSpace(words(name))) {
-			return oneTopic
+			return named
 		}
 	}
-	return share(wanted, words(t.names[0]+" "+t.words))
+	return meant(wanted, words(t.names[0]+" "+t.words))
 }
 
-// share is the part of the wanted words that stand in a text of [words].
-func share(wanted []string, text string) float64 {
+// meant is one half for one shared word, three quarters for two, and so on.
+func meant(wanted []string, text string) float64 {
+	return 1 - math.Exp2(-shared(wanted, text))
+}
+
+// shared counts the wanted words that stand in a text of [words].
+func shared(wanted []string, text string) float64 {
 	var n float64
 	for _, w := range wanted {
 		if strings.Contains(text, " "+w+" ") {
 			n++
 		}
 	}
-	return quotient(n, float64(len(wanted)))
+	return n
 }

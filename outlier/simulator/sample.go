@@ -37,11 +37,13 @@ const (
 func (e *entry) positive() bool { return e.z >= positiveFrom }
 func (e *entry) negative() bool { return e.z <= negativeFrom }
 
-func (l *library) sample(c *channel, k kind, at time.Time) *sample {
-	latest := c.latest(l.seed, k, at)
+func (c *channel) sample(k kind, at time.Time) *sample {
+	latest := c.latest(k, at)
 	s := &sample{channel: c, kind: k, at: at, total: latest + 1, subscribers: c.subscribersAt(at)}
-	for n := latest; n >= 0 && n > latest-c.lines[k].depth; n-- {
-		u := l.upload(c, k, n)
+	depth := min(c.lines[k].depth, latest+1)
+	s.entries = make([]entry, 0, depth)
+	for n := latest; n > latest-depth; n-- {
+		u := c.upload(k, n)
 		s.entries = append(s.entries, entry{upload: u, views: u.views(at)})
 	}
 	s.measure()

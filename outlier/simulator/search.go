@@ -34,7 +34,7 @@ func newHit(e *entry, s *sample) *hit {
 	h := &hit{entry: *e, sample: s, gaps: e.gaps(), title: e.title()}
 	h.lower = strings.ToLower(h.title)
 	h.words = words(h.title + " " + s.channel.title)
-	d := dice(e.library.seed, aboutGaps, e.address(), 1)
+	d := dice(e.channel.seed, aboutGaps, e.address(), 1)
 	h.money.RPMFrom, h.money.RPMTo = chatter(d, s.channel.rpm)
 	h.money.RevenueFrom = float64(e.views) / 1000 * h.money.RPMFrom
 	h.money.RevenueTo = float64(e.views) / 1000 * h.money.RPMTo
@@ -44,7 +44,7 @@ func newHit(e *entry, s *sample) *hit {
 
 // income is what the channel is thought to earn with this kind of upload.
 func (s *sample) income() channelMonetization {
-	d := dice(uint64(s.channel.index), aboutGaps)
+	d := dice(s.channel.seed, aboutChannel, uint64(s.channel.index), 1)
 	m := channelMonetization{Adsense: s.channel.adsense}
 	m.RPMFrom, m.RPMTo = chatter(d, s.channel.rpm)
 	monthly := s.mean * s.monthly() / 1000
@@ -100,7 +100,7 @@ type ranked struct {
 func (l *library) search(p url.Values, items bool, now time.Time) searchAnswer {
 	x := l.index(now)
 	found := x.find(p, l.seed)
-	from, size := whole(p, "from", 0), int(whole(p, "size", defaultSize))
+	from, size := integerOf(p, "from", 0), int(integerOf(p, "size", defaultSize))
 	skip := from
 	if !items {
 		skip = from * int64(size)
@@ -118,7 +118,7 @@ func (l *library) search(p url.Values, items bool, now time.Time) searchAnswer {
 	return a
 }
 
-func whole(p url.Values, name string, otherwise int64) int64 {
+func integerOf(p url.Values, name string, otherwise int64) int64 {
 	n, err := strconv.ParseInt(p.Get(name), 10, 64)
 	if err != nil { // absent; the rules let nothing else through
 		return otherwise

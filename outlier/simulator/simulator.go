@@ -5,15 +5,18 @@
 // shared with the client, and keeps books of what it charged.
 //
 // What the library holds is a pure function of the seed and the clock: the same
-// question at the same instant has the same answer in every process, in the year
+// question within the same hour has the same answer in every process, in the year
 // 2000 of a synctest bubble as well as today, and a service made anew goes on
-// where another one stopped.
+// where another one stopped. Nothing depends on when a Service was made.
 package simulator
 
 import (
 	"cmp"
+	"encoding/json"
 	"net/http"
 	"time"
+
+	"outlierd/outlier"
 )
 
 // Options say how the service behaves. The zero value is a service with seed 0,
@@ -22,12 +25,12 @@ type Options struct {
 	Seed        uint64               // everything in the library follows from it
 	Key         string               // required as "Authorization: Api-Key <key>"; "" means "demo"
 	Limit       int                  // requests per Window; 0 means 10
-	Window      time.Duration        // of the rate limit, fixed, from its first request; 0 means a minute
-	Freeze      bool                 // the library's clock stands at Epoch; limits and cache periods still pass
+	Window      time.Duration        // of the rate limit, from its first request; 0 means a minute
+	Freeze      bool                 // the service's clock stands at Epoch; windows and cache periods pass all the same
 	Credits     int64                // the balance; 0 means unlimited
 	CachePeriod time.Duration        // how long an identical paid call is free; 0 means 10 minutes
 	PagingItems bool                 // `from` counts items instead of pages
-	Latency     func() time.Duration // how long the next answer takes; nil means no time
+	Latency     func() time.Duration // how long the next answer takes; nil means no time. Called from many goroutines
 }
 
 // Epoch is where the clock of a frozen service stands.
@@ -36,8 +39,10 @@ var Epoch = time.Date(2026, time.November, 1, 12, 0, 0, 0, time.UTC)
 // Service is one account at the service. It is safe for concurrent use.
 type Service struct {
 	options Options
+	window  window
 	script  script
 	ledger  *ledger
+	press   press
 }
 
 // New opens the service. It is cheap: the library is made when it is first asked.
@@ -46,7 +51,12 @@ func New(o Options) *Service {
 	o.Limit = cmp.Or(o.Limit, 10)
 	o.Window = cmp.Or(o.Window, time.Minute)
 	o.CachePeriod = cmp.Or(o.CachePeriod, 10*time.Minute)
-	return &Service{options: o, ledger: newLedger(o.Credits)}
+	return &Service{
+		options: o,
+		window:  window{limit: o.Limit, length: o.Window},
+		script:  script{queue: map[outlier.Operation][]Fault{}},
+		ledger:  newLedger(o),
+	}
 }
 
 // now is the time that the service tells.
@@ -57,18 +67,15 @@ func (s *Service) now() time.Time {
 	return time.Now().UTC()
 }
 
-// ServeHTTP answers one request. Faults and Latency work over a listener as they
-// do behind [Service.Transport].
-func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+// booksPath is not of the interface: it lets another process read the [Books].
+const booksPath = "/_simulator/books"
+
+// serveBooks asks for the key like every endpoint, and counts nothing.
+func (s *Service) serveBooks(w http.ResponseWriter, r *http.Request) {
+	if r.Header.Get("Authorization") != "Api-Key "+s.options.Key {
+		http.Error(w, `{"error":{"message":"Unauthorized"},"status":"error"}`, statusUnauthorized)
+		return
+	}
+	w.Header().Set("Content-Type", mimeJSON)
+	json.NewEncoder(w).Encode(s.Books()) // an error means that the client is gone
 }
-
-// Transport is the service without a network.
-func (s *Service) Transport() http.RoundTripper { return transport{s} }
-
-type transport struct{ service *Service }
-
-func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
-	return nil, http.ErrAbortHandler
-}
-
-type repeat struct{}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 	"unicode"
+	"unicode/utf8"
 )
 
 // fill replaces the placeholders of a template, see voice.
@@ -19,6 +20,17 @@ func fill(template, topic string, d *rand.Rand, v *voice) string {
 		s = strings.ReplaceAll(s, "{a}", pick(d, v.names))
 	}
 	return s
+}
+
+// capitals writes the words of a Latin text with capital letters.
+func capitals(s string) string {
+	w := strings.Split(s, " ")
+	for i := range w {
+		if w[i][0] < utf8.RuneSelf {
+			w[i] = strings.ToUpper(w[i][:1]) + w[i][1:]
+		}
+	}
+	return strings.Join(w, " ")
 }
 
 func paragraphs(v *voice, topic string, d *rand.Rand, n int) string {
@@ -37,7 +49,7 @@ func (u *upload) topicName() string {
 }
 
 func (u *upload) title() string {
-	d := dice(u.library.seed, aboutTitle, u.address())
+	d := dice(u.channel.seed, aboutTitle, u.address())
 	v := u.voice()
 	if chance(d, 0.004) {
 		return fill(pick(d, hostile), u.topicName(), d, v)
@@ -60,7 +72,7 @@ func (u *upload) title() string {
 }
 
 func (u *upload) description() string {
-	d := dice(u.library.seed, aboutDescription, u.address())
+	d := dice(u.channel.seed, aboutDescription, u.address())
 	return paragraphs(u.voice(), u.topicName(), d, d.IntN(6))
 }
 

@@ -7,7 +7,6 @@ import (
 
 // upload is one video or short: what it will come to, and how fast.
 type upload struct {
-	library   *library
 	channel   *channel
 	kind      kind
 	n         int
@@ -21,9 +20,9 @@ type upload struct {
 }
 
 // upload works number n of a channel out. It is not checked to be out yet.
-func (l *library) upload(c *channel, k kind, n int) upload {
-	d := dice(l.seed, aboutFate, uint64(c.index), uint64(k), uint64(n))
-	u := upload{library: l, channel: c, kind: k, n: n, published: c.published(l.seed, k, n)}
+func (c *channel) upload(k kind, n int) upload {
+	d := dice(c.seed, aboutFate, uint64(c.index), uint64(k), uint64(n))
+	u := upload{channel: c, kind: k, n: n, published: c.published(k, n)}
 	of := &c.lines[k]
 	u.potential = of.median * math.Exp(of.spread*d.NormFloat64())
 	switch luck := d.Float64(); {
@@ -48,7 +47,7 @@ func (u *upload) address() uint64 {
 	return uint64(u.channel.index)<<36 | uint64(u.kind)<<35 | uint64(u.n)
 }
 
-func (u *upload) id() string { return videoID(u.library.seed, u.address()) }
+func (u *upload) id() string { return videoID(u.channel.seed, u.address()) }
 
 // maturity is the share of its views that an upload has reached: steep in the
 // first days, with a long tail. It never falls.
@@ -97,7 +96,7 @@ const (
 )
 
 func (u *upload) gaps() gaps {
-	d := dice(u.library.seed, aboutGaps, u.address())
+	d := dice(u.channel.seed, aboutGaps, u.address())
 	return gaps{
 		deleted:          chance(d, 0.025),
 		commentsDisabled: chance(d, 0.05),

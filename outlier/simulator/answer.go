@@ -1,0 +1,269 @@
+package simulator
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"outlierd/outlier"
+)
+
+// endpoint is one line of the interface, Endpoints and Credits per request.
+type endpoint struct {
+	op     outlier.Operation
+	path   string // a prefix, followed by the id if there is a rule for it
+	price  outlier.Credits
+	id     rule
+	params map[string]rule
+}
+
+// operation is "" for an unknown path.
+func (e *endpoint) operation() outlier.Operation {
+	if e == nil {
+		return ""
+	}
+	return e.op
+}
+
+// endpoints holds longer prefixes first.
+var endpoints = []endpoint{
+	{op: outlier.OpSearch, path: "/search/outliers", price: 2, params: searchRules},
+	{op: outlier.OpChannelVideos, path: "/channel/videos/", id: channelIDRule},
+	{op: outlier.OpChannelShorts, path: "/channel/shorts/", id: channelIDRule},
+	{op: outlier.OpComments, path: "/video/comments/", id: videoIDRule},
+	{op: outlier.OpTranscript, path: "/video/transcript/", id: videoIDRule},
+	{op: outlier.OpDetails, path: "/video/", id: videoIDRule},
+}
+
+// The status codes, which the interface does not show.
+const (
+	statusInvalid      = http.StatusBadRequest
+	statusUnauthorized = http.StatusUnauthorized
+	statusNoCredits    = http.StatusPaymentRequired
+	statusLimited      = http.StatusTooManyRequests
+	statusMissing      = http.StatusNotFound
+)
+
+// call is one request on its way through the house.
+type call struct {
+	Call
+	endpoint *endpoint // nil for an unknown path
+	method   string
+	key      string // the header Authorization
+	params   url.Values
+	garbled  error // the query string cannot be read
+	zip      bool
+	real     time.Time // by the real clock
+}
+
+// read finds out what is asked.
+func (s *Service) read(r *http.Request) *call {
+	c := &call{method: r.Method, key: r.Header.Get("Authorization"), zip: acceptsGzip(r.Header), real: time.Now()}
+	c.At = s.now()
+	c.params, c.garbled = url.ParseQuery(r.URL.RawQuery)
+	c.endpoint, c.Entity = route(r.URL.Path)
+	c.Op = c.endpoint.operation()
+	c.Identity = strings.Join([]string{string(c.Op), c.Entity, c.params.Encode()}, " ")
+	return c
+}
+
+func route(path string) (e *endpoint, entity string) {
+	for i := range endpoints {
+		e := &endpoints[i]
+		rest, ok := strings.CutPrefix(path, e.path)
+		if ok && (e.id == nil && rest == "" || e.id != nil && !strings.Contains(rest, "/")) {
+			return e, rest
+		}
+	}
+	return nil, ""
+}
+
+// refusal is a documented error in place of an answer.
+type refusal struct {
+	status int
+	err    any // one of the shapes of the interface, Errors
+	fault  Fault
+}
+
+func refuse(status int, message string) *refusal {
+	return &refusal{status: status, err: simpleError{message}}
+}
+
+// answer takes a request through the door, the rules, the library and the till.
+func (s *Service) answer(r *http.Request) *reply {
+	c := s.read(r)
+	for _, check := range []func(*call) *refusal{s.atTheDoor, s.withinLimit, s.known, s.obeysRules} {
+		if no := check(c); no != nil {
+			return s.turnAway(c, no)
+		}
+	}
+	madeAt := c.At
+	if at, ok := s.ledger.cached(c.Identity, c.real); ok && c.endpoint.price > 0 {
+		madeAt = at
+	}
+	answer := s.look(c, madeAt)
+	if answer.status == statusMissing {
+		c.Result, c.Status = Missing, answer.status
+		s.ledger.book(c.Call)
+		return answer
+	}
+	return s.serve(c, answer)
+}
+
+// atTheDoor looks at the key, after the faults that strike earlier.
+func (s *Service) atTheDoor(c *call) *refusal {
+	switch f := s.script.next(c.Op, atDial, atDoor); f {
+	case Unreachable, DropRequest:
+		return &refusal{fault: f}
+	case Unauthorized:
+		return &refusal{statusUnauthorized, simpleError{"Unauthorized"}, f}
+	case RateLimited:
+		current, reset, _ := s.window.enter(c.real, true)
+		return s.limited(c, current, reset, f)
+	}
+	if c.key != "Api-Key "+s.options.Key {
+		return refuse(statusUnauthorized, "Unauthorized")
+	}
+	return nil
+}
+
+func (s *Service) withinLimit(c *call) *refusal {
+	current, reset, ok := s.window.enter(c.real, false)
+	if ok {
+		return nil
+	}
+	return s.limited(c, current, reset, Fault{})
+}
+
+func (s *Service) limited(c *call, current int, reset time.Duration, f Fault) *refusal {
+	told := rateLimit{Limit: s.options.Limit, Current: current, ResetTime: c.At.Add(reset).Format(withMillis)}
+	return &refusal{statusLimited, rateLimitError{"Rate limit exceeded", told}, f}
+}
+
+func (s *Service) known(c *call) *refusal {
+	switch {
+	case c.endpoint == nil:
+		return refuse(statusMissing, "Not found")
+	case c.method != http.MethodGet:
+		return refuse(http.StatusMethodNotAllowed, "Method not allowed")
+	}
+	return nil
+}
+
+func (s *Service) obeysRules(c *call) *refusal {
+	if c.garbled != nil {
+		return refuse(statusInvalid, "The query string cannot be read")
+	}
+	wrong, unknown := breaches(c.params, c.endpoint.params)
+	s.ledger.strangers(unknown)
+	if c.endpoint.id != nil {
+		if bad := c.endpoint.id([]string{c.Entity}); bad != nil {
+			bad.Path = []string{"id"}
+			wrong = append(wrong, *bad)
+		}
+	}
+	if len(wrong) > 0 {
+		return &refusal{status: statusInvalid, err: validationError{wrong}}
+	}
+	return nil
+}
+
+// turnAway books a refused call and says why.
+func (s *Service) turnAway(c *call, no *refusal) *reply {
+	c.Result, c.Status, c.Fault = Refused, no.status, no.fault.name
+	if no.status == statusMissing {
+		c.Result = Missing
+	}
+	s.ledger.book(c.Call)
+	if no.status == 0 {
+		return &reply{ending: reset}
+	}
+	return s.sorry(c, no.status, no.err)
+}
+
+func (s *Service) sorry(c *call, status int, err any) *reply {
+	return s.press.print(status, errorAnswer{err, "error"}, c.zip, c.At)
+}
+
+// look asks the library, as of a time.
+func (s *Service) look(c *call, at time.Time) *reply {
+	find := func() *reply {
+		if answer := s.content(c, at); answer != nil {
+			return s.press.print(http.StatusOK, answer, c.zip, c.At)
+		}
+		return s.sorry(c, statusMissing, simpleError{"Not found"})
+	}
+	if !s.options.Freeze {
+		return find()
+	}
+	key := c.Identity
+	if c.zip {
+		key += " gzip"
+	}
+	return s.press.keep(key, find)
+}
+
+// content is the answer to a good request; nil if there is no such thing.
+func (s *Service) content(c *call, at time.Time) any {
+	l := openLibrary(s.options.Seed)
+	switch c.Op {
+	case outlier.OpSearch:
+		return l.search(c.params, s.options.PagingItems, at)
+	case outlier.OpChannelVideos:
+		return l.channelAnswer(c.Entity, video, at)
+	case outlier.OpChannelShorts:
+		return l.channelAnswer(c.Entity, short, at)
+	case outlier.OpDetails:
+		return l.detailsAnswer(c.Entity, at)
+	case outlier.OpComments:
+		return l.commentsAnswer(c.Entity, at)
+	default:
+		return l.transcriptAnswer(c.Entity, at)
+	}
+}
+
+// serve charges for a good answer and hands it out, unless a fault spoils it.
+func (s *Service) serve(c *call, good *reply) *reply {
+	f := s.script.next(c.Op, atCounter, atCounter)
+	if f == NoCredits {
+		return s.turnAway(c, &refusal{statusNoCredits, simpleError{"Insufficient credits"}, f})
+	}
+	out := s.spoil(c, good, f)
+	if !s.ledger.sell(&c.Call, c.endpoint.price, c.real) {
+		return s.sorry(c, statusNoCredits, simpleError{"Insufficient credits"})
+	}
+	return out
+}
+
+// spoil applies a fault to a good answer.
+func (s *Service) spoil(c *call, good *reply, f Fault) *reply {
+	out := *good
+	c.Result, c.Fault = Lost, f.name
+	switch f.name {
+	case ServerError.name:
+		c.Result = Failed
+		out = *s.sorry(c, http.StatusInternalServerError, simpleError{"Internal server error"})
+	case GatewayPage.name:
+		out = *page(http.StatusBadGateway, "text/html", []byte(gatewayHTML), c.At)
+	case HTMLPage.name:
+		out = *page(http.StatusOK, "text/html; charset=utf-8", []byte(portalHTML), c.At)
+	case Garbage.name:
+		out = *page(http.StatusOK, mimeJSON, []byte(`{"pagination":{"total":1e,"items":[`), c.At)
+	case DropAnswer.name:
+		out = reply{ending: closed}
+	case CutBody.name:
+		out.ending = cut
+	case Stall.name:
+		out.ending = stalled
+	default: // none, or Slow
+		c.Result, out.delay = Served, f.delay
+	}
+	c.Status = out.status
+	return &out
+}
+
+const (
+	gatewayHTML = "<html><head><title>502 Bad Gateway</title></head><body><center><h1>502 Bad Gateway</h1></center></body></html>\n"
+	portalHTML  = "<!DOCTYPE html><html><head><title>Welcome</title></head><body><p>Please sign in to the network.</p></body></html>\n"
+)
