@@ -1,0 +1,45 @@
+package job
+
+// nearest is the candidate that somebody who typed word most likely meant, or "" if
+// none is near: at most a third of the letters may be wrong, and the first of
+// equally near ones wins.
+func nearest(word string, candidates []string) string {
+	letters := []rune(word)
+	if len(letters) > 64 { // no slip of the finger is that long
+		return ""
+	}
+	best, fewest := "", (len(letters)+2)/3+1
+	for _, c := range candidates {
+		if d := distance(letters, []rune(c)); d < fewest {
+			best, fewest = c, d
+		}
+	}
+	return best
+}
+
+// distance counts the slips that turn a into b: a letter too many, too few, wrong,
+// or swapped with its neighbour (Damerau and Levenshtein, in the restricted form).
+func distance(a, b []rune) int {
+	rows := make([][]int, len(a)+1)
+	for i := range rows {
+		rows[i] = make([]int, len(b)+1)
+		rows[i][0] = i
+	}
+	for j := range b {
+		rows[0][j+1] = j + 1
+	}
+	for i := range a {
+		for j := range b {
+			wrong := 1
+			if a[i] == b[j] {
+				wrong = 0
+			}
+			d := min(rows[i][j+1]+1, rows[i+1][j]+1, rows[i][j]+wrong)
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				d = min(d, rows[i-1][j-1]+1)
+			}
+			rows[i+1][j+1] = d
+		}
+	}
+	return rows[len(a)][len(b)]
+}

@@ -1,0 +1,205 @@
+package job
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/robfig/cron/v3"
+)
+
+// Next is the first instant after the given one at which the job is due, or zero if
+// it never is by itself.
+//
+// A schedule speaks of what clocks show in loc, and twice a year clocks lie. A job
+// with fixed hours is due once per time on the clock: a time that is skipped is due
+// when the clocks jump, one that comes twice is due the first time. A job of every
+// hour follows time itself: through a doubled hour it goes on, and a skipped one it
+// does not make up for.
+func (s Spec) Next(after time.Time, loc *time.Location) time.Time {
+	if s.Every > 0 {
+		n := after.UnixNano() / int64(s.Every)
+		if after.UnixNano() < 0 {
+			n-- // division rounds towards 1970
+		}
+		return time.Unix(0, (n+1)*int64(s.Every)).In(loc)
+	}
+	due, err := parseCron(s.Schedule)
+	if err != nil {
+		return time.Time{}
+	}
+	if due.hourly {
+		return due.flowing(after, loc)
+	}
+	return due.fixed(after, loc)
+}
+
+// wall is what clocks in loc show at t, as if it were UTC: a time line without jumps,
+// on which the arithmetic of schedules is safe.
+func wall(t time.Time, loc *time.Location) time.Time {
+	_, offset := t.In(loc).Zone()
+	return t.Add(time.Duration(offset) * time.Second).UTC()
+}
+
+// clock is the first instant at which clocks in loc show the given wall time or a
+// later one: for a time that is skipped the end of the gap, for a time that comes
+// twice the first of the two.
+func clock(shown time.Time, loc *time.Location) time.Time {
+	t := shown.Add(-day).In(loc) // no zone is a day away from UTC
+	for {
+		_, offset := t.Zone()
+		start, end := t.ZoneBounds()
+		at := shown.Add(-time.Duration(offset) * time.Second).In(loc)
+		if end.IsZero() || at.Before(end) {
+			if at.Before(start) {
+				return start
+			}
+			return at
+		}
+		t = end
+	}
+}
+
+// times are the times of day and days that a cron expression names, on a wall clock.
+type times struct {
+	*cron.SpecSchedule
+	hourly bool // in every hour of the day
+}
+
+func (s times) fixed(after time.Time, loc *time.Location) time.Time {
+	for shown := s.SpecSchedule.Next(wall(after, loc)); !shown.IsZero(); shown = s.SpecSchedule.Next(shown) {
+		if t := clock(shown, loc); t.After(after) {
+			return t
+		}
+	}
+	return time.Time{}
+}
+
+func (s times) flowing(after time.Time, loc *time.Location) time.Time {
+	t := after.In(loc)
+	for shown := wall(t, loc); ; {
+		_, offset := t.Zone()
+		_, end := t.ZoneBounds()
+		next := s.SpecSchedule.Next(shown)
+		if next.IsZero() {
+			return time.Time{}
+		}
+		at := next.Add(-time.Duration(offset) * time.Second).In(loc)
+		if end.IsZero() || at.Before(end) {
+			return at
+		}
+		t = end // the clocks change before that; look again from the change on
+		shown = wall(end, loc).Add(-time.Second)
+	}
+}
+
+// fields are the five parts of a cron expression. A step has to fit into the size.
+var fields = [...]struct {
+	name, example string
+	size          int
+}{
+	{"minute", "0 to 59", 60},
+	{"hour", "0 to 23", 24},
+	{"day of the month", "1 to 31", 31},
+	{"month", "1 to 12 or jan to dec", 12},
+	{"day of the week", "0 to 7 or sun to sat", 7},
+}
+
+var shorthands = map[string]string{
+	"@hourly":   "0 * * * *",
+	"@daily":    "0 0 * * *",
+	"@midnight": "0 0 * * *",
+	"@weekly":   "0 0 * * 0",
+	"@monthly":  "0 0 1 * *",
+	"@yearly":   "0 0 1 1 *",
+	"@annually": "0 0 1 1 *",
+}
+
+// parseCron reads an expression of five fields, or a shorthand in any case. The
+// library's parser sees one field at a time and no zone: it panics on some zones, and
+// its words do not say which field is at fault.
+func parseCron(expression string) (times, error) {
+	expression = strings.ToLower(strings.TrimSpace(expression))
+	if long, ok := shorthands[expression]; ok {
+		expression = long
+	}
+	parts := strings.Fields(expression)
+	switch {
+	case strings.Contains(expression, "tz="):
+		return times{}, fmt.Errorf("names a time zone; use `timezone` at the top of the file")
+	case strings.HasPrefix(expression, "@every"):
+		return times{}, fmt.Errorf("is no schedule; use `every: 6h` in its place")
+	case strings.HasPrefix(expression, "@"):
+		return times{}, fmt.Errorf("is no shorthand; there are @hourly, @daily, @weekly, @monthly and @yearly")
+	case len(parts) != len(fields):
+		return times{}, fmt.Errorf("has %d fields and wants 5: minute, hour, day of the month, month, day of the week", len(parts))
+	}
+	for i, part := range parts {
+		if i == 4 {
+			part = withSunday7(part)
+			parts[i] = part
+		}
+		if err := checkField(part, i); err != nil {
+			return times{}, err
+		}
+	}
+	s, err := cron.ParseStandard("CRON_TZ=UTC " + strings.Join(parts, " "))
+	spec, ok := s.(*cron.SpecSchedule)
+	if err != nil || !ok {
+		return times{}, fmt.Errorf("is no schedule: %v", err)
+	}
+	if spec.Next(time.Unix(0, 0).UTC()).IsZero() {
+		return times{}, fmt.Errorf("never comes: no month has such a day")
+	}
+	const everyHour = 1<<24 - 1
+	return times{spec, spec.Hour&everyHour == everyHour}, nil
+}
+
+var (
+	stepSize  = regexp.MustCompile(`/([0-9]+)$`)
+	toSunday7 = regexp.MustCompile(`^([0-6])-7(?:/([1-7]))?$`)
+)
+
+// checkField parses one field among four that allow anything.
+func checkField(part string, i int) error {
+	for member := range strings.SplitSeq(part, ",") {
+		if m := stepSize.FindStringSubmatch(member); m != nil {
+			if n, err := strconv.Atoi(m[1]); err != nil || n >= fields[i].size && n > 1 {
+				return fmt.Errorf("has a step of %s, larger than the %s field (%s)", m[1], fields[i].name, fields[i].example)
+			}
+		}
+		all := [...]string{"*", "*", "*", "*", "*"}
+		all[i] = member
+		if _, err := cron.ParseStandard(strings.Join(all[:], " ")); err != nil || member == "" {
+			return fmt.Errorf("has %q as its %s, which is %s", member, fields[i].name, fields[i].example)
+		}
+	}
+	return nil
+}
+
+// withSunday7 writes Sunday as 0 wherever the day of the week has it as 7.
+func withSunday7(part string) string {
+	members := strings.Split(part, ",")
+	for i, member := range members {
+		m := toSunday7.FindStringSubmatch(member)
+		switch {
+		case member == "7":
+			members[i] = "0"
+		case m != nil:
+			members[i] = daysTo7(m[1], m[2])
+		}
+	}
+	return strings.Join(members, ",")
+}
+
+func daysTo7(first, by string) string {
+	from, _ := strconv.Atoi(first)
+	step, _ := strconv.Atoi(by)
+	var days []string
+	for d := from; d <= 7; d += max(step, 1) {
+		days = append(days, strconv.Itoa(d%7))
+	}
+	return strings.Join(days, ",")
+}

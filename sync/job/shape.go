@@ -1,0 +1,265 @@
+package job
+
+import (
+	"bytes"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math/big"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	fault "github.com/santhosh-tekuri/jsonschema/v6/kind"
+)
+
+//go:embed jobs.schema.json
+var schemaText []byte
+
+//go:embed example.yaml
+var exampleText []byte
+
+// Schema is the JSON Schema (draft-07) of jobs.yaml, with a description of every key:
+// the reference of the file, for editors and for people.
+func Schema() []byte { return bytes.Clone(schemaText) }
+
+// Example is a small jobs.yaml with comments. It has no mistakes and runs on the
+// simulator as it is.
+func Example() []byte { return bytes.Clone(exampleText) }
+
+// The schema is written so that one mistake is one error: no oneOf or anyOf, but
+// lists of types with keywords that apply to one type each. Besides the standard's
+// keywords its words steer the messages: the title of a value completes the sentence
+// "this wants …", and the definition "later" stands for keys of later versions.
+const schemaURL = "jobs.schema.json"
+
+// compiled is the schema to judge with, and as data to take words from.
+var compiled = sync.OnceValues(func() (*jsonschema.Schema, any) {
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(schemaText))
+	if err != nil {
+		panic("job: jobs.schema.json: " + err.Error())
+	}
+	c := jsonschema.NewCompiler()
+	if err := c.AddResource(schemaURL, doc); err != nil {
+		panic("job: jobs.schema.json: " + err.Error())
+	}
+	return c.MustCompile(schemaURL), doc
+})
+
+// shape holds the tree against the schema. Whatever it refuses is marked wrong, so
+// that nothing later trips over it again.
+func (s *source) shape(root *node) {
+	schema, doc := compiled()
+	err := schema.Validate(root.value())
+	if invalid, ok := errors.AsType[*jsonschema.ValidationError](err); ok {
+		j := judge{source: s, root: root, schema: doc}
+		j.leaves(invalid)
+	} else if err != nil {
+		s.at(1, 1, err.Error(), "")
+	}
+	s.troubles(root)
+}
+
+// troubles reports what ${…} could not be filled in, except below keys that nobody
+// reads.
+func (s *source) troubles(n *node) {
+	switch {
+	case n == nil || n.dead:
+	case n.trouble != "":
+		s.refuse(n, "%s", n.trouble)
+	default:
+		for _, e := range n.entries {
+			s.troubles(e.value)
+		}
+		for _, item := range n.items {
+			s.troubles(item)
+		}
+	}
+}
+
+// value is n in the types of encoding/json. Numbers that are not written as whole
+// numbers in digits become a fraction, which every "integer" of the schema refuses.
+func (n *node) value() any {
+	switch n.kind {
+	case mapping:
+		m := make(map[string]any, len(n.entries))
+		for _, e := range n.entries {
+			m[e.key.text] = e.value.value()
+		}
+		return m
+	case list:
+		items := make([]any, len(n.items))
+		for i, item := range n.items {
+			items[i] = item.value()
+		}
+		return items
+	case null:
+		return nil
+	case boolean:
+		return strings.EqualFold(n.text, "true")
+	case whole:
+		digits, _ := new(big.Int).SetString(n.text, 10)
+		return json.Number(digits.String())
+	case number:
+		return 0.5
+	}
+	return n.text
+}
+
+// judge words the schema's errors.
+type judge struct {
+	*source
+	root   *node
+	schema any
+}
+
+func (j *judge) leaves(e *jsonschema.ValidationError) {
+	_, isName := e.ErrorKind.(*fault.PropertyNames)
+	if len(e.Causes) == 0 || isName {
+		j.leaf(e)
+		return
+	}
+	for _, cause := range e.Causes {
+		j.leaves(cause)
+	}
+}
+
+func (j *judge) leaf(e *jsonschema.ValidationError) {
+	n := j.root.find(e.InstanceLocation)
+	if n.trouble != "" {
+		return // its value is not known
+	}
+	switch k := e.ErrorKind.(type) {
+	case *fault.AdditionalProperties:
+		for _, name := range k.Properties {
+			j.unknown(n, name, j.properties(e.SchemaURL))
+		}
+	case *fault.Not:
+		n.wrong, n.dead = true, true
+		j.refuse(n.handle(), "not supported yet")
+	case *fault.PropertyNames:
+		j.refuse(n.get(k.Property).head, "a name is %s", j.word(e.SchemaURL+"/propertyNames"))
+	case *fault.Required:
+		for _, name := range k.Missing {
+			j.missing(n, name, j.example(e.SchemaURL, name))
+		}
+	default:
+		j.refuseWithHint(n, hint(e.ErrorKind, n), "%s", complaint(e.ErrorKind, n, j.word(e.SchemaURL)))
+	}
+}
+
+// complaint is what is wrong with n, which wants what the words say.
+func complaint(k jsonschema.ErrorKind, n *node, wants string) string {
+	switch k := k.(type) {
+	case *fault.Minimum:
+		return fmt.Sprintf("must be at least %s, not %s", k.Want.RatString(), n.shown())
+	case *fault.Maximum:
+		return fmt.Sprintf("must be at most %s, not %s", k.Want.RatString(), n.shown())
+	case *fault.MinLength, *fault.MinItems, *fault.MinProperties:
+		return "is empty, but wants " + wants
+	}
+	return fmt.Sprintf("wants %s, not %s", wants, n.shown())
+}
+
+// hint is the remedy for the mistakes that many make.
+func hint(k jsonschema.ErrorKind, n *node) string {
+	switch k := k.(type) {
+	case *fault.Enum:
+		var words []string
+		for _, w := range k.Want {
+			if s, ok := w.(string); ok {
+				words = append(words, s)
+			}
+		}
+		return didYouMean(n, nearest(n.text, words))
+	case *fault.Type:
+		wantsWhole := slices.Contains(k.Want, "integer")
+		wantsText := slices.Contains(k.Want, "string")
+		switch {
+		case wantsWhole && n.kind == number:
+			return "write a whole number in digits"
+		case wantsWhole && n.kind == text && kindOf(n.text) == whole && !n.filled():
+			return "write it without quotes: " + n.text
+		case wantsText && !slices.Contains(k.Want, "number") && n.kind == whole && !n.filled() && len(n.raw) < 20:
+			return fmt.Sprintf("write %s.. for at least and ..%s for at most", n.raw, n.raw)
+		}
+	}
+	return ""
+}
+
+func didYouMean(n *node, word string) string {
+	if word == "" || n.filled() {
+		return ""
+	}
+	return "did you mean " + word + "?"
+}
+
+// unknown reports a key that the schema does not have.
+func (j *judge) unknown(n *node, name string, known []string) {
+	value := n.get(name)
+	value.wrong, value.dead = true, true
+	j.refuseWithHint(value.head, didYouMean(value.head, nearest(name, known)), "unknown key")
+}
+
+// find follows a location of the schema's errors down from n.
+func (n *node) find(location []string) *node {
+	for _, step := range location {
+		if i, err := strconv.Atoi(step); err == nil && n.kind == list {
+			n = n.items[i]
+			continue
+		}
+		n = n.get(step)
+	}
+	return n
+}
+
+// part is the piece of the schema that a URL with a JSON pointer names.
+func (j *judge) part(schemaURL string) map[string]any {
+	_, pointer, _ := strings.Cut(schemaURL, "#")
+	at := j.schema
+	for step := range strings.SplitSeq(strings.TrimPrefix(pointer, "/"), "/") {
+		if step, _ = url.PathUnescape(step); step == "" {
+			continue
+		}
+		m, _ := at.(map[string]any)
+		at = m[strings.NewReplacer("~1", "/", "~0", "~").Replace(step)]
+	}
+	m, _ := at.(map[string]any)
+	if ref, ok := m["$ref"].(string); ok {
+		return j.part(ref)
+	}
+	return m
+}
+
+// word is the title of the piece of the schema at a URL: what a value there wants.
+func (j *judge) word(schemaURL string) string {
+	title, _ := j.part(schemaURL)["title"].(string)
+	return title
+}
+
+// properties are the keys that may stand in the mapping at a URL, those of later
+// versions left out.
+func (j *judge) properties(schemaURL string) []string {
+	all, _ := j.part(schemaURL)["properties"].(map[string]any)
+	var now []string
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if p, _ := all[name].(map[string]any); p["$ref"] != "#/definitions/later" {
+			now = append(now, name)
+		}
+	}
+	return now
+}
+
+// example says what to add where a key is missing.
+func (j *judge) example(schemaURL, name string) string {
+	wants := j.word(schemaURL + "/properties/" + name)
+	if wants == "" {
+		return ""
+	}
+	return "add " + name + ": " + wants
+}

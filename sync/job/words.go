@@ -1,0 +1,134 @@
+package job
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"outlierd/outlier"
+)
+
+// Duration is a stretch of time as the file writes it: a whole number of minutes,
+// hours, days of 24 hours, or weeks.
+type Duration time.Duration
+
+const (
+	day  = 24 * time.Hour
+	week = 7 * day
+)
+
+var units = map[byte]time.Duration{'m': time.Minute, 'h': time.Hour, 'd': day, 'w': week}
+
+// ParseDuration reads "90m", "36h", "7d" or "2w": more than nothing, and at most ten
+// years.
+func ParseDuration(text string) (Duration, error) {
+	if text == "" {
+		return 0, fmt.Errorf("is no duration such as 90m, 36h, 7d or 2w")
+	}
+	digits, unit := text[:len(text)-1], units[text[len(text)-1]]
+	n, err := strconv.ParseUint(digits, 10, 32)
+	if err != nil || unit == 0 {
+		return 0, fmt.Errorf("is no duration such as 90m, 36h, 7d or 2w")
+	}
+	const most = 3660 * day
+	switch {
+	case n == 0:
+		return 0, fmt.Errorf("must be longer than nothing")
+	case time.Duration(n) > most/unit:
+		return 0, fmt.Errorf("must be at most ten years")
+	}
+	return Duration(time.Duration(n) * unit), nil
+}
+
+// String writes d in the largest unit that leaves a whole number: "7d", "36h". What
+// has no whole minutes is written as Go does.
+func (d Duration) String() string {
+	t := time.Duration(d)
+	switch {
+	case t == 0 || t%time.Minute != 0:
+		return t.String()
+	case t%day == 0:
+		return strconv.FormatInt(int64(t/day), 10) + "d"
+	case t%time.Hour == 0:
+		return strconv.FormatInt(int64(t/time.Hour), 10) + "h"
+	}
+	return strconv.FormatInt(int64(t/time.Minute), 10) + "m"
+}
+
+// parseRange reads "a..b", "a.." or "..b"; from and to read the ends.
+func parseRange[T any](text string, from, to func(string) (T, error)) (outlier.Range[T], error) {
+	var r outlier.Range[T]
+	low, high, found := strings.Cut(text, "..")
+	if !found || low == "" && high == "" {
+		return r, fmt.Errorf("wants a range a..b, a.. or ..b")
+	}
+	if low != "" {
+		v, err := from(low)
+		if err != nil {
+			return r, err
+		}
+		r.From = &v
+	}
+	if high != "" {
+		v, err := to(high)
+		if err != nil {
+			return r, err
+		}
+		r.To = &v
+	}
+	return r, nil
+}
+
+func parseInteger(text string) (int64, error) {
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || !wholeNumber.MatchString(text) {
+		return 0, fmt.Errorf("wants whole numbers in digits at the ends of a range")
+	}
+	return n, nil
+}
+
+func parseNumber(text string) (float64, error) {
+	x, err := strconv.ParseFloat(text, 64)
+	if err != nil || strings.Trim(text, "-+.0123456789") != "" {
+		return 0, fmt.Errorf("wants numbers such as 2 or 0.5 at the ends of a range")
+	}
+	return x, nil
+}
+
+// instants read the ends of a range of dates: a date means its first moment as the
+// beginning of a range and its last second as the end, so that both days belong to it.
+func instants(zone *time.Location) (from, to func(string) (time.Time, error)) {
+	from = func(text string) (time.Time, error) { return parseInstant(text, 0, zone) }
+	to = func(text string) (time.Time, error) {
+		return parseInstant(text, 1, zone)
+	}
+	return from, to
+}
+
+// parseInstant reads a date or a time. Of a date it takes the first moment, or for
+// days 1 the second before the next date.
+func parseInstant(text string, days int, zone *time.Location) (time.Time, error) {
+	if t, err := time.Parse(time.RFC3339, text); err == nil {
+		return t.UTC(), nil
+	}
+	d, err := time.Parse(time.DateOnly, text)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("wants dates such as 2026-10-31 at the ends of a range")
+	}
+	t := clock(d.AddDate(0, 0, days), zone)
+	return t.Add(-time.Duration(days) * time.Second).UTC(), nil
+}
+
+// parseWindow reads "last 30d".
+func parseWindow(text string) (Window, error) {
+	length, found := strings.CutPrefix(text, "last ")
+	if !found {
+		return Window{}, fmt.Errorf("wants a range of dates such as 2026-10-01..2026-10-31, or last 30d")
+	}
+	d, err := ParseDuration(strings.TrimSpace(length))
+	if err != nil {
+		return Window{}, fmt.Errorf("the window %w", err)
+	}
+	return Window{Last: time.Duration(d)}, nil
+}

@@ -1,0 +1,408 @@
+package job
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/lexer"
+	"github.com/goccy/go-yaml/parser"
+	"github.com/goccy/go-yaml/token"
+)
+
+// What a file may ask of us. The parser needs time and memory that grow faster than
+// its input, and an alias repeats what it names: a few lines can mean a billion nodes.
+const (
+	maxBytes = 1 << 20
+	maxNodes = 100_000 // also of tokens, before there are nodes
+	maxDepth = 64
+)
+
+// kind is what a YAML value is, in the words of a mistake.
+type kind string
+
+const (
+	null    kind = "nothing"
+	boolean kind = "true or false"
+	whole   kind = "a whole number"
+	number  kind = "a number" // any other spelling of one: 1.5, 1e9, 0x10, 1_000
+	text    kind = "text"
+	list    kind = "a list"
+	mapping kind = "a mapping"
+)
+
+// path names a node: "jobs.coffee.search". Members of a list have the list's path.
+type path string
+
+func (p path) key(k string) path {
+	if p == "" {
+		return path(k)
+	}
+	return p + "." + path(k)
+}
+
+// said is the path as a message begins with it.
+func (p path) said() string {
+	if p == "" {
+		return ""
+	}
+	return string(p) + ": "
+}
+
+// A node is one value of the file. Methods work on a nil node, which is an absent
+// value, so that a chain of keys needs no checks in between.
+type node struct {
+	kind         kind
+	raw          string // of a scalar as written, ${…} and all: the only form that messages show
+	text         string // of a scalar with ${…} filled in
+	plain        bool   // a scalar without quotes, whose kind follows from its text
+	trouble      string // why ${…} could not be filled in
+	path         path
+	line, column int
+	head         *node   // the key that it is the value of; nil for the root and for members of a list
+	entries      []entry // of a mapping, in the order of the file
+	items        []*node // of a list
+
+	wrong bool // a mistake has been reported: nobody need look at the value
+	dead  bool // wrong, with all that is below: the key is not one that is read
+}
+
+type entry struct{ key, value *node }
+
+// get is the value of a key of a mapping, or nil.
+func (n *node) get(key string) *node {
+	if n == nil {
+		return nil
+	}
+	for _, e := range n.entries {
+		if e.key.text == key {
+			return e.value
+		}
+	}
+	return nil
+}
+
+// handle is what to point at when something about n as a whole is wrong, or when
+// something is missing in it: its key, or itself if it has none.
+func (n *node) handle() *node {
+	if n.head != nil {
+		return n.head
+	}
+	return n
+}
+
+// has reports whether n holds a value of one of the kinds that may be used.
+func (n *node) has(kinds ...kind) bool {
+	if n == nil || n.wrong {
+		return false
+	}
+	for _, k := range kinds {
+		if n.kind == k {
+			return true
+		}
+	}
+	return false
+}
+
+// filled reports whether the value came from outside the file, in whole or in part,
+// and so must not be shown.
+func (n *node) filled() bool { return n.raw != n.text }
+
+// shown describes the value for a message: quoted if the file quotes it.
+func (n *node) shown() string {
+	switch n.kind {
+	case null, list, mapping:
+		return string(n.kind)
+	}
+	raw := n.raw
+	if utf8.RuneCountInString(raw) > 60 {
+		raw = string([]rune(raw)[:60]) + "…"
+	}
+	if n.plain && !n.filled() && n.kind != text {
+		return raw
+	}
+	return fmt.Sprintf("%q", raw)
+}
+
+// read turns the text of a file into a tree, or reports why it cannot.
+func (s *source) read(src string) *node {
+	tokens := lexer.Tokenize(src)
+	if !s.bounded(tokens) {
+		return nil
+	}
+	file, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
+	if err != nil {
+		s.syntax(err)
+		return nil
+	}
+	r := reader{source: s, left: maxNodes, anchors: map[string]ast.Node{}}
+	var root *node
+	for _, doc := range file.Docs {
+		switch {
+		case doc.Body == nil || doc.Body.Type() == ast.DirectiveType:
+		case root != nil:
+			at := doc.Body.GetToken().Position
+			s.at(at.Line, at.Column, "a second YAML document begins here", "keep one document in the file and remove the line ---")
+			return root
+		default:
+			root = r.node(doc.Body, "", 0)
+		}
+	}
+	return root
+}
+
+// bounded judges size and depth by the tokens alone, as building the tree is what
+// must not be done with too many or too deep ones.
+func (s *source) bounded(tokens token.Tokens) bool {
+	if len(tokens) > maxNodes {
+		s.at(1, 1, fmt.Sprintf("the file has more than %d words and signs", maxNodes), "split long lists into several files and jobs")
+		return false
+	}
+	var columns []int // where the block collections that are open begin
+	flow, line := 0, 0
+	for _, t := range tokens {
+		switch t.Type {
+		case token.MappingStartType, token.SequenceStartType:
+			flow++
+		case token.MappingEndType, token.SequenceEndType:
+			flow = max(flow-1, 0)
+		}
+		if flow == 0 && (t.Position.Line != line || t.Type == token.SequenceEntryType || t.Type == token.MappingKeyType) {
+			for len(columns) > 0 && columns[len(columns)-1] >= t.Position.Column {
+				columns = columns[:len(columns)-1]
+			}
+			columns = append(columns, t.Position.Column)
+		}
+		line = t.Position.Line
+		if len(columns)+flow > maxDepth {
+			s.at(t.Position.Line, t.Position.Column, fmt.Sprintf("nested more than %d levels deep", maxDepth), "")
+			return false
+		}
+	}
+	return true
+}
+
+// syntax reports what the parser said. Its words quote nothing of the file.
+func (s *source) syntax(err error) {
+	wrong, ok := errors.AsType[*yaml.SyntaxError](err)
+	if !ok || wrong.Token == nil || wrong.Token.Position == nil {
+		s.at(1, 1, "not YAML: "+err.Error(), "")
+		return
+	}
+	hint := ""
+	switch at := wrong.Token; {
+	case strings.HasPrefix(strings.TrimSpace(at.Origin), "*"):
+		hint = "put a value that begins with * between quotes"
+	case strings.HasPrefix(strings.TrimSpace(at.Origin), "@"):
+		hint = "put a value that begins with @ between quotes"
+	case strings.Contains(at.Origin, "\t"):
+		hint = "indent with spaces, not with tabs"
+	case at.Position.Line <= len(s.lines) && strings.Contains(s.lines[at.Position.Line-1], "${"):
+		hint = "within { } or [ ] put ${…} between quotes"
+	}
+	s.at(wrong.Token.Position.Line, wrong.Token.Position.Column, "not YAML: "+wrong.Message, hint)
+}
+
+// reader builds nodes out of the parser's tree: aliases and merges are resolved, and
+// keys that begin with x- are dropped once their anchors are known.
+type reader struct {
+	*source
+	anchors map[string]ast.Node
+	open    []string // the aliases that are being resolved
+	left    int      // how many nodes may still be built
+}
+
+func (r *reader) node(from ast.Node, at path, depth int) *node {
+	n := r.place(from, at)
+	r.left--
+	switch {
+	case r.left < 0:
+		if r.left == -1 {
+			r.refuse(n, "aliases make the file mean more than %d values", maxNodes)
+		}
+		return n
+	case depth > maxDepth:
+		r.refuse(n, "aliases nest more than %d levels deep", maxDepth)
+		return n
+	}
+	switch v := from.(type) {
+	case *ast.MappingNode:
+		r.mapping(n, v.Values, depth)
+	case *ast.MappingValueNode:
+		r.mapping(n, []*ast.MappingValueNode{v}, depth)
+	case *ast.SequenceNode:
+		n.kind = list
+		for _, item := range v.Values {
+			n.items = append(n.items, r.node(item, at, depth+1))
+		}
+	case *ast.AnchorNode:
+		r.anchors[v.Name.GetToken().Value] = v.Value
+		return r.node(v.Value, at, depth)
+	case *ast.AliasNode:
+		return r.alias(n, v, depth)
+	case *ast.TagNode:
+		return r.tag(n, v, depth)
+	default:
+		r.scalar(n, from)
+	}
+	return n
+}
+
+// place is an empty node that knows where it stands.
+func (r *reader) place(from ast.Node, at path) *node {
+	t := from.GetToken()
+	if m, ok := from.(*ast.MappingNode); ok && !m.IsFlowStyle && len(m.Values) > 0 {
+		t = m.Values[0].Key.GetToken()
+	}
+	if m, ok := from.(*ast.MappingValueNode); ok {
+		t = m.Key.GetToken()
+	}
+	return &node{kind: null, path: at, line: t.Position.Line, column: r.column(t)}
+}
+
+// column is where a token begins. Blanks after a plain word shift the position that
+// the lexer gives it, so the column is confirmed by the line itself.
+func (r *reader) column(t *token.Token) int {
+	first, _, _ := strings.Cut(t.Value, " ")
+	if t.Type != token.StringType || t.Position.Line > len(r.lines) || first == "" {
+		return t.Position.Column
+	}
+	line := []rune(r.lines[t.Position.Line-1])
+	for c := min(t.Position.Column, len(line)); c > 0; c-- {
+		if strings.HasPrefix(string(line[c-1:min(len(line), c-1+len(first))]), first) {
+			return c
+		}
+	}
+	return t.Position.Column
+}
+
+func (r *reader) mapping(n *node, values []*ast.MappingValueNode, depth int) {
+	n.kind = mapping
+	var merged []*node
+	lines := map[string]int{} // where each key was first seen
+	for _, v := range values {
+		if v.Key.IsMergeKey() {
+			merged = append(merged, r.node(v.Value, n.path, depth+1))
+			continue
+		}
+		key := r.node(v.Key, n.path, depth+1)
+		if key.kind == list || key.kind == mapping {
+			r.refuse(key, "a key has to be a word, not %s", key.kind)
+			continue
+		}
+		key.path = n.path.key(key.text)
+		value := r.node(v.Value, key.path, depth+1)
+		value.head = key
+		if value.kind == null && value.raw == "" {
+			value.line, value.column = key.line, key.column // nothing has no place of its own
+		}
+		if first, twice := lines[key.text]; twice {
+			r.refuse(key, "the key stands here a second time, first in line %d", first)
+			continue
+		}
+		lines[key.text] = key.line
+		if !strings.HasPrefix(key.text, "x-") {
+			n.entries = append(n.entries, entry{key, value})
+		}
+	}
+	for _, from := range merged {
+		r.merge(n, from)
+	}
+}
+
+// merge adds the entries of `<<: *name` or `<<: [*a, *b]` that n does not have yet.
+func (r *reader) merge(n, from *node) {
+	switch from.kind {
+	case mapping:
+		for _, e := range from.entries {
+			if n.get(e.key.text) == nil {
+				n.entries = append(n.entries, e)
+			}
+		}
+	case list:
+		for _, item := range from.items {
+			r.merge(n, item)
+		}
+	default:
+		r.refuse(from, "only a mapping can be merged with <<, not %s", from.kind)
+	}
+}
+
+// alias builds what the alias names anew, under the path where it is used.
+func (r *reader) alias(n *node, v *ast.AliasNode, depth int) *node {
+	name := v.Value.GetToken().Value
+	target, known := r.anchors[name]
+	if !known {
+		r.refuse(n, "no anchor &%s stands before this alias", name)
+		return n
+	}
+	for _, open := range r.open {
+		if open == name {
+			r.refuse(n, "the alias *%s is part of what it names", name)
+			return n
+		}
+	}
+	r.open = append(r.open, name)
+	defer func() { r.open = r.open[:len(r.open)-1] }()
+	return r.node(target, n.path, depth+1)
+}
+
+// tag allows !!str, which makes text of a number, and nothing else.
+func (r *reader) tag(n *node, v *ast.TagNode, depth int) *node {
+	if v.GetToken().Value != "!!str" || v.Value == nil {
+		r.refuse(n, "YAML tags such as %s are not read here", v.GetToken().Value)
+		return n
+	}
+	value := r.node(v.Value, n.path, depth+1)
+	if value.kind != list && value.kind != mapping {
+		value.kind, value.plain = text, false
+	}
+	return value
+}
+
+func (r *reader) scalar(n *node, from ast.Node) {
+	t := from.GetToken()
+	if v, ok := from.(*ast.LiteralNode); ok {
+		n.kind, n.raw = text, v.Value.Value
+		n.text = n.raw
+		return
+	}
+	switch t.Type {
+	case token.ImplicitNullType:
+		n.plain = true
+		return
+	case token.SingleQuoteType, token.DoubleQuoteType:
+		n.kind, n.raw = text, t.Value
+	default:
+		n.plain, n.raw = true, t.Value
+		n.kind = kindOf(n.raw)
+	}
+	n.text = n.raw
+}
+
+var (
+	wholeNumber = regexp.MustCompile(`^[-+]?[0-9]+$`)
+	otherNumber = regexp.MustCompile(`^[-+]?(?:0x[0-9a-fA-F]+|0o[0-7]+|[0-9][0-9_]*|(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?)$`)
+)
+
+// kindOf is what a word without quotes is (YAML 1.2, core schema). Only whole numbers
+// in digits count as such; other spellings are told apart to be refused with words.
+func kindOf(word string) kind {
+	switch word {
+	case "", "~", "null", "Null", "NULL":
+		return null
+	case "true", "True", "TRUE", "false", "False", "FALSE":
+		return boolean
+	}
+	switch {
+	case wholeNumber.MatchString(word):
+		return whole
+	case otherNumber.MatchString(word):
+		return number
+	}
+	return text
+}
