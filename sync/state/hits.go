@@ -1,0 +1,92 @@
+package state
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+)
+
+// Hit is what ranking and enrichment need of a hit.
+type Hit struct {
+	VideoID, ChannelID string
+	Value              *float64 // by which the job ranks; nil if the hit does not tell
+}
+
+// AddHits records a page's hits. It counts the distinct ids of the page that nobody
+// had seen before the run began (fresh), and those that this step had not brought
+// before (distinct): a page without any of these only repeats.
+func (t *Tx) AddHits(run string, step int64, page, rankBase int, hits []Hit) (fresh, distinct int, err error) {
+	number, err := t.number(run)
+	if err != nil {
+		return 0, 0, err
+	}
+	known := make(map[string]bool, len(hits))
+	for i, hit := range hits {
+		if known[hit.VideoID] {
+			continue
+		}
+		known[hit.VideoID] = true
+		first, err := t.see(hit.VideoID, number)
+		if err != nil {
+			return 0, 0, err
+		}
+		if first {
+			fresh++
+		}
+		result, err := t.exec(`INSERT INTO run_hits (run, step, video, channel, value, page, rank) VALUES (?, ?, ?, ?, ?, ?, ?)
+			ON CONFLICT DO NOTHING`, number, step, hit.VideoID, hit.ChannelID, hit.Value, page, rankBase+i+1)
+		if err != nil {
+			return 0, 0, err
+		}
+		if changed(result) {
+			distinct++
+		}
+	}
+	return fresh, distinct, nil
+}
+
+// number is the run's row number, which keeps the rows of its hits small.
+func (t *Tx) number(run string) (n int64, err error) {
+	err = t.row(`SELECT id FROM runs WHERE run = ?`, run).Scan(&n)
+	if errors.Is(err, sql.ErrNoRows) {
+		err = fmt.Errorf("run %s was never begun", run)
+	}
+	return n, err
+}
+
+// see notes that a video was seen, and reports whether this run is the first.
+func (t *Tx) see(video string, run int64) (bool, error) {
+	result, err := t.exec(`INSERT INTO seen (video, run) VALUES (?, ?) ON CONFLICT DO NOTHING`, video, run)
+	if err != nil || changed(result) {
+		return err == nil, err
+	}
+	var first int64
+	err = t.row(`SELECT run FROM seen WHERE video = ?`, video).Scan(&first)
+	return first == run, err
+}
+
+// changed reports whether a statement touched a row. SQLite always knows.
+func changed(result sql.Result) bool {
+	n, err := result.RowsAffected()
+	return err == nil && n > 0
+}
+
+// Top are the run's distinct hits over all its steps, best value first (with desc
+// the highest), hits without a value last, equal ones by id. An n of 0 or less
+// means all.
+func (t *Tx) Top(run string, n int, desc bool) ([]Hit, error) {
+	number, err := t.number(run)
+	if err != nil {
+		return nil, err
+	}
+	if n <= 0 {
+		n = -1
+	}
+	query := `SELECT video, max(channel), min(value) AS best FROM run_hits WHERE run = ?
+		GROUP BY video ORDER BY best IS NULL, best, video LIMIT ?`
+	if desc {
+		query = `SELECT video, max(channel), max(value) AS best FROM run_hits WHERE run = ?
+		GROUP BY video ORDER BY best IS NULL, best DESC, video LIMIT ?`
+	}
+	return list(t.s, func(h *Hit) []any { return []any{&h.VideoID, &h.ChannelID, &h.Value} }, query, number, n)
+}

@@ -1,0 +1,308 @@
+package state
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"outlierd/outlier"
+	"outlierd/sync/credit"
+)
+
+// Purchase binds one attempt to the work that it belongs to.
+type Purchase struct {
+	Run, Job string
+	Step     int64  // 0 for a data call
+	Item     string // the for_each value
+	Page     int    // 0-based
+	RankBase int    // hits of the step before this page
+	Attempt  int    // 1 for the first
+
+	// Caps are asked at reservation, with the service's time, for the caps in force.
+	// nil means none.
+	Caps func(service time.Time) []credit.Cap
+
+	// Commit runs in the transaction that keeps the answer: for every settled
+	// attempt, whatever its outcome. If it fails the answer is kept all the same and
+	// Settle returns its error. It must not call the store, only the Tx.
+	Commit func(*Tx, Kept) error
+}
+
+// Kept is an answer on its way into the journal.
+type Kept struct {
+	Answer   *outlier.Answer
+	Outcome  outlier.Outcome // as it is booked
+	Response int64           // journal id; 0 if there is nothing to keep
+}
+
+// Body is the answer's JSON; see [outlier.Answer.JSON].
+func (k Kept) Body() ([]byte, error) { return k.Answer.JSON() }
+
+// Meter is the books as one attempt for p sees them.
+//
+// Reserve refuses with a [*credit.Exceeded] what would pass a cap, and with a
+// [*LowSpaceError] what might find no room. After an error of Settle the attempt is
+// as it was, and Settle may be called again.
+func (s *Store) Meter(p Purchase) outlier.Meter { return meter{s, p} }
+
+type meter struct {
+	s *Store
+	p Purchase
+}
+
+// Reserve implements [outlier.Meter]. A free request reserves nothing.
+func (m meter) Reserve(_ context.Context, r *outlier.Request) (outlier.Attempt, error) {
+	if err := m.s.space.check(); err != nil {
+		return nil, err
+	}
+	a := &attempt{meter: m, r: r, params: r.Params.Encode()}
+	if !r.Paid() {
+		return a, nil
+	}
+	if err := m.s.space.load(); err != nil {
+		return nil, err
+	}
+	if err := a.reserve(); err != nil {
+		return nil, fmt.Errorf("reserve %d credits for %s: %w", r.Price, r.Op, err)
+	}
+	return a, nil
+}
+
+// attempt implements [outlier.Attempt].
+type attempt struct {
+	meter
+	r      *outlier.Request
+	params string
+	id     int64 // ledger row of a paid attempt
+}
+
+// reserve takes the price out of every period that the call counts for. The keys of
+// the periods are fixed here: an answer that arrives after midnight still counts
+// for the day on which it was asked for.
+func (a *attempt) reserve() error {
+	now := a.s.ServiceTime()
+	day := credit.Day(now, a.s.options.Location)
+	cycle := credit.Cycle(now, a.s.options.Location, a.s.options.Renews)
+	var caps []credit.Cap
+	if a.p.Caps != nil {
+		caps = a.p.Caps(now)
+	}
+	inForce, err := json.Marshal(caps)
+	if err != nil {
+		return err
+	}
+	return a.s.unit(true, func(tx *Tx) error {
+		periods := credit.Periods(a.p.Run, a.p.Job, day, cycle)
+		if err := tx.setCaps(periods, caps); err != nil {
+			return err
+		}
+		result, err := tx.exec(`INSERT INTO attempts (run, job, step, op, entity, params, attempt, price, state, day, cycle, caps,
+			reserved_at, sent_at, settled_at, waited, http_status, bytes, error)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'reserved', ?, ?, ?, ?, 0, 0, 0, 0, 0, '')`,
+			a.p.Run, a.p.Job, a.p.Step, string(a.r.Op), a.r.Entity, a.params, a.p.Attempt, int64(a.r.Price),
+			day, cycle, string(inForce), micros(now))
+		if err != nil {
+			return tx.refusal(caps, a.r.Price, err)
+		}
+		a.id, err = result.LastInsertId()
+		return err
+	})
+}
+
+// setCaps writes down what each period may hold from now on. A period whose cap was
+// taken away is set free.
+func (t *Tx) setCaps(periods []credit.Period, caps []credit.Cap) error {
+	for _, c := range caps {
+		if !contains(periods, c) {
+			return fmt.Errorf("a cap for %s %s cannot hold: this call counts for %v", c.Scope, c.Period, periods)
+		}
+	}
+	for _, p := range periods {
+		_, err := t.exec(`INSERT INTO periods (scope, period, max) VALUES (?, ?, ?)
+			ON CONFLICT DO UPDATE SET max = excluded.max WHERE max IS NOT excluded.max`,
+			string(p.Scope), p.Key, lowest(p, caps))
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func contains(periods []credit.Period, c credit.Cap) bool {
+	for _, p := range periods {
+		if p.Scope == c.Scope && p.Key == c.Period {
+			return true
+		}
+	}
+	return false
+}
+
+// lowest is the strictest cap on p, nil if there is none.
+func lowest(p credit.Period, caps []credit.Cap) any {
+	var least any
+	for _, c := range caps {
+		if c.Scope == p.Scope && c.Period == p.Key && (least == nil || int64(c.Max) < least.(int64)) {
+			least = max(int64(c.Max), 0)
+		}
+	}
+	return least
+}
+
+// refusal names the cap that made the database refuse a reservation. Any other
+// error stays what it is.
+func (t *Tx) refusal(caps []credit.Cap, price outlier.Credits, cause error) error {
+	if !isConstraint(cause) {
+		return cause
+	}
+	for _, c := range caps {
+		held, err := t.s.held(c)
+		if err != nil {
+			return errors.Join(cause, err)
+		}
+		if held+price > c.Max {
+			return &credit.Exceeded{Cap: c, Held: held, Price: price}
+		}
+	}
+	return cause
+}
+
+// Sending implements [outlier.Attempt]. A free request leaves no mark: the pacer
+// remembers that it was sent, and a lost answer costs nothing.
+func (a *attempt) Sending() error {
+	if !a.r.Paid() {
+		return nil
+	}
+	err := a.s.unit(true, func(tx *Tx) error {
+		_, err := tx.exec(`UPDATE attempts SET state = 'sending', sent_at = ? WHERE id = ?`, micros(tx.now), a.id)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("mark %s as sent: %w", a.r.Op, err)
+	}
+	return nil
+}
+
+// Settle implements [outlier.Attempt]: the answer, its outcome and whatever Commit
+// adds become durable at once if the request was paid, else with the open group.
+func (a *attempt) Settle(answer *outlier.Answer, o outlier.Outcome) error {
+	kept := a.s.pack.pack(answer)
+	var refused error // by Commit
+	err := a.s.unit(a.r.Paid(), func(tx *Tx) error {
+		k, err := a.keep(tx, answer, o, kept)
+		if err == nil && a.p.Commit != nil {
+			refused = a.p.Commit(tx, k)
+		}
+		return errors.Join(err, refused)
+	})
+	if refused != nil {
+		// What was paid for is kept, even if nobody knows what to do with it.
+		err = errors.Join(err, a.s.unit(a.r.Paid(), func(tx *Tx) error {
+			_, err := a.keep(tx, answer, o, kept)
+			return err
+		}))
+	}
+	if err != nil {
+		return fmt.Errorf("keep the answer to %s: %w", describe(a.r), err)
+	}
+	return nil
+}
+
+func describe(r *outlier.Request) string {
+	if r.Entity == "" {
+		return string(r.Op)
+	}
+	return string(r.Op) + " " + r.Entity
+}
+
+// keep writes the answer into the journal and its outcome into the ledger.
+func (a *attempt) keep(tx *Tx, answer *outlier.Answer, o outlier.Outcome, kept packed) (Kept, error) {
+	k := Kept{Answer: answer, Outcome: o}
+	a.s.clock.learn(answer.Date())
+	var err error
+	if worthKeeping(a.r, answer, o) {
+		if k.Response, err = a.journal(tx, answer, o, kept); err != nil {
+			return k, err
+		}
+	}
+	if a.r.Paid() {
+		return k, a.settlePaid(tx, k)
+	}
+	return k, a.settleFree(tx, k)
+}
+
+// worthKeeping: answers that count, whatever arrived of them; and that a thing does
+// not exist, which is an answer too. Other errors are told by the ledger alone.
+func worthKeeping(r *outlier.Request, answer *outlier.Answer, o outlier.Outcome) bool {
+	switch o {
+	case outlier.Charged:
+		return true
+	case outlier.Unknown:
+		return len(answer.Body) > 0
+	}
+	return !r.Paid() && answer.Status == http.StatusNotFound
+}
+
+func (a *attempt) journal(tx *Tx, answer *outlier.Answer, o outlier.Outcome, kept packed) (int64, error) {
+	result, err := tx.exec(`INSERT INTO responses (run, job, step, op, entity, params, item, page, rank_base,
+		sent_at, received_at, http_status, outcome, encoding, sum, body)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		a.p.Run, a.p.Job, a.p.Step, string(a.r.Op), a.r.Entity, a.params, a.p.Item, a.p.Page, a.p.RankBase,
+		micros(answer.SentAt), micros(answer.ReceivedAt), answer.Status, string(o), kept.encoding, kept.sum, kept.body)
+	if err != nil {
+		return 0, err
+	}
+	return result.LastInsertId()
+}
+
+func (a *attempt) settlePaid(tx *Tx, k Kept) error {
+	tx.attempt = a.id
+	_, err := tx.exec(`UPDATE attempts SET state = ?, sent_at = ?, settled_at = ?, waited = ?, http_status = ?, bytes = ?,
+		error = ?, response = ? WHERE id = ?`,
+		string(k.Outcome), micros(k.Answer.SentAt), micros(a.s.clock.now()), k.Answer.Waited.Microseconds(), k.Answer.Status,
+		len(k.Answer.Body), errorText(k.Answer.Err), orNull(k.Response), a.id)
+	return err
+}
+
+func (a *attempt) settleFree(tx *Tx, k Kept) error {
+	result, err := tx.exec(`INSERT INTO attempts (run, job, step, op, entity, params, attempt, price, state, day, cycle, caps,
+		reserved_at, sent_at, settled_at, waited, http_status, bytes, error, response)
+		VALUES (?, ?, ?, ?, ?, ?, ?, 0, ?, '', '', '', 0, ?, ?, ?, ?, ?, ?, ?)`,
+		a.p.Run, a.p.Job, a.p.Step, string(a.r.Op), a.r.Entity, a.params, a.p.Attempt, string(k.Outcome),
+		micros(k.Answer.SentAt), micros(a.s.clock.now()), k.Answer.Waited.Microseconds(), k.Answer.Status,
+		len(k.Answer.Body), errorText(k.Answer.Err), orNull(k.Response))
+	if err != nil {
+		return err
+	}
+	tx.attempt, err = result.LastInsertId()
+	return err
+}
+
+// orNull is nil for 0, which stands for "none".
+func orNull(id int64) any {
+	if id == 0 {
+		return nil
+	}
+	return id
+}
+
+// Paging notes what the answer being settled says about its place in the whole
+// result, for ops.requests. A negative number is unknown.
+func (t *Tx) Paging(from, size, total int64) error {
+	if t.attempt == 0 {
+		return errors.New("paging belongs to an answer that is being settled")
+	}
+	_, err := t.exec(`UPDATE attempts SET page_from = ?, page_size = ?, page_total = ? WHERE id = ?`,
+		known(from), known(size), known(total), t.attempt)
+	return err
+}
+
+// known is nil for a negative number, which stands for "not told".
+func known(n int64) any {
+	if n < 0 {
+		return nil
+	}
+	return n
+}

@@ -1,0 +1,75 @@
+package state
+
+import (
+	"context"
+	"database/sql"
+	_ "embed"
+	"errors"
+	"fmt"
+)
+
+//go:embed migrations/0001.sql
+var migration1 string
+
+// migrations lead from one schema version to the next; the version of a file is
+// the number of those that were applied to it. The list only ever grows.
+var migrations = []string{migration1}
+
+// migrate brings the file to the latest version, one transaction per step, so that
+// a kill in between leaves a version and never a mixture.
+func migrate(ctx context.Context, db *sql.DB, path string, steps []string) error {
+	have, err := version(ctx, db, path)
+	if err != nil {
+		return err
+	}
+	if have > len(steps) {
+		return newer(ctx, db, path, have, len(steps))
+	}
+	for v := have; v < len(steps); v++ {
+		if err := advance(ctx, db, steps[v], v+1); err != nil {
+			return fmt.Errorf("bring %s from schema version %d to %d: %w", path, v, v+1, err)
+		}
+	}
+	return nil
+}
+
+// version is the schema version of the file: 0 if it is empty. A file with tables
+// but no version is somebody else's.
+func version(ctx context.Context, db *sql.DB, path string) (int, error) {
+	var have, tables int
+	if err := db.QueryRowContext(ctx, `PRAGMA user_version`).Scan(&have); err != nil {
+		return 0, err
+	}
+	if err := db.QueryRowContext(ctx, `SELECT count(*) FROM sqlite_schema`).Scan(&tables); err != nil {
+		return 0, err
+	}
+	if have == 0 && tables > 0 {
+		return 0, &CorruptError{Path: path, Detail: "it is a database of another program"}
+	}
+	return have, nil
+}
+
+// newer tells who wrote a file that this program does not understand.
+func newer(ctx context.Context, db *sql.DB, path string, have, want int) error {
+	e := &NewerError{Path: path, Have: have, Want: want, Version: "of unknown version"}
+	err := db.QueryRowContext(ctx, `SELECT value FROM meta WHERE key = 'version'`).Scan(&e.Version)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return errors.Join(e, err)
+	}
+	return e
+}
+
+func advance(ctx context.Context, db *sql.DB, step string, to int) error {
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	_, err = tx.ExecContext(ctx, step)
+	if err == nil {
+		_, err = tx.ExecContext(ctx, fmt.Sprintf(`PRAGMA user_version = %d`, to))
+	}
+	if err != nil {
+		return errors.Join(err, tx.Rollback())
+	}
+	return tx.Commit()
+}

@@ -1,0 +1,285 @@
+package state
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	_ "embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"time"
+
+	_ "modernc.org/sqlite" // the driver "sqlite"
+
+	"outlierd/sync/credit"
+)
+
+// Options are what a store must know of the world.
+type Options struct {
+	Service  string         // address of the service; the folder is bound to the first one. "" neither binds nor checks
+	Location *time.Location // where days and billing cycles turn; nil means UTC
+	Renews   int            // day of the month on which a billing cycle begins; 0 means 1
+	Version  string         // of the program, for those who meet the file later
+
+	MinFree   uint64                           // bytes that must be free before anything is bought; 0 means 256 MiB
+	FreeSpace func(dir string) (uint64, error) // nil asks the file system
+}
+
+func (o Options) withDefaults() Options {
+	o.Location = cmp.Or(o.Location, time.UTC)
+	o.Renews = cmp.Or(o.Renews, 1)
+	o.MinFree = cmp.Or(o.MinFree, defaultMinFree)
+	if o.FreeSpace == nil {
+		o.FreeSpace = freeSpace
+	}
+	return o
+}
+
+// Open takes the state folder dir for this process, creating it if need be, brings
+// the file to this program's schema, and settles what an earlier process left
+// behind: a reservation that was never marked as sent is provably unsent and
+// refunded; one that was marked stays held as unknown.
+//
+// It fails with a [*HeldError], [*NewerError], [*BoundError] or [*CorruptError].
+func Open(ctx context.Context, dir string, o Options) (*Store, error) {
+	o = o.withDefaults()
+	if err := makeFolder(dir); err != nil {
+		return nil, err
+	}
+	held, err := lock(dir)
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{
+		dir: dir, options: o, lock: held,
+		space: space{dir: dir, min: o.MinFree, free: o.FreeSpace},
+		stmts: map[string]*sql.Stmt{},
+	}
+	if err := s.start(ctx); err != nil {
+		return nil, errors.Join(err, s.release())
+	}
+	return s, nil
+}
+
+// makeFolder creates the folder, for its owner alone.
+func makeFolder(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("create the state folder as user %d: %w", os.Getuid(), err)
+	}
+	if err := os.Chmod(dir, 0o700); err != nil {
+		return fmt.Errorf("close the state folder to others: %w", err)
+	}
+	return nil
+}
+
+func (s *Store) path() string { return filepath.Join(s.dir, "state.db") }
+
+// start opens the database and makes sure that it can be trusted.
+func (s *Store) start(ctx context.Context) error {
+	unclean, err := s.leftBehind()
+	if err != nil {
+		return err
+	}
+	if s.pack, err = newPacker(); err != nil {
+		return err
+	}
+	if err := s.connect(ctx); err != nil {
+		return err
+	}
+	if err := migrate(ctx, s.db, s.path(), migrations); err != nil {
+		return s.explain(err)
+	}
+	if unclean {
+		if err := s.quickCheck(ctx); err != nil {
+			return s.explain(err)
+		}
+	}
+	if err := s.bind(); err != nil {
+		return err
+	}
+	if err := s.recover(); err != nil {
+		return err
+	}
+	return s.space.load()
+}
+
+// leftBehind reports whether the last process ended without closing the file: a
+// clean end leaves no log. It also makes the file, so that it is private from the
+// beginning; SQLite gives the log the same permissions.
+func (s *Store) leftBehind() (bool, error) {
+	file, err := os.OpenFile(s.path(), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return false, fmt.Errorf("open the state as user %d: %w", os.Getuid(), err)
+	}
+	if err := file.Close(); err != nil {
+		return false, err
+	}
+	info, err := os.Stat(s.path() + "-wal")
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil && info.Size() > 0, err
+}
+
+// connect opens the one connection. Everything goes through it, so a reader sees
+// the open group, and the file has one writer.
+func (s *Store) connect(ctx context.Context) error {
+	abs, err := filepath.Abs(s.path())
+	if err != nil {
+		return err
+	}
+	pragmas := url.Values{"_pragma": {
+		"busy_timeout(10000)",
+		"page_size(8192)", // bodies are some ten KB: larger pages make shorter chains
+		"journal_mode(wal)",
+		"synchronous(full)",
+		"foreign_keys(on)",
+		"trusted_schema(off)",
+		"cell_size_check(on)",
+		"temp_store(memory)",
+		"cache_spill(off)", // so that a full disk shows at a commit, where nothing is half done
+		"cache_size(-8000)",
+		"journal_size_limit(67108864)",
+	}}
+	source := url.URL{Scheme: "file", Path: abs, RawQuery: pragmas.Encode()}
+	if s.db, err = sql.Open("sqlite", source.String()); err != nil {
+		return fmt.Errorf("open %s: %w", abs, err)
+	}
+	s.db.SetMaxOpenConns(1)
+	s.db.SetMaxIdleConns(1)
+	if err := s.db.PingContext(ctx); err != nil {
+		return s.explain(fmt.Errorf("open %s: %w", abs, err))
+	}
+	return nil
+}
+
+// quickCheck looks for damage after an unclean end. The journal is left out: it is
+// by far the largest table, and each of its bodies carries a checksum that is
+// verified whenever it is read.
+func (s *Store) quickCheck(ctx context.Context) error {
+	rows, err := s.db.QueryContext(ctx, `SELECT name FROM sqlite_schema WHERE type = 'table' AND name <> 'responses'`)
+	if err != nil {
+		return err
+	}
+	tables, err := collect(rows, func(name *string) []any { return []any{name} })
+	if err != nil {
+		return err
+	}
+	for _, table := range tables {
+		var verdict string
+		if err := s.db.QueryRowContext(ctx, `SELECT quick_check FROM pragma_quick_check(?)`, table).Scan(&verdict); err != nil {
+			return err
+		}
+		if verdict != "ok" {
+			return &CorruptError{Path: s.path(), Detail: verdict}
+		}
+	}
+	return nil
+}
+
+// bind ties the folder to its service at first use, and notes who writes.
+func (s *Store) bind() error {
+	return s.Update(func(tx *Tx) error {
+		have, err := tx.meta("service")
+		if err != nil {
+			return err
+		}
+		if want := s.options.Service; want != "" {
+			if have != "" && have != want {
+				return &BoundError{Dir: s.dir, Have: have, Want: want}
+			}
+			if err := tx.setMeta("service", want); err != nil {
+				return err
+			}
+		}
+		return tx.setMeta("version", s.options.Version)
+	})
+}
+
+func (t *Tx) meta(key string) (string, error) {
+	var value string
+	err := t.row(`SELECT value FROM meta WHERE key = ?`, key).Scan(&value)
+	if errors.Is(err, sql.ErrNoRows) {
+		return "", nil
+	}
+	return value, err
+}
+
+func (t *Tx) setMeta(key, value string) error {
+	_, err := t.exec(`INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT DO UPDATE SET value = excluded.value`, key, value)
+	return err
+}
+
+// recover settles what the last process left open and audits the ledger: what
+// each period holds must be the sum of its attempts.
+func (s *Store) recover() error {
+	return s.Update(func(tx *Tx) error {
+		now := micros(time.Now())
+		if _, err := tx.exec(`UPDATE attempts SET state = 'refunded', settled_at = ?,
+			error = 'never sent: the process ended before' WHERE state = 'reserved'`, now); err != nil {
+			return err
+		}
+		if _, err := tx.exec(`UPDATE attempts SET state = 'unknown', settled_at = ?,
+			error = 'the process ended before an answer was kept' WHERE state = 'sending'`, now); err != nil {
+			return err
+		}
+		if err := tx.expire(); err != nil {
+			return err
+		}
+		var newest int64
+		if err := tx.row(`SELECT coalesce(max(reserved_at), 0) FROM attempts WHERE price > 0`).Scan(&newest); err != nil {
+			return err
+		}
+		s.clock.newest = instant(newest)
+		return tx.audit()
+	})
+}
+
+// audit compares what each period holds with the sum of its attempts.
+func (t *Tx) audit() error {
+	var period credit.Period
+	var held, sum int64
+	err := t.row(`
+		WITH sums AS (SELECT scope, period, sum(price) AS total FROM attempt_periods WHERE state <> 'refunded' GROUP BY scope, period)
+		SELECT p.scope, p.period, p.held, coalesce(s.total, 0) FROM periods p LEFT JOIN sums s USING (scope, period)
+			WHERE p.held <> coalesce(s.total, 0)
+		UNION ALL
+		SELECT s.scope, s.period, 0, s.total FROM sums s LEFT JOIN periods p USING (scope, period) WHERE p.scope IS NULL
+		LIMIT 1`).Scan(&period.Scope, &period.Key, &held, &sum)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return &CorruptError{Path: t.s.path(), Detail: fmt.Sprintf(
+		"the ledger holds %d credits for %s %s, but its attempts add up to %d", held, period.Scope, period.Key, sum)}
+}
+
+// Close commits the open group and lets go of the folder.
+func (s *Store) Close() error {
+	return errors.Join(s.Flush(), s.release())
+}
+
+// release lets go of everything that start and Open took.
+func (s *Store) release() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var errs []error
+	s.stopTimer()
+	for _, stmt := range s.stmts {
+		errs = append(errs, stmt.Close())
+	}
+	clear(s.stmts)
+	if s.db != nil {
+		errs = append(errs, s.db.Close())
+	}
+	if s.broken == nil {
+		s.broken = errClosed
+	}
+	return errors.Join(append(errs, s.lock.Close())...)
+}

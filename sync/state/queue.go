@@ -1,0 +1,154 @@
+package state
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"outlierd/outlier"
+)
+
+// keepQueued is how long an entity that nobody asks for again stays queued.
+const keepQueued = 7 * 24 * time.Hour
+
+// Task is a data call that is wanted: one per endpoint and entity, whoever wants it.
+type Task struct {
+	Op       outlier.Operation
+	Entity   string
+	Run, Job string        // who asked first; lineage of the answer
+	Value    float64       // the higher, the sooner
+	MaxAge   time.Duration // an answer younger than this will do
+
+	Attempts  int       // that failed
+	NotBefore time.Time // when to try again
+}
+
+func (t Task) String() string { return fmt.Sprintf("%s %s", t.Op, t.Entity) }
+
+// Filter narrows the queue to the tasks of one run or job. Its zero value lets
+// everything through.
+type Filter struct{ Run, Job string }
+
+// Enqueue asks for tasks and returns how many joined the queue by this call. A task
+// whose answer is young enough, or of whose entity it is known for now that it does
+// not exist, is skipped. One that is queued already keeps its first requester and
+// takes the higher value and the shorter age of the two.
+func (t *Tx) Enqueue(tasks []Task) (queued int, err error) {
+	for _, task := range tasks {
+		fresh, err := t.fresh(task)
+		if err != nil {
+			return queued, fmt.Errorf("queue %s: %w", task, err)
+		}
+		if fresh {
+			continue
+		}
+		joined, err := t.want(task)
+		if err != nil {
+			return queued, fmt.Errorf("queue %s: %w", task, err)
+		}
+		if joined {
+			queued++
+		}
+	}
+	return queued, nil
+}
+
+// fresh reports whether what is known of the task's entity will do.
+func (t *Tx) fresh(task Task) (bool, error) {
+	var at, missing, retry int64
+	err := t.row(`SELECT at, missing, retry_at FROM freshness WHERE op = ? AND entity = ?`, string(task.Op), task.Entity).
+		Scan(&at, &missing, &retry)
+	if errors.Is(err, sql.ErrNoRows) {
+		return false, nil
+	}
+	if missing != 0 {
+		return t.now.Before(instant(retry)), err
+	}
+	return t.now.Before(instant(at).Add(task.MaxAge)), err
+}
+
+// want queues a task, and reports whether it was not queued before.
+func (t *Tx) want(task Task) (bool, error) {
+	result, err := t.exec(`INSERT INTO queue (op, entity, run, job, value, max_age, not_before, wanted_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+		ON CONFLICT DO NOTHING`,
+		string(task.Op), task.Entity, task.Run, task.Job, task.Value, task.MaxAge.Microseconds(), micros(task.NotBefore), micros(t.now))
+	if err != nil || changed(result) {
+		return err == nil, err
+	}
+	_, err = t.exec(`UPDATE queue SET value = max(value, ?), max_age = min(max_age, ?), wanted_at = ? WHERE op = ? AND entity = ?`,
+		task.Value, task.MaxAge.Microseconds(), micros(t.now), string(task.Op), task.Entity)
+	return false, err
+}
+
+// Done notes that a task was answered, for better or worse: with missing set the
+// service has no such thing, and is asked again at retryAt at the earliest. It
+// belongs in the Commit of the answer, whose journal id is response.
+func (t *Tx) Done(task Task, response int64, missing bool, retryAt time.Time) error {
+	gone := 0
+	if missing {
+		gone = 1
+	}
+	_, err := t.exec(`INSERT INTO freshness (op, entity, response, at, missing, retry_at) VALUES (?, ?, ?, ?, ?, ?)
+		ON CONFLICT DO UPDATE SET response = excluded.response, at = excluded.at, missing = excluded.missing, retry_at = excluded.retry_at`,
+		string(task.Op), task.Entity, response, micros(t.now), gone, micros(retryAt))
+	if err == nil && missing && response != 0 {
+		_, err = t.exec(`UPDATE responses SET missing = 1, retry_at = ? WHERE id = ?`, micros(retryAt), response)
+	}
+	if err == nil {
+		_, err = t.exec(`DELETE FROM queue WHERE op = ? AND entity = ?`, string(task.Op), task.Entity)
+	}
+	if err != nil {
+		return fmt.Errorf("note the answer to %s: %w", task, err)
+	}
+	return nil
+}
+
+// Fail notes that a task was tried in vain. It stays queued, until a week has
+// passed since somebody last asked for it.
+func (t *Tx) Fail(task Task, at time.Time, reason string, retryAt time.Time) error {
+	reason = reason[:min(len(reason), maxErrorText)]
+	_, err := t.exec(`UPDATE queue SET attempts = attempts + 1, failed_at = ?, reason = ?, not_before = ? WHERE op = ? AND entity = ?`,
+		micros(at), reason, micros(retryAt), string(task.Op), task.Entity)
+	if err != nil {
+		return fmt.Errorf("note the failure of %s: %w", task, err)
+	}
+	return nil
+}
+
+// expire drops the tasks that nobody has asked for in a week.
+func (t *Tx) expire() error {
+	_, err := t.exec(`DELETE FROM queue WHERE wanted_at <= ?`, micros(t.now.Add(-keepQueued)))
+	return err
+}
+
+const inFilter = ` (?1 = '' OR run = ?1) AND (?2 = '' OR job = ?2) AND wanted_at > ?3 `
+
+// NextTask is the most valuable task that may be tried now; nil if there is none.
+// It stays queued until it is [Tx.Done].
+func (s *Store) NextTask(now time.Time, f Filter) (*Task, error) {
+	var task Task
+	var maxAge, notBefore int64
+	err := s.view(func() error {
+		return s.row(`SELECT op, entity, run, job, value, max_age, attempts, not_before FROM queue
+			WHERE`+inFilter+`AND not_before <= ?4 ORDER BY value DESC, op, entity LIMIT 1`,
+			f.Run, f.Job, micros(now.Add(-keepQueued)), micros(now)).
+			Scan(&task.Op, &task.Entity, &task.Run, &task.Job, &task.Value, &maxAge, &task.Attempts, &notBefore)
+	})
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("look for the next task: %w", err)
+	}
+	task.MaxAge, task.NotBefore = time.Duration(maxAge)*time.Microsecond, instant(notBefore)
+	return &task, nil
+}
+
+// Queued counts the tasks that wait, those included that may not be tried yet.
+func (s *Store) Queued(f Filter) (n int, err error) {
+	err = s.view(func() error {
+		return s.row(`SELECT count(*) FROM queue WHERE`+inFilter, f.Run, f.Job, micros(time.Now().Add(-keepQueued))).Scan(&n)
+	})
+	return n, err
+}

@@ -1,0 +1,187 @@
+package state
+
+import (
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"outlierd/outlier"
+)
+
+// Status is how a run stands, or how it ended.
+type Status string
+
+// The statuses. Empty is never confused with failed.
+const (
+	Running      Status = "running"
+	OK           Status = "ok"
+	OKEmpty      Status = "ok_empty"
+	Partial      Status = "partial"       // some items failed and stay queued
+	PausedBudget Status = "paused_budget" // a cap was reached; the run keeps its place
+	Failed       Status = "failed"
+	Interrupted  Status = "interrupted"
+)
+
+// Run is one performance of a job.
+type Run struct {
+	ID, Job, Trigger string
+	Due              time.Time // zero for a manual run
+	Started, Ended   time.Time // Ended is zero while the run is open
+	Status           Status
+	Plan             []byte // JSON that the engine froze at the beginning
+	Config           string // hash of the job as configured
+
+	Pages, Hits, NewHits        int64
+	Requests, Missing, Failures int64
+	Credits, Refunded           outlier.Credits // Credits includes the unknown
+	Waited                      time.Duration
+	Rows                        map[string]int64 // per table
+	Error                       string
+}
+
+const runColumns = `run, job, cause, due, started, ended, status, plan, config, pages, hits, new_hits,
+	requests, missing, failures, credits, refunded, waited, row_counts, error`
+
+// runRow is a run on its way out of the database.
+type runRow struct {
+	Run
+	due, started, ended, waited int64
+	rows                        string
+}
+
+func (r *runRow) columns() []any {
+	return []any{&r.ID, &r.Job, &r.Trigger, &r.due, &r.started, &r.ended, &r.Status, &r.Plan, &r.Config, &r.Pages, &r.Hits, &r.NewHits,
+		&r.Requests, &r.Missing, &r.Failures, &r.Credits, &r.Refunded, &r.waited, &r.rows, &r.Error}
+}
+
+func (r *runRow) run() (Run, error) {
+	r.Due, r.Started, r.Ended = instant(r.due), instant(r.started), instant(r.ended)
+	r.Waited = time.Duration(r.waited) * time.Microsecond
+	if err := json.Unmarshal([]byte(r.rows), &r.Rows); err != nil {
+		return r.Run, fmt.Errorf("read the row counts of run %s: %w", r.ID, err)
+	}
+	return r.Run, nil
+}
+
+// Begin records a run with its steps, whose ids it assigns; see [Store.Steps]. A
+// scheduled run that was begun before is refused with a [*DuplicateRunError].
+func (s *Store) Begin(r Run, steps []Step) error {
+	err := s.Update(func(tx *Tx) error {
+		if err := tx.unique(r); err != nil {
+			return err
+		}
+		_, err := tx.exec(`INSERT INTO runs (`+runColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+			append([]any{r.ID, r.Job, r.Trigger, micros(r.Due), micros(r.Started), micros(r.Ended), string(r.Status), r.Plan, r.Config},
+				r.counts()...)...)
+		if err != nil {
+			return err
+		}
+		for i, step := range steps {
+			step.Run, step.Ordinal = r.ID, i
+			if err := tx.addStep(step); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("begin run %s of job %s: %w", r.ID, r.Job, err)
+	}
+	return nil
+}
+
+// unique names the run that performed r's due instant before, if there is one. The
+// database refuses a second one in any case.
+func (t *Tx) unique(r Run) error {
+	if r.Due.IsZero() {
+		return nil
+	}
+	var before string
+	err := t.row(`SELECT run FROM runs WHERE job = ? AND due = ? AND due <> 0`, r.Job, micros(r.Due)).Scan(&before)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return &DuplicateRunError{Job: r.Job, Due: r.Due, Run: before}
+}
+
+// counts are the columns that change as a run goes on, in the order of runColumns.
+func (r *Run) counts() []any {
+	rows, _ := json.Marshal(r.Rows) // a map of numbers always can be
+	return []any{r.Pages, r.Hits, r.NewHits, r.Requests, r.Missing, r.Failures,
+		int64(r.Credits), int64(r.Refunded), r.Waited.Microseconds(), string(rows), r.Error}
+}
+
+// Finish records how a run stands: its status, counts, end and error. A run that
+// was paused may be finished again.
+func (s *Store) Finish(r Run) error {
+	return s.Update(func(tx *Tx) error {
+		result, err := tx.exec(`UPDATE runs SET status = ?, ended = ?, pages = ?, hits = ?, new_hits = ?, requests = ?, missing = ?,
+			failures = ?, credits = ?, refunded = ?, waited = ?, row_counts = ?, error = ? WHERE run = ?`,
+			append(append([]any{string(r.Status), micros(r.Ended)}, r.counts()...), r.ID)...)
+		if err := found(result, err); err != nil {
+			return fmt.Errorf("finish run %s: %w", r.ID, err)
+		}
+		return tx.expire()
+	})
+}
+
+// found turns an update that met no row into an error.
+func found(result sql.Result, err error) error {
+	if err != nil {
+		return err
+	}
+	n, err := result.RowsAffected()
+	if err == nil && n == 0 {
+		err = errors.New("there is no such record")
+	}
+	return err
+}
+
+// Unfinished is the newest run of the job, or of any if job is "", that is running
+// or paused; nil if there is none.
+func (s *Store) Unfinished(job string) (*Run, error) {
+	runs, err := s.runs(`SELECT `+runColumns+` FROM runs WHERE (job = ?1 OR ?1 = '') AND status IN ('running', 'paused_budget')
+		ORDER BY id DESC LIMIT 1`, job)
+	if err != nil || len(runs) == 0 {
+		return nil, err
+	}
+	return &runs[0], nil
+}
+
+// Runs are the newest runs of the job, or of all jobs if job is "", newest first.
+// A limit of 0 or less means all.
+func (s *Store) Runs(job string, limit int) ([]Run, error) {
+	if limit <= 0 {
+		limit = -1
+	}
+	return s.runs(`SELECT `+runColumns+` FROM runs WHERE (job = ?1 OR ?1 = '') ORDER BY id DESC LIMIT ?2`, job, limit)
+}
+
+func (s *Store) runs(query string, args ...any) ([]Run, error) {
+	var runs []Run
+	err := s.view(func() error {
+		rows, err := list(s, (*runRow).columns, query, args...)
+		for i := 0; err == nil && i < len(rows); i++ {
+			var r Run
+			r, err = rows[i].run()
+			runs = append(runs, r)
+		}
+		return err
+	})
+	return runs, err
+}
+
+// LastDue is the latest due instant at which a run of the job was begun; zero if
+// there is none.
+func (s *Store) LastDue(job string) (time.Time, error) {
+	var due int64
+	err := s.view(func() error {
+		return s.row(`SELECT coalesce(max(due), 0) FROM runs WHERE job = ? AND due <> 0`, job).Scan(&due)
+	})
+	return instant(due), err
+}
