@@ -80,7 +80,7 @@ var channelUploads = []Column{
 	{Name: "kind", Type: varchar, Comment: "video or short", told: tellSampled},
 	{Name: "title", Type: varchar, Path: "title"},
 	{Name: "thumbnails", Type: namedImages, Path: "thumbnails", Comment: "a video's have names, a short's are a list"},
-	{Name: "thumbnail_url", Type: varchar, Comment: "the largest of thumbnails", of: "thumbnails", drawn: drawLargest},
+	{Name: "thumbnail_url", Type: varchar, Comment: "the largest of thumbnails", of: []string{"thumbnails"}, drawn: drawLargest},
 	{Name: "duration", Type: bigint, Path: "duration", Comment: "seconds; not given for shorts"},
 	{Name: "is_live_broadcast", Type: varchar, Path: "isLiveBroadcast", JSON: true, Comment: "shape not documented"},
 	{Name: "published_at_estimate", Type: varchar, Path: "publishedAtEstimate", Comment: "format not documented"},
@@ -115,5 +115,5 @@ func tellSampled(v *vector, s *Source, n int) {
 	if s.Op == outlier.OpChannelShorts {
 		kind = "short"
 	}
-	v.texts(kind, n)
+	v.texts([]byte(kind), n)
 }

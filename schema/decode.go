@@ -1,54 +1,217 @@
 package schema
 
 import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"unicode/utf8"
+
 	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
+	"github.com/go-faster/jx"
 
 	"outlierd/outlier"
 )
 
-// Decoder turns answers into rows. It is used by one goroutine at a time.
-type Decoder struct{}
-
-// record is one place.
-type record struct{}
-
-// NewDecoder makes a decoder whose records are allocated from mem.
-func NewDecoder(mem memory.Allocator) *Decoder { return &Decoder{} }
-
-// Decode appends the rows of one answer. After an error none are appended.
-func (d *Decoder) Decode(src Source, body []byte) error { return nil }
-
-// Rows counts the rows collected.
-func (d *Decoder) Rows() int { return 0 }
-
-// Bytes is about how much memory the collected rows take as Arrow.
-func (d *Decoder) Bytes() int { return 0 }
-
-// Take hands the collected rows over, at most one Part per table, and starts anew.
-func (d *Decoder) Take() []Part { return nil }
-
-// Drift is one way in which answers differ from the interface.
-type Drift struct {
-	Operation outlier.Operation
-	Path      string // "hits[].snippet.sentiment", "hits[].id missing"
-	Count     int
-	Example   string
+// Decoder turns answers into rows, and is the only reader of whole answers. It
+// walks each body once, guided by the tables ([compile]), and appends every value to
+// its column as it goes by. One goroutine at a time may use it.
+//
+// It is strict about the form of a body, which must be one JSON object in valid
+// UTF-8 (a byte order mark is tolerated) with nothing after it, and tolerant of its
+// contents: what is absent or null is NULL; a value of another type is converted if
+// that loses nothing, else NULL with the original in the row's extra; unknown fields
+// go to extra; of a field that comes twice the first counts. NUL characters in
+// texts are kept; halves of surrogate pairs become U+FFFD.
+type Decoder struct {
+	mem   memory.Allocator
+	plans map[outlier.Operation]*record // the top of each operation's answers
+	rows  []*rows                       // in the order of Tables, without projections
+	of    map[*Table]*rows
+	in    jx.Decoder
+	src   *Source
+	drift drifts
+	same  map[commentHash]int // comments of the answer by what they say
 }
 
-// Drift lists what was seen.
-func (d *Decoder) Drift() []Drift { return nil }
+// rows collects the rows of one table.
+type rows struct {
+	table   *Table // nil for what stands around the rows
+	columns []Column
+	vectors []*vector // one per column, lineage included
+	n       int
+	kept    int // rows of the answers before the present one
+}
 
-// Records makes rows of an operations table from values in the order of its columns.
-func (t *Table) Records(rows [][]any) (arrow.RecordBatch, error) { return nil, nil }
+func newRows(t *Table, columns []Column) *rows {
+	r := &rows{table: t, columns: columns}
+	for _, c := range columns {
+		r.vectors = append(r.vectors, newVector(c.Type))
+	}
+	return r
+}
 
-// Markdown is the reference of all tables, as in docs/tables.md.
-func Markdown() string { return "" }
+// cut takes back all rows from row n on.
+func (r *rows) cut(n int) {
+	r.n = n
+	for _, v := range r.vectors {
+		v.cut(n)
+	}
+}
 
-func drawLargest(v, of *vector, r *record)    {}
-func drawRank(v, of *vector, r *record)       {}
-func drawPosition(v, of *vector, r *record)   {}
-func drawTime(v, of *vector, r *record)       {}
-func drawExtra(v, of *vector, r *record)      {}
-func drawChildren(v, of *vector, r *record)   {}
-func drawCommentKey(v, of *vector, r *record) {}
+// told appends to the new rows what is known from the source.
+func (r *rows) told(src *Source) {
+	for i, c := range r.columns {
+		if c.told != nil {
+			c.told(r.vectors[i], src, r.n-r.vectors[i].rows)
+		}
+	}
+}
+
+// NewDecoder makes a decoder whose records are allocated from mem.
+func NewDecoder(mem memory.Allocator) *Decoder {
+	d := &Decoder{mem: mem, drift: drifts{}, same: map[commentHash]int{}}
+	d.compile()
+	return d
+}
+
+// Decode appends the rows of one answer, whose body is without its encoding. After
+// an error none of them are appended, and the answer belongs in quarantine. An answer
+// about another entity than the one asked about is an error too.
+func (d *Decoder) Decode(src Source, body []byte) error {
+	d.src = &src
+	for _, r := range d.rows {
+		r.kept = r.n
+	}
+	err := d.answer(body)
+	if err != nil {
+		err = fmt.Errorf("decode %s answer %d: %w", src.Op, src.Response, err)
+	}
+	for _, r := range d.rows {
+		if err != nil {
+			r.cut(r.kept)
+		}
+		r.told(&src)
+	}
+	return err
+}
+
+// answer reads the whole of an answer.
+func (d *Decoder) answer(body []byte) error {
+	if d.src.Missing {
+		d.of[Missing].n++
+		return nil
+	}
+	plan := d.plans[d.src.Op]
+	if plan == nil {
+		return errors.New("no table holds answers of this operation")
+	}
+	if !utf8.Valid(body) {
+		return errors.New("the body is not valid UTF-8")
+	}
+	if d.Bytes() > math.MaxInt32/2-len(body) {
+		return errors.New("too many rows collected already")
+	}
+	d.in.ResetBytes(bytes.TrimPrefix(body, []byte("\ufeff")))
+	clear(d.same)
+	if err := d.envelope(plan); err != nil {
+		return err
+	}
+	return d.echo(plan)
+}
+
+// envelope reads the object that an answer is, and what may follow it: nothing.
+func (d *Decoder) envelope(plan *record) error {
+	plan.rows.cut(0)
+	if d.in.Next() != jx.Object {
+		return errors.New("the body is not a JSON object")
+	}
+	if err := d.row(plan); err != nil {
+		return err
+	}
+	if err := d.in.Skip(); !errors.Is(err, io.EOF) {
+		return errors.New("something follows the JSON object")
+	}
+	return nil
+}
+
+// echo compares the ids that an answer repeats with the id that was asked about.
+func (d *Decoder) echo(plan *record) error {
+	if d.src.Entity == "" {
+		return nil
+	}
+	for _, e := range plan.echoes {
+		for i := e.rows.kept; i < e.ids.rows; i++ {
+			if id := e.ids.at(i); len(id) > 0 && string(id) != d.src.Entity {
+				return fmt.Errorf("asked about %q, answered about %q", d.src.Entity, id)
+			}
+		}
+	}
+	return nil
+}
+
+// Rows counts the rows collected; a projection's are not counted again.
+func (d *Decoder) Rows() int {
+	n := 0
+	for _, r := range d.rows {
+		n += r.n
+	}
+	return n
+}
+
+// Bytes is about how much memory the collected rows will take as Arrow.
+func (d *Decoder) Bytes() int {
+	n := 0
+	for _, r := range d.rows {
+		for _, v := range r.vectors {
+			n += v.size()
+		}
+	}
+	return n
+}
+
+// Take hands the collected rows over, at most one Part per table in the order of
+// [Tables], and starts anew. A current table shares its history's arrays.
+func (d *Decoder) Take() []Part {
+	made := map[*Table]arrow.RecordBatch{}
+	for _, r := range d.rows {
+		if r.n > 0 {
+			made[r.table] = r.batch(d.mem)
+		}
+		r.cut(0)
+	}
+	var parts []Part
+	for _, t := range Tables() {
+		if batch := made[t]; batch != nil {
+			parts = append(parts, Part{Table: t, Rows: batch})
+		} else if batch := made[t.History]; batch != nil {
+			parts = append(parts, Part{Table: t, Rows: project(batch, t)})
+		}
+	}
+	return parts
+}
+
+// batch copies the rows into a record.
+func (r *rows) batch(mem memory.Allocator) arrow.RecordBatch {
+	var columns []arrow.Array
+	for i, v := range r.vectors {
+		columns = append(columns, v.arrow(mem, r.columns[i].Type))
+	}
+	batch := array.NewRecordBatch(r.table.schema, columns, int64(r.n))
+	for _, c := range columns {
+		c.Release()
+	}
+	return batch
+}
+
+// project is the columns of a history that its current table has.
+func project(history arrow.RecordBatch, t *Table) arrow.RecordBatch {
+	var columns []arrow.Array
+	for _, f := range t.schema.Fields() {
+		columns = append(columns, history.Column(history.Schema().FieldIndices(f.Name)[0]))
+	}
+	return array.NewRecordBatch(t.schema, columns, history.NumRows())
+}

@@ -19,7 +19,7 @@ var hit = []Column{
 	{Name: "published_at", Type: timestamp, Path: "snippet.publishedAt"},
 	{Name: "language", Type: varchar, Path: "snippet.language", Comment: "ISO 639-1"},
 	{Name: "thumbnails", Type: thumbnails, Path: "snippet.thumbnails"},
-	{Name: "thumbnail_url", Type: varchar, Comment: "the largest of thumbnails", of: "thumbnails", drawn: drawLargest},
+	{Name: "thumbnail_url", Type: varchar, Comment: "the largest of thumbnails", of: []string{"thumbnails"}, drawn: drawLargest},
 	{Name: "duration", Type: bigint, Path: "snippet.duration", Comment: "seconds"},
 	{Name: "rpm_estimation_from", Type: double, Path: "snippet.monetization.rpmEstimationFrom"},
 	{Name: "rpm_estimation_to", Type: double, Path: "snippet.monetization.rpmEstimationTo"},
@@ -70,9 +70,9 @@ var Outliers = define(Table{
 	Columns: hit,
 }, lineage)
 
-func tellSource(v *vector, s *Source, n int)  { v.texts(s.Kind, n) }
+func tellSource(v *vector, s *Source, n int)  { v.texts([]byte(s.Kind), n) }
 func tellQueries(v *vector, s *Source, n int) { v.lists(s.Queries, n) }
 func tellSeeds(v *vector, s *Source, n int)   { v.lists(s.Seeds, n) }
-func tellItem(v *vector, s *Source, n int)    { v.texts(s.Item, n) }
+func tellItem(v *vector, s *Source, n int)    { v.texts([]byte(s.Item), n) }
 func tellPage(v *vector, s *Source, n int)    { v.ints(int64(s.Page), n) }
-func tellScan(v *vector, s *Source, n int)    { v.texts(s.ScanID, n) }
+func tellScan(v *vector, s *Source, n int)    { v.texts([]byte(s.ScanID), n) }

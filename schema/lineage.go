@@ -20,7 +20,7 @@ var seen = []Column{
 	{Name: "times_seen", Type: bigint, Comment: "observations of the key"},
 }
 
-func tellRun(v *vector, s *Source, n int)      { v.texts(s.Run, n) }
-func tellJob(v *vector, s *Source, n int)      { v.texts(s.Job, n) }
+func tellRun(v *vector, s *Source, n int)      { v.texts([]byte(s.Run), n) }
+func tellJob(v *vector, s *Source, n int)      { v.texts([]byte(s.Job), n) }
 func tellResponse(v *vector, s *Source, n int) { v.ints(s.Response, n) }
 func tellObserved(v *vector, s *Source, n int) { v.times(s.ObservedAt, n) }

@@ -57,9 +57,9 @@ type Column struct {
 	JSON    bool // text that holds JSON: type JSON in DuckDB
 
 	// How a value without a path comes about; exactly one is set.
-	told  func(*vector, *Source, int)    // appends one value n times, known from the source
-	drawn func(v, of *vector, r *record) // appends one value, when the rest of its row is there
-	of    string                         // the column that drawn needs, "" if none
+	told  func(*vector, *Source, int)              // appends one value n times, known from the source
+	drawn func(v *vector, of []*vector, r *record) // appends one value, when its row is there
+	of    []string                                 // the columns that drawn reads
 }
 
 // Place is where the answers of an operation hold rows: the path of an object, or

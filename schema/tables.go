@@ -24,5 +24,5 @@ var (
 
 // at is the companion of a column whose text is a time in an undocumented format.
 func at(name, of string) Column {
-	return Column{Name: name, Type: timestamp, Comment: of + " as a time; NULL if it does not parse", of: of, drawn: drawTime}
+	return Column{Name: name, Type: timestamp, Comment: of + " as a time; NULL if it does not parse", of: []string{of}, drawn: drawTime}
 }

@@ -2,11 +2,14 @@ package schema
 
 import (
 	"time"
+
+	"github.com/apache/arrow-go/v18/arrow"
 )
 
-// vector collects the values of one column. Its slices are laid out as Arrow wants
-// them, but for nulls and booleans, so that a row can be taken back by cutting
-// them off: Arrow's own builders only grow. They are kept from batch to batch.
+// vector collects the values of one column, in slices laid out as Arrow wants them.
+// Unlike Arrow's builders it can take rows back ([vector.cut]), which is how an
+// answer that turns out to be unreadable leaves no trace, and its memory is kept
+// from batch to batch.
 type vector struct {
 	form  form
 	rows  int
@@ -14,23 +17,197 @@ type vector struct {
 	bytes []byte    // texts, one after the other; a boolean is one byte
 	ends  []int32   // where each text ends in bytes, or each list in kids[0]
 	nulls []int32   // the rows that are null, ascending
-	kids  []*vector // fields of a struct; the one element of a list
+	kids  []*vector // the fields of a struct; the elements of a list
 }
 
 // form is how a vector keeps its values.
 type form uint8
 
 const (
-	integer form = iota
-	float
-	instant
-	truth
-	text
-	list
-	object
+	number  form = iota // words
+	truth               // bytes
+	text                // bytes and ends
+	listing             // ends and kids[0]
+	object              // kids
 )
 
-func (v *vector) texts(s string, n int)      {}
-func (v *vector) ints(x int64, n int)        {}
-func (v *vector) times(t time.Time, n int)   {}
-func (v *vector) lists(list []string, n int) {}
+func newVector(t arrow.DataType) *vector {
+	switch t := t.(type) {
+	case *arrow.BooleanType:
+		return &vector{form: truth}
+	case *arrow.StringType:
+		return &vector{form: text}
+	case *arrow.ListType:
+		return &vector{form: listing, kids: []*vector{newVector(t.Elem())}}
+	case *arrow.StructType:
+		v := &vector{form: object}
+		for _, f := range t.Fields() {
+			v.kids = append(v.kids, newVector(f.Type))
+		}
+		return v
+	default:
+		return &vector{form: number}
+	}
+}
+
+// null appends a null. The fields of a struct are appended to by themselves.
+func (v *vector) null() {
+	v.nulls = append(v.nulls, int32(v.rows))
+	switch v.form {
+	case number:
+		v.word(0)
+	case truth:
+		v.bool(false)
+	case object:
+		v.rows++
+	default:
+		v.end()
+	}
+}
+
+func (v *vector) word(x int64) {
+	v.words = append(v.words, x)
+	v.rows++
+}
+
+func (v *vector) bool(x bool) {
+	b := byte(0)
+	if x {
+		b = 1
+	}
+	v.bytes = append(v.bytes, b)
+	v.rows++
+}
+
+// text appends a text.
+func (v *vector) text(s []byte) {
+	v.bytes = append(v.bytes, s...)
+	v.end()
+}
+
+// end completes the text whose bytes, or the list whose elements, were appended.
+func (v *vector) end() {
+	n := len(v.bytes)
+	if v.form == listing {
+		n = v.kids[0].rows
+	}
+	v.ends = append(v.ends, int32(n))
+	v.rows++
+}
+
+// span is where row i begins and ends in bytes or in the elements.
+func (v *vector) span(i int) (begin, end int32) {
+	if i > 0 {
+		begin = v.ends[i-1]
+	}
+	return begin, v.ends[i]
+}
+
+// at is the text of row i, empty for null.
+func (v *vector) at(i int) []byte {
+	begin, end := v.span(i)
+	return v.bytes[begin:end]
+}
+
+// last is the text of the last row, empty for null.
+func (v *vector) last() []byte { return v.at(v.rows - 1) }
+
+// lastNull tells whether the last row is null.
+func (v *vector) lastNull() bool {
+	return len(v.nulls) > 0 && int(v.nulls[len(v.nulls)-1]) == v.rows-1
+}
+
+// repeat appends the last row of another vector of numbers or texts n times.
+func (v *vector) repeat(of *vector, n int) {
+	switch {
+	case of.rows == 0 || of.lastNull():
+		for range n {
+			v.null()
+		}
+	case v.form == text:
+		v.texts(of.last(), n)
+	default:
+		v.ints(of.words[of.rows-1], n)
+	}
+}
+
+// texts appends a text n times; an empty one is null, for it says nothing.
+func (v *vector) texts(s []byte, n int) {
+	for range n {
+		if len(s) == 0 {
+			v.null()
+		} else {
+			v.text(s)
+		}
+	}
+}
+
+func (v *vector) ints(x int64, n int) {
+	for range n {
+		v.words = append(v.words, x)
+	}
+	v.rows += n
+}
+
+// times appends an instant n times; the zero one is null.
+func (v *vector) times(t time.Time, n int) {
+	if !t.IsZero() {
+		v.ints(t.UnixMicro(), n)
+		return
+	}
+	for range n {
+		v.null()
+	}
+}
+
+// lists appends a list of texts n times; an empty one is null.
+func (v *vector) lists(of []string, n int) {
+	for range n {
+		if len(of) == 0 {
+			v.null()
+			continue
+		}
+		for _, s := range of {
+			v.kids[0].text([]byte(s))
+		}
+		v.end()
+	}
+}
+
+// cut takes back all rows from row n on.
+func (v *vector) cut(n int) {
+	if n > v.rows {
+		return
+	}
+	for len(v.nulls) > 0 && int(v.nulls[len(v.nulls)-1]) >= n {
+		v.nulls = v.nulls[:len(v.nulls)-1]
+	}
+	v.rows = n
+	end := 0
+	if v.ends = v.ends[:min(n, len(v.ends))]; n > 0 && len(v.ends) > 0 {
+		end = int(v.ends[n-1])
+	}
+	switch v.form {
+	case number:
+		v.words = v.words[:n]
+	case truth:
+		v.bytes = v.bytes[:n]
+	case text:
+		v.bytes = v.bytes[:end]
+	case listing:
+		v.kids[0].cut(end)
+	case object:
+		for _, kid := range v.kids {
+			kid.cut(n)
+		}
+	}
+}
+
+// size is about how many bytes the rows take as Arrow.
+func (v *vector) size() int {
+	n := 8*len(v.words) + len(v.bytes) + 4*len(v.ends) + v.rows/8
+	for _, kid := range v.kids {
+		n += kid.size()
+	}
+	return n
+}

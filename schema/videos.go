@@ -1,6 +1,11 @@
 package schema
 
-import "outlierd/outlier"
+import (
+	"cmp"
+	"net/http"
+
+	"outlierd/outlier"
+)
 
 // video is one item of video details (interface, Video details).
 var video = []Column{
@@ -47,7 +52,7 @@ var Comments = define(Table{
 	Rows:    []Place{{outlier.OpComments, "items[].comments[]"}},
 	Columns: []Column{
 		{Name: "video_id", Type: varchar, Path: "../id"},
-		{Name: "comment_key", Type: varchar, Comment: "hash of author, text and occurrence in the answer; the service gives no id", drawn: drawCommentKey},
+		{Name: "comment_key", Type: varchar, Comment: "hash of author, text and occurrence in the answer; the service gives no id", of: []string{"author_channel_id", "author_text", "text"}, drawn: drawCommentKey},
 		{Name: "author_channel_id", Type: varchar, Path: "authorChannelId"},
 		{Name: "author_text", Type: varchar, Path: "authorText"},
 		{Name: "author_thumbnails", Type: images, Path: "authorThumbnail"},
@@ -130,8 +135,15 @@ var Missing = define(Table{
 	},
 }, lineage)
 
-func tellEndpoint(v *vector, s *Source, n int) { v.texts(string(s.Op), n) }
-func tellEntity(v *vector, s *Source, n int)   { v.texts(s.Entity, n) }
+func tellEndpoint(v *vector, s *Source, n int) { v.texts([]byte(s.Op), n) }
+func tellEntity(v *vector, s *Source, n int)   { v.texts([]byte(s.Entity), n) }
 func tellStatus(v *vector, s *Source, n int)   { v.ints(int64(s.Status), n) }
-func tellReason(v *vector, s *Source, n int)   { v.texts(s.Reason, n) }
 func tellRetry(v *vector, s *Source, n int)    { v.times(s.RetryAt, n) }
+
+func tellReason(v *vector, s *Source, n int) {
+	reason := cmp.Or(s.Reason, "the answer holds nothing")
+	if s.Reason == "" && s.Status == http.StatusNotFound {
+		reason = "no such thing"
+	}
+	v.texts([]byte(reason), n)
+}

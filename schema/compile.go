@@ -1,0 +1,259 @@
+package schema
+
+import (
+	"cmp"
+	"math/bits"
+	"slices"
+	"strings"
+
+	"github.com/apache/arrow-go/v18/arrow"
+
+	"outlierd/outlier"
+)
+
+// record is a place in an answer where rows stand: the answer itself, an object, the
+// elements of an array, or the elements of a LIST column.
+type record struct {
+	path   string // "hits[]"
+	list   string // of elements of a LIST: its path below the row
+	rows   *rows
+	top    *node // whose kids are the fields of a row
+	within *record
+	kids   []*record // the places inside a row
+	mark   int       // rows before those inside the present row of within
+	given  bool      // the present row of within had this place
+	index  int       // of the present element, bad ones counted
+
+	seen   uint64    // fields of the present row that came
+	all    uint64    // fields that have a column
+	fields int       // how many there are
+	byBit  []*vector // columns, nil for a field that has none
+
+	needs  []*node  // fields without which a row does not count
+	fills  []fill   // columns of inner rows whose value stands in this row
+	drawn  []draw   // columns computed once the row is there
+	echoes []echo   // of the answer: ids that must be the one asked about
+	strays *strays  // for the column extra; nil without
+	src    **Source // of the present answer
+	same   map[commentHash]int
+}
+
+// node is one field of the JSON below a row, and how its value is read.
+type node struct {
+	name  string
+	path  string // dotted, below the row
+	read  func(*Decoder, *node, *record) error
+	bit   uint64
+	to    *vector // the column; of an inner object only if it is a STRUCT
+	kids  []*node
+	next  []uint8 // which kid came after which last time, so that few names are compared
+	place *record // the rows or elements that the value holds
+}
+
+type fill struct {
+	to, from *vector
+	rows     *rows // of to
+}
+
+type draw struct {
+	do func(v *vector, of []*vector, r *record)
+	to *vector
+	of []*vector
+}
+
+type echo struct {
+	ids  *vector
+	rows *rows
+}
+
+// envelope is what stands around the rows of an answer (interface, Resources).
+var envelope = []Column{
+	{Name: "id", Type: varchar, Path: "id"},
+	{Name: "ids", Type: texts, Path: "ids"},
+	{Name: "time", Type: timestamp, Path: "time"},
+}
+
+// compile makes of the tables, which are lists of paths, one tree of fields for each
+// operation, which can be walked in step with an answer.
+func (d *Decoder) compile() {
+	d.plans = map[outlier.Operation]*record{}
+	d.of = map[*Table]*rows{}
+	type place struct {
+		Place
+		rows *rows
+	}
+	var places []place
+	for _, t := range Tables() {
+		if t.History != nil {
+			continue
+		}
+		r := newRows(t, slices.Concat(t.Columns, t.lineage))
+		d.rows, d.of[t] = append(d.rows, r), r
+		for _, p := range t.Rows {
+			places = append(places, place{p, r})
+		}
+	}
+	slices.SortStableFunc(places, func(a, b place) int { return cmp.Compare(len(a.Path), len(b.Path)) }) // outer ones first
+	for _, p := range places {
+		if d.plans[p.Op] == nil {
+			d.plans[p.Op] = d.newEnvelope()
+		}
+		d.place(d.plans[p.Op], p.Path, p.rows)
+	}
+}
+
+func (d *Decoder) newEnvelope() *record {
+	r := d.newRecord("", newRows(nil, envelope), nil)
+	r.columns(nil)
+	r.field(r.top, "pagination").read = (*Decoder).known
+	r.echoes = []echo{{r.rows.vectors[0], r.rows}, {r.rows.vectors[1].kids[0], r.rows}}
+	return r
+}
+
+func (d *Decoder) newRecord(path string, rows *rows, within *record) *record {
+	return &record{path: path, rows: rows, within: within, top: &node{next: []uint8{0}}, src: &d.src, same: d.same}
+}
+
+// place adds rows at a path below the answer.
+func (d *Decoder) place(answer *record, path string, rows *rows) {
+	in, at := answer, answer.top
+	for name := range strings.SplitSeq(strings.ReplaceAll(path, "[]", ""), ".") {
+		at = in.field(at, name)
+		if at.place != nil {
+			in, at = at.place, at.place.top
+		}
+	}
+	r := d.newRecord(path, rows, in)
+	at.place, at.read = r, (*Decoder).one
+	if strings.HasSuffix(path, "[]") {
+		at.read = (*Decoder).each
+	}
+	in.kids = append(in.kids, r)
+	r.columns(answer)
+	if in == answer && len(r.needs) > 0 {
+		answer.echoes = append(answer.echoes, echo{r.needs[0].to, rows})
+	}
+}
+
+// columns adds the columns of the record's rows.
+func (r *record) columns(answer *record) {
+	byName := map[string]*vector{}
+	if slices.ContainsFunc(r.rows.columns, func(c Column) bool { return c.Name == extra.Name }) {
+		r.strays = &strays{}
+	}
+	for i, c := range r.rows.columns {
+		byName[c.Name] = r.rows.vectors[i]
+	}
+	for i, c := range r.rows.columns {
+		v := r.rows.vectors[i]
+		switch up, outer := strings.CutPrefix(c.Path, "../"); {
+		case c.drawn != nil:
+			of := []*vector{}
+			for _, name := range c.of {
+				of = append(of, byName[name])
+			}
+			r.drawn = append(r.drawn, draw{c.drawn, v, of})
+		case outer:
+			r.within.fill(up, v, r.rows)
+		case strings.HasPrefix(c.Path, "/"):
+			answer.fill(c.Path[1:], v, r.rows)
+		case c.Path != "":
+			n := r.leaf(c, v)
+			if r.rows.table != nil && slices.Contains(r.rows.table.Key, c.Name) {
+				r.needs = append(r.needs, n)
+			}
+		}
+	}
+}
+
+// fill has a field of this record's rows copied to a column of inner ones.
+func (r *record) fill(path string, to *vector, rows *rows) {
+	at := r.top
+	for name := range strings.SplitSeq(path, ".") {
+		at = r.field(at, name)
+	}
+	r.fills = append(r.fills, fill{to: to, from: at.to, rows: rows})
+}
+
+// leaf adds the field of a column.
+func (r *record) leaf(c Column, v *vector) *node {
+	at := r.top
+	for name := range strings.SplitSeq(c.Path, ".") {
+		at = r.field(at, name)
+	}
+	r.bind(at, c.Type, v)
+	if c.JSON {
+		at.read = (*Decoder).anything
+	}
+	return at
+}
+
+// field is the field of that name; a new one is an inner object.
+func (r *record) field(of *node, name string) *node {
+	for _, kid := range of.kids {
+		if kid.name == name {
+			return kid
+		}
+	}
+	if r.fields == 64 {
+		panic("schema: more than 64 fields below " + r.path)
+	}
+	n := &node{name: name, path: strings.TrimPrefix(of.path+"."+name, "."), bit: 1 << r.fields, next: []uint8{0}}
+	n.read = (*Decoder).inner
+	r.fields++
+	r.byBit = append(r.byBit, nil)
+	of.kids = append(of.kids, n)
+	of.next = append(of.next, uint8(len(of.kids)))
+	return n
+}
+
+// bind has a field read into a column of type t.
+func (r *record) bind(n *node, t arrow.DataType, v *vector) {
+	n.to = v
+	r.all |= n.bit
+	r.byBit[bits.TrailingZeros64(n.bit)] = v
+	switch t := t.(type) {
+	case *arrow.StructType:
+		for i, f := range t.Fields() {
+			r.bind(r.field(n, f.Name), f.Type, v.kids[i])
+		}
+	case *arrow.ListType:
+		if of, ok := t.Elem().(*arrow.StructType); ok {
+			r.elements(n, of, v.kids[0])
+		} else {
+			n.read = (*Decoder).texts
+			n.kids = []*node{{path: n.path + "[]", to: v.kids[0]}}
+		}
+	default:
+		n.read = scalar(t)
+	}
+}
+
+// elements has the objects of a LIST read. A field "name" is not one of the JSON: it
+// takes the names of an object that stands where the list is expected.
+func (r *record) elements(n *node, of *arrow.StructType, v *vector) {
+	e := &record{path: r.path + "." + n.path + "[]", list: n.path, within: r, top: &node{next: []uint8{0}}, strays: r.strays}
+	e.top.to = v
+	n.place, n.read = e, (*Decoder).elements
+	for i, f := range of.Fields() {
+		e.bind(e.field(e.top, f.Name), f.Type, v.kids[i])
+	}
+	if of.Field(0).Name == "name" {
+		e.top.kids[0].name = ""
+	}
+}
+
+func scalar(t arrow.DataType) func(*Decoder, *node, *record) error {
+	switch t.ID() {
+	case arrow.INT64:
+		return (*Decoder).integer
+	case arrow.FLOAT64:
+		return (*Decoder).float
+	case arrow.BOOL:
+		return (*Decoder).truth
+	case arrow.TIMESTAMP:
+		return (*Decoder).instant
+	default:
+		return (*Decoder).text
+	}
+}

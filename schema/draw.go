@@ -1,0 +1,91 @@
+package schema
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+)
+
+// The functions here append the values that a row's other columns or its place give.
+
+// drawRank is the place of a hit in the whole result, from 1.
+func drawRank(v *vector, _ []*vector, r *record) {
+	v.word(int64((*r.src).RankBase + r.index + 1))
+}
+
+// drawPosition is the place in the array, from 0.
+func drawPosition(v *vector, _ []*vector, r *record) { v.word(int64(r.index)) }
+
+// drawTime is a text as a time.
+func drawTime(v *vector, of []*vector, _ *record) {
+	if t, ok := parseTime(of[0].last()); ok {
+		v.word(t)
+	} else {
+		v.null()
+	}
+}
+
+// drawExtra is what found no column.
+func drawExtra(v *vector, _ []*vector, r *record) {
+	if len(r.strays.json) == 0 {
+		v.null()
+		return
+	}
+	v.text(append(r.strays.json, '}'))
+	r.strays.clear()
+}
+
+// drawChildren counts the rows inside the row; null if the answer lacks their place.
+func drawChildren(v *vector, _ []*vector, r *record) {
+	if kid := r.kids[0]; kid.given {
+		v.word(int64(kid.rows.n - kid.mark))
+	} else {
+		v.null()
+	}
+}
+
+// drawLargest is the url of the image with the most pixels; of equals, or if no
+// sizes are given, the last, for the keyed ones ascend.
+func drawLargest(v *vector, of []*vector, _ *record) {
+	var url []byte
+	most := int64(0)
+	better := func(images *vector, i int) {
+		fields := images.kids[len(images.kids)-3:] // url, width, height
+		if u, size := fields[0].at(i), fields[1].words[i]*fields[2].words[i]; len(u) > 0 && size >= most {
+			url, most = u, size
+		}
+	}
+	if from := of[0]; from.form == listing {
+		begin, end := from.span(from.rows - 1)
+		for i := begin; i < end; i++ {
+			better(from.kids[0], int(i))
+		}
+	} else {
+		for _, images := range from.kids {
+			better(images, images.rows-1)
+		}
+	}
+	v.texts(url, 1)
+}
+
+// commentHash identifies a comment within its video.
+type commentHash [16]byte
+
+// drawCommentKey is the hash of who said what. What is said again in the same answer
+// differs by how often it was said before.
+func drawCommentKey(v *vector, of []*vector, r *record) {
+	said := make([]byte, 0, 512)
+	for _, part := range of {
+		said = binary.AppendUvarint(said, uint64(len(part.last())))
+		said = append(said, part.last()...)
+	}
+	sum := sha256.Sum256(said)
+	hash := commentHash(sum[:16])
+	before := r.same[hash]
+	r.same[hash]++
+	if before > 0 {
+		sum = sha256.Sum256(binary.AppendUvarint(hash[:], uint64(before)))
+	}
+	v.bytes = hex.AppendEncode(v.bytes, sum[:16])
+	v.end()
+}

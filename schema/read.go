@@ -1,0 +1,250 @@
+package schema
+
+import (
+	"fmt"
+	"math/bits"
+
+	"github.com/go-faster/jx"
+)
+
+// The functions here and in scalar.go each read one value of the JSON, and leave
+// exactly one value, perhaps null, in the column that it belongs to.
+
+// fields reads the members of an object, which stand at n in a row of r.
+func (d *Decoder) fields(n *node, r *record) error {
+	members, err := d.in.ObjIter()
+	if err != nil {
+		return err
+	}
+	last := -1
+	for members.Next() {
+		i := n.find(members.Key(), last)
+		if i < 0 {
+			if err := d.stray(r, n, members.Key(), "unknown"); err != nil {
+				return err
+			}
+			continue
+		}
+		last = i
+		kid := n.kids[i]
+		if r.seen&kid.bit != 0 {
+			if err := d.stray(r, n, members.Key(), "twice"); err != nil {
+				return err
+			}
+			continue
+		}
+		r.seen |= kid.bit
+		if err := kid.read(d, kid, r); err != nil {
+			return err
+		}
+	}
+	return members.Err()
+}
+
+// find is the kid of that name, or -1. Objects of one kind nearly always have their
+// members in one order, so the kid that followed the last one before is tried first.
+func (n *node) find(name []byte, last int) int {
+	if i := int(n.next[last+1]); i < len(n.kids) && string(name) == n.kids[i].name {
+		return i
+	}
+	for i, kid := range n.kids {
+		if string(name) == kid.name {
+			n.next[last+1] = uint8(i)
+			return i
+		}
+	}
+	return -1
+}
+
+// row reads the object that is the next row of r.
+func (d *Decoder) row(r *record) error {
+	r.seen = 0
+	r.strays.clear()
+	for _, kid := range r.kids {
+		kid.mark, kid.given, kid.index = kid.rows.n, false, 0
+	}
+	if err := d.fields(r.top, r); err != nil {
+		return err
+	}
+	r.nulls()
+	for _, n := range r.needs {
+		if len(n.to.last()) == 0 {
+			d.drift.note(d.src.Op, r.path, n.path, "missing", nil)
+			r.drop()
+			return nil
+		}
+	}
+	r.rows.n++
+	for _, c := range r.drawn {
+		c.do(c.to, c.of, r)
+	}
+	for _, f := range r.fills {
+		if err := f.run(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// nulls completes a row with what did not come.
+func (r *record) nulls() {
+	for missing := r.all &^ r.seen; missing != 0; missing &= missing - 1 {
+		r.byBit[bits.TrailingZeros64(missing)].null()
+	}
+}
+
+// drop takes back the present row, which has no key, and the rows inside it.
+func (r *record) drop() {
+	r.rows.cut(r.rows.n)
+	r.strays.clear()
+	for _, kid := range r.kids {
+		kid.rows.cut(kid.mark)
+	}
+}
+
+// maxFill bounds what a repeated text may take, so that a small answer cannot become
+// a large one: a megabyte of "id" over a thousand rows.
+const maxFill = 64 << 20
+
+// run copies the last value of the outer row to all inner rows that lack it.
+func (f *fill) run() error {
+	n := f.rows.n - f.to.rows
+	if f.from.form == text && n*len(f.from.last()) > maxFill {
+		return fmt.Errorf("an id of %d bytes", len(f.from.last()))
+	}
+	f.to.repeat(f.from, n)
+	return nil
+}
+
+// known skips a field that no column wants.
+func (d *Decoder) known(*node, *record) error { return d.in.Skip() }
+
+// inner reads an object whose members are fields of the row, or of a STRUCT.
+func (d *Decoder) inner(n *node, r *record) error {
+	if d.in.Next() != jx.Object {
+		return d.misfit(n, r)
+	}
+	if n.to != nil {
+		n.to.rows++
+	}
+	return d.fields(n, r)
+}
+
+// one reads an object that is a row of its own.
+func (d *Decoder) one(n *node, r *record) error {
+	if d.in.Next() != jx.Object {
+		return d.misplaced(n, r)
+	}
+	n.place.given = true
+	return d.row(n.place)
+}
+
+// each reads an array whose elements are rows of their own.
+func (d *Decoder) each(n *node, r *record) error {
+	if d.in.Next() != jx.Array {
+		return d.misplaced(n, r)
+	}
+	n.place.given = true
+	elements, err := d.in.ArrIter()
+	if err != nil {
+		return err
+	}
+	for n.place.index = 0; elements.Next(); n.place.index++ {
+		if d.in.Next() == jx.Object {
+			err = d.row(n.place)
+		} else {
+			err = d.notRow(n.place)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return elements.Err()
+}
+
+// misplaced skips what stands where rows belong. Null means none; anything else
+// makes an answer unreadable if its main rows should stand there.
+func (d *Decoder) misplaced(n *node, r *record) error {
+	if r.within == nil && d.in.Next() != jx.Null {
+		return fmt.Errorf("%s is of the wrong type", n.place.path)
+	}
+	return d.misfit(n, r)
+}
+
+// notRow skips an element that is no object. It cannot go to the row's extra, for
+// there is no row.
+func (d *Decoder) notRow(r *record) error {
+	raw, err := d.in.Raw()
+	if err == nil {
+		d.drift.note(d.src.Op, r.path, "", "not an object", raw)
+	}
+	return err
+}
+
+// texts reads a LIST of texts.
+func (d *Decoder) texts(n *node, r *record) error {
+	if d.in.Next() != jx.Array {
+		return d.misfit(n, r)
+	}
+	elements, err := d.in.ArrIter()
+	if err != nil {
+		return err
+	}
+	for elements.Next() {
+		if err := d.text(n.kids[0], r); err != nil {
+			return err
+		}
+	}
+	n.to.end()
+	return elements.Err()
+}
+
+// elements reads a LIST of objects. An object in its place is a list of its members'
+// values, if the list's elements have names.
+func (d *Decoder) elements(n *node, r *record) error {
+	e := n.place
+	e.index = 0
+	switch named := e.top.kids[0].name == ""; {
+	case d.in.Next() == jx.Array:
+		elements, err := d.in.ArrIter()
+		if err != nil {
+			return err
+		}
+		for ; elements.Next(); e.index++ {
+			if err := d.element(e, nil); err != nil {
+				return err
+			}
+		}
+		n.to.end()
+		return elements.Err()
+	case named && d.in.Next() == jx.Object:
+		members, err := d.in.ObjIter()
+		if err != nil {
+			return err
+		}
+		for ; members.Next(); e.index++ {
+			if err := d.element(e, members.Key()); err != nil {
+				return err
+			}
+		}
+		n.to.end()
+		return members.Err()
+	default:
+		return d.misfit(n, r)
+	}
+}
+
+// element reads one object of a LIST.
+func (d *Decoder) element(e *record, name []byte) error {
+	e.seen = 0
+	if name != nil {
+		e.seen = e.top.kids[0].bit
+		e.top.kids[0].to.text(name)
+	}
+	defer e.nulls()
+	if d.in.Next() != jx.Object {
+		return d.misfit(e.top, e)
+	}
+	e.top.to.rows++
+	return d.fields(e.top, e)
+}

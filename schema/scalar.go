@@ -1,0 +1,240 @@
+package schema
+
+import (
+	"bytes"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/go-faster/jx"
+)
+
+// text reads a text; numbers and booleans are kept as they are written.
+func (d *Decoder) text(n *node, r *record) (err error) {
+	switch d.in.Next() {
+	case jx.String:
+		if n.to.bytes, err = d.in.StrAppend(n.to.bytes); err != nil {
+			return err
+		}
+		n.to.end()
+		return nil
+	case jx.Number, jx.Bool:
+		raw, err := d.in.Raw()
+		if err != nil {
+			return err
+		}
+		n.to.text(raw)
+		return nil
+	default:
+		return d.misfit(n, r)
+	}
+}
+
+// integer reads a whole number, also one that is written 5.0, 5e0 or "5".
+func (d *Decoder) integer(n *node, r *record) error {
+	raw, err := d.in.Raw()
+	if err != nil {
+		return err
+	}
+	x, ok := parseInt(raw)
+	if !ok {
+		return d.unfit(n, r, raw)
+	}
+	n.to.word(x)
+	return nil
+}
+
+// float reads a number, also one that is written as a text.
+func (d *Decoder) float(n *node, r *record) error {
+	raw, err := d.in.Raw()
+	if err != nil {
+		return err
+	}
+	x, ok := parseFloat(raw)
+	if !ok {
+		return d.unfit(n, r, raw)
+	}
+	n.to.word(int64(math.Float64bits(x)))
+	return nil
+}
+
+// truth reads a boolean, also one that is written as a text.
+func (d *Decoder) truth(n *node, r *record) error {
+	raw, err := d.in.Raw()
+	if err != nil {
+		return err
+	}
+	switch string(bare(raw)) {
+	case "true":
+		n.to.bool(true)
+	case "false":
+		n.to.bool(false)
+	default:
+		return d.unfit(n, r, raw)
+	}
+	return nil
+}
+
+// instant reads a time.
+func (d *Decoder) instant(n *node, r *record) error {
+	raw, err := d.in.Raw()
+	if err != nil {
+		return err
+	}
+	t, ok := parseTime(bare(raw))
+	if !ok || raw[0] != '"' {
+		return d.unfit(n, r, raw)
+	}
+	n.to.word(t)
+	return nil
+}
+
+// anything keeps a value of whatever type as JSON.
+func (d *Decoder) anything(n *node, r *record) error {
+	raw, err := d.in.Raw()
+	if err != nil {
+		return err
+	}
+	if raw[0] == 'n' {
+		n.to.null()
+		return nil
+	}
+	if n.to.bytes, err = appendJSON(n.to.bytes, raw); err != nil {
+		return err
+	}
+	n.to.end()
+	return nil
+}
+
+// bare is a raw value without its quotes. Escapes remain, and make it unreadable as
+// a number or time, which have no need of them.
+func bare(raw []byte) []byte {
+	if len(raw) >= 2 && raw[0] == '"' {
+		return raw[1 : len(raw)-1]
+	}
+	return raw
+}
+
+// parseInt reads a raw JSON number or text as a whole number, if it is exactly one.
+func parseInt(raw []byte) (int64, bool) {
+	raw = bare(raw)
+	digits, negative := raw, len(raw) > 0 && raw[0] == '-'
+	if negative {
+		digits = raw[1:]
+	}
+	if len(digits) == 0 || len(digits) > 18 || digits[0] == '0' && len(digits) > 1 {
+		return parseOddInt(raw)
+	}
+	x := int64(0)
+	for _, c := range digits {
+		if c < '0' || c > '9' {
+			return parseOddInt(raw)
+		}
+		x = 10*x + int64(c-'0')
+	}
+	if negative {
+		x = -x
+	}
+	return x, true
+}
+
+// parseOddInt reads what is long, or written as 5.0 or 5e3. A float64 is trusted
+// only with fifteen digits, all of which it holds.
+func parseOddInt(s []byte) (int64, bool) {
+	if !isNumber(s) {
+		return 0, false
+	}
+	if x, err := strconv.ParseInt(string(s), 10, 64); err == nil {
+		return x, true
+	}
+	if whole, fraction, ok := bytes.Cut(s, []byte(".")); ok && len(bytes.Trim(fraction, "0")) == 0 {
+		return parseInt(whole)
+	}
+	mantissa, _, _ := bytes.Cut(bytes.ToLower(s), []byte("e"))
+	x, ok := parseFloat(s)
+	if !ok || len(mantissa) > 15 || x != math.Trunc(x) || math.Abs(x) > 1<<53 {
+		return 0, false
+	}
+	return int64(x), true
+}
+
+// parseFloat reads a raw JSON number or text as the float64 that is nearest.
+func parseFloat(raw []byte) (float64, bool) {
+	s := bare(raw)
+	if x, ok := parseShortFloat(s); ok {
+		return x, true
+	}
+	if len(s) < len(raw) && !isNumber(s) || len(s) == 0 || s[0] != '-' && !isDigit(s[0]) {
+		return 0, false
+	}
+	x, err := strconv.ParseFloat(string(s), 64)
+	return x, err == nil
+}
+
+// powers are the powers of ten up to the largest that a float64 holds exactly.
+var powers = [...]float64{1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11,
+	1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22}
+
+// parseShortFloat reads numbers of few digits without an exponent: digits and power
+// of ten are exact, so that one division rounds correctly.
+func parseShortFloat(s []byte) (float64, bool) {
+	digits, dot := uint64(0), -1
+	begin := 0
+	if len(s) > 0 && s[0] == '-' {
+		begin = 1
+	}
+	for i := begin; i < len(s); i++ {
+		switch c := s[i]; {
+		case isDigit(c):
+			digits = 10*digits + uint64(c-'0')
+		case c == '.' && dot < 0 && i > begin:
+			dot = i
+		default:
+			return 0, false
+		}
+		if digits > 1<<53 {
+			return 0, false
+		}
+	}
+	decimals := len(s) - 1 - dot
+	switch {
+	case len(s) == begin || dot == len(s)-1: // "-", "5."
+		return 0, false
+	case s[begin] == '0' && len(s) > begin+1 && dot != begin+1: // "05"
+		return 0, false
+	case dot < 0:
+		decimals = 0
+	case decimals >= len(powers):
+		return 0, false
+	}
+	x := float64(digits) / powers[decimals]
+	if begin == 1 {
+		x = -x
+	}
+	return x, true
+}
+
+func isDigit(c byte) bool { return '0' <= c && c <= '9' }
+
+// isNumber tells whether s has the form of a JSON number, which excludes what
+// strconv would take: "+5", "Inf", "0x1p-2", "1_000".
+func isNumber(s []byte) bool {
+	d := jx.DecodeBytes(s)
+	return d.Next() == jx.Number && d.Validate() == nil
+}
+
+// parseTime reads RFC 3339, with or without fractions of a second, and dates. The
+// result is in microseconds; finer digits are cut off.
+func parseTime(s []byte) (micros int64, ok bool) {
+	if len(s) < len(time.DateOnly) || s[4] != '-' || s[7] != '-' {
+		return 0, false // most texts that are no time, without the cost of an error
+	}
+	var t time.Time
+	var err error
+	if len(s) == len(time.DateOnly) {
+		t, err = time.Parse(time.DateOnly, string(s))
+	} else {
+		err = t.UnmarshalText(s)
+	}
+	return t.UnixMicro(), err == nil
+}

@@ -1,0 +1,197 @@
+package schema
+
+import (
+	"cmp"
+	"errors"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/go-faster/jx"
+
+	"outlierd/outlier"
+)
+
+// strays are the values of one row that found no column: its extra.
+type strays struct {
+	json  []byte         // an object that lacks its closing brace; empty if there are none
+	names map[string]int // how often each name was used
+}
+
+func (s *strays) clear() {
+	if s != nil && len(s.json) > 0 {
+		s.json = s.json[:0]
+		clear(s.names)
+	}
+}
+
+// add keeps a value. A name that is used already gets a number, "title#2", so that
+// nothing is lost and the object has no name twice.
+func (s *strays) add(name string, raw jx.Raw) (err error) {
+	sep := byte(',')
+	if len(s.json) == 0 {
+		sep, s.names = '{', map[string]int{}
+	}
+	s.names[name]++
+	for n := s.names[name]; n > 1; n = s.names[name] {
+		name += "#" + strconv.Itoa(n)
+		s.names[name]++
+	}
+	w := jx.Writer{Buf: append(s.json, sep)}
+	w.Str(name)
+	s.json, err = appendJSON(append(w.Buf, ':'), raw)
+	return err
+}
+
+// stray keeps the value of a member of n that is unknown, or comes again.
+func (d *Decoder) stray(r *record, n *node, name []byte, problem string) error {
+	path := strings.TrimPrefix(n.path+"."+string(name), ".")
+	raw, err := d.in.Raw()
+	if err != nil {
+		return err
+	}
+	return d.keep(r, path, problem, raw)
+}
+
+// misfit leaves a null for a value of the wrong type, which goes to extra.
+func (d *Decoder) misfit(n *node, r *record) error {
+	raw, err := d.in.Raw()
+	if err != nil {
+		return err
+	}
+	return d.unfit(n, r, raw)
+}
+
+// unfit is misfit for a value that was read already.
+func (d *Decoder) unfit(n *node, r *record, raw jx.Raw) error {
+	if n.to != nil {
+		n.to.null()
+	}
+	if raw[0] == 'n' {
+		return nil
+	}
+	return d.keep(r, n.path, "of the wrong type", raw)
+}
+
+// keep puts a value into the extra of its row, and counts it.
+func (d *Decoder) keep(r *record, path, problem string, raw jx.Raw) error {
+	d.drift.note(d.src.Op, r.path, path, problem, raw)
+	if r.strays == nil {
+		return nil
+	}
+	if r.list != "" {
+		path = strings.TrimSuffix(r.list+"["+strconv.Itoa(r.index)+"]."+path, ".")
+	}
+	return r.strays.add(path, raw)
+}
+
+// maxDepth is how deep an unknown value may be nested.
+const maxDepth = 100
+
+// appendJSON writes raw, whose syntax was checked, without white space, and with
+// U+FFFD for the halves of surrogate pairs, which databases refuse.
+func appendJSON(dst []byte, raw jx.Raw) ([]byte, error) {
+	w := jx.Writer{Buf: dst}
+	err := copyJSON(&w, jx.DecodeBytes(raw), maxDepth)
+	return w.Buf, err
+}
+
+func copyJSON(w *jx.Writer, d *jx.Decoder, depth int) error {
+	if depth == 0 {
+		return errors.New("a value is nested too deeply")
+	}
+	switch d.Next() {
+	case jx.String:
+		s, err := d.StrBytes()
+		w.ByteStr(s)
+		return err
+	case jx.Array:
+		w.ArrStart()
+		sep := ""
+		err := d.Arr(func(d *jx.Decoder) error {
+			w.RawStr(sep)
+			sep = ","
+			return copyJSON(w, d, depth-1)
+		})
+		w.ArrEnd()
+		return err
+	case jx.Object:
+		w.ObjStart()
+		sep := ""
+		err := d.ObjBytes(func(d *jx.Decoder, key []byte) error {
+			w.RawStr(sep)
+			sep = ","
+			w.ByteStr(key)
+			w.RawStr(":")
+			return copyJSON(w, d, depth-1)
+		})
+		w.ObjEnd()
+		return err
+	default:
+		raw, err := d.Raw()
+		w.Raw(raw)
+		return err
+	}
+}
+
+// Drift is one way in which answers differ from the interface, and how often.
+type Drift struct {
+	Operation outlier.Operation
+	Path      string // of the field, from the top: "hits[].snippet.sentiment"
+	Problem   string // "unknown", "missing", "twice", "of the wrong type", "not an object"
+	Count     int
+	Example   string // the first such value, cut short; "" if it is missing
+}
+
+// String names the field and what is wrong with it: "hits[].id missing".
+func (d Drift) String() string { return d.Path + " " + d.Problem }
+
+// drifts counts by operation, path and problem.
+type drifts map[string]*Drift
+
+// Names come from outside, so there are bounds to how many and how long.
+const (
+	maxDrifts  = 1000
+	maxExample = 200
+)
+
+func (all drifts) note(op outlier.Operation, within, path, problem string, raw jx.Raw) {
+	path = cut(strings.Trim(within+"."+path, "."))
+	key := string(op) + " " + problem + " " + path
+	known := all[key]
+	if known == nil && len(all) >= maxDrifts {
+		return
+	}
+	if known == nil {
+		known = &Drift{Operation: op, Path: path, Problem: problem, Example: cut(string(raw))}
+		all[key] = known
+	}
+	known.Count++
+}
+
+// cut shortens a text without splitting a character.
+func cut(s string) string {
+	if len(s) <= maxExample {
+		return s
+	}
+	end := maxExample
+	for !utf8.RuneStart(s[end]) {
+		end--
+	}
+	return s[:end] + "…"
+}
+
+// Drift lists how the answers so far differed from the interface, unreadable ones
+// included, by operation and path.
+func (d *Decoder) Drift() []Drift {
+	var list []Drift
+	for _, key := range slices.Sorted(maps.Keys(d.drift)) {
+		list = append(list, *d.drift[key])
+	}
+	slices.SortStableFunc(list, func(a, b Drift) int {
+		return cmp.Or(cmp.Compare(a.Operation, b.Operation), cmp.Compare(a.Path, b.Path))
+	})
+	return list
+}
