@@ -60,6 +60,7 @@ func (c *Client) Do(ctx context.Context, r *Request, m Meter) (a *Answer, err er
 	defer func() {
 		a.ReceivedAt = time.Now()
 		if a.SentAt.IsZero() {
+			outcome = Refunded
 			pacer.Unsent(r)
 		} else {
 			pacer.Observe(a)

@@ -1,2 +1,63 @@
-// Package outlier talks to the outlier search and video data service.
+// Package outlier speaks to the outlier search and video data service, one to one
+// with its interface specification, whose sections the comments name.
+//
+// # Resources
+//
+// An [Operation] is one endpoint. Searching costs credits and finds hits; the data
+// endpoints (videos and shorts of a channel; details, comments and transcript of a
+// video) are free with a subscription. All share one rate limit.
+//
+//	Search.Request ─┐
+//	                ├─> Request ──> Client.Do ──> Answer ──> ReadPage, Empty; package schema
+//	DataRequest ────┘
+//
+// A [Request] exists only if it obeys the interface: the parameters of a [Search]
+// are checked before anything is spent, and [Search.Fields] is the one table of
+// them. An [Answer] keeps the body as it came over the wire, because it was paid
+// for. This package reads from it only what steers the program: a [Page] with its
+// hits, whether there is nothing at all ([Empty]), and what went wrong
+// ([ReadError]). No structs mirror the answers; package schema is the full decoder.
+//
+// # One call
+//
+// [Client.Do] is the only place that spends. It makes one attempt and never a second:
+//
+//  1. [Pacer.Wait]: the request may leave as far as the rate limit goes.
+//  2. [Meter.Reserve]: its price is set aside, or the budget refuses.
+//  3. A connection is made, for this attempt alone: on a connection used before, Go
+//     may send a GET twice without a word.
+//  4. [Attempt.Sending]: durably marked as sent, before the first byte. If the
+//     marking fails, the connection is closed, and nothing was sent.
+//  5. The whole answer is read, within limits of size and time. Redirects are not
+//     followed, as they would carry the key along.
+//  6. [Pacer.Observe], then [Attempt.Settle] with the answer and its [Outcome].
+//
+// A failed request is refunded (interface, Errors, rule 3), but a lost answer proves
+// nothing. So there are three outcomes:
+//
+//	Refunded   provably not sent, or refused in one of the documented shapes
+//	Charged    a whole answer, even if it makes no sense
+//	Unknown    all else: time-outs, resets, cut bodies, redirects, gateways' pages;
+//	           it counts as charged, and what did arrive is kept
+//
+// A stop, the end of Do's context, prevents what was not sent. What was sent gets
+// [StopGrace] to finish.
+//
+// # What the interface leaves open
+//
+// Each guess of ours lives in one place:
+//
+//	how arrays are encoded               encode: the key is repeated
+//	form of date-times                   instant: UTC, whole seconds, Z
+//	what from counts                     the caller of [Search.Request] knows
+//	form of the channelId filter         checkChannelID: as of ids elsewhere
+//	ranges the wrong way round           checkRange: refused, they can only be empty
+//	HTTP statuses of the error shapes    Error.kind: clear statuses first, then shapes
+//	what proves a refusal                readError: the shape, without its status field
+//	a shape of failure with status 200   judgeSuccess: unknown
+//	form of resetTime                    readInstant: date-time or number
+//	null, absent and oddly typed fields  tolerant.go: count as absent
+//	which estimate revenue sorts by      Hit.SortValue: the middle
+//	answers that mean "none"             Empty
+//	whether an answer was cached (free)  never assumed: [Operation.Price] is an upper bound
 package outlier

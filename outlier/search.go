@@ -128,8 +128,14 @@ func (s *Search) Request(from, size int) (*Request, error) {
 	for _, f := range s.Fields() {
 		f.put(params)
 	}
+	return SearchRequest(params), nil
+}
+
+// SearchRequest makes the request for a page of a search that was checked before,
+// from the parameters of an earlier page with another `from`.
+func SearchRequest(params url.Values) *Request {
 	e := endpoints[OpSearch]
-	return &Request{Op: OpSearch, Path: e.path, Params: params, Price: e.price}, nil
+	return &Request{Op: OpSearch, Path: e.path, Params: params, Price: e.price}
 }
 
 // put adds the parameter to params if it has a value.

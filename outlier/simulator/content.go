@@ -79,7 +79,7 @@ func (s *sample) statistics() channelStatistics {
 		ViewCountEstimate:              s.mean * float64(s.total),
 		ViewCountMonthlyEstimate:       s.mean * s.monthly(),
 		VideosCount:                    s.total,
-		VideosSampleCount:              len(s.entries),
+		VideosSampleCount:              s.size,
 		VideosCountRaw:                 s.total,
 		AverageViewsEstimate:           s.mean,
 		MedianViewsEstimate:            s.median,

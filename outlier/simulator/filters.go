@@ -30,7 +30,7 @@ var ranges = map[string]func(*hit) (float64, bool){
 	"publishedAt":                       func(h *hit) (float64, bool) { return seconds(h.published), true },
 	"subscribersCount":                  func(h *hit) (float64, bool) { return float64(h.sample.subscribers), true },
 	"channelAvgViews":                   func(h *hit) (float64, bool) { return h.sample.mean, true },
-	"channelVideoCount":                 func(h *hit) (float64, bool) { return float64(len(h.sample.entries)), true },
+	"channelVideoCount":                 func(h *hit) (float64, bool) { return float64(h.sample.size), true },
 	"channelAvgViewsToSubscribersRatio": func(h *hit) (float64, bool) { return h.sample.viewsPerSubscriber(), true },
 	"rpmEstimation":                     func(h *hit) (float64, bool) { return h.money.RPMFrom, !h.gaps.unpriced },
 	"revenueEstimation":                 func(h *hit) (float64, bool) { return h.money.RevenueFrom, !h.gaps.unpriced },

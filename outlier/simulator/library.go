@@ -78,6 +78,16 @@ type index struct {
 	hits []*hit
 }
 
+// add takes the outliers of a sample in and lets the rest of it go.
+func (x *index) add(s *sample) {
+	for i := range s.entries {
+		if e := &s.entries[i]; e.positive() || e.negative() {
+			x.hits = append(x.hits, newHit(e, s))
+		}
+	}
+	s.entries = nil
+}
+
 // index returns the index of the hour of at, made when first asked for.
 func (l *library) index(at time.Time) *index {
 	at = measured(at)
@@ -97,12 +107,4 @@ func (l *library) index(at time.Time) *index {
 	}
 	l.indexes[at.Unix()] = x
 	return x
-}
-
-func (x *index) add(s *sample) {
-	for i := range s.entries {
-		if e := &s.entries[i]; e.positive() || e.negative() {
-			x.hits = append(x.hits, newHit(e, s))
-		}
-	}
 }

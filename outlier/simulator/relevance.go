@@ -3,6 +3,7 @@ package simulator
 import (
 	"math"
 	"net/url"
+	"slices"
 	"strings"
 )
 
@@ -17,6 +18,9 @@ const (
 	enough     = 0.2  // below it a topic is not meant
 	strayShare = 0.15 // of the library, found by a query that means no topic
 )
+
+// idle words mean nothing by themselves.
+const idle = " a an and at best for good home how i in is make making my of on the tips to tools top vs what why with your "
 
 // relevanceOf returns what scores hits for the queries of p, of which the best
 // counts: several queries find the union. Without a query all hits are found, the
@@ -75,7 +79,7 @@ func isASCII(s string) bool {
 // meaning finds hits near the query.
 func meaning(query string, seed uint64) func(*hit) (float64, bool) {
 	text := words(query)
-	wanted := strings.Fields(text)
+	wanted := slices.DeleteFunc(strings.Fields(text), func(w string) bool { return strings.Contains(idle, " "+w+" ") })
 	topics, known := topicScores(wanted, text)
 	salt := hash(seed, uint64(aboutNoise), hashText(text))
 	return func(h *hit) (float64, bool) {

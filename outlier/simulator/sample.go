@@ -13,6 +13,7 @@ type sample struct {
 	kind        kind
 	at          time.Time
 	total       int // uploads ever
+	size        int // len(entries), which an index does not keep
 	subscribers int64
 	entries     []entry // newest first
 	mean        float64
@@ -40,9 +41,9 @@ func (e *entry) negative() bool { return e.z <= negativeFrom }
 func (c *channel) sample(k kind, at time.Time) *sample {
 	latest := c.latest(k, at)
 	s := &sample{channel: c, kind: k, at: at, total: latest + 1, subscribers: c.subscribersAt(at)}
-	depth := min(c.lines[k].depth, latest+1)
-	s.entries = make([]entry, 0, depth)
-	for n := latest; n > latest-depth; n-- {
+	s.size = min(c.lines[k].depth, latest+1)
+	s.entries = make([]entry, 0, s.size)
+	for n := latest; n > latest-s.size; n-- {
 		u := c.upload(k, n)
 		s.entries = append(s.entries, entry{upload: u, views: u.views(at)})
 	}

@@ -51,7 +51,7 @@ func (u *upload) topicName() string {
 func (u *upload) title() string {
 	d := dice(u.channel.seed, aboutTitle, u.address())
 	v := u.voice()
-	if chance(d, 0.004) {
+	if chance(d, 0.01) {
 		return fill(pick(d, hostile), u.topicName(), d, v)
 	}
 	templates := v.titles

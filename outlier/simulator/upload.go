@@ -13,7 +13,7 @@ type upload struct {
 	published time.Time
 	topic     int // index into the niche's topics
 	duration  int64
-	potential float64 // views in the end
+	potential float64 // views in the end, give or take
 	tau, beta float64 // of its growth, see maturity; tau in days
 	liked     float64 // likes per view
 	discussed float64 // comments per view
@@ -62,7 +62,11 @@ func (u *upload) reached(share float64) time.Time {
 	return u.published.Add(time.Duration(days * 24 * float64(time.Hour)))
 }
 
-func (u *upload) views(at time.Time) int64 { return int64(u.potential * u.maturity(at)) }
+// views goes on a little for ever: even an old upload is found now and then.
+func (u *upload) views(at time.Time) int64 {
+	months := max(at.Sub(u.published).Hours()/24/30, 0)
+	return int64(u.potential * u.maturity(at) * (1 + 0.05*math.Log1p(months)))
+}
 
 func (u *upload) likes(at time.Time) int64 {
 	return int64(u.potential * u.liked * u.maturity(at))

@@ -1,0 +1,133 @@
+package outlier
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+)
+
+const hit = `{"id":"dQw4w9WgXcQ","kind":"video","time":"2026-11-21T00:00:00Z",
+"snippet":{"channelId":"UC1234567890abcdefghijkl","title":"\"quoted\" ☕","publishedAt":"2026-11-01T10:00:00.500Z",
+ "monetization":{"rpmEstimationFrom":1,"rpmEstimationTo":2,"revenueEstimationFrom":100,"revenueEstimationTo":300}},
+"statistics":{"viewCount":123456,"zScore":2.5,"averageViewsRatio":7.25}}`
+
+func TestReadPageReadsWhatSteers(t *testing.T) {
+	got, err := ReadPage([]byte(`{"pagination":{"total":10000,"from":40,"size":1},"hits":[` + hit + `]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Page{Total: 10000, From: 40, Size: 1, Hits: []Hit{{
+		VideoID: "dQw4w9WgXcQ", ChannelID: "UC1234567890abcdefghijkl", Kind: "video",
+		Facts: map[string]float64{
+			"views": 123456, "zScore": 2.5, "averageViewsRatio": 7.25, "publishedAt": 1793527200.5, "revenue": 200, "rpm": 1.5,
+		},
+	}}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	for _, f := range new(Search).Fields() {
+		if f.Name != "sortBy" {
+			continue
+		}
+		for _, name := range f.OneOf {
+			if _, ok := got.Hits[0].SortValue(name); !ok {
+				t.Errorf("a whole hit has no value to sort by %s", name)
+			}
+		}
+	}
+}
+
+func TestReadPageToleratesOddFields(t *testing.T) {
+	page := func(hits ...Hit) Page { return Page{Total: -1, From: -1, Size: -1, Hits: hits} }
+	for name, tt := range map[string]struct {
+		body string
+		want Page
+	}{
+		"no hits":                {`{"hits":[]}`, page()},
+		"null hits":              {`{"hits":null,"pagination":null}`, page()},
+		"numbers in quotes":      {`{"pagination":{"total":"7","from":1e1,"size":40.0},"hits":[]}`, Page{7, 10, 40, nil}},
+		"numbers that are none":  {`{"pagination":{"total":-1,"from":1.5,"size":"many"},"hits":[]}`, page()},
+		"number too large":       {`{"pagination":{"total":1e999,"from":9007199254740992},"hits":[]}`, page()},
+		"odd elements keep rank": {`{"hits":[null,7,{"id":"dQw4w9WgXcQ"}]}`, page(Hit{}, Hit{}, Hit{VideoID: "dQw4w9WgXcQ"})},
+		"ids of wrong form":      {`{"hits":[{"id":"../../etc","snippet":{"channelId":"UC"}}]}`, page(Hit{})},
+		"objects of other type":  {`{"hits":[{"snippet":[],"statistics":"none"}]}`, page(Hit{})},
+		"null facts":             {`{"hits":[{"statistics":{"viewCount":null,"zScore":null},"snippet":{"publishedAt":null,"monetization":null}}]}`, page(Hit{})},
+		"half an estimate":       {`{"hits":[{"snippet":{"monetization":{"rpmEstimationTo":4}}}]}`, page(Hit{Facts: map[string]float64{"rpm": 4}})},
+		"date without zone":      {`{"hits":[{"snippet":{"publishedAt":"2026-11-01T10:00:00"}}]}`, page(Hit{})},
+		"unknown fields":         {`{"hits":[{"new":{"a":[1]},"statistics":{"zScore":"1.5","x":1}}],"y":[{}]}`, page(Hit{Facts: map[string]float64{"zScore": 1.5}})},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := ReadPage([]byte(tt.body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tt.want, got, cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestReadPageRefusesWhatIsNoSearchAnswer(t *testing.T) {
+	for _, body := range []string{``, `null`, `[]`, `"hits"`, `{}`, `{"hits":{}}`, `{"hits":[`, `{"items":[]}`, `{"hits":[{"id":}]}`, `<html>`} {
+		if p, err := ReadPage([]byte(body)); err == nil {
+			t.Errorf("%s passes as %+v", body, p)
+		}
+	}
+}
+
+func TestEmptyAnswersMeanNone(t *testing.T) {
+	for _, tt := range []struct {
+		op   Operation
+		body string
+		want bool
+	}{
+		{OpDetails, `{"ids":["x"],"items":[]}`, true},
+		{OpDetails, `{"items":null}`, true},
+		{OpDetails, `{"items":[null]}`, true},
+		{OpDetails, `{"items":[{"id":"x"}]}`, false},
+		{OpDetails, `{}`, false},
+		{OpDetails, `{"items":[`, false},
+		{OpComments, `{"items":[]}`, true},
+		{OpComments, `{"items":[{"comments":[],"statistics":{"count":0}}]}`, false},
+		{OpTranscript, `{"items":[]}`, true},
+		{OpTranscript, `{"items":[{"id":"x","events":[]}]}`, true},
+		{OpTranscript, `{"items":[{"id":"x","events":null,"transcript":" "}]}`, true},
+		{OpTranscript, `{"items":[{"id":"x","events":[],"transcript":"words"}]}`, false},
+		{OpTranscript, `{"items":[{"id":"x","events":[{"text":"words"}]}]}`, false},
+		{OpTranscript, `{"items":[{"events":[]},{"events":[{}]}]}`, false},
+		{OpChannelVideos, `{"item":null}`, true},
+		{OpChannelVideos, `{"item":{"videos":[]}}`, false},
+		{OpChannelShorts, `{"item":{"shorts":null},"items":[]}`, false},
+		{OpSearch, `{"hits":[],"items":[]}`, false},
+	} {
+		if got := Empty(tt.op, []byte(tt.body)); got != tt.want {
+			t.Errorf("Empty(%s, %s) = %v", tt.op, tt.body, got)
+		}
+	}
+}
+
+func FuzzReadPage(f *testing.F) {
+	f.Add([]byte(`{"pagination":{"total":"7","from":1e1,"size":null},"hits":[` + hit + `,null,[]]}`))
+	f.Add([]byte(`{"hits":[{"id":7,"snippet":{"monetization":{"rpmEstimationFrom":"x"}}}`))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		p, err := ReadPage(body)
+		if err != nil {
+			return
+		}
+		for _, h := range p.Hits {
+			if h.VideoID != "" && !videoID.MatchString(h.VideoID) || h.ChannelID != "" && !channelID.MatchString(h.ChannelID) {
+				t.Errorf("a hit with ids %q, %q", h.VideoID, h.ChannelID)
+			}
+			for name, x := range h.Facts {
+				if x-x != 0 {
+					t.Errorf("%s is %v", name, x)
+				}
+			}
+		}
+		for _, op := range []Operation{OpDetails, OpTranscript, OpChannelVideos} {
+			Empty(op, body)
+		}
+	})
+}

@@ -1,0 +1,316 @@
+package outlier
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// A rawServer answers each connection with raw bytes and then closes it.
+type rawServer struct {
+	net.Listener
+	answer string
+
+	mu       sync.Mutex
+	received []string // what came over each connection, up to the blank line
+}
+
+func newRawServer(t *testing.T, answer string) *rawServer {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &rawServer{Listener: listener, answer: answer}
+	var serving sync.WaitGroup
+	serving.Go(func() { s.serve(&serving) })
+	t.Cleanup(func() {
+		listener.Close()
+		serving.Wait()
+	})
+	return s
+}
+
+func (s *rawServer) serve(serving *sync.WaitGroup) {
+	for {
+		conn, err := s.Accept()
+		if err != nil {
+			return
+		}
+		serving.Go(func() {
+			defer conn.Close()
+			var head strings.Builder
+			for r := bufio.NewReader(conn); ; {
+				line, err := r.ReadString('\n')
+				head.WriteString(line)
+				if err != nil || line == "\r\n" {
+					break
+				}
+			}
+			s.mu.Lock()
+			s.received = append(s.received, head.String())
+			s.mu.Unlock()
+			_, _ = io.WriteString(conn, s.answer) // a client that gave up is no concern of the server
+		})
+	}
+}
+
+func (s *rawServer) requests() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.received
+}
+
+func zipped(text string) string {
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	_, _ = io.WriteString(w, text) // a buffer takes everything
+	_ = w.Close()
+	return b.String()
+}
+
+func TestAnswersOverTheWire(t *testing.T) {
+	const ok = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
+	page := `{"hits":[` + strings.Repeat(hit+",", 50) + hit + `]}`
+	zip := zipped(page)
+	for name, tt := range map[string]struct {
+		answer  string
+		outcome Outcome
+		kind    Kind
+		bytes   int // of the body kept
+	}{
+		"with a length":                {ok + fmt.Sprintf("Content-Length: %d\r\n\r\n", len(page)) + page, Charged, "", len(page)},
+		"ended by closing":             {ok + "\r\n" + page, Charged, "", len(page)},
+		"in chunks":                    {ok + "Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n", Charged, "", 2},
+		"compressed":                   {ok + "Content-Encoding: gzip\r\n\r\n" + zip, Charged, "", len(zip)},
+		"shorter than its length":      {ok + fmt.Sprintf("Content-Length: %d\r\n\r\n", len(page)) + page[:99], Unknown, Lost, 99},
+		"chunks break off":             {ok + "Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n", Unknown, Lost, 2},
+		"cut where closing ends it":    {ok + "\r\n" + page[:99], Unknown, Lost, 99},
+		"compressed, cut":              {ok + "Content-Encoding: gzip\r\n\r\n" + zip[:99], Unknown, Lost, 99},
+		"compressed, cut in its sum":   {ok + "Content-Encoding: gzip\r\n\r\n" + zip[:len(zip)-3], Unknown, Lost, len(zip) - 3},
+		"compressed, nothing left":     {ok + "Content-Encoding: gzip\r\n\r\n", Unknown, Lost, 0},
+		"compressed, wrong sum":        {ok + "Content-Encoding: gzip\r\n\r\n" + zip[:len(zip)-8] + "12345678", Charged, Malformed, len(zip)},
+		"compressed, then cut JSON":    {ok + "Content-Encoding: gzip\r\n\r\n" + zipped(page[:99]), Unknown, Lost, len(zipped(page[:99]))},
+		"compressed refusal":           {"HTTP/1.1 404 X\r\nContent-Encoding: gzip\r\n\r\n" + zipped(`{"error":{"message":"m"}}`), Refunded, NotFound, len(zipped(`{"error":{"message":"m"}}`))},
+		"no answer":                    {"", Unknown, Lost, 0},
+		"not HTTP":                     {"220 mail ready\r\n", Unknown, Lost, 0},
+		"header without end":           {ok, Unknown, Lost, 0},
+		"header too large":             {ok + "X: " + strings.Repeat("x", 70<<10) + "\r\n\r\n{}", Unknown, Lost, 0},
+		"early hints before it":        {"HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n" + ok + "Content-Length: 2\r\n\r\n{}", Charged, "", 2},
+		"another protocol":             {"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n", Unknown, Foreign, 0},
+		"a body larger than the limit": {ok + "\r\n[" + strings.Repeat(" ", maxWire), Unknown, Malformed, maxWire},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newRawServer(t, tt.answer)
+			b := &books{}
+			a, err := (&Client{URL: "http://" + s.Addr().String(), Key: secret(t)}).Do(t.Context(), search(t), b)
+			if b.outcome != tt.outcome || kindOf(err) != tt.kind {
+				t.Errorf("%s, %q (%v); want %s, %q", b.outcome, kindOf(err), err, tt.outcome, tt.kind)
+			}
+			if len(a.Body) != tt.bytes {
+				t.Errorf("kept %d bytes of the body, want %d", len(a.Body), tt.bytes)
+			}
+			if got := s.requests(); len(got) != 1 {
+				t.Errorf("sent %d requests, want 1: %q", len(got), got)
+			}
+		})
+	}
+}
+
+func TestGzipIsKeptAndOpened(t *testing.T) {
+	s := newRawServer(t, "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n"+zipped(`{"hits":[]}`))
+	a, err := (&Client{URL: "http://" + s.Addr().String()}).Do(t.Context(), search(t), &books{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := a.JSON()
+	if a.Encoding != "gzip" || string(a.Body) != zipped(`{"hits":[]}`) || string(body) != `{"hits":[]}` || err != nil {
+		t.Errorf("kept %q as %q, opened as %q, %v", a.Body, a.Encoding, body, err)
+	}
+	stored := Answer{Body: a.Body, Encoding: a.Encoding}
+	if again, err := stored.JSON(); string(again) != string(body) || err != nil {
+		t.Errorf("from the journal it opens as %q, %v", again, err)
+	}
+}
+
+func TestGzipThatInflatesWithoutEndIsStopped(t *testing.T) {
+	a := Answer{Body: []byte(zipped(strings.Repeat(" ", maxOpen+1))), Encoding: "gzip"}
+	if body, err := a.JSON(); !errors.Is(err, errTooLarge) {
+		t.Errorf("%d bytes, %v", len(body), err)
+	}
+}
+
+func TestEachCallHasItsOwnConnection(t *testing.T) {
+	var connections atomic.Int32
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !r.Close || r.ProtoMajor != 1 {
+			t.Errorf("%s, close=%v", r.Proto, r.Close)
+		}
+		fmt.Fprint(w, `{}`)
+	}))
+	s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			connections.Add(1)
+		}
+	}
+	s.Start()
+	defer s.Close()
+	transport, err := NewTransport(TransportOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &Client{URL: s.URL, Transport: transport}
+	for range 5 {
+		if _, err := c.Do(t.Context(), search(t), &books{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := connections.Load(); got != 5 {
+		t.Errorf("5 calls used %d connections", got)
+	}
+}
+
+func TestRedirectsAreNotFollowed(t *testing.T) {
+	target := newRawServer(t, "HTTP/1.1 200 OK\r\n\r\n{}")
+	for _, status := range []int{301, 302, 303, 307, 308} {
+		location := fmt.Sprintf("http://%s/private?token=t", target.Addr())
+		s := newRawServer(t, fmt.Sprintf("HTTP/1.1 %d X\r\nLocation: %s\r\nContent-Length: 0\r\n\r\n", status, location))
+		b := &books{}
+		_, err := (&Client{URL: "http://" + s.Addr().String(), Key: secret(t)}).Do(t.Context(), search(t), b)
+		want := fmt.Sprintf("search: HTTP %d: redirected to 127.0.0.1, which is never followed: it could give the key away", status)
+		if fmt.Sprint(err) != want || b.outcome != Unknown {
+			t.Errorf("settled %s; error is\n%v\nwant\n%s", b.outcome, err, want)
+		}
+	}
+	if got := target.requests(); len(got) != 0 {
+		t.Errorf("the target got %q", got)
+	}
+}
+
+func TestNothingIsWrittenIfMarkingFails(t *testing.T) {
+	s := newRawServer(t, "HTTP/1.1 200 OK\r\n\r\n{}")
+	for range 50 {
+		b := &books{veto: errors.New("disk full")}
+		_, err := (&Client{URL: "http://" + s.Addr().String(), Key: secret(t)}).Do(t.Context(), search(t), b)
+		if kindOf(err) != Unsent || b.outcome != Refunded || !errors.Is(err, b.veto) {
+			t.Fatalf("settled %s, error %v", b.outcome, err)
+		}
+	}
+	s.Close()
+	for _, got := range s.requests() {
+		if got != "" {
+			t.Errorf("the server got %q", got)
+		}
+	}
+}
+
+func TestWhatCannotConnectIsRefunded(t *testing.T) {
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed.Close()
+	private := httptest.NewUnstartedServer(http.NotFoundHandler())
+	private.Config.ErrorLog = log.New(io.Discard, "", 0) // it logs each refused handshake
+	private.StartTLS()
+	defer private.Close()
+	for name, address := range map[string]string{
+		"nobody listens":        "http://" + closed.Addr().String(),
+		"unknown certificate":   private.URL,
+		"no such scheme":        "gopher://localhost",
+		"TLS to a plain server": "https://" + newRawServer(t, "HTTP/1.1 400 no\r\n\r\n").Addr().String(),
+	} {
+		b := &books{}
+		a, err := (&Client{URL: address, Timeout: 5 * time.Second}).Do(t.Context(), search(t), b)
+		if kindOf(err) != Unsent || b.outcome != Refunded || !a.SentAt.IsZero() {
+			t.Errorf("%s: settled %s, error %v", name, b.outcome, err)
+		}
+	}
+}
+
+func TestPrivateCertificatesAreTrustedOnRequest(t *testing.T) {
+	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{}`) }))
+	defer s.Close()
+	file := filepath.Join(t.TempDir(), "ca.pem")
+	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	transport, err := NewTransport(TransportOptions{CAFile: file})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := (&Client{URL: s.URL, Transport: transport}).Do(t.Context(), search(t), &books{}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestCAFileThatHoldsNoneIsRefused(t *testing.T) {
+	empty := filepath.Join(t.TempDir(), "empty.pem")
+	if err := os.WriteFile(empty, []byte("no certificate"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range []string{empty, empty + ".missing"} {
+		if _, err := NewTransport(TransportOptions{CAFile: file}); err == nil || !strings.Contains(err.Error(), file) {
+			t.Errorf("%s: %v", file, err)
+		}
+	}
+}
+
+func TestCheckURL(t *testing.T) {
+	for _, tt := range []struct {
+		text      string
+		allowHTTP bool
+		want      string // "" if refused
+	}{
+		{"https://api.test", false, "https://api.test"},
+		{"https://api.test/", false, "https://api.test"},
+		{"https://api.test/v1//", false, "https://api.test/v1"},
+		{"https://api.test/a%2Fb/", false, "https://api.test/a%2Fb"},
+		{"https://api.test:8443/v1", false, "https://api.test:8443/v1"},
+		{"http://127.0.0.1:9090", false, "http://127.0.0.1:9090"},
+		{"http://[::1]:9090/", false, "http://[::1]:9090"},
+		{"http://localhost", false, "http://localhost"},
+		{"http://api.test", false, ""},
+		{"http://api.test", true, "http://api.test"},
+		{"http://127.0.0.1.evil.test", false, ""},
+		{"http://169.254.169.254", false, ""},
+		{"https://user:hunter2@api.test", false, ""},
+		{"https://user:hunter2@%zz", false, ""},
+		{"https://api.test?key=x", false, ""},
+		{"https://api.test/?", false, ""},
+		{"https://api.test/#top", false, ""},
+		{"https://api.test/#", false, ""},
+		{"https://", false, ""},
+		{"https:api.test", false, ""},
+		{"api.test", false, ""},
+		{"ftp://api.test", true, ""},
+		{"", false, ""},
+		{"https://api.test/\n", false, ""},
+	} {
+		u, err := CheckURL(tt.text, tt.allowHTTP)
+		switch {
+		case err != nil && tt.want != "":
+			t.Errorf("%q is refused: %v", tt.text, err)
+		case err == nil && u.String() != tt.want:
+			t.Errorf("%q gives %q, want %q", tt.text, u, tt.want)
+		case err != nil && strings.Contains(err.Error(), "hunter2"):
+			t.Errorf("%q: the error quotes the password: %v", tt.text, err)
+		}
+	}
+}
