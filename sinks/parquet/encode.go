@@ -1,0 +1,226 @@
+package parquet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/ipc"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+	"github.com/apache/arrow-go/v18/parquet"
+	"github.com/apache/arrow-go/v18/parquet/compress"
+	"github.com/apache/arrow-go/v18/parquet/file"
+	"github.com/apache/arrow-go/v18/parquet/pqarrow"
+
+	"outlierd/schema"
+)
+
+// rowGroup bounds what is held in memory until it can be written; readers lose
+// nothing against larger groups from 20,000 rows on.
+const rowGroup = 32_768
+
+// repeating are the text columns whose values come again and again within a file.
+// Elsewhere (titles, addresses, text) a dictionary only costs time and space.
+var repeating = []string{
+	"_run_id", "_job", "kind", "language", "default_language", "default_audio_language", "category_id", "quality",
+	"source", "item", "queries", "seeds", "scan_id", "channel_id", "channel_title", "channel_handle", "endpoint", "reason",
+	"run_id", "job", "trigger", "status", "operation", "outcome", "day", "month", "stop_reason", "config_hash",
+}
+
+// encoding are the writer's properties for a table.
+func encoding(t *schema.Table) *parquet.WriterProperties {
+	properties := []parquet.WriterProperty{
+		parquet.WithCompression(compress.Codecs.Zstd),
+		parquet.WithCompressionLevel(1),
+		parquet.WithDictionaryDefault(false),
+		parquet.WithMaxRowGroupLength(rowGroup),
+		parquet.WithCreatedBy("outlierd"),
+	}
+	for _, f := range t.Stored().Fields() {
+		if !repeats(t, f.Name) {
+			continue
+		}
+		path := f.Name
+		if f.Type.ID() == arrow.LIST {
+			path += ".list.element"
+		}
+		properties = append(properties, parquet.WithDictionaryFor(path, true))
+	}
+	return parquet.NewWriterProperties(properties...)
+}
+
+// repeats: a parent's id repeats in all rows of its children.
+func repeats(t *schema.Table, column string) bool {
+	if len(t.Key) > 1 && column == t.Key[0] {
+		return true
+	}
+	return slices.Contains(repeating, column) && !slices.Equal(t.Key, []string{column})
+}
+
+// encode writes what each gives it as one Parquet file.
+func encode(w io.Writer, t *schema.Table, each func(put func(arrow.RecordBatch) error) error) error {
+	out, err := pqarrow.NewFileWriter(t.Stored(), w, encoding(t), pqarrow.NewArrowWriterProperties())
+	if err != nil {
+		return err
+	}
+	err = each(func(rows arrow.RecordBatch) error {
+		if rows.NumRows() == 0 {
+			return nil
+		}
+		return out.WriteBuffered(rows)
+	})
+	return errors.Join(err, out.Close())
+}
+
+// decode reads the named columns of a Parquet file (all of them if columns is nil)
+// in the types of the table, a record at a time.
+func (s *Sink) decode(ctx context.Context, t *schema.Table, name string, columns []string, each func(arrow.RecordBatch) error) (err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("read %s: %w", name, err)
+		}
+	}()
+	f, err := s.root.Open(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	rows, err := records(ctx, f, columns)
+	if err != nil {
+		return err
+	}
+	defer rows.Release()
+	for rows.Next() {
+		conformed, err := conform(t, columns, rows.RecordBatch())
+		if err != nil {
+			return err
+		}
+		err = each(conformed)
+		conformed.Release()
+		if err != nil {
+			return err
+		}
+	}
+	if err := rows.Err(); err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	return nil
+}
+
+func records(ctx context.Context, f *os.File, columns []string) (pqarrow.RecordReader, error) {
+	reader, err := file.NewParquetReader(f)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s", err, rebuild)
+	}
+	rows, err := pqarrow.NewFileReader(reader, pqarrow.ArrowReadProperties{BatchSize: 8192}, memory.DefaultAllocator)
+	if err != nil {
+		return nil, err
+	}
+	var leaves []int
+	for _, c := range columns {
+		leaf := reader.MetaData().Schema.ColumnIndexByName(c)
+		if leaf < 0 {
+			return nil, fmt.Errorf("column %s is missing: %s", c, rebuild)
+		}
+		leaves = append(leaves, leaf)
+	}
+	return rows.GetRecordReader(ctx, leaves, nil)
+}
+
+// conform brings rows of a file to the declaration: a file that was written before
+// a column was declared holds null there, and Parquet has its own names and notes
+// inside of nested types.
+func conform(t *schema.Table, columns []string, rows arrow.RecordBatch) (arrow.RecordBatch, error) {
+	var fields []arrow.Field
+	var arrays []arrow.Array
+	for _, f := range t.Stored().Fields() {
+		if columns != nil && !slices.Contains(columns, f.Name) {
+			continue
+		}
+		fields = append(fields, f)
+		at := rows.Schema().FieldIndices(f.Name)
+		if len(at) == 0 {
+			arrays = append(arrays, array.MakeArrayOfNull(memory.DefaultAllocator, f.Type, int(rows.NumRows())))
+			continue
+		}
+		data, err := retype(rows.Column(at[0]).Data(), f.Type)
+		if err != nil {
+			return nil, fmt.Errorf("column %s: %w: %s", f.Name, err, rebuild)
+		}
+		arrays = append(arrays, array.MakeFromData(data))
+	}
+	for _, f := range rows.Schema().Fields() {
+		if !slices.ContainsFunc(fields, func(g arrow.Field) bool { return g.Name == f.Name }) {
+			return nil, fmt.Errorf("column %s is not known to this version, and would be lost: use a newer program, or %s", f.Name, rebuild)
+		}
+	}
+	return array.NewRecordBatch(arrow.NewSchema(fields, nil), arrays, rows.NumRows()), nil
+}
+
+// retype gives an array the wanted type, which differs at most in notes and in the
+// names of list elements.
+func retype(data arrow.ArrayData, to arrow.DataType) (arrow.ArrayData, error) {
+	if data.DataType().ID() != to.ID() {
+		return nil, fmt.Errorf("the file has %v, this version %v", data.DataType(), to)
+	}
+	nested, ok := to.(arrow.NestedType)
+	if !ok {
+		if !arrow.TypeEqual(data.DataType(), to) {
+			return nil, fmt.Errorf("the file has %v, this version %v", data.DataType(), to)
+		}
+		return data, nil
+	}
+	from := data.DataType().(arrow.NestedType).Fields()
+	if len(from) != len(nested.Fields()) {
+		return nil, fmt.Errorf("the file has %v, this version %v", data.DataType(), to)
+	}
+	var children []arrow.ArrayData
+	for i, f := range nested.Fields() {
+		if to.ID() == arrow.STRUCT && from[i].Name != f.Name {
+			return nil, fmt.Errorf("the file has %v, this version %v", data.DataType(), to)
+		}
+		child, err := retype(data.Children()[i], f.Type)
+		if err != nil {
+			return nil, err
+		}
+		children = append(children, child)
+	}
+	return array.NewData(to, data.Len(), data.Buffers(), children, data.NullN(), data.Offset()), nil
+}
+
+// encodePending writes rows as they are in memory: they will soon be read once.
+func encodePending(w io.Writer, rows arrow.RecordBatch) error {
+	out := ipc.NewWriter(w, ipc.WithSchema(rows.Schema()))
+	return errors.Join(out.Write(rows), out.Close())
+}
+
+// decodePending reads what encodePending wrote.
+func (s *Sink) decodePending(t *schema.Table, name string, each func(arrow.RecordBatch) error) error {
+	f, err := s.root.Open(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	in, err := ipc.NewReader(f)
+	if err != nil {
+		return fmt.Errorf("read %s: %w: %s", name, err, rebuild)
+	}
+	defer in.Release()
+	for in.Next() {
+		rows, err := conform(t, nil, in.RecordBatch())
+		if err != nil {
+			return fmt.Errorf("read %s: %w", name, err)
+		}
+		err = each(rows)
+		rows.Release()
+		if err != nil {
+			return err
+		}
+	}
+	return in.Err()
+}

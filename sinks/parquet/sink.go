@@ -1,0 +1,155 @@
+// Package parquet keeps tables as Parquet files for readers who use a glob.
+//
+//	<table>/date=YYYY-MM-DD/part-<lo>-<hi>.parquet   History, Changes, Once, Log: the rows of answers lo to hi
+//	<table>/current.parquet                          Current, Children: replaced when published
+//	<table>/pending-<lo>-<hi>.arrow                  Current, Children: rows of answers lo to hi, not yet published
+//	ops_<table>/part-<lo>-<hi>.parquet               operations: final rows lo to hi
+//	ops_<table>/open.parquet                         operations: rows that may still change
+//	_manifest/latest.json                            the sink's state, and the last step towards it
+//
+// date is the UTC date of observed_at; a table without it goes by the newest
+// observed_at of the batch. Ids are padded, so that names sort in the order of the
+// journal.
+//
+// Every step, be it a batch or a publication, happens in three stages: all new
+// files are written under temporary names and made durable; the manifest, which
+// names them and what they become, is replaced (this is the commit); then files are
+// renamed and removed as it says. After a kill the last stage is repeated, which
+// does no harm, and temporary files that no manifest names are removed. So a batch
+// is whole or absent whatever happens, and a reader never finds a row that is not
+// committed. What a reader can find is the moment between two renames: one table
+// with the newest batch beside another still without. Temporary and pending files
+// do not end in .parquet, because a glob for **/*.parquet finds dot-files too.
+//
+// Files with other names are never touched.
+package parquet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"outlierd/schema"
+	"outlierd/sinks"
+)
+
+// Options say where the files are.
+type Options struct {
+	Dir    string
+	Tables []*schema.Table
+	Ops    []*schema.Table
+}
+
+var _ sinks.Sink = (*Sink)(nil)
+
+// Sink is a [sinks.Sink]. After an error it reads its state from the manifest
+// again, which alone says what was committed.
+type Sink struct {
+	options Options
+	root    *os.Root
+	state   manifest
+	stale   bool // the state must be read again
+	changes map[*schema.Table]*sinks.Changes
+	parents map[*schema.Table]*sinks.Parents
+
+	// step is called before every change of the disk with what it will do; tests
+	// let it fail.
+	step func(what string) error
+}
+
+// rebuild is the remedy for a folder that cannot be used.
+const rebuild = "move the folder away; the next run rebuilds it from the journal"
+
+// Open finishes the last step, if a kill interrupted it.
+func Open(o Options) (*Sink, error) {
+	return open(o, func(string) error { return nil })
+}
+
+func open(o Options, step func(what string) error) (*Sink, error) {
+	if err := os.MkdirAll(o.Dir, 0o755); err != nil {
+		return nil, fmt.Errorf("folder of the Parquet sink: %w", err)
+	}
+	if err := unix.Access(o.Dir, unix.W_OK); err != nil {
+		return nil, fmt.Errorf("folder of the Parquet sink: %w", &os.PathError{Op: "write to", Path: o.Dir, Err: err})
+	}
+	root, err := os.OpenRoot(o.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("folder of the Parquet sink: %w", err)
+	}
+	s := &Sink{options: o, root: root, step: step}
+	if err := s.recover(); err != nil {
+		return nil, errors.Join(err, root.Close())
+	}
+	return s, nil
+}
+
+// Name implements [sinks.Sink].
+func (s *Sink) Name() string { return "parquet" }
+
+// Watermark implements [sinks.Sink].
+func (s *Sink) Watermark(context.Context) (int64, error) {
+	if err := s.fresh(); err != nil {
+		return 0, err
+	}
+	return s.state.Watermark, nil
+}
+
+// OpsMark implements [sinks.Sink].
+func (s *Sink) OpsMark(_ context.Context, t *schema.Table) (int64, error) {
+	if err := s.fresh(); err != nil {
+		return 0, err
+	}
+	return s.state.Ops[t.Name], nil
+}
+
+// Close implements [sinks.Sink].
+func (s *Sink) Close() error { return s.root.Close() }
+
+// fresh makes sure that the state is that of the disk.
+func (s *Sink) fresh() error {
+	if !s.stale {
+		return nil
+	}
+	return s.recover()
+}
+
+// recover reads the state, finishes its last step and removes what a step that was
+// not committed left behind.
+func (s *Sink) recover() error {
+	s.stale = true
+	s.changes = map[*schema.Table]*sinks.Changes{}
+	s.parents = map[*schema.Table]*sinks.Parents{}
+	state, err := s.readManifest()
+	if err != nil {
+		return err
+	}
+	s.state = state
+	if err := s.finish(); err != nil {
+		return err
+	}
+	if err := s.sweep(); err != nil {
+		return err
+	}
+	s.stale = false
+	return nil
+}
+
+// sweep removes temporary files.
+func (s *Sink) sweep() error {
+	for _, t := range slices.Concat(s.options.Tables, s.options.Ops) {
+		temporary, err := s.list(t, isTemporary)
+		if err != nil {
+			return err
+		}
+		for _, name := range temporary {
+			if err := s.remove(name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,238 @@
+package parquet
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"path"
+	"slices"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+
+	"outlierd/schema"
+	"outlierd/sinks"
+)
+
+// Write implements [sinks.Sink]. Rows of tables that only grow are in their final
+// files when it returns; those of Current and Children tables wait in pending files.
+func (s *Sink) Write(ctx context.Context, b sinks.Batch) error {
+	if err := s.fresh(); err != nil {
+		return err
+	}
+	if b.Lo != s.state.Watermark {
+		return fmt.Errorf("batch (%d, %d] does not follow watermark %d of %s", b.Lo, b.Hi, s.state.Watermark, s.options.Dir)
+	}
+	return s.change(func() error {
+		step := s.begin()
+		for _, part := range b.Parts {
+			if err := s.writePart(ctx, step, b, part); err != nil {
+				return fmt.Errorf("table %s: %w", part.Table.Name, err)
+			}
+		}
+		step.next.Watermark = b.Hi
+		return step.commit()
+	})
+}
+
+func (s *Sink) writePart(ctx context.Context, step *step, b sinks.Batch, part schema.Part) error {
+	if err := ctx.Err(); err != nil {
+		return context.Cause(ctx)
+	}
+	t := part.Table
+	rows, err := sinks.Fold(ctx, t, part.Rows)
+	if err != nil {
+		return err
+	}
+	defer func() { rows.Release() }()
+	switch t.Kind {
+	case schema.Current, schema.Children:
+		if rows.NumRows() == 0 {
+			return nil
+		}
+		name := path.Join(t.FileName(), pendingOf(b.Lo, b.Hi))
+		return step.write(name, func(w io.Writer) error { return encodePending(w, rows) })
+	case schema.Changes:
+		if rows, err = s.changed(ctx, t, rows); err != nil {
+			return err
+		}
+	case schema.Once:
+		if err := s.replace(ctx, step, t, rows); err != nil {
+			return err
+		}
+	}
+	return writeDates(ctx, step, b, t, rows)
+}
+
+// writeDates writes one part for every date that the rows were observed on.
+func writeDates(ctx context.Context, step *step, b sinks.Batch, t *schema.Table, rows arrow.RecordBatch) error {
+	dates := split(rows, newest(b))
+	for _, date := range slices.Sorted(maps.Keys(dates)) {
+		some, err := sinks.Pick(ctx, rows, dates[date])
+		if err != nil {
+			return err
+		}
+		defer some.Release()
+		err = step.write(path.Join(t.FileName(), date, partOf(b.Lo, b.Hi)), func(w io.Writer) error {
+			return encode(w, t, func(put func(arrow.RecordBatch) error) error { return put(some) })
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// split finds the rows of each date; a row that does not say goes by the last.
+func split(rows arrow.RecordBatch, last arrow.Timestamp) map[string][]int {
+	dates := map[string][]int{}
+	observed := observedAt(rows)
+	day, date := int64(-1), ""
+	for i := range int(rows.NumRows()) {
+		at := last
+		if observed != nil && observed.IsValid(i) {
+			at = observed.Value(i)
+		}
+		if d := int64(at) / (24 * time.Hour).Microseconds(); d != day {
+			day, date = d, dateOf(time.UnixMicro(int64(at)))
+		}
+		dates[date] = append(dates[date], i)
+	}
+	return dates
+}
+
+// newest is the last observed_at of a batch. A batch in which no table says when it
+// was observed counts as of 1970, so that the place of its rows still depends on
+// nothing but the batch.
+func newest(b sinks.Batch) (last arrow.Timestamp) {
+	for _, part := range b.Parts {
+		if observed := observedAt(part.Rows); observed != nil {
+			for i := range observed.Len() {
+				if observed.IsValid(i) {
+					last = max(last, observed.Value(i))
+				}
+			}
+		}
+	}
+	return last
+}
+
+// observedAt is nil for tables without such a column.
+func observedAt(rows arrow.RecordBatch) *array.Timestamp {
+	at := rows.Schema().FieldIndices(sinks.ObservedAt)
+	if len(at) == 0 {
+		return nil
+	}
+	return rows.Column(at[0]).(*array.Timestamp)
+}
+
+// changed drops the rows, which it takes over, that repeat their key's last one.
+func (s *Sink) changed(ctx context.Context, t *schema.Table, rows arrow.RecordBatch) (arrow.RecordBatch, error) {
+	defer rows.Release()
+	memory := s.changes[t]
+	if memory == nil {
+		memory = sinks.NewChanges(t)
+		err := s.eachPart(ctx, t, nil, func(_ string, old arrow.RecordBatch) error { memory.Learn(old); return nil })
+		if err != nil {
+			return nil, fmt.Errorf("read the rows kept last: %w", err)
+		}
+		s.changes[t] = memory
+	}
+	return sinks.Pick(ctx, rows, memory.Learn(rows))
+}
+
+// replace takes out of older parts the rows of parents that come again. That reads
+// all parts of the table, but a parent comes again only if somebody wants it.
+func (s *Sink) replace(ctx context.Context, step *step, t *schema.Table, rows arrow.RecordBatch) error {
+	memory := s.parents[t]
+	if memory == nil {
+		memory = sinks.NewParents(t)
+		err := s.eachPart(ctx, t, t.Key[:1], func(_ string, old arrow.RecordBatch) error { memory.Learn(old); return nil })
+		if err != nil {
+			return fmt.Errorf("read the parents: %w", err)
+		}
+		s.parents[t] = memory
+	}
+	again := memory.Learn(rows)
+	if len(again) == 0 {
+		return nil
+	}
+	gone := map[string]bool{}
+	parents := sinks.KeysOf(rows, t.Key[:1])
+	for _, i := range again {
+		gone[string(parents.At(i))] = true
+	}
+	return s.takeOut(ctx, step, t, gone)
+}
+
+// takeOut rewrites the parts that hold rows of the parents that go.
+func (s *Sink) takeOut(ctx context.Context, step *step, t *schema.Table, gone map[string]bool) error {
+	hit, left := map[string]bool{}, map[string]bool{}
+	err := s.eachPart(ctx, t, t.Key[:1], func(name string, rows arrow.RecordBatch) error {
+		stay := staying(rows, t, gone)
+		left[name] = left[name] || len(stay) > 0
+		hit[name] = hit[name] || int64(len(stay)) < rows.NumRows()
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(hit)) {
+		switch {
+		case !hit[name]:
+		case !left[name]:
+			step.remove(name)
+		default:
+			err := step.write(name, func(w io.Writer) error {
+				return encode(w, t, func(put func(arrow.RecordBatch) error) error {
+					return s.copyStaying(ctx, t, name, gone, put)
+				})
+			})
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// copyStaying puts the rows of a file whose identity does not go.
+func (s *Sink) copyStaying(ctx context.Context, t *schema.Table, name string, gone map[string]bool, put func(arrow.RecordBatch) error) error {
+	return s.decode(ctx, t, name, nil, func(rows arrow.RecordBatch) error {
+		some, err := sinks.Pick(ctx, rows, staying(rows, t, gone))
+		if err != nil {
+			return err
+		}
+		defer some.Release()
+		return put(some)
+	})
+}
+
+// staying are the rows whose identity does not go.
+func staying(rows arrow.RecordBatch, t *schema.Table, gone map[string]bool) []int {
+	var stay []int
+	keys := sinks.KeysOf(rows, sinks.Identity(t))
+	for i := range int(rows.NumRows()) {
+		if !gone[string(keys.At(i))] {
+			stay = append(stay, i)
+		}
+	}
+	return stay
+}
+
+// eachPart reads all parts of a table in the order of the journal.
+func (s *Sink) eachPart(ctx context.Context, t *schema.Table, columns []string, each func(name string, rows arrow.RecordBatch) error) error {
+	parts, err := s.list(t, isPart)
+	if err != nil {
+		return err
+	}
+	for _, name := range parts {
+		err := s.decode(ctx, t, name, columns, func(rows arrow.RecordBatch) error { return each(name, rows) })
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
