@@ -116,10 +116,13 @@ const excerptWidth = 100
 //	7 |     pages: none
 //	  |            ^
 func (s *source) excerpt(line, column int) string {
-	if line > len(s.shown) {
+	if line > len(s.shown) || strings.TrimSpace(s.shown[line-1]) == "" {
 		return ""
 	}
-	skip := max(0, column-excerptWidth*3/4)
+	skip := 0
+	if column > excerptWidth {
+		skip = column - excerptWidth*3/4
+	}
 	var b strings.Builder
 	if line > 1 && strings.TrimSpace(s.shown[line-2]) != "" {
 		fmt.Fprintf(&b, "%4d | %s\n", line-1, stretch(s.shown[line-2], skip))
@@ -131,14 +134,12 @@ func (s *source) excerpt(line, column int) string {
 
 // stretch is the part of a line that begins skip characters into it.
 func stretch(line string, skip int) string {
-	for range skip {
-		_, size := utf8.DecodeRuneInString(line)
-		line = line[size:]
+	letters := []rune(line)
+	letters = letters[min(skip, len(letters)):]
+	if len(letters) > excerptWidth {
+		letters = append(slices.Clone(letters[:excerptWidth]), '…')
 	}
-	if utf8.RuneCountInString(line) > excerptWidth {
-		line = string([]rune(line)[:excerptWidth]) + "…"
-	}
-	return strings.TrimRight(line, " ")
+	return strings.TrimRight(string(letters), " ")
 }
 
 // keyLine finds what may be a key in clear text: `key:`, also quoted or within
@@ -161,7 +162,7 @@ func withoutKeys(lines []string) []string {
 		}
 		hiding = -1
 		if m := keyLine.FindStringSubmatch(line); m != nil && !reference.MatchString(m[2]) {
-			shown[i] = m[1] + strings.Repeat("*", min(8, utf8.RuneCountInString(m[2])))
+			shown[i] = m[1] + " ********"
 			hiding = depth
 		}
 	}

@@ -130,6 +130,10 @@ func (j *judge) leaves(e *jsonschema.ValidationError) {
 }
 
 func (j *judge) leaf(e *jsonschema.ValidationError) {
+	if k, ok := e.ErrorKind.(*fault.PropertyNames); ok {
+		j.name(k.Property, e.SchemaURL)
+		return
+	}
 	n := j.root.find(e.InstanceLocation)
 	if n.trouble != "" {
 		return // its value is not known
@@ -142,15 +146,23 @@ func (j *judge) leaf(e *jsonschema.ValidationError) {
 	case *fault.Not:
 		n.wrong, n.dead = true, true
 		j.refuse(n.handle(), "not supported yet")
-	case *fault.PropertyNames:
-		j.refuse(n.get(k.Property).head, "a name is %s", j.word(e.SchemaURL+"/propertyNames"))
 	case *fault.Required:
 		for _, name := range k.Missing {
 			j.missing(n, name, j.example(e.SchemaURL, name))
 		}
 	default:
-		j.refuseWithHint(n, hint(e.ErrorKind, n), "%s", complaint(e.ErrorKind, n, j.word(e.SchemaURL)))
+		wants := j.word(e.SchemaURL)
+		j.refuseWithHint(n, hint(e.ErrorKind, n, wants), "%s", complaint(e.ErrorKind, n, wants))
 	}
+}
+
+// name reports a key that is no name. The library reuses the memory of this error's
+// InstanceLocation, so the place is taken from the schema's side: what has names for
+// keys stands at the top of the file.
+func (j *judge) name(key, schemaURL string) {
+	_, pointer, _ := strings.Cut(schemaURL, "#/properties/")
+	named, _, _ := strings.Cut(pointer, "/")
+	j.refuse(j.root.get(named).get(key).head, "a name is %s", j.word(schemaURL))
 }
 
 // complaint is what is wrong with n, which wants what the words say.
@@ -167,7 +179,7 @@ func complaint(k jsonschema.ErrorKind, n *node, wants string) string {
 }
 
 // hint is the remedy for the mistakes that many make.
-func hint(k jsonschema.ErrorKind, n *node) string {
+func hint(k jsonschema.ErrorKind, n *node, wants string) string {
 	switch k := k.(type) {
 	case *fault.Enum:
 		var words []string
@@ -179,13 +191,12 @@ func hint(k jsonschema.ErrorKind, n *node) string {
 		return didYouMean(n, nearest(n.text, words))
 	case *fault.Type:
 		wantsWhole := slices.Contains(k.Want, "integer")
-		wantsText := slices.Contains(k.Want, "string")
 		switch {
 		case wantsWhole && n.kind == number:
 			return "write a whole number in digits"
 		case wantsWhole && n.kind == text && kindOf(n.text) == whole && !n.filled():
 			return "write it without quotes: " + n.text
-		case wantsText && !slices.Contains(k.Want, "number") && n.kind == whole && !n.filled() && len(n.raw) < 20:
+		case strings.HasPrefix(wants, "a range") && n.has(whole, number) && !n.filled():
 			return fmt.Sprintf("write %s.. for at least and ..%s for at most", n.raw, n.raw)
 		}
 	}
@@ -203,7 +214,11 @@ func didYouMean(n *node, word string) string {
 func (j *judge) unknown(n *node, name string, known []string) {
 	value := n.get(name)
 	value.wrong, value.dead = true, true
-	j.refuseWithHint(value.head, didYouMean(value.head, nearest(name, known)), "unknown key")
+	advice := didYouMean(value.head, nearest(name, known))
+	if slices.Contains(known, "where") && slices.Contains(j.properties("#/definitions/where"), name) {
+		advice = "filters stand below where"
+	}
+	j.refuseWithHint(value.head, advice, "unknown key")
 }
 
 // find follows a location of the schema's errors down from n.
@@ -255,11 +270,16 @@ func (j *judge) properties(schemaURL string) []string {
 	return now
 }
 
-// example says what to add where a key is missing.
+// example says what to add where a key is missing: the schema's first example, as
+// YAML can be read from JSON.
 func (j *judge) example(schemaURL, name string) string {
-	wants := j.word(schemaURL + "/properties/" + name)
-	if wants == "" {
+	examples, _ := j.part(schemaURL + "/properties/" + name)["examples"].([]any)
+	if len(examples) == 0 {
 		return ""
 	}
-	return "add " + name + ": " + wants
+	text, err := json.Marshal(examples[0])
+	if err != nil {
+		return ""
+	}
+	return "add " + name + ": " + string(text)
 }

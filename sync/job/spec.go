@@ -175,7 +175,7 @@ func (b *builder) caps(spec Spec, n *node) {
 
 func (b *builder) exceeds(n *node, limit *outlier.Credits, name string) {
 	if amount := n.credits(); amount != nil && limit != nil && *amount > *limit {
-		b.refuse(n, "%s credits are more than %s", n.shown(), name)
+		b.refuse(n, "a cap of %s is more than %s", n.shown(), name)
 	}
 }
 
@@ -184,9 +184,9 @@ func (b *builder) holdsPage(n *node, reserve outlier.Credits) {
 	switch amount := n.credits(); {
 	case amount == nil || *amount-reserve >= page:
 	case reserve > 0:
-		b.refuse(n, "less the reserve %s credits do not buy a page of a search, which costs %d", n.shown(), page)
+		b.refuse(n, "a cap of %s, less the reserve, does not hold a page of a search, which costs %d credits", n.shown(), page)
 	default:
-		b.refuse(n, "%s credits do not buy a page of a search, which costs %d", n.shown(), page)
+		b.refuse(n, "a cap of %s does not hold a page of a search, which costs %d credits", n.shown(), page)
 	}
 }
 

@@ -140,27 +140,28 @@ func (b *builder) assign(s *Search, f outlier.Field, n *node) {
 		*v, err = b.dates(s, n)
 	}
 	if err != nil {
-		b.refuse(n, "%s, not %s", err, n.shown())
+		b.foreign(n, err.Error())
 		return
 	}
-	b.check(f, n)
+	b.check(f, n, "")
 }
 
-// check reports what the interface has against the value of f.
-func (b *builder) check(f outlier.Field, n *node) {
+// check reports what the interface has against the value of f. If n belongs to a list
+// that f borrows, as says what it is used for.
+func (b *builder) check(f outlier.Field, n *node, as string) {
 	for _, e := range f.Check() {
 		end := strings.TrimPrefix(e.Path, f.Name)
 		words := map[string]string{"": "", "From": "the lower end ", "To": "the upper end "}[end] + e.Message
-		b.foreign(n, strings.ReplaceAll(words, f.Name+"To", "the upper end"))
+		b.foreign(n, as+strings.ReplaceAll(words, f.Name+"To", "the upper end"))
 	}
 }
 
 // texts reads a list of texts: one text, several, or {list: name}. Each is checked by
 // itself, so that a mistake is reported where it stands.
 func (b *builder) texts(f outlier.Field, n *node) []string {
-	members := n.members()
+	members, as := n.members(), ""
 	if n.has(mapping) {
-		members = b.list(n.get("list"))
+		members, as = b.list(n.get("list")), "as "+snake(f.Name)+" it "
 	}
 	var texts []string
 	for _, member := range members {
@@ -169,7 +170,7 @@ func (b *builder) texts(f outlier.Field, n *node) []string {
 		}
 		one := f
 		one.Value = &[]string{member.text}
-		b.check(one, member)
+		b.check(one, member, as)
 		texts = append(texts, member.text)
 	}
 	return texts

@@ -24,21 +24,25 @@ var units = map[byte]time.Duration{'m': time.Minute, 'h': time.Hour, 'd': day, '
 // years.
 func ParseDuration(text string) (Duration, error) {
 	if text == "" {
-		return 0, fmt.Errorf("is no duration such as 90m, 36h, 7d or 2w")
+		return 0, notDuration(text)
 	}
 	digits, unit := text[:len(text)-1], units[text[len(text)-1]]
 	n, err := strconv.ParseUint(digits, 10, 32)
 	if err != nil || unit == 0 {
-		return 0, fmt.Errorf("is no duration such as 90m, 36h, 7d or 2w")
+		return 0, notDuration(text)
 	}
 	const most = 3660 * day
 	switch {
 	case n == 0:
-		return 0, fmt.Errorf("must be longer than nothing")
+		return 0, notDuration(text)
 	case time.Duration(n) > most/unit:
-		return 0, fmt.Errorf("must be at most ten years")
+		return 0, fmt.Errorf("%q is longer than ten years", text)
 	}
 	return Duration(time.Duration(n) * unit), nil
+}
+
+func notDuration(text string) error {
+	return fmt.Errorf("%q is no duration such as 90m, 36h, 7d or 2w", text)
 }
 
 // String writes d in the largest unit that leaves a whole number: "7d", "36h". What
@@ -61,7 +65,7 @@ func parseRange[T any](text string, from, to func(string) (T, error)) (outlier.R
 	var r outlier.Range[T]
 	low, high, found := strings.Cut(text, "..")
 	if !found || low == "" && high == "" {
-		return r, fmt.Errorf("wants a range a..b, a.. or ..b")
+		return r, fmt.Errorf("%q is no range; write a..b, a.. or ..b", text)
 	}
 	if low != "" {
 		v, err := from(low)
@@ -83,7 +87,7 @@ func parseRange[T any](text string, from, to func(string) (T, error)) (outlier.R
 func parseInteger(text string) (int64, error) {
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || !wholeNumber.MatchString(text) {
-		return 0, fmt.Errorf("wants whole numbers in digits at the ends of a range")
+		return 0, fmt.Errorf("%q is no whole number in digits", text)
 	}
 	return n, nil
 }
@@ -91,7 +95,7 @@ func parseInteger(text string) (int64, error) {
 func parseNumber(text string) (float64, error) {
 	x, err := strconv.ParseFloat(text, 64)
 	if err != nil || strings.Trim(text, "-+.0123456789") != "" {
-		return 0, fmt.Errorf("wants numbers such as 2 or 0.5 at the ends of a range")
+		return 0, fmt.Errorf("%q is no number such as 2 or 0.5", text)
 	}
 	return x, nil
 }
@@ -100,9 +104,7 @@ func parseNumber(text string) (float64, error) {
 // beginning of a range and its last second as the end, so that both days belong to it.
 func instants(zone *time.Location) (from, to func(string) (time.Time, error)) {
 	from = func(text string) (time.Time, error) { return parseInstant(text, 0, zone) }
-	to = func(text string) (time.Time, error) {
-		return parseInstant(text, 1, zone)
-	}
+	to = func(text string) (time.Time, error) { return parseInstant(text, 1, zone) }
 	return from, to
 }
 
@@ -114,7 +116,7 @@ func parseInstant(text string, days int, zone *time.Location) (time.Time, error)
 	}
 	d, err := time.Parse(time.DateOnly, text)
 	if err != nil {
-		return time.Time{}, fmt.Errorf("wants dates such as 2026-10-31 at the ends of a range")
+		return time.Time{}, fmt.Errorf("%q is no date such as 2026-10-31, nor a time such as 2026-10-31T18:00:00Z", text)
 	}
 	t := clock(d.AddDate(0, 0, days), zone)
 	return t.Add(-time.Duration(days) * time.Second).UTC(), nil
@@ -124,11 +126,11 @@ func parseInstant(text string, days int, zone *time.Location) (time.Time, error)
 func parseWindow(text string) (Window, error) {
 	length, found := strings.CutPrefix(text, "last ")
 	if !found {
-		return Window{}, fmt.Errorf("wants a range of dates such as 2026-10-01..2026-10-31, or last 30d")
+		return Window{}, fmt.Errorf("%q is neither a range of dates such as 2026-10-01..2026-10-31 nor a window such as last 30d", text)
 	}
 	d, err := ParseDuration(strings.TrimSpace(length))
 	if err != nil {
-		return Window{}, fmt.Errorf("the window %w", err)
+		return Window{}, err
 	}
 	return Window{Last: time.Duration(d)}, nil
 }
