@@ -211,13 +211,13 @@ func (c *change) apply(ctx context.Context, in *instance) error {
 // remove keeps of the rows that go what the rows that come carry on, as temp.old.
 func (c *change) remove() string {
 	identity := sinks.Identity(c.table)
-	carried := "t.rowid AS at"
+	carried := "t.rowid AS place"
 	if c.table.Kind == schema.Current {
 		carried += ", t.first_seen_at, t.times_seen, " + list("t.", identity)
 	}
 	return fmt.Sprintf(`CREATE TEMP TABLE gone AS SELECT * FROM %s;
 		CREATE TEMP TABLE old AS SELECT %s FROM %s AS t JOIN temp.gone AS g ON %s;
-		DELETE FROM %[3]s WHERE rowid IN (SELECT at FROM temp.old)`,
+		DELETE FROM %[3]s WHERE rowid IN (SELECT place FROM temp.old)`,
 		c.gone, carried, full(c.table), same("t.", "g.", identity))
 }
 

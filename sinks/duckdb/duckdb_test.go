@@ -1,0 +1,66 @@
+//go:build duckdb_arrow
+
+package duckdb
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/apache/arrow-go/v18/arrow"
+
+	"outlierd/schema"
+	"outlierd/sinks"
+	"outlierd/sinks/sinktest"
+)
+
+var suite = sinktest.Sink{
+	Open: func(t testing.TB, dir string) sinks.Sink { return open(t, dir) },
+	Read: func(t testing.TB, dir string, table *schema.Table) []arrow.RecordBatch {
+		var rows []arrow.RecordBatch
+		in := readOnly(t, filepath.Join(dir, "outliers.duckdb"))
+		defer in.close()
+		err := in.records(t.Context(), "SELECT * FROM "+full(table), func(rec arrow.RecordBatch) {
+			rec.Retain()
+			rows = append(rows, rec)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return rows
+	},
+}
+
+func options(dir string) Options {
+	return Options{
+		Private:   filepath.Join(dir, "state", "warehouse.duckdb"),
+		Published: filepath.Join(dir, "outliers.duckdb"),
+		Temp:      filepath.Join(dir, "state", "tmp"),
+		Tables:    sinktest.Tables(),
+		Ops:       sinktest.Ops(),
+	}
+}
+
+func open(t testing.TB, dir string) *Sink {
+	t.Helper()
+	s, err := Open(t.Context(), options(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// readOnly opens a published file as a reader does.
+func readOnly(t testing.TB, path string) *instance {
+	t.Helper()
+	in, err := start(t.Context(), Options{Temp: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := in.exec(t.Context(), "ATTACH "+text(path)+" AS warehouse (READ_ONLY)"); err != nil {
+		in.close()
+		t.Fatal(err)
+	}
+	return in
+}
+
+func TestSinkKeepsItsPromises(t *testing.T) { sinktest.Run(t, suite) }

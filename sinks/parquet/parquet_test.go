@@ -1,0 +1,59 @@
+package parquet
+
+import (
+	"os"
+	"testing"
+
+	"github.com/apache/arrow-go/v18/arrow"
+
+	"outlierd/schema"
+	"outlierd/sinks"
+	"outlierd/sinks/sinktest"
+)
+
+var suite = sinktest.Sink{
+	Open: func(t testing.TB, dir string) sinks.Sink { return openSink(t, dir) },
+	Read: readTable,
+}
+
+func options(dir string) Options {
+	return Options{Dir: dir, Tables: sinktest.Tables(), Ops: sinktest.Ops()}
+}
+
+func openSink(t testing.TB, dir string) *Sink {
+	t.Helper()
+	s, err := Open(options(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// readTable reads what a glob for <table>/**/*.parquet finds.
+func readTable(t testing.TB, dir string, table *schema.Table) []arrow.RecordBatch {
+	t.Helper()
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	s := &Sink{root: root}
+	names, err := s.list(table, func(name string) bool { return len(name) > 8 && name[len(name)-8:] == ".parquet" })
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rows []arrow.RecordBatch
+	for _, name := range names {
+		err := s.decode(t.Context(), table, name, nil, func(rec arrow.RecordBatch) error {
+			rec.Retain()
+			rows = append(rows, rec)
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return rows
+}
+
+func TestSinkKeepsItsPromises(t *testing.T) { sinktest.Run(t, suite) }

@@ -1,0 +1,272 @@
+package sinktest
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+
+	"outlierd/schema"
+	"outlierd/sinks"
+)
+
+// Tables has a table of every kind that follows the journal, with keys of one and
+// of two columns; together they have every type in use but maps.
+func Tables() []*schema.Table {
+	return []*schema.Table{
+		schema.Outliers, schema.OutliersHistory, schema.ChannelUploads, schema.ChannelsHistory,
+		schema.Comments, schema.Transcripts, schema.TranscriptEvents,
+	}
+}
+
+// Ops has an operations table, with a map.
+func Ops() []*schema.Table { return []*schema.Table{schema.OpsRuns} }
+
+// Row is a row by column. Times are time.Time in UTC, lists []any, structs
+// map[string]any, maps []entry, and what is absent is NULL.
+type Row = map[string]any
+
+type entry struct{ Key, Value any }
+
+// Answer is what one answer of the journal amounts to.
+type Answer struct {
+	ID   int64
+	At   time.Time
+	Rows map[*schema.Table][]Row
+}
+
+// Journal is answers with the ids 1, 2, 3 …
+type Journal []Answer
+
+// Batch is what the answers (lo, hi] amount to. The caller releases its parts.
+func (j Journal) Batch(lo, hi int64) sinks.Batch {
+	b := sinks.Batch{Lo: lo, Hi: hi}
+	for _, table := range Tables() {
+		var rows []Row
+		for _, a := range j[lo:hi] {
+			rows = append(rows, a.Rows[table]...)
+		}
+		if len(rows) > 0 {
+			b.Parts = append(b.Parts, schema.Part{Table: table, Rows: Record(table.Schema(), rows)})
+		}
+	}
+	return b
+}
+
+// Release gives up a batch.
+func Release(b sinks.Batch) {
+	for _, part := range b.Parts {
+		part.Rows.Release()
+	}
+}
+
+// add puts a row into the answer, with the lineage that its table has.
+func (a *Answer) add(table *schema.Table, row Row) {
+	lineage := Row{"_run_id": "run", "_job": "job", sinks.ResponseID: a.ID, sinks.ObservedAt: a.At}
+	for name, v := range lineage {
+		if table.Schema().HasField(name) {
+			row[name] = v
+		}
+	}
+	a.Rows[table] = append(a.Rows[table], row)
+}
+
+// Generate makes a journal of n answers in which keys and parents come again and
+// again; pick chooses one of n.
+func Generate(n int, pick func(n int) int) Journal {
+	var j Journal
+	for i := range n {
+		a := Answer{ID: int64(i + 1), At: began.Add(time.Duration(i) * 7 * time.Minute), Rows: map[*schema.Table][]Row{}}
+		for _, table := range Tables() {
+			parent := keys[pick(len(keys))]
+			for k := range pick(4) {
+				row := variant(table, pick(4))
+				if identity := sinks.Identity(table); len(identity) == len(table.Key) || identity == nil {
+					parent = keys[pick(len(keys))]
+				}
+				row[table.Key[0]] = parent
+				if len(table.Key) > 1 {
+					row[table.Key[1]] = second(table, k)
+				}
+				a.add(table, row)
+			}
+		}
+		j = append(j, a)
+	}
+	return j
+}
+
+// began lets a journal of twenty answers span two dates.
+var began = time.Date(2026, 3, 1, 23, 0, 0, 123_000, time.UTC)
+
+// keys are as hostile as texts: ids come from outside.
+var keys = []any{"v1", "v2", "it's", `"; DROP TABLE outliers; --`, "nul\x00", "🎬"}
+
+func second(table *schema.Table, k int) any {
+	if at := table.Schema().FieldIndices(table.Key[1])[0]; table.Schema().Field(at).Type.ID() == arrow.INT64 {
+		return int64(k)
+	}
+	return keys[k]
+}
+
+// variant fills every column with a value that follows from n, so that equal
+// variants are equal rows.
+func variant(table *schema.Table, n int) Row {
+	row := Row{}
+	for i, c := range table.Columns {
+		pool := values(c.Type)
+		if c.JSON {
+			pool = documents
+		}
+		if v := pool[(n*5+i)%len(pool)]; v != nil {
+			row[c.Name] = v
+		}
+	}
+	return row
+}
+
+var (
+	texts = []any{"plain", nil, "", "it's \"quoted\"", "'; drop table outliers; --", "nul\x00inside", "🎬👩‍👩‍👧 漢字 \u202eright to left",
+		"line\nbreak\ttab\\", "%s {} $1 NULL", strings.Repeat("long ", 2000)}
+	documents = []any{`{}`, nil, `{"a'b": [1, 2.5, null, "🎬"]}`, `"text"`, `[{"x": "\u0000"}]`}
+	integers  = []any{int64(0), nil, int64(-1), int64(1<<53 + 1), int64(math.MaxInt64), int64(math.MinInt64)}
+	numbers   = []any{0.0, nil, -1.5, math.SmallestNonzeroFloat64, math.MaxFloat64, math.Inf(1)}
+	booleans  = []any{true, nil, false}
+	times     = []any{time.UnixMicro(0).UTC(), nil, time.Date(1899, 12, 31, 23, 59, 59, 999_999_000, time.UTC), time.Date(2100, 2, 28, 1, 2, 3, 4_000, time.UTC)}
+)
+
+// values are the values of a type that tests use, null among them.
+func values(t arrow.DataType) []any {
+	switch t := t.(type) {
+	case *arrow.StringType:
+		return texts
+	case *arrow.Int64Type:
+		return integers
+	case *arrow.Float64Type:
+		return numbers
+	case *arrow.BooleanType:
+		return booleans
+	case *arrow.TimestampType:
+		return times
+	case *arrow.MapType:
+		return []any{[]any{}, nil, []any{entry{"a", int64(1)}, entry{"it's", nil}}}
+	case *arrow.ListType:
+		pool := values(t.Elem())
+		return []any{[]any{}, nil, slices.Clone(pool), []any{pool[0]}}
+	case *arrow.StructType:
+		empty, full := Row{}, Row{}
+		for i, f := range t.Fields() {
+			pool := values(f.Type)
+			empty[f.Name], full[f.Name] = nil, pool[(i+2)%len(pool)]
+		}
+		return []any{full, nil, empty}
+	}
+	panic(fmt.Sprintf("sinktest: no values of type %v", t))
+}
+
+// Record makes an Arrow record of rows.
+func Record(to *arrow.Schema, rows []Row) arrow.RecordBatch {
+	b := array.NewRecordBuilder(memory.DefaultAllocator, to)
+	defer b.Release()
+	for _, row := range rows {
+		for i, f := range to.Fields() {
+			appendValue(b.Field(i), row[f.Name])
+		}
+	}
+	return b.NewRecordBatch()
+}
+
+func appendValue(b array.Builder, v any) {
+	if v == nil {
+		b.AppendNull()
+		return
+	}
+	switch b := b.(type) {
+	case *array.StringBuilder:
+		b.Append(v.(string))
+	case *array.Int64Builder:
+		b.Append(v.(int64))
+	case *array.Float64Builder:
+		b.Append(v.(float64))
+	case *array.BooleanBuilder:
+		b.Append(v.(bool))
+	case *array.TimestampBuilder:
+		b.Append(arrow.Timestamp(v.(time.Time).UnixMicro()))
+	case *array.MapBuilder:
+		b.Append(true)
+		for _, e := range v.([]any) {
+			appendValue(b.KeyBuilder(), e.(entry).Key)
+			appendValue(b.ItemBuilder(), e.(entry).Value)
+		}
+	case *array.ListBuilder:
+		b.Append(true)
+		for _, e := range v.([]any) {
+			appendValue(b.ValueBuilder(), e)
+		}
+	case *array.StructBuilder:
+		b.Append(true)
+		for i, f := range b.Type().(*arrow.StructType).Fields() {
+			appendValue(b.FieldBuilder(i), v.(Row)[f.Name])
+		}
+	default:
+		panic(fmt.Sprintf("sinktest: no builder for %v", b.Type()))
+	}
+}
+
+// Rows reads an Arrow record.
+func Rows(rec arrow.RecordBatch) []Row {
+	rows := make([]Row, rec.NumRows())
+	for i := range rows {
+		rows[i] = Row{}
+		for c, f := range rec.Schema().Fields() {
+			if v := value(rec.Column(c), i); v != nil {
+				rows[i][f.Name] = v
+			}
+		}
+	}
+	return rows
+}
+
+func value(a arrow.Array, i int) any {
+	if a.IsNull(i) {
+		return nil
+	}
+	switch a := a.(type) {
+	case *array.String:
+		return strings.Clone(a.Value(i))
+	case *array.Int64:
+		return a.Value(i)
+	case *array.Float64:
+		return a.Value(i)
+	case *array.Boolean:
+		return a.Value(i)
+	case *array.Timestamp:
+		return time.UnixMicro(int64(a.Value(i))).UTC()
+	case *array.Map:
+		list := []any{}
+		from, to := a.ValueOffsets(i)
+		for j := from; j < to; j++ {
+			list = append(list, entry{value(a.Keys(), int(j)), value(a.Items(), int(j))})
+		}
+		return list
+	case *array.List:
+		list := []any{}
+		from, to := a.ValueOffsets(i)
+		for j := from; j < to; j++ {
+			list = append(list, value(a.ListValues(), int(j)))
+		}
+		return list
+	case *array.Struct:
+		row := Row{}
+		for f, field := range a.DataType().(*arrow.StructType).Fields() {
+			row[field.Name] = value(a.Field(f), i)
+		}
+		return row
+	}
+	panic(fmt.Sprintf("sinktest: cannot read %v", a.DataType()))
+}

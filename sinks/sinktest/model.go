@@ -1,0 +1,115 @@
+package sinktest
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+
+	"outlierd/schema"
+	"outlierd/sinks"
+)
+
+// Want is what a table holds after the answers up to hi: the meaning of the kinds,
+// said as plainly as possible.
+func (j Journal) Want(table *schema.Table, hi int64) []Row {
+	var kept []Row
+	for _, a := range j[:hi] {
+		var replaced bool
+		for _, row := range a.Rows[table] {
+			same := func(old Row) bool { return key(old, table.Key) == key(row, table.Key) }
+			switch table.Kind {
+			case schema.Current:
+				row = maps.Clone(row)
+				row[sinks.FirstSeenAt], row[sinks.LastSeenAt], row[sinks.TimesSeen] = a.At, a.At, int64(1)
+				if i := slices.IndexFunc(kept, same); i >= 0 {
+					row[sinks.FirstSeenAt] = kept[i][sinks.FirstSeenAt]
+					row[sinks.TimesSeen] = kept[i][sinks.TimesSeen].(int64) + 1
+					kept = slices.Delete(kept, i, i+1)
+				}
+			case schema.Children, schema.Once:
+				if older := byOthers(row, table); !replaced || slices.ContainsFunc(kept, older) {
+					kept = slices.DeleteFunc(kept, older)
+					replaced = true
+				}
+			case schema.Changes:
+				if last := lastOf(kept, same); last != nil && equal(last, row, table) {
+					continue
+				}
+			}
+			kept = append(kept, row)
+		}
+	}
+	return kept
+}
+
+// byOthers finds the rows of row's parent that another answer brought.
+func byOthers(row Row, table *schema.Table) func(Row) bool {
+	return func(old Row) bool {
+		return key(old, table.Key[:1]) == key(row, table.Key[:1]) && old[sinks.ResponseID] != row[sinks.ResponseID]
+	}
+}
+
+func lastOf(rows []Row, is func(Row) bool) Row {
+	for _, row := range slices.Backward(rows) {
+		if is(row) {
+			return row
+		}
+	}
+	return nil
+}
+
+func equal(a, b Row, table *schema.Table) bool {
+	for _, c := range table.Columns {
+		if !reflect.DeepEqual(a[c.Name], b[c.Name]) {
+			return false
+		}
+	}
+	return true
+}
+
+func key(row Row, names []string) string {
+	var text string
+	for _, name := range names {
+		text += fmt.Sprintf("%#v|", row[name])
+	}
+	return text
+}
+
+// lines are rows as text in an order of their own: tables have none.
+func lines(rows []Row) []string {
+	var all []string
+	for _, row := range rows {
+		all = append(all, fmt.Sprintf("%v", printable(row)))
+	}
+	slices.Sort(all)
+	return all
+}
+
+// printable quotes what a plain print would blur, and leaves out what is NULL.
+func printable(v any) any {
+	switch v := v.(type) {
+	case Row:
+		m := map[string]any{}
+		for k, e := range v {
+			if e != nil {
+				m[k] = printable(e)
+			}
+		}
+		return m
+	case []any:
+		var list []any
+		for _, e := range v {
+			list = append(list, printable(e))
+		}
+		return list
+	case entry:
+		return entry{printable(v.Key), printable(v.Value)}
+	case string:
+		if len(v) > 40 {
+			return fmt.Sprintf("%q…%d", v[:40], len(v))
+		}
+		return fmt.Sprintf("%q", v)
+	}
+	return v
+}
