@@ -1,0 +1,76 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"outlierd/sync/job"
+)
+
+// options are the flags that every command has.
+type options struct {
+	world
+	config    string
+	output    string
+	logLevel  string
+	logFormat string
+}
+
+// newCommand is the whole command line.
+func newCommand(w world) *cobra.Command {
+	o := &options{world: w}
+	root := &cobra.Command{
+		Use:   "outlierd",
+		Short: "Buy outlier-video data on a schedule, within a budget, into DuckDB and Parquet",
+		Long: `outlierd runs the jobs of a jobs.yaml: it searches a paid, rate-limited service,
+asks for what the hits are worth knowing, and keeps it all as tables.
+
+  outlierd demo            see it work, without a key and without a network
+  outlierd init            write a jobs.yaml of your own
+  outlierd run             run a job now
+  outlierd up              run all jobs when they are due
+  outlierd sql "select …"  ask the tables
+
+Exit codes: 0 done, 1 failed, 2 usage, 3 partial, 4 stopped by budget,
+5 configuration invalid, 6 another instance holds the state, 7 key refused,
+130 interrupted.`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          cobra.NoArgs,
+		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	root.SetIn(w.in)
+	root.SetOut(w.out)
+	root.SetErr(w.err)
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return usageError{fmt.Errorf("%w; see '%s --help'", err, c.CommandPath())}
+	})
+	config, _ := w.env("OUTLIERD_CONFIG")
+	flags := root.PersistentFlags()
+	flags.StringVarP(&o.config, "config", "c", cmp.Or(config, "jobs.yaml"), "the job file (env OUTLIERD_CONFIG)")
+	flags.StringVarP(&o.output, "output", "o", "table", "how to print results: table, json, ndjson or csv")
+	flags.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
+	flags.StringVar(&o.logFormat, "log-format", "auto", "text, json or auto: text at a terminal, json elsewhere")
+	root.AddCommand(demoCommand(o), initCommand(o), lintCommand(o), runCommand(o), upCommand(o), sqlCommand(o),
+		simulateCommand(o), versionCommand(o))
+	for _, c := range root.Commands() {
+		c.Args = usage(c.Args)
+	}
+	root.Args = usage(root.Args)
+	return root
+}
+
+// usage marks what a command says about its arguments as a mistake in usage.
+func usage(check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if err := check(c, args); err != nil {
+			return usageError{fmt.Errorf("%w; see '%s --help'", err, c.CommandPath())}
+		}
+		return nil
+	}
+}
+
+// load reads the job file.
+func (o *options) load() (*job.Config, error) { return job.Load(o.config, o.env) }

@@ -1,0 +1,72 @@
+package main
+
+import (
+	_ "embed"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"outlierd/sync/engine"
+	"outlierd/sync/job"
+)
+
+//go:embed demo.yaml
+var demoFile []byte
+
+func demoCommand(o *options) *cobra.Command {
+	var folder string
+	c := &cobra.Command{
+		Use:   "demo",
+		Short: "See it work: a real job against the built-in simulator",
+		Long: `Run a real job against the built-in simulator, into a folder of its own. No key, no
+network, no cost. Run it again and it buys only what may have changed.`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := os.MkdirAll(folder, 0o755); err != nil {
+				return err
+			}
+			o.config = filepath.Join(folder, "jobs.yaml")
+			if err := os.WriteFile(filepath.Join(folder, schemaFile), job.Schema(), 0o644); err != nil {
+				return err
+			}
+			switch err := writeNew(o.config, demoFile); {
+			case err == nil:
+				fmt.Fprintf(o.out, "wrote %s (the service is the built-in simulator: no key, no network)\n", o.config)
+			case !errors.Is(err, os.ErrExist):
+				return err
+			}
+			config, err := o.load()
+			if err != nil {
+				return err
+			}
+			err = o.runJobs(c.Context(), config, func(*program) ([]engine.Appointment, error) { return byHand(config.Jobs), nil })
+			if err != nil {
+				return err
+			}
+			return o.firstQuery(c, config)
+		},
+	}
+	c.Flags().StringVar(&folder, "dir", "demo", "the folder to work in")
+	return c
+}
+
+const firstQuery = "select title, channel_title, z_score, view_count from outliers order by z_score desc limit 5"
+
+// firstQuery shows the best of what was found and the commands that go on from it.
+func (o *options) firstQuery(c *cobra.Command, config *job.Config) error {
+	fmt.Fprintf(o.out, "\n$ outlierd sql -c %s %q\n", o.config, firstQuery)
+	if err := o.ask(c.Context(), config, firstQuery); err != nil {
+		return err
+	}
+	fmt.Fprintf(o.out, `
+Go on from here:
+  outlierd sql -c %[1]s "select table_name, estimated_size from duckdb_tables() order by 2 desc"
+  outlierd run -c %[1]s       again: only what may have changed is bought
+  outlierd up -c %[1]s        stay, and run it when it is due
+  outlierd init                        a jobs.yaml of your own
+`, o.config)
+	return nil
+}

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"outlierd/outlier"
+	"outlierd/sync/job"
+	"outlierd/sync/state"
+)
+
+// The exit codes, for scripts and schedulers. They are part of the interface of
+// the program: docs/commands.md lists them.
+const (
+	exitDone        = 0
+	exitFailed      = 1
+	exitUsage       = 2
+	exitPartial     = 3
+	exitBudget      = 4
+	exitConfig      = 5
+	exitHeld        = 6
+	exitKeyRefused  = 7
+	exitInterrupted = 130
+)
+
+// usageError is a command line that asks for nothing that can be done.
+type usageError struct{ error }
+
+// statusError says that a run ended otherwise than well, which its summary has
+// already told; only the exit code is left to say.
+type statusError struct{ state.Status }
+
+func (e statusError) Error() string { return "run ended " + string(e.Status) }
+
+// exitCode is the one place where errors become numbers.
+func exitCode(ctx context.Context, err error) int {
+	if err == nil {
+		return exitDone
+	}
+	if _, ok := errors.AsType[usageError](err); ok {
+		return exitUsage
+	}
+	if _, ok := errors.AsType[job.Mistakes](err); ok {
+		return exitConfig
+	}
+	if _, ok := errors.AsType[*state.HeldError](err); ok {
+		return exitHeld
+	}
+	if ctx.Err() != nil {
+		return exitInterrupted
+	}
+	if e, ok := errors.AsType[*outlier.Error](err); ok && e.Kind == outlier.Unauthorized {
+		return exitKeyRefused
+	}
+	if e, ok := errors.AsType[statusError](err); ok {
+		switch e.Status {
+		case state.Partial:
+			return exitPartial
+		case state.PausedBudget:
+			return exitBudget
+		}
+	}
+	return exitFailed
+}
+
+// complaint is what the person at the other end is told about err, once.
+func complaint(ctx context.Context, err error) string {
+	if err == nil {
+		return ""
+	}
+	if _, ok := errors.AsType[statusError](err); ok {
+		return ""
+	}
+	if mistakes, ok := errors.AsType[job.Mistakes](err); ok {
+		return strings.TrimRight(mistakes.Error(), "\n")
+	}
+	if ctx.Err() != nil {
+		return "outlierd: interrupted; nothing that was paid for is lost, and the next run goes on from here"
+	}
+	return "outlierd: " + err.Error()
+}

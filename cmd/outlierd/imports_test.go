@@ -1,0 +1,80 @@
+package main
+
+import (
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// mayImport is the architecture: which of our packages each package may import,
+// and which of the heavy libraries are fenced in. CONTRIBUTING.md shows the same
+// as a picture in words.
+var mayImport = map[string][]string{
+	"outlier":           {},
+	"outlier/pace":      {"outlier"},
+	"outlier/simulator": {"outlier"},
+	"schema":            {"outlier"},
+	"sinks":             {"schema"},
+	"sinks/duckdb":      {"schema", "sinks"},
+	"sinks/parquet":     {"schema", "sinks"},
+	"sinks/sinktest":    {"schema", "sinks"},
+	"sync/credit":       {"outlier"},
+	"sync/job":          {"outlier", "outlier/pace"},
+	"sync/state":        {"outlier", "sync/credit"},
+	"sync/engine":       {"outlier", "outlier/pace", "schema", "sinks", "sync/credit", "sync/job", "sync/state"},
+	"cmd/outlierd": {"outlier", "outlier/pace", "outlier/simulator", "schema", "sinks", "sinks/duckdb", "sinks/parquet",
+		"sync/engine", "sync/job", "sync/state"},
+}
+
+// fenced libraries may be imported by these packages only, so that each could be
+// exchanged in one place.
+var fenced = map[string][]string{
+	"github.com/duckdb/":          {"sinks/duckdb"},
+	"github.com/apache/arrow-go/": {"schema", "sinks/duckdb", "sinks/parquet", "sinks/sinktest", "sync/engine"},
+	"modernc.org/sqlite":          {"sync/state"},
+	"github.com/goccy/go-yaml":    {"sync/job"},
+	"github.com/santhosh-tekuri/": {"sync/job"},
+	"github.com/robfig/cron/":     {"sync/job"},
+	"github.com/spf13/cobra":      {"cmd/outlierd"},
+	"golang.org/x/term":           {"cmd/outlierd"},
+}
+
+func TestImportsPointOneWay(t *testing.T) {
+	for pkg, imports := range imported(t) {
+		allowed, known := mayImport[pkg]
+		if !known {
+			t.Errorf("package %s is not in the table of layers; decide where it belongs", pkg)
+			continue
+		}
+		for _, path := range imports {
+			if ours, ok := strings.CutPrefix(path, "outlierd/"); ok && !slices.Contains(allowed, ours) {
+				t.Errorf("%s must not import %s", pkg, ours)
+			}
+			for library, users := range fenced {
+				if strings.HasPrefix(path, library) && !slices.Contains(users, pkg) {
+					t.Errorf("%s must not import %s; only %v may", pkg, path, users)
+				}
+			}
+		}
+	}
+}
+
+// imported asks the go command what each of our packages imports, tests left out.
+func imported(t *testing.T) map[string][]string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "go", "list", "-tags", "duckdb_arrow", "-f", `{{.ImportPath}} {{join .Imports " "}}`, "outlierd/...")
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	all := map[string][]string{}
+	for line := range strings.Lines(string(out)) {
+		pkg, imports, _ := strings.Cut(strings.TrimSpace(line), " ")
+		all[strings.TrimPrefix(pkg, "outlierd/")] = strings.Fields(imports)
+	}
+	if len(all) == 0 {
+		t.Fatal("go list names no package")
+	}
+	return all
+}

@@ -1,0 +1,59 @@
+// Command outlierd buys outlier-video data on a schedule, within a budget, and
+// keeps it in DuckDB and Parquet.
+//
+// A reader new to the repository may want to take the packages in this order:
+//
+//   - outlier: the service, one to one with its interface; its Client is the only
+//     code that spends.
+//   - outlier/simulator: the same service in memory, for tests, demos and sim://.
+//   - schema: the tables, one line per column, and the decoding that follows from them.
+//   - sinks: the contract of a place that keeps tables; duckdb and parquet fulfil it.
+//   - sync/job: jobs.yaml and every mistake that can be made in it.
+//   - sync/state: the ledger, the journal, the steps and the queue, in SQLite.
+//   - sync/engine: what happens when a job runs.
+//
+// This package only wires them together and talks to people.
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+func main() {
+	os.Exit(Main())
+}
+
+// Main runs the program in this process's surroundings and returns its exit code.
+func Main() int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	// A second signal stops at once: the first one takes the handler away.
+	context.AfterFunc(ctx, stop)
+	return run(ctx, os.Args[1:], world{
+		in: os.Stdin, out: os.Stdout, err: os.Stderr, env: os.LookupEnv,
+	})
+}
+
+// world is what the program knows of its surroundings.
+type world struct {
+	in       io.Reader
+	out, err io.Writer
+	env      func(string) (string, bool)
+}
+
+// run carries out one command line.
+func run(ctx context.Context, args []string, w world) int {
+	command := newCommand(w)
+	command.SetArgs(args)
+	err := command.ExecuteContext(ctx)
+	code := exitCode(ctx, err)
+	if message := complaint(ctx, err); message != "" {
+		fmt.Fprintln(w.err, message)
+	}
+	return code
+}

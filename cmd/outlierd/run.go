@@ -1,0 +1,256 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"outlierd/sync/engine"
+	"outlierd/sync/job"
+	"outlierd/sync/state"
+)
+
+func runCommand(o *options) *cobra.Command {
+	var all, due bool
+	c := &cobra.Command{
+		Use:   "run [JOB…]",
+		Short: "Run jobs now, one after another",
+		Long: `Run jobs now, one after another. Without a name the only job is run; where there
+are several, they are listed with what they may cost.
+
+A run that was killed, stopped or paused by a cap is continued: no page is bought
+twice. What becomes of a run is its exit code: 0 ok, 3 partial (some calls failed
+and stay queued), 4 stopped by a budget, 1 failed, 7 the key was refused.`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(c *cobra.Command, names []string) error {
+			config, err := o.load()
+			if err != nil {
+				return err
+			}
+			if all && (due || len(names) > 0) || due && len(names) > 0 {
+				return usageError{errors.New("name jobs, or say --all, or say --due; not more than one of these")}
+			}
+			return o.runJobs(c.Context(), config, func(p *program) ([]engine.Appointment, error) {
+				switch {
+				case due:
+					return dueNow(p, time.Now())
+				case all:
+					return byHand(config.Jobs), nil
+				default:
+					return o.named(config, names)
+				}
+			})
+		},
+	}
+	c.Flags().BoolVar(&all, "all", false, "run every job of the file")
+	c.Flags().BoolVar(&due, "due", false, "run what is due, for a clock outside such as a CronJob")
+	return c
+}
+
+// runJobs opens the program, performs what is to be done and reports. The worst
+// status of all runs decides the exit code; a run that cannot go on stops the rest
+// only if the reason is not the job's own.
+func (o *options) runJobs(ctx context.Context, config *job.Config, which func(*program) ([]engine.Appointment, error)) (err error) {
+	log, err := o.logger()
+	if err != nil {
+		return err
+	}
+	p, err := o.open(ctx, config, log)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, p.Close()) }()
+	todo, err := which(p)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, a := range todo {
+		if err := o.runJob(ctx, p, a); err != nil {
+			errs = append(errs, err)
+		}
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return worst(errs)
+}
+
+// runJob performs one run under the eyes of whoever watches.
+func (o *options) runJob(ctx context.Context, p *program, a engine.Appointment) error {
+	fmt.Fprintln(o.out, planLine(a.Spec, p.Config))
+	stop := o.watch(p.Engine)
+	row, err := p.Run(ctx, a.Spec, a.Trigger, a.Due)
+	stop()
+	if err != nil {
+		return fmt.Errorf("job %s: %w", a.Spec.Name, err)
+	}
+	queued, err := p.Store.Queued(state.Filter{Job: row.Job})
+	if err != nil {
+		return err
+	}
+	report(o.out, p.Config, row, queued)
+	if row.Status != state.OK && row.Status != state.OKEmpty {
+		return statusError{row.Status}
+	}
+	return nil
+}
+
+// worst picks what the exit code is to tell: an error over a run that was cut
+// short, and that over a partial one.
+func worst(errs []error) error {
+	rank := func(err error) int {
+		s, ok := errors.AsType[statusError](err)
+		switch {
+		case !ok:
+			return 0
+		case s.Status == state.PausedBudget:
+			return 1
+		}
+		return 2
+	}
+	slices.SortStableFunc(errs, func(a, b error) int { return rank(a) - rank(b) })
+	if len(errs) == 0 {
+		return nil
+	}
+	if rank(errs[0]) == 0 {
+		return errors.Join(errs...)
+	}
+	return errs[0]
+}
+
+// named finds the jobs that were asked for; without a name, the only one.
+func (o *options) named(config *job.Config, names []string) ([]engine.Appointment, error) {
+	if len(names) == 0 && len(config.Jobs) == 1 {
+		return byHand(config.Jobs), nil
+	}
+	if len(names) == 0 {
+		return nil, usageError{fmt.Errorf("%s has several jobs; name one, or say --all:\n%s", config.Path, priceList(config))}
+	}
+	var specs []job.Spec
+	for _, name := range names {
+		i := slices.IndexFunc(config.Jobs, func(s job.Spec) bool { return s.Name == name })
+		if i < 0 {
+			return nil, usageError{fmt.Errorf("%s has no job %q; it has:\n%s", config.Path, name, priceList(config))}
+		}
+		specs = append(specs, config.Jobs[i])
+	}
+	return byHand(specs), nil
+}
+
+func byHand(specs []job.Spec) []engine.Appointment {
+	var all []engine.Appointment
+	for i := range specs {
+		all = append(all, engine.Appointment{Spec: &specs[i], Trigger: engine.Manual})
+	}
+	return all
+}
+
+// dueNow are the appointments that have passed.
+func dueNow(p *program, now time.Time) ([]engine.Appointment, error) {
+	agenda, err := p.Agenda(now)
+	if err != nil {
+		return nil, err
+	}
+	var due []engine.Appointment
+	for _, a := range agenda {
+		if !a.Due.After(now) {
+			due = append(due, *a)
+		}
+	}
+	return due, nil
+}
+
+// priceList has a line per job: its name and what a run of it may cost.
+func priceList(config *job.Config) string {
+	var b strings.Builder
+	for i := range config.Jobs {
+		fmt.Fprintf(&b, "  %s\n", planLine(&config.Jobs[i], config))
+	}
+	return strings.TrimRight(b.String(), "\n")
+}
+
+// planLine tells a job's worst case in all three scarcities: credits, requests, time.
+func planLine(spec *job.Spec, config *job.Config) string {
+	cost, limit := engine.WorstCase(spec), config.Service.Limit
+	if cost.Requests < 0 {
+		return fmt.Sprintf("%s: as many pages as there are, at %s", spec.Name, limit)
+	}
+	minutes := time.Duration(cost.Requests) * limit.Window / time.Duration(limit.Requests)
+	return fmt.Sprintf("%s: at most %d credits, %d requests, %s at %s",
+		spec.Name, cost.Credits, cost.Requests, spell(minutes), limit)
+}
+
+// report tells how a run ended and where its rows are.
+func report(w io.Writer, config *job.Config, row *state.Run, queued int) {
+	fmt.Fprintf(w, "%s %s  %s in %s   run %s\n", mark(row.Status), row.Job, row.Status, spell(row.Ended.Sub(row.Started)), row.ID)
+	fmt.Fprintf(w, "  hits %d (+%d new) on %d pages   credits %d spent, %d refunded   requests %d\n",
+		row.Hits, row.NewHits, row.Pages, row.Credits, row.Refunded, row.Requests)
+	if row.Missing+row.Failures > 0 || queued > 0 {
+		fmt.Fprintf(w, "  the service does not have %d; %d calls failed; %d calls queued for the next run\n",
+			row.Missing, row.Failures, queued)
+	}
+	if rows := tableCounts(row.Rows); rows != "" {
+		fmt.Fprintf(w, "  rows %s\n", rows)
+	}
+	if row.Error != "" {
+		fmt.Fprintf(w, "  %s\n", row.Error)
+	}
+	for _, s := range config.Sinks {
+		fmt.Fprintf(w, "  %s\n", relative(sinkPath(config, s)))
+	}
+}
+
+func mark(s state.Status) string {
+	switch s {
+	case state.OK, state.OKEmpty:
+		return "✓"
+	case state.Partial, state.PausedBudget:
+		return "!"
+	}
+	return "✗"
+}
+
+// tableCounts lists what was loaded, leaving out the histories, which repeat it.
+func tableCounts(rows map[string]int64) string {
+	var counts []string
+	for name, n := range rows {
+		if n > 0 && !strings.HasSuffix(name, "_history") {
+			counts = append(counts, fmt.Sprintf("%s %d", name, n))
+		}
+	}
+	slices.Sort(counts)
+	return strings.Join(counts, " · ")
+}
+
+// relative shortens a path below the working folder, for reading and for pasting.
+func relative(path string) string {
+	here, err := filepath.Abs(".")
+	if err != nil {
+		return path
+	}
+	short, err := filepath.Rel(here, path)
+	if err != nil || strings.HasPrefix(short, "..") {
+		return path
+	}
+	return short
+}
+
+// spell is a duration as a person says it: seconds up to two minutes, then minutes,
+// then hours.
+func spell(d time.Duration) string {
+	switch {
+	case d < 2*time.Minute:
+		return fmt.Sprintf("%.0f s", d.Seconds())
+	case d < 2*time.Hour:
+		return fmt.Sprintf("%.0f min", d.Minutes())
+	}
+	return fmt.Sprintf("%.1f h", d.Hours())
+}

@@ -1,0 +1,67 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"outlierd/outlier/pace"
+	"outlierd/outlier/simulator"
+)
+
+func simulateCommand(o *options) *cobra.Command {
+	var listen, limit, key string
+	var seed uint64
+	var freeze, items bool
+	c := &cobra.Command{
+		Use:   "simulate",
+		Short: "Be the service: a simulator of it, over HTTP",
+		Long: `Answer as the service would, from a library made up from a seed, so that job files,
+dashboards and budgets can be tried without a key and without a bill. It checks
+authorization and parameters, charges, caches, refunds and limits as documented.
+
+Its books can be read with the key at /_simulator/books.`,
+		Example: `  outlierd simulate --listen 127.0.0.1:9090 --limit 600/min --key demo
+  OUTLIERD_URL=http://127.0.0.1:9090 OUTLIERD_KEY=demo outlierd run`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			quota, err := pace.ParseQuota(limit)
+			if err != nil {
+				return usageError{fmt.Errorf("--limit: %w", err)}
+			}
+			service := simulator.New(simulator.Options{
+				Seed: seed, Key: key, Limit: quota.Requests, Window: quota.Window, Freeze: freeze, PagingItems: items,
+			})
+			return o.serve(c.Context(), listen, service)
+		},
+	}
+	flags := c.Flags()
+	flags.StringVar(&listen, "listen", "127.0.0.1:9090", "address to listen on")
+	flags.StringVar(&limit, "limit", "10/min", "requests per time: 10/min, 30/10s, 100/h")
+	flags.StringVar(&key, "key", "demo", "the key that clients must send; it is no secret")
+	flags.Uint64Var(&seed, "seed", 1, "the library is made from it: the same seed, the same library")
+	flags.BoolVar(&freeze, "freeze", false, "stop the clock: views do not grow, and every process serves the same")
+	flags.BoolVar(&items, "paging-items", false, "let `from` count items instead of pages")
+	return c
+}
+
+// serve answers until ctx ends.
+func (o *options) serve(ctx context.Context, address string, handler http.Handler) error {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	if err != nil {
+		return fmt.Errorf("listen on %s: %w", address, err)
+	}
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
+	stopped := context.AfterFunc(ctx, func() { _ = server.Close() }) // Serve reports it
+	defer stopped()
+	fmt.Fprintf(o.out, "simulating the service at http://%s\n", listener.Addr())
+	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve %s: %w", listener.Addr(), err)
+	}
+	return nil
+}

@@ -1,0 +1,50 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+func upCommand(o *options) *cobra.Command {
+	return &cobra.Command{
+		Use:   "up",
+		Short: "Stay and run all jobs when they are due",
+		Long: `Stay and run all jobs when they are due, one after another. Calls that a run left
+in the queue are made in the time between.
+
+SIGTERM or ^C stops: the call under way may finish, what arrived is kept and
+published, and the next start goes on from there. A second signal stops at once.`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) (err error) {
+			config, err := o.load()
+			if err != nil {
+				return err
+			}
+			log, err := o.logger()
+			if err != nil {
+				return err
+			}
+			p, err := o.open(c.Context(), config, log)
+			if err != nil {
+				return err
+			}
+			defer func() { err = errors.Join(err, p.Close()) }()
+			agenda, err := p.Agenda(time.Now())
+			if err != nil {
+				return err
+			}
+			if len(agenda) == 0 {
+				return fmt.Errorf("no job of %s has a schedule or an interval; give one `schedule:` or `every:`, or use 'outlierd run'", config.Path)
+			}
+			for _, a := range agenda {
+				log.Info("job scheduled", "job", a.Spec.Name, "due", a.Due.In(config.Timezone), "trigger", a.Trigger)
+			}
+			p.Serve(c.Context(), agenda)
+			log.Info("stopped")
+			return nil
+		},
+	}
+}

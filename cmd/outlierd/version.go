@@ -1,0 +1,36 @@
+package main
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+)
+
+// release is the version of a released program, set by the linker.
+var release = "dev"
+
+func version() string { return release }
+
+func versionCommand(o *options) *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Print the version and what it was built with",
+		Args:  cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			fmt.Fprintf(o.out, "outlierd %s · %s %s/%s\n", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			info, ok := debug.ReadBuildInfo()
+			if !ok {
+				return nil
+			}
+			for _, dep := range info.Deps {
+				switch dep.Path {
+				case "github.com/duckdb/duckdb-go/v2", "github.com/apache/arrow-go/v18", "modernc.org/sqlite":
+					fmt.Fprintf(o.out, "  %s %s\n", dep.Path, dep.Version)
+				}
+			}
+			return nil
+		},
+	}
+}

@@ -1,0 +1,134 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+
+	"outlierd/outlier"
+	"outlierd/outlier/pace"
+	"outlierd/outlier/simulator"
+	"outlierd/schema"
+	"outlierd/sinks"
+	"outlierd/sinks/duckdb"
+	"outlierd/sinks/parquet"
+	"outlierd/sync/engine"
+	"outlierd/sync/job"
+	"outlierd/sync/state"
+)
+
+// program is an engine with everything that it stands on.
+type program struct {
+	*engine.Engine
+	closers []func() error
+}
+
+// open builds the program for a configuration. The state comes first: it takes the
+// lock, and without it nothing else may be touched.
+func (o *options) open(ctx context.Context, config *job.Config, log *slog.Logger) (_ *program, err error) {
+	p := &program{Engine: &engine.Engine{Config: config, Log: log}}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, p.Close())
+		}
+	}()
+	folder := filepath.Join(config.Data, "state")
+	p.Store, err = state.Open(ctx, folder, state.Options{Service: config.Service.URL, Location: config.Timezone, Renews: config.Budget.Renews, Version: version()})
+	if err != nil {
+		return p, err
+	}
+	p.closers = append(p.closers, p.Store.Close)
+	if err := p.openSinks(ctx, folder); err != nil {
+		return p, err
+	}
+	return p, p.openClient(folder)
+}
+
+// Close gives everything up, in the reverse order of opening.
+func (p *program) Close() error {
+	var errs []error
+	for len(p.closers) > 0 {
+		last := len(p.closers) - 1
+		errs = append(errs, p.closers[last]())
+		p.closers = p.closers[:last]
+	}
+	return errors.Join(errs...)
+}
+
+func (p *program) openSinks(ctx context.Context, folder string) error {
+	for _, s := range p.Config.Sinks {
+		sink, err := openSink(ctx, s.Kind, sinkPath(p.Config, s), folder)
+		if err != nil {
+			return fmt.Errorf("open sink %s: %w", s.Kind, err)
+		}
+		p.closers = append(p.closers, sink.Close)
+		p.Sinks = append(p.Sinks, sink)
+	}
+	return nil
+}
+
+// sinkPath is where a sink of the configuration puts what readers open.
+func sinkPath(config *job.Config, s job.Sink) string { return filepath.Join(config.Data, s.Path) }
+
+func openSink(ctx context.Context, kind, path, folder string) (sinks.Sink, error) {
+	if kind == job.SinkParquet {
+		return parquet.Open(parquet.Options{Dir: path, Tables: schema.Tables(), Ops: schema.OpsTables()})
+	}
+	return duckdb.Open(ctx, duckdb.Options{
+		Private: filepath.Join(folder, "warehouse.duckdb"), Published: path, Temp: filepath.Join(folder, "tmp"),
+		Tables: schema.Tables(), Ops: schema.OpsTables(),
+	})
+}
+
+func (p *program) openClient(folder string) error {
+	service := p.Config.Service
+	limiter, err := pace.Open(service.Limit, pace.Options{Path: filepath.Join(folder, "pace.json")})
+	if err != nil {
+		return err
+	}
+	p.Pace = limiter
+	p.Client = &outlier.Client{URL: service.URL, Key: service.Key, Pacer: limiter, UserAgent: "outlierd/" + version()}
+	if service.Simulated() {
+		return p.simulate()
+	}
+	transport, err := outlier.NewTransport(outlier.TransportOptions{CAFile: service.CAFile})
+	if err != nil {
+		return err
+	}
+	p.Client.Transport = transport
+	return nil
+}
+
+// simulate puts the simulator in the service's place. It keeps the pace that the
+// configuration believes in: a faster clock would falsify every reset.
+func (p *program) simulate() (err error) {
+	limit := p.Config.Service.Limit
+	service := simulator.New(simulator.Options{Seed: 1, Key: "simulated", Limit: limit.Requests, Window: limit.Window})
+	p.Client.URL = "http://localhost"
+	p.Client.Transport = service.Transport()
+	p.Client.Key, err = outlier.NewKey("simulated")
+	return err
+}
+
+// logger writes to standard error: text for people, JSON for machines.
+func (o *options) logger() (*slog.Logger, error) {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(o.logLevel)); err != nil {
+		return nil, usageError{fmt.Errorf("--log-level %s: want debug, info, warn or error", o.logLevel)}
+	}
+	with := &slog.HandlerOptions{Level: level}
+	switch o.logFormat {
+	case "text":
+		return slog.New(slog.NewTextHandler(o.err, with)), nil
+	case "json":
+		return slog.New(slog.NewJSONHandler(o.err, with)), nil
+	case "auto":
+		if terminal(o.err) {
+			return slog.New(slog.NewTextHandler(o.err, with)), nil
+		}
+		return slog.New(slog.NewJSONHandler(o.err, with)), nil
+	}
+	return nil, usageError{fmt.Errorf("--log-format %s: want text, json or auto", o.logFormat)}
+}

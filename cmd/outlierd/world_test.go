@@ -1,0 +1,147 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"outlierd/outlier"
+	"outlierd/outlier/simulator"
+	"outlierd/schema"
+	"outlierd/sinks/duckdb"
+)
+
+// testWorld is a folder with a job file, a service that listens on loopback, and
+// the program as a process of its own.
+type testWorld struct {
+	*testing.T
+	dir     string
+	service *simulator.Service
+	url     string
+}
+
+func newWorld(t *testing.T, o simulator.Options) *testWorld {
+	service := simulator.New(o)
+	server := httptest.NewServer(service)
+	t.Cleanup(server.Close)
+	return &testWorld{T: t, dir: t.TempDir(), service: service, url: server.URL}
+}
+
+// searches is a job file of three searches; top 0 enriches every hit.
+func searches(pages, top int) string {
+	var b strings.Builder
+	b.WriteString("version: 1\nservice: {url: \"${OUTLIERD_URL}\", key: \"${OUTLIERD_KEY}\", limit: 1000000/min}\nbudget: {per_month: 1000}\njobs:\n")
+	limit := ""
+	if top > 0 {
+		limit = fmt.Sprintf("top: %d", top)
+	}
+	for i, query := range []string{"home espresso", "moka pot", "minecraft"} {
+		fmt.Fprintf(&b, "  search-%d:\n    search: {query: [%s], sort: z_score desc, pages: %d}\n", i, query, pages)
+		b.WriteString("    enrich:\n      sort: z_score desc\n")
+		for _, op := range []string{"channel_videos", "channel_shorts", "details", "comments", "transcript"} {
+			fmt.Fprintf(&b, "      %s: {%s}\n", op, limit)
+		}
+	}
+	return b.String()
+}
+
+func (w *testWorld) write(jobs string) {
+	w.Helper()
+	if err := os.WriteFile(filepath.Join(w.dir, "jobs.yaml"), []byte(jobs), 0o644); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// command is the program, ready to start.
+func (w *testWorld) command(ctx context.Context, args ...string) (*exec.Cmd, *bytes.Buffer) {
+	cmd := exec.CommandContext(ctx, "outlierd", args...)
+	cmd.Dir = w.dir
+	cmd.Env = append(os.Environ(), "OUTLIERD_URL="+w.url, "OUTLIERD_KEY=demo")
+	out := &bytes.Buffer{}
+	cmd.Stdout, cmd.Stderr = out, out
+	return cmd, out
+}
+
+func (w *testWorld) mustRun(args ...string) string {
+	w.Helper()
+	cmd, out := w.command(w.Context(), args...)
+	if err := cmd.Run(); err != nil {
+		w.Fatalf("outlierd %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return out.String()
+}
+
+func (w *testWorld) published() string { return filepath.Join(w.dir, "data", "outliers.duckdb") }
+
+// parquet is a table's dataset, as a DuckDB query would name it.
+func (w *testWorld) parquet(table string) string {
+	folder := strings.ReplaceAll(table, ".", "_")
+	return fmt.Sprintf("read_parquet('%s/**/*.parquet', hive_partitioning = false)", filepath.Join(w.dir, "data", "parquet", folder))
+}
+
+// rows are all rows of a table or table function, as JSON.
+func (w *testWorld) rows(from string) (rows []object) {
+	w.Helper()
+	query := fmt.Sprintf("select to_json(t)::varchar from %s t", from)
+	err := duckdb.Query(w.Context(), w.published(), query, func([]string) error { return nil }, func(values []any) error {
+		var row object
+		if err := json.Unmarshal([]byte(values[0].(string)), &row); err != nil {
+			return err
+		}
+		// Text that holds JSON is a text in Parquet, which has no such type.
+		for _, name := range []string{"extra", "is_live_broadcast"} {
+			if text, ok := row[name].(string); ok {
+				var inner any
+				if json.Unmarshal([]byte(text), &inner) == nil {
+					row[name] = inner
+				}
+			}
+		}
+		rows = append(rows, row)
+		return nil
+	})
+	if err != nil {
+		w.Fatal(err)
+	}
+	return rows
+}
+
+// sameInBothSinks takes the difference of every data table both ways.
+func (w *testWorld) sameInBothSinks() {
+	w.Helper()
+	for _, table := range schema.Tables() {
+		if matches, _ := filepath.Glob(filepath.Join(w.dir, "data", "parquet", table.FileName(), "*")); len(matches) == 0 {
+			if n := len(w.rows(table.Name)); n > 0 {
+				w.Errorf("table %s has %d rows in DuckDB and no file in Parquet", table.Name, n)
+			}
+			continue
+		}
+		duck, files := texts(w.rows(table.Name)), texts(w.rows(w.parquet(table.Name)))
+		if diff := cmp.Diff(duck, files); diff != "" {
+			w.Errorf("table %s differs between DuckDB (-) and Parquet (+):\n%.3000s", table.Name, diff)
+		}
+	}
+}
+
+// booksAgree compares the ledger with what the service says it charged.
+func (w *testWorld) booksAgree() {
+	w.Helper()
+	var held outlier.Credits
+	for _, row := range w.rows("ops.credits") {
+		if row["outcome"] == "spent" || row["outcome"] == "unknown" {
+			held += outlier.Credits(row["price"].(float64))
+		}
+	}
+	if books := w.service.Books(); books.Total.Spent() != held {
+		w.Errorf("the ledger holds %d credits, the service charged %d", held, books.Total.Spent())
+	}
+}

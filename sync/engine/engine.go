@@ -1,0 +1,101 @@
+package engine
+
+import (
+	"log/slog"
+	"sync"
+	"time"
+
+	"outlierd/outlier"
+	"outlierd/outlier/pace"
+	"outlierd/sinks"
+	"outlierd/sync/job"
+	"outlierd/sync/state"
+)
+
+// Engine runs the jobs of one configuration. Its fields are its dependencies; all
+// but Log are required. It performs one run at a time.
+type Engine struct {
+	Config *job.Config
+	Store  *state.Store
+	Client *outlier.Client
+	Pace   *pace.Limiter
+	Sinks  []sinks.Sink
+	Log    *slog.Logger // nil discards
+
+	mu      sync.Mutex
+	current Progress // of the run under way, or of the last one
+}
+
+func (e *Engine) log() *slog.Logger {
+	if e.Log == nil {
+		return slog.New(slog.DiscardHandler)
+	}
+	return e.Log
+}
+
+// Trigger says what started a run.
+type Trigger string
+
+const (
+	Manual    Trigger = "manual"
+	Scheduled Trigger = "schedule"
+	CatchUp   Trigger = "catch-up" // a due instant that passed while nobody watched
+)
+
+// Progress is what a run has done and has left, for whoever watches.
+type Progress struct {
+	Job, Run string
+	Started  time.Time
+	Resumed  bool
+	Searches []state.Step
+	Pages    int                       // each search may take at most; job.AllPages if only the budget bounds it
+	Tasks    map[outlier.Operation]int // data calls done, by endpoint
+	Done     int                       // data calls done, the missing and the failed included
+	Queued   int                       // data calls left
+	Missing  int
+	Failures int
+	Spend    state.Spend
+	Pace     pace.Status
+	Doing    string // the call under way: "search page 2", "transcript dQw4w9WgXcQ"
+	PerRun   *outlier.Credits
+}
+
+// Remaining estimates how long what is left takes at the pace that the limiter
+// believes in: the two scarcities meet here, since pages and data calls share it.
+func (p *Progress) Remaining() time.Duration {
+	calls := p.Queued
+	for _, s := range p.Searches {
+		if s.Stop == "" && p.Pages > 0 {
+			calls += p.Pages - s.Next
+		}
+	}
+	if p.Pace.Limit <= 0 {
+		return 0
+	}
+	return time.Duration(calls) * p.Pace.Window / time.Duration(p.Pace.Limit)
+}
+
+// Progress is the state of the run under way, or of the last one.
+func (e *Engine) Progress() (Progress, error) {
+	e.mu.Lock()
+	p := e.current
+	e.mu.Unlock()
+	p.Pace = e.Pace.Status()
+	if p.Run == "" {
+		return p, nil
+	}
+	var err error
+	if p.Spend, err = e.Store.Spent(p.Run); err != nil {
+		return p, err
+	}
+	p.Queued, err = e.Store.Queued(state.Filter{Job: p.Job})
+	return p, err
+}
+
+// show replaces what Progress tells. It takes a whole value, so that a watcher
+// never sees half an update.
+func (e *Engine) show(p Progress) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.current = p
+}

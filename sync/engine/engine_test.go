@@ -1,0 +1,378 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"outlierd/outlier"
+	"outlierd/outlier/pace"
+	"outlierd/outlier/simulator"
+	"outlierd/schema"
+	"outlierd/sinks"
+	"outlierd/sinks/duckdb"
+	"outlierd/sinks/parquet"
+	"outlierd/sync/job"
+	"outlierd/sync/state"
+)
+
+// workshop is a data folder and a service to fill it from. Opening an engine on
+// it, closing it and opening another is what a restart is.
+type workshop struct {
+	*testing.T
+	dir     string
+	service *simulator.Service
+	wire    http.RoundTripper // the service's, unless a test puts itself in between
+	config  *job.Config
+	ctx     context.Context
+}
+
+// jobsFile is the job that most tests run.
+const jobsFile = `
+version: 1
+service: {url: "sim://", limit: 10/min}
+jobs:
+  coffee:
+    search:
+      query: [home espresso]
+      sort: z_score desc
+      pages: 2
+    enrich:
+      channel_videos: {top: 3}
+      details: {top: 4}
+      comments: {top: 3}
+      transcript: {top: 5}
+    budget: {per_run: 20}
+`
+
+func newWorkshop(t *testing.T, file string) *workshop {
+	t.Helper()
+	w := &workshop{T: t, dir: t.TempDir(), ctx: t.Context()}
+	w.service = simulator.New(simulator.Options{Seed: 1, Key: "k"})
+	w.wire = w.service.Transport()
+	w.use(file)
+	return w
+}
+
+// use replaces the job file.
+func (w *workshop) use(file string) {
+	w.Helper()
+	none := func(string) (string, bool) { return "", false }
+	config, err := job.Parse(filepath.Join(w.dir, "jobs.yaml"), []byte(file), none)
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.config = config
+}
+
+// open starts an engine; the returned function stops it.
+func (w *workshop) open() (*Engine, func()) {
+	w.Helper()
+	folder := filepath.Join(w.config.Data, "state")
+	store, err := state.Open(w.ctx, folder, state.Options{Service: w.config.Service.URL, Location: w.config.Timezone})
+	if err != nil {
+		w.Fatal(err)
+	}
+	limiter, err := pace.Open(w.config.Service.Limit, pace.Options{Path: filepath.Join(folder, "pace.json")})
+	if err != nil {
+		w.Fatal(err)
+	}
+	duck, err := duckdb.Open(w.ctx, duckdb.Options{
+		Private: filepath.Join(folder, "warehouse.duckdb"), Published: w.duckdb(),
+		Temp: filepath.Join(folder, "tmp"), Tables: schema.Tables(), Ops: schema.OpsTables(),
+	})
+	if err != nil {
+		w.Fatal(err)
+	}
+	files, err := parquet.Open(parquet.Options{Dir: filepath.Join(w.config.Data, "parquet"), Tables: schema.Tables(), Ops: schema.OpsTables()})
+	if err != nil {
+		w.Fatal(err)
+	}
+	key, err := outlier.NewKey("k")
+	if err != nil {
+		w.Fatal(err)
+	}
+	e := &Engine{
+		Config: w.config, Store: store, Pace: limiter, Sinks: []sinks.Sink{duck, files},
+		Client: &outlier.Client{URL: "http://localhost", Key: key, Pacer: limiter, Transport: w.wire},
+	}
+	return e, func() {
+		if err := errors.Join(duck.Close(), files.Close(), store.Close()); err != nil {
+			w.Error(err)
+		}
+	}
+}
+
+func (w *workshop) duckdb() string { return filepath.Join(w.config.Data, "outliers.duckdb") }
+
+// run performs the only job once, in an engine of its own.
+func (w *workshop) run() (*state.Run, error) {
+	w.Helper()
+	e, stop := w.open()
+	defer stop()
+	return e.Run(w.ctx, &w.config.Jobs[0], Manual, time.Time{})
+}
+
+// mustRun is run for tests that expect the given end.
+func (w *workshop) mustRun(want state.Status) *state.Run {
+	w.Helper()
+	row, err := w.run()
+	if err != nil || row.Status != want {
+		w.Fatalf("run ended as %+v with error %v, want status %s", row, err, want)
+	}
+	return row
+}
+
+// count asks the published file for one number.
+func (w *workshop) count(query string) (n int) {
+	w.Helper()
+	err := duckdb.Query(w.ctx, w.duckdb(), query, func([]string) error { return nil }, func(values []any) error {
+		switch v := values[0].(type) {
+		case int64:
+			n = int(v)
+		case int32:
+			n = int(v)
+		default:
+			return errors.New("the query's answer is not a number")
+		}
+		return nil
+	})
+	if err != nil {
+		w.Fatalf("%s: %v", query, err)
+	}
+	return n
+}
+
+// bubble runs a test in virtual time: waiting for the service costs nothing.
+func bubble(t *testing.T, file string, test func(w *workshop)) {
+	synctest.Test(t, func(t *testing.T) { test(newWorkshop(t, file)) })
+}
+
+func TestRunBuysPagesAndAsksAboutTheBestHits(t *testing.T) {
+	bubble(t, jobsFile, func(w *workshop) {
+		row := w.mustRun(state.OK)
+		books := w.service.Books()
+		if got := books.Total.Spent(); row.Credits != got || got != 4 {
+			t.Errorf("the run says %d credits, the service %d, want 4", row.Credits, got)
+		}
+		if row.Hits != 80 || w.count("select count(*) from outliers") != 80 {
+			t.Errorf("%d hits and %d rows, want 80 each", row.Hits, w.count("select count(*) from outliers"))
+		}
+		for op, most := range map[outlier.Operation]int{
+			outlier.OpSearch: 2, outlier.OpChannelVideos: 3, outlier.OpDetails: 4, outlier.OpComments: 3, outlier.OpTranscript: 5,
+		} {
+			if got := books.Operations[op].Calls; got == 0 || got > most {
+				t.Errorf("%d %s calls, want 1 to %d", got, op, most)
+			}
+		}
+		if books.Total.Refused > 0 || len(books.UnknownParams) > 0 {
+			t.Errorf("the service refused %d calls and met unknown parameters %v", books.Total.Refused, books.UnknownParams)
+		}
+	})
+}
+
+func TestAnswerThatMeansNoneIsRemembered(t *testing.T) {
+	bubble(t, strings.ReplaceAll(jobsFile, "transcript: {top: 5}", "transcript: {top: 80}"), func(w *workshop) {
+		row := w.mustRun(state.OK)
+		if row.Missing == 0 {
+			t.Fatal("the library has a transcript for every one of 80 videos; the test needs one without")
+		}
+		if got := w.count("select count(*) from missing where endpoint = 'transcript'"); int64(got) != row.Missing {
+			t.Errorf("table missing has %d transcripts, the run says %d", got, row.Missing)
+		}
+		before := w.service.Books().Operations[outlier.OpTranscript].Calls
+		w.mustRun(state.OK)
+		if again := w.service.Books().Operations[outlier.OpTranscript].Calls - before; again != 0 {
+			t.Errorf("the second run asked for %d transcripts; they never change and none had come up", again)
+		}
+	})
+}
+
+func TestSecondRunBuysOnlyWhatMayHaveChanged(t *testing.T) {
+	bubble(t, jobsFile, func(w *workshop) {
+		w.mustRun(state.OK)
+		first := w.service.Books()
+		time.Sleep(25 * time.Hour) // details are fresh for a day, channels for a week
+		w.mustRun(state.OK)
+		second := w.service.Books()
+		calls := func(op outlier.Operation) int { return second.Operations[op].Calls - first.Operations[op].Calls }
+		if calls(outlier.OpSearch) != 2 {
+			t.Errorf("%d pages, want 2: hits change from day to day", calls(outlier.OpSearch))
+		}
+		changed := w.count(`select count(*) from (
+			select unnest(list(video_id order by rank)[:5]) v from outliers_history group by _run_id) where v is not null`)
+		if changed == 0 {
+			t.Error("no hits at all")
+		}
+		if calls(outlier.OpTranscript) > 2 || calls(outlier.OpChannelVideos) > 2 {
+			t.Errorf("%d transcripts and %d channels were fetched again", calls(outlier.OpTranscript), calls(outlier.OpChannelVideos))
+		}
+		if calls(outlier.OpDetails) == 0 {
+			t.Error("no details were fetched again although they were a day old")
+		}
+	})
+}
+
+func TestCapPausesTheRunAndTheNextOneGoesOn(t *testing.T) {
+	file := strings.Replace(jobsFile, "jobs:", "budget: {per_month: 400, per_day: 2}\njobs:", 1)
+	bubble(t, file, func(w *workshop) {
+		row := w.mustRun(state.PausedBudget)
+		if row.Pages != 1 || !strings.Contains(row.Error, "per_day") {
+			t.Errorf("%d pages, error %q; want one page and the name of the cap", row.Pages, row.Error)
+		}
+		time.Sleep(13 * time.Hour) // the next day, and less than a day after the start
+		next := w.mustRun(state.OK)
+		if next.ID != row.ID || next.Pages != 2 {
+			t.Errorf("run %s has %d pages, want run %s to go on to 2", next.ID, next.Pages, row.ID)
+		}
+		if spent := w.service.Books().Total.Spent(); spent != 4 {
+			t.Errorf("the service was paid %d credits, want 4", spent)
+		}
+	})
+}
+
+func TestFailedCallsStayQueuedAndTheRunIsPartial(t *testing.T) {
+	bubble(t, jobsFile, func(w *workshop) {
+		for range maxAttempts {
+			w.service.FailNext(outlier.OpComments, simulator.GatewayPage)
+		}
+		row := w.mustRun(state.Partial)
+		if row.Failures != 1 {
+			t.Errorf("%d failures, want 1", row.Failures)
+		}
+		time.Sleep(time.Hour)
+		w.mustRun(state.OK)
+		if got := w.count("select count(distinct video_id) from comment_counts"); got < 3 {
+			t.Errorf("comments of %d videos, want those of all 3", got)
+		}
+	})
+}
+
+func TestServiceThatIsIllEndsTheRun(t *testing.T) {
+	bubble(t, jobsFile, func(w *workshop) {
+		w.wire = afterPages(w.wire, func() *http.Response { return page(http.StatusBadGateway, "text/html", "<html>no</html>") })
+		_, err := w.run()
+		if err == nil || !strings.Contains(err.Error(), "in a row") {
+			t.Errorf("error %v, want one that speaks of calls failing in a row", err)
+		}
+		if calls := w.service.Books().Total.Calls; calls != 2 {
+			t.Errorf("the service itself was called %d times, want 2", calls)
+		}
+	})
+}
+
+// afterPages lets searches through and answers everything else itself.
+func afterPages(wire http.RoundTripper, answer func() *http.Response) http.RoundTripper {
+	return roundTripper(func(r *http.Request) (*http.Response, error) {
+		if strings.HasPrefix(r.URL.Path, "/search/") {
+			return wire.RoundTrip(r)
+		}
+		connect(r)
+		return answer(), nil
+	})
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// TestAnswersLostOnTheWireAreHeld: what nobody can prove to be free is counted.
+func TestAnswersLostOnTheWireAreHeld(t *testing.T) {
+	bubble(t, jobsFile, func(w *workshop) {
+		w.service.FailNext(outlier.OpSearch, simulator.DropAnswer)
+		row := w.mustRun(state.OK)
+		if row.Credits != 6 {
+			t.Errorf("the run holds %d credits, want 6: two pages and an answer that was lost", row.Credits)
+		}
+		if got := w.count("select count(*) from ops.credits where outcome = 'unknown'"); got != 1 {
+			t.Errorf("%d unknown rows in the ledger, want 1", got)
+		}
+	})
+}
+
+func TestUnreadableAnswerIsKeptAndNotBoughtAgain(t *testing.T) {
+	bubble(t, jobsFile, func(w *workshop) {
+		w.service.FailNext(outlier.OpSearch, simulator.Garbage)
+		_, err := w.run()
+		if err == nil {
+			t.Fatal("the run ended well although a page was no search answer")
+		}
+		if calls := w.service.Books().Operations[outlier.OpSearch].Calls; calls != 1 {
+			t.Errorf("%d search calls, want 1", calls)
+		}
+	})
+}
+
+func TestStopKeepsTheRunOpenAndPublishesWhatIsThere(t *testing.T) {
+	bubble(t, jobsFile, func(w *workshop) {
+		ctx, cancel := context.WithCancelCause(w.ctx)
+		w.wire = roundTripper(func(r *http.Request) (*http.Response, error) {
+			if strings.HasPrefix(r.URL.Path, "/video/") {
+				cancel(errors.New("asked to stop"))
+			}
+			return w.service.Transport().RoundTrip(r)
+		})
+		e, stop := w.open()
+		row, err := e.Run(ctx, &w.config.Jobs[0], Manual, time.Time{})
+		stop()
+		if err == nil || row.Status != state.Running {
+			t.Fatalf("status %s, error %v; want an unfinished run", row.Status, err)
+		}
+		if got := w.count("select count(*) from outliers"); got != 80 {
+			t.Errorf("%d outliers are published, want the 80 that were bought", got)
+		}
+		w.wire = w.service.Transport()
+		next := w.mustRun(state.OK)
+		if next.ID != row.ID {
+			t.Errorf("run %s began although %s was unfinished", next.ID, row.ID)
+		}
+		if spent := w.service.Books().Total.Spent(); spent != 4 {
+			t.Errorf("%d credits, want 4", spent)
+		}
+	})
+}
+
+func TestSinkThatWasAwayCatchesUp(t *testing.T) {
+	bubble(t, jobsFile, func(w *workshop) {
+		w.mustRun(state.OK)
+		if err := os.RemoveAll(filepath.Join(w.config.Data, "parquet")); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Remove(filepath.Join(w.config.Data, "state", "warehouse.duckdb")); err != nil {
+			t.Fatal(err)
+		}
+		before := w.service.Books().Total.Calls
+		w.mustRun(state.OK)
+		if got := w.count("select count(*) from outliers_history"); got != 160 {
+			t.Errorf("%d sightings, want 160: those of both runs, the first from the journal", got)
+		}
+		if calls := w.service.Books().Total.Calls - before; calls > 10 {
+			t.Errorf("%d calls; catching up must not cost any", calls)
+		}
+	})
+}
+
+func TestSinkAheadOfTheJournalIsRefused(t *testing.T) {
+	bubble(t, jobsFile, func(w *workshop) {
+		w.mustRun(state.OK)
+		for _, name := range []string{"state.db", "state.db-wal", "state.db-shm"} {
+			if err := os.Remove(filepath.Join(w.config.Data, "state", name)); err != nil && !errors.Is(err, os.ErrNotExist) {
+				t.Fatal(err)
+			}
+		}
+		before := w.service.Books().Total.Calls
+		_, err := w.run()
+		if _, ok := errors.AsType[*AheadError](err); !ok {
+			t.Errorf("error %v, want an *AheadError", err)
+		}
+		if after := w.service.Books().Total.Calls; after != before {
+			t.Errorf("%d calls were made without a ledger", after-before)
+		}
+	})
+}

@@ -1,0 +1,172 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"outlierd/outlier"
+	"outlierd/sync/state"
+)
+
+// What the service does not have is asked for again after this long; a call that
+// failed, after the pause times the number of failures.
+const (
+	missingFor  = 30 * 24 * time.Hour
+	failedPause = 15 * time.Minute
+)
+
+// failuresInARow ends a run: when this many calls fail one after another, it is the
+// service that is ill and not the entity.
+const failuresInARow = 5
+
+// worth orders data calls by what one request brings. A channel page holds up to
+// 120 uploads and the channel's statistics; a transcript never changes; comments
+// are a hundred rows; a hit already carries most of the details.
+var worth = map[outlier.Operation]float64{
+	outlier.OpChannelVideos: 5,
+	outlier.OpChannelShorts: 4,
+	outlier.OpTranscript:    3,
+	outlier.OpComments:      2,
+	outlier.OpDetails:       1,
+}
+
+// choose ranks the run's hits and queues what is wanted of the best. It is
+// idempotent: what is queued or fresh is not queued again.
+func (r *run) choose() error {
+	return r.Store.Update(func(tx *state.Tx) error {
+		for _, e := range r.plan.Enrich {
+			best, err := tx.Top(r.row.ID, e.Top, !r.plan.Ascending)
+			if err != nil {
+				return err
+			}
+			if _, err := tx.Enqueue(r.tasks(e, best)); err != nil {
+				return fmt.Errorf("queue %s calls: %w", e.Op, err)
+			}
+		}
+		return nil
+	})
+}
+
+// tasks are the calls that one line of `enrich` asks for: videos, or the channels
+// of those videos, each once.
+func (r *run) tasks(e frozenEnrich, best []state.Hit) []state.Task {
+	var tasks []state.Task
+	known := map[string]bool{}
+	for rank, hit := range best {
+		entity := hit.VideoID
+		if e.Op == outlier.OpChannelVideos || e.Op == outlier.OpChannelShorts {
+			entity = hit.ChannelID
+		}
+		// An id that breaks the interface's pattern would be refused: the hit keeps
+		// its row, but nothing is asked about it.
+		if _, err := outlier.DataRequest(e.Op, entity); err != nil || known[entity] {
+			continue
+		}
+		known[entity] = true
+		tasks = append(tasks, state.Task{
+			Op: e.Op, Entity: entity, Run: r.row.ID, Job: r.row.Job,
+			Value: worth[e.Op] - float64(rank)/1e6, MaxAge: e.RefreshAfter,
+		})
+	}
+	return tasks
+}
+
+// drain makes the queued calls that the filter lets through, best first, until none
+// is due or the time is up.
+func (r *run) drain(ctx context.Context, filter state.Filter) error {
+	inARow := 0
+	for r.until.IsZero() || time.Now().Before(r.until) {
+		task, err := r.Store.NextTask(time.Now(), filter)
+		if err != nil || task == nil {
+			return err
+		}
+		switch err := r.perform(ctx, task); {
+		case err == nil:
+			inARow = 0
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case fatal(err):
+			return err
+		default:
+			r.progress.Failures++
+			if inARow++; inARow >= failuresInARow {
+				return fmt.Errorf("%d calls failed in a row, the last: %w", inARow, err)
+			}
+			r.log().Warn("call failed and stays queued", "job", task.Job, "op", task.Op, "entity", task.Entity, "err", err)
+		}
+		r.updated()
+		if err := r.load(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fatal errors are not the entity's: every other call would meet them too.
+func fatal(err error) bool {
+	switch kindOf(err) {
+	case outlier.Lost, outlier.Foreign, outlier.Failed, outlier.Malformed, outlier.Invalid, outlier.NoCredits:
+		return false
+	}
+	return true
+}
+
+// perform makes one data call and settles its queue row in the transaction of the
+// answer. A thing that the service does not have is an answer too.
+func (r *run) perform(ctx context.Context, task *state.Task) error {
+	request, err := outlier.DataRequest(task.Op, task.Entity)
+	if err != nil {
+		return err
+	}
+	r.doing(fmt.Sprintf("%s %s", task.Op, task.Entity))
+	missing := false
+	_, err = r.fetch(ctx, request, state.Purchase{
+		Run: task.Run, Job: task.Job,
+		Commit: func(tx *state.Tx, kept state.Kept) error {
+			var err error
+			missing, err = settle(tx, task, kept)
+			return err
+		},
+	})
+	switch {
+	case missing:
+		r.progress.Missing++
+	case err != nil && ctx.Err() == nil && !fatal(err):
+		return errors.Join(err, r.postpone(task, err))
+	case err != nil:
+		return err
+	}
+	r.progress.Done++
+	r.progress.Tasks[task.Op]++
+	return nil
+}
+
+// settle notes what an answer says about the task's entity.
+func settle(tx *state.Tx, task *state.Task, kept state.Kept) (missing bool, err error) {
+	answer := kept.Answer
+	if answer.Err != nil && kindOf(answer.Err) != outlier.NotFound {
+		return false, nil
+	}
+	missing = answer.Err != nil
+	if !missing {
+		if body, err := kept.Body(); err == nil {
+			missing = outlier.Empty(task.Op, body)
+		}
+	}
+	var retry time.Time
+	if missing {
+		retry = answer.ReceivedAt.Add(missingFor)
+	}
+	return missing, tx.Done(*task, kept.Response, missing, retry)
+}
+
+// postpone leaves a failed call in the queue for later.
+func (r *run) postpone(task *state.Task, cause error) error {
+	now := time.Now()
+	retry := now.Add(failedPause * time.Duration(task.Attempts+1))
+	return r.Store.Update(func(tx *state.Tx) error {
+		return tx.Fail(*task, now, cause.Error(), retry)
+	})
+}

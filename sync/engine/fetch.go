@@ -1,0 +1,73 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"outlierd/outlier"
+	"outlierd/sync/state"
+)
+
+// How often a call is attempted, and how long apart. A refusal for the rate limit
+// does not count: the limiter waits as long as the service asked.
+const (
+	maxAttempts = 3
+	maxRefusals = 10
+)
+
+// fetch makes attempts at r until one is answered for good. A repeated paid
+// request reserves its price anew: an attempt whose answer was lost stays in the
+// books as unknown, because nothing proves that it was not charged.
+func (e *Engine) fetch(ctx context.Context, r *outlier.Request, p state.Purchase) (*outlier.Answer, error) {
+	attempts, refusals := 0, 0
+	for {
+		p.Attempt = attempts + refusals + 1
+		answer, err := e.Client.Do(ctx, r, e.Store.Meter(p))
+		if err == nil {
+			return answer, nil
+		}
+		switch kindOf(err) {
+		case outlier.Limited:
+			refusals++
+		case outlier.Unsent, outlier.Lost, outlier.Foreign, outlier.Failed:
+			attempts++
+		default:
+			return answer, err
+		}
+		if ctx.Err() != nil || attempts >= maxAttempts || refusals >= maxRefusals {
+			return answer, err
+		}
+		e.log().Warn("call repeated", "job", p.Job, "op", r.Op, "entity", r.Entity, "attempt", p.Attempt, "err", err)
+		if err := pause(ctx, backoff(attempts)); err != nil {
+			return answer, err
+		}
+	}
+}
+
+// backoff is the pause after so many failed attempts: 1 s, 4 s, 16 s. After a
+// refusal for the limit there is none, since the limiter holds the next call back.
+func backoff(attempts int) time.Duration {
+	if attempts == 0 {
+		return 0
+	}
+	return time.Second << (2 * (attempts - 1))
+}
+
+// kindOf is the kind of a service error, or "" for errors of other making.
+func kindOf(err error) outlier.Kind {
+	if e, ok := errors.AsType[*outlier.Error](err); ok {
+		return e.Kind
+	}
+	return ""
+}
+
+// pause sleeps unless ctx ends first, and then says why it ended.
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

@@ -1,0 +1,282 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow/memory"
+
+	"outlierd/schema"
+	"outlierd/sinks"
+	"outlierd/sync/state"
+)
+
+// A batch is cut when it holds this much, or when its first answer is this old.
+// DuckDB's cost of a flush is mostly fixed, so fewer and larger ones are cheaper;
+// the bounds keep memory and the delay until rows are durable in a sink small.
+const (
+	batchBytes = 8 << 20
+	batchRows  = 20_000
+	batchAge   = 10 * time.Second
+)
+
+// loader brings the sinks up to the end of the journal. Sinks that stand at the
+// same place, which is all of them in ordinary times, share one decoding.
+type loader struct {
+	store   *state.Store
+	log     *slog.Logger
+	decoder *schema.Decoder
+	shelves []*shelf
+
+	lo, hi  int64     // the answers (lo, hi] are in the decoder
+	since   time.Time // when the first of them was decoded
+	rows    map[string]int64
+	publish pacing
+}
+
+// shelf is a sink and what this process knows of it.
+type shelf struct {
+	sinks.Sink
+	mark int64 // its watermark
+	err  error // why it is left alone until the next run; what it lacks waits in the journal
+}
+
+// newLoader asks every sink where it stands.
+func newLoader(ctx context.Context, store *state.Store, all []sinks.Sink, log *slog.Logger) (*loader, error) {
+	l := &loader{store: store, log: log, decoder: schema.NewDecoder(memory.DefaultAllocator), rows: map[string]int64{}}
+	end, err := store.JournalEnd()
+	if err != nil {
+		return nil, err
+	}
+	for _, sink := range all {
+		mark, err := sink.Watermark(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("ask sink %s for its watermark: %w", sink.Name(), err)
+		}
+		if mark > end {
+			return nil, &AheadError{Sink: sink.Name(), Mark: mark, End: end}
+		}
+		l.shelves = append(l.shelves, &shelf{Sink: sink, mark: mark})
+	}
+	l.restart()
+	return l, nil
+}
+
+// AheadError says that a sink holds answers which the journal does not have: the
+// state was lost, or is an old copy, and nobody knows what has been spent.
+type AheadError struct {
+	Sink      string
+	Mark, End int64
+}
+
+func (e *AheadError) Error() string {
+	return fmt.Sprintf("sink %s holds answers up to %d, but the journal ends at %d: the state folder is older than the sink; "+
+		"bring the newest state folder back, or move the sink's files away to rebuild them from this journal", e.Sink, e.Mark, e.End)
+}
+
+// restart places the decoder at the sink that is furthest behind.
+func (l *loader) restart() {
+	l.lo = -1
+	for _, s := range l.shelves {
+		if s.err == nil && (l.lo < 0 || s.mark < l.lo) {
+			l.lo = s.mark
+		}
+	}
+	l.hi = l.lo
+}
+
+// load decodes what the journal has gained and writes whole batches. With all set
+// nothing is left waiting for a batch to fill. A sink that fails is set aside and
+// stops nobody: what it lacks is safe in the journal. [loader.problems] tells.
+func (l *loader) load(ctx context.Context, all bool) error {
+	for l.lo >= 0 {
+		more, err := l.fill()
+		if err != nil {
+			return err
+		}
+		if l.hi == l.lo || !(more || all || l.due()) {
+			return nil
+		}
+		if err := l.flush(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *loader) due() bool {
+	return l.full() || time.Since(l.since) >= batchAge
+}
+
+func (l *loader) full() bool {
+	return l.decoder.Bytes() >= batchBytes || l.decoder.Rows() >= batchRows
+}
+
+// fill decodes journal entries until the batch is full, the journal ends, or a
+// sink is reached that already holds what comes next. It reports whether the
+// batch has to be written before more can be decoded.
+func (l *loader) fill() (bool, error) {
+	stop := l.nextMark()
+	for entry, err := range l.store.Journal(l.hi) {
+		if err != nil {
+			return false, fmt.Errorf("read the journal after %d: %w", l.hi, err)
+		}
+		if l.hi == l.lo {
+			l.since = time.Now()
+		}
+		l.decode(entry)
+		l.hi = entry.ID
+		if l.hi == stop || l.full() {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// nextMark is the lowest watermark above lo, where another sink joins in.
+func (l *loader) nextMark() int64 {
+	next := int64(-1)
+	for _, s := range l.shelves {
+		if s.err == nil && s.mark > l.lo && (next < 0 || s.mark < next) {
+			next = s.mark
+		}
+	}
+	return next
+}
+
+// decode adds an answer's rows to the batch. An answer that cannot be read stays
+// in the journal, quarantined: it adds no rows and stops nobody.
+func (l *loader) decode(entry *state.Entry) {
+	source, ok := sourceOf(entry)
+	if !ok {
+		return
+	}
+	if err := l.decoder.Decode(source, entry.Body); err != nil {
+		l.log.Warn("answer quarantined", "response", entry.ID, "op", entry.Op, "entity", entry.Entity, "err", err)
+	}
+}
+
+// flush writes the batch to every sink that stands at its beginning. The store is
+// flushed first: a sink must never hold an answer that a kill could take from the
+// journal.
+func (l *loader) flush(ctx context.Context) error {
+	if err := l.store.Flush(); err != nil {
+		return err
+	}
+	batch := sinks.Batch{Lo: l.lo, Hi: l.hi, Parts: l.decoder.Take()}
+	defer release(batch.Parts)
+	for _, s := range l.shelves {
+		if s.err != nil || s.mark != batch.Lo {
+			continue
+		}
+		if err := s.Write(ctx, batch); err != nil {
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			s.err = fmt.Errorf("write answers %d to %d into sink %s: %w", batch.Lo+1, batch.Hi, s.Name(), err)
+			l.log.Error("sink set aside", "sink", s.Name(), "err", err)
+			continue
+		}
+		s.mark = batch.Hi
+	}
+	for _, part := range batch.Parts {
+		l.rows[part.Table.Name] += part.Rows.NumRows()
+	}
+	l.restart()
+	return nil
+}
+
+func release(parts []schema.Part) {
+	for _, part := range parts {
+		part.Rows.Release()
+	}
+}
+
+// problems joins what keeps sinks from following; the next run tries again.
+func (l *loader) problems() error {
+	var errs []error
+	for _, s := range l.shelves {
+		if s.err != nil {
+			errs = append(errs, s.err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// taken hands over the number of rows loaded per table since the last call.
+func (l *loader) taken() map[string]int64 {
+	rows := l.rows
+	l.rows = map[string]int64{}
+	return rows
+}
+
+// pacing spreads publishing over a run: the copy that readers get costs in
+// proportion to the data, so it is made at most for a twentieth of the time.
+type pacing struct {
+	last time.Time
+	took time.Duration
+}
+
+func (p *pacing) due() bool {
+	return time.Since(p.last) >= max(10*time.Second, 20*p.took)
+}
+
+// publishAll lets readers see what was loaded, with the operations tables as the
+// state tells them now.
+func (l *loader) publishAll(ctx context.Context) error {
+	began := time.Now()
+	if err := l.store.Flush(); err != nil {
+		return err
+	}
+	for _, s := range l.shelves {
+		if s.err != nil {
+			continue
+		}
+		if err := l.publishTo(ctx, s); err != nil {
+			s.err = fmt.Errorf("publish sink %s: %w", s.Name(), err)
+		}
+	}
+	l.publish = pacing{last: time.Now(), took: time.Since(began)}
+	return nil
+}
+
+func (l *loader) publishTo(ctx context.Context, s *shelf) error {
+	var all []sinks.Ops
+	defer func() {
+		for _, o := range all {
+			o.Part.Rows.Release()
+		}
+	}()
+	for _, table := range schema.OpsTables() {
+		ops, err := l.opsSince(ctx, s, table)
+		if err != nil {
+			return err
+		}
+		all = append(all, ops)
+	}
+	return s.Publish(ctx, all)
+}
+
+// opsSince reads the rows of an operations table that the sink does not hold for good.
+func (l *loader) opsSince(ctx context.Context, s *shelf, table *schema.Table) (sinks.Ops, error) {
+	mark, err := s.OpsMark(ctx, table)
+	if err != nil {
+		return sinks.Ops{}, fmt.Errorf("ask for the mark of %s: %w", table.Name, err)
+	}
+	rows, columns, final, err := l.store.Ops(table.Name, mark)
+	if err != nil {
+		return sinks.Ops{}, err
+	}
+	if !slices.EqualFunc(columns, table.Columns, func(name string, c schema.Column) bool { return name == c.Name }) {
+		return sinks.Ops{}, fmt.Errorf("table %s is declared with other columns than the state has: %v", table.Name, columns)
+	}
+	record, err := table.Records(rows)
+	if err != nil {
+		return sinks.Ops{}, err
+	}
+	return sinks.Ops{Part: schema.Part{Table: table, Rows: record}, Mark: final}, nil
+}

@@ -1,0 +1,163 @@
+package engine
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	"outlierd/outlier"
+	"outlierd/sync/credit"
+	"outlierd/sync/job"
+	"outlierd/sync/state"
+)
+
+// pageSize is the largest the interface allows (Limits, Page size and paging): the
+// price is per request, so a smaller page only makes a hit dearer.
+const pageSize = 40
+
+// frozen is what a run keeps of its job beside the steps. It is stored when the
+// run begins and read when it resumes, so an edit of the file never changes a run
+// that is half done.
+type frozen struct {
+	Pages     int              `json:"pages"` // per step; job.AllPages for as many as there are
+	Sort      string           `json:"sort,omitempty"`
+	Ascending bool             `json:"ascending,omitempty"`
+	Enrich    []frozenEnrich   `json:"enrich,omitempty"`
+	StopAfter time.Duration    `json:"stop_after,omitempty"`
+	PerRun    *outlier.Credits `json:"per_run,omitempty"`
+	PerMonth  *outlier.Credits `json:"per_month,omitempty"`
+}
+
+type frozenEnrich struct {
+	Op           outlier.Operation `json:"op"`
+	Top          int               `json:"top,omitempty"` // 0 means every hit
+	RefreshAfter time.Duration     `json:"refresh_after"`
+}
+
+func freeze(spec *job.Spec) frozen {
+	f := frozen{
+		Pages:     spec.Search.Pages,
+		Sort:      spec.EnrichSort.By,
+		Ascending: spec.EnrichSort.Ascending,
+		StopAfter: spec.StopAfter,
+		PerRun:    spec.Budget.PerRun,
+		PerMonth:  spec.Budget.PerMonth,
+	}
+	for _, e := range spec.Enrich {
+		f.Enrich = append(f.Enrich, frozenEnrich{Op: e.Op, Top: e.Top, RefreshAfter: e.RefreshAfter})
+	}
+	return f
+}
+
+// resolve turns a job into the steps of a run that starts at the given time: after
+// it, windows are dates and lists are their members.
+func resolve(spec *job.Spec, now time.Time) ([]state.Step, error) {
+	search := spec.Search.Resolve(now)
+	request, err := search.Request(0, pageSize)
+	if err != nil {
+		return nil, fmt.Errorf("job %s: %w", spec.Name, err)
+	}
+	return []state.Step{{
+		Op:      request.Op,
+		Queries: search.Query,
+		Params:  withoutPaging(request.Params),
+		Window:  window(search),
+		Total:   -1,
+	}}, nil
+}
+
+// withoutPaging is a step's identity: the canonical parameters less those that
+// move from page to page.
+func withoutPaging(params url.Values) string {
+	rest := url.Values{}
+	for name, values := range params {
+		if name != "from" && name != "size" {
+			rest[name] = values
+		}
+	}
+	return rest.Encode()
+}
+
+// window says which publication dates a search covers, for people.
+func window(s outlier.Search) string {
+	day := func(t *time.Time) string {
+		if t == nil {
+			return ""
+		}
+		return t.UTC().Format(time.DateOnly)
+	}
+	if s.PublishedAt.From == nil && s.PublishedAt.To == nil {
+		return ""
+	}
+	return day(s.PublishedAt.From) + ".." + day(s.PublishedAt.To)
+}
+
+// Cost is what a job may ask of the two scarcities, at worst.
+type Cost struct {
+	Credits  outlier.Credits // -1 if only a cap bounds it
+	Requests int             // -1 if only a cap bounds it
+}
+
+// WorstCase is what a fresh run of spec costs if nothing fails, nothing is known
+// yet and every page is full.
+func WorstCase(spec *job.Spec) Cost {
+	pages := spec.Search.Pages
+	if limit := spec.Budget.PerRun; limit != nil {
+		affordable := int(*limit / outlier.OpSearch.Price())
+		if pages == job.AllPages || affordable < pages {
+			pages = affordable
+		}
+	}
+	if pages == job.AllPages {
+		return Cost{Credits: -1, Requests: -1}
+	}
+	requests := pages
+	for _, e := range spec.Enrich {
+		hits := pages * pageSize
+		if e.Top > 0 {
+			hits = min(hits, e.Top)
+		}
+		requests += hits
+	}
+	return Cost{Credits: outlier.Credits(pages) * outlier.OpSearch.Price(), Requests: requests}
+}
+
+// capsOf are the limits that a paid call of a run at the given service time has to
+// keep, with the periods that are then current.
+func (e *Engine) capsOf(run *state.Run, f frozen) func(time.Time) []credit.Cap {
+	budget, zone := e.Config.Budget, e.Config.Timezone
+	return func(now time.Time) []credit.Cap {
+		cycle := credit.Cycle(now, zone, budget.Renews)
+		var caps []credit.Cap
+		add := func(scope credit.Scope, period string, limit *outlier.Credits) {
+			if limit != nil {
+				caps = append(caps, credit.Cap{Scope: scope, Period: period, Max: *limit})
+			}
+		}
+		add(credit.Run, run.ID, f.PerRun)
+		add(credit.JobMonth, strings.Join([]string{run.Job, cycle}, "/"), f.PerMonth)
+		add(credit.AllDay, credit.Day(now, zone), budget.PerDay)
+		add(credit.AllMonth, cycle, spendable(budget))
+		return caps
+	}
+}
+
+// spendable is the month's budget less the reserve, which no run touches by itself.
+func spendable(b job.Budget) *outlier.Credits {
+	if b.PerMonth == nil || b.Reserve == nil {
+		return b.PerMonth
+	}
+	return new(*b.PerMonth - *b.Reserve)
+}
+
+func (f frozen) encode() ([]byte, error) { return json.Marshal(f) }
+
+func thaw(plan []byte) (frozen, error) {
+	var f frozen
+	if err := json.Unmarshal(plan, &f); err != nil {
+		return f, fmt.Errorf("read the run's frozen plan: %w", err)
+	}
+	return f, nil
+}

@@ -1,0 +1,248 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"time"
+
+	"github.com/google/uuid"
+
+	"outlierd/outlier"
+	"outlierd/sync/credit"
+	"outlierd/sync/job"
+	"outlierd/sync/state"
+)
+
+// resumeWithin is how old an unfinished run of a job without a schedule may be and
+// still be continued. Scheduled jobs use their period, up to the same bound.
+const resumeWithin = 24 * time.Hour
+
+// run is one performance of a job.
+type run struct {
+	*Engine
+	row      state.Run
+	plan     frozen
+	steps    []state.Step
+	loader   *loader
+	caps     func(time.Time) []credit.Cap
+	until    time.Time // when its data calls stop; zero for never
+	progress Progress
+}
+
+// Run performs spec once, or continues the run of it that a kill, a cap or an
+// outage left unfinished. It returns the finished record; the error says why a run
+// failed, or that ctx ended, in which case the run stays unfinished and the next
+// call continues it.
+func (e *Engine) Run(ctx context.Context, spec *job.Spec, trigger Trigger, due time.Time) (*state.Run, error) {
+	row, err := e.begin(spec, trigger, due)
+	if err != nil {
+		return nil, fmt.Errorf("begin a run of job %s: %w", spec.Name, err)
+	}
+	r, err := e.resume(ctx, row)
+	if err != nil {
+		return row, err
+	}
+	return r.conclude(ctx, r.carryOut(ctx))
+}
+
+// begin returns the job's unfinished run if it is young enough, else a new one
+// with its steps, both on record.
+func (e *Engine) begin(spec *job.Spec, trigger Trigger, due time.Time) (*state.Run, error) {
+	now := time.Now()
+	old, err := e.Store.Unfinished(spec.Name)
+	if err != nil {
+		return nil, err
+	}
+	if old != nil && now.Sub(old.Started) < e.resumable(spec, now) {
+		return old, nil
+	}
+	if old != nil {
+		old.Status, old.Ended = state.Interrupted, now
+		if err := e.Store.Finish(*old); err != nil {
+			return nil, err
+		}
+	}
+	steps, err := resolve(spec, now)
+	if err != nil {
+		return nil, err
+	}
+	plan, err := freeze(spec).encode()
+	if err != nil {
+		return nil, err
+	}
+	id, err := uuid.NewV7()
+	if err != nil {
+		return nil, fmt.Errorf("make a run id: %w", err)
+	}
+	row := state.Run{
+		ID: id.String(), Job: spec.Name, Trigger: string(trigger), Due: due, Started: now,
+		Status: state.Running, Plan: plan, Config: spec.Hash,
+	}
+	return &row, e.Store.Begin(row, steps)
+}
+
+// resumable is the age up to which an unfinished run is continued: one period of
+// the schedule, because after that the new window covers what was left.
+func (e *Engine) resumable(spec *job.Spec, now time.Time) time.Duration {
+	next := spec.Next(now, e.Config.Timezone)
+	if next.IsZero() {
+		return resumeWithin
+	}
+	period := spec.Next(next, e.Config.Timezone).Sub(next)
+	return min(period, resumeWithin)
+}
+
+// resume takes up a run from its record alone.
+func (e *Engine) resume(ctx context.Context, row *state.Run) (*run, error) {
+	plan, err := thaw(row.Plan)
+	if err != nil {
+		return nil, err
+	}
+	steps, err := e.Store.Steps(row.ID)
+	if err != nil {
+		return nil, err
+	}
+	loader, err := newLoader(ctx, e.Store, e.Sinks, e.log())
+	if err != nil {
+		return nil, err
+	}
+	r := &run{Engine: e, row: *row, plan: plan, steps: steps, loader: loader}
+	r.caps = e.capsOf(row, plan)
+	began := time.Now()
+	if plan.StopAfter > 0 {
+		r.until = began.Add(plan.StopAfter)
+	}
+	r.progress = Progress{
+		Job: row.Job, Run: row.ID, Started: began, Pages: plan.Pages, PerRun: plan.PerRun,
+		Resumed: steps[0].Pages > 0, Tasks: map[outlier.Operation]int{},
+	}
+	r.updated()
+	return r, nil
+}
+
+// carryOut does the work: what the sinks lack from before, the pages, the choice of
+// what to ask about the hits, and those calls.
+func (r *run) carryOut(ctx context.Context) error {
+	if err := r.loader.load(ctx, true); err != nil {
+		return err
+	}
+	if err := r.search(ctx); err != nil {
+		return err
+	}
+	if err := r.choose(); err != nil {
+		return err
+	}
+	// What earlier runs of the job left over comes along.
+	return r.drain(ctx, state.Filter{Job: r.row.Job})
+}
+
+// load lets the sinks follow, and readers see it when that is due.
+func (r *run) load(ctx context.Context) error {
+	if err := r.loader.load(ctx, false); err != nil {
+		return err
+	}
+	if !r.loader.publish.due() {
+		return nil
+	}
+	if err := r.loader.load(ctx, true); err != nil {
+		return err
+	}
+	return r.loader.publishAll(ctx)
+}
+
+// conclude loads what is left, settles the record and publishes, in this order, so
+// that readers see the run's own last word. A stop must not lose what was paid
+// for, so none of it honours ctx.
+func (r *run) conclude(ctx context.Context, cause error) (*state.Run, error) {
+	keep := context.WithoutCancel(ctx)
+	cause = cmp.Or(cause, r.loader.load(keep, true), r.loader.problems())
+	if err := r.record(ctx, cause); err != nil {
+		return &r.row, errors.Join(cause, err)
+	}
+	if err := cmp.Or(r.loader.publishAll(keep), r.loader.problems()); err != nil && cause == nil {
+		cause = err
+		if err := r.record(ctx, cause); err != nil {
+			return &r.row, errors.Join(cause, err)
+		}
+	}
+	if r.row.Status == state.PausedBudget {
+		cause = nil
+	}
+	return &r.row, cause
+}
+
+// record writes what became of the run. A run whose process was asked to stop
+// stays running on record: it is unfinished, and the next one goes on with it.
+func (r *run) record(ctx context.Context, cause error) error {
+	spend, err := r.Store.Spent(r.row.ID)
+	if err != nil {
+		return err
+	}
+	row := &r.row
+	row.Requests, row.Credits, row.Refunded = spend.Requests, spend.Charged+spend.Unknown, spend.Refunded
+	row.Waited = spend.Waited
+	row.Missing += int64(r.progress.Missing)
+	row.Failures = int64(r.progress.Failures)
+	row.Pages, row.Hits, row.NewHits = 0, 0, 0
+	for _, s := range r.steps {
+		row.Pages += int64(s.Pages)
+		row.Hits += int64(s.Hits)
+		row.NewHits += int64(s.NewHits)
+	}
+	row.Rows = merged(row.Rows, r.loader.taken())
+	row.Status, row.Error = r.status(ctx, cause), ""
+	if cause != nil {
+		row.Error = cause.Error()
+	}
+	row.Ended = time.Time{}
+	if row.Status != state.Running {
+		row.Ended = time.Now()
+	}
+	return r.Store.Finish(*row)
+}
+
+// status tells empty, cut by a cap, interrupted and failed apart: half of the value
+// of a record is that these never look alike.
+func (r *run) status(ctx context.Context, cause error) state.Status {
+	_, capped := errors.AsType[*credit.Exceeded](cause)
+	switch {
+	case cause != nil && ctx.Err() != nil:
+		return state.Running
+	case capped || kindOf(cause) == outlier.NoCredits:
+		return state.PausedBudget
+	case cause != nil:
+		return state.Failed
+	case r.progress.Failures > 0:
+		return state.Partial
+	case r.row.Hits == 0:
+		return state.OKEmpty
+	}
+	return state.OK
+}
+
+func merged(a, b map[string]int64) map[string]int64 {
+	sum := maps.Clone(b)
+	for name, n := range a {
+		sum[name] += n
+	}
+	return sum
+}
+
+// doing names the call under way.
+func (r *run) doing(what string) {
+	r.progress.Doing = what
+	r.Engine.show(r.snapshot())
+}
+
+// updated refreshes what watchers see.
+func (r *run) updated() { r.doing("") }
+
+func (r *run) snapshot() Progress {
+	p := r.progress
+	p.Searches = append([]state.Step(nil), r.steps...)
+	p.Tasks = maps.Clone(r.progress.Tasks)
+	return p
+}
