@@ -132,6 +132,11 @@ func (d *Decoder) envelope(plan *record) error {
 	if err := d.row(plan); err != nil {
 		return err
 	}
+	for _, kid := range plan.kids {
+		if !kid.given {
+			d.drift.note(d.src.Op, kid.path, "", "missing", nil)
+		}
+	}
 	if err := d.in.Skip(); !errors.Is(err, io.EOF) {
 		return errors.New("something follows the JSON object")
 	}

@@ -1,4 +1,110 @@
 package schema
 
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/apache/arrow-go/v18/arrow"
+)
+
+const preface = `# Tables
+
+Every table that outlierd keeps, in DuckDB and in Parquet alike. This page is generated from the
+declarations in package schema; ` + "`go test ./schema -update`" + ` writes it anew.
+
+How a table is kept:
+
+- **current**: one row per key, the last observation, with ` + "`first_seen_at`, `last_seen_at` and `times_seen`" + ` added.
+- **history**: every observation, append-only.
+- **changes**: a history that skips rows in which nothing but the lineage differs from the key's last row.
+- **children**: the rows of a parent, replaced whole when the parent is observed again.
+- **once**: fetched once and appended; should it come again, its rows are replaced.
+- **log**: append-only, numbered by ` + "`id`" + `.
+
+Where a value comes from: a path like ` + "`snippet.title`" + ` starts at the row's JSON object, ` + "`../id`" + ` at the object
+that holds the rows, ` + "`/time`" + ` at the whole answer; a column without a path is computed or comes from the journal.
+
+What is absent, null or unreadable is NULL, never zero. A value of another type is converted where that loses
+nothing (` + "`\"5\"` and `5.0`" + ` are 5); otherwise the column is NULL and the original is in ` + "`extra`" + `, next to the fields that
+the interface does not know. In ` + "`extra`" + ` a name that comes again has a number: ` + "`title#2`" + `. transcript_events has no ` + "`extra`" + `;
+there the journal alone keeps such values. NUL characters in texts are kept; half a surrogate pair is U+FFFD.
+`
+
 // Markdown is the reference of all tables, as in docs/tables.md.
-func Markdown() string { return "" }
+func Markdown() string {
+	var b strings.Builder
+	b.WriteString(preface)
+	b.WriteString("\n## Data tables\n")
+	for _, t := range Tables() {
+		t.describe(&b)
+	}
+	b.WriteString("\n## Operations tables\n\nSchema `ops` in DuckDB; in Parquet folders `ops_runs` and so on.\n")
+	for _, t := range OpsTables() {
+		t.describe(&b)
+	}
+	return b.String()
+}
+
+func (t *Table) describe(b *strings.Builder) {
+	fmt.Fprintf(b, "\n### %s\n\n%s\n\n", t.Name, t.Comment)
+	fmt.Fprintf(b, "Kept as %s; key %s.", t.Kind, strings.Join(t.Key, ", "))
+	if t.History != nil {
+		fmt.Fprintf(b, " Every observation is in %s.", t.History.Name)
+	}
+	for i, p := range t.Rows {
+		lead := "; "
+		if i == 0 {
+			lead = " Rows: "
+		}
+		fmt.Fprintf(b, "%s`%s` of %s", lead, p.Path, p.Op)
+	}
+	if len(t.Rows) > 0 {
+		b.WriteString(".")
+	}
+	b.WriteString("\n\n| Column | Type | Path | |\n|---|---|---|---|\n")
+	columns := slices.Concat(t.Columns, t.lineage)
+	if t.Kind == Current {
+		columns = append(columns, seen...)
+	}
+	for _, c := range columns {
+		path := ""
+		if c.Path != "" {
+			path = "`" + c.Path + "`"
+		}
+		fmt.Fprintf(b, "| %s | %s | %s | %s |\n", c.Name, c.sqlType(), path, c.Comment)
+	}
+}
+
+// sqlType is the column's type in the words of DuckDB.
+func (c Column) sqlType() string {
+	if c.JSON {
+		return "JSON"
+	}
+	return sqlType(c.Type)
+}
+
+func sqlType(t arrow.DataType) string {
+	switch t := t.(type) {
+	case *arrow.Int64Type:
+		return "BIGINT"
+	case *arrow.Float64Type:
+		return "DOUBLE"
+	case *arrow.BooleanType:
+		return "BOOLEAN"
+	case *arrow.TimestampType:
+		return "TIMESTAMPTZ"
+	case *arrow.MapType:
+		return "MAP(" + sqlType(t.KeyType()) + ", " + sqlType(t.ItemType()) + ")"
+	case *arrow.ListType:
+		return sqlType(t.Elem()) + "[]"
+	case *arrow.StructType:
+		var fields []string
+		for _, f := range t.Fields() {
+			fields = append(fields, f.Name+" "+sqlType(f.Type))
+		}
+		return "STRUCT(" + strings.Join(fields, ", ") + ")"
+	default:
+		return "VARCHAR"
+	}
+}

@@ -1,0 +1,131 @@
+package schema
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/google/go-cmp/cmp"
+)
+
+var update = flag.Bool("update", false, "write the golden files and docs/tables.md anew")
+
+// golden compares got with a file, which -update writes.
+func golden(t *testing.T, file, got string) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s differs (-file +got; -update writes it):\n%s", file, diff)
+	}
+}
+
+// What users' queries rest upon: a change of this file is a change for them.
+func TestTablesAreAsPromised(t *testing.T) {
+	var b strings.Builder
+	for _, table := range slices.Concat(Tables(), OpsTables()) {
+		fmt.Fprintf(&b, "%s %s (%s)\n", table.Name, table.Kind, strings.Join(table.Key, ", "))
+		for _, f := range table.Stored().Fields() {
+			fmt.Fprintf(&b, "\t%s %s\n", f.Name, f.Type)
+		}
+	}
+	golden(t, filepath.Join("testdata", "tables.golden"), b.String())
+}
+
+func TestReferenceIsGenerated(t *testing.T) {
+	golden(t, filepath.Join("..", "docs", "tables.md"), Markdown())
+}
+
+func TestDeclarationsAreSound(t *testing.T) {
+	names := map[string]bool{}
+	for _, table := range slices.Concat(Tables(), OpsTables()) {
+		if names[table.FileName()] {
+			t.Errorf("two tables would share the folder %s", table.FileName())
+		}
+		names[table.FileName()] = true
+		columns := map[string]bool{}
+		for _, f := range table.Stored().Fields() {
+			if columns[strings.ToLower(f.Name)] {
+				t.Errorf("%s has two columns %s", table.Name, f.Name)
+			}
+			columns[strings.ToLower(f.Name)] = true
+		}
+		for _, key := range table.Key {
+			if !columns[key] {
+				t.Errorf("%s has no key column %s", table.Name, key)
+			}
+		}
+		if table.Comment == "" || len(table.Key) == 0 {
+			t.Errorf("%s lacks a comment or a key", table.Name)
+		}
+	}
+}
+
+func TestEveryDataColumnHasOneOrigin(t *testing.T) {
+	for _, table := range Tables() {
+		for _, c := range slices.Concat(table.Columns, table.lineage) {
+			origins := 0
+			for _, is := range []bool{c.Path != "", c.told != nil, c.drawn != nil} {
+				if is {
+					origins++
+				}
+			}
+			if origins != 1 {
+				t.Errorf("%s.%s comes from %d places", table.Name, c.Name, origins)
+			}
+		}
+	}
+}
+
+func TestCurrentTablesHaveTheColumnsOfTheirHistory(t *testing.T) {
+	for _, table := range Tables() {
+		if table.History == nil {
+			continue
+		}
+		for _, f := range table.Schema().Fields() {
+			of, ok := table.History.Schema().FieldsByName(f.Name)
+			if !ok || !arrow.TypeEqual(of[0].Type, f.Type) {
+				t.Errorf("%s.%s is not in %s", table.Name, f.Name, table.History.Name)
+			}
+		}
+		if !slices.Equal(table.Key, table.History.Key) {
+			t.Errorf("%s and %s have different keys", table.Name, table.History.Name)
+		}
+	}
+}
+
+func TestOnlyCurrentTablesCountObservations(t *testing.T) {
+	for _, table := range Tables() {
+		extra := len(table.Stored().Fields()) - len(table.Schema().Fields())
+		if want := map[bool]int{true: 3}[table.Kind == Current]; extra != want {
+			t.Errorf("%s is stored with %d more columns, want %d", table.Name, extra, want)
+		}
+	}
+}
+
+func TestOperationsTablesAreNumbered(t *testing.T) {
+	for _, table := range OpsTables() {
+		first := table.Schema().Field(0)
+		if first.Name != "id" || first.Type != bigint {
+			t.Errorf("%s begins with %s %s, want id BIGINT", table.Name, first.Name, first.Type)
+		}
+		if len(table.Schema().Fields()) != len(table.Columns) {
+			t.Errorf("%s has lineage", table.Name)
+		}
+	}
+	if got := OpsRuns.FileName(); got != "ops_runs" {
+		t.Errorf("folder of ops.runs is %s", got)
+	}
+}
