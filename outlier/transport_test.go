@@ -18,7 +18,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 )
 
 // A rawServer answers each connection with raw bytes and then closes it.
@@ -229,14 +228,16 @@ func TestWhatCannotConnectIsRefunded(t *testing.T) {
 	private.Config.ErrorLog = log.New(io.Discard, "", 0) // it logs each refused handshake
 	private.StartTLS()
 	defer private.Close()
+	plain := httptest.NewServer(http.NotFoundHandler())
+	defer plain.Close()
 	for name, address := range map[string]string{
 		"nobody listens":        "http://" + closed.Addr().String(),
 		"unknown certificate":   private.URL,
 		"no such scheme":        "gopher://localhost",
-		"TLS to a plain server": "https://" + newRawServer(t, "HTTP/1.1 400 no\r\n\r\n").Addr().String(),
+		"TLS to a plain server": strings.Replace(plain.URL, "http", "https", 1),
 	} {
 		b := &books{}
-		a, err := (&Client{URL: address, Timeout: 5 * time.Second}).Do(t.Context(), search(t), b)
+		a, err := (&Client{URL: address}).Do(t.Context(), search(t), b)
 		if kindOf(err) != Unsent || b.outcome != Refunded || !a.SentAt.IsZero() {
 			t.Errorf("%s: settled %s, error %v", name, b.outcome, err)
 		}

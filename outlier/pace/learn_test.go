@@ -1,0 +1,181 @@
+package pace
+
+import (
+	"net/http"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"outlierd/outlier"
+)
+
+// ask makes one call that is answered with a at once.
+func ask(t *testing.T, l *Limiter, a *outlier.Answer) {
+	t.Helper()
+	if err := l.Wait(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	l.Observe(a)
+}
+
+func TestRefusalIsObeyedAsFarAsItCanBeBelieved(t *testing.T) {
+	// The service's clock is an hour ahead of ours.
+	const skew = time.Hour
+	now := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC) // when a test's clock begins
+	date := now.Add(skew)
+	in := func(d time.Duration) *outlier.Rate {
+		return &outlier.Rate{Limit: 10, Current: 11, Reset: date.Add(d)}
+	}
+	after := func(value string) http.Header { return http.Header{"Retry-After": {value}} }
+	for name, tt := range map[string]struct {
+		rate   *outlier.Rate
+		header http.Header
+		want   time.Duration
+	}{
+		"reset in the body":             {rate: in(42 * time.Second), want: 42 * time.Second},
+		"seconds in the header":         {header: after("17"), want: 17 * time.Second},
+		"date in the header":            {header: after(date.Add(50 * time.Second).Format(http.TimeFormat)), want: 50 * time.Second},
+		"both, header later":            {rate: in(20 * time.Second), header: after("25"), want: 25 * time.Second},
+		"both, body later":              {rate: in(30 * time.Second), header: after("25"), want: 30 * time.Second},
+		"no hint":                       {want: 6 * time.Second},
+		"a rate without reset":          {rate: &outlier.Rate{Limit: 10, Current: 11}, want: 6 * time.Second},
+		"reset in the past":             {rate: in(-time.Hour), want: 6 * time.Second},
+		"reset at once":                 {rate: in(0), want: 6 * time.Second},
+		"reset in two hours":            {rate: in(2 * time.Hour), want: longBlock},
+		"reset in the year 9999":        {rate: &outlier.Rate{Limit: 10, Reset: time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)}, want: 6 * time.Second},
+		"limit of zero":                 {rate: &outlier.Rate{Limit: 0, Current: 0, Reset: date.Add(9 * time.Second)}, want: 9 * time.Second},
+		"header of a month":             {header: after("2592000"), want: 6 * time.Second},
+		"header below zero":             {header: after("-5"), want: 6 * time.Second},
+		"header beyond all numbers":     {header: after("99999999999999999999"), want: 6 * time.Second},
+		"header that is no time":        {header: after("soon"), want: 6 * time.Second},
+		"header of an hour":             {header: after("3600"), want: longBlock},
+		"absurd header, sensible reset": {rate: in(8 * time.Second), header: after("999999999"), want: 8 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := open(t, tenAMinute, "")
+				header := http.Header{"Date": {date.Format(http.TimeFormat)}}
+				for name, values := range tt.header {
+					header[name] = values
+				}
+				ask(t, l, refusal(tt.rate, header))
+				blocked := l.Status().BlockedUntil
+				ask(t, l, &outlier.Answer{Status: 200})
+				if took := time.Since(now); took != tt.want+guard {
+					t.Errorf("the next request left after %v, want %v", took, tt.want)
+				}
+				if !blocked.Equal(now.Add(tt.want + guard)) {
+					t.Errorf("blocked until %v", blocked)
+				}
+			})
+		})
+	}
+}
+
+func TestResetWithoutDateIsReadByOurClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := open(t, tenAMinute, "")
+		ask(t, l, refusal(&outlier.Rate{Reset: time.Now().Add(33 * time.Second)}, nil))
+		if d := time.Until(l.Status().BlockedUntil); d != 33*time.Second+guard {
+			t.Errorf("blocked for %v", d)
+		}
+	})
+}
+
+func TestRefusalsWithoutAnswerBetweenThemDouble(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := open(t, tenAMinute, "")
+		next := func(a *outlier.Answer) time.Duration {
+			ask(t, l, a)
+			return time.Until(l.Status().BlockedUntil) - guard
+		}
+		for _, want := range []time.Duration{6, 12, 24, 48, 96, 192, 300, 300} {
+			if got := next(refusal(nil, nil)); got != want*time.Second {
+				t.Errorf("blocked for %v, want %v s", got, int(want))
+			}
+		}
+		hint := http.Header{"Retry-After": {"1"}}
+		if got := next(refusal(nil, hint)); got != longBackoff {
+			t.Errorf("a hint that proved too short again blocks for %v", got)
+		}
+		ask(t, l, &outlier.Answer{Status: 200})
+		if got := next(refusal(nil, hint)); got != time.Second {
+			t.Errorf("after an answer a hint blocks for %v", got)
+		}
+	})
+}
+
+func TestOverloadedServiceIsLeftAloneAsLongAsItAsks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := open(t, tenAMinute, "")
+		down := &outlier.Answer{
+			Status: 503, Header: http.Header{"Retry-After": {"120"}},
+			Err: &outlier.Error{Kind: outlier.Foreign, Status: 503},
+		}
+		ask(t, l, down)
+		if s := l.Status(); time.Until(s.BlockedUntil) != 2*time.Minute+guard || s.Limit != 10 {
+			t.Errorf("status is %+v", s)
+		}
+	})
+}
+
+func TestLowerLimitIsKeptForAnHour(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := open(t, tenAMinute, "")
+		ask(t, l, refusal(&outlier.Rate{Limit: 5, Current: 6, Remaining: 0}, nil))
+		if s := l.Status(); s.Limit != 5 {
+			t.Errorf("limit is %d", s.Limit)
+		}
+		time.Sleep(lessonLasts)
+		if s := l.Status(); s.Limit != 10 || s.Remaining != 10 {
+			t.Errorf("an hour later the status is %+v", s)
+		}
+	})
+}
+
+func TestLimitThatMakesNoSenseIsIgnored(t *testing.T) {
+	for _, r := range []outlier.Rate{{Limit: 0}, {Limit: -1}, {Limit: 1000}, {Limit: 2, Remaining: 7}} {
+		synctest.Test(t, func(t *testing.T) {
+			l := open(t, tenAMinute, "")
+			ask(t, l, refusal(&r, nil))
+			if s := l.Status(); s.Limit != 10 {
+				t.Errorf("%+v makes the limit %d", r, s.Limit)
+			}
+		})
+	}
+}
+
+func TestOthersOnTheKeyAreCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := open(t, tenAMinute, "")
+		drain(t, l, 3)
+		ask(t, l, refusal(&outlier.Rate{Limit: 10, Current: 11}, nil))
+		if s := l.Status(); s.Foreign != 7 {
+			t.Errorf("of 11 requests 4 are ours, and %d are counted as others'", s.Foreign)
+		}
+	})
+}
+
+func TestBlockOutlivesTheProcess(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "pace.json")
+	synctest.Test(t, func(t *testing.T) {
+		ask(t, open(t, tenAMinute, path), refusal(&outlier.Rate{Limit: 5, Current: 6, Reset: time.Now().Add(5 * time.Minute)}, nil))
+		time.Sleep(time.Minute)
+		s := open(t, tenAMinute, path).Status()
+		if time.Until(s.BlockedUntil) != 4*time.Minute+guard || s.Limit != 5 {
+			t.Errorf("status is %+v", s)
+		}
+	})
+}
+
+// Where a service is stricter than its numbers, one refusal is enough to learn it.
+func TestStrictServiceIsAskedEvenly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := &line{server: &bucket{Quota: tenAMinute, burst: 1}, delay: func() time.Duration { return 20 * time.Millisecond }}
+		n.work(open(t, tenAMinute, ""), 1, time.Hour)
+		if n.refused != 1 || n.admitted < 580 {
+			t.Errorf("%d admitted, %d refused", n.admitted, n.refused)
+		}
+	})
+}

@@ -1,0 +1,45 @@
+package pace
+
+import (
+	"testing"
+	"time"
+)
+
+func TestQuotasAreWrittenAsPeopleDo(t *testing.T) {
+	for _, tt := range []struct {
+		text, canonical string
+		want            Quota
+	}{
+		{"10/min", "10/min", Quota{10, time.Minute}},
+		{"30/10s", "30/10s", Quota{30, 10 * time.Second}},
+		{"100/h", "100/h", Quota{100, time.Hour}},
+		{" 10 / m ", "10/min", Quota{10, time.Minute}},
+		{"10/60s", "10/min", Quota{10, time.Minute}},
+		{"5/s", "5/s", Quota{5, time.Second}},
+		{"100000/minute", "100000/min", Quota{100000, time.Minute}},
+		{"200/day", "200/day", Quota{200, 24 * time.Hour}},
+		{"200/24h", "200/day", Quota{200, 24 * time.Hour}},
+		{"20/15m", "20/15m", Quota{20, 15 * time.Minute}},
+		{"20/2h", "20/2h", Quota{20, 2 * time.Hour}},
+		{"3/1.5s", "3/1.5s", Quota{3, 1500 * time.Millisecond}},
+	} {
+		q, err := ParseQuota(tt.text)
+		if err != nil || q != tt.want || q.String() != tt.canonical {
+			t.Errorf("%q is %+v (%v), written %q; want %+v, %q", tt.text, q, err, q, tt.want, tt.canonical)
+		}
+		if again, err := ParseQuota(q.String()); err != nil || again != q {
+			t.Errorf("%q does not read back: %+v, %v", q, again, err)
+		}
+	}
+}
+
+func TestWhatIsNoQuotaIsRefused(t *testing.T) {
+	for _, text := range []string{"", "10", "10/", "/min", "min/10", "0/min", "-1/min", "1.5/min", "10/0s", "10/-1m", "10/100ms", "10/25h", "10/week", "10 min", "99999999999999999999/min"} {
+		if q, err := ParseQuota(text); err == nil {
+			t.Errorf("%q passes as %v", text, q)
+		}
+	}
+	if _, err := Open(Quota{}, Options{}); err == nil {
+		t.Error("a limiter of no quota opens")
+	}
+}
