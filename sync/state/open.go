@@ -260,7 +260,7 @@ func (t *Tx) audit() error {
 		"the ledger holds %d credits for %s %s, but its attempts add up to %d", held, period.Scope, period.Key, sum)}
 }
 
-// Close commits the open group and lets go of the folder.
+// Close commits the open group and lets go of the folder. Closing again does nothing.
 func (s *Store) Close() error {
 	return errors.Join(s.Flush(), s.release())
 }
@@ -269,6 +269,9 @@ func (s *Store) Close() error {
 func (s *Store) release() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.lock == nil {
+		return nil
+	}
 	var errs []error
 	s.stopTimer()
 	for _, stmt := range s.stmts {
@@ -281,5 +284,7 @@ func (s *Store) release() error {
 	if s.broken == nil {
 		s.broken = errClosed
 	}
-	return errors.Join(append(errs, s.lock.Close())...)
+	errs = append(errs, s.lock.Close())
+	s.lock = nil
+	return errors.Join(errs...)
 }

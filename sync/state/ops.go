@@ -214,7 +214,8 @@ func parametersBut(encoded string, names ...string) (any, error) {
 	return string(text), err
 }
 
-// parameterTime reads a time among a search's parameters.
+// parameterTime reads a time among a search's parameters; NULL if there is none, or
+// one in another form, which the filters still tell.
 func parameterTime(name string) func(any) (any, error) {
 	return func(v any) (any, error) {
 		values, err := url.ParseQuery(v.(string))
@@ -222,6 +223,9 @@ func parameterTime(name string) func(any) (any, error) {
 			return nil, err
 		}
 		t, err := time.Parse(time.RFC3339, values.Get(name))
-		return t.UTC(), err
+		if err != nil {
+			return nil, nil
+		}
+		return t.UTC(), nil
 	}
 }

@@ -1,0 +1,110 @@
+package state
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"outlierd/outlier"
+)
+
+// page is a body of the size of a search answer: some 12 KB in gzip.
+func page(t testing.TB) []byte {
+	words := strings.Fields("how i built a tiny house in one week and why it works no one told you this about money chess openings")
+	random := rand.New(rand.NewPCG(1, 2))
+	var b strings.Builder
+	for range 40 {
+		fmt.Fprintf(&b, `{"id":"%011x","snippet":{"channelId":"UC%022x","title":"`, random.Uint64(), random.Uint64())
+		for range 150 {
+			b.WriteString(words[random.IntN(len(words))] + " ")
+		}
+		fmt.Fprintf(&b, `"},"statistics":{"viewCount":%d,"likeCount":%d,"zScore":%f,"averageViewsRatio":%f}}`,
+			random.IntN(1e8), random.IntN(1e6), random.NormFloat64(), random.ExpFloat64())
+	}
+	return gzipped(t, b.String())
+}
+
+func BenchmarkSettleFree(b *testing.B) {
+	s := open(b, b.TempDir())
+	beginRun(b, s, "run-1")
+	body := page(b)
+	cpu := processorTime(b)
+	n := 0
+	for b.Loop() {
+		n++
+		request := detailsRequest(fmt.Sprintf("%011d", n))
+		task := Task{Op: outlier.OpDetails, Entity: request.Entity, Run: "run-1", Job: "ideas"}
+		answer := answerTo(request, "")
+		answer.Body, answer.Encoding = body, "gzip"
+		buy(b, s, Purchase{Run: "run-1", Job: "ideas", Attempt: 1, Commit: func(tx *Tx, k Kept) error {
+			return tx.Done(task, k.Response, false, time.Time{})
+		}}, answer, outlier.Charged)
+	}
+	reportCPU(b, cpu)
+	b.ReportMetric(float64(len(body)), "bytes/answer")
+}
+
+func BenchmarkSettlePaid(b *testing.B) {
+	s := open(b, b.TempDir())
+	step := beginRun(b, s, "run-1")
+	body := page(b)
+	cpu := processorTime(b)
+	n := 0
+	for b.Loop() {
+		hits := make([]Hit, 40)
+		for i := range hits {
+			hits[i] = Hit{VideoID: fmt.Sprintf("%011d", n*40+i), ChannelID: "UC"}
+		}
+		answer := answerTo(searchRequest(fmt.Sprint(n)), "")
+		answer.Body, answer.Encoding = body, "gzip"
+		p := capped(1 << 40)
+		p.Commit = func(tx *Tx, _ Kept) error {
+			if _, _, err := tx.AddHits("run-1", step.ID, n, n*40, hits); err != nil {
+				return err
+			}
+			step.Next++
+			return tx.SaveStep(step)
+		}
+		buy(b, s, p, answer, outlier.Charged)
+		n++
+	}
+	reportCPU(b, cpu)
+}
+
+func BenchmarkJournalRead(b *testing.B) {
+	s := open(b, b.TempDir())
+	body := page(b)
+	const answers = 512
+	for i := range answers {
+		answer := answerTo(detailsRequest(fmt.Sprintf("%011d", i)), "")
+		answer.Body, answer.Encoding = body, "gzip"
+		buy(b, s, Purchase{Attempt: 1}, answer, outlier.Charged)
+	}
+	var plain int
+	for b.Loop() {
+		plain = 0
+		for e, err := range s.Journal(0) {
+			if err != nil {
+				b.Fatal(err)
+			}
+			plain += len(e.Body)
+		}
+	}
+	b.SetBytes(int64(plain))
+	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N)/answers, "µs/answer")
+}
+
+func processorTime(b *testing.B) time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+func reportCPU(b *testing.B, since time.Duration) {
+	b.ReportMetric(float64((processorTime(b)-since).Microseconds())/float64(b.N), "cpu-µs/op")
+}

@@ -1,0 +1,167 @@
+package state
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"outlierd/outlier"
+	"outlierd/sync/credit"
+)
+
+// image is what a process finds that starts after a kill.
+type image struct {
+	states  string // of all attempts, in order
+	held    outlier.Credits
+	answers int
+	next    int // the step's cursor
+	seen    int
+}
+
+func look(t *testing.T, dir string) image {
+	t.Helper()
+	s := open(t, dir)
+	var got image
+	err := s.view(func() error {
+		return s.row(`SELECT (SELECT coalesce(group_concat(state, ' '), '') FROM (SELECT state FROM attempts ORDER BY id)),
+			(SELECT coalesce(max(held), 0) FROM periods WHERE scope = 'month'), (SELECT count(*) FROM responses),
+			(SELECT next FROM steps), (SELECT count(*) FROM seen)`).
+			Scan(&got.states, &got.held, &got.answers, &got.next, &got.seen)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+// TestKillAtEveryDurablePoint looks at the folder as a kill would leave it after
+// each step of a paid call and of a free one.
+func TestKillAtEveryDurablePoint(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	step := beginRun(t, s, "run-1")
+	check := func(when string, want image) {
+		t.Helper()
+		if diff := cmp.Diff(want, look(t, copyFolder(t, dir)), cmp.AllowUnexported(image{})); diff != "" {
+			t.Errorf("killed %s (-want +got):\n%s", when, diff)
+		}
+	}
+	check("before anything", image{})
+
+	p := capped(100)
+	p.Commit = func(tx *Tx, k Kept) error {
+		if _, _, err := tx.AddHits("run-1", step.ID, 0, 0, []Hit{{VideoID: "video-00001"}}); err != nil {
+			return err
+		}
+		step.Next = 1
+		return tx.SaveStep(step)
+	}
+	a := reserve(t, s, p, searchRequest("0"))
+	check("after the reservation", image{states: "refunded"})
+	if err := a.Sending(); err != nil {
+		t.Fatal(err)
+	}
+	check("after the mark", image{states: "unknown", held: 2})
+	if err := a.Settle(answerTo(searchRequest("0"), `{}`), outlier.Charged); err != nil {
+		t.Fatal(err)
+	}
+	kept := image{states: "charged", held: 2, answers: 1, next: 1, seen: 1}
+	check("after the answer", kept)
+
+	buy(t, s, Purchase{Run: "run-1"}, answerTo(detailsRequest("video-00001"), `{}`), outlier.Charged)
+	check("with a free answer in the open group", kept)
+	if err := s.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	kept.states, kept.answers = "charged charged", 2
+	check("after the flush", kept)
+
+	buy(t, s, Purchase{Run: "run-1"}, answerTo(detailsRequest("video-00002"), `{}`), outlier.Charged)
+	reserve(t, s, Purchase{Run: "run-1"}, searchRequest("1"))
+	kept.states, kept.answers = "charged charged charged refunded", 3
+	check("after a reservation that took the group along", kept)
+}
+
+// buyForEver settles one paid answer after another and tells of each after it is
+// durable.
+func buyForEver(s *Store) {
+	run := Run{ID: "run-1", Job: "ideas", Status: Running, Started: time.Now()}
+	fail := func(err error) {
+		if err != nil {
+			fmt.Println("error", err)
+			os.Exit(1)
+		}
+	}
+	fail(s.Begin(run, []Step{{Op: outlier.OpSearch, Total: -1}}))
+	steps, err := s.Steps("run-1")
+	fail(err)
+	step := steps[0]
+	for {
+		p := Purchase{Run: "run-1", Job: "ideas", Caps: func(now time.Time) []credit.Cap {
+			return []credit.Cap{{Scope: credit.AllMonth, Period: credit.Cycle(now, time.UTC, 1), Max: 1 << 40}}
+		}, Commit: func(tx *Tx, _ Kept) error {
+			step.Next++
+			return tx.SaveStep(step)
+		}}
+		request := searchRequest(strconv.Itoa(step.Next))
+		a, err := s.Meter(p).Reserve(context.Background(), request)
+		fail(err)
+		fail(a.Sending())
+		fail(a.Settle(answerTo(request, strings.Repeat("x", 20_000)), outlier.Charged))
+		fmt.Println(step.Next)
+	}
+}
+
+// TestKilledProcessLosesNothingThatItToldOf kills a real process at moments of its
+// own choosing.
+func TestKilledProcessLosesNothingThatItToldOf(t *testing.T) {
+	for _, answers := range []int{1, 3, 10, 40} {
+		t.Run(strconv.Itoa(answers), func(t *testing.T) {
+			dir := t.TempDir()
+			cmd, out := startOther(t, dir, "buy")
+			for range answers {
+				if line, err := out.ReadString('\n'); err != nil || strings.HasPrefix(line, "error") {
+					t.Fatalf("the other process said %q (%v)", line, err)
+				}
+			}
+			if err := cmd.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			told := answers
+			for line, err := out.ReadString('\n'); err == nil; line, err = out.ReadString('\n') {
+				if told, err = strconv.Atoi(strings.TrimSpace(line)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := cmd.Wait(); err == nil {
+				t.Error("the killed process ended well")
+			}
+
+			s := open(t, dir)
+			step, err := s.Steps("run-1")
+			if err != nil {
+				t.Fatal(err)
+			}
+			kept := entries(t, s, 0)
+			if len(kept) < told || len(kept) > told+1 || step[0].Next != len(kept) {
+				t.Errorf("it told of %d answers; %d are kept and the cursor stands at %d", told, len(kept), step[0].Next)
+			}
+			for _, e := range kept {
+				if !bytes.Equal(e.Body, bytes.Repeat([]byte("x"), 20_000)) {
+					t.Errorf("answer %d came back as %d other bytes", e.ID, len(e.Body))
+				}
+			}
+			spend, err := s.Spent("run-1")
+			if err != nil || spend.Reserved != 0 || spend.Charged != outlier.Credits(2*len(kept)) || spend.Unknown > 2 {
+				t.Errorf("spent %+v (%v) for %d answers", spend, err, len(kept))
+			}
+		})
+	}
+}

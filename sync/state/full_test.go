@@ -1,0 +1,216 @@
+package state
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"outlierd/outlier"
+	"outlierd/sync/credit"
+)
+
+// noise is a body that no compression makes smaller.
+func noise(n int) string {
+	random := rand.New(rand.NewPCG(3, 4))
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = byte(random.Uint32())
+	}
+	return string(b)
+}
+
+// fillUp forbids the file to grow by more than a few pages.
+func fillUp(t *testing.T, s *Store, pages int) {
+	t.Helper()
+	var now int
+	if err := s.view(func() error { return s.row(`PRAGMA page_count`).Scan(&now) }); err != nil {
+		t.Fatal(err)
+	}
+	if err := shell(t, s, fmt.Sprintf(`PRAGMA max_page_count = %d`, now+pages)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func makeSpace(t *testing.T, s *Store) {
+	t.Helper()
+	if err := shell(t, s, `PRAGMA max_page_count = 1000000`); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestFullDiskLosesNothingThatWasAccepted(t *testing.T) {
+	s := open(t, t.TempDir())
+	fillUp(t, s, 30)
+	accepted := 0
+	var err error
+	for err == nil && accepted < groupSize {
+		a := reserve(t, s, Purchase{Run: "run-1"}, detailsRequest(fmt.Sprintf("%011d", accepted)))
+		if err = a.Settle(answerTo(detailsRequest(""), noise(20_000)), outlier.Charged); err == nil {
+			accepted++
+		}
+	}
+	if _, ok := errors.AsType[*FullError](err); !ok || accepted == 0 {
+		t.Fatalf("after %d answers Settle returned %v, want a FullError", accepted, err)
+	}
+	wantText(t, err, "no room left", s.dir, "free some space")
+	if got := len(entries(t, s, 0)); got != accepted {
+		t.Errorf("%d answers are left in the open group, want the %d accepted ones", got, accepted)
+	}
+
+	makeSpace(t, s)
+	free(t, s, 3)
+	if err := s.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	got := entries(t, open(t, copyFolder(t, s.dir)), 0)
+	if len(got) != accepted+3 {
+		t.Fatalf("%d answers are durable, want %d", len(got), accepted+3)
+	}
+	for i, e := range got[:accepted] {
+		if e.ID != int64(i+1) || e.Entity != fmt.Sprintf("%011d", i) || string(e.Body) != noise(20_000) {
+			t.Errorf("answer %d is that of %s", e.ID, e.Entity)
+		}
+	}
+}
+
+func TestPaidAnswerCanBeSettledAgainWhenThereIsRoom(t *testing.T) {
+	s := open(t, t.TempDir())
+	step := beginRun(t, s, "run-1")
+	p := capped(10)
+	p.Commit = func(tx *Tx, _ Kept) error {
+		step.Next = 1
+		return tx.SaveStep(step)
+	}
+	a := reserve(t, s, p, searchRequest("0"))
+	if err := a.Sending(); err != nil {
+		t.Fatal(err)
+	}
+	free(t, s, 2)
+	fillUp(t, s, 5)
+	answer := answerTo(searchRequest("0"), noise(200_000))
+	err := a.Settle(answer, outlier.Charged)
+	if _, ok := errors.AsType[*FullError](err); !ok {
+		t.Fatalf("Settle: %v, want a FullError", err)
+	}
+	if _, err := s.Meter(p).Reserve(t.Context(), searchRequest("1")); err == nil {
+		checkHeld(t, s, month(), 4) // a reservation is small and may still find room
+	} else {
+		checkHeld(t, s, month(), 2)
+	}
+	makeSpace(t, s)
+	if err := a.Settle(answer, outlier.Charged); err != nil {
+		t.Fatal(err)
+	}
+	if got := len(entries(t, s, 0)); got != 3 {
+		t.Errorf("%d answers are kept, want the paid one and the 2 free ones", got)
+	}
+	if spend, err := s.Spent("run-1"); err != nil || spend.Charged != 2 {
+		t.Errorf("spent %+v (%v), want 2 credits charged", spend, err)
+	}
+}
+
+// A disk that is really full behaves unlike a limit: the statements succeed and the
+// commit fails. The other process of this test lives in a name space of its own,
+// where it may mount a disk of 4 MiB; where that is forbidden, the test is skipped.
+func TestBallastMakesRoomForTheAnswerInHand(t *testing.T) {
+	dir := t.TempDir()
+	cmd := exec.CommandContext(t.Context(), "unshare", "-rm", "sh", "-c",
+		`mount -t tmpfs -o size=4m tmpfs "$0" || exit 77; exec "$1" -test.run='^TestOnSmallDisk$' -test.v`, dir, os.Args[0])
+	cmd.Env = append(os.Environ(), "STATE_SMALL_DISK="+dir)
+	out, err := cmd.CombinedOutput()
+	if exit, ok := errors.AsType[*exec.ExitError](err); errors.Is(err, exec.ErrNotFound) || ok && (exit.ExitCode() == 77 || strings.Contains(string(out), "unshare:")) {
+		t.Skipf("no disk can be mounted here: %v: %s", err, out)
+	}
+	if err != nil || !strings.Contains(string(out), "--- PASS: TestOnSmallDisk") {
+		t.Fatalf("on a small disk: %v\n%s", err, out)
+	}
+}
+
+func TestOnSmallDisk(t *testing.T) {
+	disk := os.Getenv("STATE_SMALL_DISK")
+	if disk == "" {
+		t.Skip("part of TestBallastMakesRoomForTheAnswerInHand")
+	}
+	dir := filepath.Join(disk, "state")
+	o := options()
+	o.MinFree, o.FreeSpace = 4<<20, func(string) (uint64, error) { return 1 << 40, nil } // the disk fills up unnoticed
+	s := openWith(t, dir, o)
+	beginRun(t, s, "run-1")
+	p := capped(1000)
+	a := reserve(t, s, p, searchRequest("0"))
+	if err := a.Sending(); err != nil {
+		t.Fatal(err)
+	}
+	free(t, s, 5)
+	plug := filepath.Join(disk, "plug")
+	if err := takeAllSpace(plug); err != nil {
+		t.Fatal(err)
+	}
+
+	answer := answerTo(searchRequest("0"), noise(200_000))
+	if err := a.Settle(answer, outlier.Charged); err != nil {
+		t.Fatalf("the ballast was there for this answer: %v", err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "ballast")); err == nil {
+		t.Error("the ballast is still there: the disk was not full, and this test shows nothing")
+	}
+	if got := len(entries(t, s, 0)); got != 6 {
+		t.Errorf("%d answers are kept, want 6", got)
+	}
+
+	if err := takeAllSpace(plug + "2"); err != nil {
+		t.Fatal(err)
+	}
+	free(t, s, 3)
+	err := a.(*attempt).s.Begin(Run{ID: "run-2", Plan: []byte(noise(400_000))}, nil)
+	if _, ok := errors.AsType[*FullError](err); !ok {
+		t.Fatalf("Begin without any room: %v, want a FullError", err)
+	}
+	for _, name := range []string{plug, plug + "2"} {
+		if err := os.Remove(name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Flush(); err != nil {
+		t.Fatalf("with room again: %v", err)
+	}
+	if got := len(entries(t, s, 0)); got != 9 {
+		t.Errorf("%d answers are kept after the second time, want 9", got)
+	}
+	checkHeld(t, s, credit.Cap{Scope: credit.Run, Period: "run-1"}, 2)
+}
+
+// takeAllSpace writes until the disk is full.
+func takeAllSpace(path string) error {
+	file, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	block := make([]byte, 4096)
+	for err == nil {
+		_, err = file.Write(block)
+	}
+	if !strings.Contains(err.Error(), "no space left") {
+		return err
+	}
+	return file.Close()
+}
+
+func TestBallastIsLoadedAgainWhenThereIsRoom(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	ballast := filepath.Join(dir, "ballast")
+	if err := os.Remove(ballast); err != nil {
+		t.Fatal(err)
+	}
+	buy(t, s, Purchase{}, answerTo(searchRequest("0"), `{}`), outlier.Charged)
+	info, err := os.Stat(ballast)
+	if err != nil || info.Size() != int64(s.options.MinFree/8) {
+		t.Errorf("ballast after a purchase: %v (%v)", info, err)
+	}
+}

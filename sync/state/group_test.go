@@ -1,0 +1,129 @@
+package state
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"outlierd/outlier"
+)
+
+// durable counts the answers that would survive a kill now.
+func durable(t *testing.T, s *Store) int {
+	t.Helper()
+	return len(entries(t, open(t, copyFolder(t, s.dir)), 0))
+}
+
+func free(t testing.TB, s *Store, n int) {
+	t.Helper()
+	for i := range n {
+		buy(t, s, Purchase{}, answerTo(detailsRequest(fmt.Sprintf("%011d", i)), `{"n":1}`), outlier.Charged)
+	}
+}
+
+func TestFreeAnswersShareACommit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := open(t, t.TempDir())
+		free(t, s, groupSize-1)
+		if got := durable(t, s); got != 0 {
+			t.Errorf("%d answers are durable before the group is full", got)
+		}
+		if got := len(entries(t, s, 0)); got != groupSize-1 {
+			t.Errorf("the store itself sees %d answers of the open group, want %d", got, groupSize-1)
+		}
+		free(t, s, 1)
+		if got := durable(t, s); got != groupSize {
+			t.Errorf("%d answers are durable when the group is full, want %d", got, groupSize)
+		}
+	})
+}
+
+func TestOldGroupIsCommittedByItself(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := open(t, t.TempDir())
+		for round := 1; round <= 3; round++ { // the timer of a group must not be the last one
+			free(t, s, 1)
+			time.Sleep(groupAge - time.Millisecond)
+			if got := durable(t, s); got != round-1 {
+				t.Errorf("round %d: %d answers are durable before the group is old, want %d", round, got, round-1)
+			}
+			time.Sleep(2 * time.Millisecond)
+			synctest.Wait()
+			if got := durable(t, s); got != round {
+				t.Errorf("round %d: %d answers are durable when the group is old, want %d", round, got, round)
+			}
+		}
+	})
+}
+
+func TestPaidAnswersNeverWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := open(t, t.TempDir())
+		free(t, s, 3)
+		buy(t, s, Purchase{}, answerTo(searchRequest("0"), `{}`), outlier.Charged)
+		if got := durable(t, s); got != 4 {
+			t.Errorf("%d answers are durable after a paid one, want it and the 3 before it", got)
+		}
+	})
+}
+
+func TestFailingUnitLeavesNoTraceAndTheGroupIntact(t *testing.T) {
+	s := open(t, t.TempDir())
+	step := beginRun(t, s, "run-1")
+	free(t, s, 5)
+	before := entries(t, s, 0)
+	failure := errors.New("the engine cannot read this")
+	err := s.Update(func(tx *Tx) error {
+		step.Next = 7
+		return errors.Join(tx.SaveStep(step), failure)
+	})
+	if !errors.Is(err, failure) {
+		t.Errorf("Update: %v, want the unit's own error", err)
+	}
+	steps, err := s.Steps("run-1")
+	if err != nil || steps[0].Next != 0 {
+		t.Errorf("the step stands at %d (%v), want 0", steps[0].Next, err)
+	}
+	if err := s.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	after := entries(t, open(t, copyFolder(t, s.dir)), 0)
+	if len(after) != 5 {
+		t.Fatalf("%d of 5 answers of the group are left", len(after))
+	}
+	for i := range after {
+		if after[i].ID != before[i].ID || after[i].Entity != before[i].Entity {
+			t.Errorf("answer %d for %s became %d for %s", before[i].ID, before[i].Entity, after[i].ID, after[i].Entity)
+		}
+	}
+}
+
+func TestAnswerIsKeptEvenIfNobodyKnowsWhatToDoWithIt(t *testing.T) {
+	s := open(t, t.TempDir())
+	step := beginRun(t, s, "run-1")
+	failure := errors.New("the engine cannot read this")
+	for _, request := range []*outlier.Request{searchRequest("0"), detailsRequest("video-00001")} {
+		p := Purchase{Run: "run-1", Commit: func(tx *Tx, _ Kept) error {
+			step.Next = 7
+			return errors.Join(tx.SaveStep(step), failure)
+		}}
+		a := reserve(t, s, p, request)
+		if err := a.Sending(); err != nil {
+			t.Fatal(err)
+		}
+		if err := a.Settle(answerTo(request, `garbage`), outlier.Charged); !errors.Is(err, failure) {
+			t.Errorf("%s: Settle: %v, want the failure of Commit", request.Op, err)
+		}
+	}
+	if got := entries(t, s, 0); len(got) != 2 || string(got[0].Body) != "garbage" {
+		t.Errorf("kept %v, want both answers", got)
+	}
+	if steps, err := s.Steps("run-1"); err != nil || steps[0].Next != 0 {
+		t.Errorf("the step stands at %d (%v), want 0: what Commit wrote must be gone", steps[0].Next, err)
+	}
+	if spend, err := s.Spent("run-1"); err != nil || spend.Charged != 2 {
+		t.Errorf("spent %+v (%v), want 2 credits charged", spend, err)
+	}
+}

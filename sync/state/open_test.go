@@ -1,0 +1,260 @@
+package state
+
+import (
+	"bufio"
+	"context"
+	stdsql "database/sql"
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"outlierd/outlier"
+)
+
+// TestMain lets the test binary play the other process: with STATE_TEST_DIR set it
+// opens that folder and does what STATE_TEST_ROLE says.
+func TestMain(m *testing.M) {
+	if dir := os.Getenv("STATE_TEST_DIR"); dir != "" {
+		otherProcess(dir, os.Getenv("STATE_TEST_ROLE"))
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// otherProcess opens the folder, plays its role, and waits to be killed, or for its
+// input to end.
+func otherProcess(dir, role string) {
+	s, err := Open(context.Background(), dir, options())
+	if err != nil {
+		os.Stdout.WriteString("error " + err.Error() + "\n")
+		return
+	}
+	if role == "buy" {
+		buyForEver(s)
+	}
+	os.Stdout.WriteString("open\n")
+	bufio.NewReader(os.Stdin).ReadString('\n') //nolint:errcheck // the end of the input is what is waited for
+}
+
+// startOther starts the other process and returns it with its first line.
+func startOther(t *testing.T, dir, role string) (*exec.Cmd, *bufio.Reader) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), os.Args[0])
+	cmd.Env = append(os.Environ(), "STATE_TEST_DIR="+dir, "STATE_TEST_ROLE="+role)
+	cmd.Stderr = os.Stderr
+	if _, err := cmd.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return cmd, bufio.NewReader(out)
+}
+
+func TestSecondProcessIsToldWhoHoldsTheFolder(t *testing.T) {
+	dir := t.TempDir()
+	cmd, out := startOther(t, dir, "hold")
+	if line, err := out.ReadString('\n'); line != "open\n" {
+		t.Fatalf("the other process said %q (%v)", line, err)
+	}
+	_, err := Open(t.Context(), dir, options())
+	held, ok := errors.AsType[*HeldError](err)
+	if !ok {
+		t.Fatalf("Open: %v, want a HeldError", err)
+	}
+	if held.PID != cmd.Process.Pid || held.Dir != dir || time.Since(held.Since) > time.Minute {
+		t.Errorf("held by %+v, want process %d", held, cmd.Process.Pid)
+	}
+	wantText(t, err, filepath.Base(os.Args[0]), dir)
+
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err == nil {
+		t.Error("the killed process ended well")
+	}
+	open(t, dir)
+}
+
+func TestFolderIsForItsOwnerAlone(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data", "state")
+	s := open(t, dir)
+	buy(t, s, Purchase{}, answerTo(searchRequest("0"), `{}`), outlier.Charged)
+	for name, want := range map[string]fs.FileMode{"": 0o700, "state.db": 0o600, "state.db-wal": 0o600, "state.db-shm": 0o600, "lock": 0o600, "ballast": 0o600} {
+		info, err := os.Stat(filepath.Join(dir, name))
+		if err != nil {
+			t.Error(err)
+		} else if got := info.Mode().Perm(); got != want {
+			t.Errorf("%q has mode %o, want %o", name, got, want)
+		}
+	}
+}
+
+func TestFolderIsBoundToItsService(t *testing.T) {
+	dir := t.TempDir()
+	if err := open(t, dir).Close(); err != nil {
+		t.Fatal(err)
+	}
+	o := options()
+	o.Service = "sim://"
+	_, err := Open(t.Context(), dir, o)
+	if bound, ok := errors.AsType[*BoundError](err); !ok || bound.Have != "https://service.test" || bound.Want != "sim://" {
+		t.Errorf("Open: %v, want a BoundError that names both services", err)
+	}
+	o.Service = ""
+	if err := openWith(t, dir, o).Close(); err != nil {
+		t.Error(err)
+	}
+	open(t, dir)
+}
+
+func TestStateOfANewerVersionIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	if err := shell(t, s, `PRAGMA user_version = 99`); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Open(t.Context(), copyFolder(t, dir), options())
+	if newer, ok := errors.AsType[*NewerError](err); !ok || newer.Have != 99 || newer.Want != len(migrations) {
+		t.Fatalf("Open: %v, want a NewerError", err)
+	}
+	wantText(t, err, "99", "outlierd v1", "later")
+}
+
+func TestFilesThatAreNoStateAreRefused(t *testing.T) {
+	garbage := strings.Repeat("this is no database ", 1000)
+	for name, make := range map[string]func(path string) error{
+		"text": func(path string) error { return os.WriteFile(path, []byte(garbage), 0o600) },
+		"the database of another program": func(path string) error {
+			db, err := stdsql.Open("sqlite", path)
+			if err != nil {
+				return err
+			}
+			_, err = db.Exec(`CREATE TABLE songs (title TEXT)`)
+			return errors.Join(err, db.Close())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			if err := make(filepath.Join(dir, "state.db")); err != nil {
+				t.Fatal(err)
+			}
+			before, err := os.ReadFile(filepath.Join(dir, "state.db"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = Open(t.Context(), dir, options())
+			if _, ok := errors.AsType[*CorruptError](err); !ok {
+				t.Errorf("Open: %v, want a CorruptError", err)
+			}
+			if name == "text" {
+				after, err := os.ReadFile(filepath.Join(dir, "state.db"))
+				if err != nil || string(after) != string(before) {
+					t.Errorf("the file was changed (%v)", err)
+				}
+			}
+		})
+	}
+}
+
+func TestDamageIsFoundAfterAnUncleanEnd(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	beginRun(t, s, "run-1")
+	for i := range 200 {
+		buy(t, s, Purchase{Run: "run-1"}, answerTo(detailsRequest(strings.Repeat("v", 10)+string(rune('a'+i%26))), `{}`), outlier.Charged)
+	}
+	if err := s.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	if err := shell(t, s, `PRAGMA wal_checkpoint(TRUNCATE)`); err != nil {
+		t.Fatal(err)
+	}
+	beginRun(t, s, "run-2") // the log is not empty: the end is unclean
+	killed := copyFolder(t, dir)
+	path := filepath.Join(killed, "state.db")
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 3 * 8192; i < len(data); i += 97 {
+		data[i] ^= 0xff
+	}
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err = Open(t.Context(), killed, options())
+	if _, ok := errors.AsType[*CorruptError](err); !ok {
+		t.Errorf("Open: %v, want a CorruptError", err)
+	}
+}
+
+func TestUnusablePathsAreNamed(t *testing.T) {
+	dir := t.TempDir()
+	blocked := filepath.Join(dir, "file")
+	if err := os.WriteFile(blocked, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Open(t.Context(), filepath.Join(blocked, "state"), options())
+	wantText(t, err, blocked, "create the state folder")
+
+	if err := os.Mkdir(filepath.Join(dir, "state.db"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	_, err = Open(t.Context(), dir, options())
+	wantText(t, err, filepath.Join(dir, "state.db"), "open the state")
+}
+
+func TestMigrationsLeadForwardOneVersionAtATime(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.db")
+	db, err := stdsql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	first := `CREATE TABLE notes (text TEXT); INSERT INTO notes VALUES ('kept')`
+	second := `ALTER TABLE notes ADD COLUMN stars INTEGER NOT NULL DEFAULT 3`
+	broken := `ALTER TABLE notes ADD COLUMN more TEXT; THIS IS NO SQL`
+	if err := migrate(t.Context(), db, path, []string{first}); err != nil {
+		t.Fatal(err)
+	}
+	if err := migrate(t.Context(), db, path, []string{first, second, broken}); err == nil {
+		t.Fatal("a migration that is no SQL succeeded")
+	}
+	var text string
+	var stars, version, columns int
+	if err := db.QueryRow(`SELECT text, stars FROM notes`).Scan(&text, &stars); err != nil || text != "kept" || stars != 3 {
+		t.Errorf("got %q %d (%v), want the old row with the new column", text, stars, err)
+	}
+	if err := db.QueryRow(`PRAGMA user_version`).Scan(&version); err != nil || version != 2 {
+		t.Errorf("the version is %d (%v), want 2: the failed step must leave none of it behind", version, err)
+	}
+	if err := db.QueryRow(`SELECT count(*) FROM pragma_table_info('notes')`).Scan(&columns); err != nil || columns != 2 {
+		t.Errorf("there are %d columns (%v), want 2", columns, err)
+	}
+}
+
+func TestClosedStoreSaysSo(t *testing.T) {
+	s, err := Open(t.Context(), t.TempDir(), options())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Runs("", 0); !errors.Is(err, errClosed) {
+		t.Errorf("Runs after Close: %v", err)
+	}
+	if err := s.Update(func(*Tx) error { return nil }); !errors.Is(err, errClosed) {
+		t.Errorf("Update after Close: %v", err)
+	}
+}
