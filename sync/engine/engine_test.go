@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -150,7 +151,13 @@ func (w *workshop) count(query string) (n int) {
 }
 
 // bubble runs a test in virtual time: waiting for the service costs nothing.
+//
+// Arrow keeps its compressors in a pool. One that was made in another bubble holds
+// a channel of that bubble and may not be used in this one; two collections empty
+// the pool.
 func bubble(t *testing.T, file string, test func(w *workshop)) {
+	runtime.GC()
+	runtime.GC()
 	synctest.Test(t, func(t *testing.T) { test(newWorkshop(t, file)) })
 }
 
@@ -222,6 +229,7 @@ func TestSecondRunBuysOnlyWhatMayHaveChanged(t *testing.T) {
 func TestCapPausesTheRunAndTheNextOneGoesOn(t *testing.T) {
 	file := strings.Replace(jobsFile, "jobs:", "budget: {per_month: 400, per_day: 2}\njobs:", 1)
 	bubble(t, file, func(w *workshop) {
+		time.Sleep(13 * time.Hour) // the bubble begins at midnight
 		row := w.mustRun(state.PausedBudget)
 		if row.Pages != 1 || !strings.Contains(row.Error, "per_day") {
 			t.Errorf("%d pages, error %q; want one page and the name of the cap", row.Pages, row.Error)
@@ -352,8 +360,8 @@ func TestSinkThatWasAwayCatchesUp(t *testing.T) {
 		if got := w.count("select count(*) from outliers_history"); got != 160 {
 			t.Errorf("%d sightings, want 160: those of both runs, the first from the journal", got)
 		}
-		if calls := w.service.Books().Total.Calls - before; calls > 10 {
-			t.Errorf("%d calls; catching up must not cost any", calls)
+		if calls := w.service.Books().Total.Calls - before; calls > 2 {
+			t.Errorf("%d calls; want the 2 pages: catching up must not cost any", calls)
 		}
 	})
 }

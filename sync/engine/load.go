@@ -15,14 +15,18 @@ import (
 	"outlierd/sync/state"
 )
 
-// A batch is cut when it holds this much, or when its first answer is this old.
-// DuckDB's cost of a flush is mostly fixed, so fewer and larger ones are cheaper;
-// the bounds keep memory and the delay until rows are durable in a sink small.
+// A batch is cut when it holds this much, and before publishing. DuckDB's cost of a
+// flush is mostly fixed, so fewer and larger ones are cheaper; the bounds keep memory
+// small. Nothing is gained by an earlier one: the journal makes an answer durable,
+// and readers see it when it is published.
 const (
 	batchBytes = 8 << 20
 	batchRows  = 20_000
-	batchAge   = 10 * time.Second
 )
+
+// publishEvery is how often a run that goes on shows what it has so far. At ten
+// requests a minute there is little to see more often.
+const publishEvery = time.Minute
 
 // loader brings the sinks up to the end of the journal. Sinks that stand at the
 // same place, which is all of them in ordinary times, share one decoding.
@@ -32,10 +36,11 @@ type loader struct {
 	decoder *schema.Decoder
 	shelves []*shelf
 
-	lo, hi  int64     // the answers (lo, hi] are in the decoder
-	since   time.Time // when the first of them was decoded
-	rows    map[string]int64
-	publish pacing
+	lo, hi int64 // the answers (lo, hi] are in the decoder
+	rows   map[string]int64
+
+	published time.Time     // when readers last got something new
+	copying   time.Duration // how long that took
 }
 
 // shelf is a sink and what this process knows of it.
@@ -47,7 +52,7 @@ type shelf struct {
 
 // newLoader asks every sink where it stands.
 func newLoader(ctx context.Context, store *state.Store, all []sinks.Sink, log *slog.Logger) (*loader, error) {
-	l := &loader{store: store, log: log, decoder: schema.NewDecoder(memory.DefaultAllocator), rows: map[string]int64{}}
+	l := &loader{store: store, log: log, decoder: schema.NewDecoder(memory.DefaultAllocator), rows: map[string]int64{}, published: time.Now()}
 	end, err := store.JournalEnd()
 	if err != nil {
 		return nil, err
@@ -98,7 +103,7 @@ func (l *loader) load(ctx context.Context, all bool) error {
 		if err != nil {
 			return err
 		}
-		if l.hi == l.lo || !(more || all || l.due()) {
+		if l.hi == l.lo || !(more || all) {
 			return nil
 		}
 		if err := l.flush(ctx); err != nil {
@@ -106,10 +111,6 @@ func (l *loader) load(ctx context.Context, all bool) error {
 		}
 	}
 	return nil
-}
-
-func (l *loader) due() bool {
-	return l.full() || time.Since(l.since) >= batchAge
 }
 
 func (l *loader) full() bool {
@@ -124,9 +125,6 @@ func (l *loader) fill() (bool, error) {
 	for entry, err := range l.store.Journal(l.hi) {
 		if err != nil {
 			return false, fmt.Errorf("read the journal after %d: %w", l.hi, err)
-		}
-		if l.hi == l.lo {
-			l.since = time.Now()
 		}
 		l.decode(entry)
 		l.hi = entry.ID
@@ -214,15 +212,11 @@ func (l *loader) taken() map[string]int64 {
 	return rows
 }
 
-// pacing spreads publishing over a run: the copy that readers get costs in
-// proportion to the data, so it is made at most for a twentieth of the time.
-type pacing struct {
-	last time.Time
-	took time.Duration
-}
-
-func (p *pacing) due() bool {
-	return time.Since(p.last) >= max(10*time.Second, 20*p.took)
+// publishDue reports whether a run that goes on should publish. The copy that
+// readers get costs in proportion to the data, so it is made for at most a twentieth
+// of the time.
+func (l *loader) publishDue() bool {
+	return time.Since(l.published) >= max(publishEvery, 20*l.copying)
 }
 
 // publishAll lets readers see what was loaded, with the operations tables as the
@@ -240,7 +234,7 @@ func (l *loader) publishAll(ctx context.Context) error {
 			s.err = fmt.Errorf("publish sink %s: %w", s.Name(), err)
 		}
 	}
-	l.publish = pacing{last: time.Now(), took: time.Since(began)}
+	l.published, l.copying = time.Now(), time.Since(began)
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/url"
@@ -36,6 +37,16 @@ type frozenEnrich struct {
 	RefreshAfter time.Duration     `json:"refresh_after"`
 }
 
+// freshFor is how old an answer may be before it is asked for again, where the job
+// does not say. A transcript never changes.
+var freshFor = map[outlier.Operation]time.Duration{
+	outlier.OpChannelVideos: 7 * 24 * time.Hour,
+	outlier.OpChannelShorts: 7 * 24 * time.Hour,
+	outlier.OpTranscript:    100 * 365 * 24 * time.Hour,
+	outlier.OpComments:      2 * 24 * time.Hour,
+	outlier.OpDetails:       24 * time.Hour,
+}
+
 func freeze(spec *job.Spec) frozen {
 	f := frozen{
 		Pages:     spec.Search.Pages,
@@ -46,7 +57,7 @@ func freeze(spec *job.Spec) frozen {
 		PerMonth:  spec.Budget.PerMonth,
 	}
 	for _, e := range spec.Enrich {
-		f.Enrich = append(f.Enrich, frozenEnrich{Op: e.Op, Top: e.Top, RefreshAfter: e.RefreshAfter})
+		f.Enrich = append(f.Enrich, frozenEnrich{Op: e.Op, Top: e.Top, RefreshAfter: cmp.Or(e.RefreshAfter, freshFor[e.Op])})
 	}
 	return f
 }

@@ -144,7 +144,7 @@ func (r *run) load(ctx context.Context) error {
 	if err := r.loader.load(ctx, false); err != nil {
 		return err
 	}
-	if !r.loader.publish.due() {
+	if !r.loader.publishDue() {
 		return nil
 	}
 	if err := r.loader.load(ctx, true); err != nil {
