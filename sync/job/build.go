@@ -103,7 +103,7 @@ func (b *builder) key(service *node) {
 	case given:
 		key, err := outlier.NewKey(n.text)
 		if err != nil {
-			b.refuse(n, "%s", err) // it never quotes the key
+			b.refuse(n, "%s: %s", n.shown(), err) // neither quotes the key
 			return
 		}
 		s.Key = key

@@ -6,7 +6,7 @@
 // Reading is a pipeline of layers, and each rule lives in one of them only:
 //
 //  1. size, depth and aliases are bounded, before anything is built (yaml.go);
-//  2. YAML becomes a tree that knows its positions (yaml.go);
+//  2. YAML becomes a tree that knows its positions (yaml.go, node.go);
 //  3. ${VAR} and ${file:…} are filled in, scalar by scalar (expand.go);
 //  4. the JSON Schema judges the shape: keys, types, words (shape.go, jobs.schema.json);
 //  5. Go judges the meaning: names, dates, schedules, money (build.go, spec.go, where.go).

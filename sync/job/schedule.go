@@ -20,11 +20,9 @@ import (
 // does not make up for.
 func (s Spec) Next(after time.Time, loc *time.Location) time.Time {
 	if s.Every > 0 {
-		n := after.UnixNano() / int64(s.Every)
-		if after.UnixNano() < 0 {
-			n-- // division rounds towards 1970
-		}
-		return time.Unix(0, (n+1)*int64(s.Every)).In(loc)
+		t, every := after.UnixNano(), int64(s.Every)
+		past := (t%every + every) % every // since the last multiple, also before 1970
+		return time.Unix(0, t-past+every).In(loc)
 	}
 	due, err := parseCron(s.Schedule)
 	if err != nil {
@@ -130,7 +128,7 @@ func parseCron(expression string) (times, error) {
 	case strings.Contains(expression, "tz="):
 		return times{}, fmt.Errorf("names a time zone; use `timezone` at the top of the file")
 	case strings.HasPrefix(expression, "@every"):
-		return times{}, fmt.Errorf("is no schedule; use `every: 6h` in its place")
+		return times{}, fmt.Errorf("has no @every; use the key every, as in every: 6h")
 	case strings.HasPrefix(expression, "@"):
 		return times{}, fmt.Errorf("is no shorthand; there are @hourly, @daily, @weekly, @monthly and @yearly")
 	case len(parts) != len(fields):

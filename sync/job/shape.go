@@ -135,8 +135,8 @@ func (j *judge) leaf(e *jsonschema.ValidationError) {
 		return
 	}
 	n := j.root.find(e.InstanceLocation)
-	if n.trouble != "" {
-		return // its value is not known
+	if n.wrong || n.trouble != "" {
+		return // somebody has complained, or the value is not known
 	}
 	switch k := e.ErrorKind.(type) {
 	case *fault.AdditionalProperties:
@@ -189,8 +189,8 @@ func hint(k jsonschema.ErrorKind, n *node, wants string) string {
 			}
 		}
 		return didYouMean(n, nearest(n.text, words))
-	case *fault.Type:
-		wantsWhole := slices.Contains(k.Want, "integer")
+	case *fault.Type, *fault.Pattern:
+		wantsWhole := strings.HasPrefix(wants, "a number") || strings.HasPrefix(wants, "1")
 		switch {
 		case wantsWhole && n.kind == number:
 			return "write a whole number in digits"

@@ -168,7 +168,7 @@ func (b *builder) caps(spec Spec, n *node) {
 	for _, cap := range []*node{n.get("per_run"), n.get("per_month"), all.get("per_day"), all.get("per_month")} {
 		b.holdsPage(cap, 0)
 	}
-	if reserve := b.cfg.Budget.Reserve; reserve != nil {
+	if reserve := all.get("reserve").credits(); reserve != nil {
 		b.holdsPage(all.get("per_month"), *reserve)
 	}
 }

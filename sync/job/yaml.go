@@ -3,9 +3,7 @@ package job
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
@@ -21,112 +19,6 @@ const (
 	maxNodes = 100_000 // also of tokens, before there are nodes
 	maxDepth = 64
 )
-
-// kind is what a YAML value is, in the words of a mistake.
-type kind string
-
-const (
-	null    kind = "nothing"
-	boolean kind = "true or false"
-	whole   kind = "a whole number"
-	number  kind = "a number" // any other spelling of one: 1.5, 1e9, 0x10, 1_000
-	text    kind = "text"
-	list    kind = "a list"
-	mapping kind = "a mapping"
-)
-
-// path names a node: "jobs.coffee.search". Members of a list have the list's path.
-type path string
-
-func (p path) key(k string) path {
-	if p == "" {
-		return path(k)
-	}
-	return p + "." + path(k)
-}
-
-// said is the path as a message begins with it.
-func (p path) said() string {
-	if p == "" {
-		return ""
-	}
-	return string(p) + ": "
-}
-
-// A node is one value of the file. Methods work on a nil node, which is an absent
-// value, so that a chain of keys needs no checks in between.
-type node struct {
-	kind         kind
-	raw          string // of a scalar as written, ${…} and all: the only form that messages show
-	text         string // of a scalar with ${…} filled in
-	plain        bool   // a scalar without quotes, whose kind follows from its text
-	trouble      string // why ${…} could not be filled in
-	path         path
-	line, column int
-	head         *node   // the key that it is the value of; nil for the root and for members of a list
-	entries      []entry // of a mapping, in the order of the file
-	items        []*node // of a list
-
-	wrong bool // a mistake has been reported: nobody need look at the value
-	dead  bool // wrong, with all that is below: the key is not one that is read
-}
-
-type entry struct{ key, value *node }
-
-// get is the value of a key of a mapping, or nil.
-func (n *node) get(key string) *node {
-	if n == nil {
-		return nil
-	}
-	for _, e := range n.entries {
-		if e.key.text == key {
-			return e.value
-		}
-	}
-	return nil
-}
-
-// handle is what to point at when something about n as a whole is wrong, or when
-// something is missing in it: its key, or itself if it has none.
-func (n *node) handle() *node {
-	if n.head != nil {
-		return n.head
-	}
-	return n
-}
-
-// has reports whether n holds a value of one of the kinds that may be used.
-func (n *node) has(kinds ...kind) bool {
-	if n == nil || n.wrong {
-		return false
-	}
-	for _, k := range kinds {
-		if n.kind == k {
-			return true
-		}
-	}
-	return false
-}
-
-// filled reports whether the value came from outside the file, in whole or in part,
-// and so must not be shown.
-func (n *node) filled() bool { return n.raw != n.text }
-
-// shown describes the value for a message: quoted if the file quotes it.
-func (n *node) shown() string {
-	switch n.kind {
-	case null, list, mapping:
-		return string(n.kind)
-	}
-	raw := n.raw
-	if utf8.RuneCountInString(raw) > 60 {
-		raw = string([]rune(raw)[:60]) + "…"
-	}
-	if n.plain && !n.filled() && n.kind != text {
-		return raw
-	}
-	return fmt.Sprintf("%q", raw)
-}
 
 // read turns the text of a file into a tree, or reports why it cannot.
 func (s *source) read(src string) *node {
@@ -204,7 +96,7 @@ func (s *source) syntax(err error) {
 	case at.Position.Line <= len(s.lines) && strings.Contains(s.lines[at.Position.Line-1], "${"):
 		hint = "within { } or [ ] put ${…} between quotes"
 	}
-	s.at(wrong.Token.Position.Line, wrong.Token.Position.Column, "not YAML: "+wrong.Message, hint)
+	s.at(wrong.Token.Position.Line, wrong.Token.Position.Column, "not YAML: "+strings.ReplaceAll(wrong.Message, "\t", `\t`), hint)
 }
 
 // reader builds nodes out of the parser's tree: aliases and merges are resolved, and
@@ -382,27 +274,4 @@ func (r *reader) scalar(n *node, from ast.Node) {
 		n.kind = kindOf(n.raw)
 	}
 	n.text = n.raw
-}
-
-var (
-	wholeNumber = regexp.MustCompile(`^[-+]?[0-9]+$`)
-	otherNumber = regexp.MustCompile(`^[-+]?(?:0x[0-9a-fA-F]+|0o[0-7]+|[0-9][0-9_]*|(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?)$`)
-)
-
-// kindOf is what a word without quotes is (YAML 1.2, core schema). Only whole numbers
-// in digits count as such; other spellings are told apart to be refused with words.
-func kindOf(word string) kind {
-	switch word {
-	case "", "~", "null", "Null", "NULL":
-		return null
-	case "true", "True", "TRUE", "false", "False", "FALSE":
-		return boolean
-	}
-	switch {
-	case wholeNumber.MatchString(word):
-		return whole
-	case otherNumber.MatchString(word):
-		return number
-	}
-	return text
 }

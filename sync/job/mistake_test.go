@@ -1,0 +1,211 @@
+package job
+
+import (
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// secret is what must never be seen in a message.
+const secret = "CANARY-4711"
+
+// environment is what the files in testdata find set.
+func environment(name string) (string, bool) {
+	value, set := map[string]string{
+		"OUTLIERD_KEY": secret,
+		"SECRET":       secret,
+		"BAD_KEY":      secret + " " + secret,
+		"EMPTY":        "",
+	}[name]
+	return value, set
+}
+
+func nothingSet(string) (string, bool) { return "", false }
+
+func TestMistakesAreToldAsInGoldenFiles(t *testing.T) {
+	files, err := filepath.Glob("testdata/mistakes/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no files of mistakes: %v", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".yaml"), func(t *testing.T) {
+			src, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = Parse("jobs.yaml", src, environment)
+			if err == nil {
+				t.Fatal("no mistake was found")
+			}
+			golden(t, strings.TrimSuffix(file, ".yaml")+".golden", err.Error())
+		})
+	}
+}
+
+func golden(t *testing.T, file, got string) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+func TestMistakesNeverShowValuesFromOutsideOrKeys(t *testing.T) {
+	files, _ := filepath.Glob("testdata/mistakes/*.golden")
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, hidden := range []string{"CANARY", "4711", "hunter2", "\x1b", "\u202e"} {
+			if strings.Contains(string(text), hidden) {
+				t.Errorf("%s shows %q", file, hidden)
+			}
+		}
+	}
+}
+
+func TestMistakesStandInOrderAndOnce(t *testing.T) {
+	src, err := os.ReadFile("testdata/mistakes/types.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = Parse("jobs.yaml", src, nothingSet)
+	found, ok := errors.AsType[Mistakes](err)
+	if !ok {
+		t.Fatalf("the error is %T, not Mistakes", err)
+	}
+	for i := 1; i < len(found); i++ {
+		a, b := found[i-1], found[i]
+		if a.Line > b.Line || a.Line == b.Line && a.Column >= b.Column {
+			t.Errorf("%v stands before %v", a, b)
+		}
+	}
+}
+
+// Whoever comes from a later version, or from its documentation, is told of every key
+// that this one does not read.
+func TestKeysOfLaterVersionsAreNamedNotIgnored(t *testing.T) {
+	src, err := os.ReadFile("testdata/design.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = Parse("jobs.yaml", src, func(name string) (string, bool) { return "moka pot", name == "topic" })
+	found, ok := errors.AsType[Mistakes](err)
+	if !ok {
+		t.Fatalf("the error is %v", err)
+	}
+	var got []string
+	for _, m := range found {
+		path, words, _ := strings.Cut(m.Message, ": ")
+		if !strings.HasSuffix(words, "not supported yet") {
+			t.Errorf("unexpected: %v", m)
+		}
+		got = append(got, path)
+	}
+	want := []string{
+		"budget.pace",
+		"budget.confirm_over",
+		"sinks.compact",
+		"defaults",
+		"jobs.coffee.catch_up",
+		"jobs.coffee.for_each",
+		"jobs.coffee.search.where.published_at",
+		"jobs.coffee.search.stop_when",
+		"jobs.lookalikes.after",
+		"jobs.lookalikes.related",
+		"jobs.niche-scan.scan",
+		"jobs.rivals.channels",
+		"jobs.keep-fresh.videos",
+		"jobs.rising-channels.find_channels",
+		"notify",
+		"daemon",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+func TestLimitsHoldBeforeTheTreeIsBuilt(t *testing.T) {
+	for _, c := range []struct{ name, src, want string }{
+		{"size", strings.Repeat("# comment\n", 200_000), "at most 1048576 are read"},
+		{"words", "a: [" + strings.Repeat("x,", 60_000) + "]", "more than 100000 words"},
+		{"brackets", strings.Repeat("[", 10_000), "nested more than 64 levels"},
+		{"braces", strings.Repeat("{a: ", 10_000), "nested more than 64 levels"},
+		{"lists in lists", strings.Repeat("- ", 10_000), "nested more than 64 levels"},
+		{"indentation", staircase(200), "nested more than 64 levels"},
+		{"aliases", laughs(), "mean more than 100000 values"},
+		{"aliases in aliases", ladder(80), "aliases nest more than 64 levels"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := Parse("jobs.yaml", []byte(c.src), nothingSet)
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %.300v, want something with %q", err, c.want)
+			}
+		})
+	}
+}
+
+// staircase is a file in which every key stands deeper than the one before.
+func staircase(steps int) string {
+	var b strings.Builder
+	for i := range steps {
+		b.WriteString(strings.Repeat(" ", i) + "a:\n")
+	}
+	return b.String()
+}
+
+// laughs is ten lines that mean 9⁹ values.
+func laughs() string {
+	b := strings.Builder{}
+	b.WriteString("x-0: &a0 x\n")
+	for i := 1; i < 10; i++ {
+		before, now := string(rune('0'+i-1)), string(rune('0'+i))
+		b.WriteString("x-" + now + ": &a" + now + " [" + strings.Repeat("*a"+before+", ", 9) + "]\n")
+	}
+	return b.String() + "jobs: *a9\n"
+}
+
+// ladder is a chain of anchors, each of which holds the one before.
+func ladder(rungs int) string {
+	b := strings.Builder{}
+	b.WriteString("x-0: &a0 x\n")
+	for i := 1; i < rungs; i++ {
+		b.WriteString("x-" + letters(i) + ": &a" + letters(i) + " {a: *a" + letters(i-1) + "}\n")
+	}
+	return b.String()
+}
+
+func letters(n int) string {
+	if n == 0 {
+		return "0"
+	}
+	return strings.Repeat("i", n)
+}
+
+func TestAFileThatCannotBeReadIsAMistake(t *testing.T) {
+	dir := t.TempDir()
+	_, err := Load(filepath.Join(dir, "jobs.yaml"), nothingSet)
+	if _, ok := errors.AsType[Mistakes](err); !ok || !strings.Contains(err.Error(), "outlierd init") {
+		t.Errorf("a missing file gives %v", err)
+	}
+	_, err = Load(dir, nothingSet)
+	if _, ok := errors.AsType[Mistakes](err); !ok {
+		t.Errorf("a folder gives %v", err)
+	}
+}
