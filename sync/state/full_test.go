@@ -167,7 +167,7 @@ func TestOnSmallDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	free(t, s, 3)
-	err := a.(*attempt).s.Begin(Run{ID: "run-2", Plan: []byte(noise(400_000))}, nil)
+	err := s.Begin(Run{ID: "run-2", Plan: []byte(noise(400_000))}, nil)
 	if _, ok := errors.AsType[*FullError](err); !ok {
 		t.Fatalf("Begin without any room: %v, want a FullError", err)
 	}

@@ -1,0 +1,161 @@
+package state
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"outlierd/outlier"
+	"outlierd/schema"
+	"outlierd/sync/credit"
+)
+
+func TestOperationsTablesFitTheirDeclaration(t *testing.T) {
+	s := open(t, t.TempDir())
+	history(t, s)
+	for _, table := range schema.OpsTables() {
+		rows, columns, _, err := s.Ops(table.Name, 0)
+		if err != nil {
+			t.Errorf("%s: %v", table.Name, err)
+			continue
+		}
+		var want []string
+		for _, c := range table.Columns {
+			want = append(want, c.Name)
+		}
+		if diff := cmp.Diff(want, columns); diff != "" {
+			t.Errorf("columns of %s (-declared +got):\n%s", table.Name, diff)
+		}
+		if len(rows) == 0 {
+			t.Errorf("%s has no rows: this test shows nothing", table.Name)
+		}
+		record, err := table.Records(rows)
+		if err != nil {
+			t.Errorf("%s: %v", table.Name, err)
+			continue
+		}
+		record.Release()
+	}
+	if _, _, _, err := s.Ops("ops.nothing", 0); err == nil {
+		t.Error("a table that does not exist has rows")
+	}
+}
+
+// history is a finished run with a page, a refusal and a missing video, and an open
+// run with a reservation and a detail.
+func history(t *testing.T, s *Store) {
+	t.Helper()
+	run := Run{ID: "run-1", Job: "ideas", Trigger: "manual", Started: time.Now(), Status: Running}
+	params := "publishedAtFrom=2026-11-01T00%3A00%3A00Z&query=a&query=b&type=video"
+	if err := s.Begin(run, []Step{{Op: outlier.OpSearch, Queries: []string{"a", "b"}, Params: params, Total: -1}}); err != nil {
+		t.Fatal(err)
+	}
+	p := Purchase{Run: "run-1", Job: "ideas", Step: 1, Attempt: 1, Caps: func(now time.Time) []credit.Cap {
+		return []credit.Cap{{Scope: credit.Run, Period: "run-1", Max: 10},
+			{Scope: credit.AllMonth, Period: credit.Cycle(now, time.UTC, 1), Max: 90, Reserve: 10}}
+	}}
+	p.Commit = func(tx *Tx, _ Kept) error { return tx.Paging(0, 40, 10000) }
+	buy(t, s, p, answerTo(searchRequest("0"), `{}`), outlier.Charged)
+	p.Commit = nil
+	buy(t, s, p, errorTo(searchRequest("1"), http.StatusBadRequest, outlier.Invalid), outlier.Refunded)
+	buy(t, s, Purchase{Run: "run-1", Job: "ideas", Attempt: 1},
+		errorTo(detailsRequest("video-00001"), http.StatusNotFound, outlier.NotFound), outlier.Refunded)
+	run.Status, run.Ended, run.Rows = Partial, time.Now(), map[string]int64{"outliers": 40}
+	if err := s.Finish(run); err != nil {
+		t.Fatal(err)
+	}
+	beginRun(t, s, "run-2")
+	reserve(t, s, p, searchRequest("0"))
+	buy(t, s, Purchase{Run: "run-2", Attempt: 1}, answerTo(detailsRequest("video-00002"), `{}`), outlier.Charged)
+	if err := s.LearnLimit(Limit{Limit: 10, Window: time.Minute, Remaining: -1, Foreign: -1}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// column picks one column of a table, as text.
+func column(t *testing.T, s *Store, table, name string, after int64) (values []any, mark int64) {
+	t.Helper()
+	rows, columns, mark, err := s.Ops(table, after)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, c := range columns {
+		for _, row := range rows {
+			if c == name {
+				values = append(values, row[i])
+			}
+		}
+	}
+	return values, mark
+}
+
+func TestOperationsTablesTellWhatHappened(t *testing.T) {
+	s := open(t, t.TempDir())
+	history(t, s)
+	for _, c := range []struct {
+		table, column string
+		want          []any
+	}{
+		{"ops.runs", "status", []any{"partial", "running"}},
+		{"ops.runs", "due_at", []any{nil, nil}},
+		{"ops.runs", "rows", []any{map[string]int64{"outliers": 40}, nil}},
+		{"ops.searches", "queries", []any{[]string{"a", "b"}, []string{"chess"}}},
+		{"ops.searches", "filters", []any{`{"publishedAtFrom":"2026-11-01T00:00:00Z","type":"video"}`, `{}`}},
+		{"ops.searches", "window_from", []any{time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC), nil}},
+		{"ops.searches", "total", []any{nil, nil}},
+		{"ops.requests", "outcome", []any{"charged", "refunded", "refunded", nil, "charged"}},
+		{"ops.requests", "parameters", []any{`{"from":"0","query":"chess","size":"40"}`, `{"from":"1","query":"chess","size":"40"}`,
+			nil, `{"from":"0","query":"chess","size":"40"}`, nil}},
+		{"ops.requests", "page_total", []any{int64(10000), nil, nil, nil, nil}},
+		{"ops.requests", "http_status", []any{int64(200), int64(400), int64(404), nil, int64(200)}},
+		{"ops.requests", "response_id", []any{int64(1), nil, int64(2), nil, int64(3)}},
+		{"ops.credits", "outcome", []any{"spent", "refunded", "reserved"}},
+		{"ops.credits", "cap_run", []any{int64(10), int64(10), int64(10)}},
+		{"ops.credits", "cap_day", []any{nil, nil, nil}},
+		{"ops.credits", "cap_month", []any{int64(90), int64(90), int64(90)}},
+		{"ops.credits", "reserve", []any{int64(10), int64(10), int64(10)}},
+		{"ops.limits", "max_requests", []any{int64(10)}},
+		{"ops.limits", "remaining", []any{nil}},
+		{"ops.limits", "window_s", []any{60.0}},
+	} {
+		got, _ := column(t, s, c.table, c.column, 0)
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("%s.%s (-want +got):\n%s", c.table, c.column, diff)
+		}
+	}
+}
+
+func TestRowsBelowTheMarkAreFinal(t *testing.T) {
+	s := open(t, t.TempDir())
+	history(t, s)
+	for table, want := range map[string]int64{"ops.runs": 1, "ops.searches": 1, "ops.requests": 3, "ops.credits": 3, "ops.limits": 1} {
+		if _, mark := column(t, s, table, "id", 0); mark != want {
+			t.Errorf("%s is final up to %d, want %d", table, mark, want)
+		}
+	}
+	got, _ := column(t, s, "ops.requests", "id", 3)
+	if diff := cmp.Diff([]any{int64(4), int64(5)}, got); diff != "" {
+		t.Errorf("rows of ops.requests after its mark (-want +got):\n%s", diff)
+	}
+}
+
+func TestLimitIsKeptWhenItChanges(t *testing.T) {
+	s := open(t, t.TempDir())
+	for _, l := range []Limit{
+		{Limit: 10, Window: time.Minute, Remaining: 9, Foreign: -1},
+		{Limit: 10, Window: time.Minute, Remaining: 3, Foreign: -1},
+		{Limit: 20, Window: time.Minute, Remaining: 3, Foreign: -1},
+		{Limit: 20, Window: time.Minute, Remaining: 3, Foreign: 4},
+		{Limit: 20, Window: time.Hour, Remaining: 3, Foreign: 4},
+	} {
+		if err := s.LearnLimit(l); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, _ := column(t, s, "ops.limits", "max_requests", 0)
+	if diff := cmp.Diff([]any{int64(10), int64(20), int64(20), int64(20)}, got); diff != "" {
+		t.Errorf("limits (-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,197 @@
+package state
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"outlierd/outlier"
+)
+
+func TestRunIsKeptWholeFromBeginToFinish(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	now := time.Date(2026, 11, 21, 7, 0, 0, 123000, time.UTC)
+	run := Run{
+		ID: "run-1", Job: "ideas", Trigger: "schedule", Due: now, Started: now.Add(time.Second), Status: Running,
+		Plan: []byte(`{"pages":3}`), Config: "abc",
+	}
+	steps := []Step{
+		{Op: outlier.OpSearch, Item: "chess", Queries: []string{"a", "b"}, Seeds: []string{"a", "b"}, Params: "query=a&query=b", Window: "2026-11-01..", Total: -1},
+		{Op: outlier.OpSearch, Params: "query=c", Total: -1},
+	}
+	if err := s.Begin(run, steps); err != nil {
+		t.Fatal(err)
+	}
+	steps[0].Run, steps[1].Run, steps[1].Ordinal = "run-1", "run-1", 1
+	steps[0].ID, steps[1].ID = 1, 2
+	got, err := s.Steps("run-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(steps, got); diff != "" {
+		t.Errorf("steps (-want +got):\n%s", diff)
+	}
+	unfinished, err := s.Unfinished("ideas")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(&run, unfinished); diff != "" {
+		t.Errorf("unfinished (-want +got):\n%s", diff)
+	}
+
+	run.Ended, run.Status, run.Error = now.Add(time.Minute), Partial, "one call failed"
+	run.Pages, run.Hits, run.NewHits, run.Requests, run.Missing, run.Failures = 1, 2, 3, 4, 5, 6
+	run.Credits, run.Refunded, run.Waited, run.Rows = 7, 8, 90*time.Millisecond, map[string]int64{"videos": 10}
+	if err := s.Finish(run); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	runs, err := open(t, dir).Runs("", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]Run{run}, runs); diff != "" {
+		t.Errorf("runs (-want +got):\n%s", diff)
+	}
+}
+
+func TestDueInstantIsPerformedOnce(t *testing.T) {
+	s := open(t, t.TempDir())
+	due := time.Date(2026, 11, 21, 7, 0, 0, 0, time.UTC)
+	begin := func(id, job string, due time.Time) error {
+		return s.Begin(Run{ID: id, Job: job, Due: due, Status: Running}, nil)
+	}
+	for _, err := range []error{begin("run-1", "ideas", due), begin("run-2", "rivals", due), begin("run-3", "ideas", due.Add(time.Hour)),
+		begin("run-4", "ideas", time.Time{}), begin("run-5", "ideas", time.Time{})} {
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	err := begin("run-6", "ideas", due)
+	if e, ok := errors.AsType[*DuplicateRunError](err); !ok || e.Run != "run-1" {
+		t.Errorf("Begin: %v, want a DuplicateRunError that names run-1", err)
+	}
+	wantText(t, shell(t, s, `UPDATE runs SET due = (SELECT due FROM runs WHERE run = 'run-1') WHERE run = 'run-3'`), "UNIQUE")
+	for job, want := range map[string]time.Time{"ideas": due.Add(time.Hour), "rivals": due, "news": {}} {
+		if got, err := s.LastDue(job); err != nil || !got.Equal(want) {
+			t.Errorf("%s was last due at %s (%v), want %s", job, got, err, want)
+		}
+	}
+}
+
+func TestUnfinishedIsTheNewestOpenRunOfTheJob(t *testing.T) {
+	s := open(t, t.TempDir())
+	for _, r := range []Run{
+		{ID: "run-1", Job: "ideas", Status: PausedBudget}, {ID: "run-2", Job: "ideas", Status: Running},
+		{ID: "run-3", Job: "ideas", Status: OK}, {ID: "run-4", Job: "rivals", Status: Failed},
+	} {
+		if err := s.Begin(r, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for job, want := range map[string]string{"ideas": "run-2", "": "run-2", "rivals": "", "news": ""} {
+		got, err := s.Unfinished(job)
+		if err != nil {
+			t.Fatal(err)
+		}
+		id := ""
+		if got != nil {
+			id = got.ID
+		}
+		if id != want {
+			t.Errorf("unfinished of %q is %q, want %q", job, id, want)
+		}
+	}
+	runs, err := s.Runs("ideas", 2)
+	if err != nil || len(runs) != 2 || runs[0].ID != "run-3" || runs[1].ID != "run-2" {
+		t.Errorf("the newest two are %v (%v)", runs, err)
+	}
+}
+
+func TestUnknownRecordsAreNotUpdated(t *testing.T) {
+	s := open(t, t.TempDir())
+	wantText(t, s.Finish(Run{ID: "nobody"}), "nobody", "no such record")
+	wantText(t, s.Update(func(tx *Tx) error { return tx.SaveStep(Step{ID: 9}) }), "step 9", "no such record")
+	wantText(t, s.Update(func(tx *Tx) error { _, err := tx.Top("nobody", 1, true); return err }), "nobody", "never begun")
+}
+
+func value(v float64) *float64 { return &v }
+
+func TestHitsAreCountedAgainstWhatWasSeenBefore(t *testing.T) {
+	s := open(t, t.TempDir())
+	one, two := beginRun(t, s, "run-1"), beginRun(t, s, "run-2")
+	hits := func(ids ...string) (hits []Hit) {
+		for _, id := range ids {
+			hits = append(hits, Hit{VideoID: id, ChannelID: "UC-" + id})
+		}
+		return hits
+	}
+	for _, c := range []struct {
+		name            string
+		step            Step
+		page            int
+		ids             []string
+		fresh, distinct int
+	}{
+		{"all are new", one, 0, []string{"a", "b", "b", "c"}, 3, 3},
+		{"a later page repeats some", one, 1, []string{"c", "d"}, 2, 1},
+		{"a page repeats all", one, 2, []string{"a", "d"}, 2, 0},
+		{"the next run has seen some", two, 0, []string{"a", "b", "e"}, 1, 3},
+		{"an empty page", two, 1, nil, 0, 0},
+	} {
+		update(t, s, func(tx *Tx) error {
+			fresh, distinct, err := tx.AddHits(c.step.Run, c.step.ID, c.page, 40*c.page, hits(c.ids...))
+			if fresh != c.fresh || distinct != c.distinct {
+				t.Errorf("%s: %d fresh and %d distinct, want %d and %d", c.name, fresh, distinct, c.fresh, c.distinct)
+			}
+			return err
+		})
+	}
+}
+
+func TestTopRanksTheRunsDistinctHits(t *testing.T) {
+	s := open(t, t.TempDir())
+	run := Run{ID: "run-1", Job: "ideas", Status: Running}
+	if err := s.Begin(run, []Step{{Total: -1}, {Total: -1}}); err != nil {
+		t.Fatal(err)
+	}
+	update(t, s, func(tx *Tx) error {
+		_, _, err := tx.AddHits("run-1", 1, 0, 0, []Hit{
+			{"low", "UC1", value(1)}, {"none", "UC2", nil}, {"tie-b", "UC3", value(5)}, {"tie-a", "UC4", value(5)}})
+		return err
+	})
+	update(t, s, func(tx *Tx) error {
+		_, _, err := tx.AddHits("run-1", 2, 0, 0, []Hit{{"low", "UC1", value(9)}, {"negative", "UC5", value(-1)}})
+		return err
+	})
+	for _, c := range []struct {
+		n    int
+		desc bool
+		want []string
+	}{
+		{0, true, []string{"low", "tie-a", "tie-b", "negative", "none"}},
+		{0, false, []string{"negative", "low", "tie-a", "tie-b", "none"}},
+		{2, true, []string{"low", "tie-a"}},
+		{99, true, []string{"low", "tie-a", "tie-b", "negative", "none"}},
+	} {
+		update(t, s, func(tx *Tx) error {
+			top, err := tx.Top("run-1", c.n, c.desc)
+			var got []string
+			for _, hit := range top {
+				got = append(got, hit.VideoID)
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("top %d, descending %v (-want +got):\n%s", c.n, c.desc, diff)
+			}
+			if len(top) > 0 && top[len(top)-1].VideoID == "none" && top[len(top)-1].Value != nil {
+				t.Errorf("a hit without a value got %v", *top[len(top)-1].Value)
+			}
+			return err
+		})
+	}
+}
