@@ -160,7 +160,7 @@ func checkTitlePattern(s string) string {
 }
 
 func checkLanguage(s string) string {
-	if len(s) == 2 && slices.Contains(languages, s) {
+	if slices.Contains(languages, s) {
 		return ""
 	}
 	return fmt.Sprintf("must be an ISO 639-1 code such as en, not %q", clean(s))

@@ -115,8 +115,8 @@ func TestIdentityTellsQuestionsApart(t *testing.T) {
 		}
 		return r.Identity()
 	}
-	if page(full(), 0) != page(full(), 0) {
-		t.Error("the same search has two identities")
+	if a, b := page(full(), 0), page(full(), 0); a != b {
+		t.Errorf("the same search has the identities %q and %q", a, b)
 	}
 	other := full()
 	slices.Reverse(other.Query)

@@ -179,8 +179,8 @@ func TestQuotaIsUsedUpAndNeverExceeded(t *testing.T) {
 		"one worker":               {tenAMinute, 1, 0, 2 * time.Hour, 0.98},
 		"two workers":              {tenAMinute, 2, 0, 2 * time.Hour, 0.98},
 		"more workers than slots":  {Quota{3, 10 * time.Second}, 5, 0, time.Hour, 0.95},
-		"killed every ten minutes": {tenAMinute, 2, 10 * time.Minute, 4 * time.Hour, 0.98},
-		"killed in every window":   {tenAMinute, 2, 47 * time.Second, 2 * time.Hour, 0.95},
+		"killed every ten minutes": {tenAMinute, 2, 10 * time.Minute, time.Hour, 0.97},
+		"killed in every window":   {tenAMinute, 2, 47 * time.Second, time.Hour, 0.95},
 		"an hour's window":         {Quota{100, time.Hour}, 2, 0, 24 * time.Hour, 0.99},
 	} {
 		for kind := range servers(tt.quota) {
