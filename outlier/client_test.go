@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptrace"
 	"strings"
@@ -226,6 +227,26 @@ func TestDoSendsNothingThatIsNotAllowed(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// The transport writes from a goroutine of its own, which need not have heard of
+// a cancellation yet.
+func TestDoClosesTheConnectionThatMustNotBeUsed(t *testing.T) {
+	ours, theirs := net.Pipe()
+	defer theirs.Close()
+	b := &books{veto: errors.New("disk full")}
+	c := Client{URL: "https://api.test", Transport: wire(func(req *http.Request, _ func() error) (*http.Response, error) {
+		httptrace.ContextClientTrace(req.Context()).GotConn(httptrace.GotConnInfo{Conn: ours})
+		_, err := io.WriteString(ours, "GET / HTTP/1.1\r\n")
+		return nil, err
+	})}
+	go io.Copy(io.Discard, theirs) //nolint:errcheck // it ends with the pipe
+	if _, err := c.Do(t.Context(), search(t), b); !errors.Is(err, b.veto) || b.outcome != Refunded {
+		t.Errorf("settled %s, error %v", b.outcome, err)
+	}
+	if _, err := ours.Write([]byte("x")); !errors.Is(err, io.ErrClosedPipe) {
+		t.Errorf("the connection is still open: %v", err)
 	}
 }
 
