@@ -241,7 +241,7 @@ func TestDoClosesTheConnectionThatMustNotBeUsed(t *testing.T) {
 		_, err := io.WriteString(ours, "GET / HTTP/1.1\r\n")
 		return nil, err
 	})}
-	go io.Copy(io.Discard, theirs) //nolint:errcheck // it ends with the pipe
+	go io.Copy(io.Discard, theirs) // it ends with the pipe
 	if _, err := c.Do(t.Context(), search(t), b); !errors.Is(err, b.veto) || b.outcome != Refunded {
 		t.Errorf("settled %s, error %v", b.outcome, err)
 	}

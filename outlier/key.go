@@ -66,7 +66,7 @@ func (k Key) String() string { return redacted }
 func (k Key) GoString() string { return redacted }
 
 // Format implements [fmt.Formatter], so that no verb reaches the text.
-func (k Key) Format(f fmt.State, _ rune) { io.WriteString(f, redacted) } //nolint:errcheck // fmt.State keeps no errors
+func (k Key) Format(f fmt.State, _ rune) { io.WriteString(f, redacted) } // fmt.State keeps no errors
 
 // LogValue implements [slog.LogValuer].
 func (k Key) LogValue() slog.Value { return slog.StringValue(redacted) }
