@@ -109,10 +109,12 @@ func (p *press) keep(key string, find func() *reply) *reply {
 // acceptsGzip reads Accept-Encoding as far as it matters here.
 func acceptsGzip(h http.Header) bool {
 	for part := range strings.SplitSeq(h.Get("Accept-Encoding"), ",") {
-		coding, q, _ := strings.Cut(part, ";")
-		if strings.TrimSpace(coding) == "gzip" && !strings.HasPrefix(strings.ReplaceAll(q, " ", ""), "q=0") {
-			return true
+		coding, weight, weighted := strings.Cut(part, ";")
+		if strings.TrimSpace(coding) != "gzip" {
+			continue
 		}
+		q, err := strconv.ParseFloat(strings.TrimPrefix(strings.TrimSpace(weight), "q="), 64)
+		return !weighted || err == nil && q > 0
 	}
 	return false
 }

@@ -12,7 +12,6 @@ package simulator
 
 import (
 	"cmp"
-	"encoding/json"
 	"net/http"
 	"time"
 
@@ -70,12 +69,10 @@ func (s *Service) now() time.Time {
 // booksPath is not of the interface: it lets another process read the [Books].
 const booksPath = "/_simulator/books"
 
-// serveBooks asks for the key like every endpoint, and counts nothing.
-func (s *Service) serveBooks(w http.ResponseWriter, r *http.Request) {
-	if r.Header.Get("Authorization") != "Api-Key "+s.options.Key {
-		http.Error(w, `{"error":{"message":"Unauthorized"},"status":"error"}`, statusUnauthorized)
-		return
+// showBooks asks for the key like every endpoint, and counts nothing.
+func (s *Service) showBooks(c *call) *reply {
+	if !s.keyFits(c) {
+		return s.sorry(c, statusUnauthorized, simpleError{"Unauthorized"})
 	}
-	w.Header().Set("Content-Type", mimeJSON)
-	json.NewEncoder(w).Encode(s.Books()) // an error means that the client is gone
+	return s.press.print(http.StatusOK, s.Books(), c.zip, c.At)
 }

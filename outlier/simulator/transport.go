@@ -141,10 +141,6 @@ func (b *stalledBody) Close() error {
 // ServeHTTP answers one request over a listener. Faults and latency strike as
 // they do behind [Service.Transport].
 func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.URL.Path == booksPath {
-		s.serveBooks(w, r)
-		return
-	}
 	out := s.answer(r)
 	if err := s.wait(r.Context(), out.delay); err != nil {
 		panic(http.ErrAbortHandler) // the client is gone

@@ -1,0 +1,206 @@
+package simulator
+
+import (
+	"bytes"
+	"net/http"
+	"net/url"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"outlierd/outlier"
+)
+
+func TestSearchCostsTwoCreditsAndDataIsFree(t *testing.T) {
+	s := unhurried(Options{Seed: 1})
+	for op, path := range paths(t, s) {
+		if resp, body := askRaw(t, s.Transport(), path); resp.StatusCode != http.StatusOK {
+			t.Fatalf("GET %s is answered %d %s", path, resp.StatusCode, body)
+		}
+		want := Totals{Calls: 1, Served: 1}
+		if op == outlier.OpSearch {
+			want.Charged = 2
+		}
+		if diff := cmp.Diff(want, s.Books().Operations[op]); diff != "" {
+			t.Errorf("%s:\n%s", op, diff)
+		}
+	}
+	if got := s.Books().Total.Spent(); got != 2 {
+		t.Errorf("spent %d, want 2", got)
+	}
+}
+
+func TestIdenticalPaidCallIsFreeWithinTheCachePeriod(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(Options{Seed: 1})
+		path := paths(t, s)[outlier.OpSearch]
+		spent := func() outlier.Credits { return s.Books().Total.Spent() }
+		first, _ := ask[searchAnswer](t, s.Transport(), path)
+		time.Sleep(10*time.Minute - 1)
+		if second, _ := ask[searchAnswer](t, s.Transport(), path); spent() != 2 || !cmp.Equal(first, second) {
+			t.Errorf("spent %d after a repeat within the period, want 2 and the same answer", spent())
+		}
+		ask[searchAnswer](t, s.Transport(), path+"&from=1")
+		if spent() != 4 {
+			t.Errorf("spent %d after another page, want 4", spent())
+		}
+		time.Sleep(1)
+		ask[searchAnswer](t, s.Transport(), path)
+		if spent() != 6 {
+			t.Errorf("spent %d after the period, want 6", spent())
+		}
+		if got := s.Books().Total.Cached; got != 1 {
+			t.Errorf("%d cached, want 1", got)
+		}
+	})
+}
+
+func TestCachedAnswerIsTheOldOneEvenInTheNextHour(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(Options{Seed: 1})
+		time.Sleep(59 * time.Minute)
+		path := paths(t, s)[outlier.OpSearch]
+		first, _ := ask[searchAnswer](t, s.Transport(), path)
+		time.Sleep(2 * time.Minute)
+		cached, _ := ask[searchAnswer](t, s.Transport(), path)
+		fresh, _ := ask[searchAnswer](t, s.Transport(), path+"&size=20")
+		if !cmp.Equal(first, cached) || cmp.Equal(first.Hits, fresh.Hits) {
+			t.Error("a cached answer was measured anew")
+		}
+	})
+}
+
+func TestExhaustedBalanceIsRefusedButRepeatsStayFree(t *testing.T) {
+	s := unhurried(Options{Seed: 1, Credits: 3})
+	path := paths(t, s)[outlier.OpSearch]
+	ask[searchAnswer](t, s.Transport(), path)
+	got, resp := ask[simple](t, s.Transport(), path+"&from=1")
+	if resp.StatusCode != http.StatusPaymentRequired || got.Error.Message != "Insufficient credits" || got.Status != "error" {
+		t.Errorf("answered %d %+v, want 402", resp.StatusCode, got)
+	}
+	if _, resp := ask[searchAnswer](t, s.Transport(), path); resp.StatusCode != http.StatusOK {
+		t.Errorf("a free repeat is answered %d", resp.StatusCode)
+	}
+	want := Totals{Calls: 3, Served: 2, Refused: 1, Cached: 1, Charged: 2}
+	if diff := cmp.Diff(want, s.Books().Total); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestRefundedCreditsCanBeSpentAgain(t *testing.T) {
+	s := unhurried(Options{Seed: 1, Credits: 2})
+	path := paths(t, s)[outlier.OpSearch]
+	s.FailNext(outlier.OpSearch, ServerError)
+	if _, resp := ask[simple](t, s.Transport(), path); resp.StatusCode != http.StatusInternalServerError {
+		t.Fatalf("answered %d", resp.StatusCode)
+	}
+	if _, resp := ask[searchAnswer](t, s.Transport(), path); resp.StatusCode != http.StatusOK {
+		t.Errorf("answered %d after the refund", resp.StatusCode)
+	}
+	want := Totals{Calls: 2, Served: 1, Failed: 1, Charged: 4, Refunded: 2}
+	if diff := cmp.Diff(want, s.Books().Total); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestRefusedCallsCostNothing(t *testing.T) {
+	s := unhurried(Options{Seed: 1})
+	askRaw(t, s.Transport(), "/search/outliers?size=41")
+	askRaw(t, s.Transport(), "/video/dQw4w9WgXcQ")
+	askRaw(t, s.Transport(), "/nowhere")
+	want := Totals{Calls: 3, Refused: 1, Missing: 2}
+	if diff := cmp.Diff(want, s.Books().Total); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestWithoutTheKeyEverythingIsUnauthorized(t *testing.T) {
+	s := New(Options{Seed: 1, Key: "s3cret", Limit: 1})
+	for _, header := range []string{"", "s3cret", "Bearer s3cret", "Api-Key demo", "Api-Key  s3cret", "api-key s3cret"} {
+		r := request(t, "http://service.test/search/outliers")
+		r.Header.Set("Authorization", header)
+		resp, err := s.Transport().RoundTrip(r)
+		if err != nil || resp.StatusCode != http.StatusUnauthorized {
+			t.Errorf("%q is answered %v, %v; want 401", header, resp, err)
+		}
+	}
+	r := request(t, "http://service.test/search/outliers")
+	r.Header.Set("Authorization", "Api-Key s3cret")
+	if resp, err := s.Transport().RoundTrip(r); err != nil || resp.StatusCode != http.StatusOK {
+		t.Errorf("the key is answered %v, %v; calls without it must not use the limit up", resp, err)
+	}
+}
+
+func TestCallsAreLoggedByTheIdentityOfTheClient(t *testing.T) {
+	s := unhurried(Options{Seed: 1})
+	params := url.Values{"query": {"b", "a & ü"}, "size": {"40"}}
+	askRaw(t, s.Transport(), "/search/outliers?size=40&"+url.Values{"query": params["query"]}.Encode())
+	askRaw(t, s.Transport(), "/video/comments/dQw4w9WgXcQ")
+	search := outlier.Request{Op: outlier.OpSearch, Params: params}
+	comments := outlier.Request{Op: outlier.OpComments, Entity: "dQw4w9WgXcQ"}
+	want := []Call{
+		{At: Epoch, Op: outlier.OpSearch, Identity: search.Identity(), Result: Served, Status: 200, Charged: 2},
+		{At: Epoch, Op: outlier.OpComments, Entity: "dQw4w9WgXcQ", Identity: comments.Identity(), Result: Missing, Status: 404},
+	}
+	if diff := cmp.Diff(want, s.Books().Calls); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestBooksBalanceWhateverHappensAtOnce(t *testing.T) {
+	s := unhurried(Options{Seed: 1, Credits: 40})
+	all := paths(t, s)
+	var wg sync.WaitGroup
+	for i := range 16 {
+		wg.Go(func() {
+			for j := range 20 {
+				s.FailNext("", []Fault{ServerError, GatewayPage, DropAnswer, Slow(1)}[j%4])
+				for op, path := range all {
+					if op == outlier.OpSearch {
+						path += "&from=" + []string{"0", "1", "2"}[(i+j)%3] + "&size=" + []string{"1", "2", "3"}[j%3]
+					}
+					resp, err := s.Transport().RoundTrip(request(t, "http://service.test"+path))
+					if err == nil {
+						new(bytes.Buffer).ReadFrom(resp.Body)
+					}
+				}
+				s.Books()
+			}
+		})
+	}
+	wg.Wait()
+	b := s.Books()
+	var sum Totals
+	var logged Totals
+	for _, o := range b.Operations {
+		sum.Calls += o.Calls
+		sum.Charged += o.Charged
+		sum.Refunded += o.Refunded
+	}
+	for _, c := range b.Calls {
+		logged.add(c)
+	}
+	total := b.Total
+	if sum.Calls != total.Calls || sum.Spent() != total.Spent() || logged != total || total.Calls != 16*20*6 {
+		t.Errorf("total %+v, by operation %+v, logged %+v", total, sum, logged)
+	}
+	if total.Served+total.Missing+total.Refused+total.Failed+total.Lost != total.Calls {
+		t.Errorf("results do not add up: %+v", total)
+	}
+	if total.Spent() > 40 {
+		t.Errorf("spent %d of 40", total.Spent())
+	}
+}
+
+func TestLogForgetsTheOldestButTotalsDoNot(t *testing.T) {
+	l := newLedger(Options{})
+	for range maxLog + 5 {
+		l.book(Call{Result: Served})
+	}
+	if l.books.Total.Calls != maxLog+5 || len(l.books.Calls) != maxLog-maxLog/10+5 {
+		t.Errorf("%d calls, %d in the log", l.books.Total.Calls, len(l.books.Calls))
+	}
+}

@@ -1,0 +1,79 @@
+package simulator
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/url"
+	"testing"
+	"time"
+
+	"outlierd/outlier"
+)
+
+// ask sends one good-mannered request and decodes a JSON answer into T.
+func ask[T any](t *testing.T, rt http.RoundTripper, target string) (T, *http.Response) {
+	t.Helper()
+	var answer T
+	resp, body := askRaw(t, rt, target)
+	if err := json.Unmarshal(body, &answer); err != nil {
+		t.Fatalf("GET %s: %v in %.200q", target, err, body)
+	}
+	return answer, resp
+}
+
+func askRaw(t *testing.T, rt http.RoundTripper, target string) (*http.Response, []byte) {
+	t.Helper()
+	resp, err := (&http.Client{Transport: rt}).Do(request(t, "http://service.test"+target))
+	if err != nil {
+		t.Fatalf("GET %s: %v", target, err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatalf("GET %s: read the body: %v", target, err)
+	}
+	return resp, body
+}
+
+func request(t *testing.T, url string) *http.Request {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Api-Key demo")
+	return r
+}
+
+// unhurried is a frozen service that no test meets the limit of.
+func unhurried(o Options) *Service {
+	o.Limit, o.Freeze = 1_000_000, true
+	return New(o)
+}
+
+// aHit is a hit of which nothing is missing.
+func aHit(t *testing.T, seed uint64, at time.Time) *hit {
+	t.Helper()
+	for _, h := range openLibrary(seed).index(at).hits {
+		if h.gaps == (gaps{}) && !h.channel.gone && h.kind == video && h.comments(at) > 100 {
+			return h
+		}
+	}
+	t.Fatal("the library has no hit without gaps")
+	return nil
+}
+
+// paths are good requests of this hour, one of each operation.
+func paths(t *testing.T, s *Service) map[outlier.Operation]string {
+	t.Helper()
+	h := aHit(t, s.options.Seed, s.now())
+	return map[outlier.Operation]string{
+		outlier.OpSearch:        "/search/outliers?" + url.Values{"query": {"moka pot"}}.Encode(),
+		outlier.OpChannelVideos: "/channel/videos/" + h.channel.id,
+		outlier.OpChannelShorts: "/channel/shorts/" + h.channel.id,
+		outlier.OpDetails:       "/video/" + h.id(),
+		outlier.OpComments:      "/video/comments/" + h.id(),
+		outlier.OpTranscript:    "/video/transcript/" + h.id(),
+	}
+}

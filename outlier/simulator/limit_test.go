@@ -1,0 +1,112 @@
+package simulator
+
+import (
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"outlierd/outlier"
+)
+
+// limited is the rate limit shape.
+type limited struct {
+	Error  rateLimitError `json:"error"`
+	Status string         `json:"status"`
+}
+
+func TestWindowBeginsWithTheFirstRequestAndCountsRefusedOnes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(Options{Seed: 1, Limit: 2, Window: time.Minute})
+		path := paths(t, s)[outlier.OpDetails]
+		time.Sleep(13 * time.Second) // no window is open yet
+		opened := time.Now()
+		askRaw(t, s.Transport(), path)
+		time.Sleep(20 * time.Second)
+		askRaw(t, s.Transport(), "/search/outliers?size=0") // refused for another reason, and counted
+		for current := 3; current < 5; current++ {
+			got, resp := ask[limited](t, s.Transport(), path)
+			want := limited{Status: "error", Error: rateLimitError{
+				Message:   "Rate limit exceeded",
+				RateLimit: rateLimit{Limit: 2, Current: current, ResetTime: opened.Add(time.Minute).UTC().Format(withMillis)},
+			}}
+			if diff := cmp.Diff(want, got); diff != "" || resp.StatusCode != http.StatusTooManyRequests {
+				t.Errorf("answered %d:\n%s", resp.StatusCode, diff)
+			}
+		}
+		time.Sleep(time.Until(opened.Add(time.Minute)))
+		if resp, _ := askRaw(t, s.Transport(), path); resp.StatusCode != http.StatusOK {
+			t.Errorf("answered %d at the reset", resp.StatusCode)
+		}
+	})
+}
+
+func TestDefaultLimitIsTenAMinute(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(Options{Seed: 1})
+		path := paths(t, s)[outlier.OpDetails]
+		statuses := map[int]int{}
+		for range 25 * 60 {
+			resp, _ := askRaw(t, s.Transport(), path)
+			statuses[resp.StatusCode]++
+			time.Sleep(time.Second)
+		}
+		if statuses[200] != 250 || statuses[429] != 1250 {
+			t.Errorf("answers %v in 25 minutes, want 250 good ones", statuses)
+		}
+	})
+}
+
+func TestFrozenServiceTellsAResetByItsOwnClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(Options{Seed: 1, Limit: 1, Freeze: true})
+		path := paths(t, s)[outlier.OpDetails]
+		askRaw(t, s.Transport(), path)
+		time.Sleep(20 * time.Second)
+		got, resp := ask[limited](t, s.Transport(), path)
+		if want := Epoch.Add(40 * time.Second).Format(withMillis); got.Error.RateLimit.ResetTime != want || resp.Header.Get("Date") != Epoch.Format(http.TimeFormat) {
+			t.Errorf("reset %s at %s, want %s", got.Error.RateLimit.ResetTime, resp.Header.Get("Date"), want)
+		}
+		time.Sleep(40 * time.Second)
+		if resp, _ := askRaw(t, s.Transport(), path); resp.StatusCode != http.StatusOK {
+			t.Errorf("answered %d after the reset", resp.StatusCode)
+		}
+	})
+}
+
+func TestServedNumbersGrowInVirtualTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(Options{Seed: 1})
+		hit, _ := ask[searchAnswer](t, s.Transport(), "/search/outliers?sortBy=publishedAt&size=1&viewCountFrom=10000")
+		before := hit.Hits[0].Statistics.ViewCount
+		time.Sleep(7 * 24 * time.Hour)
+		channel, _ := ask[channelAnswer](t, s.Transport(), "/channel/"+hit.Hits[0].Kind+"s/"+hit.Hits[0].Snippet.ChannelID)
+		newest, _ := ask[searchAnswer](t, s.Transport(), "/search/outliers?sortBy=publishedAt&size=1&viewCountFrom=10000")
+		if newest.Hits[0].Snippet.PublishedAt <= hit.Hits[0].Snippet.PublishedAt {
+			t.Errorf("the newest outlier is still of %s", newest.Hits[0].Snippet.PublishedAt)
+		}
+		if after := viewsOf(channel, hit.Hits[0].ID); after <= before {
+			t.Errorf("%s has %d views after a week, %d before", hit.Hits[0].ID, after, before)
+		}
+	})
+}
+
+func viewsOf(c channelAnswer, id string) int64 {
+	if c.Item.Videos != nil {
+		for _, v := range *c.Item.Videos {
+			if v.ID == id {
+				return v.ViewCount
+			}
+		}
+	}
+	if c.Item.Shorts != nil {
+		for _, v := range *c.Item.Shorts {
+			if v.ID == id {
+				return v.ViewCount
+			}
+		}
+	}
+	return 0
+}

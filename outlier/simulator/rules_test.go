@@ -1,0 +1,175 @@
+package simulator
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+)
+
+// validation is the shape in which broken rules are answered.
+type validation struct {
+	Error  validationError `json:"error"`
+	Status string          `json:"status"`
+}
+
+func TestEveryRuleOfTheInterfaceIsEnforced(t *testing.T) {
+	rt := unhurried(Options{Seed: 1}).Transport()
+	const tooLarge = "9007199254740992"
+	tests := []struct {
+		name      string
+		bad, good []string
+	}{
+		{"sortBy", []string{"", "view", "Views"}, []string{"views", "zScore", "averageViewsRatio", "publishedAt", "revenue", "rpm"}},
+		{"sortOrder", []string{"", "up"}, []string{"asc", "desc"}},
+		{"seed", nil, []string{"", "17", "null", "any text"}},
+		{"type", []string{"", "shorts"}, []string{"video", "short"}},
+		{"averageViewsRatioFrom", []string{"", "x", "NaN", "1e999", "0x1p4"}, []string{"-1", "0", "2.5", "1e3"}},
+		{"averageViewsRatioTo", []string{"Inf"}, []string{"-0.5"}},
+		{"zScoreFrom", []string{"1,5"}, []string{"-3"}},
+		{"zScoreTo", []string{".."}, []string{"3"}},
+		{"viewCountFrom", []string{"-1", "1.5", tooLarge, "99999999999999999999"}, []string{"0", "9007199254740991"}},
+		{"viewCountTo", []string{"0", tooLarge}, []string{"1"}},
+		{"language", []string{"", "eng", "EN", "en,de"}, []string{"en"}},
+		{"durationFrom", []string{"-1", tooLarge}, []string{"0"}},
+		{"durationTo", []string{"0", tooLarge}, []string{"1"}},
+		{"publishedAtFrom", []string{"2026-01-01", "2026-01-01T00:00:00", "2026-01-01T00:00:00+01:00", "2025-02-29T00:00:00Z", "2026-13-01T00:00:00Z", "2026-01-01T24:00Z"},
+			[]string{"2024-02-29T00:00Z", "2026-01-01T00:00:00Z", "2026-01-01T00:00:00.123456Z"}},
+		{"publishedAtTo", []string{"yesterday"}, []string{"2026-01-01T00:00:00Z"}},
+		{"subscribersCountFrom", []string{"-1", tooLarge}, []string{"0"}},
+		{"subscribersCountTo", []string{"0", tooLarge}, []string{"1"}},
+		{"channelAvgViewsFrom", []string{"-0.1"}, []string{"0", "0.1"}},
+		{"channelAvgViewsTo", []string{"0", "-1"}, []string{"0.1"}},
+		{"channelVideoCountFrom", []string{"-1", tooLarge}, []string{"0", "121"}},
+		{"channelVideoCountTo", []string{"0", "121"}, []string{"1", "120"}},
+		{"channelId", nil, []string{"anything"}},
+		{"channelAvgViewsToSubscribersRatioFrom", []string{"-1"}, []string{"0"}},
+		{"channelAvgViewsToSubscribersRatioTo", []string{"0"}, []string{"0.001"}},
+		{"titlePattern", []string{"", "*", "*a", "ab", "*1234", "日本*", strings.Repeat("a", 200) + "*"}, []string{"*ab", "É*à", strings.Repeat("a", 199) + "*"}},
+		{"referenceId", []string{""}, []string{"x"}},
+		{"rpmEstimationFrom", []string{"-1"}, []string{"0"}},
+		{"rpmEstimationTo", []string{"0"}, []string{"0.5"}},
+		{"revenueEstimationFrom", []string{"-1"}, []string{"0"}},
+		{"revenueEstimationTo", []string{"0"}, []string{"0.5"}},
+		{"channelMonetizationAdsense", []string{"", "yes", "1"}, []string{"true", "false"}},
+		{"channelMonetizationSponsored", []string{"True"}, []string{"true", "false"}},
+		{"classificationQuality", []string{"good"}, []string{"negative", "neutral", "positive"}},
+		{"classificationIsFaceless", []string{"0"}, []string{"true", "false"}},
+		{"excludeKeyword", nil, []string{"giveaway"}},
+		{"query", nil, []string{"moka pot"}},
+		{"from", []string{"-1", "x", tooLarge}, []string{"0", "9007199254740991"}},
+		{"size", []string{"0", "41", "-1", "20.0"}, []string{"1", "40"}},
+		{"by", []string{"fuzzy"}, []string{"semantic", "lexical"}},
+	}
+	checked := map[string]bool{}
+	for _, tt := range tests {
+		checked[tt.name] = true
+		for _, v := range tt.bad {
+			checkRefused(t, rt, tt.name, "/search/outliers?"+url.Values{tt.name: {v}}.Encode())
+		}
+		for _, v := range tt.good {
+			if resp, body := askRaw(t, rt, "/search/outliers?"+url.Values{tt.name: {v}}.Encode()); resp.StatusCode != http.StatusOK {
+				t.Errorf("%s=%q is answered %d %s", tt.name, v, resp.StatusCode, body)
+			}
+		}
+	}
+	for name := range searchRules {
+		if !checked[name] {
+			t.Errorf("the rule of %s is not tested", name)
+		}
+	}
+}
+
+func checkRefused(t *testing.T, rt http.RoundTripper, path, target string) {
+	t.Helper()
+	got, resp := ask[validation](t, rt, target)
+	if resp.StatusCode != http.StatusBadRequest || got.Status != "error" || len(got.Error.Errors) != 1 {
+		t.Errorf("GET %s is answered %d %+v, want one complaint", target, resp.StatusCode, got)
+		return
+	}
+	e := got.Error.Errors[0]
+	if len(e.Path) != 1 || e.Path[0] != path || e.Code == "" || e.Validation == "" || e.Message == "" {
+		t.Errorf("GET %s: complaint %+v, want one that names %s", target, e, path)
+	}
+}
+
+func TestPathParametersAreChecked(t *testing.T) {
+	rt := unhurried(Options{Seed: 1}).Transport()
+	for _, target := range []string{
+		"/video/short", "/video/dQw4w9WgXc%20", "/video/dQw4w9WgXcQQ", "/video/", "/video/comments/x", "/video/transcript/dQw4w9WgXc.",
+		"/channel/videos/UC", "/channel/shorts/UCaaaaaaaaaaaaaaaaaaaaa!", "/channel/videos/UCaaaaaaaaaaaaaaaaaaaaaaaaaa",
+	} {
+		checkRefused(t, rt, "id", target)
+	}
+}
+
+func TestAllBrokenRulesAreToldAtOnce(t *testing.T) {
+	got, _ := ask[validation](t, unhurried(Options{}).Transport(), "/search/outliers?size=0&by=x&from=1")
+	var paths []string
+	for _, e := range got.Error.Errors {
+		paths = append(paths, e.Path...)
+	}
+	if strings.Join(paths, " ") != "by size" {
+		t.Errorf("complaints about %v, want by and size", paths)
+	}
+}
+
+func TestAScalarGivenTwiceIsRefused(t *testing.T) {
+	checkRefused(t, unhurried(Options{}).Transport(), "size", "/search/outliers?size=10&size=20")
+}
+
+func TestUnknownParametersAreIgnoredAndCounted(t *testing.T) {
+	s := unhurried(Options{Seed: 1})
+	paths := paths(t, s)
+	plain, _ := ask[searchAnswer](t, s.Transport(), paths["search"])
+	odd, resp := ask[searchAnswer](t, s.Transport(), paths["search"]+"&zscoreFrom=9&query[]=x")
+	ask[detailsAnswer](t, s.Transport(), paths["details"]+"?zscoreFrom=9")
+	if resp.StatusCode != http.StatusOK || odd.Pagination.Total != plain.Pagination.Total {
+		t.Errorf("answered %d with %d hits, want 200 and %d", resp.StatusCode, odd.Pagination.Total, plain.Pagination.Total)
+	}
+	if got := s.Books().UnknownParams; got["zscoreFrom"] != 2 || got["query[]"] != 1 || len(got) != 2 {
+		t.Errorf("unknown parameters %v", got)
+	}
+}
+
+func TestWhatTheInterfaceDoesNotKnowIsNotFound(t *testing.T) {
+	rt := unhurried(Options{Seed: 1}).Transport()
+	for _, target := range []string{
+		"/", "/search", "/search/outliers/", "/search/outliers/related", "/scan/x", "/video/a/b", "/video/dQw4w9WgXcQ",
+		"/video/comments/dQw4w9WgXcQ", "/video/transcript/dQw4w9WgXcQ", "/channel/videos/UCaaaaaaaaaaaaaaaaaaaaaa", "/channel/shorts/UCaaaaaaaaaaaaaaaaaaaaaa",
+	} {
+		got, resp := ask[simple](t, rt, target)
+		if resp.StatusCode != http.StatusNotFound || got.Error.Message == "" || got.Status != "error" {
+			t.Errorf("GET %s is answered %d %+v, want 404 in the simple shape", target, resp.StatusCode, got)
+		}
+	}
+}
+
+// simple is the simple error shape.
+type simple struct {
+	Error  simpleError `json:"error"`
+	Status string      `json:"status"`
+}
+
+func TestOtherMethodsAreRefused(t *testing.T) {
+	s := unhurried(Options{Seed: 1})
+	r := request(t, "http://service.test"+paths(t, s)["search"])
+	r.Method = http.MethodPost
+	resp, err := s.Transport().RoundTrip(r)
+	if err != nil || resp.StatusCode != http.StatusMethodNotAllowed {
+		t.Errorf("POST is answered %v, %v; want 405", resp, err)
+	}
+	if got := s.Books().Total; got.Charged != 0 || got.Refused != 1 {
+		t.Errorf("books %+v, want one refused and nothing charged", got)
+	}
+}
+
+func FuzzMoment(f *testing.F) {
+	f.Add("2024-02-29T23:59:59.9Z")
+	f.Add("2023-02-29T23:59Z")
+	f.Fuzz(func(t *testing.T, s string) {
+		if at, ok := moment(s); ok && (at.Location().String() != "UTC" || !strings.HasSuffix(s, "Z") || at.Format("2006-01-02T15:04") != s[:16]) {
+			t.Errorf("moment(%q) = %s", s, at)
+		}
+	})
+}
