@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
 	"outlierd/outlier"
@@ -171,4 +172,37 @@ func randomThumbnails(id string) naiveThumbnails {
 		return naiveImage{fmt.Sprintf("https://i.ytimg.com/vi/%s/%s.jpg", id, name), w, h}
 	}
 	return naiveThumbnails{image("default", 120, 90), image("mqdefault", 320, 180), image("hqdefault", 480, 360)}
+}
+
+// The comparison is fair only if both do the same work.
+func TestBaselineOfTheBenchmarkYieldsTheSameRows(t *testing.T) {
+	d, n := newDecoder(t), newNaive()
+	for _, a := range []answerBody{searchBody(40), commentsBody(100), transcriptBody(800)} {
+		if err := d.Decode(a.source, a.body); err != nil {
+			t.Fatal(err)
+		}
+		if err := n.decode(a.source, a.body); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(d.Drift()) > 0 {
+		t.Errorf("drift %v", d.Drift())
+	}
+	parts := take(t, d)
+	for name, builder := range map[string]*array.RecordBuilder{
+		"outliers_history": n.hits, "comment_counts_history": n.counts, "comments": n.comments,
+		"transcripts": n.transcripts, "transcript_events": n.events,
+	} {
+		want := builder.NewRecordBatch()
+		defer want.Release()
+		for i, c := range want.Columns() {
+			switch column := want.ColumnName(i); column {
+			case "comment_key", "item", "seeds", "scan_id": // another hash; "" for NULL
+			default:
+				if got := parts[name].Column(i); !array.Equal(got, c) {
+					t.Errorf("%s.%s: decoded %s, by way of structs %s", name, column, got, c)
+				}
+			}
+		}
+	}
 }
