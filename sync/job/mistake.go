@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"unicode"
-	"unicode/utf8"
 )
 
 // Mistake is one thing that is wrong with the file, and where.
@@ -124,8 +123,10 @@ func (s *source) excerpt(line, column int) string {
 		skip = column - excerptWidth*3/4
 	}
 	var b strings.Builder
-	if line > 1 && strings.TrimSpace(s.shown[line-2]) != "" {
-		fmt.Fprintf(&b, "%4d | %s\n", line-1, stretch(s.shown[line-2], skip))
+	if line > 1 {
+		if before := stretch(s.shown[line-2], skip); before != "" {
+			fmt.Fprintf(&b, "%4d | %s\n", line-1, before)
+		}
 	}
 	fmt.Fprintf(&b, "%4d | %s\n", line, stretch(s.shown[line-1], skip))
 	fmt.Fprintf(&b, "     | %*s\n", column-skip, "^")
@@ -157,7 +158,7 @@ func withoutKeys(lines []string) []string {
 	for i, line := range lines {
 		depth := len(line) - len(strings.TrimLeft(line, " "))
 		if hiding >= 0 && (depth > hiding || strings.TrimSpace(line) == "") {
-			shown[i] = strings.Repeat("*", utf8.RuneCountInString(line))
+			shown[i] = "********"
 			continue
 		}
 		hiding = -1

@@ -15,9 +15,10 @@ import (
 // What a file may ask of us. The parser needs time and memory that grow faster than
 // its input, and an alias repeats what it names: a few lines can mean a billion nodes.
 const (
-	maxBytes = 1 << 20
-	maxNodes = 100_000 // also of tokens, before there are nodes
-	maxDepth = 64
+	maxBytes  = 1 << 20
+	maxTokens = 50_000
+	maxNodes  = 100_000
+	maxDepth  = 64
 )
 
 // read turns the text of a file into a tree, or reports why it cannot.
@@ -50,8 +51,8 @@ func (s *source) read(src string) *node {
 // bounded judges size and depth by the tokens alone, as building the tree is what
 // must not be done with too many or too deep ones.
 func (s *source) bounded(tokens token.Tokens) bool {
-	if len(tokens) > maxNodes {
-		s.at(1, 1, fmt.Sprintf("the file has more than %d words and signs", maxNodes), "split long lists into several files and jobs")
+	if len(tokens) > maxTokens {
+		s.at(1, 1, fmt.Sprintf("the file has more than %d words and signs", maxTokens), "split it into several files")
 		return false
 	}
 	var columns []int // where the block collections that are open begin
