@@ -11,8 +11,9 @@ import (
 	"outlierd/outlier"
 )
 
-// journalChunk is how many answers are taken from the database at a time.
-const journalChunk = 32
+// journalChunk is how many answers are taken from the database at a time: enough to
+// make the query cheap, and few enough to be held in memory whatever their size.
+const journalChunk = 16
 
 // Entry is one answer of the journal.
 type Entry struct {

@@ -4,11 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"pgregory.net/rapid"
 
 	"outlierd/outlier"
 	"outlierd/sync/credit"
@@ -122,6 +121,42 @@ func TestLostAnswerIsNotRefundedWithoutProof(t *testing.T) {
 	checkHeld(t, s, month(), 2)
 }
 
+func TestAttemptIsSettledOnce(t *testing.T) {
+	s := open(t, t.TempDir())
+	for _, request := range []*outlier.Request{searchRequest("0"), detailsRequest("video-00001")} {
+		a := reserve(t, s, Purchase{}, request)
+		if err := a.Sending(); err != nil {
+			t.Fatal(err)
+		}
+		if err := a.Settle(answerTo(request, `{}`), outlier.Charged); err != nil {
+			t.Fatal(err)
+		}
+		if err := a.Settle(answerTo(request, `{}`), outlier.Charged); !errors.Is(err, errSettled) {
+			t.Errorf("%s was settled twice: %v", request.Op, err)
+		}
+	}
+	if got := len(entries(t, s, 0)); got != 2 {
+		t.Errorf("%d answers are kept, want 2", got)
+	}
+}
+
+func TestLedgerKeepsTheWordsOfAnErrorAndNotItsCause(t *testing.T) {
+	cause := errors.New("Authorization: Api-Key secret")
+	for _, c := range []struct {
+		err  error
+		want string
+	}{
+		{nil, ""},
+		{&outlier.Error{Kind: outlier.Lost, Cause: cause}, "lost"},
+		{fmt.Errorf("try: %w", &outlier.Error{Kind: outlier.Limited, Message: "slow down", Cause: cause}), "limited: slow down"},
+		{errors.New(strings.Repeat("x", 2*maxErrorText)), strings.Repeat("x", maxErrorText)},
+	} {
+		if got := errorText(c.err); got != c.want {
+			t.Errorf("kept %q, want %q", got, c.want)
+		}
+	}
+}
+
 func TestChangedCapsApplyAtOnceAndForgetNothing(t *testing.T) {
 	s := open(t, t.TempDir())
 	request := searchRequest("0")
@@ -217,118 +252,6 @@ func TestNothingIsBoughtWhenSpaceIsLow(t *testing.T) {
 	}
 	free = 1 << 40
 	buy(t, s, Purchase{}, answerTo(searchRequest("0"), `{}`), outlier.Charged)
-}
-
-// TestLedgerFollowsTheModel performs random attempts on a store that is now and
-// then killed and reopened, beside a model of a few lines.
-func TestLedgerFollowsTheModel(t *testing.T) {
-	rapid.Check(t, func(r *rapid.T) {
-		dir := t.TempDir()
-		s := hasty(t, open(t, dir))
-		limit := outlier.Credits(rapid.IntRange(0, 20).Draw(r, "limit"))
-		held := map[string]outlier.Credits{} // per run
-		var total outlier.Credits
-		type live struct {
-			a    outlier.Attempt
-			run  string
-			sent bool
-		}
-		var alive []live
-		request := searchRequest("0")
-		take := func(r *rapid.T) (live, bool) {
-			if len(alive) == 0 {
-				return live{}, false
-			}
-			i := rapid.IntRange(0, len(alive)-1).Draw(r, "which")
-			l := alive[i]
-			alive = append(alive[:i], alive[i+1:]...)
-			return l, true
-		}
-		settle := func(l live, answer *outlier.Answer, o outlier.Outcome) {
-			if err := l.a.Settle(answer, o); err != nil {
-				r.Fatalf("Settle: %v", err)
-			}
-			if o == outlier.Refunded {
-				held[l.run] -= 2
-				total -= 2
-			}
-		}
-		r.Repeat(map[string]func(*rapid.T){
-			"reserve": func(r *rapid.T) {
-				p := capped(limit)
-				p.Run = rapid.SampledFrom([]string{"run-1", "run-2"}).Draw(r, "run")
-				a, err := s.Meter(p).Reserve(t.Context(), request)
-				_, refused := errors.AsType[*credit.Exceeded](err)
-				if refused != (total+2 > limit) {
-					r.Fatalf("holding %d of %d a call for 2 got %v", total, limit, err)
-				}
-				if err == nil {
-					held[p.Run] += 2
-					total += 2
-					alive = append(alive, live{a: a, run: p.Run})
-				}
-			},
-			"send": func(r *rapid.T) {
-				if l, ok := take(r); ok {
-					if err := l.a.Sending(); (err == nil) == l.sent {
-						r.Fatalf("Sending, sent before: %v, got %v", l.sent, err)
-					}
-					l.sent = true
-					alive = append(alive, l)
-				}
-			},
-			"settle": func(r *rapid.T) {
-				l, ok := take(r)
-				switch {
-				case !ok:
-				case !l.sent:
-					settle(l, &outlier.Answer{Request: request}, outlier.Refunded)
-				case rapid.Bool().Draw(r, "error"):
-					settle(l, errorTo(request, 429, outlier.Limited), outlier.Refunded)
-				case rapid.Bool().Draw(r, "lost"):
-					settle(l, lost(request), outlier.Unknown)
-				default:
-					settle(l, answerTo(request, `{}`), outlier.Charged)
-				}
-			},
-			"change the cap": func(r *rapid.T) { limit = outlier.Credits(rapid.IntRange(0, 20).Draw(r, "limit")) },
-			"kill": func(r *rapid.T) {
-				if rapid.IntRange(0, 9).Draw(r, "rarely") > 0 {
-					return // opening a store takes longer than all else together
-				}
-				s = hasty(t, open(t, copyFolder(t, s.dir)))
-				for _, l := range alive {
-					if !l.sent {
-						held[l.run] -= 2
-						total -= 2
-					}
-				}
-				alive = nil
-			},
-			"": func(r *rapid.T) {
-				checkSums(r, s, held, total)
-			},
-		})
-	})
-}
-
-func checkSums(r *rapid.T, s *Store, held map[string]outlier.Credits, total outlier.Credits) {
-	if got, err := s.Held(month()); err != nil || got != total {
-		r.Fatalf("the cycle holds %d (%v), want %d", got, err, total)
-	}
-	for run, want := range held {
-		got, err := s.Held(credit.Cap{Scope: credit.Run, Period: run})
-		if err != nil || got != want {
-			r.Fatalf("%s holds %d (%v), want %d", run, got, err, want)
-		}
-		spend, err := s.Spent(run)
-		if sum := spend.Charged + spend.Unknown + spend.Reserved; err != nil || sum != want {
-			r.Fatalf("%s spent %+v (%v), want a sum of %d", run, spend, err, want)
-		}
-	}
-	if err := s.Update(func(tx *Tx) error { return tx.audit() }); err != nil {
-		r.Fatal(err)
-	}
 }
 
 func TestAuditFindsABookThatWasTamperedWith(t *testing.T) {

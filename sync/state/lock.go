@@ -3,6 +3,7 @@ package state
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -48,10 +49,9 @@ func sign(file *os.File) error {
 // holder reads what sign wrote. A holder that has just taken the lock may not have
 // signed yet, and is then unknown.
 func holder(file *os.File) *HeldError {
-	text := make([]byte, 4096)
-	n, err := file.ReadAt(text, 0)
-	lines := strings.Split(string(text[:n]), "\n")
-	if len(lines) < 3 {
+	text, err := io.ReadAll(io.LimitReader(file, 4096))
+	lines := strings.Split(string(text), "\n")
+	if err != nil || len(lines) < 3 {
 		return &HeldError{}
 	}
 	pid, err := strconv.Atoi(lines[0])

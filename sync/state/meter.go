@@ -77,7 +77,11 @@ type attempt struct {
 	r      *outlier.Request
 	params string
 	id     int64 // ledger row of a paid attempt
+
+	settled bool
 }
+
+var errSettled = errors.New("the attempt has been settled before")
 
 // reserve takes the price out of every period that the call counts for. The keys of
 // the periods are fixed here: an answer that arrives after midnight still counts
@@ -188,6 +192,9 @@ func (a *attempt) Sending() error {
 // Settle implements [outlier.Attempt]: the answer, its outcome and whatever Commit
 // adds become durable at once if the request was paid, else with the open group.
 func (a *attempt) Settle(answer *outlier.Answer, o outlier.Outcome) error {
+	if a.settled {
+		return errSettled
+	}
 	kept := a.s.pack.pack(answer)
 	var refused error // by Commit
 	err := a.s.unit(a.r.Paid(), func(tx *Tx) error {
@@ -197,12 +204,15 @@ func (a *attempt) Settle(answer *outlier.Answer, o outlier.Outcome) error {
 		}
 		return errors.Join(err, refused)
 	})
+	a.settled = err == nil
 	if refused != nil {
 		// What was paid for is kept, even if nobody knows what to do with it.
-		err = errors.Join(err, a.s.unit(a.r.Paid(), func(tx *Tx) error {
+		bare := a.s.unit(a.r.Paid(), func(tx *Tx) error {
 			_, err := a.keep(tx, answer, o, kept)
 			return err
-		}))
+		})
+		a.settled = bare == nil
+		err = errors.Join(err, bare)
 	}
 	if err != nil {
 		return fmt.Errorf("keep the answer to %s: %w", describe(a.r), err)
@@ -261,7 +271,7 @@ func (a *attempt) settlePaid(tx *Tx, k Kept) error {
 	tx.attempt = a.id
 	_, err := tx.exec(`UPDATE attempts SET state = ?, sent_at = ?, settled_at = ?, waited = ?, http_status = ?, bytes = ?,
 		error = ?, response = ? WHERE id = ?`,
-		string(k.Outcome), micros(k.Answer.SentAt), micros(a.s.clock.now()), k.Answer.Waited.Microseconds(), k.Answer.Status,
+		string(k.Outcome), micros(k.Answer.SentAt), micros(k.Answer.ReceivedAt), k.Answer.Waited.Microseconds(), k.Answer.Status,
 		len(k.Answer.Body), errorText(k.Answer.Err), orNull(k.Response), a.id)
 	return err
 }
@@ -271,7 +281,7 @@ func (a *attempt) settleFree(tx *Tx, k Kept) error {
 		reserved_at, sent_at, settled_at, waited, http_status, bytes, error, response)
 		VALUES (?, ?, ?, ?, ?, ?, ?, 0, ?, '', '', '', 0, ?, ?, ?, ?, ?, ?, ?)`,
 		a.p.Run, a.p.Job, a.p.Step, string(a.r.Op), a.r.Entity, a.params, a.p.Attempt, string(k.Outcome),
-		micros(k.Answer.SentAt), micros(a.s.clock.now()), k.Answer.Waited.Microseconds(), k.Answer.Status,
+		micros(k.Answer.SentAt), micros(k.Answer.ReceivedAt), k.Answer.Waited.Microseconds(), k.Answer.Status,
 		len(k.Answer.Body), errorText(k.Answer.Err), orNull(k.Response))
 	if err != nil {
 		return err

@@ -243,6 +243,31 @@ func TestMigrationsLeadForwardOneVersionAtATime(t *testing.T) {
 	}
 }
 
+func TestFileThatAnotherProgramLocksIsNamed(t *testing.T) {
+	s := open(t, t.TempDir())
+	if err := shell(t, s, `PRAGMA busy_timeout = 1`); err != nil {
+		t.Fatal(err)
+	}
+	other, err := stdsql.Open("sqlite", s.path())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	tx, err := other.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(`INSERT INTO meta VALUES ('a', 'b')`); err != nil {
+		t.Fatal(err)
+	}
+	_, err = s.Meter(Purchase{}).Reserve(t.Context(), searchRequest("0"))
+	wantText(t, err, s.path(), "locked by another program")
+	if err := tx.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	buy(t, s, Purchase{}, answerTo(searchRequest("0"), `{}`), outlier.Charged)
+}
+
 func TestClosedStoreSaysSo(t *testing.T) {
 	s, err := Open(t.Context(), t.TempDir(), options())
 	if err != nil {

@@ -1,7 +1,6 @@
 package state
 
 import (
-	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -121,71 +120,90 @@ func TestFailedTaskWaitsAndExpiresAWeekAfterItWasLastWanted(t *testing.T) {
 // model of the rules: freshness is judged per wish, one row serves all, the first
 // requester stays, the higher value and the shorter age win.
 func TestQueueFollowsTheModel(t *testing.T) {
-	type answer struct {
-		at, retry time.Time
-		missing   bool
-	}
-	synctest.Test(t, func(t *testing.T) {
-		s := hasty(t, open(t, t.TempDir()))
-		checks := 0
-		rapid.Check(t, func(r *rapid.T) {
-			checks++ // every check has entities and a run of its own
-			run := fmt.Sprint("run-", checks)
-			queue, known := map[string]*Task{}, map[string]answer{}
-			best := func() *Task {
-				var best *Task
-				for _, task := range queue {
-					if task.NotBefore.After(time.Now()) {
-						continue
-					}
-					if best == nil || task.Value > best.Value || task.Value == best.Value && task.Entity < best.Entity {
-						best = task
-					}
-				}
-				return best
-			}
+	rapid.Check(t, func(r *rapid.T) {
+		synctest.Test(t, func(t *testing.T) {
+			w := &wishes{t: t, s: hasty(t, open(t, t.TempDir())), queue: map[string]*Task{}, known: map[string]news{}}
 			for range rapid.IntRange(1, 40).Draw(r, "steps") {
-				entity := fmt.Sprintf("%d-%d", checks, rapid.IntRange(0, 4).Draw(r, "entity"))
-				task := Task{
-					Op: outlier.OpDetails, Entity: entity, Run: run, Job: rapid.SampledFrom([]string{"ideas", "rivals"}).Draw(r, "job"),
-					Value: float64(rapid.IntRange(0, 3).Draw(r, "value")), MaxAge: time.Duration(rapid.IntRange(0, 5).Draw(r, "age")) * time.Hour,
-				}
-				switch rapid.SampledFrom([]string{"want", "want", "answer", "miss", "fail", "wait"}).Draw(r, "what") {
-				case "want":
-					a, ok := known[entity]
-					fresh := ok && (a.missing && time.Now().Before(a.retry) || !a.missing && time.Since(a.at) < task.MaxAge)
-					joins := 0
-					if old := queue[entity]; !fresh && old != nil {
-						old.Value, old.MaxAge = max(old.Value, task.Value), min(old.MaxAge, task.MaxAge)
-					} else if !fresh {
-						queue[entity], joins = &task, 1
-					}
-					if got := enqueue(t, s, task); got != joins {
-						r.Fatalf("%d tasks joined for %+v, want %d", got, task, joins)
-					}
-				case "answer", "miss":
-					missing := rapid.Bool().Draw(r, "missing")
-					a := answer{at: time.Now(), missing: missing, retry: time.Now().Add(90 * time.Minute)}
-					update(t, s, func(tx *Tx) error { return tx.Done(task, 0, missing, a.retry) })
-					known[entity] = a
-					delete(queue, entity)
-				case "fail":
-					retry := time.Now().Add(30 * time.Minute).UTC()
-					update(t, s, func(tx *Tx) error { return tx.Fail(task, time.Now(), "time-out", retry) })
-					if old := queue[entity]; old != nil {
-						old.Attempts++
-						old.NotBefore = retry
-					}
-				case "wait":
-					time.Sleep(time.Duration(rapid.IntRange(0, 120).Draw(r, "minutes")) * time.Minute)
-				}
-				if diff := cmp.Diff(best(), next(t, s, Filter{Run: run})); diff != "" {
-					r.Fatalf("next task (-want +got):\n%s", diff)
-				}
-				if n, err := s.Queued(Filter{Run: run}); err != nil || n != len(queue) {
-					r.Fatalf("%d tasks are queued (%v), want %d", n, err, len(queue))
-				}
+				w.step(r)
+				w.check(r)
 			}
 		})
 	})
+}
+
+// wishes are a store and what is known of its queue.
+type wishes struct {
+	t     *testing.T
+	s     *Store
+	queue map[string]*Task
+	known map[string]news
+}
+
+// news is what is known of an entity.
+type news struct {
+	at, retry time.Time
+	missing   bool
+}
+
+func (w *wishes) step(r *rapid.T) {
+	task := Task{
+		Op: outlier.OpDetails, Entity: rapid.SampledFrom([]string{"v1", "v2", "v3"}).Draw(r, "entity"),
+		Job:    rapid.SampledFrom([]string{"ideas", "rivals"}).Draw(r, "job"),
+		Value:  float64(rapid.IntRange(0, 3).Draw(r, "value")),
+		MaxAge: time.Duration(rapid.IntRange(0, 5).Draw(r, "age")) * time.Hour,
+	}
+	switch rapid.SampledFrom([]string{"want", "want", "done", "fail", "wait"}).Draw(r, "what") {
+	case "want":
+		if got, joins := enqueue(w.t, w.s, task), w.want(task); got != joins {
+			r.Fatalf("%d tasks joined for %+v, want %d", got, task, joins)
+		}
+	case "done":
+		n := news{at: time.Now(), retry: time.Now().Add(90 * time.Minute), missing: rapid.Bool().Draw(r, "missing")}
+		update(w.t, w.s, func(tx *Tx) error { return tx.Done(task, 0, n.missing, n.retry) })
+		w.known[task.Entity] = n
+		delete(w.queue, task.Entity)
+	case "fail":
+		retry := time.Now().Add(30 * time.Minute).UTC()
+		update(w.t, w.s, func(tx *Tx) error { return tx.Fail(task, time.Now(), "time-out", retry) })
+		if queued := w.queue[task.Entity]; queued != nil {
+			queued.Attempts++
+			queued.NotBefore = retry
+		}
+	case "wait":
+		time.Sleep(time.Duration(rapid.IntRange(0, 120).Draw(r, "minutes")) * time.Minute)
+	}
+}
+
+// want is the number of tasks that join the queue by this wish.
+func (w *wishes) want(task Task) int {
+	n, ok := w.known[task.Entity]
+	if ok && (n.missing && time.Now().Before(n.retry) || !n.missing && time.Since(n.at) < task.MaxAge) {
+		return 0
+	}
+	if queued := w.queue[task.Entity]; queued != nil {
+		queued.Value, queued.MaxAge = max(queued.Value, task.Value), min(queued.MaxAge, task.MaxAge)
+		return 0
+	}
+	w.queue[task.Entity] = &task
+	return 1
+}
+
+func (w *wishes) best() (best *Task) {
+	for _, task := range w.queue {
+		switch {
+		case task.NotBefore.After(time.Now()):
+		case best == nil, task.Value > best.Value, task.Value == best.Value && task.Entity < best.Entity:
+			best = task
+		}
+	}
+	return best
+}
+
+func (w *wishes) check(r *rapid.T) {
+	if diff := cmp.Diff(w.best(), next(w.t, w.s, Filter{})); diff != "" {
+		r.Fatalf("next task (-want +got):\n%s", diff)
+	}
+	if n, err := w.s.Queued(Filter{}); err != nil || n != len(w.queue) {
+		r.Fatalf("%d tasks are queued (%v), want %d", n, err, len(w.queue))
+	}
 }

@@ -1,5 +1,5 @@
 -- Times are microseconds since 1970 in UTC, 0 for none. Durations are microseconds.
--- Reserved and settled times are the service's, all others are this machine's.
+-- reserved_at is the service's time, by which periods turn; all others are this machine's.
 
 CREATE TABLE meta (
 	key   TEXT PRIMARY KEY,
