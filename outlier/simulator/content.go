@@ -205,7 +205,10 @@ func (l *library) commentsAnswer(id string, now time.Time) any {
 func (u *upload) comment(n int64, at time.Time) comment {
 	d := dice(u.channel.seed, aboutComment, u.address(), uint64(n))
 	v := u.voice()
-	written := u.reached(min(1, float64(n+1)/(u.potential*u.discussed)))
+	written := u.reached(min(float64(n+1)/(u.potential*u.discussed), 1-1e-9)) // the last share is reached never
+	if written.After(at) {
+		written = at
+	}
 	likes := int64(math.Exp(1.5 * d.NormFloat64()))
 	replies := max(0, int64(3*d.NormFloat64()))
 	c := comment{

@@ -58,6 +58,9 @@ type press struct {
 // maxShelf bounds what a frozen service keeps of its answers.
 const maxShelf = 64 << 20
 
+// worthZipping is the size from which compression pays.
+const worthZipping = 1024
+
 // print encodes an answer. Compression is light: it is the client that is measured.
 func (p *press) print(status int, answer any, zip bool, date time.Time) *reply {
 	var b bytes.Buffer
@@ -67,7 +70,7 @@ func (p *press) print(status int, answer any, zip bool, date time.Time) *reply {
 		panic("simulator: an answer that JSON cannot hold: " + err.Error()) // a mistake in shapes.go
 	}
 	body := bytes.TrimSuffix(b.Bytes(), []byte("\n"))
-	if !zip {
+	if !zip || len(body) < worthZipping {
 		return page(status, mimeJSON, body, date)
 	}
 	r := page(status, mimeJSON, p.zip(body), date)

@@ -4,10 +4,11 @@
 // It checks its client by rules of its own, written from the interface and not
 // shared with the client, and keeps books of what it charged.
 //
-// What the library holds is a pure function of the seed and the clock: the same
-// question within the same hour has the same answer in every process, in the year
-// 2000 of a synctest bubble as well as today, and a service made anew goes on
-// where another one stopped. Nothing depends on when a Service was made.
+// What the library holds is a pure function of the seed and the clock, by the
+// hour: the same question in the same hour has the same answer (but for the time
+// that it names) in every process, in the year 2000 of a synctest bubble as well
+// as today, and a service made anew goes on where another one stopped. Nothing
+// depends on when a Service was made.
 package simulator
 
 import (
