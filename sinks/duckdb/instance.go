@@ -25,6 +25,10 @@ type instance struct {
 	attached  bool
 }
 
+// checkpointAt is how much log may gather before it is folded into the file. DuckDB
+// would do it at 16 MB, and compress the unfinished end of a table again each time.
+const checkpointAt = "64MB"
+
 // start needs no network and reads no settings of the user's.
 func start(ctx context.Context, o Options) (*instance, error) {
 	connector, err := duckdb.NewConnector("", nil)
@@ -49,8 +53,9 @@ func (in *instance) connect(ctx context.Context, o Options) (err error) {
 		SET autoload_known_extensions = false;
 		SET memory_limit = %s;
 		SET threads = %d;
+		SET checkpoint_threshold = %s;
 		SET temp_directory = %s;
-		SET TimeZone = 'UTC'`, text(o.memoryLimit()), o.threads(), text(o.Temp)))
+		SET TimeZone = 'UTC'`, text(o.memoryLimit()), o.threads(), text(checkpointAt), text(o.Temp)))
 	return err
 }
 

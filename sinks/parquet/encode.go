@@ -42,6 +42,9 @@ func encoding(t *schema.Table) *parquet.WriterProperties {
 		parquet.WithCreatedBy("outlierd"),
 	}
 	for _, f := range t.Stored().Fields() {
+		if id := f.Type.ID(); id == arrow.INT64 || id == arrow.TIMESTAMP {
+			properties = append(properties, parquet.WithEncodingFor(f.Name, parquet.Encodings.DeltaBinaryPacked))
+		}
 		if !repeats(t, f.Name) {
 			continue
 		}

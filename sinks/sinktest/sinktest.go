@@ -6,6 +6,7 @@
 package sinktest
 
 import (
+	"flag"
 	"slices"
 	"testing"
 
@@ -27,7 +28,8 @@ type Sink struct {
 	Read func(t testing.TB, dir string, table *schema.Table) []arrow.RecordBatch
 }
 
-// Run runs the suite.
+// Run runs the suite. A random journal is tried ten times, unless the flag
+// -rapid.checks says otherwise.
 func Run(t *testing.T, sink Sink) {
 	for name, test := range map[string]func(*testing.T, Sink){
 		"a new sink is empty and readable":            newSink,
@@ -49,7 +51,6 @@ func Run(t *testing.T, sink Sink) {
 	}
 }
 
-// Step is one pass over a journal in batches of the given sizes.
 func write(t testing.TB, s sinks.Sink, j Journal, lo, hi int64) {
 	t.Helper()
 	b := j.Batch(lo, hi)
@@ -96,9 +97,25 @@ func (k Sink) rows(t testing.TB, dir string, table *schema.Table) []Row {
 func (k Sink) Check(t testing.TB, dir string, j Journal, hi int64) {
 	t.Helper()
 	for _, table := range Tables() {
-		if diff := cmp.Diff(lines(j.Want(table, hi)), lines(k.rows(t, dir, table))); diff != "" {
-			t.Errorf("table %s after answer %d (-want +got):\n%s", table.Name, hi, diff)
-		}
+		k.CheckTable(t, dir, table, j, hi)
+	}
+}
+
+// CheckTable is Check of one table.
+func (k Sink) CheckTable(t testing.TB, dir string, table *schema.Table, j Journal, hi int64) {
+	t.Helper()
+	if diff := cmp.Diff(lines(j.Want(table, hi)), lines(k.rows(t, dir, table))); diff != "" {
+		t.Errorf("table %s after answer %d (-want +got):\n%s", table.Name, hi, diff)
+	}
+}
+
+// CheckRuns compares what readers find with the runs 1 to hi.
+func (k Sink) CheckRuns(t testing.TB, dir string, hi int64) {
+	t.Helper()
+	want := Runs(0, hi, hi)
+	defer want.Part.Rows.Release()
+	if diff := cmp.Diff(lines(Rows(want.Part.Rows)), lines(k.rows(t, dir, schema.OpsRuns))); diff != "" {
+		t.Errorf("table %s after run %d (-want +got):\n%s", schema.OpsRuns.Name, hi, diff)
 	}
 }
 
@@ -172,9 +189,23 @@ func refusedBatch(t *testing.T, k Sink) {
 	k.Check(t, dir, j, 6)
 }
 
+// few asks for ten checks where the command line asks for no number: each opens
+// files many times.
+func few(t *testing.T) {
+	asked := false
+	flag.Visit(func(f *flag.Flag) { asked = asked || f.Name == "rapid.checks" })
+	if asked {
+		return
+	}
+	if err := flag.Set("rapid.checks", "10"); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // anyBatches is the heart of the suite: any journal, cut anywhere, published at any
 // time, reopened at any time.
 func anyBatches(t *testing.T, k Sink) {
+	few(t)
 	rapid.Check(t, func(r *rapid.T) {
 		pick := func(n int) int { return rapid.IntRange(0, n-1).Draw(r, "pick") }
 		j := Generate(rapid.IntRange(1, 12).Draw(r, "answers"), pick)
@@ -336,6 +367,17 @@ func runs(mark int64, status ...string) sinks.Ops {
 		rows = append(rows, row)
 	}
 	return sinks.Ops{Part: schema.Part{Table: schema.OpsRuns, Rows: Record(schema.OpsRuns.Schema(), rows)}}
+}
+
+// Runs are the runs above the mark up to hi, of which those up to final are final.
+func Runs(mark, hi, final int64) sinks.Ops {
+	var rows []Row
+	for id := mark + 1; id <= hi; id++ {
+		row := variant(schema.OpsRuns, int(id))
+		row["id"] = id
+		rows = append(rows, row)
+	}
+	return sinks.Ops{Part: schema.Part{Table: schema.OpsRuns, Rows: Record(schema.OpsRuns.Schema(), rows)}, Mark: final}
 }
 
 func operations(t *testing.T, k Sink) {

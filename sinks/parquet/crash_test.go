@@ -1,0 +1,279 @@
+package parquet
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"outlierd/schema"
+	"outlierd/sinks"
+	"outlierd/sinks/sinktest"
+)
+
+var errKilled = errors.New("killed")
+
+// killer fails the nth change of the disk, and those after it unless once is set.
+// A file whose sync fails has lost its second half, as in a power cut.
+type killer struct {
+	dir  string
+	n    int
+	once bool
+	what string // the change that failed
+}
+
+func (k *killer) step(what string) error {
+	k.n--
+	if k.n > 0 || k.n < 0 && k.once {
+		return nil
+	}
+	if k.n == 0 {
+		k.what = what
+	}
+	if name, ok := strings.CutPrefix(what, "sync "); ok && k.n == 0 {
+		path := filepath.Join(k.dir, name)
+		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
+			if err := os.Truncate(path, info.Size()/2); err != nil {
+				return err
+			}
+		}
+	}
+	return errKilled
+}
+
+// perform brings s from its watermark to the end of the journal, with a
+// publication after every second batch.
+func perform(t *testing.T, s *Sink, j sinktest.Journal) error {
+	lo, err := s.Watermark(t.Context())
+	for err == nil && lo < int64(len(j)) {
+		b := j.Batch(lo, min(lo+2, int64(len(j))))
+		err = s.Write(t.Context(), b)
+		sinktest.Release(b)
+		lo = b.Hi
+		if err == nil && lo%4 == 0 {
+			err = publishRuns(t, s, lo)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return publishRuns(t, s, lo)
+}
+
+// publishRuns tells of runs 1 to hi, of which the last one is open.
+func publishRuns(t *testing.T, s *Sink, hi int64) error {
+	mark, err := s.OpsMark(t.Context(), schema.OpsRuns)
+	if err != nil {
+		return err
+	}
+	told := sinktest.Runs(mark, hi, hi-1)
+	defer told.Part.Rows.Release()
+	return s.Publish(t.Context(), []sinks.Ops{told})
+}
+
+// checkGrowing compares the tables that need no publication with the watermark:
+// readers see all of a batch or nothing.
+func checkGrowing(t *testing.T, s *Sink, dir string, j sinktest.Journal) {
+	t.Helper()
+	mark, err := s.Watermark(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, table := range sinktest.Tables() {
+		if table.Kind != schema.Current && table.Kind != schema.Children {
+			suite.CheckTable(t, dir, table, j, mark)
+		}
+	}
+}
+
+func checkLeftovers(t *testing.T, dir string) {
+	t.Helper()
+	err := fs.WalkDir(os.DirFS(dir), ".", func(path string, _ fs.DirEntry, err error) error {
+		if strings.HasSuffix(path, ".tmp") || strings.HasSuffix(path, ".arrow") {
+			t.Errorf("left behind: %s", path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestKilledBetweenAnyTwoSteps(t *testing.T) {
+	j := sinktest.Sample(7)
+	for n := 1; ; n++ {
+		dir := t.TempDir()
+		kill := &killer{dir: dir, n: n}
+		s, err := open(options(dir), kill.step)
+		if err == nil {
+			err = perform(t, s, j)
+			s.Close()
+		}
+		if err == nil {
+			t.Logf("%d steps", n-1)
+			return
+		}
+		if !errors.Is(err, errKilled) {
+			t.Fatalf("killed at step %d (%s): %v", n, kill.what, err)
+		}
+		s = openSink(t, dir)
+		checkGrowing(t, s, dir, j)
+		if err := perform(t, s, j); err != nil {
+			t.Fatalf("after a kill at step %d (%s): %v", n, kill.what, err)
+		}
+		suite.Check(t, dir, j, int64(len(j)))
+		suite.CheckRuns(t, dir, int64(len(j)))
+		checkLeftovers(t, dir)
+		s.Close()
+		if t.Failed() {
+			t.Fatalf("after a kill at step %d (%s)", n, kill.what)
+		}
+	}
+}
+
+func TestOneFailureLeavesTheSinkUsable(t *testing.T) {
+	j := sinktest.Sample(7)
+	for n := 3; ; n++ { // the first two are Open's
+		dir := t.TempDir()
+		kill := &killer{dir: dir, n: n, once: true}
+		s, err := open(options(dir), kill.step)
+		if errors.Is(err, errKilled) {
+			continue
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		err = perform(t, s, j)
+		if err == nil {
+			s.Close()
+			return
+		}
+		checkGrowing(t, s, dir, j)
+		if err := perform(t, s, j); err != nil {
+			t.Fatalf("after step %d (%s) failed: %v", n, kill.what, err)
+		}
+		suite.Check(t, dir, j, int64(len(j)))
+		suite.CheckRuns(t, dir, int64(len(j)))
+		checkLeftovers(t, dir)
+		s.Close()
+		if t.Failed() {
+			t.Fatalf("after step %d (%s) failed", n, kill.what)
+		}
+	}
+}
+
+func TestOpenRefusesWhatItCannotContinue(t *testing.T) {
+	filled := func(t *testing.T) string {
+		dir := t.TempDir()
+		s := openSink(t, dir)
+		defer s.Close()
+		if err := perform(t, s, sinktest.Sample(4)); err != nil {
+			t.Fatal(err)
+		}
+		return dir
+	}
+	for name, c := range map[string]struct {
+		spoil func(dir string) error
+		want  []string
+	}{
+		"a lost manifest":    {func(dir string) error { return os.Remove(filepath.Join(dir, manifestName)) }, []string{"no " + manifestName, rebuild}},
+		"a damaged manifest": {func(dir string) error { return os.Truncate(filepath.Join(dir, manifestName), 20) }, []string{manifestName, rebuild}},
+		"a newer manifest": {func(dir string) error {
+			return os.WriteFile(filepath.Join(dir, manifestName), []byte(`{"version": 2}`), 0o644)
+		}, []string{"version 2", "newer program"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := filled(t)
+			if err := c.spoil(dir); err != nil {
+				t.Fatal(err)
+			}
+			checkError(t, dir, c.want)
+		})
+	}
+}
+
+func TestOpenRefusesAFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "parquet")
+	if err := os.WriteFile(path, []byte("mine"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	checkError(t, path, []string{path})
+	if text, err := os.ReadFile(path); err != nil || string(text) != "mine" {
+		t.Errorf("the file now holds %q, %v", text, err)
+	}
+}
+
+func checkError(t *testing.T, dir string, want []string) {
+	t.Helper()
+	s, err := Open(options(dir))
+	if err == nil {
+		s.Close()
+		t.Fatal("opened without an error")
+	}
+	for _, w := range want {
+		if !strings.Contains(err.Error(), w) {
+			t.Errorf("error %q does not say %q", err, w)
+		}
+	}
+}
+
+func TestForeignFilesAreLeftAlone(t *testing.T) {
+	dir, j := t.TempDir(), sinktest.Sample(6)
+	foreign := []string{"notes.txt", "outliers/mine.parquet", "outliers/part-1-2.parquet", "outliers/current.parquet.bak", "outliers/x.1.tmp",
+		"outliers_history/date=2026-03-01/extra.parquet", "other/part-000000000001-000000000002.parquet"}
+	for _, name := range foreign {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(name), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := openSink(t, dir)
+	defer s.Close()
+	if err := perform(t, s, j); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range foreign {
+		if text, err := os.ReadFile(filepath.Join(dir, name)); err != nil || string(text) != name {
+			t.Errorf("%s now holds %q, %v", name, text, err)
+		}
+	}
+}
+
+func TestCurrentTablesThatDidNotChangeAreNotWrittenAgain(t *testing.T) {
+	dir, j := t.TempDir(), sinktest.Sample(6)
+	s := openSink(t, dir)
+	defer s.Close()
+	if err := perform(t, s, j); err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Join(dir, current(schema.Outliers))
+	before, err := os.Stat(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := publishRuns(t, s, 6); err != nil {
+		t.Fatal(err)
+	}
+	if after, err := os.Stat(name); err != nil || !os.SameFile(before, after) {
+		t.Errorf("%s was replaced, %v", name, err)
+	}
+}
+
+func TestNamesSortInTheOrderOfTheJournal(t *testing.T) {
+	got := []string{partOf(0, 9), partOf(9, 10), partOf(10, 999_999_999_999)}
+	want := []string{"part-000000000001-000000000009.parquet", "part-000000000010-000000000010.parquet", "part-000000000011-999999999999.parquet"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	for _, name := range got {
+		if !isPart(name) || isTemporary(name) || !isTemporary(temporary(name, 3)) {
+			t.Errorf("%s is not known by its name", name)
+		}
+	}
+}
