@@ -5,6 +5,7 @@ import (
 	"context"
 	stdsql "database/sql"
 	"errors"
+	"flag"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -22,6 +23,10 @@ func TestMain(m *testing.M) {
 	if dir := os.Getenv("STATE_TEST_DIR"); dir != "" {
 		otherProcess(dir, os.Getenv("STATE_TEST_ROLE"))
 		return
+	}
+	// Each check of a model costs a database; ask for more with -rapid.checks.
+	if err := flag.Set("rapid.checks", "25"); err != nil {
+		panic(err)
 	}
 	os.Exit(m.Run())
 }
@@ -195,6 +200,19 @@ func TestDamageIsFoundAfterAnUncleanEnd(t *testing.T) {
 	_, err = Open(t.Context(), killed, options())
 	if _, ok := errors.AsType[*CorruptError](err); !ok {
 		t.Errorf("Open: %v, want a CorruptError", err)
+	}
+}
+
+func TestDatabaseIsSetUpToKeepWhatItConfirms(t *testing.T) {
+	s := open(t, t.TempDir())
+	for pragma, want := range map[string]string{
+		"journal_mode": "wal", "synchronous": "2", "foreign_keys": "1", "trusted_schema": "0",
+		"busy_timeout": "10000", "cell_size_check": "1", "cache_spill": "0",
+	} {
+		var got string
+		if err := s.view(func() error { return s.row(`PRAGMA ` + pragma).Scan(&got) }); err != nil || got != want {
+			t.Errorf("%s is %s (%v), want %s", pragma, got, err, want)
+		}
 	}
 }
 
