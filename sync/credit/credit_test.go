@@ -1,0 +1,123 @@
+package credit_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"outlierd/sync/credit"
+)
+
+func zone(t testing.TB, name string) *time.Location {
+	t.Helper()
+	loc, err := time.LoadLocation(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return loc
+}
+
+func TestDayTurnsAtMidnightOfTheZone(t *testing.T) {
+	late := time.Date(2026, 11, 21, 23, 30, 0, 0, time.UTC)
+	if got, want := credit.Day(late, time.UTC), "2026-11-21"; got != want {
+		t.Errorf("in UTC the day is %s, want %s", got, want)
+	}
+	if got, want := credit.Day(late, zone(t, "Europe/Berlin")), "2026-11-22"; got != want {
+		t.Errorf("in Berlin the day is %s, want %s", got, want)
+	}
+}
+
+func TestCycleBeginsOnTheRenewalDayOrTheLastOfTheMonth(t *testing.T) {
+	for _, c := range []struct {
+		at   string
+		day  int
+		want string
+	}{
+		{"2026-11-21T12:00:00Z", 1, "2026-11-01"},
+		{"2026-11-21T12:00:00Z", 14, "2026-11-14"},
+		{"2026-11-13T23:59:59Z", 14, "2026-10-14"},
+		{"2026-11-14T00:00:00Z", 14, "2026-11-14"},
+		{"2026-01-05T00:00:00Z", 14, "2025-12-14"},
+		{"2026-03-01T00:00:00Z", 31, "2026-02-28"},
+		{"2026-02-28T00:00:00Z", 31, "2026-02-28"},
+		{"2026-02-27T23:00:00Z", 31, "2026-01-31"},
+		{"2028-02-29T00:00:00Z", 30, "2028-02-29"},
+		{"2026-03-30T12:00:00Z", 31, "2026-02-28"},
+		{"2026-05-30T12:00:00Z", 31, "2026-04-30"},
+		{"2026-11-21T12:00:00Z", 0, "2026-11-01"},
+		{"2026-11-21T12:00:00Z", 99, "2026-10-31"},
+	} {
+		at, err := time.Parse(time.RFC3339, c.at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := credit.Cycle(at, time.UTC, c.day); got != c.want {
+			t.Errorf("the cycle of %s that renews on day %d began on %s, want %s", c.at, c.day, got, c.want)
+		}
+	}
+}
+
+func TestCyclesFollowOneAnotherWithoutGap(t *testing.T) {
+	zones := []*time.Location{time.UTC, zone(t, "Europe/Berlin"), zone(t, "America/New_York"), zone(t, "Pacific/Auckland")}
+	rapid.Check(t, func(t *rapid.T) {
+		at := time.Unix(rapid.Int64Range(0, 4e9).Draw(t, "seconds"), 0)
+		loc := rapid.SampledFrom(zones).Draw(t, "zone")
+		day := rapid.IntRange(1, 31).Draw(t, "day")
+		from, to := credit.CycleBounds(at, loc, day)
+		if at.Before(from) || !at.Before(to) {
+			t.Fatalf("%s is not within its cycle %s to %s", at, from, to)
+		}
+		next, _ := credit.CycleBounds(to, loc, day)
+		if !next.Equal(to) {
+			t.Fatalf("the cycle ends at %s and the next begins at %s", to, next)
+		}
+		if length := to.Sub(from); length < 27*24*time.Hour || length > 32*24*time.Hour {
+			t.Fatalf("a cycle of %s", length)
+		}
+		if credit.Cycle(at, loc, day) != credit.Cycle(from, loc, day) {
+			t.Fatal("an instant and the beginning of its cycle have different keys")
+		}
+	})
+}
+
+func TestCallCountsForEveryPeriodItBelongsTo(t *testing.T) {
+	got := credit.Periods("run-1", "ideas", "2026-11-21", "2026-11-14")
+	want := []credit.Period{
+		{Scope: credit.AllDay, Key: "2026-11-21"},
+		{Scope: credit.AllMonth, Key: "2026-11-14"},
+		{Scope: credit.JobMonth, Key: "ideas/2026-11-14"},
+		{Scope: credit.Run, Key: "run-1"},
+	}
+	if len(got) != len(want) {
+		t.Fatalf("got %v, want %v", got, want)
+	}
+	for i := range want {
+		if got[i] != want[i] {
+			t.Errorf("period %d is %v, want %v", i, got[i], want[i])
+		}
+	}
+	if alone := credit.Periods("", "", "2026-11-21", "2026-11-14"); len(alone) != 2 {
+		t.Errorf("a call outside any run counts for %v, want the day and the cycle alone", alone)
+	}
+}
+
+func TestExceededNamesCapAmountsAndRemedy(t *testing.T) {
+	for _, c := range []struct {
+		cap  credit.Cap
+		says []string
+	}{
+		{credit.Cap{Scope: credit.Run, Period: "run-1", Max: 10}, []string{"per_run", "9 of 10", "costs 2", "raise"}},
+		{credit.Cap{Scope: credit.AllDay, Period: "2026-11-21", Max: 10}, []string{"2026-11-21", "per_day", "next day"}},
+		{credit.Cap{Scope: credit.AllMonth, Period: "2026-11-14", Max: 10}, []string{"2026-11-14", "per_month", "next billing cycle"}},
+		{credit.Cap{Scope: credit.JobMonth, Period: "ideas/2026-11-14", Max: 10}, []string{"ideas/2026-11-14", "per_month of the job"}},
+	} {
+		text := (&credit.Exceeded{Cap: c.cap, Held: 9, Price: 2}).Error()
+		for _, part := range c.says {
+			if !strings.Contains(text, part) {
+				t.Errorf("%s: %q does not say %q", c.cap.Scope, text, part)
+			}
+		}
+	}
+}
