@@ -19,9 +19,9 @@ type Limit struct {
 }
 
 // LearnLimit keeps l if the limit, its window or the use by others differs from
-// what was kept last.
+// what was kept last. It joins the open group: losing it costs nothing.
 func (s *Store) LearnLimit(l Limit) error {
-	err := s.Update(func(tx *Tx) error {
+	err := s.unit(false, func(tx *Tx) error {
 		same, err := tx.sameLimit(l)
 		if err != nil || same {
 			return err
