@@ -31,7 +31,7 @@ var mayImport = map[string][]string{
 // exchanged in one place.
 var fenced = map[string][]string{
 	"github.com/duckdb/":          {"sinks/duckdb"},
-	"github.com/apache/arrow-go/": {"schema", "sinks/duckdb", "sinks/parquet", "sinks/sinktest", "sync/engine"},
+	"github.com/apache/arrow-go/": {"schema", "sinks", "sinks/duckdb", "sinks/parquet", "sinks/sinktest", "sync/engine"},
 	"modernc.org/sqlite":          {"sync/state"},
 	"github.com/goccy/go-yaml":    {"sync/job"},
 	"github.com/santhosh-tekuri/": {"sync/job"},

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"net"
 	"os"
 	"testing"
 	"time"
@@ -19,7 +20,9 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,
-		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"waitfor": waitFor},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"waitfor": waitFor, "waitport": waitPort,
+		},
 	})
 }
 
@@ -31,6 +34,19 @@ func waitFor(ts *testscript.TestScript, neg bool, args []string) {
 	path := ts.MkAbs(args[0])
 	for range time.Tick(10 * time.Millisecond) {
 		if info, err := os.Stat(path); err == nil && info.Size() > 0 {
+			return
+		}
+	}
+}
+
+// waitPort waits until somebody listens at an address.
+func waitPort(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: waitport address")
+	}
+	for range time.Tick(10 * time.Millisecond) {
+		if conn, err := net.Dial("tcp", args[0]); err == nil {
+			ts.Check(conn.Close())
 			return
 		}
 	}

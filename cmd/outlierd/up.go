@@ -28,7 +28,10 @@ published, and the next start goes on from there. A second signal stops at once.
 				return err
 			}
 			p, err := o.open(c.Context(), config, log)
-			if err != nil {
+			switch {
+			case c.Context().Err() != nil && err != nil:
+				return nil // stopped before it began
+			case err != nil:
 				return err
 			}
 			defer func() { err = errors.Join(err, p.Close()) }()

@@ -84,7 +84,7 @@ func openSink(ctx context.Context, kind, path, folder string) (sinks.Sink, error
 
 func (p *program) openClient(folder string) error {
 	service := p.Config.Service
-	limiter, err := pace.Open(service.Limit, pace.Options{Path: filepath.Join(folder, "pace.json")})
+	limiter, err := pace.Open(service.Limit, pace.Options{Path: filepath.Join(folder, "pace.json"), Owner: service.Key.Fingerprint()})
 	if err != nil {
 		return err
 	}

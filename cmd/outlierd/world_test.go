@@ -12,8 +12,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"outlierd/outlier"
 	"outlierd/outlier/simulator"
 	"outlierd/schema"
@@ -126,8 +124,8 @@ func (w *testWorld) sameInBothSinks() {
 			continue
 		}
 		duck, files := texts(w.rows(table.Name)), texts(w.rows(w.parquet(table.Name)))
-		if diff := cmp.Diff(duck, files); diff != "" {
-			w.Errorf("table %s differs between DuckDB (-) and Parquet (+):\n%.3000s", table.Name, diff)
+		if diff := difference(duck, files); diff != "" {
+			w.Errorf("table %s differs between DuckDB (-) and Parquet (+):\n%s", table.Name, diff)
 		}
 	}
 }

@@ -22,6 +22,8 @@ type Engine struct {
 	Sinks  []sinks.Sink
 	Log    *slog.Logger // nil discards
 
+	believed state.Limit // what the limiter believed last, less what changes with every call
+
 	mu      sync.Mutex
 	current Progress // of the run under way, or of the last one
 }

@@ -34,6 +34,8 @@ type workshop struct {
 	ctx     context.Context
 }
 
+const testKey = "a-key-for-tests"
+
 // jobsFile is the job that most tests run.
 const jobsFile = `
 version: 1
@@ -55,7 +57,7 @@ jobs:
 func newWorkshop(t *testing.T, file string) *workshop {
 	t.Helper()
 	w := &workshop{T: t, dir: t.TempDir(), ctx: t.Context()}
-	w.service = simulator.New(simulator.Options{Seed: 1, Key: "k"})
+	w.service = simulator.New(simulator.Options{Seed: 1, Key: testKey})
 	w.wire = w.service.Transport()
 	w.use(file)
 	return w
@@ -95,7 +97,7 @@ func (w *workshop) open() (*Engine, func()) {
 	if err != nil {
 		w.Fatal(err)
 	}
-	key, err := outlier.NewKey("k")
+	key, err := outlier.NewKey(testKey)
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -381,6 +383,76 @@ func TestSinkAheadOfTheJournalIsRefused(t *testing.T) {
 		}
 		if after := w.service.Books().Total.Calls; after != before {
 			t.Errorf("%d calls were made without a ledger", after-before)
+		}
+	})
+}
+
+// TestFailuresThatPassAreContinued: each of these ends a run with one clear message;
+// when the trouble is over the same run goes on, and no page is bought twice.
+func TestFailuresThatPassAreContinued(t *testing.T) {
+	for _, test := range []struct {
+		fault   simulator.Fault
+		message string
+		held    outlier.Credits // for answers that may have been charged
+	}{
+		{simulator.Unreachable, "not sent", 0},
+		{simulator.ServerError, "500", 0},
+		{simulator.GatewayPage, "502", 2 * maxAttempts},
+		{simulator.HTMLPage, "not an answer of the service", 2 * maxAttempts},
+		{simulator.CutBody, "broke off", 2 * maxAttempts},
+		{simulator.DropAnswer, "not answered", 2 * maxAttempts},
+		{simulator.Unauthorized, "nauthorized", 0},
+	} {
+		t.Run(test.fault.String(), func(t *testing.T) {
+			bubble(t, jobsFile, func(w *workshop) {
+				for range maxAttempts {
+					w.service.FailNext(outlier.OpSearch, test.fault)
+				}
+				row, err := w.run()
+				if err == nil || row.Status != state.Failed || !strings.Contains(err.Error(), test.message) {
+					t.Fatalf("status %s, error %v; want a failure that says %q", row.Status, err, test.message)
+				}
+				if row.Credits != test.held {
+					t.Errorf("%d credits are held, want %d", row.Credits, test.held)
+				}
+				if test.fault == simulator.Unauthorized { // one refusal is enough; forget those not used
+					w.service = simulator.New(simulator.Options{Seed: 1, Key: testKey})
+					w.wire = w.service.Transport()
+				}
+				next := w.mustRun(state.OK)
+				if next.ID != row.ID || next.Credits != test.held+4 {
+					t.Errorf("run %s holds %d credits, want run %s to go on and hold %d", next.ID, next.Credits, row.ID, test.held+4)
+				}
+				if spent := w.service.Books().Total.Spent(); spent > next.Credits {
+					t.Errorf("the service charged %d credits, the run holds %d", spent, next.Credits)
+				}
+			})
+		})
+	}
+}
+
+// TestServiceOutOfCreditsPausesTheRun: 402 is the service's own cap.
+func TestServiceOutOfCreditsPausesTheRun(t *testing.T) {
+	bubble(t, jobsFile, func(w *workshop) {
+		w.service.FailNext(outlier.OpSearch, simulator.NoCredits)
+		row := w.mustRun(state.PausedBudget)
+		if row.Credits != 0 || row.Error == "" {
+			t.Errorf("%d credits, error %q; want none, and the service's words", row.Credits, row.Error)
+		}
+		if next := w.mustRun(state.OK); next.ID != row.ID {
+			t.Error("the next run did not continue the paused one")
+		}
+	})
+}
+
+// TestRefusalForThePaceIsWaitedOut: a 429 costs time and nothing else.
+func TestRefusalForThePaceIsWaitedOut(t *testing.T) {
+	bubble(t, jobsFile, func(w *workshop) {
+		w.service.FailNext(outlier.OpSearch, simulator.RateLimited)
+		w.service.FailNext(outlier.OpComments, simulator.RateLimited)
+		row := w.mustRun(state.OK)
+		if row.Credits != 4 || row.Failures != 0 {
+			t.Errorf("%d credits and %d failures, want 4 and none", row.Credits, row.Failures)
 		}
 	})
 }

@@ -24,6 +24,9 @@ func (e *Engine) fetch(ctx context.Context, r *outlier.Request, p state.Purchase
 	for {
 		p.Attempt = attempts + refusals + 1
 		answer, err := e.Client.Do(ctx, r, e.Store.Meter(p))
+		if failed := e.learn(); failed != nil {
+			return answer, errors.Join(err, failed)
+		}
 		if err == nil {
 			return answer, nil
 		}
@@ -52,6 +55,18 @@ func backoff(attempts int) time.Duration {
 		return 0
 	}
 	return time.Second << (2 * (attempts - 1))
+}
+
+// learn puts on record what the limiter believes, when that has changed.
+func (e *Engine) learn() error {
+	now := e.Pace.Status()
+	belief := state.Limit{Limit: int64(now.Limit), Window: now.Window, Foreign: int64(now.Foreign)}
+	if belief == e.believed {
+		return nil
+	}
+	e.believed = belief
+	belief.Remaining, belief.Reset = int64(now.Remaining), now.Reset
+	return e.Store.LearnLimit(belief)
 }
 
 // kindOf is the kind of a service error, or "" for errors of other making.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -52,7 +53,7 @@ func (e *Engine) Run(ctx context.Context, spec *job.Spec, trigger Trigger, due t
 // with its steps, both on record.
 func (e *Engine) begin(spec *job.Spec, trigger Trigger, due time.Time) (*state.Run, error) {
 	now := time.Now()
-	old, err := e.Store.Unfinished(spec.Name)
+	old, err := e.unfinished(spec.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -82,6 +83,30 @@ func (e *Engine) begin(spec *job.Spec, trigger Trigger, due time.Time) (*state.R
 		Status: state.Running, Plan: plan, Config: spec.Hash,
 	}
 	return &row, e.Store.Begin(row, steps)
+}
+
+// unfinished is the job's last run if there is something left to do in it: it was
+// killed or stopped, a cap paused it, or it failed for a reason that can pass. A
+// run whose request was refused, or whose answer could not be read, would only
+// fail again.
+func (e *Engine) unfinished(name string) (*state.Run, error) {
+	runs, err := e.Store.Runs(name, 1)
+	if err != nil || len(runs) == 0 {
+		return nil, err
+	}
+	last := &runs[0]
+	switch last.Status {
+	case state.Running, state.PausedBudget:
+		return last, nil
+	case state.Failed:
+		steps, err := e.Store.Steps(last.ID)
+		hopeless := slices.ContainsFunc(steps, func(s state.Step) bool { return s.Stop == stopRefused || s.Stop == stopUnreadable })
+		if err != nil || hopeless {
+			return nil, err
+		}
+		return last, nil
+	}
+	return nil, nil
 }
 
 // resumable is the age up to which an unfinished run is continued: one period of

@@ -1,0 +1,204 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"outlierd/outlier/simulator"
+	"outlierd/schema"
+	"outlierd/sinks/duckdb"
+)
+
+// withoutLineage are the rows of a table less what says who brought them and when:
+// these differ between a run that was killed and one that was not.
+func (w *testWorld) withoutLineage(table string) []string {
+	rows := w.rows(table)
+	for _, row := range rows {
+		for _, name := range []string{"_run_id", "_response_id", "observed_at", "first_seen_at", "last_seen_at", "checked_at", "retry_at"} {
+			delete(row, name)
+		}
+	}
+	return texts(rows)
+}
+
+// oneSearch is a job of three queries in one search of five pages, with all five
+// enrichments.
+const oneSearch = `
+version: 1
+service: {url: "${OUTLIERD_URL}", key: "${OUTLIERD_KEY}", limit: 1000000/min}
+budget: {per_month: 1000}
+jobs:
+  wide:
+    search: {query: [home espresso, moka pot, minecraft], sort: z_score desc, pages: 5}
+    enrich:
+      sort: z_score desc
+      channel_videos: {top: 40}
+      channel_shorts: {top: 40}
+      details: {top: 40}
+      comments: {top: 40}
+      transcript: {top: 40}
+`
+
+// TestKilledAtAnyMomentNothingIsLostOrBoughtTwice kills the program with SIGKILL at
+// random moments of a run, runs it again, and compares with a run that nobody
+// disturbed.
+func TestKilledAtAnyMomentNothingIsLostOrBoughtTwice(t *testing.T) {
+	kills := 50
+	if testing.Short() {
+		kills = 3
+	}
+	// Without a cache every repeated purchase shows in the service's books.
+	o := simulator.Options{Seed: 1, Freeze: true, Limit: 1_000_000, CachePeriod: time.Nanosecond}
+	calm := newWorld(t, o)
+	calm.write(oneSearch)
+	began := time.Now()
+	calm.mustRun("run")
+	length := time.Since(began)
+
+	want := map[string][]string{}
+	for _, table := range schema.Tables() {
+		want[table.Name] = calm.withoutLineage(table.Name)
+	}
+	random := rand.New(rand.NewPCG(1, 2))
+	unfinished := 0
+	for i := range kills {
+		w := newWorld(t, o)
+		w.write(oneSearch)
+		w.killAfter(time.Duration(random.Int64N(int64(length))))
+		w.mustRun("run")
+		w.sameInBothSinks()
+		if len(w.rows("ops.runs")) == 1 { // else the first run had ended, and the second was another
+			unfinished++
+			w.sameAs(i, want)
+			w.repeatsAreUnknown()
+		}
+		if t.Failed() {
+			return
+		}
+	}
+	if unfinished < kills/2 {
+		t.Errorf("only %d of %d kills hit a run that was under way", unfinished, kills)
+	}
+}
+
+// sameAs compares every table but for lineage.
+func (w *testWorld) sameAs(kill int, want map[string][]string) {
+	w.Helper()
+	for _, table := range schema.Tables() {
+		if diff := difference(want[table.Name], w.withoutLineage(table.Name)); diff != "" {
+			w.Errorf("kill %d: table %s differs from that of an undisturbed run:\n%s", kill, table.Name, diff)
+		}
+	}
+}
+
+// killAfter starts the run and kills it. A run that ended before was not killed,
+// which is a moment like any other.
+func (w *testWorld) killAfter(d time.Duration) {
+	w.Helper()
+	ctx, cancel := context.WithTimeout(w.Context(), d) // CommandContext kills with SIGKILL
+	defer cancel()
+	cmd, out := w.command(ctx, "run")
+	err := cmd.Run()
+	if _, killed := errors.AsType[*exec.ExitError](err); err != nil && !killed && ctx.Err() == nil {
+		w.Fatalf("outlierd run: %v\n%s", err, out)
+	}
+}
+
+// repeatsAreUnknown: what was charged twice was an answer that the kill took from
+// the wire, and for each the ledger holds a credit whose fate is unknown.
+func (w *testWorld) repeatsAreUnknown() {
+	w.Helper()
+	times := map[string]int{}
+	for _, call := range w.service.Books().Calls {
+		if call.Charged > call.Refunded {
+			times[call.Identity]++
+		}
+	}
+	repeats := 0
+	for _, n := range times {
+		repeats += n - 1
+	}
+	unknown, held := 0, 0.0
+	for _, row := range w.rows("ops.credits") {
+		switch row["outcome"] {
+		case "unknown":
+			unknown++
+			held += row["price"].(float64)
+		case "spent":
+			held += row["price"].(float64)
+		}
+	}
+	if repeats > unknown {
+		w.Errorf("%d answers were charged twice, but the ledger knows of %d unknown ones", repeats, unknown)
+	}
+	if charged := w.service.Books().Total.Spent(); float64(charged) > held {
+		w.Errorf("the service charged %d credits, the ledger holds %.0f", charged, held)
+	}
+}
+
+// TestReadersNeverMeetALockOrHalfABatch opens the published file again and again,
+// each time in a process of its own reach, while a run writes and publishes.
+func TestReadersNeverMeetALockOrHalfABatch(t *testing.T) {
+	if testing.Short() {
+		t.Skip("opens the file a thousand times")
+	}
+	w := newWorld(t, simulator.Options{Seed: 1, Limit: 1_000_000, Latency: func() time.Duration { return 5 * time.Millisecond }})
+	w.write(searches(5, 0))
+	w.mustRun("run", "search-0") // there is a file before the first reader comes
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	done := make(chan error, 1)
+	go func() {
+		for {
+			cmd, out := w.command(ctx, "run", "--all")
+			if err := cmd.Run(); err != nil {
+				if ctx.Err() != nil {
+					err = nil
+				} else {
+					err = errors.New(out.String())
+				}
+				done <- err
+				return
+			}
+		}
+	}()
+	// A history and its current table belong to one batch, and so does a transcript
+	// and its lines: a reader who sees one without the other saw half a batch.
+	const torn = `select (select count(*) from (select video_id from outliers_history except select video_id from outliers))
+		+ (select count(*) from transcripts t where event_count != (select count(*) from transcript_events e where e.video_id = t.video_id))
+		+ (select count(*) from comment_counts c where sampled != (select count(*) from comments m where m.video_id = c.video_id)) as torn`
+	var seen int64
+	for i := range 1000 {
+		var hits, broken int64
+		err := duckdb.Query(t.Context(), w.published(), "select (select count(*) from outliers_history), ("+torn+")",
+			func([]string) error { return nil }, func(values []any) error {
+				hits, _ = values[0].(int64)
+				broken = int64(number(values[1]))
+				return nil
+			})
+		if err != nil || broken != 0 || hits < seen {
+			t.Fatalf("read %d: %d hits after %d, %d torn rows, error %v", i, hits, seen, broken, err)
+		}
+		seen = hits
+	}
+	cancel()
+	if err := <-done; err != nil && !strings.Contains(err.Error(), "interrupted") {
+		t.Error(err)
+	}
+}
+
+// number is a sum as the driver gives it, whose type depends on its size.
+func number(v any) float64 {
+	switch v := v.(type) {
+	case int64:
+		return float64(v)
+	case interface{ Float64() float64 }:
+		return v.Float64()
+	}
+	return -1
+}
