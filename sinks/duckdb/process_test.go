@@ -1,0 +1,260 @@
+//go:build duckdb_arrow
+
+package duckdb
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"outlierd/schema"
+	"outlierd/sinks"
+	"outlierd/sinks/sinktest"
+)
+
+// The tests of this file need another process: the test binary itself, told by a
+// variable what to be.
+const role = "OUTLIERD_SINKTEST_ROLE"
+
+func TestMain(m *testing.M) {
+	roles := map[string]func(dir string) error{"writer": beWriter, "reader": beReader, "holder": beHolder}
+	what, dir, _ := strings.Cut(os.Getenv(role), ":")
+	if what == "" {
+		os.Exit(m.Run())
+	}
+	if err := roles[what](dir); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// process is another process and what it says, a line at a time.
+type process struct {
+	*exec.Cmd
+	in     io.WriteCloser
+	out    *bufio.Scanner
+	errors *strings.Builder
+}
+
+func spawn(t *testing.T, what, dir string) *process {
+	t.Helper()
+	p := &process{Cmd: exec.CommandContext(t.Context(), os.Args[0]), errors: &strings.Builder{}}
+	p.Env = append(os.Environ(), role+"="+what+":"+dir)
+	p.Stderr = p.errors
+	out, err := p.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.out = bufio.NewScanner(out)
+	if p.in, err = p.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// says reads the process's next line.
+func (p *process) says(t *testing.T) string {
+	t.Helper()
+	if !p.out.Scan() {
+		t.Fatalf("the process ended: %v %s", p.Wait(), p.errors)
+	}
+	return p.out.Text()
+}
+
+// journalLength is long enough that no writer reaches its end before it is killed.
+const journalLength = 400
+
+// beWriter writes single answers, publishing now and then, and says each watermark
+// after Write has returned.
+func beWriter(dir string) error {
+	ctx := context.TODO()
+	s, err := Open(ctx, options(dir))
+	if err != nil {
+		return err
+	}
+	j := sinktest.Sample(journalLength)
+	mark, err := s.Watermark(ctx)
+	for ; err == nil && mark < journalLength; mark++ {
+		b := j.Batch(mark, mark+1)
+		if err = s.Write(ctx, b); err == nil {
+			fmt.Println(mark + 1)
+		}
+		if err == nil && mark%5 == 0 {
+			err = s.Publish(ctx, nil)
+		}
+	}
+	return errors.Join(err, s.Close())
+}
+
+func TestKilledWriterLosesNothing(t *testing.T) {
+	dir := t.TempDir()
+	j := sinktest.Sample(journalLength)
+	var acknowledged int64
+	for kill := range 12 {
+		p := spawn(t, "writer", dir)
+		for range 1 + kill*3%8 {
+			mark, err := strconv.ParseInt(p.says(t), 10, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			acknowledged = mark
+		}
+		if err := p.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		for p.out.Scan() { // what it said before it died
+			if mark, err := strconv.ParseInt(p.out.Text(), 10, 64); err == nil {
+				acknowledged = mark
+			}
+		}
+		p.Wait()
+	}
+	s := open(t, dir)
+	defer s.Close()
+	mark, err := s.Watermark(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if mark < acknowledged {
+		t.Errorf("watermark %d, but %d was acknowledged", mark, acknowledged)
+	}
+	if err := s.Publish(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	suite.Check(t, dir, j, mark)
+}
+
+// beReader opens the published file again and again until its input ends, checks
+// that it sees whole batches and never an older one, and says how often it looked.
+func beReader(dir string) error {
+	ended := make(chan struct{})
+	go func() {
+		io.Copy(io.Discard, os.Stdin)
+		close(ended)
+	}()
+	j := sinktest.Sample(journalLength)
+	last := int64(0)
+	for looks := 1; ; looks++ {
+		mark, err := look(dir, j)
+		if err != nil {
+			return fmt.Errorf("look %d: %w", looks, err)
+		}
+		if mark < last {
+			return fmt.Errorf("look %d: watermark %d after %d", looks, mark, last)
+		}
+		last = mark
+		fmt.Println(mark)
+		select {
+		case <-ended:
+			return nil
+		default:
+		}
+	}
+}
+
+func look(dir string, j sinktest.Journal) (mark int64, err error) {
+	ctx := context.TODO()
+	in, err := start(ctx, Options{Temp: filepath.Join(dir, "reader")})
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, in.close()) }()
+	if _, err := in.exec(ctx, "ATTACH "+text(filepath.Join(dir, "outliers.duckdb"))+" AS warehouse (READ_ONLY)"); err != nil {
+		return 0, err
+	}
+	rows, err := in.query(ctx, `SELECT (SELECT id FROM warehouse.outlierd.marks WHERE name = 'journal'),
+		(SELECT count(*) FROM warehouse.main.outliers_history), (SELECT coalesce(sum(times_seen), 0)::BIGINT FROM warehouse.main.outliers),
+		(SELECT count(*) FROM warehouse.main.transcript_events)`)
+	if err != nil {
+		return 0, err
+	}
+	mark = rows[0][0].(int64)
+	for i, want := range []int{count(j, schema.OutliersHistory, mark), count(j, schema.Outliers, mark), len(j.Want(schema.TranscriptEvents, mark))} {
+		if got := rows[0][i+1].(int64); got != int64(want) {
+			return 0, fmt.Errorf("count %d is %d at watermark %d, want %d", i, got, mark, want)
+		}
+	}
+	return mark, nil
+}
+
+// count counts observations.
+func count(j sinktest.Journal, table *schema.Table, hi int64) (n int) {
+	for _, a := range j[:hi] {
+		n += len(a.Rows[table])
+	}
+	return n
+}
+
+func TestReaderInAnotherProcessSeesWholeBatches(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	defer s.Close()
+	p := spawn(t, "reader", dir)
+	j := sinktest.Sample(journalLength)
+	for lo := int64(0); lo < 60; lo += 2 {
+		write(t, s, j, lo, lo+2)
+		if err := s.Publish(t.Context(), nil); err != nil {
+			t.Fatal(err)
+		}
+		p.says(t)
+	}
+	p.in.Close()
+	looks, last := 30, ""
+	for p.out.Scan() {
+		looks, last = looks+1, p.out.Text()
+	}
+	if err := p.Wait(); err != nil {
+		t.Fatalf("the reader failed: %v %s", err, p.errors)
+	}
+	t.Logf("%d looks, the last at watermark %s", looks, last)
+}
+
+func write(t *testing.T, s sinks.Sink, j sinktest.Journal, lo, hi int64) {
+	t.Helper()
+	b := j.Batch(lo, hi)
+	defer sinktest.Release(b)
+	if err := s.Write(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// beHolder keeps the private file open until its input ends.
+func beHolder(dir string) error {
+	s, err := Open(context.TODO(), options(dir))
+	if err != nil {
+		return err
+	}
+	if _, err := s.Watermark(context.TODO()); err != nil {
+		return err
+	}
+	fmt.Println("holding")
+	io.Copy(io.Discard, os.Stdin)
+	return s.Close()
+}
+
+func TestPrivateFileInUseNamesItsHolder(t *testing.T) {
+	dir := t.TempDir()
+	p := spawn(t, "holder", dir)
+	p.says(t)
+	_, err := Open(t.Context(), options(dir))
+	want := fmt.Sprintf("PID %d", p.Process.Pid)
+	if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "warehouse.duckdb") {
+		t.Errorf("error %v does not say %q", err, want)
+	}
+	p.in.Close()
+	if err := p.Wait(); err != nil {
+		t.Fatalf("%v %s", err, p.errors)
+	}
+	open(t, dir).Close()
+}
