@@ -36,13 +36,13 @@ func BenchmarkDecode(b *testing.B) {
 			b.SetBytes(int64(size))
 			b.ReportAllocs()
 			d := NewDecoder(memory.DefaultAllocator)
-			for b.Loop() {
+			for i := 0; b.Loop(); i++ {
 				for _, a := range c.bodies {
 					if err := d.Decode(a.source, a.body); err != nil {
 						b.Fatal(err)
 					}
 				}
-				if d.Bytes() > 8<<20 {
+				if i%batch == batch-1 {
 					releaseParts(d.Take())
 				}
 			}
@@ -58,7 +58,7 @@ func BenchmarkDecode(b *testing.B) {
 						b.Fatal(err)
 					}
 				}
-				if i%64 == 63 { // about 8 MB
+				if i%batch == batch-1 {
 					n.take()
 				}
 			}
@@ -66,6 +66,9 @@ func BenchmarkDecode(b *testing.B) {
 		})
 	}
 }
+
+// batch is how many rounds either side collects before it hands its records over.
+const batch = 64
 
 func releaseParts(parts []Part) {
 	for _, p := range parts {
