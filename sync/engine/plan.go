@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
-	"strings"
 	"time"
 
 	"outlierd/outlier"
@@ -139,28 +138,24 @@ func WorstCase(spec *job.Spec) Cost {
 // keep, with the periods that are then current.
 func (e *Engine) capsOf(run *state.Run, f frozen) func(time.Time) []credit.Cap {
 	budget, zone := e.Config.Budget, e.Config.Timezone
+	var reserve outlier.Credits // which no run touches by itself
+	if budget.Reserve != nil {
+		reserve = *budget.Reserve
+	}
 	return func(now time.Time) []credit.Cap {
 		cycle := credit.Cycle(now, zone, budget.Renews)
 		var caps []credit.Cap
-		add := func(scope credit.Scope, period string, limit *outlier.Credits) {
+		add := func(scope credit.Scope, period string, limit *outlier.Credits, reserve outlier.Credits) {
 			if limit != nil {
-				caps = append(caps, credit.Cap{Scope: scope, Period: period, Max: *limit})
+				caps = append(caps, credit.Cap{Scope: scope, Period: period, Max: *limit - reserve, Reserve: reserve})
 			}
 		}
-		add(credit.Run, run.ID, f.PerRun)
-		add(credit.JobMonth, strings.Join([]string{run.Job, cycle}, "/"), f.PerMonth)
-		add(credit.AllDay, credit.Day(now, zone), budget.PerDay)
-		add(credit.AllMonth, cycle, spendable(budget))
+		add(credit.Run, run.ID, f.PerRun, 0)
+		add(credit.JobMonth, credit.JobCycle(run.Job, cycle), f.PerMonth, 0)
+		add(credit.AllDay, credit.Day(now, zone), budget.PerDay, 0)
+		add(credit.AllMonth, cycle, budget.PerMonth, reserve)
 		return caps
 	}
-}
-
-// spendable is the month's budget less the reserve, which no run touches by itself.
-func spendable(b job.Budget) *outlier.Credits {
-	if b.PerMonth == nil || b.Reserve == nil {
-		return b.PerMonth
-	}
-	return new(*b.PerMonth - *b.Reserve)
 }
 
 func (f frozen) encode() ([]byte, error) { return json.Marshal(f) }

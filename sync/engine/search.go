@@ -112,15 +112,18 @@ func (r *run) keepPage(tx *state.Tx, step *state.Step, kept state.Kept) error {
 		step.Stop = stopUnreadable
 		return tx.SaveStep(*step)
 	}
-	fresh, distinct, err := tx.AddHits(r.row.ID, step.ID, step.Next, step.Hits, r.hits(page))
+	seen, err := tx.AddHits(r.row.ID, step.ID, step.Next, step.Hits, r.hits(page))
 	if err != nil {
 		return err
 	}
-	step.Stop = r.stopAfter(step, page, distinct)
+	if err := tx.Paging(page.From, page.Size, page.Total); err != nil {
+		return err
+	}
+	step.Stop = r.stopAfter(step, page, seen.Distinct)
 	step.Next++
 	step.Pages++
 	step.Hits += len(page.Hits)
-	step.NewHits += fresh
+	step.NewHits += seen.New
 	step.Total = page.Total
 	return tx.SaveStep(*step)
 }

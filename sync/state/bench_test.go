@@ -62,7 +62,7 @@ func BenchmarkSettlePaid(b *testing.B) {
 		answer.Body, answer.Encoding = body, "gzip"
 		p := capped(1 << 40)
 		p.Commit = func(tx *Tx, _ Kept) error {
-			if _, _, err := tx.AddHits("run-1", step.ID, n, n*40, hits); err != nil {
+			if _, err := tx.AddHits("run-1", step.ID, n, n*40, hits); err != nil {
 				return err
 			}
 			step.Next++

@@ -57,7 +57,7 @@ func TestKillAtEveryDurablePoint(t *testing.T) {
 
 	p := capped(100)
 	p.Commit = func(tx *Tx, k Kept) error {
-		if _, _, err := tx.AddHits("run-1", step.ID, 0, 0, []Hit{{VideoID: "video-00001"}}); err != nil {
+		if _, err := tx.AddHits("run-1", step.ID, 0, 0, []Hit{{VideoID: "video-00001"}}); err != nil {
 			return err
 		}
 		step.Next = 1

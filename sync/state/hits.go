@@ -12,13 +12,18 @@ type Hit struct {
 	Value              *float64 // by which the job ranks; nil if the hit does not tell
 }
 
-// AddHits records a page's hits. It counts the distinct ids of the page that nobody
-// had seen before the run began (fresh), and those that this step had not brought
-// before (distinct): a page without any of these only repeats.
-func (t *Tx) AddHits(run string, step int64, page, rankBase int, hits []Hit) (fresh, distinct int, err error) {
+// Sighting counts what a page brought, in distinct ids.
+type Sighting struct {
+	Fresh    int // nobody had seen before the run began, though an earlier page of it may have
+	New      int // nobody had ever seen
+	Distinct int // this step had not brought before; a page without any only repeats
+}
+
+// AddHits records a page's hits and counts them.
+func (t *Tx) AddHits(run string, step int64, page, rankBase int, hits []Hit) (seen Sighting, err error) {
 	number, err := t.number(run)
 	if err != nil {
-		return 0, 0, err
+		return seen, err
 	}
 	known := make(map[string]bool, len(hits))
 	for i, hit := range hits {
@@ -26,23 +31,19 @@ func (t *Tx) AddHits(run string, step int64, page, rankBase int, hits []Hit) (fr
 			continue
 		}
 		known[hit.VideoID] = true
-		first, err := t.see(hit.VideoID, number)
-		if err != nil {
-			return 0, 0, err
-		}
-		if first {
-			fresh++
+		if err := t.see(hit.VideoID, number, &seen); err != nil {
+			return seen, err
 		}
 		result, err := t.exec(`INSERT INTO run_hits (run, step, video, channel, value, page, rank) VALUES (?, ?, ?, ?, ?, ?, ?)
 			ON CONFLICT DO NOTHING`, number, step, hit.VideoID, hit.ChannelID, hit.Value, page, rankBase+i+1)
 		if err != nil {
-			return 0, 0, err
+			return seen, err
 		}
 		if changed(result) {
-			distinct++
+			seen.Distinct++
 		}
 	}
-	return fresh, distinct, nil
+	return seen, nil
 }
 
 // number is the run's row number, which keeps the rows of its hits small.
@@ -54,15 +55,22 @@ func (t *Tx) number(run string) (n int64, err error) {
 	return n, err
 }
 
-// see notes that a video was seen, and reports whether this run is the first.
-func (t *Tx) see(video string, run int64) (bool, error) {
+// see notes that a video was seen by this run, and by which run first.
+func (t *Tx) see(video string, run int64, seen *Sighting) error {
 	result, err := t.exec(`INSERT INTO seen (video, run) VALUES (?, ?) ON CONFLICT DO NOTHING`, video, run)
-	if err != nil || changed(result) {
-		return err == nil, err
+	if err != nil {
+		return err
 	}
-	var first int64
-	err = t.row(`SELECT run FROM seen WHERE video = ?`, video).Scan(&first)
-	return first == run, err
+	first := run
+	if changed(result) {
+		seen.New++
+	} else if err := t.row(`SELECT run FROM seen WHERE video = ?`, video).Scan(&first); err != nil {
+		return err
+	}
+	if first == run {
+		seen.Fresh++
+	}
+	return nil
 }
 
 // changed reports whether a statement touched a row. SQLite always knows.

@@ -26,7 +26,7 @@ type opsColumn struct {
 var opsTables = map[string]opsTable{
 	"ops.runs": {
 		from: `runs`, id: `id`,
-		last: `SELECT coalesce((SELECT min(id) - 1 FROM runs WHERE status IN ('running', 'paused_budget')), (SELECT max(id) FROM runs), 0)`,
+		last: `SELECT coalesce((SELECT min(id) - 1 FROM runs WHERE ` + mayGoOn + `), (SELECT max(id) FROM runs), 0)`,
 		columns: []opsColumn{
 			{"id", `id`, plain}, {"run_id", `run`, text}, {"job", `job`, text}, {"trigger", `cause`, text},
 			{"due_at", `due`, moment}, {"started_at", `started`, moment}, {"ended_at", `ended`, moment}, {"status", `status`, text},
@@ -38,7 +38,7 @@ var opsTables = map[string]opsTable{
 	},
 	"ops.searches": {
 		from: `steps s JOIN runs r USING (run)`, id: `s.id`,
-		last: `SELECT coalesce((SELECT min(s.id) - 1 FROM steps s JOIN runs r USING (run) WHERE r.status IN ('running', 'paused_budget')),
+		last: `SELECT coalesce((SELECT min(s.id) - 1 FROM steps s JOIN runs USING (run) WHERE ` + mayGoOn + `),
 			(SELECT max(id) FROM steps), 0)`,
 		columns: []opsColumn{
 			{"id", `s.id`, plain}, {"run_id", `s.run`, text}, {"job", `r.job`, text}, {"item", `s.item`, text}, {"operation", `s.op`, text},

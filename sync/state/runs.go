@@ -142,16 +142,20 @@ func found(result sql.Result, err error) error {
 	return err
 }
 
-// Unfinished is the newest run of the job, or of any if job is "", that is running
-// or paused; nil if there is none.
+// Unfinished is the job's newest run if it may go on: it is running, paused or
+// failed. nil if it ended well, was given up, or there is none.
 func (s *Store) Unfinished(job string) (*Run, error) {
-	runs, err := s.runs(`SELECT `+runColumns+` FROM runs WHERE (job = ?1 OR ?1 = '') AND status IN ('running', 'paused_budget')
-		ORDER BY id DESC LIMIT 1`, job)
+	runs, err := s.runs(`SELECT `+runColumns+` FROM runs WHERE id = (SELECT max(id) FROM runs WHERE job = ?) AND `+mayGoOn, job)
 	if err != nil || len(runs) == 0 {
 		return nil, err
 	}
 	return &runs[0], nil
 }
+
+// mayGoOn holds for runs whose row may still change: a failed one is continued
+// until another of its job begins.
+const mayGoOn = `(status IN ('running', 'paused_budget')
+	OR status = 'failed' AND NOT EXISTS (SELECT 1 FROM runs later WHERE later.job = runs.job AND later.id > runs.id))`
 
 // Runs are the newest runs of the job, or of all jobs if job is "", newest first.
 // A limit of 0 or less means all.

@@ -84,17 +84,18 @@ func TestDueInstantIsPerformedOnce(t *testing.T) {
 	}
 }
 
-func TestUnfinishedIsTheNewestOpenRunOfTheJob(t *testing.T) {
+func TestUnfinishedIsTheNewestRunOfTheJobIfItMayGoOn(t *testing.T) {
 	s := open(t, t.TempDir())
 	for _, r := range []Run{
-		{ID: "run-1", Job: "ideas", Status: PausedBudget}, {ID: "run-2", Job: "ideas", Status: Running},
-		{ID: "run-3", Job: "ideas", Status: OK}, {ID: "run-4", Job: "rivals", Status: Failed},
+		{ID: "run-1", Job: "rivals", Status: Failed}, {ID: "run-2", Job: "rivals", Status: Running},
+		{ID: "run-3", Job: "news", Status: Failed}, {ID: "run-4", Job: "shorts", Status: PausedBudget},
+		{ID: "run-5", Job: "ideas", Status: Failed}, {ID: "run-6", Job: "ideas", Status: OK},
 	} {
 		if err := s.Begin(r, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for job, want := range map[string]string{"ideas": "run-2", "": "run-2", "rivals": "", "news": ""} {
+	for job, want := range map[string]string{"rivals": "run-2", "news": "run-3", "shorts": "run-4", "ideas": "", "nobody": ""} {
 		got, err := s.Unfinished(job)
 		if err != nil {
 			t.Fatal(err)
@@ -108,7 +109,7 @@ func TestUnfinishedIsTheNewestOpenRunOfTheJob(t *testing.T) {
 		}
 	}
 	runs, err := s.Runs("ideas", 2)
-	if err != nil || len(runs) != 2 || runs[0].ID != "run-3" || runs[1].ID != "run-2" {
+	if err != nil || len(runs) != 2 || runs[0].ID != "run-6" || runs[1].ID != "run-5" {
 		t.Errorf("the newest two are %v (%v)", runs, err)
 	}
 }
@@ -132,22 +133,22 @@ func TestHitsAreCountedAgainstWhatWasSeenBefore(t *testing.T) {
 		return hits
 	}
 	for _, c := range []struct {
-		name            string
-		step            Step
-		page            int
-		ids             []string
-		fresh, distinct int
+		name string
+		step Step
+		page int
+		ids  []string
+		want Sighting
 	}{
-		{"all are new", one, 0, []string{"a", "b", "b", "c"}, 3, 3},
-		{"a later page repeats some", one, 1, []string{"c", "d"}, 2, 1},
-		{"a page repeats all", one, 2, []string{"a", "d"}, 2, 0},
-		{"the next run has seen some", two, 0, []string{"a", "b", "e"}, 1, 3},
-		{"an empty page", two, 1, nil, 0, 0},
+		{"all are new", one, 0, []string{"a", "b", "b", "c"}, Sighting{Fresh: 3, New: 3, Distinct: 3}},
+		{"a later page repeats some", one, 1, []string{"c", "d"}, Sighting{Fresh: 2, New: 1, Distinct: 1}},
+		{"a page repeats all", one, 2, []string{"a", "d"}, Sighting{Fresh: 2}},
+		{"the next run has seen some", two, 0, []string{"a", "b", "e"}, Sighting{Fresh: 1, New: 1, Distinct: 3}},
+		{"an empty page", two, 1, nil, Sighting{}},
 	} {
 		update(t, s, func(tx *Tx) error {
-			fresh, distinct, err := tx.AddHits(c.step.Run, c.step.ID, c.page, 40*c.page, hits(c.ids...))
-			if fresh != c.fresh || distinct != c.distinct {
-				t.Errorf("%s: %d fresh and %d distinct, want %d and %d", c.name, fresh, distinct, c.fresh, c.distinct)
+			got, err := tx.AddHits(c.step.Run, c.step.ID, c.page, 40*c.page, hits(c.ids...))
+			if got != c.want {
+				t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
 			}
 			return err
 		})
@@ -161,12 +162,12 @@ func TestTopRanksTheRunsDistinctHits(t *testing.T) {
 		t.Fatal(err)
 	}
 	update(t, s, func(tx *Tx) error {
-		_, _, err := tx.AddHits("run-1", 1, 0, 0, []Hit{
+		_, err := tx.AddHits("run-1", 1, 0, 0, []Hit{
 			{"low", "UC1", value(1)}, {"none", "UC2", nil}, {"tie-b", "UC3", value(5)}, {"tie-a", "UC4", value(5)}})
 		return err
 	})
 	update(t, s, func(tx *Tx) error {
-		_, _, err := tx.AddHits("run-1", 2, 0, 0, []Hit{{"low", "UC1", value(9)}, {"negative", "UC5", value(-1)}})
+		_, err := tx.AddHits("run-1", 2, 0, 0, []Hit{{"low", "UC1", value(9)}, {"negative", "UC5", value(-1)}})
 		return err
 	})
 	for _, c := range []struct {
