@@ -6,6 +6,7 @@ import (
 	"io"
 	"maps"
 	"path"
+	"slices"
 	"sort"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -79,40 +80,32 @@ func writeOps(step *step, t *schema.Table, name string, rows arrow.RecordBatch) 
 	})
 }
 
-// standing is what is known of an identity that pending rows have: which file's
-// rows stand, and for a Current table what its rows amount to.
-type standing struct {
-	file  int
-	first arrow.Timestamp
-	times int64
-}
-
-// merge writes a table's current file anew from itself and what is pending, a
-// record at a time. What it holds in memory are the identities that are pending.
+// merge writes a table's current file anew from itself and what is pending.
 func (s *Sink) merge(ctx context.Context, step *step, t *schema.Table) error {
 	pending, err := s.list(t, isPending)
 	if err != nil || len(pending) == 0 {
-		return err
-	}
-	known, err := s.standing(t, pending)
-	if err != nil {
 		return err
 	}
 	old, err := s.exists(t, "current.parquet")
 	if err != nil {
 		return err
 	}
+	m := &merger{sink: s, table: t, known: map[string]*standing{}}
+	for i, name := range pending {
+		if err := s.decodePending(t, name, func(rows arrow.RecordBatch) error { m.learn(i, rows); return nil }); err != nil {
+			return err
+		}
+	}
 	step.remove(pending...)
 	return step.write(current(t), func(w io.Writer) error {
 		return encode(w, t, func(put func(arrow.RecordBatch) error) error {
 			if old {
-				if err := s.putOld(ctx, t, known, put); err != nil {
+				if err := m.putOld(ctx, put); err != nil {
 					return err
 				}
 			}
 			for i, name := range pending {
-				err := s.decodePending(t, name, func(rows arrow.RecordBatch) error { return putNew(ctx, t, known, i, rows, put) })
-				if err != nil {
+				if err := s.decodePending(t, name, func(rows arrow.RecordBatch) error { return m.putNew(ctx, i, rows, put) }); err != nil {
 					return err
 				}
 			}
@@ -121,100 +114,102 @@ func (s *Sink) merge(ctx context.Context, step *step, t *schema.Table) error {
 	})
 }
 
-// standing reads the pending files. The rows of the last file that has an identity
-// stand, whole; a folded file holds one row per key of a Current table.
-func (s *Sink) standing(t *schema.Table, pending []string) (map[string]*standing, error) {
-	known := map[string]*standing{}
-	for i, name := range pending {
-		err := s.decodePending(t, name, func(rows arrow.RecordBatch) error {
-			keys := sinks.KeysOf(rows, sinks.Identity(t))
-			for row := range int(rows.NumRows()) {
-				st := known[string(keys.At(row))]
-				if st == nil {
-					st = &standing{}
-					known[string(keys.At(row))] = st
-				}
-				st.file = i
-				if t.Kind == schema.Current {
-					first, times := seen(rows)
-					st.carry(first.Value(row), times.Value(row), st.times > 0)
-				}
+// merger streams through files; what it holds in memory are the identities that are
+// pending. The rows of the last pending file that has an identity stand, whole.
+type merger struct {
+	sink  *Sink
+	table *schema.Table
+	known map[string]*standing
+}
+
+// standing is what an identity's rows amount to.
+type standing struct {
+	file  int             // the pending file whose rows stand
+	first arrow.Timestamp // first_seen_at, of a Current table
+	times int64           // times_seen, of a Current table
+}
+
+// learn takes in a pending file; a folded file holds one row per key of a Current
+// table.
+func (m *merger) learn(file int, rows arrow.RecordBatch) {
+	keys := sinks.KeysOf(rows, sinks.Identity(m.table))
+	first, times := m.seen(rows)
+	for i := range int(rows.NumRows()) {
+		st := m.known[string(keys.At(i))]
+		if st == nil {
+			st = &standing{}
+			m.known[string(keys.At(i))] = st
+			if first != nil {
+				st.first = first.Value(i)
 			}
-			return nil
-		})
-		if err != nil {
-			return nil, err
+		}
+		st.file = file
+		if times != nil {
+			st.times += times.Value(i)
 		}
 	}
-	return known, nil
 }
 
-// carry adds observations, which are older than those known unless later is set.
-func (st *standing) carry(first arrow.Timestamp, times int64, later bool) {
-	if !later {
-		st.first = first
+// seen are the columns that add up, nil for tables that have none.
+func (m *merger) seen(rows arrow.RecordBatch) (*array.Timestamp, *array.Int64) {
+	if m.table.Kind != schema.Current {
+		return nil, nil
 	}
-	st.times += times
-}
-
-// seen are the columns that fold again.
-func seen(rows arrow.RecordBatch) (*array.Timestamp, *array.Int64) {
 	at := func(name string) arrow.Array { return rows.Column(rows.Schema().FieldIndices(name)[0]) }
 	return at(sinks.FirstSeenAt).(*array.Timestamp), at(sinks.TimesSeen).(*array.Int64)
 }
 
-// putOld puts the rows of the current file that nothing pending replaces.
-func (s *Sink) putOld(ctx context.Context, t *schema.Table, known map[string]*standing, put func(arrow.RecordBatch) error) error {
-	return s.decode(ctx, t, current(t), nil, func(rows arrow.RecordBatch) error {
+// putOld puts the rows of the current file that nothing pending replaces, and
+// learns what the others carry on.
+func (m *merger) putOld(ctx context.Context, put func(arrow.RecordBatch) error) error {
+	return m.sink.decode(ctx, m.table, current(m.table), nil, func(rows arrow.RecordBatch) error {
 		var stay []int
-		keys := sinks.KeysOf(rows, sinks.Identity(t))
+		keys := sinks.KeysOf(rows, sinks.Identity(m.table))
+		first, times := m.seen(rows)
 		for i := range int(rows.NumRows()) {
-			st := known[string(keys.At(i))]
+			st := m.known[string(keys.At(i))]
 			if st == nil {
 				stay = append(stay, i)
-			} else if t.Kind == schema.Current {
-				first, times := seen(rows)
-				st.carry(first.Value(i), times.Value(i), false)
+			} else if first != nil {
+				st.first = first.Value(i)
+				st.times += times.Value(i)
 			}
 		}
-		some, err := sinks.Pick(ctx, rows, stay)
-		if err != nil {
-			return err
-		}
-		defer some.Release()
-		return put(some)
+		return putSome(ctx, rows, stay, put)
 	})
 }
 
 // putNew puts the rows of a pending file that stand, with what they carry on.
-func putNew(ctx context.Context, t *schema.Table, known map[string]*standing, file int, rows arrow.RecordBatch, put func(arrow.RecordBatch) error) error {
+func (m *merger) putNew(ctx context.Context, file int, rows arrow.RecordBatch, put func(arrow.RecordBatch) error) error {
 	var stand []int
-	first, times := newSeen()
-	keys := sinks.KeysOf(rows, sinks.Identity(t))
+	first := array.NewTimestampBuilder(memory.DefaultAllocator, &arrow.TimestampType{Unit: arrow.Microsecond, TimeZone: "UTC"})
+	times := array.NewInt64Builder(memory.DefaultAllocator)
+	keys := sinks.KeysOf(rows, sinks.Identity(m.table))
 	for i := range int(rows.NumRows()) {
-		if st := known[string(keys.At(i))]; st.file == file {
+		if st := m.known[string(keys.At(i))]; st.file == file {
 			stand = append(stand, i)
 			first.Append(st.first)
 			times.Append(st.times)
 		}
 	}
-	some, err := sinks.Pick(ctx, rows, stand)
+	if m.table.Kind != schema.Current {
+		return putSome(ctx, rows, stand, put)
+	}
+	return putSome(ctx, rows, stand, func(some arrow.RecordBatch) error {
+		columns := slices.Clone(some.Columns())
+		columns[some.Schema().FieldIndices(sinks.FirstSeenAt)[0]] = first.NewArray()
+		columns[some.Schema().FieldIndices(sinks.TimesSeen)[0]] = times.NewArray()
+		carried := array.NewRecordBatch(some.Schema(), columns, some.NumRows())
+		defer carried.Release()
+		return put(carried)
+	})
+}
+
+func putSome(ctx context.Context, rows arrow.RecordBatch, which []int, put func(arrow.RecordBatch) error) error {
+	some, err := sinks.Pick(ctx, rows, which)
 	if err != nil {
 		return err
 	}
 	defer some.Release()
-	if t.Kind != schema.Current {
-		return put(some)
-	}
-	columns := append([]arrow.Array(nil), some.Columns()...)
-	columns[some.Schema().FieldIndices(sinks.FirstSeenAt)[0]] = first.NewArray()
-	columns[some.Schema().FieldIndices(sinks.TimesSeen)[0]] = times.NewArray()
-	carried := array.NewRecordBatch(t.Stored(), columns, some.NumRows())
-	defer carried.Release()
-	return put(carried)
-}
-
-func newSeen() (*array.TimestampBuilder, *array.Int64Builder) {
-	return array.NewTimestampBuilder(memory.DefaultAllocator, &arrow.TimestampType{Unit: arrow.Microsecond, TimeZone: "UTC"}),
-		array.NewInt64Builder(memory.DefaultAllocator)
+	return put(some)
 }

@@ -187,7 +187,9 @@ func (s *Sink) takeOut(ctx context.Context, step *step, t *schema.Table, gone ma
 		default:
 			err := step.write(name, func(w io.Writer) error {
 				return encode(w, t, func(put func(arrow.RecordBatch) error) error {
-					return s.copyStaying(ctx, t, name, gone, put)
+					return s.decode(ctx, t, name, nil, func(rows arrow.RecordBatch) error {
+						return putSome(ctx, rows, staying(rows, t, gone), put)
+					})
 				})
 			})
 			if err != nil {
@@ -196,18 +198,6 @@ func (s *Sink) takeOut(ctx context.Context, step *step, t *schema.Table, gone ma
 		}
 	}
 	return nil
-}
-
-// copyStaying puts the rows of a file whose identity does not go.
-func (s *Sink) copyStaying(ctx context.Context, t *schema.Table, name string, gone map[string]bool, put func(arrow.RecordBatch) error) error {
-	return s.decode(ctx, t, name, nil, func(rows arrow.RecordBatch) error {
-		some, err := sinks.Pick(ctx, rows, staying(rows, t, gone))
-		if err != nil {
-			return err
-		}
-		defer some.Release()
-		return put(some)
-	})
 }
 
 // staying are the rows whose identity does not go.

@@ -58,6 +58,18 @@ func (j Journal) Batch(lo, hi int64) sinks.Batch {
 	return b
 }
 
+// Only leaves out the rows of other tables.
+func (j Journal) Only(tables ...*schema.Table) Journal {
+	less := slices.Clone(j)
+	for i := range less {
+		less[i].Rows = map[*schema.Table][]Row{}
+		for _, table := range tables {
+			less[i].Rows[table] = j[i].Rows[table]
+		}
+	}
+	return less
+}
+
 // Release gives up a batch.
 func Release(b sinks.Batch) {
 	for _, part := range b.Parts {
