@@ -21,17 +21,17 @@ import (
 // testWorld is a folder with a job file, a service that listens on loopback, and
 // the program as a process of its own.
 type testWorld struct {
-	*testing.T
+	testing.TB
 	dir     string
 	service *simulator.Service
 	url     string
 }
 
-func newWorld(t *testing.T, o simulator.Options) *testWorld {
+func newWorld(t testing.TB, o simulator.Options) *testWorld {
 	service := simulator.New(o)
 	server := httptest.NewServer(service)
 	t.Cleanup(server.Close)
-	return &testWorld{T: t, dir: t.TempDir(), service: service, url: server.URL}
+	return &testWorld{TB: t, dir: t.TempDir(), service: service, url: server.URL}
 }
 
 // searches is a job file of three searches; top 0 enriches every hit.
@@ -89,11 +89,10 @@ func (w *testWorld) parquet(table string) string {
 // rows are all rows of a table or table function, as JSON.
 func (w *testWorld) rows(from string) (rows []object) {
 	w.Helper()
-	query := fmt.Sprintf("select to_json(t)::varchar from %s t", from)
-	err := duckdb.Query(w.Context(), w.published(), query, func([]string) error { return nil }, func(values []any) error {
+	w.query(fmt.Sprintf("select to_json(t)::varchar from %s t", from), func(values []any) {
 		var row object
 		if err := json.Unmarshal([]byte(values[0].(string)), &row); err != nil {
-			return err
+			w.Fatal(err)
 		}
 		// Text that holds JSON is a text in Parquet, which has no such type.
 		for _, name := range []string{"extra", "is_live_broadcast"} {
@@ -105,12 +104,20 @@ func (w *testWorld) rows(from string) (rows []object) {
 			}
 		}
 		rows = append(rows, row)
+	})
+	return rows
+}
+
+// query asks the published file.
+func (w *testWorld) query(text string, row func([]any)) {
+	w.Helper()
+	err := duckdb.Query(w.Context(), w.published(), text, func([]string) error { return nil }, func(values []any) error {
+		row(values)
 		return nil
 	})
 	if err != nil {
 		w.Fatal(err)
 	}
-	return rows
 }
 
 // sameInBothSinks takes the difference of every data table both ways.

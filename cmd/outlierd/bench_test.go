@@ -1,0 +1,49 @@
+package main
+
+import (
+	"strings"
+	"syscall"
+	"testing"
+
+	"outlierd/outlier/simulator"
+	"outlierd/schema"
+)
+
+// BenchmarkRun is the whole program, as a process of its own, against a service that
+// answers at once: 15 search pages, everything that can be asked about their hits,
+// journal, both sinks and the published copy. The service is warm and runs in this
+// process, so the figures are the program's alone: its CPU time per 10,000 rows of
+// the tables, histories not counted, and its peak memory.
+func BenchmarkRun(b *testing.B) {
+	o := simulator.Options{Seed: 1, Freeze: true, Limit: 1_000_000}
+	w := newWorld(b, o)
+	w.write(searches(5, 0))
+	w.mustRun("run", "--all")
+	for b.Loop() {
+		next := &testWorld{TB: b, dir: b.TempDir(), service: w.service, url: w.url}
+		next.write(searches(5, 0))
+		cmd, out := next.command(b.Context(), "run", "--all")
+		if err := cmd.Run(); err != nil {
+			b.Fatalf("%v\n%s", err, out)
+		}
+		rows := 0.0
+		for _, table := range schema.Tables() {
+			if !strings.HasSuffix(table.Name, "_history") {
+				rows += next.count(table.Name)
+			}
+		}
+		usage := cmd.ProcessState.SysUsage().(*syscall.Rusage)
+		cpu := (cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds()
+		b.ReportMetric(cpu/rows*10_000, "cpu-s/10k-rows")
+		b.ReportMetric(cpu/next.count("ops.requests")*1e6, "cpu-µs/call")
+		b.ReportMetric(rows, "rows")
+		b.ReportMetric(float64(usage.Maxrss)/1024, "peak-MB") // Linux counts in KiB
+	}
+}
+
+// count is the number of a table's rows.
+func (w *testWorld) count(table string) (n float64) {
+	w.Helper()
+	w.query("select count(*) from "+table, func(values []any) { n = number(values[0]) })
+	return n
+}
