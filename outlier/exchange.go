@@ -15,7 +15,7 @@ import (
 
 // An exchange is one attempt on the wire.
 type exchange struct {
-	ctx     context.Context // ends the attempt; it outlives the caller's, see watch
+	ctx     context.Context // ends the attempt; it outlives the caller's, see stop
 	cancel  context.CancelCauseFunc
 	a       *Answer
 	attempt Attempt
@@ -37,24 +37,18 @@ func newExchange(ctx context.Context, a *Answer, attempt Attempt, timeout time.D
 	inner, cancel := context.WithCancelCause(timed)
 	x = &exchange{cancel: cancel, a: a, attempt: attempt}
 	x.ctx = httptrace.WithClientTrace(inner, &httptrace.ClientTrace{GotConn: x.gotConn})
-	var watcher sync.WaitGroup
-	watcher.Go(func() { x.watch(ctx) })
+	unwatch := context.AfterFunc(ctx, func() { x.stop(context.Cause(ctx)) })
 	return x, func() {
+		unwatch()
 		cancel(nil)
 		stopTimer()
-		watcher.Wait()
 	}
 }
 
-// watch ends the exchange when the caller's context does: at once while nothing
+// stop ends the exchange because the caller's context did: at once while nothing
 // has been sent, else after StopGrace.
-func (x *exchange) watch(caller context.Context) {
-	select {
-	case <-x.ctx.Done():
-		return
-	case <-caller.Done():
-	}
-	if x.stopUnsent(context.Cause(caller)) {
+func (x *exchange) stop(cause error) {
+	if x.stopUnsent(cause) {
 		return
 	}
 	grace := time.NewTimer(StopGrace)
@@ -62,7 +56,7 @@ func (x *exchange) watch(caller context.Context) {
 	select {
 	case <-x.ctx.Done():
 	case <-grace.C:
-		x.cancel(context.Cause(caller))
+		x.cancel(cause)
 	}
 }
 

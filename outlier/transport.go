@@ -34,7 +34,7 @@ func NewTransport(o TransportOptions) (*http.Transport, error) {
 	http1.SetHTTP1(true)
 	return &http.Transport{
 		Proxy:                  proxy,
-		DialContext:            (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
+		DialContext:            (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: -1}).DialContext, // one answer and it closes: no probes
 		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots},
 		TLSHandshakeTimeout:    10 * time.Second,
 		ResponseHeaderTimeout:  defaultTimeout,

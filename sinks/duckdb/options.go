@@ -25,13 +25,21 @@ type Options struct {
 	Private     string // the writer's file
 	Published   string // the readers' copy
 	Temp        string // folder for what does not fit into memory
-	MemoryLimit string // of DuckDB's buffers, as it writes sizes; "" means 256MB
+	MemoryLimit string // of DuckDB's buffers, as it writes sizes; "" means little, and plenty if that does not suffice
 	Threads     int    // 0 means 1: flushes are small, and more threads only cost more
 	Tables      []*schema.Table
 	Ops         []*schema.Table // kept in the schema "ops"
 }
 
-func (o Options) memoryLimit() string { return cmp.Or(o.MemoryLimit, "256MB") }
+// DuckDB fills whatever memory it is given, so it is given little: batches are
+// small, and what does not fit goes to the folder for temporary files. A step on
+// very large tables can need more at once.
+const (
+	little = "64MB"
+	plenty = "1GB"
+)
+
+func (o Options) memoryLimit() string { return cmp.Or(o.MemoryLimit, little) }
 func (o Options) threads() int        { return cmp.Or(o.Threads, 1) }
 
 // rebuild is the remedy for a private file that cannot be used.

@@ -19,6 +19,10 @@ import (
 // Publish implements [sinks.Sink]. Readers see it as one step: whoever opened the
 // published file before keeps the old one.
 func (s *Sink) Publish(ctx context.Context, ops []sinks.Ops) error {
+	return s.withRoom(func() error { return s.publish(ctx, ops) })
+}
+
+func (s *Sink) publish(ctx context.Context, ops []sinks.Ops) error {
 	for _, o := range ops {
 		mark, err := s.OpsMark(ctx, o.Part.Table)
 		if err != nil {

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/duckdb/duckdb-go/v2"
+
 	"outlierd/schema"
 	"outlierd/sinks"
 )
@@ -142,6 +144,21 @@ func (s *Sink) instance(ctx context.Context) (*instance, error) {
 func (s *Sink) abandon(err error) error {
 	s.forget()
 	return errors.Join(err, s.Close())
+}
+
+// withRoom takes a step that leaves nothing behind when it fails, and takes it once
+// more with plenty of memory if the little that usually does was not enough.
+func (s *Sink) withRoom(step func() error) error {
+	err := step()
+	failed, ok := errors.AsType[*duckdb.Error](err)
+	if !ok || failed.Type != duckdb.ErrorTypeOutOfMemory || s.options.MemoryLimit != "" {
+		return err
+	}
+	s.options.MemoryLimit = plenty
+	if err := s.Close(); err != nil {
+		return err
+	}
+	return step()
 }
 
 func (s *Sink) forget() {

@@ -16,6 +16,10 @@ import (
 
 // Write implements [sinks.Sink].
 func (s *Sink) Write(ctx context.Context, b sinks.Batch) error {
+	return s.withRoom(func() error { return s.write(ctx, b) })
+}
+
+func (s *Sink) write(ctx context.Context, b sinks.Batch) error {
 	mark, err := s.Watermark(ctx)
 	if err != nil {
 		return err

@@ -21,8 +21,8 @@ import (
 )
 
 // rowGroup bounds what is held in memory until it can be written; readers lose
-// nothing against larger groups from 20,000 rows on.
-const rowGroup = 32_768
+// hardly anything against larger groups from there on.
+const rowGroup = 16_384
 
 // repeating are the text columns whose values come again and again within a file.
 // Elsewhere (titles, addresses, text) a dictionary only costs time and space.

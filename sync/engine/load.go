@@ -21,8 +21,12 @@ import (
 // and readers see it when it is published.
 const (
 	batchBytes = 8 << 20
-	batchRows  = 20_000
+	batchRows  = 60_000
 )
+
+// loadEvery is how many calls go by before the journal is looked at again: the
+// answers of free calls become durable in groups of about this size anyway.
+const loadEvery = 64
 
 // publishEvery is how often a run that goes on shows what it has so far. At ten
 // requests a minute there is little to see more often.

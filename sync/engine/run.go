@@ -29,6 +29,7 @@ type run struct {
 	steps    []state.Step
 	loader   *loader
 	caps     func(time.Time) []credit.Cap
+	calls    int       // made so far
 	until    time.Time // when its data calls stop; zero for never
 	progress Progress
 }
@@ -164,13 +165,13 @@ func (r *run) carryOut(ctx context.Context) error {
 	return r.drain(ctx, state.Filter{Job: r.row.Job})
 }
 
-// load lets the sinks follow, and readers see it when that is due.
+// load lets the sinks follow from time to time, and readers see it when that is due.
 func (r *run) load(ctx context.Context) error {
-	if err := r.loader.load(ctx, false); err != nil {
-		return err
-	}
 	if !r.loader.publishDue() {
-		return nil
+		if r.calls++; r.calls%loadEvery != 0 {
+			return nil
+		}
+		return r.loader.load(ctx, false)
 	}
 	if err := r.loader.load(ctx, true); err != nil {
 		return err
