@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-
-	"github.com/apache/arrow-go/v18/arrow"
 )
 
 const preface = `# Tables
@@ -72,39 +70,6 @@ func (t *Table) describe(b *strings.Builder) {
 		if c.Path != "" {
 			path = "`" + c.Path + "`"
 		}
-		fmt.Fprintf(b, "| %s | %s | %s | %s |\n", c.Name, c.sqlType(), path, c.Comment)
-	}
-}
-
-// sqlType is the column's type in the words of DuckDB.
-func (c Column) sqlType() string {
-	if c.JSON {
-		return "JSON"
-	}
-	return sqlType(c.Type)
-}
-
-func sqlType(t arrow.DataType) string {
-	switch t := t.(type) {
-	case *arrow.Int64Type:
-		return "BIGINT"
-	case *arrow.Float64Type:
-		return "DOUBLE"
-	case *arrow.BooleanType:
-		return "BOOLEAN"
-	case *arrow.TimestampType:
-		return "TIMESTAMPTZ"
-	case *arrow.MapType:
-		return "MAP(" + sqlType(t.KeyType()) + ", " + sqlType(t.ItemType()) + ")"
-	case *arrow.ListType:
-		return sqlType(t.Elem()) + "[]"
-	case *arrow.StructType:
-		var fields []string
-		for _, f := range t.Fields() {
-			fields = append(fields, f.Name+" "+sqlType(f.Type))
-		}
-		return "STRUCT(" + strings.Join(fields, ", ") + ")"
-	default:
-		return "VARCHAR"
+		fmt.Fprintf(b, "| %s | %s | %s | %s |\n", c.Name, c.SQLType(), path, c.Comment)
 	}
 }

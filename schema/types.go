@@ -1,6 +1,12 @@
 package schema
 
-import "github.com/apache/arrow-go/v18/arrow"
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/apache/arrow-go/v18/arrow"
+)
 
 // The column types. Times are microseconds in UTC, TIMESTAMPTZ in DuckDB.
 var (
@@ -30,4 +36,40 @@ func structOf(pairs ...any) *arrow.StructType {
 		fields = append(fields, arrow.Field{Name: pairs[i].(string), Type: pairs[i+1].(arrow.DataType), Nullable: true})
 	}
 	return arrow.StructOf(fields...)
+}
+
+// SQLType is the column's type in the words of DuckDB.
+func (c Column) SQLType() string {
+	if c.JSON {
+		return "JSON"
+	}
+	return SQLType(c.Type)
+}
+
+// SQLType is a column type in the words of DuckDB. A type that no table uses is a
+// mistake in a declaration.
+func SQLType(t arrow.DataType) string {
+	switch t := t.(type) {
+	case *arrow.StringType:
+		return "VARCHAR"
+	case *arrow.Int64Type:
+		return "BIGINT"
+	case *arrow.Float64Type:
+		return "DOUBLE"
+	case *arrow.BooleanType:
+		return "BOOLEAN"
+	case *arrow.TimestampType:
+		return "TIMESTAMPTZ"
+	case *arrow.MapType:
+		return "MAP(" + SQLType(t.KeyType()) + ", " + SQLType(t.ItemType()) + ")"
+	case *arrow.ListType:
+		return SQLType(t.Elem()) + "[]"
+	case *arrow.StructType:
+		var fields []string
+		for _, f := range t.Fields() {
+			fields = append(fields, strconv.Quote(f.Name)+" "+SQLType(f.Type))
+		}
+		return "STRUCT(" + strings.Join(fields, ", ") + ")"
+	}
+	panic(fmt.Sprintf("schema: columns of type %v have no SQL type", t))
 }

@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/apache/arrow-go/v18/arrow"
-
 	"outlierd/schema"
 )
 
@@ -35,7 +33,7 @@ func (in *instance) columns(ctx context.Context, t *schema.Table) ([]column, err
 	var columns []column
 	var kinds []string
 	for _, f := range t.Stored().Fields() {
-		c := column{name: f.Name, kind: kind(f.Type)}
+		c := column{name: f.Name, kind: schema.SQLType(f.Type)}
 		if i := slices.IndexFunc(t.Columns, func(d schema.Column) bool { return d.Name == f.Name }); i >= 0 {
 			c.comment = t.Columns[i].Comment
 			if t.Columns[i].JSON {
@@ -53,33 +51,6 @@ func (in *instance) columns(ctx context.Context, t *schema.Table) ([]column, err
 		columns[i].kind = row[0][i].(string)
 	}
 	return columns, nil
-}
-
-// kind is the DuckDB type of an Arrow type.
-func kind(t arrow.DataType) string {
-	switch t := t.(type) {
-	case *arrow.StringType:
-		return "VARCHAR"
-	case *arrow.Int64Type:
-		return "BIGINT"
-	case *arrow.Float64Type:
-		return "DOUBLE"
-	case *arrow.BooleanType:
-		return "BOOLEAN"
-	case *arrow.TimestampType:
-		return "TIMESTAMPTZ"
-	case *arrow.MapType:
-		return "MAP(" + kind(t.KeyType()) + ", " + kind(t.ItemType()) + ")"
-	case *arrow.ListType:
-		return kind(t.Elem()) + "[]"
-	case *arrow.StructType:
-		var fields []string
-		for _, f := range t.Fields() {
-			fields = append(fields, name(f.Name)+" "+kind(f.Type))
-		}
-		return "STRUCT(" + strings.Join(fields, ", ") + ")"
-	}
-	panic(fmt.Sprintf("duckdb: columns of type %v are not supported", t))
 }
 
 // found is a column of the file.
