@@ -61,7 +61,7 @@ func (e *Engine) begin(spec *job.Spec, trigger Trigger, due time.Time) (*state.R
 	if old != nil && now.Sub(old.Started) < e.resumable(spec, now) {
 		return old, nil
 	}
-	if old != nil {
+	if old != nil && old.Status != state.Failed {
 		old.Status, old.Ended = state.Interrupted, now
 		if err := e.Store.Finish(*old); err != nil {
 			return nil, err

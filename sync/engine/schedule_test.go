@@ -1,0 +1,125 @@
+package engine
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"outlierd/outlier"
+	"outlierd/outlier/simulator"
+	"outlierd/sync/state"
+)
+
+const scheduledFile = `
+version: 1
+service: {url: "sim://", limit: 10/min}
+jobs:
+  hourly: {every: 1h, search: {query: [home espresso], pages: 1}}
+  daily: {schedule: "30 6 * * *", search: {query: [moka pot], pages: 1}}
+  by-hand: {search: {query: [latte art], pages: 1}}
+`
+
+// serve runs the schedule for a while and returns the runs that began, oldest first.
+func (w *workshop) serve(d time.Duration) []state.Run {
+	w.Helper()
+	e, stop := w.open()
+	defer stop()
+	agenda, err := e.Agenda(time.Now())
+	if err != nil {
+		w.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(w.ctx, d)
+	defer cancel()
+	e.Serve(ctx, agenda)
+	runs, err := e.Store.Runs("", 0)
+	if err != nil {
+		w.Fatal(err)
+	}
+	for i, j := 0, len(runs)-1; i < j; i, j = i+1, j-1 {
+		runs[i], runs[j] = runs[j], runs[i]
+	}
+	return runs
+}
+
+func TestScheduledJobsRunWhenDueAndTheOthersNever(t *testing.T) {
+	bubble(t, scheduledFile, func(w *workshop) {
+		began := time.Now() // midnight
+		hours, days := 0, 0
+		for _, run := range w.serve(24*time.Hour + time.Minute) {
+			switch run.Job {
+			case "hourly":
+				hours++
+			case "daily":
+				days++
+				if due := began.Add(6*time.Hour + 30*time.Minute); !run.Due.Equal(due) || run.Started.Before(due) {
+					t.Errorf("the daily run was due %s and started %s, want %s", run.Due, run.Started, due)
+				}
+			default:
+				t.Errorf("job %s ran without a schedule", run.Job)
+			}
+			if run.Trigger != string(Scheduled) || run.Status != state.OK {
+				t.Errorf("%s: trigger %s, status %s", run.Job, run.Trigger, run.Status)
+			}
+		}
+		if hours != 24 || days != 1 {
+			t.Errorf("%d hourly and %d daily runs in a day, want 24 and 1", hours, days)
+		}
+	})
+}
+
+func TestInstantsThatPassedWhileNobodyWatchedCollapseIntoOne(t *testing.T) {
+	bubble(t, scheduledFile, func(w *workshop) {
+		first := w.serve(90 * time.Minute)
+		time.Sleep(5*time.Hour + 15*time.Minute) // now it is 6:45
+		all := w.serve(time.Minute)
+		late := all[len(first):]
+		if len(late) != 1 || late[0].Job != "hourly" || late[0].Trigger != string(CatchUp) {
+			t.Fatalf("after the pause %d runs began: %+v; want one to catch up: the daily job owes nothing, it never ran", len(late), late)
+		}
+		if want := time.Date(2000, 1, 1, 6, 0, 0, 0, time.UTC); !late[0].Due.Equal(want) {
+			t.Errorf("it was due %s, want the latest instant that passed, %s", late[0].Due, want)
+		}
+	})
+}
+
+func TestFailedRunDoesNotEndTheSchedule(t *testing.T) {
+	bubble(t, scheduledFile, func(w *workshop) {
+		for range maxAttempts {
+			w.service.FailNext(outlier.OpSearch, simulator.ServerError)
+		}
+		runs := w.serve(2*time.Hour + time.Minute)
+		if len(runs) != 2 || runs[0].Status != state.Failed || runs[1].Status != state.OK {
+			t.Errorf("runs %+v; want the failed one, and another that was due a period later", runs)
+		}
+		if spent := w.service.Books().Total.Spent(); spent != 2 {
+			t.Errorf("%d credits, want 2: the failed attempts were refunded", spent)
+		}
+	})
+}
+
+func TestIdleTimeDrainsWhatARunLeftInTheQueue(t *testing.T) {
+	const file = `
+version: 1
+service: {url: "sim://", limit: 10/min}
+jobs:
+  short:
+    every: 12h
+    search: {query: [home espresso], pages: 1}
+    enrich: {details: {top: 30}}
+    stop_after: 1m
+`
+	bubble(t, file, func(w *workshop) {
+		time.Sleep(11 * time.Hour)
+		runs := w.serve(2 * time.Hour)
+		if len(runs) != 1 || runs[0].Status != state.OK || runs[0].Ended.Sub(runs[0].Started) > 2*time.Minute {
+			t.Fatalf("runs %+v; want one that ended well after a minute", runs)
+		}
+		calls := w.service.Books().Operations[outlier.OpDetails].Calls
+		if calls != 30 {
+			t.Errorf("%d details calls, want all 30: the queue outlives the run", calls)
+		}
+		if got := w.count("select count(*) from videos"); got < 25 {
+			t.Errorf("%d videos are published, want nearly 30", got)
+		}
+	})
+}

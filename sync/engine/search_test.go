@@ -1,0 +1,164 @@
+package engine
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"testing"
+
+	"outlierd/outlier"
+	"outlierd/outlier/simulator"
+	"outlierd/sync/job"
+	"outlierd/sync/state"
+)
+
+// pagesOf answers searches from a list of pages, each a list of video numbers, and
+// everything else not at all.
+func pagesOf(t *testing.T, total int, pages ...[]int) http.RoundTripper {
+	return roundTripper(func(r *http.Request) (*http.Response, error) {
+		connect(r)
+		n, err := strconv.Atoi(r.URL.Query().Get("from"))
+		if err != nil {
+			t.Errorf("from: %v", err)
+		}
+		var hits []map[string]any
+		if n < len(pages) {
+			for _, video := range pages[n] {
+				hits = append(hits, map[string]any{
+					"id": fmt.Sprintf("video-%05d", video), "kind": "video",
+					"snippet": map[string]any{"channelId": "UC-aaaaaaaaaaaaaaaaaaaaa"}, "statistics": map[string]any{},
+				})
+			}
+		}
+		body, err := json.Marshal(map[string]any{"pagination": map[string]any{"total": total, "from": n, "size": 40}, "hits": hits})
+		if err != nil {
+			t.Error(err)
+		}
+		return page(http.StatusOK, "application/json", string(body)), nil
+	})
+}
+
+// numbers are n video numbers from first on.
+func numbers(first, n int) (all []int) {
+	for i := range n {
+		all = append(all, first+i)
+	}
+	return all
+}
+
+func TestSearchStopsWhenThereIsNothingMoreToBuy(t *testing.T) {
+	const file = `
+version: 1
+service: {url: "sim://", limit: 600/min}
+jobs:
+  one: {search: {query: [x], pages: 5}}
+`
+	for _, test := range []struct {
+		name  string
+		total int
+		pages [][]int
+		want  string
+		taken int
+		hits  int
+	}{
+		{"as many pages as the job wants", 1000, [][]int{numbers(0, 40), numbers(40, 40), numbers(80, 40), numbers(120, 40), numbers(160, 40), numbers(200, 40)}, stopPages, 5, 200},
+		{"an empty page", 1000, [][]int{numbers(0, 40), {}}, stopEmpty, 2, 40},
+		{"nothing at all", 0, nil, stopEmpty, 1, 0},
+		{"a short page that the total explains", 55, [][]int{numbers(0, 40), numbers(40, 15)}, stopShort, 2, 55},
+		{"a short page that it does not", 1000, [][]int{numbers(0, 30), numbers(30, 40), {}}, stopEmpty, 3, 70},
+		{"a page without a new id", 1000, [][]int{numbers(0, 40), numbers(0, 40)}, stopRepeated, 2, 80},
+		{"a total alone ends nothing", 40, [][]int{numbers(0, 40), numbers(40, 40), {}}, stopEmpty, 3, 80},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			bubble(t, file, func(w *workshop) {
+				w.wire = pagesOf(t, test.total, test.pages...)
+				status := state.OK
+				if test.hits == 0 {
+					status = state.OKEmpty
+				}
+				row := w.mustRun(status)
+				if row.Pages != int64(test.taken) || row.Hits != int64(test.hits) {
+					t.Errorf("%d pages with %d hits, want %d with %d", row.Pages, row.Hits, test.taken, test.hits)
+				}
+				if got := w.count("select count(*) from ops.searches where stop_reason = '" + test.want + "'"); got != 1 {
+					t.Errorf("no search says that it stopped for %q", test.want)
+				}
+			})
+		})
+	}
+}
+
+// TestPagesAndOffsetsBringTheSameHits: the interface leaves open what `from` counts;
+// service.paging says it.
+func TestPagesAndOffsetsBringTheSameHits(t *testing.T) {
+	const file = `
+version: 1
+service: {url: "sim://", limit: 600/min, paging: %s}
+jobs:
+  one: {search: {query: [home espresso], pages: 4}}
+`
+	for paging, items := range map[string]bool{job.PagingPage: false, job.PagingOffset: true} {
+		t.Run(paging, func(t *testing.T) {
+			bubble(t, fmt.Sprintf(file, paging), func(w *workshop) {
+				w.service = simulator.New(simulator.Options{Seed: 1, Key: testKey, PagingItems: items, Limit: 600})
+				w.wire = w.service.Transport()
+				row := w.mustRun(state.OK)
+				if got := w.count("select count(*) from outliers"); row.Hits != 160 || got != 160 {
+					t.Errorf("%d hits and %d videos, want 160 of each", row.Hits, got)
+				}
+				if got := w.count("select count(distinct rank) from outliers_history where rank between 1 and 160"); got != 160 {
+					t.Errorf("%d different ranks, want 160", got)
+				}
+			})
+		})
+	}
+}
+
+// TestRunResumesFromItsStepsAndNotFromTheFile: what was resolved when the run began
+// is what is bought, whatever the file says by now.
+func TestRunResumesFromItsStepsAndNotFromTheFile(t *testing.T) {
+	file := strings.Replace(jobsFile, "jobs:", "budget: {per_month: 400, per_day: 2}\njobs:", 1)
+	bubble(t, file, func(w *workshop) {
+		w.mustRun(state.PausedBudget)
+		edited := strings.NewReplacer("per_day: 2", "per_day: 10", "home espresso", "minecraft", "pages: 2", "pages: 9").Replace(file)
+		w.use(edited)
+		row := w.mustRun(state.OK)
+		if row.Pages != 2 {
+			t.Errorf("%d pages, want the 2 of the job as it was", row.Pages)
+		}
+		for _, call := range w.service.Books().Calls {
+			if call.Op == outlier.OpSearch && !strings.Contains(call.Identity, url.QueryEscape("home espresso")) {
+				t.Errorf("bought %s", call.Identity)
+			}
+		}
+	})
+}
+
+func TestTheReserveIsNotTouched(t *testing.T) {
+	file := strings.Replace(jobsFile, "jobs:", "budget: {per_month: 5, reserve: 2}\njobs:", 1)
+	file = strings.Replace(file, "per_run: 20", "per_run: 3", 1)
+	file = strings.Replace(file, "pages: 2", "pages: 1", 1)
+	bubble(t, file, func(w *workshop) {
+		w.mustRun(state.OK)
+		row := w.mustRun(state.PausedBudget)
+		if row.Credits != 0 || !strings.Contains(row.Error, "reserve") {
+			t.Errorf("%d credits, error %q; want none, since a second page would leave less than the reserve", row.Credits, row.Error)
+		}
+	})
+}
+
+func TestHitsAreRankedOverTheWholeRun(t *testing.T) {
+	bubble(t, jobsFile, func(w *workshop) {
+		w.mustRun(state.OK)
+		const best = "(select video_id from outliers order by z_score desc nulls last, video_id limit %d)"
+		for table, n := range map[string]int{"videos": 4, "comment_counts": 3} {
+			query := fmt.Sprintf("select count(*) from %s where video_id not in "+best, table, n)
+			if strays := w.count(query); strays != 0 {
+				t.Errorf("table %s has %d videos that are not among the best %d", table, strays, n)
+			}
+		}
+	})
+}
