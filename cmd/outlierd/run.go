@@ -18,7 +18,7 @@ import (
 )
 
 func runCommand(o *options) *cobra.Command {
-	var all, due bool
+	var all, due, reserve bool
 	c := &cobra.Command{
 		Use:   "run [JOB…]",
 		Short: "Run jobs now, one after another",
@@ -38,6 +38,7 @@ and stay queued), 4 stopped by a budget, 1 failed, 7 the key was refused.`,
 				return usageError{errors.New("name jobs, or say --all, or say --due; not more than one of these")}
 			}
 			return o.runJobs(c.Context(), config, func(p *program) ([]engine.Appointment, error) {
+				p.UseReserve = reserve
 				switch {
 				case due:
 					return dueNow(p, time.Now())
@@ -51,6 +52,7 @@ and stay queued), 4 stopped by a budget, 1 failed, 7 the key was refused.`,
 	}
 	c.Flags().BoolVar(&all, "all", false, "run every job of the file")
 	c.Flags().BoolVar(&due, "due", false, "run what is due, for a clock outside such as a CronJob")
+	c.Flags().BoolVar(&reserve, "use-reserve", false, "let this run spend the part of the budget that is kept back")
 	return c
 }
 

@@ -22,6 +22,8 @@ type Engine struct {
 	Sinks  []sinks.Sink
 	Log    *slog.Logger // nil discards
 
+	UseReserve bool // let runs spend the part of the budget that is kept back
+
 	believed state.Limit // what the limiter believed last, less what changes with every call
 
 	mu      sync.Mutex

@@ -139,7 +139,7 @@ func WorstCase(spec *job.Spec) Cost {
 func (e *Engine) capsOf(run *state.Run, f frozen) func(time.Time) []credit.Cap {
 	budget, zone := e.Config.Budget, e.Config.Timezone
 	var reserve outlier.Credits // which no run touches by itself
-	if budget.Reserve != nil {
+	if budget.Reserve != nil && !e.UseReserve {
 		reserve = *budget.Reserve
 	}
 	return func(now time.Time) []credit.Cap {

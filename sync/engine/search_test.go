@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"outlierd/outlier"
 	"outlierd/outlier/simulator"
@@ -137,7 +138,7 @@ func TestRunResumesFromItsStepsAndNotFromTheFile(t *testing.T) {
 	})
 }
 
-func TestTheReserveIsNotTouched(t *testing.T) {
+func TestOnlyAPersonTouchesTheReserve(t *testing.T) {
 	file := strings.Replace(jobsFile, "jobs:", "budget: {per_month: 5, reserve: 2}\njobs:", 1)
 	file = strings.Replace(file, "per_run: 20", "per_run: 3", 1)
 	file = strings.Replace(file, "pages: 2", "pages: 1", 1)
@@ -146,6 +147,13 @@ func TestTheReserveIsNotTouched(t *testing.T) {
 		row := w.mustRun(state.PausedBudget)
 		if row.Credits != 0 || !strings.Contains(row.Error, "reserve") {
 			t.Errorf("%d credits, error %q; want none, since a second page would leave less than the reserve", row.Credits, row.Error)
+		}
+		e, stop := w.open()
+		defer stop()
+		e.UseReserve = true
+		next, err := e.Run(w.ctx, &w.config.Jobs[0], Manual, time.Time{})
+		if err != nil || next.Status != state.OK || next.Credits != 2 {
+			t.Errorf("with the reserve: %+v, error %v; want the page to be bought", next, err)
 		}
 	})
 }
