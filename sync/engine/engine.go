@@ -50,7 +50,6 @@ const (
 type Progress struct {
 	Job, Run string
 	Started  time.Time
-	Resumed  bool
 	Searches []state.Step
 	Pages    int                       // each search may take at most; job.AllPages if only the budget bounds it
 	Tasks    map[outlier.Operation]int // data calls done, by endpoint
@@ -64,12 +63,12 @@ type Progress struct {
 	PerRun   *outlier.Credits
 }
 
-// Remaining estimates how long what is left takes at the pace that the limiter
-// believes in: the two scarcities meet here, since pages and data calls share it.
+// Remaining estimates how long what is known to be left takes at the pace that the
+// limiter believes in: pages and data calls share it.
 func (p *Progress) Remaining() time.Duration {
 	calls := p.Queued
 	for _, s := range p.Searches {
-		if s.Stop == "" && p.Pages > 0 {
+		if s.Stop == "" && p.Pages != job.AllPages {
 			calls += p.Pages - s.Next
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -453,6 +454,42 @@ func TestRefusalForThePaceIsWaitedOut(t *testing.T) {
 		row := w.mustRun(state.OK)
 		if row.Credits != 4 || row.Failures != 0 {
 			t.Errorf("%d credits and %d failures, want 4 and none", row.Credits, row.Failures)
+		}
+	})
+}
+
+// TestProgressCanBeWatched: whoever watches sees the run move, and stands in nobody's way.
+func TestProgressCanBeWatched(t *testing.T) {
+	bubble(t, jobsFile, func(w *workshop) {
+		e, stop := w.open()
+		defer stop()
+		ctx, cancel := context.WithCancel(w.ctx)
+		most := 0
+		var watcher sync.WaitGroup
+		watcher.Go(func() {
+			for pause(ctx, time.Second) == nil {
+				p, err := e.Progress()
+				if err != nil {
+					t.Error(err)
+				}
+				if p.Run == "" {
+					continue
+				}
+				if done := p.Done + len(p.Searches); done < most {
+					t.Errorf("progress fell from %d to %d", most, done)
+				} else {
+					most = done
+				}
+				if left := p.Remaining(); left < 0 || left > 10*time.Minute {
+					t.Errorf("%s left, of a run of 17 calls at 10 a minute", left)
+				}
+			}
+		})
+		row, err := e.Run(w.ctx, &w.config.Jobs[0], Manual, time.Time{})
+		cancel()
+		watcher.Wait()
+		if err != nil || row.Status != state.OK || most < 5 {
+			t.Errorf("status %s, error %v, progress up to %d", row.Status, err, most)
 		}
 	})
 }

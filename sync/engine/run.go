@@ -39,11 +39,15 @@ type run struct {
 // failed, or that ctx ended, in which case the run stays unfinished and the next
 // call continues it.
 func (e *Engine) Run(ctx context.Context, spec *job.Spec, trigger Trigger, due time.Time) (*state.Run, error) {
+	loader, err := newLoader(ctx, e.Store, e.Sinks, e.log())
+	if err != nil {
+		return nil, err
+	}
 	row, err := e.begin(spec, trigger, due)
 	if err != nil {
 		return nil, fmt.Errorf("begin a run of job %s: %w", spec.Name, err)
 	}
-	r, err := e.resume(ctx, row)
+	r, err := e.resume(row, loader)
 	if err != nil {
 		return row, err
 	}
@@ -122,16 +126,12 @@ func (e *Engine) resumable(spec *job.Spec, now time.Time) time.Duration {
 }
 
 // resume takes up a run from its record alone.
-func (e *Engine) resume(ctx context.Context, row *state.Run) (*run, error) {
+func (e *Engine) resume(row *state.Run, loader *loader) (*run, error) {
 	plan, err := thaw(row.Plan)
 	if err != nil {
 		return nil, err
 	}
 	steps, err := e.Store.Steps(row.ID)
-	if err != nil {
-		return nil, err
-	}
-	loader, err := newLoader(ctx, e.Store, e.Sinks, e.log())
 	if err != nil {
 		return nil, err
 	}
@@ -143,7 +143,7 @@ func (e *Engine) resume(ctx context.Context, row *state.Run) (*run, error) {
 	}
 	r.progress = Progress{
 		Job: row.Job, Run: row.ID, Started: began, Pages: plan.Pages, PerRun: plan.PerRun,
-		Resumed: steps[0].Pages > 0, Tasks: map[outlier.Operation]int{},
+		Tasks: map[outlier.Operation]int{},
 	}
 	r.updated()
 	return r, nil
