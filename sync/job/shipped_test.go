@@ -21,22 +21,30 @@ func TestShippedFilesHaveNoMistakes(t *testing.T) {
 }
 
 func TestTheManualsExamplesHaveNoMistakes(t *testing.T) {
-	text, err := os.ReadFile(filepath.FromSlash("../../docs/jobs.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	n := 0
-	for i, part := range strings.Split(string(text), "```") {
-		yaml, found := strings.CutPrefix(part, "yaml\nversion: 1\n")
-		if i%2 == 0 || !found {
-			continue
+	env := func(name string) (string, bool) {
+		if name == "OUTLIERD_URL" {
+			return "https://service.example", true
 		}
-		n++
-		if _, err := Parse("jobs.yaml", []byte("version: 1\n"+yaml), environment); err != nil {
-			t.Errorf("docs/jobs.md, example %d:\n%v", n, err)
-		}
+		return environment(name)
 	}
-	if n == 0 {
-		t.Error("docs/jobs.md has no example that begins with version: 1")
+	for _, page := range []string{"README.md", "docs/jobs.md"} {
+		text, err := os.ReadFile(filepath.Join("../..", filepath.FromSlash(page)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		for i, part := range strings.Split(string(text), "```") {
+			yaml, found := strings.CutPrefix(part, "yaml\nversion: 1\n")
+			if i%2 == 0 || !found {
+				continue
+			}
+			n++
+			if _, err := Parse("jobs.yaml", []byte("version: 1\n"+yaml), env); err != nil {
+				t.Errorf("%s, example %d:\n%v", page, n, err)
+			}
+		}
+		if n == 0 {
+			t.Errorf("%s has no example that begins with version: 1", page)
+		}
 	}
 }
