@@ -14,8 +14,11 @@ import (
 // after it: the driver shares instances by path, and one that stayed open would
 // go on showing the file from before the next publication.
 //
-// Values are what the driver makes of them: int64, float64, string, bool,
-// time.Time, []any for lists, map[string]any for structs, nil for NULL.
+// Values are nil for NULL, bool, the integers and floats of Go, *big.Int for HUGEINT
+// and its like, json.Number for DECIMAL, time.Time for TIMESTAMP WITH TIME ZONE,
+// []byte for BLOB, []any for lists and map[string]any for structs. A map marshals
+// itself into JSON in its own order. Everything else, such as a DATE, an INTERVAL, a
+// UUID or what is no finite number, is a string as SQL writes it.
 func Query(ctx context.Context, path, text string, columns func([]string) error, row func([]any) error) (err error) {
 	connector, err := duckdb.NewConnector(path+"?access_mode=READ_ONLY&autoinstall_known_extensions=false&autoload_known_extensions=false", nil)
 	if err != nil {
@@ -35,6 +38,10 @@ func Query(ctx context.Context, path, text string, columns func([]string) error,
 	if err := columns(names); err != nil {
 		return err
 	}
+	kinds, err := rows.ColumnTypes()
+	if err != nil {
+		return err
+	}
 	values, targets := make([]any, len(names)), make([]any, len(names))
 	for i := range values {
 		targets[i] = &values[i]
@@ -42,6 +49,9 @@ func Query(ctx context.Context, path, text string, columns func([]string) error,
 	for rows.Next() {
 		if err := rows.Scan(targets...); err != nil {
 			return fmt.Errorf("read a row of the result: %w", err)
+		}
+		for i, v := range values {
+			values[i] = plain(v, kinds[i].DatabaseTypeName())
 		}
 		if err := row(values); err != nil {
 			return err

@@ -1,0 +1,70 @@
+package duckdb
+
+import (
+	"database/sql"
+	"encoding/json"
+	"math"
+	"math/big"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/duckdb/duckdb-go/v2"
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestQueryHandsOverPlainValues(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "file.duckdb")
+	db, err := sql.Open("duckdb", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := db.PingContext(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for expression, want := range map[string]any{
+		"null":                                        nil,
+		"7::bigint":                                   int64(7),
+		"0.5::double":                                 0.5,
+		"'-inf'::double":                              "-inf",
+		"(select sum(i) from range(4) r(i))":          "6",
+		"-12.50::decimal(10,2)":                       json.Number("-12.50"),
+		"date '2026-11-21'":                           "2026-11-21",
+		"timestamp '2026-11-21'":                      "2026-11-21 00:00:00",
+		"timestamptz '2026-11-21 12:00:00+00'":        time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC),
+		"time '00:00:01.5'":                           "00:00:01.5",
+		"uuid '550e8400-e29b-41d4-a716-446655440000'": "550e8400-e29b-41d4-a716-446655440000",
+		`'\xAA'::blob`:                                []byte{0xaa},
+		"[{'a': 0.50::decimal(3,2), 'b': interval 1 day}]": []any{map[string]any{"a": json.Number("0.50"), "b": "1 day"}},
+	} {
+		var got any
+		err := Query(t.Context(), path, "select "+expression, func([]string) error { return nil }, func(values []any) error {
+			got = values[0]
+			return nil
+		})
+		if n, ok := got.(*big.Int); ok {
+			got = n.String()
+		}
+		if diff := cmp.Diff(want, got); diff != "" || err != nil {
+			t.Errorf("%s: error %v (-want +got):\n%s", expression, err, diff)
+		}
+	}
+}
+
+func TestIntervalsAreWrittenAsSQLReadsThem(t *testing.T) {
+	for want, i := range map[string]duckdb.Interval{
+		"00:00:00":                 {},
+		"1 year 2 months":          {Months: 14},
+		"-1 month 30 days":         {Months: -1, Days: 30},
+		"1 day 26:03:04.000005":    {Days: 1, Micros: 26*3600e6 + 3*60e6 + 4e6 + 5},
+		"-00:00:00.5":              {Micros: -500_000},
+		"-2562047788:00:54.775808": {Micros: math.MinInt64},
+	} {
+		if got := interval(i); got != want {
+			t.Errorf("%+v is %q, want %q", i, got, want)
+		}
+	}
+}
