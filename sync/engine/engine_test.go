@@ -349,6 +349,40 @@ func TestStopKeepsTheRunOpenAndPublishesWhatIsThere(t *testing.T) {
 	})
 }
 
+// TestStopDuringAFlushLosesNothing: a signal that comes while a sink writes must not
+// leave a hole below its watermark.
+func TestStopDuringAFlushLosesNothing(t *testing.T) {
+	bubble(t, jobsFile, func(w *workshop) {
+		ctx, cancel := context.WithCancelCause(w.ctx)
+		defer cancel(nil)
+		e, stop := w.open()
+		for i, sink := range e.Sinks {
+			e.Sinks[i] = interrupted{Sink: sink, stop: func() { cancel(errors.New("asked to stop")) }}
+		}
+		if _, err := e.Run(ctx, &w.config.Jobs[0], Manual, time.Time{}); err != nil {
+			t.Error(err)
+		}
+		stop()
+		if got := w.count("select count(*) from outliers"); got != 80 {
+			t.Errorf("%d outliers are published, want the 80 of the batch that was under way", got)
+		}
+	})
+}
+
+// interrupted is a sink during whose writing a stop is asked for.
+type interrupted struct {
+	sinks.Sink
+	stop func()
+}
+
+func (s interrupted) Write(ctx context.Context, b sinks.Batch) error {
+	s.stop()
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return s.Sink.Write(ctx, b)
+}
+
 func TestSinkThatWasAwayCatchesUp(t *testing.T) {
 	bubble(t, jobsFile, func(w *workshop) {
 		w.mustRun(state.OK)

@@ -164,11 +164,13 @@ func (l *loader) decode(entry *state.Entry) {
 
 // flush writes the batch to every sink that stands at its beginning. The store is
 // flushed first: a sink must never hold an answer that a kill could take from the
-// journal.
+// journal. A stop does not interrupt a batch that was begun: it is soon over, and
+// the decoder has forgotten its rows.
 func (l *loader) flush(ctx context.Context) error {
 	if err := l.store.Flush(); err != nil {
 		return err
 	}
+	ctx = context.WithoutCancel(ctx)
 	batch := sinks.Batch{Lo: l.lo, Hi: l.hi, Parts: l.decoder.Take()}
 	defer release(batch.Parts)
 	for _, s := range l.shelves {
@@ -176,9 +178,6 @@ func (l *loader) flush(ctx context.Context) error {
 			continue
 		}
 		if err := s.Write(ctx, batch); err != nil {
-			if ctx.Err() != nil {
-				return context.Cause(ctx)
-			}
 			s.err = fmt.Errorf("write answers %d to %d into sink %s: %w", batch.Lo+1, batch.Hi, s.Name(), err)
 			l.log.Error("sink set aside", "sink", s.Name(), "err", err)
 			continue
@@ -224,8 +223,9 @@ func (l *loader) publishDue() bool {
 }
 
 // publishAll lets readers see what was loaded, with the operations tables as the
-// state tells them now.
+// state tells them now. A stop does not interrupt it.
 func (l *loader) publishAll(ctx context.Context) error {
+	ctx = context.WithoutCancel(ctx)
 	began := time.Now()
 	if err := l.store.Flush(); err != nil {
 		return err

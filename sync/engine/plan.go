@@ -21,13 +21,11 @@ const pageSize = 40
 // run begins and read when it resumes, so an edit of the file never changes a run
 // that is half done.
 type frozen struct {
-	Pages     int              `json:"pages"` // per step; job.AllPages for as many as there are
-	Sort      string           `json:"sort,omitempty"`
-	Ascending bool             `json:"ascending,omitempty"`
-	Enrich    []frozenEnrich   `json:"enrich,omitempty"`
-	StopAfter time.Duration    `json:"stop_after,omitempty"`
-	PerRun    *outlier.Credits `json:"per_run,omitempty"`
-	PerMonth  *outlier.Credits `json:"per_month,omitempty"`
+	Pages     int            `json:"pages"` // per step; job.AllPages for as many as there are
+	Sort      string         `json:"sort,omitempty"`
+	Ascending bool           `json:"ascending,omitempty"`
+	Enrich    []frozenEnrich `json:"enrich,omitempty"`
+	StopAfter time.Duration  `json:"stop_after,omitempty"`
 }
 
 type frozenEnrich struct {
@@ -52,8 +50,6 @@ func freeze(spec *job.Spec) frozen {
 		Sort:      spec.EnrichSort.By,
 		Ascending: spec.EnrichSort.Ascending,
 		StopAfter: spec.StopAfter,
-		PerRun:    spec.Budget.PerRun,
-		PerMonth:  spec.Budget.PerMonth,
 	}
 	for _, e := range spec.Enrich {
 		f.Enrich = append(f.Enrich, frozenEnrich{Op: e.Op, Top: e.Top, RefreshAfter: cmp.Or(e.RefreshAfter, freshFor[e.Op])})
@@ -136,7 +132,7 @@ func WorstCase(spec *job.Spec) Cost {
 
 // capsOf are the limits that a paid call of a run at the given service time has to
 // keep, with the periods that are then current.
-func (e *Engine) capsOf(run *state.Run, f frozen) func(time.Time) []credit.Cap {
+func (e *Engine) capsOf(run *state.Run, own job.JobBudget) func(time.Time) []credit.Cap {
 	budget, zone := e.Config.Budget, e.Config.Timezone
 	var reserve outlier.Credits // which no run touches by itself
 	if budget.Reserve != nil && !e.UseReserve {
@@ -150,8 +146,8 @@ func (e *Engine) capsOf(run *state.Run, f frozen) func(time.Time) []credit.Cap {
 				caps = append(caps, credit.Cap{Scope: scope, Period: period, Max: *limit - reserve, Reserve: reserve})
 			}
 		}
-		add(credit.Run, run.ID, f.PerRun, 0)
-		add(credit.JobMonth, credit.JobCycle(run.Job, cycle), f.PerMonth, 0)
+		add(credit.Run, run.ID, own.PerRun, 0)
+		add(credit.JobMonth, credit.JobCycle(run.Job, cycle), own.PerMonth, 0)
 		add(credit.AllDay, credit.Day(now, zone), budget.PerDay, 0)
 		add(credit.AllMonth, cycle, budget.PerMonth, reserve)
 		return caps

@@ -47,7 +47,7 @@ func (e *Engine) Run(ctx context.Context, spec *job.Spec, trigger Trigger, due t
 	if err != nil {
 		return nil, fmt.Errorf("begin a run of job %s: %w", spec.Name, err)
 	}
-	r, err := e.resume(row, loader)
+	r, err := e.resume(row, spec.Budget, loader)
 	if err != nil {
 		return row, err
 	}
@@ -125,8 +125,9 @@ func (e *Engine) resumable(spec *job.Spec, now time.Time) time.Duration {
 	return min(period, resumeWithin)
 }
 
-// resume takes up a run from its record alone.
-func (e *Engine) resume(row *state.Run, loader *loader) (*run, error) {
+// resume takes up a run from its record. Only the caps are those of the file: a cap
+// that was changed applies at once.
+func (e *Engine) resume(row *state.Run, budget job.JobBudget, loader *loader) (*run, error) {
 	plan, err := thaw(row.Plan)
 	if err != nil {
 		return nil, err
@@ -136,13 +137,13 @@ func (e *Engine) resume(row *state.Run, loader *loader) (*run, error) {
 		return nil, err
 	}
 	r := &run{Engine: e, row: *row, plan: plan, steps: steps, loader: loader}
-	r.caps = e.capsOf(row, plan)
+	r.caps = e.capsOf(row, budget)
 	began := time.Now()
 	if plan.StopAfter > 0 {
 		r.until = began.Add(plan.StopAfter)
 	}
 	r.progress = Progress{
-		Job: row.Job, Run: row.ID, Started: began, Pages: plan.Pages, PerRun: plan.PerRun,
+		Job: row.Job, Run: row.ID, Started: began, Pages: plan.Pages, PerRun: budget.PerRun,
 		Tasks: map[outlier.Operation]int{},
 	}
 	r.updated()
@@ -181,14 +182,13 @@ func (r *run) load(ctx context.Context) error {
 
 // conclude loads what is left, settles the record and publishes, in this order, so
 // that readers see the run's own last word. A stop must not lose what was paid
-// for, so none of it honours ctx.
+// for, so nothing here is interrupted by one.
 func (r *run) conclude(ctx context.Context, cause error) (*state.Run, error) {
-	keep := context.WithoutCancel(ctx)
-	cause = cmp.Or(cause, r.loader.load(keep, true), r.loader.problems())
+	cause = cmp.Or(cause, r.loader.load(ctx, true), r.loader.problems())
 	if err := r.record(ctx, cause); err != nil {
 		return &r.row, errors.Join(cause, err)
 	}
-	if err := cmp.Or(r.loader.publishAll(keep), r.loader.problems()); err != nil && cause == nil {
+	if err := cmp.Or(r.loader.publishAll(ctx), r.loader.problems()); err != nil && cause == nil {
 		cause = err
 		if err := r.record(ctx, cause); err != nil {
 			return &r.row, errors.Join(cause, err)

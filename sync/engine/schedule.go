@@ -146,6 +146,5 @@ func (e *Engine) drainQueue(ctx context.Context, until time.Time) error {
 	r := &run{Engine: e, loader: loader, until: until}
 	r.progress = Progress{Started: time.Now(), Tasks: map[outlier.Operation]int{}}
 	cause := r.drain(ctx, state.Filter{})
-	keep := context.WithoutCancel(ctx)
-	return errors.Join(cause, loader.load(keep, true), loader.publishAll(keep), loader.problems())
+	return errors.Join(cause, loader.load(ctx, true), loader.publishAll(ctx), loader.problems())
 }

@@ -138,6 +138,20 @@ func TestRunResumesFromItsStepsAndNotFromTheFile(t *testing.T) {
 	})
 }
 
+func TestChangedCapAppliesAtOnce(t *testing.T) {
+	file := strings.Replace(jobsFile, "per_run: 20", "per_run: 3", 1)
+	bubble(t, file, func(w *workshop) {
+		row := w.mustRun(state.PausedBudget)
+		if row.Credits != 2 || !strings.Contains(row.Error, "per_run") {
+			t.Fatalf("%d credits, error %q; want one page and the name of the cap", row.Credits, row.Error)
+		}
+		w.use(jobsFile)
+		if next := w.mustRun(state.OK); next.ID != row.ID || next.Pages != 2 {
+			t.Errorf("run %s has %d pages, want run %s to go on to 2", next.ID, next.Pages, row.ID)
+		}
+	})
+}
+
 func TestOnlyAPersonTouchesTheReserve(t *testing.T) {
 	file := strings.Replace(jobsFile, "jobs:", "budget: {per_month: 5, reserve: 2}\njobs:", 1)
 	file = strings.Replace(file, "per_run: 20", "per_run: 3", 1)
