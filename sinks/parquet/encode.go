@@ -24,6 +24,11 @@ import (
 // hardly anything against larger groups from there on.
 const rowGroup = 16_384
 
+// page is the size in bytes at which a data page ends. As long as all of the page
+// fits into one block of zstd, of 128 KiB, it is compressed without a window; that
+// would be 8 MB.
+const page = 64 << 10
+
 // repeating are the text columns whose values come again and again within a file.
 // Elsewhere (titles, addresses, text) a dictionary only costs time and space.
 var repeating = []string{
@@ -39,6 +44,7 @@ func encoding(t *schema.Table) *parquet.WriterProperties {
 		parquet.WithCompressionLevel(1),
 		parquet.WithDictionaryDefault(false),
 		parquet.WithMaxRowGroupLength(rowGroup),
+		parquet.WithDataPageSize(page),
 		parquet.WithCreatedBy("outlierd"),
 	}
 	for _, f := range t.Stored().Fields() {
