@@ -1,6 +1,7 @@
 package outlier
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -183,44 +184,39 @@ func Empty(op Operation, body []byte) bool {
 		case key == "item" && (op == OpChannelVideos || op == OpChannelShorts):
 			empty = d.Next() == jx.Null
 		case key == "items" && (op == OpDetails || op == OpComments || op == OpTranscript):
-			var err error
-			empty, err = noItems(d, op)
-			return err
+			kind := d.Next()
+			empty = kind == jx.Array || kind == jx.Null
+			return array(d, func(d *jx.Decoder) error { return nothing(d, op) })
 		}
 		return d.Skip()
 	})
 	return err == nil && empty
 }
 
-// noItems reports whether the items next in d are none, null, or silent.
-func noItems(d *jx.Decoder, op Operation) (bool, error) {
-	if kind := d.Next(); kind != jx.Array {
-		return kind == jx.Null, d.Skip()
+// errSomething ends the search for something where it was found: most answers have
+// something in their first item, and the rest of them need not be read.
+var errSomething = errors.New("there is something")
+
+// nothing reads an item that is null or a silent transcript, and fails with
+// errSomething at any other.
+func nothing(d *jx.Decoder, op Operation) error {
+	if d.Next() == jx.Null {
+		return d.Skip()
 	}
-	none := true
-	err := d.Arr(func(d *jx.Decoder) error {
-		if d.Next() == jx.Null {
-			return d.Skip()
-		}
-		if op != OpTranscript {
-			none = false
-			return d.Skip()
-		}
-		return object(d, func(d *jx.Decoder, key string) error {
-			switch key {
-			case "events":
-				return array(d, func(d *jx.Decoder) error {
-					none = false
-					return d.Skip()
-				})
-			case "transcript":
-				var s string
-				err := text(d, &s)
-				none = none && strings.TrimSpace(s) == ""
-				return err
+	if op != OpTranscript {
+		return errSomething
+	}
+	return object(d, func(d *jx.Decoder, key string) error {
+		switch key {
+		case "events":
+			return array(d, func(*jx.Decoder) error { return errSomething })
+		case "transcript":
+			var s string
+			if err := text(d, &s); err != nil || strings.TrimSpace(s) != "" {
+				return cmp.Or(err, errSomething)
 			}
-			return d.Skip()
-		})
+			return nil
+		}
+		return d.Skip()
 	})
-	return none, err
 }
