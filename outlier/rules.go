@@ -141,10 +141,18 @@ func checkChannelID(s string) string {
 	return fmt.Sprintf("must be a channel id, 24 letters, digits, - or _, not %q", clean(s))
 }
 
+// latin are the letters of which a title pattern must have two, accented ones
+// included. Unicode's own Latin has more, of which the interface does not speak:
+// numerals such as Ⅳ, full-width forms, phonetic signs.
+var latin = &unicode.RangeTable{LatinOffset: 4, R16: []unicode.Range16{
+	{Lo: 'A', Hi: 'Z', Stride: 1}, {Lo: 'a', Hi: 'z', Stride: 1}, {Lo: 'À', Hi: 'Ö', Stride: 1}, {Lo: 'Ø', Hi: 'ö', Stride: 1},
+	{Lo: 'ø', Hi: 'ɏ', Stride: 1}, {Lo: 'Ḁ', Hi: 'ỿ', Stride: 1},
+}}
+
 func checkTitlePattern(s string) string {
 	letters := 0
 	for _, r := range s {
-		if unicode.Is(unicode.Latin, r) {
+		if unicode.Is(latin, r) {
 			letters++
 		}
 	}

@@ -171,6 +171,7 @@ func TestSearchRefusesWhatTheInterfaceDoes(t *testing.T) {
 		"title without star":        {func(s *Search) { s.TitlePattern = "how to" }, "titlePattern pattern"},
 		"title of one letter":       {func(s *Search) { s.TitlePattern = "*a 1*" }, "titlePattern pattern"},
 		"title in Cyrillic":         {func(s *Search) { s.TitlePattern = "*кофе*" }, "titlePattern pattern"},
+		"title in numerals":         {func(s *Search) { s.TitlePattern = "*ⅣⅥ*" }, "titlePattern pattern"},
 		"title too long":            {func(s *Search) { s.TitlePattern = "*" + strings.Repeat("é", 200) }, "titlePattern pattern"},
 		"title of one character":    {func(s *Search) { s.TitlePattern = "*" }, "titlePattern pattern"},
 		"empty query":               {func(s *Search) { s.Query = []string{"a", ""} }, "query pattern"},
@@ -192,7 +193,7 @@ func TestSearchRefusesWhatTheInterfaceDoes(t *testing.T) {
 }
 
 func TestTitlePatternBoundsAreInclusive(t *testing.T) {
-	for _, ok := range []string{"*ab", "ñé*", "*" + strings.Repeat("é", 199), "a*b"} {
+	for _, ok := range []string{"*ab", "ñé*", "*ƒṩ", "*" + strings.Repeat("é", 199), "a*b"} {
 		if wrong := (&Search{Filters: Filters{TitlePattern: ok}}).Check(); wrong != nil {
 			t.Errorf("%q is refused: %v", ok, wrong)
 		}

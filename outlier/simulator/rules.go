@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 	"unicode/utf8"
 )
 
@@ -191,6 +190,8 @@ func moment(v string) (time.Time, bool) {
 	return t, err == nil
 }
 
+var latinLetter = regexp.MustCompile(`[A-Za-zÀ-ÖØ-öø-ɏḀ-ỿ]`)
+
 func pattern(v string) *complaint {
 	if n := utf8.RuneCountInString(v); n < 2 || n > 200 {
 		return broken("invalid_string", "length", "Expected 2 to 200 characters")
@@ -198,11 +199,7 @@ func pattern(v string) *complaint {
 	if !strings.Contains(v, "*") {
 		return broken("invalid_string", "regex", "Expected at least one *")
 	}
-	letters := 0
-	for _, r := range v {
-		letters += count(unicode.Is(unicode.Latin, r))
-	}
-	if letters < 2 {
+	if len(latinLetter.FindAllString(v, 2)) < 2 {
 		return broken("invalid_string", "regex", "Expected at least two letters")
 	}
 	return nil

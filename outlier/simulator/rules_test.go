@@ -45,7 +45,7 @@ func TestEveryRuleOfTheInterfaceIsEnforced(t *testing.T) {
 		{"channelId", nil, []string{"anything"}},
 		{"channelAvgViewsToSubscribersRatioFrom", []string{"-1"}, []string{"0"}},
 		{"channelAvgViewsToSubscribersRatioTo", []string{"0"}, []string{"0.001"}},
-		{"titlePattern", []string{"", "*", "*a", "ab", "*1234", "日本*", strings.Repeat("a", 200) + "*"}, []string{"*ab", "É*à", strings.Repeat("a", 199) + "*"}},
+		{"titlePattern", []string{"", "*", "*a", "ab", "*1234", "日本*", "*ⅣⅥ", strings.Repeat("a", 200) + "*"}, []string{"*ab", "É*à", "ƒ*ṩ", strings.Repeat("a", 199) + "*"}},
 		{"referenceId", []string{""}, []string{"x"}},
 		{"rpmEstimationFrom", []string{"-1"}, []string{"0"}},
 		{"rpmEstimationTo", []string{"0"}, []string{"0.5"}},

@@ -1,0 +1,402 @@
+package outlier_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptrace"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/getkin/kin-openapi/openapi3filter"
+	"github.com/getkin/kin-openapi/routers"
+	"github.com/getkin/kin-openapi/routers/legacy"
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"outlierd/outlier"
+)
+
+// notBuilt are the operations of openapi.yaml that the client cannot ask yet.
+var notBuilt = []string{"find_channels", "find_related_channels", "related", "scan", "start_scan", "trending_formats"}
+
+// contract is openapi.yaml, ready to judge requests.
+type contract struct {
+	*openapi3.T
+	router routers.Router
+}
+
+var readContract = sync.OnceValues(func() (*contract, error) {
+	doc, err := openapi3.NewLoader().LoadFromFile("openapi.yaml")
+	if err != nil {
+		return nil, err
+	}
+	doc.Servers = nil                    // requests are told apart by their paths alone
+	router, err := legacy.NewRouter(doc) // checks the document, too
+	return &contract{doc, router}, err
+})
+
+func openContract(t *testing.T) *contract {
+	t.Helper()
+	c, err := readContract()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// judge names the operation that a request asks for, and says what is wrong with it.
+func (c *contract) judge(r *http.Request) (operation string, err error) {
+	route, path, err := c.router.FindRoute(r)
+	if err != nil {
+		return "", fmt.Errorf("%s %s: %w", r.Method, r.URL.Path, err)
+	}
+	return route.Operation.OperationID, errors.Join(
+		closed(r, route.Operation),
+		openapi3filter.ValidateRequest(r.Context(), &openapi3filter.RequestValidationInput{
+			Request: r, PathParams: path, Route: route,
+			Options: &openapi3filter.Options{
+				AuthenticationFunc: authentic, SkipSettingDefaults: true, RejectWhenRequestBodyNotSpecified: true, MultiError: true,
+			},
+		}))
+}
+
+// closed is what OpenAPI cannot say: no query parameter but those listed, and
+// none but arrays twice.
+func closed(r *http.Request, op *openapi3.Operation) error {
+	var wrong []error
+	for name, values := range r.URL.Query() {
+		p := op.Parameters.GetByInAndName(openapi3.ParameterInQuery, name)
+		switch {
+		case p == nil:
+			wrong = append(wrong, fmt.Errorf("%s is not a parameter of %s", name, op.OperationID))
+		case len(values) > 1 && !p.Schema.Value.Type.Is("array"):
+			wrong = append(wrong, fmt.Errorf("%s is given %d times", name, len(values)))
+		}
+	}
+	return errors.Join(wrong...)
+}
+
+func authentic(_ context.Context, in *openapi3filter.AuthenticationInput) error {
+	if got := in.RequestValidationInput.Request.Header.Values(in.SecurityScheme.Name); !slices.Equal(got, []string{"Api-Key k"}) {
+		return fmt.Errorf("header %s is %q", in.SecurityScheme.Name, got)
+	}
+	return nil
+}
+
+// tap keeps the request as it would go over the wire, and never answers.
+type tap struct{ request *http.Request }
+
+var errNobody = errors.New("nobody answers")
+
+func (w *tap) RoundTrip(r *http.Request) (*http.Response, error) {
+	httptrace.ContextClientTrace(r.Context()).GotConn(httptrace.GotConnInfo{})
+	var sent bytes.Buffer
+	if err := r.Write(&sent); err != nil {
+		return nil, err
+	}
+	received, err := http.ReadRequest(bufio.NewReader(&sent))
+	if err != nil {
+		return nil, err
+	}
+	w.request = received
+	return nil, errNobody
+}
+
+// noBooks is a meter that keeps nothing.
+type noBooks struct{}
+
+func (b noBooks) Reserve(context.Context, *outlier.Request) (outlier.Attempt, error) { return b, nil }
+func (noBooks) Sending() error                                                       { return nil }
+func (noBooks) Settle(*outlier.Answer, outlier.Outcome) error                        { return nil }
+
+// onTheWire sends r by the client and returns what left.
+func onTheWire(t *testing.T, r *outlier.Request) *http.Request {
+	t.Helper()
+	key, err := outlier.NewKey("k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var w tap
+	client := outlier.Client{URL: "http://service.test", Key: key, Transport: &w}
+	if _, err := client.Do(t.Context(), r, noBooks{}); !errors.Is(err, errNobody) {
+		t.Fatalf("send %s: %v", r.Identity(), err)
+	}
+	return w.request
+}
+
+func checkOnTheWire(t *testing.T, r *outlier.Request) *http.Request {
+	t.Helper()
+	sent := onTheWire(t, r)
+	if op, err := openContract(t).judge(sent); err != nil || op != string(r.Op) {
+		t.Fatalf("%s is sent as GET %s, by the contract %q: %v", r.Identity(), sent.URL, op, err)
+	}
+	return sent
+}
+
+func TestEverySearchThatPassesTheCheckObeysTheContract(t *testing.T) {
+	sent := map[string]bool{}
+	rapid.Check(t, func(rt *rapid.T) {
+		var s outlier.Search
+		for _, f := range s.Fields() {
+			drawValid(rt, f)
+		}
+		r, err := s.Request(rapid.IntRange(0, 1<<53-1).Draw(rt, "from"), rapid.IntRange(1, outlier.MaxSize).Draw(rt, "size"))
+		if err != nil {
+			rt.Fatalf("every field passes alone, but not together: %v", err)
+		}
+		for name := range checkOnTheWire(t, r).URL.Query() {
+			sent[name] = true
+		}
+	})
+	for _, p := range operation(t, "search").Parameters {
+		if !sent[p.Value.Name] {
+			t.Errorf("no search had %s", p.Value.Name)
+		}
+	}
+}
+
+// drawValid sets a field to whatever its own check lets pass, so that a rule of
+// the client that is wider than the contract's is found.
+func drawValid(t *rapid.T, f outlier.Field) {
+	switch v := f.Value.(type) {
+	case *string:
+		*v = valid(t, f, v, text(f), "")
+	case *[]string:
+		*v = valid(t, f, v, rapid.SliceOfN(text(f), 0, 3), nil)
+	case **bool:
+		*v = rapid.Ptr(rapid.Bool(), true).Draw(t, f.Name)
+	case *outlier.Range[int64]:
+		drawRange(t, f, v, rapid.OneOf(rapid.Int64(), rapid.SampledFrom([]int64{-1, 0, 1, 60, 120, 121, 1<<53 - 1, 1 << 53})))
+	case *outlier.Range[float64]:
+		drawRange(t, f, v, rapid.OneOf(rapid.Float64(), rapid.SampledFrom([]float64{-1, 0, 5e-324, 0.5, 1e21})))
+	case *outlier.Range[time.Time]:
+		drawRange(t, f, v, rapid.Custom(func(t *rapid.T) time.Time {
+			return time.Unix(rapid.Int64Range(-1e11, 3e11).Draw(t, "second"), 999).In(time.FixedZone("", rapid.IntRange(-5e4, 5e4).Draw(t, "zone")))
+		}))
+	default:
+		t.Fatalf("%s is a %T", f.Name, v)
+	}
+}
+
+// drawRange draws the ends one by one: most pairs would be the wrong way round.
+func drawRange[T any](t *rapid.T, f outlier.Field, r *outlier.Range[T], end *rapid.Generator[T]) {
+	r.From = valid(t, f, &r.From, rapid.Ptr(end, true), nil)
+	r.To = valid(t, f, &r.To, rapid.Ptr(end, true), nil)
+}
+
+// valid draws a value, and gives otherwise in its place if the field's check refuses it.
+func valid[T any](t *rapid.T, f outlier.Field, into *T, values *rapid.Generator[T], otherwise T) T {
+	*into = values.Draw(t, f.Name)
+	if len(f.Check()) > 0 {
+		return otherwise
+	}
+	return *into
+}
+
+func text(f outlier.Field) *rapid.Generator[string] {
+	all := []*rapid.Generator[string]{
+		rapid.String(), rapid.StringMatching(`[a-z]{2}`), rapid.StringMatching(`[A-Za-z0-9_-]{24}`),
+		rapid.StringMatching(`\*?\p{Latin}.{0,3}\p{Latin}\*?`), rapid.SampledFrom([]string{"en", "de", "null", "*É ß*"}),
+	}
+	if len(f.OneOf) > 0 {
+		all = append(all, rapid.SampledFrom(f.OneOf))
+	}
+	return rapid.OneOf(all...)
+}
+
+func TestEveryDataRequestObeysTheContract(t *testing.T) {
+	for _, op := range outlier.Operations() {
+		if !op.IsData() {
+			continue
+		}
+		length := 11
+		if strings.HasPrefix(string(op), "channel_") {
+			length = 24
+		}
+		t.Run(string(op), func(t *testing.T) {
+			rapid.Check(t, func(rt *rapid.T) {
+				r, err := outlier.DataRequest(op, rapid.StringMatching(fmt.Sprintf(`[A-Za-z0-9_-]{%d}`, length)).Draw(rt, "id"))
+				if err != nil {
+					rt.Fatal(err)
+				}
+				checkOnTheWire(t, r)
+			})
+		})
+	}
+}
+
+// operation finds an operation of the document by its id.
+func operation(t *testing.T, id string) *openapi3.Operation {
+	t.Helper()
+	for _, path := range openContract(t).Paths.Map() {
+		for _, op := range path.Operations() {
+			if op.OperationID == id {
+				return op
+			}
+		}
+	}
+	t.Fatalf("openapi.yaml has no operation %s", id)
+	return nil
+}
+
+func TestContractAndClientHaveTheSameOperations(t *testing.T) {
+	var documented []string
+	for _, path := range openContract(t).Paths.Map() {
+		for _, op := range path.Operations() {
+			documented = append(documented, op.OperationID)
+		}
+	}
+	known := slices.Clone(notBuilt)
+	for _, op := range outlier.Operations() {
+		known = append(known, string(op))
+	}
+	slices.Sort(documented)
+	slices.Sort(known)
+	if diff := cmp.Diff(documented, known); diff != "" {
+		t.Errorf("operations (-openapi.yaml +client and those not built yet):\n%s", diff)
+	}
+}
+
+func TestContractAndClientNameTheSamePrices(t *testing.T) {
+	for _, op := range outlier.Operations() {
+		if got := operation(t, string(op)).Extensions["x-credits"]; got != float64(op.Price()) {
+			t.Errorf("%s costs %v by openapi.yaml, %d by the client", op, got, op.Price())
+		}
+	}
+}
+
+func TestContractAndFieldsHaveTheSameParameters(t *testing.T) {
+	documented, fields := map[string]string{}, map[string]string{"from": "integer", "size": "integer"}
+	for _, p := range operation(t, "search").Parameters {
+		documented[p.Value.Name] = formOf(p.Value.Schema)
+	}
+	for _, f := range new(outlier.Search).Fields() {
+		switch f.Value.(type) {
+		case *string:
+			fields[f.Name] = "string" + strings.Join(f.OneOf, "|")
+		case *[]string:
+			fields[f.Name] = "array"
+		case **bool:
+			fields[f.Name] = "boolean"
+		case *outlier.Range[int64]:
+			fields[f.Name+"From"], fields[f.Name+"To"] = "integer", "integer"
+		case *outlier.Range[float64]:
+			fields[f.Name+"From"], fields[f.Name+"To"] = "number", "number"
+		case *outlier.Range[time.Time]:
+			fields[f.Name+"From"], fields[f.Name+"To"] = "Instant", "Instant"
+		}
+	}
+	if diff := cmp.Diff(documented, fields); diff != "" {
+		t.Errorf("parameters (-openapi.yaml +Fields):\n%s", diff)
+	}
+	for _, op := range outlier.Operations() {
+		if op.IsData() && len(operation(t, string(op)).Parameters) != 1 {
+			t.Errorf("%s has parameters that no request carries", op)
+		}
+	}
+}
+
+// formOf is a schema in one word: its first type, with the values allowed.
+func formOf(s *openapi3.SchemaRef) string {
+	if strings.HasSuffix(s.Ref, "/Instant") {
+		return "Instant"
+	}
+	form := s.Value.Type.Slice()[0]
+	var values []string
+	for _, v := range s.Value.Enum {
+		values = append(values, fmt.Sprint(v))
+	}
+	return form + strings.Join(values, "|")
+}
+
+// The contract can be broken: what the interface does not allow is refused, and
+// for that reason.
+func TestContractRefuses(t *testing.T) {
+	const id = "3f2b8c1e-9d4a-4c6b-8e7f-0a1b2c3d4e5f"
+	for target, want := range map[string]string{
+		"GET /search/outliers":                                "",
+		"GET /search/outliers?zscoreFrom=1":                   "zscoreFrom is not a parameter",
+		"GET /search/outliers?query[]=a":                      "query[] is not a parameter",
+		"GET /search/outliers?query=a&query=b":                "",
+		"GET /search/outliers?size=1&size=2":                  "size is given 2 times",
+		"GET /search/outliers?size=41":                        `"size"`,
+		"GET /search/outliers?size=0":                         `"size"`,
+		"GET /search/outliers?language=en&language=eng":       `"language"`,
+		"GET /search/outliers/related?query=a":                "query is not a parameter",
+		"GET /search/outliers/related?videoId=a":              `"videoId"`,
+		"GET /search/channels/related":                        `"relatedChannelId"`,
+		"GET /search/channels/related?sortBy=rpm":             "sortBy is not a parameter",
+		"GET /video/dQw4w9WgXcQ":                              "",
+		"GET /video/dQw4w9WgXc":                               `"id"`,
+		"GET /video/comments/dQw4w9WgXcQ?size=9":              "size is not a parameter",
+		"GET /channel/videos/dQw4w9WgXcQ":                     `"id"`,
+		"GET /scan/" + id:                                     "",
+		"GET /scan/" + strings.Replace(id, "4c6b", "1c6b", 1): `"id"`,
+		"GET /scans":                 "no matching operation",
+		"POST /video/dQw4w9WgXcQ":    "no matching operation",
+		`POST /scan {"query":["a"]}`: "",
+		`POST /scan {"query":["a"],"findBy":"query","mode":""}`: "mode",
+		`POST /scan {"query":["a"],"mode":"standard"}`:          "",
+		`POST /scan {"query":"a"}`:                              "query",
+		`POST /scan {"mode":"fast"}`:                            "query",
+		`POST /scan {"query":["a"],"find_by":"channels"}`:       "find_by",
+		`GET /search/outliers {}`:                               "body not allowed",
+	} {
+		method, rest, _ := strings.Cut(target, " ")
+		path, body, _ := strings.Cut(rest, " ")
+		r := request(t, method, path, body)
+		r.Header.Set("Authorization", "Api-Key k")
+		checkRefusal(t, target, r, want)
+	}
+	for _, key := range []string{"", "k", "Bearer k"} {
+		r := request(t, "GET", "/search/outliers", "")
+		r.Header.Set("Authorization", key)
+		checkRefusal(t, "with the key "+key, r, "Authorization")
+	}
+}
+
+func request(t *testing.T, method, path, body string) *http.Request {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	return r
+}
+
+func checkRefusal(t *testing.T, what string, r *http.Request, want string) {
+	t.Helper()
+	_, err := openContract(t).judge(r)
+	if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+		t.Errorf("%s: the contract says %v, want a word of %q", what, err, want)
+	}
+}
+
+func TestRequestBodiesOfTheContractAreClosed(t *testing.T) {
+	bodies := 0
+	for path, item := range openContract(t).Paths.Map() {
+		for _, op := range item.Operations() {
+			if op.RequestBody == nil {
+				continue
+			}
+			bodies++
+			if s := op.RequestBody.Value.Content["application/json"].Schema.Value; s.AdditionalProperties.Has == nil || *s.AdditionalProperties.Has {
+				t.Errorf("the body of %s may have any property", path)
+			}
+		}
+	}
+	if bodies == 0 {
+		t.Error("no operation has a body")
+	}
+}

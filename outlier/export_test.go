@@ -1,0 +1,12 @@
+package outlier
+
+import (
+	"maps"
+	"slices"
+)
+
+// Operations are the endpoints that the client can ask.
+func Operations() []Operation { return slices.Sorted(maps.Keys(endpoints)) }
+
+// IsData reports whether an operation asks about one entity, see [DataRequest].
+func (o Operation) IsData() bool { return endpoints[o].id != nil }
