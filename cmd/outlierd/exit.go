@@ -78,5 +78,9 @@ func complaint(ctx context.Context, err error) string {
 	if ctx.Err() != nil {
 		return "outlierd: interrupted; nothing that was paid for is lost, and the next run goes on from here"
 	}
-	return "outlierd: " + err.Error()
+	lines := strings.Split(err.Error(), "\n")
+	for i, line := range lines {
+		lines[i] = plain(line) // it may quote strangers
+	}
+	return "outlierd: " + strings.Join(lines, "\n")
 }

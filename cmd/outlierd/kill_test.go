@@ -3,8 +3,10 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"os/exec"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -191,11 +193,9 @@ func TestReadersNeverMeetALockOrHalfABatch(t *testing.T) {
 
 // number is a sum as the driver gives it, whose type depends on its size.
 func number(v any) float64 {
-	switch v := v.(type) {
-	case int64:
-		return float64(v)
-	case interface{ Float64() float64 }:
-		return v.Float64()
+	n, err := strconv.ParseFloat(fmt.Sprint(v), 64)
+	if err != nil {
+		return -1
 	}
-	return -1
+	return n
 }

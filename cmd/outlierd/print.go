@@ -1,13 +1,17 @@
 package main
 
 import (
+	"bytes"
 	"encoding/csv"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"math"
+	"math/big"
+	"strconv"
 	"strings"
 	"time"
-	"unicode"
 	"unicode/utf8"
 )
 
@@ -20,14 +24,14 @@ type printer interface {
 func newPrinter(format string, w io.Writer, columns []string) (printer, error) {
 	switch format {
 	case "table":
-		return &tablePrinter{w: w, columns: columns}, nil
+		return newTable(w, columns), nil
 	case "csv":
-		p := &csvPrinter{csv.NewWriter(w)}
+		p := &csvPrinter{csv.NewWriter(w), w, terminal(w)}
 		return p, p.Write(columns)
 	case "ndjson":
-		return &jsonPrinter{w: w, columns: columns, after: "\n"}, nil
+		return newJSON(&jsonPrinter{w: w, columns: columns, after: "\n"})
 	case "json":
-		return &jsonPrinter{w: w, columns: columns, before: "[", between: ",\n ", after: "", end: "]\n"}, nil
+		return newJSON(&jsonPrinter{w: w, columns: columns, before: "[", between: ",\n ", end: "]\n"})
 	}
 	return nil, usageError{fmt.Errorf("--output %s: want table, json, ndjson or csv", format)}
 }
@@ -38,22 +42,24 @@ type tablePrinter struct {
 	w       io.Writer
 	columns []string
 	cells   [][]string
-	right   []bool
+	right   []bool // the columns of numbers
 }
 
 // widest is the width at which a cell of a table is clipped.
 const widest = 60
 
+func newTable(w io.Writer, columns []string) *tablePrinter {
+	p := &tablePrinter{w: w, right: make([]bool, len(columns))}
+	for _, c := range columns {
+		p.columns = append(p.columns, clip(c, widest)) // a pivot makes names of data
+	}
+	return p
+}
+
 func (p *tablePrinter) row(values []any) error {
 	cells := make([]string, len(values))
-	if p.right == nil {
-		p.right = make([]bool, len(values))
-	}
 	for i, v := range values {
-		switch v.(type) {
-		case int64, int32, float64, float32, int16, int8, uint64:
-			p.right[i] = true
-		}
+		p.right[i] = p.right[i] || numeric(v)
 		cells[i] = clip(text(v), widest)
 	}
 	p.cells = append(p.cells, cells)
@@ -87,46 +93,41 @@ func (p *tablePrinter) close() error {
 
 func (p *tablePrinter) line(out *strings.Builder, cells []string, widths []int) {
 	for i, cell := range cells {
-		pad := strings.Repeat(" ", widths[i]-width(cell))
+		fill := strings.Repeat(" ", widths[i]-width(cell))
 		if i > 0 {
 			out.WriteString("  ")
 		}
 		switch {
-		case p.right != nil && p.right[i]:
-			out.WriteString(pad + cell)
+		case p.right[i]:
+			out.WriteString(fill + cell)
 		case i == len(cells)-1:
 			out.WriteString(cell)
 		default:
-			out.WriteString(cell + pad)
+			out.WriteString(cell + fill)
 		}
 	}
 	out.WriteString("\n")
 }
 
-// width is how many columns of a terminal a text takes: East Asian characters and
-// most emoji take two.
-func width(s string) int {
-	n := 0
-	for _, r := range s {
-		switch {
-		case unicode.Is(unicode.Mn, r) || r == '\u200d' || r == '\ufe0f':
-		case r >= 0x1100 && (r <= 0x115f || r >= 0x2e80 && r <= 0xa4cf || r >= 0xac00 && r <= 0xd7a3 ||
-			r >= 0xf900 && r <= 0xfaff || r >= 0xfe30 && r <= 0xfe6f || r >= 0xff00 && r <= 0xff60 ||
-			r >= 0x1f300 && r <= 0x1faff || r >= 0x20000 && r <= 0x3fffd):
-			n += 2
-		default:
-			n++
-		}
-	}
-	return n
+// csvPrinter writes values as they are, except to a terminal.
+type csvPrinter struct {
+	*csv.Writer
+	w        io.Writer
+	terminal bool
 }
-
-type csvPrinter struct{ *csv.Writer }
 
 func (p *csvPrinter) row(values []any) error {
 	cells := make([]string, len(values))
 	for i, v := range values {
 		cells[i] = raw(v)
+		if p.terminal {
+			cells[i] = plain(cells[i])
+		}
+	}
+	if len(cells) == 1 && cells[0] == "" { // readers skip a blank line
+		p.Flush()
+		_, err := io.WriteString(p.w, "\"\"\n")
+		return errors.Join(p.Error(), err)
 	}
 	return p.Write(cells)
 }
@@ -140,8 +141,26 @@ func (p *csvPrinter) close() error {
 type jsonPrinter struct {
 	w                           io.Writer
 	columns                     []string
+	names                       []string // of the members: the columns as JSON
 	before, between, after, end string
 	rows                        int
+}
+
+func newJSON(p *jsonPrinter) (*jsonPrinter, error) {
+	taken := map[string]bool{}
+	for _, column := range p.columns {
+		unique := column
+		for n := 1; taken[unique]; n++ { // as DuckDB tells two columns of one name apart
+			unique = fmt.Sprintf("%s_%d", column, n)
+		}
+		taken[unique] = true
+		name, err := encode(unique)
+		if err != nil {
+			return nil, err
+		}
+		p.names = append(p.names, string(name))
+	}
+	return p, nil
 }
 
 func (p *jsonPrinter) row(values []any) error {
@@ -154,18 +173,14 @@ func (p *jsonPrinter) row(values []any) error {
 	p.rows++
 	out.WriteString("{")
 	for i, v := range values {
-		name, err := json.Marshal(p.columns[i])
-		if err != nil {
-			return err
-		}
-		value, err := json.Marshal(v)
+		value, err := encode(v)
 		if err != nil {
 			return fmt.Errorf("print column %s: %w", p.columns[i], err)
 		}
 		if i > 0 {
 			out.WriteString(",")
 		}
-		fmt.Fprintf(&out, "%s:%s", name, value)
+		fmt.Fprintf(&out, "%s:%s", p.names[i], value)
 	}
 	out.WriteString("}" + p.after)
 	_, err := io.WriteString(p.w, out.String())
@@ -186,45 +201,84 @@ func raw(v any) string {
 	switch v := v.(type) {
 	case nil:
 		return ""
+	case string:
+		return v
 	case time.Time:
 		return v.UTC().Format("2006-01-02 15:04:05.999999Z07:00")
 	case []byte:
-		return string(v)
-	case string:
-		return v
-	case float64, float32, int64, int32, int16, int8, uint64, bool:
+		return blob(v)
+	}
+	b, err := encode(v)
+	if err != nil {
 		return fmt.Sprint(v)
 	}
-	if b, err := json.Marshal(v); err == nil {
-		return string(b)
+	return string(b)
+}
+
+// blob is written as SQL writes it: \xAA for what is no printable character.
+func blob(b []byte) string {
+	var out strings.Builder
+	for _, c := range b {
+		if c < ' ' || c > '~' || c == '\\' {
+			fmt.Fprintf(&out, `\x%02X`, c)
+		} else {
+			out.WriteByte(c)
+		}
 	}
-	return fmt.Sprint(v)
+	return out.String()
+}
+
+// encode writes JSON in which nothing can act on a terminal: what JSON would let
+// through of control characters is escaped, which changes no value.
+func encode(v any) ([]byte, error) {
+	var out bytes.Buffer
+	e := json.NewEncoder(&out)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return nil, err
+	}
+	line := bytes.TrimSuffix(out.Bytes(), []byte("\n"))
+	if !bytes.ContainsFunc(line, unsafe) {
+		return line, nil
+	}
+	var safe []byte
+	for _, r := range string(line) {
+		if unsafe(r) {
+			safe = fmt.Appendf(safe, `\u%04x`, r)
+		} else {
+			safe = utf8.AppendRune(safe, r)
+		}
+	}
+	return safe, nil
 }
 
 // text is a value for a person at a terminal.
 func text(v any) string {
-	if v == nil {
+	switch v := v.(type) {
+	case nil:
 		return "NULL"
-	}
-	if f, ok := v.(float64); ok {
-		return strings.TrimSuffix(strings.TrimRight(fmt.Sprintf("%.4f", f), "0"), ".")
+	case float32:
+		return decimals(float64(v))
+	case float64:
+		return decimals(v)
 	}
 	return plain(raw(v))
 }
 
-// plain makes a text harmless to a terminal. Titles and comments are written by
-// strangers: a control character in one could move the cursor or worse.
-func plain(s string) string {
-	if !utf8.ValidString(s) {
-		s = strings.ToValidUTF8(s, "\ufffd")
+// decimals rounds to four places, which is enough for scores and rates; the very
+// small and the very large keep their size instead.
+func decimals(f float64) string {
+	if size := math.Abs(f); size != 0 && size < 0.0001 || size >= 1e15 {
+		return strconv.FormatFloat(f, 'g', 5, 64)
 	}
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == '\n' || r == '\t' || r == '\r':
-			return ' '
-		case unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r):
-			return '\ufffd'
-		}
-		return r
-	}, s)
+	return strings.TrimSuffix(strings.TrimRight(strconv.FormatFloat(f, 'f', 4, 64), "0"), ".")
+}
+
+// numeric tells whether a value is a number, which stands at the right of its column.
+func numeric(v any) bool {
+	switch v.(type) {
+	case int8, int16, int32, int64, uint8, uint16, uint32, uint64, *big.Int, json.Number, float32, float64:
+		return true
+	}
+	return false
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"outlierd/outlier"
 	"outlierd/sync/engine"
 	"outlierd/sync/job"
 	"outlierd/sync/state"
@@ -98,34 +98,33 @@ func (o *options) runJob(ctx context.Context, p *program, a engine.Appointment) 
 	if err != nil {
 		return err
 	}
-	report(o.out, p.Config, row, queued)
+	o.report(p.Config, row, queued)
 	if row.Status != state.OK && row.Status != state.OKEmpty {
 		return statusError{row.Status}
 	}
 	return nil
 }
 
-// worst picks what the exit code is to tell: an error over a run that was cut
-// short, and that over a partial one.
+// worst picks what the exit code is to tell: an error over a run that failed, that
+// over one that was cut short, and that over a partial one. Errors are told all;
+// the statuses beside them stand in the summaries already.
 func worst(errs []error) error {
-	rank := func(err error) int {
+	var untold []error
+	var status error
+	rank := []state.Status{state.Partial, state.PausedBudget, state.Failed}
+	highest := -1
+	for _, err := range errs {
 		s, ok := errors.AsType[statusError](err)
-		switch {
-		case !ok:
-			return 0
-		case s.Status == state.PausedBudget:
-			return 1
+		if !ok {
+			untold = append(untold, err)
+		} else if at := slices.Index(rank, s.Status); status == nil || at > highest {
+			status, highest = err, at
 		}
-		return 2
 	}
-	slices.SortStableFunc(errs, func(a, b error) int { return rank(a) - rank(b) })
-	if len(errs) == 0 {
-		return nil
+	if len(untold) > 0 {
+		return errors.Join(untold...)
 	}
-	if rank(errs[0]) == 0 {
-		return errors.Join(errs...)
-	}
-	return errs[0]
+	return status
 }
 
 // named finds the jobs that were asked for; without a name, the only one.
@@ -186,28 +185,76 @@ func planLine(spec *job.Spec, config *job.Config) string {
 		return fmt.Sprintf("%s: as many pages as there are, at %s", spec.Name, limit)
 	}
 	minutes := time.Duration(cost.Requests) * limit.Window / time.Duration(limit.Requests)
-	return fmt.Sprintf("%s: at most %d credits, %d requests, %s at %s",
-		spec.Name, cost.Credits, cost.Requests, spell(minutes), limit)
+	return fmt.Sprintf("%s: at most %s, %s, %s at %s",
+		spec.Name, count(cost.Credits, "credit"), count(cost.Requests, "request"), spell(minutes), limit)
 }
 
 // report tells how a run ended and where its rows are.
-func report(w io.Writer, config *job.Config, row *state.Run, queued int) {
-	fmt.Fprintf(w, "%s %s  %s in %s   run %s\n", mark(row.Status), row.Job, row.Status, spell(row.Ended.Sub(row.Started)), row.ID)
-	fmt.Fprintf(w, "  hits %d (+%d new) on %d pages   credits %d spent, %d refunded   requests %d\n",
-		row.Hits, row.NewHits, row.Pages, row.Credits, row.Refunded, row.Requests)
-	if row.Missing+row.Failures > 0 || queued > 0 {
-		fmt.Fprintf(w, "  the service does not have %d; %d calls failed; %d calls queued for the next run\n",
-			row.Missing, row.Failures, queued)
-	}
-	if rows := tableCounts(row.Rows); rows != "" {
-		fmt.Fprintf(w, "  rows %s\n", rows)
+func (o *options) report(config *job.Config, row *state.Run, queued int) {
+	fmt.Fprintf(o.out, "%s %s  %s in %s   run %s\n", mark(row.Status), row.Job, row.Status, spell(row.Ended.Sub(row.Started)), row.ID)
+	columns, _ := o.screen()
+	for _, facts := range [][]string{found(row), undone(row, queued), tableCounts(row.Rows)} {
+		if len(facts) > 0 {
+			fmt.Fprint(o.out, joined(facts, columns))
+		}
 	}
 	if row.Error != "" {
-		fmt.Fprintf(w, "  %s\n", row.Error)
+		fmt.Fprintf(o.out, "  %s\n", plain(row.Error))
 	}
 	for _, s := range config.Sinks {
-		fmt.Fprintf(w, "  %s\n", relative(sinkPath(config, s)))
+		fmt.Fprintf(o.out, "  %s\n", relative(sinkPath(config, s)))
 	}
+}
+
+// found is what a run brought and what it cost.
+func found(row *state.Run) []string {
+	facts := []string{
+		fmt.Sprintf("%s on %s, %d new", count(row.Hits, "hit"), count(row.Pages, "page"), row.NewHits),
+		count(row.Requests, "request"), count(row.Credits, "credit") + " spent",
+	}
+	if row.Refunded > 0 {
+		facts = append(facts, fmt.Sprintf("%d refunded", row.Refunded))
+	}
+	return facts
+}
+
+// undone is what a run asked for and did not get.
+func undone(row *state.Run, queued int) []string {
+	var facts []string
+	if row.Missing > 0 {
+		facts = append(facts, count(row.Missing, "call")+" found nothing")
+	}
+	if row.Failures > 0 {
+		facts = append(facts, count(row.Failures, "call")+" failed")
+	}
+	if queued > 0 {
+		facts = append(facts, count(queued, "call")+" left for the next run")
+	}
+	return facts
+}
+
+// count is a number of things, in the singular if it is one.
+func count[N int | int64 | outlier.Credits](n N, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
+// joined puts facts on one line, or at a terminal on as many as they need.
+func joined(facts []string, columns int) string {
+	const indent, between = "  ", " · "
+	var out strings.Builder
+	line := indent + facts[0]
+	for _, fact := range facts[1:] {
+		if next := line + between + fact; columns == 0 || width(next) < columns {
+			line = next
+			continue
+		}
+		out.WriteString(line + "\n")
+		line = indent + fact
+	}
+	return out.String() + line + "\n"
 }
 
 func mark(s state.Status) string {
@@ -221,7 +268,7 @@ func mark(s state.Status) string {
 }
 
 // tableCounts lists what was loaded, leaving out the histories, which repeat it.
-func tableCounts(rows map[string]int64) string {
+func tableCounts(rows map[string]int64) []string {
 	var counts []string
 	for name, n := range rows {
 		if n > 0 && !strings.HasSuffix(name, "_history") {
@@ -229,7 +276,10 @@ func tableCounts(rows map[string]int64) string {
 		}
 	}
 	slices.Sort(counts)
-	return strings.Join(counts, " · ")
+	if len(counts) > 0 {
+		counts[0] = "rows " + counts[0]
+	}
+	return counts
 }
 
 // relative shortens a path below the working folder, for reading and for pasting.
@@ -249,9 +299,9 @@ func relative(path string) string {
 // then hours.
 func spell(d time.Duration) string {
 	switch {
-	case d < 2*time.Minute:
+	case d.Round(time.Second) < 2*time.Minute:
 		return fmt.Sprintf("%.0f s", d.Seconds())
-	case d < 2*time.Hour:
+	case d.Round(time.Minute) < 2*time.Hour:
 		return fmt.Sprintf("%.0f min", d.Minutes())
 	}
 	return fmt.Sprintf("%.1f h", d.Hours())

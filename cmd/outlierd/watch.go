@@ -1,9 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -11,8 +14,10 @@ import (
 	"golang.org/x/term"
 
 	"outlierd/outlier"
+	"outlierd/outlier/pace"
 	"outlierd/sync/engine"
 	"outlierd/sync/job"
+	"outlierd/sync/state"
 )
 
 // How often whoever watches hears of a run: a terminal is redrawn, a log gets a line.
@@ -33,7 +38,7 @@ func (o *options) watch(e *engine.Engine) (stop func()) {
 	every, tell := logLine, func(p engine.Progress) { e.Log.Info("progress", progressAttrs(p)...) }
 	finish := func() {}
 	if terminal(o.out) {
-		block := &block{w: o.out}
+		block := &block{w: o.out, size: o.screen}
 		every, tell, finish = redraw, block.draw, block.erase
 	}
 	done := make(chan struct{})
@@ -67,18 +72,36 @@ func progressAttrs(p engine.Progress) []any {
 		"credits", p.Spend.Charged + p.Spend.Unknown, "remaining", p.Remaining().Round(time.Second)}
 }
 
+// screen is the size of the terminal that results go to. It is asked for every time,
+// since windows are dragged about; 0 columns mean that there is no terminal.
+func (o *options) screen() (columns, rows int) {
+	f, ok := o.out.(*os.File)
+	if !ok {
+		return 0, 0
+	}
+	columns, rows, err := term.GetSize(int(f.Fd()))
+	if err != nil {
+		return 0, 0
+	}
+	return columns, rows
+}
+
 // block is a few lines at a terminal that are drawn over themselves.
 type block struct {
 	w     io.Writer
+	size  func() (columns, rows int)
 	lines int
 }
 
+// draw keeps within the terminal: a line that wraps, or one that has left at the
+// top, could not be drawn over again.
 func (b *block) draw(p engine.Progress) {
-	lines := progressLines(p, time.Now())
+	columns, rows := b.size()
+	lines := progressLines(p, time.Now(), rows-1)
 	var out strings.Builder
 	b.rewind(&out)
 	for _, line := range lines {
-		out.WriteString(line + "\x1b[K\n")
+		out.WriteString(clip(line, max(columns, 20)-1) + "\n")
 	}
 	b.lines = len(lines)
 	_, _ = io.WriteString(b.w, out.String()) // a terminal that went away stops no run
@@ -99,19 +122,68 @@ func (b *block) erase() {
 }
 
 // progressLines is the block's text: what was searched, what was asked about the
-// hits, what it cost, and how fast the service lets us go.
-func progressLines(p engine.Progress, now time.Time) []string {
-	lines := []string{fmt.Sprintf("%-40s %s · ETA %s", p.Job, clock(now.Sub(p.Started)), clock(p.Remaining()))}
-	for _, s := range p.Searches {
-		of := "?"
-		if p.Pages != job.AllPages {
-			of = fmt.Sprint(p.Pages)
-		}
-		lines = append(lines, fmt.Sprintf("  %-28s %s  %d/%s pages   %d hits   %d new",
-			clip(strings.Join(s.Queries, ", "), 28), bar(s.Next, p.Pages, s.Stop != ""), s.Pages, of, s.Hits, s.NewHits))
+// hits, what it cost, and how fast the service lets us go. Of more searches than
+// there is room for, those around the one under way are shown.
+func progressLines(p engine.Progress, now time.Time, room int) []string {
+	lines := []string{fmt.Sprintf("%s %s · ETA %s", padded(clip(p.Job, 40), 40), clock(now.Sub(p.Started)), eta(p, now))}
+	rest := spendLines(p, now)
+	first, last := around(p.Searches, max(1, room-len(lines)-len(rest)))
+	for _, s := range p.Searches[first:last] {
+		lines = append(lines, searchLine(s, p.Pages))
 	}
+	return append(lines, rest...)
+}
+
+// eta is a lower bound while searches are open: what they find is asked about later.
+func eta(p engine.Progress, now time.Time) string {
+	left := p.Remaining()
+	if left > 0 {
+		left = max(left, p.Pace.Reset.Sub(now))
+	}
+	switch {
+	case !slices.ContainsFunc(p.Searches, open):
+		return clock(left)
+	case p.Pages == job.AllPages:
+		return "?"
+	}
+	return "≥ " + clock(left)
+}
+
+func open(s state.Step) bool { return s.Stop == "" }
+
+// around bounds the searches to show, so many that the first open one is among them.
+func around(all []state.Step, room int) (first, last int) {
+	at := slices.IndexFunc(all, open)
+	if at < 0 {
+		at = len(all)
+	}
+	first = max(0, min(at-room/2, len(all)-room))
+	return first, min(len(all), first+room)
+}
+
+const nameWidth = 24
+
+func searchLine(s state.Step, pages int) string {
+	of := "?"
+	if pages != job.AllPages {
+		of = strconv.Itoa(pages)
+	}
+	return fmt.Sprintf("  %s %s %d/%s pages  %s  %d new", padded(clip(searchName(s), nameWidth), nameWidth),
+		bar(s.Next, pages, !open(s)), s.Pages, of, count(s.Hits, "hit"), s.NewHits)
+}
+
+// searchName is what a search asks for: words, or videos whose like it looks for.
+func searchName(s state.Step) string {
+	return cmp.Or(strings.Join(s.Queries, ", "), strings.Join(s.Seeds, ", "), s.Item, string(s.Op))
+}
+
+func spendLines(p engine.Progress, now time.Time) []string {
+	var lines []string
 	if total := p.Done + p.Queued; total > 0 {
-		lines = append(lines, fmt.Sprintf("  %-28s %s  %d/%d   %s", "enrich", bar(p.Done, total, false), p.Done, total, calls(p)))
+		lines = append(lines, fmt.Sprintf("  %s %s %d/%d calls", padded("enrich", nameWidth), bar(p.Done, total, false), p.Done, total))
+	}
+	if done := calls(p); done != "" {
+		lines = append(lines, "  done     "+done)
 	}
 	credits := fmt.Sprintf("  credits  %d spent", p.Spend.Charged)
 	if p.Spend.Unknown > 0 {
@@ -124,7 +196,7 @@ func progressLines(p engine.Progress, now time.Time) []string {
 }
 
 func paceText(p engine.Progress, now time.Time) string {
-	text := fmt.Sprintf("%d per %s", p.Pace.Limit, spell(p.Pace.Window))
+	text := pace.Quota{Requests: p.Pace.Limit, Window: p.Pace.Window}.String()
 	if wait := p.Pace.Reset.Sub(now); wait > time.Second && p.Pace.Remaining == 0 {
 		text += " · next call in " + spell(wait)
 	}
@@ -137,9 +209,15 @@ func paceText(p engine.Progress, now time.Time) string {
 // calls lists the data calls done, by endpoint, in a fixed order.
 func calls(p engine.Progress) string {
 	var parts []string
-	for _, op := range []outlier.Operation{outlier.OpChannelVideos, outlier.OpChannelShorts, outlier.OpTranscript, outlier.OpComments, outlier.OpDetails} {
-		if n := p.Tasks[op]; n > 0 {
-			parts = append(parts, fmt.Sprintf("%s %d", op, n))
+	for _, call := range []struct {
+		op   outlier.Operation
+		name string
+	}{
+		{outlier.OpChannelVideos, "videos"}, {outlier.OpChannelShorts, "shorts"}, {outlier.OpTranscript, "transcripts"},
+		{outlier.OpComments, "comments"}, {outlier.OpDetails, "details"},
+	} {
+		if n := p.Tasks[call.op]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%s %d", call.name, n))
 		}
 	}
 	return strings.Join(parts, " · ")
@@ -155,14 +233,6 @@ func bar(n, of int, done bool) string {
 		filled = 0
 	}
 	return strings.Repeat("█", filled) + strings.Repeat("░", barWidth-filled)
-}
-
-func clip(text string, width int) string {
-	runes := []rune(plain(text))
-	if len(runes) > width {
-		return string(runes[:width-1]) + "…"
-	}
-	return string(runes)
 }
 
 // clock is a duration as minutes and seconds, with hours when there are any.

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"outlierd/outlier"
+	"outlierd/sync/job"
+	"outlierd/sync/state"
+)
+
+func TestEveryErrorHasItsExitCode(t *testing.T) {
+	refused := &outlier.Error{Kind: outlier.Unauthorized, Op: outlier.OpSearch, Status: 401}
+	mistakes := job.Mistakes{{File: "jobs.yaml", Line: 3}}
+	plainly := errors.New("no route")
+	for name, test := range map[string]struct {
+		err  error
+		want int
+	}{
+		"nothing":                        {nil, exitDone},
+		"any":                            {plainly, exitFailed},
+		"usage":                          {usageError{plainly}, exitUsage},
+		"mistakes":                       {mistakes, exitConfig},
+		"held":                           {&state.HeldError{Dir: "data/state"}, exitHeld},
+		"newer":                          {&state.NewerError{}, exitFailed},
+		"damaged":                        {&state.CorruptError{}, exitFailed},
+		"disk full":                      {&state.FullError{Cause: plainly}, exitFailed},
+		"another service":                {&state.BoundError{}, exitFailed},
+		"key refused":                    {refused, exitKeyRefused},
+		"no credits":                     {&outlier.Error{Kind: outlier.NoCredits}, exitFailed},
+		"not sent":                       {&outlier.Error{Kind: outlier.Unsent, Cause: plainly}, exitFailed},
+		"partial":                        {statusError{state.Partial}, exitPartial},
+		"paused":                         {statusError{state.PausedBudget}, exitBudget},
+		"failed":                         {statusError{state.Failed}, exitFailed},
+		"no interruption without signal": {context.Canceled, exitFailed},
+	} {
+		if got := exitCode(t.Context(), test.err); got != test.want {
+			t.Errorf("%s: exit code %d, want %d", name, got, test.want)
+		}
+		if test.err == nil {
+			continue
+		}
+		if got := exitCode(t.Context(), fmt.Errorf("job coffee: %w", test.err)); got != test.want {
+			t.Errorf("%s, wrapped: exit code %d, want %d", name, got, test.want)
+		}
+		if got := exitCode(t.Context(), errors.Join(plainly, test.err)); got != test.want {
+			t.Errorf("%s, joined: exit code %d, want %d", name, got, test.want)
+		}
+	}
+}
+
+// What was wrong before anything began stays what it was, even if a signal came too.
+func TestSignalDecidesTheExitCodeOfWhatItCutShort(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, test := range []struct {
+		err  error
+		want int
+	}{
+		{nil, exitDone}, {ctx.Err(), exitInterrupted}, {fmt.Errorf("job coffee: %w", ctx.Err()), exitInterrupted},
+		{statusError{state.Partial}, exitInterrupted}, {usageError{errors.New("x")}, exitUsage}, {job.Mistakes{{}}, exitConfig},
+		{&state.HeldError{}, exitHeld},
+	} {
+		if got := exitCode(ctx, test.err); got != test.want {
+			t.Errorf("%v: exit code %d, want %d", test.err, got, test.want)
+		}
+	}
+	if got := complaint(ctx, fmt.Errorf("job coffee: %w", ctx.Err())); !strings.Contains(got, "interrupted") || strings.Contains(got, "\n") {
+		t.Errorf("the message is %q", got)
+	}
+}
+
+func TestComplaintsAreToldOnce(t *testing.T) {
+	for _, test := range []struct {
+		err  error
+		want string
+	}{
+		{nil, ""},
+		{statusError{state.Partial}, ""}, // the summary has told it
+		{errors.New("open x: no such file"), "outlierd: open x: no such file"},
+		{errors.New("a title of \x1b[2J\u202estrangers\nand\ttwo lines"), "outlierd: a title of \ufffd[2J\ufffdstrangers\nand two lines"},
+	} {
+		if got := complaint(t.Context(), test.err); got != test.want {
+			t.Errorf("%v is told as %q, want %q", test.err, got, test.want)
+		}
+	}
+}

@@ -1,0 +1,146 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"outlierd/outlier"
+	"outlierd/sync/job"
+	"outlierd/sync/state"
+)
+
+func TestWorstOfSeveralRuns(t *testing.T) {
+	one, other := errors.New("no route"), errors.New("disk full")
+	partial, paused := statusError{state.Partial}, statusError{state.PausedBudget}
+	failed := statusError{state.Failed}
+	for _, test := range []struct {
+		errs []error
+		want int
+	}{
+		{nil, exitDone},
+		{[]error{partial}, exitPartial},
+		{[]error{partial, paused}, exitBudget},
+		{[]error{paused, partial}, exitBudget},
+		{[]error{partial, failed}, exitFailed},
+		{[]error{partial, paused, failed}, exitFailed},
+		{[]error{partial, one, paused}, exitFailed},
+		{[]error{paused, &outlier.Error{Kind: outlier.Unauthorized}}, exitKeyRefused},
+	} {
+		if got := exitCode(t.Context(), worst(test.errs)); got != test.want {
+			t.Errorf("%v: exit code %d, want %d", test.errs, got, test.want)
+		}
+	}
+	// What is told has every error and no status: those stand in the summaries.
+	got := complaint(t.Context(), worst([]error{partial, one, paused, other}))
+	if want := "outlierd: no route\ndisk full"; got != want {
+		t.Errorf("the complaint is %q, want %q", got, want)
+	}
+}
+
+// parsed is a job file with one job; jobs is what stands below its name.
+func parsed(t *testing.T, limit, search string) *job.Config {
+	t.Helper()
+	text := "version: 1\nservice: {url: \"sim://\", limit: " + limit + "}\njobs:\n  coffee: {" + search + "}\n"
+	config, err := job.Parse("/jobs.yaml", []byte(text), func(string) (string, bool) { return "", false })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return config
+}
+
+func TestPlanTellsTheWorstCase(t *testing.T) {
+	for _, test := range []struct{ limit, job, want string }{
+		{"10/min", "search: {query: [espresso], pages: 1}", "coffee: at most 2 credits, 1 request, 6 s at 10/min"},
+		{"10/min", "search: {query: [espresso], pages: 5}, enrich: {details: {top: 15}}", "coffee: at most 10 credits, 20 requests, 2 min at 10/min"},
+		{"10/min", "search: {query: [espresso], pages: 5}, enrich: {details: {}}", "coffee: at most 10 credits, 205 requests, 20 min at 10/min"},
+		{"100/h", "search: {query: [espresso], pages: 19}, enrich: {details: {}}", "coffee: at most 38 credits, 779 requests, 7.8 h at 100/h"},
+		{"10/min", "search: {query: [espresso], pages: all}, budget: {per_run: 6}", "coffee: at most 6 credits, 3 requests, 18 s at 10/min"},
+	} {
+		config := parsed(t, test.limit, test.job)
+		if got := planLine(&config.Jobs[0], config); got != test.want {
+			t.Errorf("%s: %q, want %q", test.job, got, test.want)
+		}
+	}
+}
+
+func TestSpelledDurations(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		0: "0 s", 400 * time.Millisecond: "0 s", 90 * time.Second: "90 s", 119*time.Second + 600*time.Millisecond: "2 min",
+		2 * time.Minute: "2 min", 90 * time.Minute: "90 min", 2*time.Hour - time.Second: "2.0 h", 2 * time.Hour: "2.0 h", 30 * time.Hour: "30.0 h",
+	} {
+		if got := spell(d); got != want {
+			t.Errorf("%v is %q, want %q", d, got, want)
+		}
+	}
+}
+
+// ended is a run that met everything.
+var ended = state.Run{
+	ID: "01a1fe45", Job: "coffee", Status: state.Partial, Started: noon, Ended: noon.Add(3 * time.Minute),
+	Pages: 3, Hits: 120, NewHits: 7, Requests: 41, Credits: 6, Refunded: 2, Missing: 1, Failures: 2,
+	Rows:  map[string]int64{"videos": 12, "videos_history": 12, "outliers": 120, "comments": 0},
+	Error: "transcript dQw4w9WgXcQ: HTTP 500: \x1b[2Joops",
+}
+
+func TestSummaryOfARun(t *testing.T) {
+	config := parsed(t, "10/min", "search: {query: [espresso]}")
+	var out bytes.Buffer
+	o := &options{world: world{out: &out}}
+	o.report(config, &ended, 5)
+	want := `! coffee  partial in 3 min   run 01a1fe45
+  120 hits on 3 pages, 7 new · 41 requests · 6 credits spent · 2 refunded
+  1 call found nothing · 2 calls failed · 5 calls left for the next run
+  rows outliers 120 · videos 12
+  transcript dQw4w9WgXcQ: HTTP 500: ` + "\ufffd" + `[2Joops
+  /data/outliers.duckdb
+  /data/parquet
+`
+	if diff := cmp.Diff(want, out.String()); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	out.Reset()
+	o.report(config, &state.Run{ID: "01a1fe46", Job: "coffee", Status: state.OKEmpty, Started: noon, Ended: noon, Pages: 1, Hits: 1, Requests: 1, Credits: 1}, 0)
+	want = `✓ coffee  ok_empty in 0 s   run 01a1fe46
+  1 hit on 1 page, 0 new · 1 request · 1 credit spent
+  /data/outliers.duckdb
+  /data/parquet
+`
+	if diff := cmp.Diff(want, out.String()); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+func TestCountsOfTablesLeaveHistoriesOut(t *testing.T) {
+	got := tableCounts(map[string]int64{"videos": 3, "videos_history": 3, "comments": 0, "channels": 1})
+	if diff := cmp.Diff([]string{"rows channels 1", "videos 3"}, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	if got := tableCounts(map[string]int64{"comments": 0}); got != nil {
+		t.Errorf("no rows are told as %q", got)
+	}
+}
+
+func TestFactsBreakWhereATerminalEnds(t *testing.T) {
+	facts := []string{"rows channels 2", "comments 294", "videos 3"}
+	for columns, want := range map[int]string{
+		0:  "  rows channels 2 · comments 294 · videos 3\n",
+		80: "  rows channels 2 · comments 294 · videos 3\n",
+		40: "  rows channels 2 · comments 294\n  videos 3\n",
+		10: "  rows channels 2\n  comments 294\n  videos 3\n",
+	} {
+		got := joined(facts, columns)
+		if got != want {
+			t.Errorf("at %d columns: %q, want %q", columns, got, want)
+		}
+		for line := range strings.Lines(got) {
+			if columns >= 40 && width(line) > columns {
+				t.Errorf("at %d columns the line %q wraps", columns, line)
+			}
+		}
+	}
+}
