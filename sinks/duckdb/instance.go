@@ -22,6 +22,7 @@ type instance struct {
 	connector *duckdb.Connector
 	conn      driver.Conn
 	arrow     *duckdb.Arrow
+	limit     string // of its memory
 	attached  bool
 }
 
@@ -35,7 +36,7 @@ func start(ctx context.Context, o Options) (*instance, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start DuckDB: %w", err)
 	}
-	in := &instance{connector: connector}
+	in := &instance{connector: connector, limit: o.memoryLimit()}
 	if err := in.connect(ctx, o); err != nil {
 		return nil, errors.Join(fmt.Errorf("start DuckDB: %w", err), in.close())
 	}
@@ -55,7 +56,7 @@ func (in *instance) connect(ctx context.Context, o Options) (err error) {
 		SET threads = %d;
 		SET checkpoint_threshold = %s;
 		SET temp_directory = %s;
-		SET TimeZone = 'UTC'`, text(o.memoryLimit()), o.threads(), text(checkpointAt), text(o.Temp)))
+		SET TimeZone = 'UTC'`, text(in.limit), o.threads(), text(checkpointAt), text(o.Temp)))
 	return err
 }
 
@@ -85,12 +86,13 @@ func attachError(path string, err error) error {
 }
 
 // detach writes everything into the private file itself, so that no log is beside
-// it, and lets go of the file.
+// it, and lets go of the file. With it goes most of the memory, which DuckDB gives
+// back to the system only when its limit is set anew.
 func (in *instance) detach(ctx context.Context) error {
 	if !in.attached {
 		return nil
 	}
-	if _, err := in.exec(ctx, "CHECKPOINT warehouse; DETACH warehouse"); err != nil {
+	if _, err := in.exec(ctx, "CHECKPOINT warehouse; DETACH warehouse; SET memory_limit = "+text(in.limit)); err != nil {
 		return fmt.Errorf("checkpoint the warehouse: %w", err)
 	}
 	in.attached = false
