@@ -158,7 +158,8 @@ func (s *Service) known(c *call) *refusal {
 
 func (s *Service) obeysRules(c *call) *refusal {
 	if c.garbled != nil {
-		return refuse(statusInvalid, "The query string cannot be read")
+		unread := complaint{Code: "invalid_query", Validation: "query", Message: "The query string cannot be read", Path: []string{}}
+		return &refusal{status: statusInvalid, err: validationError{[]complaint{unread}}}
 	}
 	wrong, unknown := breaches(c.params, c.endpoint.params)
 	s.ledger.strangers(unknown)

@@ -13,56 +13,60 @@ type validation struct {
 	Status string          `json:"status"`
 }
 
+const tooLarge = "9007199254740992"
+
+// ruleCases are values of every query parameter of GET /search/outliers, some of
+// which break its rule.
+var ruleCases = []struct {
+	name      string
+	bad, good []string
+}{
+	{"sortBy", []string{"", "view", "Views"}, []string{"views", "zScore", "averageViewsRatio", "publishedAt", "revenue", "rpm"}},
+	{"sortOrder", []string{"", "up"}, []string{"asc", "desc"}},
+	{"seed", nil, []string{"", "17", "null", "any text"}},
+	{"type", []string{"", "shorts"}, []string{"video", "short"}},
+	{"averageViewsRatioFrom", []string{"", "x", "NaN", "1e999", "0x1p4"}, []string{"-1", "0", "2.5", "1e3"}},
+	{"averageViewsRatioTo", []string{"Inf"}, []string{"-0.5"}},
+	{"zScoreFrom", []string{"1,5"}, []string{"-3"}},
+	{"zScoreTo", []string{".."}, []string{"3"}},
+	{"viewCountFrom", []string{"-1", "1.5", tooLarge, "99999999999999999999"}, []string{"0", "9007199254740991"}},
+	{"viewCountTo", []string{"0", tooLarge}, []string{"1"}},
+	{"language", []string{"", "eng", "EN", "en,de"}, []string{"en"}},
+	{"durationFrom", []string{"-1", tooLarge}, []string{"0"}},
+	{"durationTo", []string{"0", tooLarge}, []string{"1"}},
+	{"publishedAtFrom", []string{"2026-01-01", "2026-01-01T00:00:00", "2026-01-01T00:00:00+01:00", "2025-02-29T00:00:00Z", "2100-02-29T00:00:00Z", "2026-13-01T00:00:00Z", "2026-01-01T24:00Z"},
+		[]string{"2024-02-29T00:00Z", "2000-02-29T23:59:59Z", "2026-01-01T00:00:00Z", "2026-01-01T00:00:00.123456Z"}},
+	{"publishedAtTo", []string{"yesterday"}, []string{"2026-01-01T00:00:00Z"}},
+	{"subscribersCountFrom", []string{"-1", tooLarge}, []string{"0"}},
+	{"subscribersCountTo", []string{"0", tooLarge}, []string{"1"}},
+	{"channelAvgViewsFrom", []string{"-0.1"}, []string{"0", "0.1"}},
+	{"channelAvgViewsTo", []string{"0", "-1"}, []string{"0.1"}},
+	{"channelVideoCountFrom", []string{"-1", tooLarge}, []string{"0", "121"}},
+	{"channelVideoCountTo", []string{"0", "121"}, []string{"1", "120"}},
+	{"channelId", nil, []string{"anything"}},
+	{"channelAvgViewsToSubscribersRatioFrom", []string{"-1"}, []string{"0"}},
+	{"channelAvgViewsToSubscribersRatioTo", []string{"0"}, []string{"0.001"}},
+	{"titlePattern", []string{"", "*", "*a", "ab", "*1234", "日本*", "*ⅣⅥ", strings.Repeat("a", 200) + "*"}, []string{"*ab", "É*à", "ƒ*ṩ", strings.Repeat("a", 199) + "*"}},
+	{"referenceId", []string{""}, []string{"x"}},
+	{"rpmEstimationFrom", []string{"-1"}, []string{"0"}},
+	{"rpmEstimationTo", []string{"0"}, []string{"0.5"}},
+	{"revenueEstimationFrom", []string{"-1"}, []string{"0"}},
+	{"revenueEstimationTo", []string{"0"}, []string{"0.5"}},
+	{"channelMonetizationAdsense", []string{"", "yes", "1"}, []string{"true", "false"}},
+	{"channelMonetizationSponsored", []string{"True"}, []string{"true", "false"}},
+	{"classificationQuality", []string{"good"}, []string{"negative", "neutral", "positive"}},
+	{"classificationIsFaceless", []string{"0"}, []string{"true", "false"}},
+	{"excludeKeyword", nil, []string{"giveaway"}},
+	{"query", nil, []string{"moka pot"}},
+	{"from", []string{"-1", "x", tooLarge}, []string{"0", "9007199254740991"}},
+	{"size", []string{"0", "41", "-1", "20.0"}, []string{"1", "40"}},
+	{"by", []string{"fuzzy"}, []string{"semantic", "lexical"}},
+}
+
 func TestEveryRuleOfTheInterfaceIsEnforced(t *testing.T) {
 	rt := unhurried(Options{Seed: 1}).Transport()
-	const tooLarge = "9007199254740992"
-	tests := []struct {
-		name      string
-		bad, good []string
-	}{
-		{"sortBy", []string{"", "view", "Views"}, []string{"views", "zScore", "averageViewsRatio", "publishedAt", "revenue", "rpm"}},
-		{"sortOrder", []string{"", "up"}, []string{"asc", "desc"}},
-		{"seed", nil, []string{"", "17", "null", "any text"}},
-		{"type", []string{"", "shorts"}, []string{"video", "short"}},
-		{"averageViewsRatioFrom", []string{"", "x", "NaN", "1e999", "0x1p4"}, []string{"-1", "0", "2.5", "1e3"}},
-		{"averageViewsRatioTo", []string{"Inf"}, []string{"-0.5"}},
-		{"zScoreFrom", []string{"1,5"}, []string{"-3"}},
-		{"zScoreTo", []string{".."}, []string{"3"}},
-		{"viewCountFrom", []string{"-1", "1.5", tooLarge, "99999999999999999999"}, []string{"0", "9007199254740991"}},
-		{"viewCountTo", []string{"0", tooLarge}, []string{"1"}},
-		{"language", []string{"", "eng", "EN", "en,de"}, []string{"en"}},
-		{"durationFrom", []string{"-1", tooLarge}, []string{"0"}},
-		{"durationTo", []string{"0", tooLarge}, []string{"1"}},
-		{"publishedAtFrom", []string{"2026-01-01", "2026-01-01T00:00:00", "2026-01-01T00:00:00+01:00", "2025-02-29T00:00:00Z", "2026-13-01T00:00:00Z", "2026-01-01T24:00Z"},
-			[]string{"2024-02-29T00:00Z", "2026-01-01T00:00:00Z", "2026-01-01T00:00:00.123456Z"}},
-		{"publishedAtTo", []string{"yesterday"}, []string{"2026-01-01T00:00:00Z"}},
-		{"subscribersCountFrom", []string{"-1", tooLarge}, []string{"0"}},
-		{"subscribersCountTo", []string{"0", tooLarge}, []string{"1"}},
-		{"channelAvgViewsFrom", []string{"-0.1"}, []string{"0", "0.1"}},
-		{"channelAvgViewsTo", []string{"0", "-1"}, []string{"0.1"}},
-		{"channelVideoCountFrom", []string{"-1", tooLarge}, []string{"0", "121"}},
-		{"channelVideoCountTo", []string{"0", "121"}, []string{"1", "120"}},
-		{"channelId", nil, []string{"anything"}},
-		{"channelAvgViewsToSubscribersRatioFrom", []string{"-1"}, []string{"0"}},
-		{"channelAvgViewsToSubscribersRatioTo", []string{"0"}, []string{"0.001"}},
-		{"titlePattern", []string{"", "*", "*a", "ab", "*1234", "日本*", "*ⅣⅥ", strings.Repeat("a", 200) + "*"}, []string{"*ab", "É*à", "ƒ*ṩ", strings.Repeat("a", 199) + "*"}},
-		{"referenceId", []string{""}, []string{"x"}},
-		{"rpmEstimationFrom", []string{"-1"}, []string{"0"}},
-		{"rpmEstimationTo", []string{"0"}, []string{"0.5"}},
-		{"revenueEstimationFrom", []string{"-1"}, []string{"0"}},
-		{"revenueEstimationTo", []string{"0"}, []string{"0.5"}},
-		{"channelMonetizationAdsense", []string{"", "yes", "1"}, []string{"true", "false"}},
-		{"channelMonetizationSponsored", []string{"True"}, []string{"true", "false"}},
-		{"classificationQuality", []string{"good"}, []string{"negative", "neutral", "positive"}},
-		{"classificationIsFaceless", []string{"0"}, []string{"true", "false"}},
-		{"excludeKeyword", nil, []string{"giveaway"}},
-		{"query", nil, []string{"moka pot"}},
-		{"from", []string{"-1", "x", tooLarge}, []string{"0", "9007199254740991"}},
-		{"size", []string{"0", "41", "-1", "20.0"}, []string{"1", "40"}},
-		{"by", []string{"fuzzy"}, []string{"semantic", "lexical"}},
-	}
 	checked := map[string]bool{}
-	for _, tt := range tests {
+	for _, tt := range ruleCases {
 		checked[tt.name] = true
 		for _, v := range tt.bad {
 			checkRefused(t, rt, tt.name, "/search/outliers?"+url.Values{tt.name: {v}}.Encode())
@@ -111,6 +115,13 @@ func TestAllBrokenRulesAreToldAtOnce(t *testing.T) {
 	}
 	if strings.Join(paths, " ") != "by size" {
 		t.Errorf("complaints about %v, want by and size", paths)
+	}
+}
+
+func TestAQueryThatCannotBeReadIsABrokenRuleOfNoParameter(t *testing.T) {
+	got, resp := ask[validation](t, unhurried(Options{}).Transport(), "/search/outliers?size=%zz")
+	if resp.StatusCode != http.StatusBadRequest || len(got.Error.Errors) != 1 || len(got.Error.Errors[0].Path) != 0 || got.Error.Errors[0].Message == "" {
+		t.Errorf("answered %d %+v, want one complaint without a path", resp.StatusCode, got)
 	}
 }
 

@@ -1,0 +1,338 @@
+package simulator
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/getkin/kin-openapi/openapi3filter"
+	"github.com/getkin/kin-openapi/routers"
+	"github.com/getkin/kin-openapi/routers/legacy"
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"outlierd/outlier"
+)
+
+// notBuilt are the operations of openapi.yaml that the service does not offer yet.
+var notBuilt = []string{"find_channels", "find_related_channels", "related", "scan", "start_scan", "trending_formats"}
+
+// contract is openapi.yaml, ready to judge answers.
+type contract struct {
+	*openapi3.T
+	router routers.Router
+}
+
+var readContract = sync.OnceValues(func() (*contract, error) {
+	doc, err := openapi3.NewLoader().LoadFromFile("../openapi.yaml")
+	if err != nil {
+		return nil, err
+	}
+	doc.Servers = nil // requests are told apart by their paths alone
+	router, err := legacy.NewRouter(doc)
+	return &contract{doc, router}, err
+})
+
+func openContract(t *testing.T) *contract {
+	t.Helper()
+	c, err := readContract()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// operations are all operations by their ids.
+func (c *contract) operations() map[string]*openapi3.Operation {
+	all := map[string]*openapi3.Operation{}
+	for _, path := range c.Paths.Map() {
+		for _, op := range path.Operations() {
+			all[op.OperationID] = op
+		}
+	}
+	return all
+}
+
+// exchange is one request with its answer.
+type exchange struct {
+	request *http.Request
+	answer  *http.Response
+	body    []byte
+}
+
+func get(t *testing.T, s *Service, target string) exchange {
+	t.Helper()
+	answer, body := askRaw(t, s.Transport(), target)
+	return exchange{answer.Request, answer, body}
+}
+
+// request is the contract's view of one request.
+func (c *contract) request(r *http.Request) (*openapi3filter.RequestValidationInput, error) {
+	route, path, err := c.router.FindRoute(r)
+	if err != nil {
+		return nil, fmt.Errorf("%s %s: %w", r.Method, r.URL.Path, err)
+	}
+	return &openapi3filter.RequestValidationInput{Request: r, PathParams: path, Route: route, Options: &openapi3filter.Options{
+		AuthenticationFunc: openapi3filter.NoopAuthenticationFunc, SkipSettingDefaults: true,
+	}}, nil
+}
+
+// judge says what is wrong with an answer; its status must be listed by itself.
+func (c *contract) judge(x exchange) error {
+	in, err := c.request(x.request)
+	if err != nil {
+		return err
+	}
+	return openapi3filter.ValidateResponse(x.request.Context(), &openapi3filter.ResponseValidationInput{
+		RequestValidationInput: in, Status: x.answer.StatusCode, Header: x.answer.Header, Body: io.NopCloser(bytes.NewReader(x.body)),
+		Options: &openapi3filter.Options{IncludeResponseStatus: true},
+	})
+}
+
+func checkAnswer(t *testing.T, x exchange, status int) {
+	t.Helper()
+	if err := openContract(t).judge(x); err != nil || x.answer.StatusCode != status {
+		t.Fatalf("GET %s is answered %d, want %d; by the contract: %v", x.request.URL, x.answer.StatusCode, status, err)
+	}
+}
+
+func TestContractAndServiceHaveTheSameOperations(t *testing.T) {
+	known := slices.Clone(notBuilt)
+	for _, e := range endpoints {
+		known = append(known, string(e.op))
+		if op := openContract(t).operations()[string(e.op)]; op != nil && op.Extensions["x-credits"] != float64(e.price) {
+			t.Errorf("%s costs %v by openapi.yaml, %d by the service", e.op, op.Extensions["x-credits"], e.price)
+		}
+	}
+	slices.Sort(known)
+	if diff := cmp.Diff(slices.Sorted(maps.Keys(openContract(t).operations())), known); diff != "" {
+		t.Errorf("operations (-openapi.yaml +service and those not built yet):\n%s", diff)
+	}
+}
+
+func TestContractAndServiceHaveTheSameParameters(t *testing.T) {
+	for _, e := range endpoints {
+		var documented []string
+		for _, p := range openContract(t).operations()[string(e.op)].Parameters {
+			if p.Value.In == openapi3.ParameterInQuery {
+				documented = append(documented, p.Value.Name)
+			}
+		}
+		slices.Sort(documented)
+		if diff := cmp.Diff(documented, slices.Sorted(maps.Keys(e.params))); diff != "" {
+			t.Errorf("%s: parameters (-openapi.yaml +service):\n%s", e.op, diff)
+		}
+	}
+}
+
+// readGenerously are values that the service refuses and the decoder behind the
+// contract takes, because it reads numbers and truth as Go does.
+var readGenerously = []string{
+	"averageViewsRatioFrom=0x1p4", "channelMonetizationAdsense=1", "channelMonetizationSponsored=True", "classificationIsFaceless=0",
+}
+
+func TestContractAndServiceRefuseTheSameValues(t *testing.T) {
+	c := openContract(t)
+	refused := func(name, value string) error {
+		in, err := c.request(request(t, "http://service.test/search/outliers?"+url.Values{name: {value}}.Encode()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return openapi3filter.ValidateRequest(t.Context(), in)
+	}
+	for _, tt := range ruleCases {
+		for _, v := range tt.good {
+			if err := refused(tt.name, v); err != nil {
+				t.Errorf("%s=%q: the service takes it, the contract does not: %v", tt.name, v, err)
+			}
+		}
+		for _, v := range tt.bad {
+			if err := refused(tt.name, v); (err == nil) != slices.Contains(readGenerously, tt.name+"="+v) {
+				t.Errorf("%s=%q: the service refuses it, the contract says %v", tt.name, v, err)
+			}
+		}
+	}
+}
+
+func TestEverySearchIsAnsweredByTheContract(t *testing.T) {
+	services := map[bool]*Service{false: unhurried(Options{Seed: 1}), true: unhurried(Options{Seed: 1, PagingItems: true})}
+	statuses := map[int]int{}
+	rapid.Check(t, func(rt *rapid.T) {
+		params := url.Values{}
+		for range rapid.IntRange(0, 3).Draw(rt, "parameters") {
+			tt := rapid.SampledFrom(ruleCases).Draw(rt, "parameter")
+			from := tt.good
+			if len(tt.bad) > 0 && rapid.IntRange(0, 9).Draw(rt, "bad") == 0 {
+				from = tt.bad
+			}
+			params.Set(tt.name, rapid.SampledFrom(from).Draw(rt, tt.name))
+		}
+		x := get(t, services[rapid.Bool().Draw(rt, "items")], "/search/outliers?"+params.Encode())
+		if err := openContract(t).judge(x); err != nil {
+			rt.Fatalf("%v: %v", params, err)
+		}
+		statuses[x.answer.StatusCode]++
+	})
+	if statuses[http.StatusOK] == 0 || statuses[http.StatusBadRequest] == 0 || len(statuses) != 2 {
+		t.Errorf("answered with the statuses %v, want 200 and 400", statuses)
+	}
+}
+
+// sweep asks every operation about n uploads, spread over the library, and their channels.
+func sweep(t *testing.T, s *Service, n int) map[outlier.Operation][]exchange {
+	t.Helper()
+	all := map[outlier.Operation][]exchange{outlier.OpSearch: {get(t, s, "/search/outliers?size=40")}}
+	hits := openLibrary(s.options.Seed).index(s.now()).hits
+	for i := range n {
+		h := hits[i*len(hits)/n]
+		for _, e := range endpoints[1:] {
+			id := h.id()
+			if strings.HasPrefix(e.path, "/channel/") {
+				id = h.channel.id
+			}
+			all[e.op] = append(all[e.op], get(t, s, e.path+id))
+		}
+	}
+	return all
+}
+
+func TestEveryDataAnswerObeysTheContract(t *testing.T) {
+	for op, exchanges := range sweep(t, unhurried(Options{Seed: 1}), 60) {
+		statuses := map[int]int{}
+		for _, x := range exchanges {
+			if err := openContract(t).judge(x); err != nil {
+				t.Errorf("GET %s: %v", x.request.URL, err)
+			}
+			statuses[x.answer.StatusCode]++
+		}
+		if found := statuses[http.StatusOK]; found == 0 || found+statuses[http.StatusNotFound] != len(exchanges) {
+			t.Errorf("%s is answered with the statuses %v, want 200 and sometimes 404", op, statuses)
+		}
+	}
+}
+
+func TestEveryErrorObeysTheContract(t *testing.T) {
+	faults := map[int]Fault{
+		http.StatusUnauthorized: Unauthorized, http.StatusPaymentRequired: NoCredits,
+		http.StatusTooManyRequests: RateLimited, http.StatusInternalServerError: ServerError,
+	}
+	for op, target := range paths(t, unhurried(Options{Seed: 1})) {
+		for status, f := range faults {
+			s := unhurried(Options{Seed: 1})
+			s.FailNext(op, f)
+			checkAnswer(t, get(t, s, target), status)
+		}
+		unpaid := New(Options{Seed: 1, Freeze: true, Key: "another"})
+		checkAnswer(t, get(t, unpaid, target), http.StatusUnauthorized)
+		busy := New(Options{Seed: 1, Freeze: true, Limit: 1})
+		checkAnswer(t, get(t, busy, target), http.StatusOK)
+		checkAnswer(t, get(t, busy, target), http.StatusTooManyRequests)
+		broken, _, _ := strings.Cut(target, "?")
+		checkAnswer(t, get(t, unhurried(Options{}), broken+"?size=%zz"), http.StatusBadRequest)
+	}
+	poor := unhurried(Options{Seed: 1, Credits: 1})
+	checkAnswer(t, get(t, poor, "/search/outliers"), http.StatusPaymentRequired)
+	for _, target := range []string{"/search/outliers?size=0&by=x", "/video/x", "/video/comments/x", "/video/transcript/x", "/channel/videos/x", "/channel/shorts/x"} {
+		checkAnswer(t, get(t, poor, target), http.StatusBadRequest)
+	}
+	for _, target := range []string{"/video/dQw4w9WgXcQ", "/video/comments/dQw4w9WgXcQ", "/video/transcript/dQw4w9WgXcQ",
+		"/channel/videos/UCaaaaaaaaaaaaaaaaaaaaaa", "/channel/shorts/UCaaaaaaaaaaaaaaaaaaaaaa"} {
+		checkAnswer(t, get(t, poor, target), http.StatusNotFound)
+	}
+}
+
+// The contract can be broken: what is no answer of the service does not pass.
+func TestContractRefusesWhatTheServiceDoesNotSay(t *testing.T) {
+	for _, f := range []Fault{GatewayPage, HTMLPage, Garbage} {
+		s := unhurried(Options{Seed: 1})
+		s.FailNext("", f)
+		if err := openContract(t).judge(get(t, s, "/search/outliers")); err == nil {
+			t.Errorf("%s passes for an answer", f)
+		}
+	}
+	s := unhurried(Options{Seed: 1})
+	good := get(t, s, "/search/outliers?size=1&type=video")
+	checkAnswer(t, good, http.StatusOK)
+	for from, to := range map[string]string{
+		`"id":"`: `"id":"x`, `"pagination"`: `"page"`, `"total":`: `"total":-0.5,"t":`, `"kind":`: `"sort":`, `"duration":`: `"duration":"1","d":`,
+		`"isPositiveOutlier":`: `"isPositiveOutlier":null,"p":`, `"publishedAt":"`: `"publishedAt":"on `, `"averageViewsRatio":`: `"avr":`,
+	} {
+		bad := good
+		if bad.body = bytes.Replace(good.body, []byte(from), []byte(to), 1); bytes.Equal(bad.body, good.body) {
+			t.Fatalf("no %s in %s", from, good.body)
+		}
+		var refusal *openapi3filter.ResponseError
+		if err := openContract(t).judge(bad); !errors.As(err, &refusal) {
+			t.Errorf("%s in place of %s passes: %v", to, from, err)
+		}
+	}
+}
+
+func TestServiceSendsEveryFieldOfTheContractAndNoOther(t *testing.T) {
+	for op, exchanges := range sweep(t, unhurried(Options{Seed: 1}), 20) {
+		documented, sent := map[string]bool{}, map[string]bool{}
+		namesOf(openContract(t).answer(op), "", documented)
+		for _, x := range exchanges {
+			if x.answer.StatusCode == http.StatusOK {
+				namesIn(decode(t, x.body), "", sent)
+			}
+		}
+		maps.DeleteFunc(sent, func(name string, _ bool) bool { return strings.Contains(name, ".isLiveBroadcast.") }) // not shown
+		if diff := cmp.Diff(slices.Sorted(maps.Keys(documented)), slices.Sorted(maps.Keys(sent))); diff != "" {
+			t.Errorf("%s: fields (-openapi.yaml +service):\n%s", op, diff)
+		}
+	}
+}
+
+// answer is the schema of a good answer.
+func (c *contract) answer(op outlier.Operation) *openapi3.Schema {
+	return c.operations()[string(op)].Responses.Status(http.StatusOK).Value.Content["application/json"].Schema.Value
+}
+
+func decode(t *testing.T, body []byte) any {
+	t.Helper()
+	var value any
+	if err := json.Unmarshal(body, &value); err != nil {
+		t.Fatal(err)
+	}
+	return value
+}
+
+// namesOf collects the fields that a schema lists: ".hits[].snippet.title".
+func namesOf(s *openapi3.Schema, at string, into map[string]bool) {
+	for name, p := range s.Properties {
+		into[at+"."+name] = true
+		namesOf(p.Value, at+"."+name, into)
+	}
+	if s.Items != nil {
+		namesOf(s.Items.Value, at+"[]", into)
+	}
+	for _, part := range s.AllOf {
+		namesOf(part.Value, at, into)
+	}
+}
+
+// namesIn collects the fields that an answer has.
+func namesIn(value any, at string, into map[string]bool) {
+	switch v := value.(type) {
+	case map[string]any:
+		for name, field := range v {
+			into[at+"."+name] = true
+			namesIn(field, at+"."+name, into)
+		}
+	case []any:
+		for _, element := range v {
+			namesIn(element, at+"[]", into)
+		}
+	}
+}
