@@ -46,7 +46,7 @@ Its books can be read with the key at /_simulator/books.`,
 	flags.StringVar(&key, "key", "demo", "the key that clients must send; it is no secret")
 	flags.Uint64Var(&seed, "seed", 1, "the library is made from it: the same seed, the same library")
 	flags.BoolVar(&freeze, "freeze", false, "stop the clock: views do not grow, and every process serves the same")
-	flags.BoolVar(&items, "paging-items", false, "let `from` count items instead of pages")
+	flags.BoolVar(&items, "paging-items", false, "let from count items instead of pages")
 	return c
 }
 

@@ -69,7 +69,7 @@ func progressAttrs(p engine.Progress) []any {
 		pages, hits, fresh = pages+s.Pages, hits+s.Hits, fresh+s.NewHits
 	}
 	return []any{"job", p.Job, "run", p.Run, "pages", pages, "hits", hits, "new", fresh, "calls", p.Done, "queued", p.Queued,
-		"credits", p.Spend.Charged + p.Spend.Unknown, "remaining", p.Remaining().Round(time.Second)}
+		"credits", p.Spend.Charged + p.Spend.Unknown, "remaining", left(p, time.Now()).Round(time.Second).String()}
 }
 
 // screen is the size of the terminal that results go to. It is asked for every time,
@@ -90,34 +90,43 @@ func (o *options) screen() (columns, rows int) {
 type block struct {
 	w     io.Writer
 	size  func() (columns, rows int)
-	lines int
+	lines []string // as they stand there
 }
 
-// draw keeps within the terminal: a line that wraps, or one that has left at the
-// top, could not be drawn over again.
+// draw keeps within the terminal: a line that has left at the top could not be drawn
+// over again.
 func (b *block) draw(p engine.Progress) {
 	columns, rows := b.size()
-	lines := progressLines(p, time.Now(), rows-1)
+	columns = max(columns, 20)
 	var out strings.Builder
-	b.rewind(&out)
-	for _, line := range lines {
-		out.WriteString(clip(line, max(columns, 20)-1) + "\n")
+	b.rewind(&out, columns)
+	b.lines = progressLines(p, time.Now(), rows-1)
+	for i, line := range b.lines {
+		b.lines[i] = clip(line, columns-1)
+		out.WriteString(b.lines[i] + "\n")
 	}
-	b.lines = len(lines)
 	_, _ = io.WriteString(b.w, out.String()) // a terminal that went away stops no run
 }
 
-// rewind moves to the block's first line and clears what is there.
-func (b *block) rewind(out *strings.Builder) {
-	if b.lines > 0 {
-		fmt.Fprintf(out, "\x1b[%dA\x1b[J", b.lines)
+// rewind moves to the block's first character and clears from there. Lines that
+// fitted when they were drawn are wrapped by a terminal that was made narrower, and
+// the ^C that somebody typed stands where the cursor was.
+func (b *block) rewind(out *strings.Builder, columns int) {
+	if len(b.lines) == 0 {
+		return
 	}
+	rows := 0
+	for _, line := range b.lines {
+		rows += max(1, (width(line)+columns-1)/columns)
+	}
+	fmt.Fprintf(out, "\r\x1b[%dA\x1b[J", rows)
 }
 
 func (b *block) erase() {
 	var out strings.Builder
-	b.rewind(&out)
-	b.lines = 0
+	columns, _ := b.size()
+	b.rewind(&out, max(columns, 20))
+	b.lines = nil
 	_, _ = io.WriteString(b.w, out.String())
 }
 
@@ -136,17 +145,21 @@ func progressLines(p engine.Progress, now time.Time, room int) []string {
 
 // eta is a lower bound while searches are open: what they find is asked about later.
 func eta(p engine.Progress, now time.Time) string {
-	left := p.Remaining()
-	if left > 0 {
-		left = max(left, p.Pace.Reset.Sub(now))
-	}
 	switch {
 	case !slices.ContainsFunc(p.Searches, open):
-		return clock(left)
+		return clock(left(p, now))
 	case p.Pages == job.AllPages:
 		return "?"
 	}
-	return "≥ " + clock(left)
+	return "≥ " + clock(left(p, now))
+}
+
+// left is how long the calls known of take: no less than until the next may leave.
+func left(p engine.Progress, now time.Time) time.Duration {
+	if d := p.Remaining(); d > 0 {
+		return max(d, p.Pace.Reset.Sub(now))
+	}
+	return 0
 }
 
 func open(s state.Step) bool { return s.Stop == "" }

@@ -1,13 +1,13 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"regexp"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -107,58 +107,77 @@ func compareLines(t *testing.T, want string, lines []string) {
 	}
 }
 
-// screen is a terminal that knows the two commands that the block uses: go up so
-// many lines, and clear from here to the end. Lines that are too long wrap.
-func screen(t *testing.T, written string, columns int) string {
-	t.Helper()
-	lines, row := []string{""}, 0
-	for len(written) > 0 {
-		if m := regexp.MustCompile(`^\x1b\[(\d+)A`).FindStringSubmatch(written); m != nil {
-			up, _ := strconv.Atoi(m[1]) // digits
-			if row -= up; row < 0 {
-				t.Fatal("the block leaves the screen at the top")
+// screen is a terminal that knows the three commands that the block uses: to the
+// line's begin, up so many rows, and clear from here to the end. What is too long wraps.
+type screen struct {
+	*testing.T
+	columns, column int
+	rows            []string // the cursor is in the last one
+}
+
+func (s *screen) Write(text []byte) (int, error) {
+	up := regexp.MustCompile(`^\x1b\[(\d+)A`)
+	for rest := string(text); rest != ""; {
+		if m := up.FindStringSubmatch(rest); m != nil {
+			n, _ := strconv.Atoi(m[1]) // digits
+			if n >= len(s.rows) {
+				s.Fatal("the block leaves the screen at the top")
 			}
-			written = written[len(m[0]):]
+			s.rows, rest = s.rows[:len(s.rows)-n], rest[len(m[0]):]
 			continue
 		}
-		if rest, ok := strings.CutPrefix(written, "\x1b[J"); ok {
-			lines, written = append(lines[:row:row], ""), rest
-			continue
+		last := len(s.rows) - 1
+		switch after, cleared := strings.CutPrefix(rest, "\x1b[J"); {
+		case cleared:
+			s.rows[last], rest = s.rows[last][:s.column], after
+		case rest[0] == '\r':
+			s.column, rest = 0, rest[1:]
+		case rest[0] == '\n':
+			s.rows, s.column, rest = append(s.rows, ""), 0, rest[1:]
+		case rest[0] == '\x1b':
+			s.Fatalf("the terminal is told to do %q", rest)
+		default:
+			r, size := utf8.DecodeRuneInString(rest)
+			if width(s.rows[last])+columns(r) > s.columns {
+				s.rows = append(s.rows, "")
+				last++
+			}
+			s.rows[last], rest = s.rows[last]+string(r), rest[size:]
+			s.column = len(s.rows[last])
 		}
-		line, rest, _ := strings.Cut(written, "\n")
-		if strings.Contains(line, "\x1b") {
-			t.Fatalf("the line %q has a command in it", line)
-		}
-		lines[row] = line
-		for range 1 + max(0, width(line)-1)/columns {
-			row++
-			lines = append(lines[:row:row], "")
-		}
-		written = rest
 	}
-	return strings.Join(lines, "\n")
+	return len(text), nil
+}
+
+// resize wraps what stands there anew, as terminals do.
+func (s *screen) resize(columns int) {
+	rows := s.rows
+	s.columns, s.rows, s.column = columns, []string{""}, 0
+	_, _ = s.Write([]byte(strings.Join(rows, "\n"))) // it never fails
 }
 
 func TestBlockIsDrawnOverItselfAndGone(t *testing.T) {
 	for _, columns := range []int{40, 80, 200} {
-		var out bytes.Buffer
-		b := &block{w: &out, size: func() (int, int) { return columns, 24 }}
-		out.WriteString("before\n")
+		s := &screen{T: t, columns: columns, rows: []string{""}}
+		b := &block{w: s, size: func() (int, int) { return s.columns, 24 }}
+		fmt.Fprintln(s, "before")
 		p := underWay()
 		p.Searches[0].Queries = []string{"\x1b[2J hostile " + strings.Repeat("長い", 50)}
 		p.Job = strings.Repeat("name", 20)
 		b.draw(p)
 		p.Searches = p.Searches[:1] // a shorter block leaves nothing of the longer one
 		b.draw(p)
-		shown := screen(t, out.String(), columns)
-		if n := strings.Count(shown, "\n"); n != 1+4 || strings.Count(shown, "ETA") > 1 {
-			t.Errorf("at %d columns the screen is:\n%s", columns, shown)
+		if len(s.rows) != 1+4+1 || strings.Count(strings.Join(s.rows, "\n"), "pace") != 1 {
+			t.Errorf("at %d columns the screen is %q", columns, s.rows)
 		}
+		s.resize(columns/2 + 5)
+		b.draw(p)
+		fmt.Fprint(s, "^C")
 		b.erase()
 		b.erase() // once is enough, twice does no harm
-		out.WriteString("after\n")
-		if got := screen(t, out.String(), columns); got != "before\nafter\n" {
-			t.Errorf("at %d columns the screen is at the end:\n%s", columns, got)
+		fmt.Fprintln(s, "after")
+		if diff := cmp.Diff([]string{"before", "after", ""}, s.rows); diff != "" {
+			t.Errorf("at %d columns, at the end (-want +got):\n%s", columns, diff)
 		}
 	}
 }
