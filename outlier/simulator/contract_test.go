@@ -278,6 +278,33 @@ func TestContractRefusesWhatTheServiceDoesNotSay(t *testing.T) {
 	}
 }
 
+// What is not built yet must at least be takeable, in all its known forms.
+func TestContractTakesScansAsTheyMayLook(t *testing.T) {
+	const scan = `{"id":"3f2b8c1e-9d4a-4c6b-8e7f-0a1b2c3d4e5f","name":"n","status":"Running","input":{"query":["a"],"threshold":
+		{"channels":100,"outlierVideos":9007199254740991}},"endedAt":null,"createdAt":"2026-11-01T12:00:00.000Z","updatedAt":"2026-11-01T12:00:00.000Z"}`
+	for _, tt := range []struct {
+		from, to string
+		taken    bool
+	}{
+		{"Running", "Queued", true},
+		{"null", `"2026-11-01T13:00:00.000Z"`, true},
+		{"null", `"later"`, false},
+		{`{"channels":100,"outlierVideos":9007199254740991}`, "1000", true},
+		{`{"channels":100,"outlierVideos":9007199254740991}`, `"1000"`, false},
+		{`"channels":100,`, "", false},
+		{"-4c6b", "-1c6b", false},
+		{`"name":"n",`, "", false},
+		{`["a"]`, `"a"`, false},
+	} {
+		body := []byte(strings.Replace(scan, tt.from, tt.to, 1))
+		for _, op := range []outlier.Operation{"scan", "start_scan"} {
+			if err := openContract(t).answer(op).VisitJSON(decode(t, body), openapi3.EnableJSONSchema2020()); (err == nil) != tt.taken {
+				t.Errorf("%s with %s: %v", op, tt.to, err)
+			}
+		}
+	}
+}
+
 func TestServiceSendsEveryFieldOfTheContractAndNoOther(t *testing.T) {
 	for op, exchanges := range sweep(t, unhurried(Options{Seed: 1}), 20) {
 		documented, sent := map[string]bool{}, map[string]bool{}
