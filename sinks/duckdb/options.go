@@ -35,7 +35,7 @@ type Options struct {
 // small, and what does not fit goes to the folder for temporary files. A step on
 // very large tables can need more at once.
 const (
-	little = "48MB"
+	little = "64MB"
 	plenty = "1GB"
 )
 

@@ -19,23 +19,32 @@ import (
 // Publish implements [sinks.Sink]. Readers see it as one step: whoever opened the
 // published file before keeps the old one.
 func (s *Sink) Publish(ctx context.Context, ops []sinks.Ops) error {
-	return s.withRoom(func() error { return s.publish(ctx, ops) })
-}
-
-func (s *Sink) publish(ctx context.Context, ops []sinks.Ops) error {
 	for _, o := range ops {
-		mark, err := s.OpsMark(ctx, o.Part.Table)
-		if err != nil {
+		if err := s.withRoom(func() error { return s.news(ctx, o) }); err != nil {
 			return err
 		}
-		if o.Part.Rows.NumRows() == 0 && o.Mark == mark {
-			continue
-		}
-		s.dirty = true
-		if err := s.tell(ctx, o, mark); err != nil {
-			return s.abandon(fmt.Errorf("table %s: %w", o.Part.Table.Name, err))
-		}
 	}
+	return s.withRoom(func() error { return s.publish(ctx) })
+}
+
+// news tells what is new of an operations table, if anything is.
+func (s *Sink) news(ctx context.Context, o sinks.Ops) error {
+	mark, err := s.OpsMark(ctx, o.Part.Table)
+	if err != nil {
+		return err
+	}
+	if o.Part.Rows.NumRows() == 0 && o.Mark == mark {
+		return nil
+	}
+	s.dirty = true
+	if err := s.tell(ctx, o, mark); err != nil {
+		return s.abandon(fmt.Errorf("table %s: %w", o.Part.Table.Name, err))
+	}
+	return nil
+}
+
+// publish swaps the published file, if there is anything new to see.
+func (s *Sink) publish(ctx context.Context) error {
 	if _, err := os.Lstat(s.options.Published); err == nil && !s.dirty {
 		return nil
 	}

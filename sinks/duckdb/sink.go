@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/duckdb/duckdb-go/v2"
 
@@ -150,8 +151,7 @@ func (s *Sink) abandon(err error) error {
 // more with plenty of memory if the little that usually does was not enough.
 func (s *Sink) withRoom(step func() error) error {
 	err := step()
-	failed, ok := errors.AsType[*duckdb.Error](err)
-	if !ok || failed.Type != duckdb.ErrorTypeOutOfMemory || s.options.MemoryLimit != "" {
+	if !outOfMemory(err) || s.options.MemoryLimit != "" {
 		return err
 	}
 	s.options.MemoryLimit = plenty
@@ -159,6 +159,13 @@ func (s *Sink) withRoom(step func() error) error {
 		return err
 	}
 	return step()
+}
+
+// outOfMemory recognizes also a checkpoint that was: DuckDB reports it as an error
+// of the disk, with the cause in its words.
+func outOfMemory(err error) bool {
+	failed, ok := errors.AsType[*duckdb.Error](err)
+	return ok && (failed.Type == duckdb.ErrorTypeOutOfMemory || strings.Contains(failed.Msg, "failed to pin block"))
 }
 
 func (s *Sink) forget() {
