@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
+	"os"
 	"path/filepath"
 
 	"outlierd/outlier"
@@ -34,16 +36,29 @@ func (o *options) open(ctx context.Context, config *job.Config, log *slog.Logger
 			err = errors.Join(err, p.Close())
 		}
 	}()
+	// Readers of other users come through this folder; what is private lies deeper.
+	if err := os.MkdirAll(config.Data, 0o755); err != nil {
+		return p, forbidden(fmt.Errorf("create the data folder: %w", err), config.Data)
+	}
 	folder := filepath.Join(config.Data, "state")
 	p.Store, err = state.Open(ctx, folder, state.Options{Service: config.Service.URL, Location: config.Timezone, Renews: config.Budget.Renews, Version: version()})
 	if err != nil {
-		return p, err
+		return p, forbidden(err, config.Data)
 	}
 	p.closers = append(p.closers, p.Store.Close)
 	if err := p.openSinks(ctx, folder); err != nil {
-		return p, err
+		return p, forbidden(err, config.Data)
 	}
 	return p, p.openClient(folder)
+}
+
+// forbidden adds the remedy to what the rights of files forbid, as when a container
+// meets a folder of another user.
+func forbidden(err error, folder string) error {
+	if !errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	return fmt.Errorf("%w; user %d must be allowed to write %s and what is in it", err, os.Getuid(), folder)
 }
 
 // Close gives everything up, in the reverse order of opening.
