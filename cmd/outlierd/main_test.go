@@ -1,12 +1,20 @@
 package main
 
 import (
+	"database/sql"
+	"encoding/json"
+	"fmt"
 	"net"
+	"net/http"
 	"os"
+	"os/exec"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"outlierd/outlier/simulator"
 )
 
 // TestMain lets the test binary be the program too: scripts and the tests that
@@ -21,19 +29,29 @@ func TestScripts(t *testing.T) {
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"waitfor": waitFor, "waitport": waitPort,
+			"waitfor": waitFor, "waitport": waitPort, "sqlite": sqlite, "books": books, "mount": mount,
+		},
+		Condition: func(name string) (bool, error) {
+			if name != "mount" {
+				return false, fmt.Errorf("unknown condition %s", name)
+			}
+			dir := t.TempDir()
+			if exec.CommandContext(t.Context(), "mount", "-t", "tmpfs", "tmpfs", dir).Run() != nil {
+				return false, nil
+			}
+			return true, exec.CommandContext(t.Context(), "umount", dir).Run()
 		},
 	})
 }
 
-// waitFor waits until a file exists and is not empty.
+// waitFor waits until a file exists and has a text in it, whichever if none is given.
 func waitFor(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 1 {
-		ts.Fatalf("usage: waitfor file")
+	if neg || len(args) < 1 || len(args) > 2 {
+		ts.Fatalf("usage: waitfor file [text]")
 	}
-	path := ts.MkAbs(args[0])
+	want := strings.Join(args[1:], "")
 	for range time.Tick(10 * time.Millisecond) {
-		if info, err := os.Stat(path); err == nil && info.Size() > 0 {
+		if content, err := os.ReadFile(ts.MkAbs(args[0])); err == nil && len(content) > 0 && strings.Contains(string(content), want) {
 			return
 		}
 	}
@@ -50,4 +68,47 @@ func waitPort(ts *testscript.TestScript, neg bool, args []string) {
 			return
 		}
 	}
+}
+
+// sqlite changes a database behind the program's back.
+func sqlite(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: sqlite file statement")
+	}
+	db, err := sql.Open("sqlite", ts.MkAbs(args[0]))
+	ts.Check(err)
+	_, err = db.Exec(args[1])
+	ts.Check(err)
+	ts.Check(db.Close())
+}
+
+// books writes what a simulator says that it charged, less what it gave back.
+func books(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 3 {
+		ts.Fatalf("usage: books url key file")
+	}
+	req, err := http.NewRequest(http.MethodGet, args[0]+"/_simulator/books", nil)
+	ts.Check(err)
+	req.Header.Set("Authorization", "Api-Key "+args[1])
+	answer, err := http.DefaultClient.Do(req)
+	ts.Check(err)
+	var b simulator.Books
+	ts.Check(json.NewDecoder(answer.Body).Decode(&b))
+	ts.Check(answer.Body.Close())
+	ts.Check(os.WriteFile(ts.MkAbs(args[2]), fmt.Appendf(nil, "spent\n%d\n", b.Total.Spent()), 0o644))
+}
+
+// mount makes a folder a disk of its own, of a size in MB, or changes its size.
+func mount(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: mount folder megabytes")
+	}
+	dir, how := ts.MkAbs(args[0]), "size="+args[1]+"m"
+	if exec.Command("mountpoint", "-q", dir).Run() == nil {
+		how += ",remount"
+	} else {
+		ts.Check(os.MkdirAll(dir, 0o755))
+		ts.Defer(func() { ts.Check(exec.Command("umount", dir).Run()) })
+	}
+	ts.Check(exec.Command("mount", "-t", "tmpfs", "-o", how, "tmpfs", dir).Run())
 }

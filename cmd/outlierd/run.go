@@ -73,6 +73,9 @@ func (o *options) runJobs(ctx context.Context, config *job.Config, which func(*p
 	if err != nil {
 		return err
 	}
+	if len(todo) == 0 {
+		fmt.Fprintln(o.out, "nothing is due")
+	}
 	var errs []error
 	for _, a := range todo {
 		if err := o.runJob(ctx, p, a); err != nil {
