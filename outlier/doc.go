@@ -1,5 +1,6 @@
 // Package outlier speaks to the outlier search and video data service, one to one
-// with its interface specification, whose sections the comments name.
+// with its interface specification, whose sections the comments name. The file
+// openapi.yaml says the same to programs; tests hold every request against it.
 //
 // # Resources
 //
