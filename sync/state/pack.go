@@ -39,6 +39,7 @@ type packed struct {
 type packer struct {
 	encoder *zstd.Encoder
 	decoder *zstd.Decoder
+	recent  recent
 }
 
 func newPacker() (*packer, error) {
@@ -50,7 +51,7 @@ func newPacker() (*packer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make a decompressor: %w", err)
 	}
-	return &packer{encoder, decoder}, nil
+	return &packer{encoder: encoder, decoder: decoder}, nil
 }
 
 func (p *packer) pack(a *outlier.Answer) packed {
@@ -64,6 +65,11 @@ func (p *packer) pack(a *outlier.Answer) packed {
 	}
 	sum := sha256.Sum256(kept.body)
 	kept.sum = sum[:]
+	if kept.encoding == asGzip {
+		if plain, err := a.JSON(); err == nil {
+			p.recent.put(kept.sum, plain)
+		}
+	}
 	return kept
 }
 
@@ -83,6 +89,11 @@ type opener struct {
 // open is the plain body, valid until the next call; nil if it cannot be had, as
 // with an answer that was cut short.
 func (o *opener) open(k packed) []byte {
+	if k.encoding == asGzip {
+		if body := o.recent.take(k.sum); body != nil {
+			return body
+		}
+	}
 	body, err := o.inflate(k)
 	if err != nil {
 		return nil
