@@ -16,11 +16,13 @@ type options struct {
 	output    string
 	logLevel  string
 	logFormat string
+	block     *block // of the run that is watched at a terminal
 }
 
 // newCommand is the whole command line.
 func newCommand(w world) *cobra.Command {
 	o := &options{world: w}
+	o.block = &block{w: w.out, size: o.screen}
 	root := &cobra.Command{
 		Use:   "outlierd",
 		Short: "Buy outlier-video data on a schedule, within a budget, into DuckDB and Parquet",

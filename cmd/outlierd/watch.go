@@ -38,8 +38,7 @@ func (o *options) watch(e *engine.Engine) (stop func()) {
 	every, tell := logLine, func(p engine.Progress) { e.Log.Info("progress", progressAttrs(p)...) }
 	finish := func() {}
 	if terminal(o.out) {
-		block := &block{w: o.out, size: o.screen}
-		every, tell, finish = redraw, block.draw, block.erase
+		every, tell, finish = redraw, o.block.draw, o.block.erase
 	}
 	done := make(chan struct{})
 	var wg sync.WaitGroup
@@ -88,14 +87,32 @@ func (o *options) screen() (columns, rows int) {
 
 // block is a few lines at a terminal that are drawn over themselves.
 type block struct {
-	w     io.Writer
-	size  func() (columns, rows int)
+	w    io.Writer
+	size func() (columns, rows int)
+
+	mu    sync.Mutex
 	lines []string // as they stand there
+}
+
+// above writes logs to the terminal that the block is on: it gives way to them, and
+// stands below them when it is drawn next.
+type above struct {
+	w     io.Writer
+	block *block
+}
+
+func (a above) Write(text []byte) (int, error) {
+	a.block.mu.Lock()
+	defer a.block.mu.Unlock()
+	a.block.clear()
+	return a.w.Write(text)
 }
 
 // draw keeps within the terminal: a line that has left at the top could not be drawn
 // over again.
 func (b *block) draw(p engine.Progress) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	columns, rows := b.size()
 	columns = max(columns, 20)
 	var out strings.Builder
@@ -123,6 +140,15 @@ func (b *block) rewind(out *strings.Builder, columns int) {
 }
 
 func (b *block) erase() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.clear()
+}
+
+func (b *block) clear() {
+	if len(b.lines) == 0 {
+		return
+	}
 	var out strings.Builder
 	columns, _ := b.size()
 	b.rewind(&out, max(columns, 20))

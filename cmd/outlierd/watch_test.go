@@ -182,6 +182,24 @@ func TestBlockIsDrawnOverItselfAndGone(t *testing.T) {
 	}
 }
 
+func TestLogsStandAboveTheBlock(t *testing.T) {
+	s := &screen{T: t, columns: 80, rows: []string{""}}
+	b := &block{w: s, size: func() (int, int) { return s.columns, 24 }}
+	log := above{s, b}
+	fmt.Fprintln(log, "first")
+	b.draw(underWay())
+	fmt.Fprintln(log, "second")
+	b.draw(underWay())
+	if len(s.rows) != 2+6+1 || s.rows[1] != "second" {
+		t.Errorf("the screen is %q", s.rows)
+	}
+	fmt.Fprintln(log, "third")
+	b.erase()
+	if diff := cmp.Diff([]string{"first", "second", "third", ""}, s.rows); diff != "" {
+		t.Errorf("at the end (-want +got):\n%s", diff)
+	}
+}
+
 func TestClockAndBar(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		0: "00:00", 59600 * time.Millisecond: "01:00", 61 * time.Minute: "1:01:00", 26*time.Hour + time.Second: "26:00:01",

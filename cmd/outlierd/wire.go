@@ -38,7 +38,7 @@ func (o *options) open(ctx context.Context, config *job.Config, log *slog.Logger
 	}()
 	// Readers of other users come through this folder; what is private lies deeper.
 	if err := os.MkdirAll(config.Data, 0o755); err != nil {
-		return p, forbidden(fmt.Errorf("create the data folder: %w", err), config.Data)
+		return p, forbidden(fmt.Errorf("create the data folder: %w", err), filepath.Dir(config.Data))
 	}
 	folder := filepath.Join(config.Data, "state")
 	p.Store, err = state.Open(ctx, folder, state.Options{Service: config.Service.URL, Location: config.Timezone, Renews: config.Budget.Renews, Version: version()})
@@ -133,17 +133,17 @@ func (o *options) logger() (*slog.Logger, error) {
 	if err := level.UnmarshalText([]byte(o.logLevel)); err != nil {
 		return nil, usageError{fmt.Errorf("--log-level %s: want debug, info, warn or error", o.logLevel)}
 	}
-	with := &slog.HandlerOptions{Level: level}
+	with, w := &slog.HandlerOptions{Level: level}, above{o.err, o.block}
 	switch o.logFormat {
 	case "text":
-		return slog.New(slog.NewTextHandler(o.err, with)), nil
+		return slog.New(slog.NewTextHandler(w, with)), nil
 	case "json":
-		return slog.New(slog.NewJSONHandler(o.err, with)), nil
+		return slog.New(slog.NewJSONHandler(w, with)), nil
 	case "auto":
 		if terminal(o.err) {
-			return slog.New(slog.NewTextHandler(o.err, with)), nil
+			return slog.New(slog.NewTextHandler(w, with)), nil
 		}
-		return slog.New(slog.NewJSONHandler(o.err, with)), nil
+		return slog.New(slog.NewJSONHandler(w, with)), nil
 	}
 	return nil, usageError{fmt.Errorf("--log-format %s: want text, json or auto", o.logFormat)}
 }
