@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 
 	"outlierd/outlier"
@@ -75,7 +76,7 @@ func complaint(ctx context.Context, err error) string {
 	if mistakes, ok := errors.AsType[job.Mistakes](err); ok {
 		return strings.TrimRight(mistakes.Error(), "\n")
 	}
-	if ctx.Err() != nil {
+	if stopped(ctx, err) {
 		return "outlierd: interrupted; nothing that was paid for is lost, and the next run goes on from here"
 	}
 	lines := strings.Split(err.Error(), "\n")
@@ -83,4 +84,15 @@ func complaint(ctx context.Context, err error) string {
 		lines[i] = plain(line) // it may quote strangers
 	}
 	return "outlierd: " + strings.Join(lines, "\n")
+}
+
+// stopped reports whether err is the stop that was asked for, and nothing besides.
+func stopped(ctx context.Context, err error) bool {
+	if ctx.Err() == nil {
+		return false
+	}
+	if several, ok := err.(interface{ Unwrap() []error }); ok {
+		return !slices.ContainsFunc(several.Unwrap(), func(err error) bool { return !stopped(ctx, err) })
+	}
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.Cause(ctx))
 }

@@ -81,27 +81,46 @@ func (o *options) runJobs(ctx context.Context, config *job.Config, which func(*p
 		if err := o.runJob(ctx, p, a); err != nil {
 			errs = append(errs, err)
 		}
-		if ctx.Err() != nil {
+		if ctx.Err() != nil || len(errs) > 0 && everybodys(errs[len(errs)-1]) {
 			break
 		}
 	}
 	return worst(errs)
 }
 
+// everybodys reports whether an error is not the job's own: the next job would only
+// meet it again.
+func everybodys(err error) bool {
+	if _, short := errors.AsType[*state.LowSpaceError](err); short {
+		return true
+	}
+	if _, ahead := errors.AsType[*engine.AheadError](err); ahead {
+		return true
+	}
+	refused, ok := errors.AsType[*outlier.Error](err)
+	return ok && refused.Kind == outlier.Unauthorized
+}
+
 // runJob performs one run under the eyes of whoever watches.
 func (o *options) runJob(ctx context.Context, p *program, a engine.Appointment) error {
-	fmt.Fprintln(o.out, planLine(a.Spec, p.Config))
-	stop := o.watch(p.Engine)
-	row, err := p.Run(ctx, a.Spec, a.Trigger, a.Due)
-	stop()
-	if err != nil {
-		return fmt.Errorf("job %s: %w", a.Spec.Name, err)
-	}
-	queued, err := p.Store.Queued(state.Filter{Job: row.Job})
+	old, err := p.Continues(a.Spec, a.Due)
 	if err != nil {
 		return err
 	}
-	o.report(p.Config, row, queued)
+	fmt.Fprintln(o.out, beforehand(a.Spec, p.Config, old))
+	stop := o.watch(p.Engine)
+	row, failed := p.Run(ctx, a.Spec, a.Trigger, a.Due)
+	stop()
+	if row != nil && row.Status != state.Running {
+		queued, err := p.Store.Queued(state.Filter{Job: row.Job})
+		if err != nil {
+			return errors.Join(failed, err)
+		}
+		o.report(p.Config, row, queued)
+	}
+	if failed != nil {
+		return fmt.Errorf("job %s: %w", a.Spec.Name, failed)
+	}
 	if row.Status != state.OK && row.Status != state.OKEmpty {
 		return statusError{row.Status}
 	}
@@ -181,15 +200,28 @@ func priceList(config *job.Config) string {
 	return strings.TrimRight(b.String(), "\n")
 }
 
+// beforehand says what is about to happen: a new run and its price, or an old one
+// that goes on as it was meant when it began.
+func beforehand(spec *job.Spec, config *job.Config, old *state.Run) string {
+	if old == nil {
+		return planLine(spec, config)
+	}
+	line := fmt.Sprintf("%s: continuing the run of %s", spec.Name, old.Started.In(config.Timezone).Format("2006-01-02 15:04"))
+	if old.Config != spec.Hash {
+		line += fmt.Sprintf(" as %s said it then; what it says now applies from the next run on", config.Path)
+	}
+	return line
+}
+
 // planLine tells a job's worst case in all three scarcities: credits, requests, time.
 func planLine(spec *job.Spec, config *job.Config) string {
 	cost, limit := engine.WorstCase(spec), config.Service.Limit
-	if cost.Requests < 0 {
-		return fmt.Sprintf("%s: as many pages as there are, at %s", spec.Name, limit)
+	credits := count(cost.Credits, "credit")
+	if cost.Lost > cost.Credits {
+		credits += fmt.Sprintf(" (%d if answers are lost)", cost.Lost)
 	}
 	minutes := time.Duration(cost.Requests) * limit.Window / time.Duration(limit.Requests)
-	return fmt.Sprintf("%s: at most %s, %s, %s at %s",
-		spec.Name, count(cost.Credits, "credit"), count(cost.Requests, "request"), spell(minutes), limit)
+	return fmt.Sprintf("%s: at most %s, %s, %s at %s", spec.Name, credits, count(cost.Requests, "request"), spell(minutes), limit)
 }
 
 // report tells how a run ended and where its rows are.

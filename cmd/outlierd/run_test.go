@@ -55,10 +55,10 @@ func parsed(t *testing.T, limit, search string) *job.Config {
 
 func TestPlanTellsTheWorstCase(t *testing.T) {
 	for _, test := range []struct{ limit, job, want string }{
-		{"10/min", "search: {query: [espresso], pages: 1}", "coffee: at most 2 credits, 1 request, 6 s at 10/min"},
-		{"10/min", "search: {query: [espresso], pages: 5}, enrich: {details: {top: 15}}", "coffee: at most 10 credits, 20 requests, 2 min at 10/min"},
-		{"10/min", "search: {query: [espresso], pages: 5}, enrich: {details: {}}", "coffee: at most 10 credits, 205 requests, 20 min at 10/min"},
-		{"100/h", "search: {query: [espresso], pages: 19}, enrich: {details: {}}", "coffee: at most 38 credits, 779 requests, 7.8 h at 100/h"},
+		{"10/min", "search: {query: [espresso], pages: 1}", "coffee: at most 2 credits (6 if answers are lost), 1 request, 6 s at 10/min"},
+		{"10/min", "search: {query: [espresso], pages: 5}, enrich: {details: {top: 15}}", "coffee: at most 10 credits (30 if answers are lost), 20 requests, 2 min at 10/min"},
+		{"10/min", "search: {query: [espresso], pages: 5}, enrich: {details: {}}", "coffee: at most 10 credits (30 if answers are lost), 205 requests, 20 min at 10/min"},
+		{"100/h", "search: {query: [espresso], pages: 19}, enrich: {details: {}}", "coffee: at most 38 credits (114 if answers are lost), 779 requests, 7.8 h at 100/h"},
 		{"10/min", "search: {query: [espresso], pages: all}, budget: {per_run: 6}", "coffee: at most 6 credits, 3 requests, 18 s at 10/min"},
 	} {
 		config := parsed(t, test.limit, test.job)

@@ -77,7 +77,7 @@ func (r *run) tasks(e frozenEnrich, best []state.Hit) []state.Task {
 // is due or the time is up.
 func (r *run) drain(ctx context.Context, filter state.Filter) error {
 	inARow := 0
-	for r.until.IsZero() || time.Now().Before(r.until) {
+	for !r.late() {
 		task, err := r.Store.NextTask(time.Now(), filter)
 		if err != nil || task == nil {
 			return err
@@ -103,6 +103,9 @@ func (r *run) drain(ctx context.Context, filter state.Filter) error {
 	}
 	return nil
 }
+
+// late reports whether the run's time is up.
+func (r *run) late() bool { return !r.until.IsZero() && !time.Now().Before(r.until) }
 
 // fatal errors are not the entity's: every other call would meet them too.
 func fatal(err error) bool {

@@ -35,6 +35,9 @@ func (e *Engine) fetch(ctx context.Context, r *outlier.Request, p state.Purchase
 			refusals++
 		case outlier.Unsent, outlier.Lost, outlier.Foreign, outlier.Failed:
 			attempts++
+			if elsewhere(err) {
+				return answer, err
+			}
 		default:
 			return answer, err
 		}
@@ -46,6 +49,14 @@ func (e *Engine) fetch(ctx context.Context, r *outlier.Request, p state.Purchase
 			return answer, err
 		}
 	}
+}
+
+// elsewhere reports whether somebody else answers in the service's place without
+// calling it a failure: a login page, a redirect. Asking again in a second would
+// only be booked again.
+func elsewhere(err error) bool {
+	e, ok := errors.AsType[*outlier.Error](err)
+	return ok && e.Kind == outlier.Foreign && e.Status < 400
 }
 
 // backoff is the pause after so many failed attempts: 1 s, 4 s, 16 s. After a

@@ -83,8 +83,9 @@ type AheadError struct {
 }
 
 func (e *AheadError) Error() string {
-	return fmt.Sprintf("sink %s holds answers up to %d, but the journal ends at %d: the state folder is older than the sink; "+
-		"bring the newest state folder back, or move the sink's files away to rebuild them from this journal", e.Sink, e.Mark, e.End)
+	return fmt.Sprintf("sink %s holds answers up to %d, but the journal ends at %d: the state folder is lost or older than the sink, "+
+		"and with it the record of what was spent; bring its newest copy back, or, if there is none, "+
+		"move the whole data folder away, begin a new one, and lower budget.per_month by what was spent in this cycle", e.Sink, e.Mark, e.End)
 }
 
 // restart places the decoder at the sink that is furthest behind.
@@ -236,6 +237,7 @@ func (l *loader) publishAll(ctx context.Context) error {
 		}
 		if err := l.publishTo(ctx, s); err != nil {
 			s.err = fmt.Errorf("publish sink %s: %w", s.Name(), err)
+			l.log.Error("sink set aside", "sink", s.Name(), "err", err)
 		}
 	}
 	l.published, l.copying = time.Now(), time.Since(began)

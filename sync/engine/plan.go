@@ -102,37 +102,41 @@ func window(s outlier.Search) string {
 
 // Cost is what a job may ask of the two scarcities, at worst.
 type Cost struct {
-	Credits  outlier.Credits // -1 if only a cap bounds it
-	Requests int             // -1 if only a cap bounds it
+	Credits  outlier.Credits // if every answer arrives
+	Lost     outlier.Credits // if answers are lost and have to be asked for again: the run's cap
+	Requests int             // if every answer arrives
 }
 
-// WorstCase is what a fresh run of spec costs if nothing fails, nothing is known
-// yet and every page is full.
+// WorstCase is what a fresh run of spec costs if nothing is known yet and every page
+// is full. A search without an end has a cap of its own, or it would not be allowed.
 func WorstCase(spec *job.Spec) Cost {
-	pages := spec.Search.Pages
-	if limit := spec.Budget.PerRun; limit != nil {
-		affordable := int(*limit / outlier.OpSearch.Price())
-		if pages == job.AllPages || affordable < pages {
-			pages = affordable
-		}
-	}
-	if pages == job.AllPages {
-		return Cost{Credits: -1, Requests: -1}
-	}
+	plan := freeze(spec)
+	limit := runCap(plan, spec.Budget)
+	price := outlier.OpSearch.Price()
+	pages := min(plan.Pages, int(limit/price))
 	requests := pages
-	for _, e := range spec.Enrich {
+	for _, e := range plan.Enrich {
 		hits := pages * pageSize
 		if e.Top > 0 {
 			hits = min(hits, e.Top)
 		}
 		requests += hits
 	}
-	return Cost{Credits: outlier.Credits(pages) * outlier.OpSearch.Price(), Requests: requests}
+	return Cost{Credits: outlier.Credits(pages) * price, Lost: limit, Requests: requests}
+}
+
+// runCap is what one run may hold at most: what the job says, or what its pages cost
+// if each of them needs as many attempts as there can be.
+func runCap(f frozen, own job.JobBudget) outlier.Credits {
+	if own.PerRun != nil {
+		return *own.PerRun
+	}
+	return outlier.Credits(f.Pages) * maxAttempts * outlier.OpSearch.Price()
 }
 
 // capsOf are the limits that a paid call of a run at the given service time has to
 // keep, with the periods that are then current.
-func (e *Engine) capsOf(run *state.Run, own job.JobBudget) func(time.Time) []credit.Cap {
+func (e *Engine) capsOf(run *state.Run, f frozen, own job.JobBudget) func(time.Time) []credit.Cap {
 	budget, zone := e.Config.Budget, e.Config.Timezone
 	var reserve outlier.Credits // which no run touches by itself
 	if budget.Reserve != nil && !e.UseReserve {
@@ -146,7 +150,7 @@ func (e *Engine) capsOf(run *state.Run, own job.JobBudget) func(time.Time) []cre
 				caps = append(caps, credit.Cap{Scope: scope, Period: period, Max: *limit - reserve, Reserve: reserve})
 			}
 		}
-		add(credit.Run, run.ID, own.PerRun, 0)
+		add(credit.Run, run.ID, new(runCap(f, own)), 0)
 		add(credit.JobMonth, credit.JobCycle(run.Job, cycle), own.PerMonth, 0)
 		add(credit.AllDay, credit.Day(now, zone), budget.PerDay, 0)
 		add(credit.AllMonth, cycle, budget.PerMonth, reserve)

@@ -6,20 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"time"
-
-	"github.com/google/uuid"
 
 	"outlierd/outlier"
 	"outlierd/sync/credit"
 	"outlierd/sync/job"
 	"outlierd/sync/state"
 )
-
-// resumeWithin is how old an unfinished run of a job without a schedule may be and
-// still be continued. Scheduled jobs use their period, up to the same bound.
-const resumeWithin = 24 * time.Hour
 
 // run is one performance of a job.
 type run struct {
@@ -54,77 +47,6 @@ func (e *Engine) Run(ctx context.Context, spec *job.Spec, trigger Trigger, due t
 	return r.conclude(ctx, r.carryOut(ctx))
 }
 
-// begin returns the job's unfinished run if it is young enough, else a new one
-// with its steps, both on record.
-func (e *Engine) begin(spec *job.Spec, trigger Trigger, due time.Time) (*state.Run, error) {
-	now := time.Now()
-	old, err := e.unfinished(spec.Name)
-	if err != nil {
-		return nil, err
-	}
-	if old != nil && now.Sub(old.Started) < e.resumable(spec, now) {
-		return old, nil
-	}
-	if old != nil && old.Status != state.Failed {
-		old.Status, old.Ended = state.Interrupted, now
-		if err := e.Store.Finish(*old); err != nil {
-			return nil, err
-		}
-	}
-	steps, err := resolve(spec, now)
-	if err != nil {
-		return nil, err
-	}
-	plan, err := freeze(spec).encode()
-	if err != nil {
-		return nil, err
-	}
-	id, err := uuid.NewV7()
-	if err != nil {
-		return nil, fmt.Errorf("make a run id: %w", err)
-	}
-	row := state.Run{
-		ID: id.String(), Job: spec.Name, Trigger: string(trigger), Due: due, Started: now,
-		Status: state.Running, Plan: plan, Config: spec.Hash,
-	}
-	return &row, e.Store.Begin(row, steps)
-}
-
-// unfinished is the job's last run if there is something left to do in it: it was
-// killed or stopped, a cap paused it, or it failed for a reason that can pass. A
-// run whose request was refused, or whose answer could not be read, would only
-// fail again.
-func (e *Engine) unfinished(name string) (*state.Run, error) {
-	runs, err := e.Store.Runs(name, 1)
-	if err != nil || len(runs) == 0 {
-		return nil, err
-	}
-	last := &runs[0]
-	switch last.Status {
-	case state.Running, state.PausedBudget:
-		return last, nil
-	case state.Failed:
-		steps, err := e.Store.Steps(last.ID)
-		hopeless := slices.ContainsFunc(steps, func(s state.Step) bool { return s.Stop == stopRefused || s.Stop == stopUnreadable })
-		if err != nil || hopeless {
-			return nil, err
-		}
-		return last, nil
-	}
-	return nil, nil
-}
-
-// resumable is the age up to which an unfinished run is continued: one period of
-// the schedule, because after that the new window covers what was left.
-func (e *Engine) resumable(spec *job.Spec, now time.Time) time.Duration {
-	next := spec.Next(now, e.Config.Timezone)
-	if next.IsZero() {
-		return resumeWithin
-	}
-	period := spec.Next(next, e.Config.Timezone).Sub(next)
-	return min(period, resumeWithin)
-}
-
 // resume takes up a run from its record. Only the caps are those of the file: a cap
 // that was changed applies at once.
 func (e *Engine) resume(row *state.Run, budget job.JobBudget, loader *loader) (*run, error) {
@@ -137,7 +59,7 @@ func (e *Engine) resume(row *state.Run, budget job.JobBudget, loader *loader) (*
 		return nil, err
 	}
 	r := &run{Engine: e, row: *row, plan: plan, steps: steps, loader: loader}
-	r.caps = e.capsOf(row, budget)
+	r.caps = e.capsOf(row, plan, budget)
 	began := time.Now()
 	if plan.StopAfter > 0 {
 		r.until = began.Add(plan.StopAfter)
@@ -151,19 +73,28 @@ func (e *Engine) resume(row *state.Run, budget job.JobBudget, loader *loader) (*
 }
 
 // carryOut does the work: what the sinks lack from before, the pages, the choice of
-// what to ask about the hits, and those calls.
+// what to ask about the hits, and those calls. They cost nothing, so a cap that ends
+// the pages does not end them.
 func (r *run) carryOut(ctx context.Context) error {
 	if err := r.loader.load(ctx, true); err != nil {
 		return err
 	}
-	if err := r.search(ctx); err != nil {
-		return err
+	capped := r.search(ctx)
+	if capped != nil && !isCap(capped) {
+		return capped
 	}
 	if err := r.choose(); err != nil {
 		return err
 	}
 	// What earlier runs of the job left over comes along.
-	return r.drain(ctx, state.Filter{Job: r.row.Job})
+	return cmp.Or(r.drain(ctx, state.Filter{Job: r.row.Job}), capped)
+}
+
+// isCap reports whether an error is a cap that was reached: ours, or the balance at
+// the service.
+func isCap(err error) bool {
+	_, ours := errors.AsType[*credit.Exceeded](err)
+	return ours || kindOf(err) == outlier.NoCredits
 }
 
 // load lets the sinks follow from time to time, and readers see it when that is due.
@@ -184,18 +115,19 @@ func (r *run) load(ctx context.Context) error {
 // that readers see the run's own last word. A stop must not lose what was paid
 // for, so nothing here is interrupted by one.
 func (r *run) conclude(ctx context.Context, cause error) (*state.Run, error) {
-	cause = cmp.Or(cause, r.loader.load(ctx, true), r.loader.problems())
+	cause = errors.Join(cause, r.loader.load(ctx, true), r.loader.problems())
 	if err := r.record(ctx, cause); err != nil {
 		return &r.row, errors.Join(cause, err)
 	}
-	if err := cmp.Or(r.loader.publishAll(ctx), r.loader.problems()); err != nil && cause == nil {
-		cause = err
-		if err := r.record(ctx, cause); err != nil {
-			return &r.row, errors.Join(cause, err)
-		}
+	before := r.loader.problems()
+	failed := r.loader.publishAll(ctx)
+	if after := r.loader.problems(); failed != nil || before == nil && after != nil {
+		// Those who can still be told are told that it did not end as it seemed to.
+		cause = errors.Join(cause, failed, after)
+		cause = errors.Join(cause, r.record(ctx, cause), r.loader.publishAll(ctx))
 	}
 	if r.row.Status == state.PausedBudget {
-		cause = nil
+		return &r.row, nil
 	}
 	return &r.row, cause
 }
@@ -233,11 +165,10 @@ func (r *run) record(ctx context.Context, cause error) error {
 // status tells empty, cut by a cap, interrupted and failed apart: half of the value
 // of a record is that these never look alike.
 func (r *run) status(ctx context.Context, cause error) state.Status {
-	_, capped := errors.AsType[*credit.Exceeded](cause)
 	switch {
 	case cause != nil && ctx.Err() != nil:
 		return state.Running
-	case capped || kindOf(cause) == outlier.NoCredits:
+	case cause != nil && isCap(cause) && r.loader.problems() == nil:
 		return state.PausedBudget
 	case cause != nil:
 		return state.Failed

@@ -31,6 +31,11 @@ func (e *Engine) Agenda(now time.Time) ([]*Appointment, error) {
 		if err != nil {
 			return nil, err
 		}
+		if last.IsZero() {
+			if last, err = e.Store.FirstSeen(spec.Name, now); err != nil {
+				return nil, err
+			}
+		}
 		if a := e.next(spec, last, now); a != nil {
 			agenda = append(agenda, a)
 		}
@@ -40,15 +45,12 @@ func (e *Engine) Agenda(now time.Time) ([]*Appointment, error) {
 
 // next is the job's next appointment: the latest instant that passed since the
 // last one, or else the first to come. A job that never ran owes nothing for the
-// past.
+// time before it was first seen.
 func (e *Engine) next(spec *job.Spec, last, now time.Time) *Appointment {
 	zone := e.Config.Timezone
 	a := &Appointment{Spec: spec, Due: spec.Next(now, zone), Trigger: Scheduled}
 	if a.Due.IsZero() {
 		return nil
-	}
-	if last.IsZero() {
-		return a
 	}
 	for due := spec.Next(last, zone); !due.IsZero() && !due.After(now); due = spec.Next(due, zone) {
 		a.Due, a.Trigger = due, CatchUp
@@ -106,7 +108,7 @@ func (e *Engine) keepAppointment(ctx context.Context, a *Appointment) {
 // Summary is a finished run as log attributes.
 func Summary(row *state.Run) []any {
 	attrs := []any{"run", row.ID, "status", row.Status, "pages", row.Pages, "hits", row.Hits, "new", row.NewHits,
-		"requests", row.Requests, "credits", row.Credits, "took", row.Ended.Sub(row.Started).Round(time.Second)}
+		"requests", row.Requests, "credits", row.Credits, "took", row.Ended.Sub(row.Started).Round(time.Second).String()}
 	if row.Error != "" {
 		attrs = append(attrs, "err", row.Error)
 	}

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"outlierd/outlier"
 	"outlierd/outlier/simulator"
 	"outlierd/sync/state"
@@ -72,12 +74,72 @@ func TestInstantsThatPassedWhileNobodyWatchedCollapseIntoOne(t *testing.T) {
 		first := w.serve(90 * time.Minute)
 		time.Sleep(5*time.Hour + 15*time.Minute) // now it is 6:45
 		all := w.serve(time.Minute)
-		late := all[len(first):]
-		if len(late) != 1 || late[0].Job != "hourly" || late[0].Trigger != string(CatchUp) {
-			t.Fatalf("after the pause %d runs began: %+v; want one to catch up: the daily job owes nothing, it never ran", len(late), late)
+		late := map[string]time.Time{}
+		for _, run := range all[len(first):] {
+			if run.Trigger != string(CatchUp) {
+				t.Errorf("%s ran for %s, want it to catch up", run.Job, run.Trigger)
+			}
+			late[run.Job] = run.Due.UTC()
 		}
-		if want := time.Date(2000, 1, 1, 6, 0, 0, 0, time.UTC); !late[0].Due.Equal(want) {
-			t.Errorf("it was due %s, want the latest instant that passed, %s", late[0].Due, want)
+		day := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+		want := map[string]time.Time{"hourly": day.Add(6 * time.Hour), "daily": day.Add(6*time.Hour + 30*time.Minute)}
+		if diff := cmp.Diff(want, late); diff != "" {
+			t.Errorf("the latest instant of each, once (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestJobOwesNothingForTheTimeBeforeItWasSeen(t *testing.T) {
+	bubble(t, scheduledFile, func(w *workshop) {
+		time.Sleep(12 * time.Hour)
+		e, stop := w.open()
+		defer stop()
+		for _, test := range []struct {
+			after time.Duration
+			due   int
+		}{{0, 0}, {59 * time.Minute, 0}, {time.Minute, 1}, {18 * time.Hour, 2}} {
+			time.Sleep(test.after)
+			agenda, err := e.Agenda(time.Now())
+			if err != nil {
+				t.Fatal(err)
+			}
+			due := 0
+			for _, a := range agenda {
+				if !a.Due.After(time.Now()) {
+					due++
+				}
+			}
+			if due != test.due {
+				t.Errorf("at %s %d jobs are due, want %d", time.Now().Format(time.TimeOnly), due, test.due)
+			}
+		}
+	})
+}
+
+// TestRunThatReachedItsOwnCapHasEnded: the next slot is another run with another cap.
+func TestRunThatReachedItsOwnCapHasEnded(t *testing.T) {
+	const file = `
+version: 1
+service: {url: "sim://", limit: 10/min}
+jobs:
+  capped:
+    every: 1h
+    search: {query: [home espresso], pages: all}
+    enrich: {details: {top: 3}}
+    budget: {per_run: 4}
+`
+	bubble(t, file, func(w *workshop) {
+		runs := w.serve(2*time.Hour + 10*time.Minute)
+		if len(runs) != 2 {
+			t.Fatalf("%d runs, want 2", len(runs))
+		}
+		for _, run := range runs {
+			if run.Status != state.PausedBudget || run.Pages != 2 || run.Credits != 4 {
+				t.Errorf("status %s, %d pages, %d credits; want each slot to buy what its cap allows", run.Status, run.Pages, run.Credits)
+			}
+		}
+		if got := w.count("select count(*) from videos"); got < 3 {
+			t.Errorf("%d videos; the calls that cost nothing are made although the cap was reached", got)
 		}
 	})
 }
@@ -88,8 +150,8 @@ func TestFailedRunDoesNotEndTheSchedule(t *testing.T) {
 			w.service.FailNext(outlier.OpSearch, simulator.ServerError)
 		}
 		runs := w.serve(2*time.Hour + time.Minute)
-		if len(runs) != 2 || runs[0].Status != state.Failed || runs[1].Status != state.OK {
-			t.Errorf("runs %+v; want the failed one, and another that was due a period later", runs)
+		if len(runs) != 1 || runs[0].Status != state.OK || !runs[0].Due.Equal(time.Date(2000, 1, 1, 2, 0, 0, 0, time.UTC)) {
+			t.Errorf("runs %+v; want one that failed and that the next slot continued", runs)
 		}
 		if spent := w.service.Books().Total.Spent(); spent != 2 {
 			t.Errorf("%d credits, want 2: the failed attempts were refunded", spent)

@@ -19,6 +19,7 @@ const (
 	stopPages      = "pages"      // as many pages as the job wants
 	stopRefused    = "refused"    // the service refused the request itself
 	stopUnreadable = "unreadable" // an answer that is no search answer; it stays in the journal
+	stopTime       = "time"       // the job's stop_after
 )
 
 // search takes the pages of all steps, breadth first, so that a cap cuts depth and
@@ -26,6 +27,9 @@ const (
 func (r *run) search(ctx context.Context) error {
 	for open := r.openSteps(); len(open) > 0; open = r.openSteps() {
 		for _, step := range open {
+			if r.late() {
+				return r.endSearches(open)
+			}
 			if err := r.takePage(ctx, step); err != nil {
 				return err
 			}
@@ -35,6 +39,22 @@ func (r *run) search(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// endSearches closes what is open because the run's time is up.
+func (r *run) endSearches(open []*state.Step) error {
+	return r.Store.Update(func(tx *state.Tx) error {
+		for _, step := range open {
+			if step.Stop != "" {
+				continue
+			}
+			step.Stop = stopTime
+			if err := tx.SaveStep(*step); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 func (r *run) openSteps() []*state.Step {

@@ -152,10 +152,45 @@ func (s *Store) Unfinished(job string) (*Run, error) {
 	return &runs[0], nil
 }
 
-// mayGoOn holds for runs whose row may still change: a failed one is continued
-// until another of its job begins.
-const mayGoOn = `(status IN ('running', 'paused_budget')
-	OR status = 'failed' AND NOT EXISTS (SELECT 1 FROM runs later WHERE later.job = runs.job AND later.id > runs.id))`
+// mayGoOn holds for runs whose row may still change: a paused or failed one may be
+// continued until another of its job begins.
+const mayGoOn = `(status = 'running'
+	OR status IN ('paused_budget', 'failed') AND NOT EXISTS (SELECT 1 FROM runs later WHERE later.job = runs.job AND later.id > runs.id))`
+
+// Resume puts a run that may go on back to running. A due instant that continues it
+// is performed with it: the run takes the instant over as its own.
+func (s *Store) Resume(run string, due time.Time) error {
+	return s.Update(func(tx *Tx) error {
+		result, err := tx.exec(`UPDATE runs SET status = 'running', ended = 0, error = '', due = iif(?1 = 0, due, ?1) WHERE run = ?2`,
+			micros(due), run)
+		if err := found(result, err); err != nil {
+			return fmt.Errorf("resume run %s: %w", run, err)
+		}
+		return nil
+	})
+}
+
+// FirstSeen is when a job was first asked about, which is now if it never was. A
+// schedule owes nothing for the time before.
+func (s *Store) FirstSeen(job string, now time.Time) (first time.Time, err error) {
+	key := "first seen: " + job
+	err = s.Update(func(tx *Tx) error {
+		text, err := tx.meta(key)
+		if err != nil {
+			return err
+		}
+		if text == "" {
+			first = now
+			return tx.setMeta(key, now.UTC().Format(time.RFC3339Nano))
+		}
+		first, err = time.Parse(time.RFC3339Nano, text)
+		return err
+	})
+	if err != nil {
+		return first, fmt.Errorf("when was job %s first seen: %w", job, err)
+	}
+	return first, nil
+}
 
 // Runs are the newest runs of the job, or of all jobs if job is "", newest first.
 // A limit of 0 or less means all.
