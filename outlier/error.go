@@ -66,7 +66,7 @@ func (e *Error) Error() string {
 	}
 	b.WriteString(": " + cmp.Or(e.details(), strings.ReplaceAll(string(e.Kind), "_", " ")))
 	if e.Cause != nil {
-		b.WriteString(": " + e.Cause.Error())
+		b.WriteString(": " + clean(e.Cause.Error())) // nested JSON makes for nested messages
 	}
 	return b.String()
 }

@@ -83,7 +83,25 @@ func complaint(ctx context.Context, err error) string {
 	for i, line := range lines {
 		lines[i] = plain(line) // it may quote strangers
 	}
-	return "outlierd: " + strings.Join(lines, "\n")
+	return "outlierd: " + strings.Join(lines, "\n") + remedy(err)
+}
+
+// remedy is what to do about an error of the service, which itself knows nothing of
+// job files.
+func remedy(err error) string {
+	e, ok := errors.AsType[*outlier.Error](err)
+	if !ok {
+		return ""
+	}
+	switch e.Kind {
+	case outlier.Unauthorized:
+		return "\n  check service.key in the job file, and the variable or file that it names"
+	case outlier.Unsent:
+		return "\n  nothing was sent and nothing spent; check service.url, the network, and whether the service is up"
+	case outlier.Foreign:
+		return "\n  something else answers in the service's place: check service.url, and proxies and login pages on the way"
+	}
+	return ""
 }
 
 // stopped reports whether err is the stop that was asked for, and nothing besides.

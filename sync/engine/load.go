@@ -159,8 +159,18 @@ func (l *loader) decode(entry *state.Entry) {
 		return
 	}
 	if err := l.decoder.Decode(source, entry.Body); err != nil {
-		l.log.Warn("answer quarantined", "response", entry.ID, "op", entry.Op, "entity", entry.Entity, "err", err)
+		l.log.Warn("answer quarantined", "response", entry.ID, "op", entry.Op, "entity", entry.Entity, "err", brief(err))
 	}
+}
+
+// brief keeps a message readable: one about deeply nested JSON is as deep itself.
+func brief(err error) string {
+	const most = 300
+	text := []rune(err.Error())
+	if len(text) > most {
+		return string(text[:most]) + "…"
+	}
+	return string(text)
 }
 
 // flush writes the batch to every sink that stands at its beginning. The store is
