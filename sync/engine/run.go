@@ -23,6 +23,7 @@ type run struct {
 	loader   *loader
 	caps     func(time.Time) []credit.Cap
 	calls    int       // made so far
+	missed   int64     // found missing before this process took the run up
 	until    time.Time // when its data calls stop; zero for never
 	progress Progress
 }
@@ -58,7 +59,7 @@ func (e *Engine) resume(row *state.Run, budget job.JobBudget, loader *loader) (*
 	if err != nil {
 		return nil, err
 	}
-	r := &run{Engine: e, row: *row, plan: plan, steps: steps, loader: loader}
+	r := &run{Engine: e, row: *row, plan: plan, steps: steps, loader: loader, missed: row.Missing}
 	r.caps = e.capsOf(row, plan, budget)
 	began := time.Now()
 	if plan.StopAfter > 0 {
@@ -142,7 +143,7 @@ func (r *run) record(ctx context.Context, cause error) error {
 	row := &r.row
 	row.Requests, row.Credits, row.Refunded = spend.Requests, spend.Charged+spend.Unknown, spend.Refunded
 	row.Waited = spend.Waited
-	row.Missing += int64(r.progress.Missing)
+	row.Missing = r.missed + int64(r.progress.Missing)
 	row.Failures = int64(r.progress.Failures)
 	row.Pages, row.Hits, row.NewHits = 0, 0, 0
 	for _, s := range r.steps {
