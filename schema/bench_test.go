@@ -16,7 +16,9 @@ import (
 
 // BenchmarkDecode compares the decoder with what one would write first: structs,
 // encoding/json, and Arrow's record builder. Both yield the same columns of the
-// history tables; the baseline has no extra, no drift and no tolerance.
+// history tables; the baseline has no extra, no drift and no tolerance. Run it with
+// -cpu 1, as the program runs: a second processor would collect the garbage of the
+// baseline, which makes more of it, unseen.
 func BenchmarkDecode(b *testing.B) {
 	hits, comments, transcript := searchBody(40), commentsBody(100), transcriptBody(800)
 	for _, c := range []struct {
