@@ -53,7 +53,7 @@ type Progress struct {
 	Searches []state.Step
 	Pages    int                       // each search may take at most; job.AllPages if only the budget bounds it
 	Tasks    map[outlier.Operation]int // data calls done, by endpoint
-	Done     int                       // data calls done, the missing and the failed included
+	Done     int                       // data calls answered, also with "no such thing"
 	Queued   int                       // data calls left
 	Missing  int
 	Failures int
