@@ -21,6 +21,7 @@ const defaultTimeout = 60 * time.Second
 type Client struct {
 	URL       string            // as accepted by [CheckURL]
 	Key       Key               // the zero Key sends no Authorization
+	Arrays    Arrays            // how lists go into a query string; "" means ArraysRepeat
 	Pacer     Pacer             // nil: unpaced
 	Transport http.RoundTripper // nil: NewTransport(TransportOptions{})
 	UserAgent string            // "" means "outlierd"
@@ -95,7 +96,6 @@ func (c *Client) request(ctx context.Context, r *Request) (*http.Request, error)
 	if err != nil {
 		return nil, err
 	}
-	u.RawQuery = encode(r.Params)
 	header := http.Header{
 		"Accept":          {"application/json"},
 		"Accept-Encoding": {"gzip"},
@@ -105,10 +105,10 @@ func (c *Client) request(ctx context.Context, r *Request) (*http.Request, error)
 		header.Set("Authorization", c.Key.authorization())
 	}
 	req := &http.Request{
-		Method: http.MethodGet, URL: u, Host: u.Host, Header: header,
+		Method: cmp.Or(endpoints[r.Op].method, http.MethodGet), URL: u, Host: u.Host, Header: header,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 	}
-	return req.WithContext(ctx), nil
+	return req.WithContext(ctx), c.Arrays.put(r, req)
 }
 
 func (c *Client) transport() (http.RoundTripper, error) {

@@ -42,7 +42,7 @@ type Error struct {
 
 // FieldError is one element of the validation shape.
 type FieldError struct {
-	Path    string // the parameter, its parts joined by "."
+	Path    string // the parameter, its parts joined by "."; "" if it is not a single one
 	Code    string
 	Message string
 }

@@ -44,7 +44,7 @@ func judge(a *Answer) (Outcome, *Error) {
 func judgeSuccess(a *Answer, body []byte, err error) (Outcome, *Error) {
 	failure := false
 	if err == nil {
-		failure, err = validate(body)
+		failure, err = validate(body, a.Request.Op == OpTrendingFormats)
 	}
 	switch {
 	case errors.Is(err, io.ErrUnexpectedEOF):
@@ -74,23 +74,27 @@ func likeJSON(h http.Header, body []byte) bool {
 	return strings.Contains(strings.ToLower(h.Get("Content-Type")), "json")
 }
 
-// validate accepts one whole JSON object in UTF-8 with nothing after it, and
-// reports whether the object has an error. A body that ends too early, which an
-// empty one does too, gives io.ErrUnexpectedEOF.
-func validate(body []byte) (failure bool, err error) {
+// validate accepts one whole JSON object, or any value, in UTF-8 with nothing after
+// it, and reports whether an object has an error. A body that ends too early, which
+// an empty one does too, gives io.ErrUnexpectedEOF.
+func validate(body []byte, anyValue bool) (failure bool, err error) {
 	d := jx.GetDecoder()
 	defer jx.PutDecoder(d)
 	d.ResetBytes(body)
 	if len(bytes.TrimSpace(body)) == 0 {
 		return false, io.ErrUnexpectedEOF
 	}
-	if kind := d.Next(); kind != jx.Object && kind != jx.Invalid {
+	switch kind := d.Next(); {
+	case kind == jx.Object, kind == jx.Invalid:
+		err = d.ObjBytes(func(d *jx.Decoder, key []byte) error {
+			failure = failure || string(key) == "error"
+			return d.Skip()
+		})
+	case anyValue:
+		err = d.Skip()
+	default:
 		return false, fmt.Errorf("the answer is a JSON %s, not an object", kind)
 	}
-	err = d.ObjBytes(func(d *jx.Decoder, key []byte) error {
-		failure = failure || string(key) == "error"
-		return d.Skip()
-	})
 	switch {
 	case err != nil:
 		return false, cutShort(err)

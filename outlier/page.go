@@ -10,8 +10,8 @@ import (
 	"github.com/go-faster/jx"
 )
 
-// Page is what steers paging in the answer of a search (interface, Pagination
-// object). A number that was not given is -1.
+// Page is what steers paging in the answer of a search, for outliers or for
+// channels (interface, Pagination object). A number that was not given is -1.
 type Page struct {
 	Total int64 // a hint: it is said to stop counting at 10000
 	From  int64
@@ -21,7 +21,7 @@ type Page struct {
 
 // Hit is what steers enrichment in one hit. Its rows come from package schema.
 type Hit struct {
-	VideoID   string // "" if it does not have the form of the interface
+	VideoID   string // "" if it does not have the form of the interface, or the hit is a channel
 	ChannelID string // likewise
 	Kind      string // video or short, as given
 
@@ -39,14 +39,43 @@ func (h Hit) SortValue(sortBy string) (float64, bool) {
 	return v, ok
 }
 
-// ReadPage reads the answer of a search. It takes any field to be null, absent or
-// of another type, and fails only if body is not JSON or is not a search answer:
-// an object with hits.
+// PageOf reads the answer of whatever [PageRequest] asks. That of trending_formats
+// may be any JSON, of which nothing steers: its page has no hits and no numbers.
+func PageOf(op Operation, body []byte) (Page, error) {
+	switch op {
+	case OpSearch, OpRelated:
+		return ReadPage(body)
+	case OpFindChannels, OpFindRelatedChannels:
+		return ReadChannelPage(body)
+	case OpTrendingFormats:
+		if !jx.Valid(body) {
+			return Page{}, errors.New("read trending formats: not JSON")
+		}
+		return noPage, nil
+	}
+	return Page{}, fmt.Errorf("answers of %q have no pages", op)
+}
+
+// noPage is a page of which nothing is known.
+var noPage = Page{Total: -1, From: -1, Size: -1}
+
+// ReadPage reads the answer of a search for outliers. It takes any field to be
+// null, absent or of another type, and fails only if body is not JSON or is not a
+// search answer: an object with hits.
 func ReadPage(body []byte) (Page, error) {
-	p := Page{Total: -1, From: -1, Size: -1}
+	p, err := readPage(body, (*Hit).read)
+	if err != nil {
+		return Page{}, fmt.Errorf("read a page of hits: %w", err)
+	}
+	return p, nil
+}
+
+// readPage reads an object with hits, each of them by read.
+func readPage(body []byte, read func(*Hit, *jx.Decoder) error) (Page, error) {
+	p := noPage
 	d := jx.DecodeBytes(body)
 	if d.Next() != jx.Object {
-		return Page{}, errors.New("read a page of hits: not a JSON object")
+		return p, errors.New("not a JSON object")
 	}
 	found := false
 	err := d.Obj(func(d *jx.Decoder, key string) error {
@@ -55,17 +84,14 @@ func ReadPage(body []byte) (Page, error) {
 			return p.readPagination(d)
 		case "hits":
 			found = d.Next() == jx.Array || d.Next() == jx.Null
-			return p.readHits(d)
+			return p.readHits(d, read)
 		}
 		return d.Skip()
 	})
-	if err != nil {
-		return Page{}, fmt.Errorf("read a page of hits: %w", err)
+	if err == nil && !found {
+		err = errors.New("the answer has no hits array")
 	}
-	if !found {
-		return Page{}, errors.New("read a page of hits: the answer has no hits array")
-	}
-	return p, nil
+	return p, err
 }
 
 func (p *Page) readPagination(d *jx.Decoder) error {
@@ -82,10 +108,10 @@ func (p *Page) readPagination(d *jx.Decoder) error {
 	})
 }
 
-func (p *Page) readHits(d *jx.Decoder) error {
+func (p *Page) readHits(d *jx.Decoder, read func(*Hit, *jx.Decoder) error) error {
 	return array(d, func(d *jx.Decoder) error {
 		h := Hit{Facts: map[string]float64{}}
-		err := h.read(d)
+		err := read(&h, d)
 		p.Hits = append(p.Hits, h)
 		return err
 	})
@@ -95,11 +121,7 @@ func (h *Hit) read(d *jx.Decoder) error {
 	return object(d, func(d *jx.Decoder, key string) error {
 		switch key {
 		case "id":
-			err := text(d, &h.VideoID)
-			if !videoID.MatchString(h.VideoID) {
-				h.VideoID = ""
-			}
-			return err
+			return ident(d, videoID, &h.VideoID)
 		case "kind":
 			return text(d, &h.Kind)
 		case "snippet":
@@ -115,37 +137,35 @@ func (h *Hit) readSnippet(d *jx.Decoder) error {
 	return object(d, func(d *jx.Decoder, key string) error {
 		switch key {
 		case "channelId":
-			err := text(d, &h.ChannelID)
-			if !channelID.MatchString(h.ChannelID) {
-				h.ChannelID = ""
-			}
-			return err
+			return ident(d, channelID, &h.ChannelID)
 		case "publishedAt":
-			return h.readPublished(d)
+			return h.readInstant(d, key)
 		case "monetization":
-			return h.readMonetization(d)
+			return h.readEstimates(d, map[string]string{"revenueEstimation": "revenue", "rpmEstimation": "rpm"})
 		}
 		return d.Skip()
 	})
 }
 
-func (h *Hit) readPublished(d *jx.Decoder) error {
+// readInstant reads a date-time in unix seconds.
+func (h *Hit) readInstant(d *jx.Decoder, fact string) error {
 	var s string
 	if err := text(d, &s); err != nil {
 		return err
 	}
 	if t, err := time.Parse(time.RFC3339, s); err == nil {
-		h.Facts["publishedAt"] = float64(t.UnixMilli()) / 1000
+		h.Facts[fact] = float64(t.UnixMilli()) / 1000
 	}
 	return nil
 }
 
-func (h *Hit) readMonetization(d *jx.Decoder) error {
+// readEstimates reads what is given as rpmEstimationFrom and rpmEstimationTo into
+// one fact each. Facts are their names by what comes before From and To.
+func (h *Hit) readEstimates(d *jx.Decoder, facts map[string]string) error {
 	ends := map[string][]float64{}
 	err := object(d, func(d *jx.Decoder, key string) error {
-		name, _, _ := strings.Cut(key, "Estimation")
-		switch key {
-		case "rpmEstimationFrom", "rpmEstimationTo", "revenueEstimationFrom", "revenueEstimationTo":
+		stem := strings.TrimSuffix(strings.TrimSuffix(key, "From"), "To")
+		if name, ok := facts[stem]; ok && key != stem {
 			return number(d, func(x float64) { ends[name] = append(ends[name], x) })
 		}
 		return d.Skip()

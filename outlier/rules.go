@@ -14,11 +14,21 @@ import (
 
 // The codes of our own refusals. Those of the service are not shown.
 const (
-	codeEnum    = "enum"    // not one of the allowed values
-	codePattern = "pattern" // not of the form
-	codeBounds  = "bounds"  // too small or too large
-	codeOrder   = "order"   // From above To: paid for, and always empty
+	codeEnum     = "enum"     // not one of the allowed values
+	codePattern  = "pattern"  // not of the form
+	codeBounds   = "bounds"   // too small or too large
+	codeOrder    = "order"    // From above To: paid for, and always empty
+	codeRequired = "required" // missing
 )
+
+// checkFields applies the rule of each parameter.
+func checkFields(fields []Field) []FieldError {
+	var all []FieldError
+	for _, f := range fields {
+		all = append(all, f.Check()...)
+	}
+	return all
+}
 
 // Check applies the rule of this one parameter (interface, Endpoints and Common
 // filters). The Path of an error is the name on the wire: "viewCountTo".
@@ -30,11 +40,7 @@ func (f Field) Check() []FieldError {
 		}
 		return f.checkText(*v)
 	case *[]string:
-		var all []FieldError
-		for _, s := range *v {
-			all = append(all, f.checkText(s)...)
-		}
-		return all
+		return f.checkList(*v)
 	case *Range[int64]:
 		return checkRange(f, *v, cmp.Compare[int64], f.checkInteger)
 	case *Range[float64]:
@@ -43,6 +49,17 @@ func (f Field) Check() []FieldError {
 		return checkRange(f, *v, time.Time.Compare, checkInstant)
 	}
 	return nil
+}
+
+func (f Field) checkList(list []string) []FieldError {
+	if f.required && len(list) == 0 {
+		return f.wrong("", codeRequired, "is missing; give at least one")
+	}
+	var all []FieldError
+	for _, s := range list {
+		all = append(all, f.checkText(s)...)
+	}
+	return all
 }
 
 func (f Field) checkText(s string) []FieldError {
@@ -132,13 +149,22 @@ func checkPage(from, size int64) []FieldError {
 	return all
 }
 
-// checkChannelID holds the filter to the form that the interface gives for
-// channel ids elsewhere; for the filter itself it shows no rule.
+// checkChannelID holds a parameter to the form that the interface gives for
+// channel ids in paths; for parameters it shows no rule.
 func checkChannelID(s string) string {
 	if channelID.MatchString(s) {
 		return ""
 	}
 	return fmt.Sprintf("must be a channel id, 24 letters, digits, - or _, not %q", clean(s))
+}
+
+// checkVideoID does the same for ids of videos, where the interface shows the rule
+// for one parameter, thumbnailVideoId.
+func checkVideoID(s string) string {
+	if videoID.MatchString(s) {
+		return ""
+	}
+	return fmt.Sprintf("must be a video id, 11 letters, digits, - or _, not %q", clean(s))
 }
 
 // latin are the letters of which a title pattern must have two, accented ones

@@ -7,6 +7,13 @@ import (
 	"time"
 )
 
+// The values that parameters of several searches share.
+var (
+	orders    = []string{"asc", "desc"}
+	matching  = []string{"semantic", "lexical"}
+	qualities = []string{"negative", "neutral", "positive"}
+)
+
 // Range bounds one quantity on either side, both ends included; nil is no bound.
 // On the wire the ends of viewCount are viewCountFrom and viewCountTo.
 type Range[T any] struct{ From, To *T }
@@ -56,12 +63,13 @@ const MaxSize = 40
 // maxInteger is the interface's M.
 const maxInteger = 9007199254740991
 
-// A Field is one parameter of a search: where its value is, and its rule.
+// A Field is one parameter of a request: where its value is, and its rule.
 type Field struct {
 	Name  string // as the interface spells it, without From and To for a range: "viewCount"
 	Value any    // *string, *[]string, **bool, *Range[int64], *Range[float64] or *Range[time.Time], into the struct
 
 	OneOf    []string            // the only texts allowed, if any
+	required bool                // a list that has at least one element
 	text     func(string) string // what is wrong with a text; "" if nothing
 	positive bool                // a range of what cannot be negative: From >= 0, To > 0
 	maxTo    float64             // how large To may be; 0 is unbounded
@@ -75,8 +83,8 @@ func (s *Search) Fields() []Field {
 		{Name: "query", Value: &s.Query},
 		{Name: "seed", Value: &s.Seed},
 		{Name: "sortBy", Value: &s.SortBy, OneOf: []string{"views", "zScore", "averageViewsRatio", "publishedAt", "revenue", "rpm"}},
-		{Name: "sortOrder", Value: &s.SortOrder, OneOf: []string{"asc", "desc"}},
-		{Name: "by", Value: &s.By, OneOf: []string{"semantic", "lexical"}},
+		{Name: "sortOrder", Value: &s.SortOrder, OneOf: orders},
+		{Name: "by", Value: &s.By, OneOf: matching},
 	}, s.Filters.fields()...)
 }
 
@@ -100,42 +108,31 @@ func (f *Filters) fields() []Field {
 		{Name: "revenueEstimation", Value: &f.RevenueEstimation, positive: true},
 		{Name: "channelMonetizationAdsense", Value: &f.ChannelMonetizationAdsense},
 		{Name: "channelMonetizationSponsored", Value: &f.ChannelMonetizationSponsored},
-		{Name: "classificationQuality", Value: &f.ClassificationQuality, OneOf: []string{"negative", "neutral", "positive"}},
+		{Name: "classificationQuality", Value: &f.ClassificationQuality, OneOf: qualities},
 		{Name: "classificationIsFaceless", Value: &f.ClassificationIsFaceless},
 		{Name: "excludeKeyword", Value: &f.ExcludeKeyword},
 	}
 }
 
 // Check applies the rules of the interface to every parameter.
-func (s *Search) Check() []FieldError {
-	var all []FieldError
-	for _, f := range s.Fields() {
-		all = append(all, f.Check()...)
-	}
-	return all
-}
+func (s *Search) Check() []FieldError { return checkFields(s.Fields()) }
 
 // Request makes the request for one page. From counts pages or items, whichever
 // the service means by it: the interface says "page to fetch", and the caller
 // knows what was learned. A parameter that breaks a rule gives an [Error] of kind
 // [Invalid] that lists every such parameter.
 func (s *Search) Request(from, size int) (*Request, error) {
-	wrong := append(s.Check(), checkPage(int64(from), int64(size))...)
-	if len(wrong) > 0 {
-		return nil, &Error{Kind: Invalid, Op: OpSearch, Fields: wrong}
-	}
-	params := url.Values{"from": {strconv.Itoa(from)}, "size": {strconv.Itoa(size)}}
-	for _, f := range s.Fields() {
-		f.put(params)
-	}
-	return SearchRequest(params), nil
+	return requestPage(OpSearch, s.Fields(), s.Check(), from, size)
 }
 
-// SearchRequest makes the request for a page of a search that was checked before,
-// from the parameters of an earlier page with another `from`.
-func SearchRequest(params url.Values) *Request {
-	e := endpoints[OpSearch]
-	return &Request{Op: OpSearch, Path: e.path, Params: params, Price: e.price}
+// Params are the canonical parameters of fields, without from and size: what has
+// no value is not among them.
+func Params(fields []Field) url.Values {
+	params := url.Values{}
+	for _, f := range fields {
+		f.put(params)
+	}
+	return params
 }
 
 // put adds the parameter to params if it has a value.

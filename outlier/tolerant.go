@@ -2,8 +2,10 @@ package outlier
 
 import (
 	"math"
+	"regexp"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/go-faster/jx"
 )
@@ -55,6 +57,33 @@ func number(d *jx.Decoder, set func(float64)) error {
 		set(x)
 	}
 	return nil
+}
+
+// ident reads an identifier; what does not have its form leaves to empty.
+func ident(d *jx.Decoder, form *regexp.Regexp, to *string) error {
+	err := text(d, to)
+	if !form.MatchString(*to) {
+		*to = ""
+	}
+	return err
+}
+
+// moment reads a point in time, see readInstant; what is none leaves to zero.
+func moment(d *jx.Decoder, to *time.Time) error {
+	var s string
+	err := text(d, &s)
+	*to = readInstant(s, time.Time{})
+	return err
+}
+
+// count is whole for what may be absent.
+func count(d *jx.Decoder, to **int64) error {
+	n := int64(-1)
+	err := whole(d, &n)
+	if n >= 0 {
+		*to = &n
+	}
+	return err
 }
 
 // whole reads a number that is not negative and that JSON holds exactly; what is

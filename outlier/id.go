@@ -1,0 +1,86 @@
+package outlier
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+)
+
+// People have addresses at hand rather than ids. Where an id stands in an address
+// is told by the form of its path alone, whatever the host:
+//
+//	host/watch?v=ID  host/ID  host/shorts/ID  host/live/ID  host/embed/ID    a video
+//	host/channel/ID  host/channel/ID/videos                                  a channel
+//	host/@name  host/c/name  host/user/name                                  a channel, by name only
+
+// ParseVideoID accepts the id of a video or short, or the address of one, with or
+// without its scheme. The error says what was given instead.
+func ParseVideoID(s string) (string, error) {
+	s = strings.TrimSpace(s)
+	if videoID.MatchString(s) {
+		return s, nil
+	}
+	path, query := address(s)
+	switch id := videoIn(path, query); {
+	case videoID.MatchString(id):
+		return id, nil
+	case channelID.MatchString(s) || isChannel(path):
+		return "", fmt.Errorf("%q is a channel, not a video", clean(s))
+	}
+	return "", fmt.Errorf("%q is neither a video id, 11 letters, digits, - or _, nor the address of a video", clean(s))
+}
+
+// ParseChannelID accepts the id of a channel, or the address of one that has the
+// id in it, with or without its scheme. The service knows channels by id only: a
+// name gives an error that tells where the id is to be found.
+func ParseChannelID(s string) (string, error) {
+	s = strings.TrimSpace(s)
+	if channelID.MatchString(s) {
+		return s, nil
+	}
+	path, query := address(s)
+	switch {
+	case len(path) > 1 && path[0] == "channel" && channelID.MatchString(path[1]):
+		return path[1], nil
+	case strings.HasPrefix(s, "@") || isChannel(path):
+		return "", fmt.Errorf("%q names a channel without its id; "+remedy, clean(s))
+	case videoID.MatchString(s) || videoID.MatchString(videoIn(path, query)):
+		return "", fmt.Errorf("%q is a video, not a channel", clean(s))
+	}
+	return "", fmt.Errorf("%q is neither a channel id, 24 letters, digits, - or _, nor the address of a channel; "+remedy, clean(s))
+}
+
+const remedy = "the channel's page offers its id, of 24 characters, to copy"
+
+// address takes apart what follows the host of an address; nil if s is none.
+func address(s string) (path []string, query url.Values) {
+	if !strings.Contains(s, "://") {
+		s = "//" + strings.TrimPrefix(s, "//")
+	}
+	u, err := url.Parse(s)
+	if err != nil || u.Host == "" {
+		return nil, nil
+	}
+	return strings.FieldsFunc(u.Path, func(r rune) bool { return r == '/' }), u.Query()
+}
+
+// videoIn is where an address would have the id of a video.
+func videoIn(path []string, query url.Values) string {
+	switch {
+	case query.Has("v"):
+		return query.Get("v")
+	case len(path) == 1:
+		return path[0]
+	case len(path) == 2 && (path[0] == "shorts" || path[0] == "live" || path[0] == "embed"):
+		return path[1]
+	}
+	return ""
+}
+
+// isChannel reports whether a path leads to a channel, by id or by name.
+func isChannel(path []string) bool {
+	if len(path) == 0 {
+		return false
+	}
+	return strings.HasPrefix(path[0], "@") || len(path) > 1 && (path[0] == "channel" || path[0] == "c" || path[0] == "user")
+}

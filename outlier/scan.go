@@ -1,0 +1,183 @@
+package outlier
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/go-faster/jx"
+)
+
+// The modes of a scan. Each has a price, and a threshold: fast ends at 1000
+// outliers or 100 channels, standard at 2500 or 250 (interface, Limits).
+const (
+	ModeFast     = "fast" // the default
+	ModeStandard = "standard"
+)
+
+// What a scan starts from.
+const (
+	FindByQuery    = "query" // the default
+	FindByChannels = "channels"
+)
+
+// StartScan holds the parameters of POST /scan. Each call starts and charges
+// another scan: there is no key that makes a repeated one harmless.
+type StartScan struct {
+	FindBy string   // FindByQuery or FindByChannels
+	Query  []string // at least one search query; or channel ids, if found by channels
+	Mode   string   // ModeFast or ModeStandard
+}
+
+// Fields lists every parameter, as [Search.Fields] does.
+func (s *StartScan) Fields() []Field {
+	return []Field{
+		{Name: "findBy", Value: &s.FindBy, OneOf: []string{FindByQuery, FindByChannels}},
+		{Name: "query", Value: &s.Query, required: true, text: s.checkQuery},
+		{Name: "mode", Value: &s.Mode, OneOf: []string{ModeFast, ModeStandard}},
+	}
+}
+
+func (s *StartScan) checkQuery(text string) string {
+	if s.FindBy == FindByChannels {
+		return checkChannelID(text)
+	}
+	return ""
+}
+
+// Check applies the rules of the interface to every parameter.
+func (s *StartScan) Check() []FieldError { return checkFields(s.Fields()) }
+
+// Request makes the request. A parameter that breaks a rule gives an [Error] of
+// kind [Invalid].
+func (s *StartScan) Request() (*Request, error) {
+	if wrong := s.Check(); len(wrong) > 0 {
+		return nil, invalid(OpStartScan, "", wrong...)
+	}
+	return StartScanRequest(Params(s.Fields())), nil
+}
+
+// StartScanRequest makes the request for a scan that was checked before, from its
+// parameters findBy, query and mode. The defaults of the interface are written
+// out, so that there is one identity for one scan, and the price that was set
+// aside is that of the mode that was asked for.
+func StartScanRequest(params url.Values) *Request {
+	params = maps.Clone(params)
+	if params == nil {
+		params = url.Values{}
+	}
+	for name, otherwise := range map[string]string{"findBy": FindByQuery, "mode": ModeFast} {
+		if !params.Has(name) {
+			params.Set(name, otherwise)
+		}
+	}
+	r := &Request{Op: OpStartScan, Path: endpoints[OpStartScan].path, Params: params}
+	r.Price = documented.Of(r)
+	return r
+}
+
+// Scan is what steers in the record of a scan (interface, Scan record). Its rows
+// come from package schema.
+type Scan struct {
+	ID     string // a UUID of version 4, or "" if it has another form
+	Name   string
+	Status string   // any text: only Running is shown by the interface
+	Query  []string // as submitted: queries, or channel ids
+
+	// The threshold; nil if it was not given. Of a plain number, which is seen in
+	// place of the object, it is not known which of both it is: it counts as the
+	// outliers.
+	Channels, OutlierVideos *int64
+
+	CreatedAt, UpdatedAt time.Time // zero if not given
+	EndedAt              time.Time // zero while it goes on
+}
+
+// The known ends of a scan, in lower case. No other status is one.
+const (
+	statusCompleted  = "completed"
+	statusFailed     = "failed"
+	statusTerminated = "terminated"
+)
+
+func (s Scan) status() string { return strings.ToLower(strings.TrimSpace(s.Status)) }
+
+// Ended reports whether the scan is over: it says when, or its status is one that
+// is known to be an end. A status that is not known is none.
+func (s Scan) Ended() bool {
+	return !s.EndedAt.IsZero() || s.status() == statusCompleted || s.failed()
+}
+
+// Succeeded reports whether the scan is over and its results can be read.
+func (s Scan) Succeeded() bool { return s.Ended() && !s.failed() }
+
+func (s Scan) failed() bool {
+	return s.status() == statusFailed || s.status() == statusTerminated
+}
+
+// ReadScan reads the answer of either scan endpoint. It takes any field to be null,
+// absent or of another type, and fails only if body is not JSON or names no scan.
+func ReadScan(body []byte) (Scan, error) {
+	var s Scan
+	d := jx.DecodeBytes(body)
+	if d.Next() != jx.Object {
+		return Scan{}, errors.New("read a scan: not a JSON object")
+	}
+	if err := d.Obj(s.read); err != nil {
+		return Scan{}, fmt.Errorf("read a scan: %w", err)
+	}
+	if s.ID == "" {
+		return Scan{}, errors.New("read a scan: the answer has no id that is a UUID of version 4")
+	}
+	return s, nil
+}
+
+func (s *Scan) read(d *jx.Decoder, key string) error {
+	switch key {
+	case "id":
+		return ident(d, scanID, &s.ID)
+	case "name":
+		return text(d, &s.Name)
+	case "status":
+		return text(d, &s.Status)
+	case "input":
+		return object(d, s.readInput)
+	case "createdAt":
+		return moment(d, &s.CreatedAt)
+	case "updatedAt":
+		return moment(d, &s.UpdatedAt)
+	case "endedAt":
+		return moment(d, &s.EndedAt)
+	}
+	return d.Skip()
+}
+
+func (s *Scan) readInput(d *jx.Decoder, key string) error {
+	switch {
+	case key == "query":
+		return array(d, func(d *jx.Decoder) error {
+			var q string
+			err := text(d, &q)
+			s.Query = append(s.Query, q)
+			return err
+		})
+	case key == "threshold" && d.Next() == jx.Object:
+		return d.Obj(s.readThreshold)
+	case key == "threshold":
+		return count(d, &s.OutlierVideos)
+	}
+	return d.Skip()
+}
+
+func (s *Scan) readThreshold(d *jx.Decoder, key string) error {
+	switch key {
+	case "channels":
+		return count(d, &s.Channels)
+	case "outlierVideos":
+		return count(d, &s.OutlierVideos)
+	}
+	return d.Skip()
+}
