@@ -17,21 +17,16 @@
 package job
 
 import (
-	"cmp"
-	"math"
 	"time"
 
 	"outlierd/outlier"
 	"outlierd/outlier/pace"
 )
 
-// AllPages is the number of pages of a search that only its results and the job's
-// budget end: `pages: all`.
-const AllPages = math.MaxInt32
-
 // How the service counts `from`, which the interface calls a page but which may be
 // an offset of items: the values of service.paging.
 const (
+	PagingAuto   = "auto" // to be learned from the first second page
 	PagingPage   = "page"
 	PagingOffset = "offset"
 )
@@ -45,7 +40,18 @@ type Config struct {
 	Data     string         // the data folder, absolute
 	Budget   Budget
 	Sinks    []Sink
-	Jobs     []Spec // in the order of the file
+	Jobs     []Spec    // in the order of the file
+	Warnings []Mistake // what is allowed but hardly meant, in the order of the file
+}
+
+// Job is the job of that name, or nil.
+func (c *Config) Job(name string) *Spec {
+	for i := range c.Jobs {
+		if c.Jobs[i].Name == name {
+			return &c.Jobs[i]
+		}
+	}
+	return nil
 }
 
 // Service says where the data comes from and how fast.
@@ -53,7 +59,8 @@ type Service struct {
 	URL       string      // without a trailing slash; "sim://" is the built-in simulator
 	Key       outlier.Key // empty for the simulator
 	Limit     pace.Quota  // believed until the service's answers teach better
-	Paging    string      // PagingPage or PagingOffset
+	Paging    string      // PagingAuto, PagingPage or PagingOffset
+	Share     float64     // of the limit that is ours to use, above 0 and at most 1
 	AllowHTTP bool        // permits a key over plain http to another machine
 	CAFile    string      // absolute path of a private CA's certificates; "" for the system's
 }
@@ -71,7 +78,13 @@ type Budget struct {
 	PerDay   *outlier.Credits
 	Reserve  *outlier.Credits // the part of PerMonth that only `run --use-reserve` touches
 	Renews   int              // the day of the month on which a cycle begins, 1 to 31
+	Pace     string           // PaceEven, or "" for first come, first served
+
+	ConfirmOver *outlier.Credits // a person is asked before a run that may cost more
 }
+
+// PaceEven is the budget.pace that spreads what is left over the rest of the cycle.
+const PaceEven = "even"
 
 // Sink is one place that results go to.
 type Sink struct {
@@ -84,74 +97,3 @@ const (
 	SinkDuckDB  = "duckdb"
 	SinkParquet = "parquet"
 )
-
-// Spec is one job as it is configured. It is plain data: two specs that would do the
-// same have the same Hash.
-type Spec struct {
-	Name     string
-	About    string        // for people; "" if nothing is said
-	Schedule string        // cron, five fields or @daily and the like; "" if none
-	Every    time.Duration // 0 if none; never together with Schedule
-
-	Search     *Search // what to buy
-	Enrich     []Enrich
-	EnrichSort Sort // which hits come first when Enrich takes only the top
-	Budget     JobBudget
-	StopAfter  time.Duration // ends the run, not its queue; 0 if nothing does
-
-	Line, Column int    // where the job stands in the file
-	Hash         string // of everything above but Name, About and position, in hexadecimal
-}
-
-// JobBudget is what one job may spend. A nil amount is no cap.
-type JobBudget struct {
-	PerRun, PerMonth *outlier.Credits
-}
-
-// Search is a search as a job states it: a template, in which a window such as
-// "last 30d" has yet to become dates.
-type Search struct {
-	Template  outlier.Search // everything but Published
-	Pages     int            // at most so many; AllPages if the job does not say
-	Published Window         // zero if published_at is absent or already dates in Template
-}
-
-// Window is a stretch of time that ends now.
-type Window struct {
-	Last time.Duration
-	Zone *time.Location // whose midnights bound it; nil is UTC
-}
-
-// Resolve is the search to send when the time is now. A window begins at the
-// midnight before, so that a search repeated within a day is the same request, which
-// the service answers from its cache for nothing (interface, Credit rules 1).
-func (s *Search) Resolve(now time.Time) outlier.Search {
-	search := s.Template
-	if s.Published.Last > 0 {
-		search.PublishedAt.From = new(s.Published.begin(now).UTC())
-	}
-	return search
-}
-
-// begin counts whole days by the calendar, so that a change of the clocks within the
-// window does not move its first day.
-func (w Window) begin(now time.Time) time.Time {
-	zone := cmp.Or(w.Zone, time.UTC)
-	days := int(w.Last / (24 * time.Hour))
-	year, month, day := now.In(zone).AddDate(0, 0, -days).Add(-(w.Last % (24 * time.Hour))).Date()
-	return clock(time.Date(year, month, day, 0, 0, 0, 0, time.UTC), zone)
-}
-
-// Enrich is one kind of free data to fetch for the hits of a run.
-type Enrich struct {
-	Op           outlier.Operation
-	Top          int           // for so many of the best hits; 0 for all
-	RefreshAfter time.Duration // how old an answer may be; 0 for the operation's default
-}
-
-// Sort is an order of hits, by one of the values that the service sorts by
-// (interface, GET /search/outliers, sortBy).
-type Sort struct {
-	By        string // "views", "zScore", …
-	Ascending bool
-}

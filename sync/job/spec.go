@@ -1,209 +1,145 @@
 package job
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
-	"strconv"
-	"strings"
+	"fmt"
+	"math"
 	"time"
 
 	"outlierd/outlier"
 )
 
-// enrichments are the operations that a job can ask for its hits.
-var enrichments = []outlier.Operation{
-	outlier.OpChannelVideos, outlier.OpChannelShorts, outlier.OpDetails, outlier.OpComments, outlier.OpTranscript,
+// Verb names what a job does. Its text is the key in jobs.yaml.
+type Verb string
+
+// The verbs; every job has one.
+const (
+	VerbSearch          Verb = "search"
+	VerbRelated         Verb = "related"
+	VerbScan            Verb = "scan"
+	VerbChannels        Verb = "channels"
+	VerbVideos          Verb = "videos"
+	VerbFindChannels    Verb = "find_channels"
+	VerbTrendingFormats Verb = "trending_formats"
+)
+
+// CatchUp says what becomes of due times that passed while nobody was there.
+type CatchUp string
+
+// The ways of catching up.
+const (
+	CatchUpLatest CatchUp = "latest" // the last one runs late; what is meant if nothing is said
+	CatchUpAll    CatchUp = "all"    // each runs late
+	CatchUpNone   CatchUp = "none"   // none runs
+)
+
+// AllPages is the number of pages of a search that only its results and the job's
+// budget end: `pages: all`.
+const AllPages = math.MaxInt32
+
+// Spec is one job as it is configured. It is plain data: two specs that would do the
+// same have the same Hash. What exactly it asks for depends on the time, on files and
+// on what is known already: [Spec.Resolve] tells.
+type Spec struct {
+	Name     string
+	Was      string // its name before it was renamed: whose watermark, caps and queue it inherits
+	About    string // for people; "" if nothing is said
+	Disabled bool   // neither due by itself nor fired by another job
+
+	Schedule string        // cron, five fields or @daily and the like; "" if none
+	Every    time.Duration // 0 if none; never together with Schedule
+	CatchUp  CatchUp
+	After    string // the job whose published pages fire this one; "" if none does
+
+	Verb       Verb
+	Loops      []Loop        // for_each, in the order of the file
+	Pages      int           // at most so many per search, or of a scan's reading; AllPages; 0 if the verb has no pages
+	NewBelow   float64       // a page with a smaller share of new ids is the last one; 0 if there is no such rule
+	ReuseFor   time.Duration // an identical paid answer that is younger is used again; 0 for never
+	SeedsFresh time.Duration // the same seeds are not bought again before; 0 for never or a verb without seeds
+	Scan       *Scan         // of a scan
+	Fetch      []Enrich      // of channels and videos, in the order of the file
+	Enrich     []Enrich      // to fetch for the hits, in the order of the file
+	EnrichSort Sort          // which hits come first when Enrich takes only the top
+	Budget     JobBudget
+	StopAfter  time.Duration // ends the run, not its queue; 0 if nothing does
+	Notify     []string      // names of the file's notify
+
+	Line, Column int    // where the job stands in the file
+	Hash         string // of everything above but names, About and position, in hexadecimal
+
+	ask    template
+	Search *search
 }
 
-func (b *builder) jobs(n *node) {
-	if !n.has(mapping) {
-		return
-	}
-	for _, e := range n.entries {
-		if e.value.has(mapping) {
-			b.cfg.Jobs = append(b.cfg.Jobs, b.spec(e.key, e.value))
-		}
-	}
+// Loop gives one ${name} its values.
+type Loop struct {
+	Name   string
+	Source Source
 }
 
-func (b *builder) spec(name, n *node) Spec {
-	spec := Spec{
-		Name: name.text, Line: name.line, Column: name.column,
-		About:     n.get("about").textOr(""),
-		Every:     b.duration(n.get("every")),
-		StopAfter: b.duration(n.get("stop_after")),
-		Budget: JobBudget{
-			PerRun:   n.get("budget").get("per_run").credits(),
-			PerMonth: n.get("budget").get("per_month").credits(),
-		},
-	}
-	spec.Schedule = b.schedule(n)
-	spec.Search = b.search(n)
-	b.enrich(&spec, n.get("enrich"))
-	b.caps(spec, n.get("budget"))
-	spec.Hash = hash(spec)
-	return spec
+// Source is where a list comes from: exactly one of Values, File and SQL is set.
+type Source struct {
+	Values       []string
+	File         string // absolute path of a text with one value per line
+	SQL          string // over the user's own tables
+	Line, Column int    // where it stands in the file
 }
 
-func (b *builder) duration(n *node) time.Duration {
-	if !n.has(text) {
-		return 0
-	}
-	d, err := ParseDuration(n.text)
-	if err != nil {
-		b.foreign(n, err.Error())
-	}
-	return time.Duration(d)
+// Scan is what steers a scan besides what it scans for.
+type Scan struct {
+	Mode             string        // fast or standard, which decides about the price
+	PollMin, PollMax time.Duration // between two looks at its status, backing off from the one to the other
+	Deadline         time.Duration // after which it is not waited for any longer
 }
 
-func (b *builder) schedule(job *node) string {
-	n, every := job.get("schedule"), job.get("every")
-	if n != nil && every != nil {
-		b.refuse(every.handle(), "a job has schedule or every, not both")
-	}
-	if !n.has(text) {
-		return ""
-	}
-	if _, err := parseCron(n.text); err != nil {
-		b.foreign(n, "the schedule "+err.Error())
-	}
-	return n.text
+// JobBudget is what one job may spend. A nil amount is no cap.
+type JobBudget struct {
+	PerRun, PerMonth *outlier.Credits
+	MaxRequests      int // in one run, free ones included; 0 for no cap
 }
 
-// search reads what the job buys. A job whose verb belongs to a later version has
-// been refused already, and lacks no other.
-func (b *builder) search(job *node) *Search {
-	n := job.get("search")
-	if n == nil {
-		if !job.later() {
-			b.missing(job, "search", "a job says what to look for, as in search: {query: moka pot}")
-		}
-		return nil
-	}
-	s := &Search{Pages: 1}
-	for _, f := range s.Template.Fields() {
-		if v := n.get(f.Name); v != nil && f.Name == snake(f.Name) {
-			b.assign(s, f, v)
-		}
-	}
-	if by, ok := b.sort(n.get("sort")); ok {
-		s.Template.SortBy, s.Template.SortOrder = by.By, by.order()
-	}
-	b.where(s, n.get("where"))
-	b.pages(s, n.get("pages"), job.get("budget").get("per_run") != nil)
-	return s
+// Enrich is one kind of free data to fetch: for the hits of a run, or for the ids of
+// a job of channels or videos.
+type Enrich struct {
+	Op           outlier.Operation
+	Top          int           // for so many of the best hits; 0 for all
+	RefreshAfter time.Duration // how old an answer may be; 0 for the operation's default
 }
 
-// later reports whether a key of a later version was refused in n.
-func (n *node) later() bool {
-	for _, e := range n.entries {
-		if e.value.dead {
-			return true
-		}
-	}
-	return false
+// Sort is an order of hits, by one of the values that the service sorts by
+// (interface, GET /search/outliers, sortBy; for channels the order of their search).
+type Sort struct {
+	By        string // "views", "zScore", …
+	Ascending bool
 }
 
-func (b *builder) pages(s *Search, n *node, capped bool) {
-	switch {
-	case n.has(whole):
-		s.Pages, _ = strconv.Atoi(n.text) // its size is bounded by the schema
-	case n.has(text) && !capped:
-		b.refuseWithHint(n, "add budget: {per_run: 20} to the job", "all pages can be had only within a budget for the run")
-	case n.has(text):
-		s.Pages = AllPages
-	}
+// Query is one SQL of a job, and what is wanted of it.
+type Query struct {
+	SQL          string
+	IDColumn     string // the column that has the values; "" for the first, whatever its name
+	Line, Column int    // where it stands in the file
 }
 
-// sort reads "z_score", "z_score desc" or "z_score asc".
-func (b *builder) sort(n *node) (Sort, bool) {
-	if !n.has(text) {
-		return Sort{}, false
-	}
-	by, order, _ := strings.Cut(n.text, " ")
-	return Sort{By: camel(by), Ascending: order == "asc"}, true
+// Overrides change one run of a job. Zero fields change nothing.
+type Overrides struct {
+	Pages    int
+	Since    time.Duration // in place of published_at
+	NoEnrich bool
+	Again    bool              // buy even what is fresh
+	Set      map[string]string // values of for_each by name
 }
 
-func (s Sort) order() string {
-	if s.Ascending {
-		return "asc"
-	}
-	return "desc"
+// With is the job as a person wants it for once. An override that does not fit the
+// job is an error that says what would.
+func (s Spec) With(o Overrides) (Spec, error) {
+	return s, fmt.Errorf("job %s: no overrides yet", s.Name)
 }
 
-// enrich reads what to fetch, in the order of the file.
-func (b *builder) enrich(spec *Spec, n *node) {
-	var ok bool
-	if spec.EnrichSort, ok = b.sort(n.get("sort")); !ok {
-		spec.EnrichSort = Sort{By: "zScore"}
-		if s := spec.Search; s != nil && s.Template.SortBy != "" {
-			spec.EnrichSort = Sort{s.Template.SortBy, s.Template.SortOrder == "asc"}
-		}
-	}
-	if !n.has(mapping) {
-		return
-	}
-	for _, e := range n.entries {
-		for _, op := range enrichments {
-			if string(op) == e.key.text {
-				top, _ := strconv.Atoi(e.value.get("top").textOr("0"))
-				spec.Enrich = append(spec.Enrich, Enrich{op, top, b.duration(e.value.get("refresh_after"))})
-			}
-		}
-	}
-}
+// SQL lists every SQL of the job.
+func (s *Spec) SQL() []Query { return nil }
 
-// caps refuses amounts that contradict each other, and those that not even one page
-// fits into: such a job would never do anything.
-func (b *builder) caps(spec Spec, n *node) {
-	all := b.root.get("budget")
-	month := b.cfg.Budget.PerMonth
-	b.exceeds(n.get("per_run"), spec.Budget.PerMonth, "the job's own per_month")
-	b.exceeds(n.get("per_run"), month, "the budget's per_month")
-	b.exceeds(n.get("per_month"), month, "the budget's per_month")
-	if spec.Search == nil {
-		return
-	}
-	for _, cap := range []*node{n.get("per_run"), n.get("per_month"), all.get("per_day"), all.get("per_month")} {
-		b.holdsPage(cap, 0)
-	}
-	if reserve := all.get("reserve").credits(); reserve != nil {
-		b.holdsPage(all.get("per_month"), *reserve)
-	}
-}
-
-func (b *builder) exceeds(n *node, limit *outlier.Credits, name string) {
-	if amount := n.credits(); amount != nil && limit != nil && *amount > *limit {
-		b.refuse(n, "a cap of %s is more than %s", n.shown(), name)
-	}
-}
-
-func (b *builder) holdsPage(n *node, reserve outlier.Credits) {
-	page := outlier.OpSearch.Price()
-	switch amount := n.credits(); {
-	case amount == nil || *amount-reserve >= page:
-	case reserve > 0:
-		b.refuse(n, "a cap of %s, less the reserve, does not hold a page of a search, which costs %d credits", n.shown(), page)
-	default:
-		b.refuse(n, "a cap of %s does not hold a page of a search, which costs %d credits", n.shown(), page)
-	}
-}
-
-// hash tells specs apart that would not do the same.
-func hash(spec Spec) string {
-	spec.Name, spec.About, spec.Line, spec.Column, spec.Hash = "", "", 0, 0, ""
-	zone := ""
-	if spec.Search != nil && spec.Search.Published.Zone != nil {
-		zone = spec.Search.Published.Zone.String() // encoding/json does not see into it
-	}
-	normal, err := json.Marshal(struct {
-		Spec Spec
-		Zone string
-	}{spec, zone})
-	if err != nil {
-		panic("job: a spec is not plain data: " + err.Error())
-	}
-	sum := sha256.Sum256(normal)
-	return hex.EncodeToString(sum[:])
+// Once is a one-off job that stands in no file: yaml is the mapping of one job, which
+// may use the file's lists and filters.
+func (c *Config) Once(verb Verb, yaml []byte) (*Spec, error) {
+	return nil, fmt.Errorf("read the %s of the command line: not yet", verb)
 }

@@ -42,12 +42,12 @@ func (b *builder) filters(n *node) {
 		b.named[e.key.text] = e.value
 	}
 	for _, e := range n.entries {
-		b.where(new(Search), e.value)
+		b.where(new(search), e.value)
 	}
 }
 
 // where sets the filters of a search.
-func (b *builder) where(s *Search, n *node) {
+func (b *builder) where(s *search, n *node) {
 	values := b.merge(n)
 	for _, f := range s.Template.Fields() {
 		if v := values[snake(f.Name)]; v != nil {
@@ -119,7 +119,7 @@ func (n *node) members() []*node {
 
 // assign reads n into the field f of a search, and holds it to the rule of the
 // interface.
-func (b *builder) assign(s *Search, f outlier.Field, n *node) {
+func (b *builder) assign(s *search, f outlier.Field, n *node) {
 	if !n.has(text, whole, number, boolean, list, mapping) {
 		return
 	}
@@ -197,7 +197,7 @@ func (b *builder) list(name *node) []*node {
 
 // dates reads published_at: a range of dates, or a window in words, which is kept in
 // the search until it is known what time it is.
-func (b *builder) dates(s *Search, n *node) (r outlier.Range[time.Time], err error) {
+func (b *builder) dates(s *search, n *node) (r outlier.Range[time.Time], err error) {
 	switch words := strings.Join(strings.Fields(n.text), " "); {
 	case strings.Contains(words, ".."):
 		from, to := instants(b.cfg.Timezone)
