@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/go-faster/jx"
 
 	"outlierd/outlier"
 )
@@ -23,6 +24,9 @@ type record struct {
 	mark   int       // rows before those inside the present row of within
 	given  bool      // the present row of within had this place
 	index  int       // of the present element, bad ones counted
+
+	element jx.Raw // of an answer of any shape: the present one; nil if there is none
+	frame   []byte // of an answer of any shape: what stands around the elements
 
 	seen   uint64    // fields of the present row that came
 	all    uint64    // fields that have a column
@@ -43,6 +47,7 @@ type node struct {
 	name  string
 	path  string // dotted, below the row
 	read  func(*Decoder, *node, *record) error
+	bare  func(*Source) bool // as of its column
 	bit   uint64
 	to    *vector // the column; of an inner object only if it is a STRUCT
 	kids  []*node
@@ -95,11 +100,25 @@ func (d *Decoder) compile() {
 	}
 	slices.SortStableFunc(places, func(a, b place) int { return cmp.Compare(len(a.Path), len(b.Path)) }) // outer ones first
 	for _, p := range places {
-		if d.plans[p.Op] == nil {
+		switch {
+		case p.Path == "" || p.Path == anyElements:
+			d.plans[p.Op] = d.newWhole(p.Path, p.rows)
+			continue
+		case d.plans[p.Op] == nil:
 			d.plans[p.Op] = d.newEnvelope()
 		}
 		d.place(d.plans[p.Op], p.Path, p.rows)
 	}
+}
+
+// newWhole is for answers without an envelope.
+func (d *Decoder) newWhole(path string, rows *rows) *record {
+	r := d.newRecord(path, rows, nil)
+	r.columns(r)
+	for _, key := range r.needs {
+		r.echoes = append(r.echoes, echo{key.to, rows})
+	}
+	return r
 }
 
 func (d *Decoder) newEnvelope() *record {
@@ -182,6 +201,7 @@ func (r *record) leaf(c Column, v *vector) *node {
 		at = r.field(at, name)
 	}
 	r.bind(at, c.Type, v)
+	at.bare = c.bare
 	if c.JSON {
 		at.read = (*Decoder).anything
 	}

@@ -2,10 +2,12 @@ package schema
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"math"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -20,8 +22,9 @@ import (
 // walks each body once, guided by the tables ([compile]), and appends every value to
 // its column as it goes by. One goroutine at a time may use it.
 //
-// It is strict about the form of a body, which must be one JSON object in valid
-// UTF-8 (a byte order mark is tolerated) with nothing after it, and tolerant of its
+// It is strict about the form of a body, which must be one JSON object (any value,
+// where the interface shows no shape) in valid UTF-8 (a byte order mark is
+// tolerated) with nothing after it, and tolerant of its
 // contents: what is absent or null is NULL; a value of another type is converted if
 // that loses nothing, else NULL with the original in the row's extra; unknown fields
 // go to extra; of a field that comes twice the first counts. NUL characters in
@@ -44,6 +47,7 @@ type rows struct {
 	vectors []*vector // one per column, lineage included
 	n       int
 	kept    int // rows of the answers before the present one
+	came    int // rows of the last answer
 }
 
 func newRows(t *Table, columns []Column) *rows {
@@ -95,6 +99,7 @@ func (d *Decoder) Decode(src Source, body []byte) error {
 			r.cut(r.kept)
 		}
 		r.told(&src)
+		r.came = r.n - r.kept
 	}
 	return err
 }
@@ -117,6 +122,9 @@ func (d *Decoder) answer(body []byte) error {
 	}
 	d.in.ResetBytes(bytes.TrimPrefix(body, []byte("\ufeff")))
 	clear(d.same)
+	if plan.path == anyElements {
+		return d.elementsOf(plan)
+	}
 	if err := d.envelope(plan); err != nil {
 		return err
 	}
@@ -125,7 +133,9 @@ func (d *Decoder) answer(body []byte) error {
 
 // envelope reads the object that an answer is, and what may follow it: nothing.
 func (d *Decoder) envelope(plan *record) error {
-	plan.rows.cut(0)
+	if plan.rows.table == nil {
+		plan.rows.cut(0)
+	}
 	if d.in.Next() != jx.Object {
 		return errors.New("the body is not a JSON object")
 	}
@@ -134,7 +144,7 @@ func (d *Decoder) envelope(plan *record) error {
 	}
 	for _, kid := range plan.kids {
 		if !kid.given {
-			d.drift.note(d.src.Op, kid.path, "", "missing", nil)
+			d.drift.note(d.src.Op, kid.path, "", missing, nil)
 		}
 	}
 	if err := d.in.Skip(); !errors.Is(err, io.EOF) {
@@ -150,12 +160,30 @@ func (d *Decoder) echo(plan *record) error {
 	}
 	for _, e := range plan.echoes {
 		for i := e.rows.kept; i < e.ids.rows; i++ {
-			if id := e.ids.at(i); len(id) > 0 && string(id) != d.src.Entity {
+			if id := e.ids.at(i); len(id) > 0 && !d.src.about(string(id)) {
 				return fmt.Errorf("asked about %q, answered about %q", d.src.Entity, id)
 			}
 		}
 	}
 	return nil
+}
+
+// about tells whether an id is the one that was asked about. A scan's is a UUID, whose
+// letters are the same in either case.
+func (s *Source) about(id string) bool {
+	return id == s.Entity || s.Op == outlier.OpScan && strings.EqualFold(id, s.Entity)
+}
+
+// Counted is how many rows the last [Decoder.Decode] appended, by table name; tables
+// that got none are left out. A current table has as many as its history.
+func (d *Decoder) Counted() map[string]int64 {
+	counted := map[string]int64{}
+	for _, t := range Tables() {
+		if came := d.of[cmp.Or(t.History, t)].came; came > 0 {
+			counted[t.Name] = int64(came)
+		}
+	}
+	return counted
 }
 
 // Rows counts the rows collected; a projection's are not counted again.

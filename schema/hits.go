@@ -51,15 +51,17 @@ var found = []Column{
 	{Name: "item", Type: varchar, Comment: "the `for_each` value", told: tellItem},
 	{Name: "page", Type: bigint, Comment: "page of the search, from 0", told: tellPage},
 	{Name: "rank", Type: bigint, Comment: "place in the whole result, from 1", drawn: drawRank},
-	{Name: "scan_id", Type: varchar, Comment: "of a scan's results", told: tellScan},
 }
+
+// scanned says which scan's results a hit is one of.
+var scanned = Column{Name: "scan_id", Type: varchar, Comment: "of a scan's results", told: tellScan}
 
 // OutliersHistory holds every observation of a hit.
 var OutliersHistory = define(Table{
 	Name: "outliers_history", Kind: History, Key: []string{"video_id"},
 	Comment: "Every hit of every search page, and where it stood.",
-	Rows:    []Place{{outlier.OpSearch, "hits[]"}},
-	Columns: slices.Concat(hit, found),
+	Rows:    []Place{{outlier.OpSearch, "hits[]"}, {outlier.OpRelated, "hits[]"}},
+	Columns: slices.Concat(hit, found, []Column{scanned}),
 }, lineage)
 
 // Outliers holds each video's last hit.

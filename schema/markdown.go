@@ -18,10 +18,11 @@ How a table is kept:
 - **changes**: a history that skips rows in which nothing but the lineage differs from the key's last row.
 - **children**: the rows of a parent, replaced whole when the parent is observed again.
 - **once**: fetched once and appended; should it come again, its rows are replaced.
-- **log**: append-only, numbered by ` + "`id`" + `.
+- **log**: append-only.
 
 Where a value comes from: a path like ` + "`snippet.title`" + ` starts at the row's JSON object, ` + "`../id`" + ` at the object
-that holds the rows, ` + "`/time`" + ` at the whole answer; a column without a path is computed or comes from the journal.
+that holds the rows, ` + "`/time`" + ` at the whole answer; ` + "`*[]`" + ` are the
+elements of an answer of any shape. A column without a path is computed or comes from the journal.
 
 What is absent, null or unreadable is NULL, never zero. A value of another type is converted where that loses
 nothing (` + "`\"5\"` and `5.0`" + ` are 5); otherwise the column is NULL and the original is in ` + "`extra`" + `, next to the fields that
@@ -37,7 +38,7 @@ func Markdown() string {
 	for _, t := range Tables() {
 		t.describe(&b)
 	}
-	b.WriteString("\n## Operations tables\n\nSchema `ops` in DuckDB; in Parquet folders `ops_runs` and so on.\n")
+	b.WriteString("\n## Operations tables\n\nSchema `ops` in DuckDB; in Parquet folders `ops_runs` and so on. Rows are numbered by `id`.\n")
 	for _, t := range OpsTables() {
 		t.describe(&b)
 	}
@@ -51,11 +52,14 @@ func (t *Table) describe(b *strings.Builder) {
 		fmt.Fprintf(b, " Every observation is in %s.", t.History.Name)
 	}
 	for i, p := range t.Rows {
-		lead := "; "
+		lead, place := "; ", "`"+p.Path+"`"
 		if i == 0 {
 			lead = " Rows: "
 		}
-		fmt.Fprintf(b, "%s`%s` of %s", lead, p.Path, p.Op)
+		if p.Path == "" {
+			place = "the whole answer"
+		}
+		fmt.Fprintf(b, "%s%s of %s", lead, place, p.Op)
 	}
 	if len(t.Rows) > 0 {
 		b.WriteString(".")

@@ -42,7 +42,7 @@ var OpsSearches = define(Table{
 		{Name: "run_id", Type: varchar},
 		{Name: "job", Type: varchar},
 		{Name: "item", Type: varchar, Comment: "the `for_each` value"},
-		{Name: "operation", Type: varchar, Comment: "search or related"},
+		{Name: "operation", Type: varchar, Comment: "the endpoint that was asked"},
 		{Name: "queries", Type: texts},
 		{Name: "seeds", Type: texts},
 		{Name: "filters", Type: varchar, JSON: true, Comment: "the filters as sent"},
@@ -54,6 +54,9 @@ var OpsSearches = define(Table{
 		{Name: "new_hits", Type: bigint, Comment: "hits never seen before the run"},
 		{Name: "stop_reason", Type: varchar, Comment: "why no further page was taken; NULL while open"},
 		{Name: "credits", Type: bigint},
+		{Name: "reused", Type: bigint, Comment: "pages taken from the journal instead of bought"},
+		{Name: "began_at", Type: timestamp, Comment: "service time at which page one was requested"},
+		{Name: "left_pages", Type: bigint, Comment: "pages that a cap or an error left untaken; NULL if none is known"},
 	},
 }, nil)
 
@@ -99,6 +102,7 @@ var OpsCredits = define(Table{
 		{Name: "month", Type: varchar, Comment: "period key of the billing cycle that the row counts for"},
 		{Name: "cap_run", Type: bigint, Comment: "caps in force; NULL if there was none"},
 		{Name: "cap_day", Type: bigint},
+		{Name: "cap_job_month", Type: bigint, Comment: "of the job, per billing cycle"},
 		{Name: "cap_month", Type: bigint},
 		{Name: "reserve", Type: bigint, Comment: "credits kept back for `run --use-reserve`"},
 		{Name: "response_id", Type: bigint, Comment: "journal id of the answer; NULL if none is kept"},

@@ -20,7 +20,7 @@ func (d *Decoder) fields(n *node, r *record) error {
 	for members.Next() {
 		i := n.find(members.Key(), last)
 		if i < 0 {
-			if err := d.stray(r, n, members.Key(), "unknown"); err != nil {
+			if err := d.stray(r, n, members.Key(), unknown); err != nil {
 				return err
 			}
 			continue
@@ -28,7 +28,7 @@ func (d *Decoder) fields(n *node, r *record) error {
 		last = i
 		kid := n.kids[i]
 		if r.seen&kid.bit != 0 {
-			if err := d.stray(r, n, members.Key(), "twice"); err != nil {
+			if err := d.stray(r, n, members.Key(), twice); err != nil {
 				return err
 			}
 			continue
@@ -69,7 +69,7 @@ func (d *Decoder) row(r *record) error {
 	r.nulls()
 	for _, n := range r.needs {
 		if len(n.to.last()) == 0 {
-			d.drift.note(d.src.Op, r.path, n.path, "missing", nil)
+			d.drift.note(d.src.Op, r.path, n.path, missing, nil)
 			r.drop()
 			return nil
 		}
@@ -122,12 +122,24 @@ func (d *Decoder) known(*node, *record) error { return d.in.Skip() }
 // inner reads an object whose members are fields of the row, or of a STRUCT.
 func (d *Decoder) inner(n *node, r *record) error {
 	if d.in.Next() != jx.Object {
-		return d.misfit(n, r)
+		return d.bare(n, r)
 	}
 	if n.to != nil {
 		n.to.rows++
 	}
 	return d.fields(n, r)
+}
+
+// bare reads what stands in place of an object: a plain number, if one of the
+// object's fields takes it from such an answer.
+func (d *Decoder) bare(n *node, r *record) error {
+	for _, kid := range n.kids {
+		if kid.bare != nil && kid.bare(d.src) && d.in.Next() == jx.Number {
+			r.seen |= kid.bit
+			return kid.read(d, kid, r)
+		}
+	}
+	return d.misfit(n, r)
 }
 
 // one reads an object that is a row of its own.
@@ -166,7 +178,12 @@ func (d *Decoder) each(n *node, r *record) error {
 // makes an answer unreadable if its main rows should stand there.
 func (d *Decoder) misplaced(n *node, r *record) error {
 	if r.within == nil && d.in.Next() != jx.Null {
-		return fmt.Errorf("%s is of the wrong type", n.place.path)
+		raw, err := d.in.Raw()
+		if err != nil {
+			return err
+		}
+		d.drift.note(d.src.Op, "", n.place.path, wrongType, raw)
+		return fmt.Errorf("%s is %s", n.place.path, wrongType)
 	}
 	return d.misfit(n, r)
 }
@@ -176,7 +193,7 @@ func (d *Decoder) misplaced(n *node, r *record) error {
 func (d *Decoder) notRow(r *record) error {
 	raw, err := d.in.Raw()
 	if err == nil {
-		d.drift.note(d.src.Op, r.path, "", "not an object", raw)
+		d.drift.note(d.src.Op, r.path, "", notObject, raw)
 	}
 	return err
 }

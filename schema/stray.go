@@ -72,7 +72,7 @@ func (d *Decoder) unfit(n *node, r *record, raw jx.Raw) error {
 	if raw[0] == 'n' {
 		return nil
 	}
-	return d.keep(r, n.path, "of the wrong type", raw)
+	return d.keep(r, n.path, wrongType, raw)
 }
 
 // keep puts a value into the extra of its row, and counts it.
@@ -138,12 +138,21 @@ func copyJSON(w *jx.Writer, d *jx.Decoder, depth int) error {
 
 // Drift is one way in which answers differ from the interface, and how often.
 type Drift struct {
-	Operation outlier.Operation
-	Path      string // of the field, from the top: "hits[].snippet.sentiment"
-	Problem   string // "unknown", "missing", "twice", "of the wrong type", "not an object"
-	Count     int
-	Example   string // the first such value, cut short; "" if it is missing
+	Op      outlier.Operation
+	Path    string // of the field, from the top: "hits[].snippet.sentiment"
+	Problem string // "unknown", "missing", "twice", "of the wrong type", "not an object"
+	Count   int    // since it was last asked for
+	Example string // JSON of the first such value, cut to 200 bytes; "" if it is missing
 }
+
+// The problems.
+const (
+	unknown   = "unknown"
+	missing   = "missing"
+	twice     = "twice"
+	wrongType = "of the wrong type"
+	notObject = "not an object"
+)
 
 // String names the field and what is wrong with it: "hits[].id missing".
 func (d Drift) String() string { return d.Path + " " + d.Problem }
@@ -151,7 +160,8 @@ func (d Drift) String() string { return d.Path + " " + d.Problem }
 // drifts counts by operation, path and problem.
 type drifts map[string]*Drift
 
-// Names come from outside, so there are bounds to how many and how long.
+// Names come from outside, so there are bounds to how many and how long. What comes
+// beyond them before the next look is not counted.
 const (
 	maxDrifts  = 1000
 	maxExample = 200
@@ -165,33 +175,35 @@ func (all drifts) note(op outlier.Operation, within, path, problem string, raw j
 		return
 	}
 	if known == nil {
-		known = &Drift{Operation: op, Path: path, Problem: problem, Example: cut(string(raw))}
+		known = &Drift{Op: op, Path: path, Problem: problem, Example: cut(string(raw))}
 		all[key] = known
 	}
 	known.Count++
 }
 
-// cut shortens a text without splitting a character.
+// cut shortens a text to maxExample bytes without splitting a character.
 func cut(s string) string {
 	if len(s) <= maxExample {
 		return s
 	}
-	end := maxExample
+	end := maxExample - len("…")
 	for !utf8.RuneStart(s[end]) {
 		end--
 	}
 	return s[:end] + "…"
 }
 
-// Drift lists how the answers so far differed from the interface, unreadable ones
-// included, by operation and path.
+// Drift lists how the answers since its last call differed from the interface, by
+// operation and path. Answers that turned out to be unreadable count as far as they
+// were read. It lists at most 1,000 paths.
 func (d *Decoder) Drift() []Drift {
 	var list []Drift
 	for _, key := range slices.Sorted(maps.Keys(d.drift)) {
 		list = append(list, *d.drift[key])
 	}
 	slices.SortStableFunc(list, func(a, b Drift) int {
-		return cmp.Or(cmp.Compare(a.Operation, b.Operation), cmp.Compare(a.Path, b.Path))
+		return cmp.Or(cmp.Compare(a.Op, b.Op), cmp.Compare(a.Path, b.Path))
 	})
+	clear(d.drift)
 	return list
 }

@@ -56,6 +56,10 @@ type Column struct {
 	Comment string
 	JSON    bool // text that holds JSON: type JSON in DuckDB
 
+	// bare tells of which answers the column also takes a plain number that stands in
+	// place of the object around the value; nil for none.
+	bare func(*Source) bool
+
 	// How a value without a path comes about; exactly one is set.
 	told  func(*vector, *Source, int)              // appends one value n times, known from the source
 	drawn func(v *vector, of []*vector, r *record) // appends one value, when its row is there
@@ -63,7 +67,8 @@ type Column struct {
 }
 
 // Place is where the answers of an operation hold rows: the path of an object, or
-// with "[]" of the elements of an array, below another place's row or the top.
+// with "[]" of the elements of an array, below another place's row or the top. "" is
+// the answer itself, and "*[]" the elements of an answer of any shape.
 type Place struct {
 	Op   outlier.Operation
 	Path string
@@ -131,13 +136,16 @@ type Source struct {
 
 	Op       outlier.Operation
 	Entity   string   // the id a data endpoint was asked about
-	Kind     string   // source of hits: "search", "related" or "scan"
+	Kind     string   // source of hits and of found channels: "search", "related" or "scan"
 	Queries  []string // of a search
 	Seeds    []string // of a related search
 	Item     string   // the for_each value
 	Page     int      // 0-based page of the search
 	RankBase int      // hits of the search before this page
-	ScanID   string
+	ScanID   string   // whose results a search reads
+	FindBy   string   // of a scan: "query" or "channels"; "" if not known
+	Mode     string   // of a scan: "fast" or "standard"; "" if not known
+	Credits  int64    // what starting a scan cost; 0 if not known
 
 	Missing bool      // the service has no such thing: a row of table "missing", no body is decoded
 	Status  int       // HTTP status, for table "missing"

@@ -11,6 +11,9 @@ func Tables() []*Table {
 		Comments,
 		CommentCounts, CommentCountsHistory,
 		Transcripts, TranscriptEvents,
+		Scans,
+		FoundChannels, FoundChannelsHistory,
+		TrendingFormats,
 		Missing,
 	}
 }

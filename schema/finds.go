@@ -1,0 +1,41 @@
+package schema
+
+import (
+	"slices"
+
+	"outlierd/outlier"
+)
+
+// foundChannel is a hit of the two channel searches, of which the interface shows the
+// price alone: the fields are those that services of this shape give, and whatever
+// else comes is in extra.
+var foundChannel = []Column{
+	{Name: "channel_id", Type: varchar, Path: "id", Comment: "24 characters"},
+	{Name: "handle", Type: varchar, Path: "snippet.handle", Comment: "as given, with or without @"},
+	{Name: "title", Type: varchar, Path: "snippet.title"},
+	{Name: "content_kind", Type: texts, Path: "snippet.contentKind"},
+	{Name: "subscribers", Type: bigint, Path: "statistics.subscribers"},
+	{Name: "average_views", Type: double, Path: "statistics.averageViews"},
+	{Name: "avg_views_to_subscribers_ratio", Type: double, Path: "statistics.avgViewsToSubscribersRatio"},
+	{Name: "language", Type: varchar, Path: "language.code", Comment: "ISO 639-1"},
+	{Name: "adsense", Type: boolean, Path: "monetization.adsense"},
+	{Name: "quality", Type: varchar, Path: "classification.quality", Comment: "negative, neutral or positive"},
+	{Name: "is_faceless", Type: boolean, Path: "classification.isFaceless"},
+	extra,
+}
+
+// FoundChannelsHistory holds every observation of a channel by a channel search.
+var FoundChannelsHistory = define(Table{
+	Name: "found_channels_history", Kind: History, Key: []string{"channel_id"},
+	Comment: "Every channel on every page of a channel search, and where it stood.",
+	Rows:    []Place{{outlier.OpFindChannels, "hits[]"}, {outlier.OpFindRelatedChannels, "hits[]"}},
+	Columns: slices.Concat(foundChannel, found),
+}, lineage)
+
+// FoundChannels holds each channel as a channel search last saw it.
+var FoundChannels = define(Table{
+	Name: "found_channels", Kind: Current, Key: []string{"channel_id"},
+	Comment: "Each channel as it was last seen by a channel search.",
+	History: FoundChannelsHistory,
+	Columns: foundChannel,
+}, lineage)

@@ -1,0 +1,116 @@
+package schema
+
+import (
+	"errors"
+	"io"
+
+	"github.com/go-faster/jx"
+
+	"outlierd/outlier"
+)
+
+// anyElements is the place of rows in answers of any shape, see [Decoder.elementsOf].
+const anyElements = "*[]"
+
+// TrendingFormats holds the answers to trending formats as they come: their shape is
+// not shown (interface, Other endpoints named only in the pricing table).
+var TrendingFormats = define(Table{
+	Name: "trending_formats", Kind: Log, Key: []string{"_job", "position", "observed_at"},
+	Comment: "What the service called trending, as it came: a row for each element of the answer, if that is " +
+		"an array or an object with exactly one, else one row. An answer without elements is a row without a value.",
+	Rows: []Place{{outlier.OpTrendingFormats, anyElements}},
+	Columns: []Column{
+		{Name: "position", Type: bigint, Comment: "place in the answer, from 0", drawn: drawPosition},
+		{Name: "value", Type: varchar, JSON: true, Comment: "the element", drawn: drawElement},
+		{Name: "extra", Type: varchar, JSON: true, drawn: drawFrame,
+			Comment: "at position 0: what stood around the elements, which is the answer with its array emptied; NULL if value is the whole answer"},
+	},
+}, lineage)
+
+// elementsOf reads an answer of any shape. With the elements put back into the only
+// array of the frame, the rows are the answer again.
+func (d *Decoder) elementsOf(plan *record) error {
+	raw, err := d.in.Raw()
+	if err != nil {
+		return err
+	}
+	whole, err := appendJSON(nil, raw)
+	if err != nil {
+		return err
+	}
+	if err := d.in.Skip(); !errors.Is(err, io.EOF) {
+		return errors.New("something follows the JSON value")
+	}
+	elements, frame, err := unframe(whole)
+	if err != nil {
+		return err
+	}
+	if len(elements) == 0 {
+		elements = []jx.Raw{nil}
+	}
+	plan.frame = frame
+	for plan.index, plan.element = range elements {
+		plan.rows.n++
+		for _, c := range plan.drawn {
+			c.do(c.to, c.of, plan)
+		}
+	}
+	return nil
+}
+
+// unframe takes the elements out of the array that a value is, or out of the only
+// one among the members of the object that it is. Any other value is its own only
+// element, without a frame.
+func unframe(whole jx.Raw) (elements []jx.Raw, frame []byte, err error) {
+	switch d := jx.DecodeBytes(whole); d.Next() {
+	case jx.Array:
+		elements, err = split(whole)
+		return elements, []byte("[]"), err
+	case jx.Object:
+		arrays, w := 0, jx.Writer{}
+		w.ObjStart()
+		sep := ""
+		err := d.ObjBytes(func(d *jx.Decoder, key []byte) error {
+			w.RawStr(sep)
+			sep = ","
+			w.ByteStr(key)
+			w.RawStr(":")
+			raw, err := d.Raw()
+			if err == nil && raw[0] == '[' {
+				arrays++
+				elements, err = split(raw)
+				raw = jx.Raw("[]")
+			}
+			w.Raw(raw)
+			return err
+		})
+		w.ObjEnd()
+		if err != nil || arrays == 1 {
+			return elements, w.Buf, err
+		}
+	}
+	return []jx.Raw{whole}, nil, nil
+}
+
+// split is the elements of an array.
+func split(array jx.Raw) (elements []jx.Raw, err error) {
+	err = jx.DecodeBytes(array).Arr(func(d *jx.Decoder) error {
+		element, err := d.Raw()
+		elements = append(elements, element)
+		return err
+	})
+	return elements, err
+}
+
+// drawElement is the present element, null if there are none. An element that is
+// null is the JSON text null.
+func drawElement(v *vector, _ []*vector, r *record) { v.texts(r.element, 1) }
+
+// drawFrame is what stood around the elements.
+func drawFrame(v *vector, _ []*vector, r *record) {
+	if r.index > 0 {
+		v.null()
+		return
+	}
+	v.texts(r.frame, 1)
+}

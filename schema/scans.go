@@ -1,0 +1,47 @@
+package schema
+
+import "outlierd/outlier"
+
+// Scans holds the record of each scan (interface, Scan record). What the service does
+// not repeat in it, how the scan was asked for and what it cost, the source tells.
+var Scans = define(Table{
+	Name: "scans", Kind: Current, Key: []string{"scan_id"},
+	Comment: "Each scan as its record was last seen.",
+	Rows:    []Place{{outlier.OpStartScan, ""}, {outlier.OpScan, ""}},
+	Columns: []Column{
+		{Name: "scan_id", Type: varchar, Path: "id", Comment: "UUID"},
+		{Name: "name", Type: varchar, Path: "name"},
+		{Name: "status", Type: varchar, Path: "status", Comment: "as given; Running when it has just started"},
+		{Name: "find_by", Type: varchar, Comment: "query or channels, as asked; NULL if not known", told: tellFindBy},
+		{Name: "mode", Type: varchar, Comment: "fast or standard, as asked; NULL if not known", told: tellMode},
+		{Name: "queries", Type: texts, Path: "input.query", Comment: "search queries, or channel ids if find_by is channels"},
+		{Name: "threshold_channels", Type: bigint, Path: "input.threshold.channels", bare: findsBy("channels"),
+			Comment: "9007199254740991 is no limit; also takes a threshold that is a plain number if find_by is channels"},
+		{Name: "threshold_outlier_videos", Type: bigint, Path: "input.threshold.outlierVideos", bare: findsBy("query"),
+			Comment: "the same if find_by is query; if that is not known, a plain number is in extra"},
+		{Name: "created_at", Type: timestamp, Path: "createdAt"},
+		{Name: "updated_at", Type: timestamp, Path: "updatedAt"},
+		{Name: "ended_at", Type: timestamp, Path: "endedAt", Comment: "NULL while the scan goes on"},
+		{Name: "credits", Type: bigint, Comment: "what starting it cost; NULL if not known", told: tellCredits},
+		extra,
+	},
+}, lineage)
+
+// findsBy is true of a scan that was asked for in that way. A threshold that is a
+// plain number limits what such a scan collects; its other side is not limited.
+func findsBy(what string) func(*Source) bool {
+	return func(s *Source) bool { return s.FindBy == what }
+}
+
+func tellFindBy(v *vector, s *Source, n int) { v.texts([]byte(s.FindBy), n) }
+func tellMode(v *vector, s *Source, n int)   { v.texts([]byte(s.Mode), n) }
+
+func tellCredits(v *vector, s *Source, n int) {
+	for range n {
+		if s.Credits == 0 {
+			v.null()
+		} else {
+			v.word(s.Credits)
+		}
+	}
+}
