@@ -190,8 +190,8 @@ func TestBaselineOfTheBenchmarkYieldsTheSameRows(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if len(d.Drift()) > 0 {
-		t.Errorf("drift %v", d.Drift())
+	if drift := d.Drift(); len(drift) > 0 {
+		t.Errorf("drift %v", drift)
 	}
 	parts := take(t, d)
 	for name, builder := range map[string]*array.RecordBuilder{

@@ -20,6 +20,7 @@ import (
 const (
 	someVideo   = "dQw4w9WgXcQ"
 	someChannel = "UC1234567890abcdefghijkl"
+	someScan    = "3f2b8c1e-9d4a-4c6b-8e7f-0a1b2c3d4e5f"
 )
 
 // source is what the journal would say of an answer to op.
@@ -31,6 +32,17 @@ func source(op outlier.Operation) Source {
 	switch op {
 	case outlier.OpSearch:
 		s.Kind, s.Queries, s.Item, s.Page, s.RankBase = "search", []string{"moka pot", "latte art"}, "moka pot", 1, 40
+	case outlier.OpRelated:
+		s.Kind, s.Seeds = "related", []string{someVideo, someChannel}
+	case outlier.OpFindChannels:
+		s.Kind, s.Queries, s.Page, s.RankBase = "search", []string{"espresso"}, 2, 80
+	case outlier.OpFindRelatedChannels:
+		s.Kind, s.Seeds = "related", []string{someChannel}
+	case outlier.OpTrendingFormats:
+	case outlier.OpStartScan:
+		s.FindBy, s.Mode, s.Credits = outlier.FindByQuery, outlier.ModeFast, 50
+	case outlier.OpScan:
+		s.Entity, s.FindBy, s.Mode, s.Credits = someScan, outlier.FindByQuery, outlier.ModeFast, 50
 	case outlier.OpChannelVideos, outlier.OpChannelShorts:
 		s.Entity = someChannel
 	default:
@@ -135,6 +147,8 @@ func example(t testing.TB, op outlier.Operation) string {
 var operations = []outlier.Operation{
 	outlier.OpSearch, outlier.OpChannelVideos, outlier.OpChannelShorts,
 	outlier.OpDetails, outlier.OpComments, outlier.OpTranscript,
+	outlier.OpRelated, outlier.OpFindChannels, outlier.OpFindRelatedChannels, outlier.OpTrendingFormats,
+	outlier.OpStartScan, outlier.OpScan,
 }
 
 func TestExamplesBecomeRows(t *testing.T) {
@@ -189,7 +203,8 @@ func TestRowsCollectOverAnswersAndAreTakenOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	const want = 2 * (2 + 2*1 + 2*1 + 2 + 1 + 1 + 3 + 1 + 1 + 3) // hits, channels, statistics, uploads, and so on
+	// Hits, channels, statistics, uploads, and so on; related hits, found channels, formats, two records of a scan.
+	const want = 2 * (2 + 2*1 + 2*1 + 2 + 1 + 1 + 3 + 1 + 1 + 3 + 1 + 2 + 1 + 4 + 2)
 	if d.Rows() != want {
 		t.Errorf("collected %d rows, want %d", d.Rows(), want)
 	}
@@ -197,10 +212,10 @@ func TestRowsCollectOverAnswersAndAreTakenOnce(t *testing.T) {
 		t.Errorf("%d rows in %d bytes", want, d.Bytes())
 	}
 	parts := take(t, d)
-	if got, want := cells(t, parts["outliers_history"], "_response_id"), []string{"100", "100", "106", "106"}; !slices.Equal(got, want) {
+	if got, want := cells(t, parts["outliers_history"], "_response_id"), []string{"100", "100", "106", "112", "112", "118"}; !slices.Equal(got, want) {
 		t.Errorf("hits are of the answers %v, want %v", got, want)
 	}
-	if got, want := cells(t, parts["transcript_events"], "_response_id"), []string{"105", "105", "105", "111", "111", "111"}; !slices.Equal(got, want) {
+	if got, want := cells(t, parts["transcript_events"], "_response_id"), []string{"105", "105", "105", "117", "117", "117"}; !slices.Equal(got, want) {
 		t.Errorf("events are of the answers %v, want %v", got, want)
 	}
 	if d.Rows() != 0 || d.Bytes() != 0 || len(d.Take()) != 0 {

@@ -143,8 +143,8 @@ type Source struct {
 	Page     int      // 0-based page of the search
 	RankBase int      // hits of the search before this page
 	ScanID   string   // whose results a search reads
-	FindBy   string   // of a scan: "query" or "channels"; "" if not known
-	Mode     string   // of a scan: "fast" or "standard"; "" if not known
+	FindBy   string   // of a scan: [outlier.FindByQuery] or [outlier.FindByChannels]; "" if not known
+	Mode     string   // of a scan: [outlier.ModeFast] or [outlier.ModeStandard]; "" if not known
 	Credits  int64    // what starting a scan cost; 0 if not known
 
 	Missing bool      // the service has no such thing: a row of table "missing", no body is decoded

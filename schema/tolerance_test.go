@@ -182,6 +182,9 @@ func TestRowsWithoutKeyAreCountedNotKept(t *testing.T) {
 
 func TestOrderOfMembersDoesNotMatter(t *testing.T) {
 	for _, op := range operations {
+		if op == outlier.OpTrendingFormats { // whose elements are kept as they are written
+			continue
+		}
 		want, _ := decode(t, op, example(t, op))
 		for seed := range uint64(20) {
 			body := shuffled(t, example(t, op), rand.New(rand.NewPCG(seed, 1)))
