@@ -57,12 +57,19 @@ func (in *instance) columns(ctx context.Context, t *schema.Table) ([]column, err
 type found struct{ kind, comment string }
 
 // declare brings the file to the declarations: tables and columns that it lacks
-// are added, comments follow, and nothing is ever narrowed or dropped. A file that
-// agrees is not written to.
+// are added, comments and views follow, and no table is ever narrowed or dropped. A
+// file that agrees is not written to.
 func (in *instance) declare(ctx context.Context, tables []*schema.Table) error {
 	ddl := []string{"CREATE SCHEMA IF NOT EXISTS warehouse.ops", "CREATE SCHEMA IF NOT EXISTS warehouse.outlierd"}
 	for _, t := range tables {
 		changes, err := in.alterations(ctx, t)
+		if err != nil {
+			return err
+		}
+		ddl = append(ddl, changes...)
+	}
+	for _, v := range viewsOf(tables) {
+		changes, err := in.view(ctx, v)
 		if err != nil {
 			return err
 		}
@@ -130,6 +137,26 @@ func (in *instance) alterations(ctx context.Context, t *schema.Table) ([]string,
 		ddl = append(ddl, "COMMENT ON TABLE "+full(t)+" IS "+text(t.Comment))
 	}
 	return ddl, nil
+}
+
+// view gives the statements that bring a view to its declaration. DuckDB keeps the
+// definition in words of its own, so the two are compared in these.
+func (in *instance) view(ctx context.Context, v View) ([]string, error) {
+	space, view, _ := strings.Cut(v.Name, ".")
+	rows, err := in.query(ctx, `SELECT coalesce(comment, '') = `+text(v.Comment)+`
+		FROM duckdb_views() WHERE database_name = 'warehouse' AND schema_name = `+text(space)+` AND view_name = `+text(view)+`
+		AND sql = 'CREATE VIEW `+v.Name+` AS ' || json_deserialize_sql(json_serialize_sql(`+text(v.SQL)+`)) || ';'`)
+	if err != nil {
+		return nil, fmt.Errorf("definition of view %s: %w", v.Name, err)
+	}
+	comment := "COMMENT ON VIEW warehouse." + v.Name + " IS " + text(v.Comment)
+	switch {
+	case len(rows) == 0:
+		return []string{"CREATE OR REPLACE VIEW warehouse." + v.Name + " AS " + v.SQL, comment}, nil
+	case rows[0][0] != true:
+		return []string{comment}, nil
+	}
+	return nil, nil
 }
 
 func create(t *schema.Table, columns []column) []string {

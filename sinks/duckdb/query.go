@@ -2,9 +2,10 @@ package duckdb
 
 import (
 	"context"
-	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
+	"io"
 
 	"github.com/duckdb/duckdb-go/v2"
 )
@@ -24,41 +25,42 @@ func Query(ctx context.Context, path, text string, columns func([]string) error,
 	if err != nil {
 		return fmt.Errorf("open %s read-only: %w", path, err)
 	}
-	db := sql.OpenDB(connector)
-	defer func() { err = errors.Join(err, db.Close()) }()
-	rows, err := db.QueryContext(ctx, text)
+	defer func() { err = errors.Join(err, connector.Close()) }()
+	conn, err := connector.Connect(ctx)
 	if err != nil {
+		return fmt.Errorf("open %s read-only: %w", path, err)
+	}
+	defer func() { err = errors.Join(err, conn.Close()) }()
+	if err := read(ctx, conn, text, columns, row); err != nil {
 		return fmt.Errorf("query %s: %w", path, err)
 	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	names, err := rows.Columns()
+	return nil
+}
+
+// read runs a query for [Query]. The slice that row gets is used again.
+func read(ctx context.Context, conn driver.Conn, text string, columns func([]string) error, row func([]any) error) (err error) {
+	rows, err := conn.(driver.QueryerContext).QueryContext(ctx, text, nil)
 	if err != nil {
 		return err
 	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	names := rows.Columns()
 	if err := columns(names); err != nil {
 		return err
 	}
-	kinds, err := rows.ColumnTypes()
-	if err != nil {
-		return err
-	}
-	values, targets := make([]any, len(names)), make([]any, len(names))
-	for i := range values {
-		targets[i] = &values[i]
-	}
-	for rows.Next() {
-		if err := rows.Scan(targets...); err != nil {
+	raw, values := make([]driver.Value, len(names)), make([]any, len(names))
+	for ctx.Err() == nil {
+		if err := rows.Next(raw); err == io.EOF {
+			return nil
+		} else if err != nil {
 			return fmt.Errorf("read a row of the result: %w", err)
 		}
-		for i, v := range values {
-			values[i] = plain(v, kinds[i].DatabaseTypeName())
+		for i, v := range raw {
+			values[i] = plain(v, rows.(driver.RowsColumnTypeDatabaseTypeName).ColumnTypeDatabaseTypeName(i))
 		}
 		if err := row(values); err != nil {
 			return err
 		}
 	}
-	if err := rows.Err(); err != nil {
-		return fmt.Errorf("query %s: %w", path, err)
-	}
-	return nil
+	return ctx.Err()
 }

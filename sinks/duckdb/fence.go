@@ -1,0 +1,213 @@
+//go:build duckdb_arrow
+
+package duckdb
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/duckdb/duckdb-go/v2"
+
+	"outlierd/schema"
+)
+
+// SQL of the user's that a schedule runs gets an instance of its own: the tables are
+// there to be read, and nothing else is. Order matters: what opens a file comes
+// before the fence, and nothing opens the fence again.
+
+// Bind checks SQL of the user's against the declared tables and the views over them,
+// all empty, and gives the names of the columns of its result. It must be one SELECT
+// that needs no file, no network and no parameters. The error has DuckDB's words and
+// the line within the SQL.
+func Bind(ctx context.Context, sql string, tables, ops []*schema.Table) (columns []string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	in, err := start(ctx, Options{})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, in.close()) }()
+	if _, err := in.exec(ctx, "ATTACH ':memory:' AS warehouse"); err != nil {
+		return nil, err
+	}
+	if err := in.declare(ctx, slices.Concat(tables, ops)); err != nil {
+		return nil, err
+	}
+	if err := in.fence(ctx); err != nil {
+		return nil, err
+	}
+	if err := in.oneSelect(ctx, sql); err != nil {
+		return nil, err
+	}
+	rows, err := in.query(ctx, "DESCRIBE "+sql) // which binds, and runs nothing
+	if err != nil {
+		return nil, explain(err)
+	}
+	for _, row := range rows {
+		columns = append(columns, row[0].(string))
+	}
+	return columns, nil
+}
+
+// Query runs SQL of the user's, which [Bind] would accept, over the published file
+// and gives the values of the wanted column as text, in order and as often as they
+// come, without the NULLs. The file is opened for this query, read-only, and closed.
+//
+// A given Now is also the meaning of today(), current_timestamp and the other names
+// for the present; its time zone, if it has a name, is that of dates. Only age(t),
+// with one argument, goes on looking at the real clock.
+func (s Seeds) Query(ctx context.Context, sql string) ([]string, error) {
+	if _, err := os.Stat(s.Path); os.IsNotExist(err) {
+		return nil, s.bind(ctx, sql)
+	}
+	limited, cancel := context.WithTimeout(ctx, cmp.Or(s.Timeout, patience))
+	defer cancel()
+	values, err := s.query(limited, sql, little)
+	if outOfMemory(err) {
+		values, err = s.query(limited, sql, plenty)
+	}
+	if err != nil && ctx.Err() == nil && limited.Err() != nil {
+		return nil, fmt.Errorf("query %s: the SQL took longer than %v: make it look at fewer rows", s.Path, cmp.Or(s.Timeout, patience))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("query %s: %w", s.Path, explain(err))
+	}
+	return values, nil
+}
+
+// bind finds the mistakes in SQL for which there is no file yet.
+func (s Seeds) bind(ctx context.Context, sql string) error {
+	columns, err := Bind(ctx, sql, schema.Tables(), schema.OpsTables())
+	if err != nil {
+		return err
+	}
+	_, err = Column(columns, s.Column)
+	return err
+}
+
+func (s Seeds) query(ctx context.Context, sql, memory string) (values []string, err error) {
+	in, err := start(ctx, Options{MemoryLimit: memory})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, in.close()) }()
+	if _, err := in.exec(ctx, "ATTACH "+text(s.Path)+" AS warehouse (READ_ONLY)"); err != nil {
+		return nil, err
+	}
+	if err := in.pretend(ctx, s.Now); err != nil {
+		return nil, err
+	}
+	if err := in.fence(ctx); err != nil {
+		return nil, err
+	}
+	if err := in.oneSelect(ctx, sql); err != nil {
+		return nil, err
+	}
+	return s.collect(ctx, in, sql)
+}
+
+func (s Seeds) collect(ctx context.Context, in *instance, sql string) (values []string, err error) {
+	var column string
+	var at int
+	err = read(ctx, in.conn, sql, func(columns []string) error {
+		if at, err = Column(columns, s.Column); err == nil {
+			column = columns[at]
+		}
+		return err
+	}, func(row []any) error {
+		if row[at] == nil {
+			return nil
+		}
+		if limit := cmp.Or(s.Limit, plentyOf); len(values) == limit {
+			return fmt.Errorf("the SQL gives more than %d values: add a LIMIT to it", limit)
+		}
+		value, err := seed(row[at], column)
+		values = append(values, value)
+		return err
+	})
+	return values, err
+}
+
+// fence leaves the attached tables to be read, by their plain names, and nothing
+// else: no file, no network, no extension, no setting.
+func (in *instance) fence(ctx context.Context) error {
+	_, err := in.exec(ctx, `USE warehouse;
+		SET allow_community_extensions = false;
+		SET enable_external_access = false;
+		SET lock_configuration = true`)
+	return err
+}
+
+// pretend makes it now. The words current_date and the like are functions of these
+// names to DuckDB.
+func (in *instance) pretend(ctx context.Context, now time.Time) error {
+	if now.IsZero() {
+		return nil
+	}
+	zone := now.Location().String()
+	if zone == "" || now.Location() == time.Local {
+		zone = "UTC"
+	}
+	macros := []string{"SET TimeZone = " + text(zone)}
+	for _, m := range [][2]string{
+		{"now", "TIMESTAMPTZ " + text(now.UTC().Format("2006-01-02 15:04:05.999999Z07:00"))},
+		{"transaction_timestamp", "now()"}, {"get_current_timestamp", "now()"},
+		{"current_localtimestamp", "now()::TIMESTAMP"}, {"current_localtime", "now()::TIMESTAMP::TIME"}, {"get_current_time", "now()::TIMETZ"},
+		{"today", "now()::DATE"}, {"current_date", "now()::DATE"},
+	} {
+		macros = append(macros, fmt.Sprintf("CREATE TEMP MACRO %s() AS %s", m[0], m[1]))
+	}
+	_, err := in.exec(ctx, strings.Join(macros, "; "))
+	return err
+}
+
+// oneSelect parses SQL and runs nothing: the driver would run all statements but the
+// last while it prepares them.
+func (in *instance) oneSelect(ctx context.Context, sql string) error {
+	rows, err := in.query(ctx, "SELECT json_serialize_sql("+text(sql)+")::VARCHAR")
+	if err != nil {
+		return err
+	}
+	var parsed struct {
+		Statements []json.RawMessage `json:"statements"`
+		Type       string            `json:"error_type"`
+		Message    string            `json:"error_message"`
+		Position   int               `json:"position,string"`
+	}
+	if err := json.Unmarshal([]byte(rows[0][0].(string)), &parsed); err != nil {
+		return fmt.Errorf("parse SQL: %w", err)
+	}
+	switch {
+	case parsed.Type == "parser":
+		line := 1 + strings.Count(sql[:min(parsed.Position, len(sql))], "\n")
+		return fmt.Errorf("line %d of the SQL: %s", line, flat(parsed.Message))
+	case parsed.Type != "" || len(parsed.Statements) != 1:
+		return errors.New("the SQL must be one SELECT and nothing else")
+	}
+	return nil
+}
+
+var place = regexp.MustCompile(`(?s)^(.*)\n\nLINE (\d+): .*$`)
+
+// explain puts DuckDB's words into one line, and the place in front.
+func explain(err error) error {
+	failed, ok := errors.AsType[*duckdb.Error](err)
+	if !ok {
+		return err
+	}
+	m := place.FindStringSubmatch(failed.Msg)
+	if m == nil {
+		return errors.New(flat(failed.Msg))
+	}
+	return fmt.Errorf("line %s of the SQL: %s", m[2], flat(m[1]))
+}
+
+func flat(message string) string { return strings.Join(strings.Fields(message), " ") }

@@ -1,0 +1,72 @@
+package duckdb
+
+import (
+	"slices"
+
+	"outlierd/schema"
+)
+
+// View is a view that the files hold beside the tables that it reads.
+type View struct {
+	Name    string // with its schema: "ops.query_yield"
+	Comment string
+	SQL     string // the SELECT
+
+	reads []*schema.Table
+}
+
+// Views lists the views, which answer what is asked of the money: what it brought,
+// and when it went.
+func Views() []View { return []View{queryYield, spendByDay} }
+
+// queryYield counts ids in the history, since a search tells only how many of its
+// hits were new. Job, queries, seeds and item say which search brought a hit; all
+// but the job may be NULL.
+var queryYield = View{
+	Name: "ops.query_yield",
+	Comment: "What each query brought for its credits, over all runs: searches, pages, credits, hits, new_ids (never seen before the run), " +
+		"ids (distinct videos), shared_ids (those among ids that other queries brought too; NULL like ids where the history has no videos of the query), credits_per_new_id.",
+	reads: []*schema.Table{schema.OpsSearches, schema.OutliersHistory},
+	SQL: `WITH searches AS (
+			SELECT job, operation, queries, seeds, item, count(*) AS searches, sum(pages)::BIGINT AS pages,
+				sum(credits)::BIGINT AS credits, sum(hits)::BIGINT AS hits, sum(new_hits)::BIGINT AS new_ids
+			FROM ops.searches GROUP BY job, operation, queries, seeds, item
+		), found AS (
+			SELECT DISTINCT _job AS job, queries, seeds, item, video_id FROM main.outliers_history
+		), shared AS (
+			SELECT video_id FROM found GROUP BY video_id HAVING count(*) > 1
+		), ids AS (
+			SELECT f.job, f.queries, f.seeds, f.item, count(*) AS ids, count(s.video_id) AS shared_ids
+			FROM found AS f LEFT JOIN shared AS s ON s.video_id = f.video_id GROUP BY f.job, f.queries, f.seeds, f.item
+		)
+		SELECT s.job, s.operation, s.queries, s.seeds, s.item, s.searches, s.pages, s.credits, s.hits, s.new_ids, i.ids, i.shared_ids,
+			s.credits / nullif(s.new_ids, 0) AS credits_per_new_id
+		FROM searches AS s LEFT JOIN ids AS i ON i.job = s.job AND i.queries IS NOT DISTINCT FROM s.queries
+			AND i.seeds IS NOT DISTINCT FROM s.seeds AND i.item IS NOT DISTINCT FROM s.item`,
+}
+
+var spendByDay = View{
+	Name: "ops.spend_by_day",
+	Comment: "The ledger by day: month and day are period keys; reservations; credits (all that counts: spent, unknown and reserved together), refunded, " +
+		"credits_in_month (up to and with the day), cap_day and cap_month (last in force; NULL if there was none).",
+	reads: []*schema.Table{schema.OpsCredits},
+	SQL: `WITH days AS (
+			SELECT month, day, count(*) AS reservations,
+				coalesce(sum(price) FILTER (outcome = 'spent'), 0)::BIGINT AS spent,
+				coalesce(sum(price) FILTER (outcome = 'unknown'), 0)::BIGINT AS unknown,
+				coalesce(sum(price) FILTER (outcome = 'reserved'), 0)::BIGINT AS reserved,
+				coalesce(sum(price) FILTER (outcome = 'refunded'), 0)::BIGINT AS refunded,
+				last(cap_day ORDER BY id) AS cap_day, last(cap_month ORDER BY id) AS cap_month
+			FROM ops.credits GROUP BY month, day
+		)
+		SELECT month, day, reservations, spent + unknown + reserved AS credits, spent, unknown, reserved, refunded,
+			sum(spent + unknown + reserved) OVER (PARTITION BY month ORDER BY day)::BIGINT AS credits_in_month, cap_day, cap_month
+		FROM days`,
+}
+
+// viewsOf are the views that can be had over these tables.
+func viewsOf(tables []*schema.Table) []View {
+	return slices.DeleteFunc(Views(), func(v View) bool {
+		return slices.ContainsFunc(v.reads, func(t *schema.Table) bool { return !slices.Contains(tables, t) })
+	})
+}
