@@ -335,31 +335,3 @@ func TestAnIDOfAMegabyteIsRefused(t *testing.T) {
 		t.Errorf("error %v with %d rows", err, d.Rows())
 	}
 }
-
-func TestDriftIsCountedByNameAndBounded(t *testing.T) {
-	d := newDecoder(t)
-	body := hitWith(`"new":"` + strings.Repeat("é", 300) + `"`)
-	for range 3 {
-		if err := d.Decode(source(outlier.OpSearch), []byte(body)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	drift := d.Drift()
-	if len(drift) != 1 || drift[0].Count != 3 || drift[0].Op != outlier.OpSearch || drift[0].Path != "hits[].new" {
-		t.Fatalf("drift %+v", drift)
-	}
-	if e := drift[0].Example; len(e) > maxExample || !strings.HasPrefix(e, `"éé`) || !strings.HasSuffix(e, "é…") {
-		t.Errorf("example %q", e)
-	}
-	var many []string
-	for i := range 2 * maxDrifts {
-		many = append(many, fmt.Sprintf(`"f%d":%d`, i, i))
-	}
-	if err := d.Decode(source(outlier.OpSearch), []byte(hitWith(strings.Join(many, ",")))); err != nil {
-		t.Fatal(err)
-	}
-	if n := len(d.Drift()); n != maxDrifts {
-		t.Errorf("%d names are kept, want %d", n, maxDrifts)
-	}
-	take(t, d)
-}
