@@ -29,11 +29,12 @@ func (e *endpoint) operation() outlier.Operation {
 // endpoints holds longer prefixes first.
 var endpoints = []endpoint{
 	{op: outlier.OpSearch, path: "/search/outliers", price: 2, params: searchRules},
-	{op: outlier.OpChannelVideos, path: "/channel/videos/", id: channelIDRule},
-	{op: outlier.OpChannelShorts, path: "/channel/shorts/", id: channelIDRule},
-	{op: outlier.OpComments, path: "/video/comments/", id: videoIDRule},
-	{op: outlier.OpTranscript, path: "/video/transcript/", id: videoIDRule},
-	{op: outlier.OpDetails, path: "/video/", id: videoIDRule},
+	{op: outlier.OpRelated, path: "/search/outliers/related", price: 2, params: relatedRules},
+	{op: outlier.OpChannelVideos, path: "/channel/videos/", id: one(channelIDForm)},
+	{op: outlier.OpChannelShorts, path: "/channel/shorts/", id: one(channelIDForm)},
+	{op: outlier.OpComments, path: "/video/comments/", id: one(videoIDForm)},
+	{op: outlier.OpTranscript, path: "/video/transcript/", id: one(videoIDForm)},
+	{op: outlier.OpDetails, path: "/video/", id: one(videoIDForm)},
 }
 
 // The status codes, which the interface does not show.
@@ -215,7 +216,11 @@ func (s *Service) content(c *call, at time.Time) any {
 	l := openLibrary(s.options.Seed)
 	switch c.Op {
 	case outlier.OpSearch:
-		return l.search(c.params, s.options.PagingItems, at)
+		x := l.index(at)
+		return x.page(x.find(c.params, l.seed), c.params, s.paging())
+	case outlier.OpRelated:
+		x := l.index(at)
+		return x.page(x.related(c.params, l), c.params, s.paging())
 	case outlier.OpChannelVideos:
 		return l.channelAnswer(c.Entity, video, at)
 	case outlier.OpChannelShorts:

@@ -21,6 +21,10 @@ const (
 	aboutComment
 	aboutTranscript
 	aboutNoise
+	aboutLook
+	aboutFound
+	aboutScan
+	aboutTrend
 )
 
 // dice rolls numbers that follow from the seed, the subject and what it is about

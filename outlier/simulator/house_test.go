@@ -67,9 +67,14 @@ func aHit(t *testing.T, seed uint64, at time.Time) *hit {
 // paths are good requests of this hour, one of each operation.
 func paths(t *testing.T, s *Service) map[outlier.Operation]string {
 	t.Helper()
-	h := aHit(t, s.options.Seed, s.now())
+	return questions(aHit(t, s.options.Seed, s.now()))
+}
+
+// questions ask everything about a hit.
+func questions(h *hit) map[outlier.Operation]string {
 	return map[outlier.Operation]string{
-		outlier.OpSearch:        "/search/outliers?" + url.Values{"query": {"moka pot"}}.Encode(),
+		outlier.OpSearch:        "/search/outliers?" + url.Values{"query": {h.title}}.Encode(),
+		outlier.OpRelated:       "/search/outliers/related?videoId=" + h.id(),
 		outlier.OpChannelVideos: "/channel/videos/" + h.channel.id,
 		outlier.OpChannelShorts: "/channel/shorts/" + h.channel.id,
 		outlier.OpDetails:       "/video/" + h.id(),

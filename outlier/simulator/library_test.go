@@ -3,6 +3,7 @@ package simulator
 import (
 	"encoding/json"
 	"math"
+	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -54,7 +55,8 @@ func TestEqualSeedsAndClocksGiveEqualAnswers(t *testing.T) {
 // everything is one answer of each kind, about the library's own entities.
 func everything(t *testing.T, l *library, at time.Time) []string {
 	t.Helper()
-	page := l.search(map[string][]string{"query": {"sourdough"}}, false, at)
+	x := l.index(at)
+	page := x.page(x.find(url.Values{"query": {"sourdough"}}, l.seed), nil, paging{})
 	id, channel := page.Hits[0].ID, page.Hits[0].Snippet.ChannelID
 	var all []string
 	for _, answer := range []any{
@@ -156,7 +158,7 @@ func near(t *testing.T, what string, got, want float64) {
 
 func TestHitsAgreeWithTheirChannelAndTheirDetails(t *testing.T) {
 	l := openLibrary(1)
-	for _, h := range l.search(map[string][]string{"type": {"video"}, "size": {"40"}}, false, Epoch).Hits {
+	for _, h := range pageOf(l, url.Values{"type": {"video"}, "size": {"40"}}, paging{}).Hits {
 		if a, ok := l.channelAnswer(h.Snippet.ChannelID, video, Epoch).(channelAnswer); ok {
 			i := slices.IndexFunc(*a.Item.Videos, func(v videoEntry) bool { return v.ID == h.ID })
 			if i < 0 {

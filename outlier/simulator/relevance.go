@@ -22,30 +22,41 @@ const (
 // idle words mean nothing by themselves.
 const idle = " a an and at best for good home how i in is make making my of on the tips to tools top vs what why with your "
 
-// relevanceOf returns what scores hits for the queries of p, of which the best
-// counts: several queries find the union. Without a query all hits are found, the
-// largest ratio first.
-func relevanceOf(p url.Values, seed uint64) func(*hit) (float64, bool) {
-	queries := p["query"]
-	if len(queries) == 0 {
-		return func(h *hit) (float64, bool) { return h.ratio, true }
+// queried aims at the queries of p, of which the best counts: several queries
+// find the union. Without a query all hits are found, the largest ratio first.
+func queried(p url.Values, seed uint64) aim[*hit] {
+	if len(p["query"]) == 0 {
+		return aim[*hit]{score: func(h *hit) (float64, bool) { return h.ratio, true }}
 	}
-	score := make([]func(*hit) (float64, bool), len(queries))
-	for i, q := range queries {
+	var scores []func(*hit) (float64, bool)
+	for _, q := range p["query"] {
 		if p.Get("by") == "lexical" {
-			score[i] = lexical(q)
+			scores = append(scores, lexical(q))
 		} else {
-			score[i] = meaning(q, seed)
+			scores = append(scores, meaning(q, seed).ofHit)
 		}
 	}
-	return func(h *hit) (best float64, found bool) {
-		for _, of := range score {
-			if r, ok := of(h); ok {
+	return best(scores, limitOf(p))
+}
+
+// limitOf is how many hits a search by meaning or by words finds.
+func limitOf(p url.Values) int {
+	if p.Get("by") == "lexical" {
+		return 0
+	}
+	return nearest
+}
+
+// best aims at whatever any of the scores means.
+func best[T entity](scores []func(T) (float64, bool), most int) aim[T] {
+	return aim[T]{most: most, score: func(v T) (best float64, found bool) {
+		for _, of := range scores {
+			if r, ok := of(v); ok {
 				best, found = max(best, r), true
 			}
 		}
 		return best, found
-	}
+	}}
 }
 
 // lexical finds hits that have every word of the query in the title or in the
@@ -76,20 +87,38 @@ func isASCII(s string) bool {
 	return true
 }
 
-// meaning finds hits near the query.
-func meaning(query string, seed uint64) func(*hit) (float64, bool) {
+// intent is what somebody means, in the coarse way of this file.
+type intent struct {
+	topics [][]float64 // how much each is meant, by niche and topic
+	known  bool        // whether any is
+	wanted []string    // words
+	salt   uint64      // of the spread between what is equal otherwise
+}
+
+// meaning is the intent of a query.
+func meaning(query string, seed uint64) intent {
 	text := words(query)
-	wanted := slices.DeleteFunc(strings.Fields(text), func(w string) bool { return strings.Contains(idle, " "+w+" ") })
-	topics, known := topicScores(wanted, text)
-	salt := hash(seed, uint64(aboutNoise), hashText(text))
-	return func(h *hit) (float64, bool) {
-		noise := unit(hash(salt, h.address()))
-		if !known {
-			return noise, noise > 1-strayShare
-		}
-		r := topics[h.channel.field][h.topic]
-		return r + sameWords*quotient(shared(wanted, h.words), float64(len(wanted))) + closeness*noise, r >= enough
+	i := intent{wanted: meantWords(text), salt: hash(seed, uint64(aboutNoise), hashText(text))}
+	i.topics, i.known = topicScores(i.wanted, text)
+	return i
+}
+
+func meantWords(text string) []string {
+	return slices.DeleteFunc(strings.Fields(text), func(w string) bool { return strings.Contains(idle, " "+w+" ") })
+}
+
+func (i intent) ofHit(h *hit) (float64, bool) {
+	return i.of(h.channel.field, h.topic, h.words, h.address())
+}
+
+// of is how much a thing is meant that is about a topic of a niche and has some words.
+func (i intent) of(niche, topic int, text string, address uint64) (float64, bool) {
+	noise := unit(hash(i.salt, address))
+	if !i.known {
+		return noise, noise > 1-strayShare
 	}
+	r := i.topics[niche][topic]
+	return r + sameWords*quotient(shared(i.wanted, text), float64(len(i.wanted))) + closeness*noise, r >= enough
 }
 
 // topicScores is how much each topic is meant, by niche and topic.

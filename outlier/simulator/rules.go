@@ -2,6 +2,7 @@ package simulator
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"net/url"
 	"regexp"
@@ -21,12 +22,23 @@ type rule func(values []string) *complaint
 const maxInteger = 9007199254740991
 
 // searchRules are the parameters of GET /search/outliers.
-var searchRules = map[string]rule{
+var searchRules = both(commonRules, map[string]rule{
 	"query":     list(anything),
 	"seed":      one(anything),
 	"sortBy":    one(oneOf("views", "zScore", "averageViewsRatio", "publishedAt", "revenue", "rpm")),
 	"sortOrder": one(oneOf("asc", "desc")),
+})
 
+// relatedRules are the parameters of GET /search/outliers/related.
+var relatedRules = both(commonRules, map[string]rule{
+	"title":            list(anything),
+	"videoId":          list(videoIDForm),
+	"thumbnailVideoId": one(videoIDForm),
+	"relatedChannelId": list(channelIDForm),
+})
+
+// commonRules are the common filters of both.
+var commonRules = map[string]rule{
 	"type":                                  one(oneOf("video", "short")),
 	"averageViewsRatioFrom":                 one(decimal(math.Inf(-1), false)),
 	"averageViewsRatioTo":                   one(decimal(math.Inf(-1), false)),
@@ -64,11 +76,19 @@ var searchRules = map[string]rule{
 	"by":                                    one(oneOf("semantic", "lexical")),
 }
 
-// Path parameters.
+// Identifiers.
 var (
-	channelIDRule = one(matching(`^[A-Za-z0-9_-]{24}$`))
-	videoIDRule   = one(matching(`^[a-zA-Z0-9-_]{11}$`))
+	channelIDForm = matching(`^[A-Za-z0-9_-]{24}$`)
+	videoIDForm   = matching(`^[a-zA-Z0-9-_]{11}$`)
+	scanIDForm    = matching(`^([0-9a-fA-F]{8}-[0-9a-fA-F]{4}-4[0-9a-fA-F]{3}-[89abAB][0-9a-fA-F]{3}-[0-9a-fA-F]{12})$`)
 )
+
+// both joins two sets of rules.
+func both(a, b map[string]rule) map[string]rule {
+	all := maps.Clone(a)
+	maps.Copy(all, b)
+	return all
+}
 
 // breaches checks parameters against rules and returns all complaints, in order
 // of the names, and the names that no rule knows.

@@ -1,22 +1,13 @@
 package simulator
 
 import (
-	"cmp"
 	"net/url"
-	"slices"
-	"strconv"
 	"strings"
 	"time"
 )
 
 // Search, by interface, GET /search/outliers: filter, rank, cut to the nearest,
 // sort, page.
-
-const (
-	maxTotal    = 10_000 // pagination.total counts no further
-	nearest     = 1_000  // how many hits a semantic query finds at most
-	defaultSize = 20
-)
 
 // hit is one outlier in the index, with what search asks of it worked out.
 type hit struct {
@@ -90,102 +81,15 @@ func (h *hit) shapeGaps(shape *hitShape) {
 	}
 }
 
-// ranked is a hit with its place: more relevant hits come first.
-type ranked struct {
-	*hit
-	relevance float64
+// nearest is how many hits a search by meaning finds at most.
+const nearest = 1_000
+
+// find returns all hits of GET /search/outliers in order.
+func (x *index) find(p url.Values, seed uint64) []*hit {
+	return seek(x.hits, p, &hitTerms, queried(p, seed))
 }
 
-// search answers one page. The parameters have passed the rules.
-func (l *library) search(p url.Values, items bool, now time.Time) searchAnswer {
-	x := l.index(now)
-	found := x.find(p, l.seed)
-	from, size := integerOf(p, "from", 0), int(integerOf(p, "size", defaultSize))
-	skip := from
-	if !items {
-		skip = from * int64(size)
-	}
-	a := searchAnswer{
-		Pagination: pagination{Total: min(len(found), maxTotal), From: from, Size: size},
-		Hits:       []hitShape{},
-	}
-	for _, h := range found[min(skip, int64(len(found))):] {
-		if len(a.Hits) == size {
-			break
-		}
-		a.Hits = append(a.Hits, h.shape(x.at))
-	}
-	return a
-}
-
-func integerOf(p url.Values, name string, otherwise int64) int64 {
-	n, err := strconv.ParseInt(p.Get(name), 10, 64)
-	if err != nil { // absent; the rules let nothing else through
-		return otherwise
-	}
-	return n
-}
-
-// find returns all hits in order.
-func (x *index) find(p url.Values, seed uint64) []ranked {
-	keep := filtersOf(p)
-	relevance := relevanceOf(p, seed)
-	var found []ranked
-	for _, h := range x.hits {
-		if !keep.all(h) {
-			continue
-		}
-		if r, ok := relevance(h); ok {
-			found = append(found, ranked{h, r})
-		}
-	}
-	slices.SortFunc(found, byRelevance)
-	if semantic(p) && len(found) > nearest {
-		found = found[:nearest]
-	}
-	if p.Has("seed") {
-		shuffle(found, hashText(p.Get("seed")))
-	}
-	if value, ok := orders[p.Get("sortBy")]; ok {
-		slices.SortStableFunc(found, by(value, p.Get("sortOrder") == "asc"))
-	}
-	return found
-}
-
-func semantic(p url.Values) bool { return p.Has("query") && p.Get("by") != "lexical" }
-
-func byRelevance(a, b ranked) int {
-	return cmp.Or(cmp.Compare(b.relevance, a.relevance), cmp.Compare(a.address(), b.address()))
-}
-
-func shuffle(found []ranked, seed uint64) {
-	slices.SortFunc(found, func(a, b ranked) int {
-		return cmp.Compare(hash(seed, a.address()), hash(seed, b.address()))
-	})
-}
-
-// orders are the values of sortBy; ok is false for a hit that lacks the value.
-var orders = map[string]func(*hit) (float64, bool){
-	"views":             func(h *hit) (float64, bool) { return float64(h.views), true },
-	"zScore":            func(h *hit) (float64, bool) { return h.z, !h.gaps.unscored },
-	"averageViewsRatio": func(h *hit) (float64, bool) { return h.ratio, true },
-	"publishedAt":       func(h *hit) (float64, bool) { return float64(h.published.Unix()), true },
-	"revenue":           func(h *hit) (float64, bool) { return h.money.RevenueFrom, !h.gaps.unpriced },
-	"rpm":               func(h *hit) (float64, bool) { return h.money.RPMFrom, !h.gaps.unpriced },
-}
-
-// by sorts hits without the value last. The interface does not show the default
-// of sortOrder; here it is desc.
-func by(value func(*hit) (float64, bool), ascending bool) func(a, b ranked) int {
-	return func(a, b ranked) int {
-		va, oka := value(a.hit)
-		vb, okb := value(b.hit)
-		if !oka || !okb {
-			return count(!oka) - count(!okb)
-		}
-		if ascending {
-			return cmp.Compare(va, vb)
-		}
-		return cmp.Compare(vb, va)
-	}
+// page is one page of what was found.
+func (x *index) page(found []*hit, p url.Values, g paging) searchAnswer {
+	return cutPage(found, p, g, func(h *hit) hitShape { return h.shape(x.at) })
 }

@@ -1,7 +1,6 @@
 package simulator
 
 import (
-	"fmt"
 	"maps"
 	"net/url"
 	"slices"
@@ -231,7 +230,7 @@ func TestSeveralQueriesFindTheUnion(t *testing.T) {
 	}
 }
 
-func ids(found []ranked) []string {
+func ids(found []*hit) []string {
 	var ids []string
 	for _, h := range found {
 		ids = append(ids, h.id())
@@ -258,7 +257,7 @@ func TestLexicalQueryFindsExactWords(t *testing.T) {
 
 func TestSortByOrdersBothWaysWithNullsLast(t *testing.T) {
 	x := openLibrary(1).index(Epoch)
-	for name, value := range orders {
+	for name, value := range hitTerms.orders {
 		for _, order := range []string{"asc", "desc", ""} {
 			p := url.Values{"query": {"coffee"}, "sortBy": {name}}
 			if order != "" {
@@ -266,8 +265,8 @@ func TestSortByOrdersBothWaysWithNullsLast(t *testing.T) {
 			}
 			found := x.find(p, 1)
 			for i := 1; i < len(found); i++ {
-				a, oka := value(found[i-1].hit)
-				b, okb := value(found[i].hit)
+				a, oka := value(found[i-1])
+				b, okb := value(found[i])
 				if !oka && okb || oka && okb && (order == "asc" && a > b || order != "asc" && a < b) {
 					t.Errorf("%s %s: %g, %v stands before %g, %v", name, order, a, oka, b, okb)
 					break
@@ -293,42 +292,10 @@ func TestSeedShufflesTheSameHits(t *testing.T) {
 	}
 }
 
-func TestPagesCountPagesOrItems(t *testing.T) {
-	l := openLibrary(1)
-	whole := ids(l.index(Epoch).find(url.Values{"query": {"moka pot"}}, 1))
-	for _, items := range []bool{false, true} {
-		var got []string
-		for page := 0; ; page++ {
-			from := page
-			if items {
-				from *= 40
-			}
-			a := l.search(url.Values{"query": {"moka pot"}, "size": {"40"}, "from": {fmt.Sprint(from)}}, items, Epoch)
-			if want := (pagination{len(whole), int64(from), 40}); a.Pagination != want {
-				t.Errorf("pagination %+v, want %+v", a.Pagination, want)
-			}
-			if len(a.Hits) == 0 {
-				break
-			}
-			for _, h := range a.Hits {
-				got = append(got, h.ID)
-			}
-		}
-		if !slices.Equal(got, whole) {
-			t.Errorf("items %v: pages hold %d hits, want %d in order", items, len(got), len(whole))
-		}
-	}
-	far := l.search(url.Values{"from": {"9007199254740991"}, "size": {"40"}}, false, Epoch)
-	if len(far.Hits) != 0 || far.Hits == nil {
-		t.Errorf("the last page of all holds %v, want []", far.Hits)
-	}
-}
-
-func TestScansThatDoNotExistHaveNoHits(t *testing.T) {
-	a := openLibrary(1).search(url.Values{"referenceId": {"c9bf9e57-1685-4c89-bafb-ff5af830be8a"}}, false, Epoch)
-	if a.Pagination.Total != 0 {
-		t.Errorf("%d hits", a.Pagination.Total)
-	}
+// pageOf is one page of GET /search/outliers without a service around it.
+func pageOf(l *library, p url.Values, g paging) searchAnswer {
+	x := l.index(Epoch)
+	return x.page(x.find(p, l.seed), p, g)
 }
 
 func TestHitsMayLackWhatTheServiceMayLack(t *testing.T) {

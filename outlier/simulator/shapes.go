@@ -15,18 +15,9 @@ type thumbnails struct {
 	High    thumbnail `json:"high"`
 }
 
-// Interface, Outlier hit and Pagination object.
+// Interface, Outlier hit.
 
-type searchAnswer struct {
-	Pagination pagination `json:"pagination"`
-	Hits       []hitShape `json:"hits"`
-}
-
-type pagination struct {
-	Total int   `json:"total"`
-	From  int64 `json:"from"`
-	Size  int   `json:"size"`
-}
+type searchAnswer = listing[hitShape]
 
 type hitShape struct {
 	ID             string          `json:"id"`

@@ -30,6 +30,7 @@ type Options struct {
 	Credits     int64                // the balance; 0 means unlimited
 	CachePeriod time.Duration        // how long an identical paid call is free; 0 means 10 minutes
 	PagingItems bool                 // `from` counts items instead of pages
+	Quirks      Quirk                // oddities of the pages; 0 means none
 	Latency     func() time.Duration // how long the next answer takes; nil means no time. Called from many goroutines
 }
 
@@ -66,6 +67,9 @@ func (s *Service) now() time.Time {
 	}
 	return time.Now().UTC()
 }
+
+// paging is how the service cuts pages.
+func (s *Service) paging() paging { return paging{s.options.PagingItems, s.options.Quirks} }
 
 // booksPath is not of the interface: it lets another process read the [Books].
 const booksPath = "/_simulator/books"

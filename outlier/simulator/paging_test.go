@@ -1,0 +1,133 @@
+package simulator
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// turn reads n pages of 40 of a search that finds 100 to 1,000 hits, each under
+// its own `from`.
+func turn(g paging, n int) (pages []searchAnswer) {
+	for page := range n {
+		from := page
+		if g.items {
+			from *= 40
+		}
+		pages = append(pages, pageOf(openLibrary(1), url.Values{"query": {"moka pot"}, "size": {"40"}, "from": {fmt.Sprint(from)}}, g))
+	}
+	return pages
+}
+
+func idsOf(pages ...searchAnswer) (ids []string) {
+	for _, page := range pages {
+		for _, h := range page.Hits {
+			ids = append(ids, h.ID)
+		}
+	}
+	return ids
+}
+
+func mokaPots() []string {
+	return ids(openLibrary(1).index(Epoch).find(url.Values{"query": {"moka pot"}}, 1))
+}
+
+func TestPagesCountPagesOrItems(t *testing.T) {
+	whole := mokaPots()
+	for _, items := range []bool{false, true} {
+		pages := turn(paging{items: items}, len(whole)/40+2)
+		for n, a := range pages {
+			from := int64(n)
+			if items {
+				from *= 40
+			}
+			if diff := cmp.Diff(pagination{new(len(whole)), from, 40}, a.Pagination); diff != "" {
+				t.Errorf("pagination of page %d:\n%s", n, diff)
+			}
+		}
+		if got := idsOf(pages...); !slices.Equal(got, whole) {
+			t.Errorf("items %v: pages hold %d hits, want %d in order", items, len(got), len(whole))
+		}
+	}
+	far := pageOf(openLibrary(1), url.Values{"from": {"9007199254740991"}, "size": {"40"}}, paging{})
+	if len(far.Hits) != 0 || far.Hits == nil {
+		t.Errorf("the last page of all holds %v, want []", far.Hits)
+	}
+}
+
+func TestTotalsMayBeOdd(t *testing.T) {
+	n := len(mokaPots())
+	for _, tt := range []struct {
+		quirks Quirk
+		want   []*int
+	}{
+		{0, []*int{&n, &n, &n}},
+		{TotalNull, []*int{nil, nil, nil}},
+		{TotalGrows, []*int{&n, new(n + 10), new(n + 20)}},
+		{TotalShrinks, []*int{&n, new(n - 10), new(n - 20)}},
+		{TotalStands, []*int{new(10_000), new(10_000), new(10_000)}},
+	} {
+		for _, items := range []bool{false, true} {
+			var got []*int
+			for _, page := range turn(paging{items, tt.quirks}, 3) {
+				got = append(got, page.Pagination.Total)
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("quirks %b, items %v:\n%s", tt.quirks, items, diff)
+			}
+		}
+	}
+	if far := pageOf(openLibrary(1), url.Values{"from": {"9007199254740991"}}, paging{quirks: TotalShrinks}); *far.Pagination.Total != 0 {
+		t.Errorf("the total shrinks to %d, want 0 at the end", *far.Pagination.Total)
+	}
+}
+
+func TestSizeMayBeIgnored(t *testing.T) {
+	whole := mokaPots()
+	for items, second := range map[bool]int{false: 20, true: 40} { // whoever counts items by the size asked for loses some
+		pages := turn(paging{items, SizeIgnored}, 2)
+		if got := idsOf(pages[1]); pages[1].Pagination.Size != 20 || !slices.Equal(got, whole[second:second+20]) {
+			t.Errorf("items %v: the second page says size %d and holds %v", items, pages[1].Pagination.Size, got)
+		}
+	}
+}
+
+func TestPagesMayRepeat(t *testing.T) {
+	whole := mokaPots()
+	for _, items := range []bool{false, true} {
+		for n, page := range turn(paging{items, PagesRepeated}, 3) {
+			if !slices.Equal(idsOf(page), whole[:40]) {
+				t.Errorf("items %v: page %d is not the first one", items, n)
+			}
+		}
+	}
+}
+
+func TestPagesMayNeverEnd(t *testing.T) {
+	whole := mokaPots()
+	for _, items := range []bool{false, true} {
+		got := idsOf(turn(paging{items, PagesEndless}, 3*len(whole)/40)...)
+		for i, id := range got {
+			if id != whole[i%len(whole)] {
+				t.Fatalf("items %v: place %d holds %s, want %s", items, i, id, whole[i%len(whole)])
+			}
+		}
+		if len(got) < 2*len(whole) || len(got)%40 != 0 {
+			t.Errorf("items %v: %d hits on full pages of a search that finds %d", items, len(got), len(whole))
+		}
+	}
+	if a := pageOf(openLibrary(1), url.Values{"channelId": {"none"}}, paging{quirks: PagesEndless}); len(a.Hits) != 0 {
+		t.Error("a search that finds nothing has pages")
+	}
+}
+
+func TestQuirksAreOptions(t *testing.T) {
+	s := unhurried(Options{Seed: 1, Quirks: TotalNull | SizeIgnored})
+	got, _ := ask[searchAnswer](t, s.Transport(), "/search/outliers?size=40")
+	if got.Pagination.Total != nil || len(got.Hits) != 20 {
+		t.Errorf("pagination %+v, %d hits", got.Pagination, len(got.Hits))
+	}
+}

@@ -1,0 +1,128 @@
+package simulator
+
+import (
+	"net/url"
+	"slices"
+)
+
+// Related search, by interface, GET /search/outliers/related: what resembles the
+// seeds, which are not found themselves.
+
+const (
+	besides = 0.8 // a channel's further topics, if its main one is 1
+	looks   = 16  // ways in which channels make thumbnails
+)
+
+// seedNames are the parameters that name seeds.
+var seedNames = []string{"title", "videoId", "thumbnailVideoId", "relatedChannelId"}
+
+// related returns all hits that resemble a seed in p, the nearest first. Without
+// a seed there is nothing to resemble, and everything is found, in no order that
+// means anything.
+func (x *index) related(p url.Values, l *library) []*hit {
+	if !slices.ContainsFunc(seedNames, p.Has) {
+		salt := hash(l.seed, uint64(aboutNoise))
+		return seek(x.hits, p, &hitTerms, aim[*hit]{score: func(h *hit) (float64, bool) { return unit(hash(salt, h.address())), true }})
+	}
+	s := x.seeds(p, l)
+	a := best(s.scores, limitOf(p))
+	resembles := a.score
+	a.score = func(h *hit) (float64, bool) {
+		if s.has(h) {
+			return 0, false
+		}
+		return resembles(h)
+	}
+	return seek(x.hits, p, &hitTerms, a)
+}
+
+// seeds are what a related search starts from.
+type seeds struct {
+	lexical  bool
+	scores   []func(*hit) (float64, bool) // one for each seed
+	uploads  []uint64                     // by address
+	channels []*channel
+}
+
+func (s *seeds) has(h *hit) bool {
+	return slices.Contains(s.uploads, h.address()) || slices.Contains(s.channels, h.channel)
+}
+
+// seeds reads the seeds in p. What the library does not know resembles nothing.
+func (x *index) seeds(p url.Values, l *library) *seeds {
+	s := &seeds{lexical: p.Get("by") == "lexical"}
+	for _, title := range p["title"] {
+		s.add(meaning(title, l.seed))
+	}
+	for _, id := range p["videoId"] {
+		if u, ok := l.find(id, x.at); ok {
+			s.add(u.intent())
+			s.uploads = append(s.uploads, u.address())
+		}
+	}
+	if u, ok := l.find(p.Get("thumbnailVideoId"), x.at); ok {
+		s.scores = append(s.scores, u.looksLike())
+		s.uploads = append(s.uploads, u.address())
+	}
+	for _, id := range p["relatedChannelId"] {
+		if c, ok := l.byID[id]; ok {
+			s.add(c.intent())
+			s.channels = append(s.channels, c)
+		}
+	}
+	return s
+}
+
+func (s *seeds) add(i intent) {
+	if s.lexical {
+		s.scores = append(s.scores, i.sharedWords)
+	} else {
+		s.scores = append(s.scores, i.ofHit)
+	}
+}
+
+// sharedWords finds hits that have any of the words, by how many.
+func (i intent) sharedWords(h *hit) (float64, bool) {
+	n := shared(i.wanted, h.words)
+	return n + closeness*unit(hash(i.salt, h.address())), n > 0
+}
+
+// intent is to find more of the same.
+func (u *upload) intent() intent {
+	i := about(u.channel.field, u.topic)
+	i.wanted, i.salt = meantWords(words(u.title())), hash(u.channel.seed, uint64(aboutNoise), u.address())
+	return i
+}
+
+// intent is to find what the channel is about.
+func (c *channel) intent() intent {
+	i := about(c.field, c.topics[0])
+	for _, t := range c.topics[1:] {
+		i.topics[c.field][t] = besides
+	}
+	i.wanted, i.salt = meantWords(words(c.title)), hash(c.seed, uint64(aboutNoise), uint64(c.index))
+	return i
+}
+
+// about is the intent to find a topic, and then its neighbours.
+func about(niche, topic int) intent {
+	i := intent{known: true, topics: make([][]float64, len(niches))}
+	for f := range niches {
+		i.topics[f] = make([]float64, len(niches[f].topics))
+	}
+	for t := range i.topics[niche] {
+		i.topics[niche][t] = neighbour
+	}
+	i.topics[niche][topic] = named
+	return i
+}
+
+// looksLike finds hits whose thumbnails are made in the same way.
+func (u *upload) looksLike() func(*hit) (float64, bool) {
+	look, salt := u.channel.look(), hash(u.channel.seed, uint64(aboutLook), u.address())
+	return func(h *hit) (float64, bool) { return unit(hash(salt, h.address())), h.channel.look() == look }
+}
+
+func (c *channel) look() uint64 {
+	return hash(c.seed, uint64(aboutLook), uint64(c.index)) % looks
+}

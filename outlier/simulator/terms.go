@@ -1,0 +1,159 @@
+package simulator
+
+import (
+	"cmp"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// entity is what a search finds: an outlier, or a channel by one of its samples.
+type entity interface {
+	*hit | *sample
+	address() uint64 // its place in the library
+}
+
+// terms are what a request may say about a T (interface, Common filters). A T
+// that lacks a value passes no filter on it, and is sorted last.
+type terms[T entity] struct {
+	ranges  map[string]func(T) (float64, bool)      // <name>From and <name>To, both inclusive
+	choices map[string]func(v T, value string) bool // a value that a T has or has not
+	lists   map[string]func(v T, vs []string) bool  // several values
+	orders  map[string]func(T) (float64, bool)      // of sortBy
+}
+
+// filters are those of one request.
+type filters[T entity] []func(T) bool
+
+func (f filters[T]) all(v T) bool {
+	for _, keeps := range f {
+		if !keeps(v) {
+			return false
+		}
+	}
+	return true
+}
+
+// filters reads the filters of a request that has passed the rules.
+func (t *terms[T]) filters(p url.Values) filters[T] {
+	var f filters[T]
+	for name, value := range t.ranges {
+		if p.Has(name + "From") {
+			from := number(p.Get(name + "From"))
+			f = append(f, func(v T) bool { x, ok := value(v); return ok && x >= from })
+		}
+		if p.Has(name + "To") {
+			to := number(p.Get(name + "To"))
+			f = append(f, func(v T) bool { x, ok := value(v); return ok && x <= to })
+		}
+	}
+	for name, keeps := range t.choices {
+		if p.Has(name) {
+			f = append(f, func(v T) bool { return keeps(v, p.Get(name)) })
+		}
+	}
+	for name, keeps := range t.lists {
+		if p.Has(name) {
+			f = append(f, func(v T) bool { return keeps(v, p[name]) })
+		}
+	}
+	return f
+}
+
+// aim is what a request looks for.
+type aim[T entity] struct {
+	score func(T) (relevance float64, meant bool)
+	most  int // how many are found at most; 0 means all
+}
+
+// seek returns what passes the filters of p and is meant, in order: the most
+// relevant first, unless p wants another order.
+func seek[T entity](all []T, p url.Values, t *terms[T], a aim[T]) []T {
+	found := nearestFirst(all, t.filters(p), a)
+	if p.Has("seed") {
+		shuffle(found, hashText(p.Get("seed")))
+	}
+	if value, ok := t.orders[p.Get("sortBy")]; ok {
+		slices.SortStableFunc(found, by(value, p.Get("sortOrder") == "asc"))
+	}
+	return found
+}
+
+func nearestFirst[T entity](all []T, keep filters[T], a aim[T]) []T {
+	type ranked struct {
+		thing     T
+		relevance float64
+	}
+	var ranking []ranked
+	for _, v := range all {
+		if !keep.all(v) {
+			continue
+		}
+		if r, ok := a.score(v); ok {
+			ranking = append(ranking, ranked{v, r})
+		}
+	}
+	slices.SortFunc(ranking, func(v, w ranked) int {
+		return cmp.Or(cmp.Compare(w.relevance, v.relevance), cmp.Compare(v.thing.address(), w.thing.address()))
+	})
+	if a.most > 0 && len(ranking) > a.most {
+		ranking = ranking[:a.most]
+	}
+	found := make([]T, len(ranking))
+	for i := range ranking {
+		found[i] = ranking[i].thing
+	}
+	return found
+}
+
+func shuffle[T entity](found []T, seed uint64) {
+	slices.SortFunc(found, func(v, w T) int {
+		return cmp.Compare(hash(seed, v.address()), hash(seed, w.address()))
+	})
+}
+
+// by sorts what lacks the value last. The interface does not show the default of
+// sortOrder; here it is desc.
+func by[T entity](value func(T) (float64, bool), ascending bool) func(v, w T) int {
+	return func(v, w T) int {
+		x, okx := value(v)
+		y, oky := value(w)
+		if !okx || !oky {
+			return count(!okx) - count(!oky)
+		}
+		if ascending {
+			return cmp.Compare(x, y)
+		}
+		return cmp.Compare(y, x)
+	}
+}
+
+// number reads a number or a date-time, as seconds.
+func number(s string) float64 {
+	if at, ok := moment(s); ok {
+		return seconds(at)
+	}
+	n, _ := strconv.ParseFloat(s, 64) // the rules let nothing else through
+	return n
+}
+
+func is(b *bool, value string) bool { return b != nil && *b == (value == "true") }
+
+// matches tells whether s has the form of a pattern, in which * is any text.
+func matches(pattern, s string) bool {
+	parts := strings.Split(pattern, "*")
+	s, ok := strings.CutPrefix(s, parts[0])
+	if !ok || len(parts) == 1 {
+		return ok && s == ""
+	}
+	last := len(parts) - 1
+	for _, part := range parts[1:last] {
+		_, after, found := strings.Cut(s, part)
+		if !found {
+			return false
+		}
+		s = after
+	}
+	return strings.HasSuffix(s, parts[last])
+}
