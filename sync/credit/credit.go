@@ -5,6 +5,7 @@ package credit
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"outlierd/outlier"
@@ -55,16 +56,27 @@ func Periods(run, job, day, cycle string) []Period {
 // JobCycle is the period key of a job in a billing cycle: "weekly-ideas/2026-11-14".
 func JobCycle(job, cycle string) string { return job + "/" + cycle }
 
+// CutJobCycle is the inverse of [JobCycle]. A cycle has no slash.
+func CutJobCycle(key string) (job, cycle string) {
+	slash := strings.LastIndexByte(key, '/')
+	return key[:max(slash, 0)], key[slash+1:]
+}
+
 // Exceeded refuses a purchase because a cap would be passed.
 type Exceeded struct {
 	Cap   Cap
 	Held  outlier.Credits // what the period holds already
 	Price outlier.Credits // what the purchase would add
+	Hold  outlier.Credits // what it would set aside besides, for the calls that must follow it
 }
 
 func (e *Exceeded) Error() string {
-	return fmt.Sprintf("%s is reached: %d of %d credits are held and this call costs %d; %s",
-		e.Cap.name(), e.Held, e.Cap.Max, e.Price, e.Cap.remedy())
+	follow := ""
+	if e.Hold > 0 {
+		follow = fmt.Sprintf(", with %d more for what must follow it", e.Hold)
+	}
+	return fmt.Sprintf("%s is reached: %d of %d credits are held and this call costs %d%s; %s",
+		e.Cap.name(), e.Held, e.Cap.Max, e.Price, follow, e.Cap.remedy())
 }
 
 // name is the cap as people know it, by its key in jobs.yaml.

@@ -50,6 +50,9 @@ type entryRow struct {
 	packed
 }
 
+const entryColumns = `id, run, job, step, op, entity, params, item, page, rank_base,
+	sent_at, received_at, http_status, outcome, missing, retry_at, encoding, sum, body`
+
 func (r *entryRow) columns() []any {
 	return []any{&r.ID, &r.Run, &r.Job, &r.Step, &r.Op, &r.Entity, &r.params, &r.Item, &r.Page, &r.RankBase,
 		&r.sent, &r.received, &r.Status, &r.Outcome, &r.Missing, &r.retry, &r.encoding, &r.sum, &r.body}
@@ -83,9 +86,7 @@ func (s *Store) Journal(after int64) iter.Seq2[*Entry, error] {
 
 func (s *Store) chunk(after int64) (chunk []entryRow, err error) {
 	err = s.view(func() error {
-		chunk, err = list(s, (*entryRow).columns, `SELECT id, run, job, step, op, entity, params, item, page, rank_base,
-			sent_at, received_at, http_status, outcome, missing, retry_at, encoding, sum, body
-			FROM responses WHERE id > ? ORDER BY id LIMIT ?`, after, journalChunk)
+		chunk, err = list(s, (*entryRow).columns, `SELECT `+entryColumns+` FROM responses WHERE id > ? ORDER BY id LIMIT ?`, after, journalChunk)
 		return err
 	})
 	return chunk, err
@@ -107,6 +108,26 @@ func (s *Store) entry(r *entryRow, open *opener) (*Entry, error) {
 	e.Encoding, e.Size = r.encoding, len(r.body)
 	e.Body = open.open(r.packed)
 	return e, nil
+}
+
+// Answered is the newest charged answer to the identical paid call, with the given
+// canonical parameters (`from` and `size` included), that arrived after since; nil if
+// there is none. Whether it can be read is for the caller to find out.
+func (s *Store) Answered(op outlier.Operation, params string, since time.Time) (*Entry, error) {
+	var rows []entryRow
+	err := s.view(func() (err error) {
+		rows, err = list(s, (*entryRow).columns, `SELECT `+entryColumns+` FROM responses
+			WHERE op = ? AND params = ? AND received_at > ? AND outcome = 'charged' AND entity = ''
+			ORDER BY received_at DESC, id DESC LIMIT 1`, string(op), params, micros(since))
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("look for an earlier answer to %s: %w", op, err)
+	}
+	if len(rows) == 0 {
+		return nil, nil
+	}
+	return s.entry(&rows[0], &opener{packer: s.pack})
 }
 
 // JournalEnd is the id of the last answer, durable when JournalEnd returns; 0 if

@@ -21,6 +21,19 @@ type Purchase struct {
 	RankBase int    // hits of the step before this page
 	Attempt  int    // 1 for the first
 
+	// Intent is the scan that the attempt is to start; see [Tx.IntendScan]. Its state
+	// follows the attempt from then on.
+	Intent int64
+
+	// Hold is set aside for the step together with the price: both fit under every
+	// cap, or neither is reserved.
+	Hold outlier.Credits
+
+	// FromHold is the step whose hold pays for this attempt, which then counts for the
+	// hold's periods and meets no cap. If the hold does not cover the whole price the
+	// reservation is an ordinary one. 0 means that there is no hold.
+	FromHold int64
+
 	// Caps are asked at reservation, with the service's time, for the caps in force.
 	// nil means none.
 	Caps func(service time.Time) []credit.Cap

@@ -46,10 +46,11 @@ var opsTables = map[string]opsTable{
 			{"window_from", `s.params`, parameterTime("publishedAtFrom")}, {"window_to", `s.params`, parameterTime("publishedAtTo")},
 			{"total", `nullif(s.total, -1)`, plain}, {"pages", `s.pages`, plain}, {"hits", `s.hits`, plain}, {"new_hits", `s.new_hits`, plain},
 			{"stop_reason", `s.stop`, text}, {"credits", `s.credits`, plain},
+			{"reused", `s.reused`, plain}, {"began_at", `s.began`, moment}, {"left_pages", `nullif(s.left_pages, -1)`, plain},
 		},
 	},
 	"ops.requests": {
-		from: `attempts`, id: `id`,
+		from: `(SELECT * FROM attempts WHERE adjustment IS NULL)`, id: `id`,
 		last: lastAttempt,
 		columns: []opsColumn{
 			{"id", `id`, plain}, {"run_id", `run`, text}, {"job", `job`, text}, {"operation", `op`, text}, {"entity", `entity`, text},
@@ -60,14 +61,14 @@ var opsTables = map[string]opsTable{
 		},
 	},
 	"ops.credits": {
-		from: `(SELECT * FROM attempts WHERE price > 0)`, id: `id`,
+		from: `(SELECT * FROM attempts WHERE price > 0 OR adjustment IS NOT NULL)`, id: `id`,
 		last: lastAttempt,
 		columns: []opsColumn{
-			{"id", `id`, plain}, {"run_id", `run`, text}, {"job", `job`, text}, {"operation", `op`, text}, {"price", `price`, plain},
+			{"id", `id`, plain}, {"run_id", `run`, text}, {"job", `job`, text}, {"operation", `op`, text}, {"price", `coalesce(adjustment, price)`, plain},
 			{"outcome", `CASE state WHEN 'charged' THEN 'spent' WHEN 'sending' THEN 'reserved' ELSE state END`, text},
 			{"reserved_at", `reserved_at`, moment}, {"settled_at", `settled_at`, moment}, {"day", `day`, text}, {"month", `cycle`, text},
 			{"cap_run", capInForce("max", "run"), plain}, {"cap_day", capInForce("max", "day"), plain},
-			{"cap_month", capInForce("max", "month"), plain}, {"reserve", capInForce("reserve", "month"), plain},
+			{"cap_job_month", capInForce("max", "job_month"), plain}, {"cap_month", capInForce("max", "month"), plain}, {"reserve", capInForce("reserve", "month"), plain},
 			{"response_id", `response`, plain},
 		},
 	},

@@ -80,7 +80,7 @@ func (s *Store) Begin(r Run, steps []Step) error {
 		}
 		for i, step := range steps {
 			step.Run, step.Ordinal = r.ID, i
-			if err := tx.addStep(step); err != nil {
+			if _, err := tx.addStep(step); err != nil {
 				return err
 			}
 		}
@@ -170,10 +170,13 @@ func (s *Store) Resume(run string, due time.Time) error {
 	})
 }
 
+// firstSeen precedes a job's name where meta keeps when it was first seen.
+const firstSeen = "first seen: "
+
 // FirstSeen is when a job was first asked about, which is now if it never was. A
 // schedule owes nothing for the time before.
 func (s *Store) FirstSeen(job string, now time.Time) (first time.Time, err error) {
-	key := "first seen: " + job
+	key := firstSeen + job
 	err = s.Update(func(tx *Tx) error {
 		text, err := tx.meta(key)
 		if err != nil {
@@ -215,12 +218,19 @@ func (s *Store) runs(query string, args ...any) ([]Run, error) {
 	return runs, err
 }
 
-// LastDue is the latest due instant at which a run of the job was begun; zero if
-// there is none.
+// LastDue is the latest due instant at which a run of the job was begun, under this
+// name or a former one; zero if there is none.
 func (s *Store) LastDue(job string) (time.Time, error) {
 	var due int64
-	err := s.view(func() error {
-		return s.row(`SELECT coalesce(max(due), 0) FROM runs WHERE job = ? AND due <> 0`, job).Scan(&due)
+	err := s.view(func() (err error) {
+		due, err = (&Tx{s: s}).lastDue(job)
+		return err
 	})
 	return instant(due), err
+}
+
+func (t *Tx) lastDue(job string) (due int64, err error) {
+	err = t.row(`SELECT max((SELECT coalesce(max(due), 0) FROM runs WHERE job = ?1 AND due <> 0),
+		coalesce((SELECT last_due FROM jobs WHERE job = ?1), 0))`, job).Scan(&due)
+	return due, err
 }

@@ -3,6 +3,7 @@ package state
 import (
 	"database/sql"
 	"errors"
+	"fmt"
 	"time"
 
 	"outlierd/outlier"
@@ -12,12 +13,14 @@ import (
 // Spend is what a run has asked of the two scarcities.
 type Spend struct {
 	Charged, Refunded, Unknown, Reserved outlier.Credits
+	Held                                 outlier.Credits // what is left of its holds
 
 	Requests int64         // attempts that reached the wire
 	Waited   time.Duration // for the pace
 }
 
-// Held is what counts against a cap: all that is not proven to have been refunded.
+// Held is what counts against a cap: all that is not proven to have been refunded,
+// what is set aside, and in a billing cycle what [Store.Adjust] added.
 func (s *Store) Held(c credit.Cap) (held outlier.Credits, err error) {
 	err = s.view(func() error {
 		held, err = s.held(c)
@@ -27,13 +30,53 @@ func (s *Store) Held(c credit.Cap) (held outlier.Credits, err error) {
 }
 
 func (s *Store) held(c credit.Cap) (outlier.Credits, error) {
+	key, err := s.key(credit.Period{Scope: c.Scope, Key: c.Period})
+	if err != nil {
+		return 0, err
+	}
 	var held int64
-	err := s.row(`SELECT held FROM periods WHERE scope = ? AND period = ?`, string(c.Scope), c.Period).Scan(&held)
+	err = s.row(`SELECT held + adjusted FROM periods WHERE scope = ? AND period = ?`, string(c.Scope), key).Scan(&held)
 	if errors.Is(err, sql.ErrNoRows) {
 		return 0, nil
 	}
 	return outlier.Credits(held), err
 }
+
+// key is the key under which the database keeps a period. Only that of a job is
+// another one, since a job may have been renamed.
+func (s *Store) key(p credit.Period) (string, error) {
+	if p.Scope != credit.JobMonth {
+		return p.Key, nil
+	}
+	job, cycle := credit.CutJobCycle(p.Key)
+	account, err := s.account(job)
+	return credit.JobCycle(account, cycle), err
+}
+
+// Adjust books credits that were spent elsewhere, or with a minus bought on top, in
+// the current billing cycle. It is a fact and meets no cap; what is left under the
+// cap changes with it. The row is kept for ever.
+func (s *Store) Adjust(credits outlier.Credits, why string) error {
+	now := s.ServiceTime()
+	err := s.Update(func(tx *Tx) error {
+		if credits == 0 || why == "" {
+			return errors.New("an amount and a reason are needed")
+		}
+		_, err := tx.exec(`INSERT INTO attempts (run, job, step, op, entity, params, attempt, price, state, day, cycle, caps,
+			reserved_at, sent_at, settled_at, waited, http_status, bytes, error, adjustment)
+			VALUES ('', '', 0, ?, '', '', 0, 0, 'charged', ?, ?, '[]', ?, 0, ?, 0, 0, 0, ?, ?)`,
+			adjustment, credit.Day(now, s.options.Location), credit.Cycle(now, s.options.Location, s.options.Renews),
+			micros(now), micros(now), why[:min(len(why), maxErrorText)], int64(credits))
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("adjust the budget by %d credits: %w", credits, err)
+	}
+	return nil
+}
+
+// adjustment is the operation of a row that adjusts the books.
+const adjustment = "adjustment"
 
 // Spent adds up the attempts of a run.
 func (s *Store) Spent(run string) (Spend, error) {
@@ -45,9 +88,10 @@ func (s *Store) Spent(run string) (Spend, error) {
 			coalesce(sum(price) FILTER (WHERE state = 'refunded'), 0),
 			coalesce(sum(price) FILTER (WHERE state = 'unknown'), 0),
 			coalesce(sum(price) FILTER (WHERE state IN ('reserved', 'sending')), 0),
+			(SELECT coalesce(sum(rest), 0) FROM hold_rests WHERE run = ?1),
 			count(*) FILTER (WHERE sent_at <> 0), coalesce(sum(waited), 0)
-			FROM attempts WHERE run = ?`, run).
-			Scan(&all.Charged, &all.Refunded, &all.Unknown, &all.Reserved, &all.Requests, &waited)
+			FROM attempts WHERE run = ?1`, run).
+			Scan(&all.Charged, &all.Refunded, &all.Unknown, &all.Reserved, &all.Held, &all.Requests, &waited)
 	})
 	all.Waited = time.Duration(waited) * time.Microsecond
 	return all, err

@@ -1,8 +1,11 @@
 package state
 
 import (
+	"database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"time"
 
 	"outlierd/outlier"
 )
@@ -19,28 +22,38 @@ type Step struct {
 	Params  string // canonical, without from and size
 	Window  string // publication dates "2026-11-01..2026-11-14"; either may be missing
 
-	Next    int // the page to take next
-	Pages   int // taken
+	Watermark string // identity of what is searched; see [Watermark]. "" if it has none
+	Scan      string // id of the scan whose results the step reads; "" for other steps
+
+	Began   time.Time // service time at which page one was asked for; zero before
+	Next    int       // the page to take next
+	Pages   int       // taken
 	Hits    int
 	NewHits int
 	Total   int64  // what the service says; -1 while unknown
 	Stop    string // why no further page is taken; "" while open
 	Credits outlier.Credits
+	Reused  int // pages that the journal had, and that were not bought again
+	Left    int // pages that a cap or an error left untaken; -1 if none, or nobody knows how many
 }
 
-const stepColumns = `id, run, ordinal, op, item, queries, seeds, params, window, next, pages, hits, new_hits, total, stop, credits`
+const stepColumns = `id, run, ordinal, op, item, queries, seeds, params, window, next, pages, hits, new_hits, total, stop, credits,
+	watermark, scan, began, reused, left_pages`
 
 type stepRow struct {
 	Step
 	queries, seeds string
+	began          int64
 }
 
 func (r *stepRow) columns() []any {
 	return []any{&r.ID, &r.Run, &r.Ordinal, &r.Op, &r.Item, &r.queries, &r.seeds, &r.Params, &r.Window,
-		&r.Next, &r.Pages, &r.Hits, &r.NewHits, &r.Total, &r.Stop, &r.Credits}
+		&r.Next, &r.Pages, &r.Hits, &r.NewHits, &r.Total, &r.Stop, &r.Credits,
+		&r.Watermark, &r.Scan, &r.began, &r.Reused, &r.Left}
 }
 
 func (r *stepRow) step() (Step, error) {
+	r.Began = instant(r.began)
 	err := json.Unmarshal([]byte(r.queries), &r.Queries)
 	if err == nil {
 		err = json.Unmarshal([]byte(r.seeds), &r.Seeds)
@@ -51,27 +64,54 @@ func (r *stepRow) step() (Step, error) {
 	return r.Step, err
 }
 
-func (t *Tx) addStep(s Step) error {
+// AddStep appends a step to a run that is under way and returns its id. Its ordinal
+// follows from what the run has.
+func (t *Tx) AddStep(s Step) (id int64, err error) {
+	var status Status
+	err = t.row(`SELECT status, (SELECT coalesce(max(ordinal) + 1, 0) FROM steps WHERE run = runs.run) FROM runs WHERE run = ?`, s.Run).
+		Scan(&status, &s.Ordinal)
+	if errors.Is(err, sql.ErrNoRows) {
+		err = errors.New("the run was never begun")
+	}
+	if err == nil && status != Running {
+		err = fmt.Errorf("the run is %s", status)
+	}
+	if err == nil {
+		id, err = t.addStep(s)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("add a step to run %s: %w", s.Run, err)
+	}
+	return id, nil
+}
+
+func (t *Tx) addStep(s Step) (int64, error) {
 	queries, err := json.Marshal(s.Queries)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	seeds, err := json.Marshal(s.Seeds)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	_, err = t.exec(`INSERT INTO steps (run, ordinal, op, item, queries, seeds, params, window, next, pages, hits, new_hits, total, stop, credits)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+	result, err := t.exec(`INSERT INTO steps (run, ordinal, op, item, queries, seeds, params, window, next, pages, hits, new_hits, total, stop,
+		credits, watermark, scan, began, reused, left_pages)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		s.Run, s.Ordinal, string(s.Op), s.Item, string(queries), string(seeds), s.Params, s.Window,
-		s.Next, s.Pages, s.Hits, s.NewHits, s.Total, s.Stop, int64(s.Credits))
-	return err
+		s.Next, s.Pages, s.Hits, s.NewHits, s.Total, s.Stop,
+		int64(s.Credits), s.Watermark, s.Scan, micros(s.Began), s.Reused, s.Left)
+	if err != nil {
+		return 0, err
+	}
+	return result.LastInsertId()
 }
 
 // SaveStep records how far a step has got. What was resolved at the beginning
 // never changes.
 func (t *Tx) SaveStep(s Step) error {
-	result, err := t.exec(`UPDATE steps SET next = ?, pages = ?, hits = ?, new_hits = ?, total = ?, stop = ?, credits = ? WHERE id = ?`,
-		s.Next, s.Pages, s.Hits, s.NewHits, s.Total, s.Stop, int64(s.Credits), s.ID)
+	result, err := t.exec(`UPDATE steps SET began = ?, next = ?, pages = ?, hits = ?, new_hits = ?, total = ?, stop = ?, credits = ?,
+		reused = ?, left_pages = ? WHERE id = ?`,
+		micros(s.Began), s.Next, s.Pages, s.Hits, s.NewHits, s.Total, s.Stop, int64(s.Credits), s.Reused, s.Left, s.ID)
 	if err := found(result, err); err != nil {
 		return fmt.Errorf("save step %d: %w", s.ID, err)
 	}

@@ -1,0 +1,114 @@
+package state
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+)
+
+// account is the name under which the spending of a job adds up: that which the job
+// had when it was first seen. A new name is no fresh budget.
+func (s *Store) account(job string) (string, error) {
+	account := job
+	err := s.row(`SELECT account FROM jobs WHERE job = ?`, job).Scan(&account)
+	if errors.Is(err, sql.ErrNoRows) {
+		return job, nil
+	}
+	return account, err
+}
+
+// Rename lets a job go on under a new name: its watermarks, its tasks in the queue,
+// its scans, what it has spent, since when it is known, when it was last due and a run
+// that may go on. What is over keeps the old name. Carrying it out again does nothing,
+// so that `was` may stay in the file, and another job may take the old name later.
+func (s *Store) Rename(old, new string) error {
+	if old == new || old == "" || new == "" {
+		return fmt.Errorf("rename job %q to %q: two different names are needed", old, new)
+	}
+	err := s.Update(func(tx *Tx) error {
+		result, err := tx.exec(`INSERT INTO renames (old, new, at) VALUES (?, ?, ?) ON CONFLICT DO NOTHING`, old, new, micros(tx.now))
+		if err != nil || !changed(result) {
+			return err
+		}
+		id, err := result.LastInsertId()
+		if err != nil {
+			return err
+		}
+		if err := tx.handOver(old, new, id); err != nil {
+			return err
+		}
+		// So that it can be taken back, and done again.
+		_, err = tx.exec(`DELETE FROM renames WHERE old = ? AND new = ?`, new, old)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("rename job %s to %s: %w", old, new, err)
+	}
+	return nil
+}
+
+func (t *Tx) handOver(old, new string, rename int64) error {
+	if err := t.handOverAccount(old, new, rename); err != nil {
+		return err
+	}
+	if err := t.handOverFirstSeen(old, new); err != nil {
+		return err
+	}
+	// The new name has a watermark of its own only if it was used before the rename was
+	// written down; the later of the two has covered more.
+	for _, statement := range []string{
+		`DELETE FROM watermarks WHERE job = ?1 AND EXISTS (SELECT 1 FROM watermarks w WHERE w.job = ?2 AND w.key = watermarks.key AND w.at >= watermarks.at)`,
+		`UPDATE OR REPLACE watermarks SET job = ?2 WHERE job = ?1`,
+		`UPDATE queue SET job = ?2 WHERE job = ?1`,
+		`UPDATE OR IGNORE scans SET job = ?2 WHERE job = ?1`,
+		`UPDATE OR IGNORE runs SET job = ?2 WHERE job = ?1 AND ` + mayGoOn,
+	} {
+		if _, err := t.exec(statement, old, new); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// handOverAccount gives the account and the last due instant of the old name to the
+// new one. A new name that has spent already keeps its own account, and the old name
+// gets a fresh one, for whoever bears it next.
+func (t *Tx) handOverAccount(old, new string, rename int64) error {
+	account, err := t.s.account(old)
+	if err != nil {
+		return err
+	}
+	own, err := t.s.account(new)
+	if err != nil {
+		return err
+	}
+	due, err := t.lastDue(old)
+	if err != nil {
+		return err
+	}
+	var spent bool
+	if err := t.row(`SELECT EXISTS (SELECT 1 FROM attempts WHERE price > 0 AND account = ?)`, own).Scan(&spent); err != nil {
+		return err
+	}
+	if spent {
+		account = own
+	}
+	fresh := fmt.Sprintf("%s~%d", old, rename)
+	if _, err := t.exec(`DELETE FROM jobs WHERE job IN (?, ?)`, old, new); err != nil {
+		return err
+	}
+	_, err = t.exec(`INSERT INTO jobs (job, account, last_due) VALUES (?1, ?2, ?3), (?4, ?5, 0)`, new, account, due, old, fresh)
+	return err
+}
+
+func (t *Tx) handOverFirstSeen(old, new string) error {
+	before, err := t.meta(firstSeen + old)
+	if err != nil || before == "" {
+		return err
+	}
+	if err := t.setMeta(firstSeen+new, before); err != nil {
+		return err
+	}
+	_, err = t.exec(`DELETE FROM meta WHERE key = ?`, firstSeen+old)
+	return err
+}

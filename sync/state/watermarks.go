@@ -1,0 +1,111 @@
+package state
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Watermark says up to when the searches of one identity have covered a job. The
+// key tells operation, queries or seeds, and the for_each value: whoever changes one
+// of them starts afresh, whoever changes another filter does not.
+type Watermark struct {
+	Job, Key string
+	At       time.Time // service time at which page one of the last search that succeeded was asked for
+	Run      string    // of that search; "" if the watermark was set by hand
+	Set      time.Time // when it was written down
+}
+
+// MoveWatermark moves a watermark forward to w.At for w.Run. An earlier instant
+// leaves it where it is: two runs may end in another order than they began.
+func (t *Tx) MoveWatermark(w Watermark) error {
+	if w.Run == "" {
+		return fmt.Errorf("move watermark %q of job %s: a run moves it, or it is set by hand", w.Key, w.Job)
+	}
+	_, err := t.exec(`INSERT INTO watermarks (job, key, at, run, set_at) VALUES (?, ?, ?, ?, ?)
+		ON CONFLICT DO UPDATE SET at = excluded.at, run = excluded.run, set_at = excluded.set_at WHERE excluded.at > at`,
+		w.Job, w.Key, micros(w.At), w.Run, micros(t.now))
+	if err != nil {
+		return fmt.Errorf("move watermark %q of job %s: %w", w.Key, w.Job, err)
+	}
+	return nil
+}
+
+// Watermark is the instant up to which a job has covered key; zero if it never has.
+func (s *Store) Watermark(job, key string) (time.Time, error) {
+	var at int64
+	err := s.view(func() error {
+		return s.row(`SELECT at FROM watermarks WHERE job = ? AND key = ?`, job, key).Scan(&at)
+	})
+	if errors.Is(err, sql.ErrNoRows) {
+		return time.Time{}, nil
+	}
+	if err != nil {
+		return time.Time{}, fmt.Errorf("look for watermark %q of job %s: %w", key, job, err)
+	}
+	return instant(at), nil
+}
+
+// watermarkRow is a watermark on its way out of the database.
+type watermarkRow struct {
+	Watermark
+	at, set int64
+}
+
+func (r *watermarkRow) columns() []any {
+	return []any{&r.Job, &r.Key, &r.at, &r.Run, &r.set}
+}
+
+// Watermarks are those of a job, or of all jobs if job is "", by job and key.
+func (s *Store) Watermarks(job string) ([]Watermark, error) {
+	var all []Watermark
+	err := s.view(func() error {
+		rows, err := list(s, (*watermarkRow).columns,
+			`SELECT job, key, at, run, set_at FROM watermarks WHERE (job = ?1 OR ?1 = '') ORDER BY job, key`, job)
+		for _, r := range rows {
+			r.At, r.Set = instant(r.at), instant(r.set)
+			all = append(all, r.Watermark)
+		}
+		return err
+	})
+	return all, err
+}
+
+// SetWatermark sets a watermark by hand, forward or back; a key of "" means every
+// key that the job has.
+func (s *Store) SetWatermark(job, key string, at time.Time) error {
+	err := s.Update(func(tx *Tx) error {
+		if at.IsZero() {
+			return errors.New("there is no time to set it to")
+		}
+		if key == "" {
+			return found(tx.exec(`UPDATE watermarks SET at = ?, run = '', set_at = ? WHERE job = ?`, micros(at), micros(tx.now), job))
+		}
+		_, err := tx.exec(`INSERT INTO watermarks (job, key, at, run, set_at) VALUES (?, ?, ?, '', ?)
+			ON CONFLICT DO UPDATE SET at = excluded.at, run = '', set_at = excluded.set_at`, job, key, micros(at), micros(tx.now))
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("set the watermarks of job %s: %w", job, err)
+	}
+	return nil
+}
+
+// ResetWatermarks forgets what a job has covered and returns how many watermarks it
+// had. Its next run starts as if it were the first.
+func (s *Store) ResetWatermarks(job string) (n int, err error) {
+	err = s.Update(func(tx *Tx) error {
+		result, err := tx.exec(`DELETE FROM watermarks WHERE job = ?`, job)
+		if err != nil {
+			return err
+		}
+		gone, err := result.RowsAffected()
+		n = int(gone)
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("reset the watermarks of job %s: %w", job, err)
+	}
+	return n, nil
+}
