@@ -1,16 +1,18 @@
 package schema
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/apache/arrow-go/v18/arrow"
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 )
 
 var update = flag.Bool("update", false, "write the golden files and docs/tables.md anew")
@@ -27,7 +29,7 @@ func golden(t *testing.T, file, got string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
+	if diff := gocmp.Diff(string(want), got); diff != "" {
 		t.Errorf("%s differs (-file +got; -update writes it):\n%s", file, diff)
 	}
 }
@@ -84,6 +86,28 @@ func TestEveryDataColumnHasOneOrigin(t *testing.T) {
 			}
 			if origins != 1 {
 				t.Errorf("%s.%s comes from %d places", table.Name, c.Name, origins)
+			}
+		}
+	}
+}
+
+// A value in the wrong column would be rebuilt from there as well, so the names are
+// held against the paths by themselves.
+func TestColumnsAreNamedAfterTheFieldsOfTheJSON(t *testing.T) {
+	otherwise := map[string]string{ // as the plan of the tables has it
+		"authorThumbnail": "author_thumbnails", "language.code": "language", "input.query": "queries",
+	}
+	capital := regexp.MustCompile(`[A-Z]`)
+	for _, table := range Tables() {
+		for _, c := range table.Columns {
+			leaf := c.Path[strings.LastIndexAny(c.Path, "./")+1:]
+			want := strings.ToLower(capital.ReplaceAllString(leaf, "_$0"))
+			want = cmp.Or(otherwise[c.Path], want)
+			if c.Name != want && !strings.HasSuffix(c.Name, "_"+want) && c.Path != "" {
+				t.Errorf("%s.%s holds %s", table.Name, c.Name, c.Path)
+			}
+			if strings.Contains(c.Path, "channelMonetization") && !strings.HasPrefix(c.Name, "channel_") {
+				t.Errorf("%s.%s holds a number of the channel", table.Name, c.Name)
 			}
 		}
 	}
