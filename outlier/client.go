@@ -108,7 +108,10 @@ func (c *Client) request(ctx context.Context, r *Request) (*http.Request, error)
 		Method: cmp.Or(endpoints[r.Op].method, http.MethodGet), URL: u, Host: u.Host, Header: header,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 	}
-	return req.WithContext(ctx), c.Arrays.put(r, req)
+	if err := c.Arrays.put(r, req); err != nil {
+		return nil, err
+	}
+	return req.WithContext(ctx), nil
 }
 
 func (c *Client) transport() (http.RoundTripper, error) {

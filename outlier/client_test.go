@@ -120,6 +120,15 @@ func search(t *testing.T) *Request {
 	return r
 }
 
+func scan(t *testing.T) *Request {
+	t.Helper()
+	r, err := (&StartScan{Query: []string{"a b", "ü&"}, Mode: ModeStandard}).Request()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
 func secret(t *testing.T) Key {
 	t.Helper()
 	k, err := NewKey("sk-canary")
@@ -309,22 +318,68 @@ func TestDoDecidesWhatBecameOfThePrice(t *testing.T) {
 			return response(200, strings.NewReader(`{}`)), nil
 		}, Unknown, Lost},
 	} {
-		t.Run(name, func(t *testing.T) {
-			b := &books{}
-			a, err := (&Client{URL: "https://api.test", Transport: tt.wire}).Do(t.Context(), search(t), b)
-			if b.outcome != tt.outcome || kindOf(err) != tt.kind {
-				t.Errorf("%s, %q (%v); want %s, %q", b.outcome, kindOf(err), err, tt.outcome, tt.kind)
-			}
-			if a != b.settled || a.Err != err {
-				t.Errorf("returned %v with %v, settled %v", a, err, b.settled)
-			}
-			if body, err := a.JSON(); a.Err == nil && (err != nil || !strings.HasPrefix(strings.TrimSpace(string(body)), "{")) {
-				t.Errorf("a usable answer opens as %q, %v", body, err)
-			}
-			if a.Err != nil && strings.Contains(a.Err.Error(), "?key") {
-				t.Errorf("error quotes a query: %v", a.Err)
-			}
-		})
+		for _, r := range []*Request{search(t), scan(t)} {
+			t.Run(name+"/"+string(r.Op), func(t *testing.T) { checkOutcome(t, r, tt.wire, tt.outcome, tt.kind) })
+		}
+	}
+}
+
+func checkOutcome(t *testing.T, r *Request, w wire, want Outcome, kind Kind) {
+	t.Helper()
+	b := &books{}
+	a, err := (&Client{URL: "https://api.test", Transport: w}).Do(t.Context(), r, b)
+	if b.outcome != want || kindOf(err) != kind {
+		t.Errorf("%s, %q (%v); want %s, %q", b.outcome, kindOf(err), err, want, kind)
+	}
+	if a != b.settled || a.Err != err {
+		t.Errorf("returned %v with %v, settled %v", a, err, b.settled)
+	}
+	if body, err := a.JSON(); a.Err == nil && (err != nil || !strings.HasPrefix(strings.TrimSpace(string(body)), "{")) {
+		t.Errorf("a usable answer opens as %q, %v", body, err)
+	}
+	if a.Err != nil && strings.Contains(a.Err.Error(), "?key") {
+		t.Errorf("error quotes a query: %v", a.Err)
+	}
+}
+
+// What trending formats look like is not known.
+func TestTrendingFormatsMayBeAnyJSON(t *testing.T) {
+	for body, outcome := range map[string]Outcome{
+		`[{"format":"x"}]`: Charged, `{}`: Charged, `null`: Charged, `"none"`: Charged, ` [1] `: Charged,
+		`[1`: Unknown, ``: Unknown, `<html>`: Unknown, `{"error":{"message":"no"}}`: Unknown,
+	} {
+		b := &books{}
+		_, err := (&Client{URL: "https://api.test", Transport: answering(200, body)}).Do(t.Context(), PageRequest(OpTrendingFormats, nil), b)
+		if b.outcome != outcome || (err == nil) != (outcome == Charged) {
+			t.Errorf("%s: settled %s, error %v; want %s", body, b.outcome, err, outcome)
+		}
+	}
+	checkOutcome(t, PageRequest(OpTrendingFormats, nil), answering(200, `[1] [2]`), Charged, Malformed)
+}
+
+func TestDoPostsAScanThatNothingCanSendAgain(t *testing.T) {
+	b := &books{}
+	c := Client{URL: "https://api.test/v1/", Key: secret(t), Arrays: ArraysBracket, Transport: wire(func(req *http.Request, connect func() error) (*http.Response, error) {
+		if err := connect(); err != nil {
+			return nil, err
+		}
+		body, err := io.ReadAll(req.Body)
+		b.note("%s %s %s [%s] %d", req.Method, req.URL, body, req.Header.Get("Content-Type"), req.ContentLength)
+		if req.GetBody != nil || req.Header.Get("Idempotency-Key") != "" {
+			t.Error("net/http could take the request for one that may be repeated")
+		}
+		return response(201, strings.NewReader(`{"id":"x"}`)), err
+	})}
+	if _, err := c.Do(t.Context(), scan(t), b); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"reserve 100", "sending",
+		`POST https://api.test/v1/scan {"findBy":"query","mode":"standard","query":["a b","ü\u0026"]} [application/json] 63`,
+		"settle charged",
+	}
+	if diff := cmp.Diff(want, b.lines); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 

@@ -4,24 +4,33 @@
 //
 // # Resources
 //
-// An [Operation] is one endpoint. Searching costs credits and finds hits; the data
-// endpoints (videos and shorts of a channel; details, comments and transcript of a
-// video) are free with a subscription. All share one rate limit.
+// An [Operation] is one endpoint. Searching costs credits and finds hits: outliers
+// ([Search], [Related]), channels ([FindChannels], [FindRelatedChannels]) or formats
+// ([TrendingFormats]). Starting a scan ([StartScan]) costs many; its record is free.
+// The data endpoints (videos and shorts of a channel; details, comments and
+// transcript of a video) are free with a subscription. All share one rate limit.
 //
-//	Search.Request ─┐
-//	                ├─> Request ──> Client.Do ──> Answer ──> ReadPage, Empty; package schema
-//	DataRequest ────┘
+//	Search.Request … StartScan.Request ─┐
+//	                       DataRequest ─┼─> Request ──> Client.Do ──> Answer ──> PageOf, ReadScan, Empty; package schema
+//	     PageRequest, StartScanRequest ─┘
 //
-// A [Request] exists only if it obeys the interface: the parameters of a [Search]
-// are checked before anything is spent, and [Search.Fields] is the one table of
-// them. An [Answer] keeps the body as it came over the wire, because it was paid
-// for. This package reads from it only what steers the program: a [Page] with its
-// hits, whether there is nothing at all ([Empty]), and what went wrong
-// ([ReadError]). No structs mirror the answers; package schema is the full decoder.
+// A [Request] exists only if it obeys the interface: parameters are checked before
+// anything is spent, and the Fields of each struct, such as [Search.Fields], are the
+// one table of them. A request that was checked once is made again from its stored
+// parameters ([PageRequest], [StartScanRequest]). An [Answer] keeps the body as it
+// came over the wire, because it was paid for. This package reads from it only what
+// steers the program: a [Page] with its hits, the state of a [Scan], whether there
+// is nothing at all ([Empty]), and what went wrong ([ReadError]). No structs mirror
+// the answers; package schema is the full decoder.
+//
+// What an answer costs is a matter of [Prices]. Each paid request has a tariff there
+// ([Request.Tariff]); that of a scan depends on its mode, which is therefore always
+// sent, even where it is the service's default.
 //
 // # One call
 //
-// [Client.Do] is the only place that spends. It makes one attempt and never a second:
+// [Client.Do] is the only place that spends. It makes one attempt and never a
+// second, which matters most for a scan: a repeated POST starts and charges another.
 //
 //  1. [Pacer.Wait]: the request may leave as far as the rate limit goes.
 //  2. [Meter.Reserve]: its price is set aside, or the budget refuses.
@@ -48,10 +57,13 @@
 //
 // Each guess of ours lives in one place:
 //
-//	how arrays are encoded               encode: the key is repeated
+//	how arrays are encoded               [Client].Arrays, encode.go: the key is repeated
+//	parameters of the channel searches   ChannelFilters, FindChannels, FindRelatedChannels
+//	parameters of trending formats       TrendingFormats: as they are written
+//	a related search without any seed    Related.Check: refused
 //	form of date-times                   instant: UTC, whole seconds, Z
 //	what from counts                     the caller of [Search.Request] knows
-//	form of the channelId filter         checkChannelID: as of ids elsewhere
+//	form of ids in parameters            checkChannelID, checkVideoID: as of ids elsewhere
 //	ranges the wrong way round           checkRange: refused, they can only be empty
 //	HTTP statuses of the error shapes    Error.kind: clear statuses first, then shapes
 //	what proves a refusal                readError: the shape, without its status field
@@ -60,5 +72,7 @@
 //	null, absent and oddly typed fields  tolerant.go: count as absent
 //	which estimate revenue sorts by      Hit.SortValue: the middle
 //	answers that mean "none"             Empty
-//	whether an answer was cached (free)  never assumed: [Operation.Price] is an upper bound
+//	whether an answer was cached (free)  never assumed: [Prices.Of] is an upper bound
+//	which statuses end a scan            Scan.Ended: three known ones, or a time of its end
+//	a threshold that is a plain number   Scan: counts as outliers
 package outlier

@@ -101,6 +101,11 @@ func TestEmptyAnswersMeanNone(t *testing.T) {
 		{OpChannelVideos, `{"item":{"videos":[]}}`, false},
 		{OpChannelShorts, `{"item":{"shorts":null},"items":[]}`, false},
 		{OpSearch, `{"hits":[],"items":[]}`, false},
+		{OpRelated, `{"hits":[],"items":[]}`, false},
+		{OpFindChannels, `{"hits":[],"items":[],"item":null}`, false},
+		{OpTrendingFormats, `[]`, false},
+		{OpTrendingFormats, `{"items":[]}`, false},
+		{OpScan, `{"id":"x","items":[],"item":null}`, false},
 	} {
 		if got := Empty(tt.op, []byte(tt.body)); got != tt.want {
 			t.Errorf("Empty(%s, %s) = %v", tt.op, tt.body, got)

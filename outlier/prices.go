@@ -41,11 +41,12 @@ func (p Prices) Of(r *Request) Credits {
 	return documented[tariff]
 }
 
-// Tariff is the key of r's price in [Prices]; "" if r is free. A scan of a mode
-// that is not known has the dearest.
+// Tariff is the key of r's price in [Prices]; "" if r is free. A scan whose mode is
+// not known has the dearer one.
 func (r *Request) Tariff() string {
 	if r.Op == OpStartScan {
-		if r.Params.Get("mode") == ModeFast {
+		switch r.Params.Get("mode") {
+		case "", ModeFast:
 			return tariffFast
 		}
 		return tariffStandard

@@ -82,7 +82,7 @@ func StartScanRequest(params url.Values) *Request {
 // Scan is what steers in the record of a scan (interface, Scan record). Its rows
 // come from package schema.
 type Scan struct {
-	ID     string // a UUID of version 4, or "" if it has another form
+	ID     string // a UUID of version 4
 	Name   string
 	Status string   // any text: only Running is shown by the interface
 	Query  []string // as submitted: queries, or channel ids
@@ -120,6 +120,8 @@ func (s Scan) failed() bool {
 
 // ReadScan reads the answer of either scan endpoint. It takes any field to be null,
 // absent or of another type, and fails only if body is not JSON or names no scan.
+// With an error it returns what it read before it: an answer that was cut short
+// may still tell the ID of a scan that was paid for.
 func ReadScan(body []byte) (Scan, error) {
 	var s Scan
 	d := jx.DecodeBytes(body)
@@ -127,10 +129,10 @@ func ReadScan(body []byte) (Scan, error) {
 		return Scan{}, errors.New("read a scan: not a JSON object")
 	}
 	if err := d.Obj(s.read); err != nil {
-		return Scan{}, fmt.Errorf("read a scan: %w", err)
+		return s, fmt.Errorf("read a scan: %w", err)
 	}
 	if s.ID == "" {
-		return Scan{}, errors.New("read a scan: the answer has no id that is a UUID of version 4")
+		return s, errors.New("read a scan: the answer has no id that is a UUID of version 4")
 	}
 	return s, nil
 }

@@ -1,7 +1,6 @@
 package outlier
 
 import (
-	"fmt"
 	"maps"
 	"math"
 	"net/url"
@@ -15,9 +14,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// documented lists the query parameters of GET /search/outliers as the interface
+// parameters lists the query parameters of GET /search/outliers as the interface
 // does, in its order.
-const documented = `query seed sortBy sortOrder type averageViewsRatioFrom averageViewsRatioTo zScoreFrom zScoreTo
+const parameters = `query seed sortBy sortOrder type averageViewsRatioFrom averageViewsRatioTo zScoreFrom zScoreTo
 viewCountFrom viewCountTo language durationFrom durationTo publishedAtFrom publishedAtTo subscribersCountFrom
 subscribersCountTo channelAvgViewsFrom channelAvgViewsTo channelVideoCountFrom channelVideoCountTo channelId
 channelAvgViewsToSubscribersRatioFrom channelAvgViewsToSubscribersRatioTo titlePattern referenceId
@@ -50,7 +49,7 @@ func TestSearchSendsEveryDocumentedParameterAndNoOther(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := strings.Fields(documented)
+	want := strings.Fields(parameters)
 	slices.Sort(want)
 	if diff := cmp.Diff(want, slices.Sorted(maps.Keys(r.Params))); diff != "" {
 		t.Errorf("parameters (-interface +sent):\n%s", diff)
@@ -97,13 +96,6 @@ func TestEmptySearchSendsOnlyThePage(t *testing.T) {
 	}
 	if diff := cmp.Diff(url.Values{"from": {"0"}, "size": {"1"}}, r.Params); diff != "" {
 		t.Errorf("parameters (-want +sent):\n%s", diff)
-	}
-}
-
-func TestArraysRepeatTheirKeyInOrder(t *testing.T) {
-	got := encode(url.Values{"query": {"b", "a&c", "é"}, "by": {"lexical"}})
-	if want := "by=lexical&query=b&query=a%26c&query=%C3%A9"; got != want {
-		t.Errorf("encoded as %s, want %s", got, want)
 	}
 }
 
@@ -239,7 +231,7 @@ func TestIntegerRangesThatPassObeyTheInterface(t *testing.T) {
 }
 
 func TestDataRequests(t *testing.T) {
-	const video, channel = "a-_45678901", "UC-_567890abcdefghijklmn"
+	const video, channel, scan = "a-_45678901", "UC-_567890abcdefghijklmn", "3f2b8c1e-9d4a-4c6b-Be7f-0a1b2c3d4e5f"
 	for _, tt := range []struct {
 		op       Operation
 		id, path string
@@ -249,6 +241,7 @@ func TestDataRequests(t *testing.T) {
 		{OpDetails, video, "/video/" + video},
 		{OpComments, video, "/video/comments/" + video},
 		{OpTranscript, video, "/video/transcript/" + video},
+		{OpScan, scan, "/scan/" + scan},
 	} {
 		got, err := DataRequest(tt.op, tt.id)
 		if err != nil {
@@ -265,16 +258,16 @@ func TestDataRequests(t *testing.T) {
 			}
 		}
 	}
-	for _, op := range []Operation{OpSearch, "credits", ""} {
+	for _, other := range []string{
+		strings.Replace(scan, "4c6b", "1c6b", 1), strings.Replace(scan, "Be7f", "7e7f", 1), strings.ReplaceAll(scan, "-", ""), "{" + scan + "}",
+	} {
+		if _, err := DataRequest(OpScan, other); kindOf(err) != Invalid {
+			t.Errorf("%s passes for a UUID of version 4: %v", other, err)
+		}
+	}
+	for _, op := range []Operation{OpSearch, OpStartScan, OpTrendingFormats, "credits", ""} {
 		if _, err := DataRequest(op, video); err == nil {
 			t.Errorf("%q passes for a data endpoint", op)
 		}
-	}
-}
-
-func TestPricesAreTheDocumentedOnes(t *testing.T) {
-	got := fmt.Sprint(OpSearch.Price(), OpChannelVideos.Price(), OpChannelShorts.Price(), OpDetails.Price(), OpComments.Price(), OpTranscript.Price())
-	if want := "2 0 0 0 0 0"; got != want {
-		t.Errorf("prices are %s, want %s", got, want)
 	}
 }

@@ -15,10 +15,13 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // A rawServer answers each connection with raw bytes and then closes it.
@@ -28,7 +31,7 @@ type rawServer struct {
 	serving sync.WaitGroup
 
 	mu       sync.Mutex
-	received []string // what came over each connection, up to the blank line
+	received []string // what came over each connection, with the body that its length announces
 }
 
 func newRawServer(t *testing.T, answer string) *rawServer {
@@ -57,20 +60,31 @@ func (s *rawServer) serve() {
 		}
 		s.serving.Go(func() {
 			defer conn.Close()
-			var head strings.Builder
-			for r := bufio.NewReader(conn); ; {
-				line, err := r.ReadString('\n')
-				head.WriteString(line)
-				if err != nil || line == "\r\n" {
-					break
-				}
-			}
+			got := receive(bufio.NewReader(conn))
 			s.mu.Lock()
-			s.received = append(s.received, head.String())
+			s.received = append(s.received, got)
 			s.mu.Unlock()
 			_, _ = io.WriteString(conn, s.answer) // a client that gave up is no concern of the server
 		})
 	}
+}
+
+// receive reads one request, or what arrives of it.
+func receive(from *bufio.Reader) string {
+	var got strings.Builder
+	length := int64(0)
+	for {
+		line, err := from.ReadString('\n')
+		got.WriteString(line)
+		if err != nil || line == "\r\n" {
+			break
+		}
+		if value, ok := strings.CutPrefix(line, "Content-Length: "); ok {
+			length, _ = strconv.ParseInt(strings.TrimSpace(value), 10, 64) // what is none announces nothing
+		}
+	}
+	_, _ = io.CopyN(&got, from, length) // a body that is cut short shows in what was got
+	return got.String()
 }
 
 func (s *rawServer) requests() []string {
@@ -120,16 +134,18 @@ func TestAnswersOverTheWire(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newRawServer(t, tt.answer)
-			b := &books{}
-			a, err := (&Client{URL: "http://" + s.Addr().String(), Key: secret(t)}).Do(t.Context(), search(t), b)
-			if b.outcome != tt.outcome || kindOf(err) != tt.kind {
-				t.Errorf("%s, %q (%v); want %s, %q", b.outcome, kindOf(err), err, tt.outcome, tt.kind)
-			}
-			if len(a.Body) != tt.bytes {
-				t.Errorf("kept %d bytes of the body, want %d", len(a.Body), tt.bytes)
-			}
-			if got := s.requests(); len(got) != 1 {
-				t.Errorf("sent %d requests, want 1: %q", len(got), got)
+			for n, r := range []*Request{search(t), scan(t)} {
+				b := &books{}
+				a, err := (&Client{URL: "http://" + s.Addr().String(), Key: secret(t)}).Do(t.Context(), r, b)
+				if b.outcome != tt.outcome || kindOf(err) != tt.kind {
+					t.Errorf("%s: %s, %q (%v); want %s, %q", r.Op, b.outcome, kindOf(err), err, tt.outcome, tt.kind)
+				}
+				if len(a.Body) != tt.bytes {
+					t.Errorf("%s: kept %d bytes of the body, want %d", r.Op, len(a.Body), tt.bytes)
+				}
+				if got := s.requests(); len(got) != n+1 {
+					t.Errorf("%s: %d requests came in all, want %d: %q", r.Op, len(got), n+1, got)
+				}
 			}
 		})
 	}
@@ -202,6 +218,48 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 	}
 	if got := target.requests(); len(got) != 0 {
 		t.Errorf("the target got %q", got)
+	}
+}
+
+func TestAScanGoesOutOnceAsJSON(t *testing.T) {
+	s := newRawServer(t, "") // it hangs up
+	b := &books{}
+	_, err := (&Client{URL: "http://" + s.Addr().String(), Key: secret(t)}).Do(t.Context(), scan(t), b)
+	if b.outcome != Unknown || kindOf(err) != Lost {
+		t.Errorf("settled %s, error %v", b.outcome, err)
+	}
+	s.stop()
+	body := `{"findBy":"query","mode":"standard","query":["a b","ü\u0026"]}`
+	want := fmt.Sprintf("POST /scan HTTP/1.1\r\nHost: %s\r\nUser-Agent: outlierd\r\nContent-Length: %d\r\n"+
+		"Accept: application/json\r\nAccept-Encoding: gzip\r\nAuthorization: Api-Key sk-canary\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n%s",
+		s.Addr(), len(body), body)
+	if diff := cmp.Diff([]string{want}, s.requests()); diff != "" {
+		t.Errorf("requests (-want +sent):\n%s", diff)
+	}
+}
+
+// A transport that keeps connections sends again what it could not write to one
+// that had been closed, if it can have the body a second time.
+func TestAScanIsNotSentAgainOnAnotherConnection(t *testing.T) {
+	var answered atomic.Int32
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if answered.Add(1) > 1 {
+			panic(http.ErrAbortHandler) // hangs up on all but the first
+		}
+		fmt.Fprint(w, `{}`)
+	}))
+	defer s.Close()
+	keeping := &http.Transport{}
+	defer keeping.CloseIdleConnections()
+	c := &Client{URL: s.URL, Transport: keeping}
+	for n, want := range []Outcome{Charged, Unknown, Unknown} {
+		b := &books{}
+		if _, err := c.Do(t.Context(), scan(t), b); b.outcome != want {
+			t.Errorf("scan %d: settled %s (%v), want %s", n, b.outcome, err, want)
+		}
+	}
+	if got := answered.Load(); got != 3 {
+		t.Errorf("3 scans came as %d requests", got)
 	}
 }
 

@@ -4,14 +4,19 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
-	"fmt"
+	"io"
+	"maps"
 	"net/http"
 	"net/http/httptrace"
+	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"outlierd/outlier"
@@ -58,35 +63,90 @@ func onTheWire(t *testing.T, r *outlier.Request) *http.Request {
 	return w.request
 }
 
-func checkOnTheWire(t *testing.T, r *outlier.Request) *http.Request {
+// checkOnTheWire holds what leaves for r against the contract, and names the
+// parameters that it carries.
+func checkOnTheWire(t *testing.T, r *outlier.Request) (parameters []string) {
 	t.Helper()
 	sent := onTheWire(t, r)
-	if op, err := openContract(t).judge(sent); err != nil || op != string(r.Op) {
-		t.Fatalf("%s is sent as GET %s, by the contract %q: %v", r.Identity(), sent.URL, op, err)
+	parameters = slices.Collect(maps.Keys(sent.URL.Query()))
+	var members map[string]any
+	if sent.Method == http.MethodPost {
+		body, err := io.ReadAll(sent.Body)
+		if err := errors.Join(err, json.Unmarshal(body, &members)); err != nil {
+			t.Fatalf("the body of %s: %v", r.Identity(), err)
+		}
+		parameters = slices.AppendSeq(parameters, maps.Keys(members))
+		sent.Body = io.NopCloser(bytes.NewReader(body))
 	}
-	return sent
+	if op, err := openContract(t).judge(sent); err != nil || op != string(r.Op) {
+		t.Fatalf("%s is sent as %s %s %v, by the contract %q: %v", r.Identity(), sent.Method, sent.URL, members, op, err)
+	}
+	return parameters
 }
 
-func TestEverySearchThatPassesTheCheckObeysTheContract(t *testing.T) {
-	sent := map[string]bool{}
-	rapid.Check(t, func(rt *rapid.T) {
+// A question is a parameter struct: it lists its fields, and has what makes a
+// request of them.
+type question struct {
+	fields  []outlier.Field
+	request func(from, size int) (*outlier.Request, error)
+}
+
+// questions are new ones for each operation that has parameters. What one cannot do
+// without is there already.
+var questions = map[outlier.Operation]func() question{
+	outlier.OpSearch: func() question {
 		var s outlier.Search
-		for _, f := range s.Fields() {
-			drawValid(rt, f)
+		return question{s.Fields(), s.Request}
+	},
+	outlier.OpRelated: func() question {
+		r := outlier.Related{Title: []string{"a"}}
+		return question{r.Fields(), r.Request}
+	},
+	outlier.OpFindChannels: func() question {
+		var c outlier.FindChannels
+		return question{c.Fields(), c.Request}
+	},
+	outlier.OpFindRelatedChannels: func() question {
+		c := outlier.FindRelatedChannels{RelatedChannelID: []string{"UC1234567890abcdefghijkl"}}
+		return question{c.Fields(), c.Request}
+	},
+	outlier.OpStartScan: func() question {
+		s := outlier.StartScan{Query: []string{"UC1234567890abcdefghijkl"}} // also a query
+		return question{s.Fields(), func(int, int) (*outlier.Request, error) { return s.Request() }}
+	},
+}
+
+func TestEveryQuestionThatPassesTheCheckObeysTheContract(t *testing.T) {
+	for _, op := range outlier.Operations() {
+		if op.Fields() == nil {
+			continue
 		}
-		r, err := s.Request(rapid.IntRange(0, 1<<53-1).Draw(rt, "from"), rapid.IntRange(1, outlier.MaxSize).Draw(rt, "size"))
-		if err != nil {
-			rt.Fatalf("every field passes alone, but not together: %v", err)
-		}
-		for name := range checkOnTheWire(t, r).URL.Query() {
-			sent[name] = true
-		}
-	})
-	for _, p := range operation(t, "search").Parameters {
-		if !sent[p.Value.Name] {
-			t.Errorf("no search had %s", p.Value.Name)
-		}
+		t.Run(string(op), func(t *testing.T) {
+			sent := map[string]bool{}
+			rapid.Check(t, func(rt *rapid.T) {
+				for _, name := range checkOnTheWire(t, draw(rt, questions[op]())) {
+					sent[name] = true
+				}
+			})
+			for name := range documentedForms(operation(t, string(op))) {
+				if !sent[name] {
+					t.Errorf("%s was never sent", name)
+				}
+			}
+		})
 	}
+}
+
+// draw fills a question in at random.
+func draw(t *rapid.T, q question) *outlier.Request {
+	for _, f := range q.fields {
+		drawValid(t, f)
+	}
+	r, err := q.request(rapid.IntRange(0, 1<<53-1).Draw(t, "from"), rapid.IntRange(1, outlier.MaxSize).Draw(t, "size"))
+	if err != nil {
+		t.Fatalf("every field passes alone, but not together: %v", err)
+	}
+	return r
 }
 
 // drawValid sets a field to whatever its own check lets pass, so that a rule of
@@ -96,7 +156,7 @@ func drawValid(t *rapid.T, f outlier.Field) {
 	case *string:
 		*v = valid(t, f, v, text(f))
 	case *[]string:
-		var all []string
+		all := *v // what the question cannot do without
 		for range rapid.IntRange(0, 3).Draw(t, f.Name+" length") {
 			all = append(all, valid(t, f, v, rapid.SliceOfN(text(f), 1, 1))...)
 		}
@@ -135,7 +195,7 @@ func valid[T any](t *rapid.T, f outlier.Field, into *T, values *rapid.Generator[
 
 func text(f outlier.Field) *rapid.Generator[string] {
 	all := []*rapid.Generator[string]{
-		rapid.String(), rapid.StringMatching(`[a-z]{2}`), rapid.StringMatching(`[A-Za-z0-9_-]{24}`),
+		rapid.String(), rapid.StringMatching(`[a-z]{2}`), rapid.StringMatching(`[A-Za-z0-9_-]{24}`), rapid.StringMatching(`[A-Za-z0-9_-]{11}`),
 		rapid.StringMatching(`\*?\p{Latin}.{0,3}\p{Latin}\*?`), rapid.SampledFrom([]string{"en", "de", "null", "*É ß*"}),
 	}
 	if len(f.OneOf) > 0 {
@@ -149,18 +209,36 @@ func TestEveryDataRequestObeysTheContract(t *testing.T) {
 		if !op.IsData() {
 			continue
 		}
-		length := 11
-		if strings.HasPrefix(string(op), "channel_") {
-			length = 24
+		id := `[A-Za-z0-9_-]{11}`
+		switch {
+		case op == outlier.OpScan:
+			id = `[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-4[0-9a-fA-F]{3}-[89abAB][0-9a-fA-F]{3}-[0-9a-fA-F]{12}`
+		case strings.HasPrefix(string(op), "channel_"):
+			id = `[A-Za-z0-9_-]{24}`
 		}
 		t.Run(string(op), func(t *testing.T) {
 			rapid.Check(t, func(rt *rapid.T) {
-				r, err := outlier.DataRequest(op, rapid.StringMatching(fmt.Sprintf(`[A-Za-z0-9_-]{%d}`, length)).Draw(rt, "id"))
+				r, err := outlier.DataRequest(op, rapid.StringMatching(id).Draw(rt, "id"))
 				if err != nil {
 					rt.Fatal(err)
 				}
 				checkOnTheWire(t, r)
 			})
 		})
+	}
+}
+
+func TestTrendingFormatsGoAsTheyAreWritten(t *testing.T) {
+	ask := func(params url.Values) *outlier.Request {
+		r, err := (&outlier.TrendingFormats{Params: params}).Request()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	checkOnTheWire(t, ask(nil))
+	written := url.Values{"period": {"week"}, "size": {"1000"}, "tag[]": {"a", "b"}, "Ünknown": {""}}
+	if diff := cmp.Diff(written, onTheWire(t, ask(written)).URL.Query()); diff != "" {
+		t.Errorf("(-written +sent):\n%s", diff)
 	}
 }

@@ -1,0 +1,155 @@
+package outlier
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+)
+
+// fullChannels are filters in which every parameter has a value.
+func fullChannels() ChannelFilters {
+	day := time.Date(2026, 2, 28, 0, 0, 0, 0, time.UTC)
+	ratio := Range[float64]{new(0.5), new(10.25)}
+	return ChannelFilters{
+		FilterBy: "video", ContentKind: "long-form", PublishedAt: Range[time.Time]{&day, new(day.Add(time.Hour))},
+		AverageViews: ratio, MedianViews: ratio, Language: []string{"en"}, AvgViewsToSubscribersRatio: ratio,
+		Subscribers: Range[float64]{new(0.0), new(1e6)}, VideosCount: ratio, ViewVariationCoefficient: ratio,
+		RevenueMonthlyEstimation: ratio, RPMEstimation: ratio, AvgDuration: ratio, MonetizationAdsense: new(true),
+		ExcludeNiche: []string{"a", "b"}, ClassificationQuality: "positive", ClassificationIsFaceless: new(false),
+	}
+}
+
+func TestChannelSearchesSendWhatTheyAreGiven(t *testing.T) {
+	const filters = "avgDurationFrom=0.5&avgDurationTo=10.25&avgViewsToSubscribersRatioFrom=0.5&avgViewsToSubscribersRatioTo=10.25&" +
+		"averageViewsFrom=0.5&averageViewsTo=10.25&classificationIsFaceless=false&classificationQuality=positive&contentKind=long-form&" +
+		"excludeNiche=a&excludeNiche=b&filterBy=video&from=40&language=en&medianViewsFrom=0.5&medianViewsTo=10.25&monetizationAdsense=true&" +
+		"publishedAtFrom=2026-02-28T00%3A00%3A00Z&publishedAtTo=2026-02-28T01%3A00%3A00Z&"
+	const rest = "revenueMonthlyEstimationFrom=0.5&revenueMonthlyEstimationTo=10.25&rpmEstimationFrom=0.5&rpmEstimationTo=10.25&"
+	const last = "subscribersFrom=0&subscribersTo=1000000&videosCountFrom=0.5&videosCountTo=10.25&viewVariationCoefficientFrom=0.5&viewVariationCoefficientTo=10.25"
+	found, err := (&FindChannels{Query: []string{"x", "y"}, Seed: "7", SortBy: "recency", SortOrder: "desc", ChannelFilters: fullChannels()}).Request(40, 40)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := filters + "query=x&query=y&" + rest + "seed=7&size=40&sortBy=recency&sortOrder=desc&" + last
+	checkSent(t, found, "/search/channels", want)
+	related, err := (&FindRelatedChannels{RelatedChannelID: []string{aChannel}, ChannelFilters: fullChannels()}).Request(40, 40)
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkSent(t, related, "/search/channels/related", filters+"relatedChannelId="+aChannel+"&"+rest+"size=40&"+last)
+}
+
+func checkSent(t *testing.T, r *Request, path, query string) {
+	t.Helper()
+	want := values(t, query)
+	if diff := cmp.Diff(want, r.Params); diff != "" || r.Path != path || r.Price != 5 {
+		t.Errorf("%s costs %d (-want +sent):\n%s", r.Path, r.Price, diff)
+	}
+}
+
+func TestChannelSearchesRefuseWhatCanOnlyBeWrong(t *testing.T) {
+	for name, tt := range map[string]struct {
+		change func(*FindChannels)
+		want   string
+	}{
+		"sort of another search": {func(c *FindChannels) { c.SortBy = "zScore" }, "sortBy enum"},
+		"unknown order":          {func(c *FindChannels) { c.SortOrder = "up" }, "sortOrder enum"},
+		"unknown kind":           {func(c *FindChannels) { c.ContentKind = "live" }, "contentKind enum"},
+		"unknown sample":         {func(c *FindChannels) { c.FilterBy = "long-form" }, "filterBy enum"},
+		"unknown quality":        {func(c *FindChannels) { c.ClassificationQuality = "good" }, "classificationQuality enum"},
+		"no language":            {func(c *FindChannels) { c.Language = []string{"xx"} }, "language pattern"},
+		"negative subscribers":   {func(c *FindChannels) { c.Subscribers.From = new(-1.0) }, "subscribersFrom bounds"},
+		"no views at most":       {func(c *FindChannels) { c.MedianViews = Range[float64]{To: new(0.0)} }, "medianViewsTo bounds"},
+		"no number":              {func(c *FindChannels) { c.AvgDuration.To = new(math.NaN()) }, "avgDurationTo bounds"},
+		"the wrong way round":    {func(c *FindChannels) { c.VideosCount.From = new(11.0) }, "videosCountFrom order"},
+		"blank niche":            {func(c *FindChannels) { c.ExcludeNiche = []string{""} }, "excludeNiche pattern"},
+	} {
+		c := &FindChannels{ChannelFilters: fullChannels()}
+		tt.change(c)
+		if diff := cmp.Diff([]string{tt.want}, codes(c.Check())); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+	for name, tt := range map[string]struct {
+		ids  []string
+		want []string
+	}{
+		"none":   {nil, []string{"relatedChannelId required"}},
+		"a name": {[]string{aChannel, "@name"}, []string{"relatedChannelId pattern"}},
+	} {
+		c := &FindRelatedChannels{RelatedChannelID: tt.ids}
+		if _, err := c.Request(0, 40); kindOf(err) != Invalid {
+			t.Errorf("%s: %v", name, err)
+		}
+		if diff := cmp.Diff(tt.want, codes(c.Check())); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+const channelHit = `{"id":"` + aChannel + `","kind":"channel","foundAt":"2026-11-01T10:00:00.500Z",
+"snippet":{"handle":"@a","title":"A","contentKind":["video"]},
+"statistics":{"subscribers":1000,"averageViews":"250.5","avgViewsToSubscribersRatio":0.25,"viewVariationCoefficient":1.5,"other":7},
+"monetization":{"adsense":true,"revenueMonthlyEstimationFrom":10,"revenueMonthlyEstimationTo":30,"rpmEstimationTo":2}}`
+
+func TestReadChannelPageReadsWhatSteers(t *testing.T) {
+	got, err := ReadChannelPage([]byte(`{"hits":[` + channelHit + `,null,{"id":"@a","statistics":{"subscribers":null}}],"pagination":{"total":3,"from":0,"size":40}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	facts := map[string]float64{
+		"subscribers": 1000, "averageViews": 250.5, "avgViewsToSubscribersRatio": 0.25, "viewVariationCoefficient": 1.5,
+		"revenueMonthly": 20, "rpm": 2, "foundAt": 1793527200.5,
+	}
+	want := Page{Total: 3, From: 0, Size: 40, Hits: []Hit{{ChannelID: aChannel, Kind: "channel", Facts: facts}, {}, {}}}
+	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	for _, f := range new(FindChannels).Fields() {
+		if f.Name != "sortBy" {
+			continue
+		}
+		for _, name := range f.OneOf {
+			if _, ok := got.Hits[0].SortValue(name); !ok && name != "recency" {
+				t.Errorf("a whole hit has no value to sort by %s", name)
+			}
+		}
+	}
+}
+
+func TestPageOfReadsTheAnswerOfEachSearch(t *testing.T) {
+	outliers, channels := `{"hits":[`+hit+`]}`, `{"hits":[`+channelHit+`]}`
+	for _, tt := range []struct {
+		op    Operation
+		body  string
+		video string
+		hits  int
+		wrong bool
+	}{
+		{OpSearch, outliers, aVideo, 1, false},
+		{OpRelated, outliers, aVideo, 1, false},
+		{OpFindChannels, channels, "", 1, false},
+		{OpFindRelatedChannels, channels, "", 1, false},
+		{OpFindChannels, `{"items":[]}`, "", 0, true},
+		{OpTrendingFormats, `[{"hits":[1]}]`, "", 0, false},
+		{OpTrendingFormats, `{"hits":[1]}`, "", 0, false},
+		{OpTrendingFormats, `{"hits":[1]`, "", 0, true},
+		{OpDetails, outliers, "", 0, true},
+		{OpScan, outliers, "", 0, true},
+	} {
+		p, err := PageOf(tt.op, []byte(tt.body))
+		if (err != nil) != tt.wrong || len(p.Hits) != tt.hits {
+			t.Errorf("%s %s gives %+v, %v", tt.op, tt.body, p, err)
+			continue
+		}
+		if !tt.wrong && (p.Total != -1 || p.From != -1 || p.Size != -1) {
+			t.Errorf("%s without pagination has %+v", tt.op, p)
+		}
+		if tt.hits > 0 && (p.Hits[0].VideoID != tt.video || len(p.Hits[0].ChannelID) != 24) {
+			t.Errorf("%s gives the hit %+v", tt.op, p.Hits[0])
+		}
+	}
+}

@@ -1,0 +1,106 @@
+package outlier
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// Arrays is how a parameter that is a list goes into a query string, which the
+// interface does not show. This file is the one place that knows.
+type Arrays string
+
+// The encodings in use among services. Keys are sorted, elements keep their order.
+const (
+	ArraysRepeat  Arrays = "repeat"  // query=a&query=b, as services of this shape do; "" means the same
+	ArraysBracket Arrays = "bracket" // query[]=a&query[]=b
+	ArraysComma   Arrays = "comma"   // query=a,b; a comma within an element goes as %2C
+)
+
+// encode writes the query string of r.
+func (a Arrays) encode(r *Request) string {
+	switch a {
+	case ArraysBracket:
+		params := url.Values{}
+		for name, values := range r.Params {
+			if r.isList(name) {
+				name += "[]"
+			}
+			params[name] = values
+		}
+		return params.Encode()
+	case ArraysComma:
+		var parts []string
+		for _, name := range slices.Sorted(maps.Keys(r.Params)) {
+			parts = append(parts, commas(name, r.Params[name]))
+		}
+		return strings.Join(parts, "&")
+	}
+	return r.Params.Encode()
+}
+
+func commas(name string, values []string) string {
+	var escaped []string
+	for _, v := range values {
+		escaped = append(escaped, url.QueryEscape(v))
+	}
+	return url.QueryEscape(name) + "=" + strings.Join(escaped, ",")
+}
+
+// isList reports whether a parameter is an array, even if it has one element only.
+// Of parameters that are not known only the number of values can tell.
+func (r *Request) isList(name string) bool {
+	if len(r.Params[name]) > 1 {
+		return true
+	}
+	return slices.ContainsFunc(r.fields(), func(f Field) bool {
+		_, list := f.Value.(*[]string)
+		return list && f.Name == name
+	})
+}
+
+// fields are the parameters that r may have, without values.
+func (r *Request) fields() []Field {
+	if known := endpoints[r.Op].fields; known != nil {
+		return known()
+	}
+	return nil
+}
+
+// put places the parameters of r where its method has them: in the query string,
+// or in a JSON body. A body comes without GetBody, so that net/http has no way to
+// send it again.
+func (a Arrays) put(r *Request, on *http.Request) error {
+	if on.Method != http.MethodPost {
+		on.URL.RawQuery = a.encode(r)
+		return nil
+	}
+	body, err := r.body()
+	if err != nil {
+		return err
+	}
+	on.Header.Set("Content-Type", "application/json")
+	on.Body, on.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	return nil
+}
+
+// body writes the parameters of r as one JSON object.
+func (r *Request) body() ([]byte, error) {
+	members := map[string]any{}
+	for _, f := range r.fields() {
+		values, given := r.Params[f.Name]
+		switch {
+		case !given:
+		case r.isList(f.Name):
+			members[f.Name] = values
+		default:
+			members[f.Name] = r.Params.Get(f.Name)
+		}
+	}
+	return json.Marshal(members)
+}

@@ -1,0 +1,79 @@
+package outlier
+
+import (
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"pgregory.net/rapid"
+)
+
+func TestArraysAreEncodedAsTold(t *testing.T) {
+	two := url.Values{"query": {"b", "a&c", "é, e"}, "by": {"lexical"}}
+	for _, tt := range []struct {
+		arrays Arrays
+		op     Operation
+		params url.Values
+		want   string
+	}{
+		{"", OpSearch, two, "by=lexical&query=b&query=a%26c&query=%C3%A9%2C+e"},
+		{ArraysRepeat, OpSearch, two, "by=lexical&query=b&query=a%26c&query=%C3%A9%2C+e"},
+		{ArraysBracket, OpSearch, two, "by=lexical&query%5B%5D=b&query%5B%5D=a%26c&query%5B%5D=%C3%A9%2C+e"},
+		{ArraysComma, OpSearch, two, "by=lexical&query=b,a%26c,%C3%A9%2C+e"},
+		{ArraysBracket, OpRelated, url.Values{"videoId": {aVideo}, "thumbnailVideoId": {aVideo}}, "thumbnailVideoId=" + aVideo + "&videoId%5B%5D=" + aVideo},
+		{ArraysBracket, OpFindRelatedChannels, url.Values{"relatedChannelId": {aChannel}}, "relatedChannelId%5B%5D=" + aChannel},
+		{ArraysBracket, OpTrendingFormats, url.Values{"a": {"1"}, "b": {"1", "2"}}, "a=1&b%5B%5D=1&b%5B%5D=2"},
+		{ArraysComma, OpDetails, nil, ""},
+	} {
+		if got := tt.arrays.encode(PageRequest(tt.op, tt.params)); got != tt.want {
+			t.Errorf("%s %q is encoded as %s, want %s", tt.op, tt.arrays, got, tt.want)
+		}
+	}
+}
+
+// However arrays are encoded, a service that reads them that way gets every element
+// back, and the identity of the request is the same.
+func TestEveryEncodingOfArraysCanBeReadBack(t *testing.T) {
+	read := map[Arrays]func(query string) url.Values{
+		ArraysRepeat: func(query string) url.Values {
+			v, _ := url.ParseQuery(query) // what cannot be read is missed below
+			return v
+		},
+		ArraysBracket: func(query string) url.Values {
+			all, _ := url.ParseQuery(query)
+			v := url.Values{}
+			for name, values := range all {
+				v[strings.TrimSuffix(name, "[]")] = values
+			}
+			return v
+		},
+		ArraysComma: func(query string) url.Values {
+			v := url.Values{}
+			for pair := range strings.SplitSeq(query, "&") {
+				name, values, _ := strings.Cut(pair, "=")
+				for value := range strings.SplitSeq(values, ",") {
+					value, _ = url.QueryUnescape(value)
+					v.Add(name, value)
+				}
+			}
+			return v
+		},
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		s := Search{Query: rapid.SliceOfN(rapid.String(), 1, 4).Draw(t, "query"), Seed: rapid.StringN(1, 9, -1).Draw(t, "seed")}
+		r := PageRequest(OpSearch, Params(s.Fields()))
+		identity := r.Identity()
+		for _, arrays := range slices.Sorted(maps.Keys(read)) {
+			if diff := cmp.Diff(r.Params, read[arrays](arrays.encode(r)), cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("%s (-params +read):\n%s", arrays, diff)
+			}
+		}
+		if r.Identity() != identity {
+			t.Errorf("%q became %q", identity, r.Identity())
+		}
+	})
+}

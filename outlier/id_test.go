@@ -1,0 +1,101 @@
+package outlier
+
+import (
+	"strings"
+	"testing"
+)
+
+const (
+	aVideo   = "dQw4w9WgXcQ"
+	aChannel = "UC1234567890abcdefghijkl"
+)
+
+func TestVideosAreNamedByIDOrAddress(t *testing.T) {
+	for _, text := range []string{
+		aVideo, "  " + aVideo + "\n",
+		"https://video.test/watch?v=" + aVideo,
+		"http://m.video.test/watch/?app=x&v=" + aVideo + "&t=42s#top",
+		"www.video.test/watch?v=" + aVideo,
+		"//video.test/watch?v=" + aVideo,
+		"HTTPS://VIDEO.TEST:443/watch?v=" + aVideo,
+		"video.test:8080/watch_popup?v=" + aVideo, // a path of 11 letters
+		"https://vi.test/" + aVideo,
+		"vi.test/" + aVideo + "/?si=abc",
+		"https://video.test/shorts/" + aVideo,
+		"video.test/live/" + aVideo + "?feature=share",
+		"https://video.test/embed/" + aVideo + "/",
+	} {
+		if got, err := ParseVideoID(text); got != aVideo || err != nil {
+			t.Errorf("%q gives %q, %v", text, got, err)
+		}
+	}
+	if got, err := ParseVideoID("01234567890"); got != "01234567890" || err != nil {
+		t.Errorf("digits alone give %q, %v", got, err)
+	}
+}
+
+func TestChannelsAreNamedByIDOrAddress(t *testing.T) {
+	for _, text := range []string{
+		aChannel, aChannel + " ",
+		"https://video.test/channel/" + aChannel,
+		"video.test/channel/" + aChannel + "/videos?view=0#x",
+		"//video.test//channel/" + aChannel,
+	} {
+		if got, err := ParseChannelID(text); got != aChannel || err != nil {
+			t.Errorf("%q gives %q, %v", text, got, err)
+		}
+	}
+}
+
+func TestWhatIsNoIDIsRefusedWithAReason(t *testing.T) {
+	for _, tt := range []struct {
+		parse      func(string) (string, error)
+		text, want string
+	}{
+		{ParseVideoID, "", "neither a video id"},
+		{ParseVideoID, aVideo[1:], "neither a video id"},
+		{ParseVideoID, aVideo + "x", "neither a video id"},
+		{ParseVideoID, "https://", "neither a video id"},
+		{ParseVideoID, "https://video.test/", "neither a video id"},
+		{ParseVideoID, "https://video.test/watch?v=short", "neither a video id"},
+		{ParseVideoID, "https://video.test/watch?V=" + aVideo, "neither a video id"},
+		{ParseVideoID, "https://video.test/playlist?list=PL" + aVideo, "neither a video id"},
+		{ParseVideoID, "https://video.test/films/" + aVideo, "neither a video id"},
+		{ParseVideoID, "https://video.test/shorts/" + aVideo + "/more", "neither a video id"},
+		{ParseVideoID, "https://video.test/%zz/" + aVideo, "neither a video id"},
+		{ParseVideoID, "a title\x1b[2J of a video", `"a title [2J of a video" is neither`},
+		{ParseVideoID, aChannel, "is a channel, not a video"},
+		{ParseVideoID, "video.test/channel/" + aChannel, "is a channel, not a video"},
+		{ParseVideoID, "video.test/@name", "is a channel, not a video"},
+		{ParseChannelID, "", "neither a channel id"},
+		{ParseChannelID, aChannel[1:], "neither a channel id"},
+		{ParseChannelID, "Coffee Weekly", "offers its id"},
+		{ParseChannelID, "@name", "without its id; the channel's page offers its id"},
+		{ParseChannelID, "https://video.test/@name/videos", "without its id; the channel's page offers its id"},
+		{ParseChannelID, "video.test/c/name", "without its id"},
+		{ParseChannelID, "video.test/user/" + aChannel, "without its id"}, // a name that looks like an id
+		{ParseChannelID, "video.test/channel/name", "without its id"},
+		{ParseChannelID, "video.test/" + aChannel, "neither a channel id"},
+		{ParseChannelID, aVideo, "is a video, not a channel"},
+		{ParseChannelID, "video.test/watch?v=" + aVideo, "is a video, not a channel"},
+	} {
+		id, err := tt.parse(tt.text)
+		if err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%q gives %q, %v; want an error with %q", tt.text, id, err, tt.want)
+		}
+	}
+}
+
+func FuzzParseIDs(f *testing.F) {
+	for _, text := range []string{aVideo, aChannel, "x.test/watch?v=" + aVideo, "//x.test/channel/" + aChannel, "@a", "https://[::1", "x/%2F" + aVideo, "?v=1", "::/#"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		if id, err := ParseVideoID(text); (err == nil) != videoID.MatchString(id) || err == nil && !strings.Contains(text, id) && !strings.Contains(text, "%") {
+			t.Errorf("%q is the video %q, %v", text, id, err)
+		}
+		if id, err := ParseChannelID(text); (err == nil) != channelID.MatchString(id) || err == nil && !strings.Contains(text, id) && !strings.Contains(text, "%") {
+			t.Errorf("%q is the channel %q, %v", text, id, err)
+		}
+	})
+}

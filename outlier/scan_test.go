@@ -1,0 +1,188 @@
+package outlier
+
+import (
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+const aScan = "3f2b8c1e-9d4a-4c6b-8e7f-0a1b2c3d4e5f"
+
+func values(t *testing.T, query string) url.Values {
+	t.Helper()
+	v, err := url.ParseQuery(query)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func TestAScanIsAskedForWithItsDefaultsWrittenOut(t *testing.T) {
+	for name, tt := range map[string]struct {
+		scan  StartScan
+		want  string
+		price Credits
+	}{
+		"query alone":   {StartScan{Query: []string{"b", "a"}}, "findBy=query&query=b&query=a&mode=fast", 50},
+		"all defaults":  {StartScan{FindBy: "query", Query: []string{"b", "a"}, Mode: "fast"}, "findBy=query&query=b&query=a&mode=fast", 50},
+		"channels":      {StartScan{FindBy: "channels", Query: []string{aChannel}}, "findBy=channels&query=" + aChannel + "&mode=fast", 50},
+		"standard mode": {StartScan{Query: []string{"a"}, Mode: "standard"}, "findBy=query&query=a&mode=standard", 100},
+	} {
+		r, err := tt.scan.Request()
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := &Request{Op: OpStartScan, Path: "/scan", Params: values(t, tt.want), Price: tt.price}
+		if diff := cmp.Diff(want, r); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+		stored := Params(tt.scan.Fields())
+		if again := StartScanRequest(stored); again.Identity() != r.Identity() || again.Price != r.Price {
+			t.Errorf("%s: from its parameters %v it is %s", name, stored, again.Identity())
+		}
+		if diff := cmp.Diff(stored, Params(tt.scan.Fields())); diff != "" {
+			t.Errorf("%s: the parameters given were changed:\n%s", name, diff)
+		}
+	}
+}
+
+func TestAScanThatCannotBeMeantIsRefused(t *testing.T) {
+	for name, tt := range map[string]struct {
+		scan StartScan
+		want []string
+	}{
+		"nothing":                   {StartScan{}, []string{"query required"}},
+		"no query":                  {StartScan{FindBy: "channels", Query: []string{}}, []string{"query required"}},
+		"blank query":               {StartScan{Query: []string{"a", " "}}, []string{"query pattern"}},
+		"channel by name":           {StartScan{FindBy: "channels", Query: []string{aChannel, "@name", "Coffee"}}, []string{"query pattern", "query pattern"}},
+		"unknown mode":              {StartScan{Query: []string{"a"}, Mode: "slow"}, []string{"mode enum"}},
+		"found by something else":   {StartScan{FindBy: "videos", Query: []string{"a"}}, []string{"findBy enum"}},
+		"a name is a query as well": {StartScan{Query: []string{"@name"}}, nil},
+	} {
+		if diff := cmp.Diff(tt.want, codes(tt.scan.Check())); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+		if r, err := tt.scan.Request(); (tt.want != nil) != (kindOf(err) == Invalid) || (err == nil) == (r == nil) {
+			t.Errorf("%s gives %v, %v", name, r, err)
+		}
+	}
+}
+
+func TestReadScanReadsWhatSteers(t *testing.T) {
+	got, err := ReadScan([]byte(`{"id":"` + aScan + `","name":"n","status":"Running","input":{"query":["a","b"],"threshold":{"channels":100,"outlierVideos":9007199254740991}},
+		"createdAt":"2026-11-21T10:00:00.123Z","updatedAt":"2026-11-21T10:00:01Z","endedAt":null,"new":[{}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Scan{
+		ID: aScan, Name: "n", Status: "Running", Query: []string{"a", "b"},
+		Channels: new(int64(100)), OutlierVideos: new(int64(maxInteger)),
+		CreatedAt: time.Date(2026, 11, 21, 10, 0, 0, 123e6, time.UTC), UpdatedAt: time.Date(2026, 11, 21, 10, 0, 1, 0, time.UTC),
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestReadScanToleratesOddFields(t *testing.T) {
+	for name, tt := range map[string]struct {
+		members string
+		want    Scan
+	}{
+		"id alone":            {``, Scan{}},
+		"all null":            {`,"name":null,"status":null,"input":null,"createdAt":null,"updatedAt":null,"endedAt":null`, Scan{}},
+		"other types":         {`,"name":7,"status":["x"],"input":[],"createdAt":{},"endedAt":false`, Scan{Name: "7"}},
+		"plain threshold":     {`,"input":{"threshold":1000}`, Scan{OutlierVideos: new(int64(1000))}},
+		"quoted threshold":    {`,"input":{"threshold":{"channels":"250","outlierVideos":2.5e3}}`, Scan{Channels: new(int64(250)), OutlierVideos: new(int64(2500))}},
+		"half a threshold":    {`,"input":{"threshold":{"channels":100,"outlierVideos":null}}`, Scan{Channels: new(int64(100))}},
+		"odd threshold":       {`,"input":{"query":"a","threshold":[1]}`, Scan{}},
+		"impossible counts":   {`,"input":{"threshold":{"channels":-1,"outlierVideos":1.5}}`, Scan{}},
+		"odd queries":         {`,"input":{"query":["a",null,7]}`, Scan{Query: []string{"a", "", "7"}}},
+		"ended, unix seconds": {`,"endedAt":1793527200`, Scan{EndedAt: time.Unix(1793527200, 0).UTC()}},
+		"ended, no time":      {`,"endedAt":""`, Scan{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tt.want.ID = aScan
+			got, err := ReadScan([]byte(`{"id":"` + aScan + `"` + tt.members + `}`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestReadScanRefusesWhatNamesNoScan(t *testing.T) {
+	for _, body := range []string{``, `[]`, `null`, `{}`, `{"id":7}`, `{"id":null,"status":"Running"}`, `{"id":"` + aScan + `0"}`, `<html>`} {
+		if s, err := ReadScan([]byte(body)); err == nil || s.ID != "" {
+			t.Errorf("%s passes as %+v", body, s)
+		}
+	}
+}
+
+// A scan that was paid for must not be lost with the end of its answer.
+func TestReadScanTellsTheIDOfAnAnswerCutShort(t *testing.T) {
+	whole := `{"id":"` + aScan + `","status":"Running"}`
+	for n := range len(whole) {
+		s, err := ReadScan([]byte(whole[:n]))
+		if known := n > len(`{"id":"`+aScan); err == nil || (s.ID == aScan) != known || s.ID != aScan && s.ID != "" {
+			t.Errorf("%s gives the id %q, %v", whole[:n], s.ID, err)
+		}
+	}
+}
+
+func TestScansEndInOneOfTheKnownWaysOrWhenTheySaySo(t *testing.T) {
+	then := time.Unix(1793527200, 0)
+	for _, tt := range []struct {
+		status           string
+		endedAt          time.Time
+		ended, succeeded bool
+	}{
+		{"", time.Time{}, false, false},
+		{"Queued", time.Time{}, false, false},
+		{"Running", time.Time{}, false, false},
+		{"Suspended", time.Time{}, false, false},
+		{"ContinuedAsNew", time.Time{}, false, false},
+		{"Paused for lunch", time.Time{}, false, false},
+		{"Completed", time.Time{}, true, true},
+		{"COMPLETED ", then, true, true},
+		{"Failed", time.Time{}, true, false},
+		{"failed", then, true, false},
+		{"Terminated", time.Time{}, true, false},
+		{"", then, true, true},
+		{"Paused for lunch", then, true, true},
+	} {
+		s := Scan{Status: tt.status, EndedAt: tt.endedAt}
+		if s.Ended() != tt.ended || s.Succeeded() != tt.succeeded {
+			t.Errorf("%q, ended at %v: ended %v, succeeded %v", tt.status, tt.endedAt, s.Ended(), s.Succeeded())
+		}
+	}
+}
+
+func FuzzReadScan(f *testing.F) {
+	f.Add([]byte(`{"id":"` + aScan + `","status":"Running","input":{"query":["a",7],"threshold":{"channels":1}},"endedAt":1e9}`))
+	f.Add([]byte(`{"input":{"threshold":1.5},"id":"` + aScan))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		s, err := ReadScan(body)
+		if s.ID != "" && !scanID.MatchString(s.ID) || err == nil && s.ID == "" {
+			t.Errorf("id %q, %v", s.ID, err)
+		}
+		for _, n := range []*int64{s.Channels, s.OutlierVideos} {
+			if n != nil && (*n < 0 || *n > maxInteger) {
+				t.Errorf("a threshold of %d", *n)
+			}
+		}
+		if s.Succeeded() && !s.Ended() {
+			t.Errorf("%+v succeeded without an end", s)
+		}
+		if _, err := ReadChannelPage(body); err == nil {
+			if _, err := PageOf(OpTrendingFormats, body); err != nil {
+				t.Errorf("a page of channels is no JSON: %v", err)
+			}
+		}
+	})
+}
