@@ -1,6 +1,9 @@
 package engine
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -16,26 +19,29 @@ import (
 // run covers what was left.
 const resumeWithin = 24 * time.Hour
 
-// begin returns the run that Run continues, or a new one with its steps; both are on
-// record as running.
-func (e *Engine) begin(spec *job.Spec, trigger Trigger, due time.Time) (*state.Run, error) {
-	old, err := e.Continues(spec, due)
+// begin takes up the run that spec continues, or a new one. A job that cannot be
+// resolved, as when its SQL fails, has a run too: one that failed before it spent
+// anything. The run is nil if there is no record of it.
+func (s *shift) begin(ctx context.Context, spec *job.Spec, trigger Trigger, due time.Time) (*run, error) {
+	row, err := s.open(ctx, spec, trigger, due)
+	if err != nil {
+		return nil, fmt.Errorf("begin a run of job %s: %w", spec.Name, err)
+	}
+	return s.take(row, spec.Budget)
+}
+
+// open returns the run that spec continues, or a new one with its steps; both are
+// on record as running.
+func (s *shift) open(ctx context.Context, spec *job.Spec, trigger Trigger, due time.Time) (*state.Run, error) {
+	old, err := s.Continues(spec, due)
 	if err != nil {
 		return nil, err
 	}
 	if old != nil {
-		return old, e.Store.Resume(old.ID, due)
+		return old, s.Store.Resume(old.ID, due)
 	}
 	now := time.Now()
-	if err := e.giveUp(spec.Name, now); err != nil {
-		return nil, err
-	}
-	steps, err := resolve(spec, now)
-	if err != nil {
-		return nil, err
-	}
-	plan, err := freeze(spec).encode()
-	if err != nil {
+	if err := s.giveUp(spec.Name, now); err != nil {
 		return nil, err
 	}
 	id, err := uuid.NewV7()
@@ -44,12 +50,28 @@ func (e *Engine) begin(spec *job.Spec, trigger Trigger, due time.Time) (*state.R
 	}
 	row := state.Run{
 		ID: id.String(), Job: spec.Name, Trigger: string(trigger), Due: due, Started: now,
-		Status: state.Running, Plan: plan, Config: spec.Hash,
+		Status: state.Running, Config: spec.Hash,
 	}
-	return &row, e.Store.Begin(row, steps)
+	steps, plan, err := s.resolve(ctx, spec, now)
+	if err != nil {
+		return nil, s.stillborn(row, err)
+	}
+	if row.Plan, err = plan.encode(); err != nil {
+		return nil, err
+	}
+	return &row, s.Store.Begin(row, steps)
 }
 
-// giveUp closes a run that was cut short and is too old to be continued.
+// stillborn records a run that could not even begin, and says why.
+func (e *Engine) stillborn(row state.Run, cause error) error {
+	if err := e.Store.Begin(row, nil); err != nil {
+		return errors.Join(cause, err)
+	}
+	row.Status, row.Ended, row.Error = state.Failed, time.Now(), cause.Error()
+	return errors.Join(cause, e.Store.Finish(row))
+}
+
+// giveUp closes a run that was cut short and is not continued.
 func (e *Engine) giveUp(name string, now time.Time) error {
 	old, err := e.Store.Unfinished(name)
 	if err != nil || old == nil || old.Status != state.Running {
@@ -63,34 +85,73 @@ func (e *Engine) giveUp(name string, now time.Time) error {
 // hand), would continue; nil if it would begin anew. A run is continued if it was
 // killed, stopped, paused by a cap or failed for a reason that can pass, if it is not
 // too old, and if something can be done in it: one that reached its own cap, or whose
-// request was refused, has come to its end.
+// request was refused, has come to its end. A scan that was paid for does not age.
 func (e *Engine) Continues(spec *job.Spec, due time.Time) (*state.Run, error) {
 	old, err := e.Store.Unfinished(spec.Name)
-	if err != nil || old == nil {
+	if err != nil || old == nil || e.Afresh || len(old.Plan) == 0 {
 		return nil, err
-	}
-	if age(old, due) > e.resumable(spec) {
-		return nil, nil
 	}
 	steps, err := e.Store.Steps(old.ID)
 	if err != nil {
 		return nil, err
 	}
-	if slices.ContainsFunc(steps, func(s state.Step) bool { return s.Stop == stopRefused || s.Stop == stopUnreadable }) {
+	if slices.ContainsFunc(steps, func(s state.Step) bool { return slices.Contains(finals, s.Stop) }) {
 		return nil, nil
 	}
-	spent, err := e.Store.Spent(old.ID)
+	held, err := e.holdsScan(steps)
 	if err != nil {
 		return nil, err
 	}
-	open := slices.ContainsFunc(steps, func(s state.Step) bool { return s.Stop == "" })
-	held := spent.Charged + spent.Unknown + spent.Reserved
-	if plan, err := thaw(old.Plan); err != nil {
-		return nil, err
-	} else if open && held+outlier.OpSearch.Price() > runCap(plan, spec.Budget) {
+	if !held && age(old, due) > e.resumable(spec) {
 		return nil, nil
 	}
+	if spent, err := e.usedUp(old, steps, spec.Budget); err != nil || spent {
+		return nil, err
+	}
 	return old, nil
+}
+
+// holdsScan reports whether a run has paid for a scan that it has not read.
+func (e *Engine) holdsScan(steps []state.Step) (bool, error) {
+	for _, step := range steps {
+		if step.Stop != "" || step.Op != outlier.OpStartScan && step.Scan == "" {
+			continue
+		}
+		if step.Scan != "" {
+			return true, nil
+		}
+		scan, err := e.Store.ScanOf(step.ID)
+		if err != nil {
+			return false, err
+		}
+		if scan != nil && (scan.State == state.ScanRunning || scan.State == state.ScanEnded) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// usedUp reports whether a run has pages left and no room for them under its own cap,
+// or has made all its requests.
+func (e *Engine) usedUp(old *state.Run, steps []state.Step, own job.JobBudget) (bool, error) {
+	plan, err := thaw(old.Plan)
+	if err != nil {
+		return false, err
+	}
+	spent, err := e.Store.Spent(old.ID)
+	if err != nil {
+		return false, err
+	}
+	if plan.MaxRequests > 0 && spent.Requests >= int64(plan.MaxRequests) {
+		return true, nil
+	}
+	held := spent.Charged + spent.Unknown + spent.Reserved
+	for i := range steps {
+		if steps[i].Stop == "" && steps[i].Scan == "" && held+e.priceOf(&steps[i]) <= plan.cap(own) {
+			return false, nil
+		}
+	}
+	return slices.ContainsFunc(steps, func(s state.Step) bool { return s.Stop == "" && s.Scan == "" }), nil
 }
 
 // age is how long ago a run was due, seen from another due instant, so that slots are

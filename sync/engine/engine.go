@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"log/slog"
 	"sync"
 	"time"
@@ -13,7 +14,8 @@ import (
 )
 
 // Engine runs the jobs of one configuration. Its fields are its dependencies; all
-// but Log are required. It performs one run at a time.
+// but Log, IDs and the choices of the command line are required. One goroutine at a
+// time may work with it, and any number may watch.
 type Engine struct {
 	Config *job.Config
 	Store  *state.Store
@@ -22,7 +24,12 @@ type Engine struct {
 	Sinks  []sinks.Sink
 	Log    *slog.Logger // nil discards
 
+	// IDs runs the SQL of a job over the published tables and returns one column of
+	// the result, the first one for "". nil refuses every SQL.
+	IDs func(ctx context.Context, sql, column string) ([]string, error)
+
 	UseReserve bool // let runs spend the part of the budget that is kept back
+	Afresh     bool // begin new runs where unfinished ones could be continued
 
 	believed state.Limit // what the limiter believed last, less what changes with every call
 
@@ -44,6 +51,7 @@ const (
 	Manual    Trigger = "manual"
 	Scheduled Trigger = "schedule"
 	CatchUp   Trigger = "catch-up" // a due instant that passed while nobody watched
+	After     Trigger = "after"    // the pages of another job's run were published
 )
 
 // Progress is what a run has done and has left, for whoever watches.
@@ -59,7 +67,8 @@ type Progress struct {
 	Failures int
 	Spend    state.Spend
 	Pace     pace.Status
-	Doing    string // the call under way: "search page 2", "transcript dQw4w9WgXcQ"
+	Doing    string    // the call under way: "search page 2", "transcript dQw4w9WgXcQ"
+	Until    time.Time // when the run goes on if it waits for a scan; else zero
 	PerRun   *outlier.Credits
 }
 

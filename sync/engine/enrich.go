@@ -33,15 +33,44 @@ var worth = map[outlier.Operation]float64{
 }
 
 // choose ranks the run's hits and queues what is wanted of the best. It is
-// idempotent: what is queued or fresh is not queued again.
-func (r *run) choose() error {
-	return r.Store.Update(func(tx *state.Tx) error {
+// idempotent: what is queued or fresh is not queued again. With it the searches are
+// over; who waits for their pages is told when they can be read.
+func (r *run) choose(ctx context.Context) error {
+	err := r.Store.Update(func(tx *state.Tx) error {
 		for _, e := range r.plan.Enrich {
 			best, err := tx.Top(r.row.ID, e.Top, !r.plan.Ascending)
 			if err != nil {
 				return err
 			}
 			if _, err := tx.Enqueue(r.tasks(e, best)); err != nil {
+				return fmt.Errorf("queue %s calls: %w", e.Op, err)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	r.searched = true
+	if r.fire == nil || r.capped != nil || r.trouble != nil {
+		return nil
+	}
+	if err := r.publish(ctx); err != nil {
+		return err
+	}
+	r.fire(r)
+	return nil
+}
+
+// want queues what a watch asks about its channels or videos.
+func (r *run) want() error {
+	var hits []state.Hit
+	for _, id := range r.plan.IDs {
+		hits = append(hits, state.Hit{VideoID: id, ChannelID: id})
+	}
+	return r.Store.Update(func(tx *state.Tx) error {
+		for _, e := range r.plan.Fetch {
+			if _, err := tx.Enqueue(r.tasks(e, hits)); err != nil {
 				return fmt.Errorf("queue %s calls: %w", e.Op, err)
 			}
 		}
@@ -73,40 +102,6 @@ func (r *run) tasks(e frozenEnrich, best []state.Hit) []state.Task {
 	return tasks
 }
 
-// drain makes the queued calls that the filter lets through, best first, until none
-// is due or the time is up.
-func (r *run) drain(ctx context.Context, filter state.Filter) error {
-	inARow := 0
-	for !r.late() {
-		task, err := r.Store.NextTask(time.Now(), filter)
-		if err != nil || task == nil {
-			return err
-		}
-		switch err := r.perform(ctx, task); {
-		case err == nil:
-			inARow = 0
-		case ctx.Err() != nil:
-			return context.Cause(ctx)
-		case fatal(err):
-			return err
-		default:
-			r.progress.Failures++
-			if inARow++; inARow >= failuresInARow {
-				return fmt.Errorf("%d calls failed in a row, the last: %w", inARow, err)
-			}
-			r.log().Warn("call failed and stays queued", "job", task.Job, "op", task.Op, "entity", task.Entity, "err", err)
-		}
-		r.updated()
-		if err := r.load(ctx); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// late reports whether the run's time is up.
-func (r *run) late() bool { return !r.until.IsZero() && !time.Now().Before(r.until) }
-
 // fatal errors are not the entity's: every other call would meet them too.
 func fatal(err error) bool {
 	switch kindOf(err) {
@@ -117,15 +112,18 @@ func fatal(err error) bool {
 }
 
 // perform makes one data call and settles its queue row in the transaction of the
-// answer. A thing that the service does not have is an answer too.
-func (r *run) perform(ctx context.Context, task *state.Task) error {
+// answer. A thing that the service does not have is an answer too. The run that the
+// call is for may have ended long ago.
+func (s *shift) perform(ctx context.Context, task *state.Task, r *run) error {
 	request, err := outlier.DataRequest(task.Op, task.Entity)
 	if err != nil {
 		return err
 	}
-	r.doing(fmt.Sprintf("%s %s", task.Op, task.Entity))
+	if r != nil {
+		r.doing(fmt.Sprintf("%s %s", task.Op, task.Entity))
+	}
 	missing := false
-	_, err = r.fetch(ctx, request, state.Purchase{
+	_, err = s.fetch(ctx, request, state.Purchase{
 		Run: task.Run, Job: task.Job,
 		Commit: func(tx *state.Tx, kept state.Kept) error {
 			var err error
@@ -135,15 +133,25 @@ func (r *run) perform(ctx context.Context, task *state.Task) error {
 	})
 	switch {
 	case missing:
-		r.progress.Missing++
 	case err != nil && ctx.Err() == nil && !fatal(err):
-		return errors.Join(err, r.postpone(task, err))
+		return errors.Join(err, s.postpone(task, err))
 	case err != nil:
 		return err
 	}
-	r.progress.Done++
-	r.progress.Tasks[task.Op]++
+	if r != nil {
+		r.answered(task.Op, missing)
+	}
 	return nil
+}
+
+// answered counts a data call that the service has answered.
+func (r *run) answered(op outlier.Operation, missing bool) {
+	if missing {
+		r.progress.Missing++
+	}
+	r.progress.Done++
+	r.progress.Tasks[op]++
+	r.updated()
 }
 
 // settle notes what an answer says about the task's entity.
@@ -166,10 +174,10 @@ func settle(tx *state.Tx, task *state.Task, kept state.Kept) (missing bool, err 
 }
 
 // postpone leaves a failed call in the queue for later.
-func (r *run) postpone(task *state.Task, cause error) error {
+func (s *shift) postpone(task *state.Task, cause error) error {
 	now := time.Now()
 	retry := now.Add(failedPause * time.Duration(task.Attempts+1))
-	return r.Store.Update(func(tx *state.Tx) error {
+	return s.Store.Update(func(tx *state.Tx) error {
 		return tx.Fail(*task, now, cause.Error(), retry)
 	})
 }

@@ -19,12 +19,13 @@ const (
 // fetch makes attempts at r until one is answered for good. A repeated paid
 // request reserves its price anew: an attempt whose answer was lost stays in the
 // books as unknown, because nothing proves that it was not charged.
-func (e *Engine) fetch(ctx context.Context, r *outlier.Request, p state.Purchase) (*outlier.Answer, error) {
+func (s *shift) fetch(ctx context.Context, r *outlier.Request, p state.Purchase) (*outlier.Answer, error) {
 	attempts, refusals := 0, 0
 	for {
 		p.Attempt = attempts + refusals + 1
-		answer, err := e.Client.Do(ctx, r, e.Store.Meter(p))
-		if failed := e.learn(); failed != nil {
+		answer, err := s.Client.Do(ctx, r, s.Store.Meter(p))
+		s.made[p.Run]++
+		if failed := s.learn(); failed != nil {
 			return answer, errors.Join(err, failed)
 		}
 		if err == nil {
@@ -44,7 +45,7 @@ func (e *Engine) fetch(ctx context.Context, r *outlier.Request, p state.Purchase
 		if ctx.Err() != nil || attempts >= maxAttempts || refusals >= maxRefusals {
 			return answer, err
 		}
-		e.log().Warn("call repeated", "job", p.Job, "op", r.Op, "entity", r.Entity, "attempt", p.Attempt, "err", err)
+		s.log().Warn("call repeated", "job", p.Job, "op", r.Op, "entity", r.Entity, "attempt", p.Attempt, "err", err)
 		if err := pause(ctx, backoff(attempts)); err != nil {
 			return answer, err
 		}

@@ -40,8 +40,11 @@ type loader struct {
 	decoder *schema.Decoder
 	shelves []*shelf
 
-	lo, hi int64 // the answers (lo, hi] are in the decoder
-	rows   map[string]int64
+	lo, hi  int64                       // the answers (lo, hi] are in the decoder
+	counted int64                       // answers up to this one are in rows, or were counted by another process
+	rows    map[string]map[string]int64 // by run and table
+	drift   []state.Drift               // noticed in the answers of the batch
+	drifted int64                       // what answers up to this one brought of it is on record
 
 	published time.Time     // when readers last got something new
 	copying   time.Duration // how long that took
@@ -56,7 +59,7 @@ type shelf struct {
 
 // newLoader asks every sink where it stands.
 func newLoader(ctx context.Context, store *state.Store, all []sinks.Sink, log *slog.Logger) (*loader, error) {
-	l := &loader{store: store, log: log, decoder: schema.NewDecoder(memory.DefaultAllocator), rows: map[string]int64{}, published: time.Now()}
+	l := &loader{store: store, log: log, decoder: schema.NewDecoder(memory.DefaultAllocator), rows: map[string]map[string]int64{}, published: time.Now()}
 	end, err := store.JournalEnd()
 	if err != nil {
 		return nil, err
@@ -70,6 +73,10 @@ func newLoader(ctx context.Context, store *state.Store, all []sinks.Sink, log *s
 			return nil, &AheadError{Sink: sink.Name(), Mark: mark, End: end}
 		}
 		l.shelves = append(l.shelves, &shelf{Sink: sink, mark: mark})
+		l.counted = max(l.counted, mark)
+	}
+	if l.drifted, err = store.DriftMark(); err != nil {
+		return nil, err
 	}
 	l.restart()
 	return l, nil
@@ -154,13 +161,60 @@ func (l *loader) nextMark() int64 {
 // decode adds an answer's rows to the batch. An answer that cannot be read stays
 // in the journal, quarantined: it adds no rows and stops nobody.
 func (l *loader) decode(entry *state.Entry) {
-	source, ok := sourceOf(entry)
+	source, ok := l.sourceOf(entry)
 	if !ok {
 		return
 	}
 	if err := l.decoder.Decode(source, entry.Body); err != nil {
 		l.log.Warn("answer quarantined", "response", entry.ID, "op", entry.Op, "entity", entry.Entity, "err", brief(err))
 	}
+	l.count(entry)
+	for _, d := range l.decoder.Drift() {
+		if entry.ID <= l.drifted {
+			continue
+		}
+		l.drift = append(l.drift, state.Drift{
+			Op: d.Op, Path: d.Path, Problem: d.Problem, Count: int64(d.Count), Example: d.Example,
+			First: entry.ReceivedAt, Last: entry.ReceivedAt,
+		})
+	}
+}
+
+// count adds an answer's rows to those of its run. A sink that catches up makes
+// answers be decoded again, which brings nothing new.
+func (l *loader) count(entry *state.Entry) {
+	if entry.ID <= l.counted {
+		return
+	}
+	l.counted = entry.ID
+	rows := l.rows[entry.Run]
+	if rows == nil {
+		rows = map[string]int64{}
+		l.rows[entry.Run] = rows
+	}
+	for table, n := range l.decoder.Counted() {
+		rows[table] += n
+	}
+}
+
+// noteDrift keeps what is new about the shape of answers, and tells of each field once.
+func (l *loader) noteDrift() error {
+	if len(l.drift) == 0 {
+		return nil
+	}
+	var fresh []state.Drift
+	err := l.store.Update(func(tx *state.Tx) (err error) {
+		fresh, err = tx.NoteDrift(l.drift, l.hi)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("keep what changed in the service's answers: %w", err)
+	}
+	for _, d := range fresh {
+		l.log.Warn("the service's answers have changed", "op", d.Op, "field", d.Path, "problem", d.Problem, "example", d.Example)
+	}
+	l.drift, l.drifted = nil, l.hi
+	return nil
 }
 
 // brief keeps a message readable: one about deeply nested JSON is as deep itself.
@@ -181,6 +235,9 @@ func (l *loader) flush(ctx context.Context) error {
 	if err := l.store.Flush(); err != nil {
 		return err
 	}
+	if err := l.noteDrift(); err != nil {
+		return err
+	}
 	ctx = context.WithoutCancel(ctx)
 	batch := sinks.Batch{Lo: l.lo, Hi: l.hi, Parts: l.decoder.Take()}
 	defer release(batch.Parts)
@@ -194,9 +251,6 @@ func (l *loader) flush(ctx context.Context) error {
 			continue
 		}
 		s.mark = batch.Hi
-	}
-	for _, part := range batch.Parts {
-		l.rows[part.Table.Name] += part.Rows.NumRows()
 	}
 	l.restart()
 	return nil
@@ -219,10 +273,10 @@ func (l *loader) problems() error {
 	return errors.Join(errs...)
 }
 
-// taken hands over the number of rows loaded per table since the last call.
-func (l *loader) taken() map[string]int64 {
-	rows := l.rows
-	l.rows = map[string]int64{}
+// taken hands over how many rows a run has brought per table since the last call.
+func (l *loader) taken(run string) map[string]int64 {
+	rows := l.rows[run]
+	delete(l.rows, run)
 	return rows
 }
 

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/url"
@@ -21,17 +22,33 @@ const pageSize = 40
 // run begins and read when it resumes, so an edit of the file never changes a run
 // that is half done.
 type frozen struct {
-	Pages     int            `json:"pages"` // per step; job.AllPages for as many as there are
-	Sort      string         `json:"sort,omitempty"`
-	Ascending bool           `json:"ascending,omitempty"`
-	Enrich    []frozenEnrich `json:"enrich,omitempty"`
-	StopAfter time.Duration  `json:"stop_after,omitempty"`
+	Pages       int             `json:"pages,omitempty"` // per step; job.AllPages for as many as there are
+	NewBelow    float64         `json:"new_below,omitempty"`
+	ReuseFor    time.Duration   `json:"reuse_for,omitempty"`
+	Sort        string          `json:"sort,omitempty"`
+	Ascending   bool            `json:"ascending,omitempty"`
+	Enrich      []frozenEnrich  `json:"enrich,omitempty"`
+	StopAfter   time.Duration   `json:"stop_after,omitempty"`
+	MaxRequests int             `json:"max_requests,omitempty"`
+	Cap         outlier.Credits `json:"cap"` // the worst case when it began, for a job without per_run
+
+	Fetch []frozenEnrich `json:"fetch,omitempty"` // of a watch: about each of IDs
+	IDs   []string       `json:"ids,omitempty"`
+
+	Scan  *job.Scan          `json:"scan,omitempty"`
+	Reads map[int]frozenRead `json:"reads,omitempty"` // how each scan's results are read, by the step's ordinal
 }
 
 type frozenEnrich struct {
 	Op           outlier.Operation `json:"op"`
 	Top          int               `json:"top,omitempty"` // 0 means every hit
 	RefreshAfter time.Duration     `json:"refresh_after"`
+}
+
+// frozenRead is a search of a scan's results, which lacks only the scan's id.
+type frozenRead struct {
+	Params  string   `json:"params"`
+	Queries []string `json:"queries,omitempty"`
 }
 
 // freshFor is how old an answer may be before it is asked for again, where the job
@@ -45,59 +62,101 @@ var freshFor = map[outlier.Operation]time.Duration{
 }
 
 func freeze(spec *job.Spec) frozen {
-	f := frozen{
-		Pages:     spec.Search.Pages,
-		Sort:      spec.EnrichSort.By,
-		Ascending: spec.EnrichSort.Ascending,
-		StopAfter: spec.StopAfter,
+	return frozen{
+		Pages:       cmp.Or(spec.Pages, 1),
+		NewBelow:    spec.NewBelow,
+		ReuseFor:    spec.ReuseFor,
+		Sort:        spec.EnrichSort.By,
+		Ascending:   spec.EnrichSort.Ascending,
+		Enrich:      frozenCalls(spec.Enrich),
+		Fetch:       frozenCalls(spec.Fetch),
+		StopAfter:   spec.StopAfter,
+		MaxRequests: spec.Budget.MaxRequests,
+		Scan:        spec.Scan,
 	}
-	for _, e := range spec.Enrich {
-		f.Enrich = append(f.Enrich, frozenEnrich{Op: e.Op, Top: e.Top, RefreshAfter: cmp.Or(e.RefreshAfter, freshFor[e.Op])})
-	}
-	return f
 }
 
-// resolve turns a job into the steps of a run that starts at the given time: after
-// it, windows are dates and lists are their members.
-func resolve(spec *job.Spec, now time.Time) ([]state.Step, error) {
-	search := spec.Search.Resolve(now)
-	request, err := search.Request(0, pageSize)
+func frozenCalls(wanted []job.Enrich) []frozenEnrich {
+	var all []frozenEnrich
+	for _, e := range wanted {
+		all = append(all, frozenEnrich{Op: e.Op, Top: e.Top, RefreshAfter: cmp.Or(e.RefreshAfter, freshFor[e.Op])})
+	}
+	return all
+}
+
+// resolve turns a job into the steps of a run that starts now: after it, windows are
+// dates, and lists and SQL are their members.
+func (e *Engine) resolve(ctx context.Context, spec *job.Spec, now time.Time) ([]state.Step, frozen, error) {
+	plan := freeze(spec)
+	work, err := spec.Resolve(e.inputs(ctx, spec, now))
 	if err != nil {
-		return nil, fmt.Errorf("job %s: %w", spec.Name, err)
+		return nil, plan, err
 	}
-	return []state.Step{{
-		Op:      request.Op,
-		Queries: search.Query,
-		Params:  withoutPaging(request.Params),
-		Window:  window(search),
-		Total:   -1,
-	}}, nil
+	plan.IDs = work.IDs
+	var steps []state.Step
+	for i, ask := range work.Asks {
+		step, err := e.stepOf(spec, ask, now)
+		if err != nil {
+			return nil, plan, err
+		}
+		if ask.Read != nil {
+			if plan.Reads == nil {
+				plan.Reads = map[int]frozenRead{}
+			}
+			plan.Reads[i] = frozenRead{Params: ask.Read.Params.Encode(), Queries: ask.Queries}
+		}
+		steps = append(steps, step)
+	}
+	plan.Cap = e.cost(spec, plan, steps).Lost
+	return steps, plan, nil
 }
 
-// withoutPaging is a step's identity: the canonical parameters less those that
-// move from page to page.
-func withoutPaging(params url.Values) string {
-	rest := url.Values{}
-	for name, values := range params {
-		if name != "from" && name != "size" {
-			rest[name] = values
-		}
+// inputs are what resolving a job needs to know.
+func (e *Engine) inputs(ctx context.Context, spec *job.Spec, now time.Time) job.Inputs {
+	return job.Inputs{
+		Now:   now,
+		Since: func(key string) (time.Time, error) { return e.Store.Watermark(spec.Name, key) },
+		IDs: func(sql, column string) ([]string, error) {
+			if e.IDs == nil {
+				return nil, fmt.Errorf("no published tables to ask")
+			}
+			return e.IDs(ctx, sql, column)
+		},
 	}
-	return rest.Encode()
+}
+
+// stepOf is the step that buys what ask asks for. Seeds that the job has bought
+// lately are not bought again: their step is closed from the beginning.
+func (e *Engine) stepOf(spec *job.Spec, ask job.Ask, now time.Time) (state.Step, error) {
+	step := state.Step{
+		Op: ask.Op, Item: ask.Item, Queries: ask.Queries, Seeds: ask.Seeds,
+		Params: ask.Params.Encode(), Window: window(ask.Params), Watermark: ask.Watermark,
+		Total: -1, Left: -1,
+	}
+	if spec.SeedsFresh == 0 || len(ask.Seeds) == 0 {
+		return step, nil
+	}
+	bought, err := e.Store.Watermark(spec.Name, ask.Watermark)
+	if err == nil && now.Before(bought.Add(spec.SeedsFresh)) {
+		step.Stop = stopFresh
+	}
+	return step, err
 }
 
 // window says which publication dates a search covers, for people.
-func window(s outlier.Search) string {
-	day := func(t *time.Time) string {
-		if t == nil {
+func window(params url.Values) string {
+	day := func(name string) string {
+		t, err := time.Parse(time.RFC3339, params.Get(name))
+		if err != nil {
 			return ""
 		}
 		return t.UTC().Format(time.DateOnly)
 	}
-	if s.PublishedAt.From == nil && s.PublishedAt.To == nil {
+	from, to := day("publishedAtFrom"), day("publishedAtTo")
+	if from == "" && to == "" {
 		return ""
 	}
-	return day(s.PublishedAt.From) + ".." + day(s.PublishedAt.To)
+	return from + ".." + to
 }
 
 // Cost is what a job may ask of the two scarcities, at worst.
@@ -107,31 +166,114 @@ type Cost struct {
 	Requests int             // if every answer arrives
 }
 
-// WorstCase is what a fresh run of spec costs if nothing is known yet and every page
-// is full. A search without an end has a cap of its own, or it would not be allowed.
-func WorstCase(spec *job.Spec) Cost {
-	plan := freeze(spec)
-	limit := runCap(plan, spec.Budget)
-	price := outlier.OpSearch.Price()
-	pages := min(plan.Pages, int(limit/price))
-	requests := pages
-	for _, e := range plan.Enrich {
-		hits := pages * pageSize
-		if e.Top > 0 {
-			hits = min(hits, e.Top)
-		}
-		requests += hits
+// WorstCase is what a fresh run of spec costs if every page is full. Nothing is
+// sent; SQL is asked of the published tables.
+func (e *Engine) WorstCase(ctx context.Context, spec *job.Spec) (Cost, error) {
+	steps, plan, err := e.resolve(ctx, spec, time.Now())
+	if err != nil {
+		return Cost{}, err
 	}
-	return Cost{Credits: outlier.Credits(pages) * price, Lost: limit, Requests: requests}
+	return e.cost(spec, plan, steps), nil
 }
 
-// runCap is what one run may hold at most: what the job says, or what its pages cost
-// if each of them needs as many attempts as there can be.
-func runCap(f frozen, own job.JobBudget) outlier.Credits {
+// cost adds up the steps. A search without an end has a cap of its own, or it would
+// not be allowed.
+func (e *Engine) cost(spec *job.Spec, plan frozen, steps []state.Step) Cost {
+	var c Cost
+	pages := 0
+	for i := range steps {
+		if steps[i].Stop == "" {
+			pages += e.addStep(&c, plan, &steps[i])
+		}
+	}
+	if per := spec.Budget.PerRun; per != nil {
+		c.Credits, c.Lost = min(c.Credits, *per), *per
+		pages = min(pages, int(*per/max(1, e.cheapest(steps))))
+	}
+	c.Requests += pages
+	for _, call := range plan.Enrich {
+		hits := pages * pageSize
+		if call.Top > 0 {
+			hits = min(hits, call.Top)
+		}
+		c.Requests += hits
+	}
+	c.Requests += len(plan.IDs) * len(plan.Fetch)
+	return c
+}
+
+// addStep adds one step's price to c and returns how many pages it may take. A scan
+// is started once, whatever becomes of it, and looked at for as long as it may last.
+func (e *Engine) addStep(c *Cost, plan frozen, step *state.Step) (pages int) {
+	price, pages := e.priceOf(step), plan.Pages
+	switch step.Op {
+	case outlier.OpStartScan:
+		c.Credits += price
+		c.Lost += price
+		c.Requests += 1 + looks(plan.Scan)
+		price, pages = e.priceOfReading(), readPages(plan, step)
+	case outlier.OpTrendingFormats:
+		pages = 1
+	default:
+		if pages > 1 && e.countsUnknown(step.Op) {
+			pages = min(pages, job.AllPages-1) + 1 // one may be wasted on learning what `from` counts
+		}
+	}
+	c.Credits += outlier.Credits(pages) * price
+	c.Lost += outlier.Credits(pages) * price * maxAttempts
+	return pages
+}
+
+// cheapest is the lowest price of a page of any step.
+func (e *Engine) cheapest(steps []state.Step) outlier.Credits {
+	least := outlier.Credits(0)
+	for i := range steps {
+		price := e.priceOf(&steps[i])
+		if steps[i].Op == outlier.OpStartScan {
+			price = e.priceOfReading()
+		}
+		if least == 0 || price < least {
+			least = price
+		}
+	}
+	return least
+}
+
+// priceOf is what one call of a step costs by the configured prices.
+func (e *Engine) priceOf(step *state.Step) outlier.Credits {
+	request, err := e.request(step.Op, step.Params)
+	if err != nil {
+		return 0 // the step cannot be performed, which taking its page reports
+	}
+	return request.Price
+}
+
+// priceOfReading is what a page of a scan's results costs: a search.
+func (e *Engine) priceOfReading() outlier.Credits {
+	return e.priceOf(&state.Step{Op: outlier.OpSearch})
+}
+
+// request makes the request of a step from its stored parameters, at the price that
+// is configured.
+func (e *Engine) request(op outlier.Operation, encoded string) (*outlier.Request, error) {
+	params, err := url.ParseQuery(encoded)
+	if err != nil {
+		return nil, fmt.Errorf("read the stored parameters %q: %w", encoded, err)
+	}
+	request := outlier.PageRequest(op, params)
+	if op == outlier.OpStartScan {
+		request = outlier.StartScanRequest(params)
+	}
+	request.Price = e.Config.Service.Prices.Of(request)
+	return request, nil
+}
+
+// cap is the most that the run may hold: what the job says, or else its worst case.
+func (f *frozen) cap(own job.JobBudget) outlier.Credits {
 	if own.PerRun != nil {
 		return *own.PerRun
 	}
-	return outlier.Credits(f.Pages) * maxAttempts * outlier.OpSearch.Price()
+	return f.Cap
 }
 
 // capsOf are the limits that a paid call of a run at the given service time has to
@@ -150,7 +292,7 @@ func (e *Engine) capsOf(run *state.Run, f frozen, own job.JobBudget) func(time.T
 				caps = append(caps, credit.Cap{Scope: scope, Period: period, Max: *limit - reserve, Reserve: reserve})
 			}
 		}
-		add(credit.Run, run.ID, new(runCap(f, own)), 0)
+		add(credit.Run, run.ID, new(f.cap(own)), 0)
 		add(credit.JobMonth, credit.JobCycle(run.Job, cycle), own.PerMonth, 0)
 		add(credit.AllDay, credit.Day(now, zone), budget.PerDay, 0)
 		add(credit.AllMonth, cycle, budget.PerMonth, reserve)

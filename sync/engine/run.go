@@ -1,11 +1,11 @@
 package engine
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	"outlierd/outlier"
@@ -16,51 +16,45 @@ import (
 
 // run is one performance of a job.
 type run struct {
-	*Engine
-	row      state.Run
-	plan     frozen
-	steps    []state.Step
-	loader   *loader
-	caps     func(time.Time) []credit.Cap
-	calls    int       // made so far
-	missed   int64     // found missing before this process took the run up
-	until    time.Time // when its data calls stop; zero for never
+	*shift
+	row   state.Run
+	plan  frozen
+	steps []state.Step
+	caps  func(time.Time) []credit.Cap
+
+	searched bool                // nothing is left to be bought, and what to ask about it is queued
+	over     outlier.Credits     // what costs as much as this is over a cap; 0 while nothing is
+	capped   error               // the cap
+	trouble  error               // what went wrong for some of its searches and not for others
+	refusals map[int64]int       // of scans, with proof that nothing was started, by step
+	missed   int64               // found missing before this process took the run up
+	until    time.Time           // when the run ends, whatever is left; zero for never
+	looks    map[int64]time.Time // when to look at its scans again, by step
+	wake     time.Time           // the first of these
 	progress Progress
+
+	ended bool
+	err   error // why it ended, if not well
 }
 
-// Run performs spec once, or continues the run of it that a kill, a cap or an
-// outage left unfinished. It returns the finished record; the error says why a run
-// failed, or that ctx ended, in which case the run stays unfinished and the next
-// call continues it.
-func (e *Engine) Run(ctx context.Context, spec *job.Spec, trigger Trigger, due time.Time) (*state.Run, error) {
-	loader, err := newLoader(ctx, e.Store, e.Sinks, e.log())
-	if err != nil {
-		return nil, err
-	}
-	row, err := e.begin(spec, trigger, due)
-	if err != nil {
-		return nil, fmt.Errorf("begin a run of job %s: %w", spec.Name, err)
-	}
-	r, err := e.resume(row, spec.Budget, loader)
-	if err != nil {
-		return row, err
-	}
-	return r.conclude(ctx, r.carryOut(ctx))
-}
-
-// resume takes up a run from its record. Only the caps are those of the file: a cap
+// take takes up a run from its record. Only the caps are those of the file: a cap
 // that was changed applies at once.
-func (e *Engine) resume(row *state.Run, budget job.JobBudget, loader *loader) (*run, error) {
+func (s *shift) take(row *state.Run, budget job.JobBudget) (*run, error) {
 	plan, err := thaw(row.Plan)
 	if err != nil {
 		return nil, err
 	}
-	steps, err := e.Store.Steps(row.ID)
+	steps, err := s.Store.Steps(row.ID)
 	if err != nil {
 		return nil, err
 	}
-	r := &run{Engine: e, row: *row, plan: plan, steps: steps, loader: loader, missed: row.Missing}
-	r.caps = e.capsOf(row, plan, budget)
+	spent, err := s.Store.Spent(row.ID)
+	if err != nil {
+		return nil, err
+	}
+	r := &run{shift: s, row: *row, plan: plan, steps: steps, missed: row.Missing, refusals: map[int64]int{}, looks: map[int64]time.Time{}}
+	s.made[row.ID] = spent.Requests
+	r.caps = s.capsOf(row, plan, budget)
 	began := time.Now()
 	if plan.StopAfter > 0 {
 		r.until = began.Add(plan.StopAfter)
@@ -69,56 +63,80 @@ func (e *Engine) resume(row *state.Run, budget job.JobBudget, loader *loader) (*
 		Job: row.Job, Run: row.ID, Started: began, Pages: plan.Pages, PerRun: budget.PerRun,
 		Tasks: map[outlier.Operation]int{},
 	}
+	s.runs = append(s.runs, r)
 	r.updated()
-	return r, nil
+	return r, r.want()
 }
 
-// carryOut does the work: what the sinks lack from before, the pages, the choice of
-// what to ask about the hits, and those calls. They cost nothing, so a cap that ends
-// the pages does not end them.
-func (r *run) carryOut(ctx context.Context) error {
-	if err := r.loader.load(ctx, true); err != nil {
-		return err
+// done reports whether the run has nothing more to do: what it asks for is answered,
+// or waits for another try, or its time or its requests are used up.
+func (r *run) done() (bool, error) {
+	if !r.searched {
+		return false, nil
 	}
-	capped := r.search(ctx)
-	if capped != nil && !isCap(capped) {
-		return capped
+	if r.late() {
+		return true, nil
 	}
-	if err := r.choose(); err != nil {
-		return err
+	if err := r.allowed(); err != nil {
+		r.capped = err
+		return true, nil
 	}
-	// What earlier runs of the job left over comes along.
-	return cmp.Or(r.drain(ctx, state.Filter{Job: r.row.Job}), capped)
+	task, err := r.Store.NextTask(time.Now(), state.Filter{Job: r.row.Job})
+	return task == nil, err
+}
+
+// late reports whether the run's time is up.
+func (r *run) late() bool { return !r.until.IsZero() && !time.Now().Before(r.until) }
+
+// RequestsError ends a run that has made as many requests as its job allows.
+type RequestsError struct{ Max int }
+
+func (e *RequestsError) Error() string {
+	return fmt.Sprintf("the run has made %d requests, which is its cap (budget.max_requests of its job); raise the cap, or let the next run go on", e.Max)
+}
+
+// allowed refuses another request to a run that has made all that it may. What it
+// takes over from earlier runs counts for those.
+func (r *run) allowed() error {
+	most := r.plan.MaxRequests
+	if most > 0 && r.made[r.row.ID] >= int64(most) {
+		return &RequestsError{most}
+	}
+	return nil
 }
 
 // isCap reports whether an error is a cap that was reached: ours, or the balance at
 // the service.
 func isCap(err error) bool {
 	_, ours := errors.AsType[*credit.Exceeded](err)
-	return ours || kindOf(err) == outlier.NoCredits
+	_, requests := errors.AsType[*RequestsError](err)
+	return ours || requests || kindOf(err) == outlier.NoCredits
 }
 
-// load lets the sinks follow from time to time, and readers see it when that is due.
-func (r *run) load(ctx context.Context) error {
-	if !r.loader.publishDue() {
-		if r.calls++; r.calls%loadEvery != 0 {
-			return nil
-		}
-		return r.loader.load(ctx, false)
-	}
-	if err := r.loader.load(ctx, true); err != nil {
-		return err
-	}
-	return r.loader.publishAll(ctx)
+// await sleeps until it is time to look at the run's scans again.
+func (r *run) await(ctx context.Context) error {
+	r.progress.Until = r.wake
+	r.updated()
+	err := pause(ctx, min(time.Until(r.wake), nap))
+	r.progress.Until = time.Time{}
+	return err
 }
 
-// conclude loads what is left, settles the record and publishes, in this order, so
-// that readers see the run's own last word. A stop must not lose what was paid
-// for, so nothing here is interrupted by one.
-func (r *run) conclude(ctx context.Context, cause error) (*state.Run, error) {
+// end loads what is left, settles the record and publishes, in this order, so that
+// readers see the run's own last word. A stop must not lose what was paid for, so
+// nothing here is interrupted by one.
+func (r *run) end(ctx context.Context, cause error) {
+	r.runs = slices.DeleteFunc(r.runs, func(other *run) bool { return other == r })
+	r.ended = true
+	if r.err = r.conclude(ctx, cause); r.told != nil {
+		r.told(r)
+	}
+}
+
+func (r *run) conclude(ctx context.Context, cause error) error {
 	cause = errors.Join(cause, r.loader.load(ctx, true), r.loader.problems())
 	if err := r.record(ctx, cause); err != nil {
-		return &r.row, errors.Join(cause, err)
+		return errors.Join(cause, err)
 	}
 	before := r.loader.problems()
 	failed := r.loader.publishAll(ctx)
@@ -128,9 +146,9 @@ func (r *run) conclude(ctx context.Context, cause error) (*state.Run, error) {
 		cause = errors.Join(cause, r.record(ctx, cause), r.loader.publishAll(ctx))
 	}
 	if r.row.Status == state.PausedBudget {
-		return &r.row, nil
+		return nil
 	}
-	return &r.row, cause
+	return cause
 }
 
 // record writes what became of the run. A run whose process was asked to stop
@@ -151,7 +169,7 @@ func (r *run) record(ctx context.Context, cause error) error {
 		row.Hits += int64(s.Hits)
 		row.NewHits += int64(s.NewHits)
 	}
-	row.Rows = merged(row.Rows, r.loader.taken())
+	row.Rows = merged(row.Rows, r.loader.taken(row.ID))
 	row.Status, row.Error = r.status(ctx, cause), ""
 	if cause != nil {
 		row.Error = cause.Error()
@@ -159,8 +177,33 @@ func (r *run) record(ctx context.Context, cause error) error {
 	row.Ended = time.Time{}
 	if row.Status != state.Running {
 		row.Ended = time.Now()
+		if err := r.closeSteps(); err != nil {
+			return err
+		}
 	}
 	return r.Store.Finish(*row)
+}
+
+// closeSteps notes what was left, and gives back what was set aside for reading scans
+// that will not be read now.
+func (r *run) closeSteps() error {
+	return r.Store.Update(func(tx *state.Tx) error {
+		for i := range r.steps {
+			step := &r.steps[i]
+			if step.Stop == "" {
+				step.Left = r.left(step)
+				if err := tx.SaveStep(*step); err != nil {
+					return err
+				}
+			}
+			if step.Op == outlier.OpStartScan {
+				if err := tx.Release(step.ID); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
 }
 
 // status tells empty, cut by a cap, interrupted and failed apart: half of the value
@@ -175,14 +218,22 @@ func (r *run) status(ctx context.Context, cause error) state.Status {
 		return state.Failed
 	case r.progress.Failures > 0:
 		return state.Partial
-	case r.row.Hits == 0:
+	case r.row.Hits == 0 && len(r.plan.IDs) == 0 && !r.trending():
 		return state.OKEmpty
 	}
 	return state.OK
 }
 
+// trending reports whether the run brought answers that have no hits to count.
+func (r *run) trending() bool {
+	return slices.ContainsFunc(r.steps, func(s state.Step) bool { return s.Op == outlier.OpTrendingFormats && s.Pages > 0 })
+}
+
 func merged(a, b map[string]int64) map[string]int64 {
 	sum := maps.Clone(b)
+	if sum == nil {
+		sum = map[string]int64{}
+	}
 	for name, n := range a {
 		sum[name] += n
 	}

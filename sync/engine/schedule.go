@@ -3,9 +3,9 @@ package engine
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
-	"outlierd/outlier"
 	"outlierd/sync/job"
 	"outlierd/sync/state"
 )
@@ -13,6 +13,10 @@ import (
 // nap bounds a single sleep of the schedule: the wall clock may be set, and timers
 // stand still while a machine is suspended.
 const nap = time.Minute
+
+// missedAfter is how late a job with `catch_up: none` may still be run: a clock
+// outside that asks every few minutes is never on the dot.
+const missedAfter = time.Hour
 
 // Appointment is when a job is due next.
 type Appointment struct {
@@ -27,6 +31,9 @@ func (e *Engine) Agenda(now time.Time) ([]*Appointment, error) {
 	var agenda []*Appointment
 	for i := range e.Config.Jobs {
 		spec := &e.Config.Jobs[i]
+		if spec.Disabled {
+			continue
+		}
 		last, err := e.Store.LastDue(spec.Name)
 		if err != nil {
 			return nil, err
@@ -43,9 +50,10 @@ func (e *Engine) Agenda(now time.Time) ([]*Appointment, error) {
 	return agenda, nil
 }
 
-// next is the job's next appointment: the latest instant that passed since the
-// last one, or else the first to come. A job that never ran owes nothing for the
-// time before it was first seen.
+// next is the job's next appointment. Of the instants that passed since the last one
+// it is the latest, unless the job wants every one or none of them; else it is the
+// first to come. A job that never ran owes nothing for the time before it was first
+// seen.
 func (e *Engine) next(spec *job.Spec, last, now time.Time) *Appointment {
 	zone := e.Config.Timezone
 	a := &Appointment{Spec: spec, Due: spec.Next(now, zone), Trigger: Scheduled}
@@ -53,56 +61,195 @@ func (e *Engine) next(spec *job.Spec, last, now time.Time) *Appointment {
 		return nil
 	}
 	for due := spec.Next(last, zone); !due.IsZero() && !due.After(now); due = spec.Next(due, zone) {
+		if spec.CatchUp == job.CatchUpNone && now.Sub(due) > missedAfter {
+			continue
+		}
 		a.Due, a.Trigger = due, CatchUp
+		if spec.CatchUp == job.CatchUpAll {
+			break
+		}
 	}
 	return a
 }
 
+// watch keeps the schedule: a shift that runs are added to when they are due.
+type watch struct {
+	*shift
+	agenda []*Appointment
+}
+
 // Serve runs the jobs of the agenda when they are due until ctx ends, and returns
-// when the run under way has stopped. A failed run is logged; the schedule goes on.
+// when the runs under way have stopped. A failed run is logged; the schedule goes on.
 //
-// Runs happen one after another: the pace is shared by all jobs, so two at once
-// would only both take longer. A job that comes due during another's run starts
-// after it, and instants of one job that pass meanwhile, or while nothing ran at
-// all, collapse into one run, because its window covers them all.
+// Runs overlap: the pages of one are taken while the data calls of another wait, since
+// pages come first. What runs leave in the queue is done in between. A job that comes
+// due during a run of its own is begun again after it, once, because the window of
+// that run covers all instants that have passed.
 func (e *Engine) Serve(ctx context.Context, agenda []*Appointment) {
+	w := &watch{agenda: agenda}
 	for ctx.Err() == nil {
-		a := earliest(agenda)
-		e.idle(ctx, a)
-		if ctx.Err() != nil {
-			return
+		if err := w.ready(ctx, e); err != nil {
+			e.log().Error("nothing can be run", "err", err)
+			_ = pause(ctx, nap) // why it ended is ctx's to say, at the head of the loop
+			continue
 		}
-		e.keepAppointment(ctx, a)
-		if next := e.next(a.Spec, a.Due, time.Now()); next != nil {
+		w.beginDue(ctx)
+		if worked, err := w.work(ctx); err != nil {
+			w.trouble(ctx, err)
+		} else if !worked {
+			_ = pause(ctx, w.idle())
+		}
+	}
+	if w.shift != nil {
+		w.stop(ctx)
+	}
+}
+
+// ready makes the shift, and anew if a sink was set aside: it may be well again.
+func (w *watch) ready(ctx context.Context, e *Engine) error {
+	if w.shift != nil && (len(w.runs) > 0 || w.loader.problems() == nil) {
+		return nil
+	}
+	s, err := e.newShift(ctx, state.Filter{})
+	if err != nil {
+		return err
+	}
+	first := w.shift == nil
+	w.shift, s.fire, s.told = s, func(r *run) { w.follow(ctx, r) }, w.report
+	if first {
+		return w.resumeScans(ctx)
+	}
+	return nil
+}
+
+// resumeScans goes on with the runs that have paid for a scan, whatever started them:
+// what was paid for is not left lying until somebody thinks of it.
+func (w *watch) resumeScans(ctx context.Context) error {
+	for i := range w.Config.Jobs {
+		spec := &w.Config.Jobs[i]
+		old, err := w.Continues(spec, time.Time{})
+		if err != nil || old == nil {
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		steps, err := w.Store.Steps(old.ID)
+		if err != nil {
+			return err
+		}
+		if held, err := w.holdsScan(steps); err != nil || !held {
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		w.start(ctx, &Appointment{Spec: spec, Due: old.Due, Trigger: Trigger(old.Trigger)})
+	}
+	return nil
+}
+
+// beginDue begins what is due, unless a run of the same job is under way.
+func (w *watch) beginDue(ctx context.Context) {
+	for _, a := range w.agenda {
+		now := time.Now()
+		if ctx.Err() != nil || a.Due.After(now) || w.runOf(a.Spec.Name) != nil {
+			continue
+		}
+		if late := w.next(a.Spec, a.Due.Add(-1), now); late != nil && late.Due.After(a.Due) && !late.Due.After(now) {
+			*a = *late
+		}
+		w.start(ctx, a)
+		if next := w.next(a.Spec, a.Due, time.Now()); next != nil {
 			*a = *next
-			e.log().Info("job scheduled", "job", a.Spec.Name, "due", a.Due.In(e.Config.Timezone))
+			w.log().Info("job scheduled", "job", a.Spec.Name, "due", a.Due.In(w.Config.Timezone))
 		}
 	}
 }
 
-// earliest is the appointment that comes first; nil if there is none.
-func earliest(agenda []*Appointment) *Appointment {
-	var first *Appointment
-	for _, a := range agenda {
-		if first == nil || a.Due.Before(first.Due) {
-			first = a
-		}
-	}
-	return first
-}
-
-func (e *Engine) keepAppointment(ctx context.Context, a *Appointment) {
-	log := e.log().With("job", a.Spec.Name)
-	log.Info("run due", "due", a.Due.In(e.Config.Timezone), "trigger", a.Trigger)
-	row, err := e.Run(ctx, a.Spec, a.Trigger, a.Due)
-	switch {
-	case err != nil && ctx.Err() != nil:
-		log.Info("run interrupted; the next start continues it")
-	case err != nil:
+func (w *watch) start(ctx context.Context, a *Appointment) {
+	log := w.log().With("job", a.Spec.Name)
+	log.Info("run due", "due", a.Due.In(w.Config.Timezone), "trigger", a.Trigger)
+	if _, err := w.begin(ctx, a.Spec, a.Trigger, a.Due); err != nil {
 		log.Error("run failed", "err", err)
-	default:
-		log.Info("run finished", Summary(row)...)
 	}
+}
+
+// follow begins the jobs that come after the job of r. Their due instant is that of r,
+// so that none is begun twice, however often r is continued.
+func (w *watch) follow(ctx context.Context, r *run) {
+	due := r.row.Due
+	if due.IsZero() {
+		due = r.row.Started
+	}
+	for i := range w.Config.Jobs {
+		spec := &w.Config.Jobs[i]
+		if spec.After == r.row.Job && !spec.Disabled && w.runOf(spec.Name) == nil {
+			w.start(ctx, &Appointment{Spec: spec, Due: due, Trigger: After})
+		}
+	}
+}
+
+// trouble ends the runs that are making data calls with what keeps them from it, and
+// lets the queue rest for a while.
+func (w *watch) trouble(ctx context.Context, err error) {
+	if ctx.Err() != nil {
+		return // the runs end with the loop
+	}
+	w.rest = time.Now().Add(nap)
+	ended := false
+	for _, r := range slices.Clone(w.runs) {
+		if r.searched {
+			r.end(ctx, err)
+			ended = true
+		}
+	}
+	if !ended {
+		w.log().Error("queue left for later", "err", err)
+	}
+}
+
+// stop ends what is under way; the next start goes on with it. What the queue brought
+// in idle time is shown to readers, too.
+func (w *watch) stop(ctx context.Context) {
+	for _, r := range slices.Clone(w.runs) {
+		r.end(ctx, context.Cause(ctx))
+	}
+	if err := errors.Join(w.publish(context.WithoutCancel(ctx)), w.loader.problems()); err != nil {
+		w.log().Error("readers do not see the last answers yet", "err", err)
+	}
+}
+
+// report logs how a run ended.
+func (w *watch) report(r *run) {
+	log := w.log().With("job", r.row.Job)
+	switch {
+	case r.row.Status == state.Running:
+		log.Info("run interrupted; the next start continues it")
+	case r.err != nil:
+		log.Error("run failed", "err", r.err)
+	default:
+		log.Info("run finished", Summary(&r.row)...)
+	}
+}
+
+// idle is how long there is nothing to do.
+func (w *watch) idle() time.Duration {
+	until := time.Now().Add(nap)
+	sooner := func(t time.Time) {
+		if !t.IsZero() && t.Before(until) {
+			until = t
+		}
+	}
+	for _, a := range w.agenda {
+		if w.runOf(a.Spec.Name) == nil {
+			sooner(a.Due)
+		}
+	}
+	for _, r := range w.runs {
+		sooner(r.wake)
+	}
+	return time.Until(until)
 }
 
 // Summary is a finished run as log attributes.
@@ -113,40 +260,4 @@ func Summary(row *state.Run) []any {
 		attrs = append(attrs, "err", row.Error)
 	}
 	return attrs
-}
-
-// idle waits for the appointment (nil: one that never comes) and spends the time
-// on the calls that earlier runs left in the queue.
-func (e *Engine) idle(ctx context.Context, a *Appointment) {
-	for ctx.Err() == nil {
-		until := time.Now().Add(nap)
-		if a != nil && a.Due.Before(until) {
-			until = a.Due
-		}
-		if err := e.drainQueue(ctx, until); err != nil && ctx.Err() == nil {
-			e.log().Error("queue left for later", "err", err)
-		}
-		if wait := time.Until(until); wait > 0 {
-			_ = pause(ctx, wait) // why it ended is ctx's to say, at the head of the loop
-		}
-		if a != nil && !time.Now().Before(a.Due) {
-			return
-		}
-	}
-}
-
-// drainQueue makes the calls that are due, of whatever job, until the given time.
-func (e *Engine) drainQueue(ctx context.Context, until time.Time) error {
-	task, err := e.Store.NextTask(time.Now(), state.Filter{})
-	if err != nil || task == nil {
-		return err
-	}
-	loader, err := newLoader(ctx, e.Store, e.Sinks, e.log())
-	if err != nil {
-		return err
-	}
-	r := &run{Engine: e, loader: loader, until: until}
-	r.progress = Progress{Started: time.Now(), Tasks: map[outlier.Operation]int{}}
-	cause := r.drain(ctx, state.Filter{})
-	return errors.Join(cause, loader.load(ctx, true), loader.publishAll(ctx), loader.problems())
 }

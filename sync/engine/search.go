@@ -3,52 +3,98 @@ package engine
 import (
 	"context"
 	"fmt"
-	"net/url"
+	"slices"
 	"strconv"
+	"time"
 
 	"outlierd/outlier"
 	"outlierd/sync/job"
 	"outlierd/sync/state"
 )
 
-// Why a search ended by itself; kept in ops.searches.
+// Why a search ended; kept in ops.searches.
 const (
 	stopEmpty      = "empty"      // a page without hits
 	stopShort      = "short"      // a short page, and the total agrees
 	stopRepeated   = "repeated"   // a page without an id that was new to the search
 	stopPages      = "pages"      // as many pages as the job wants
+	stopKnown      = "known"      // the job's stop_when: hardly an id that was not known
+	stopFresh      = "fresh"      // the job bought the same seeds lately; nothing was sent
 	stopRefused    = "refused"    // the service refused the request itself
 	stopUnreadable = "unreadable" // an answer that is no search answer; it stays in the journal
 	stopTime       = "time"       // the job's stop_after
+
+	stopScanned    = "scanned"     // the scan has ended, and another search reads its results
+	stopScanFailed = "scan failed" // as the service says
+	stopDeadline   = "deadline"    // the scan had not ended in time; its results can still be read
 )
 
-// search takes the pages of all steps, breadth first, so that a cap cuts depth and
-// not topics.
-func (r *run) search(ctx context.Context) error {
-	for open := r.openSteps(); len(open) > 0; open = r.openSteps() {
-		for _, step := range open {
-			if r.late() {
-				return r.endSearches(open)
-			}
-			if err := r.takePage(ctx, step); err != nil {
-				return err
-			}
-			if err := r.load(ctx); err != nil {
-				return err
-			}
+// finals close a search for good: trying again cannot help.
+var finals = []string{stopRefused, stopUnreadable, stopScanFailed, stopDeadline}
+
+// covered are the ends after which a search needs no second look at what it covered:
+// the job's watermark moves on.
+var covered = []string{stopEmpty, stopShort, stopRepeated, stopPages, stopKnown}
+
+// search does one thing for the searches of a run: it takes a page, starts a scan or
+// looks at one. It reports false if all that is left is to wait for a scan. Pages
+// are taken breadth first, so that a cap cuts depth and not topics.
+func (r *run) search(ctx context.Context) (worked bool, err error) {
+	if r.late() {
+		return true, r.endSearches()
+	}
+	for _, step := range r.openSteps() {
+		worked, err := r.advance(ctx, step)
+		if isCap(err) {
+			r.capped, r.over = err, r.priceOf(step)
+			return true, nil
+		}
+		if worked || err != nil {
+			return true, err
 		}
 	}
-	return nil
+	if r.wake = r.nextLook(); !r.wake.IsZero() {
+		return false, nil
+	}
+	return true, r.choose(ctx)
 }
 
+// openSteps are the steps with something to do, those with the fewest pages first.
+func (r *run) openSteps() []*state.Step {
+	var open []*state.Step
+	for i := range r.steps {
+		if r.steps[i].Stop == "" {
+			open = append(open, &r.steps[i])
+		}
+	}
+	slices.SortStableFunc(open, func(a, b *state.Step) int { return a.Next - b.Next })
+	return open
+}
+
+// advance does what is next for a step, if it can be done now and is not over a cap
+// that others have met.
+func (r *run) advance(ctx context.Context, step *state.Step) (worked bool, err error) {
+	if step.Op == outlier.OpStartScan {
+		return r.scan(ctx, step)
+	}
+	if r.tooDear(step) {
+		return false, nil
+	}
+	return true, r.takePage(ctx, step)
+}
+
+// tooDear reports whether a step costs as much as what was over a cap before.
+func (r *run) tooDear(step *state.Step) bool { return r.over > 0 && r.priceOf(step) >= r.over }
+
 // endSearches closes what is open because the run's time is up.
-func (r *run) endSearches(open []*state.Step) error {
+func (r *run) endSearches() error {
+	r.searched = true
 	return r.Store.Update(func(tx *state.Tx) error {
-		for _, step := range open {
-			if step.Stop != "" {
-				continue
+		for _, step := range r.openSteps() {
+			step.Left = r.left(step)
+			if step.Op != outlier.OpStartScan { // a scan that was paid for is read by another run
+				step.Stop = stopTime
 			}
-			step.Stop = stopTime
 			if err := tx.SaveStep(*step); err != nil {
 				return err
 			}
@@ -57,32 +103,33 @@ func (r *run) endSearches(open []*state.Step) error {
 	})
 }
 
-func (r *run) openSteps() []*state.Step {
-	var open []*state.Step
-	for i := range r.steps {
-		if r.steps[i].Stop == "" {
-			open = append(open, &r.steps[i])
-		}
-	}
-	return open
-}
-
-// takePage buys the step's next page. The step advances in the transaction that
-// keeps the answer; only then does the copy in memory follow.
+// takePage buys the step's next page, or takes it from the journal. The step advances
+// in the transaction that keeps the answer; only then does the copy in memory follow.
 func (r *run) takePage(ctx context.Context, step *state.Step) error {
 	request, err := r.pageRequest(step)
 	if err != nil {
 		return err
 	}
+	if reused, err := r.reuse(step, request); reused || err != nil {
+		return err
+	}
+	holder, err := r.holder(step)
+	if err != nil {
+		return err
+	}
 	r.doing(fmt.Sprintf("page %d", step.Next+1))
 	next := *step
+	if next.Began.IsZero() {
+		next.Began = r.Store.ServiceTime()
+	}
+	first, probe := next, r.probing(step)
 	_, err = r.fetch(ctx, request, state.Purchase{
 		Run: r.row.ID, Job: r.row.Job, Step: step.ID, Item: step.Item,
 		Page: step.Next, RankBase: step.Hits,
-		Caps: r.caps,
+		Caps: r.caps, FromHold: holder,
 		Commit: func(tx *state.Tx, kept state.Kept) error {
-			next = *step
-			return r.keepPage(tx, &next, kept)
+			next = first
+			return r.keepPage(tx, &next, kept, probe)
 		},
 	})
 	*step = next
@@ -96,25 +143,48 @@ func (r *run) takePage(ctx context.Context, step *state.Step) error {
 	return nil
 }
 
-// pageRequest is the call for the step's next page. Whether the service counts
-// pages or items in `from` is not settled by the interface; service.paging says.
-func (r *run) pageRequest(step *state.Step) (*outlier.Request, error) {
-	params, err := url.ParseQuery(step.Params)
+// reuse takes the step's next page from the journal, if any job had the identical
+// request answered lately: it costs neither credits nor pace.
+func (r *run) reuse(step *state.Step, request *outlier.Request) (bool, error) {
+	if r.plan.ReuseFor <= 0 {
+		return false, nil
+	}
+	known, err := r.Store.Answered(request.Op, request.Params.Encode(), time.Now().Add(-r.plan.ReuseFor))
+	if err != nil || known == nil {
+		return false, err
+	}
+	page, err := outlier.PageOf(request.Op, known.Body)
 	if err != nil {
-		return nil, fmt.Errorf("read the stored parameters of step %d: %w", step.ID, err)
+		return false, nil // it was quarantined when it came, and may be better now
 	}
-	from := step.Next
-	if r.Config.Service.Paging == job.PagingOffset {
-		from = step.Hits
+	next := *step
+	if next.Began.IsZero() {
+		next.Began = known.SentAt
 	}
-	params.Set("from", strconv.Itoa(from))
-	params.Set("size", strconv.Itoa(pageSize))
-	return outlier.SearchRequest(params), nil
+	next.Reused++
+	err = r.Store.Update(func(tx *state.Tx) error { return r.turn(tx, &next, page) })
+	if err == nil {
+		*step = next
+	}
+	r.updated()
+	return true, err
 }
 
-// keepPage records the page's hits and moves the step on, inside the transaction
-// of the answer. An attempt without an answer leaves the step where it is.
-func (r *run) keepPage(tx *state.Tx, step *state.Step, kept state.Kept) error {
+// pageRequest is the call for the step's next page.
+func (r *run) pageRequest(step *state.Step) (*outlier.Request, error) {
+	request, err := r.request(step.Op, step.Params)
+	if err != nil || step.Op == outlier.OpTrendingFormats {
+		return request, err
+	}
+	from, err := r.from(step)
+	request.Params.Set("from", strconv.Itoa(from))
+	request.Params.Set("size", strconv.Itoa(pageSize))
+	return request, err
+}
+
+// keepPage records a page in the transaction of its answer. An attempt without an
+// answer leaves the step where it is.
+func (r *run) keepPage(tx *state.Tx, step *state.Step, kept state.Kept, probe bool) error {
 	if kept.Answer.Err != nil {
 		if stop := stopFor(kindOf(kept.Answer.Err)); stop != "" {
 			step.Stop = stop
@@ -127,24 +197,43 @@ func (r *run) keepPage(tx *state.Tx, step *state.Step, kept state.Kept) error {
 		step.Stop = stopUnreadable
 		return tx.SaveStep(*step)
 	}
-	page, err := outlier.ReadPage(body)
+	page, err := outlier.PageOf(step.Op, body)
 	if err != nil {
 		step.Stop = stopUnreadable
 		return tx.SaveStep(*step)
 	}
-	seen, err := tx.AddHits(r.row.ID, step.ID, step.Next, step.Hits, r.hits(page))
-	if err != nil {
-		return err
-	}
 	if err := tx.Paging(page.From, page.Size, page.Total); err != nil {
 		return err
 	}
-	step.Stop = r.stopAfter(step, page, seen.Distinct)
+	if probe {
+		wasted, err := r.learnPaging(tx, step, page, kept.Response)
+		if wasted || err != nil {
+			return err
+		}
+	}
+	return r.turn(tx, step, page)
+}
+
+// turn records the page's hits and moves the step on. A search that has come to its
+// own end moves the job's watermark, whatever becomes of the rest.
+func (r *run) turn(tx *state.Tx, step *state.Step, page outlier.Page) error {
+	hits := r.hits(step, page)
+	seen, err := tx.AddHits(r.row.ID, step.ID, step.Next, step.Hits, hits)
+	if err != nil {
+		return err
+	}
+	step.Stop = r.stopAfter(step, page, seen, distinct(hits))
 	step.Next++
 	step.Pages++
 	step.Hits += len(page.Hits)
 	step.NewHits += seen.New
 	step.Total = page.Total
+	if step.Watermark != "" && slices.Contains(covered, step.Stop) {
+		mark := state.Watermark{Job: r.row.Job, Key: step.Watermark, At: step.Began, Run: r.row.ID}
+		if err := tx.MoveWatermark(mark); err != nil {
+			return err
+		}
+	}
 	return tx.SaveStep(*step)
 }
 
@@ -162,25 +251,33 @@ func stopFor(kind outlier.Kind) string {
 
 // stopAfter says why the search ends with this page, or "" if it goes on. A total
 // alone ends nothing: it saturates, and it is a hint of the service, no promise.
-func (r *run) stopAfter(step *state.Step, page outlier.Page, distinct int) string {
+func (r *run) stopAfter(step *state.Step, page outlier.Page, seen state.Sighting, ids int) string {
 	switch got := len(page.Hits); {
+	case step.Op == outlier.OpTrendingFormats:
+		return stopPages
 	case got == 0:
 		return stopEmpty
-	case distinct == 0:
+	case seen.Distinct == 0:
 		return stopRepeated
 	case got < pageSize && page.Total >= 0 && int64(step.Hits+got) >= page.Total:
 		return stopShort
 	case r.plan.Pages != job.AllPages && step.Next+1 >= r.plan.Pages:
 		return stopPages
+	case step.Next > 0 && float64(seen.Fresh) < r.plan.NewBelow*float64(ids):
+		return stopKnown
 	}
 	return ""
 }
 
-// hits are the facts of a page that ranking and enrichment need.
-func (r *run) hits(page outlier.Page) []state.Hit {
+// hits are the facts of a page that ranking and enrichment need. What a search for
+// channels finds goes by the channel's id.
+func (r *run) hits(step *state.Step, page outlier.Page) []state.Hit {
 	hits := make([]state.Hit, 0, len(page.Hits))
 	for _, h := range page.Hits {
 		hit := state.Hit{VideoID: h.VideoID, ChannelID: h.ChannelID}
+		if step.Op == outlier.OpFindChannels || step.Op == outlier.OpFindRelatedChannels {
+			hit.VideoID = h.ChannelID
+		}
 		if value, ok := h.SortValue(r.plan.Sort); ok {
 			hit.Value = &value
 		}
@@ -189,10 +286,37 @@ func (r *run) hits(page outlier.Page) []state.Hit {
 	return hits
 }
 
+func distinct(hits []state.Hit) int {
+	ids := map[string]bool{}
+	for _, hit := range hits {
+		ids[hit.VideoID] = true
+	}
+	return len(ids)
+}
+
+// left is how many pages of a step were not taken, as far as anybody knows: -1 if
+// neither the job nor the service says how many there are.
+func (r *run) left(step *state.Step) int {
+	left := r.plan.Pages - step.Next
+	if step.Op == outlier.OpStartScan || step.Op == outlier.OpTrendingFormats {
+		return -1
+	}
+	if step.Total >= 0 {
+		rest := max(0, step.Total-int64(step.Hits))
+		left = int(min(int64(left), (rest+pageSize-1)/pageSize))
+	}
+	if left > job.AllPages/2 {
+		return -1
+	}
+	return left
+}
+
 // describe names a step as a person would: by what it looks for.
 func describe(step *state.Step) string {
-	if len(step.Queries) == 0 {
-		return string(step.Op)
+	for _, words := range [][]string{step.Queries, step.Seeds} {
+		if len(words) > 0 {
+			return fmt.Sprintf("%s %q", step.Op, words)
+		}
 	}
-	return fmt.Sprintf("%s %q", step.Op, step.Queries)
+	return string(step.Op)
 }

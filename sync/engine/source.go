@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"slices"
+
 	"outlierd/outlier"
 	"outlierd/schema"
 	"outlierd/sync/state"
@@ -8,7 +10,7 @@ import (
 
 // sourceOf tells the decoder what the journal knows of an answer. An answer that
 // tells nothing about the world, such as an error, has no rows.
-func sourceOf(e *state.Entry) (schema.Source, bool) {
+func (l *loader) sourceOf(e *state.Entry) (schema.Source, bool) {
 	source := schema.Source{
 		Response:   e.ID,
 		Run:        e.Run,
@@ -23,9 +25,30 @@ func sourceOf(e *state.Entry) (schema.Source, bool) {
 		Status:     e.Status,
 		RetryAt:    e.RetryAt,
 	}
-	if e.Op == outlier.OpSearch {
+	switch e.Op {
+	case outlier.OpSearch, outlier.OpFindChannels:
 		source.Kind = "search"
 		source.Queries = e.Params["query"]
+		if source.ScanID = e.Params.Get("referenceId"); source.ScanID != "" {
+			source.Kind = "scan"
+		}
+	case outlier.OpRelated, outlier.OpFindRelatedChannels:
+		source.Kind = "related"
+		source.Seeds = slices.Concat(e.Params["title"], e.Params["videoId"], e.Params["thumbnailVideoId"], e.Params["relatedChannelId"])
+	case outlier.OpStartScan, outlier.OpScan:
+		l.scanned(&source, e)
 	}
 	return source, e.Missing || e.Outcome == outlier.Charged && e.Status/100 == 2
+}
+
+// scanned adds what was asked for when a scan was started, which no look at it repeats.
+func (l *loader) scanned(source *schema.Source, e *state.Entry) {
+	scan, err := l.store.ScanOf(e.Step)
+	if err != nil || scan == nil {
+		if err != nil {
+			l.log.Warn("scan unknown", "response", e.ID, "err", err)
+		}
+		return
+	}
+	source.FindBy, source.Mode, source.Credits = scan.FindBy, scan.Mode, int64(scan.Price)
 }

@@ -1,0 +1,71 @@
+package engine
+
+import (
+	"fmt"
+
+	"outlierd/outlier"
+	"outlierd/sync/job"
+	"outlierd/sync/state"
+)
+
+// # What `from` counts
+//
+// The interface calls `from` the page to fetch, but its kind is known to count items
+// instead. Asked for the second page as `from=1`, a service that counts pages brings
+// forty other hits; one that counts items brings the first page again, moved by one.
+// So the first second page that is bought tells: if half of its hits or more stood on
+// page one, items are counted, and that page was wasted. What was learned is
+// remembered for each endpoint, and the configuration may say it from the beginning.
+
+// counts is what `from` counts at an endpoint: [job.PagingPage], [job.PagingOffset],
+// or "" while nobody knows.
+func (e *Engine) counts(op outlier.Operation) (string, error) {
+	if said := e.Config.Service.Paging; said == job.PagingPage || said == job.PagingOffset {
+		return said, nil
+	}
+	return e.Store.Paging(op)
+}
+
+// countsUnknown reports whether a second page would be a probe.
+func (e *Engine) countsUnknown(op outlier.Operation) bool {
+	counts, err := e.counts(op)
+	return err == nil && counts == ""
+}
+
+// from is the parameter for the step's next page.
+func (r *run) from(step *state.Step) (int, error) {
+	counts, err := r.counts(step.Op)
+	if err != nil {
+		return 0, fmt.Errorf("what does `from` count: %w", err)
+	}
+	if counts == job.PagingOffset {
+		return step.Hits, nil
+	}
+	return step.Next, nil
+}
+
+// probing reports whether the step's next page will tell what `from` counts.
+func (r *run) probing(step *state.Step) bool {
+	return step.Next == 1 && step.Hits > 1 && step.Op != outlier.OpTrendingFormats && r.countsUnknown(step.Op)
+}
+
+// learnPaging learns from the first second page, and reports whether it was wasted: then
+// its hits stay in the journal as what they are, the places from 2 on, and the step
+// stays where it was. A page that merely repeats the first one teaches nothing.
+func (r *run) learnPaging(tx *state.Tx, step *state.Step, page outlier.Page, response int64) (wasted bool, err error) {
+	hits := r.hits(step, page)
+	known, err := tx.Sighted(r.row.ID, step.ID, hits)
+	if err != nil {
+		return false, err
+	}
+	switch ids := distinct(hits); {
+	case known == ids && len(hits) == step.Hits:
+		return false, nil
+	case 2*known < ids || ids == 0:
+		return false, tx.LearnPaging(step.Op, job.PagingPage)
+	}
+	if err := tx.LearnPaging(step.Op, job.PagingOffset); err != nil {
+		return true, err
+	}
+	return true, tx.Rank(response, 0, 1)
+}

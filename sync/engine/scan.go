@@ -1,0 +1,316 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"time"
+
+	"outlierd/outlier"
+	"outlierd/sync/job"
+	"outlierd/sync/state"
+)
+
+// # A scan
+//
+// It is the dearest thing there is to buy, it takes hours, and the service has neither
+// an idempotency key nor a list of scans. So an intent is durable before anything is
+// sent, and a second one for the same thing is refused by the database. It is started
+// again only with proof that the first request did nothing. Where there is none, the
+// scan is reported and waits for a person, who can look at the service and knows.
+//
+// The price of reading the results is set aside together with the price of the scan:
+// a scan that cannot be read would be money thrown away.
+
+// UnsettledScanError says that a scan may have been started and nobody can prove it.
+type UnsettledScanError struct{ Scan state.Scan }
+
+func (e *UnsettledScanError) Error() string {
+	return fmt.Sprintf("a scan of %q was sent on %s and it is not known whether it was started; it is not sent again. "+
+		"Look for it at the service: `outlierd scan adopt ID` takes it over, `outlierd scan resolve --not-created %d` says that there is none",
+		e.Scan.Queries, e.Scan.Intended.UTC().Format("2006-01-02 15:04 UTC"), e.Scan.Intent)
+}
+
+// scan does what is next for a scan: it is started, or looked at when it is time.
+func (r *run) scan(ctx context.Context, step *state.Step) (worked bool, err error) {
+	scan, err := r.Store.ScanOf(step.ID)
+	switch {
+	case err != nil:
+		return true, err
+	case scan == nil || scan.State == state.ScanRefused || scan.State == state.ScanNotCreated:
+		if r.tooDear(step) {
+			return false, nil
+		}
+		return true, r.startScan(ctx, step)
+	case scan.State == state.ScanRunning && time.Now().Before(scan.NextPoll):
+		r.looks[step.ID] = scan.NextPoll
+		return false, nil
+	case scan.State == state.ScanRunning:
+		return true, r.lookAt(ctx, step, scan)
+	case scan.State == state.ScanEnded: // taken over by a person while the run was open
+		return true, r.closeScan(step, stopScanned, scan)
+	}
+	return true, &UnsettledScanError{*scan}
+}
+
+// nextLook is when to look at a scan again; zero if none is running.
+func (r *run) nextLook() (at time.Time) {
+	for _, next := range r.looks {
+		if at.IsZero() || next.Before(at) {
+			at = next
+		}
+	}
+	return at
+}
+
+// startScan makes one attempt. One that provably did nothing is followed by another,
+// with an intent of its own, when the step's turn comes again.
+func (r *run) startScan(ctx context.Context, step *state.Step) error {
+	request, err := r.request(step.Op, step.Params)
+	if err != nil {
+		return err
+	}
+	scan, err := r.intend(step, request)
+	if err != nil {
+		return err
+	}
+	r.doing("start a scan")
+	answer, err := r.Client.Do(ctx, request, r.Store.Meter(state.Purchase{
+		Run: r.row.ID, Job: r.row.Job, Step: step.ID, Item: step.Item, Attempt: r.refusals[step.ID] + 1,
+		Caps: r.caps, Intent: scan.Intent, Hold: outlier.Credits(readPages(r.plan, step)) * r.priceOfReading(),
+		Commit: func(tx *state.Tx, kept state.Kept) error { return r.started(tx, scan, kept) },
+	}))
+	r.made[r.row.ID]++
+	r.updated()
+	if answer == nil { // nothing was even reserved
+		scan.State = state.ScanRefused
+		return errors.Join(err, r.saveScan(scan))
+	}
+	if failed := r.learn(); failed != nil {
+		return errors.Join(err, failed)
+	}
+	return r.retryScan(ctx, step, scan, err)
+}
+
+// intend makes the intent durable.
+func (r *run) intend(step *state.Step, request *outlier.Request) (*state.Scan, error) {
+	scan := &state.Scan{
+		Run: r.row.ID, Job: r.row.Job, Due: r.row.Due, Step: step.ID,
+		FindBy: request.Params.Get("findBy"), Mode: request.Params.Get("mode"), Queries: request.Params["query"],
+		Price: request.Price, State: state.ScanIntended, Intended: time.Now(),
+	}
+	err := r.Store.Update(func(tx *state.Tx) (err error) {
+		scan.Intent, err = tx.IntendScan(*scan)
+		return err
+	})
+	if live, ok := errors.AsType[*state.LiveScanError](err); ok && live.Scan.State != state.ScanRunning {
+		return nil, &UnsettledScanError{live.Scan}
+	}
+	return scan, err
+}
+
+// started notes what became of the attempt, in the transaction of its answer.
+func (r *run) started(tx *state.Tx, scan *state.Scan, kept state.Kept) error {
+	scan.State = state.ScanUnknown
+	if kept.Outcome == outlier.Refunded {
+		scan.State = state.ScanRefused
+	}
+	if body, err := kept.Body(); kept.Answer.Err == nil && err == nil {
+		if told, err := outlier.ReadScan(body); err == nil && told.ID != "" {
+			r.follow(scan, told, kept.Answer.ReceivedAt)
+			scan.Deadline = kept.Answer.ReceivedAt.Add(r.plan.Scan.Deadline)
+		}
+	}
+	return tx.SaveScan(*scan)
+}
+
+// follow takes over what the service tells of a scan.
+func (r *run) follow(scan *state.Scan, told outlier.Scan, now time.Time) {
+	scan.ScanID, scan.Status, scan.Created = told.ID, told.Status, told.CreatedAt
+	scan.Polled, scan.NextPoll = now, now.Add(pollPause(r.plan.Scan, scan.Polls))
+	switch {
+	case told.Succeeded():
+		scan.State = state.ScanEnded
+	case told.Ended():
+		scan.State = state.ScanFailed
+	default:
+		scan.State = state.ScanRunning
+	}
+}
+
+// retryScan decides what an attempt that failed means for the run.
+func (r *run) retryScan(ctx context.Context, step *state.Step, scan *state.Scan, err error) error {
+	switch {
+	case err == nil && scan.State == state.ScanUnknown:
+		return &UnsettledScanError{*scan}
+	case err == nil:
+		r.looks[step.ID] = scan.NextPoll
+		return nil
+	case scan.State == state.ScanUnknown:
+		return errors.Join(err, &UnsettledScanError{*scan})
+	case ctx.Err() != nil || stopFor(kindOf(err)) != "" || isCap(err):
+		return err
+	}
+	most := maxAttempts
+	if kindOf(err) == outlier.Limited {
+		most = maxRefusals
+	}
+	if r.refusals[step.ID]++; r.refusals[step.ID] >= most || kindOf(err) == outlier.Unauthorized {
+		return err
+	}
+	r.log().Warn("scan refused, and tried again", "job", r.row.Job, "err", err)
+	if kindOf(err) == outlier.Limited {
+		return nil
+	}
+	return pause(ctx, backoff(r.refusals[step.ID]))
+}
+
+// lookAt asks how a scan stands. That the service does not answer is no reason to give
+// a paid scan up: it is asked again, until the deadline.
+func (r *run) lookAt(ctx context.Context, step *state.Step, scan *state.Scan) error {
+	request, err := outlier.DataRequest(outlier.OpScan, scan.ScanID)
+	if err != nil {
+		return err
+	}
+	r.doing("scan " + scan.ScanID)
+	scan.Polls++
+	_, err = r.fetch(ctx, request, state.Purchase{
+		Run: r.row.ID, Job: r.row.Job, Step: step.ID, Item: step.Item,
+		Commit: func(tx *state.Tx, kept state.Kept) error { return r.looked(tx, scan, kept) },
+	})
+	r.updated()
+	if err != nil && (ctx.Err() != nil || fatal(err) && kindOf(err) != outlier.NotFound) {
+		return err
+	}
+	if err != nil {
+		r.log().Warn("scan not seen", "scan", scan.ScanID, "err", err)
+	}
+	now := time.Now()
+	r.looks[step.ID] = scan.NextPoll
+	switch {
+	case scan.State == state.ScanEnded:
+		return r.closeScan(step, stopScanned, scan)
+	case scan.State == state.ScanFailed:
+		r.fail(fmt.Errorf("scan %s of %q ended as %s; it was paid for, and there is nothing to read", scan.ScanID, scan.Queries, scan.Status))
+		return r.closeScan(step, stopScanFailed, scan)
+	case !now.Before(scan.Deadline):
+		scan.State = state.ScanExpired
+		r.fail(fmt.Errorf("scan %s of %q has not ended within %s; `outlierd scan read %s` reads its results when it has",
+			scan.ScanID, scan.Queries, job.Duration(r.plan.Scan.Deadline), scan.ScanID))
+		return r.closeScan(step, stopDeadline, scan)
+	case err != nil:
+		scan.NextPoll = now.Add(pollPause(r.plan.Scan, scan.Polls))
+		r.looks[step.ID] = scan.NextPoll
+		return r.saveScan(scan)
+	}
+	return nil
+}
+
+func (r *run) looked(tx *state.Tx, scan *state.Scan, kept state.Kept) error {
+	if kept.Answer.Err != nil {
+		return nil
+	}
+	body, err := kept.Body()
+	if err != nil {
+		return nil // it stays in the journal, and the next look may tell more
+	}
+	told, err := outlier.ReadScan(body)
+	if err != nil {
+		return nil
+	}
+	told.ID = scan.ScanID
+	r.follow(scan, told, kept.Answer.ReceivedAt)
+	return tx.SaveScan(*scan)
+}
+
+// closeScan ends a scan's step. The search that reads the results becomes a step of
+// its own in the same transaction.
+func (r *run) closeScan(step *state.Step, stop string, scan *state.Scan) error {
+	step.Stop = stop
+	delete(r.looks, step.ID)
+	err := r.Store.Update(func(tx *state.Tx) error {
+		if err := tx.SaveScan(*scan); err != nil {
+			return err
+		}
+		if stop == stopScanned {
+			if _, err := tx.AddStep(r.reading(step, scan)); err != nil {
+				return err
+			}
+		}
+		return tx.SaveStep(*step)
+	})
+	if err == nil {
+		r.steps, err = r.Store.Steps(r.row.ID)
+	}
+	return err
+}
+
+// reading is the step that reads a scan's results.
+func (r *run) reading(step *state.Step, scan *state.Scan) state.Step {
+	read := r.plan.Reads[step.Ordinal]
+	return state.Step{
+		Op: outlier.OpSearch, Item: step.Item, Queries: read.Queries, Params: withReference(read.Params, scan.ScanID),
+		Scan: scan.ScanID, Watermark: step.Watermark, Began: scan.Intended, Total: -1, Left: -1,
+	}
+}
+
+// holder is the step whose hold pays for a page: that of the scan which it reads.
+func (r *run) holder(step *state.Step) (int64, error) {
+	if step.Scan == "" {
+		return 0, nil
+	}
+	scan, err := r.Store.ScanByID(step.Scan)
+	if err != nil || scan == nil {
+		return 0, err
+	}
+	return scan.Step, nil
+}
+
+// withReference is a search of a scan's results (interface, Common filters,
+// referenceId).
+func withReference(params, scanID string) string {
+	values, _ := url.ParseQuery(params) // it was encoded by us
+	values.Set("referenceId", scanID)
+	return values.Encode()
+}
+
+// thresholdPages is how many pages the results of a scan can have (interface, Limits,
+// Scan thresholds).
+func thresholdPages(mode string) int {
+	if mode == "standard" {
+		return (2500 + pageSize - 1) / pageSize
+	}
+	return (1000 + pageSize - 1) / pageSize
+}
+
+// readPages is how many pages of a scan's results the run will read at most.
+func readPages(plan frozen, step *state.Step) int {
+	params, _ := url.ParseQuery(step.Params) // it was encoded by us
+	return min(plan.Pages, thresholdPages(params.Get("mode")))
+}
+
+// fail notes trouble of one search; the run goes on with the others.
+func (r *run) fail(err error) { r.trouble = errors.Join(r.trouble, err) }
+
+func (r *run) saveScan(scan *state.Scan) error {
+	return r.Store.Update(func(tx *state.Tx) error { return tx.SaveScan(*scan) })
+}
+
+// pollPause is how long to wait before the next look: twice as long each time, within
+// the bounds of the job.
+func pollPause(plan *job.Scan, polls int) time.Duration {
+	pause := plan.PollMin
+	for range min(polls, 20) {
+		pause = min(2*pause, plan.PollMax)
+	}
+	return pause
+}
+
+// looks is how often a scan is looked at until its deadline.
+func looks(plan *job.Scan) (n int) {
+	for t := time.Duration(0); t < plan.Deadline; n++ {
+		t += pollPause(plan, n)
+	}
+	return n
+}

@@ -1,0 +1,174 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"outlierd/sync/job"
+	"outlierd/sync/state"
+)
+
+// A shift works on the runs that are under way, one call at a time, the most urgent
+// first: pages, which bring what is new; then scans that it is time to look at; then
+// the data calls of all runs, by what they are worth.
+//
+// Nothing would be gained by more calls at once. The pace is shared by all jobs, and a
+// call takes a fraction of the time after which the next one may leave.
+type shift struct {
+	*Engine
+	loader *loader
+	runs   []*run       // in the order in which they were begun
+	filter state.Filter // whose data calls are made
+	streak int          // of them that failed one after another
+	calls  int
+	made   map[string]int64 // requests, by run
+	rest   time.Time        // until when no data call is made: the service seems ill
+
+	fire func(*run) // what follows when the pages of a run can be read; nil for nothing
+	told func(*run) // what follows the end of a run; nil for nothing
+}
+
+// newShift asks the sinks where they stand, and lets them catch up.
+func (e *Engine) newShift(ctx context.Context, filter state.Filter) (*shift, error) {
+	loader, err := newLoader(ctx, e.Store, e.Sinks, e.log())
+	if err != nil {
+		return nil, err
+	}
+	return &shift{Engine: e, loader: loader, filter: filter, made: map[string]int64{}}, loader.load(ctx, true)
+}
+
+// Run performs spec once, or continues the run of it that a kill, a cap or an
+// outage left unfinished. It returns the finished record; the error says why a run
+// failed, or that ctx ended, in which case the run stays unfinished and the next
+// call continues it.
+func (e *Engine) Run(ctx context.Context, spec *job.Spec, trigger Trigger, due time.Time) (*state.Run, error) {
+	s, err := e.newShift(ctx, state.Filter{Job: spec.Name})
+	if err != nil {
+		return nil, err
+	}
+	r, err := s.begin(ctx, spec, trigger, due)
+	if r == nil {
+		return nil, err
+	}
+	for !r.ended {
+		worked, err := s.work(ctx)
+		if err == nil && !worked && !r.ended {
+			err = r.await(ctx)
+		}
+		if err != nil && !r.ended {
+			r.end(ctx, err)
+		}
+	}
+	return &r.row, r.err
+}
+
+// work does the most urgent thing that can be done now. It reports false if all that
+// is left to do is to wait. What goes wrong for one run ends that run; an error that
+// is returned is everybody's.
+func (s *shift) work(ctx context.Context) (worked bool, err error) {
+	if ctx.Err() != nil {
+		return false, context.Cause(ctx)
+	}
+	for _, r := range s.runs {
+		if r.searched {
+			continue
+		}
+		worked, err := r.search(ctx)
+		if err != nil {
+			r.end(ctx, err)
+			return true, nil
+		}
+		if worked {
+			return true, s.load(ctx)
+		}
+	}
+	if worked, err = s.ask(ctx); err != nil || worked {
+		return worked, err
+	}
+	return s.endDone(ctx)
+}
+
+// endDone ends the runs that have nothing left to do, or no time for it.
+func (s *shift) endDone(ctx context.Context) (ended bool, err error) {
+	for _, r := range slices.Clone(s.runs) {
+		if !r.searched {
+			continue
+		}
+		done, err := r.done()
+		if err != nil {
+			return ended, err
+		}
+		if done {
+			r.end(ctx, cmp.Or(r.trouble, r.capped))
+			ended = true
+		}
+	}
+	return ended, nil
+}
+
+// load lets the sinks follow from time to time, and readers see it when that is due.
+func (s *shift) load(ctx context.Context) error {
+	if !s.loader.publishDue() {
+		if s.calls++; s.calls%loadEvery != 0 {
+			return nil
+		}
+		return s.loader.load(ctx, false)
+	}
+	return s.publish(ctx)
+}
+
+// publish shows readers all that the journal has.
+func (s *shift) publish(ctx context.Context) error {
+	if err := s.loader.load(ctx, true); err != nil {
+		return err
+	}
+	return s.loader.publishAll(ctx)
+}
+
+// ask makes the data call that is worth most of those that may be made now.
+func (s *shift) ask(ctx context.Context) (worked bool, err error) {
+	if time.Now().Before(s.rest) {
+		return false, nil
+	}
+	task, err := s.Store.NextTask(time.Now(), s.filter)
+	if err != nil || task == nil {
+		return false, err
+	}
+	r := s.runOf(task.Job)
+	if r != nil {
+		if done, err := r.done(); done || err != nil {
+			return false, err
+		}
+	}
+	switch err := s.perform(ctx, task, r); {
+	case err == nil:
+		s.streak = 0
+	case ctx.Err() != nil:
+		return true, context.Cause(ctx)
+	case fatal(err):
+		return true, err
+	default:
+		if r != nil {
+			r.progress.Failures++
+		}
+		if s.streak++; s.streak >= failuresInARow {
+			s.streak = 0
+			return true, fmt.Errorf("%d calls failed in a row, the last: %w", failuresInARow, err)
+		}
+		s.log().Warn("call failed and stays queued", "job", task.Job, "op", task.Op, "entity", task.Entity, "err", err)
+	}
+	return true, s.load(ctx)
+}
+
+// runOf is the run under way of a job; nil if there is none.
+func (s *shift) runOf(name string) *run {
+	for _, r := range s.runs {
+		if r.row.Job == name {
+			return r
+		}
+	}
+	return nil
+}
