@@ -25,19 +25,21 @@ func Views() []View { return []View{queryYield, spendByDay} }
 var queryYield = View{
 	Name: "ops.query_yield",
 	Comment: "What each query brought for its credits, over all runs: searches, pages, credits, hits, new_ids (never seen before the run), " +
-		"ids (distinct videos), shared_ids (those among ids that other queries brought too; NULL like ids where the history has no videos of the query), credits_per_new_id.",
-	reads: []*schema.Table{schema.OpsSearches, schema.OutliersHistory},
+		"ids (distinct videos or channels), shared_ids (those of them that other queries brought too), credits_per_new_id. " +
+		"ids and shared_ids are NULL where the histories hold nothing of the query, as when all its pages were reused from another job.",
+	reads: []*schema.Table{schema.OpsSearches, schema.OutliersHistory, schema.FoundChannelsHistory},
 	SQL: `WITH searches AS (
 			SELECT job, operation, queries, seeds, item, count(*) AS searches, sum(pages)::BIGINT AS pages,
 				sum(credits)::BIGINT AS credits, sum(hits)::BIGINT AS hits, sum(new_hits)::BIGINT AS new_ids
 			FROM ops.searches GROUP BY job, operation, queries, seeds, item
 		), found AS (
-			SELECT DISTINCT _job AS job, queries, seeds, item, video_id FROM main.outliers_history
+			SELECT _job AS job, queries, seeds, item, video_id AS id FROM main.outliers_history
+			UNION SELECT _job, queries, seeds, item, channel_id FROM main.found_channels_history
 		), shared AS (
-			SELECT video_id FROM found GROUP BY video_id HAVING count(*) > 1
+			SELECT id FROM found GROUP BY id HAVING count(*) > 1
 		), ids AS (
-			SELECT f.job, f.queries, f.seeds, f.item, count(*) AS ids, count(s.video_id) AS shared_ids
-			FROM found AS f LEFT JOIN shared AS s ON s.video_id = f.video_id GROUP BY f.job, f.queries, f.seeds, f.item
+			SELECT f.job, f.queries, f.seeds, f.item, count(*) AS ids, count(s.id) AS shared_ids
+			FROM found AS f LEFT JOIN shared AS s ON s.id = f.id GROUP BY f.job, f.queries, f.seeds, f.item
 		)
 		SELECT s.job, s.operation, s.queries, s.seeds, s.item, s.searches, s.pages, s.credits, s.hits, s.new_ids, i.ids, i.shared_ids,
 			s.credits / nullif(s.new_ids, 0) AS credits_per_new_id

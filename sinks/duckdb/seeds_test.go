@@ -1,0 +1,277 @@
+//go:build duckdb_arrow
+
+package duckdb
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"outlierd/schema"
+	"outlierd/sinks/sinktest"
+)
+
+func bind(t *testing.T, sql string) ([]string, error) {
+	return Bind(t.Context(), sql, schema.Tables(), schema.OpsTables())
+}
+
+func TestBindGivesTheColumnsOfTheResult(t *testing.T) {
+	for sql, want := range map[string][]string{
+		"select video_id from outliers where last_seen_at > now() - interval 7 day order by z_score desc limit 5": {"video_id"},
+		"select video_id as id, * from main.outliers limit 0":                                                     nil, // see below
+		"with o as (select channel_id from outliers) from o;":                                                     {"channel_id"},
+		"-- the best\n(select 1 as a, 2 as b) union all values (3, 4) -- of all":                                  {"a", "b"},
+		"select queries, credits_per_new_id from ops.query_yield":                                                 {"queries", "credits_per_new_id"},
+		"select day, credits from ops.spend_by_day":                                                               {"day", "credits"},
+		"select unnest(queries) from ops.searches where began_at > current_timestamp - interval 1 day":            {"unnest(queries)"},
+		"select count(*) from range(1000000000000)":                                                               {"count_star()"}, // bound, never run
+	} {
+		got, err := bind(t, sql)
+		if want == nil {
+			want = append([]string{"id"}, got[min(1, len(got)):]...)
+		}
+		if diff := cmp.Diff(want, got); diff != "" || err != nil {
+			t.Errorf("%s: %v (-want +got):\n%s", sql, err, diff)
+		}
+	}
+}
+
+// mistakes are refused before a query has rows to run over.
+var mistakes = map[string]struct{ sql, want string }{
+	"unknown column":   {"select\n  vidoe_id\nfrom outliers", `line 2 of the SQL: Binder Error: Referenced column "vidoe_id" not found in FROM clause! Candidate bindings: "video_id"`},
+	"unknown table":    {"select video_id from outlirs", `line 1 of the SQL: Catalog Error: Table with name outlirs does not exist! Did you mean "outliers"?`},
+	"unknown function": {"select\n\nnosuch(video_id) from outliers", "line 3 of the SQL: Catalog Error: Scalar Function with name nosuch"},
+	"syntax":           {"select video_id\nfrm outliers x", `line 2 of the SQL: syntax error at or near`},
+	"table alone":      {"outliers", `line 1 of the SQL: syntax error`},
+	"nothing":          {" ", "one SELECT"},
+	"comment":          {"-- select 1", "one SELECT"},
+	"two statements":   {"select 1; select 2", "one SELECT"},
+	"write after read": {"select 1; drop table outliers", "one SELECT"},
+	"delete":           {"delete from outliers", "one SELECT"},
+	"pragma":           {"pragma version", "one SELECT"},
+	"set":              {"set enable_external_access = true", "one SELECT"},
+	"copy":             {"copy outliers to 'out.csv'", "one SELECT"},
+	"attach":           {"attach 'other.duckdb'", "one SELECT"},
+	"install":          {"install httpfs", "one SELECT"},
+	"call":             {"call pragma_version()", "one SELECT"},
+	"write in a CTE":   {"with x as (delete from outliers returning *) from x", "A CTE needs a SELECT"},
+	"parameter":        {"select $1", "argument"},
+	"variable of ours": {"select getenv('HOME')", "getenv does not exist"},
+	"file":             {"from read_text('/etc/hostname')", "file system operations are disabled"},
+	"file by name":     {"from '/etc/hostname.csv'", "file system operations are disabled"},
+	"glob":             {"from glob('/*')", "file system operations are disabled"},
+	"network":          {"from read_csv('https://example.com/x.csv')", "file system operations are disabled"},
+	"database":         {"from read_duckdb('other.duckdb')", "file system operations are disabled"},
+	"file in query()":  {"from query('from read_text(''/etc/hostname'')')", "file system operations are disabled"},
+	"a 1/0; of quotes": {"select 'it''s; fine', nosuch", "nosuch"},
+}
+
+func TestBindRefusesAllButOneSelectThatBinds(t *testing.T) {
+	for name, c := range mistakes {
+		t.Run(name, func(t *testing.T) { refuses(t, c.want, func() error { _, err := bind(t, c.sql); return err }) })
+	}
+}
+
+func TestSeedsRefuseTheSameOverAFileAndWithoutOne(t *testing.T) {
+	dir := t.TempDir()
+	openWhole(t, dir)
+	for name, c := range mistakes {
+		for _, path := range []string{filepath.Join(dir, "outliers.duckdb"), filepath.Join(dir, "nothing.duckdb")} {
+			t.Run(name+" "+filepath.Base(path), func(t *testing.T) {
+				refuses(t, c.want, func() error { _, err := Seeds{Path: path}.Query(t.Context(), c.sql); return err })
+			})
+		}
+	}
+}
+
+func refuses(t *testing.T, want string, try func() error) {
+	t.Helper()
+	err := try()
+	if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+		t.Errorf("error %q does not say %q in one line", err, want)
+	}
+}
+
+func TestNothingPublishedYetIsNoSeeds(t *testing.T) {
+	dir := t.TempDir()
+	openWhole(t, dir)
+	for _, path := range []string{filepath.Join(dir, "outliers.duckdb"), filepath.Join(dir, "nothing.duckdb")} {
+		got, err := Seeds{Path: path, Column: "video_id"}.Query(t.Context(), "select video_id, z_score from outliers")
+		if len(got) != 0 || err != nil {
+			t.Errorf("%s: %v, %v", path, got, err)
+		}
+		refuses(t, "the SQL gives no column video_id but channel_id, z_score", func() error {
+			_, err := Seeds{Path: path, Column: "video_id"}.Query(t.Context(), "select channel_id, z_score from outliers")
+			return err
+		})
+	}
+	if left, err := filepath.Glob(filepath.Join(dir, "nothing*")); len(left) > 0 || err != nil {
+		t.Errorf("asking left %v behind, %v", left, err)
+	}
+}
+
+func TestColumnIsTheNamedOneOrTheOnlyOne(t *testing.T) {
+	for name, c := range map[string]struct {
+		columns []string
+		want    string
+		at      int // -1: none
+	}{
+		"named":                    {[]string{"z_score", "video_id"}, "video_id", 1},
+		"named in capitals":        {[]string{"z_score", "VIDEO_ID"}, "video_id", 1},
+		"alone":                    {[]string{"max(video_id)"}, "video_id", 0},
+		"alone and none is wanted": {[]string{"a"}, "", 0},
+		"first":                    {[]string{"a", "b"}, "", 0},
+		"missing":                  {[]string{"a", "b"}, "video_id", -1},
+		"no columns":               {nil, "", -1},
+	} {
+		at, err := Column(c.columns, c.want)
+		if (err != nil) != (c.at < 0) || err == nil && at != c.at {
+			t.Errorf("%s: %d, %v", name, at, err)
+		}
+		if err != nil && len(c.columns) > 0 && !strings.Contains(err.Error(), "no column video_id but a, b: select one column alone, or name the one that is meant: AS video_id") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// empty is a published file without tables, for queries that need none.
+func empty(t *testing.T) Seeds {
+	t.Helper()
+	dir := t.TempDir()
+	openWhole(t, dir)
+	return Seeds{Path: filepath.Join(dir, "outliers.duckdb")}
+}
+
+func TestSeedsAreTextWithoutLoss(t *testing.T) {
+	s := empty(t)
+	for sql, want := range map[string][]string{
+		"values ('b'), ('a'), (null), ('b')":                 {"b", "a", "b"},
+		"values (9007199254740993), (-1)":                    {"9007199254740993", "-1"},
+		"select 18446744073709551615::ubigint":               {"18446744073709551615"},
+		"select 170141183460469231731687303715884105727":     {"170141183460469231731687303715884105727"},
+		"select 12345678901234567890.50::decimal(22,2)":      {"12345678901234567890.50"},
+		"select uuid '550e8400-e29b-41d4-a716-446655440000'": {"550e8400-e29b-41d4-a716-446655440000"},
+		"select date '2026-11-21'":                           {"2026-11-21"},
+		"select '00123'":                                     {"00123"},
+		"select 'v\"1'::enum('v\"1')":                        {`v"1`},
+		"select i from range(3) r(i) order by i desc":        {"2", "1", "0"},
+		"select 1 where false":                               nil,
+	} {
+		got, err := s.Query(t.Context(), sql)
+		if diff := cmp.Diff(want, got); diff != "" || err != nil {
+			t.Errorf("%s: %v (-want +got):\n%s", sql, err, diff)
+		}
+	}
+}
+
+func TestSeedsThatAreNoTextAreRefused(t *testing.T) {
+	s := empty(t)
+	for sql, want := range map[string]string{
+		"select ['a', 'b'] as ids":            "column ids holds lists: select unnest(ids)",
+		"select 1.5::double as id":            "select id::VARCHAR",
+		"select {'a': 1} as id":               "select id::VARCHAR",
+		`select '\xAA'::blob as id`:           "select id::VARCHAR",
+		"select true as id":                   "select id::VARCHAR",
+		"from range(11)":                      "more than 10 values: add a LIMIT",
+		"select error('it\n went wrong')":     "it went wrong",
+		"select 'x'::bigint from range(3) as": "", // set below
+	} {
+		if want == "" {
+			sql, want = "select i::varchar::date from range(3) r(i)", "Conversion Error"
+		}
+		s.Limit = 10
+		refuses(t, want, func() error { _, err := s.Query(t.Context(), sql); return err })
+	}
+}
+
+func TestSeedsComeFromTheLatestPublication(t *testing.T) {
+	dir, j := t.TempDir(), sinktest.Sample(6)
+	s := open(t, dir)
+	defer s.Close()
+	seeds := Seeds{Path: filepath.Join(dir, "outliers.duckdb")}
+	for lo := int64(0); lo < 6; lo += 2 {
+		write(t, s, j, lo, lo+2)
+		if err := s.Publish(t.Context(), nil); err != nil {
+			t.Fatal(err)
+		}
+		got, err := seeds.Query(t.Context(), "select id from outlierd.marks where name = 'journal'")
+		if diff := cmp.Diff([]string{string(rune('2' + lo))}, got); diff != "" || err != nil {
+			t.Errorf("%v (-want +got):\n%s", err, diff)
+		}
+	}
+}
+
+func TestNowIsWhatTheSeedsSay(t *testing.T) {
+	s := empty(t)
+	berlin, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Now = time.Date(2031, 3, 4, 0, 30, 0, 250_000_000, berlin) // still the third in UTC
+	for _, moment := range []string{"now()", "current_timestamp", "get_current_timestamp()", "transaction_timestamp()"} {
+		want := []string{"2031-03-03 23:30:00.25"}
+		got, err := s.Query(t.Context(), "select strftime("+moment+" at time zone 'UTC', '%Y-%m-%d %H:%M:%S.') || '25' where "+moment+" = timestamptz '2031-03-03 23:30:00.25+00'")
+		if diff := cmp.Diff(want, got); diff != "" || err != nil {
+			t.Errorf("%s: %v (-want +got):\n%s", moment, err, diff)
+		}
+	}
+	for sql, want := range map[string]string{
+		"select current_date": "2031-03-04", "select today()": "2031-03-04", "select (now() - interval 7 day)::date": "2031-02-25",
+		"select localtimestamp::varchar": "2031-03-04 00:30:00.25", "select localtime::varchar": "00:30:00.25", "select current_time::varchar": "00:30:00.25+01",
+	} {
+		got, err := s.Query(t.Context(), sql)
+		if diff := cmp.Diff([]string{want}, got); diff != "" || err != nil {
+			t.Errorf("%s: %v (-want +got):\n%s", sql, err, diff)
+		}
+	}
+}
+
+// What stands for the present has the type of what it stands for.
+func TestNowHasTheTypesItHasWithoutUs(t *testing.T) {
+	s := empty(t)
+	const sql = "select typeof(now()) || typeof(current_timestamp) || typeof(current_date) || typeof(localtimestamp) || typeof(localtime) || typeof(current_time)"
+	want, err := s.Query(t.Context(), sql)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, now := range map[string]time.Time{"UTC": time.Unix(0, 0).UTC(), "local": time.Unix(0, 0), "offset alone": time.Unix(0, 0).In(time.FixedZone("", 3600))} {
+		s.Now = now
+		got, err := s.Query(t.Context(), sql)
+		if diff := cmp.Diff(want, got); diff != "" || err != nil {
+			t.Errorf("%s: %v (-want +got):\n%s", name, err, diff)
+		}
+	}
+}
+
+func TestEndlessSeedsAreStopped(t *testing.T) {
+	s := empty(t)
+	s.Timeout = 100 * time.Millisecond
+	const endless = "select i from range(1000000000000000) r(i) where i < 0"
+	refuses(t, "took longer than 100ms: make it look at fewer rows", func() error { _, err := s.Query(t.Context(), endless); return err })
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := s.Query(ctx, endless); err == nil || strings.Contains(err.Error(), "longer") {
+		t.Errorf("cancelled by the caller: %v", err)
+	}
+}
+
+// The little memory that suffices as a rule is not the end.
+func TestSeedsMayTakeMoreMemoryThanUsual(t *testing.T) {
+	got, err := empty(t).Query(t.Context(), "select count(*) from (select i, repeat('x', 100) || i as x from range(1500000) r(i) order by x)")
+	if diff := cmp.Diff([]string{"1500000"}, got); diff != "" || err != nil {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+}
+
+func TestSeedsThatAreNoFileOfOursSaySo(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "outliers.duckdb")
+	if err := os.WriteFile(path, []byte("id,title\n1,x\n"), 0o444); err != nil {
+		t.Fatal(err)
+	}
+	refuses(t, path, func() error { _, err := Seeds{Path: path}.Query(t.Context(), "select 1"); return err })
+}

@@ -1,0 +1,243 @@
+//go:build duckdb_arrow
+
+package duckdb
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"outlierd/schema"
+	"outlierd/sinks"
+	"outlierd/sinks/sinktest"
+)
+
+// whole has every table of the program, and thus the views.
+func whole(dir string) Options {
+	o := options(dir)
+	o.Tables, o.Ops = schema.Tables(), schema.OpsTables()
+	return o
+}
+
+func openWhole(t *testing.T, dir string) *Sink {
+	t.Helper()
+	s, err := Open(t.Context(), whole(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// tell publishes rows of operations tables, which get the ids 1, 2, 3 …
+func tell(t *testing.T, s *Sink, told map[*schema.Table][]sinktest.Row) {
+	t.Helper()
+	var news []sinks.Ops
+	for table, rows := range told {
+		for i := range rows {
+			rows[i]["id"] = int64(i + 1)
+		}
+		part := schema.Part{Table: table, Rows: sinktest.Record(table.Schema(), rows)}
+		defer part.Rows.Release()
+		news = append(news, sinks.Ops{Part: part, Mark: int64(len(rows))})
+	}
+	if err := s.Publish(t.Context(), news); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// results reads a result from the published file, by column.
+func results(t *testing.T, dir, query string) []sinktest.Row {
+	t.Helper()
+	var names []string
+	var all []sinktest.Row
+	err := Query(t.Context(), filepath.Join(dir, "outliers.duckdb"), query, func(columns []string) error {
+		names = columns
+		return nil
+	}, func(values []any) error {
+		row := sinktest.Row{}
+		for i, v := range values {
+			row[names[i]] = v
+		}
+		all = append(all, row)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func TestQueryYieldTellsWhatEachQueryBroughtForItsCredits(t *testing.T) {
+	type row = sinktest.Row
+	dir := t.TempDir()
+	s := openWhole(t, dir)
+	hit := func(table *schema.Table, job, query, id string) row {
+		return row{table.Key[0]: id, "_job": job, "queries": []any{query}, "item": query, "_response_id": int64(1), "observed_at": time.Unix(0, 0).UTC()}
+	}
+	var videos []row
+	for _, h := range [][3]string{
+		{"coffee", "moka", "a"}, {"coffee", "moka", "b"}, {"coffee", "moka", "a"}, // again, in a later run
+		{"coffee", "latte", "b"}, {"coffee", "latte", "c"}, {"coffee", "latte", "d"},
+		{"tea", "latte", "d"},
+	} {
+		videos = append(videos, hit(schema.OutliersHistory, h[0], h[1], h[2]))
+	}
+	batch := sinks.Batch{Lo: 0, Hi: 1, Parts: []schema.Part{
+		{Table: schema.OutliersHistory, Rows: sinktest.Record(schema.OutliersHistory.Schema(), videos)},
+		{Table: schema.FoundChannelsHistory, Rows: sinktest.Record(schema.FoundChannelsHistory.Schema(),
+			[]row{hit(schema.FoundChannelsHistory, "channels", "moka", "x")})},
+	}}
+	defer sinktest.Release(batch)
+	if err := s.Write(t.Context(), batch); err != nil {
+		t.Fatal(err)
+	}
+	search := func(job, op, query string, pages, credits, hits, fresh int64) row {
+		return row{"run_id": "r", "job": job, "operation": op, "queries": []any{query}, "item": query,
+			"pages": pages, "credits": credits, "hits": hits, "new_hits": fresh}
+	}
+	tell(t, s, map[*schema.Table][]row{schema.OpsSearches: {
+		search("coffee", "search", "moka", 1, 2, 2, 2), search("coffee", "search", "moka", 1, 2, 1, 0),
+		search("coffee", "search", "latte", 2, 4, 3, 2), search("tea", "search", "latte", 1, 2, 1, 0),
+		search("channels", "find_channels", "moka", 1, 5, 1, 1), search("reuses", "search", "moka", 1, 0, 2, 0),
+	}})
+	brought := func(job, op, query string, searches, pages, credits, hits, fresh int64, ids, shared, price any) row {
+		return row{"job": job, "operation": op, "queries": []any{query}, "seeds": nil, "item": query, "searches": searches, "pages": pages,
+			"credits": credits, "hits": hits, "new_ids": fresh, "ids": ids, "shared_ids": shared, "credits_per_new_id": price}
+	}
+	want := []row{
+		brought("channels", "find_channels", "moka", 1, 1, 5, 1, 1, int64(1), int64(0), 5.0),
+		brought("coffee", "search", "latte", 1, 2, 4, 3, 2, int64(3), int64(2), 2.0),
+		brought("coffee", "search", "moka", 2, 2, 4, 3, 2, int64(2), int64(1), 2.0),
+		brought("reuses", "search", "moka", 1, 1, 0, 2, 0, nil, nil, nil),
+		brought("tea", "search", "latte", 1, 1, 2, 1, 0, int64(1), int64(1), nil),
+	}
+	if diff := cmp.Diff(want, results(t, dir, "FROM ops.query_yield ORDER BY job, item")); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestSpendByDayAddsUpTheLedger(t *testing.T) {
+	type row = sinktest.Row
+	dir := t.TempDir()
+	s := openWhole(t, dir)
+	entry := func(month, day, outcome string, price int64, capDay any) row {
+		r := row{"month": month, "day": day, "outcome": outcome, "price": price, "cap_month": int64(400)}
+		if capDay != nil {
+			r["cap_day"] = capDay
+		}
+		return r
+	}
+	tell(t, s, map[*schema.Table][]row{schema.OpsCredits: {
+		entry("2026-10-14", "2026-11-12", "spent", 2, int64(50)), entry("2026-10-14", "2026-11-12", "refunded", 2, int64(50)),
+		entry("2026-10-14", "2026-11-12", "unknown", 50, int64(60)),
+		entry("2026-10-14", "2026-11-13", "spent", 2, nil),
+		entry("2026-11-14", "2026-11-14", "reserved", 5, nil),
+	}})
+	want := []row{
+		{"month": "2026-10-14", "day": "2026-11-12", "reservations": int64(3), "credits": int64(52), "spent": int64(2), "unknown": int64(50),
+			"reserved": int64(0), "refunded": int64(2), "credits_in_month": int64(52), "cap_day": int64(60), "cap_month": int64(400)},
+		{"month": "2026-10-14", "day": "2026-11-13", "reservations": int64(1), "credits": int64(2), "spent": int64(2), "unknown": int64(0),
+			"reserved": int64(0), "refunded": int64(0), "credits_in_month": int64(54), "cap_day": nil, "cap_month": int64(400)},
+		{"month": "2026-11-14", "day": "2026-11-14", "reservations": int64(1), "credits": int64(5), "spent": int64(0), "unknown": int64(0),
+			"reserved": int64(5), "refunded": int64(0), "credits_in_month": int64(5), "cap_day": nil, "cap_month": int64(400)},
+	}
+	if diff := cmp.Diff(want, results(t, dir, "FROM ops.spend_by_day ORDER BY day")); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestViewsAreThereUnderAnyNameOfTheFile(t *testing.T) {
+	dir := t.TempDir()
+	openWhole(t, dir)
+	in := readOnly(t, filepath.Join(dir, "outliers.duckdb"))
+	defer in.close()
+	for _, v := range Views() {
+		if _, err := in.query(t.Context(), "FROM warehouse."+v.Name); err != nil {
+			t.Errorf("%s: %v", v.Name, err)
+		}
+	}
+}
+
+func TestOpenBringsViewsToTheirDefinition(t *testing.T) {
+	for name, ddl := range map[string]string{
+		"none":            "DROP VIEW warehouse.ops.query_yield",
+		"another SELECT":  "CREATE OR REPLACE VIEW warehouse.ops.query_yield AS SELECT 1 AS one",
+		"another comment": "COMMENT ON VIEW warehouse.ops.query_yield IS 'of an earlier version'",
+		"no comment":      "COMMENT ON VIEW warehouse.ops.query_yield IS NULL",
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			alter(t, openWhole(t, dir), ddl)
+			s := openWhole(t, dir)
+			if err := s.Publish(t.Context(), nil); err != nil {
+				t.Fatal(err)
+			}
+			got := results(t, dir, "SELECT comment FROM duckdb_views() WHERE view_name = 'query_yield'")
+			if diff := cmp.Diff([]sinktest.Row{{"comment": queryYield.Comment}}, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			results(t, dir, "SELECT shared_ids FROM ops.query_yield")
+		})
+	}
+}
+
+// alter changes a file behind the sink's back, and closes it.
+func alter(t *testing.T, s *Sink, ddl string) {
+	t.Helper()
+	in, err := s.instance(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := in.exec(t.Context(), ddl); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestOpenLeavesAFileThatAgreesAlone(t *testing.T) {
+	dir := t.TempDir()
+	o := whole(dir)
+	if err := openWhole(t, dir).Close(); err != nil {
+		t.Fatal(err)
+	}
+	before, err := os.ReadFile(o.Private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := openWhole(t, dir).Close(); err != nil {
+		t.Fatal(err)
+	}
+	after, err := os.ReadFile(o.Private)
+	if err != nil || string(before) != string(after) {
+		t.Errorf("%s was written to: %v", o.Private, err)
+	}
+}
+
+// An older file has what it lacks at the end of the table, wherever the declaration
+// has it.
+func TestOperationsTablesGainColumnsInTheMiddle(t *testing.T) {
+	dir := t.TempDir()
+	alter(t, openWhole(t, dir), "ALTER TABLE warehouse.ops.credits DROP COLUMN cap_job_month")
+	s := openWhole(t, dir)
+	want := sinktest.Row{"run_id": "r", "job": "coffee", "operation": "search", "price": int64(2), "outcome": "spent",
+		"reserved_at": time.Unix(1, 0).UTC(), "settled_at": time.Unix(2, 0).UTC(), "day": "2026-11-21", "month": "2026-11-14",
+		"cap_run": int64(1), "cap_day": int64(2), "cap_job_month": int64(3), "cap_month": int64(4), "reserve": int64(5), "response_id": int64(6)}
+	tell(t, s, map[*schema.Table][]sinktest.Row{schema.OpsCredits: {want}})
+	if diff := cmp.Diff([]sinktest.Row{want}, results(t, dir, "FROM ops.credits")); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	columns := results(t, dir, "SELECT last(column_name ORDER BY column_index) AS last FROM duckdb_columns() WHERE table_name = 'credits'")
+	if diff := cmp.Diff([]sinktest.Row{{"last": "cap_job_month"}}, columns); diff != "" {
+		t.Errorf("the file is not like an older one (-want +got):\n%s", diff)
+	}
+}
