@@ -16,25 +16,23 @@ import (
 // are the hold's again. It ends when the attempt that made it is refunded, when it is
 // released, and with its run.
 type hold struct {
-	id          int64
-	run         string
-	account     string
-	day, cycle  string
-	rest        outlier.Credits
-	reservation time.Time // of the attempt that made it, in the service's time
+	id         int64
+	account    string
+	day, cycle string
+	made       time.Time // in the service's time
 }
 
-// holdFor is the hold of a step from which price can be drawn; nil if it has none
-// that covers it whole.
-func (t *Tx) holdFor(step int64, price outlier.Credits) (*hold, error) {
+// holdFor is the hold that pays for p; nil if there is none that covers the whole
+// price.
+func (s *Store) holdFor(p Purchase, price outlier.Credits) (*hold, error) {
 	var h hold
 	var made int64
-	err := t.row(`SELECT id, run, account, day, cycle, rest, made_at FROM hold_rests WHERE step = ? AND rest >= ?`, step, int64(price)).
-		Scan(&h.id, &h.run, &h.account, &h.day, &h.cycle, &h.rest, &made)
+	err := s.row(`SELECT id, account, day, cycle, made_at FROM hold_rests WHERE step = ? AND run = ? AND rest >= ?`,
+		p.FromHold, p.Run, int64(price)).Scan(&h.id, &h.account, &h.day, &h.cycle, &made)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
 	}
-	h.reservation = instant(made)
+	h.made = instant(made)
 	return &h, err
 }
 
@@ -54,4 +52,17 @@ func (s *Store) HoldOf(step int64) (rest outlier.Credits, err error) {
 		return s.row(`SELECT coalesce(sum(rest), 0) FROM hold_rests WHERE step = ?`, step).Scan(&rest)
 	})
 	return rest, err
+}
+
+// releaseRun gives back what a run that has come to its end still holds.
+func (t *Tx) releaseRun(run string) error {
+	_, err := t.exec(`UPDATE holds SET open = 0 WHERE run = ? AND open = 1`, run)
+	return err
+}
+
+// releaseBefore gives back what earlier runs of a job still hold: a new one has
+// begun, so none of them will go on.
+func (t *Tx) releaseBefore(r Run) error {
+	_, err := t.exec(`UPDATE holds SET open = 0 WHERE open = 1 AND run <> ? AND run IN (SELECT run FROM runs WHERE job = ?)`, r.ID, r.Job)
+	return err
 }

@@ -2,7 +2,6 @@ package state
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -78,6 +77,9 @@ func (m meter) Reserve(_ context.Context, r *outlier.Request) (outlier.Attempt, 
 	if err := m.s.space.load(); err != nil {
 		return nil, err
 	}
+	if m.p.Hold > 0 && m.p.Step == 0 {
+		return nil, errors.New("a hold belongs to a step")
+	}
 	if err := a.reserve(); err != nil {
 		return nil, fmt.Errorf("reserve %d credits for %s: %w", r.Price, r.Op, err)
 	}
@@ -95,96 +97,6 @@ type attempt struct {
 }
 
 var errSettled = errors.New("the attempt has been settled before")
-
-// reserve takes the price out of every period that the call counts for. The keys of
-// the periods are fixed here: an answer that arrives after midnight still counts
-// for the day on which it was asked for.
-func (a *attempt) reserve() error {
-	now := a.s.ServiceTime()
-	day := credit.Day(now, a.s.options.Location)
-	cycle := credit.Cycle(now, a.s.options.Location, a.s.options.Renews)
-	var caps []credit.Cap
-	if a.p.Caps != nil {
-		caps = a.p.Caps(now)
-	}
-	inForce, err := json.Marshal(caps)
-	if err != nil {
-		return err
-	}
-	return a.s.unit(true, func(tx *Tx) error {
-		periods := credit.Periods(a.p.Run, a.p.Job, day, cycle)
-		if err := tx.setCaps(periods, caps); err != nil {
-			return err
-		}
-		result, err := tx.exec(`INSERT INTO attempts (run, job, step, op, entity, params, attempt, price, state, day, cycle, caps,
-			reserved_at, sent_at, settled_at, waited, http_status, bytes, error)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'reserved', ?, ?, ?, ?, 0, 0, 0, 0, 0, '')`,
-			a.p.Run, a.p.Job, a.p.Step, string(a.r.Op), a.r.Entity, a.params, a.p.Attempt, int64(a.r.Price),
-			day, cycle, string(inForce), micros(now))
-		if err != nil {
-			return tx.refusal(caps, a.r.Price, err)
-		}
-		a.id, err = result.LastInsertId()
-		return err
-	})
-}
-
-// setCaps writes down what each period may hold from now on. A period whose cap was
-// taken away is set free.
-func (t *Tx) setCaps(periods []credit.Period, caps []credit.Cap) error {
-	for _, c := range caps {
-		if !contains(periods, c) {
-			return fmt.Errorf("a cap for %s %s cannot hold: this call counts for %v", c.Scope, c.Period, periods)
-		}
-	}
-	for _, p := range periods {
-		_, err := t.exec(`INSERT INTO periods (scope, period, max) VALUES (?, ?, ?)
-			ON CONFLICT DO UPDATE SET max = excluded.max WHERE max IS NOT excluded.max`,
-			string(p.Scope), p.Key, lowest(p, caps))
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func contains(periods []credit.Period, c credit.Cap) bool {
-	for _, p := range periods {
-		if p.Scope == c.Scope && p.Key == c.Period {
-			return true
-		}
-	}
-	return false
-}
-
-// lowest is the strictest cap on p, nil if there is none.
-func lowest(p credit.Period, caps []credit.Cap) any {
-	var least any
-	for _, c := range caps {
-		if c.Scope == p.Scope && c.Period == p.Key && (least == nil || int64(c.Max) < least.(int64)) {
-			least = max(int64(c.Max), 0)
-		}
-	}
-	return least
-}
-
-// refusal names the cap that made the database refuse a reservation. Any other
-// error stays what it is.
-func (t *Tx) refusal(caps []credit.Cap, price outlier.Credits, cause error) error {
-	if !isConstraint(cause) {
-		return cause
-	}
-	for _, c := range caps {
-		held, err := t.s.held(c)
-		if err != nil {
-			return errors.Join(cause, err)
-		}
-		if held+price > c.Max {
-			return &credit.Exceeded{Cap: c, Held: held, Price: price}
-		}
-	}
-	return cause
-}
 
 // Sending implements [outlier.Attempt]. A free request leaves no mark: the pacer
 // remembers that it was sent, and a lost answer costs nothing.

@@ -226,6 +226,11 @@ func (s *Store) recover() error {
 			error = 'the process ended before an answer was kept' WHERE state = 'sending'`, now); err != nil {
 			return err
 		}
+		// The ledger's triggers have told the scans what became of their attempts; those
+		// that still wait to be started were not, and whoever wants them asks anew.
+		if _, err := tx.exec(`UPDATE scans SET state = 'refused' WHERE state = 'intended'`); err != nil {
+			return err
+		}
 		if err := tx.expire(); err != nil {
 			return err
 		}
@@ -238,16 +243,25 @@ func (s *Store) recover() error {
 	})
 }
 
-// audit compares what each period holds with the sum of its attempts.
+// audit compares what each period holds, and how it was adjusted, with the sum of
+// its attempts and of what is left of its holds.
 func (t *Tx) audit() error {
 	var period credit.Period
 	var held, sum int64
 	err := t.row(`
-		WITH sums AS (SELECT scope, period, sum(price) AS total FROM attempt_periods WHERE state <> 'refunded' GROUP BY scope, period)
-		SELECT p.scope, p.period, p.held, coalesce(s.total, 0) FROM periods p LEFT JOIN sums s USING (scope, period)
-			WHERE p.held <> coalesce(s.total, 0)
-		UNION ALL
-		SELECT s.scope, s.period, 0, s.total FROM sums s LEFT JOIN periods p USING (scope, period) WHERE p.scope IS NULL
+		WITH parts AS (
+			SELECT scope, period, price AS credits, 0 AS adjustment FROM attempt_periods WHERE state <> 'refunded'
+			UNION ALL
+			SELECT p.scope, p.period, h.rest, 0 FROM hold_rests h JOIN hold_periods p USING (id)
+			UNION ALL
+			SELECT 'month', cycle, 0, adjustment FROM attempts WHERE adjustment IS NOT NULL
+			UNION ALL
+			SELECT scope, period, 0, 0 FROM periods
+		), sums AS (
+			SELECT scope, period, sum(credits) AS held, sum(adjustment) AS adjusted FROM parts GROUP BY scope, period
+		)
+		SELECT s.scope, s.period, coalesce(p.held + p.adjusted, 0), s.held + s.adjusted FROM sums s LEFT JOIN periods p USING (scope, period)
+			WHERE coalesce(p.held, 0) <> s.held OR coalesce(p.adjusted, 0) <> s.adjusted
 		LIMIT 1`).Scan(&period.Scope, &period.Key, &held, &sum)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil
@@ -256,7 +270,7 @@ func (t *Tx) audit() error {
 		return err
 	}
 	return &CorruptError{Path: t.s.path(), Detail: fmt.Sprintf(
-		"the ledger holds %d credits for %s %s, but its attempts add up to %d", held, period.Scope, period.Key, sum)}
+		"the ledger holds %d credits for %s %s, but its rows add up to %d", held, period.Scope, period.Key, sum)}
 }
 
 // Close commits the open group and lets go of the folder. Closing again does nothing.

@@ -82,7 +82,13 @@ var opsTables = map[string]opsTable{
 	},
 }
 
-const lastAttempt = `SELECT coalesce((SELECT min(id) - 1 FROM attempts WHERE state IN ('reserved', 'sending')), (SELECT max(id) FROM attempts), 0)`
+// lastAttempt: an attempt is final once it is settled, but for one that an operator
+// has still to explain; see [Store.SettleScan].
+const lastAttempt = `SELECT coalesce((SELECT min(id) - 1 FROM (
+		SELECT id FROM attempts WHERE state IN ('reserved', 'sending')
+		UNION ALL
+		SELECT a.id FROM scans s JOIN attempts a ON a.intent = s.id WHERE s.state = 'unknown' AND a.state = 'unknown')),
+	(SELECT max(id) FROM attempts), 0)`
 
 // capInForce is a field of the cap of one scope, as it was at the reservation.
 func capInForce(field, scope string) string {

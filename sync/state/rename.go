@@ -86,6 +86,10 @@ func (t *Tx) handOverAccount(old, new string, rename int64) error {
 	if err != nil {
 		return err
 	}
+	ownDue, err := t.lastDue(new)
+	if err != nil {
+		return err
+	}
 	var spent bool
 	if err := t.row(`SELECT EXISTS (SELECT 1 FROM attempts WHERE price > 0 AND account = ?)`, own).Scan(&spent); err != nil {
 		return err
@@ -97,7 +101,7 @@ func (t *Tx) handOverAccount(old, new string, rename int64) error {
 	if _, err := t.exec(`DELETE FROM jobs WHERE job IN (?, ?)`, old, new); err != nil {
 		return err
 	}
-	_, err = t.exec(`INSERT INTO jobs (job, account, last_due) VALUES (?1, ?2, ?3), (?4, ?5, 0)`, new, account, due, old, fresh)
+	_, err = t.exec(`INSERT INTO jobs (job, account, last_due) VALUES (?1, ?2, ?3), (?4, ?5, 0)`, new, account, max(due, ownDue), old, fresh)
 	return err
 }
 

@@ -78,6 +78,9 @@ func (s *Store) Begin(r Run, steps []Step) error {
 		if err != nil {
 			return err
 		}
+		if err := tx.releaseBefore(r); err != nil {
+			return err
+		}
 		for i, step := range steps {
 			step.Run, step.Ordinal = r.ID, i
 			if _, err := tx.addStep(step); err != nil {
@@ -125,6 +128,11 @@ func (s *Store) Finish(r Run) error {
 			append(append([]any{string(r.Status), micros(r.Ended)}, r.counts()...), r.ID)...)
 		if err := found(result, err); err != nil {
 			return fmt.Errorf("finish run %s: %w", r.ID, err)
+		}
+		if r.Status != PausedBudget && r.Status != Failed {
+			if err := tx.releaseRun(r.ID); err != nil {
+				return err
+			}
 		}
 		return tx.expire()
 	})

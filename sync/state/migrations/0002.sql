@@ -109,6 +109,7 @@ ALTER TABLE periods ADD COLUMN adjusted INTEGER NOT NULL DEFAULT 0;
 UPDATE attempts SET account = job WHERE price > 0;
 
 CREATE UNIQUE INDEX attempts_intent ON attempts (intent) WHERE intent IS NOT NULL AND state <> 'refunded';
+CREATE INDEX attempts_adjusted ON attempts (cycle) WHERE adjustment IS NOT NULL;
 CREATE INDEX attempts_drawn ON attempts (hold) WHERE hold IS NOT NULL;
 
 -- Credits set aside by one attempt for those that must follow it. What they draw is
@@ -139,7 +140,9 @@ DROP TRIGGER attempts_release;
 DROP TRIGGER attempts_fixed;
 DROP TRIGGER attempts_proof;
 DROP TRIGGER attempts_kept;
+DROP TRIGGER periods_begin;
 DROP TRIGGER periods_cap;
+DROP INDEX attempts_paid;
 DROP VIEW attempt_periods;
 
 CREATE VIEW attempt_periods AS
@@ -159,6 +162,13 @@ CREATE VIEW hold_periods AS
 	SELECT id, amount, 'job_month', account || '/' || cycle FROM holds WHERE account <> ''
 	UNION ALL
 	SELECT id, amount, 'run', run FROM holds WHERE run <> '';
+
+CREATE INDEX attempts_paid ON attempts (reserved_at, state, price, day, cycle, account, run) WHERE price > 0;
+
+CREATE TRIGGER periods_begin BEFORE INSERT ON periods WHEN NEW.held <> 0 OR NEW.adjusted <> 0
+BEGIN
+	SELECT RAISE(ABORT, 'a period begins with nothing held');
+END;
 
 CREATE TRIGGER periods_cap BEFORE UPDATE OF held ON periods
 	WHEN NEW.held > OLD.held AND NEW.held + NEW.adjusted > NEW.max
@@ -251,10 +261,12 @@ BEGIN
 	SELECT RAISE(ABORT, 'a hold is kept');
 END;
 
--- An intent is carried out by one attempt; by another only after a refund. From the
--- mark on nobody knows whether the scan exists, until its answer has been read.
+-- No scan is started without an intent, which is carried out by one attempt; by
+-- another only after a refund. From the mark on nobody knows whether the scan exists,
+-- until its answer has been read.
 CREATE TRIGGER attempts_intended BEFORE INSERT ON attempts
-	WHEN NEW.intent IS NOT NULL AND (SELECT state FROM scans WHERE id = NEW.intent) IS NOT 'intended'
+	WHEN (NEW.op = 'start_scan' OR NEW.intent IS NOT NULL)
+		AND (SELECT state FROM scans WHERE id = NEW.intent) IS NOT 'intended'
 BEGIN
 	SELECT RAISE(ABORT, 'the scan is not waiting to be started');
 END;
