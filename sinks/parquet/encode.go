@@ -33,7 +33,7 @@ const page = 64 << 10
 // Elsewhere (titles, addresses, text) a dictionary only costs time and space.
 var repeating = []string{
 	"_run_id", "_job", "kind", "language", "default_language", "default_audio_language", "category_id", "quality",
-	"source", "item", "queries", "seeds", "scan_id", "channel_id", "channel_title", "channel_handle", "endpoint", "reason",
+	"source", "item", "queries", "seeds", "scan_id", "content_kind", "find_by", "mode", "channel_id", "channel_title", "channel_handle", "endpoint", "reason",
 	"run_id", "job", "trigger", "status", "operation", "outcome", "day", "month", "stop_reason", "config_hash",
 }
 

@@ -20,7 +20,7 @@ import (
 func Tables() []*schema.Table {
 	return []*schema.Table{
 		schema.Outliers, schema.OutliersHistory, schema.ChannelUploads, schema.ChannelsHistory,
-		schema.Comments, schema.Transcripts, schema.TranscriptEvents,
+		schema.Comments, schema.Transcripts, schema.TranscriptEvents, schema.Scans, schema.TrendingFormats,
 	}
 }
 
@@ -111,6 +111,15 @@ func Generate(n int, pick func(n int) int) Journal {
 		j = append(j, a)
 	}
 	return j
+}
+
+// Sample is a journal that is the same every time.
+func Sample(n int) Journal {
+	state := uint64(n)
+	return Generate(n, func(n int) int {
+		state = state*6364136223846793005 + 1442695040888963407
+		return int(state>>33) % n
+	})
 }
 
 // began lets a journal of twenty answers span two dates.

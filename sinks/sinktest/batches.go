@@ -1,0 +1,180 @@
+package sinktest
+
+import (
+	"flag"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"outlierd/schema"
+)
+
+// Here are the promises that hold for every kind of table: whatever the batches, the
+// tables are what the journal amounts to.
+
+func newSink(t *testing.T, k Sink) {
+	dir := t.TempDir()
+	s := k.Open(t, dir)
+	defer closeSink(t, s)
+	if mark := watermark(t, s); mark != 0 {
+		t.Errorf("watermark = %d, want 0", mark)
+	}
+	k.Check(t, dir, nil, 0)
+}
+
+func everyValue(t *testing.T, k Sink) {
+	var j Journal
+	for id := range int64(8) {
+		a := Answer{ID: id + 1, At: began, Rows: map[*schema.Table][]Row{}}
+		for _, table := range Tables() {
+			row := variant(table, int(id))
+			row[table.Key[0]] = texts[(id+2)%8]
+			a.add(table, row)
+		}
+		j = append(j, a)
+	}
+	dir := t.TempDir()
+	s := k.Open(t, dir)
+	defer closeSink(t, s)
+	write(t, s, j, 0, 8)
+	publish(t, s)
+	k.Check(t, dir, j, 8)
+}
+
+func emptyBatch(t *testing.T, k Sink) {
+	dir, j := t.TempDir(), Sample(4)
+	j[1].Rows = nil
+	s := k.Open(t, dir)
+	defer closeSink(t, s)
+	for hi := range int64(4) {
+		write(t, s, j, hi, hi+1)
+		if mark := watermark(t, s); mark != hi+1 {
+			t.Errorf("watermark = %d, want %d", mark, hi+1)
+		}
+	}
+	publish(t, s)
+	k.Check(t, dir, j, 4)
+}
+
+func refusedBatch(t *testing.T, k Sink) {
+	dir, j := t.TempDir(), Sample(6)
+	s := k.Open(t, dir)
+	defer closeSink(t, s)
+	write(t, s, j, 0, 3)
+	for _, lo := range []int64{0, 2, 4} {
+		b := j.Batch(lo, 6)
+		if err := s.Write(t.Context(), b); err == nil {
+			t.Errorf("batch (%d, 6] was accepted at watermark 3", lo)
+		}
+		Release(b)
+	}
+	write(t, s, j, 3, 6)
+	publish(t, s)
+	k.Check(t, dir, j, 6)
+}
+
+// few asks for ten checks where the command line asks for no number: each opens
+// files many times.
+func few(t *testing.T) {
+	asked := false
+	flag.Visit(func(f *flag.Flag) { asked = asked || f.Name == "rapid.checks" })
+	if asked {
+		return
+	}
+	if err := flag.Set("rapid.checks", "10"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// anyBatches is the heart of the suite: any journal, cut anywhere, published at any
+// time, reopened at any time.
+func anyBatches(t *testing.T, k Sink) {
+	few(t)
+	rapid.Check(t, func(r *rapid.T) {
+		pick := func(n int) int { return rapid.IntRange(0, n-1).Draw(r, "pick") }
+		j := Generate(rapid.IntRange(1, 12).Draw(r, "answers"), pick)
+		dir := t.TempDir()
+		s := k.Open(t, dir)
+		defer func() { closeSink(t, s) }()
+		for lo := int64(0); lo < int64(len(j)); {
+			hi := rapid.Int64Range(lo+1, int64(len(j))).Draw(r, "hi")
+			write(t, s, j, lo, hi)
+			lo = hi
+			if pick(4) == 0 || hi == int64(len(j)) {
+				publish(t, s)
+				for _, table := range Tables() {
+					if diff := k.diff(t, dir, table, j, hi); diff != "" {
+						r.Error(diff) // to r, which looks for a smaller journal
+					}
+				}
+			}
+			if pick(6) == 0 {
+				closeSink(t, s)
+				s = k.Open(t, dir)
+			}
+		}
+	})
+}
+
+func reopening(t *testing.T, k Sink) {
+	dir, j := t.TempDir(), Sample(12)
+	for lo := range int64(12) {
+		s := k.Open(t, dir)
+		if mark := watermark(t, s); mark != lo {
+			t.Fatalf("watermark after reopening = %d, want %d", mark, lo)
+		}
+		write(t, s, j, lo, lo+1)
+		publish(t, s)
+		closeSink(t, s)
+	}
+	s := k.Open(t, dir)
+	defer closeSink(t, s)
+	k.Check(t, dir, j, 12)
+}
+
+func unpublished(t *testing.T, k Sink) {
+	dir, j := t.TempDir(), Sample(8)
+	s := k.Open(t, dir)
+	write(t, s, j, 0, 3)
+	write(t, s, j, 3, 8)
+	closeSink(t, s)
+	s = k.Open(t, dir)
+	defer closeSink(t, s)
+	publish(t, s)
+	k.Check(t, dir, j, 8)
+}
+
+func publishTwice(t *testing.T, k Sink) {
+	dir, j := t.TempDir(), Sample(8)
+	s := k.Open(t, dir)
+	defer closeSink(t, s)
+	publish(t, s)
+	k.Check(t, dir, j, 0)
+	write(t, s, j, 0, 8)
+	publish(t, s)
+	publish(t, s)
+	k.Check(t, dir, j, 8)
+}
+
+func partsSurvive(t *testing.T, k Sink) {
+	j := Sample(6)
+	b := j.Batch(0, 6)
+	defer Release(b)
+	for range 2 {
+		s := k.Open(t, t.TempDir())
+		if err := s.Write(t.Context(), b); err != nil {
+			t.Error(err)
+		}
+		closeSink(t, s)
+	}
+	for _, part := range b.Parts {
+		var want []Row
+		for _, a := range j {
+			want = append(want, a.Rows[part.Table]...)
+		}
+		if diff := cmp.Diff(lines(want), lines(Rows(part.Rows))); diff != "" {
+			t.Errorf("table %s (-want +got):\n%s", part.Table.Name, diff)
+		}
+	}
+}

@@ -1,0 +1,113 @@
+package sinktest
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"outlierd/schema"
+	"outlierd/sinks"
+)
+
+// Here each kind of table has a story, told in batches of several sizes.
+
+// story makes a journal by hand: one answer per line, one row per column.
+func story(table *schema.Table, answers ...[]Row) Journal {
+	var j Journal
+	for i, rows := range answers {
+		a := Answer{ID: int64(i + 1), At: began.AddDate(0, 0, i), Rows: map[*schema.Table][]Row{}}
+		for _, row := range rows {
+			a.add(table, row)
+		}
+		j = append(j, a)
+	}
+	return j
+}
+
+// tell writes a story in batches that end at his, and picks columns of the result.
+func (k Sink) tell(t *testing.T, j Journal, table *schema.Table, columns []string, his ...int64) []string {
+	t.Helper()
+	dir := t.TempDir()
+	s := k.Open(t, dir)
+	defer closeSink(t, s)
+	var lo int64
+	for _, hi := range his {
+		write(t, s, j, lo, hi)
+		lo = hi
+	}
+	publish(t, s)
+	var got []string
+	for _, row := range k.rows(t, dir, table) {
+		got = append(got, key(row, columns))
+	}
+	slices.Sort(got)
+	return got
+}
+
+func lastWins(t *testing.T, k Sink) {
+	video := func(id, title string) Row { return Row{"video_id": id, "title": title} }
+	j := story(schema.Outliers,
+		[]Row{video("a", "first"), video("b", "only"), video("a", "second")},
+		[]Row{video("a", "third")})
+	want := []string{`"a"|"third"|3|`, `"b"|"only"|1|`}
+	for _, batches := range [][]int64{{2}, {1, 2}} {
+		got := k.tell(t, j, schema.Outliers, []string{"video_id", "title", sinks.TimesSeen}, batches...)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("batches %v (-want +got):\n%s", batches, diff)
+		}
+	}
+}
+
+func replacedWhole(t *testing.T, k Sink) {
+	event := func(video string, position int64, text string) Row {
+		return Row{"video_id": video, "position": position, "text": text}
+	}
+	j := story(schema.TranscriptEvents,
+		[]Row{event("a", 0, "one"), event("a", 1, "two"), event("a", 2, "three")},
+		[]Row{event("b", 0, "other")},
+		[]Row{event("a", 0, "uno"), event("a", 1, "dos")})
+	want := []string{`"a"|0|"uno"|`, `"a"|1|"dos"|`, `"b"|0|"other"|`}
+	for _, batches := range [][]int64{{3}, {1, 3}, {1, 2, 3}} {
+		got := k.tell(t, j, schema.TranscriptEvents, []string{"video_id", "position", "text"}, batches...)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("batches %v (-want +got):\n%s", batches, diff)
+		}
+	}
+}
+
+func onlyChanges(t *testing.T, k Sink) {
+	channel := func(id string, title any) Row {
+		row := Row{"channel_id": id}
+		if title != nil {
+			row["title"] = title
+		}
+		return row
+	}
+	j := story(schema.ChannelsHistory,
+		[]Row{channel("a", "x"), channel("b", nil), channel("a", "x")},
+		[]Row{channel("a", "y"), channel("b", nil)},
+		[]Row{channel("a", "x"), channel("b", "")})
+	want := []string{`"a"|"x"|1|`, `"a"|"x"|3|`, `"a"|"y"|2|`, `"b"|""|3|`, `"b"|<nil>|1|`}
+	for _, batches := range [][]int64{{3}, {1, 3}, {1, 2, 3}} {
+		got := k.tell(t, j, schema.ChannelsHistory, []string{"channel_id", "title", sinks.ResponseID}, batches...)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("batches %v (-want +got):\n%s", batches, diff)
+		}
+	}
+}
+
+func logGrows(t *testing.T, k Sink) {
+	format := func(position int64, value string) Row { return Row{"position": position, "value": value} }
+	j := story(schema.TrendingFormats,
+		[]Row{format(0, `{"a":1}`), format(1, `null`), format(1, `null`)},
+		[]Row{format(0, `{"a":1}`)},
+		[]Row{format(0, `[]`)})
+	want := []string{"0|\"[]\"|3|", "0|\"{\\\"a\\\":1}\"|1|", "0|\"{\\\"a\\\":1}\"|2|", "1|\"null\"|1|", "1|\"null\"|1|"}
+	for _, batches := range [][]int64{{3}, {1, 3}, {1, 2, 3}} {
+		got := k.tell(t, j, schema.TrendingFormats, []string{"position", "value", sinks.ResponseID}, batches...)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("batches %v (-want +got):\n%s", batches, diff)
+		}
+	}
+}
