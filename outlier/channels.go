@@ -128,13 +128,16 @@ func (h *Hit) readChannel(d *jx.Decoder) error {
 		case "statistics":
 			return h.readChannelStatistics(d)
 		case "monetization":
-			return h.readEstimates(d, map[string]string{"revenueMonthlyEstimation": "revenueMonthly", "rpmEstimation": "rpm"})
+			return h.readEstimates(d, channelEstimates)
 		case "foundAt":
 			return h.readInstant(d, key)
 		}
 		return d.Skip()
 	})
 }
+
+// channelEstimates are to channels what hitEstimates are to outliers.
+var channelEstimates = map[string]string{"revenueMonthlyEstimation": "revenueMonthly", "rpmEstimation": "rpm"}
 
 func (h *Hit) readChannelStatistics(d *jx.Decoder) error {
 	return object(d, func(d *jx.Decoder, key string) error {

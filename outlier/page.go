@@ -141,7 +141,7 @@ func (h *Hit) readSnippet(d *jx.Decoder) error {
 		case "publishedAt":
 			return h.readInstant(d, key)
 		case "monetization":
-			return h.readEstimates(d, map[string]string{"revenueEstimation": "revenue", "rpmEstimation": "rpm"})
+			return h.readEstimates(d, hitEstimates)
 		}
 		return d.Skip()
 	})
@@ -159,8 +159,11 @@ func (h *Hit) readInstant(d *jx.Decoder, fact string) error {
 	return nil
 }
 
-// readEstimates reads what is given as rpmEstimationFrom and rpmEstimationTo into
-// one fact each. Facts are their names by what comes before From and To.
+// hitEstimates are the facts that are given as estimates, by their names on the
+// wire less From and To.
+var hitEstimates = map[string]string{"revenueEstimation": "revenue", "rpmEstimation": "rpm"}
+
+// readEstimates reads each pair of From and To into one fact.
 func (h *Hit) readEstimates(d *jx.Decoder, facts map[string]string) error {
 	ends := map[string][]float64{}
 	err := object(d, func(d *jx.Decoder, key string) error {

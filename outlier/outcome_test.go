@@ -1,0 +1,149 @@
+package outlier
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestDoDecidesWhatBecameOfThePrice(t *testing.T) {
+	const jsonType, htmlType = "Content-Type: application/json", "Content-Type: text/html; charset=utf-8"
+	for name, tt := range map[string]struct {
+		wire    wire
+		outcome Outcome
+		kind    Kind
+	}{
+		"whole answer":                 {answering(200, `{"hits":[]}`, jsonType), Charged, ""},
+		"answer of no declared type":   {answering(200, " {} \r\n"), Charged, ""},
+		"byte order mark":              {answering(200, "\xef\xbb\xbf{}"), Charged, ""},
+		"documented refusal":           {answering(400, `{"status":"error","error":{"message":"no"}}`), Refunded, Failed},
+		"documented failure":           {answering(503, `{"status":"error","error":{"message":"no"}}`), Refunded, Failed},
+		"rate limit":                   {answering(429, `{"error":{"message":"no","rateLimit":{}}}`), Refunded, Limited},
+		"no such thing":                {answering(404, `{"status":"error","error":{"message":"none"}}`), Refunded, NotFound},
+		"key refused":                  {answering(401, `{"status":"error","error":{"message":"Unauthorized"}}`), Refunded, Unauthorized},
+		"gateway's page":               {answering(504, `<html>timeout</html>`, htmlType), Unknown, Foreign},
+		"gateway's 429":                {answering(429, `<html>slow down</html>`, htmlType), Unknown, Limited},
+		"empty failure":                {answering(500, ``), Unknown, Foreign},
+		"refusal cut short":            {answering(400, `{"status":"error","error":{"mess`), Unknown, Foreign},
+		"success that says failure":    {answering(200, `{"status":"error","error":{"message":"no"}}`), Unknown, Failed},
+		"success with a null error":    {answering(200, `{"hits":[],"error":null}`), Charged, ""},
+		"JSON cut short":               {answering(200, `{"hits":[{"id":"dQw4`, jsonType), Unknown, Lost},
+		"JSON cut between values":      {answering(200, `{"hits":[`, jsonType), Unknown, Lost},
+		"JSON cut before its end":      {answering(200, `{"hits":[]`, jsonType), Unknown, Lost},
+		"nothing":                      {answering(200, ``, jsonType), Unknown, Lost},
+		"no content":                   {answering(204, ``), Unknown, Lost},
+		"garbage of declared type":     {answering(200, `oops`, jsonType), Charged, Malformed},
+		"two values":                   {answering(200, `{} {}`, jsonType), Charged, Malformed},
+		"second value cut":             {answering(200, `{} {`, jsonType), Charged, Malformed},
+		"array":                        {answering(200, `[1]`, jsonType), Charged, Malformed},
+		"number":                       {answering(200, `1`, jsonType), Charged, Malformed},
+		"syntax":                       {answering(200, `{"a":nope}`), Charged, Malformed},
+		"not UTF-8":                    {answering(200, "{\"a\":\"\xff\"}", jsonType), Charged, Malformed},
+		"very deep":                    {answering(200, `{"a":`+strings.Repeat("[", 20000)+strings.Repeat("]", 20000)+`}`), Charged, Malformed},
+		"login page":                   {answering(200, "\n<!doctype html><title>Hotel</title>", htmlType), Unknown, Foreign},
+		"login page that claims JSON":  {answering(200, "<html></html>", jsonType), Unknown, Foreign},
+		"plain text":                   {answering(200, "ok", "Content-Type: text/plain"), Unknown, Foreign},
+		"redirect":                     {answering(302, ``, "Location: https://evil.test/x?key=y"), Unknown, Foreign},
+		"redirect with an error shape": {answering(308, `{"status":"error","error":{"message":"no"}}`), Unknown, Foreign},
+		"not gzip":                     {answering(200, `{"hits":[],"pagination":{}}`, jsonType, "Content-Encoding: gzip"), Charged, Malformed},
+		"encoding never asked for":     {answering(200, `{}`, jsonType, "Content-Encoding: br"), Charged, Malformed},
+		"encoding of no effect":        {answering(200, `{}`, jsonType, "Content-Encoding: identity"), Charged, ""},
+		"connection refused": {func(*http.Request, func() error) (*http.Response, error) {
+			return nil, errors.New("connection refused")
+		},
+			Refunded, Unsent},
+		"reset after sending": {func(_ *http.Request, connect func() error) (*http.Response, error) {
+			return nil, cmpOr(connect(), errors.New("connection reset"))
+		}, Unknown, Lost},
+		"reset in the body": {func(_ *http.Request, connect func() error) (*http.Response, error) {
+			return response(200, io.MultiReader(strings.NewReader(`{"hits":`), broken{})), connect()
+		}, Unknown, Lost},
+		"transport sends twice": {func(_ *http.Request, connect func() error) (*http.Response, error) {
+			return nil, cmpOr(connect(), connect(), errors.New("sent twice"))
+		}, Unknown, Lost},
+		"transport reports nothing": {func(*http.Request, func() error) (*http.Response, error) {
+			return response(200, strings.NewReader(`{}`)), nil
+		}, Unknown, Lost},
+	} {
+		for _, r := range []*Request{search(t), scan(t)} {
+			t.Run(name+"/"+string(r.Op), func(t *testing.T) { checkOutcome(t, r, tt.wire, tt.outcome, tt.kind) })
+		}
+	}
+}
+
+func checkOutcome(t *testing.T, r *Request, w wire, want Outcome, kind Kind) {
+	t.Helper()
+	b := &books{}
+	a, err := (&Client{URL: "https://api.test", Transport: w}).Do(t.Context(), r, b)
+	if b.outcome != want || kindOf(err) != kind {
+		t.Errorf("%s, %q (%v); want %s, %q", b.outcome, kindOf(err), err, want, kind)
+	}
+	if a != b.settled || a.Err != err {
+		t.Errorf("returned %v with %v, settled %v", a, err, b.settled)
+	}
+	if body, err := a.JSON(); a.Err == nil && (err != nil || !strings.HasPrefix(strings.TrimSpace(string(body)), "{")) {
+		t.Errorf("a usable answer opens as %q, %v", body, err)
+	}
+	if a.Err != nil && strings.Contains(a.Err.Error(), "?key") {
+		t.Errorf("error quotes a query: %v", a.Err)
+	}
+}
+
+// What trending formats look like is not known.
+func TestTrendingFormatsMayBeAnyJSON(t *testing.T) {
+	for body, outcome := range map[string]Outcome{
+		`[{"format":"x"}]`: Charged, `{}`: Charged, `null`: Charged, `"none"`: Charged, ` [1] `: Charged,
+		`[1`: Unknown, ``: Unknown, `<html>`: Unknown, `{"error":{"message":"no"}}`: Unknown,
+	} {
+		b := &books{}
+		_, err := (&Client{URL: "https://api.test", Transport: answering(200, body)}).Do(t.Context(), PageRequest(OpTrendingFormats, nil), b)
+		if b.outcome != outcome || (err == nil) != (outcome == Charged) {
+			t.Errorf("%s: settled %s, error %v; want %s", body, b.outcome, err, outcome)
+		}
+	}
+	checkOutcome(t, PageRequest(OpTrendingFormats, nil), answering(200, `[1] [2]`), Charged, Malformed)
+}
+
+func TestDoPostsAScanThatNothingCanSendAgain(t *testing.T) {
+	b := &books{}
+	c := Client{URL: "https://api.test/v1/", Key: secret(t), Arrays: ArraysBracket, Transport: wire(func(req *http.Request, connect func() error) (*http.Response, error) {
+		if err := connect(); err != nil {
+			return nil, err
+		}
+		body, err := io.ReadAll(req.Body)
+		b.note("%s %s %s [%s] %d", req.Method, req.URL, body, req.Header.Get("Content-Type"), req.ContentLength)
+		if req.GetBody != nil || req.Header.Get("Idempotency-Key") != "" {
+			t.Error("net/http could take the request for one that may be repeated")
+		}
+		return response(201, strings.NewReader(`{"id":"x"}`)), err
+	})}
+	if _, err := c.Do(t.Context(), scan(t), b); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"reserve 100", "sending",
+		`POST https://api.test/v1/scan {"findBy":"query","mode":"standard","query":["a b","ü\u0026"]} [application/json] 63`,
+		"settle charged",
+	}
+	if diff := cmp.Diff(want, b.lines); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func cmpOr(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// broken is a connection that is reset.
+type broken struct{}
+
+func (broken) Read([]byte) (int, error) { return 0, errors.New("connection reset by peer") }
