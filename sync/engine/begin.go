@@ -23,6 +23,11 @@ const resumeWithin = 24 * time.Hour
 // resolved, as when its SQL fails, has a run too: one that failed before it spent
 // anything. The run is nil if there is no record of it.
 func (s *shift) begin(ctx context.Context, spec *job.Spec, trigger Trigger, due time.Time) (*run, error) {
+	if trigger == Manual { // a person who runs a job wants to know
+		if err := s.lift(state.LatchKey); err != nil {
+			return nil, err
+		}
+	}
 	row, err := s.open(ctx, spec, trigger, due)
 	if err != nil {
 		return nil, fmt.Errorf("begin a run of job %s: %w", spec.Name, err)

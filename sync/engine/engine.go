@@ -14,7 +14,7 @@ import (
 )
 
 // Engine runs the jobs of one configuration. Its fields are its dependencies; all
-// but Log, IDs and the choices of the command line are required. One goroutine at a
+// but Log, IDs, Rekey and the choices of the command line are required. One goroutine at a
 // time may work with it, and any number may watch.
 type Engine struct {
 	Config *job.Config
@@ -27,6 +27,9 @@ type Engine struct {
 	// IDs runs the SQL of a job over the published tables and returns one column of
 	// the result, the first one for "". nil refuses every SQL.
 	IDs func(ctx context.Context, sql, column string) ([]string, error)
+
+	// Rekey reads the key anew, as a file may hold another one by now. nil keeps it.
+	Rekey func() (outlier.Key, error)
 
 	UseReserve bool // let runs spend the part of the budget that is kept back
 	Afresh     bool // begin new runs where unfinished ones could be continued

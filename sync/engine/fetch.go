@@ -23,8 +23,7 @@ func (s *shift) fetch(ctx context.Context, r *outlier.Request, p state.Purchase)
 	attempts, refusals := 0, 0
 	for {
 		p.Attempt = attempts + refusals + 1
-		answer, err := s.Client.Do(ctx, r, s.Store.Meter(p))
-		s.made[p.Run]++
+		answer, err := s.once(ctx, r, p)
 		if failed := s.learn(); failed != nil {
 			return answer, errors.Join(err, failed)
 		}
@@ -50,6 +49,19 @@ func (s *shift) fetch(ctx context.Context, r *outlier.Request, p state.Purchase)
 			return answer, err
 		}
 	}
+}
+
+// once makes one attempt, unless it is known what the service would say.
+func (s *shift) once(ctx context.Context, r *outlier.Request, p state.Purchase) (*outlier.Answer, error) {
+	if err := s.latched(r); err != nil {
+		return nil, err
+	}
+	answer, err := s.Client.Do(ctx, r, s.Store.Meter(p))
+	s.made[p.Run]++
+	if kind := kindOf(err); kind == outlier.NoCredits || kind == outlier.Unauthorized || err == nil && r.Paid() {
+		err = errors.Join(err, s.latch(r, err))
+	}
+	return answer, err
 }
 
 // elsewhere reports whether somebody else answers in the service's place without

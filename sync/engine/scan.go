@@ -76,12 +76,11 @@ func (r *run) startScan(ctx context.Context, step *state.Step) error {
 		return err
 	}
 	r.doing("start a scan")
-	answer, err := r.Client.Do(ctx, request, r.Store.Meter(state.Purchase{
+	answer, err := r.once(ctx, request, state.Purchase{
 		Run: r.row.ID, Job: r.row.Job, Step: step.ID, Item: step.Item, Attempt: r.refusals[step.ID] + 1,
 		Caps: r.caps, Intent: scan.Intent, Hold: outlier.Credits(readPages(r.plan, step)) * r.priceOfReading(),
 		Commit: func(tx *state.Tx, kept state.Kept) error { return r.started(tx, scan, kept) },
-	}))
-	r.made[r.row.ID]++
+	})
 	r.updated()
 	if answer == nil { // nothing was even reserved
 		scan.State = state.ScanRefused
@@ -129,14 +128,7 @@ func (r *run) started(tx *state.Tx, scan *state.Scan, kept state.Kept) error {
 func (r *run) follow(scan *state.Scan, told outlier.Scan, now time.Time) {
 	scan.ScanID, scan.Status, scan.Created = told.ID, told.Status, told.CreatedAt
 	scan.Polled, scan.NextPoll = now, now.Add(pollPause(r.plan.Scan, scan.Polls))
-	switch {
-	case told.Succeeded():
-		scan.State = state.ScanEnded
-	case told.Ended():
-		scan.State = state.ScanFailed
-	default:
-		scan.State = state.ScanRunning
-	}
+	scan.State = stateOf(told)
 }
 
 // retryScan decides what an attempt that failed means for the run.

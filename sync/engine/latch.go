@@ -1,0 +1,92 @@
+package engine
+
+import (
+	"fmt"
+	"time"
+
+	"outlierd/outlier"
+	"outlierd/sync/credit"
+	"outlierd/sync/state"
+)
+
+// # Latches
+//
+// A service without credits refuses every paid call, and a refused key every call: to
+// ask again for each page would only use up the pace. So such a refusal is remembered
+// for the key. Paid calls begin again with the next billing cycle, with `outlierd
+// budget resume`, or with the one call a day that tries; a refused key is tried again
+// when it changes, or when a person runs a job by hand.
+
+// probeAfter is how long a refusal for lack of credits stands before one call tries again.
+const probeAfter = 24 * time.Hour
+
+// latched refuses a call in the service's name if a latch says what it would answer.
+func (s *shift) latched(r *outlier.Request) error {
+	latch, err := s.keyLatch()
+	if err == nil && latch != nil {
+		return &outlier.Error{Kind: outlier.Unauthorized, Op: r.Op, Entity: r.Entity,
+			Message: fmt.Sprintf("%s (refused %s; change the key, or try again by hand with 'outlierd run')", latch.Reason, s.said(latch.Since))}
+	}
+	if err != nil || !r.Paid() {
+		return err
+	}
+	latch, err = s.Store.Latch(state.LatchCredits, s.Client.Key.Fingerprint())
+	if err != nil || latch == nil || !s.Store.ServiceTime().Before(latch.Until) {
+		return err
+	}
+	return &outlier.Error{Kind: outlier.NoCredits, Op: r.Op,
+		Message: fmt.Sprintf("%s (refused %s; tried again after %s, or at once after 'outlierd budget resume')", latch.Reason, s.said(latch.Since), s.said(latch.Until))}
+}
+
+func (s *shift) said(t time.Time) string { return t.In(s.Config.Timezone).Format("2006-01-02 15:04") }
+
+// keyLatch is the latch of the key, after a look whether there is a new one.
+func (s *shift) keyLatch() (*state.Latched, error) {
+	latch, err := s.Store.Latch(state.LatchKey, s.Client.Key.Fingerprint())
+	if err != nil || latch == nil || s.Rekey == nil {
+		return latch, err
+	}
+	key, err := s.Rekey()
+	if err != nil {
+		return nil, fmt.Errorf("read the key again: %w", err)
+	}
+	s.Client.Key = key
+	return s.Store.Latch(state.LatchKey, key.Fingerprint())
+}
+
+// latch remembers a refusal, and forgets the old one when a call was answered.
+func (s *shift) latch(r *outlier.Request, err error) error {
+	key, now := s.Client.Key.Fingerprint(), s.Store.ServiceTime()
+	return s.Store.Update(func(tx *state.Tx) error {
+		switch kind := kindOf(err); {
+		case kind == outlier.NoCredits:
+			_, turn := credit.CycleBounds(now, s.Config.Timezone, s.Config.Budget.Renews)
+			until := now.Add(probeAfter)
+			if turn.Before(until) {
+				until = turn
+			}
+			return tx.SetLatch(state.LatchCredits, key, err.Error(), until)
+		case kind == outlier.Unauthorized:
+			return tx.SetLatch(state.LatchKey, key, err.Error(), time.Time{})
+		case err == nil && r.Paid():
+			return tx.Unlatch(state.LatchCredits, key)
+		}
+		return nil
+	})
+}
+
+// ResumeSpending lifts the latches of the key: `outlierd budget resume`.
+func (e *Engine) ResumeSpending() error {
+	return e.lift(state.LatchCredits, state.LatchKey)
+}
+
+func (e *Engine) lift(latches ...state.Latch) error {
+	return e.Store.Update(func(tx *state.Tx) error {
+		for _, l := range latches {
+			if err := tx.Unlatch(l, e.Client.Key.Fingerprint()); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
