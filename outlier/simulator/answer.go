@@ -1,6 +1,7 @@
 package simulator
 
 import (
+	"cmp"
 	"net/http"
 	"net/url"
 	"strings"
@@ -12,6 +13,7 @@ import (
 // endpoint is one line of the interface, Endpoints and Credits per request.
 type endpoint struct {
 	op     outlier.Operation
+	method string // "" means GET
 	path   string // a prefix, followed by the id if there is a rule for it
 	price  outlier.Credits
 	id     rule
@@ -30,6 +32,8 @@ func (e *endpoint) operation() outlier.Operation {
 var endpoints = []endpoint{
 	{op: outlier.OpSearch, path: "/search/outliers", price: 2, params: searchRules},
 	{op: outlier.OpRelated, path: "/search/outliers/related", price: 2, params: relatedRules},
+	{op: outlier.OpStartScan, method: http.MethodPost, path: "/scan", price: fast.price},
+	{op: outlier.OpScan, path: "/scan/", id: one(scanIDForm)},
 	{op: outlier.OpChannelVideos, path: "/channel/videos/", id: one(channelIDForm)},
 	{op: outlier.OpChannelShorts, path: "/channel/shorts/", id: one(channelIDForm)},
 	{op: outlier.OpComments, path: "/video/comments/", id: one(videoIDForm)},
@@ -53,7 +57,9 @@ type call struct {
 	method   string
 	key      string // the header Authorization
 	params   url.Values
-	garbled  error // the query string cannot be read
+	garbled  error       // the query string cannot be read
+	order    *order      // the body, if the endpoint takes one
+	wrong    []complaint // about the body
 	zip      bool
 	real     time.Time // by the real clock
 }
@@ -65,9 +71,29 @@ func (s *Service) read(r *http.Request) *call {
 	c.params, c.garbled = url.ParseQuery(r.URL.RawQuery)
 	c.endpoint, c.Entity = route(r.URL.Path)
 	c.Op = c.endpoint.operation()
-	c.Identity = strings.Join([]string{string(c.Op), c.Entity, c.params.Encode()}, " ")
+	asked := c.params
+	if c.Op == outlier.OpStartScan && c.method == http.MethodPost {
+		if c.order, c.wrong = readOrder(r); len(c.wrong) == 0 {
+			asked = c.order.params()
+		}
+	}
+	c.Identity = strings.Join([]string{string(c.Op), c.Entity, asked.Encode()}, " ")
 	return c
 }
+
+func (c *call) instant() instant { return instant{c.At, c.real} }
+
+// price is what a good answer costs.
+func (c *call) price() outlier.Credits {
+	if c.order != nil {
+		return c.order.mode.price
+	}
+	return c.endpoint.price
+}
+
+// cacheable tells whether a repeat is free (interface, Credit rules). What starts
+// something starts it anew each time.
+func (c *call) cacheable() bool { return c.price() > 0 && c.method == http.MethodGet }
 
 func route(path string) (e *endpoint, entity string) {
 	for i := range endpoints {
@@ -102,11 +128,11 @@ func (s *Service) answer(r *http.Request) *reply {
 			return s.turnAway(c, no)
 		}
 	}
-	madeAt := c.At
-	if at, ok := s.ledger.cached(c.Identity, c.real); ok && c.endpoint.price > 0 {
-		madeAt = at
+	made := c.instant()
+	if earlier, ok := s.ledger.cached(c); ok {
+		made = earlier
 	}
-	answer := s.look(c, madeAt)
+	answer := s.look(c, made)
 	if answer.status == statusMissing {
 		c.Result, c.Status = Missing, answer.status
 		s.ledger.book(c.Call)
@@ -151,11 +177,13 @@ func (s *Service) known(c *call) *refusal {
 	switch {
 	case c.endpoint == nil:
 		return refuse(statusMissing, "Not found")
-	case c.method != http.MethodGet:
+	case c.method != c.endpoint.verb():
 		return refuse(http.StatusMethodNotAllowed, "Method not allowed")
 	}
 	return nil
 }
+
+func (e *endpoint) verb() string { return cmp.Or(e.method, http.MethodGet) }
 
 func (s *Service) obeysRules(c *call) *refusal {
 	if c.garbled != nil {
@@ -170,6 +198,7 @@ func (s *Service) obeysRules(c *call) *refusal {
 			wrong = append(wrong, *bad)
 		}
 	}
+	wrong = append(wrong, c.wrong...)
 	if len(wrong) > 0 {
 		return &refusal{status: statusInvalid, err: validationError{wrong}}
 	}
@@ -178,7 +207,7 @@ func (s *Service) obeysRules(c *call) *refusal {
 
 // turnAway books a refused call and says why.
 func (s *Service) turnAway(c *call, no *refusal) *reply {
-	c.Result, c.Status, c.Fault = Refused, no.status, no.fault.name
+	c.Result, c.Status, c.Fault, c.Scan = Refused, no.status, no.fault.name, ""
 	if no.status == statusMissing {
 		c.Result = Missing
 	}
@@ -186,7 +215,11 @@ func (s *Service) turnAway(c *call, no *refusal) *reply {
 	if no.status == 0 {
 		return &reply{ending: reset}
 	}
-	return s.sorry(c, no.status, no.err)
+	out := s.sorry(c, no.status, no.err)
+	if no.status == http.StatusMethodNotAllowed {
+		out.header.Set("Allow", c.endpoint.verb())
+	}
+	return out
 }
 
 func (s *Service) sorry(c *call, status int, err any) *reply {
@@ -194,14 +227,14 @@ func (s *Service) sorry(c *call, status int, err any) *reply {
 }
 
 // look asks the library, as of a time.
-func (s *Service) look(c *call, at time.Time) *reply {
+func (s *Service) look(c *call, at instant) *reply {
 	find := func() *reply {
 		if answer := s.content(c, at); answer != nil {
 			return s.press.print(http.StatusOK, answer, c.zip, c.At)
 		}
 		return s.sorry(c, statusMissing, simpleError{"Not found"})
 	}
-	if !s.options.Freeze {
+	if !s.options.Freeze || c.aboutScans() {
 		return find()
 	}
 	key := c.Identity
@@ -211,16 +244,33 @@ func (s *Service) look(c *call, at time.Time) *reply {
 	return s.press.keep(key, find)
 }
 
+// aboutScans tells whether an answer depends on scans, which go on for ever.
+func (c *call) aboutScans() bool {
+	return c.Op == outlier.OpStartScan || c.Op == outlier.OpScan || c.params.Has("referenceId")
+}
+
 // content is the answer to a good request; nil if there is no such thing.
-func (s *Service) content(c *call, at time.Time) any {
+func (s *Service) content(c *call, at instant) any {
 	l := openLibrary(s.options.Seed)
 	switch c.Op {
 	case outlier.OpSearch:
-		x := l.index(at)
+		x := s.shelf(c, at)
 		return x.page(x.find(c.params, l.seed), c.params, s.paging())
 	case outlier.OpRelated:
-		x := l.index(at)
+		x := s.shelf(c, at)
 		return x.page(x.related(c.params, l), c.params, s.paging())
+	case outlier.OpStartScan:
+		c.Scan = s.begin(c.order, at)
+		return s.scanAnswer(c.Scan, at)
+	case outlier.OpScan:
+		return s.scanAnswer(c.Entity, at)
+	}
+	return l.data(c, at.told)
+}
+
+// data is the answer of a data endpoint.
+func (l *library) data(c *call, at time.Time) any {
+	switch c.Op {
 	case outlier.OpChannelVideos:
 		return l.channelAnswer(c.Entity, video, at)
 	case outlier.OpChannelShorts:
@@ -241,7 +291,7 @@ func (s *Service) serve(c *call, good *reply) *reply {
 		return s.turnAway(c, &refusal{statusNoCredits, simpleError{"Insufficient credits"}, f})
 	}
 	out := s.spoil(c, good, f)
-	if !s.ledger.sell(&c.Call, c.endpoint.price, c.real) {
+	if !s.ledger.sell(c) {
 		return s.sorry(c, statusNoCredits, simpleError{"Insufficient credits"})
 	}
 	return out
@@ -253,7 +303,7 @@ func (s *Service) spoil(c *call, good *reply, f Fault) *reply {
 	c.Result, c.Fault = Lost, f.name
 	switch f.name {
 	case ServerError.name:
-		c.Result = Failed
+		c.Result, c.Scan = Failed, ""
 		out = *s.sorry(c, http.StatusInternalServerError, simpleError{"Internal server error"})
 	case GatewayPage.name:
 		out = *page(http.StatusBadGateway, "text/html", []byte(gatewayHTML), c.At)

@@ -59,6 +59,7 @@ type Call struct {
 	Refunded outlier.Credits   `json:"refunded"`
 	Cached   bool              `json:"cached"`
 	Fault    string            `json:"fault,omitempty"`
+	Scan     string            `json:"scan,omitempty"` // the id of the scan that the call started, told or not
 }
 
 // maxLog bounds the log, so that a simulator may run for weeks. Totals are exact all the same.
@@ -79,8 +80,8 @@ type ledger struct {
 // purchase is a paid answer that may be had again for nothing. It need not be
 // kept: it follows from the time at which it was made.
 type purchase struct {
-	madeAt time.Time // by the service's clock
-	until  time.Time // by the real one
+	made  instant
+	until time.Time // by the real clock
 }
 
 func newLedger(o Options) *ledger {
@@ -104,37 +105,38 @@ func (s *Service) Books() Books {
 	return b
 }
 
-// cached returns when the answer to a paid call was made, if a repeat is free at the time real.
-func (l *ledger) cached(identity string, real time.Time) (madeAt time.Time, ok bool) {
+// cached returns when the answer to an earlier call was made of which c is a free repeat.
+func (l *ledger) cached(c *call) (made instant, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	p := l.bought[identity]
-	return p.madeAt, real.Before(p.until)
+	p := l.bought[c.Identity]
+	return p.made, c.cacheable() && c.real.Before(p.until)
 }
 
 // sell charges for c, unless it is a free repeat, and books it. It reports false,
 // with c refused, if the balance is too low. A call that failed is refunded in the
 // same step, and its answer is not cached.
-func (l *ledger) sell(c *Call, price outlier.Credits, real time.Time) bool {
+func (l *ledger) sell(c *call) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	c.Cached = price > 0 && real.Before(l.bought[c.Identity].until)
+	price := c.price()
+	c.Cached = c.cacheable() && c.real.Before(l.bought[c.Identity].until)
 	if c.Cached {
 		price = 0
 	}
 	if !l.unlimited && price > l.balance {
-		c.Result, c.Status = Refused, statusNoCredits
-		l.write(*c)
+		c.Result, c.Status, c.Scan = Refused, statusNoCredits, ""
+		l.write(c.Call)
 		return false
 	}
 	c.Charged = price
 	if c.Result == Failed {
 		c.Refunded = price
-	} else if price > 0 {
-		l.remember(c.Identity, purchase{c.At, real.Add(l.cachePeriod)}, real)
+	} else if price > 0 && c.cacheable() {
+		l.remember(c.Identity, purchase{c.instant(), c.real.Add(l.cachePeriod)}, c.real)
 	}
 	l.balance -= c.Charged - c.Refunded
-	l.write(*c)
+	l.write(c.Call)
 	return true
 }
 

@@ -75,6 +75,7 @@ func questions(h *hit) map[outlier.Operation]string {
 	return map[outlier.Operation]string{
 		outlier.OpSearch:        "/search/outliers?" + url.Values{"query": {h.title}}.Encode(),
 		outlier.OpRelated:       "/search/outliers/related?videoId=" + h.id(),
+		outlier.OpScan:          "/scan/" + (&scan{started: 1 << 40, salt: h.address() % 1000}).id(h.channel.seed),
 		outlier.OpChannelVideos: "/channel/videos/" + h.channel.id,
 		outlier.OpChannelShorts: "/channel/shorts/" + h.channel.id,
 		outlier.OpDetails:       "/video/" + h.id(),

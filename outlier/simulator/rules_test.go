@@ -1,6 +1,7 @@
 package simulator
 
 import (
+	"encoding/json"
 	"net/http"
 	"net/url"
 	"strings"
@@ -100,7 +101,7 @@ func checkRefused(t *testing.T, rt http.RoundTripper, path, target string) {
 func TestPathParametersAreChecked(t *testing.T) {
 	rt := unhurried(Options{Seed: 1}).Transport()
 	for _, target := range []string{
-		"/video/short", "/video/dQw4w9WgXc%20", "/video/dQw4w9WgXcQQ", "/video/", "/video/comments/x", "/video/transcript/dQw4w9WgXc.",
+		"/video/short", "/video/dQw4w9WgXc%20", "/video/dQw4w9WgXcQQ", "/video/", "/scan/", "/video/comments/x", "/video/transcript/dQw4w9WgXc.",
 		"/channel/videos/UC", "/channel/shorts/UCaaaaaaaaaaaaaaaaaaaaa!", "/channel/videos/UCaaaaaaaaaaaaaaaaaaaaaaaaaa",
 	} {
 		checkRefused(t, rt, "id", target)
@@ -146,7 +147,7 @@ func TestUnknownParametersAreIgnoredAndCounted(t *testing.T) {
 func TestWhatTheInterfaceDoesNotKnowIsNotFound(t *testing.T) {
 	rt := unhurried(Options{Seed: 1}).Transport()
 	for _, target := range []string{
-		"/", "/search", "/search/outliers/", "/search/outliers/related/", "/scan/", "/scan/a/b", "/video/a/b", "/video/dQw4w9WgXcQ",
+		"/", "/search", "/search/outliers/", "/search/outliers/related/", "/scan/a/b", "/video/a/b", "/video/dQw4w9WgXcQ",
 		"/video/comments/dQw4w9WgXcQ", "/video/transcript/dQw4w9WgXcQ", "/channel/videos/UCaaaaaaaaaaaaaaaaaaaaaa", "/channel/shorts/UCaaaaaaaaaaaaaaaaaaaaaa",
 	} {
 		got, resp := ask[simple](t, rt, target)
@@ -164,14 +165,30 @@ type simple struct {
 
 func TestOtherMethodsAreRefused(t *testing.T) {
 	s := unhurried(Options{Seed: 1})
-	r := request(t, "http://service.test"+paths(t, s)["search"])
-	r.Method = http.MethodPost
-	resp, err := s.Transport().RoundTrip(r)
-	if err != nil || resp.StatusCode != http.StatusMethodNotAllowed {
-		t.Errorf("POST is answered %v, %v; want 405", resp, err)
+	refused := 0
+	for _, e := range endpoints {
+		for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodDelete} {
+			if method == e.verb() {
+				continue
+			}
+			refused++
+			r := request(t, "http://service.test"+e.path)
+			r.Method = method
+			resp, err := s.Transport().RoundTrip(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got simple
+			if err := json.NewDecoder(resp.Body).Decode(&got); err != nil || got.Error.Message == "" || got.Status != "error" {
+				t.Errorf("%s %s is answered %+v, %v; want the simple shape", method, e.path, got, err)
+			}
+			if resp.StatusCode != http.StatusMethodNotAllowed || resp.Header.Get("Allow") != e.verb() {
+				t.Errorf("%s %s is answered %d, allowing %q; want 405 and %s", method, e.path, resp.StatusCode, resp.Header.Get("Allow"), e.verb())
+			}
+		}
 	}
-	if got := s.Books().Total; got.Charged != 0 || got.Refused != 1 {
-		t.Errorf("books %+v, want one refused and nothing charged", got)
+	if got := s.Books().Total; got.Charged != 0 || got.Refused != refused {
+		t.Errorf("books %+v, want %d refused and nothing charged", got, refused)
 	}
 }
 

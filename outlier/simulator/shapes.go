@@ -231,6 +231,28 @@ type event struct {
 	Text       string `json:"text"`
 }
 
+// Interface, Scan record.
+
+type scanAnswer struct {
+	ID        string    `json:"id"`
+	Name      string    `json:"name"`
+	Status    string    `json:"status"`
+	Input     scanInput `json:"input"`
+	EndedAt   *string   `json:"endedAt"`
+	CreatedAt string    `json:"createdAt"`
+	UpdatedAt string    `json:"updatedAt"`
+}
+
+type scanInput struct {
+	Query     []string `json:"query"`
+	Threshold any      `json:"threshold"` // scanThreshold or a number
+}
+
+type scanThreshold struct {
+	Channels      int64 `json:"channels"`
+	OutlierVideos int64 `json:"outlierVideos"`
+}
+
 // Interface, Errors. The text of status is not shown there; services of this shape say "error".
 
 type errorAnswer struct {

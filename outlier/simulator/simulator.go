@@ -22,16 +22,17 @@ import (
 // Options say how the service behaves. The zero value is a service with seed 0,
 // key "demo", ten requests a minute and unlimited credits.
 type Options struct {
-	Seed        uint64               // everything in the library follows from it
-	Key         string               // required as "Authorization: Api-Key <key>"; "" means "demo"
-	Limit       int                  // requests per Window; 0 means 10
-	Window      time.Duration        // of the rate limit, from its first request; 0 means a minute
-	Freeze      bool                 // the service's clock stands at Epoch; windows and cache periods pass all the same
-	Credits     int64                // the balance; 0 means unlimited
-	CachePeriod time.Duration        // how long an identical paid call is free; 0 means 10 minutes
-	PagingItems bool                 // `from` counts items instead of pages
-	Quirks      Quirk                // oddities of the pages; 0 means none
-	Latency     func() time.Duration // how long the next answer takes; nil means no time. Called from many goroutines
+	Seed        uint64                    // everything in the library follows from it
+	Key         string                    // required as "Authorization: Api-Key <key>"; "" means "demo"
+	Limit       int                       // requests per Window; 0 means 10
+	Window      time.Duration             // of the rate limit, from its first request; 0 means a minute
+	Freeze      bool                      // the service's clock stands at Epoch; windows, cache periods and scans pass all the same
+	Credits     int64                     // the balance; 0 means unlimited
+	CachePeriod time.Duration             // how long an identical paid call is free; 0 means 10 minutes
+	PagingItems bool                      // `from` counts items instead of pages
+	Quirks      Quirk                     // oddities of the pages; 0 means none
+	Scans       func(mode string) []Phase // how every scan of a mode goes; nil means that dice decide: 30 minutes to 2 hours if fast, 2 to 4 hours if standard
+	Latency     func() time.Duration      // how long the next answer takes; nil means no time. Called from many goroutines
 }
 
 // Epoch is where the clock of a frozen service stands.
@@ -44,6 +45,7 @@ type Service struct {
 	script  script
 	ledger  *ledger
 	press   press
+	wording wording
 }
 
 // New opens the service. It is cheap: the library is made when it is first asked.
@@ -59,6 +61,10 @@ func New(o Options) *Service {
 		ledger:  newLedger(o),
 	}
 }
+
+// instant is a moment by both clocks. That of the library may stand still, while
+// windows, cache periods and scans go by the real one (or synctest's).
+type instant struct{ told, real time.Time }
 
 // now is the time that the service tells.
 func (s *Service) now() time.Time {

@@ -1,0 +1,82 @@
+package simulator
+
+import (
+	"math/rand/v2"
+	"slices"
+	"time"
+)
+
+// Phase is one status of a scan and how long it stands. The last phase of a scan
+// stands for ever.
+type Phase struct {
+	Status string
+	Lasts  time.Duration
+}
+
+// The statuses that go on, of which the interface shows Running (States and
+// transitions). A scan has ended when its last phase has any other status.
+var goingOn = []string{"Queued", "Running", "Suspended", "ContinuedAsNew"}
+
+// completed is the one end with results.
+const completed = "Completed"
+
+// course is how a scan goes by the dice: one in two waits first, one in four is
+// suspended, one in four is continued as new, and few do not complete.
+func (s *scan) course(seed uint64) []Phase {
+	d := dice(seed, aboutScan, s.started, uint64(count(s.standard)), s.topics, s.salt)
+	m := s.mode()
+	left := m.shortest + time.Duration(d.Float64()*float64(m.longest-m.shortest))
+	var phases []Phase
+	add := func(status string, lasts time.Duration) {
+		phases = append(phases, Phase{status, lasts})
+		left -= lasts
+	}
+	if chance(d, 0.5) {
+		add("Queued", time.Duration(10+d.IntN(170))*time.Second)
+	}
+	if chance(d, 0.25) {
+		add("Running", share(d, left))
+		add("Suspended", share(d, left)/4)
+	}
+	if chance(d, 0.25) {
+		add("Running", share(d, left))
+		add("ContinuedAsNew", time.Duration(1+d.IntN(20))*time.Second)
+	}
+	add("Running", left)
+	return append(phases, Phase{Status: lastStatus(d.Float64())})
+}
+
+// share is a part of what is left, in whole seconds.
+func share(d *rand.Rand, left time.Duration) time.Duration {
+	return time.Duration((0.1 + 0.6*d.Float64()) * float64(left)).Truncate(time.Second)
+}
+
+func lastStatus(luck float64) string {
+	switch {
+	case luck < 0.01:
+		return "Terminated"
+	case luck < 0.03:
+		return "Failed"
+	}
+	return completed
+}
+
+// stand is where a course has come to after a time.
+type stand struct {
+	status string
+	since  time.Duration // of the scan's start
+	ended  bool
+}
+
+// standing finds where a course has come to. A course without phases has
+// completed at once.
+func standing(course []Phase, after time.Duration) stand {
+	var since time.Duration
+	for i, p := range course {
+		if last := i == len(course)-1; last || after < since+p.Lasts {
+			return stand{p.Status, since, last && !slices.Contains(goingOn, p.Status)}
+		}
+		since += p.Lasts
+	}
+	return stand{completed, since, true}
+}

@@ -1,0 +1,541 @@
+package simulator
+
+import (
+	"encoding/json"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/getkin/kin-openapi/openapi3filter"
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"outlierd/outlier"
+)
+
+// post makes a good-mannered POST /scan.
+func post(t *testing.T, body string) *http.Request {
+	t.Helper()
+	r := request(t, "http://service.test/scan")
+	r.Method, r.Body = http.MethodPost, io.NopCloser(strings.NewReader(body))
+	r.Header.Set("Content-Type", "application/json")
+	return r
+}
+
+func orderScan(t *testing.T, s *Service, body string) exchange {
+	t.Helper()
+	resp, err := s.Transport().RoundTrip(post(t, body))
+	if err != nil {
+		t.Fatalf("POST /scan: %v", err)
+	}
+	answer, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatalf("POST /scan: read the body: %v", err)
+	}
+	return exchange{resp.Request, resp, answer}
+}
+
+// record is a scan's record that obeys the contract.
+func (x exchange) record(t *testing.T) scanAnswer {
+	t.Helper()
+	checkAnswer(t, x, http.StatusOK)
+	var a scanAnswer
+	if err := json.Unmarshal(x.body, &a); err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func startScan(t *testing.T, s *Service, body string) scanAnswer {
+	t.Helper()
+	return orderScan(t, s, body).record(t)
+}
+
+func readRecord(t *testing.T, s *Service, id string) scanAnswer {
+	t.Helper()
+	return get(t, s, "/scan/"+id).record(t)
+}
+
+// results is everything that a scan found.
+func results(t *testing.T, s *Service, id string, p url.Values) []hitShape {
+	t.Helper()
+	var all []hitShape
+	for page := 0; ; page++ {
+		q := maps.Clone(p)
+		if q == nil {
+			q = url.Values{}
+		}
+		q.Set("referenceId", id)
+		q.Set("size", "40")
+		q.Set("from", strconv.Itoa(page))
+		a, _ := ask[searchAnswer](t, s.Transport(), "/search/outliers?"+q.Encode())
+		if len(a.Hits) == 0 {
+			return all
+		}
+		all = append(all, a.Hits...)
+	}
+}
+
+// course tells how every scan goes, for a test.
+func course(phases ...Phase) func(string) []Phase {
+	return func(string) []Phase { return phases }
+}
+
+func TestScanPassesThroughItsPhases(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(Options{Seed: 1, Limit: 1000, Scans: course(
+			Phase{"Queued", time.Minute}, Phase{"Running", 10 * time.Minute}, Phase{"Suspended", 5 * time.Minute},
+			Phase{"ContinuedAsNew", time.Second}, Phase{"Running", time.Hour}, Phase{Status: "Completed"},
+		)})
+		begun := time.Now()
+		told := func(d time.Duration) string { return begun.Add(d).UTC().Format(withMillis) }
+		id := startScan(t, s, `{"query":["moka pot","latte art"]}`).ID
+		for _, tt := range []struct {
+			at, updated time.Duration
+			status      string
+		}{
+			{0, 0, "Queued"},
+			{time.Minute, time.Minute, "Running"},
+			{11*time.Minute - 1, 10 * time.Minute, "Running"},
+			{11 * time.Minute, 11 * time.Minute, "Suspended"},
+			{16 * time.Minute, 16 * time.Minute, "ContinuedAsNew"},
+			{16*time.Minute + time.Second, 16*time.Minute + time.Second, "Running"},
+			{17*time.Minute + 30*time.Second, 17 * time.Minute, "Running"},
+			{76*time.Minute + time.Second, 76*time.Minute + time.Second, "Completed"},
+			{1000 * time.Hour, 76*time.Minute + time.Second, "Completed"},
+		} {
+			time.Sleep(time.Until(begun.Add(tt.at)))
+			want := scanAnswer{
+				ID: id, Name: "Scan: moka pot, latte art", Status: tt.status, CreatedAt: told(0), UpdatedAt: told(tt.updated),
+				Input: scanInput{Query: []string{"moka pot", "latte art"}},
+			}
+			if tt.status == "Completed" {
+				want.EndedAt = &want.UpdatedAt
+			}
+			got := readRecord(t, s, id)
+			got.Input.Threshold = nil
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("after %v:\n%s", tt.at, diff)
+			}
+		}
+		if got := s.Books().Operations[outlier.OpScan]; got.Charged != 0 || got.Served != 9 {
+			t.Errorf("books of the records: %+v, want nine for nothing", got)
+		}
+	})
+}
+
+func TestAnyCourseCanBeChosen(t *testing.T) {
+	for status, ended := range map[string]bool{
+		"Queued": false, "Running": false, "Suspended": false, "ContinuedAsNew": false,
+		"Completed": true, "Failed": true, "Terminated": true, "Exploded": true,
+	} {
+		s := unhurried(Options{Seed: 1, Scans: course(Phase{Status: status})})
+		a := startScan(t, s, `{"query":["moka pot"]}`)
+		if a.Status != status || (a.EndedAt != nil) != ended || (len(results(t, s, a.ID, nil)) > 0) != (status == "Completed") {
+			t.Errorf("%s: %+v", status, a)
+		}
+	}
+	if a := startScan(t, unhurried(Options{Scans: course()}), `{"query":["x"]}`); a.Status != "Completed" {
+		t.Errorf("without phases: %+v", a)
+	}
+}
+
+func TestDiceLetScansGoEveryWay(t *testing.T) {
+	seen := map[string]int{}
+	rapid.Check(t, func(t *rapid.T) {
+		n := drawScan(t)
+		phases := n.course(1)
+		var sum time.Duration
+		for i, p := range phases {
+			if last := i == len(phases)-1; last == slices.Contains(goingOn, p.Status) || !last && p.Lasts <= 0 {
+				t.Fatalf("phase %d of %v", i, phases)
+			}
+			sum += p.Lasts
+		}
+		if m := n.mode(); sum < m.shortest || sum > m.longest {
+			t.Errorf("%s takes %v: %v", m.name, sum, phases)
+		}
+		if !cmp.Equal(phases, n.course(1)) {
+			t.Error("the dice fall otherwise the second time")
+		}
+	})
+	first := map[string]bool{}
+	for salt := range uint64(2000) {
+		phases := (&scan{started: 1 << 40, salt: salt}).course(1)
+		first[phases[0].Status] = true
+		for _, p := range phases {
+			seen[p.Status]++
+		}
+	}
+	if want := []string{"Completed", "ContinuedAsNew", "Failed", "Queued", "Running", "Suspended", "Terminated"}; !cmp.Equal(want, slices.Sorted(maps.Keys(seen))) {
+		t.Errorf("statuses %v", seen)
+	}
+	if !cmp.Equal(first, map[string]bool{"Queued": true, "Running": true}) || seen["Completed"] < 1900 {
+		t.Errorf("scans begin as %v and %d of 2,000 complete", first, seen["Completed"])
+	}
+}
+
+func drawScan(t *rapid.T) *scan {
+	return &scan{
+		started: rapid.Uint64Range(0, 1<<42-1).Draw(t, "started"), standard: rapid.Bool().Draw(t, "standard"),
+		channels: rapid.Bool().Draw(t, "channels"), topics: rapid.Uint64Range(0, 1<<40-1).Draw(t, "topics"), salt: rapid.Uint64Range(0, 1<<22-1).Draw(t, "salt"),
+	}
+}
+
+func TestIDOfAScanTellsTheScan(t *testing.T) {
+	if got := topicPlace(len(niches)-1, len(niches[len(niches)-1].topics)); got > tailBits-saltBits {
+		t.Fatalf("%d topics, for which an id has %d bits", got, tailBits-saltBits)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		n, seed := drawScan(t), rapid.Uint64().Draw(t, "seed")
+		id := n.id(seed)
+		if scanIDForm(id) != nil {
+			t.Fatalf("%s is no UUID of version 4", id)
+		}
+		got, ok := scanOf(seed, strings.ToUpper(id))
+		if diff := cmp.Diff(n, got, cmp.AllowUnexported(scan{})); !ok || diff != "" {
+			t.Errorf("%s: %v\n%s", id, ok, diff)
+		}
+	})
+}
+
+func TestScansThatDoNotExistAreMissingAndFoundNothing(t *testing.T) {
+	s := unhurried(Options{Seed: 1, Scans: course()})
+	stranger := startScan(t, unhurried(Options{Seed: 2}), `{"query":["x"]}`).ID
+	for _, id := range []string{"c9bf9e57-1685-4c89-bafb-ff5af830be8a", "3f2b8c1e-9d4a-4c6b-8e7f-0a1b2c3d4e5f", stranger} {
+		checkAnswer(t, get(t, s, "/scan/"+id), http.StatusNotFound)
+		if got := results(t, s, id, nil); got != nil {
+			t.Errorf("%s found %d", id, len(got))
+		}
+	}
+	if got := results(t, s, "no id at all", nil); got != nil {
+		t.Errorf("found %d", len(got))
+	}
+	for _, id := range []string{"x", "3f2b8c1e-9d4a-1c6b-8e7f-0a1b2c3d4e5f", "3f2b8c1e9d4a4c6b8e7f0a1b2c3d4e5f"} {
+		checkRefused(t, s.Transport(), "id", "/scan/"+id)
+	}
+}
+
+func TestResultsAreReadOnceTheScanHasCompleted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(Options{Seed: 1, Limit: 1000, Scans: course(Phase{"Running", time.Hour}, Phase{Status: "Completed"})})
+		id := startScan(t, s, `{"query":["moka pot"]}`).ID
+		time.Sleep(time.Hour - 1)
+		if got := results(t, s, id, nil); len(got) != 0 {
+			t.Errorf("found %d before its end", len(got))
+		}
+		time.Sleep(10 * time.Minute) // the empty answer is kept for its period
+		before := s.Books().Total.Spent()
+		all := results(t, s, id, nil)
+		if spent := s.Books().Total.Spent() - before; len(all) != 1000 || spent != 2*26 {
+			t.Errorf("found %d for %d credits, want 1,000 on 25 pages and an empty one", len(all), spent)
+		}
+		seen := map[string]bool{}
+		for _, h := range all {
+			seen[h.ID] = true
+		}
+		if len(seen) != 1000 {
+			t.Errorf("%d different ones", len(seen))
+		}
+		time.Sleep(100 * time.Hour)
+		if !cmp.Equal(all, results(t, s, id, nil)) {
+			t.Error("the results have changed")
+		}
+	})
+}
+
+func TestResultsObeyFiltersAndOrder(t *testing.T) {
+	s := unhurried(Options{Seed: 1, Scans: course()})
+	id := startScan(t, s, `{"query":["moka pot"],"mode":"standard"}`).ID
+	all := results(t, s, id, nil)
+	some := results(t, s, id, url.Values{"zScoreFrom": {"3"}, "language": {"en"}, "sortBy": {"views"}})
+	var want []hitShape
+	for _, h := range all {
+		if h.Statistics.ZScore != nil && *h.Statistics.ZScore >= 3 && h.Snippet.Language == "en" {
+			want = append(want, h)
+		}
+	}
+	slices.SortStableFunc(want, func(a, b hitShape) int { return int(b.Statistics.ViewCount - a.Statistics.ViewCount) })
+	if len(all) != 2500 || len(want) == 0 || !cmp.Equal(want, some) {
+		t.Errorf("%d of %d, want %d, sorted", len(some), len(all), len(want))
+	}
+	near, _ := ask[searchAnswer](t, s.Transport(), "/search/outliers/related?videoId="+all[0].ID+"&referenceId="+id)
+	for _, h := range near.Hits {
+		if !slices.ContainsFunc(all, func(o hitShape) bool { return o.ID == h.ID }) {
+			t.Errorf("related search among the results finds %s from outside", h.ID)
+		}
+	}
+	if len(near.Hits) == 0 {
+		t.Error("related search among the results finds nothing")
+	}
+}
+
+func TestScanFindsItsTopic(t *testing.T) {
+	s := unhurried(Options{Seed: 1, Scans: course()})
+	l := openLibrary(1)
+	field := func(h hitShape) string { return l.byID[h.Snippet.ChannelID].niche.name }
+	all := results(t, s, startScan(t, s, `{"query":["espresso machine repair"]}`).ID, nil)
+	coffee := 0
+	for _, h := range all {
+		coffee += count(field(h) == "coffee")
+	}
+	there := 0
+	for _, h := range l.index(Epoch).hits {
+		there += count(h.channel.niche.name == "coffee")
+	}
+	if coffee < min(there, 1000) {
+		t.Errorf("%d of %d results are about coffee, of %d in the library", coffee, len(all), there)
+	}
+	if got := results(t, s, startScan(t, s, `{"query":["zzz unheard of"]}`).ID, nil); len(got) != 1000 {
+		t.Errorf("a query that means nothing found %d", len(got))
+	}
+}
+
+func TestScanFromChannelsFindsAllOutliersOfSomeChannels(t *testing.T) {
+	s := unhurried(Options{Seed: 1, Scans: course()})
+	x := openLibrary(1).index(Epoch)
+	from := x.hits[0].channel
+	for mode, most := range map[string]int{"fast": 100, "standard": 250} {
+		a := startScan(t, s, `{"findBy":"channels","query":["`+from.id+`"],"mode":"`+mode+`"}`)
+		found := map[string]int{}
+		for _, h := range results(t, s, a.ID, nil) {
+			found[h.Snippet.ChannelID]++
+		}
+		if len(found) != most || found[from.id] == 0 {
+			t.Errorf("%s: found %d channels, want %d with the first among them", mode, len(found), most)
+		}
+		for _, h := range x.hits {
+			if found[h.channel.id]--; found[h.channel.id] == 0 {
+				delete(found, h.channel.id)
+			}
+		}
+		maps.DeleteFunc(found, func(_ string, n int) bool { return n < 0 })
+		if len(found) != 0 {
+			t.Errorf("%s: channels with more results than outliers: %v", mode, found)
+		}
+	}
+}
+
+func TestThresholdsComeInBothForms(t *testing.T) {
+	s := unhurried(Options{Seed: 1})
+	channel := openLibrary(1).channels[0].id
+	for body, limits := range map[string][2]float64{
+		`{"query":["x"]}`:                                                     {maxInteger, 1000},
+		`{"query":["x"],"mode":"standard"}`:                                   {maxInteger, 2500},
+		`{"query":["` + channel + `"],"findBy":"channels"}`:                   {100, maxInteger},
+		`{"query":["` + channel + `"],"findBy":"channels","mode":"standard"}`: {250, maxInteger},
+	} {
+		forms := map[string]bool{}
+		for range 100 {
+			switch got := startScan(t, s, body).Input.Threshold.(type) {
+			case float64:
+				forms["number"] = got == min(limits[0], limits[1])
+			case map[string]any:
+				forms["object"] = cmp.Equal(got, map[string]any{"channels": limits[0], "outlierVideos": limits[1]})
+			}
+		}
+		if !cmp.Equal(forms, map[string]bool{"number": true, "object": true}) {
+			t.Errorf("%s: thresholds in the forms %v, want both right", body, forms)
+		}
+	}
+}
+
+func TestEachOrderStartsAndChargesAnotherScan(t *testing.T) {
+	s := unhurried(Options{Seed: 1})
+	ids := map[string]bool{}
+	for range 3 {
+		ids[startScan(t, s, `{"query":["moka pot"]}`).ID] = true
+	}
+	ids[startScan(t, s, `{"query":["moka pot"],"mode":"standard","findBy":"query"}`).ID] = true
+	want := Totals{Calls: 4, Served: 4, Charged: 250}
+	if diff := cmp.Diff(want, s.Books().Operations[outlier.OpStartScan]); diff != "" || len(ids) != 4 {
+		t.Errorf("%d scans; books:\n%s", len(ids), diff)
+	}
+	for _, c := range s.Books().Calls {
+		if !ids[c.Scan] {
+			t.Errorf("the books tell of scan %q", c.Scan)
+		}
+	}
+}
+
+func TestOrdersAreKnownByTheIdentityOfTheClient(t *testing.T) {
+	s := unhurried(Options{Seed: 1})
+	startScan(t, s, `{"query":["b","a & ü"]}`)
+	startScan(t, s, `{"findBy":"query","mode":"standard","query":["b"]}`)
+	want := []string{"start_scan  findBy=query&mode=fast&query=b&query=a+%26+%C3%BC", "start_scan  findBy=query&mode=standard&query=b"}
+	for i, c := range s.Books().Calls {
+		if c.Identity != want[i] {
+			t.Errorf("identity %q, want %q", c.Identity, want[i])
+		}
+	}
+}
+
+func TestFaultsStrikeOrders(t *testing.T) {
+	for _, tt := range []struct {
+		fault Fault
+		want  Totals
+		scan  bool // whether one was started
+	}{
+		{ServerError, Totals{Calls: 1, Failed: 1, Charged: 50, Refunded: 50}, false},
+		{NoCredits, Totals{Calls: 1, Refused: 1}, false},
+		{RateLimited, Totals{Calls: 1, Refused: 1}, false},
+		{DropRequest, Totals{Calls: 1, Refused: 1}, false},
+		{DropAnswer, Totals{Calls: 1, Lost: 1, Charged: 50}, true},
+		{CutBody, Totals{Calls: 1, Lost: 1, Charged: 50}, true},
+		{GatewayPage, Totals{Calls: 1, Lost: 1, Charged: 50}, true},
+	} {
+		s := unhurried(Options{Seed: 1})
+		s.FailNext(outlier.OpStartScan, tt.fault)
+		if resp, err := s.Transport().RoundTrip(post(t, `{"query":["x"]}`)); err == nil {
+			io.Copy(io.Discard, resp.Body) // cut bodies end in an error
+		}
+		b := s.Books()
+		if diff := cmp.Diff(tt.want, b.Total); diff != "" || (b.Calls[0].Scan != "") != tt.scan {
+			t.Errorf("%s: scan %q; books:\n%s", tt.fault, b.Calls[0].Scan, diff)
+			continue
+		}
+		if tt.scan { // whoever lost the answer can still find it
+			readRecord(t, s, b.Calls[0].Scan)
+		}
+	}
+	poor := unhurried(Options{Seed: 1, Credits: 49})
+	checkAnswer(t, orderScan(t, poor, `{"query":["x"]}`), http.StatusPaymentRequired)
+	if c := poor.Books().Calls[0]; c.Scan != "" || c.Charged != 0 {
+		t.Errorf("booked %+v", c)
+	}
+}
+
+func TestAServiceMadeAnewGoesOnWithItsScans(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := Options{Seed: 1, Limit: 1000}
+		before := New(o)
+		fromQueries := startScan(t, before, `{"query":["moka pot","latte art"]}`).ID
+		vague := startScan(t, before, `{"query":["best espresso machine repair"]}`).ID
+		fromChannels := startScan(t, before, `{"findBy":"channels","query":["`+openLibrary(1).channels[0].id+`"]}`).ID
+		for range 5 {
+			after := New(o)
+			for _, id := range []string{fromQueries, vague, fromChannels} {
+				want, got := readRecord(t, before, id), readRecord(t, after, id)
+				if id != fromQueries { // their wording is forgotten
+					want.Name, want.Input.Query = got.Name, got.Input.Query
+				}
+				if diff := cmp.Diff(want, got); diff != "" {
+					t.Errorf("a service made anew tells otherwise:\n%s", diff)
+				}
+				if !cmp.Equal(results(t, before, id, nil), results(t, after, id, nil)) {
+					t.Errorf("a service made anew finds otherwise")
+				}
+			}
+			time.Sleep(time.Hour)
+		}
+	})
+}
+
+func TestScansOfAFrozenServiceGoOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := unhurried(Options{Seed: 1, Scans: course(Phase{"Running", time.Hour}, Phase{Status: "Completed"})})
+		id := startScan(t, s, `{"query":["moka pot"]}`).ID
+		if a := readRecord(t, s, id); a.Status != "Running" || a.CreatedAt != Epoch.Format(withMillis) {
+			t.Errorf("%+v", a)
+		}
+		time.Sleep(time.Hour)
+		if a := readRecord(t, s, id); a.EndedAt == nil || *a.EndedAt != Epoch.Add(time.Hour).Format(withMillis) {
+			t.Errorf("%+v", a)
+		}
+		if got := results(t, s, id, nil); len(got) != 1000 || got[0].Time != Epoch.Format(withMillis) {
+			t.Errorf("found %d", len(got))
+		}
+	})
+}
+
+// orderCases are bodies of POST /scan and the places of what is wrong with them.
+var orderCases = []struct {
+	body  string
+	wrong []string
+}{
+	{`{"query":["moka pot"]}`, nil},
+	{`{"query":["a","b"],"findBy":"query","mode":"fast"}`, nil},
+	{`{"query":["UCaaaaaaaaaaaaaaaaaaaaaa"],"findBy":"channels","mode":"standard"}`, nil},
+	{`{"query":[""]}`, nil},
+	{`{}`, []string{"query"}},
+	{`{"query":null}`, []string{"query"}},
+	{`{"query":"moka pot"}`, []string{"query"}},
+	{`{"query":[]}`, []string{"query"}},
+	{`{"query":["a",1,null]}`, []string{"query.1", "query.2"}},
+	{`{"query":["a"],"mode":"slow"}`, []string{"mode"}},
+	{`{"query":["a"],"mode":null,"findBy":1}`, []string{"findBy", "mode"}},
+	{`{"query":["a"],"findby":"query","size":40}`, []string{"findby", "size"}},
+	{`[]`, []string{""}},
+	{`null`, []string{""}},
+	{``, []string{""}},
+	{`{"query":["a"]`, []string{""}},
+}
+
+func TestOrdersAreChecked(t *testing.T) {
+	s := unhurried(Options{Seed: 1})
+	for _, tt := range orderCases {
+		x := orderScan(t, s, tt.body)
+		if tt.wrong == nil {
+			x.record(t)
+			continue
+		}
+		checkAnswer(t, x, http.StatusBadRequest)
+		var got validation
+		if err := json.Unmarshal(x.body, &got); err != nil {
+			t.Fatal(err)
+		}
+		var places []string
+		for _, c := range got.Error.Errors {
+			places = append(places, strings.Join(c.Path, "."))
+		}
+		if !cmp.Equal(places, tt.wrong) {
+			t.Errorf("%s: complaints about %q, want %q", tt.body, places, tt.wrong)
+		}
+	}
+	byName := orderScan(t, s, `{"query":["@coffee"],"findBy":"channels"}`)
+	checkAnswer(t, byName, http.StatusBadRequest)
+	plain := post(t, `{"query":["a"]}`)
+	plain.Header.Set("Content-Type", "text/plain")
+	bare := post(t, "")
+	bare.Body = nil
+	for _, r := range []*http.Request{plain, bare, post(t, `{"query":["a"]}}`), post(t, `{"query":["`+strings.Repeat("a", maxBody)+`"]}`)} {
+		if resp, err := s.Transport().RoundTrip(r); err != nil || resp.StatusCode != http.StatusBadRequest {
+			t.Errorf("answered %v, %v; want 400", resp, err)
+		}
+	}
+	if got := s.Books().Total; got.Charged != 50+50+100+50 {
+		t.Errorf("charged %d, want nothing for what was refused", got.Charged)
+	}
+}
+
+func TestContractAndServiceRefuseTheSameOrders(t *testing.T) {
+	for _, tt := range orderCases {
+		in, err := openContract(t).request(post(t, tt.body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := openapi3filter.ValidateRequest(t.Context(), in); (err != nil) != (tt.wrong != nil) {
+			t.Errorf("%s: the service complains about %q, the contract says %v", tt.body, tt.wrong, err)
+		}
+	}
+}
+
+func TestOrdersArriveOverHTTP(t *testing.T) {
+	server := httptest.NewServer(unhurried(Options{Seed: 1}))
+	defer server.Close()
+	r := post(t, `{"query":["moka pot"]}`)
+	r.URL.Host = server.Listener.Addr().String()
+	resp, err := http.DefaultTransport.RoundTrip(r)
+	if err != nil || resp.StatusCode != http.StatusOK {
+		t.Fatalf("POST /scan is answered %v, %v", resp, err)
+	}
+	resp.Body.Close()
+}

@@ -1,0 +1,94 @@
+package simulator
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"outlierd/outlier"
+)
+
+// scan is what the id of a scan tells: all there is to know of it but the wording
+// of its queries. So a service made anew goes on with the scans of the one before.
+type scan struct {
+	started  uint64 // milliseconds since dawn, by the real clock
+	standard bool   // in this mode, or else fast
+	channels bool   // from channels, or else from queries
+	topics   uint64 // what it is about, one bit for each topic of the library
+	salt     uint64 // tells scans apart that are equal otherwise
+}
+
+// scanMode is a mode as the interface has it in Credits per request and in Limits.
+type scanMode struct {
+	name               string
+	price              outlier.Credits
+	outliers, channels int           // where it ends, by what it starts from
+	shortest, longest  time.Duration // by the dice
+}
+
+var (
+	fast     = &scanMode{"fast", 50, 1000, 100, 30 * time.Minute, 2 * time.Hour}
+	standard = &scanMode{"standard", 100, 2500, 250, 2 * time.Hour, 4 * time.Hour}
+)
+
+func (s *scan) mode() *scanMode {
+	if s.standard {
+		return standard
+	}
+	return fast
+}
+
+// A scan's id is a UUID of version 4, which leaves 60 bits before and 62 after the
+// variant: its head is 42 bits start, 1 bit mode, 1 bit origin and 16 bits that are
+// zero, its tail 40 bits topics and 22 bits salt. Both are enciphered.
+const (
+	headBits, tailBits  = 60, 62
+	checkBits, saltBits = 16, 22
+)
+
+func (s *scan) id(seed uint64) string {
+	head := s.started<<2 | uint64(count(s.standard))<<1 | uint64(count(s.channels))
+	head, tail := veil(seed, head<<checkBits, s.topics<<saltBits|s.salt)
+	return fmt.Sprintf("%08x-%04x-4%03x-%04x-%012x", head>>28, head>>12&0xffff, head&0xfff, 0x8000|tail>>48, tail&(1<<48-1))
+}
+
+var uuid = regexp.MustCompile(`^([0-9a-f]{8})-([0-9a-f]{4})-4([0-9a-f]{3})-([89ab][0-9a-f]{3})-([0-9a-f]{12})$`)
+
+// scanOf reads an id back; ok is false for an id that the service never gave.
+func scanOf(seed uint64, id string) (s *scan, ok bool) {
+	m := uuid.FindStringSubmatch(strings.ToLower(id))
+	if m == nil {
+		return nil, false
+	}
+	head, _ := strconv.ParseUint(m[1]+m[2]+m[3], 16, 64) // the pattern lets nothing else through
+	tail, _ := strconv.ParseUint(m[4]+m[5], 16, 64)
+	head, tail = unveil(seed, head, lowest(tail, tailBits))
+	if lowest(head, checkBits) != 0 {
+		return nil, false
+	}
+	head >>= checkBits
+	return &scan{
+		started: head >> 2, standard: head&2 != 0, channels: head&1 != 0,
+		topics: tail >> saltBits, salt: lowest(tail, saltBits),
+	}, true
+}
+
+func lowest(v uint64, bits int) uint64 { return v & (1<<bits - 1) }
+
+// veil is a Feistel network of three rounds over halves of unequal length. Each
+// round undoes itself, so unveil takes them the other way round.
+func veil(seed, head, tail uint64) (uint64, uint64) {
+	tail ^= lowest(hash(seed, uint64(aboutScan), 0, head), tailBits)
+	head ^= lowest(hash(seed, uint64(aboutScan), 1, tail), headBits)
+	tail ^= lowest(hash(seed, uint64(aboutScan), 2, head), tailBits)
+	return head, tail
+}
+
+func unveil(seed, head, tail uint64) (uint64, uint64) {
+	tail ^= lowest(hash(seed, uint64(aboutScan), 2, head), tailBits)
+	head ^= lowest(hash(seed, uint64(aboutScan), 1, tail), headBits)
+	tail ^= lowest(hash(seed, uint64(aboutScan), 0, head), tailBits)
+	return head, tail
+}
