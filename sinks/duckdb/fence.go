@@ -5,23 +5,19 @@ package duckdb
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/duckdb/duckdb-go/v2"
-
 	"outlierd/schema"
 )
 
-// SQL of the user's that a schedule runs gets an instance of its own: the tables are
-// there to be read, and nothing else is. Order matters: what opens a file comes
-// before the fence, and nothing opens the fence again.
+// SQL of the user's that a schedule runs gets an instance of its own, in which there
+// are tables to be read, and nothing else. Order matters: whatever opens a file comes
+// first, then the fence, which cannot be taken down again, then the SQL.
 
 // Bind checks SQL of the user's against the declared tables and the views over them,
 // all empty, and gives the names of the columns of its result. It must be one SELECT
@@ -41,10 +37,7 @@ func Bind(ctx context.Context, sql string, tables, ops []*schema.Table) (columns
 	if err := in.declare(ctx, slices.Concat(tables, ops)); err != nil {
 		return nil, err
 	}
-	if err := in.fence(ctx); err != nil {
-		return nil, err
-	}
-	if err := in.oneSelect(ctx, sql); err != nil {
+	if err := in.admit(ctx, sql); err != nil {
 		return nil, err
 	}
 	rows, err := in.query(ctx, "DESCRIBE "+sql) // which binds, and runs nothing
@@ -105,10 +98,7 @@ func (s Seeds) query(ctx context.Context, sql, memory string) (values []string, 
 	if err := in.pretend(ctx, s.Now); err != nil {
 		return nil, err
 	}
-	if err := in.fence(ctx); err != nil {
-		return nil, err
-	}
-	if err := in.oneSelect(ctx, sql); err != nil {
+	if err := in.admit(ctx, sql); err != nil {
 		return nil, err
 	}
 	return s.collect(ctx, in, sql)
@@ -126,7 +116,7 @@ func (s Seeds) collect(ctx context.Context, in *instance, sql string) (values []
 		if row[at] == nil {
 			return nil
 		}
-		if limit := cmp.Or(s.Limit, plentyOf); len(values) == limit {
+		if limit := cmp.Or(s.Limit, most); len(values) == limit {
 			return fmt.Errorf("the SQL gives more than %d values: add a LIMIT to it", limit)
 		}
 		value, err := seed(row[at], column)
@@ -136,14 +126,18 @@ func (s Seeds) collect(ctx context.Context, in *instance, sql string) (values []
 	return values, err
 }
 
-// fence leaves the attached tables to be read, by their plain names, and nothing
-// else: no file, no network, no extension, no setting.
-func (in *instance) fence(ctx context.Context) error {
+// admit prepares for SQL of the user's, if it is one SELECT: it leaves the attached
+// tables to be read, by their plain names, and nothing else: no file, no network, no
+// extension, no setting.
+func (in *instance) admit(ctx context.Context, sql string) error {
 	_, err := in.exec(ctx, `USE warehouse;
 		SET allow_community_extensions = false;
 		SET enable_external_access = false;
 		SET lock_configuration = true`)
-	return err
+	if err != nil {
+		return err
+	}
+	return in.oneSelect(ctx, sql)
 }
 
 // pretend makes it now. The words current_date and the like are functions of these
@@ -168,46 +162,3 @@ func (in *instance) pretend(ctx context.Context, now time.Time) error {
 	_, err := in.exec(ctx, strings.Join(macros, "; "))
 	return err
 }
-
-// oneSelect parses SQL and runs nothing: the driver would run all statements but the
-// last while it prepares them.
-func (in *instance) oneSelect(ctx context.Context, sql string) error {
-	rows, err := in.query(ctx, "SELECT json_serialize_sql("+text(sql)+")::VARCHAR")
-	if err != nil {
-		return err
-	}
-	var parsed struct {
-		Statements []json.RawMessage `json:"statements"`
-		Type       string            `json:"error_type"`
-		Message    string            `json:"error_message"`
-		Position   int               `json:"position,string"`
-	}
-	if err := json.Unmarshal([]byte(rows[0][0].(string)), &parsed); err != nil {
-		return fmt.Errorf("parse SQL: %w", err)
-	}
-	switch {
-	case parsed.Type == "parser":
-		line := 1 + strings.Count(sql[:min(parsed.Position, len(sql))], "\n")
-		return fmt.Errorf("line %d of the SQL: %s", line, flat(parsed.Message))
-	case parsed.Type != "" || len(parsed.Statements) != 1:
-		return errors.New("the SQL must be one SELECT and nothing else")
-	}
-	return nil
-}
-
-var place = regexp.MustCompile(`(?s)^(.*)\n\nLINE (\d+): .*$`)
-
-// explain puts DuckDB's words into one line, and the place in front.
-func explain(err error) error {
-	failed, ok := errors.AsType[*duckdb.Error](err)
-	if !ok {
-		return err
-	}
-	m := place.FindStringSubmatch(failed.Msg)
-	if m == nil {
-		return errors.New(flat(failed.Msg))
-	}
-	return fmt.Errorf("line %s of the SQL: %s", m[2], flat(m[1]))
-}
-
-func flat(message string) string { return strings.Join(strings.Fields(message), " ") }

@@ -143,10 +143,9 @@ func TestPublishedFileIsReadOnlyAndAlone(t *testing.T) {
 	}
 }
 
-func TestFileHoldsTablesAloneAndSaysWhatTheyAre(t *testing.T) {
+func TestFileHoldsWhatIsDeclaredAloneAndSaysWhatItIs(t *testing.T) {
 	dir, j := t.TempDir(), sinktest.Sample(4)
-	s := open(t, dir)
-	defer s.Close()
+	s := openWhole(t, dir)
 	write(t, s, j, 0, 4)
 	if err := s.Publish(t.Context(), nil); err != nil {
 		t.Fatal(err)
@@ -154,10 +153,11 @@ func TestFileHoldsTablesAloneAndSaysWhatTheyAre(t *testing.T) {
 	in := readOnly(t, filepath.Join(dir, "outliers.duckdb"))
 	defer in.close()
 	for query, want := range map[string]any{
-		"SELECT count(*) FROM duckdb_views() WHERE database_name = 'warehouse' AND NOT internal":                                         int64(0),
-		"SELECT count(*) FROM duckdb_indexes() WHERE database_name = 'warehouse'":                                                        int64(0),
-		"SELECT comment FROM duckdb_tables() WHERE database_name = 'warehouse' AND table_name = 'comments'":                              schema.Comments.Comment,
-		"SELECT data_type FROM duckdb_columns() WHERE database_name = 'warehouse' AND table_name = 'comments' AND column_name = 'extra'": "JSON",
+		"SELECT string_agg(schema_name || '.' || view_name, ' ' ORDER BY view_name) FROM duckdb_views() WHERE database_name = 'warehouse'": "ops.query_yield ops.spend_by_day",
+		"SELECT comment FROM duckdb_views() WHERE database_name = 'warehouse' AND view_name = 'spend_by_day'":                              spendByDay.Comment,
+		"SELECT count(*) FROM duckdb_indexes() WHERE database_name = 'warehouse'":                                                          int64(0),
+		"SELECT comment FROM duckdb_tables() WHERE database_name = 'warehouse' AND table_name = 'comments'":                                schema.Comments.Comment,
+		"SELECT data_type FROM duckdb_columns() WHERE database_name = 'warehouse' AND table_name = 'comments' AND column_name = 'extra'":   "JSON",
 	} {
 		rows, err := in.query(t.Context(), query)
 		if err != nil || rows[0][0] != want {

@@ -20,7 +20,7 @@ type Seeds struct {
 
 const (
 	patience = 30 * time.Second
-	plentyOf = 100_000
+	most     = 100_000
 )
 
 // Column is the place of the wanted column among those of a result: the one of that

@@ -23,18 +23,16 @@ func bind(t *testing.T, sql string) ([]string, error) {
 func TestBindGivesTheColumnsOfTheResult(t *testing.T) {
 	for sql, want := range map[string][]string{
 		"select video_id from outliers where last_seen_at > now() - interval 7 day order by z_score desc limit 5": {"video_id"},
-		"select video_id as id, * from main.outliers limit 0":                                                     nil, // see below
+		"select video_id as id, title from main.outliers":                                                         {"id", "title"},
 		"with o as (select channel_id from outliers) from o;":                                                     {"channel_id"},
 		"-- the best\n(select 1 as a, 2 as b) union all values (3, 4) -- of all":                                  {"a", "b"},
 		"select queries, credits_per_new_id from ops.query_yield":                                                 {"queries", "credits_per_new_id"},
 		"select day, credits from ops.spend_by_day":                                                               {"day", "credits"},
 		"select unnest(queries) from ops.searches where began_at > current_timestamp - interval 1 day":            {"unnest(queries)"},
+		"select u as query from ops.searches, unnest(queries) t(u), generate_series(1, 2)":                        {"query"},
 		"select count(*) from range(1000000000000)":                                                               {"count_star()"}, // bound, never run
 	} {
 		got, err := bind(t, sql)
-		if want == nil {
-			want = append([]string{"id"}, got[min(1, len(got)):]...)
-		}
 		if diff := cmp.Diff(want, got); diff != "" || err != nil {
 			t.Errorf("%s: %v (-want +got):\n%s", sql, err, diff)
 		}
@@ -59,16 +57,18 @@ var mistakes = map[string]struct{ sql, want string }{
 	"attach":           {"attach 'other.duckdb'", "one SELECT"},
 	"install":          {"install httpfs", "one SELECT"},
 	"call":             {"call pragma_version()", "one SELECT"},
-	"write in a CTE":   {"with x as (delete from outliers returning *) from x", "A CTE needs a SELECT"},
+	"write in a CTE":   {"with x as (delete from outliers returning *) from x", "the SQL: A CTE needs a SELECT"},
 	"parameter":        {"select $1", "argument"},
 	"variable of ours": {"select getenv('HOME')", "getenv does not exist"},
-	"file":             {"from read_text('/etc/hostname')", "file system operations are disabled"},
 	"file by name":     {"from '/etc/hostname.csv'", "file system operations are disabled"},
-	"glob":             {"from glob('/*')", "file system operations are disabled"},
-	"network":          {"from read_csv('https://example.com/x.csv')", "file system operations are disabled"},
-	"database":         {"from read_duckdb('other.duckdb')", "file system operations are disabled"},
-	"file in query()":  {"from query('from read_text(''/etc/hostname'')')", "file system operations are disabled"},
-	"a 1/0; of quotes": {"select 'it''s; fine', nosuch", "nosuch"},
+	"network by name":  {"from 'https://example.com/x.csv'", "file system operations are disabled"},
+	"file":             {"from read_text('/etc/hostname')", "the SQL calls read_text: it may read the tables"},
+	"file in depth":    {"with x as (select 1 as a union all select (select count(*) from (from Read_CSV('/etc/hostname')))) from x", "the SQL calls read_csv:"},
+	"file, in full":    {"from system.main.read_text('/etc/hostname')", "the SQL calls read_text:"},
+	"glob":             {"select 1 from outliers, glob('/*')", "the SQL calls glob:"},
+	"SQL in a text":    {"from query('from read_text(''/etc/hostname'')')", "the SQL calls query:"},
+	"log into a file":  {"from enable_logging('QueryLog', storage = 'file', storage_config = {'path': 'log'})", "the SQL calls enable_logging:"},
+	"hostile quotes":   {"select 'it''s; fine', nosuch", "nosuch"},
 }
 
 func TestBindRefusesAllButOneSelectThatBinds(t *testing.T) {
@@ -77,15 +77,20 @@ func TestBindRefusesAllButOneSelectThatBinds(t *testing.T) {
 	}
 }
 
-func TestSeedsRefuseTheSameOverAFileAndWithoutOne(t *testing.T) {
+// empty is a published file without rows.
+func empty(t *testing.T) Seeds {
+	t.Helper()
 	dir := t.TempDir()
 	openWhole(t, dir)
+	return Seeds{Path: filepath.Join(dir, "outliers.duckdb")}
+}
+
+func TestSeedsRefuseTheSame(t *testing.T) {
+	s := empty(t)
 	for name, c := range mistakes {
-		for _, path := range []string{filepath.Join(dir, "outliers.duckdb"), filepath.Join(dir, "nothing.duckdb")} {
-			t.Run(name+" "+filepath.Base(path), func(t *testing.T) {
-				refuses(t, c.want, func() error { _, err := Seeds{Path: path}.Query(t.Context(), c.sql); return err })
-			})
-		}
+		t.Run(name, func(t *testing.T) {
+			refuses(t, c.want, func() error { _, err := s.Query(t.Context(), c.sql); return err })
+		})
 	}
 }
 
@@ -98,19 +103,24 @@ func refuses(t *testing.T, want string, try func() error) {
 }
 
 func TestNothingPublishedYetIsNoSeeds(t *testing.T) {
-	dir := t.TempDir()
-	openWhole(t, dir)
-	for _, path := range []string{filepath.Join(dir, "outliers.duckdb"), filepath.Join(dir, "nothing.duckdb")} {
-		got, err := Seeds{Path: path, Column: "video_id"}.Query(t.Context(), "select video_id, z_score from outliers")
+	there := empty(t)
+	there.Column = "video_id"
+	nowhere := there
+	nowhere.Path = filepath.Join(t.TempDir(), "outliers.duckdb")
+	for _, s := range []Seeds{there, nowhere} {
+		got, err := s.Query(t.Context(), "select video_id, z_score from outliers")
 		if len(got) != 0 || err != nil {
-			t.Errorf("%s: %v, %v", path, got, err)
+			t.Errorf("%s: %v, %v", s.Path, got, err)
 		}
-		refuses(t, "the SQL gives no column video_id but channel_id, z_score", func() error {
-			_, err := Seeds{Path: path, Column: "video_id"}.Query(t.Context(), "select channel_id, z_score from outliers")
-			return err
-		})
+		for sql, want := range map[string]string{
+			"select channel_id, z_score from outliers":   "the SQL gives no column video_id but channel_id, z_score",
+			"select vidoe_id from outliers":              "line 1 of the SQL: Binder Error",
+			"select video_id from outliers; select true": "one SELECT",
+		} {
+			refuses(t, want, func() error { _, err := s.Query(t.Context(), sql); return err })
+		}
 	}
-	if left, err := filepath.Glob(filepath.Join(dir, "nothing*")); len(left) > 0 || err != nil {
+	if left, err := os.ReadDir(filepath.Dir(nowhere.Path)); len(left) > 0 || err != nil {
 		t.Errorf("asking left %v behind, %v", left, err)
 	}
 }
@@ -139,14 +149,6 @@ func TestColumnIsTheNamedOneOrTheOnlyOne(t *testing.T) {
 	}
 }
 
-// empty is a published file without tables, for queries that need none.
-func empty(t *testing.T) Seeds {
-	t.Helper()
-	dir := t.TempDir()
-	openWhole(t, dir)
-	return Seeds{Path: filepath.Join(dir, "outliers.duckdb")}
-}
-
 func TestSeedsAreTextWithoutLoss(t *testing.T) {
 	s := empty(t)
 	for sql, want := range map[string][]string{
@@ -171,20 +173,17 @@ func TestSeedsAreTextWithoutLoss(t *testing.T) {
 
 func TestSeedsThatAreNoTextAreRefused(t *testing.T) {
 	s := empty(t)
+	s.Limit = 10
 	for sql, want := range map[string]string{
-		"select ['a', 'b'] as ids":            "column ids holds lists: select unnest(ids)",
-		"select 1.5::double as id":            "select id::VARCHAR",
-		"select {'a': 1} as id":               "select id::VARCHAR",
-		`select '\xAA'::blob as id`:           "select id::VARCHAR",
-		"select true as id":                   "select id::VARCHAR",
-		"from range(11)":                      "more than 10 values: add a LIMIT",
-		"select error('it\n went wrong')":     "it went wrong",
-		"select 'x'::bigint from range(3) as": "", // set below
+		"select ['a', 'b'] as ids":                   "column ids holds lists: select unnest(ids)",
+		"select 1.5::double as id":                   "select id::VARCHAR",
+		"select {'a': 1} as id":                      "select id::VARCHAR",
+		`select '\xAA'::blob as id`:                  "select id::VARCHAR",
+		"select true as id":                          "select id::VARCHAR",
+		"from range(11)":                             "more than 10 values: add a LIMIT",
+		"select error('it\n went wrong')":            "it went wrong",
+		"select i::varchar::date from range(3) r(i)": "Conversion Error",
 	} {
-		if want == "" {
-			sql, want = "select i::varchar::date from range(3) r(i)", "Conversion Error"
-		}
-		s.Limit = 10
 		refuses(t, want, func() error { _, err := s.Query(t.Context(), sql); return err })
 	}
 }
@@ -262,8 +261,8 @@ func TestEndlessSeedsAreStopped(t *testing.T) {
 
 // The little memory that suffices as a rule is not the end.
 func TestSeedsMayTakeMoreMemoryThanUsual(t *testing.T) {
-	got, err := empty(t).Query(t.Context(), "select count(*) from (select i, repeat('x', 100) || i as x from range(1500000) r(i) order by x)")
-	if diff := cmp.Diff([]string{"1500000"}, got); diff != "" || err != nil {
+	got, err := empty(t).Query(t.Context(), "select count(*) from (select i, repeat('x', 100) || i as x from range(600000) r(i) order by x)")
+	if diff := cmp.Diff([]string{"600000"}, got); diff != "" || err != nil {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
 }
