@@ -62,13 +62,43 @@ func (b *builder) timezone(n *node) {
 func (b *builder) service(n *node) {
 	s := &b.cfg.Service
 	s.AllowHTTP = strings.EqualFold(n.get("allow_http").textOr(""), "true")
-	s.Paging = n.get("paging").textOr(PagingPage)
+	s.Paging = n.get("paging").textOr(PagingAuto)
+	s.Arrays = outlier.Arrays(n.get("arrays").textOr(string(outlier.ArraysRepeat)))
 	if file := n.get("ca_file").textOr(""); file != "" {
 		s.CAFile = b.absolute(file)
 	}
 	b.url(n.get("url"))
 	b.key(n)
 	b.limit(n.get("limit"))
+	b.share(n.get("share"))
+	b.prices(n.get("prices"))
+}
+
+// share is the part of the limit that is ours.
+func (b *builder) share(n *node) {
+	b.cfg.Service.Share = 1
+	if !n.has(whole, number) {
+		return
+	}
+	x, err := parseNumber(n.text)
+	if err != nil || x <= 0 || x > 1 {
+		b.refuse(n, "wants a share above 0 and at most 1, such as 0.5, not %s", n.shown())
+		return
+	}
+	b.cfg.Service.Share = x
+}
+
+// prices are those that differ from what is documented. The schema has their names.
+func (b *builder) prices(n *node) {
+	if !n.has(mapping) || len(n.entries) == 0 {
+		return
+	}
+	b.cfg.Service.Prices = outlier.Prices{}
+	for _, e := range n.entries {
+		if price := e.value.credits(); price != nil {
+			b.cfg.Service.Prices[e.key.text] = *price
+		}
+	}
 }
 
 func (b *builder) url(n *node) {
@@ -135,6 +165,8 @@ func (b *builder) budget(n *node) {
 	caps.PerMonth = n.get("per_month").credits()
 	caps.PerDay = n.get("per_day").credits()
 	caps.Reserve = n.get("reserve").credits()
+	caps.ConfirmOver = n.get("confirm_over").credits()
+	caps.Pace = n.get("pace").textOr("")
 	caps.Renews = 1
 	if day, found := strings.CutPrefix(n.get("renews").textOr(""), "on day "); found {
 		caps.Renews, _ = strconv.Atoi(day) // 1 to 31, says the schema

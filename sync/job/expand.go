@@ -22,26 +22,51 @@ type variables struct {
 	dir string // what the paths of files are relative to
 }
 
-// tree fills in every value below n. What cannot be filled in is noted in its
-// node, and reported once it is known that somebody wants to read it.
-func (v variables) tree(n *node) {
+// expand fills in every value of the file. Templates may stand in filters and in
+// what a job's verb asks.
+func (b *builder) expand() {
+	v := variables{b.env, b.cfg.Dir}
+	for _, e := range b.root.entries {
+		if e.key.text != "jobs" {
+			v.tree(e.value, e.key.text == "filters")
+			continue
+		}
+		for _, job := range e.value.entries {
+			for _, part := range job.value.entries {
+				v.tree(part.value, isVerb(part.key.text))
+			}
+		}
+	}
+}
+
+// tree fills in every value below n, templates only as far as it is known with what.
+// What cannot be filled in is noted in its node, and reported once it is known that
+// somebody wants to read it.
+func (v variables) tree(n *node, templates bool) {
 	switch {
 	case n == nil:
 	case n.kind == mapping:
 		for _, e := range n.entries {
-			v.tree(e.value)
+			v.tree(e.value, templates)
 		}
 	case n.kind == list:
 		for _, item := range n.items {
-			v.tree(item)
+			v.tree(item, templates)
 		}
 	case strings.Contains(n.raw, "${"):
-		v.scalar(n)
+		v.scalar(n, templates)
 	}
 }
 
-func (v variables) scalar(n *node) {
+func (v variables) scalar(n *node, templates bool) {
 	filled, err := v.fill(n.raw)
+	if _, open := errors.AsType[unset](err); open && templates {
+		n.pattern, n.names, err = v.pattern(n.raw)
+		if err == nil {
+			n.kind, n.trouble = blank, unset(n.names[0]).Error()
+			return
+		}
+	}
 	if err != nil {
 		n.trouble = err.Error()
 		return
@@ -55,24 +80,42 @@ func (v variables) scalar(n *node) {
 // fill replaces every reference in s. Its errors name variables and files, never
 // their contents.
 func (v variables) fill(s string) (string, error) {
+	return replace(s, func(literal string) string { return literal }, v.lookup)
+}
+
+// pattern replaces what is known in s, and says which names are not.
+func (v variables) pattern(s string) (pattern string, names []string, err error) {
+	pattern, err = replace(s, quote.Replace, func(inside string) (string, error) {
+		value, err := v.lookup(inside)
+		if name, open := errors.AsType[unset](err); open {
+			names = append(names, string(name))
+			return "${" + inside + "}", nil
+		}
+		return quote.Replace(value), err
+	})
+	return pattern, names, err
+}
+
+// replace puts values in place of the references in s, and passes on what is between.
+func replace(s string, literal func(string) string, lookup func(inside string) (string, error)) (string, error) {
 	var b strings.Builder
 	for {
 		before, rest, found := strings.Cut(s, "${")
 		if !found {
-			b.WriteString(s)
+			b.WriteString(literal(s))
 			return b.String(), nil
 		}
-		if literal, escaped := strings.CutSuffix(before, "$"); escaped {
-			b.WriteString(literal + "${")
+		if text, escaped := strings.CutSuffix(before, "$"); escaped {
+			b.WriteString(literal(text + "${"))
 			s = rest
 			continue
 		}
-		b.WriteString(before)
+		b.WriteString(literal(before))
 		inside, after, closed := strings.Cut(rest, "}")
 		if !closed {
 			return "", errors.New("${ without its closing brace; write $${ for the characters themselves")
 		}
-		value, err := v.lookup(inside)
+		value, err := lookup(inside)
 		if err != nil {
 			return "", err
 		}
@@ -102,7 +145,15 @@ func (v variables) lookup(inside string) (string, error) {
 
 var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// absent is the error of something that a default may stand in for.
+// unset is the error of a variable that is not set, which a for_each may give a value.
+type unset string
+
+func (name unset) Error() string {
+	return fmt.Sprintf("the environment variable %s is not set; set it, or give it a default as in ${%s:-default}", string(name), string(name))
+}
+func (name unset) Is(target error) bool { return target == fs.ErrNotExist }
+
+// absent is the error of something else that a default may stand in for.
 type absent string
 
 func (a absent) Error() string        { return string(a) }
@@ -115,7 +166,7 @@ func (v variables) variable(name string) (string, error) {
 	value, set := v.env(name)
 	switch {
 	case !set:
-		return "", absent(fmt.Sprintf("the environment variable %s is not set; set it, or give it a default as in ${%s:-default}", name, name))
+		return "", unset(name)
 	case value == "":
 		return "", absent(fmt.Sprintf("the environment variable %s is set to nothing; set it, or give it a default as in ${%s:-default}", name, name))
 	}
@@ -129,28 +180,38 @@ func (v variables) file(name string) (string, error) {
 	if !filepath.IsAbs(full) {
 		full = filepath.Join(v.dir, full)
 	}
-	info, err := os.Stat(full)
+	value, err := readRegular(full, name, maxSecret)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", absent(fmt.Sprintf("the file %s does not exist; create it, or give a default as in ${file:%s:-default}", name, name))
+	}
+	return strings.TrimSuffix(strings.TrimSuffix(value, "\n"), "\r"), err
+}
+
+// readRegular is the text of a regular file of at most so many bytes, which errors
+// call by name.
+func readRegular(path, name string, most int) (string, error) {
+	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return "", absent(fmt.Sprintf("the file %s does not exist; create it, or give a default as in ${file:%s:-default}", name, name))
+		return "", absent(fmt.Sprintf("the file %s does not exist", name))
 	case err != nil:
 		return "", fmt.Errorf("the file %s cannot be read: %w", name, reason(err))
 	case !info.Mode().IsRegular():
 		return "", fmt.Errorf("%s is not a regular file", name)
 	}
-	f, err := os.Open(full)
+	f, err := os.Open(path)
 	if err != nil {
 		return "", fmt.Errorf("the file %s cannot be read: %w", name, reason(err))
 	}
 	defer f.Close()
-	value, err := io.ReadAll(io.LimitReader(f, maxSecret+1))
+	value, err := io.ReadAll(io.LimitReader(f, int64(most)+1))
 	switch {
 	case err != nil:
 		return "", fmt.Errorf("the file %s cannot be read: %w", name, reason(err))
-	case len(value) > maxSecret:
-		return "", fmt.Errorf("the file %s has more than %d bytes", name, maxSecret)
+	case len(value) > most:
+		return "", fmt.Errorf("the file %s has more than %d bytes", name, most)
 	}
-	return strings.TrimSuffix(strings.TrimSuffix(string(value), "\n"), "\r"), nil
+	return string(value), nil
 }
 
 // reason is why a file operation failed, without the path that it names again.

@@ -7,13 +7,16 @@
 //
 //  1. size, depth and aliases are bounded, before anything is built (yaml.go);
 //  2. YAML becomes a tree that knows its positions (yaml.go, node.go);
-//  3. ${VAR} and ${file:…} are filled in, scalar by scalar (expand.go);
+//  3. ${VAR} and ${file:…} are filled in, scalar by scalar (expand.go); a ${name}
+//     that may be a job's for_each stays a template (template.go);
 //  4. the JSON Schema judges the shape: keys, types, words (shape.go, jobs.schema.json);
-//  5. Go judges the meaning: names, dates, schedules, money (build.go, spec.go, where.go).
-//     The bounds of filters are the service's and live in package outlier.
+//  5. Go judges the meaning: what is configured (build.go), the jobs (jobs.go, chain.go),
+//     what they ask (verbs.go, ask.go, where.go, list.go) and what that costs (money.go).
+//     The bounds of parameters are the service's and live in package outlier.
 //
 // A value that one layer has refused is not looked at by the next, so that one
-// mistake is one message.
+// mistake is one message. What only a run can know, the time, files, answers of SQL,
+// is put in by [Spec.Resolve].
 package job
 
 import (
@@ -42,6 +45,10 @@ type Config struct {
 	Sinks    []Sink
 	Jobs     []Spec    // in the order of the file
 	Warnings []Mistake // what is allowed but hardly meant, in the order of the file
+
+	// What was read, so that [Config.Once] can read it again.
+	src []byte
+	env func(string) (string, bool)
 }
 
 // Job is the job of that name, or nil.
@@ -60,9 +67,11 @@ type Service struct {
 	Key       outlier.Key // empty for the simulator
 	Limit     pace.Quota  // believed until the service's answers teach better
 	Paging    string      // PagingAuto, PagingPage or PagingOffset
-	Share     float64     // of the limit that is ours to use, above 0 and at most 1
-	AllowHTTP bool        // permits a key over plain http to another machine
-	CAFile    string      // absolute path of a private CA's certificates; "" for the system's
+	Arrays    outlier.Arrays
+	Prices    outlier.Prices // those that the file changes
+	Share     float64        // of the limit that is ours to use, above 0 and at most 1
+	AllowHTTP bool           // permits a key over plain http to another machine
+	CAFile    string         // absolute path of a private CA's certificates; "" for the system's
 }
 
 // Simulated reports whether the data comes from the built-in simulator, which costs

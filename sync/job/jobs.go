@@ -1,9 +1,11 @@
 package job
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -11,39 +13,60 @@ import (
 	"outlierd/outlier"
 )
 
-// enrichments are the operations that a job can ask for its hits.
-var enrichments = []outlier.Operation{
-	outlier.OpChannelVideos, outlier.OpChannelShorts, outlier.OpDetails, outlier.OpComments, outlier.OpTranscript,
-}
-
 func (b *builder) jobs(n *node) {
 	if !n.has(mapping) {
 		return
 	}
+	b.defaults = b.root.get("defaults")
 	for _, e := range n.entries {
 		if e.value.has(mapping) {
 			b.cfg.Jobs = append(b.cfg.Jobs, b.spec(e.key, e.value))
 		}
 	}
+	b.chain(n)
 }
 
+// spec reads one job.
 func (b *builder) spec(name, n *node) Spec {
 	spec := Spec{
-		Name: name.text, Line: name.line, Column: name.column,
-		About:     n.get("about").textOr(""),
-		Every:     b.duration(n.get("every")),
-		StopAfter: b.duration(n.get("stop_after")),
-		Budget: JobBudget{
-			PerRun:   n.get("budget").get("per_run").credits(),
-			PerMonth: n.get("budget").get("per_month").credits(),
-		},
+		Name: name.text, Line: name.line, Column: name.column, zone: b.cfg.Timezone,
+		Was:      n.get("was").textOr(""),
+		About:    n.get("about").textOr(""),
+		Disabled: strings.EqualFold(n.get("enabled").textOr("true"), "false"),
+		Schedule: b.schedule(n),
+		Every:    b.duration(n.get("every")),
+		CatchUp:  CatchUp(b.own(n, "catch_up").textOr(string(CatchUpLatest))),
+		After:    n.get("after").textOr(""),
 	}
-	spec.Schedule = b.schedule(n)
-	spec.Search = b.search(n)
-	b.enrich(&spec, n.get("enrich"))
-	b.caps(spec, n.get("budget"))
-	spec.Hash = hash(spec)
+	spec.ReuseFor = cmp.Or(b.duration(b.own(n, "reuse_for")), defaultReuse)
+	spec.StopAfter = b.duration(b.own(n, "stop_after"))
+	spec.Notify = b.notified(b.own(n, "notify"))
+	b.limits(&spec, b.own(n, "budget"))
+	if verb := b.verb(&spec, n); verb != nil {
+		b.asks(&spec, n, verb)
+		b.enrich(&spec, n)
+		b.caps(&spec, b.own(n, "budget"))
+	}
+	spec.Hash = spec.hash()
 	return spec
+}
+
+// defaultReuse is how long an answer is as good as a new one, if the job does not say.
+const defaultReuse = 6 * time.Hour
+
+// own is the value of a key that `defaults` may have too: the job's own replaces the
+// default whole.
+func (b *builder) own(job *node, key string) *node {
+	if n := job.get(key); n != nil {
+		return n
+	}
+	return b.defaults.get(key)
+}
+
+func (b *builder) limits(spec *Spec, n *node) {
+	spec.Budget.PerRun = n.get("per_run").credits()
+	spec.Budget.PerMonth = n.get("per_month").credits()
+	spec.Budget.MaxRequests, _ = strconv.Atoi(n.get("max_requests").textOr("0")) // bounded by the schema
 }
 
 func (b *builder) duration(n *node) time.Duration {
@@ -58,9 +81,16 @@ func (b *builder) duration(n *node) time.Duration {
 }
 
 func (b *builder) schedule(job *node) string {
-	n, every := job.get("schedule"), job.get("every")
-	if n != nil && every != nil {
-		b.refuse(every.handle(), "a job has schedule or every, not both")
+	n := job.get("schedule")
+	var first *node
+	for _, key := range []string{"schedule", "every", "after"} {
+		switch due := job.get(key); {
+		case due == nil:
+		case first != nil:
+			b.refuse(due.handle(), "a job has one of schedule, every and after, and %s stands above", first.handle().text)
+		default:
+			first = due
+		}
 	}
 	if !n.has(text) {
 		return ""
@@ -71,49 +101,132 @@ func (b *builder) schedule(job *node) string {
 	return n.text
 }
 
-// search reads what the job buys. A job whose verb belongs to a later version has
-// been refused already, and lacks no other.
-func (b *builder) search(job *node) *search {
-	n := job.get("search")
-	if n == nil {
-		if !job.later() {
-			b.missing(job, "search", "a job says what to look for, as in search: {query: moka pot}")
+// notified are the names that a job's notify has.
+func (b *builder) notified(n *node) []string {
+	known := b.root.get("notify")
+	var names []string
+	for _, name := range n.members() {
+		if !name.has(text) {
+			continue
 		}
+		if known.get(name.text) == nil {
+			b.refuseWithHint(name, didYouMean(name, nearest(name.text, known.keys())), "notify at the top of the file has no %s", name.shown())
+			continue
+		}
+		names = append(names, name.text)
+	}
+	return names
+}
+
+// keys are the names of a mapping's entries.
+func (n *node) keys() []string {
+	if n == nil {
 		return nil
 	}
-	s := &search{Pages: 1}
-	for _, f := range s.Template.Fields() {
-		if v := n.get(f.Name); v != nil && f.Name == snake(f.Name) {
-			b.assign(s, f, v)
-		}
-	}
-	if by, ok := b.sort(n.get("sort")); ok {
-		s.Template.SortBy, s.Template.SortOrder = by.By, by.order()
-	}
-	b.where(s, n.get("where"))
-	b.pages(s, n.get("pages"), job.get("budget").get("per_run") != nil)
-	return s
-}
-
-// later reports whether a key of a later version was refused in n.
-func (n *node) later() bool {
+	var names []string
 	for _, e := range n.entries {
-		if e.value.dead {
-			return true
-		}
+		names = append(names, e.key.text)
 	}
-	return false
+	return names
 }
 
-func (b *builder) pages(s *search, n *node, capped bool) {
-	switch {
-	case n.has(whole):
-		s.Pages, _ = strconv.Atoi(n.text) // its size is bounded by the schema
-	case n.has(text) && !capped:
-		b.refuseWithHint(n, "add budget: {per_run: 20} to the job", "all pages can be had only within a budget for the run")
-	case n.has(text):
-		s.Pages = AllPages
+// enrichments are the operations that a job can ask for its hits: those of channels
+// and those of videos.
+var enrichments = []outlier.Operation{
+	outlier.OpChannelVideos, outlier.OpChannelShorts, outlier.OpDetails, outlier.OpComments, outlier.OpTranscript,
+}
+
+// ofChannels reports whether op is about a channel.
+func ofChannels(op outlier.Operation) bool {
+	return op == outlier.OpChannelVideos || op == outlier.OpChannelShorts
+}
+
+// enrich reads what to fetch for the hits, in the order of the file. What `defaults`
+// says is meant for hits that are videos.
+func (b *builder) enrich(spec *Spec, job *node) {
+	n := job.get("enrich")
+	switch spec.Verb {
+	case VerbChannels, VerbVideos:
+		b.pointless(n, "a job of %s says below fetch what to fetch", spec.Verb)
+		return
+	case VerbTrendingFormats:
+		b.pointless(n, "trending formats have nothing to fetch more of")
+		return
+	case VerbFindChannels:
+	default:
+		n = b.own(job, "enrich")
 	}
+	b.enrichSort(spec, n.get("sort"))
+	if !n.has(mapping) {
+		return
+	}
+	for _, e := range n.entries {
+		op := outlier.Operation(e.key.text)
+		switch {
+		case !slices.Contains(enrichments, op):
+		case spec.Verb == VerbFindChannels && !ofChannels(op):
+			b.refuse(e.key, "the hits of find_channels are channels: channel_videos and channel_shorts can be fetched for them")
+		default:
+			top, _ := strconv.Atoi(e.value.get("top").textOr("0"))
+			spec.Enrich = append(spec.Enrich, Enrich{op, top, b.duration(e.value.get("refresh_after"))})
+		}
+	}
+}
+
+func (b *builder) pointless(n *node, format string, args ...any) {
+	if n != nil {
+		b.refuse(n.handle(), format, args...)
+	}
+}
+
+// enrichSort reads which hits come first: by the order that is asked of the service,
+// if nothing else is said and the hits show what it goes by.
+func (b *builder) enrichSort(spec *Spec, n *node) {
+	orders, otherwise := sortsOf(outlier.OpSearch), "zScore"
+	if spec.Verb == VerbFindChannels {
+		orders, otherwise = sortsOf(outlier.OpFindChannels), "subscribers"
+		orders = slices.DeleteFunc(orders, func(by string) bool { return by == "recency" })
+	}
+	by, said := b.sort(n)
+	switch asked := spec.ask.sorted(); {
+	case said && !slices.Contains(orders, by.By):
+		word, _, _ := strings.Cut(n.text, " ")
+		known := inWords(orders)
+		b.refuseWithHint(n, didYouMean(n, nearest(word, known)), "the hits of %s can be ordered by %s", spec.Verb, strings.Join(known, ", "))
+	case said:
+		spec.EnrichSort = by
+	case slices.Contains(orders, asked.By):
+		spec.EnrichSort = asked
+	default:
+		spec.EnrichSort = Sort{By: otherwise}
+	}
+}
+
+// inWords are parameters by their names in the file.
+func inWords(names []string) []string {
+	var words []string
+	for _, name := range names {
+		words = append(words, snake(name))
+	}
+	return words
+}
+
+// sortsOf are the orders that an operation knows.
+func sortsOf(op outlier.Operation) []string {
+	for _, f := range (&template{Op: op}).fields() {
+		if f.Name == "sortBy" {
+			return slices.Clone(f.OneOf)
+		}
+	}
+	return nil
+}
+
+// sorted is the order that the service is asked for, of a scan that of its results.
+func (t *template) sorted() Sort {
+	if t.Read != nil {
+		t = t.Read
+	}
+	return Sort{t.Params.Get("sortBy"), t.Params.Get("sortOrder") == "asc"}
 }
 
 // sort reads "z_score", "z_score desc" or "z_score asc".
@@ -132,75 +245,20 @@ func (s Sort) order() string {
 	return "desc"
 }
 
-// enrich reads what to fetch, in the order of the file.
-func (b *builder) enrich(spec *Spec, n *node) {
-	var ok bool
-	if spec.EnrichSort, ok = b.sort(n.get("sort")); !ok {
-		spec.EnrichSort = Sort{By: "zScore"}
-		if s := spec.Search; s != nil && s.Template.SortBy != "" {
-			spec.EnrichSort = Sort{s.Template.SortBy, s.Template.SortOrder == "asc"}
-		}
-	}
-	if !n.has(mapping) {
-		return
-	}
-	for _, e := range n.entries {
-		for _, op := range enrichments {
-			if string(op) == e.key.text {
-				top, _ := strconv.Atoi(e.value.get("top").textOr("0"))
-				spec.Enrich = append(spec.Enrich, Enrich{op, top, b.duration(e.value.get("refresh_after"))})
-			}
-		}
-	}
-}
-
-// caps refuses amounts that contradict each other, and those that not even one page
-// fits into: such a job would never do anything.
-func (b *builder) caps(spec Spec, n *node) {
-	all := b.root.get("budget")
-	month := b.cfg.Budget.PerMonth
-	b.exceeds(n.get("per_run"), spec.Budget.PerMonth, "the job's own per_month")
-	b.exceeds(n.get("per_run"), month, "the budget's per_month")
-	b.exceeds(n.get("per_month"), month, "the budget's per_month")
-	if spec.Search == nil {
-		return
-	}
-	for _, cap := range []*node{n.get("per_run"), n.get("per_month"), all.get("per_day"), all.get("per_month")} {
-		b.holdsPage(cap, 0)
-	}
-	if reserve := all.get("reserve").credits(); reserve != nil {
-		b.holdsPage(all.get("per_month"), *reserve)
-	}
-}
-
-func (b *builder) exceeds(n *node, limit *outlier.Credits, name string) {
-	if amount := n.credits(); amount != nil && limit != nil && *amount > *limit {
-		b.refuse(n, "a cap of %s is more than %s", n.shown(), name)
-	}
-}
-
-func (b *builder) holdsPage(n *node, reserve outlier.Credits) {
-	page := outlier.OpSearch.Price()
-	switch amount := n.credits(); {
-	case amount == nil || *amount-reserve >= page:
-	case reserve > 0:
-		b.refuse(n, "a cap of %s, less the reserve, does not hold a page of a search, which costs %d credits", n.shown(), page)
-	default:
-		b.refuse(n, "a cap of %s does not hold a page of a search, which costs %d credits", n.shown(), page)
-	}
-}
-
 // hash tells specs apart that would not do the same.
-func hash(spec Spec) string {
-	spec.Name, spec.About, spec.Line, spec.Column, spec.Hash = "", "", 0, 0, ""
+func (s Spec) hash() string {
+	s.Name, s.Was, s.About, s.Disabled, s.Line, s.Column, s.Hash = "", "", "", false, 0, 0, ""
 	zone := ""
-	if spec.Search != nil && spec.Search.Published.Zone != nil {
-		zone = spec.Search.Published.Zone.String() // encoding/json does not see into it
+	for _, t := range []*template{&s.ask, s.ask.Read} {
+		if t != nil && t.Window.Zone != nil {
+			zone = t.Window.Zone.String() // encoding/json does not see into it
+		}
 	}
 	normal, err := json.Marshal(struct {
 		Spec Spec
+		Ask  template
 		Zone string
-	}{spec, zone})
+	}{s, s.ask, zone})
 	if err != nil {
 		panic("job: a spec is not plain data: " + err.Error())
 	}

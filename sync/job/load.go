@@ -29,20 +29,26 @@ func Parse(path string, src []byte, env func(string) (string, bool)) (*Config, e
 	if err != nil {
 		return nil, Mistakes{{File: path, Line: 1, Column: 1, Message: fmt.Sprintf("find the folder of the file: %v", err)}}
 	}
-	b := &builder{
-		source: newSource(path, clean(src)),
-		env:    env,
-		cfg:    &Config{Path: path, Dir: dir},
-		named:  map[string]*node{},
-		merged: map[*node]map[string]*node{},
-	}
+	b := newBuilder(path, src, env)
+	b.cfg.Dir = dir
 	if b.legible(src) {
 		b.build()
 	}
-	if found := b.mistakes(); len(found) > 0 {
-		return nil, found
+	if len(b.found) > 0 {
+		return nil, b.found.tidy()
 	}
+	b.cfg.Warnings = b.warnings.tidy()
 	return b.cfg, nil
+}
+
+func newBuilder(path string, src []byte, env func(string) (string, bool)) *builder {
+	return &builder{
+		source: newSource(path, clean(src)),
+		env:    env,
+		cfg:    &Config{Path: path, src: src, env: env},
+		named:  map[string]*node{},
+		merged: map[*node]map[string]*node{},
+	}
 }
 
 // clean is src as text with plain line ends and without a byte order mark.
@@ -79,9 +85,10 @@ type builder struct {
 	cfg  *Config
 	root *node
 
-	named  map[string]*node           // the filters, by name
-	merged map[*node]map[string]*node // what a filter or a where comes to, by snake_case name
-	open   []string                   // the filters that are being merged
+	defaults *node                      // what jobs have that do not say otherwise
+	named    map[string]*node           // the filters, by name
+	merged   map[*node]map[string]*node // what a filter or a where comes to, by snake_case name
+	open     []string                   // the filters that are being merged
 }
 
 func (b *builder) build() {
@@ -93,8 +100,8 @@ func (b *builder) build() {
 	case b.root == nil:
 		return
 	}
-	variables{b.env, b.cfg.Dir}.tree(b.root)
-	b.shape(b.root)
+	b.expand()
+	b.shape(b.root, "")
 	b.timezone(b.root.get("timezone"))
 	b.service(b.root.get("service"))
 	b.data(b.root.get("data"))
@@ -102,4 +109,7 @@ func (b *builder) build() {
 	b.sinks(b.root.get("sinks"))
 	b.filters(b.root.get("filters"))
 	b.jobs(b.root.get("jobs"))
+	b.unfilled(b.root)
+	b.idle()
+	b.floor()
 }

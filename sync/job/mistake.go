@@ -44,10 +44,11 @@ func (ms Mistakes) Error() string {
 
 // source is the text of a file and what has been found wrong with it so far.
 type source struct {
-	path  string
-	lines []string // as written, without line ends
-	shown []string // the same, fit for a terminal and without keys
-	found Mistakes
+	path     string
+	lines    []string // as written, without line ends
+	shown    []string // the same, fit for a terminal and without keys
+	found    Mistakes
+	warnings Mistakes
 }
 
 func newSource(path string, text string) *source {
@@ -73,12 +74,21 @@ func visible(r rune) rune {
 
 // at reports a mistake at a position. The same words at the same place count once.
 func (s *source) at(line, column int, message, hint string) {
+	s.found = append(s.found, s.mistake(line, column, message, hint))
+}
+
+func (s *source) mistake(line, column int, message, hint string) Mistake {
 	line, column = max(line, 1), max(column, 1)
-	s.found = append(s.found, Mistake{
+	return Mistake{
 		File: s.path, Line: line, Column: column,
 		Message: strings.Map(visible, message), Hint: strings.Map(visible, hint),
 		Excerpt: s.excerpt(line, column),
-	})
+	}
+}
+
+// warn reports what is allowed in n but hardly meant.
+func (s *source) warn(n *node, hint, format string, args ...any) {
+	s.warnings = append(s.warnings, n.home(s).mistake(n.line, n.column, n.path.said()+fmt.Sprintf(format, args...), hint))
 }
 
 // refuse reports a mistake in n's value. From then on n is wrong, and nothing that
@@ -89,21 +99,25 @@ func (s *source) refuse(n *node, format string, args ...any) {
 
 func (s *source) refuseWithHint(n *node, hint, format string, args ...any) {
 	n.wrong = true
-	s.at(n.line, n.column, n.path.said()+fmt.Sprintf(format, args...), hint)
+	n.home(s).at(n.line, n.column, n.path.said()+fmt.Sprintf(format, args...), hint)
 }
+
+// home is the text that n stands in, which for a job of the command line may be
+// either of two; a node that was made up counts for s.
+func (n *node) home(s *source) *source { return cmp.Or(n.from, s) }
 
 // missing reports that a mapping lacks a key.
 func (s *source) missing(n *node, key, hint string) {
 	at := n.handle()
-	s.at(at.line, at.column, n.path.said()+key+" is missing", hint)
+	at.home(s).at(at.line, at.column, n.path.said()+key+" is missing", hint)
 }
 
-// mistakes are what was found, sorted and without repetitions.
-func (s *source) mistakes() Mistakes {
-	slices.SortStableFunc(s.found, func(a, b Mistake) int {
+// tidy sorts mistakes by their places and leaves repetitions out.
+func (ms Mistakes) tidy() Mistakes {
+	slices.SortStableFunc(ms, func(a, b Mistake) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column), strings.Compare(a.Message, b.Message))
 	})
-	return slices.Compact(s.found)
+	return slices.Compact(ms)
 }
 
 // excerptWidth is how much of a long line is shown around a caret.

@@ -17,6 +17,7 @@ const (
 	text    kind = "text"
 	list    kind = "a list"
 	mapping kind = "a mapping"
+	blank   kind = "a template" // a text with ${name} that a job's for_each fills in
 )
 
 // path names a node: "jobs.coffee.search". Members of a list have the list's path.
@@ -41,16 +42,20 @@ func (p path) said() string {
 // value, so that a chain of keys needs no checks in between.
 type node struct {
 	kind         kind
-	raw          string // of a scalar as written, ${…} and all: the only form that messages show
-	text         string // of a scalar with ${…} filled in
-	plain        bool   // a scalar without quotes, whose kind follows from its text
-	trouble      string // why ${…} could not be filled in
+	raw          string   // of a scalar as written, ${…} and all: the only form that messages show
+	text         string   // of a scalar with ${…} filled in
+	plain        bool     // a scalar without quotes, whose kind follows from its text
+	pattern      string   // of a template: its text in the form of [fill]
+	names        []string // of a template: what it wants to be filled in, in order
+	trouble      string   // why ${…} could not be filled in; of a template: should no for_each do it
 	path         path
 	line, column int
 	head         *node   // the key that it is the value of; nil for the root and for members of a list
 	entries      []entry // of a mapping, in the order of the file
 	items        []*node // of a list
+	from         *source // the text that it stands in
 
+	taken bool // a template was read by somebody who fills it in
 	wrong bool // a mistake has been reported: nobody need look at the value
 	dead  bool // wrong, with all that is below: the key is not one that is read
 }

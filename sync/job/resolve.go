@@ -1,8 +1,15 @@
 package job
 
 import (
+	"encoding/json"
+	"fmt"
+	"maps"
 	"net/url"
+	"regexp"
+	"slices"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"outlierd/outlier"
 )
@@ -43,9 +50,258 @@ type Ask struct {
 }
 
 // Resolve is what the job asks for, given what is known now. It reads files and may
-// run SQL, and changes nothing.
+// run SQL, and changes nothing. Its errors name the job and the place in the file.
 func (s *Spec) Resolve(in Inputs) (Resolved, error) {
-	return Resolved{}, nil
+	r := resolver{Inputs: in, job: s, answers: map[string][]string{}}
+	if err := r.all(); err != nil {
+		return Resolved{}, fmt.Errorf("job %s: %w", s.Name, err)
+	}
+	return r.done, nil
 }
 
-type template struct{}
+// maxAsks bounds what one run may ask: a cross product is soon larger than anybody
+// meant it to be.
+const maxAsks = 10_000
+
+type resolver struct {
+	Inputs
+	job     *Spec
+	answers map[string][]string // of files and SQL, each of which is asked once
+	done    Resolved
+}
+
+func (r *resolver) all() error {
+	var lists [][]string
+	for _, loop := range r.job.Loops {
+		values, err := r.read(loop.Source, "")
+		if err != nil {
+			return fmt.Errorf("for_each %s: %w", loop.Name, err)
+		}
+		lists = append(lists, values)
+	}
+	if n := product(lists); n > maxAsks {
+		return fmt.Errorf("for_each makes more than %d combinations", maxAsks)
+	}
+	for chosen := range combinations(lists) {
+		if err := r.one(chosen); err != nil {
+			return err
+		}
+	}
+	r.done.IDs = uniq(r.done.IDs)
+	return nil
+}
+
+// product is how many combinations lists have, or a number above maxAsks.
+func product(lists [][]string) int {
+	n := 1
+	for _, l := range lists {
+		if n = n * len(l); n > maxAsks {
+			return n
+		}
+	}
+	return n
+}
+
+// uniq leaves repetitions out.
+func uniq(list []string) []string {
+	seen := map[string]bool{}
+	return slices.DeleteFunc(list, func(s string) bool {
+		again := seen[s]
+		seen[s] = true
+		return again
+	})
+}
+
+// one resolves the job for one combination of the values of its for_each.
+func (r *resolver) one(chosen []string) error {
+	params, err := r.params(&r.job.ask, chosen)
+	if err != nil {
+		return err
+	}
+	if r.job.Verb == VerbChannels || r.job.Verb == VerbVideos {
+		r.done.IDs = append(r.done.IDs, params[ids]...)
+		return nil
+	}
+	if !r.job.ask.asks(params) {
+		return nil
+	}
+	ask := Ask{Op: r.job.ask.Op, Params: params, Item: strings.Join(chosen, " / ")}
+	ask.subject()
+	ask.Watermark = watermark(&ask, chosen)
+	if read := r.job.ask.Read; read != nil {
+		params, err := r.params(read, chosen)
+		if err != nil {
+			return err
+		}
+		results := ask
+		results.Op, results.Params = read.Op, params
+		if err := r.window(&results, read.Window); err != nil {
+			return err
+		}
+		ask.Read = &results
+	}
+	if err := r.window(&ask, r.job.ask.Window); err != nil {
+		return err
+	}
+	r.done.Asks = append(r.done.Asks, ask)
+	return nil
+}
+
+// asks reports whether params ask for something. A search whose SQL found nothing to
+// search for would otherwise be one for everything, and be paid for.
+func (t *template) asks(params url.Values) bool {
+	meant := false
+	for _, name := range subjects {
+		_, given := t.From[name]
+		meant = meant || given || t.Params.Has(name)
+		if params.Has(name) {
+			return true
+		}
+	}
+	return !meant
+}
+
+// params are the parameters of a template, filled in and held to the interface.
+func (r *resolver) params(t *template, chosen []string) (url.Values, error) {
+	var values []string
+	for i, loop := range r.job.Loops {
+		values = append(values, loop.Name, chosen[i])
+	}
+	params := url.Values{}
+	for _, name := range slices.Sorted(maps.Keys(t.Params)) {
+		for _, pattern := range t.Params[name] {
+			text, err := t.accept(name, fill(pattern, values))
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", snake(name), err)
+			}
+			params.Add(name, text)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(t.From)) {
+		source := t.From[name]
+		texts, err := r.read(source, t.column(name))
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", snake(name), err)
+		}
+		for _, text := range texts {
+			if text, err = t.accept(name, text); err != nil {
+				return nil, fmt.Errorf("%s: %s: %w", snake(name), source.place(), err)
+			}
+			params.Add(name, text)
+		}
+	}
+	for _, name := range append([]string{ids}, subjects...) {
+		if params.Has(name) {
+			params[name] = uniq(params[name])
+		}
+	}
+	return params, nil
+}
+
+// place says where a value came from that stands in no literal list.
+func (s Source) place() string {
+	if s.File != "" {
+		return "the file " + s.File
+	}
+	return fmt.Sprintf("the SQL in line %d", s.Line)
+}
+
+// read is the list that a source gives now. Blank values are left out.
+func (r *resolver) read(s Source, column string) ([]string, error) {
+	if s.File == "" && s.SQL == "" {
+		return s.Values, nil
+	}
+	key := s.File + "\x00" + s.SQL + "\x00" + column
+	if known, ok := r.answers[key]; ok {
+		return known, nil
+	}
+	var values []string
+	var err error
+	if s.File != "" {
+		values, err = readList(s.File, s.File)
+	} else if values, err = r.IDs(s.SQL, column); err != nil {
+		err = fmt.Errorf("%s: %w", s.place(), err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	values = slices.DeleteFunc(values, func(v string) bool { return strings.TrimSpace(v) == "" })
+	r.answers[key] = uniq(values)
+	return r.answers[key], nil
+}
+
+// maxList bounds what a file of ids or values may hold.
+const maxList = 4 << 20
+
+// readList is the text of a file in lines, without blanks around them, comments and
+// empty ones. A comment is a line that begins with #, or what follows a # after a
+// blank: an address may hold a # of its own.
+func readList(path, name string) ([]string, error) {
+	text, err := readRegular(path, name, maxList)
+	if err != nil {
+		return nil, err
+	}
+	if !utf8.ValidString(text) {
+		return nil, fmt.Errorf("the file %s is no UTF-8 text", name)
+	}
+	var values []string
+	for line := range strings.Lines(strings.TrimPrefix(text, "\uFEFF")) {
+		values = append(values, strings.TrimSpace(comment.ReplaceAllString(line, "")))
+	}
+	return values, nil
+}
+
+var comment = regexp.MustCompile(`(^|\s)#.*`)
+
+// subject says what the ask looks for, or what its hits are to resemble.
+func (a *Ask) subject() {
+	for _, name := range subjects {
+		if name == "query" && a.Params.Get("findBy") != outlier.FindByChannels {
+			a.Queries = append(a.Queries, a.Params[name]...)
+		} else {
+			a.Seeds = append(a.Seeds, a.Params[name]...)
+		}
+	}
+}
+
+// watermark identifies what is asked: the operation, the queries or seeds in any
+// order, and the values of for_each. A filter may be changed without beginning anew.
+func watermark(a *Ask, chosen []string) string {
+	identity := struct {
+		Operation outlier.Operation   `json:"operation"`
+		Of        map[string][]string `json:"of,omitempty"`
+		ForEach   []string            `json:"for_each,omitempty"`
+	}{a.Op, map[string][]string{}, chosen}
+	for _, name := range subjects {
+		values, key := a.Params[name], snake(name)
+		if a.Params.Get("findBy") == outlier.FindByChannels {
+			key = "channel_id"
+		}
+		if len(values) > 0 {
+			identity.Of[key] = slices.Sorted(slices.Values(values))
+		}
+	}
+	text, err := json.Marshal(identity)
+	if err != nil {
+		panic("job: a watermark is not plain data: " + err.Error())
+	}
+	return string(text)
+}
+
+// window sets the dates of an ask whose published_at is given in words.
+func (r *resolver) window(a *Ask, w Window) error {
+	if w == (Window{}) {
+		return nil
+	}
+	var last time.Time
+	if w.Since {
+		var err error
+		if last, err = r.Since(a.Watermark); err != nil {
+			return fmt.Errorf("published_at: find the last success: %w", err)
+		}
+		a.Afresh = last.IsZero()
+	}
+	from := w.begin(r.Now, last).UTC()
+	maps.Copy(a.Params, outlier.Params([]outlier.Field{{Name: "publishedAt", Value: &outlier.Range[time.Time]{From: &from}}}))
+	return nil
+}

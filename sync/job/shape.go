@@ -38,8 +38,17 @@ func Example() []byte { return bytes.Clone(exampleText) }
 // "this wants …", and the definition "later" stands for keys of later versions.
 const schemaURL = "jobs.schema.json"
 
-// compiled is the schema to judge with, and as data to take words from.
-var compiled = sync.OnceValues(func() (*jsonschema.Schema, any) {
+// oneOff is the part of the schema that a job of the command line is held against.
+const oneOff = "#/definitions/job"
+
+// A judgement is the schema to judge with, in whole and for one job, and as data to
+// take words from.
+type judgement struct {
+	file, job *jsonschema.Schema
+	doc       any
+}
+
+var compiled = sync.OnceValue(func() judgement {
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(schemaText))
 	if err != nil {
 		panic("job: jobs.schema.json: " + err.Error())
@@ -48,13 +57,17 @@ var compiled = sync.OnceValues(func() (*jsonschema.Schema, any) {
 	if err := c.AddResource(schemaURL, doc); err != nil {
 		panic("job: jobs.schema.json: " + err.Error())
 	}
-	return c.MustCompile(schemaURL), doc
+	return judgement{c.MustCompile(schemaURL), c.MustCompile(schemaURL + oneOff), doc}
 })
 
-// shape holds the tree against the schema. Whatever it refuses is marked wrong, so
-// that nothing later trips over it again.
-func (s *source) shape(root *node) {
-	schema, doc := compiled()
+// shape holds the tree against the schema, or against one part of it. Whatever it
+// refuses is marked wrong, so that nothing later trips over it again.
+func (s *source) shape(root *node, part string) {
+	by := compiled()
+	schema, doc := by.file, by.doc
+	if part == oneOff {
+		schema = by.job
+	}
 	err := schema.Validate(root.value())
 	if invalid, ok := errors.AsType[*jsonschema.ValidationError](err); ok {
 		j := judge{source: s, root: root, schema: doc}
@@ -69,7 +82,7 @@ func (s *source) shape(root *node) {
 // reads.
 func (s *source) troubles(n *node) {
 	switch {
-	case n == nil || n.dead:
+	case n == nil || n.dead || n.kind == blank:
 	case n.trouble != "":
 		s.refuse(n, "%s", n.trouble)
 	default:

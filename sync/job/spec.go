@@ -1,8 +1,9 @@
 package job
 
 import (
-	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"time"
 
 	"outlierd/outlier"
@@ -65,10 +66,10 @@ type Spec struct {
 	Notify     []string      // names of the file's notify
 
 	Line, Column int    // where the job stands in the file
-	Hash         string // of everything above but names, About and position, in hexadecimal
+	Hash         string // of what it does, in hexadecimal: not of Name, Was, About, Disabled and position
 
-	ask    template
-	Search *search
+	ask  template
+	zone *time.Location // of windows
 }
 
 // Loop gives one ${name} its values.
@@ -82,7 +83,7 @@ type Source struct {
 	Values       []string
 	File         string // absolute path of a text with one value per line
 	SQL          string // over the user's own tables
-	Line, Column int    // where it stands in the file
+	Line, Column int    `json:"-"` // where it stands in the file
 }
 
 // Scan is what steers a scan besides what it scans for.
@@ -120,26 +121,19 @@ type Query struct {
 	Line, Column int    // where it stands in the file
 }
 
-// Overrides change one run of a job. Zero fields change nothing.
-type Overrides struct {
-	Pages    int
-	Since    time.Duration // in place of published_at
-	NoEnrich bool
-	Again    bool              // buy even what is fresh
-	Set      map[string]string // values of for_each by name
-}
-
-// With is the job as a person wants it for once. An override that does not fit the
-// job is an error that says what would.
-func (s Spec) With(o Overrides) (Spec, error) {
-	return s, fmt.Errorf("job %s: no overrides yet", s.Name)
-}
-
-// SQL lists every SQL of the job.
-func (s *Spec) SQL() []Query { return nil }
-
-// Once is a one-off job that stands in no file: yaml is the mapping of one job, which
-// may use the file's lists and filters.
-func (c *Config) Once(verb Verb, yaml []byte) (*Spec, error) {
-	return nil, fmt.Errorf("read the %s of the command line: not yet", verb)
+// SQL lists every SQL of the job, so that it can be tried before anything is spent.
+func (s *Spec) SQL() []Query {
+	var all []Query
+	add := func(from Source, column string) {
+		if from.SQL != "" {
+			all = append(all, Query{from.SQL, column, from.Line, from.Column})
+		}
+	}
+	for _, loop := range s.Loops {
+		add(loop.Source, "")
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.ask.From)) {
+		add(s.ask.From[name], s.ask.column(name))
+	}
+	return all
 }

@@ -2,6 +2,7 @@ package job
 
 import (
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -115,22 +116,55 @@ func parseInstant(text string, days int, zone *time.Location) (time.Time, error)
 		return t.UTC(), nil
 	}
 	d, err := time.Parse(time.DateOnly, text)
-	if err != nil {
+	switch {
+	case err != nil && noDate(text):
+		return time.Time{}, fmt.Errorf("the date %s does not exist%s", text[:len(time.DateOnly)], leapHint(text))
+	case err != nil:
 		return time.Time{}, fmt.Errorf("%q is no date such as 2026-10-31, nor a time such as 2026-10-31T18:00:00Z", text)
 	}
 	t := clock(d.AddDate(0, 0, days), zone)
 	return t.Add(-time.Duration(days) * time.Second).UTC(), nil
 }
 
-// parseWindow reads "last 30d".
-func parseWindow(text string) (Window, error) {
-	length, found := strings.CutPrefix(text, "last ")
-	if !found {
-		return Window{}, fmt.Errorf("%q is neither a range of dates such as 2026-10-01..2026-10-31 nor a window such as last 30d", text)
+// dateForm is the form of a date, or of a time.
+var dateForm = regexp.MustCompile(`^[0-9]{4}-[0-9]{2}-[0-9]{2}(?:T.*)?$`)
+
+// noDate reports whether text has the form of a date that no calendar has.
+func noDate(text string) bool {
+	if !dateForm.MatchString(text) {
+		return false
 	}
-	d, err := ParseDuration(strings.TrimSpace(length))
-	if err != nil {
-		return Window{}, err
+	_, err := time.Parse(time.DateOnly, text[:len(time.DateOnly)])
+	return err != nil
+}
+
+// leapHint explains why the calendar has no such day, if that is easily overlooked.
+func leapHint(text string) string {
+	if text[4:10] == "-02-29" {
+		return ": February has 29 days in leap years only"
 	}
-	return Window{Last: time.Duration(d)}, nil
+	return ""
+}
+
+// parsePercent reads "10%" as 0.1: from 1% to 100%.
+func parsePercent(text string) (float64, error) {
+	digits, found := strings.CutSuffix(text, "%")
+	x, err := parseNumber(strings.TrimSpace(digits))
+	if !found || err != nil || x < 1 || x > 100 {
+		return 0, fmt.Errorf("%q is no share from 1%% to 100%%", text)
+	}
+	return x / 100, nil
+}
+
+// parsePoll reads "1m..10m": how long to wait between two looks at a scan, at first
+// and at most.
+func parsePoll(text string) (first, most time.Duration, err error) {
+	r, err := parseRange(text, ParseDuration, ParseDuration)
+	switch {
+	case err != nil:
+		return 0, 0, err
+	case r.From == nil || r.To == nil || *r.From > *r.To:
+		return 0, 0, fmt.Errorf("%q is no range of durations such as 1m..10m", text)
+	}
+	return time.Duration(*r.From), time.Duration(*r.To), nil
 }

@@ -154,7 +154,7 @@ func (r *reader) place(from ast.Node, at path) *node {
 	if m, ok := from.(*ast.MappingValueNode); ok {
 		t = m.Key.GetToken()
 	}
-	return &node{kind: null, path: at, line: t.Position.Line, column: r.column(t)}
+	return &node{kind: null, path: at, line: t.Position.Line, column: r.column(t), from: r.source}
 }
 
 // column is where a token begins. Blanks after a plain word shift the position that

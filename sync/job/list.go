@@ -1,0 +1,113 @@
+package job
+
+import (
+	"strings"
+)
+
+// origin reads where a list comes from, and the nodes of its members if it stands in
+// the file itself.
+func (b *builder) origin(n *node) (Source, []*node) {
+	at := Source{Line: n.line, Column: n.column}
+	if !n.has(mapping) {
+		return at, n.members()
+	}
+	switch from := n.entries[0]; {
+	case len(n.entries) > 1:
+		b.refuse(n.entries[1].key, "a list comes from one place: list, file or sql")
+	case !from.value.has(text):
+	case from.key.text == "list":
+		return at, b.list(from.value)
+	case from.key.text == "file":
+		at.File = b.absolute(from.value.text)
+	case from.key.text == "sql":
+		at.SQL = b.sql(from.value)
+	}
+	return at, nil
+}
+
+// sql is a query over the user's own tables, which are read from the DuckDB file.
+func (b *builder) sql(n *node) string {
+	for _, sink := range b.cfg.Sinks {
+		if sink.Kind == SinkDuckDB {
+			return n.text
+		}
+	}
+	b.refuseWithHint(n, "add - duckdb: outliers.duckdb to sinks", "SQL reads the tables of the DuckDB file, and there is no duckdb sink")
+	return ""
+}
+
+// list is the list that name names.
+func (b *builder) list(name *node) []*node {
+	lists := b.root.get("lists")
+	if found := lists.get(name.text); found != nil {
+		return found.members()
+	}
+	var known []string
+	if lists != nil {
+		for _, e := range lists.entries {
+			known = append(known, e.key.text)
+		}
+	}
+	b.refuseWithHint(name, didYouMean(name, nearest(name.text, known)), "there is no list %s", name.shown())
+	return nil
+}
+
+// loops reads for_each: each name with its values, in the order of the file.
+func (b *builder) loops(job *node) []loop {
+	n := job.get("for_each")
+	if !n.has(mapping) {
+		return nil
+	}
+	var loops []loop
+	var lists [][]string
+	for _, e := range n.entries {
+		if !b.loopName(e.key) {
+			continue
+		}
+		source, members := b.origin(e.value)
+		l := loop{Loop: Loop{e.key.text, source}}
+		l.values(members)
+		if source.File != "" {
+			b.legibleList(e.value.get("file"), source.File)
+		}
+		loops = append(loops, l)
+		if l.Source.Values != nil {
+			lists = append(lists, l.Source.Values)
+		}
+	}
+	if product(lists) > maxAsks {
+		b.refuse(n.handle(), "makes more than %d combinations", maxAsks)
+	}
+	return loops
+}
+
+// values takes the values that stand in the file, each once.
+func (l *loop) values(members []*node) {
+	seen := map[string]bool{}
+	for _, m := range members {
+		if m.has(text, whole, number) && strings.TrimSpace(m.text) != "" && !seen[m.text] {
+			seen[m.text] = true
+			l.Source.Values, l.members = append(l.Source.Values, m.text), append(l.members, m)
+		}
+	}
+}
+
+// loopName refuses names that could never be filled in.
+func (b *builder) loopName(key *node) bool {
+	_, taken := b.env(key.text)
+	switch {
+	case !variableName.MatchString(key.text):
+		b.refuse(key, "a name is made of letters, digits and _, and begins with no digit")
+	case taken:
+		b.refuseWithHint(key, "choose another name", "the environment variable %s is set, and would be what ${%s} means", key.text, key.text)
+	default:
+		return true
+	}
+	return false
+}
+
+func (b *builder) legibleList(n *node, path string) {
+	if _, err := readList(path, n.shown()); err != nil {
+		b.foreign(n, err.Error())
+	}
+}

@@ -1,0 +1,136 @@
+package job
+
+import (
+	"fmt"
+	"net/url"
+	"time"
+
+	"outlierd/outlier"
+)
+
+// step is the price of the smallest thing that the job buys, and what that is: a page,
+// or a scan with one page of its results. Without paid requests it is 0.
+func (s *Spec) step(prices outlier.Prices) (outlier.Credits, string) {
+	page := func(op outlier.Operation) outlier.Credits {
+		return prices.Of(outlier.PageRequest(op, nil))
+	}
+	switch s.ask.Op {
+	case outlier.OpSearch:
+		return page(s.ask.Op), "a page of a search"
+	case outlier.OpRelated:
+		return page(s.ask.Op), "a page of a related search"
+	case outlier.OpFindChannels, outlier.OpFindRelatedChannels:
+		return page(s.ask.Op), "a page of channels"
+	case outlier.OpTrendingFormats:
+		return page(s.ask.Op), "a page of trending formats"
+	case outlier.OpStartScan:
+		start := outlier.StartScanRequest(url.Values{"mode": {s.Scan.Mode}})
+		return prices.Of(start) + page(outlier.OpSearch), fmt.Sprintf("a %s scan with a page of its results", s.Scan.Mode)
+	}
+	return 0, ""
+}
+
+// caps refuses amounts that contradict each other, and those that not even the
+// smallest step fits into: such a job would never do anything.
+func (b *builder) caps(spec *Spec, n *node) {
+	all := b.root.get("budget")
+	month := b.cfg.Budget.PerMonth
+	b.exceeds(n.get("per_run"), spec.Budget.PerMonth, "the job's own per_month")
+	b.exceeds(n.get("per_run"), month, "the budget's per_month")
+	b.exceeds(n.get("per_month"), month, "the budget's per_month")
+	price, what := spec.step(b.cfg.Service.Prices)
+	for _, cap := range []*node{n.get("per_run"), n.get("per_month"), all.get("per_day"), all.get("per_month")} {
+		b.holds(cap, price, 0, what)
+	}
+	if reserve := all.get("reserve").credits(); reserve != nil {
+		b.holds(all.get("per_month"), price, *reserve, what)
+	}
+	if most := n.get("max_requests"); spec.Scan != nil && most.has(whole) && spec.Budget.MaxRequests < 3 {
+		b.refuse(most, "a scan takes 3 requests at least: to start it, to look whether it has ended, and to read it")
+	}
+}
+
+func (b *builder) exceeds(n *node, limit *outlier.Credits, name string) {
+	if amount := n.credits(); amount != nil && limit != nil && *amount > *limit {
+		b.refuse(n, "a cap of %s is more than %s", n.shown(), name)
+	}
+}
+
+func (b *builder) holds(n *node, price, reserve outlier.Credits, what string) {
+	switch amount := n.credits(); {
+	case amount == nil || *amount-reserve >= price:
+	case reserve > 0:
+		b.refuse(n, "a cap of %s, less the reserve, does not hold %s, which costs %d credits", n.shown(), what, price)
+	default:
+		b.refuse(n, "a cap of %s does not hold %s, which costs %d credits", n.shown(), what, price)
+	}
+}
+
+// floor warns if the month's budget cannot last: if even the cheapest run of each job
+// at each of its due times costs more. As the file does not know what day it is, a
+// month of 31 days stands for all cycles.
+func (b *builder) floor() {
+	month := b.cfg.Budget.PerMonth
+	if month == nil || len(b.found) > 0 {
+		return
+	}
+	left := *month
+	if b.cfg.Budget.Reserve != nil {
+		left -= *b.cfg.Budget.Reserve
+	}
+	var days [31]outlier.Credits
+	begin := time.Date(2026, time.January, b.cfg.Budget.Renews, 0, 0, 0, 0, b.cfg.Timezone)
+	for i := range b.cfg.Jobs {
+		b.spend(&b.cfg.Jobs[i], begin, &days)
+	}
+	var sum outlier.Credits
+	last := 0
+	for i, spent := range days {
+		if sum += spent; sum > left && last == 0 {
+			last = i + 1
+		}
+	}
+	if last > 0 {
+		b.warn(b.root.get("budget").get("per_month"), "raise it, or let jobs run less often",
+			"the cheapest runs of all jobs cost %d credits in a cycle of 31 days, and there are %d: it lasts until day %d", sum, left, last)
+	}
+}
+
+// spend adds to each day of a cycle what the cheapest runs of a job cost on it.
+func (b *builder) spend(spec *Spec, begin time.Time, days *[31]outlier.Credits) {
+	root := spec
+	for root.After != "" && !root.Disabled {
+		root = b.cfg.Job(root.After)
+	}
+	price := b.cheapest(spec)
+	if price == 0 || spec.Disabled || root.Disabled {
+		return
+	}
+	fresh, left := max(spec.ReuseFor, spec.SeedsFresh), spec.Budget.PerMonth
+	var bought time.Time
+	var sum outlier.Credits
+	end := begin.AddDate(0, 0, len(days))
+	for due := root.Next(begin.Add(-time.Second), b.cfg.Timezone); !due.IsZero() && due.Before(end); due = root.Next(due, b.cfg.Timezone) {
+		if !bought.IsZero() && due.Sub(bought) < fresh {
+			continue // the same again costs nothing
+		}
+		if sum += price; left != nil && sum > *left {
+			return
+		}
+		bought = due
+		days[min(int(due.Sub(begin)/day), len(days)-1)] += price
+	}
+}
+
+// cheapest is the least that a run of the job costs if it finds anything to ask for:
+// one step for each combination of what the file says, unless its cap ends it before.
+func (b *builder) cheapest(spec *Spec) outlier.Credits {
+	price, _ := spec.step(b.cfg.Service.Prices)
+	for _, l := range spec.Loops {
+		price *= outlier.Credits(max(len(l.Source.Values), 1))
+	}
+	if most := spec.Budget.PerRun; most != nil {
+		price = min(price, *most)
+	}
+	return price
+}

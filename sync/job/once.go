@@ -1,0 +1,140 @@
+package job
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"outlierd/outlier"
+)
+
+// Overrides change one run of a job. Zero fields change nothing.
+type Overrides struct {
+	Pages    int
+	Since    time.Duration // what was published so long ago or later, in place of published_at
+	NoEnrich bool
+	Again    bool              // buy also what is fresh
+	Set      map[string]string // one value for a name of for_each
+}
+
+// With is the job as a person wants it this once. An override that does not fit the
+// job is an error that says what there is.
+func (s Spec) With(o Overrides) (Spec, error) {
+	if err := s.override(o); err != nil {
+		return Spec{}, fmt.Errorf("job %s: %w", s.Name, err)
+	}
+	s.Hash = s.hash()
+	return s, nil
+}
+
+func (s *Spec) override(o Overrides) error {
+	switch {
+	case o.Pages < 0:
+		return fmt.Errorf("a run takes 1 page or more, not %d", o.Pages)
+	case o.Pages > 0 && (s.Pages == 0 || s.Verb == VerbTrendingFormats):
+		return fmt.Errorf("%s has no pages to count", s.Verb)
+	case o.Pages > 0:
+		s.Pages = o.Pages
+	}
+	if o.NoEnrich {
+		s.Enrich = nil
+	}
+	if o.Again {
+		s.ReuseFor, s.SeedsFresh = 0, 0
+	}
+	if o.Since != 0 {
+		if err := s.since(o.Since); err != nil {
+			return err
+		}
+	}
+	return s.set(o.Set)
+}
+
+// since gives the job a window in place of its published_at.
+func (s *Spec) since(last time.Duration) error {
+	if last < 0 {
+		return fmt.Errorf("a window is longer than nothing, and not %s", Duration(last))
+	}
+	search := s.ask
+	if search.Read != nil {
+		search = *search.Read
+	}
+	if !slices.ContainsFunc(search.fields(), published) {
+		return fmt.Errorf("%s has no published_at to override", s.Verb)
+	}
+	search.Params = maps.Clone(search.Params)
+	delete(search.Params, "publishedAtFrom")
+	delete(search.Params, "publishedAtTo")
+	search.Window = Window{Last: last, Zone: s.zone}
+	if s.ask.Read != nil {
+		s.ask.Read = &search
+	} else {
+		s.ask = search
+	}
+	return nil
+}
+
+// set gives names of for_each one value each. Whether it fits where it is filled in,
+// Resolve tells.
+func (s *Spec) set(values map[string]string) error {
+	s.Loops = slices.Clone(s.Loops)
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		i := slices.IndexFunc(s.Loops, func(l Loop) bool { return l.Name == name })
+		switch {
+		case i < 0 && len(s.Loops) == 0:
+			return fmt.Errorf("there is no %s to set, as the job has no for_each", name)
+		case i < 0:
+			return fmt.Errorf("there is no %s to set; for_each has %s", name, s.loopNames())
+		case strings.TrimSpace(values[name]) == "":
+			return fmt.Errorf("%s is set to nothing", name)
+		}
+		s.Loops[i].Source = Source{Values: []string{values[name]}, Line: s.Loops[i].Source.Line, Column: s.Loops[i].Source.Column}
+	}
+	return nil
+}
+
+func (s *Spec) loopNames() string {
+	var names []string
+	for _, l := range s.Loops {
+		names = append(names, l.Name)
+	}
+	return strings.Join(names, ", ")
+}
+
+// commandLine is the name of the file in which mistakes of a one-off job stand.
+const commandLine = "command line"
+
+// Once is a one-off job that stands in no file: yaml is the mapping of one job with
+// the given verb, which may use the lists and filters of the file. It has no schedule,
+// no defaults, and the verb's name. The error is [Mistakes].
+func (c *Config) Once(verb Verb, yaml []byte) (*Spec, error) {
+	b := newBuilder(c.Path, c.src, c.env)
+	b.cfg.Dir = c.Dir
+	b.build() // anew, as reading marks what it has read
+	b.cfg, b.defaults, b.found = c, nil, nil
+	once := newSource(commandLine, clean(yaml))
+	n := once.read(strings.Join(once.lines, "\n"))
+	if n == nil || !n.has(mapping) {
+		once.at(1, 1, fmt.Sprintf("a %s is described by a mapping", verb), "")
+		return nil, once.found
+	}
+	once.shape(n, oneOff)
+	for _, key := range []string{"schedule", "every", "after"} {
+		if due := n.get(key); due != nil {
+			once.refuse(due.handle(), "what is asked for once has no schedule")
+		}
+	}
+	spec := b.spec(&node{kind: text, text: string(verb), line: 1, column: 1, from: once}, n)
+	b.unfilled(n)
+	if spec.Verb != verb && len(once.found) == 0 {
+		once.at(1, 1, fmt.Sprintf("this is a %s, not a %s", spec.Verb, verb), "")
+	}
+	if found := append(once.found, b.found...); len(found) > 0 {
+		return nil, found.tidy()
+	}
+	return &spec, nil
+}
+
+func published(f outlier.Field) bool { return f.Name == "publishedAt" }

@@ -1,0 +1,142 @@
+package job
+
+import (
+	"fmt"
+	"iter"
+	"net/url"
+	"slices"
+	"strings"
+
+	"outlierd/outlier"
+)
+
+// A template is what a verb asks for, before it is known with which values of
+// for_each, when, and what files and SQL say. Its texts are patterns, in which $$ is
+// a dollar sign and ${name} waits to be filled in; see [fill].
+type template struct {
+	Op     outlier.Operation
+	Params url.Values        // by their names on the wire; lists of patterns
+	From   map[string]Source // the parameters whose values files and SQL give
+	Window Window            // of publishedAt
+	Read   *template         // of a scan: the search that reads its results
+}
+
+// ids is the parameter that a job of channels or videos has its ids in. It is never
+// sent as such.
+const ids = "id"
+
+var quote = strings.NewReplacer("$", "$$")
+
+// fill is a pattern with values: pairs of names and values are filled in at once, so
+// that nothing in a value is taken for a template.
+func fill(pattern string, values []string) string {
+	if !strings.Contains(pattern, "$") {
+		return pattern
+	}
+	pairs := []string{"$$", "$"}
+	for i := 0; i+1 < len(values); i += 2 {
+		pairs = append(pairs, "${"+values[i]+"}", values[i+1])
+	}
+	return strings.NewReplacer(pairs...).Replace(pattern)
+}
+
+// fields are the parameters of the request that the template is for.
+func (t *template) fields() []outlier.Field {
+	switch t.Op {
+	case outlier.OpSearch:
+		return new(outlier.Search).Fields()
+	case outlier.OpRelated:
+		return new(outlier.Related).Fields()
+	case outlier.OpFindChannels:
+		return new(outlier.FindChannels).Fields()
+	case outlier.OpFindRelatedChannels:
+		return new(outlier.FindRelatedChannels).Fields()
+	case outlier.OpStartScan:
+		return (&outlier.StartScan{FindBy: t.Params.Get("findBy")}).Fields()
+	}
+	return nil
+}
+
+// parser reads the parameter called name if it is an id, of which people may have
+// the address instead, and is nil for all others.
+func (t *template) parser(name string) func(string) (string, error) {
+	switch {
+	case name == "videoId", name == "thumbnailVideoId", name == ids && t.Op == outlier.OpDetails:
+		return outlier.ParseVideoID
+	case name == "channelId", name == "relatedChannelId", name == ids && t.Op == outlier.OpChannelVideos,
+		name == "query" && t.Params.Get("findBy") == outlier.FindByChannels:
+		return outlier.ParseChannelID
+	}
+	return nil
+}
+
+// accept is a text in the form in which the parameter called name is sent, or what
+// the interface has against it.
+func (t *template) accept(name, text string) (string, error) {
+	if parse := t.parser(name); parse != nil {
+		return parse(text)
+	}
+	for _, f := range t.fields() {
+		if f.Name != name || !isText(f) {
+			continue
+		}
+		f.Value = &[]string{text} // a single text keeps the same rules
+		for _, e := range f.Check() {
+			return "", fmt.Errorf("%s", e.Message)
+		}
+	}
+	return text, nil
+}
+
+func isText(f outlier.Field) bool {
+	switch f.Value.(type) {
+	case *string, *[]string:
+		return true
+	}
+	return false
+}
+
+// subjects are the parameters that say what is looked for, as opposed to filters.
+var subjects = []string{"query", "title", "videoId", "thumbnailVideoId", "relatedChannelId"}
+
+// column is the SQL column that has the values of the parameter called name.
+func (t *template) column(name string) string {
+	switch {
+	case name == "query" && t.Params.Get("findBy") != outlier.FindByChannels:
+		return ""
+	case name == "title":
+		return "title"
+	case name == "videoId", name == "thumbnailVideoId", name == ids && t.Op == outlier.OpDetails:
+		return "video_id"
+	}
+	return "channel_id"
+}
+
+// combinations are the cross product of the lists, the last one varying fastest.
+func combinations(lists [][]string) iter.Seq[[]string] {
+	return func(yield func([]string) bool) {
+		if slices.ContainsFunc(lists, func(l []string) bool { return len(l) == 0 }) {
+			return
+		}
+		at := make([]int, len(lists))
+		for {
+			chosen := make([]string, len(lists))
+			for i, l := range lists {
+				chosen[i] = l[at[i]]
+			}
+			if !yield(chosen) {
+				return
+			}
+			i := len(at) - 1
+			for ; i >= 0; i-- {
+				if at[i]++; at[i] < len(lists[i]) {
+					break
+				}
+				at[i] = 0
+			}
+			if i < 0 {
+				return
+			}
+		}
+	}
+}
