@@ -423,6 +423,7 @@ func TestSinkThatWasAwayCatchesUp(t *testing.T) {
 			t.Fatal(err)
 		}
 		before := w.service.Books().Total.Calls
+		time.Sleep(7 * time.Hour) // an answer of the last hours would not be bought again
 		w.mustRun(state.OK)
 		if got := w.count("select count(*) from outliers_history"); got != 160 {
 			t.Errorf("%d sightings, want 160: those of both runs, the first from the journal", got)
@@ -504,8 +505,41 @@ func TestServiceOutOfCreditsPausesTheRun(t *testing.T) {
 		if row.Credits != 0 || row.Error == "" {
 			t.Errorf("%d credits, error %q; want none, and the service's words", row.Credits, row.Error)
 		}
+		calls := w.service.Books().Total.Calls
+		if again := w.mustRun(state.PausedBudget); again.ID != row.ID || w.service.Books().Total.Calls != calls {
+			t.Errorf("the refusal stands until the cycle turns, and %d calls were made", w.service.Books().Total.Calls-calls)
+		}
+		e, stop := w.open()
+		err := e.ResumeSpending()
+		stop()
+		if err != nil {
+			t.Fatal(err)
+		}
 		if next := w.mustRun(state.OK); next.ID != row.ID {
 			t.Error("the next run did not continue the paused one")
+		}
+	})
+}
+
+// TestOneCallADayTriesWhetherThereAreCreditsAgain: nobody has to remember the latch.
+func TestOneCallADayTriesWhetherThereAreCreditsAgain(t *testing.T) {
+	const file = `
+version: 1
+service: {url: "sim://", limit: 10/min}
+budget: {per_month: 400}
+jobs:
+  hourly: {every: 1h, search: {query: [home espresso]}, enrich: {details: {top: 1}}}
+`
+	bubble(t, file, func(w *workshop) {
+		time.Sleep(3 * 24 * time.Hour)
+		w.service.FailNext(outlier.OpSearch, simulator.NoCredits)
+		runs := w.serve(20 * time.Hour)
+		if calls := w.service.Books().Operations[outlier.OpSearch].Calls; calls != 1 {
+			t.Errorf("%d searches were sent on the first day, want the one that was refused", calls)
+		}
+		w.serve(10 * time.Hour)
+		if spent := w.service.Books().Total.Spent(); spent == 0 {
+			t.Errorf("nothing was bought after a day; the first runs were %+v", runs[:2])
 		}
 	})
 }

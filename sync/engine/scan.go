@@ -115,8 +115,10 @@ func (r *run) started(tx *state.Tx, scan *state.Scan, kept state.Kept) error {
 	if kept.Outcome == outlier.Refunded {
 		scan.State = state.ScanRefused
 	}
-	if body, err := kept.Body(); kept.Answer.Err == nil && err == nil {
-		if told, err := outlier.ReadScan(body); err == nil && told.ID != "" {
+	if scan.State == state.ScanUnknown {
+		// An answer that broke off may still tell the id, and that is all that is needed.
+		body, _ := kept.Body()
+		if told, _ := outlier.ReadScan(body); told.ID != "" {
 			r.follow(scan, told, kept.Answer.ReceivedAt)
 			scan.Deadline = kept.Answer.ReceivedAt.Add(r.plan.Scan.Deadline)
 		}
@@ -134,11 +136,11 @@ func (r *run) follow(scan *state.Scan, told outlier.Scan, now time.Time) {
 // retryScan decides what an attempt that failed means for the run.
 func (r *run) retryScan(ctx context.Context, step *state.Step, scan *state.Scan, err error) error {
 	switch {
-	case err == nil && scan.State == state.ScanUnknown:
-		return &UnsettledScanError{*scan}
-	case err == nil:
+	case scan.ScanID != "":
 		r.looks[step.ID] = scan.NextPoll
 		return nil
+	case err == nil:
+		return &UnsettledScanError{*scan}
 	case scan.State == state.ScanUnknown:
 		return errors.Join(err, &UnsettledScanError{*scan})
 	case ctx.Err() != nil || stopFor(kindOf(err)) != "" || isCap(err):

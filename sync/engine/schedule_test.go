@@ -123,13 +123,13 @@ version: 1
 service: {url: "sim://", limit: 10/min}
 jobs:
   capped:
-    every: 1h
+    every: 12h
     search: {query: [home espresso], pages: all}
     enrich: {details: {top: 3}}
     budget: {per_run: 4}
 `
 	bubble(t, file, func(w *workshop) {
-		runs := w.serve(2*time.Hour + 10*time.Minute)
+		runs := w.serve(24*time.Hour + 10*time.Minute)
 		if len(runs) != 2 {
 			t.Fatalf("%d runs, want 2", len(runs))
 		}
