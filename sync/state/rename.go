@@ -71,14 +71,10 @@ func (t *Tx) handOver(old, new string, rename int64) error {
 }
 
 // handOverAccount gives the account and the last due instant of the old name to the
-// new one. A new name that has spent already keeps its own account, and the old name
-// gets a fresh one, for whoever bears it next.
+// new one, and the old name fresh ones for whoever bears it next. A new name that
+// has spent already keeps its own account.
 func (t *Tx) handOverAccount(old, new string, rename int64) error {
-	account, err := t.s.account(old)
-	if err != nil {
-		return err
-	}
-	own, err := t.s.account(new)
+	account, err := t.accountAfter(old, new)
 	if err != nil {
 		return err
 	}
@@ -90,19 +86,25 @@ func (t *Tx) handOverAccount(old, new string, rename int64) error {
 	if err != nil {
 		return err
 	}
-	var spent bool
-	if err := t.row(`SELECT EXISTS (SELECT 1 FROM attempts WHERE price > 0 AND account = ?)`, own).Scan(&spent); err != nil {
-		return err
-	}
-	if spent {
-		account = own
-	}
-	fresh := fmt.Sprintf("%s~%d", old, rename)
 	if _, err := t.exec(`DELETE FROM jobs WHERE job IN (?, ?)`, old, new); err != nil {
 		return err
 	}
-	_, err = t.exec(`INSERT INTO jobs (job, account, last_due) VALUES (?1, ?2, ?3), (?4, ?5, 0)`, new, account, max(due, ownDue), old, fresh)
+	_, err = t.exec(`INSERT INTO jobs (job, account, last_due, after_run) VALUES (?1, ?2, ?3, 0),
+		(?4, ?5, 0, (SELECT coalesce(max(id), 0) FROM runs))`, new, account, max(due, ownDue), old, fmt.Sprintf("%s~%d", old, rename))
 	return err
+}
+
+func (t *Tx) accountAfter(old, new string) (string, error) {
+	own, err := t.s.account(new)
+	if err != nil {
+		return "", err
+	}
+	var spent bool
+	err = t.row(`SELECT EXISTS (SELECT 1 FROM attempts WHERE price > 0 AND account = ?)`, own).Scan(&spent)
+	if err != nil || spent {
+		return own, err
+	}
+	return t.s.account(old)
 }
 
 func (t *Tx) handOverFirstSeen(old, new string) error {

@@ -238,7 +238,9 @@ func (s *Store) LastDue(job string) (time.Time, error) {
 }
 
 func (t *Tx) lastDue(job string) (due int64, err error) {
-	err = t.row(`SELECT max((SELECT coalesce(max(due), 0) FROM runs WHERE job = ?1 AND due <> 0),
+	err = t.row(`SELECT max(
+		(SELECT coalesce(max(due), 0) FROM runs WHERE job = ?1 AND due <> 0
+			AND id > coalesce((SELECT after_run FROM jobs WHERE job = ?1), 0)),
 		coalesce((SELECT last_due FROM jobs WHERE job = ?1), 0))`, job).Scan(&due)
 	return due, err
 }

@@ -42,8 +42,9 @@ CREATE TABLE drift (
 	PRIMARY KEY (op, path, problem)
 ) STRICT, WITHOUT ROWID;
 
--- Renames that were carried out, and what a job has from its former names: the
--- account under which its spending adds up, and the instant it was last due.
+-- Renames that were carried out, and what they left to each name: the account under
+-- which its spending adds up, the instant at which it was last due under another name,
+-- and the last run that the name saw under another bearer.
 CREATE TABLE renames (
 	id  INTEGER PRIMARY KEY AUTOINCREMENT,
 	old TEXT NOT NULL,
@@ -53,9 +54,10 @@ CREATE TABLE renames (
 ) STRICT;
 
 CREATE TABLE jobs (
-	job      TEXT PRIMARY KEY,
-	account  TEXT NOT NULL UNIQUE,
-	last_due INTEGER NOT NULL
+	job       TEXT PRIMARY KEY,
+	account   TEXT NOT NULL UNIQUE,
+	last_due  INTEGER NOT NULL,
+	after_run INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
 -- Refusals of the service that stand until something changes, by the key they met.

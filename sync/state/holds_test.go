@@ -1,0 +1,206 @@
+package state
+
+import (
+	"errors"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"outlierd/outlier"
+	"outlierd/sync/credit"
+)
+
+// reading is the purchase of one page of the results of a step's scan, under a cap
+// for the billing cycle.
+func reading(step Step, most outlier.Credits) Purchase {
+	p := capped(most)
+	p.Run, p.Step, p.FromHold = step.Run, step.ID, step.ID
+	return p
+}
+
+// scanned is a store whose step has a running scan and holds 10 credits for reading
+// it; 60 are held in all.
+func scanned(t testing.TB) (*Store, Step) {
+	t.Helper()
+	s := open(t, t.TempDir())
+	step, intent := begin(t, s)
+	lead(t, s, step, intent, ScanRunning)
+	return s, step
+}
+
+func TestReadingDrawsTheHoldDown(t *testing.T) {
+	s, step := scanned(t)
+	for _, want := range []outlier.Credits{8, 6, 4, 2, 0} {
+		buy(t, s, reading(step, 60), answerTo(searchRequest("0"), `{}`), outlier.Charged)
+		checkHold(t, s, step.ID, want)
+		checkHeld(t, s, month(), 60)
+		checkBooks(t, s)
+	}
+	_, err := s.Meter(reading(step, 61)).Reserve(t.Context(), searchRequest("0"))
+	if refusal, ok := errors.AsType[*credit.Exceeded](err); !ok || refusal.Held != 60 || refusal.Hold != 0 {
+		t.Errorf("beyond the hold: %v, want an ordinary refusal", err)
+	}
+	buy(t, s, reading(step, 62), answerTo(searchRequest("0"), `{}`), outlier.Charged)
+	checkHeld(t, s, month(), 62)
+	if spend, err := s.Spent(step.Run); err != nil || spend.Charged != 62 || spend.Held != 0 {
+		t.Errorf("spent %+v (%v)", spend, err)
+	}
+}
+
+func TestReadingFromTheHoldMeetsNoCap(t *testing.T) {
+	s, step := scanned(t)
+	for _, most := range []outlier.Credits{60, 20, 0} { // caps are lowered meanwhile
+		other := capped(most)
+		if _, err := s.Meter(other).Reserve(t.Context(), searchRequest("0")); err == nil {
+			t.Errorf("another call fits under a cap of %d", most)
+		}
+		buy(t, s, reading(step, most), answerTo(searchRequest("0"), `{}`), outlier.Charged)
+		checkHeld(t, s, month(), 60)
+	}
+	checkHold(t, s, step.ID, 4)
+}
+
+func TestReadingCountsForTheDayOfItsScan(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := open(t, t.TempDir())
+		step, intent := begin(t, s)
+		lead(t, s, step, intent, ScanRunning)
+		first := credit.Day(time.Now(), time.UTC)
+		time.Sleep(40 * 24 * time.Hour)
+		var asked time.Time
+		p := reading(step, 100)
+		p.Caps = func(now time.Time) []credit.Cap {
+			asked = now
+			return []credit.Cap{{Scope: credit.AllDay, Period: credit.Day(now, time.UTC), Max: 1}}
+		}
+		buy(t, s, p, answerTo(searchRequest("0"), `{}`), outlier.Charged)
+		if got := credit.Day(asked, time.UTC); got != first {
+			t.Errorf("caps were asked for %s, want %s", got, first)
+		}
+		checkHeld(t, s, credit.Cap{Scope: credit.AllDay, Period: first}, 60)
+		checkHeld(t, s, credit.Cap{Scope: credit.AllDay, Period: credit.Day(time.Now(), time.UTC)}, 0)
+		checkBooks(t, s)
+	})
+}
+
+func TestRefundedReadingGoesBackToTheHold(t *testing.T) {
+	s, step := scanned(t)
+	limited := errorTo(searchRequest("0"), http.StatusTooManyRequests, outlier.Limited)
+	buy(t, s, reading(step, 60), limited, outlier.Refunded)
+	checkHold(t, s, step.ID, 10)
+	checkHeld(t, s, month(), 60)
+
+	late := reserve(t, s, reading(step, 60), searchRequest("0"))
+	if err := late.Sending(); err != nil {
+		t.Fatal(err)
+	}
+	checkHold(t, s, step.ID, 8)
+	update(t, s, func(tx *Tx) error { return tx.Release(step.ID) })
+	checkHeld(t, s, month(), 52)
+	if err := late.Settle(limited, outlier.Refunded); err != nil {
+		t.Fatal(err)
+	}
+	checkHold(t, s, step.ID, 0)
+	checkHeld(t, s, month(), 50)
+	checkBooks(t, s)
+}
+
+func TestHoldThatDoesNotCoverThePriceIsLeftAlone(t *testing.T) {
+	s, step := scanned(t)
+	dear := searchRequest("0")
+	dear.Price = 11
+	buy(t, s, reading(step, 71), answerTo(dear, `{}`), outlier.Charged)
+	checkHold(t, s, step.ID, 10)
+	checkHeld(t, s, month(), 71)
+
+	stranger := reading(step, 71)
+	stranger.Run = "run-2"
+	if _, err := s.Meter(stranger).Reserve(t.Context(), searchRequest("0")); err == nil {
+		t.Error("another run draws from the hold")
+	}
+	checkBooks(t, s)
+}
+
+func TestHoldIsReleased(t *testing.T) {
+	finish := func(status Status) func(*testing.T, *Store, Step) {
+		return func(t *testing.T, s *Store, step Step) {
+			if err := s.Finish(Run{ID: step.Run, Status: status}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for name, c := range map[string]struct {
+		do   func(*testing.T, *Store, Step)
+		rest outlier.Credits
+	}{
+		"by hand, and again": {func(t *testing.T, s *Store, step Step) {
+			for range 2 {
+				update(t, s, func(tx *Tx) error { return tx.Release(step.ID) })
+			}
+		}, 0},
+		"with its run":                  {finish(Partial), 0},
+		"not with a run that may go on": {finish(PausedBudget), 8},
+		"when another run begins": {func(t *testing.T, s *Store, step Step) {
+			finish(PausedBudget)(t, s, step)
+			beginRun(t, s, "run-2")
+		}, 0},
+		"not when another job's run begins": {func(t *testing.T, s *Store, step Step) {
+			if err := s.Begin(Run{ID: "run-2", Job: "rivals", Status: Running}, nil); err != nil {
+				t.Fatal(err)
+			}
+		}, 8},
+		"not by a release elsewhere": {func(t *testing.T, s *Store, step Step) {
+			update(t, s, func(tx *Tx) error { return tx.Release(step.ID + 1) })
+		}, 8},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, step := scanned(t)
+			buy(t, s, reading(step, 60), answerTo(searchRequest("0"), `{}`), outlier.Charged)
+			c.do(t, s, step)
+			checkHold(t, s, step.ID, c.rest)
+			checkHeld(t, s, month(), 52+c.rest)
+			checkBooks(t, s)
+		})
+	}
+}
+
+func TestHoldNeedsAStep(t *testing.T) {
+	s := open(t, t.TempDir())
+	p := capped(100)
+	p.Hold = 10
+	_, err := s.Meter(p).Reserve(t.Context(), searchRequest("0"))
+	wantText(t, err, "belongs to a step")
+}
+
+func TestDatabaseItselfKeepsHolds(t *testing.T) {
+	hold := func(values string) string {
+		return `INSERT INTO holds (attempt, run, step, account, day, cycle, amount, made_at, open) SELECT ` + values + ` FROM attempts WHERE state = 'reserved'`
+	}
+	for name, c := range map[string]struct{ statement, refusal string }{
+		"changing an amount":             {`UPDATE holds SET amount = 1`, "terms of a hold are fixed"},
+		"moving to another day":          {`UPDATE holds SET day = '2001-01-01'`, "terms of a hold are fixed"},
+		"deleting a hold":                {`DELETE FROM holds`, "a hold is kept"},
+		"opening it again":               {`UPDATE holds SET open = 0; UPDATE holds SET open = 1`, "stays so"},
+		"a hold for another step":        {hold(`id, run, 9, account, day, cycle, 1, 0, 1`), "same periods"},
+		"a hold for another day":         {hold(`id, run, step, account, '2001-01-01', cycle, 1, 0, 1`), "same periods"},
+		"a hold of a settled attempt":    {`INSERT INTO holds SELECT 9, id, run, step, account, day, cycle, 1, 0, 1 FROM attempts WHERE state = 'charged'`, "together with a reservation"},
+		"drawing more than it has":       {drawing(`11`, `1`), "does not cover"},
+		"drawing from none":              {drawing(`2`, `7`), "does not cover"},
+		"drawing what was drawn already": {drawing(`6`, `1`) + `;` + drawing(`6`, `1`), "does not cover"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, step := scanned(t)
+			reserve(t, s, Purchase{Run: step.Run, Job: "ideas", Step: step.ID}, searchRequest("1"))
+			wantText(t, shell(t, s, c.statement), c.refusal)
+			checkBooks(t, s)
+		})
+	}
+}
+
+// drawing is a statement that takes a price out of a hold.
+func drawing(price, hold string) string {
+	return `INSERT INTO attempts (run, job, account, step, op, entity, params, attempt, price, state, day, cycle, caps, hold,
+		reserved_at, sent_at, settled_at, waited, http_status, bytes, error)
+		SELECT run, job, account, step, 'search', '', '', 1, ` + price + `, 'reserved', day, cycle, '', ` + hold + `, 0, 0, 0, 0, 0, 0, '' FROM attempts WHERE op = 'start_scan'`
+}

@@ -1,0 +1,165 @@
+package state
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"outlierd/outlier"
+)
+
+func TestWhatFromCountsIsRememberedPerEndpoint(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	learn := func(op outlier.Operation, reading string) error {
+		return s.Update(func(tx *Tx) error { return tx.LearnPaging(op, reading) })
+	}
+	for _, err := range []error{learn(outlier.OpSearch, "page"), learn(outlier.OpSearch, "offset"), learn(outlier.OpRelated, "page")} {
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	wantText(t, learn(outlier.OpSearch, "sideways"), "search", "sideways", "CHECK")
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = open(t, dir)
+	for op, want := range map[outlier.Operation]string{outlier.OpSearch: "offset", outlier.OpRelated: "page", outlier.OpFindChannels: ""} {
+		if got, err := s.Paging(op); got != want || err != nil {
+			t.Errorf("%s pages by %q (%v), want %q", op, got, err, want)
+		}
+	}
+}
+
+func TestIdenticalCallIsAnsweredByTheNewestChargedAnswer(t *testing.T) {
+	s := open(t, t.TempDir())
+	answered := func(page string, body string, at time.Time, o outlier.Outcome) {
+		a := answerTo(searchRequest(page), body)
+		a.ReceivedAt = at
+		buy(t, s, Purchase{Run: "run-1", Job: "ideas"}, a, o)
+	}
+	answered("0", `{"n":1}`, noon, outlier.Charged)
+	answered("0", `{"n":2}`, noon.Add(time.Hour), outlier.Charged)
+	answered("0", `{"n":3}`, noon.Add(30*time.Minute), outlier.Charged)
+	answered("0", `{"n":4`, noon.Add(2*time.Hour), outlier.Unknown)
+	answered("1", `{"n":5}`, noon.Add(3*time.Hour), outlier.Charged)
+	details := answerTo(detailsRequest("video-00001"), `{"n":6}`)
+	buy(t, s, Purchase{Run: "run-1"}, details, outlier.Charged)
+
+	params := searchRequest("0").Params.Encode()
+	for name, c := range map[string]struct {
+		op     outlier.Operation
+		params string
+		since  time.Time
+		want   string
+	}{
+		"the newest":               {outlier.OpSearch, params, noon.Add(-time.Hour), `{"n":2}`},
+		"the moment itself is not": {outlier.OpSearch, params, noon.Add(time.Hour), ""},
+		"another page":             {outlier.OpSearch, searchRequest("1").Params.Encode(), noon, `{"n":5}`},
+		"other parameters":         {outlier.OpSearch, params + "&by=lexical", noon.Add(-time.Hour), ""},
+		"another operation":        {outlier.OpRelated, params, noon.Add(-time.Hour), ""},
+		"a free call":              {outlier.OpDetails, "", noon.Add(-time.Hour), ""},
+	} {
+		entry, err := s.Answered(c.op, c.params, c.since)
+		got := ""
+		if entry != nil {
+			got = string(entry.Body)
+		}
+		if got != c.want || err != nil {
+			t.Errorf("%s: %q (%v), want %q", name, got, err, c.want)
+		}
+	}
+	entry, err := s.Answered(outlier.OpSearch, params, noon)
+	if err != nil || entry.ID != 2 || entry.Job != "ideas" || entry.Params.Get("from") != "0" || !entry.ReceivedAt.Equal(noon.Add(time.Hour)) {
+		t.Errorf("the entry is %+v (%v)", entry, err)
+	}
+}
+
+func TestEarlierAnswerIsFoundByItsIndex(t *testing.T) {
+	s := open(t, t.TempDir())
+	var plan string
+	err := s.view(func() error {
+		var id, parent, unused int
+		return s.row(`EXPLAIN QUERY PLAN `+newestAnswer, "search", "a", 0).Scan(&id, &parent, &unused, &plan)
+	})
+	if err != nil || !strings.Contains(plan, "responses_again") {
+		t.Errorf("the plan is %q (%v)", plan, err)
+	}
+}
+
+func TestDriftIsCountedOncePerAnswer(t *testing.T) {
+	s := open(t, t.TempDir())
+	mood := Drift{Op: outlier.OpSearch, Path: "hits.snippet.mood", Problem: "unknown", Count: 3, First: noon, Last: noon.Add(time.Minute), Example: "merry"}
+	size := Drift{Op: outlier.OpDetails, Path: "items.size", Problem: "type", Count: 1, First: noon, Last: noon, Example: strings.Repeat("ü", maxErrorText)}
+	note := func(upto int64, seen ...Drift) (fresh []Drift) {
+		update(t, s, func(tx *Tx) (err error) {
+			fresh, err = tx.NoteDrift(seen, upto)
+			return err
+		})
+		return fresh
+	}
+	check := func(when string, got []Drift, want ...Drift) {
+		t.Helper()
+		if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", when, diff)
+		}
+	}
+	check("fresh at first", note(10, mood), mood)
+	check("fresh when the same answers are decoded again", note(10, mood))
+	check("fresh when fewer of them are", note(7, mood, size))
+	later := mood
+	later.First, later.Last, later.Count, later.Example = noon.Add(time.Hour), noon.Add(time.Hour), 2, "sad"
+	check("fresh later", note(12, later, size), size)
+
+	mark, err := s.DriftMark()
+	if mark != 12 || err != nil {
+		t.Errorf("counted up to %d (%v), want 12", mark, err)
+	}
+	mood.Count, mood.Last = 5, later.Last
+	size.Example = strings.Repeat("ü", maxErrorText/2)
+	all, err := s.Drift()
+	if err != nil {
+		t.Fatal(err)
+	}
+	check("all drift", all, size, mood)
+}
+
+func TestLatchStandsForItsKeyUntilItIsLifted(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	for _, reason := range []string{"no credits", "still no credits"} {
+		update(t, s, func(tx *Tx) error { return tx.SetLatch(LatchCredits, "key-1", reason, noon) })
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = open(t, dir)
+	got, err := s.Latch(LatchCredits, "key-1")
+	if err != nil || got == nil {
+		t.Fatalf("no latch (%v)", err)
+	}
+	if time.Since(got.Since) > time.Minute {
+		t.Errorf("since %s", got.Since)
+	}
+	want := Latched{Latch: LatchCredits, Key: "key-1", Reason: "still no credits", Since: got.Since, Until: noon}
+	if diff := cmp.Diff(want, *got); diff != "" {
+		t.Errorf("latch (-want +got):\n%s", diff)
+	}
+	update(t, s, func(tx *Tx) error { return tx.Unlatch(LatchKey, "key-1") })
+	for _, c := range []struct {
+		latch  Latch
+		key    string
+		fallen bool
+	}{{LatchCredits, "key-1", true}, {LatchCredits, "key-2", false}, {LatchKey, "key-1", false}} {
+		if got, err := s.Latch(c.latch, c.key); err != nil || (got != nil) != c.fallen {
+			t.Errorf("latch %s of %s: %+v (%v)", c.latch, c.key, got, err)
+		}
+	}
+	update(t, s, func(tx *Tx) error { return tx.Unlatch(LatchCredits, "key-1") })
+	if got, err := s.Latch(LatchCredits, "key-1"); got != nil || err != nil {
+		t.Errorf("a lifted latch stands: %+v (%v)", got, err)
+	}
+}

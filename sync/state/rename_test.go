@@ -1,0 +1,158 @@
+package state
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"outlierd/outlier"
+	"outlierd/sync/credit"
+)
+
+func rename(t *testing.T, s *Store, old, new string) {
+	t.Helper()
+	if err := s.Rename(old, new); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// underCap is a purchase for a job that may hold 5 credits in the billing cycle.
+func underCap(job string) Purchase {
+	return Purchase{Job: job, Caps: func(now time.Time) []credit.Cap {
+		return []credit.Cap{{Scope: credit.JobMonth, Period: credit.JobCycle(job, credit.Cycle(now, time.UTC, 1)), Max: 5}}
+	}}
+}
+
+func jobMonth(job string) credit.Cap {
+	return credit.Cap{Scope: credit.JobMonth, Period: credit.JobCycle(job, credit.Cycle(time.Now(), time.UTC, 1))}
+}
+
+func TestRenamedJobGoesOnWhereItWas(t *testing.T) {
+	s := open(t, t.TempDir())
+	first, err := s.FirstSeen("old", noon)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range []Run{
+		{ID: "run-1", Job: "old", Due: noon, Status: OK}, {ID: "run-2", Job: "old", Due: noon.Add(time.Hour), Status: PausedBudget},
+	} {
+		if err := s.Begin(r, []Step{{Op: outlier.OpStartScan}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	scan := Scan{Run: "run-2", Job: "old", Step: 2, Mode: "fast", Queries: []string{"chess"}}
+	scan.Intent = intend(t, s, scan)
+	move(t, s, Watermark{Job: "old", Key: "a", At: noon, Run: "run-1"})
+	update(t, s, func(tx *Tx) error {
+		_, err := tx.Enqueue([]Task{{Op: outlier.OpDetails, Entity: "video-00001", Run: "run-1", Job: "old"}})
+		return err
+	})
+	request := searchRequest("0")
+	buy(t, s, underCap("old"), answerTo(request, `{}`), outlier.Charged)
+
+	for range 2 { // the second time nothing is left to do
+		rename(t, s, "old", "new")
+		checkWatermark(t, s, "new", "a", noon)
+		checkWatermark(t, s, "old", "a", time.Time{})
+		if run, err := s.Unfinished("new"); err != nil || run == nil || run.ID != "run-2" || run.Job != "new" {
+			t.Errorf("unfinished is %+v (%v)", run, err)
+		}
+		for job, want := range map[string]time.Time{"new": noon.Add(time.Hour), "old": {}} {
+			if due, err := s.LastDue(job); err != nil || !due.Equal(want) {
+				t.Errorf("%s was last due at %s (%v), want %s", job, due, err, want)
+			}
+		}
+		if runs, err := s.Runs("old", 0); err != nil || len(runs) != 1 || runs[0].ID != "run-1" {
+			t.Errorf("runs of the old name: %+v (%v)", runs, err)
+		}
+		if seen, err := s.FirstSeen("new", noon.Add(time.Hour)); err != nil || !seen.Equal(first) {
+			t.Errorf("first seen at %s (%v), want %s", seen, err, first)
+		}
+		if n, err := s.Queued(Filter{Job: "new"}); n != 1 || err != nil {
+			t.Errorf("%d tasks are queued (%v), want 1", n, err)
+		}
+		if _, ok := errors.AsType[*LiveScanError](s.Update(func(tx *Tx) error {
+			again := scan
+			again.Job = "new"
+			_, err := tx.IntendScan(again)
+			return err
+		})); !ok {
+			t.Error("the scan of the old name can be started again under the new one")
+		}
+		checkHeld(t, s, jobMonth("new"), 2)
+		checkHeld(t, s, jobMonth("old"), 0)
+	}
+
+	buy(t, s, underCap("new"), answerTo(request, `{}`), outlier.Charged)
+	_, err = s.Meter(underCap("new")).Reserve(t.Context(), request)
+	if refusal, ok := errors.AsType[*credit.Exceeded](err); !ok || refusal.Held != 4 {
+		t.Errorf("what was spent under the old name does not count: %v", err)
+	}
+	checkBooks(t, s)
+}
+
+func TestFormerNameIsFreeForAnotherJob(t *testing.T) {
+	s := open(t, t.TempDir())
+	request := searchRequest("0")
+	buy(t, s, underCap("a"), answerTo(request, `{}`), outlier.Charged)
+	rename(t, s, "a", "b")
+	buy(t, s, underCap("a"), answerTo(request, `{}`), outlier.Charged)
+	move(t, s, Watermark{Job: "a", Key: "a", At: noon, Run: "run-9"})
+	if err := s.Begin(Run{ID: "run-9", Job: "a", Due: noon, Status: OK}, nil); err != nil {
+		t.Fatal(err)
+	}
+	rename(t, s, "a", "b") // was: a is still in the file
+	checkWatermark(t, s, "a", "a", noon)
+	checkHeld(t, s, jobMonth("a"), 2)
+	checkHeld(t, s, jobMonth("b"), 2)
+	if due, err := s.LastDue("a"); err != nil || !due.Equal(noon) {
+		t.Errorf("a was last due at %s (%v)", due, err)
+	}
+	checkBooks(t, s)
+}
+
+func TestRenameCanBeTakenBackAndDoneAgain(t *testing.T) {
+	s := open(t, t.TempDir())
+	request := searchRequest("0")
+	buy(t, s, underCap("a"), answerTo(request, `{}`), outlier.Charged)
+	move(t, s, Watermark{Job: "a", Key: "k", At: noon, Run: "run-1"})
+	if err := s.Begin(Run{ID: "run-1", Job: "a", Due: noon, Status: OK}, nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, to := range [][2]string{{"a", "b"}, {"b", "a"}, {"a", "b"}, {"b", "c"}} {
+		rename(t, s, to[0], to[1])
+		checkWatermark(t, s, to[0], "k", time.Time{})
+		checkWatermark(t, s, to[1], "k", noon)
+		checkHeld(t, s, jobMonth(to[0]), 0)
+		checkHeld(t, s, jobMonth(to[1]), 2)
+		if due, err := s.LastDue(to[1]); err != nil || !due.Equal(noon) {
+			t.Errorf("%s was last due at %s (%v)", to[1], due, err)
+		}
+	}
+	checkBooks(t, s)
+}
+
+func TestRenameToANameInUseLosesNothing(t *testing.T) {
+	s := open(t, t.TempDir())
+	request := searchRequest("0")
+	for _, job := range []string{"old", "new", "new"} {
+		buy(t, s, underCap(job), answerTo(request, `{}`), outlier.Charged)
+	}
+	for _, w := range []Watermark{{Job: "old", Key: "a", At: noon}, {Job: "new", Key: "a", At: noon.Add(time.Hour)},
+		{Job: "old", Key: "b", At: noon.Add(time.Hour)}, {Job: "new", Key: "b", At: noon}, {Job: "old", Key: "c", At: noon}} {
+		w.Run = "run-1"
+		move(t, s, w)
+	}
+	rename(t, s, "old", "new")
+	checkWatermark(t, s, "new", "a", noon.Add(time.Hour))
+	checkWatermark(t, s, "new", "b", noon.Add(time.Hour))
+	checkWatermark(t, s, "new", "c", noon)
+	if left, err := s.Watermarks("old"); len(left) != 0 || err != nil {
+		t.Errorf("the old name keeps %+v (%v)", left, err)
+	}
+	checkHeld(t, s, jobMonth("new"), 4)
+	checkBooks(t, s)
+	for _, names := range [][2]string{{"a", "a"}, {"", "a"}, {"a", ""}} {
+		wantText(t, s.Rename(names[0], names[1]), "two different names")
+	}
+}

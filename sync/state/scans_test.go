@@ -1,0 +1,454 @@
+package state
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"outlierd/outlier"
+	"outlierd/sync/credit"
+)
+
+const (
+	scanA = "11111111-1111-4111-8111-111111111111"
+	scanB = "22222222-2222-4222-8222-222222222222"
+)
+
+func scanRequest() *outlier.Request {
+	return &outlier.Request{Op: outlier.OpStartScan, Path: "/scan", Price: 50, Params: url.Values{"query": {"chess"}}}
+}
+
+// niche is the scan that most tests want.
+func niche(step Step) Scan {
+	return Scan{
+		Run: step.Run, Job: "ideas", Step: step.ID, FindBy: "query", Mode: "fast", Queries: []string{"chess", "go"},
+		Price: 50, Deadline: noon.Add(24 * time.Hour),
+	}
+}
+
+func intend(t testing.TB, s *Store, scan Scan) (intent int64) {
+	t.Helper()
+	err := s.Update(func(tx *Tx) (err error) {
+		intent, err = tx.IntendScan(scan)
+		return err
+	})
+	if err != nil {
+		t.Fatalf("IntendScan: %v", err)
+	}
+	return intent
+}
+
+// starting is the purchase of an intent's scan together with five pages of reading,
+// under a cap for the billing cycle.
+func starting(step Step, intent int64, most outlier.Credits) Purchase {
+	p := capped(most)
+	p.Run, p.Step, p.Intent, p.Hold = step.Run, step.ID, intent, 10
+	return p
+}
+
+// running settles as an answer that tells the scan's id does.
+func running(p Purchase, id string) Purchase {
+	p.Commit = func(tx *Tx, k Kept) error {
+		if k.Outcome != outlier.Charged {
+			return nil
+		}
+		return tx.SaveScan(Scan{Intent: p.Intent, State: ScanRunning, ScanID: id, Status: "Running", Created: noon, NextPoll: noon.Add(time.Minute)})
+	}
+	return p
+}
+
+// begin starts a run with a step, and intends its scan.
+func begin(t testing.TB, s *Store) (Step, int64) {
+	t.Helper()
+	step := beginRun(t, s, "run-1")
+	return step, intend(t, s, niche(step))
+}
+
+// lose goes through an attempt whose answer never comes.
+func lose(t testing.TB, s *Store, p Purchase) {
+	t.Helper()
+	buy(t, s, p, lost(scanRequest()), outlier.Unknown)
+}
+
+func checkScan(t testing.TB, s *Store, step int64, want ScanState) *Scan {
+	t.Helper()
+	scan, err := s.ScanOf(step)
+	if err != nil || scan == nil {
+		t.Fatalf("ScanOf: %v %v", scan, err)
+	}
+	if scan.State != want {
+		t.Errorf("the scan is %s, want %s", scan.State, want)
+	}
+	return scan
+}
+
+func checkHold(t testing.TB, s *Store, step int64, want outlier.Credits) {
+	t.Helper()
+	if got, err := s.HoldOf(step); err != nil || got != want {
+		t.Errorf("step %d holds %d (%v), want %d", step, got, err, want)
+	}
+}
+
+func checkBooks(t testing.TB, s *Store) {
+	t.Helper()
+	if err := s.view(func() error { return (&Tx{s: s}).audit() }); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestScanIsKeptWholeFromIntentToEnd(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	step := beginRun(t, s, "run-1")
+	want := niche(step)
+	want.Due = noon
+	want.Intent = intend(t, s, want)
+	buy(t, s, running(starting(step, want.Intent, 100), scanA), answerTo(scanRequest(), `{}`), outlier.Charged)
+
+	want.State, want.ScanID, want.Status = ScanEnded, scanA, "Completed"
+	want.Created, want.Polled, want.NextPoll, want.Polls = noon, noon.Add(time.Hour), time.Time{}, 7
+	update(t, s, func(tx *Tx) error { return tx.SaveScan(want) })
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = open(t, dir)
+	ignored := cmpopts.IgnoreFields(Scan{}, "Intended")
+	byID, err := s.ScanByID(scanA)
+	if diff := cmp.Diff(&want, byID, ignored); diff != "" || err != nil {
+		t.Errorf("by its id (%v, -want +got):\n%s", err, diff)
+	}
+	if diff := cmp.Diff(byID, checkScan(t, s, step.ID, ScanEnded)); diff != "" {
+		t.Errorf("by its step (-by id +got):\n%s", diff)
+	}
+	for job, want := range map[string]int{"": 1, "ideas": 1, "rivals": 0} {
+		if all, err := s.Scans(job); len(all) != want || err != nil {
+			t.Errorf("%d scans of %q (%v), want %d", len(all), job, err, want)
+		}
+	}
+	for _, id := range []string{"", scanB} {
+		if got, err := s.ScanByID(id); got != nil || err != nil {
+			t.Errorf("scan %q is %+v (%v)", id, got, err)
+		}
+	}
+	if got, err := s.ScanOf(99); got != nil || err != nil {
+		t.Errorf("a step without a scan has %+v (%v)", got, err)
+	}
+}
+
+func TestScanThatMayBeUnderWayIsNotIntendedAgain(t *testing.T) {
+	due := noon
+	for name, c := range map[string]struct {
+		change  func(*Scan)
+		state   ScanState // of the first
+		refused bool
+	}{
+		"the same":                           {func(*Scan) {}, ScanIntended, true},
+		"queries in another order":           {func(s *Scan) { s.Queries = []string{"go", "chess"} }, ScanIntended, true},
+		"another run and step":               {func(s *Scan) { s.Run, s.Step = "run-2", 99 }, ScanIntended, true},
+		"one whose outcome is unknown":       {func(*Scan) {}, ScanUnknown, true},
+		"one that runs":                      {func(*Scan) {}, ScanRunning, true},
+		"one that has ended":                 {func(*Scan) {}, ScanEnded, false},
+		"one past its deadline":              {func(*Scan) {}, ScanExpired, false},
+		"one that was refused":               {func(*Scan) {}, ScanRefused, false},
+		"one that an operator disowned":      {func(*Scan) {}, ScanNotCreated, false},
+		"another job":                        {func(s *Scan) { s.Job = "rivals" }, ScanRunning, false},
+		"another mode":                       {func(s *Scan) { s.Mode = "standard" }, ScanRunning, false},
+		"other queries":                      {func(s *Scan) { s.Queries = s.Queries[:1] }, ScanRunning, false},
+		"channels instead of queries":        {func(s *Scan) { s.FindBy = "channels" }, ScanRunning, false},
+		"another due instant":                {func(s *Scan) { s.Due = due.Add(time.Hour) }, ScanRunning, false},
+		"a due instant whose scan has ended": {func(s *Scan) { s.Due = due }, ScanEnded, true},
+		"a due instant whose scan failed":    {func(s *Scan) { s.Due = due }, ScanFailed, true},
+		"a due instant that was refused":     {func(s *Scan) { s.Due = due }, ScanRefused, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := open(t, t.TempDir())
+			step := beginRun(t, s, "run-1")
+			first, second := niche(step), niche(step)
+			c.change(&second)
+			first.Due = second.Due
+			if name == "another due instant" {
+				first.Due = due
+			}
+			first.Intent = intend(t, s, first)
+			lead(t, s, step, first.Intent, c.state)
+			err := s.Update(func(tx *Tx) error { _, err := tx.IntendScan(second); return err })
+			live, ok := errors.AsType[*LiveScanError](err)
+			if ok != c.refused || ok != (err != nil) {
+				t.Fatalf("a second intent got %v, want a refusal: %v", err, c.refused)
+			}
+			if ok && (live.Scan.Intent != first.Intent || live.Scan.State != c.state) {
+				t.Errorf("refused for %+v", live.Scan)
+			}
+		})
+	}
+}
+
+// lead brings the scan of an intent into a state the way it comes there.
+func lead(t testing.TB, s *Store, step Step, intent int64, to ScanState) {
+	t.Helper()
+	p := starting(step, intent, 100)
+	save := func(scan Scan) {
+		t.Helper()
+		scan.Intent = intent
+		if err := s.Update(func(tx *Tx) error { return tx.SaveScan(scan) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	switch to {
+	case ScanIntended:
+	case ScanRefused:
+		buy(t, s, p, errorTo(scanRequest(), http.StatusBadRequest, outlier.Invalid), outlier.Refunded)
+		save(Scan{State: ScanRefused})
+	case ScanUnknown:
+		lose(t, s, p)
+	case ScanNotCreated:
+		lose(t, s, p)
+		if err := s.SettleScan(intent, Scan{State: ScanNotCreated}); err != nil {
+			t.Fatal(err)
+		}
+	default:
+		buy(t, s, running(p, scanA), answerTo(scanRequest(), `{}`), outlier.Charged)
+		save(Scan{State: to, ScanID: scanA})
+	}
+}
+
+func TestStateOfAScanFollowsItsAttempt(t *testing.T) {
+	s := open(t, t.TempDir())
+	step, intent := begin(t, s)
+	p := starting(step, intent, 100)
+	a := reserve(t, s, p, scanRequest())
+	checkScan(t, s, step.ID, ScanIntended)
+	if err := a.Sending(); err != nil {
+		t.Fatal(err)
+	}
+	checkScan(t, s, step.ID, ScanUnknown)
+	if err := a.Settle(errorTo(scanRequest(), http.StatusTooManyRequests, outlier.Limited), outlier.Refunded); err != nil {
+		t.Fatal(err)
+	}
+	checkScan(t, s, step.ID, ScanIntended)
+	checkHold(t, s, step.ID, 0)
+	checkHeld(t, s, month(), 0)
+
+	buy(t, s, running(p, scanA), answerTo(scanRequest(), `{}`), outlier.Charged)
+	checkScan(t, s, step.ID, ScanRunning)
+	checkHold(t, s, step.ID, 10)
+	checkHeld(t, s, month(), 60)
+	checkBooks(t, s)
+}
+
+func TestScanAnswerThatCannotBeReadStaysUnknown(t *testing.T) {
+	s := open(t, t.TempDir())
+	step, intent := begin(t, s)
+	p := starting(step, intent, 100)
+	p.Commit = func(*Tx, Kept) error { return errors.New("no id in it") }
+	a := reserve(t, s, p, scanRequest())
+	if err := a.Sending(); err != nil {
+		t.Fatal(err)
+	}
+	wantText(t, a.Settle(answerTo(scanRequest(), `{"garbage":1}`), outlier.Charged), "no id in it")
+	checkScan(t, s, step.ID, ScanUnknown)
+	spend, err := s.Spent("run-1")
+	if err != nil || spend.Charged != 50 || spend.Held != 10 {
+		t.Errorf("spent %+v (%v)", spend, err)
+	}
+	if kept := entries(t, s, 0); len(kept) != 1 || string(kept[0].Body) != `{"garbage":1}` {
+		t.Errorf("kept %+v", kept)
+	}
+}
+
+func TestIntentIsCarriedOutOnce(t *testing.T) {
+	s := open(t, t.TempDir())
+	step, intent := begin(t, s)
+	p := starting(step, intent, 1000)
+	refused := func(when string) {
+		t.Helper()
+		if _, err := s.Meter(p).Reserve(t.Context(), scanRequest()); !isConstraint(err) {
+			t.Errorf("%s a second attempt got %v", when, err)
+		}
+	}
+	a := reserve(t, s, p, scanRequest())
+	refused("while the first is reserved")
+	if err := a.Sending(); err != nil {
+		t.Fatal(err)
+	}
+	refused("while the first is sent")
+	if err := a.Settle(lost(scanRequest()), outlier.Unknown); err != nil {
+		t.Fatal(err)
+	}
+	refused("after the first was lost")
+	p.Intent = 0
+	refused("without an intent")
+	p.Intent = 99
+	refused("for an intent that is none")
+	checkHeld(t, s, month(), 60)
+}
+
+func TestDatabaseItselfGuardsScans(t *testing.T) {
+	for name, c := range map[string]struct {
+		state              ScanState
+		statement, refusal string
+	}{
+		"a second live intent": {ScanRunning, `INSERT INTO scans SELECT id + 1, run, job, due, step, find_by, mode, queries, wanted, price,
+			'intended', '', '', 0, 0, 0, 0, 0, 0 FROM scans`, "UNIQUE"},
+		"beginning as running":               {ScanIntended, `INSERT INTO scans SELECT id + 1, run, 'x', due, step, find_by, mode, queries, wanted, price, 'running', 'x', '', 0, 0, 0, 0, 0, 0 FROM scans`, "begins as intended"},
+		"going back":                         {ScanRunning, `UPDATE scans SET state = 'unknown'`, "does not go back"},
+		"going back after the end":           {ScanEnded, `UPDATE scans SET state = 'running'`, "does not go back"},
+		"coming back from the refused":       {ScanRefused, `UPDATE scans SET state = 'intended'`, "does not go back"},
+		"running without an id":              {ScanUnknown, `UPDATE scans SET state = 'running'`, "has an id"},
+		"another id":                         {ScanRunning, `UPDATE scans SET scan = 'other'`, "id of a scan is fixed"},
+		"other queries":                      {ScanRunning, `UPDATE scans SET wanted = '[]'`, "terms of a scan are fixed"},
+		"intended again without proof":       {ScanUnknown, `UPDATE scans SET state = 'intended'`, "does not prove"},
+		"refused without proof":              {ScanUnknown, `UPDATE scans SET state = 'refused'`, "does not prove"},
+		"not created while the price counts": {ScanUnknown, `UPDATE scans SET state = 'not_created'`, "does not prove"},
+		"refunded without a word":            {ScanUnknown, `UPDATE attempts SET state = 'refunded', http_status = 500`, "needs proof"},
+		"deleting a scan":                    {ScanRefused, `DELETE FROM scans`, "kept"},
+		"another intent":                     {ScanRunning, `UPDATE attempts SET intent = NULL`, "terms of an attempt are fixed"},
+		"starting a scan that runs": {ScanRunning, `INSERT INTO attempts (run, job, account, step, op, entity, params, attempt, price, state, day, cycle, caps, intent,
+			reserved_at, sent_at, settled_at, waited, http_status, bytes, error)
+			SELECT run, job, account, step, op, entity, params, 2, price, 'reserved', day, cycle, caps, intent, 0, 0, 0, 0, 0, 0, '' FROM attempts`, "not waiting to be started"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := open(t, t.TempDir())
+			step, intent := begin(t, s)
+			lead(t, s, step, intent, c.state)
+			wantText(t, shell(t, s, c.statement), c.refusal)
+			checkScan(t, s, step.ID, c.state)
+			checkBooks(t, s)
+		})
+	}
+}
+
+func TestOperatorSettlesAnUnknownScan(t *testing.T) {
+	adopted := Scan{State: ScanRunning, ScanID: scanA, Status: "Running", Created: noon}
+	disowned := Scan{State: ScanNotCreated}
+	lostAnswer := func(t *testing.T, s *Store, step Step, intent int64) { lead(t, s, step, intent, ScanUnknown) }
+	unreadable := func(t *testing.T, s *Store, step Step, intent int64) {
+		buy(t, s, starting(step, intent, 100), answerTo(scanRequest(), `{}`), outlier.Charged)
+	}
+	gateway := func(t *testing.T, s *Store, step Step, intent int64) {
+		buy(t, s, starting(step, intent, 100), errorTo(scanRequest(), http.StatusBadGateway, outlier.Foreign), outlier.Unknown)
+	}
+	for name, c := range map[string]struct {
+		before     func(*testing.T, *Store, Step, int64)
+		as         Scan
+		spend      Spend
+		words      string // of the ledger
+		hold, held outlier.Credits
+	}{
+		"a lost answer is adopted":           {lostAnswer, adopted, Spend{Charged: 50, Held: 10, Requests: 1}, "operator: adopted", 10, 60},
+		"a lost answer started nothing":      {lostAnswer, disowned, Spend{Refunded: 50, Requests: 1}, "operator: not created", 0, 0},
+		"a gateway's answer is adopted":      {gateway, adopted, Spend{Charged: 50, Held: 10, Requests: 1}, "operator: adopted", 10, 60},
+		"a gateway's answer started nothing": {gateway, disowned, Spend{Refunded: 50, Requests: 1}, "operator: not created", 0, 0},
+		"an unreadable answer is adopted":    {unreadable, adopted, Spend{Charged: 50, Held: 10, Requests: 1}, "", 10, 60},
+		"an unreadable answer is given up":   {unreadable, disowned, Spend{Charged: 50, Requests: 1}, "", 0, 50},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := open(t, t.TempDir())
+			step, intent := begin(t, s)
+			c.before(t, s, step, intent)
+			checkScan(t, s, step.ID, ScanUnknown)
+			if err := s.SettleScan(intent, c.as); err != nil {
+				t.Fatal(err)
+			}
+			scan := checkScan(t, s, step.ID, c.as.State)
+			if scan.ScanID != c.as.ScanID || !scan.Deadline.Equal(niche(step).Deadline) {
+				t.Errorf("it became %+v", scan)
+			}
+			if spend, err := s.Spent("run-1"); err != nil || spend != c.spend {
+				t.Errorf("spent %+v (%v), want %+v", spend, err, c.spend)
+			}
+			var words string
+			if err := s.view(func() error { return s.row(`SELECT error FROM attempts`).Scan(&words) }); err != nil || words != c.words {
+				t.Errorf("the ledger says %q (%v), want %q", words, err, c.words)
+			}
+			checkHold(t, s, step.ID, c.hold)
+			checkHeld(t, s, month(), c.held)
+			checkBooks(t, s)
+			wantText(t, s.SettleScan(intent, c.as), string(c.as.State), "only the outcome of an unknown one")
+		})
+	}
+}
+
+func TestOperatorsMistakesAreRefused(t *testing.T) {
+	s := open(t, t.TempDir())
+	step, intent := begin(t, s)
+	wantText(t, s.SettleScan(99, Scan{State: ScanNotCreated}), "99", "no such scan")
+	wantText(t, s.SettleScan(intent, Scan{State: ScanNotCreated}), "it is intended")
+	a := reserve(t, s, starting(step, intent, 1000), scanRequest())
+	if err := a.Sending(); err != nil {
+		t.Fatal(err)
+	}
+	wantText(t, s.SettleScan(intent, Scan{State: ScanNotCreated}), "right now")
+	if err := a.Settle(lost(scanRequest()), outlier.Unknown); err != nil {
+		t.Fatal(err)
+	}
+	wantText(t, s.SettleScan(intent, Scan{State: ScanRunning}), "an id")
+	wantText(t, s.SettleScan(intent, Scan{State: ScanUnknown, ScanID: scanA}), "one of the states")
+
+	other := niche(step)
+	other.Job = "rivals"
+	p := running(starting(step, intend(t, s, other), 1000), scanB)
+	p.Hold = 0
+	buy(t, s, p, answerTo(scanRequest(), `{}`), outlier.Charged)
+	wantText(t, s.SettleScan(intent, Scan{State: ScanRunning, ScanID: scanB}), scanB, "intent 2 already")
+	checkHeld(t, s, month(), 110)
+}
+
+func TestUnknownScanIsNotFinalInTheLedger(t *testing.T) {
+	s := open(t, t.TempDir())
+	step, intent := begin(t, s)
+	lead(t, s, step, intent, ScanUnknown)
+	buy(t, s, capped(1000), answerTo(searchRequest("0"), `{}`), outlier.Charged)
+	check := func(want int64) {
+		t.Helper()
+		if _, mark := column(t, s, "ops.credits", "id", 0); mark != want {
+			t.Errorf("the ledger is final up to %d, want %d", mark, want)
+		}
+	}
+	check(0)
+	if err := s.SettleScan(intent, Scan{State: ScanNotCreated}); err != nil {
+		t.Fatal(err)
+	}
+	check(2)
+}
+
+func TestScanAndItsReadingFitTogetherOrNotAtAll(t *testing.T) {
+	now := time.Now()
+	cycle := credit.Cycle(now, time.UTC, 1)
+	for _, c := range []credit.Cap{
+		{Scope: credit.Run, Period: "run-1"}, {Scope: credit.JobMonth, Period: credit.JobCycle("ideas", cycle)},
+		{Scope: credit.AllDay, Period: credit.Day(now, time.UTC)}, {Scope: credit.AllMonth, Period: cycle},
+	} {
+		for _, most := range []outlier.Credits{49, 50, 59, 60} {
+			s := open(t, t.TempDir())
+			step, intent := begin(t, s)
+			p := starting(step, intent, 0)
+			c.Max = most
+			p.Caps = func(time.Time) []credit.Cap { return []credit.Cap{c} }
+			_, err := s.Meter(p).Reserve(t.Context(), scanRequest())
+			refusal, refused := errors.AsType[*credit.Exceeded](err)
+			held := outlier.Credits(0)
+			switch {
+			case most == 60:
+				if err != nil {
+					t.Errorf("a cap of %d for the %s: %v", most, c.Scope, err)
+				}
+				held = 60
+			case !refused:
+				t.Errorf("a cap of %d for the %s: %v, want a refusal", most, c.Scope, err)
+			case *refusal != credit.Exceeded{Cap: c, Price: 50, Hold: 10}:
+				t.Errorf("refused with %+v", *refusal)
+			}
+			checkHeld(t, s, c, held)
+			checkBooks(t, s)
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
