@@ -2,6 +2,7 @@ package schema
 
 import (
 	"errors"
+	"fmt"
 	"io"
 
 	"github.com/go-faster/jx"
@@ -32,7 +33,7 @@ var TrendingFormats = define(Table{
 func (d *Decoder) elementsOf(plan *record) error {
 	raw, err := d.in.Raw()
 	if err != nil {
-		return err
+		return fmt.Errorf("the body is not JSON: %w", err)
 	}
 	whole, err := appendJSON(nil, raw)
 	if err != nil {

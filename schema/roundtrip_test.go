@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -83,7 +82,6 @@ func (c caller) pages(video, channel string) {
 	c.get(outlier.OpFindChannels, "", "/search/channels?query=coffee&size=40&from=999999")
 	c.get(outlier.OpFindRelatedChannels, "", "/search/channels/related?size=40&relatedChannelId="+channel)
 	c.get(outlier.OpTrendingFormats, "", "/search/trending-formats")
-	c.get(outlier.OpTrendingFormats, "", "/search/trending-formats?"+url.Values{"type": {"short"}}.Encode())
 }
 
 // scans starts some scans of each mode, and looks at them until they have ended.
