@@ -18,6 +18,8 @@ type endpoint struct {
 	price  outlier.Credits
 	id     rule
 	params map[string]rule
+	needs  string // a parameter that must be there, or ""
+	open   bool   // which parameters there are is not known, so none is unknown
 }
 
 // operation is "" for an unknown path.
@@ -32,6 +34,9 @@ func (e *endpoint) operation() outlier.Operation {
 var endpoints = []endpoint{
 	{op: outlier.OpSearch, path: "/search/outliers", price: 2, params: searchRules},
 	{op: outlier.OpRelated, path: "/search/outliers/related", price: 2, params: relatedRules},
+	{op: outlier.OpFindChannels, path: "/search/channels", price: 5, params: findRules},
+	{op: outlier.OpFindRelatedChannels, path: "/search/channels/related", price: 5, params: findRelatedRules, needs: "relatedChannelId"},
+	{op: outlier.OpTrendingFormats, path: "/search/trending-formats", price: 1, open: true},
 	{op: outlier.OpStartScan, method: http.MethodPost, path: "/scan", price: fast.price},
 	{op: outlier.OpScan, path: "/scan/", id: one(scanIDForm)},
 	{op: outlier.OpChannelVideos, path: "/channel/videos/", id: one(channelIDForm)},
@@ -190,8 +195,10 @@ func (s *Service) obeysRules(c *call) *refusal {
 		unread := complaint{Code: "invalid_query", Validation: "query", Message: "The query string cannot be read", Path: []string{}}
 		return &refusal{status: statusInvalid, err: validationError{[]complaint{unread}}}
 	}
-	wrong, unknown := breaches(c.params, c.endpoint.params)
-	s.ledger.strangers(unknown)
+	wrong, unknown := breaches(c.params, c.endpoint.params, c.endpoint.needs)
+	if !c.endpoint.open {
+		s.ledger.strangers(unknown)
+	}
 	if c.endpoint.id != nil {
 		if bad := c.endpoint.id([]string{c.Entity}); bad != nil {
 			bad.Path = []string{"id"}
@@ -259,6 +266,12 @@ func (s *Service) content(c *call, at instant) any {
 	case outlier.OpRelated:
 		x := s.shelf(c, at)
 		return x.page(x.related(c.params, l), c.params, s.paging())
+	case outlier.OpFindChannels:
+		return channelPage(l.index(at.told).findChannels(c.params, l.seed), c.params, s.paging())
+	case outlier.OpFindRelatedChannels:
+		return channelPage(l.index(at.told).relatedChannels(c.params, l), c.params, s.paging())
+	case outlier.OpTrendingFormats:
+		return l.trendingFormats(at.told)
 	case outlier.OpStartScan:
 		c.Scan = s.begin(c.order, at)
 		return s.scanAnswer(c.Scan, at)

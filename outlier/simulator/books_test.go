@@ -16,7 +16,7 @@ import (
 
 // prices are those of the interface, Credits per request.
 var prices = map[outlier.Operation]outlier.Credits{
-	outlier.OpSearch: 2, outlier.OpRelated: 2,
+	outlier.OpSearch: 2, outlier.OpRelated: 2, outlier.OpFindChannels: 5, outlier.OpFindRelatedChannels: 5, outlier.OpTrendingFormats: 1,
 }
 
 func TestSearchesCostWhatTheInterfaceSaysAndDataIsFree(t *testing.T) {

@@ -101,12 +101,8 @@ func (s *sample) datedStatistics(t *channelStatistics) {
 		return
 	}
 	t.VideosCountRaw = roughly(int64(s.total)) + " videos"
-	var sum int64
-	for i := range s.entries {
-		sum += s.entries[i].duration
-	}
-	t.AverageVideoDurationEstimate = new(float64(sum) / float64(len(s.entries)))
-	t.LastPublishedAtEstimate = new(estimate(s.entries[0].published, s.at).Format(withMillis))
+	t.AverageVideoDurationEstimate = new(s.length)
+	t.LastPublishedAtEstimate = new(estimate(s.newest, s.at).Format(withMillis))
 	t.OldestParsedPublishedAtEstimate = new(estimate(s.entries[len(s.entries)-1].published, s.at).Format(withMillis))
 }
 

@@ -22,9 +22,9 @@ const completed = "Completed"
 
 // course is how a scan goes by the dice: one in two waits first, one in four is
 // suspended, one in four is continued as new, and few do not complete.
-func (s *scan) course(seed uint64) []Phase {
-	d := dice(seed, aboutScan, s.started, uint64(count(s.standard)), s.topics, s.salt)
-	m := s.mode()
+func (n *scan) course(seed uint64) []Phase {
+	d := dice(seed, aboutScan, n.started, uint64(count(n.standard)), n.topics, n.salt)
+	m := n.mode()
 	left := m.shortest + time.Duration(d.Float64()*float64(m.longest-m.shortest))
 	var phases []Phase
 	add := func(status string, lasts time.Duration) {

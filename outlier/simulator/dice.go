@@ -24,7 +24,6 @@ const (
 	aboutLook
 	aboutFound
 	aboutScan
-	aboutTrend
 )
 
 // dice rolls numbers that follow from the seed, the subject and what it is about

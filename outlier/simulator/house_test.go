@@ -73,13 +73,16 @@ func paths(t *testing.T, s *Service) map[outlier.Operation]string {
 // questions ask everything about a hit.
 func questions(h *hit) map[outlier.Operation]string {
 	return map[outlier.Operation]string{
-		outlier.OpSearch:        "/search/outliers?" + url.Values{"query": {h.title}}.Encode(),
-		outlier.OpRelated:       "/search/outliers/related?videoId=" + h.id(),
-		outlier.OpScan:          "/scan/" + (&scan{started: 1 << 40, salt: h.address() % 1000}).id(h.channel.seed),
-		outlier.OpChannelVideos: "/channel/videos/" + h.channel.id,
-		outlier.OpChannelShorts: "/channel/shorts/" + h.channel.id,
-		outlier.OpDetails:       "/video/" + h.id(),
-		outlier.OpComments:      "/video/comments/" + h.id(),
-		outlier.OpTranscript:    "/video/transcript/" + h.id(),
+		outlier.OpFindChannels:        "/search/channels?" + url.Values{"query": {h.channel.niche.topics[h.topic].names[0]}}.Encode(),
+		outlier.OpFindRelatedChannels: "/search/channels/related?relatedChannelId=" + h.channel.id,
+		outlier.OpTrendingFormats:     "/search/trending-formats",
+		outlier.OpSearch:              "/search/outliers?" + url.Values{"query": {h.title}}.Encode(),
+		outlier.OpRelated:             "/search/outliers/related?videoId=" + h.id(),
+		outlier.OpScan:                "/scan/" + (&scan{started: 1 << 40, salt: h.address() % 1000}).id(h.channel.seed),
+		outlier.OpChannelVideos:       "/channel/videos/" + h.channel.id,
+		outlier.OpChannelShorts:       "/channel/shorts/" + h.channel.id,
+		outlier.OpDetails:             "/video/" + h.id(),
+		outlier.OpComments:            "/video/comments/" + h.id(),
+		outlier.OpTranscript:          "/video/transcript/" + h.id(),
 	}
 }

@@ -72,14 +72,16 @@ func (l *library) find(id string, at time.Time) (upload, bool) {
 	return c.upload(k, n), true
 }
 
-// index is what search looks through: the outliers of all samples of an hour.
+// index is what search looks through: all samples of an hour and their outliers.
 type index struct {
-	at   time.Time
-	hits []*hit
+	at      time.Time
+	hits    []*hit
+	samples [2][]*sample // by kind, without their entries
 }
 
-// add takes the outliers of a sample in and lets the rest of it go.
+// add takes a sample and its outliers in and lets the rest of it go.
 func (x *index) add(s *sample) {
+	x.samples[s.kind] = append(x.samples[s.kind], s)
 	for i := range s.entries {
 		if e := &s.entries[i]; e.positive() || e.negative() {
 			x.hits = append(x.hits, newHit(e, s))

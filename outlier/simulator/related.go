@@ -25,15 +25,11 @@ func (x *index) related(p url.Values, l *library) []*hit {
 		return seek(x.hits, p, &hitTerms, aim[*hit]{score: func(h *hit) (float64, bool) { return unit(hash(salt, h.address())), true }})
 	}
 	s := x.seeds(p, l)
-	a := best(s.scores, limitOf(p))
-	resembles := a.score
-	a.score = func(h *hit) (float64, bool) {
-		if s.has(h) {
-			return 0, false
-		}
-		return resembles(h)
-	}
-	return seek(x.hits, p, &hitTerms, a)
+	resembles := bestOf(s.scores, func(score func(*hit) (float64, bool)) func(*hit) (float64, bool) { return score })
+	return seek(x.hits, p, &hitTerms, aim[*hit]{most: limitOf(p), score: func(h *hit) (float64, bool) {
+		r, ok := resembles(h)
+		return r, ok && !s.has(h)
+	}})
 }
 
 // seeds are what a related search starts from.

@@ -28,15 +28,12 @@ func queried(p url.Values, seed uint64) aim[*hit] {
 	if len(p["query"]) == 0 {
 		return aim[*hit]{score: func(h *hit) (float64, bool) { return h.ratio, true }}
 	}
-	var scores []func(*hit) (float64, bool)
-	for _, q := range p["query"] {
+	return aim[*hit]{most: limitOf(p), score: bestOf(p["query"], func(q string) func(*hit) (float64, bool) {
 		if p.Get("by") == "lexical" {
-			scores = append(scores, lexical(q))
-		} else {
-			scores = append(scores, meaning(q, seed).ofHit)
+			return lexical(q)
 		}
-	}
-	return best(scores, limitOf(p))
+		return meaning(q, seed).ofHit
+	})}
 }
 
 // limitOf is how many hits a search by meaning or by words finds.
@@ -47,16 +44,20 @@ func limitOf(p url.Values) int {
 	return nearest
 }
 
-// best aims at whatever any of the scores means.
-func best[T entity](scores []func(T) (float64, bool), most int) aim[T] {
-	return aim[T]{most: most, score: func(v T) (best float64, found bool) {
+// bestOf is the best score of several wishes, each of which has one of its own.
+func bestOf[W any, T entity](wishes []W, scoreOf func(W) func(T) (float64, bool)) func(T) (float64, bool) {
+	var scores []func(T) (float64, bool)
+	for _, w := range wishes {
+		scores = append(scores, scoreOf(w))
+	}
+	return func(v T) (best float64, found bool) {
 		for _, of := range scores {
 			if r, ok := of(v); ok {
 				best, found = max(best, r), true
 			}
 		}
 		return best, found
-	}}
+	}
 }
 
 // lexical finds hits that have every word of the query in the title or in the

@@ -40,10 +40,10 @@ var relatedRules = both(commonRules, map[string]rule{
 // commonRules are the common filters of both.
 var commonRules = map[string]rule{
 	"type":                                  one(oneOf("video", "short")),
-	"averageViewsRatioFrom":                 one(decimal(math.Inf(-1), false)),
-	"averageViewsRatioTo":                   one(decimal(math.Inf(-1), false)),
-	"zScoreFrom":                            one(decimal(math.Inf(-1), false)),
-	"zScoreTo":                              one(decimal(math.Inf(-1), false)),
+	"averageViewsRatioFrom":                 one(anyNumber),
+	"averageViewsRatioTo":                   one(anyNumber),
+	"zScoreFrom":                            one(anyNumber),
+	"zScoreTo":                              one(anyNumber),
 	"viewCountFrom":                         one(integer(0, maxInteger)),
 	"viewCountTo":                           one(integer(1, maxInteger)),
 	"language":                              list(matching(`^[a-z]{2}$`)),
@@ -76,6 +76,52 @@ var commonRules = map[string]rule{
 	"by":                                    one(oneOf("semantic", "lexical")),
 }
 
+// findRules are the parameters of GET /search/channels.
+var findRules = both(channelRules, map[string]rule{
+	"query":     list(anything),
+	"seed":      one(anything),
+	"sortBy":    one(oneOf("subscribers", "averageViews", "avgViewsToSubscribersRatio", "viewVariationCoefficient", "revenueMonthly", "rpm", "foundAt", "recency")),
+	"sortOrder": one(oneOf("asc", "desc")),
+})
+
+// findRelatedRules are the parameters of GET /search/channels/related.
+var findRelatedRules = both(channelRules, map[string]rule{"relatedChannelId": list(channelIDForm)})
+
+// channelRules are the filters of both. No bounds of theirs are known.
+var channelRules = map[string]rule{
+	"filterBy":                       one(oneOf("video", "short")),
+	"contentKind":                    one(oneOf("video", "short", "long-form", "short-form")),
+	"publishedAtFrom":                one(dateTime),
+	"publishedAtTo":                  one(dateTime),
+	"averageViewsFrom":               one(anyNumber),
+	"averageViewsTo":                 one(anyNumber),
+	"medianViewsFrom":                one(anyNumber),
+	"medianViewsTo":                  one(anyNumber),
+	"language":                       list(matching(`^[a-z]{2}$`)),
+	"avgViewsToSubscribersRatioFrom": one(anyNumber),
+	"avgViewsToSubscribersRatioTo":   one(anyNumber),
+	"subscribersFrom":                one(anyNumber),
+	"subscribersTo":                  one(anyNumber),
+	"videosCountFrom":                one(anyNumber),
+	"videosCountTo":                  one(anyNumber),
+	"viewVariationCoefficientFrom":   one(anyNumber),
+	"viewVariationCoefficientTo":     one(anyNumber),
+	"revenueMonthlyEstimationFrom":   one(anyNumber),
+	"revenueMonthlyEstimationTo":     one(anyNumber),
+	"rpmEstimationFrom":              one(anyNumber),
+	"rpmEstimationTo":                one(anyNumber),
+	"avgDurationFrom":                one(anyNumber),
+	"avgDurationTo":                  one(anyNumber),
+	"monetizationAdsense":            one(oneOf("true", "false")),
+	"excludeNiche":                   list(anything),
+	"classificationQuality":          one(oneOf("negative", "neutral", "positive")),
+	"classificationIsFaceless":       one(oneOf("true", "false")),
+	"from":                           one(integer(0, maxInteger)),
+	"size":                           one(integer(1, 40)),
+}
+
+var anyNumber = decimal(math.Inf(-1), false)
+
 // Identifiers.
 var (
 	channelIDForm = matching(`^[A-Za-z0-9_-]{24}$`)
@@ -91,8 +137,13 @@ func both(a, b map[string]rule) map[string]rule {
 }
 
 // breaches checks parameters against rules and returns all complaints, in order
-// of the names, and the names that no rule knows.
-func breaches(p url.Values, rules map[string]rule) (wrong []complaint, unknown []string) {
+// of the names, and the names that no rule knows. One parameter may be required.
+func breaches(p url.Values, rules map[string]rule, required string) (wrong []complaint, unknown []string) {
+	if required != "" && !p.Has(required) {
+		missing := broken("invalid_type", "required", "Required")
+		missing.Path = []string{required}
+		wrong = append(wrong, *missing)
+	}
 	for name, values := range p {
 		check, ok := rules[name]
 		if !ok {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -16,15 +17,28 @@ type validation struct {
 
 const tooLarge = "9007199254740992"
 
-// ruleCases are values of every query parameter of GET /search/outliers, some of
-// which break its rule.
-var ruleCases = []struct {
+// ruleCase is values of a query parameter, some of which break its rule.
+type ruleCase struct {
 	name      string
 	bad, good []string
-}{
+}
+
+var searchCases = []ruleCase{
+	{"query", nil, []string{"moka pot"}},
 	{"sortBy", []string{"", "view", "Views"}, []string{"views", "zScore", "averageViewsRatio", "publishedAt", "revenue", "rpm"}},
 	{"sortOrder", []string{"", "up"}, []string{"asc", "desc"}},
 	{"seed", nil, []string{"", "17", "null", "any text"}},
+}
+
+var relatedCases = []ruleCase{
+	{"title", nil, []string{"I tried moka pot for 30 days"}},
+	{"videoId", []string{"", "short", "dQw4w9WgXcQQ", "dQw4w9WgXc."}, []string{"dQw4w9WgXcQ", "-_-_-_-_-_-"}},
+	{"thumbnailVideoId", []string{"", "dQw4w9WgXc"}, []string{"dQw4w9WgXcQ"}},
+	{"relatedChannelId", []string{"", "@handle", "UC"}, []string{"UCaaaaaaaaaaaaaaaaaaaaaa"}},
+}
+
+// commonCases are of the common filters.
+var commonCases = []ruleCase{
 	{"type", []string{"", "shorts"}, []string{"video", "short"}},
 	{"averageViewsRatioFrom", []string{"", "x", "NaN", "1e999", "0x1p4"}, []string{"-1", "0", "2.5", "1e3"}},
 	{"averageViewsRatioTo", []string{"Inf"}, []string{"-0.5"}},
@@ -58,31 +72,101 @@ var ruleCases = []struct {
 	{"classificationQuality", []string{"good"}, []string{"negative", "neutral", "positive"}},
 	{"classificationIsFaceless", []string{"0"}, []string{"true", "false"}},
 	{"excludeKeyword", nil, []string{"giveaway"}},
-	{"query", nil, []string{"moka pot"}},
 	{"from", []string{"-1", "x", tooLarge}, []string{"0", "9007199254740991"}},
 	{"size", []string{"0", "41", "-1", "20.0"}, []string{"1", "40"}},
 	{"by", []string{"fuzzy"}, []string{"semantic", "lexical"}},
 }
 
+var findCases = []ruleCase{
+	{"query", nil, []string{"espresso"}},
+	{"seed", nil, []string{"17"}},
+	{"sortBy", []string{"views", "Rpm"}, []string{"subscribers", "averageViews", "avgViewsToSubscribersRatio", "viewVariationCoefficient", "revenueMonthly", "rpm", "foundAt", "recency"}},
+	{"sortOrder", []string{"up"}, []string{"asc", "desc"}},
+}
+
+// channelCases are of the filters of both searches for channels.
+var channelCases = []ruleCase{
+	{"filterBy", []string{"", "videos"}, []string{"video", "short"}},
+	{"contentKind", []string{"long"}, []string{"video", "short", "long-form", "short-form"}},
+	{"publishedAtFrom", []string{"2026-01-01"}, []string{"2026-01-01T00:00:00Z"}},
+	{"publishedAtTo", []string{"today"}, []string{"2026-01-01T00:00:00Z"}},
+	{"averageViewsFrom", []string{"x"}, []string{"0", "1000.5"}},
+	{"averageViewsTo", []string{""}, []string{"1e6"}},
+	{"medianViewsFrom", []string{"x"}, []string{"1"}},
+	{"medianViewsTo", []string{"x"}, []string{"1"}},
+	{"language", []string{"EN"}, []string{"en"}},
+	{"avgViewsToSubscribersRatioFrom", []string{"x"}, []string{"0.5"}},
+	{"avgViewsToSubscribersRatioTo", []string{"x"}, []string{"0.5"}},
+	{"subscribersFrom", []string{"x"}, []string{"1000"}},
+	{"subscribersTo", []string{"x"}, []string{"1000"}},
+	{"videosCountFrom", []string{"x"}, []string{"10"}},
+	{"videosCountTo", []string{"x"}, []string{"121"}},
+	{"viewVariationCoefficientFrom", []string{"x"}, []string{"0.1"}},
+	{"viewVariationCoefficientTo", []string{"x"}, []string{"1.5"}},
+	{"revenueMonthlyEstimationFrom", []string{"x"}, []string{"100"}},
+	{"revenueMonthlyEstimationTo", []string{"x"}, []string{"100"}},
+	{"rpmEstimationFrom", []string{"x"}, []string{"1"}},
+	{"rpmEstimationTo", []string{"x"}, []string{"1"}},
+	{"avgDurationFrom", []string{"1m"}, []string{"60"}},
+	{"avgDurationTo", []string{"1h"}, []string{"3600"}},
+	{"monetizationAdsense", []string{"yes"}, []string{"true", "false"}},
+	{"excludeNiche", nil, []string{"gaming"}},
+	{"classificationQuality", []string{"good"}, []string{"negative", "neutral", "positive"}},
+	{"classificationIsFaceless", []string{"no"}, []string{"true", "false"}},
+	{"from", []string{"-1"}, []string{"0"}},
+	{"size", []string{"0", "41"}, []string{"1", "40"}},
+}
+
+// placedCase is a ruleCase of one endpoint.
+type placedCase struct {
+	path string
+	ruleCase
+}
+
+// target asks the endpoint with a value.
+func (c placedCase) target(value string) string {
+	p := url.Values{}
+	if strings.HasSuffix(c.path, "/related") {
+		p.Set("relatedChannelId", "UCaaaaaaaaaaaaaaaaaaaaaa") // required by one of them
+	}
+	p.Set(c.name, value)
+	return c.path + "?" + p.Encode()
+}
+
+func allRuleCases() (all []placedCase) {
+	for path, cases := range map[string][]ruleCase{
+		"/search/outliers": slices.Concat(searchCases, commonCases), "/search/outliers/related": slices.Concat(relatedCases, commonCases),
+		"/search/channels": slices.Concat(findCases, channelCases), "/search/channels/related": slices.Concat(relatedCases[3:], channelCases),
+	} {
+		for _, c := range cases {
+			all = append(all, placedCase{path, c})
+		}
+	}
+	return all
+}
+
 func TestEveryRuleOfTheInterfaceIsEnforced(t *testing.T) {
 	rt := unhurried(Options{Seed: 1}).Transport()
 	checked := map[string]bool{}
-	for _, tt := range ruleCases {
-		checked[tt.name] = true
+	for _, tt := range allRuleCases() {
+		checked[tt.path+" "+tt.name] = true
 		for _, v := range tt.bad {
-			checkRefused(t, rt, tt.name, "/search/outliers?"+url.Values{tt.name: {v}}.Encode())
+			checkRefused(t, rt, tt.name, tt.target(v))
 		}
 		for _, v := range tt.good {
-			if resp, body := askRaw(t, rt, "/search/outliers?"+url.Values{tt.name: {v}}.Encode()); resp.StatusCode != http.StatusOK {
-				t.Errorf("%s=%q is answered %d %s", tt.name, v, resp.StatusCode, body)
+			if resp, body := askRaw(t, rt, tt.target(v)); resp.StatusCode != http.StatusOK {
+				t.Errorf("%s is answered %d %s", tt.target(v), resp.StatusCode, body)
 			}
 		}
 	}
-	for name := range searchRules {
-		if !checked[name] {
-			t.Errorf("the rule of %s is not tested", name)
+	for _, e := range endpoints {
+		for name := range e.params {
+			if !checked[e.path+" "+name] {
+				t.Errorf("the rule of %s at %s is not tested", name, e.path)
+			}
 		}
 	}
+	checkRefused(t, rt, "relatedChannelId", "/search/channels/related")
 }
 
 func checkRefused(t *testing.T, rt http.RoundTripper, path, target string) {

@@ -3,6 +3,7 @@ package simulator
 import (
 	"math"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -19,7 +20,13 @@ type sample struct {
 	mean        float64
 	median      float64
 	deviation   float64 // population standard deviation of views
+	length      float64 // mean duration in seconds
+	newest      time.Time
+	words       string // of the channel, see [words]
 }
+
+// address is the channel's place in the library.
+func (s *sample) address() uint64 { return uint64(s.channel.index) }
 
 // entry is one upload of a sample.
 type entry struct {
@@ -40,7 +47,7 @@ func (e *entry) negative() bool { return e.z <= negativeFrom }
 
 func (c *channel) sample(k kind, at time.Time) *sample {
 	latest := c.latest(k, at)
-	s := &sample{channel: c, kind: k, at: at, total: latest + 1, subscribers: c.subscribersAt(at)}
+	s := &sample{channel: c, kind: k, at: at, total: latest + 1, subscribers: c.subscribersAt(at), words: words(c.title + " " + strings.Join(c.keywords, " "))}
 	s.size = min(c.lines[k].depth, latest+1)
 	s.entries = make([]entry, 0, s.size)
 	for n := latest; n > latest-s.size; n-- {
@@ -57,10 +64,12 @@ func (s *sample) measure() {
 		return
 	}
 	n := float64(len(s.entries))
+	s.newest = s.entries[0].published
 	views := make([]float64, len(s.entries))
 	for i := range s.entries {
 		views[i] = float64(s.entries[i].views)
 		s.mean += views[i] / n
+		s.length += float64(s.entries[i].duration) / n
 	}
 	for _, v := range views {
 		s.deviation += (v - s.mean) * (v - s.mean) / n

@@ -33,8 +33,8 @@ var (
 	standard = &scanMode{"standard", 100, 2500, 250, 2 * time.Hour, 4 * time.Hour}
 )
 
-func (s *scan) mode() *scanMode {
-	if s.standard {
+func (n *scan) mode() *scanMode {
+	if n.standard {
 		return standard
 	}
 	return fast
@@ -48,9 +48,9 @@ const (
 	checkBits, saltBits = 16, 22
 )
 
-func (s *scan) id(seed uint64) string {
-	head := s.started<<2 | uint64(count(s.standard))<<1 | uint64(count(s.channels))
-	head, tail := veil(seed, head<<checkBits, s.topics<<saltBits|s.salt)
+func (n *scan) id(seed uint64) string {
+	head := n.started<<2 | uint64(count(n.standard))<<1 | uint64(count(n.channels))
+	head, tail := veil(seed, head<<checkBits, n.topics<<saltBits|n.salt)
 	return fmt.Sprintf("%08x-%04x-4%03x-%04x-%012x", head>>28, head>>12&0xffff, head&0xfff, 0x8000|tail>>48, tail&(1<<48-1))
 }
 

@@ -72,6 +72,29 @@ type classification struct {
 	Quality    *string `json:"quality"`
 }
 
+// A hit of the channel searches, which the interface does not show.
+
+type channelShape struct {
+	ID      string `json:"id"`
+	Snippet struct {
+		Handle      *string  `json:"handle"`
+		Title       string   `json:"title"`
+		ContentKind []string `json:"contentKind"`
+	} `json:"snippet"`
+	Statistics struct {
+		Subscribers                *int64   `json:"subscribers"`
+		AverageViews               *float64 `json:"averageViews"`
+		AvgViewsToSubscribersRatio *float64 `json:"avgViewsToSubscribersRatio"`
+	} `json:"statistics"`
+	Language struct {
+		Code *string `json:"code"`
+	} `json:"language"`
+	Monetization struct {
+		Adsense *bool `json:"adsense"`
+	} `json:"monetization"`
+	Classification *classification `json:"classification"`
+}
+
 // Interface, Channel with videos and Channel with shorts.
 
 type channelAnswer struct {
