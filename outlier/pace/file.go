@@ -9,28 +9,25 @@ import (
 	"time"
 )
 
-// memory is what the file holds: what must be known after a restart.
-type memory struct {
-	Owner   string    `json:"owner,omitempty"`
-	Done    []cell    `json:"done"`
-	Out     int       `json:"out"` // granted or about to be, completion not recorded
-	Last    time.Time `json:"last"`
-	Blocked time.Time `json:"blocked_until"`
-	Streak  int       `json:"refusals_in_a_row"`
-	Lesson  lesson    `json:"lesson"`
-	Foreign int       `json:"foreign"`
+// note is what the file holds.
+type note struct {
+	Owner string `json:",omitempty"`
+	Out   int    // granted or about to be, completion not recorded
+	memory
+}
+
+// text is what the file should hold now.
+func (c *core) text(owner string) ([]byte, error) {
+	return json.Marshal(note{Owner: owner, Out: c.out + c.prepaid, memory: c.memory})
 }
 
 // save writes the file anew beside the old one and renames it. It is not synced:
-// the rename survives a kill of this process, and a power loss costs one window.
+// the rename survives a kill of this process, and a power loss costs one window at most.
 func (l *Limiter) save() error {
 	if l.options.Path == "" {
 		return nil
 	}
-	text, err := json.Marshal(memory{
-		Owner: l.options.Owner, Done: l.log.cells, Out: l.out + l.prepaid,
-		Last: l.last, Blocked: l.blocked, Streak: l.streak, Lesson: l.lesson, Foreign: l.foreign,
-	})
+	text, err := l.core.text(l.options.Owner)
 	if err == nil {
 		err = os.WriteFile(l.options.Path+".tmp", text, 0o600)
 	}
@@ -44,7 +41,9 @@ func (l *Limiter) save() error {
 }
 
 // load reads the file. No file, or that of another owner, is a fresh window. A
-// file that cannot be understood, as a power loss may leave it, is a full one.
+// file that cannot be understood, as a power loss may leave it, tells one thing all
+// the same: nothing left after it was written. What left before is gone one window
+// after that, and by then nothing is lost.
 func (l *Limiter) load(now time.Time) error {
 	if l.options.Path == "" {
 		return nil
@@ -53,37 +52,56 @@ func (l *Limiter) load(now time.Time) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
+	var written time.Time
+	if err == nil {
+		written, err = modified(l.options.Path)
+	}
 	if err != nil {
 		return fmt.Errorf("remember the pace: %w", err)
 	}
-	m, ok := understand(text)
-	switch {
+	switch n, ok := understand(text); {
 	case !ok:
-		l.log.add(now, l.quota.Requests, l.quota.Window)
-	case m.Owner == l.options.Owner:
-		l.resume(m, now)
+		l.core.Log.add(cell{At: earliest(written, now), Own: l.core.quota.Requests}, 0)
+	case n.Owner == l.options.Owner:
+		l.core.resume(n, now)
 	}
+	l.core.forget(now)
 	return nil
 }
 
-func understand(text []byte) (m memory, ok bool) {
-	err := json.Unmarshal(text, &m)
-	ok = err == nil && m.Out >= 0 && m.Streak >= 0 && m.Lesson.Limit >= 0
-	for i, c := range m.Done {
-		ok = ok && c.N > 0 && (i == 0 || !c.At.Before(m.Done[i-1].At))
+func modified(path string) (time.Time, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return time.Time{}, err
 	}
-	return m, ok
+	return info.ModTime(), nil
+}
+
+func understand(text []byte) (n note, ok bool) {
+	err := json.Unmarshal(text, &n)
+	ok = err == nil && n.Out >= 0 && n.Streak >= 0 && n.Belief.valid() && n.Lesson.valid() && n.Crowd.valid()
+	for i, c := range n.Log.Cells {
+		ok = ok && c.Own >= 0 && c.Others >= 0 && c.requests(true) > 0 && (i == 0 || !c.At.Before(n.Log.Cells[i-1].At))
+	}
+	return n, ok
+}
+
+func (b *belief) valid() bool {
+	return b.Taught == Quota{} || b.Taught.Requests > 0 && b.Taught.Window > 0 && b.Taught.Window <= 366*24*time.Hour
+}
+
+func (s *lesson) valid() bool { return s.Burst >= 0 && s.slow() <= slowest }
+
+func (o *crowd) valid() bool {
+	return o.Stage >= alone && o.Stage <= sharing && (o.Stage != sharing || o.Keep > 0)
 }
 
 // resume goes on where another process ended. When a request that was out then
 // reached the service is not known, but it was before now.
-func (l *Limiter) resume(m memory, now time.Time) {
-	for _, c := range m.Done {
-		l.log.add(c.At, c.N, 0)
-	}
-	l.last, l.blocked, l.streak, l.lesson, l.foreign = m.Last, m.Blocked, m.Streak, m.Lesson, m.Foreign
-	l.notAfter(now)
-	if m.Out > 0 {
-		l.log.add(now, m.Out, l.quota.Window)
+func (c *core) resume(n note, now time.Time) {
+	c.memory = n.memory
+	c.notAfter(now)
+	if n.Out > 0 {
+		c.Log.add(cell{At: earliest(now, c.Last.Add(stray)), Own: n.Out}, c.grain())
 	}
 }

@@ -1,65 +1,127 @@
 package pace
 
 import (
+	"math"
 	"slices"
 	"time"
 )
 
-// A cell is a number of requests that completed at about one time, which is
-// stamped with the last of them.
+// A cell is a number of requests that were sent at about one time, which is
+// stamped with the last of them. Those of others on the key are stamped with the
+// moment at which they were noticed.
 type cell struct {
-	At time.Time `json:"at"`
-	N  int       `json:"n"`
+	At     time.Time `json:"at"`
+	Own    int       `json:"n,omitempty"`
+	Others int       `json:"others,omitempty"`
 }
 
-// A log holds the completions of the last window, oldest first. Completions closer
-// together than a thousandth of the window share a cell, so that a log has about
-// a thousand cells at most whatever the quota is; as the cell has the later stamp,
-// this only ever frees a slot too late, by that thousandth.
+func (c cell) requests(others bool) int {
+	if others {
+		return c.Own + c.Others
+	}
+	return c.Own
+}
+
+// A log holds the requests of the last window, oldest first. Requests closer
+// together than a grain share a cell, so that a log has about a thousand cells at
+// most whatever the quota is; as the cell has the later stamp, this only ever
+// frees a slot too late, by that grain.
 type log struct {
-	cells []cell
-	first time.Time // the earliest completion in the last cell
-	count int       // of all cells
+	Cells []cell
+	first time.Time // the earliest request in the last cell
 }
 
-func (g *log) add(now time.Time, n int, window time.Duration) {
-	g.count += n
-	if last := len(g.cells) - 1; last >= 0 && now.Sub(g.first) < window/1000 {
-		g.cells[last] = cell{now, g.cells[last].N + n}
-		return
+func (g *log) add(c cell, grain time.Duration) {
+	last := len(g.Cells) - 1
+	switch {
+	case last < 0 || !c.At.Before(g.Cells[last].At):
+		if last >= 0 && c.At.Sub(g.first) < grain {
+			g.join(last, c)
+			return
+		}
+		g.Cells = append(g.Cells, c)
+		g.first = c.At
+	default: // it was sent before another whose answer came first
+		i, _ := slices.BinarySearchFunc(g.Cells, c.At, func(c cell, t time.Time) int { return c.At.Compare(t) })
+		if g.Cells[i].At.Sub(c.At) < grain {
+			g.join(i, c)
+			return
+		}
+		g.Cells = slices.Insert(g.Cells, i, c)
 	}
-	g.cells = append(g.cells, cell{now, n})
-	g.first = now
 }
 
-// forget drops what completed at or before t.
+func (g *log) join(i int, c cell) {
+	to := &g.Cells[i]
+	to.At, to.Own, to.Others = latest(to.At, c.At), to.Own+c.Own, to.Others+c.Others
+}
+
+// forget drops what is not after t.
 func (g *log) forget(t time.Time) {
-	kept := slices.IndexFunc(g.cells, func(c cell) bool { return c.At.After(t) })
-	if kept < 0 {
-		kept = len(g.cells)
+	kept := 0
+	for kept < len(g.Cells) && !g.Cells[kept].At.After(t) {
+		kept++
 	}
-	for _, c := range g.cells[:kept] {
-		g.count -= c.N
-	}
-	g.cells = g.cells[kept:]
+	g.Cells = g.Cells[kept:]
 }
 
-// nth is when the nth-oldest request completed; false if there are fewer.
-func (g *log) nth(n int) (time.Time, bool) {
-	for _, c := range g.cells {
-		if n -= c.N; n <= 0 {
-			return c.At, true
+// newest is when the nth-newest request was sent; false if there are fewer.
+func (g *log) newest(n int, others bool) (time.Time, bool) {
+	for i := len(g.Cells) - 1; i >= 0; i-- {
+		if n -= g.Cells[i].requests(others); n <= 0 {
+			return g.Cells[i].At, true
 		}
 	}
 	return time.Time{}, false
 }
 
+// since counts the requests after t.
+func (g *log) since(t time.Time, others bool) (n int) {
+	for i := len(g.Cells) - 1; i >= 0 && g.Cells[i].At.After(t); i-- {
+		n += g.Cells[i].requests(others)
+	}
+	return n
+}
+
+// others counts the requests of others.
+func (g *log) others() (n int) {
+	for _, c := range g.Cells {
+		n += c.Others
+	}
+	return n
+}
+
+// dropOthers takes the n oldest requests of others out.
+func (g *log) dropOthers(n int) {
+	for i := range g.Cells {
+		gone := min(n, g.Cells[i].Others)
+		g.Cells[i].Others -= gone
+		n -= gone
+	}
+	g.Cells = slices.DeleteFunc(g.Cells, func(c cell) bool { return c.requests(true) == 0 })
+}
+
+// owed is how many requests a bucket that was full before the log begins and gains
+// one in each of the given time lacks at t, or after the last request if that
+// is later.
+func (g *log) owed(t time.Time, each time.Duration, others bool) float64 {
+	lack := 0.0
+	for i, c := range g.Cells {
+		if i > 0 {
+			lack -= float64(c.At.Sub(g.Cells[i-1].At)) / float64(each)
+		}
+		lack = math.Max(lack, 0) + float64(c.requests(others))
+	}
+	if last := len(g.Cells) - 1; last >= 0 && t.After(g.Cells[last].At) {
+		lack -= float64(t.Sub(g.Cells[last].At)) / float64(each)
+	}
+	return math.Max(lack, 0)
+}
+
 // notAfter moves stamps from the future to now: the clock was set back.
 func (g *log) notAfter(now time.Time) {
-	for i := len(g.cells) - 1; i >= 0 && g.cells[i].At.After(now); i-- {
-		g.cells[i].At = now
+	for i := len(g.Cells) - 1; i >= 0 && g.Cells[i].At.After(now); i-- {
+		g.Cells[i].At = now
 	}
-	if g.first.After(now) {
-		g.first = now
-	}
+	g.first = earliest(g.first, now)
 }

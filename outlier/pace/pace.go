@@ -1,43 +1,7 @@
-// Package pace decides when the next request may leave.
-//
-// # The window
-//
-// The service allows so many requests per window and shows neither the number
-// nor the kind of window (interface, Rate limits). The limiter believes a
-// configured [Quota] and remembers when each of its requests completed. A slot is
-// taken from the moment a request is let go until one window after its completion.
-// As a request reaches the service before it completes, and the request that
-// takes over its slot leaves a full window later, no stretch of one window ever
-// holds more requests than the quota at the service, wherever its windows begin:
-// fixed windows, sliding windows and token buckets are all content. Nothing is
-// spread: after a pause the whole window may be used at once.
-//
-// # Restarts
-//
-// A window outlives the process. The log is written to a file before a request may
-// leave, so that a process that was killed and started again knows what went out.
-// One file per request is right for 10 a minute and absurd for 100,000: a save
-// therefore pays for a hundredth of the quota in advance, and the requests that it
-// covers need no save of their own. Of these a kill wastes at most that hundredth, for
-// one window. The log itself is coarse to a thousandth of the window.
-//
-// # Refusals
-//
-// A 429 says that the belief is wrong or that others use the key. Nothing leaves
-// until the later of its Retry-After and its resetTime, where they can be
-// believed, else for the time that one request is worth, doubling with every further
-// refusal to 5 minutes. For an hour the limiter then spaces requests evenly, which
-// suits every kind of limit, and keeps to the limit of the body if that is lower.
-// It never goes above what is configured. The hour bounds what a mistake can cost.
-//
-// Tokens and smoothing (golang.org/x/time/rate) are not used: a bucket that fills
-// evenly lets up to twice the quota into one window of the service, and cannot be
-// told what happened before it was made.
 package pace
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -45,45 +9,55 @@ import (
 	"outlierd/outlier"
 )
 
-const (
-	guard   = 50 * time.Millisecond // between a slot's end and its next use, for clocks that tick apart
-	recheck = 30 * time.Second      // how long one sleep may be: a machine may sleep through it
-)
+// recheck is how long one sleep may be: a machine may sleep through it.
+const recheck = 30 * time.Second
 
 // Options say what a limiter remembers, and where.
 type Options struct {
 	Path  string // the file that remembers the window; "" keeps it in memory
 	Owner string // whose window it is, such as a key's fingerprint; the file of another owner is not believed
+
+	// Share is the part of the key's quota that is ours, above 0 and up to 1; the
+	// rest is left to others on the key. 0 means all of it.
+	Share float64
+
+	// MaxWait is how long a call may wait at most. One that would have to wait
+	// longer fails at once with a [LongWaitError]. 0 means that it waits.
+	MaxWait time.Duration
 }
 
 // Limiter lets requests leave so that a quota is kept. It implements
 // [outlier.Pacer] and serves any number of goroutines.
 type Limiter struct {
-	quota   Quota
 	options Options
 
 	mu      sync.Mutex
 	changed chan struct{} // closed and replaced when a slot may have become free
-	log     log
-	out     int       // let go and not completed
-	prepaid int       // how many more the file already counts as out
-	last    time.Time // when the last request was let go
-	blocked time.Time // nothing leaves before
-	streak  int       // refusals without an answer between them
-	lesson  lesson
-	foreign int // requests of others in the window, by the last refusal
+	waiting queue
+	core    core
 }
 
 var _ outlier.Pacer = (*Limiter)(nil)
 
 // Status is what a limiter believes at one moment.
 type Status struct {
-	Limit        int           // requests per Window
-	Window       time.Duration // how long a slot stays taken after its request has completed
+	Limit        int           // requests per Window that are ours
+	Window       time.Duration // how long a slot stays taken after its request was sent
 	Remaining    int           // requests that may leave now, but for BlockedUntil and even spacing
 	Reset        time.Time     // when the next request may leave; the moment asked about if at once
 	BlockedUntil time.Time     // until when a refusal forbids every request; zero if none does
-	Foreign      int           // requests of others in the window, by the last refusal that told
+	Foreign      int           // requests of others in the window, as far as they were noticed
+}
+
+// LongWaitError says that a call would have to wait for longer than
+// [Options.MaxWait]. It has taken no slot.
+type LongWaitError struct {
+	Until time.Time // when it could leave, as far as is known now
+}
+
+// Error says until when.
+func (e *LongWaitError) Error() string {
+	return "the rate limit leaves no room before " + e.Until.UTC().Format(time.RFC3339)
 }
 
 // Open makes a limiter that begins with the window that the file of o remembers.
@@ -92,7 +66,10 @@ func Open(q Quota, o Options) (*Limiter, error) {
 	if err := q.check(); err != nil {
 		return nil, err
 	}
-	l := &Limiter{quota: q, options: o, changed: make(chan struct{})}
+	if o.Share < 0 || o.Share > 1 {
+		return nil, fmt.Errorf("a share of %v is none: more than 0 and at most 1, the whole limit", o.Share)
+	}
+	l := &Limiter{options: o, changed: make(chan struct{}), core: core{quota: q, share: o.Share}}
 	return l, l.load(wallClock())
 }
 
@@ -100,14 +77,21 @@ func Open(q Quota, o Options) (*Limiter, error) {
 // machine sleeps and means nothing in a file.
 func wallClock() time.Time { return time.Now().Round(0) }
 
-// Wait implements [outlier.Pacer]. Its error is the context's cause, or that the
-// window cannot be remembered, without which nothing leaves.
-func (l *Limiter) Wait(ctx context.Context, _ *outlier.Request) error {
+// Wait implements [outlier.Pacer]. Calls that wait go in the order of their class:
+// those of a person ([Urgent]), paid ones, scan polls, all others; and within a class
+// in the order in which they came. Scan polls take a twentieth of the quota at most.
+//
+// Its error is the context's cause, a [LongWaitError], or that the window cannot be
+// remembered, without which nothing leaves.
+func (l *Limiter) Wait(ctx context.Context, r *outlier.Request) error {
+	w := &waiter{classOf(ctx, r)}
+	l.join(w)
+	defer l.leave(w)
 	for {
 		if ctx.Err() != nil {
 			return fmt.Errorf("wait for the rate limit: %w", context.Cause(ctx))
 		}
-		pause, changed, err := l.claim(wallClock())
+		pause, changed, err := l.claim(wallClock(), w)
 		if err != nil || pause == 0 {
 			return err
 		}
@@ -121,59 +105,54 @@ func (l *Limiter) Wait(ctx context.Context, _ *outlier.Request) error {
 	}
 }
 
-// claim takes a slot, or says for how long there is none unless changed is closed.
-func (l *Limiter) claim(now time.Time) (pause time.Duration, changed <-chan struct{}, err error) {
+func (l *Limiter) join(w *waiter) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.notAfter(now)
-	if free := l.free(now); free.After(now) {
-		return free.Sub(now), l.changed, nil
+	l.waiting.join(w)
+}
+
+// leave takes w out of the queue, whether or not it was let go. Those behind it
+// look again.
+func (l *Limiter) leave(w *waiter) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.waiting.leave(w)
+	l.wake()
+}
+
+// claim takes a slot, or says for how long there is none unless changed is closed.
+func (l *Limiter) claim(now time.Time, w *waiter) (pause time.Duration, changed <-chan struct{}, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.core.notAfter(now)
+	l.core.forget(now)
+	if turn := l.waiting.turn(&l.core, now, w); turn.After(now) {
+		pause = turn.Sub(now)
+		if l.options.MaxWait > 0 && pause > l.options.MaxWait {
+			return 0, nil, &LongWaitError{Until: turn}
+		}
+		return pause, l.changed, nil
 	}
-	if l.prepaid == 0 {
-		l.prepaid = max(1, l.quota.Requests/100)
+	if l.core.prepaid == 0 {
+		l.core.prepaid = max(1, l.core.quota.Requests/100)
 		if err := l.save(); err != nil {
-			l.prepaid = 0
+			l.core.prepaid = 0
 			return 0, nil, err
 		}
 	}
-	l.prepaid--
-	l.out++
-	l.last = now
+	l.core.grant(now)
+	if w.class == polls {
+		l.core.Polled = now
+	}
+	l.waiting.leave(w) // at once: its slot must not be counted twice
 	return 0, nil, nil
-}
-
-// free is when the next request may leave, as far as can be known now.
-func (l *Limiter) free(now time.Time) time.Time {
-	q := l.believed(now)
-	l.log.forget(now.Add(-q.Window - guard))
-	free := l.blocked
-	if l.lesson.holds(now) {
-		free = latest(free, l.last.Add(q.spacing()+guard))
-	}
-	if over := l.log.count + l.out - q.Requests + 1; over > 0 {
-		done, ok := l.log.nth(over)
-		if !ok {
-			return latest(free, now.Add(recheck)) // all are out; one that completes wakes us
-		}
-		free = latest(free, done.Add(q.Window+guard))
-	}
-	return latest(free, now)
-}
-
-// believed is the quota after what the service taught.
-func (l *Limiter) believed(now time.Time) Quota {
-	q := l.quota
-	if l.lesson.holds(now) && l.lesson.Limit > 0 {
-		q.Requests = min(q.Requests, l.lesson.Limit)
-	}
-	return q
 }
 
 // Unsent implements [outlier.Pacer].
 func (l *Limiter) Unsent(*outlier.Request) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.out--
+	l.core.unsent()
 	l.wake()
 }
 
@@ -182,10 +161,19 @@ func (l *Limiter) Observe(a *outlier.Answer) {
 	now := wallClock()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.notAfter(now)
-	l.out--
-	l.log.add(now, 1, l.quota.Window)
-	l.learn(a, now)
+	l.core.notAfter(now)
+	blocked := l.core.Blocked
+	sent := now
+	if t := a.SentAt.Round(0); !a.SentAt.IsZero() && t.Before(now) {
+		sent = t
+	}
+	l.core.observe(now, sent, read(a, now, l.core.quota.Window))
+	if !l.core.Blocked.Equal(blocked) {
+		// Should this fail, nothing is prepaid any more, so that the next request
+		// has to save, and reports.
+		l.core.prepaid = 0
+		_ = l.save()
+	}
 	l.wake()
 }
 
@@ -194,28 +182,35 @@ func (l *Limiter) wake() {
 	l.changed = make(chan struct{})
 }
 
-// notAfter keeps every remembered time within what it could be at now, should the
-// clock have been set back: that costs one window at most, not the difference.
-func (l *Limiter) notAfter(now time.Time) {
-	l.log.notAfter(now)
-	l.last = earliest(l.last, now)
-	l.blocked = earliest(l.blocked, now.Add(l.longestBlock()))
-	l.lesson.Until = earliest(l.lesson.Until, now.Add(lessonLasts))
-}
-
 // Status tells what is believed now.
 func (l *Limiter) Status() Status {
 	now := wallClock()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.notAfter(now)
-	q := l.believed(now)
-	s := Status{Limit: q.Requests, Window: q.Window, Reset: l.free(now), Foreign: l.foreign}
-	s.Remaining = max(0, q.Requests-l.log.count-l.out)
-	if l.blocked.After(now) {
-		s.BlockedUntil = l.blocked
+	l.core.notAfter(now)
+	l.core.forget(now)
+	q, r := l.core.ours(), l.core.rule()
+	s := Status{Limit: q.Requests, Window: q.Window, Reset: l.core.slot(now, 1), Foreign: l.core.Log.others()}
+	s.Remaining = max(0, r.n-l.core.Log.since(now.Add(-r.span), r.others)-l.core.out)
+	if l.core.Blocked.After(now) {
+		s.BlockedUntil = l.core.Blocked
 	}
 	return s
+}
+
+// ETA is how long it takes from now until so many more calls of the last class, those
+// that wait already among them, have been let go: at the pace learned, from the
+// window as it stands, after the more urgent calls that wait.
+func (l *Limiter) ETA(calls int) time.Duration {
+	if calls <= 0 {
+		return 0
+	}
+	now := wallClock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.core.notAfter(now)
+	l.core.forget(now)
+	return l.core.slot(now, l.waiting.ahead()+calls).Sub(now)
 }
 
 func latest(a, b time.Time) time.Time {
@@ -230,13 +225,4 @@ func earliest(a, b time.Time) time.Time {
 		return a
 	}
 	return b
-}
-
-// limited reports whether a was refused for its pace, and what was said of it.
-func limited(a *outlier.Answer) (*outlier.Rate, bool) {
-	e, ok := errors.AsType[*outlier.Error](a.Err)
-	if !ok || e.Kind != outlier.Limited {
-		return nil, false
-	}
-	return e.Rate, true
 }

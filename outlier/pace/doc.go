@@ -1,0 +1,2 @@
+// Package pace decides when the next request may leave.
+package pace

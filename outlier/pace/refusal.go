@@ -1,0 +1,119 @@
+package pace
+
+import (
+	"math"
+	"time"
+)
+
+const (
+	// longBlock caps any block: it is better to ask again after a quarter of an
+	// hour than to trust one answer for longer. A quota with a longer window may be
+	// blocked for that window.
+	longBlock = 15 * time.Minute
+	// longBackoff caps the doubling of refusals that give no time.
+	longBackoff = 5 * time.Minute
+	// slowHeals is how long it takes for a half of a slowness to be tried without.
+	slowHeals = 12 * time.Hour
+	// slowest is the most that refusals without a reason make the pace slower.
+	slowest = 8
+)
+
+// A lesson is what refusals taught beyond what they said.
+type lesson struct {
+	Burst int       // how many may come at once, the pace being the same; 0 = a window's
+	Slow  float64   // how much longer the windows seem to be than they should; 0 = 1
+	Row   int       // refusals without a reason, each soon after the last
+	At    time.Time // the last of them
+	Heals time.Time // when Slow lessens
+}
+
+func (s *lesson) slow() float64 { return math.Max(1, s.Slow) }
+
+func (s *lesson) forget(now time.Time) {
+	if s.Burst > 0 && now.Sub(s.At) > lessonLasts {
+		s.Burst = 0
+	}
+	if s.Slow > 1 && now.After(s.Heals) {
+		s.Slow, s.Heals = 1+(s.Slow-1)/2, now.Add(slowHeals)
+		if s.Slow < 1.02 {
+			s.Slow = 1
+		}
+	}
+}
+
+func (s *lesson) notAfter(now time.Time) {
+	s.At, s.Heals = earliest(s.At, now), earliest(s.Heals, now.Add(slowHeals))
+}
+
+// slower stretches the windows, more if stretching them has not helped.
+func (s *lesson) slower(now time.Time, window time.Duration) {
+	if now.Sub(s.At) > 10*window {
+		s.Row = 0
+	}
+	s.Row++
+	more := 0.05 * float64(int(1)<<min(max(s.Row-2, 0), 4))
+	s.Slow, s.Heals = math.Min(s.slow()*(1+more), slowest), now.Add(slowHeals)
+}
+
+// refuse reacts to a refusal.
+func (c *core) refuse(now, sent time.Time, r reading) {
+	c.Streak++
+	wait := max(r.retry, r.reset)
+	if wait <= 0 || c.Streak > 1 {
+		wait = max(wait, c.backoff())
+	}
+	if sent.After(c.refused) { // else it left before the last refusal could teach
+		c.learn(now, sent, r)
+	}
+	c.refused = now
+	c.block(now, wait)
+}
+
+// backoff is the time that one request is worth, doubled for each further refusal.
+func (c *core) backoff() time.Duration {
+	wait := c.told().spacing()
+	for range min(c.Streak-1, 30) {
+		wait = min(2*wait, longBackoff)
+	}
+	return min(wait, longBackoff)
+}
+
+// learn draws the lesson of a refusal.
+//
+// A service that gives one more request in each of so much time, and no more
+// than a burst of them at once, refuses because the burst was exceeded: the requests
+// show how large it can be at most. If even a burst of one would have been kept,
+// then either the pace is wrong, or others have used the key.
+func (c *core) learn(now, sent time.Time, r reading) {
+	others := r.current - c.expected(sent)
+	switch {
+	case c.lied(sent) && others <= 0:
+		c.Belief.Taught, c.Belief.Distrust = Quota{}, now.Add(lessonLasts)
+		return
+	case others > 0:
+		c.meet(now, min(others, c.believed().Requests))
+		c.settle(now, r)
+	case c.Crowd.Stage == sharing:
+		c.settle(now, r)
+	}
+	if c.Crowd.Stage == sharing {
+		return
+	}
+	q := c.believed()
+	if c.Log.since(now.Add(-q.Window), false) <= 1 {
+		return // nothing that we did
+	}
+	burst := int(math.Ceil(c.Log.owed(sent, times(q.Window, 1, float64(q.Requests)), false))) - 1
+	if burst < 1 && others <= 0 {
+		c.Lesson.slower(now, q.Window)
+	}
+	c.Lesson.Burst, c.Lesson.At = max(1, burst), now
+}
+
+// lied reports whether more was promised than what is configured, by an answer
+// that left at least two requests to go.
+func (c *core) lied(sent time.Time) bool {
+	b := &c.Belief
+	since := c.Log.since(b.Sent, false) + c.out
+	return b.Taught.Requests > c.quota.Requests && b.Limit-b.Used-since >= 1
+}
