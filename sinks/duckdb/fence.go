@@ -53,6 +53,7 @@ func Bind(ctx context.Context, sql string, tables, ops []*schema.Table) (columns
 // Query runs SQL of the user's, which [Bind] would accept, over the published file
 // and gives the values of the wanted column as text, in order and as often as they
 // come, without the NULLs. The file is opened for this query, read-only, and closed.
+// Time is limited, and so is memory, although DuckDB does not count one giant value.
 //
 // A given Now is also the meaning of today(), current_timestamp and the other names
 // for the present; its time zone, if it has a name, is that of dates. Only age(t),
@@ -67,13 +68,15 @@ func (s Seeds) Query(ctx context.Context, sql string) ([]string, error) {
 	if outOfMemory(err) {
 		values, err = s.query(limited, sql, plenty)
 	}
-	if err != nil && ctx.Err() == nil && limited.Err() != nil {
+	switch {
+	case err == nil:
+		return values, nil
+	case ctx.Err() == nil && limited.Err() != nil:
 		return nil, fmt.Errorf("query %s: the SQL took longer than %v: make it look at fewer rows", s.Path, cmp.Or(s.Timeout, patience))
+	case outOfMemory(err):
+		return nil, fmt.Errorf("query %s: the SQL needs more memory than %s: make it look at fewer rows", s.Path, plenty)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("query %s: %w", s.Path, explain(err))
-	}
-	return values, nil
+	return nil, fmt.Errorf("query %s: %w", s.Path, explain(err))
 }
 
 // bind finds the mistakes in SQL for which there is no file yet.

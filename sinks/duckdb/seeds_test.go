@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -230,6 +231,18 @@ func TestNowIsWhatTheSeedsSay(t *testing.T) {
 	}
 }
 
+func TestSeedsLookAtVirtualTimeWhenToldTo(t *testing.T) {
+	s := empty(t)
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(36 * time.Hour)
+		s.Now = time.Now().UTC()
+		got, err := s.Query(t.Context(), "select current_date")
+		if diff := cmp.Diff([]string{"2000-01-02"}, got); diff != "" || err != nil {
+			t.Errorf("%v (-want +got):\n%s", err, diff)
+		}
+	})
+}
+
 // What stands for the present has the type of what it stands for.
 func TestNowHasTheTypesItHasWithoutUs(t *testing.T) {
 	s := empty(t)
@@ -265,6 +278,17 @@ func TestSeedsMayTakeMoreMemoryThanUsual(t *testing.T) {
 	if diff := cmp.Diff([]string{"600000"}, got); diff != "" || err != nil {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
+}
+
+func TestSeedsMayNotTakeAllTheMemory(t *testing.T) {
+	if testing.Short() {
+		t.Skip("fills a gigabyte")
+	}
+	s := empty(t)
+	refuses(t, "needs more memory than "+plenty, func() error {
+		_, err := s.Query(t.Context(), "select len(x) from (select repeat('x', 1000000) || i as x from range(3000) r(i) order by x)")
+		return err
+	})
 }
 
 func TestSeedsThatAreNoFileOfOursSaySo(t *testing.T) {
