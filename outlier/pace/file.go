@@ -16,6 +16,9 @@ type note struct {
 	memory
 }
 
+// advance is how many requests one writing of the file covers.
+func (c *core) advance() int { return max(1, c.quota.Requests/100) }
+
 // text is what the file should hold now.
 func (c *core) text(owner string) ([]byte, error) {
 	return json.Marshal(note{Owner: owner, Out: c.out + c.prepaid, memory: c.memory})
@@ -101,7 +104,11 @@ func (o *crowd) valid() bool {
 func (c *core) resume(n note, now time.Time) {
 	c.memory = n.memory
 	c.notAfter(now)
+	at := now
+	if c.advance() == 1 { // else Last is only the first of those that the file covers
+		at = earliest(now, c.Last.Add(stray))
+	}
 	if n.Out > 0 {
-		c.Log.add(cell{At: earliest(now, c.Last.Add(stray)), Own: n.Out}, c.grain())
+		c.Log.add(cell{At: at, Own: n.Out}, c.grain())
 	}
 }

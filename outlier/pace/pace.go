@@ -134,7 +134,7 @@ func (l *Limiter) claim(now time.Time, w *waiter) (pause time.Duration, changed 
 		return pause, l.changed, nil
 	}
 	if l.core.prepaid == 0 {
-		l.core.prepaid = max(1, l.core.quota.Requests/100)
+		l.core.prepaid, l.core.Last = l.core.advance(), now
 		if err := l.save(); err != nil {
 			l.core.prepaid = 0
 			return 0, nil, err
