@@ -20,8 +20,8 @@ type View struct {
 func Views() []View { return []View{queryYield, spendByDay} }
 
 // queryYield counts ids in the history, since a search tells only how many of its
-// hits were new. Job, queries, seeds and item say which search brought a hit; all
-// but the job may be NULL.
+// hits were new. Job, queries, seeds and item say which search brought a hit; each
+// of them may be NULL.
 var queryYield = View{
 	Name: "ops.query_yield",
 	Comment: "What each query brought for its credits, over all runs: searches, pages, credits, hits, new_ids (never seen before the run), " +
@@ -43,7 +43,7 @@ var queryYield = View{
 		)
 		SELECT s.job, s.operation, s.queries, s.seeds, s.item, s.searches, s.pages, s.credits, s.hits, s.new_ids, i.ids, i.shared_ids,
 			s.credits / nullif(s.new_ids, 0) AS credits_per_new_id
-		FROM searches AS s LEFT JOIN ids AS i ON i.job = s.job AND i.queries IS NOT DISTINCT FROM s.queries
+		FROM searches AS s LEFT JOIN ids AS i ON i.job IS NOT DISTINCT FROM s.job AND i.queries IS NOT DISTINCT FROM s.queries
 			AND i.seeds IS NOT DISTINCT FROM s.seeds AND i.item IS NOT DISTINCT FROM s.item`,
 }
 
