@@ -57,7 +57,7 @@ func (s *shift) open(ctx context.Context, spec *job.Spec, trigger Trigger, due t
 		ID: id.String(), Job: spec.Name, Trigger: string(trigger), Due: due, Started: now,
 		Status: state.Running, Config: spec.Hash,
 	}
-	steps, plan, err := s.resolve(ctx, spec, now)
+	steps, plan, err := s.resolve(ctx, spec, trigger, now)
 	if err != nil {
 		return nil, s.stillborn(row, err)
 	}

@@ -32,6 +32,9 @@ type frozen struct {
 	MaxRequests int             `json:"max_requests,omitempty"`
 	Cap         outlier.Credits `json:"cap"` // the worst case when it began, for a job without per_run
 
+	Share   *outlier.Credits `json:"share,omitempty"`   // of the month, if it is less than the searches cost
+	Rations map[int]int      `json:"rations,omitempty"` // pages that the share has for each step, by ordinal
+
 	Fetch []frozenEnrich `json:"fetch,omitempty"` // of a watch: about each of IDs
 	IDs   []string       `json:"ids,omitempty"`
 
@@ -84,9 +87,18 @@ func frozenCalls(wanted []job.Enrich) []frozenEnrich {
 	return all
 }
 
-// resolve turns a job into the steps of a run that starts now: after it, windows are
-// dates, and lists and SQL are their members.
-func (e *Engine) resolve(ctx context.Context, spec *job.Spec, now time.Time) ([]state.Step, frozen, error) {
+// resolve draws up the plan of a run that starts now, limited to what it may spend.
+func (e *Engine) resolve(ctx context.Context, spec *job.Spec, trigger Trigger, now time.Time) ([]state.Step, frozen, error) {
+	steps, plan, err := e.draw(ctx, spec, now)
+	if err == nil && trigger != Manual {
+		err = e.ration(ctx, spec, &plan, steps, now)
+	}
+	return steps, plan, err
+}
+
+// draw turns a job into steps: after it, windows are dates, and lists and SQL are their
+// members.
+func (e *Engine) draw(ctx context.Context, spec *job.Spec, now time.Time) ([]state.Step, frozen, error) {
 	plan := freeze(spec)
 	work, err := spec.Resolve(e.inputs(ctx, spec, now))
 	if err != nil {
@@ -169,7 +181,7 @@ type Cost struct {
 // WorstCase is what a fresh run of spec costs if every page is full. Nothing is
 // sent; SQL is asked of the published tables.
 func (e *Engine) WorstCase(ctx context.Context, spec *job.Spec) (Cost, error) {
-	steps, plan, err := e.resolve(ctx, spec, time.Now())
+	steps, plan, err := e.draw(ctx, spec, time.Now())
 	if err != nil {
 		return Cost{}, err
 	}
@@ -270,10 +282,22 @@ func (e *Engine) request(op outlier.Operation, encoded string) (*outlier.Request
 
 // cap is the most that the run may hold: what the job says, or else its worst case.
 func (f *frozen) cap(own job.JobBudget) outlier.Credits {
+	most := f.Cap
 	if own.PerRun != nil {
-		return *own.PerRun
+		most = *own.PerRun
 	}
-	return f.Cap
+	if f.Share != nil {
+		most = min(most, *f.Share)
+	}
+	return most
+}
+
+// limit is how many pages of a step the run may take.
+func (f *frozen) limit(step *state.Step) int {
+	if f.Rations == nil || step.Scan != "" {
+		return f.Pages
+	}
+	return min(f.Pages, f.Rations[step.Ordinal])
 }
 
 // capsOf are the limits that a paid call of a run at the given service time has to

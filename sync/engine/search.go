@@ -23,6 +23,7 @@ const (
 	stopRefused    = "refused"    // the service refused the request itself
 	stopUnreadable = "unreadable" // an answer that is no search answer; it stays in the journal
 	stopTime       = "time"       // the job's stop_after
+	stopShare      = "share"      // the run's fair share of the month
 
 	stopScanned    = "scanned"     // the scan has ended, and another search reads its results
 	stopScanFailed = "scan failed" // as the service says
@@ -265,6 +266,8 @@ func (r *run) stopAfter(step *state.Step, page outlier.Page, seen state.Sighting
 		return stopPages
 	case step.Next > 0 && float64(seen.Fresh) < r.plan.NewBelow*float64(ids):
 		return stopKnown
+	case r.plan.Rations != nil && step.Next+1 >= r.plan.limit(step):
+		return stopShare
 	}
 	return ""
 }

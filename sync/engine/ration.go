@@ -1,0 +1,182 @@
+package engine
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"outlierd/outlier"
+	"outlierd/sync/credit"
+	"outlierd/sync/job"
+	"outlierd/sync/state"
+)
+
+// # Spending evenly
+//
+// With `budget.pace: even` a scheduled run spends no more than its fair share of what
+// is left of the cycle (see [credit.Share]). If that is less than its searches cost,
+// they take turns: those that were searched longest ago come first, page one of each
+// before page two of any. What got no page, or fewer than the job wants, is closed as
+// "share": the run did what it was meant to do, and the watermark stays where it is,
+// so that the next turn covers what this one left.
+//
+// A run by hand takes no share: whoever starts it has decided.
+
+// ration limits a run that is about to begin to its share.
+func (e *Engine) ration(ctx context.Context, spec *job.Spec, plan *frozen, steps []state.Step, now time.Time) error {
+	wanted := e.cost(spec, *plan, steps).Credits
+	if e.Config.Budget.Pace != job.PaceEven || e.Config.Budget.PerMonth == nil || wanted == 0 {
+		return nil
+	}
+	share, err := e.share(ctx, spec, now)
+	if err != nil || share >= wanted {
+		return err
+	}
+	order, err := e.turns(spec, steps)
+	if err != nil {
+		return err
+	}
+	plan.Rations = e.deal(*plan, steps, order, share)
+	plan.Share = &share
+	for i := range steps {
+		if steps[i].Stop == "" && plan.Rations[i] == 0 {
+			steps[i].Stop = stopShare
+		}
+	}
+	return nil
+}
+
+// deal gives pages to steps in the order of their turns, one each and then another
+// one, as long as the share lasts. A scan is started with all that reading it costs,
+// or not at all.
+func (e *Engine) deal(plan frozen, steps []state.Step, order []int, share outlier.Credits) map[int]int {
+	dealt := map[int]int{}
+	for page := 0; ; page++ {
+		given := false
+		for _, i := range order {
+			price, pages := e.priceOf(&steps[i]), wantedPages(plan, &steps[i])
+			if steps[i].Op == outlier.OpStartScan {
+				price += outlier.Credits(readPages(plan, &steps[i])) * e.priceOfReading()
+				pages = 1
+			}
+			if page < pages && dealt[i] == page && price <= share {
+				share -= price
+				dealt[i]++
+				given = true
+			}
+		}
+		if !given {
+			return dealt
+		}
+	}
+}
+
+// wantedPages is how many pages the job wants of a step.
+func wantedPages(plan frozen, step *state.Step) int {
+	if step.Op == outlier.OpTrendingFormats {
+		return 1
+	}
+	return plan.Pages
+}
+
+// turns are the open steps, those first that were searched longest ago or never.
+func (e *Engine) turns(spec *job.Spec, steps []state.Step) ([]int, error) {
+	var order []int
+	last := make([]time.Time, len(steps))
+	for i, step := range steps {
+		if step.Stop != "" {
+			continue
+		}
+		at, err := e.Store.LastSearched(spec.Name, step.Watermark)
+		if err != nil {
+			return nil, err
+		}
+		order, last[i] = append(order, i), at
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return last[a].Compare(last[b]) })
+	return order, nil
+}
+
+// share is what the next run of spec may spend of what is left of the cycle.
+func (e *Engine) share(ctx context.Context, spec *job.Spec, now time.Time) (outlier.Credits, error) {
+	left, turn, err := e.leftOfCycle()
+	if err != nil {
+		return 0, err
+	}
+	all, err := e.demands(ctx, now, turn)
+	if err != nil {
+		return 0, err
+	}
+	names := slices.IndexFunc(e.Config.Jobs, func(s job.Spec) bool { return s.Name == spec.Name })
+	if names < 0 {
+		return left, nil
+	}
+	all[names].Runs++ // this one
+	return credit.Share(left, all, names), nil
+}
+
+// leftOfCycle is what may still be spent by runs on a schedule, and until when.
+func (e *Engine) leftOfCycle() (outlier.Credits, time.Time, error) {
+	budget, now := e.Config.Budget, e.Store.ServiceTime()
+	_, turn := credit.CycleBounds(now, e.Config.Timezone, budget.Renews)
+	held, err := e.Store.Held(credit.Cap{Scope: credit.AllMonth, Period: credit.Cycle(now, e.Config.Timezone, budget.Renews)})
+	if err != nil {
+		return 0, turn, err
+	}
+	left := *budget.PerMonth - held
+	if budget.Reserve != nil {
+		left -= *budget.Reserve
+	}
+	return max(left, 0), turn, nil
+}
+
+// demands are what the jobs of the file want from now to the turn of the cycle, in
+// their order. A job that cannot be resolved wants nothing: its run will say why.
+func (e *Engine) demands(ctx context.Context, now, turn time.Time) ([]credit.Demand, error) {
+	all := make([]credit.Demand, len(e.Config.Jobs))
+	for i := range e.Config.Jobs {
+		spec := &e.Config.Jobs[i]
+		runs := e.runsUntil(spec, now, turn)
+		if runs == 0 && spec.After == "" && spec.Schedule == "" && spec.Every == 0 {
+			continue
+		}
+		steps, plan, err := e.draw(ctx, spec, now)
+		if err != nil {
+			continue
+		}
+		all[i] = credit.Demand{Runs: runs, Each: e.cost(spec, plan, steps).Credits, Step: e.smallest(plan, steps)}
+	}
+	return all, ctx.Err()
+}
+
+// runsUntil counts the runs of a job that are due after now and before the given time.
+func (e *Engine) runsUntil(spec *job.Spec, now, until time.Time) (n int) {
+	for range e.Config.Jobs { // a chain of `after` is no longer than the file
+		parent := e.Config.Job(spec.After)
+		if parent == nil || spec.Disabled {
+			break
+		}
+		spec = parent
+	}
+	if spec.Disabled {
+		return 0
+	}
+	for due := spec.Next(now, e.Config.Timezone); !due.IsZero() && due.Before(until); due = spec.Next(due, e.Config.Timezone) {
+		n++
+	}
+	return n
+}
+
+// smallest is the least that is of use to a run: a page, or a scan and its reading.
+func (e *Engine) smallest(plan frozen, steps []state.Step) (least outlier.Credits) {
+	for i := range steps {
+		price := e.priceOf(&steps[i])
+		if steps[i].Op == outlier.OpStartScan {
+			price += outlier.Credits(readPages(plan, &steps[i])) * e.priceOfReading()
+		}
+		if steps[i].Stop == "" && (least == 0 || price < least) {
+			least = price
+		}
+	}
+	return least
+}
