@@ -30,44 +30,117 @@ func clientOf(t *testing.T, s *Service) *outlier.Client {
 }
 
 func TestClientNeverTakesForRefundedWhatWasCharged(t *testing.T) {
+	search, err := new(outlier.Search).Request(0, 40)
+	if err != nil {
+		t.Fatal(err)
+	}
+	scan, err := (&outlier.StartScan{Query: []string{"moka pot"}}).Request()
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, f := range []Fault{
 		Slow(0), ServerError, GatewayPage, HTMLPage, Garbage, DropAnswer, CutBody, DropRequest, RateLimited, Unauthorized, NoCredits, Unreachable,
 	} {
-		s := unhurried(Options{Seed: 1})
-		s.FailNext("", f)
-		r, err := new(outlier.Search).Request(0, 40)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var p purse
-		_, err = clientOf(t, s).Do(t.Context(), r, &p)
-		spent := s.Books().Total.Spent()
-		if p.outcome == outlier.Refunded && spent != 0 || p.outcome == outlier.Charged && spent != 2 || (err == nil) != (f == Slow(0)) {
-			t.Errorf("%s: the client books %q (%v), the service charged %d", f, p.outcome, err, spent)
+		for _, r := range []*outlier.Request{search, scan} {
+			s := unhurried(Options{Seed: 1})
+			s.FailNext("", f)
+			var p purse
+			_, err := clientOf(t, s).Do(t.Context(), r, &p)
+			spent := s.Books().Total.Spent()
+			if p.outcome == outlier.Refunded && spent != 0 || p.outcome == outlier.Charged && spent != r.Price || (err == nil) != (f == Slow(0)) {
+				t.Errorf("%s, %s: the client books %q (%v), the service charged %d", r.Op, f, p.outcome, err, spent)
+			}
 		}
 	}
+}
+
+// question is the parameters of one operation.
+type question interface {
+	Fields() []outlier.Field
+}
+
+// askFor makes the request of a question, for some page if it has pages.
+func askFor(t *rapid.T, q question) (*outlier.Request, error) {
+	switch q := q.(type) {
+	case *outlier.StartScan:
+		return q.Request()
+	case interface {
+		Request(from, size int) (*outlier.Request, error)
+	}:
+		return q.Request(rapid.IntRange(0, 3).Draw(t, "from"), rapid.IntRange(1, 40).Draw(t, "size"))
+	}
+	t.Fatalf("no way to ask a %T", q)
+	return nil, nil
 }
 
 func TestWhatTheClientLetsPassTheServiceAccepts(t *testing.T) {
 	s := unhurried(Options{Seed: 1})
 	client := clientOf(t, s)
-	passed := 0
-	rapid.Check(t, func(rt *rapid.T) {
-		var search outlier.Search
-		for range rapid.IntRange(1, 4).Draw(rt, "fields") {
-			drawField(rt, rapid.SampledFrom(search.Fields()).Draw(rt, "field"))
+	channel := []string{"UCaaaaaaaaaaaaaaaaaaaaaa"}
+	for _, start := range []func() question{
+		func() question { return new(outlier.Search) },
+		func() question { return &outlier.Related{Title: []string{"moka pot"}} },
+		func() question { return new(outlier.FindChannels) },
+		func() question { return &outlier.FindRelatedChannels{RelatedChannelID: channel} },
+		func() question { return &outlier.StartScan{Query: channel} },
+	} {
+		passed := 0
+		rapid.Check(t, func(rt *rapid.T) {
+			q := start()
+			for range rapid.IntRange(0, 4).Draw(rt, "fields") {
+				drawField(rt, rapid.SampledFrom(q.Fields()).Draw(rt, "field"))
+			}
+			r, err := askFor(rt, q)
+			if err != nil {
+				return // refused before anything was sent
+			}
+			passed++
+			if _, err := client.Do(t.Context(), r, new(purse)); err != nil {
+				rt.Fatalf("%s %v is answered %v", r.Op, r.Params, err)
+			}
+			if calls := s.Books().Calls; calls[len(calls)-1].Identity != r.Identity() {
+				rt.Fatalf("the service calls %q what the client calls %q", calls[len(calls)-1].Identity, r.Identity())
+			}
+		})
+		if passed == 0 {
+			t.Errorf("no %T passed", start())
 		}
-		r, err := search.Request(rapid.IntRange(0, 3).Draw(rt, "from"), rapid.IntRange(1, 40).Draw(rt, "size"))
+	}
+	if unknown := s.Books().UnknownParams; len(unknown) > 0 {
+		t.Errorf("unknown parameters %v", unknown)
+	}
+}
+
+func TestClientReadsScansAsTheyGo(t *testing.T) {
+	for status, end := range map[string][2]bool{ // whether it is over, and well
+		"Queued": {}, "Running": {}, "Suspended": {}, "ContinuedAsNew": {}, "Completed": {true, true}, "Failed": {true, false}, "Terminated": {true, false},
+	} {
+		s := unhurried(Options{Seed: 1, Scans: course(Phase{Status: status})})
+		start, err := (&outlier.StartScan{Query: []string{"moka pot"}, Mode: outlier.ModeStandard}).Request()
 		if err != nil {
-			return // refused before anything was sent
+			t.Fatal(err)
 		}
-		passed++
-		if _, err := client.Do(t.Context(), r, new(purse)); err != nil {
-			rt.Fatalf("%v is answered %v", r.Params, err)
+		answer, err := clientOf(t, s).Do(t.Context(), start, new(purse))
+		if err != nil {
+			t.Fatal(err)
 		}
-	})
-	if unknown := s.Books().UnknownParams; len(unknown) > 0 || passed == 0 {
-		t.Errorf("%d searches passed, with unknown parameters %v", passed, unknown)
+		got, err := outlier.ReadScan(answer.Body)
+		if err != nil || got.Ended() != end[0] || got.Succeeded() != end[1] || *got.OutlierVideos != 2500 {
+			t.Errorf("%s is read as %+v, %v", status, got, err)
+		}
+		again, err := outlier.DataRequest(outlier.OpScan, got.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if answer, err = clientOf(t, s).Do(t.Context(), again, new(purse)); err != nil {
+			t.Fatal(err)
+		}
+		if reread, err := outlier.ReadScan(answer.Body); err != nil || reread.ID != got.ID || reread.Status != status {
+			t.Errorf("%s is read again as %+v, %v", status, reread, err)
+		}
+		if spent := s.Books().Total.Spent(); spent != start.Price {
+			t.Errorf("spent %d, the client expects %d", spent, start.Price)
+		}
 	}
 }
 
@@ -77,7 +150,7 @@ func drawField(t *rapid.T, f outlier.Field) {
 	case *string:
 		*v = rapid.SampledFrom(append([]string{"", "x", "*a", "*ab", "É*é", "null"}, f.OneOf...)).Draw(t, f.Name)
 	case *[]string:
-		*v = rapid.SliceOfN(rapid.SampledFrom([]string{"en", "de", "EN", "", "moka pot", "\x00", "a,b&c=d"}), 0, 3).Draw(t, f.Name)
+		*v = rapid.SliceOfN(rapid.SampledFrom([]string{"en", "de", "EN", "", "moka pot", "\x00", "a,b&c=d", "dQw4w9WgXcQ", "UCaaaaaaaaaaaaaaaaaaaaaa"}), 0, 3).Draw(t, f.Name)
 	case **bool:
 		*v = new(rapid.Bool().Draw(t, f.Name))
 	case *outlier.Range[int64]:

@@ -232,22 +232,32 @@ func TestEveryDataAnswerObeysTheContract(t *testing.T) {
 // The rarest gap is one in 200 hits, so this turns pages until all were seen.
 func TestHitsWithGapsObeyTheContract(t *testing.T) {
 	s := unhurried(Options{Seed: 1})
-	unseen := map[string]bool{
-		".hits[].classification": true, ".hits[].classification.isFaceless": true, ".hits[].classification.quality": true,
-		".hits[].snippet.thumbnails": true, ".hits[].statistics.zScore": true,
-		".hits[].statistics.commentCount": true, ".hits[].statistics.likeCount": true,
-	}
-	for page := 0; len(unseen) > 0 && page < 100; page++ {
-		x := get(t, s, fmt.Sprint("/search/outliers?size=40&from=", page))
-		checkAnswer(t, x, http.StatusOK)
-		namesIn(decode(t, x.body), "", func(name string, value any) {
-			if value == nil {
-				delete(unseen, name)
-			}
-		})
-	}
-	if len(unseen) > 0 {
-		t.Errorf("never null: %v", slices.Sorted(maps.Keys(unseen)))
+	for path, gaps := range map[string][]string{
+		"/search/outliers": {
+			"classification", "classification.isFaceless", "classification.quality", "snippet.thumbnails",
+			"statistics.zScore", "statistics.commentCount", "statistics.likeCount",
+		},
+		"/search/channels": {
+			"classification", "classification.isFaceless", "classification.quality", "snippet.handle", "statistics.subscribers",
+			"statistics.averageViews", "statistics.avgViewsToSubscribersRatio", "language.code", "monetization.adsense",
+		},
+	} {
+		unseen := map[string]bool{}
+		for _, name := range gaps {
+			unseen[".hits[]."+name] = true
+		}
+		for page := 0; len(unseen) > 0 && page < 100; page++ {
+			x := get(t, s, fmt.Sprint(path, "?size=40&filterBy=short&from=", page))
+			checkAnswer(t, x, http.StatusOK)
+			namesIn(decode(t, x.body), "", func(name string, value any) {
+				if value == nil {
+					delete(unseen, name)
+				}
+			})
+		}
+		if len(unseen) > 0 {
+			t.Errorf("%s: never null: %v", path, slices.Sorted(maps.Keys(unseen)))
+		}
 	}
 }
 

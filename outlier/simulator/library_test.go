@@ -58,8 +58,13 @@ func everything(t *testing.T, l *library, at time.Time) []string {
 	x := l.index(at)
 	page := x.page(x.find(url.Values{"query": {"sourdough"}}, l.seed), nil, paging{})
 	id, channel := page.Hits[0].ID, page.Hits[0].Snippet.ChannelID
+	scan := &scan{started: 1 << 40, topics: 3, salt: 7}
 	var all []string
 	for _, answer := range []any{
+		x.page(x.related(url.Values{"videoId": {id}}, l), nil, paging{}),
+		channelPage(x.findChannels(url.Values{"query": {"ramen"}}, l.seed), nil, paging{}),
+		channelPage(x.relatedChannels(url.Values{"relatedChannelId": {channel}}, l), nil, paging{}),
+		l.trendingFormats(at), scan.id(l.seed), scan.course(l.seed), ids(scan.results(x, l.seed).hits),
 		page, l.channelAnswer(channel, video, at), l.channelAnswer(channel, short, at),
 		l.detailsAnswer(id, at), l.commentsAnswer(id, at), l.transcriptAnswer(id, at),
 	} {

@@ -8,7 +8,9 @@
 // hour: the same question in the same hour has the same answer (but for the time
 // that it names) in every process, in the year 2000 of a synctest bubble as well
 // as today, and a service made anew goes on where another one stopped. Nothing
-// depends on when a Service was made.
+// depends on when a Service was made. Scans are no exception: all that there is to
+// know of one stands in its id, but for the wording of its queries, which is kept
+// in memory; a service made anew names the topics that were meant in their place.
 package simulator
 
 import (
