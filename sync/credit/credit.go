@@ -76,11 +76,11 @@ func (e *Exceeded) Error() string {
 		follow = fmt.Sprintf(", with %d more for what must follow it", e.Hold)
 	}
 	return fmt.Sprintf("%s is reached: %d of %d credits are held and this call costs %d%s; %s",
-		e.Cap.name(), e.Held, e.Cap.Max, e.Price, follow, e.Cap.remedy())
+		e.Cap, e.Held, e.Cap.Max, e.Price, follow, e.Cap.remedy())
 }
 
-// name is the cap as people know it, by its key in jobs.yaml.
-func (c Cap) name() string {
+// String is the cap as people know it, by its key in jobs.yaml.
+func (c Cap) String() string {
 	switch c.Scope {
 	case Run:
 		return "the run's cap (budget.per_run of its job)"

@@ -103,6 +103,22 @@ func TestCallCountsForEveryPeriodItBelongsTo(t *testing.T) {
 	}
 }
 
+func TestJobCycleIsCutWhereItWasJoined(t *testing.T) {
+	for _, job := range []string{"ideas", "a/b", "", "ideas~1"} {
+		key := credit.JobCycle(job, "2026-11-14")
+		if gotJob, cycle := credit.CutJobCycle(key); gotJob != job || cycle != "2026-11-14" {
+			t.Errorf("%q is cut into %q and %q", key, gotJob, cycle)
+		}
+	}
+}
+
+func TestExceededTellsWhatWouldBeSetAside(t *testing.T) {
+	e := &credit.Exceeded{Cap: credit.Cap{Scope: credit.Run, Period: "run-1", Max: 50}, Price: 50, Hold: 10}
+	if want := "costs 50, with 10 more for what must follow it;"; !strings.Contains(e.Error(), want) {
+		t.Errorf("%q does not say %q", e, want)
+	}
+}
+
 func TestExceededNamesCapAmountsAndRemedy(t *testing.T) {
 	for _, c := range []struct {
 		cap  credit.Cap

@@ -89,6 +89,113 @@ func TestKillAtEveryDurablePoint(t *testing.T) {
 	check("after a reservation that took the group along", kept)
 }
 
+// startImage is what a process finds of a scan and its reading that starts after a kill.
+type startImage struct {
+	scan       ScanState
+	id         string
+	states     string // of all attempts, in order
+	hold, held outlier.Credits
+	answers    int
+}
+
+func lookAtScan(t *testing.T, dir string) (got startImage) {
+	t.Helper()
+	s := open(t, dir)
+	err := s.view(func() error {
+		return s.row(`SELECT (SELECT coalesce(group_concat(state, ' '), '') FROM (SELECT state FROM attempts ORDER BY id)),
+			coalesce((SELECT state FROM scans), ''), coalesce((SELECT scan FROM scans), ''),
+			(SELECT coalesce(sum(rest), 0) FROM hold_rests),
+			(SELECT coalesce(max(held), 0) FROM periods WHERE scope = 'month'), (SELECT count(*) FROM responses)`).
+			Scan(&got.states, &got.scan, &got.id, &got.hold, &got.held, &got.answers)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+// TestKillAtEveryStepOfAScan looks at the folder as a kill would leave it after each
+// step of starting a scan and of reading its first page.
+func TestKillAtEveryStepOfAScan(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	step := beginRun(t, s, "run-1")
+	check := func(when string, want startImage) {
+		t.Helper()
+		if diff := cmp.Diff(want, lookAtScan(t, copyFolder(t, dir)), cmp.AllowUnexported(startImage{})); diff != "" {
+			t.Errorf("killed %s (-want +got):\n%s", when, diff)
+		}
+	}
+	sending := func(a outlier.Attempt) outlier.Attempt {
+		if err := a.Sending(); err != nil {
+			t.Fatal(err)
+		}
+		return a
+	}
+	settle := func(a outlier.Attempt, answer *outlier.Answer, o outlier.Outcome) {
+		if err := a.Settle(answer, o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	check("before anything", startImage{})
+	intent := intend(t, s, niche(step))
+	check("after the intent", startImage{scan: ScanRefused})
+
+	p := running(starting(step, intent, 60), scanA)
+	a := reserve(t, s, p, scanRequest())
+	check("after the reservation", startImage{scan: ScanRefused, states: "refunded"})
+	sending(a)
+	check("after the mark", startImage{scan: ScanUnknown, states: "unknown", hold: 10, held: 60})
+	settle(a, errorTo(scanRequest(), 429, outlier.Limited), outlier.Refunded)
+	check("after a refusal", startImage{scan: ScanRefused, states: "refunded"})
+
+	a = sending(reserve(t, s, p, scanRequest()))
+	settle(a, answerTo(scanRequest(), `{}`), outlier.Charged)
+	kept := startImage{scan: ScanRunning, id: scanA, states: "refunded charged", hold: 10, held: 60, answers: 1}
+	check("after the answer", kept)
+
+	a = reserve(t, s, reading(step, 60), searchRequest("0"))
+	kept.states = "refunded charged refunded"
+	check("after the reservation of a page", kept)
+	sending(a)
+	kept.states, kept.hold = "refunded charged unknown", 8
+	check("after the mark of a page", kept)
+	settle(a, answerTo(searchRequest("0"), `{}`), outlier.Charged)
+	kept.states, kept.answers = "refunded charged charged", 2
+	check("after the answer of a page", kept)
+
+	update(t, s, func(tx *Tx) error { return tx.Release(step.ID) })
+	kept.hold, kept.held = 0, 52
+	check("after the release", kept)
+}
+
+// TestKillAroundAnOperatorsWord looks at both ways to settle an unknown scan.
+func TestKillAroundAnOperatorsWord(t *testing.T) {
+	for _, c := range []struct {
+		as   Scan
+		want startImage
+	}{
+		{Scan{State: ScanRunning, ScanID: scanA}, startImage{scan: ScanRunning, id: scanA, states: "charged", hold: 10, held: 60}},
+		{Scan{State: ScanNotCreated}, startImage{scan: ScanNotCreated, states: "refunded"}},
+	} {
+		dir := t.TempDir()
+		s := open(t, dir)
+		step, intent := begin(t, s)
+		lead(t, s, step, intent, ScanUnknown)
+		before := copyFolder(t, dir)
+		if err := s.SettleScan(intent, c.as); err != nil {
+			t.Fatal(err)
+		}
+		if got := lookAtScan(t, copyFolder(t, dir)); got != c.want {
+			t.Errorf("after %s: %+v, want %+v", c.as.State, got, c.want)
+		}
+		unknown := startImage{scan: ScanUnknown, states: "unknown", hold: 10, held: 60}
+		if got := lookAtScan(t, before); got != unknown {
+			t.Errorf("before %s: %+v, want %+v", c.as.State, got, unknown)
+		}
+	}
+}
+
 // buyForEver settles one paid answer after another and tells of each after it is
 // durable.
 func buyForEver(s *Store) {

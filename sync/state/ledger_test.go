@@ -9,6 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"outlierd/outlier"
 	"outlierd/sync/credit"
 )
@@ -236,6 +238,57 @@ func TestClockThatWasSetBackMintsNoFreshBudget(t *testing.T) {
 			t.Errorf("before the first answer it is %s, want the time of the newest reservation %s", got, future)
 		}
 	})
+}
+
+func TestAdjustmentChangesWhatIsLeftOfTheCycle(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	adjust := func(credits outlier.Credits, why string) {
+		t.Helper()
+		if err := s.Adjust(credits, why); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fits := func(want bool) {
+		t.Helper()
+		a, err := s.Meter(capped(4)).Reserve(t.Context(), searchRequest("0"))
+		if (err == nil) != want {
+			t.Errorf("a call for 2 under a cap of 4 got %v", err)
+		}
+		if err == nil {
+			if err := a.Settle(&outlier.Answer{Request: searchRequest("0")}, outlier.Refunded); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	adjust(3, "spent in the browser") // before anything else in the cycle
+	fits(false)
+	checkHeld(t, s, month(), 3)
+	adjust(-1, "it was 2")
+	fits(true)
+	adjust(900, "spent in the browser") // beyond the cap: it is a fact
+	checkHeld(t, s, month(), 902)
+	adjust(-1000, "bought on top")
+	checkHeld(t, s, month(), -98)
+	fits(true)
+	wantText(t, s.Adjust(0, "nothing"), "an amount and a reason")
+	wantText(t, s.Adjust(1, ""), "an amount and a reason")
+
+	got, _ := column(t, s, "ops.credits", "price", 0)
+	if diff := cmp.Diff([]any{int64(3), int64(-1), int64(2), int64(900), int64(-1000), int64(2)}, got); diff != "" {
+		t.Errorf("the ledger (-want +got):\n%s", diff)
+	}
+	if got, _ := column(t, s, "ops.requests", "operation", 0); len(got) != 2 {
+		t.Errorf("adjustments are taken for requests: %v", got)
+	}
+	wantText(t, shell(t, s, `DELETE FROM attempts WHERE op = 'adjustment'`), "is kept")
+	wantText(t, shell(t, s, `UPDATE attempts SET adjustment = 0`), "fixed")
+	checkBooks(t, s)
+	if err := shell(t, s, `UPDATE periods SET adjusted = 0`); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Open(t.Context(), copyFolder(t, dir), options())
+	wantText(t, err, "0 credits for month", "add up to -98")
 }
 
 func TestNothingIsBoughtWhenSpaceIsLow(t *testing.T) {

@@ -3,6 +3,7 @@ package state
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -12,25 +13,29 @@ import (
 	"outlierd/sync/credit"
 )
 
-// TestLedgerFollowsTheModel performs random attempts, now and then on a store as a
-// kill leaves it, beside a model of what each period must hold.
+// TestLedgerFollowsTheModel performs random attempts, scans and readings, now and
+// then on a store as a kill leaves it, beside a model of what each period must hold
+// and how each scan must stand.
 func TestLedgerFollowsTheModel(t *testing.T) {
 	b := &books{t: t, s: hasty(t, open(t, t.TempDir()))}
 	rapid.Check(t, func(r *rapid.T) {
-		b.checks++
-		b.job = fmt.Sprint("job-", b.checks) // a job of its own for every check
-		b.held, b.alive = map[string]outlier.Credits{}, nil
-		b.limit = drawLimit(r)
+		b.begin(r)
 		r.Repeat(map[string]func(*rapid.T){
 			"reserve": b.reserve, "send": b.send, "settle": b.settle, "kill": b.kill, "": b.check,
+			"start a scan": b.start, "read": b.read, "release": b.release, "ask an operator": b.operate, "rename": b.rename,
 			"change the cap": func(r *rapid.T) { b.limit = drawLimit(r) },
 		})
 	})
 }
 
 func drawLimit(r *rapid.T) outlier.Credits {
-	return outlier.Credits(rapid.IntRange(0, 20).Draw(r, "limit"))
+	return outlier.Credits(rapid.IntRange(0, 30).Draw(r, "limit"))
 }
+
+const (
+	pagePrice = 2
+	scanPrice = 5
+)
 
 // books are a store and what is known of it.
 type books struct {
@@ -41,14 +46,49 @@ type books struct {
 	job   string
 	limit outlier.Credits            // of the job in the cycle
 	held  map[string]outlier.Credits // per run; "" is the whole job
-	alive []live
+	scans []*scanning                // one per run
+	alive []*live
+}
+
+// scanning is a run's step with its scan and its newest hold.
+type scanning struct {
+	run     string
+	step    int64
+	intent  int64
+	state   ScanState // "" before the first intent
+	charged bool      // the ledger's row is
+	hold    *setAside
+}
+
+// setAside is a hold.
+type setAside struct {
+	rest outlier.Credits
+	open bool
 }
 
 // live is an attempt that has not been settled.
 type live struct {
 	outlier.Attempt
-	run  string
-	sent bool
+	run   string
+	price outlier.Credits
+	sent  bool
+
+	made    *setAside // the hold that it made
+	drawn   *setAside // the hold that pays for it
+	starts  *scanning
+	request *outlier.Request
+	garbled bool // its answer, when it comes
+}
+
+// begin takes a job of its own for every check.
+func (b *books) begin(r *rapid.T) {
+	b.checks++
+	b.job = fmt.Sprint("job-", b.checks)
+	b.held, b.alive, b.scans = map[string]outlier.Credits{}, nil, nil
+	for i, name := range []string{"-a", "-b"} {
+		b.scans = append(b.scans, &scanning{run: b.job + name, step: int64(10*b.checks + i), hold: &setAside{}})
+	}
+	b.limit = drawLimit(r)
 }
 
 func (b *books) cap() credit.Cap {
@@ -60,18 +100,123 @@ func (b *books) book(run string, amount outlier.Credits) {
 	b.held[""] += amount
 }
 
-func (b *books) reserve(r *rapid.T) {
-	p := Purchase{Job: b.job, Run: b.job + rapid.SampledFrom([]string{"-a", "-b"}).Draw(r, "run")}
+func (b *books) close(run string, h *setAside) {
+	if h.open {
+		b.book(run, -h.rest)
+		h.rest, h.open = 0, false
+	}
+}
+
+// refund is what a settled attempt gives back, and to whom.
+func (b *books) refund(l *live) {
+	if l.drawn != nil && l.drawn.open {
+		l.drawn.rest += l.price
+	} else {
+		b.book(l.run, -l.price)
+	}
+	if l.made != nil {
+		b.close(l.run, l.made)
+	}
+}
+
+func (b *books) scan(r *rapid.T) *scanning { return rapid.SampledFrom(b.scans).Draw(r, "scan") }
+
+func (b *books) starting(s *scanning) bool {
+	return slices.ContainsFunc(b.alive, func(l *live) bool { return l.starts == s })
+}
+
+// attempt reserves l for p, which must succeed exactly if it may.
+func (b *books) attempt(r *rapid.T, p Purchase, l live, may bool) bool {
+	p.Job, p.Run = b.job, l.run
 	p.Caps = func(time.Time) []credit.Cap { return []credit.Cap{b.cap()} }
-	a, err := b.s.Meter(p).Reserve(b.t.Context(), searchRequest("0"))
-	_, refused := errors.AsType[*credit.Exceeded](err)
-	if refused != (b.held[""]+2 > b.limit) || refused != (err != nil) {
-		r.Fatalf("holding %d of %d, a call for 2 got %v", b.held[""], b.limit, err)
+	a, err := b.s.Meter(p).Reserve(b.t.Context(), l.request)
+	if (err == nil) != may {
+		r.Fatalf("holding %d of %d, a call for %d and a hold of %d got %v", b.held[""], b.limit, l.price, p.Hold, err)
 	}
 	if err == nil {
-		b.book(p.Run, 2)
-		b.alive = append(b.alive, live{a, p.Run, false})
+		l.Attempt = a
+		b.alive = append(b.alive, &l)
 	}
+	return err == nil
+}
+
+func (b *books) reserve(r *rapid.T) {
+	l := live{run: b.scan(r).run, price: pagePrice, request: searchRequest("0")}
+	if b.attempt(r, Purchase{}, l, b.held[""]+pagePrice <= b.limit) {
+		b.book(l.run, pagePrice)
+	}
+}
+
+// start intends a scan if none may be under way, and tries to start it in any case.
+func (b *books) start(r *rapid.T) {
+	s := b.scan(r)
+	err := b.s.Update(func(tx *Tx) error {
+		id, err := tx.IntendScan(Scan{Run: s.run, Job: b.job, Step: s.step, Queries: []string{s.run}, Price: scanPrice})
+		if err == nil {
+			s.intent = id
+		}
+		return err
+	})
+	_, refused := errors.AsType[*LiveScanError](err)
+	standing := slices.Contains([]ScanState{ScanIntended, ScanUnknown, ScanRunning}, s.state)
+	if refused != standing || refused != (err != nil) {
+		r.Fatalf("while the scan is %q, a second intent got %v", s.state, err)
+	}
+	if err == nil {
+		s.state, s.charged = ScanIntended, false
+	}
+	hold := outlier.Credits(rapid.IntRange(0, 6).Draw(r, "hold"))
+	request := scanRequest()
+	request.Price = scanPrice
+	l := live{run: s.run, price: scanPrice, request: request, starts: s, garbled: rapid.Bool().Draw(r, "garbled")}
+	if hold > 0 {
+		l.made = &setAside{rest: hold, open: true}
+	}
+	p := Purchase{Step: s.step, Intent: s.intent, Hold: hold, Commit: b.keep(&l)}
+	may := s.state == ScanIntended && !b.starting(s) && b.held[""]+scanPrice+hold <= b.limit
+	if b.attempt(r, p, l, may) {
+		b.book(s.run, scanPrice+hold)
+		if l.made != nil {
+			s.hold = l.made
+		}
+	}
+}
+
+// keep does what the engine does with the answer to a scan's start.
+func (b *books) keep(l *live) func(*Tx, Kept) error {
+	scan := Scan{Intent: l.starts.intent, State: ScanRunning, ScanID: fmt.Sprint("scan-", b.checks, "-", l.starts.intent)}
+	return func(tx *Tx, k Kept) error {
+		if k.Outcome != outlier.Charged || l.garbled {
+			return nil
+		}
+		return tx.SaveScan(scan)
+	}
+}
+
+// read takes a page's price from the hold, or from the periods if the hold is used up.
+func (b *books) read(r *rapid.T) {
+	s := b.scan(r)
+	l := live{run: s.run, price: pagePrice, request: searchRequest("0")}
+	covered := s.hold.open && s.hold.rest >= pagePrice
+	if covered {
+		l.drawn = s.hold
+	}
+	if !b.attempt(r, Purchase{Step: s.step, FromHold: s.step}, l, covered || b.held[""]+pagePrice <= b.limit) {
+		return
+	}
+	if covered {
+		s.hold.rest -= pagePrice
+	} else {
+		b.book(l.run, pagePrice)
+	}
+}
+
+func (b *books) release(r *rapid.T) {
+	s := b.scan(r)
+	if err := b.s.Update(func(tx *Tx) error { return tx.Release(s.step) }); err != nil {
+		r.Fatal(err)
+	}
+	b.close(s.run, s.hold)
 }
 
 // take picks an attempt that is alive, nil if there is none.
@@ -81,8 +226,8 @@ func (b *books) take(r *rapid.T) *live {
 	}
 	i := rapid.IntRange(0, len(b.alive)-1).Draw(r, "which")
 	l := b.alive[i]
-	b.alive = append(b.alive[:i], b.alive[i+1:]...)
-	return &l
+	b.alive = slices.Delete(b.alive, i, i+1)
+	return l
 }
 
 func (b *books) send(r *rapid.T) {
@@ -94,7 +239,10 @@ func (b *books) send(r *rapid.T) {
 		r.Fatalf("Sending, marked before: %v, got %v", l.sent, err)
 	}
 	l.sent = true
-	b.alive = append(b.alive, *l)
+	if l.starts != nil {
+		l.starts.state = ScanUnknown
+	}
+	b.alive = append(b.alive, l)
 }
 
 func (b *books) settle(r *rapid.T) {
@@ -102,24 +250,69 @@ func (b *books) settle(r *rapid.T) {
 	if l == nil {
 		return
 	}
-	request := searchRequest("0")
-	answer, outcome := &outlier.Answer{Request: request}, outlier.Refunded
+	answer, outcome := &outlier.Answer{Request: l.request}, outlier.Refunded
 	if l.sent {
 		switch rapid.SampledFrom([]outlier.Outcome{outlier.Charged, outlier.Refunded, outlier.Unknown}).Draw(r, "outcome") {
 		case outlier.Charged:
-			answer, outcome = answerTo(request, `{}`), outlier.Charged
+			answer, outcome = answerTo(l.request, `{}`), outlier.Charged
 		case outlier.Refunded:
-			answer = errorTo(request, 429, outlier.Limited)
+			answer = errorTo(l.request, 429, outlier.Limited)
 		case outlier.Unknown:
-			answer, outcome = lost(request), outlier.Unknown
+			answer, outcome = lost(l.request), outlier.Unknown
 		}
 	}
 	if err := l.Settle(answer, outcome); err != nil {
 		r.Fatalf("Settle: %v", err)
 	}
 	if outcome == outlier.Refunded {
-		b.book(l.run, -2)
+		b.refund(l)
 	}
+	b.settleScan(l, outcome)
+}
+
+func (b *books) settleScan(l *live, o outlier.Outcome) {
+	switch {
+	case l.starts == nil:
+	case o == outlier.Refunded:
+		l.starts.state = ScanIntended
+	case o == outlier.Charged:
+		l.starts.charged = true
+		if !l.garbled {
+			l.starts.state = ScanRunning
+		}
+	}
+}
+
+// operate asks an operator about a scan, who can tell only of unknown ones.
+func (b *books) operate(r *rapid.T) {
+	s := b.scan(r)
+	to := Scan{State: ScanNotCreated}
+	if rapid.Bool().Draw(r, "found") {
+		to = Scan{State: ScanRunning, ScanID: fmt.Sprint("found-", b.checks, "-", s.intent)}
+	}
+	err := b.s.SettleScan(s.intent, to)
+	if may := s.state == ScanUnknown && !b.starting(s); may != (err == nil) {
+		r.Fatalf("while the scan is %q, an operator's word got %v", s.state, err)
+	}
+	if err != nil {
+		return
+	}
+	s.state = to.State
+	if to.State == ScanNotCreated {
+		if !s.charged {
+			b.book(s.run, -scanPrice)
+		}
+		b.close(s.run, s.hold)
+	}
+}
+
+// rename goes on under another name, which must make no difference.
+func (b *books) rename(r *rapid.T) {
+	to := b.job + "'"
+	if err := b.s.Rename(b.job, to); err != nil {
+		r.Fatal(err)
+	}
+	b.job = to
 }
 
 // kill goes on with the store as another process would find it: what was never
@@ -135,10 +328,15 @@ func (b *books) kill(r *rapid.T) {
 	b.s = hasty(b.t, open(b.t, killed))
 	for _, l := range b.alive {
 		if !l.sent {
-			b.book(l.run, -2)
+			b.refund(l)
 		}
 	}
 	b.alive = nil
+	for _, s := range b.scans {
+		if s.state == ScanIntended {
+			s.state = ScanRefused
+		}
+	}
 }
 
 func (b *books) check(r *rapid.T) {
@@ -147,7 +345,7 @@ func (b *books) check(r *rapid.T) {
 		if run != "" {
 			period = credit.Cap{Scope: credit.Run, Period: run}
 			spend, err := b.s.Spent(run)
-			if sum := spend.Charged + spend.Unknown + spend.Reserved; err != nil || sum != want {
+			if sum := spend.Charged + spend.Unknown + spend.Reserved + spend.Held; err != nil || sum != want {
 				r.Fatalf("%s spent %+v (%v), want a sum of %d", run, spend, err, want)
 			}
 		}
@@ -155,7 +353,24 @@ func (b *books) check(r *rapid.T) {
 			r.Fatalf("%s %s holds %d (%v), want %d", period.Scope, period.Period, got, err, want)
 		}
 	}
+	for _, s := range b.scans {
+		b.checkScan(r, s)
+	}
 	if err := b.s.view(func() error { return (&Tx{s: b.s}).audit() }); err != nil {
 		r.Fatal(err)
+	}
+}
+
+func (b *books) checkScan(r *rapid.T, s *scanning) {
+	var state ScanState
+	scan, err := b.s.ScanOf(s.step)
+	if scan != nil {
+		state = scan.State
+	}
+	if err != nil || state != s.state {
+		r.Fatalf("the scan of %s is %q (%v), want %q", s.run, state, err, s.state)
+	}
+	if rest, err := b.s.HoldOf(s.step); err != nil || rest != s.hold.rest {
+		r.Fatalf("%s holds %d (%v), want %d", s.run, rest, err, s.hold.rest)
 	}
 }

@@ -49,11 +49,12 @@ func history(t *testing.T, s *Store) {
 	t.Helper()
 	run := Run{ID: "run-1", Job: "ideas", Trigger: "manual", Started: time.Now(), Status: Running}
 	params := "publishedAtFrom=2026-11-01T00%3A00%3A00Z&query=a&query=b&type=video"
-	if err := s.Begin(run, []Step{{Op: outlier.OpSearch, Queries: []string{"a", "b"}, Params: params, Total: -1}}); err != nil {
+	if err := s.Begin(run, []Step{{Op: outlier.OpSearch, Queries: []string{"a", "b"}, Params: params, Total: -1, Began: noon, Reused: 2, Left: -1}}); err != nil {
 		t.Fatal(err)
 	}
 	p := Purchase{Run: "run-1", Job: "ideas", Step: 1, Attempt: 1, Caps: func(now time.Time) []credit.Cap {
 		return []credit.Cap{{Scope: credit.Run, Period: "run-1", Max: 10},
+			{Scope: credit.JobMonth, Period: credit.JobCycle("ideas", credit.Cycle(now, time.UTC, 1)), Max: 50},
 			{Scope: credit.AllMonth, Period: credit.Cycle(now, time.UTC, 1), Max: 90, Reserve: 10}}
 	}}
 	p.Commit = func(tx *Tx, _ Kept) error { return tx.Paging(0, 40, 10000) }
@@ -105,6 +106,9 @@ func TestOperationsTablesTellWhatHappened(t *testing.T) {
 		{"ops.searches", "filters", []any{`{"publishedAtFrom":"2026-11-01T00:00:00Z","type":"video"}`, `{}`}},
 		{"ops.searches", "window_from", []any{time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC), nil}},
 		{"ops.searches", "total", []any{nil, nil}},
+		{"ops.searches", "reused", []any{int64(2), int64(0)}},
+		{"ops.searches", "began_at", []any{noon, nil}},
+		{"ops.searches", "left_pages", []any{nil, int64(0)}},
 		{"ops.requests", "outcome", []any{"charged", "refunded", "refunded", nil, "charged"}},
 		{"ops.requests", "parameters", []any{`{"from":"0","query":"chess","size":"40"}`, `{"from":"1","query":"chess","size":"40"}`,
 			nil, `{"from":"0","query":"chess","size":"40"}`, nil}},
@@ -114,6 +118,7 @@ func TestOperationsTablesTellWhatHappened(t *testing.T) {
 		{"ops.credits", "outcome", []any{"spent", "refunded", "reserved"}},
 		{"ops.credits", "cap_run", []any{int64(10), int64(10), int64(10)}},
 		{"ops.credits", "cap_day", []any{nil, nil, nil}},
+		{"ops.credits", "cap_job_month", []any{int64(50), int64(50), int64(50)}},
 		{"ops.credits", "cap_month", []any{int64(90), int64(90), int64(90)}},
 		{"ops.credits", "reserve", []any{int64(10), int64(10), int64(10)}},
 		{"ops.limits", "max_requests", []any{int64(10)}},

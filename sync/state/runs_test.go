@@ -60,6 +60,47 @@ func TestRunIsKeptWholeFromBeginToFinish(t *testing.T) {
 	}
 }
 
+func TestStepsAreAddedToARunThatIsUnderWay(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	first := beginRun(t, s, "run-1")
+	next := Step{
+		Run: "run-1", Ordinal: 99, Op: outlier.OpSearch, Item: "chess", Params: "referenceId=" + scanA, Scan: scanA, Watermark: "search chess", Total: -1, Left: -1,
+	}
+	add := func(step Step) (id int64, err error) {
+		err = s.Update(func(tx *Tx) error { id, err = tx.AddStep(step); return err })
+		return id, err
+	}
+	id, err := add(next)
+	if err != nil {
+		t.Fatal(err)
+	}
+	next.ID, next.Ordinal = id, 1
+	next.Began, next.Next, next.Pages, next.Reused, next.Left, next.Stop = noon, 2, 2, 1, 3, "cap"
+	changed := next
+	changed.Scan, changed.Watermark, changed.Params = scanB, "other", "other" // fixed since it was added
+	update(t, s, func(tx *Tx) error { return tx.SaveStep(changed) })
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = open(t, dir)
+	got, err := s.Steps("run-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]Step{first, next}, got); diff != "" {
+		t.Errorf("steps (-want +got):\n%s", diff)
+	}
+
+	_, err = add(Step{Run: "nobody"})
+	wantText(t, err, "nobody", "never begun")
+	if err := s.Finish(Run{ID: "run-1", Status: OK}); err != nil {
+		t.Fatal(err)
+	}
+	_, err = add(Step{Run: "run-1"})
+	wantText(t, err, "run-1", "is ok")
+}
+
 func TestDueInstantIsPerformedOnce(t *testing.T) {
 	s := open(t, t.TempDir())
 	due := time.Date(2026, 11, 21, 7, 0, 0, 0, time.UTC)

@@ -1,0 +1,129 @@
+package state
+
+import (
+	stdsql "database/sql"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"outlierd/outlier"
+	"outlierd/sync/credit"
+)
+
+// stateOfVersion makes a state folder of an earlier schema version and performs a
+// statement on it.
+func stateOfVersion(t *testing.T, version int, statement string) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	path := filepath.Join(dir, "state.db")
+	db, err := stdsql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := migrate(t.Context(), db, path, migrations[:version]); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Exec(statement); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// ask gives the rows of a query for one text.
+func ask(t *testing.T, dir, query string) (rows []string) {
+	t.Helper()
+	db, err := stdsql.Open("sqlite", filepath.Join(dir, "state.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	found, err := db.Query(query)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, err = collect(found, func(row *string) []any { return []any{row} })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rows
+}
+
+// columnsOf are the columns of a table, blobs in hex.
+func columnsOf(t *testing.T, dir, table string) string {
+	t.Helper()
+	return strings.Join(ask(t, dir, `SELECT iif(type = 'BLOB', 'hex(' || name || ')', '"' || name || '"') FROM pragma_table_info('`+table+`')`), ", ")
+}
+
+// dump is every row of a table, with the given columns.
+func dump(t *testing.T, dir, columns, table string) []string {
+	t.Helper()
+	return ask(t, dir, `SELECT json_array(`+columns+`) FROM `+table)
+}
+
+// TestStateOfTheFirstVersionOpensAndKeepsEverything compares every column that the
+// first version had, table by table, before and after.
+func TestStateOfTheFirstVersionOpensAndKeepsEverything(t *testing.T) {
+	first, err := os.ReadFile("testdata/version1.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := stateOfVersion(t, 1, string(first))
+	tables := []string{"meta", "runs", "steps", "attempts", "periods", "responses", "seen", "run_hits", "queue", "freshness", "limits"}
+	before, columns := map[string][]string{}, map[string]string{}
+	for _, table := range tables {
+		columns[table] = columnsOf(t, dir, table)
+		before[table] = dump(t, dir, columns[table], table)
+		if len(before[table]) == 0 {
+			t.Errorf("%s has no rows: this test shows nothing", table)
+		}
+	}
+
+	s := open(t, dir)
+	if err := s.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	for _, table := range tables {
+		if diff := cmp.Diff(before[table], dump(t, dir, columns[table], table)); diff != "" {
+			t.Errorf("%s (-before +after):\n%s", table, diff)
+		}
+	}
+
+	cycle := credit.Cap{Scope: credit.JobMonth, Period: "ideas/2026-11-01"}
+	checkHeld(t, s, cycle, 4)
+	steps, err := s.Steps("run-2")
+	if err != nil || len(steps) != 1 || steps[0].Left != -1 || steps[0].Watermark != "" || !steps[0].Began.IsZero() {
+		t.Errorf("steps %+v (%v)", steps, err)
+	}
+	if kept := entries(t, s, 0); len(kept) != 1 || string(kept[0].Body) != `{"hits":[]}` {
+		t.Errorf("the journal has %+v", kept)
+	}
+	entry, err := s.Answered(outlier.OpSearch, "from=0&query=chess&size=40", time.Unix(0, 0))
+	if err != nil || entry == nil {
+		t.Errorf("an earlier answer is not found (%v)", err)
+	}
+	rename(t, s, "ideas", "coffee")
+	checkHeld(t, s, credit.Cap{Scope: credit.JobMonth, Period: "coffee/2026-11-01"}, 4)
+}
+
+func TestMigrationThatIsCutShortLeavesTheOldVersion(t *testing.T) {
+	dir := stateOfVersion(t, 1, `CREATE TABLE holds (id INTEGER)`) // which stands in the way of the second
+	_, err := Open(t.Context(), dir, options())
+	wantText(t, err, "from schema version 1 to 2")
+	if got := ask(t, dir, `PRAGMA user_version`); got[0] != "1" {
+		t.Errorf("the version is %s, want 1", got)
+	}
+	if got := columnsOf(t, dir, "watermarks"); got != "" {
+		t.Errorf("half of the second version is there: watermarks (%s)", got)
+	}
+	if _, ok := errors.AsType[*CorruptError](err); ok {
+		t.Error("it is called damaged")
+	}
+}
