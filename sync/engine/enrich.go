@@ -64,18 +64,23 @@ func (r *run) choose(ctx context.Context) error {
 
 // want queues what a watch asks about its channels or videos.
 func (r *run) want() error {
-	var hits []state.Hit
-	for _, id := range r.plan.IDs {
-		hits = append(hits, state.Hit{VideoID: id, ChannelID: id})
-	}
 	return r.Store.Update(func(tx *state.Tx) error {
 		for _, e := range r.plan.Fetch {
-			if _, err := tx.Enqueue(r.tasks(e, hits)); err != nil {
+			if _, err := tx.Enqueue(r.tasks(e, entities(r.plan.IDs))); err != nil {
 				return fmt.Errorf("queue %s calls: %w", e.Op, err)
 			}
 		}
 		return nil
 	})
+}
+
+// entities are ids in the place of hits.
+func entities(ids []string) []state.Hit {
+	var hits []state.Hit
+	for _, id := range ids {
+		hits = append(hits, state.Hit{VideoID: id, ChannelID: id})
+	}
+	return hits
 }
 
 // tasks are the calls that one line of `enrich` asks for: videos, or the channels

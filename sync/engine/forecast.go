@@ -1,0 +1,330 @@
+package engine
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"outlierd/outlier"
+	"outlierd/sync/credit"
+	"outlierd/sync/job"
+	"outlierd/sync/state"
+)
+
+// Forecast is what would happen from now to the turn of the billing cycle, as far as
+// configuration, state and caps tell. It is drawn up by what a run is drawn up by, so
+// the two cannot disagree; nothing is sent, and nothing changes.
+type Forecast struct {
+	At      time.Time     `json:"at"`
+	Cycle   CycleForecast `json:"cycle"`
+	Jobs    []JobForecast `json:"jobs"`
+	Orphans []Orphan      `json:"orphans,omitempty"`
+	Refused string        `json:"refused,omitempty"` // why the service refuses calls for now
+}
+
+// CycleForecast is the budget of the billing cycle, and how it is going to end.
+type CycleForecast struct {
+	From      time.Time        `json:"from"`
+	To        time.Time        `json:"to"`
+	Cap       *outlier.Credits `json:"cap"` // of runs on a schedule: budget.per_month less the reserve
+	Reserve   outlier.Credits  `json:"reserve"`
+	Held      outlier.Credits  `json:"held"`      // spent, reserved and unknown
+	Wanted    outlier.Credits  `json:"wanted"`    // by all runs to come, if they go as earlier ones did
+	Projected outlier.Credits  `json:"projected"` // held at the end
+	LastsTo   time.Time        `json:"lasts_to,omitzero"`
+}
+
+// JobForecast is the next run of one job.
+type JobForecast struct {
+	Job       string           `json:"job"`
+	Disabled  bool             `json:"disabled,omitempty"`
+	Due       []time.Time      `json:"due,omitempty"` // the next three
+	Runs      int              `json:"runs"`          // due before the cycle turns
+	Continues string           `json:"continues,omitempty"`
+	Searches  []SearchForecast `json:"searches,omitempty"`
+	Calls     int              `json:"calls,omitempty"`   // of a watch: data calls to make
+	Fresh     int              `json:"fresh,omitempty"`   // of a watch: ids times kinds of data that need no call
+	Worst     Cost             `json:"worst"`             // and Worst.Lost is the run's cap
+	Expected  Cost             `json:"expected"`          // from what earlier runs brought; the worst case if there were none
+	Basis     int              `json:"basis"`             // how many runs Expected is drawn from
+	Worth     *outlier.Credits `json:"share,omitempty"`   // with budget.pace: even, the fair share if it is less than wanted
+	Round     int              `json:"round,omitempty"`   // with a share: each search comes round every so many runs
+	Cuts      []Cut            `json:"cuts,omitempty"`    // caps that leave less than the worst case
+	Changes   []string         `json:"changes,omitempty"` // since the last run
+	Problem   string           `json:"problem,omitempty"` // why the job cannot be run
+}
+
+// SearchForecast is one search of the next run.
+type SearchForecast struct {
+	Op      outlier.Operation `json:"operation"`
+	Item    string            `json:"item,omitempty"`
+	Queries []string          `json:"queries,omitempty"`
+	Seeds   []string          `json:"seeds,omitempty"`
+	Window  string            `json:"window,omitempty"` // publication dates
+	Pages   int               `json:"pages"`            // at most
+	Credits outlier.Credits   `json:"credits"`          // at most, if no answer is lost
+	Skipped string            `json:"skipped,omitempty"`
+}
+
+// Cut says that a cap leaves less than a run may need.
+type Cut struct {
+	Cap    string          `json:"cap"`
+	Max    outlier.Credits `json:"max"`
+	Held   outlier.Credits `json:"held"`
+	Leaves outlier.Credits `json:"leaves"`
+}
+
+// Orphan is a job that is on record and not in the file.
+type Orphan struct {
+	Job        string `json:"job"`
+	Queued     int    `json:"queued"`
+	Unfinished string `json:"unfinished,omitempty"` // its unfinished run
+	Watermarks int    `json:"watermarks"`
+}
+
+// Forecast tells what the jobs named would do, or all jobs.
+func (e *Engine) Forecast(ctx context.Context, names ...string) (*Forecast, error) {
+	now := time.Now()
+	f := &Forecast{At: now}
+	var err error
+	if f.Refused, err = e.refused(); err != nil {
+		return nil, err
+	}
+	from, turn := credit.CycleBounds(e.Store.ServiceTime(), e.Config.Timezone, e.Config.Budget.Renews)
+	f.Cycle.From, f.Cycle.To = from, turn
+	for i := range e.Config.Jobs {
+		spec := &e.Config.Jobs[i]
+		job, err := e.forecast(ctx, spec, now, turn)
+		if err != nil {
+			return nil, err
+		}
+		if !spec.Disabled {
+			f.Cycle.Wanted += outlier.Credits(job.Runs) * job.Expected.Credits
+		}
+		if len(names) == 0 || slices.Contains(names, spec.Name) {
+			f.Jobs = append(f.Jobs, *job)
+		}
+	}
+	if f.Orphans, err = e.orphans(); err != nil {
+		return nil, err
+	}
+	return f, e.project(&f.Cycle)
+}
+
+// project says how the cycle ends if its runs go as earlier ones did.
+func (e *Engine) project(c *CycleForecast) error {
+	budget, now := e.Config.Budget, e.Store.ServiceTime()
+	held, err := e.Store.Held(credit.Cap{Scope: credit.AllMonth, Period: credit.Cycle(now, e.Config.Timezone, budget.Renews)})
+	if err != nil {
+		return err
+	}
+	c.Held, c.Projected = held, held+c.Wanted
+	if budget.PerMonth == nil {
+		return nil
+	}
+	if budget.Reserve != nil {
+		c.Reserve = *budget.Reserve
+	}
+	most := *budget.PerMonth - c.Reserve
+	c.Cap, c.Projected = &most, max(held, min(c.Projected, most))
+	if left := most - held; c.Wanted > left && left >= 0 {
+		c.LastsTo = now.Add(time.Duration(float64(c.To.Sub(now)) * float64(left) / float64(c.Wanted)))
+	}
+	return nil
+}
+
+// forecast is the next run of one job.
+func (e *Engine) forecast(ctx context.Context, spec *job.Spec, now, turn time.Time) (*JobForecast, error) {
+	f := &JobForecast{Job: spec.Name, Disabled: spec.Disabled, Runs: e.runsUntil(spec, now, turn)}
+	for due := spec.Next(now, e.Config.Timezone); !due.IsZero() && len(f.Due) < 3; due = spec.Next(due, e.Config.Timezone) {
+		f.Due = append(f.Due, due)
+	}
+	old, err := e.Continues(spec, time.Time{})
+	if err != nil {
+		return nil, err
+	}
+	if old != nil {
+		f.Continues = old.ID
+	}
+	trigger := Scheduled
+	if f.Runs == 0 && len(f.Due) == 0 && spec.After == "" {
+		trigger = Manual
+	}
+	steps, plan, err := e.resolve(ctx, spec, trigger, now)
+	if err != nil {
+		f.Problem = err.Error()
+		return f, ctx.Err()
+	}
+	f.Worst, f.Worth = e.cost(spec, plan, steps), plan.Share
+	f.Round = e.round(plan, steps)
+	f.Searches = e.searchForecasts(plan, steps)
+	for _, fill := range []func() error{
+		func() error { return e.watched(f, plan) },
+		func() error { return e.expect(f, spec, plan, steps) },
+		func() error { return e.cuts(f, spec, plan) },
+		func() error { return e.changes(f, spec, steps) },
+	} {
+		if err := fill(); err != nil {
+			return nil, err
+		}
+	}
+	return f, nil
+}
+
+func (e *Engine) searchForecasts(plan frozen, steps []state.Step) []SearchForecast {
+	var all []SearchForecast
+	for i := range steps {
+		step := &steps[i]
+		s := SearchForecast{Op: step.Op, Item: step.Item, Queries: step.Queries, Seeds: step.Seeds, Window: step.Window, Skipped: step.Stop}
+		if step.Stop == "" {
+			s.Pages = plan.limit(step)
+			s.Credits = outlier.Credits(s.Pages) * e.priceOf(step)
+			if step.Op == outlier.OpStartScan {
+				s.Pages = readPages(plan, step)
+				s.Credits = e.priceOf(step) + outlier.Credits(s.Pages)*e.priceOfReading()
+			}
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
+// round is after how many runs each search has had its turn; 0 if there is no share.
+func (e *Engine) round(plan frozen, steps []state.Step) int {
+	turns, all := 0, 0
+	for i := range steps {
+		if steps[i].Stop == "" {
+			turns++
+		}
+		if steps[i].Stop == "" || steps[i].Stop == stopShare {
+			all++
+		}
+	}
+	if plan.Share == nil || turns == 0 {
+		return 0
+	}
+	return (all + turns - 1) / turns
+}
+
+// watched counts the calls of a job that asks about given channels or videos.
+func (e *Engine) watched(f *JobForecast, plan frozen) error {
+	r := &run{shift: &shift{Engine: e}, plan: plan}
+	for _, call := range plan.Fetch {
+		tasks := r.tasks(call, entities(plan.IDs))
+		wanted, err := e.Store.Wanted(tasks)
+		if err != nil {
+			return err
+		}
+		f.Calls += wanted
+		f.Fresh += len(tasks) - wanted
+	}
+	return nil
+}
+
+// expectFrom is from how many earlier runs is drawn what to expect of the next one.
+const expectFrom = 10
+
+// expect draws from earlier runs what the next one will ask of the two scarcities.
+// What counts are the pages that they bought, at the prices of today.
+func (e *Engine) expect(f *JobForecast, spec *job.Spec, plan frozen, steps []state.Step) error {
+	runs, err := e.Store.Runs(spec.Name, expectFrom)
+	if err != nil {
+		return err
+	}
+	var credits outlier.Credits
+	var requests int64
+	for _, run := range runs {
+		if run.Status != state.OK && run.Status != state.OKEmpty && run.Status != state.Partial {
+			continue
+		}
+		old, err := e.Store.Steps(run.ID)
+		if err != nil {
+			return err
+		}
+		for i := range old {
+			credits += e.bought(&old[i])
+		}
+		requests += run.Requests
+		f.Basis++
+	}
+	f.Expected = Cost{Credits: f.Worst.Credits, Lost: f.Worst.Lost, Requests: f.Worst.Requests}
+	if n := outlier.Credits(f.Basis); n > 0 {
+		f.Expected.Credits = min((credits+n/2)/n, f.Worst.Credits)
+		f.Expected.Requests = min(int((requests+int64(n)/2)/int64(n)), f.Worst.Requests)
+	}
+	return nil
+}
+
+// bought is what the pages of a step would cost today.
+func (e *Engine) bought(step *state.Step) outlier.Credits {
+	if step.Op == outlier.OpStartScan {
+		if step.Began.IsZero() && step.Stop == "" {
+			return 0
+		}
+		return e.priceOf(step)
+	}
+	return outlier.Credits(step.Pages-step.Reused) * e.priceOf(step)
+}
+
+// cuts are the caps that leave less than the next run may need.
+func (e *Engine) cuts(f *JobForecast, spec *job.Spec, plan frozen) error {
+	run := &state.Run{ID: "next", Job: spec.Name}
+	for _, c := range e.capsOf(run, plan, spec.Budget)(e.Store.ServiceTime()) {
+		held, err := e.Store.Held(c)
+		if err != nil {
+			return err
+		}
+		if leaves := max(0, c.Max-held); leaves < f.Worst.Credits {
+			f.Cuts = append(f.Cuts, Cut{Cap: c.String(), Max: c.Max, Held: held, Leaves: leaves})
+		}
+	}
+	return nil
+}
+
+// orphans are jobs on record that the file does not have.
+func (e *Engine) orphans() ([]Orphan, error) {
+	names, err := e.Store.Jobs()
+	if err != nil {
+		return nil, err
+	}
+	var all []Orphan
+	for _, name := range names {
+		if e.Config.Job(name) != nil {
+			continue
+		}
+		orphan := Orphan{Job: name}
+		marks, err := e.Store.Watermarks(name)
+		if err != nil {
+			return nil, err
+		}
+		orphan.Watermarks = len(marks)
+		if orphan.Queued, err = e.Store.Queued(state.Filter{Job: name}); err != nil {
+			return nil, err
+		}
+		old, err := e.Store.Unfinished(name)
+		if err != nil {
+			return nil, err
+		}
+		if old != nil {
+			orphan.Unfinished = old.ID
+		}
+		if orphan.Watermarks+orphan.Queued > 0 || old != nil {
+			all = append(all, orphan)
+		}
+	}
+	return all, nil
+}
+
+// refused is why the service refuses calls for now; "" if it does not.
+func (e *Engine) refused() (string, error) {
+	for _, latch := range []state.Latch{state.LatchKey, state.LatchCredits} {
+		fallen, err := e.Store.Latch(latch, e.Client.Key.Fingerprint())
+		if err != nil {
+			return "", err
+		}
+		if fallen != nil && (fallen.Until.IsZero() || e.Store.ServiceTime().Before(fallen.Until)) {
+			return fallen.Reason, nil
+		}
+	}
+	return "", nil
+}
