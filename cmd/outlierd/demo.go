@@ -9,7 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"outlierd/sync/engine"
 	"outlierd/sync/job"
 )
 
@@ -42,7 +41,7 @@ network, no cost. Run it again and it buys only what may have changed.`,
 			if err != nil {
 				return err
 			}
-			err = o.runJobs(c.Context(), config, func(*program) ([]engine.Appointment, error) { return byHand(config.Jobs), nil })
+			err = o.runJobs(c.Context(), config, func(*program) ([]errand, error) { return byHand(config.Jobs), nil })
 			if err != nil {
 				return err
 			}

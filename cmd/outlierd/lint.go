@@ -4,22 +4,34 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+
+	"outlierd/sync/engine"
 )
 
 func lintCommand(o *options) *cobra.Command {
 	return &cobra.Command{
 		Use:   "lint",
 		Short: "Check the job file; every mistake with its place",
-		Long: `Check the job file without touching anything: no network, no state. Every mistake
-is told at once, with file, line and column, and the exit code is then 5.`,
+		Long: `Check the job file without touching anything: no network, and none of your state.
+Every mistake is told at once, with file, line and column, and the exit code is then
+5. SQL is tried against the tables as they are declared. What is allowed but hardly
+meant is a warning, which changes no exit code.
+
+The prices are those of a first run: what is known from earlier runs, such as pages
+that are fresh or windows that are shorter, only makes a run cheaper.`,
 		Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			config, err := o.load()
+		RunE: func(c *cobra.Command, _ []string) error {
+			config, err := o.sound(c.Context())
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(o.out, "%s is fine. A run costs at most:\n%s\n", config.Path, priceList(config))
-			return nil
+			for _, w := range config.Warnings {
+				fmt.Fprintf(o.out, "warning: %s\n%s", w, w.Excerpt)
+			}
+			return unborn(c.Context(), config, func(e *engine.Engine) error {
+				fmt.Fprintf(o.out, "%s is fine. A run costs at most:\n%s\n", config.Path, priceList(c.Context(), e))
+				return nil
+			})
 		},
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -17,49 +16,143 @@ import (
 	"outlierd/sync/state"
 )
 
+// runFlags are what `run` can be told besides the names of jobs.
+type runFlags struct {
+	all, due, reserve, withAfter bool
+
+	pages           int
+	since           string
+	noEnrich, again bool
+	set             []string
+}
+
 func runCommand(o *options) *cobra.Command {
-	var all, due, reserve bool
+	var f runFlags
 	c := &cobra.Command{
 		Use:   "run [JOB…]",
 		Short: "Run jobs now, one after another",
 		Long: `Run jobs now, one after another. Without a name the only job is run; where there
-are several, they are listed with what they may cost.
+are several, they are listed with what they may cost. A job with "enabled: false"
+runs by name only.
 
 A run that was killed, stopped or paused by a cap is continued: no page is bought
 twice. What becomes of a run is its exit code: 0 ok, 3 partial (some calls failed
-and stay queued), 4 stopped by a budget, 1 failed, 7 the key was refused.`,
+and stay queued), 4 stopped by a budget, 1 failed, 7 the key was refused.
+
+With --pages, --since, --set, --no-enrich or --again a job is run in another way
+this once. Such a run is always a new one; an unfinished one is given up for it.`,
+		Example: `  outlierd run coffee
+  outlierd run coffee --set topic="moka pot" --pages 1 --no-enrich
+  outlierd run coffee --with-after`,
 		Args: cobra.ArbitraryArgs,
-		RunE: func(c *cobra.Command, names []string) error {
-			config, err := o.load()
-			if err != nil {
-				return err
-			}
-			if all && (due || len(names) > 0) || due && len(names) > 0 {
-				return usageError{errors.New("name jobs, or say --all, or say --due; not more than one of these")}
-			}
-			return o.runJobs(c.Context(), config, func(p *program) ([]engine.Appointment, error) {
-				p.UseReserve = reserve
-				switch {
-				case due:
-					return dueNow(p, time.Now())
-				case all:
-					return byHand(config.Jobs), nil
-				default:
-					return o.named(config, names)
-				}
-			})
-		},
+		RunE: func(c *cobra.Command, names []string) error { return o.runNamed(c, &f, names) },
 	}
-	c.Flags().BoolVar(&all, "all", false, "run every job of the file")
-	c.Flags().BoolVar(&due, "due", false, "run what is due, for a clock outside such as a CronJob")
-	c.Flags().BoolVar(&reserve, "use-reserve", false, "let this run spend the part of the budget that is kept back")
+	flags := c.Flags()
+	flags.BoolVar(&f.all, "all", false, "run every job of the file that is enabled")
+	flags.BoolVar(&f.due, "due", false, "run what is due and what comes after it, for a clock outside such as a CronJob")
+	flags.BoolVar(&f.reserve, "use-reserve", false, "let this run spend the part of the budget that is kept back")
+	flags.BoolVar(&f.withAfter, "with-after", false, "then run the jobs that come after it, if it ended ok or partial")
+	flags.IntVar(&f.pages, "pages", 0, "take so many pages at most, of each search")
+	flags.StringVar(&f.since, "since", "", "search what was published so long ago or later, such as 90d, whatever published_at says")
+	flags.BoolVar(&f.noEnrich, "no-enrich", false, "fetch nothing more about the hits")
+	flags.BoolVar(&f.again, "again", false, "buy also what was bought lately (reuse_for, and refresh_after of seeds)")
+	flags.StringArrayVar(&f.set, "set", nil, "one value for a name of for_each, as in topic=\"moka pot\"; repeatable")
 	return c
+}
+
+func (o *options) runNamed(c *cobra.Command, f *runFlags, names []string) error {
+	if f.all && (f.due || len(names) > 0) || f.due && len(names) > 0 {
+		return usageError{errors.New("name jobs, or say --all, or say --due; not more than one of these")}
+	}
+	if f.withAfter && (f.all || f.due) {
+		return usageError{errors.New("--with-after goes with the names of jobs: --all runs all jobs anyway, and --due what comes after those that are due")}
+	}
+	change, err := f.overrides(c)
+	if err != nil {
+		return err
+	}
+	if change != nil && (f.all || f.due) {
+		return usageError{errors.New("--pages, --since, --set, --no-enrich and --again go with the names of jobs")}
+	}
+	config, err := o.sound(c.Context())
+	if err != nil {
+		return err
+	}
+	return o.runJobs(c.Context(), config, func(p *program) ([]errand, error) {
+		p.UseReserve = f.reserve
+		switch {
+		case f.due:
+			return dueNow(p, time.Now())
+		case f.all:
+			return byHand(slices.DeleteFunc(slices.Clone(config.Jobs), func(s job.Spec) bool { return s.Disabled })), nil
+		}
+		todo, err := jobsNamed(c.Context(), p, names)
+		if err != nil {
+			return nil, err
+		}
+		for i := range todo {
+			todo[i].after = f.withAfter
+		}
+		return todo, changed(todo, change)
+	})
+}
+
+// overrides is how the command line changes jobs; nil if it does not.
+func (f *runFlags) overrides(c *cobra.Command) (*job.Overrides, error) {
+	any := false
+	for _, name := range []string{"pages", "since", "no-enrich", "again", "set"} {
+		any = any || c.Flags().Changed(name)
+	}
+	if !any {
+		return nil, nil
+	}
+	change := &job.Overrides{Pages: f.pages, NoEnrich: f.noEnrich, Again: f.again, Set: map[string]string{}}
+	if c.Flags().Changed("pages") && f.pages < 1 {
+		return nil, usageError{fmt.Errorf("--pages %d: a run takes 1 page or more", f.pages)}
+	}
+	if c.Flags().Changed("since") {
+		since, err := job.ParseDuration(f.since)
+		if err != nil {
+			return nil, usageError{fmt.Errorf("--since: %w", err)}
+		}
+		change.Since = time.Duration(since)
+	}
+	for _, pair := range f.set {
+		name, value, ok := strings.Cut(pair, "=")
+		if !ok || change.Set[name] != "" {
+			return nil, usageError{fmt.Errorf("--set %s: want name=value, each name once, as in topic=\"moka pot\"", pair)}
+		}
+		change.Set[name] = value
+	}
+	return change, nil
+}
+
+// changed applies overrides to what is to be run, as new runs.
+func changed(todo []errand, change *job.Overrides) error {
+	if change == nil {
+		return nil
+	}
+	for i := range todo {
+		spec, err := todo[i].Spec.With(*change)
+		if err != nil {
+			return usageError{err}
+		}
+		todo[i].Spec, todo[i].afresh = &spec, true
+	}
+	return nil
+}
+
+// errand is one run that a command makes.
+type errand struct {
+	engine.Appointment
+	afresh bool // an unfinished run is not continued
+	after  bool // the jobs that come after this one are run, too
 }
 
 // runJobs opens the program, performs what is to be done and reports. The worst
 // status of all runs decides the exit code; a run that cannot go on stops the rest
 // only if the reason is not the job's own.
-func (o *options) runJobs(ctx context.Context, config *job.Config, which func(*program) ([]engine.Appointment, error)) (err error) {
+func (o *options) runJobs(ctx context.Context, config *job.Config, which func(*program) ([]errand, error)) (err error) {
 	log, err := o.logger()
 	if err != nil {
 		return err
@@ -77,15 +170,36 @@ func (o *options) runJobs(ctx context.Context, config *job.Config, which func(*p
 		fmt.Fprintln(o.out, "nothing is due")
 	}
 	var errs []error
-	for _, a := range todo {
-		if err := o.runJob(ctx, p, a); err != nil {
+	for len(todo) > 0 {
+		next := todo[0]
+		row, err := o.runJob(ctx, p, next)
+		if err != nil {
 			errs = append(errs, err)
 		}
-		if ctx.Err() != nil || len(errs) > 0 && everybodys(errs[len(errs)-1]) {
+		if ctx.Err() != nil || err != nil && everybodys(err) {
 			break
 		}
+		todo = append(following(config, next, row), todo[1:]...)
 	}
 	return worst(errs)
+}
+
+// following are the runs that come after one that ended well enough. Their due
+// instant is that of the run, so that none is made twice for it.
+func following(config *job.Config, done errand, row *state.Run) (next []errand) {
+	if !done.after || row == nil || !slices.Contains([]state.Status{state.OK, state.OKEmpty, state.Partial}, row.Status) {
+		return nil
+	}
+	due := row.Due
+	if due.IsZero() {
+		due = row.Started
+	}
+	for i := range config.Jobs {
+		if spec := &config.Jobs[i]; spec.After == row.Job && !spec.Disabled {
+			next = append(next, errand{Appointment: engine.Appointment{Spec: spec, Due: due, Trigger: engine.After}, after: true})
+		}
+	}
+	return next
 }
 
 // everybodys reports whether an error is not the job's own: the next job would only
@@ -101,30 +215,30 @@ func everybodys(err error) bool {
 	return ok && refused.Kind == outlier.Unauthorized
 }
 
-// runJob performs one run under the eyes of whoever watches.
-func (o *options) runJob(ctx context.Context, p *program, a engine.Appointment) error {
-	old, err := p.Continues(a.Spec, a.Due)
+// runJob performs one run under the eyes of whoever watches, and returns its record,
+// which is nil if it never began.
+func (o *options) runJob(ctx context.Context, p *program, e errand) (*state.Run, error) {
+	p.Afresh = e.afresh
+	old, err := p.Continues(e.Spec, e.Due)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	fmt.Fprintln(o.out, beforehand(a.Spec, p.Config, old))
+	fmt.Fprintln(o.out, beforehand(ctx, p.Engine, e.Spec, old))
 	stop := o.watch(p.Engine)
-	row, failed := p.Run(ctx, a.Spec, a.Trigger, a.Due)
+	row, failed := p.Run(ctx, e.Spec, e.Trigger, e.Due)
 	stop()
 	if row != nil && row.Status != state.Running {
-		queued, err := p.Store.Queued(state.Filter{Job: row.Job})
-		if err != nil {
-			return errors.Join(failed, err)
+		if err := o.reportRun(p, row); err != nil {
+			return row, errors.Join(failed, err)
 		}
-		o.report(p.Config, row, queued)
 	}
 	if failed != nil {
-		return fmt.Errorf("job %s: %w", a.Spec.Name, failed)
+		return row, fmt.Errorf("job %s: %w", e.Spec.Name, failed)
 	}
 	if row.Status != state.OK && row.Status != state.OKEmpty {
-		return statusError{row.Status}
+		return row, statusError{row.Status}
 	}
-	return nil
+	return row, nil
 }
 
 // worst picks what the exit code is to tell: an error over a run that failed, that
@@ -149,195 +263,45 @@ func worst(errs []error) error {
 	return status
 }
 
-// named finds the jobs that were asked for; without a name, the only one.
-func (o *options) named(config *job.Config, names []string) ([]engine.Appointment, error) {
+// jobsNamed finds the jobs that were asked for; without a name, the only one.
+func jobsNamed(ctx context.Context, p *program, names []string) ([]errand, error) {
+	config := p.Config
 	if len(names) == 0 && len(config.Jobs) == 1 {
 		return byHand(config.Jobs), nil
 	}
 	if len(names) == 0 {
-		return nil, usageError{fmt.Errorf("%s has several jobs; name one, or say --all:\n%s", config.Path, priceList(config))}
+		return nil, usageError{fmt.Errorf("%s has several jobs; name one, or say --all:\n%s", config.Path, priceList(ctx, p.Engine))}
 	}
 	var specs []job.Spec
 	for _, name := range names {
-		i := slices.IndexFunc(config.Jobs, func(s job.Spec) bool { return s.Name == name })
-		if i < 0 {
-			return nil, usageError{fmt.Errorf("%s has no job %q; it has:\n%s", config.Path, name, priceList(config))}
+		spec := config.Job(name)
+		if spec == nil {
+			return nil, usageError{fmt.Errorf("%s has no job %q; it has:\n%s", config.Path, name, priceList(ctx, p.Engine))}
 		}
-		specs = append(specs, config.Jobs[i])
+		specs = append(specs, *spec)
 	}
 	return byHand(specs), nil
 }
 
-func byHand(specs []job.Spec) []engine.Appointment {
-	var all []engine.Appointment
+func byHand(specs []job.Spec) []errand {
+	var all []errand
 	for i := range specs {
-		all = append(all, engine.Appointment{Spec: &specs[i], Trigger: engine.Manual})
+		all = append(all, errand{Appointment: engine.Appointment{Spec: &specs[i], Trigger: engine.Manual}})
 	}
 	return all
 }
 
-// dueNow are the appointments that have passed.
-func dueNow(p *program, now time.Time) ([]engine.Appointment, error) {
+// dueNow are the appointments that have passed. What comes after them is due with them.
+func dueNow(p *program, now time.Time) ([]errand, error) {
 	agenda, err := p.Agenda(now)
 	if err != nil {
 		return nil, err
 	}
-	var due []engine.Appointment
+	var due []errand
 	for _, a := range agenda {
 		if !a.Due.After(now) {
-			due = append(due, *a)
+			due = append(due, errand{Appointment: *a, after: true})
 		}
 	}
 	return due, nil
-}
-
-// priceList has a line per job: its name and what a run of it may cost.
-func priceList(config *job.Config) string {
-	var b strings.Builder
-	for i := range config.Jobs {
-		fmt.Fprintf(&b, "  %s\n", planLine(&config.Jobs[i], config))
-	}
-	return strings.TrimRight(b.String(), "\n")
-}
-
-// beforehand says what is about to happen: a new run and its price, or an old one
-// that goes on as it was meant when it began.
-func beforehand(spec *job.Spec, config *job.Config, old *state.Run) string {
-	if old == nil {
-		return planLine(spec, config)
-	}
-	line := fmt.Sprintf("%s: continuing the run of %s", spec.Name, old.Started.In(config.Timezone).Format("2006-01-02 15:04"))
-	if old.Config != spec.Hash {
-		line += fmt.Sprintf(" as %s said it then; what it says now applies from the next run on", config.Path)
-	}
-	return line
-}
-
-// planLine tells a job's worst case in all three scarcities: credits, requests, time.
-func planLine(spec *job.Spec, config *job.Config) string {
-	cost, limit := engine.WorstCase(spec), config.Service.Limit
-	credits := count(cost.Credits, "credit")
-	if cost.Lost > cost.Credits {
-		credits += fmt.Sprintf(" (%d if answers are lost)", cost.Lost)
-	}
-	minutes := time.Duration(cost.Requests) * limit.Window / time.Duration(limit.Requests)
-	return fmt.Sprintf("%s: at most %s, %s, %s at %s", spec.Name, credits, count(cost.Requests, "request"), spell(minutes), limit)
-}
-
-// report tells how a run ended and where its rows are.
-func (o *options) report(config *job.Config, row *state.Run, queued int) {
-	fmt.Fprintf(o.out, "%s %s  %s in %s   run %s\n", mark(row.Status), row.Job, row.Status, spell(row.Ended.Sub(row.Started)), row.ID)
-	columns, _ := o.screen()
-	for _, facts := range [][]string{found(row), undone(row, queued), tableCounts(row.Rows)} {
-		if len(facts) > 0 {
-			fmt.Fprint(o.out, joined(facts, columns))
-		}
-	}
-	if row.Error != "" {
-		fmt.Fprintf(o.out, "  %s\n", plain(row.Error))
-	}
-	for _, s := range config.Sinks {
-		fmt.Fprintf(o.out, "  %s\n", relative(sinkPath(config, s)))
-	}
-}
-
-// found is what a run brought and what it cost.
-func found(row *state.Run) []string {
-	facts := []string{
-		fmt.Sprintf("%s on %s, %d new", count(row.Hits, "hit"), count(row.Pages, "page"), row.NewHits),
-		count(row.Requests, "request"), count(row.Credits, "credit") + " spent",
-	}
-	if row.Refunded > 0 {
-		facts = append(facts, fmt.Sprintf("%d refunded", row.Refunded))
-	}
-	return facts
-}
-
-// undone is what a run asked for and did not get.
-func undone(row *state.Run, queued int) []string {
-	var facts []string
-	if row.Missing > 0 {
-		facts = append(facts, count(row.Missing, "call")+" found nothing")
-	}
-	if row.Failures > 0 {
-		facts = append(facts, count(row.Failures, "call")+" failed")
-	}
-	if queued > 0 {
-		facts = append(facts, count(queued, "call")+" left for the next run")
-	}
-	return facts
-}
-
-// count is a number of things, in the singular if it is one.
-func count[N int | int64 | outlier.Credits](n N, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return fmt.Sprintf("%d %ss", n, thing)
-}
-
-// joined puts facts on one line, or at a terminal on as many as they need.
-func joined(facts []string, columns int) string {
-	const indent, between = "  ", " · "
-	var out strings.Builder
-	line := indent + facts[0]
-	for _, fact := range facts[1:] {
-		if next := line + between + fact; columns == 0 || width(next) < columns {
-			line = next
-			continue
-		}
-		out.WriteString(line + "\n")
-		line = indent + fact
-	}
-	return out.String() + line + "\n"
-}
-
-func mark(s state.Status) string {
-	switch s {
-	case state.OK, state.OKEmpty:
-		return "✓"
-	case state.Partial, state.PausedBudget:
-		return "!"
-	}
-	return "✗"
-}
-
-// tableCounts lists what was loaded, leaving out the histories, which repeat it.
-func tableCounts(rows map[string]int64) []string {
-	var counts []string
-	for name, n := range rows {
-		if n > 0 && !strings.HasSuffix(name, "_history") {
-			counts = append(counts, fmt.Sprintf("%s %d", name, n))
-		}
-	}
-	slices.Sort(counts)
-	if len(counts) > 0 {
-		counts[0] = "rows " + counts[0]
-	}
-	return counts
-}
-
-// relative shortens a path below the working folder, for reading and for pasting.
-func relative(path string) string {
-	here, err := filepath.Abs(".")
-	if err != nil {
-		return path
-	}
-	short, err := filepath.Rel(here, path)
-	if err != nil || strings.HasPrefix(short, "..") {
-		return path
-	}
-	return short
-}
-
-// spell is a duration as a person says it: seconds up to two minutes, then minutes,
-// then hours.
-func spell(d time.Duration) string {
-	switch {
-	case d.Round(time.Second) < 2*time.Minute:
-		return fmt.Sprintf("%.0f s", d.Seconds())
-	case d.Round(time.Minute) < 2*time.Hour:
-		return fmt.Sprintf("%.0f min", d.Minutes())
-	}
-	return fmt.Sprintf("%.1f h", d.Hours())
 }

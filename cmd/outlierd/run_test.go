@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"outlierd/outlier"
+	"outlierd/sync/engine"
 	"outlierd/sync/job"
 	"outlierd/sync/state"
 )
@@ -53,17 +54,25 @@ func parsed(t *testing.T, limit, search string) *job.Config {
 	return config
 }
 
+// Of more than one page one more may be needed, to learn what the service's `from`
+// counts.
 func TestPlanTellsTheWorstCase(t *testing.T) {
 	for _, test := range []struct{ limit, job, want string }{
 		{"10/min", "search: {query: [espresso], pages: 1}", "coffee: at most 2 credits (6 if answers are lost), 1 request, 6 s at 10/min"},
-		{"10/min", "search: {query: [espresso], pages: 5}, enrich: {details: {top: 15}}", "coffee: at most 10 credits (30 if answers are lost), 20 requests, 2 min at 10/min"},
-		{"10/min", "search: {query: [espresso], pages: 5}, enrich: {details: {}}", "coffee: at most 10 credits (30 if answers are lost), 205 requests, 20 min at 10/min"},
-		{"100/h", "search: {query: [espresso], pages: 19}, enrich: {details: {}}", "coffee: at most 38 credits (114 if answers are lost), 779 requests, 7.8 h at 100/h"},
+		{"10/min", "search: {query: [espresso], pages: 4}, enrich: {details: {top: 15}}", "coffee: at most 10 credits (30 if answers are lost), 20 requests, 2 min at 10/min"},
+		{"10/min", "search: {query: [espresso], pages: 4}, enrich: {details: {}}", "coffee: at most 10 credits (30 if answers are lost), 205 requests, 20 min at 10/min"},
+		{"100/h", "search: {query: [espresso], pages: 18}, enrich: {details: {}}", "coffee: at most 38 credits (114 if answers are lost), 779 requests, 7.8 h at 100/h"},
 		{"10/min", "search: {query: [espresso], pages: all}, budget: {per_run: 6}", "coffee: at most 6 credits, 3 requests, 18 s at 10/min"},
 	} {
 		config := parsed(t, test.limit, test.job)
-		if got := planLine(&config.Jobs[0], config); got != test.want {
-			t.Errorf("%s: %q, want %q", test.job, got, test.want)
+		err := unborn(t.Context(), config, func(e *engine.Engine) error {
+			if got := planLine(t.Context(), e, &config.Jobs[0]); got != test.want {
+				t.Errorf("%s: %q, want %q", test.job, got, test.want)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
 		}
 	}
 }
@@ -91,7 +100,7 @@ func TestSummaryOfARun(t *testing.T) {
 	config := parsed(t, "10/min", "search: {query: [espresso]}")
 	var out bytes.Buffer
 	o := &options{world: world{out: &out}}
-	o.report(config, &ended, 5)
+	o.report(config, outcome{row: &ended, queued: 5})
 	want := `! coffee  partial in 3 min   run 01a1fe45
   120 hits on 3 pages, 7 new · 41 requests · 6 credits spent · 2 refunded
   1 call found nothing · 2 calls failed · 5 calls left for the next run
@@ -104,7 +113,7 @@ func TestSummaryOfARun(t *testing.T) {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	out.Reset()
-	o.report(config, &state.Run{ID: "01a1fe46", Job: "coffee", Status: state.OKEmpty, Started: noon, Ended: noon, Pages: 1, Hits: 1, Requests: 1, Credits: 1}, 0)
+	o.report(config, outcome{row: &state.Run{ID: "01a1fe46", Job: "coffee", Status: state.OKEmpty, Started: noon, Ended: noon, Pages: 1, Hits: 1, Requests: 1, Credits: 1}})
 	want = `✓ coffee  ok_empty in 0 s   run 01a1fe46
   1 hit on 1 page, 0 new · 1 request · 1 credit spent
   /data/outliers.duckdb

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -45,11 +44,10 @@ query from standard input.`,
 
 // ask prints the result of a query over the published file.
 func (o *options) ask(ctx context.Context, config *job.Config, query string) error {
-	i := slices.IndexFunc(config.Sinks, func(s job.Sink) bool { return s.Kind == job.SinkDuckDB })
-	if i < 0 {
+	path := published(config)
+	if path == "" {
 		return fmt.Errorf("%s has no duckdb sink, so there is nothing to query; add `- duckdb: outliers.duckdb` under `sinks:`", config.Path)
 	}
-	path := sinkPath(config, config.Sinks[i])
 	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("%s does not exist yet; 'outlierd run' makes it", relative(path))
 	}

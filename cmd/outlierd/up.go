@@ -19,7 +19,7 @@ SIGTERM or ^C stops: the call under way may finish, what arrived is kept and
 published, and the next start goes on from there. A second signal stops at once.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) (err error) {
-			config, err := o.load()
+			config, err := o.sound(c.Context())
 			if err != nil {
 				return err
 			}

@@ -67,8 +67,12 @@ func progressAttrs(p engine.Progress) []any {
 	for _, s := range p.Searches {
 		pages, hits, fresh = pages+s.Pages, hits+s.Hits, fresh+s.NewHits
 	}
-	return []any{"job", p.Job, "run", p.Run, "pages", pages, "hits", hits, "new", fresh, "calls", p.Done, "queued", p.Queued,
+	attrs := []any{"job", p.Job, "run", p.Run, "pages", pages, "hits", hits, "new", fresh, "calls", p.Done, "queued", p.Queued,
 		"credits", p.Spend.Charged + p.Spend.Unknown, "remaining", left(p, time.Now()).Round(time.Second).String()}
+	if !p.Until.IsZero() {
+		attrs = append(attrs, "waits_until", p.Until.Format(time.RFC3339))
+	}
+	return attrs
 }
 
 // screen is the size of the terminal that results go to. It is asked for every time,
@@ -172,7 +176,7 @@ func progressLines(p engine.Progress, now time.Time, room int) []string {
 // eta is a lower bound while searches are open: what they find is asked about later.
 func eta(p engine.Progress, now time.Time) string {
 	switch {
-	case !slices.ContainsFunc(p.Searches, open):
+	case !slices.ContainsFunc(p.Searches, open) && p.Until.IsZero():
 		return clock(left(p, now))
 	case p.Pages == job.AllPages:
 		return "?"
@@ -180,12 +184,17 @@ func eta(p engine.Progress, now time.Time) string {
 	return "≥ " + clock(left(p, now))
 }
 
-// left is how long the calls known of take: no less than until the next may leave.
+// left is how long the calls known of take: no less than until the next may leave, and
+// than until a scan is looked at again.
 func left(p engine.Progress, now time.Time) time.Duration {
-	if d := p.Remaining(); d > 0 {
-		return max(d, p.Pace.Reset.Sub(now))
+	d := p.Remaining()
+	if d > 0 {
+		d = max(d, p.Pace.Reset.Sub(now))
 	}
-	return 0
+	if !p.Until.IsZero() {
+		d = max(d, p.Until.Sub(now))
+	}
+	return d
 }
 
 func open(s state.Step) bool { return s.Stop == "" }
@@ -203,6 +212,9 @@ func around(all []state.Step, room int) (first, last int) {
 const nameWidth = 24
 
 func searchLine(s state.Step, pages int) string {
+	if s.Op == outlier.OpStartScan {
+		return fmt.Sprintf("  %s scan %s", padded(clip(searchName(s), nameWidth), nameWidth), cmp.Or(s.Stop, "under way"))
+	}
 	of := "?"
 	if pages != job.AllPages {
 		of = strconv.Itoa(pages)
@@ -239,8 +251,11 @@ func paceText(p engine.Progress, now time.Time) string {
 	if wait := p.Pace.Reset.Sub(now); wait > time.Second && p.Pace.Remaining == 0 {
 		text += " · next call in " + spell(wait)
 	}
-	if p.Doing != "" {
+	switch {
+	case p.Doing != "":
 		text += " · " + p.Doing
+	case p.Until.After(now):
+		text += " · waits for a scan, looks again in " + spell(p.Until.Sub(now))
 	}
 	return text
 }

@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
+	"time"
 
 	"outlierd/outlier"
 	"outlierd/outlier/pace"
@@ -30,7 +32,7 @@ type program struct {
 // open builds the program for a configuration. The state comes first: it takes the
 // lock, and without it nothing else may be touched.
 func (o *options) open(ctx context.Context, config *job.Config, log *slog.Logger) (_ *program, err error) {
-	p := &program{Engine: &engine.Engine{Config: config, Log: log}}
+	p := &program{Engine: &engine.Engine{Config: config, Log: log, IDs: seeds(config)}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, p.Close())
@@ -46,10 +48,63 @@ func (o *options) open(ctx context.Context, config *job.Config, log *slog.Logger
 		return p, forbidden(err, config.Data)
 	}
 	p.closers = append(p.closers, p.Store.Close)
+	if err := p.settle(); err != nil {
+		return p, err
+	}
 	if err := p.openSinks(ctx, folder); err != nil {
 		return p, forbidden(err, config.Data)
 	}
-	return p, p.openClient(folder)
+	return p, p.openClient(folder, func() (outlier.Key, error) {
+		now, err := o.load()
+		if err != nil {
+			return outlier.Key{}, err
+		}
+		return now.Service.Key, nil
+	})
+}
+
+// settle brings the state in line with the file: jobs that have a new name go on under
+// it, and what no job wants to know any more is not asked about.
+func (p *program) settle() error {
+	for i := range p.Config.Jobs {
+		if spec := &p.Config.Jobs[i]; spec.Was != "" {
+			if err := p.Store.Rename(spec.Was, spec.Name); err != nil {
+				return err
+			}
+		}
+	}
+	dropped, err := p.Store.DropUnwanted(func(name string, op outlier.Operation) bool {
+		return isOnce(name) || wants(p.Config.Job(name), op)
+	})
+	if dropped > 0 {
+		p.Log.Info("calls dropped that no job of the file wants any more", "calls", dropped)
+	}
+	return err
+}
+
+// wants reports whether a job asks about its hits or ids by op.
+func wants(spec *job.Spec, op outlier.Operation) bool {
+	return spec != nil && slices.ContainsFunc(slices.Concat(spec.Enrich, spec.Fetch), func(e job.Enrich) bool { return e.Op == op })
+}
+
+// published is the file that readers open; "" without a duckdb sink.
+func published(config *job.Config) string {
+	i := slices.IndexFunc(config.Sinks, func(s job.Sink) bool { return s.Kind == job.SinkDuckDB })
+	if i < 0 {
+		return ""
+	}
+	return sinkPath(config, config.Sinks[i])
+}
+
+// seeds lets jobs ask the published file by SQL; nil if there is none.
+func seeds(config *job.Config) func(ctx context.Context, sql, column string) ([]string, error) {
+	path := published(config)
+	if path == "" {
+		return nil
+	}
+	return func(ctx context.Context, sql, column string) ([]string, error) {
+		return duckdb.Seeds{Path: path, Column: column, Now: time.Now().In(config.Timezone)}.Query(ctx, sql)
+	}
 }
 
 // forbidden adds the remedy to what the rights of files forbid, as when a container
@@ -97,14 +152,16 @@ func openSink(ctx context.Context, kind, path, folder string) (sinks.Sink, error
 	})
 }
 
-func (p *program) openClient(folder string) error {
+// openClient makes the one thing that talks to the service. rekey reads the key again,
+// which may have changed since; the simulator's never does.
+func (p *program) openClient(folder string, rekey func() (outlier.Key, error)) error {
 	service := p.Config.Service
 	limiter, err := pace.Open(service.Limit, pace.Options{Path: filepath.Join(folder, "pace.json"), Owner: service.Key.Fingerprint()})
 	if err != nil {
 		return err
 	}
 	p.Pace = limiter
-	p.Client = &outlier.Client{URL: service.URL, Key: service.Key, Pacer: limiter, UserAgent: "outlierd/" + version()}
+	p.Client = &outlier.Client{URL: service.URL, Key: service.Key, Pacer: limiter, UserAgent: "outlierd/" + version(), Arrays: service.Arrays}
 	if service.Simulated() {
 		return p.simulate()
 	}
@@ -112,7 +169,7 @@ func (p *program) openClient(folder string) error {
 	if err != nil {
 		return err
 	}
-	p.Client.Transport = transport
+	p.Client.Transport, p.Rekey = transport, rekey
 	return nil
 }
 

@@ -1,0 +1,54 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"outlierd/schema"
+	"outlierd/sinks/duckdb"
+	"outlierd/sync/job"
+)
+
+// checkSQL binds every SQL of every job against the tables as they are declared, all
+// empty: what cannot be asked is a mistake of the file like any other, with its place,
+// and is found before anything is spent.
+func checkSQL(ctx context.Context, config *job.Config) error {
+	var found job.Mistakes
+	for i := range config.Jobs {
+		spec := &config.Jobs[i]
+		for _, query := range spec.SQL() {
+			if err := bindable(ctx, query); err != nil {
+				found = append(found, job.Mistake{
+					File: config.Path, Line: query.Line, Column: query.Column, Message: fmt.Sprintf("jobs.%s: %v", spec.Name, err),
+					Hint: "`outlierd schema tables` lists the tables and their columns",
+				})
+			}
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if len(found) > 0 {
+		return found
+	}
+	return nil
+}
+
+// bindable says why a query cannot be asked, or has not the column that is wanted.
+func bindable(ctx context.Context, query job.Query) error {
+	columns, err := duckdb.Bind(ctx, query.SQL, schema.Tables(), schema.OpsTables())
+	if err == nil {
+		_, err = duckdb.Column(columns, query.IDColumn)
+	}
+	return err
+}
+
+// sound reads the job file and checks it as far as that can be done without a state
+// and a network, SQL included.
+func (o *options) sound(ctx context.Context) (*job.Config, error) {
+	config, err := o.load()
+	if err != nil {
+		return nil, err
+	}
+	return config, checkSQL(ctx, config)
+}

@@ -1,0 +1,71 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"outlierd/sync/engine"
+	"outlierd/sync/job"
+	"outlierd/sync/state"
+)
+
+// priceList has a line per job: its name and what a run of it may cost.
+func priceList(ctx context.Context, e *engine.Engine) string {
+	var b strings.Builder
+	for i := range e.Config.Jobs {
+		fmt.Fprintf(&b, "  %s\n", planLine(ctx, e, &e.Config.Jobs[i]))
+	}
+	return strings.TrimRight(b.String(), "\n")
+}
+
+// beforehand says what is about to happen: a new run and its price, or an old one
+// that goes on as it was meant when it began.
+func beforehand(ctx context.Context, e *engine.Engine, spec *job.Spec, old *state.Run) string {
+	if old == nil {
+		return planLine(ctx, e, spec)
+	}
+	line := fmt.Sprintf("%s: continuing the run of %s", spec.Name, old.Started.In(e.Config.Timezone).Format("2006-01-02 15:04"))
+	if old.Config != spec.Hash {
+		line += fmt.Sprintf(" as %s said it then; what it says now applies from the next run on", e.Config.Path)
+	}
+	return line
+}
+
+// planLine tells a job's worst case in all three scarcities: credits, requests, time.
+// What the SQL of a job finds may be more by the time that it runs.
+func planLine(ctx context.Context, e *engine.Engine, spec *job.Spec) string {
+	cost, err := e.WorstCase(ctx, spec)
+	if err != nil {
+		return fmt.Sprintf("%s: cannot run: %v", spec.Name, err)
+	}
+	limit, credits := e.Config.Service.Limit, count(cost.Credits, "credit")
+	if cost.Lost > cost.Credits {
+		credits += fmt.Sprintf(" (%d if answers are lost)", cost.Lost)
+	}
+	minutes := time.Duration(cost.Requests) * limit.Window / time.Duration(limit.Requests)
+	line := fmt.Sprintf("%s: at most %s, %s, %s at %s", spec.Name, credits, count(cost.Requests, "request"), spell(minutes), limit)
+	if len(spec.SQL()) > 0 {
+		line += ", for what its SQL finds now"
+	}
+	return line
+}
+
+// unborn lets work be priced that has no state yet, or whose state is none of our
+// business: the engine has a store of its own, in which nothing ever happened.
+func unborn(ctx context.Context, config *job.Config, work func(*engine.Engine) error) (err error) {
+	folder, err := os.MkdirTemp("", "outlierd-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
+	store, err := state.Open(ctx, folder, state.Options{Location: config.Timezone, Renews: config.Budget.Renews})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
+	return work(&engine.Engine{Config: config, Store: store, IDs: seeds(config)})
+}

@@ -1,0 +1,164 @@
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"outlierd/outlier"
+	"outlierd/sync/job"
+	"outlierd/sync/state"
+)
+
+// outcome is what is told of a run that has ended.
+type outcome struct {
+	row    *state.Run
+	queued int      // data calls left
+	ends   []ending // of its searches
+}
+
+// reportRun gathers what there is to tell of a run, and tells it.
+func (o *options) reportRun(p *program, row *state.Run) error {
+	told := outcome{row: row}
+	var err error
+	if told.queued, err = p.Store.Queued(state.Filter{Job: row.Job}); err != nil {
+		return err
+	}
+	steps, err := p.Store.Steps(row.ID)
+	if err != nil {
+		return err
+	}
+	progress, err := p.Progress()
+	if err != nil {
+		return err
+	}
+	if progress.Run == row.ID {
+		told.ends = endings(steps, progress.Pages, p.Config.Service.Prices)
+	}
+	o.report(p.Config, told)
+	return nil
+}
+
+// report tells how a run ended and where its rows are.
+func (o *options) report(config *job.Config, told outcome) {
+	row := told.row
+	fmt.Fprintf(o.out, "%s %s  %s in %s   run %s\n", mark(row.Status), row.Job, row.Status, spell(row.Ended.Sub(row.Started)), row.ID)
+	columns, _ := o.screen()
+	for _, facts := range [][]string{found(row), undone(row, told.queued), spared(told.ends), tableCounts(row.Rows)} {
+		if len(facts) > 0 {
+			fmt.Fprint(o.out, joined(facts, columns))
+		}
+	}
+	for _, line := range endLines(told.ends) {
+		fmt.Fprintf(o.out, "  %s\n", plain(line))
+	}
+	if row.Error != "" {
+		fmt.Fprintf(o.out, "  %s\n", plain(row.Error))
+	}
+	for _, s := range config.Sinks {
+		fmt.Fprintf(o.out, "  %s\n", relative(sinkPath(config, s)))
+	}
+}
+
+// found is what a run brought and what it cost.
+func found(row *state.Run) []string {
+	facts := []string{
+		fmt.Sprintf("%s on %s, %d new", count(row.Hits, "hit"), count(row.Pages, "page"), row.NewHits),
+		count(row.Requests, "request"), count(row.Credits, "credit") + " spent",
+	}
+	if row.Refunded > 0 {
+		facts = append(facts, fmt.Sprintf("%d refunded", row.Refunded))
+	}
+	return facts
+}
+
+// undone is what a run asked for and did not get.
+func undone(row *state.Run, queued int) []string {
+	var facts []string
+	if row.Missing > 0 {
+		facts = append(facts, count(row.Missing, "call")+" found nothing")
+	}
+	if row.Failures > 0 {
+		facts = append(facts, count(row.Failures, "call")+" failed")
+	}
+	if queued > 0 {
+		facts = append(facts, count(queued, "call")+" left for the next run")
+	}
+	return facts
+}
+
+// count is a number of things, in the singular if it is one.
+func count[N int | int64 | outlier.Credits](n N, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
+// joined puts facts on one line, or at a terminal on as many as they need.
+func joined(facts []string, columns int) string {
+	const indent, between = "  ", " · "
+	var out strings.Builder
+	line := indent + facts[0]
+	for _, fact := range facts[1:] {
+		if next := line + between + fact; columns == 0 || width(next) < columns {
+			line = next
+			continue
+		}
+		out.WriteString(line + "\n")
+		line = indent + fact
+	}
+	return out.String() + line + "\n"
+}
+
+func mark(s state.Status) string {
+	switch s {
+	case state.OK, state.OKEmpty:
+		return "✓"
+	case state.Partial, state.PausedBudget:
+		return "!"
+	}
+	return "✗"
+}
+
+// tableCounts lists what was loaded, leaving out the histories, which repeat it.
+func tableCounts(rows map[string]int64) []string {
+	var counts []string
+	for name, n := range rows {
+		if n > 0 && !strings.HasSuffix(name, "_history") {
+			counts = append(counts, fmt.Sprintf("%s %d", name, n))
+		}
+	}
+	slices.Sort(counts)
+	if len(counts) > 0 {
+		counts[0] = "rows " + counts[0]
+	}
+	return counts
+}
+
+// relative shortens a path below the working folder, for reading and for pasting.
+func relative(path string) string {
+	here, err := filepath.Abs(".")
+	if err != nil {
+		return path
+	}
+	short, err := filepath.Rel(here, path)
+	if err != nil || strings.HasPrefix(short, "..") {
+		return path
+	}
+	return short
+}
+
+// spell is a duration as a person says it: seconds up to two minutes, then minutes,
+// then hours.
+func spell(d time.Duration) string {
+	switch {
+	case d.Round(time.Second) < 2*time.Minute:
+		return fmt.Sprintf("%.0f s", d.Seconds())
+	case d.Round(time.Minute) < 2*time.Hour:
+		return fmt.Sprintf("%.0f min", d.Minutes())
+	}
+	return fmt.Sprintf("%.1f h", d.Hours())
+}
