@@ -112,7 +112,10 @@ func (a *asker) texts(name string, n *node) []string {
 	source, members := a.origin(n)
 	as := ""
 	if n.has(mapping) {
-		as = "as " + snake(name) + " it "
+		as = "as " + snake(name) + " "
+		if a.parser(name) == nil {
+			as += "it " // an id is quoted by the words that follow
+		}
 	}
 	var texts []string
 	for _, member := range members {

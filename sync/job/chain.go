@@ -1,6 +1,7 @@
 package job
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 )
@@ -10,7 +11,7 @@ func (b *builder) chain(jobs *node) {
 	for _, spec := range b.cfg.Jobs {
 		n := jobs.get(spec.Name)
 		if after := n.get("after"); after.has(text) {
-			b.after(spec, after)
+			b.after(jobs, spec, after)
 		}
 		if was := n.get("was"); was.has(text) {
 			b.was(spec, was)
@@ -19,7 +20,7 @@ func (b *builder) chain(jobs *node) {
 }
 
 // after refuses a job that waits for one that does not exist, or for itself.
-func (b *builder) after(spec Spec, n *node) {
+func (b *builder) after(jobs *node, spec Spec, n *node) {
 	parent := b.cfg.Job(spec.After)
 	if parent == nil {
 		b.refuseWithHint(n, didYouMean(n, nearest(n.text, b.names())), "there is no job %s", n.shown())
@@ -27,13 +28,16 @@ func (b *builder) after(spec Spec, n *node) {
 	}
 	path := []string{spec.Name}
 	for at := parent; at != nil; at = b.cfg.Job(at.After) {
+		if after := jobs.get(at.Name).get("after"); after != nil && after.wrong {
+			return // this one need not be told of it too
+		}
 		path = append(path, at.Name)
 		if at.Name == spec.Name {
 			b.refuse(n, "the jobs wait for each other in a circle: %s", strings.Join(path, " after "))
 			return
 		}
 		if slices.Contains(path[:len(path)-1], at.Name) {
-			return // a circle that others are part of
+			return // in a circle that this one is no part of
 		}
 	}
 	if parent.Disabled && !spec.Disabled {
@@ -63,20 +67,37 @@ func (b *builder) was(spec Spec, n *node) {
 	}
 }
 
-// unfilled refuses templates that nobody has taken: they stand where no text is meant.
-func (b *builder) unfilled(n *node) {
+// unfilled refuses the templates below n that nobody has taken: they stand where no
+// text is meant, or are none, but variables that are not set. The names are those of
+// the for_each that could fill them in.
+func (b *builder) unfilled(n *node, names []string) {
 	if n == nil || n.dead {
 		return
 	}
 	if n.kind == blank && !n.taken && !n.wrong {
-		b.refuse(n, "a template can stand only in a text of what a job asks for, not here; and %s", n.trouble)
+		words := n.trouble
+		if !slices.ContainsFunc(n.names, func(name string) bool { return !slices.Contains(names, name) }) {
+			words = fmt.Sprintf("for_each fills in texts such as query and title_pattern, but not what stands here: ${%s}", n.names[0])
+		}
+		b.refuse(n, "%s", words)
 	}
-	for _, e := range n.entries {
-		b.unfilled(e.value)
+	for child := range n.children() {
+		b.unfilled(child, names)
 	}
-	for _, item := range n.items {
-		b.unfilled(item)
+}
+
+// leftovers looks for such templates in the whole file. A filter may be meant for any
+// job.
+func (b *builder) leftovers() {
+	var all []string
+	if jobs := b.root.get("jobs"); jobs.has(mapping) {
+		for _, e := range jobs.entries {
+			names := e.value.get("for_each").keys()
+			b.unfilled(e.value, names)
+			all = append(all, names...)
+		}
 	}
+	b.unfilled(b.root.get("filters"), all)
 }
 
 // idle warns of keys that are read, but that nothing heeds yet.

@@ -128,8 +128,8 @@ jobs:
 	if got := *config.Budget.PerMonth; got != 12 || !config.Service.AllowHTTP {
 		t.Errorf("per_month is %d, allow_http %v", got, config.Service.AllowHTTP)
 	}
-	if a := config.Jobs[0]; a.About != "~" || a.Search.Pages != 12 || a.Search.Template.Query[0] != "12" {
-		t.Errorf("the job is %+v with %+v", a, a.Search)
+	if a := config.Jobs[0]; a.About != "~" || a.Pages != 12 || asks(t, &a)[0].Queries[0] != "12" {
+		t.Errorf("the job is %+v", a)
 	}
 }
 

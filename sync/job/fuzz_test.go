@@ -1,11 +1,15 @@
 package job
 
 import (
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	"outlierd/outlier"
 )
 
 // Whatever the file holds, Parse ends, either with a Config that is whole or with
@@ -29,9 +33,7 @@ func FuzzParse(f *testing.F) {
 				t.Fatalf("a config without mistakes lacks something: %+v", config)
 			}
 			for _, j := range config.Jobs {
-				if wrong := j.Search.Template.Check(); len(wrong) > 0 || j.Search.Pages < 1 {
-					t.Fatalf("job %s asks for what the interface forbids: %v", j.Name, wrong)
-				}
+				obeys(t, &j)
 			}
 			return
 		}
@@ -49,4 +51,40 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("the mistakes show a value from outside:\n%s", text)
 		}
 	})
+}
+
+// obeys resolves a job whose SQL finds nothing, and holds it against the interface.
+func obeys(t *testing.T, spec *Spec) {
+	got, err := spec.Resolve(nothingKnown())
+	if err != nil && !onlyRunsKnow(spec) {
+		t.Fatalf("job %s cannot be resolved: %v", spec.Name, err)
+	}
+	for _, ask := range got.Asks {
+		if ask.Op == outlier.OpTrendingFormats {
+			continue
+		}
+		known := map[string]bool{"findBy": true}
+		for _, f := range (&template{Op: ask.Op}).fields() {
+			known[f.Name], known[f.Name+"From"], known[f.Name+"To"] = true, true, true
+		}
+		for name, values := range ask.Params {
+			if !known[name] || len(values) == 0 {
+				t.Fatalf("job %s sends %s = %q", spec.Name, name, values)
+			}
+		}
+		if !json.Valid([]byte(ask.Watermark)) {
+			t.Fatalf("the watermark of %s is %s", spec.Name, ask.Watermark)
+		}
+	}
+}
+
+// onlyRunsKnow reports whether a job has values that are not in its file.
+func onlyRunsKnow(spec *Spec) bool {
+	outside := func(s Source) bool { return s.File != "" || s.SQL != "" }
+	for _, s := range spec.ask.From {
+		if outside(s) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(spec.Loops, func(l Loop) bool { return outside(l.Source) })
 }

@@ -80,16 +80,20 @@ func (b *builder) duration(n *node) time.Duration {
 	return time.Duration(d)
 }
 
+// dues are the keys that say when a job is due, of which it has one at most: what two
+// of them would mean together, nobody could tell.
+var dues = []string{"schedule", "every", "after"}
+
 func (b *builder) schedule(job *node) string {
 	n := job.get("schedule")
 	var first *node
-	for _, key := range []string{"schedule", "every", "after"} {
-		switch due := job.get(key); {
-		case due == nil:
+	for _, e := range job.entries {
+		switch {
+		case !slices.Contains(dues, e.key.text):
 		case first != nil:
-			b.refuse(due.handle(), "a job has one of schedule, every and after, and %s stands above", first.handle().text)
+			b.refuse(e.key, "a job has one of %s, and this one has %s already", strings.Join(dues, ", "), first.text)
 		default:
-			first = due
+			first = e.key
 		}
 	}
 	if !n.has(text) {

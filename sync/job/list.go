@@ -18,9 +18,9 @@ func (b *builder) origin(n *node) (Source, []*node) {
 	case from.key.text == "list":
 		return at, b.list(from.value)
 	case from.key.text == "file":
-		at.File = b.absolute(from.value.text)
+		return Source{File: b.absolute(from.value.text), Line: from.value.line, Column: from.value.column}, nil
 	case from.key.text == "sql":
-		at.SQL = b.sql(from.value)
+		return Source{SQL: b.sql(from.value), Line: from.value.line, Column: from.value.column}, nil
 	}
 	return at, nil
 }

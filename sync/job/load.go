@@ -109,7 +109,7 @@ func (b *builder) build() {
 	b.sinks(b.root.get("sinks"))
 	b.filters(b.root.get("filters"))
 	b.jobs(b.root.get("jobs"))
-	b.unfilled(b.root)
+	b.leftovers()
 	b.idle()
 	b.floor()
 }

@@ -98,49 +98,6 @@ func TestMistakesStandInOrderAndOnce(t *testing.T) {
 	}
 }
 
-// Whoever comes from a later version, or from its documentation, is told of every key
-// that this one does not read.
-func TestKeysOfLaterVersionsAreNamedNotIgnored(t *testing.T) {
-	src, err := os.ReadFile("testdata/design.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = Parse("jobs.yaml", src, func(name string) (string, bool) { return "moka pot", name == "topic" })
-	found, ok := errors.AsType[Mistakes](err)
-	if !ok {
-		t.Fatalf("the error is %v", err)
-	}
-	var got []string
-	for _, m := range found {
-		path, words, _ := strings.Cut(m.Message, ": ")
-		if !strings.HasSuffix(words, "not supported yet") {
-			t.Errorf("unexpected: %v", m)
-		}
-		got = append(got, path)
-	}
-	want := []string{
-		"budget.pace",
-		"budget.confirm_over",
-		"sinks.compact",
-		"defaults",
-		"jobs.coffee.catch_up",
-		"jobs.coffee.for_each",
-		"jobs.coffee.search.where.published_at",
-		"jobs.coffee.search.stop_when",
-		"jobs.lookalikes.after",
-		"jobs.lookalikes.related",
-		"jobs.niche-scan.scan",
-		"jobs.rivals.channels",
-		"jobs.keep-fresh.videos",
-		"jobs.rising-channels.find_channels",
-		"notify",
-		"daemon",
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got)\n%s", diff)
-	}
-}
-
 func TestLimitsHoldBeforeTheTreeIsBuilt(t *testing.T) {
 	for _, c := range []struct{ name, src, want string }{
 		{"size", strings.Repeat("# comment\n", 200_000), "at most 1048576 are read"},

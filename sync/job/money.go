@@ -60,15 +60,22 @@ func (b *builder) holds(n *node, price, reserve outlier.Credits, what string) {
 	switch amount := n.credits(); {
 	case amount == nil || *amount-reserve >= price:
 	case reserve > 0:
-		b.refuse(n, "a cap of %s, less the reserve, does not hold %s, which costs %d credits", n.shown(), what, price)
+		b.refuse(n, "a cap of %s, less the reserve, does not hold %s, which costs %s", n.shown(), what, inCredits(price))
 	default:
-		b.refuse(n, "a cap of %s does not hold %s, which costs %d credits", n.shown(), what, price)
+		b.refuse(n, "a cap of %s does not hold %s, which costs %s", n.shown(), what, inCredits(price))
 	}
 }
 
+func inCredits(price outlier.Credits) string {
+	if price == 1 {
+		return "1 credit"
+	}
+	return fmt.Sprintf("%d credits", price)
+}
+
 // floor warns if the month's budget cannot last: if even the cheapest run of each job
-// at each of its due times costs more. As the file does not know what day it is, a
-// month of 31 days stands for all cycles.
+// at each of its due times costs more. As the file does not know what day it is, the
+// cycle from July to August stands for all: it has 31 days, whenever it begins.
 func (b *builder) floor() {
 	month := b.cfg.Budget.PerMonth
 	if month == nil || len(b.found) > 0 {
@@ -79,7 +86,7 @@ func (b *builder) floor() {
 		left -= *b.cfg.Budget.Reserve
 	}
 	var days [31]outlier.Credits
-	begin := time.Date(2026, time.January, b.cfg.Budget.Renews, 0, 0, 0, 0, b.cfg.Timezone)
+	begin := time.Date(2026, time.July, b.cfg.Budget.Renews, 0, 0, 0, 0, b.cfg.Timezone)
 	for i := range b.cfg.Jobs {
 		b.spend(&b.cfg.Jobs[i], begin, &days)
 	}

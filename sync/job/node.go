@@ -2,6 +2,7 @@ package job
 
 import (
 	"fmt"
+	"iter"
 	"regexp"
 	"unicode/utf8"
 )
@@ -73,6 +74,22 @@ func (n *node) get(key string) *node {
 		}
 	}
 	return nil
+}
+
+// children are the values of a mapping or the members of a list.
+func (n *node) children() iter.Seq[*node] {
+	return func(yield func(*node) bool) {
+		for _, e := range n.entries {
+			if !yield(e.value) {
+				return
+			}
+		}
+		for _, item := range n.items {
+			if !yield(item) {
+				return
+			}
+		}
+	}
 }
 
 // handle is what to point at when something about n as a whole is wrong, or when

@@ -121,13 +121,13 @@ func (c *Config) Once(verb Verb, yaml []byte) (*Spec, error) {
 		return nil, once.found
 	}
 	once.shape(n, oneOff)
-	for _, key := range []string{"schedule", "every", "after"} {
+	for _, key := range dues {
 		if due := n.get(key); due != nil {
 			once.refuse(due.handle(), "what is asked for once has no schedule")
 		}
 	}
 	spec := b.spec(&node{kind: text, text: string(verb), line: 1, column: 1, from: once}, n)
-	b.unfilled(n)
+	b.unfilled(n, n.get("for_each").keys())
 	if spec.Verb != verb && len(once.found) == 0 {
 		once.at(1, 1, fmt.Sprintf("this is a %s, not a %s", spec.Verb, verb), "")
 	}

@@ -1,6 +1,7 @@
 package job
 
 import (
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -17,6 +18,9 @@ import (
 var plain = cmp.Options{
 	cmp.Comparer(func(a, b *time.Location) bool { return a.String() == b.String() }),
 	cmp.Comparer(func(a, b outlier.Key) bool { return a.Fingerprint() == b.Fingerprint() }),
+	cmpopts.IgnoreUnexported(Config{}, Spec{}),
+	cmpopts.IgnoreFields(Config{}, "Warnings"),
+	cmpopts.IgnoreFields(Spec{}, "Hash"),
 }
 
 // parse is the Config of a text without mistakes.
@@ -29,12 +33,39 @@ func parse(t *testing.T, text string) *Config {
 	return config
 }
 
-// search is the search of the only job in a text that begins with a fitting head.
-func search(t *testing.T, body string) outlier.Search {
-	t.Helper()
-	config := parse(t, "version: 1\nservice: {url: \"sim://\"}\ntimezone: Europe/Berlin\n"+body)
-	return config.Jobs[0].Search.Resolve(time.Date(2026, 11, 21, 11, 30, 0, 0, time.UTC))
+// head is how the files of these tests begin.
+const head = "version: 1\nservice: {url: \"sim://\"}\ntimezone: Europe/Berlin\n"
+
+// noon is when jobs are resolved in these tests.
+var noon = time.Date(2026, 11, 21, 11, 30, 0, 0, time.UTC)
+
+// nothingKnown are the inputs of a first run whose SQL finds nothing.
+func nothingKnown() Inputs {
+	return Inputs{
+		Now:   noon,
+		Since: func(string) (time.Time, error) { return time.Time{}, nil },
+		IDs:   func(string, string) ([]string, error) { return nil, nil },
+	}
 }
+
+// asks is what a job asks when nothing is known.
+func asks(t *testing.T, spec *Spec) []Ask {
+	t.Helper()
+	got, err := spec.Resolve(nothingKnown())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got.Asks
+}
+
+// search is what the first job asks first, in a text that goes on after head.
+func search(t *testing.T, body string) url.Values {
+	t.Helper()
+	return asks(t, &parse(t, head+body).Jobs[0])[0].Params
+}
+
+// params are the parameters of a search as they are sent.
+func params(s outlier.Search) url.Values { return outlier.Params(s.Fields()) }
 
 func berlin(t *testing.T) *time.Location {
 	t.Helper()
@@ -53,32 +84,43 @@ service:
   key: ${OUTLIERD_KEY}
   limit: 30/10s
   paging: offset
+  arrays: comma
+  share: 0.25
+  prices: {search: 3, scan_fast: 60}
   allow_http: true
   ca_file: ca.pem
 timezone: Europe/Berlin
 data: ../data
-budget: {per_month: 400, per_day: 60, reserve: 20, renews: on day 31}
+budget: {per_month: 400, per_day: 60, reserve: 20, renews: on day 31, pace: even, confirm_over: 50}
 sinks:
   - parquet: files/parquet
   - duckdb: out.duckdb
 lists: {topics: [moka pot, 2024]}
 filters: {breakout: {z_score: 2..}}
+notify: {me: {webhook: "https://hooks.example.com/1"}}
 jobs:
   coffee:
     about: Coffee
+    was: espresso
+    enabled: false
     schedule: "30 6 * * mon,thu"
+    catch_up: all
+    reuse_for: 1h
+    notify: me
+    for_each: {kind: [video, short]}
     search:
       query: {list: topics}
       by: lexical
       sort: average_views_ratio asc
       seed: 7
-      where: {use: breakout, view_count: 5..}
+      where: {use: breakout, view_count: 5.., type: "${kind}"}
       pages: 3
+      stop_when: {new_below: 12.5%}
     enrich:
       sort: views
       transcript: {}
       channel_videos: {top: 15, refresh_after: 7d}
-    budget: {per_run: 6, per_month: 60}
+    budget: {per_run: 6, per_month: 60, max_requests: 9}
     stop_after: 90m
   tea:
     every: 2w
@@ -94,47 +136,55 @@ jobs:
 		Dir:  "/etc/outlierd",
 		Service: Service{
 			URL: "https://api.example.com/v1", Key: key, Limit: pace.Quota{Requests: 30, Window: 10 * time.Second},
-			Paging: PagingOffset, AllowHTTP: true, CAFile: "/etc/outlierd/ca.pem",
+			Paging: PagingOffset, Arrays: outlier.ArraysComma, Share: 0.25, Prices: outlier.Prices{"search": 3, "scan_fast": 60},
+			AllowHTTP: true, CAFile: "/etc/outlierd/ca.pem",
 		},
 		Timezone: berlin(t),
 		Data:     "/etc/data",
 		Budget: Budget{
 			PerMonth: new(outlier.Credits(400)), PerDay: new(outlier.Credits(60)), Reserve: new(outlier.Credits(20)), Renews: 31,
+			Pace: PaceEven, ConfirmOver: new(outlier.Credits(50)),
 		},
 		Sinks: []Sink{{SinkParquet, "files/parquet"}, {SinkDuckDB, "out.duckdb"}},
 		Jobs: []Spec{{
-			Name: "coffee", About: "Coffee", Schedule: "30 6 * * mon,thu",
-			Search: &Search{
-				Template: outlier.Search{
-					Query: []string{"moka pot", "2024"}, By: "lexical", Seed: "7", SortBy: "averageViewsRatio", SortOrder: "asc",
-					Filters: outlier.Filters{
-						ZScore:    outlier.Range[float64]{From: new(2.0)},
-						ViewCount: outlier.Range[int64]{From: new(int64(5))},
-					},
-				},
-				Pages: 3,
-			},
+			Name: "coffee", Was: "espresso", About: "Coffee", Disabled: true, Schedule: "30 6 * * mon,thu", CatchUp: CatchUpAll,
+			Verb:     VerbSearch,
+			Loops:    []Loop{{"kind", Source{Values: []string{"video", "short"}, Line: 31, Column: 22}}},
+			Pages:    3,
+			NewBelow: 0.125,
+			ReuseFor: time.Hour,
+			Notify:   []string{"me"},
 			Enrich: []Enrich{
 				{Op: outlier.OpTranscript},
 				{Op: outlier.OpChannelVideos, Top: 15, RefreshAfter: 7 * day},
 			},
 			EnrichSort: Sort{By: "views"},
-			Budget:     JobBudget{PerRun: new(outlier.Credits(6)), PerMonth: new(outlier.Credits(60))},
+			Budget:     JobBudget{PerRun: new(outlier.Credits(6)), PerMonth: new(outlier.Credits(60)), MaxRequests: 9},
 			StopAfter:  90 * time.Minute,
-			Line:       19, Column: 3,
+			Line:       23, Column: 3,
 		}, {
-			Name: "tea", Every: 2 * week,
-			Search: &Search{
-				Template: outlier.Search{Query: []string{"tea"}, SortBy: "rpm", SortOrder: "asc"},
-				Pages:    AllPages,
-			},
+			Name: "tea", Every: 2 * week, CatchUp: CatchUpLatest, Verb: VerbSearch, Pages: AllPages, ReuseFor: 6 * time.Hour,
 			EnrichSort: Sort{By: "rpm", Ascending: true},
 			Budget:     JobBudget{PerRun: new(outlier.Credits(10))},
-			Line:       35, Column: 3,
+			Line:       46, Column: 3,
 		}},
 	}
-	if diff := cmp.Diff(want, got, plain, cmpopts.IgnoreFields(Spec{}, "Hash")); diff != "" {
+	if diff := cmp.Diff(want, got, plain); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
+	}
+	asked := asks(t, &got.Jobs[0])
+	for i, kind := range []string{"video", "short"} {
+		want := params(outlier.Search{
+			Query: []string{"moka pot", "2024"}, By: "lexical", Seed: "7", SortBy: "averageViewsRatio", SortOrder: "asc",
+			Filters: outlier.Filters{
+				Type:      kind,
+				ZScore:    outlier.Range[float64]{From: new(2.0)},
+				ViewCount: outlier.Range[int64]{From: new(int64(5))},
+			},
+		})
+		if diff := cmp.Diff(want, asked[i].Params); diff != "" {
+			t.Errorf("(-want +got)\n%s", diff)
+		}
 	}
 }
 
@@ -144,7 +194,7 @@ func TestWhatIsNotSaidHasDefaults(t *testing.T) {
 		Path: "/etc/outlierd/jobs.yaml",
 		Dir:  "/etc/outlierd",
 		Service: Service{
-			URL: Simulator, Limit: pace.Quota{Requests: 10, Window: time.Minute}, Paging: PagingPage,
+			URL: Simulator, Limit: pace.Quota{Requests: 10, Window: time.Minute}, Paging: PagingAuto, Arrays: outlier.ArraysRepeat, Share: 1,
 		},
 		Timezone: time.UTC,
 		Data:     "/etc/outlierd/data",
@@ -152,12 +202,15 @@ func TestWhatIsNotSaidHasDefaults(t *testing.T) {
 		Sinks:    []Sink{{SinkDuckDB, "outliers.duckdb"}, {SinkParquet, "parquet"}},
 		Jobs: []Spec{{
 			Name:       "a",
-			Search:     &Search{Template: outlier.Search{Query: []string{"x"}}, Pages: 1},
+			CatchUp:    CatchUpLatest,
+			Verb:       VerbSearch,
+			Pages:      1,
+			ReuseFor:   6 * time.Hour,
 			EnrichSort: Sort{By: "zScore"},
 			Line:       3, Column: 8,
 		}},
 	}
-	if diff := cmp.Diff(want, got, plain, cmpopts.IgnoreFields(Spec{}, "Hash")); diff != "" {
+	if diff := cmp.Diff(want, got, plain); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 }
@@ -233,10 +286,10 @@ jobs:
 		ClassificationIsFaceless:          new(true),
 		ExcludeKeyword:                    []string{"giveaway"},
 	}}
-	if diff := cmp.Diff(want, got); diff != "" {
+	if diff := cmp.Diff(params(want), got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
-	for _, f := range got.Fields()[5:] { // behind query, seed, sortBy, sortOrder and by
+	for _, f := range want.Fields()[5:] { // behind query, seed, sortBy, sortOrder and by
 		if p := snake(f.Name); cmp.Equal(f.Value, zero(f.Value)) {
 			t.Errorf("%s is missing in this test", p)
 		}
@@ -273,7 +326,7 @@ jobs:
 		ZScore:    outlier.Range[float64]{To: new(1.0)},
 		ViewCount: outlier.Range[int64]{From: new(int64(7))},
 	}}
-	if diff := cmp.Diff(want, got); diff != "" {
+	if diff := cmp.Diff(params(want), got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 }
@@ -287,8 +340,8 @@ func TestFiltersThatUseEachOtherManyTimesAreMergedOnce(t *testing.T) {
 		b.WriteString("  " + f + ": {use: [" + f[1:] + ", " + f[1:] + "]}\n")
 	}
 	b.WriteString("jobs: {a: {search: {where: {use: " + strings.Repeat("f", 60) + "}}}}\n")
-	if got := search(t, b.String()); got.ZScore.From == nil || *got.ZScore.From != 2 {
-		t.Errorf("the filter did not arrive: %v", got.ZScore)
+	if got := search(t, b.String()); got.Get("zScoreFrom") != "2" {
+		t.Errorf("the filter did not arrive: %v", got)
 	}
 }
 
@@ -300,17 +353,9 @@ func TestWindowsBeginAtMidnight(t *testing.T) {
 		{"last 13h", "2026-11-19T23:00:00Z"},
 	} {
 		got := search(t, "jobs: {a: {search: {where: {published_at: "+c.words+"}}}}\n")
-		if got.PublishedAt.To != nil || got.PublishedAt.From == nil || got.PublishedAt.From.Format(time.RFC3339) != c.want {
-			t.Errorf("%s begins at %v, want %s", c.words, got.PublishedAt.From, c.want)
+		if got.Has("publishedAtTo") || got.Get("publishedAtFrom") != c.want {
+			t.Errorf("%s begins at %v, want %s", c.words, got["publishedAtFrom"], c.want)
 		}
-	}
-}
-
-func TestResolvingLeavesTheSpecAlone(t *testing.T) {
-	spec := parse(t, "version: 1\nservice: {url: \"sim://\"}\njobs: {a: {search: {where: {published_at: last 3d}}}}\n").Jobs[0]
-	spec.Search.Resolve(time.Unix(0, 0))
-	if from := spec.Search.Template.PublishedAt.From; from != nil {
-		t.Errorf("the template now begins at %v", from)
 	}
 }
 
@@ -320,11 +365,11 @@ lists: {years: [2024, 007, 1e9, "x"]}
 jobs:
   a: {search: {query: {list: years}, where: {exclude_keyword: [0012, 1.50, no, on]}}}
 `)
-	if want := []string{"2024", "007", "1e9", "x"}; !slices.Equal(got.Query, want) {
-		t.Errorf("query is %q, want %q", got.Query, want)
+	if want := []string{"2024", "007", "1e9", "x"}; !slices.Equal(got["query"], want) {
+		t.Errorf("query is %q, want %q", got["query"], want)
 	}
-	if want := []string{"0012", "1.50", "no", "on"}; !slices.Equal(got.ExcludeKeyword, want) {
-		t.Errorf("exclude_keyword is %q, want %q", got.ExcludeKeyword, want)
+	if want := []string{"0012", "1.50", "no", "on"}; !slices.Equal(got["excludeKeyword"], want) {
+		t.Errorf("exclude_keyword is %q, want %q", got["excludeKeyword"], want)
 	}
 }
 
@@ -340,7 +385,7 @@ jobs:
 `)
 	var got []string
 	for _, j := range config.Jobs {
-		got = append(got, j.Name+" "+j.Search.Template.By+" "+strings.Repeat("p", j.Search.Pages))
+		got = append(got, j.Name+" "+asks(t, &j)[0].Params.Get("by")+" "+strings.Repeat("p", j.Pages))
 	}
 	if want := []string{"a lexical ppp", "b semantic pp"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)

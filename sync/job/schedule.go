@@ -19,6 +19,9 @@ import (
 // hour follows time itself: through a doubled hour it goes on, and a skipped one it
 // does not make up for.
 func (s Spec) Next(after time.Time, loc *time.Location) time.Time {
+	if s.Disabled {
+		return time.Time{}
+	}
 	if s.Every > 0 {
 		t, every := after.UnixNano(), int64(s.Every)
 		past := (t%every + every) % every // since the last multiple, also before 1970

@@ -86,11 +86,8 @@ func (s *source) troubles(n *node) {
 	case n.trouble != "":
 		s.refuse(n, "%s", n.trouble)
 	default:
-		for _, e := range n.entries {
-			s.troubles(e.value)
-		}
-		for _, item := range n.items {
-			s.troubles(item)
+		for child := range n.children() {
+			s.troubles(child)
 		}
 	}
 }
@@ -227,11 +224,30 @@ func didYouMean(n *node, word string) string {
 func (j *judge) unknown(n *node, name string, known []string) {
 	value := n.get(name)
 	value.wrong, value.dead = true, true
-	advice := didYouMean(value.head, nearest(name, known))
-	if slices.Contains(known, "where") && slices.Contains(j.properties("#/definitions/where"), name) {
-		advice = "filters stand below where"
+	advice := j.elsewhere(name, known)
+	if advice == "" {
+		advice = didYouMean(value.head, nearest(name, known))
 	}
 	j.refuseWithHint(value.head, advice, "unknown key")
+}
+
+// elsewhere says where a key stands that was found beside the known ones.
+func (j *judge) elsewhere(name string, known []string) string {
+	for _, place := range []struct {
+		beside, definition string // a key that stands there too, and what has the name
+		advice             string
+	}{
+		{"where", "where", "filters stand below where"},
+		{"stop_after", "jobBudget", "it stands below budget"},
+		{"stop_after", "search", "it stands below what the job does, such as search"},
+		{"stop_when", "job", "it stands in the job, beside what it does"},
+		{"fetch", "job", "it stands in the job, beside what it does"},
+	} {
+		if slices.Contains(known, place.beside) && slices.Contains(j.properties("#/definitions/"+place.definition), name) {
+			return place.advice
+		}
+	}
+	return ""
 }
 
 // find follows a location of the schema's errors down from n.

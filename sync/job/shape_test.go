@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -44,9 +46,15 @@ func TestTheSchemaInTheRootIsTheEmbeddedOne(t *testing.T) {
 // The table of filters is package outlier's. The schema describes the same filters to
 // editors, each with the right form.
 func TestTheSchemaHasTheFiltersOfTheInterface(t *testing.T) {
-	have := properties(t, "where")
+	sameFilters(t, "where", new(outlier.Search).Fields()[5:])
+	sameFilters(t, "channelWhere", new(outlier.FindRelatedChannels).Fields()[1:])
+}
+
+func sameFilters(t *testing.T, definition string, fields []outlier.Field) {
+	t.Helper()
+	have := properties(t, definition)
 	delete(have, "use")
-	for _, f := range new(outlier.Search).Fields()[5:] {
+	for _, f := range fields {
 		name := snake(f.Name)
 		p, found := have[name].(map[string]any)
 		delete(have, name)
@@ -88,21 +96,30 @@ func sameWords(t *testing.T, name string, enum any, want []string) {
 }
 
 func TestTheSchemaHasTheWordsOfTheInterface(t *testing.T) {
-	for _, f := range new(outlier.Search).Fields() {
-		switch f.Name {
-		case "sortBy":
-			var want []string
-			for _, by := range f.OneOf {
-				want = append(want, snake(by), snake(by)+" desc", snake(by)+" asc")
-				if camel(snake(by)) != by {
-					t.Errorf("%s becomes %s and back %s", by, snake(by), camel(snake(by)))
-				}
+	sorts := func(op outlier.Operation) (want []string) {
+		for _, by := range sortsOf(op) {
+			want = append(want, snake(by), snake(by)+" desc", snake(by)+" asc")
+			if camel(snake(by)) != by {
+				t.Errorf("%s becomes %s and back %s", by, snake(by), camel(snake(by)))
 			}
-			sameWords(t, "sort", schemaPart(t, "sort")["enum"], want)
-		case "by":
-			by, _ := properties(t, "search")["by"].(map[string]any)
-			sameWords(t, "by", by["enum"], f.OneOf)
 		}
+		return want
+	}
+	sameWords(t, "sort", schemaPart(t, "sort")["enum"], sorts(outlier.OpSearch))
+	channels, _ := properties(t, "findChannels")["sort"].(map[string]any)
+	sameWords(t, "sort of channels", channels["enum"], sorts(outlier.OpFindChannels))
+	for _, f := range append(new(outlier.Search).Fields(), new(outlier.StartScan).Fields()...) {
+		switch f.Name {
+		case "by":
+			sameWords(t, "by", schemaPart(t, "by")["enum"], f.OneOf)
+		case "mode":
+			mode, _ := properties(t, "scan")["mode"].(map[string]any)
+			sameWords(t, "mode", mode["enum"], f.OneOf)
+		}
+	}
+	prices, _ := properties(t, "service")["prices"].(map[string]any)["properties"].(map[string]any)
+	if diff := cmp.Diff(slices.Sorted(maps.Keys(outlier.DocumentedPrices())), slices.Sorted(maps.Keys(prices))); diff != "" {
+		t.Errorf("prices (-interface +schema)\n%s", diff)
 	}
 	var got []string
 	for name, p := range properties(t, "enrich") {
@@ -148,32 +165,112 @@ func definitions(t *testing.T) map[string]any {
 	return doc.Definitions
 }
 
-// Whoever copies an example out of the schema gets no mistake for it.
-func TestTheSchemasExamplesHaveNoMistakes(t *testing.T) {
-	frames := map[string]string{
-		"where":  `{"version":1,"service":{"url":"sim://"},"filters":{"breakout":{}},"jobs":{"a":{"search":{"where":{%s}}}}}`,
-		"search": `{"version":1,"service":{"url":"sim://"},"lists":{"topics":["x"]},"jobs":{"a":{"search":{%s},"budget":{"per_run":20}}}}`,
-		"enrich": `{"version":1,"service":{"url":"sim://"},"jobs":{"a":{"search":{},"enrich":{%s}}}}`,
-		"job":    `{"version":1,"service":{"url":"sim://"},"jobs":{"a":{"search":{},%s}}}`,
-		"budget": `{"version":1,"service":{"url":"sim://"},"jobs":{"a":{"search":{}}},"budget":{"per_month":500,%s}}`,
-		"sink":   `{"version":1,"service":{"url":"sim://"},"jobs":{"a":{"search":{}}},"sinks":[{%s}]}`,
-	}
-	for _, definition := range slices.Sorted(maps.Keys(frames)) {
-		for name, p := range properties(t, definition) {
-			examples, _ := p.(map[string]any)["examples"].([]any)
-			for _, example := range examples {
-				value, err := json.Marshal(example)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if definition == "budget" && name == "per_month" {
-					continue // the frame has it
-				}
-				text := fmt.Sprintf(frames[definition], fmt.Sprintf("%q: %s", name, value))
-				if _, err := Parse("jobs.yaml", []byte(text), nothingSet); err != nil {
-					t.Errorf("%s.%s: %v", definition, name, err)
-				}
+// Every parameter of the interface is a key of the verb that sends it.
+func TestTheSchemaHasTheParametersOfEveryVerb(t *testing.T) {
+	named := map[string]string{"sortBy": "sort", "sortOrder": "sort", "findBy": "channel_id"}
+	for _, c := range []struct {
+		verb, where string
+		op          outlier.Operation
+	}{
+		{"search", "where", outlier.OpSearch},
+		{"related", "where", outlier.OpRelated},
+		{"scan", "", outlier.OpStartScan},
+		{"findChannels", "channelWhere", outlier.OpFindChannels},
+	} {
+		keys, filters := properties(t, c.verb), properties(t, c.where)
+		for _, f := range (&template{Op: c.op}).fields() {
+			name := first(named[f.Name], snake(f.Name))
+			if keys[name] == nil && filters[name] == nil {
+				t.Errorf("%s cannot be given %s", c.verb, f.Name)
 			}
 		}
 	}
+}
+
+// Whoever copies an example out of the schema gets no mistake for it.
+func TestTheSchemasExamplesHaveNoMistakes(t *testing.T) {
+	const head = `{"version":1,"service":{"url":"sim://"},"lists":{"topics":["x"]},"notify":{"team":{"webhook":""}},`
+	const coffee = `"coffee":{"search":{},"budget":{"per_run":20}}`
+	frames := map[string]string{
+		"service":      `{"version":1,"service":{"url":"sim://",%s},"jobs":{"a":{"search":{}}}}`,
+		"budget":       head + `"jobs":{` + coffee + `},"budget":{%s}}`,
+		"defaults":     head + `"jobs":{` + coffee + `},"defaults":{%s}}`,
+		"daemon":       head + `"jobs":{` + coffee + `},"daemon":{%s}}`,
+		"receiver":     `{"version":1,"service":{"url":"sim://"},"jobs":{"a":{"search":{}}},"notify":{"team":{"webhook":"",%s}}}`,
+		"sink":         head + `"jobs":{` + coffee + `},"sinks":[{%s}]}`,
+		"where":        head + `"filters":{"breakout":{}},"jobs":{"a":{"search":{"where":{%s}}}}}`,
+		"channelWhere": head + `"jobs":{"a":{"find_channels":{"where":{%s}}}}}`,
+		"search":       head + `"jobs":{"a":{"search":{%s},"budget":{"per_run":20}}}}`,
+		"related":      head + `"jobs":{"a":{"related":{"title":"y",%s},"budget":{"per_run":20}}}}`,
+		"scan":         head + `"jobs":{"a":{"scan":{"query":"y",%s}}}}`,
+		"findChannels": head + `"jobs":{"a":{"find_channels":{%s},"budget":{"per_run":20}}}}`,
+		"channels":     head + `"jobs":{"a":{"channels":{"id":"UC1234567890abcdefghijkl",%s}}}}`,
+		"videos":       head + `"jobs":{"a":{"videos":{"id":"dQw4w9WgXcQ",%s}}}}`,
+		"enrich":       head + `"jobs":{"a":{"search":{},"enrich":{%s}}}}`,
+		"jobBudget":    head + `"jobs":{"a":{"search":{},"budget":{%s}}}}`,
+		"stopWhen":     head + `"jobs":{"a":{"search":{"stop_when":{%s}}}}}`,
+		"job":          head + `"jobs":{"a":{"search":{"query":"${topic}"},"for_each":{"topic":["x"]},%s},` + coffee + `}}`,
+	}
+	for _, definition := range slices.Sorted(maps.Keys(frames)) {
+		for name, p := range properties(t, definition) {
+			for i, example := range examples(t, p) {
+				exampleParses(t, frames[definition], definition+"."+name, name, example, i)
+			}
+		}
+	}
+}
+
+// examples are those of a property, or of what it refers to.
+func examples(t *testing.T, property any) []any {
+	t.Helper()
+	p, _ := property.(map[string]any)
+	if ref, ok := p["$ref"].(string); ok {
+		p = schemaPart(t, strings.TrimPrefix(ref, "#/definitions/"))
+	}
+	all, _ := p["examples"].([]any)
+	return all
+}
+
+// exampleParses puts an example into its frame. What the frame gives already, or what
+// a job can have only one of, the example replaces.
+func exampleParses(t *testing.T, frame, place, name string, example any, i int) {
+	t.Helper()
+	value, err := json.Marshal(example)
+	if err != nil {
+		t.Fatal(err)
+	}
+	switch place {
+	case "service.url", "service.key", "receiver.webhook":
+		return // the frame has the one, and cannot have the other
+	case "job.search", "job.related", "job.scan", "job.channels", "job.videos", "job.find_channels", "job.trending_formats":
+		frame = strings.Replace(frame, `"search":{"query":"${topic}"},"for_each":{"topic":["x"]},`, "", 1)
+	case "job.for_each":
+		frame = strings.Replace(frame, `"for_each":{"topic":["x"]},`, "", 1)
+	case "related.title":
+		frame = strings.Replace(frame, `"title":"y",`, "", 1)
+	case "scan.query", "scan.channel_id":
+		frame = strings.Replace(frame, `"query":"y",`, "", 1)
+	case "channels.id", "videos.id":
+		frame = regexp.MustCompile(`"id":"[^"]*",`).ReplaceAllString(frame, "")
+	case "budget.reserve":
+		frame = strings.Replace(frame, `"budget":{%s}`, `"budget":{"per_month":500,%s}`, 1)
+	case "sink.compact":
+		frame = strings.Replace(frame, `{%s}`, `{"parquet":"p",%s}`, 1)
+	}
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "rivals.txt"), []byte("UC1234567890abcdefghijkl\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	text := fmt.Sprintf(frame, fmt.Sprintf("%q: %s", name, value))
+	if _, err := Parse(filepath.Join(dir, "jobs.yaml"), []byte(text), nothingSet); err != nil {
+		t.Errorf("%s, example %d: %v", place, i+1, err)
+	}
+}
+
+// first is the first of two texts that says something.
+func first(a, b string) string {
+	if a != "" {
+		return a
+	}
+	return b
 }

@@ -71,10 +71,20 @@ func (b *builder) asks(spec *Spec, job, n *node) {
 	spec.ask = *a.template
 	for _, l := range a.loops {
 		spec.Loops = append(spec.Loops, l.Loop)
-		if !l.said {
+		if !l.said && !mentions(n, l.Name) {
 			a.refuse(job.get("for_each").get(l.Name).handle(), "%s says ${%s} nowhere, so that all values would ask for the same", spec.Verb, l.Name)
 		}
 	}
+}
+
+// mentions reports whether a template below n names it, be it in the right place or not.
+func mentions(n *node, name string) bool {
+	for child := range n.children() {
+		if slices.Contains(child.names, name) || mentions(child, name) {
+			return true
+		}
+	}
+	return false
 }
 
 // How long seeds count as bought, and how deep a scan is read, if the job does not say.
@@ -173,7 +183,7 @@ func (a *asker) scan(spec *Spec, job, n *node) {
 		a.Params.Set("findBy", outlier.FindByChannels)
 		query = channels
 	case query == nil:
-		a.missing(n, "query", "or channel_id: what does the scan start from?")
+		a.refuseWithHint(n.handle(), "give query or channel_id", "says nothing that the scan starts from")
 	}
 	if query != nil {
 		if texts := a.texts("query", query); len(texts) > 0 {
@@ -241,7 +251,7 @@ func (a *asker) trending(spec *Spec, n *node) {
 	for _, e := range n.entries {
 		name := e.key.text
 		if strings.TrimSpace(name) == "" {
-			a.refuse(e.key, "a parameter has a name")
+			a.refuse(e.key, "the parameter has no name")
 			continue
 		}
 		for _, member := range e.value.scalars() {

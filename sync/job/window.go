@@ -74,6 +74,9 @@ func (w *Window) part(text string) error {
 		return fmt.Errorf("the window says %s twice", name)
 	}
 	d, err := ParseDuration(strings.TrimSpace(length))
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
 	*into = time.Duration(d)
-	return err
+	return nil
 }

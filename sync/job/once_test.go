@@ -1,0 +1,269 @@
+package job
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"outlierd/outlier"
+)
+
+func TestOverridesChangeOneRun(t *testing.T) {
+	spec := one(t, `for_each: {topic: [tea, mate], lang: [en, de]}, enrich: {details: {}},
+    search: {query: "${topic}", pages: 3, where: {language: "${lang}", published_at: 2026-01-01..2026-01-31}}`)
+	before := *spec
+	got, err := spec.With(Overrides{Pages: 7, Since: 48 * time.Hour, NoEnrich: true, Again: true, Set: map[string]string{"topic": "a $ ${lang}"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Pages != 7 || got.Enrich != nil || got.ReuseFor != 0 || got.Hash == spec.Hash {
+		t.Errorf("got %+v", got)
+	}
+	asked := asks(t, &got)
+	if len(asked) != 2 {
+		t.Fatalf("there are %d requests", len(asked))
+	}
+	if q := asked[1].Params; q.Get("query") != "a $ ${lang}" || q.Get("language") != "de" ||
+		q.Get("publishedAtFrom") != "2026-11-18T23:00:00Z" || q.Has("publishedAtTo") {
+		t.Errorf("the second asks for %v", q)
+	}
+	if diff := cmp.Diff(before, *spec, plain); diff != "" || len(asks(t, spec)) != 4 || !asks(t, spec)[0].Params.Has("publishedAtTo") {
+		t.Errorf("the job itself has changed\n%s", diff)
+	}
+	if same, err := spec.With(Overrides{}); err != nil || same.Hash != spec.Hash {
+		t.Errorf("without overrides the hash is %s (%v), not %s", same.Hash, err, spec.Hash)
+	}
+}
+
+func TestOverridesReachTheReadingOfAScan(t *testing.T) {
+	spec := one(t, `scan: {query: tea, read: {where: {published_at: last 1d}}}`)
+	got, err := spec.With(Overrides{Pages: 2, Since: 3 * day})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if from := asks(t, &got)[0].Read.Params.Get("publishedAtFrom"); got.Pages != 2 || from != "2026-11-17T23:00:00Z" {
+		t.Errorf("%d pages are read from %s on", got.Pages, from)
+	}
+	if from := asks(t, spec)[0].Read.Params.Get("publishedAtFrom"); from != "2026-11-19T23:00:00Z" {
+		t.Errorf("the job itself now reads from %s on", from)
+	}
+}
+
+func TestOverridesThatDoNotFitSayWhatDoes(t *testing.T) {
+	const search = `for_each: {topic: [tea], kind: [video]}, search: {query: "${topic}", where: {type: "${kind}"}}`
+	for _, c := range []struct {
+		body string
+		o    Overrides
+		want string
+	}{
+		{"videos: {id: dQw4w9WgXcQ}", Overrides{Pages: 2}, "job a: videos has no pages"},
+		{"trending_formats: {}", Overrides{Pages: 2}, "trending_formats has no pages"},
+		{search, Overrides{Pages: -1}, "1 page or more, not -1"},
+		{"channels: {id: UC1234567890abcdefghijkl}", Overrides{Since: day}, "channels has no published_at"},
+		{"trending_formats: {}", Overrides{Since: day}, "trending_formats has no published_at"},
+		{search, Overrides{Since: -day}, "longer than nothing"},
+		{search, Overrides{Set: map[string]string{"topik": "x"}}, "no topik to set; for_each has topic, kind"},
+		{search, Overrides{Set: map[string]string{"kind": " "}}, "kind is set to nothing"},
+		{"search: {}", Overrides{Set: map[string]string{"topic": "x"}}, "the job has no for_each"},
+	} {
+		if _, err := one(t, c.body).With(c.o); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s with %+v gives %v, want %q", c.body, c.o, err, c.want)
+		}
+	}
+	got, err := one(t, search).With(Overrides{Set: map[string]string{"kind": "reel"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := got.Resolve(nothingKnown()); err == nil || !strings.Contains(err.Error(), "type: must be one of video, short") {
+		t.Errorf("a value that does not fit gives %v", err)
+	}
+}
+
+func TestAOneOffJobUsesTheFilesListsAndFilters(t *testing.T) {
+	config := parse(t, head+`
+lists: {topics: [tea, mate]}
+filters: {breakout: {z_score: 2.., type: video}}
+defaults: {enrich: {details: {}}, budget: {per_run: 2}}
+jobs: {search: {search: {query: other}}}
+`)
+	spec, err := config.Once(VerbSearch, []byte("search: {query: {list: topics}, where: {use: breakout, type: short, title_pattern: 'a ${b} *'}}\nenrich: {comments: {top: 1}}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &Spec{
+		Name: "search", CatchUp: CatchUpLatest, Verb: VerbSearch, Pages: 1, ReuseFor: 6 * time.Hour,
+		Enrich: []Enrich{{Op: outlier.OpComments, Top: 1}}, EnrichSort: Sort{By: "zScore"}, Line: 1, Column: 1,
+	}
+	if diff := cmp.Diff(want, spec, plain); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	asked := asks(t, spec)[0].Params
+	if got := asked["query"]; !slices.Equal(got, []string{"tea", "mate"}) || asked.Get("type") != "short" || asked.Get("zScoreFrom") != "2" || asked.Get("titlePattern") != "a ${b} *" {
+		t.Errorf("it asks for %v", asked)
+	}
+	if len(config.Jobs) != 1 {
+		t.Error("the file has got another job")
+	}
+}
+
+func TestAOneOffJobOfEveryVerb(t *testing.T) {
+	config := parse(t, head+"jobs: {a: {search: {}}}\n")
+	for verb, yaml := range map[Verb]string{
+		VerbSearch:          "search: {query: x}",
+		VerbRelated:         `related: {video_id: "https://video.example/watch?v=dQw4w9WgXcQ"}`,
+		VerbScan:            "scan: {query: x}",
+		VerbChannels:        "channels: {id: UC1234567890abcdefghijkl}",
+		VerbVideos:          "videos: {id: [dQw4w9WgXcQ], fetch: [comments]}",
+		VerbFindChannels:    "find_channels: {query: x}",
+		VerbTrendingFormats: "trending_formats: {}",
+	} {
+		spec, err := config.Once(verb, []byte(yaml))
+		if err != nil {
+			t.Errorf("%s: %v", verb, err)
+			continue
+		}
+		if got := must(t, spec, nothingKnown()); spec.Verb != verb || spec.Name != string(verb) || len(got.Asks)+len(got.IDs) != 1 {
+			t.Errorf("%s is %+v and asks %+v", verb, spec, got)
+		}
+	}
+}
+
+func TestMistakesOfTheCommandLineStandThere(t *testing.T) {
+	config := parse(t, head+"lists: {codes: [en, xx]}\nbudget: {per_month: 40}\njobs: {a: {search: {}}}\n")
+	for _, c := range []struct{ yaml, want string }{
+		{"search: {qery: x}", "command line:1:10: search.qery: unknown key; did you mean query?"},
+		{"search: {where: {z_score: 2}}", "command line:1:27: search.where.z_score: wants a range"},
+		{"search: {where: {language: {list: codes}}}", "/etc/outlierd/jobs.yaml:4:21: lists.codes: as language it must be"},
+		{"search: {where: {use: nothing}}", `there is no filter "nothing"`},
+		{"search: {}\nschedule: '@daily'", "command line:2:1: schedule: what is asked for once has no schedule"},
+		{"search: {query: '${x}', sort: '${x}'}", "command line:1:31: search.sort: wants one of"},
+		{"related: {title: x}", "command line:1:1: this is a related, not a search"},
+		{"scan: {query: x}", "does not hold a fast scan"},
+		{"about: x", "a job says what it does"},
+		{"", "a search is described by a mapping"},
+		{"[x", "not YAML"},
+		{"x", "a search is described by a mapping"},
+	} {
+		spec, err := config.Once(VerbSearch, []byte(c.yaml))
+		if _, ok := errors.AsType[Mistakes](err); !ok || !strings.Contains(err.Error(), c.want) || spec != nil {
+			t.Errorf("%s gives %v, want %q", c.yaml, err, c.want)
+		}
+	}
+	if _, err := config.Once(VerbSearch, []byte("search: {where: {language: {list: codes}}}")); err == nil {
+		t.Error("a mistake in the file is told only once")
+	}
+}
+
+func TestTheBudgetsFloor(t *testing.T) {
+	for _, c := range []struct{ name, body, want string }{
+		{"lasts", `
+budget: {per_month: 62}
+jobs: {a: {schedule: "@daily", search: {}}}`, ""},
+		{"does not last", `
+budget: {per_month: 61, reserve: 20}
+jobs: {a: {schedule: "@daily", search: {}}}`, "the cheapest runs of all jobs cost 62 credits in a cycle of 31 days, and there are 41: it lasts until day 21"},
+		{"for each", `
+budget: {per_month: 50}
+jobs: {a: {every: 1d, for_each: {t: [a, b, c]}, search: {query: "${t}"}}}`, "cost 186 credits"},
+		{"its own cap", `
+budget: {per_month: 50}
+jobs: {a: {every: 1d, for_each: {t: [a, b, c]}, search: {query: "${t}"}, budget: {per_run: 2, per_month: 48}}}`, ""},
+		{"answers from the cache", `
+budget: {per_month: 60}
+jobs: {a: {every: 1h, reuse_for: 2d, search: {}}}`, ""},
+		{"after a job", `
+budget: {per_month: 100}
+jobs: {a: {every: 1d, search: {}}, b: {after: a, find_channels: {}}}`, "cost 217 credits"},
+		{"the same seeds", `
+budget: {per_month: 100}
+jobs: {a: {every: 1d, search: {}}, b: {after: a, related: {title: x}}}`, ""},
+		{"prices of one's own", `
+budget: {per_month: 100}
+service: {prices: {search: 4}}
+jobs: {a: {every: 1d, search: {}}}`, "cost 124 credits"},
+		{"not enabled", `
+budget: {per_month: 50}
+jobs: {a: {every: 1d, search: {}, enabled: false}, b: {after: a, search: {}, enabled: false}, c: {search: {}}, d: {every: 1h, videos: {id: dQw4w9WgXcQ}}}`, ""},
+		{"by scans", `
+budget: {per_month: 150, renews: on day 31}
+jobs: {a: {schedule: "0 0 1,10,20 * *", scan: {query: x}}}`, "cost 156 credits in a cycle of 31 days, and there are 150: it lasts until day 21"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			text := "version: 1\nservice: {url: \"sim://\"}\n" + c.body
+			if strings.Contains(c.body, "service:") {
+				text = "version: 1\n" + strings.Replace(c.body, "service: {", `service: {url: "sim://", `, 1)
+			}
+			var got []string
+			for _, w := range parse(t, text).Warnings {
+				got = append(got, w.Message)
+			}
+			if joined := strings.Join(got, "\n"); (c.want == "") != (joined == "") || !strings.Contains(joined, c.want) {
+				t.Errorf("warned %q, want %q", joined, c.want)
+			}
+		})
+	}
+}
+
+func TestWarningsStandInOrderWithTheirPlaces(t *testing.T) {
+	config := parse(t, head+`
+daemon: {listen: ":7411"}
+jobs:
+  a: {enabled: false, every: 1h, search: {}}
+  b: {after: a, search: {}}
+`)
+	var got []string
+	for _, w := range config.Warnings {
+		got = append(got, w.String())
+	}
+	want := []string{
+		"/etc/outlierd/jobs.yaml:5:1: daemon: is read, but has no effect yet",
+		"/etc/outlierd/jobs.yaml:8:14: jobs.b.after: the job a is not enabled, so that nothing fires this one",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+func TestDefaultsHoldForJobsThatDoNotSayOtherwise(t *testing.T) {
+	config := parse(t, head+`
+notify: {team: {webhook: ""}}
+defaults:
+  catch_up: none
+  enrich: {sort: views, details: {top: 3}}
+  budget: {per_run: 60, per_month: 90}
+  reuse_for: 1h
+  stop_after: 2h
+  notify: team
+jobs:
+  all: {search: {pages: all}}
+  own: {search: {}, catch_up: all, enrich: {}, budget: {per_run: 4}, reuse_for: 3h, stop_after: 5m, notify: []}
+  scan: {scan: {query: x}}
+  data: {videos: {id: dQw4w9WgXcQ}}
+  found: {find_channels: {}}
+`)
+	all, own := config.Job("all"), config.Job("own")
+	if all.CatchUp != CatchUpNone || len(all.Enrich) != 1 || all.EnrichSort.By != "views" || *all.Budget.PerRun != 60 || *all.Budget.PerMonth != 90 ||
+		all.ReuseFor != time.Hour || all.StopAfter != 2*time.Hour || !slices.Equal(all.Notify, []string{"team"}) {
+		t.Errorf("a job without a word of its own: %+v", all)
+	}
+	if own.CatchUp != CatchUpAll || len(own.Enrich) != 0 || own.EnrichSort.By != "zScore" || *own.Budget.PerRun != 4 || own.Budget.PerMonth != nil ||
+		own.ReuseFor != 3*time.Hour || own.StopAfter != 5*time.Minute || len(own.Notify) != 0 {
+		t.Errorf("a job with words of its own: %+v", own)
+	}
+	if len(config.Job("scan").Enrich) != 1 || len(config.Job("data").Enrich) != 0 || len(config.Job("found").Enrich) != 0 {
+		t.Error("what is fetched for videos is fetched for other things, or not for videos")
+	}
+	if config.Job("nobody") != nil {
+		t.Error("there is a job nobody")
+	}
+}
+
+func TestAJobThatIsNotEnabledIsNeverDue(t *testing.T) {
+	if due := one(t, "every: 1h, enabled: false, search: {}").Next(noon, time.UTC); !due.IsZero() {
+		t.Errorf("it is due at %s", due)
+	}
+}

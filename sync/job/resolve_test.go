@@ -1,0 +1,420 @@
+package job
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"outlierd/outlier"
+)
+
+// one is the only job of a text that goes on after head.
+func one(t *testing.T, body string) *Spec {
+	t.Helper()
+	return &parse(t, head+"jobs: {a: {"+body+"}}\n").Jobs[0]
+}
+
+func TestTheDesignedFileParsesAndResolves(t *testing.T) {
+	config, err := Load("testdata/design.yaml", nothingSet)
+	if err != nil {
+		t.Fatalf("\n%v", err)
+	}
+	var warned []string
+	for _, w := range config.Warnings {
+		warned = append(warned, w.Message)
+	}
+	wantWarned := []string{"sinks.compact: is read, but has no effect yet", "notify: is read, but has no effect yet", "daemon: is read, but has no effect yet"}
+	if diff := cmp.Diff(wantWarned, warned); diff != "" {
+		t.Errorf("warnings (-want +got)\n%s", diff)
+	}
+	in := nothingKnown()
+	in.IDs = func(_, column string) ([]string, error) {
+		if column != "video_id" {
+			t.Errorf("SQL is asked for the column %s", column)
+		}
+		return []string{"dQw4w9WgXcQ", "abcdefghijk", "dQw4w9WgXcQ"}, nil
+	}
+	var got []string
+	for i := range config.Jobs {
+		spec := &config.Jobs[i]
+		resolved, err := spec.Resolve(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, ask := range resolved.Asks {
+			got = append(got, fmt.Sprintf("%s %s %s %s", spec.Name, ask.Op, ask.Params.Encode(), ask.Watermark))
+			if ask.Read != nil {
+				got = append(got, fmt.Sprintf("%s reads %s %s", spec.Name, ask.Read.Op, ask.Read.Params.Encode()))
+			}
+		}
+		if len(resolved.IDs) > 0 {
+			got = append(got, fmt.Sprintf("%s %s %v", spec.Name, resolved.IDs, spec.Fetch))
+		}
+	}
+	golden(t, "testdata/design.golden", strings.Join(got, "\n")+"\n")
+}
+
+func TestForEachAsksForEveryCombinationInTheOrderOfTheFile(t *testing.T) {
+	spec := one(t, `for_each: {topic: [tea, mate], lang: [en, de]}, search: {query: ["${topic}", "best ${topic}"], where: {language: "${lang}"}}`)
+	var got []string
+	for _, ask := range asks(t, spec) {
+		got = append(got, ask.Item+": "+strings.Join(ask.Queries, ", ")+" in "+ask.Params.Get("language"))
+	}
+	want := []string{"tea / en: tea, best tea in en", "tea / de: tea, best tea in de", "mate / en: mate, best mate in en", "mate / de: mate, best mate in de"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+func TestAListIsOneRequestAndEachValueAnother(t *testing.T) {
+	if got := asks(t, one(t, "search: {query: [a, b, c]}")); len(got) != 1 {
+		t.Errorf("a list of three queries makes %d requests", len(got))
+	}
+	if got := asks(t, one(t, `for_each: {q: [a, b, a]}, search: {query: "${q}"}`)); len(got) != 2 {
+		t.Errorf("two values of for_each make %d requests", len(got))
+	}
+}
+
+// Whatever a value holds, it arrives as it is, and so does the text around it.
+func TestValuesAreFilledInAsTheyAre(t *testing.T) {
+	text := rapid.StringOf(rapid.RuneFrom([]rune("ab$${}{:-é ")))
+	rapid.Check(t, func(t *rapid.T) {
+		before, value, other := text.Draw(t, "before"), text.Draw(t, "value"), text.Draw(t, "other")
+		pattern := quote.Replace(before) + "${topic}" + quote.Replace(before) + "${b}"
+		want := before + value + before + other
+		if got := fill(pattern, []string{"topic", value, "b", other}); got != want {
+			t.Fatalf("%q is filled in as %q, want %q", pattern, got, want)
+		}
+		if got := fill(quote.Replace(value), nil); got != value {
+			t.Fatalf("%q becomes %q", value, got)
+		}
+	})
+}
+
+func TestTemplatesMeetVariablesAndEscapes(t *testing.T) {
+	env := func(name string) (string, bool) { return "$5 ${t} $", name == "PRICE" }
+	config, err := Parse("jobs.yaml", []byte(head+`
+jobs: {a: {for_each: {t: ["${PRICE}", "$${t}"]}, search: {query: ["$${t} ${t}", "${PRICE}${t}", "$${t}", "${PRICE}"]}}}
+`), env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := asks(t, &config.Jobs[0])
+	want := [][]string{
+		{"${t} $5 ${t} $", "$5 ${t} $$5 ${t} $", "${t}", "$5 ${t} $"},
+		{"${t} ${t}", "$5 ${t} $${t}", "${t}", "$5 ${t} $"},
+	}
+	for i := range want {
+		if diff := cmp.Diff(uniq(want[i]), got[i].Queries); diff != "" {
+			t.Errorf("value %d (-want +got)\n%s", i, diff)
+		}
+	}
+}
+
+func TestAFilterMayHoldTheTemplatesOfWhoeverUsesIt(t *testing.T) {
+	config := parse(t, head+`
+filters:
+  titled: {title_pattern: "${word} * here", z_score: 2..}
+  unused: {title_pattern: "${nobody} *"}
+jobs:
+  a: {for_each: {word: [how, why]}, search: {where: {use: titled}}}
+  b: {for_each: {word: [when]}, related: {title: x, where: {use: titled}}}
+`)
+	var got []string
+	for i := range config.Jobs {
+		for _, ask := range asks(t, &config.Jobs[i]) {
+			got = append(got, ask.Params.Get("titlePattern"))
+		}
+	}
+	if want := []string{"how * here", "why * here", "when * here"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestTheWindowSinceTheLastSuccess(t *testing.T) {
+	last := time.Date(2026, 11, 19, 5, 30, 0, 0, time.UTC)
+	for _, c := range []struct {
+		words, known, fresh string
+	}{
+		{"since last success", "2026-11-04T23:00:00Z", "2026-10-21T22:00:00Z"},
+		{"since last success, overlap 2d, first 90d", "2026-11-16T23:00:00Z", "2026-08-22T22:00:00Z"},
+		{"since last success,first 1w , overlap 12h", "2026-11-17T23:00:00Z", "2026-11-13T23:00:00Z"},
+		{"since  last success, overlap 1d", "2026-11-17T23:00:00Z", "2026-10-21T22:00:00Z"},
+	} {
+		spec := one(t, `search: {query: tea, where: {published_at: "`+c.words+`"}}`)
+		in := nothingKnown()
+		if ask := must(t, spec, in).Asks[0]; !ask.Afresh || ask.Params.Get("publishedAtFrom") != c.fresh {
+			t.Errorf("%s begins afresh (%v) at %s, want %s", c.words, ask.Afresh, ask.Params.Get("publishedAtFrom"), c.fresh)
+		}
+		in.Since = func(watermark string) (time.Time, error) {
+			if watermark != `{"operation":"search","of":{"query":["tea"]}}` {
+				t.Errorf("the watermark is %s", watermark)
+			}
+			return last, nil
+		}
+		if ask := must(t, spec, in).Asks[0]; ask.Afresh || ask.Params.Get("publishedAtFrom") != c.known {
+			t.Errorf("%s goes on (%v) at %s, want %s", c.words, !ask.Afresh, ask.Params.Get("publishedAtFrom"), c.known)
+		}
+	}
+}
+
+func must(t *testing.T, spec *Spec, in Inputs) Resolved {
+	t.Helper()
+	got, err := spec.Resolve(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+// Two runs within one day send the same request, which is answered from the cache.
+func TestWindowsAreTheSameAllDay(t *testing.T) {
+	spec := one(t, `search: {where: {published_at: last 3d}}`)
+	morning, evening := nothingKnown(), nothingKnown()
+	morning.Now = time.Date(2026, 11, 20, 23, 0, 0, 0, time.UTC) // midnight in Berlin
+	evening.Now = time.Date(2026, 11, 21, 22, 59, 59, 0, time.UTC)
+	if diff := cmp.Diff(must(t, spec, morning).Asks[0].Params, must(t, spec, evening).Asks[0].Params); diff != "" {
+		t.Errorf("(-morning +evening)\n%s", diff)
+	}
+}
+
+func TestAWatermarkBelongsToWhatIsAskedAndNotToFilters(t *testing.T) {
+	mark := func(body string) string { return asks(t, one(t, body))[0].Watermark }
+	first := mark("search: {query: [tea, mate]}")
+	for _, same := range []string{
+		"search: {query: [mate, tea], where: {z_score: 2..}, sort: views, pages: 7, by: lexical}",
+		`search: {query: [tea, mate], where: {published_at: "since last success"}}, every: 1h`,
+	} {
+		if got := mark(same); got != first {
+			t.Errorf("%s has the watermark %s, want %s", same, got, first)
+		}
+	}
+	seen := map[string]string{first: "the first"}
+	for _, other := range []string{
+		"search: {query: tea}",
+		"find_channels: {query: [tea, mate]}",
+		"scan: {query: [tea, mate]}",
+		`for_each: {kind: [video]}, search: {query: [tea, mate], where: {type: "${kind}"}}`,
+		"related: {title: [tea, mate]}",
+		"related: {video_id: dQw4w9WgXcQ}",
+		"related: {thumbnail_video_id: dQw4w9WgXcQ}",
+		"find_channels: {related_to: UC1234567890abcdefghijkl}",
+		"scan: {channel_id: UC1234567890abcdefghijkl}",
+	} {
+		got := mark(other)
+		if seen[got] != "" {
+			t.Errorf("%s has the watermark of %s", other, seen[got])
+		}
+		seen[got] = other
+	}
+}
+
+func TestAScanIsReadByASearchOfItsOwn(t *testing.T) {
+	spec := one(t, `for_each: {t: [tea]}, scan: {channel_id: ["https://video.example/channel/UC1234567890abcdefghijkl", UC1234567890abcdefghijkl], mode: standard,
+    poll: 2m..5m, deadline: 6h, read: {where: {title_pattern: "${t} *", published_at: "since last success"}, sort: views asc, pages: all, stop_when: {new_below: 5%}}}, budget: {per_run: 200}`)
+	if diff := cmp.Diff(&Scan{Mode: "standard", PollMin: 2 * time.Minute, PollMax: 5 * time.Minute, Deadline: 6 * time.Hour}, spec.Scan); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	if spec.Pages != AllPages || spec.NewBelow != 0.05 || spec.EnrichSort != (Sort{"views", true}) {
+		t.Errorf("the reading takes %d pages down to %v by %v", spec.Pages, spec.NewBelow, spec.EnrichSort)
+	}
+	mark := `{"operation":"start_scan","of":{"channel_id":["UC1234567890abcdefghijkl"]},"for_each":["tea"]}`
+	want := []Ask{{
+		Op: outlier.OpStartScan, Item: "tea", Watermark: mark,
+		Params: url.Values{"findBy": {"channels"}, "mode": {"standard"}, "query": {"UC1234567890abcdefghijkl"}},
+		Seeds:  []string{"UC1234567890abcdefghijkl"},
+		Read: &Ask{
+			Op: outlier.OpSearch, Item: "tea", Watermark: mark, Afresh: true,
+			Params: url.Values{"titlePattern": {"tea *"}, "publishedAtFrom": {"2026-10-21T22:00:00Z"}, "sortBy": {"views"}, "sortOrder": {"asc"}},
+			Seeds:  []string{"UC1234567890abcdefghijkl"},
+		},
+	}}
+	if diff := cmp.Diff(want, asks(t, spec)); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+func TestChannelsAreFoundByQueryOrByKinship(t *testing.T) {
+	query := asks(t, one(t, `find_channels: {query: tea, seed: 7, sort: found_at, where: {subscribers: 100.., content_kind: long-form, monetization_adsense: true, published_at: last 30d}}`))[0]
+	want := url.Values{"query": {"tea"}, "seed": {"7"}, "sortBy": {"foundAt"}, "sortOrder": {"desc"}, "subscribersFrom": {"100"},
+		"contentKind": {"long-form"}, "monetizationAdsense": {"true"}, "publishedAtFrom": {"2026-10-21T22:00:00Z"}}
+	if diff := cmp.Diff(want, query.Params); diff != "" || query.Op != outlier.OpFindChannels {
+		t.Errorf("%s (-want +got)\n%s", query.Op, diff)
+	}
+	kin := asks(t, one(t, `find_channels: {related_to: video.example/channel/UC1234567890abcdefghijkl, where: {exclude_niche: [gaming]}}`))[0]
+	want = url.Values{"relatedChannelId": {"UC1234567890abcdefghijkl"}, "excludeNiche": {"gaming"}}
+	if diff := cmp.Diff(want, kin.Params); diff != "" || kin.Op != outlier.OpFindRelatedChannels || len(kin.Queries) > 0 || len(kin.Seeds) != 1 {
+		t.Errorf("%s of %v (-want +got)\n%s", kin.Op, kin.Seeds, diff)
+	}
+}
+
+func TestTrendingFormatsAreAskedForAsWritten(t *testing.T) {
+	got := asks(t, one(t, `for_each: {of: [a]}, trending_formats: {niche: ["${of}", b], minViews: 1.50, live: true, x-note: no, contentKind: short}`))[0]
+	want := url.Values{"niche": {"a", "b"}, "minViews": {"1.50"}, "live": {"true"}, "contentKind": {"short"}}
+	if diff := cmp.Diff(want, got.Params); diff != "" || got.Op != outlier.OpTrendingFormats {
+		t.Errorf("%s (-want +got)\n%s", got.Op, diff)
+	}
+	if got := asks(t, one(t, "trending_formats: {}")); len(got) != 1 {
+		t.Errorf("without parameters there are %d requests", len(got))
+	}
+}
+
+func TestIdsComeFromListsFilesAndSQLWithoutRepetitions(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "videos.txt")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("\uFEFF# the best\r\ndQw4w9WgXcQ\r\n\r\n  https://video.example/watch?v=abcdefghijk&t=4#top # seen twice\nabcdefghijk\n")
+	config, err := Parse(filepath.Join(dir, "jobs.yaml"), []byte(head+`
+lists: {ids: [dQw4w9WgXcQ, video.example/abcdefghijk, 12345678901, dQw4w9WgXcQ]}
+jobs:
+  list: {videos: {id: {list: ids}}}
+  file: {videos: {id: {file: videos.txt}, fetch: transcript}}
+  sql: {channels: {id: {sql: select 1}, refresh_after: 2d}}
+  each: {for_each: {v: {file: videos.txt}}, related: {video_id: "${v}"}}
+`), nothingSet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := nothingKnown()
+	in.IDs = func(sql, column string) ([]string, error) {
+		if sql != "select 1" || column != "channel_id" {
+			t.Errorf("SQL %s is asked for %s", sql, column)
+		}
+		return []string{"UC1234567890abcdefghijkl", "", "UCabcdefghijkl1234567890", "UC1234567890abcdefghijkl"}, nil
+	}
+	for name, want := range map[string][]string{
+		"list": {"dQw4w9WgXcQ", "abcdefghijk", "12345678901"},
+		"file": {"dQw4w9WgXcQ", "abcdefghijk"},
+		"sql":  {"UC1234567890abcdefghijkl", "UCabcdefghijkl1234567890"},
+	} {
+		if got := must(t, config.Job(name), in).IDs; !slices.Equal(got, want) {
+			t.Errorf("%s gives %q, want %q", name, got, want)
+		}
+	}
+	if got := config.Job("file").Fetch; !slices.Equal(got, []Enrich{{Op: outlier.OpTranscript}}) {
+		t.Errorf("the file's job fetches %v", got)
+	}
+	if got := config.Job("sql").Fetch; !slices.Equal(got, []Enrich{{outlier.OpChannelVideos, 0, 2 * day}, {outlier.OpChannelShorts, 0, 2 * day}}) {
+		t.Errorf("the channels' job fetches %v", got)
+	}
+	if got := must(t, config.Job("each"), in).Asks; len(got) != 3 || got[1].Params.Get("videoId") != "abcdefghijk" || got[1].Item == "abcdefghijk" {
+		t.Errorf("for each line of the file: %+v", got)
+	}
+
+	write("dQw4w9WgXcQ\n@someone\n")
+	if _, err := config.Job("file").Resolve(in); err == nil || !strings.Contains(err.Error(), "job file: id: the file "+file) {
+		t.Errorf("a file that went bad gives %v", err)
+	}
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := config.Job("file").Resolve(in); err == nil || !strings.Contains(err.Error(), "does not exist") {
+		t.Errorf("a file that is gone gives %v", err)
+	}
+}
+
+// SQL that finds nothing must not turn a search for something into one for everything.
+func TestWhatFindsNoSeedsAsksNothing(t *testing.T) {
+	for _, body := range []string{
+		"related: {video_id: {sql: select 1}}",
+		"related: {video_id: {sql: select 1}, related_channel_id: {sql: select 2}}",
+		"search: {query: {sql: select 1}, where: {z_score: 2..}}",
+		"scan: {query: {sql: select 1}}",
+		"find_channels: {related_to: {sql: select 1}}",
+		`for_each: {t: {sql: select 1}}, search: {query: "${t}"}`,
+		"videos: {id: {sql: select 1}}",
+	} {
+		if got := must(t, one(t, body), nothingKnown()); len(got.Asks)+len(got.IDs) > 0 {
+			t.Errorf("%s asks %+v", body, got)
+		}
+	}
+	if got := asks(t, one(t, "related: {video_id: {sql: select 1}, title: tea}")); len(got) != 1 || got[0].Params.Has("videoId") {
+		t.Errorf("one seed of two: %+v", got)
+	}
+	if got := asks(t, one(t, "search: {where: {z_score: 2..}}")); len(got) != 1 {
+		t.Errorf("a search that means everything: %+v", got)
+	}
+}
+
+func TestSQLIsAskedOnceAndItsFailuresNameTheJob(t *testing.T) {
+	spec := one(t, `for_each: {t: [a, b, c]}, related: {title: "${t}", video_id: {sql: select v}}`)
+	in, times := nothingKnown(), 0
+	in.IDs = func(string, string) ([]string, error) { times++; return []string{"dQw4w9WgXcQ"}, nil }
+	if got := must(t, spec, in).Asks; len(got) != 3 || times != 1 {
+		t.Errorf("%d requests, the SQL ran %d times", len(got), times)
+	}
+	broken := errors.New("no such column")
+	in.IDs = func(string, string) ([]string, error) { return nil, broken }
+	if _, err := spec.Resolve(in); !errors.Is(err, broken) || !strings.Contains(err.Error(), "job a: video_id: the SQL in line 4") {
+		t.Errorf("SQL that fails gives %v", err)
+	}
+	in.IDs = func(string, string) ([]string, error) { return []string{"@someone"}, nil }
+	if _, err := spec.Resolve(in); err == nil || !strings.Contains(err.Error(), `"@someone" is neither a video id`) {
+		t.Errorf("SQL that gives no ids gives %v", err)
+	}
+	in = nothingKnown()
+	in.Since = func(string) (time.Time, error) { return time.Time{}, broken }
+	if _, err := one(t, `search: {where: {published_at: "since last success"}}`).Resolve(in); !errors.Is(err, broken) {
+		t.Errorf("an unknown past gives %v", err)
+	}
+}
+
+func TestSQLIsListedWithTheColumnThatIsWanted(t *testing.T) {
+	spec := one(t, `for_each: {t: {sql: select t}}, related: {thumbnail_video_id: "${t}", title: {sql: select n}, video_id: {sql: select v}, related_channel_id: {sql: select c}}`)
+	want := []Query{{"select t", "", 4, 32}, {"select c", "channel_id", 4, 159}, {"select n", "title", 4, 95}, {"select v", "video_id", 4, 122}}
+	if diff := cmp.Diff(want, spec.SQL()); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	for body, want := range map[string]string{
+		"videos: {id: {sql: x}}":                "video_id",
+		"channels: {id: {sql: x}}":              "channel_id",
+		"scan: {channel_id: {sql: x}}":          "channel_id",
+		"scan: {query: {sql: x}}":               "",
+		"search: {query: {sql: x}}":             "",
+		"find_channels: {related_to: {sql: x}}": "channel_id",
+	} {
+		if got := one(t, body).SQL(); len(got) != 1 || got[0].IDColumn != want {
+			t.Errorf("%s wants %v, not %q", body, got, want)
+		}
+	}
+}
+
+func TestACrossProductOfWhatSQLGivesIsBounded(t *testing.T) {
+	spec := one(t, `for_each: {a: {sql: x}, b: {sql: x}}, search: {query: "${a} ${b}"}`)
+	in := nothingKnown()
+	in.IDs = func(string, string) ([]string, error) {
+		var all []string
+		for i := range 101 {
+			all = append(all, fmt.Sprint(i))
+		}
+		return all, nil
+	}
+	if _, err := spec.Resolve(in); err == nil || !strings.Contains(err.Error(), "more than 10000 combinations") {
+		t.Errorf("10201 combinations give %v", err)
+	}
+}
+
+func TestResolvingLeavesTheSpecAlone(t *testing.T) {
+	spec := one(t, `for_each: {t: [b, a, b]}, related: {title: ["${t}", x], where: {published_at: last 3d}}`)
+	first := must(t, spec, nothingKnown())
+	later := nothingKnown()
+	later.Now = noon.AddDate(0, 1, 0)
+	must(t, spec, later)
+	if diff := cmp.Diff(first, must(t, spec, nothingKnown())); diff != "" {
+		t.Errorf("(-first +again)\n%s", diff)
+	}
+}
