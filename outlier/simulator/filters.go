@@ -10,7 +10,7 @@ import (
 // filters and GET /search/outliers), but for referenceId, which says where to
 // look: see [Service.shelf].
 var hitTerms = terms[*hit]{
-	ranges: map[string]func(*hit) (float64, bool){
+	ranges: map[string]score[*hit]{
 		"averageViewsRatio":                 func(h *hit) (float64, bool) { return h.ratio, true },
 		"zScore":                            func(h *hit) (float64, bool) { return h.z, !h.gaps.unscored },
 		"viewCount":                         func(h *hit) (float64, bool) { return float64(h.views), true },
@@ -38,7 +38,7 @@ var hitTerms = terms[*hit]{
 			return !slices.ContainsFunc(vs, func(v string) bool { return strings.Contains(h.lower, strings.ToLower(v)) })
 		},
 	},
-	orders: map[string]func(*hit) (float64, bool){
+	orders: map[string]score[*hit]{
 		"views":             func(h *hit) (float64, bool) { return float64(h.views), true },
 		"zScore":            func(h *hit) (float64, bool) { return h.z, !h.gaps.unscored },
 		"averageViewsRatio": func(h *hit) (float64, bool) { return h.ratio, true },

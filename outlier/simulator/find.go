@@ -13,7 +13,7 @@ import (
 // channelTerms are the filters and the values of sortBy. A channel is found by one
 // of its samples: the one that filterBy names, or else that of its videos.
 var channelTerms = terms[*sample]{
-	ranges: map[string]func(*sample) (float64, bool){
+	ranges: map[string]score[*sample]{
 		"publishedAt":                func(s *sample) (float64, bool) { return seconds(s.newest), s.size > 0 },
 		"averageViews":               func(s *sample) (float64, bool) { return s.mean, s.size > 0 },
 		"medianViews":                func(s *sample) (float64, bool) { return s.median, s.size > 0 },
@@ -37,7 +37,7 @@ var channelTerms = terms[*sample]{
 		},
 		"excludeNiche": func(s *sample, vs []string) bool { return !slices.Contains(vs, s.channel.niche.name) },
 	},
-	orders: map[string]func(*sample) (float64, bool){
+	orders: map[string]score[*sample]{
 		"subscribers":                (*sample).audience,
 		"averageViews":               func(s *sample) (float64, bool) { return s.mean, s.size > 0 },
 		"avgViewsToSubscribersRatio": (*sample).reach,
@@ -97,24 +97,27 @@ func (c *channel) gaps() channelGaps {
 // findChannels returns the channels of GET /search/channels in order. Without a
 // query, the largest come first.
 func (x *index) findChannels(p url.Values, seed uint64) []*sample {
-	a := aim[*sample]{score: func(s *sample) (float64, bool) { return float64(s.subscribers), true }}
-	if len(p["query"]) > 0 {
-		a.score = bestOf(p["query"], func(q string) func(*sample) (float64, bool) { return meaning(q, seed).ofChannel })
+	var scores []score[*sample]
+	for _, q := range p["query"] {
+		scores = append(scores, meaning(q, seed).ofChannel)
 	}
-	return seek(x.samplesOf(p), p, &channelTerms, a)
+	if scores == nil {
+		scores = append(scores, func(s *sample) (float64, bool) { return float64(s.subscribers), true })
+	}
+	return seek(x.samplesOf(p), p, &channelTerms, aim[*sample]{score: best(scores)})
 }
 
 // relatedChannels returns the channels that resemble others, which are not found
 // themselves, the nearest first.
 func (x *index) relatedChannels(p url.Values, l *library) []*sample {
 	ids := p["relatedChannelId"]
-	resembles := bestOf(ids, func(id string) func(*sample) (float64, bool) {
-		c, ok := l.byID[id]
-		if !ok {
-			return func(*sample) (float64, bool) { return 0, false }
+	var scores []score[*sample]
+	for _, id := range ids {
+		if c, ok := l.byID[id]; ok {
+			scores = append(scores, c.intent().ofChannel)
 		}
-		return c.intent().ofChannel
-	})
+	}
+	resembles := best(scores)
 	return seek(x.samplesOf(p), p, &channelTerms, aim[*sample]{score: func(s *sample) (float64, bool) {
 		r, ok := resembles(s)
 		return r, ok && !slices.Contains(ids, s.channel.id)

@@ -25,7 +25,7 @@ func (x *index) related(p url.Values, l *library) []*hit {
 		return seek(x.hits, p, &hitTerms, aim[*hit]{score: func(h *hit) (float64, bool) { return unit(hash(salt, h.address())), true }})
 	}
 	s := x.seeds(p, l)
-	resembles := bestOf(s.scores, func(score func(*hit) (float64, bool)) func(*hit) (float64, bool) { return score })
+	resembles := best(s.scores)
 	return seek(x.hits, p, &hitTerms, aim[*hit]{most: limitOf(p), score: func(h *hit) (float64, bool) {
 		r, ok := resembles(h)
 		return r, ok && !s.has(h)
@@ -35,8 +35,8 @@ func (x *index) related(p url.Values, l *library) []*hit {
 // seeds are what a related search starts from.
 type seeds struct {
 	lexical  bool
-	scores   []func(*hit) (float64, bool) // one for each seed
-	uploads  []uint64                     // by address
+	scores   []score[*hit] // one for each seed
+	uploads  []uint64      // by address
 	channels []*channel
 }
 
@@ -114,7 +114,7 @@ func about(niche, topic int) intent {
 }
 
 // looksLike finds hits whose thumbnails are made in the same way.
-func (u *upload) looksLike() func(*hit) (float64, bool) {
+func (u *upload) looksLike() score[*hit] {
 	look, salt := u.channel.look(), hash(u.channel.seed, uint64(aboutLook), u.address())
 	return func(h *hit) (float64, bool) { return unit(hash(salt, h.address())), h.channel.look() == look }
 }

@@ -28,12 +28,15 @@ func queried(p url.Values, seed uint64) aim[*hit] {
 	if len(p["query"]) == 0 {
 		return aim[*hit]{score: func(h *hit) (float64, bool) { return h.ratio, true }}
 	}
-	return aim[*hit]{most: limitOf(p), score: bestOf(p["query"], func(q string) func(*hit) (float64, bool) {
+	var scores []score[*hit]
+	for _, q := range p["query"] {
 		if p.Get("by") == "lexical" {
-			return lexical(q)
+			scores = append(scores, lexical(q))
+		} else {
+			scores = append(scores, meaning(q, seed).ofHit)
 		}
-		return meaning(q, seed).ofHit
-	})}
+	}
+	return aim[*hit]{best(scores), limitOf(p)}
 }
 
 // limitOf is how many hits a search by meaning or by words finds.
@@ -44,12 +47,8 @@ func limitOf(p url.Values) int {
 	return nearest
 }
 
-// bestOf is the best score of several wishes, each of which has one of its own.
-func bestOf[W any, T entity](wishes []W, scoreOf func(W) func(T) (float64, bool)) func(T) (float64, bool) {
-	var scores []func(T) (float64, bool)
-	for _, w := range wishes {
-		scores = append(scores, scoreOf(w))
-	}
+// best is the best of several scores.
+func best[T entity](scores []score[T]) score[T] {
 	return func(v T) (best float64, found bool) {
 		for _, of := range scores {
 			if r, ok := of(v); ok {
@@ -62,7 +61,7 @@ func bestOf[W any, T entity](wishes []W, scoreOf func(W) func(T) (float64, bool)
 
 // lexical finds hits that have every word of the query in the title or in the
 // channel's name. Scripts without spaces are searched inside words.
-func lexical(query string) func(*hit) (float64, bool) {
+func lexical(query string) score[*hit] {
 	wanted := strings.Fields(words(query))
 	for i, w := range wanted {
 		if isASCII(w) {

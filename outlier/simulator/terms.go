@@ -14,13 +14,17 @@ type entity interface {
 	address() uint64 // its place in the library
 }
 
+// score is a value of a T, or how relevant it is; ok is false for a T that lacks
+// the value, or is not meant.
+type score[T entity] func(T) (value float64, ok bool)
+
 // terms are what a request may say about a T (interface, Common filters). A T
 // that lacks a value passes no filter on it, and is sorted last.
 type terms[T entity] struct {
-	ranges  map[string]func(T) (float64, bool)      // <name>From and <name>To, both inclusive
+	ranges  map[string]score[T]                     // <name>From and <name>To, both inclusive
 	choices map[string]func(v T, value string) bool // a value that a T has or has not
 	lists   map[string]func(v T, vs []string) bool  // several values
-	orders  map[string]func(T) (float64, bool)      // of sortBy
+	orders  map[string]score[T]                     // of sortBy
 }
 
 // filters are those of one request.
@@ -63,7 +67,7 @@ func (t *terms[T]) filters(p url.Values) filters[T] {
 
 // aim is what a request looks for.
 type aim[T entity] struct {
-	score func(T) (relevance float64, meant bool)
+	score score[T]
 	most  int // how many are found at most; 0 means all
 }
 
@@ -115,7 +119,7 @@ func shuffle[T entity](found []T, seed uint64) {
 
 // by sorts what lacks the value last. The interface does not show the default of
 // sortOrder; here it is desc.
-func by[T entity](value func(T) (float64, bool), ascending bool) func(v, w T) int {
+func by[T entity](value score[T], ascending bool) func(v, w T) int {
 	return func(v, w T) int {
 		x, okx := value(v)
 		y, oky := value(w)
