@@ -73,7 +73,7 @@ type call struct {
 func (s *Service) read(r *http.Request) *call {
 	c := &call{method: r.Method, key: r.Header.Get("Authorization"), zip: acceptsGzip(r.Header), real: time.Now()}
 	c.At = s.now()
-	c.params, c.garbled = url.ParseQuery(r.URL.RawQuery)
+	c.params, c.garbled = readQuery(r.URL.RawQuery, s.options.Arrays)
 	c.endpoint, c.Entity = route(r.URL.Path)
 	c.Op = c.endpoint.operation()
 	asked := c.params

@@ -111,6 +111,28 @@ func TestWhatTheClientLetsPassTheServiceAccepts(t *testing.T) {
 	}
 }
 
+func TestListsAreReadAsTheClientWritesThem(t *testing.T) {
+	search := outlier.Search{Query: []string{"a, b", "moka pot"}, By: "lexical", Filters: outlier.Filters{Language: []string{"en", "de"}, ExcludeKeyword: []string{"c,d"}}}
+	r, err := search.Request(0, 40)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, written := range []outlier.Arrays{"", outlier.ArraysRepeat, outlier.ArraysBracket, outlier.ArraysComma} {
+		for _, read := range []outlier.Arrays{"", outlier.ArraysBracket, outlier.ArraysComma} {
+			s := unhurried(Options{Seed: 1, Arrays: read})
+			client := clientOf(t, s)
+			client.Arrays = written
+			_, err := client.Do(t.Context(), r, new(purse))
+			understood := err == nil && s.Books().Calls[0].Identity == r.Identity()
+			if want := written == read || written == "" || written == outlier.ArraysRepeat; want && !understood {
+				t.Errorf("lists written as %q and read as %q: %v, %+v", written, read, err, s.Books().Calls)
+			} else if !want && understood {
+				t.Errorf("lists written as %q are read as %q", written, read)
+			}
+		}
+	}
+}
+
 func TestClientReadsScansAsTheyGo(t *testing.T) {
 	for status, end := range map[string][2]bool{ // whether it is over, and well
 		"Queued": {}, "Running": {}, "Suspended": {}, "ContinuedAsNew": {}, "Completed": {true, true}, "Failed": {true, false}, "Terminated": {true, false},

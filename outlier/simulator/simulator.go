@@ -32,8 +32,9 @@ type Options struct {
 	Credits     int64                     // the balance; 0 means unlimited
 	CachePeriod time.Duration             // how long an identical paid call is free; 0 means 10 minutes
 	PagingItems bool                      // `from` counts items instead of pages
+	Arrays      outlier.Arrays            // how lists in a query string are read; "" means outlier.ArraysRepeat
 	Quirks      Quirk                     // oddities of the pages; 0 means none
-	Scans       func(mode string) []Phase // how every scan of a mode goes; nil means that dice decide: 30 minutes to 2 hours if fast, 2 to 4 hours if standard
+	Scans       func(mode string) []Phase // how every scan of a mode goes; nil means that dice decide: 30 minutes to 2 hours if fast, 2 to 4 hours if standard. Called from many goroutines
 	Latency     func() time.Duration      // how long the next answer takes; nil means no time. Called from many goroutines
 }
 

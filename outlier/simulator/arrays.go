@@ -1,0 +1,47 @@
+package simulator
+
+import (
+	"net/url"
+	"slices"
+	"strings"
+
+	"outlierd/outlier"
+)
+
+// listNames are the query parameters with several values.
+var listNames = []string{"query", "title", "videoId", "relatedChannelId", "language", "excludeKeyword", "excludeNiche"}
+
+// readQuery reads a query string. How lists are encoded is not shown by the
+// interface (Common filters); whatever the reading, a key may be repeated.
+func readQuery(raw string, lists outlier.Arrays) (url.Values, error) {
+	if lists == outlier.ArraysComma {
+		raw = splitLists(raw)
+	}
+	p, err := url.ParseQuery(raw)
+	if lists == outlier.ArraysBracket {
+		for _, name := range listNames {
+			if values, ok := p[name+"[]"]; ok {
+				p[name] = append(p[name], values...)
+				delete(p, name+"[]")
+			}
+		}
+	}
+	return p, err
+}
+
+// splitLists repeats the key for each element between commas. It looks at what is
+// still encoded, where a comma that belongs to an element is %2C.
+func splitLists(raw string) string {
+	var pairs []string
+	for pair := range strings.SplitSeq(raw, "&") {
+		name, value, _ := strings.Cut(pair, "=")
+		if !slices.Contains(listNames, name) {
+			pairs = append(pairs, pair)
+			continue
+		}
+		for element := range strings.SplitSeq(value, ",") {
+			pairs = append(pairs, name+"="+element)
+		}
+	}
+	return strings.Join(pairs, "&")
+}
