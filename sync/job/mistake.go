@@ -112,6 +112,12 @@ func (s *source) missing(n *node, key, hint string) {
 	at.home(s).at(at.line, at.column, n.path.said()+key+" is missing", hint)
 }
 
+// Mistake words what somebody else found wrong with the file, such as SQL that names
+// no table, as all other mistakes are worded.
+func (c *Config) Mistake(line, column int, message, hint string) Mistake {
+	return newSource(c.Path, clean(c.src)).mistake(line, column, message, hint)
+}
+
 // tidy sorts mistakes by their places and leaves repetitions out.
 func (ms Mistakes) tidy() Mistakes {
 	slices.SortStableFunc(ms, func(a, b Mistake) int {
@@ -157,9 +163,9 @@ func stretch(line string, skip int) string {
 	return strings.TrimRight(string(letters), " ")
 }
 
-// keyLine finds what may be a key in clear text: `key:`, also quoted or within
-// braces, and whatever follows it.
-var keyLine = regexp.MustCompile(`^(.*?\bkey["']?\s*:)(.*)$`)
+// keyLine finds what may be a secret in clear text: `key:` or `webhook:`, also quoted
+// or within braces, and whatever follows it.
+var keyLine = regexp.MustCompile(`^(.*?\b(?:key|webhook)["']?\s*:)(.*)$`)
 
 // reference is a value that takes a key from outside and gives none away.
 var reference = regexp.MustCompile(`^\s*["']?\$\{(?:file:)?[^}:]*(?::-)?\}["']?\s*[,}]?\s*(?:#.*)?$`)

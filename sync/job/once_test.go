@@ -267,3 +267,13 @@ func TestAJobThatIsNotEnabledIsNeverDue(t *testing.T) {
 		t.Errorf("it is due at %s", due)
 	}
 }
+
+func TestMistakesThatOthersFindShowTheirPlaceToo(t *testing.T) {
+	config := parse(t, head+"notify: {a: {webhook: https://hunter2}}\njobs: {a: {videos: {id: {sql: select x}}}}\n")
+	query := config.Jobs[0].SQL()[0]
+	got := Mistakes{config.Mistake(query.Line, query.Column, "jobs.a: no such column", "look it up")}.Error()
+	want := "/etc/outlierd/jobs.yaml:5:31: jobs.a: no such column; look it up\n   4 | notify: {a: {webhook: ********\n   5 | jobs: {a: {videos: {id: {sql: select x}}}}\n     |                               ^\n"
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}

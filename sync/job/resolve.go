@@ -225,7 +225,7 @@ func (r *resolver) read(s Source, column string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	values = slices.DeleteFunc(values, func(v string) bool { return strings.TrimSpace(v) == "" })
+	values = slices.DeleteFunc(slices.Clone(values), func(v string) bool { return strings.TrimSpace(v) == "" })
 	r.answers[key] = uniq(values)
 	return r.answers[key], nil
 }
