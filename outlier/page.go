@@ -25,6 +25,8 @@ type Hit struct {
 	ChannelID string // likewise
 	Kind      string // video or short, as given
 
+	Comments *int64 // how many the video has; nil if the hit does not tell
+
 	// Facts holds what the hit can be ordered by, under the names of the sortBy
 	// parameter; what is null or absent is not in it. See [Hit.SortValue].
 	Facts map[string]float64
@@ -186,6 +188,8 @@ func (h *Hit) readEstimates(d *jx.Decoder, facts map[string]string) error {
 func (h *Hit) readStatistics(d *jx.Decoder) error {
 	return object(d, func(d *jx.Decoder, key string) error {
 		switch key {
+		case "commentCount":
+			return h.readComments(d)
 		case "viewCount":
 			return number(d, func(x float64) { h.Facts["views"] = x })
 		case "zScore", "averageViewsRatio":
@@ -193,6 +197,15 @@ func (h *Hit) readStatistics(d *jx.Decoder) error {
 		}
 		return d.Skip()
 	})
+}
+
+func (h *Hit) readComments(d *jx.Decoder) error {
+	n := int64(-1)
+	err := whole(d, &n)
+	if n >= 0 {
+		h.Comments = &n
+	}
+	return err
 }
 
 // Empty reports whether a whole answer of a data endpoint says "there is none":

@@ -55,11 +55,7 @@ func (r *run) choose(ctx context.Context) error {
 	if r.fire == nil || r.capped != nil || r.trouble != nil {
 		return nil
 	}
-	if err := r.publish(ctx); err != nil {
-		return err
-	}
-	r.fire(r)
-	return nil
+	return r.fire(ctx, r)
 }
 
 // want queues what a watch asks about its channels or videos.
@@ -99,10 +95,14 @@ func (r *run) tasks(e frozenEnrich, best []state.Hit) []state.Task {
 			continue
 		}
 		known[entity] = true
-		tasks = append(tasks, state.Task{
+		task := state.Task{
 			Op: e.Op, Entity: entity, Run: r.row.ID, Job: r.row.Job,
 			Value: worth[e.Op] - float64(rank)/1e6, MaxAge: e.RefreshAfter,
-		})
+		}
+		if e.Op == outlier.OpComments {
+			task.Mark = hit.Comments // as many as there were when they were fetched: nothing has been said since
+		}
+		tasks = append(tasks, task)
 	}
 	return tasks
 }

@@ -42,12 +42,14 @@ var covered = []string{stopEmpty, stopShort, stopRepeated, stopPages, stopKnown}
 // are taken breadth first, so that a cap cuts depth and not topics.
 func (r *run) search(ctx context.Context) (worked bool, err error) {
 	if r.late() {
-		return true, r.endSearches()
+		if err := r.cutShort(); err != nil {
+			return true, err
+		}
 	}
 	for _, step := range r.openSteps() {
 		worked, err := r.advance(ctx, step)
 		if isCap(err) {
-			r.capped, r.over = err, r.priceOf(step)
+			r.cap(step, err)
 			return true, nil
 		}
 		if worked || err != nil {
@@ -81,21 +83,52 @@ func (r *run) advance(ctx context.Context, step *state.Step) (worked bool, err e
 	if r.tooDear(step) {
 		return false, nil
 	}
+	if step.Scan == "" {
+		if err := r.allowed(); err != nil {
+			return true, err
+		}
+	}
 	return true, r.takePage(ctx, step)
 }
 
-// tooDear reports whether a step costs as much as what was over a cap before.
-func (r *run) tooDear(step *state.Step) bool { return r.over > 0 && r.priceOf(step) >= r.over }
+// cap notes which cap was met, and by what. Other steps may be cheaper, or have set
+// aside what they need.
+func (r *run) cap(step *state.Step, met error) {
+	r.capped = met
+	if step.Scan != "" {
+		r.stuck[step.ID] = true
+		return
+	}
+	r.over = r.priceOf(step)
+}
 
-// endSearches closes what is open because the run's time is up.
-func (r *run) endSearches() error {
-	r.searched = true
+// tooDear reports whether a step costs as much as what was over a cap before.
+func (r *run) tooDear(step *state.Step) bool {
+	if step.Scan != "" {
+		return r.stuck[step.ID]
+	}
+	return r.over > 0 && r.priceOf(step) >= r.over
+}
+
+// cutShort closes what is open because the run's time is up. What was paid for is not
+// thrown away: a scan that is under way is waited for and read.
+func (r *run) cutShort() error {
+	var cut []*state.Step
+	for _, step := range r.openSteps() {
+		paid, err := r.paidScan(step)
+		if err != nil {
+			return err
+		}
+		if !paid {
+			step.Left, step.Stop = r.left(step), stopTime
+			cut = append(cut, step)
+		}
+	}
+	if len(cut) == 0 {
+		return nil
+	}
 	return r.Store.Update(func(tx *state.Tx) error {
-		for _, step := range r.openSteps() {
-			step.Left = r.left(step)
-			if step.Op != outlier.OpStartScan { // a scan that was paid for is read by another run
-				step.Stop = stopTime
-			}
+		for _, step := range cut {
 			if err := tx.SaveStep(*step); err != nil {
 				return err
 			}
@@ -139,9 +172,13 @@ func (r *run) takePage(ctx context.Context, step *state.Step) error {
 		err = fmt.Errorf("the answer is no search answer; it was paid for and stays in the journal")
 	}
 	if err != nil {
-		return fmt.Errorf("page %d of %s: %w", step.Next+1, describe(step), err)
+		err = fmt.Errorf("page %d of %s: %w", step.Next+1, describe(step), err)
 	}
-	return nil
+	if slices.Contains(finals, step.Stop) { // which is this search's trouble and no other's
+		r.fail(err)
+		return nil
+	}
+	return err
 }
 
 // reuse takes the step's next page from the journal, if any job had the identical
@@ -260,7 +297,7 @@ func (r *run) stopAfter(step *state.Step, page outlier.Page, seen state.Sighting
 		return stopEmpty
 	case seen.Distinct == 0:
 		return stopRepeated
-	case got < pageSize && page.Total >= 0 && int64(step.Hits+got) >= page.Total:
+	case short(page) && int64(step.Hits+got) >= page.Total:
 		return stopShort
 	case r.plan.Pages != job.AllPages && step.Next+1 >= r.plan.Pages:
 		return stopPages
@@ -272,12 +309,22 @@ func (r *run) stopAfter(step *state.Step, page outlier.Page, seen state.Sighting
 	return ""
 }
 
+// short reports whether a page holds less than it could: than was asked for, or than the
+// service says its pages have.
+func short(page outlier.Page) bool {
+	size := int64(pageSize)
+	if page.Size > 0 {
+		size = min(size, page.Size)
+	}
+	return int64(len(page.Hits)) < size
+}
+
 // hits are the facts of a page that ranking and enrichment need. What a search for
 // channels finds goes by the channel's id.
 func (r *run) hits(step *state.Step, page outlier.Page) []state.Hit {
 	hits := make([]state.Hit, 0, len(page.Hits))
 	for _, h := range page.Hits {
-		hit := state.Hit{VideoID: h.VideoID, ChannelID: h.ChannelID}
+		hit := state.Hit{VideoID: h.VideoID, ChannelID: h.ChannelID, Comments: h.Comments}
 		if step.Op == outlier.OpFindChannels || step.Op == outlier.OpFindRelatedChannels {
 			hit.VideoID = h.ChannelID
 		}

@@ -10,6 +10,7 @@ import (
 type Hit struct {
 	VideoID, ChannelID string
 	Value              *float64 // by which the job ranks; nil if the hit does not tell
+	Comments           *int64   // how many the video has; nil if the hit does not tell
 }
 
 // Sighting counts what a page brought, in distinct ids.
@@ -34,8 +35,8 @@ func (t *Tx) AddHits(run string, step int64, page, rankBase int, hits []Hit) (se
 		if err := t.see(hit.VideoID, number, &seen); err != nil {
 			return seen, err
 		}
-		result, err := t.exec(`INSERT INTO run_hits (run, step, video, channel, value, page, rank) VALUES (?, ?, ?, ?, ?, ?, ?)
-			ON CONFLICT DO NOTHING`, number, step, hit.VideoID, hit.ChannelID, hit.Value, page, rankBase+i+1)
+		result, err := t.exec(`INSERT INTO run_hits (run, step, video, channel, value, page, rank, comments) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+			ON CONFLICT DO NOTHING`, number, step, hit.VideoID, hit.ChannelID, hit.Value, page, rankBase+i+1, hit.Comments)
 		if err != nil {
 			return seen, err
 		}
@@ -90,11 +91,11 @@ func (t *Tx) Top(run string, n int, desc bool) ([]Hit, error) {
 	if n <= 0 {
 		n = -1
 	}
-	query := `SELECT video, max(channel), min(value) AS best FROM run_hits WHERE run = ?
+	query := `SELECT video, max(channel), max(comments), min(value) AS best FROM run_hits WHERE run = ?
 		GROUP BY video ORDER BY best IS NULL, best, video LIMIT ?`
 	if desc {
-		query = `SELECT video, max(channel), max(value) AS best FROM run_hits WHERE run = ?
+		query = `SELECT video, max(channel), max(comments), max(value) AS best FROM run_hits WHERE run = ?
 		GROUP BY video ORDER BY best IS NULL, best DESC, video LIMIT ?`
 	}
-	return list(t.s, func(h *Hit) []any { return []any{&h.VideoID, &h.ChannelID, &h.Value} }, query, number, n)
+	return list(t.s, func(h *Hit) []any { return []any{&h.VideoID, &h.ChannelID, &h.Comments, &h.Value} }, query, number, n)
 }

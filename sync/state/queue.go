@@ -20,6 +20,11 @@ type Task struct {
 	Value    float64       // the higher, the sooner
 	MaxAge   time.Duration // an answer younger than this will do
 
+	// Mark is how many there are of what the task asks for, of a kind that changes only
+	// in number: an answer of whatever age will do if there were as many. nil if it is
+	// not known, or means nothing.
+	Mark *int64
+
 	Attempts  int       // that failed
 	NotBefore time.Time // when to try again
 }
@@ -57,27 +62,33 @@ func (t *Tx) Enqueue(tasks []Task) (queued int, err error) {
 // fresh reports whether what is known of the task's entity will do.
 func (t *Tx) fresh(task Task) (bool, error) {
 	var at, missing, retry int64
-	err := t.row(`SELECT at, missing, retry_at FROM freshness WHERE op = ? AND entity = ?`, string(task.Op), task.Entity).
-		Scan(&at, &missing, &retry)
+	var mark *int64
+	err := t.row(`SELECT at, missing, retry_at, mark FROM freshness WHERE op = ? AND entity = ?`, string(task.Op), task.Entity).
+		Scan(&at, &missing, &retry, &mark)
 	if errors.Is(err, sql.ErrNoRows) {
 		return false, nil
 	}
 	if missing != 0 {
 		return t.now.Before(instant(retry)), err
 	}
-	return t.now.Before(instant(at).Add(task.MaxAge)), err
+	unmoved := mark != nil && task.Mark != nil && *mark == *task.Mark
+	return unmoved || t.now.Before(instant(at).Add(task.MaxAge)), err
 }
 
-// want queues a task, and reports whether it was not queued before.
+// want queues a task, and reports whether it was not queued before. A day of waiting
+// makes any task worth one more, so that what is worth little is done one day, too;
+// as that is the same for all of them, the order is fixed here (see 0003.sql).
 func (t *Tx) want(task Task) (bool, error) {
-	result, err := t.exec(`INSERT INTO queue (op, entity, run, job, value, max_age, not_before, wanted_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
-		ON CONFLICT DO NOTHING`,
-		string(task.Op), task.Entity, task.Run, task.Job, task.Value, task.MaxAge.Microseconds(), micros(task.NotBefore), micros(t.now))
+	now := micros(t.now)
+	result, err := t.exec(`INSERT INTO queue (op, entity, run, job, value, max_age, not_before, wanted_at, since, rank, mark)
+		VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8, ?5 - ?8 / 86400e6, ?9) ON CONFLICT DO NOTHING`,
+		string(task.Op), task.Entity, task.Run, task.Job, task.Value, task.MaxAge.Microseconds(), micros(task.NotBefore), now, task.Mark)
 	if err != nil || changed(result) {
 		return err == nil, err
 	}
-	_, err = t.exec(`UPDATE queue SET value = max(value, ?), max_age = min(max_age, ?), wanted_at = ? WHERE op = ? AND entity = ?`,
-		task.Value, task.MaxAge.Microseconds(), micros(t.now), string(task.Op), task.Entity)
+	_, err = t.exec(`UPDATE queue SET value = max(value, ?1), max_age = min(max_age, ?2), wanted_at = ?3,
+		rank = max(rank, ?1 - since / 86400e6), mark = coalesce(?4, mark) WHERE op = ?5 AND entity = ?6`,
+		task.Value, task.MaxAge.Microseconds(), now, task.Mark, string(task.Op), task.Entity)
 	return false, err
 }
 
@@ -89,9 +100,10 @@ func (t *Tx) Done(task Task, response int64, missing bool, retryAt time.Time) er
 	if missing {
 		gone = 1
 	}
-	_, err := t.exec(`INSERT INTO freshness (op, entity, response, at, missing, retry_at) VALUES (?, ?, ?, ?, ?, ?)
-		ON CONFLICT DO UPDATE SET response = excluded.response, at = excluded.at, missing = excluded.missing, retry_at = excluded.retry_at`,
-		string(task.Op), task.Entity, response, micros(t.now), gone, micros(retryAt))
+	_, err := t.exec(`INSERT INTO freshness (op, entity, response, at, missing, retry_at, mark) VALUES (?, ?, ?, ?, ?, ?, ?)
+		ON CONFLICT DO UPDATE SET response = excluded.response, at = excluded.at, missing = excluded.missing, retry_at = excluded.retry_at,
+			mark = excluded.mark`,
+		string(task.Op), task.Entity, response, micros(t.now), gone, micros(retryAt), task.Mark)
 	if err == nil && missing && response != 0 {
 		_, err = t.exec(`UPDATE responses SET missing = 1, retry_at = ? WHERE id = ?`, micros(retryAt), response)
 	}
@@ -130,10 +142,10 @@ func (s *Store) NextTask(now time.Time, f Filter) (*Task, error) {
 	var task Task
 	var maxAge, notBefore int64
 	err := s.view(func() error {
-		return s.row(`SELECT op, entity, run, job, value, max_age, attempts, not_before FROM queue
-			WHERE`+inFilter+`AND not_before <= ?4 ORDER BY value DESC, op, entity LIMIT 1`,
+		return s.row(`SELECT op, entity, run, job, value, max_age, attempts, not_before, mark FROM queue
+			WHERE`+inFilter+`AND not_before <= ?4 ORDER BY rank DESC, op, entity LIMIT 1`,
 			f.Run, f.Job, micros(now.Add(-keepQueued)), micros(now)).
-			Scan(&task.Op, &task.Entity, &task.Run, &task.Job, &task.Value, &maxAge, &task.Attempts, &notBefore)
+			Scan(&task.Op, &task.Entity, &task.Run, &task.Job, &task.Value, &maxAge, &task.Attempts, &notBefore, &task.Mark)
 	})
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil

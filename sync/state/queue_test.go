@@ -85,6 +85,55 @@ func TestTasksComeByValueAndAsTheFilterAllows(t *testing.T) {
 	}
 }
 
+// TestWaitingAddsWorth: what is worth little is done one day, too.
+func TestWaitingAddsWorth(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := open(t, t.TempDir())
+		old := Task{Op: outlier.OpDetails, Entity: "waits", Value: 1}
+		enqueue(t, s, old)
+		for _, test := range []struct {
+			after time.Duration
+			want  string
+		}{{time.Hour, "fresh-1h0m0s"}, {47 * time.Hour, "fresh-48h0m0s"}, {2 * time.Hour, "waits"}} {
+			time.Sleep(test.after)
+			fresh := Task{Op: outlier.OpDetails, Entity: "fresh-" + time.Since(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)).String(), Value: 3}
+			enqueue(t, s, fresh)
+			if got := next(t, s, Filter{}); got.Entity != test.want {
+				t.Errorf("next is %s, want %s", got.Entity, test.want)
+			}
+			update(t, s, func(tx *Tx) error { return tx.Done(fresh, 0, false, time.Time{}) })
+		}
+	})
+}
+
+// TestUnmovedNumberNeedsNoOtherAnswer: as many comments as there were when they were
+// fetched are the same comments, however long ago that was.
+func TestUnmovedNumberNeedsNoOtherAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := open(t, t.TempDir())
+		with := func(n int64) Task {
+			return Task{Op: outlier.OpComments, Entity: "v1", MaxAge: time.Hour, Mark: &n}
+		}
+		update(t, s, func(tx *Tx) error { return tx.Done(with(12), 0, false, time.Time{}) })
+		time.Sleep(30 * 24 * time.Hour)
+		unknown := with(0)
+		unknown.Mark = nil
+		for _, test := range []struct {
+			task Task
+			want int
+		}{{with(12), 0}, {with(13), 1}} {
+			if got := enqueue(t, s, test.task); got != test.want {
+				t.Errorf("with %d comments %d calls are wanted, want %d", *test.task.Mark, got, test.want)
+			}
+		}
+		update(t, s, func(tx *Tx) error { return tx.Done(unknown, 0, false, time.Time{}) })
+		time.Sleep(2 * time.Hour)
+		if got := enqueue(t, s, with(13)); got != 1 {
+			t.Error("an answer of which the number is not known is as good as any other")
+		}
+	})
+}
+
 func TestFailedTaskWaitsAndExpiresAWeekAfterItWasLastWanted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t, t.TempDir())
@@ -118,11 +167,11 @@ func TestFailedTaskWaitsAndExpiresAWeekAfterItWasLastWanted(t *testing.T) {
 
 // TestQueueFollowsTheModel performs random wishes, answers and failures beside a
 // model of the rules: freshness is judged per wish, one row serves all, the first
-// requester stays, the higher value and the shorter age win.
+// requester stays, the higher value and the shorter age win, and waiting adds worth.
 func TestQueueFollowsTheModel(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		synctest.Test(t, func(t *testing.T) {
-			w := &wishes{t: t, s: hasty(t, open(t, t.TempDir())), queue: map[string]*Task{}, known: map[string]news{}}
+			w := &wishes{t: t, s: hasty(t, open(t, t.TempDir())), queue: map[string]*Task{}, since: map[string]time.Time{}, known: map[string]news{}}
 			for range rapid.IntRange(1, 40).Draw(r, "steps") {
 				w.step(r)
 				w.check(r)
@@ -136,6 +185,7 @@ type wishes struct {
 	t     *testing.T
 	s     *Store
 	queue map[string]*Task
+	since map[string]time.Time // when each joined the queue
 	known map[string]news
 }
 
@@ -143,6 +193,7 @@ type wishes struct {
 type news struct {
 	at, retry time.Time
 	missing   bool
+	mark      *int64
 }
 
 func (w *wishes) step(r *rapid.T) {
@@ -151,6 +202,7 @@ func (w *wishes) step(r *rapid.T) {
 		Job:    rapid.SampledFrom([]string{"ideas", "rivals"}).Draw(r, "job"),
 		Value:  float64(rapid.IntRange(0, 3).Draw(r, "value")),
 		MaxAge: time.Duration(rapid.IntRange(0, 5).Draw(r, "age")) * time.Hour,
+		Mark:   rapid.SampledFrom([]*int64{nil, new(int64(7)), new(int64(8))}).Draw(r, "mark"),
 	}
 	switch rapid.SampledFrom([]string{"want", "want", "done", "fail", "wait"}).Draw(r, "what") {
 	case "want":
@@ -158,7 +210,7 @@ func (w *wishes) step(r *rapid.T) {
 			r.Fatalf("%d tasks joined for %+v, want %d", got, task, joins)
 		}
 	case "done":
-		n := news{at: time.Now(), retry: time.Now().Add(90 * time.Minute), missing: rapid.Bool().Draw(r, "missing")}
+		n := news{at: time.Now(), retry: time.Now().Add(90 * time.Minute), missing: rapid.Bool().Draw(r, "missing"), mark: task.Mark}
 		update(w.t, w.s, func(tx *Tx) error { return tx.Done(task, 0, n.missing, n.retry) })
 		w.known[task.Entity] = n
 		delete(w.queue, task.Entity)
@@ -177,22 +229,31 @@ func (w *wishes) step(r *rapid.T) {
 // want is the number of tasks that join the queue by this wish.
 func (w *wishes) want(task Task) int {
 	n, ok := w.known[task.Entity]
-	if ok && (n.missing && time.Now().Before(n.retry) || !n.missing && time.Since(n.at) < task.MaxAge) {
+	unmoved := n.mark != nil && task.Mark != nil && *n.mark == *task.Mark
+	if ok && (n.missing && time.Now().Before(n.retry) || !n.missing && (unmoved || time.Since(n.at) < task.MaxAge)) {
 		return 0
 	}
 	if queued := w.queue[task.Entity]; queued != nil {
 		queued.Value, queued.MaxAge = max(queued.Value, task.Value), min(queued.MaxAge, task.MaxAge)
+		if task.Mark != nil {
+			queued.Mark = task.Mark
+		}
 		return 0
 	}
-	w.queue[task.Entity] = &task
+	w.queue[task.Entity], w.since[task.Entity] = &task, time.Now()
 	return 1
+}
+
+// rank is what a task is worth beside others: its value, and a day of waiting as one more.
+func (w *wishes) rank(task *Task) float64 {
+	return task.Value - float64(w.since[task.Entity].UnixMicro())/86400e6
 }
 
 func (w *wishes) best() (best *Task) {
 	for _, task := range w.queue {
 		switch {
 		case task.NotBefore.After(time.Now()):
-		case best == nil, task.Value > best.Value, task.Value == best.Value && task.Entity < best.Entity:
+		case best == nil, w.rank(task) > w.rank(best), w.rank(task) == w.rank(best) && task.Entity < best.Entity:
 			best = task
 		}
 	}

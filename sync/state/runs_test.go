@@ -204,11 +204,11 @@ func TestTopRanksTheRunsDistinctHits(t *testing.T) {
 	}
 	update(t, s, func(tx *Tx) error {
 		_, err := tx.AddHits("run-1", 1, 0, 0, []Hit{
-			{"low", "UC1", value(1)}, {"none", "UC2", nil}, {"tie-b", "UC3", value(5)}, {"tie-a", "UC4", value(5)}})
+			{VideoID: "low", ChannelID: "UC1", Value: value(1)}, {VideoID: "none", ChannelID: "UC2", Value: nil}, {VideoID: "tie-b", ChannelID: "UC3", Value: value(5)}, {VideoID: "tie-a", ChannelID: "UC4", Value: value(5)}})
 		return err
 	})
 	update(t, s, func(tx *Tx) error {
-		_, err := tx.AddHits("run-1", 2, 0, 0, []Hit{{"low", "UC1", value(9)}, {"negative", "UC5", value(-1)}})
+		_, err := tx.AddHits("run-1", 2, 0, 0, []Hit{{VideoID: "low", ChannelID: "UC1", Value: value(9)}, {VideoID: "negative", ChannelID: "UC5", Value: value(-1)}})
 		return err
 	})
 	for _, c := range []struct {

@@ -1,0 +1,43 @@
+package state
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"outlierd/outlier"
+)
+
+func TestQueueIsListedInTheOrderInWhichItIsDone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := open(t, t.TempDir())
+		began := time.Now().UTC()
+		enqueue(t, s,
+			Task{Op: outlier.OpDetails, Entity: "v1", Job: "ideas", Value: 1, MaxAge: time.Hour},
+			Task{Op: outlier.OpComments, Entity: "v2", Job: "rivals", Value: 2, MaxAge: time.Hour})
+		retry := began.Add(time.Hour)
+		update(t, s, func(tx *Tx) error {
+			return tx.Fail(Task{Op: outlier.OpComments, Entity: "v2"}, began, "time-out", retry)
+		})
+		got, err := s.Waiting(Filter{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := []Waiting{
+			{Task: Task{Op: outlier.OpComments, Entity: "v2", Job: "rivals", Value: 2, MaxAge: time.Hour, Attempts: 1, NotBefore: retry},
+				Since: began, Failed: began, Reason: "time-out"},
+			{Task: Task{Op: outlier.OpDetails, Entity: "v1", Job: "ideas", Value: 1, MaxAge: time.Hour}, Since: began},
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("queue (-want +got):\n%s", diff)
+		}
+		if n, err := s.ClearQueue("rivals"); n != 1 || err != nil {
+			t.Errorf("%d tasks were cleared, error %v", n, err)
+		}
+		if left, err := s.Waiting(Filter{}); len(left) != 1 || err != nil || left[0].Entity != "v1" {
+			t.Errorf("%v is left, error %v", left, err)
+		}
+	})
+}
