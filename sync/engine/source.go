@@ -31,23 +31,31 @@ func (l *loader) sourceOf(e *state.Entry) (schema.Source, bool) {
 		source.Queries = e.Params["query"]
 		if source.ScanID = e.Params.Get("referenceId"); source.ScanID != "" {
 			source.Kind = "scan"
+			l.ofScan(&source, func() (*state.Scan, error) { return l.store.ScanByID(source.ScanID) })
 		}
 	case outlier.OpRelated, outlier.OpFindRelatedChannels:
 		source.Kind = "related"
 		source.Seeds = slices.Concat(e.Params["title"], e.Params["videoId"], e.Params["thumbnailVideoId"], e.Params["relatedChannelId"])
-	case outlier.OpStartScan, outlier.OpScan:
-		l.scanned(&source, e)
+	case outlier.OpScan:
+		l.ofScan(&source, func() (*state.Scan, error) { return l.store.ScanByID(e.Entity) })
+	case outlier.OpStartScan:
+		l.ofScan(&source, func() (*state.Scan, error) { return l.store.ScanOf(e.Step) })
 	}
 	return source, e.Missing || e.Outcome == outlier.Charged && e.Status/100 == 2
 }
 
-// scanned adds what was asked for when a scan was started, which no look at it repeats.
-func (l *loader) scanned(source *schema.Source, e *state.Entry) {
-	scan, err := l.store.ScanOf(e.Step)
-	if err != nil || scan == nil {
-		if err != nil {
-			l.log.Warn("scan unknown", "response", e.ID, "err", err)
-		}
+// ofScan adds what was asked for when a scan was started: no look at it and no page
+// of its results repeats that. A scan that somebody else started stays without.
+func (l *loader) ofScan(source *schema.Source, find func() (*state.Scan, error)) {
+	scan, err := find()
+	if err != nil {
+		l.log.Warn("scan unknown", "response", source.Response, "err", err)
+	}
+	if scan == nil {
+		return
+	}
+	if source.Op == outlier.OpSearch {
+		source.Queries = scan.Queries
 		return
 	}
 	source.FindBy, source.Mode, source.Credits = scan.FindBy, scan.Mode, int64(scan.Price)
