@@ -43,6 +43,9 @@ func (s *shift) open(ctx context.Context, spec *job.Spec, trigger Trigger, due t
 		return nil, err
 	}
 	if old != nil {
+		if !due.IsZero() {
+			old.Due = due
+		}
 		return old, s.Store.Resume(old.ID, due)
 	}
 	now := time.Now()
@@ -100,14 +103,10 @@ func (e *Engine) Continues(spec *job.Spec, due time.Time) (*state.Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	if slices.ContainsFunc(steps, func(s state.Step) bool { return slices.Contains(finals, s.Stop) }) {
-		return nil, nil
+	if held, err := e.holdsScan(steps); held || err != nil {
+		return old, err
 	}
-	held, err := e.holdsScan(steps)
-	if err != nil {
-		return nil, err
-	}
-	if !held && age(old, due) > e.resumable(spec) {
+	if refused(steps) || age(old, due) > e.resumable(spec) {
 		return nil, nil
 	}
 	if spent, err := e.usedUp(old, steps, spec.Budget); err != nil || spent {
@@ -116,24 +115,33 @@ func (e *Engine) Continues(spec *job.Spec, due time.Time) (*state.Run, error) {
 	return old, nil
 }
 
+// refused reports whether a search was closed for good and none is left to go on with.
+func refused(steps []state.Step) bool {
+	return slices.ContainsFunc(steps, func(s state.Step) bool { return slices.Contains(finals, s.Stop) }) &&
+		!slices.ContainsFunc(steps, func(s state.Step) bool { return s.Stop == "" })
+}
+
 // holdsScan reports whether a run has paid for a scan that it has not read.
 func (e *Engine) holdsScan(steps []state.Step) (bool, error) {
-	for _, step := range steps {
-		if step.Stop != "" || step.Op != outlier.OpStartScan && step.Scan == "" {
-			continue
-		}
-		if step.Scan != "" {
-			return true, nil
-		}
-		scan, err := e.Store.ScanOf(step.ID)
-		if err != nil {
-			return false, err
-		}
-		if scan != nil && (scan.State == state.ScanRunning || scan.State == state.ScanEnded) {
-			return true, nil
+	for i := range steps {
+		if paid, err := e.paidScan(&steps[i]); paid || err != nil {
+			return paid, err
 		}
 	}
 	return false, nil
+}
+
+// paidScan reports whether a step is about a scan that was paid for, or may have been,
+// and that is not read to its end.
+func (e *Engine) paidScan(step *state.Step) (bool, error) {
+	if step.Stop != "" || step.Op != outlier.OpStartScan {
+		return step.Stop == "" && step.Scan != "", nil
+	}
+	scan, err := e.Store.ScanOf(step.ID)
+	if err != nil || scan == nil {
+		return false, err
+	}
+	return scan.State != state.ScanRefused && scan.State != state.ScanNotCreated, nil
 }
 
 // usedUp reports whether a run has pages left and no room for them under its own cap,

@@ -57,7 +57,9 @@ func (s *shift) once(ctx context.Context, r *outlier.Request, p state.Purchase) 
 		return nil, err
 	}
 	answer, err := s.Client.Do(ctx, r, s.Store.Meter(p))
-	s.made[p.Run]++
+	if answer != nil && !answer.SentAt.IsZero() {
+		s.made[p.Run]++
+	}
 	if kind := kindOf(err); kind == outlier.NoCredits || kind == outlier.Unauthorized || err == nil && r.Paid() {
 		err = errors.Join(err, s.latch(r, err))
 	}

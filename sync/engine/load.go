@@ -46,7 +46,8 @@ type loader struct {
 	drift   []state.Drift               // noticed in the answers of the batch
 	drifted int64                       // what answers up to this one brought of it is on record
 
-	published time.Time     // when readers last got something new
+	shown     int64         // the answers up to this one were there when readers last got something new
+	published time.Time     // when that was
 	copying   time.Duration // how long that took
 }
 
@@ -79,6 +80,7 @@ func newLoader(ctx context.Context, store *state.Store, all []sinks.Sink, log *s
 		return nil, err
 	}
 	l.restart()
+	l.shown = -1 // nobody knows
 	return l, nil
 }
 
@@ -287,6 +289,12 @@ func (l *loader) publishDue() bool {
 	return time.Since(l.published) >= max(publishEvery, 20*l.copying)
 }
 
+// unseen reports whether the journal holds what no reader was shown.
+func (l *loader) unseen() (bool, error) {
+	end, err := l.store.JournalEnd()
+	return l.hi >= 0 && end > l.shown, err
+}
+
 // publishAll lets readers see what was loaded, with the operations tables as the
 // state tells them now. A stop does not interrupt it.
 func (l *loader) publishAll(ctx context.Context) error {
@@ -304,7 +312,7 @@ func (l *loader) publishAll(ctx context.Context) error {
 			l.log.Error("sink set aside", "sink", s.Name(), "err", err)
 		}
 	}
-	l.published, l.copying = time.Now(), time.Since(began)
+	l.shown, l.published, l.copying = l.hi, time.Now(), time.Since(began)
 	return nil
 }
 

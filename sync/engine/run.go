@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,6 +26,7 @@ type run struct {
 	searched bool                // nothing is left to be bought, and what to ask about it is queued
 	over     outlier.Credits     // what costs as much as this is over a cap; 0 while nothing is
 	capped   error               // the cap
+	stuck    map[int64]bool      // readings of scans whose hold was used up and that met a cap, by step
 	trouble  error               // what went wrong for some of its searches and not for others
 	refusals map[int64]int       // of scans, with proof that nothing was started, by step
 	missed   int64               // found missing before this process took the run up
@@ -52,9 +54,17 @@ func (s *shift) take(row *state.Run, budget job.JobBudget) (*run, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &run{shift: s, row: *row, plan: plan, steps: steps, missed: row.Missing, refusals: map[int64]int{}, looks: map[int64]time.Time{}}
+	r := &run{shift: s, row: *row, plan: plan, steps: steps, missed: row.Missing, stuck: map[int64]bool{}, refusals: map[int64]int{}, looks: map[int64]time.Time{}}
 	s.made[row.ID] = spent.Requests
 	r.caps = s.capsOf(row, plan, budget)
+	if err := r.want(); err != nil {
+		return nil, err
+	}
+	for i := range steps { // what went wrong before still has
+		if slices.Contains(finals, steps[i].Stop) {
+			r.fail(fmt.Errorf("%s: %s", describe(&steps[i]), steps[i].Stop))
+		}
+	}
 	began := time.Now()
 	if plan.StopAfter > 0 {
 		r.until = began.Add(plan.StopAfter)
@@ -65,25 +75,24 @@ func (s *shift) take(row *state.Run, budget job.JobBudget) (*run, error) {
 	}
 	s.runs = append(s.runs, r)
 	r.updated()
-	return r, r.want()
+	return r, nil
 }
 
 // done reports whether the run has nothing more to do: what it asks for is answered,
 // or waits for another try, or its time or its requests are used up.
 func (r *run) done() (bool, error) {
-	if !r.searched {
-		return false, nil
-	}
-	if r.late() {
-		return true, nil
-	}
-	if err := r.allowed(); err != nil {
-		r.capped = err
-		return true, nil
-	}
 	task, err := r.Store.NextTask(time.Now(), state.Filter{Job: r.row.Job})
-	return task == nil, err
+	if task == nil || err != nil {
+		return err == nil, err
+	}
+	if !r.late() {
+		r.capped = cmp.Or(r.capped, r.allowed())
+	}
+	return r.spent(), nil
 }
+
+// spent reports whether the run's time or its requests are used up.
+func (r *run) spent() bool { return r.late() || r.allowed() != nil }
 
 // late reports whether the run's time is up.
 func (r *run) late() bool { return !r.until.IsZero() && !time.Now().Before(r.until) }
@@ -96,7 +105,8 @@ func (e *RequestsError) Error() string {
 }
 
 // allowed refuses another request to a run that has made all that it may. What it
-// takes over from earlier runs counts for those.
+// takes over from earlier runs counts for those, and a scan that was paid for is
+// looked at and read however many requests that takes.
 func (r *run) allowed() error {
 	most := r.plan.MaxRequests
 	if most > 0 && r.made[r.row.ID] >= int64(most) {
@@ -184,9 +194,12 @@ func (r *run) record(ctx context.Context, cause error) error {
 	return r.Store.Finish(*row)
 }
 
-// closeSteps notes what was left, and gives back what was set aside for reading scans
-// that will not be read now.
+// closeSteps notes what was left, and gives back what was set aside for reading scans,
+// unless a scan is left that another try can read.
 func (r *run) closeSteps() error {
+	unread := slices.ContainsFunc(r.steps, func(s state.Step) bool {
+		return s.Stop == "" && (s.Op == outlier.OpStartScan || s.Scan != "")
+	})
 	return r.Store.Update(func(tx *state.Tx) error {
 		for i := range r.steps {
 			step := &r.steps[i]
@@ -196,7 +209,7 @@ func (r *run) closeSteps() error {
 					return err
 				}
 			}
-			if step.Op == outlier.OpStartScan {
+			if step.Op == outlier.OpStartScan && !unread {
 				if err := tx.Release(step.ID); err != nil {
 					return err
 				}
@@ -218,15 +231,18 @@ func (r *run) status(ctx context.Context, cause error) state.Status {
 		return state.Failed
 	case r.progress.Failures > 0:
 		return state.Partial
-	case r.row.Hits == 0 && len(r.plan.IDs) == 0 && !r.trending():
+	case r.row.Hits == 0 && len(r.plan.IDs) == 0 && !r.uncounted():
 		return state.OKEmpty
 	}
 	return state.OK
 }
 
-// trending reports whether the run brought answers that have no hits to count.
-func (r *run) trending() bool {
-	return slices.ContainsFunc(r.steps, func(s state.Step) bool { return s.Op == outlier.OpTrendingFormats && s.Pages > 0 })
+// uncounted reports whether the run brought answers that have no hits to count, or had
+// no time to look: neither is the same as having found nothing.
+func (r *run) uncounted() bool {
+	return slices.ContainsFunc(r.steps, func(s state.Step) bool {
+		return s.Stop == stopTime || s.Op == outlier.OpTrendingFormats && s.Pages > 0
+	})
 }
 
 func merged(a, b map[string]int64) map[string]int64 {

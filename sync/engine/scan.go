@@ -42,16 +42,19 @@ func (r *run) scan(ctx context.Context, step *state.Step) (worked bool, err erro
 		if r.tooDear(step) {
 			return false, nil
 		}
+		if err := r.allowed(); err != nil {
+			return true, err
+		}
 		return true, r.startScan(ctx, step)
 	case scan.State == state.ScanRunning && time.Now().Before(scan.NextPoll):
 		r.looks[step.ID] = scan.NextPoll
 		return false, nil
 	case scan.State == state.ScanRunning:
 		return true, r.lookAt(ctx, step, scan)
-	case scan.State == state.ScanEnded: // taken over by a person while the run was open
-		return true, r.closeScan(step, stopScanned, scan)
+	case scan.State == state.ScanUnknown || scan.State == state.ScanIntended:
+		return true, &UnsettledScanError{*scan}
 	}
-	return true, &UnsettledScanError{*scan}
+	return true, r.endScan(step, scan) // as a person's word or its first answer told
 }
 
 // nextLook is when to look at a scan again; zero if none is running.
@@ -120,14 +123,17 @@ func (r *run) started(tx *state.Tx, scan *state.Scan, kept state.Kept) error {
 		body, _ := kept.Body()
 		if told, _ := outlier.ReadScan(body); told.ID != "" {
 			r.follow(scan, told, kept.Answer.ReceivedAt)
-			scan.Deadline = kept.Answer.ReceivedAt.Add(r.plan.Scan.Deadline)
 		}
 	}
 	return tx.SaveScan(*scan)
 }
 
-// follow takes over what the service tells of a scan.
+// follow takes over what the service tells of a scan, which is waited for from the time
+// on at which it was told of first.
 func (r *run) follow(scan *state.Scan, told outlier.Scan, now time.Time) {
+	if scan.Deadline.IsZero() {
+		scan.Deadline = now.Add(r.plan.Scan.Deadline)
+	}
 	scan.ScanID, scan.Status, scan.Created = told.ID, told.Status, told.CreatedAt
 	scan.Polled, scan.NextPoll = now, now.Add(pollPause(r.plan.Scan, scan.Polls))
 	scan.State = stateOf(told)
@@ -174,31 +180,39 @@ func (r *run) lookAt(ctx context.Context, step *state.Step, scan *state.Scan) er
 		Commit: func(tx *state.Tx, kept state.Kept) error { return r.looked(tx, scan, kept) },
 	})
 	r.updated()
-	if err != nil && (ctx.Err() != nil || fatal(err) && kindOf(err) != outlier.NotFound) {
+	if err != nil && (ctx.Err() != nil || kindOf(err) == "" || kindOf(err) == outlier.Unauthorized) {
 		return err
 	}
 	if err != nil {
 		r.log().Warn("scan not seen", "scan", scan.ScanID, "err", err)
 	}
 	now := time.Now()
+	if scan.State == state.ScanRunning && !now.Before(scan.Deadline) {
+		scan.State = state.ScanExpired
+	}
+	if scan.State != state.ScanRunning {
+		return r.endScan(step, scan)
+	}
+	if err != nil {
+		scan.NextPoll = now.Add(pollPause(r.plan.Scan, scan.Polls))
+		err = r.saveScan(scan)
+	}
 	r.looks[step.ID] = scan.NextPoll
-	switch {
-	case scan.State == state.ScanEnded:
-		return r.closeScan(step, stopScanned, scan)
-	case scan.State == state.ScanFailed:
+	return err
+}
+
+// endScan closes the step of a scan that is not waited for any longer.
+func (r *run) endScan(step *state.Step, scan *state.Scan) error {
+	switch scan.State {
+	case state.ScanFailed:
 		r.fail(fmt.Errorf("scan %s of %q ended as %s; it was paid for, and there is nothing to read", scan.ScanID, scan.Queries, scan.Status))
 		return r.closeScan(step, stopScanFailed, scan)
-	case !now.Before(scan.Deadline):
-		scan.State = state.ScanExpired
+	case state.ScanExpired:
 		r.fail(fmt.Errorf("scan %s of %q has not ended within %s; `outlierd scan read %s` reads its results when it has",
 			scan.ScanID, scan.Queries, job.Duration(r.plan.Scan.Deadline), scan.ScanID))
 		return r.closeScan(step, stopDeadline, scan)
-	case err != nil:
-		scan.NextPoll = now.Add(pollPause(r.plan.Scan, scan.Polls))
-		r.looks[step.ID] = scan.NextPoll
-		return r.saveScan(scan)
 	}
-	return nil
+	return r.closeScan(step, stopScanned, scan)
 }
 
 func (r *run) looked(tx *state.Tx, scan *state.Scan, kept state.Kept) error {
@@ -244,7 +258,7 @@ func (r *run) closeScan(step *state.Step, stop string, scan *state.Scan) error {
 func (r *run) reading(step *state.Step, scan *state.Scan) state.Step {
 	read := r.plan.Reads[step.Ordinal]
 	return state.Step{
-		Op: outlier.OpSearch, Item: step.Item, Queries: read.Queries, Params: withReference(read.Params, scan.ScanID),
+		Run: step.Run, Op: outlier.OpSearch, Item: step.Item, Queries: read.Queries, Params: withReference(read.Params, scan.ScanID),
 		Scan: scan.ScanID, Watermark: step.Watermark, Began: scan.Intended, Total: -1, Left: -1,
 	}
 }

@@ -75,7 +75,9 @@ func (e *Engine) next(spec *job.Spec, last, now time.Time) *Appointment {
 // watch keeps the schedule: a shift that runs are added to when they are due.
 type watch struct {
 	*shift
-	agenda []*Appointment
+	agenda  []*Appointment
+	fired   []*Appointment // of jobs that come after others
+	resumed bool
 }
 
 // Serve runs the jobs of the agenda when they are due until ctx ends, and returns
@@ -97,7 +99,7 @@ func (e *Engine) Serve(ctx context.Context, agenda []*Appointment) {
 		if worked, err := w.work(ctx); err != nil {
 			w.trouble(ctx, err)
 		} else if !worked {
-			_ = pause(ctx, w.idle())
+			w.idle(ctx)
 		}
 	}
 	if w.shift != nil {
@@ -107,44 +109,59 @@ func (e *Engine) Serve(ctx context.Context, agenda []*Appointment) {
 
 // ready makes the shift, and anew if a sink was set aside: it may be well again.
 func (w *watch) ready(ctx context.Context, e *Engine) error {
-	if w.shift != nil && (len(w.runs) > 0 || w.loader.problems() == nil) {
+	if w.shift == nil || len(w.runs) == 0 && w.loader.problems() != nil {
+		s, err := e.newShift(ctx, state.Filter{})
+		if err != nil {
+			return err
+		}
+		w.shift, s.fire, s.told = s, w.follow, w.report
+	}
+	if w.resumed {
 		return nil
 	}
-	s, err := e.newShift(ctx, state.Filter{})
-	if err != nil {
-		return err
-	}
-	first := w.shift == nil
-	w.shift, s.fire, s.told = s, func(r *run) { w.follow(ctx, r) }, w.report
-	if first {
-		return w.resumeScans(ctx)
+	err := w.resume(ctx)
+	w.resumed = err == nil
+	return err
+}
+
+// resume goes on with what the last process left: with runs of the schedule that were
+// stopped or killed, with runs that have paid for a scan, whatever started them, and
+// with what comes after runs that have ended. A run by hand is its person's to continue.
+func (w *watch) resume(ctx context.Context) error {
+	for i := range w.Config.Jobs {
+		spec := &w.Config.Jobs[i]
+		if spec.Disabled || w.runOf(spec.Name) != nil {
+			continue
+		}
+		old, err := w.Continues(spec, time.Time{})
+		if err != nil {
+			return err
+		}
+		if old != nil {
+			if err := w.takeOver(ctx, spec, old); err != nil {
+				return err
+			}
+		}
+		if err := w.owed(spec); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-// resumeScans goes on with the runs that have paid for a scan, whatever started them:
-// what was paid for is not left lying until somebody thinks of it.
-func (w *watch) resumeScans(ctx context.Context) error {
-	for i := range w.Config.Jobs {
-		spec := &w.Config.Jobs[i]
-		old, err := w.Continues(spec, time.Time{})
-		if err != nil || old == nil {
-			if err != nil {
-				return err
-			}
-			continue
-		}
-		steps, err := w.Store.Steps(old.ID)
-		if err != nil {
-			return err
-		}
-		if held, err := w.holdsScan(steps); err != nil || !held {
-			if err != nil {
-				return err
-			}
-			continue
-		}
-		w.start(ctx, &Appointment{Spec: spec, Due: old.Due, Trigger: Trigger(old.Trigger)})
+// takeOver continues a run that the last process left, if that is not for a person or
+// a due instant to do.
+func (w *watch) takeOver(ctx context.Context, spec *job.Spec, old *state.Run) error {
+	steps, err := w.Store.Steps(old.ID)
+	if err != nil {
+		return err
+	}
+	held, err := w.holdsScan(steps)
+	if err != nil {
+		return err
+	}
+	if held || old.Status == state.Running && old.Trigger != string(Manual) {
+		w.start(ctx, &Appointment{Spec: spec, Due: old.Due, Trigger: CatchUp})
 	}
 	return nil
 }
@@ -156,8 +173,11 @@ func (w *watch) beginDue(ctx context.Context) {
 		if ctx.Err() != nil || a.Due.After(now) || w.runOf(a.Spec.Name) != nil {
 			continue
 		}
-		if late := w.next(a.Spec, a.Due.Add(-1), now); late != nil && late.Due.After(a.Due) && !late.Due.After(now) {
+		if late := w.next(a.Spec, a.Due.Add(-1), now); late != nil && late.Due.After(a.Due) {
 			*a = *late
+		}
+		if a.Due.After(now) {
+			continue // too late for a job that does not catch up
 		}
 		w.start(ctx, a)
 		if next := w.next(a.Spec, a.Due, time.Now()); next != nil {
@@ -165,6 +185,13 @@ func (w *watch) beginDue(ctx context.Context) {
 			w.log().Info("job scheduled", "job", a.Spec.Name, "due", a.Due.In(w.Config.Timezone))
 		}
 	}
+	w.fired = slices.DeleteFunc(w.fired, func(a *Appointment) bool {
+		if ctx.Err() != nil || w.runOf(a.Spec.Name) != nil {
+			return false
+		}
+		w.start(ctx, a)
+		return true
+	})
 }
 
 func (w *watch) start(ctx context.Context, a *Appointment) {
@@ -172,21 +199,6 @@ func (w *watch) start(ctx context.Context, a *Appointment) {
 	log.Info("run due", "due", a.Due.In(w.Config.Timezone), "trigger", a.Trigger)
 	if _, err := w.begin(ctx, a.Spec, a.Trigger, a.Due); err != nil {
 		log.Error("run failed", "err", err)
-	}
-}
-
-// follow begins the jobs that come after the job of r. Their due instant is that of r,
-// so that none is begun twice, however often r is continued.
-func (w *watch) follow(ctx context.Context, r *run) {
-	due := r.row.Due
-	if due.IsZero() {
-		due = r.row.Started
-	}
-	for i := range w.Config.Jobs {
-		spec := &w.Config.Jobs[i]
-		if spec.After == r.row.Job && !spec.Disabled && w.runOf(spec.Name) == nil {
-			w.start(ctx, &Appointment{Spec: spec, Due: due, Trigger: After})
-		}
 	}
 }
 
@@ -233,8 +245,24 @@ func (w *watch) report(r *run) {
 	}
 }
 
-// idle is how long there is nothing to do.
-func (w *watch) idle() time.Duration {
+// idle shows readers what idle time has brought, when that is due, or else sleeps until
+// there may be something to do.
+func (w *watch) idle(ctx context.Context) {
+	if unseen, err := w.loader.unseen(); err != nil || unseen && w.loader.publishDue() {
+		if err = errors.Join(err, w.publish(ctx)); err != nil {
+			w.trouble(ctx, err)
+		}
+		return
+	}
+	until, err := w.wakes()
+	if err != nil {
+		w.trouble(ctx, err)
+	}
+	_ = pause(ctx, time.Until(until)) // why it ended is ctx's to say, at the head of the loop
+}
+
+// wakes is when there may be something to do.
+func (w *watch) wakes() (time.Time, error) {
 	until := time.Now().Add(nap)
 	sooner := func(t time.Time) {
 		if !t.IsZero() && t.Before(until) {
@@ -249,7 +277,9 @@ func (w *watch) idle() time.Duration {
 	for _, r := range w.runs {
 		sooner(r.wake)
 	}
-	return time.Until(until)
+	retry, err := w.Store.NextRetry(time.Now(), w.filter)
+	sooner(retry)
+	return until, err
 }
 
 // Summary is a finished run as log attributes.

@@ -27,8 +27,8 @@ type shift struct {
 	made   map[string]int64 // requests, by run
 	rest   time.Time        // until when no data call is made: the service seems ill
 
-	fire func(*run) // what follows when the pages of a run can be read; nil for nothing
-	told func(*run) // what follows the end of a run; nil for nothing
+	fire func(context.Context, *run) error // what follows when a run has its pages; nil for nothing
+	told func(*run)                        // what follows the end of a run; nil for nothing
 }
 
 // newShift asks the sinks where they stand, and lets them catch up.
@@ -138,10 +138,13 @@ func (s *shift) ask(ctx context.Context) (worked bool, err error) {
 		return false, err
 	}
 	r := s.runOf(task.Job)
-	if r != nil {
-		if done, err := r.done(); done || err != nil {
-			return false, err
+	if r != nil && r.spent() {
+		// The run ends, and its queue outlives it: a schedule drains it in idle time, and
+		// must not stand still until a scan that the run still waits for has ended.
+		if r.searched || s.filter.Job != "" {
+			return false, nil
 		}
+		r = nil
 	}
 	switch err := s.perform(ctx, task, r); {
 	case err == nil:
