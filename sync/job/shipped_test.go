@@ -3,8 +3,11 @@ package job
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 func TestShippedFilesHaveNoMistakes(t *testing.T) {
@@ -20,6 +23,8 @@ func TestShippedFilesHaveNoMistakes(t *testing.T) {
 	}
 }
 
+// Every YAML in the manual is a file without mistakes whose jobs can be resolved. One
+// that does not begin as a file does shows a part of it.
 func TestTheManualsExamplesHaveNoMistakes(t *testing.T) {
 	env := func(name string) (string, bool) {
 		if name == "OUTLIERD_URL" {
@@ -27,24 +32,60 @@ func TestTheManualsExamplesHaveNoMistakes(t *testing.T) {
 		}
 		return environment(name)
 	}
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "rivals.txt"), []byte("UC1234567890abcdefghijkl # one\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for _, page := range []string{"README.md", "docs/jobs.md"} {
-		text, err := os.ReadFile(filepath.Join("../..", filepath.FromSlash(page)))
+		manual, err := os.ReadFile(filepath.Join("../..", filepath.FromSlash(page)))
 		if err != nil {
 			t.Fatal(err)
 		}
 		n := 0
-		for i, part := range strings.Split(string(text), "```") {
-			yaml, found := strings.CutPrefix(part, "yaml\nversion: 1\n")
+		for i, part := range strings.Split(string(manual), "```") {
+			yaml, found := strings.CutPrefix(part, "yaml\n")
 			if i%2 == 0 || !found {
 				continue
 			}
 			n++
-			if _, err := Parse("jobs.yaml", []byte("version: 1\n"+yaml), env); err != nil {
+			config, err := Parse(filepath.Join(dir, "jobs.yaml"), []byte(completed(yaml)), env)
+			if err != nil {
 				t.Errorf("%s, example %d:\n%v", page, n, err)
+				continue
+			}
+			for i := range config.Jobs {
+				must(t, &config.Jobs[i], nothingKnown())
 			}
 		}
 		if n == 0 {
-			t.Errorf("%s has no example that begins with version: 1", page)
+			t.Errorf("%s has no example", page)
+		}
+	}
+}
+
+// completed is a part of a file with what every file needs.
+func completed(yaml string) string {
+	if !strings.HasPrefix(yaml, "version: 1\n") {
+		yaml = "version: 1\nservice: {url: \"sim://\"}\n" + yaml
+	}
+	if !strings.Contains(yaml, "\njobs:") {
+		yaml += "jobs: {a: {search: {query: x}}}\n"
+	}
+	return yaml
+}
+
+// The manual has a word for every key that the schema has.
+func TestTheManualNamesEveryKey(t *testing.T) {
+	manual, err := os.ReadFile("../../docs/jobs.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for definition := range definitions(t) {
+		for name, p := range properties(t, definition) {
+			later := cmp.Equal(p, map[string]any{"$ref": "#/definitions/later"})
+			if !later && !regexp.MustCompile(`\b`+name+`\b`).Match(manual) {
+				t.Errorf("%s.%s is not in docs/jobs.md", definition, name)
+			}
 		}
 	}
 }
