@@ -1,0 +1,172 @@
+package engine
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"outlierd/outlier"
+	"outlierd/outlier/simulator"
+	"outlierd/sync/state"
+)
+
+func TestFailedCallsStayQueuedAndTheRunIsPartial(t *testing.T) {
+	bubble(t, jobsFile, func(w *workshop) {
+		for range maxAttempts {
+			w.service.FailNext(outlier.OpComments, simulator.GatewayPage)
+		}
+		row := w.mustRun(state.Partial)
+		if row.Failures != 1 {
+			t.Errorf("%d failures, want 1", row.Failures)
+		}
+		time.Sleep(time.Hour)
+		w.mustRun(state.OK)
+		if got := w.count("select count(distinct video_id) from comment_counts"); got < 3 {
+			t.Errorf("comments of %d videos, want those of all 3", got)
+		}
+	})
+}
+
+func TestServiceThatIsIllEndsTheRun(t *testing.T) {
+	bubble(t, jobsFile, func(w *workshop) {
+		w.wire = afterPages(w.wire, func() *http.Response { return page(http.StatusBadGateway, "text/html", "<html>no</html>") })
+		_, err := w.run()
+		if err == nil || !strings.Contains(err.Error(), "in a row") {
+			t.Errorf("error %v, want one that speaks of calls failing in a row", err)
+		}
+		if calls := w.service.Books().Total.Calls; calls != 2 {
+			t.Errorf("the service itself was called %d times, want 2", calls)
+		}
+	})
+}
+
+// TestAnswersLostOnTheWireAreHeld: what nobody can prove to be free is counted.
+func TestAnswersLostOnTheWireAreHeld(t *testing.T) {
+	bubble(t, jobsFile, func(w *workshop) {
+		w.service.FailNext(outlier.OpSearch, simulator.DropAnswer)
+		row := w.mustRun(state.OK)
+		if row.Credits != 6 {
+			t.Errorf("the run holds %d credits, want 6: two pages and an answer that was lost", row.Credits)
+		}
+		if got := w.count("select count(*) from ops.credits where outcome = 'unknown'"); got != 1 {
+			t.Errorf("%d unknown rows in the ledger, want 1", got)
+		}
+	})
+}
+
+func TestUnreadableAnswerIsKeptAndNotBoughtAgain(t *testing.T) {
+	bubble(t, jobsFile, func(w *workshop) {
+		w.service.FailNext(outlier.OpSearch, simulator.Garbage)
+		_, err := w.run()
+		if err == nil {
+			t.Fatal("the run ended well although a page was no search answer")
+		}
+		if calls := w.service.Books().Operations[outlier.OpSearch].Calls; calls != 1 {
+			t.Errorf("%d search calls, want 1", calls)
+		}
+	})
+}
+
+// TestFailuresThatPassAreContinued: each of these ends a run with one clear message;
+// when the trouble is over the same run goes on, and no page is bought twice.
+func TestFailuresThatPassAreContinued(t *testing.T) {
+	for _, test := range []struct {
+		fault   simulator.Fault
+		message string
+		held    outlier.Credits // for answers that may have been charged
+	}{
+		{simulator.Unreachable, "not sent", 0},
+		{simulator.ServerError, "500", 0},
+		{simulator.GatewayPage, "502", 2 * maxAttempts},
+		{simulator.HTMLPage, "not an answer of the service", 2},
+		{simulator.CutBody, "broke off", 2 * maxAttempts},
+		{simulator.DropAnswer, "not answered", 2 * maxAttempts},
+		{simulator.Unauthorized, "nauthorized", 0},
+	} {
+		t.Run(test.fault.String(), func(t *testing.T) {
+			bubble(t, jobsFile, func(w *workshop) {
+				for range maxAttempts {
+					w.service.FailNext(outlier.OpSearch, test.fault)
+				}
+				row, err := w.run()
+				if err == nil || row.Status != state.Failed || !strings.Contains(err.Error(), test.message) {
+					t.Fatalf("status %s, error %v; want a failure that says %q", row.Status, err, test.message)
+				}
+				if row.Credits != test.held {
+					t.Errorf("%d credits are held, want %d", row.Credits, test.held)
+				}
+				if test.fault == simulator.Unauthorized || test.fault == simulator.HTMLPage { // one was enough; forget the others
+					w.service = simulator.New(simulator.Options{Seed: 1, Key: testKey})
+					w.wire = w.service.Transport()
+				}
+				next := w.mustRun(state.OK)
+				if next.ID != row.ID || next.Credits != test.held+4 {
+					t.Errorf("run %s holds %d credits, want run %s to go on and hold %d", next.ID, next.Credits, row.ID, test.held+4)
+				}
+				if spent := w.service.Books().Total.Spent(); spent > next.Credits { // of the service that is there now
+					t.Errorf("the service charged %d credits, the run holds %d", spent, next.Credits)
+				}
+			})
+		})
+	}
+}
+
+// TestServiceOutOfCreditsPausesTheRun: 402 is the service's own cap.
+func TestServiceOutOfCreditsPausesTheRun(t *testing.T) {
+	bubble(t, jobsFile, func(w *workshop) {
+		w.service.FailNext(outlier.OpSearch, simulator.NoCredits)
+		row := w.mustRun(state.PausedBudget)
+		if row.Credits != 0 || row.Error == "" {
+			t.Errorf("%d credits, error %q; want none, and the service's words", row.Credits, row.Error)
+		}
+		calls := w.service.Books().Total.Calls
+		if again := w.mustRun(state.PausedBudget); again.ID != row.ID || w.service.Books().Total.Calls != calls {
+			t.Errorf("the refusal stands until the cycle turns, and %d calls were made", w.service.Books().Total.Calls-calls)
+		}
+		e, stop := w.open()
+		err := e.ResumeSpending()
+		stop()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if next := w.mustRun(state.OK); next.ID != row.ID {
+			t.Error("the next run did not continue the paused one")
+		}
+	})
+}
+
+// TestOneCallADayTriesWhetherThereAreCreditsAgain: nobody has to remember the latch.
+func TestOneCallADayTriesWhetherThereAreCreditsAgain(t *testing.T) {
+	const file = `
+version: 1
+service: {url: "sim://", limit: 10/min}
+budget: {per_month: 400}
+jobs:
+  hourly: {every: 1h, search: {query: [home espresso]}, enrich: {details: {top: 1}}}
+`
+	bubble(t, file, func(w *workshop) {
+		time.Sleep(3 * 24 * time.Hour)
+		w.service.FailNext(outlier.OpSearch, simulator.NoCredits)
+		runs := w.serve(20 * time.Hour)
+		if calls := w.service.Books().Operations[outlier.OpSearch].Calls; calls != 1 {
+			t.Errorf("%d searches were sent on the first day, want the one that was refused", calls)
+		}
+		w.serve(10 * time.Hour)
+		if spent := w.service.Books().Total.Spent(); spent == 0 {
+			t.Errorf("nothing was bought after a day; the first runs were %+v", runs[:2])
+		}
+	})
+}
+
+// TestRefusalForThePaceIsWaitedOut: a 429 costs time and nothing else.
+func TestRefusalForThePaceIsWaitedOut(t *testing.T) {
+	bubble(t, jobsFile, func(w *workshop) {
+		w.service.FailNext(outlier.OpSearch, simulator.RateLimited)
+		w.service.FailNext(outlier.OpComments, simulator.RateLimited)
+		row := w.mustRun(state.OK)
+		if row.Credits != 4 || row.Failures != 0 {
+			t.Errorf("%d credits and %d failures, want 4 and none", row.Credits, row.Failures)
+		}
+	})
+}

@@ -1,0 +1,118 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"outlierd/sinks"
+	"outlierd/sync/state"
+)
+
+// TestStopDuringAFlushLosesNothing: a signal that comes while a sink writes must not
+// leave a hole below its watermark.
+func TestStopDuringAFlushLosesNothing(t *testing.T) {
+	bubble(t, jobsFile, func(w *workshop) {
+		ctx, cancel := context.WithCancelCause(w.ctx)
+		defer cancel(nil)
+		e, stop := w.open()
+		for i, sink := range e.Sinks {
+			e.Sinks[i] = interrupted{Sink: sink, stop: func() { cancel(errors.New("asked to stop")) }}
+		}
+		_, err := e.Run(ctx, &w.config.Jobs[0], Manual, time.Time{})
+		if err != nil && !errors.Is(err, context.Cause(ctx)) {
+			t.Error(err)
+		}
+		stop()
+		if got := w.count("select count(*) from outliers"); got != 80 {
+			t.Errorf("%d outliers are published, want the 80 of the batch that was under way", got)
+		}
+	})
+}
+
+// TestRunThatCannotBePublishedSaysSo: those who can still be told are told.
+func TestRunThatCannotBePublishedSaysSo(t *testing.T) {
+	bubble(t, strings.ReplaceAll(jobsFile, "transcript: {top: 5}", "transcript: {top: 40}"), func(w *workshop) {
+		e, stop := w.open()
+		e.Sinks[1] = unpublished{e.Sinks[1]}
+		row, err := e.Run(w.ctx, &w.config.Jobs[0], Manual, time.Time{})
+		stop()
+		if err == nil || row.Status != state.Failed {
+			t.Fatalf("status %s, error %v; want a failure", row.Status, err)
+		}
+		if got := w.count("select count(*) from ops.runs where status = 'failed' and error like '%publish%'"); got != 1 {
+			t.Error("the sink that could be published tells nothing of the failure")
+		}
+		if got := w.count("select count(*) from missing"); int64(got) != row.Missing {
+			t.Errorf("the run says that %d are missing, the table has %d", row.Missing, got)
+		}
+		if next := w.mustRun(state.OK); next.ID != row.ID || next.Missing != row.Missing {
+			t.Errorf("run %s with %d missing, want run %s to go on with %d", next.ID, next.Missing, row.ID, row.Missing)
+		}
+	})
+}
+
+// unpublished is a sink that cannot publish.
+type unpublished struct{ sinks.Sink }
+
+func (unpublished) Publish(context.Context, []sinks.Ops) error {
+	return errors.New("publish: the folder is gone")
+}
+
+// interrupted is a sink during whose writing a stop is asked for.
+type interrupted struct {
+	sinks.Sink
+	stop func()
+}
+
+func (s interrupted) Write(ctx context.Context, b sinks.Batch) error {
+	s.stop()
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return s.Sink.Write(ctx, b)
+}
+
+func TestSinkThatWasAwayCatchesUp(t *testing.T) {
+	bubble(t, jobsFile, func(w *workshop) {
+		w.mustRun(state.OK)
+		if err := os.RemoveAll(filepath.Join(w.config.Data, "parquet")); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Remove(filepath.Join(w.config.Data, "state", "warehouse.duckdb")); err != nil {
+			t.Fatal(err)
+		}
+		before := w.service.Books().Total.Calls
+		time.Sleep(7 * time.Hour) // an answer of the last hours would not be bought again
+		w.mustRun(state.OK)
+		if got := w.count("select count(*) from outliers_history"); got != 160 {
+			t.Errorf("%d sightings, want 160: those of both runs, the first from the journal", got)
+		}
+		if calls := w.service.Books().Total.Calls - before; calls > 2 {
+			t.Errorf("%d calls; want the 2 pages: catching up must not cost any", calls)
+		}
+	})
+}
+
+func TestSinkAheadOfTheJournalIsRefused(t *testing.T) {
+	bubble(t, jobsFile, func(w *workshop) {
+		w.mustRun(state.OK)
+		for _, name := range []string{"state.db", "state.db-wal", "state.db-shm"} {
+			if err := os.Remove(filepath.Join(w.config.Data, "state", name)); err != nil && !errors.Is(err, os.ErrNotExist) {
+				t.Fatal(err)
+			}
+		}
+		before := w.service.Books().Total.Calls
+		_, err := w.run()
+		if _, ok := errors.AsType[*AheadError](err); !ok {
+			t.Errorf("error %v, want an *AheadError", err)
+		}
+		if after := w.service.Books().Total.Calls; after != before {
+			t.Errorf("%d calls were made without a ledger", after-before)
+		}
+	})
+}

@@ -1,0 +1,163 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"outlierd/outlier"
+	"outlierd/sync/state"
+)
+
+func TestRunBuysPagesAndAsksAboutTheBestHits(t *testing.T) {
+	bubble(t, jobsFile, func(w *workshop) {
+		row := w.mustRun(state.OK)
+		books := w.service.Books()
+		if got := books.Total.Spent(); row.Credits != got || got != 4 {
+			t.Errorf("the run says %d credits, the service %d, want 4", row.Credits, got)
+		}
+		if row.Hits != 80 || w.count("select count(*) from outliers") != 80 {
+			t.Errorf("%d hits and %d rows, want 80 each", row.Hits, w.count("select count(*) from outliers"))
+		}
+		for op, most := range map[outlier.Operation]int{
+			outlier.OpSearch: 2, outlier.OpChannelVideos: 3, outlier.OpDetails: 4, outlier.OpComments: 3, outlier.OpTranscript: 5,
+		} {
+			if got := books.Operations[op].Calls; got == 0 || got > most {
+				t.Errorf("%d %s calls, want 1 to %d", got, op, most)
+			}
+		}
+		if books.Total.Refused > 0 || len(books.UnknownParams) > 0 {
+			t.Errorf("the service refused %d calls and met unknown parameters %v", books.Total.Refused, books.UnknownParams)
+		}
+	})
+}
+
+func TestAnswerThatMeansNoneIsRemembered(t *testing.T) {
+	bubble(t, strings.ReplaceAll(jobsFile, "transcript: {top: 5}", "transcript: {top: 80}"), func(w *workshop) {
+		row := w.mustRun(state.OK)
+		if row.Missing == 0 {
+			t.Fatal("the library has a transcript for every one of 80 videos; the test needs one without")
+		}
+		if got := w.count("select count(*) from missing where endpoint = 'transcript'"); int64(got) != row.Missing {
+			t.Errorf("table missing has %d transcripts, the run says %d", got, row.Missing)
+		}
+		before := w.service.Books().Operations[outlier.OpTranscript].Calls
+		w.mustRun(state.OK)
+		if again := w.service.Books().Operations[outlier.OpTranscript].Calls - before; again != 0 {
+			t.Errorf("the second run asked for %d transcripts; they never change and none had come up", again)
+		}
+	})
+}
+
+func TestSecondRunBuysOnlyWhatMayHaveChanged(t *testing.T) {
+	bubble(t, jobsFile, func(w *workshop) {
+		w.mustRun(state.OK)
+		first := w.service.Books()
+		time.Sleep(25 * time.Hour) // details are fresh for a day, channels for a week
+		w.mustRun(state.OK)
+		second := w.service.Books()
+		calls := func(op outlier.Operation) int { return second.Operations[op].Calls - first.Operations[op].Calls }
+		if calls(outlier.OpSearch) != 2 {
+			t.Errorf("%d pages, want 2: hits change from day to day", calls(outlier.OpSearch))
+		}
+		changed := w.count(`select count(*) from (
+			select unnest(list(video_id order by rank)[:5]) v from outliers_history group by _run_id) where v is not null`)
+		if changed == 0 {
+			t.Error("no hits at all")
+		}
+		if calls(outlier.OpTranscript) > 2 || calls(outlier.OpChannelVideos) > 2 {
+			t.Errorf("%d transcripts and %d channels were fetched again", calls(outlier.OpTranscript), calls(outlier.OpChannelVideos))
+		}
+		if calls(outlier.OpDetails) == 0 {
+			t.Error("no details were fetched again although they were a day old")
+		}
+	})
+}
+
+func TestCapPausesTheRunAndTheNextOneGoesOn(t *testing.T) {
+	file := strings.Replace(jobsFile, "jobs:", "budget: {per_month: 400, per_day: 2}\njobs:", 1)
+	bubble(t, file, func(w *workshop) {
+		time.Sleep(13 * time.Hour) // the bubble begins at midnight
+		row := w.mustRun(state.PausedBudget)
+		if row.Pages != 1 || !strings.Contains(row.Error, "per_day") {
+			t.Errorf("%d pages, error %q; want one page and the name of the cap", row.Pages, row.Error)
+		}
+		time.Sleep(13 * time.Hour) // the next day, and less than a day after the start
+		next := w.mustRun(state.OK)
+		if next.ID != row.ID || next.Pages != 2 {
+			t.Errorf("run %s has %d pages, want run %s to go on to 2", next.ID, next.Pages, row.ID)
+		}
+		if spent := w.service.Books().Total.Spent(); spent != 4 {
+			t.Errorf("the service was paid %d credits, want 4", spent)
+		}
+	})
+}
+
+func TestStopKeepsTheRunOpenAndPublishesWhatIsThere(t *testing.T) {
+	bubble(t, jobsFile, func(w *workshop) {
+		ctx, cancel := context.WithCancelCause(w.ctx)
+		w.wire = roundTripper(func(r *http.Request) (*http.Response, error) {
+			if strings.HasPrefix(r.URL.Path, "/video/") {
+				cancel(errors.New("asked to stop"))
+			}
+			return w.service.Transport().RoundTrip(r)
+		})
+		e, stop := w.open()
+		row, err := e.Run(ctx, &w.config.Jobs[0], Manual, time.Time{})
+		stop()
+		if err == nil || row.Status != state.Running {
+			t.Fatalf("status %s, error %v; want an unfinished run", row.Status, err)
+		}
+		if got := w.count("select count(*) from outliers"); got != 80 {
+			t.Errorf("%d outliers are published, want the 80 that were bought", got)
+		}
+		w.wire = w.service.Transport()
+		next := w.mustRun(state.OK)
+		if next.ID != row.ID {
+			t.Errorf("run %s began although %s was unfinished", next.ID, row.ID)
+		}
+		if spent := w.service.Books().Total.Spent(); spent != 4 {
+			t.Errorf("%d credits, want 4", spent)
+		}
+	})
+}
+
+// TestProgressCanBeWatched: whoever watches sees the run move, and stands in nobody's way.
+func TestProgressCanBeWatched(t *testing.T) {
+	bubble(t, jobsFile, func(w *workshop) {
+		e, stop := w.open()
+		defer stop()
+		ctx, cancel := context.WithCancel(w.ctx)
+		most := 0
+		var watcher sync.WaitGroup
+		watcher.Go(func() {
+			for pause(ctx, time.Second) == nil {
+				p, err := e.Progress()
+				if err != nil {
+					t.Error(err)
+				}
+				if p.Run == "" {
+					continue
+				}
+				if done := p.Done + len(p.Searches); done < most {
+					t.Errorf("progress fell from %d to %d", most, done)
+				} else {
+					most = done
+				}
+				if left := p.Remaining(); left < 0 || left > 10*time.Minute {
+					t.Errorf("%s left, of a run of 17 calls at 10 a minute", left)
+				}
+			}
+		})
+		row, err := e.Run(w.ctx, &w.config.Jobs[0], Manual, time.Time{})
+		cancel()
+		watcher.Wait()
+		if err != nil || row.Status != state.OK || most < 5 {
+			t.Errorf("status %s, error %v, progress up to %d", row.Status, err, most)
+		}
+	})
+}

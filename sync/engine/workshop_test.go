@@ -1,0 +1,178 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"outlierd/outlier"
+	"outlierd/outlier/pace"
+	"outlierd/outlier/simulator"
+	"outlierd/schema"
+	"outlierd/sinks"
+	"outlierd/sinks/duckdb"
+	"outlierd/sinks/parquet"
+	"outlierd/sync/job"
+	"outlierd/sync/state"
+)
+
+// workshop is a data folder and a service to fill it from. Opening an engine on
+// it, closing it and opening another is what a restart is.
+type workshop struct {
+	*testing.T
+	dir     string
+	service *simulator.Service
+	wire    http.RoundTripper // the service's, unless a test puts itself in between
+	config  *job.Config
+	ctx     context.Context
+}
+
+const testKey = "a-key-for-tests"
+
+// jobsFile is the job that most tests run.
+const jobsFile = `
+version: 1
+service: {url: "sim://", limit: 10/min}
+jobs:
+  coffee:
+    search:
+      query: [home espresso]
+      sort: z_score desc
+      pages: 2
+    enrich:
+      channel_videos: {top: 3}
+      details: {top: 4}
+      comments: {top: 3}
+      transcript: {top: 5}
+    budget: {per_run: 20}
+`
+
+func newWorkshop(t *testing.T, file string) *workshop {
+	t.Helper()
+	w := &workshop{T: t, dir: t.TempDir(), ctx: t.Context()}
+	w.service = simulator.New(simulator.Options{Seed: 1, Key: testKey})
+	w.wire = w.service.Transport()
+	w.use(file)
+	return w
+}
+
+// use replaces the job file.
+func (w *workshop) use(file string) {
+	w.Helper()
+	none := func(string) (string, bool) { return "", false }
+	config, err := job.Parse(filepath.Join(w.dir, "jobs.yaml"), []byte(file), none)
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.config = config
+}
+
+// open starts an engine; the returned function stops it.
+func (w *workshop) open() (*Engine, func()) {
+	w.Helper()
+	folder := filepath.Join(w.config.Data, "state")
+	store, err := state.Open(w.ctx, folder, state.Options{Service: w.config.Service.URL, Location: w.config.Timezone})
+	if err != nil {
+		w.Fatal(err)
+	}
+	limiter, err := pace.Open(w.config.Service.Limit, pace.Options{Path: filepath.Join(folder, "pace.json")})
+	if err != nil {
+		w.Fatal(err)
+	}
+	duck, err := duckdb.Open(w.ctx, duckdb.Options{
+		Private: filepath.Join(folder, "warehouse.duckdb"), Published: w.duckdb(),
+		Temp: filepath.Join(folder, "tmp"), Tables: schema.Tables(), Ops: schema.OpsTables(),
+	})
+	if err != nil {
+		w.Fatal(err)
+	}
+	files, err := parquet.Open(parquet.Options{Dir: filepath.Join(w.config.Data, "parquet"), Tables: schema.Tables(), Ops: schema.OpsTables()})
+	if err != nil {
+		w.Fatal(err)
+	}
+	key, err := outlier.NewKey(testKey)
+	if err != nil {
+		w.Fatal(err)
+	}
+	e := &Engine{
+		Config: w.config, Store: store, Pace: limiter, Sinks: []sinks.Sink{duck, files},
+		Client: &outlier.Client{URL: "http://localhost", Key: key, Pacer: limiter, Transport: w.wire},
+	}
+	return e, func() {
+		if err := errors.Join(duck.Close(), files.Close(), store.Close()); err != nil {
+			w.Error(err)
+		}
+	}
+}
+
+func (w *workshop) duckdb() string { return filepath.Join(w.config.Data, "outliers.duckdb") }
+
+// run performs the only job once, in an engine of its own.
+func (w *workshop) run() (*state.Run, error) {
+	w.Helper()
+	e, stop := w.open()
+	defer stop()
+	return e.Run(w.ctx, &w.config.Jobs[0], Manual, time.Time{})
+}
+
+// mustRun is run for tests that expect the given end.
+func (w *workshop) mustRun(want state.Status) *state.Run {
+	w.Helper()
+	row, err := w.run()
+	if err != nil || row.Status != want {
+		w.Fatalf("run ended as %+v with error %v, want status %s", row, err, want)
+	}
+	return row
+}
+
+// count asks the published file for one number.
+func (w *workshop) count(query string) (n int) {
+	w.Helper()
+	err := duckdb.Query(w.ctx, w.duckdb(), query, func([]string) error { return nil }, func(values []any) error {
+		switch v := values[0].(type) {
+		case int64:
+			n = int(v)
+		case int32:
+			n = int(v)
+		default:
+			return errors.New("the query's answer is not a number")
+		}
+		return nil
+	})
+	if err != nil {
+		w.Fatalf("%s: %v", query, err)
+	}
+	return n
+}
+
+// bubble runs a test in virtual time: waiting for the service costs nothing.
+//
+// Arrow keeps its compressors in a pool. One that was made in another bubble holds
+// a channel of that bubble and may not be used in this one; two collections empty
+// the pool.
+func bubble(t *testing.T, file string, test func(w *workshop)) {
+	runtime.GC()
+	runtime.GC()
+	synctest.Test(t, func(t *testing.T) { test(newWorkshop(t, file)) })
+}
+
+// afterPages lets searches through and answers everything else itself.
+func afterPages(wire http.RoundTripper, answer func() *http.Response) http.RoundTripper {
+	return roundTripper(func(r *http.Request) (*http.Response, error) {
+		if strings.HasPrefix(r.URL.Path, "/search/") {
+			return wire.RoundTrip(r)
+		}
+		connect(r)
+		return answer(), nil
+	})
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
