@@ -56,12 +56,27 @@ Exit codes: 0 done, 1 failed, 2 usage, 3 partial, 4 stopped by budget,
 	flags.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
 	flags.StringVar(&o.logFormat, "log-format", "auto", "text, json or auto: text at a terminal, json elsewhere")
 	root.AddCommand(demoCommand(o), initCommand(o), lintCommand(o), runCommand(o), upCommand(o), sqlCommand(o),
-		simulateCommand(o), versionCommand(o))
-	for _, c := range root.Commands() {
-		c.Args = usage(c.Args)
-	}
-	root.Args = usage(root.Args)
+		searchCommand(o), relatedCommand(o), findChannelsCommand(o), channelCommand(o), videoCommand(o), commentsCommand(o),
+		transcriptCommand(o), scanCommand(o), cursorCommand(o), budgetCommand(o), schemaCommand(o), simulateCommand(o), versionCommand(o))
+	markUsage(root)
 	return root
+}
+
+// markUsage goes over the whole tree of commands.
+func markUsage(c *cobra.Command) {
+	c.Args = usage(c.Args)
+	for _, sub := range c.Commands() {
+		markUsage(sub)
+	}
+}
+
+// group is a command that only has others below it.
+func group(use, short, long string, below ...*cobra.Command) *cobra.Command {
+	c := &cobra.Command{Use: use, Short: short, Long: long, Args: cobra.NoArgs, RunE: func(c *cobra.Command, _ []string) error {
+		return usageError{fmt.Errorf("%s what? see '%[1]s --help'", c.CommandPath())}
+	}}
+	c.AddCommand(below...)
+	return c
 }
 
 // usage marks what a command says about its arguments as a mistake in usage.

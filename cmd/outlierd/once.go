@@ -1,7 +1,239 @@
 package main
 
-import "strings"
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
 
+	"outlierd/outlier"
+	"outlierd/sinks/duckdb"
+	"outlierd/sync/engine"
+	"outlierd/sync/job"
+	"outlierd/sync/state"
+)
+
+// # What is asked for once
+//
+// search, related, channel and the like are jobs that stand in no file. They go the
+// way of every other run, through the same ledger, journal and tables, and differ in
+// two things only: they never continue an earlier run, since that was about something
+// else, and their rows are printed. So standard output is for the rows, and what there
+// is to say about the run goes to standard error.
+
+// onceMark begins the names of these jobs, which no job of a file can have.
 const onceMark = "once:"
 
 func isOnce(name string) bool { return strings.HasPrefix(name, onceMark) }
+
+// wishes describe a job as its file would. What stands in them is taken literally:
+// nothing is filled in from the environment.
+type wishes map[string]any
+
+// yaml writes wishes down for [job.Config.Once]: JSON, which is YAML too.
+func (w wishes) yaml() ([]byte, error) {
+	var out bytes.Buffer
+	e := json.NewEncoder(&out)
+	e.SetEscapeHTML(false)
+	err := e.Encode(w)
+	return bytes.ReplaceAll(out.Bytes(), []byte("${"), []byte("$${")), err
+}
+
+// A request is what somebody asks for once.
+type request struct {
+	verb    job.Verb
+	job     wishes
+	again   bool                          // buy also what was bought lately
+	before  func(showing) error           // looks whether it can be had, before there is a run; nil if it can
+	stopped func(showing) error           // tells how to go on with what was cut short; nil if nothing is to be told
+	show    func(showing) (string, error) // the query over the published file that shows what came of it
+}
+
+// showing is a run whose rows are to be shown.
+type showing struct {
+	*program
+	spec *job.Spec
+	row  *state.Run
+}
+
+// spec is the job that a request describes. What is wrong with it is a mistake of the
+// command line.
+func (r *request) spec(config *job.Config) (*job.Spec, error) {
+	text, err := r.job.yaml()
+	if err != nil {
+		return nil, err
+	}
+	spec, err := config.Once(r.verb, text)
+	if err != nil {
+		return nil, usageError{err}
+	}
+	once, err := spec.With(job.Overrides{Again: r.again})
+	once.Name = onceMark + string(r.verb)
+	return &once, err
+}
+
+// once performs a request and prints its rows. That they can be printed is made sure
+// of before anything is spent.
+func (o *options) once(ctx context.Context, r request) error {
+	config, err := o.load()
+	if err != nil {
+		return err
+	}
+	spec, err := r.spec(config)
+	if err != nil {
+		return err
+	}
+	if err := o.printable(config); err != nil {
+		return err
+	}
+	aside := o.aside()
+	return aside.with(ctx, config, func(p *program) error {
+		if r.before != nil {
+			if err := r.before(showing{p, spec, nil}); err != nil {
+				return err
+			}
+		}
+		row, failed := aside.runJob(ctx, p, errand{Appointment: engine.Appointment{Spec: spec, Trigger: engine.Manual}, afresh: true})
+		if row == nil {
+			return failed
+		}
+		if row.Status == state.Running {
+			if r.stopped != nil {
+				failed = errors.Join(failed, r.stopped(showing{p, spec, row}))
+			}
+			return failed
+		}
+		query, err := r.show(showing{p, spec, row})
+		if err == nil {
+			err = o.ask(ctx, config, query)
+		}
+		if err != nil {
+			return errors.Join(failed, err)
+		}
+		return failed
+	})
+}
+
+// printable reports why rows could not be printed.
+func (o *options) printable(config *job.Config) error {
+	if published(config) == "" {
+		return fmt.Errorf("%s has no duckdb sink, so there would be nothing to print; add `- duckdb: outliers.duckdb` under `sinks:`", config.Path)
+	}
+	_, err := newPrinter(o.output, new(bytes.Buffer), nil)
+	return err
+}
+
+// aside is the program as it talks when standard output is for a result: on standard
+// error.
+func (o *options) aside() *options {
+	aside := *o
+	aside.out = o.err
+	aside.block = &block{w: o.err, size: aside.screen}
+	return &aside
+}
+
+// columns chooses what is shown of each row: to a person what fits on a line, to a
+// program everything.
+func (o *options) columns(few string) string {
+	if o.output == "table" {
+		return few
+	}
+	return "t.*"
+}
+
+// quoted is a text as a literal of SQL. Ids come from the service, and from people.
+func quoted(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
+
+// rowsOf is a query for the rows of a table with the given keys, in their order.
+func rowsOf(table, key, columns, order string, ids []string) string {
+	if len(ids) == 0 {
+		return fmt.Sprintf("select %s from %s as t where false", columns, table)
+	}
+	var places []string
+	for i, id := range ids {
+		places = append(places, fmt.Sprintf("(%s, %d)", quoted(id), i))
+	}
+	return fmt.Sprintf("select %s from %s as t join (values %s) as wanted(id, place) on t.%s = wanted.id order by place%s",
+		columns, table, strings.Join(places, ", "), key, order)
+}
+
+// found shows a run's hits, the best first, as they are known by now. A page that the
+// journal had brought them too, though their rows are those of another run.
+func (o *options) found(table, key, few string) func(showing) (string, error) {
+	return func(s showing) (string, error) {
+		var ids []string
+		err := s.Store.Update(func(tx *state.Tx) error {
+			hits, err := tx.Top(s.row.ID, 0, !s.spec.EnrichSort.Ascending)
+			for _, hit := range hits {
+				ids = append(ids, hit.VideoID)
+			}
+			return err
+		})
+		return rowsOf(table, key, o.columns(few), "", ids), err
+	}
+}
+
+// missing tells which of ids the service does not have.
+func (o *options) missing(ctx context.Context, config *job.Config, ids []string, asked []outlier.Operation) error {
+	query := rowsOf("missing", "id", "t.endpoint, t.id, t.checked_at", ", endpoint", ids)
+	return duckdb.Query(ctx, published(config), query, func([]string) error { return nil }, func(values []any) error {
+		if endpoint, _ := values[0].(string); slices.Contains(asked, outlier.Operation(endpoint)) {
+			fmt.Fprintf(o.err, "the service has no %s of %s (asked %s)\n", values[0], plain(raw(values[1])), raw(values[2]))
+		}
+		return nil
+	})
+}
+
+// digits are written without quotes, so that the parser can say what to make of them.
+var digits = regexp.MustCompile(`^[0-9]{1,18}$`)
+
+// filters read key=value as a where of the job file has it: a list is written
+// [en, de] or as the same key twice, ~ takes away what `use` brought.
+func filters(pairs []string) (wishes, error) {
+	where := wishes{}
+	for _, pair := range pairs {
+		key, text, ok := strings.Cut(pair, "=")
+		key, text = strings.TrimSpace(key), strings.TrimSpace(text)
+		if !ok || key == "" || text == "" {
+			return nil, usageError{fmt.Errorf("--where %s: want key=value, as in z_score=2.. or language=[en, de]", pair)}
+		}
+		value := value(text)
+		if before, again := where[key]; again {
+			value = slices.Concat(members(before), members(value))
+		}
+		where[key] = value
+	}
+	return where, nil
+}
+
+// value is a text of the command line as the file would have it.
+func value(text string) any {
+	inner, list := strings.CutPrefix(text, "[")
+	inner, closed := strings.CutSuffix(inner, "]")
+	switch {
+	case list && closed:
+		var all []any
+		for member := range strings.SplitSeq(inner, ",") {
+			all = append(all, strings.Trim(strings.TrimSpace(member), `"'`))
+		}
+		return all
+	case text == "true", text == "false":
+		return text == "true"
+	case text == "~":
+		return nil
+	case digits.MatchString(text):
+		return json.Number(text)
+	}
+	return text
+}
+
+func members(v any) []any {
+	if all, ok := v.([]any); ok {
+		return all
+	}
+	return []any{v}
+}

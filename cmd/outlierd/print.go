@@ -36,6 +36,45 @@ func newPrinter(format string, w io.Writer, columns []string) (printer, error) {
 	return nil, usageError{fmt.Errorf("--output %s: want table, json, ndjson or csv", format)}
 }
 
+// rows prints a result that no query made.
+func (o *options) rows(columns []string, rows [][]any) error {
+	p, err := newPrinter(o.output, o.out, columns)
+	if err != nil {
+		return err
+	}
+	for _, row := range rows {
+		if err := p.row(row); err != nil {
+			return err
+		}
+	}
+	return p.close()
+}
+
+// when is a time as a value of a result: NULL if there is none.
+func when(t time.Time) any {
+	if t.IsZero() {
+		return nil
+	}
+	return t
+}
+
+// listed is a list of texts as a value of a result.
+func listed(texts []string) any {
+	all := []any{}
+	for _, text := range texts {
+		all = append(all, text)
+	}
+	return all
+}
+
+// filled is a text as a value of a result: NULL if there is none.
+func filled(text string) any {
+	if text == "" {
+		return nil
+	}
+	return text
+}
+
 // tablePrinter lines columns up for a person. It holds all rows, since widths are
 // known only at the end.
 type tablePrinter struct {

@@ -149,39 +149,32 @@ type errand struct {
 	after  bool // the jobs that come after this one are run, too
 }
 
-// runJobs opens the program, performs what is to be done and reports. The worst
-// status of all runs decides the exit code; a run that cannot go on stops the rest
-// only if the reason is not the job's own.
-func (o *options) runJobs(ctx context.Context, config *job.Config, which func(*program) ([]errand, error)) (err error) {
-	log, err := o.logger()
-	if err != nil {
-		return err
-	}
-	p, err := o.open(ctx, config, log)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, p.Close()) }()
-	todo, err := which(p)
-	if err != nil {
-		return err
-	}
-	if len(todo) == 0 {
-		fmt.Fprintln(o.out, "nothing is due")
-	}
-	var errs []error
-	for len(todo) > 0 {
-		next := todo[0]
-		row, err := o.runJob(ctx, p, next)
+// runJobs performs what is to be done and reports. The worst status of all runs
+// decides the exit code; a run that cannot go on stops the rest only if the reason is
+// not the job's own.
+func (o *options) runJobs(ctx context.Context, config *job.Config, which func(*program) ([]errand, error)) error {
+	return o.with(ctx, config, func(p *program) error {
+		todo, err := which(p)
 		if err != nil {
-			errs = append(errs, err)
+			return err
 		}
-		if ctx.Err() != nil || err != nil && everybodys(err) {
-			break
+		if len(todo) == 0 {
+			fmt.Fprintln(o.out, "nothing is due")
 		}
-		todo = append(following(config, next, row), todo[1:]...)
-	}
-	return worst(errs)
+		var errs []error
+		for len(todo) > 0 {
+			next := todo[0]
+			row, err := o.runJob(ctx, p, next)
+			if err != nil {
+				errs = append(errs, err)
+			}
+			if ctx.Err() != nil || err != nil && everybodys(err) {
+				break
+			}
+			todo = append(following(config, next, row), todo[1:]...)
+		}
+		return worst(errs)
+	})
 }
 
 // following are the runs that come after one that ended well enough. Their due

@@ -38,18 +38,9 @@ func (o *options) open(ctx context.Context, config *job.Config, log *slog.Logger
 			err = errors.Join(err, p.Close())
 		}
 	}()
-	// Readers of other users come through this folder; what is private lies deeper.
-	if err := os.MkdirAll(config.Data, 0o755); err != nil {
-		return p, forbidden(fmt.Errorf("create the data folder: %w", err), filepath.Dir(config.Data))
-	}
 	folder := filepath.Join(config.Data, "state")
-	p.Store, err = state.Open(ctx, folder, state.Options{Service: config.Service.URL, Location: config.Timezone, Renews: config.Budget.Renews, Version: version()})
-	if err != nil {
+	if err := p.openState(ctx, folder); err != nil {
 		return p, forbidden(err, config.Data)
-	}
-	p.closers = append(p.closers, p.Store.Close)
-	if err := p.settle(); err != nil {
-		return p, err
 	}
 	if err := p.openSinks(ctx, folder); err != nil {
 		return p, forbidden(err, config.Data)
@@ -61,6 +52,22 @@ func (o *options) open(ctx context.Context, config *job.Config, log *slog.Logger
 		}
 		return now.Service.Key, nil
 	})
+}
+
+// openState opens the state, which is all that some commands need.
+func (p *program) openState(ctx context.Context, folder string) (err error) {
+	// Readers of other users come through this folder; what is private lies deeper.
+	if err := os.MkdirAll(p.Config.Data, 0o755); err != nil {
+		return forbidden(fmt.Errorf("create the data folder: %w", err), filepath.Dir(p.Config.Data))
+	}
+	p.Store, err = state.Open(ctx, folder, state.Options{
+		Service: p.Config.Service.URL, Location: p.Config.Timezone, Renews: p.Config.Budget.Renews, Version: version(),
+	})
+	if err != nil {
+		return err
+	}
+	p.closers = append(p.closers, p.Store.Close)
+	return p.settle()
 }
 
 // settle brings the state in line with the file: jobs that have a new name go on under
@@ -105,6 +112,34 @@ func seeds(config *job.Config) func(ctx context.Context, sql, column string) ([]
 	return func(ctx context.Context, sql, column string) ([]string, error) {
 		return duckdb.Seeds{Path: path, Column: column, Now: time.Now().In(config.Timezone)}.Query(ctx, sql)
 	}
+}
+
+// with opens the program for as long as work needs it.
+func (o *options) with(ctx context.Context, config *job.Config, work func(*program) error) (err error) {
+	log, err := o.logger()
+	if err != nil {
+		return err
+	}
+	p, err := o.open(ctx, config, log)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, p.Close()) }()
+	return work(p)
+}
+
+// books opens no more than the state, for commands that look into it or set it right.
+func (o *options) books(ctx context.Context, config *job.Config, work func(*state.Store) error) (err error) {
+	log, err := o.logger()
+	if err != nil {
+		return err
+	}
+	p := &program{Engine: &engine.Engine{Config: config, Log: log}}
+	defer func() { err = errors.Join(err, p.Close()) }()
+	if err := p.openState(ctx, filepath.Join(config.Data, "state")); err != nil {
+		return forbidden(err, config.Data)
+	}
+	return work(p.Store)
 }
 
 // forbidden adds the remedy to what the rights of files forbid, as when a container

@@ -1,0 +1,167 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"outlierd/sync/job"
+	"outlierd/sync/state"
+)
+
+func cursorCommand(o *options) *cobra.Command {
+	return group("cursor", "Show, set or reset up to when jobs have searched",
+		`A job with "published_at: since last success" remembers for each of its searches when
+the last complete one began: its cursor. The next run searches from there on, less the
+overlap. The cursor moves when a search has ended by itself, and never when a cap or an
+error ended it.`,
+		cursorShowCommand(o), cursorSetCommand(o), cursorResetCommand(o))
+}
+
+func cursorShowCommand(o *options) *cobra.Command {
+	return &cobra.Command{
+		Use: "show [JOB]", Short: "List the cursors of a job, or of all", Args: cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			name := strings.Join(args, "")
+			return o.cursors(c.Context(), name, func(_ *job.Config, store *state.Store) error {
+				marks, err := store.Watermarks(name)
+				if err != nil {
+					return err
+				}
+				var rows [][]any
+				for _, m := range marks {
+					rows = append(rows, []any{m.Job, m.Key, when(m.At), cmp.Or(m.Run, "by hand"), when(m.Set)})
+				}
+				return o.rows([]string{"job", "key", "at", "set_by", "set_at"}, rows)
+			})
+		},
+	}
+}
+
+func cursorSetCommand(o *options) *cobra.Command {
+	var key string
+	c := &cobra.Command{
+		Use: "set JOB TIME", Short: "Let the next run of a job search from a date on",
+		Long: `Set the cursors of a job, forward or back. TIME is a date, which begins at midnight in
+the timezone of the job file, or a time such as 2026-11-01T12:00:00Z. Searches that
+have no cursor yet get one.`,
+		Example: "  outlierd cursor set coffee 2026-11-01",
+		Args:    cobra.ExactArgs(2),
+		RunE: func(c *cobra.Command, args []string) error {
+			return o.cursors(c.Context(), args[0], func(config *job.Config, store *state.Store) error {
+				at, err := instant(args[1], config.Timezone)
+				if err != nil {
+					return err
+				}
+				keys, err := cursorKeys(c.Context(), config, store, args[0])
+				if err != nil {
+					return err
+				}
+				if key != "" && !slices.Contains(keys, key) {
+					return usageError{fmt.Errorf("--key: job %s has no search with this key; it has:\n  %s", args[0], strings.Join(keys, "\n  "))}
+				}
+				if key != "" {
+					keys = []string{key}
+				}
+				for _, key := range keys {
+					if err := store.SetWatermark(args[0], key, at); err != nil {
+						return err
+					}
+				}
+				fmt.Fprintf(o.out, "%s of %s set to %s\n", count(len(keys), "cursor"), args[0], at.Format("2006-01-02 15:04 MST"))
+				return nil
+			})
+		},
+	}
+	c.Flags().StringVar(&key, "key", "", "only that of one search, as `cursor show` lists it")
+	return c
+}
+
+func cursorResetCommand(o *options) *cobra.Command {
+	return &cobra.Command{
+		Use: "reset JOB", Short: "Forget up to when a job has searched", Args: cobra.ExactArgs(1),
+		Long: `Forget the cursors of a job: its next run searches as its first one did, from "first"
+of its window on, and buys again the seeds that are fresh.`,
+		RunE: func(c *cobra.Command, args []string) error {
+			return o.cursors(c.Context(), args[0], func(_ *job.Config, store *state.Store) error {
+				n, err := store.ResetWatermarks(args[0])
+				if err == nil {
+					fmt.Fprintf(o.out, "%s of %s forgotten; its next run searches as its first one did\n", count(n, "cursor"), args[0])
+				}
+				return err
+			})
+		},
+	}
+}
+
+// cursors lets work look at the cursors of a job that is in the file or was; of all
+// jobs if the name is "".
+func (o *options) cursors(ctx context.Context, name string, work func(*job.Config, *state.Store) error) error {
+	config, err := o.load()
+	if err != nil {
+		return err
+	}
+	return o.books(ctx, config, func(store *state.Store) error {
+		if name != "" && config.Job(name) == nil {
+			marks, err := store.Watermarks(name)
+			if err != nil {
+				return err
+			}
+			if len(marks) == 0 {
+				return usageError{fmt.Errorf("%s has no job %q, and none of that name has searched anything", config.Path, name)}
+			}
+		}
+		return work(config, store)
+	})
+}
+
+// cursorKeys are the searches of a job: those that have a cursor, and those that it
+// would make now.
+func cursorKeys(ctx context.Context, config *job.Config, store *state.Store, name string) ([]string, error) {
+	marks, err := store.Watermarks(name)
+	if err != nil {
+		return nil, err
+	}
+	var keys []string
+	for _, m := range marks {
+		keys = append(keys, m.Key)
+	}
+	if spec := config.Job(name); spec != nil {
+		work, err := spec.Resolve(job.Inputs{
+			Now:   time.Now(),
+			Since: func(key string) (time.Time, error) { return store.Watermark(name, key) },
+			IDs:   func(sql, column string) ([]string, error) { return seeds(config)(ctx, sql, column) },
+		})
+		if err != nil {
+			return nil, err
+		}
+		for _, ask := range work.Asks {
+			keys = append(keys, ask.Watermark)
+		}
+	}
+	slices.Sort(keys)
+	if keys = slices.Compact(keys); len(keys) == 0 {
+		return nil, fmt.Errorf("job %s searches nothing now, so it has no cursor to set", name)
+	}
+	return keys, nil
+}
+
+// instant is a date or a time of the past.
+func instant(text string, zone *time.Location) (time.Time, error) {
+	at, err := time.ParseInLocation(time.DateOnly, text, zone)
+	if err != nil {
+		at, err = time.Parse(time.RFC3339, text)
+	}
+	if err != nil {
+		return at, usageError{fmt.Errorf("%s is no date that there is, such as 2026-11-01, and no time such as 2026-11-01T12:00:00Z", text)}
+	}
+	if at.After(time.Now()) {
+		return at, usageError{fmt.Errorf("%s has not come yet: a cursor says up to when was searched", text)}
+	}
+	return at, nil
+}

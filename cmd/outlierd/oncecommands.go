@@ -1,0 +1,204 @@
+package main
+
+import (
+	"errors"
+
+	"github.com/spf13/cobra"
+
+	"outlierd/sync/job"
+)
+
+// What is shown to a person of each kind of row.
+const (
+	fewOutliers = "t.video_id, t.title, t.channel_title, t.view_count, t.z_score, t.average_views_ratio, t.published_at"
+	fewChannels = "t.channel_id, t.title, t.handle, t.subscribers, t.average_views, t.language"
+)
+
+// pageFlags are those of everything that has hits.
+type pageFlags struct {
+	pages int
+	where []string
+	sort  string
+	again bool
+}
+
+func (f *pageFlags) add(c *cobra.Command, sorted bool) {
+	flags := c.Flags()
+	flags.IntVar(&f.pages, "pages", 1, "pages of 40 hits to buy at most")
+	flags.StringArrayVar(&f.where, "where", nil, "a filter as in the job file: z_score=2.., language=[en, de], use=breakout; repeatable")
+	flags.BoolVar(&f.again, "again", false, "buy also what was bought lately")
+	if sorted {
+		flags.StringVar(&f.sort, "sort", "", `the order, such as "z_score desc"`)
+	}
+}
+
+// ask puts what the flags say into the mapping of a verb.
+func (f *pageFlags) ask(into wishes) error {
+	where, err := filters(f.where)
+	if err != nil {
+		return err
+	}
+	into["pages"] = f.pages
+	if len(where) > 0 {
+		into["where"] = where
+	}
+	into.set("sort", f.sort)
+	return nil
+}
+
+// set leaves out what was not said.
+func (w wishes) set(key, text string) {
+	if text != "" {
+		w[key] = text
+	}
+}
+
+func (w wishes) list(key string, texts []string) {
+	if len(texts) > 0 {
+		w[key] = texts
+	}
+}
+
+// enrichFlags ask for more about the hits.
+type enrichFlags struct {
+	enrich []string
+	top    int
+}
+
+func (f *enrichFlags) add(c *cobra.Command, kinds string) {
+	c.Flags().StringSliceVar(&f.enrich, "enrich", nil, "what to fetch for the hits: "+kinds)
+	c.Flags().IntVar(&f.top, "top", 0, "fetch it for so many of the best hits only")
+}
+
+func (f *enrichFlags) ask(into wishes) {
+	enrich := wishes{}
+	for _, kind := range f.enrich {
+		fetch := wishes{}
+		if f.top != 0 {
+			fetch["top"] = f.top
+		}
+		enrich[kind] = fetch
+	}
+	if len(enrich) > 0 {
+		into["enrich"] = enrich
+	}
+}
+
+const kindsOfVideos = "details, comments, transcript, channel_videos, channel_shorts"
+
+func searchCommand(o *options) *cobra.Command {
+	var pages pageFlags
+	var enrich enrichFlags
+	var by, seed string
+	c := &cobra.Command{
+		Use:   "search QUERY…",
+		Short: "Search once and print the hits; 2 credits a page",
+		Long: `Search once, without an entry in the job file, and print the hits, the best first.
+Budgets, ledger, journal and tables are those of the job file. Several queries are
+one request over all of them. A page that was bought within the last six hours is
+taken from the journal and costs nothing.`,
+		Example: `  outlierd search "moka pot" --where z_score=2.. --sort "z_score desc"
+  outlierd search "moka pot" "latte art" --pages 2 --enrich transcript --top 5 -o json`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(c *cobra.Command, queries []string) error {
+			search, all := wishes{"query": queries}, wishes{}
+			search.set("by", by)
+			search.set("seed", seed)
+			if err := pages.ask(search); err != nil {
+				return err
+			}
+			all["search"] = search
+			enrich.ask(all)
+			return o.once(c.Context(), request{
+				verb: job.VerbSearch, job: all, again: pages.again, show: o.found("outliers", "video_id", fewOutliers),
+			})
+		},
+	}
+	pages.add(c, true)
+	enrich.add(c, kindsOfVideos)
+	c.Flags().StringVar(&by, "by", "", "semantic (meaning of words) or lexical (exact words)")
+	c.Flags().StringVar(&seed, "seed", "", "randomises the order of the hits")
+	return c
+}
+
+func relatedCommand(o *options) *cobra.Command {
+	var pages pageFlags
+	var enrich enrichFlags
+	var titles, channels []string
+	var thumbnail, by string
+	c := &cobra.Command{
+		Use:   "related [VIDEO…]",
+		Short: "Find once what resembles videos, titles or channels; 2 credits a page",
+		Long: `Find once what resembles videos, by id or address, titles, a thumbnail or channels,
+and print the hits, the best first. At least one of them is needed. An id that begins
+with - comes after --, as in: outlierd related -- -abcdefghij`,
+		Example: `  outlierd related dQw4w9WgXcQ --where published_at="last 90d"
+  outlierd related --title "the best moka pot" --pages 2`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(c *cobra.Command, videos []string) error {
+			if len(videos)+len(titles)+len(channels) == 0 && thumbnail == "" {
+				return usageError{errors.New("related to what? name videos, or give --title, --thumbnail or --channel")}
+			}
+			related, all := wishes{}, wishes{}
+			related.list("video_id", videos)
+			related.list("title", titles)
+			related.list("related_channel_id", channels)
+			related.set("thumbnail_video_id", thumbnail)
+			related.set("by", by)
+			if err := pages.ask(related); err != nil {
+				return err
+			}
+			all["related"] = related
+			enrich.ask(all)
+			return o.once(c.Context(), request{
+				verb: job.VerbRelated, job: all, again: pages.again, show: o.found("outliers", "video_id", fewOutliers),
+			})
+		},
+	}
+	pages.add(c, false)
+	enrich.add(c, kindsOfVideos)
+	flags := c.Flags()
+	flags.StringArrayVar(&titles, "title", nil, "a title to relate to; repeatable")
+	flags.StringArrayVar(&channels, "channel", nil, "a channel to relate to, by id or address; repeatable")
+	flags.StringVar(&thumbnail, "thumbnail", "", "a video to whose thumbnail to relate, by id or address")
+	flags.StringVar(&by, "by", "", "semantic or lexical")
+	return c
+}
+
+func findChannelsCommand(o *options) *cobra.Command {
+	var pages pageFlags
+	var enrich enrichFlags
+	var related []string
+	var seed string
+	c := &cobra.Command{
+		Use:   "find-channels [QUERY…]",
+		Short: "Search channels once and print them; 5 credits a page",
+		Long: `Search channels once, or find those that resemble others, and print them. Several
+queries are one request over all of them.`,
+		Example: `  outlierd find-channels "espresso" --sort "recency desc" --where subscribers=..50000
+  outlierd find-channels --related-to UC1234567890abcdefghijkl`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(c *cobra.Command, queries []string) error {
+			if len(queries)+len(related) == 0 {
+				return usageError{errors.New("which channels? give a query, or --related-to a channel")}
+			}
+			find, all := wishes{}, wishes{}
+			find.list("query", queries)
+			find.list("related_to", related)
+			find.set("seed", seed)
+			if err := pages.ask(find); err != nil {
+				return err
+			}
+			all["find_channels"] = find
+			enrich.ask(all)
+			return o.once(c.Context(), request{
+				verb: job.VerbFindChannels, job: all, again: pages.again, show: o.found("found_channels", "channel_id", fewChannels),
+			})
+		},
+	}
+	pages.add(c, true)
+	enrich.add(c, "channel_videos, channel_shorts")
+	c.Flags().StringArrayVar(&related, "related-to", nil, "a channel to relate to, by id or address; repeatable")
+	c.Flags().StringVar(&seed, "seed", "", "randomises the order of the channels")
+	return c
+}

@@ -1,0 +1,116 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"outlierd/outlier"
+	"outlierd/sync/job"
+)
+
+// A view is what a command shows of channels or videos that are asked about by id.
+type view struct {
+	table, key string
+	few        string // what is shown to a person
+	order      string // of the rows of one id
+}
+
+var (
+	ofStatistics = view{"channel_statistics", "channel_id", "t.channel_id, t.kind, t.subscriber_count, t.videos_count, " +
+		"t.median_views_estimate, t.average_views_estimate, t.positive_outliers_count", ", t.kind desc"}
+	ofUploads = view{"channel_uploads", "channel_id", "t.video_id, t.kind, t.title, t.view_count, t.z_score, " +
+		"t.average_views_ratio, t.published_at_estimate", ", t.kind desc, t.position"}
+	ofDetails = view{"videos", "video_id", "t.video_id, t.title, t.channel_title, t.view_count, t.like_count, " +
+		"t.comment_count, t.duration, t.published_at", ""}
+	ofComments   = view{"comments", "video_id", "t.author_text, t.likes_count, t.reply_count, t.published_at, t.text", ", t.position"}
+	ofTranscript = view{"transcript_events", "video_id", "t.start_ms / 1000 as seconds, t.text", ", t.position"}
+)
+
+// A dataCommand asks about channels or videos by id.
+type dataCommand struct {
+	use, short, long string
+	verb             job.Verb
+	fetch            []outlier.Operation
+	parse            func(string) (string, error)
+	show             func() view
+}
+
+const knownLong = `What is known already and fresh is printed without asking anew: channels for 7 days,
+comments for 2, details for one, a transcript for ever. --max-age asks again if what
+is known is older. No credits are spent. An id that begins with - comes after --.`
+
+func (d dataCommand) command(o *options) *cobra.Command {
+	var age string
+	c := &cobra.Command{
+		Use: d.use, Short: d.short, Long: d.long + "\n\n" + knownLong, Args: cobra.MinimumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			var ids []string
+			for _, arg := range args {
+				id, err := d.parse(arg)
+				if err != nil {
+					return usageError{err}
+				}
+				if !slices.Contains(ids, id) {
+					ids = append(ids, id)
+				}
+			}
+			ask := wishes{"id": ids, "fetch": d.fetch}
+			ask.set("refresh_after", age)
+			return o.once(c.Context(), request{
+				verb: d.verb, job: wishes{string(d.verb): ask}, show: o.known(c.Context(), d, ids),
+			})
+		},
+	}
+	c.Flags().StringVar(&age, "max-age", "", "ask again if what is known is older than this, such as 1h")
+	return c
+}
+
+// known shows what is known by now about ids, and says of which the service has none.
+func (o *options) known(ctx context.Context, d dataCommand, ids []string) func(showing) (string, error) {
+	return func(s showing) (string, error) {
+		v := d.show()
+		return rowsOf(v.table, v.key, o.columns(v.few), v.order, ids), o.missing(ctx, s.Config, ids, d.fetch)
+	}
+}
+
+func channelCommand(o *options) *cobra.Command {
+	uploads := false
+	c := dataCommand{
+		use: "channel CHANNEL…", short: "Fetch and print a channel's numbers, or its uploads; free",
+		long: `Fetch a channel's sampled videos and shorts, by id or address, and print its numbers
+for both, or with --uploads the videos and shorts.`,
+		verb: job.VerbChannels, fetch: []outlier.Operation{outlier.OpChannelVideos, outlier.OpChannelShorts}, parse: outlier.ParseChannelID,
+		show: func() view {
+			if uploads {
+				return ofUploads
+			}
+			return ofStatistics
+		},
+	}.command(o)
+	c.Flags().BoolVar(&uploads, "uploads", false, "print the sampled videos and shorts")
+	return c
+}
+
+func videoCommand(o *options) *cobra.Command {
+	return videoData("video", "details", "its description and current numbers", outlier.OpDetails, ofDetails).command(o)
+}
+
+func commentsCommand(o *options) *cobra.Command {
+	return videoData("comments", "last comments", "its last 100 comments", outlier.OpComments, ofComments).command(o)
+}
+
+func transcriptCommand(o *options) *cobra.Command {
+	return videoData("transcript", "transcript", "its transcript, line by line", outlier.OpTranscript, ofTranscript).command(o)
+}
+
+func videoData(name, what, does string, op outlier.Operation, v view) dataCommand {
+	return dataCommand{
+		use: name + " VIDEO…", short: fmt.Sprintf("Fetch and print a video's %s; free", what),
+		long: fmt.Sprintf("Fetch of a video, by id or address, %s, and print them.", does),
+		verb: job.VerbVideos, fetch: []outlier.Operation{op}, parse: outlier.ParseVideoID,
+		show: func() view { return v },
+	}
+}

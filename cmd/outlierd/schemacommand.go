@@ -1,0 +1,57 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"outlierd/schema"
+	"outlierd/sync/job"
+	"outlierd/sync/state"
+)
+
+func schemaCommand(o *options) *cobra.Command {
+	return group("schema", "Print the tables, the schema of the job file, or what the service changed", "",
+		&cobra.Command{
+			Use: "tables", Short: "Print every table and column, as in docs/tables.md", Args: cobra.NoArgs,
+			RunE: func(*cobra.Command, []string) error {
+				_, err := fmt.Fprint(o.out, schema.Markdown())
+				return err
+			},
+		},
+		&cobra.Command{
+			Use: "config", Short: "Print the JSON Schema of the job file, for editors", Args: cobra.NoArgs,
+			RunE: func(*cobra.Command, []string) error {
+				_, err := o.out.Write(job.Schema())
+				return err
+			},
+		},
+		driftCommand(o))
+}
+
+func driftCommand(o *options) *cobra.Command {
+	return &cobra.Command{
+		Use: "drift", Short: "List in what the service's answers differ from its interface",
+		Long: `List the fields of answers that the interface does not have or that have another type
+there: where, what, how often, since when, and an example. Nothing is lost of them: they
+are in column extra of their rows.`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			config, err := o.load()
+			if err != nil {
+				return err
+			}
+			return o.books(c.Context(), config, func(store *state.Store) error {
+				all, err := store.Drift()
+				if err != nil {
+					return err
+				}
+				var rows [][]any
+				for _, d := range all {
+					rows = append(rows, []any{string(d.Op), d.Path, d.Problem, d.Count, when(d.First), when(d.Last), d.Example})
+				}
+				return o.rows([]string{"operation", "path", "problem", "count", "first_seen_at", "last_seen_at", "example"}, rows)
+			})
+		},
+	}
+}
