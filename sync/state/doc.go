@@ -1,6 +1,7 @@
 // Package state is the durable memory of the program: one SQLite file that holds
 // the ledger, the journal of answers, the runs with their steps and cursors, the
-// ids that were seen, and the queue of what is still to be asked.
+// scans, the watermarks, the ids that were seen, and the queue of what is still to be
+// asked.
 //
 // # One commit point
 //
@@ -17,6 +18,20 @@
 // let the first pass the second. They also refuse to delete a paid attempt, to change its
 // price or period, and to refund it without proof. A mistake in this package, or
 // in a shell opened on the file, can therefore not spend more than the budget.
+//
+// What one call makes necessary is held together with its price: a scan is worth
+// nothing to those who cannot pay for reading it. A hold counts like a price, and what
+// is drawn from it has been counted already; only the sum of both is ever compared
+// with a cap.
+//
+// # A scan is started once
+//
+// Nothing tells the service that a second request for a scan means the first one. So
+// the wish comes first, as a row of its own, and the attempts that carry it out refer
+// to it: unique indexes allow one wish at a time and one attempt for it that is not
+// refunded, and triggers let the state of the scan follow its attempt. From the moment
+// an attempt is marked as sent the scan may exist; it is unknown until an answer is
+// read, a refund proves that there is none, or an operator says what there is.
 //
 // # Groups survive a full disk
 //

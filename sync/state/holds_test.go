@@ -183,6 +183,7 @@ func TestDatabaseItselfKeepsHolds(t *testing.T) {
 		"deleting a hold":                {`DELETE FROM holds`, "a hold is kept"},
 		"opening it again":               {`UPDATE holds SET open = 0; UPDATE holds SET open = 1`, "stays so"},
 		"a hold for another step":        {hold(`id, run, 9, account, day, cycle, 1, 0, 1`), "same periods"},
+		"a second hold of a step":        {hold(`id, run, step, account, day, cycle, 1, 0, 1`), "UNIQUE"},
 		"a hold for another day":         {hold(`id, run, step, account, '2001-01-01', cycle, 1, 0, 1`), "same periods"},
 		"a hold of a settled attempt":    {`INSERT INTO holds SELECT 9, id, run, step, account, day, cycle, 1, 0, 1 FROM attempts WHERE state = 'charged'`, "together with a reservation"},
 		"drawing more than it has":       {drawing(`11`, `1`), "does not cover"},

@@ -323,6 +323,20 @@ func TestDatabaseItselfGuardsScans(t *testing.T) {
 	}
 }
 
+func TestDatabaseItselfKeepsScansApart(t *testing.T) {
+	s := open(t, t.TempDir())
+	step := beginRun(t, s, "run-1")
+	scan := niche(step)
+	scan.Due = noon
+	lead(t, s, step, intend(t, s, scan), ScanEnded)
+	again := `INSERT INTO scans SELECT id + 1, run, job, due, step, find_by, mode, queries, wanted, price, 'intended', '', '', 0, 0, 0, 0, 0, 0 FROM scans`
+	wantText(t, shell(t, s, again), "UNIQUE")
+
+	scan.Job = "rivals"
+	other := Scan{Intent: intend(t, s, scan), State: ScanIntended, ScanID: scanA}
+	wantText(t, s.Update(func(tx *Tx) error { return tx.SaveScan(other) }), "save scan intent 2", "UNIQUE")
+}
+
 func TestOperatorSettlesAnUnknownScan(t *testing.T) {
 	adopted := Scan{State: ScanRunning, ScanID: scanA, Status: "Running", Created: noon}
 	disowned := Scan{State: ScanNotCreated}
