@@ -133,24 +133,14 @@ func (a *asker) texts(name string, n *node) []string {
 
 // lines checks what a file holds by now. It is read again whenever the job runs.
 func (a *asker) lines(name string, n *node, path string) {
-	values, err := readList(path, n.shown())
-	if err != nil {
-		a.foreign(n, err.Error())
-		return
-	}
-	empty := true
-	for i, value := range values {
+	for i, value := range a.readable(n, path) {
 		if value == "" {
 			continue
 		}
-		empty = false
 		if _, err := a.accept(name, value); err != nil {
 			a.foreign(n, fmt.Sprintf("in line %d of %s: %v", i+1, n.shown(), err))
 			return
 		}
-	}
-	if empty {
-		a.warn(n, "", "the file %s holds no values", n.shown())
 	}
 }
 

@@ -68,7 +68,7 @@ func (b *builder) loops(job *node) []loop {
 		l := loop{Loop: Loop{e.key.text, source}}
 		l.values(members)
 		if source.File != "" {
-			b.legibleList(e.value.get("file"), source.File)
+			b.readable(e.value.get("file"), source.File)
 		}
 		loops = append(loops, l)
 		if l.Source.Values != nil {
@@ -106,8 +106,15 @@ func (b *builder) loopName(key *node) bool {
 	return false
 }
 
-func (b *builder) legibleList(n *node, path string) {
-	if _, err := readList(path, n.shown()); err != nil {
+// readable are the lines of a file that n names. That there is no value in it may
+// change, and is worth a warning only.
+func (b *builder) readable(n *node, path string) []string {
+	lines, err := readList(path, n.shown())
+	switch {
+	case err != nil:
 		b.foreign(n, err.Error())
+	case strings.Join(lines, "") == "":
+		b.warn(n, "", "the file %s holds no values", n.shown())
 	}
+	return lines
 }

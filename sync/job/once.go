@@ -67,7 +67,7 @@ func (s *Spec) since(last time.Duration) error {
 	search.Params = maps.Clone(search.Params)
 	delete(search.Params, "publishedAtFrom")
 	delete(search.Params, "publishedAtTo")
-	search.Window = Window{Last: last, Zone: s.zone}
+	search.Window = window{Last: last, Zone: s.zone}
 	if s.ask.Read != nil {
 		s.ask.Read = &search
 	} else {

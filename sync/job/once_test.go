@@ -2,6 +2,9 @@ package job
 
 import (
 	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -225,6 +228,22 @@ jobs:
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+func TestAFileWithoutValuesIsWorthAWarning(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "rivals.txt")
+	if err := os.WriteFile(file, []byte("# none yet\n\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	config := parse(t, head+fmt.Sprintf("jobs: {a: {channels: {id: {file: %s}}}, b: {for_each: {t: {file: %s}}, search: {query: \"${t}\"}}}\n", file, file))
+	if len(config.Warnings) != 2 || !strings.Contains(config.Warnings[0].Message, "holds no values") {
+		t.Errorf("warned %v", config.Warnings)
+	}
+	for i := range config.Jobs {
+		if got := must(t, &config.Jobs[i], nothingKnown()); len(got.IDs)+len(got.Asks) > 0 {
+			t.Errorf("%s asks %+v", config.Jobs[i].Name, got)
+		}
 	}
 }
 

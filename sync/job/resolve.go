@@ -289,8 +289,8 @@ func watermark(a *Ask, chosen []string) string {
 }
 
 // window sets the dates of an ask whose published_at is given in words.
-func (r *resolver) window(a *Ask, w Window) error {
-	if w == (Window{}) {
+func (r *resolver) window(a *Ask, w window) error {
+	if w == (window{}) {
 		return nil
 	}
 	var last time.Time

@@ -1,6 +1,7 @@
 package job
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/url"
@@ -73,6 +74,37 @@ func TestForEachAsksForEveryCombinationInTheOrderOfTheFile(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
+}
+
+func TestForEachMakesTheCrossProductOfItsValues(t *testing.T) {
+	word := rapid.StringMatching(`[a-z$ {}é#:,]{0,6}[a-z]`)
+	rapid.Check(t, func(r *rapid.T) {
+		var names, loops []string
+		want := 1
+		for i := range rapid.IntRange(1, 3).Draw(r, "names") {
+			values := rapid.SliceOfNDistinct(word, 1, 4, strings.TrimSpace).Draw(r, "values")
+			text, err := json.Marshal(values)
+			if err != nil {
+				r.Fatal(err)
+			}
+			name := "v" + strings.Repeat("v", i)
+			names = append(names, "${"+name+"}")
+			loops = append(loops, name+": "+strings.ReplaceAll(string(text), "${", "$${"))
+			want *= len(values)
+		}
+		body := fmt.Sprintf("for_each: {%s}, search: {query: %q}", strings.Join(loops, ", "), strings.Join(names, " / "))
+		got := asks(t, one(t, body))
+		marks := map[string]bool{}
+		for _, ask := range got {
+			marks[ask.Watermark] = true
+			if ask.Queries[0] != ask.Item {
+				r.Fatalf("%s asks for %q, its values are %q", body, ask.Queries[0], ask.Item)
+			}
+		}
+		if len(got) != want || len(marks) != want {
+			r.Fatalf("%s makes %d requests with %d watermarks, want %d", body, len(got), len(marks), want)
+		}
+	})
 }
 
 func TestAListIsOneRequestAndEachValueAnother(t *testing.T) {

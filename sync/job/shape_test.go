@@ -213,8 +213,8 @@ func TestTheSchemasExamplesHaveNoMistakes(t *testing.T) {
 	}
 	for _, definition := range slices.Sorted(maps.Keys(frames)) {
 		for name, p := range properties(t, definition) {
-			for i, example := range examples(t, p) {
-				exampleParses(t, frames[definition], definition+"."+name, name, example, i)
+			for _, example := range examples(t, p) {
+				exampleParses(t, frames[definition], definition+"."+name, example)
 			}
 		}
 	}
@@ -233,7 +233,7 @@ func examples(t *testing.T, property any) []any {
 
 // exampleParses puts an example into its frame. What the frame gives already, or what
 // a job can have only one of, the example replaces.
-func exampleParses(t *testing.T, frame, place, name string, example any, i int) {
+func exampleParses(t *testing.T, frame, place string, example any) {
 	t.Helper()
 	value, err := json.Marshal(example)
 	if err != nil {
@@ -261,9 +261,10 @@ func exampleParses(t *testing.T, frame, place, name string, example any, i int) 
 	if err := os.WriteFile(filepath.Join(dir, "rivals.txt"), []byte("UC1234567890abcdefghijkl\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	_, name, _ := strings.Cut(place, ".")
 	text := fmt.Sprintf(frame, fmt.Sprintf("%q: %s", name, value))
 	if _, err := Parse(filepath.Join(dir, "jobs.yaml"), []byte(text), nothingSet); err != nil {
-		t.Errorf("%s, example %d: %v", place, i+1, err)
+		t.Errorf("%s: %s: %v", place, value, err)
 	}
 }
 

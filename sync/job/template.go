@@ -17,7 +17,7 @@ type template struct {
 	Op     outlier.Operation
 	Params url.Values        // by their names on the wire; lists of patterns
 	From   map[string]Source // the parameters whose values files and SQL give
-	Window Window            // of publishedAt
+	Window window            // of publishedAt
 	Read   *template         // of a scan: the search that reads its results
 }
 

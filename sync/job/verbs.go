@@ -32,7 +32,7 @@ func (b *builder) verb(spec *Spec, job *node) *node {
 		}
 	}
 	if found == nil {
-		if !job.later() {
+		if !job.refused() {
 			b.refuseWithHint(job.handle(), "as in search: {query: moka pot}", "a job says what it does: %s", strings.Join(verbs, ", "))
 		}
 		return nil
@@ -43,8 +43,9 @@ func (b *builder) verb(spec *Spec, job *node) *node {
 	return found
 }
 
-// later reports whether a key of a later version was refused in n.
-func (n *node) later() bool {
+// refused reports whether n has a key that is not one: it may have been meant for what
+// n now lacks.
+func (n *node) refused() bool {
 	for _, e := range n.entries {
 		if e.value.dead {
 			return true

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// Window is a stretch of time that ends now and begins with a day. The zero Window
+// A window is a stretch of time that ends now and begins with a day. The zero window
 // is none.
-type Window struct {
+type window struct {
 	Since bool          // it begins where the last success did, less Overlap; else Last ago
 	Last  time.Duration // how long it is; with Since, if there was no success yet
 
@@ -27,7 +27,7 @@ const (
 // begin is where the window begins: at the midnight before, so that a search repeated
 // within a day is the same request, which the service answers from its cache for
 // nothing (interface, Credit rules 1). The last success is zero if there was none.
-func (w Window) begin(now, last time.Time) time.Time {
+func (w window) begin(now, last time.Time) time.Time {
 	if w.Since && !last.IsZero() {
 		return w.midnight(last, w.Overlap)
 	}
@@ -36,7 +36,7 @@ func (w Window) begin(now, last time.Time) time.Time {
 
 // midnight counts whole days by the calendar, so that a change of the clocks within
 // the window does not move its first day.
-func (w Window) midnight(from time.Time, back time.Duration) time.Time {
+func (w window) midnight(from time.Time, back time.Duration) time.Time {
 	zone := cmp.Or(w.Zone, time.UTC)
 	year, month, date := from.In(zone).AddDate(0, 0, -int(back/day)).Add(-(back % day)).Date()
 	return clock(time.Date(year, month, date, 0, 0, 0, 0, time.UTC), zone)
@@ -44,19 +44,19 @@ func (w Window) midnight(from time.Time, back time.Duration) time.Time {
 
 // parseWindow reads "last 30d" and "since last success, overlap 14d, first 30d", of
 // which the parts behind the first comma may be left out and stand in any order.
-func parseWindow(text string) (Window, error) {
+func parseWindow(text string) (window, error) {
 	if length, found := strings.CutPrefix(text, "last "); found {
 		d, err := ParseDuration(strings.TrimSpace(length))
-		return Window{Last: time.Duration(d)}, err
+		return window{Last: time.Duration(d)}, err
 	}
 	begin, parts, _ := strings.Cut(text, ",")
 	if strings.TrimSpace(begin) != "since last success" {
-		return Window{}, fmt.Errorf("%q is neither a range of dates such as 2026-10-01..2026-10-31 nor a window: last 30d, or since last success, overlap 14d, first 30d", text)
+		return window{}, fmt.Errorf("%q is neither a range of dates such as 2026-10-01..2026-10-31 nor a window: last 30d, or since last success, overlap 14d, first 30d", text)
 	}
-	w := Window{Since: true}
+	w := window{Since: true}
 	for part := range strings.SplitSeq(parts, ",") {
 		if err := w.part(strings.TrimSpace(part)); err != nil && parts != "" {
-			return Window{}, err
+			return window{}, err
 		}
 	}
 	w.Overlap, w.Last = cmp.Or(w.Overlap, defaultOverlap), cmp.Or(w.Last, defaultFirst)
@@ -64,7 +64,7 @@ func parseWindow(text string) (Window, error) {
 }
 
 // part reads "overlap 14d" or "first 30d".
-func (w *Window) part(text string) error {
+func (w *window) part(text string) error {
 	name, length, _ := strings.Cut(text, " ")
 	into := map[string]*time.Duration{"overlap": &w.Overlap, "first": &w.Last}[name]
 	switch {
