@@ -139,8 +139,10 @@ func TestHoldIsReleased(t *testing.T) {
 				update(t, s, func(tx *Tx) error { return tx.Release(step.ID) })
 			}
 		}, 0},
-		"with its run":                  {finish(Partial), 0},
-		"not with a run that may go on": {finish(PausedBudget), 8},
+		"with its run":                    {finish(Partial), 0},
+		"not with a run that may go on":   {finish(PausedBudget), 8},
+		"not with a run that failed":      {finish(Failed), 8},
+		"not with a run that was stopped": {finish(Running), 8},
 		"when another run begins": {func(t *testing.T, s *Store, step Step) {
 			finish(PausedBudget)(t, s, step)
 			beginRun(t, s, "run-2")

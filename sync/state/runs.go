@@ -24,6 +24,16 @@ const (
 	Interrupted  Status = "interrupted"
 )
 
+// over reports whether a run with this status has come to its end for good; any other
+// may go on.
+func (s Status) over() bool {
+	switch s {
+	case OK, OKEmpty, Partial, Interrupted:
+		return true
+	}
+	return false
+}
+
 // Run is one performance of a job.
 type Run struct {
 	ID, Job, Trigger string
@@ -129,7 +139,7 @@ func (s *Store) Finish(r Run) error {
 		if err := found(result, err); err != nil {
 			return fmt.Errorf("finish run %s: %w", r.ID, err)
 		}
-		if r.Status != PausedBudget && r.Status != Failed {
+		if r.Status.over() {
 			if err := tx.releaseRun(r.ID); err != nil {
 				return err
 			}
