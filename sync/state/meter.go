@@ -198,6 +198,18 @@ func (a *attempt) settlePaid(tx *Tx, k Kept) error {
 		error = ?, response = ? WHERE id = ?`,
 		string(k.Outcome), micros(k.Answer.SentAt), micros(k.Answer.ReceivedAt), k.Answer.Waited.Microseconds(), k.Answer.Status,
 		len(k.Answer.Body), errorText(k.Answer.Err), orNull(k.Response), a.id)
+	if err != nil || k.Outcome != outlier.Charged {
+		return err
+	}
+	return a.explain(tx, k.Response)
+}
+
+// explain lets earlier attempts at the same request, whose outcome nobody knows, point
+// to the answer that came at last. It says what they may have bought and proves nothing
+// about their price: they stay unknown, and they stay counted.
+func (a *attempt) explain(tx *Tx, response int64) error {
+	_, err := tx.exec(`UPDATE attempts SET response = ? WHERE price > 0 AND state = 'unknown' AND response IS NULL
+		AND op = ? AND params = ? AND intent IS NULL`, response, string(a.r.Op), a.params)
 	return err
 }
 

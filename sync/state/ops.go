@@ -83,9 +83,14 @@ var opsTables = map[string]opsTable{
 }
 
 // lastAttempt: an attempt is final once it is settled, but for one that an operator
-// has still to explain; see [Store.SettleScan].
+// has still to explain (see [Store.SettleScan]), and for one of a run under way whose
+// request may still be answered. What explains it after that run is told by the state
+// alone: rows must not be told again for ever.
 const lastAttempt = `SELECT coalesce((SELECT min(id) - 1 FROM (
 		SELECT id FROM attempts WHERE state IN ('reserved', 'sending')
+		UNION ALL
+		SELECT a.id FROM runs JOIN attempts a USING (run)
+			WHERE runs.status = 'running' AND a.price > 0 AND a.state = 'unknown' AND a.response IS NULL
 		UNION ALL
 		SELECT a.id FROM scans s JOIN attempts a ON a.intent = s.id WHERE s.state = 'unknown' AND a.state = 'unknown')),
 	(SELECT max(id) FROM attempts), 0)`

@@ -1,0 +1,83 @@
+package state
+
+import (
+	"fmt"
+	"time"
+
+	"outlierd/outlier"
+	"outlierd/sync/credit"
+)
+
+// Balance is what one period holds, by what became of it.
+type Balance struct {
+	Spent    outlier.Credits `json:"spent"`
+	Reserved outlier.Credits `json:"reserved"` // by calls that are under way
+	Unknown  outlier.Credits `json:"unknown"`  // nobody can prove that they were refunded; they count
+	Scans    outlier.Credits `json:"scans"`    // set aside for reading the results of scans
+	Adjusted outlier.Credits `json:"adjusted"` // by [Store.Adjust]
+
+	Refunded  outlier.Credits `json:"refunded"`  // beside what is held
+	Explained outlier.Credits `json:"explained"` // of Unknown: a later answer to the same request was charged
+}
+
+// Held is what counts against a cap; see [Store.Held].
+func (b *Balance) Held() outlier.Credits {
+	return b.Spent + b.Reserved + b.Unknown + b.Scans + b.Adjusted
+}
+
+// Balance adds up the period of a cap, whether or not the cap is reached.
+func (s *Store) Balance(c credit.Cap) (b Balance, err error) {
+	err = s.view(func() error {
+		key, err := s.key(credit.Period{Scope: c.Scope, Key: c.Period})
+		if err != nil {
+			return err
+		}
+		return s.row(`SELECT
+			coalesce(sum(price) FILTER (WHERE state = 'charged'), 0),
+			coalesce(sum(price) FILTER (WHERE state IN ('reserved', 'sending')), 0),
+			coalesce(sum(price) FILTER (WHERE state = 'unknown'), 0),
+			(SELECT coalesce(sum(rest), 0) FROM hold_rests JOIN hold_periods p USING (id) WHERE p.scope = ?1 AND p.period = ?2),
+			coalesce((SELECT adjusted FROM periods WHERE scope = ?1 AND period = ?2), 0),
+			coalesce(sum(price) FILTER (WHERE state = 'refunded'), 0),
+			coalesce(sum(price) FILTER (WHERE state = 'unknown' AND id IN (`+explained+`)), 0)
+			FROM attempt_periods WHERE scope = ?1 AND period = ?2`, string(c.Scope), key).
+			Scan(&b.Spent, &b.Reserved, &b.Unknown, &b.Scans, &b.Adjusted, &b.Refunded, &b.Explained)
+	})
+	if err != nil {
+		return b, fmt.Errorf("add up %s: %w", c, err)
+	}
+	return b, nil
+}
+
+// explained are the attempts of unknown outcome that point to the charged answer of a
+// later one; what is left of their own answers is in the journal as unknown.
+const explained = `SELECT a.id FROM attempts a JOIN responses r ON r.id = a.response
+	WHERE a.price > 0 AND a.state = 'unknown' AND r.outcome = 'charged'`
+
+// Adjustment is one use of [Store.Adjust].
+type Adjustment struct {
+	At      time.Time       `json:"at"`
+	Credits outlier.Credits `json:"credits"`
+	Why     string          `json:"why"`
+}
+
+// Adjustments are those of a billing cycle, oldest first.
+func (s *Store) Adjustments(cycle string) (all []Adjustment, err error) {
+	type row struct {
+		Adjustment
+		at int64
+	}
+	err = s.view(func() error {
+		rows, err := list(s, func(r *row) []any { return []any{&r.at, &r.Credits, &r.Why} },
+			`SELECT reserved_at, adjustment, error FROM attempts WHERE adjustment IS NOT NULL AND cycle = ? ORDER BY id`, cycle)
+		for _, r := range rows {
+			r.At = instant(r.at)
+			all = append(all, r.Adjustment)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list the adjustments of the cycle from %s: %w", cycle, err)
+	}
+	return all, nil
+}

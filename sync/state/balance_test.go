@@ -1,0 +1,102 @@
+package state
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"outlierd/outlier"
+	"outlierd/sync/credit"
+)
+
+func TestBalanceTellsWhatBecameOfThePeriod(t *testing.T) {
+	s := open(t, t.TempDir())
+	buy(t, s, capped(100), answerTo(searchRequest("0"), `{"hits":[]}`), outlier.Charged)
+	buy(t, s, capped(100), lost(searchRequest("1")), outlier.Unknown)
+	buy(t, s, capped(100), errorTo(searchRequest("2"), 500, outlier.Failed), outlier.Refunded)
+	reserve(t, s, capped(100), searchRequest("3"))
+	if err := s.Adjust(7, "a search by hand"); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Adjust(-3, "a voucher"); err != nil {
+		t.Fatal(err)
+	}
+	want := Balance{Spent: 2, Reserved: 2, Unknown: 2, Adjusted: 4, Refunded: 2}
+	got, err := s.Balance(month())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	checkHeld(t, s, month(), got.Held())
+
+	want.Adjusted = 0 // elsewhere was spent in the cycle, and not by this job
+	got, err = s.Balance(credit.Cap{Scope: credit.JobMonth, Period: credit.JobCycle("ideas", month().Period)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("of the job: -want +got:\n%s", diff)
+	}
+	adjustments, err := s.Adjustments(month().Period)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(adjustments) != 2 || adjustments[0].Credits != 7 || adjustments[1].Why != "a voucher" || adjustments[0].At.IsZero() {
+		t.Errorf("adjustments %+v", adjustments)
+	}
+}
+
+// TestLaterAnswerExplainsAnUnknownOne: the request whose answer was lost is made
+// again, and charged.
+func TestLaterAnswerExplainsAnUnknownOne(t *testing.T) {
+	s := open(t, t.TempDir())
+	run := Run{ID: "run-1", Job: "ideas", Status: Running}
+	if err := s.Begin(run, nil); err != nil {
+		t.Fatal(err)
+	}
+	other := lost(searchRequest("1"))
+	buy(t, s, capped(100), lost(searchRequest("0")), outlier.Unknown)
+	buy(t, s, capped(100), other, outlier.Unknown)
+	if _, _, mark, err := s.Ops("ops.credits", 0); err != nil || mark != 0 {
+		t.Errorf("rows up to %d are final (error %v); that of a run under way may still be explained", mark, err)
+	}
+	buy(t, s, capped(100), answerTo(searchRequest("0"), `{"hits":[]}`), outlier.Charged)
+	calls, err := s.calls(`run = ?`, "run-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var told []any
+	for _, c := range calls {
+		told = append(told, []any{c.Outcome, c.Response, c.Explained})
+	}
+	want := []any{[]any{outlier.Unknown, int64(1), true}, []any{outlier.Unknown, int64(0), false}, []any{outlier.Charged, int64(1), false}}
+	if diff := cmp.Diff(want, told); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	got, err := s.Balance(month())
+	if err != nil || got.Unknown != 4 || got.Explained != 2 || got.Held() != 6 {
+		t.Errorf("balance %+v, error %v; an explanation gives nothing back", got, err)
+	}
+	run.Status = OK
+	if err := s.Finish(run); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, mark, err := s.Ops("ops.credits", 0); err != nil || mark != 3 {
+		t.Errorf("rows up to %d are final (error %v), want all 3: the run has ended", mark, err)
+	}
+}
+
+// TestWhatIsLeftOfAnAnswerIsNoExplanation: it is in the journal as what it is.
+func TestWhatIsLeftOfAnAnswerIsNoExplanation(t *testing.T) {
+	s := open(t, t.TempDir())
+	cut := lost(searchRequest("0"))
+	cut.Status, cut.Body = 200, []byte(`{"hi`)
+	buy(t, s, capped(100), cut, outlier.Unknown)
+	buy(t, s, capped(100), answerTo(searchRequest("0"), `{"hits":[]}`), outlier.Charged)
+	calls, err := s.calls(`run = ?`, "run-1")
+	if err != nil || calls[0].Response != 1 || calls[0].Explained || calls[1].Response != 2 {
+		t.Errorf("calls %+v, error %v", calls, err)
+	}
+}
