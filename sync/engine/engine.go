@@ -73,21 +73,23 @@ type Progress struct {
 	Doing    string    // the call under way: "search page 2", "transcript dQw4w9WgXcQ"
 	Until    time.Time // when the run goes on if it waits for a scan; else zero
 	PerRun   *outlier.Credits
+
+	left time.Duration
 }
 
-// Remaining estimates how long what is known to be left takes at the pace that the
-// limiter believes in: pages and data calls share it.
-func (p *Progress) Remaining() time.Duration {
+// Remaining estimates how long what is known to be left takes: pages and data calls
+// share the pace that the limiter has learned.
+func (p *Progress) Remaining() time.Duration { return p.left }
+
+// calls are those known to be left.
+func (p *Progress) calls() int {
 	calls := p.Queued
 	for _, s := range p.Searches {
-		if s.Stop == "" && p.Pages != job.AllPages {
+		if s.Stop == "" && s.Op != outlier.OpStartScan && p.Pages != job.AllPages {
 			calls += p.Pages - s.Next
 		}
 	}
-	if p.Pace.Limit <= 0 {
-		return 0
-	}
-	return time.Duration(calls) * p.Pace.Window / time.Duration(p.Pace.Limit)
+	return calls
 }
 
 // Progress is the state of the run under way, or of the last one.
@@ -104,6 +106,7 @@ func (e *Engine) Progress() (Progress, error) {
 		return p, err
 	}
 	p.Queued, err = e.Store.Queued(state.Filter{Job: p.Job})
+	p.left = e.Pace.ETA(p.calls())
 	return p, err
 }
 
