@@ -68,7 +68,10 @@ func dump(t *testing.T, dir, columns, table string) []string {
 	return ask(t, dir, `SELECT json_array(`+columns+`) FROM `+table)
 }
 
-// TestStateOfTheFirstVersionOpensAndKeepsEverything compares every column that the
+// gone is what later versions do not keep: a step's credits follow from the ledger.
+var gone = map[string]string{"steps": `, "credits"`}
+
+// TestStateOfTheFirstVersionOpensAndKeepsEverything compares the columns that the
 // first version had, table by table, before and after.
 func TestStateOfTheFirstVersionOpensAndKeepsEverything(t *testing.T) {
 	first, err := os.ReadFile("testdata/version1.sql")
@@ -79,7 +82,7 @@ func TestStateOfTheFirstVersionOpensAndKeepsEverything(t *testing.T) {
 	tables := []string{"meta", "runs", "steps", "attempts", "periods", "responses", "seen", "run_hits", "queue", "freshness", "limits"}
 	before, columns := map[string][]string{}, map[string]string{}
 	for _, table := range tables {
-		columns[table] = columnsOf(t, dir, table)
+		columns[table] = strings.TrimSuffix(columnsOf(t, dir, table), gone[table])
 		before[table] = dump(t, dir, columns[table], table)
 		if len(before[table]) == 0 {
 			t.Errorf("%s has no rows: this test shows nothing", table)

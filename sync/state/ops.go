@@ -37,16 +37,16 @@ var opsTables = map[string]opsTable{
 		},
 	},
 	"ops.searches": {
-		from: `steps s JOIN runs r USING (run)`, id: `s.id`,
+		from: `steps JOIN runs r USING (run)`, id: `steps.id`,
 		last: `SELECT coalesce((SELECT min(s.id) - 1 FROM steps s JOIN runs USING (run) WHERE ` + mayGoOn + `),
 			(SELECT max(id) FROM steps), 0)`,
 		columns: []opsColumn{
-			{"id", `s.id`, plain}, {"run_id", `s.run`, text}, {"job", `r.job`, text}, {"item", `s.item`, text}, {"operation", `s.op`, text},
-			{"queries", `s.queries`, texts}, {"seeds", `s.seeds`, texts}, {"filters", `s.params`, filters},
-			{"window_from", `s.params`, parameterTime("publishedAtFrom")}, {"window_to", `s.params`, parameterTime("publishedAtTo")},
-			{"total", `nullif(s.total, -1)`, plain}, {"pages", `s.pages`, plain}, {"hits", `s.hits`, plain}, {"new_hits", `s.new_hits`, plain},
-			{"stop_reason", `s.stop`, text}, {"credits", `s.credits`, plain},
-			{"reused", `s.reused`, plain}, {"began_at", `s.began`, moment}, {"left_pages", `nullif(s.left_pages, -1)`, plain},
+			{"id", `steps.id`, plain}, {"run_id", `steps.run`, text}, {"job", `r.job`, text}, {"item", `steps.item`, text}, {"operation", `steps.op`, text},
+			{"queries", `steps.queries`, texts}, {"seeds", `steps.seeds`, texts}, {"filters", `steps.params`, filters},
+			{"window_from", `steps.params`, parameterTime("publishedAtFrom")}, {"window_to", `steps.params`, parameterTime("publishedAtTo")},
+			{"total", `nullif(steps.total, -1)`, plain}, {"pages", `steps.pages`, plain}, {"hits", `steps.hits`, plain}, {"new_hits", `steps.new_hits`, plain},
+			{"stop_reason", `steps.stop`, text}, {"credits", stepCredits, plain},
+			{"reused", `steps.reused`, plain}, {"began_at", `steps.began`, moment}, {"left_pages", `nullif(steps.left_pages, -1)`, plain},
 		},
 	},
 	"ops.requests": {

@@ -32,13 +32,16 @@ type Step struct {
 	NewHits int
 	Total   int64  // what the service says; -1 while unknown
 	Stop    string // why no further page is taken; "" while open
-	Credits outlier.Credits
+	Credits outlier.Credits // what its attempts cost, those of unknown outcome included; follows from the ledger
 	Reused  int // pages that the journal had, and that were not bought again
 	Left    int // pages that a cap or an error left untaken; -1 if none, or nobody knows how many
 }
 
-const stepColumns = `id, run, ordinal, op, item, queries, seeds, params, window, next, pages, hits, new_hits, total, stop, credits,
-	watermark, scan, began, reused, left_pages`
+const stepColumns = `id, run, ordinal, op, item, queries, seeds, params, window, next, pages, hits, new_hits, total, stop,
+	watermark, scan, began, reused, left_pages, `+stepCredits
+
+// stepCredits is what a step has cost, by the ledger.
+const stepCredits = `(SELECT coalesce(sum(price), 0) FROM attempts WHERE attempts.step = steps.id AND price > 0 AND state <> 'refunded')`
 
 type stepRow struct {
 	Step
@@ -48,8 +51,8 @@ type stepRow struct {
 
 func (r *stepRow) columns() []any {
 	return []any{&r.ID, &r.Run, &r.Ordinal, &r.Op, &r.Item, &r.queries, &r.seeds, &r.Params, &r.Window,
-		&r.Next, &r.Pages, &r.Hits, &r.NewHits, &r.Total, &r.Stop, &r.Credits,
-		&r.Watermark, &r.Scan, &r.began, &r.Reused, &r.Left}
+		&r.Next, &r.Pages, &r.Hits, &r.NewHits, &r.Total, &r.Stop,
+		&r.Watermark, &r.Scan, &r.began, &r.Reused, &r.Left, &r.Credits}
 }
 
 func (r *stepRow) step() (Step, error) {
@@ -95,11 +98,11 @@ func (t *Tx) addStep(s Step) (int64, error) {
 		return 0, err
 	}
 	result, err := t.exec(`INSERT INTO steps (run, ordinal, op, item, queries, seeds, params, window, next, pages, hits, new_hits, total, stop,
-		credits, watermark, scan, began, reused, left_pages)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		watermark, scan, began, reused, left_pages)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		s.Run, s.Ordinal, string(s.Op), s.Item, string(queries), string(seeds), s.Params, s.Window,
 		s.Next, s.Pages, s.Hits, s.NewHits, s.Total, s.Stop,
-		int64(s.Credits), s.Watermark, s.Scan, micros(s.Began), s.Reused, s.Left)
+		s.Watermark, s.Scan, micros(s.Began), s.Reused, s.Left)
 	if err != nil {
 		return 0, err
 	}
@@ -109,9 +112,9 @@ func (t *Tx) addStep(s Step) (int64, error) {
 // SaveStep records how far a step has got. What was resolved at the beginning
 // never changes.
 func (t *Tx) SaveStep(s Step) error {
-	result, err := t.exec(`UPDATE steps SET began = ?, next = ?, pages = ?, hits = ?, new_hits = ?, total = ?, stop = ?, credits = ?,
+	result, err := t.exec(`UPDATE steps SET began = ?, next = ?, pages = ?, hits = ?, new_hits = ?, total = ?, stop = ?,
 		reused = ?, left_pages = ? WHERE id = ?`,
-		micros(s.Began), s.Next, s.Pages, s.Hits, s.NewHits, s.Total, s.Stop, int64(s.Credits), s.Reused, s.Left, s.ID)
+		micros(s.Began), s.Next, s.Pages, s.Hits, s.NewHits, s.Total, s.Stop, s.Reused, s.Left, s.ID)
 	if err := found(result, err); err != nil {
 		return fmt.Errorf("save step %d: %w", s.ID, err)
 	}

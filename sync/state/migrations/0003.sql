@@ -11,3 +11,7 @@ CREATE INDEX queue_order ON queue (rank DESC, op, entity);
 ALTER TABLE queue ADD COLUMN mark INTEGER;
 ALTER TABLE freshness ADD COLUMN mark INTEGER;
 ALTER TABLE run_hits ADD COLUMN comments INTEGER;
+
+-- What a step costs follows from the ledger.
+ALTER TABLE steps DROP COLUMN credits;
+CREATE INDEX attempts_step ON attempts (step) WHERE price > 0;
