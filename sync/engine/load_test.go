@@ -80,10 +80,10 @@ func (s interrupted) Write(ctx context.Context, b sinks.Batch) error {
 func TestSinkThatWasAwayCatchesUp(t *testing.T) {
 	bubble(t, jobsFile, func(w *workshop) {
 		w.mustRun(state.OK)
-		if err := os.RemoveAll(filepath.Join(w.config.Data, "parquet")); err != nil {
+		if err := os.RemoveAll(filepath.Join(w.data(), "parquet")); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.Remove(filepath.Join(w.config.Data, "state", "warehouse.duckdb")); err != nil {
+		if err := os.Remove(filepath.Join(w.data(), "state", "warehouse.duckdb")); err != nil {
 			t.Fatal(err)
 		}
 		before := w.service.Books().Total.Calls
@@ -102,7 +102,7 @@ func TestSinkAheadOfTheJournalIsRefused(t *testing.T) {
 	bubble(t, jobsFile, func(w *workshop) {
 		w.mustRun(state.OK)
 		for _, name := range []string{"state.db", "state.db-wal", "state.db-shm"} {
-			if err := os.Remove(filepath.Join(w.config.Data, "state", name)); err != nil && !errors.Is(err, os.ErrNotExist) {
+			if err := os.Remove(filepath.Join(w.data(), "state", name)); err != nil && !errors.Is(err, os.ErrNotExist) {
 				t.Fatal(err)
 			}
 		}

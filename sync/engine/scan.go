@@ -46,15 +46,24 @@ func (r *run) scan(ctx context.Context, step *state.Step) (worked bool, err erro
 			return true, err
 		}
 		return true, r.startScan(ctx, step)
-	case scan.State == state.ScanRunning && time.Now().Before(scan.NextPoll):
-		r.looks[step.ID] = scan.NextPoll
-		return false, nil
 	case scan.State == state.ScanRunning:
+		if r.looks[step.ID] = r.lookDue(scan); time.Now().Before(r.looks[step.ID]) {
+			return false, nil
+		}
 		return true, r.lookAt(ctx, step, scan)
 	case scan.State == state.ScanUnknown || scan.State == state.ScanIntended:
 		return true, &UnsettledScanError{*scan}
 	}
 	return true, r.endScan(step, scan) // as a person's word or its first answer told
+}
+
+// lookDue is when to look at a scan again: not before the limiter lets a poll pass, or
+// other calls would wait behind it.
+func (r *run) lookDue(scan *state.Scan) time.Time {
+	if at := r.Pace.Poll(); at.After(scan.NextPoll) {
+		return at
+	}
+	return scan.NextPoll
 }
 
 // nextLook is when to look at a scan again; zero if none is running.

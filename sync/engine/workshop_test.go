@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -31,6 +32,8 @@ type workshop struct {
 	wire    http.RoundTripper // the service's, unless a test puts itself in between
 	config  *job.Config
 	ctx     context.Context
+	bare    bool                              // without sinks, which most questions do not need
+	pacer   func(outlier.Pacer) outlier.Pacer // puts something in between; nil for nothing
 }
 
 const testKey = "a-key-for-tests"
@@ -56,10 +59,16 @@ jobs:
 func newWorkshop(t *testing.T, file string) *workshop {
 	t.Helper()
 	w := &workshop{T: t, dir: t.TempDir(), ctx: t.Context()}
-	w.service = simulator.New(simulator.Options{Seed: 1, Key: testKey})
-	w.wire = w.service.Transport()
+	w.renew(simulator.Options{})
 	w.use(file)
 	return w
+}
+
+// renew puts another service in the place of the old one.
+func (w *workshop) renew(o simulator.Options) {
+	o.Seed, o.Key = 1, testKey
+	w.service = simulator.New(o)
+	w.wire = w.service.Transport()
 }
 
 // use replaces the job file.
@@ -73,26 +82,18 @@ func (w *workshop) use(file string) {
 	w.config = config
 }
 
+// data is where everything is kept.
+func (w *workshop) data() string { return filepath.Join(w.dir, "data") }
+
 // open starts an engine; the returned function stops it.
 func (w *workshop) open() (*Engine, func()) {
 	w.Helper()
-	folder := filepath.Join(w.config.Data, "state")
-	store, err := state.Open(w.ctx, folder, state.Options{Service: w.config.Service.URL, Location: w.config.Timezone})
+	folder := filepath.Join(w.data(), "state")
+	store, err := state.Open(w.ctx, folder, state.Options{Service: w.config.Service.URL, Location: w.config.Timezone, Renews: w.config.Budget.Renews})
 	if err != nil {
 		w.Fatal(err)
 	}
 	limiter, err := pace.Open(w.config.Service.Limit, pace.Options{Path: filepath.Join(folder, "pace.json")})
-	if err != nil {
-		w.Fatal(err)
-	}
-	duck, err := duckdb.Open(w.ctx, duckdb.Options{
-		Private: filepath.Join(folder, "warehouse.duckdb"), Published: w.duckdb(),
-		Temp: filepath.Join(folder, "tmp"), Tables: schema.Tables(), Ops: schema.OpsTables(),
-	})
-	if err != nil {
-		w.Fatal(err)
-	}
-	files, err := parquet.Open(parquet.Options{Dir: filepath.Join(w.config.Data, "parquet"), Tables: schema.Tables(), Ops: schema.OpsTables()})
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -101,17 +102,50 @@ func (w *workshop) open() (*Engine, func()) {
 		w.Fatal(err)
 	}
 	e := &Engine{
-		Config: w.config, Store: store, Pace: limiter, Sinks: []sinks.Sink{duck, files},
+		Config: w.config, Store: store, Pace: limiter, IDs: w.seeds,
 		Client: &outlier.Client{URL: "http://localhost", Key: key, Pacer: limiter, Transport: w.wire},
 	}
+	if w.pacer != nil {
+		e.Client.Pacer = w.pacer(limiter)
+	}
+	closers := []func() error{store.Close}
+	if !w.bare {
+		closers = append(closers, w.openSinks(e, folder)...)
+	}
+	slices.Reverse(closers)
 	return e, func() {
-		if err := errors.Join(duck.Close(), files.Close(), store.Close()); err != nil {
-			w.Error(err)
+		for _, stop := range closers {
+			if err := stop(); err != nil {
+				w.Error(err)
+			}
 		}
 	}
 }
 
-func (w *workshop) duckdb() string { return filepath.Join(w.config.Data, "outliers.duckdb") }
+// openSinks gives the engine both sinks and returns what closes them.
+func (w *workshop) openSinks(e *Engine, folder string) []func() error {
+	w.Helper()
+	duck, err := duckdb.Open(w.ctx, duckdb.Options{
+		Private: filepath.Join(folder, "warehouse.duckdb"), Published: w.duckdb(),
+		Temp: filepath.Join(folder, "tmp"), Tables: schema.Tables(), Ops: schema.OpsTables(),
+	})
+	if err != nil {
+		w.Fatal(err)
+	}
+	files, err := parquet.Open(parquet.Options{Dir: filepath.Join(w.data(), "parquet"), Tables: schema.Tables(), Ops: schema.OpsTables()})
+	if err != nil {
+		w.Fatal(err)
+	}
+	e.Sinks = []sinks.Sink{duck, files}
+	return []func() error{duck.Close, files.Close}
+}
+
+// seeds is the SQL of jobs over the published file, at the virtual time.
+func (w *workshop) seeds(ctx context.Context, sql, column string) ([]string, error) {
+	return duckdb.Seeds{Path: w.duckdb(), Column: column, Now: time.Now().In(w.config.Timezone)}.Query(ctx, sql)
+}
+
+func (w *workshop) duckdb() string { return filepath.Join(w.data(), "outliers.duckdb") }
 
 // run performs the only job once, in an engine of its own.
 func (w *workshop) run() (*state.Run, error) {
@@ -161,6 +195,21 @@ func bubble(t *testing.T, file string, test func(w *workshop)) {
 	runtime.GC()
 	synctest.Test(t, func(t *testing.T) { test(newWorkshop(t, file)) })
 }
+
+// bare is a bubble without sinks, for what the books and the service's calls tell.
+func bare(t *testing.T, file string, test func(w *workshop)) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorkshop(t, file)
+		w.bare = true
+		test(w)
+	})
+}
+
+// calls is how often the service was called.
+func (w *workshop) calls(op outlier.Operation) int { return w.service.Books().Operations[op].Calls }
+
+// spent is what the service's account is poorer by.
+func (w *workshop) spent() outlier.Credits { return w.service.Books().Total.Spent() }
 
 // afterPages lets searches through and answers everything else itself.
 func afterPages(wire http.RoundTripper, answer func() *http.Response) http.RoundTripper {

@@ -1,0 +1,84 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"outlierd/outlier"
+)
+
+// moment is where in a call a process is killed.
+type moment string
+
+const (
+	beforePace   moment = "before its turn"    // nothing is on record
+	beforeDial   moment = "before it connects" // its price is reserved, and nothing was sent
+	beforeSend   moment = "before it is sent"  // on record as sent, and the service never hears of it
+	beforeAnswer moment = "before its answer"  // the service has done its work, and nobody hears of that
+)
+
+// errKilled stands for the end of a process.
+var errKilled = errors.New("killed")
+
+// kill performs the only job and ends the process at its n-th call, from 0 on: what the
+// disk held in that moment is all that the next process has. It reports false if the
+// run had no such call, and then the run has come to its end.
+func (w *workshop) kill(n int, when moment) (hit bool) {
+	w.Helper()
+	ctx, cancel := context.WithCancelCause(w.ctx)
+	defer cancel(nil)
+	image, calls := filepath.Join(w.TempDir(), "image"), 0
+	here := func(now moment) bool {
+		if hit || calls != n || now != when {
+			return false
+		}
+		hit = true
+		if err := os.CopyFS(image, os.DirFS(w.data())); err != nil {
+			w.Fatal(err)
+		}
+		cancel(errKilled)
+		return true
+	}
+	w.pacer = func(p outlier.Pacer) outlier.Pacer { return turnstile{p, func() { here(beforePace) }} }
+	w.wire = roundTripper(func(r *http.Request) (*http.Response, error) {
+		defer func() { calls++ }()
+		if here(beforeDial) {
+			return nil, errKilled
+		}
+		if calls == n && when == beforeSend {
+			connect(r)
+			here(beforeSend)
+			return nil, errKilled
+		}
+		answer, err := w.service.Transport().RoundTrip(r)
+		if here(beforeAnswer) {
+			return nil, errKilled
+		}
+		return answer, err
+	})
+	e, stop := w.open()
+	_, _ = e.Run(ctx, &w.config.Jobs[0], Manual, time.Time{}) // nobody is there to hear of it
+	stop()
+	w.wire, w.pacer = w.service.Transport(), nil
+	if hit {
+		if err := errors.Join(os.RemoveAll(w.data()), os.CopyFS(w.data(), os.DirFS(image))); err != nil {
+			w.Fatal(err)
+		}
+	}
+	return hit
+}
+
+// turnstile tells of every call that waits for its turn.
+type turnstile struct {
+	outlier.Pacer
+	tell func()
+}
+
+func (p turnstile) Wait(ctx context.Context, r *outlier.Request) error {
+	p.tell()
+	return p.Pacer.Wait(ctx, r)
+}

@@ -1,0 +1,369 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"outlierd/outlier"
+	"outlierd/outlier/simulator"
+	"outlierd/sync/credit"
+	"outlierd/sync/state"
+)
+
+const scanFile = `
+version: 1
+service: {url: "sim://", limit: 10/min}
+budget: {per_month: 400}
+jobs:
+  niche:
+    scan:
+      query: [espresso machine repair]
+      poll: 1m..10m
+      deadline: 6h
+      read: {pages: 3}
+    budget: {per_run: 60}
+`
+
+// course is how every scan of a service goes.
+func course(phases ...simulator.Phase) simulator.Options {
+	return simulator.Options{Scans: func(string) []simulator.Phase { return phases }}
+}
+
+// anHour is a scan that completes after an hour.
+var anHour = course(simulator.Phase{Status: "Queued", Lasts: 90 * time.Second}, simulator.Phase{Status: "Running", Lasts: 58*time.Minute + 30*time.Second}, simulator.Phase{Status: "Completed"})
+
+// ledger is what the books hold against a scope of the moment.
+func (w *workshop) held(e *Engine) outlier.Credits {
+	w.Helper()
+	now := e.Store.ServiceTime()
+	held, err := e.Store.Held(credit.Cap{Scope: credit.AllMonth, Period: credit.Cycle(now, w.config.Timezone, w.config.Budget.Renews)})
+	if err != nil {
+		w.Fatal(err)
+	}
+	return held
+}
+
+// inspect opens the state alone.
+func (w *workshop) inspect(look func(e *Engine)) {
+	w.Helper()
+	e, stop := w.open()
+	defer stop()
+	look(e)
+}
+
+// started are the scans that the service was asked for, told or not.
+func (w *workshop) started() (ids []string) {
+	for _, call := range w.service.Books().Calls {
+		if call.Scan != "" {
+			ids = append(ids, call.Scan)
+		}
+	}
+	return ids
+}
+
+// TestScanIsPolledWithBackOffAndReadWithinItsHold: the price of reading is set aside
+// with that of the scan, and what is not read is given back at the end.
+func TestScanIsPolledWithBackOffAndReadWithinItsHold(t *testing.T) {
+	file := strings.Replace(scanFile, "pages: 3", "pages: 3, where: {z_score: 9..}", 1)
+	bare(t, file, func(w *workshop) {
+		w.renew(anHour)
+		e, stop := w.open()
+		defer stop()
+		var looks []time.Duration
+		began := time.Now()
+		w.wire = nil
+		e.Client.Transport = roundTripper(func(r *http.Request) (*http.Response, error) {
+			if r.Method == http.MethodGet && strings.HasPrefix(r.URL.Path, "/scan/") {
+				looks = append(looks, time.Since(began))
+				if held := w.held(e); held != 56 {
+					t.Errorf("%d credits are held while the scan goes on, want 50 for it and 6 for reading it", held)
+				}
+			}
+			return w.service.Transport().RoundTrip(r)
+		})
+		row, err := e.Run(w.ctx, &w.config.Jobs[0], Manual, time.Time{})
+		if err != nil || row.Status != state.OK {
+			t.Fatalf("status %s, error %v", row.Status, err)
+		}
+		want := []time.Duration{1, 3, 7, 15, 25, 35, 45, 55, 65}
+		for i := range want {
+			want[i] *= time.Minute
+		}
+		if diff := cmp.Diff(want, looks); diff != "" {
+			t.Errorf("looks after the start (-want +got):\n%s", diff)
+		}
+		if held, spent := w.held(e), w.spent(); held != spent || held >= 56 || held <= 50 || row.Credits != spent {
+			t.Errorf("%d credits are held at the end, the run says %d and the service charged %d; want the same, and less than the 56 that were set aside", held, row.Credits, spent)
+		}
+		for _, call := range w.service.Books().Calls {
+			if call.Op == outlier.OpSearch && !strings.Contains(call.Identity, "referenceId="+w.started()[0]) {
+				t.Errorf("read by %s", call.Identity)
+			}
+		}
+	})
+}
+
+// TestScanIsStartedOnceWhateverHappens ends the process at every call of a run, in each
+// moment of it, and lets the next process go on. Only where nobody can know what the
+// service did, a person has to say.
+func TestScanIsStartedOnceWhateverHappens(t *testing.T) {
+	for _, when := range []moment{beforePace, beforeDial, beforeSend, beforeAnswer} {
+		t.Run(string(when), func(t *testing.T) {
+			for n, hit := 0, true; hit; n++ {
+				bare(t, scanFile, func(w *workshop) {
+					w.renew(anHour)
+					if hit = w.kill(n, when); hit {
+						w.recovers(n == 0 && (when == beforeSend || when == beforeAnswer))
+					}
+				})
+				if n > 20 {
+					t.Fatal("the run has no end")
+				}
+			}
+		})
+	}
+}
+
+// recovers lets a run that was killed go on to its end, if need be with a person's word.
+func (w *workshop) recovers(unknown bool) {
+	w.Helper()
+	row, err := w.run()
+	if unknown {
+		unsettled, ok := errors.AsType[*UnsettledScanError](err)
+		if !ok || row.Status != state.Failed || row.Credits != 50 {
+			w.Fatalf("status %s with %d credits, error %v; want an *UnsettledScanError and the 50 held", row.Status, row.Credits, err)
+		}
+		w.settle(unsettled.Scan.Intent)
+		row, err = w.run()
+	}
+	if err != nil || row.Status != state.OK || row.Pages != 3 || len(w.started()) != 1 {
+		w.Fatalf("status %s, error %v, %d pages and %d scans; want the 3 pages of one scan", row.Status, err, row.Pages, len(w.started()))
+	}
+	w.inspect(func(e *Engine) {
+		if held, spent := w.held(e), w.spent(); spent != 56 || held < spent || held > spent+2 {
+			w.Errorf("the service charged %d credits and %d are held; want 56, and at most a page more held", spent, held)
+		}
+	})
+}
+
+// settle says what a look at the service shows: the scan is there, or it is not.
+func (w *workshop) settle(intent int64) {
+	w.Helper()
+	w.inspect(func(e *Engine) {
+		var err error
+		if ids := w.started(); len(ids) > 0 {
+			_, err = e.AdoptScan(w.ctx, ids[0])
+		} else {
+			err = e.Store.SettleScan(intent, state.Scan{State: state.ScanNotCreated})
+		}
+		if err != nil {
+			w.Fatal(err)
+		}
+	})
+}
+
+// TestUnknownScanIsHeldReportedAndNeverRepeated: a lost answer to POST /scan may have
+// cost 50 credits, so every further run says so and sends nothing.
+func TestUnknownScanIsHeldReportedAndNeverRepeated(t *testing.T) {
+	bare(t, strings.Replace(scanFile, "scan:\n", "every: 24h\n    scan:\n", 1), func(w *workshop) {
+		w.renew(anHour)
+		w.service.FailNext(outlier.OpStartScan, simulator.DropAnswer)
+		runs := w.serve(5*24*time.Hour + time.Hour)
+		if calls := w.calls(outlier.OpStartScan); calls != 1 || len(runs) != 1 {
+			t.Errorf("%d calls and %d runs in five days, want 1 of each until a person has looked", calls, len(runs))
+		}
+		last := runs[len(runs)-1]
+		if last.Status != state.Failed || !strings.Contains(last.Error, "scan adopt") || !strings.Contains(last.Error, "--not-created") {
+			t.Errorf("status %s, error %q; want a failure that says what to do", last.Status, last.Error)
+		}
+		w.inspect(func(e *Engine) {
+			if held := w.held(e); held != 56 {
+				t.Errorf("%d credits are held, want 56", held)
+			}
+			if _, err := e.AdoptScan(w.ctx, "11111111-2222-4333-8444-555555555555"); err == nil {
+				t.Error("a scan that the service does not know was adopted")
+			}
+		})
+		w.settle(0)
+		before := len(runs)
+		if runs = w.serve(time.Hour); len(runs) != before || runs[0].Status != state.OK || runs[0].Pages != 3 {
+			t.Errorf("%d runs, the last %s with %d pages; want the run to go on with the adopted scan", len(runs), runs[0].Status, runs[0].Pages)
+		}
+	})
+}
+
+// TestScanRefusedWithProofIsTriedAgain: the documented error says that nothing was
+// started and nothing is charged.
+func TestScanRefusedWithProofIsTriedAgain(t *testing.T) {
+	for _, test := range []struct {
+		fault simulator.Fault
+		times int
+		first state.Status
+	}{
+		{simulator.ServerError, 1, state.OK},
+		{simulator.RateLimited, 1, state.OK},
+		{simulator.Unreachable, 2, state.OK},
+		{simulator.ServerError, maxAttempts, state.Failed},
+		{simulator.Unreachable, maxAttempts, state.Failed},
+	} {
+		t.Run(fmt.Sprint(test.times, " ", test.fault), func(t *testing.T) {
+			bare(t, scanFile, func(w *workshop) {
+				w.renew(anHour)
+				for range test.times {
+					w.service.FailNext(outlier.OpStartScan, test.fault)
+				}
+				row, err := w.run()
+				if row.Status != test.first {
+					t.Fatalf("status %s, error %v, want %s", row.Status, err, test.first)
+				}
+				if test.first == state.Failed {
+					w.inspect(func(e *Engine) {
+						if held := w.held(e); held != 0 {
+							t.Errorf("%d credits are held for a scan that provably was not started", held)
+						}
+					})
+					row = w.mustRun(state.OK)
+				}
+				if spent := w.spent(); spent != 56 || row.Credits != 56 || len(w.started())-len(w.refunded()) != 1 {
+					t.Errorf("charged %d, booked %d, started %d; want 56, 56 and 1", spent, row.Credits, len(w.started()))
+				}
+			})
+		})
+	}
+}
+
+// refunded are the scans that the service says were not started.
+func (w *workshop) refunded() (ids []string) {
+	for _, call := range w.service.Books().Calls {
+		if call.Scan != "" && call.Refunded > 0 {
+			ids = append(ids, call.Scan)
+		}
+	}
+	return ids
+}
+
+// TestScanThatEndsOtherwiseFailsTheRun and gives the price of reading back.
+func TestScanThatEndsOtherwiseFailsTheRun(t *testing.T) {
+	running := simulator.Phase{Status: "Running", Lasts: 20 * time.Minute}
+	for _, test := range []struct {
+		name   string
+		course []simulator.Phase
+		says   string
+		stop   string
+	}{
+		{"Failed", []simulator.Phase{running, {Status: "Failed"}}, "ended as Failed", stopScanFailed},
+		{"Terminated at once", []simulator.Phase{{Status: "Terminated"}}, "ended as Terminated", stopScanFailed},
+		{"going on in every known way", []simulator.Phase{running, {Status: "Suspended", Lasts: time.Hour}, {Status: "ContinuedAsNew", Lasts: time.Hour}, {Status: "Running"}}, "within 6h", stopDeadline},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			bare(t, scanFile, func(w *workshop) {
+				w.renew(course(test.course...))
+				row, err := w.run()
+				if err == nil || row.Status != state.Failed || !strings.Contains(err.Error(), test.says) {
+					t.Fatalf("status %s, error %v; want a failure that says %q", row.Status, err, test.says)
+				}
+				if w.calls(outlier.OpSearch) > 0 {
+					t.Error("results were read of a scan that has none")
+				}
+				w.inspect(func(e *Engine) {
+					if held := w.held(e); held != 50 {
+						t.Errorf("%d credits are held, want the 50 of the scan alone", held)
+					}
+					steps, err := e.Store.Steps(row.ID)
+					if err != nil || steps[0].Stop != test.stop {
+						t.Errorf("steps %+v, error %v; want stop %q", steps, err, test.stop)
+					}
+				})
+			})
+		})
+	}
+}
+
+// TestScanPastItsDeadlineStaysReadable: whoever looks later finds its results.
+func TestScanPastItsDeadlineStaysReadable(t *testing.T) {
+	bare(t, scanFile, func(w *workshop) {
+		w.renew(course(simulator.Phase{Status: "Running", Lasts: 7 * time.Hour}, simulator.Phase{Status: "Completed"}))
+		_, err := w.run()
+		if err == nil || !strings.Contains(err.Error(), "outlierd scan read "+w.started()[0]) {
+			t.Fatalf("error %v; want one that says how to read it later", err)
+		}
+		time.Sleep(2 * time.Hour)
+		w.use(strings.Replace(scanFile, "scan:\n      query: [espresso machine repair]\n      poll: 1m..10m\n      deadline: 6h\n      read: {pages: 3}",
+			"search: {where: {reference_id: "+w.started()[0]+"}}", 1))
+		if row := w.mustRun(state.OK); row.Hits == 0 {
+			t.Error("there is nothing to read of a scan that has ended since")
+		}
+	})
+}
+
+// TestSilentServiceIsNoReasonToGiveUpAScan: it was paid for, so it is asked again.
+func TestSilentServiceIsNoReasonToGiveUpAScan(t *testing.T) {
+	for _, fault := range []simulator.Fault{simulator.Unreachable, simulator.GatewayPage, simulator.ServerError, simulator.Garbage, simulator.CutBody} {
+		t.Run(fault.String(), func(t *testing.T) {
+			bare(t, scanFile, func(w *workshop) {
+				w.renew(anHour)
+				for range 3 * maxAttempts {
+					w.service.FailNext(outlier.OpScan, fault)
+				}
+				if row := w.mustRun(state.OK); row.Credits != 56 {
+					t.Errorf("%d credits, want 56", row.Credits)
+				}
+			})
+		})
+	}
+}
+
+// TestScanIsStartedOnlyIfReadingItFits: a scan that nobody can read is money thrown away.
+func TestScanIsStartedOnlyIfReadingItFits(t *testing.T) {
+	for name, file := range map[string]string{
+		"per_run":   strings.Replace(scanFile, "per_run: 60", "per_run: 55", 1),
+		"per_day":   strings.Replace(scanFile, "per_month: 400", "per_month: 400, per_day: 55", 1),
+		"per_month": strings.Replace(scanFile, "per_month: 400", "per_month: 60, reserve: 5", 1),
+	} {
+		t.Run(name, func(t *testing.T) {
+			bare(t, file, func(w *workshop) {
+				row := w.mustRun(state.PausedBudget)
+				if calls := w.service.Books().Total.Calls; calls != 0 || row.Credits != 0 || !strings.Contains(row.Error, name) {
+					t.Errorf("%d calls, %d credits, error %q; want nothing sent and the name of the cap", calls, row.Credits, row.Error)
+				}
+			})
+		})
+	}
+}
+
+// TestEachValueOfForEachHasAScanOfItsOwn: they run side by side, and one that fails
+// does not take the others with it.
+func TestEachValueOfForEachHasAScanOfItsOwn(t *testing.T) {
+	file := strings.NewReplacer("[espresso machine repair]", `["${topic}"]`, "scan:\n", "for_each: {topic: [moka pot, latte art, aeropress]}\n    scan:\n", "per_run: 60", "per_run: 170").Replace(scanFile)
+	bare(t, file, func(w *workshop) {
+		w.renew(anHour)
+		row := w.mustRun(state.OK)
+		began := w.service.Books().Calls[0].At
+		if len(w.started()) != 3 || row.Pages != 9 || row.Credits != 168 || w.spent() != 168 || row.Ended.Sub(began) > 90*time.Minute {
+			t.Errorf("%d scans, %d pages, %d credits, %s; want 3 scans at the same time with 3 pages each", len(w.started()), row.Pages, row.Credits, row.Ended.Sub(began))
+		}
+	})
+}
+
+// TestTimeThatIsUpEndsNoScan: stop_after cuts what was not paid for.
+func TestTimeThatIsUpEndsNoScan(t *testing.T) {
+	file := strings.Replace(scanFile, "budget: {per_run: 60}", "enrich: {details: {top: 30}}\n    stop_after: 30m\n    budget: {per_run: 60}", 1)
+	bare(t, file, func(w *workshop) {
+		w.renew(anHour)
+		row := w.mustRun(state.OK)
+		if row.Pages != 3 || w.calls(outlier.OpDetails) != 0 {
+			t.Errorf("%d pages and %d details; want the scan to be read, and the calls that cost nothing to wait", row.Pages, w.calls(outlier.OpDetails))
+		}
+		w.inspect(func(e *Engine) {
+			if queued, err := e.Store.Queued(state.Filter{}); err != nil || queued != 30 {
+				t.Errorf("%d calls are queued, error %v; want 30", queued, err)
+			}
+		})
+	})
+}
