@@ -11,18 +11,20 @@ import (
 	"outlierd/sync/state"
 )
 
-// changes says what the next run does otherwise than the last one, and what of it
+// changed says what the next run does otherwise than the last one, and what of it
 // starts afresh. Windows move with every run and are no change.
-func (e *Engine) changes(f *JobForecast, spec *job.Spec, steps []state.Step) error {
+func (e *Engine) changed(f *JobForecast, spec *job.Spec, steps []state.Step) error {
 	runs, err := e.Store.Runs(spec.Name, 1)
-	if err != nil || len(steps) == 0 {
+	switch {
+	case err != nil:
 		return err
-	}
-	if len(runs) == 0 {
+	case len(runs) == 0:
 		f.Changes = []string{"it has never run"}
 		return nil
-	}
-	if runs[0].Config == spec.Hash {
+	case runs[0].Config == spec.Hash:
+		return nil
+	case f.Continues != "":
+		f.Changes = []string{"the file has changed since this run began; what it says now applies from the next one on"}
 		return nil
 	}
 	old, err := e.Store.Steps(runs[0].ID)

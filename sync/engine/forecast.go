@@ -1,11 +1,14 @@
 package engine
 
 import (
+	"cmp"
 	"context"
+	"math"
 	"slices"
 	"time"
 
 	"outlierd/outlier"
+	"outlierd/outlier/pace"
 	"outlierd/sync/credit"
 	"outlierd/sync/job"
 	"outlierd/sync/state"
@@ -19,7 +22,8 @@ type Forecast struct {
 	Cycle   CycleForecast `json:"cycle"`
 	Jobs    []JobForecast `json:"jobs"`
 	Orphans []Orphan      `json:"orphans,omitempty"`
-	Refused string        `json:"refused,omitempty"` // why the service refuses calls for now
+	Refused []Refusal     `json:"refused,omitempty"` // why the service refuses calls for now
+	Pace    string        `json:"pace"`              // that is believed in, and that minutes are counted at
 }
 
 // CycleForecast is the budget of the billing cycle, and how it is going to end.
@@ -37,21 +41,28 @@ type CycleForecast struct {
 // JobForecast is the next run of one job.
 type JobForecast struct {
 	Job       string           `json:"job"`
+	After     string           `json:"after,omitempty"` // the job that fires it
 	Disabled  bool             `json:"disabled,omitempty"`
-	Due       []time.Time      `json:"due,omitempty"` // the next three
-	Runs      int              `json:"runs"`          // due before the cycle turns
-	Continues string           `json:"continues,omitempty"`
+	Due       []time.Time      `json:"due,omitempty"`       // the next three
+	Runs      int              `json:"runs"`                // due before the cycle turns
+	Continues string           `json:"continues,omitempty"` // the run that it goes on with; all below is what that one has left
 	Searches  []SearchForecast `json:"searches,omitempty"`
 	Calls     int              `json:"calls,omitempty"`   // of a watch: data calls to make
 	Fresh     int              `json:"fresh,omitempty"`   // of a watch: ids times kinds of data that need no call
-	Worst     Cost             `json:"worst"`             // and Worst.Lost is the run's cap
-	Expected  Cost             `json:"expected"`          // from what earlier runs brought; the worst case if there were none
+	Worst     Estimate         `json:"worst"`             // and Worst.Lost is the run's cap
+	Expected  Estimate         `json:"expected"`          // from what earlier runs brought; the worst case if there were none
 	Basis     int              `json:"basis"`             // how many runs Expected is drawn from
-	Worth     *outlier.Credits `json:"share,omitempty"`   // with budget.pace: even, the fair share if it is less than wanted
+	Share     *outlier.Credits `json:"share,omitempty"`   // with budget.pace: even, the fair share if it is less than wanted
 	Round     int              `json:"round,omitempty"`   // with a share: each search comes round every so many runs
 	Cuts      []Cut            `json:"cuts,omitempty"`    // caps that leave less than the worst case
 	Changes   []string         `json:"changes,omitempty"` // since the last run
 	Problem   string           `json:"problem,omitempty"` // why the job cannot be run
+}
+
+// Estimate is a cost together with the time that its requests take.
+type Estimate struct {
+	Cost
+	Minutes float64 `json:"minutes"` // if nothing else is under way
 }
 
 // SearchForecast is one search of the next run.
@@ -85,9 +96,9 @@ type Orphan struct {
 // Forecast tells what the jobs named would do, or all jobs.
 func (e *Engine) Forecast(ctx context.Context, names ...string) (*Forecast, error) {
 	now := time.Now()
-	f := &Forecast{At: now}
+	f := &Forecast{At: now, Pace: e.pace().String()}
 	var err error
-	if f.Refused, err = e.refused(); err != nil {
+	if f.Refused, err = e.refusals(); err != nil {
 		return nil, err
 	}
 	from, turn := credit.CycleBounds(e.Store.ServiceTime(), e.Config.Timezone, e.Config.Budget.Renews)
@@ -135,7 +146,7 @@ func (e *Engine) project(c *CycleForecast) error {
 
 // forecast is the next run of one job.
 func (e *Engine) forecast(ctx context.Context, spec *job.Spec, now, turn time.Time) (*JobForecast, error) {
-	f := &JobForecast{Job: spec.Name, Disabled: spec.Disabled, Runs: e.runsUntil(spec, now, turn)}
+	f := &JobForecast{Job: spec.Name, After: spec.After, Disabled: spec.Disabled, Runs: e.runsUntil(spec, now, turn)}
 	for due := spec.Next(now, e.Config.Timezone); !due.IsZero() && len(f.Due) < 3; due = spec.Next(due, e.Config.Timezone) {
 		f.Due = append(f.Due, due)
 	}
@@ -143,32 +154,63 @@ func (e *Engine) forecast(ctx context.Context, spec *job.Spec, now, turn time.Ti
 	if err != nil {
 		return nil, err
 	}
+	var steps []state.Step
+	var plan frozen
 	if old != nil {
 		f.Continues = old.ID
+		steps, plan, f.Worst.Cost, err = e.rest(old, spec.Budget)
+	} else if steps, plan, err = e.resolve(ctx, spec, triggerOf(spec), now); err == nil {
+		f.Worst.Cost, f.Share = e.cost(spec, plan, steps), plan.Share
 	}
-	trigger := Scheduled
-	if f.Runs == 0 && len(f.Due) == 0 && spec.After == "" {
-		trigger = Manual
-	}
-	steps, plan, err := e.resolve(ctx, spec, trigger, now)
 	if err != nil {
 		f.Problem = err.Error()
 		return f, ctx.Err()
 	}
-	f.Worst, f.Worth = e.cost(spec, plan, steps), plan.Share
+	return f, e.fill(f, spec, plan, steps)
+}
+
+// triggerOf is what starts the next run of a job, if nobody starts it by hand.
+func triggerOf(spec *job.Spec) Trigger {
+	switch {
+	case spec.After != "":
+		return After
+	case spec.Schedule == "" && spec.Every == 0:
+		return Manual
+	}
+	return Scheduled
+}
+
+// fill adds to a forecast what follows from the steps of the run.
+func (e *Engine) fill(f *JobForecast, spec *job.Spec, plan frozen, steps []state.Step) error {
 	f.Round = e.round(plan, steps)
 	f.Searches = e.searchForecasts(plan, steps)
-	for _, fill := range []func() error{
+	for _, add := range []func() error{
 		func() error { return e.watched(f, plan) },
-		func() error { return e.expect(f, spec, plan, steps) },
+		func() error { return e.expect(f, spec) },
 		func() error { return e.cuts(f, spec, plan) },
-		func() error { return e.changes(f, spec, steps) },
+		func() error { return e.changed(f, spec, steps) },
 	} {
-		if err := fill(); err != nil {
-			return nil, err
+		if err := add(); err != nil {
+			return err
 		}
 	}
-	return f, nil
+	f.Worst.Minutes, f.Expected.Minutes = e.minutes(f.Worst.Requests), e.minutes(f.Expected.Requests)
+	return nil
+}
+
+// pace is the pace that counts: what was learned of it, or else what is configured.
+func (e *Engine) pace() pace.Quota {
+	if e.Pace != nil {
+		now := e.Pace.Status()
+		return pace.Quota{Requests: now.Limit, Window: now.Window}
+	}
+	return e.Config.Service.Limit
+}
+
+// minutes is how long so many requests take, to the tenth.
+func (e *Engine) minutes(requests int) float64 {
+	q := e.pace()
+	return math.Round(float64(requests)*q.Window.Minutes()/float64(max(q.Requests, 1))*10) / 10
 }
 
 func (e *Engine) searchForecasts(plan frozen, steps []state.Step) []SearchForecast {
@@ -177,7 +219,7 @@ func (e *Engine) searchForecasts(plan frozen, steps []state.Step) []SearchForeca
 		step := &steps[i]
 		s := SearchForecast{Op: step.Op, Item: step.Item, Queries: step.Queries, Seeds: step.Seeds, Window: step.Window, Skipped: step.Stop}
 		if step.Stop == "" {
-			s.Pages = plan.limit(step)
+			s.Pages = plan.limit(step) - step.Next
 			s.Credits = outlier.Credits(s.Pages) * e.priceOf(step)
 			if step.Op == outlier.OpStartScan {
 				s.Pages = readPages(plan, step)
@@ -226,7 +268,7 @@ const expectFrom = 10
 
 // expect draws from earlier runs what the next one will ask of the two scarcities.
 // What counts are the pages that they bought, at the prices of today.
-func (e *Engine) expect(f *JobForecast, spec *job.Spec, plan frozen, steps []state.Step) error {
+func (e *Engine) expect(f *JobForecast, spec *job.Spec) error {
 	runs, err := e.Store.Runs(spec.Name, expectFrom)
 	if err != nil {
 		return err
@@ -247,7 +289,7 @@ func (e *Engine) expect(f *JobForecast, spec *job.Spec, plan frozen, steps []sta
 		requests += run.Requests
 		f.Basis++
 	}
-	f.Expected = Cost{Credits: f.Worst.Credits, Lost: f.Worst.Lost, Requests: f.Worst.Requests}
+	f.Expected.Cost = f.Worst.Cost
 	if n := outlier.Credits(f.Basis); n > 0 {
 		f.Expected.Credits = min((credits+n/2)/n, f.Worst.Credits)
 		f.Expected.Requests = min(int((requests+int64(n)/2)/int64(n)), f.Worst.Requests)
@@ -268,7 +310,7 @@ func (e *Engine) bought(step *state.Step) outlier.Credits {
 
 // cuts are the caps that leave less than the next run may need.
 func (e *Engine) cuts(f *JobForecast, spec *job.Spec, plan frozen) error {
-	run := &state.Run{ID: "next", Job: spec.Name}
+	run := &state.Run{ID: cmp.Or(f.Continues, "next"), Job: spec.Name}
 	for _, c := range e.capsOf(run, plan, spec.Budget)(e.Store.ServiceTime()) {
 		held, err := e.Store.Held(c)
 		if err != nil {
@@ -313,18 +355,4 @@ func (e *Engine) orphans() ([]Orphan, error) {
 		}
 	}
 	return all, nil
-}
-
-// refused is why the service refuses calls for now; "" if it does not.
-func (e *Engine) refused() (string, error) {
-	for _, latch := range []state.Latch{state.LatchKey, state.LatchCredits} {
-		fallen, err := e.Store.Latch(latch, e.Client.Key.Fingerprint())
-		if err != nil {
-			return "", err
-		}
-		if fallen != nil && (fallen.Until.IsZero() || e.Store.ServiceTime().Before(fallen.Until)) {
-			return fallen.Reason, nil
-		}
-	}
-	return "", nil
 }

@@ -173,9 +173,9 @@ func window(params url.Values) string {
 
 // Cost is what a job may ask of the two scarcities, at worst.
 type Cost struct {
-	Credits  outlier.Credits // if every answer arrives
-	Lost     outlier.Credits // if answers are lost and have to be asked for again: the run's cap
-	Requests int             // if every answer arrives
+	Credits  outlier.Credits `json:"credits"`  // if every answer arrives
+	Lost     outlier.Credits `json:"cap"`      // if answers are lost and have to be asked for again: the run's cap
+	Requests int             `json:"requests"` // if every answer arrives
 }
 
 // WorstCase is what a fresh run of spec costs if every page is full. Nothing is
@@ -202,16 +202,24 @@ func (e *Engine) cost(spec *job.Spec, plan frozen, steps []state.Step) Cost {
 		c.Credits, c.Lost = min(c.Credits, *per), *per
 		pages = min(pages, int(*per/max(1, e.cheapest(steps))))
 	}
-	c.Requests += pages
+	c.Requests += pages + calls(plan, pages)
+	if plan.MaxRequests > 0 {
+		c.Requests = min(c.Requests, plan.MaxRequests)
+	}
+	return c
+}
+
+// calls is how many data calls a run makes about what so many pages bring at most, and
+// about what it watches.
+func calls(plan frozen, pages int) (n int) {
 	for _, call := range plan.Enrich {
 		hits := pages * pageSize
 		if call.Top > 0 {
 			hits = min(hits, call.Top)
 		}
-		c.Requests += hits
+		n += hits
 	}
-	c.Requests += len(plan.IDs) * len(plan.Fetch)
-	return c
+	return n + len(plan.IDs)*len(plan.Fetch)
 }
 
 // addStep adds one step's price to c and returns how many pages it may take. A scan

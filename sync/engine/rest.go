@@ -1,0 +1,84 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"outlierd/outlier"
+	"outlierd/sync/job"
+	"outlierd/sync/state"
+)
+
+// rest is what a run that is continued has left to do, and what that may cost: its open
+// steps as they were meant when it began, within what its cap leaves.
+func (e *Engine) rest(old *state.Run, own job.JobBudget) (open []state.Step, plan frozen, c Cost, err error) {
+	if plan, err = thaw(old.Plan); err != nil {
+		return nil, plan, c, err
+	}
+	steps, err := e.Store.Steps(old.ID)
+	if err != nil {
+		return nil, plan, c, err
+	}
+	spent, err := e.Store.Spent(old.ID)
+	if err != nil {
+		return nil, plan, c, err
+	}
+	pages, taken := 0, 0
+	for i := range steps {
+		taken += steps[i].Pages
+		if steps[i].Stop != "" {
+			continue
+		}
+		left, err := e.restOf(&c, plan, &steps[i])
+		if err != nil {
+			return nil, plan, c, err
+		}
+		pages += left
+		open = append(open, steps[i])
+	}
+	left := max(0, plan.cap(own)-spent.Charged-spent.Unknown-spent.Reserved)
+	c.Credits, c.Lost = min(c.Credits, left), min(c.Lost, left)
+	if len(open) > 0 {
+		pages = min(pages, int(left/max(1, e.cheapest(open))))
+	}
+	c.Requests += pages + calls(plan, taken+pages)
+	if plan.MaxRequests > 0 {
+		c.Requests = min(c.Requests, max(0, plan.MaxRequests-int(spent.Requests)))
+	}
+	return open, plan, c, nil
+}
+
+// restOf adds what is left of a step to c and returns how many pages it may take. A
+// scan that was started is paid for, and its results have still to be read.
+func (e *Engine) restOf(c *Cost, plan frozen, step *state.Step) (pages int, err error) {
+	if step.Op != outlier.OpStartScan {
+		plan.Pages = plan.limit(step)
+		plan.Pages -= min(step.Next, plan.Pages)
+		return e.addStep(c, plan, step), nil
+	}
+	started, err := e.paidScan(step)
+	if err != nil || !started {
+		return e.addStep(c, plan, step), err
+	}
+	pages = readPages(plan, step)
+	c.Credits += outlier.Credits(pages) * e.priceOfReading()
+	c.Lost += outlier.Credits(pages) * e.priceOfReading() * maxAttempts
+	c.Requests += looks(plan.Scan)
+	return pages, nil
+}
+
+// MayCost is the most that a run of spec which begins now may cost, answers that are
+// lost included: what is left of the cap of one that it continues, or else the cap of a
+// new one. A share of the month counts only for runs that nobody starts by hand.
+func (e *Engine) MayCost(ctx context.Context, spec *job.Spec, due time.Time) (outlier.Credits, error) {
+	old, err := e.Continues(spec, due)
+	if err != nil {
+		return 0, err
+	}
+	if old != nil {
+		_, _, c, err := e.rest(old, spec.Budget)
+		return c.Lost, err
+	}
+	c, err := e.WorstCase(ctx, spec)
+	return c.Lost, err
+}
