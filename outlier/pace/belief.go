@@ -15,15 +15,19 @@ const (
 
 // A belief is what the service says of its own limit.
 type belief struct {
-	Taught   Quota     // in place of what is configured; zero if nothing was taught
-	At       time.Time // when
-	Limit    int       // of the last answer
-	Used     int       // of Limit, at the last answer
-	Sent     time.Time // when that answer's request was
-	Proof    int       // how often Used rose, up to proofs
-	Far      [2]time.Duration
-	Refills  int       // how well the times to the reset fit a bucket, up to 20
-	Distrust time.Time // until when no more is believed than what is configured
+	Taught   Quota            // in place of what is configured; zero if nothing was taught
+	At       time.Time        // when
+	Limit    int              // of the last answer
+	Used     int              // of Limit, at the last answer
+	Sent     time.Time        // when that answer's request was
+	Proof    int              // how often Used rose, up to proofs
+	Far      [2]time.Duration // the longest times to a reset
+	Turn     time.Time        // the reset, as last told
+	Seen     time.Time        // when the first request was sent whose answer told that reset
+	Jump     time.Duration    // the shortest time from one reset to the next
+	Fresh    int              // how often little was used after a reset, less how often much was
+	Refills  int              // how well the times to the reset fit a bucket, up to 20
+	Distrust time.Time        // until when no more is believed than what is configured
 }
 
 func (b *belief) forget(now time.Time) {
@@ -39,7 +43,7 @@ func (b *belief) notAfter(now time.Time) {
 
 // isBucket reports whether the service's quota grows back bit by bit. Only then
 // does the time until all is there again follow from how much is used.
-func (b *belief) isBucket() bool { return b.Refills >= 10 }
+func (b *belief) isBucket() bool { return b.Refills >= 4 }
 
 // study takes from an answer what it says of the limit.
 func (c *core) study(now, sent time.Time, r reading) {
@@ -48,22 +52,24 @@ func (c *core) study(now, sent time.Time, r reading) {
 		return
 	}
 	if r.limit != b.Limit {
-		b.Limit, b.Used, b.Proof, b.Far, b.Refills = r.limit, r.limit, 0, [2]time.Duration{}, 0
+		*b = belief{Taught: b.Taught, At: b.At, Distrust: b.Distrust, Limit: r.limit, Used: r.limit}
 	}
 	if r.remaining >= 0 {
-		c.count(r.limit-r.remaining, r)
+		c.count(now, sent, r)
 	}
-	c.adopt(now, r)
+	if !r.refused || r.window > 0 || r.limit != b.Taught.Requests {
+		c.adopt(now, r) // else a refusal would forget the window that other answers told
+	}
 	if r.remaining >= 0 {
 		c.notice(now, sent, r)
 		b.Used, b.Sent = r.limit-r.remaining, sent
 	}
 }
 
-// count gathers evidence from a number of used requests and the time that they
-// are said to be remembered.
-func (c *core) count(used int, r reading) {
-	b := &c.Belief
+// count gathers evidence from the number of used requests and the time until the
+// reset.
+func (c *core) count(now, sent time.Time, r reading) {
+	b, used := &c.Belief, r.limit-r.remaining
 	if used > b.Used {
 		b.Proof = min(b.Proof+1, proofs)
 	}
@@ -75,13 +81,39 @@ func (c *core) count(used int, r reading) {
 	} else if r.reset > b.Far[1] {
 		b.Far[1] = r.reset
 	}
-	q := c.believed()
-	if off := r.reset - times(q.Window, float64(used), float64(q.Requests)); off.Abs() <= 2*time.Second {
-		b.Refills = min(b.Refills+1, 20)
-	} else {
+	b.turn(now.Add(r.reset), sent, used <= r.limit/2)
+	q := c.told()
+	switch off := r.reset - times(q.Window, float64(used), float64(q.Requests)); {
+	case off > rounding || off < -q.spacing()-rounding*3/2:
 		b.Refills = max(b.Refills-3, 0)
+	case used <= q.Requests*4/5: // a whole window means nothing where all is used
+		b.Refills = min(b.Refills+1, 20)
 	}
 }
+
+// rounding is by how much a time may be too long that was told in whole seconds, by a
+// clock that was read in whole seconds.
+const rounding = 2 * time.Second
+
+// turn notes the moment of a reset, and whether little of what it promises is used.
+func (b *belief) turn(at, sent time.Time, fresh bool) {
+	if at.Sub(b.Turn).Abs() <= rounding {
+		return
+	}
+	if jump := at.Sub(b.Turn); jump > 0 && !b.Turn.IsZero() && (b.Jump == 0 || jump < b.Jump) {
+		b.Jump = jump
+	}
+	b.Turn, b.Seen = at, sent
+	if fresh {
+		b.Fresh = min(b.Fresh+1, 3)
+	} else {
+		b.Fresh = max(b.Fresh-1, -3)
+	}
+}
+
+// isFixed reports whether the service's windows begin and end: the reset has stayed
+// where it was although time went by, and after a reset all is there again.
+func (b *belief) isFixed(sent time.Time) bool { return b.Fresh > 0 && sent.Sub(b.Seen) > 2*rounding }
 
 // adopt believes a limit: a lower one at once, one that allows more than what is
 // configured when the answers have proved that they count what we send.
@@ -92,6 +124,10 @@ func (c *core) adopt(now time.Time, r reading) {
 	}
 	if exceeds(q, c.quota) && c.Belief.Proof < proofs {
 		return
+	}
+	if exceeds(c.told(), q) { // this is why there were refusals, or more was used than expected
+		c.Lesson, c.Crowd = lesson{}, crowd{}
+		c.Log.dropOthers(now, c.Log.others())
 	}
 	if q == c.quota {
 		q = Quota{}
@@ -105,20 +141,22 @@ func exceeds(a, b Quota) bool {
 
 // window is that of a limit which comes without one. A limit below the configured
 // one is taken for the same pace with a smaller burst, as long as no time to a reset shows
-// that the window is longer. A time must have been seen twice to count.
+// that the window is longer. A time must have been seen twice to count. It may be
+// less than the window; how far the reset then jumped is at least as long.
 func (c *core) window(limit int) time.Duration {
 	b := &c.Belief
 	w := c.quota.Window
-	switch {
-	case b.Taught.Requests == limit:
-		w = b.Taught.Window
-	case limit < c.quota.Requests:
+	if limit < c.quota.Requests {
 		w = times(w, float64(limit), float64(c.quota.Requests))
 	}
-	if far := b.Far[1]; b.Proof == proofs && far > w+w/20+2*time.Second {
-		return usual(far)
+	far := b.Far[1]
+	switch {
+	case b.Proof < proofs || far <= w+rounding+rounding/2:
+		return w
+	case b.Jump >= far-rounding:
+		return usual(b.Jump)
 	}
-	return w
+	return usual(far)
 }
 
 // windows are the lengths that services like.
@@ -131,7 +169,7 @@ var windows = []time.Duration{
 // usual is the usual length of a window of which so much was seen to be left,
 // where there is one that is little longer. Times of whole seconds may be two too long.
 func usual(seen time.Duration) time.Duration {
-	i, _ := slices.BinarySearch(windows, seen-2*time.Second)
+	i, _ := slices.BinarySearch(windows, seen-rounding)
 	if i < len(windows) && windows[i] <= seen+seen/10 {
 		return windows[i]
 	}

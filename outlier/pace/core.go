@@ -127,8 +127,7 @@ func (c *core) poll(nth int) time.Time {
 
 // forget drops what no longer matters.
 func (c *core) forget(now time.Time) {
-	window := max(c.believed().Window, c.rule().span)
-	c.Log.forget(now.Add(-window - margin(window)))
+	c.Log.forget(now.Add(-memories * max(c.believed().Window, c.rule().span)))
 	c.Belief.forget(now)
 	c.Lesson.forget(now)
 }

@@ -23,6 +23,7 @@ type crowd struct {
 	Changed time.Time // the last change of Stage or Keep, or the last look at Low
 	Keep    int       // while sharing: how many requests in a window are ours
 	Low     int       // the least that the service had left, since Changed
+	Calm    int       // how often the patience is doubled before the next attempt
 }
 
 func (o *crowd) notAfter(now time.Time) {
@@ -37,7 +38,11 @@ func (c *core) expected(sent time.Time) int {
 	if c.Belief.isBucket() {
 		return int(math.Ceil(c.Log.owed(sent, times(q.Window, 1, float64(q.Requests)), true)+0.3)) + c.out
 	}
-	return c.Log.since(sent.Add(-q.Window), true) + c.out
+	since := sent.Add(-q.Window)
+	if c.Belief.isFixed(sent) {
+		since = latest(since, c.Belief.Turn.Add(-c.told().Window-2*rounding))
+	}
+	return c.Log.since(since, true) + c.out
 }
 
 // notice compares what the service counts with what we know of.
@@ -47,14 +52,17 @@ func (c *core) notice(now, sent time.Time, r reading) {
 		c.meet(now, more)
 	}
 	if gone := c.Log.others() - max(used-1, 0); gone > 0 {
-		c.Log.dropOthers(gone) // the service counts at least this request, so no more of theirs
+		c.Log.dropOthers(now, gone) // the service counts at least this request, so no more of theirs
 	}
-	c.settle(now, r)
+	c.settle(now, sent, r)
 }
 
 // meet notes requests of others.
 func (c *core) meet(now time.Time, n int) {
 	c.Log.add(cell{At: now, Others: n}, c.grain())
+	if c.Crowd.Stage != alone && c.Log.others() < 2 {
+		return // what a service's estimate may be off by
+	}
 	if now.Sub(c.Crowd.Last) > forgetOthers {
 		c.Crowd.First = now
 	}
@@ -62,35 +70,51 @@ func (c *core) meet(now time.Time, n int) {
 }
 
 // settle decides how to live with others.
-func (c *core) settle(now time.Time, r reading) {
+func (c *core) settle(now, sent time.Time, r reading) {
 	o, window := &c.Crowd, c.believed().Window
-	switch sign := o.Last.Equal(now); {
+	limit, others := c.ours().Requests, c.Log.others()
+	many := others > limit/3
+	if o.Stage == sharing {
+		c.adjust(now, sent, r)
+	}
+	switch sign, since := o.Last.Equal(now), now.Sub(o.Changed); {
 	case o.Stage != alone && now.Sub(o.Last) > forgetOthers:
 		o.Stage = alone
-	case o.Stage == alone && sign && now.Sub(o.First) > window/2:
+	case o.Stage == alone && sign && (many || now.Sub(o.First) > window/2):
 		o.Stage, o.Changed = wary, now
-	case o.Stage == wary && sign && now.Sub(o.Changed) > window && c.Log.others() > 1:
-		limit := c.ours().Requests
+	case o.Stage == wary && sign && (many && since > window/2 || since > 2*window):
 		o.Stage, o.Changed = sharing, now
-		o.Keep, o.Low = max(1, limit-c.Log.others()), limit
-	case o.Stage == sharing:
-		c.adjust(now, r)
+		o.Keep, o.Low, o.Calm = max(1, limit-others), limit, 0
+		c.Lesson = lesson{} // this is why there were refusals
 	}
 }
 
-// adjust takes a slot less where the service has nothing left, and more where it has
-// had some left for a while. That while differs from time to time, so that two who
-// follow the same rule do not both take the same slot.
-func (c *core) adjust(now time.Time, r reading) {
+// adjust takes a slot less when the service refuses, and one more where it has had
+// some left for a while. That while differs from time to time, so that two who
+// follow the same rule do not both take the same slot. A bucket that two drain
+// together runs dry slowly: there it is enough to take less when nothing is left.
+func (c *core) adjust(now, sent time.Time, r reading) {
 	o, q := &c.Crowd, c.ours()
-	o.Low = min(o.Low, r.remaining)
+	if left, ok := c.left(sent, r); ok {
+		o.Low = min(o.Low, left)
+	}
 	since := now.Sub(o.Changed)
+	if r.refused {
+		o.Calm = min(o.Calm+1, 4)
+	}
 	switch {
-	case r.refused, r.remaining == 0 && since > q.Window:
+	case r.refused, c.Belief.isBucket() && r.remaining < 2 && since > q.Window:
 		o.Keep = max(1, o.Keep-1)
-	case since > patience(o.Changed):
+	case since > patience(o.Changed)<<o.Calm:
+		spare := 0
+		if o.Keep >= q.Requests/2 {
+			spare = 1 // whoever has less may take it
+		}
+		if o.Low > spare {
+			o.Keep += max(1, o.Low/4)
+		}
 		if o.Low > 1 {
-			o.Keep += max(1, (o.Low-1)/2)
+			o.Calm = 0
 		}
 	default:
 		return
@@ -99,6 +123,20 @@ func (c *core) adjust(now time.Time, r reading) {
 	if o.Keep >= q.Requests {
 		o.Stage = wary
 	}
+}
+
+// left is how many requests of the window will not be used by anybody. Of a fixed
+// window only our last request in it tells, and what others are going to use after
+// that must be guessed.
+func (c *core) left(sent time.Time, r reading) (n int, ok bool) {
+	if r.remaining < 0 || c.Belief.isBucket() {
+		return r.remaining - 2, r.remaining >= 0
+	}
+	if !c.Belief.isFixed(sent) {
+		return r.remaining, true
+	}
+	coming := float64(c.Log.others()) * float64(r.reset) / float64(c.believed().Window)
+	return r.remaining - int(coming+0.6), r.reset < c.rule().gap
 }
 
 // patience is five to fifteen minutes, by chance.

@@ -91,9 +91,16 @@ func (g *log) others() (n int) {
 	return n
 }
 
-// dropOthers takes the n oldest requests of others out.
-func (g *log) dropOthers(n int) {
+// dropOthers takes up to n requests of others out, the oldest first, which are not
+// after t.
+func (g *log) dropOthers(t time.Time, n int) {
+	if n == 0 {
+		return
+	}
 	for i := range g.Cells {
+		if g.Cells[i].At.After(t) {
+			break
+		}
 		gone := min(n, g.Cells[i].Others)
 		g.Cells[i].Others -= gone
 		n -= gone

@@ -14,8 +14,12 @@ const (
 	longBackoff = 5 * time.Minute
 	// slowHeals is how long it takes for a half of a slowness to be tried without.
 	slowHeals = 12 * time.Hour
+	// memories is how many windows the log goes back. A refusal may tell that the
+	// service's window is longer than is believed: only what exceeds all these proves
+	// that others use the key.
+	memories = 3
 	// slowest is the most that refusals without a reason make the pace slower.
-	slowest = 8
+	slowest = 2.1
 )
 
 // A lesson is what refusals taught beyond what they said.
@@ -85,26 +89,24 @@ func (c *core) backoff() time.Duration {
 // show how large it can be at most. If even a burst of one would have been kept,
 // then either the pace is wrong, or others have used the key.
 func (c *core) learn(now, sent time.Time, r reading) {
-	others := r.current - c.expected(sent)
-	switch {
-	case c.lied(sent) && others <= 0:
+	q := c.believed()
+	others := r.current - c.Log.since(sent.Add(-memories*q.Window), true) - c.out
+	if c.lied(sent) && others <= 0 {
 		c.Belief.Taught, c.Belief.Distrust = Quota{}, now.Add(lessonLasts)
 		return
-	case others > 0:
-		c.meet(now, min(others, c.believed().Requests))
-		c.settle(now, r)
-	case c.Crowd.Stage == sharing:
-		c.settle(now, r)
 	}
-	if c.Crowd.Stage == sharing {
-		return
+	if others > 0 {
+		c.meet(now, min(others, q.Requests))
 	}
-	q := c.believed()
-	if c.Log.since(now.Add(-q.Window), false) <= 1 {
-		return // nothing that we did
+	c.settle(now, sent, r)
+	if c.Crowd.Stage == sharing || c.Log.since(now.Add(-q.Window), false) <= 1 {
+		return // it was others, or nothing that we did
 	}
-	burst := int(math.Ceil(c.Log.owed(sent, times(q.Window, 1, float64(q.Requests)), false))) - 1
-	if burst < 1 && others <= 0 {
+	burst := int(math.Ceil(c.Log.owed(sent, q.spacing(), false))) - 1
+	if c.Lesson.Burst > 0 && now.Sub(c.Lesson.At) < time.Hour {
+		burst = 0 // what was learned last does not explain it
+	}
+	if burst < 1 && c.Log.others() < 2 {
 		c.Lesson.slower(now, q.Window)
 	}
 	c.Lesson.Burst, c.Lesson.At = max(1, burst), now

@@ -1,0 +1,164 @@
+package pace
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"outlierd/outlier"
+)
+
+// A scene is a service, clients that always have something to ask it, and what
+// lies between them. It runs in virtual time, one event after the other.
+type scene struct {
+	service  service
+	style    style
+	clients  []client // strangers to each other
+	jobs     int      // calls of each client under way at most
+	restarts time.Duration
+	skew     time.Duration // the service's clock is ahead
+	random   *rand.Rand
+	trace    bool
+}
+
+func ages(g log, now time.Time) (s string) {
+	for _, c := range g.Cells {
+		s += fmt.Sprintf("%.1f:%d+%d ", now.Sub(c.At).Seconds(), c.Own, c.Others)
+	}
+	return s
+}
+
+const (
+	day        = 24 * time.Hour
+	jitter     = 120 * time.Millisecond // of each way
+	minLatency = 200 * time.Millisecond // after the service has counted the call
+	maxLatency = 2 * time.Second
+)
+
+// A result is what came of a scene.
+type result struct {
+	use      float64 // of the requests that an omniscient client gets through
+	refused  int
+	waited   time.Duration // of the first ten requests
+	early    int           // of those, how many were refused
+	admitted int
+}
+
+// An errand is one call under way: to the service, or back with an answer.
+type errand struct {
+	client int
+	at     time.Time // when it arrives
+	sent   time.Time
+	lost   bool            // the process that sent it is gone
+	answer *outlier.Answer // nil on the way there
+}
+
+var dawn = time.Date(2026, 3, 28, 23, 59, 13, 417_000_000, time.UTC)
+
+// run plays the scene for a time.
+func (s *scene) run(span time.Duration) (r result) {
+	var under []errand
+	now, end := dawn, dawn.Add(span)
+	killed := dawn.Add(s.restarts)
+	idle := make([]int, len(s.clients)) // jobs that wait
+	for i := range idle {
+		idle[i] = s.jobs
+	}
+	sent := 0
+	for {
+		next, who := s.next(now, idle, end)
+		what := -1
+		for i, e := range under {
+			if e.at.Before(next) {
+				next, what = e.at, i
+			}
+		}
+		if s.restarts > 0 && killed.Before(next) {
+			now, killed = killed, killed.Add(s.restarts)
+			for i := range under {
+				under[i].lost = true
+			}
+			for i, c := range s.clients {
+				c.restart(now)
+				idle[i] = s.jobs
+			}
+			continue
+		}
+		if !next.Before(end) {
+			break
+		}
+		if sent == 0 {
+			r.waited = 0
+		}
+		now = next
+		if what < 0 {
+			s.clients[who].left(now)
+			idle[who]--
+			sent++
+			under = append(under, errand{client: who, at: now.Add(s.between(0, jitter)), sent: now})
+			continue
+		}
+		e := &under[what]
+		if e.answer == nil {
+			s.arrive(e, &r, sent)
+			continue
+		}
+		if !e.lost {
+			s.clients[e.client].answered(now, e.sent, e.answer)
+			idle[e.client]++
+		}
+		under[what] = under[len(under)-1]
+		under = under[:len(under)-1]
+	}
+	if s.trace {
+		for _, c := range s.clients {
+			l := c.(*limiter)
+			fmt.Printf("end stage %d keep %d low %d burst %d slow %.2f others %d\n", l.Crowd.Stage, l.Crowd.Keep, l.Crowd.Low, l.Lesson.Burst, l.Lesson.Slow, l.Log.others())
+		}
+	}
+	r.use = float64(r.admitted) / s.service.most(span)
+	return r
+}
+
+// next is when the next client that waits may go, and which.
+func (s *scene) next(now time.Time, idle []int, end time.Time) (next time.Time, who int) {
+	next = end
+	for i, c := range s.clients {
+		if idle[i] == 0 {
+			continue
+		}
+		if t := c.next(now); t.Before(next) {
+			next, who = t, i
+		}
+	}
+	return next, who
+}
+
+// arrive has a request counted and answered.
+func (s *scene) arrive(e *errand, r *result, sent int) {
+	v := s.service.ask(e.at.Sub(dawn))
+	switch {
+	case v.ok:
+		r.admitted++
+	case sent <= 10:
+		r.early++
+		fallthrough
+	default:
+		r.refused++
+		if s.trace {
+			fmt.Printf("%v refused client %d rem %d reset %v", e.at.Sub(dawn).Round(time.Second), e.client, v.remaining, v.reset.Round(time.Second))
+			for _, c := range s.clients {
+				l := c.(*limiter)
+				fmt.Printf(" | stage %d keep %d low %d burst %d slow %.2f others %d bucket %v fixed %v", l.Crowd.Stage, l.Crowd.Keep, l.Crowd.Low, l.Lesson.Burst, l.Lesson.Slow, l.Log.others(), l.Belief.isBucket(), l.Belief.isFixed(l.Belief.Sent))
+			}
+			fmt.Println()
+		}
+	}
+	answered := e.at.Add(s.between(minLatency, maxLatency))
+	e.answer = answer(s.style, v, e.at.Add(s.skew), answered.Add(s.skew))
+	e.at = answered.Add(s.between(0, jitter))
+}
+
+func (s *scene) between(from, to time.Duration) time.Duration {
+	return from + time.Duration(s.random.Int64N(int64(to-from)))
+}

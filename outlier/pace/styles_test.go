@@ -1,0 +1,68 @@
+package pace
+
+import (
+	"net/http"
+	"strconv"
+	"time"
+
+	"outlierd/outlier"
+)
+
+// A style is how a service tells of its limit in the headers of every answer. All
+// of them tell it in the body of a refusal too.
+type style struct {
+	name string
+	say  func(h http.Header, v verdict, clock time.Time)
+}
+
+var styles = []style{
+	{"body only", func(http.Header, verdict, time.Time) {}},
+	{"X epoch s", func(h http.Header, v verdict, clock time.Time) {
+		x(h, v, number64(ceilSeconds(time.Duration(clock.Add(v.reset).UnixNano()))))
+	}},
+	{"X epoch ms", func(h http.Header, v verdict, clock time.Time) { x(h, v, number64(clock.Add(v.reset).UnixMilli())) }},
+	{"X delta", func(h http.Header, v verdict, _ time.Time) { x(h, v, number64(ceilSeconds(v.reset))) }},
+	{"draft 6", func(h http.Header, v verdict, _ time.Time) {
+		h["Ratelimit-Limit"], h["Ratelimit-Remaining"] = []string{strconv.Itoa(v.limit)}, []string{strconv.Itoa(v.remaining)}
+		h["Ratelimit-Reset"] = []string{number64(ceilSeconds(v.reset))}
+		h["Ratelimit-Policy"] = []string{strconv.Itoa(v.limit) + ";w=" + number64(ceilSeconds(v.window))}
+		retryAfter(h, v)
+	}},
+	{"draft 7", func(h http.Header, v verdict, _ time.Time) {
+		h["Ratelimit"] = []string{"limit=" + strconv.Itoa(v.limit) + ", remaining=" + strconv.Itoa(v.remaining) + ", reset=" + number64(ceilSeconds(v.reset))}
+		h["Ratelimit-Policy"] = []string{strconv.Itoa(v.limit) + ";w=" + number64(ceilSeconds(v.window))}
+		retryAfter(h, v)
+	}},
+	{"draft 10", func(h http.Header, v verdict, _ time.Time) {
+		h["Ratelimit"] = []string{`"key";r=` + strconv.Itoa(v.remaining) + ";t=" + number64(ceilSeconds(v.reset))}
+		h["Ratelimit-Policy"] = []string{`"key";q=` + strconv.Itoa(v.limit) + ";w=" + number64(ceilSeconds(v.window))}
+		retryAfter(h, v)
+	}},
+}
+
+func x(h http.Header, v verdict, reset string) {
+	h["X-Ratelimit-Limit"], h["X-Ratelimit-Remaining"] = []string{strconv.Itoa(v.limit)}, []string{strconv.Itoa(v.remaining)}
+	h["X-Ratelimit-Reset"] = []string{reset}
+}
+
+func retryAfter(h http.Header, v verdict) {
+	if !v.ok {
+		h["Retry-After"] = []string{number64(ceilSeconds(v.retry))}
+	}
+}
+
+func number64(n int64) string { return strconv.FormatInt(n, 10) }
+
+func ceilSeconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }
+
+// answer is what arrives at the client. Counted is the service's clock as it
+// counted the request, answered as it wrote the head of its answer.
+func answer(s style, v verdict, counted, answered time.Time) *outlier.Answer {
+	h := http.Header{"Date": {answered.UTC().Format(http.TimeFormat)}}
+	s.say(h, v, counted)
+	if v.ok {
+		return &outlier.Answer{Status: 200, Header: h}
+	}
+	rate := &outlier.Rate{Limit: v.limit, Current: v.current, Remaining: min(v.remaining, v.limit), Reset: counted.Add(v.reset)}
+	return &outlier.Answer{Status: 429, Header: h, Err: &outlier.Error{Kind: outlier.Limited, Status: 429, Rate: rate}}
+}
