@@ -1,0 +1,90 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"outlierd/sync/job"
+	"outlierd/sync/state"
+)
+
+func queueCommand(o *options) *cobra.Command {
+	c := &cobra.Command{
+		Use: "queue [JOB]", Short: "List the calls that wait, why, and when they will be done",
+		Long: `List the data calls that wait, of all jobs or of one, in the order in which they will
+be done: by what one request brings, and a day of waiting counts as much as the step
+from one kind of data to the next. The time told is that of somebody who works on the
+queue from now on, as 'outlierd up' does in the time between runs and 'outlierd run' in
+a run of the same job; the pages of runs that come due first are reckoned with.`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			config, err := o.load()
+			if err != nil {
+				return err
+			}
+			return o.with(c.Context(), config, func(p *program) error {
+				name := strings.Join(args, "")
+				if err := known(config, p.Store, name); err != nil {
+					return err
+				}
+				waiting, err := p.Queue(name)
+				if err != nil {
+					return err
+				}
+				var rows [][]any
+				for _, w := range waiting {
+					rows = append(rows, []any{w.Job, string(w.Op), w.Entity, w.Since.In(config.Timezone), w.At.In(config.Timezone).Round(time.Second), plain(w.Why)})
+				}
+				return o.rows([]string{"job", "operation", "entity", "since", "done_at", "why"}, rows)
+			})
+		},
+	}
+	c.AddCommand(queueClearCommand(o))
+	return c
+}
+
+func queueClearCommand(o *options) *cobra.Command {
+	return &cobra.Command{
+		Use: "clear JOB", Short: "Give up the calls that a job has waiting",
+		Long: `Give up the calls that a job has waiting. Nothing that was answered is lost; what the
+job wants of hits that it meets again is queued anew.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			config, err := o.load()
+			if err != nil {
+				return err
+			}
+			return o.books(c.Context(), config, func(store *state.Store) error {
+				if err := known(config, store, args[0]); err != nil {
+					return err
+				}
+				n, err := store.ClearQueue(args[0])
+				if err != nil {
+					return err
+				}
+				fmt.Fprintf(o.out, "%s of %s given up\n", count(n, "call"), args[0])
+				return nil
+			})
+		},
+	}
+}
+
+// known refuses the name of a job that is neither in the file nor on record.
+func known(config *job.Config, store *state.Store, name string) error {
+	if name == "" || config.Job(name) != nil {
+		return nil
+	}
+	names, err := store.Jobs()
+	if err != nil {
+		return err
+	}
+	for _, other := range names {
+		if other == name {
+			return nil
+		}
+	}
+	return usageError{fmt.Errorf("%s has no job %q, and none of that name has ever run", config.Path, name)}
+}
