@@ -46,7 +46,7 @@ func (o *options) report(config *job.Config, told outcome) {
 	row := told.row
 	fmt.Fprintf(o.out, "%s %s  %s in %s   run %s\n", mark(row.Status), row.Job, row.Status, spell(row.Ended.Sub(row.Started)), row.ID)
 	columns, _ := o.screen()
-	for _, facts := range [][]string{found(row), undone(row, told.queued), spared(told.ends), tableCounts(row.Rows)} {
+	for _, facts := range [][]string{found(row, len(told.ends) > 0), undone(row, told.queued), spared(told.ends), tableCounts(row.Rows)} {
 		if len(facts) > 0 {
 			fmt.Fprint(o.out, joined(facts, columns))
 		}
@@ -62,12 +62,14 @@ func (o *options) report(config *job.Config, told outcome) {
 	}
 }
 
-// found is what a run brought and what it cost.
-func found(row *state.Run) []string {
-	facts := []string{
-		fmt.Sprintf("%s on %s, %d new", count(row.Hits, "hit"), count(row.Pages, "page"), row.NewHits),
-		count(row.Requests, "request"), count(row.Credits, "credit") + " spent",
+// found is what a run brought and what it cost. One that searched nothing has no hits
+// to count.
+func found(row *state.Run, searched bool) []string {
+	var facts []string
+	if searched || row.Pages > 0 {
+		facts = append(facts, fmt.Sprintf("%s on %s, %d new", count(row.Hits, "hit"), count(row.Pages, "page"), row.NewHits))
 	}
+	facts = append(facts, count(row.Requests, "request"), count(row.Credits, "credit")+" spent")
 	if row.Refunded > 0 {
 		facts = append(facts, fmt.Sprintf("%d refunded", row.Refunded))
 	}

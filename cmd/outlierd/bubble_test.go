@@ -1,0 +1,85 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/synctest"
+)
+
+// person is somebody at a keyboard in a folder with a job file, in virtual time: the
+// program runs in this process, against the simulator.
+type person struct {
+	*testing.T
+	dir string
+	in  string // what is typed
+}
+
+// bubble gives a person a job file. Arrow keeps its compressors in a pool, and one that
+// was made in another bubble may not be used in this one; two collections empty it.
+func bubble(t *testing.T, jobs string, test func(p *person)) {
+	runtime.GC()
+	runtime.GC()
+	synctest.Test(t, func(t *testing.T) {
+		p := &person{T: t, dir: t.TempDir()}
+		p.write(jobs)
+		test(p)
+	})
+}
+
+func (p *person) write(jobs string) {
+	p.Helper()
+	if err := os.WriteFile(filepath.Join(p.dir, "jobs.yaml"), []byte(jobs), 0o644); err != nil {
+		p.Fatal(err)
+	}
+}
+
+// do carries out a command line and returns what it printed and its exit code.
+func (p *person) do(ctx context.Context, args ...string) (out, complaints string, code int) {
+	p.Helper()
+	var o, e bytes.Buffer
+	code = run(ctx, append([]string{"-c", filepath.Join(p.dir, "jobs.yaml")}, args...), world{
+		in: strings.NewReader(p.in), out: &o, err: &e, env: func(string) (string, bool) { return "", false },
+	})
+	return o.String(), e.String(), code
+}
+
+// must carries out a command line that has to succeed.
+func (p *person) must(args ...string) string {
+	p.Helper()
+	out, complaints, code := p.do(p.Context(), args...)
+	if code != exitDone {
+		p.Fatalf("outlierd %s: exit code %d\n%s%s", strings.Join(args, " "), code, out, complaints)
+	}
+	return out
+}
+
+// refused carries out a command line that has to fail with a code, and says why.
+func (p *person) refused(code int, args ...string) string {
+	p.Helper()
+	out, complaints, got := p.do(p.Context(), args...)
+	if got != code {
+		p.Fatalf("outlierd %s: exit code %d, want %d\n%s%s", strings.Join(args, " "), got, code, out, complaints)
+	}
+	return complaints
+}
+
+// ask is what the published file answers, without the header.
+func (p *person) ask(query string) string {
+	p.Helper()
+	_, rows, _ := strings.Cut(p.must("sql", "-o", "csv", query), "\n")
+	return strings.TrimSpace(rows)
+}
+
+func contains(t testing.TB, text string, parts ...string) {
+	t.Helper()
+	for _, part := range parts {
+		if !strings.Contains(text, part) {
+			t.Errorf("%q is not in:\n%s", part, text)
+		}
+	}
+}
