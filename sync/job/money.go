@@ -85,14 +85,14 @@ func (b *builder) floor() {
 	if b.cfg.Budget.Reserve != nil {
 		left -= *b.cfg.Budget.Reserve
 	}
-	var days [31]outlier.Credits
-	begin := time.Date(2026, time.July, b.cfg.Budget.Renews, 0, 0, 0, 0, b.cfg.Timezone)
+	f := forecast{prices: b.cfg.Service.Prices, zone: b.cfg.Timezone, dues: maxDues}
+	f.begin = time.Date(2026, time.July, b.cfg.Budget.Renews, 0, 0, 0, 0, b.cfg.Timezone)
 	for i := range b.cfg.Jobs {
-		b.spend(&b.cfg.Jobs[i], begin, &days)
+		f.add(&b.cfg.Jobs[i], b.cfg)
 	}
 	var sum outlier.Credits
 	last := 0
-	for i, spent := range days {
+	for i, spent := range f.days {
 		if sum += spent; sum > left && last == 0 {
 			last = i + 1
 		}
@@ -103,36 +103,51 @@ func (b *builder) floor() {
 	}
 }
 
-// spend adds to each day of a cycle what the cheapest runs of a job cost on it.
-func (b *builder) spend(spec *Spec, begin time.Time, days *[31]outlier.Credits) {
+// forecast is what the cheapest runs cost on each day of a cycle.
+type forecast struct {
+	prices outlier.Prices
+	zone   *time.Location
+	begin  time.Time
+	days   [31]outlier.Credits
+	dues   int // how many more due times are looked at
+}
+
+// maxDues is more than a handful of jobs has that are due every minute. A file with
+// still more of them costs more than is counted.
+const maxDues = 200_000
+
+// add counts the runs of a job: those of its own schedule, or of the job that all it
+// comes after begins with.
+func (f *forecast) add(spec *Spec, config *Config) {
 	root := spec
 	for root.After != "" && !root.Disabled {
-		root = b.cfg.Job(root.After)
+		root = config.Job(root.After)
 	}
-	price := b.cheapest(spec)
+	price := f.cheapest(spec)
 	if price == 0 || spec.Disabled || root.Disabled {
 		return
 	}
-	fresh, left := max(spec.ReuseFor, spec.SeedsFresh), spec.Budget.PerMonth
 	var bought time.Time
 	var sum outlier.Credits
-	end := begin.AddDate(0, 0, len(days))
-	for due := root.Next(begin.Add(-time.Second), b.cfg.Timezone); !due.IsZero() && due.Before(end); due = root.Next(due, b.cfg.Timezone) {
+	fresh, most := max(spec.ReuseFor, spec.SeedsFresh), spec.Budget.PerMonth
+	end := f.begin.AddDate(0, 0, len(f.days))
+	for due := root.Next(f.begin.Add(-time.Second), f.zone); !due.IsZero() && due.Before(end) && f.dues > 0; due = root.Next(due, f.zone) {
+		f.dues--
 		if !bought.IsZero() && due.Sub(bought) < fresh {
 			continue // the same again costs nothing
 		}
-		if sum += price; left != nil && sum > *left {
+		if sum += price; most != nil && sum > *most {
 			return
 		}
 		bought = due
-		days[min(int(due.Sub(begin)/day), len(days)-1)] += price
+		f.days[min(int(due.Sub(f.begin)/day), len(f.days)-1)] += price
 	}
 }
 
 // cheapest is the least that a run of the job costs if it finds anything to ask for:
 // one step for each combination of what the file says, unless its cap ends it before.
-func (b *builder) cheapest(spec *Spec) outlier.Credits {
-	price, _ := spec.step(b.cfg.Service.Prices)
+func (f *forecast) cheapest(spec *Spec) outlier.Credits {
+	price, _ := spec.step(f.prices)
 	for _, l := range spec.Loops {
 		price *= outlier.Credits(max(len(l.Source.Values), 1))
 	}

@@ -155,7 +155,7 @@ func (a *asker) paging(spec *Spec, job, n *node, otherwise int) {
 	switch pages := n.get("pages"); {
 	case pages.has(whole):
 		spec.Pages, _ = strconv.Atoi(pages.text) // its size is bounded by the schema
-	case pages.has(text) && spec.Budget.PerRun == nil && a.own(job, "budget").get("per_run") == nil:
+	case pages.has(text) && a.own(job, "budget").get("per_run") == nil:
 		a.refuseWithHint(pages, "add budget: {per_run: 20} to the job", "all pages can be had only within a budget for the run")
 	case pages.has(text):
 		spec.Pages = AllPages
