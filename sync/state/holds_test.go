@@ -23,7 +23,7 @@ func reading(step Step, most outlier.Credits) Purchase {
 // it; 60 are held in all.
 func scanned(t testing.TB) (*Store, Step) {
 	t.Helper()
-	s := open(t, t.TempDir())
+	s := hasty(t, open(t, t.TempDir()))
 	step, intent := begin(t, s)
 	lead(t, s, step, intent, ScanRunning)
 	return s, step
@@ -63,7 +63,7 @@ func TestReadingFromTheHoldMeetsNoCap(t *testing.T) {
 
 func TestReadingCountsForTheDayOfItsScan(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := open(t, t.TempDir())
+		s := hasty(t, open(t, t.TempDir()))
 		step, intent := begin(t, s)
 		lead(t, s, step, intent, ScanRunning)
 		first := credit.Day(time.Now(), time.UTC)
@@ -168,7 +168,7 @@ func TestHoldIsReleased(t *testing.T) {
 }
 
 func TestHoldNeedsAStep(t *testing.T) {
-	s := open(t, t.TempDir())
+	s := hasty(t, open(t, t.TempDir()))
 	p := capped(100)
 	p.Hold = 10
 	_, err := s.Meter(p).Reserve(t.Context(), searchRequest("0"))

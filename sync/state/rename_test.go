@@ -28,7 +28,7 @@ func jobMonth(job string) credit.Cap {
 }
 
 func TestRenamedJobGoesOnWhereItWas(t *testing.T) {
-	s := open(t, t.TempDir())
+	s := hasty(t, open(t, t.TempDir()))
 	first, err := s.FirstSeen("old", noon)
 	if err != nil {
 		t.Fatal(err)
@@ -92,7 +92,7 @@ func TestRenamedJobGoesOnWhereItWas(t *testing.T) {
 }
 
 func TestFormerNameIsFreeForAnotherJob(t *testing.T) {
-	s := open(t, t.TempDir())
+	s := hasty(t, open(t, t.TempDir()))
 	request := searchRequest("0")
 	buy(t, s, underCap("a"), answerTo(request, `{}`), outlier.Charged)
 	rename(t, s, "a", "b")
@@ -112,7 +112,7 @@ func TestFormerNameIsFreeForAnotherJob(t *testing.T) {
 }
 
 func TestRenameCanBeTakenBackAndDoneAgain(t *testing.T) {
-	s := open(t, t.TempDir())
+	s := hasty(t, open(t, t.TempDir()))
 	request := searchRequest("0")
 	buy(t, s, underCap("a"), answerTo(request, `{}`), outlier.Charged)
 	move(t, s, Watermark{Job: "a", Key: "k", At: noon, Run: "run-1"})
@@ -133,7 +133,7 @@ func TestRenameCanBeTakenBackAndDoneAgain(t *testing.T) {
 }
 
 func TestRenameToANameInUseLosesNothing(t *testing.T) {
-	s := open(t, t.TempDir())
+	s := hasty(t, open(t, t.TempDir()))
 	request := searchRequest("0")
 	for _, job := range []string{"old", "new", "new"} {
 		buy(t, s, underCap(job), answerTo(request, `{}`), outlier.Charged)

@@ -166,7 +166,7 @@ func TestScanThatMayBeUnderWayIsNotIntendedAgain(t *testing.T) {
 		"a due instant that was refused":     {func(s *Scan) { s.Due = due }, ScanRefused, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := open(t, t.TempDir())
+			s := hasty(t, open(t, t.TempDir()))
 			step := beginRun(t, s, "run-1")
 			first, second := niche(step), niche(step)
 			c.change(&second)
@@ -218,7 +218,7 @@ func lead(t testing.TB, s *Store, step Step, intent int64, to ScanState) {
 }
 
 func TestStateOfAScanFollowsItsAttempt(t *testing.T) {
-	s := open(t, t.TempDir())
+	s := hasty(t, open(t, t.TempDir()))
 	step, intent := begin(t, s)
 	p := starting(step, intent, 100)
 	a := reserve(t, s, p, scanRequest())
@@ -242,7 +242,7 @@ func TestStateOfAScanFollowsItsAttempt(t *testing.T) {
 }
 
 func TestScanAnswerThatCannotBeReadStaysUnknown(t *testing.T) {
-	s := open(t, t.TempDir())
+	s := hasty(t, open(t, t.TempDir()))
 	step, intent := begin(t, s)
 	p := starting(step, intent, 100)
 	p.Commit = func(*Tx, Kept) error { return errors.New("no id in it") }
@@ -262,7 +262,7 @@ func TestScanAnswerThatCannotBeReadStaysUnknown(t *testing.T) {
 }
 
 func TestIntentIsCarriedOutOnce(t *testing.T) {
-	s := open(t, t.TempDir())
+	s := hasty(t, open(t, t.TempDir()))
 	step, intent := begin(t, s)
 	p := starting(step, intent, 1000)
 	refused := func(when string) {
@@ -313,7 +313,7 @@ func TestDatabaseItselfGuardsScans(t *testing.T) {
 			SELECT run, job, account, step, op, entity, params, 2, price, 'reserved', day, cycle, caps, intent, 0, 0, 0, 0, 0, 0, '' FROM attempts`, "not waiting to be started"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := open(t, t.TempDir())
+			s := hasty(t, open(t, t.TempDir()))
 			step, intent := begin(t, s)
 			lead(t, s, step, intent, c.state)
 			wantText(t, shell(t, s, c.statement), c.refusal)
@@ -324,7 +324,7 @@ func TestDatabaseItselfGuardsScans(t *testing.T) {
 }
 
 func TestDatabaseItselfKeepsScansApart(t *testing.T) {
-	s := open(t, t.TempDir())
+	s := hasty(t, open(t, t.TempDir()))
 	step := beginRun(t, s, "run-1")
 	scan := niche(step)
 	scan.Due = noon
@@ -362,7 +362,7 @@ func TestOperatorSettlesAnUnknownScan(t *testing.T) {
 		"an unreadable answer is given up":   {unreadable, disowned, Spend{Charged: 50, Requests: 1}, "", 0, 50},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := open(t, t.TempDir())
+			s := hasty(t, open(t, t.TempDir()))
 			step, intent := begin(t, s)
 			c.before(t, s, step, intent)
 			checkScan(t, s, step.ID, ScanUnknown)
@@ -389,7 +389,7 @@ func TestOperatorSettlesAnUnknownScan(t *testing.T) {
 }
 
 func TestOperatorsMistakesAreRefused(t *testing.T) {
-	s := open(t, t.TempDir())
+	s := hasty(t, open(t, t.TempDir()))
 	step, intent := begin(t, s)
 	wantText(t, s.SettleScan(99, Scan{State: ScanNotCreated}), "99", "no such scan")
 	wantText(t, s.SettleScan(intent, Scan{State: ScanNotCreated}), "it is intended")
@@ -414,7 +414,7 @@ func TestOperatorsMistakesAreRefused(t *testing.T) {
 }
 
 func TestUnknownScanIsNotFinalInTheLedger(t *testing.T) {
-	s := open(t, t.TempDir())
+	s := hasty(t, open(t, t.TempDir()))
 	step, intent := begin(t, s)
 	lead(t, s, step, intent, ScanUnknown)
 	buy(t, s, capped(1000), answerTo(searchRequest("0"), `{}`), outlier.Charged)
@@ -439,7 +439,7 @@ func TestScanAndItsReadingFitTogetherOrNotAtAll(t *testing.T) {
 		{Scope: credit.AllDay, Period: credit.Day(now, time.UTC)}, {Scope: credit.AllMonth, Period: cycle},
 	} {
 		for _, most := range []outlier.Credits{49, 50, 59, 60} {
-			s := open(t, t.TempDir())
+			s := hasty(t, open(t, t.TempDir()))
 			step, intent := begin(t, s)
 			p := starting(step, intent, 0)
 			c.Max = most
