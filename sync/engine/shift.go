@@ -85,10 +85,10 @@ func (s *shift) work(ctx context.Context) (worked bool, err error) {
 			return true, s.load(ctx)
 		}
 	}
-	if worked, err = s.ask(ctx); err != nil || worked {
-		return worked, err
+	if ended, err := s.endDone(ctx); ended || err != nil {
+		return ended, err
 	}
-	return s.endDone(ctx)
+	return s.ask(ctx)
 }
 
 // endDone ends the runs that have nothing left to do, or no time for it.
@@ -139,12 +139,10 @@ func (s *shift) ask(ctx context.Context) (worked bool, err error) {
 	}
 	r := s.runOf(task.Job)
 	if r != nil && r.spent() {
-		// The run ends, and its queue outlives it: a schedule drains it in idle time, and
-		// must not stand still until a scan that the run still waits for has ended.
-		if r.searched || s.filter.Job != "" {
-			return false, nil
+		if s.filter.Job != "" {
+			return false, nil // it waits for a scan, and that is all that it may still do
 		}
-		r = nil
+		r = nil // its queue outlives it
 	}
 	switch err := s.perform(ctx, task, r); {
 	case err == nil:

@@ -225,3 +225,8 @@ func afterPages(wire http.RoundTripper, answer func() *http.Response) http.Round
 type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// contextFor ends after d, as a stop does.
+func contextFor(w *workshop, d time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(w.ctx, d)
+}

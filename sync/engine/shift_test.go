@@ -1,0 +1,281 @@
+package engine
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"outlierd/outlier"
+	"outlierd/outlier/simulator"
+	"outlierd/sync/state"
+)
+
+// callsFor are the service's calls that speak of a text, in the order in which they came.
+func (w *workshop) callsFor(text string) (found []simulator.Call) {
+	for _, call := range w.service.Books().Calls {
+		if strings.Contains(call.Identity, text) {
+			found = append(found, call)
+		}
+	}
+	return found
+}
+
+// runsOf are the runs of a job among runs.
+func runsOf(runs []state.Run, name string) []state.Run {
+	return slices.DeleteFunc(slices.Clone(runs), func(r state.Run) bool { return r.Job != name })
+}
+
+// TestPagesOfAJobThatComesDueGoBeforeDataCallsOfAnother: runs overlap, and what is new is
+// worth more than what is nice to know.
+func TestPagesOfAJobThatComesDueGoBeforeDataCallsOfAnother(t *testing.T) {
+	const file = `
+version: 1
+service: {url: "sim://", limit: 10/min}
+jobs:
+  long: {every: 12h, search: {query: [home espresso]}, enrich: {details: {}, comments: {}}}
+  soon: {schedule: "5 * * * *", search: {query: [moka pot]}, enrich: {transcript: {top: 2}}}
+`
+	bare(t, file, func(w *workshop) {
+		time.Sleep(11*time.Hour + 59*time.Minute)
+		runs := w.serve(30 * time.Minute)
+		long, soon := runsOf(runs, "long"), runsOf(runs, "soon")
+		if len(long) != 1 || len(soon) != 1 || long[0].Status != state.OK || soon[0].Status != state.OK {
+			t.Fatalf("runs %+v, want one of each that ended well", runs)
+		}
+		if !soon[0].Started.Before(long[0].Ended) || !soon[0].Ended.Before(long[0].Ended) {
+			t.Error("the second run waited for the first")
+		}
+		page := w.callsFor("moka")[0].At
+		if late := page.Sub(soon[0].Due); late > 10*time.Second {
+			t.Errorf("the page came %s after it was due", late)
+		}
+		after := slices.IndexFunc(w.callsFor("details"), func(c simulator.Call) bool { return c.At.After(page) })
+		if after <= 0 {
+			t.Error("no data calls of the first run stood before and after the page")
+		}
+	})
+}
+
+// TestJobNeverHasTwoRunsAtOnce: what comes due during a run is one run after it.
+func TestJobNeverHasTwoRunsAtOnce(t *testing.T) {
+	const file = `
+version: 1
+service: {url: "sim://", limit: 10/min}
+jobs:
+  often: {every: 2m, reuse_for: 1m, search: {query: [home espresso]}, enrich: {details: {top: 36, refresh_after: 1m}}}
+`
+	bare(t, file, func(w *workshop) {
+		runs := w.serve(31 * time.Minute)
+		if len(runs) < 5 {
+			t.Fatalf("%d runs in half an hour", len(runs))
+		}
+		for i, next := range runs[1:] {
+			if next.Started.Before(runs[i].Ended) {
+				t.Errorf("run %d began at %s, before the one before it ended at %s", i+1, next.Started, runs[i].Ended)
+			}
+			if passed := runs[i].Ended.Truncate(2 * time.Minute); next.Due.Before(passed) {
+				t.Errorf("run %d is due %s; want the latest of the instants that passed before %s", i+1, next.Due, passed)
+			}
+		}
+	})
+}
+
+// TestCatchUpSaysWhatBecomesOfInstantsThatPassed: while nobody was there, and while a run
+// of the job itself was under way.
+func TestCatchUpSaysWhatBecomesOfInstantsThatPassed(t *testing.T) {
+	const file = `
+version: 1
+service: {url: "sim://", limit: 1/min}
+jobs:
+  often: {every: 4h, catch_up: CATCH, reuse_for: 1m, search: {query: [home espresso], pages: 3}, enrich: {details: {}, comments: {}, transcript: {}}, budget: {per_run: 6}}
+`
+	for catch, want := range map[string][]int{ // the hours of the due instants
+		"latest": {8, 12, 24}, // the one at 8 continues the run of 4 o'clock
+		"all":    {8, 12, 16, 20, 24},
+		"none":   {4, 12, 24},
+	} {
+		t.Run(catch, func(t *testing.T) {
+			bare(t, strings.Replace(file, "CATCH", catch, 1), func(w *workshop) {
+				began := time.Now()
+				if runs := w.serve(10*time.Hour - time.Minute); len(runs) != 1 || runs[0].Status != state.Running {
+					t.Fatalf("runs %+v; want a first one that takes more than six hours", runs)
+				}
+				w.serve(3 * time.Hour) // the instant at 8 has passed by two hours
+				time.Sleep(11*time.Hour + 30*time.Minute)
+				runs := w.serve(time.Hour) // the one at 24 has passed by half an hour
+				var hours []int
+				for _, run := range runs {
+					hours = append(hours, int(run.Due.Sub(began).Hours()))
+				}
+				if !slices.Equal(hours, want) {
+					t.Errorf("runs for the hours %v, want %v", hours, want)
+				}
+			})
+		})
+	}
+}
+
+func TestDisabledJobIsNeitherDueNorFired(t *testing.T) {
+	const file = `
+version: 1
+service: {url: "sim://", limit: 10/min}
+jobs:
+  off: {every: 1h, enabled: false, search: {query: [home espresso]}}
+  on: {every: 1h, search: {query: [moka pot]}}
+  follower: {after: on, enabled: false, search: {query: [latte art]}}
+`
+	bare(t, file, func(w *workshop) {
+		runs := w.serve(2*time.Hour + time.Minute)
+		if len(runs) != 2 || len(runsOf(runs, "on")) != 2 {
+			t.Errorf("runs %+v, want two of the job that is enabled", runs)
+		}
+	})
+}
+
+// TestRequestCapEndsTheRunAndNotItsQueue: a request is one whether or not it costs credits.
+func TestRequestCapEndsTheRunAndNotItsQueue(t *testing.T) {
+	const file = `
+version: 1
+service: {url: "sim://", limit: 10/min}
+jobs:
+  capped:
+    every: 12h
+    search: {query: [home espresso], pages: PAGES}
+    enrich: {details: {top: 8}}
+    budget: {max_requests: 5}
+`
+	t.Run("met while data is fetched", func(t *testing.T) {
+		bare(t, strings.Replace(file, "PAGES", "2", 1), func(w *workshop) {
+			time.Sleep(12*time.Hour - time.Minute)
+			runs := w.serve(10 * time.Minute)
+			if len(runs) != 1 || runs[0].Status != state.PausedBudget || runs[0].Requests != 5 || !strings.Contains(runs[0].Error, "max_requests") {
+				t.Errorf("runs %+v; want one that was paused after 5 requests", runs)
+			}
+			if calls := w.calls(outlier.OpDetails); calls != 8 {
+				t.Errorf("%d details, want all 8: idle time drains the queue", calls)
+			}
+		})
+	})
+	t.Run("met while pages are taken", func(t *testing.T) {
+		bare(t, strings.Replace(file, "PAGES", "9", 1), func(w *workshop) {
+			row := w.mustRun(state.PausedBudget)
+			if row.Pages != 5 || w.service.Books().Total.Calls != 5 {
+				t.Errorf("%d pages and %d calls, want 5 of each", row.Pages, w.service.Books().Total.Calls)
+			}
+		})
+	})
+	t.Run("as many as the run needs", func(t *testing.T) {
+		bare(t, strings.NewReplacer("PAGES", "2", "top: 8", "top: 3").Replace(file), func(w *workshop) { w.mustRun(state.OK) })
+	})
+}
+
+// TestStoppedScheduleGoesOnWhereItWas: a run that a stop or a kill cut short is continued
+// at once, but one by hand is its person's to continue.
+func TestStoppedScheduleGoesOnWhereItWas(t *testing.T) {
+	const file = `
+version: 1
+service: {url: "sim://", limit: 10/min}
+jobs:
+  long: {schedule: "0 12 * * mon", search: {query: [home espresso]}, enrich: {details: {}}}
+`
+	bare(t, file, func(w *workshop) {
+		e, stop := w.open()
+		if _, err := e.Store.FirstSeen("long", time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		stop()
+		monday := time.Date(2000, 1, 3, 12, 0, 0, 0, time.UTC)
+		time.Sleep(time.Until(monday) - time.Minute)
+		if runs := w.serve(3 * time.Minute); len(runs) != 1 || runs[0].Status != state.Running {
+			t.Fatalf("runs %+v; want one that is cut short", runs)
+		}
+		time.Sleep(time.Hour)
+		runs := w.serve(10 * time.Minute)
+		if len(runs) != 1 || runs[0].Status != state.OK || w.calls(outlier.OpDetails) != 40 || w.spent() != 2 {
+			t.Errorf("runs %+v with %d details; want the same one to have ended well", runs, w.calls(outlier.OpDetails))
+		}
+	})
+}
+
+// TestRunByHandIsItsPersonsToContinue and not the schedule's.
+func TestRunByHandIsItsPersonsToContinue(t *testing.T) {
+	bare(t, scheduledFile, func(w *workshop) {
+		w.use(strings.Replace(scheduledFile, "by-hand: {search: {query: [latte art], pages: 1}}", "by-hand: {search: {query: [latte art]}, enrich: {details: {}}}", 1))
+		e, stop := w.open()
+		ctx, cancel := contextFor(w, 2*time.Minute)
+		_, err := e.Run(ctx, w.config.Job("by-hand"), Manual, time.Time{})
+		cancel()
+		stop()
+		if err == nil {
+			t.Fatal("the run was to be cut short")
+		}
+		runs := w.serve(30 * time.Minute)
+		if len(runs) != 1 || runs[0].Status != state.Running {
+			t.Errorf("runs %+v; want that of the person to stand as it was left", runs)
+		}
+	})
+}
+
+// TestScanThatGoesOnHoldsUpNobody: a schedule works on other jobs meanwhile, and goes on
+// with the scan after a restart.
+func TestScanThatGoesOnHoldsUpNobody(t *testing.T) {
+	file := strings.Replace(scanFile, "  niche:\n", "  hourly: {every: 1h, search: {query: [home espresso]}, enrich: {details: {top: 5}}}\n  niche:\n    schedule: \"30 0 * * *\"\n", 1)
+	bare(t, file, func(w *workshop) {
+		w.renew(course(simulator.Phase{Status: "Running", Lasts: 5 * time.Hour}, simulator.Phase{Status: "Completed"}))
+		runs := w.serve(3*time.Hour + 10*time.Minute)
+		if scans := runsOf(runs, "niche"); len(scans) != 1 || scans[0].Status != state.Running {
+			t.Fatalf("scans %+v; want one that goes on", scans)
+		}
+		for _, run := range runsOf(runs, "hourly") {
+			if run.Status != state.OK || run.Ended.Sub(run.Due) > 3*time.Minute {
+				t.Errorf("the run due %s ended %s as %s", run.Due, run.Ended, run.Status)
+			}
+		}
+		runs = w.serve(4 * time.Hour)
+		if scans := runsOf(runs, "niche"); len(scans) != 1 || scans[0].Status != state.OK || scans[0].Pages != 3 || len(w.started()) != 1 {
+			t.Errorf("scans %+v; want the one to have been read", scans)
+		}
+		if hours := runsOf(runs, "hourly"); len(hours) != 7 {
+			t.Errorf("%d hourly runs in seven hours", len(hours))
+		}
+	})
+}
+
+// TestCallThatFailedIsMadeAgainWhenItsTimeHasCome and what it brings is published.
+func TestCallThatFailedIsMadeAgainWhenItsTimeHasCome(t *testing.T) {
+	const file = `
+version: 1
+service: {url: "sim://", limit: 10/min}
+jobs:
+  daily: {schedule: "0 6 * * *", search: {query: [home espresso]}, enrich: {details: {top: 3}}}
+`
+	bubble(t, file, func(w *workshop) {
+		time.Sleep(6*time.Hour - time.Minute)
+		for range maxAttempts {
+			w.service.FailNext(outlier.OpDetails, simulator.GatewayPage)
+		}
+		e, stop := w.open()
+		defer stop()
+		agenda, err := e.Agenda(time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := contextFor(w, 20*time.Minute)
+		defer cancel()
+		ended := make(chan bool)
+		go func() {
+			e.Serve(ctx, agenda)
+			close(ended)
+		}()
+		time.Sleep(10 * time.Minute)
+		if got := w.count("select count(*) from videos"); got != 2 {
+			t.Errorf("%d videos while one waits for another try, want 2", got)
+		}
+		time.Sleep(8 * time.Minute)
+		if got := w.count("select count(*) from videos"); got != 3 {
+			t.Errorf("%d videos are published after a quarter of an hour, want all 3 although nothing else is due", got)
+		}
+		<-ended
+	})
+}
