@@ -34,7 +34,8 @@ type Engine struct {
 	UseReserve bool // let runs spend the part of the budget that is kept back
 	Afresh     bool // begin new runs where unfinished ones could be continued
 
-	believed state.Limit // what the limiter believed last, less what changes with every call
+	askedTime bool        // the service was asked for nothing but its time
+	believed  state.Limit // what the limiter believed last, less what changes with every call
 
 	mu      sync.Mutex
 	current Progress // of the run under way, or of the last one

@@ -56,6 +56,11 @@ func (s *shift) once(ctx context.Context, r *outlier.Request, p state.Purchase) 
 	if err := s.latched(r); err != nil {
 		return nil, err
 	}
+	if r.Paid() {
+		if err := s.proveTime(ctx); err != nil {
+			return nil, err
+		}
+	}
 	answer, err := s.Client.Do(ctx, r, s.Store.Meter(p))
 	if answer != nil && !answer.SentAt.IsZero() {
 		s.made[p.Run]++

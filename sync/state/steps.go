@@ -30,15 +30,15 @@ type Step struct {
 	Pages   int       // taken
 	Hits    int
 	NewHits int
-	Total   int64  // what the service says; -1 while unknown
-	Stop    string // why no further page is taken; "" while open
+	Total   int64           // what the service says; -1 while unknown
+	Stop    string          // why no further page is taken; "" while open
 	Credits outlier.Credits // what its attempts cost, those of unknown outcome included; follows from the ledger
-	Reused  int // pages that the journal had, and that were not bought again
-	Left    int // pages that a cap or an error left untaken; -1 if none, or nobody knows how many
+	Reused  int             // pages that the journal had, and that were not bought again
+	Left    int             // pages that a cap or an error left untaken; -1 if none, or nobody knows how many
 }
 
 const stepColumns = `id, run, ordinal, op, item, queries, seeds, params, window, next, pages, hits, new_hits, total, stop,
-	watermark, scan, began, reused, left_pages, `+stepCredits
+	watermark, scan, began, reused, left_pages, ` + stepCredits
 
 // stepCredits is what a step has cost, by the ledger.
 const stepCredits = `(SELECT coalesce(sum(price), 0) FROM attempts WHERE attempts.step = steps.id AND price > 0 AND state <> 'refunded')`

@@ -1,0 +1,69 @@
+package engine
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"outlierd/outlier"
+	"outlierd/sync/state"
+)
+
+const cappedFile = `
+version: 1
+service: {url: "sim://", limit: 10/min}
+budget: {per_month: 2, per_day: 2}
+jobs:
+  one: {search: {query: [home espresso]}, reuse_for: 1m}
+`
+
+// slow is a service whose clock stands behind this machine's, as when this one was set
+// forward.
+type slow struct {
+	http.RoundTripper
+	by time.Duration
+}
+
+func (s slow) RoundTrip(r *http.Request) (*http.Response, error) {
+	answer, err := s.RoundTripper.RoundTrip(r)
+	if err == nil {
+		answer.Header.Set("Date", time.Now().Add(-s.by).UTC().Format(http.TimeFormat))
+	}
+	return answer, err
+}
+
+// TestClockThatJumpsForwardMintsNoFreshBudget: neither a day nor a month later by this
+// machine's clock is anything bought, as long as the service's day is the same.
+func TestClockThatJumpsForwardMintsNoFreshBudget(t *testing.T) {
+	bubble(t, cappedFile, func(w *workshop) {
+		w.mustRun(state.OK)
+		for _, jump := range []time.Duration{25 * time.Hour, 40 * 24 * time.Hour} {
+			time.Sleep(jump)
+			w.wire = slow{w.service.Transport(), time.Since(time.Date(2000, 1, 1, 1, 0, 0, 0, time.UTC))}
+			row := w.mustRun(state.PausedBudget)
+			if row.Credits != 0 {
+				t.Errorf("%s ahead of the service, %d credits were spent", jump, row.Credits)
+			}
+		}
+		if spent := w.service.Books().Total.Spent(); spent != 2 {
+			t.Errorf("the service was paid %d credits, want the 2 of the cap", spent)
+		}
+	})
+}
+
+func TestTimeIsAskedOnlyWhenItDecides(t *testing.T) {
+	bubble(t, cappedFile, func(w *workshop) {
+		w.mustRun(state.OK)
+		asked := func() int { return w.service.Books().Operations[outlier.OpScan].Calls }
+		time.Sleep(time.Hour)
+		w.mustRun(state.PausedBudget)
+		if got := asked(); got != 0 {
+			t.Errorf("%d questions for the time within a day, want none", got)
+		}
+		time.Sleep(40 * 24 * time.Hour)
+		w.mustRun(state.OK)
+		if got := asked(); got != 1 {
+			t.Errorf("%d questions for the time when the cycle has turned, want one", got)
+		}
+	})
+}
