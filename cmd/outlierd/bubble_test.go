@@ -17,6 +17,7 @@ type person struct {
 	*testing.T
 	dir string
 	in  string // what is typed
+	env func(string) (string, bool)
 }
 
 // bubble gives a person a job file. Arrow keeps its compressors in a pool, and one that
@@ -25,7 +26,7 @@ func bubble(t *testing.T, jobs string, test func(p *person)) {
 	runtime.GC()
 	runtime.GC()
 	synctest.Test(t, func(t *testing.T) {
-		p := &person{T: t, dir: t.TempDir()}
+		p := &person{T: t, dir: t.TempDir(), env: func(string) (string, bool) { return "", false }}
 		p.write(jobs)
 		test(p)
 	})
@@ -43,7 +44,7 @@ func (p *person) do(ctx context.Context, args ...string) (out, complaints string
 	p.Helper()
 	var o, e bytes.Buffer
 	code = run(ctx, append([]string{"-c", filepath.Join(p.dir, "jobs.yaml")}, args...), world{
-		in: strings.NewReader(p.in), out: &o, err: &e, env: func(string) (string, bool) { return "", false },
+		in: strings.NewReader(p.in), out: &o, err: &e, env: p.env,
 	})
 	return o.String(), e.String(), code
 }

@@ -2,9 +2,15 @@ package main
 
 import (
 	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
 	"time"
+
+	"outlierd/outlier/simulator"
 )
 
 const nothingConfigured = `
@@ -73,10 +79,50 @@ func TestScanThatIsLeftCanBeReadLater(t *testing.T) {
 	})
 }
 
+// lossy is a service whose answers to POST /scan are lost on the way.
+type lossy struct {
+	service http.Handler
+	lost    []string // the ids of the scans that were started all the same
+}
+
+func (l *lossy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodPost {
+		l.service.ServeHTTP(w, r)
+		return
+	}
+	answer := httptest.NewRecorder()
+	l.service.ServeHTTP(answer, r)
+	var scan struct{ ID string }
+	_ = json.Unmarshal(answer.Body.Bytes(), &scan) // without an id the test fails
+	l.lost = append(l.lost, scan.ID)
+	panic(http.ErrAbortHandler)
+}
+
 func TestScanOfWhichNobodyKnowsIsSettledByWord(t *testing.T) {
-	bubble(t, nothingConfigured, func(p *person) {
-		contains(p, p.refused(exitUsage, "scan", "resolve"), "--not-created INTENT")
-		contains(p, p.refused(exitFailed, "scan", "resolve", "--not-created", "7"), "no such scan")
-		contains(p, p.refused(exitFailed, "scan", "adopt", "7f9c24e8-3b12-4fef-91e0-1e2b3c4d5e6f"), "scan")
-	})
+	service := &lossy{service: simulator.New(simulator.Options{Seed: 1, Limit: 1_000_000})}
+	server := httptest.NewServer(service)
+	defer server.Close()
+	p := &person{T: t, dir: t.TempDir()}
+	t.Setenv("OUTLIERD_KEY", "demo")
+	p.env = os.LookupEnv
+	p.write(`{version: 1, service: {url: "` + server.URL + `", key: "${OUTLIERD_KEY}", limit: 1000000/min}, budget: {per_month: 200}, jobs: {tea: {search: {query: tea}}}}`)
+
+	contains(t, p.refused(exitFailed, "scan", "start", "moka pot", "--yes"), "not known whether it was started", "outlierd scan adopt ID", "--not-created 1")
+	if again := p.refused(exitFailed, "scan", "start", "moka pot", "--yes"); len(service.lost) != 1 {
+		t.Fatalf("it was sent again: %s", again)
+	}
+	contains(t, p.must("scan", "list"), "unknown", "moka pot")
+	contains(t, p.refused(exitFailed, "scan", "adopt", "7f9c24e8-3b12-4fef-91e0-1e2b3c4d5e6f"), "7f9c24e8")
+	contains(t, p.must("scan", "adopt", service.lost[0]), "intent 1, running", "outlierd scan read "+service.lost[0])
+	contains(t, p.refused(exitFailed, "scan", "read", service.lost[0]), "has not ended")
+
+	p.refused(exitFailed, "scan", "start", "latte art", "--yes")
+	contains(t, p.must("scan", "resolve", "--not-created", "2"), "intent 2 was not created")
+	contains(t, p.refused(exitFailed, "scan", "resolve", "--not-created", "2"), "not_created")
+	contains(t, p.refused(exitFailed, "scan", "resolve", "--not-created", "7"), "no such scan")
+	contains(t, p.refused(exitUsage, "scan", "resolve"), "--not-created INTENT")
+	p.must("run", "tea")
+	if got := p.ask("select string_agg(outcome, ' ' order by id) from ops.credits where operation = 'start_scan'"); got != "spent refunded" {
+		t.Errorf("the ledger says %q of the scans", got)
+	}
 }
