@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -94,7 +95,10 @@ func TestStateOfTheFirstVersionOpensAndKeepsEverything(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, table := range tables {
-		if diff := cmp.Diff(before[table], dump(t, dir, columns[table], table)); diff != "" {
+		after := slices.DeleteFunc(dump(t, dir, columns[table], table), func(row string) bool {
+			return table == "meta" && strings.Contains(row, cycleRule) // which the first version did not note
+		})
+		if diff := cmp.Diff(before[table], after); diff != "" {
 			t.Errorf("%s (-before +after):\n%s", table, diff)
 		}
 	}

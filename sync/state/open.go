@@ -103,6 +103,9 @@ func (s *Store) start(ctx context.Context) error {
 	if err := s.recover(); err != nil {
 		return err
 	}
+	if err := s.carryOver(); err != nil {
+		return err
+	}
 	return s.space.load()
 }
 

@@ -62,17 +62,22 @@ func (s *Store) Adjust(credits outlier.Credits, why string) error {
 		if credits == 0 || why == "" {
 			return errors.New("an amount and a reason are needed")
 		}
-		_, err := tx.exec(`INSERT INTO attempts (run, job, step, op, entity, params, attempt, price, state, day, cycle, caps,
-			reserved_at, sent_at, settled_at, waited, http_status, bytes, error, adjustment)
-			VALUES ('', '', 0, ?, '', '', 0, 0, 'charged', ?, ?, '[]', ?, 0, ?, 0, 0, 0, ?, ?)`,
-			adjustment, credit.Day(now, s.options.Location), credit.Cycle(now, s.options.Location, s.options.Renews),
-			micros(now), micros(now), why[:min(len(why), maxErrorText)], int64(credits))
-		return err
+		return tx.adjust(now, credits, "", why)
 	})
 	if err != nil {
 		return fmt.Errorf("adjust the budget by %d credits: %w", credits, err)
 	}
 	return nil
+}
+
+// adjust books credits in the billing cycle of the given time.
+func (t *Tx) adjust(now time.Time, credits outlier.Credits, entity, why string) error {
+	_, err := t.exec(`INSERT INTO attempts (run, job, step, op, entity, params, attempt, price, state, day, cycle, caps,
+		reserved_at, sent_at, settled_at, waited, http_status, bytes, error, adjustment)
+		VALUES ('', '', 0, ?, ?, '', 0, 0, 'charged', ?, ?, '[]', ?, 0, ?, 0, 0, 0, ?, ?)`,
+		adjustment, entity, credit.Day(now, t.s.options.Location), credit.Cycle(now, t.s.options.Location, t.s.options.Renews),
+		micros(now), micros(now), why[:min(len(why), maxErrorText)], int64(credits))
+	return err
 }
 
 // adjustment is the operation of a row that adjusts the books.
