@@ -1,0 +1,113 @@
+package engine
+
+import (
+	"testing"
+	"time"
+
+	"outlierd/outlier"
+	"outlierd/sync/state"
+)
+
+const longQueueFile = `
+version: 1
+service: {url: "sim://", limit: 10/min}
+jobs:
+  long:
+    search: {query: [home espresso], pages: 5}
+    enrich: {details: {}, comments: {}}
+    budget: {per_run: 60}
+`
+
+// TestForecastOfTheEndHolds: what a run of 300 calls and more says of its end is within
+// a tenth of the truth, from its first calls on.
+func TestForecastOfTheEndHolds(t *testing.T) {
+	bubble(t, longQueueFile, func(w *workshop) {
+		e, stop := w.open()
+		defer stop()
+		type forecast struct {
+			done, queued int
+			at           time.Time
+			left         time.Duration
+		}
+		var all []forecast
+		ended := make(chan *state.Run)
+		go func() {
+			row, err := e.Run(w.ctx, &w.config.Jobs[0], Manual, time.Time{})
+			if err != nil {
+				t.Error(err)
+			}
+			ended <- row
+		}()
+		for {
+			select {
+			case row := <-ended:
+				total := all[len(all)-1].done
+				for _, part := range []float64{0.1, 0.5, 0.9} {
+					for _, f := range all {
+						if float64(f.done) < part*float64(total) {
+							continue
+						}
+						truth := row.Ended.Sub(f.at)
+						if off := (f.left - truth).Abs(); off > truth/10 {
+							t.Errorf("after %d of %d calls %s are left by the forecast, and %s in truth", f.done, total, f.left, truth)
+						}
+						break
+					}
+				}
+				if total < 300 {
+					t.Errorf("the run made %d calls; the test needs 300", total)
+				}
+				return
+			case <-time.After(time.Second):
+				p, err := e.Progress()
+				if err != nil {
+					t.Error(err)
+				}
+				all = append(all, forecast{p.Done, p.Queued, time.Now(), p.Remaining()})
+			}
+		}
+	})
+}
+
+// TestQueueSaysWhenWhatWillBeDone: the list is in the order of doing, and its times are
+// those at which it is done.
+func TestQueueSaysWhenWhatWillBeDone(t *testing.T) {
+	const file = `
+version: 1
+service: {url: "sim://", limit: 10/min}
+jobs:
+  short:
+    every: 24h
+    search: {query: [home espresso]}
+    enrich: {details: {top: 40}, transcript: {top: 10}}
+    stop_after: 1m
+`
+	bubble(t, file, func(w *workshop) {
+		time.Sleep(23 * time.Hour)
+		w.serve(time.Hour + 2*time.Minute)
+		e, stop := w.open()
+		queue, err := e.Queue("short")
+		stop()
+		if err != nil || len(queue) < 15 {
+			t.Fatalf("%d calls wait, error %v; the test needs some", len(queue), err)
+		}
+		if queue[0].Why != "is next" || queue[0].Op != outlier.OpDetails {
+			t.Errorf("the first is %s %s: %s; transcripts are worth more and were first", queue[0].Op, queue[0].Entity, queue[0].Why)
+		}
+		w.serve(time.Until(queue[len(queue)-1].At) - 30*time.Second)
+		e, stop = w.open()
+		defer stop()
+		left, err := e.Queue("")
+		if err != nil || len(left) == 0 || len(left) > 8 {
+			t.Errorf("half a minute before the end %d calls wait, error %v; want a few", len(left), err)
+		}
+		for i := range left {
+			if want := queue[len(queue)-len(left)+i]; left[i].Entity != want.Entity {
+				t.Errorf("%s is left, want %s: the list was not in the order of doing", left[i].Entity, want.Entity)
+			}
+		}
+		if empty, err := e.Queue("other"); len(empty) > 0 || err != nil {
+			t.Errorf("another job has %d calls, error %v", len(empty), err)
+		}
+	})
+}
