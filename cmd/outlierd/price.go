@@ -43,7 +43,7 @@ func planLine(ctx context.Context, e *engine.Engine, spec *job.Spec) string {
 		return fmt.Sprintf("%s: cannot run now: %s", spec.Name, strings.TrimPrefix(err.Error(), "job "+spec.Name+": "))
 	}
 	limit, credits := e.Config.Service.Limit, count(cost.Credits, "credit")
-	if cost.Lost > cost.Credits {
+	if cost.Credits > 0 && cost.Lost > cost.Credits {
 		credits += fmt.Sprintf(" (%d if answers are lost)", cost.Lost)
 	}
 	minutes := time.Duration(cost.Requests) * limit.Window / time.Duration(limit.Requests)
