@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -71,8 +72,13 @@ func (b *builder) service(n *node) {
 	b.key(n)
 	b.limit(n.get("limit"))
 	b.share(n.get("share"))
+	s.MaxWait = cmp.Or(b.duration(n.get("max_wait")), defaultMaxWait)
 	b.prices(n.get("prices"))
 }
+
+// defaultMaxWait is longer than a limit makes anybody wait in ordinary times, and
+// shorter than the blocks that mean trouble.
+const defaultMaxWait = 10 * time.Minute
 
 // share is the part of the limit that is ours.
 func (b *builder) share(n *node) {

@@ -172,7 +172,8 @@ func (b *builder) enrich(spec *Spec, job *node) {
 			b.refuse(e.key, "the hits of find_channels are channels: channel_videos and channel_shorts can be fetched for them")
 		default:
 			top, _ := strconv.Atoi(e.value.get("top").textOr("0"))
-			spec.Enrich = append(spec.Enrich, Enrich{op, top, b.duration(e.value.get("refresh_after"))})
+			value, _ := strconv.Atoi(e.value.get("value").textOr("0"))
+			spec.Enrich = append(spec.Enrich, Enrich{op, top, b.duration(e.value.get("refresh_after")), value})
 		}
 	}
 }

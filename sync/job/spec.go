@@ -105,6 +105,7 @@ type Enrich struct {
 	Op           outlier.Operation
 	Top          int           // for so many of the best hits; 0 for all
 	RefreshAfter time.Duration // how old an answer may be; 0 for the operation's default
+	Value        int           // what a call is worth beside others; 0 for the operation's default
 }
 
 // Sort is an order of hits, by one of the values that the service sorts by
