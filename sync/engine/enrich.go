@@ -23,7 +23,8 @@ const failuresInARow = 5
 
 // worth orders data calls by what one request brings. A channel page holds up to
 // 120 uploads and the channel's statistics; a transcript never changes; comments
-// are a hundred rows; a hit already carries most of the details.
+// are a hundred rows; a hit already carries most of the details. A job may say
+// otherwise.
 var worth = map[outlier.Operation]float64{
 	outlier.OpChannelVideos: 5,
 	outlier.OpChannelShorts: 4,
@@ -97,7 +98,7 @@ func (r *run) tasks(e frozenEnrich, best []state.Hit) []state.Task {
 		known[entity] = true
 		task := state.Task{
 			Op: e.Op, Entity: entity, Run: r.row.ID, Job: r.row.Job,
-			Value: worth[e.Op] - float64(rank)/1e6, MaxAge: e.RefreshAfter,
+			Value: e.Value - float64(rank)/1e6, MaxAge: e.RefreshAfter,
 		}
 		if e.Op == outlier.OpComments {
 			task.Mark = hit.Comments // as many as there were when they were fetched: nothing has been said since

@@ -46,6 +46,7 @@ type frozenEnrich struct {
 	Op           outlier.Operation `json:"op"`
 	Top          int               `json:"top,omitempty"` // 0 means every hit
 	RefreshAfter time.Duration     `json:"refresh_after"`
+	Value        float64           `json:"value"`
 }
 
 // frozenRead is a search of a scan's results, which lacks only the scan's id.
@@ -82,7 +83,9 @@ func freeze(spec *job.Spec) frozen {
 func frozenCalls(wanted []job.Enrich) []frozenEnrich {
 	var all []frozenEnrich
 	for _, e := range wanted {
-		all = append(all, frozenEnrich{Op: e.Op, Top: e.Top, RefreshAfter: cmp.Or(e.RefreshAfter, freshFor[e.Op])})
+		all = append(all, frozenEnrich{
+			Op: e.Op, Top: e.Top, RefreshAfter: cmp.Or(e.RefreshAfter, freshFor[e.Op]), Value: cmp.Or(float64(e.Value), worth[e.Op]),
+		})
 	}
 	return all
 }

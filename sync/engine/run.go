@@ -223,7 +223,7 @@ func (r *run) closeSteps() error {
 // of a record is that these never look alike.
 func (r *run) status(ctx context.Context, cause error) state.Status {
 	switch {
-	case cause != nil && ctx.Err() != nil:
+	case cause != nil && (ctx.Err() != nil || tooLong(cause)):
 		return state.Running
 	case cause != nil && isCap(cause) && r.loader.problems() == nil:
 		return state.PausedBudget

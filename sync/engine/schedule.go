@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"outlierd/outlier/pace"
 	"outlierd/sync/job"
 	"outlierd/sync/state"
 )
@@ -96,9 +97,13 @@ func (e *Engine) Serve(ctx context.Context, agenda []*Appointment) {
 			continue
 		}
 		w.beginDue(ctx)
-		if worked, err := w.work(ctx); err != nil {
+		worked, err := w.work(ctx)
+		switch long, ok := errors.AsType[*pace.LongWaitError](err); {
+		case ok:
+			_ = pause(ctx, min(time.Until(long.Until), nap))
+		case err != nil:
 			w.trouble(ctx, err)
-		} else if !worked {
+		case !worked:
 			w.idle(ctx)
 		}
 	}

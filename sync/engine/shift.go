@@ -3,10 +3,12 @@ package engine
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
 
+	"outlierd/outlier/pace"
 	"outlierd/sync/job"
 	"outlierd/sync/state"
 )
@@ -77,6 +79,9 @@ func (s *shift) work(ctx context.Context) (worked bool, err error) {
 			continue
 		}
 		worked, err := r.search(ctx)
+		if tooLong(err) {
+			return false, err
+		}
 		if err != nil {
 			r.end(ctx, err)
 			return true, nil
@@ -89,6 +94,14 @@ func (s *shift) work(ctx context.Context) (worked bool, err error) {
 		return ended, err
 	}
 	return s.ask(ctx)
+}
+
+// tooLong reports whether an error is the limiter's, which would make a call wait for
+// longer than service.max_wait. Nothing is held in memory meanwhile: a run by hand
+// stops, stays unfinished, and is continued by the next one; the daemon waits.
+func tooLong(err error) bool {
+	_, long := errors.AsType[*pace.LongWaitError](err)
+	return long
 }
 
 // endDone ends the runs that have nothing left to do, or no time for it.
