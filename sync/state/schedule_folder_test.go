@@ -1,0 +1,86 @@
+package state_test
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"outlierd/sync/state"
+)
+
+// folder is what all schedules begin with: a state folder without a history, kept in
+// memory, so that a thousand of them need not be brought to the schema one by one.
+type folder struct {
+	home  string // where copies go: in memory if the machine offers that
+	db    []byte
+	zones []*time.Location
+}
+
+func newFolder(t *testing.T) folder {
+	t.Helper()
+	f := folder{home: memory(t), zones: []*time.Location{time.UTC}}
+	for _, name := range []string{"Europe/Berlin", "America/New_York"} {
+		zone, err := time.LoadLocation(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.zones = append(f.zones, zone)
+	}
+	dir := t.TempDir()
+	s, err := state.Open(t.Context(), dir, state.Options{})
+	if err == nil {
+		err = s.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f.db, err = os.ReadFile(filepath.Join(dir, "state.db")); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// memory is a folder on a disk that is none, if there is one.
+func memory(t *testing.T) string {
+	dir, err := os.MkdirTemp("/dev/shm", "schedules")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
+
+// write makes a copy.
+func (f folder) write(dir string) error {
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, "state.db"), f.db, 0o600)
+}
+
+// copyState copies a state folder that is in use, as a kill would leave it now.
+func copyState(from, to string) error {
+	if err := os.Mkdir(to, 0o700); err != nil {
+		return err
+	}
+	for _, name := range []string{"state.db", "state.db-wal"} {
+		data, err := os.ReadFile(filepath.Join(from, name))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err == nil {
+			err = os.WriteFile(filepath.Join(to, name), data, 0o600)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

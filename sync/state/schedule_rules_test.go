@@ -1,0 +1,205 @@
+package state_test
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"outlierd/outlier"
+	"outlierd/sync/credit"
+)
+
+// # What must hold after every turn
+//
+// In each period the service has charged no more than the ledger holds, whatever became
+// of the process. No purchase takes a period past its cap: what is held grows to the cap
+// and not beyond, though a cap may be lowered below what is held, and an adjustment is a
+// fact that meets no cap. For one step no more than one scan is ever begun. And the
+// time by which periods turn does not run ahead of the service's.
+
+// broken is a rule that does not hold.
+type broken struct{ rule, detail string }
+
+func (b *broken) Error() string { return b.rule + ": " + b.detail }
+
+// The rules.
+const (
+	ruleCharged = "the service charged more than is held"
+	ruleCapped  = "a purchase went past a cap"
+	ruleScans   = "one scan was begun more than once"
+	ruleClock   = "the time is wrong"
+	ruleLedger  = "the ledger contradicts itself"
+)
+
+// hoped is what must have happened in some schedule, so that the rules mean something.
+var hoped = []string{
+	"a day turned", "a cycle turned", "the books were adjusted", "prices changed", "the key changed",
+	"killed idle", "killed about to reserve", "killed reserved", "killed marked as sent", "killed at the service", "killed answered",
+	"killed settled", "killed intended", "killed looked",
+	"refused by run", "refused by job_month", "refused by day", "refused by month",
+	"service: served", "service: served from the cache", "service: refused", "service: failed", "service: lost",
+	"service: unreachable", "service: drop request", "service: unauthorized", "service: rate limited", "service: no credits", "service: server error",
+	"service: gateway page", "service: html page", "service: garbage", "service: drop answer", "service: cut body", "service: stall", "service: slow",
+	"settled as charged", "settled as refunded", "settled as unknown", "a later answer explained what was unknown",
+	"two calls on their way", "a page was paid from a hold", "a scan stood in the way of another",
+	"a scan was adopted", "a scan was never created", "a scan was told of while it was started", "a scan was read",
+}
+
+// caps are what the configuration allows in each scope; a scope that is missing has no cap.
+type caps map[credit.Scope]outlier.Credits
+
+// recap draws caps, tight enough to be met.
+func (s *schedule) recap() {
+	s.caps = caps{}
+	draw := func(scope credit.Scope, most ...outlier.Credits) {
+		if s.dice.IntN(3) > 0 {
+			s.caps[scope] = one(s.dice, most...)
+		}
+	}
+	draw(credit.Run, 6, 60, 90, 120)
+	draw(credit.JobMonth, 10, 100, 200, 300)
+	draw(credit.AllDay, 8, 70, 130, 200)
+	draw(credit.AllMonth, 20, 150, 250, 400)
+}
+
+// of are the caps on a call that is booked at a time.
+func (c caps) of(periods []credit.Period) (all []credit.Cap) {
+	for _, p := range periods {
+		if most, ok := c[p.Scope]; ok {
+			all = append(all, credit.Cap{Scope: p.Scope, Period: p.Key, Max: most})
+		}
+	}
+	return all
+}
+
+// call is a request on its way to the service.
+type call struct {
+	run, job     string
+	step, intent int64
+	at           time.Time // the service's time under which the ledger books it
+
+	paid, sent, settled bool
+}
+
+// periods are those that the call counts for.
+func (s *schedule) periodsOf(c *call) []credit.Period {
+	return credit.Periods(c.run, c.job, credit.Day(c.at, s.options.Location), credit.Cycle(c.at, s.options.Location, s.options.Renews))
+}
+
+// begun is a scan that the service accepted, for an intent of a step.
+type begun struct {
+	step, intent int64
+	id           string
+}
+
+// books are what is known without the ledger.
+type books struct {
+	read    int                               // lines of the service's books
+	charged map[credit.Period]outlier.Credits // by the service, and what was adjusted
+	begun   []begun                           // scans at the service
+	held    map[credit.Period]outlier.Credits // by the ledger, when it was looked at last
+	newest  time.Time                         // reservation
+}
+
+func newBooks() books {
+	return books{charged: map[credit.Period]outlier.Credits{}, held: map[credit.Period]outlier.Credits{}}
+}
+
+// adjusted books what was spent elsewhere in a cycle.
+func (b *books) adjusted(cycle string, n outlier.Credits) {
+	period := credit.Period{Scope: credit.AllMonth, Key: cycle}
+	b.charged[period] += n
+	b.held[period] += n
+}
+
+// check holds the ledger against the rules.
+func (p *process) check() error {
+	lines, err := p.store.PeriodLines()
+	if err != nil {
+		return err
+	}
+	held := make(map[credit.Period]outlier.Credits, len(lines))
+	for _, l := range lines {
+		held[l.Period] = l.Held
+	}
+	wrong := p.checkPeriods(held)
+	p.held = held
+	if wrong == nil {
+		wrong = p.checkScans()
+	}
+	if wrong == nil {
+		wrong = p.checkClock()
+	}
+	return wrong
+}
+
+func (s *schedule) checkPeriods(held map[credit.Period]outlier.Credits) error {
+	for _, period := range inOrder(s.charged) {
+		if charged := s.charged[period]; charged > held[period] {
+			return &broken{ruleCharged, fmt.Sprintf("%d credits for %s %s, of which %d are held", charged, period.Scope, period.Key, held[period])}
+		}
+	}
+	for _, period := range inOrder(held) {
+		now := held[period]
+		if most, capped := s.caps[period.Scope]; capped && now > max(most, s.held[period]) {
+			return &broken{ruleCapped, fmt.Sprintf("%s %s holds %d of %d credits, and held %d before", period.Scope, period.Key, now, most, s.held[period])}
+		}
+	}
+	return nil
+}
+
+// inOrder are the periods of m, so that the same schedule always breaks the same rule.
+func inOrder(m map[credit.Period]outlier.Credits) []credit.Period {
+	return slices.SortedFunc(maps.Keys(m), func(a, b credit.Period) int {
+		return cmp.Or(cmp.Compare(a.Scope, b.Scope), cmp.Compare(a.Key, b.Key))
+	})
+}
+
+func (s *schedule) checkScans() error {
+	for i, b := range s.begun {
+		for _, other := range s.begun[:i] {
+			if b.step == other.step || b.intent == other.intent {
+				return &broken{ruleScans, fmt.Sprintf("step %d began %s for intent %d and %s for intent %d", b.step, other.id, other.intent, b.id, b.intent)}
+			}
+		}
+	}
+	return nil
+}
+
+// checkClock: once an answer has told the time, periods turn no earlier than at the
+// service. Before that it is the local clock's, which may be wrong; but it is never
+// earlier than the newest reservation, so that what is held stays behind.
+func (p *process) checkClock() error {
+	switch told := p.store.ServiceTime(); {
+	case p.told && told.After(p.now()):
+		return &broken{ruleClock, fmt.Sprintf("it is taken for %v, and the service has %v", told, p.now())}
+	case !p.told && told.Before(p.newest):
+		return &broken{ruleClock, fmt.Sprintf("it is taken for %v, and the newest reservation was made at %v", told, p.newest)}
+	}
+	return nil
+}
+
+// audit adds the ledger up row by row, which leaves no room for what is only set aside
+// to cover what was charged. It also counts what later answers explained.
+func (p *process) audit() error {
+	explained := false
+	for _, period := range inOrder(p.held) {
+		held := p.held[period]
+		b, err := p.store.Balance(credit.Cap{Scope: period.Scope, Period: period.Key})
+		switch charged := p.charged[period]; {
+		case err != nil:
+			return err
+		case b.Held() != held:
+			return &broken{ruleLedger, fmt.Sprintf("%s %s holds %d credits, and its rows add up to %d", period.Scope, period.Key, held, b.Held())}
+		case charged > held-b.Scans:
+			return &broken{ruleCharged, fmt.Sprintf("%d credits for %s %s, of which %d are held for calls", charged, period.Scope, period.Key, held-b.Scans)}
+		}
+		explained = explained || b.Explained > 0
+	}
+	if explained {
+		p.saw("a later answer explained what was unknown")
+	}
+	return nil
+}

@@ -1,0 +1,118 @@
+package state_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"testing"
+	"time"
+
+	"outlierd/outlier"
+)
+
+// sabotage is what a careless programmer would do. The zero value is to do all right.
+type sabotage struct {
+	name  string
+	meter func(outlier.Meter) outlier.Meter // stands before the store's; nil: nothing does
+
+	again bool // a scan whose answer is lost is started again
+}
+
+var sabotages = []sabotage{
+	{name: "the intent is written together with the outcome", meter: func(m outlier.Meter) outlier.Meter { return late{m} }},
+	{name: "what is unknown is refunded", meter: func(m outlier.Meter) outlier.Meter { return forging{m, unknownAsUnsent} }},
+	{name: "a scan is tried again", again: true},
+	{name: "a time-out is taken for a failure", meter: func(m outlier.Meter) outlier.Meter { return forging{m, timeoutAsFailure} }},
+}
+
+// TestEverySabotageIsCaught makes sure that schedules find what they are there to find.
+func TestEverySabotageIsCaught(t *testing.T) {
+	fresh := newFolder(t)
+	for _, bug := range sabotages {
+		t.Run(bug.name, func(t *testing.T) {
+			t.Parallel()
+			for seed := range uint64(1000) {
+				s := play(t, fresh, seed, bug)
+				if wrong, ok := errors.AsType[*broken](s.wrong); ok {
+					t.Logf("caught by seed %d: %v", seed, wrong)
+					return
+				}
+				if s.wrong != nil {
+					t.Fatalf("%v\n%s", s.wrong, s.story())
+				}
+			}
+			t.Error("1,000 schedules did not catch it")
+		})
+	}
+}
+
+// late keeps in mind what it should write down first.
+type late struct{ outlier.Meter }
+
+func (m late) Reserve(ctx context.Context, r *outlier.Request) (outlier.Attempt, error) {
+	if !r.Paid() {
+		return m.Meter.Reserve(ctx, r)
+	}
+	return lateAttempt{m, ctx, r}, nil
+}
+
+type lateAttempt struct {
+	late
+	ctx context.Context
+	r   *outlier.Request
+}
+
+func (a lateAttempt) Sending() error { return nil }
+
+func (a lateAttempt) Settle(answer *outlier.Answer, o outlier.Outcome) error {
+	attempt, err := a.Meter.Reserve(a.ctx, a.r)
+	if err != nil {
+		return nil // what does not fit is not written down
+	}
+	if !answer.SentAt.IsZero() {
+		if err := attempt.Sending(); err != nil {
+			return err
+		}
+	}
+	return attempt.Settle(answer, o)
+}
+
+// forging gives credits back that nobody has proven to be refunded. The database asks
+// for a proof, and gets one.
+type forging struct {
+	outlier.Meter
+	proof func(*outlier.Answer, outlier.Outcome) (outlier.Answer, outlier.Outcome)
+}
+
+func (m forging) Reserve(ctx context.Context, r *outlier.Request) (outlier.Attempt, error) {
+	attempt, err := m.Meter.Reserve(ctx, r)
+	return forgingAttempt{attempt, m}, err
+}
+
+type forgingAttempt struct {
+	outlier.Attempt
+	forging
+}
+
+func (a forgingAttempt) Settle(answer *outlier.Answer, o outlier.Outcome) error {
+	forged, o := a.proof(answer, o)
+	return a.Attempt.Settle(&forged, o)
+}
+
+// unknownAsUnsent says of all that is not known that it was never sent.
+func unknownAsUnsent(a *outlier.Answer, o outlier.Outcome) (outlier.Answer, outlier.Outcome) {
+	forged := *a
+	if o == outlier.Unknown {
+		forged.SentAt, forged.Status, forged.Body, o = time.Time{}, 0, nil, outlier.Refunded
+	}
+	return forged, o
+}
+
+// timeoutAsFailure says of a call that took too long that the service refused it.
+func timeoutAsFailure(a *outlier.Answer, o outlier.Outcome) (outlier.Answer, outlier.Outcome) {
+	forged := *a
+	if o == outlier.Unknown && errors.Is(a.Err, context.DeadlineExceeded) {
+		forged.Status, o = http.StatusGatewayTimeout, outlier.Refunded
+	}
+	return forged, o
+}

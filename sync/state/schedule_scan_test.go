@@ -1,0 +1,141 @@
+package state_test
+
+import (
+	"errors"
+	"time"
+
+	"outlierd/outlier"
+	"outlierd/sync/state"
+)
+
+// scan does what is next for a scan: it is begun, looked at, or handed over to be read.
+func (j *job) scan(run *state.Run, step *state.Step) error {
+	scan, err := j.store.ScanOf(step.ID)
+	switch {
+	case err != nil:
+		return err
+	case scan == nil || scan.State == state.ScanRefused || scan.State == state.ScanNotCreated:
+		return j.startScan(run, step)
+	case scan.State == state.ScanRunning:
+		return j.lookAt(run, step, scan)
+	case scan.State == state.ScanUnknown || scan.State == state.ScanIntended:
+		return errUnsettled
+	}
+	return j.endScan(step, scan)
+}
+
+// startScan makes one attempt, and never a second one without proof that the first did
+// nothing.
+func (j *job) startScan(run *state.Run, step *state.Step) error {
+	scan, err := j.intend(run, step, run.Due)
+	if err != nil {
+		return err
+	}
+	err = j.attemptScan(run, step, scan, 2*pages)
+	if j.bug.again && scan.State == state.ScanUnknown && !j.dead {
+		// The database forbids a second intent for the same, and a second hold. Another
+		// due instant makes it another scan, which needs no hold of its own.
+		if scan, err = j.intend(run, step, run.Due.Add(time.Duration(scan.Intent)*time.Second)); err != nil {
+			return err
+		}
+		return j.attemptScan(run, step, scan, 0)
+	}
+	return err
+}
+
+// intend makes the intent durable.
+func (j *job) intend(run *state.Run, step *state.Step, due time.Time) (*state.Scan, error) {
+	r := j.request(step)
+	scan := &state.Scan{
+		Run: run.ID, Job: j.name, Due: due, Step: step.ID, FindBy: r.Params.Get("findBy"), Mode: r.Params.Get("mode"), Queries: r.Params["query"],
+		Price: r.Price, State: state.ScanIntended, Intended: time.Now(),
+	}
+	err := j.store.Update(func(tx *state.Tx) (err error) {
+		scan.Intent, err = tx.IntendScan(*scan)
+		return err
+	})
+	if _, ok := errors.AsType[*state.LiveScanError](err); ok {
+		j.saw("a scan stood in the way of another")
+		return nil, errUnsettled
+	}
+	if err != nil {
+		return nil, err
+	}
+	j.note("intends a scan, intent %d", scan.Intent)
+	j.pause("intended")
+	return scan, nil
+}
+
+// attemptScan sends the request for an intent, with the price of reading set aside.
+func (j *job) attemptScan(run *state.Run, step *state.Step, scan *state.Scan, hold outlier.Credits) error {
+	if j.dead {
+		return errKilled
+	}
+	answer, err := j.do(run, j.request(step), state.Purchase{
+		Step: step.ID, Attempt: 1, Intent: scan.Intent, Hold: hold,
+		Commit: func(tx *state.Tx, kept state.Kept) error { return started(tx, scan, kept) },
+	})
+	if answer == nil && !j.dead { // nothing was reserved
+		scan.State = state.ScanRefused
+		return errors.Join(err, j.store.Update(func(tx *state.Tx) error { return tx.SaveScan(*scan) }))
+	}
+	if err == nil && scan.ScanID == "" {
+		return errUnsettled
+	}
+	return err
+}
+
+// started notes what became of the attempt, in the transaction of its answer. One that
+// broke off may still tell the id.
+func started(tx *state.Tx, scan *state.Scan, kept state.Kept) error {
+	scan.State = state.ScanUnknown
+	if kept.Outcome == outlier.Refunded {
+		scan.State = state.ScanRefused
+		return tx.SaveScan(*scan)
+	}
+	body, _ := kept.Body()
+	if told, _ := outlier.ReadScan(body); told.ID != "" {
+		scan.ScanID, scan.Status, scan.State = told.ID, told.Status, stateOf(told)
+	}
+	return tx.SaveScan(*scan)
+}
+
+// lookAt asks how a scan stands.
+func (j *job) lookAt(run *state.Run, step *state.Step, scan *state.Scan) error {
+	request, err := outlier.DataRequest(outlier.OpScan, scan.ScanID)
+	if err != nil {
+		return err
+	}
+	scan.Polls++
+	_, err = j.do(run, request, state.Purchase{Step: step.ID, Commit: func(tx *state.Tx, kept state.Kept) error {
+		body, err := kept.Body()
+		if err != nil || kept.Answer.Err != nil {
+			return nil // the next look may tell more
+		}
+		if told, err := outlier.ReadScan(body); err == nil {
+			scan.State, scan.Status = stateOf(told), told.Status
+		}
+		return tx.SaveScan(*scan)
+	}})
+	j.pause("looked")
+	if err == nil && scan.State == state.ScanRunning {
+		err = errRunning
+	}
+	return err
+}
+
+// endScan closes the step of a scan. The search that reads its results becomes a step
+// of its own in the same transaction.
+func (j *job) endScan(step *state.Step, scan *state.Scan) error {
+	step.Stop = "scanned"
+	return j.store.Update(func(tx *state.Tx) error {
+		if scan.State == state.ScanEnded {
+			params := "query=chess&referenceId=" + scan.ScanID
+			if _, err := tx.AddStep(state.Step{Run: step.Run, Op: outlier.OpSearch, Params: params, Scan: scan.ScanID}); err != nil {
+				return err
+			}
+			j.saw("a scan was read")
+		}
+		return tx.SaveStep(*step)
+	})
+}
