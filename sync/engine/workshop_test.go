@@ -93,7 +93,9 @@ func (w *workshop) open() (*Engine, func()) {
 	if err != nil {
 		w.Fatal(err)
 	}
-	limiter, err := pace.Open(w.config.Service.Limit, pace.Options{Path: filepath.Join(folder, "pace.json")})
+	limiter, err := pace.Open(w.config.Service.Limit, pace.Options{
+		Path: filepath.Join(folder, "pace.json"), Share: w.config.Service.Share, MaxWait: w.config.Service.MaxWait,
+	})
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -229,4 +231,14 @@ func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { retur
 // contextFor ends after d, as a stop does.
 func contextFor(w *workshop, d time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(w.ctx, d)
+}
+
+// see makes jobs known, so that they owe what comes due from now on.
+func (w *workshop) see(e *Engine, names ...string) {
+	w.Helper()
+	for _, name := range names {
+		if _, err := e.Store.FirstSeen(name, time.Now()); err != nil {
+			w.Fatal(err)
+		}
+	}
 }

@@ -1,0 +1,75 @@
+package engine
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"outlierd/outlier"
+	"outlierd/outlier/pace"
+	"outlierd/sync/state"
+)
+
+// blocking answers the first call of one kind with a refusal that asks for a quarter of
+// an hour.
+func blocking(wire http.RoundTripper, path string) http.RoundTripper {
+	refused := false
+	return roundTripper(func(r *http.Request) (*http.Response, error) {
+		if refused || !strings.HasPrefix(r.URL.Path, path) {
+			return wire.RoundTrip(r)
+		}
+		refused = true
+		connect(r)
+		answer := page(http.StatusTooManyRequests, "application/json", `{"status":"error","error":{"message":"slow down","rateLimit":{"limit":10,"current":11,"remaining":0}}}`)
+		answer.Header.Set("Retry-After", "900")
+		return answer, nil
+	})
+}
+
+// TestLongWaitParksTheRun: a run by hand does not sleep for a quarter of an hour; it
+// stops, and the next one goes on with it.
+func TestLongWaitParksTheRun(t *testing.T) {
+	for _, path := range []string{"/search/", "/video/comments/"} {
+		t.Run(path, func(t *testing.T) {
+			bubble(t, jobsFile, func(w *workshop) {
+				w.wire = blocking(w.service.Transport(), path)
+				began := time.Now()
+				row, err := w.run()
+				long, ok := errors.AsType[*pace.LongWaitError](err)
+				if !ok || row.Status != state.Running {
+					t.Fatalf("status %s, error %v; want an unfinished run and a *pace.LongWaitError", row.Status, err)
+				}
+				if took := time.Since(began); took > 5*time.Minute || time.Until(long.Until) < 10*time.Minute {
+					t.Errorf("the run stopped after %s and says that it could go on in %s", took, time.Until(long.Until))
+				}
+				time.Sleep(time.Until(long.Until))
+				next := w.mustRun(state.OK)
+				if next.ID != row.ID || w.service.Books().Total.Spent() != 4 {
+					t.Errorf("run %s, %d credits; want run %s to go on to 4", next.ID, w.service.Books().Total.Spent(), row.ID)
+				}
+			})
+		})
+	}
+}
+
+// TestDaemonWaitsOutALongWait: nobody has to come back.
+func TestDaemonWaitsOutALongWait(t *testing.T) {
+	const file = `
+version: 1
+service: {url: "sim://", limit: 10/min}
+jobs:
+  hourly: {every: 1h, search: {query: [home espresso]}, enrich: {details: {top: 3}}}
+`
+	bubble(t, file, func(w *workshop) {
+		w.wire = blocking(w.service.Transport(), "/video/")
+		runs := w.serve(time.Hour + 20*time.Minute)
+		if len(runs) != 1 || runs[0].Status != state.OK || runs[0].Failures != 0 {
+			t.Errorf("runs %+v; want one that ended well", runs)
+		}
+		if calls := w.service.Books().Operations[outlier.OpDetails].Calls; calls != 3 {
+			t.Errorf("%d details, want 3", calls)
+		}
+	})
+}
