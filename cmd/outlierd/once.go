@@ -92,30 +92,37 @@ func (o *options) once(ctx context.Context, r request) error {
 	}
 	aside := o.aside()
 	return aside.with(ctx, config, func(p *program) error {
+		s := showing{program: p, spec: spec}
 		if r.before != nil {
-			if err := r.before(showing{p, spec, nil}); err != nil {
+			if err := r.before(s); err != nil {
 				return err
 			}
 		}
-		row, failed := aside.runJob(ctx, p, errand{Appointment: engine.Appointment{Spec: spec, Trigger: engine.Manual}, afresh: true})
-		if row == nil {
+		var failed error
+		s.row, failed = aside.runJob(ctx, p, errand{Appointment: engine.Appointment{Spec: spec, Trigger: engine.Manual}, afresh: true})
+		if s.row == nil {
 			return failed
 		}
-		if row.Status == state.Running {
-			if r.stopped != nil {
-				failed = errors.Join(failed, r.stopped(showing{p, spec, row}))
-			}
-			return failed
-		}
-		query, err := r.show(showing{p, spec, row})
-		if err == nil {
-			err = o.ask(ctx, config, query)
-		}
-		if err != nil {
+		if err := o.tell(ctx, r, s); err != nil {
 			return errors.Join(failed, err)
 		}
 		return failed
 	})
+}
+
+// tell prints what came of a request, or how to go on if it was cut short.
+func (o *options) tell(ctx context.Context, r request, s showing) error {
+	switch {
+	case s.row.Status != state.Running:
+		query, err := r.show(s)
+		if err != nil {
+			return err
+		}
+		return o.ask(ctx, s.Config, query)
+	case r.stopped != nil:
+		return r.stopped(s)
+	}
+	return nil
 }
 
 // printable reports why rows could not be printed.
