@@ -1,0 +1,45 @@
+package engine
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"outlierd/outlier"
+)
+
+// TestTenJobsAskOnceAboutTheSameChannels, and leave no slot of the limit idle while
+// anything is due.
+func TestTenJobsAskOnceAboutTheSameChannels(t *testing.T) {
+	const channels = 1000
+	var file strings.Builder
+	file.WriteString("version: 1\nservice: {url: \"sim://\", limit: 10/min}\nlists:\n  shelf: [")
+	for i := range channels {
+		fmt.Fprintf(&file, "UC%022d, ", i)
+	}
+	file.WriteString("]\njobs:\n")
+	for i := range 10 {
+		fmt.Fprintf(&file, "  job-%d: {every: 24h, channels: {id: {list: shelf}, fetch: [channel_videos]}}\n", i)
+	}
+	bubble(t, file.String(), func(w *workshop) {
+		w.bare = true
+		var sent []time.Time
+		w.wire = roundTripper(func(r *http.Request) (*http.Response, error) {
+			sent = append(sent, time.Now())
+			return w.service.Transport().RoundTrip(r)
+		})
+		time.Sleep(23 * time.Hour)
+		w.serve(4 * time.Hour)
+		if calls := w.service.Books().Operations[outlier.OpChannelVideos].Calls; calls != channels || len(sent) != channels {
+			t.Fatalf("%d channel calls and %d in all, want %d: one for each", calls, len(sent), channels)
+		}
+		const slack = time.Second // what the limiter keeps back for jitter; an idle slot would be six seconds
+		for i := 10; i < len(sent); i++ {
+			if gap := sent[i].Sub(sent[i-10]); gap > time.Minute+slack {
+				t.Errorf("call %d left %s after the tenth before it: a slot was idle", i, gap)
+			}
+		}
+	})
+}
