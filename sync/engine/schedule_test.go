@@ -24,14 +24,20 @@ jobs:
 // serve runs the schedule for a while and returns the runs that began, oldest first.
 func (w *workshop) serve(d time.Duration) []state.Run {
 	w.Helper()
+	ctx, cancel := context.WithTimeout(w.ctx, d)
+	defer cancel()
+	return w.serveUntil(ctx)
+}
+
+// serveUntil runs the schedule until ctx ends.
+func (w *workshop) serveUntil(ctx context.Context) []state.Run {
+	w.Helper()
 	e, stop := w.open()
 	defer stop()
 	agenda, err := e.Agenda(time.Now())
 	if err != nil {
 		w.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(w.ctx, d)
-	defer cancel()
 	e.Serve(ctx, agenda)
 	runs, err := e.Store.Runs("", 0)
 	if err != nil {

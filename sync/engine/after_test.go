@@ -1,0 +1,180 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"outlierd/outlier"
+	"outlierd/outlier/simulator"
+	"outlierd/sync/state"
+)
+
+const afterFile = `
+version: 1
+service: {url: "sim://", limit: 10/min}
+budget: {per_month: 400}
+jobs:
+  parent: {schedule: "0 6 * * *", search: {query: [home espresso]}, enrich: {details: {}}}
+  child:
+    after: parent
+    related:
+      video_id: {sql: select video_id from outliers where last_seen_at > now() - interval 1 day order by z_score desc limit 3}
+`
+
+// TestAfterFiresWhenThePagesArePublished and not only when their enrichment is done: the
+// SQL of the child sees them.
+func TestAfterFiresWhenThePagesArePublished(t *testing.T) {
+	bubble(t, afterFile, func(w *workshop) {
+		time.Sleep(6*time.Hour - time.Minute)
+		runs := w.serve(10 * time.Minute)
+		parents, children := runsOf(runs, "parent"), runsOf(runs, "child")
+		if len(parents) != 1 || len(children) != 1 {
+			t.Fatalf("%d parents and %d children in a morning", len(parents), len(children))
+		}
+		for i, child := range children {
+			if parent := parents[i]; child.Status != state.OK || child.Trigger != string(After) || !child.Due.Equal(parent.Due) || !child.Started.Before(parent.Ended) {
+				t.Errorf("child %d: %s for %s, due %s, started %s; want it to begin while the parent, due %s, goes on until %s",
+					i, child.Status, child.Trigger, child.Due, child.Started, parent.Due, parent.Ended)
+			}
+		}
+		best := w.count("select count(*) from (select unnest(seeds) s from ops.searches where job = 'child') where s in (select video_id from outliers order by z_score desc limit 6)")
+		if best < 3 {
+			t.Errorf("%d of the seeds are among the best hits; the SQL did not see what its parent had found", best)
+		}
+	})
+}
+
+// TestAfterFiresOnEveryGoodEndAndOnNoOther: a parent that found nothing has still looked.
+func TestAfterFiresOnEveryGoodEndAndOnNoOther(t *testing.T) {
+	plain := strings.Replace(afterFile, "related:\n      video_id: {sql: select video_id from outliers where last_seen_at > now() - interval 1 day order by z_score desc limit 3}", "search: {query: [latte art]}", 1)
+	for _, test := range []struct {
+		name   string
+		file   string
+		op     outlier.Operation
+		faults []simulator.Fault
+		parent state.Status
+		fires  bool
+	}{
+		{"ok", plain, "", nil, state.OK, true},
+		{"nothing found", strings.Replace(plain, "[home espresso]", "[home espresso], where: {z_score: 500..}", 1), "", nil, state.OKEmpty, true},
+		{"partial", plain, outlier.OpDetails, []simulator.Fault{simulator.GatewayPage, simulator.GatewayPage, simulator.GatewayPage}, state.Partial, true},
+		{"a failed page", plain, outlier.OpSearch, []simulator.Fault{simulator.ServerError, simulator.ServerError, simulator.ServerError}, state.Failed, false},
+		{"a cap", strings.Replace(plain, "per_month: 400", "per_month: 400, per_day: 4", 1) + "  early: {schedule: \"0 5 * * *\", search: {query: [moka pot], pages: 2}}\n", "", nil, state.PausedBudget, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			bare(t, test.file, func(w *workshop) {
+				for _, fault := range test.faults {
+					w.service.FailNext(test.op, fault)
+				}
+				time.Sleep(5*time.Hour - time.Minute)
+				runs := w.serve(2 * time.Hour)
+				parents, children := runsOf(runs, "parent"), runsOf(runs, "child")
+				if len(parents) != 1 || parents[0].Status != test.parent || (len(children) == 1) != test.fires {
+					t.Errorf("parents %+v and %d children; want one that is %s, and a child: %t", parents, len(children), test.parent, test.fires)
+				}
+			})
+		})
+	}
+}
+
+// TestRunByHandFiresNothing by itself; --with-after asks for it.
+func TestRunByHandFiresNothing(t *testing.T) {
+	bare(t, afterFile, func(w *workshop) {
+		w.mustRun(state.OK)
+		if runs := w.serve(time.Hour); len(runs) != 1 {
+			t.Errorf("runs %+v, want that of the parent alone", runs)
+		}
+	})
+}
+
+// TestAfterFiresOnceAlsoAcrossARestart: wherever the process is stopped, the child has
+// one run for each instant of its parent.
+func TestAfterFiresOnceAlsoAcrossARestart(t *testing.T) {
+	file := strings.Replace(afterFile, "related:\n      video_id: {sql: select video_id from outliers where last_seen_at > now() - interval 1 day order by z_score desc limit 3}", "search: {query: [latte art], pages: 2}\n    enrich: {comments: {}}", 1)
+	for _, test := range []struct {
+		name string
+		at   func(path string) bool // the call at which the process is stopped
+	}{
+		{"while the parent takes its page", func(call string) bool { return strings.Contains(call, "espresso") }},
+		{"while the child takes its first page", func(call string) bool { return strings.Contains(call, "latte") && strings.Contains(call, "from=0") }},
+		{"while the child takes its second page", func(call string) bool { return strings.Contains(call, "from=1") }},
+		{"while the parent asks about its hits", func(call string) bool {
+			return strings.Contains(call, "/video/") && !strings.Contains(call, "comments")
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			bare(t, file, func(w *workshop) {
+				w.inspect(func(e *Engine) { w.see(e, "parent", "child") })
+				time.Sleep(6*time.Hour - time.Minute)
+				stopped := errors.New("asked to stop")
+				within, enough := contextFor(w, time.Hour)
+				defer enough()
+				ctx, cancel := context.WithCancelCause(within)
+				w.wire = roundTripper(func(r *http.Request) (*http.Response, error) {
+					if test.at(r.URL.String()) {
+						cancel(stopped)
+					}
+					return w.service.Transport().RoundTrip(r)
+				})
+				w.serveUntil(ctx)
+				if !errors.Is(context.Cause(ctx), stopped) {
+					t.Fatal("there was no such call")
+				}
+				w.wire = w.service.Transport()
+				time.Sleep(time.Minute)
+				runs := w.serve(time.Hour)
+				parents, children := runsOf(runs, "parent"), runsOf(runs, "child")
+				if len(parents) != 1 || len(children) != 1 || parents[0].Status != state.OK || children[0].Status != state.OK {
+					t.Errorf("runs %+v; want one of each that ended well", runs)
+				}
+				if spent := w.spent(); spent != 6 {
+					t.Errorf("%d credits were spent, want 6", spent)
+				}
+			})
+		})
+	}
+}
+
+// TestChildOfARunThatEndedBeforeTheRestartIsBegun: its parent's end is on record.
+func TestChildOfARunThatEndedBeforeTheRestartIsBegun(t *testing.T) {
+	bare(t, strings.Replace(afterFile, "related:\n      video_id: {sql: select video_id from outliers where last_seen_at > now() - interval 1 day order by z_score desc limit 3}", "search: {query: [latte art]}", 1), func(w *workshop) {
+		due := time.Date(2000, 1, 1, 6, 0, 0, 0, time.UTC)
+		time.Sleep(time.Until(due))
+		w.inspect(func(e *Engine) {
+			w.see(e, "child")
+			if _, err := e.Run(w.ctx, w.config.Job("parent"), Scheduled, due); err != nil {
+				t.Fatal(err)
+			}
+		})
+		for range 2 {
+			if children := runsOf(w.serve(time.Hour), "child"); len(children) != 1 || !children[0].Due.Equal(due) {
+				t.Errorf("children %+v, want one, due %s", children, due)
+			}
+		}
+	})
+}
+
+// TestFiringThatComesDuringARunOfTheChildWaitsForItsEnd and is not forgotten.
+func TestFiringThatComesDuringARunOfTheChildWaitsForItsEnd(t *testing.T) {
+	const file = `
+version: 1
+service: {url: "sim://", limit: 10/min}
+jobs:
+  parent: {every: 10m, reuse_for: 1m, search: {query: [home espresso]}}
+  child: {after: parent, reuse_for: 1m, search: {query: [latte art], pages: 4}, enrich: {details: {}}, budget: {per_run: 20}}
+`
+	bare(t, file, func(w *workshop) {
+		runs := w.serve(45 * time.Minute)
+		parents, children := runsOf(runs, "parent"), runsOf(runs, "child")
+		if len(parents) != 4 || len(children) < 3 || children[1].Started.Before(children[0].Ended) {
+			t.Fatalf("%d parents and children %+v; want the second firing to wait for the end of a run of 16 minutes", len(parents), children)
+		}
+		if last := children[len(children)-1]; !last.Due.Equal(parents[3].Due) {
+			t.Errorf("the last child is due %s, want %s: each firing counts", last.Due, parents[3].Due)
+		}
+	})
+}
