@@ -1,16 +1,219 @@
 package main
 
 import (
+	"cmp"
+	"context"
+	"errors"
 	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
+
+	"outlierd/outlier"
+	"outlierd/sync/engine"
+	"outlierd/sync/job"
+	"outlierd/sync/state"
 )
 
 func budgetCommand(o *options) *cobra.Command {
-	return group("budget", "Let paid calls be made again",
-		`What jobs may spend stands in the job file under budget; what was spent stands in
-the table ops.credits and the view ops.spend_by_day.`,
-		budgetResumeCommand(o))
+	c := &cobra.Command{
+		Use:   "budget",
+		Short: "Tell what was spent, what is left and what stands in the way",
+		Long: `Tell how the budget stands: for the billing cycle, for today, and for each job that has
+a cap of its own or has spent something.
+
+  spent     answers that arrived
+  unknown   answers that were lost: nobody can prove that they were refunded, so they
+            count; what of them a later answer to the same request explains is told
+  reserved  calls that are under way
+  scans     set aside for reading the results of scans
+  adjusted  told by 'outlierd budget adjust'
+
+It works beside an instance that is running. The table ops.credits has every row.`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return o.showBudget(c.Context()) },
+	}
+	c.AddCommand(budgetAdjustCommand(o), budgetResumeCommand(o))
+	return c
+}
+
+func (o *options) showBudget(ctx context.Context) error {
+	if err := o.tableOrJSON(); err != nil {
+		return err
+	}
+	config, err := o.load()
+	if err != nil {
+		return err
+	}
+	return o.glance(ctx, config, func(p *program) error {
+		now, err := p.formerly()
+		if err != nil {
+			return err
+		}
+		b, err := p.Budget(ctx)
+		if err != nil {
+			return err
+		}
+		for i := range b.Caps {
+			b.Caps[i].Job = cmp.Or(now[b.Caps[i].Job], b.Caps[i].Job)
+		}
+		if o.output == "json" {
+			return o.whole(b)
+		}
+		_, err = fmt.Fprint(o.out, budgetText(b, config.Timezone))
+		return err
+	})
+}
+
+// budgetText is the budget for people.
+func budgetText(b *engine.Budget, zone *time.Location) string {
+	p := &planPrinter{zone: zone}
+	p.amounts("credits", amountColumns[:]...)
+	for i := range b.Caps {
+		c := &b.Caps[i]
+		p.amounts(over(c), amount(c.Max), amount(&c.Held), amount(c.Left), amount(&c.Spent), amount(&c.Unknown),
+			amount(&c.Reserved), amount(&c.Scans), amount(&c.Adjusted), amount(&c.Refunded))
+	}
+	p.notes(b)
+	return p.String()
+}
+
+var amountColumns = [...]string{"cap", "held", "left", "spent", "unknown", "reserved", "scans", "adjusted", "refunded"}
+
+// amounts is a line of the table.
+func (p *planPrinter) amounts(name string, cells ...string) {
+	line := padded(clip(name, 24), 24)
+	for i, cell := range cells {
+		line += fmt.Sprintf(" %*s", max(len(amountColumns[i]), 6), cell)
+	}
+	p.line("%s", line)
+}
+
+// over is what a cap is over.
+func over(c *engine.CapBalance) string {
+	switch {
+	case c.Job != "":
+		return "job " + c.Job
+	case c.Scope == engine.ScopeDay:
+		return "day " + c.Period
+	}
+	return "cycle from " + c.Period
+}
+
+// amount is a number of credits, or a dash where there is none to tell.
+func amount(n *outlier.Credits) string {
+	if n == nil {
+		return "–"
+	}
+	return strconv.FormatInt(int64(*n), 10)
+}
+
+// notes are what a table cannot say.
+func (p *planPrinter) notes(b *engine.Budget) {
+	p.line("")
+	if b.Cycle.Reserve > 0 {
+		p.line("%s of the cycle are kept back for 'run --use-reserve'", count(b.Cycle.Reserve, "credit"))
+	}
+	for i := range b.Caps {
+		if c := &b.Caps[i]; c.Explained > 0 {
+			p.line("%s: a later answer explains %d of the %d unknown; they count all the same", over(c), c.Explained, c.Unknown)
+		}
+	}
+	for _, a := range b.Adjustments {
+		p.line("adjusted on %s by %+d: %s", p.day(a.At), a.Credits, clip(a.Why, 70))
+	}
+	p.line("the cycle ends on %s; the runs to come want %d more: %d at the end", p.day(b.Cycle.To), b.Cycle.Wanted, b.Cycle.Projected)
+	if !b.Cycle.LastsTo.IsZero() {
+		p.line("! lasts until %s", p.day(b.Cycle.LastsTo))
+	}
+	for _, r := range b.Refusals {
+		p.line("! %s", p.refusal(r))
+	}
+}
+
+func (p *planPrinter) refusal(r engine.Refusal) string {
+	if r.Latch == state.LatchKey {
+		return fmt.Sprintf("the service refuses the key since %s (%s):\n  no call is made until it changes, or a person runs a job", p.at(r.Since), plain(r.Reason))
+	}
+	return fmt.Sprintf("the service has no credits left since %s (%s):\n  paid calls are tried again after %s, or after 'outlierd budget resume'",
+		p.at(r.Since), plain(r.Reason), p.at(r.Until))
+}
+
+func budgetAdjustCommand(o *options) *cobra.Command {
+	var why string
+	c := &cobra.Command{
+		Use:   "adjust ±N --why TEXT",
+		Short: "Tell of credits that were spent or bought elsewhere",
+		Long: `Tell of credits that this program does not know of: +N were spent elsewhere in the
+current billing cycle, as by hand on the service's site; -N were bought on top. It is a
+fact and meets no cap; what is left of the cycle changes with it. The row is kept for
+ever, with its reason: to take it back, adjust by as much the other way.
+
+No other instance may hold the state.`,
+		Example: `  outlierd budget adjust +12 --why "searched by hand on the site"
+  outlierd budget adjust -100 --why "top-up of 21 November"`,
+		DisableFlagParsing: true, // until -100 has been told from a flag
+		Args:               cobra.ArbitraryArgs,
+	}
+	c.Flags().StringVar(&why, "why", "", "the reason; required")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		c.DisableFlagParsing = false
+		if err := c.ParseFlags(amountLast(args)); err != nil {
+			return c.FlagErrorFunc()(c, err)
+		}
+		if help, err := c.Flags().GetBool("help"); help || err != nil {
+			return c.Help()
+		}
+		if err := usage(cobra.ExactArgs(1))(c, c.Flags().Args()); err != nil {
+			return err
+		}
+		return o.adjust(c.Context(), c.Flags().Arg(0), strings.TrimSpace(why))
+	}
+	return c
+}
+
+// amountLast puts a negative amount where it cannot be taken for flags.
+func amountLast(args []string) []string {
+	at := slices.IndexFunc(args, func(arg string) bool {
+		_, err := signed(arg)
+		return err == nil && arg[0] == '-'
+	})
+	if at < 0 || slices.Contains(args[:at], "--") || at > 0 && args[at-1] == "--why" {
+		return args
+	}
+	return append(slices.Delete(slices.Clone(args), at, at+1), "--", args[at])
+}
+
+func (o *options) adjust(ctx context.Context, amount, why string) error {
+	credits, err := signed(amount)
+	if err == nil && why == "" {
+		err = errors.New(`say why, as in --why "top-up of 21 November": in a month nobody will know`)
+	}
+	if err != nil {
+		return usageError{err}
+	}
+	config, err := o.load()
+	if err != nil {
+		return err
+	}
+	if err := o.books(ctx, config, func(store *state.Store) error { return store.Adjust(credits, why) }); err != nil {
+		return err
+	}
+	return o.showBudget(ctx)
+}
+
+// signed reads an amount that says whether it was spent or bought.
+func signed(text string) (outlier.Credits, error) {
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n == 0 || text[0] != '+' && text[0] != '-' {
+		return 0, fmt.Errorf("%q: want +N for credits that were spent elsewhere, or -N for credits that were bought", text)
+	}
+	return outlier.Credits(n), nil
 }
 
 func budgetResumeCommand(o *options) *cobra.Command {
@@ -19,20 +222,34 @@ func budgetResumeCommand(o *options) *cobra.Command {
 		Long: `When the service says that the account has no credits left, paid calls stop: until the
 billing cycle turns, but for one call a day that tries. After you have bought credits,
 this lets them go on at once. It also tries a key again that the service had refused.
-Caps of the job file stay as they are.`,
+Caps of the job file stay as they are. An instance that is running takes notice.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			config, err := o.load()
 			if err != nil {
 				return err
 			}
-			return o.with(c.Context(), config, func(p *program) error {
-				if err := p.ResumeSpending(); err != nil {
-					return err
-				}
-				fmt.Fprintln(o.out, "paid calls are made again, within the caps of", config.Path)
-				return nil
-			})
+			return o.resumeSpending(c.Context(), config)
 		},
 	}
+}
+
+func (o *options) resumeSpending(ctx context.Context, config *job.Config) error {
+	var lifted []state.Latched
+	err := o.glance(ctx, config, func(p *program) (err error) {
+		lifted, err = state.Lift(ctx, filepath.Join(config.Data, "state"), stateOptions(config), p.Client.Key.Fingerprint())
+		return err
+	})
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if len(lifted) == 0 {
+		fmt.Fprintln(o.out, "nothing stands in the way of calls but the caps of", config.Path)
+		return nil
+	}
+	for _, latch := range lifted {
+		fmt.Fprintf(o.out, "lifted: %s (since %s)\n", plain(latch.Reason), latch.Since.In(config.Timezone).Format("2006-01-02 15:04"))
+	}
+	fmt.Fprintln(o.out, "calls are made again, within the caps of", config.Path)
+	return nil
 }

@@ -55,7 +55,7 @@ Exit codes: 0 done, 1 failed, 2 usage, 3 partial, 4 stopped by budget,
 	flags.StringVarP(&o.output, "output", "o", "table", "how to print results: table, json, ndjson or csv")
 	flags.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
 	flags.StringVar(&o.logFormat, "log-format", "auto", "text, json or auto: text at a terminal, json elsewhere")
-	root.AddCommand(demoCommand(o), initCommand(o), lintCommand(o), runCommand(o), upCommand(o), sqlCommand(o),
+	root.AddCommand(demoCommand(o), initCommand(o), lintCommand(o), planCommand(o), runCommand(o), upCommand(o), sqlCommand(o), whyCommand(o),
 		searchCommand(o), relatedCommand(o), findChannelsCommand(o), channelCommand(o), videoCommand(o), commentsCommand(o),
 		transcriptCommand(o), scanCommand(o), cursorCommand(o), queueCommand(o), budgetCommand(o), schemaCommand(o), simulateCommand(o), versionCommand(o))
 	markUsage(root)

@@ -18,7 +18,7 @@ import (
 
 // runFlags are what `run` can be told besides the names of jobs.
 type runFlags struct {
-	all, due, reserve, withAfter bool
+	all, due, reserve, withAfter, yes bool
 
 	pages           int
 	since           string
@@ -51,6 +51,7 @@ this once. Such a run is always a new one; an unfinished one is given up for it.
 	flags.BoolVar(&f.all, "all", false, "run every job of the file that is enabled")
 	flags.BoolVar(&f.due, "due", false, "run what is due and what comes after it, for a clock outside such as a CronJob")
 	flags.BoolVar(&f.reserve, "use-reserve", false, "let this run spend the part of the budget that is kept back")
+	flags.BoolVar(&f.yes, "yes", false, "do not ask, whatever the run may cost (budget.confirm_over)")
 	flags.BoolVar(&f.withAfter, "with-after", false, "then run the jobs that come after it, if it ended ok or partial")
 	flags.IntVar(&f.pages, "pages", 0, "take so many pages at most, of each search")
 	flags.StringVar(&f.since, "since", "", "search what was published so long ago or later, such as 90d, whatever published_at says")
@@ -80,21 +81,30 @@ func (o *options) runNamed(c *cobra.Command, f *runFlags, names []string) error 
 	}
 	return o.runJobs(c.Context(), config, func(p *program) ([]errand, error) {
 		p.UseReserve = f.reserve
-		switch {
-		case f.due:
-			return dueNow(p, time.Now())
-		case f.all:
-			return byHand(slices.DeleteFunc(slices.Clone(config.Jobs), func(s job.Spec) bool { return s.Disabled })), nil
-		}
-		todo, err := jobsNamed(c.Context(), p, names)
+		todo, err := f.todo(c.Context(), p, names, change)
 		if err != nil {
 			return nil, err
 		}
-		for i := range todo {
-			todo[i].after = f.withAfter
-		}
-		return todo, changed(todo, change)
+		return todo, approve(c.Context(), p.Engine, todo, f.yes, o.asker())
 	})
+}
+
+// todo is what is to be run.
+func (f *runFlags) todo(ctx context.Context, p *program, names []string, change *job.Overrides) ([]errand, error) {
+	switch {
+	case f.due:
+		return dueNow(p, time.Now())
+	case f.all:
+		return byHand(slices.DeleteFunc(slices.Clone(p.Config.Jobs), func(s job.Spec) bool { return s.Disabled })), nil
+	}
+	todo, err := jobsNamed(ctx, p, names)
+	if err != nil {
+		return nil, err
+	}
+	for i := range todo {
+		todo[i].after = f.withAfter
+	}
+	return todo, changed(todo, change)
 }
 
 // overrides is how the command line changes jobs; nil if it does not.

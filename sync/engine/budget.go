@@ -9,6 +9,13 @@ import (
 	"outlierd/sync/state"
 )
 
+// The scopes of a [CapBalance], for those who do not know package credit.
+const (
+	ScopeCycle = credit.AllMonth
+	ScopeDay   = credit.AllDay
+	ScopeJob   = credit.JobMonth // of a job, in a cycle
+)
+
 // Budget is what may be spent, what was spent, and what stands in the way.
 type Budget struct {
 	At          time.Time          `json:"at"` // the service's time, by which periods turn

@@ -3,12 +3,10 @@ package engine
 import (
 	"cmp"
 	"context"
-	"math"
 	"slices"
 	"time"
 
 	"outlierd/outlier"
-	"outlierd/outlier/pace"
 	"outlierd/sync/credit"
 	"outlierd/sync/job"
 	"outlierd/sync/state"
@@ -57,6 +55,8 @@ type JobForecast struct {
 	Cuts      []Cut            `json:"cuts,omitempty"`    // caps that leave less than the worst case
 	Changes   []string         `json:"changes,omitempty"` // since the last run
 	Problem   string           `json:"problem,omitempty"` // why the job cannot be run
+
+	each outlier.Credits // what a whole run brings about, as far as is known
 }
 
 // Estimate is a cost together with the time that its requests take.
@@ -83,6 +83,7 @@ type Cut struct {
 	Max    outlier.Credits `json:"max"`
 	Held   outlier.Credits `json:"held"`
 	Leaves outlier.Credits `json:"leaves"`
+	Wants  outlier.Credits `json:"wants"` // the run, if there were no cap
 }
 
 // Orphan is a job that is on record and not in the file.
@@ -109,9 +110,7 @@ func (e *Engine) Forecast(ctx context.Context, names ...string) (*Forecast, erro
 		if err != nil {
 			return nil, err
 		}
-		if !spec.Disabled {
-			f.Cycle.Wanted += outlier.Credits(job.Runs) * job.Expected.Credits
-		}
+		f.Cycle.Wanted += job.wanted()
 		if len(names) == 0 || slices.Contains(names, spec.Name) {
 			f.Jobs = append(f.Jobs, *job)
 		}
@@ -120,6 +119,15 @@ func (e *Engine) Forecast(ctx context.Context, names ...string) (*Forecast, erro
 		return nil, err
 	}
 	return f, e.project(&f.Cycle)
+}
+
+// wanted is what the runs of a job want until the cycle turns. What a run that goes on
+// has left comes on top of those that are due.
+func (f *JobForecast) wanted() outlier.Credits {
+	if f.Continues != "" {
+		return f.Expected.Credits + outlier.Credits(f.Runs)*f.each
+	}
+	return outlier.Credits(f.Runs) * f.Expected.Credits
 }
 
 // project says how the cycle ends if its runs go as earlier ones did.
@@ -159,8 +167,8 @@ func (e *Engine) forecast(ctx context.Context, spec *job.Spec, now, turn time.Ti
 	if old != nil {
 		f.Continues = old.ID
 		steps, plan, f.Worst.Cost, err = e.rest(old, spec.Budget)
-	} else if steps, plan, err = e.resolve(ctx, spec, triggerOf(spec), now); err == nil {
-		f.Worst.Cost, f.Share = e.cost(spec, plan, steps), plan.Share
+	} else if steps, plan, err = e.foresee(ctx, spec, f.Runs, now); err == nil {
+		f.Worst.Cost, f.Share = e.within(e.cost(spec, plan, steps), spec, plan, steps), plan.Share
 	}
 	if err != nil {
 		f.Problem = err.Error()
@@ -169,21 +177,23 @@ func (e *Engine) forecast(ctx context.Context, spec *job.Spec, now, turn time.Ti
 	return f, e.fill(f, spec, plan, steps)
 }
 
-// triggerOf is what starts the next run of a job, if nobody starts it by hand.
-func triggerOf(spec *job.Spec) Trigger {
-	switch {
-	case spec.After != "":
-		return After
-	case spec.Schedule == "" && spec.Every == 0:
-		return Manual
+// foresee draws up the plan of the next run of a job, one of so many that are due before
+// the cycle turns. One that is due later, or only by hand, takes no share of this cycle.
+func (e *Engine) foresee(ctx context.Context, spec *job.Spec, runs int, now time.Time) ([]state.Step, frozen, error) {
+	steps, plan, err := e.draw(ctx, spec, now)
+	if err == nil && runs > 0 {
+		err = e.ration(ctx, spec, &plan, steps, now, false)
 	}
-	return Scheduled
+	for i := range steps {
+		steps[i].Ordinal = i // as they will be numbered when the run begins
+	}
+	return steps, plan, err
 }
 
 // fill adds to a forecast what follows from the steps of the run.
 func (e *Engine) fill(f *JobForecast, spec *job.Spec, plan frozen, steps []state.Step) error {
 	f.Round = e.round(plan, steps)
-	f.Searches = e.searchForecasts(plan, steps)
+	f.Searches = e.searchForecasts(plan, steps, f.Worst.Credits)
 	for _, add := range []func() error{
 		func() error { return e.watched(f, plan) },
 		func() error { return e.expect(f, spec) },
@@ -198,32 +208,21 @@ func (e *Engine) fill(f *JobForecast, spec *job.Spec, plan frozen, steps []state
 	return nil
 }
 
-// pace is the pace that counts: what was learned of it, or else what is configured.
-func (e *Engine) pace() pace.Quota {
-	if e.Pace != nil {
-		now := e.Pace.Status()
-		return pace.Quota{Requests: now.Limit, Window: now.Window}
-	}
-	return e.Config.Service.Limit
-}
-
-// minutes is how long so many requests take, to the tenth.
-func (e *Engine) minutes(requests int) float64 {
-	q := e.pace()
-	return math.Round(float64(requests)*q.Window.Minutes()/float64(max(q.Requests, 1))*10) / 10
-}
-
-func (e *Engine) searchForecasts(plan frozen, steps []state.Step) []SearchForecast {
+// searchForecasts are the searches one by one. Of one without an end, most is the end.
+func (e *Engine) searchForecasts(plan frozen, steps []state.Step, most outlier.Credits) []SearchForecast {
 	var all []SearchForecast
 	for i := range steps {
 		step := &steps[i]
 		s := SearchForecast{Op: step.Op, Item: step.Item, Queries: step.Queries, Seeds: step.Seeds, Window: step.Window, Skipped: step.Stop}
 		if step.Stop == "" {
-			s.Pages = plan.limit(step) - step.Next
-			s.Credits = outlier.Credits(s.Pages) * e.priceOf(step)
+			price := e.priceOf(step)
+			if s.Pages = plan.limit(step) - step.Next; plan.Pages == job.AllPages {
+				s.Pages = min(s.Pages, int(most/max(1, price)))
+			}
+			s.Credits = outlier.Credits(s.Pages) * price
 			if step.Op == outlier.OpStartScan {
 				s.Pages = readPages(plan, step)
-				s.Credits = e.priceOf(step) + outlier.Credits(s.Pages)*e.priceOfReading()
+				s.Credits = price + outlier.Credits(s.Pages)*e.priceOfReading()
 			}
 		}
 		all = append(all, s)
@@ -289,9 +288,10 @@ func (e *Engine) expect(f *JobForecast, spec *job.Spec) error {
 		requests += run.Requests
 		f.Basis++
 	}
-	f.Expected.Cost = f.Worst.Cost
+	f.Expected.Cost, f.each = f.Worst.Cost, f.Worst.Credits
 	if n := outlier.Credits(f.Basis); n > 0 {
-		f.Expected.Credits = min((credits+n/2)/n, f.Worst.Credits)
+		f.each = (credits + n/2) / n
+		f.Expected.Credits = min(f.each, f.Worst.Credits)
 		f.Expected.Requests = min(int((requests+int64(n)/2)/int64(n)), f.Worst.Requests)
 	}
 	return nil
@@ -310,14 +310,26 @@ func (e *Engine) bought(step *state.Step) outlier.Credits {
 
 // cuts are the caps that leave less than the next run may need.
 func (e *Engine) cuts(f *JobForecast, spec *job.Spec, plan frozen) error {
+	var wanted outlier.Credits // without a cap
+	for _, search := range f.Searches {
+		wanted += search.Credits
+	}
+	wanted = max(wanted, f.Worst.Credits)
 	run := &state.Run{ID: cmp.Or(f.Continues, "next"), Job: spec.Name}
-	for _, c := range e.capsOf(run, plan, spec.Budget)(e.Store.ServiceTime()) {
+	at := e.Store.ServiceTime()
+	if f.Continues == "" && len(f.Due) > 0 && f.Due[0].After(at) {
+		at = f.Due[0]
+	}
+	for _, c := range e.capsOf(run, plan, spec.Budget)(at) {
 		held, err := e.Store.Held(c)
 		if err != nil {
 			return err
 		}
-		if leaves := max(0, c.Max-held); leaves < f.Worst.Credits {
-			f.Cuts = append(f.Cuts, Cut{Cap: c.String(), Max: c.Max, Held: held, Leaves: leaves})
+		if c.Scope == credit.Run && plan.Share != nil {
+			continue // the share tells it
+		}
+		if leaves := max(0, c.Max-held); leaves < wanted {
+			f.Cuts = append(f.Cuts, Cut{Cap: c.String(), Max: c.Max, Held: held, Leaves: leaves, Wants: wanted})
 		}
 	}
 	return nil

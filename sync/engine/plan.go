@@ -94,7 +94,7 @@ func frozenCalls(wanted []job.Enrich) []frozenEnrich {
 func (e *Engine) resolve(ctx context.Context, spec *job.Spec, trigger Trigger, now time.Time) ([]state.Step, frozen, error) {
 	steps, plan, err := e.draw(ctx, spec, now)
 	if err == nil && trigger != Manual {
-		err = e.ration(ctx, spec, &plan, steps, now)
+		err = e.ration(ctx, spec, &plan, steps, now, true)
 	}
 	return steps, plan, err
 }

@@ -22,13 +22,14 @@ import (
 //
 // A run by hand takes no share: whoever starts it has decided.
 
-// ration limits a run that is about to begin to its share.
-func (e *Engine) ration(ctx context.Context, spec *job.Spec, plan *frozen, steps []state.Step, now time.Time) error {
+// ration limits a run to its share. One that begins now is none of those that are still
+// to come.
+func (e *Engine) ration(ctx context.Context, spec *job.Spec, plan *frozen, steps []state.Step, now time.Time, begins bool) error {
 	wanted := e.cost(spec, *plan, steps).Credits
 	if e.Config.Budget.Pace != job.PaceEven || e.Config.Budget.PerMonth == nil || wanted == 0 {
 		return nil
 	}
-	share, err := e.share(ctx, spec, now)
+	share, err := e.share(ctx, spec, now, begins)
 	if err != nil || share >= wanted {
 		return err
 	}
@@ -98,7 +99,7 @@ func (e *Engine) turns(spec *job.Spec, steps []state.Step) ([]int, error) {
 }
 
 // share is what the next run of spec may spend of what is left of the cycle.
-func (e *Engine) share(ctx context.Context, spec *job.Spec, now time.Time) (outlier.Credits, error) {
+func (e *Engine) share(ctx context.Context, spec *job.Spec, now time.Time, begins bool) (outlier.Credits, error) {
 	left, turn, err := e.leftOfCycle()
 	if err != nil {
 		return 0, err
@@ -111,7 +112,9 @@ func (e *Engine) share(ctx context.Context, spec *job.Spec, now time.Time) (outl
 	if names < 0 {
 		return left, nil
 	}
-	all[names].Runs++ // this one
+	if begins {
+		all[names].Runs++
+	}
 	return credit.Share(left, all, names), nil
 }
 

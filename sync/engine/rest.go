@@ -2,9 +2,11 @@ package engine
 
 import (
 	"context"
+	"math"
 	"time"
 
 	"outlierd/outlier"
+	"outlierd/outlier/pace"
 	"outlierd/sync/job"
 	"outlierd/sync/state"
 )
@@ -81,4 +83,37 @@ func (e *Engine) MayCost(ctx context.Context, spec *job.Spec, due time.Time) (ou
 	}
 	c, err := e.WorstCase(ctx, spec)
 	return c.Lost, err
+}
+
+// within bounds a cost by the share of the month, if the run has one.
+func (e *Engine) within(c Cost, spec *job.Spec, plan frozen, steps []state.Step) Cost {
+	if plan.Share == nil {
+		return c
+	}
+	most := plan.cap(spec.Budget)
+	c.Credits, c.Lost = min(c.Credits, most), min(c.Lost, most)
+	pages := int(most / max(1, e.cheapest(steps)))
+	requests := pages + calls(plan, pages)
+	for i := range steps {
+		if steps[i].Stop == "" && steps[i].Op == outlier.OpStartScan {
+			requests += 1 + looks(plan.Scan)
+		}
+	}
+	c.Requests = min(c.Requests, requests)
+	return c
+}
+
+// pace is the pace that counts: what was learned of it, or else what is configured.
+func (e *Engine) pace() pace.Quota {
+	if e.Pace != nil {
+		now := e.Pace.Status()
+		return pace.Quota{Requests: now.Limit, Window: now.Window}
+	}
+	return e.Config.Service.Limit
+}
+
+// minutes is how long so many requests take, to the tenth.
+func (e *Engine) minutes(requests int) float64 {
+	q := e.pace()
+	return math.Round(float64(requests)*q.Window.Minutes()/float64(max(q.Requests, 1))*10) / 10
 }

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"outlierd/outlier"
+	"outlierd/sync/engine"
+	"outlierd/sync/job"
+)
+
+// asker asks whoever sits at the other end.
+type asker struct {
+	in  io.Reader
+	out io.Writer
+}
+
+// asker is nil unless a person can read a question and answer it.
+func (o *options) asker() *asker {
+	if !personal(o.in) || !terminal(o.err) {
+		return nil
+	}
+	return &asker{o.in, o.err}
+}
+
+// agreed reports whether the answer to a question is yes. No answer is no.
+func (a *asker) agreed(question string) (bool, error) {
+	fmt.Fprintf(a.out, "%s [y/N] ", question)
+	answer, err := bufio.NewReader(a.in).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return false, fmt.Errorf("read the answer: %w", err)
+	}
+	answer = strings.ToLower(strings.TrimSpace(answer))
+	return answer == "y" || answer == "yes", nil
+}
+
+// errDeclined ends a command whose question was not answered with yes.
+var errDeclined = errors.New("nothing was begun")
+
+// approve asks before runs of which one may cost more than budget.confirm_over: all at
+// once, and before the first of them begins. The price of a run is its cap. Runs on a
+// schedule are never asked about, nor is anybody if yes is set; without a person to ask,
+// who is nil, runs that need a yes are refused.
+func approve(ctx context.Context, e *engine.Engine, todo []errand, yes bool, who *asker) error {
+	limit := e.Config.Budget.ConfirmOver
+	if limit == nil || yes {
+		return nil
+	}
+	dear, err := dearer(ctx, e, withFollowers(e.Config, todo), *limit)
+	if err != nil || len(dear) == 0 {
+		return err
+	}
+	told := fmt.Sprintf("%s may cost more than %s (budget.confirm_over): %s", subjects(dear), count(*limit, "credit"), strings.Join(dear, ", "))
+	if who == nil {
+		return usageError{errors.New(told + "; nobody is there to be asked, so say --yes to run it")}
+	}
+	agreed, err := who.agreed(told + ". Run it?")
+	if err == nil && !agreed {
+		err = errDeclined
+	}
+	return err
+}
+
+func subjects(dear []string) string {
+	if len(dear) == 1 {
+		return "this run"
+	}
+	return "these runs"
+}
+
+// dearer are the runs by hand that may cost more than limit, with their price.
+func dearer(ctx context.Context, e *engine.Engine, todo []errand, limit outlier.Credits) (dear []string, err error) {
+	defer func(afresh bool) { e.Afresh = afresh }(e.Afresh)
+	for _, next := range todo {
+		if next.Trigger == engine.Scheduled || next.Trigger == engine.CatchUp {
+			continue
+		}
+		e.Afresh = next.afresh
+		most, err := e.MayCost(ctx, next.Spec, next.Due)
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		if err == nil && most > limit { // a run that cannot begin says why itself, and costs nothing
+			dear = append(dear, fmt.Sprintf("%s up to %d", next.Spec.Name, most))
+		}
+	}
+	return dear, nil
+}
+
+// withFollowers adds the jobs that come after those to be run by hand, so that the
+// question comes once. What their SQL will find then is what it finds now.
+func withFollowers(config *job.Config, todo []errand) (all []errand) {
+	for _, next := range todo {
+		all = append(all, next)
+		if !next.after || next.Trigger == engine.Scheduled || next.Trigger == engine.CatchUp {
+			continue
+		}
+		for i := range config.Jobs {
+			if spec := &config.Jobs[i]; spec.After == next.Spec.Name && !spec.Disabled {
+				follower := errand{Appointment: engine.Appointment{Spec: spec, Trigger: engine.After}, after: true}
+				all = append(all, withFollowers(config, []errand{follower})...)
+			}
+		}
+	}
+	return all
+}

@@ -1,0 +1,122 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+
+	"outlierd/sync/engine"
+	"outlierd/sync/job"
+)
+
+const dearJobs = `
+version: 1
+service: {url: "sim://", limit: 10/min}
+budget: {per_month: 100, confirm_over: 10}
+jobs:
+  cheap: {search: {query: [tea], pages: 1}, budget: {per_run: 2}}
+  dear: {search: {query: [espresso], pages: 2}, budget: {per_run: 12}}
+  next: {after: cheap, search: {query: [moka], pages: 2}, budget: {per_run: 14}}
+  last: {after: next, search: {query: [brew], pages: 2}, budget: {per_run: 16}}
+`
+
+func configOf(t *testing.T, text string) *job.Config {
+	t.Helper()
+	config, err := job.Parse("/jobs.yaml", []byte(text), func(string) (string, bool) { return "", false })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return config
+}
+
+func TestDearRunsByHandAreAskedAbout(t *testing.T) {
+	config := configOf(t, dearJobs)
+	by := func(trigger engine.Trigger, after bool, names ...string) (todo []errand) {
+		for _, name := range names {
+			todo = append(todo, errand{Appointment: engine.Appointment{Spec: config.Job(name), Trigger: trigger}, after: after})
+		}
+		return todo
+	}
+	for _, test := range []struct {
+		name   string
+		todo   []errand
+		yes    bool
+		answer string
+		asked  string // part of the question; "" if there is none
+		goes   bool
+	}{
+		{"a cheap one", by(engine.Manual, false, "cheap"), false, "", "", true},
+		{"a dear one", by(engine.Manual, false, "dear"), false, "y\n", "this run may cost more than 10 credits (budget.confirm_over): dear up to 12. Run it? [y/N] ", true},
+		{"in capitals", by(engine.Manual, false, "dear"), false, " YES \n", "dear up to 12", true},
+		{"a no", by(engine.Manual, false, "dear"), false, "n\n", "dear up to 12", false},
+		{"a return", by(engine.Manual, false, "dear"), false, "\n", "dear up to 12", false},
+		{"no answer at all", by(engine.Manual, false, "dear"), false, "", "dear up to 12", false},
+		{"the yes of the command line", by(engine.Manual, false, "dear"), true, "", "", true},
+		{"several", by(engine.Manual, false, "cheap", "dear", "next"), false, "y\n", "these runs may cost more than 10 credits (budget.confirm_over): dear up to 12, next up to 14.", true},
+		{"with what comes after", by(engine.Manual, true, "cheap"), false, "y\n", ": next up to 14, last up to 16.", true},
+		{"on a schedule", by(engine.Scheduled, true, "dear", "cheap"), false, "", "", true},
+		{"late on a schedule", by(engine.CatchUp, true, "dear", "cheap"), false, "", "", true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var out bytes.Buffer
+			err := unborn(t.Context(), config, func(e *engine.Engine) error {
+				return approve(t.Context(), e, test.todo, test.yes, &asker{strings.NewReader(test.answer), &out})
+			})
+			if (err == nil) != test.goes || err != nil && !errors.Is(err, errDeclined) {
+				t.Errorf("error %v, want the run to go on: %v", err, test.goes)
+			}
+			if test.asked == "" && out.Len() > 0 || !strings.Contains(out.String(), test.asked) {
+				t.Errorf("asked %q, want %q", out.String(), test.asked)
+			}
+		})
+	}
+}
+
+// TestNobodyToAskIsNoYes: what needs a yes is refused as a mistake of the command line,
+// with the remedy.
+func TestNobodyToAskIsNoYes(t *testing.T) {
+	config := configOf(t, dearJobs)
+	todo := byHand(config.Jobs[1:2])
+	err := unborn(t.Context(), config, func(e *engine.Engine) error { return approve(t.Context(), e, todo, false, nil) })
+	if exitCode(t.Context(), err) != exitUsage || !strings.Contains(err.Error(), "--yes") {
+		t.Errorf("error %v, want exit code 2 and the remedy", err)
+	}
+	err = unborn(t.Context(), config, func(e *engine.Engine) error { return approve(t.Context(), e, todo, true, nil) })
+	if err != nil {
+		t.Errorf("with --yes: %v", err)
+	}
+}
+
+// TestAskerNeedsATerminalAtBothEnds: a pipe can neither read a question nor answer it.
+func TestAskerNeedsATerminalAtBothEnds(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	defer w.Close()
+	for _, world := range []world{{in: strings.NewReader("y\n"), err: &bytes.Buffer{}}, {in: r, err: w}} {
+		o := &options{world: world}
+		if o.asker() != nil {
+			t.Errorf("somebody is asked through %T and %T", world.in, world.err)
+		}
+	}
+}
+
+func TestAmountsAreToldFromFlags(t *testing.T) {
+	for args, want := range map[string]string{
+		"-100 --why x":       "--why x -- -100",
+		"--why x -100":       "--why x -- -100",
+		"+5 --why x":         "+5 --why x",
+		"--why -5 +3":        "--why -5 +3",
+		"-o json -7 --why x": "-o json --why x -- -7",
+		"-- -100 --why":      "-- -100 --why",
+		"--help":             "--help",
+	} {
+		if got := strings.Join(amountLast(strings.Fields(args)), " "); got != want {
+			t.Errorf("%s becomes %s, want %s", args, got, want)
+		}
+	}
+}

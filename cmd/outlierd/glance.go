@@ -1,0 +1,135 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"outlierd/sync/engine"
+	"outlierd/sync/job"
+	"outlierd/sync/state"
+)
+
+// glance lets work look at what is on record, also beside an instance that is running.
+// Nothing is sent, and nothing changes. Where no job ever ran, the record is empty.
+func (o *options) glance(ctx context.Context, config *job.Config, work func(*program) error) (err error) {
+	log, err := o.logger()
+	if err != nil {
+		return err
+	}
+	p := &program{Engine: &engine.Engine{Config: config, Log: log, IDs: seeds(config)}}
+	defer func() { err = errors.Join(err, p.Close()) }()
+	folder := filepath.Join(config.Data, "state")
+	if err := p.peek(ctx, folder); err != nil {
+		return forbidden(err, config.Data)
+	}
+	if err := p.openClient(folder, nil); err != nil {
+		return err
+	}
+	return work(p)
+}
+
+// peek opens the state to read. A record of an earlier version is brought up to date
+// first, if nobody else holds it.
+func (p *program) peek(ctx context.Context, folder string) error {
+	seen, err := state.Peek(ctx, folder, stateOptions(p.Config))
+	if older, is := errors.AsType[*state.OlderError](err); is {
+		store, failed := state.Open(ctx, folder, stateOptions(p.Config))
+		if failed != nil {
+			return errors.Join(older, failed)
+		}
+		if err := store.Close(); err != nil {
+			return err
+		}
+		seen, err = state.Peek(ctx, folder, stateOptions(p.Config))
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return p.invent(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	p.Store = seen
+	p.closers = append(p.closers, seen.Close)
+	return nil
+}
+
+// invent makes a record in which nothing ever happened.
+func (p *program) invent(ctx context.Context) error {
+	folder, err := os.MkdirTemp("", "outlierd-")
+	if err != nil {
+		return err
+	}
+	p.closers = append(p.closers, func() error { return os.RemoveAll(folder) })
+	p.Store, err = state.Open(ctx, folder, stateOptions(p.Config))
+	if err != nil {
+		return err
+	}
+	p.closers = append(p.closers, p.Store.Close)
+	return nil
+}
+
+// formerly gives the jobs of the configuration back the names under which the record
+// knows them, where no run has carried a rename out yet, and returns what they are
+// called now, by their former names.
+func (p *program) formerly() (now map[string]string, err error) {
+	now = map[string]string{}
+	for i := range p.Config.Jobs {
+		spec := &p.Config.Jobs[i]
+		if spec.Was == "" || p.Config.Job(spec.Was) != nil {
+			continue
+		}
+		done, err := p.Store.Renamed(spec.Was, spec.Name)
+		if err != nil {
+			return nil, err
+		}
+		if !done {
+			now[spec.Was] = spec.Name
+		}
+	}
+	for was, is := range now {
+		for i := range p.Config.Jobs {
+			spec := &p.Config.Jobs[i]
+			if spec.Name == is {
+				spec.Name = was
+			}
+			if spec.After == is {
+				spec.After = was
+			}
+		}
+	}
+	return now, nil
+}
+
+// stateOptions are what a record has to know of a configuration.
+func stateOptions(config *job.Config) state.Options {
+	return state.Options{Service: config.Service.URL, Location: config.Timezone, Renews: config.Budget.Renews, Version: version()}
+}
+
+// whole prints one value as JSON, for programs.
+func (o *options) whole(v any) error {
+	text, err := encode(v)
+	if err != nil {
+		return err
+	}
+	var out bytes.Buffer
+	if err := json.Indent(&out, text, "", "  "); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(o.out, out.String())
+	return err
+}
+
+// tableOrJSON refuses an output that a command does not have. What it prints is no list of
+// rows, so there is no CSV of it.
+func (o *options) tableOrJSON() error {
+	if o.output != "table" && o.output != "json" {
+		return usageError{fmt.Errorf("--output %s: want table or json", o.output)}
+	}
+	return nil
+}

@@ -1,0 +1,312 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"outlierd/outlier"
+	"outlierd/sync/engine"
+	"outlierd/sync/job"
+)
+
+func planCommand(o *options) *cobra.Command {
+	return &cobra.Command{
+		Use:   "plan [JOB…]",
+		Short: "Tell what the next runs will do and cost, without a network",
+		Long: `Tell what the next run of each job will do, what it may cost in credits, requests and
+minutes, and how the billing cycle ends. It follows from the job file, from what is on
+record and from the caps, by the same rules as the run itself; nothing is sent, and
+nothing changes. It works beside an instance that is running.
+
+  expected  as the last ten runs of the job did
+  at worst  if every page is full; what is more if answers are lost and asked for
+            again is the cap of the run, which it cannot pass
+
+A share of the month (budget.pace: even) holds for runs on a schedule; a run by hand
+may take all that the job asks for. What SQL finds may be more by the time of the run.`,
+		Example: `  outlierd plan
+  outlierd plan coffee
+  outlierd plan -o json | jq '.jobs[] | {job, worst}'`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(c *cobra.Command, names []string) error {
+			if err := o.tableOrJSON(); err != nil {
+				return err
+			}
+			config, err := o.sound(c.Context())
+			if err != nil {
+				return err
+			}
+			for _, name := range names {
+				if config.Job(name) == nil {
+					return usageError{fmt.Errorf("%s has no job %q", config.Path, name)}
+				}
+			}
+			return o.glance(c.Context(), config, func(p *program) error {
+				f, err := forecast(c, p, names)
+				if err != nil {
+					return err
+				}
+				if o.output == "json" {
+					return o.whole(f)
+				}
+				_, err = fmt.Fprint(o.out, planText(f, config.Timezone, len(names) == 0))
+				return err
+			})
+		},
+	}
+}
+
+// forecast asks the engine, under the names that the record knows, and tells it under
+// those of the file.
+func forecast(c *cobra.Command, p *program, names []string) (*engine.Forecast, error) {
+	now, err := p.formerly()
+	if err != nil {
+		return nil, err
+	}
+	known := slices.Clone(names)
+	for was, is := range now {
+		for i := range known {
+			if known[i] == is {
+				known[i] = was
+			}
+		}
+	}
+	f, err := p.Forecast(c.Context(), known...)
+	if err != nil {
+		return nil, err
+	}
+	for i := range f.Jobs {
+		if is := now[f.Jobs[i].Job]; is != "" {
+			f.Jobs[i].Changes = append(f.Jobs[i].Changes, fmt.Sprintf("it was called %s, and goes on where that was", f.Jobs[i].Job))
+			f.Jobs[i].Job = is
+		}
+		if is := now[f.Jobs[i].After]; is != "" {
+			f.Jobs[i].After = is
+		}
+	}
+	return f, nil
+}
+
+// A planPrinter writes a forecast for people, at 100 columns.
+type planPrinter struct {
+	strings.Builder
+	zone *time.Location
+}
+
+// planText is a forecast for people. Of named jobs alone, the rest of the file is left out.
+func planText(f *engine.Forecast, zone *time.Location, whole bool) string {
+	p := &planPrinter{zone: zone}
+	for _, r := range f.Refused {
+		p.line("! the service refuses calls since %s: %s", p.at(r.Since), plain(r.Reason))
+		p.line("  'outlierd budget' tells more\n")
+	}
+	for i := range f.Jobs {
+		p.job(&f.Jobs[i])
+	}
+	p.cycle(&f.Cycle, f.Pace)
+	if whole {
+		p.orphans(f.Orphans)
+	}
+	return p.String()
+}
+
+func (p *planPrinter) line(format string, args ...any) { fmt.Fprintf(p, format+"\n", args...) }
+
+func (p *planPrinter) at(t time.Time) string  { return t.In(p.zone).Format("2006-01-02 15:04") }
+func (p *planPrinter) day(t time.Time) string { return t.In(p.zone).Format(time.DateOnly) }
+
+func (p *planPrinter) job(f *engine.JobForecast) {
+	p.line("%s  %s", f.Job, p.when(f))
+	if f.Continues != "" {
+		p.line("  goes on with run %s; this is what it has left", f.Continues)
+	}
+	if f.Problem != "" {
+		p.line("  ✗ cannot run: %s\n", plain(f.Problem))
+		return
+	}
+	p.cost("expected", f.Expected, basis(f.Basis))
+	p.cost("at worst", f.Worst, lost(f.Worst))
+	for _, line := range searchPlans(f.Searches) {
+		p.line("  %s", line)
+	}
+	if len(f.Searches) == 0 && f.Calls+f.Fresh == 0 {
+		p.line("  nothing is there now that it could ask for")
+	}
+	if f.Calls+f.Fresh > 0 {
+		p.line("  %s to make, %s fresh", count(f.Calls, "call"), isAre(f.Fresh))
+	}
+	if f.Share != nil {
+		p.line("  its share of the month is %s%s", count(*f.Share, "credit"), p.turns(f))
+	}
+	for _, c := range f.Cuts {
+		p.line("  ! %s leaves %d of %s, and %d are wanted", c.Cap, c.Leaves, count(c.Max, "credit"), c.Wants)
+	}
+	for _, change := range f.Changes {
+		p.line("  ~ %s", clip(change, 96))
+	}
+	p.line("")
+}
+
+// when is when a job runs next, and how often until the cycle turns.
+func (p *planPrinter) when(f *engine.JobForecast) string {
+	switch {
+	case f.Disabled:
+		return "not enabled: by name only"
+	case f.After != "":
+		return fmt.Sprintf("after %s · %s in this cycle", f.After, count(f.Runs, "run"))
+	case len(f.Due) == 0:
+		return "by hand"
+	}
+	var due []string
+	for i, t := range f.Due {
+		form := "Mon 01-02 15:04"
+		if i == 0 {
+			form = "Mon 2006-01-02 15:04"
+		}
+		due = append(due, t.In(p.zone).Format(form))
+	}
+	return fmt.Sprintf("next %s · %s in this cycle", strings.Join(due, ", "), count(f.Runs, "run"))
+}
+
+func (p *planPrinter) cost(name string, c engine.Estimate, note string) {
+	p.line("%s", strings.TrimRight(fmt.Sprintf("  %-9s %12s %15s %10s   %s", name, count(c.Credits, "credit"),
+		count(c.Requests, "request"), spell(time.Duration(c.Minutes*float64(time.Minute))), note), " "))
+}
+
+func basis(runs int) string {
+	switch runs {
+	case 0:
+		return "nothing is known yet, so the worst"
+	case 1:
+		return "as the last run did"
+	}
+	return fmt.Sprintf("as the last %d runs did", runs)
+}
+
+func lost(c engine.Estimate) string {
+	if c.Lost == c.Credits || c.Credits == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s if answers are lost", count(c.Lost, "credit"))
+}
+
+func isAre(n int) string {
+	if n == 1 {
+		return "1 is"
+	}
+	return fmt.Sprintf("%d are", n)
+}
+
+func (p *planPrinter) turns(f *engine.JobForecast) string {
+	if f.Round == 0 {
+		return ": not enough for a page, so it is saved for a later run"
+	}
+	if f.Round == 1 {
+		return ": less than it wants, but something for every search"
+	}
+	return fmt.Sprintf("; each search comes round every %d runs", f.Round)
+}
+
+// searchPlansMost is how many searches are listed one by one.
+const searchPlansMost = 12
+
+// searchPlans has a line for each search, and one for those for which there is no room.
+func searchPlans(all []engine.SearchForecast) []string {
+	var lines []string
+	for i := range min(len(all), searchPlansMost) {
+		s := &all[i]
+		lines = append(lines, fmt.Sprintf("%s %s %s", padded(clip(asked(s), 40), 40), padded(s.Window, 22), searchCost(s)))
+	}
+	pages, skipped := 0, 0
+	credits := outlier.Credits(0)
+	for i := len(lines); i < len(all); i++ {
+		pages, credits = pages+all[i].Pages, credits+all[i].Credits
+		if all[i].Skipped != "" {
+			skipped++
+		}
+	}
+	if more := len(all) - len(lines); more > 0 {
+		lines = append(lines, fmt.Sprintf("and %d more: %s, %s, %d skipped", more, count(pages, "page"), count(credits, "credit"), skipped))
+	}
+	return lines
+}
+
+// asked is what a search asks for, with the for_each value if that is not all.
+func asked(s *engine.SearchForecast) string {
+	words := strings.Join(slices.Concat(s.Queries, s.Seeds), ", ")
+	text := strings.TrimSpace(fmt.Sprintf("%s %s", verbs[s.Op], words))
+	if s.Item != "" && s.Item != words {
+		text += " [" + s.Item + "]"
+	}
+	return text
+}
+
+// verbs are what people call the operations that a run buys.
+var verbs = map[outlier.Operation]string{
+	outlier.OpSearch: "search", outlier.OpRelated: "related", outlier.OpStartScan: "scan",
+	outlier.OpFindChannels: "find channels", outlier.OpFindRelatedChannels: "find channels", outlier.OpTrendingFormats: "trending formats",
+}
+
+// skips are the reasons for which nothing is asked, as people say them.
+var skips = map[string]string{
+	"fresh": "fresh: these were bought lately",
+	"share": "not its turn",
+}
+
+func searchCost(s *engine.SearchForecast) string {
+	if s.Skipped != "" {
+		why := skips[s.Skipped]
+		if why == "" {
+			why = s.Skipped
+		}
+		return why
+	}
+	pages := count(s.Pages, "page")
+	if s.Pages >= job.AllPages {
+		pages = "all pages"
+	}
+	return fmt.Sprintf("%9s %11s", pages, count(s.Credits, "credit"))
+}
+
+// cycle tells how the billing cycle ends.
+func (p *planPrinter) cycle(c *engine.CycleForecast, pace string) {
+	p.line("the cycle from %s to %s, at %s", p.day(c.From), p.day(c.To), pace)
+	held := count(c.Held, "credit") + " spent or held"
+	switch {
+	case c.Cap == nil:
+		held += ", no cap"
+	case c.Reserve > 0:
+		held += fmt.Sprintf(" of %d, beside a reserve of %d", *c.Cap, c.Reserve)
+	default:
+		held += fmt.Sprintf(" of %d", *c.Cap)
+	}
+	p.line("  %s", held)
+	p.line("  the runs to come want %d more: %d at the end", c.Wanted, c.Projected)
+	if !c.LastsTo.IsZero() {
+		p.line("  ! lasts until %s", p.day(c.LastsTo))
+	}
+}
+
+// orphans are what is on record and in no file.
+func (p *planPrinter) orphans(all []engine.Orphan) {
+	for _, o := range all {
+		var kept []string
+		if o.Watermarks > 0 {
+			kept = append(kept, count(o.Watermarks, "cursor"))
+		}
+		if o.Queued > 0 {
+			kept = append(kept, count(o.Queued, "queued call"))
+		}
+		if o.Unfinished != "" {
+			kept = append(kept, "the unfinished run "+o.Unfinished)
+		}
+		p.line("\n%s is not in the file, and has on record:\n  %s", plain(o.Job), strings.Join(kept, ", "))
+	}
+	if len(all) > 0 {
+		p.line("\nA job that was renamed takes over what is on record with `was: its old name`;\n'outlierd cursor reset JOB' forgets cursors.")
+	}
+}

@@ -1,0 +1,283 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"outlierd/outlier"
+	"outlierd/sync/state"
+)
+
+func whyCommand(o *options) *cobra.Command {
+	return &cobra.Command{
+		Use:   "why VIDEO_ID|URL",
+		Short: "Tell what brought a video, which calls followed, and what each cost",
+		Long: `Tell of a video or a channel, by id or address, which job, run, search, page and rank
+brought it, the first time first; which calls about it and its channel followed; and
+what each cost: credits, and time for the pace.
+
+A page has one price for all its hits, so its price is told with their number. It works
+beside an instance that is running.`,
+		Example: `  outlierd why dQw4w9WgXcQ
+  outlierd why https://youtu.be/dQw4w9WgXcQ -o json`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := o.tableOrJSON(); err != nil {
+				return err
+			}
+			id, err := anyID(args[0])
+			if err != nil {
+				return usageError{err}
+			}
+			config, err := o.load()
+			if err != nil {
+				return err
+			}
+			return o.glance(c.Context(), config, func(p *program) error { return o.why(c.Context(), p, id) })
+		},
+	}
+}
+
+// anyID is the id of a video or a channel.
+func anyID(text string) (string, error) {
+	id, err := outlier.ParseVideoID(text)
+	if err == nil {
+		return id, nil
+	}
+	if channel, other := outlier.ParseChannelID(text); other == nil {
+		return channel, nil
+	}
+	return "", err
+}
+
+// origin is all that is on record of why an id is there.
+type origin struct {
+	ID      string        `json:"id"`
+	Brought []brought     `json:"brought"`
+	Calls   []call        `json:"calls"`   // about it or its channel
+	Waiting []waitingCall `json:"waiting"` // calls that are still wanted
+	Waited  float64       `json:"waited_s"`
+}
+
+// brought is one time that a search brought it.
+type brought struct {
+	Job      string          `json:"job"`
+	Run      string          `json:"run"`
+	Trigger  string          `json:"trigger"`
+	Started  time.Time       `json:"started_at"`
+	First    bool            `json:"first"` // the run that saw it first
+	Op       string          `json:"operation"`
+	Queries  []string        `json:"queries,omitempty"`
+	Seeds    []string        `json:"seeds,omitempty"`
+	Item     string          `json:"item,omitempty"`
+	Window   string          `json:"window,omitempty"`
+	Scan     string          `json:"scan_id,omitempty"`
+	Page     int             `json:"page"` // from 1
+	Rank     int             `json:"rank"` // from 1
+	Hits     int             `json:"hits"` // of the page
+	Credits  outlier.Credits `json:"credits"`
+	Unknown  outlier.Credits `json:"unknown,omitempty"` // of Credits, for answers that were lost
+	Attempts []call          `json:"attempts"`          // none if the journal had the page already
+}
+
+// call is one attempt on the wire.
+type call struct {
+	Op        string          `json:"operation"`
+	Entity    string          `json:"entity,omitempty"`
+	Job       string          `json:"job"`
+	Run       string          `json:"run,omitempty"`
+	Attempt   int             `json:"attempt"`
+	Outcome   string          `json:"outcome"`
+	Credits   outlier.Credits `json:"credits"`
+	SentAt    time.Time       `json:"sent_at,omitzero"`
+	Answered  time.Time       `json:"answered_at,omitzero"`
+	Waited    float64         `json:"waited_s"` // for the pace
+	Status    int             `json:"http_status,omitempty"`
+	Error     string          `json:"error,omitempty"`
+	Response  int64           `json:"response_id,omitempty"`
+	Explained bool            `json:"explained,omitempty"` // response_id is a later answer to the same request
+}
+
+type waitingCall struct {
+	Op        string    `json:"operation"`
+	Entity    string    `json:"entity"`
+	Job       string    `json:"job"`
+	Attempts  int       `json:"failed_attempts"`
+	NotBefore time.Time `json:"not_before,omitzero"`
+	Reason    string    `json:"reason,omitempty"`
+}
+
+func (o *options) why(_ context.Context, p *program, id string) error {
+	why, err := originOf(p.Store, id)
+	if err != nil {
+		return err
+	}
+	if len(why.Brought)+len(why.Calls)+len(why.Waiting) == 0 {
+		return fmt.Errorf("nothing is on record of %s: no search of this data folder brought it, and no call asked about it", id)
+	}
+	if o.output == "json" {
+		return o.whole(why)
+	}
+	_, err = fmt.Fprint(o.out, why.text(p.Config.Timezone))
+	return err
+}
+
+// originOf gathers what the record has of an id, and for a video of its channel.
+func originOf(store *state.Store, id string) (*origin, error) {
+	why := &origin{ID: id, Brought: []brought{}, Calls: []call{}, Waiting: []waitingCall{}}
+	times, err := store.Bringings(id)
+	if err != nil {
+		return nil, err
+	}
+	ids := []string{id}
+	for i := range times {
+		b := broughtOf(&times[i])
+		why.Brought = append(why.Brought, b)
+		if channel := times[i].Channel; channel != "" && !slices.Contains(ids, channel) {
+			ids = append(ids, channel)
+		}
+	}
+	for _, id := range ids {
+		calls, err := store.CallsAbout(id)
+		if err != nil {
+			return nil, err
+		}
+		why.Calls = append(why.Calls, callsOf(calls)...)
+	}
+	slices.SortStableFunc(why.Calls, func(a, b call) int { return a.Answered.Compare(b.Answered) })
+	for _, c := range why.Calls {
+		why.Waited += c.Waited
+	}
+	waiting, err := store.PendingFor(ids...)
+	for _, w := range waiting {
+		why.Waiting = append(why.Waiting, waitingCall{string(w.Op), w.Entity, w.Job, w.Attempts, w.NotBefore, w.Reason})
+	}
+	return why, err
+}
+
+func broughtOf(b *state.Brought) brought {
+	told := brought{
+		Job: b.Job, Run: b.Run, Trigger: b.Trigger, Started: b.Started, First: b.First, Op: string(b.Op),
+		Queries: b.Queries, Seeds: b.Seeds, Item: b.Item, Window: b.Window, Scan: b.Scan,
+		Page: b.Page + 1, Rank: b.Rank, Hits: b.Hits, Attempts: callsOf(b.Calls),
+	}
+	for _, c := range b.Calls {
+		switch c.Outcome {
+		case outlier.Refunded:
+			continue
+		case outlier.Unknown:
+			told.Unknown += c.Price
+		}
+		told.Credits += c.Price
+	}
+	return told
+}
+
+func callsOf(calls []state.Call) []call {
+	all := []call{}
+	for _, c := range calls {
+		all = append(all, call{
+			Op: string(c.Op), Entity: c.Entity, Job: c.Job, Run: c.Run, Attempt: c.Attempt, Outcome: cmp.Or(string(c.Outcome), "under way"),
+			Credits: c.Price, SentAt: c.SentAt, Answered: c.AnsweredAt, Waited: c.Waited.Seconds(),
+			Status: c.Status, Error: c.Error, Response: c.Response, Explained: c.Explained,
+		})
+	}
+	return all
+}
+
+// text tells it to people.
+func (w *origin) text(zone *time.Location) string {
+	p := &planPrinter{zone: zone}
+	p.line("%s", w.ID)
+	for i := range w.Brought {
+		p.brought(&w.Brought[i], i == 0)
+	}
+	if len(w.Calls) > 0 {
+		p.line("\ncalls that followed, with a wait of %s for the pace", spell(time.Duration(w.Waited*float64(time.Second))))
+	}
+	for i := range w.Calls {
+		p.call(&w.Calls[i])
+	}
+	for _, c := range w.Waiting {
+		p.line("  %s", clip(c.String(), 96))
+	}
+	return p.String()
+}
+
+func (p *planPrinter) brought(b *brought, first bool) {
+	note := ""
+	if first && b.First {
+		note = ", the first to see it"
+	}
+	p.line("\n%s  job %s%s", p.at(b.Started), b.Job, note)
+	what := fmt.Sprintf("%s %q", b.Op, searchName(state.Step{Op: outlier.Operation(b.Op), Queries: b.Queries, Seeds: b.Seeds, Item: b.Item}))
+	if b.Item != "" && !slices.Contains(b.Queries, b.Item) {
+		what += " for " + b.Item
+	}
+	if b.Scan != "" {
+		what += ", from scan " + b.Scan
+	}
+	p.line("  %s", clip(strings.TrimSpace(what+"  "+b.Window), 96))
+	p.line("  page %d, rank %d; %s", b.Page, b.Rank, bargain(b))
+	p.line("  run %s (%s)", b.Run, b.Trigger)
+	for i := range b.Attempts {
+		if a := &b.Attempts[i]; a.Outcome != string(outlier.Charged) || len(b.Attempts) > 1 || a.Waited >= 1 {
+			p.call(a)
+		}
+	}
+}
+
+// bargain says what the price of a page has bought.
+func bargain(b *brought) string {
+	if len(b.Attempts) == 0 {
+		return fmt.Sprintf("the page was in the journal, with %s, and cost nothing", count(b.Hits, "hit"))
+	}
+	text := fmt.Sprintf("%s bought %s", count(b.Credits, "credit"), count(b.Hits, "hit"))
+	if b.Unknown > 0 {
+		text += fmt.Sprintf(", %d of them for answers that were lost", b.Unknown)
+	}
+	return text
+}
+
+func (p *planPrinter) call(c *call) {
+	told := []string{c.Outcome}
+	switch {
+	case c.Credits > 0:
+		told = append(told, count(c.Credits, "credit"))
+	case c.Outcome == string(outlier.Charged):
+		told = []string{"answered", "free"}
+	case c.Status == 404:
+		told = []string{"there is none", "free"}
+	case c.Outcome == string(outlier.Refunded):
+		told = []string{"failed", "free"}
+	}
+	if c.Waited >= 1 {
+		told = append(told, "waited "+spell(time.Duration(c.Waited*float64(time.Second))))
+	}
+	if c.Explained {
+		told = append(told, "a later attempt was answered")
+	}
+	if c.Error != "" && c.Status != 404 {
+		told = append(told, plain(c.Error))
+	}
+	at := c.SentAt
+	if at.IsZero() {
+		at = c.Answered
+	}
+	p.line("  %s", clip(fmt.Sprintf("%s  %s %s", p.at(at), padded(strings.TrimSpace(c.Op+" "+c.Entity), 40), strings.Join(told, " · ")), 98))
+}
+
+// String is a call that waits, for people.
+func (w waitingCall) String() string {
+	text := fmt.Sprintf("still wanted: %s %s, by job %s", w.Op, w.Entity, w.Job)
+	if w.Attempts > 0 {
+		text += fmt.Sprintf(", after %s that failed (%s)", count(w.Attempts, "attempt"), w.Reason)
+	}
+	return text
+}
