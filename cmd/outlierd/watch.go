@@ -187,7 +187,7 @@ func eta(p engine.Progress, now time.Time) string {
 // left is how long the calls known of take: no less than until the next may leave, and
 // than until a scan is looked at again.
 func left(p engine.Progress, now time.Time) time.Duration {
-	d := p.Remaining()
+	d := p.Left
 	if d > 0 {
 		d = max(d, p.Pace.Reset.Sub(now))
 	}

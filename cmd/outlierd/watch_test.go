@@ -30,7 +30,7 @@ func underWay() engine.Progress {
 			{Seeds: []string{"dQw4w9WgXcQ"}},
 		},
 		Spend: state.Spend{Charged: 8}, Pace: pace.Status{Limit: 10, Window: time.Minute, Reset: noon},
-		Doing: "search page 2",
+		Doing: "search page 2", Left: 30 * time.Second,
 	}
 }
 
@@ -54,7 +54,7 @@ func TestProgressOfEnrichment(t *testing.T) {
 	p.Done, p.Queued = 96, 4
 	p.Tasks = map[outlier.Operation]int{outlier.OpDetails: 10, outlier.OpChannelVideos: 40, outlier.OpComments: 46}
 	p.Spend.Unknown, p.PerRun = 2, new(outlier.Credits(20))
-	p.Pace.Reset = noon.Add(59 * time.Second)
+	p.Pace.Reset, p.Left = noon.Add(59*time.Second), 24*time.Second
 	p.Doing = "details dQw4w9WgXcQ"
 	want := `
 coffee                                   01:23 · ETA 00:59
@@ -67,6 +67,22 @@ coffee                                   01:23 · ETA 00:59
   pace     10/min · next call in 59 s · details dQw4w9WgXcQ
 `
 	compareLines(t, want, progressLines(p, noon, 24))
+}
+
+func TestProgressOfARunThatWaitsForAScan(t *testing.T) {
+	p := underWay()
+	p.Searches = []state.Step{{Op: outlier.OpStartScan, Queries: []string{"espresso machine repair"}}}
+	p.Doing, p.Until = "", noon.Add(10*time.Minute)
+	want := `
+coffee                                   01:23 · ETA ≥ 10:00
+  espresso machine repair  scan under way
+  credits  8 spent
+  pace     10/min · waits for a scan, looks again in 10 min
+`
+	compareLines(t, want, progressLines(p, noon, 24))
+	if attrs := fmt.Sprint(progressAttrs(p)); !strings.Contains(attrs, "waits_until 2026-11-21T12:10:00Z") {
+		t.Errorf("the log says %s", attrs)
+	}
 }
 
 func TestProgressWithoutABoundHasNoETA(t *testing.T) {

@@ -75,12 +75,10 @@ type Progress struct {
 	Until    time.Time // when the run goes on if it waits for a scan; else zero
 	PerRun   *outlier.Credits
 
-	left time.Duration
+	// Left is how long what is known to be left takes, at least: pages and data calls
+	// share the pace that the limiter has learned.
+	Left time.Duration
 }
-
-// Remaining estimates how long what is known to be left takes: pages and data calls
-// share the pace that the limiter has learned.
-func (p *Progress) Remaining() time.Duration { return p.left }
 
 // calls are those known to be left.
 func (p *Progress) calls() int {
@@ -107,7 +105,7 @@ func (e *Engine) Progress() (Progress, error) {
 		return p, err
 	}
 	p.Queued, err = e.Store.Queued(state.Filter{Job: p.Job})
-	p.left = e.Pace.ETA(p.calls())
+	p.Left = e.Pace.ETA(p.calls())
 	return p, err
 }
 

@@ -148,7 +148,7 @@ func TestProgressCanBeWatched(t *testing.T) {
 				} else {
 					most = done
 				}
-				if left := p.Remaining(); left < 0 || left > 10*time.Minute {
+				if left := p.Left; left < 0 || left > 10*time.Minute {
 					t.Errorf("%s left, of a run of 17 calls at 10 a minute", left)
 				}
 			}

@@ -63,7 +63,7 @@ func TestForecastOfTheEndHolds(t *testing.T) {
 				if err != nil {
 					t.Error(err)
 				}
-				all = append(all, forecast{p.Done, p.Queued, time.Now(), p.Remaining()})
+				all = append(all, forecast{p.Done, p.Queued, time.Now(), p.Left})
 			}
 		}
 	})
