@@ -204,7 +204,7 @@ func (j *job) page(run *state.Run, step *state.Step) error {
 		return err
 	}
 	for attempt := 1; ; attempt++ {
-		_, err = j.do(run, j.request(step), state.Purchase{
+		_, err = j.buy(run, j.request(step), state.Purchase{
 			Step: step.ID, Page: step.Next, Attempt: attempt, FromHold: holder,
 			Commit: func(tx *state.Tx, kept state.Kept) error { return turnPage(tx, *step, kept) },
 		})
@@ -253,6 +253,32 @@ func (j *job) holder(step *state.Step) (int64, error) {
 	return scan.Step, err
 }
 
+// buy makes a paid call, once the service has told that a day has turned.
+func (j *job) buy(run *state.Run, r *outlier.Request, p state.Purchase) (*outlier.Answer, error) {
+	j.pause("about to reserve")
+	if day, cycle := j.store.Turned(); (day || cycle) && !j.asked && !j.dead && !j.bug.guesses {
+		if err := j.askTime(run); err != nil {
+			return nil, err
+		}
+	}
+	return j.do(run, r, p)
+}
+
+// askTime asks the service for anything that is free: what matters is the date.
+func (j *job) askTime(run *state.Run) error {
+	j.saw("the time was asked for")
+	r, err := outlier.DataRequest(outlier.OpDetails, "dQw4w9WgXcQ")
+	if err != nil {
+		return err
+	}
+	answer, err := j.do(run, r, state.Purchase{})
+	if answer == nil || answer.Status == 0 {
+		return err
+	}
+	j.asked = true
+	return nil
+}
+
 // do makes one call.
 func (j *job) do(run *state.Run, r *outlier.Request, p state.Purchase) (*outlier.Answer, error) {
 	c := &call{run: run.ID, job: j.name, step: p.Step, intent: p.Intent, paid: r.Paid()}
@@ -287,9 +313,6 @@ type pausing struct {
 
 // Reserve implements [outlier.Meter].
 func (m pausing) Reserve(ctx context.Context, r *outlier.Request) (outlier.Attempt, error) {
-	if m.call.paid {
-		m.pause("about to reserve")
-	}
 	if m.dead {
 		return nil, errKilled
 	}
@@ -308,6 +331,7 @@ func (m pausing) Reserve(ctx context.Context, r *outlier.Request) (outlier.Attem
 		m.newest = now
 	}
 	m.job.note("reserved %d for %s, booked for %s", r.Price, r.Op, m.call.at.Format("01-02 15:04:05"))
+	m.wrong = m.checkDay(m.call)
 	m.pause("reserved")
 	return pausingAttempt{m, attempt}, nil
 }

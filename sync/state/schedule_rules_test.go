@@ -16,8 +16,8 @@ import (
 // In each period the service has charged no more than the ledger holds, whatever became
 // of the process. No purchase takes a period past its cap: what is held grows to the cap
 // and not beyond, though a cap may be lowered below what is held, and an adjustment is a
-// fact that meets no cap. For one step no more than one scan is ever begun. And the
-// time by which periods turn does not run ahead of the service's.
+// fact that meets no cap. For one step no more than one scan is ever begun. And nothing
+// is booked for a day that has not come at the service, whatever the local clock says.
 
 // broken is a rule that does not hold.
 type broken struct{ rule, detail string }
@@ -35,7 +35,7 @@ const (
 
 // hoped is what must have happened in some schedule, so that the rules mean something.
 var hoped = []string{
-	"a day turned", "a cycle turned", "the books were adjusted", "prices changed", "the key changed",
+	"a day turned", "a cycle turned", "the books were adjusted", "prices changed", "the key changed", "the time was asked for",
 	"killed idle", "killed about to reserve", "killed reserved", "killed marked as sent", "killed at the service", "killed answered",
 	"killed settled", "killed intended", "killed looked",
 	"refused by run", "refused by job_month", "refused by day", "refused by month",
@@ -168,15 +168,25 @@ func (s *schedule) checkScans() error {
 	return nil
 }
 
-// checkClock: once an answer has told the time, periods turn no earlier than at the
-// service. Before that it is the local clock's, which may be wrong; but it is never
-// earlier than the newest reservation, so that what is held stays behind.
+// checkClock: once an answer has told the time, it is not taken to be later than it is.
+// Before that it is never earlier than the newest reservation, so that what is held
+// stays behind.
 func (p *process) checkClock() error {
 	switch told := p.store.ServiceTime(); {
 	case p.told && told.After(p.now()):
 		return &broken{ruleClock, fmt.Sprintf("it is taken for %v, and the service has %v", told, p.now())}
 	case !p.told && told.Before(p.newest):
 		return &broken{ruleClock, fmt.Sprintf("it is taken for %v, and the newest reservation was made at %v", told, p.newest)}
+	}
+	return nil
+}
+
+// checkDay: nothing is booked for a day that has not come, whose budget is fresh. A
+// service that does not tell the time leaves us with the local clock.
+func (p *process) checkDay(c *call) error {
+	booked, today := credit.Day(c.at, p.options.Location), credit.Day(p.now(), p.options.Location)
+	if booked > today && !p.silent {
+		return &broken{ruleClock, fmt.Sprintf("a call was booked for %s on %s", booked, today)}
 	}
 	return nil
 }

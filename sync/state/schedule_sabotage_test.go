@@ -15,7 +15,8 @@ type sabotage struct {
 	name  string
 	meter func(outlier.Meter) outlier.Meter // stands before the store's; nil: nothing does
 
-	again bool // a scan whose answer is lost is started again
+	again   bool // a scan whose answer is lost is started again
+	guesses bool // the local clock is believed
 }
 
 var sabotages = []sabotage{
@@ -23,6 +24,7 @@ var sabotages = []sabotage{
 	{name: "what is unknown is refunded", meter: func(m outlier.Meter) outlier.Meter { return forging{m, unknownAsUnsent} }},
 	{name: "a scan is tried again", again: true},
 	{name: "a time-out is taken for a failure", meter: func(m outlier.Meter) outlier.Meter { return forging{m, timeoutAsFailure} }},
+	{name: "the local clock is believed", guesses: true},
 }
 
 // TestEverySabotageIsCaught makes sure that schedules find what they are there to find.

@@ -71,7 +71,7 @@ func (j *job) attemptScan(run *state.Run, step *state.Step, scan *state.Scan, ho
 	if j.dead {
 		return errKilled
 	}
-	answer, err := j.do(run, j.request(step), state.Purchase{
+	answer, err := j.buy(run, j.request(step), state.Purchase{
 		Step: step.ID, Attempt: 1, Intent: scan.Intent, Hold: hold,
 		Commit: func(tx *state.Tx, kept state.Kept) error { return started(tx, scan, kept) },
 	})

@@ -50,9 +50,9 @@ func (p *process) deliver(r *http.Request, c *call) (*http.Response, error) {
 		return nil, err
 	}
 	// The simulator stands still, so that its answers cost little; the time is ours to tell.
-	resp.Header.Set("Date", p.now().UTC().Format(http.TimeFormat))
-	if p.dice.IntN(20) == 0 {
-		resp.Header.Del("Date")
+	resp.Header.Del("Date")
+	if !p.silent {
+		resp.Header.Set("Date", p.now().UTC().Format(http.TimeFormat))
 	}
 	return resp, nil
 }

@@ -37,7 +37,9 @@ import (
 //
 // A process that is killed leaves the files as they are at that moment. The next one
 // opens a copy of them, in a bubble of its own, because its local clock may say
-// something else. The service's clock goes on whatever the local ones say.
+// something else. The service's clock goes on whatever the local ones say. A clock that
+// is set while a process lives is not among what happens: between two answers time is
+// measured without it.
 //
 // The files say who does what: this one draws what happens, schedule_job_test.go is
 // what a job does, schedule_service_test.go the world beyond the wire,
@@ -123,6 +125,7 @@ type schedule struct {
 	service *simulator.Service
 	end     string    // how scans stand that were begun, "" while they run
 	key     int       // the one of the keys that is valid
+	silent  bool      // it does not tell the time
 	clock   time.Time // of the service, when the last process ended
 
 	books
@@ -159,6 +162,7 @@ func newSchedule(fresh folder, seed uint64, bug sabotage) *schedule {
 		Seed: 1, Key: "demo", Freeze: true, Limit: one(s.dice, 4, 1000), Credits: one[int64](s.dice, 0, 0, 0, 150),
 		Scans: func(string) []simulator.Phase { return []simulator.Phase{{Status: cmp.Or(s.end, "Running")}} },
 	})
+	s.silent = s.dice.IntN(10) == 0
 	s.recap()
 	return s
 }
@@ -171,6 +175,7 @@ type process struct {
 	jobs  []*job
 	lead  time.Duration // of the service's clock over the local one
 	told  bool          // an answer has told the service's time
+	asked bool          // there was an answer when it was asked for the time
 	dead  bool
 }
 
@@ -202,6 +207,9 @@ func (s *schedule) boot(t *testing.T) (*process, error) {
 	late := one(s.dice, 0, 0, 0, 2*time.Minute, 20*time.Hour, 40*24*time.Hour)
 	if s.dice.IntN(2) == 0 {
 		late = -late
+	}
+	if s.newest.IsZero() {
+		late = 0 // who has bought nothing yet has only the local clock to go by
 	}
 	time.Sleep(time.Until(s.clock.Add(-late)))
 	p := &process{schedule: s, t: t, lead: late}
