@@ -1,8 +1,10 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"path/filepath"
 	"runtime"
@@ -66,7 +68,7 @@ func newWorkshop(t *testing.T, file string) *workshop {
 
 // renew puts another service in the place of the old one.
 func (w *workshop) renew(o simulator.Options) {
-	o.Seed, o.Key = 1, testKey
+	o.Seed, o.Key = cmp.Or(o.Seed, 1), testKey
 	w.service = simulator.New(o)
 	w.wire = w.service.Transport()
 }
@@ -185,6 +187,19 @@ func (w *workshop) count(query string) (n int) {
 		w.Fatalf("%s: %v", query, err)
 	}
 	return n
+}
+
+// rows are those of a query over the published file, as text.
+func (w *workshop) rows(query string) (all []string) {
+	w.Helper()
+	err := duckdb.Query(w.ctx, w.duckdb(), query, func([]string) error { return nil }, func(values []any) error {
+		all = append(all, fmt.Sprint(values...))
+		return nil
+	})
+	if err != nil {
+		w.Fatalf("%s: %v", query, err)
+	}
+	return all
 }
 
 // bubble runs a test in virtual time: waiting for the service costs nothing.
