@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -27,20 +28,36 @@ func cursorShowCommand(o *options) *cobra.Command {
 	return &cobra.Command{
 		Use: "show [JOB]", Short: "List the cursors of a job, or of all", Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			name := strings.Join(args, "")
-			return o.cursors(c.Context(), name, func(_ *job.Config, store *state.Store) error {
-				marks, err := store.Watermarks(name)
-				if err != nil {
-					return err
-				}
-				var rows [][]any
-				for _, m := range marks {
-					rows = append(rows, []any{m.Job, m.Key, when(m.At), cmp.Or(m.Run, "by hand"), when(m.Set)})
-				}
-				return o.rows([]string{"job", "key", "at", "set_by", "set_at"}, rows)
-			})
+			config, err := o.load()
+			if err != nil {
+				return err
+			}
+			return o.glance(c.Context(), config, func(p *program) error { return o.showCursors(p, strings.Join(args, "")) })
 		},
 	}
+}
+
+// showCursors lists the cursors of a job, or of all if the name is "". Jobs that have a
+// new name are told by it, also where no run has carried the rename out yet.
+func (o *options) showCursors(p *program, name string) error {
+	now, err := p.formerly()
+	if err != nil {
+		return err
+	}
+	marks, err := p.Store.Watermarks("")
+	if err != nil {
+		return err
+	}
+	var rows [][]any
+	for _, m := range marks {
+		if m.Job = cmp.Or(now[m.Job], m.Job); name == "" || m.Job == name {
+			rows = append(rows, []any{m.Job, m.Key, when(m.At), cmp.Or(m.Run, "by hand"), when(m.Set)})
+		}
+	}
+	if len(rows) == 0 && name != "" && p.Config.Job(name) == nil && !slices.Contains(slices.Collect(maps.Values(now)), name) {
+		return usageError{fmt.Errorf("%s has no job %q, and none of that name has searched anything", p.Config.Path, name)}
+	}
+	return o.rows([]string{"job", "key", "at", "set_by", "set_at"}, rows)
 }
 
 func cursorSetCommand(o *options) *cobra.Command {
@@ -99,15 +116,14 @@ of its window on, and buys again the seeds that are fresh.`,
 	}
 }
 
-// cursors lets work look at the cursors of a job that is in the file or was; of all
-// jobs if the name is "".
+// cursors lets work set the cursors of a job that is in the file or was.
 func (o *options) cursors(ctx context.Context, name string, work func(*job.Config, *state.Store) error) error {
 	config, err := o.load()
 	if err != nil {
 		return err
 	}
 	return o.books(ctx, config, func(store *state.Store) error {
-		if name != "" && config.Job(name) == nil {
+		if config.Job(name) == nil {
 			marks, err := store.Watermarks(name)
 			if err != nil {
 				return err

@@ -47,10 +47,11 @@ func (w wishes) yaml() ([]byte, error) {
 type request struct {
 	verb    job.Verb
 	job     wishes
-	again   bool                          // buy also what was bought lately
-	before  func(showing) error           // looks whether it can be had, before there is a run; nil if it can
-	stopped func(showing) error           // tells how to go on with what was cut short; nil if nothing is to be told
-	show    func(showing) (string, error) // the query over the published file that shows what came of it
+	again   bool                                 // buy also what was bought lately
+	yes     bool                                 // do not ask whether it may cost that much
+	before  func(context.Context, showing) error // looks whether it can be had, before there is a run; nil if it can
+	stopped func(showing) error                  // tells how to go on with what was cut short; nil if nothing is to be told
+	show    func(showing) (string, error)        // the query over the published file that shows what came of it
 }
 
 // showing is a run whose rows are to be shown.
@@ -93,13 +94,12 @@ func (o *options) once(ctx context.Context, r request) error {
 	aside := o.aside()
 	return aside.with(ctx, config, func(p *program) error {
 		s := showing{program: p, spec: spec}
-		if r.before != nil {
-			if err := r.before(s); err != nil {
-				return err
-			}
+		e := errand{Appointment: engine.Appointment{Spec: spec, Trigger: engine.Manual}, afresh: true}
+		if err := o.permitted(ctx, r, s, e); err != nil {
+			return err
 		}
 		var failed error
-		s.row, failed = aside.runJob(ctx, p, errand{Appointment: engine.Appointment{Spec: spec, Trigger: engine.Manual}, afresh: true})
+		s.row, failed = aside.runJob(ctx, p, e)
 		if s.row == nil {
 			return failed
 		}
@@ -108,6 +108,23 @@ func (o *options) once(ctx context.Context, r request) error {
 		}
 		return failed
 	})
+}
+
+// permitted says why a request is not carried out: it cannot be, or a person says so.
+// Nobody is asked twice: what is before the start of a scan is a question.
+func (o *options) permitted(ctx context.Context, r request, s showing, e errand) error {
+	if r.verb == job.VerbScan {
+		if r.yes {
+			return nil
+		}
+		return r.before(ctx, s)
+	}
+	if r.before != nil {
+		if err := r.before(ctx, s); err != nil {
+			return err
+		}
+	}
+	return approve(ctx, s.Engine, []errand{e}, r.yes, o.asker())
 }
 
 // tell prints what came of a request, or how to go on if it was cut short.

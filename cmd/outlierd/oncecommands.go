@@ -20,6 +20,7 @@ type pageFlags struct {
 	where []string
 	sort  string
 	again bool
+	yes   bool
 }
 
 func (f *pageFlags) add(c *cobra.Command, sorted bool) {
@@ -27,6 +28,7 @@ func (f *pageFlags) add(c *cobra.Command, sorted bool) {
 	flags.IntVar(&f.pages, "pages", 1, "pages of 40 hits to buy at most")
 	flags.StringArrayVar(&f.where, "where", nil, "a filter as in the job file: z_score=2.., language=[en, de], use=breakout; repeatable")
 	flags.BoolVar(&f.again, "again", false, "buy also what was bought lately")
+	flags.BoolVar(&f.yes, "yes", false, "do not ask, whatever it may cost (budget.confirm_over)")
 	if sorted {
 		flags.StringVar(&f.sort, "sort", "", `the order, such as "z_score desc"`)
 	}
@@ -110,7 +112,7 @@ taken from the journal and costs nothing.`,
 			all["search"] = search
 			enrich.ask(all)
 			return o.once(c.Context(), request{
-				verb: job.VerbSearch, job: all, again: pages.again, show: o.found("outliers", "video_id", fewOutliers),
+				verb: job.VerbSearch, job: all, again: pages.again, yes: pages.yes, show: o.found("outliers", "video_id", fewOutliers),
 			})
 		},
 	}
@@ -151,7 +153,7 @@ with - comes after --, as in: outlierd related -- -abcdefghij`,
 			all["related"] = related
 			enrich.ask(all)
 			return o.once(c.Context(), request{
-				verb: job.VerbRelated, job: all, again: pages.again, show: o.found("outliers", "video_id", fewOutliers),
+				verb: job.VerbRelated, job: all, again: pages.again, yes: pages.yes, show: o.found("outliers", "video_id", fewOutliers),
 			})
 		},
 	}
@@ -192,7 +194,7 @@ queries are one request over all of them.`,
 			all["find_channels"] = find
 			enrich.ask(all)
 			return o.once(c.Context(), request{
-				verb: job.VerbFindChannels, job: all, again: pages.again, show: o.found("found_channels", "channel_id", fewChannels),
+				verb: job.VerbFindChannels, job: all, again: pages.again, yes: pages.yes, show: o.found("found_channels", "channel_id", fewChannels),
 			})
 		},
 	}

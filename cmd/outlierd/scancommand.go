@@ -1,13 +1,11 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -33,8 +31,8 @@ func scanListCommand(o *options) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return o.books(c.Context(), config, func(store *state.Store) error {
-				all, err := store.Scans("")
+			return o.glance(c.Context(), config, func(p *program) error {
+				all, err := p.Store.Scans("")
 				if err != nil {
 					return err
 				}
@@ -52,7 +50,7 @@ func scanListCommand(o *options) *cobra.Command {
 func scanStartCommand(o *options) *cobra.Command {
 	var f pageFlags
 	var mode string
-	var channels, yes bool
+	var channels bool
 	c := &cobra.Command{
 		Use: "start QUERY…", Short: "Start a scan, wait for it, and print its results",
 		Long: `Start one scan over all the queries, or with --channel over all the channels, wait
@@ -73,10 +71,8 @@ until it has ended, which takes hours, and print the results that are read.
 			}
 			scan["read"] = read
 			return o.once(c.Context(), request{
-				verb: job.VerbScan, job: wishes{"scan": scan},
-				before:  func(s showing) error { return o.confirm(c.Context(), s, yes) },
-				stopped: o.leftRunning,
-				show:    o.found("outliers", "video_id", fewOutliers),
+				verb: job.VerbScan, job: wishes{"scan": scan}, yes: f.yes,
+				before: o.startable, stopped: o.leftRunning, show: o.found("outliers", "video_id", fewOutliers),
 			})
 		},
 	}
@@ -86,31 +82,25 @@ until it has ended, which takes hours, and print the results that are read.
 	flags.Lookup("pages").Usage = "pages of 40 results to read at most"
 	flags.StringVar(&mode, "mode", "fast", "fast (up to 1000 outliers, 50 credits) or standard (up to 2500, 100 credits)")
 	flags.BoolVar(&channels, "channel", false, "what is named are channels, by id or address")
-	flags.BoolVar(&yes, "yes", false, "do not ask before it is started")
+	flags.Lookup("yes").Usage = "do not ask before it is started"
 	return c
 }
 
-// confirm asks a person before a scan is started; without one, --yes must be said.
-func (o *options) confirm(ctx context.Context, s showing, yes bool) error {
-	if yes {
-		return nil
-	}
-	if !personal(o.in) {
+// startable asks a person before a scan is started; without one, --yes must be said.
+func (o *options) startable(ctx context.Context, s showing) error {
+	who := o.asker()
+	if who == nil {
 		return usageError{errors.New("a scan is dear, and nobody is there to be asked: add --yes to start it")}
 	}
 	cost, err := s.WorstCase(ctx, s.spec)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(o.err, "Starting and reading this scan costs up to %s. Start it? [y/N] ", count(cost.Credits, "credit"))
-	answer, err := bufio.NewReader(o.in).ReadString('\n')
-	if err != nil && !errors.Is(err, io.EOF) {
-		return fmt.Errorf("read the answer: %w", err)
+	agreed, err := who.agreed(fmt.Sprintf("Starting and reading this scan costs up to %s. Start it?", count(cost.Credits, "credit")))
+	if err == nil && !agreed {
+		err = errDeclined
 	}
-	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
-		return errors.New("nothing was started")
-	}
-	return nil
+	return err
 }
 
 // personal reports whether a person is at the other end of in.
@@ -155,8 +145,8 @@ Filters and order decide which of the results the pages hold.`,
 			}
 			where["reference_id"], search["where"] = args[0], where
 			return o.once(c.Context(), request{
-				verb: job.VerbSearch, job: wishes{"search": search}, again: f.again,
-				before: func(s showing) error { return readable(c.Context(), s.program, args[0]) },
+				verb: job.VerbSearch, job: wishes{"search": search}, again: f.again, yes: f.yes,
+				before: func(ctx context.Context, s showing) error { return readable(ctx, s.program, args[0]) },
 				show:   o.found("outliers", "video_id", fewOutliers),
 			})
 		},

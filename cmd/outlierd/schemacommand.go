@@ -7,7 +7,6 @@ import (
 
 	"outlierd/schema"
 	"outlierd/sync/job"
-	"outlierd/sync/state"
 )
 
 func schemaCommand(o *options) *cobra.Command {
@@ -41,8 +40,8 @@ are in column extra of their rows.`,
 			if err != nil {
 				return err
 			}
-			return o.books(c.Context(), config, func(store *state.Store) error {
-				all, err := store.Drift()
+			return o.glance(c.Context(), config, func(p *program) error {
+				all, err := p.Store.Drift()
 				if err != nil {
 					return err
 				}
