@@ -289,6 +289,9 @@ func (e *Engine) expect(f *JobForecast, spec *job.Spec) error {
 		f.Basis++
 	}
 	f.Expected.Cost, f.each = f.Worst.Cost, f.Worst.Credits
+	if len(spec.Fetch) > 0 {
+		f.Expected.Requests = f.Calls
+	}
 	if n := outlier.Credits(f.Basis); n > 0 {
 		f.each = (credits + n/2) / n
 		f.Expected.Credits = min(f.each, f.Worst.Credits)

@@ -145,7 +145,7 @@ func (e *Engine) inputs(ctx context.Context, spec *job.Spec, now time.Time) job.
 func (e *Engine) stepOf(spec *job.Spec, ask job.Ask, now time.Time) (state.Step, error) {
 	step := state.Step{
 		Op: ask.Op, Item: ask.Item, Queries: ask.Queries, Seeds: ask.Seeds,
-		Params: ask.Params.Encode(), Window: window(ask.Params), Watermark: ask.Watermark,
+		Params: ask.Params.Encode(), Window: window(ask.Params, e.Config.Timezone), Watermark: ask.Watermark,
 		Total: -1, Left: -1,
 	}
 	if spec.SeedsFresh == 0 || len(ask.Seeds) == 0 {
@@ -158,14 +158,14 @@ func (e *Engine) stepOf(spec *job.Spec, ask job.Ask, now time.Time) (state.Step,
 	return step, err
 }
 
-// window says which publication dates a search covers, for people.
-func window(params url.Values) string {
+// window says which publication dates a search covers, for people: by their calendar.
+func window(params url.Values, zone *time.Location) string {
 	day := func(name string) string {
 		t, err := time.Parse(time.RFC3339, params.Get(name))
 		if err != nil {
 			return ""
 		}
-		return t.UTC().Format(time.DateOnly)
+		return t.In(zone).Format(time.DateOnly)
 	}
 	from, to := day("publishedAtFrom"), day("publishedAtTo")
 	if from == "" && to == "" {
