@@ -2,11 +2,9 @@ package state_test
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"iter"
-	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
@@ -60,6 +58,13 @@ func (j *job) fail(err error) {
 	}
 }
 
+// breaks ends the schedule if a rule was broken.
+func (j *job) breaks(rule error) {
+	if rule != nil && j.wrong == nil {
+		j.wrong = rule
+	}
+}
+
 func (j *job) note(format string, args ...any) { j.process.note(j.name, format, args...) }
 
 // perform continues the job's run, or begins one, and does all that can be done in it.
@@ -78,11 +83,10 @@ func (j *job) perform() error {
 		if step == nil {
 			return j.finish(run, stuck)
 		}
-		met := j.advance(run, step)
-		if unexpected(met) {
-			return met
-		}
-		if met != nil {
+		if met := j.advance(run, step); met != nil {
+			if !expected(met) {
+				return met
+			}
 			stuck[step.ID] = met
 		}
 	}
@@ -95,14 +99,14 @@ var (
 	errRunning   = errors.New("the scan runs")
 )
 
-// unexpected are errors that no schedule should lead to.
-func unexpected(err error) bool {
-	if _, ok := errors.AsType[*credit.Exceeded](err); ok || err == nil {
-		return false
+// expected reports whether a schedule may lead to err. That the service takes a request
+// for a wrong one is not among what may happen.
+func expected(err error) bool {
+	if e, ok := errors.AsType[*outlier.Error](err); ok {
+		return e.Kind != outlier.Invalid && e.Kind != outlier.NotFound
 	}
-	e, ok := errors.AsType[*outlier.Error](err)
-	return !ok && !errors.Is(err, errUnsettled) && !errors.Is(err, errRunning) && !errors.Is(err, errKilled) ||
-		ok && (e.Kind == outlier.Invalid || e.Kind == outlier.NotFound)
+	_, capped := errors.AsType[*credit.Exceeded](err)
+	return capped || errors.Is(err, errUnsettled) || errors.Is(err, errRunning) || errors.Is(err, errKilled)
 }
 
 // open takes up a run that may go on, or begins another in its place.
@@ -251,137 +255,4 @@ func (j *job) holder(step *state.Step) (int64, error) {
 		j.saw("a page was paid from a hold")
 	}
 	return scan.Step, err
-}
-
-// buy makes a paid call, once the service has told that a day has turned.
-func (j *job) buy(run *state.Run, r *outlier.Request, p state.Purchase) (*outlier.Answer, error) {
-	j.pause("about to reserve")
-	if day, cycle := j.store.Turned(); (day || cycle) && !j.asked && !j.dead && !j.bug.guesses {
-		if err := j.askTime(run); err != nil {
-			return nil, err
-		}
-	}
-	return j.do(run, r, p)
-}
-
-// askTime asks the service for anything that is free: what matters is the date.
-func (j *job) askTime(run *state.Run) error {
-	j.saw("the time was asked for")
-	r, err := outlier.DataRequest(outlier.OpDetails, "dQw4w9WgXcQ")
-	if err != nil {
-		return err
-	}
-	answer, err := j.do(run, r, state.Purchase{})
-	if answer == nil || answer.Status == 0 {
-		return err
-	}
-	j.asked = true
-	return nil
-}
-
-// do makes one call.
-func (j *job) do(run *state.Run, r *outlier.Request, p state.Purchase) (*outlier.Answer, error) {
-	c := &call{run: run.ID, job: j.name, step: p.Step, intent: p.Intent, paid: r.Paid()}
-	p.Run, p.Job = run.ID, j.name
-	p.Caps = func(at time.Time) []credit.Cap {
-		c.at = at
-		return j.caps.of(j.periodsOf(c))
-	}
-	var books outlier.Meter = j.store.Meter(p)
-	if j.bug.meter != nil {
-		books = j.bug.meter(books)
-	}
-	j.call = c
-	defer func() { j.call = nil }()
-	return j.http.Do(j.t.Context(), r, pausing{j, c, books})
-}
-
-func (j *job) roundTrip(r *http.Request) (*http.Response, error) {
-	resp, err := j.deliver(r, j.call)
-	if err == nil && j.call.paid {
-		j.pause("at the service")
-	}
-	return resp, err
-}
-
-// pausing stops before and after everything that a paid call writes down.
-type pausing struct {
-	*job
-	*call
-	books outlier.Meter
-}
-
-// Reserve implements [outlier.Meter].
-func (m pausing) Reserve(ctx context.Context, r *outlier.Request) (outlier.Attempt, error) {
-	if m.dead {
-		return nil, errKilled
-	}
-	now := m.store.ServiceTime().Truncate(time.Microsecond)
-	m.call.at = now
-	attempt, err := m.books.Reserve(ctx, r)
-	if e, ok := errors.AsType[*credit.Exceeded](err); ok {
-		m.saw("refused by " + string(e.Cap.Scope))
-	} else if err != nil {
-		m.fail(err)
-	}
-	if err != nil || !m.call.paid {
-		return pausingAttempt{m, attempt}, err
-	}
-	if now.After(m.newest) {
-		m.newest = now
-	}
-	m.job.note("reserved %d for %s, booked for %s", r.Price, r.Op, m.call.at.Format("01-02 15:04:05"))
-	m.wrong = m.checkDay(m.call)
-	m.pause("reserved")
-	return pausingAttempt{m, attempt}, nil
-}
-
-type pausingAttempt struct {
-	pausing
-	attempt outlier.Attempt
-}
-
-// Sending implements [outlier.Attempt].
-func (a pausingAttempt) Sending() error {
-	if a.dead {
-		return errKilled
-	}
-	if err := a.attempt.Sending(); err != nil {
-		a.fail(err)
-		return err
-	}
-	if !a.call.paid {
-		return nil
-	}
-	a.call.sent = true
-	if !slices.ContainsFunc(a.jobs, func(j *job) bool { return j.call == nil || !j.call.sent || j.call.settled }) {
-		a.saw("two calls on their way")
-	}
-	a.pause("marked as sent")
-	if a.dead {
-		return errKilled
-	}
-	return nil
-}
-
-// Settle implements [outlier.Attempt].
-func (a pausingAttempt) Settle(answer *outlier.Answer, o outlier.Outcome) error {
-	if a.call.paid {
-		a.pause("answered")
-	}
-	if a.dead {
-		return nil
-	}
-	if err := a.attempt.Settle(answer, o); err != nil {
-		a.fail(err)
-		return err
-	}
-	a.call.settled = true
-	a.told = a.told || !answer.Date().IsZero()
-	if a.call.paid {
-		a.saw("settled as " + string(o))
-		a.job.note("settled as %s: %v", o, answer.Err)
-		a.pause("settled")
-	}
-	return nil
 }

@@ -74,16 +74,7 @@ func (c caps) of(periods []credit.Period) (all []credit.Cap) {
 	return all
 }
 
-// call is a request on its way to the service.
-type call struct {
-	run, job     string
-	step, intent int64
-	at           time.Time // the service's time under which the ledger books it
-
-	paid, sent, settled bool
-}
-
-// periods are those that the call counts for.
+// periodsOf are the periods that a call counts for.
 func (s *schedule) periodsOf(c *call) []credit.Period {
 	return credit.Periods(c.run, c.job, credit.Day(c.at, s.options.Location), credit.Cycle(c.at, s.options.Location, s.options.Renews))
 }
@@ -187,6 +178,14 @@ func (p *process) checkDay(c *call) error {
 	booked, today := credit.Day(c.at, p.options.Location), credit.Day(p.now(), p.options.Location)
 	if booked > today && !p.silent {
 		return &broken{ruleClock, fmt.Sprintf("a call was booked for %s on %s", booked, today)}
+	}
+	return nil
+}
+
+// checkRefund: nothing is given back that the service has kept.
+func checkRefund(c *call, o outlier.Outcome) error {
+	if o == outlier.Refunded && c.charged > 0 {
+		return &broken{ruleCharged, fmt.Sprintf("%d credits for a call that is refunded", c.charged)}
 	}
 	return nil
 }

@@ -63,6 +63,7 @@ func (p *process) readBooks(c *call) {
 	lines := p.service.Books().Calls
 	for _, line := range lines[p.read:] {
 		spent := line.Charged - line.Refunded
+		c.charged += spent
 		for _, period := range p.periodsOf(c) {
 			p.charged[period] += spent
 		}

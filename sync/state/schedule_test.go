@@ -41,10 +41,10 @@ import (
 // is set while a process lives is not among what happens: between two answers time is
 // measured without it.
 //
-// The files say who does what: this one draws what happens, schedule_job_test.go is
-// what a job does, schedule_service_test.go the world beyond the wire,
-// schedule_rules_test.go what must hold, schedule_sabotage_test.go what is done wrong on
-// purpose.
+// This file draws what happens. In schedule_job_test.go and schedule_scan_test.go is what
+// a job does, in schedule_meter_test.go how its calls stop on their way, in
+// schedule_service_test.go the world beyond the wire, in schedule_rules_test.go what must
+// hold, and in schedule_sabotage_test.go what is done wrong on purpose.
 
 var schedules = flag.Int("schedules", 0, "how many schedules are played; 0 means 1,000, or 100 with -short")
 

@@ -1,0 +1,157 @@
+package state_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"time"
+
+	"outlierd/outlier"
+	"outlierd/sync/credit"
+	"outlierd/sync/state"
+)
+
+// call is a request on its way to the service.
+type call struct {
+	run, job     string
+	step, intent int64
+	at           time.Time       // the service's time under which the ledger books it
+	charged      outlier.Credits // by the service
+
+	paid, sent, settled bool
+}
+
+// buy makes a paid call, once the service has told that a day has turned.
+func (j *job) buy(run *state.Run, r *outlier.Request, p state.Purchase) (*outlier.Answer, error) {
+	j.pause("about to reserve")
+	if day, cycle := j.store.Turned(); (day || cycle) && !j.asked && !j.dead && !j.bug.guesses {
+		if err := j.askTime(run); err != nil {
+			return nil, err
+		}
+	}
+	return j.do(run, r, p)
+}
+
+// askTime asks the service for anything that is free: what matters is the date.
+func (j *job) askTime(run *state.Run) error {
+	j.saw("the time was asked for")
+	r, err := outlier.DataRequest(outlier.OpDetails, "dQw4w9WgXcQ")
+	if err != nil {
+		return err
+	}
+	answer, err := j.do(run, r, state.Purchase{})
+	if answer == nil || answer.Status == 0 {
+		return err
+	}
+	j.asked = true
+	return nil
+}
+
+// do makes one call.
+func (j *job) do(run *state.Run, r *outlier.Request, p state.Purchase) (*outlier.Answer, error) {
+	c := &call{run: run.ID, job: j.name, step: p.Step, intent: p.Intent, paid: r.Paid()}
+	p.Run, p.Job = run.ID, j.name
+	p.Caps = func(at time.Time) []credit.Cap {
+		c.at = at
+		return j.caps.of(j.periodsOf(c))
+	}
+	var books outlier.Meter = j.store.Meter(p)
+	if j.bug.meter != nil {
+		books = j.bug.meter(books)
+	}
+	j.call = c
+	defer func() { j.call = nil }()
+	return j.http.Do(j.t.Context(), r, pausing{j, c, books})
+}
+
+func (j *job) roundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := j.deliver(r, j.call)
+	if err == nil && j.call.paid {
+		j.pause("at the service")
+	}
+	return resp, err
+}
+
+// pausing stops before and after everything that a paid call writes down.
+type pausing struct {
+	*job
+	c     *call
+	books outlier.Meter
+}
+
+// Reserve implements [outlier.Meter].
+func (m pausing) Reserve(ctx context.Context, r *outlier.Request) (outlier.Attempt, error) {
+	if m.dead {
+		return nil, errKilled
+	}
+	now := m.store.ServiceTime().Truncate(time.Microsecond)
+	m.c.at = now
+	attempt, err := m.books.Reserve(ctx, r)
+	if e, ok := errors.AsType[*credit.Exceeded](err); ok {
+		m.saw("refused by " + string(e.Cap.Scope))
+	} else if err != nil {
+		m.fail(err)
+	}
+	if err != nil || !m.c.paid {
+		return pausingAttempt{m, attempt}, err
+	}
+	if now.After(m.newest) {
+		m.newest = now
+	}
+	m.note("reserved %d for %s, booked for %s", r.Price, r.Op, m.c.at.Format("01-02 15:04:05"))
+	m.breaks(m.checkDay(m.c))
+	m.pause("reserved")
+	return pausingAttempt{m, attempt}, nil
+}
+
+type pausingAttempt struct {
+	pausing
+	attempt outlier.Attempt
+}
+
+// Sending implements [outlier.Attempt].
+func (a pausingAttempt) Sending() error {
+	if a.dead {
+		return errKilled
+	}
+	if err := a.attempt.Sending(); err != nil {
+		a.fail(err)
+		return err
+	}
+	if !a.c.paid {
+		return nil
+	}
+	a.c.sent = true
+	if !slices.ContainsFunc(a.jobs, func(j *job) bool { return j.call == nil || !j.call.sent || j.call.settled }) {
+		a.saw("two calls on their way")
+	}
+	a.pause("marked as sent")
+	if a.dead {
+		return errKilled
+	}
+	return nil
+}
+
+// Settle implements [outlier.Attempt].
+func (a pausingAttempt) Settle(answer *outlier.Answer, o outlier.Outcome) error {
+	if a.c.paid {
+		a.pause("answered")
+	}
+	if a.dead {
+		return nil
+	}
+	if err := a.attempt.Settle(answer, o); err != nil {
+		a.fail(err)
+		return err
+	}
+	a.c.settled = true
+	a.told = a.told || !answer.Date().IsZero()
+	if a.c.paid {
+		a.saw("settled as " + string(o))
+		a.note("settled as %s: %v", o, answer.Err)
+		a.breaks(checkRefund(a.c, o))
+		a.pause("settled")
+	}
+	return nil
+}
