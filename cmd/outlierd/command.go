@@ -34,6 +34,7 @@ asks for what the hits are worth knowing, and keeps it all as tables.
   outlierd run             run a job now
   outlierd up              run all jobs when they are due
   outlierd sql "select …"  ask the tables
+  outlierd search "…"      search once, without a job
 
 Exit codes: 0 done, 1 failed, 2 usage, 3 partial, 4 stopped by budget,
 5 configuration invalid, 6 another instance holds the state, 7 key refused,

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"time"
 
@@ -55,17 +54,12 @@ func planLine(ctx context.Context, e *engine.Engine, spec *job.Spec) string {
 }
 
 // unborn lets work be priced that has no state yet, or whose state is none of our
-// business: the engine has a store of its own, in which nothing ever happened.
+// business: in the record of the engine nothing ever happened.
 func unborn(ctx context.Context, config *job.Config, work func(*engine.Engine) error) (err error) {
-	folder, err := os.MkdirTemp("", "outlierd-")
-	if err != nil {
+	p := &program{Engine: &engine.Engine{Config: config, IDs: seeds(config)}}
+	defer func() { err = errors.Join(err, p.Close()) }()
+	if err := p.invent(ctx); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
-	store, err := state.Open(ctx, folder, state.Options{Location: config.Timezone, Renews: config.Budget.Renews})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, store.Close()) }()
-	return work(&engine.Engine{Config: config, Store: store, IDs: seeds(config)})
+	return work(p.Engine)
 }

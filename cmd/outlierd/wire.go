@@ -60,9 +60,7 @@ func (p *program) openState(ctx context.Context, folder string) (err error) {
 	if err := os.MkdirAll(p.Config.Data, 0o755); err != nil {
 		return forbidden(fmt.Errorf("create the data folder: %w", err), filepath.Dir(p.Config.Data))
 	}
-	p.Store, err = state.Open(ctx, folder, state.Options{
-		Service: p.Config.Service.URL, Location: p.Config.Timezone, Renews: p.Config.Budget.Renews, Version: version(),
-	})
+	p.Store, err = state.Open(ctx, folder, stateOptions(p.Config))
 	if err != nil {
 		return err
 	}
@@ -191,7 +189,9 @@ func openSink(ctx context.Context, kind, path, folder string) (sinks.Sink, error
 // which may have changed since; the simulator's never does.
 func (p *program) openClient(folder string, rekey func() (outlier.Key, error)) error {
 	service := p.Config.Service
-	limiter, err := pace.Open(service.Limit, pace.Options{Path: filepath.Join(folder, "pace.json"), Owner: service.Key.Fingerprint()})
+	limiter, err := pace.Open(service.Limit, pace.Options{
+		Path: filepath.Join(folder, "pace.json"), Owner: service.Key.Fingerprint(), Share: service.Share, MaxWait: service.MaxWait,
+	})
 	if err != nil {
 		return err
 	}
