@@ -1,0 +1,183 @@
+package engine
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"outlierd/outlier"
+	"outlierd/outlier/simulator"
+	"outlierd/sync/state"
+)
+
+const pagesFile = `
+version: 1
+service: {url: "sim://", limit: 600/min}
+budget: {per_month: 400}
+jobs:
+  one: {search: {query: [home espresso], where: {z_score: 4..}, pages: all}, budget: {per_run: 60}}
+`
+
+// library is how many hits there are for pagesFile.
+func (w *workshop) library() int {
+	w.Helper()
+	row := w.mustRun(state.OK)
+	time.Sleep(7 * time.Hour)
+	return int(row.Hits)
+}
+
+// TestOddPagesEndTheSearchAndBuyNothingInVain: whatever a service says of its pages, all
+// hits are found, once, and at most one request finds nothing new.
+func TestOddPagesEndTheSearchAndBuyNothingInVain(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		quirks simulator.Quirk
+		size   int  // of its pages
+		vain   int  // requests that bring nothing
+		part   bool // of the hits can be had at all
+	}{
+		{"total null", simulator.TotalNull, 40, 0, false},
+		{"total growing", simulator.TotalGrows, 40, 1, false},
+		{"total shrinking", simulator.TotalShrinks, 40, 0, false},
+		{"total saturated", simulator.TotalStands, 40, 1, false},
+		{"size not honoured", simulator.SizeIgnored, 20, 0, false},
+		{"size not honoured, total null", simulator.SizeIgnored | simulator.TotalNull, 20, 0, false},
+		{"size not honoured, total shrinking", simulator.SizeIgnored | simulator.TotalShrinks, 20, 0, false},
+		{"pages repeated", simulator.PagesRepeated, 40, 1, true},
+		{"pages endless", simulator.PagesEndless, 40, 1, false},
+		{"pages endless, total saturated", simulator.PagesEndless | simulator.TotalStands, 40, 1, false},
+	} {
+		for _, items := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, items %t", test.name, items), func(t *testing.T) {
+				bare(t, pagesFile, func(w *workshop) {
+					plain := simulator.Options{Limit: 600, Freeze: true}
+					w.renew(plain)
+					there := w.library()
+					if there <= 80 || there%20 == 0 || there >= 500 {
+						t.Fatalf("there are %d hits; the test needs some pages of which the last one is short", there)
+					}
+					odd := plain
+					odd.Quirks, odd.PagingItems = test.quirks, items
+					w.renew(odd)
+					w.dir = t.TempDir()
+					w.use(pagesFile)
+					row := w.mustRun(state.OK)
+					steps := w.steps(row)
+					if test.part {
+						there = min(there, test.size)
+					}
+					if found := w.distinct(row); found != there {
+						t.Errorf("%d different hits were found, want %d", found, there)
+					}
+					probes := 0
+					if items && !test.part {
+						probes = 1
+					}
+					if most := (there+test.size-1)/test.size + test.vain + probes; w.calls(outlier.OpSearch) > most {
+						t.Errorf("%d requests for %d hits on pages of %d, want %d at most", w.calls(outlier.OpSearch), there, test.size, most)
+					}
+					if stop := steps[0].Stop; stop != stopEmpty && stop != stopShort && stop != stopRepeated {
+						t.Errorf("the search ended for %q", stop)
+					}
+				})
+			})
+		}
+	}
+}
+
+// steps are the searches of a run.
+func (w *workshop) steps(row *state.Run) (steps []state.Step) {
+	w.Helper()
+	w.inspect(func(e *Engine) {
+		var err error
+		if steps, err = e.Store.Steps(row.ID); err != nil {
+			w.Fatal(err)
+		}
+	})
+	return steps
+}
+
+// distinct is how many different hits a run has found.
+func (w *workshop) distinct(row *state.Run) (n int) {
+	w.Helper()
+	w.inspect(func(e *Engine) {
+		err := e.Store.Update(func(tx *state.Tx) error {
+			hits, err := tx.Top(row.ID, 0, true)
+			n = len(hits)
+			return err
+		})
+		if err != nil {
+			w.Fatal(err)
+		}
+	})
+	return n
+}
+
+// TestWhatFromCountsIsLearnedOnceAndRemembered for each endpoint, also by the next process.
+func TestWhatFromCountsIsLearnedOnceAndRemembered(t *testing.T) {
+	const file = `
+version: 1
+service: {url: "sim://", limit: 600/min}
+jobs:
+  one: {reuse_for: 1m, search: {query: [home espresso], pages: 3}}
+`
+	for _, items := range []bool{false, true} {
+		t.Run(fmt.Sprint("items ", items), func(t *testing.T) {
+			bare(t, file, func(w *workshop) {
+				w.renew(simulator.Options{Limit: 600, PagingItems: items})
+				for run, want := range []int{3, 3} {
+					before := w.calls(outlier.OpSearch)
+					if items && run == 0 {
+						want++ // the one that told
+					}
+					row := w.mustRun(state.OK)
+					if got := w.calls(outlier.OpSearch) - before; got != want || w.distinct(row) != 120 || row.Hits != 120 || row.Pages != 3 {
+						t.Errorf("run %d: %d requests, %d hits of which %d differ, on %d pages; want %d requests, and 120 on 3 pages",
+							run, got, row.Hits, w.distinct(row), row.Pages, want)
+					}
+					time.Sleep(time.Hour)
+				}
+			})
+		})
+	}
+}
+
+// TestProbeThatTellsNothingTeachesNothing: a service that repeats its page is of neither
+// kind, and the next search asks anew.
+func TestProbeThatTellsNothingTeachesNothing(t *testing.T) {
+	bare(t, pagesFile, func(w *workshop) {
+		w.renew(simulator.Options{Limit: 600, Quirks: simulator.PagesRepeated})
+		w.mustRun(state.OK)
+		w.inspect(func(e *Engine) {
+			if counts, err := e.Store.Paging(outlier.OpSearch); err != nil || counts != "" {
+				t.Errorf("from counts %q by a page that was repeated, error %v", counts, err)
+			}
+		})
+	})
+}
+
+// TestKillWhileLearningWastesNoSecondRequest: what was learned and where the search stands
+// are one transaction with the answer.
+func TestKillWhileLearningWastesNoSecondRequest(t *testing.T) {
+	file := strings.NewReplacer("pages: all", "pages: 3", "where: {z_score: 4..}, ", "").Replace(pagesFile)
+	for _, when := range []moment{beforePace, beforeDial, beforeSend, beforeAnswer} {
+		for n := range 4 {
+			t.Run(fmt.Sprint("call ", n, " ", when), func(t *testing.T) {
+				bare(t, file, func(w *workshop) {
+					w.renew(simulator.Options{Limit: 600, PagingItems: true, Freeze: true})
+					if !w.kill(n, when) {
+						t.Fatal("there was no such call")
+					}
+					row := w.mustRun(state.OK)
+					if row.Pages != 3 || row.Hits != 120 || w.distinct(row) != 120 {
+						t.Errorf("%d pages, %d hits, %d different ones; want 3 and 120", row.Pages, row.Hits, w.distinct(row))
+					}
+					if spent := w.spent(); spent != 8 { // an answer that was lost is free the second time
+						t.Errorf("%d credits, want 8: three pages and the one that told", spent)
+					}
+				})
+			})
+		}
+	}
+}
