@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"outlierd/outlier"
+	"outlierd/outlier/pace"
 	"outlierd/sync/job"
 	"outlierd/sync/state"
 )
@@ -54,6 +55,9 @@ func exitCode(ctx context.Context, err error) int {
 	if e, ok := errors.AsType[*outlier.Error](err); ok && e.Kind == outlier.Unauthorized {
 		return exitKeyRefused
 	}
+	if _, ok := errors.AsType[*pace.LongWaitError](err); ok {
+		return exitPartial
+	}
 	if e, ok := errors.AsType[statusError](err); ok {
 		switch e.Status {
 		case state.Partial:
@@ -89,6 +93,9 @@ func complaint(ctx context.Context, err error) string {
 // remedy is what to do about an error of the service, which itself knows nothing of
 // job files.
 func remedy(err error) string {
+	if _, long := errors.AsType[*pace.LongWaitError](err); long {
+		return "\n  the run keeps its place and goes on with the next 'outlierd run', or under 'outlierd up'; service.max_wait says how long to wait for the limit"
+	}
 	e, ok := errors.AsType[*outlier.Error](err)
 	if !ok {
 		return ""

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"outlierd/outlier"
+	"outlierd/outlier/pace"
 	"outlierd/sync/engine"
 	"outlierd/sync/job"
 	"outlierd/sync/state"
@@ -212,6 +213,9 @@ func everybodys(err error) bool {
 		return true
 	}
 	if _, ahead := errors.AsType[*engine.AheadError](err); ahead {
+		return true
+	}
+	if _, long := errors.AsType[*pace.LongWaitError](err); long {
 		return true
 	}
 	refused, ok := errors.AsType[*outlier.Error](err)
