@@ -81,7 +81,7 @@ func (c *core) count(now, sent time.Time, r reading) {
 	} else if r.reset > b.Far[1] {
 		b.Far[1] = r.reset
 	}
-	b.turn(now.Add(r.reset), sent, used <= r.limit/2)
+	b.turn(now.Add(r.reset), sent, used, r.reset > c.told().Window*3/4)
 	q := c.told()
 	switch off := r.reset - times(q.Window, float64(used), float64(q.Requests)); {
 	case off > rounding || off < -q.spacing()-rounding*3/2:
@@ -95,25 +95,33 @@ func (c *core) count(now, sent time.Time, r reading) {
 // clock that was read in whole seconds.
 const rounding = 2 * time.Second
 
-// turn notes the moment of a reset, and whether little of what it promises is used.
-func (b *belief) turn(at, sent time.Time, fresh bool) {
+// turn notes the moment of a reset. Where much was used before the last one, the
+// next answer shows whether all was there again, if it came soon.
+func (b *belief) turn(at, sent time.Time, used int, soon bool) {
 	if at.Sub(b.Turn).Abs() <= rounding {
 		return
 	}
 	if jump := at.Sub(b.Turn); jump > 0 && !b.Turn.IsZero() && (b.Jump == 0 || jump < b.Jump) {
 		b.Jump = jump
 	}
-	b.Turn, b.Seen = at, sent
-	if fresh {
+	switch known := !b.Turn.IsZero() && b.Used > b.Limit/2; {
+	case known && used <= b.Used/2:
 		b.Fresh = min(b.Fresh+1, 3)
-	} else {
+	case known && soon && used > b.Used*2/3:
 		b.Fresh = max(b.Fresh-1, -3)
 	}
+	b.Turn, b.Seen = at, sent
 }
 
 // isFixed reports whether the service's windows begin and end: the reset has stayed
 // where it was although time went by, and after a reset all is there again.
 func (b *belief) isFixed(sent time.Time) bool { return b.Fresh > 0 && sent.Sub(b.Seen) > 2*rounding }
+
+// isEstimate reports whether the service's windows begin and end, but it goes on
+// to count what came before: it estimates what a sliding window would hold.
+func (b *belief) isEstimate(window time.Duration) bool {
+	return b.Fresh < -1 && b.Jump > window*9/10
+}
 
 // adopt believes a limit: a lower one at once, one that allows more than what is
 // configured when the answers have proved that they count what we send.

@@ -69,23 +69,26 @@ func (c *core) believed() Quota {
 }
 
 // ours is the part of the believed quota that this limiter may use.
-func (c *core) ours() Quota {
-	q := c.believed()
-	part := float64(q.Requests) * c.share
-	if c.share >= 1 || c.share <= 0 {
+func (c *core) ours() Quota { return c.believed().part(c.share) }
+
+// part is the share of q, 0 being all of it.
+func (q Quota) part(share float64) Quota {
+	n := float64(q.Requests) * share
+	switch {
+	case share <= 0:
 		return q
+	case n < 1:
+		return Quota{1, times(q.Window, 1, n)}
 	}
-	if part < 1 {
-		return Quota{1, times(q.Window, 1, part)}
-	}
-	return Quota{int(part), q.Window}
+	return Quota{int(n), q.Window}
 }
 
+// rule is what the belief and the lessons come to.
 func (c *core) rule() rule {
 	q := c.ours()
 	r := rule{n: q.Requests, span: q.Window, others: true}
 	switch {
-	case c.Crowd.Stage == sharing && c.Crowd.Keep < r.n:
+	case c.Crowd.Stage != alone && c.Crowd.Keep < r.n:
 		r.n, r.others = c.Crowd.Keep, false
 	case c.Lesson.Burst > 0 && c.Lesson.Burst < r.n:
 		r.n = c.Lesson.Burst
@@ -98,9 +101,32 @@ func (c *core) rule() rule {
 	return r
 }
 
+// whole is the configured quota as a rule of its own, unless the service has proved
+// that it allows more. A smaller burst at the same pace does not imply it: three
+// requests every 18 s can be twelve in a minute.
+func (c *core) whole() (r rule, ok bool) {
+	if exceeds(c.told(), c.quota) {
+		return rule{}, false
+	}
+	q := c.quota.part(c.share)
+	return rule{n: q.Requests, span: q.Window + margin(q.Window), others: c.Crowd.Stage != sharing}, true
+}
+
 // slot is when the nth request from now may leave, as far as can be known.
 func (c *core) slot(now time.Time, nth int) time.Time {
 	r := c.rule()
+	t := c.under(r, now, nth)
+	if r.gap > 0 {
+		t = latest(t, c.Last.Add(time.Duration(nth)*r.gap))
+	}
+	if r, ok := c.whole(); ok {
+		t = latest(t, c.under(r, now, nth))
+	}
+	return t
+}
+
+// under is when the nth request from now may leave under one rule.
+func (c *core) under(r rule, now time.Time, nth int) time.Time {
 	if c.Blocked.After(c.Last) {
 		r.others = false // the first one after a block finds out what is left
 	}
@@ -112,11 +138,7 @@ func (c *core) slot(now time.Time, nth int) time.Time {
 	} else if taken, ok := c.Log.newest(free, r.others); ok {
 		t = latest(t, taken.Add(r.span))
 	}
-	t = t.Add(time.Duration(whole) * r.span)
-	if r.gap > 0 {
-		t = latest(t, c.Last.Add(time.Duration(nth)*r.gap))
-	}
-	return t
+	return t.Add(time.Duration(whole) * r.span)
 }
 
 // poll is when the nth scan poll from now may leave.
@@ -127,7 +149,8 @@ func (c *core) poll(nth int) time.Time {
 
 // forget drops what no longer matters.
 func (c *core) forget(now time.Time) {
-	c.Log.forget(now.Add(-memories * max(c.believed().Window, c.rule().span)))
+	c.Log.forget(now.Add(-memories * max(c.believed().Window, c.quota.Window, c.rule().span)))
+	c.Log.dropOthers(now.Add(-c.believed().Window-margin(c.believed().Window)), c.Log.others())
 	c.Belief.forget(now)
 	c.Lesson.forget(now)
 }

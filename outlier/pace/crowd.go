@@ -21,7 +21,7 @@ type crowd struct {
 	First   time.Time // sign of them
 	Last    time.Time // sign of them
 	Changed time.Time // the last change of Stage or Keep, or the last look at Low
-	Keep    int       // while sharing: how many requests in a window are ours
+	Keep    int       // how many requests in a window are ours, while not alone
 	Low     int       // the least that the service had left, since Changed
 	Calm    int       // how often the patience is doubled before the next attempt
 }
@@ -47,6 +47,12 @@ func (c *core) expected(sent time.Time) int {
 
 // notice compares what the service counts with what we know of.
 func (c *core) notice(now, sent time.Time, r reading) {
+	if c.Belief.isEstimate(c.told().Window) { // then its numbers prove nothing of others
+		c.Crowd = crowd{}
+		c.Log.dropOthers(now, c.Log.others())
+		c.Lesson.estimated(now, r.limit)
+		return
+	}
 	used := r.limit - r.remaining
 	if more := used - c.expected(sent); more > r.limit/50 {
 		c.meet(now, more)
@@ -54,14 +60,16 @@ func (c *core) notice(now, sent time.Time, r reading) {
 	if gone := c.Log.others() - max(used-1, 0); gone > 0 {
 		c.Log.dropOthers(now, gone) // the service counts at least this request, so no more of theirs
 	}
-	c.settle(now, sent, r)
+	if !r.refused { // else it is settled already
+		c.settle(now, sent, r)
+	}
 }
 
 // meet notes requests of others.
 func (c *core) meet(now time.Time, n int) {
 	c.Log.add(cell{At: now, Others: n}, c.grain())
 	if c.Crowd.Stage != alone && c.Log.others() < 2 {
-		return // what a service's estimate may be off by
+		return // so few need no more than their slots; and a service's estimate may be off
 	}
 	if now.Sub(c.Crowd.Last) > forgetOthers {
 		c.Crowd.First = now
@@ -80,8 +88,10 @@ func (c *core) settle(now, sent time.Time, r reading) {
 	switch sign, since := o.Last.Equal(now), now.Sub(o.Changed); {
 	case o.Stage != alone && now.Sub(o.Last) > forgetOthers:
 		o.Stage = alone
-	case o.Stage == alone && sign && (many || now.Sub(o.First) > window/2):
-		o.Stage, o.Changed = wary, now
+	case o.Stage == alone && sign && (many && !r.refused || now.Sub(o.First) > window/2):
+		o.Stage, o.Changed, o.Keep = wary, now, max(limit/2, limit-others, 1)
+	case o.Stage == wary && o.Keep < limit && since > 2*window:
+		o.Keep, o.Changed = limit, now // they have not come again
 	case o.Stage == wary && sign && (many && since > window/2 || since > 2*window):
 		o.Stage, o.Changed = sharing, now
 		o.Keep, o.Low, o.Calm = max(1, limit-others), limit, 0

@@ -90,13 +90,13 @@ func understand(text []byte) (n note, ok bool) {
 }
 
 func (b *belief) valid() bool {
-	return b.Taught == Quota{} || b.Taught.Requests > 0 && b.Taught.Window > 0 && b.Taught.Window <= 366*24*time.Hour
+	return b.Taught == Quota{} || b.Taught.Requests > 0 && b.Taught.Window > 0 && b.Taught.Window <= absurd
 }
 
 func (s *lesson) valid() bool { return s.Burst >= 0 && s.slow() <= slowest }
 
 func (o *crowd) valid() bool {
-	return o.Stage >= alone && o.Stage <= sharing && (o.Stage != sharing || o.Keep > 0) && o.Calm >= 0 && o.Calm <= 4
+	return o.Stage >= alone && o.Stage <= sharing && (o.Stage == alone || o.Keep > 0) && o.Calm >= 0 && o.Calm <= 4
 }
 
 // resume goes on where another process ended. When a request that was out then

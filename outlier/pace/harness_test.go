@@ -1,7 +1,6 @@
 package pace
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -18,14 +17,6 @@ type scene struct {
 	restarts time.Duration
 	skew     time.Duration // the service's clock is ahead
 	random   *rand.Rand
-	trace    bool
-}
-
-func ages(g log, now time.Time) (s string) {
-	for _, c := range g.Cells {
-		s += fmt.Sprintf("%.1f:%d+%d ", now.Sub(c.At).Seconds(), c.Own, c.Others)
-	}
-	return s
 }
 
 const (
@@ -39,8 +30,7 @@ const (
 type result struct {
 	use      float64 // of the requests that an omniscient client gets through
 	refused  int
-	waited   time.Duration // of the first ten requests
-	early    int           // of those, how many were refused
+	waited   time.Duration // the first ten requests together
 	admitted int
 }
 
@@ -60,9 +50,10 @@ func (s *scene) run(span time.Duration) (r result) {
 	var under []errand
 	now, end := dawn, dawn.Add(span)
 	killed := dawn.Add(s.restarts)
-	idle := make([]int, len(s.clients)) // jobs that wait
+	idle := make([]int, len(s.clients))        // jobs that wait
+	ready := make([]time.Time, len(s.clients)) // since when one has
 	for i := range idle {
-		idle[i] = s.jobs
+		idle[i], ready[i] = s.jobs, dawn
 	}
 	sent := 0
 	for {
@@ -87,34 +78,29 @@ func (s *scene) run(span time.Duration) (r result) {
 		if !next.Before(end) {
 			break
 		}
-		if sent == 0 {
-			r.waited = 0
-		}
 		now = next
 		if what < 0 {
 			s.clients[who].left(now)
 			idle[who]--
-			sent++
+			if sent++; sent <= 10 {
+				r.waited += now.Sub(ready[who])
+			}
 			under = append(under, errand{client: who, at: now.Add(s.between(0, jitter)), sent: now})
 			continue
 		}
 		e := &under[what]
 		if e.answer == nil {
-			s.arrive(e, &r, sent)
+			s.arrive(e, &r)
 			continue
 		}
 		if !e.lost {
 			s.clients[e.client].answered(now, e.sent, e.answer)
-			idle[e.client]++
+			if idle[e.client]++; idle[e.client] == 1 {
+				ready[e.client] = now
+			}
 		}
 		under[what] = under[len(under)-1]
 		under = under[:len(under)-1]
-	}
-	if s.trace {
-		for _, c := range s.clients {
-			l := c.(*limiter)
-			fmt.Printf("end stage %d keep %d low %d burst %d slow %.2f others %d\n", l.Crowd.Stage, l.Crowd.Keep, l.Crowd.Low, l.Lesson.Burst, l.Lesson.Slow, l.Log.others())
-		}
 	}
 	r.use = float64(r.admitted) / s.service.most(span)
 	return r
@@ -135,24 +121,12 @@ func (s *scene) next(now time.Time, idle []int, end time.Time) (next time.Time, 
 }
 
 // arrive has a request counted and answered.
-func (s *scene) arrive(e *errand, r *result, sent int) {
+func (s *scene) arrive(e *errand, r *result) {
 	v := s.service.ask(e.at.Sub(dawn))
-	switch {
-	case v.ok:
+	if v.ok {
 		r.admitted++
-	case sent <= 10:
-		r.early++
-		fallthrough
-	default:
+	} else {
 		r.refused++
-		if s.trace {
-			fmt.Printf("%v refused client %d rem %d reset %v", e.at.Sub(dawn).Round(time.Second), e.client, v.remaining, v.reset.Round(time.Second))
-			for _, c := range s.clients {
-				l := c.(*limiter)
-				fmt.Printf(" | stage %d keep %d low %d burst %d slow %.2f others %d bucket %v fixed %v", l.Crowd.Stage, l.Crowd.Keep, l.Crowd.Low, l.Lesson.Burst, l.Lesson.Slow, l.Log.others(), l.Belief.isBucket(), l.Belief.isFixed(l.Belief.Sent))
-			}
-			fmt.Println()
-		}
 	}
 	answered := e.at.Add(s.between(minLatency, maxLatency))
 	e.answer = answer(s.style, v, e.at.Add(s.skew), answered.Add(s.skew))

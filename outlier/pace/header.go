@@ -123,7 +123,7 @@ func distance(a, b time.Duration) float64 {
 }
 
 // policies reads a list of policies, "name";q=10;w=60 or 10;w=60. Those that limit
-// something else than requests are left out.
+// something else than requests, or so many in more than a day, are left out.
 func policies(values []string) (all []policy) {
 	for _, v := range values {
 		for e := range elements(v) {
@@ -132,9 +132,9 @@ func policies(values []string) (all []policy) {
 				p.name, p.limit = "", n
 			}
 			if w := e.number("w"); w > 0 {
-				p.window = min(time.Duration(w)*time.Second, 366*24*time.Hour)
+				p.window = time.Duration(w) * time.Second
 			}
-			if p.limit > 0 && e.of("requests") {
+			if p.limit > 0 && p.window <= absurd && e.of("requests") {
 				all = append(all, p)
 			}
 		}

@@ -49,13 +49,22 @@ func (s *lesson) notAfter(now time.Time) {
 	s.At, s.Heals = earliest(s.At, now), earliest(s.Heals, now.Add(slowHeals))
 }
 
+// estimated is the lesson of a service that estimates what a sliding window holds:
+// evenly spaced, all but one of its limit can be had in every window.
+func (s *lesson) estimated(now time.Time, limit int) {
+	s.Burst, s.At = 1, now
+	if least := float64(limit) / float64(max(1, limit-1)); s.slow() <= least {
+		s.Slow, s.Heals = least, now.Add(slowHeals)
+	}
+}
+
 // slower stretches the windows, more if stretching them has not helped.
 func (s *lesson) slower(now time.Time, window time.Duration) {
 	if now.Sub(s.At) > 10*window {
 		s.Row = 0
 	}
 	s.Row++
-	more := 0.05 * float64(int(1)<<min(max(s.Row-2, 0), 4))
+	more := 0.09 * float64(int(1)<<min(max(s.Row-2, 0), 4))
 	s.Slow, s.Heals = math.Min(s.slow()*(1+more), slowest), now.Add(slowHeals)
 }
 

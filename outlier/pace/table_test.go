@@ -1,78 +1,229 @@
 package pace
 
 import (
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"regexp"
+	"strings"
 	"testing"
 	"time"
 )
 
-func TestDebugTable(t *testing.T) {
-	q := Quota{10, time.Minute}
-	wrong := Quota{10, 2 * time.Minute}
-	more := Quota{30, time.Minute}
-	type kind struct {
-		name string
-		new  func(*rand.Rand, int) service
-	}
-	kinds := []kind{
-		{"clock", func(r *rand.Rand, i int) service { return &onClock{Quota: q, phase: some(r, q)} }},
-		{"hit", func(r *rand.Rand, i int) service { return &fromHit{Quota: q} }},
-		{"sliding", func(r *rand.Rand, i int) service { return &slidingLog{Quota: q, vague: i%2 == 1} }},
-		{"bucket", func(r *rand.Rand, i int) service { return &refilling{burst: 10, each: 6 * time.Second} }},
-		{"clock120", func(r *rand.Rand, i int) service { return &onClock{Quota: wrong, phase: some(r, wrong)} }},
-		{"hit120", func(r *rand.Rand, i int) service { return &fromHit{Quota: wrong} }},
-		{"clock30", func(r *rand.Rand, i int) service { return &onClock{Quota: more, phase: some(r, more)} }},
-		{"hit30", func(r *rand.Rand, i int) service { return &fromHit{Quota: more} }},
-		{"bucket20", func(r *rand.Rand, i int) service { return &refilling{burst: 20, each: 6 * time.Second} }},
-		{"gcra5", func(r *rand.Rand, i int) service { return &refilling{burst: 5, each: 6 * time.Second} }},
-		{"gcra1", func(r *rand.Rand, i int) service { return &refilling{burst: 1, each: 6 * time.Second} }},
-		{"approx", func(r *rand.Rand, i int) service { return &approximate{Quota: q, phase: some(r, q)} }},
-		{"liarclock", func(r *rand.Rand, i int) service { return &liar{&onClock{Quota: q, phase: some(r, q)}, i} }},
-		{"liarbucket", func(r *rand.Rand, i int) service { return &liar{&refilling{burst: 10, each: 6 * time.Second}, i} }},
-	}
-	for _, mode := range []struct {
-		name     string
-		jobs, n  int
-		restarts time.Duration
-	}{{"1", 1, 1, 0}, {"strangers", 1, 2, 0}} {
-		for _, k := range kinds {
-			if !regexp.MustCompile(os.Getenv("KIND")).MatchString(mode.name + " " + k.name) {
-				continue
-			}
-			line := fmt.Sprintf("%-10s %-10s", mode.name, k.name)
-			for _, st := range styles {
-				worst, refused := 2.0, 0
-				for seed := range seeds() {
-					if x := os.Getenv("SEED"); x != "" && x != fmt.Sprint(seed) || !regexp.MustCompile(os.Getenv("STYLE")).MatchString(st.name) {
-						continue
-					}
-					random := rand.New(rand.NewPCG(uint64(seed), 7))
-					sc := &scene{service: k.new(random, seed), style: st, jobs: mode.jobs, restarts: mode.restarts, random: random, trace: os.Getenv("SEED") != ""}
-					sc.skew = sc.between(-2*time.Minute, 2*time.Minute)
-					for range mode.n {
-						sc.clients = append(sc.clients, newLimiter(q, mode.restarts > 0))
-					}
-					r := sc.run(day)
-					worst, refused = min(worst, r.use), max(refused, r.refused)
-					if os.Getenv("EACH") != "" {
-						fmt.Printf("%s %s seed %d: %.2f %d\n", k.name, st.name, seed, 100*r.use, r.refused)
-					}
-				}
-				line += fmt.Sprintf(" %6.2f/%-4d", 100*worst, refused)
-			}
-			t.Log(line)
+var (
+	update = flag.Bool("update", false, "write the table of docs/pace.md anew")
+	seeds  = flag.Int("seeds", 1, "how many seeds the table plays")
+)
+
+const page = "../../docs/pace.md"
+
+var (
+	tenIn2Minutes  = Quota{10, 2 * time.Minute}
+	thirtyAMinute  = Quota{30, time.Minute}
+	withHeaders    = styles[1:]
+	bodyOnly       = styles[:1]
+	quarterOfStyle = []style{styles[1], styles[2], styles[4], styles[6]}
+)
+
+// A kind makes one service, its phase by chance.
+type kind func(random *rand.Rand, seed int) service
+
+func clockOf(q Quota) kind {
+	return func(random *rand.Rand, _ int) service { return &onClock{Quota: q, phase: some(random, q)} }
+}
+
+func hitOf(q Quota) kind { return func(*rand.Rand, int) service { return &fromHit{Quota: q} } }
+
+// slidingOf has a useful reset in every other seed.
+func slidingOf(q Quota) kind {
+	return func(_ *rand.Rand, seed int) service { return &slidingLog{Quota: q, vague: seed%2 == 1} }
+}
+
+func bucketOf(burst int) kind {
+	return func(*rand.Rand, int) service { return &refilling{burst: burst, each: 6 * time.Second} }
+}
+
+func approximateOf(q Quota) kind {
+	return func(random *rand.Rand, _ int) service { return &approximate{Quota: q, phase: some(random, q)} }
+}
+
+// lyingOf tells each of the lies.
+func lyingOf(kinds ...kind) (all []kind) {
+	for _, k := range kinds {
+		for lie := range lies {
+			all = append(all, func(random *rand.Rand, seed int) service { return &liar{k(random, seed), lie} })
 		}
+	}
+	return all
+}
+
+// A row is one line of the table and its targets.
+type row struct {
+	name     string
+	services []kind
+	styles   []style
+	jobs     int // 0 = 1
+	clients  int // strangers to each other; 0 = 1
+	restarts time.Duration
+
+	use     float64 // at least
+	refused int     // at most
+	prompt  bool    // the first ten requests must not wait
+}
+
+// rows are the services that the limiter is measured by, with the configured
+// belief of ten a minute.
+func rows() (all []row) {
+	plain := []row{
+		{name: "fixed window on the clock", services: []kind{clockOf(tenAMinute)}},
+		{name: "fixed window from the first hit", services: []kind{hitOf(tenAMinute)}},
+		{name: "sliding log", services: []kind{slidingOf(tenAMinute)}},
+		{name: "token bucket of 10", services: []kind{bucketOf(10)}},
+	}
+	for _, s := range []row{
+		{name: "", styles: styles, use: 0.99, prompt: true},
+		{name: ", restarted every 5 min", styles: styles, restarts: 5 * time.Minute, use: 0.985, prompt: true},
+		{name: ", 2 jobs at once", styles: styles, jobs: 2, use: 0.99, prompt: true},
+		{name: ", 4 jobs at once", styles: styles, jobs: 4, use: 0.99, prompt: true},
+		{name: ", 2 strangers on one key", styles: withHeaders, clients: 2, use: 0.88, refused: 10},
+	} {
+		for _, r := range plain {
+			s.services = r.services
+			all = append(all, s)
+			all[len(all)-1].name = r.name + s.name
+		}
+	}
+	return append(all, []row{
+		{name: "10 in 120 s, on the clock", services: []kind{clockOf(tenIn2Minutes)}, styles: withHeaders, use: 0.99, refused: 1, prompt: true},
+		{name: "10 in 120 s, from the first hit", services: []kind{hitOf(tenIn2Minutes)}, styles: withHeaders, use: 0.99, refused: 1, prompt: true},
+		{name: "30 in 60 s, on the clock", services: []kind{clockOf(thirtyAMinute)}, styles: withHeaders, use: 0.99, refused: 1, prompt: true},
+		{name: "30 in 60 s, from the first hit", services: []kind{hitOf(thirtyAMinute)}, styles: withHeaders, use: 0.99, refused: 1, prompt: true},
+		{name: "token bucket of 20 that gains 10 a minute", services: []kind{bucketOf(20)}, styles: withHeaders, use: 0.99, refused: 1, prompt: true},
+		{name: "GCRA, burst 5", services: []kind{bucketOf(5)}, styles: withHeaders, use: 0.98, refused: 1},
+		{name: "GCRA, burst 5", services: []kind{bucketOf(5)}, styles: bodyOnly, use: 0.95, refused: 1},
+		{name: "GCRA, burst 1", services: []kind{bucketOf(1)}, styles: withHeaders, use: 0.95, refused: 1},
+		{name: "GCRA, burst 1", services: []kind{bucketOf(1)}, styles: bodyOnly, use: 0.90, refused: 1},
+		{name: "approximate sliding counter", services: []kind{approximateOf(tenAMinute)}, styles: styles, use: 0.95, refused: 5, prompt: true},
+		{
+			name:     "the first four with headers that lie",
+			services: lyingOf(clockOf(tenAMinute), hitOf(tenAMinute), slidingOf(tenAMinute), bucketOf(10)),
+			styles:   quarterOfStyle, use: 0.99, refused: 1, prompt: true,
+		},
+	}...)
+}
+
+// told names the styles of a row.
+func (r row) told() string {
+	switch len(r.styles) {
+	case len(styles):
+		return "all"
+	case 1:
+		return r.styles[0].name
+	}
+	return "with headers"
+}
+
+// clients that are compared, by the columns of the table.
+var rivals = []struct {
+	name string
+	new  func(kept bool) client
+}{
+	{"this limiter", func(kept bool) client { return newLimiter(tenAMinute, kept) }},
+	{"rate, burst 1", func(bool) client { return &tokens{q: tenAMinute, burst: 1} }},
+	{"rate, burst 10", func(bool) client { return &tokens{q: tenAMinute, burst: 10} }},
+	{"stop at 0", func(bool) client { return &obedient{q: tenAMinute} }},
+}
+
+// play is the worst that comes of a row over all its services, styles and seeds.
+func (r row) play(rival int) (worst result) {
+	worst.use = 2
+	for _, service := range r.services {
+		for _, style := range r.styles {
+			for seed := range *seeds {
+				got := r.scene(service, style, seed, rival).run(day)
+				worst.use = min(worst.use, got.use)
+				worst.refused = max(worst.refused, got.refused)
+				worst.waited = max(worst.waited, got.waited)
+			}
+		}
+	}
+	return worst
+}
+
+func (r row) scene(k kind, s style, seed, rival int) *scene {
+	random := rand.New(rand.NewPCG(uint64(seed), 7))
+	sc := &scene{service: k(random, seed), style: s, jobs: max(1, r.jobs), restarts: r.restarts, random: random}
+	sc.skew = sc.between(-2*time.Minute, 2*time.Minute)
+	for range max(1, r.clients) {
+		sc.clients = append(sc.clients, rivals[rival].new(r.restarts > 0))
+	}
+	return sc
+}
+
+func (r row) head() string {
+	return fmt.Sprintf("| %s | %s | ≥ %.4g %%, ≤ %d |", r.name, r.told(), 100*r.use, r.refused)
+}
+
+func cellOf(got result) string { return fmt.Sprintf(" %.1f %%, %d |", 100*got.use, got.refused) }
+
+// The table of docs/pace.md. With -update the others' columns are played too.
+func TestTable(t *testing.T) {
+	all := rows()
+	lines := make([]string, len(all))
+	t.Run("rows", func(t *testing.T) {
+		for i, r := range all {
+			t.Run(r.name+"/"+r.told(), func(t *testing.T) {
+				t.Parallel()
+				got := r.play(0)
+				if got.use < r.use || got.refused > r.refused {
+					t.Errorf("uses %.2f %% with %d refusals, want at least %.2f %% with at most %d", 100*got.use, got.refused, 100*r.use, r.refused)
+				}
+				if r.prompt && got.waited > 0 {
+					t.Errorf("the first ten requests wait for %v", got.waited)
+				}
+				lines[i] = r.head() + cellOf(got)
+				for rival := 1; *update && rival < len(rivals); rival++ {
+					lines[i] += cellOf(r.play(rival))
+				}
+			})
+		}
+	})
+	if *update {
+		rewrite(t, page, "table", head()+strings.Join(lines, "\n")+"\n")
 	}
 }
 
-func seeds() int {
-	if x := os.Getenv("SEEDS"); x != "" {
-		var n int
-		fmt.Sscan(x, &n)
-		return n
+func head() string {
+	names := "| Service | Headers | Target |"
+	rule := "|---|---|---|"
+	for _, r := range rivals {
+		names += " " + r.name + " |"
+		rule += "---|"
 	}
-	return 4
+	return names + "\n" + rule + "\n"
+}
+
+// rewrite puts text between the two marks of a name in a page.
+func rewrite(t *testing.T, path, name, text string) {
+	t.Helper()
+	old, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	begin, end := "<!-- "+name+" -->\n", "<!-- /"+name+" -->"
+	before, rest, ok := strings.Cut(string(old), begin)
+	_, after, closed := strings.Cut(rest, end)
+	if !ok || !closed {
+		t.Fatalf("%s has no %s and %s", path, strings.TrimSpace(begin), end)
+	}
+	if err := os.WriteFile(path, []byte(before+begin+text+end+after), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func BenchmarkDay(b *testing.B) {
+	r := rows()[0]
+	for b.Loop() {
+		r.scene(r.services[0], styles[5], 0, 0).run(day)
+	}
 }

@@ -1,6 +1,7 @@
 package pace
 
 import (
+	"math/rand/v2"
 	"net/http"
 	"path/filepath"
 	"testing"
@@ -172,7 +173,7 @@ func TestBlockOutlivesTheProcess(t *testing.T) {
 // Where a service is stricter than its numbers, one refusal is enough to learn it.
 func TestStrictServiceIsAskedEvenly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := &line{server: &bucket{Quota: tenAMinute, burst: 1}, delay: func() time.Duration { return 20 * time.Millisecond }}
+		n := &line{service: bucketOf(1)(nil, 0), style: styles[0], random: rand.New(rand.NewPCG(1, 2)), begun: time.Now()}
 		n.work(open(t, tenAMinute, ""), 1, time.Hour)
 		if n.refused != 1 || n.admitted < 580 {
 			t.Errorf("%d admitted, %d refused", n.admitted, n.refused)

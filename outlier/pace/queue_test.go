@@ -1,0 +1,257 @@
+package pace
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"outlierd/outlier"
+)
+
+var (
+	aSearch = &outlier.Request{Op: outlier.OpSearch, Price: 2}
+	aPoll   = &outlier.Request{Op: outlier.OpScan}
+	details = &outlier.Request{Op: outlier.OpDetails}
+)
+
+func TestWaitingCallsGoByClassAndThenInTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := open(t, Quota{1, time.Minute}, "")
+		drain(t, l, 1)
+		var mu sync.Mutex
+		var order []string
+		var wg sync.WaitGroup
+		start := func(name string, ctx context.Context, r *outlier.Request) {
+			wg.Go(func() {
+				if err := l.Wait(ctx, r); err != nil {
+					t.Error(err)
+				}
+				mu.Lock()
+				order = append(order, name)
+				mu.Unlock()
+				l.Observe(&outlier.Answer{Status: 200})
+			})
+			synctest.Wait()
+		}
+		start("details", t.Context(), details)
+		start("more details", t.Context(), details)
+		start("poll", t.Context(), aPoll)
+		start("search", t.Context(), aSearch)
+		start("a person's details", Urgent(t.Context()), details)
+		start("another search", t.Context(), aSearch)
+		wg.Wait()
+		want := []string{"a person's details", "search", "another search", "poll", "details", "more details"}
+		if !slices.Equal(order, want) {
+			t.Errorf("they went as %q", order)
+		}
+	})
+}
+
+func TestPollsTakeATwentiethAtMost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := open(t, tenAMinute, "")
+		ctx, stop := context.WithTimeout(t.Context(), 10*time.Hour)
+		defer stop()
+		var polled, rest int
+		call := func(r *outlier.Request, n *int) {
+			for l.Wait(ctx, r) == nil {
+				*n++
+				time.Sleep(300 * time.Millisecond)
+				l.Observe(&outlier.Answer{Status: 200})
+			}
+		}
+		var wg sync.WaitGroup
+		wg.Go(func() { call(aPoll, &polled) })
+		wg.Go(func() { call(details, &rest) })
+		wg.Wait()
+		if polled < 290 || polled > 301 || polled+rest < 5950 {
+			t.Errorf("%d polls and %d others in ten hours", polled, rest)
+		}
+	})
+}
+
+// A slot is idle while something waits although fewer requests than the quota lie
+// within the last window. The reference is worked out from the times alone.
+func TestNoSlotIsIdleWhileSomethingWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := open(t, tenAMinute, "")
+		ctx, stop := context.WithTimeout(t.Context(), 12*time.Hour)
+		defer stop()
+		var mu sync.Mutex
+		var left []time.Time
+		random := rand.New(rand.NewPCG(3, 1))
+		var wg sync.WaitGroup
+		for i := range 14 { // more than the quota, so that one always waits
+			r := []*outlier.Request{details, aSearch, details, details}[i%4]
+			wg.Go(func() {
+				for l.Wait(ctx, r) == nil {
+					mu.Lock()
+					left = append(left, time.Now())
+					latency := time.Duration(200+random.IntN(1800)) * time.Millisecond
+					mu.Unlock()
+					sent := time.Now()
+					time.Sleep(latency)
+					l.Observe(&outlier.Answer{Status: 200, SentAt: sent})
+				}
+			})
+		}
+		wg.Wait()
+		idle := 0
+		for i := tenAMinute.Requests; i < len(left); i++ {
+			if free := left[i-tenAMinute.Requests].Add(time.Minute + margin(time.Minute)); left[i].After(free) {
+				idle++
+			}
+		}
+		if idle > 0 || len(left) < 7160 {
+			t.Errorf("%d of %d slots were idle", idle, len(left))
+		}
+	})
+}
+
+func TestWaitThatIsTooLongFailsAtOnceAndTakesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, err := Open(tenAMinute, Options{MaxWait: 30 * time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		drain(t, l, 10)
+		begun := time.Now()
+		long, ok := errors.AsType[*LongWaitError](l.Wait(t.Context(), details))
+		if !ok || time.Since(begun) != 0 || !long.Until.Equal(begun.Add(time.Minute+margin(time.Minute))) {
+			t.Errorf("after %v the error is %v", time.Since(begun), long)
+		}
+		time.Sleep(time.Until(long.Until) - 20*time.Second)
+		drain(t, l, 10) // 20 s are not too long, and no slot is missing
+		if took := time.Since(begun); took != time.Minute+margin(time.Minute) {
+			t.Errorf("the next ten had left after %v", took)
+		}
+	})
+}
+
+func TestBlockThatIsTooLongEndsAWaitUnderWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, err := Open(Quota{2, time.Minute}, Options{MaxWait: 2 * time.Minute})
+		if err != nil {
+			t.Fatal(err)
+		}
+		drain(t, l, 1)
+		if err := l.Wait(t.Context(), nil); err != nil {
+			t.Fatal(err)
+		}
+		failed := make(chan error, 1)
+		go func() { failed <- l.Wait(t.Context(), details) }()
+		synctest.Wait()
+		begun := time.Now()
+		l.Observe(&outlier.Answer{Status: 503, Header: map[string][]string{"Retry-After": {"600"}}, Err: &outlier.Error{Kind: outlier.Foreign}})
+		if _, ok := errors.AsType[*LongWaitError](<-failed); !ok || time.Since(begun) > time.Second {
+			t.Errorf("it goes on waiting for %v", time.Since(begun))
+		}
+	})
+}
+
+func TestShareLeavesTheRestToOthers(t *testing.T) {
+	for _, tt := range []struct {
+		share  float64
+		limit  int
+		window time.Duration
+	}{
+		{0, 10, time.Minute}, {1, 10, time.Minute}, {0.5, 5, time.Minute}, {0.39, 3, time.Minute}, {0.05, 1, 2 * time.Minute},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			l, err := Open(tenAMinute, Options{Share: tt.share})
+			if err != nil {
+				t.Fatal(err)
+			}
+			begun := time.Now()
+			drain(t, l, 10*tt.limit)
+			if s := l.Status(); s.Limit != tt.limit || s.Window != tt.window {
+				t.Errorf("a share of %v makes %d in %v", tt.share, s.Limit, s.Window)
+			}
+			if took := time.Since(begun); took != 9*(tt.window+margin(tt.window)) {
+				t.Errorf("ten windows with a share of %v take %v", tt.share, took)
+			}
+		})
+	}
+	for _, share := range []float64{-0.1, 1.1} {
+		if _, err := Open(tenAMinute, Options{Share: share}); err == nil {
+			t.Errorf("a share of %v passes", share)
+		}
+	}
+}
+
+// A run is a number of calls that are queued, and what was forecast on the way.
+type queuedRun struct {
+	n     *line
+	calls int
+
+	mu       sync.Mutex
+	left     []time.Time
+	forecast map[int]time.Time // when the last was to leave, by how many had been begun
+}
+
+// begin takes the next call; false if there is none.
+func (q *queuedRun) begin(l *Limiter) (i int, ok bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	i = len(q.left)
+	if i == q.calls {
+		return 0, false
+	}
+	if i == q.calls/10 || i == q.calls/2 || i == q.calls*9/10 {
+		q.forecast[i] = time.Now().Add(l.ETA(q.calls - i))
+	}
+	q.left = append(q.left, time.Time{})
+	return i, true
+}
+
+func (q *queuedRun) work(t *testing.T, l *Limiter) {
+	for {
+		i, ok := q.begin(l)
+		if !ok {
+			return
+		}
+		if err := l.Wait(t.Context(), details); err != nil {
+			t.Error(err)
+		}
+		q.mu.Lock()
+		q.left[i] = time.Now()
+		q.mu.Unlock()
+		l.Observe(q.n.answer(details))
+	}
+}
+
+// What is shown while a run goes on must come true.
+func TestForecastComesTrue(t *testing.T) {
+	for name, kind := range map[string]kind{
+		"fixed window": clockOf(tenAMinute), "window from the first hit": hitOf(tenAMinute), "sliding log": slidingOf(tenAMinute),
+		"bucket": bucketOf(10), "GCRA": bucketOf(1), "twice the window": clockOf(tenIn2Minutes), "three times the limit": clockOf(thirtyAMinute),
+	} {
+		for workers := 1; workers <= 3; workers += 2 {
+			t.Run(fmt.Sprintf("%s with %d workers", name, workers), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					l := open(t, tenAMinute, "")
+					random := rand.New(rand.NewPCG(9, 9))
+					n := &line{service: kind(random, 0), style: styles[5], random: random, begun: time.Now()}
+					q := &queuedRun{n: n, calls: 300, forecast: map[int]time.Time{}}
+					var wg sync.WaitGroup
+					for range workers {
+						wg.Go(func() { q.work(t, l) })
+					}
+					wg.Wait()
+					for i, at := range q.forecast {
+						from, end := q.left[i-1], q.left[q.calls-1]
+						if off, truth := at.Sub(end).Abs(), end.Sub(from); off > truth/10 {
+							t.Errorf("after %d of %d the rest is said to end %v off, of %v", i, q.calls, off, truth)
+						}
+					}
+				})
+			})
+		}
+	}
+}
