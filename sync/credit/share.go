@@ -15,7 +15,9 @@ type Demand struct {
 //
 // What one run leaves is there for those that come after it, because each asks anew.
 // A part that is too small for a step in every run is saved until it is enough for
-// one, so that a job with little comes seldom instead of never.
+// one, so that a job with little comes seldom instead of never. For the same reason the
+// last run takes a step whatever its part is: a job that is due once in a cycle would
+// else be told in each of them that the next one is its turn.
 func Share(left outlier.Credits, all []Demand, i int) outlier.Credits {
 	mine := all[i]
 	if mine.Runs < 1 || mine.Each < 1 {
@@ -29,10 +31,16 @@ func Share(left outlier.Credits, all []Demand, i int) outlier.Credits {
 	if wanted <= left {
 		return mine.Each
 	}
-	part := left * outlier.Credits(mine.Runs) * mine.Each / wanted
-	step, runs := max(mine.Step, 1), outlier.Credits(mine.Runs)
-	// What the later runs need, to the nearest step; halves go to this one.
-	kept := (2*part*(runs-1) + runs*step - 1) / (2 * runs * step) * step
-	share := min(max(part-kept, 0), mine.Each)
-	return share / step * step
+	// What falls to so many of the runs, to the nearest step; of two that are as near, to
+	// the lesser. Because sums are rounded and not parts, what is too little for a step
+	// adds up until it is one.
+	step := max(mine.Step, 1)
+	due := func(runs int) outlier.Credits {
+		return (2*left*outlier.Credits(runs)*mine.Each + wanted*step - 1) / (2 * wanted * step) * step
+	}
+	share := due(mine.Runs) - due(mine.Runs-1)
+	if mine.Runs == 1 {
+		share = max(share, step)
+	}
+	return min(share, mine.Each, left) / step * step
 }

@@ -24,6 +24,10 @@ func TestShare(t *testing.T) {
 		{"the last run takes what there is", 7, []Demand{page(1, 20)}, 6},
 		{"too little for a step in every run is saved", 2, []Demand{page(10, 4)}, 0},
 		{"and spent when it is enough", 2, []Demand{page(2, 4)}, 2},
+		{"too little for a step in five runs is one step for five of them", 4, []Demand{{Runs: 3, Each: 1, Step: 1}, {Runs: 1, Each: 17, Step: 1}}, 1},
+		{"and none for the others", 4, []Demand{{Runs: 4, Each: 1, Step: 1}, {Runs: 1, Each: 16, Step: 1}}, 0},
+		{"the only run of a cycle takes a step at least", 40, []Demand{{Runs: 1, Each: 5, Step: 5}, {Runs: 30, Each: 20, Step: 2}}, 5},
+		{"unless there is none", 4, []Demand{{Runs: 1, Each: 5, Step: 5}, {Runs: 30, Each: 20, Step: 2}}, 0},
 		{"a job that has no runs left", 50, []Demand{{Each: 10, Step: 2}}, 0},
 		{"a job that costs nothing", 50, []Demand{{Runs: 3}}, 0},
 	} {

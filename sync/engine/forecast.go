@@ -56,7 +56,8 @@ type JobForecast struct {
 	Changes   []string         `json:"changes,omitempty"` // since the last run
 	Problem   string           `json:"problem,omitempty"` // why the job cannot be run
 
-	each outlier.Credits // what a whole run brings about, as far as is known
+	whole outlier.Credits // what a run costs at worst that no share limits
+	each  outlier.Credits // what such a run brings about, as far as is known
 }
 
 // Estimate is a cost together with the time that its requests take.
@@ -121,13 +122,14 @@ func (e *Engine) Forecast(ctx context.Context, names ...string) (*Forecast, erro
 	return f, e.project(&f.Cycle)
 }
 
-// wanted is what the runs of a job want until the cycle turns. What a run that goes on
-// has left comes on top of those that are due.
+// wanted is what the runs of a job would spend until the cycle turns if each got all that
+// it asks for. What a run that goes on has left comes on top of those that are due.
 func (f *JobForecast) wanted() outlier.Credits {
+	all := outlier.Credits(f.Runs) * f.each
 	if f.Continues != "" {
-		return f.Expected.Credits + outlier.Credits(f.Runs)*f.each
+		all += f.Expected.Credits
 	}
-	return outlier.Credits(f.Runs) * f.Expected.Credits
+	return all
 }
 
 // project says how the cycle ends if its runs go as earlier ones did.
@@ -167,7 +169,7 @@ func (e *Engine) forecast(ctx context.Context, spec *job.Spec, now, turn time.Ti
 	if old != nil {
 		f.Continues = old.ID
 		steps, plan, f.Worst.Cost, err = e.rest(old, spec.Budget)
-	} else if steps, plan, err = e.foresee(ctx, spec, f.Runs, now); err == nil {
+	} else if steps, plan, err = e.foresee(ctx, spec, f, now); err == nil {
 		f.Worst.Cost, f.Share = e.within(e.cost(spec, plan, steps), spec, plan, steps), plan.Share
 	}
 	if err != nil {
@@ -177,11 +179,12 @@ func (e *Engine) forecast(ctx context.Context, spec *job.Spec, now, turn time.Ti
 	return f, e.fill(f, spec, plan, steps)
 }
 
-// foresee draws up the plan of the next run of a job, one of so many that are due before
-// the cycle turns. One that is due later, or only by hand, takes no share of this cycle.
-func (e *Engine) foresee(ctx context.Context, spec *job.Spec, runs int, now time.Time) ([]state.Step, frozen, error) {
+// foresee draws up the plan of the next run of a job. One that is due after the cycle
+// has turned, or only by hand, takes no share of this cycle.
+func (e *Engine) foresee(ctx context.Context, spec *job.Spec, f *JobForecast, now time.Time) ([]state.Step, frozen, error) {
 	steps, plan, err := e.draw(ctx, spec, now)
-	if err == nil && runs > 0 {
+	f.whole = e.cost(spec, plan, steps).Credits
+	if err == nil && f.Runs > 0 {
 		err = e.ration(ctx, spec, &plan, steps, now, false)
 	}
 	for i := range steps {
@@ -272,32 +275,61 @@ func (e *Engine) expect(f *JobForecast, spec *job.Spec) error {
 	if err != nil {
 		return err
 	}
-	var credits outlier.Credits
+	var credits, rationed, shares outlier.Credits
 	var requests int64
 	for _, run := range runs {
 		if run.Status != state.OK && run.Status != state.OKEmpty && run.Status != state.Partial {
 			continue
 		}
-		old, err := e.Store.Steps(run.ID)
+		bought, share, err := e.boughtBy(&run)
 		if err != nil {
 			return err
 		}
-		for i := range old {
-			credits += e.bought(&old[i])
+		if share > 0 {
+			rationed, shares = rationed+bought, shares+share
 		}
+		credits += bought
 		requests += run.Requests
 		f.Basis++
 	}
-	f.Expected.Cost, f.each = f.Worst.Cost, f.Worst.Credits
+	f.Expected.Cost, f.each = f.Worst.Cost, max(f.Worst.Credits, f.whole)
 	if len(spec.Fetch) > 0 {
 		f.Expected.Requests = f.Calls
 	}
 	if n := outlier.Credits(f.Basis); n > 0 {
-		f.each = (credits + n/2) / n
-		f.Expected.Credits = min(f.each, f.Worst.Credits)
+		average := (credits + n/2) / n
+		f.Expected.Credits = min(average, f.Worst.Credits)
 		f.Expected.Requests = min(int((requests+int64(n)/2)/int64(n)), f.Worst.Requests)
+		switch {
+		case shares > 0: // how much of what it gets the job makes use of
+			f.each = f.each * min(rationed, shares) / shares
+		case f.Continues != "":
+			f.each = average
+		default:
+			f.each = min(average, f.each)
+		}
 	}
 	return nil
+}
+
+// boughtBy is what the pages that a run bought would cost today, and its share of the
+// month then; 0 if there was none.
+func (e *Engine) boughtBy(run *state.Run) (bought, share outlier.Credits, err error) {
+	steps, err := e.Store.Steps(run.ID)
+	if err != nil {
+		return 0, 0, err
+	}
+	for i := range steps {
+		bought += e.bought(&steps[i])
+	}
+	if len(run.Plan) == 0 {
+		return bought, 0, nil
+	}
+	plan, err := thaw(run.Plan)
+	if plan.Share != nil {
+		share = *plan.Share
+	}
+	return bought, share, err
 }
 
 // bought is what the pages of a step would cost today.

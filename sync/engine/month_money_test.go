@@ -1,0 +1,142 @@
+package engine
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"outlierd/outlier"
+	"outlierd/outlier/simulator"
+	"outlierd/sync/credit"
+)
+
+// moneyFile has six jobs that want about three times of what there is.
+const moneyFile = `
+version: 1
+service: {url: "sim://", limit: 60/min}
+budget: {per_month: 400, per_day: 100, reserve: 20, pace: even}
+jobs:
+  topics:
+    schedule: "30 6 * * *"
+    for_each: {topic: [home espresso, moka pot, latte art, sourdough, chess, cold brew, tea, pizza, cycling, running, yoga, knitting]}
+    search:
+      query: ["${topic}"]
+      where: {published_at: "since last success, overlap 3d, first 10d"}
+      pages: 2
+    enrich: {details: {top: 2}}
+  deep:
+    schedule: "0 9 * * mon"
+    for_each: {genre: [minecraft, cooking, gardening, astronomy]}
+    search: {query: ["${genre}"], pages: 4}
+  often: {every: 8h, search: {query: [news], pages: 1}}
+  alike: {schedule: "0 12 */3 * *", related: {title: [espresso at home], refresh_after: 1d}}
+  channels: {schedule: "0 5 * * mon,thu", find_channels: {query: [espresso], sort: recency desc}}
+  formats: {schedule: "15 4 * * *", trending_formats: {type: video}}
+`
+
+// TestMonthOfMoney: credits for six jobs that want more, or less, than there is, a price
+// that rises, and a refusal for lack of credits that a person lifts a day later. Everybody
+// comes round, nobody touches the reserve, and from the tenth day on the end is known.
+func TestMonthOfMoney(t *testing.T) {
+	for _, most := range []outlier.Credits{400 - 20, 4000 - 20} {
+		if testing.Short() && most > 1000 {
+			break
+		}
+		t.Run(fmt.Sprint(most), func(t *testing.T) { monthOf(t, most) })
+	}
+}
+
+func monthOf(t *testing.T, most outlier.Credits) {
+	file := strings.Replace(moneyFile, "per_month: 400", fmt.Sprintf("per_month: %d", most+20), 1)
+	bare(t, file, func(w *workshop) {
+		projected := map[int]outlier.Credits{} // by day of the month
+		w.serve(23 * time.Hour)
+		for day := 2; day <= 31; day++ {
+			switch day {
+			case 6:
+				w.use(strings.Replace(file, "limit: 60/min", "limit: 60/min, prices: {search: 3}", 1))
+			case 8:
+				w.service.FailNext(outlier.OpSearch, simulator.NoCredits)
+			case 9:
+				w.resumed()
+			}
+			w.serve(24 * time.Hour)
+			f, held := w.foreseen()
+			if held > most || w.service.Books().Total.Spent() > held {
+				t.Fatalf("on day %d %d credits are held and the service has charged %d, with %d to spend", day, held, w.service.Books().Total.Spent(), most)
+			}
+			if day >= 10 {
+				projected[day] = f.Cycle.Projected
+			}
+		}
+		_, end := w.foreseen()
+		for day, p := range projected {
+			if d := p - end; max(d, -d)*20 > end {
+				t.Errorf("on day %d the end was foreseen to be %d, and it is %d", day, p, end)
+			}
+		}
+		if most < 1000 && end < most*9/10 {
+			t.Errorf("only %d of %d credits were spent although more were wanted", end, most)
+		}
+		w.cameRound(2)
+	})
+}
+
+// resumed lifts the refusal for lack of credits, which must stand.
+func (w *workshop) resumed() {
+	w.Helper()
+	w.inspect(func(e *Engine) {
+		b, err := e.Budget(w.ctx)
+		if err != nil || len(b.Refusals) != 1 {
+			w.Fatalf("refusals %+v, error %v; want that for lack of credits", b.Refusals, err)
+		}
+		if err := e.ResumeSpending(); err != nil {
+			w.Fatal(err)
+		}
+	})
+}
+
+// foreseen is the forecast of now, and what the cycle of January holds.
+func (w *workshop) foreseen() (f *Forecast, held outlier.Credits) {
+	w.Helper()
+	w.inspect(func(e *Engine) {
+		var err error
+		if f, err = e.Forecast(w.ctx); err != nil {
+			w.Fatal(err)
+		}
+		if held, err = e.Store.Held(credit.Cap{Scope: credit.AllMonth, Period: "2000-01-01"}); err != nil {
+			w.Fatal(err)
+		}
+	})
+	return f, held
+}
+
+// cameRound checks that every search of every job took pages in so many runs at least.
+func (w *workshop) cameRound(times int) {
+	w.Helper()
+	taken := map[string]int{}
+	w.inspect(func(e *Engine) {
+		runs, err := e.Store.Runs("", 0)
+		if err != nil {
+			w.Fatal(err)
+		}
+		for _, run := range runs {
+			steps, err := e.Store.Steps(run.ID)
+			if err != nil {
+				w.Fatal(err)
+			}
+			for _, step := range steps {
+				taken[run.Job+" "+step.Item] += min(step.Pages, 1)
+			}
+		}
+	})
+	if len(taken) != 12+4+4 {
+		w.Errorf("there were %d different searches, want 20", len(taken))
+	}
+	for name, n := range taken {
+		if n < times {
+			w.Errorf("%s was searched %d times in the month, want %d at least", name, n, times)
+		}
+	}
+}
