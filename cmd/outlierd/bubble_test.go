@@ -21,15 +21,21 @@ type person struct {
 }
 
 // bubble gives a person a job file. Arrow keeps its compressors in a pool, and one that
-// was made in another bubble may not be used in this one; two collections empty it.
+// was made in a bubble may be used in no other one, nor outside.
 func bubble(t *testing.T, jobs string, test func(p *person)) {
-	runtime.GC()
-	runtime.GC()
+	emptyPools()
+	defer emptyPools()
 	synctest.Test(t, func(t *testing.T) {
 		p := &person{T: t, dir: t.TempDir(), env: func(string) (string, bool) { return "", false }}
 		p.write(jobs)
 		test(p)
 	})
+}
+
+// emptyPools empties every sync.Pool, which takes two collections.
+func emptyPools() {
+	runtime.GC()
+	runtime.GC()
 }
 
 func (p *person) write(jobs string) {
