@@ -53,6 +53,7 @@ func TestMonthOfTheDesign(t *testing.T) {
 		days, want = 7, map[string]int{"coffee": 2, "lookalikes": 2, "niche-scan": 1, "rivals": 21, "keep-fresh": 1, "rising-channels": 1}
 	}
 	bubble(t, design(t), func(w *workshop) {
+		w.single = true
 		w.renew(simulator.Options{Seed: lively})
 		w.inspect(func(e *Engine) { w.see(e, "coffee", "rivals", "keep-fresh", "rising-channels") })
 		runs := w.month(days)
@@ -104,6 +105,7 @@ func TestDesignFindsTheSameWhateverFromCounts(t *testing.T) {
 	for _, items := range []bool{false, true} {
 		bubble(t, file, func(w *workshop) {
 			time.Sleep(time.Until(simulator.Epoch))
+			w.single = true
 			w.renew(simulator.Options{Seed: lively, Freeze: true, PagingItems: items})
 			e, stop := w.open()
 			for _, name := range []string{"coffee", "lookalikes", "niche-scan", "rivals", "keep-fresh", "rising-channels"} {

@@ -35,6 +35,7 @@ type workshop struct {
 	config  *job.Config
 	ctx     context.Context
 	bare    bool                              // without sinks, which most questions do not need
+	single  bool                              // with the DuckDB sink alone, for what takes long
 	pacer   func(outlier.Pacer) outlier.Pacer // puts something in between; nil for nothing
 }
 
@@ -136,11 +137,15 @@ func (w *workshop) openSinks(e *Engine, folder string) []func() error {
 	if err != nil {
 		w.Fatal(err)
 	}
+	e.Sinks = []sinks.Sink{duck}
+	if w.single {
+		return []func() error{duck.Close}
+	}
 	files, err := parquet.Open(parquet.Options{Dir: filepath.Join(w.data(), "parquet"), Tables: schema.Tables(), Ops: schema.OpsTables()})
 	if err != nil {
 		w.Fatal(err)
 	}
-	e.Sinks = []sinks.Sink{duck, files}
+	e.Sinks = append(e.Sinks, files)
 	return []func() error{duck.Close, files.Close}
 }
 

@@ -1,0 +1,159 @@
+package engine
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"outlierd/outlier"
+	"outlierd/sync/job"
+	"outlierd/sync/state"
+)
+
+// TestIdenticalRequestOfAnyJobIsTakenFromTheJournal: within reuse_for it costs neither
+// credits nor pace, and its hits count like others.
+func TestIdenticalRequestOfAnyJobIsTakenFromTheJournal(t *testing.T) {
+	const file = `
+version: 1
+service: {url: "sim://", limit: 10/min}
+jobs:
+  first: {search: {query: [home espresso], pages: 2}}
+  second: {search: {query: [home espresso], pages: 3}, enrich: {details: {top: 3}}}
+`
+	bare(t, file, func(w *workshop) {
+		e, stop := w.open()
+		defer stop()
+		run := func(spec *job.Spec) *state.Run {
+			row, err := e.Run(w.ctx, spec, Manual, time.Time{})
+			if err != nil || row.Status != state.OK {
+				t.Fatalf("status %s, error %v", row.Status, err)
+			}
+			return row
+		}
+		run(w.config.Job("first"))
+		time.Sleep(5 * time.Hour)
+		row := run(w.config.Job("second"))
+		if w.calls(outlier.OpSearch) != 3 || row.Credits != 2 || row.Pages != 3 || row.Hits != 120 || w.calls(outlier.OpDetails) != 3 {
+			t.Errorf("%d searches in all, %d credits for %d pages with %d hits and %d details; want 3, and 2 for 3 with 120 and 3",
+				w.calls(outlier.OpSearch), row.Credits, row.Pages, row.Hits, w.calls(outlier.OpDetails))
+		}
+		again, err := w.config.Job("second").With(job.Overrides{Again: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if row := run(&again); row.Credits != 6 {
+			t.Errorf("%d credits with --again, want 6", row.Credits)
+		}
+		time.Sleep(6*time.Hour + time.Minute)
+		if row := run(w.config.Job("first")); row.Credits != 4 {
+			t.Errorf("%d credits after six hours, want 4", row.Credits)
+		}
+	})
+}
+
+// TestSameSeedsAreNotBoughtAgainWithinRefreshAfter and other ones are.
+func TestSameSeedsAreNotBoughtAgainWithinRefreshAfter(t *testing.T) {
+	const file = `
+version: 1
+service: {url: "sim://", limit: 10/min}
+jobs:
+  like: {related: {title: [moka pot, latte art], refresh_after: 3d}}
+`
+	bare(t, file, func(w *workshop) {
+		for _, step := range []struct {
+			after time.Duration
+			file  string
+			want  state.Status
+			spent outlier.Credits
+		}{
+			{0, file, state.OK, 2},
+			{2 * day, file, state.OKEmpty, 2},
+			{0, strings.Replace(file, "moka pot, latte art", "latte art, moka pot", 1), state.OKEmpty, 2}, // the same set
+			{0, strings.Replace(file, "moka pot, latte art", "latte art", 1), state.OK, 4},
+			{day + time.Minute, file, state.OK, 6},
+		} {
+			time.Sleep(step.after)
+			w.use(step.file)
+			if w.mustRun(step.want); w.spent() != step.spent {
+				t.Errorf("%d credits in all, want %d", w.spent(), step.spent)
+			}
+		}
+	})
+}
+
+// TestFreshnessPromotesNobody: what is fresh keeps its place among the top, and nobody
+// takes it.
+func TestFreshnessPromotesNobody(t *testing.T) {
+	const file = `
+version: 1
+service: {url: "sim://", limit: 10/min}
+jobs:
+  one: {reuse_for: 6h, search: {query: [home espresso]}, enrich: {details: {top: 5}, channel_videos: {top: 5}}}
+`
+	bare(t, file, func(w *workshop) {
+		w.mustRun(state.OK)
+		videos, channels := w.calls(outlier.OpDetails), w.calls(outlier.OpChannelVideos)
+		if videos != 5 || channels == 0 || channels > 5 {
+			t.Errorf("%d details and %d channels of the top 5", videos, channels)
+		}
+		time.Sleep(time.Hour)
+		w.mustRun(state.OK) // of the same page
+		if w.calls(outlier.OpDetails) != videos || w.calls(outlier.OpChannelVideos) != channels {
+			t.Errorf("%d details and %d channels after a second run, want none more", w.calls(outlier.OpDetails), w.calls(outlier.OpChannelVideos))
+		}
+	})
+}
+
+// TestNoEnrichNoEnrichment: nothing is asked for that no job names.
+func TestNoEnrichNoEnrichment(t *testing.T) {
+	bare(t, scheduledFile, func(w *workshop) {
+		w.mustRun(state.OK)
+		if calls := w.service.Books().Total.Calls; calls != 1 {
+			t.Errorf("%d calls, want the page alone", calls)
+		}
+	})
+}
+
+// TestPagesCountPerSearchAndTheRestPerRun: so many pages for each combination of values,
+// and so many hits and credits for all of them.
+func TestPagesCountPerSearchAndTheRestPerRun(t *testing.T) {
+	const file = `
+version: 1
+service: {url: "sim://", limit: 10/min}
+jobs:
+  one:
+    for_each: {topic: [espresso, moka], place: [home, shop]}
+    search: {query: ["${topic} ${place}"], pages: 2}
+    enrich: {details: {top: 6}}
+    budget: {per_run: CAP}
+`
+	t.Run("enough", func(t *testing.T) {
+		bare(t, strings.Replace(file, "CAP", "16", 1), func(w *workshop) {
+			row := w.mustRun(state.OK)
+			if row.Pages != 8 || w.calls(outlier.OpDetails) != 6 {
+				t.Errorf("%d pages and %d details, want 8 and 6", row.Pages, w.calls(outlier.OpDetails))
+			}
+			var items []string
+			for _, step := range w.steps(row) {
+				items = append(items, step.Item)
+			}
+			if got := fmt.Sprint(items); got != "[espresso / home espresso / shop moka / home moka / shop]" {
+				t.Errorf("searches for %s, want the cross product in the order of the file", got)
+			}
+		})
+	})
+	t.Run("a cap cuts depth and not topics", func(t *testing.T) {
+		bare(t, strings.Replace(file, "CAP", "10", 1), func(w *workshop) {
+			row := w.mustRun(state.PausedBudget)
+			for i, step := range w.steps(row) {
+				if want := []int{2, 1, 1, 1}[i]; step.Pages != want || step.Left != 2-want {
+					if want == 2 && step.Left == -1 {
+						continue // it came to its end
+					}
+					t.Errorf("%s: %d pages and %d left, want %d", step.Item, step.Pages, step.Left, want)
+				}
+			}
+		})
+	})
+}

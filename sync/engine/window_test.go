@@ -1,0 +1,172 @@
+package engine
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"outlierd/outlier"
+	"outlierd/outlier/simulator"
+	"outlierd/sync/state"
+)
+
+const windowFile = `
+version: 1
+service: {url: "sim://", limit: 10/min}
+budget: {per_month: 400}
+jobs:
+  weekly:
+    reuse_for: 1m
+    search: {query: [home espresso], where: {published_at: "since last success, overlap 3d, first 30d"}, pages: 2}
+    enrich: {details: {top: 2}}
+    budget: {per_run: 8}
+`
+
+// from is the day with which the window of the job's next request begins.
+func (w *workshop) from(row *state.Run) string {
+	w.Helper()
+	return strings.TrimSuffix(w.steps(row)[0].Window, "..")
+}
+
+// days is a day so many days after the first one of the bubble.
+func days(n int) string {
+	return time.Date(2000, 1, 1+n, 0, 0, 0, 0, time.UTC).Format(time.DateOnly)
+}
+
+// TestWindowStartsWherePageOneOfTheLastSuccessWasRequested less the overlap: not where it
+// ended, and not where a search that did not end by itself was.
+func TestWindowStartsWherePageOneOfTheLastSuccessWasRequested(t *testing.T) {
+	bare(t, windowFile, func(w *workshop) {
+		time.Sleep(day - 30*time.Second) // page one is asked for on one day, and page two on the next
+		w.wire = roundTripper(func(r *http.Request) (*http.Response, error) {
+			if r.URL.Query().Get("from") == "1" {
+				time.Sleep(50 * time.Second)
+			}
+			return w.service.Transport().RoundTrip(r)
+		})
+		if got := w.from(w.mustRun(state.OK)); got != days(-30) {
+			t.Errorf("the first window begins %s, want %s: 30 days ago", got, days(-30))
+		}
+		time.Sleep(10 * day)
+		if got := w.from(w.mustRun(state.OK)); got != days(-3) {
+			t.Errorf("the second window begins %s, want %s: the day of page one less the overlap", got, days(-3))
+		}
+		if got := w.callsFor("publishedAtFrom=1999-12-29T00%3A00%3A00Z"); len(got) == 0 {
+			t.Error("no request has the whole day as its bound")
+		}
+	})
+}
+
+// TestWatermarkMovesWhateverBecomesOfTheEnrichment: the pages were searched.
+func TestWatermarkMovesWhateverBecomesOfTheEnrichment(t *testing.T) {
+	bare(t, windowFile, func(w *workshop) {
+		for range maxAttempts {
+			w.service.FailNext(outlier.OpDetails, simulator.GatewayPage)
+		}
+		w.mustRun(state.Partial)
+		time.Sleep(10 * day)
+		if got := w.from(w.mustRun(state.OK)); got != days(-3) {
+			t.Errorf("the window begins %s, want %s", got, days(-3))
+		}
+	})
+}
+
+// TestWatermarkStaysWhereACapOrAnErrorEndedTheSearch: what was left is looked for again.
+func TestWatermarkStaysWhereACapOrAnErrorEndedTheSearch(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		file   string
+		faults int
+		left   int
+	}{
+		{"a cap", strings.Replace(windowFile, "per_run: 8", "per_run: 3", 1), 0, 1},
+		{"an error", windowFile, maxAttempts, 2},
+		{"time", strings.Replace(windowFile, "budget: {per_run: 8}", "stop_after: 1m", 1), -1, 1},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			bare(t, test.file, func(w *workshop) {
+				for range test.faults {
+					w.service.FailNext(outlier.OpSearch, simulator.ServerError)
+				}
+				if test.faults < 0 {
+					w.service.FailNext(outlier.OpSearch, simulator.RateLimited)
+				}
+				row, _ := w.run() // how it ends is told elsewhere
+				if step := w.steps(row)[0]; step.Left != test.left {
+					t.Errorf("%d pages are said to be left, want %d", step.Left, test.left)
+				}
+				time.Sleep(10 * day)
+				w.use(windowFile)
+				if got := w.from(w.mustRun(state.OK)); got != days(10-30) {
+					t.Errorf("the window begins %s, want %s: no search has come to its end", got, days(10-30))
+				}
+			})
+		})
+	}
+}
+
+// TestChangedQueryStartsAfreshAndAChangedFilterDoesNot: a watermark belongs to what is
+// searched.
+func TestChangedQueryStartsAfreshAndAChangedFilterDoesNot(t *testing.T) {
+	for change, want := range map[[2]string]string{
+		{"where: {", "where: {z_score: 2.., "}:                days(-3),
+		{"[home espresso]", "[moka pot]"}:                     days(10 - 30),
+		{"weekly:\n", "weekly:\n    for_each: {x: [home]}\n"}: days(10 - 30),
+		{"weekly:\n", "monthly:\n"}:                           days(10 - 30),
+		{"overlap 3d", "overlap 5d"}:                          days(-5),
+	} {
+		bare(t, windowFile, func(w *workshop) {
+			w.mustRun(state.OK)
+			time.Sleep(10 * day)
+			edited := strings.Replace(windowFile, change[0], change[1], 1)
+			if strings.Contains(edited, "for_each") {
+				edited = strings.Replace(edited, "[home espresso]", `["${x} espresso"]`, 1)
+			}
+			w.use(edited)
+			row, err := w.run()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := w.from(row); got != want {
+				t.Errorf("with %q for %q the window begins %s, want %s", change[1], change[0], got, want)
+			}
+		})
+	}
+}
+
+// TestStopWhenCountsIdsUnknownBeforeTheRun: what an earlier page of the same run brought
+// is as new as before, and page one never ends a search.
+func TestStopWhenCountsIdsUnknownBeforeTheRun(t *testing.T) {
+	const file = `
+version: 1
+service: {url: "sim://", limit: 600/min}
+jobs:
+  one: {reuse_for: 1m, search: {query: [x], pages: 4, stop_when: {new_below: 50%}}}
+`
+	for _, test := range []struct {
+		name          string
+		before, after [][]int // the pages of a first and a second run
+		taken         int     // by the second
+	}{
+		{"all new", nil, [][]int{numbers(0, 40), numbers(40, 40), numbers(80, 40), numbers(120, 40)}, 4},
+		{"page one all known", [][]int{numbers(0, 40)}, [][]int{numbers(0, 40), numbers(40, 40), numbers(80, 40), numbers(120, 40)}, 4},
+		{"page two half known", [][]int{numbers(40, 20)}, [][]int{numbers(0, 40), numbers(40, 40), numbers(80, 40), numbers(120, 40)}, 4},
+		{"page two known by more than half", [][]int{numbers(40, 21)}, [][]int{numbers(0, 40), numbers(40, 40), numbers(80, 40)}, 2},
+		{"page two as page one for the most part", nil, [][]int{numbers(0, 40), numbers(5, 40), numbers(45, 40), numbers(85, 40)}, 4},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			bare(t, strings.Replace(file, "limit: 600/min", "limit: 600/min, paging: page", 1), func(w *workshop) {
+				if test.before != nil {
+					w.wire = pagesOf(t, len(test.before[0]), test.before...)
+					w.mustRun(state.OK)
+					time.Sleep(time.Hour)
+				}
+				w.wire = pagesOf(t, 1000, test.after...)
+				if row := w.mustRun(state.OK); int(row.Pages) != test.taken {
+					t.Errorf("%d pages, want %d", row.Pages, test.taken)
+				}
+			})
+		})
+	}
+}
