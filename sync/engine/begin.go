@@ -85,6 +85,13 @@ func (e *Engine) giveUp(name string, now time.Time) error {
 	if err != nil || old == nil || old.Status != state.Running {
 		return err
 	}
+	steps, err := e.Store.Steps(old.ID)
+	if err != nil {
+		return err
+	}
+	if err := e.tally(old, steps); err != nil {
+		return err
+	}
 	old.Status, old.Ended = state.Interrupted, now
 	return e.Store.Finish(*old)
 }

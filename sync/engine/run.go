@@ -164,21 +164,12 @@ func (r *run) conclude(ctx context.Context, cause error) error {
 // record writes what became of the run. A run whose process was asked to stop
 // stays running on record: it is unfinished, and the next one goes on with it.
 func (r *run) record(ctx context.Context, cause error) error {
-	spend, err := r.Store.Spent(r.row.ID)
-	if err != nil {
+	row := &r.row
+	if err := r.tally(row, r.steps); err != nil {
 		return err
 	}
-	row := &r.row
-	row.Requests, row.Credits, row.Refunded = spend.Requests, spend.Charged+spend.Unknown, spend.Refunded
-	row.Waited = spend.Waited
 	row.Missing = r.missed + int64(r.progress.Missing)
 	row.Failures = int64(r.progress.Failures)
-	row.Pages, row.Hits, row.NewHits = 0, 0, 0
-	for _, s := range r.steps {
-		row.Pages += int64(s.Pages)
-		row.Hits += int64(s.Hits)
-		row.NewHits += int64(s.NewHits)
-	}
 	row.Rows = merged(row.Rows, r.loader.taken(row.ID))
 	row.Status, row.Error = r.status(ctx, cause), ""
 	if cause != nil {
@@ -192,6 +183,23 @@ func (r *run) record(ctx context.Context, cause error) error {
 		}
 	}
 	return r.Store.Finish(*row)
+}
+
+// tally counts what a run has asked for and found.
+func (e *Engine) tally(row *state.Run, steps []state.Step) error {
+	spend, err := e.Store.Spent(row.ID)
+	if err != nil {
+		return err
+	}
+	row.Requests, row.Credits, row.Refunded = spend.Requests, spend.Charged+spend.Unknown, spend.Refunded
+	row.Waited = spend.Waited
+	row.Pages, row.Hits, row.NewHits = 0, 0, 0
+	for _, s := range steps {
+		row.Pages += int64(s.Pages)
+		row.Hits += int64(s.Hits)
+		row.NewHits += int64(s.NewHits)
+	}
+	return nil
 }
 
 // closeSteps notes what was left, and gives back what was set aside for reading scans,

@@ -1,0 +1,215 @@
+package engine
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"outlierd/outlier"
+	"outlierd/outlier/simulator"
+	"outlierd/sync/state"
+)
+
+// TestRunThatIsTooOldIsClosedAsInterrupted: a new one covers what it left.
+func TestRunThatIsTooOldIsClosedAsInterrupted(t *testing.T) {
+	const file = `
+version: 1
+service: {url: "sim://", limit: 10/min}
+budget: {per_month: 400}
+jobs:
+  weekly: {schedule: "0 0 * * sat", search: {query: [home espresso], where: {published_at: since last success}, pages: 3}, budget: {per_run: 6}}
+`
+	bare(t, file, func(w *workshop) {
+		if !w.kill(1, beforePace) { // on a Saturday, with one page of three
+			t.Fatal("there was no second page")
+		}
+		time.Sleep(25 * time.Hour)
+		row := w.mustRun(state.OK)
+		var all []state.Run
+		w.inspect(func(e *Engine) {
+			var err error
+			if all, err = e.Store.Runs("weekly", 0); err != nil {
+				t.Fatal(err)
+			}
+		})
+		if len(all) != 2 || all[1].Status != state.Interrupted || row.ID == all[1].ID || all[1].Pages != 1 || all[1].Credits != 2 || row.Pages == 0 {
+			t.Errorf("runs %+v; want a new one, and the old one closed as interrupted with its page", all)
+		}
+		if window := w.steps(row)[0].Window; !strings.HasPrefix(window, days(1-30)) {
+			t.Errorf("the new window is %s, want one that covers what the old run left", window)
+		}
+	})
+}
+
+// TestPaidScanIsContinuedHoweverOldItIs: fifty credits do not lapse with a day.
+func TestPaidScanIsContinuedHoweverOldItIs(t *testing.T) {
+	bare(t, scanFile, func(w *workshop) {
+		w.renew(anHour)
+		if !w.kill(3, beforePace) {
+			t.Fatal("the scan was not looked at twice")
+		}
+		time.Sleep(5 * day)
+		if row := w.mustRun(state.OK); row.Pages != 3 || len(w.started()) != 1 {
+			t.Errorf("%d pages of %d scans, want 3 of 1", row.Pages, len(w.started()))
+		}
+	})
+}
+
+// TestLaterRunTakesTheRestAlong: stop_after ends a run and not its queue.
+func TestLaterRunTakesTheRestAlong(t *testing.T) {
+	const file = `
+version: 1
+service: {url: "sim://", limit: 10/min}
+jobs:
+  one: {search: {query: [home espresso]}, enrich: {details: {top: 25}}, stop_after: 2m}
+`
+	bare(t, file, func(w *workshop) {
+		first := w.mustRun(state.OK)
+		done := w.calls(outlier.OpDetails)
+		if done == 0 || done == 25 || first.Ended.Sub(first.Started) > 3*time.Minute {
+			t.Fatalf("%d details in %s, want some within two minutes", done, first.Ended.Sub(first.Started))
+		}
+		if second := w.mustRun(state.OK); second.ID == first.ID || w.calls(outlier.OpDetails) != 25 {
+			t.Errorf("%d details after the next run, want all 25", w.calls(outlier.OpDetails))
+		}
+	})
+}
+
+// TestSQLThatReturnsNoSeedIsOKEmpty: nothing is asked, and nothing is spent.
+func TestSQLThatReturnsNoSeedIsOKEmpty(t *testing.T) {
+	const file = `
+version: 1
+service: {url: "sim://", limit: 10/min}
+jobs:
+  one: VERB
+`
+	for _, verb := range []string{
+		"{related: {video_id: {sql: select video_id from outliers}}}",
+		"{videos: {id: {sql: select video_id from outliers}, fetch: [details]}}",
+		"{for_each: {topic: {sql: select title from outliers}}, search: {query: [\"${topic}\"]}}",
+	} {
+		bare(t, strings.Replace(file, "VERB", verb, 1), func(w *workshop) {
+			w.mustRun(state.OKEmpty)
+			if calls := w.service.Books().Total.Calls; calls != 0 {
+				t.Errorf("%s: %d calls for no seeds", verb, calls)
+			}
+		})
+	}
+}
+
+// TestSQLThatFailsFailsTheRunBeforeAnythingIsSpent and says where it stands.
+func TestSQLThatFailsFailsTheRunBeforeAnythingIsSpent(t *testing.T) {
+	bare(t, strings.Replace(afterFile, "select video_id from outliers where", "select nosuch from outliers where", 1), func(w *workshop) {
+		w.inspect(func(e *Engine) {
+			row, err := e.Run(w.ctx, w.config.Job("child"), Manual, time.Time{})
+			if row != nil || err == nil || !strings.Contains(err.Error(), "child") || !strings.Contains(err.Error(), "line") || !strings.Contains(err.Error(), "nosuch") {
+				t.Errorf("run %+v, error %v; want one that names the job, the place and the column", row, err)
+			}
+			runs, err := e.Store.Runs("child", 1)
+			if err != nil || len(runs) != 1 || runs[0].Status != state.Failed || runs[0].Credits != 0 {
+				t.Errorf("runs %+v, error %v; want one that failed", runs, err)
+			}
+		})
+	})
+}
+
+// TestScheduleStaysAliveWhenTheKeyIsRefused and goes on with a new key.
+func TestScheduleStaysAliveWhenTheKeyIsRefused(t *testing.T) {
+	const file = `
+version: 1
+service: {url: "sim://", limit: 10/min}
+jobs:
+  hourly: {every: 1h, reuse_for: 1m, search: {query: [home espresso]}}
+`
+	bare(t, file, func(w *workshop) {
+		refusing := true
+		w.wire = roundTripper(func(r *http.Request) (*http.Response, error) {
+			if refusing {
+				w.service.FailNext("", simulator.Unauthorized)
+			}
+			return w.service.Transport().RoundTrip(r)
+		})
+		e, stop := w.open()
+		defer stop()
+		fresh, err := outlier.NewKey("another-key-for-tests")
+		if err != nil {
+			t.Fatal(err)
+		}
+		e.Rekey = func() (outlier.Key, error) {
+			if refusing {
+				return e.Client.Key, nil
+			}
+			return fresh, nil
+		}
+		agenda, err := e.Agenda(time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := contextFor(w, 6*time.Hour+time.Minute)
+		defer cancel()
+		go func() {
+			time.Sleep(3*time.Hour + 30*time.Minute)
+			if calls := w.service.Books().Total.Calls; calls != 1 {
+				t.Errorf("%d calls in three hours, want the one that was refused", calls)
+			}
+			refusing = false
+			w.service = simulator.New(simulator.Options{Seed: 1, Key: "another-key-for-tests"})
+		}()
+		e.Serve(ctx, agenda)
+		if served := w.service.Books().Total.Served; served != 3 {
+			t.Errorf("%d pages in the three hours with a new key, want 3", served)
+		}
+	})
+}
+
+// TestOneCallIsInFlightAtATime whatever is due.
+func TestOneCallIsInFlightAtATime(t *testing.T) {
+	bare(t, strings.Replace(jobsFile, "search:", "every: 10m\n    search:", 1), func(w *workshop) {
+		var flying, most atomic.Int64
+		w.wire = roundTripper(func(r *http.Request) (*http.Response, error) {
+			most.Store(max(most.Load(), flying.Add(1)))
+			defer flying.Add(-1)
+			time.Sleep(3 * time.Second)
+			return w.service.Transport().RoundTrip(r)
+		})
+		w.serve(25 * time.Minute)
+		if most.Load() != 1 {
+			t.Errorf("%d calls at once", most.Load())
+		}
+	})
+}
+
+// TestWorstCaseCountsAttemptsAndIsTheRunsCap: answers that are lost cannot cost more.
+func TestWorstCaseCountsAttemptsAndIsTheRunsCap(t *testing.T) {
+	bare(t, pagesFile, func(w *workshop) {
+		w.use(strings.NewReplacer("pages: all", "pages: 2", ", budget: {per_run: 60}", "").Replace(pagesFile))
+		var worst Cost
+		w.inspect(func(e *Engine) {
+			var err error
+			if worst, err = e.WorstCase(w.ctx, &w.config.Jobs[0]); err != nil {
+				t.Fatal(err)
+			}
+		})
+		for range 100 {
+			w.service.FailNext(outlier.OpSearch, simulator.DropAnswer)
+		}
+		if worst.Lost != worst.Credits*maxAttempts {
+			t.Errorf("at worst %d credits, and %d if answers are lost; want %d times as many", worst.Credits, worst.Lost, maxAttempts)
+		}
+		var held []outlier.Credits
+		for range 5 {
+			row, err := w.run() // each continues the one before it, until the cap is reached
+			if row == nil {
+				t.Fatal(err)
+			}
+			held = append(held, row.Credits)
+			time.Sleep(time.Minute)
+		}
+		if slices.Max(held) > worst.Lost {
+			t.Errorf("runs hold %v credits, more than the worst case of %d", held, worst.Lost)
+		}
+	})
+}
