@@ -213,3 +213,25 @@ func TestWorstCaseCountsAttemptsAndIsTheRunsCap(t *testing.T) {
 		}
 	})
 }
+
+// TestLedgerAndCapsOutliveAKey: they are the account's.
+func TestLedgerAndCapsOutliveAKey(t *testing.T) {
+	file := strings.NewReplacer("jobs:", "budget: {per_month: 5}\njobs:", "per_run: 20", "per_run: 5").Replace(jobsFile)
+	bare(t, file, func(w *workshop) {
+		w.mustRun(state.OK)
+		time.Sleep(7 * time.Hour)
+		w.service = simulator.New(simulator.Options{Seed: 1, Key: "another-key-for-tests"})
+		w.wire = w.service.Transport()
+		key, err := outlier.NewKey("another-key-for-tests")
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.inspect(func(e *Engine) {
+			e.Client.Key = key
+			row, err := e.Run(w.ctx, &w.config.Jobs[0], Manual, time.Time{})
+			if err != nil || row.Status != state.PausedBudget || w.calls(outlier.OpSearch) != 0 {
+				t.Errorf("run %+v, error %v, %d pages; want the cap that the other key has used up", row, err, w.calls(outlier.OpSearch))
+			}
+		})
+	})
+}
