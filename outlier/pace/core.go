@@ -83,10 +83,14 @@ func (q Quota) part(share float64) Quota {
 	return Quota{int(n), q.Window}
 }
 
+// all reports whether the whole key is ours. Else others have their part, and what
+// they use of it takes nothing from ours.
+func (c *core) all() bool { return c.share <= 0 || c.share >= 1 }
+
 // rule is what the belief and the lessons come to.
 func (c *core) rule() rule {
 	q := c.ours()
-	r := rule{n: q.Requests, span: q.Window, others: true}
+	r := rule{n: q.Requests, span: q.Window, others: c.all()}
 	switch {
 	case c.Crowd.Stage != alone && c.Crowd.Keep < r.n:
 		r.n, r.others = c.Crowd.Keep, false
@@ -109,7 +113,7 @@ func (c *core) whole() (r rule, ok bool) {
 		return rule{}, false
 	}
 	q := c.quota.part(c.share)
-	return rule{n: q.Requests, span: q.Window + margin(q.Window), others: c.Crowd.Stage != sharing}, true
+	return rule{n: q.Requests, span: q.Window + margin(q.Window), others: c.all() && c.Crowd.Stage != sharing}, true
 }
 
 // slot is when the nth request from now may leave, as far as can be known.

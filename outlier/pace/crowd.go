@@ -12,8 +12,12 @@ const (
 	sharing        // they stay: a number of slots is left to them
 )
 
-// forgetOthers is how long after their last sign others are reckoned with.
-const forgetOthers = time.Hour
+const (
+	// forgetOthers is how long after their last sign others are reckoned with.
+	forgetOthers = time.Hour
+	// calmest is how often the patience is doubled at most.
+	calmest = 5
+)
 
 // A crowd is what is known of others on the key.
 type crowd struct {
@@ -47,7 +51,8 @@ func (c *core) expected(sent time.Time) int {
 
 // notice compares what the service counts with what we know of.
 func (c *core) notice(now, sent time.Time, r reading) {
-	if c.Belief.isEstimate(c.told().Window) { // then its numbers prove nothing of others
+	odd := c.Lesson.Burst > 0 || c.Crowd.Stage != alone || c.Log.others() > 0
+	if odd && c.Belief.isEstimate(c.told().Window) { // then its numbers prove nothing of others
 		c.Crowd = crowd{}
 		c.Log.dropOthers(now, c.Log.others())
 		c.Lesson.estimated(now, r.limit)
@@ -80,8 +85,9 @@ func (c *core) meet(now time.Time, n int) {
 // settle decides how to live with others.
 func (c *core) settle(now, sent time.Time, r reading) {
 	o, window := &c.Crowd, c.believed().Window
-	limit, others := c.ours().Requests, c.Log.others()
-	many := others > limit/3
+	limit := c.ours().Requests
+	others := c.Log.others() - (c.told().Requests - limit) // beyond the part that is left to them
+	many := others > limit/5
 	if o.Stage == sharing {
 		c.adjust(now, sent, r)
 	}
@@ -89,49 +95,58 @@ func (c *core) settle(now, sent time.Time, r reading) {
 	case o.Stage != alone && now.Sub(o.Last) > forgetOthers:
 		o.Stage = alone
 	case o.Stage == alone && sign && (many && !r.refused || now.Sub(o.First) > window/2):
-		o.Stage, o.Changed, o.Keep = wary, now, max(limit/2, limit-others, 1)
+		o.Stage, o.Changed, o.Keep = wary, now, min(limit, max(limit/2, limit-others, 1))
 	case o.Stage == wary && o.Keep < limit && since > 2*window:
 		o.Keep, o.Changed = limit, now // they have not come again
 	case o.Stage == wary && sign && (many && since > window/2 || since > 2*window):
 		o.Stage, o.Changed = sharing, now
-		o.Keep, o.Low, o.Calm = max(1, limit-others), limit, 0
+		o.Keep, o.Low, o.Calm = min(limit, max(1, limit-others)), limit, 0
 		c.Lesson = lesson{} // this is why there were refusals
 	}
 }
 
 // adjust takes a slot less when the service refuses, and one more where it has had
 // some left for a while. That while differs from time to time, so that two who
-// follow the same rule do not both take the same slot. A bucket that two drain
-// together runs dry slowly: there it is enough to take less when nothing is left.
+// follow the same rule do not both take the same slot, and it doubles with every
+// refusal. A bucket that two drain together runs dry slowly: there it is enough to
+// take less when hardly anything is left.
 func (c *core) adjust(now, sent time.Time, r reading) {
 	o, q := &c.Crowd, c.ours()
 	if left, ok := c.left(sent, r); ok {
 		o.Low = min(o.Low, left)
 	}
 	since := now.Sub(o.Changed)
-	if r.refused {
-		o.Calm = min(o.Calm+1, 4)
-	}
 	switch {
-	case r.refused, c.Belief.isBucket() && r.remaining < 2 && since > q.Window:
+	case r.refused:
+		o.Keep, o.Calm = max(1, o.Keep-1), min(o.Calm+1, calmest)
+	case c.Belief.isBucket() && r.remaining < 2 && since > q.Window:
 		o.Keep = max(1, o.Keep-1)
 	case since > patience(o.Changed)<<o.Calm:
-		spare := 0
-		if o.Keep >= q.Requests/2 {
-			spare = 1 // whoever has less may take it
-		}
-		if o.Low > spare {
-			o.Keep += max(1, o.Low/4)
-		}
-		if o.Low > 1 {
-			o.Calm = 0
-		}
+		o.grow(q.Requests)
 	default:
 		return
 	}
 	o.Changed, o.Low = now, q.Requests
 	if o.Keep >= q.Requests {
 		o.Stage = wary
+	}
+}
+
+// grow takes what nobody uses. Who has half of the limit leaves the first of it to
+// whoever has less.
+func (o *crowd) grow(limit int) {
+	if o.Low >= limit {
+		return // what is left was never seen
+	}
+	spare := 0
+	if o.Keep >= limit/2 {
+		spare = limit / 5
+	}
+	if o.Low > spare {
+		o.Keep += max(1, o.Low/4)
+	}
+	if o.Low > limit/2 {
+		o.Calm = 0 // they have gone
 	}
 }
 
@@ -149,7 +164,7 @@ func (c *core) left(sent time.Time, r reading) (n int, ok bool) {
 	return r.remaining - int(coming+0.6), r.reset < c.rule().gap
 }
 
-// patience is five to fifteen minutes, by chance.
+// patience is ten to thirty minutes, by chance.
 func patience(at time.Time) time.Duration {
-	return 5*time.Minute + time.Duration(uint64(at.UnixNano())*0x9e3779b97f4a7c15%uint64(10*time.Minute))
+	return 10*time.Minute + time.Duration(uint64(at.UnixNano())*0x9e3779b97f4a7c15%uint64(20*time.Minute))
 }

@@ -96,7 +96,7 @@ func (b *belief) valid() bool {
 func (s *lesson) valid() bool { return s.Burst >= 0 && s.slow() <= slowest }
 
 func (o *crowd) valid() bool {
-	return o.Stage >= alone && o.Stage <= sharing && (o.Stage == alone || o.Keep > 0) && o.Calm >= 0 && o.Calm <= 4
+	return o.Stage >= alone && o.Stage <= sharing && (o.Stage == alone || o.Keep > 0) && o.Calm >= 0 && o.Calm <= calmest
 }
 
 // resume goes on where another process ended. When a request that was out then

@@ -226,13 +226,18 @@ func (q *queuedRun) work(t *testing.T, l *Limiter) {
 	}
 }
 
-// What is shown while a run goes on must come true.
+// What is shown while a run goes on must come true, as long as the quota and not the
+// time that calls take is what a run waits for: one worker alone does not make 30
+// calls of up to two seconds in a minute.
 func TestForecastComesTrue(t *testing.T) {
 	for name, kind := range map[string]kind{
 		"fixed window": clockOf(tenAMinute), "window from the first hit": hitOf(tenAMinute), "sliding log": slidingOf(tenAMinute),
 		"bucket": bucketOf(10), "GCRA": bucketOf(1), "twice the window": clockOf(tenIn2Minutes), "three times the limit": clockOf(thirtyAMinute),
 	} {
 		for workers := 1; workers <= 3; workers += 2 {
+			if workers == 1 && name == "three times the limit" {
+				continue
+			}
 			t.Run(fmt.Sprintf("%s with %d workers", name, workers), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					l := open(t, tenAMinute, "")

@@ -108,11 +108,10 @@ func (s *slidingLog) most(end time.Duration) float64 {
 // refilling is a token bucket, or GCRA, which is the same: a burst, and one more
 // in each of so much time. Its reset is when all is there again.
 type refilling struct {
-	burst   int
-	each    time.Duration
-	lack    time.Duration // how long until it is full
-	last    time.Duration
-	pretend int // the limit it advertises, if not the burst
+	burst int
+	each  time.Duration
+	lack  time.Duration // how long until it is full
+	last  time.Duration
 }
 
 func (s *refilling) ask(now time.Duration) verdict {
