@@ -29,6 +29,8 @@ const (
 // usageError is a command line that asks for nothing that can be done.
 type usageError struct{ error }
 
+func (e usageError) Unwrap() error { return e.error }
+
 // statusError says that a run ended otherwise than well, which its summary has
 // already told; only the exit code is left to say.
 type statusError struct{ state.Status }

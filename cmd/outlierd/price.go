@@ -39,7 +39,7 @@ func beforehand(ctx context.Context, e *engine.Engine, spec *job.Spec, old *stat
 func planLine(ctx context.Context, e *engine.Engine, spec *job.Spec) string {
 	cost, err := e.WorstCase(ctx, spec)
 	if err != nil {
-		return fmt.Sprintf("%s: cannot run now: %s", spec.Name, strings.TrimPrefix(err.Error(), "job "+spec.Name+": "))
+		return fmt.Sprintf("%s: cannot run now: %s", spec.Name, plain(strings.TrimPrefix(err.Error(), "job "+spec.Name+": ")))
 	}
 	limit, credits := e.Config.Service.Limit, count(cost.Credits, "credit")
 	if cost.Credits > 0 && cost.Lost > cost.Credits {

@@ -117,7 +117,7 @@ func (o *options) leftRunning(s showing) error {
 	}
 	for _, scan := range scans {
 		if scan.Run == s.row.ID && scan.ScanID != "" {
-			fmt.Fprintf(o.err, "The scan goes on at the service. When it has ended:\n  outlierd scan read %s\n", scan.ScanID)
+			fmt.Fprintf(o.err, "The scan goes on at the service. When it has ended:\n  outlierd scan read %s\n", plain(scan.ScanID))
 		}
 	}
 	return nil
