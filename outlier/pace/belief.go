@@ -6,8 +6,8 @@ import (
 )
 
 const (
-	// proofs is how many answers in a row must have counted our requests before more
-	// is believed than what is configured.
+	// proofs is how many answers must have counted requests before more is believed
+	// than what is configured.
 	proofs = 3
 	// lessonLasts is how long something learned holds that nothing repeats.
 	lessonLasts = 7 * 24 * time.Hour
@@ -130,7 +130,7 @@ func (c *core) adopt(now time.Time, r reading) {
 	if q.Window == 0 {
 		q.Window = c.window(r.limit)
 	}
-	if exceeds(q, c.quota) && c.Belief.Proof < proofs {
+	if exceeds(q, c.quota) && (c.Belief.Proof < proofs || now.Before(c.Belief.Distrust)) {
 		return
 	}
 	if exceeds(c.told(), q) { // this is why there were refusals, or more was used than expected

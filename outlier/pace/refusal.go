@@ -100,7 +100,7 @@ func (c *core) backoff() time.Duration {
 func (c *core) learn(now, sent time.Time, r reading) {
 	q := c.believed()
 	others := r.current - c.Log.since(sent.Add(-memories*q.Window), true) - c.out
-	if c.lied(sent) && others <= 0 {
+	if c.lied() && others <= 0 {
 		c.Belief.Taught, c.Belief.Distrust = Quota{}, now.Add(lessonLasts)
 		return
 	}
@@ -121,10 +121,10 @@ func (c *core) learn(now, sent time.Time, r reading) {
 	c.Lesson.Burst, c.Lesson.At = max(1, burst), now
 }
 
-// lied reports whether more was promised than what is configured, by an answer
-// that left at least two requests to go.
-func (c *core) lied(sent time.Time) bool {
+// lied reports whether the service had allowed more than what is configured, and the
+// last answer before the refusal had left at least two requests to go.
+func (c *core) lied() bool {
 	b := &c.Belief
-	since := c.Log.since(b.Sent, false) + c.out
-	return b.Taught.Requests > c.quota.Requests && b.Limit-b.Used-since >= 1
+	since := c.Log.since(b.Sent, false) + c.out // with the one that was refused
+	return b.Taught != Quota{} && exceeds(b.Taught, c.quota) && b.Limit-b.Used-since >= 1
 }
