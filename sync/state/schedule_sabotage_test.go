@@ -29,6 +29,9 @@ var sabotages = []sabotage{
 
 // TestEverySabotageIsCaught makes sure that schedules find what they are there to find.
 func TestEverySabotageIsCaught(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes hundreds of schedules")
+	}
 	fresh := newFolder(t)
 	for _, bug := range sabotages {
 		t.Run(bug.name, func(t *testing.T) {

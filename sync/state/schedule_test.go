@@ -46,13 +46,13 @@ import (
 // schedule_service_test.go the world beyond the wire, in schedule_rules_test.go what must
 // hold, and in schedule_sabotage_test.go what is done wrong on purpose.
 
-var schedules = flag.Int("schedules", 0, "how many schedules are played; 0 means 1,000, or 100 with -short")
+var schedules = flag.Int("schedules", 0, "how many schedules are played; 0 means 1,000, or 30 with -short")
 
 // TestServiceNeverChargesMoreThanIsHeldAndNeverPastACap plays schedules.
 func TestServiceNeverChargesMoreThanIsHeldAndNeverPastACap(t *testing.T) {
 	n := *schedules
 	if testing.Short() {
-		n = cmp.Or(n, 100)
+		n = cmp.Or(n, 30)
 	}
 	n = cmp.Or(n, 1000)
 	fresh := newFolder(t)
@@ -90,7 +90,7 @@ func TestServiceNeverChargesMoreThanIsHeldAndNeverPastACap(t *testing.T) {
 // TestScheduleFollowsFromItsSeed makes sure that a schedule can be told again.
 func TestScheduleFollowsFromItsSeed(t *testing.T) {
 	fresh := newFolder(t)
-	for seed := range uint64(20) {
+	for seed := range uint64(5) {
 		once, again := play(t, fresh, seed, sabotage{}), play(t, fresh, seed, sabotage{})
 		if diff := gocmp.Diff(once.trace, again.trace); diff != "" || once.wrong != nil || again.wrong != nil {
 			t.Fatalf("seed %d (%v, %v) goes another way the second time:\n%s", seed, once.wrong, again.wrong, diff)
