@@ -92,9 +92,12 @@ func complaint(ctx context.Context, err error) string {
 	return "outlierd: " + strings.Join(lines, "\n") + remedy(err)
 }
 
-// remedy is what to do about an error of the service, which itself knows nothing of
-// job files.
+// remedy is what to do about an error that itself knows nothing of job files and
+// commands.
 func remedy(err error) string {
+	if live, ok := errors.AsType[*state.LiveScanError](err); ok && live.Scan.ScanID != "" {
+		return "\n  it is not paid for twice; when it has ended, read it with: outlierd scan read " + plain(live.Scan.ScanID)
+	}
 	if _, long := errors.AsType[*pace.LongWaitError](err); long {
 		return "\n  the run keeps its place and goes on with the next 'outlierd run', or under 'outlierd up'; service.max_wait says how long to wait for the limit"
 	}

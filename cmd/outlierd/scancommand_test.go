@@ -64,6 +64,7 @@ func TestScanThatIsLeftCanBeReadLater(t *testing.T) {
 		if len(id) != 36 {
 			t.Fatalf("it is not said how to go on: %s", told)
 		}
+		contains(p, p.refused(exitFailed, "scan", "start", "moka pot", "--yes"), "has this scan already", "outlierd scan read "+id)
 		contains(p, p.refused(exitFailed, "scan", "read", id), "has not ended: its status is ", "nothing spent")
 		contains(p, p.refused(exitUsage, "scan", "read", "moka"), "is no id of a scan")
 
