@@ -268,6 +268,29 @@ func TestFileThatMakesNoSenseIsAFullWindow(t *testing.T) {
 	}
 }
 
+// What cannot be read still has a date, after which nothing left.
+func TestOldFileThatMakesNoSenseCostsNothing(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "pace.json")
+	if err := os.WriteFile(path, []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		for _, tt := range []struct {
+			age  time.Duration
+			free int
+		}{{0, 0}, {40 * time.Second, 0}, {61 * time.Second, 10}} {
+			written := time.Now().Add(-tt.age)
+			if err := os.Chtimes(path, written, written); err != nil {
+				t.Fatal(err)
+			}
+			s := open(t, tenAMinute, path).Status()
+			if s.Remaining != tt.free || tt.free == 0 && !s.Reset.Equal(written.Add(time.Minute+margin(time.Minute))) {
+				t.Errorf("written %v ago, it leaves %d until %v", tt.age, s.Remaining, s.Reset)
+			}
+		}
+	})
+}
+
 func TestNothingLeavesThatCannotBeRemembered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := open(t, tenAMinute, filepath.Join(t.TempDir(), "missing", "pace.json"))

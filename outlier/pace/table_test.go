@@ -136,7 +136,7 @@ var rivals = []struct {
 
 // rivalSeeds is how many seeds the others play: they are there to be compared with, not
 // to be held to anything.
-const rivalSeeds = 3
+const rivalSeeds = 1
 
 // play is the worst that comes of a row over all its services, styles and seeds.
 func (r row) play(rival, seeds int) (worst result) {
