@@ -26,7 +26,7 @@ type run struct {
 	searched bool                // nothing is left to be bought, and what to ask about it is queued
 	over     outlier.Credits     // what costs as much as this is over a cap; 0 while nothing is
 	capped   error               // the cap
-	stuck    map[int64]bool      // readings of scans whose hold was used up and that met a cap, by step
+	stuck    map[int64]bool      // steps that are open and with which nothing can be done for now
 	trouble  error               // what went wrong for some of its searches and not for others
 	refusals map[int64]int       // of scans, with proof that nothing was started, by step
 	missed   int64               // found missing before this process took the run up

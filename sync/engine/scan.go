@@ -158,15 +158,16 @@ func (r *run) retryScan(ctx context.Context, step *state.Step, scan *state.Scan,
 		return &UnsettledScanError{*scan}
 	case scan.State == state.ScanUnknown:
 		return errors.Join(err, &UnsettledScanError{*scan})
-	case ctx.Err() != nil || stopFor(kindOf(err)) != "" || isCap(err):
+	case ctx.Err() != nil || isCap(err) || kindOf(err) == outlier.Unauthorized || kindOf(err) == "":
 		return err
 	}
 	most := maxAttempts
 	if kindOf(err) == outlier.Limited {
 		most = maxRefusals
 	}
-	if r.refusals[step.ID]++; r.refusals[step.ID] >= most || kindOf(err) == outlier.Unauthorized {
-		return err
+	if r.refusals[step.ID]++; r.refusals[step.ID] >= most || stopFor(kindOf(err)) != "" {
+		r.leave(step, err)
+		return nil
 	}
 	r.log().Warn("scan refused, and tried again", "job", r.row.Job, "err", err)
 	if kindOf(err) == outlier.Limited {

@@ -351,6 +351,29 @@ func TestEachValueOfForEachHasAScanOfItsOwn(t *testing.T) {
 	})
 }
 
+// TestUnknownScanLeavesTheOthersAlone: they were paid for, and are waited for and read.
+func TestUnknownScanLeavesTheOthersAlone(t *testing.T) {
+	file := strings.NewReplacer("[espresso machine repair]", `["${topic}"]`, "scan:\n", "for_each: {topic: [moka pot, latte art]}\n    scan:\n", "per_run: 60", "per_run: 120").Replace(scanFile)
+	bare(t, file, func(w *workshop) {
+		w.renew(anHour)
+		w.service.FailNext(outlier.OpStartScan, simulator.CutBody)
+		w.service.FailNext(outlier.OpStartScan, simulator.DropAnswer)
+		row, err := w.run()
+		unsettled, ok := errors.AsType[*UnsettledScanError](err)
+		if !ok || row.Status != state.Failed || len(w.started()) != 2 || row.Pages != 3 {
+			t.Fatalf("status %s, error %v, %d scans and %d pages; want one of two scans to be read", row.Status, err, len(w.started()), row.Pages)
+		}
+		w.inspect(func(e *Engine) {
+			if _, err := e.AdoptScan(w.ctx, w.started()[1]); err != nil {
+				t.Fatalf("intent %d: %v", unsettled.Scan.Intent, err)
+			}
+		})
+		if next := w.mustRun(state.OK); next.ID != row.ID || next.Pages != 6 || next.Credits != 112 {
+			t.Errorf("run %s has %d pages for %d credits, want run %s to read the other scan too", next.ID, next.Pages, next.Credits, row.ID)
+		}
+	})
+}
+
 // TestTimeThatIsUpEndsNoScan: stop_after cuts what was not paid for.
 func TestTimeThatIsUpEndsNoScan(t *testing.T) {
 	file := strings.Replace(scanFile, "budget: {per_run: 60}", "enrich: {details: {top: 30}}\n    stop_after: 30m\n    budget: {per_run: 60}", 1)

@@ -135,8 +135,8 @@ func (w *watch) ready(ctx context.Context, e *Engine) error {
 func (w *watch) resume(ctx context.Context) error {
 	for i := range w.Config.Jobs {
 		spec := &w.Config.Jobs[i]
-		if spec.Disabled || w.runOf(spec.Name) != nil {
-			continue
+		if spec.Disabled || w.isDue(spec) {
+			continue // an instant that has passed continues what was left
 		}
 		old, err := w.Continues(spec, time.Time{})
 		if err != nil {
@@ -152,6 +152,11 @@ func (w *watch) resume(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// isDue reports whether a job has an instant that has passed.
+func (w *watch) isDue(spec *job.Spec) bool {
+	return slices.ContainsFunc(w.agenda, func(a *Appointment) bool { return a.Spec.Name == spec.Name && !a.Due.After(time.Now()) })
 }
 
 // takeOver continues a run that the last process left, if that is not for a person or

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -47,7 +48,14 @@ func (r *run) search(ctx context.Context) (worked bool, err error) {
 		}
 	}
 	for _, step := range r.openSteps() {
+		if r.stuck[step.ID] {
+			continue
+		}
 		worked, err := r.advance(ctx, step)
+		if _, ok := errors.AsType[*UnsettledScanError](err); ok {
+			r.leave(step, err)
+			return true, nil
+		}
 		if isCap(err) {
 			r.cap(step, err)
 			return true, nil
@@ -104,10 +112,15 @@ func (r *run) cap(step *state.Step, met error) {
 
 // tooDear reports whether a step costs as much as what was over a cap before.
 func (r *run) tooDear(step *state.Step) bool {
-	if step.Scan != "" {
-		return r.stuck[step.ID]
-	}
-	return r.over > 0 && r.priceOf(step) >= r.over
+	return step.Scan == "" && r.over > 0 && r.priceOf(step) >= r.over
+}
+
+// leave gives a step up for now, which stays open: the run goes on with the others and
+// fails in the end.
+func (r *run) leave(step *state.Step, err error) {
+	r.stuck[step.ID] = true
+	r.log().Error("search left", "job", r.row.Job, "of", describe(step), "err", err)
+	r.fail(err)
 }
 
 // cutShort closes what is open because the run's time is up. What was paid for is not
