@@ -172,6 +172,9 @@ func cellOf(got result) string { return fmt.Sprintf(" %.1f %%, %d |", 100*got.us
 
 // The table of docs/pace.md. With -update the others' columns are played too.
 func TestTable(t *testing.T) {
+	if testing.Short() {
+		t.Skip("plays some hundred days, without a goroutine in them")
+	}
 	all := rows()
 	lines := make([]string, len(all))
 	t.Run("rows", func(t *testing.T) {
