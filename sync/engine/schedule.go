@@ -255,20 +255,30 @@ func (w *watch) report(r *run) {
 	}
 }
 
-// idle shows readers what idle time has brought, when that is due, or else sleeps until
-// there may be something to do.
+// idle sleeps until there may be something to do, after readers were shown what idle
+// time has brought, if that is due.
 func (w *watch) idle(ctx context.Context) {
-	if unseen, err := w.loader.unseen(); err != nil || unseen && w.loader.publishDue() {
-		if err = errors.Join(err, w.publish(ctx)); err != nil {
-			w.trouble(ctx, err)
-		}
-		return
+	until := time.Now().Add(nap)
+	err := w.showRest(ctx)
+	if err == nil {
+		until, err = w.wakes()
 	}
-	until, err := w.wakes()
 	if err != nil {
 		w.trouble(ctx, err)
 	}
 	_ = pause(ctx, time.Until(until)) // why it ended is ctx's to say, at the head of the loop
+}
+
+// showRest publishes what no reader was shown, if that is due.
+func (w *watch) showRest(ctx context.Context) error {
+	if !w.loader.publishDue() {
+		return nil
+	}
+	unseen, err := w.loader.unseen()
+	if err != nil || !unseen {
+		return err
+	}
+	return w.publish(ctx)
 }
 
 // wakes is when there may be something to do.

@@ -102,12 +102,10 @@ func (r *run) advance(ctx context.Context, step *state.Step) (worked bool, err e
 // cap notes which cap was met, and by what. Other steps may be cheaper, or have set
 // aside what they need.
 func (r *run) cap(step *state.Step, met error) {
-	r.capped = met
-	if step.Scan != "" {
-		r.stuck[step.ID] = true
-		return
+	r.capped, r.stuck[step.ID] = met, true
+	if step.Scan == "" {
+		r.over = r.priceOf(step)
 	}
-	r.over = r.priceOf(step)
 }
 
 // tooDear reports whether a step costs as much as what was over a cap before.
