@@ -1,0 +1,47 @@
+package engine
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"outlierd/outlier"
+	"outlierd/sync/state"
+)
+
+// TestOnlyTheScanThatWasWishedForIsAdopted: its queries, its size and the time of its
+// creation have to fit, in either shape of the threshold.
+func TestOnlyTheScanThatWasWishedForIsAdopted(t *testing.T) {
+	sent := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	limit := func(n int64) *int64 { return &n }
+	const unlimited = 9007199254740991
+	queries := state.Scan{FindBy: outlier.FindByQuery, Mode: outlier.ModeFast, Queries: []string{"b", "a"}, Intended: sent}
+	channels := state.Scan{FindBy: outlier.FindByChannels, Mode: outlier.ModeStandard, Queries: []string{"a", "b"}, Intended: sent}
+	told := outlier.Scan{Query: []string{"a", "b"}, CreatedAt: sent.Add(time.Minute)}
+	with := func(change func(*outlier.Scan)) outlier.Scan {
+		s := told
+		change(&s)
+		return s
+	}
+	for name, test := range map[string]struct {
+		wish state.Scan
+		told outlier.Scan
+		why  string
+	}{
+		"no threshold":            {queries, told, ""},
+		"both limits":             {queries, with(func(s *outlier.Scan) { s.OutlierVideos, s.Channels = limit(1000), limit(unlimited) }), ""},
+		"a plain number":          {queries, with(func(s *outlier.Scan) { s.OutlierVideos = limit(1000) }), ""},
+		"of channels":             {channels, with(func(s *outlier.Scan) { s.OutlierVideos, s.Channels = limit(unlimited), limit(250) }), ""},
+		"of channels, one number": {channels, with(func(s *outlier.Scan) { s.OutlierVideos = limit(250) }), ""},
+		"another mode":            {queries, with(func(s *outlier.Scan) { s.OutlierVideos = limit(2500) }), "another mode"},
+		"channels of the other":   {channels, with(func(s *outlier.Scan) { s.OutlierVideos, s.Channels = limit(unlimited), limit(100) }), "another mode"},
+		"other queries":           {queries, with(func(s *outlier.Scan) { s.Query = []string{"a"} }), "asked for"},
+		"long before":             {queries, with(func(s *outlier.Scan) { s.CreatedAt = sent.Add(-time.Hour) }), "was sent at"},
+		"long after":              {queries, with(func(s *outlier.Scan) { s.CreatedAt = sent.Add(time.Hour) }), "was sent at"},
+		"no time":                 {queries, with(func(s *outlier.Scan) { s.CreatedAt = time.Time{} }), "was sent at"},
+	} {
+		if why := misfit(&test.wish, test.told); (why == "") != (test.why == "") || !strings.Contains(why, test.why) {
+			t.Errorf("%s: %q, want %q", name, why, test.why)
+		}
+	}
+}
