@@ -18,10 +18,8 @@ func checkSQL(ctx context.Context, config *job.Config) error {
 		spec := &config.Jobs[i]
 		for _, query := range spec.SQL() {
 			if err := bindable(ctx, query); err != nil {
-				found = append(found, job.Mistake{
-					File: config.Path, Line: query.Line, Column: query.Column, Message: fmt.Sprintf("jobs.%s: %v", spec.Name, err),
-					Hint: "`outlierd schema tables` lists the tables and their columns",
-				})
+				found = append(found, config.Mistake(query.Line, query.Column, fmt.Sprintf("jobs.%s: %v", spec.Name, err),
+					"`outlierd schema tables` lists the tables and their columns"))
 			}
 		}
 	}

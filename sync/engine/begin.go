@@ -29,6 +29,9 @@ func (s *shift) begin(ctx context.Context, spec *job.Spec, trigger Trigger, due 
 		}
 	}
 	row, err := s.open(ctx, spec, trigger, due)
+	if row == nil { // readers see that it failed
+		return nil, errors.Join(err, s.publish(ctx))
+	}
 	if err != nil {
 		return nil, fmt.Errorf("begin a run of job %s: %w", spec.Name, err)
 	}

@@ -195,11 +195,18 @@ func (e *Engine) WorstCase(ctx context.Context, spec *job.Spec) (Cost, error) {
 // not be allowed.
 func (e *Engine) cost(spec *job.Spec, plan frozen, steps []state.Step) Cost {
 	var c Cost
-	pages := 0
+	pages, probed := 0, map[outlier.Operation]bool{}
 	for i := range steps {
-		if steps[i].Stop == "" {
-			pages += e.addStep(&c, plan, &steps[i])
+		step := &steps[i]
+		if step.Stop != "" {
+			continue
 		}
+		wasted := 0
+		if !probed[step.Op] {
+			wasted = e.mayWaste(plan, step)
+			probed[step.Op] = wasted > 0
+		}
+		pages += e.addStep(&c, plan, step, wasted)
 	}
 	if per := spec.Budget.PerRun; per != nil {
 		c.Credits, c.Lost = min(c.Credits, *per), *per
@@ -227,8 +234,8 @@ func calls(plan frozen, pages int) (n int) {
 
 // addStep adds one step's price to c and returns how many pages it may take. A scan
 // is started once, whatever becomes of it, and looked at for as long as it may last.
-func (e *Engine) addStep(c *Cost, plan frozen, step *state.Step) (pages int) {
-	price, pages := e.priceOf(step), plan.Pages
+func (e *Engine) addStep(c *Cost, plan frozen, step *state.Step, wasted int) (pages int) {
+	price, pages := e.priceOf(step), plan.limit(step)
 	switch step.Op {
 	case outlier.OpStartScan:
 		c.Credits += price
@@ -238,13 +245,20 @@ func (e *Engine) addStep(c *Cost, plan frozen, step *state.Step) (pages int) {
 	case outlier.OpTrendingFormats:
 		pages = 1
 	default:
-		if pages > 1 && e.countsUnknown(step.Op) {
-			pages = min(pages, job.AllPages-1) + 1 // one may be wasted on learning what `from` counts
-		}
+		pages = min(pages, job.AllPages-1) + wasted
 	}
 	c.Credits += outlier.Credits(pages) * price
 	c.Lost += outlier.Credits(pages) * price * maxAttempts
 	return pages
+}
+
+// mayWaste is 1 if a page of the step may be wasted on learning what `from` counts, which
+// happens once for each endpoint.
+func (e *Engine) mayWaste(plan frozen, step *state.Step) int {
+	if step.Op != outlier.OpStartScan && step.Op != outlier.OpTrendingFormats && plan.limit(step) > 1 && e.countsUnknown(step.Op) {
+		return 1
+	}
+	return 0
 }
 
 // cheapest is the lowest price of a page of any step.

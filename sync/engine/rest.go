@@ -56,11 +56,11 @@ func (e *Engine) restOf(c *Cost, plan frozen, step *state.Step) (pages int, err 
 	if step.Op != outlier.OpStartScan {
 		plan.Pages = plan.limit(step)
 		plan.Pages -= min(step.Next, plan.Pages)
-		return e.addStep(c, plan, step), nil
+		return e.addStep(c, plan, step, e.mayWaste(plan, step)), nil
 	}
 	started, err := e.paidScan(step)
 	if err != nil || !started {
-		return e.addStep(c, plan, step), err
+		return e.addStep(c, plan, step, 0), err
 	}
 	pages = readPages(plan, step)
 	c.Credits += outlier.Credits(pages) * e.priceOfReading()
