@@ -18,11 +18,11 @@ var (
 const page = "../../docs/pace.md"
 
 var (
-	tenIn2Minutes  = Quota{10, 2 * time.Minute}
-	thirtyAMinute  = Quota{30, time.Minute}
-	withHeaders    = styles[1:]
-	bodyOnly       = styles[:1]
-	quarterOfStyle = []style{styles[1], styles[2], styles[4], styles[6]}
+	tenIn2Minutes = Quota{10, 2 * time.Minute}
+	thirtyAMinute = Quota{30, time.Minute}
+	withHeaders   = styles[1:]
+	bodyOnly      = styles[:1]
+	someHeaders   = []style{styles[1], styles[2], styles[4], styles[6]}
 )
 
 // A kind makes one service, its phase by chance.
@@ -107,7 +107,7 @@ func rows() (all []row) {
 		{
 			name:     "the first four with headers that lie",
 			services: lyingOf(clockOf(tenAMinute), hitOf(tenAMinute), slidingOf(tenAMinute), bucketOf(10)),
-			styles:   quarterOfStyle, use: 0.99, refused: 1, prompt: true,
+			styles:   someHeaders, use: 0.99, refused: 1, prompt: true,
 		},
 	}...)
 }
@@ -196,7 +196,8 @@ func TestTable(t *testing.T) {
 		}
 	})
 	if *update {
-		rewrite(t, page, "table", head()+strings.Join(lines, "\n")+"\n")
+		note := fmt.Sprintf("\nSeeds: %d for this limiter, %d for the others.\n", *seeds, min(*seeds, rivalSeeds))
+		rewrite(t, page, "table", head()+strings.Join(lines, "\n")+"\n"+note)
 	}
 }
 
