@@ -115,7 +115,7 @@ func (j *job) open() (*state.Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	if old != nil && j.dice.IntN(5) > 0 {
+	if old != nil && j.dice.IntN(3) > 0 {
 		j.note("continues %s, which was %s", old.ID, old.Status)
 		return old, j.store.Resume(old.ID, old.Due)
 	}
@@ -127,7 +127,7 @@ func (j *job) open() (*state.Run, error) {
 	}
 	j.runs++
 	run := state.Run{ID: fmt.Sprint("run-", j.runs), Job: j.name, Trigger: "schedule", Started: time.Now(), Status: state.Running, Plan: []byte(`{}`)}
-	if j.dice.IntN(2) == 0 {
+	if j.dice.IntN(4) == 0 {
 		run.Due = time.Unix(int64(j.runs)*3600, 0)
 	}
 	steps := j.steps()

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -55,6 +56,7 @@ func TestServiceNeverChargesMoreThanIsHeldAndNeverPastACap(t *testing.T) {
 		n = cmp.Or(n, 30)
 	}
 	n = cmp.Or(n, 1000)
+	defer debug.SetGCPercent(debug.SetGCPercent(400)) // each process leaves much behind
 	fresh := newFolder(t)
 	var mu sync.Mutex
 	seen := map[string]int{}
@@ -151,7 +153,7 @@ func play(t *testing.T, fresh folder, seed uint64, bug sabotage) *schedule {
 
 func newSchedule(fresh folder, seed uint64, bug sabotage) *schedule {
 	s := &schedule{seed: seed, dice: rand.New(rand.NewPCG(seed, 0)), bug: bug, books: newBooks(), seen: map[string]int{}}
-	s.turns = 40 + s.dice.IntN(60)
+	s.turns = 30 + s.dice.IntN(50)
 	s.options = state.Options{
 		Location: one(s.dice, fresh.zones...), Renews: one(s.dice, 1, 15, 31),
 		MinFree: 8, FreeSpace: func(string) (uint64, error) { return 1 << 40, nil },
