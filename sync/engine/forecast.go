@@ -179,13 +179,17 @@ func (e *Engine) forecast(ctx context.Context, spec *job.Spec, now, turn time.Ti
 	return f, e.fill(f, spec, plan, steps)
 }
 
-// foresee draws up the plan of the next run of a job. One that is due after the cycle
-// has turned, or only by hand, takes no share of this cycle.
+// foresee draws up the plan of the next run of a job as it will be when it is due, if
+// nothing else is spent until then. One that is due after the cycle has turned, or only
+// by hand, takes no share of this cycle.
 func (e *Engine) foresee(ctx context.Context, spec *job.Spec, f *JobForecast, now time.Time) ([]state.Step, frozen, error) {
+	if due := e.nextOf(spec, now); !due.IsZero() {
+		now = due
+	}
 	steps, plan, err := e.draw(ctx, spec, now)
 	f.whole = e.cost(spec, plan, steps).Credits
 	if err == nil && f.Runs > 0 {
-		err = e.ration(ctx, spec, &plan, steps, now, false)
+		err = e.ration(ctx, spec, &plan, steps, now)
 	}
 	for i := range steps {
 		steps[i].Ordinal = i // as they will be numbered when the run begins

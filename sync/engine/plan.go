@@ -94,7 +94,7 @@ func frozenCalls(wanted []job.Enrich) []frozenEnrich {
 func (e *Engine) resolve(ctx context.Context, spec *job.Spec, trigger Trigger, now time.Time) ([]state.Step, frozen, error) {
 	steps, plan, err := e.draw(ctx, spec, now)
 	if err == nil && trigger != Manual {
-		err = e.ration(ctx, spec, &plan, steps, now, true)
+		err = e.ration(ctx, spec, &plan, steps, now)
 	}
 	return steps, plan, err
 }
@@ -213,7 +213,7 @@ func (e *Engine) cost(spec *job.Spec, plan frozen, steps []state.Step) Cost {
 		pages = min(pages, int(*per/max(1, e.cheapest(steps))))
 	}
 	c.Requests += pages + calls(plan, pages)
-	if plan.MaxRequests > 0 {
+	if plan.MaxRequests > 0 && plan.Scan == nil { // a scan that was paid for is read, whatever that takes
 		c.Requests = min(c.Requests, plan.MaxRequests)
 	}
 	return c
@@ -240,7 +240,7 @@ func (e *Engine) addStep(c *Cost, plan frozen, step *state.Step, wasted int) (pa
 	case outlier.OpStartScan:
 		c.Credits += price
 		c.Lost += price
-		c.Requests += 1 + looks(plan.Scan)
+		c.Requests += scanRequests(plan.Scan)
 		price, pages = e.priceOfReading(), readPages(plan, step)
 	case outlier.OpTrendingFormats:
 		pages = 1

@@ -22,14 +22,13 @@ import (
 //
 // A run by hand takes no share: whoever starts it has decided.
 
-// ration limits a run to its share. One that begins now is none of those that are still
-// to come.
-func (e *Engine) ration(ctx context.Context, spec *job.Spec, plan *frozen, steps []state.Step, now time.Time, begins bool) error {
+// ration limits a run that begins at the given time to its share.
+func (e *Engine) ration(ctx context.Context, spec *job.Spec, plan *frozen, steps []state.Step, now time.Time) error {
 	wanted := e.cost(spec, *plan, steps).Credits
 	if e.Config.Budget.Pace != job.PaceEven || e.Config.Budget.PerMonth == nil || wanted == 0 {
 		return nil
 	}
-	share, err := e.share(ctx, spec, now, begins)
+	share, err := e.share(ctx, spec, now)
 	if err != nil || share >= wanted {
 		return err
 	}
@@ -99,7 +98,7 @@ func (e *Engine) turns(spec *job.Spec, steps []state.Step) ([]int, error) {
 }
 
 // share is what the next run of spec may spend of what is left of the cycle.
-func (e *Engine) share(ctx context.Context, spec *job.Spec, now time.Time, begins bool) (outlier.Credits, error) {
+func (e *Engine) share(ctx context.Context, spec *job.Spec, now time.Time) (outlier.Credits, error) {
 	left, turn, err := e.leftOfCycle()
 	if err != nil {
 		return 0, err
@@ -112,9 +111,7 @@ func (e *Engine) share(ctx context.Context, spec *job.Spec, now time.Time, begin
 	if names < 0 {
 		return left, nil
 	}
-	if begins {
-		all[names].Runs++
-	}
+	all[names].Runs++ // this one
 	return credit.Share(left, all, names), nil
 }
 
@@ -154,6 +151,15 @@ func (e *Engine) demands(ctx context.Context, now, turn time.Time) ([]credit.Dem
 
 // runsUntil counts the runs of a job that are due after now and before the given time.
 func (e *Engine) runsUntil(spec *job.Spec, now, until time.Time) (n int) {
+	for due := e.nextOf(spec, now); !due.IsZero() && due.Before(until); due = e.nextOf(spec, due) {
+		n++
+	}
+	return n
+}
+
+// nextOf is when a job is due after now, or the job that it comes after in the end; zero
+// for never.
+func (e *Engine) nextOf(spec *job.Spec, now time.Time) time.Time {
 	for range e.Config.Jobs { // a chain of `after` is no longer than the file
 		parent := e.Config.Job(spec.After)
 		if parent == nil || spec.Disabled {
@@ -161,13 +167,7 @@ func (e *Engine) runsUntil(spec *job.Spec, now, until time.Time) (n int) {
 		}
 		spec = parent
 	}
-	if spec.Disabled {
-		return 0
-	}
-	for due := spec.Next(now, e.Config.Timezone); !due.IsZero() && due.Before(until); due = spec.Next(due, e.Config.Timezone) {
-		n++
-	}
-	return n
+	return spec.Next(now, e.Config.Timezone)
 }
 
 // smallest is the least that is of use to a run: a page, or a scan and its reading.

@@ -44,7 +44,7 @@ func (e *Engine) rest(old *state.Run, own job.JobBudget) (open []state.Step, pla
 		pages = min(pages, int(left/max(1, e.cheapest(open))))
 	}
 	c.Requests += pages + calls(plan, taken+pages)
-	if plan.MaxRequests > 0 {
+	if plan.MaxRequests > 0 && plan.Scan == nil {
 		c.Requests = min(c.Requests, max(0, plan.MaxRequests-int(spent.Requests)))
 	}
 	return open, plan, c, nil
@@ -54,9 +54,10 @@ func (e *Engine) rest(old *state.Run, own job.JobBudget) (open []state.Step, pla
 // scan that was started is paid for, and its results have still to be read.
 func (e *Engine) restOf(c *Cost, plan frozen, step *state.Step) (pages int, err error) {
 	if step.Op != outlier.OpStartScan {
+		wasted := e.mayWaste(plan, step) // page two is the one that tells, and may be all that is left
 		plan.Pages = plan.limit(step)
 		plan.Pages -= min(step.Next, plan.Pages)
-		return e.addStep(c, plan, step, e.mayWaste(plan, step)), nil
+		return e.addStep(c, plan, step, wasted), nil
 	}
 	started, err := e.paidScan(step)
 	if err != nil || !started {
@@ -65,9 +66,13 @@ func (e *Engine) restOf(c *Cost, plan frozen, step *state.Step) (pages int, err 
 	pages = readPages(plan, step)
 	c.Credits += outlier.Credits(pages) * e.priceOfReading()
 	c.Lost += outlier.Credits(pages) * e.priceOfReading() * maxAttempts
-	c.Requests += looks(plan.Scan)
+	c.Requests += scanRequests(plan.Scan)
 	return pages, nil
 }
+
+// scanRequests is how many requests a scan takes before its results are read: the start,
+// and looks at it until its deadline.
+func scanRequests(plan *job.Scan) int { return 1 + looks(plan) }
 
 // MayCost is the most that a run of spec which begins now may cost, answers that are
 // lost included: what is left of the cap of one that it continues, or else the cap of a
@@ -96,7 +101,7 @@ func (e *Engine) within(c Cost, spec *job.Spec, plan frozen, steps []state.Step)
 	requests := pages + calls(plan, pages)
 	for i := range steps {
 		if steps[i].Stop == "" && steps[i].Op == outlier.OpStartScan {
-			requests += 1 + looks(plan.Scan)
+			requests += scanRequests(plan.Scan)
 		}
 	}
 	c.Requests = min(c.Requests, requests)
