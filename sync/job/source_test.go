@@ -1,0 +1,167 @@
+package job
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"outlierd/outlier"
+)
+
+func TestIdsComeFromListsFilesAndSQLWithoutRepetitions(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "videos.txt")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("\uFEFF# the best\r\ndQw4w9WgXcQ\r\n\r\n  https://video.example/watch?v=abcdefghijk&t=4#top # seen twice\nabcdefghijk\n")
+	config, err := Parse(filepath.Join(dir, "jobs.yaml"), []byte(head+`
+lists: {ids: [dQw4w9WgXcQ, video.example/abcdefghijk, 12345678901, dQw4w9WgXcQ]}
+jobs:
+  list: {videos: {id: {list: ids}}}
+  file: {videos: {id: {file: videos.txt}, fetch: transcript}}
+  sql: {channels: {id: {sql: select 1}, refresh_after: 2d}}
+  each: {for_each: {v: {file: videos.txt}}, related: {video_id: "${v}"}}
+`), nothingSet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := nothingKnown()
+	in.IDs = func(sql, column string) ([]string, error) {
+		if sql != "select 1" || column != "channel_id" {
+			t.Errorf("SQL %s is asked for %s", sql, column)
+		}
+		return []string{"UC1234567890abcdefghijkl", "", "UCabcdefghijkl1234567890", "UC1234567890abcdefghijkl"}, nil
+	}
+	for name, want := range map[string][]string{
+		"list": {"dQw4w9WgXcQ", "abcdefghijk", "12345678901"},
+		"file": {"dQw4w9WgXcQ", "abcdefghijk"},
+		"sql":  {"UC1234567890abcdefghijkl", "UCabcdefghijkl1234567890"},
+	} {
+		if got := must(t, config.Job(name), in).IDs; !slices.Equal(got, want) {
+			t.Errorf("%s gives %q, want %q", name, got, want)
+		}
+	}
+	if got := config.Job("file").Fetch; !slices.Equal(got, []Enrich{{Op: outlier.OpTranscript}}) {
+		t.Errorf("the file's job fetches %v", got)
+	}
+	if got := config.Job("sql").Fetch; !slices.Equal(got, []Enrich{{outlier.OpChannelVideos, 0, 2 * day, 0}, {outlier.OpChannelShorts, 0, 2 * day, 0}}) {
+		t.Errorf("the channels' job fetches %v", got)
+	}
+	if got := must(t, config.Job("each"), in).Asks; len(got) != 3 || got[1].Params.Get("videoId") != "abcdefghijk" || got[1].Item == "abcdefghijk" {
+		t.Errorf("for each line of the file: %+v", got)
+	}
+
+	write("dQw4w9WgXcQ\n@someone\n")
+	if _, err := config.Job("file").Resolve(in); err == nil || !strings.Contains(err.Error(), "job file: id: the file "+file) {
+		t.Errorf("a file that went bad gives %v", err)
+	}
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := config.Job("file").Resolve(in); err == nil || !strings.Contains(err.Error(), "does not exist") {
+		t.Errorf("a file that is gone gives %v", err)
+	}
+}
+
+// SQL that finds nothing must not turn a search for something into one for everything.
+func TestWhatFindsNoSeedsAsksNothing(t *testing.T) {
+	for _, body := range []string{
+		"related: {video_id: {sql: select 1}}",
+		"related: {video_id: {sql: select 1}, related_channel_id: {sql: select 2}}",
+		"search: {query: {sql: select 1}, where: {z_score: 2..}}",
+		"scan: {query: {sql: select 1}}",
+		"find_channels: {related_to: {sql: select 1}}",
+		`for_each: {t: {sql: select 1}}, search: {query: "${t}"}`,
+		"videos: {id: {sql: select 1}}",
+	} {
+		if got := must(t, one(t, body), nothingKnown()); len(got.Asks)+len(got.IDs) > 0 {
+			t.Errorf("%s asks %+v", body, got)
+		}
+	}
+	if got := asks(t, one(t, "related: {video_id: {sql: select 1}, title: tea}")); len(got) != 1 || got[0].Params.Has("videoId") {
+		t.Errorf("one seed of two: %+v", got)
+	}
+	if got := asks(t, one(t, "search: {where: {z_score: 2..}}")); len(got) != 1 {
+		t.Errorf("a search that means everything: %+v", got)
+	}
+}
+
+func TestSQLIsAskedOnceAndItsFailuresNameTheJob(t *testing.T) {
+	spec := one(t, `for_each: {t: [a, b, c]}, related: {title: "${t}", video_id: {sql: select v}}`)
+	in, times := nothingKnown(), 0
+	in.IDs = func(string, string) ([]string, error) { times++; return []string{"dQw4w9WgXcQ"}, nil }
+	if got := must(t, spec, in).Asks; len(got) != 3 || times != 1 {
+		t.Errorf("%d requests, the SQL ran %d times", len(got), times)
+	}
+	broken := errors.New("no such column")
+	in.IDs = func(string, string) ([]string, error) { return nil, broken }
+	if _, err := spec.Resolve(in); !errors.Is(err, broken) || !strings.Contains(err.Error(), "job a: video_id: the SQL in line 4") {
+		t.Errorf("SQL that fails gives %v", err)
+	}
+	in.IDs = func(string, string) ([]string, error) { return []string{"@someone"}, nil }
+	if _, err := spec.Resolve(in); err == nil || !strings.Contains(err.Error(), `"@someone" is neither a video id`) {
+		t.Errorf("SQL that gives no ids gives %v", err)
+	}
+	in = nothingKnown()
+	in.Since = func(string) (time.Time, error) { return time.Time{}, broken }
+	if _, err := one(t, `search: {where: {published_at: "since last success"}}`).Resolve(in); !errors.Is(err, broken) {
+		t.Errorf("an unknown past gives %v", err)
+	}
+}
+
+func TestSQLIsListedWithTheColumnThatIsWanted(t *testing.T) {
+	spec := one(t, `for_each: {t: {sql: select t}}, related: {thumbnail_video_id: "${t}", title: {sql: select n}, video_id: {sql: select v}, related_channel_id: {sql: select c}}`)
+	want := []Query{{"select t", "", 4, 32}, {"select c", "channel_id", 4, 159}, {"select n", "title", 4, 95}, {"select v", "video_id", 4, 122}}
+	if diff := cmp.Diff(want, spec.SQL()); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	for body, want := range map[string]string{
+		"videos: {id: {sql: x}}":                "video_id",
+		"channels: {id: {sql: x}}":              "channel_id",
+		"scan: {channel_id: {sql: x}}":          "channel_id",
+		"scan: {query: {sql: x}}":               "",
+		"search: {query: {sql: x}}":             "",
+		"find_channels: {related_to: {sql: x}}": "channel_id",
+	} {
+		if got := one(t, body).SQL(); len(got) != 1 || got[0].IDColumn != want {
+			t.Errorf("%s wants %v, not %q", body, got, want)
+		}
+	}
+}
+
+func TestACrossProductOfWhatSQLGivesIsBounded(t *testing.T) {
+	spec := one(t, `for_each: {a: {sql: x}, b: {sql: x}}, search: {query: "${a} ${b}"}`)
+	in := nothingKnown()
+	in.IDs = func(string, string) ([]string, error) {
+		var all []string
+		for i := range 101 {
+			all = append(all, fmt.Sprint(i))
+		}
+		return all, nil
+	}
+	if _, err := spec.Resolve(in); err == nil || !strings.Contains(err.Error(), "more than 10000 combinations") {
+		t.Errorf("10201 combinations give %v", err)
+	}
+}
+
+func TestResolvingLeavesTheSpecAlone(t *testing.T) {
+	spec := one(t, `for_each: {t: [b, a, b]}, related: {title: ["${t}", x], where: {published_at: last 3d}}`)
+	first := must(t, spec, nothingKnown())
+	later := nothingKnown()
+	later.Now = noon.AddDate(0, 1, 0)
+	must(t, spec, later)
+	if diff := cmp.Diff(first, must(t, spec, nothingKnown())); diff != "" {
+		t.Errorf("(-first +again)\n%s", diff)
+	}
+}

@@ -1,0 +1,205 @@
+package job
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"outlierd/outlier"
+)
+
+// Every filter of the interface can be set under its name in the file.
+func TestEveryFilterIsRead(t *testing.T) {
+	got := search(t, `
+jobs:
+  a:
+    search:
+      where:
+        type: short
+        average_views_ratio: 3..10.5
+        z_score: -2.5..
+        view_count: 50000..
+        language: [en, de]
+        duration: 60..3600
+        published_at: 2026-10-01..2026-10-31
+        subscribers_count: ..500000
+        channel_avg_views: 0.5..
+        channel_video_count: 1..120
+        channel_id: 123456789012345678901234
+        channel_avg_views_to_subscribers_ratio: ..2
+        title_pattern: how to *
+        reference_id: 2024
+        rpm_estimation: 0..1
+        revenue_estimation: 100..
+        channel_monetization_adsense: true
+        channel_monetization_sponsored: false
+        classification_quality: positive
+        classification_is_faceless: True
+        exclude_keyword: giveaway
+`)
+	from := time.Date(2026, 9, 30, 22, 0, 0, 0, time.UTC)  // midnight in Berlin, in summer
+	to := time.Date(2026, 10, 31, 22, 59, 59, 0, time.UTC) // the last second of the day, in winter
+	want := outlier.Search{Filters: outlier.Filters{
+		Type:                              "short",
+		AverageViewsRatio:                 outlier.Range[float64]{From: new(3.0), To: new(10.5)},
+		ZScore:                            outlier.Range[float64]{From: new(-2.5)},
+		ViewCount:                         outlier.Range[int64]{From: new(int64(50000))},
+		Language:                          []string{"en", "de"},
+		Duration:                          outlier.Range[int64]{From: new(int64(60)), To: new(int64(3600))},
+		PublishedAt:                       outlier.Range[time.Time]{From: &from, To: &to},
+		SubscribersCount:                  outlier.Range[int64]{To: new(int64(500000))},
+		ChannelAvgViews:                   outlier.Range[float64]{From: new(0.5)},
+		ChannelVideoCount:                 outlier.Range[int64]{From: new(int64(1)), To: new(int64(120))},
+		ChannelID:                         "123456789012345678901234",
+		ChannelAvgViewsToSubscribersRatio: outlier.Range[float64]{To: new(2.0)},
+		TitlePattern:                      "how to *",
+		ReferenceID:                       "2024",
+		RPMEstimation:                     outlier.Range[float64]{From: new(0.0), To: new(1.0)},
+		RevenueEstimation:                 outlier.Range[float64]{From: new(100.0)},
+		ChannelMonetizationAdsense:        new(true),
+		ChannelMonetizationSponsored:      new(false),
+		ClassificationQuality:             "positive",
+		ClassificationIsFaceless:          new(true),
+		ExcludeKeyword:                    []string{"giveaway"},
+	}}
+	if diff := cmp.Diff(params(want), got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	for _, f := range want.Fields()[5:] { // behind query, seed, sortBy, sortOrder and by
+		if p := snake(f.Name); cmp.Equal(f.Value, zero(f.Value)) {
+			t.Errorf("%s is missing in this test", p)
+		}
+	}
+}
+
+// zero is a pointer to the zero value of what v points to.
+func zero(v any) any {
+	switch v.(type) {
+	case *string:
+		return new(string)
+	case *[]string:
+		return new([]string)
+	case **bool:
+		return new(*bool)
+	case *outlier.Range[int64]:
+		return new(outlier.Range[int64])
+	case *outlier.Range[float64]:
+		return new(outlier.Range[float64])
+	}
+	return new(outlier.Range[time.Time])
+}
+
+func TestUseBringsFiltersThatAJobMayChangeAndRemove(t *testing.T) {
+	got := search(t, `
+filters:
+  base: {type: video, z_score: 2.., language: en}
+  big: {use: base, view_count: 50000.., language: ~}
+  calm: {z_score: ..1}
+jobs:
+  a: {search: {where: {use: [big, calm], type: ~, view_count: 7..}}}
+`)
+	want := outlier.Search{Filters: outlier.Filters{
+		ZScore:    outlier.Range[float64]{To: new(1.0)},
+		ViewCount: outlier.Range[int64]{From: new(int64(7))},
+	}}
+	if diff := cmp.Diff(params(want), got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+// Filters may use others many times over without doubling the work each time.
+func TestFiltersThatUseEachOtherManyTimesAreMergedOnce(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("filters:\n  f: {z_score: 2..}\n")
+	for i := 1; i < 60; i++ {
+		f := "f" + strings.Repeat("f", i)
+		b.WriteString("  " + f + ": {use: [" + f[1:] + ", " + f[1:] + "]}\n")
+	}
+	b.WriteString("jobs: {a: {search: {where: {use: " + strings.Repeat("f", 60) + "}}}}\n")
+	if got := search(t, b.String()); got.Get("zScoreFrom") != "2" {
+		t.Errorf("the filter did not arrive: %v", got)
+	}
+}
+
+func TestWindowsBeginAtMidnight(t *testing.T) {
+	for _, c := range []struct{ words, want string }{
+		{"last 30d", "2026-10-21T22:00:00Z"}, // summer time then, winter time now
+		{"last  2w", "2026-11-06T23:00:00Z"},
+		{"last 1h", "2026-11-20T23:00:00Z"},
+		{"last 13h", "2026-11-19T23:00:00Z"},
+	} {
+		got := search(t, "jobs: {a: {search: {where: {published_at: "+c.words+"}}}}\n")
+		if got.Has("publishedAtTo") || got.Get("publishedAtFrom") != c.want {
+			t.Errorf("%s begins at %v, want %s", c.words, got["publishedAtFrom"], c.want)
+		}
+	}
+}
+
+func TestTextsStayTexts(t *testing.T) {
+	got := search(t, `
+lists: {years: [2024, 007, 1e9, "x"]}
+jobs:
+  a: {search: {query: {list: years}, where: {exclude_keyword: [0012, 1.50, no, on]}}}
+`)
+	if want := []string{"2024", "007", "1e9", "x"}; !slices.Equal(got["query"], want) {
+		t.Errorf("query is %q, want %q", got["query"], want)
+	}
+	if want := []string{"0012", "1.50", "no", "on"}; !slices.Equal(got["excludeKeyword"], want) {
+		t.Errorf("exclude_keyword is %q, want %q", got["excludeKeyword"], want)
+	}
+}
+
+func TestAnchorsMergesAndPrivateKeysAreAllowed(t *testing.T) {
+	config := parse(t, `
+version: 1
+service: {url: "sim://"}
+x-common: &common {pages: 2, by: lexical}
+jobs:
+  x-not-a-job: {whatever: 1}
+  a: {x-note: mine, search: {<<: *common, query: x, pages: 3}}
+  b: {search: {<<: [{by: semantic}, *common], query: y}}
+`)
+	var got []string
+	for _, j := range config.Jobs {
+		got = append(got, j.Name+" "+asks(t, &j)[0].Params.Get("by")+" "+strings.Repeat("p", j.Pages))
+	}
+	if want := []string{"a lexical ppp", "b semantic pp"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestAByteOrderMarkAndWindowsLineEndsDoNotMatter(t *testing.T) {
+	config := parse(t, "\uFEFFversion: 1\r\nservice: {url: \"sim://\"}\r\njobs:\r\n  a:\r\n    about: x\r\n    search: {query: y}\r\n")
+	if got := config.Jobs[0].About; got != "x" {
+		t.Errorf("about is %q", got)
+	}
+}
+
+func TestAHashChangesExactlyWithWhatAJobDoes(t *testing.T) {
+	of := func(head, job string) string {
+		return parse(t, head+"\nversion: 1\nservice: {url: \"sim://\"}\njobs:\n  "+job+"\n").Jobs[0].Hash
+	}
+	first := of("", "a: {search: {query: x, where: {published_at: last 3d}}}")
+	for _, same := range []string{
+		of("# moved down", "b: {about: renamed, search: {where: {published_at: last 72h}, query: [x]}}"),
+		of("filters: {f: {published_at: last 3d}}", "a: {search: {query: x, pages: 1, where: {use: f}}}"),
+	} {
+		if same != first {
+			t.Error("the same job has another hash")
+		}
+	}
+	for _, other := range []string{
+		of("", "a: {search: {query: x, where: {published_at: last 4d}}}"),
+		of("timezone: Asia/Tokyo", "a: {search: {query: x, where: {published_at: last 3d}}}"),
+		of("", "a: {search: {query: x, where: {published_at: last 3d}}, every: 1h}"),
+		of("", "a: {search: {query: x, where: {published_at: last 3d}}, budget: {per_run: 2}}"),
+		of("", "a: {search: {query: x, where: {published_at: last 3d}}, enrich: {details: {}}}"),
+	} {
+		if other == first {
+			t.Error("another job has the same hash")
+		}
+	}
+}

@@ -1,0 +1,141 @@
+package state
+
+import (
+	"errors"
+	"net/http"
+	"testing"
+	"time"
+
+	"outlierd/outlier"
+	"outlierd/sync/credit"
+)
+
+func TestOperatorSettlesAnUnknownScan(t *testing.T) {
+	adopted := Scan{State: ScanRunning, ScanID: scanA, Status: "Running", Created: noon}
+	disowned := Scan{State: ScanNotCreated}
+	lostAnswer := func(t *testing.T, s *Store, step Step, intent int64) { lead(t, s, step, intent, ScanUnknown) }
+	unreadable := func(t *testing.T, s *Store, step Step, intent int64) {
+		buy(t, s, starting(step, intent, 100), answerTo(scanRequest(), `{}`), outlier.Charged)
+	}
+	gateway := func(t *testing.T, s *Store, step Step, intent int64) {
+		buy(t, s, starting(step, intent, 100), errorTo(scanRequest(), http.StatusBadGateway, outlier.Foreign), outlier.Unknown)
+	}
+	for name, c := range map[string]struct {
+		before     func(*testing.T, *Store, Step, int64)
+		as         Scan
+		spend      Spend
+		words      string // of the ledger
+		hold, held outlier.Credits
+	}{
+		"a lost answer is adopted":           {lostAnswer, adopted, Spend{Charged: 50, Held: 10, Requests: 1}, "operator: adopted", 10, 60},
+		"a lost answer started nothing":      {lostAnswer, disowned, Spend{Refunded: 50, Requests: 1}, "operator: not created", 0, 0},
+		"a gateway's answer is adopted":      {gateway, adopted, Spend{Charged: 50, Held: 10, Requests: 1}, "operator: adopted", 10, 60},
+		"a gateway's answer started nothing": {gateway, disowned, Spend{Refunded: 50, Requests: 1}, "operator: not created", 0, 0},
+		"an unreadable answer is adopted":    {unreadable, adopted, Spend{Charged: 50, Held: 10, Requests: 1}, "", 10, 60},
+		"an unreadable answer is given up":   {unreadable, disowned, Spend{Charged: 50, Requests: 1}, "", 0, 50},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := hasty(t, open(t, t.TempDir()))
+			step, intent := begin(t, s)
+			c.before(t, s, step, intent)
+			checkScan(t, s, step.ID, ScanUnknown)
+			if err := s.SettleScan(intent, c.as); err != nil {
+				t.Fatal(err)
+			}
+			scan := checkScan(t, s, step.ID, c.as.State)
+			if scan.ScanID != c.as.ScanID || !scan.Deadline.Equal(niche(step).Deadline) {
+				t.Errorf("it became %+v", scan)
+			}
+			if spend, err := s.Spent("run-1"); err != nil || spend != c.spend {
+				t.Errorf("spent %+v (%v), want %+v", spend, err, c.spend)
+			}
+			var words string
+			if err := s.view(func() error { return s.row(`SELECT error FROM attempts`).Scan(&words) }); err != nil || words != c.words {
+				t.Errorf("the ledger says %q (%v), want %q", words, err, c.words)
+			}
+			checkHold(t, s, step.ID, c.hold)
+			checkHeld(t, s, month(), c.held)
+			checkBooks(t, s)
+			wantText(t, s.SettleScan(intent, c.as), string(c.as.State), "only the outcome of an unknown one")
+		})
+	}
+}
+
+func TestOperatorsMistakesAreRefused(t *testing.T) {
+	s := hasty(t, open(t, t.TempDir()))
+	step, intent := begin(t, s)
+	wantText(t, s.SettleScan(99, Scan{State: ScanNotCreated}), "99", "no such scan")
+	wantText(t, s.SettleScan(intent, Scan{State: ScanNotCreated}), "it is intended")
+	a := reserve(t, s, starting(step, intent, 1000), scanRequest())
+	if err := a.Sending(); err != nil {
+		t.Fatal(err)
+	}
+	wantText(t, s.SettleScan(intent, Scan{State: ScanNotCreated}), "right now")
+	if err := a.Settle(lost(scanRequest()), outlier.Unknown); err != nil {
+		t.Fatal(err)
+	}
+	wantText(t, s.SettleScan(intent, Scan{State: ScanRunning}), "an id")
+	wantText(t, s.SettleScan(intent, Scan{State: ScanUnknown, ScanID: scanA}), "one of the states")
+
+	other := niche(step)
+	other.Job = "rivals"
+	p := running(starting(step, intend(t, s, other), 1000), scanB)
+	p.Hold = 0
+	buy(t, s, p, answerTo(scanRequest(), `{}`), outlier.Charged)
+	wantText(t, s.SettleScan(intent, Scan{State: ScanRunning, ScanID: scanB}), scanB, "intent 2 already")
+	checkHeld(t, s, month(), 110)
+}
+
+func TestUnknownScanIsNotFinalInTheLedger(t *testing.T) {
+	s := hasty(t, open(t, t.TempDir()))
+	step, intent := begin(t, s)
+	lead(t, s, step, intent, ScanUnknown)
+	buy(t, s, capped(1000), answerTo(searchRequest("0"), `{}`), outlier.Charged)
+	check := func(want int64) {
+		t.Helper()
+		if _, mark := column(t, s, "ops.credits", "id", 0); mark != want {
+			t.Errorf("the ledger is final up to %d, want %d", mark, want)
+		}
+	}
+	check(0)
+	if err := s.SettleScan(intent, Scan{State: ScanNotCreated}); err != nil {
+		t.Fatal(err)
+	}
+	check(2)
+}
+
+func TestScanAndItsReadingFitTogetherOrNotAtAll(t *testing.T) {
+	now := time.Now()
+	cycle := credit.Cycle(now, time.UTC, 1)
+	for _, c := range []credit.Cap{
+		{Scope: credit.Run, Period: "run-1"}, {Scope: credit.JobMonth, Period: credit.JobCycle("ideas", cycle)},
+		{Scope: credit.AllDay, Period: credit.Day(now, time.UTC)}, {Scope: credit.AllMonth, Period: cycle},
+	} {
+		for _, most := range []outlier.Credits{49, 50, 59, 60} {
+			s := hasty(t, open(t, t.TempDir()))
+			step, intent := begin(t, s)
+			p := starting(step, intent, 0)
+			c.Max = most
+			p.Caps = func(time.Time) []credit.Cap { return []credit.Cap{c} }
+			_, err := s.Meter(p).Reserve(t.Context(), scanRequest())
+			refusal, refused := errors.AsType[*credit.Exceeded](err)
+			held := outlier.Credits(0)
+			switch {
+			case most == 60:
+				if err != nil {
+					t.Errorf("a cap of %d for the %s: %v", most, c.Scope, err)
+				}
+				held = 60
+			case !refused:
+				t.Errorf("a cap of %d for the %s: %v, want a refusal", most, c.Scope, err)
+			case *refusal != credit.Exceeded{Cap: c, Price: 50, Hold: 10}:
+				t.Errorf("refused with %+v", *refusal)
+			}
+			checkHeld(t, s, c, held)
+			checkBooks(t, s)
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
