@@ -125,22 +125,26 @@ jobs:
   hourly: {every: 1h, reuse_for: 1m, search: {query: [home espresso]}}
 `
 	bare(t, file, func(w *workshop) {
-		refusing := true
+		began, old := time.Now(), w.service
+		renewed := simulator.New(simulator.Options{Seed: 1, Key: "another-key-for-tests"})
+		refusing := func() bool { return time.Since(began) < 3*time.Hour+30*time.Minute }
 		w.wire = roundTripper(func(r *http.Request) (*http.Response, error) {
-			if refusing {
-				w.service.FailNext("", simulator.Unauthorized)
+			if !refusing() {
+				return renewed.Transport().RoundTrip(r)
 			}
-			return w.service.Transport().RoundTrip(r)
+			old.FailNext("", simulator.Unauthorized)
+			return old.Transport().RoundTrip(r)
 		})
-		e, stop := w.open()
-		defer stop()
 		fresh, err := outlier.NewKey("another-key-for-tests")
 		if err != nil {
 			t.Fatal(err)
 		}
+		e, stop := w.open()
+		defer stop()
+		first := e.Client.Key
 		e.Rekey = func() (outlier.Key, error) {
-			if refusing {
-				return e.Client.Key, nil
+			if refusing() {
+				return first, nil
 			}
 			return fresh, nil
 		}
@@ -150,17 +154,12 @@ jobs:
 		}
 		ctx, cancel := contextFor(w, 6*time.Hour+time.Minute)
 		defer cancel()
-		go func() {
-			time.Sleep(3*time.Hour + 30*time.Minute)
-			if calls := w.service.Books().Total.Calls; calls != 1 {
-				t.Errorf("%d calls in three hours, want the one that was refused", calls)
-			}
-			refusing = false
-			w.service = simulator.New(simulator.Options{Seed: 1, Key: "another-key-for-tests"})
-		}()
 		e.Serve(ctx, agenda)
-		if served := w.service.Books().Total.Served; served != 3 {
-			t.Errorf("%d pages in the three hours with a new key, want 3", served)
+		if calls := old.Books().Total.Calls; calls != 1 {
+			t.Errorf("%d calls in three hours with the old key, want the one that was refused", calls)
+		}
+		if served := renewed.Books().Total.Served; served != 3 {
+			t.Errorf("%d pages in the three hours with the new key, want 3", served)
 		}
 	})
 }
