@@ -51,6 +51,35 @@ func TestClockThatJumpsForwardMintsNoFreshBudget(t *testing.T) {
 	})
 }
 
+// TestClockThatWasWrongOnceDoesNotStayInTheWay: what was booked ahead by a clock that was
+// set forward does not keep the next process from the day that it is.
+func TestClockThatWasWrongOnceDoesNotStayInTheWay(t *testing.T) {
+	data := t.TempDir()
+	bubble(t, cappedFile, func(w *workshop) {
+		w.config.Data = data
+		time.Sleep(40 * 24 * time.Hour) // this machine's clock stands in February
+		w.wire = undated{w.service.Transport()}
+		w.mustRun(state.OK)
+	})
+	bubble(t, cappedFile, func(w *workshop) { // and was set right: all clocks begin in January
+		w.config.Data = data
+		if row := w.mustRun(state.OK); row.Credits != 2 {
+			t.Errorf("%d credits were spent, want a page of January's budget", row.Credits)
+		}
+	})
+}
+
+// undated is a service that does not tell the time.
+type undated struct{ http.RoundTripper }
+
+func (u undated) RoundTrip(r *http.Request) (*http.Response, error) {
+	answer, err := u.RoundTripper.RoundTrip(r)
+	if err == nil {
+		answer.Header.Del("Date")
+	}
+	return answer, err
+}
+
 func TestTimeIsAskedOnlyWhenItDecides(t *testing.T) {
 	bubble(t, cappedFile, func(w *workshop) {
 		w.mustRun(state.OK)
