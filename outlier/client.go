@@ -33,7 +33,7 @@ type Client struct {
 //
 // The Answer is nil only if r was never reserved: the context ended while waiting,
 // or m refused, whose reason the error wraps. Otherwise it is what was settled, and
-// the error is its Err, joined with that of Settle if the books could not be kept.
+// the error is its Err, joined with an [*UnkeptError] if the books could not be kept.
 //
 // When ctx ends before the request was sent, nothing is sent. A request that was
 // sent is given [StopGrace] to finish.
@@ -68,7 +68,7 @@ func (c *Client) Do(ctx context.Context, r *Request, m Meter) (a *Answer, err er
 		}
 		err = a.Err
 		if failed := attempt.Settle(a, outcome); failed != nil {
-			err = errors.Join(err, fmt.Errorf("%s: settle as %s: %w", r.name(), outcome, failed))
+			err = errors.Join(err, &UnkeptError{Request: r, Outcome: outcome, Cause: failed})
 		}
 	}()
 	outcome = c.exchange(ctx, a, attempt)

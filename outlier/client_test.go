@@ -364,6 +364,9 @@ func TestDoReportsBooksThatCannotBeKept(t *testing.T) {
 	if !errors.Is(err, full) || a == nil || a.Err != nil {
 		t.Errorf("answer %+v, error %v", a, err)
 	}
+	if unkept, ok := errors.AsType[*UnkeptError](err); !ok || unkept.Outcome != Charged {
+		t.Errorf("error %#v, want an *UnkeptError of an answer that was charged", err)
+	}
 	if got, want := fmt.Sprint(err), "search: settle as charged: disk full"; got != want {
 		t.Errorf("error is %q, want %q", got, want)
 	}

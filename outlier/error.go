@@ -120,6 +120,22 @@ func (e *Error) redact(k Key) {
 	}
 }
 
+// UnkeptError says that a call was made and that [Attempt.Settle] could not write down
+// what became of it. Whatever the service said, what was to be kept with the answer
+// is not.
+type UnkeptError struct {
+	Request *Request
+	Outcome Outcome // as it was to be booked
+	Cause   error
+}
+
+func (e *UnkeptError) Error() string {
+	return fmt.Sprintf("%s: settle as %s: %v", e.Request.name(), e.Outcome, e.Cause)
+}
+
+// Unwrap gives the error of Settle.
+func (e *UnkeptError) Unwrap() error { return e.Cause }
+
 // clean makes foreign text fit for one line of a terminal or a log: at most 300
 // characters, none of which moves the cursor or is invisible.
 func clean(s string) string {

@@ -138,7 +138,7 @@ func (s *shift) perform(ctx context.Context, task *state.Task, r *run) error {
 		},
 	})
 	switch {
-	case missing:
+	case missing && !unkept(err):
 	case err != nil && ctx.Err() == nil && !fatal(err):
 		return errors.Join(err, s.postpone(task, err))
 	case err != nil:

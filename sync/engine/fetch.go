@@ -100,12 +100,20 @@ func (e *Engine) learn() error {
 	return e.Store.LearnLimit(belief)
 }
 
-// kindOf is the kind of a service error, or "" for errors of other making.
+// kindOf is the kind of a service error, or "" for errors of other making: where the
+// books could not be kept, it matters no more what the service said.
 func kindOf(err error) outlier.Kind {
-	if e, ok := errors.AsType[*outlier.Error](err); ok {
+	if e, ok := errors.AsType[*outlier.Error](err); ok && !unkept(err) {
 		return e.Kind
 	}
 	return ""
+}
+
+// unkept reports whether what was to be kept with an answer was not. What a Commit has
+// changed in memory is then not to be believed.
+func unkept(err error) bool {
+	_, ok := errors.AsType[*outlier.UnkeptError](err)
+	return ok
 }
 
 // pause sleeps unless ctx ends first, and then says why it ended.

@@ -117,6 +117,7 @@ func (r *run) tooDear(step *state.Step) bool {
 // fails in the end.
 func (r *run) leave(step *state.Step, err error) {
 	r.stuck[step.ID] = true
+	delete(r.looks, step.ID) // nobody waits for it any more
 	r.log().Error("search left", "job", r.row.Job, "of", describe(step), "err", err)
 	r.fail(err)
 }
@@ -177,7 +178,9 @@ func (r *run) takePage(ctx context.Context, step *state.Step) error {
 			return r.keepPage(tx, &next, kept, probe)
 		},
 	})
-	*step = next
+	if !unkept(err) {
+		*step = next
+	}
 	r.updated()
 	if err == nil && step.Stop == stopUnreadable {
 		err = fmt.Errorf("the answer is no search answer; it was paid for and stays in the journal")

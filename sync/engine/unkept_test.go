@@ -1,0 +1,97 @@
+package engine
+
+import (
+	"database/sql"
+	"errors"
+	"net/http"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"outlierd/outlier"
+	"outlierd/sync/state"
+)
+
+// refusing lets the database refuse what when says, as a disk that is full for a moment
+// would, while the only job is run.
+func (w *workshop) refusing(when string) (*state.Run, error) {
+	w.Helper()
+	e, stop := w.open()
+	defer stop()
+	w.alter(`CREATE TRIGGER refusing ` + when + ` BEGIN SELECT raise(ABORT, 'no room'); END`)
+	defer w.alter(`DROP TRIGGER refusing`)
+	return e.Run(w.ctx, &w.config.Jobs[0], Manual, time.Time{})
+}
+
+// alter changes the database behind the store's back.
+func (w *workshop) alter(statement string) {
+	w.Helper()
+	db, err := sql.Open("sqlite", filepath.Join(w.data(), "state", "state.db"))
+	if err != nil {
+		w.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.ExecContext(w.ctx, statement); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// TestCursorStaysBehindAPageThatCouldNotBeKept: the answer is in the journal, but its hits
+// are not on record. The search goes on with that page, and does not buy it again.
+func TestCursorStaysBehindAPageThatCouldNotBeKept(t *testing.T) {
+	bare(t, jobsFile, func(w *workshop) {
+		// What was left is noted when the run ends, and not with the page.
+		row, err := w.refusing(`BEFORE UPDATE ON steps WHEN new.next > old.next AND new.left_pages = -1`)
+		if _, ok := errors.AsType[*outlier.UnkeptError](err); !ok || row.Status != state.Failed {
+			t.Fatalf("status %s, error %v; want a run that failed with an *outlier.UnkeptError", row.Status, err)
+		}
+		w.inspect(func(e *Engine) {
+			steps, err := e.Store.Steps(row.ID)
+			if err != nil || steps[0].Next != 0 || steps[0].Hits != 0 {
+				t.Errorf("the search stands at page %d with %d hits (error %v), want it at its beginning", steps[0].Next, steps[0].Hits, err)
+			}
+		})
+		next := w.mustRun(state.OK)
+		if next.ID != row.ID || next.Hits != 80 || w.spent() != 4 {
+			t.Errorf("run %s ended with %d hits for %d credits, want run %s to end with 80 for 4", next.ID, next.Hits, w.spent(), row.ID)
+		}
+	})
+}
+
+// TestThingThatIsMissingIsNotAskedForWithoutEnd: what cannot be noted ends the run, as
+// the same call would be the next one again.
+func TestThingThatIsMissingIsNotAskedForWithoutEnd(t *testing.T) {
+	bare(t, jobsFile, func(w *workshop) {
+		asked := 0
+		w.wire = afterPages(w.wire, func() *http.Response {
+			if asked++; asked > 20 {
+				t.Fatal("the same thing is asked for again and again")
+			}
+			return page(http.StatusNotFound, "application/json", `{"status":"error","error":{"message":"not found"}}`)
+		})
+		row, err := w.refusing(`BEFORE INSERT ON freshness`)
+		if err == nil || row.Status != state.Failed || row.Missing != 0 || asked != 1 {
+			t.Errorf("status %s, %d missing after %d calls, error %v; want a run that failed at the first call", row.Status, row.Missing, asked, err)
+		}
+	})
+}
+
+// TestScanWhoseAnswerCouldNotBeKeptWaitsForAPerson: it is running at the service, and
+// nothing here says so.
+func TestScanWhoseAnswerCouldNotBeKeptWaitsForAPerson(t *testing.T) {
+	const file = `
+version: 1
+service: {url: "sim://", limit: 10/min}
+jobs:
+  deep: {scan: {query: [home espresso], mode: fast, read: {pages: 2}}}
+`
+	bare(t, file, func(w *workshop) {
+		row, err := w.refusing(`BEFORE UPDATE OF scan ON scans WHEN new.scan <> ''`)
+		if _, ok := errors.AsType[*UnsettledScanError](err); !ok || row.Status != state.Failed {
+			t.Errorf("status %s, error %v; want an *UnsettledScanError", row.Status, err)
+		}
+		if _, err := w.run(); err == nil || w.calls(outlier.OpStartScan) != 1 {
+			t.Errorf("%d scans were started, error %v; want the one to wait for a word", w.calls(outlier.OpStartScan), err)
+		}
+	})
+}
