@@ -1,11 +1,13 @@
 package engine
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
 
 	"outlierd/outlier"
+	"outlierd/outlier/simulator"
 	"outlierd/sync/state"
 )
 
@@ -44,4 +46,25 @@ func TestOnlyTheScanThatWasWishedForIsAdopted(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, why, test.why)
 		}
 	}
+}
+
+// TestAdoptedScanIsWaitedForThoughTheFirstLookFails: no answer of the service has said
+// yet from when on it is waited for.
+func TestAdoptedScanIsWaitedForThoughTheFirstLookFails(t *testing.T) {
+	bare(t, scanFile, func(w *workshop) {
+		w.renew(anHour)
+		w.service.FailNext(outlier.OpStartScan, simulator.DropAnswer)
+		_, err := w.run()
+		unsettled, ok := errors.AsType[*UnsettledScanError](err)
+		if !ok {
+			t.Fatalf("error %v, want an *UnsettledScanError", err)
+		}
+		w.settle(unsettled.Scan.Intent)
+		for range maxAttempts {
+			w.service.FailNext(outlier.OpScan, simulator.ServerError)
+		}
+		if row := w.mustRun(state.OK); row.Pages != 3 || w.spent() != 56 {
+			t.Errorf("%d pages for %d credits, want the 3 pages of the scan for 56", row.Pages, w.spent())
+		}
+	})
 }

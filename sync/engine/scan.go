@@ -151,6 +151,8 @@ func (r *run) follow(scan *state.Scan, told outlier.Scan, now time.Time) {
 // retryScan decides what an attempt that failed means for the run.
 func (r *run) retryScan(ctx context.Context, step *state.Step, scan *state.Scan, err error) error {
 	switch {
+	case unkept(err): // what the answer told is in the journal at most
+		return errors.Join(err, &UnsettledScanError{*scan})
 	case scan.ScanID != "":
 		r.looks[step.ID] = scan.NextPoll
 		return nil
@@ -185,6 +187,9 @@ func (r *run) lookAt(ctx context.Context, step *state.Step, scan *state.Scan) er
 	}
 	r.doing("scan " + scan.ScanID)
 	scan.Polls++
+	if scan.Deadline.IsZero() { // it was adopted
+		scan.Deadline = time.Now().Add(r.plan.Scan.Deadline)
+	}
 	_, err = r.fetch(ctx, request, state.Purchase{
 		Run: r.row.ID, Job: r.row.Job, Step: step.ID, Item: step.Item,
 		Commit: func(tx *state.Tx, kept state.Kept) error { return r.looked(tx, scan, kept) },
@@ -245,8 +250,8 @@ func (r *run) looked(tx *state.Tx, scan *state.Scan, kept state.Kept) error {
 // closeScan ends a scan's step. The search that reads the results becomes a step of
 // its own in the same transaction.
 func (r *run) closeScan(step *state.Step, stop string, scan *state.Scan) error {
-	step.Stop = stop
-	delete(r.looks, step.ID)
+	closed := *step
+	closed.Stop = stop
 	err := r.Store.Update(func(tx *state.Tx) error {
 		if err := tx.SaveScan(*scan); err != nil {
 			return err
@@ -256,11 +261,13 @@ func (r *run) closeScan(step *state.Step, stop string, scan *state.Scan) error {
 				return err
 			}
 		}
-		return tx.SaveStep(*step)
+		return tx.SaveStep(closed)
 	})
-	if err == nil {
-		r.steps, err = r.Store.Steps(r.row.ID)
+	if err != nil {
+		return err
 	}
+	delete(r.looks, step.ID)
+	r.steps, err = r.Store.Steps(r.row.ID)
 	return err
 }
 
