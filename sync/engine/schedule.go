@@ -119,6 +119,9 @@ func (w *watch) ready(ctx context.Context, e *Engine) error {
 		if err != nil {
 			return err
 		}
+		if w.shift != nil {
+			s.rest = w.rest
+		}
 		w.shift, s.fire, s.told = s, w.follow, w.report
 	}
 	if w.resumed {
@@ -135,8 +138,8 @@ func (w *watch) ready(ctx context.Context, e *Engine) error {
 func (w *watch) resume(ctx context.Context) error {
 	for i := range w.Config.Jobs {
 		spec := &w.Config.Jobs[i]
-		if spec.Disabled || w.isDue(spec) {
-			continue // an instant that has passed continues what was left
+		if spec.Disabled || w.isDue(spec) || w.runOf(spec.Name) != nil {
+			continue // an instant that has passed continues what was left, or another try has
 		}
 		old, err := w.Continues(spec, time.Time{})
 		if err != nil {

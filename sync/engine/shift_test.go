@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -277,5 +278,51 @@ jobs:
 			t.Errorf("%d videos are published after a quarter of an hour, want all 3 although nothing else is due", got)
 		}
 		<-ended
+	})
+}
+
+// TestRunIsTakenUpOnce: resuming is tried again where it failed for one of the jobs.
+func TestRunIsTakenUpOnce(t *testing.T) {
+	const file = `
+version: 1
+service: {url: "sim://", limit: 10/min}
+jobs:
+  long: {every: 1h, search: {query: [home espresso]}, enrich: {details: {}}}
+`
+	bare(t, file, func(w *workshop) {
+		if runs := w.serve(time.Hour + time.Minute); len(runs) != 1 || runs[0].Status != state.Running {
+			t.Fatalf("runs %+v; want one that is cut short", runs)
+		}
+		w.inspect(func(e *Engine) {
+			again := &watch{}
+			for range 2 {
+				again.resumed = false
+				if err := again.ready(w.ctx, e); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if len(again.runs) != 1 {
+				t.Errorf("%d runs are under way, want the one that was cut short", len(again.runs))
+			}
+		})
+	})
+}
+
+// TestQueueGoesOnRestingWhenSinksAreTriedAgain: two troubles at once are no reason to
+// ask an ill service without a pause.
+func TestQueueGoesOnRestingWhenSinksAreTriedAgain(t *testing.T) {
+	bare(t, jobsFile, func(w *workshop) {
+		w.inspect(func(e *Engine) {
+			shown := &watch{}
+			if err := shown.ready(w.ctx, e); err != nil {
+				t.Fatal(err)
+			}
+			until := time.Now().Add(nap)
+			shown.rest = until
+			shown.loader.shelves = append(shown.loader.shelves, &shelf{err: errors.New("disk full")})
+			if err := shown.ready(w.ctx, e); err != nil || shown.loader.problems() != nil || !shown.rest.Equal(until) {
+				t.Errorf("error %v, problems %v, rest until %s; want sinks that are well and a rest until %s", err, shown.loader.problems(), shown.rest, until)
+			}
+		})
 	})
 }
