@@ -125,7 +125,7 @@ func TestServiceOutOfCreditsPausesTheRun(t *testing.T) {
 			t.Errorf("the refusal stands until the cycle turns, and %d calls were made", w.service.Books().Total.Calls-calls)
 		}
 		e, stop := w.open()
-		err := e.ResumeSpending()
+		err := e.lift(state.LatchCredits)
 		stop()
 		if err != nil {
 			t.Fatal(err)

@@ -75,18 +75,7 @@ func (s *shift) latch(r *outlier.Request, err error) error {
 	})
 }
 
-// ResumeSpending lifts the latches of the key: `outlierd budget resume`.
-func (e *Engine) ResumeSpending() error {
-	return e.lift(state.LatchCredits, state.LatchKey)
-}
-
-func (e *Engine) lift(latches ...state.Latch) error {
-	return e.Store.Update(func(tx *state.Tx) error {
-		for _, l := range latches {
-			if err := tx.Unlatch(l, e.Client.Key.Fingerprint()); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+// lift forgets a refusal of the key.
+func (e *Engine) lift(l state.Latch) error {
+	return e.Store.Update(func(tx *state.Tx) error { return tx.Unlatch(l, e.Client.Key.Fingerprint()) })
 }

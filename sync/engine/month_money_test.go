@@ -9,6 +9,7 @@ import (
 	"outlierd/outlier"
 	"outlierd/outlier/simulator"
 	"outlierd/sync/credit"
+	"outlierd/sync/state"
 )
 
 // moneyFile has six jobs that want about three times of what there is.
@@ -91,7 +92,7 @@ func (w *workshop) resumed() {
 		if err != nil || len(b.Refusals) != 1 {
 			w.Fatalf("refusals %+v, error %v; want that for lack of credits", b.Refusals, err)
 		}
-		if err := e.ResumeSpending(); err != nil {
+		if err := e.lift(state.LatchCredits); err != nil {
 			w.Fatal(err)
 		}
 	})

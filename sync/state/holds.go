@@ -46,14 +46,6 @@ func (t *Tx) Release(step int64) error {
 	return nil
 }
 
-// HoldOf is what is left of the hold of a step.
-func (s *Store) HoldOf(step int64) (rest outlier.Credits, err error) {
-	err = s.view(func() error {
-		return s.row(`SELECT coalesce(sum(rest), 0) FROM hold_rests WHERE step = ?`, step).Scan(&rest)
-	})
-	return rest, err
-}
-
 // releaseRun gives back what a run that has come to its end still holds.
 func (t *Tx) releaseRun(run string) error {
 	_, err := t.exec(`UPDATE holds SET open = 0 WHERE run = ? AND open = 1`, run)
