@@ -5,11 +5,13 @@
 //
 //   - outlier: the service, one to one with its interface; its Client is the only
 //     code that spends.
+//   - outlier/pace: when the next call may leave.
 //   - outlier/simulator: the same service in memory, for tests, demos and sim://.
 //   - schema: the tables, one line per column, and the decoding that follows from them.
 //   - sinks: the contract of a place that keeps tables; duckdb and parquet fulfil it.
 //   - sync/job: jobs.yaml and every mistake that can be made in it.
-//   - sync/state: the ledger, the journal, the steps and the queue, in SQLite.
+//   - sync/credit: caps, periods and shares, without I/O.
+//   - sync/state: the ledger, the journal, runs, scans and the queue, in SQLite.
 //   - sync/engine: what happens when a job runs.
 //
 // This package only wires them together and talks to people.

@@ -12,8 +12,9 @@ func upCommand(o *options) *cobra.Command {
 	return &cobra.Command{
 		Use:   "up",
 		Short: "Stay and run all jobs when they are due",
-		Long: `Stay and run all jobs when they are due, one after another. Calls that a run left
-in the queue are made in the time between.
+		Long: `Stay and run all jobs when they are due. Runs overlap: the pages of one are taken
+before the calls that another still makes about its hits. Calls that runs left in the
+queue are made in the time between.
 
 SIGTERM or ^C stops: the call under way may finish, what arrived is kept and
 published, and the next start goes on from there. A second signal stops at once.`,

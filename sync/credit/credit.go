@@ -1,6 +1,7 @@
 // Package credit is the arithmetic of the budget: which periods there are, where
-// they begin and end, and what it means that a cap is reached. It does no I/O and
-// reads no clock; package state keeps the books and lets the database enforce them.
+// they begin and end, what it means that a cap is reached, and what a fair share of the
+// rest is. It does no I/O and reads no clock; package state keeps the books and lets the
+// database enforce them.
 package credit
 
 import (

@@ -11,10 +11,10 @@ import (
 // nowhere is the id of no scan: to ask for it costs nothing and brings the time.
 const nowhere = "00000000-0000-4000-8000-000000000000"
 
-// proveTime asks the service for its time before a process books its first purchase in a
-// day or a billing cycle that has begun since the last one. Periods turn by the
-// service's clock; until an answer has told it there is only this machine's, and one
-// that was set forward would open a fresh budget. A period without a cap may turn
+// proveTime asks the service for its time before a process books its first purchase, if
+// this machine's clock shows another day or billing cycle than the last one was booked
+// in. Periods turn by the service's clock; until an answer has told it there is only this
+// machine's, and one that was set forward would open a fresh budget. A period without a cap may turn
 // as it likes. An answer without a date leaves nothing to hold on to, and is not
 // waited for.
 func (s *shift) proveTime(ctx context.Context) error {

@@ -1,19 +1,46 @@
-// Package engine runs jobs: it plans them, buys their pages, enriches their hits,
-// loads what was bought into the sinks and keeps the schedule.
+// Package engine runs jobs: it plans them, buys their pages, starts and reads their
+// scans, asks about their hits, loads what was bought into the sinks and keeps the
+// schedule.
 //
 // # The path of one answer
 //
-// A run begins by resolving its job into stored steps; from then on it reads the
-// steps and never the file, so a run that was killed goes on as it was meant.
-// [Engine.Run] takes the pages of each step, one call at a time. Every call is one
-// [outlier.Client.Do] bound to the step: the store commits the answer, its
-// outcome, the step's cursor and the hits of the page in one transaction. A kill
-// at any instant therefore leaves either the page and the cursor behind it, or
-// neither.
+// A run begins by resolving its job into stored steps and a frozen plan; from then on it
+// reads these and never the file, so a run that was killed goes on as it was meant. Only
+// its caps are those of today's file. Every call is one [outlier.Client.Do] bound to its
+// step: the store commits the answer, its outcome, the step's cursor and the hits of the
+// page in one transaction. A kill at any instant therefore leaves either the page and the
+// cursor behind it, or neither.
+//
+// A search that comes to its own end moves the watermark of what it looked for in the
+// same transaction, and the next run begins its window there. One that a cap or an error
+// ended leaves the watermark where it was.
 //
 // When the last page is in, one idempotent transaction ranks the hits and queues
 // what the job wants to know about them. The queue belongs to all jobs: an entity
 // that is fresh, or known to be missing, is not asked for again.
+//
+// # A shift
+//
+// Calls are made one at a time by a [shift], which works on all runs that are under way:
+// pages come first, then scans that it is time to look at, then the data calls of all
+// runs by what they are worth. Runs on a schedule overlap in this way ([Engine.Serve]),
+// and one by hand has a shift to itself ([Engine.Run]). A scan is waited for and not
+// slept through: others work meanwhile, and scan.go tells why it is never started twice.
+// Trouble of one search is that search's, trouble of one run ends that run, and only
+// what everybody would meet lets the queue rest.
+//
+// # What keeps a call back
+//
+// The pace is the limiter's and the caps are the store's; here is what saves both. An
+// identical request that was answered lately is taken from the journal. A refusal for
+// lack of credits, or of the key, is remembered as a latch (latch.go). With
+// `budget.pace: even` a run gets a share of what is left of the cycle, which its searches
+// take in turns (ration.go).
+//
+// # A forecast
+//
+// [Engine.Forecast] draws plans up by the very functions by which runs are, and sends and
+// writes nothing; so what it foretells and what a run does cannot drift apart.
 //
 // # The journal leads, the sinks follow
 //

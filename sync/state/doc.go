@@ -1,7 +1,7 @@
 // Package state is the durable memory of the program: one SQLite file that holds
 // the ledger, the journal of answers, the runs with their steps and cursors, the
-// scans, the watermarks, the ids that were seen, and the queue of what is still to be
-// asked.
+// scans, the watermarks, the latches, the ids that were seen, and the queue of what is
+// still to be asked.
 //
 // # One commit point
 //
