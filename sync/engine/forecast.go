@@ -228,8 +228,7 @@ func (e *Engine) searchForecasts(plan frozen, steps []state.Step, most outlier.C
 			}
 			s.Credits = outlier.Credits(s.Pages) * price
 			if step.Op == outlier.OpStartScan {
-				s.Pages = readPages(plan, step)
-				s.Credits = price + outlier.Credits(s.Pages)*e.priceOfReading()
+				s.Pages, s.Credits = readPages(plan, step), e.priceOfTurn(plan, step)
 			}
 		}
 		all = append(all, s)

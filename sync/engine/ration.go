@@ -54,11 +54,7 @@ func (e *Engine) deal(plan frozen, steps []state.Step, order []int, share outlie
 	for page := 0; ; page++ {
 		given := false
 		for _, i := range order {
-			price, pages := e.priceOf(&steps[i]), wantedPages(plan, &steps[i])
-			if steps[i].Op == outlier.OpStartScan {
-				price += outlier.Credits(readPages(plan, &steps[i])) * e.priceOfReading()
-				pages = 1
-			}
+			price, pages := e.priceOfTurn(plan, &steps[i]), wantedPages(plan, &steps[i])
 			if page < pages && dealt[i] == page && price <= share {
 				share -= price
 				dealt[i]++
@@ -71,12 +67,22 @@ func (e *Engine) deal(plan frozen, steps []state.Step, order []int, share outlie
 	}
 }
 
-// wantedPages is how many pages the job wants of a step.
+// wantedPages is how many pages the job wants of a step; a scan is had as a whole.
 func wantedPages(plan frozen, step *state.Step) int {
-	if step.Op == outlier.OpTrendingFormats {
+	if step.Op == outlier.OpTrendingFormats || step.Op == outlier.OpStartScan {
 		return 1
 	}
 	return plan.Pages
+}
+
+// priceOfTurn is what a turn of a step costs: a page, or a scan and all that reading it
+// costs.
+func (e *Engine) priceOfTurn(plan frozen, step *state.Step) outlier.Credits {
+	price := e.priceOf(step)
+	if step.Op == outlier.OpStartScan {
+		price += outlier.Credits(readPages(plan, step)) * e.priceOfReading()
+	}
+	return price
 }
 
 // turns are the open steps, those first that were searched longest ago or never.
@@ -170,13 +176,10 @@ func (e *Engine) nextOf(spec *job.Spec, now time.Time) time.Time {
 	return spec.Next(now, e.Config.Timezone)
 }
 
-// smallest is the least that is of use to a run: a page, or a scan and its reading.
+// smallest is the least that is of use to a run: the cheapest turn.
 func (e *Engine) smallest(plan frozen, steps []state.Step) (least outlier.Credits) {
 	for i := range steps {
-		price := e.priceOf(&steps[i])
-		if steps[i].Op == outlier.OpStartScan {
-			price += outlier.Credits(readPages(plan, &steps[i])) * e.priceOfReading()
-		}
+		price := e.priceOfTurn(plan, &steps[i])
 		if steps[i].Stop == "" && (least == 0 || price < least) {
 			least = price
 		}

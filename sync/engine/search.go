@@ -182,8 +182,13 @@ func (r *run) takePage(ctx context.Context, step *state.Step) error {
 		*step = next
 	}
 	r.updated()
+	return r.taken(step, err)
+}
+
+// taken decides what it means for the run that a page came, or did not.
+func (r *run) taken(step *state.Step, err error) error {
 	if err == nil && step.Stop == stopUnreadable {
-		err = fmt.Errorf("the answer is no search answer; it was paid for and stays in the journal")
+		err = errors.New("the answer is no search answer; it was paid for and stays in the journal")
 	}
 	if err != nil {
 		err = fmt.Errorf("page %d of %s: %w", step.Next+1, describe(step), err)
