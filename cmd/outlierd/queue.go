@@ -1,7 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,32 +20,47 @@ func queueCommand(o *options) *cobra.Command {
 be done: by what one request brings, and a day of waiting counts as much as the step
 from one kind of data to the next. The time told is that of somebody who works on the
 queue from now on, as 'outlierd up' does in the time between runs and 'outlierd run' in
-a run of the same job; the pages of runs that come due first are reckoned with.`,
+a run of the same job; the pages of runs that come due first are reckoned with.
+
+It works beside an instance that is running.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			config, err := o.load()
 			if err != nil {
 				return err
 			}
-			return o.with(c.Context(), config, func(p *program) error {
-				name := strings.Join(args, "")
-				if err := known(config, p.Store, name); err != nil {
-					return err
-				}
-				waiting, err := p.Queue(name)
-				if err != nil {
-					return err
-				}
-				var rows [][]any
-				for _, w := range waiting {
-					rows = append(rows, []any{w.Job, string(w.Op), w.Entity, w.Since.In(config.Timezone), w.At.In(config.Timezone).Round(time.Second), plain(w.Why)})
-				}
-				return o.rows([]string{"job", "operation", "entity", "since", "done_at", "why"}, rows)
-			})
+			return o.glance(c.Context(), config, func(p *program) error { return o.showQueue(p, strings.Join(args, "")) })
 		},
 	}
 	c.AddCommand(queueClearCommand(o))
 	return c
+}
+
+// showQueue lists the calls that wait for a job, or for all if the name is "". Jobs that
+// have a new name are told by it, also where no run has carried the rename out yet.
+func (o *options) showQueue(p *program, name string) error {
+	now, err := p.formerly()
+	if err != nil {
+		return err
+	}
+	for was, is := range now {
+		if name == is {
+			name = was
+		}
+	}
+	if err := known(p.Config, p.Store, name); err != nil {
+		return err
+	}
+	waiting, err := p.Queue(name)
+	if err != nil {
+		return err
+	}
+	zone := p.Config.Timezone
+	var rows [][]any
+	for _, w := range waiting {
+		rows = append(rows, []any{cmp.Or(now[w.Job], w.Job), string(w.Op), w.Entity, w.Since.In(zone), w.At.In(zone).Round(time.Second), plain(w.Why)})
+	}
+	return o.rows([]string{"job", "operation", "entity", "since", "done_at", "why"}, rows)
 }
 
 func queueClearCommand(o *options) *cobra.Command {
@@ -81,10 +98,8 @@ func known(config *job.Config, store *state.Store, name string) error {
 	if err != nil {
 		return err
 	}
-	for _, other := range names {
-		if other == name {
-			return nil
-		}
+	if slices.Contains(names, name) {
+		return nil
 	}
 	return usageError{fmt.Errorf("%s has no job %q, and none of that name has ever run", config.Path, name)}
 }
