@@ -169,6 +169,9 @@ func (e *Engine) forecast(ctx context.Context, spec *job.Spec, now, turn time.Ti
 	if old != nil {
 		f.Continues = old.ID
 		steps, plan, f.Worst.Cost, err = e.rest(old, spec.Budget)
+		if next, unknown := e.WorstCase(ctx, spec); unknown == nil { // else those after it are taken to cost as little as the rest
+			f.whole = next.Credits
+		}
 	} else if steps, plan, err = e.foresee(ctx, spec, f, now); err == nil {
 		f.Worst.Cost, f.Share = e.within(e.cost(spec, plan, steps), spec, plan, steps), plan.Share
 	}

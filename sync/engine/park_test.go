@@ -73,3 +73,33 @@ jobs:
 		}
 	})
 }
+
+// TestRunsAfterOneThatGoesOnCountInFull: what an unfinished run has left says nothing of
+// what the runs after it will want, which matters most before the first one has ended.
+func TestRunsAfterOneThatGoesOnCountInFull(t *testing.T) {
+	const file = `
+version: 1
+service: {url: "sim://", limit: 10/min}
+jobs:
+  daily: {every: 1d, search: {query: [home espresso]}, enrich: {comments: {top: 3}}}
+`
+	bubble(t, file, func(w *workshop) {
+		w.wire = blocking(w.service.Transport(), "/video/comments/")
+		if row, err := w.run(); row == nil || row.Status != state.Running {
+			t.Fatalf("run %+v, error %v; want one that is unfinished", row, err)
+		}
+		e, stop := w.open()
+		defer stop()
+		f, err := e.Forecast(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		job := f.Jobs[0]
+		if job.Continues == "" || job.Expected.Credits != 0 || job.Runs == 0 {
+			t.Fatalf("forecast %+v; want a run that goes on and has no pages left, and others after it", job)
+		}
+		if want := 2 * outlier.Credits(job.Runs); f.Cycle.Wanted != want {
+			t.Errorf("%d runs want %d credits, want %d", job.Runs, f.Cycle.Wanted, want)
+		}
+	})
+}
