@@ -133,7 +133,7 @@ func (p *planPrinter) job(f *engine.JobForecast) {
 	for _, line := range searchPlans(f.Searches) {
 		p.line("  %s", line)
 	}
-	if len(f.Searches) == 0 && f.Calls+f.Fresh == 0 {
+	if len(f.Searches) == 0 && f.Calls+f.Fresh == 0 && f.Worst.Requests == 0 {
 		p.line("  nothing is there now that it could ask for")
 	}
 	if f.Calls+f.Fresh > 0 {

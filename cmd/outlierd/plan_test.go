@@ -72,6 +72,13 @@ func TestPlanForPeople(t *testing.T) {
 	}
 }
 
+func TestRunWithoutPagesLeftStillHasCallsToMake(t *testing.T) {
+	f := &engine.Forecast{Jobs: []engine.JobForecast{{Job: "coffee", Continues: "01a1fe45-0000", Worst: estimate(0, 0, 110, 11)}}}
+	if got := planText(f, time.UTC, true); strings.Contains(got, "nothing is there") {
+		t.Errorf("a plan with 110 requests says that there is nothing to ask for:\n%s", got)
+	}
+}
+
 func TestLongForEachIsSummedUp(t *testing.T) {
 	var all []engine.SearchForecast
 	for range 30 {
