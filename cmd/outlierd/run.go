@@ -218,6 +218,9 @@ func everybodys(err error) bool {
 	if _, long := errors.AsType[*pace.LongWaitError](err); long {
 		return true
 	}
+	if _, unkept := errors.AsType[*outlier.UnkeptError](err); unkept {
+		return true
+	}
 	refused, ok := errors.AsType[*outlier.Error](err)
 	return ok && refused.Kind == outlier.Unauthorized
 }

@@ -145,7 +145,7 @@ budget: {per_month: 400}
 jobs:
   hourly: {every: 1h, search: {query: [home espresso]}, enrich: {details: {top: 1}}}
 `
-	bubble(t, file, func(w *workshop) {
+	bare(t, file, func(w *workshop) {
 		time.Sleep(3 * 24 * time.Hour)
 		w.service.FailNext(outlier.OpSearch, simulator.NoCredits)
 		runs := w.serve(20 * time.Hour)

@@ -63,7 +63,9 @@ func (s *shift) once(ctx context.Context, r *outlier.Request, p state.Purchase) 
 	}
 	answer, err := s.Client.Do(ctx, r, s.Store.Meter(p))
 	if answer != nil && !answer.SentAt.IsZero() {
-		s.made[p.Run]++
+		if _, underWay := s.made[p.Run]; underWay {
+			s.made[p.Run]++
+		}
 	}
 	if kind := kindOf(err); kind == outlier.NoCredits || kind == outlier.Unauthorized || err == nil && r.Paid() {
 		err = errors.Join(err, s.latch(r, err))

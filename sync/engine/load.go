@@ -191,8 +191,7 @@ func (l *loader) count(entry *state.Entry) {
 	l.counted = entry.ID
 	rows := l.rows[entry.Run]
 	if rows == nil {
-		rows = map[string]int64{}
-		l.rows[entry.Run] = rows
+		return // of a run that has ended: its record is final
 	}
 	for table, n := range l.decoder.Counted() {
 		rows[table] += n
@@ -274,6 +273,9 @@ func (l *loader) problems() error {
 	}
 	return errors.Join(errs...)
 }
+
+// expect has the rows of a run counted, until they are [loader.taken] for the last time.
+func (l *loader) expect(run string) { l.rows[run] = map[string]int64{} }
 
 // taken hands over how many rows a run has brought per table since the last call.
 func (l *loader) taken(run string) map[string]int64 {

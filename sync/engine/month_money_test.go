@@ -40,10 +40,10 @@ jobs:
 // that rises, and a refusal for lack of credits that a person lifts a day later. Everybody
 // comes round, nobody touches the reserve, and from the tenth day on the end is known.
 func TestMonthOfMoney(t *testing.T) {
+	if testing.Short() {
+		t.Skip("plays a month")
+	}
 	for _, most := range []outlier.Credits{400 - 20, 4000 - 20} {
-		if testing.Short() && most > 1000 {
-			break
-		}
 		t.Run(fmt.Sprint(most), func(t *testing.T) { monthOf(t, most) })
 	}
 }

@@ -30,6 +30,9 @@ func (w *workshop) library() int {
 // TestOddPagesEndTheSearchAndBuyNothingInVain: whatever a service says of its pages, all
 // hits are found, once, and at most one request finds nothing new.
 func TestOddPagesEndTheSearchAndBuyNothingInVain(t *testing.T) {
+	if testing.Short() {
+		t.Skip("plays many kinds of services")
+	}
 	for _, test := range []struct {
 		name   string
 		quirks simulator.Quirk
@@ -160,6 +163,9 @@ func TestProbeThatTellsNothingTeachesNothing(t *testing.T) {
 // TestKillWhileLearningWastesNoSecondRequest: what was learned and where the search stands
 // are one transaction with the answer.
 func TestKillWhileLearningWastesNoSecondRequest(t *testing.T) {
+	if testing.Short() {
+		t.Skip("kills at every moment")
+	}
 	file := strings.NewReplacer("pages: all", "pages: 3", "where: {z_score: 4..}, ", "").Replace(pagesFile)
 	for _, when := range []moment{beforePace, beforeDial, beforeSend, beforeAnswer} {
 		for n := range 4 {

@@ -56,6 +56,7 @@ func (s *shift) take(row *state.Run, budget job.JobBudget) (*run, error) {
 	}
 	r := &run{shift: s, row: *row, plan: plan, steps: steps, missed: row.Missing, stuck: map[int64]bool{}, refusals: map[int64]int{}, looks: map[int64]time.Time{}}
 	s.made[row.ID] = spent.Requests
+	s.loader.expect(row.ID)
 	r.caps = s.capsOf(row, plan, budget)
 	if err := r.want(); err != nil {
 		return nil, err

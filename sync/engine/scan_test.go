@@ -113,6 +113,9 @@ func TestScanIsPolledWithBackOffAndReadWithinItsHold(t *testing.T) {
 // moment of it, and lets the next process go on. Only where nobody can know what the
 // service did, a person has to say.
 func TestScanIsStartedOnceWhateverHappens(t *testing.T) {
+	if testing.Short() {
+		t.Skip("kills at every moment")
+	}
 	for _, when := range []moment{beforePace, beforeDial, beforeSend, beforeAnswer} {
 		t.Run(string(when), func(t *testing.T) {
 			for n, hit := 0, true; hit; n++ {

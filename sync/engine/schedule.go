@@ -141,20 +141,25 @@ func (w *watch) resume(ctx context.Context) error {
 		if spec.Disabled || w.isDue(spec) || w.runOf(spec.Name) != nil {
 			continue // an instant that has passed continues what was left, or another try has
 		}
-		old, err := w.Continues(spec, time.Time{})
-		if err != nil {
-			return err
-		}
-		if old != nil {
-			if err := w.takeOver(ctx, spec, old); err != nil {
-				return err
-			}
-		}
-		if err := w.owed(spec); err != nil {
+		if err := w.resumeJob(ctx, spec); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// resumeJob goes on with what a job has left. A run that cannot be understood is left
+// alone, and stands in no other job's way.
+func (w *watch) resumeJob(ctx context.Context, spec *job.Spec) error {
+	old, err := w.Continues(spec, time.Time{})
+	if err != nil {
+		w.log().Error("unfinished run left alone", "job", spec.Name, "err", err)
+	} else if old != nil {
+		if err := w.takeOver(ctx, spec, old); err != nil {
+			return err
+		}
+	}
+	return w.owed(spec)
 }
 
 // isDue reports whether a job has an instant that has passed.

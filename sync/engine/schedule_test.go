@@ -50,7 +50,7 @@ func (w *workshop) serveUntil(ctx context.Context) []state.Run {
 }
 
 func TestScheduledJobsRunWhenDueAndTheOthersNever(t *testing.T) {
-	bubble(t, scheduledFile, func(w *workshop) {
+	bare(t, scheduledFile, func(w *workshop) {
 		began := time.Now() // midnight
 		hours, days := 0, 0
 		for _, run := range w.serve(24*time.Hour + time.Minute) {

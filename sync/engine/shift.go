@@ -47,6 +47,9 @@ func (e *Engine) newShift(ctx context.Context, filter state.Filter) (*shift, err
 // failed, or that ctx ended, in which case the run stays unfinished and the next
 // call continues it.
 func (e *Engine) Run(ctx context.Context, spec *job.Spec, trigger Trigger, due time.Time) (*state.Run, error) {
+	if trigger == Manual {
+		ctx = pace.Urgent(ctx)
+	}
 	s, err := e.newShift(ctx, state.Filter{Job: spec.Name})
 	if err != nil {
 		return nil, err

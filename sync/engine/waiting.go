@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"outlierd/sync/job"
 	"outlierd/sync/state"
 )
 
@@ -76,7 +77,7 @@ func (e *Engine) pagesAhead(now time.Time) []pagesDue {
 	for i := range e.Config.Jobs {
 		spec := &e.Config.Jobs[i]
 		pages := freeze(spec).Pages
-		if spec.Disabled || pages > 1000 {
+		if spec.Disabled || pages == job.AllPages {
 			continue
 		}
 		for _, loop := range spec.Loops {

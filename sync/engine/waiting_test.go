@@ -21,6 +21,9 @@ jobs:
 // TestForecastOfTheEndHolds: what a run of 300 calls and more says of its end is within
 // a tenth of the truth, from its first calls on.
 func TestForecastOfTheEndHolds(t *testing.T) {
+	if testing.Short() {
+		t.Skip("makes hundreds of calls")
+	}
 	bubble(t, longQueueFile, func(w *workshop) {
 		e, stop := w.open()
 		defer stop()

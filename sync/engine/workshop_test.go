@@ -92,6 +92,9 @@ func (w *workshop) data() string { return filepath.Join(w.dir, "data") }
 func (w *workshop) open() (*Engine, func()) {
 	w.Helper()
 	folder := filepath.Join(w.data(), "state")
+	if err := prepareState(folder); err != nil {
+		w.Fatal(err)
+	}
 	store, err := state.Open(w.ctx, folder, state.Options{Service: w.config.Service.URL, Location: w.config.Timezone, Renews: w.config.Budget.Renews})
 	if err != nil {
 		w.Fatal(err)
