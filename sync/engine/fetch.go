@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"outlierd/outlier"
@@ -68,7 +69,12 @@ func (s *shift) once(ctx context.Context, r *outlier.Request, p state.Purchase) 
 		}
 	}
 	if kind := kindOf(err); kind == outlier.NoCredits || kind == outlier.Unauthorized || err == nil && r.Paid() {
-		err = errors.Join(err, s.latch(r, err))
+		if failed := s.latch(r, err); failed != nil {
+			return answer, errors.Join(err, failed)
+		}
+	}
+	if kindOf(err) == outlier.NoCredits {
+		err = fmt.Errorf("%w; paid calls rest until the cycle turns or the one call a day is answered, or until 'outlierd budget resume'", err)
 	}
 	return answer, err
 }

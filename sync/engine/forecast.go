@@ -111,7 +111,11 @@ func (e *Engine) Forecast(ctx context.Context, names ...string) (*Forecast, erro
 		if err != nil {
 			return nil, err
 		}
-		f.Cycle.Wanted += job.wanted()
+		wanted, err := e.affordable(spec, job.wanted())
+		if err != nil {
+			return nil, err
+		}
+		f.Cycle.Wanted += wanted
 		if len(names) == 0 || slices.Contains(names, spec.Name) {
 			f.Jobs = append(f.Jobs, *job)
 		}
@@ -132,11 +136,35 @@ func (f *JobForecast) wanted() outlier.Credits {
 	return all
 }
 
+// affordable is how much of what a job wants of the cycle its own cap leaves.
+func (e *Engine) affordable(spec *job.Spec, wanted outlier.Credits) (outlier.Credits, error) {
+	if spec.Budget.PerMonth == nil {
+		return wanted, nil
+	}
+	cycle := credit.Cycle(e.Store.ServiceTime(), e.Config.Timezone, e.Config.Budget.Renews)
+	held, err := e.Store.Held(credit.Cap{Scope: credit.JobMonth, Period: credit.JobCycle(spec.Name, cycle)})
+	return min(wanted, max(0, *spec.Budget.PerMonth-held)), err
+}
+
+// daysLeave is what the cap of a day leaves of what is wanted until the cycle turns.
+func (e *Engine) daysLeave(c *CycleForecast) (outlier.Credits, error) {
+	most, now := e.Config.Budget.PerDay, e.Store.ServiceTime()
+	if most == nil {
+		return c.Wanted, nil
+	}
+	today, err := e.Store.Held(credit.Cap{Scope: credit.AllDay, Period: credit.Day(now, e.Config.Timezone)})
+	days := outlier.Credits((c.To.Sub(now) + 24*time.Hour - 1) / (24 * time.Hour))
+	return min(c.Wanted, max(0, days**most-today)), err
+}
+
 // project says how the cycle ends if its runs go as earlier ones did.
 func (e *Engine) project(c *CycleForecast) error {
 	budget, now := e.Config.Budget, e.Store.ServiceTime()
 	held, err := e.Store.Held(credit.Cap{Scope: credit.AllMonth, Period: credit.Cycle(now, e.Config.Timezone, budget.Renews)})
 	if err != nil {
+		return err
+	}
+	if c.Wanted, err = e.daysLeave(c); err != nil {
 		return err
 	}
 	c.Held, c.Projected = held, held+c.Wanted

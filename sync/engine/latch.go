@@ -1,7 +1,9 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"outlierd/outlier"
@@ -65,9 +67,9 @@ func (s *shift) latch(r *outlier.Request, err error) error {
 			if turn.Before(until) {
 				until = turn
 			}
-			return tx.SetLatch(state.LatchCredits, key, err.Error(), until)
+			return tx.SetLatch(state.LatchCredits, key, refusal(err), until)
 		case kind == outlier.Unauthorized:
-			return tx.SetLatch(state.LatchKey, key, err.Error(), time.Time{})
+			return tx.SetLatch(state.LatchKey, key, refusal(err), time.Time{})
 		case err == nil && r.Paid():
 			return tx.Unlatch(state.LatchCredits, key)
 		}
@@ -78,4 +80,15 @@ func (s *shift) latch(r *outlier.Request, err error) error {
 // lift forgets a refusal of the key.
 func (e *Engine) lift(l state.Latch) error {
 	return e.Store.Update(func(tx *state.Tx) error { return tx.Unlatch(l, e.Client.Key.Fingerprint()) })
+}
+
+// refusal is what the service said, without the call that it said it to.
+func refusal(err error) string {
+	e, ok := errors.AsType[*outlier.Error](err)
+	if !ok {
+		return err.Error()
+	}
+	bare := *e
+	bare.Op, bare.Entity = "", ""
+	return strings.TrimPrefix(bare.Error(), ": ")
 }

@@ -43,7 +43,14 @@ func (e *Engine) rest(old *state.Run, own job.JobBudget) (open []state.Step, pla
 	if len(open) > 0 {
 		pages = min(pages, int(left/max(1, e.cheapest(open))))
 	}
-	c.Requests += pages + calls(plan, taken+pages)
+	queued, err := e.Store.Queued(state.Filter{Job: old.Job})
+	if err != nil {
+		return nil, plan, c, err
+	}
+	if len(open) > 0 {
+		queued = max(queued, calls(plan, taken+pages)) // what the hits to come are worth asking is not queued yet
+	}
+	c.Requests += pages + queued
 	if plan.MaxRequests > 0 && plan.Scan == nil {
 		c.Requests = min(c.Requests, max(0, plan.MaxRequests-int(spent.Requests)))
 	}
