@@ -48,10 +48,10 @@ func (w *workshop) month(days int) []state.Run {
 // TestMonthOfTheDesign: every job of the design ends well, whatever its kind, and the
 // books are those of the service.
 func TestMonthOfTheDesign(t *testing.T) {
-	days, want := 31, map[string]int{"coffee": 9, "lookalikes": 9, "niche-scan": 1, "rivals": 93, "keep-fresh": 5, "rising-channels": 1}
 	if testing.Short() {
-		days, want = 7, map[string]int{"coffee": 2, "lookalikes": 2, "niche-scan": 1, "rivals": 21, "keep-fresh": 1, "rising-channels": 1}
+		t.Skip("plays a month")
 	}
+	days, want := 31, map[string]int{"coffee": 9, "lookalikes": 9, "niche-scan": 1, "rivals": 93, "keep-fresh": 5, "rising-channels": 1}
 	bubble(t, design(t), func(w *workshop) {
 		w.single = true
 		w.renew(simulator.Options{Seed: lively})
@@ -67,7 +67,7 @@ func TestMonthOfTheDesign(t *testing.T) {
 				t.Errorf("%s of %s ended as %s: %s", run.Job, run.Started, run.Status, run.Error)
 			}
 		}
-		if !testing.Short() && (!found["lookalikes"] || !found["keep-fresh"]) {
+		if !found["lookalikes"] || !found["keep-fresh"] {
 			t.Error("the jobs with SQL never found a seed")
 		}
 		if diff := cmp.Diff(want, ended); diff != "" {

@@ -30,7 +30,7 @@ import (
 func TestRunsStayWithinWhatPlanSaid(t *testing.T) {
 	seeds := uint64(1000)
 	if testing.Short() {
-		seeds = 40
+		seeds = 15
 	}
 	kinds := map[string]int{}
 	for seed := range seeds {
