@@ -79,6 +79,7 @@ type watch struct {
 	agenda  []*Appointment
 	fired   []*Appointment // of jobs that come after others
 	resumed bool
+	held    time.Time // until when nothing is begun: a run could not be put on record
 }
 
 // Serve runs the jobs of the agenda when they are due until ctx ends, and returns
@@ -184,11 +185,12 @@ func (w *watch) takeOver(ctx context.Context, spec *job.Spec, old *state.Run) er
 	return nil
 }
 
-// beginDue begins what is due, unless a run of the same job is under way.
+// beginDue begins what is due, unless a run of the same job is under way. An instant is
+// over when a run for it is on record, and not before.
 func (w *watch) beginDue(ctx context.Context) {
 	for _, a := range w.agenda {
 		now := time.Now()
-		if ctx.Err() != nil || a.Due.After(now) || w.runOf(a.Spec.Name) != nil {
+		if a.Due.After(now) || !w.mayBegin(ctx, a) {
 			continue
 		}
 		if late := w.next(a.Spec, a.Due.Add(-1), now); late != nil && late.Due.After(a.Due) {
@@ -197,27 +199,38 @@ func (w *watch) beginDue(ctx context.Context) {
 		if a.Due.After(now) {
 			continue // too late for a job that does not catch up
 		}
-		w.start(ctx, a)
+		if !w.start(ctx, a) {
+			continue
+		}
 		if next := w.next(a.Spec, a.Due, time.Now()); next != nil {
 			*a = *next
 			w.log().Info("job scheduled", "job", a.Spec.Name, "due", a.Due.In(w.Config.Timezone))
 		}
 	}
 	w.fired = slices.DeleteFunc(w.fired, func(a *Appointment) bool {
-		if ctx.Err() != nil || w.runOf(a.Spec.Name) != nil {
-			return false
-		}
-		w.start(ctx, a)
-		return true
+		return w.mayBegin(ctx, a) && w.start(ctx, a)
 	})
 }
 
-func (w *watch) start(ctx context.Context, a *Appointment) {
+func (w *watch) mayBegin(ctx context.Context, a *Appointment) bool {
+	return ctx.Err() == nil && w.runOf(a.Spec.Name) == nil && !time.Now().Before(w.held)
+}
+
+// start begins a run, or goes on with one. It reports false if there is no record of it,
+// as when the disk is full; then nothing is begun for a while.
+func (w *watch) start(ctx context.Context, a *Appointment) (recorded bool) {
 	log := w.log().With("job", a.Spec.Name)
 	log.Info("run due", "due", a.Due.In(w.Config.Timezone), "trigger", a.Trigger)
-	if _, err := w.begin(ctx, a.Spec, a.Trigger, a.Due); err != nil {
-		log.Error("run failed", "err", err)
+	_, err := w.begin(ctx, a.Spec, a.Trigger, a.Due)
+	if err == nil {
+		return true
 	}
+	log.Error("run failed", "err", err)
+	if last, err := w.Store.LastDue(a.Spec.Name); err == nil && !last.Before(a.Due) {
+		return true
+	}
+	w.held = time.Now().Add(nap)
+	return false
 }
 
 // trouble ends the runs that are making data calls with what keeps them from it, and
@@ -298,7 +311,12 @@ func (w *watch) wakes() (time.Time, error) {
 		}
 	}
 	for _, a := range w.agenda {
-		if w.runOf(a.Spec.Name) == nil {
+		if w.runOf(a.Spec.Name) != nil {
+			continue
+		}
+		if a.Due.Before(w.held) {
+			sooner(w.held)
+		} else {
 			sooner(a.Due)
 		}
 	}

@@ -3,6 +3,7 @@ package engine
 import (
 	"database/sql"
 	"errors"
+	"fmt"
 	"net/http"
 	"path/filepath"
 	"testing"
@@ -55,6 +56,29 @@ func TestCursorStaysBehindAPageThatCouldNotBeKept(t *testing.T) {
 		if next.ID != row.ID || next.Hits != 80 || w.spent() != 4 {
 			t.Errorf("run %s ended with %d hits for %d credits, want run %s to end with 80 for 4", next.ID, next.Hits, w.spent(), row.ID)
 		}
+	})
+}
+
+// TestInstantIsNotOverBeforeItsRunIsOnRecord: the disk is full from half past six to
+// seven, and a job is due then.
+func TestInstantIsNotOverBeforeItsRunIsOnRecord(t *testing.T) {
+	bare(t, scheduledFile, func(w *workshop) {
+		due := time.Now().Add(6*time.Hour + 30*time.Minute)
+		room := due.Add(30 * time.Minute)
+		w.inspect(func(*Engine) {
+			w.alter(fmt.Sprintf(`CREATE TRIGGER refusing BEFORE INSERT ON runs WHEN new.started BETWEEN %d AND %d BEGIN SELECT raise(ABORT, 'no room'); END`,
+				due.UnixMicro(), room.UnixMicro()))
+		})
+		for _, run := range w.serve(8 * time.Hour) {
+			if run.Job != "daily" {
+				continue
+			}
+			if late := run.Started.Sub(room); !run.Due.Equal(due) || late < 0 || late > 2*nap {
+				t.Errorf("run due %s, begun %s after there was room; want it begun within two minutes", run.Due, late)
+			}
+			return
+		}
+		t.Error("the job was not run at all")
 	})
 }
 
