@@ -65,10 +65,11 @@ func CutJobCycle(key string) (job, cycle string) {
 
 // Exceeded refuses a purchase because a cap would be passed.
 type Exceeded struct {
-	Cap   Cap
-	Held  outlier.Credits // what the period holds already
-	Price outlier.Credits // what the purchase would add
-	Hold  outlier.Credits // what it would set aside besides, for the calls that must follow it
+	Cap    Cap
+	Held   outlier.Credits // what the period holds already
+	Bought outlier.Credits // on top, which is room beside the cap
+	Price  outlier.Credits // what the purchase would add
+	Hold   outlier.Credits // what it would set aside besides, for the calls that must follow it
 }
 
 func (e *Exceeded) Error() string {
@@ -76,8 +77,12 @@ func (e *Exceeded) Error() string {
 	if e.Hold > 0 {
 		follow = fmt.Sprintf(", with %d more for what must follow it", e.Hold)
 	}
-	return fmt.Sprintf("%s is reached: %d of %d credits are held and this call costs %d%s; %s",
-		e.Cap, e.Held, e.Cap.Max, e.Price, follow, e.Cap.remedy())
+	bought := ""
+	if e.Bought > 0 {
+		bought = fmt.Sprintf(" (and %d bought on top)", e.Bought)
+	}
+	return fmt.Sprintf("%s is reached: %d of %d credits%s are held and this call costs %d%s; %s",
+		e.Cap, e.Held, e.Cap.Max, bought, e.Price, follow, e.Cap.remedy())
 }
 
 // String is the cap as people know it, by its key in jobs.yaml.

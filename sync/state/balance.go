@@ -14,7 +14,7 @@ type Balance struct {
 	Reserved outlier.Credits `json:"reserved"` // by calls that are under way
 	Unknown  outlier.Credits `json:"unknown"`  // nobody can prove that they were refunded; they count
 	Scans    outlier.Credits `json:"scans"`    // set aside for reading the results of scans
-	Adjusted outlier.Credits `json:"adjusted"` // by [Store.Adjust]
+	Adjusted outlier.Credits `json:"adjusted"` // by [Store.Adjust]: spent elsewhere, less what was bought on top
 
 	Refunded  outlier.Credits `json:"refunded"`  // beside what is held
 	Explained outlier.Credits `json:"explained"` // of Unknown: a later answer to the same request was charged
@@ -22,8 +22,17 @@ type Balance struct {
 
 // Held is what counts against a cap; see [Store.Held].
 func (b *Balance) Held() outlier.Credits {
-	return b.Spent + b.Reserved + b.Unknown + b.Scans + b.Adjusted
+	return b.Taken() - b.Bought()
 }
+
+// Taken is what is held, as people understand it: never less than nothing. It counts
+// against a cap that [Balance.Bought] has raised.
+func (b *Balance) Taken() outlier.Credits {
+	return b.Spent + b.Reserved + b.Unknown + b.Scans + max(0, b.Adjusted)
+}
+
+// Bought is by how much more was bought on top than spent elsewhere.
+func (b *Balance) Bought() outlier.Credits { return max(0, -b.Adjusted) }
 
 // Balance adds up the period of a cap, whether or not the cap is reached.
 func (s *Store) Balance(c credit.Cap) (b Balance, err error) {

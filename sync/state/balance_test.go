@@ -1,6 +1,7 @@
 package state
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -46,6 +47,37 @@ func TestBalanceTellsWhatBecameOfThePeriod(t *testing.T) {
 	if len(adjustments) != 2 || adjustments[0].Credits != 7 || adjustments[1].Why != "a voucher" || adjustments[0].At.IsZero() {
 		t.Errorf("adjustments %+v", adjustments)
 	}
+}
+
+// TestWhatWasBoughtOnTopIsRoomAndNoDebt: nothing less than nothing is held.
+func TestWhatWasBoughtOnTopIsRoomAndNoDebt(t *testing.T) {
+	s := open(t, t.TempDir())
+	spend := func(most outlier.Credits) error {
+		t.Helper()
+		_, err := s.Meter(capped(most)).Reserve(t.Context(), searchRequest("0"))
+		return err
+	}
+	for _, step := range []struct{ adjust, taken, bought outlier.Credits }{
+		{-10, 0, 10}, {4, 0, 6}, {7, 1, 0}, {-1, 0, 0}, {-3, 0, 3},
+	} {
+		if err := s.Adjust(step.adjust, "a test"); err != nil {
+			t.Fatal(err)
+		}
+		b, err := s.Balance(month())
+		if err != nil || b.Taken() != step.taken || b.Bought() != step.bought || b.Held() != step.taken-step.bought {
+			t.Errorf("after %+d: %d taken, %d bought, %d held (%v), want %d and %d", step.adjust, b.Taken(), b.Bought(), b.Held(), err, step.taken, step.bought)
+		}
+	}
+	if err := spend(0); err != nil { // of the 3 that were bought
+		t.Error(err)
+	}
+	err := spend(0)
+	if refused, ok := errors.AsType[*credit.Exceeded](err); !ok || refused.Held != 2 || refused.Bought != 3 {
+		t.Errorf("refused with %+v", err)
+	}
+	wantText(t, err, "2 of 0 credits (and 3 bought on top) are held and this call costs 2")
+	checkHeld(t, s, month(), -1)
+	checkBooks(t, s)
 }
 
 // TestLaterAnswerExplainsAnUnknownOne: the request whose answer was lost is made

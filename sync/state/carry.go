@@ -38,7 +38,8 @@ func (s *Store) carryOver() error {
 }
 
 // carry adds to the present cycle what other cycles hold of its time, less what was
-// carried over to it before.
+// carried over to it before. What was bought on top is carried with it, and what was
+// refunded since is given back.
 func (t *Tx) carry() error {
 	now := t.s.clock.now()
 	from, _ := credit.CycleBounds(now, t.s.options.Location, t.s.options.Renews)
@@ -50,8 +51,8 @@ func (t *Tx) carry() error {
 		FROM attempts WHERE (price > 0 OR adjustment IS NOT NULL) AND state <> 'refunded' AND reserved_at >= ?2
 		AND (entity = ?3) = (cycle = ?1)`,
 		credit.Cycle(now, t.s.options.Location, t.s.options.Renews), micros(from), carried).Scan(&due)
-	if err != nil || due <= 0 {
+	if err != nil || due == 0 {
 		return err
 	}
-	return t.adjust(now, outlier.Credits(due), carried, "spent in this cycle before budget.renews or timezone was changed")
+	return t.adjust(now, outlier.Credits(due), carried, "booked in this cycle before budget.renews or timezone was changed")
 }

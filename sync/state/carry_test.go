@@ -46,9 +46,15 @@ func TestCycleThatBeginsOnAnotherDayKeepsWhatWasSpent(t *testing.T) {
 			}
 		})
 		on(1, 35, nothing)
-		on(1, 35, nothing)
+		on(1, 35, func(s *Store) {
+			if err := s.Adjust(-50, "bought on top"); err != nil {
+				t.Fatal(err)
+			}
+		})
+		on(15, -15, nothing)
+		on(1, -15, nothing)
 		time.Sleep(5 * 24 * time.Hour)
 		on(22, 0, nothing) // which is a cycle that began after all of it
-		on(1, 35, nothing)
+		on(1, -15, nothing)
 	})
 }

@@ -3,7 +3,6 @@ package state
 import (
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 
 	"outlierd/outlier"
@@ -44,9 +43,8 @@ func (t *Tx) NoteDrift(seen []Drift, upto int64) (fresh []Drift, err error) {
 
 // noteDrift reports whether d was never met before.
 func (t *Tx) noteDrift(d Drift) (bool, error) {
-	example := strings.ToValidUTF8(d.Example[:min(len(d.Example), maxErrorText)], "")
 	result, err := t.exec(`INSERT INTO drift (op, path, problem, count, first_at, last_at, example) VALUES (?, ?, ?, ?, ?, ?, ?)
-		ON CONFLICT DO NOTHING`, string(d.Op), d.Path, d.Problem, d.Count, micros(d.First), micros(d.Last), example)
+		ON CONFLICT DO NOTHING`, string(d.Op), d.Path, d.Problem, d.Count, micros(d.First), micros(d.Last), bounded(d.Example))
 	if err != nil || changed(result) {
 		return err == nil, err
 	}

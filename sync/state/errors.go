@@ -3,6 +3,7 @@ package state
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"modernc.org/sqlite"
@@ -153,7 +154,7 @@ func (s *Store) explain(err error) error {
 	return err
 }
 
-// maxErrorText bounds what is kept of an error's text.
+// maxErrorText bounds what is kept of an error's text, in bytes.
 const maxErrorText = 500
 
 // errorText is what the ledger keeps of an attempt's error: the kind and the
@@ -170,5 +171,10 @@ func errorText(err error) string {
 			text += ": " + e.Message
 		}
 	}
-	return text[:min(len(text), maxErrorText)]
+	return bounded(text)
+}
+
+// bounded is a text cut to what is kept of it. It stays UTF-8, wherever the cut falls.
+func bounded(text string) string {
+	return strings.ToValidUTF8(text[:min(len(text), maxErrorText)], "")
 }

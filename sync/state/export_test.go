@@ -21,6 +21,16 @@ func (s *Store) PeriodLines() (all []PeriodLine, err error) {
 	return all, err
 }
 
+// GivenAway counts the holds that were released although nobody knows whether the scan
+// exists that they are for.
+func (s *Store) GivenAway() (n int, err error) {
+	err = s.view(func() error {
+		return s.row(`SELECT count(*) FROM holds h JOIN attempts a ON a.id = h.attempt JOIN scans s ON s.id = a.intent
+			WHERE h.open = 0 AND a.state <> 'refunded' AND s.state = 'unknown'`).Scan(&n)
+	})
+	return n, err
+}
+
 // HoldOf is what is left of the hold of a step.
 func (s *Store) HoldOf(step int64) (rest outlier.Credits, err error) {
 	err = s.view(func() error {

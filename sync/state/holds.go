@@ -14,7 +14,8 @@ import (
 // thrown away. It counts for the periods of that attempt. What is drawn from it has
 // been counted already, so it meets no cap, and when the call is refunded the credits
 // are the hold's again. It ends when the attempt that made it is refunded, when it is
-// released, and with its run.
+// released, and with its run. While nobody knows whether the scan exists that it is for,
+// only a refund ends it: whoever finds the scan will want to read it.
 type hold struct {
 	id         int64
 	account    string
@@ -36,10 +37,15 @@ func (s *Store) holdFor(p Purchase, price outlier.Credits) (*hold, error) {
 	return &h, err
 }
 
+// releasable holds for those that are open and not for a scan of unknown outcome.
+const releasable = `open = 1 AND NOT EXISTS (SELECT 1 FROM attempts a JOIN scans s ON s.id = a.intent
+	WHERE a.id = holds.attempt AND s.state = 'unknown')`
+
 // Release gives back what is left of the hold of a step. Releasing again, or where
-// nothing was held, does nothing.
+// nothing was held, does nothing; nor does it while the outcome of the step's scan is
+// unknown, which [Store.SettleScan] ends.
 func (t *Tx) Release(step int64) error {
-	_, err := t.exec(`UPDATE holds SET open = 0 WHERE step = ? AND open = 1`, step)
+	_, err := t.exec(`UPDATE holds SET open = 0 WHERE step = ? AND `+releasable, step)
 	if err != nil {
 		return fmt.Errorf("release what is held for step %d: %w", step, err)
 	}
@@ -48,13 +54,21 @@ func (t *Tx) Release(step int64) error {
 
 // releaseRun gives back what a run that has come to its end still holds.
 func (t *Tx) releaseRun(run string) error {
-	_, err := t.exec(`UPDATE holds SET open = 0 WHERE run = ? AND open = 1`, run)
+	_, err := t.exec(`UPDATE holds SET open = 0 WHERE run = ? AND `+releasable, run)
 	return err
 }
 
 // releaseBefore gives back what earlier runs of a job still hold: a new one has
 // begun, so none of them will go on.
 func (t *Tx) releaseBefore(r Run) error {
-	_, err := t.exec(`UPDATE holds SET open = 0 WHERE open = 1 AND run <> ? AND run IN (SELECT run FROM runs WHERE job = ?)`, r.ID, r.Job)
+	_, err := t.exec(`UPDATE holds SET open = 0 WHERE run <> ? AND run IN (SELECT run FROM runs WHERE job = ?) AND `+releasable, r.ID, r.Job)
+	return err
+}
+
+// releaseAdopted gives back what is held for a step whose run came to its end while
+// nobody knew of the scan: no run will read it any more, and whoever reads it by hand
+// finds the room.
+func (t *Tx) releaseAdopted(step int64) error {
+	_, err := t.exec(`UPDATE holds SET open = 0 WHERE step = ? AND run IN (SELECT run FROM runs WHERE NOT `+mayGoOn+`) AND `+releasable, step)
 	return err
 }

@@ -124,11 +124,7 @@ func TestHoldThatDoesNotCoverThePriceIsLeftAlone(t *testing.T) {
 
 func TestHoldIsReleased(t *testing.T) {
 	finish := func(status Status) func(*testing.T, *Store, Step) {
-		return func(t *testing.T, s *Store, step Step) {
-			if err := s.Finish(Run{ID: step.Run, Status: status}); err != nil {
-				t.Fatal(err)
-			}
-		}
+		return func(t *testing.T, s *Store, step Step) { finishRun(t, s, step.Run, status) }
 	}
 	for name, c := range map[string]struct {
 		do   func(*testing.T, *Store, Step)
@@ -165,6 +161,71 @@ func TestHoldIsReleased(t *testing.T) {
 			checkBooks(t, s)
 		})
 	}
+}
+
+// TestHoldOfAScanThatNobodyKnowsOfOutlivesItsRun: unknown counts as spent, and so does
+// what was to be spent on reading it, until somebody has looked.
+func TestHoldOfAScanThatNobodyKnowsOfOutlivesItsRun(t *testing.T) {
+	ends := map[string]struct {
+		do   func(*testing.T, *Store, Step)
+		over bool // the run cannot go on, so nobody reads what is adopted
+	}{
+		"its run ends":        {func(t *testing.T, s *Store, step Step) { finishRun(t, s, step.Run, Partial) }, true},
+		"its run is given up": {func(t *testing.T, s *Store, step Step) { finishRun(t, s, step.Run, Interrupted) }, true},
+		"its run fails":       {func(t *testing.T, s *Store, step Step) { finishRun(t, s, step.Run, Failed) }, false},
+		"another run begins": {func(t *testing.T, s *Store, step Step) {
+			finishRun(t, s, step.Run, Failed)
+			beginRun(t, s, "run-2")
+		}, true},
+		"its step lets go": {func(t *testing.T, s *Store, step Step) {
+			update(t, s, func(tx *Tx) error { return tx.Release(step.ID) })
+		}, false},
+	}
+	words := map[string]struct {
+		scan       Scan
+		held, rest outlier.Credits // while the run may go on
+	}{
+		"it is adopted":        {Scan{State: ScanRunning, ScanID: scanA}, 60, 10},
+		"it was never created": {Scan{State: ScanNotCreated}, 0, 0},
+	}
+	for end, e := range ends {
+		for word, w := range words {
+			t.Run(end+", and "+word, func(t *testing.T) {
+				s := hasty(t, open(t, t.TempDir()))
+				step, intent := begin(t, s)
+				lead(t, s, step, intent, ScanUnknown)
+				e.do(t, s, step)
+				checkHold(t, s, step.ID, 10)
+				checkHeld(t, s, month(), 60)
+				checkBooks(t, s)
+
+				if err := s.SettleScan(intent, w.scan); err != nil {
+					t.Fatal(err)
+				}
+				if e.over {
+					w.held, w.rest = w.held-w.rest, 0
+				}
+				checkHold(t, s, step.ID, w.rest)
+				checkHeld(t, s, month(), w.held)
+				checkBooks(t, s)
+			})
+		}
+	}
+}
+
+func finishRun(t testing.TB, s *Store, run string, status Status) {
+	t.Helper()
+	if err := s.Finish(Run{ID: run, Status: status}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestDatabaseItselfKeepsTheHoldOfAScanThatNobodyKnowsOf(t *testing.T) {
+	s := hasty(t, open(t, t.TempDir()))
+	step, intent := begin(t, s)
+	lead(t, s, step, intent, ScanUnknown)
+	wantText(t, shell(t, s, `UPDATE holds SET open = 0`), "nobody knows yet")
+	checkHold(t, s, step.ID, 10)
 }
 
 func TestHoldNeedsAStep(t *testing.T) {

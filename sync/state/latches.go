@@ -31,7 +31,7 @@ type Latched struct {
 func (t *Tx) SetLatch(l Latch, key, reason string, until time.Time) error {
 	_, err := t.exec(`INSERT INTO latches (latch, key, reason, since, until) VALUES (?, ?, ?, ?, ?)
 		ON CONFLICT DO UPDATE SET reason = excluded.reason, until = excluded.until`,
-		string(l), key, reason[:min(len(reason), maxErrorText)], micros(t.now), micros(until))
+		string(l), key, bounded(reason), micros(t.now), micros(until))
 	if err != nil {
 		return fmt.Errorf("set latch %s: %w", l, err)
 	}

@@ -159,6 +159,41 @@ func TestLedgerKeepsTheWordsOfAnErrorAndNotItsCause(t *testing.T) {
 	}
 }
 
+// TestTextThatIsCutStaysText: the cut falls within a letter.
+func TestTextThatIsCutStaysText(t *testing.T) {
+	s := open(t, t.TempDir())
+	long := "x" + strings.Repeat("é", maxErrorText)
+	task := Task{Op: outlier.OpDetails, Entity: "v1", Job: "ideas"}
+	enqueue(t, s, task)
+	update(t, s, func(tx *Tx) error {
+		if err := tx.SetLatch(LatchKey, "key", long, time.Time{}); err != nil {
+			return err
+		}
+		return tx.Fail(task, time.Now(), long, time.Time{})
+	})
+	if err := s.Adjust(1, long); err != nil {
+		t.Fatal(err)
+	}
+	latch, err := s.Latch(LatchKey, "key")
+	if err != nil {
+		t.Fatal(err)
+	}
+	waiting, err := s.Waiting(Filter{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	adjusted, err := s.Adjustments(month().Period)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "x" + strings.Repeat("é", (maxErrorText-1)/2)
+	for name, got := range map[string]string{"latch": latch.Reason, "task": waiting[0].Reason, "adjustment": adjusted[0].Why, "error": errorText(errors.New(long))} {
+		if got != want {
+			t.Errorf("%s: %d bytes, ending in %q", name, len(got), got[max(0, len(got)-4):])
+		}
+	}
+}
+
 func TestChangedCapsApplyAtOnceAndForgetNothing(t *testing.T) {
 	s := open(t, t.TempDir())
 	request := searchRequest("0")
@@ -237,6 +272,47 @@ func TestClockThatWasSetBackMintsNoFreshBudget(t *testing.T) {
 		if got := s.ServiceTime(); !got.Equal(future) {
 			t.Errorf("before the first answer it is %s, want the time of the newest reservation %s", got, future)
 		}
+	})
+}
+
+// TestClockThatWasAheadMintsNoFreshBudget: what was bought under a clock that showed the
+// next cycle counts there, and the present one, once the service has told the time,
+// holds what it held.
+func TestClockThatWasAheadMintsNoFreshBudget(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		s := open(t, dir)
+		buy(t, s, capped(2), answerTo(searchRequest("0"), `{}`), outlier.Charged)
+		time.Sleep(40 * 24 * time.Hour) // the clock is set
+		buy(t, s, capped(2), answerTo(searchRequest("1"), `{}`), outlier.Charged)
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) { // and set right
+		s := open(t, dir)
+		if day, cycle := s.Turned(); !day || !cycle {
+			t.Errorf("day turned %v, cycle turned %v: nobody would ask the service for the time", day, cycle)
+		}
+		full := func(when string) {
+			t.Helper()
+			cap := Purchase{Caps: func(now time.Time) []credit.Cap {
+				return []credit.Cap{{Scope: credit.AllMonth, Period: credit.Cycle(now, time.UTC, 1), Max: 2}}
+			}}
+			_, err := s.Meter(cap).Reserve(t.Context(), searchRequest("2"))
+			if e, ok := errors.AsType[*credit.Exceeded](err); !ok || e.Held != 2 {
+				t.Errorf("%s a call got %v", when, err)
+			}
+		}
+		full("before the first answer")
+		answer := answerTo(detailsRequest("video-00001"), `{}`)
+		answer.Header.Set("Date", time.Now().UTC().Format(http.TimeFormat))
+		buy(t, s, Purchase{}, answer, outlier.Charged)
+		if got := credit.Cycle(s.ServiceTime(), time.UTC, 1); got != "2000-01-01" {
+			t.Errorf("the service is in the cycle from %s", got)
+		}
+		full("after it")
+		checkBooks(t, s)
 	})
 }
 

@@ -22,7 +22,7 @@ func TestLedgerFollowsTheModel(t *testing.T) {
 		b.begin(r)
 		r.Repeat(map[string]func(*rapid.T){
 			"reserve": b.reserve, "send": b.send, "settle": b.settle, "kill": b.kill, "": b.check,
-			"start a scan": b.start, "read": b.read, "release": b.release, "ask an operator": b.operate, "rename": b.rename,
+			"start a scan": b.start, "read": b.read, "release": b.release, "ask an operator": b.operate, "rename": b.rename, "end": b.end,
 			"change the cap": func(r *rapid.T) { b.limit = drawLimit(r) },
 		})
 	})
@@ -56,6 +56,7 @@ type scanning struct {
 	step    int64
 	intent  int64
 	state   ScanState // "" before the first intent
+	ended   bool      // the run has, for good
 	charged bool      // the ledger's row is
 	hold    *setAside
 }
@@ -86,7 +87,11 @@ func (b *books) begin(r *rapid.T) {
 	b.job = fmt.Sprint("job-", b.checks)
 	b.held, b.alive, b.scans = map[string]outlier.Credits{}, nil, nil
 	for i, name := range []string{"-a", "-b"} {
-		b.scans = append(b.scans, &scanning{run: b.job + name, step: int64(10*b.checks + i), hold: &setAside{}})
+		s := &scanning{run: b.job + name, step: int64(10*b.checks + i), hold: &setAside{}}
+		if err := b.s.Begin(Run{ID: s.run, Job: b.job, Status: Running}, nil); err != nil {
+			r.Fatal(err)
+		}
+		b.scans = append(b.scans, s)
 	}
 	b.limit = drawLimit(r)
 }
@@ -216,7 +221,25 @@ func (b *books) release(r *rapid.T) {
 	if err := b.s.Update(func(tx *Tx) error { return tx.Release(s.step) }); err != nil {
 		r.Fatal(err)
 	}
-	b.close(s.run, s.hold)
+	b.letGo(s)
+}
+
+// end ends a run for good. What it still holds comes back.
+func (b *books) end(r *rapid.T) {
+	s := b.scan(r)
+	if err := b.s.Finish(Run{ID: s.run, Status: rapid.SampledFrom([]Status{OK, Interrupted}).Draw(r, "status")}); err != nil {
+		r.Fatal(err)
+	}
+	s.ended = true
+	b.letGo(s)
+}
+
+// letGo is what may be given back of a hold: nothing while the scan may exist that
+// nobody knows of.
+func (b *books) letGo(s *scanning) {
+	if s.state != ScanUnknown {
+		b.close(s.run, s.hold)
+	}
 }
 
 // take picks an attempt that is alive, nil if there is none.
@@ -302,6 +325,9 @@ func (b *books) operate(r *rapid.T) {
 		if !s.charged {
 			b.book(s.run, -scanPrice)
 		}
+		b.close(s.run, s.hold)
+	}
+	if s.ended { // nobody reads what was adopted
 		b.close(s.run, s.hold)
 	}
 }

@@ -38,7 +38,8 @@ type Filter struct{ Run, Job string }
 // Enqueue asks for tasks and returns how many joined the queue by this call. A task
 // whose answer is young enough, or of whose entity it is known for now that it does
 // not exist, is skipped. One that is queued already keeps its first requester and
-// takes the higher value and the shorter age of the two.
+// takes the higher value and the shorter age of the two; that another job wants it
+// too is remembered, for when the first does not want it any more.
 func (t *Tx) Enqueue(tasks []Task) (queued int, err error) {
 	for _, task := range tasks {
 		fresh, err := t.fresh(task)
@@ -89,6 +90,11 @@ func (t *Tx) want(task Task) (bool, error) {
 	_, err = t.exec(`UPDATE queue SET value = max(value, ?1), max_age = min(max_age, ?2), wanted_at = ?3,
 		rank = max(rank, ?1 - since / 86400e6), mark = coalesce(?4, mark) WHERE op = ?5 AND entity = ?6`,
 		task.Value, task.MaxAge.Microseconds(), now, task.Mark, string(task.Op), task.Entity)
+	if err == nil {
+		_, err = t.exec(`INSERT INTO queue_others (op, entity, job, run, wanted_at) SELECT op, entity, ?1, ?2, ?3 FROM queue
+			WHERE op = ?4 AND entity = ?5 AND job <> ?1 ON CONFLICT DO NOTHING`,
+			task.Job, task.Run, now, string(task.Op), task.Entity)
+	}
 	return false, err
 }
 
@@ -119,9 +125,8 @@ func (t *Tx) Done(task Task, response int64, missing bool, retryAt time.Time) er
 // Fail notes that a task was tried in vain. It stays queued, until a week has
 // passed since somebody last asked for it.
 func (t *Tx) Fail(task Task, at time.Time, reason string, retryAt time.Time) error {
-	reason = reason[:min(len(reason), maxErrorText)]
 	_, err := t.exec(`UPDATE queue SET attempts = attempts + 1, failed_at = ?, reason = ?, not_before = ? WHERE op = ? AND entity = ?`,
-		micros(at), reason, micros(retryAt), string(task.Op), task.Entity)
+		micros(at), bounded(reason), micros(retryAt), string(task.Op), task.Entity)
 	if err != nil {
 		return fmt.Errorf("note the failure of %s: %w", task, err)
 	}

@@ -60,6 +60,7 @@ func (t *Tx) handOver(old, new string, rename int64) error {
 		`DELETE FROM watermarks WHERE job = ?1 AND EXISTS (SELECT 1 FROM watermarks w WHERE w.job = ?2 AND w.key = watermarks.key AND w.at >= watermarks.at)`,
 		`UPDATE OR REPLACE watermarks SET job = ?2 WHERE job = ?1`,
 		`UPDATE queue SET job = ?2 WHERE job = ?1`,
+		`UPDATE OR REPLACE queue_others SET job = ?2 WHERE job = ?1`,
 		`UPDATE OR IGNORE scans SET job = ?2 WHERE job = ?1`,
 		`UPDATE OR IGNORE runs SET job = ?2 WHERE job = ?1 AND ` + mayGoOn,
 	} {

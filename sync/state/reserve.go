@@ -151,12 +151,12 @@ func (t *Tx) refusal(caps []credit.Cap, a *attempt, booked outlier.Credits, caus
 		return cause
 	}
 	for _, c := range caps {
-		held, err := t.s.held(c)
+		held, bought, err := t.s.held(c)
 		if err != nil {
 			return errors.Join(cause, err)
 		}
-		if held -= booked; held+a.r.Price+a.p.Hold > c.Max {
-			return &credit.Exceeded{Cap: c, Held: held, Price: a.r.Price, Hold: a.p.Hold}
+		if held -= booked; held+a.r.Price+a.p.Hold > c.Max+bought {
+			return &credit.Exceeded{Cap: c, Held: held, Bought: bought, Price: a.r.Price, Hold: a.p.Hold}
 		}
 	}
 	return cause

@@ -72,7 +72,8 @@ func (r *scanRow) scan() (Scan, error) {
 
 // IntendScan puts the wish for a scan on record, before anything is reserved for it,
 // and returns its id for [Purchase]. One that may be under way already, or that the
-// same due instant had, refuses it with a [*LiveScanError].
+// same due instant had, refuses it with a [*LiveScanError]. An earlier wish of the step
+// for which nothing was even reserved, as when it was parked or met a cap, gives way to it.
 func (t *Tx) IntendScan(s Scan) (int64, error) {
 	queries, err := json.Marshal(s.Queries)
 	if err != nil {
@@ -85,6 +86,9 @@ func (t *Tx) IntendScan(s Scan) (int64, error) {
 	if err := t.alone(s, string(wanted)); err != nil {
 		return 0, err
 	}
+	if err := t.forgetVain(s.Step); err != nil {
+		return 0, err
+	}
 	result, err := t.exec(`INSERT INTO scans (run, job, due, step, find_by, mode, queries, wanted, price, state, scan, status,
 		intended, created, polled, next_poll, deadline, polls)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 'intended', '', '', ?, 0, 0, 0, ?, 0)`,
@@ -94,6 +98,17 @@ func (t *Tx) IntendScan(s Scan) (int64, error) {
 		return 0, fmt.Errorf("put the scan of job %s on record: %w", s.Job, err)
 	}
 	return result.LastInsertId()
+}
+
+// forgetVain removes the wishes of a step that came to nothing before anything was
+// reserved for them: they tell nothing, and a step that waits for room makes many.
+func (t *Tx) forgetVain(step int64) error {
+	_, err := t.exec(`DELETE FROM scans WHERE step = ? AND state = 'refused'
+		AND NOT EXISTS (SELECT 1 FROM attempts WHERE intent = scans.id)`, step)
+	if err != nil {
+		return fmt.Errorf("forget the vain wishes for a scan of step %d: %w", step, err)
+	}
+	return nil
 }
 
 // alone names the scan that stands in the way of s, if there is one. The database

@@ -216,6 +216,40 @@ func lead(t testing.TB, s *Store, step Step, intent int64, to ScanState) {
 	}
 }
 
+// TestVainWishesForAScanDoNotPileUp: a step that is parked, or over a cap, wishes again
+// at every turn.
+func TestVainWishesForAScanDoNotPileUp(t *testing.T) {
+	s := hasty(t, open(t, t.TempDir()))
+	step := beginRun(t, s, "run-1")
+	refuse := func(intent int64) {
+		t.Helper()
+		update(t, s, func(tx *Tx) error { return tx.SaveScan(Scan{Intent: intent, State: ScanRefused}) })
+	}
+	first := intend(t, s, niche(step))
+	buy(t, s, starting(step, first, 100), errorTo(scanRequest(), http.StatusTooManyRequests, outlier.Limited), outlier.Refunded)
+	refuse(first) // it was sent, and is kept
+	var last int64
+	for range 5 {
+		last = intend(t, s, niche(step))
+		refuse(last)
+	}
+	other := beginRun(t, s, "run-2")
+	refuse(intend(t, s, niche(other)))
+	all, err := s.Scans("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var kept []int64
+	for _, scan := range all {
+		kept = append(kept, scan.Intent)
+	}
+	if diff := cmp.Diff([]int64{last + 1, last, first}, kept); diff != "" {
+		t.Errorf("intents, newest first (-want +got):\n%s", diff)
+	}
+	wantText(t, shell(t, s, `DELETE FROM scans WHERE id = 1`), "a scan is kept")
+	checkBooks(t, s)
+}
+
 func TestStateOfAScanFollowsItsAttempt(t *testing.T) {
 	s := hasty(t, open(t, t.TempDir()))
 	step, intent := begin(t, s)

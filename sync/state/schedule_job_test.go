@@ -119,6 +119,11 @@ func (j *job) open() (*state.Run, error) {
 		j.note("continues %s, which was %s", old.ID, old.Status)
 		return old, j.store.Resume(old.ID, old.Due)
 	}
+	if old != nil {
+		if err := j.sawUnknown(old); err != nil {
+			return nil, err
+		}
+	}
 	if old != nil && old.Status == state.Running {
 		old.Status, old.Ended = state.Interrupted, time.Now()
 		if err := j.store.Finish(*old); err != nil {

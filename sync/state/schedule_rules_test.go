@@ -16,7 +16,8 @@ import (
 // In each period the service has charged no more than the ledger holds, whatever became
 // of the process. No purchase takes a period past its cap: what is held grows to the cap
 // and not beyond, though a cap may be lowered below what is held, and an adjustment is a
-// fact that meets no cap. For one step no more than one scan is ever begun. And nothing
+// fact that meets no cap. For one step no more than one scan is ever begun, and what is
+// held for one of which nobody knows stays held, whatever becomes of its run. And nothing
 // is booked for a day that has not come at the service, whatever the local clock says.
 
 // broken is a rule that does not hold.
@@ -29,6 +30,7 @@ const (
 	ruleCharged = "the service charged more than is held"
 	ruleCapped  = "a purchase went past a cap"
 	ruleScans   = "one scan was begun more than once"
+	ruleHolds   = "what is held for a scan was given away while nobody knew of it"
 	ruleClock   = "the time is wrong"
 	ruleLedger  = "the ledger contradicts itself"
 )
@@ -43,6 +45,7 @@ var hoped = []string{
 	"service: unreachable", "service: drop request", "service: unauthorized", "service: rate limited", "service: no credits", "service: server error",
 	"service: gateway page", "service: html page", "service: garbage", "service: drop answer", "service: cut body", "service: stall", "service: slow",
 	"settled as charged", "settled as refunded", "settled as unknown", "a later answer explained what was unknown",
+	"a run gave way while nobody knew of its scan",
 	"two calls on their way", "a page was paid from a hold", "a scan stood in the way of another",
 	"a scan was adopted", "a scan was never created", "a scan was told of while it was started", "a scan was read",
 }
@@ -121,6 +124,9 @@ func (p *process) check() error {
 		wrong = p.checkScans()
 	}
 	if wrong == nil {
+		wrong = p.checkHolds()
+	}
+	if wrong == nil {
 		wrong = p.checkClock()
 	}
 	return wrong
@@ -157,6 +163,15 @@ func (s *schedule) checkScans() error {
 		}
 	}
 	return nil
+}
+
+// checkHolds: whoever finds a scan can read it.
+func (p *process) checkHolds() error {
+	n, err := p.store.GivenAway()
+	if err == nil && n > 0 {
+		err = &broken{ruleHolds, fmt.Sprintf("%d times", n)}
+	}
+	return err
 }
 
 // checkClock: once an answer has told the time, it is not taken to be later than it is.

@@ -139,3 +139,15 @@ func (j *job) endScan(step *state.Step, scan *state.Scan) error {
 		return tx.SaveStep(*step)
 	})
 }
+
+// sawUnknown counts the runs that are not continued although nobody knows whether their
+// scan was begun.
+func (j *job) sawUnknown(run *state.Run) error {
+	scans, err := j.store.Scans(j.name)
+	for _, scan := range scans {
+		if scan.Run == run.ID && scan.State == state.ScanUnknown {
+			j.saw("a run gave way while nobody knew of its scan")
+		}
+	}
+	return err
+}

@@ -10,7 +10,7 @@ import (
 // has looked: with a state of [ScanNotCreated] its price is refunded and its hold
 // released, with any other it is adopted under sc.ScanID and its price counts as
 // spent. The price of an answer that came but could not be read stays spent in
-// both cases.
+// both cases. The hold of an adopted scan goes on with its run, if that may go on.
 func (s *Store) SettleScan(intent int64, sc Scan) error {
 	err := s.Update(func(tx *Tx) error {
 		old, err := tx.unsettled(intent)
@@ -85,5 +85,8 @@ func (t *Tx) adopt(old, found Scan) error {
 	if found.Deadline.IsZero() {
 		found.Deadline = old.Deadline
 	}
-	return t.SaveScan(found)
+	if err := t.SaveScan(found); err != nil {
+		return err
+	}
+	return t.releaseAdopted(old.Step)
 }

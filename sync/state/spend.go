@@ -20,26 +20,30 @@ type Spend struct {
 }
 
 // Held is what counts against a cap: all that is not proven to have been refunded,
-// what is set aside, and in a billing cycle what [Store.Adjust] added.
+// what is set aside, and in a billing cycle what [Store.Adjust] added. It is negative
+// where more was bought on top than all of that; [Store.Balance] tells the two apart.
 func (s *Store) Held(c credit.Cap) (held outlier.Credits, err error) {
 	err = s.view(func() error {
-		held, err = s.held(c)
+		taken, bought, err := s.held(c)
+		held = taken - bought
 		return err
 	})
 	return held, err
 }
 
-func (s *Store) held(c credit.Cap) (outlier.Credits, error) {
+// held is what a period holds, and by how much more was bought on top than spent
+// elsewhere, which is room beside the cap.
+func (s *Store) held(c credit.Cap) (taken, bought outlier.Credits, err error) {
 	key, err := s.key(credit.Period{Scope: c.Scope, Key: c.Period})
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
-	var held int64
-	err = s.row(`SELECT held + adjusted FROM periods WHERE scope = ? AND period = ?`, string(c.Scope), key).Scan(&held)
+	err = s.row(`SELECT held + max(0, adjusted), max(0, -adjusted) FROM periods WHERE scope = ? AND period = ?`, string(c.Scope), key).
+		Scan(&taken, &bought)
 	if errors.Is(err, sql.ErrNoRows) {
-		return 0, nil
+		return 0, 0, nil
 	}
-	return outlier.Credits(held), err
+	return taken, bought, err
 }
 
 // key is the key under which the database keeps a period. Only that of a job is
@@ -76,7 +80,7 @@ func (t *Tx) adjust(now time.Time, credits outlier.Credits, entity, why string) 
 		reserved_at, sent_at, settled_at, waited, http_status, bytes, error, adjustment)
 		VALUES ('', '', 0, ?, ?, '', 0, 0, 'charged', ?, ?, '[]', ?, 0, ?, 0, 0, 0, ?, ?)`,
 		adjustment, entity, credit.Day(now, t.s.options.Location), credit.Cycle(now, t.s.options.Location, t.s.options.Renews),
-		micros(now), micros(now), why[:min(len(why), maxErrorText)], int64(credits))
+		micros(now), micros(now), bounded(why), int64(credits))
 	return err
 }
 

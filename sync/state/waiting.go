@@ -1,7 +1,9 @@
 package state
 
 import (
+	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -13,10 +15,13 @@ type Waiting struct {
 	Reason string    // why that failed
 }
 
+// waitingRow is a task on its way out of the database.
 type waitingRow struct {
 	Waiting
 	maxAge, notBefore, since, failed int64
 }
+
+const waitingColumns = `op, entity, run, job, value, max_age, attempts, not_before, mark, since, failed_at, reason`
 
 func (r *waitingRow) columns() []any {
 	return []any{&r.Op, &r.Entity, &r.Run, &r.Job, &r.Value, &r.maxAge, &r.Attempts, &r.notBefore, &r.Mark, &r.since, &r.failed, &r.Reason}
@@ -24,10 +29,22 @@ func (r *waitingRow) columns() []any {
 
 // Waiting lists the tasks that the filter lets through in the order in which they will
 // be done: best first, those that may not be tried yet included.
-func (s *Store) Waiting(f Filter) (all []Waiting, err error) {
+func (s *Store) Waiting(f Filter) ([]Waiting, error) {
+	return s.waiting(inFilter, f.Run, f.Job, micros(time.Now().Add(-keepQueued)))
+}
+
+// PendingFor lists the tasks about ids, best first.
+func (s *Store) PendingFor(ids ...string) ([]Waiting, error) {
+	encoded, err := json.Marshal(slices.Concat([]string{}, ids))
+	if err != nil {
+		return nil, err
+	}
+	return s.waiting(` entity IN (SELECT value FROM json_each(?)) `, string(encoded))
+}
+
+func (s *Store) waiting(where string, args ...any) (all []Waiting, err error) {
 	err = s.view(func() error {
-		rows, err := list(s, (*waitingRow).columns, `SELECT op, entity, run, job, value, max_age, attempts, not_before, mark, since, failed_at, reason
-			FROM queue WHERE`+inFilter+`ORDER BY rank DESC, op, entity`, f.Run, f.Job, micros(time.Now().Add(-keepQueued)))
+		rows, err := list(s, (*waitingRow).columns, `SELECT `+waitingColumns+` FROM queue WHERE`+where+`ORDER BY rank DESC, op, entity`, args...)
 		for _, r := range rows {
 			r.MaxAge, r.NotBefore = time.Duration(r.maxAge)*time.Microsecond, instant(r.notBefore)
 			r.Since, r.Failed = instant(r.since), instant(r.failed)
@@ -39,20 +56,4 @@ func (s *Store) Waiting(f Filter) (all []Waiting, err error) {
 		return nil, fmt.Errorf("list the queue: %w", err)
 	}
 	return all, nil
-}
-
-// ClearQueue drops the tasks of a job, or of all jobs if job is "", and returns how
-// many there were.
-func (s *Store) ClearQueue(job string) (n int64, err error) {
-	err = s.Update(func(tx *Tx) error {
-		result, err := tx.exec(`DELETE FROM queue WHERE job = ?1 OR ?1 = ''`, job)
-		if err == nil {
-			n, err = result.RowsAffected()
-		}
-		return err
-	})
-	if err != nil {
-		return 0, fmt.Errorf("clear the queue: %w", err)
-	}
-	return n, nil
 }

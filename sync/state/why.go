@@ -3,7 +3,6 @@ package state
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 	"time"
 
 	"outlierd/outlier"
@@ -141,43 +140,6 @@ func (s *Store) CallsAbout(id string) (all []Call, err error) {
 	})
 	if err != nil {
 		return nil, fmt.Errorf("look for calls about %s: %w", id, err)
-	}
-	return all, nil
-}
-
-// Pending is a data call that is still wanted.
-type Pending struct {
-	Op        outlier.Operation
-	Entity    string
-	Run, Job  string // who asked first
-	Attempts  int    // that failed
-	NotBefore time.Time
-	Reason    string // why the last one failed
-}
-
-// PendingFor are the data calls about ids that wait in the queue, those worth most first.
-func (s *Store) PendingFor(ids ...string) (all []Pending, err error) {
-	type row struct {
-		Pending
-		notBefore int64
-	}
-	encoded, err := json.Marshal(slices.Concat([]string{}, ids))
-	if err != nil {
-		return nil, err
-	}
-	err = s.view(func() error {
-		rows, err := list(s, func(r *row) []any {
-			return []any{&r.Op, &r.Entity, &r.Run, &r.Job, &r.Attempts, &r.notBefore, &r.Reason}
-		}, `SELECT op, entity, run, job, attempts, not_before, reason FROM queue
-			WHERE entity IN (SELECT value FROM json_each(?)) ORDER BY rank DESC, op, entity`, string(encoded))
-		for _, r := range rows {
-			r.NotBefore = instant(r.notBefore)
-			all = append(all, r.Pending)
-		}
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("look for queued calls about %v: %w", ids, err)
 	}
 	return all, nil
 }

@@ -102,7 +102,8 @@ func TestCallsAboutAnIDAndThoseThatWait(t *testing.T) {
 		t.Fatal(err)
 	}
 	waiting, err := s.PendingFor(tape, "UC-1")
-	want := []Pending{{Op: outlier.OpComments, Entity: tape, Run: "run-1", Job: "ideas", Attempts: 1, Reason: "HTTP 500"}}
+	task.Attempts = 1
+	want := []Waiting{{Task: task, Reason: "HTTP 500"}}
 	if diff := cmp.Diff(want, waiting, cmpopts.IgnoreTypes(time.Time{})); diff != "" || err != nil {
 		t.Errorf("error %v, -want +got:\n%s", err, diff)
 	}
