@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"outlierd/outlier"
+	"outlierd/sync/credit"
 	"outlierd/sync/engine"
 	"outlierd/sync/job"
 	"outlierd/sync/state"
@@ -25,7 +26,8 @@ func budgetCommand(o *options) *cobra.Command {
 		Use:   "budget",
 		Short: "Tell what was spent, what is left and what stands in the way",
 		Long: `Tell how the budget stands: for the billing cycle, for today, and for each job that has
-a cap of its own or has spent something.
+a cap of its own or has spent something. What 'outlierd search' and the like bought has
+a row per command, "by hand".
 
   spent     answers that arrived
   unknown   answers that were lost: nobody can prove that they were refunded, so they
@@ -34,7 +36,9 @@ a cap of its own or has spent something.
   scans     set aside for reading the results of scans
   adjusted  told by 'outlierd budget adjust'
 
-It works beside an instance that is running. The table ops.credits has every row.`,
+It works beside an instance that is running. The table ops.credits has every row, under
+the names of jobs that -o json and csv tell: what was bought by hand is once:search and
+the like.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return o.showBudget(c.Context()) },
 	}
@@ -43,7 +47,7 @@ It works beside an instance that is running. The table ops.credits has every row
 }
 
 func (o *options) showBudget(ctx context.Context) error {
-	if err := o.tableOrJSON(); err != nil {
+	if err := o.anyOutput(); err != nil {
 		return err
 	}
 	config, err := o.load()
@@ -51,23 +55,71 @@ func (o *options) showBudget(ctx context.Context) error {
 		return err
 	}
 	return o.glance(ctx, config, func(p *program) error {
-		now, err := p.formerly()
+		b, err := budgetOf(ctx, p)
 		if err != nil {
 			return err
 		}
-		b, err := p.Budget(ctx)
-		if err != nil {
-			return err
-		}
-		for i := range b.Caps {
-			b.Caps[i].Job = cmp.Or(now[b.Caps[i].Job], b.Caps[i].Job)
-		}
-		if o.output == "json" {
+		switch o.output {
+		case "json":
 			return o.whole(b)
+		case "table":
+			_, err = fmt.Fprint(o.out, budgetText(b, config.Timezone))
+			return err
 		}
-		_, err = fmt.Fprint(o.out, budgetText(b, config.Timezone))
-		return err
+		return o.rows(slices.Concat([]string{"scope", "period", "job"}, amountColumns[:]), budgetRows(b))
 	})
+}
+
+// budgetOf is how the budget stands, with what was spent by jobs that stand in no file:
+// by hand, and by those that the file no longer has.
+func budgetOf(ctx context.Context, p *program) (*engine.Budget, error) {
+	now, err := p.formerly()
+	if err != nil {
+		return nil, err
+	}
+	b, err := p.Budget(ctx)
+	if err != nil {
+		return nil, err
+	}
+	names, err := p.Store.Jobs()
+	if err != nil {
+		return nil, err
+	}
+	cycle := b.Caps[0].Period // the first one is that of the cycle
+	for _, name := range names {
+		if p.Config.Job(name) != nil {
+			continue
+		}
+		c := engine.CapBalance{Scope: engine.ScopeJob, Period: credit.JobCycle(name, cycle), Job: name}
+		if c.Balance, err = p.Store.Balance(credit.Cap{Scope: c.Scope, Period: c.Period}); err != nil {
+			return nil, err
+		}
+		if c.Balance != (state.Balance{}) {
+			c.Held = c.Balance.Held()
+			b.Caps = append(b.Caps, c)
+		}
+	}
+	for i := range b.Caps {
+		b.Caps[i].Job = cmp.Or(now[b.Caps[i].Job], b.Caps[i].Job)
+	}
+	return b, nil
+}
+
+// budgetRows is the table of the budget for programs.
+func budgetRows(b *engine.Budget) (rows [][]any) {
+	for i := range b.Caps {
+		c := &b.Caps[i]
+		row := []any{string(c.Scope), c.Period, filled(c.Job)}
+		for _, n := range amountsOf(c) {
+			if n == nil {
+				row = append(row, nil)
+			} else {
+				row = append(row, int64(*n))
+			}
+		}
+		rows = append(rows, row)
+	}
+	return rows
 }
 
 // budgetText is the budget for people.
@@ -75,15 +127,22 @@ func budgetText(b *engine.Budget, zone *time.Location) string {
 	p := &planPrinter{zone: zone}
 	p.amounts("credits", amountColumns[:]...)
 	for i := range b.Caps {
-		c := &b.Caps[i]
-		p.amounts(over(c), amount(c.Max), amount(&c.Held), amount(c.Left), amount(&c.Spent), amount(&c.Unknown),
-			amount(&c.Reserved), amount(&c.Scans), amount(&c.Adjusted), amount(&c.Refunded))
+		var cells []string
+		for _, n := range amountsOf(&b.Caps[i]) {
+			cells = append(cells, amount(n))
+		}
+		p.amounts(over(&b.Caps[i]), cells...)
 	}
 	p.notes(b)
 	return p.String()
 }
 
 var amountColumns = [...]string{"cap", "held", "left", "spent", "unknown", "reserved", "scans", "adjusted", "refunded"}
+
+// amountsOf are what amountColumns name; nil where there is none to tell.
+func amountsOf(c *engine.CapBalance) [len(amountColumns)]*outlier.Credits {
+	return [...]*outlier.Credits{c.Max, &c.Held, c.Left, &c.Spent, &c.Unknown, &c.Reserved, &c.Scans, &c.Adjusted, &c.Refunded}
+}
 
 // amounts is a line of the table.
 func (p *planPrinter) amounts(name string, cells ...string) {
@@ -96,7 +155,9 @@ func (p *planPrinter) amounts(name string, cells ...string) {
 
 // over is what a cap is over.
 func over(c *engine.CapBalance) string {
-	switch {
+	switch command, byHand := strings.CutPrefix(c.Job, onceMark); {
+	case byHand:
+		return "by hand: " + strings.ReplaceAll(command, "_", "-")
 	case c.Job != "":
 		return "job " + c.Job
 	case c.Scope == engine.ScopeDay:
@@ -196,6 +257,9 @@ func (o *options) adjust(ctx context.Context, amount, why string) error {
 	}
 	if err != nil {
 		return usageError{err}
+	}
+	if err := o.anyOutput(); err != nil {
+		return err // before anything is booked
 	}
 	config, err := o.load()
 	if err != nil {

@@ -6,7 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
+
+	"golang.org/x/term"
 
 	"outlierd/outlier"
 	"outlierd/sync/engine"
@@ -38,8 +41,27 @@ func (a *asker) agreed(question string) (bool, error) {
 	return answer == "y" || answer == "yes", nil
 }
 
+// personal reports whether a person is at the other end of in.
+func personal(in io.Reader) bool {
+	f, ok := in.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
 // errDeclined ends a command whose question was not answered with yes.
 var errDeclined = errors.New("nothing was begun")
+
+// consent asks what it takes a yes to do. Where nobody is there to be asked, who is nil,
+// it is refused.
+func (who *asker) consent(told, question string) error {
+	if who == nil {
+		return usageError{errors.New(told + "; nobody is there to be asked, so say --yes to go on")}
+	}
+	agreed, err := who.agreed(told + ". " + question)
+	if err == nil && !agreed {
+		err = errDeclined
+	}
+	return err
+}
 
 // approve asks before runs of which one may cost more than budget.confirm_over: all at
 // once, and before the first of them begins. The price of a run is its cap. Runs on a
@@ -55,14 +77,7 @@ func approve(ctx context.Context, e *engine.Engine, todo []errand, yes bool, who
 		return err
 	}
 	told := fmt.Sprintf("%s may cost more than %s (budget.confirm_over): %s", subjects(dear), count(*limit, "credit"), strings.Join(dear, ", "))
-	if who == nil {
-		return usageError{errors.New(told + "; nobody is there to be asked, so say --yes to run it")}
-	}
-	agreed, err := who.agreed(told + ". Run it?")
-	if err == nil && !agreed {
-		err = errDeclined
-	}
-	return err
+	return who.consent(told, "Run it?")
 }
 
 func subjects(dear []string) string {

@@ -83,7 +83,7 @@ func complaint(ctx context.Context, err error) string {
 		return strings.TrimRight(mistakes.Error(), "\n")
 	}
 	if stopped(ctx, err) {
-		return "outlierd: interrupted; nothing that was paid for is lost, and the next run goes on from here"
+		return "outlierd: interrupted; " + onward(err, "nothing that was paid for is lost, and the next run goes on from here")
 	}
 	lines := strings.Split(err.Error(), "\n")
 	for i, line := range lines {
@@ -99,7 +99,8 @@ func remedy(err error) string {
 		return "\n  it is not paid for twice; when it has ended, read it with: outlierd scan read " + plain(live.Scan.ScanID)
 	}
 	if _, long := errors.AsType[*pace.LongWaitError](err); long {
-		return "\n  the run keeps its place and goes on with the next 'outlierd run', or under 'outlierd up'; service.max_wait says how long to wait for the limit"
+		return "\n  service.max_wait says how long to wait for the limit; " +
+			onward(err, "the run keeps its place and goes on with the next 'outlierd run', or under 'outlierd up'")
 	}
 	e, ok := errors.AsType[*outlier.Error](err)
 	if !ok {
@@ -114,6 +115,14 @@ func remedy(err error) string {
 		return "\n  something else answers in the service's place: check service.url, and proxies and login pages on the way"
 	}
 	return ""
+}
+
+// onward says how what was cut short goes on, if that is otherwise than as usual.
+func onward(err error, usual string) string {
+	if cut, ok := errors.AsType[*cutShort](err); ok {
+		return cut.onward
+	}
+	return usual
 }
 
 // stopped reports whether err is the stop that was asked for, and nothing besides.

@@ -24,7 +24,7 @@ var mayImport = map[string][]string{
 	"sync/state":        {"outlier", "sync/credit"},
 	"sync/engine":       {"outlier", "outlier/pace", "schema", "sinks", "sync/credit", "sync/job", "sync/state"},
 	"cmd/outlierd": {"outlier", "outlier/pace", "outlier/simulator", "schema", "sinks", "sinks/duckdb", "sinks/parquet",
-		"sync/engine", "sync/job", "sync/state"},
+		"sync/credit", "sync/engine", "sync/job", "sync/state"},
 }
 
 // fenced libraries may be imported by these packages only, so that each could be

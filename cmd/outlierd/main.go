@@ -71,10 +71,12 @@ type world struct {
 	in       io.Reader
 	out, err io.Writer
 	env      func(string) (string, bool)
+	args     []string // of the command line
 }
 
 // run carries out one command line.
 func run(ctx context.Context, args []string, w world) int {
+	w.args = args
 	command := newCommand(w)
 	command.SetArgs(args)
 	err := command.ExecuteContext(ctx)

@@ -45,13 +45,13 @@ func (w wishes) yaml() ([]byte, error) {
 
 // A request is what somebody asks for once.
 type request struct {
-	verb    job.Verb
-	job     wishes
-	again   bool                                 // buy also what was bought lately
-	yes     bool                                 // do not ask whether it may cost that much
-	before  func(context.Context, showing) error // looks whether it can be had, before there is a run; nil if it can
-	stopped func(showing) error                  // tells how to go on with what was cut short; nil if nothing is to be told
-	show    func(showing) (string, error)        // the query over the published file that shows what came of it
+	verb   job.Verb
+	job    wishes
+	again  bool                                 // buy also what was bought lately
+	yes    bool                                 // do not ask whether it may cost that much
+	before func(context.Context, showing) error // looks whether it can be had, before there is a run; nil if it can
+	onward func(showing) (string, error)        // how to go on with what was cut short; nil or "" if by asking again
+	show   func(showing) (string, error)        // the query over the published file that shows what came of it
 }
 
 // showing is a run whose rows are to be shown.
@@ -70,7 +70,7 @@ func (r *request) spec(config *job.Config) (*job.Spec, error) {
 	}
 	spec, err := config.Once(r.verb, text)
 	if err != nil {
-		return nil, usageError{err}
+		return nil, usageError{typed(r.verb, config.Path, err)}
 	}
 	once, err := spec.With(job.Overrides{Again: r.again})
 	once.Name = onceMark + string(r.verb)
@@ -99,16 +99,61 @@ func (o *options) once(ctx context.Context, r request) error {
 			return err
 		}
 		var failed error
-		s.row, failed = aside.runJob(ctx, p, e)
-		if s.row == nil {
+		if s.row, failed = aside.runJob(ctx, p, e); s.row == nil {
 			return failed
 		}
+		if s.row.Status == state.Running {
+			return o.cut(r, s, failed)
+		}
 		if err := o.tell(ctx, r, s); err != nil {
-			return errors.Join(failed, err)
+			return worst([]error{failed, err})
 		}
 		return failed
 	})
 }
+
+// cutShort is an error that ended what was asked for once before its time. No later run
+// continues it by itself, so it says how to go on.
+type cutShort struct {
+	error
+	onward string
+}
+
+func (e *cutShort) Unwrap() error { return e.error }
+
+// cut says how to go on with what was cut short. To ask again is enough: the pages that
+// arrived are taken from the journal, and what is fresh is not asked for.
+func (o *options) cut(r request, s showing, failed error) error {
+	e := &cutShort{failed, "nothing that was paid for is lost. To go on from here:\n  " + again(o.args)}
+	if r.onward == nil {
+		return e
+	}
+	onward, err := r.onward(s)
+	if onward != "" {
+		e.onward = onward
+	}
+	e.error = errors.Join(failed, err)
+	return e
+}
+
+// again is the command line that goes on with what was asked for by args, for a shell:
+// without --again, which would buy once more what arrived.
+func again(args []string) string {
+	line := "outlierd"
+	for _, arg := range args {
+		if arg == "--again" {
+			continue
+		}
+		if !harmless.MatchString(arg) {
+			arg = "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
+		}
+		line += " " + arg
+	}
+	return plain(line)
+}
+
+// harmless words are the same in every shell without quotes.
+var harmless = regexp.MustCompile(`^[A-Za-z0-9_./:=@%+,-]+$`)
 
 // permitted says why a request is not carried out: it cannot be, or a person says so.
 // Nobody is asked twice: what is before the start of a scan is a question.
@@ -127,19 +172,17 @@ func (o *options) permitted(ctx context.Context, r request, s showing, e errand)
 	return approve(ctx, s.Engine, []errand{e}, r.yes, o.asker())
 }
 
-// tell prints what came of a request, or how to go on if it was cut short.
+// tell prints what came of a request. A run that was refused has no result, not even
+// an empty one.
 func (o *options) tell(ctx context.Context, r request, s showing) error {
-	switch {
-	case s.row.Status != state.Running:
-		query, err := r.show(s)
-		if err != nil {
-			return err
-		}
-		return o.ask(ctx, s.Config, query)
-	case r.stopped != nil:
-		return r.stopped(s)
+	if barren(s.row) {
+		return nil
 	}
-	return nil
+	query, err := r.show(s)
+	if err != nil {
+		return err
+	}
+	return o.ask(ctx, s.Config, query)
 }
 
 // printable reports why rows could not be printed.
@@ -147,8 +190,7 @@ func (o *options) printable(config *job.Config) error {
 	if published(config) == "" {
 		return fmt.Errorf("%s has no duckdb sink, so there would be nothing to print; add `- duckdb: outliers.duckdb` under `sinks:`", config.Path)
 	}
-	_, err := newPrinter(o.output, new(bytes.Buffer), nil)
-	return err
+	return o.anyOutput()
 }
 
 // aside is the program as it talks when standard output is for a result: on standard

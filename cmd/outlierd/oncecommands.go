@@ -184,6 +184,9 @@ queries are one request over all of them.`,
 			if len(queries)+len(related) == 0 {
 				return usageError{errors.New("which channels? give a query, or --related-to a channel")}
 			}
+			if len(queries) > 0 && len(related) > 0 {
+				return usageError{errors.New("--related-to stands for a query: give one or the other")}
+			}
 			find, all := wishes{}, wishes{}
 			find.list("query", queries)
 			find.list("related_to", related)

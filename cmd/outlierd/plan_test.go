@@ -99,6 +99,7 @@ func TestBudgetForPeople(t *testing.T) {
 				Balance: state.Balance{Spent: 30, Unknown: 4, Reserved: 2, Scans: 10, Adjusted: -4, Refunded: 2, Explained: 2}},
 			{Scope: engine.ScopeDay, Period: "2026-11-21", Balance: state.Balance{Spent: 6}, Held: 6},
 			{Scope: engine.ScopeJob, Period: "coffee/2026-11-14", Job: "coffee", Max: new(outlier.Credits(100)), Left: new(outlier.Credits(94)), Held: 6, Balance: state.Balance{Spent: 6}},
+			{Scope: engine.ScopeJob, Period: "once:find_channels/2026-11-14", Job: "once:find_channels", Held: 10, Balance: state.Balance{Spent: 10}},
 		},
 		Adjustments: []state.Adjustment{{At: day(20, 9), Credits: -4, Why: "top-up\x1b[2J"}},
 		Refusals: []engine.Refusal{everyPlan.Refused[0],
@@ -127,6 +128,7 @@ func TestOriginForPeople(t *testing.T) {
 		Calls: []call{
 			{Op: "details", Entity: "dQw4w9WgXcQ", Outcome: "charged", SentAt: day(3, 7), Waited: 6, Status: 200},
 			{Op: "transcript", Entity: "dQw4w9WgXcQ", Outcome: "refunded", SentAt: day(3, 7), Status: 404, Error: "not_found"},
+			{Op: "transcript", Entity: "dQw4w9WgXcQ", Outcome: "charged", SentAt: day(3, 7), Status: 200, Waited: 12, Empty: true},
 			{Op: "comments", Entity: "dQw4w9WgXcQ", Outcome: "refunded", Answered: day(3, 7), Error: "unsent: no route"},
 		},
 		Waiting: []waitingCall{{Op: "comments", Entity: "dQw4w9WgXcQ", Job: "coffee", Attempts: 1, Reason: "unsent"}},

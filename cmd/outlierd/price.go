@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"outlierd/outlier/pace"
 	"outlierd/sync/engine"
 	"outlierd/sync/job"
 	"outlierd/sync/state"
@@ -22,7 +23,7 @@ func priceList(ctx context.Context, e *engine.Engine) string {
 }
 
 // beforehand says what is about to happen: a new run and its price, or an old one
-// that goes on as it was meant when it began.
+// that goes on as it was meant when it began, and the price of what it has left.
 func beforehand(ctx context.Context, e *engine.Engine, spec *job.Spec, old *state.Run) string {
 	if old == nil {
 		return planLine(ctx, e, spec)
@@ -31,7 +32,11 @@ func beforehand(ctx context.Context, e *engine.Engine, spec *job.Spec, old *stat
 	if old.Config != spec.Hash {
 		line += fmt.Sprintf(" as %s said it then; what it says now applies from the next run on", e.Config.Path)
 	}
-	return line
+	f, err := e.Forecast(ctx, spec.Name)
+	if err != nil || len(f.Jobs) != 1 || f.Jobs[0].Continues != old.ID || f.Jobs[0].Problem != "" {
+		return line // the run itself says what is wrong
+	}
+	return line + "\n  left to do: " + costText(f.Jobs[0].Worst.Cost, e.Config.Service.Limit)
 }
 
 // planLine tells a job's worst case in all three scarcities: credits, requests, time.
@@ -41,16 +46,21 @@ func planLine(ctx context.Context, e *engine.Engine, spec *job.Spec) string {
 	if err != nil {
 		return fmt.Sprintf("%s: cannot run now: %s", spec.Name, plain(strings.TrimPrefix(err.Error(), "job "+spec.Name+": ")))
 	}
-	limit, credits := e.Config.Service.Limit, count(cost.Credits, "credit")
-	if cost.Credits > 0 && cost.Lost > cost.Credits {
-		credits += fmt.Sprintf(" (%d if answers are lost)", cost.Lost)
-	}
-	minutes := time.Duration(cost.Requests) * limit.Window / time.Duration(limit.Requests)
-	line := fmt.Sprintf("%s: at most %s, %s, %s at %s", spec.Name, credits, count(cost.Requests, "request"), spell(minutes), limit)
+	line := spec.Name + ": " + costText(cost, e.Config.Service.Limit)
 	if len(spec.SQL()) > 0 {
 		line += ", for what its SQL finds now"
 	}
 	return line
+}
+
+// costText is a worst case in words.
+func costText(cost engine.Cost, limit pace.Quota) string {
+	credits := count(cost.Credits, "credit")
+	if cost.Credits > 0 && cost.Lost > cost.Credits {
+		credits += fmt.Sprintf(" (%d if answers are lost)", cost.Lost)
+	}
+	minutes := time.Duration(cost.Requests) * limit.Window / time.Duration(limit.Requests)
+	return fmt.Sprintf("at most %s, %s, %s at %s", credits, count(cost.Requests, "request"), spell(minutes), limit)
 }
 
 // unborn lets work be priced that has no state yet, or whose state is none of our

@@ -36,6 +36,12 @@ func newPrinter(format string, w io.Writer, columns []string) (printer, error) {
 	return nil, usageError{fmt.Errorf("--output %s: want table, json, ndjson or csv", format)}
 }
 
+// anyOutput refuses an output that there is not, before anything is done.
+func (o *options) anyOutput() error {
+	_, err := newPrinter(o.output, new(bytes.Buffer), nil)
+	return err
+}
+
 // rows prints a result that no query made.
 func (o *options) rows(columns []string, rows [][]any) error {
 	p, err := newPrinter(o.output, o.out, columns)

@@ -15,13 +15,19 @@ import (
 // outcome is what is told of a run that has ended.
 type outcome struct {
 	row    *state.Run
-	queued int      // data calls left
-	ends   []ending // of its searches
+	since  time.Time // when it was begun, or gone on with
+	queued int       // data calls left
+	ends   []ending  // of its searches
+	why    string    // it ended so; "" if nothing has to be said
 }
 
-// reportRun gathers what there is to tell of a run, and tells it.
-func (o *options) reportRun(p *program, row *state.Run) error {
-	told := outcome{row: row}
+// reportRun gathers what there is to tell of a run, and tells it. An error that it
+// failed with is left to whoever is told of that, so that nobody reads it twice.
+func (o *options) reportRun(p *program, row *state.Run, failed error) error {
+	told := outcome{row: row, since: row.Started}
+	if failed == nil {
+		told.why = row.Error
+	}
 	var err error
 	if told.queued, err = p.Store.Queued(state.Filter{Job: row.Job}); err != nil {
 		return err
@@ -35,7 +41,7 @@ func (o *options) reportRun(p *program, row *state.Run) error {
 		return err
 	}
 	if progress.Run == row.ID {
-		told.ends = endings(steps, progress.Pages, p.Config.Service.Prices)
+		told.ends, told.since = endings(steps, progress.Pages, p.Config.Service.Prices), progress.Started
 	}
 	o.report(p.Config, told)
 	return nil
@@ -44,22 +50,37 @@ func (o *options) reportRun(p *program, row *state.Run) error {
 // report tells how a run ended and where its rows are.
 func (o *options) report(config *job.Config, told outcome) {
 	row := told.row
-	fmt.Fprintf(o.out, "%s %s  %s in %s   run %s\n", mark(row.Status), row.Job, row.Status, spell(row.Ended.Sub(row.Started)), row.ID)
-	columns, _ := o.screen()
-	for _, facts := range [][]string{found(row, len(told.ends) > 0), undone(row, told.queued), spared(told.ends), tableCounts(row.Rows)} {
-		if len(facts) > 0 {
-			fmt.Fprint(o.out, joined(facts, columns))
+	fmt.Fprintf(o.out, "%s %s  %s in %s   run %s\n", mark(row.Status), row.Job, row.Status, spell(row.Ended.Sub(told.since)), row.ID)
+	if !barren(row) {
+		columns, _ := o.screen()
+		for _, facts := range [][]string{found(row, len(told.ends) > 0), undone(row, told.queued), spared(told.ends), tableCounts(row.Rows)} {
+			if len(facts) > 0 {
+				fmt.Fprint(o.out, joined(facts, columns))
+			}
 		}
 	}
 	for _, line := range endLines(told.ends) {
 		fmt.Fprintf(o.out, "  %s\n", plain(line))
 	}
-	if row.Error != "" {
-		fmt.Fprintf(o.out, "  %s\n", plain(row.Error))
+	if told.why != "" {
+		fmt.Fprintf(o.out, "  %s\n", plain(told.why))
+	}
+	if barren(row) {
+		return
 	}
 	for _, s := range config.Sinks {
 		fmt.Fprintf(o.out, "  %s\n", relative(sinkPath(config, s)))
 	}
+}
+
+// barren reports whether a run was refused before it brought anything: all that there is
+// to tell of it is why.
+func barren(row *state.Run) bool {
+	switch row.Status {
+	case state.Failed, state.PausedBudget:
+		return row.Hits == 0 && row.Credits == 0 && len(tableCounts(row.Rows)) == 0
+	}
+	return false
 }
 
 // found is what a run brought and what it cost. One that searched nothing has no hits

@@ -238,7 +238,7 @@ func (o *options) runJob(ctx context.Context, p *program, e errand) (*state.Run,
 	row, failed := p.Run(ctx, e.Spec, e.Trigger, e.Due)
 	stop()
 	if row != nil && row.Status != state.Running {
-		if err := o.reportRun(p, row); err != nil {
+		if err := o.reportRun(p, row, failed); err != nil {
 			return row, errors.Join(failed, err)
 		}
 	}

@@ -100,7 +100,7 @@ func TestSummaryOfARun(t *testing.T) {
 	config := parsed(t, "10/min", "search: {query: [espresso]}")
 	var out bytes.Buffer
 	o := &options{world: world{out: &out}}
-	o.report(config, outcome{row: &ended, queued: 5})
+	o.report(config, outcome{row: &ended, since: noon, queued: 5, why: ended.Error})
 	want := `! coffee  partial in 3 min   run 01a1fe45
   120 hits on 3 pages, 7 new · 41 requests · 6 credits spent · 2 refunded
   1 call found nothing · 2 calls failed · 5 calls left for the next run
@@ -113,7 +113,13 @@ func TestSummaryOfARun(t *testing.T) {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	out.Reset()
-	o.report(config, outcome{row: &state.Run{ID: "01a1fe46", Job: "coffee", Status: state.OKEmpty, Started: noon, Ended: noon, Pages: 1, Hits: 1, Requests: 1, Credits: 1}})
+	o.report(config, outcome{row: &ended, since: noon.Add(170 * time.Second)})
+	contains(t, out.String(), "coffee  partial in 10 s ") // of a run that was gone on with
+	if strings.Contains(out.String(), "oops") {
+		t.Error("an error that is told elsewhere is told here, too")
+	}
+	out.Reset()
+	o.report(config, outcome{since: noon, row: &state.Run{ID: "01a1fe46", Job: "coffee", Status: state.OKEmpty, Started: noon, Ended: noon, Pages: 1, Hits: 1, Requests: 1, Credits: 1}})
 	want = `✓ coffee  ok_empty in 0 s   run 01a1fe46
   1 hit on 1 page, 0 new · 1 request · 1 credit spent
   /data/outliers.duckdb

@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
+	"slices"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"outlierd/outlier"
 	"outlierd/sync/job"
@@ -72,7 +70,7 @@ until it has ended, which takes hours, and print the results that are read.
 			scan["read"] = read
 			return o.once(c.Context(), request{
 				verb: job.VerbScan, job: wishes{"scan": scan}, yes: f.yes,
-				before: o.startable, stopped: o.leftRunning, show: o.found("outliers", "video_id", fewOutliers),
+				before: o.startable, onward: afterwards, show: o.found("outliers", "video_id", fewOutliers),
 			})
 		},
 	}
@@ -88,39 +86,31 @@ until it has ended, which takes hours, and print the results that are read.
 
 // startable asks a person before a scan is started; without one, --yes must be said.
 func (o *options) startable(ctx context.Context, s showing) error {
-	who := o.asker()
-	if who == nil {
-		return usageError{errors.New("a scan is dear, and nobody is there to be asked: add --yes to start it")}
-	}
 	cost, err := s.WorstCase(ctx, s.spec)
 	if err != nil {
 		return err
 	}
-	agreed, err := who.agreed(fmt.Sprintf("Starting and reading this scan costs up to %s. Start it?", count(cost.Credits, "credit")))
-	if err == nil && !agreed {
-		err = errDeclined
-	}
-	return err
+	return o.asker().consent(fmt.Sprintf("starting and reading this scan costs up to %s", count(cost.Credits, "credit")), "Start it?")
 }
 
-// personal reports whether a person is at the other end of in.
-func personal(in io.Reader) bool {
-	f, ok := in.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
-}
-
-// leftRunning says how to go on with a scan that was left at the service.
-func (o *options) leftRunning(s showing) error {
+// afterwards says how to go on with a scan that was cut short: one that was started is
+// not started again.
+func afterwards(s showing) (string, error) {
 	scans, err := s.Store.Scans(s.spec.Name)
 	if err != nil {
-		return err
+		return "", err
 	}
 	for _, scan := range scans {
-		if scan.Run == s.row.ID && scan.ScanID != "" {
-			fmt.Fprintf(o.err, "The scan goes on at the service. When it has ended:\n  outlierd scan read %s\n", plain(scan.ScanID))
+		switch {
+		case scan.Run != s.row.ID:
+		case scan.ScanID != "":
+			return "the scan goes on at the service. When it has ended:\n  outlierd scan read " + plain(scan.ScanID), nil
+		case scan.State == state.ScanUnknown:
+			return fmt.Sprintf("it is not known whether the scan was started. If the service has it, and if not:\n"+
+				"  outlierd scan adopt ID\n  outlierd scan resolve --not-created %d", scan.Intent), nil
 		}
 	}
-	return nil
+	return "", nil
 }
 
 func scanReadCommand(o *options) *cobra.Command {
@@ -132,6 +122,10 @@ Filters and order decide which of the results the pages hold.`,
 		Example: `  outlierd scan read 7f9c24e8-3b12-4fef-91e0-1e2b3c4d5e6f --pages 10 --where z_score=3.. --sort "views desc"`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
+			id, err := scanID(args[0])
+			if err != nil {
+				return err
+			}
 			search := wishes{}
 			if err := f.ask(search); err != nil {
 				return err
@@ -143,10 +137,10 @@ Filters and order decide which of the results the pages hold.`,
 			if where["reference_id"] != nil {
 				return usageError{errors.New("--where reference_id: the scan that is read stands there")}
 			}
-			where["reference_id"], search["where"] = args[0], where
+			where["reference_id"], search["where"] = id, where
 			return o.once(c.Context(), request{
 				verb: job.VerbSearch, job: wishes{"search": search}, again: f.again, yes: f.yes,
-				before: func(ctx context.Context, s showing) error { return readable(ctx, s.program, args[0]) },
+				before: func(ctx context.Context, s showing) error { return readable(ctx, s.program, id) },
 				show:   o.found("outliers", "video_id", fewOutliers),
 			})
 		},
@@ -155,15 +149,28 @@ Filters and order decide which of the results the pages hold.`,
 	return c
 }
 
+// scanID is the id of a scan as it was typed, if it can be one.
+func scanID(text string) (string, error) {
+	if _, err := outlier.DataRequest(outlier.OpScan, text); err != nil {
+		return "", usageError{fmt.Errorf("%q is no id of a scan, which is a UUID such as 7f9c24e8-3b12-4fef-91e0-1e2b3c4d5e6f; 'outlierd scan list' lists those that are known", text)}
+	}
+	return text, nil
+}
+
+// absent says of a scan that the service does not have how to find the right one.
+func absent(err error, id, remedy string) error {
+	if e, ok := errors.AsType[*outlier.Error](err); ok && e.Kind == outlier.NotFound {
+		return fmt.Errorf("the service has no scan %s; %s: %w", id, remedy, err)
+	}
+	return err
+}
+
 // readable looks whether there is something to read of a scan.
 func readable(ctx context.Context, p *program, id string) error {
 	scan, err := p.LookAtScan(ctx, id)
-	if refused, ok := errors.AsType[*outlier.Error](err); ok && refused.Kind == outlier.Invalid {
-		return usageError{fmt.Errorf("%q is no id of a scan, which is a UUID; `outlierd scan list` lists those there are", id)}
-	}
 	switch {
 	case err != nil:
-		return err
+		return absent(err, id, "'outlierd scan list' lists those that are known")
 	case !scan.Ended():
 		return fmt.Errorf("scan %s has not ended: its status is %s; nothing was read and nothing spent", id, scan.Status)
 	case !scan.Succeeded():
@@ -179,14 +186,21 @@ func scanAdoptCommand(o *options) *cobra.Command {
 about ID, which is free: queries, size and time must be those of a scan that waits.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
+			id, err := scanID(args[0])
+			if err != nil {
+				return err
+			}
 			config, err := o.load()
 			if err != nil {
 				return err
 			}
 			return o.with(c.Context(), config, func(p *program) error {
-				scan, err := p.AdoptScan(c.Context(), args[0])
-				if err != nil {
+				if err := awaited(p.Store); err != nil {
 					return err
+				}
+				scan, err := p.AdoptScan(c.Context(), id)
+				if err != nil {
+					return absent(err, id, "look there for the id of the scan that was started, and if there is none say 'outlierd scan resolve'")
 				}
 				next := "outlierd run " + scan.Job
 				if isOnce(scan.Job) {
@@ -200,6 +214,15 @@ about ID, which is free: queries, size and time must be those of a scan that wai
 	}
 }
 
+// awaited refuses to ask the service about a scan to adopt if none waits for that.
+func awaited(store *state.Store) error {
+	all, err := store.Scans("")
+	if err != nil || slices.ContainsFunc(all, func(s state.Scan) bool { return s.State == state.ScanUnknown }) {
+		return err
+	}
+	return errors.New("no scan waits to be adopted: of each it is known whether it was started; 'outlierd scan list' shows their states, and 'outlierd scan read ID' reads any scan of the service")
+}
+
 func scanResolveCommand(o *options) *cobra.Command {
 	var intent int64
 	c := &cobra.Command{
@@ -207,10 +230,13 @@ func scanResolveCommand(o *options) *cobra.Command {
 		Long: `Settle a scan of which it is not known whether it was started, after you have looked at
 the service and found none: its credits are refunded, and it may be started again. If
 there is one, use "scan adopt".`,
-		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			if !c.Flags().Changed("not-created") {
-				return usageError{errors.New("say which: --not-created INTENT, as `outlierd scan list` numbers them")}
+		Example: `  outlierd scan list                        # INTENT is the number in its first column
+  outlierd scan resolve --not-created 1`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(c *cobra.Command, args []string) error {
+			if !c.Flags().Changed("not-created") || len(args) > 0 {
+				return usageError{errors.New("say --not-created INTENT if you have looked and the service has no such scan, and else 'outlierd scan adopt ID'; " +
+					"'outlierd scan list' shows the intents, and which of them are unknown")}
 			}
 			config, err := o.load()
 			if err != nil {
@@ -225,6 +251,6 @@ there is one, use "scan adopt".`,
 			})
 		},
 	}
-	c.Flags().Int64Var(&intent, "not-created", 0, "the number of the intent")
+	c.Flags().Int64Var(&intent, "not-created", 0, "the number of the intent, as 'outlierd scan list' shows it")
 	return c
 }

@@ -44,7 +44,7 @@ func TestScanIsStartedWaitedForAndRead(t *testing.T) {
 func TestScanIsNotStartedUnasked(t *testing.T) {
 	bubble(t, nothingConfigured, func(p *person) {
 		contains(p, p.refused(exitUsage, "scan", "start", "moka pot"), "--yes")
-		contains(p, p.refused(exitUsage, "scan", "start", "Some Channel", "--channel", "--yes"), "scan.channel_id", "24")
+		contains(p, p.refused(exitUsage, "scan", "start", "Some Channel", "--channel", "--yes"), "outlierd: CHANNEL: ", "24")
 		if got := p.must("scan", "list", "-o", "json"); got != "[]\n" {
 			t.Errorf("there is a scan: %s", got)
 		}
@@ -77,6 +77,40 @@ func TestScanThatIsLeftCanBeReadLater(t *testing.T) {
 			t.Errorf("%s scans were started", got)
 		}
 		contains(p, p.must("scan", "list"), "ended", "Completed")
+	})
+}
+
+func TestScanThatACapRefusesIsToldByTheRefusalAlone(t *testing.T) {
+	bubble(t, strings.Replace(nothingConfigured, "jobs:", "budget: {per_month: 60}\njobs:", 1), func(p *person) {
+		p.must("search", "tea")
+		for _, output := range []string{"table", "json", "csv"} {
+			out, told, code := p.do(p.Context(), "scan", "start", "moka pot", "--yes", "-o", output)
+			if code != exitBudget || out != "" {
+				t.Errorf("exit code %d, printed %q", code, out)
+			}
+			contains(p, told, "the cap for the billing cycle", "raise the cap, or wait for the next billing cycle")
+			if lines := strings.Count(told, "\n"); lines != 3 { // the price, how it ended, and why
+				t.Errorf("%d lines are told:\n%s", lines, told)
+			}
+		}
+	})
+}
+
+func TestScansAreNamedByTheirIDs(t *testing.T) {
+	bubble(t, nothingConfigured, func(p *person) {
+		for _, command := range []string{"adopt", "read"} {
+			said := p.refused(exitUsage, "scan", command, "nope")
+			contains(p, said, `"nope" is no id of a scan`, "a UUID such as ", "'outlierd scan list'")
+			if strings.Contains(said, "0-9a-f") {
+				t.Errorf("a person is told a regular expression: %s", said)
+			}
+		}
+		const id = "7f9c24e8-3b12-4fef-91e0-1e2b3c4d5e6f"
+		contains(p, p.refused(exitFailed, "scan", "adopt", id), "no scan waits to be adopted", "'outlierd scan list'")
+		contains(p, p.refused(exitFailed, "scan", "read", id), "the service has no scan "+id)
+		for _, args := range [][]string{{"1"}, {}, {"1", "--not-created", "1"}} {
+			contains(p, p.refused(exitUsage, append([]string{"scan", "resolve"}, args...)...), "--not-created INTENT", "outlierd scan adopt ID", "outlierd scan list")
+		}
 	})
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"regexp"
 	"strconv"
@@ -233,5 +234,21 @@ func TestClockAndBar(t *testing.T) {
 	}
 	if got := bar(1, job.AllPages, false); width(got) != barWidth {
 		t.Errorf("the bar of an unbounded search is %q", got)
+	}
+}
+
+// TestLogLeavesOutWhatSaysNothing: a search is about no entity.
+func TestLogLeavesOutWhatSaysNothing(t *testing.T) {
+	for _, format := range []string{"text", "json"} {
+		var out bytes.Buffer
+		o := &options{world: world{err: &out}, logLevel: "info", logFormat: format, block: &block{size: func() (int, int) { return 80, 24 }}}
+		log, err := o.logger()
+		if err != nil {
+			t.Fatal(err)
+		}
+		log.Warn("call repeated", "op", "search", "entity", "", "attempt", 2)
+		if got := out.String(); strings.Contains(got, "entity") || !strings.Contains(got, "attempt") {
+			t.Errorf("%s: %s", format, got)
+		}
 	}
 }

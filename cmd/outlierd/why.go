@@ -102,6 +102,7 @@ type call struct {
 	Error     string          `json:"error,omitempty"`
 	Response  int64           `json:"response_id,omitempty"`
 	Explained bool            `json:"explained,omitempty"` // response_id is a later answer to the same request
+	Empty     bool            `json:"empty,omitempty"`     // it was answered, with nothing in the answer
 }
 
 type waitingCall struct {
@@ -151,14 +152,33 @@ func originOf(store *state.Store, id string) (*origin, error) {
 		why.Calls = append(why.Calls, callsOf(calls)...)
 	}
 	slices.SortStableFunc(why.Calls, func(a, b call) int { return a.Answered.Compare(b.Answered) })
-	for _, c := range why.Calls {
+	for i := range why.Calls {
+		c := &why.Calls[i]
 		why.Waited += c.Waited
+		if c.Empty, err = empty(store, c.Response); err != nil {
+			return nil, err
+		}
 	}
 	waiting, err := store.PendingFor(ids...)
 	for _, w := range waiting {
 		why.Waiting = append(why.Waiting, waitingCall{string(w.Op), w.Entity, w.Job, w.Attempts, w.NotBefore, w.Reason})
 	}
 	return why, err
+}
+
+// empty reports whether an answer of the journal holds nothing: the service has answered
+// that there is none.
+func empty(store *state.Store, response int64) (bool, error) {
+	if response == 0 {
+		return false, nil
+	}
+	for entry, err := range store.Journal(response - 1) {
+		if err != nil {
+			return false, fmt.Errorf("look into answer %d: %w", response, err)
+		}
+		return entry.ID == response && entry.Missing && entry.Outcome == outlier.Charged, nil
+	}
+	return false, nil // pruned
 }
 
 func broughtOf(b *state.Brought) brought {
@@ -250,6 +270,8 @@ func (p *planPrinter) call(c *call) {
 	switch {
 	case c.Credits > 0:
 		told = append(told, count(c.Credits, "credit"))
+	case c.Empty:
+		told = []string{"an empty answer", "free"}
 	case c.Outcome == string(outlier.Charged):
 		told = []string{"answered", "free"}
 	case c.Status == 404:

@@ -225,7 +225,7 @@ func (o *options) logger() (*slog.Logger, error) {
 	if err := level.UnmarshalText([]byte(o.logLevel)); err != nil {
 		return nil, usageError{fmt.Errorf("--log-level %s: want debug, info, warn or error", o.logLevel)}
 	}
-	with, w := &slog.HandlerOptions{Level: level}, above{o.err, o.block}
+	with, w := &slog.HandlerOptions{Level: level, ReplaceAttr: said}, above{o.err, o.block}
 	switch o.logFormat {
 	case "text":
 		return slog.New(slog.NewTextHandler(w, with)), nil
@@ -238,4 +238,12 @@ func (o *options) logger() (*slog.Logger, error) {
 		return slog.New(slog.NewJSONHandler(w, with)), nil
 	}
 	return nil, usageError{fmt.Errorf("--log-format %s: want text, json or auto", o.logFormat)}
+}
+
+// said leaves out of a line what says nothing: a search, say, is about no entity.
+func said(_ []string, a slog.Attr) slog.Attr {
+	if a.Value.Kind() == slog.KindString && a.Value.String() == "" {
+		return slog.Attr{}
+	}
+	return a
 }

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"outlierd/sync/job"
+)
+
+const slowService = `
+version: 1
+service: {url: "sim://", limit: 6/min}
+budget: {per_month: 100}
+jobs:
+  coffee: {search: {query: [espresso], pages: 12}, enrich: {details: {top: 2}, transcript: {top: 40}}}
+`
+
+// TestInterruptedOneOffSaysHowToGoOn: what it says goes on, and buys nothing twice.
+func TestInterruptedOneOffSaysHowToGoOn(t *testing.T) {
+	bubble(t, slowService, func(p *person) {
+		ctx, cancel := context.WithCancel(p.Context())
+		time.AfterFunc(5*time.Second, cancel)
+		out, told, code := p.do(ctx, "search", "it's tea", "--pages", "9", "--again")
+		if code != exitInterrupted || out != "" {
+			t.Fatalf("exit code %d, printed %q", code, out)
+		}
+		contains(p, told, "outlierd: interrupted; nothing that was paid for is lost. To go on from here:\n  outlierd -c ",
+			` search 'it'\''s tea' --pages 9`+"\n")
+		if strings.Contains(told, "--again") || strings.Contains(told, "next run") {
+			t.Errorf("it would be bought again: %s", told)
+		}
+		_, told, code = p.do(p.Context(), "search", "it's tea", "--pages", "9")
+		if code != exitDone {
+			t.Fatalf("exit code %d: %s", code, told)
+		}
+		contains(p, told, "pages from the journal")
+		if got := p.ask("select sum(price) from ops.credits where operation = 'search' and outcome = 'spent'"); got != "18" {
+			t.Errorf("9 pages cost %s credits", got)
+		}
+	})
+}
+
+// TestInterruptedRunIsTheNextOnesToContinue: it says what it has left and what that costs,
+// and counts its time from there.
+func TestInterruptedRunIsTheNextOnesToContinue(t *testing.T) {
+	bubble(t, slowService, func(p *person) {
+		ctx, cancel := context.WithCancel(p.Context())
+		time.AfterFunc(5*time.Second, cancel)
+		_, told, code := p.do(ctx, "run")
+		if code != exitInterrupted {
+			t.Fatalf("exit code %d", code)
+		}
+		contains(p, told, "the next run goes on from here")
+		time.Sleep(5 * time.Hour)
+		began := time.Now()
+		out := p.must("run")
+		contains(p, out, "coffee: continuing the run of ", "\n  left to do: at most 12 credits (36 if answers are lost), ", " requests, ", " at 6/min\n",
+			"coffee  ok in "+spell(time.Since(began)))
+	})
+}
+
+// TestBudgetTellsWhatWasBoughtByHand, and also what jobs have spent that are gone.
+func TestBudgetTellsWhatWasBoughtByHand(t *testing.T) {
+	bubble(t, nothingConfigured, func(p *person) {
+		p.must("run")
+		p.must("search", "moka pot", "--pages", "2")
+		p.must("find-channels", "moka pot")
+		p.must("video", "AAAAAAAAAAA")
+		p.write(strings.Replace(nothingConfigured, "coffee", "tea", 1))
+		told := p.must("budget")
+		contains(p, told, "by hand: search ", "by hand: find-channels ", "job coffee ")
+		if strings.Contains(told, "by hand: video") {
+			t.Errorf("what is free has a row:\n%s", told)
+		}
+		contains(p, p.must("budget", "-o", "csv"), "scope,period,job,cap,held,", ",coffee,,2,,2,", ",once:find_channels,,5,,5,", ",once:search,,", "\nmonth,")
+		contains(p, p.must("budget", "-o", "json"), `"job": "once:search"`)
+	})
+}
+
+// TestAnswerThatHoldsNothingIsToldAsSuch by why: the service has answered, and there is
+// no transcript.
+func TestAnswerThatHoldsNothingIsToldAsSuch(t *testing.T) {
+	bubble(t, strings.ReplaceAll(nothingConfigured, "espresso}}", "espresso}, enrich: {transcript: {}}}"), func(p *person) {
+		p.must("run")
+		empty := p.ask("select id from missing where endpoint = 'transcript' and status = 200 limit 1")
+		contains(p, p.must("why", empty), "transcript "+empty+"  ", "  an empty answer · free")
+		contains(p, p.must("why", empty, "-o", "json"), `"empty": true`)
+		full := p.ask("select video_id from transcripts limit 1")
+		contains(p, p.must("why", full), "  answered · free")
+	})
+}
+
+func TestMistakesOfOneOffCommandsNameWhatWasTyped(t *testing.T) {
+	config := configOf(t, dearJobs)
+	for _, test := range []struct {
+		verb job.Verb
+		job  wishes
+		want string
+	}{
+		{job.VerbSearch, wishes{"search": wishes{"query": []string{"tea"}, "where": wishes{"zscore": "2.."}}}, "--where zscore: unknown key; did you mean z_score?"},
+		{job.VerbSearch, wishes{"search": wishes{"query": []string{"tea"}, "where": wishes{"use": "nope"}}}, `--where use: there is no filter "nope"`},
+		{job.VerbSearch, wishes{"search": wishes{"query": []string{""}}}, "QUERY: is empty, but wants text"},
+		{job.VerbSearch, wishes{"search": wishes{"query": []string{"tea"}, "pages": 0, "by": "x"}}, "--by: wants semantic or lexical, not \"x\"\n--pages: must be at least 1, not 0"},
+		{job.VerbSearch, wishes{"search": wishes{"query": []string{"tea"}}, "enrich": wishes{"details": wishes{"top": -1}}}, "--top: must be at least 1, not -1"},
+		{job.VerbSearch, wishes{"search": wishes{"query": []string{"tea"}}, "enrich": wishes{"detail": wishes{}}}, "--enrich detail: unknown key; did you mean details?"},
+		{job.VerbRelated, wishes{"related": wishes{"video_id": []string{"nope"}}}, `VIDEO: "nope" is neither a video id`},
+		{job.VerbRelated, wishes{"related": wishes{"related_channel_id": []string{"nope"}}}, `--channel: "nope" is neither a channel id`},
+		{job.VerbRelated, wishes{"related": wishes{"thumbnail_video_id": "nope"}}, `--thumbnail: "nope" is neither a video id`},
+		{job.VerbFindChannels, wishes{"find_channels": wishes{"related_to": []string{"nope"}}}, `--related-to: "nope" is neither a channel id`},
+		{job.VerbScan, wishes{"scan": wishes{"query": []string{"tea"}, "mode": "quick"}}, `--mode: wants fast or standard, not "quick"`},
+		{job.VerbScan, wishes{"scan": wishes{"query": []string{"tea"}, "read": wishes{"sort": "x"}}}, "--sort: wants one of"},
+		{job.VerbVideos, wishes{"videos": wishes{"id": []string{"AAAAAAAAAAA"}, "fetch": []string{"details"}, "refresh_after": "x"}}, "--max-age: wants a duration"},
+	} {
+		_, err := (&request{verb: test.verb, job: test.job}).spec(config)
+		if err == nil || !strings.HasPrefix(err.Error(), test.want) {
+			t.Errorf("%v: %v, want %s", test.job, err, test.want)
+		}
+		if exitCode(t.Context(), err) != exitUsage {
+			t.Errorf("%v: exit code %d", test.job, exitCode(t.Context(), err))
+		}
+	}
+	// What the file forbids is told with its place there.
+	_, err := (&request{verb: job.VerbScan, job: wishes{"scan": wishes{"query": []string{"tea"}}}}).spec(configOf(t, strings.Replace(dearJobs, "per_month", "per_day: 20, per_month", 1)))
+	if err == nil || !strings.HasPrefix(err.Error(), "/jobs.yaml:4:") {
+		t.Errorf("what a cap of the file forbids is told as %v", err)
+	}
+}
