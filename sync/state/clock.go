@@ -1,6 +1,10 @@
 package state
 
-import "time"
+import (
+	"time"
+
+	"outlierd/sync/credit"
+)
 
 // clock tells the service's time, by which days and billing cycles turn: the last
 // answer's date plus the time that has passed since, so that setting this
@@ -28,9 +32,31 @@ func (c *clock) learn(date time.Time) {
 	}
 }
 
+// setClock lets the clock begin no earlier than the newest reservation.
+func (s *Store) setClock() error {
+	var newest int64
+	err := s.row(`SELECT coalesce(max(reserved_at), 0) FROM attempts WHERE price > 0`).Scan(&newest)
+	s.clock.newest = instant(newest)
+	return err
+}
+
 // ServiceTime is the time at the service, as far as its answers tell.
 func (s *Store) ServiceTime() time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.clock.now()
+}
+
+// Turned reports whether this machine's clock shows another day or another billing
+// cycle than the newest reservation, and no answer has told the service's time yet: the
+// period may have turned, or a clock was set, forward now or back since then.
+func (s *Store) Turned() (day, cycle bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.clock.at.IsZero() || s.clock.newest.IsZero() {
+		return false, false
+	}
+	now, then, zone := time.Now(), s.clock.newest, s.options.Location
+	return credit.Day(now, zone) != credit.Day(then, zone),
+		credit.Cycle(now, zone, s.options.Renews) != credit.Cycle(then, zone, s.options.Renews)
 }

@@ -67,7 +67,10 @@ func (s *Store) DriftMark() (mark int64, err error) {
 		mark, err = (&Tx{s: s}).driftMark()
 		return err
 	})
-	return mark, err
+	if err != nil {
+		return 0, fmt.Errorf("up to where was drift counted: %w", err)
+	}
+	return mark, nil
 }
 
 // driftRow is a drift on its way out of the database.
@@ -92,5 +95,8 @@ func (s *Store) Drift() ([]Drift, error) {
 		}
 		return err
 	})
-	return all, err
+	if err != nil {
+		return nil, fmt.Errorf("list what drifted: %w", err)
+	}
+	return all, nil
 }

@@ -89,7 +89,10 @@ func (s *Store) chunk(after int64) (chunk []entryRow, err error) {
 		chunk, err = list(s, (*entryRow).columns, `SELECT `+entryColumns+` FROM responses WHERE id > ? ORDER BY id LIMIT ?`, after, journalChunk)
 		return err
 	})
-	return chunk, err
+	if err != nil {
+		return nil, fmt.Errorf("read the journal after answer %d: %w", after, err)
+	}
+	return chunk, nil
 }
 
 // entry verifies and opens what was kept.

@@ -130,11 +130,7 @@ func (s *Store) leftBehind() (bool, error) {
 // connect opens the one connection. Everything goes through it, so a reader sees
 // the open group, and the file has one writer.
 func (s *Store) connect(ctx context.Context) error {
-	abs, err := filepath.Abs(s.path())
-	if err != nil {
-		return err
-	}
-	pragmas := url.Values{"_pragma": {
+	return s.dial(ctx, url.Values{"_pragma": {
 		"busy_timeout(10000)",
 		"page_size(8192)", // bodies are some ten KB: larger pages make shorter chains
 		"journal_mode(wal)",
@@ -146,8 +142,16 @@ func (s *Store) connect(ctx context.Context) error {
 		"cache_spill(off)", // so that a full disk shows at a commit, where nothing is half done
 		"cache_size(-8000)",
 		"journal_size_limit(67108864)",
-	}}
-	source := url.URL{Scheme: "file", Path: abs, RawQuery: pragmas.Encode()}
+	}})
+}
+
+// dial opens one connection with what the driver is to be told.
+func (s *Store) dial(ctx context.Context, driver url.Values) error {
+	abs, err := filepath.Abs(s.path())
+	if err != nil {
+		return err
+	}
+	source := url.URL{Scheme: "file", Path: abs, RawQuery: driver.Encode()}
 	if s.db, err = sql.Open("sqlite", source.String()); err != nil {
 		return fmt.Errorf("open %s: %w", abs, err)
 	}
@@ -237,11 +241,9 @@ func (s *Store) recover() error {
 		if err := tx.expire(); err != nil {
 			return err
 		}
-		var newest int64
-		if err := tx.row(`SELECT coalesce(max(reserved_at), 0) FROM attempts WHERE price > 0`).Scan(&newest); err != nil {
+		if err := s.setClock(); err != nil {
 			return err
 		}
-		s.clock.newest = instant(newest)
 		return tx.audit()
 	})
 }

@@ -17,7 +17,10 @@ func (s *Store) Paging(op outlier.Operation) (reading string, err error) {
 	if errors.Is(err, sql.ErrNoRows) {
 		return "", nil
 	}
-	return reading, err
+	if err != nil {
+		return "", fmt.Errorf("look for what %s counts: %w", op, err)
+	}
+	return reading, nil
 }
 
 // LearnPaging remembers what `from` counts at an endpoint: "page" or "offset".

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/url"
 	"os"
-	"path/filepath"
 )
 
 // OlderError says that the state was written by an earlier version of the program,
@@ -68,11 +67,9 @@ func (s *Store) look(ctx context.Context) (err error) {
 	}
 	s.open = true
 	return s.view(func() error {
-		var newest int64
-		if err := s.row(`SELECT coalesce(max(reserved_at), 0) FROM attempts WHERE price > 0`).Scan(&newest); err != nil {
+		if err := s.setClock(); err != nil {
 			return err
 		}
-		s.clock.newest = instant(newest)
 		bound, err := (&Tx{s: s}).meta("service")
 		if want := s.options.Service; err == nil && want != "" && bound != "" && bound != want {
 			err = &BoundError{Dir: s.dir, Have: bound, Want: want}
@@ -83,21 +80,9 @@ func (s *Store) look(ctx context.Context) (err error) {
 
 // attach opens a connection beside those of other processes.
 func (s *Store) attach(ctx context.Context, mode string) error {
-	abs, err := filepath.Abs(s.path())
-	if err != nil {
-		return err
-	}
-	query := url.Values{"mode": {mode}, "_pragma": {"busy_timeout(10000)", "trusted_schema(off)", "temp_store(memory)", "foreign_keys(on)", "synchronous(full)"}}
-	source := url.URL{Scheme: "file", Path: abs, RawQuery: query.Encode()}
-	if s.db, err = sql.Open("sqlite", source.String()); err != nil {
-		return fmt.Errorf("open %s: %w", abs, err)
-	}
-	s.db.SetMaxOpenConns(1)
-	s.db.SetMaxIdleConns(1)
-	if err := s.db.PingContext(ctx); err != nil {
-		return s.explain(fmt.Errorf("open %s: %w", abs, err))
-	}
-	return nil
+	return s.dial(ctx, url.Values{"mode": {mode}, "_pragma": {
+		"busy_timeout(10000)", "trusted_schema(off)", "temp_store(memory)", "foreign_keys(on)", "synchronous(full)",
+	}})
 }
 
 // Lift lifts the latches of a key in the state folder dir, also while another process
@@ -128,15 +113,4 @@ func Lift(ctx context.Context, dir string, o Options, key string) (lifted []Latc
 		return nil, fmt.Errorf("lift what refuses calls: %w", err)
 	}
 	return lifted, nil
-}
-
-// Renamed reports whether a job's change of name has been carried out; see [Store.Rename].
-func (s *Store) Renamed(old, new string) (done bool, err error) {
-	err = s.view(func() error {
-		return s.row(`SELECT EXISTS (SELECT 1 FROM renames WHERE old = ? AND new = ?)`, old, new).Scan(&done)
-	})
-	if err != nil {
-		return false, fmt.Errorf("was job %s renamed to %s: %w", old, new, err)
-	}
-	return done, nil
 }

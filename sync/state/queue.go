@@ -60,6 +60,25 @@ func (t *Tx) Enqueue(tasks []Task) (queued int, err error) {
 	return queued, nil
 }
 
+// Wanted counts the tasks that would be queued now: whose entity is not known, or not
+// well enough.
+func (s *Store) Wanted(tasks []Task) (n int, err error) {
+	err = s.view(func() error {
+		tx := Tx{s: s, now: time.Now()}
+		for _, task := range tasks {
+			fresh, err := tx.fresh(task)
+			if err != nil {
+				return fmt.Errorf("is %s known: %w", task, err)
+			}
+			if !fresh {
+				n++
+			}
+		}
+		return nil
+	})
+	return n, err
+}
+
 // fresh reports whether what is known of the task's entity will do.
 func (t *Tx) fresh(task Task) (bool, error) {
 	var at, missing, retry int64
@@ -162,10 +181,27 @@ func (s *Store) NextTask(now time.Time, f Filter) (*Task, error) {
 	return &task, nil
 }
 
+// NextRetry is the first instant after now at which a task may be tried that may not
+// be tried yet; zero if there is none. Until then [Store.NextTask] has nothing new.
+func (s *Store) NextRetry(now time.Time, f Filter) (time.Time, error) {
+	var at int64
+	err := s.view(func() error {
+		return s.row(`SELECT coalesce(min(not_before), 0) FROM queue WHERE`+inFilter+`AND not_before > ?4`,
+			f.Run, f.Job, micros(now.Add(-keepQueued)), micros(now)).Scan(&at)
+	})
+	if err != nil {
+		return time.Time{}, fmt.Errorf("look for the next retry: %w", err)
+	}
+	return instant(at), nil
+}
+
 // Queued counts the tasks that wait, those included that may not be tried yet.
 func (s *Store) Queued(f Filter) (n int, err error) {
 	err = s.view(func() error {
 		return s.row(`SELECT count(*) FROM queue WHERE`+inFilter, f.Run, f.Job, micros(time.Now().Add(-keepQueued))).Scan(&n)
 	})
-	return n, err
+	if err != nil {
+		return 0, fmt.Errorf("count the queue: %w", err)
+	}
+	return n, nil
 }

@@ -47,6 +47,17 @@ func (s *Store) Rename(old, new string) error {
 	return nil
 }
 
+// Renamed reports whether a job's change of name has been carried out; see [Store.Rename].
+func (s *Store) Renamed(old, new string) (done bool, err error) {
+	err = s.view(func() error {
+		return s.row(`SELECT EXISTS (SELECT 1 FROM renames WHERE old = ? AND new = ?)`, old, new).Scan(&done)
+	})
+	if err != nil {
+		return false, fmt.Errorf("was job %s renamed to %s: %w", old, new, err)
+	}
+	return done, nil
+}
+
 func (t *Tx) handOver(old, new string, rename int64) error {
 	if err := t.handOverAccount(old, new, rename); err != nil {
 		return err

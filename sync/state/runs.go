@@ -132,12 +132,12 @@ func (r *Run) counts() []any {
 // Finish records how a run stands: its status, counts, end and error. A run that
 // was paused may be finished again.
 func (s *Store) Finish(r Run) error {
-	return s.Update(func(tx *Tx) error {
+	err := s.Update(func(tx *Tx) error {
 		result, err := tx.exec(`UPDATE runs SET status = ?, ended = ?, pages = ?, hits = ?, new_hits = ?, requests = ?, missing = ?,
 			failures = ?, credits = ?, refunded = ?, waited = ?, row_counts = ?, error = ? WHERE run = ?`,
 			append(append([]any{string(r.Status), micros(r.Ended)}, r.counts()...), r.ID)...)
 		if err := found(result, err); err != nil {
-			return fmt.Errorf("finish run %s: %w", r.ID, err)
+			return err
 		}
 		if r.Status.over() {
 			if err := tx.releaseRun(r.ID); err != nil {
@@ -146,6 +146,10 @@ func (s *Store) Finish(r Run) error {
 		}
 		return tx.expire()
 	})
+	if err != nil {
+		return fmt.Errorf("finish run %s: %w", r.ID, err)
+	}
+	return nil
 }
 
 // found turns an update that met no row into an error.
@@ -178,14 +182,14 @@ const mayGoOn = `(status = 'running'
 // Resume puts a run that may go on back to running. A due instant that continues it
 // is performed with it: the run takes the instant over as its own.
 func (s *Store) Resume(run string, due time.Time) error {
-	return s.Update(func(tx *Tx) error {
-		result, err := tx.exec(`UPDATE runs SET status = 'running', ended = 0, error = '', due = iif(?1 = 0, due, ?1) WHERE run = ?2`,
-			micros(due), run)
-		if err := found(result, err); err != nil {
-			return fmt.Errorf("resume run %s: %w", run, err)
-		}
-		return nil
+	err := s.Update(func(tx *Tx) error {
+		return found(tx.exec(`UPDATE runs SET status = 'running', ended = 0, error = '', due = iif(?1 = 0, due, ?1) WHERE run = ?2`,
+			micros(due), run))
 	})
+	if err != nil {
+		return fmt.Errorf("resume run %s: %w", run, err)
+	}
+	return nil
 }
 
 // firstSeen precedes a job's name where meta keeps when it was first seen.
@@ -233,7 +237,23 @@ func (s *Store) runs(query string, args ...any) ([]Run, error) {
 		}
 		return err
 	})
-	return runs, err
+	if err != nil {
+		return nil, fmt.Errorf("look for runs: %w", err)
+	}
+	return runs, nil
+}
+
+// Jobs are the names under which anything is on record: runs, watermarks, queued calls.
+func (s *Store) Jobs() (names []string, err error) {
+	err = s.view(func() error {
+		names, err = list(s, func(name *string) []any { return []any{name} },
+			`SELECT job FROM runs WHERE job <> '' UNION SELECT job FROM watermarks UNION SELECT job FROM queue ORDER BY job`)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list the jobs on record: %w", err)
+	}
+	return names, nil
 }
 
 // LastDue is the latest due instant at which a run of the job was begun, under this
@@ -244,7 +264,10 @@ func (s *Store) LastDue(job string) (time.Time, error) {
 		due, err = (&Tx{s: s}).lastDue(job)
 		return err
 	})
-	return instant(due), err
+	if err != nil {
+		return time.Time{}, fmt.Errorf("when was job %s last due: %w", job, err)
+	}
+	return instant(due), nil
 }
 
 func (t *Tx) lastDue(job string) (due int64, err error) {

@@ -147,7 +147,10 @@ func (s *Store) Scans(job string) ([]Scan, error) {
 		}
 		return err
 	})
-	return all, err
+	if err != nil {
+		return nil, fmt.Errorf("list the scans: %w", err)
+	}
+	return all, nil
 }
 
 // ScanOf is the newest intent of a step; nil if it has none.
@@ -156,7 +159,10 @@ func (s *Store) ScanOf(step int64) (scan *Scan, err error) {
 		scan, err = s.scan(`SELECT `+scanColumns+` FROM scans WHERE step = ? ORDER BY id DESC LIMIT 1`, step)
 		return err
 	})
-	return scan, err
+	if err != nil {
+		return nil, fmt.Errorf("look for the scan of step %d: %w", step, err)
+	}
+	return scan, nil
 }
 
 // ScanByID is the scan that has the service's id; nil if none of ours has.
@@ -165,7 +171,10 @@ func (s *Store) ScanByID(scanID string) (scan *Scan, err error) {
 		scan, err = s.scan(`SELECT `+scanColumns+` FROM scans WHERE scan = ? AND scan <> ''`, scanID)
 		return err
 	})
-	return scan, err
+	if err != nil {
+		return nil, fmt.Errorf("look for scan %s: %w", scanID, err)
+	}
+	return scan, nil
 }
 
 // scan is the first row of a query; nil if there is none.

@@ -28,7 +28,10 @@ func (s *Store) Held(c credit.Cap) (held outlier.Credits, err error) {
 		held = taken - bought
 		return err
 	})
-	return held, err
+	if err != nil {
+		return 0, fmt.Errorf("add up %s: %w", c, err)
+	}
+	return held, nil
 }
 
 // held is what a period holds, and by how much more was bought on top than spent
@@ -102,6 +105,9 @@ func (s *Store) Spent(run string) (Spend, error) {
 			FROM attempts WHERE run = ?1`, run).
 			Scan(&all.Charged, &all.Refunded, &all.Unknown, &all.Reserved, &all.Held, &all.Requests, &waited)
 	})
+	if err != nil {
+		return all, fmt.Errorf("add up what run %s has spent: %w", run, err)
+	}
 	all.Waited = time.Duration(waited) * time.Microsecond
-	return all, err
+	return all, nil
 }

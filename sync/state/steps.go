@@ -133,5 +133,8 @@ func (s *Store) Steps(run string) ([]Step, error) {
 		}
 		return err
 	})
-	return steps, err
+	if err != nil {
+		return nil, fmt.Errorf("read the steps of run %s: %w", run, err)
+	}
+	return steps, nil
 }

@@ -47,6 +47,20 @@ func (s *Store) Watermark(job, key string) (time.Time, error) {
 	return instant(at), nil
 }
 
+// LastSearched is the service time at which a job last asked for page one of what a
+// watermark's key names, whatever became of the search; zero if it never did.
+func (s *Store) LastSearched(job, key string) (time.Time, error) {
+	var began int64
+	err := s.view(func() error {
+		return s.row(`SELECT coalesce(max(steps.began), 0) FROM steps JOIN runs USING (run)
+			WHERE runs.job = ? AND steps.watermark = ? AND steps.pages > 0`, job, key).Scan(&began)
+	})
+	if err != nil {
+		return time.Time{}, fmt.Errorf("when did job %s last search for %s: %w", job, key, err)
+	}
+	return instant(began), nil
+}
+
 // watermarkRow is a watermark on its way out of the database.
 type watermarkRow struct {
 	Watermark
@@ -69,7 +83,10 @@ func (s *Store) Watermarks(job string) ([]Watermark, error) {
 		}
 		return err
 	})
-	return all, err
+	if err != nil {
+		return nil, fmt.Errorf("list the watermarks: %w", err)
+	}
+	return all, nil
 }
 
 // SetWatermark sets a watermark by hand, forward or back; a key of "" means every
