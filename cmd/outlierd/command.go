@@ -36,9 +36,13 @@ asks for what the hits are worth knowing, and keeps it all as tables.
   outlierd sql "select …"  ask the tables
   outlierd search "…"      search once, without a job
 
-Exit codes: 0 done, 1 failed, 2 usage, 3 partial, 4 stopped by budget,
-5 configuration invalid, 6 another instance holds the state, 7 key refused,
-130 interrupted.`,
+Results go to standard output, all else to standard error. Exit codes: 0 done,
+1 failed, 2 usage, 3 partial, 4 stopped by budget, 5 configuration invalid, 6 another
+instance holds the state, 7 key refused, 130 interrupted.
+
+Environment: OUTLIERD_CONFIG names the job file and OUTLIERD_DATA the data folder. The
+job file takes the rest from it where it says ${NAME}, as in key: ${OUTLIERD_KEY}.
+HTTPS_PROXY and NO_PROXY are heeded.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          cobra.NoArgs,
@@ -53,14 +57,35 @@ Exit codes: 0 done, 1 failed, 2 usage, 3 partial, 4 stopped by budget,
 	config, _ := w.env("OUTLIERD_CONFIG")
 	flags := root.PersistentFlags()
 	flags.StringVarP(&o.config, "config", "c", cmp.Or(config, "jobs.yaml"), "the job file (env OUTLIERD_CONFIG)")
-	flags.StringVarP(&o.output, "output", "o", "table", "how to print results: table, json, ndjson or csv")
+	flags.StringVarP(&o.output, "output", "o", "table", "how to print results: table, json, ndjson or csv; plan and why: table or json")
 	flags.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
 	flags.StringVar(&o.logFormat, "log-format", "auto", "text, json or auto: text at a terminal, json elsewhere")
-	root.AddCommand(demoCommand(o), initCommand(o), lintCommand(o), planCommand(o), runCommand(o), upCommand(o), sqlCommand(o), whyCommand(o),
-		searchCommand(o), relatedCommand(o), findChannelsCommand(o), channelCommand(o), videoCommand(o), commentsCommand(o),
-		transcriptCommand(o), scanCommand(o), cursorCommand(o), queueCommand(o), budgetCommand(o), schemaCommand(o), simulateCommand(o), versionCommand(o))
+	addCommands(root, o)
 	markUsage(root)
 	return root
+}
+
+// addCommands puts the commands below root, grouped as somebody meets them.
+func addCommands(root *cobra.Command, o *options) {
+	for _, g := range []struct {
+		title    string
+		commands []*cobra.Command
+	}{
+		{"To begin:", []*cobra.Command{demoCommand(o), initCommand(o), lintCommand(o)}},
+		{"Jobs:", []*cobra.Command{planCommand(o), runCommand(o), upCommand(o), queueCommand(o), cursorCommand(o)}},
+		{"Once, without a job:", []*cobra.Command{
+			searchCommand(o), relatedCommand(o), findChannelsCommand(o), scanCommand(o),
+			channelCommand(o), videoCommand(o), commentsCommand(o), transcriptCommand(o),
+		}},
+		{"To know:", []*cobra.Command{sqlCommand(o), whyCommand(o), budgetCommand(o), schemaCommand(o)}},
+	} {
+		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title})
+		for _, c := range g.commands {
+			c.GroupID = g.title
+		}
+		root.AddCommand(g.commands...)
+	}
+	root.AddCommand(simulateCommand(o), versionCommand(o))
 }
 
 // markUsage goes over the whole tree of commands.

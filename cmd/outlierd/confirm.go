@@ -50,13 +50,13 @@ func personal(in io.Reader) bool {
 // errDeclined ends a command whose question was not answered with yes.
 var errDeclined = errors.New("nothing was begun")
 
-// consent asks what it takes a yes to do. Where nobody is there to be asked, who is nil,
-// it is refused.
-func (who *asker) consent(told, question string) error {
-	if who == nil {
+// consent asks what it takes a yes to do. Where nobody is there to be asked it
+// is refused.
+func (a *asker) consent(told, question string) error {
+	if a == nil {
 		return usageError{errors.New(told + "; nobody is there to be asked, so say --yes to go on")}
 	}
-	agreed, err := who.agreed(told + ". " + question)
+	agreed, err := a.agreed(told + ". " + question)
 	if err == nil && !agreed {
 		err = errDeclined
 	}

@@ -95,7 +95,7 @@ have no cursor yet get one.`,
 			})
 		},
 	}
-	c.Flags().StringVar(&key, "key", "", "only that of one search, as `cursor show` lists it")
+	c.Flags().StringVar(&key, "key", "", "only that of the search with this key, as 'cursor show -o csv' lists it")
 	return c
 }
 

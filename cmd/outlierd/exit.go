@@ -102,6 +102,9 @@ func remedy(err error) string {
 		return "\n  service.max_wait says how long to wait for the limit; " +
 			onward(err, "the run keeps its place and goes on with the next 'outlierd run', or under 'outlierd up'")
 	}
+	if _, bound := errors.AsType[*state.BoundError](err); bound {
+		return "\n  `data:` in the job file names the folder, or OUTLIERD_DATA"
+	}
 	e, ok := errors.AsType[*outlier.Error](err)
 	if !ok {
 		return ""

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"outlierd/outlier"
+	"outlierd/outlier/pace"
 	"outlierd/sync/job"
 	"outlierd/sync/state"
 )
@@ -71,6 +72,33 @@ func TestSignalDecidesTheExitCodeOfWhatItCutShort(t *testing.T) {
 	}
 	if got := complaint(ctx, fmt.Errorf("job coffee: %w", ctx.Err())); !strings.Contains(got, "interrupted") || strings.Contains(got, "\n") {
 		t.Errorf("the message is %q", got)
+	}
+}
+
+// A one-off command is continued by nobody but whoever asked.
+func TestWhatWasAskedOnceIsNotLeftToTheNextRun(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	const onward = "to go on:\n  outlierd search tea"
+	for _, test := range []struct {
+		ctx  context.Context
+		err  error
+		code int
+	}{
+		{ctx, ctx.Err(), exitInterrupted},
+		{t.Context(), &pace.LongWaitError{}, exitPartial},
+	} {
+		usual := complaint(test.ctx, fmt.Errorf("job tea: %w", test.err))
+		if !strings.Contains(usual, "next") || strings.Contains(usual, onward) {
+			t.Errorf("%v of a job is told as %q", test.err, usual)
+		}
+		cut := errors.Join(&cutShort{fmt.Errorf("job once:search: %w", test.err), onward})
+		if got := complaint(test.ctx, cut); !strings.HasSuffix(got, onward) || strings.Contains(got, "next") {
+			t.Errorf("%v of a one-off command is told as %q", test.err, got)
+		}
+		if got := exitCode(test.ctx, cut); got != test.code {
+			t.Errorf("%v: exit code %d, want %d", test.err, got, test.code)
+		}
 	}
 }
 

@@ -19,7 +19,7 @@ func initCommand(o *options) *cobra.Command {
 		Use:   "init",
 		Short: "Write a jobs.yaml to start from",
 		Long: `Write a commented jobs.yaml, and beside it the schema that lets an editor complete
-and check it. Existing files are never touched.`,
+and check it. A job file that is there is never touched.`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			schema := filepath.Join(filepath.Dir(o.config), schemaFile)

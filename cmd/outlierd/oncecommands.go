@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -23,16 +24,29 @@ type pageFlags struct {
 	yes   bool
 }
 
-func (f *pageFlags) add(c *cobra.Command, sorted bool) {
+// add offers the flags, with examples of filters and of an order; without the latter the
+// service has none to choose.
+func (f *pageFlags) add(c *cobra.Command, of, where, sort string) {
 	flags := c.Flags()
-	flags.IntVar(&f.pages, "pages", 1, "pages of 40 hits to buy at most")
-	flags.StringArrayVar(&f.where, "where", nil, "a filter as in the job file: z_score=2.., language=[en, de], use=breakout; repeatable")
-	flags.BoolVar(&f.again, "again", false, "buy also what was bought lately")
+	flags.IntVar(&f.pages, "pages", 1, "pages of 40 "+of+" to buy at most")
+	flags.StringArrayVar(&f.where, "where", nil, "a filter as in the job file: "+where+"; repeatable")
 	flags.BoolVar(&f.yes, "yes", false, "do not ask, whatever it may cost (budget.confirm_over)")
-	if sorted {
-		flags.StringVar(&f.sort, "sort", "", `the order, such as "z_score desc"`)
+	if sort != "" {
+		flags.StringVar(&f.sort, "sort", "", fmt.Sprintf("the order, such as %q", sort))
 	}
 }
+
+func (f *pageFlags) addAgain(c *cobra.Command) {
+	c.Flags().BoolVar(&f.again, "again", false, "buy also the pages that were bought within the last six hours")
+}
+
+// Examples of filters and orders.
+const (
+	filtersOfVideos   = "z_score=2.., language=[en, de], use=breakout"
+	filtersOfChannels = "subscribers=..50000, language=[en, de]"
+	orderOfVideos     = "z_score desc"
+	orderOfChannels   = "recency desc"
+)
 
 // ask puts what the flags say into the mapping of a verb.
 func (f *pageFlags) ask(into wishes) error {
@@ -116,7 +130,8 @@ taken from the journal and costs nothing.`,
 			})
 		},
 	}
-	pages.add(c, true)
+	pages.add(c, "hits", filtersOfVideos, orderOfVideos)
+	pages.addAgain(c)
 	enrich.add(c, kindsOfVideos)
 	c.Flags().StringVar(&by, "by", "", "semantic (meaning of words) or lexical (exact words)")
 	c.Flags().StringVar(&seed, "seed", "", "randomises the order of the hits")
@@ -157,13 +172,14 @@ with - comes after --, as in: outlierd related -- -abcdefghij`,
 			})
 		},
 	}
-	pages.add(c, false)
+	pages.add(c, "hits", filtersOfVideos, "")
+	pages.addAgain(c)
 	enrich.add(c, kindsOfVideos)
 	flags := c.Flags()
 	flags.StringArrayVar(&titles, "title", nil, "a title to relate to; repeatable")
 	flags.StringArrayVar(&channels, "channel", nil, "a channel to relate to, by id or address; repeatable")
 	flags.StringVar(&thumbnail, "thumbnail", "", "a video to whose thumbnail to relate, by id or address")
-	flags.StringVar(&by, "by", "", "semantic or lexical")
+	flags.StringVar(&by, "by", "", "semantic (meaning of words) or lexical (exact words)")
 	return c
 }
 
@@ -175,8 +191,8 @@ func findChannelsCommand(o *options) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "find-channels [QUERY…]",
 		Short: "Search channels once and print them; 5 credits a page",
-		Long: `Search channels once, or find those that resemble others, and print them. Several
-queries are one request over all of them.`,
+		Long: `Search channels once, or with --related-to find those that resemble others, and print
+them. Several queries are one request over all of them.`,
 		Example: `  outlierd find-channels "espresso" --sort "recency desc" --where subscribers=..50000
   outlierd find-channels --related-to UC1234567890abcdefghijkl`,
 		Args: cobra.ArbitraryArgs,
@@ -201,7 +217,8 @@ queries are one request over all of them.`,
 			})
 		},
 	}
-	pages.add(c, true)
+	pages.add(c, "channels", filtersOfChannels, orderOfChannels)
+	pages.addAgain(c)
 	enrich.add(c, "channel_videos, channel_shorts")
 	c.Flags().StringArrayVar(&related, "related-to", nil, "a channel to relate to, by id or address; repeatable")
 	c.Flags().StringVar(&seed, "seed", "", "randomises the order of the channels")

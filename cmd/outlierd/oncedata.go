@@ -95,21 +95,21 @@ for both, or with --uploads the videos and shorts.`,
 }
 
 func videoCommand(o *options) *cobra.Command {
-	return videoData("video", "details", "its description and current numbers", outlier.OpDetails, ofDetails).command(o)
+	return videoData("video", "details", "the description and current numbers", outlier.OpDetails, ofDetails).command(o)
 }
 
 func commentsCommand(o *options) *cobra.Command {
-	return videoData("comments", "last comments", "its last 100 comments", outlier.OpComments, ofComments).command(o)
+	return videoData("comments", "last comments", "the last 100 comments", outlier.OpComments, ofComments).command(o)
 }
 
 func transcriptCommand(o *options) *cobra.Command {
-	return videoData("transcript", "transcript", "its transcript, line by line", outlier.OpTranscript, ofTranscript).command(o)
+	return videoData("transcript", "transcript", "the transcript, line by line", outlier.OpTranscript, ofTranscript).command(o)
 }
 
 func videoData(name, what, does string, op outlier.Operation, v view) dataCommand {
 	return dataCommand{
 		use: name + " VIDEO…", short: fmt.Sprintf("Fetch and print a video's %s; free", what),
-		long: fmt.Sprintf("Fetch of a video, by id or address, %s, and print them.", does),
+		long: fmt.Sprintf("Fetch and print, for videos by id or address, %s.", does),
 		verb: job.VerbVideos, fetch: []outlier.Operation{op}, parse: outlier.ParseVideoID,
 		show: func() view { return v },
 	}

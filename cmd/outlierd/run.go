@@ -36,8 +36,8 @@ func runCommand(o *options) *cobra.Command {
 are several, they are listed with what they may cost. A job with "enabled: false"
 runs by name only.
 
-A run that was killed, stopped or paused by a cap is continued: no page is bought
-twice. What becomes of a run is its exit code: 0 ok, 3 partial (some calls failed
+A run that was killed, stopped or paused by a cap within the last day is continued: no
+page is bought twice. What becomes of a run is its exit code: 0 ok, 3 partial (some calls failed
 and stay queued), 4 stopped by a budget, 1 failed, 7 the key was refused.
 
 With --pages, --since, --set, --no-enrich or --again a job is run in another way

@@ -74,10 +74,9 @@ until it has ended, which takes hours, and print the results that are read.
 			})
 		},
 	}
-	f.add(c, true)
+	f.add(c, "results", filtersOfVideos, orderOfVideos)
 	flags := c.Flags()
 	flags.Lookup("pages").DefValue, f.pages = "5", 5
-	flags.Lookup("pages").Usage = "pages of 40 results to read at most"
 	flags.StringVar(&mode, "mode", "fast", "fast (up to 1000 outliers, 50 credits) or standard (up to 2500, 100 credits)")
 	flags.BoolVar(&channels, "channel", false, "what is named are channels, by id or address")
 	flags.Lookup("yes").Usage = "do not ask before it is started"
@@ -145,7 +144,8 @@ Filters and order decide which of the results the pages hold.`,
 			})
 		},
 	}
-	f.add(c, true)
+	f.add(c, "results", filtersOfVideos, orderOfVideos)
+	f.addAgain(c)
 	return c
 }
 

@@ -27,7 +27,7 @@ authorization and parameters, charges, caches, refunds and limits as documented.
 
 Its books can be read with the key at /_simulator/books.`,
 		Example: `  outlierd simulate --listen 127.0.0.1:9090 --limit 600/min --key demo
-  OUTLIERD_URL=http://127.0.0.1:9090 OUTLIERD_KEY=demo outlierd run`,
+  OUTLIERD_URL=http://127.0.0.1:9090 OUTLIERD_KEY=demo OUTLIERD_DATA=trial outlierd run`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			quota, err := pace.ParseQuota(limit)
