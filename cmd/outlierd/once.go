@@ -124,7 +124,7 @@ func (e *cutShort) Unwrap() error { return e.error }
 // cut says how to go on with what was cut short. To ask again is enough: the pages that
 // arrived are taken from the journal, and what is fresh is not asked for.
 func (o *options) cut(r request, s showing, failed error) error {
-	e := &cutShort{failed, "nothing that was paid for is lost. To go on from here:\n  " + again(o.args)}
+	e := &cutShort{failed, "nothing that was paid for is lost. To go on from here:\n  " + retyped(o.args)}
 	if r.onward == nil {
 		return e
 	}
@@ -136,9 +136,9 @@ func (o *options) cut(r request, s showing, failed error) error {
 	return e
 }
 
-// again is the command line that goes on with what was asked for by args, for a shell:
+// retyped is the command line that goes on with what was asked for by args, for a shell:
 // without --again, which would buy once more what arrived.
-func again(args []string) string {
+func retyped(args []string) string {
 	line := "outlierd"
 	for _, arg := range args {
 		if arg == "--again" {
@@ -227,9 +227,9 @@ func rowsOf(table, key, columns, order string, ids []string) string {
 		columns, table, strings.Join(places, ", "), key, order)
 }
 
-// found shows a run's hits, the best first, as they are known by now. A page that the
+// hits shows those of a run, the best first, as they are known by now. A page that the
 // journal had brought them too, though their rows are those of another run.
-func (o *options) found(table, key, few string) func(showing) (string, error) {
+func (o *options) hits(table, key, few string) func(showing) (string, error) {
 	return func(s showing) (string, error) {
 		var ids []string
 		err := s.Store.Update(func(tx *state.Tx) error {

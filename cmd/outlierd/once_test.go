@@ -31,11 +31,14 @@ func TestInterruptedOneOffSaysHowToGoOn(t *testing.T) {
 		if strings.Contains(told, "--again") || strings.Contains(told, "next run") {
 			t.Errorf("it would be bought again: %s", told)
 		}
+		if plan := p.must("plan"); strings.Contains(plan, "once:") {
+			t.Errorf("it is missed in the file:\n%s", plan)
+		}
 		_, told, code = p.do(p.Context(), "search", "it's tea", "--pages", "9")
 		if code != exitDone {
 			t.Fatalf("exit code %d: %s", code, told)
 		}
-		contains(p, told, "pages from the journal")
+		contains(p, told, " from the journal")
 		if got := p.ask("select sum(price) from ops.credits where operation = 'search' and outcome = 'spent'"); got != "18" {
 			t.Errorf("9 pages cost %s credits", got)
 		}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -100,6 +101,20 @@ func (f *enrichFlags) ask(into wishes) {
 	}
 }
 
+// askOnce performs a verb that has hits, as the flags say, and prints them.
+func (o *options) askOnce(ctx context.Context, verb job.Verb, what wishes, pages *pageFlags, enrich *enrichFlags) error {
+	if err := pages.ask(what); err != nil {
+		return err
+	}
+	all := wishes{string(verb): what}
+	enrich.ask(all)
+	show := o.hits("outliers", "video_id", fewOutliers)
+	if verb == job.VerbFindChannels {
+		show = o.hits("found_channels", "channel_id", fewChannels)
+	}
+	return o.once(ctx, request{verb: verb, job: all, again: pages.again, yes: pages.yes, show: show})
+}
+
 const kindsOfVideos = "details, comments, transcript, channel_videos, channel_shorts"
 
 func searchCommand(o *options) *cobra.Command {
@@ -117,17 +132,10 @@ taken from the journal and costs nothing.`,
   outlierd search "moka pot" "latte art" --pages 2 --enrich transcript --top 5 -o json`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, queries []string) error {
-			search, all := wishes{"query": queries}, wishes{}
+			search := wishes{"query": queries}
 			search.set("by", by)
 			search.set("seed", seed)
-			if err := pages.ask(search); err != nil {
-				return err
-			}
-			all["search"] = search
-			enrich.ask(all)
-			return o.once(c.Context(), request{
-				verb: job.VerbSearch, job: all, again: pages.again, yes: pages.yes, show: o.found("outliers", "video_id", fewOutliers),
-			})
+			return o.askOnce(c.Context(), job.VerbSearch, search, &pages, &enrich)
 		},
 	}
 	pages.add(c, "hits", filtersOfVideos, orderOfVideos)
@@ -156,20 +164,13 @@ with - comes after --, as in: outlierd related -- -abcdefghij`,
 			if len(videos)+len(titles)+len(channels) == 0 && thumbnail == "" {
 				return usageError{errors.New("related to what? name videos, or give --title, --thumbnail or --channel")}
 			}
-			related, all := wishes{}, wishes{}
+			related := wishes{}
 			related.list("video_id", videos)
 			related.list("title", titles)
 			related.list("related_channel_id", channels)
 			related.set("thumbnail_video_id", thumbnail)
 			related.set("by", by)
-			if err := pages.ask(related); err != nil {
-				return err
-			}
-			all["related"] = related
-			enrich.ask(all)
-			return o.once(c.Context(), request{
-				verb: job.VerbRelated, job: all, again: pages.again, yes: pages.yes, show: o.found("outliers", "video_id", fewOutliers),
-			})
+			return o.askOnce(c.Context(), job.VerbRelated, related, &pages, &enrich)
 		},
 	}
 	pages.add(c, "hits", filtersOfVideos, "")
@@ -203,18 +204,11 @@ them. Several queries are one request over all of them.`,
 			if len(queries) > 0 && len(related) > 0 {
 				return usageError{errors.New("--related-to stands for a query: give one or the other")}
 			}
-			find, all := wishes{}, wishes{}
+			find := wishes{}
 			find.list("query", queries)
 			find.list("related_to", related)
 			find.set("seed", seed)
-			if err := pages.ask(find); err != nil {
-				return err
-			}
-			all["find_channels"] = find
-			enrich.ask(all)
-			return o.once(c.Context(), request{
-				verb: job.VerbFindChannels, job: all, again: pages.again, yes: pages.yes, show: o.found("found_channels", "channel_id", fewChannels),
-			})
+			return o.askOnce(c.Context(), job.VerbFindChannels, find, &pages, &enrich)
 		},
 	}
 	pages.add(c, "channels", filtersOfChannels, orderOfChannels)

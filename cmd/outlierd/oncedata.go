@@ -60,7 +60,7 @@ func (d dataCommand) command(o *options) *cobra.Command {
 			ask := wishes{"id": ids, "fetch": d.fetch}
 			ask.set("refresh_after", age)
 			return o.once(c.Context(), request{
-				verb: d.verb, job: wishes{string(d.verb): ask}, show: o.known(c.Context(), d, ids),
+				verb: d.verb, job: wishes{string(d.verb): ask}, show: o.facts(c.Context(), d, ids),
 			})
 		},
 	}
@@ -68,8 +68,8 @@ func (d dataCommand) command(o *options) *cobra.Command {
 	return c
 }
 
-// known shows what is known by now about ids, and says of which the service has none.
-func (o *options) known(ctx context.Context, d dataCommand, ids []string) func(showing) (string, error) {
+// facts shows what is known by now about ids, and says of which the service has none.
+func (o *options) facts(ctx context.Context, d dataCommand, ids []string) func(showing) (string, error) {
 	return func(s showing) (string, error) {
 		v := d.show()
 		return rowsOf(v.table, v.key, o.columns(v.few), v.order, ids), o.missing(ctx, s.Config, ids, d.fetch)

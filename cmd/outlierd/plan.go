@@ -79,6 +79,8 @@ func forecast(c *cobra.Command, p *program, names []string) (*engine.Forecast, e
 	if err != nil {
 		return nil, err
 	}
+	// What was asked for once stands in no file, and nobody misses it there.
+	f.Orphans = slices.DeleteFunc(f.Orphans, func(orphan engine.Orphan) bool { return isOnce(orphan.Job) })
 	for i := range f.Jobs {
 		if is := now[f.Jobs[i].Job]; is != "" {
 			f.Jobs[i].Changes = append(f.Jobs[i].Changes, fmt.Sprintf("it was called %s, and goes on where that was", f.Jobs[i].Job))

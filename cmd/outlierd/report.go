@@ -106,7 +106,10 @@ func undone(row *state.Run, queued int) []string {
 	if row.Failures > 0 {
 		facts = append(facts, count(row.Failures, "call")+" failed")
 	}
-	if queued > 0 {
+	switch {
+	case queued > 0 && isOnce(row.Job):
+		facts = append(facts, count(queued, "call")+" left for when it is asked again")
+	case queued > 0:
 		facts = append(facts, count(queued, "call")+" left for the next run")
 	}
 	return facts

@@ -70,7 +70,7 @@ until it has ended, which takes hours, and print the results that are read.
 			scan["read"] = read
 			return o.once(c.Context(), request{
 				verb: job.VerbScan, job: wishes{"scan": scan}, yes: f.yes,
-				before: o.startable, onward: afterwards, show: o.found("outliers", "video_id", fewOutliers),
+				before: o.startable, onward: afterwards, show: o.hits("outliers", "video_id", fewOutliers),
 			})
 		},
 	}
@@ -140,7 +140,7 @@ Filters and order decide which of the results the pages hold.`,
 			return o.once(c.Context(), request{
 				verb: job.VerbSearch, job: wishes{"search": search}, again: f.again, yes: f.yes,
 				before: func(ctx context.Context, s showing) error { return readable(ctx, s.program, id) },
-				show:   o.found("outliers", "video_id", fewOutliers),
+				show:   o.hits("outliers", "video_id", fewOutliers),
 			})
 		},
 	}
@@ -202,9 +202,9 @@ about ID, which is free: queries, size and time must be those of a scan that wai
 				if err != nil {
 					return absent(err, id, "look there for the id of the scan that was started, and if there is none say 'outlierd scan resolve'")
 				}
-				next := "outlierd run " + scan.Job
-				if isOnce(scan.Job) {
-					next = "outlierd scan read " + scan.ScanID
+				next := "outlierd scan read " + scan.ScanID
+				if p.Config.Job(scan.Job) != nil {
+					next = "outlierd run " + scan.Job
 				}
 				fmt.Fprintf(o.out, "scan %s is that of %s now (intent %d, %s). Go on with:\n  %s\n",
 					scan.ScanID, scan.Job, scan.Intent, scan.State, next)
