@@ -130,16 +130,29 @@ func (d *Decoder) inner(n *node, r *record) error {
 	return d.fields(n, r)
 }
 
-// bare reads what stands in place of an object: a plain number, if one of the
-// object's fields takes it from such an answer.
+// bare reads what stands in place of an object: a plain number, where the object's
+// fields take one. If nobody can tell which of them this answer's is, the number goes to
+// extra, but is not told as drift: the service is known to answer so.
 func (d *Decoder) bare(n *node, r *record) error {
+	takesNumber := false
 	for _, kid := range n.kids {
-		if kid.bare != nil && kid.bare(d.src) && d.in.Next() == jx.Number {
+		if kid.bare == nil || d.in.Next() != jx.Number {
+			continue
+		}
+		if kid.bare(d.src) {
 			r.seen |= kid.bit
 			return kid.read(d, kid, r)
 		}
+		takesNumber = true
 	}
-	return d.misfit(n, r)
+	if !takesNumber {
+		return d.misfit(n, r)
+	}
+	raw, err := d.in.Raw()
+	if err != nil {
+		return err
+	}
+	return r.aside(n.path, raw)
 }
 
 // one reads an object that is a row of its own.

@@ -78,6 +78,11 @@ func (d *Decoder) unfit(n *node, r *record, raw jx.Raw) error {
 // keep puts a value into the extra of its row, and counts it.
 func (d *Decoder) keep(r *record, path, problem string, raw jx.Raw) error {
 	d.drift.note(d.src.Op, r.path, path, problem, raw)
+	return r.aside(path, raw)
+}
+
+// aside puts a value into the extra of the row, if the table has one.
+func (r *record) aside(path string, raw jx.Raw) error {
 	if r.strays == nil {
 		return nil
 	}
