@@ -24,7 +24,7 @@ var TrendingFormats = define(Table{
 		{Name: "position", Type: bigint, Comment: "place in the answer, from 0", drawn: drawPosition},
 		{Name: "value", Type: varchar, JSON: true, Comment: "the element", drawn: drawElement},
 		{Name: "extra", Type: varchar, JSON: true, drawn: drawFrame,
-			Comment: "at position 0: what stood around the elements, which is the answer with its array emptied; NULL if value is the whole answer"},
+			Comment: "what stood around the element: the answer with its array emptied, so `[]` if that is all of it; NULL if value is the whole answer"},
 	},
 }, lineage)
 
@@ -48,6 +48,9 @@ func (d *Decoder) elementsOf(plan *record) error {
 	}
 	if len(elements) == 0 {
 		elements = []jx.Raw{nil}
+	}
+	if len(frame)*len(elements) > maxFill {
+		return fmt.Errorf("%d bytes around each of %d elements", len(frame), len(elements))
 	}
 	plan.frame = frame
 	for plan.index, plan.element = range elements {
@@ -107,11 +110,5 @@ func split(array jx.Raw) (elements []jx.Raw, err error) {
 // null is the JSON text null.
 func drawElement(v *vector, _ []*vector, r *record) { v.texts(r.element, 1) }
 
-// drawFrame is what stood around the elements.
-func drawFrame(v *vector, _ []*vector, r *record) {
-	if r.index > 0 {
-		v.null()
-		return
-	}
-	v.texts(r.frame, 1)
-}
+// drawFrame is what stood around the elements, the same for each of them.
+func drawFrame(v *vector, _ []*vector, r *record) { v.texts(r.frame, 1) }

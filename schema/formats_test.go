@@ -13,10 +13,10 @@ import (
 func TestTrendingFormatsAreARowPerElement(t *testing.T) {
 	type row = [2]string // value and extra
 	for body, want := range map[string][]row{
-		`[{"a":1},2,null,"x"]`:              {{`{"a":1}`, "[]"}, {`2`, "NULL"}, {`null`, "NULL"}, {`"x"`, "NULL"}},
+		`[{"a":1},2,null,"x"]`:              {{`{"a":1}`, "[]"}, {`2`, "[]"}, {`null`, "[]"}, {`"x"`, "[]"}},
 		`[]`:                                {{"NULL", "[]"}},
-		`[[1],[2]]`:                         {{`[1]`, "[]"}, {`[2]`, "NULL"}},
-		` { "formats" : [ 1 , 2 ], "t": 5}`: {{`1`, `{"formats":[],"t":5}`}, {`2`, "NULL"}},
+		`[[1],[2]]`:                         {{`[1]`, "[]"}, {`[2]`, "[]"}},
+		` { "formats" : [ 1 , 2 ], "t": 5}`: {{`1`, `{"formats":[],"t":5}`}, {`2`, `{"formats":[],"t":5}`}},
 		`{"t":{"u":[3]},"formats":[1]}`:     {{`1`, `{"t":{"u":[3]},"formats":[]}`}},
 		`{"formats":[],"next":null}`:        {{"NULL", `{"formats":[],"next":null}`}},
 		`{"a":[1],"b":[2]}`:                 {{`{"a":[1],"b":[2]}`, "NULL"}},
@@ -26,7 +26,7 @@ func TestTrendingFormatsAreARowPerElement(t *testing.T) {
 		`"text"`:                            {{`"text"`, "NULL"}},
 		`null`:                              {{`null`, "NULL"}},
 		`12345678901234567890.10`:           {{`12345678901234567890.10`, "NULL"}},
-		`["a\ud800b","\u0000"]`:             {{"\"a\ufffdb\"", "[]"}, {`"\u0000"`, "NULL"}},
+		`["a\ud800b","\u0000"]`:             {{"\"a\ufffdb\"", "[]"}, {`"\u0000"`, "[]"}},
 	} {
 		t.Run(body, func(t *testing.T) {
 			parts, drift := decode(t, outlier.OpTrendingFormats, body)
@@ -57,6 +57,17 @@ func TestTrendingFormatsThatAreNotJSONAreRefused(t *testing.T) {
 		if err := d.Decode(source(outlier.OpTrendingFormats), []byte(body)); err == nil || d.Rows() > 0 {
 			t.Errorf("%.20q: error %v, %d rows", body, err, d.Rows())
 		}
+	}
+}
+
+// What stands around the elements is kept with each of them, which must not make much of
+// little.
+func TestTrendingFormatsDoNotGrowInTheTable(t *testing.T) {
+	d := newDecoder(t)
+	body := fmt.Sprintf(`{"t":"%s","formats":[%s1]}`, strings.Repeat("x", 1<<20), strings.Repeat("1,", 99))
+	err := d.Decode(source(outlier.OpTrendingFormats), []byte(body))
+	if err == nil || !strings.Contains(err.Error(), "around each of 100 elements") || d.Rows() > 0 {
+		t.Errorf("error %v, %d rows", err, d.Rows())
 	}
 }
 
