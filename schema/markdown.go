@@ -28,6 +28,10 @@ What is absent, null or unreadable is NULL, never zero. A value of another type 
 nothing (` + "`\"5\"` and `5.0`" + ` are 5); otherwise the column is NULL and the original is in ` + "`extra`" + `, next to the fields that
 the interface does not know. In ` + "`extra`" + ` a name that comes again has a number: ` + "`title#2`" + `. transcript_events has no ` + "`extra`" + `;
 there the journal alone keeps such values. NUL characters in texts are kept; half a surrogate pair is U+FFFD.
+
+What stands in an answer without its id, such as a hit without ` + "`id`" + `, or is no object where one belongs, makes no row:
+the journal alone keeps it. It is told in a warning when it first comes, and ` + "`outlierd schema drift`" + ` counts it
+as "missing" or "not an object".
 `
 
 // Markdown is the reference of all tables, as in docs/tables.md.
