@@ -3,6 +3,7 @@ package pace
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -127,11 +128,7 @@ func (l *Limiter) claim(now time.Time, w *waiter) (pause time.Duration, changed 
 	l.core.notAfter(now)
 	l.core.forget(now)
 	if turn := l.waiting.turn(&l.core, now, w); turn.After(now) {
-		pause = turn.Sub(now)
-		if l.options.MaxWait > 0 && pause > l.options.MaxWait {
-			return 0, nil, &LongWaitError{Until: turn}
-		}
-		return pause, l.changed, nil
+		return turn.Sub(now), l.changed, l.tooLong(now, turn)
 	}
 	if l.core.prepaid == 0 {
 		l.core.prepaid, l.core.Last = l.core.advance(), now
@@ -146,6 +143,31 @@ func (l *Limiter) claim(now time.Time, w *waiter) (pause time.Duration, changed 
 	}
 	l.waiting.leave(w) // at once: its slot must not be counted twice
 	return 0, nil, nil
+}
+
+// tooLong is the error of a call that would have to wait until the given time, if that
+// is longer than a call may wait.
+func (l *Limiter) tooLong(now, until time.Time) error {
+	if l.options.MaxWait > 0 && until.Sub(now) > l.options.MaxWait {
+		return &LongWaitError{Until: until}
+	}
+	return nil
+}
+
+// Slot is when a call of op could leave if it were asked for now with ctx, after all
+// that wait and go before it; a time not after now says at once. It takes nothing and
+// reserves nothing. Its error is the [LongWaitError] that Wait would give.
+func (l *Limiter) Slot(ctx context.Context, op outlier.Operation) (time.Time, error) {
+	now := wallClock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.core.notAfter(now)
+	l.core.forget(now)
+	w := &waiter{classOf(ctx, &outlier.Request{Op: op, Price: op.Price()})}
+	waiting := slices.Clone(l.waiting)
+	waiting.join(w)
+	turn := waiting.turn(&l.core, now, w)
+	return turn, l.tooLong(now, turn)
 }
 
 // Unsent implements [outlier.Pacer].

@@ -1,0 +1,84 @@
+package pace
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"outlierd/outlier"
+)
+
+// TestSlotIsWhenACallWouldLeave asks for a slot, makes the call, and compares, with
+// calls of other classes that wait already.
+func TestSlotIsWhenACallWouldLeave(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		ctx  func(context.Context) context.Context
+		r    *outlier.Request
+		want int // windows
+	}{
+		{"a person's call goes first", Urgent, details, 1},
+		{"a search after the one that waits", func(ctx context.Context) context.Context { return ctx }, aSearch, 2},
+		{"enrichment last", func(ctx context.Context) context.Context { return ctx }, details, 3},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := open(t, Quota{1, time.Minute}, "")
+				drain(t, l, 1)
+				begun := time.Now()
+				var wg sync.WaitGroup
+				call := func(ctx context.Context, r *outlier.Request) {
+					if err := l.Wait(ctx, r); err != nil {
+						t.Error(err)
+					}
+					l.Observe(&outlier.Answer{Status: 200})
+				}
+				wg.Go(func() { call(t.Context(), aSearch) })
+				wg.Go(func() { call(t.Context(), details) })
+				synctest.Wait()
+				ctx := tt.ctx(t.Context())
+				at, err := l.Slot(ctx, tt.r.Op)
+				again, _ := l.Slot(ctx, tt.r.Op)
+				if err != nil || !again.Equal(at) {
+					t.Errorf("slots at %v and %v, error %v", at, again, err)
+				}
+				call(ctx, tt.r)
+				if left := time.Since(begun); left != at.Sub(begun) || left != time.Duration(tt.want)*(time.Minute+margin(time.Minute)) {
+					t.Errorf("it left after %v, and was to after %v", left, at.Sub(begun))
+				}
+				wg.Wait()
+			})
+		})
+	}
+}
+
+func TestSlotTakesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := open(t, tenAMinute, "")
+		for range 20 {
+			if at, err := l.Slot(t.Context(), outlier.OpDetails); err != nil || at.After(time.Now()) {
+				t.Fatalf("of a fresh window the slot is at %v: %v", at, err)
+			}
+		}
+		drain(t, l, 10)
+	})
+}
+
+func TestSlotFailsAsTheWaitWould(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, err := Open(tenAMinute, Options{MaxWait: 30 * time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		drain(t, l, 10)
+		_, err = l.Slot(t.Context(), outlier.OpDetails)
+		slot, ok := errors.AsType[*LongWaitError](err)
+		wait, waits := errors.AsType[*LongWaitError](l.Wait(t.Context(), details))
+		if !ok || !waits || !slot.Until.Equal(wait.Until) {
+			t.Errorf("the slot fails with %v, the wait with %v", slot, wait)
+		}
+	})
+}
