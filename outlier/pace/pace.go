@@ -80,7 +80,8 @@ func wallClock() time.Time { return time.Now().Round(0) }
 
 // Wait implements [outlier.Pacer]. Calls that wait go in the order of their class:
 // those of a person ([Urgent]), paid ones, scan polls, all others; and within a class
-// in the order in which they came. Scan polls take a twentieth of the quota at most.
+// in the order in which they came. Scan polls, a person's too, take a twentieth of the
+// quota at most.
 //
 // Its error is the context's cause, a [LongWaitError], or that the window cannot be
 // remembered, without which nothing leaves.
@@ -130,6 +131,9 @@ func (l *Limiter) claim(now time.Time, w *waiter) (pause time.Duration, changed 
 	if turn := l.waiting.turn(&l.core, now, w); turn.After(now) {
 		return turn.Sub(now), l.changed, l.tooLong(now, turn)
 	}
+	if w.class == polls {
+		l.core.Polled = now // before it is saved, or a restart would let another one through
+	}
 	if l.core.prepaid == 0 {
 		l.core.prepaid, l.core.Last = l.core.advance(), now
 		if err := l.save(); err != nil {
@@ -138,9 +142,6 @@ func (l *Limiter) claim(now time.Time, w *waiter) (pause time.Duration, changed 
 		}
 	}
 	l.core.grant(now)
-	if w.class == polls {
-		l.core.Polled = now
-	}
 	l.waiting.leave(w) // at once: its slot must not be counted twice
 	return 0, nil, nil
 }

@@ -14,25 +14,25 @@ type class int
 const (
 	byPerson   class = iota + 1 // marked with [Urgent]
 	paid                        // searches and the start of scans
-	polls                       // the state of a scan
+	polls                       // the state of a scan, whoever asks
 	enrichment                  // everything else
 )
 
 type urgentKey struct{}
 
 // Urgent marks the calls made with the context as a person's own, which go before
-// all others that wait.
+// all others that wait; but for scan polls, which have their share and no more.
 func Urgent(ctx context.Context) context.Context { return context.WithValue(ctx, urgentKey{}, true) }
 
+// classOf is the class of r. That it is a poll comes first: a person who waits for a
+// scan needs the quota for everything else, too.
 func classOf(ctx context.Context, r *outlier.Request) class {
 	switch {
+	case r != nil && r.Op == outlier.OpScan:
+		return polls
 	case ctx.Value(urgentKey{}) != nil:
 		return byPerson
-	case r == nil:
-		return enrichment
-	case r.Op == outlier.OpScan:
-		return polls
-	case r.Paid():
+	case r != nil && r.Paid():
 		return paid
 	}
 	return enrichment

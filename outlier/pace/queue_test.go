@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
@@ -53,26 +54,69 @@ func TestWaitingCallsGoByClassAndThenInTurn(t *testing.T) {
 	})
 }
 
+// However many of them wait, and whoever asks.
 func TestPollsTakeATwentiethAtMost(t *testing.T) {
+	for name, with := range map[string]func(context.Context) context.Context{
+		"on a schedule": func(ctx context.Context) context.Context { return ctx }, "by hand": Urgent,
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := open(t, tenAMinute, "")
+				ctx, stop := context.WithTimeout(with(t.Context()), 10*time.Hour)
+				defer stop()
+				var polled, rest int
+				call := func(r *outlier.Request, n *int) {
+					for l.Wait(ctx, r) == nil {
+						*n++
+						time.Sleep(300 * time.Millisecond)
+						l.Observe(&outlier.Answer{Status: 200})
+					}
+				}
+				var wg sync.WaitGroup
+				wg.Go(func() { call(aPoll, &polled) })
+				wg.Go(func() { call(details, &rest) })
+				wg.Wait()
+				if polled < 290 || polled > 301 || polled+rest < 5950 {
+					t.Errorf("%d polls and %d others in ten hours", polled, rest)
+				}
+			})
+		})
+	}
+}
+
+// The polls' share outlives the process, or one that is restarted often polls without end.
+func TestPollsKeepTheirShareOverARestart(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "pace.json")
 	synctest.Test(t, func(t *testing.T) {
-		l := open(t, tenAMinute, "")
-		ctx, stop := context.WithTimeout(t.Context(), 10*time.Hour)
-		defer stop()
-		var polled, rest int
-		call := func(r *outlier.Request, n *int) {
-			for l.Wait(ctx, r) == nil {
-				*n++
-				time.Sleep(300 * time.Millisecond)
-				l.Observe(&outlier.Answer{Status: 200})
-			}
+		l := open(t, tenAMinute, path)
+		if err := l.Wait(t.Context(), aPoll); err != nil {
+			t.Fatal(err)
 		}
+		l.Observe(&outlier.Answer{Status: 200})
+		time.Sleep(time.Minute)
+		again := open(t, tenAMinute, path)
+		if pause := time.Until(again.Poll()); pause != time.Minute {
+			t.Errorf("a minute after a poll and a restart the next may leave in %v, want 1m", pause)
+		}
+	})
+}
+
+// What goes before enrichment puts it off.
+func TestForecastReckonsWithWhatGoesBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := open(t, Quota{1, time.Minute}, "")
+		drain(t, l, 1)
+		ctx, stop := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
-		wg.Go(func() { call(aPoll, &polled) })
-		wg.Go(func() { call(details, &rest) })
-		wg.Wait()
-		if polled < 290 || polled > 301 || polled+rest < 5950 {
-			t.Errorf("%d polls and %d others in ten hours", polled, rest)
+		for _, r := range []*outlier.Request{aSearch, aSearch, details} {
+			wg.Go(func() { _ = l.Wait(ctx, r) }) // it ends with ctx
 		}
+		synctest.Wait()
+		if left, want := l.ETA(1), 3*(time.Minute+margin(time.Minute)); left != want {
+			t.Errorf("behind two searches the first of enrichment leaves in %v, want %v", left, want)
+		}
+		stop()
+		wg.Wait()
 	})
 }
 
