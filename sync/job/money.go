@@ -9,25 +9,38 @@ import (
 )
 
 // step is the price of the smallest thing that the job buys, and what that is: a page,
-// or a scan with one page of its results. Without paid requests it is 0.
+// or a scan together with all that is to be read of its results, for which a run sets
+// the price aside before it starts one. Without paid requests it is 0.
 func (s *Spec) step(prices outlier.Prices) (outlier.Credits, string) {
-	page := func(op outlier.Operation) outlier.Credits {
-		return prices.Of(outlier.PageRequest(op, nil))
-	}
+	price := s.least(prices)
 	switch s.ask.Op {
 	case outlier.OpSearch:
-		return page(s.ask.Op), "a page of a search"
+		return price, "a page of a search"
 	case outlier.OpRelated:
-		return page(s.ask.Op), "a page of a related search"
+		return price, "a page of a related search"
 	case outlier.OpFindChannels, outlier.OpFindRelatedChannels:
-		return page(s.ask.Op), "a page of channels"
+		return price, "a page of channels"
 	case outlier.OpTrendingFormats:
-		return page(s.ask.Op), "a page of trending formats"
+		return price, "a page of trending formats"
 	case outlier.OpStartScan:
-		start := outlier.StartScanRequest(url.Values{"mode": {s.Scan.Mode}})
-		return prices.Of(start) + page(outlier.OpSearch), fmt.Sprintf("a %s scan with a page of its results", s.Scan.Mode)
+		pages := s.Scan.Pages(s.Pages)
+		price += outlier.Credits(pages-1) * prices.Of(outlier.PageRequest(outlier.OpSearch, nil))
+		if pages == 1 {
+			return price, fmt.Sprintf("a %s scan with a page of its results", s.Scan.Mode)
+		}
+		return price, fmt.Sprintf("a %s scan with %d pages of its results", s.Scan.Mode, pages)
 	}
 	return 0, ""
+}
+
+// least is what the job pays at least once it buys anything: of a scan's results a
+// page, which may turn out to be the only one.
+func (s *Spec) least(prices outlier.Prices) outlier.Credits {
+	if s.ask.Op != outlier.OpStartScan {
+		return prices.Of(outlier.PageRequest(s.ask.Op, nil))
+	}
+	start := outlier.StartScanRequest(url.Values{"mode": {s.Scan.Mode}})
+	return prices.Of(start) + prices.Of(outlier.PageRequest(outlier.OpSearch, nil))
 }
 
 // caps refuses amounts that contradict each other, and those that not even the
@@ -145,9 +158,9 @@ func (f *forecast) add(spec *Spec, config *Config) {
 }
 
 // cheapest is the least that a run of the job costs if it finds anything to ask for:
-// one step for each combination of what the file says, unless its cap ends it before.
+// that of each combination of what the file says, unless its cap ends it before.
 func (f *forecast) cheapest(spec *Spec) outlier.Credits {
-	price, _ := spec.step(f.prices)
+	price := spec.least(f.prices)
 	for _, l := range spec.Loops {
 		price *= outlier.Credits(max(len(l.Source.Values), 1))
 	}

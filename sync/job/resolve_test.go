@@ -249,7 +249,7 @@ func TestAWatermarkBelongsToWhatIsAskedAndNotToFilters(t *testing.T) {
 
 func TestAScanIsReadByASearchOfItsOwn(t *testing.T) {
 	spec := one(t, `for_each: {t: [tea]}, scan: {channel_id: ["https://video.example/channel/UC1234567890abcdefghijkl", UC1234567890abcdefghijkl], mode: standard,
-    poll: 2m..5m, deadline: 6h, read: {where: {title_pattern: "${t} *", published_at: "since last success"}, sort: views asc, pages: all, stop_when: {new_below: 5%}}}, budget: {per_run: 200}`)
+    poll: 2m..5m, deadline: 6h, read: {where: {title_pattern: "${t} *", published_at: "since last success"}, sort: views asc, pages: all, stop_when: {new_below: 5%}}}, budget: {per_run: 226}`)
 	if diff := cmp.Diff(&Scan{Mode: "standard", PollMin: 2 * time.Minute, PollMax: 5 * time.Minute, Deadline: 6 * time.Hour}, spec.Scan); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}

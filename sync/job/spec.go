@@ -93,6 +93,17 @@ type Scan struct {
 	Deadline         time.Duration // after which it is not waited for any longer
 }
 
+// Pages is how many pages a scan's results can have of which at most so many are
+// wanted: its mode decides how many outliers it ends at (interface, Limits, Scan
+// thresholds).
+func (s Scan) Pages(most int) int {
+	outliers := 1000
+	if s.Mode == outlier.ModeStandard {
+		outliers = 2500
+	}
+	return min(most, (outliers+outlier.MaxSize-1)/outlier.MaxSize)
+}
+
 // JobBudget is what one job may spend. A nil amount is no cap.
 type JobBudget struct {
 	PerRun, PerMonth *outlier.Credits
