@@ -116,6 +116,12 @@ func (c *core) whole() (r rule, ok bool) {
 	return rule{n: q.Requests, span: q.Window + margin(q.Window), others: c.all() && c.Crowd.Stage != sharing}, true
 }
 
+// longestSpan is how long a slot may stay taken.
+func (c *core) longestSpan() time.Duration {
+	whole, _ := c.whole()
+	return max(c.rule().span, whole.span)
+}
+
 // slot is when the nth request from now may leave, as far as can be known.
 func (c *core) slot(now time.Time, nth int) time.Time {
 	r := c.rule()

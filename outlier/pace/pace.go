@@ -10,6 +10,9 @@ import (
 	"outlierd/outlier"
 )
 
+// usualWait is the longest wait where none is set.
+const usualWait = 10 * time.Minute
+
 // recheck is how long one sleep may be: a machine may sleep through it.
 const recheck = 30 * time.Second
 
@@ -23,7 +26,8 @@ type Options struct {
 	Share float64
 
 	// MaxWait is how long a call may wait at most. One that would have to wait
-	// longer fails at once with a [LongWaitError]. 0 means that it waits.
+	// longer fails at once with a [LongWaitError]. 0 means ten minutes, or a window
+	// if that is longer: whoever has used up an hour's quota waits for that hour.
 	MaxWait time.Duration
 }
 
@@ -149,7 +153,11 @@ func (l *Limiter) claim(now time.Time, w *waiter) (pause time.Duration, changed 
 // tooLong is the error of a call that would have to wait until the given time, if that
 // is longer than a call may wait.
 func (l *Limiter) tooLong(now, until time.Time) error {
-	if l.options.MaxWait > 0 && until.Sub(now) > l.options.MaxWait {
+	most := l.options.MaxWait
+	if most == 0 {
+		most = max(usualWait, l.core.longestSpan())
+	}
+	if until.Sub(now) > most {
 		return &LongWaitError{Until: until}
 	}
 	return nil

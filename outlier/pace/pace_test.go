@@ -91,9 +91,10 @@ func (n *line) work(l *Limiter, workers int, d time.Duration) {
 	wg.Wait()
 }
 
+// open makes a limiter whose calls wait as long as it takes.
 func open(t *testing.T, q Quota, path string) *Limiter {
 	t.Helper()
-	l, err := Open(q, Options{Path: path})
+	l, err := Open(q, Options{Path: path, MaxWait: day})
 	if err != nil {
 		t.Fatal(err)
 	}

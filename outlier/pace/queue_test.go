@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -176,6 +178,39 @@ func TestWaitThatIsTooLongFailsAtOnceAndTakesNothing(t *testing.T) {
 			t.Errorf("the next ten had left after %v", took)
 		}
 	})
+}
+
+// Who has used up a quota waits for its window, however long that is, and else for ten
+// minutes, where nobody said how long a call may wait.
+func TestWaitForAWindowIsNotTooLong(t *testing.T) {
+	for _, tt := range []struct {
+		quota Quota
+		share float64
+		block time.Duration
+		ok    bool
+	}{
+		{Quota{20, time.Hour}, 0, 0, true},
+		{Quota{20, 24 * time.Hour}, 0, 0, true},
+		{Quota{20, time.Hour}, 0.01, 0, true}, // one in five hours
+		{tenAMinute, 0, 9 * time.Minute, true},
+		{tenAMinute, 0, 11 * time.Minute, false},
+		{Quota{20, time.Hour}, 0, 11 * time.Minute, true},
+	} {
+		t.Run(fmt.Sprint(tt), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l, err := Open(tt.quota, Options{Share: tt.share})
+				if err != nil {
+					t.Fatal(err)
+				}
+				drain(t, l, l.Status().Limit-1)
+				retry := strconv.Itoa(int(tt.block.Seconds()))
+				ask(t, l, &outlier.Answer{Status: 503, Header: http.Header{"Retry-After": {retry}}, Err: &outlier.Error{Kind: outlier.Foreign}})
+				if err := l.Wait(t.Context(), details); (err == nil) != tt.ok {
+					t.Errorf("the next call ends with %v", err)
+				}
+			})
+		})
+	}
 }
 
 func TestBlockThatIsTooLongEndsAWaitUnderWay(t *testing.T) {
