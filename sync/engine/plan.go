@@ -30,7 +30,8 @@ type frozen struct {
 	Enrich      []frozenEnrich  `json:"enrich,omitempty"`
 	StopAfter   time.Duration   `json:"stop_after,omitempty"`
 	MaxRequests int             `json:"max_requests,omitempty"`
-	Cap         outlier.Credits `json:"cap"` // the worst case when it began, for a job without per_run
+	Cap         outlier.Credits `json:"cap"`            // the worst case when it began, answers that are lost included
+	Most        outlier.Credits `json:"most,omitempty"` // the same if there were no per_run, which may be raised meanwhile
 
 	Share   *outlier.Credits `json:"share,omitempty"`   // of the month, if it is less than the searches cost
 	Rations map[int]int      `json:"rations,omitempty"` // pages that the share has for each step, by ordinal
@@ -122,7 +123,8 @@ func (e *Engine) draw(ctx context.Context, spec *job.Spec, now time.Time) ([]sta
 		}
 		steps = append(steps, step)
 	}
-	plan.Cap = e.cost(spec, plan, steps).Lost
+	most, _ := e.sum(plan, steps)
+	plan.Most, plan.Cap = most.Lost, e.cost(spec, plan, steps).Lost
 	return steps, plan, nil
 }
 
@@ -191,11 +193,25 @@ func (e *Engine) WorstCase(ctx context.Context, spec *job.Spec) (Cost, error) {
 	return e.cost(spec, plan, steps), nil
 }
 
-// cost adds up the steps. A search without an end has a cap of its own, or it would
-// not be allowed.
+// cost is what the steps may ask for within the job's own caps. A search without an end
+// has such a cap, or it would not be allowed.
 func (e *Engine) cost(spec *job.Spec, plan frozen, steps []state.Step) Cost {
-	var c Cost
-	pages, probed := 0, map[outlier.Operation]bool{}
+	c, pages := e.sum(plan, steps)
+	if per := spec.Budget.PerRun; per != nil {
+		c.Credits, c.Lost = min(c.Credits, *per), min(c.Lost, *per)
+		pages = min(pages, int(*per/max(1, e.cheapest(steps))))
+	}
+	c.Requests += pages + calls(plan, pages)
+	if plan.MaxRequests > 0 && plan.Scan == nil { // a scan that was paid for is read, whatever that takes
+		c.Requests = min(c.Requests, plan.MaxRequests)
+	}
+	return c
+}
+
+// sum adds up what the steps may ask for, whatever caps say: the pages and what they
+// cost, and the requests that are no pages.
+func (e *Engine) sum(plan frozen, steps []state.Step) (c Cost, pages int) {
+	probed := map[outlier.Operation]bool{}
 	for i := range steps {
 		step := &steps[i]
 		if step.Stop != "" {
@@ -208,15 +224,7 @@ func (e *Engine) cost(spec *job.Spec, plan frozen, steps []state.Step) Cost {
 		}
 		pages += e.addStep(&c, plan, step, wasted)
 	}
-	if per := spec.Budget.PerRun; per != nil {
-		c.Credits, c.Lost = min(c.Credits, *per), *per
-		pages = min(pages, int(*per/max(1, e.cheapest(steps))))
-	}
-	c.Requests += pages + calls(plan, pages)
-	if plan.MaxRequests > 0 && plan.Scan == nil { // a scan that was paid for is read, whatever that takes
-		c.Requests = min(c.Requests, plan.MaxRequests)
-	}
-	return c
+	return c, pages
 }
 
 // calls is how many data calls a run makes about what so many pages bring at most, and
@@ -241,7 +249,7 @@ func (e *Engine) addStep(c *Cost, plan frozen, step *state.Step, wasted int) (pa
 		c.Credits += price
 		c.Lost += price
 		c.Requests += scanRequests(plan.Scan)
-		price, pages = e.priceOfReading(), readPages(plan, step)
+		price, pages = e.priceOfReading(), readPages(plan, step)+wasted
 	case outlier.OpTrendingFormats:
 		pages = 1
 	default:
@@ -253,9 +261,13 @@ func (e *Engine) addStep(c *Cost, plan frozen, step *state.Step, wasted int) (pa
 }
 
 // mayWaste is 1 if a page of the step may be wasted on learning what `from` counts, which
-// happens once for each endpoint.
+// happens once for each endpoint. The results of a scan are read by a search.
 func (e *Engine) mayWaste(plan frozen, step *state.Step) int {
-	if step.Op != outlier.OpStartScan && step.Op != outlier.OpTrendingFormats && plan.limit(step) > 1 && e.countsUnknown(step.Op) {
+	op, pages := step.Op, plan.limit(step)
+	if op == outlier.OpStartScan {
+		op, pages = outlier.OpSearch, readPages(plan, step)
+	}
+	if op != outlier.OpTrendingFormats && pages > 1 && e.countsUnknown(op) {
 		return 1
 	}
 	return 0
@@ -305,11 +317,12 @@ func (e *Engine) request(op outlier.Operation, encoded string) (*outlier.Request
 	return request, nil
 }
 
-// cap is the most that the run may hold: what the job says, or else its worst case.
+// cap is the most that the run may hold: its worst case, or what the job says if that is
+// less. A per_run that was changed since the run began applies at once.
 func (f *frozen) cap(own job.JobBudget) outlier.Credits {
 	most := f.Cap
 	if own.PerRun != nil {
-		most = *own.PerRun
+		most = min(*own.PerRun, cmp.Or(f.Most, *own.PerRun)) // none was kept by earlier versions
 	}
 	if f.Share != nil {
 		most = min(most, *f.Share)

@@ -60,17 +60,17 @@ func (e *Engine) rest(old *state.Run, own job.JobBudget) (open []state.Step, pla
 // restOf adds what is left of a step to c and returns how many pages it may take. A
 // scan that was started is paid for, and its results have still to be read.
 func (e *Engine) restOf(c *Cost, plan frozen, step *state.Step) (pages int, err error) {
+	wasted := e.mayWaste(plan, step) // page two is the one that tells, and may be all that is left
 	if step.Op != outlier.OpStartScan {
-		wasted := e.mayWaste(plan, step) // page two is the one that tells, and may be all that is left
 		plan.Pages = plan.limit(step)
 		plan.Pages -= min(step.Next, plan.Pages)
 		return e.addStep(c, plan, step, wasted), nil
 	}
 	started, err := e.paidScan(step)
 	if err != nil || !started {
-		return e.addStep(c, plan, step, 0), err
+		return e.addStep(c, plan, step, wasted), err
 	}
-	pages = readPages(plan, step)
+	pages = readPages(plan, step) + wasted
 	c.Credits += outlier.Credits(pages) * e.priceOfReading()
 	c.Lost += outlier.Credits(pages) * e.priceOfReading() * maxAttempts
 	c.Requests += scanRequests(plan.Scan)
