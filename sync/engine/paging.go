@@ -14,8 +14,10 @@ import (
 // instead. Asked for the second page as `from=1`, a service that counts pages brings
 // forty other hits; one that counts items brings the first page again, moved by one.
 // So the first second page that is bought tells: if half of its hits or more stood on
-// page one, items are counted, and that page was wasted. What was learned is
-// remembered for each endpoint, and the configuration may say it from the beginning.
+// page one, items are counted, and that page was wasted: it is kept in the journal, and
+// no row is made of it, since its hits were just seen or come with the next page. What
+// was learned is remembered for each endpoint, and the configuration may say it from the
+// beginning.
 
 // counts is what `from` counts at an endpoint: [job.PagingPage], [job.PagingOffset],
 // or "" while nobody knows.
@@ -50,8 +52,7 @@ func (r *run) probing(step *state.Step) bool {
 }
 
 // learnPaging learns from the first second page, and reports whether it was wasted: then
-// its hits stay in the journal as what they are, the places from 2 on, and the step
-// stays where it was. A page that merely repeats the first one teaches nothing.
+// the step stays where it was. A page that merely repeats the first one teaches nothing.
 func (r *run) learnPaging(tx *state.Tx, step *state.Step, page outlier.Page, response int64) (wasted bool, err error) {
 	hits := r.hits(step, page)
 	known, err := tx.Sighted(r.row.ID, step.ID, hits)
@@ -67,5 +68,5 @@ func (r *run) learnPaging(tx *state.Tx, step *state.Step, page outlier.Page, res
 	if err := tx.LearnPaging(step.Op, job.PagingOffset); err != nil {
 		return true, err
 	}
-	return true, tx.Rank(response, 0, 1)
+	return true, tx.SetAside(response)
 }

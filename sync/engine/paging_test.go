@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"outlierd/outlier"
 	"outlierd/outlier/simulator"
 	"outlierd/sync/state"
@@ -143,6 +145,35 @@ jobs:
 				}
 			})
 		})
+	}
+}
+
+// TestWastedPageLeavesNoTrace but in the journal: what it repeats was seen once, and what it
+// brings comes with the next page.
+func TestWastedPageLeavesNoTrace(t *testing.T) {
+	const file = `
+version: 1
+service: {url: "sim://", limit: 600/min}
+jobs:
+  one: {search: {query: [home espresso], pages: 3}}
+`
+	tables := map[bool][]string{}
+	for _, items := range []bool{false, true} {
+		bubble(t, file, func(w *workshop) {
+			w.single = true
+			w.renew(simulator.Options{Limit: 600, PagingItems: items, Freeze: true})
+			w.mustRun(state.OK)
+			tables[items] = append(w.rows("select video_id, times_seen from outliers order by all"), w.rows("select video_id, page, rank from outliers_history order by all")...)
+			if calls := w.count("select count(*) from ops.requests"); items && calls != 4 {
+				t.Errorf("%d requests on record, want three pages and the one that told", calls)
+			}
+		})
+	}
+	if len(tables[false]) != 240 {
+		t.Errorf("%d rows of 120 videos and their sightings", len(tables[false]))
+	}
+	if diff := cmp.Diff(tables[false], tables[true]); diff != "" {
+		t.Errorf("by pages and by items:\n%s", diff)
 	}
 }
 

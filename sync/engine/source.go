@@ -9,7 +9,8 @@ import (
 )
 
 // sourceOf tells the decoder what the journal knows of an answer. An answer that
-// tells nothing about the world, such as an error, has no rows.
+// tells nothing about the world, such as an error, has no rows, nor has a page that was
+// bought in vain.
 func (l *loader) sourceOf(e *state.Entry) (schema.Source, bool) {
 	source := schema.Source{
 		Response:   e.ID,
@@ -41,7 +42,7 @@ func (l *loader) sourceOf(e *state.Entry) (schema.Source, bool) {
 	case outlier.OpStartScan:
 		l.ofScan(&source, func() (*state.Scan, error) { return l.store.ScanOf(e.Step) })
 	}
-	return source, e.Missing || e.Outcome == outlier.Charged && e.Status/100 == 2
+	return source, e.Missing || e.Outcome == outlier.Charged && e.Status/100 == 2 && e.Page != state.NoPage
 }
 
 // ofScan adds what was asked for when a scan was started: no look at it and no page

@@ -97,13 +97,15 @@ func (t *Tx) Sighted(run string, step int64, hits []Hit) (known int, err error) 
 	return known, nil
 }
 
-// Rank places the hits of an answer: they stand after so many hits of the result, on
-// the given page. It is for the answer that is being settled, which may turn out to
-// be another page than was asked for.
-func (t *Tx) Rank(response int64, page, rankBase int) error {
-	result, err := t.exec(`UPDATE responses SET page = ?, rank_base = ? WHERE id = ?`, page, rankBase, response)
+// NoPage is the page of an answer that turned out to be none of its search's pages.
+const NoPage = -1
+
+// SetAside notes that the answer which is being settled is no page of its search: it is
+// kept, but its hits stand elsewhere, in pages that are bought for them.
+func (t *Tx) SetAside(response int64) error {
+	result, err := t.exec(`UPDATE responses SET page = ? WHERE id = ?`, NoPage, response)
 	if err := found(result, err); err != nil {
-		return fmt.Errorf("place the hits of answer %d: %w", response, err)
+		return fmt.Errorf("set answer %d aside: %w", response, err)
 	}
 	return nil
 }
