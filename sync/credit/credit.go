@@ -103,7 +103,7 @@ func (c Cap) String() string {
 func (c Cap) remedy() string {
 	switch c.Scope {
 	case Run:
-		return "raise the cap, or let the next run go on"
+		return "raise the cap, or let the next run begin anew"
 	case AllDay:
 		return "raise the cap, or wait for the next day"
 	}

@@ -103,7 +103,8 @@ func (e *Engine) giveUp(name string, now time.Time) error {
 // hand), would continue; nil if it would begin anew. A run is continued if it was
 // killed, stopped, paused by a cap or failed for a reason that can pass, if it is not
 // too old, and if something can be done in it: one that reached its own cap, or whose
-// request was refused, has come to its end. A scan that was paid for does not age.
+// request was refused, has come to its end. A scan that was paid for does not age; but
+// where its own cap has no room for another page of its results, that is the end, too.
 func (e *Engine) Continues(spec *job.Spec, due time.Time) (*state.Run, error) {
 	old, err := e.Store.Unfinished(spec.Name)
 	if err != nil || old == nil || e.Afresh || len(old.Plan) == 0 {
@@ -113,11 +114,9 @@ func (e *Engine) Continues(spec *job.Spec, due time.Time) (*state.Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	if held, err := e.holdsScan(steps); held || err != nil {
-		return old, err
-	}
-	if refused(steps) || age(old, due) > e.resumable(spec) {
-		return nil, nil
+	held, err := e.holdsScan(steps)
+	if err != nil || !held && (refused(steps) || age(old, due) > e.resumable(spec)) {
+		return nil, err
 	}
 	if spent, err := e.usedUp(old, steps, spec.Budget); err != nil || spent {
 		return nil, err
@@ -154,8 +153,9 @@ func (e *Engine) paidScan(step *state.Step) (bool, error) {
 	return scan.State != state.ScanRefused && scan.State != state.ScanNotCreated, nil
 }
 
-// usedUp reports whether a run has pages left and no room for them under its own cap,
-// or has made all its requests.
+// usedUp reports whether a run has something left to buy and no room for any of it under
+// its own cap, or has made all its requests. A scan that was paid for is seen to its end,
+// whatever number of requests that takes.
 func (e *Engine) usedUp(old *state.Run, steps []state.Step, own job.JobBudget) (bool, error) {
 	plan, err := thaw(old.Plan)
 	if err != nil {
@@ -165,25 +165,54 @@ func (e *Engine) usedUp(old *state.Run, steps []state.Step, own job.JobBudget) (
 	if err != nil {
 		return false, err
 	}
-	if plan.MaxRequests > 0 && spent.Requests >= int64(plan.MaxRequests) {
-		return true, nil
-	}
-	held := spent.Charged + spent.Unknown + spent.Reserved
+	left := plan.cap(own) - spent.Charged - spent.Unknown - spent.Reserved
+	noRequests := plan.MaxRequests > 0 && spent.Requests >= int64(plan.MaxRequests)
+	open := false
 	for i := range steps {
-		if steps[i].Stop == "" && steps[i].Scan == "" && held+e.priceOf(&steps[i]) <= plan.cap(own) {
-			return false, nil
+		if steps[i].Stop != "" {
+			continue
+		}
+		open = true
+		paid, err := e.paidScan(&steps[i])
+		if err != nil {
+			return false, err
+		}
+		if noRequests && !paid {
+			continue
+		}
+		if fits, err := e.fits(&steps[i], paid, left); fits || err != nil {
+			return false, err
 		}
 	}
-	return slices.ContainsFunc(steps, func(s state.Step) bool { return s.Stop == "" && s.Scan == "" }), nil
+	return open || noRequests, nil
 }
 
-// age is how long ago a run was due, seen from another due instant, so that slots are
-// compared with slots; or, where one of them was by hand, how long ago it began.
+// fits reports whether what is next for a step is within what is left of its run's cap,
+// or was paid for or set aside before.
+func (e *Engine) fits(step *state.Step, paid bool, left outlier.Credits) (bool, error) {
+	price := e.priceOf(step)
+	if !paid || price <= left {
+		return price <= left, nil
+	}
+	if step.Op == outlier.OpStartScan {
+		return true, nil
+	}
+	scan, err := e.Store.ScanByID(step.Scan)
+	if err != nil || scan == nil {
+		return false, err
+	}
+	rest, err := e.Store.HoldOf(scan.Step)
+	return price <= rest, err
+}
+
+// age is how long ago a run began, seen from a due instant if there is one: how late its
+// successor is must not count. The run's own due instant tells nothing, since it follows
+// those that the run is continued at.
 func age(old *state.Run, due time.Time) time.Duration {
-	if due.IsZero() || old.Due.IsZero() {
+	if due.IsZero() {
 		return time.Since(old.Started)
 	}
-	return due.Sub(old.Due)
+	return due.Sub(old.Started)
 }
 
 // resumable is the age up to which an unfinished run is continued.

@@ -102,7 +102,7 @@ func (r *run) late() bool { return !r.until.IsZero() && !time.Now().Before(r.unt
 type RequestsError struct{ Max int }
 
 func (e *RequestsError) Error() string {
-	return fmt.Sprintf("the run has made %d requests, which is its cap (budget.max_requests of its job); raise the cap, or let the next run go on", e.Max)
+	return fmt.Sprintf("the run has made %d requests, which is its cap (budget.max_requests of its job); raise the cap, or let the next run do the rest", e.Max)
 }
 
 // allowed refuses another request to a run that has made all that it may. What it

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -13,6 +14,7 @@ import (
 	"outlierd/outlier"
 	"outlierd/outlier/simulator"
 	"outlierd/sync/credit"
+	"outlierd/sync/job"
 	"outlierd/sync/state"
 )
 
@@ -324,13 +326,15 @@ func TestSilentServiceIsNoReasonToGiveUpAScan(t *testing.T) {
 
 // TestScanIsStartedOnlyIfReadingItFits: a scan that nobody can read is money thrown away.
 func TestScanIsStartedOnlyIfReadingItFits(t *testing.T) {
-	for name, file := range map[string]string{
-		"per_run":   strings.Replace(scanFile, "per_run: 60", "per_run: 55", 1),
-		"per_day":   strings.Replace(scanFile, "per_month: 400", "per_month: 400, per_day: 55", 1),
-		"per_month": strings.Replace(scanFile, "per_month: 400", "per_month: 60, reserve: 5", 1),
+	short := new(outlier.Credits(55)) // of the 56 that it takes; the file would be refused
+	for name, lower := range map[string]func(*job.Config){
+		"per_run":   func(c *job.Config) { c.Jobs[0].Budget.PerRun = short },
+		"per_day":   func(c *job.Config) { c.Budget.PerDay = short },
+		"per_month": func(c *job.Config) { c.Budget.PerMonth = short },
 	} {
 		t.Run(name, func(t *testing.T) {
-			bare(t, file, func(w *workshop) {
+			bare(t, scanFile, func(w *workshop) {
+				lower(w.config)
 				row := w.mustRun(state.PausedBudget)
 				if calls := w.service.Books().Total.Calls; calls != 0 || row.Credits != 0 || !strings.Contains(row.Error, name) {
 					t.Errorf("%d calls, %d credits, error %q; want nothing sent and the name of the cap", calls, row.Credits, row.Error)
@@ -391,5 +395,44 @@ func TestTimeThatIsUpEndsNoScan(t *testing.T) {
 				t.Errorf("%d calls are queued, error %v; want 30", queued, err)
 			}
 		})
+	})
+}
+
+// TestScanWhoseRunHasNoRoomForAnotherPageHasEnded: the page that told what `from` counts was
+// paid from what was set aside for reading, and the last one is over the run's own cap. The
+// next run is a new one, and what is left can be read by hand.
+func TestScanWhoseRunHasNoRoomForAnotherPageHasEnded(t *testing.T) {
+	file := strings.Replace(scanFile, "per_run: 60", "per_run: 56", 1)
+	bare(t, file, func(w *workshop) {
+		w.renew(simulator.Options{Scans: anHour.Scans, PagingItems: true})
+		first := w.mustRun(state.PausedBudget)
+		if first.Pages != 2 || first.Credits != 56 {
+			t.Errorf("%d pages for %d credits, want 2 for 56", first.Pages, first.Credits)
+		}
+		time.Sleep(time.Hour)
+		next := w.mustRun(state.OK)
+		if next.ID == first.ID || next.Pages != 3 || len(w.started()) != 2 {
+			t.Errorf("run %s took %d pages of %d scans, want another than %s that takes 3 of a second scan", next.ID, next.Pages, len(w.started()), first.ID)
+		}
+	})
+}
+
+// TestScanIsContinuedWhileItsReadingFits, however old it is and however few requests were
+// left: it was paid for.
+func TestScanIsContinuedWhileItsReadingFits(t *testing.T) {
+	file := strings.Replace(scanFile, "per_run: 60", "per_run: 60, max_requests: 3", 1)
+	bare(t, file, func(w *workshop) {
+		w.renew(anHour)
+		ctx, cancel := context.WithTimeout(w.ctx, 30*time.Minute)
+		defer cancel()
+		w.inspect(func(e *Engine) {
+			if row, err := e.Run(ctx, &w.config.Jobs[0], Manual, time.Time{}); err == nil {
+				t.Fatalf("run ended as %s", row.Status)
+			}
+		})
+		time.Sleep(10 * day)
+		if row := w.mustRun(state.OK); row.Pages != 3 || len(w.started()) != 1 {
+			t.Errorf("%d pages of %d scans, want 3 of one", row.Pages, len(w.started()))
+		}
 	})
 }

@@ -2,6 +2,9 @@ package engine
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"net/http"
 	"testing"
 	"time"
 
@@ -190,4 +193,36 @@ jobs:
 			t.Errorf("%d videos are published, want nearly 30", got)
 		}
 	})
+}
+
+// TestRunIsContinuedForOnePeriodAtMost, and for a day at most: then it is closed, and a new
+// one covers what it left. Its age counts from when it began, however often it is continued.
+func TestRunIsContinuedForOnePeriodAtMost(t *testing.T) {
+	for _, test := range []struct {
+		schedule string
+		begins   []time.Duration // of the runs, while every one is cut by an outage
+	}{
+		{"every: 6h", []time.Duration{6 * time.Hour, 18 * time.Hour, 30 * time.Hour, 42 * time.Hour, 54 * time.Hour, 66 * time.Hour}},
+		{"every: 48h", []time.Duration{24 * time.Hour, 72 * time.Hour}},
+		{"every: 24h", []time.Duration{24 * time.Hour, 72 * time.Hour}},
+	} {
+		t.Run(test.schedule, func(t *testing.T) {
+			bare(t, fmt.Sprintf(`
+version: 1
+service: {url: "sim://", limit: 10/min}
+jobs:
+  one: {%s, search: {query: [home espresso], pages: 2}}
+`, test.schedule), func(w *workshop) {
+				epoch := time.Now()
+				w.wire = roundTripper(func(*http.Request) (*http.Response, error) { return nil, errors.New("no route") })
+				var begins []time.Duration
+				for _, run := range w.serve(73 * time.Hour) {
+					begins = append(begins, run.Started.Sub(epoch).Round(time.Minute))
+				}
+				if diff := cmp.Diff(test.begins, begins); diff != "" {
+					t.Errorf("runs began (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
 }

@@ -30,11 +30,3 @@ func (s *Store) GivenAway() (n int, err error) {
 	})
 	return n, err
 }
-
-// HoldOf is what is left of the hold of a step.
-func (s *Store) HoldOf(step int64) (rest outlier.Credits, err error) {
-	err = s.view(func() error {
-		return s.row(`SELECT coalesce(sum(rest), 0) FROM hold_rests WHERE step = ?`, step).Scan(&rest)
-	})
-	return rest, err
-}

@@ -37,6 +37,17 @@ func (s *Store) holdFor(p Purchase, price outlier.Credits) (*hold, error) {
 	return &h, err
 }
 
+// HoldOf is what is left, in credits, of what was set aside with a step's purchase.
+func (s *Store) HoldOf(step int64) (rest outlier.Credits, err error) {
+	err = s.view(func() error {
+		return s.row(`SELECT coalesce(sum(rest), 0) FROM hold_rests WHERE step = ?`, step).Scan(&rest)
+	})
+	if err != nil {
+		return 0, fmt.Errorf("what is held for step %d: %w", step, err)
+	}
+	return rest, nil
+}
+
 // releasable holds for those that are open and not for a scan of unknown outcome.
 const releasable = `open = 1 AND NOT EXISTS (SELECT 1 FROM attempts a JOIN scans s ON s.id = a.intent
 	WHERE a.id = holds.attempt AND s.state = 'unknown')`
