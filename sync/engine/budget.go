@@ -32,7 +32,7 @@ type CapBalance struct {
 	Job    string           `json:"job,omitempty"`
 	Max    *outlier.Credits `json:"max"`               // nil for no cap; the reserve is in it
 	Left   *outlier.Credits `json:"left"`              // of Max, for runs that do not use the reserve
-	Held   outlier.Credits  `json:"held"`              // all that counts
+	Held   outlier.Credits  `json:"held"`              // all that counts; what was bought on top is room beside Max
 	Kept   outlier.Credits  `json:"reserve,omitempty"` // for `run --use-reserve`
 
 	state.Balance
@@ -73,9 +73,9 @@ func (e *Engine) addCaps(b *Budget, cycle, day string) error {
 		if err != nil {
 			return err
 		}
-		c.Balance, c.Held = balance, balance.Held()
+		c.Balance, c.Held = balance, balance.Taken()
 		if c.Max != nil {
-			c.Left = new(max(0, *c.Max-c.Kept-c.Held))
+			c.Left = new(max(0, *c.Max+balance.Bought()-c.Kept-c.Held))
 		}
 		if c.Job == "" || c.Max != nil || balance != (state.Balance{}) {
 			b.Caps = append(b.Caps, c)

@@ -160,10 +160,11 @@ func (e *Engine) daysLeave(c *CycleForecast) (outlier.Credits, error) {
 // project says how the cycle ends if its runs go as earlier ones did.
 func (e *Engine) project(c *CycleForecast) error {
 	budget, now := e.Config.Budget, e.Store.ServiceTime()
-	held, err := e.Store.Held(credit.Cap{Scope: credit.AllMonth, Period: credit.Cycle(now, e.Config.Timezone, budget.Renews)})
+	balance, err := e.Store.Balance(credit.Cap{Scope: credit.AllMonth, Period: credit.Cycle(now, e.Config.Timezone, budget.Renews)})
 	if err != nil {
 		return err
 	}
+	held := balance.Taken()
 	if c.Wanted, err = e.daysLeave(c); err != nil {
 		return err
 	}
@@ -174,7 +175,7 @@ func (e *Engine) project(c *CycleForecast) error {
 	if budget.Reserve != nil {
 		c.Reserve = *budget.Reserve
 	}
-	most := *budget.PerMonth - c.Reserve
+	most := *budget.PerMonth + balance.Bought() - c.Reserve
 	c.Cap, c.Projected = &most, max(held, min(c.Projected, most))
 	if left := most - held; c.Wanted > left && left >= 0 {
 		c.LastsTo = now.Add(time.Duration(float64(c.To.Sub(now)) * float64(left) / float64(c.Wanted)))
