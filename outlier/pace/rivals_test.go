@@ -3,6 +3,8 @@ package pace
 import (
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"outlierd/outlier"
 )
 
@@ -60,30 +62,25 @@ func (l *limiter) restart(now time.Time) {
 	l.resume(n, now)
 }
 
-// tokens is golang.org/x/time/rate: a bucket that fills evenly. It was written anew
-// here, as it is no more than that, and needs virtual time.
+// tokens is golang.org/x/time/rate, told the time.
 type tokens struct {
-	q     Quota
-	burst float64
-	has   float64
-	last  time.Time
+	burst int
+	*rate.Limiter
+}
+
+func newTokens(burst int) *tokens {
+	return &tokens{burst, rate.NewLimiter(rate.Every(tenAMinute.spacing()), burst)}
 }
 
 func (l *tokens) next(now time.Time) time.Time {
-	if l.last.IsZero() {
-		l.has, l.last = l.burst, now
-	}
-	l.has = min(l.burst, l.has+float64(now.Sub(l.last))/float64(l.q.spacing()))
-	l.last = now
-	if l.has >= 1 {
-		return now
-	}
-	return now.Add(time.Duration((1-l.has)*float64(l.q.spacing())) + 1)
+	r := l.ReserveN(now, 1)
+	defer r.CancelAt(now)
+	return now.Add(r.DelayFrom(now))
 }
 
-func (l *tokens) left(time.Time)                                 { l.has-- }
+func (l *tokens) left(now time.Time)                             { l.ReserveN(now, 1) }
 func (l *tokens) answered(time.Time, time.Time, *outlier.Answer) {}
-func (l *tokens) restart(time.Time)                              { l.last = time.Time{} }
+func (l *tokens) restart(time.Time)                              { *l = *newTokens(l.burst) }
 
 // obedient stops where an answer says that nothing remains, until the reset, and
 // otherwise sends at once.
