@@ -15,6 +15,26 @@ type verdict struct {
 	window    time.Duration
 	reset     time.Duration // from now
 	retry     time.Duration // from now until a request would be admitted
+	never     bool          // reset and retry are told as the end of the year 9999
+}
+
+var endOfTime = time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)
+
+// resets is when the reset is, by the service's clock.
+func (v verdict) resets(clock time.Time) time.Time {
+	if v.never {
+		return endOfTime
+	}
+	return clock.Add(v.reset)
+}
+
+// toReset is how many whole seconds it is to the reset. No length of package time
+// reaches the year 9999.
+func (v verdict) toReset(clock time.Time) int64 {
+	if v.never {
+		return endOfTime.Unix() - clock.Unix()
+	}
+	return ceilSeconds(v.reset)
 }
 
 // A service is one kind of limit, asked as each request arrives. Times count from
@@ -187,7 +207,7 @@ func (s *liar) ask(now time.Duration) verdict {
 	case 2:
 		v.reset, v.retry = -time.Hour, -time.Hour
 	case 3:
-		v.reset, v.retry = 70_000*24*time.Hour, 70_000*24*time.Hour
+		v.never = true
 	}
 	return v
 }

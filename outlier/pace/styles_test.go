@@ -18,23 +18,23 @@ type style struct {
 var styles = []style{
 	{"body only", func(http.Header, verdict, time.Time) {}},
 	{"X epoch s", func(h http.Header, v verdict, clock time.Time) {
-		x(h, v, number64(ceilSeconds(time.Duration(clock.Add(v.reset).UnixNano()))))
+		x(h, v, number64(v.resets(clock).Add(time.Second-1).Unix()))
 	}},
-	{"X epoch ms", func(h http.Header, v verdict, clock time.Time) { x(h, v, number64(clock.Add(v.reset).UnixMilli())) }},
-	{"X delta", func(h http.Header, v verdict, _ time.Time) { x(h, v, number64(ceilSeconds(v.reset))) }},
-	{"draft 6", func(h http.Header, v verdict, _ time.Time) {
+	{"X epoch ms", func(h http.Header, v verdict, clock time.Time) { x(h, v, number64(v.resets(clock).UnixMilli())) }},
+	{"X delta", func(h http.Header, v verdict, clock time.Time) { x(h, v, number64(v.toReset(clock))) }},
+	{"draft 6", func(h http.Header, v verdict, clock time.Time) {
 		h["Ratelimit-Limit"], h["Ratelimit-Remaining"] = []string{strconv.Itoa(v.limit)}, []string{strconv.Itoa(v.remaining)}
-		h["Ratelimit-Reset"] = []string{number64(ceilSeconds(v.reset))}
+		h["Ratelimit-Reset"] = []string{number64(v.toReset(clock))}
 		h["Ratelimit-Policy"] = []string{strconv.Itoa(v.limit) + ";w=" + number64(ceilSeconds(v.window))}
 		retryAfter(h, v)
 	}},
-	{"draft 7", func(h http.Header, v verdict, _ time.Time) {
-		h["Ratelimit"] = []string{"limit=" + strconv.Itoa(v.limit) + ", remaining=" + strconv.Itoa(v.remaining) + ", reset=" + number64(ceilSeconds(v.reset))}
+	{"draft 7", func(h http.Header, v verdict, clock time.Time) {
+		h["Ratelimit"] = []string{"limit=" + strconv.Itoa(v.limit) + ", remaining=" + strconv.Itoa(v.remaining) + ", reset=" + number64(v.toReset(clock))}
 		h["Ratelimit-Policy"] = []string{strconv.Itoa(v.limit) + ";w=" + number64(ceilSeconds(v.window))}
 		retryAfter(h, v)
 	}},
-	{"draft 10", func(h http.Header, v verdict, _ time.Time) {
-		h["Ratelimit"] = []string{`"key";r=` + strconv.Itoa(v.remaining) + ";t=" + number64(ceilSeconds(v.reset))}
+	{"draft 10", func(h http.Header, v verdict, clock time.Time) {
+		h["Ratelimit"] = []string{`"key";r=` + strconv.Itoa(v.remaining) + ";t=" + number64(v.toReset(clock))}
 		h["Ratelimit-Policy"] = []string{`"key";q=` + strconv.Itoa(v.limit) + ";w=" + number64(ceilSeconds(v.window))}
 		retryAfter(h, v)
 	}},
@@ -46,7 +46,11 @@ func x(h http.Header, v verdict, reset string) {
 }
 
 func retryAfter(h http.Header, v verdict) {
-	if !v.ok {
+	switch {
+	case v.ok:
+	case v.never:
+		h["Retry-After"] = []string{endOfTime.Format(http.TimeFormat)}
+	default:
 		h["Retry-After"] = []string{number64(ceilSeconds(v.retry))}
 	}
 }
@@ -63,6 +67,6 @@ func answer(s style, v verdict, counted, answered time.Time) *outlier.Answer {
 	if v.ok {
 		return &outlier.Answer{Status: 200, Header: h}
 	}
-	rate := &outlier.Rate{Limit: v.limit, Current: v.current, Remaining: min(v.remaining, v.limit), Reset: counted.Add(v.reset)}
+	rate := &outlier.Rate{Limit: v.limit, Current: v.current, Remaining: min(v.remaining, v.limit), Reset: v.resets(counted)}
 	return &outlier.Answer{Status: 429, Header: h, Err: &outlier.Error{Kind: outlier.Limited, Status: 429, Rate: rate}}
 }
