@@ -47,23 +47,29 @@ var queryYield = View{
 			AND i.seeds IS NOT DISTINCT FROM s.seeds AND i.item IS NOT DISTINCT FROM s.item`,
 }
 
+// spendByDay keeps adjustments apart, as `outlierd budget` does: they have either sign,
+// belong to a cycle, and no call of that day caused them.
 var spendByDay = View{
 	Name: "ops.spend_by_day",
-	Comment: "The ledger by day: month and day are period keys; reservations; credits (all that counts: spent, unknown and reserved together), refunded, " +
-		"credits_in_month (up to and with the day), cap_day and cap_month (last in force; NULL if there was none).",
+	Comment: "The ledger by day: month and day are period keys; reservations; credits (all that the day's calls hold: spent, unknown and reserved together), refunded, " +
+		"adjusted (booked that day beside the calls: spent elsewhere, less what was bought on top; part of no other column but adjusted_in_month), " +
+		"credits_in_month and adjusted_in_month (up to and with the day), cap_day and cap_month (last in force; NULL if there was none).",
 	reads: []*schema.Table{schema.OpsCredits},
 	SQL: `WITH days AS (
-			SELECT month, day, count(*) AS reservations,
-				coalesce(sum(price) FILTER (outcome = 'spent'), 0)::BIGINT AS spent,
+			SELECT month, day, count(*) FILTER (NOT adjusts) AS reservations,
+				coalesce(sum(price) FILTER (NOT adjusts AND outcome = 'spent'), 0)::BIGINT AS spent,
 				coalesce(sum(price) FILTER (outcome = 'unknown'), 0)::BIGINT AS unknown,
 				coalesce(sum(price) FILTER (outcome = 'reserved'), 0)::BIGINT AS reserved,
 				coalesce(sum(price) FILTER (outcome = 'refunded'), 0)::BIGINT AS refunded,
-				last(cap_day ORDER BY id) AS cap_day, last(cap_month ORDER BY id) AS cap_month
-			FROM ops.credits GROUP BY month, day
+				coalesce(sum(price) FILTER (adjusts), 0)::BIGINT AS adjusted,
+				last(cap_day ORDER BY id) FILTER (NOT adjusts) AS cap_day,
+				last(cap_month ORDER BY id) FILTER (NOT adjusts) AS cap_month
+			FROM (SELECT *, operation IS NOT DISTINCT FROM 'adjustment' AS adjusts FROM ops.credits) GROUP BY month, day
 		)
-		SELECT month, day, reservations, spent + unknown + reserved AS credits, spent, unknown, reserved, refunded,
-			sum(spent + unknown + reserved) OVER (PARTITION BY month ORDER BY day)::BIGINT AS credits_in_month, cap_day, cap_month
-		FROM days`,
+		SELECT month, day, reservations, spent + unknown + reserved AS credits, spent, unknown, reserved, refunded, adjusted,
+			sum(spent + unknown + reserved) OVER sofar::BIGINT AS credits_in_month, sum(adjusted) OVER sofar::BIGINT AS adjusted_in_month,
+			cap_day, cap_month
+		FROM days WINDOW sofar AS (PARTITION BY month ORDER BY day)`,
 }
 
 // viewsOf are the views that can be had over these tables.

@@ -125,30 +125,59 @@ func TestQueryYieldTellsWhatEachQueryBroughtForItsCredits(t *testing.T) {
 }
 
 func TestSpendByDayAddsUpTheLedger(t *testing.T) {
-	type row = sinktest.Row
-	dir := t.TempDir()
-	s := openWhole(t, dir)
-	entry := func(month, day, outcome string, price int64, capDay any) row {
-		r := row{"month": month, "day": day, "outcome": outcome, "price": price, "cap_month": int64(400)}
-		if capDay != nil {
-			r["cap_day"] = capDay
-		}
-		return r
-	}
-	tell(t, s, map[*schema.Table][]row{schema.OpsCredits: {
-		entry("2026-10-14", "2026-11-12", "spent", 2, int64(50)), entry("2026-10-14", "2026-11-12", "refunded", 2, int64(50)),
-		entry("2026-10-14", "2026-11-12", "unknown", 50, int64(60)),
-		entry("2026-10-14", "2026-11-13", "spent", 2, nil),
-		entry("2026-11-14", "2026-11-14", "reserved", 5, nil),
-	}})
-	want := []row{
+	spendByDayIs(t, []sinktest.Row{
+		spending("2026-10-14", "2026-11-12", "spent", 2, int64(50)), spending("2026-10-14", "2026-11-12", "refunded", 2, int64(50)),
+		spending("2026-10-14", "2026-11-12", "unknown", 50, int64(60)),
+		spending("2026-10-14", "2026-11-13", "spent", 2, nil),
+		spending("2026-11-14", "2026-11-14", "reserved", 5, nil),
+	}, []sinktest.Row{
 		{"month": "2026-10-14", "day": "2026-11-12", "reservations": int64(3), "credits": int64(52), "spent": int64(2), "unknown": int64(50),
-			"reserved": int64(0), "refunded": int64(2), "credits_in_month": int64(52), "cap_day": int64(60), "cap_month": int64(400)},
+			"reserved": int64(0), "refunded": int64(2), "adjusted": int64(0), "credits_in_month": int64(52), "adjusted_in_month": int64(0),
+			"cap_day": int64(60), "cap_month": int64(400)},
 		{"month": "2026-10-14", "day": "2026-11-13", "reservations": int64(1), "credits": int64(2), "spent": int64(2), "unknown": int64(0),
-			"reserved": int64(0), "refunded": int64(0), "credits_in_month": int64(54), "cap_day": nil, "cap_month": int64(400)},
+			"reserved": int64(0), "refunded": int64(0), "adjusted": int64(0), "credits_in_month": int64(54), "adjusted_in_month": int64(0),
+			"cap_day": nil, "cap_month": int64(400)},
 		{"month": "2026-11-14", "day": "2026-11-14", "reservations": int64(1), "credits": int64(5), "spent": int64(0), "unknown": int64(0),
-			"reserved": int64(5), "refunded": int64(0), "credits_in_month": int64(5), "cap_day": nil, "cap_month": int64(400)},
+			"reserved": int64(5), "refunded": int64(0), "adjusted": int64(0), "credits_in_month": int64(5), "adjusted_in_month": int64(0),
+			"cap_day": nil, "cap_month": int64(400)},
+	})
+}
+
+func TestSpendByDayKeepsAdjustmentsApart(t *testing.T) {
+	const month, day, next = "2026-11-14", "2026-11-21", "2026-11-22"
+	spendByDayIs(t, []sinktest.Row{
+		spending(month, day, "spent", 2, int64(50)), spending(month, day, "spent", 10, int64(50)),
+		adjusting(month, day, -20), // after the last call: it knows no caps
+		adjusting(month, next, 7), adjusting(month, next, 1),
+	}, []sinktest.Row{
+		{"month": month, "day": day, "reservations": int64(2), "credits": int64(12), "spent": int64(12), "unknown": int64(0),
+			"reserved": int64(0), "refunded": int64(0), "adjusted": int64(-20), "credits_in_month": int64(12), "adjusted_in_month": int64(-20),
+			"cap_day": int64(50), "cap_month": int64(400)},
+		{"month": month, "day": next, "reservations": int64(0), "credits": int64(0), "spent": int64(0), "unknown": int64(0),
+			"reserved": int64(0), "refunded": int64(0), "adjusted": int64(8), "credits_in_month": int64(12), "adjusted_in_month": int64(-12),
+			"cap_day": nil, "cap_month": nil},
+	})
+}
+
+// spending is a paid call in the ledger.
+func spending(month, day, outcome string, price int64, capDay any) sinktest.Row {
+	row := sinktest.Row{"month": month, "day": day, "operation": "search", "outcome": outcome, "price": price, "cap_month": int64(400)}
+	if capDay != nil {
+		row["cap_day"] = capDay
 	}
+	return row
+}
+
+// adjusting is an adjustment in the ledger.
+func adjusting(month, day string, price int64) sinktest.Row {
+	return sinktest.Row{"month": month, "day": day, "operation": "adjustment", "outcome": "spent", "price": price}
+}
+
+// spendByDayIs checks what the view makes of a ledger.
+func spendByDayIs(t *testing.T, ledger, want []sinktest.Row) {
+	t.Helper()
+	dir := t.TempDir()
+	tell(t, openWhole(t, dir), map[*schema.Table][]sinktest.Row{schema.OpsCredits: ledger})
 	if diff := cmp.Diff(want, results(t, dir, "FROM ops.spend_by_day ORDER BY day")); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
