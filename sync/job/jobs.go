@@ -46,6 +46,7 @@ func (b *builder) spec(name, n *node) Spec {
 		b.asks(&spec, n, verb)
 		b.enrich(&spec, n)
 		b.caps(&spec, b.own(n, "budget"))
+		b.unbounded(&spec, n, verb)
 	}
 	spec.Hash = spec.hash()
 	return spec

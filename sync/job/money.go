@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"fmt"
 	"net/url"
 	"time"
@@ -77,6 +78,32 @@ func (b *builder) holds(n *node, price, reserve outlier.Credits, what string) {
 	default:
 		b.refuse(n, "a cap of %s does not hold %s, which costs %s", n.shown(), what, inCredits(price))
 	}
+}
+
+// unbounded refuses all pages without a cap for the run: nobody knows how many there
+// are. The cap that it advises holds the smallest step and exceeds no other cap.
+func (b *builder) unbounded(spec *Spec, job, verb *node) {
+	budget := b.own(job, "budget")
+	if spec.Pages != AllPages || budget.get("per_run") != nil {
+		return
+	}
+	price, _ := spec.step(b.cfg.Service.Prices)
+	amount := outlier.Credits(20)
+	for _, most := range []*outlier.Credits{spec.Budget.PerMonth, b.cfg.Budget.PerMonth} {
+		if most != nil {
+			amount = min(amount, *most)
+		}
+	}
+	amount = max(amount, price) // a month that does not hold it is refused for that
+	hint := fmt.Sprintf("add budget: {per_run: %d} to the job", amount)
+	switch {
+	case job.get("budget") != nil:
+		hint = fmt.Sprintf("add per_run: %d to the job's budget", amount)
+	case budget != nil:
+		hint += ", which then replaces that of defaults"
+	}
+	pages := cmp.Or(verb.get("pages"), verb.get("read").get("pages"))
+	b.refuseWithHint(pages, hint, "all pages can be had only within a budget for the run")
 }
 
 func inCredits(price outlier.Credits) string {

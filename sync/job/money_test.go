@@ -3,6 +3,8 @@ package job
 import (
 	"cmp"
 	"fmt"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -110,9 +112,6 @@ func TestAJobIsRefusedIfItsSmallestStepExceedsACap(t *testing.T) {
 			if p.pages != 0 && !strings.Contains(p.verb, "%s") {
 				continue
 			}
-			if p.pages == allPages {
-				p.perRun = p.step()
-			}
 			for _, less := range []int{0, min(1, p.step())} {
 				for _, capped := range p.alone(p.step() - less) {
 					verdict(t, capped)
@@ -143,6 +142,26 @@ func verdict(t rapid.TB, p purse) {
 	if (err == nil) != want {
 		t.Fatalf("fine is %v, want %v, as the smallest step costs %d:\n%s\n%v", err == nil, want, p.step(), p.file(), err)
 	}
+	if p.pages == allPages && p.perRun < 0 {
+		advised(t, p, err)
+	}
+}
+
+var perRunAdvised = regexp.MustCompile(`; add (?:budget: \{)?per_run: ([0-9]+)\b`)
+
+// advised does what the refusal of all pages without a cap advises: nothing else may
+// be wrong after that but what was wrong before.
+func advised(t rapid.TB, p purse, err error) {
+	m := perRunAdvised.FindStringSubmatch(fmt.Sprint(err))
+	if m == nil {
+		t.Fatalf("no cap is advised:\n%s\n%v", p.file(), err)
+	}
+	fits := p.fits()
+	p.perRun, _ = strconv.Atoi(m[1])
+	if p.fits() != fits {
+		t.Fatalf("the advised per_run does not fit:\n%s", p.file())
+	}
+	verdict(t, p)
 }
 
 func drawPurse(t *rapid.T) purse {

@@ -59,9 +59,9 @@ func (b *builder) asks(spec *Spec, job, n *node) {
 	a := asker{builder: b, loops: b.loops(job)}
 	switch spec.Verb {
 	case VerbSearch, VerbRelated, VerbFindChannels:
-		a.search(spec, job, n)
+		a.search(spec, n)
 	case VerbScan:
-		a.scan(spec, job, n)
+		a.scan(spec, n)
 	case VerbChannels:
 		a.data(spec, n, outlier.OpChannelVideos, []outlier.Operation{outlier.OpChannelVideos, outlier.OpChannelShorts})
 	case VerbVideos:
@@ -96,7 +96,7 @@ const (
 )
 
 // search reads a verb that has hits and pages.
-func (a *asker) search(spec *Spec, job, n *node) {
+func (a *asker) search(spec *Spec, n *node) {
 	switch spec.Verb {
 	case VerbSearch:
 		a.template = newTemplate(outlier.OpSearch)
@@ -112,7 +112,7 @@ func (a *asker) search(spec *Spec, job, n *node) {
 	}
 	a.fields(n, n.get("where"))
 	a.order(n.get("sort"))
-	a.paging(spec, job, n, 1)
+	a.paging(spec, n, 1)
 }
 
 // seeded refuses a related search without a seed: the service would answer it with
@@ -150,13 +150,11 @@ func (a *asker) order(n *node) {
 }
 
 // paging reads how many pages to buy at most, and when to stop before that.
-func (a *asker) paging(spec *Spec, job, n *node, otherwise int) {
+func (a *asker) paging(spec *Spec, n *node, otherwise int) {
 	spec.Pages = otherwise
 	switch pages := n.get("pages"); {
 	case pages.has(whole):
 		spec.Pages, _ = strconv.Atoi(pages.text) // its size is bounded by the schema
-	case pages.has(text) && a.own(job, "budget").get("per_run") == nil:
-		a.refuseWithHint(pages, "add budget: {per_run: 20} to the job", "all pages can be had only within a budget for the run")
 	case pages.has(text):
 		spec.Pages = AllPages
 	}
@@ -172,7 +170,7 @@ func (a *asker) paging(spec *Spec, job, n *node, otherwise int) {
 }
 
 // scan reads what is scanned for, how the scan is waited for, and how it is read.
-func (a *asker) scan(spec *Spec, job, n *node) {
+func (a *asker) scan(spec *Spec, n *node) {
 	a.template = newTemplate(outlier.OpStartScan)
 	mode := n.get("mode").textOr(outlier.ModeFast)
 	a.Params = url.Values{"findBy": {outlier.FindByQuery}, "mode": {mode}}
@@ -194,7 +192,7 @@ func (a *asker) scan(spec *Spec, job, n *node) {
 	spec.Scan = &Scan{Mode: mode, PollMin: time.Minute, PollMax: 10 * time.Minute}
 	spec.Scan.Deadline = cmp.Or(a.duration(n.get("deadline")), defaultDeadline)
 	a.poll(spec.Scan, n.get("poll"))
-	a.reading(spec, job, n.get("read"))
+	a.reading(spec, n.get("read"))
 }
 
 func (a *asker) poll(scan *Scan, n *node) {
@@ -211,12 +209,12 @@ func (a *asker) poll(scan *Scan, n *node) {
 
 // reading reads the search that fetches what a scan has found. It has the names of
 // the scan's for_each.
-func (a *asker) reading(spec *Spec, job, n *node) {
+func (a *asker) reading(spec *Spec, n *node) {
 	scan := a.template
 	a.template = newTemplate(outlier.OpSearch)
 	a.fields(nil, n.get("where"))
 	a.order(n.get("sort"))
-	a.paging(spec, job, n, defaultReading)
+	a.paging(spec, n, defaultReading)
 	if a.Params.Has("referenceId") {
 		a.refuse(a.merge(n.get("where"))["reference_id"], "the scan's own id stands here, once it has one")
 	}
