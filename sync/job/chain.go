@@ -59,11 +59,9 @@ func (b *builder) was(spec Spec, n *node) {
 		b.refuse(n, "there is a job %s, which has its past to itself", n.shown())
 		return
 	}
-	for _, other := range b.cfg.Jobs {
-		if other.Was == spec.Was && other.Line < spec.Line {
-			b.refuse(n, "the job %s was %s already", other.Name, n.shown())
-			return
-		}
+	first := slices.IndexFunc(b.cfg.Jobs, func(other Spec) bool { return other.Was == spec.Was })
+	if other := b.cfg.Jobs[first]; other.Name != spec.Name {
+		b.refuse(n, "the job %s was %s already", other.Name, n.shown())
 	}
 }
 
