@@ -17,7 +17,7 @@ type Kind string
 // the ways in which there is no such answer.
 const (
 	Invalid      Kind = "invalid"      // validation shape: a parameter breaks a rule; Fields names it
-	Unauthorized Kind = "unauthorized" // 401, 403: the key is refused
+	Unauthorized Kind = "unauthorized" // 401, or 403 of the service itself: the key is refused
 	NoCredits    Kind = "no_credits"   // 402: the account has too few credits
 	NotFound     Kind = "not_found"    // 404 with an error body: no such thing
 	Limited      Kind = "limited"      // rate-limit shape, or status 429

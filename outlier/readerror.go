@@ -11,8 +11,9 @@ import (
 
 // ReadError reads the answer to a request that did not succeed. The interface,
 // Errors, shows four shapes of the body and says nothing of HTTP statuses, so the
-// kind is decided by both: a status that is clear (401, 402, 403, 429) wins over
-// any body, a shape over any other status. Every field of a body may be absent.
+// kind is decided by both: a status that is clear (401, 402, 429) wins over any body, a
+// shape over any other status. A 403 is clear only with a shape: gateways and firewalls
+// say it, too, and of them a new key is no remedy. Every field of a body may be absent.
 func ReadError(op Operation, status int, header http.Header, body []byte) *Error {
 	e, _ := readError(op, status, header, body)
 	return e
@@ -36,7 +37,7 @@ func (e *Error) kind(documented bool) Kind {
 	switch {
 	case e.Rate != nil, e.Status == http.StatusTooManyRequests:
 		return Limited
-	case e.Status == http.StatusUnauthorized, e.Status == http.StatusForbidden:
+	case e.Status == http.StatusUnauthorized, documented && e.Status == http.StatusForbidden:
 		return Unauthorized
 	case e.Status == http.StatusPaymentRequired:
 		return NoCredits

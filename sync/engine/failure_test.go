@@ -41,6 +41,25 @@ func TestServiceThatIsIllEndsTheRun(t *testing.T) {
 	})
 }
 
+// TestFirewallIsNotTakenForTheService: it is asked once, what it did is unknown, and the key
+// is not given up for it.
+func TestFirewallIsNotTakenForTheService(t *testing.T) {
+	bare(t, jobsFile, func(w *workshop) {
+		asked := 0
+		well := w.wire
+		w.wire = roundTripper(func(r *http.Request) (*http.Response, error) {
+			asked++
+			_, err := well.RoundTrip(r)
+			return page(http.StatusForbidden, "text/html", "<html>denied</html>"), err
+		})
+		if row, err := w.run(); err == nil || row.Status != state.Failed || asked != 1 || row.Credits != 2 {
+			t.Errorf("%d calls, run %+v, error %v; want one call whose price is held", asked, row, err)
+		}
+		w.wire = well
+		w.mustRun(state.OK)
+	})
+}
+
 // TestAnswersLostOnTheWireAreHeld: what nobody can prove to be free is counted.
 func TestAnswersLostOnTheWireAreHeld(t *testing.T) {
 	bubble(t, jobsFile, func(w *workshop) {
