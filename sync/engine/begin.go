@@ -23,6 +23,7 @@ const resumeWithin = 24 * time.Hour
 // resolved, as when its SQL fails, has a run too: one that failed before it spent
 // anything. The run is nil if there is no record of it.
 func (s *shift) begin(ctx context.Context, spec *job.Spec, trigger Trigger, due time.Time) (*run, error) {
+	s.rekeyed()
 	if trigger == Manual { // a person who runs a job wants to know
 		if err := s.lift(state.LatchKey); err != nil {
 			return nil, err

@@ -28,7 +28,7 @@ type Engine struct {
 	// the result, the first one for "". nil refuses every SQL.
 	IDs func(ctx context.Context, sql, column string) ([]string, error)
 
-	// Rekey reads the key anew, as a file may hold another one by now. nil keeps it.
+	// Rekey reads the key anew, as a file may hold another one by now. nil keeps the key.
 	Rekey func() (outlier.Key, error)
 
 	UseReserve bool // let runs spend the part of the budget that is kept back

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"time"
 
 	"outlierd/outlier"
@@ -34,6 +35,11 @@ func (s *shift) fetch(ctx context.Context, r *outlier.Request, p state.Purchase)
 		switch kindOf(err) {
 		case outlier.Limited:
 			refusals++
+		case outlier.Unauthorized:
+			if !s.rekeyed() {
+				return answer, err
+			}
+			refusals++
 		case outlier.Unsent, outlier.Lost, outlier.Foreign, outlier.Failed:
 			attempts++
 			if elsewhere(err) {
@@ -45,11 +51,25 @@ func (s *shift) fetch(ctx context.Context, r *outlier.Request, p state.Purchase)
 		if ctx.Err() != nil || attempts >= maxAttempts || refusals >= maxRefusals {
 			return answer, err
 		}
+		if full := s.anotherOf(p, r); full != nil {
+			return answer, errors.Join(err, full)
+		}
 		s.log().Warn("call repeated", "job", p.Job, "op", r.Op, "entity", r.Entity, "attempt", p.Attempt, "err", err)
 		if err := pause(ctx, backoff(attempts)); err != nil {
 			return answer, err
 		}
 	}
+}
+
+// anotherOf refuses another attempt to a run that has made all its requests, unless the
+// call is about a scan that was paid for.
+func (s *shift) anotherOf(p state.Purchase, r *outlier.Request) error {
+	for _, run := range s.runs {
+		if run.row.ID == p.Run && p.FromHold == 0 && r.Op != outlier.OpScan {
+			return run.allowed()
+		}
+	}
+	return nil
 }
 
 // once makes one attempt, unless it is known what the service would say.
@@ -80,11 +100,11 @@ func (s *shift) once(ctx context.Context, r *outlier.Request, p state.Purchase) 
 }
 
 // elsewhere reports whether somebody else answers in the service's place without
-// calling it a failure: a login page, a redirect. Asking again in a second would
-// only be booked again.
+// calling it a failure: a login page, a redirect, a firewall. Asking again in a second
+// would only be booked again.
 func elsewhere(err error) bool {
 	e, ok := errors.AsType[*outlier.Error](err)
-	return ok && e.Kind == outlier.Foreign && e.Status < 400
+	return ok && e.Kind == outlier.Foreign && (e.Status < 400 || e.Status == http.StatusForbidden)
 }
 
 // backoff is the pause after so many failed attempts: 1 s, 4 s, 16 s. After a

@@ -17,22 +17,23 @@ import (
 // ask again for each page would only use up the pace. So such a refusal is remembered
 // for the key. Paid calls begin again with the next billing cycle, with `outlierd
 // budget resume`, or with the one call a day that tries; a refused key is tried again
-// when it changes, or when a person runs a job by hand.
+// when it changes, or when a person runs a job by hand. Both belong to the key: a new one
+// has neither. It is looked for when a run begins, and whenever the old one is refused.
 
 // probeAfter is how long a refusal for lack of credits stands before one call tries again.
 const probeAfter = 24 * time.Hour
 
 // latched refuses a call in the service's name if a latch says what it would answer.
 func (s *shift) latched(r *outlier.Request) error {
-	latch, err := s.keyLatch()
+	latch, err := s.latchOf(state.LatchKey)
 	if err == nil && latch != nil {
 		return &outlier.Error{Kind: outlier.Unauthorized, Op: r.Op, Entity: r.Entity,
-			Message: fmt.Sprintf("%s (refused %s; change the key, or try again by hand with 'outlierd run')", latch.Reason, s.said(latch.Since))}
+			Message: fmt.Sprintf("%s (refused %s; change the key, or ask by hand to try it again)", latch.Reason, s.said(latch.Since))}
 	}
 	if err != nil || !r.Paid() {
 		return err
 	}
-	latch, err = s.Store.Latch(state.LatchCredits, s.Client.Key.Fingerprint())
+	latch, err = s.latchOf(state.LatchCredits)
 	if err != nil || latch == nil || !s.Store.ServiceTime().Before(latch.Until) {
 		return err
 	}
@@ -42,18 +43,32 @@ func (s *shift) latched(r *outlier.Request) error {
 
 func (s *shift) said(t time.Time) string { return t.In(s.Config.Timezone).Format("2006-01-02 15:04") }
 
-// keyLatch is the latch of the key, after a look whether there is a new one.
-func (s *shift) keyLatch() (*state.Latched, error) {
-	latch, err := s.Store.Latch(state.LatchKey, s.Client.Key.Fingerprint())
-	if err != nil || latch == nil || s.Rekey == nil {
+// latchOf is a latch of the key; nil if there is none, or a new key, which has none.
+func (s *shift) latchOf(which state.Latch) (*state.Latched, error) {
+	latch, err := s.Store.Latch(which, s.Client.Key.Fingerprint())
+	if err != nil || latch == nil || !s.rekeyed() {
 		return latch, err
 	}
-	key, err := s.Rekey()
-	if err != nil {
-		return nil, fmt.Errorf("read the key again: %w", err)
+	return s.Store.Latch(which, s.Client.Key.Fingerprint())
+}
+
+// rekeyed takes up a new key and reports whether there is one. A file that cannot be read
+// just now leaves the old key in use: it may be being replaced.
+func (e *Engine) rekeyed() bool {
+	if e.Rekey == nil {
+		return false
 	}
-	s.Client.Key = key
-	return s.Store.Latch(state.LatchKey, key.Fingerprint())
+	key, err := e.Rekey()
+	if err != nil {
+		e.log().Warn("key not read again, the old one stays in use", "err", err)
+		return false
+	}
+	if key.Fingerprint() == e.Client.Key.Fingerprint() {
+		return false
+	}
+	e.Client.Key = key
+	e.log().Info("key changed")
+	return true
 }
 
 // latch remembers a refusal, and forgets the old one when a call was answered.

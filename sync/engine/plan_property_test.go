@@ -322,6 +322,9 @@ func (w *wager) hold(told *JobForecast) {
 	if made := int(after.Requests - before.Requests); !w.harms && made > told.Worst.Requests {
 		w.Errorf("the run of %s has made %d requests, at worst %d were foretold", told.Job, made, told.Worst.Requests)
 	}
+	if most := int64(spec.Budget.MaxRequests); most > 0 && spec.Scan == nil && after.Requests > most {
+		w.Errorf("the run of %s has made %d requests, repeated ones included, and %d are its cap", told.Job, after.Requests, most)
+	}
 }
 
 func (w *wager) spent(e *Engine, run string) state.Spend {

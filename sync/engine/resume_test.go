@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"net/http"
 	"slices"
 	"strings"
@@ -161,6 +162,62 @@ jobs:
 		if served := renewed.Books().Total.Served; served != 3 {
 			t.Errorf("%d pages in the three hours with the new key, want 3", served)
 		}
+	})
+}
+
+// TestNewKeyIsTakenUpWhenTheOldOneIsRefused: the run that meets it goes on.
+func TestNewKeyIsTakenUpWhenTheOldOneIsRefused(t *testing.T) {
+	bare(t, jobsFile, func(w *workshop) {
+		old := w.service
+		renewed := simulator.New(simulator.Options{Seed: 1, Key: "another-key-for-tests"})
+		calls := 0
+		w.wire = roundTripper(func(r *http.Request) (*http.Response, error) {
+			if calls++; calls <= 2 {
+				return old.Transport().RoundTrip(r)
+			}
+			return renewed.Transport().RoundTrip(r) // which knows no other key
+		})
+		w.inspect(func(e *Engine) {
+			e.Rekey = func() (outlier.Key, error) {
+				if calls < 3 {
+					return e.Client.Key, nil
+				}
+				return outlier.NewKey("another-key-for-tests")
+			}
+			row, err := e.Run(w.ctx, &w.config.Jobs[0], Manual, time.Time{})
+			if err != nil || row.Status != state.OK || renewed.Books().Total.Refused != 1 {
+				t.Errorf("run %+v, error %v, %d calls with the old key refused; want one that is repeated with the new one", row, err, renewed.Books().Total.Refused)
+			}
+		})
+	})
+}
+
+// TestNewKeyHasNoLatch: the old one had no credits, and its successor was there before the
+// next run.
+func TestNewKeyHasNoLatch(t *testing.T) {
+	bare(t, jobsFile, func(w *workshop) {
+		w.service.FailNext("", simulator.NoCredits)
+		w.mustRun(state.PausedBudget)
+		w.service = simulator.New(simulator.Options{Seed: 1, Key: "another-key-for-tests"})
+		w.wire = w.service.Transport()
+		w.inspect(func(e *Engine) {
+			e.Rekey = func() (outlier.Key, error) { return outlier.NewKey("another-key-for-tests") }
+			if row, err := e.Run(w.ctx, &w.config.Jobs[0], Scheduled, time.Now()); err != nil || row.Status != state.OK {
+				t.Errorf("run %+v, error %v; want one that is well", row, err)
+			}
+		})
+	})
+}
+
+// TestKeyThatCannotBeReadAgainStaysInUse: its file may be being replaced.
+func TestKeyThatCannotBeReadAgainStaysInUse(t *testing.T) {
+	bare(t, jobsFile, func(w *workshop) {
+		w.inspect(func(e *Engine) {
+			e.Rekey = func() (outlier.Key, error) { return outlier.Key{}, errors.New("no such file") }
+			if row, err := e.Run(w.ctx, &w.config.Jobs[0], Manual, time.Time{}); err != nil || row.Status != state.OK {
+				t.Errorf("run %+v, error %v; want one that is well", row, err)
+			}
+		})
 	})
 }
 

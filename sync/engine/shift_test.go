@@ -166,6 +166,19 @@ jobs:
 			}
 		})
 	})
+	t.Run("repeated calls count, too", func(t *testing.T) {
+		for _, fault := range []simulator.Fault{simulator.ServerError, simulator.DropAnswer, simulator.RateLimited} {
+			bare(t, strings.NewReplacer("PAGES", "2", "max_requests: 5", "max_requests: 2").Replace(file), func(w *workshop) {
+				for range 9 {
+					w.service.FailNext("", fault)
+				}
+				row, err := w.run()
+				if row.Status != state.PausedBudget || w.service.Books().Total.Calls != 2 || !strings.Contains(row.Error, "max_requests") {
+					t.Errorf("%v: the run ended as %s after %d requests, error %v; want it paused after 2", fault, row.Status, w.service.Books().Total.Calls, err)
+				}
+			})
+		}
+	})
 	t.Run("as many as the run needs", func(t *testing.T) {
 		bare(t, strings.NewReplacer("PAGES", "2", "top: 8", "top: 3").Replace(file), func(w *workshop) { w.mustRun(state.OK) })
 	})
