@@ -7,37 +7,58 @@ import (
 	"slices"
 	"strings"
 
+	"outlierd/outlier"
 	"outlierd/sync/job"
 	"outlierd/sync/state"
 )
 
 // changed says what the next run does otherwise than the last one, and what of it
-// starts afresh. Windows move with every run and are no change.
-func (e *Engine) changed(f *JobForecast, spec *job.Spec, steps []state.Step) error {
-	runs, err := e.Store.Runs(spec.Name, 1)
+// starts afresh. Dates move with every run and are no change; another window is.
+func (e *Engine) changed(f *JobForecast, spec *job.Spec, plan frozen, steps []state.Step) error {
+	runs, err := e.Store.Runs(spec.Name, expectFrom)
 	switch {
 	case err != nil:
 		return err
 	case len(runs) == 0:
 		f.Changes = []string{"it has never run"}
 		return nil
-	case runs[0].Config == spec.Hash:
-		return nil
 	case f.Continues != "":
-		f.Changes = []string{"the file has changed since this run began; what it says now applies from the next one on"}
+		if runs[0].Config != spec.Hash {
+			f.Changes = []string{"the file has changed since this run began; what it says now applies from the next one on"}
+		}
 		return nil
 	}
-	old, err := e.Store.Steps(runs[0].ID)
+	last := slices.IndexFunc(runs, func(r state.Run) bool { return len(r.Plan) > 0 }) // others could not even begin
+	if last < 0 {
+		return nil
+	}
+	c := comparison{Engine: e, spec: spec, same: runs[last].Config == spec.Hash, now: plan, whole: f.whole}
+	if c.then, err = thaw(runs[last].Plan); err != nil {
+		return err
+	}
+	old, err := e.Store.Steps(runs[last].ID)
 	if err != nil {
 		return err
 	}
-	f.Changes = e.compare(old, steps)
-	return nil
+	f.Changes, err = c.changes(old, steps)
+	return err
 }
 
-// compare tells the steps of two runs apart: those that are there no more, those that
-// are new, and of the others the filters that changed.
-func (e *Engine) compare(old, steps []state.Step) (changes []string) {
+// A comparison tells the last run of a job and the next one apart.
+type comparison struct {
+	*Engine
+	spec      *job.Spec
+	same      bool // the job is the same: its searches can differ by their cursors alone
+	then, now frozen
+	whole     outlier.Credits // what a run costs at worst
+}
+
+// changes are what the job as a whole does otherwise; then the searches that start
+// afresh or ask for something else; then those that are there no more.
+func (c *comparison) changes(old, steps []state.Step) (changes []string, err error) {
+	if !c.same {
+		changes = differences(settings(&c.then), settings(&c.now))
+	}
 	before := map[string]*state.Step{}
 	for i := range old {
 		if old[i].Scan == "" {
@@ -48,18 +69,62 @@ func (e *Engine) compare(old, steps []state.Step) (changes []string) {
 		step := &steps[i]
 		was := before[identity(step)]
 		delete(before, identity(step))
-		if was == nil {
-			changes = append(changes, fmt.Sprintf("%s is new and starts afresh, at %d credits a page", named(step), e.priceOf(step)))
-			continue
+		said, err := c.search(was, step)
+		if err != nil {
+			return nil, err
 		}
-		for _, change := range filterChanges(was.Params, step.Params) {
-			changes = append(changes, fmt.Sprintf("%s: %s; what it has covered stays covered", named(step), change))
-		}
+		changes = append(changes, said...)
+	}
+	if c.same {
+		return changes, nil
 	}
 	for _, key := range slices.Sorted(maps.Keys(before)) {
 		changes = append(changes, named(before[key])+" is asked for no more")
 	}
-	return changes
+	return changes, nil
+}
+
+// search is what is to be said of one search; was is nil if the last run did not have
+// it. That alone makes it no new one: a run by hand may be about one search of many.
+func (c *comparison) search(was, step *state.Step) (changes []string, err error) {
+	mark, err := c.Store.Watermark(c.spec.Name, step.Watermark)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case was == nil && mark.IsZero() && !c.same:
+		if asked, err := c.Store.LastSearched(c.spec.Name, step.Watermark); err != nil || !asked.IsZero() {
+			return nil, err
+		}
+		return []string{named(step) + " is new and starts afresh, " + c.price(step)}, nil
+	case was == nil:
+		return nil, nil
+	case mark.IsZero() && slices.Contains(covered, was.Stop) && c.remembers(step):
+		changes = append(changes, named(step)+" has lost its cursor and starts afresh, "+c.price(step))
+	}
+	if c.same {
+		return changes, nil
+	}
+	for _, change := range differences(filters(&c.then, was), filters(&c.now, step)) {
+		changes = append(changes, fmt.Sprintf("%s: %s; what it has covered stays covered", named(step), change))
+	}
+	return changes, nil
+}
+
+// remembers reports whether it matters to a search what it has covered.
+func (c *comparison) remembers(step *state.Step) bool {
+	return strings.HasPrefix(c.now.Window, sinceSuccess) || c.spec.SeedsFresh > 0 && len(step.Seeds) > 0
+}
+
+// price is what a search costs that starts afresh, at most, however its run's share of
+// the month spreads it.
+func (c *comparison) price(step *state.Step) string {
+	each, pages := c.priceOfTurn(c.now, step), wantedPages(c.now, step)
+	all := min(outlier.Credits(pages)*each, c.whole)
+	if pages == 1 {
+		return fmt.Sprintf("at %d credits", all)
+	}
+	return fmt.Sprintf("at %d credits a page, %d in all", each, all)
 }
 
 func identity(step *state.Step) string {
@@ -73,30 +138,71 @@ func named(step *state.Step) string {
 	return describe(step)
 }
 
-// filterChanges are the parameters that differ, but for the window and for what
-// belongs to the identity of a search.
-func filterChanges(was, is string) (changes []string) {
-	old, _ := url.ParseQuery(was) // both were encoded by us
-	now, _ := url.ParseQuery(is)
-	names := slices.Sorted(maps.Keys(old))
-	for name := range now {
-		if !old.Has(name) {
-			names = append(names, name)
+// settings are what a job does besides what its searches ask for, by the names that the
+// file has for it.
+func settings(plan *frozen) map[string]string {
+	all := map[string]string{"published_at": plan.Window}
+	switch {
+	case plan.Pages == job.AllPages:
+		all["pages"] = "all"
+	case len(plan.IDs) == 0:
+		all["pages"] = fmt.Sprint(plan.Pages)
+	}
+	if plan.NewBelow > 0 {
+		all["stop_when"] = fmt.Sprintf("new_below %.4g%%", 100*plan.NewBelow)
+	}
+	for _, call := range slices.Concat(plan.Enrich, plan.Fetch) {
+		all[string(call.Op)] = call.String()
+	}
+	return all
+}
+
+// String is what the file says of the calls.
+func (c frozenEnrich) String() string {
+	text := "all"
+	if c.Top > 0 {
+		text = fmt.Sprintf("top %d", c.Top)
+	}
+	if c.RefreshAfter < freshFor[outlier.OpTranscript] {
+		text += " again after " + job.Duration(c.RefreshAfter).String()
+	}
+	return text
+}
+
+// filters are what a search asks for, but for its dates and for what belongs to its
+// identity. Those of a scan are the ones by which its results are read.
+func filters(plan *frozen, step *state.Step) map[string]string {
+	all := map[string]string{}
+	for _, encoded := range []string{step.Params, plan.Reads[step.Ordinal].Params} {
+		params, _ := url.ParseQuery(encoded) // it was encoded by us
+		for name, values := range params {
+			if !slices.Contains([]string{"publishedAtFrom", "publishedAtTo", "query"}, name) {
+				all[name] = strings.Join(values, ", ")
+			}
 		}
 	}
-	slices.Sort(names)
-	for _, name := range names {
-		if slices.Contains([]string{"publishedAtFrom", "publishedAtTo", "query"}, name) || slices.Equal(old[name], now[name]) {
+	return all
+}
+
+// differences are the names whose values are not the same. What an earlier version of
+// the program did not keep is "", and nothing is said of it.
+func differences(was, is map[string]string) (changes []string) {
+	names := maps.Clone(was)
+	maps.Copy(names, is)
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		old, kept := was[name]
+		now, wanted := is[name]
+		if old == now || kept && old == "" || wanted && now == "" {
 			continue
 		}
-		changes = append(changes, fmt.Sprintf("%s was %s and is %s", name, orNone(old[name]), orNone(now[name])))
+		changes = append(changes, fmt.Sprintf("%s was %s and is %s", name, orNone(old), orNone(now)))
 	}
 	return changes
 }
 
-func orNone(values []string) string {
-	if len(values) == 0 {
+func orNone(value string) string {
+	if value == "" {
 		return "not set"
 	}
-	return strings.Join(values, ", ")
+	return value
 }

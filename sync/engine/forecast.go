@@ -218,7 +218,7 @@ func (e *Engine) foresee(ctx context.Context, spec *job.Spec, f *JobForecast, no
 	if due := e.nextOf(spec, now); !due.IsZero() {
 		now = due
 	}
-	steps, plan, err := e.draw(ctx, spec, now)
+	steps, plan, err := e.drawInWords(ctx, spec, now)
 	f.whole = e.cost(spec, plan, steps).Credits
 	if err == nil && f.Runs > 0 {
 		err = e.ration(ctx, spec, &plan, steps, now)
@@ -237,7 +237,7 @@ func (e *Engine) fill(f *JobForecast, spec *job.Spec, plan frozen, steps []state
 		func() error { return e.watched(f, plan) },
 		func() error { return e.expect(f, spec) },
 		func() error { return e.cuts(f, spec, plan) },
-		func() error { return e.changed(f, spec, steps) },
+		func() error { return e.changed(f, spec, plan, steps) },
 	} {
 		if err := add(); err != nil {
 			return err

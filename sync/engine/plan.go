@@ -22,7 +22,8 @@ const pageSize = 40
 // run begins and read when it resumes, so an edit of the file never changes a run
 // that is half done.
 type frozen struct {
-	Pages       int             `json:"pages,omitempty"` // per step; job.AllPages for as many as there are
+	Pages       int             `json:"pages,omitempty"`  // per step; job.AllPages for as many as there are
+	Window      string          `json:"window,omitempty"` // published_at as it is meant whenever the job runs; "" if it asks for nothing, and in plans of earlier versions
 	NewBelow    float64         `json:"new_below,omitempty"`
 	ReuseFor    time.Duration   `json:"reuse_for,omitempty"`
 	Sort        string          `json:"sort,omitempty"`
@@ -93,9 +94,19 @@ func frozenCalls(wanted []job.Enrich) []frozenEnrich {
 
 // resolve draws up the plan of a run that starts now, limited to what it may spend.
 func (e *Engine) resolve(ctx context.Context, spec *job.Spec, trigger Trigger, now time.Time) ([]state.Step, frozen, error) {
-	steps, plan, err := e.draw(ctx, spec, now)
+	steps, plan, err := e.drawInWords(ctx, spec, now)
 	if err == nil && trigger != Manual {
 		err = e.ration(ctx, spec, &plan, steps, now)
+	}
+	return steps, plan, err
+}
+
+// drawInWords draws up the plan together with the words for the dates that it asks for.
+func (e *Engine) drawInWords(ctx context.Context, spec *job.Spec, now time.Time) ([]state.Step, frozen, error) {
+	in := e.inputs(ctx, spec, now)
+	steps, plan, err := e.drawFrom(spec, in)
+	if err == nil {
+		plan.Window, err = e.published(spec, in)
 	}
 	return steps, plan, err
 }
@@ -103,15 +114,19 @@ func (e *Engine) resolve(ctx context.Context, spec *job.Spec, trigger Trigger, n
 // draw turns a job into steps: after it, windows are dates, and lists and SQL are their
 // members.
 func (e *Engine) draw(ctx context.Context, spec *job.Spec, now time.Time) ([]state.Step, frozen, error) {
+	return e.drawFrom(spec, e.inputs(ctx, spec, now))
+}
+
+func (e *Engine) drawFrom(spec *job.Spec, in job.Inputs) ([]state.Step, frozen, error) {
 	plan := freeze(spec)
-	work, err := spec.Resolve(e.inputs(ctx, spec, now))
+	work, err := spec.Resolve(in)
 	if err != nil {
 		return nil, plan, err
 	}
 	plan.IDs = work.IDs
 	var steps []state.Step
 	for i, ask := range work.Asks {
-		step, err := e.stepOf(spec, ask, now)
+		step, err := e.stepOf(spec, ask, in.Now)
 		if err != nil {
 			return nil, plan, err
 		}
@@ -128,16 +143,26 @@ func (e *Engine) draw(ctx context.Context, spec *job.Spec, now time.Time) ([]sta
 	return steps, plan, nil
 }
 
-// inputs are what resolving a job needs to know.
+// inputs are what resolving a job needs to know. SQL is asked once, however often the
+// job is resolved with them.
 func (e *Engine) inputs(ctx context.Context, spec *job.Spec, now time.Time) job.Inputs {
+	type query struct{ sql, column string }
+	answers := map[query][]string{}
 	return job.Inputs{
 		Now:   now,
 		Since: func(key string) (time.Time, error) { return e.Store.Watermark(spec.Name, key) },
-		IDs: func(sql, column string) ([]string, error) {
+		IDs: func(sql, column string) (ids []string, err error) {
 			if e.IDs == nil {
 				return nil, fmt.Errorf("no published tables to ask")
 			}
-			return e.IDs(ctx, sql, column)
+			ids, known := answers[query{sql, column}]
+			if !known {
+				ids, err = e.IDs(ctx, sql, column)
+			}
+			if err == nil {
+				answers[query{sql, column}] = ids
+			}
+			return ids, err
 		},
 	}
 }
@@ -153,7 +178,7 @@ func (e *Engine) stepOf(spec *job.Spec, ask job.Ask, now time.Time) (state.Step,
 	if spec.SeedsFresh == 0 || len(ask.Seeds) == 0 {
 		return step, nil
 	}
-	bought, err := e.Store.Watermark(spec.Name, ask.Watermark)
+	bought, err := e.Store.Watermark(spec.Name, boughtKey(ask.Watermark))
 	if err == nil && now.Before(bought.Add(spec.SeedsFresh)) {
 		step.Stop = stopFresh
 	}

@@ -1,0 +1,156 @@
+package engine
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"outlierd/sync/job"
+	"outlierd/sync/state"
+)
+
+const changingFile = `
+version: 1
+service: {url: "sim://", limit: 600/min, paging: page}
+jobs:
+  one:
+    for_each: {topic: [go, tea]}
+    search: {query: ["${topic}"], pages: 1, where: {z_score: 2.., published_at: WINDOW}}
+    enrich: {details: {top: 2}, transcript: {top: 1}}
+`
+
+// changes are what the forecast says of the only job.
+func (w *workshop) changes() (told []string) {
+	w.Helper()
+	w.inspect(func(e *Engine) {
+		f, err := e.Forecast(w.ctx)
+		if err != nil || f.Jobs[0].Problem != "" {
+			w.Fatal(err, f.Jobs[0].Problem)
+		}
+		told = f.Jobs[0].Changes
+	})
+	return told
+}
+
+// TestPlanSaysWhatChangedSinceTheLastRun and says it of what the file means: the dates of
+// a window move by themselves.
+func TestPlanSaysWhatChangedSinceTheLastRun(t *testing.T) {
+	for name, test := range map[string]struct {
+		window, from, to string
+		want             []string
+	}{
+		"nothing":           {window: `"since last success, overlap 3d, first 9d"`},
+		"a stretch of time": {"last 30d", "last 30d", "last 300d", []string{"published_at was last 30d and is last 300d"}},
+		"what a window since the last success looks back on": {`"since last success, overlap 14d, first 30d"`, "overlap 14d, first 30d", "overlap 60d, first 90d",
+			[]string{"published_at was since last success, overlap 14d, first 30d and is since last success, overlap 60d, first 90d"}},
+		"dates":     {"1999-11-01..1999-11-30", "..1999-11-30", "..1999-12-31", []string{"published_at was 1999-11-01..1999-11-30 and is 1999-11-01..1999-12-31"}},
+		"no window": {"last 2d", ", published_at: last 2d", "", []string{"published_at was last 2d and is any time"}},
+		"pages":     {"last 2d", "pages: 1", "pages: 9", []string{"pages was 1 and is 9"}},
+		"enrichment": {"last 2d", "{details: {top: 2}, transcript: {top: 1}}", "{details: {top: 5}, comments: {}}", []string{
+			"comments was not set and is all again after 2d",
+			"details was top 2 again after 1d and is top 5 again after 1d",
+			"transcript was top 1 and is not set",
+		}},
+		"a rule to stop by": {"last 2d", "pages: 1", "pages: 1, stop_when: {new_below: 7%}", []string{"stop_when was not set and is new_below 7%"}},
+		"a filter": {"last 2d", "z_score: 2..", "z_score: 3..", []string{
+			`search ["go"] for "go": zScoreFrom was 2 and is 3; what it has covered stays covered`,
+			`search ["tea"] for "tea": zScoreFrom was 2 and is 3; what it has covered stays covered`,
+		}},
+		"a search": {"last 2d", "[go, tea]", "[go, chess]", []string{
+			`search ["chess"] for "chess" is new and starts afresh, at 2 credits`,
+			`search ["tea"] for "tea" is asked for no more`,
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			file := strings.Replace(changingFile, "WINDOW", test.window, 1)
+			bare(t, file, func(w *workshop) {
+				w.mustRun(state.OK)
+				time.Sleep(40 * day)
+				w.mustRun(state.OK)
+				time.Sleep(50 * day)
+				w.use(strings.Replace(file, test.from, test.to, 1))
+				if diff := cmp.Diff(test.want, w.changes()); diff != "" {
+					t.Errorf("the plan says (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+// TestPlanSaysWhatStartingAfreshCosts in all: of a search that is new, and of one whose
+// cursor was reset.
+func TestPlanSaysWhatStartingAfreshCosts(t *testing.T) {
+	file := strings.Replace(changingFile, "WINDOW", "since last success", 1)
+	bare(t, file, func(w *workshop) {
+		w.mustRun(state.OK)
+		w.use(strings.NewReplacer("[go, tea]", "[go, chess]", "pages: 1", "pages: 9").Replace(file))
+		if got, want := w.changes(), `search ["chess"] for "chess" is new and starts afresh, at 2 credits a page, 18 in all`; len(got) != 3 || got[1] != want {
+			t.Errorf("the plan says %q, want %q", got, want)
+		}
+		w.use(file)
+		w.inspect(func(e *Engine) {
+			if _, err := e.Store.ResetWatermarks("one"); err != nil {
+				t.Fatal(err)
+			}
+		})
+		want := []string{
+			`search ["go"] for "go" has lost its cursor and starts afresh, at 2 credits`,
+			`search ["tea"] for "tea" has lost its cursor and starts afresh, at 2 credits`,
+		}
+		if diff := cmp.Diff(want, w.changes()); diff != "" {
+			t.Errorf("after a reset the plan says (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// TestRunAboutOneSearchMakesTheOthersNoNewOnes: their cursors stand where they stood.
+func TestRunAboutOneSearchMakesTheOthersNoNewOnes(t *testing.T) {
+	bare(t, strings.Replace(changingFile, "WINDOW", "since last success", 1), func(w *workshop) {
+		w.mustRun(state.OK)
+		time.Sleep(day)
+		w.inspect(func(e *Engine) {
+			tea, err := w.config.Job("one").With(job.Overrides{Set: map[string]string{"topic": "tea"}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if row, err := e.Run(w.ctx, &tea, Manual, time.Time{}); err != nil || row.Status != state.OK {
+				t.Fatal(row, err)
+			}
+		})
+		if got := w.changes(); len(got) != 0 {
+			t.Errorf("the plan says %q of a job that is as it was", got)
+		}
+	})
+}
+
+// TestWindowsOfEarlierVersionsAreNotKnown, and nothing is said of them.
+func TestWindowsOfEarlierVersionsAreNotKnown(t *testing.T) {
+	file := strings.Replace(changingFile, "WINDOW", "last 30d", 1)
+	bare(t, file, func(w *workshop) {
+		w.mustRun(state.OK)
+		w.alter(`UPDATE runs SET plan = cast(json_remove(plan, '$.window') AS blob)`)
+		w.use(strings.Replace(file, "last 30d", "last 300d", 1))
+		if got := w.changes(); len(got) != 0 {
+			t.Errorf("the plan says %q", got)
+		}
+	})
+}
+
+// TestChangedReadingOfAScanIsTold: its filters are those that matter.
+func TestChangedReadingOfAScanIsTold(t *testing.T) {
+	file := strings.Replace(scanFile, "pages: 3", `pages: 3, where: {z_score: 2.., published_at: last 9d}`, 1)
+	bare(t, file, func(w *workshop) {
+		w.renew(anHour)
+		w.mustRun(state.OK)
+		w.use(strings.NewReplacer("2..", "3..", "last 9d", "last 8d").Replace(file))
+		want := []string{
+			"published_at was last 9d and is last 8d",
+			`start_scan ["espresso machine repair"]: zScoreFrom was 2 and is 3; what it has covered stays covered`,
+		}
+		if diff := cmp.Diff(want, w.changes()); diff != "" {
+			t.Errorf("the plan says (-want +got):\n%s", diff)
+		}
+	})
+}
