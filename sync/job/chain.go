@@ -33,7 +33,8 @@ func (b *builder) after(jobs *node, spec Spec, n *node) {
 		}
 		path = append(path, at.Name)
 		if at.Name == spec.Name {
-			b.refuse(n, "the jobs wait for each other in a circle: %s", strings.Join(path, " after "))
+			b.refuseWithHint(n, "leave after out of one of them, which then runs by hand, or give it schedule or every instead",
+				"the jobs wait for each other in a circle: %s", strings.Join(path, " after "))
 			return
 		}
 		if slices.Contains(path[:len(path)-1], at.Name) {

@@ -88,7 +88,8 @@ func (b *builder) used(name *node) map[string]*node {
 		b.refuseWithHint(name, didYouMean(name, nearest(name.text, known)), "there is no filter %s", name.shown())
 		return nil
 	case slices.Contains(b.open, name.text):
-		b.refuse(name, "the filters %s use each other in a circle", strings.Join(append(b.open, name.text), " → "))
+		b.refuseWithHint(name, "leave use out of one of them",
+			"the filters %s use each other in a circle", strings.Join(append(b.open, name.text), " → "))
 		return nil
 	}
 	b.open = append(b.open, name.text)
