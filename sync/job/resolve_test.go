@@ -286,6 +286,16 @@ func TestChannelsAreFoundByQueryOrByKinship(t *testing.T) {
 	}
 }
 
+// The interface lists null among the values of seed, and a query string has no form for
+// it: it is the absence of one.
+func TestASeedOfNothingIsNoSeed(t *testing.T) {
+	for _, job := range []string{"search: {query: tea, seed: ~}", "find_channels: {query: tea, seed: null}", "find_channels: {related_to: UC1234567890abcdefghijkl, seed: ~}"} {
+		if got := asks(t, one(t, job))[0].Params; got.Has("seed") {
+			t.Errorf("%s asks for %v", job, got)
+		}
+	}
+}
+
 func TestTrendingFormatsAreAskedForAsWritten(t *testing.T) {
 	got := asks(t, one(t, `for_each: {of: [a]}, trending_formats: {niche: ["${of}", b], minViews: 1.50, live: true, x-note: no, contentKind: short}`))[0]
 	want := url.Values{"niche": {"a", "b"}, "minViews": {"1.50"}, "live": {"true"}, "contentKind": {"short"}}

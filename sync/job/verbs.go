@@ -131,7 +131,7 @@ func (a *asker) seeded(n *node) {
 func (a *asker) related(n, to *node) {
 	a.template = newTemplate(outlier.OpFindRelatedChannels)
 	for _, key := range []string{"query", "seed", "sort"} {
-		if other := n.get(key); other != nil {
+		if other := n.get(key); other != nil && !other.has(null) {
 			a.refuse(other.handle(), "cannot stand beside related_to")
 			other.wrong = true
 		}
