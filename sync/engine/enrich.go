@@ -119,13 +119,13 @@ func fatal(err error) bool {
 
 // perform makes one data call and settles its queue row in the transaction of the
 // answer. A thing that the service does not have is an answer too. The run that the
-// call is for may have ended long ago.
-func (s *shift) perform(ctx context.Context, task *state.Task, r *run) error {
+// call is for may have ended long ago; the waiters are those under way.
+func (s *shift) perform(ctx context.Context, task *state.Task, waiters []*run) error {
 	request, err := outlier.DataRequest(task.Op, task.Entity)
 	if err != nil {
 		return err
 	}
-	if r != nil {
+	for _, r := range waiters {
 		r.doing(fmt.Sprintf("%s %s", task.Op, task.Entity))
 	}
 	missing := false
@@ -144,7 +144,7 @@ func (s *shift) perform(ctx context.Context, task *state.Task, r *run) error {
 	case err != nil:
 		return err
 	}
-	if r != nil {
+	for _, r := range waiters {
 		r.answered(task.Op, missing)
 	}
 	return nil

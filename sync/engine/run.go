@@ -80,10 +80,11 @@ func (s *shift) take(row *state.Run, budget job.JobBudget) (*run, error) {
 }
 
 // done reports whether the run has nothing more to do: what it asks for is answered,
-// or waits for another try, or its time or its requests are used up.
+// also where another job asked first, or waits for another try, or its time or its
+// requests are used up.
 func (r *run) done() (bool, error) {
-	task, err := r.Store.NextTask(time.Now(), state.Filter{Job: r.row.Job})
-	if task == nil || err != nil {
+	pending, err := r.Store.Pending(time.Now(), state.Filter{Job: r.row.Job})
+	if !pending || err != nil {
 		return err == nil, err
 	}
 	if !r.late() {

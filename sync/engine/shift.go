@@ -23,7 +23,7 @@ type shift struct {
 	*Engine
 	loader *loader
 	runs   []*run       // in the order in which they were begun
-	filter state.Filter // whose data calls are made
+	filter state.Filter // whose data calls are made: all that a job wants, or everybody's
 	streak int          // of them that failed one after another
 	calls  int
 	made   map[string]int64 // requests, by run
@@ -153,14 +153,14 @@ func (s *shift) ask(ctx context.Context) (worked bool, err error) {
 	if err != nil || task == nil {
 		return false, err
 	}
-	r := s.runOf(task.Job)
-	if r != nil && r.spent() {
-		if s.filter.Job != "" {
-			return false, nil // it waits for a scan, and that is all that it may still do
-		}
-		r = nil // its queue outlives it
+	waiters, err := s.waiters(task)
+	if err != nil {
+		return false, err
 	}
-	switch err := s.perform(ctx, task, r); {
+	if s.filter.Job != "" && len(waiters) == 0 {
+		return false, nil // its run waits for a scan, and that is all that it may still do
+	}
+	switch err := s.perform(ctx, task, waiters); {
 	case err == nil:
 		s.streak = 0
 	case ctx.Err() != nil:
@@ -168,7 +168,7 @@ func (s *shift) ask(ctx context.Context) (worked bool, err error) {
 	case fatal(err):
 		return true, err
 	default:
-		if r != nil {
+		for _, r := range waiters {
 			r.progress.Failures++
 		}
 		if s.streak++; s.streak >= failuresInARow {
@@ -178,6 +178,19 @@ func (s *shift) ask(ctx context.Context) (worked bool, err error) {
 		s.log().Warn("call failed and stays queued", "job", task.Job, "op", task.Op, "entity", task.Entity, "err", err)
 	}
 	return true, s.load(ctx)
+}
+
+// waiters are the runs under way that wait for a call: each of them counts it as done.
+// On record it is the run's that asked first, whether or not that is among them. A run
+// that may do no more waits for nothing, and its queue outlives it.
+func (s *shift) waiters(task *state.Task) (all []*run, err error) {
+	jobs, err := s.Store.Wanting(*task)
+	for _, name := range jobs {
+		if r := s.runOf(name); r != nil && !r.spent() {
+			all = append(all, r)
+		}
+	}
+	return all, err
 }
 
 // runOf is the run under way of a job; nil if there is none.

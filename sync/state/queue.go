@@ -31,9 +31,18 @@ type Task struct {
 
 func (t Task) String() string { return fmt.Sprintf("%s %s", t.Op, t.Entity) }
 
-// Filter narrows the queue to the tasks of one run or job. Its zero value lets
-// everything through.
-type Filter struct{ Run, Job string }
+// Filter narrows the queue to the tasks that one job wants, whether or not it was the
+// first who asked for them. Its zero value lets everything through.
+type Filter struct{ Job string }
+
+// queued is the part of the queue that the filter lets through. ?1 is its job; what was
+// wanted last at ?2 or before has expired.
+func (f Filter) queued() string {
+	if f.Job == "" {
+		return ` FROM queue q WHERE ?1 = '' AND wanted_at > ?2 `
+	}
+	return ` FROM queue_wants w CROSS JOIN queue q USING (op, entity) WHERE w.job = ?1 AND wanted_at > ?2 `
+}
 
 // Enqueue asks for tasks and returns how many joined the queue by this call. A task
 // whose answer is young enough, or of whose entity it is known for now that it does
@@ -158,17 +167,15 @@ func (t *Tx) expire() error {
 	return err
 }
 
-const inFilter = ` (?1 = '' OR run = ?1) AND (?2 = '' OR job = ?2) AND wanted_at > ?3 `
-
 // NextTask is the most valuable task that may be tried now; nil if there is none.
 // It stays queued until it is [Tx.Done].
 func (s *Store) NextTask(now time.Time, f Filter) (*Task, error) {
 	var task Task
 	var maxAge, notBefore int64
 	err := s.view(func() error {
-		return s.row(`SELECT op, entity, run, job, value, max_age, attempts, not_before, mark FROM queue
-			WHERE`+inFilter+`AND not_before <= ?4 ORDER BY rank DESC, op, entity LIMIT 1`,
-			f.Run, f.Job, micros(now.Add(-keepQueued)), micros(now)).
+		return s.row(`SELECT op, entity, run, q.job, value, max_age, attempts, not_before, mark`+f.queued()+
+			`AND not_before <= ?3 ORDER BY rank DESC, op, entity LIMIT 1`,
+			f.Job, micros(now.Add(-keepQueued)), micros(now)).
 			Scan(&task.Op, &task.Entity, &task.Run, &task.Job, &task.Value, &maxAge, &task.Attempts, &notBefore, &task.Mark)
 	})
 	if errors.Is(err, sql.ErrNoRows) {
@@ -181,13 +188,26 @@ func (s *Store) NextTask(now time.Time, f Filter) (*Task, error) {
 	return &task, nil
 }
 
+// Pending reports whether there is a task that may be tried now. It is cheaper than
+// [Store.NextTask], which looks for the best.
+func (s *Store) Pending(now time.Time, f Filter) (pending bool, err error) {
+	err = s.view(func() error {
+		return s.row(`SELECT EXISTS (SELECT 1`+f.queued()+`AND not_before <= ?3)`,
+			f.Job, micros(now.Add(-keepQueued)), micros(now)).Scan(&pending)
+	})
+	if err != nil {
+		return false, fmt.Errorf("look whether a task waits: %w", err)
+	}
+	return pending, nil
+}
+
 // NextRetry is the first instant after now at which a task may be tried that may not
 // be tried yet; zero if there is none. Until then [Store.NextTask] has nothing new.
 func (s *Store) NextRetry(now time.Time, f Filter) (time.Time, error) {
 	var at int64
 	err := s.view(func() error {
-		return s.row(`SELECT coalesce(min(not_before), 0) FROM queue WHERE`+inFilter+`AND not_before > ?4`,
-			f.Run, f.Job, micros(now.Add(-keepQueued)), micros(now)).Scan(&at)
+		return s.row(`SELECT coalesce(min(not_before), 0)`+f.queued()+`AND not_before > ?3`,
+			f.Job, micros(now.Add(-keepQueued)), micros(now)).Scan(&at)
 	})
 	if err != nil {
 		return time.Time{}, fmt.Errorf("look for the next retry: %w", err)
@@ -198,7 +218,7 @@ func (s *Store) NextRetry(now time.Time, f Filter) (time.Time, error) {
 // Queued counts the tasks that wait, those included that may not be tried yet.
 func (s *Store) Queued(f Filter) (n int, err error) {
 	err = s.view(func() error {
-		return s.row(`SELECT count(*) FROM queue WHERE`+inFilter, f.Run, f.Job, micros(time.Now().Add(-keepQueued))).Scan(&n)
+		return s.row(`SELECT count(*)`+f.queued(), f.Job, micros(time.Now().Add(-keepQueued))).Scan(&n)
 	})
 	if err != nil {
 		return 0, fmt.Errorf("count the queue: %w", err)

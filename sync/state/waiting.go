@@ -21,7 +21,7 @@ type waitingRow struct {
 	maxAge, notBefore, since, failed int64
 }
 
-const waitingColumns = `op, entity, run, job, value, max_age, attempts, not_before, mark, since, failed_at, reason`
+const waitingColumns = `op, entity, run, q.job, value, max_age, attempts, not_before, mark, since, failed_at, reason`
 
 func (r *waitingRow) columns() []any {
 	return []any{&r.Op, &r.Entity, &r.Run, &r.Job, &r.Value, &r.maxAge, &r.Attempts, &r.notBefore, &r.Mark, &r.since, &r.failed, &r.Reason}
@@ -30,7 +30,7 @@ func (r *waitingRow) columns() []any {
 // Waiting lists the tasks that the filter lets through in the order in which they will
 // be done: best first, those that may not be tried yet included.
 func (s *Store) Waiting(f Filter) ([]Waiting, error) {
-	return s.waiting(inFilter, f.Run, f.Job, micros(time.Now().Add(-keepQueued)))
+	return s.waiting(f.queued(), f.Job, micros(time.Now().Add(-keepQueued)))
 }
 
 // PendingFor lists the tasks about ids, best first.
@@ -39,12 +39,12 @@ func (s *Store) PendingFor(ids ...string) ([]Waiting, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.waiting(` entity IN (SELECT value FROM json_each(?)) `, string(encoded))
+	return s.waiting(` FROM queue q WHERE entity IN (SELECT value FROM json_each(?)) `, string(encoded))
 }
 
-func (s *Store) waiting(where string, args ...any) (all []Waiting, err error) {
+func (s *Store) waiting(from string, args ...any) (all []Waiting, err error) {
 	err = s.view(func() error {
-		rows, err := list(s, (*waitingRow).columns, `SELECT `+waitingColumns+` FROM queue WHERE`+where+`ORDER BY rank DESC, op, entity`, args...)
+		rows, err := list(s, (*waitingRow).columns, `SELECT `+waitingColumns+from+`ORDER BY rank DESC, op, entity`, args...)
 		for _, r := range rows {
 			r.MaxAge, r.NotBefore = time.Duration(r.maxAge)*time.Microsecond, instant(r.notBefore)
 			r.Since, r.Failed = instant(r.since), instant(r.failed)

@@ -14,12 +14,26 @@ type want struct {
 
 func (w *want) columns() []any { return []any{&w.job, &w.op} }
 
+// Wanting are the jobs that want a task, the first who asked before the others; none if
+// it is not queued.
+func (s *Store) Wanting(task Task) (jobs []string, err error) {
+	err = s.view(func() error {
+		jobs, err = list(s, func(job *string) []any { return []any{job} },
+			`SELECT job FROM queue_wants WHERE op = ? AND entity = ? ORDER BY first DESC, job`, string(task.Op), task.Entity)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("who wants %s: %w", task, err)
+	}
+	return jobs, nil
+}
+
 // DropUnwanted removes from the queue what wanted says no job wants any more, as after
 // an edit of the file, and returns how many tasks that were. A task stays while one of
 // the jobs that asked for it wants it, and is then that job's.
 func (s *Store) DropUnwanted(wanted func(job string, op outlier.Operation) bool) (dropped int, err error) {
 	err = s.Update(func(tx *Tx) error {
-		kinds, err := list(s, (*want).columns, `SELECT job, op FROM queue UNION SELECT job, op FROM queue_others`)
+		kinds, err := list(s, (*want).columns, `SELECT DISTINCT job, op FROM queue_wants`)
 		if err != nil {
 			return err
 		}
@@ -42,8 +56,7 @@ func (s *Store) DropUnwanted(wanted func(job string, op outlier.Operation) bool)
 // many there were. What another job wants too stays as that job's.
 func (s *Store) ClearQueue(job string) (n int64, err error) {
 	err = s.Update(func(tx *Tx) error {
-		kinds, err := list(s, (*want).columns, `SELECT job, op FROM queue WHERE job = ?1 OR ?1 = ''
-			UNION SELECT job, op FROM queue_others WHERE job = ?1 OR ?1 = ''`, job)
+		kinds, err := list(s, (*want).columns, `SELECT DISTINCT job, op FROM queue_wants WHERE job = ?1 OR ?1 = ''`, job)
 		if err != nil {
 			return err
 		}

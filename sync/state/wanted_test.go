@@ -1,7 +1,9 @@
 package state
 
 import (
+	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -80,6 +82,92 @@ func TestClearedQueueKeepsWhatAnotherJobWants(t *testing.T) {
 		left, failed := s.Queued(Filter{})
 		if n != int64(want.dropped) || left != want.left || err != nil || failed != nil {
 			t.Errorf("job %s: %d dropped, %d left (%v, %v), want %d and %d", want.job, n, left, err, failed, want.dropped, want.left)
+		}
+	}
+}
+
+// TestEachJobSeesWhatItWants, whoever asked first: what is next, whether anything is,
+// how much waits, and who waits for it.
+func TestEachJobSeesWhatItWants(t *testing.T) {
+	s := open(t, t.TempDir())
+	task := func(job, entity string, value float64) Task {
+		return Task{Op: outlier.OpDetails, Entity: entity, Run: "run-of-" + job, Job: job, Value: value}
+	}
+	enqueue(t, s, task("a", "both", 1), task("a", "a", 2), task("b", "both", 1), task("b", "later", 1))
+	update(t, s, func(tx *Tx) error {
+		return tx.Fail(task("b", "later", 1), time.Now(), "time-out", time.Now().Add(time.Hour))
+	})
+	see := func(job, next string, queued int) {
+		t.Helper()
+		f := Filter{Job: job}
+		found, err := s.NextTask(time.Now(), f)
+		pending, err2 := s.Pending(time.Now(), f)
+		n, err3 := s.Queued(f)
+		list, err4 := s.Waiting(f)
+		if err := errors.Join(err, err2, err3, err4); err != nil {
+			t.Fatal(err)
+		}
+		if pending != (next != "") || (found != nil) != pending || pending && found.Entity != next || n != queued || len(list) != queued {
+			t.Errorf("%s: pending %t, next %v, %d queued, listed %v; want %q of %d", job, pending, found, n, list, next, queued)
+		}
+	}
+	see("a", "a", 2)
+	see("b", "both", 2)
+	see("c", "", 0)
+	see("", "a", 3)
+	if jobs, err := s.Wanting(task("", "both", 0)); err != nil || !slices.Equal(jobs, []string{"a", "b"}) {
+		t.Errorf("%q want it (%v)", jobs, err)
+	}
+	rename(t, s, "a", "z")
+	if jobs, err := s.Wanting(task("", "both", 0)); err != nil || !slices.Equal(jobs, []string{"z", "b"}) {
+		t.Errorf("%q want it after a rename, the first first (%v)", jobs, err)
+	}
+	rename(t, s, "b", "z")
+	see("z", "a", 3)
+	update(t, s, func(tx *Tx) error { return tx.Done(task("z", "both", 1), 0, false, time.Time{}) })
+	see("z", "a", 2)
+}
+
+// TestHeirIsCountedOnce: who inherits a call is the first who asked, and no other any more.
+func TestHeirIsCountedOnce(t *testing.T) {
+	s := open(t, t.TempDir())
+	for _, job := range []string{"a", "b", "c"} {
+		enqueue(t, s, Task{Op: outlier.OpDetails, Entity: "v1", Run: "run-of-" + job, Job: job})
+	}
+	if n, err := s.ClearQueue("a"); n != 0 || err != nil {
+		t.Errorf("%d dropped (%v)", n, err)
+	}
+	for job, want := range map[string]int{"a": 0, "b": 1, "c": 1, "": 1} {
+		if n, err := s.Queued(Filter{Job: job}); n != want || err != nil {
+			t.Errorf("%d calls wait for %q, want %d (%v)", n, job, want, err)
+		}
+	}
+}
+
+// TestPartOfAJobIsFoundByIndex: a job's part of a long queue is looked for before every
+// call, and none of the rest may be read for it.
+func TestPartOfAJobIsFoundByIndex(t *testing.T) {
+	s := open(t, t.TempDir())
+	for _, query := range []string{`SELECT rank` + Filter{Job: "a"}.queued() + `ORDER BY rank DESC`, `SELECT EXISTS (SELECT 1` + Filter{Job: "a"}.queued() + `)`} {
+		rows, err := s.db.Query(`EXPLAIN QUERY PLAN `+query, "a", 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var id, parent, unused int
+		plan, err := collect(rows, func(line *string) []any { return []any{&id, &parent, &unused, line} })
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := strings.Join(plan, "; ")
+		for _, table := range []string{"SCAN queue ", "SCAN q", "SCAN queue_others"} {
+			if strings.Contains(text, table) {
+				t.Errorf("%s is performed as %s", query, text)
+			}
+		}
+		for _, index := range []string{"queue_job (job=?)", "queue_others_job (job=?)", "SEARCH q USING PRIMARY KEY (op=? AND entity=?)"} {
+			if !strings.Contains(text, index) {
+				t.Errorf("%s does not use %s: %s", query, index, text)
+			}
 		}
 	}
 }

@@ -1,0 +1,77 @@
+package engine
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"outlierd/outlier"
+	"outlierd/sync/state"
+)
+
+const sharedFile = `
+version: 1
+service: {url: "sim://", limit: 10/min}
+jobs:
+  a: {search: {query: [home espresso]}, enrich: {details: {}}}
+  b: {search: {query: [home espresso]}, enrich: {details: {}, comments: {top: 1}}}
+`
+
+// TestRunWaitsForWhatAnotherJobAskedFirst: a run is not done while what it asks for is
+// not, although another job's run is the one that asked for it first, and was killed.
+func TestRunWaitsForWhatAnotherJobAskedFirst(t *testing.T) {
+	bare(t, sharedFile, func(w *workshop) {
+		e, stop := w.open()
+		defer stop()
+		ctx, cancel := contextFor(w, 30*time.Second)
+		defer cancel()
+		first, err := e.Run(ctx, w.config.Job("a"), Manual, time.Time{})
+		if first == nil || first.Status != state.Running {
+			t.Fatalf("run %+v, error %v; the test needs one that is cut short", first, err)
+		}
+		before := w.calls(outlier.OpDetails)
+		if before == 0 || before > 20 {
+			t.Fatalf("%d details before it was cut short; the test needs some and not all", before)
+		}
+		if n, err := e.Store.Queued(state.Filter{Job: "b"}); n != 0 || err != nil {
+			t.Errorf("%d calls wait for a job that never asked, error %v", n, err)
+		}
+		row, err := e.Run(w.ctx, w.config.Job("b"), Manual, time.Time{})
+		if err != nil || row.Status != state.OK {
+			t.Fatalf("run %+v, error %v", row, err)
+		}
+		if n := w.calls(outlier.OpDetails); n != 40 {
+			t.Errorf("%d details were fetched when the run ended, want all 40, each once", n)
+		}
+		if row.Requests != 1 || w.calls(outlier.OpComments) != 1 {
+			t.Errorf("%d requests are on the second run's account, want the one that it asked for first", row.Requests)
+		}
+		if p, err := e.Progress(); err != nil || p.Done != 41-before {
+			t.Errorf("%d calls are said to be done, want %d (%v)", p.Done, 41-before, err)
+		}
+		if spend, err := e.Store.Spent(first.ID); err != nil || spend.Requests != 41 {
+			t.Errorf("the first run has %d requests, want a page and 40 details (%v)", spend.Requests, err)
+		}
+	})
+}
+
+// TestEachRunCountsTheCallsThatItWaitedFor, also those that are another's on record.
+func TestEachRunCountsTheCallsThatItWaitedFor(t *testing.T) {
+	const file = `
+version: 1
+service: {url: "sim://", limit: 10/min}
+jobs:
+  a: {every: 1h, channels: {id: [UCnosuchchannel000000000], fetch: [channel_videos]}}
+  b: {every: 1h, channels: {id: [UCnosuchchannel000000000], fetch: [channel_videos]}}
+`
+	bare(t, file, func(w *workshop) {
+		runs := w.serve(time.Hour + time.Minute)
+		missing, requests := []int64{}, []int64{}
+		for _, r := range runs {
+			missing, requests = append(missing, r.Missing), append(requests, r.Requests)
+		}
+		if !slices.Equal(missing, []int64{1, 1}) || !slices.Equal(requests, []int64{1, 0}) {
+			t.Errorf("runs found %d missing by %d requests, want 1 and 1 by the request of the first", missing, requests)
+		}
+	})
+}
