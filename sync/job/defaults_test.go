@@ -1,0 +1,78 @@
+package job
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"outlierd/outlier"
+	"outlierd/outlier/pace"
+)
+
+// Each default that users rely on stands here once more, as a number: nobody changes
+// one by accident. What a call for a hit has where a job says nothing, age and worth, is
+// the engine's to know and is 0 here.
+func TestDefaultsAreTheDocumentedOnes(t *testing.T) {
+	config := parse(t, `
+version: 1
+service: {url: "sim://"}
+jobs:
+  search: {search: {query: x, where: {published_at: since last success}}, enrich: {channel_videos: {}, channel_shorts: {}, details: {}, comments: {}, transcript: {}}}
+  related: {related: {title: x}}
+  scan: {scan: {query: x}}
+  channels: {channels: {id: UC1234567890abcdefghijkl}}
+  videos: {videos: {id: dQw4w9WgXcQ}}
+  find_channels: {find_channels: {query: x}}
+  kin: {find_channels: {related_to: UC1234567890abcdefghijkl}}
+  trending_formats: {trending_formats: {}}
+`)
+	of := func(name string) *Spec { return config.Job(name) }
+	const hour, day = time.Hour, 24 * time.Hour
+	for _, c := range []struct {
+		what      string
+		got, want any
+	}{
+		{"service.limit", config.Service.Limit, pace.Quota{Requests: 10, Window: time.Minute}},
+		{"service.share", config.Service.Share, 1.0},
+		{"service.max_wait", config.Service.MaxWait, 10 * time.Minute},
+		{"service.paging", config.Service.Paging, "auto"},
+		{"service.arrays", config.Service.Arrays, outlier.Arrays("repeat")},
+		{"timezone", config.Timezone.String(), "UTC"},
+		{"data", config.Data, "/etc/outlierd/data"},
+		{"sinks", config.Sinks, []Sink{{"duckdb", "outliers.duckdb"}, {"parquet", "parquet"}}},
+		{"budget", config.Budget, Budget{Renews: 1}},
+
+		{"pages of search", of("search").Pages, 1},
+		{"pages of related", of("related").Pages, 1},
+		{"pages of find_channels", of("find_channels").Pages, 1},
+		{"pages of find_channels with related_to", of("kin").Pages, 1},
+		{"pages of trending_formats", of("trending_formats").Pages, 1},
+		{"read.pages", of("scan").Pages, 5},
+		{"mode, poll and deadline", of("scan").Scan, &Scan{Mode: "fast", PollMin: time.Minute, PollMax: 10 * time.Minute, Deadline: 24 * hour}},
+
+		{"refresh_after of related", of("related").SeedsFresh, 7 * day},
+		{"refresh_after of search", of("search").SeedsFresh, time.Duration(0)},
+		{"refresh_after of scan", of("scan").SeedsFresh, time.Duration(0)},
+		{"refresh_after of find_channels with related_to", of("kin").SeedsFresh, time.Duration(0)},
+		{"fetch of channels", of("channels").Fetch, []Enrich{{Op: outlier.OpChannelVideos}, {Op: outlier.OpChannelShorts}}},
+		{"fetch of videos", of("videos").Fetch, []Enrich{{Op: outlier.OpDetails}}},
+		{"enrich", of("search").Enrich, []Enrich{
+			{Op: outlier.OpChannelVideos}, {Op: outlier.OpChannelShorts}, {Op: outlier.OpDetails}, {Op: outlier.OpComments}, {Op: outlier.OpTranscript},
+		}},
+		{"enrich.sort", of("search").EnrichSort, Sort{By: "zScore"}},
+		{"enrich.sort of find_channels", of("find_channels").EnrichSort, Sort{By: "subscribers"}},
+		{"published_at: since last success", of("search").ask.Window, window{Since: true, Last: 30 * day, Overlap: 14 * day, Zone: time.UTC}},
+	} {
+		if diff := cmp.Diff(c.want, c.got, plain, cmp.AllowUnexported(window{})); diff != "" {
+			t.Errorf("%s (-want +got)\n%s", c.what, diff)
+		}
+	}
+	for _, spec := range config.Jobs {
+		got := []any{spec.ReuseFor, spec.CatchUp, spec.StopAfter, spec.NewBelow, spec.Disabled, spec.Budget}
+		want := []any{6 * hour, CatchUpLatest, time.Duration(0), 0.0, false, JobBudget{}}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: reuse_for, catch_up, stop_after, stop_when, enabled and budget (-want +got)\n%s", spec.Name, diff)
+		}
+	}
+}
