@@ -56,6 +56,7 @@ type JobForecast struct {
 	Changes   []string         `json:"changes,omitempty"` // since the last run
 	Problem   string           `json:"problem,omitempty"` // why the job cannot be run
 
+	aside outlier.Credits // what the run that it goes on with has set aside: held already, whatever it reads
 	whole outlier.Credits // what a run costs at worst that no share limits
 	each  outlier.Credits // what such a run brings about, as far as is known
 }
@@ -127,11 +128,12 @@ func (e *Engine) Forecast(ctx context.Context, names ...string) (*Forecast, erro
 }
 
 // wanted is what the runs of a job would spend until the cycle turns if each got all that
-// it asks for. What a run that goes on has left comes on top of those that are due.
+// it asks for. What a run that goes on has left comes on top of those that are due, but
+// for what it has set aside.
 func (f *JobForecast) wanted() outlier.Credits {
 	all := outlier.Credits(f.Runs) * f.each
 	if f.Continues != "" {
-		all += f.Expected.Credits
+		all += max(0, f.Expected.Credits-f.aside)
 	}
 	return all
 }
@@ -196,8 +198,7 @@ func (e *Engine) forecast(ctx context.Context, spec *job.Spec, now, turn time.Ti
 	var steps []state.Step
 	var plan frozen
 	if old != nil {
-		f.Continues = old.ID
-		steps, plan, f.Worst.Cost, err = e.rest(old, spec.Budget)
+		steps, plan, err = e.continuation(f, spec, old)
 		if next, unknown := e.WorstCase(ctx, spec); unknown == nil { // else those after it are taken to cost as little as the rest
 			f.whole = next.Credits
 		}
@@ -209,6 +210,17 @@ func (e *Engine) forecast(ctx context.Context, spec *job.Spec, now, turn time.Ti
 		return f, ctx.Err()
 	}
 	return f, e.fill(f, spec, plan, steps)
+}
+
+// continuation is what the run that a job goes on with has left.
+func (e *Engine) continuation(f *JobForecast, spec *job.Spec, old *state.Run) (steps []state.Step, plan frozen, err error) {
+	spent, err := e.Store.Spent(old.ID)
+	if err != nil {
+		return nil, plan, err
+	}
+	f.Continues, f.aside = old.ID, spent.Held
+	steps, plan, f.Worst.Cost, err = e.rest(old, spec.Budget)
+	return steps, plan, err
 }
 
 // foresee draws up the plan of the next run of a job as it will be when it is due, if
@@ -232,8 +244,8 @@ func (e *Engine) foresee(ctx context.Context, spec *job.Spec, f *JobForecast, no
 // fill adds to a forecast what follows from the steps of the run.
 func (e *Engine) fill(f *JobForecast, spec *job.Spec, plan frozen, steps []state.Step) error {
 	f.Round = e.round(plan, steps)
-	f.Searches = e.searchForecasts(plan, steps, f.Worst.Credits)
 	for _, add := range []func() error{
+		func() (err error) { f.Searches, err = e.searchForecasts(plan, steps, f.Worst.Credits); return err },
 		func() error { return e.watched(f, plan) },
 		func() error { return e.expect(f, spec) },
 		func() error { return e.cuts(f, spec, plan) },
@@ -248,24 +260,38 @@ func (e *Engine) fill(f *JobForecast, spec *job.Spec, plan frozen, steps []state
 }
 
 // searchForecasts are the searches one by one. Of one without an end, most is the end.
-func (e *Engine) searchForecasts(plan frozen, steps []state.Step, most outlier.Credits) []SearchForecast {
+func (e *Engine) searchForecasts(plan frozen, steps []state.Step, most outlier.Credits) ([]SearchForecast, error) {
 	var all []SearchForecast
 	for i := range steps {
 		step := &steps[i]
 		s := SearchForecast{Op: step.Op, Item: step.Item, Queries: step.Queries, Seeds: step.Seeds, Window: step.Window, Skipped: step.Stop}
 		if step.Stop == "" {
-			price := e.priceOf(step)
-			if s.Pages = plan.limit(step) - step.Next; plan.Pages == job.AllPages {
-				s.Pages = min(s.Pages, int(most/max(1, price)))
-			}
-			s.Credits = outlier.Credits(s.Pages) * price
-			if step.Op == outlier.OpStartScan {
-				s.Pages, s.Credits = readPages(plan, step), e.priceOfTurn(plan, step)
+			var err error
+			if s.Pages, s.Credits, err = e.left(plan, step, most); err != nil {
+				return nil, err
 			}
 		}
 		all = append(all, s)
 	}
-	return all
+	return all, nil
+}
+
+// left is how many pages a step has left at most, and what they cost: with a scan its
+// start, unless it was started.
+func (e *Engine) left(plan frozen, step *state.Step, most outlier.Credits) (pages int, credits outlier.Credits, err error) {
+	if step.Op == outlier.OpStartScan {
+		pages = readPages(plan, step)
+		paid, err := e.paidScan(step)
+		if paid {
+			return pages, outlier.Credits(pages) * e.priceOfReading(), err
+		}
+		return pages, e.priceOfTurn(plan, step), err
+	}
+	price := e.priceOf(step)
+	if pages = plan.limit(step) - step.Next; plan.Pages == job.AllPages {
+		pages = min(pages, int(most/max(1, price)))
+	}
+	return pages, outlier.Credits(pages) * price, nil
 }
 
 // round is after how many runs each search has had its turn; 0 if there is no share.
@@ -300,13 +326,14 @@ func (e *Engine) watched(f *JobForecast, plan frozen) error {
 	return nil
 }
 
-// cuts are the caps that leave less than the next run may need.
+// cuts are the caps that leave less than the next run may need beside what is set aside
+// for it.
 func (e *Engine) cuts(f *JobForecast, spec *job.Spec, plan frozen) error {
 	var wanted outlier.Credits // without a cap
 	for _, search := range f.Searches {
 		wanted += search.Credits
 	}
-	wanted = max(wanted, f.Worst.Credits)
+	wanted = max(0, max(wanted, f.Worst.Credits)-f.aside)
 	run := &state.Run{ID: cmp.Or(f.Continues, "next"), Job: spec.Name}
 	at := e.Store.ServiceTime()
 	if f.Continues == "" && len(f.Due) > 0 && f.Due[0].After(at) {
