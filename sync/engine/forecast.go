@@ -179,7 +179,8 @@ func (e *Engine) project(c *CycleForecast) error {
 	}
 	most := *budget.PerMonth + balance.Bought() - c.Reserve
 	c.Cap, c.Projected = &most, max(held, min(c.Projected, most))
-	if left := most - held; c.Wanted > left && left >= 0 {
+	// Who is served first leaves nothing for the last days; shares are cut so that they last.
+	if left := most - held; c.Wanted > left && left >= 0 && budget.Pace != job.PaceEven {
 		c.LastsTo = now.Add(time.Duration(float64(c.To.Sub(now)) * float64(left) / float64(c.Wanted)))
 	}
 	return nil

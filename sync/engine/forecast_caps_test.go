@@ -34,3 +34,22 @@ jobs:
 		})
 	}
 }
+
+// TestCreditsThatArePacedLastToTheTurn: only who comes first and is served first has none
+// left before it.
+func TestCreditsThatArePacedLastToTheTurn(t *testing.T) {
+	for pace, lasts := range map[string]bool{"": true, ", pace: even": false} {
+		bare(t, `
+version: 1
+service: {url: "sim://", limit: 10/min}
+budget: {per_month: 20`+pace+`}
+jobs:
+  hourly: {every: 1h, search: {query: [home espresso]}}
+`, func(w *workshop) {
+			f, _ := w.foreseen()
+			if c := f.Cycle; c.Projected != 20 || c.LastsTo.IsZero() == lasts {
+				t.Errorf("with %q %d credits are projected and last until %s; want 20, and an early end: %t", pace, c.Projected, c.LastsTo, lasts)
+			}
+		})
+	}
+}
