@@ -70,12 +70,10 @@ func (a *asker) assign(f outlier.Field, n *node) {
 	switch v := f.Value.(type) {
 	case **bool:
 		*v = new(strings.EqualFold(n.text, "true"))
-	case *outlier.Range[int64]:
-		*v, err = parseRange(n.text, parseInteger, parseInteger)
-	case *outlier.Range[float64]:
-		*v, err = parseRange(n.text, parseNumber, parseNumber)
 	case *outlier.Range[time.Time]:
 		*v, err = a.dates(n)
+	default:
+		err = readRange(f, n.text)
 	}
 	if err != nil {
 		a.foreign(n, err.Error())

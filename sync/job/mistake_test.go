@@ -98,6 +98,47 @@ func TestMistakesStandInOrderAndOnce(t *testing.T) {
 	}
 }
 
+// Whoever writes what a mistake says to write is not told of another one.
+func TestWhatIsAdvisedIsNoMistake(t *testing.T) {
+	for _, c := range []struct{ part, value, advised string }{
+		{"where: {view_count: %s}", "5", "5.. ..5"},
+		{"where: {view_count: %s}", "0", "0.."}, // the upper end is above 0
+		{"where: {view_count: %s}", "1.5", ""},
+		{"where: {view_count: %s}", "0x10", ""},
+		{"where: {view_count: %s}", "-3", ""},
+		{"where: {z_score: %s}", "-1.5", "-1.5.. ..-1.5"},
+		{"where: {z_score: %s}", "1e9", ""},
+		{"where: {channel_video_count: %s}", "500", "500.."},
+		{"where: {channel_video_count: %s}", "120", "120.. ..120"},
+		{"pages: %s", `"3"`, "3"},
+		{"pages: %s", `"0"`, ""},
+		{"pages: %s", `"1000001"`, ""},
+	} {
+		file := func(value string) []byte {
+			return []byte(head + "jobs: {a: {search: {query: x, " + strings.Replace(c.part, "%s", value, 1) + "}}}\n")
+		}
+		_, err := Parse("jobs.yaml", file(c.value), nothingSet)
+		found, ok := errors.AsType[Mistakes](err)
+		if !ok || len(found) != 1 {
+			t.Fatalf("%s with %s: %v", c.part, c.value, err)
+		}
+		var advised []string
+		for _, word := range strings.Fields(found[0].Hint) {
+			if strings.ContainsAny(word, "0123456789") {
+				advised = append(advised, word)
+			}
+		}
+		if got := strings.Join(advised, " "); got != c.advised {
+			t.Errorf("%s with %s: %q is advised, want %q", c.part, c.value, got, c.advised)
+		}
+		for _, value := range advised {
+			if _, err := Parse("jobs.yaml", file(value), nothingSet); err != nil {
+				t.Errorf("%s with %s is advised and refused:\n%v", c.part, value, err)
+			}
+		}
+	}
+}
+
 func TestLimitsHoldBeforeTheTreeIsBuilt(t *testing.T) {
 	for _, c := range []struct{ name, src, want string }{
 		{"size", strings.Repeat("# comment\n", 200_000), "at most 1048576 are read"},

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"math/big"
 	"net/url"
 	"slices"
@@ -162,7 +163,7 @@ func (j *judge) leaf(e *jsonschema.ValidationError) {
 		}
 	default:
 		wants := j.word(e.SchemaURL)
-		j.refuseWithHint(n, hint(e.ErrorKind, n, wants), "%s", complaint(e.ErrorKind, n, wants))
+		j.refuseWithHint(n, j.hint(e, n, wants), "%s", complaint(e.ErrorKind, n, wants))
 	}
 }
 
@@ -188,9 +189,10 @@ func complaint(k jsonschema.ErrorKind, n *node, wants string) string {
 	return fmt.Sprintf("wants %s, not %s", wants, n.shown())
 }
 
-// hint is the remedy for the mistakes that many make.
-func hint(k jsonschema.ErrorKind, n *node, wants string) string {
-	switch k := k.(type) {
+// hint is the remedy for the mistakes that many make. What it says to write is not
+// refused in its turn.
+func (j *judge) hint(e *jsonschema.ValidationError, n *node, wants string) string {
+	switch k := e.ErrorKind.(type) {
 	case *fault.Enum:
 		var words []string
 		for _, w := range k.Want {
@@ -204,13 +206,27 @@ func hint(k jsonschema.ErrorKind, n *node, wants string) string {
 		switch {
 		case wantsWhole && n.kind == number:
 			return "write a whole number in digits"
-		case wantsWhole && n.kind == text && kindOf(n.text) == whole && !n.filled():
+		case wantsWhole && n.kind == text && kindOf(n.text) == whole && !n.filled() && j.bounded(e.SchemaURL, n.text):
 			return "write it without quotes: " + n.text
-		case strings.HasPrefix(wants, "a range") && n.has(whole, number) && !n.filled():
-			return fmt.Sprintf("write %s.. for at least and ..%s for at most", n.raw, n.raw)
+		case strings.HasPrefix(wants, "a range"):
+			return asRange(n)
 		}
 	}
 	return ""
+}
+
+// bounded reports whether the piece of the schema at a URL takes the number.
+func (j *judge) bounded(schemaURL, digits string) bool {
+	x, err := strconv.ParseFloat(digits, 64)
+	least, most := math.Inf(-1), math.Inf(1)
+	part := j.part(schemaURL)
+	if v, ok := part["minimum"].(json.Number); ok {
+		least, _ = v.Float64()
+	}
+	if v, ok := part["maximum"].(json.Number); ok {
+		most, _ = v.Float64()
+	}
+	return err == nil && least <= x && x <= most
 }
 
 func didYouMean(n *node, word string) string {

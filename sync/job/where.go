@@ -107,3 +107,45 @@ func (n *node) members() []*node {
 	}
 	return nil
 }
+
+// asRange says how a number is written where a range is meant: as whichever ends the
+// interface lets it be.
+func asRange(n *node) string {
+	if !n.has(whole, number) || n.filled() {
+		return ""
+	}
+	var forms []string
+	for _, form := range []struct{ text, means string }{{n.raw + "..", "at least"}, {".." + n.raw, "at most"}} {
+		if takesRange(n.head.text, form.text) {
+			forms = append(forms, form.text+" for "+form.means)
+		}
+	}
+	if forms == nil {
+		return ""
+	}
+	return "write " + strings.Join(forms, " and ")
+}
+
+// takesRange reports whether the filter of that name may have such a range, be it of
+// videos or of channels.
+func takesRange(name, text string) bool {
+	for _, op := range []outlier.Operation{outlier.OpSearch, outlier.OpFindChannels} {
+		for _, f := range (&template{Op: op}).fields() {
+			if snake(f.Name) == name {
+				return readRange(f, text) == nil && len(f.Check()) == 0
+			}
+		}
+	}
+	return false
+}
+
+// readRange reads text into a field that is a range of numbers.
+func readRange(f outlier.Field, text string) (err error) {
+	switch v := f.Value.(type) {
+	case *outlier.Range[int64]:
+		*v, err = parseRange(text, parseInteger, parseInteger)
+	case *outlier.Range[float64]:
+		*v, err = parseRange(text, parseNumber, parseNumber)
+	}
+	return err
+}
