@@ -1,0 +1,73 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"outlierd/outlier/simulator"
+)
+
+// TestHitWithoutAnIDIsToldOfAndCounted: no table can keep it, so it must not be lost in
+// silence. The other hits of its page are kept.
+func TestHitWithoutAnIDIsToldOfAndCounted(t *testing.T) {
+	service := simulator.New(simulator.Options{Seed: 1, Limit: 1_000_000})
+	p := answeredBy(t, func(w http.ResponseWriter, r *http.Request) {
+		r.Header.Del("Accept-Encoding")
+		answer := httptest.NewRecorder()
+		service.ServeHTTP(answer, r)
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprint(w, strings.Replace(answer.Body.String(), `{"id":`, `{"was":`, 1))
+	})
+	_, told, code := p.do(p.Context(), "search", "tea")
+	if code != exitDone {
+		t.Fatalf("exit code %d: %s", code, told)
+	}
+	contains(t, told, "the service's answers have changed", `"field":"hits[].id","problem":"missing"`)
+	contains(t, p.must("schema", "drift", "-o", "csv"), "search,hits[].id,missing,1,")
+	if got := p.ask("select count(*) from outliers"); got != "39" {
+		t.Errorf("%s hits are kept, want the 39 that have an id", got)
+	}
+	if _, told, _ := p.do(p.Context(), "search", "moka pot"); strings.Contains(told, "have changed") {
+		t.Errorf("it is told again: %s", told)
+	}
+	contains(t, p.must("schema", "drift", "-o", "csv"), "search,hits[].id,missing,2,")
+}
+
+// TestThresholdOfAForeignScanIsNoDrift: the service gives it as an object or as a plain
+// number, and of a scan that somebody else started nobody knows what that one limits.
+func TestThresholdOfAForeignScanIsNoDrift(t *testing.T) {
+	const id = "7f9c24e8-3b12-4fef-91e0-1e2b3c4d5e6f"
+	service := simulator.New(simulator.Options{Seed: 1, Limit: 1_000_000})
+	p := answeredBy(t, func(w http.ResponseWriter, r *http.Request) {
+		if !strings.HasPrefix(r.URL.Path, "/scan/") {
+			service.ServeHTTP(w, r)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprint(w, `{"id":"`+id+`","name":"theirs","status":"Running","input":{"query":["tea"],"threshold":1000},`+
+			`"endedAt":null,"createdAt":"2026-11-01T12:00:00.000Z","updatedAt":"2026-11-01T12:00:00.000Z"}`)
+	})
+	contains(t, p.refused(exitFailed, "scan", "read", id), "has not ended")
+	_, told, _ := p.do(p.Context(), "search", "tea") // which publishes
+	if drift := p.must("schema", "drift", "-o", "json"); drift != "[]\n" || strings.Contains(told, "have changed") {
+		t.Errorf("it is told as drift: %s%s", told, drift)
+	}
+	if got := p.ask(`select extra ->> '$."input.threshold"' from scans`); got != "1000" {
+		t.Errorf("its threshold is kept as %q", got)
+	}
+}
+
+// answeredBy is a person whose service answers in its own way.
+func answeredBy(t *testing.T, answer http.HandlerFunc) *person {
+	server := httptest.NewServer(answer)
+	t.Cleanup(server.Close)
+	p := &person{T: t, dir: t.TempDir(), env: func(name string) (string, bool) {
+		key, ok := map[string]string{"OUTLIERD_KEY": "demo"}[name]
+		return key, ok
+	}}
+	p.write(`{version: 1, service: {url: "` + server.URL + `", key: "${OUTLIERD_KEY}", limit: 1000000/min}, budget: {per_month: 200}, jobs: {tea: {search: {query: tea}}}}`)
+	return p
+}
