@@ -177,19 +177,17 @@ func (b *builder) budget(n *node) {
 	if day, found := strings.CutPrefix(n.get("renews").textOr(""), "on day "); found {
 		caps.Renews, _ = strconv.Atoi(day) // 1 to 31, says the schema
 	}
-	paid := b.cfg.Service.URL != "" && !b.cfg.Service.Simulated()
 	reserve := n.get("reserve")
 	switch {
-	case n == nil && paid:
-		b.missing(b.root, "budget", "add budget: {per_month: 400}; without a cap nothing is bought")
-	case n.get("per_month") == nil && paid:
-		b.missing(n, "per_month", "without a cap nothing is bought")
-	case caps.Reserve != nil && n.get("per_month") == nil:
+	case caps.Reserve != nil && n.get("per_month") == nil && !b.paid():
 		b.refuse(reserve, "a reserve is a part of per_month, which is missing")
 	case caps.Reserve != nil && caps.PerMonth != nil && *caps.Reserve >= *caps.PerMonth:
 		b.refuse(reserve, "the reserve leaves nothing of per_month")
 	}
 }
+
+// paid reports whether the service is one that takes money.
+func (b *builder) paid() bool { return b.cfg.Service.URL != "" && !b.cfg.Service.Simulated() }
 
 func (b *builder) sinks(n *node) {
 	if n == nil {

@@ -109,6 +109,7 @@ func (b *builder) build() {
 	b.sinks(b.root.get("sinks"))
 	b.filters(b.root.get("filters"))
 	b.jobs(b.root.get("jobs"))
+	b.budgeted(b.root.get("budget"))
 	b.leftovers()
 	b.idle()
 	b.floor()

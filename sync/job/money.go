@@ -106,6 +106,33 @@ func (b *builder) unbounded(spec *Spec, job, verb *node) {
 	b.refuseWithHint(pages, hint, "all pages can be had only within a budget for the run")
 }
 
+// budgeted refuses a file that may buy without a cap for the month. The cap that it
+// advises is one that the jobs can live with.
+func (b *builder) budgeted(n *node) {
+	if !b.paid() || n.get("per_month") != nil || n != nil && !n.has(mapping) {
+		return
+	}
+	month := outlier.Credits(400)
+	for _, spec := range b.cfg.Jobs {
+		price, _ := spec.step(b.cfg.Service.Prices)
+		month = max(month, price)
+		for _, most := range []*outlier.Credits{spec.Budget.PerRun, spec.Budget.PerMonth} {
+			if most != nil {
+				month = max(month, *most)
+			}
+		}
+	}
+	if reserve := b.cfg.Budget.Reserve; reserve != nil {
+		month += *reserve
+	}
+	const why = "without a cap nothing is bought"
+	if n == nil {
+		b.missing(b.root, "budget", fmt.Sprintf("add budget: {per_month: %d}; %s", month, why))
+		return
+	}
+	b.missing(n, "per_month", fmt.Sprintf("add per_month: %d; %s", month, why))
+}
+
 func inCredits(price outlier.Credits) string {
 	if price == 1 {
 		return "1 credit"

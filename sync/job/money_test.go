@@ -183,6 +183,35 @@ func drawPurse(t *rapid.T) purse {
 	return p
 }
 
+// The cap that a file is told to add leaves it without mistakes.
+func TestTheAdvisedBudgetHoldsWhatTheJobsNeed(t *testing.T) {
+	for _, c := range []struct{ budget, job, advised string }{
+		{"", "search: {query: x}", "budget: {per_month: 400}"},
+		{"budget: {per_day: 300}", "search: {query: x}", "per_month: 400"},
+		{"budget: {reserve: 399}", "search: {query: x}", "per_month: 799"},
+		{"", "search: {query: x}, budget: {per_run: 500}", "budget: {per_month: 500}"},
+		{"", "search: {query: x}, budget: {per_month: 600}", "budget: {per_month: 600}"},
+		{"budget: {reserve: 20}", "scan: {query: x, mode: standard, read: {pages: all}}, budget: {per_run: 726}", "per_month: 746"},
+		{"", "scan: {query: x, read: {pages: 3}}", "budget: {per_month: 506}"},
+	} {
+		file := func(budget string) []byte {
+			return []byte("version: 1\nservice: {url: \"https://service.example\", key: \"${OUTLIERD_KEY}\", prices: {scan_fast: 500, scan_standard: 600}}\n" +
+				budget + "\njobs: {a: {" + c.job + "}}\n")
+		}
+		_, err := Parse("jobs.yaml", file(c.budget), environment)
+		if err == nil || !strings.Contains(err.Error(), "; add "+c.advised+"; ") {
+			t.Errorf("%s with %s: want the advice to add %s:\n%v", c.job, c.budget, c.advised, err)
+		}
+		with := c.advised
+		if rest, found := strings.CutPrefix(c.budget, "budget: {"); found {
+			with = "budget: {" + c.advised + ", " + rest
+		}
+		if _, err := Parse("jobs.yaml", file(with), environment); err != nil {
+			t.Errorf("%s is advised and refused:\n%v", with, err)
+		}
+	}
+}
+
 func TestAScanHasNoMorePagesThanItsModeFinds(t *testing.T) {
 	for _, c := range []struct {
 		mode       string
