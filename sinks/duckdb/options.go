@@ -42,8 +42,12 @@ const (
 func (o Options) memoryLimit() string { return cmp.Or(o.MemoryLimit, little) }
 func (o Options) threads() int        { return cmp.Or(o.Threads, 1) }
 
-// rebuild is the remedy for a private file that cannot be used.
-const rebuild = "move it away; the next run rebuilds it from the journal"
+// The remedies for a private file that cannot be used, and for what is in the way of
+// the published one.
+const (
+	rebuild   = "move it away, and the next run takes it from the published file; move both away, and it rebuilds them from the journal"
+	elsewhere = "move it away, or set another path for the DuckDB sink"
+)
 
 // checkFile refuses what is in the way at path, before anything is touched. A
 // DuckDB file has its magic bytes after an 8-byte checksum.

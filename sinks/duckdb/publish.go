@@ -19,6 +19,9 @@ import (
 // Publish implements [sinks.Sink]. Readers see it as one step: whoever opened the
 // published file before keeps the old one.
 func (s *Sink) Publish(ctx context.Context, ops []sinks.Ops) error {
+	if err := s.restore(ctx); err != nil {
+		return err
+	}
 	for _, o := range ops {
 		if err := s.withRoom(func() error { return s.news(ctx, o) }); err != nil {
 			return err
@@ -97,20 +100,20 @@ func (s *Sink) swap(ctx context.Context) error {
 	if info, err := os.Stat(s.options.Private + ".wal"); err == nil && info.Size() > 0 {
 		return fmt.Errorf("publish %s: its log was not emptied: %s.wal", s.options.Private, s.options.Private)
 	}
-	if err := copyOver(s.options.Private, s.options.Published); err != nil {
+	if err := copyOver(s.options.Private, s.options.Published, 0o444); err != nil {
 		return fmt.Errorf("publish %s: %w", s.options.Published, err)
 	}
 	s.dirty = false
 	return nil
 }
 
-// copyOver replaces to by a read-only copy of from. The copy grows under a name
-// that no glob for *.duckdb finds. A log beside the published file is none of ours:
-// a program that opened the old copy for writing left it, and DuckDB would replay
-// it into the new one.
-func copyOver(from, to string) error {
+// copyOver replaces to by a copy of from. The copy grows under a name that no glob for
+// *.duckdb finds. A log beside the old file does not belong to the new one, into which
+// DuckDB would replay it. Beside the published file it is none of ours: a program that
+// opened the old copy for writing left it.
+func copyOver(from, to string, mode os.FileMode) error {
 	temp := to + ".new"
-	if err := copyFile(from, temp); err != nil {
+	if err := copyFile(from, temp, mode); err != nil {
 		return errors.Join(err, remove(temp))
 	}
 	if err := remove(to + ".wal"); err != nil {
@@ -122,7 +125,7 @@ func copyOver(from, to string) error {
 	return syncFolder(filepath.Dir(to))
 }
 
-func copyFile(from, to string) (err error) {
+func copyFile(from, to string, mode os.FileMode) (err error) {
 	in, err := os.Open(from)
 	if err != nil {
 		return err
@@ -139,7 +142,7 @@ func copyFile(from, to string) (err error) {
 	if _, err := io.Copy(out, in); err != nil {
 		return err
 	}
-	if err := out.Chmod(0o444); err != nil {
+	if err := out.Chmod(mode); err != nil {
 		return err
 	}
 	return out.Sync()

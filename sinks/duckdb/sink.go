@@ -26,6 +26,7 @@ type Sink struct {
 	options Options
 	in      *instance // nil until needed
 	dirty   bool      // the private file may hold what the published one does not
+	ahead   int64     // the published file's watermark, while the private file is behind it
 	changes map[*schema.Table]*sinks.Changes
 	parents map[*schema.Table]*sinks.Parents
 }
@@ -35,7 +36,8 @@ const journal = "journal"
 
 // Open brings the private file to the declarations, and publishes it if nothing is
 // published yet: a reader finds all tables before the first row. Both files are
-// checked before anything is written.
+// checked before anything is written, and the published one is asked whether it is
+// ahead.
 func Open(ctx context.Context, o Options) (*Sink, error) {
 	for _, path := range []*string{&o.Private, &o.Published, &o.Temp} {
 		abs, err := filepath.Abs(*path)
@@ -59,7 +61,7 @@ func (o Options) check() error {
 	if err := checkFile(o.Private, rebuild); err != nil {
 		return err
 	}
-	if err := checkFile(o.Published, "move it away, or set another path for the DuckDB sink"); err != nil {
+	if err := checkFile(o.Published, elsewhere); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(filepath.Dir(o.Private), 0o700); err != nil {
@@ -75,6 +77,22 @@ func (o Options) check() error {
 }
 
 func (s *Sink) open(ctx context.Context) error {
+	if err := s.declared(ctx); err != nil {
+		return err
+	}
+	if _, err := os.Stat(s.options.Published); os.IsNotExist(err) {
+		return s.swap(ctx)
+	} else if err != nil {
+		return err
+	}
+	if err := s.compare(ctx); err != nil {
+		return err
+	}
+	return writable(filepath.Dir(s.options.Published))
+}
+
+// declared brings the private file to the declarations.
+func (s *Sink) declared(ctx context.Context) error {
 	in, err := s.instance(ctx)
 	if err != nil {
 		return err
@@ -82,22 +100,23 @@ func (s *Sink) open(ctx context.Context) error {
 	if err := in.declare(ctx, slices.Concat(s.options.Tables, s.options.Ops)); err != nil {
 		return fmt.Errorf("%s: %w", s.options.Private, err)
 	}
-	if _, err := os.Stat(s.options.Published); os.IsNotExist(err) {
-		return s.swap(ctx)
-	} else if err != nil {
-		return err
-	}
-	return writable(filepath.Dir(s.options.Published))
+	return nil
 }
 
 // Name implements [sinks.Sink].
 func (s *Sink) Name() string { return "duckdb" }
 
 // Watermark implements [sinks.Sink].
-func (s *Sink) Watermark(ctx context.Context) (int64, error) { return s.mark(ctx, journal) }
+func (s *Sink) Watermark(ctx context.Context) (int64, error) {
+	mark, err := s.mark(ctx, journal)
+	return max(mark, s.ahead), err
+}
 
 // OpsMark implements [sinks.Sink].
 func (s *Sink) OpsMark(ctx context.Context, t *schema.Table) (int64, error) {
+	if err := s.restore(ctx); err != nil {
+		return 0, err
+	}
 	return s.mark(ctx, t.Name)
 }
 

@@ -20,6 +20,9 @@ func (s *Sink) Write(ctx context.Context, b sinks.Batch) error {
 }
 
 func (s *Sink) write(ctx context.Context, b sinks.Batch) error {
+	if err := s.restore(ctx); err != nil {
+		return err
+	}
 	mark, err := s.Watermark(ctx)
 	if err != nil {
 		return err

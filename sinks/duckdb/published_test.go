@@ -1,0 +1,288 @@
+//go:build duckdb_arrow
+
+package duckdb
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"outlierd/schema"
+	"outlierd/sinks/sinktest"
+)
+
+// saw publishes the answers up to hi, and closes the sink.
+func saw(t *testing.T, dir string, j sinktest.Journal, hi int64) {
+	t.Helper()
+	s := open(t, dir)
+	mark, err := s.Watermark(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, s, j, mark, hi)
+	if err := s.Publish(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// lose removes the folder of the state.
+func lose(t *testing.T, dir string) {
+	t.Helper()
+	if err := os.RemoveAll(filepath.Join(dir, "state")); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func content(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// marked opens the sink, wants a watermark of it, and closes it again.
+func marked(t *testing.T, dir string, want int64) {
+	t.Helper()
+	s := open(t, dir)
+	defer s.Close()
+	if mark, err := s.Watermark(t.Context()); err != nil || mark != want {
+		t.Errorf("watermark %d, %v; want %d", mark, err, want)
+	}
+}
+
+func TestWatermarkIsOfThePublishedFileIfThatIsAhead(t *testing.T) {
+	j := sinktest.Sample(8)
+	for name, after := range map[string]func(t *testing.T, dir string){
+		"state lost": lose,
+		"private file lost": func(t *testing.T, dir string) {
+			if err := os.Remove(private(options(dir))); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"state put back from an older copy": func(t *testing.T, dir string) {
+			lose(t, dir)
+			if err := os.Rename(filepath.Join(dir, "older"), filepath.Join(dir, "state")); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			older(t, dir, j)
+			saw(t, dir, j, 6)
+			after(t, dir)
+			before := content(t, published(options(dir)))
+			marked(t, dir, 6)
+			if content(t, published(options(dir))) != before {
+				t.Error("asking for the watermark published over what was bought")
+			}
+			saw(t, dir, j, 8) // whose journal is not behind goes on
+			suite.Check(t, dir, j, 8)
+			if info, err := os.Stat(private(options(dir))); err != nil || info.Mode() != 0o600 {
+				t.Errorf("the private file has mode %v, %v", info.Mode(), err)
+			}
+		})
+	}
+}
+
+// older writes the first answers, and keeps the state as it was before the last one
+// was published: with a log.
+func older(t *testing.T, dir string, j sinktest.Journal) {
+	t.Helper()
+	s := open(t, dir)
+	defer s.Close()
+	write(t, s, j, 0, 3)
+	if _, err := os.Stat(private(options(dir)) + ".wal"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.CopyFS(filepath.Join(dir, "older"), os.DirFS(filepath.Join(dir, "state"))); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestWhatIsRestoredKnowsItsFinalOperations(t *testing.T) {
+	dir := t.TempDir()
+	s := openWhole(t, dir)
+	tell(t, s, map[*schema.Table][]sinktest.Row{schema.OpsCredits: {spending("m", "d", "spent", 2, nil), spending("m", "d", "spent", 3, nil)}})
+	batch := sinktest.Hits(0, 1)
+	defer sinktest.Release(batch)
+	if err := s.Write(t.Context(), batch); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Publish(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	lose(t, dir)
+	s = openWhole(t, dir)
+	if mark, err := s.OpsMark(t.Context(), schema.OpsCredits); err != nil || mark != 2 {
+		t.Errorf("mark %d, %v; want 2", mark, err)
+	}
+	if err := s.Publish(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	got := results(t, dir, "SELECT sum(price)::BIGINT AS price, (SELECT count(*) FROM outliers) AS hits FROM ops.credits")
+	if diff := cmp.Diff([]sinktest.Row{{"price": int64(5), "hits": int64(40)}}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestPublishedFileOfAnOlderVersionIsAskedAndBroughtUpToDate(t *testing.T) {
+	dir, j := t.TempDir(), sinktest.Sample(6)
+	saw(t, dir, j, 3)
+	shrunk(t, dir, "DROP TABLE warehouse.main.comments; CREATE TABLE warehouse.main.gone (id BIGINT)")
+	if err := copyOver(private(options(dir)), published(options(dir)), 0o444); err != nil {
+		t.Fatal(err)
+	}
+	lose(t, dir)
+	marked(t, dir, 3)
+	saw(t, dir, j, 6)
+	in := readOnly(t, published(options(dir)))
+	defer in.close()
+	if _, err := in.query(t.Context(), "SELECT id, comment_key FROM warehouse.main.gone, warehouse.main.comments"); err != nil {
+		t.Error(err)
+	}
+}
+
+// beBorrower has the published file open for writing until its input ends.
+func beBorrower(dir string) (err error) {
+	ctx := context.TODO()
+	in, err := start(ctx, Options{Temp: filepath.Join(dir, "borrower")})
+	if err != nil {
+		return err
+	}
+	if err := in.attach(ctx, published(options(dir))); err != nil {
+		return err
+	}
+	if _, err := in.exec(ctx, "CREATE TABLE warehouse.main.scratch AS SELECT 1"); err != nil {
+		return err
+	}
+	fmt.Println("borrowing")
+	io.Copy(io.Discard, os.Stdin)
+	return in.close()
+}
+
+func TestPublishedFileIsAskedThoughAnotherProgramHasItOpen(t *testing.T) {
+	dir, j := t.TempDir(), sinktest.Sample(6)
+	saw(t, dir, j, 3)
+	if err := os.Chmod(published(options(dir)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	p := spawn(t, "borrower", dir)
+	p.says(t)
+	if in, err := start(t.Context(), Options{Temp: t.TempDir()}); err != nil {
+		t.Fatal(err)
+	} else if _, err := in.markOf(t.Context(), published(options(dir))); err == nil {
+		t.Error("the file is not locked")
+	} else {
+		in.close()
+	}
+	marked(t, dir, 3) // the private file is as good
+	lose(t, dir)
+	marked(t, dir, 3)
+	saw(t, dir, j, 6)
+	p.in.Close()
+	if err := p.Wait(); err != nil {
+		t.Fatalf("%v %s", err, p.errors)
+	}
+	if left, err := os.ReadDir(filepath.Join(dir, "state", "tmp")); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+func TestPublishedFileIsAskedWithoutAForeignLog(t *testing.T) {
+	dir, j := t.TempDir(), sinktest.Sample(3)
+	saw(t, dir, j, 3)
+	if err := os.WriteFile(published(options(dir))+".wal", []byte("of a program that was killed"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	lose(t, dir)
+	marked(t, dir, 3)
+}
+
+func TestDuckDBFileOfAnotherProgramIsNotPublishedOver(t *testing.T) {
+	for name, ddl := range map[string]string{
+		"no marks":      "CREATE TABLE warehouse.main.mine AS SELECT 42 AS answer",
+		"no mark of us": "CREATE SCHEMA warehouse.outlierd; CREATE TABLE warehouse.outlierd.marks (name VARCHAR, id BIGINT)",
+		"mark of no id": "CREATE SCHEMA warehouse.outlierd; CREATE TABLE warehouse.outlierd.marks AS SELECT 'journal' AS name, 'x' AS id",
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir, j := t.TempDir(), sinktest.Sample(3)
+			saw(t, dir, j, 3)
+			theirs := published(options(dir))
+			if err := os.Remove(theirs); err != nil {
+				t.Fatal(err)
+			}
+			makeFile(t, theirs, ddl)
+			before := content(t, theirs)
+			checkError(t, options(dir), []string{theirs, "another program", elsewhere})
+			if content(t, theirs) != before {
+				t.Error("it was touched")
+			}
+		})
+	}
+}
+
+func makeFile(t *testing.T, path, ddl string) {
+	t.Helper()
+	in, err := start(t.Context(), Options{Temp: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.close()
+	if err := in.attach(t.Context(), path); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := in.exec(t.Context(), ddl); err != nil {
+		t.Fatal(err)
+	}
+	if err := in.detach(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestPublishedFileThatCannotBeReadStopsOnlyASinkThatIsNew(t *testing.T) {
+	for name, damage := range map[string]func(text []byte) []byte{
+		"newer version": func(text []byte) []byte { text[12]++; return text },
+		"cut off":       func(text []byte) []byte { return text[:len(text)/3] },
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir, j := t.TempDir(), sinktest.Sample(6)
+			saw(t, dir, j, 3)
+			path := published(options(dir))
+			damaged := damage([]byte(content(t, path)))
+			if err := os.Remove(path); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(path, damaged, 0o444); err != nil {
+				t.Fatal(err)
+			}
+			kept := filepath.Join(dir, "kept")
+			if err := os.Rename(filepath.Join(dir, "state"), kept); err != nil {
+				t.Fatal(err)
+			}
+			checkError(t, options(dir), []string{path, "cannot be read", "move it away"})
+			if content(t, path) != string(damaged) {
+				t.Error("it was touched")
+			}
+			lose(t, dir)
+			if err := os.Rename(kept, filepath.Join(dir, "state")); err != nil {
+				t.Fatal(err)
+			}
+			saw(t, dir, j, 6)
+			suite.Check(t, dir, j, 6)
+		})
+	}
+}
