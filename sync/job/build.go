@@ -130,12 +130,12 @@ func (b *builder) key(service *node) {
 	given := n.has(text, whole, number)
 	switch {
 	case given && n.raw != "" && !reference.MatchString(n.raw):
-		b.refuseWithHint(n, "take it from outside: ${OUTLIERD_KEY} or ${file:/run/secrets/outlierd_key}", "the key stands here in clear text")
+		b.refuseWithHint(n, `take it from outside: "${OUTLIERD_KEY}" or "${file:/run/secrets/outlierd_key}"`, "the key stands here in clear text")
 	case given && n.text != "" && s.Simulated():
 		b.refuseWithHint(n, "leave key out, or give the service's url", "sim:// takes no key, so that simulated rows never mix with bought ones")
 	case s.URL == "" || s.Simulated():
 	case n == nil:
-		b.missing(service, "key", "add key: ${OUTLIERD_KEY}")
+		b.missing(service, "key", `add key: "${OUTLIERD_KEY}"`)
 	case given:
 		key, err := outlier.NewKey(n.text)
 		if err != nil {
