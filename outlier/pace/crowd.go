@@ -73,7 +73,7 @@ func (c *core) notice(now, sent time.Time, r reading) {
 // meet notes requests of others.
 func (c *core) meet(now time.Time, n int) {
 	c.Log.add(cell{At: now, Others: n}, c.grain())
-	if c.Crowd.Stage != alone && c.Log.others() < 2 {
+	if c.Crowd.Stage == wary && c.Log.others() < 2 {
 		return // so few need no more than their slots; and a service's estimate may be off
 	}
 	if now.Sub(c.Crowd.Last) > forgetOthers {
@@ -96,13 +96,24 @@ func (c *core) settle(now, sent time.Time, r reading) {
 		o.Stage = alone
 	case o.Stage == alone && sign && (many && !r.refused || now.Sub(o.First) > window/2):
 		o.Stage, o.Changed, o.Keep = wary, now, min(limit, max(limit/2, limit-others, 1))
+	case o.Stage == wary && r.refused:
+		// They want more than is seen of them: what was sent before a window began,
+		// as far as that is known, hides some. Were only the other to yield, as its
+		// request came last, it would have to yield everything.
+		c.yield(now, limit/2)
 	case o.Stage == wary && o.Keep < limit && since > 2*window:
 		o.Keep, o.Changed = limit, now // they have not come again
 	case o.Stage == wary && sign && (many && since > window/2 || since > 2*window):
-		o.Stage, o.Changed = sharing, now
-		o.Keep, o.Low, o.Calm = min(limit, max(1, limit-others)), limit, 0
-		c.Lesson = lesson{} // this is why there were refusals
+		c.yield(now, limit-others)
 	}
+}
+
+// yield leaves slots to others from now on.
+func (c *core) yield(now time.Time, keep int) {
+	o, limit := &c.Crowd, c.ours().Requests
+	o.Stage, o.Changed, o.Low, o.Calm = sharing, now, limit, 0
+	o.Keep = min(limit, max(1, keep))
+	c.Lesson = lesson{} // this is why there were refusals
 }
 
 // adjust takes a slot less when the service refuses, and one more where it has had
