@@ -2,7 +2,11 @@ package main
 
 import (
 	"cmp"
+	"context"
+	"errors"
 	"fmt"
+	"io/fs"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -39,16 +43,8 @@ It works beside an instance that is running.`,
 // showQueue lists the calls that wait for a job, or for all if the name is "". Jobs that
 // have a new name are told by it, also where no run has carried the rename out yet.
 func (o *options) showQueue(p *program, name string) error {
-	now, err := p.formerly()
+	name, now, err := p.recorded(name)
 	if err != nil {
-		return err
-	}
-	for was, is := range now {
-		if name == is {
-			name = was
-		}
-	}
-	if err := known(p.Config, p.Store, name); err != nil {
 		return err
 	}
 	waiting, err := p.Queue(name)
@@ -66,27 +62,52 @@ func (o *options) showQueue(p *program, name string) error {
 func queueClearCommand(o *options) *cobra.Command {
 	return &cobra.Command{
 		Use: "clear JOB", Short: "Give up the calls that a job has waiting",
-		Long: `Give up the calls that a job has waiting. Nothing that was answered is lost; what the
-job wants of hits that it meets again is queued anew.`,
+		Long: `Give up the calls that a job has waiting, but for those that another job wants, which go
+on for that one. Nothing that was answered is lost; what the job wants of hits that it
+meets again is queued anew.
+
+It works beside an instance that is running, which takes notice.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			config, err := o.load()
 			if err != nil {
 				return err
 			}
-			return o.books(c.Context(), config, func(store *state.Store) error {
-				if err := known(config, store, args[0]); err != nil {
-					return err
-				}
-				n, err := store.ClearQueue(args[0])
-				if err != nil {
-					return err
-				}
-				fmt.Fprintf(o.out, "%s of %s given up\n", count(n, "call"), args[0])
-				return nil
-			})
+			return o.glance(c.Context(), config, func(p *program) error { return o.clearQueue(c.Context(), p, args[0]) })
 		},
 	}
+}
+
+func (o *options) clearQueue(ctx context.Context, p *program, name string) error {
+	was, _, err := p.recorded(name)
+	if err != nil {
+		return err
+	}
+	dropped, kept, err := state.Clear(ctx, filepath.Join(p.Config.Data, "state"), stateOptions(p.Config), was)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	fmt.Fprintf(o.out, "%s of %s given up", count(dropped, "call"), name)
+	if kept > 0 {
+		fmt.Fprintf(o.out, "; %s stay queued, which another job wants", count(kept, "call"))
+	}
+	fmt.Fprintln(o.out)
+	return nil
+}
+
+// recorded is the name under which the record knows a job, and what jobs are called
+// now, by such names; see [program.formerly].
+func (p *program) recorded(name string) (was string, now map[string]string, err error) {
+	now, err = p.formerly()
+	if err != nil {
+		return "", nil, err
+	}
+	for was, is := range now {
+		if name == is {
+			name = was
+		}
+	}
+	return name, now, known(p.Config, p.Store, name)
 }
 
 // known refuses the name of a job that is neither in the file nor on record.

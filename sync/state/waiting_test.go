@@ -33,7 +33,7 @@ func TestQueueIsListedInTheOrderInWhichItIsDone(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("queue (-want +got):\n%s", diff)
 		}
-		if n, err := s.ClearQueue("rivals"); n != 1 || err != nil {
+		if n, _, err := s.ClearQueue("rivals"); n != 1 || err != nil {
 			t.Errorf("%d tasks were cleared, error %v", n, err)
 		}
 		if left, err := s.Waiting(Filter{}); len(left) != 1 || err != nil || left[0].Entity != "v1" {

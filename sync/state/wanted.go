@@ -1,6 +1,9 @@
 package state
 
 import (
+	"context"
+	"database/sql"
+	"errors"
 	"fmt"
 
 	"outlierd/outlier"
@@ -43,7 +46,7 @@ func (s *Store) DropUnwanted(wanted func(job string, op outlier.Operation) bool)
 				unwanted = append(unwanted, kind)
 			}
 		}
-		dropped, err = tx.forgo(unwanted)
+		dropped, _, err = tx.forgo(unwanted)
 		return err
 	})
 	if err != nil {
@@ -52,50 +55,71 @@ func (s *Store) DropUnwanted(wanted func(job string, op outlier.Operation) bool)
 	return dropped, nil
 }
 
-// ClearQueue drops the tasks of a job, or of all jobs if job is "", and returns how
-// many there were. What another job wants too stays as that job's.
-func (s *Store) ClearQueue(job string) (n int64, err error) {
+// ClearQueue takes back the wish of a job for all that it has in the queue, and returns
+// how many tasks were dropped, and how many were kept since another job wants them.
+func (s *Store) ClearQueue(job string) (dropped, kept int, err error) {
 	err = s.Update(func(tx *Tx) error {
-		kinds, err := list(s, (*want).columns, `SELECT DISTINCT job, op FROM queue_wants WHERE job = ?1 OR ?1 = ''`, job)
+		kinds, err := list(s, (*want).columns, `SELECT DISTINCT job, op FROM queue_wants WHERE job = ?`, job)
 		if err != nil {
 			return err
 		}
-		dropped, err := tx.forgo(kinds)
-		n = int64(dropped)
+		dropped, kept, err = tx.forgo(kinds)
 		return err
 	})
 	if err != nil {
-		return 0, fmt.Errorf("clear the queue: %w", err)
+		return 0, 0, fmt.Errorf("clear the queue: %w", err)
 	}
-	return n, nil
+	return dropped, kept, nil
+}
+
+// Clear is [Store.ClearQueue] for the state folder dir, also while another process
+// holds it. That one looks into the queue before every call, and the answer to a call
+// that it has under way is kept whether or not anybody still waits for it.
+func Clear(ctx context.Context, dir string, o Options, job string) (dropped, kept int, err error) {
+	seen, err := Peek(ctx, dir, o) // which refuses what is not to be written to
+	if err == nil {
+		err = seen.Close()
+	}
+	if err != nil {
+		return 0, 0, err
+	}
+	s := &Store{dir: dir, options: seen.options, space: space{dir: dir}, stmts: map[string]*sql.Stmt{}}
+	if err := s.attach(ctx, "rw"); err != nil {
+		return 0, 0, err
+	}
+	dropped, kept, err = s.ClearQueue(job)
+	return dropped, kept, errors.Join(err, s.db.Close())
 }
 
 // forgo takes back the wish of jobs for kinds of calls, and returns how many tasks were
-// dropped since nobody else wants them. All who want one no more have to be forgotten
-// before its heir is looked for.
-func (t *Tx) forgo(kinds []want) (dropped int, err error) {
+// dropped since nobody else wants them, and of how many wishes the task was kept. All who
+// want one no more have to be forgotten before its heir is looked for.
+func (t *Tx) forgo(kinds []want) (dropped, kept int, err error) {
+	count := func(into *int, query string, args ...any) error {
+		result, err := t.exec(query, args...)
+		if err != nil {
+			return err
+		}
+		n, err := result.RowsAffected()
+		*into += int(n)
+		return err
+	}
 	for _, k := range kinds {
-		if _, err := t.exec(`DELETE FROM queue_others WHERE job = ? AND op = ?`, k.job, string(k.op)); err != nil {
-			return dropped, err
+		if err := count(&kept, `DELETE FROM queue_others WHERE job = ? AND op = ?`, k.job, string(k.op)); err != nil {
+			return dropped, kept, err
 		}
 	}
 	for _, k := range kinds {
-		_, err := t.exec(`UPDATE queue SET (job, run) = (SELECT o.job, o.run FROM queue_others o
+		err := count(&kept, `UPDATE queue SET (job, run) = (SELECT o.job, o.run FROM queue_others o
 				WHERE o.op = queue.op AND o.entity = queue.entity ORDER BY o.wanted_at, o.job LIMIT 1)
 			WHERE job = ? AND op = ? AND EXISTS (SELECT 1 FROM queue_others o WHERE o.op = queue.op AND o.entity = queue.entity)`,
 			k.job, string(k.op))
-		if err != nil {
-			return dropped, err
+		if err == nil {
+			err = count(&dropped, `DELETE FROM queue WHERE job = ? AND op = ?`, k.job, string(k.op))
 		}
-		result, err := t.exec(`DELETE FROM queue WHERE job = ? AND op = ?`, k.job, string(k.op))
 		if err != nil {
-			return dropped, err
+			return dropped, kept, err
 		}
-		n, err := result.RowsAffected()
-		if err != nil {
-			return dropped, err
-		}
-		dropped += int(n)
 	}
-	return dropped, nil
+	return dropped, kept, nil
 }

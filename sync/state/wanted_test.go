@@ -2,6 +2,7 @@ package state
 
 import (
 	"errors"
+	"io/fs"
 	"slices"
 	"strings"
 	"testing"
@@ -75,13 +76,13 @@ func TestClearedQueueKeepsWhatAnotherJobWants(t *testing.T) {
 	}
 	rename(t, s, "b", "c")
 	for _, want := range []struct {
-		job           string
-		dropped, left int
-	}{{"b", 0, 3}, {"a", 1, 2}, {"c", 2, 0}} {
-		n, err := s.ClearQueue(want.job)
+		job                 string
+		dropped, kept, left int
+	}{{"b", 0, 0, 3}, {"a", 1, 1, 2}, {"c", 2, 0, 0}} {
+		n, kept, err := s.ClearQueue(want.job)
 		left, failed := s.Queued(Filter{})
-		if n != int64(want.dropped) || left != want.left || err != nil || failed != nil {
-			t.Errorf("job %s: %d dropped, %d left (%v, %v), want %d and %d", want.job, n, left, err, failed, want.dropped, want.left)
+		if n != want.dropped || kept != want.kept || left != want.left || err != nil || failed != nil {
+			t.Errorf("job %s: %d dropped, %d kept, %d left (%v, %v), want %+v", want.job, n, kept, left, err, failed, want)
 		}
 	}
 }
@@ -134,7 +135,7 @@ func TestHeirIsCountedOnce(t *testing.T) {
 	for _, job := range []string{"a", "b", "c"} {
 		enqueue(t, s, Task{Op: outlier.OpDetails, Entity: "v1", Run: "run-of-" + job, Job: job})
 	}
-	if n, err := s.ClearQueue("a"); n != 0 || err != nil {
+	if n, kept, err := s.ClearQueue("a"); n != 0 || kept != 1 || err != nil {
 		t.Errorf("%d dropped (%v)", n, err)
 	}
 	for job, want := range map[string]int{"a": 0, "b": 1, "c": 1, "": 1} {
@@ -169,6 +170,41 @@ func TestPartOfAJobIsFoundByIndex(t *testing.T) {
 				t.Errorf("%s does not use %s: %s", query, index, text)
 			}
 		}
+	}
+}
+
+// TestQueueIsClearedBesideItsHolder: also while a call of the job is under way, whose
+// answer is kept and known, and one that fails is no trouble either.
+func TestQueueIsClearedBesideItsHolder(t *testing.T) {
+	dir := t.TempDir()
+	holder := open(t, dir)
+	task := func(job, entity string) Task {
+		return Task{Op: outlier.OpDetails, Entity: entity, Run: "run-1", Job: job, MaxAge: time.Hour}
+	}
+	enqueue(t, holder, task("a", "answered"), task("a", "failed"), task("a", "both"), task("b", "both"))
+	request := detailsRequest("answered")
+	underWay := reserve(t, holder, Purchase{Run: "run-1", Job: "a", Attempt: 1, Commit: func(tx *Tx, k Kept) error {
+		return tx.Done(task("a", "answered"), k.Response, false, time.Time{})
+	}}, request)
+	if err := underWay.Sending(); err != nil {
+		t.Fatal(err)
+	}
+	dropped, kept, err := Clear(t.Context(), dir, options(), "a")
+	if dropped != 2 || kept != 1 || err != nil {
+		t.Errorf("%d dropped, %d kept (%v), want 2 and 1", dropped, kept, err)
+	}
+	if err := underWay.Settle(answerTo(request, `{}`), outlier.Charged); err != nil {
+		t.Errorf("the answer to a call that was given up is not kept: %v", err)
+	}
+	update(t, holder, func(tx *Tx) error { return tx.Fail(task("a", "failed"), time.Now(), "time-out", time.Now()) })
+	if n := enqueue(t, holder, task("a", "answered")); n != 0 {
+		t.Error("what was answered is asked for again")
+	}
+	if left := next(t, holder, Filter{}); left == nil || left.Entity != "both" || left.Job != "b" {
+		t.Errorf("%+v is left, want what b wants", left)
+	}
+	if n, _, err := Clear(t.Context(), t.TempDir(), options(), "a"); n != 0 || !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("%d dropped where there is nothing (%v)", n, err)
 	}
 }
 
