@@ -152,7 +152,7 @@ func (j *judge) leaf(e *jsonschema.ValidationError) {
 	switch k := e.ErrorKind.(type) {
 	case *fault.AdditionalProperties:
 		for _, name := range k.Properties {
-			j.unknown(n, name, j.properties(e.SchemaURL))
+			j.unknown(n, name, e.SchemaURL)
 		}
 	case *fault.Not:
 		n.wrong, n.dead = true, true
@@ -236,32 +236,59 @@ func didYouMean(n *node, word string) string {
 	return "did you mean " + word + "?"
 }
 
-// unknown reports a key that the schema does not have.
-func (j *judge) unknown(n *node, name string, known []string) {
+// unknown reports a key that the piece of the schema at a URL does not have.
+func (j *judge) unknown(n *node, name, schemaURL string) {
 	value := n.get(name)
 	value.wrong, value.dead = true, true
-	advice := j.elsewhere(name, known)
+	advice := j.elsewhere(n, name, schemaURL)
 	if advice == "" {
-		advice = didYouMean(value.head, nearest(name, known))
+		advice = didYouMean(value.head, nearest(name, j.properties(schemaURL)))
 	}
 	j.refuseWithHint(value.head, advice, "unknown key")
 }
 
-// elsewhere says where a key stands that was found beside the known ones.
-func (j *judge) elsewhere(name string, known []string) string {
-	for _, place := range []struct {
-		beside, definition string // a key that stands there too, and what has the name
-		advice             string
-	}{
-		{"where", "where", "filters stand below where"},
-		{"stop_after", "jobBudget", "it stands below budget"},
-		{"stop_after", "search", "it stands below what the job does, such as search"},
-		{"stop_when", "job", "it stands in the job, beside what it does"},
-		{"fetch", "job", "it stands in the job, beside what it does"},
+// elsewhere says where a key stands that was found in n, which is what the piece of the
+// schema at a URL describes: deeper, or in the job around it.
+func (j *judge) elsewhere(n *node, name, schemaURL string) string {
+	in := func(piece string) bool { return slices.Contains(j.properties(piece), name) }
+	beside := func(key string) bool { return slices.Contains(j.properties(schemaURL), key) }
+	for _, deeper := range []struct{ at, advice string }{
+		{"/properties/where", "filters stand below where"},
+		{"/properties/budget", "it stands below budget"},
+		{"/properties/read", "it stands below read"},
+		{"/properties/read/properties/where", "filters stand below where, and that below read"},
 	} {
-		if slices.Contains(known, place.beside) && slices.Contains(j.properties("#/definitions/"+place.definition), name) {
-			return place.advice
+		if in(schemaURL + deeper.at) {
+			return deeper.advice
 		}
+	}
+	switch {
+	case beside(string(VerbSearch)) && beside("stop_after"):
+		return j.below(n, name)
+	case beside("stop_when"), beside("read"), beside("fetch") && name != "enrich":
+		if in(oneOff) {
+			return "it stands in the job, beside what it does"
+		}
+	}
+	return ""
+}
+
+// below says where a key stands that was found in a job, but is one of what it does.
+func (j *judge) below(job *node, name string) string {
+	in := func(piece string) bool { return slices.Contains(j.properties(piece), name) }
+	for _, e := range job.entries {
+		switch verb := e.key.text; {
+		case !isVerb(verb):
+		case in(oneOff + "/properties/" + verb):
+			return "it stands below " + verb
+		case verb == string(VerbScan) && in("#/definitions/scan/properties/read"):
+			return "it stands below read, and that below scan"
+		default:
+			return ""
+		}
+	}
+	if in("#/definitions/search") {
+		return "it stands below what the job does, such as search"
 	}
 	return ""
 }
