@@ -129,6 +129,9 @@ func (c *core) adjust(now, sent time.Time, r reading) {
 	since := now.Sub(o.Changed)
 	switch {
 	case r.refused:
+		if o.Keep == 1 { // it came last in a window that others fill, and would in the next
+			c.block(now, max(r.reset, 0)+q.Window*3/2)
+		}
 		o.Keep, o.Calm = max(1, o.Keep-1), min(o.Calm+1, calmest)
 	case c.Belief.isBucket() && r.remaining < 2 && since > q.Window:
 		o.Keep = max(1, o.Keep-1)
