@@ -82,6 +82,27 @@ jobs:
 	})
 }
 
+// TestSeedsOfARunThatACapCutAreNotBoughtAgain: their first page is there, and a cap is no
+// reason to pay for it twice.
+func TestSeedsOfARunThatACapCutAreNotBoughtAgain(t *testing.T) {
+	const file = `
+version: 1
+service: {url: "sim://", limit: 10/min}
+jobs:
+  like: {related: {title: [moka pot], pages: 3, refresh_after: 14d}, budget: {per_run: 2}}
+`
+	bare(t, file, func(w *workshop) {
+		w.mustRun(state.PausedBudget)
+		for range 3 {
+			time.Sleep(25 * time.Hour)
+			w.mustRun(state.OKEmpty)
+		}
+		if w.spent() != 2 {
+			t.Errorf("%d credits, want the 2 of the first run", w.spent())
+		}
+	})
+}
+
 // TestFreshnessPromotesNobody: what is fresh keeps its place among the top, and nobody
 // takes it.
 func TestFreshnessPromotesNobody(t *testing.T) {

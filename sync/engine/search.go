@@ -271,6 +271,10 @@ func (r *run) keepPage(tx *state.Tx, step *state.Step, kept state.Kept, probe bo
 	return r.turn(tx, step, page)
 }
 
+// boughtKey is the watermark that tells when seeds were bought last: with page one, as
+// a cap that cuts the others is no reason to buy it again.
+func boughtKey(watermark string) string { return "bought: " + watermark }
+
 // turn records the page's hits and moves the step on. A search that has come to its
 // own end moves the job's watermark, whatever becomes of the rest.
 func (r *run) turn(tx *state.Tx, step *state.Step, page outlier.Page) error {
@@ -285,8 +289,13 @@ func (r *run) turn(tx *state.Tx, step *state.Step, page outlier.Page) error {
 	step.Hits += len(page.Hits)
 	step.NewHits += seen.New
 	step.Total = page.Total
+	mark := state.Watermark{Job: r.row.Job, Key: step.Watermark, At: step.Began, Run: r.row.ID}
 	if step.Watermark != "" && slices.Contains(covered, step.Stop) {
-		mark := state.Watermark{Job: r.row.Job, Key: step.Watermark, At: step.Began, Run: r.row.ID}
+		if err := tx.MoveWatermark(mark); err != nil {
+			return err
+		}
+	}
+	if mark.Key = boughtKey(step.Watermark); len(step.Seeds) > 0 {
 		if err := tx.MoveWatermark(mark); err != nil {
 			return err
 		}
