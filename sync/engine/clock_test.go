@@ -2,6 +2,8 @@ package engine
 
 import (
 	"net/http"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -93,6 +95,93 @@ func TestTimeIsAskedOnlyWhenItDecides(t *testing.T) {
 		w.mustRun(state.OK)
 		if got := asked(); got != 1 {
 			t.Errorf("%d questions for the time when the cycle has turned, want one", got)
+		}
+	})
+}
+
+// TestClockAloneOpensNoFreshBudget: where the service tells no time, a person has to say that
+// the clock is right, for that day. While a process lives it counts the time itself.
+func TestClockAloneOpensNoFreshBudget(t *testing.T) {
+	bubble(t, cappedFile, func(w *workshop) {
+		w.wire = undated{w.service.Transport()}
+		w.mustRun(state.OK)
+		time.Sleep(40 * day)
+		row, _ := w.run()
+		if row.Status != state.PausedBudget || row.Credits != 0 || !strings.Contains(row.Error, "budget resume") {
+			t.Errorf("run %+v; want one that waits for a person's word", row)
+		}
+		w.resume()
+		if row := w.mustRun(state.OK); row.Credits != 2 {
+			t.Errorf("%d credits after a person's word, want 2", row.Credits)
+		}
+		time.Sleep(day)
+		if row, _ := w.run(); row.Status != state.PausedBudget {
+			t.Errorf("the run of another day ended as %s; want it to wait for a word of that day", row.Status)
+		}
+	})
+}
+
+// resume is `outlierd budget resume`.
+func (w *workshop) resume() {
+	w.Helper()
+	key, err := outlier.NewKey(testKey)
+	if err != nil {
+		w.Fatal(err)
+	}
+	options := state.Options{Service: w.config.Service.URL, Location: w.config.Timezone, Renews: w.config.Budget.Renews}
+	if lifted, err := state.Lift(w.ctx, filepath.Join(w.data(), "state"), options, key.Fingerprint()); err != nil || len(lifted) != 1 {
+		w.Errorf("lifted %v, error %v; want one latch", lifted, err)
+	}
+}
+
+// TestOneWrongDateMintsNoFreshBudget: it is not believed before another answer agrees.
+func TestOneWrongDateMintsNoFreshBudget(t *testing.T) {
+	for name, test := range map[string]struct {
+		file string
+		ends state.Status
+	}{
+		"by day and cycle": {cappedFile, state.PausedBudget},
+		"by day":           {strings.Replace(cappedFile, "per_month: 2", "per_month: 20", 1), state.PausedBudget},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, strings.Replace(test.file, "[home espresso]", "[home espresso], pages: 3", 1), func(w *workshop) {
+				answers := 0
+				w.wire = roundTripper(func(r *http.Request) (*http.Response, error) {
+					answer, err := w.service.Transport().RoundTrip(r)
+					if answers++; answers == 1 {
+						answer.Header.Set("Date", time.Now().Add(40*day).UTC().Format(http.TimeFormat))
+					}
+					return answer, err
+				})
+				if row := w.mustRun(test.ends); row.Credits != 2 {
+					t.Errorf("%d credits were spent, want the 2 of the cap", row.Credits)
+				}
+			})
+		})
+	}
+}
+
+// TestClockThatJumpsADayMintsNoFreshDay where the month has room.
+func TestClockThatJumpsADayMintsNoFreshDay(t *testing.T) {
+	bubble(t, strings.Replace(cappedFile, "per_month: 2", "per_month: 20", 1), func(w *workshop) {
+		w.mustRun(state.OK)
+		time.Sleep(25 * time.Hour)
+		w.wire = slow{w.service.Transport(), 25 * time.Hour}
+		if row := w.mustRun(state.PausedBudget); row.Credits != 0 {
+			t.Errorf("%d credits were spent on a day that the service had not begun", row.Credits)
+		}
+	})
+}
+
+// TestCapOfAJobTurnsByTheServicesClock, too, where no other cap goes by the cycle.
+func TestCapOfAJobTurnsByTheServicesClock(t *testing.T) {
+	file := strings.NewReplacer("budget: {per_month: 2, per_day: 2}\n", "", "reuse_for: 1m}", "reuse_for: 1m, budget: {per_month: 2}}").Replace(cappedFile)
+	bubble(t, file, func(w *workshop) {
+		w.mustRun(state.OK)
+		time.Sleep(40 * day)
+		w.wire = slow{w.service.Transport(), 40 * day}
+		if row := w.mustRun(state.PausedBudget); row.Credits != 0 {
+			t.Errorf("%d credits were spent in a cycle that the service had not begun", row.Credits)
 		}
 	})
 }

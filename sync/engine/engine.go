@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -34,11 +35,11 @@ type Engine struct {
 	UseReserve bool // let runs spend the part of the budget that is kept back
 	Afresh     bool // begin new runs where unfinished ones could be continued
 
-	askedTime bool        // the service was asked for nothing but its time
-	believed  state.Limit // what the limiter believed last, less what changes with every call
+	believed state.Limit // what the limiter believed last, less what changes with every call
 
 	mu      sync.Mutex
 	current Progress // of the run under way, or of the last one
+	alone   bool     // nothing is done but what the job of that run wants
 }
 
 func (e *Engine) log() *slog.Logger {
@@ -76,7 +77,8 @@ type Progress struct {
 	PerRun   *outlier.Credits
 
 	// Left is how long what is known to be left takes, at least: pages and data calls
-	// share the pace that the limiter has learned.
+	// share the pace that the limiter has learned, with what other jobs have waiting
+	// before it and with what runs that come due until then will ask for.
 	Left time.Duration
 }
 
@@ -94,7 +96,7 @@ func (p *Progress) calls() int {
 // Progress is the state of the run under way, or of the last one.
 func (e *Engine) Progress() (Progress, error) {
 	e.mu.Lock()
-	p := e.current
+	p, alone := e.current, e.alone
 	e.mu.Unlock()
 	p.Pace = e.Pace.Status()
 	if p.Run == "" {
@@ -104,9 +106,36 @@ func (e *Engine) Progress() (Progress, error) {
 	if p.Spend, err = e.Store.Spent(p.Run); err != nil {
 		return p, err
 	}
-	p.Queued, err = e.Store.Queued(state.Filter{Job: p.Job})
-	p.Left = e.Pace.ETA(p.calls())
+	if p.Queued, err = e.Store.Queued(state.Filter{Job: p.Job}); err != nil {
+		return p, err
+	}
+	if p.Left = e.Pace.ETA(p.calls()); !alone && p.Queued > 0 {
+		err = e.wait(&p)
+	}
 	return p, err
+}
+
+// wait makes p's Left as long as its last data call has to wait among those of others.
+func (e *Engine) wait(p *Progress) error {
+	tasks, err := e.Store.Waiting(state.Filter{})
+	if err != nil {
+		return err
+	}
+	going, err := e.going()
+	if err != nil {
+		return err
+	}
+	if spec := e.Config.Job(p.Job); spec != nil && !slices.ContainsFunc(going, func(u unfinished) bool { return u.spec == spec }) {
+		going = append(going, unfinished{spec: spec, run: &state.Run{Status: state.Running}}) // too old to be continued
+	}
+	now := time.Now()
+	calls, err := e.foretell(now, tasks, going)
+	for i := range calls {
+		if calls[i].WantedBy(p.Job) {
+			p.Left = max(p.Left, calls[i].at.Sub(now))
+		}
+	}
+	return err
 }
 
 // show replaces what Progress tells. It takes a whole value, so that a watcher

@@ -117,12 +117,13 @@ func (r *run) allowed() error {
 	return nil
 }
 
-// isCap reports whether an error is a cap that was reached: ours, or the balance at
-// the service.
+// isCap reports whether an error is a cap that was reached, or may have been: ours, or the
+// balance at the service.
 func isCap(err error) bool {
 	_, ours := errors.AsType[*credit.Exceeded](err)
 	_, requests := errors.AsType[*RequestsError](err)
-	return ours || requests || kindOf(err) == outlier.NoCredits
+	_, unsure := errors.AsType[*ClockError](err)
+	return ours || requests || unsure || kindOf(err) == outlier.NoCredits
 }
 
 // await sleeps until it is time to look at the run's scans again.

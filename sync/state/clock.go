@@ -14,7 +14,15 @@ type clock struct {
 	date   time.Time // of the last answer that had one
 	at     time.Time // when it was kept, with the monotonic reading
 	newest time.Time // reservation of the ledger
+
+	doubted   time.Time // a date far from what was believed
+	doubtedAt time.Time // when it came
 }
+
+// leap is how far an answer's date may lie from what was believed and be believed at once.
+// Beyond it a clock was set, this machine's or one on the way to the service; the next
+// answer tells which, as far as anybody can.
+const leap = 36 * time.Hour
 
 func (c *clock) now() time.Time {
 	if !c.at.IsZero() {
@@ -27,9 +35,16 @@ func (c *clock) now() time.Time {
 }
 
 func (c *clock) learn(date time.Time) {
-	if !date.IsZero() {
-		c.date, c.at = date, time.Now()
+	if date.IsZero() {
+		return
 	}
+	now := time.Now()
+	again := !c.doubted.IsZero() && date.Sub(c.doubted.Add(now.Sub(c.doubtedAt))).Abs() < time.Hour
+	if !again && date.Sub(c.now()).Abs() > leap {
+		c.doubted, c.doubtedAt = date, now
+		return
+	}
+	c.date, c.at, c.doubted = date, now, time.Time{}
 }
 
 // setClock lets the clock begin no earlier than the newest reservation.
@@ -59,4 +74,14 @@ func (s *Store) Turned() (day, cycle bool) {
 	now, then, zone := time.Now(), s.clock.newest, s.options.Location
 	return credit.Day(now, zone) != credit.Day(then, zone),
 		credit.Cycle(now, zone, s.options.Renews) != credit.Cycle(then, zone, s.options.Renews)
+}
+
+// Trust takes this machine's clock for the service's, unless an answer has told that. From
+// then on time passes as this process counts it, whatever becomes of the machine's clock.
+func (s *Store) Trust() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.clock.at.IsZero() {
+		s.clock.date, s.clock.at = s.clock.now(), time.Now()
+	}
 }

@@ -7,14 +7,15 @@ import (
 	"time"
 )
 
-// Latch is a refusal of the service that stands for every later call of its kind,
-// until something outside changes. It is named after the HTTP status.
+// Latch is a refusal that stands for every later call of its kind, until something
+// outside changes. Those of the service are named after the HTTP status.
 type Latch string
 
 // The latches.
 const (
-	LatchCredits Latch = "402" // paid calls: there are no credits left
-	LatchKey     Latch = "401" // all calls: the key is refused
+	LatchCredits Latch = "402"   // paid calls: there are no credits left
+	LatchKey     Latch = "401"   // all calls: the key is refused
+	LatchClock   Latch = "clock" // paid calls: nobody but this machine's clock tells the time; of no key. A person's word ends it, for the day of its Until
 )
 
 // Latched is a latch that has fallen.

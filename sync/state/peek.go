@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"slices"
+	"time"
 )
 
 // OlderError says that the state was written by an earlier version of the program,
@@ -85,22 +87,23 @@ func (s *Store) attach(ctx context.Context, mode string) error {
 	}})
 }
 
-// Lift lifts the latches of a key in the state folder dir, also while another process
-// holds it, and returns those that had fallen. It is the one thing that may be
-// written beside the holder: a row of no other table depends on it, and the holder
-// looks for latches before every call.
+// Lift lifts the latches of a key and that of the clock in the state folder dir, also
+// while another process holds it, and returns those that had fallen. Beside [Clear] it is
+// the one thing that may be written beside the holder: a row of no other table depends on it, and the
+// holder looks for latches before every call.
 func Lift(ctx context.Context, dir string, o Options, key string) (lifted []Latched, err error) {
 	seen, err := Peek(ctx, dir, o)
 	if err != nil {
 		return nil, err
 	}
-	for _, latch := range []Latch{LatchCredits, LatchKey} {
-		fallen, failed := seen.Latch(latch, key)
+	for latch, of := range map[Latch]string{LatchCredits: key, LatchKey: key, LatchClock: ""} {
+		fallen, failed := seen.Latch(latch, of)
 		err = errors.Join(err, failed)
-		if fallen != nil {
+		if fallen != nil && (latch != LatchClock || fallen.Until.IsZero()) {
 			lifted = append(lifted, *fallen)
 		}
 	}
+	slices.SortFunc(lifted, func(a, b Latched) int { return a.Since.Compare(b.Since) })
 	if err := errors.Join(err, seen.Close()); err != nil || len(lifted) == 0 {
 		return nil, err
 	}
@@ -109,6 +112,9 @@ func Lift(ctx context.Context, dir string, o Options, key string) (lifted []Latc
 		return nil, err
 	}
 	_, err = s.db.ExecContext(ctx, `DELETE FROM latches WHERE key = ? AND latch IN (?, ?)`, key, string(LatchCredits), string(LatchKey))
+	if err == nil {
+		_, err = s.db.ExecContext(ctx, `UPDATE latches SET until = ? WHERE latch = ?`, micros(time.Now()), string(LatchClock))
+	}
 	if err := errors.Join(s.explain(err), s.db.Close()); err != nil {
 		return nil, fmt.Errorf("lift what refuses calls: %w", err)
 	}

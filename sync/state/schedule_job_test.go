@@ -19,9 +19,9 @@ import (
 // every point at which others may go on or the process may die, until next is called.
 type job struct {
 	*process
-	name string
-	http *outlier.Client
-	call *call // on its way; nil if there is none
+	name, account string // as in the job file, and that with which it began
+	http          *outlier.Client
+	call          *call // on its way; nil if there is none
 
 	at    string // the point where it stands
 	next  func() (struct{}, bool)
@@ -29,8 +29,8 @@ type job struct {
 	yield func(struct{}) bool
 }
 
-func hire(p *process, name string) *job {
-	j := &job{process: p, name: name, at: "idle"}
+func hire(p *process, account string) *job {
+	j := &job{process: p, name: p.names[account], account: account, at: "idle"}
 	j.next, j.stop = iter.Pull(func(yield func(struct{}) bool) {
 		j.yield = yield
 		for !j.dead {
@@ -106,7 +106,7 @@ func expected(err error) bool {
 		return e.Kind != outlier.Invalid && e.Kind != outlier.NotFound
 	}
 	_, capped := errors.AsType[*credit.Exceeded](err)
-	return capped || errors.Is(err, errUnsettled) || errors.Is(err, errRunning) || errors.Is(err, errKilled)
+	return capped || errors.Is(err, errNoTime) || errors.Is(err, errUnsettled) || errors.Is(err, errRunning) || errors.Is(err, errKilled)
 }
 
 // open takes up a run that may go on, or begins another in its place.

@@ -15,6 +15,7 @@ import (
 // call is a request on its way to the service.
 type call struct {
 	run, job     string
+	account      string // the name with which the job began
 	step, intent int64
 	at           time.Time       // the service's time under which the ledger books it
 	charged      outlier.Credits // by the service
@@ -22,15 +23,27 @@ type call struct {
 	paid, sent, settled bool
 }
 
-// buy makes a paid call, once the service has told that a day has turned.
+// errNoTime refuses a purchase while nothing but the local clock says that a day has turned.
+var errNoTime = errors.New("nobody tells the time")
+
+// buy makes a paid call, once the service has told that a day has turned. A date that is far
+// from what was believed has to be told twice.
 func (j *job) buy(run *state.Run, r *outlier.Request, p state.Purchase) (*outlier.Answer, error) {
 	j.pause("about to reserve")
-	if day, cycle := j.store.Turned(); (day || cycle) && !j.asked && !j.dead && !j.bug.guesses {
+	for range 3 {
+		if day, cycle := j.store.Turned(); !(day || cycle) || j.dead || j.bug.guesses {
+			return j.do(run, r, p)
+		}
 		if err := j.askTime(run); err != nil {
 			return nil, err
 		}
 	}
-	return j.do(run, r, p)
+	if j.store.ServiceTime().After(time.Now()) { // the local clock claims no later day
+		j.store.Trust()
+		return j.do(run, r, p)
+	}
+	j.saw("nobody told the time")
+	return nil, errNoTime
 }
 
 // askTime asks the service for anything that is free: what matters is the date.
@@ -44,13 +57,12 @@ func (j *job) askTime(run *state.Run) error {
 	if answer == nil || answer.Status == 0 {
 		return err
 	}
-	j.asked = true
 	return nil
 }
 
 // do makes one call.
 func (j *job) do(run *state.Run, r *outlier.Request, p state.Purchase) (*outlier.Answer, error) {
-	c := &call{run: run.ID, job: j.name, step: p.Step, intent: p.Intent, paid: r.Paid()}
+	c := &call{run: run.ID, job: j.name, account: j.account, step: p.Step, intent: p.Intent, paid: r.Paid()}
 	p.Run, p.Job = run.ID, j.name
 	p.Caps = func(at time.Time) []credit.Cap {
 		c.at = at
@@ -90,6 +102,9 @@ func (m pausing) Reserve(ctx context.Context, r *outlier.Request) (outlier.Attem
 	attempt, err := m.books.Reserve(ctx, r)
 	if e, ok := errors.AsType[*credit.Exceeded](err); ok {
 		m.saw("refused by " + string(e.Cap.Scope))
+		if e.Cap.Scope == credit.AllDay && m.caps[credit.AllMonth] == roomy {
+			m.saw("the day was spent in a roomy month")
+		}
 	} else if err != nil {
 		m.fail(err)
 	}
@@ -146,7 +161,7 @@ func (a pausingAttempt) Settle(answer *outlier.Answer, o outlier.Outcome) error 
 		return err
 	}
 	a.c.settled = true
-	a.told = a.told || !answer.Date().IsZero()
+	a.heed(answer)
 	if a.c.paid {
 		a.saw("settled as " + string(o))
 		a.note("settled as %s: %v", o, answer.Err)

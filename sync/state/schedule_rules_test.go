@@ -14,7 +14,8 @@ import (
 // # What must hold after every turn
 //
 // In each period the service has charged no more than the ledger holds, whatever became
-// of the process. No purchase takes a period past its cap: what is held grows to the cap
+// of the process, of the calendar and of a job's name: periods are those of the calendar in
+// force, and what was spent before it belongs to them by the time at which it was. No purchase takes a period past its cap: what is held grows to the cap
 // and not beyond, though a cap may be lowered below what is held, and an adjustment is a
 // fact that meets no cap. For one step no more than one scan is ever begun, and what is
 // held for one of which nobody knows stays held, whatever becomes of its run. And nothing
@@ -37,7 +38,7 @@ const (
 
 // hoped is what must have happened in some schedule, so that the rules mean something.
 var hoped = []string{
-	"a day turned", "a cycle turned", "the books were adjusted", "prices changed", "the key changed", "the time was asked for",
+	"a day turned", "a cycle turned", "the books were adjusted", "prices changed", "the key changed", "the time was asked for", "nobody told the time",
 	"killed idle", "killed about to reserve", "killed reserved", "killed marked as sent", "killed at the service", "killed answered",
 	"killed settled", "killed intended", "killed looked",
 	"refused by run", "refused by job_month", "refused by day", "refused by month",
@@ -47,15 +48,23 @@ var hoped = []string{
 	"settled as charged", "settled as refunded", "settled as unknown", "a later answer explained what was unknown",
 	"a run gave way while nobody knew of its scan",
 	"two calls on their way", "a page was paid from a hold", "a scan stood in the way of another",
+	"the calendar changed", "the calendar was changed back", "a job got another name", "a restart changed prices", "the day was spent in a roomy month",
 	"a scan was adopted", "a scan was never created", "a scan was told of while it was started", "a scan was read",
 }
 
 // caps are what the configuration allows in each scope; a scope that is missing has no cap.
 type caps map[credit.Scope]outlier.Credits
 
+// roomy is a cap of the billing cycle that no schedule meets.
+const roomy = 10_000
+
 // recap draws caps, tight enough to be met.
 func (s *schedule) recap() {
 	s.caps = caps{}
+	if s.dice.IntN(5) == 0 {
+		s.caps[credit.AllDay], s.caps[credit.AllMonth] = one[outlier.Credits](s.dice, 8, 20, 70), roomy
+		return
+	}
 	draw := func(scope credit.Scope, most ...outlier.Credits) {
 		if s.dice.IntN(3) > 0 {
 			s.caps[scope] = one(s.dice, most...)
@@ -77,9 +86,13 @@ func (c caps) of(periods []credit.Period) (all []credit.Cap) {
 	return all
 }
 
-// periodsOf are the periods that a call counts for.
+// periodsOf are the periods that a call counts for, under the name that its job has.
 func (s *schedule) periodsOf(c *call) []credit.Period {
-	return credit.Periods(c.run, c.job, credit.Day(c.at, s.options.Location), credit.Cycle(c.at, s.options.Location, s.options.Renews))
+	return s.periodsAt(c.run, c.job, c.at)
+}
+
+func (s *schedule) periodsAt(run, job string, at time.Time) []credit.Period {
+	return credit.Periods(run, job, credit.Day(at, s.options.Location), credit.Cycle(at, s.options.Location, s.options.Renews))
 }
 
 // begun is a scan that the service accepted, for an intent of a step.
@@ -88,35 +101,50 @@ type begun struct {
 	id           string
 }
 
+// spending is what the service charged for calls of a job, or what was adjusted.
+type spending struct {
+	run, account string // the name with which the job began; both "" if it was adjusted
+	at           time.Time
+	credits      outlier.Credits
+}
+
 // books are what is known without the ledger.
 type books struct {
-	read    int                               // lines of the service's books
-	charged map[credit.Period]outlier.Credits // by the service, and what was adjusted
+	read    int // lines of the service's books
+	spent   []spending
+	charged map[credit.Period]outlier.Credits // what was spent, by the calendar in force
 	begun   []begun                           // scans at the service
 	held    map[credit.Period]outlier.Credits // by the ledger, when it was looked at last
 	newest  time.Time                         // reservation
 }
 
-func newBooks() books {
-	return books{charged: map[credit.Period]outlier.Credits{}, held: map[credit.Period]outlier.Credits{}}
+// spend writes down what was spent.
+func (s *schedule) spend(one spending) {
+	s.spent = append(s.spent, one)
+	s.count(one)
 }
 
-// adjusted books what was spent elsewhere in a cycle.
-func (b *books) adjusted(cycle string, n outlier.Credits) {
-	period := credit.Period{Scope: credit.AllMonth, Key: cycle}
-	b.charged[period] += n
-	b.held[period] += n
+func (s *schedule) count(one spending) {
+	for _, period := range s.periodsAt(one.run, one.account, one.at) {
+		if one.account != "" || period.Scope == credit.AllMonth {
+			s.charged[period] += one.credits
+		}
+	}
+}
+
+// recount adds up what was spent, in the periods of another calendar.
+func (s *schedule) recount() {
+	s.charged = map[credit.Period]outlier.Credits{}
+	for _, one := range s.spent {
+		s.count(one)
+	}
 }
 
 // check holds the ledger against the rules.
 func (p *process) check() error {
-	lines, err := p.store.PeriodLines()
+	held, err := p.ledger()
 	if err != nil {
 		return err
-	}
-	held := make(map[credit.Period]outlier.Credits, len(lines))
-	for _, l := range lines {
-		held[l.Period] = l.Held
 	}
 	wrong := p.checkPeriods(held)
 	p.held = held
@@ -130,6 +158,37 @@ func (p *process) check() error {
 		wrong = p.checkClock()
 	}
 	return wrong
+}
+
+// ledger is what the ledger holds in each period that it has a row for, and in those in
+// which anything was spent.
+func (p *process) ledger() (map[credit.Period]outlier.Credits, error) {
+	lines, err := p.store.PeriodLines()
+	if err != nil {
+		return nil, err
+	}
+	held := make(map[credit.Period]outlier.Credits, len(lines))
+	for _, l := range lines {
+		held[l.Period] = l.Held
+	}
+	for period := range p.charged {
+		if _, known := held[period]; known {
+			continue
+		}
+		if held[period], err = p.store.Held(p.capOn(period)); err != nil {
+			return nil, err
+		}
+	}
+	return held, nil
+}
+
+// capOn is the cap on a period, whose job is called by the name that it has.
+func (s *schedule) capOn(period credit.Period) credit.Cap {
+	if period.Scope == credit.JobMonth {
+		account, cycle := credit.CutJobCycle(period.Key)
+		period.Key = credit.JobCycle(s.names[account], cycle)
+	}
+	return credit.Cap{Scope: period.Scope, Period: period.Key}
 }
 
 func (s *schedule) checkPeriods(held map[credit.Period]outlier.Credits) error {
@@ -174,14 +233,21 @@ func (p *process) checkHolds() error {
 	return err
 }
 
-// checkClock: once an answer has told the time, it is not taken to be later than it is.
-// Before that it is never earlier than the newest reservation, so that what is held
-// stays behind.
+// heed counts the answers that have told this process the time.
+func (p *process) heed(answer *outlier.Answer) {
+	if answer != nil && !answer.Date().IsZero() {
+		p.told++
+	}
+}
+
+// checkClock: once two answers have told the time, it is not taken to be later than it is;
+// one that is far from what was believed may be wrong. Before the first it is never earlier
+// than the newest reservation, so that what is held stays behind.
 func (p *process) checkClock() error {
 	switch told := p.store.ServiceTime(); {
-	case p.told && told.After(p.now()):
+	case p.told > 1 && told.After(p.now()):
 		return &broken{ruleClock, fmt.Sprintf("it is taken for %v, and the service has %v", told, p.now())}
-	case !p.told && told.Before(p.newest):
+	case p.told == 0 && told.Before(p.newest):
 		return &broken{ruleClock, fmt.Sprintf("it is taken for %v, and the newest reservation was made at %v", told, p.newest)}
 	}
 	return nil
@@ -211,7 +277,7 @@ func (p *process) audit() error {
 	explained := false
 	for _, period := range inOrder(p.held) {
 		held := p.held[period]
-		b, err := p.store.Balance(credit.Cap{Scope: period.Scope, Period: period.Key})
+		b, err := p.store.Balance(p.capOn(period))
 		switch charged := p.charged[period]; {
 		case err != nil:
 			return err

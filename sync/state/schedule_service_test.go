@@ -64,8 +64,8 @@ func (p *process) readBooks(c *call) {
 	for _, line := range lines[p.read:] {
 		spent := line.Charged - line.Refunded
 		c.charged += spent
-		for _, period := range p.periodsOf(c) {
-			p.charged[period] += spent
+		if spent != 0 {
+			p.spend(spending{c.run, c.account, c.at, spent})
 		}
 		if line.Scan != "" {
 			p.begun = append(p.begun, begun{c.step, c.intent, line.Scan})
@@ -173,7 +173,7 @@ func (p *process) look(id string) (*state.Scan, error) {
 	}
 	c := p.client(roundTripper(func(r *http.Request) (*http.Response, error) { return p.deliver(r, &call{}) }))
 	answer, err := c.Do(p.t.Context(), request, p.store.Meter(state.Purchase{}))
-	p.told = p.told || answer != nil && !answer.Date().IsZero()
+	p.heed(answer)
 	if err != nil {
 		return nil, err
 	}

@@ -123,6 +123,9 @@ type schedule struct {
 	options   state.Options
 	caps      caps
 	dearer    outlier.Credits // what the price list has on top of the service's prices
+	names     map[string]string // of the jobs, by those with which they began
+	zones     []*time.Location
+	before    []state.Options // the calendars that were in force before
 
 	service *simulator.Service
 	end     string    // how scans stand that were begun, "" while they run
@@ -152,10 +155,11 @@ func play(t *testing.T, fresh folder, seed uint64, bug sabotage) *schedule {
 }
 
 func newSchedule(fresh folder, seed uint64, bug sabotage) *schedule {
-	s := &schedule{seed: seed, dice: rand.New(rand.NewPCG(seed, 0)), bug: bug, books: newBooks(), seen: map[string]int{}}
+	s := &schedule{seed: seed, dice: rand.New(rand.NewPCG(seed, 0)), bug: bug, seen: map[string]int{}, zones: fresh.zones}
+	s.names = map[string]string{"ideas": "ideas", "rivals": "rivals"}
 	s.turns = 30 + s.dice.IntN(50)
 	s.options = state.Options{
-		Location: one(s.dice, fresh.zones...), Renews: one(s.dice, 1, 15, 31),
+		Location: one(s.dice, s.zones...), Renews: one(s.dice, renewals...),
 		MinFree: 8, FreeSpace: func(string) (uint64, error) { return 1 << 40, nil },
 	}
 	// A bubble begins with the year, and a local clock may go late by weeks.
@@ -166,6 +170,7 @@ func newSchedule(fresh folder, seed uint64, bug sabotage) *schedule {
 	})
 	s.silent = s.dice.IntN(10) == 0
 	s.recap()
+	s.recount()
 	return s
 }
 
@@ -176,8 +181,7 @@ type process struct {
 	store *state.Store
 	jobs  []*job
 	lead  time.Duration // of the service's clock over the local one
-	told  bool          // an answer has told the service's time
-	asked bool          // there was an answer when it was asked for the time
+	told  int           // answers that have told the service's time
 	dead  bool
 }
 
@@ -215,16 +219,71 @@ func (s *schedule) boot(t *testing.T) (*process, error) {
 	}
 	time.Sleep(time.Until(s.clock.Add(-late)))
 	p := &process{schedule: s, t: t, lead: late}
+	p.note("", "a process starts, whose local clock is late by %v", late)
+	p.edit()
 	store, err := state.Open(t.Context(), s.dir, s.options)
 	if err != nil {
 		return nil, err
 	}
 	p.store = store
-	for _, name := range []string{"ideas", "rivals"} {
-		p.jobs = append(p.jobs, hire(p, name))
+	for _, account := range slices.Sorted(maps.Keys(s.names)) {
+		if err := p.rename(account); err != nil {
+			return nil, errors.Join(err, p.close())
+		}
+		p.jobs = append(p.jobs, hire(p, account))
 	}
-	p.note("", "a process starts, whose local clock is late by %v", late)
+	if s.held, err = p.ledger(); err != nil {
+		return nil, errors.Join(err, p.close())
+	}
 	return p, nil
+}
+
+// renewals are the days on which billing cycles may begin.
+var renewals = []int{1, 14, 15, 31}
+
+// edit is what somebody does to the job file while no process runs: days and cycles turn
+// at other times, or everything has another price.
+func (p *process) edit() {
+	if p.lives > 1 && p.dice.IntN(8) == 0 {
+		p.dearer = one[outlier.Credits](p.dice, 0, 1, 3)
+		p.saw("a restart changed prices")
+		p.note("", "all is dearer by %d", p.dearer)
+	}
+	if p.lives == 1 || p.dice.IntN(3) > 0 {
+		return
+	}
+	old := p.options
+	switch roll := p.dice.IntN(4); {
+	case roll == 0 && len(p.before) > 0:
+		p.options = p.before[len(p.before)-1]
+		p.saw("the calendar was changed back")
+	case roll < 2:
+		p.options.Renews = one(p.dice, renewals...)
+	default:
+		p.options.Location = one(p.dice, p.zones...)
+	}
+	if p.options.Renews == old.Renews && p.options.Location == old.Location {
+		return
+	}
+	p.before = append(p.before, old)
+	p.recount()
+	p.saw("the calendar changed")
+	p.note("", "cycles begin on day %d, in %s", p.options.Renews, p.options.Location)
+}
+
+// rename gives a job another name now and then, or one that it had before.
+func (p *process) rename(account string) error {
+	if p.lives == 1 || p.dice.IntN(8) > 0 {
+		return nil
+	}
+	was, name := p.names[account], account
+	if was == account || p.dice.IntN(2) == 0 {
+		name = fmt.Sprint(account, "-", p.lives)
+	}
+	p.names[account] = name
+	p.saw("a job got another name")
+	p.note("", "job %s is %s now", was, name)
+	return p.store.Rename(was, name)
 }
 
 // now is the service's time.
@@ -311,7 +370,9 @@ func (p *process) periods() (day, cycle string) {
 // adjust books credits that were spent or bought elsewhere.
 func (p *process) adjust() {
 	n := one[outlier.Credits](p.dice, -10, -2, 1, 7)
-	p.adjusted(credit.Cycle(p.store.ServiceTime(), p.options.Location, p.options.Renews), n)
+	now := p.store.ServiceTime()
+	p.spend(spending{at: now, credits: n})
+	p.held[p.periodsAt("", "", now)[1]] += n // it meets no cap
 	p.saw("the books were adjusted")
 	p.note("", "the books are adjusted by %d", n)
 	if err := p.store.Adjust(n, "elsewhere"); err != nil {
