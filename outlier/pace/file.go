@@ -93,7 +93,9 @@ func (b *belief) valid() bool {
 	return b.Taught == Quota{} || b.Taught.Requests > 0 && b.Taught.Window > 0 && b.Taught.Window <= absurd
 }
 
-func (s *lesson) valid() bool { return s.Burst >= 0 && s.slow() <= slowest }
+func (s *lesson) valid() bool {
+	return s.Burst >= 0 && s.slow() <= slowest && s.Again >= 0 && s.Again <= mostAgain
+}
 
 func (o *crowd) valid() bool {
 	return o.Stage >= alone && o.Stage <= sharing && (o.Stage == alone || o.Keep > 0) && o.Calm >= 0 && o.Calm <= calmest

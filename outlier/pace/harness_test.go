@@ -31,6 +31,7 @@ type result struct {
 	use      float64 // of the requests that an omniscient client gets through
 	refused  int
 	waited   time.Duration // the first ten requests together
+	again    time.Duration // the tenth request after an hour's pause at the end
 	admitted int
 }
 
@@ -102,8 +103,22 @@ func (s *scene) run(span time.Duration) (r result) {
 		under[what] = under[len(under)-1]
 		under = under[:len(under)-1]
 	}
-	r.use = float64(r.admitted) / s.service.most(span)
+	r.use, r.again = float64(r.admitted)/s.service.most(span), s.again(end)
 	return r
+}
+
+// again is for how long the tenth request of a client waits that comes when nothing
+// was sent for an hour.
+func (s *scene) again(end time.Time) (wait time.Duration) {
+	for _, c := range s.clients {
+		if l, ok := c.(*limiter); ok {
+			now := end.Add(time.Hour)
+			l.out = 0 // what was under way has long come back
+			l.forget(now)
+			wait = max(wait, l.slot(now, 10).Sub(now))
+		}
+	}
+	return wait
 }
 
 // next is when the next client that waits may go, and which.

@@ -12,6 +12,11 @@ const (
 	longBlock = 15 * time.Minute
 	// longBackoff caps the doubling of refusals that give no time.
 	longBackoff = 5 * time.Minute
+	// burstHeals is how long a burst holds that nothing repeats. Then a whole window
+	// is tried again; it holds twice as long whenever that is refused.
+	burstHeals = 6 * time.Hour
+	// mostAgain is how often that is doubled at most, to half a week and more.
+	mostAgain = 4
 	// slowHeals is how long it takes for a half of a slowness to be tried without.
 	slowHeals = 12 * time.Hour
 	// memories is how many windows the log goes back. A refusal may tell that the
@@ -25,6 +30,7 @@ const (
 // A lesson is what refusals taught beyond what they said.
 type lesson struct {
 	Burst int       // how many may come at once, the pace being the same; 0 = a window's
+	Again int       // how often it had healed and was learned again
 	Slow  float64   // how much longer the windows seem to be than they should; 0 = 1
 	Row   int       // refusals without a reason, each soon after the last
 	At    time.Time // the last of them
@@ -34,7 +40,7 @@ type lesson struct {
 func (s *lesson) slow() float64 { return math.Max(1, s.Slow) }
 
 func (s *lesson) forget(now time.Time) {
-	if s.Burst > 0 && now.Sub(s.At) > lessonLasts {
+	if s.Burst > 0 && now.Sub(s.At) > burstHeals<<s.Again {
 		s.Burst = 0
 	}
 	if s.Slow > 1 && now.After(s.Heals) {
@@ -47,6 +53,14 @@ func (s *lesson) forget(now time.Time) {
 
 func (s *lesson) notAfter(now time.Time) {
 	s.At, s.Heals = earliest(s.At, now), earliest(s.Heals, now.Add(slowHeals))
+}
+
+// burst is the lesson that so many may come at once.
+func (s *lesson) burst(now time.Time, n int) {
+	if s.Burst == 0 && now.Sub(s.At) < lessonLasts { // it had healed, and was right
+		s.Again = min(s.Again+1, mostAgain)
+	}
+	s.Burst, s.At = n, now
 }
 
 // estimated is the lesson of a service that estimates what a sliding window holds:
@@ -108,7 +122,7 @@ func (c *core) learn(now, sent time.Time, r reading) {
 		c.meet(now, min(others, q.Requests))
 	}
 	c.settle(now, sent, r)
-	if c.Crowd.Stage == sharing || c.Log.since(now.Add(-q.Window), false) <= 1 {
+	if others > 0 || c.Crowd.Stage == sharing || c.Log.since(now.Add(-q.Window), false) <= 1 {
 		return // it was others, or nothing that we did
 	}
 	burst := int(math.Ceil(c.Log.owed(sent, q.spacing(), false))) - 1
@@ -118,7 +132,7 @@ func (c *core) learn(now, sent time.Time, r reading) {
 	if burst < 1 && c.Log.others() < 2 {
 		c.Lesson.slower(now, q.Window)
 	}
-	c.Lesson.Burst, c.Lesson.At = max(1, burst), now
+	c.Lesson.burst(now, max(1, burst))
 }
 
 // lied reports whether the service had allowed more than what is configured, and the

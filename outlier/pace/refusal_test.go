@@ -158,6 +158,43 @@ func TestOthersOnTheKeyAreCounted(t *testing.T) {
 	})
 }
 
+// One call of a stranger, of which nothing is told before the refusal that it causes.
+func TestRefusalThatOthersCausedTeachesNoBurst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := open(t, tenAMinute, "")
+		drain(t, l, 9)
+		ask(t, l, refusal(&outlier.Rate{Limit: 10, Current: 11}, nil))
+		for _, pause := range []time.Duration{10 * time.Minute, 2 * time.Hour, 24 * time.Hour} {
+			time.Sleep(pause)
+			begun := time.Now()
+			drain(t, l, 10)
+			if took := time.Since(begun); took > 0 {
+				t.Errorf("%v later ten requests take %v", pause, took)
+			}
+		}
+	})
+}
+
+// A burst that was learned from a refusal without a reason is tried again within hours,
+// and the longer not, the more often that was refused.
+func TestBurstHealsLaterEachTimeItIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := open(t, tenAMinute, "")
+		for i := range 3 {
+			drain(t, l, 9)
+			ask(t, l, refusal(nil, nil))
+			time.Sleep(burstHeals<<i - time.Minute)
+			if at := l.Status(); at.Remaining == 10 {
+				t.Errorf("the burst has healed too soon for the %d. time", i+1)
+			}
+			time.Sleep(2 * time.Minute)
+			if at := l.Status(); at.Remaining != 10 {
+				t.Errorf("the burst has not healed for the %d. time: %d may leave", i+1, at.Remaining)
+			}
+		}
+	})
+}
+
 func TestBlockOutlivesTheProcess(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pace.json")
 	synctest.Test(t, func(t *testing.T) {

@@ -69,6 +69,7 @@ type row struct {
 	use     float64 // at least
 	refused int     // at most
 	prompt  bool    // the first ten requests must not wait
+	strict  bool    // after a pause ten at once would be refused, and that is learned
 }
 
 // rows are the services that the limiter is measured by, with the configured
@@ -103,7 +104,7 @@ func rows() (all []row) {
 		{name: "GCRA, burst 5", services: []kind{bucketOf(5)}, styles: bodyOnly, use: 0.95, refused: 1},
 		{name: "GCRA, burst 1", services: []kind{bucketOf(1)}, styles: withHeaders, use: 0.95, refused: 1},
 		{name: "GCRA, burst 1", services: []kind{bucketOf(1)}, styles: bodyOnly, use: 0.90, refused: 1},
-		{name: "approximate sliding counter", services: []kind{approximateOf(tenAMinute)}, styles: styles, use: 0.95, refused: 5, prompt: true},
+		{name: "approximate sliding counter", services: []kind{approximateOf(tenAMinute)}, styles: styles, use: 0.95, refused: 5, prompt: true, strict: true},
 		{
 			name:     "the first four with headers that lie",
 			services: lyingOf(clockOf(tenAMinute), hitOf(tenAMinute), slidingOf(tenAMinute), bucketOf(10)),
@@ -144,6 +145,7 @@ func (r row) play(rival int) (worst result) {
 				worst.use = min(worst.use, got.use)
 				worst.refused = max(worst.refused, got.refused)
 				worst.waited = max(worst.waited, got.waited)
+				worst.again = max(worst.again, got.again)
 			}
 		}
 	}
@@ -183,6 +185,9 @@ func TestTable(t *testing.T) {
 				}
 				if r.prompt && got.waited > 0 {
 					t.Errorf("the first ten requests wait for %v", got.waited)
+				}
+				if r.prompt && !r.strict && got.again > 0 {
+					t.Errorf("after a day and a pause the tenth request waits for %v", got.again)
 				}
 				lines[i] = r.head() + cellOf(got)
 				for rival := 1; *update && rival < len(rivals); rival++ {
