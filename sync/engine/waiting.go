@@ -4,89 +4,187 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
-	"outlierd/sync/job"
+	"outlierd/outlier"
 	"outlierd/sync/state"
 )
 
-// Waiting is a data call that is wanted, and what becomes of it.
+// Waiting is something that is wanted and not done: a search, a scan or a data call.
 type Waiting struct {
-	state.Waiting
-	Why string    // it waits
-	At  time.Time // when it will be done, if somebody works on the queue from now on
+	Job    string   // that wants it, of several the one that asked first
+	Others []string // jobs that want it, too
+	Op     outlier.Operation
+	Entity string    // what a data call is about, or a search looks for
+	Value  *float64  // of a data call: the higher, the sooner; nil for what comes before all of them
+	Since  time.Time // when it joined the queue, or its run began
+	Why    string    // it waits
+	At     time.Time // when it will be done, if somebody works on it from now on; zero if nobody knows
 }
 
-// lookAhead is how far the pages of runs to come are reckoned with.
-const lookAhead = 7 * 24 * time.Hour
-
-// Queue lists the calls that wait, or those of one job, in the order in which they will
-// be done. When that is follows from the pace that was learned, from what stands
-// before them, whoever's it is, and from the pages of the runs that come due first.
+// Queue lists what waits, of all jobs or of one, in the order in which it will be done:
+// the open searches and scans of runs that go on, and the data calls. When that is
+// follows from the pace that was learned, from what stands before it, whoever's it is,
+// and from what the runs that come due first will ask for.
 func (e *Engine) Queue(name string) ([]Waiting, error) {
 	tasks, err := e.Store.Waiting(state.Filter{})
 	if err != nil {
 		return nil, err
 	}
+	going, err := e.going()
+	if err != nil {
+		return nil, err
+	}
 	now := time.Now()
-	slices.SortStableFunc(tasks, func(a, b state.Waiting) int {
-		return cmp.Compare(max(0, a.NotBefore.Sub(now)), max(0, b.NotBefore.Sub(now)))
+	w, err := e.witness(now)
+	if err != nil {
+		return nil, err
+	}
+	all, err := e.searches(w, going)
+	if err != nil {
+		return nil, err
+	}
+	calls, err := e.foretell(now, tasks, going)
+	if err != nil {
+		return nil, err
+	}
+	for _, call := range calls {
+		all = append(all, Waiting{
+			Job: call.Job, Others: call.Others, Op: call.Op, Entity: call.Entity, Value: new(call.Value + now.Sub(call.Since).Hours()/24),
+			Since: call.Since, Why: w.ofCall(&call), At: call.at,
+		})
+	}
+	slices.SortStableFunc(all, func(a, b Waiting) int {
+		if a.At.IsZero() != b.At.IsZero() {
+			return cmp.Compare(b.At.Unix(), a.At.Unix()) // what nobody knows of comes last
+		}
+		return a.At.Compare(b.At)
 	})
-	ahead, pages := e.pagesAhead(now), 0
-	var all []Waiting
-	for i, task := range tasks {
-		at := now.Add(e.Pace.ETA(i + 1 + pages))
-		for len(ahead) > 0 && !ahead[0].due.After(at) {
-			pages += ahead[0].pages
-			ahead = ahead[1:]
-			at = now.Add(e.Pace.ETA(i + 1 + pages))
-		}
-		if task.NotBefore.After(at) {
-			at = task.NotBefore
-		}
-		if name == "" || task.Job == name {
-			all = append(all, Waiting{Waiting: task, Why: e.why(&task, i+pages), At: at})
+	return slices.DeleteFunc(all, func(w Waiting) bool { return name != "" && w.Job != name && !slices.Contains(w.Others, name) }), nil
+}
+
+// searches are the open searches and scans of runs that go on.
+func (e *Engine) searches(w *witness, going []unfinished) (all []Waiting, err error) {
+	before := 0
+	for i := range going {
+		u := &going[i]
+		for j := range u.open {
+			step := &u.open[j]
+			one := Waiting{Job: u.spec.Name, Op: step.Op, Entity: soughtBy(step), Since: u.run.Started}
+			if one.Why, one.At, err = w.ofSearch(u, step, before); err != nil {
+				return nil, err
+			}
+			if u.underWay() {
+				before += u.pages(step)
+			}
+			all = append(all, one)
 		}
 	}
 	return all, nil
 }
 
-// why says what a call waits for.
-func (e *Engine) why(task *state.Waiting, before int) string {
+// soughtBy is what a search looks for: words, or that whose like it looks for, or else the
+// value of for_each or the operation.
+func soughtBy(s *state.Step) string {
+	return cmp.Or(strings.Join(s.Queries, ", "), strings.Join(s.Seeds, ", "), s.Item, string(s.Op))
+}
+
+// witness knows why things wait.
+type witness struct {
+	*Engine
+	now      time.Time
+	blocked  time.Time // until when the service refuses every call; zero if it does not
+	refusals []Refusal
+}
+
+func (e *Engine) witness(now time.Time) (*witness, error) {
+	refusals, err := e.refusals()
+	return &witness{Engine: e, now: now, blocked: e.Pace.Status().BlockedUntil, refusals: refusals}, err
+}
+
+// ofCall says what a data call waits for.
+func (w *witness) ofCall(call *placed) string {
+	if call.NotBefore.After(w.now) {
+		return fmt.Sprintf("failed %d times, the last time: %s", call.Attempts, call.Reason)
+	}
+	if why, _ := w.refused(false); why != "" {
+		return why
+	}
+	return w.turn(call.before)
+}
+
+// ofSearch says what a search or a scan waits for, and when that will be over.
+func (w *witness) ofSearch(u *unfinished, step *state.Step, before int) (why string, at time.Time, err error) {
+	if step.Op == outlier.OpStartScan {
+		scan, err := w.Store.ScanOf(step.ID)
+		if err != nil {
+			return "", at, err
+		}
+		if why := w.ofScan(scan); why != "" {
+			return why, at, nil
+		}
+	}
+	next := w.nextOf(u.spec, w.now)
 	switch {
-	case task.NotBefore.After(time.Now()):
-		return fmt.Sprintf("failed %d times, the last time: %s", task.Attempts, task.Reason)
-	case before == 0:
-		return "is next"
+	case u.run.Status == state.PausedBudget:
+		return "a cap is reached: " + u.run.Error, next, nil
+	case !u.underWay():
+		return "its run failed, and the next one goes on with it: " + u.run.Error, next, nil
+	}
+	if why, until := w.refused(w.priceOf(step) > 0); why != "" {
+		return why, until, nil
+	}
+	if pages := u.pages(step); pages > 0 {
+		at = w.now.Add(w.Pace.ETA(before + pages))
+	}
+	return w.turn(before), at, nil
+}
+
+// ofScan says what a scan waits for that was started, or may have been; "" if it is for
+// its start.
+func (w *witness) ofScan(scan *state.Scan) string {
+	switch {
+	case scan == nil || scan.State == state.ScanRefused || scan.State == state.ScanNotCreated:
+		return ""
+	case scan.State == state.ScanUnknown || scan.State == state.ScanIntended:
+		return "nobody knows whether it was started: see 'outlierd scan list'"
+	}
+	return fmt.Sprintf("waits for scan %s, and looks at it again at %s", scan.ScanID, w.clock(scan.NextPoll))
+}
+
+// refused says what the service has said to all calls, or to all that are paid for, and
+// when that is over; "" if nothing.
+func (w *witness) refused(paid bool) (why string, until time.Time) {
+	for _, r := range w.refusals {
+		switch {
+		case r.Latch == state.LatchKey:
+			return fmt.Sprintf("the service refuses the key since %s: %s", w.clock(r.Since), r.Reason), r.Until
+		case r.Latch == state.LatchCredits && paid:
+			return fmt.Sprintf("the service has no credits left since %s: %s", w.clock(r.Since), r.Reason), r.Until
+		}
+	}
+	return "", time.Time{}
+}
+
+// turn says how far something is from its turn.
+func (w *witness) turn(before int) string {
+	switch {
+	case before > 1:
+		return fmt.Sprintf("%d calls before it", before)
 	case before == 1:
 		return "1 call before it"
+	case w.blocked.After(w.now):
+		return "the service refuses until " + w.clock(w.blocked)
 	}
-	return fmt.Sprintf("%d calls before it", before)
+	return "is next"
 }
 
-// pagesDue are the pages that a run to come takes at most.
-type pagesDue struct {
-	due   time.Time
-	pages int
-}
-
-// pagesAhead are the pages of the runs to come, soonest first. Jobs whose number of
-// searches only their run will know count as one search.
-func (e *Engine) pagesAhead(now time.Time) []pagesDue {
-	var all []pagesDue
-	for i := range e.Config.Jobs {
-		spec := &e.Config.Jobs[i]
-		pages := freeze(spec).Pages
-		if spec.Disabled || pages == job.AllPages {
-			continue
-		}
-		for _, loop := range spec.Loops {
-			pages *= max(1, len(loop.Source.Values))
-		}
-		for due := spec.Next(now, e.Config.Timezone); !due.IsZero() && due.Before(now.Add(lookAhead)) && len(spec.Fetch) == 0; due = spec.Next(due, e.Config.Timezone) {
-			all = append(all, pagesDue{due, pages})
-		}
+// clock tells a time as a clock does, with the day unless that is today.
+func (w *witness) clock(t time.Time) string {
+	t, now := t.In(w.Config.Timezone), w.now.In(w.Config.Timezone)
+	if t.Format(time.DateOnly) == now.Format(time.DateOnly) {
+		return t.Format("15:04")
 	}
-	slices.SortFunc(all, func(a, b pagesDue) int { return a.due.Compare(b.due) })
-	return all
+	return t.Format("2006-01-02 15:04")
 }

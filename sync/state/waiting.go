@@ -5,26 +5,34 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"outlierd/outlier"
 )
 
 // Waiting is a task as it stands in the queue.
 type Waiting struct {
 	Task
+	Others []string  // jobs that want it beside that which asked first
 	Since  time.Time // when it joined
 	Failed time.Time // when it was last tried in vain; zero if it never was
 	Reason string    // why that failed
 }
 
+// WantedBy reports whether a job wants the task, be it as the first or as another.
+func (w *Waiting) WantedBy(job string) bool { return w.Job == job || slices.Contains(w.Others, job) }
+
 // waitingRow is a task on its way out of the database.
 type waitingRow struct {
 	Waiting
 	maxAge, notBefore, since, failed int64
+	others                           string
 }
 
-const waitingColumns = `op, entity, run, q.job, value, max_age, attempts, not_before, mark, since, failed_at, reason`
+const waitingColumns = `op, entity, run, q.job, value, max_age, attempts, not_before, mark, since, failed_at, reason,
+	(SELECT json_group_array(job ORDER BY job) FROM queue_others o WHERE o.op = q.op AND o.entity = q.entity)`
 
 func (r *waitingRow) columns() []any {
-	return []any{&r.Op, &r.Entity, &r.Run, &r.Job, &r.Value, &r.maxAge, &r.Attempts, &r.notBefore, &r.Mark, &r.since, &r.failed, &r.Reason}
+	return []any{&r.Op, &r.Entity, &r.Run, &r.Job, &r.Value, &r.maxAge, &r.Attempts, &r.notBefore, &r.Mark, &r.since, &r.failed, &r.Reason, &r.others}
 }
 
 // Waiting lists the tasks that the filter lets through in the order in which they will
@@ -42,12 +50,37 @@ func (s *Store) PendingFor(ids ...string) ([]Waiting, error) {
 	return s.waiting(` FROM queue q WHERE entity IN (SELECT value FROM json_each(?)) `, string(encoded))
 }
 
+// Asked counts the requests of a run by operation, those included that it left in the
+// queue when it ended.
+func (s *Store) Asked(run string) (map[outlier.Operation]int, error) {
+	type asked struct {
+		op outlier.Operation
+		n  int
+	}
+	counts := map[outlier.Operation]int{}
+	err := s.view(func() error {
+		rows, err := list(s, func(a *asked) []any { return []any{&a.op, &a.n} },
+			`SELECT op, count(*) FROM attempts WHERE run = ? AND sent_at <> 0 GROUP BY op`, run)
+		for _, a := range rows {
+			counts[a.op] = a.n
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("count the requests of run %s: %w", run, err)
+	}
+	return counts, nil
+}
+
 func (s *Store) waiting(from string, args ...any) (all []Waiting, err error) {
 	err = s.view(func() error {
 		rows, err := list(s, (*waitingRow).columns, `SELECT `+waitingColumns+from+`ORDER BY rank DESC, op, entity`, args...)
 		for _, r := range rows {
 			r.MaxAge, r.NotBefore = time.Duration(r.maxAge)*time.Microsecond, instant(r.notBefore)
 			r.Since, r.Failed = instant(r.since), instant(r.failed)
+			if err := json.Unmarshal([]byte(r.others), &r.Others); err != nil {
+				return fmt.Errorf("who else wants %s: %w", r.Task, err)
+			}
 			all = append(all, r.Waiting)
 		}
 		return err

@@ -1,0 +1,168 @@
+package engine
+
+import (
+	"slices"
+	"time"
+
+	"outlierd/outlier"
+	"outlierd/sync/job"
+	"outlierd/sync/state"
+)
+
+// lookAhead is how far runs to come are reckoned with.
+const lookAhead = 7 * 24 * time.Hour
+
+// arrival is what a run will ask for that is not in the queue yet: one that comes due,
+// or one that is still taking its pages.
+type arrival struct {
+	job   string
+	at    time.Time
+	begun bool // it is under way
+	pages int
+	calls []expected
+}
+
+// expected are data calls of one kind.
+type expected struct {
+	value float64
+	calls int
+}
+
+// unfinished is a run that goes on, and what of its searches is open.
+type unfinished struct {
+	spec *job.Spec
+	run  *state.Run
+	plan frozen
+	open []state.Step
+}
+
+// going are the runs of the file's jobs that go on, in the order of the file.
+func (e *Engine) going() (all []unfinished, err error) {
+	for i := range e.Config.Jobs {
+		u := unfinished{spec: &e.Config.Jobs[i]}
+		if u.run, err = e.Continues(u.spec, time.Time{}); err != nil {
+			return nil, err
+		}
+		if u.run == nil {
+			continue
+		}
+		if u.plan, err = thaw(u.run.Plan); err != nil {
+			return nil, err
+		}
+		if u.open, err = e.Store.Steps(u.run.ID); err != nil {
+			return nil, err
+		}
+		u.open = slices.DeleteFunc(u.open, func(s state.Step) bool { return s.Stop != "" })
+		all = append(all, u)
+	}
+	return all, nil
+}
+
+// underWay reports whether the run is being worked on: one that met a cap or failed waits
+// for its next due instant, or for a person.
+func (u *unfinished) underWay() bool { return u.run.Status == state.Running }
+
+// pages are those that an open search may still take: none that anybody knows of if only
+// the budget bounds them. A scan has its pages when it has ended, and nobody knows when.
+func (u *unfinished) pages(step *state.Step) int {
+	if step.Op == outlier.OpStartScan || u.plan.Pages == job.AllPages {
+		return 0
+	}
+	return max(0, u.plan.limit(step)-step.Next)
+}
+
+// outlook is what the runs to come will ask for, soonest first; those under way that are
+// still taking pages are the first of them.
+func (e *Engine) outlook(now time.Time, going []unfinished) (all []arrival, err error) {
+	brought := map[string]arrival{}
+	for i := range e.Config.Jobs {
+		spec := &e.Config.Jobs[i]
+		if brought[spec.Name], err = e.brings(spec, now); err != nil {
+			return nil, err
+		}
+		if spec.Scan != nil {
+			continue // hours lie between its start and what there is to read
+		}
+		for due := e.nextOf(spec, now); !due.IsZero() && due.Before(now.Add(lookAhead)); due = e.nextOf(spec, due) {
+			a := brought[spec.Name]
+			a.at = due
+			all = append(all, a)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b arrival) int { return a.at.Compare(b.at) })
+	var open []arrival
+	for i := range going {
+		u := &going[i]
+		if !u.underWay() || !slices.ContainsFunc(u.open, func(s state.Step) bool { return s.Op != outlier.OpStartScan }) {
+			continue
+		}
+		a := brought[u.spec.Name]
+		a.at, a.begun, a.pages = now, true, 0
+		for i := range u.open {
+			a.pages += u.pages(&u.open[i])
+		}
+		open = append(open, a)
+	}
+	return append(open, all...), nil
+}
+
+// brings is what a run of spec asks for: as much as earlier ones on average, or where
+// there is none, what its plan asks for at most.
+func (e *Engine) brings(spec *job.Spec, now time.Time) (arrival, error) {
+	plan := freeze(spec)
+	runs, err := e.Store.Runs(spec.Name, expectFrom)
+	if err != nil {
+		return arrival{}, err
+	}
+	asked, n := map[outlier.Operation]int{}, 0
+	for i := range runs {
+		if !slices.Contains(fires, runs[i].Status) {
+			continue
+		}
+		n++
+		each, err := e.Store.Asked(runs[i].ID)
+		if err != nil {
+			return arrival{}, err
+		}
+		for op, n := range each {
+			asked[op] += n
+		}
+	}
+	if n == 0 {
+		return e.atMost(spec, now), nil
+	}
+	a := arrival{job: spec.Name}
+	for _, call := range slices.Concat(plan.Enrich, plan.Fetch) {
+		a.calls = append(a.calls, expected{call.Value, (asked[call.Op] + n/2) / n})
+		delete(asked, call.Op)
+	}
+	for _, pages := range asked {
+		a.pages += (pages + n/2) / n
+	}
+	return a, nil
+}
+
+// atMost is what a run of spec asks for if every page is full, as far as that is known
+// without asking SQL, which only the run itself does.
+func (e *Engine) atMost(spec *job.Spec, now time.Time) arrival {
+	a := arrival{job: spec.Name}
+	steps, plan, err := e.drawFrom(spec, job.Inputs{
+		Now:   now,
+		Since: func(key string) (time.Time, error) { return e.Store.Watermark(spec.Name, key) },
+		IDs:   func(string, string) ([]string, error) { return nil, nil },
+	})
+	if err != nil {
+		return a // the run will fail with it, and ask for nothing
+	}
+	_, a.pages = e.sum(plan, steps)
+	if most := e.cost(spec, plan, steps).Credits; len(steps) > 0 {
+		a.pages = min(a.pages, int(most/max(1, e.cheapest(steps))))
+	}
+	for _, call := range plan.Enrich {
+		a.calls = append(a.calls, expected{call.Value, calls(frozen{Enrich: []frozenEnrich{call}}, a.pages)})
+	}
+	for _, call := range plan.Fetch {
+		a.calls = append(a.calls, expected{call.Value, len(plan.IDs)})
+	}
+	return a
+}

@@ -1,0 +1,208 @@
+package engine
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"outlierd/outlier"
+	"outlierd/sync/state"
+)
+
+// TestForecastReckonsWithRunsToCome: while a long run is under way another job comes
+// due, whose calls are worth more and go first. What is said of the long one's end, and
+// of that of each call in the queue, is within a tenth of the truth from the start on.
+func TestForecastReckonsWithRunsToCome(t *testing.T) {
+	if testing.Short() {
+		t.Skip("makes hundreds of calls")
+	}
+	const file = `
+version: 1
+service: {url: "sim://", limit: 10/min}
+jobs:
+  long:
+    schedule: "55 11 * * *"
+    search: {query: [home espresso], pages: 4}
+    enrich: {details: {}, comments: {}}
+  news:
+    schedule: "5 6,12 * * *"
+    search: {query: [latte art], pages: 3}
+    enrich: {channel_videos: {refresh_after: 1h}, transcript: {top: 60, refresh_after: 1h}}
+`
+	bare(t, file, func(w *workshop) {
+		e, stop := w.open()
+		defer stop()
+		w.see(e, "long", "news")
+		agenda, err := e.Agenda(time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(w.ctx, 16*time.Hour)
+		var serving sync.WaitGroup
+		defer serving.Wait()
+		defer cancel()
+		serving.Go(func() { e.Serve(ctx, agenda) })
+		time.Sleep(11*time.Hour + 56*time.Minute)
+		var said []foresight
+		for ended := false; !ended; {
+			time.Sleep(10 * time.Second)
+			row, err := e.Store.Runs("long", 1)
+			if err != nil || len(row) != 1 {
+				t.Fatalf("runs %+v, error %v", row, err)
+			}
+			ended = row[0].Status != state.Running
+			if !ended {
+				said = append(said, foresee(w, e))
+			} else {
+				judge(t, said, row[0].Ended)
+			}
+		}
+	})
+}
+
+// foresight is what is said at one moment of the end of job long.
+type foresight struct {
+	at          time.Time
+	left, queue time.Duration // by Progress, if that tells of it, and by the last row of Queue
+	waiting     int
+}
+
+func foresee(w *workshop, e *Engine) foresight {
+	p, err := e.Progress()
+	if err != nil {
+		w.Fatal(err)
+	}
+	rows, err := e.Queue("long")
+	if err != nil {
+		w.Fatal(err)
+	}
+	f := foresight{at: time.Now(), waiting: len(rows)}
+	if p.Job == "long" {
+		f.left = p.Left
+	}
+	if len(rows) > 0 {
+		f.queue = time.Until(rows[len(rows)-1].At)
+	}
+	return f
+}
+
+// judge compares what was said at 10, 50 and 90 percent of the calls with the truth.
+func judge(t *testing.T, said []foresight, ended time.Time) {
+	t.Helper()
+	all := said[0].waiting
+	for _, part := range []float64{0, 0.1, 0.5, 0.9} {
+		for _, f := range said {
+			if float64(all-f.waiting) < part*float64(all) || f.left == 0 {
+				continue
+			}
+			truth := ended.Sub(f.at)
+			for what, left := range map[string]time.Duration{"progress": f.left, "queue": f.queue} {
+				if off := (left - truth).Abs(); off > truth/10 {
+					t.Errorf("with %d of %d calls left the %s says %s, and in truth it is %s", f.waiting, all, what, left, truth)
+				}
+			}
+			break
+		}
+	}
+}
+
+// TestTimelineTakesCallsInTheirOrder: one call leaves each minute, and each letter is one
+// of the job that it names.
+func TestTimelineTakesCallsInTheirOrder(t *testing.T) {
+	from := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	minute := func(n int) time.Time { return from.Add(time.Duration(n) * time.Minute) }
+	task := func(job string, value float64, not int) state.Waiting {
+		w := state.Waiting{Task: state.Task{Job: job, Entity: job, Value: value}, Since: from}
+		if not > 0 {
+			w.NotBefore = minute(not)
+		}
+		return w
+	}
+	for name, c := range map[string]struct {
+		tasks  []state.Waiting
+		coming []arrival
+		busy   string
+		at     []int  // when the tasks are done
+		order  string // which
+		before int    // the last of them
+	}{
+		"by value": {
+			tasks: []state.Waiting{task("a", 1, 0), task("b", 2, 0), task("c", 1, 0)},
+			at:    []int{1, 2, 3}, order: "bac", before: 2,
+		},
+		"pages first": {
+			tasks:  []state.Waiting{task("a", 1, 0)},
+			coming: []arrival{{job: "b", at: from, begun: true, pages: 3}},
+			at:     []int{4}, order: "a", before: 3,
+		},
+		"dearer calls to come first, cheaper ones after": {
+			tasks:  []state.Waiting{task("a", 2, 0), task("a", 2, 0)},
+			coming: []arrival{{job: "b", at: minute(2), pages: 1, calls: []expected{{3, 4}, {1, 9}}}},
+			at:     []int{1, 7}, order: "aa", before: 6,
+		},
+		"what comes later does not matter": {
+			tasks:  []state.Waiting{task("a", 2, 0), task("a", 2, 0)},
+			coming: []arrival{{job: "b", at: minute(3), pages: 1}},
+			at:     []int{1, 2}, order: "aa", before: 1,
+		},
+		"the next run of a job waits for this one, and is begun once": {
+			tasks:  []state.Waiting{task("a", 3, 0), task("b", 2, 0), task("a", 3, 0)},
+			coming: []arrival{{job: "a", at: minute(1), pages: 2}, {job: "a", at: minute(2), pages: 2}},
+			busy:   "a",
+			at:     []int{1, 2, 5}, order: "aab", before: 4,
+		},
+		"idle time is passed": {
+			tasks:  []state.Waiting{task("a", 3, 30), task("b", 2, 0)},
+			coming: []arrival{{job: "c", at: minute(10), pages: 2}},
+			at:     []int{1, 30}, order: "ba", before: 3,
+		},
+	} {
+		l := &timeline{from: from, eta: func(n int) time.Duration { return time.Duration(n) * time.Minute },
+			coming: c.coming, left: map[string]int{}, busy: map[string]bool{c.busy: true}}
+		l.join(from, c.tasks)
+		var at []int
+		var order strings.Builder
+		all := l.play(len(c.tasks))
+		for _, p := range all {
+			at = append(at, int(p.at.Sub(from).Minutes()))
+			order.WriteString(p.Job)
+		}
+		if !slices.Equal(at, c.at) || order.String() != c.order || all[len(all)-1].before != c.before {
+			t.Errorf("%s: %s at %v, %d before the last; want %s at %v, %d", name, &order, at, all[len(all)-1].before, c.order, c.at, c.before)
+		}
+	}
+}
+
+// TestRunWithoutAPastIsReckonedAtItsPlan, and one with a past at what it brought.
+func TestRunWithoutAPastIsReckonedAtItsPlan(t *testing.T) {
+	const file = `
+version: 1
+service: {url: "sim://", limit: 100/min}
+jobs:
+  news:
+    for_each: {topic: [latte art, moka pot]}
+    search: {query: ["${topic}"], pages: 2}
+    enrich: {transcript: {top: 10}, channel_videos: {}}
+    budget: {per_run: 8}
+`
+	bare(t, file, func(w *workshop) {
+		e, stop := w.open()
+		defer stop()
+		spec := w.config.Job("news")
+		was, err := e.brings(spec, time.Now())
+		if err != nil || was.pages != 4 || !slices.Equal(was.calls, []expected{{3, 10}, {5, 160}}) {
+			t.Errorf("without a past %+v (%v), want the 4 pages that it can pay for, 10 transcripts and the channels of 160 hits", was, err)
+		}
+		if row, err := e.Run(w.ctx, spec, Manual, time.Time{}); err != nil || row.Status != state.OK {
+			t.Fatalf("%+v, error %v", row, err)
+		}
+		pages, channels := w.calls(outlier.OpSearch), w.calls(outlier.OpChannelVideos)
+		is, err := e.brings(spec, time.Now())
+		if err != nil || is.pages != pages || !slices.Equal(is.calls, []expected{{3, 10}, {5, channels}}) || channels >= 160 {
+			t.Errorf("with a past %+v (%v), want %d pages, 10 transcripts and %d channels", is, err, pages, channels)
+		}
+	})
+}
