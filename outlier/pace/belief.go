@@ -1,6 +1,7 @@
 package pace
 
 import (
+	"cmp"
 	"slices"
 	"time"
 )
@@ -27,6 +28,7 @@ type belief struct {
 	Jump     time.Duration    // the shortest time from one reset to the next
 	Fresh    int              // how often little was used after a reset, less how often much was
 	Refills  int              // how well the times to the reset fit a bucket, up to 20
+	Gain     [2]time.Duration // how long a bucket takes for one more request: at least and at most
 	Distrust time.Time        // until when no more is believed than what is configured
 }
 
@@ -81,6 +83,7 @@ func (c *core) count(now, sent time.Time, r reading) {
 	} else if r.reset > b.Far[1] {
 		b.Far[1] = r.reset
 	}
+	b.gain(used, r.reset)
 	b.turn(now.Add(r.reset), sent, used, r.reset > c.told().Window*3/4)
 	q := c.told()
 	switch off := r.reset - times(q.Window, float64(used), float64(q.Requests)); {
@@ -89,6 +92,32 @@ func (c *core) count(now, sent time.Time, r reading) {
 	case used <= q.Requests*4/5: // a whole window means nothing where all is used
 		b.Refills = min(b.Refills+1, 20)
 	}
+}
+
+// gain narrows down how long one more request takes, should the reset be when all is
+// there again. Of a window the same follows from no two answers: right after it began,
+// little is used, and the reset is far.
+func (b *belief) gain(used int, reset time.Duration) {
+	if used < 1 {
+		return
+	}
+	b.Gain[0] = max(b.Gain[0], (reset-rounding)/time.Duration(used))
+	if used > 1 {
+		most := (reset + rounding*3/2) / time.Duration(used-1)
+		b.Gain[1] = min(cmp.Or(b.Gain[1], most), most)
+	}
+}
+
+// refill is the time in which a bucket of so many is full again, if the service's is
+// one, whatever window it tells: that may go with the burst alone. What is configured
+// counts as far as the answers allow.
+func (b *belief) refill(limit int, configured Quota) (time.Duration, bool) {
+	least, most := b.Gain[0], b.Gain[1]
+	if least <= 0 || most < least || most > least*3/2 {
+		return 0, false
+	}
+	w := time.Duration(limit) * min(max(configured.spacing(), least), most)
+	return w, w <= absurd
 }
 
 // rounding is by how much a time may be too long that was told in whole seconds, by a
@@ -127,7 +156,9 @@ func (b *belief) isEstimate(window time.Duration) bool {
 // configured when the answers have proved that they count what we send.
 func (c *core) adopt(now time.Time, r reading) {
 	q := Quota{r.limit, r.window}
-	if q.Window == 0 {
+	if w, ok := c.Belief.refill(r.limit, c.quota); ok {
+		q.Window = w
+	} else if q.Window == 0 {
 		q.Window = c.window(r.limit)
 	}
 	if exceeds(q, c.quota) && (c.Belief.Proof < proofs || now.Before(c.Belief.Distrust)) {

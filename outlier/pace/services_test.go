@@ -212,6 +212,18 @@ func (s *liar) ask(now time.Duration) verdict {
 	return v
 }
 
+// windowed tells another window than the one in which it gains what it allows.
+type windowed struct {
+	service
+	window time.Duration
+}
+
+func (s *windowed) ask(now time.Duration) verdict {
+	v := s.service.ask(now)
+	v.window = s.window
+	return v
+}
+
 // some is a moment in the first window.
 func some(random *rand.Rand, q Quota) time.Duration {
 	return time.Duration(random.Int64N(int64(q.Window)))

@@ -43,6 +43,13 @@ func bucketOf(burst int) kind {
 	return func(*rand.Rand, int) service { return &refilling{burst: burst, each: 6 * time.Second} }
 }
 
+// burstOf is a bucket that tells a minute's window whatever its burst is.
+func burstOf(burst int) kind {
+	return func(*rand.Rand, int) service {
+		return &windowed{&refilling{burst: burst, each: 6 * time.Second}, time.Minute}
+	}
+}
+
 func approximateOf(q Quota) kind {
 	return func(random *rand.Rand, _ int) service { return &approximate{Quota: q, phase: some(random, q)} }
 }
@@ -100,6 +107,8 @@ func rows() (all []row) {
 		{name: "30 in 60 s, on the clock", services: []kind{clockOf(thirtyAMinute)}, styles: withHeaders, use: 0.99, refused: 1, prompt: true},
 		{name: "30 in 60 s, from the first hit", services: []kind{hitOf(thirtyAMinute)}, styles: withHeaders, use: 0.99, refused: 1, prompt: true},
 		{name: "token bucket of 20 that gains 10 a minute", services: []kind{bucketOf(20)}, styles: withHeaders, use: 0.99, refused: 1, prompt: true},
+		{name: "the same, told as 20 in 60 s", services: []kind{burstOf(20)}, styles: withHeaders, use: 0.99, refused: 1, prompt: true},
+		{name: "the same with 60, told as 60 in 60 s", services: []kind{burstOf(60)}, styles: withHeaders, use: 0.99, refused: 1, prompt: true},
 		{name: "GCRA, burst 5", services: []kind{bucketOf(5)}, styles: withHeaders, use: 0.98, refused: 1},
 		{name: "GCRA, burst 5", services: []kind{bucketOf(5)}, styles: bodyOnly, use: 0.95, refused: 1},
 		{name: "GCRA, burst 1", services: []kind{bucketOf(1)}, styles: withHeaders, use: 0.95, refused: 1},
