@@ -281,7 +281,7 @@ func (e *Engine) searchForecasts(plan frozen, steps []state.Step, most outlier.C
 // start, unless it was started.
 func (e *Engine) left(plan frozen, step *state.Step, most outlier.Credits) (pages int, credits outlier.Credits, err error) {
 	if step.Op == outlier.OpStartScan {
-		pages = readPages(plan, step)
+		pages = plan.readPages()
 		paid, err := e.paidScan(step)
 		if paid {
 			return pages, outlier.Credits(pages) * e.priceOfReading(), err

@@ -274,7 +274,7 @@ func (e *Engine) addStep(c *Cost, plan frozen, step *state.Step, wasted int) (pa
 		c.Credits += price
 		c.Lost += price
 		c.Requests += scanRequests(plan.Scan)
-		price, pages = e.priceOfReading(), readPages(plan, step)+wasted
+		price, pages = e.priceOfReading(), plan.readPages()+wasted
 	case outlier.OpTrendingFormats:
 		pages = 1
 	default:
@@ -290,7 +290,7 @@ func (e *Engine) addStep(c *Cost, plan frozen, step *state.Step, wasted int) (pa
 func (e *Engine) mayWaste(plan frozen, step *state.Step) int {
 	op, pages := step.Op, plan.limit(step)
 	if op == outlier.OpStartScan {
-		op, pages = outlier.OpSearch, readPages(plan, step)
+		op, pages = outlier.OpSearch, plan.readPages()
 	}
 	if op != outlier.OpTrendingFormats && pages > 1 && e.countsUnknown(op) {
 		return 1

@@ -80,7 +80,7 @@ func wantedPages(plan frozen, step *state.Step) int {
 func (e *Engine) priceOfTurn(plan frozen, step *state.Step) outlier.Credits {
 	price := e.priceOf(step)
 	if step.Op == outlier.OpStartScan {
-		price += outlier.Credits(readPages(plan, step)) * e.priceOfReading()
+		price += outlier.Credits(plan.readPages()) * e.priceOfReading()
 	}
 	return price
 }

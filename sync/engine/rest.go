@@ -70,7 +70,7 @@ func (e *Engine) restOf(c *Cost, plan frozen, step *state.Step) (pages int, err 
 	if err != nil || !started {
 		return e.addStep(c, plan, step, wasted), err
 	}
-	pages = readPages(plan, step) + wasted
+	pages = plan.readPages() + wasted
 	c.Credits += outlier.Credits(pages) * e.priceOfReading()
 	c.Lost += outlier.Credits(pages) * e.priceOfReading() * maxAttempts
 	c.Requests += scanRequests(plan.Scan)

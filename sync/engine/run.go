@@ -126,11 +126,15 @@ func isCap(err error) bool {
 	return ours || requests || unsure || kindOf(err) == outlier.NoCredits
 }
 
-// await sleeps until it is time to look at the run's scans again.
+// await sleeps until it is time to look at the run's scans again, or to make the next data
+// call.
 func (r *run) await(ctx context.Context) error {
-	r.progress.Until = r.wake
-	r.updated()
-	err := pause(ctx, min(time.Until(r.wake), nap))
+	until := r.slot
+	if until.IsZero() || !r.wake.IsZero() && r.wake.Before(until) {
+		until, r.progress.Until = r.wake, r.wake
+		r.updated()
+	}
+	err := pause(ctx, min(time.Until(until), nap))
 	r.progress.Until = time.Time{}
 	return err
 }

@@ -90,7 +90,7 @@ func (r *run) startScan(ctx context.Context, step *state.Step) error {
 	r.doing("start a scan")
 	answer, err := r.once(ctx, request, state.Purchase{
 		Run: r.row.ID, Job: r.row.Job, Step: step.ID, Item: step.Item, Attempt: r.refusals[step.ID] + 1,
-		Caps: r.caps, Intent: scan.Intent, Hold: outlier.Credits(readPages(r.plan, step)) * r.priceOfReading(),
+		Caps: r.caps, Intent: scan.Intent, Hold: outlier.Credits(r.plan.readPages()) * r.priceOfReading(),
 		Commit: func(tx *state.Tx, kept state.Kept) error { return r.started(tx, scan, kept) },
 	})
 	r.updated()
@@ -300,20 +300,8 @@ func withReference(params, scanID string) string {
 	return values.Encode()
 }
 
-// thresholdPages is how many pages the results of a scan can have (interface, Limits,
-// Scan thresholds).
-func thresholdPages(mode string) int {
-	if mode == "standard" {
-		return (2500 + pageSize - 1) / pageSize
-	}
-	return (1000 + pageSize - 1) / pageSize
-}
-
-// readPages is how many pages of a scan's results the run will read at most.
-func readPages(plan frozen, step *state.Step) int {
-	params, _ := url.ParseQuery(step.Params) // it was encoded by us
-	return min(plan.Pages, thresholdPages(params.Get("mode")))
-}
+// readPages is how many pages of each scan's results the run will read at most.
+func (f *frozen) readPages() int { return f.Scan.Pages(f.Pages) }
 
 // fail notes trouble of one search; the run goes on with the others.
 func (r *run) fail(err error) { r.trouble = errors.Join(r.trouble, err) }

@@ -323,6 +323,7 @@ func (w *watch) wakes() (time.Time, error) {
 	for _, r := range w.runs {
 		sooner(r.wake)
 	}
+	sooner(w.slot)
 	retry, err := w.Store.NextRetry(time.Now(), w.filter)
 	sooner(retry)
 	return until, err

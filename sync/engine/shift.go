@@ -28,6 +28,7 @@ type shift struct {
 	calls  int
 	made   map[string]int64 // requests, by run
 	rest   time.Time        // until when no data call is made: the service seems ill
+	slot   time.Time        // when the limiter lets the next data call leave, if one waits for it
 
 	fire func(context.Context, *run) error // what follows when a run has its pages; nil for nothing
 	told func(*run)                        // what follows the end of a run; nil for nothing
@@ -39,6 +40,9 @@ func (e *Engine) newShift(ctx context.Context, filter state.Filter) (*shift, err
 	if err != nil {
 		return nil, err
 	}
+	e.mu.Lock()
+	e.alone = filter.Job != ""
+	e.mu.Unlock()
 	return &shift{Engine: e, loader: loader, filter: filter, made: map[string]int64{}}, loader.load(ctx, true)
 }
 
@@ -144,8 +148,11 @@ func (s *shift) publish(ctx context.Context) error {
 	return s.loader.publishAll(ctx)
 }
 
-// ask makes the data call that is worth most of those that may be made now.
+// ask makes the data call that is worth most of those that may be made now. It does not
+// wait for the limiter with a call in its hands: until there is a slot, a page may come
+// due, or something of more worth.
 func (s *shift) ask(ctx context.Context) (worked bool, err error) {
+	s.slot = time.Time{}
 	if time.Now().Before(s.rest) {
 		return false, nil
 	}
@@ -159,6 +166,15 @@ func (s *shift) ask(ctx context.Context) (worked bool, err error) {
 	}
 	if s.filter.Job != "" && len(waiters) == 0 {
 		return false, nil // its run waits for a scan, and that is all that it may still do
+	}
+	if at, err := s.Pace.Slot(ctx, task.Op); err != nil {
+		return false, fmt.Errorf("%s: %w", task, err)
+	} else if at.After(time.Now()) {
+		s.slot = at
+		for _, r := range waiters {
+			r.doing(task.String())
+		}
+		return false, nil
 	}
 	switch err := s.perform(ctx, task, waiters); {
 	case err == nil:

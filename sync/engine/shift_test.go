@@ -58,6 +58,37 @@ jobs:
 	})
 }
 
+// TestPageTakesTheSlotThatADataCallWaitedFor: no call is in anybody's hands while the limiter
+// lets nothing leave, so that what comes due meanwhile has the next slot, and its run is on
+// record at its time.
+func TestPageTakesTheSlotThatADataCallWaitedFor(t *testing.T) {
+	const file = `
+version: 1
+service: {url: "sim://", limit: 20/10m, max_wait: 30m}
+jobs:
+  long: {every: 12h, search: {query: [home espresso]}, enrich: {details: {}}}
+  soon: {schedule: "2 12 * * *", search: {query: [moka pot]}}
+`
+	bare(t, file, func(w *workshop) {
+		w.renew(simulator.Options{Limit: 20, Window: 10 * time.Minute})
+		time.Sleep(11*time.Hour + 59*time.Minute)
+		runs := w.serve(30 * time.Minute)
+		soon := runsOf(runs, "soon")
+		if len(soon) != 1 || soon[0].Status != state.OK || soon[0].Started.Sub(soon[0].Due) > time.Second {
+			t.Fatalf("runs %+v, want one that begins when it is due", soon)
+		}
+		page := w.callsFor("moka")[0].At
+		for _, call := range w.callsFor("details") {
+			if call.At.After(soon[0].Due) && call.At.Before(page) {
+				t.Errorf("a data call left at %s, before the page that was due at %s and came at %s", call.At, soon[0].Due, page)
+			}
+		}
+		if late := page.Sub(soon[0].Due); late > 9*time.Minute {
+			t.Errorf("the page came %s after it was due, and the window ends after 8 minutes", late)
+		}
+	})
+}
+
 // TestJobNeverHasTwoRunsAtOnce: what comes due during a run is one run after it.
 func TestJobNeverHasTwoRunsAtOnce(t *testing.T) {
 	const file = `
