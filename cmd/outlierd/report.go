@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"outlierd/outlier"
+	"outlierd/sync/engine"
 	"outlierd/sync/job"
 	"outlierd/sync/state"
 )
@@ -15,10 +16,10 @@ import (
 // outcome is what is told of a run that has ended.
 type outcome struct {
 	row    *state.Run
-	since  time.Time // when it was begun, or gone on with
-	queued int       // data calls left
-	ends   []ending  // of its searches
-	why    string    // it ended so; "" if nothing has to be said
+	since  time.Time       // when it was begun, or gone on with
+	queued int             // data calls left
+	ends   []engine.Ending // of its searches
+	why    string          // it ended so; "" if nothing has to be said
 }
 
 // reportRun gathers what there is to tell of a run, and tells it. An error that it
@@ -32,8 +33,7 @@ func (o *options) reportRun(p *program, row *state.Run, failed error) error {
 	if told.queued, err = p.Store.Queued(state.Filter{Job: row.Job}); err != nil {
 		return err
 	}
-	steps, err := p.Store.Steps(row.ID)
-	if err != nil {
+	if told.ends, err = p.Endings(row); err != nil {
 		return err
 	}
 	progress, err := p.Progress()
@@ -41,7 +41,7 @@ func (o *options) reportRun(p *program, row *state.Run, failed error) error {
 		return err
 	}
 	if progress.Run == row.ID {
-		told.ends, told.since = endings(steps, progress.Pages, p.Config.Service.Prices), progress.Started
+		told.since = progress.Started
 	}
 	o.report(p.Config, told)
 	return nil

@@ -213,19 +213,14 @@ const nameWidth = 24
 
 func searchLine(s state.Step, pages int) string {
 	if s.Op == outlier.OpStartScan {
-		return fmt.Sprintf("  %s scan %s", padded(clip(searchName(s), nameWidth), nameWidth), cmp.Or(s.Stop, "under way"))
+		return fmt.Sprintf("  %s scan %s", padded(clip(engine.NameOf(&s), nameWidth), nameWidth), cmp.Or(s.Stop, "under way"))
 	}
 	of := "?"
 	if pages != job.AllPages {
 		of = strconv.Itoa(pages)
 	}
-	return fmt.Sprintf("  %s %s %d/%s pages  %s  %d new", padded(clip(searchName(s), nameWidth), nameWidth),
+	return fmt.Sprintf("  %s %s %d/%s pages  %s  %d new", padded(clip(engine.NameOf(&s), nameWidth), nameWidth),
 		bar(s.Next, pages, !open(s)), s.Pages, of, count(s.Hits, "hit"), s.NewHits)
-}
-
-// searchName is what a search asks for: words, or videos whose like it looks for.
-func searchName(s state.Step) string {
-	return cmp.Or(strings.Join(s.Queries, ", "), strings.Join(s.Seeds, ", "), s.Item, string(s.Op))
 }
 
 func spendLines(p engine.Progress, now time.Time) []string {

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"outlierd/outlier"
+	"outlierd/sync/engine"
 	"outlierd/sync/state"
 )
 
@@ -236,7 +237,7 @@ func (p *planPrinter) brought(b *brought, first bool) {
 		note = ", the first to see it"
 	}
 	p.line("\n%s  job %s%s", p.at(b.Started), b.Job, note)
-	what := fmt.Sprintf("%s %q", b.Op, searchName(state.Step{Op: outlier.Operation(b.Op), Queries: b.Queries, Seeds: b.Seeds, Item: b.Item}))
+	what := fmt.Sprintf("%s %q", b.Op, engine.NameOf(&state.Step{Op: outlier.Operation(b.Op), Queries: b.Queries, Seeds: b.Seeds, Item: b.Item}))
 	if b.Item != "" && !slices.Contains(b.Queries, b.Item) {
 		what += " for " + b.Item
 	}

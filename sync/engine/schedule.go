@@ -263,17 +263,28 @@ func (w *watch) stop(ctx context.Context) {
 	}
 }
 
-// report logs how a run ended.
+// report logs how a run ended, after a line for each of its searches that ended early,
+// was cut or was skipped.
 func (w *watch) report(r *run) {
 	log := w.log().With("job", r.row.Job)
-	switch {
-	case r.row.Status == state.Running:
+	if r.row.Status == state.Running {
 		log.Info("run interrupted; the next start continues it")
-	case r.err != nil:
-		log.Error("run failed", "err", r.err)
-	default:
-		log.Info("run finished", Summary(&r.row)...)
+		return
 	}
+	ends, err := r.endings()
+	if err != nil {
+		log.Error("it is not known how the searches ended", "run", r.row.ID, "err", err)
+	}
+	for i := range ends {
+		if message := ends[i].message(); message != "" {
+			log.Info(message, ends[i].Attrs()...)
+		}
+	}
+	if r.err != nil {
+		log.Error("run failed", "err", r.err)
+		return
+	}
+	log.Info("run finished", Summary(&r.row, ends)...)
 }
 
 // idle sleeps until there may be something to do, after readers were shown what idle
@@ -329,10 +340,12 @@ func (w *watch) wakes() (time.Time, error) {
 	return until, err
 }
 
-// Summary is a finished run as log attributes.
-func Summary(row *state.Run) []any {
+// Summary is a finished run as log attributes, with what the endings of its searches come
+// to: what they saved, and what they left.
+func Summary(row *state.Run, ends []Ending) []any {
 	attrs := []any{"run", row.ID, "status", row.Status, "pages", row.Pages, "hits", row.Hits, "new", row.NewHits,
 		"requests", row.Requests, "credits", row.Credits, "took", row.Ended.Sub(row.Started).Round(time.Second).String()}
+	attrs = append(attrs, sumOf(ends)...)
 	if row.Error != "" {
 		attrs = append(attrs, "err", row.Error)
 	}

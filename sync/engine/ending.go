@@ -1,0 +1,232 @@
+package engine
+
+import (
+	"cmp"
+	"encoding/json"
+	"strings"
+
+	"outlierd/outlier"
+	"outlierd/sync/job"
+	"outlierd/sync/state"
+)
+
+// # How searches end
+//
+// A search that stops before the job's last page has saved what those pages would have
+// cost, as far as the run could still have bought them. One that a cap, an error, the
+// clock or the run's share of the month ended has left pages that somebody may still
+// want, and that cost as much. A page that the journal had was not paid for, and neither
+// was a search for what resembles seeds that were bought lately.
+
+// Ending is how one search of a run ended. At most one of Early, Cut and Fresh holds; an
+// ordinary end is none of them. The start of a scan is a search only if the run had no
+// time or no share for it: what else happens to a scan is told by its own words.
+type Ending struct {
+	Search string // what it looks for: [NameOf]
+	Pages  int    // taken
+	Hits   int
+	Of     int64 // hits that the job could have had; -1 if nobody knows
+
+	Early string // why the search ended before the job's last page; "" if it did not
+	Cut   bool   // something else ended it
+	Fresh bool   // nothing was sent: the same seeds were bought lately
+
+	Reused int             // pages that the journal had
+	Kept   outlier.Credits // that the run could have paid for these, and did not
+	Saved  outlier.Credits // that it could have paid for pages, and did not, as it ended early
+	Left   int             // pages that a cut left; -1 if nobody knows
+	More   outlier.Credits // for these; -1 if nobody knows
+}
+
+// early says of each end that a search comes to before its last page why it came.
+var early = map[string]string{
+	stopEmpty:    "there was nothing more",
+	stopShort:    "there was nothing more",
+	stopRepeated: "a page brought only what had come before",
+	stopKnown:    "hardly anything was new",
+}
+
+// NameOf is what a step looks for, as a person would call it: words, or videos or
+// channels whose like it looks for, or else the value of for_each or the operation.
+func NameOf(s *state.Step) string {
+	return cmp.Or(strings.Join(s.Queries, ", "), strings.Join(s.Seeds, ", "), s.Item, string(s.Op))
+}
+
+// Endings tells how the searches of a run ended, in their order. It is for runs that
+// have ended: what is open counts as cut.
+func (e *Engine) Endings(row *state.Run) ([]Ending, error) {
+	if len(row.Plan) == 0 {
+		return nil, nil // it could not even begin
+	}
+	plan, err := thaw(row.Plan)
+	if err != nil {
+		return nil, err
+	}
+	steps, err := e.Store.Steps(row.ID)
+	if err != nil {
+		return nil, err
+	}
+	return (&run{shift: &shift{Engine: e}, row: *row, plan: plan, steps: steps}).endings()
+}
+
+func (r *run) endings() ([]Ending, error) {
+	own := job.JobBudget{}
+	if spec := r.Config.Job(r.row.Job); spec != nil {
+		own = spec.Budget
+	}
+	spent, err := r.Store.Spent(r.row.ID)
+	if err != nil {
+		return nil, err
+	}
+	return r.endingsIn(max(0, r.plan.cap(own)-spent.Charged-spent.Unknown-spent.Reserved)), nil
+}
+
+// endingsIn works out how the steps ended, given the room that is left under the run's
+// own cap. What they saved comes out of it, since nobody saves what could not have been
+// spent; pages from the journal come first, as they would have been bought before.
+func (r *run) endingsIn(room outlier.Credits) (all []Ending) {
+	var of []*state.Step
+	for i := range r.steps {
+		step := &r.steps[i]
+		if step.Op == outlier.OpStartScan && step.Stop != stopTime && step.Stop != stopShare {
+			continue
+		}
+		end := r.ending(step)
+		end.Kept = fitting(&room, end.Reused, r.priceOf(step))
+		all, of = append(all, end), append(of, step)
+	}
+	for i := range all {
+		if all[i].Early != "" {
+			all[i].Saved = fitting(&room, r.untaken(of[i]), r.priceOf(of[i]))
+		}
+	}
+	return all
+}
+
+// fitting takes the price of so many pages out of the room that there is, or of as many
+// as fit.
+func fitting(room *outlier.Credits, pages int, price outlier.Credits) outlier.Credits {
+	if price == 0 {
+		return 0
+	}
+	fit := price * min(outlier.Credits(pages), *room/price)
+	*room -= fit
+	return fit
+}
+
+// ending is how a step ended, apart from what that saved.
+func (r *run) ending(s *state.Step) Ending {
+	end := Ending{Search: NameOf(s), Pages: s.Pages, Hits: s.Hits, Of: r.reachable(s), Reused: s.Reused}
+	switch s.Stop {
+	case stopFresh:
+		end.Fresh = true
+	case "", stopTime, stopShare:
+		if left := r.leftOf(s); left != 0 {
+			end.Cut, end.Left, end.More = true, left, -1
+			if left > 0 {
+				end.More = outlier.Credits(left) * r.priceOf(s)
+			}
+			if s.Op == outlier.OpStartScan {
+				end.More = r.priceOfTurn(r.plan, s)
+			}
+		}
+	default:
+		if s.Pages < r.plan.limit(s) {
+			end.Early = early[s.Stop]
+		}
+	}
+	return end
+}
+
+// untaken is how many pages a search left that ended by itself: all that the run would
+// have taken, or if that is without end, those of which the service knew.
+func (r *run) untaken(s *state.Step) int {
+	if r.plan.Pages != job.AllPages {
+		return r.plan.limit(s) - s.Pages
+	}
+	if s.Stop != stopKnown {
+		return 0
+	}
+	return max(0, (int(s.Total)-s.Hits+pageSize-1)/pageSize)
+}
+
+// leftOf is how many pages of a cut search were not taken; -1 if nobody knows.
+func (r *run) leftOf(s *state.Step) int {
+	if s.Op == outlier.OpTrendingFormats {
+		return 1 - s.Pages
+	}
+	return r.left(s)
+}
+
+// reachable is how many hits the job could have had: those that there are, as far as
+// its pages go. It is -1 while the service has not said how many there are.
+func (r *run) reachable(s *state.Step) int64 {
+	if s.Total < 0 || r.plan.Pages == job.AllPages {
+		return s.Total
+	}
+	return min(s.Total, int64(r.plan.Pages)*pageSize)
+}
+
+// message is the line of a log that tells of an ending; "" if it was an ordinary one.
+func (e *Ending) message() string {
+	switch {
+	case e.Early != "":
+		return "search ended early"
+	case e.Cut:
+		return "search cut"
+	case e.Fresh:
+		return "search skipped as fresh"
+	}
+	return ""
+}
+
+// Attrs are the ending as attributes of a log. What is not known is left out, and so is
+// a saving of nothing.
+func (e *Ending) Attrs() []any {
+	attrs := []any{"search", e.Search, "pages", e.Pages, "hits", e.Hits}
+	add := func(known bool, name string, value any) {
+		if known {
+			attrs = append(attrs, name, value)
+		}
+	}
+	add(e.Of >= 0, "of", e.Of)
+	add(e.Early != "", "early", e.Early)
+	add(e.Cut, "cut", e.Cut)
+	add(e.Fresh, "fresh", e.Fresh)
+	add(e.Reused > 0, "pages_reused", e.Reused)
+	add(e.Kept+e.Saved > 0, "credits_saved", e.Kept+e.Saved)
+	add(e.Cut && e.Left >= 0, "pages_left", e.Left)
+	add(e.Cut && e.More >= 0, "credits_left", e.More)
+	return attrs
+}
+
+// MarshalJSON writes an ending as a log does.
+func (e Ending) MarshalJSON() ([]byte, error) {
+	members, attrs := map[string]any{}, e.Attrs()
+	for i := 0; i < len(attrs); i += 2 {
+		members[attrs[i].(string)] = attrs[i+1]
+	}
+	return json.Marshal(members)
+}
+
+// sumOf is what many endings come to, as attributes; those that come to nothing are left
+// out.
+func sumOf(all []Ending) (attrs []any) {
+	cut, reused, saved, more := 0, 0, outlier.Credits(0), outlier.Credits(0)
+	for _, e := range all {
+		reused, saved, more = reused+e.Reused, saved+e.Kept+e.Saved, more+max(0, e.More)
+		if e.Cut {
+			cut++
+		}
+	}
+	if reused > 0 {
+		attrs = append(attrs, "pages_reused", reused)
+	}
+	if saved > 0 {
+		attrs = append(attrs, "credits_saved", saved)
+	}
+	if cut > 0 {
+		attrs = append(attrs, "searches_cut", cut, "credits_left", more)
+	}
+	return attrs
+}

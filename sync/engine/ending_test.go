@@ -1,0 +1,193 @@
+package engine
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"outlierd/outlier"
+	"outlierd/sync/job"
+	"outlierd/sync/state"
+)
+
+// told is an ending as a log has it.
+func told(e Ending) string {
+	var words []string
+	attrs := e.Attrs()
+	for i := 2; i < len(attrs); i += 2 { // what it looks for is known
+		words = append(words, fmt.Sprintf("%v=%v", attrs[i], attrs[i+1]))
+	}
+	return strings.Join(words, " ")
+}
+
+// ended is a run of so many pages for each search that has nothing left to do.
+func ended(pages int, steps ...state.Step) *run {
+	config := &job.Config{Service: job.Service{Prices: outlier.Prices{}}}
+	return &run{shift: &shift{Engine: &Engine{Config: config}}, plan: frozen{Pages: pages, Scan: &job.Scan{Mode: outlier.ModeFast}}, steps: steps}
+}
+
+func TestEndingsSayWhatWasSavedAndWhatWasLeft(t *testing.T) {
+	const all = job.AllPages
+	for name, test := range map[string]struct {
+		step  state.Step
+		pages int
+		room  outlier.Credits
+		want  string
+	}{
+		"an ordinary end":       {state.Step{Pages: 3, Hits: 120, Total: 480, Stop: "pages"}, 3, 99, "pages=3 hits=120 of=120"},
+		"hardly anything new":   {state.Step{Pages: 2, Hits: 80, Total: 480, Stop: "known"}, 5, 99, "pages=2 hits=80 of=200 early=hardly anything was new credits_saved=6"},
+		"on the last page":      {state.Step{Pages: 5, Hits: 200, Total: 480, Stop: "known"}, 5, 99, "pages=5 hits=200 of=200"},
+		"an empty page":         {state.Step{Pages: 1, Stop: "empty"}, 2, 99, "pages=1 hits=0 of=0 early=there was nothing more credits_saved=2"},
+		"a short page":          {state.Step{Pages: 1, Hits: 12, Total: 12, Stop: "short"}, 3, 99, "pages=1 hits=12 of=12 early=there was nothing more credits_saved=4"},
+		"repetition":            {state.Step{Pages: 2, Hits: 80, Total: -1, Stop: "repeated"}, 3, 99, "pages=2 hits=80 early=a page brought only what had come before credits_saved=2"},
+		"all there is":          {state.Step{Pages: 2, Hits: 52, Total: 52, Stop: "short"}, all, 99, "pages=2 hits=52 of=52 early=there was nothing more"},
+		"known, without an end": {state.Step{Pages: 2, Hits: 80, Total: 161, Stop: "known"}, all, 99, "pages=2 hits=80 of=161 early=hardly anything was new credits_saved=6"},
+		"with room for a page":  {state.Step{Pages: 2, Hits: 52, Total: 52, Stop: "short"}, 9, 3, "pages=2 hits=52 of=52 early=there was nothing more credits_saved=2"},
+		"without any room":      {state.Step{Pages: 2, Hits: 52, Total: 52, Stop: "short"}, 9, 1, "pages=2 hits=52 of=52 early=there was nothing more"},
+		"from the journal":      {state.Step{Pages: 3, Reused: 2, Hits: 120, Total: 120, Stop: "pages"}, 3, 99, "pages=3 hits=120 of=120 pages_reused=2 credits_saved=4"},
+		"and with room for one": {state.Step{Pages: 3, Reused: 2, Hits: 120, Total: 120, Stop: "pages"}, 3, 2, "pages=3 hits=120 of=120 pages_reused=2 credits_saved=2"},
+		"both share the room":   {state.Step{Pages: 3, Reused: 2, Hits: 99, Total: 99, Stop: "short"}, 9, 6, "pages=3 hits=99 of=99 early=there was nothing more pages_reused=2 credits_saved=6"},
+		"a cap":                 {state.Step{Pages: 3, Next: 3, Hits: 120, Total: 480}, 12, 0, "pages=3 hits=120 of=480 cut=true pages_left=9 credits_left=18"},
+		"a cap, no end known":   {state.Step{Pages: 1, Next: 1, Hits: 40, Total: 10_000}, all, 0, "pages=1 hits=40 of=10000 cut=true pages_left=249 credits_left=498"},
+		"a cap, no total known": {state.Step{Pages: 1, Next: 1, Hits: 40, Total: -1}, 4, 0, "pages=1 hits=40 cut=true pages_left=3 credits_left=6"},
+		"nobody knows":          {state.Step{Pages: 1, Next: 1, Hits: 40, Total: -1}, all, 0, "pages=1 hits=40 cut=true"},
+		"a cap after the end":   {state.Step{Pages: 1, Next: 1, Hits: 40, Total: 40}, 4, 0, "pages=1 hits=40 of=40"},
+		"out of time":           {state.Step{Pages: 1, Next: 1, Hits: 40, Total: 60, Stop: "time", Left: 1}, 4, 99, "pages=1 hits=40 of=60 cut=true pages_left=1 credits_left=2"},
+		"no share of the month": {state.Step{Total: -1, Stop: "share", Left: -1}, 4, 0, "pages=0 hits=0 cut=true pages_left=4 credits_left=8"},
+		"a part of it":          {state.Step{Pages: 1, Next: 1, Hits: 40, Total: 480, Stop: "share", Left: -1}, 4, 0, "pages=1 hits=40 of=160 cut=true pages_left=3 credits_left=6"},
+		"bought lately":         {state.Step{Op: outlier.OpRelated, Total: -1, Stop: "fresh", Left: -1}, 4, 99, "pages=0 hits=0 fresh=true"},
+		"refused":               {state.Step{Total: -1, Stop: "refused", Left: -1}, 4, 99, "pages=0 hits=0"},
+		"channels cost five":    {state.Step{Op: outlier.OpFindChannels, Pages: 1, Next: 1, Hits: 40, Total: 100}, 3, 0, "pages=1 hits=40 of=100 cut=true pages_left=2 credits_left=10"},
+		"formats have one page": {state.Step{Op: outlier.OpTrendingFormats, Total: -1, Stop: "share"}, 1, 0, "pages=0 hits=0 cut=true pages_left=1 credits_left=1"},
+		"a scan, put off":       {state.Step{Op: outlier.OpStartScan, Params: "mode=fast", Total: -1, Stop: "share"}, 5, 0, "pages=0 hits=0 cut=true credits_left=60"},
+	} {
+		if test.step.Op == "" {
+			test.step.Op = outlier.OpSearch
+		}
+		if got := ended(test.pages, test.step).endingsIn(test.room); len(got) != 1 || told(got[0]) != test.want {
+			t.Errorf("%s: %q, want %q", name, told(got[0]), test.want)
+		}
+	}
+	for _, stop := range []string{"", "scanned", "scan failed", "deadline"} { // a cap that refused it is told by its own words
+		if got := ended(5, state.Step{Op: outlier.OpStartScan, Stop: stop, Left: -1}).endingsIn(0); got != nil {
+			t.Errorf("the start of a scan is told as a search: %+v", got)
+		}
+	}
+}
+
+func TestSavingsOfARunAreNoMoreThanItsRoom(t *testing.T) {
+	short := state.Step{Op: outlier.OpSearch, Pages: 1, Hits: 12, Total: 12, Stop: "short"}
+	journal := short
+	journal.Reused = 1
+	r := ended(3, short, journal)
+	want := []any{"pages_reused", 1, "credits_saved", outlier.Credits(8)}
+	if diff := cmp.Diff(want, sumOf(r.endingsIn(8))); diff != "" {
+		t.Error(diff)
+	}
+	if got := r.endingsIn(8); got[0].Saved != 4 || got[1].Kept != 2 || got[1].Saved != 2 {
+		t.Errorf("what saved the 8 credits is told as %+v", got)
+	}
+	r.plan.Rations = map[int]int{0: 2}
+	if got := r.endingsIn(99); got[0].Saved != 2 {
+		t.Errorf("a search with a ration of 2 pages has saved %d credits by stopping after one", got[0].Saved)
+	}
+	r.Config.Service.Prices = outlier.Prices{"search": 7}
+	if got := r.endingsIn(99); got[0].Saved != 7 {
+		t.Errorf("at the configured price of 7, %d credits are saved", got[0].Saved)
+	}
+}
+
+func TestNothingIsSavedWhenTheRunsOwnCapIsSpent(t *testing.T) {
+	const file = `{version: 1, service: {url: "sim://"}, jobs: {people: {find_channels: {query: espresso, where: {subscribers: 100..}, pages: 9}, budget: {per_run: PER}}}}`
+	for per, want := range map[string]outlier.Credits{"10": 0, "20": 10, "100": 35} {
+		bare(t, strings.Replace(file, "PER", per, 1), func(w *workshop) {
+			e, stop := w.open()
+			defer stop()
+			row, err := e.Run(w.ctx, &w.config.Jobs[0], Manual, time.Time{})
+			if err != nil || row.Credits != 10 {
+				t.Fatalf("%+v: %v", row, err)
+			}
+			ends, err := e.Endings(row)
+			if err != nil || len(ends) != 1 || ends[0].Early == "" || ends[0].Saved != want {
+				t.Errorf("with %s to spend, of which 10 were spent: %+v (%v), want %d saved", per, ends, err, want)
+			}
+		})
+	}
+}
+
+const endingsFile = `
+version: 1
+service: {url: "sim://", limit: 60/min}
+budget: {per_month: 2300}
+jobs:
+  none: {every: 1h, search: {query: [tea], where: {z_score: 1000..}, pages: 3}}
+  much: {every: 1h, search: {query: [home espresso], pages: 5}, budget: {per_run: 4}}
+`
+
+// TestScheduleTellsOfEachEarlyStopAndEachCut, and at the end what they come to.
+func TestScheduleTellsOfEachEarlyStopAndEachCut(t *testing.T) {
+	for name, test := range map[string]struct {
+		file string
+		want []string
+	}{
+		"caps": {endingsFile, []string{
+			`level=INFO msg="search ended early" job=none search=tea pages=1 hits=0 of=0 early="there was nothing more" credits_saved=4`,
+			`msg="run finished" job=none status=ok_empty pages=1 hits=0 credits=2 credits_saved=4`,
+			`level=INFO msg="search cut" job=much search="home espresso" pages=2 hits=80 of=200 cut=true pages_left=3 credits_left=6`,
+			`msg="run finished" job=much status=paused_budget pages=2 hits=80 credits=4 searches_cut=1 credits_left=6`,
+		}},
+		"share": {strings.Replace(endingsFile, "2300", "2300, pace: even", 1), []string{
+			`level=INFO msg="run finished" job=none status=ok_empty pages=1 hits=0 credits=2`, // the share had one page
+			`level=INFO msg="search cut" job=much search="home espresso" pages=1 hits=40 of=200 cut=true pages_left=4 credits_left=8`,
+			`level=INFO msg="run finished" job=much status=ok pages=1 hits=40 credits=2 searches_cut=1 credits_left=8`,
+		}},
+		"no share": {strings.Replace(endingsFile, "2300", "1000, pace: even", 1), []string{
+			`level=INFO msg="search cut" job=none search=tea pages=0 hits=0 cut=true pages_left=3 credits_left=6`,
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bare(t, test.file, func(w *workshop) {
+				e, stop := w.open()
+				defer stop()
+				var log bytes.Buffer
+				e.Log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{ReplaceAttr: steady}))
+				agenda, err := e.Agenda(time.Now())
+				if err != nil {
+					t.Fatal(err)
+				}
+				ctx, cancel := contextFor(w, time.Hour+time.Minute)
+				defer cancel()
+				e.Serve(ctx, agenda)
+				for _, line := range test.want {
+					if !strings.Contains(log.String(), line+"\n") {
+						t.Errorf("no line\n%s\nin\n%s", line, &log)
+					}
+				}
+			})
+		})
+	}
+}
+
+// steady leaves out of a log what differs from run to run, and what is not asked here.
+func steady(_ []string, a slog.Attr) slog.Attr {
+	switch a.Key {
+	case "time", "run", "requests", "took", "new", "err":
+		return slog.Attr{}
+	}
+	return a
+}
+
+func TestEndingIsTheSameInJSON(t *testing.T) {
+	cut := ended(4, state.Step{Op: outlier.OpSearch, Queries: []string{"moka pot"}, Pages: 1, Next: 1, Hits: 40, Total: -1}).endingsIn(0)
+	got, err := json.Marshal(cut)
+	const want = `[{"credits_left":6,"cut":true,"hits":40,"pages":1,"pages_left":3,"search":"moka pot"}]`
+	if err != nil || string(got) != want {
+		t.Errorf("%s (%v), want %s", got, err, want)
+	}
+}
