@@ -137,5 +137,43 @@ func CycleBounds(t time.Time, loc *time.Location, day int) (from, to time.Time) 
 // renewal is the instant at which a cycle begins in the given month.
 func renewal(year int, month time.Month, loc *time.Location, day int) time.Time {
 	last := time.Date(year, month+1, 0, 0, 0, 0, 0, time.UTC).Day()
-	return time.Date(year, month, min(max(day, 1), last), 0, 0, 0, 0, loc)
+	return beginning(year, month, min(max(day, 1), last), loc)
+}
+
+// beginning is the first instant of a day. That is not 00:00 where clocks are set
+// forward at midnight, and the first of two where they are set back to it.
+func beginning(year int, month time.Month, day int, loc *time.Location) time.Time {
+	t := time.Date(year, month, day, 0, 0, 0, 0, loc)
+	date := time.Date(year, month, day, 0, 0, 0, 0, time.UTC).Format(time.DateOnly)
+	if Day(t, loc) < date {
+		_, t = t.ZoneBounds()
+	} else if before := t.Add(-time.Nanosecond); Day(before, loc) == date {
+		hour, minute, second := before.Clock()
+		t = t.Add(-time.Duration(3600*hour+60*minute+second+1) * time.Second)
+	}
+	return t
+}
+
+// Bounds are the instants at which a day or a billing cycle begins and at which the next
+// one does, by its key in [Periods]: also where the calendar has another cycle on that
+// date by now, of which it then are those. A run has none; both are zero.
+func (p Period) Bounds(loc *time.Location, renews int) (from, to time.Time, err error) {
+	key := p.Key
+	switch p.Scope {
+	case Run:
+		return from, to, nil
+	case JobMonth:
+		_, key = CutJobCycle(key)
+	}
+	date, err := time.Parse(time.DateOnly, key)
+	if err != nil {
+		return from, to, fmt.Errorf("there is no period %q of the scope %s: %w", p.Key, p.Scope, err)
+	}
+	year, month, day := date.Date()
+	from = beginning(year, month, day, loc)
+	if p.Scope == AllDay {
+		return from, beginning(year, month, day+1, loc), nil
+	}
+	from, to = CycleBounds(from, loc, renews)
+	return from, to, nil
 }

@@ -82,6 +82,39 @@ func TestCyclesFollowOneAnotherWithoutGap(t *testing.T) {
 	})
 }
 
+// TestKeyAndBoundsOfAPeriodAgree: also where a day begins at one o'clock, or twice.
+func TestKeyAndBoundsOfAPeriodAgree(t *testing.T) {
+	zones := []*time.Location{time.UTC, zone(t, "Pacific/Auckland"), zone(t, "America/Sao_Paulo"), zone(t, "America/Havana"), zone(t, "Asia/Amman"), zone(t, "Asia/Beirut")}
+	rapid.Check(t, func(t *rapid.T) {
+		loc := rapid.SampledFrom(zones).Draw(t, "zone")
+		renews := rapid.IntRange(1, 31).Draw(t, "day")
+		at := time.Unix(rapid.Int64Range(0, 4e9).Draw(t, "seconds"), 0)
+		if _, turn := at.In(loc).ZoneBounds(); !turn.IsZero() && rapid.Bool().Draw(t, "when clocks are set") {
+			at = turn.Add(time.Duration(rapid.IntRange(-7200, 7200).Draw(t, "seconds from it")) * time.Second)
+		}
+		cycle := credit.Cycle(at, loc, renews)
+		for _, p := range credit.Periods("", "ideas", credit.Day(at, loc), cycle) {
+			from, to, err := p.Bounds(loc, renews)
+			if err != nil || at.Before(from) || !at.Before(to) {
+				t.Fatalf("%s %s is from %s to %s (%v), and holds %s", p.Scope, p.Key, from, to, err, at.In(loc))
+			}
+			if p.Scope == credit.AllDay && (credit.Day(from.Add(-1), loc) == p.Key || credit.Day(to.Add(-1), loc) != p.Key) {
+				t.Fatalf("the day %s is from %s to %s", p.Key, from, to)
+			}
+		}
+	})
+}
+
+func TestBoundsOfWhatHasNone(t *testing.T) {
+	from, to, err := credit.Period{Scope: credit.Run, Key: "run-1"}.Bounds(time.UTC, 1)
+	if err != nil || !from.IsZero() || !to.IsZero() {
+		t.Errorf("a run is from %s to %s (%v)", from, to, err)
+	}
+	if _, _, err := (credit.Period{Scope: credit.JobMonth, Key: "ideas"}).Bounds(time.UTC, 1); err == nil || !strings.Contains(err.Error(), `"ideas"`) {
+		t.Errorf("a job without a cycle: %v", err)
+	}
+}
+
 func TestCallCountsForEveryPeriodItBelongsTo(t *testing.T) {
 	got := credit.Periods("run-1", "ideas", "2026-11-21", "2026-11-14")
 	want := []credit.Period{
