@@ -34,28 +34,40 @@ func (b *Balance) Taken() outlier.Credits {
 // Bought is by how much more was bought on top than spent elsewhere.
 func (b *Balance) Bought() outlier.Credits { return max(0, -b.Adjusted) }
 
-// Balance adds up the period of a cap, whether or not the cap is reached.
+// Balance adds up the period of a cap, whether or not the cap is reached. What counts
+// for a day or a billing cycle follows from the time at which it was reserved, by the
+// calendar that is in force, whatever calendar was in force then.
 func (s *Store) Balance(c credit.Cap) (b Balance, err error) {
 	err = s.view(func() error {
-		key, err := s.key(credit.Period{Scope: c.Scope, Key: c.Period})
-		if err != nil {
-			return err
-		}
-		return s.row(`SELECT
-			coalesce(sum(price) FILTER (WHERE state = 'charged'), 0),
-			coalesce(sum(price) FILTER (WHERE state IN ('reserved', 'sending')), 0),
-			coalesce(sum(price) FILTER (WHERE state = 'unknown'), 0),
-			(SELECT coalesce(sum(rest), 0) FROM hold_rests JOIN hold_periods p USING (id) WHERE p.scope = ?1 AND p.period = ?2),
-			coalesce((SELECT adjusted FROM periods WHERE scope = ?1 AND period = ?2), 0),
-			coalesce(sum(price) FILTER (WHERE state = 'refunded'), 0),
-			coalesce(sum(price) FILTER (WHERE state = 'unknown' AND id IN (`+explained+`)), 0)
-			FROM attempt_periods WHERE scope = ?1 AND period = ?2`, string(c.Scope), key).
-			Scan(&b.Spent, &b.Reserved, &b.Unknown, &b.Scans, &b.Adjusted, &b.Refunded, &b.Explained)
+		b, err = s.balance(c)
+		return err
 	})
 	if err != nil {
 		return b, fmt.Errorf("add up %s: %w", c, err)
 	}
 	return b, nil
+}
+
+func (s *Store) balance(c credit.Cap) (b Balance, err error) {
+	p, err := s.period(credit.Period{Scope: c.Scope, Key: c.Period})
+	if err != nil {
+		return b, err
+	}
+	where, args := p.within()
+	err = s.row(`SELECT
+		coalesce(sum(price) FILTER (WHERE state = 'charged'), 0),
+		coalesce(sum(price) FILTER (WHERE state IN ('reserved', 'sending')), 0),
+		coalesce(sum(price) FILTER (WHERE state = 'unknown'), 0),
+		(SELECT coalesce(sum(rest), 0) FROM hold_rests WHERE `+where+`),
+		coalesce(sum(price) FILTER (WHERE state = 'refunded'), 0),
+		coalesce(sum(price) FILTER (WHERE state = 'unknown' AND id IN (`+explained+`)), 0)
+		FROM attempts WHERE price > 0 AND `+where, args...).
+		Scan(&b.Spent, &b.Reserved, &b.Unknown, &b.Scans, &b.Refunded, &b.Explained)
+	if err != nil || c.Scope != credit.AllMonth {
+		return b, err
+	}
+	err = s.row(`SELECT coalesce(sum(adjustment), 0) FROM attempts WHERE adjustment IS NOT NULL AND `+where, args...).Scan(&b.Adjusted)
+	return b, err
 }
 
 // explained are the attempts of unknown outcome that point to the charged answer of a
@@ -77,8 +89,13 @@ func (s *Store) Adjustments(cycle string) (all []Adjustment, err error) {
 		at int64
 	}
 	err = s.view(func() error {
+		p, err := s.period(credit.Period{Scope: credit.AllMonth, Key: cycle})
+		if err != nil {
+			return err
+		}
+		where, args := p.within()
 		rows, err := list(s, func(r *row) []any { return []any{&r.at, &r.Credits, &r.Why} },
-			`SELECT reserved_at, adjustment, error FROM attempts WHERE adjustment IS NOT NULL AND cycle = ? ORDER BY id`, cycle)
+			`SELECT reserved_at, adjustment, error FROM attempts WHERE adjustment IS NOT NULL AND `+where+` ORDER BY id`, args...)
 		for _, r := range rows {
 			r.At = instant(r.at)
 			all = append(all, r.Adjustment)

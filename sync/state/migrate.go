@@ -23,9 +23,12 @@ var migration4 string
 //go:embed migrations/0005.sql
 var migration5 string
 
+//go:embed migrations/0006.sql
+var migration6 string
+
 // migrations lead from one schema version to the next; the version of a file is
 // the number of those that were applied to it. The list only ever grows.
-var migrations = []string{migration1, migration2, migration3, migration4, migration5}
+var migrations = []string{migration1, migration2, migration3, migration4, migration5, migration6}
 
 // migrate brings the file to the latest version, one transaction per step, so that
 // a kill in between leaves a version and never a mixture.

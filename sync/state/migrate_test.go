@@ -80,7 +80,7 @@ func TestStateOfTheFirstVersionOpensAndKeepsEverything(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := stateOfVersion(t, 1, string(first))
-	tables := []string{"meta", "runs", "steps", "attempts", "periods", "responses", "seen", "run_hits", "queue", "freshness", "limits"}
+	tables := []string{"meta", "runs", "steps", "attempts", "responses", "seen", "run_hits", "queue", "freshness", "limits"}
 	before, columns := map[string][]string{}, map[string]string{}
 	for _, table := range tables {
 		columns[table] = strings.TrimSuffix(columnsOf(t, dir, table), gone[table])
@@ -96,7 +96,7 @@ func TestStateOfTheFirstVersionOpensAndKeepsEverything(t *testing.T) {
 	}
 	for _, table := range tables {
 		after := slices.DeleteFunc(dump(t, dir, columns[table], table), func(row string) bool {
-			return table == "meta" && strings.Contains(row, cycleRule) // which the first version did not note
+			return table == "meta" && strings.Contains(row, calendar) // which the first version did not note
 		})
 		if diff := cmp.Diff(before[table], after); diff != "" {
 			t.Errorf("%s (-before +after):\n%s", table, diff)

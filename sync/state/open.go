@@ -103,7 +103,7 @@ func (s *Store) start(ctx context.Context) error {
 	if err := s.recover(); err != nil {
 		return err
 	}
-	if err := s.carryOver(); err != nil {
+	if err := s.turnCalendar(); err != nil {
 		return err
 	}
 	return s.space.load()
@@ -251,23 +251,10 @@ func (s *Store) recover() error {
 // audit compares what each period holds, and how it was adjusted, with the sum of
 // its attempts and of what is left of its holds.
 func (t *Tx) audit() error {
-	var period credit.Period
+	var p credit.Period
 	var held, sum int64
-	err := t.row(`
-		WITH parts AS (
-			SELECT scope, period, price AS credits, 0 AS adjustment FROM attempt_periods WHERE state <> 'refunded'
-			UNION ALL
-			SELECT p.scope, p.period, h.rest, 0 FROM hold_rests h JOIN hold_periods p USING (id)
-			UNION ALL
-			SELECT 'month', cycle, 0, adjustment FROM attempts WHERE adjustment IS NOT NULL
-			UNION ALL
-			SELECT scope, period, 0, 0 FROM periods
-		), sums AS (
-			SELECT scope, period, sum(credits) AS held, sum(adjustment) AS adjusted FROM parts GROUP BY scope, period
-		)
-		SELECT s.scope, s.period, coalesce(p.held + p.adjusted, 0), s.held + s.adjusted FROM sums s LEFT JOIN periods p USING (scope, period)
-			WHERE coalesce(p.held, 0) <> s.held OR coalesce(p.adjusted, 0) <> s.adjusted
-		LIMIT 1`).Scan(&period.Scope, &period.Key, &held, &sum)
+	err := t.row(`SELECT scope, period, p.held + p.adjusted, s.held + s.adjusted FROM periods p JOIN period_sums s USING (scope, period)
+		WHERE p.held <> s.held OR p.adjusted <> s.adjusted LIMIT 1`).Scan(&p.Scope, &p.Key, &held, &sum)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil
 	}
@@ -275,7 +262,7 @@ func (t *Tx) audit() error {
 		return err
 	}
 	return &CorruptError{Path: t.s.path(), Detail: fmt.Sprintf(
-		"the ledger holds %d credits for %s %s, but its rows add up to %d", held, period.Scope, period.Key, sum)}
+		"the ledger holds %d credits for %s %s, but its rows add up to %d", held, p.Scope, p.Key, sum)}
 }
 
 // Close commits the open group and lets go of the folder. Closing again does nothing.

@@ -110,18 +110,26 @@ func (t *Tx) setCaps(periods []credit.Period, caps []credit.Cap) error {
 		}
 	}
 	for _, p := range periods {
-		key, err := t.s.key(p)
-		if err != nil {
-			return err
-		}
-		_, err = t.exec(`INSERT INTO periods (scope, period, max) VALUES (?, ?, ?)
-			ON CONFLICT DO UPDATE SET max = excluded.max WHERE max IS NOT excluded.max`,
-			string(p.Scope), key, lowest(p, caps))
-		if err != nil {
+		if err := t.setCap(p, lowest(p, caps)); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// setCap sets the cap of one period, nil for none. What a new period holds already is
+// counted by the database, and may be more than that.
+func (t *Tx) setCap(of credit.Period, most any) error {
+	p, err := t.s.period(of)
+	if err != nil {
+		return err
+	}
+	if _, err := t.exec(`INSERT INTO periods (scope, period, account, begins, ends) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
+		string(p.Scope), p.Key, p.account, p.begins, p.ends); err != nil {
+		return err
+	}
+	_, err = t.exec(`UPDATE periods SET max = ?1 WHERE scope = ?2 AND period = ?3 AND max IS NOT ?1`, most, string(p.Scope), p.Key)
+	return err
 }
 
 func contains(periods []credit.Period, c credit.Cap) bool {
@@ -151,12 +159,12 @@ func (t *Tx) refusal(caps []credit.Cap, a *attempt, booked outlier.Credits, caus
 		return cause
 	}
 	for _, c := range caps {
-		held, bought, err := t.s.held(c)
+		b, err := t.s.balance(c)
 		if err != nil {
 			return errors.Join(cause, err)
 		}
-		if held -= booked; held+a.r.Price+a.p.Hold > c.Max+bought {
-			return &credit.Exceeded{Cap: c, Held: held, Bought: bought, Price: a.r.Price, Hold: a.p.Hold}
+		if held := b.Taken() - booked; held+a.r.Price+a.p.Hold > c.Max+b.Bought() {
+			return &credit.Exceeded{Cap: c, Held: held, Bought: b.Bought(), Price: a.r.Price, Hold: a.p.Hold}
 		}
 	}
 	return cause

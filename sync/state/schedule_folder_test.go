@@ -22,7 +22,7 @@ type folder struct {
 func newFolder(t *testing.T) folder {
 	t.Helper()
 	f := folder{home: memory(t), zones: []*time.Location{time.UTC}}
-	for _, name := range []string{"Europe/Berlin", "America/New_York"} {
+	for _, name := range []string{"Europe/Berlin", "America/New_York", "Pacific/Auckland"} {
 		zone, err := time.LoadLocation(name)
 		if err != nil {
 			t.Fatal(err)

@@ -1,7 +1,6 @@
 package state
 
 import (
-	"database/sql"
 	"errors"
 	"fmt"
 	"time"
@@ -22,42 +21,9 @@ type Spend struct {
 // Held is what counts against a cap: all that is not proven to have been refunded,
 // what is set aside, and in a billing cycle what [Store.Adjust] added. It is negative
 // where more was bought on top than all of that; [Store.Balance] tells the two apart.
-func (s *Store) Held(c credit.Cap) (held outlier.Credits, err error) {
-	err = s.view(func() error {
-		taken, bought, err := s.held(c)
-		held = taken - bought
-		return err
-	})
-	if err != nil {
-		return 0, fmt.Errorf("add up %s: %w", c, err)
-	}
-	return held, nil
-}
-
-// held is what a period holds, and by how much more was bought on top than spent
-// elsewhere, which is room beside the cap.
-func (s *Store) held(c credit.Cap) (taken, bought outlier.Credits, err error) {
-	key, err := s.key(credit.Period{Scope: c.Scope, Key: c.Period})
-	if err != nil {
-		return 0, 0, err
-	}
-	err = s.row(`SELECT held + max(0, adjusted), max(0, -adjusted) FROM periods WHERE scope = ? AND period = ?`, string(c.Scope), key).
-		Scan(&taken, &bought)
-	if errors.Is(err, sql.ErrNoRows) {
-		return 0, 0, nil
-	}
-	return taken, bought, err
-}
-
-// key is the key under which the database keeps a period. Only that of a job is
-// another one, since a job may have been renamed.
-func (s *Store) key(p credit.Period) (string, error) {
-	if p.Scope != credit.JobMonth {
-		return p.Key, nil
-	}
-	job, cycle := credit.CutJobCycle(p.Key)
-	account, err := s.account(job)
-	return credit.JobCycle(account, cycle), err
+func (s *Store) Held(c credit.Cap) (outlier.Credits, error) {
+	b, err := s.Balance(c)
+	return b.Held(), err
 }
 
 // Adjust books credits that were spent elsewhere, or with a minus bought on top, in
@@ -69,7 +35,7 @@ func (s *Store) Adjust(credits outlier.Credits, why string) error {
 		if credits == 0 || why == "" {
 			return errors.New("an amount and a reason are needed")
 		}
-		return tx.adjust(now, credits, "", why)
+		return tx.adjust(now, credits, why)
 	})
 	if err != nil {
 		return fmt.Errorf("adjust the budget by %d credits: %w", credits, err)
@@ -78,11 +44,11 @@ func (s *Store) Adjust(credits outlier.Credits, why string) error {
 }
 
 // adjust books credits in the billing cycle of the given time.
-func (t *Tx) adjust(now time.Time, credits outlier.Credits, entity, why string) error {
+func (t *Tx) adjust(now time.Time, credits outlier.Credits, why string) error {
 	_, err := t.exec(`INSERT INTO attempts (run, job, step, op, entity, params, attempt, price, state, day, cycle, caps,
 		reserved_at, sent_at, settled_at, waited, http_status, bytes, error, adjustment)
-		VALUES ('', '', 0, ?, ?, '', 0, 0, 'charged', ?, ?, '[]', ?, 0, ?, 0, 0, 0, ?, ?)`,
-		adjustment, entity, credit.Day(now, t.s.options.Location), credit.Cycle(now, t.s.options.Location, t.s.options.Renews),
+		VALUES ('', '', 0, ?, '', '', 0, 0, 'charged', ?, ?, '[]', ?, 0, ?, 0, 0, 0, ?, ?)`,
+		adjustment, credit.Day(now, t.s.options.Location), credit.Cycle(now, t.s.options.Location, t.s.options.Renews),
 		micros(now), micros(now), bounded(why), int64(credits))
 	return err
 }

@@ -1,0 +1,294 @@
+package state_test
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"outlierd/outlier"
+	"outlierd/sync/credit"
+	"outlierd/sync/state"
+)
+
+// TestNoChangeOfTheCalendarForgetsOrDoublesWhatWasSpent edits budget.renews and timezone
+// as often as it likes, back too, and buys and waits in between: every present period
+// holds exactly what was reserved within it, as whoever only looks sees as well.
+func TestNoChangeOfTheCalendarForgetsOrDoublesWhatWasSpent(t *testing.T) {
+	fresh := newFolder(t)
+	checks := 0
+	rapid.Check(t, func(r *rapid.T) {
+		checks++
+		c := &calendars{
+			t: t, zones: fresh.zones, dir: filepath.Join(fresh.home, fmt.Sprint("calendars-", checks)), options: options(r, fresh.zones),
+			now: time.Date(2040, 1, 1, 12, 0, 30, 0, time.UTC), holds: map[int64]*spending{},
+		}
+		if err := fresh.write(c.dir); err != nil {
+			r.Fatal(err)
+		}
+		c.open(r)
+		defer func() { c.close(r) }()
+		r.Repeat(map[string]func(*rapid.T){
+			"buy": c.buy, "set aside": c.setAside, "read": c.read, "release": c.release, "adjust": c.adjust,
+			"wait": c.wait, "edit": c.edit, "look": c.look, "": func(r *rapid.T) { c.check(r, c.store) },
+		})
+	})
+}
+
+func options(r *rapid.T, zones []*time.Location) state.Options {
+	return state.Options{
+		Location: rapid.SampledFrom(zones).Draw(r, "timezone"), Renews: rapid.IntRange(1, 31).Draw(r, "renews"),
+		MinFree: 8, FreeSpace: func(string) (uint64, error) { return 1 << 40, nil },
+	}
+}
+
+// calendars are a store, and what was spent by way of it.
+type calendars struct {
+	t       *testing.T
+	zones   []*time.Location
+	dir     string
+	options state.Options
+	store   *state.Store
+	now     time.Time // at the service; half a minute from any day's beginning
+
+	steps int64
+	holds map[int64]*spending // what is left of them, by their steps
+	spent []*spending
+}
+
+func (c *calendars) open(r *rapid.T) {
+	var err error
+	if c.store, err = state.Open(c.t.Context(), c.dir, c.options); err != nil {
+		r.Fatal(err)
+	}
+	c.tell(r)
+}
+
+// tell lets two answers tell the service's time: one alone might be wrong about it.
+func (c *calendars) tell(r *rapid.T) {
+	for range 2 {
+		request := &outlier.Request{Op: outlier.OpDetails, Path: "/video/dQw4w9WgXcQ", Entity: "dQw4w9WgXcQ"}
+		a, err := c.store.Meter(state.Purchase{}).Reserve(c.t.Context(), request)
+		if err == nil {
+			date := http.Header{"Date": {c.now.Format(http.TimeFormat)}}
+			err = a.Settle(&outlier.Answer{Request: request, Status: http.StatusOK, Header: date, Body: []byte(`{}`)}, outlier.Charged)
+		}
+		if err != nil {
+			r.Fatal(err)
+		}
+	}
+}
+
+func (c *calendars) close(r *rapid.T) {
+	if err := c.store.Close(); err != nil {
+		r.Fatal(err)
+	}
+}
+
+func (c *calendars) note(account string, n outlier.Credits) *spending {
+	one := &spending{account: account, at: c.store.ServiceTime(), credits: n}
+	if account != "" {
+		one.run = account + "-run"
+	}
+	c.spent = append(c.spent, one)
+	return one
+}
+
+// attempt makes a call of 2 credits, and reports whether they stay spent.
+func (c *calendars) attempt(r *rapid.T, p state.Purchase) bool {
+	request := outlier.PageRequest(outlier.OpSearch, url.Values{"query": {"chess"}, "from": {"0"}, "size": {"40"}})
+	a, err := c.store.Meter(p).Reserve(c.t.Context(), request)
+	if err == nil {
+		err = a.Sending()
+	}
+	answer, outcome := &outlier.Answer{Request: request, Status: http.StatusOK, Body: []byte(`{}`), SentAt: time.Now()}, outlier.Charged
+	if rapid.IntRange(0, 3).Draw(r, "refund") == 0 {
+		answer.Status, outcome = http.StatusBadRequest, outlier.Refunded
+	}
+	if err == nil {
+		err = a.Settle(answer, outcome)
+	}
+	if err != nil {
+		r.Fatal(err)
+	}
+	return outcome == outlier.Charged
+}
+
+func anyJob(r *rapid.T) string { return rapid.SampledFrom([]string{"ideas", "rivals"}).Draw(r, "job") }
+
+func (c *calendars) buy(r *rapid.T) {
+	job := anyJob(r)
+	one := c.note(job, 2)
+	if !c.attempt(r, state.Purchase{Run: one.run, Job: job}) {
+		one.credits = 0
+	}
+}
+
+// setAside buys with a hold of 4 more, which ends with a refund.
+func (c *calendars) setAside(r *rapid.T) {
+	job := anyJob(r)
+	c.steps++
+	one, hold := c.note(job, 2), c.note(job, 4)
+	if c.attempt(r, state.Purchase{Run: one.run, Job: job, Step: c.steps, Hold: 4}) {
+		c.holds[c.steps] = hold
+	} else {
+		one.credits, hold.credits = 0, 0
+	}
+}
+
+// read draws from the newest hold. What it draws counts for the time of the hold.
+func (c *calendars) read(r *rapid.T) {
+	hold := c.holds[c.steps]
+	if hold == nil || hold.credits < 2 {
+		return
+	}
+	if c.attempt(r, state.Purchase{Run: hold.run, Job: hold.account, Step: c.steps, FromHold: c.steps}) {
+		hold.credits -= 2
+		c.spent = append(c.spent, &spending{hold.run, hold.account, hold.at, 2})
+	}
+}
+
+func (c *calendars) release(r *rapid.T) {
+	if err := c.store.Update(func(tx *state.Tx) error { return tx.Release(c.steps) }); err != nil {
+		r.Fatal(err)
+	}
+	if hold := c.holds[c.steps]; hold != nil {
+		hold.credits = 0
+	}
+}
+
+func (c *calendars) adjust(r *rapid.T) {
+	n := outlier.Credits(rapid.SampledFrom([]int{-5, 3, 9}).Draw(r, "credits"))
+	c.note("", n)
+	if err := c.store.Adjust(n, "elsewhere"); err != nil {
+		r.Fatal(err)
+	}
+}
+
+func (c *calendars) wait(r *rapid.T) {
+	c.now = c.now.Add(rapid.SampledFrom([]time.Duration{time.Minute, 5 * time.Hour, 26 * time.Hour, 12 * 24 * time.Hour}).Draw(r, "wait"))
+	c.tell(r)
+}
+
+func (c *calendars) edit(r *rapid.T) {
+	c.close(r)
+	c.options = options(r, c.zones)
+	c.open(r)
+}
+
+// look is what `plan` does before the next process has opened the state.
+func (c *calendars) look(r *rapid.T) {
+	o := options(r, c.zones)
+	seen, err := state.Peek(c.t.Context(), c.dir, o)
+	if err != nil {
+		r.Fatal(err)
+	}
+	was := c.options
+	c.options = o
+	c.check(r, seen)
+	c.options = was
+	if err := seen.Close(); err != nil {
+		r.Fatal(err)
+	}
+}
+
+// check holds the present periods against what was spent within them.
+func (c *calendars) check(r *rapid.T, s *state.Store) {
+	now := s.ServiceTime()
+	day, cycle := credit.Day(now, c.options.Location), credit.Cycle(now, c.options.Location, c.options.Renews)
+	for _, account := range []string{"ideas", "rivals"} {
+		for _, p := range credit.Periods(account+"-run", account, day, cycle) {
+			var want outlier.Credits
+			for _, one := range c.spent {
+				if c.counts(one, p, account, now) {
+					want += one.credits
+				}
+			}
+			if got, err := s.Held(credit.Cap{Scope: p.Scope, Period: p.Key}); err != nil || got != want {
+				r.Fatalf("by days of %s and cycles from day %d, %s %s holds %d (%v), want %d", c.options.Location, c.options.Renews, p.Scope, p.Key, got, err, want)
+			}
+		}
+	}
+}
+
+// counts reports whether something that was spent belongs to the present period p.
+func (c *calendars) counts(one *spending, p credit.Period, account string, now time.Time) bool {
+	at, loc := one.at.In(c.options.Location), c.options.Location
+	switch p.Scope {
+	case credit.Run:
+		return one.run == p.Key
+	case credit.AllDay:
+		return one.account != "" && at.Format(time.DateOnly) == now.In(loc).Format(time.DateOnly)
+	case credit.JobMonth:
+		return one.account == account && credit.Cycle(at, loc, c.options.Renews) == credit.Cycle(now, loc, c.options.Renews)
+	}
+	return credit.Cycle(at, loc, c.options.Renews) == credit.Cycle(now, loc, c.options.Renews)
+}
+
+// TestCapsHoldAfterTheCalendarWasEdited: a job's month, and a day, that are used up stay
+// so when they are called by another name.
+func TestCapsHoldAfterTheCalendarWasEdited(t *testing.T) {
+	auckland, err := time.LoadLocation("Pacific/Auckland")
+	if err != nil {
+		t.Fatal(err)
+	}
+	fresh := newFolder(t)
+	for scope, change := range map[credit.Scope]func(*state.Options){
+		credit.JobMonth: func(o *state.Options) { o.Renews = 15 },
+		credit.AllMonth: func(o *state.Options) { o.Renews = 15 },
+		credit.AllDay:   func(o *state.Options) { o.Location = auckland },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			time.Sleep((19*24 + 15) * time.Hour) // the 20th of January at 15:00, which is the 21st in Auckland
+			o := state.Options{Location: time.UTC, Renews: 14, MinFree: 8, FreeSpace: func(string) (uint64, error) { return 1 << 40, nil }}
+			dir := filepath.Join(fresh.home, string(scope))
+			if err := fresh.write(dir); err != nil {
+				t.Fatal(err)
+			}
+			buyAll(t, dir, o, scope, 2)
+			change(&o)
+			buyAll(t, dir, o, scope, 0)
+		})
+	}
+}
+
+// buyAll makes calls of 2 credits until the cap of 4 on a period is reached.
+func buyAll(t *testing.T, dir string, o state.Options, scope credit.Scope, want int) {
+	t.Helper()
+	s, err := state.Open(t.Context(), dir, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	caps := func(at time.Time) []credit.Cap {
+		for _, p := range credit.Periods("run-1", "ideas", credit.Day(at, o.Location), credit.Cycle(at, o.Location, o.Renews)) {
+			if p.Scope == scope {
+				return []credit.Cap{{Scope: scope, Period: p.Key, Max: 4}}
+			}
+		}
+		return nil
+	}
+	request := outlier.PageRequest(outlier.OpSearch, url.Values{"query": {"chess"}})
+	bought := 0
+	for err == nil {
+		var a outlier.Attempt
+		if a, err = s.Meter(state.Purchase{Run: "run-1", Job: "ideas", Caps: caps}).Reserve(t.Context(), request); err == nil {
+			bought++
+			err = a.Sending()
+		}
+	}
+	if bought != want {
+		t.Errorf("%s: %d calls were paid for, want %d", scope, bought, want)
+	}
+	if full, ok := errors.AsType[*credit.Exceeded](err); !ok || full.Held != 4 {
+		t.Errorf("%s: %v", scope, err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
