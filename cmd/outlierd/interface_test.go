@@ -18,7 +18,6 @@ import (
 	"testing"
 
 	"github.com/getkin/kin-openapi/openapi3"
-	"github.com/goccy/go-yaml"
 
 	"outlierd/outlier/simulator"
 )
@@ -108,44 +107,6 @@ func TestRowsOfTheInterfaceNameTestsThatExist(t *testing.T) {
 	for _, p := range promises(t) {
 		if !strings.Contains(sources.String(), "\nfunc "+p.test+"(t *testing.T)") {
 			t.Errorf("%s %s: there is no %s", p.endpoint, p.parameter, p.test)
-		}
-	}
-}
-
-// TestKeysOfTheInterfaceAreThoseOfTheJobFile looks for each key in a job file that the
-// parser accepts, as the next test shows by running it.
-func TestKeysOfTheInterfaceAreThoseOfTheJobFile(t *testing.T) {
-	text, err := os.ReadFile("testdata/interface.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var file struct {
-		Filters map[string]map[string]any
-		Jobs    map[string]map[string]any
-	}
-	if err := yaml.Unmarshal(text, &file); err != nil {
-		t.Fatal(err)
-	}
-	known := map[string]bool{}
-	for _, job := range file.Jobs {
-		for verb, asked := range job {
-			for key, value := range asked.(map[string]any) {
-				known[verb+"."+key] = true
-				where, _ := value.(map[string]any)
-				if where["use"] == "everything" {
-					where = file.Filters["everything"]
-				}
-				for filter := range where {
-					known[verb+"."+key+"."+filter] = true
-				}
-			}
-		}
-	}
-	for _, p := range promises(t) {
-		for _, key := range p.keys {
-			if !known[key] {
-				t.Errorf("%s %s: no job of testdata/interface.yaml has %s", p.endpoint, p.parameter, key)
-			}
 		}
 	}
 }

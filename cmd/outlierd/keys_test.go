@@ -1,0 +1,231 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/goccy/go-yaml"
+	"github.com/google/go-cmp/cmp"
+
+	"outlierd/outlier"
+	"outlierd/sync/job"
+)
+
+// instead stands in the place of keys without which nothing could be asked.
+var instead = map[string]map[string]any{
+	"search.query":             {"query": "another"},
+	"find_channels.query":      {"query": "another"},
+	"find_channels.related_to": {"related_to": "UCabcdefghijkl1234567890"},
+	"channels.id":              {"id": "UCabcdefghijkl1234567890"},
+	"videos.id":                {"id": "aqz-KE-bpKQ"},
+	"scan.query":               {"channel_id": "UCabcdefghijkl1234567890"},
+	"scan.channel_id":          {"query": "another"},
+	"trending_formats.niche":   {"niche": "another"},
+}
+
+// A wish is what a job of testdata/interface.yaml asks for, filters written out.
+type wish struct {
+	verb string
+	asks map[string]any
+}
+
+func wished(t *testing.T) map[string]wish {
+	t.Helper()
+	text, err := os.ReadFile("testdata/interface.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file struct {
+		Filters map[string]map[string]any
+		Jobs    map[string]map[string]map[string]any
+	}
+	if err := yaml.Unmarshal(text, &file); err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]wish{}
+	for name, verbs := range file.Jobs {
+		for verb, asks := range verbs {
+			if where, _ := asks["where"].(map[string]any); where["use"] != nil {
+				asks["where"] = file.Filters[where["use"].(string)]
+			}
+			all[name] = wish{verb, asks}
+		}
+	}
+	return all
+}
+
+// value is what stands at a key such as search.where.z_score; nil if nothing does.
+func (w wish) value(key string) any {
+	path := strings.Split(key, ".")
+	if path[0] != w.verb {
+		return nil
+	}
+	var at any = w.asks
+	for _, name := range path[1:] {
+		within, _ := at.(map[string]any)
+		at = within[name]
+	}
+	return at
+}
+
+// without is the wish without a key, or with something else in its place.
+func (w wish) without(key string) wish {
+	asks := maps.Clone(w.asks)
+	if filter, of := strings.CutPrefix(key, w.verb+".where."); of {
+		where := maps.Clone(asks["where"].(map[string]any))
+		delete(where, filter)
+		asks["where"] = where
+	} else {
+		delete(asks, strings.TrimPrefix(key, w.verb+"."))
+	}
+	maps.Copy(asks, instead[key])
+	return wish{w.verb, asks}
+}
+
+// sends is what goes out for the wish: what is sent as each parameter of each endpoint,
+// "GET /search/outliers query".
+func (w wish) sends(t *testing.T) map[string][]string {
+	t.Helper()
+	text, err := json.Marshal(map[string]any{
+		"version": 1, "service": map[string]any{"url": job.Simulator}, "jobs": map[string]any{"it": map[string]any{w.verb: w.asks}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := job.Parse("jobs.yaml", text, func(string) (string, bool) { return "", false })
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := &config.Jobs[0]
+	work, err := spec.Resolve(job.Inputs{Now: time.Now()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string][]string{}
+	for _, ask := range work.Asks {
+		sendsOf(all, spec, ask)
+	}
+	for _, fetch := range spec.Fetch {
+		for _, id := range work.IDs {
+			request, err := outlier.DataRequest(fetch.Op, id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			path, _, _ := strings.Cut(request.Path, id)
+			all["GET "+path+"{id} id"] = []string{id}
+		}
+	}
+	return all
+}
+
+// sendsOf adds what an ask sends: its parameters, those that count its pages, and the
+// looks at a scan.
+func sendsOf(all map[string][]string, spec *job.Spec, ask job.Ask) {
+	endpoint := "GET " + outlier.PageRequest(ask.Op, nil).Path
+	switch {
+	case ask.Op == outlier.OpStartScan:
+		endpoint = "POST /scan"
+		all["GET /scan/{id} id"] = []string{spec.Scan.PollMin.String(), spec.Scan.PollMax.String()}
+	case ask.Op != outlier.OpTrendingFormats:
+		for page := range spec.Pages {
+			all[endpoint+" from"] = append(all[endpoint+" from"], fmt.Sprint(page))
+			all[endpoint+" size"] = append(all[endpoint+" size"], fmt.Sprint(outlier.MaxSize))
+		}
+	}
+	for name, values := range ask.Params {
+		all[endpoint+" "+name] = values
+	}
+}
+
+// TestEachKeyOfTheInterfaceSendsItsParametersAndNoOthers: of each row, the key is taken
+// out of the job, or something else put in its place. The parameters of all rows with that
+// key change, no others do, and what they were stood at the key.
+func TestEachKeyOfTheInterfaceSendsItsParametersAndNoOthers(t *testing.T) {
+	rows := map[string][]string{} // parameters, by key
+	for _, p := range promises(t) {
+		for _, key := range p.keys {
+			rows[key] = append(rows[key], p.endpoint+" "+p.parameter)
+		}
+	}
+	shown := map[string]bool{}
+	for name, w := range wished(t) {
+		all := w.sends(t)
+		for key, promised := range rows {
+			if w.value(key) == nil {
+				continue
+			}
+			var want []string
+			for _, p := range promised {
+				if endpoint := p[:strings.LastIndex(p, " ")]; asksOf(all, endpoint) {
+					want, shown[key+" "+p] = append(want, p), true
+				}
+			}
+			slices.Sort(want)
+			got := changes(all, w.without(key).sends(t))
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("job %s: by docs/interface.md %s sends what is marked -, and in truth what is marked +:\n%s", name, key, diff)
+			}
+			for _, p := range got {
+				if !says(w.value(key), p, all[p]) {
+					t.Errorf("job %s: %v at %s is sent as %s %q", name, w.value(key), key, p, all[p])
+				}
+			}
+		}
+	}
+	for key, promised := range rows {
+		for _, p := range promised {
+			if !shown[key+" "+p] {
+				t.Errorf("%s: no job of testdata/interface.yaml has %s and asks there", p, key)
+			}
+		}
+	}
+}
+
+func asksOf(all map[string][]string, endpoint string) bool {
+	for key := range all {
+		if key[:strings.LastIndex(key, " ")] == endpoint {
+			return true
+		}
+	}
+	return false
+}
+
+// changes are the parameters in which two wishes differ.
+func changes(a, b map[string][]string) (names []string) {
+	union := maps.Clone(a)
+	maps.Copy(union, b)
+	for name := range union {
+		if !slices.Equal(a[name], b[name]) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// says reports whether what is sent as a parameter stands in the value of its key. What
+// counts pages, and from what a scan starts, is said by the key itself.
+func says(value any, parameter string, sent []string) bool {
+	name := parameter[strings.LastIndex(parameter, " ")+1:]
+	if name == "from" || name == "size" || name == "findBy" || parameter == "GET /scan/{id} id" {
+		return true
+	}
+	text := fmt.Sprint(value)
+	if from, to, ranged := strings.Cut(text, ".."); ranged {
+		end := map[bool]string{true: from, false: to}[strings.HasSuffix(name, "From")]
+		return len(sent) == 1 && strings.HasPrefix(sent[0], end)
+	}
+	fold := func(s string) string { return strings.ToLower(strings.ReplaceAll(s, "_", "")) }
+	for _, s := range sent {
+		if !strings.Contains(fold(text), fold(s)) {
+			return false
+		}
+	}
+	return len(sent) > 0
+}
