@@ -82,8 +82,13 @@ func (c *core) meet(now time.Time, n int) {
 	c.Crowd.Last = now
 }
 
-// settle decides how to live with others.
+// settle decides how to live with others. Those who have their share are no reason to
+// do anything as long as the service refuses nothing: they use what is theirs, and where
+// its windows begin and end, two bursts of theirs may fall into one.
 func (c *core) settle(now, sent time.Time, r reading) {
+	if c.Crowd.Stage == alone && !c.all() && !r.refused {
+		return
+	}
 	o, window := &c.Crowd, c.believed().Window
 	limit := c.ours().Requests
 	others := c.Log.others() - (c.told().Requests - limit) // beyond the part that is left to them

@@ -1,6 +1,7 @@
 package pace
 
 import (
+	"math"
 	"math/rand/v2"
 	"time"
 
@@ -12,8 +13,9 @@ import (
 type scene struct {
 	service  service
 	style    style
-	clients  []client // strangers to each other
-	jobs     int      // calls of each client under way at most
+	clients  []client  // strangers to each other
+	shares   []float64 // of the quota that is each client's; 1 if it wants all that there is
+	jobs     int       // calls of each client under way at most
 	restarts time.Duration
 	skew     time.Duration // the service's clock is ahead
 	random   *rand.Rand
@@ -32,7 +34,7 @@ type result struct {
 	refused  int
 	waited   time.Duration // the first ten requests together
 	again    time.Duration // the tenth request after an hour's pause at the end
-	admitted int
+	admitted []int         // of each client
 }
 
 // An errand is one call under way: to the service, or back with an answer.
@@ -56,6 +58,7 @@ func (s *scene) run(span time.Duration) (r result) {
 	for i := range idle {
 		idle[i], ready[i] = s.jobs, dawn
 	}
+	r.admitted = make([]int, len(s.clients))
 	sent := 0
 	for {
 		next, who := s.next(now, idle, end)
@@ -103,8 +106,22 @@ func (s *scene) run(span time.Duration) (r result) {
 		under[what] = under[len(under)-1]
 		under = under[:len(under)-1]
 	}
-	r.use, r.again = float64(r.admitted)/s.service.most(span), s.again(end)
+	r.use, r.again = s.use(r.admitted, span), s.again(end)
 	return r
+}
+
+// use is the part used of what the service would admit; where each client has its
+// share, by the one that uses the least of its own.
+func (s *scene) use(admitted []int, span time.Duration) float64 {
+	least, sum := math.Inf(1), 0
+	for i, n := range admitted {
+		sum += n
+		least = min(least, float64(n)/s.shares[i])
+	}
+	if s.shares[0] == 1 {
+		least = float64(sum)
+	}
+	return least / s.service.most(span)
 }
 
 // again is for how long the tenth request of a client waits that comes when nothing
@@ -139,7 +156,7 @@ func (s *scene) next(now time.Time, idle []int, end time.Time) (next time.Time, 
 func (s *scene) arrive(e *errand, r *result) {
 	v := s.service.ask(e.at.Sub(dawn))
 	if v.ok {
-		r.admitted++
+		r.admitted[e.client]++
 	} else {
 		r.refused++
 	}

@@ -23,7 +23,9 @@ type limiter struct {
 	file []byte
 }
 
-func newLimiter(q Quota, kept bool) *limiter { return &limiter{core: core{quota: q}, kept: kept} }
+func newLimiter(kept bool, share float64) *limiter {
+	return &limiter{core: core{quota: tenAMinute, share: share}, kept: kept}
+}
 
 func (l *limiter) next(now time.Time) time.Time {
 	l.forget(now)
@@ -58,18 +60,17 @@ func (l *limiter) restart(now time.Time) {
 	if !ok {
 		panic("the limiter wrote what it does not understand")
 	}
-	l.core = core{quota: l.quota}
+	l.core = core{quota: l.quota, share: l.share}
 	l.resume(n, now)
 }
 
 // tokens is golang.org/x/time/rate, told the time.
-type tokens struct {
-	burst int
-	*rate.Limiter
-}
+type tokens struct{ *rate.Limiter }
 
-func newTokens(burst int) *tokens {
-	return &tokens{burst, rate.NewLimiter(rate.Every(tenAMinute.spacing()), burst)}
+// newTokens has a share of ten a minute, and of the burst.
+func newTokens(burst int, share float64) *tokens {
+	limit := rate.Every(tenAMinute.spacing()) * rate.Limit(share)
+	return &tokens{rate.NewLimiter(limit, max(1, int(float64(burst)*share)))}
 }
 
 func (l *tokens) next(now time.Time) time.Time {
@@ -80,7 +81,7 @@ func (l *tokens) next(now time.Time) time.Time {
 
 func (l *tokens) left(now time.Time)                             { l.ReserveN(now, 1) }
 func (l *tokens) answered(time.Time, time.Time, *outlier.Answer) {}
-func (l *tokens) restart(time.Time)                              { *l = *newTokens(l.burst) }
+func (l *tokens) restart(time.Time)                              { l.Limiter = rate.NewLimiter(l.Limit(), l.Burst()) }
 
 // obedient stops where an answer says that nothing remains, until the reset, and
 // otherwise sends at once.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -69,8 +70,9 @@ type row struct {
 	name     string
 	services []kind
 	styles   []style
-	jobs     int // 0 = 1
-	clients  int // strangers to each other; 0 = 1
+	jobs     int       // 0 = 1
+	clients  int       // strangers to each other; 0 = 1
+	shares   []float64 // of the quota, in place of clients that want all of it
 	restarts time.Duration
 
 	use     float64 // at least
@@ -101,7 +103,10 @@ func rows() (all []row) {
 			all[len(all)-1].name = r.name + s.name
 		}
 	}
+	first := []kind{clockOf(tenAMinute), hitOf(tenAMinute), slidingOf(tenAMinute), bucketOf(10)}
 	return append(all, []row{
+		{name: "the first four, shares of 0.5 and 0.5", services: first, styles: styles, shares: []float64{0.5, 0.5}, use: 0.99},
+		{name: "the first four, shares of 0.3 and 0.7", services: first, styles: styles, shares: []float64{0.3, 0.7}, use: 0.99},
 		{name: "10 in 120 s, on the clock", services: []kind{clockOf(tenIn2Minutes)}, styles: withHeaders, use: 0.99, refused: 1, prompt: true},
 		{name: "10 in 120 s, from the first hit", services: []kind{hitOf(tenIn2Minutes)}, styles: withHeaders, use: 0.99, refused: 1, prompt: true},
 		{name: "30 in 60 s, on the clock", services: []kind{clockOf(thirtyAMinute)}, styles: withHeaders, use: 0.99, refused: 1, prompt: true},
@@ -116,7 +121,7 @@ func rows() (all []row) {
 		{name: "approximate sliding counter", services: []kind{approximateOf(tenAMinute)}, styles: styles, use: 0.95, refused: 5, prompt: true, strict: true},
 		{
 			name:     "the first four with headers that lie",
-			services: lyingOf(clockOf(tenAMinute), hitOf(tenAMinute), slidingOf(tenAMinute), bucketOf(10)),
+			services: lyingOf(first...),
 			styles:   styles, use: 0.99, refused: 1, prompt: true,
 		},
 	}...)
@@ -136,12 +141,12 @@ func (r row) told() string {
 // clients that are compared, by the columns of the table.
 var rivals = []struct {
 	name string
-	new  func(kept bool) client
+	new  func(kept bool, share float64) client
 }{
-	{"this limiter", func(kept bool) client { return newLimiter(tenAMinute, kept) }},
-	{"rate, burst 1", func(bool) client { return newTokens(1) }},
-	{"rate, burst 10", func(bool) client { return newTokens(10) }},
-	{"stop at 0", func(bool) client { return &obedient{q: tenAMinute} }},
+	{"this limiter", func(kept bool, share float64) client { return newLimiter(kept, share) }},
+	{"rate, burst 1", func(_ bool, share float64) client { return newTokens(1, share) }},
+	{"rate, burst 10", func(_ bool, share float64) client { return newTokens(10, share) }},
+	{"stop at 0", func(bool, float64) client { return &obedient{q: tenAMinute} }},
 }
 
 // play is the worst that comes of a row over all its services, styles and seeds.
@@ -165,8 +170,12 @@ func (r row) scene(k kind, s style, seed, rival int) *scene {
 	random := rand.New(rand.NewPCG(uint64(seed), 7))
 	sc := &scene{service: k(random, seed), style: s, jobs: max(1, r.jobs), restarts: r.restarts, random: random}
 	sc.skew = sc.between(-2*time.Minute, 2*time.Minute)
-	for range max(1, r.clients) {
-		sc.clients = append(sc.clients, rivals[rival].new(r.restarts > 0))
+	sc.shares = r.shares
+	if r.shares == nil {
+		sc.shares = slices.Repeat([]float64{1}, max(1, r.clients))
+	}
+	for _, share := range sc.shares {
+		sc.clients = append(sc.clients, rivals[rival].new(r.restarts > 0, share))
 	}
 	return sc
 }
