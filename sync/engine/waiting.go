@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"outlierd/outlier"
@@ -71,7 +70,7 @@ func (e *Engine) searches(w *witness, going []unfinished) (all []Waiting, err er
 		u := &going[i]
 		for j := range u.open {
 			step := &u.open[j]
-			one := Waiting{Job: u.spec.Name, Op: step.Op, Entity: soughtBy(step), Since: u.run.Started}
+			one := Waiting{Job: u.spec.Name, Op: step.Op, Entity: NameOf(step), Since: u.run.Started}
 			if one.Why, one.At, err = w.ofSearch(u, step, before); err != nil {
 				return nil, err
 			}
@@ -82,12 +81,6 @@ func (e *Engine) searches(w *witness, going []unfinished) (all []Waiting, err er
 		}
 	}
 	return all, nil
-}
-
-// soughtBy is what a search looks for: words, or that whose like it looks for, or else the
-// value of for_each or the operation.
-func soughtBy(s *state.Step) string {
-	return cmp.Or(strings.Join(s.Queries, ", "), strings.Join(s.Seeds, ", "), s.Item, string(s.Op))
 }
 
 // witness knows why things wait.
@@ -128,7 +121,8 @@ func (w *witness) ofSearch(u *unfinished, step *state.Step, before int) (why str
 	next := w.nextOf(u.spec, w.now)
 	switch {
 	case u.run.Status == state.PausedBudget:
-		return "a cap is reached: " + u.run.Error, next, nil
+		why, err := w.ofCap(u, step)
+		return why, next, err
 	case !u.underWay():
 		return "its run failed, and the next one goes on with it: " + u.run.Error, next, nil
 	}
@@ -151,6 +145,23 @@ func (w *witness) ofScan(scan *state.Scan) string {
 		return "nobody knows whether it was started: see 'outlierd scan list'"
 	}
 	return fmt.Sprintf("waits for scan %s, and looks at it again at %s", scan.ScanID, w.clock(scan.NextPoll))
+}
+
+// ofCap says which cap a run has met that is paused by one: by now there may be room.
+func (w *witness) ofCap(u *unfinished, step *state.Step) (string, error) {
+	if why, _ := w.refused(true); why != "" {
+		return why, nil
+	}
+	for _, c := range w.capsOf(u.run, u.plan, u.spec.Budget)(w.Store.ServiceTime()) {
+		held, err := w.Store.Held(c)
+		if err != nil {
+			return "", err
+		}
+		if held+w.priceOf(step) > c.Max {
+			return fmt.Sprintf("a cap is reached: %s", c), nil
+		}
+	}
+	return "a cap was reached, and the next run goes on with it", nil
 }
 
 // refused says what the service has said to all calls, or to all that are paid for, and
