@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -13,18 +14,26 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"outlierd/sync/engine"
 	"outlierd/sync/job"
 	"outlierd/sync/state"
 )
 
 func queueCommand(o *options) *cobra.Command {
 	c := &cobra.Command{
-		Use: "queue [JOB]", Short: "List the calls that wait, why, and when they will be done",
-		Long: `List the data calls that wait, of all jobs or of one, in the order in which they will
-be done: by what one request brings, and a day of waiting counts as much as the step
-from one kind of data to the next. The time told is that of somebody who works on the
-queue from now on, as 'outlierd up' does in the time between runs and 'outlierd run' in
-a run of the same job; the pages of runs that come due first are reckoned with.
+		Use: "queue [JOB]", Short: "List what waits, why, and when it will be done",
+		Long: `List what waits, of all jobs or of one, in the order in which it will be done: the open
+searches and scans of runs that go on, and the data calls.
+
+  job      that wants it; of several the one that asked first is the first
+  value    of a data call: the higher, the sooner. It is what one request of its kind
+           brings (channel_videos 5, channel_shorts 4, transcript 3, comments 2,
+           details 1, or the 'value' of its job), and 1 more for each day of waiting.
+           Searches and scans have none and come first
+  done_at  when it will be done if somebody works on the queue from now on, as
+           'outlierd up' does in the time between runs and 'outlierd run' in a run of the
+           same job. What runs that come due first will ask for is reckoned with: as
+           much as earlier ones did, or else what their plans ask for at most
 
 It works beside an instance that is running.`,
 		Args: cobra.MaximumNArgs(1),
@@ -54,9 +63,24 @@ func (o *options) showQueue(p *program, name string) error {
 	zone := p.Config.Timezone
 	var rows [][]any
 	for _, w := range waiting {
-		rows = append(rows, []any{cmp.Or(now[w.Job], w.Job), string(w.Op), w.Entity, w.Since.In(zone), w.At.In(zone).Round(time.Second), plain(w.Why)})
+		row := []any{strings.Join(jobs(&w, now), ", "), string(w.Op), w.Entity, nil, w.Since.In(zone), nil, plain(w.Why)}
+		if w.Value != nil {
+			row[3] = math.Round(*w.Value*100) / 100
+		}
+		if !w.At.IsZero() {
+			row[5] = w.At.In(zone).Round(time.Second)
+		}
+		rows = append(rows, row)
 	}
-	return o.rows([]string{"job", "operation", "entity", "since", "done_at", "why"}, rows)
+	return o.rows([]string{"job", "operation", "entity", "value", "since", "done_at", "why"}, rows)
+}
+
+// jobs are those that want what waits, the first who asked in front, by their names of now.
+func jobs(w *engine.Waiting, now map[string]string) (names []string) {
+	for _, name := range append([]string{w.Job}, w.Others...) {
+		names = append(names, cmp.Or(now[name], name))
+	}
+	return names
 }
 
 func queueClearCommand(o *options) *cobra.Command {
