@@ -19,6 +19,11 @@
 // price or period, and to refund it without proof. A mistake in this package, or
 // in a shell opened on the file, can therefore not spend more than the budget.
 //
+// Which day and which billing cycle a call counts for follows from the time at which it
+// was reserved and from the calendar in force. Another calendar gives periods other
+// bounds, within which the database counts what is held: nothing is carried from one
+// period to another, so nothing is lost on the way, or counted twice.
+//
 // What one call makes necessary is held together with its price: a scan is worth
 // nothing to those who cannot pay for reading it. A hold counts like a price, and what
 // is drawn from it has been counted already; only the sum of both is ever compared
