@@ -35,7 +35,7 @@ func (t *Tx) unsettled(intent int64) (*Scan, error) {
 		return nil, err
 	}
 	if old == nil {
-		return nil, errors.New("there is no such scan; `scan list` shows those there are")
+		return nil, errors.New("there is no such scan; 'outlierd scan list' shows those there are")
 	}
 	if old.State != ScanUnknown {
 		return nil, fmt.Errorf("it is %s, and only the outcome of an unknown one can be told", old.State)

@@ -108,6 +108,7 @@ type Call struct {
 	Error      string
 	Response   int64 // journal id of the answer; 0 if there is none
 	Explained  bool  // the outcome is unknown, and Response is a later answer to the same request
+	Empty      bool  // Response says, with nothing in it, that there is none; not by an error
 }
 
 type callRow struct {
@@ -117,13 +118,14 @@ type callRow struct {
 
 func (r *callRow) columns() []any {
 	return []any{&r.ID, &r.Run, &r.Job, &r.Op, &r.Entity, &r.Attempt, &r.Price, &r.Outcome, &r.sent, &r.answered, &r.waited,
-		&r.Status, &r.Error, &r.Response, &r.Explained}
+		&r.Status, &r.Error, &r.Response, &r.Explained, &r.Empty}
 }
 
 func (s *Store) calls(where string, args ...any) ([]Call, error) {
 	rows, err := list(s, (*callRow).columns, `SELECT id, run, job, op, entity, attempt, price,
 		iif(state IN ('reserved', 'sending'), '', state), sent_at, settled_at, waited, http_status, error,
-		coalesce(response, 0), id IN (`+explained+`) FROM attempts WHERE `+where+` ORDER BY id`, args...)
+		coalesce(response, 0), id IN (`+explained+`),
+		EXISTS (SELECT 1 FROM responses r WHERE r.id = attempts.response AND r.missing = 1 AND r.outcome = 'charged') FROM attempts WHERE `+where+` ORDER BY id`, args...)
 	var all []Call
 	for _, r := range rows {
 		r.SentAt, r.AnsweredAt, r.Waited = instant(r.sent), instant(r.answered), time.Duration(r.waited)*time.Microsecond

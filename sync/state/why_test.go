@@ -91,6 +91,14 @@ func TestCallsAboutAnIDAndThoseThatWait(t *testing.T) {
 	if len(calls) != 1 || calls[0].Op != outlier.OpDetails || calls[0].Waited != 6*time.Second || calls[0].Status != 404 || calls[0].Price != 0 {
 		t.Errorf("calls %+v", calls)
 	}
+	asked := Task{Op: outlier.OpTranscript, Entity: tape, Job: "ideas"}
+	silent := &outlier.Request{Op: asked.Op, Path: "/video/transcript/" + tape, Entity: tape}
+	buy(t, s, Purchase{Run: "run-1", Job: "ideas", Attempt: 1, Commit: func(tx *Tx, k Kept) error {
+		return tx.Done(asked, k.Response, true, time.Now().Add(time.Hour))
+	}}, answerTo(silent, `{"items":[]}`), outlier.Charged)
+	if calls, err = s.CallsAbout(tape); err != nil || len(calls) != 2 || calls[0].Empty || !calls[1].Empty {
+		t.Errorf("calls %+v (%v); the second brought nothing, the first an error", calls, err)
+	}
 	task := Task{Op: outlier.OpComments, Entity: tape, Run: "run-1", Job: "ideas", Value: 2, MaxAge: time.Hour}
 	err = s.Update(func(tx *Tx) error {
 		if _, err := tx.Enqueue([]Task{task}); err != nil {
@@ -103,7 +111,7 @@ func TestCallsAboutAnIDAndThoseThatWait(t *testing.T) {
 	}
 	waiting, err := s.PendingFor(tape, "UC-1")
 	task.Attempts = 1
-	want := []Waiting{{Task: task, Reason: "HTTP 500"}}
+	want := []Waiting{{Task: task, Others: []string{}, Reason: "HTTP 500"}}
 	if diff := cmp.Diff(want, waiting, cmpopts.IgnoreTypes(time.Time{})); diff != "" || err != nil {
 		t.Errorf("error %v, -want +got:\n%s", err, diff)
 	}
