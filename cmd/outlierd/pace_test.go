@@ -1,0 +1,63 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// What the job file says of the pace reaches the limiter, which is tested elsewhere.
+
+const pacedFile = `
+version: 1
+service: {url: "sim://", limit: 4/min}
+jobs:
+  tea: {search: {query: tea}, enrich: {details: {top: 3}}}
+`
+
+func TestPaceIsKeptOverARestart(t *testing.T) {
+	bubble(t, pacedFile, func(p *person) {
+		began := time.Now()
+		p.must("run", "tea") // four requests, which is all that a minute has
+		if took := time.Since(began); took > 10*time.Second {
+			t.Fatalf("a free window was not used at once: %s", took)
+		}
+		if _, err := os.Stat(filepath.Join(p.dir, "data", "state", "pace.json")); err != nil {
+			t.Error(err)
+		}
+		p.must("search", "coffee")
+		if took := time.Since(began); took < time.Minute || took > 2*time.Minute {
+			t.Errorf("the next process sent its request after %s, though the window was used up", took)
+		}
+	})
+}
+
+func TestWaitIsNoLongerThanTheFileAllows(t *testing.T) {
+	bubble(t, strings.Replace(pacedFile, "4/min", "2/h, max_wait: 20m", 1), func(p *person) {
+		began := time.Now()
+		told := p.refused(exitPartial, "run", "tea")
+		contains(p, told, "service.max_wait", "goes on with the next 'outlierd run'")
+		if took := time.Since(began); took > 20*time.Minute {
+			t.Errorf("it was parked after %s", took)
+		}
+		time.Sleep(time.Hour)
+		p.must("run", "tea")
+		if got := p.ask("select count(*), sum(if(operation = 'search', 1, 0)) from ops.requests"); got != "4,1" {
+			t.Errorf("requests and searches: %s", got)
+		}
+	})
+}
+
+func TestShareLeavesTheRestOfThePaceToOthers(t *testing.T) {
+	for share, want := range map[string]string{"1": "4", "0.5": "2"} {
+		bubble(t, strings.Replace(pacedFile, "4/min", "4/min, share: "+share, 1), func(p *person) {
+			p.must("run", "tea")
+			const atOnce = "select count(*) from ops.requests where sent_at < (select min(sent_at) + interval 10 second from ops.requests)"
+			if got := p.ask(atOnce); got != want {
+				t.Errorf("with a share of %s %s requests left at once, want %s of the 4 a minute", share, got, want)
+			}
+		})
+	}
+}
