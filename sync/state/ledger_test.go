@@ -214,6 +214,51 @@ func TestChangedCapsApplyAtOnceAndForgetNothing(t *testing.T) {
 	checkHeld(t, s, month(), 8)
 }
 
+// TestRowKeepsThePriceTheCapsAndThePeriodsInForce: whatever the job file says later.
+func TestRowKeepsThePriceTheCapsAndThePeriodsInForce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir, o := t.TempDir(), options()
+		of := func(most outlier.Credits, reserve outlier.Credits) Purchase {
+			return Purchase{Run: "run-1", Job: "ideas", Caps: func(at time.Time) (caps []credit.Cap) {
+				for _, p := range credit.Periods("run-1", "ideas", credit.Day(at, o.Location), credit.Cycle(at, o.Location, o.Renews)) {
+					most++
+					caps = append(caps, credit.Cap{Scope: p.Scope, Period: p.Key, Max: most})
+				}
+				caps[1].Reserve = reserve // of the cycle
+				return caps
+			}}
+		}
+		spend := func(price outlier.Credits, p Purchase) {
+			s, err := Open(t.Context(), dir, o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			request := searchRequest("0")
+			request.Price = price
+			buy(t, s, p, answerTo(request, `{}`), outlier.Charged)
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(20 * time.Hour) // the 1st of January, which is the 2nd five hours to the east
+		o.Location, o.Renews = time.UTC, 1
+		spend(2, of(100, 5))
+		o.Location, o.Renews = time.FixedZone("far", 5*3600), 2
+		spend(3, of(50, 0))
+
+		s := openWith(t, dir, o)
+		for name, want := range map[string][]any{
+			"price": {int64(2), int64(3)}, "day": {"2000-01-01", "2000-01-02"}, "month": {"2000-01-01", "2000-01-02"},
+			"cap_day": {int64(101), int64(51)}, "cap_month": {int64(102), int64(52)}, "cap_job_month": {int64(103), int64(53)},
+			"cap_run": {int64(104), int64(54)}, "reserve": {int64(5), nil},
+		} {
+			if got, _ := column(t, s, "ops.credits", name, 0); !gocmp.Equal(got, want) {
+				t.Errorf("%s is %v, want %v", name, got, want)
+			}
+		}
+	})
+}
+
 func TestCapForAnotherPeriodIsRefused(t *testing.T) {
 	s := open(t, t.TempDir())
 	p := Purchase{Caps: func(time.Time) []credit.Cap {

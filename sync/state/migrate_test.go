@@ -3,6 +3,7 @@ package state
 import (
 	stdsql "database/sql"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -118,6 +119,40 @@ func TestStateOfTheFirstVersionOpensAndKeepsEverything(t *testing.T) {
 	}
 	rename(t, s, "ideas", "coffee")
 	checkHeld(t, s, credit.Cap{Scope: credit.JobMonth, Period: "coffee/2026-11-01"}, 4)
+}
+
+// TestWhatAnEarlierVersionCarriedOverCountsOnce: it booked an adjustment when cycles
+// began on another day.
+func TestWhatAnEarlierVersionCarriedOverCountsOnce(t *testing.T) {
+	const at = "1794830400000000" // the 16th of November 2026
+	row := func(values string) string {
+		return `INSERT INTO attempts (run, job, account, step, op, attempt, params, entity, price, state, day, cycle, adjustment, error, caps, reserved_at, sent_at,
+			settled_at, waited, http_status, bytes) VALUES (` + values + `, '[]', ` + at + `, ` + at + `, ` + at + `, 0, 200, 1);`
+	}
+	dir := stateOfVersion(t, 5, row(`'run-1', 'ideas', 'ideas', 1, 'search', 1, '', '', 4, 'reserved', '2026-11-16', '2026-11-14', NULL, ''`)+
+		`UPDATE attempts SET state = 'sending'; UPDATE attempts SET state = 'charged';`+
+		row(`'', '', '', 0, 'adjustment', 0, '', '', 0, 'charged', '2026-11-16', '2026-11-14', 3, 'elsewhere'`)+
+		row(`'', '', '', 0, 'adjustment', 0, '', 'carried over', 0, 'charged', '2026-11-16', '2026-11-15', 7, 'carried'`))
+	for _, renews := range []int{15, 14} {
+		o := options()
+		o.Renews = renews
+		s, err := Open(t.Context(), dir, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cycle := fmt.Sprint("2026-11-", renews)
+		got, err := s.Balance(credit.Cap{Scope: credit.AllMonth, Period: cycle})
+		if diff := cmp.Diff(Balance{Spent: 4, Adjusted: 3}, got); diff != "" || err != nil {
+			t.Errorf("the cycle from %s (%v): -want +got:\n%s", cycle, err, diff)
+		}
+		checkHeld(t, s, credit.Cap{Scope: credit.JobMonth, Period: "ideas/" + cycle}, 4)
+		if all, err := s.Adjustments(cycle); err != nil || len(all) != 1 {
+			t.Errorf("adjustments %+v (%v)", all, err)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 func TestMigrationThatIsCutShortLeavesTheOldVersion(t *testing.T) {
