@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -202,16 +203,34 @@ about ID, which is free: queries, size and time must be those of a scan that wai
 				if err != nil {
 					return absent(err, id, "look there for the id of the scan that was started, and if there is none say 'outlierd scan resolve'")
 				}
-				next := "outlierd scan read " + scan.ScanID
-				if p.Config.Job(scan.Job) != nil {
-					next = "outlierd run " + scan.Job
-				}
-				fmt.Fprintf(o.out, "scan %s is that of %s now (intent %d, %s). Go on with:\n  %s\n",
-					scan.ScanID, scan.Job, scan.Intent, scan.State, next)
-				return nil
+				next, err := adopted(p, scan)
+				fmt.Fprintf(o.out, "scan %s is that of %s now (intent %d, %s). %s\n", scan.ScanID, scan.Job, scan.Intent, scan.State, next)
+				return err
 			})
 		},
 	}
+}
+
+// adopted says how to go on with a scan that was adopted. Only the run that wished for it
+// waits for it and reads it within its budget; where another has begun since, or the job
+// has left the file, the scan is read by hand.
+func adopted(p *program, scan *state.Scan) (string, error) {
+	if spec := p.Config.Job(scan.Job); spec != nil {
+		run, err := p.Continues(spec, time.Time{})
+		if err != nil {
+			return "", err
+		}
+		if run != nil && run.ID == scan.Run {
+			return "Go on with:\n  outlierd run " + scan.Job, nil
+		}
+	}
+	switch scan.State {
+	case state.ScanFailed:
+		return "The service says that it ended as " + plain(scan.Status) + ": there is nothing to read", nil
+	case state.ScanRunning:
+		return "When it has ended, read it with:\n  outlierd scan read " + scan.ScanID, nil
+	}
+	return "Read it with:\n  outlierd scan read " + scan.ScanID, nil
 }
 
 // awaited refuses to ask the service about a scan to adopt if none waits for that.

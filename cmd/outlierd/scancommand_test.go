@@ -161,3 +161,31 @@ func TestScanOfWhichNobodyKnowsIsSettledByWord(t *testing.T) {
 		t.Errorf("the ledger says %q of the scans", got)
 	}
 }
+
+// TestAdoptedScanIsLeftToTheRunThatWishedForIt, and to nobody else: another run of the job
+// would only meet it.
+func TestAdoptedScanIsLeftToTheRunThatWishedForIt(t *testing.T) {
+	service := &lossy{service: simulator.New(simulator.Options{Seed: 1, Limit: 1_000_000})}
+	server := httptest.NewServer(service)
+	defer server.Close()
+	p := &person{T: t, dir: t.TempDir()}
+	t.Setenv("OUTLIERD_KEY", "demo")
+	p.env = os.LookupEnv
+	p.write(`{version: 1, service: {url: "` + server.URL + `", key: "${OUTLIERD_KEY}", limit: 1000000/min}, budget: {per_month: 300},
+		jobs: {niche: {scan: {query: moka pot}}, other: {scan: {query: latte art}}}}`)
+
+	for _, job := range []string{"niche", "other"} {
+		contains(t, p.refused(exitFailed, "run", job), "not known whether it was started")
+	}
+	if told := p.must("scan", "adopt", service.lost[0]); !strings.HasSuffix(told, "Go on with:\n  outlierd run niche\n") {
+		t.Errorf("of a scan that its run waits for it is said: %s", told)
+	}
+	p.refused(exitFailed, "run", "other", "--again") // gives the run up that wished for the scan
+	if told := p.must("scan", "adopt", service.lost[1]); !strings.HasSuffix(told, "When it has ended, read it with:\n  outlierd scan read "+service.lost[1]+"\n") {
+		t.Errorf("of a scan that no run waits for it is said: %s", told)
+	}
+	contains(t, p.refused(exitFailed, "run", "other", "--again"), "outlierd scan read "+service.lost[1])
+	if len(service.lost) != 2 {
+		t.Errorf("%d scans were started", len(service.lost))
+	}
+}
