@@ -1,10 +1,12 @@
 package state_test
 
 import (
+	"database/sql"
 	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -38,6 +40,38 @@ func newFolder(t *testing.T) folder {
 		t.Fatal(err)
 	}
 	if f.db, err = os.ReadFile(filepath.Join(dir, "state.db")); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// forgetting is a folder whose periods begin with what meets a condition alone.
+func (f folder) forgetting(t *testing.T, condition string) folder {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "state.db")
+	if err := os.WriteFile(path, f.db, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var view string
+	if err := db.QueryRow(`SELECT sql FROM sqlite_schema WHERE name = 'period_sums'`).Scan(&view); err != nil {
+		t.Fatal(err)
+	}
+	const honest = "price > 0 AND state <> 'refunded' AND counts_at >= p.begins"
+	spoiled := strings.Replace(view, honest, honest+" AND ("+condition+")", 1)
+	if spoiled == view {
+		t.Fatalf("there is nothing to spoil in %s", view)
+	}
+	if _, err := db.Exec(`DROP VIEW period_sums; ` + spoiled); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if f.db, err = os.ReadFile(path); err != nil {
 		t.Fatal(err)
 	}
 	return f

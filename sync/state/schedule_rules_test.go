@@ -62,7 +62,7 @@ const roomy = 10_000
 func (s *schedule) recap() {
 	s.caps = caps{}
 	if s.dice.IntN(5) == 0 {
-		s.caps[credit.AllDay], s.caps[credit.AllMonth] = one[outlier.Credits](s.dice, 8, 20, 70), roomy
+		s.caps[credit.AllDay], s.caps[credit.AllMonth] = one[outlier.Credits](s.dice, 8, 70, 130), roomy
 		return
 	}
 	draw := func(scope credit.Scope, most ...outlier.Credits) {

@@ -17,6 +17,8 @@ type sabotage struct {
 
 	again   bool // a scan whose answer is lost is started again
 	guesses bool // the local clock is believed
+
+	counts string // the condition without which a new period does not count what was spent before
 }
 
 var sabotages = []sabotage{
@@ -25,6 +27,8 @@ var sabotages = []sabotage{
 	{name: "a scan is tried again", again: true},
 	{name: "a time-out is taken for a failure", meter: func(m outlier.Meter) outlier.Meter { return forging{m, timeoutAsFailure} }},
 	{name: "the local clock is believed", guesses: true},
+	{name: "a job's month begins afresh when cycles begin on another day", counts: `p.scope <> 'job_month' OR account || '/' || cycle = p.period`},
+	{name: "the day begins afresh in another time zone", counts: `p.scope <> 'day' OR day = p.period`},
 }
 
 // TestEverySabotageIsCaught makes sure that schedules find what they are there to find.
@@ -36,6 +40,10 @@ func TestEverySabotageIsCaught(t *testing.T) {
 	for _, bug := range sabotages {
 		t.Run(bug.name, func(t *testing.T) {
 			t.Parallel()
+			fresh := fresh
+			if bug.counts != "" {
+				fresh = fresh.forgetting(t, bug.counts)
+			}
 			for seed := range uint64(1000) {
 				s := play(t, fresh, seed, bug)
 				if wrong, ok := errors.AsType[*broken](s.wrong); ok {
