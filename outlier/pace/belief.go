@@ -29,7 +29,7 @@ type belief struct {
 	Fresh    int              // how often little was used after a reset, less how often much was
 	Refills  int              // how well the times to the reset fit a bucket, up to 20
 	Gain     [2]time.Duration // how long a bucket takes for one more request: at least and at most
-	Deep     int              // how much was used at most in the answers that told it
+	Depth    [2]int           // how much was used at least and at most in the answers that told it
 	Distrust time.Time        // until when no more is believed than what is configured
 }
 
@@ -102,7 +102,7 @@ func (b *belief) gain(used int, reset time.Duration) {
 	if used < 1 || reset < 5*rounding {
 		return
 	}
-	b.Deep = max(b.Deep, used)
+	b.Depth = [2]int{min(cmp.Or(b.Depth[0], used), used), max(b.Depth[1], used)}
 	b.Gain[0] = max(b.Gain[0], (reset-rounding)/time.Duration(used))
 	if used > 1 {
 		most := (reset + rounding*3/2) / time.Duration(used-1)
@@ -115,7 +115,7 @@ func (b *belief) gain(used int, reset time.Duration) {
 // counts as far as the answers allow.
 func (b *belief) refill(limit int, configured Quota) (time.Duration, bool) {
 	least, most := b.Gain[0], b.Gain[1]
-	if b.Deep < 5 || most < least || most > least*3/2 {
+	if b.Depth[1] < max(5, 2*b.Depth[0]) || most < least || most > least*3/2 {
 		return 0, false
 	}
 	w := time.Duration(limit) * min(max(configured.spacing(), least), most)

@@ -38,6 +38,9 @@ type family struct {
 // Where a service sends several, they tell of one limit: the plainest comes first.
 func (r *reading) readFamilies(h http.Header, date time.Time) {
 	for _, f := range families {
+		if len(h[f.limit]) == 0 && len(h[f.remaining]) == 0 {
+			continue
+		}
 		limit, some := number(first(h, f.limit))
 		remaining, left := number(first(h, f.remaining))
 		if !some && !left {
