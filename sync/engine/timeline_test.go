@@ -206,3 +206,39 @@ jobs:
 		}
 	})
 }
+
+// TestForecastOfARunByHandLeavesOthersOut: it makes no calls but its own, however much
+// those of others are worth.
+func TestForecastOfARunByHandLeavesOthersOut(t *testing.T) {
+	const file = `
+version: 1
+service: {url: "sim://", limit: 10/min}
+jobs:
+  other: {search: {query: [home espresso]}, enrich: {transcript: {}}}
+  mine: {search: {query: [latte art]}, enrich: {details: {}}}
+  due: {every: 1m, search: {query: [moka pot]}, enrich: {channel_videos: {}}}
+`
+	bare(t, file, func(w *workshop) {
+		e, stop := w.open()
+		defer stop()
+		ctx, cancel := contextFor(w, 10*time.Second)
+		defer cancel()
+		_, _ = e.Run(ctx, w.config.Job("other"), Manual, time.Time{}) // which is cut short
+		var left time.Duration
+		at := time.Now().Add(70 * time.Second)
+		time.AfterFunc(70*time.Second, func() {
+			p, err := e.Progress()
+			if err != nil || p.Job != "mine" {
+				t.Errorf("progress %+v, error %v", p, err)
+			}
+			left = p.Left
+		})
+		row, err := e.Run(w.ctx, w.config.Job("mine"), Manual, time.Time{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if truth := row.Ended.Sub(at); (left - truth).Abs() > truth/10 {
+			t.Errorf("%s are left by the forecast, and %s in truth", left, truth)
+		}
+	})
+}

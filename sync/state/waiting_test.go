@@ -16,7 +16,9 @@ func TestQueueIsListedInTheOrderInWhichItIsDone(t *testing.T) {
 		began := time.Now().UTC()
 		enqueue(t, s,
 			Task{Op: outlier.OpDetails, Entity: "v1", Job: "ideas", Value: 1, MaxAge: time.Hour},
-			Task{Op: outlier.OpComments, Entity: "v2", Job: "rivals", Value: 2, MaxAge: time.Hour})
+			Task{Op: outlier.OpComments, Entity: "v2", Job: "rivals", Value: 2, MaxAge: time.Hour},
+			Task{Op: outlier.OpDetails, Entity: "v1", Job: "shelf", Value: 1, MaxAge: time.Hour},
+			Task{Op: outlier.OpDetails, Entity: "v1", Job: "news", Value: 1, MaxAge: time.Hour})
 		retry := began.Add(time.Hour)
 		update(t, s, func(tx *Tx) error {
 			return tx.Fail(Task{Op: outlier.OpComments, Entity: "v2"}, began, "time-out", retry)
@@ -27,8 +29,9 @@ func TestQueueIsListedInTheOrderInWhichItIsDone(t *testing.T) {
 		}
 		want := []Waiting{
 			{Task: Task{Op: outlier.OpComments, Entity: "v2", Job: "rivals", Value: 2, MaxAge: time.Hour, Attempts: 1, NotBefore: retry},
-				Since: began, Failed: began, Reason: "time-out"},
-			{Task: Task{Op: outlier.OpDetails, Entity: "v1", Job: "ideas", Value: 1, MaxAge: time.Hour}, Since: began},
+				Others: []string{}, Since: began, Failed: began, Reason: "time-out"},
+			{Task: Task{Op: outlier.OpDetails, Entity: "v1", Job: "ideas", Value: 1, MaxAge: time.Hour},
+				Others: []string{"news", "shelf"}, Since: began},
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("queue (-want +got):\n%s", diff)
