@@ -31,29 +31,34 @@
 //   - Resets show how windows turn: one that stays where it is belongs to a fixed
 //     window, and jumps by its length; one that grows with what is used to a bucket; if
 //     what was used is not forgotten at a reset, the service only estimates.
+//   - Of a bucket, how far away its reset is and how much is used tell together what it
+//     gains, even where the window that it tells goes with the burst alone.
 //
 // # Refusals
 //
 // Nothing leaves until the later of Retry-After and resetTime where they can be
 // believed, else for the time that one request is worth, doubling with every further
 // refusal to 5 minutes. The times of our own requests show which burst was exceeded
-// at the least: the pace stays, the burst shrinks to what was admitted. Where even a
-// burst of one would have been kept, the windows are stretched, which heals by half
-// every 12 hours. What a mistake costs is therefore small: a burst of one at the
-// same pace is as fast as any.
+// at the least: the pace stays, the burst shrinks to what was admitted, and is tried
+// again after 6 hours, then 12 and so on. Where even a burst of one would have been kept,
+// the windows are stretched, which heals by half every 12 hours. Where the service counted
+// more than we sent, it was others, and nothing is learned. What a mistake costs is
+// therefore small: a burst of one at the same pace is as fast as any.
 //
 // # Others on the key
 //
 // What the service counts beyond our own requests is somebody else's. Once seen,
 // such requests take slots like ours. When they come again, requests are spaced evenly,
-// as only then do both sides see all of each other; if they stay, a number of slots is
-// left to them. A refusal lessens ours by one. One more is taken when the service had some
+// as only then do both sides see all of each other; if they stay, or anything is refused
+// then, a number of slots is left to them. A refusal lessens ours by one. One more is taken when the service had some
 // left for a while, which is long, differs from time to time and doubles after refusals.
+// Who was given a share does nothing about others before a refusal: they have theirs.
 //
 // # Order
 //
 // Waiting calls go by class: a person's own, paid ones, scan polls, all others.
-// [Limiter.ETA] tells when a number of calls will have left.
+// [Limiter.ETA] tells when a number of calls will have left, [Limiter.Slot] when one
+// of a kind could.
 //
 // # Restarts
 //

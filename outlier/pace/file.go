@@ -90,7 +90,7 @@ func understand(text []byte) (n note, ok bool) {
 }
 
 func (b *belief) valid() bool {
-	return b.Taught == Quota{} || b.Taught.Requests > 0 && b.Taught.Window > 0 && b.Taught.Window <= absurd
+	return (b.Depth[1] == 0 || b.Gain[0] > 0) && (b.Taught == Quota{} || b.Taught.Requests > 0 && b.Taught.Window > 0 && b.Taught.Window <= absurd)
 }
 
 func (s *lesson) valid() bool {

@@ -224,6 +224,18 @@ func TestTable(t *testing.T) {
 	}
 }
 
+// One of the two sees hardly anything of the other here, and must yield all the same.
+func TestStrangersAgreeThoughOneHidesTheOther(t *testing.T) {
+	r := row{clients: 2}
+	for _, seed := range []int{1019, 1022, 1045} {
+		for _, style := range []style{styles[1], styles[3], styles[6]} {
+			if got := r.scene(hitOf(tenAMinute), style, seed, 0).run(day); got.refused > 10 || got.use < 0.88 {
+				t.Errorf("seed %d, %s: %d refused, %.1f %% used", seed, style.name, got.refused, 100*got.use)
+			}
+		}
+	}
+}
+
 func head() string {
 	names := "| Service | Headers | Target |"
 	rule := "|---|---|---|"
