@@ -51,9 +51,7 @@ HTTPS_PROXY and NO_PROXY are heeded.`,
 	root.SetIn(w.in)
 	root.SetOut(w.out)
 	root.SetErr(w.err)
-	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return usageError{fmt.Errorf("%w; see '%s --help'", err, c.CommandPath())}
-	})
+	root.SetFlagErrorFunc(badFlag)
 	config, _ := w.env("OUTLIERD_CONFIG")
 	flags := root.PersistentFlags()
 	flags.StringVarP(&o.config, "config", "c", cmp.Or(config, "jobs.yaml"), "the job file (env OUTLIERD_CONFIG)")
@@ -88,14 +86,6 @@ func addCommands(root *cobra.Command, o *options) {
 	root.AddCommand(simulateCommand(o), versionCommand(o))
 }
 
-// markUsage goes over the whole tree of commands.
-func markUsage(c *cobra.Command) {
-	c.Args = usage(c.Args)
-	for _, sub := range c.Commands() {
-		markUsage(sub)
-	}
-}
-
 // group is a command that only has others below it.
 func group(use, short, long string, below ...*cobra.Command) *cobra.Command {
 	c := &cobra.Command{Use: use, Short: short, Long: long, Args: cobra.NoArgs, RunE: func(c *cobra.Command, _ []string) error {
@@ -103,16 +93,6 @@ func group(use, short, long string, below ...*cobra.Command) *cobra.Command {
 	}}
 	c.AddCommand(below...)
 	return c
-}
-
-// usage marks what a command says about its arguments as a mistake in usage.
-func usage(check cobra.PositionalArgs) cobra.PositionalArgs {
-	return func(c *cobra.Command, args []string) error {
-		if err := check(c, args); err != nil {
-			return usageError{fmt.Errorf("%w; see '%s --help'", err, c.CommandPath())}
-		}
-		return nil
-	}
 }
 
 // load reads the job file.

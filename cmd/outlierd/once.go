@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -105,7 +106,7 @@ func (o *options) once(ctx context.Context, r request) error {
 		if s.row.Status == state.Running {
 			return o.cut(r, s, failed)
 		}
-		if err := o.tell(ctx, r, s); err != nil {
+		if err := errors.Join(o.tell(ctx, r, s), o.paused(r, s)); err != nil {
 			return worst([]error{failed, err})
 		}
 		return failed
@@ -134,6 +135,27 @@ func (o *options) cut(r request, s showing, failed error) error {
 	}
 	e.error = errors.Join(failed, err)
 	return e
+}
+
+// paused says how to go on with what a cap has stopped, after the summary has said which
+// cap. What the journal has is not bought again, but for six hours only, as of any search.
+func (o *options) paused(r request, s showing) error {
+	if s.row.Status != state.PausedBudget {
+		return nil
+	}
+	how := "When there is room again, go on with what follows; what arrived is taken from the journal for six hours:\n  " + retyped(o.args)
+	if barren(s.row) {
+		how = "When there is room again:\n  " + retyped(o.args)
+	}
+	if r.onward != nil {
+		onward, err := r.onward(s)
+		if err != nil {
+			return err
+		}
+		how = cmp.Or(onward, how)
+	}
+	fmt.Fprintln(o.err, how)
+	return nil
 }
 
 // retyped is the command line that goes on with what was asked for by args, for a shell:

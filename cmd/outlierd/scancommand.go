@@ -103,6 +103,8 @@ func afterwards(s showing) (string, error) {
 	for _, scan := range scans {
 		switch {
 		case scan.Run != s.row.ID:
+		case scan.State == state.ScanEnded:
+			return "the scan has ended, and its results stay. To read them:\n  outlierd scan read " + plain(scan.ScanID), nil
 		case scan.ScanID != "":
 			return "the scan goes on at the service. When it has ended:\n  outlierd scan read " + plain(scan.ScanID), nil
 		case scan.State == state.ScanUnknown:

@@ -88,8 +88,9 @@ func TestScanThatACapRefusesIsToldByTheRefusalAlone(t *testing.T) {
 			if code != exitBudget || out != "" {
 				t.Errorf("exit code %d, printed %q", code, out)
 			}
-			contains(p, told, "the cap for the billing cycle", "raise the cap, or wait for the next billing cycle")
-			if lines := strings.Count(told, "\n"); lines != 3 { // the price, how it ended, and why
+			contains(p, told, "the cap for the billing cycle", "raise the cap, or wait for the next billing cycle",
+				"When there is room again:\n  outlierd ", " scan start 'moka pot' --yes -o "+output)
+			if lines := strings.Count(told, "\n"); lines != 5 { // the price, how it ended, why, and how to go on
 				t.Errorf("%d lines are told:\n%s", lines, told)
 			}
 		}
