@@ -129,6 +129,8 @@ func (b *builder) key(service *node) {
 	n, s := service.get("key"), &b.cfg.Service
 	given := n.has(text, whole, number)
 	switch {
+	case given && defaulted.MatchString(n.raw):
+		b.refuseWithHint(n, `leave it out, as in "${OUTLIERD_KEY}"`, "what stands after :- is a key in clear text")
 	case given && n.raw != "" && !reference.MatchString(n.raw):
 		b.refuseWithHint(n, `take it from outside: "${OUTLIERD_KEY}" or "${file:/run/secrets/outlierd_key}"`, "the key stands here in clear text")
 	case given && n.text != "" && s.Simulated():

@@ -170,6 +170,9 @@ var keyLine = regexp.MustCompile(`^(.*?\b(?:key|webhook)["']?\s*:)(.*)$`)
 // reference is a value that takes a key from outside and gives none away.
 var reference = regexp.MustCompile(`^\s*["']?\$\{(?:file:)?[^}:]*(?::-)?\}["']?\s*[,}]?\s*(?:#.*)?$`)
 
+// defaulted is a reference with a default, which gives one away.
+var defaulted = regexp.MustCompile(`^\$\{[^}:]*:-[^}]+\}$`)
+
 // withoutKeys hides what follows `key:` unless it is a mere reference, together with
 // the deeper lines below it, over which a text may go on. It works on bare lines, as
 // there has to be an excerpt even of a file that is not YAML.
