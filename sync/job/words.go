@@ -43,7 +43,7 @@ func ParseDuration(text string) (Duration, error) {
 }
 
 func notDuration(text string) error {
-	return fmt.Errorf("%q is no duration such as 90m, 36h, 7d or 2w", text)
+	return fmt.Errorf("%q is no duration in minutes, hours, days or weeks, such as 90m, 36h, 7d or 2w", text)
 }
 
 // String writes d in the largest unit that leaves a whole number: "7d", "36h". What
