@@ -18,7 +18,7 @@ type arrival struct {
 	job   string
 	at    time.Time
 	begun bool // it is under way
-	pages int
+	pages int  // and what else goes before data calls
 	calls []expected
 }
 
@@ -114,7 +114,7 @@ func (e *Engine) brings(spec *job.Spec, now time.Time) (arrival, error) {
 	if err != nil {
 		return arrival{}, err
 	}
-	asked, n := map[outlier.Operation]int{}, 0
+	asked, n := map[outlier.Operation]int{}, 0 // by so many runs
 	for i := range runs {
 		if !slices.Contains(fires, runs[i].Status) {
 			continue
@@ -124,8 +124,8 @@ func (e *Engine) brings(spec *job.Spec, now time.Time) (arrival, error) {
 		if err != nil {
 			return arrival{}, err
 		}
-		for op, n := range each {
-			asked[op] += n
+		for op, requests := range each {
+			asked[op] += requests
 		}
 	}
 	if n == 0 {
@@ -136,8 +136,8 @@ func (e *Engine) brings(spec *job.Spec, now time.Time) (arrival, error) {
 		a.calls = append(a.calls, expected{call.Value, (asked[call.Op] + n/2) / n})
 		delete(asked, call.Op)
 	}
-	for _, pages := range asked {
-		a.pages += (pages + n/2) / n
+	for _, others := range asked { // go before data calls, as pages do
+		a.pages += (others + n/2) / n
 	}
 	return a, nil
 }
