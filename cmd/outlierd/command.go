@@ -16,7 +16,8 @@ type options struct {
 	output    string
 	logLevel  string
 	logFormat string
-	block     *block // of the run that is watched at a terminal
+	block     *block    // of the run that is watched at a terminal
+	told      []outcome // of the runs that have ended
 }
 
 // newCommand is the whole command line.

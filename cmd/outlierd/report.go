@@ -22,6 +22,19 @@ type outcome struct {
 	why    string          // it ended so; "" if nothing has to be said
 }
 
+// outcomeColumns are those of a run's row for programs; [outcome.values] has them.
+var outcomeColumns = []string{"run", "job", "status", "started_at", "ended_at", "pages", "hits", "new_hits", "requests", "credits", "refunded",
+	"missing", "failures", "queued", "error", "searches"}
+
+func (told *outcome) values() []any {
+	row, searches := told.row, told.ends
+	if searches == nil {
+		searches = []engine.Ending{}
+	}
+	return []any{row.ID, row.Job, string(row.Status), when(row.Started), when(row.Ended), row.Pages, row.Hits, row.NewHits, row.Requests, int64(row.Credits),
+		int64(row.Refunded), row.Missing, row.Failures, int64(told.queued), filled(row.Error), searches}
+}
+
 // reportRun gathers what there is to tell of a run, and tells it. An error that it
 // failed with is left to whoever is told of that, so that nobody reads it twice.
 func (o *options) reportRun(p *program, row *state.Run, failed error) error {
@@ -43,6 +56,7 @@ func (o *options) reportRun(p *program, row *state.Run, failed error) error {
 	if progress.Run == row.ID {
 		told.since = progress.Started
 	}
+	o.told = append(o.told, told)
 	o.report(p.Config, told)
 	return nil
 }

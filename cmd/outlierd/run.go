@@ -76,11 +76,14 @@ func (o *options) runNamed(c *cobra.Command, f *runFlags, names []string) error 
 	if change != nil && (f.all || f.due) {
 		return usageError{errors.New("--pages, --since, --set, --no-enrich and --again go with the names of jobs")}
 	}
+	if err := o.anyOutput(); err != nil {
+		return err
+	}
 	config, err := o.sound(c.Context())
 	if err != nil {
 		return err
 	}
-	return o.runJobs(c.Context(), config, func(p *program) ([]errand, error) {
+	return o.telling(c.Context(), config, func(p *program) ([]errand, error) {
 		p.UseReserve = f.reserve
 		todo, err := f.todo(c.Context(), p, names, change)
 		if err != nil {
@@ -151,6 +154,24 @@ func changed(todo []errand, change *job.Overrides) error {
 		todo[i].Spec, todo[i].afresh = &spec, true
 	}
 	return nil
+}
+
+// telling performs what is to be done and tells of it: a person by summaries, and a
+// program by a row for each run that has ended, while the summaries stand aside.
+func (o *options) telling(ctx context.Context, config *job.Config, which func(*program) ([]errand, error)) error {
+	if o.output == "table" {
+		return o.runJobs(ctx, config, which)
+	}
+	aside := o.aside()
+	failed := aside.runJobs(ctx, config, which)
+	var rows [][]any
+	for _, told := range aside.told {
+		rows = append(rows, told.values())
+	}
+	if err := o.rows(outcomeColumns, rows); err != nil {
+		return worst([]error{failed, err})
+	}
+	return failed
 }
 
 // errand is one run that a command makes.

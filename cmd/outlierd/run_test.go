@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
@@ -158,4 +159,35 @@ func TestFactsBreakWhereATerminalEnds(t *testing.T) {
 			}
 		}
 	}
+}
+
+func TestRunsAreToldToProgramsAsRows(t *testing.T) {
+	bubble(t, `
+version: 1
+service: {url: "sim://", limit: 600/min}
+jobs:
+  none: {search: {query: tea, where: {z_score: 1000..}, pages: 3}}
+  much: {search: {query: home espresso, pages: 5}, budget: {per_run: 4}}
+`, func(p *person) {
+		out, told, code := p.do(p.Context(), "run", "--all", "-o", "json")
+		if code != exitBudget {
+			t.Errorf("exit code %d: %s", code, told)
+		}
+		contains(t, told, "none  ok_empty", "much  paused_budget") // for people, beside it
+		var runs []struct {
+			Job, Status string
+			Credits     int
+			Searches    []map[string]any
+		}
+		if err := json.Unmarshal([]byte(out), &runs); err != nil || len(runs) != 2 {
+			t.Fatalf("%v: %s", err, out)
+		}
+		if saved := runs[0].Searches[0]["credits_saved"]; runs[0].Status != "ok_empty" || runs[0].Credits != 2 || saved != 4.0 {
+			t.Errorf("of a search that ended early is told %+v", runs[0])
+		}
+		if left := runs[1].Searches[0]["credits_left"]; runs[1].Status != "paused_budget" || runs[1].Credits != 4 || left != 6.0 {
+			t.Errorf("of a search that was cut is told %+v", runs[1])
+		}
+		contains(t, p.refused(exitUsage, "run", "--all", "-o", "xml"), "want table, json, ndjson or csv")
+	})
 }
