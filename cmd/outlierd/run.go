@@ -41,7 +41,10 @@ page is bought twice. What becomes of a run is its exit code: 0 ok, 3 partial (s
 and stay queued), 4 stopped by a budget, 1 failed, 7 the key was refused.
 
 With --pages, --since, --set, --no-enrich or --again a job is run in another way
-this once. Such a run is always a new one; an unfinished one is given up for it.`,
+this once. Such a run is always a new one; an unfinished one is given up for it.
+
+With -o json, ndjson or csv a row for each run goes to standard output, and what
+people read to standard error.`,
 		Example: `  outlierd run coffee
   outlierd run coffee --set topic="moka pot" --pages 1 --no-enrich
   outlierd run coffee --with-after`,
