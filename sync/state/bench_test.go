@@ -108,3 +108,21 @@ func processorTime(b *testing.B) time.Duration {
 func reportCPU(b *testing.B, since time.Duration) {
 	b.ReportMetric(float64((processorTime(b)-since).Microseconds())/float64(b.N), "cpu-µs/op")
 }
+
+// BenchmarkNextTask looks for the next call of the second of two jobs that want the same
+// ten thousand.
+func BenchmarkNextTask(b *testing.B) {
+	s := open(b, b.TempDir())
+	for _, job := range []string{"a", "b"} {
+		var tasks []Task
+		for n := range 10_000 {
+			tasks = append(tasks, Task{Op: outlier.OpDetails, Entity: fmt.Sprintf("%011d", n), Run: "run-of-" + job, Job: job, Value: float64(n % 5)})
+		}
+		enqueue(b, s, tasks...)
+	}
+	for b.Loop() {
+		if task, err := s.NextTask(time.Now(), Filter{Job: "b"}); err != nil || task == nil {
+			b.Fatal(task, err)
+		}
+	}
+}

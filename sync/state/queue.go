@@ -119,7 +119,7 @@ func (t *Tx) want(task Task) (bool, error) {
 		rank = max(rank, ?1 - since / 86400e6), mark = coalesce(?4, mark) WHERE op = ?5 AND entity = ?6`,
 		task.Value, task.MaxAge.Microseconds(), now, task.Mark, string(task.Op), task.Entity)
 	if err == nil {
-		_, err = t.exec(`INSERT INTO queue_others (op, entity, job, run, wanted_at) SELECT op, entity, ?1, ?2, ?3 FROM queue
+		_, err = t.exec(`INSERT INTO queue_others (op, entity, job, run, wanted_at, rank) SELECT op, entity, ?1, ?2, ?3, rank FROM queue
 			WHERE op = ?4 AND entity = ?5 AND job <> ?1 ON CONFLICT DO NOTHING`,
 			task.Job, task.Run, now, string(task.Op), task.Entity)
 	}
@@ -167,15 +167,32 @@ func (t *Tx) expire() error {
 	return err
 }
 
+// next is the query for the best task that may be tried at ?3. Of a job it is the better
+// one of what it asked for first and of what it wants, too; each has an index in this
+// order, so that the length of the queue does not matter.
+func (f Filter) next() string {
+	const (
+		columns = `SELECT q.op, q.entity, q.run, q.job, q.value, q.max_age, q.attempts, q.not_before, q.mark, q.rank FROM `
+		ready   = ` AND wanted_at > ?2 AND not_before <= ?3 `
+		best    = ` ORDER BY rank DESC, op, entity LIMIT 1`
+		asked   = `SELECT * FROM (` + columns + `queue q WHERE q.job = ?1` + ready + best + `)`
+		wanted  = `SELECT * FROM (` + columns + `queue_others o CROSS JOIN queue q USING (op, entity) WHERE o.job = ?1 AND q.wanted_at > ?2 AND q.not_before <= ?3
+			ORDER BY o.rank DESC, o.op, o.entity LIMIT 1)`
+	)
+	picked := `(` + asked + ` UNION ALL ` + wanted + `)` + best
+	if f.Job == "" {
+		picked = `(` + columns + `queue q WHERE ?1 = ''` + ready + best + `)`
+	}
+	return `SELECT op, entity, run, job, value, max_age, attempts, not_before, mark FROM ` + picked
+}
+
 // NextTask is the most valuable task that may be tried now; nil if there is none.
 // It stays queued until it is [Tx.Done].
 func (s *Store) NextTask(now time.Time, f Filter) (*Task, error) {
 	var task Task
 	var maxAge, notBefore int64
 	err := s.view(func() error {
-		return s.row(`SELECT op, entity, run, q.job, value, max_age, attempts, not_before, mark`+f.queued()+
-			`AND not_before <= ?3 ORDER BY rank DESC, op, entity LIMIT 1`,
-			f.Job, micros(now.Add(-keepQueued)), micros(now)).
+		return s.row(f.next(), f.Job, micros(now.Add(-keepQueued)), micros(now)).
 			Scan(&task.Op, &task.Entity, &task.Run, &task.Job, &task.Value, &maxAge, &task.Attempts, &notBefore, &task.Mark)
 	})
 	if errors.Is(err, sql.ErrNoRows) {

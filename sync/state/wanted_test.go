@@ -149,18 +149,10 @@ func TestHeirIsCountedOnce(t *testing.T) {
 // call, and none of the rest may be read for it.
 func TestPartOfAJobIsFoundByIndex(t *testing.T) {
 	s := open(t, t.TempDir())
-	for _, query := range []string{`SELECT rank` + Filter{Job: "a"}.queued() + `ORDER BY rank DESC`, `SELECT EXISTS (SELECT 1` + Filter{Job: "a"}.queued() + `)`} {
-		rows, err := s.db.Query(`EXPLAIN QUERY PLAN `+query, "a", 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var id, parent, unused int
-		plan, err := collect(rows, func(line *string) []any { return []any{&id, &parent, &unused, line} })
-		if err != nil {
-			t.Fatal(err)
-		}
-		text := strings.Join(plan, "; ")
-		for _, table := range []string{"SCAN queue ", "SCAN q", "SCAN queue_others"} {
+	of := Filter{Job: "a"}
+	for _, query := range []string{of.next(), `SELECT EXISTS (SELECT 1` + of.queued() + `)`} {
+		text := planOf(t, s, query)
+		for _, table := range []string{"SCAN queue ", "SCAN q ", "SCAN o ", "SCAN queue_others"} {
 			if strings.Contains(text, table) {
 				t.Errorf("%s is performed as %s", query, text)
 			}
@@ -169,6 +161,45 @@ func TestPartOfAJobIsFoundByIndex(t *testing.T) {
 			if !strings.Contains(text, index) {
 				t.Errorf("%s does not use %s: %s", query, index, text)
 			}
+		}
+	}
+}
+
+// TestNextCallIsFoundWithoutRankingTheQueue: of two calls at most the better one is chosen.
+func TestNextCallIsFoundWithoutRankingTheQueue(t *testing.T) {
+	s := open(t, t.TempDir())
+	for job, sorts := range map[string]int{"": 0, "a": 1} {
+		if text := planOf(t, s, Filter{Job: job}.next()); strings.Count(text, "USE TEMP B-TREE") > sorts {
+			t.Errorf("the next call of %q is looked for so: %s", job, text)
+		}
+	}
+}
+
+// planOf is how a query is performed.
+func planOf(t *testing.T, s *Store, query string) string {
+	t.Helper()
+	rows, err := s.db.Query(`EXPLAIN QUERY PLAN `+query, "a", 0, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var id, parent, unused int
+	plan, err := collect(rows, func(line *string) []any { return []any{&id, &parent, &unused, line} })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Join(plan, "; ")
+}
+
+// TestRankOfACallIsThatOfAllWhoWantIt: what one job values more comes sooner for the others.
+func TestRankOfACallIsThatOfAllWhoWantIt(t *testing.T) {
+	s := open(t, t.TempDir())
+	call := func(job, entity string, value float64) Task {
+		return Task{Op: outlier.OpDetails, Entity: entity, Run: "run-of-" + job, Job: job, Value: value}
+	}
+	enqueue(t, s, call("a", "v1", 1), call("b", "v1", 1), call("b", "v2", 2), call("c", "v1", 5))
+	for job, want := range map[string]string{"a": "v1", "b": "v1", "c": "v1", "": "v1"} {
+		if task, err := s.NextTask(time.Now(), Filter{Job: job}); err != nil || task == nil || task.Entity != want {
+			t.Errorf("the next call for %q is %v, want that about %s (%v)", job, task, want, err)
 		}
 	}
 }

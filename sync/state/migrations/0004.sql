@@ -6,6 +6,7 @@ CREATE TABLE queue_others (
 	job       TEXT NOT NULL,
 	run       TEXT NOT NULL,
 	wanted_at INTEGER NOT NULL,
+	rank      REAL NOT NULL, -- that of the call, so that a job's next one is found at once
 	PRIMARY KEY (op, entity, job),
 	FOREIGN KEY (op, entity) REFERENCES queue (op, entity) ON DELETE CASCADE
 ) STRICT, WITHOUT ROWID;

@@ -1,6 +1,10 @@
 -- Who wants what. A job has its share of the queue looked at before every call.
-CREATE INDEX queue_job ON queue (job, op, entity);
-CREATE INDEX queue_others_job ON queue_others (job, op, entity);
+CREATE INDEX queue_job ON queue (job, rank DESC, op, entity);
+CREATE INDEX queue_others_job ON queue_others (job, rank DESC, op, entity);
+CREATE TRIGGER queue_ranked AFTER UPDATE OF rank ON queue WHEN NEW.rank <> OLD.rank
+BEGIN
+	UPDATE queue_others SET rank = NEW.rank WHERE op = NEW.op AND entity = NEW.entity;
+END;
 CREATE VIEW queue_wants AS
 	SELECT job, op, entity, 1 AS first FROM queue
 	UNION ALL
