@@ -50,12 +50,15 @@ func TestMonthOfMoney(t *testing.T) {
 
 func monthOf(t *testing.T, most outlier.Credits) {
 	file := strings.Replace(moneyFile, "per_month: 400", fmt.Sprintf("per_month: %d", most+20), 1)
-	bare(t, file, func(w *workshop) {
+	bubble(t, file, func(w *workshop) {
+		w.bare = true // until the month is over
+		var dearer time.Time
 		projected := map[int]outlier.Credits{} // by day of the month
 		w.serve(23 * time.Hour)
 		for day := 2; day <= 31; day++ {
 			switch day {
 			case 6:
+				dearer = time.Now()
 				w.use(strings.Replace(file, "limit: 60/min", "limit: 60/min, prices: {search: 3}", 1))
 			case 8:
 				w.service.FailNext(outlier.OpSearch, simulator.NoCredits)
@@ -81,7 +84,40 @@ func monthOf(t *testing.T, most outlier.Credits) {
 			t.Errorf("only %d of %d credits were spent although more were wanted", end, most)
 		}
 		w.cameRound(2)
+		w.pricesFollow(dearer, end)
 	})
+}
+
+// pricesFollow checks that every row of the ledger, as readers have it, has the price of
+// its time: of a search 2 credits, and 3 from the time on at which it became dearer. All
+// that was kept adds up to what the cycle holds.
+func (w *workshop) pricesFollow(dearer time.Time, held outlier.Credits) {
+	w.Helper()
+	w.bare, w.single = false, true
+	w.inspect(func(e *Engine) {
+		s, err := e.newShift(w.ctx, state.Filter{})
+		if err == nil {
+			err = s.publish(w.ctx)
+		}
+		if err != nil {
+			w.Fatal(err)
+		}
+	})
+	for _, test := range []struct {
+		op, when string
+		price    int
+	}{
+		{"search", "<", 2}, {"search", ">=", 3}, {"related", ">=", 2}, {"find_channels", ">=", 5}, {"trending_formats", ">=", 1},
+	} {
+		rows := fmt.Sprintf("select count(*) from ops.credits where operation = '%s' and reserved_at %s '%s'::timestamptz",
+			test.op, test.when, dearer.UTC().Format(time.RFC3339))
+		if all, priced := w.count(rows), w.count(fmt.Sprintf("%s and price = %d", rows, test.price)); all == 0 || priced != all {
+			w.Errorf("%d of %d rows of %s %s the change cost %d", priced, all, test.op, test.when, test.price)
+		}
+	}
+	if kept := w.count("select sum(price)::bigint from ops.credits where outcome <> 'refunded'"); outlier.Credits(kept) != held {
+		w.Errorf("ops.credits keeps %d credits, the cycle holds %d", kept, held)
+	}
 }
 
 // resumed lifts the refusal for lack of credits, which must stand.
