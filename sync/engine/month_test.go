@@ -1,7 +1,11 @@
 package engine
 
 import (
+	"context"
+	"fmt"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -10,39 +14,99 @@ import (
 
 	"outlierd/outlier"
 	"outlierd/outlier/simulator"
+	"outlierd/schema"
 	"outlierd/sync/state"
 )
 
 // day is a day without a change of the clocks.
 const day = 24 * time.Hour
 
-// design is the job file that shows all that there is, as it stands.
-func design(t *testing.T) string {
+// design is the job file that shows all that there is, as it stands but for the phrases
+// that are replaced by those after them.
+func design(t *testing.T, replaced ...string) string {
 	t.Helper()
 	text, err := os.ReadFile("../job/testdata/design.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return string(text)
+	file := string(text)
+	for i := 0; i < len(replaced); i += 2 {
+		if !strings.Contains(file, replaced[i]) {
+			t.Fatalf("the design does not say %q any more", replaced[i])
+		}
+		file = strings.ReplaceAll(file, replaced[i], replaced[i+1])
+	}
+	return file
 }
 
-// lively is the seed of a service that has breakout videos about coffee in every window
-// of the month.
-const lively = 24
+// wide has coffee's searches find more than a page, and each of them something else. The
+// simulator's library is small: what the design itself asks for is never more than a few
+// videos, and the same for all topics.
+var wide = []string{
+	"[home espresso, moka pot, latte art]", "[home espresso, sourdough, cycling]",
+	"overlap 14d, first 30d", "overlap 500d, first 500d",
+	"view_count: 50000..", "view_count: 1000..",
+}
 
-// month runs the jobs of the design for some days from 1 January 2000 on: its schedules
-// as `up` keeps them, and its scan once, by hand, while `up` is stopped.
-func (w *workshop) month(days int) []state.Run {
+// played is what a stretch of time left behind: the runs, oldest first, their searches,
+// and what SQL answered when.
+type played struct {
+	runs  []state.Run
+	steps map[string][]state.Step // by run
+	found []finding
+}
+
+// finding is an answer of SQL.
+type finding struct {
+	at  time.Time
+	sql string
+	ids []string
+}
+
+// attend serves as [workshop.serve] does, and takes notes.
+func (w *workshop) attend(d time.Duration, p *played) {
 	w.Helper()
-	half := time.Duration(days/2)*day + 11*time.Hour
-	w.serve(half)
+	ctx, cancel := context.WithTimeout(w.ctx, d)
+	defer cancel()
+	e, stop := w.open()
+	defer stop()
+	e.IDs = func(ctx context.Context, sql, column string) ([]string, error) {
+		ids, err := w.seeds(ctx, sql, column)
+		p.found = append(p.found, finding{time.Now(), sql, ids})
+		return ids, err
+	}
+	agenda, err := e.Agenda(time.Now())
+	if err != nil {
+		w.Fatal(err)
+	}
+	e.Serve(ctx, agenda)
+	if p.runs, err = e.Store.Runs("", 0); err != nil {
+		w.Fatal(err)
+	}
+	slices.Reverse(p.runs)
+	p.steps = map[string][]state.Step{}
+	for _, run := range p.runs {
+		if p.steps[run.ID], err = e.Store.Steps(run.ID); err != nil {
+			w.Fatal(err)
+		}
+	}
+}
+
+// play runs the jobs of the design for some days from now on: its schedules as `up` keeps
+// them, and its scan once, by hand, while `up` is stopped.
+func (w *workshop) play(days int) *played {
+	w.Helper()
+	w.inspect(func(e *Engine) { w.see(e, "coffee", "rivals", "keep-fresh", "rising-channels") })
+	end := time.Now().Add(time.Duration(days) * day)
+	var p played
+	w.attend(time.Duration(days/2)*day+11*time.Hour, &p)
 	w.inspect(func(e *Engine) {
-		row, err := e.Run(w.ctx, w.config.Job("niche-scan"), Manual, time.Time{})
-		if err != nil || row.Status != state.OK {
-			w.Errorf("the scan ended as %s with error %v", row.Status, err)
+		if _, err := e.Run(w.ctx, w.config.Job("niche-scan"), Manual, time.Time{}); err != nil {
+			w.Errorf("the scan: %v", err)
 		}
 	})
-	return w.serve(time.Duration(days)*day - half)
+	w.attend(time.Until(end), &p)
+	return &p
 }
 
 // TestMonthOfTheDesign: every job of the design ends well, whatever its kind, and the
@@ -51,31 +115,142 @@ func TestMonthOfTheDesign(t *testing.T) {
 	if testing.Short() {
 		t.Skip("plays a month")
 	}
-	days, want := 31, map[string]int{"coffee": 9, "lookalikes": 9, "niche-scan": 1, "rivals": 93, "keep-fresh": 5, "rising-channels": 1}
-	bubble(t, design(t), func(w *workshop) {
-		w.single = true
-		w.renew(simulator.Options{Seed: lively})
-		w.inspect(func(e *Engine) { w.see(e, "coffee", "rivals", "keep-fresh", "rising-channels") })
-		runs := w.month(days)
-		ended, found := map[string]int{}, map[string]bool{}
-		for _, run := range runs {
-			ended[run.Job]++
-			found[run.Job] = found[run.Job] || run.Status == state.OK
-			// SQL finds no seeds before there are videos, or those that were bought lately.
-			seeded := run.Job == "lookalikes" || run.Job == "keep-fresh"
-			if run.Status != state.OK && !(run.Status == state.OKEmpty && seeded) {
-				t.Errorf("%s of %s ended as %s: %s", run.Job, run.Started, run.Status, run.Error)
+	month := map[string]int{"coffee": 9, "lookalikes": 9, "niche-scan": 1, "rivals": 93, "keep-fresh": 5, "rising-channels": 1}
+	week := map[string]int{"coffee": 2, "lookalikes": 2, "niche-scan": 1, "rivals": 15, "keep-fresh": 1} // of five days, from a Sunday on
+	for _, test := range []struct {
+		name    string
+		file    string
+		seed    uint64
+		from    int // January
+		days    int
+		both    bool // sinks
+		paged   bool // there is more than a page
+		ended   map[string]int
+		overlap int
+		first   int
+	}{
+		{name: "a month", file: design(t), seed: 24, from: 1, days: 31, ended: month, overlap: 14, first: 30},
+		{name: "a week in which there is little", file: design(t), seed: 36, from: 2, days: 5, ended: week, overlap: 14, first: 30},
+		{name: "a week in which there is much", seed: 1, from: 2, days: 5, both: true, paged: true, ended: week, overlap: 500, first: 500,
+			// stop_when is judged from page two on, so that it can end no search of two pages.
+			file: design(t, append(wide, "    pages: 2 ", "    pages: 3 ", "per_run: 12", "per_run: 20")...)},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			bubble(t, test.file, func(w *workshop) {
+				time.Sleep(time.Duration(test.from-1) * day)
+				w.single = !test.both
+				w.renew(simulator.Options{Seed: test.seed})
+				p := w.play(test.days)
+				ended := map[string]int{}
+				for i, run := range p.runs {
+					ended[run.Job]++
+					if want := p.deserves(i); run.Status != want {
+						t.Errorf("%s of %s ended as %s, want %s: %s", run.Job, run.Started, run.Status, want, run.Error)
+					}
+				}
+				if diff := cmp.Diff(test.ended, ended); diff != "" {
+					t.Errorf("runs by job (-want +got):\n%s", diff)
+				}
+				w.windowsFollow(p, test.first, test.overlap)
+				w.booksAgree()
+				second, known := p.ends()
+				if test.paged && (second == 0 || known == 0) {
+					t.Errorf("%d searches of coffee took page two, and stop_when ended %d", second, known)
+				}
+				if test.both {
+					w.sinksAgree()
+				}
+				t.Logf("%d calls, %d credits, %d videos, %d searches with a page two, %d ended by stop_when",
+					w.service.Books().Total.Calls, w.spent(), w.count("select count(*) from outliers"), second, known)
+			})
+		})
+	}
+}
+
+// deserves is how a run must have ended, by what there was for it: nothing only if the
+// service had nothing for any of its searches, or SQL no seed that is due.
+func (p *played) deserves(i int) state.Status {
+	run := p.runs[i]
+	switch run.Job {
+	case "rivals":
+		return state.OK
+	case "keep-fresh":
+		if len(p.answer(run, "limit 200")) > 0 {
+			return state.OK
+		}
+		return state.OKEmpty
+	case "lookalikes":
+		if seeds := p.answer(run, "limit 5"); len(seeds) == 0 || p.boughtBefore(i, seeds) {
+			return state.OKEmpty
+		}
+	}
+	for _, step := range p.steps[run.ID] {
+		if step.Total > 0 {
+			return state.OK
+		}
+	}
+	return state.OKEmpty
+}
+
+// answer is what the SQL with these words found when a run began.
+func (p *played) answer(run state.Run, words string) (ids []string) {
+	for _, f := range p.found {
+		if strings.Contains(f.sql, words) && !f.at.After(run.Started.Add(time.Second)) {
+			ids = f.ids
+		}
+	}
+	return ids
+}
+
+// boughtBefore reports whether the job of a run has bought the same set of seeds within
+// the 14 days of its refresh_after.
+func (p *played) boughtBefore(i int, seeds []string) bool {
+	run, same := p.runs[i], slices.Sorted(slices.Values(seeds))
+	for _, old := range p.runs[:i] {
+		for _, step := range p.steps[old.ID] {
+			if old.Job == run.Job && step.Pages > 0 && run.Started.Before(step.Began.Add(14*day)) && slices.Equal(slices.Sorted(slices.Values(step.Seeds)), same) {
+				return true
 			}
 		}
-		if !found["lookalikes"] || !found["keep-fresh"] {
-			t.Error("the jobs with SQL never found a seed")
+	}
+	return false
+}
+
+// ends counts the searches of coffee that took page two, and those that stop_when ended.
+func (p *played) ends() (second, known int) {
+	for _, run := range p.runs {
+		for _, step := range p.steps[run.ID] {
+			if run.Job == "coffee" && step.Pages > 1 {
+				second++
+			}
+			if step.Stop == stopKnown {
+				known++
+			}
 		}
-		if diff := cmp.Diff(want, ended); diff != "" {
-			t.Errorf("runs by job (-want +got):\n%s", diff)
+	}
+	return second, known
+}
+
+// windowsFollow checks that every search of coffee looks back from the run before it, so
+// that what it calls nothing is nothing in the right window.
+func (w *workshop) windowsFollow(p *played, first, overlap int) {
+	w.Helper()
+	from, back := time.Time{}, first
+	for _, run := range p.runs {
+		if run.Job != "coffee" {
+			continue
 		}
-		w.booksAgree()
-		t.Logf("%d calls, %d credits, %d videos", w.service.Books().Total.Calls, w.spent(), w.count("select count(*) from outliers"))
-	})
+		if from.IsZero() {
+			from = run.Started
+		}
+		want := from.In(w.config.Timezone).AddDate(0, 0, -back).Format(time.DateOnly) + ".."
+		for _, step := range p.steps[run.ID] {
+			if step.Window != want {
+				w.Errorf("coffee of %s looks for %s in %s, want %s", run.Started, step.Item, step.Window, want)
+			}
+		}
+		from, back = run.Started, overlap
+	}
 }
 
 // booksAgree holds the ledger that is published against the books of the service.
@@ -96,6 +271,31 @@ func (w *workshop) booksAgree() {
 	}
 }
 
+// sinksAgree holds the rows of each sink against those of the other, by key and answer.
+func (w *workshop) sinksAgree() {
+	w.Helper()
+	for _, table := range append(schema.Tables(), schema.OpsTables()...) {
+		columns := strings.Join(table.Key, ", ")
+		if !strings.HasPrefix(table.Name, "ops.") {
+			columns += ", _response_id"
+		}
+		there := w.count("select count(*) from " + table.Name)
+		files, err := filepath.Glob(filepath.Join(w.data(), "parquet", table.FileName(), "*"))
+		if err != nil {
+			w.Fatal(err)
+		}
+		if there == 0 && len(files) == 0 {
+			continue
+		}
+		parquet := fmt.Sprintf("read_parquet('%s/**/*.parquet', union_by_name = true)", filepath.Join(w.data(), "parquet", table.FileName()))
+		for _, sides := range [][2]string{{table.Name, parquet}, {parquet, table.Name}} {
+			if n := w.count(fmt.Sprintf("select count(*) from (select %s from %s except all select %s from %s)", columns, sides[0], columns, sides[1])); n != 0 {
+				w.Errorf("%d of %d rows of %s are in %s alone", n, there, table.Name, sides[0])
+			}
+		}
+	}
+}
+
 // TestDesignFindsTheSameWhateverFromCounts: a service that counts pages and one that counts
 // items give the same tables, and finding out costs one request.
 func TestDesignFindsTheSameWhateverFromCounts(t *testing.T) {
@@ -109,7 +309,7 @@ func TestDesignFindsTheSameWhateverFromCounts(t *testing.T) {
 		bubble(t, file, func(w *workshop) {
 			time.Sleep(time.Until(simulator.Epoch))
 			w.single = true
-			w.renew(simulator.Options{Seed: lively, Freeze: true, PagingItems: items})
+			w.renew(simulator.Options{Seed: 24, Freeze: true, PagingItems: items})
 			e, stop := w.open()
 			for _, name := range []string{"coffee", "lookalikes", "niche-scan", "rivals", "keep-fresh", "rising-channels"} {
 				if row, err := e.Run(w.ctx, w.config.Job(name), Manual, time.Time{}); err != nil || row.Status != state.OK {
