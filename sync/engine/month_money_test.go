@@ -93,16 +93,7 @@ func monthOf(t *testing.T, most outlier.Credits) {
 // that was kept adds up to what the cycle holds.
 func (w *workshop) pricesFollow(dearer time.Time, held outlier.Credits) {
 	w.Helper()
-	w.bare, w.single = false, true
-	w.inspect(func(e *Engine) {
-		s, err := e.newShift(w.ctx, state.Filter{})
-		if err == nil {
-			err = s.publish(w.ctx)
-		}
-		if err != nil {
-			w.Fatal(err)
-		}
-	})
+	w.toReaders()
 	for _, test := range []struct {
 		op, when string
 		price    int
