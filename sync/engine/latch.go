@@ -28,7 +28,7 @@ func (s *shift) latched(r *outlier.Request) error {
 	latch, err := s.latchOf(state.LatchKey)
 	if err == nil && latch != nil {
 		return &outlier.Error{Kind: outlier.Unauthorized, Op: r.Op, Entity: r.Entity,
-			Message: fmt.Sprintf("%s (refused %s; change the key, or ask by hand to try it again)", latch.Reason, s.said(latch.Since))}
+			Message: fmt.Sprintf("%s (refused %s; asked again when the key changes, or when you run or ask for something by hand)", latch.Reason, s.said(latch.Since))}
 	}
 	if err != nil || !r.Paid() {
 		return err

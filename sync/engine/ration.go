@@ -40,7 +40,7 @@ func (e *Engine) ration(ctx context.Context, spec *job.Spec, plan *frozen, steps
 	plan.Share = &share
 	for i := range steps {
 		if steps[i].Stop == "" && plan.Rations[i] == 0 {
-			steps[i].Stop = stopShare
+			steps[i].Stop, steps[i].Left = stopShare, wantedPages(*plan, &steps[i])
 		}
 	}
 	return nil

@@ -253,10 +253,10 @@ func (r *run) status(ctx context.Context, cause error) state.Status {
 }
 
 // uncounted reports whether the run brought answers that have no hits to count, or had
-// no time to look: neither is the same as having found nothing.
+// no time or no credits to look: neither is the same as having found nothing.
 func (r *run) uncounted() bool {
 	return slices.ContainsFunc(r.steps, func(s state.Step) bool {
-		return s.Stop == stopTime || s.Op == outlier.OpTrendingFormats && s.Pages > 0
+		return s.Stop == stopTime || s.Stop == stopShare || s.Op == outlier.OpTrendingFormats && s.Pages > 0
 	})
 }
 

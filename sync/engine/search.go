@@ -289,6 +289,9 @@ func (r *run) turn(tx *state.Tx, step *state.Step, page outlier.Page) error {
 	step.Hits += len(page.Hits)
 	step.NewHits += seen.New
 	step.Total = page.Total
+	if step.Stop == stopShare {
+		step.Left = r.left(step)
+	}
 	mark := state.Watermark{Job: r.row.Job, Key: step.Watermark, At: step.Began, Run: r.row.ID}
 	if step.Watermark != "" && slices.Contains(covered, step.Stop) {
 		if err := tx.MoveWatermark(mark); err != nil {
