@@ -1,0 +1,68 @@
+package engine
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"outlierd/outlier"
+	"outlierd/outlier/simulator"
+	"outlierd/sync/state"
+)
+
+// TestTimeThatIsUpEndsNoScan: stop_after cuts what was not paid for.
+func TestTimeThatIsUpEndsNoScan(t *testing.T) {
+	file := strings.Replace(scanFile, "budget: {per_run: 60}", "enrich: {details: {top: 30}}\n    stop_after: 30m\n    budget: {per_run: 60}", 1)
+	bare(t, file, func(w *workshop) {
+		w.renew(anHour)
+		row := w.mustRun(state.OK)
+		if row.Pages != 3 || w.calls(outlier.OpDetails) != 0 {
+			t.Errorf("%d pages and %d details; want the scan to be read, and the calls that cost nothing to wait", row.Pages, w.calls(outlier.OpDetails))
+		}
+		w.inspect(func(e *Engine) {
+			if queued, err := e.Store.Queued(state.Filter{}); err != nil || queued != 30 {
+				t.Errorf("%d calls are queued, error %v; want 30", queued, err)
+			}
+		})
+	})
+}
+
+// TestScanWhoseRunHasNoRoomForAnotherPageHasEnded: the page that told what `from` counts was
+// paid from what was set aside for reading, and the last one is over the run's own cap. The
+// next run is a new one, and what is left can be read by hand.
+func TestScanWhoseRunHasNoRoomForAnotherPageHasEnded(t *testing.T) {
+	file := strings.Replace(scanFile, "per_run: 60", "per_run: 56", 1)
+	bare(t, file, func(w *workshop) {
+		w.renew(simulator.Options{Scans: anHour.Scans, PagingItems: true})
+		first := w.mustRun(state.PausedBudget)
+		if first.Pages != 2 || first.Credits != 56 {
+			t.Errorf("%d pages for %d credits, want 2 for 56", first.Pages, first.Credits)
+		}
+		time.Sleep(time.Hour)
+		next := w.mustRun(state.OK)
+		if next.ID == first.ID || next.Pages != 3 || len(w.started()) != 2 {
+			t.Errorf("run %s took %d pages of %d scans, want another than %s that takes 3 of a second scan", next.ID, next.Pages, len(w.started()), first.ID)
+		}
+	})
+}
+
+// TestScanIsContinuedWhileItsReadingFits, however old it is and however few requests were
+// left: it was paid for.
+func TestScanIsContinuedWhileItsReadingFits(t *testing.T) {
+	file := strings.Replace(scanFile, "per_run: 60", "per_run: 60, max_requests: 3", 1)
+	bare(t, file, func(w *workshop) {
+		w.renew(anHour)
+		ctx, cancel := context.WithTimeout(w.ctx, 30*time.Minute)
+		defer cancel()
+		w.inspect(func(e *Engine) {
+			if row, err := e.Run(ctx, &w.config.Jobs[0], Manual, time.Time{}); err == nil {
+				t.Fatalf("run ended as %s", row.Status)
+			}
+		})
+		time.Sleep(10 * day)
+		if row := w.mustRun(state.OK); row.Pages != 3 || len(w.started()) != 1 {
+			t.Errorf("%d pages of %d scans, want 3 of one", row.Pages, len(w.started()))
+		}
+	})
+}
