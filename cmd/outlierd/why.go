@@ -156,30 +156,12 @@ func originOf(store *state.Store, id string) (*origin, error) {
 	for i := range why.Calls {
 		c := &why.Calls[i]
 		why.Waited += c.Waited
-		if c.Empty, err = empty(store, c.Response); err != nil {
-			return nil, err
-		}
 	}
 	waiting, err := store.PendingFor(ids...)
 	for _, w := range waiting {
 		why.Waiting = append(why.Waiting, waitingCall{string(w.Op), w.Entity, w.Job, w.Attempts, w.NotBefore, w.Reason})
 	}
 	return why, err
-}
-
-// empty reports whether an answer of the journal holds nothing: the service has answered
-// that there is none.
-func empty(store *state.Store, response int64) (bool, error) {
-	if response == 0 {
-		return false, nil
-	}
-	for entry, err := range store.Journal(response - 1) {
-		if err != nil {
-			return false, fmt.Errorf("look into answer %d: %w", response, err)
-		}
-		return entry.ID == response && entry.Missing && entry.Outcome == outlier.Charged, nil
-	}
-	return false, nil // pruned
 }
 
 func broughtOf(b *state.Brought) brought {
@@ -206,7 +188,7 @@ func callsOf(calls []state.Call) []call {
 		all = append(all, call{
 			Op: string(c.Op), Entity: c.Entity, Job: c.Job, Run: c.Run, Attempt: c.Attempt, Outcome: cmp.Or(string(c.Outcome), "under way"),
 			Credits: c.Price, SentAt: c.SentAt, Answered: c.AnsweredAt, Waited: c.Waited.Seconds(),
-			Status: c.Status, Error: c.Error, Response: c.Response, Explained: c.Explained,
+			Status: c.Status, Error: c.Error, Response: c.Response, Explained: c.Explained, Empty: c.Empty,
 		})
 	}
 	return all
