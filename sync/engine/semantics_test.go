@@ -3,116 +3,293 @@ package engine
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
 
-// A promise is what words of the job file mean, sentence by sentence, and the test that
-// shows it, in the folder of its package. A test "TestScripts/x" is the script x.
-type promise struct{ sentence, folder, test string }
+// A promise is a sentence about what words of the job file mean, and the tests that show
+// it: the folder of the package and the name, or the path of a script.
+type promise struct {
+	sentence string
+	shown    []string
+}
 
 var promises = []promise{
 	// Steps and runs.
-	{"A scheduled run is unique by (job, due instant); a manual one has no due instant.", "sync/state", "TestDueInstantIsPerformedOnce"},
-	{"Without a name run takes the only job, or lists jobs with their prices and exits 2; --all runs all.", "cmd/outlierd", "TestScripts/usage"},
-	{"--due runs what is due.", "cmd/outlierd", "TestScripts/due"},
-	{"Lists, SQL seeds, templates and time windows are resolved once into stored steps; resuming reads steps, never the file.", "sync/engine", "TestRunResumesFromItsStepsAndNotFromTheFile"},
-	{"for_each: one run; several names are their cross product in file order; each combination is one search.", "sync/job", "TestForEachMakesTheCrossProductOfItsValues"},
-	{"pages counts per search; top, per_run, stop_after per run; pages go breadth first, so that a cap cuts depth and not topics.", "sync/engine", "TestPagesCountPerSearchAndTheRestPerRun"},
-	{"A name that equals a set environment variable is an error.", "sync/job", "TestMistakesAreToldAsInGoldenFiles"},
-	{"query: [a, b] is one request over both.", "sync/job", "TestAListIsOneRequestAndEachValueAnother"},
-	{"A due instant first continues the job's unfinished run if that is younger than one period.", "sync/engine", "TestFailedRunDoesNotEndTheSchedule"},
-	{"… or holds a paid scan;", "sync/engine", "TestPaidScanIsContinuedHoweverOldItIs"},
-	{"… else the old run is closed as interrupted and the new window covers it.", "sync/engine", "TestRunThatIsTooOldIsClosedAsInterrupted"},
-	{"Skipped due instants collapse into one.", "sync/engine", "TestInstantsThatPassedWhileNobodyWatchedCollapseIntoOne"},
-	{"A run ends when its searches have ended and its own enrichment is done.", "sync/engine", "TestPagesOfAJobThatComesDueGoBeforeDataCallsOfAnother"},
-	{"… or at stop_after, then ok; that ends the run, not its queue: up goes on draining in idle slots.", "sync/engine", "TestIdleTimeDrainsWhatARunLeftInTheQueue"},
-	{"A later run takes the rest along.", "sync/engine", "TestLaterRunTakesTheRestAlong"},
-	{"after fires when the parent's pages are published.", "sync/engine", "TestAfterFiresWhenThePagesArePublished"},
-	{"… on ok, ok_empty or partial.", "sync/engine", "TestAfterFiresOnEveryGoodEndAndOnNoOther"},
-	{"SQL that returns no seed is ok_empty: nothing spent.", "sync/engine", "TestSQLThatReturnsNoSeedIsOKEmpty"},
-	{"SQL seeds without a DuckDB sink are refused by lint.", "sync/job", "TestMistakesAreToldAsInGoldenFiles"},
-	{"A manual run fires after jobs only with --with-after.", "sync/engine", "TestRunByHandFiresNothing"},
-	{"… and with it it does.", "cmd/outlierd", "TestScripts/override"},
-	{"every counts from the Unix epoch.", "sync/job", "TestEveryCountsFromTheUnixEpoch"},
-	{"A doubled hour runs fixed-hour schedules once.", "sync/job", "TestSchedulesAroundChangesOfTheClocks"},
+	{"**Run.** A UUIDv7.", []string{"sync/engine TestRunIsAUUIDv7"}},
+	{"A scheduled run is unique by (job, due instant);", []string{"sync/state TestDueInstantIsPerformedOnce"}},
+	{"a manual one has no due instant.", []string{"sync/engine TestRunByHandHasNoDueInstant"}},
+	{"Without a name `run` takes the only job, or lists jobs with their prices and exits 2;", []string{"cmd/outlierd/testdata/script/runs.txt"}},
+	{
+		"`--all` runs all, `--due` what is due (for an outside clock such as a CronJob).",
+		[]string{"cmd/outlierd/testdata/script/runs.txt", "cmd/outlierd/testdata/script/due.txt"},
+	},
+	{
+		"**Steps.** When a run starts, lists, SQL seeds, templates and time windows are resolved once into stored steps: operation + canonical parameters without `from`.",
+		[]string{"sync/engine TestEverythingIsResolvedOnceIntoStoredSteps"},
+	},
+	{
+		"Resuming reads steps, never the file.",
+		[]string{"sync/engine TestRunResumesFromItsStepsAndNotFromTheFile", "sync/engine TestEverythingIsResolvedOnceIntoStoredSteps"},
+	},
+	{"**`for_each`.** One run;", []string{"sync/engine TestPagesCountPerSearchAndTheRestPerRun"}},
+	{
+		"several names are their cross product in file order;",
+		[]string{"sync/job TestForEachMakesTheCrossProductOfItsValues", "sync/job TestForEachAsksForEveryCombinationInTheOrderOfTheFile"},
+	},
+	{"each combination is one search.", []string{"sync/job TestAListIsOneRequestAndEachValueAnother"}},
+	{"`pages` counts per search;", []string{"sync/engine TestPagesCountPerSearchAndTheRestPerRun"}},
+	{
+		"`top`, `per_run`, `stop_after` per run.",
+		[]string{"sync/engine TestPagesCountPerSearchAndTheRestPerRun", "sync/engine TestRunThatStopsAfterItsTimeIsOKAndSaysWhatIsQueued"},
+	},
+	{"Pages go breadth first, so that a cap cuts depth and not topics.", []string{"sync/engine TestPagesCountPerSearchAndTheRestPerRun"}},
+	{"A name that equals a set environment variable is an error.", []string{"sync/job TestANameThatEqualsASetEnvironmentVariableIsAnError"}},
+	{
+		"**Lists in a parameter.** `query: [a, b]` is **one** request over both (2 credits a page);",
+		[]string{"sync/engine TestListInAParameterIsOneRequestOverBoth"},
+	},
+	{"`plan` says so.", []string{"sync/engine TestListInAParameterIsOneRequestOverBoth", "cmd/outlierd TestPlanSaysThatAListIsOneRequest"}},
+	{"`channels` and `videos` ids are one call each.", []string{"sync/engine TestIdsOfChannelsAndVideosAreOneCallEach"}},
+	{
+		"**Resume.** A due instant first continues the job's unfinished run if that is younger than one period (24 h at most) or holds a paid scan;",
+		[]string{"sync/engine TestRunIsContinuedForOnePeriodAtMost", "sync/engine TestPaidScanIsContinuedHoweverOldItIs"},
+	},
+	{"else the old run is closed as `interrupted` and the new window covers it.", []string{"sync/engine TestRunThatIsTooOldIsClosedAsInterrupted"}},
+	{"Skipped due instants collapse into one.", []string{"sync/engine TestInstantsThatPassedWhileNobodyWatchedCollapseIntoOne"}},
+	{
+		"**End of a run.** When its searches have ended and its own enrichment is done, or at `stop_after` (then `ok` with `queued: N`).",
+		[]string{"sync/engine TestRunEndsWhenItsSearchesHaveEndedAndItsOwnEnrichmentIsDone", "sync/engine TestRunThatStopsAfterItsTimeIsOKAndSaysWhatIsQueued"},
+	},
+	{"`stop_after` ends the run, not its queue: `up` goes on draining in idle slots;", []string{"sync/engine TestIdleTimeDrainsWhatARunLeftInTheQueue"}},
+	{"a later `run` takes the rest along.", []string{"sync/engine TestLaterRunTakesTheRestAlong"}},
+	{
+		"**`after`.** Fires when the parent's pages are published, on `ok`, `ok_empty` or `partial`.",
+		[]string{"sync/engine TestAfterFiresWhenThePagesArePublished", "sync/engine TestAfterFiresOnEveryGoodEndAndOnNoOther"},
+	},
+	{"SQL that returns no seed is `ok_empty`: nothing spent.", []string{"sync/engine TestSQLThatReturnsNoSeedIsOKEmpty"}},
+	{"SQL seeds without a DuckDB sink are refused by `lint`.", []string{"sync/job TestSQLSeedsWithoutADuckDBSinkAreRefused"}},
+	{
+		"A manual run fires `after` jobs only with `--with-after`.",
+		[]string{"sync/engine TestRunByHandFiresNothing", "cmd/outlierd/testdata/script/override.txt"},
+	},
+	{"**`every`** counts from the Unix epoch.", []string{"sync/job TestEveryCountsFromTheUnixEpoch"}},
+	{"A doubled hour (end of DST) runs fixed-hour schedules once.", []string{"sync/job TestSchedulesAroundChangesOfTheClocks"}},
 
 	// Windows and stopping.
-	{"since last success starts at the service time at which page one of the last search that ended by itself was requested, minus the overlap.", "sync/engine", "TestWindowStartsWherePageOneOfTheLastSuccessWasRequested"},
-	{"Bounds are rounded down to whole days.", "sync/job", "TestWindowsAreTheSameAllDay"},
-	{"A watermark belongs to job, operation, query or seeds, and for_each value.", "sync/job", "TestAWatermarkBelongsToWhatIsAskedAndNotToFilters"},
-	{"Changing one of those starts with first; changing another filter keeps it.", "sync/engine", "TestChangedQueryStartsAfreshAndAChangedFilterDoesNot"},
-	{"It moves whatever becomes of the enrichment.", "sync/engine", "TestWatermarkMovesWhateverBecomesOfTheEnrichment"},
-	{"… and never when a cap or an error ended the search.", "sync/engine", "TestWatermarkStaysWhereACapOrAnErrorEndedTheSearch"},
-	{"What was left is reported.", "cmd/outlierd", "TestEndingsSayWhatWasSavedAndWhatWasLeft"},
-	{"stop_when is the share of a page's distinct ids that seen did not hold before this run began; judged from page two on.", "sync/engine", "TestStopWhenCountsIdsUnknownBeforeTheRun"},
-	{"pages defaults to 1.", "sync/job", "TestWhatIsNotSaidHasDefaults"},
-	{"pages: all requires per_run.", "sync/job", "TestMistakesAreToldAsInGoldenFiles"},
+	{
+		"**`since last success, overlap 14d, first 30d`.** Starts at the service time at which page one of the last search that ended by itself, by `pages` or by `stop_when` was requested, minus the overlap;",
+		[]string{"sync/engine TestWindowStartsWherePageOneOfTheLastSuccessWasRequested", "sync/engine TestWatermarkMovesHoweverASearchEndedByItself"},
+	},
+	{
+		"bounds are rounded down to whole days (repeats within a day are then the service's free cached answers).",
+		[]string{"sync/job TestWindowsAreTheSameAllDay"},
+	},
+	{"Videos become outliers days after they appear, so the overlap defaults to 14 days.", []string{"sync/job TestTheWindowSinceTheLastSuccess"}},
+	{
+		"**Watermark.** Belongs to job, operation, query or seeds, and `for_each` value.",
+		[]string{"sync/job TestAWatermarkBelongsToWhatIsAskedAndNotToFilters"},
+	},
+	{"Changing one of those starts with `first`;", []string{"sync/engine TestChangedQueryStartsAfreshAndAChangedFilterDoesNot"}},
+	{"changing another filter keeps it;", []string{"sync/engine TestChangedQueryStartsAfreshAndAChangedFilterDoesNot"}},
+	{"`plan` prints which.", []string{"sync/engine TestPlanSaysWhatChangedSinceTheLastRun", "cmd/outlierd TestPlanForPeople"}},
+	{
+		"It moves whatever becomes of the enrichment, and never when a cap or an error ended the search;",
+		[]string{"sync/engine TestWatermarkMovesWhateverBecomesOfTheEnrichment", "sync/engine TestWatermarkStaysWhereACapOrAnErrorEndedTheSearch"},
+	},
+	{
+		"what was left is reported (`120 of 480, 18 credits more`).",
+		[]string{"sync/engine TestEndingsSayWhatWasSavedAndWhatWasLeft", "cmd/outlierd TestEndingsAreToldInSentences"},
+	},
+	{
+		"**`stop_when: {new_below: 10%}`.** The share of a page's distinct ids that `seen` did not hold before this run began;",
+		[]string{"sync/engine TestStopWhenCountsIdsUnknownBeforeTheRun"},
+	},
+	{"judged from page two on.", []string{"sync/engine TestStopWhenCountsIdsUnknownBeforeTheRun"}},
+	{"**`pages`** defaults to 1;", []string{"sync/job TestPagesDefaultToOneAndAllOfThemRequirePerRun"}},
+	{"`pages: all` requires `per_run`.", []string{"sync/job TestPagesDefaultToOneAndAllOfThemRequirePerRun"}},
 
 	// Buying once.
-	{"An identical paid request that any job had answered within reuse_for is taken from the journal: no credit, no pace. run --again overrides.", "sync/engine", "TestIdenticalRequestOfAnyJobIsTakenFromTheJournal"},
-	{"One job does not buy the same set of seeds again within refresh_after.", "sync/engine", "TestSameSeedsAreNotBoughtAgainWithinRefreshAfter"},
-	{"top ranks the run's distinct hits over all its searches by sort (nulls last, id breaks ties).", "sync/state", "TestTopRanksTheRunsDistinctHits"},
-	{"… and takes the first N.", "sync/engine", "TestHitsAreRankedOverTheWholeRun"},
-	{"Freshness promotes nobody: the list is never extended to fill N.", "sync/engine", "TestFreshnessPromotesNobody"},
-	{"refresh_after is compared per job with the last good answer for (endpoint, id).", "sync/engine", "TestSecondRunBuysOnlyWhatMayHaveChanged"},
-	{"… or missing answer.", "sync/engine", "TestAnswerThatMeansNoneIsRemembered"},
-	{"One queue row per (endpoint, id) over all jobs; the higher value and the shorter age win; lineage is the first requester's.", "sync/state", "TestOneRowServesAllWhoWantTheSame"},
-	{"Rows that no job wants any more are dropped at reload.", "cmd/outlierd", "TestFileDecidesWhatStaysQueued"},
-	{"Others expire after 7 days.", "sync/state", "TestFailedTaskWaitsAndExpiresAWeekAfterItWasLastWanted"},
-	{"No enrich, no enrichment.", "sync/engine", "TestNoEnrichNoEnrichment"},
-	{"A page one that fails makes a search failed.", "sync/engine", "TestFailuresThatPassAreContinued"},
-	{"An enrichment that fails makes the run partial.", "sync/engine", "TestFailedCallsStayQueuedAndTheRunIsPartial"},
+	{
+		"**`reuse_for`** (default 6h): an identical paid request that any job had answered within it is taken from the journal: no credit, no pace.",
+		[]string{"sync/engine TestIdenticalRequestOfAnyJobIsTakenFromTheJournal"},
+	},
+	{"`run --again` overrides.", []string{"sync/engine TestIdenticalRequestOfAnyJobIsTakenFromTheJournal", "cmd/outlierd/testdata/script/override.txt"}},
+	{
+		"**Seeds.** One job does not buy the same set of seeds again within `refresh_after` (default 7d for `related`).",
+		[]string{"sync/engine TestSameSeedsAreNotBoughtAgainWithinRefreshAfter", "sync/engine TestSeedsOfARunThatACapCutAreNotBoughtAgain"},
+	},
+	{
+		"**`top: N`.** After the last page one transaction ranks the run's distinct hits over all its searches by `sort` (nulls last, id breaks ties), takes the first N (for channel calls: the channels of those N), and queues those that are not fresh.",
+		[]string{"sync/state TestTopRanksTheRunsDistinctHits", "sync/engine TestHitsAreRankedOverTheWholeRun"},
+	},
+	{"Freshness promotes nobody: the list is never extended to fill N.", []string{"sync/engine TestFreshnessPromotesNobody"}},
+	{
+		"**Freshness.** `refresh_after` is compared per job with the last good or missing answer for (endpoint, id).",
+		[]string{"sync/engine TestSecondRunBuysOnlyWhatMayHaveChanged", "sync/engine TestAnswerThatMeansNoneIsRemembered"},
+	},
+	{"One queue row per (endpoint, id) over all jobs;", []string{"sync/state TestOneRowServesAllWhoWantTheSame"}},
+	{"the higher value and the shorter age win;", []string{"sync/state TestOneRowServesAllWhoWantTheSame"}},
+	{"lineage is the first requester's.", []string{"sync/state TestOneRowServesAllWhoWantTheSame"}},
+	{
+		"Rows that no job wants any more are dropped at reload;",
+		[]string{"cmd/outlierd TestFileDecidesWhatStaysQueued", "sync/state TestWhatNoJobWantsAnyMoreLeavesTheQueue"},
+	},
+	{"others expire after 7 days.", []string{"sync/state TestFailedTaskWaitsAndExpiresAWeekAfterItWasLastWanted"}},
+	{"No `enrich`, no enrichment.", []string{"sync/engine TestNoEnrichNoEnrichment"}},
+	{"A page one that fails makes a search `failed`;", []string{"sync/engine TestPageOneThatFailsMakesTheRunFailedAndAnEnrichmentPartial"}},
+	{
+		"an enrichment that fails makes the run `partial`.",
+		[]string{"sync/engine TestPageOneThatFailsMakesTheRunFailedAndAnEnrichmentPartial", "sync/engine TestFailedCallsStayQueuedAndTheRunIsPartial"},
+	},
 
 	// Money.
-	{"Order of one paid call: wait for the pacer, reserve (durable), connect, sending (durable), send, one commit.", "outlier", "TestDoKeepsTheOrderOfACall"},
-	{"Days and cycles turn at 00:00 in timezone.", "sync/credit", "TestDayTurnsAtMidnightOfTheZone"},
-	{"… read from the service's clock.", "sync/state", "TestDaysTurnByTheServicesClock"},
-	{"Changed caps apply at once without resetting what was spent.", "sync/engine", "TestChangedCapAppliesAtOnce"},
-	{"budget.per_month is required except on sim://.", "sync/job", "TestMistakesAreToldAsInGoldenFiles"},
-	{"The worst case counts attempts, and becomes that run's cap.", "sync/engine", "TestWorstCaseCountsAttemptsAndIsTheRunsCap"},
-	{"A scan holds its price and the price of reading together; reading draws the hold down; what is not read is released at the run's end.", "sync/engine", "TestScanIsPolledWithBackOffAndReadWithinItsHold"},
-	{"… together or not at all.", "sync/engine", "TestScanIsStartedOnlyIfReadingItFits"},
-	{"lint refuses a job whose smallest step exceeds a cap.", "sync/job", "TestMistakesAreToldAsInGoldenFiles"},
-	{"… and warns when the floor of all jobs exceeds the cycle.", "sync/job", "TestTheBudgetsFloor"},
-	{"The 402 and 401/403 latches belong to the key's fingerprint and fall with a new key.", "sync/state", "TestLatchStandsForItsKeyUntilItIsLifted"},
-	{"Ledger and caps belong to the account and outlive a key.", "sync/engine", "TestLedgerAndCapsOutliveAKey"},
-	{"up stays alive when latched.", "sync/engine", "TestScheduleStaysAliveWhenTheKeyIsRefused"},
-	{"Only run exits 7.", "cmd/outlierd", "TestEveryErrorHasItsExitCode"},
-	{"The reserve is touched only by run --use-reserve.", "sync/engine", "TestOnlyAPersonTouchesTheReserve"},
+	{
+		"**Order of one paid call:** wait for the pacer → reserve (durable) → connect → sending (durable) → send → one commit.",
+		[]string{"outlier TestDoKeepsTheOrderOfACall"},
+	},
+	{
+		"Days and cycles turn at 00:00 in `timezone` (default UTC), read from the service's clock.",
+		[]string{"sync/credit TestDayTurnsAtMidnightOfTheZone", "sync/state TestDaysTurnByTheServicesClock", "sync/engine TestCapOfAJobTurnsByTheServicesClock"},
+	},
+	{
+		"Changed caps apply at once without resetting what was spent.",
+		[]string{"sync/engine TestChangedCapAppliesAtOnce", "sync/state TestChangedCapsApplyAtOnceAndForgetNothing"},
+	},
+	{"`budget.per_month` is required except on `sim://`.", []string{"sync/job TestAMonthlyBudgetIsRequiredExceptOnTheSimulator"}},
+	{"The worst case of `plan` counts attempts, and becomes that run's cap.", []string{"sync/engine TestWorstCaseCountsAttemptsAndIsTheRunsCap"}},
+	{
+		"A scan holds its price and the price of reading (`read.pages`, default 5) together;",
+		[]string{"sync/engine TestScanIsPolledWithBackOffAndReadWithinItsHold", "sync/engine TestScanIsStartedOnlyIfReadingItFits"},
+	},
+	{"reading draws the hold down;", []string{"sync/state TestReadingDrawsTheHoldDown"}},
+	{
+		"what is not read is released at the run's end.",
+		[]string{"sync/state TestHoldIsReleased", "sync/engine TestScanIsPolledWithBackOffAndReadWithinItsHold"},
+	},
+	{
+		"`lint` refuses a job whose smallest step exceeds a cap, and warns when the floor of all jobs exceeds the cycle (\"lasts until day 22\").",
+		[]string{"sync/job TestAJobIsRefusedIfItsSmallestStepExceedsACap", "sync/job TestTheBudgetsFloor"},
+	},
+	{
+		"The 402 and 401/403 latches belong to the key's fingerprint and fall with a new key;",
+		[]string{"sync/state TestLatchStandsForItsKeyUntilItIsLifted", "sync/engine TestNewKeyHasNoLatch"},
+	},
+	{"ledger and caps belong to the account and outlive a key.", []string{"sync/engine TestLedgerAndCapsOutliveAKey"}},
+	{"`up` stays alive when latched;", []string{"sync/engine TestScheduleStaysAliveWhenTheKeyIsRefused"}},
+	{"only `run` exits 7.", []string{"cmd/outlierd TestEveryErrorHasItsExitCode"}},
+	{"The reserve is touched only by `run --use-reserve`.", []string{"sync/engine TestOnlyAPersonTouchesTheReserve"}},
+	{"`confirm_over` asks at a terminal;", []string{"cmd/outlierd TestDearRunsByHandAreAskedAbout", "cmd/outlierd TestAskerNeedsATerminalAtBothEnds"}},
+	{"elsewhere it needs `--yes`;", []string{"cmd/outlierd TestNobodyToAskIsNoYes", "cmd/outlierd/testdata/script/confirm.txt"}},
+	{"schedules never ask.", []string{"cmd/outlierd TestDearRunsByHandAreAskedAbout", "cmd/outlierd/testdata/script/confirm.txt"}},
 
 	// Commit.
-	{"Settle commits the answer, its outcome, the cursor, and the page's rows in run_hits and seen.", "sync/state", "TestKillAtEveryDurablePoint"},
-	{"… so that a kill loses no page and buys none twice.", "cmd/outlierd", "TestKilledAtAnyMomentNothingIsLostOrBoughtTwice"},
-	{"A body that cannot be read is committed as quarantined, never thrown away.", "sync/state", "TestUnreadableBodiesAreKept"},
-	{"… nor bought again.", "sync/engine", "TestUnreadableAnswerIsKeptAndNotBoughtAgain"},
-	{"Free calls: before sending there is only the pacer's stamp, which survives a kill.", "outlier/pace", "TestWindowOutlivesTheProcess"},
-	{"Up to 1 s or 64 free answers share a commit.", "sync/state", "TestFreeAnswersShareACommit"},
-	{"Paid answers never wait.", "sync/state", "TestPaidAnswersNeverWait"},
-	{"One paid and one free call are in flight at most.", "sync/engine", "TestOneCallIsInFlightAtATime"},
-	{"Every call has a connection of its own.", "outlier", "TestEachCallHasItsOwnConnection"},
-	{"A journal row holds the body as it came over the wire, checksummed.", "sync/state", "TestJournalGivesAnswersBackAsTheyCame"},
-	{"Ids are never used again.", "sync/state", "TestJournalEndCountsWhatWasPruned"},
-	{"A batch is the journal ids (lo, hi] of one sink; watermark hi commits with it, so that none applies twice.", "sinks/duckdb", "TestSinkKeepsItsPromises"},
-	{"A stop ends a call in flight after 20 s as unknown, keeping what had arrived.", "outlier", "TestDoGivesASentCallGraceWhenStopped"},
+	{
+		"`Meter.Reserve` returns an `Attempt` with `Sending()` and `Settle(answer, outcome)`.",
+		[]string{"sync/state TestAttemptIsSettledOnce", "outlier TestDoKeepsTheOrderOfACall"},
+	},
+	{
+		"The engine binds the step to the meter, so that Settle commits the answer, its outcome, the cursor, and the page's rows in `run_hits` and `seen`.",
+		[]string{"sync/state TestKillAtEveryDurablePoint", "sync/engine TestCursorStaysBehindAPageThatCouldNotBeKept", "cmd/outlierd TestKilledAtAnyMomentNothingIsLostOrBoughtTwice"},
+	},
+	{
+		"A body that cannot be read is committed as quarantined, never thrown away.",
+		[]string{"sync/state TestUnreadableBodiesAreKept", "sync/engine TestUnreadableAnswerIsKeptAndNotBoughtAgain"},
+	},
+	{
+		"**Free calls** are journaled with their answer;",
+		[]string{"sync/state TestJournalGivesAnswersBackAsTheyCame", "sync/state TestOnlyAnswersThatTellSomethingAreJournaled"},
+	},
+	{
+		"before sending there is only the pacer's stamp (committed without fsync, which survives a kill).",
+		[]string{"outlier/pace TestWindowOutlivesTheProcess"},
+	},
+	{"Up to 1 s or 64 free answers share a commit.", []string{"sync/state TestFreeAnswersShareACommit", "sync/state TestOldGroupIsCommittedByItself"}},
+	{"Paid answers never wait.", []string{"sync/state TestPaidAnswersNeverWait"}},
+	{"One paid and one free call are in flight at most;", []string{"sync/engine TestOneCallIsInFlightAtATime"}},
+	{"every call has a connection of its own.", []string{"outlier TestEachCallHasItsOwnConnection"}},
+	{
+		"**Journal row:** operation, parameters, run, job, step, page, rank base, times, outcome, and the body as it came over the wire (gzip kept, else zstd), checksummed.",
+		[]string{"sync/state TestJournalGivesAnswersBackAsTheyCame", "outlier TestGzipIsKeptAndOpened", "sync/state TestFlippedBitEndsTheJournal"},
+	},
+	{"Ids are AUTOINCREMENT.", []string{"sync/state TestIdsOfTheJournalAreNeverUsedAgain"}},
+	{"Kept for ever by default;", []string{"sync/engine TestSinkThatWasAwayCatchesUp"}},
+	{"after pruning, `rebuild` copies what the journal no longer holds from the other sink or refuses.", nil},
+	{"**Batch:** the journal ids (lo, hi] of one sink;", []string{"sinks/duckdb TestSinkKeepsItsPromises", "sinks/parquet TestSinkKeepsItsPromises"}},
+	{
+		"watermark hi commits with it, so that none applies twice.",
+		[]string{"sinks/duckdb TestSinkKeepsItsPromises", "sinks/parquet TestSinkKeepsItsPromises", "sinks/duckdb TestKilledWriterLosesNothing"},
+	},
+	{"Bounded by bytes of Arrow (about 8 MB), not only by rows.", []string{"sync/engine TestBatchIsBoundedByItsBytes"}},
+	{
+		"A stop (SIGTERM) ends a call in flight after 20 s as UNKNOWN, keeping what had arrived.",
+		[]string{"outlier TestDoGivesASentCallGraceWhenStopped"},
+	},
 }
 
-// TestEverySentenceHasATestThatExists: what is promised is shown somewhere.
-func TestEverySentenceHasATestThatExists(t *testing.T) {
+// unbuilt are the sentences that nothing can show yet: no answer is ever pruned, and so
+// there is nothing that a rebuild could miss.
+var unbuilt = []string{"after pruning, `rebuild` copies what the journal no longer holds from the other sink or refuses."}
+
+// TestEverySentenceHasItsTests: no sentence of testdata/semantics.txt is without a row,
+// no row is about anything else, and the tests that rows name exist.
+func TestEverySentenceHasItsTests(t *testing.T) {
+	text, err := os.ReadFile("testdata/semantics.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sentences []string
+	for line := range strings.Lines(string(text)) {
+		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
+			sentences = append(sentences, line)
+		}
+	}
+	for i, p := range promises {
+		if !slices.Contains(sentences, p.sentence) {
+			t.Errorf("row %d is about no sentence: %s", i, p.sentence)
+		}
+		if len(p.shown) == 0 && !slices.Contains(unbuilt, p.sentence) {
+			t.Errorf("no test shows: %s", p.sentence)
+		}
+	}
+	for _, sentence := range sentences {
+		if n := rowsAbout(sentence); n != 1 {
+			t.Errorf("%d rows, want one, about: %s", n, sentence)
+		}
+	}
+	testsExist(t)
+}
+
+// rowsAbout counts the rows about a sentence.
+func rowsAbout(sentence string) (n int) {
+	for _, p := range promises {
+		if p.sentence == sentence {
+			n++
+		}
+	}
+	return n
+}
+
+// testsExist looks for the tests and scripts that rows name.
+func testsExist(t *testing.T) {
+	t.Helper()
 	sources := map[string]string{}
 	for _, p := range promises {
-		folder := filepath.Join("../..", p.folder)
-		if script, ok := strings.CutPrefix(p.test, "TestScripts/"); ok {
-			if _, err := os.Stat(filepath.Join(folder, "testdata/script", script+".txt")); err != nil {
-				t.Errorf("%s %v", p.sentence, err)
+		for _, shown := range p.shown {
+			folder, test, ok := strings.Cut(shown, " ")
+			if !ok {
+				if _, err := os.Stat(filepath.Join("../..", shown)); err != nil {
+					t.Errorf("%s %v", p.sentence, err)
+				}
+				continue
 			}
-			continue
-		}
-		if sources[p.folder] == "" {
-			sources[p.folder] = testsOf(t, folder)
-		}
-		if !strings.Contains(sources[p.folder], "\nfunc "+p.test+"(t *testing.T) {") {
-			t.Errorf("%s There is no %s in %s", p.sentence, p.test, p.folder)
+			if sources[folder] == "" {
+				sources[folder] = testsOf(t, filepath.Join("../..", folder))
+			}
+			if !strings.Contains(sources[folder], "\nfunc "+test+"(t *testing.T) {") {
+				t.Errorf("%s There is no %s in %s", p.sentence, test, folder)
+			}
 		}
 	}
 }

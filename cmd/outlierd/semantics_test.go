@@ -1,0 +1,27 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"outlierd/outlier"
+	"outlierd/sync/engine"
+)
+
+// TestPlanSaysThatAListIsOneRequest: one line with all queries, at the price of one.
+func TestPlanSaysThatAListIsOneRequest(t *testing.T) {
+	f := &engine.Forecast{Jobs: []engine.JobForecast{{
+		Job:      "coffee",
+		Searches: []engine.SearchForecast{{Op: outlier.OpSearch, Queries: []string{"moka pot", "latte art"}, Pages: 1, Credits: 2}},
+	}}}
+	for line := range strings.Lines(planText(f, time.UTC, true)) {
+		if strings.Contains(line, "moka pot") != strings.Contains(line, "latte art") {
+			t.Errorf("the queries of one request are told apart: %s", line)
+		}
+		if strings.Contains(line, "moka pot") && strings.HasSuffix(strings.TrimSpace(line), "1 page   2 credits") {
+			return
+		}
+	}
+	t.Error("no line has both queries, a page and two credits")
+}

@@ -1,0 +1,344 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+
+	"outlierd/outlier"
+	"outlierd/outlier/simulator"
+	"outlierd/sinks"
+	"outlierd/sync/job"
+	"outlierd/sync/state"
+)
+
+// Sentences of testdata/semantics.txt that no other subject's tests show.
+
+func TestRunIsAUUIDv7(t *testing.T) {
+	bare(t, scheduledFile, func(w *workshop) {
+		last := ""
+		for range 3 {
+			row := w.mustRun(state.OK)
+			id, err := uuid.Parse(row.ID)
+			if err != nil || id.Version() != 7 || id.Variant() != uuid.RFC4122 {
+				t.Errorf("run %s is of version %d (%v), want 7", row.ID, id.Version(), err)
+			}
+			if row.ID <= last {
+				t.Errorf("run %s sorts before %s, which is older", row.ID, last)
+			}
+			last = row.ID
+			time.Sleep(time.Minute)
+		}
+	})
+}
+
+func TestRunByHandHasNoDueInstant(t *testing.T) {
+	bare(t, scheduledFile, func(w *workshop) {
+		for range 2 {
+			w.mustRun(state.OK) // of a job with a schedule
+		}
+		w.inspect(func(e *Engine) {
+			runs, err := e.Store.Runs("hourly", 0)
+			if err != nil || len(runs) != 2 || !runs[0].Due.IsZero() || !runs[1].Due.IsZero() {
+				t.Errorf("runs %+v, error %v; want two without a due instant", runs, err)
+			}
+		})
+	})
+}
+
+// TestEverythingIsResolvedOnceIntoStoredSteps: lists, SQL seeds, templates and windows.
+// What the file, the tables or the clock say later changes nothing in a run under way.
+func TestEverythingIsResolvedOnceIntoStoredSteps(t *testing.T) {
+	const file = `
+version: 1
+service: {url: "sim://", limit: 10/min, paging: page}
+budget: {per_month: 400, per_day: 4}
+lists: {kinds: [video, short]}
+jobs:
+  one:
+    for_each: {kind: {list: kinds}}
+    related:
+      video_id: {sql: select video_id from outliers}
+      where: {type: "${kind}", published_at: last 3d, exclude_keyword: ["no ${kind}"]}
+      pages: 2
+`
+	bare(t, file, func(w *workshop) {
+		var asked []string
+		pages := pagesOf(t, 1000, numbers(0, 40), numbers(40, 40))
+		w.wire = roundTripper(func(r *http.Request) (*http.Response, error) {
+			params := r.URL.Query()
+			params.Del("from")
+			params.Del("size")
+			asked = append(asked, params.Encode())
+			return pages.RoundTrip(r)
+		})
+		answer := []string{"dQw4w9WgXcQ", "9bZkp7q19f0"}
+		perform := func(want state.Status) (row *state.Run) {
+			w.inspect(func(e *Engine) {
+				e.IDs = func(context.Context, string, string) ([]string, error) { return answer, nil }
+				var err error
+				if row, err = e.Run(w.ctx, w.config.Job("one"), Manual, time.Time{}); row.Status != want {
+					t.Fatalf("the run ended as %s (%v), want %s", row.Status, err, want)
+				}
+			})
+			return row
+		}
+		first := perform(state.PausedBudget)
+		stored := paramsOf(w.steps(first))
+		if len(stored) != 2 || !strings.Contains(stored[1], "type=short") || strings.Contains(stored[0], "from=") {
+			t.Fatalf("steps %q; want one for each value, with canonical parameters and without from", stored)
+		}
+		time.Sleep(20 * time.Hour) // which is another day
+		answer = []string{"kJQP7kiw5Fk"}
+		w.use(strings.NewReplacer("[video, short]", "[video]", "last 3d", "last 9d", "no ${kind}", "not ${kind}", "per_day: 4", "per_day: 40").Replace(file))
+		second := perform(state.OK)
+		if second.ID != first.ID || !slices.Equal(paramsOf(w.steps(second)), stored) {
+			t.Errorf("run %s with steps %q, want run %s to go on with %q", second.ID, paramsOf(w.steps(second)), first.ID, stored)
+		}
+		if want := []string{stored[0], stored[1], stored[0], stored[1]}; !slices.Equal(asked, want) {
+			t.Errorf("asked for %q, want %q", asked, want)
+		}
+	})
+}
+
+func paramsOf(steps []state.Step) (all []string) {
+	for _, step := range steps {
+		all = append(all, step.Params)
+	}
+	return all
+}
+
+// TestListInAParameterIsOneRequestOverBoth at the price of one. The plan has
+// one line for it.
+func TestListInAParameterIsOneRequestOverBoth(t *testing.T) {
+	const file = `
+version: 1
+service: {url: "sim://", limit: 10/min}
+jobs:
+  one: {search: {query: [moka pot, latte art]}}
+`
+	bare(t, file, func(w *workshop) {
+		f, _ := w.foreseen()
+		want := []SearchForecast{{Op: outlier.OpSearch, Queries: []string{"moka pot", "latte art"}, Pages: 1, Credits: 2}}
+		if diff := cmp.Diff(want, f.Jobs[0].Searches); diff != "" {
+			t.Errorf("the plan says (-want +got):\n%s", diff)
+		}
+		w.mustRun(state.OK)
+		calls := w.service.Books().Calls
+		if len(calls) != 1 || !strings.Contains(calls[0].Identity, "query=moka+pot&query=latte+art") || calls[0].Charged != 2 {
+			t.Errorf("calls %+v, want one with both queries for 2 credits", calls)
+		}
+	})
+}
+
+func TestIdsOfChannelsAndVideosAreOneCallEach(t *testing.T) {
+	const file = `
+version: 1
+service: {url: "sim://", limit: 60/min}
+jobs:
+  one: VERB
+`
+	for verb, want := range map[string][]string{
+		"channels: {id: [UC1234567890abcdefghijkl, UCabcdefghijkl1234567890], fetch: [channel_videos, channel_shorts]}": {
+			"channel_shorts UC1234567890abcdefghijkl", "channel_shorts UCabcdefghijkl1234567890",
+			"channel_videos UC1234567890abcdefghijkl", "channel_videos UCabcdefghijkl1234567890",
+		},
+		"videos: {id: [dQw4w9WgXcQ, 9bZkp7q19f0, kJQP7kiw5Fk], fetch: [details]}": {
+			"details 9bZkp7q19f0", "details dQw4w9WgXcQ", "details kJQP7kiw5Fk",
+		},
+	} {
+		bare(t, strings.Replace(file, "VERB", "{"+verb+"}", 1), func(w *workshop) {
+			w.mustRun(state.OK)
+			var got []string
+			for _, call := range w.service.Books().Calls {
+				got = append(got, fmt.Sprintf("%s %s", call.Op, call.Entity))
+			}
+			if slices.Sort(got); !slices.Equal(got, want) {
+				t.Errorf("calls %q, want %q", got, want)
+			}
+		})
+	}
+}
+
+// TestRunEndsWhenItsSearchesHaveEndedAndItsOwnEnrichmentIsDone, while the queue still has
+// what another job wants.
+func TestRunEndsWhenItsSearchesHaveEndedAndItsOwnEnrichmentIsDone(t *testing.T) {
+	const file = `
+version: 1
+service: {url: "sim://", limit: 10/min}
+jobs:
+  long: {every: 12h, search: {query: [sourdough]}, enrich: {details: {top: 40}}}
+  short: {every: 12h, search: {query: [home espresso], pages: 2}, enrich: {details: {top: 3}}}
+`
+	bare(t, file, func(w *workshop) {
+		time.Sleep(11 * time.Hour)
+		ended := map[string]state.Run{}
+		for _, run := range w.serve(2 * time.Hour) {
+			ended[run.Job] = run
+		}
+		short, long := ended["short"], ended["long"]
+		if short.Status != state.OK || short.Pages != 2 || short.Requests != 2+3 {
+			t.Errorf("the short run ended as %s with %d pages and %d requests, want ok with 2 and 5", short.Status, short.Pages, short.Requests)
+		}
+		if long.Status != state.OK || long.Requests != 1+40 || long.Ended.Sub(short.Ended) < 2*time.Minute {
+			t.Errorf("the long run ended as %s with %d requests, %s after the short one; want ok with 41, minutes later", long.Status, long.Requests, long.Ended.Sub(short.Ended))
+		}
+	})
+}
+
+// TestRunThatStopsAfterItsTimeIsOKAndSaysWhatIsQueued: its time and its top are those of
+// all its searches together.
+func TestRunThatStopsAfterItsTimeIsOKAndSaysWhatIsQueued(t *testing.T) {
+	const file = `
+version: 1
+service: {url: "sim://", limit: 10/min}
+jobs:
+  one: {for_each: {topic: [home espresso, sourdough]}, search: {query: "${topic}"}, enrich: {details: {top: 25}}, stop_after: 2m}
+`
+	bare(t, file, func(w *workshop) {
+		w.inspect(func(e *Engine) {
+			row, err := e.Run(w.ctx, w.config.Job("one"), Manual, time.Time{})
+			if took := row.Ended.Sub(row.Started); err != nil || row.Status != state.OK || row.Pages != 2 || took < 2*time.Minute || took > 3*time.Minute {
+				t.Fatalf("the run ended as %s (%v) with %d pages after %s, want ok with 2 after two minutes", row.Status, err, row.Pages, took)
+			}
+			done := w.calls(outlier.OpDetails)
+			if p, err := e.Progress(); err != nil || done == 0 || done == 25 || p.Queued != 25-done {
+				t.Errorf("%d calls are queued after %d of 25 (%v)", p.Queued, done, err)
+			}
+		})
+	})
+}
+
+// TestWatermarkMovesHoweverASearchEndedByItself: also with the last page that the job
+// wants, with a page that its stop_when made the last, and with one that brought nothing new.
+func TestWatermarkMovesHoweverASearchEndedByItself(t *testing.T) {
+	const file = `
+version: 1
+service: {url: "sim://", limit: 600/min, paging: page}
+jobs:
+  one:
+    search: {query: [x], where: {published_at: "since last success, overlap 3d, first 30d"}, pages: 3, stop_when: {new_below: 10%}}
+  other: {search: {query: [y], pages: 2}}
+`
+	for _, test := range []struct {
+		stop  string
+		total int
+		pages [][]int
+	}{
+		{stopEmpty, 1000, [][]int{numbers(0, 40), {}}},
+		{stopShort, 50, [][]int{numbers(0, 40), numbers(40, 10)}},
+		{stopRepeated, 1000, [][]int{numbers(0, 40), numbers(0, 40)}},
+		{stopPages, 1000, [][]int{numbers(0, 40), numbers(40, 40), numbers(80, 40)}},
+		{stopKnown, 1000, [][]int{numbers(0, 40), numbers(40, 40)}},
+	} {
+		t.Run(test.stop, func(t *testing.T) {
+			bare(t, file, func(w *workshop) {
+				w.wire = pagesOf(t, test.total, test.pages...)
+				if test.stop == stopKnown { // by what another job saw
+					w.performed(job.Overrides{}, "other")
+				}
+				if step := w.steps(w.mustRun(state.OK))[0]; step.Stop != test.stop {
+					t.Errorf("the search ended as %s", step.Stop)
+				}
+				time.Sleep(10 * day)
+				if got := w.from(w.mustRun(state.OK)); got != days(-3) {
+					t.Errorf("the next window begins %s, want %s: 3 days before page one", got, days(-3))
+				}
+			})
+		})
+	}
+}
+
+// TestPageOneThatFailsMakesTheRunFailedAndAnEnrichmentPartial.
+func TestPageOneThatFailsMakesTheRunFailedAndAnEnrichmentPartial(t *testing.T) {
+	for op, want := range map[outlier.Operation]state.Status{outlier.OpSearch: state.Failed, outlier.OpDetails: state.Partial} {
+		bare(t, windowFile, func(w *workshop) {
+			for range maxAttempts {
+				w.service.FailNext(op, simulator.ServerError)
+			}
+			row, _ := w.run() // the error is told elsewhere
+			if row == nil || row.Status != want {
+				t.Fatalf("with %s failing the run ended as %+v, want %s", op, row, want)
+			}
+			if asked := w.calls(outlier.OpDetails); (asked == 0) != (op == outlier.OpSearch) || (row.Pages == 0) != (op == outlier.OpSearch) {
+				t.Errorf("with %s failing there are %d pages and %d details", op, row.Pages, asked)
+			}
+		})
+	}
+}
+
+// TestBatchIsBoundedByItsBytes: rows alone tell nothing, as a few hundred can be as large
+// as memory has room for.
+func TestBatchIsBoundedByItsBytes(t *testing.T) {
+	const pages, title = 12, 50 << 10 // some 2 MB a page
+	file := fmt.Sprintf(`
+version: 1
+service: {url: "sim://", limit: 600/min, paging: page}
+jobs:
+  one: {search: {query: [x], pages: %d}}
+`, pages)
+	bubble(t, file, func(w *workshop) {
+		w.single = true
+		w.wire = largePages(t, title)
+		var batches []int64
+		w.inspect(func(e *Engine) {
+			e.Sinks[0] = &scale{Sink: e.Sinks[0], answers: &batches}
+			if row, err := e.Run(w.ctx, w.config.Job("one"), Manual, time.Time{}); err != nil || row.Pages != pages {
+				t.Fatalf("the run ended as %s after %d pages with error %v", row.Status, row.Pages, err)
+			}
+		})
+		answers := int64(0)
+		for _, n := range batches {
+			answers += n
+		}
+		most := int64(batchBytes/(title*pageSize) + 1) // the bound may be passed by the last answer
+		if answers != pages || slices.Max(batches) > most || slices.Max(batches) < most-1 {
+			t.Errorf("batches of %v answers, want %d in all and about %d in each", batches, pages, most)
+		}
+	})
+}
+
+// largePages is a service whose hits have titles of so many letters.
+func largePages(t *testing.T, title int) http.RoundTripper {
+	return roundTripper(func(r *http.Request) (*http.Response, error) {
+		connect(r)
+		from, err := strconv.Atoi(r.URL.Query().Get("from"))
+		if err != nil {
+			t.Errorf("from: %v", err)
+		}
+		var hits []map[string]any
+		for i := range pageSize {
+			hits = append(hits, map[string]any{
+				"id": fmt.Sprintf("video%03d%03d", from, i), "kind": "video",
+				"snippet": map[string]any{"channelId": "UC-aaaaaaaaaaaaaaaaaaaaa", "title": strings.Repeat("x", title)}, "statistics": map[string]any{},
+			})
+		}
+		body, err := json.Marshal(map[string]any{"pagination": map[string]any{"total": 1000, "from": from, "size": pageSize}, "hits": hits})
+		if err != nil {
+			t.Error(err)
+		}
+		return page(http.StatusOK, "application/json", string(body)), nil
+	})
+}
+
+// scale is a sink that notes how many answers each batch has, and lets them go.
+type scale struct {
+	sinks.Sink
+	answers *[]int64
+}
+
+func (s *scale) Write(_ context.Context, b sinks.Batch) error {
+	*s.answers = append(*s.answers, b.Hi-b.Lo)
+	return nil
+}
+
+func (s *scale) Publish(context.Context, []sinks.Ops) error { return nil }

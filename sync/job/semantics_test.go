@@ -1,0 +1,51 @@
+package job
+
+import (
+	"strings"
+	"testing"
+)
+
+// mistaken checks that a file is refused with these words, and that it is not once the
+// mistake is put right.
+func mistaken(t *testing.T, file, words, wrong, right string) {
+	t.Helper()
+	env := func(name string) (string, bool) { return "x", name == "topic" || name == "OUTLIERD_KEY" }
+	parsed := func(file string) error {
+		_, err := Parse("jobs.yaml", []byte(file), env)
+		return err
+	}
+	if err := parsed(file); err == nil || !strings.Contains(err.Error(), words) {
+		t.Errorf("error %v, want one that says %q of\n%s", err, words, file)
+	}
+	if err := parsed(strings.ReplaceAll(file, wrong, right)); err != nil {
+		t.Errorf("with %q in place of %q:\n%v", right, wrong, err)
+	}
+}
+
+func TestANameThatEqualsASetEnvironmentVariableIsAnError(t *testing.T) {
+	mistaken(t, head+`jobs: {a: {for_each: {topic: [x]}, search: {query: "${topic}"}}}`, "environment", "topic", "subject")
+}
+
+func TestSQLSeedsWithoutADuckDBSinkAreRefused(t *testing.T) {
+	for _, seeded := range []string{
+		`related: {video_id: {sql: select video_id from outliers}}`,
+		`videos: {id: {sql: select video_id from outliers}}`,
+		`channels: {id: {sql: select channel_id from outliers}}`,
+		`for_each: {t: {sql: select title from outliers}}, search: {query: "${t}"}`,
+	} {
+		mistaken(t, head+"sinks: [{parquet: files}]\njobs: {a: {"+seeded+"}}", "there is no duckdb sink", "parquet: files", "duckdb: files")
+	}
+}
+
+func TestPagesDefaultToOneAndAllOfThemRequirePerRun(t *testing.T) {
+	if got := one(t, "search: {query: tea}").Pages; got > 1 {
+		t.Errorf("%d pages where the file does not say, want 1", got)
+	}
+	mistaken(t, head+"budget: {per_month: 400}\njobs: {a: {search: {query: tea, pages: all}}}", "per_run", "pages: all}", "pages: all}, budget: {per_run: 40}")
+}
+
+func TestAMonthlyBudgetIsRequiredExceptOnTheSimulator(t *testing.T) {
+	const file = "version: 1\nservice: {url: \"https://api.example.com/v1\", key: \"${OUTLIERD_KEY}\"}\njobs: {a: {search: {query: tea}}}\n"
+	mistaken(t, file, "per_month", "version: 1\n", "version: 1\nbudget: {per_month: 400}\n")
+	mistaken(t, file, "per_month", `"https://api.example.com/v1", key: "${OUTLIERD_KEY}"`, `"sim://"`)
+}
