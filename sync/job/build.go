@@ -1,7 +1,6 @@
 package job
 
 import (
-	"cmp"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -72,13 +71,9 @@ func (b *builder) service(n *node) {
 	b.key(n)
 	b.limit(n.get("limit"))
 	b.share(n.get("share"))
-	s.MaxWait = cmp.Or(b.duration(n.get("max_wait")), defaultMaxWait)
+	s.MaxWait = b.duration(n.get("max_wait"))
 	b.prices(n.get("prices"))
 }
-
-// defaultMaxWait is longer than a limit makes anybody wait in ordinary times, and
-// shorter than the blocks that mean trouble.
-const defaultMaxWait = 10 * time.Minute
 
 // share is the part of the limit that is ours.
 func (b *builder) share(n *node) {

@@ -35,7 +35,7 @@ jobs:
 	}{
 		{"service.limit", config.Service.Limit, pace.Quota{Requests: 10, Window: time.Minute}},
 		{"service.share", config.Service.Share, 1.0},
-		{"service.max_wait", config.Service.MaxWait, 10 * time.Minute},
+		{"service.max_wait", config.Service.MaxWait, time.Duration(0)}, // which leaves it to the limiter
 		{"service.paging", config.Service.Paging, "auto"},
 		{"service.arrays", config.Service.Arrays, outlier.Arrays("repeat")},
 		{"timezone", config.Timezone.String(), "UTC"},

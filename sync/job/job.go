@@ -70,7 +70,7 @@ type Service struct {
 	Arrays    outlier.Arrays
 	Prices    outlier.Prices // those that the file changes
 	Share     float64        // of the limit that is ours to use, above 0 and at most 1
-	MaxWait   time.Duration  // how long a call may wait for the limit
+	MaxWait   time.Duration  // how long a call may wait for the limit; 0 leaves it to the limiter
 	AllowHTTP bool           // permits a key over plain http to another machine
 	CAFile    string         // absolute path of a private CA's certificates; "" for the system's
 }

@@ -134,7 +134,7 @@ jobs:
 		Dir:  "/etc/outlierd",
 		Service: Service{
 			URL: "https://api.example.com/v1", Key: key, Limit: pace.Quota{Requests: 30, Window: 10 * time.Second},
-			Paging: PagingOffset, Arrays: outlier.ArraysComma, Share: 0.25, MaxWait: 10 * time.Minute, Prices: outlier.Prices{"search": 3, "scan_fast": 60},
+			Paging: PagingOffset, Arrays: outlier.ArraysComma, Share: 0.25, Prices: outlier.Prices{"search": 3, "scan_fast": 60},
 			AllowHTTP: true, CAFile: "/etc/outlierd/ca.pem",
 		},
 		Timezone: berlin(t),
@@ -192,7 +192,7 @@ func TestWhatIsNotSaidHasDefaults(t *testing.T) {
 		Path: "/etc/outlierd/jobs.yaml",
 		Dir:  "/etc/outlierd",
 		Service: Service{
-			URL: Simulator, Limit: pace.Quota{Requests: 10, Window: time.Minute}, Paging: PagingAuto, Arrays: outlier.ArraysRepeat, Share: 1, MaxWait: 10 * time.Minute,
+			URL: Simulator, Limit: pace.Quota{Requests: 10, Window: time.Minute}, Paging: PagingAuto, Arrays: outlier.ArraysRepeat, Share: 1,
 		},
 		Timezone: time.UTC,
 		Data:     "/etc/outlierd/data",
