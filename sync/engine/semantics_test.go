@@ -151,7 +151,10 @@ var promises = []promise{
 	},
 	{
 		"Days and cycles turn at 00:00 in `timezone` (default UTC), read from the service's clock.",
-		[]string{"sync/credit TestDayTurnsAtMidnightOfTheZone", "sync/state TestDaysTurnByTheServicesClock", "sync/engine TestCapOfAJobTurnsByTheServicesClock"},
+		[]string{
+			"sync/credit TestDayTurnsAtMidnightOfTheZone", "sync/state TestDaysTurnByTheServicesClock",
+			"sync/engine TestCapOfAJobTurnsByTheServicesClock", "sync/engine TestClockAloneOpensNoFreshBudget",
+		},
 	},
 	{
 		"Changed caps apply at once without resetting what was spent.",
