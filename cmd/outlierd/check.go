@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"outlierd/schema"
 	"outlierd/sinks/duckdb"
 	"outlierd/sync/job"
 )
@@ -34,9 +33,9 @@ func checkSQL(ctx context.Context, config *job.Config) error {
 
 // bindable says why a query cannot be asked, or has not the column that is wanted.
 func bindable(ctx context.Context, query job.Query) error {
-	columns, err := duckdb.Bind(ctx, query.SQL, schema.Tables(), schema.OpsTables())
+	fields, err := duckdb.Apart{Command: answerer}.Bind(ctx, query.SQL)
 	if err == nil {
-		_, err = duckdb.Column(columns, query.IDColumn)
+		_, err = duckdb.Column(fields, query.IDColumn)
 	}
 	return err
 }

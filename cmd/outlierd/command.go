@@ -84,7 +84,7 @@ func addCommands(root *cobra.Command, o *options) {
 		}
 		root.AddCommand(g.commands...)
 	}
-	root.AddCommand(simulateCommand(o), versionCommand(o))
+	root.AddCommand(simulateCommand(o), versionCommand(o), answerCommand(o))
 }
 
 // group is a command that only has others below it.

@@ -108,7 +108,8 @@ func seeds(config *job.Config) func(ctx context.Context, sql, column string) ([]
 		return nil
 	}
 	return func(ctx context.Context, sql, column string) ([]string, error) {
-		return duckdb.Seeds{Path: path, Column: column, Now: time.Now().In(config.Timezone)}.Query(ctx, sql)
+		seeds := duckdb.Seeds{Path: path, Column: column, Now: time.Now().In(config.Timezone)}
+		return duckdb.Apart{Command: answerer}.Query(ctx, seeds, sql)
 	}
 }
 

@@ -20,12 +20,23 @@ import (
 // first, then the fence, which cannot be taken down again, then the SQL.
 
 // Bind checks SQL of the user's against the declared tables and the views over them,
-// all empty, and gives the names of the columns of its result. It must be one SELECT
-// that needs no file, no network and no parameters. The error has DuckDB's words and
-// the line within the SQL.
-func Bind(ctx context.Context, sql string, tables, ops []*schema.Table) (columns []string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+// all empty, and gives the columns of its result. It must be one SELECT that needs no
+// file, no network and no parameters. The error has DuckDB's words and the line within
+// the SQL.
+//
+// Binding looks at no rows, but DuckDB computes constants on the way, however large:
+// ask it [Apart].
+func Bind(ctx context.Context, sql string, tables, ops []*schema.Table) ([]Field, error) {
+	limited, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
+	fields, err := fieldsOf(limited, sql, slices.Concat(tables, ops))
+	if err != nil {
+		return nil, reason(ctx, limited, err, patience)
+	}
+	return fields, nil
+}
+
+func fieldsOf(ctx context.Context, sql string, tables []*schema.Table) (fields []Field, err error) {
 	in, err := start(ctx, Options{})
 	if err != nil {
 		return nil, err
@@ -34,26 +45,23 @@ func Bind(ctx context.Context, sql string, tables, ops []*schema.Table) (columns
 	if _, err := in.exec(ctx, "ATTACH ':memory:' AS warehouse"); err != nil {
 		return nil, err
 	}
-	if err := in.declare(ctx, slices.Concat(tables, ops)); err != nil {
+	if err := in.declare(ctx, tables); err != nil {
 		return nil, err
 	}
 	if err := in.admit(ctx, sql); err != nil {
 		return nil, err
 	}
-	rows, err := in.query(ctx, "DESCRIBE "+sql) // which binds, and runs nothing
-	if err != nil {
-		return nil, explain(err)
-	}
+	rows, err := in.query(ctx, "DESCRIBE "+sql)
 	for _, row := range rows {
-		columns = append(columns, row[0].(string))
+		fields = append(fields, Field{Name: row[0].(string), Kind: row[1].(string)})
 	}
-	return columns, nil
+	return fields, err
 }
 
 // Query runs SQL of the user's, which [Bind] would accept, over the published file
 // and gives the values of the wanted column as text, in order and as often as they
 // come, without the NULLs. The file is opened for this query, read-only, and closed.
-// Time is limited, and so is memory, although DuckDB does not count one giant value.
+// Time and memory are limited, as far as DuckDB lets them be: ask it [Apart].
 //
 // A given Now is also the meaning of today(), current_timestamp and the other names
 // for the present; its time zone, if it has a name, is that of dates. Only age(t),
@@ -62,30 +70,37 @@ func (s Seeds) Query(ctx context.Context, sql string) ([]string, error) {
 	if _, err := os.Stat(s.Path); os.IsNotExist(err) {
 		return nil, s.bind(ctx, sql)
 	}
-	limited, cancel := context.WithTimeout(ctx, cmp.Or(s.Timeout, patience))
+	limit := cmp.Or(s.Timeout, patience)
+	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	values, err := s.query(limited, sql, little)
 	if outOfMemory(err) {
 		values, err = s.query(limited, sql, plenty)
 	}
-	switch {
-	case err == nil:
-		return values, nil
-	case ctx.Err() == nil && limited.Err() != nil:
-		return nil, fmt.Errorf("query %s: the SQL took longer than %v: make it look at fewer rows", s.Path, cmp.Or(s.Timeout, patience))
-	case outOfMemory(err):
-		return nil, fmt.Errorf("query %s: the SQL needs more memory than %s: make it look at fewer rows", s.Path, plenty)
+	if err != nil {
+		return nil, fmt.Errorf("query %s: %w", s.Path, reason(ctx, limited, err, limit))
 	}
-	return nil, fmt.Errorf("query %s: %w", s.Path, explain(err))
+	return values, nil
+}
+
+// reason says which limit SQL has met, or in DuckDB's words what else is wrong with it.
+func reason(ctx, limited context.Context, err error, limit time.Duration) error {
+	switch {
+	case ctx.Err() == nil && limited.Err() != nil:
+		return slow(limit)
+	case outOfMemory(err):
+		return fmt.Errorf("the SQL needs more memory than %s: make it look at fewer rows, or make smaller values", plenty)
+	}
+	return explain(err)
 }
 
 // bind finds the mistakes in SQL for which there is no file yet.
 func (s Seeds) bind(ctx context.Context, sql string) error {
-	columns, err := Bind(ctx, sql, schema.Tables(), schema.OpsTables())
+	fields, err := Bind(ctx, sql, schema.Tables(), schema.OpsTables())
 	if err != nil {
 		return err
 	}
-	_, err = Column(columns, s.Column)
+	_, err = Column(fields, s.Column)
 	return err
 }
 
@@ -111,7 +126,11 @@ func (s Seeds) collect(ctx context.Context, in *instance, sql string) (values []
 	var column string
 	var at int
 	err = read(ctx, in.conn, sql, func(columns []string) error {
-		if at, err = Column(columns, s.Column); err == nil {
+		var fields []Field
+		for _, name := range columns {
+			fields = append(fields, Field{Name: name})
+		}
+		if at, err = Column(fields, s.Column); err == nil {
 			column = columns[at]
 		}
 		return err

@@ -39,6 +39,10 @@ const (
 	plenty = "1GB"
 )
 
+// hardMemory is what SQL of the user's may take in a process of its own, with what
+// DuckDB does not count.
+const hardMemory = 1536 << 20
+
 func (o Options) memoryLimit() string { return cmp.Or(o.MemoryLimit, little) }
 func (o Options) threads() int        { return cmp.Or(o.Threads, 1) }
 

@@ -25,7 +25,7 @@ import (
 const role = "OUTLIERD_SINKTEST_ROLE"
 
 func TestMain(m *testing.M) {
-	roles := map[string]func(dir string) error{"writer": beWriter, "reader": beReader, "holder": beHolder, "borrower": beBorrower}
+	roles := map[string]func(dir string) error{"writer": beWriter, "reader": beReader, "holder": beHolder, "borrower": beBorrower, "answerer": beAnswerer}
 	what, dir, _ := strings.Cut(os.Getenv(role), ":")
 	if what == "" {
 		os.Exit(m.Run())

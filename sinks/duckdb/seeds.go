@@ -23,18 +23,33 @@ const (
 	most     = 100_000
 )
 
+// slow says that SQL met the limit of time.
+func slow(limit time.Duration) error {
+	return fmt.Errorf("the SQL took longer than %v: make it look at fewer rows", limit)
+}
+
+// Field is a column of a result.
+type Field struct {
+	Name string
+	Kind string // its type, as DuckDB writes it; "" where it is not known yet
+}
+
 // Column is the place of the wanted column among those of a result: the one of that
 // name, or the only one there is, whatever its name. Without a wish it is the first.
-func Column(columns []string, want string) (int, error) {
-	i := slices.IndexFunc(columns, func(name string) bool { return strings.EqualFold(name, want) })
+func Column(fields []Field, want string) (int, error) {
+	i := slices.IndexFunc(fields, func(f Field) bool { return strings.EqualFold(f.Name, want) })
 	switch {
 	case i >= 0:
 		return i, nil
-	case len(columns) == 1, want == "" && len(columns) > 0:
+	case len(fields) == 1, want == "" && len(fields) > 0:
 		return 0, nil
 	}
+	var names []string
+	for _, f := range fields {
+		names = append(names, f.Name)
+	}
 	return 0, fmt.Errorf("the SQL gives no column %s but %s: select one column alone, or name the one that is meant: AS %[1]s",
-		want, strings.Join(columns, ", "))
+		want, strings.Join(names, ", "))
 }
 
 // seed is a value as the text that a request takes. What has no one text, or none

@@ -17,8 +17,12 @@ import (
 	"outlierd/sinks/sinktest"
 )
 
-func bind(t *testing.T, sql string) ([]string, error) {
-	return Bind(t.Context(), sql, schema.Tables(), schema.OpsTables())
+func bind(t *testing.T, sql string) (names []string, err error) {
+	fields, err := Bind(t.Context(), sql, schema.Tables(), schema.OpsTables())
+	for _, f := range fields {
+		names = append(names, f.Name)
+	}
+	return names, err
 }
 
 func TestBindGivesTheColumnsOfTheResult(t *testing.T) {
@@ -140,7 +144,11 @@ func TestColumnIsTheNamedOneOrTheOnlyOne(t *testing.T) {
 		"missing":                  {[]string{"a", "b"}, "video_id", -1},
 		"no columns":               {nil, "", -1},
 	} {
-		at, err := Column(c.columns, c.want)
+		var fields []Field
+		for _, name := range c.columns {
+			fields = append(fields, Field{Name: name})
+		}
+		at, err := Column(fields, c.want)
 		if (err != nil) != (c.at < 0) || err == nil && at != c.at {
 			t.Errorf("%s: %d, %v", name, at, err)
 		}

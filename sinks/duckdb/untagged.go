@@ -19,7 +19,7 @@ var errUntagged = errors.New("this program cannot write or check DuckDB files: b
 func Open(context.Context, Options) (*Sink, error) { return nil, errUntagged }
 
 // Bind says which build tag is missing.
-func Bind(context.Context, string, []*schema.Table, []*schema.Table) ([]string, error) {
+func Bind(context.Context, string, []*schema.Table, []*schema.Table) ([]Field, error) {
 	return nil, errUntagged
 }
 

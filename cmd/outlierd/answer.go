@@ -1,0 +1,45 @@
+package main
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"runtime"
+
+	"github.com/spf13/cobra"
+
+	"outlierd/sinks/duckdb"
+)
+
+// The SQL of jobs is run by another process of this program, which can be ended whatever
+// DuckDB is doing in it.
+
+const answerVerb = "answer-sql"
+
+// answerCommand is that other process; nobody calls it by hand.
+func answerCommand(o *options) *cobra.Command {
+	return &cobra.Command{
+		Use: answerVerb, Short: "Answer the SQL that another process asks on standard input", Hidden: true, Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return duckdb.Serve(c.Context(), o.in, o.out) },
+	}
+}
+
+// answerer makes that process. It has no environment, and so no key.
+func answerer(ctx context.Context) *exec.Cmd {
+	c := exec.CommandContext(ctx, itself())
+	c.Args = []string{"outlierd", answerVerb}
+	c.Env = []string{}
+	return c
+}
+
+// itself is this very program, on Linux also where its file was replaced meanwhile.
+func itself() string {
+	if runtime.GOOS == "linux" {
+		return "/proc/self/exe"
+	}
+	path, err := os.Executable()
+	if err != nil {
+		return os.Args[0]
+	}
+	return path
+}

@@ -1,0 +1,121 @@
+package duckdb
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"strings"
+	"time"
+
+	"outlierd/schema"
+)
+
+// Apart asks SQL of the user's in processes of their own. DuckDB cannot be trusted to
+// stop: it looks for interruptions between chunks of rows, counts no memory of single
+// values, and computes constants while it binds. A process can be ended whatever it
+// does, has a limit of memory on Linux, and takes nobody down with it.
+type Apart struct {
+	Command func(context.Context) *exec.Cmd // makes a process that calls [Serve] on its standard input and output
+	Timeout time.Duration                   // 0 means 30 s
+}
+
+// question is what such a process is asked: what the SQL gives of the published file,
+// or, without seeds, whether it can be bound. A time in JSON loses the name of its zone.
+type question struct {
+	SQL   string
+	Seeds *Seeds
+	Zone  string
+}
+
+type answer struct {
+	Fields  []Field
+	Values  []string
+	Problem string
+}
+
+// Bind is [Bind] with the tables that this program declares.
+func (a Apart) Bind(ctx context.Context, sql string) ([]Field, error) {
+	got, err := a.ask(ctx, question{SQL: sql})
+	return got.Fields, err
+}
+
+// Query is [Seeds.Query].
+func (a Apart) Query(ctx context.Context, s Seeds, sql string) ([]string, error) {
+	got, err := a.ask(ctx, question{SQL: sql, Seeds: &s, Zone: s.Now.Location().String()})
+	return got.Values, err
+}
+
+func (a Apart) ask(ctx context.Context, q question) (got answer, err error) {
+	asked, err := json.Marshal(q)
+	if err != nil {
+		return got, fmt.Errorf("ask SQL: %w", err)
+	}
+	limited, cancel := context.WithTimeout(ctx, cmp.Or(a.Timeout, patience))
+	defer cancel()
+	process := a.Command(limited)
+	process.Stdin = bytes.NewReader(asked)
+	said, err := process.Output()
+	if err == nil {
+		err = json.Unmarshal(said, &got)
+	}
+	switch {
+	case ctx.Err() != nil:
+		return answer{}, ctx.Err()
+	case limited.Err() != nil:
+		return answer{}, slow(cmp.Or(a.Timeout, patience))
+	case err != nil:
+		return answer{}, died(err)
+	case got.Problem != "":
+		return answer{}, errors.New(got.Problem)
+	}
+	return got, nil
+}
+
+// died says why a process gave no answer. Where memory cannot be had DuckDB may still
+// say so; the rest of a program is ended by that.
+func died(err error) error {
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		said, _, _ := bytes.Cut(exit.Stderr, []byte("\n"))
+		return fmt.Errorf("the SQL ended the process that ran it, as happens when memory runs out (%s): make it look at fewer rows, or make smaller values",
+			strings.TrimSpace(fmt.Sprintf("%v %.200s", exit, said)))
+	}
+	return fmt.Errorf("ask SQL in another process: %w", err)
+}
+
+// Serve answers one question of [Apart.Bind] or [Apart.Query] and confines this process
+// to what that may take. An error means that there was no question, or nobody to answer.
+func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
+	var q question
+	if err := json.NewDecoder(in).Decode(&q); err != nil {
+		return fmt.Errorf("read what is to be asked: %w", err)
+	}
+	if err := confine(); err != nil {
+		return fmt.Errorf("limit what SQL may take: %w", err)
+	}
+	got, err := q.answer(ctx)
+	if err != nil {
+		got.Problem = err.Error()
+	}
+	return json.NewEncoder(out).Encode(got)
+}
+
+func (q question) answer(ctx context.Context) (got answer, err error) {
+	if q.Seeds == nil {
+		got.Fields, err = Bind(ctx, q.SQL, schema.Tables(), schema.OpsTables())
+		return got, err
+	}
+	zone, err := time.LoadLocation(q.Zone)
+	if err != nil {
+		return got, fmt.Errorf("the time zone of the SQL: %w", err)
+	}
+	if !q.Seeds.Now.IsZero() {
+		q.Seeds.Now = q.Seeds.Now.In(zone)
+	}
+	got.Values, err = q.Seeds.Query(ctx, q.SQL)
+	return got, err
+}

@@ -1,0 +1,122 @@
+//go:build duckdb_arrow
+
+package duckdb
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func beAnswerer(string) error { return Serve(context.TODO(), os.Stdin, os.Stdout) }
+
+// apart asks SQL in the test binary's other role.
+func apart(timeout time.Duration) Apart {
+	return Apart{Timeout: timeout, Command: func(ctx context.Context) *exec.Cmd {
+		c := exec.CommandContext(ctx, os.Args[0])
+		c.Env = []string{role + "=answerer"}
+		return c
+	}}
+}
+
+func TestApartGivesTheSameAnswers(t *testing.T) {
+	s, a := empty(t), apart(0)
+	berlin, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Now = time.Date(2031, 3, 4, 0, 30, 0, 0, berlin) // still the third in UTC
+	got, err := a.Query(t.Context(), s, "select current_date union all select 'x'")
+	if diff := cmp.Diff([]string{"2031-03-04", "x"}, got); diff != "" || err != nil {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+	fields, err := a.Bind(t.Context(), "select video_id, z_score from outliers")
+	if diff := cmp.Diff([]Field{{"video_id", "VARCHAR"}, {"z_score", "DOUBLE"}}, fields); diff != "" || err != nil {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+	refuses(t, `Referenced column "nosuch"`, func() error { _, err := a.Bind(t.Context(), "select nosuch from outliers"); return err })
+	refuses(t, `Referenced column "nosuch"`, func() error { _, err := a.Query(t.Context(), s, "select nosuch from outliers"); return err })
+}
+
+// bombs are short, and take time or memory without an end. DuckDB hears of an
+// interruption late in some of them, and counts the memory of few.
+var bombs = map[string]string{
+	"sorted list":    "select video_id from outliers where 1 = (select count(*) from (select unnest(range(400000000)) x order by x))",
+	"constant":       "select video_id from outliers limit len(range(400000000))",
+	"recursion":      "with recursive r as (select 1 as i union all select i + 1 from r) select count(*) from r",
+	"cross join":     "select count(*) from range(1000000) a, range(1000000) b, range(1000000) c where hash(a, b, c) = 3",
+	"joined text":    "select string_agg(a::varchar || b::varchar, ',') from range(100000) t(a), range(100000) u(b)",
+	"collected list": "select len(list(a || '-' || b)) from range(100000) t(a), range(100000) u(b)",
+	"repeated text":  "select len(repeat('x', 1000000000) || i) from range(100) t(i) order by 1",
+	"nested replace": "select len(" + strings.Repeat("replace(", 10) + "'xxxxxxxxxx'" + strings.Repeat(", 'x', 'xxxxxxxxxx')", 10) + ")",
+	"lambda":         "select list_sum(list_transform(range(30000000), lambda x: len(list_filter(range(x), lambda y: y % 7 = 3))))",
+	"pattern":        "select count(*) from range(100000) t(i) where regexp_matches(repeat('a', 1000000) || i, '(a|aa|aaa){1,900}b')",
+	"long text":      "select len(lpad('', 2000000000, 'x')) from range(64)",
+	"doubled text": "with recursive r as (select 1 as i, 'x' as t union all select i + 1, t || t from r) " +
+		"select max(len(t)) from r",
+}
+
+// A value of gigabytes is refused at once, and one of megabytes is not.
+func TestMemoryThatDuckDBDoesNotCountIsLimited(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("there is no limit of memory")
+	}
+	s := empty(t)
+	for _, ask := range []func(sql string) error{
+		func(sql string) error { _, err := apart(0).Query(t.Context(), s, sql); return err },
+		func(sql string) error { _, err := apart(0).Bind(t.Context(), sql); return err },
+	} {
+		refuses(t, "needs more memory than "+plenty, func() error { return ask("select 1 limit len(range(400000000))") })
+		if err := ask("select 'x' limit len(range(1000000))"); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestSQLGoesAwayWithWhoeverAsks(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	a := apart(0)
+	command := a.Command
+	a.Command = func(ctx context.Context) *exec.Cmd { cancel(); return command(ctx) }
+	if _, err := a.Bind(ctx, "select 1"); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled by the caller: %v", err)
+	}
+}
+
+func TestProcessThatDiesIsTold(t *testing.T) {
+	for name, c := range map[string]struct{ script, want string }{
+		"killed": {"kill -9 $$", "ended the process that ran it, as happens when memory runs out (signal: killed"},
+		"loud":   {"echo fatal error: out of memory >&2; echo goroutine 1 >&2; exit 2", "(exit status 2 fatal error: out of memory)"},
+		"silent": {"exit 0", "in another process"},
+		"babble": {"echo nonsense", "in another process"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := Apart{Command: func(ctx context.Context) *exec.Cmd { return exec.CommandContext(ctx, "/bin/sh", "-c", c.script) }}
+			refuses(t, c.want, func() error { _, err := a.Bind(t.Context(), "select 1"); return err })
+		})
+	}
+	a := Apart{Command: func(ctx context.Context) *exec.Cmd { return exec.CommandContext(ctx, "/nowhere") }}
+	refuses(t, "in another process", func() error { _, err := a.Bind(t.Context(), "select 1"); return err })
+}
+
+func TestNoSQLTakesMoreThanItsTimeAndMemory(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("there is no limit of memory")
+	}
+	s, limit := empty(t), 200*time.Millisecond
+	for name, sql := range bombs {
+		t.Run(name, func(t *testing.T) {
+			_, err := apart(limit).Query(t.Context(), s, sql)
+			if err == nil || !strings.Contains(err.Error(), "make it look at fewer rows") {
+				t.Errorf("error %v names no limit and no remedy", err)
+			}
+		})
+	}
+}
