@@ -60,7 +60,7 @@ var promises = []promise{
 	{"Skipped due instants collapse into one.", []string{"sync/engine TestInstantsThatPassedWhileNobodyWatchedCollapseIntoOne"}},
 	{
 		"**End of a run.** When its searches have ended and its own enrichment is done, or at `stop_after` (then `ok` with `queued: N`).",
-		[]string{"sync/engine TestRunEndsWhenItsSearchesHaveEndedAndItsOwnEnrichmentIsDone", "sync/engine TestRunThatStopsAfterItsTimeIsOKAndSaysWhatIsQueued"},
+		[]string{"sync/engine TestRunEndsWhenItsSearchesHaveEndedAndItsOwnEnrichmentIsDone", "sync/engine TestRunThatStopsAfterItsTimeIsOKAndSaysWhatIsQueued", "cmd/outlierd TestSummaryOfARun"},
 	},
 	{"`stop_after` ends the run, not its queue: `up` goes on draining in idle slots;", []string{"sync/engine TestIdleTimeDrainsWhatARunLeftInTheQueue"}},
 	{"a later `run` takes the rest along.", []string{"sync/engine TestLaterRunTakesTheRestAlong"}},
