@@ -158,6 +158,38 @@ func TestColumnIsTheNamedOneOrTheOnlyOne(t *testing.T) {
 	}
 }
 
+func TestColumnsThatCannotHoldWhatIsWantedAreKnownWhenBound(t *testing.T) {
+	for _, c := range []struct{ sql, want, refused string }{
+		{"select title from outliers", "video_id", "no column video_id but title: select video_id, or, if title does hold such ids, title AS video_id"},
+		{"select video_id from outliers", "channel_id", "no column channel_id but video_id: select channel_id"},
+		{"select category_id from videos", "channel_id", "no column channel_id but category_id"},
+		{"select Query from ops.query_yield, unnest(queries) t(Query)", "video_id", ""},
+		{"select title as video_id from outliers", "video_id", ""},
+		{"select video_id as id from outliers", "video_id", ""},
+		{"select any_value(video_id) from outliers", "video_id", ""},
+		{"select author_channel_id from comments", "channel_id", ""},
+		{"select count(*) as video_id from outliers", "video_id", "column video_id is BIGINT, which is no video_id: select the column that holds it, or video_id::VARCHAR AS video_id if this one does"},
+		{"select avg(z_score) from outliers", "video_id", "column avg(z_score) is DOUBLE"},
+		{"select list(video_id) from outliers", "video_id", "holds lists: select unnest(list(video_id))"},
+		{"select {'a': video_id} as x from outliers", "video_id", "is STRUCT(a VARCHAR)"},
+		{"select video_id is null as x from outliers", "channel_id", "is BOOLEAN"},
+		{"select z_score from outliers", "", "column z_score is DOUBLE, which is no text: select z_score::VARCHAR"},
+		{"select published_at from outliers", "", "is TIMESTAMP WITH TIME ZONE"},
+		{"select count(*) from outliers", "", ""},
+		{"select published_at::date from outliers", "", ""},
+		{"select description from videos", "title", ""},
+	} {
+		fields, err := Bind(t.Context(), c.sql, schema.Tables(), schema.OpsTables())
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = Column(fields, c.want)
+		if (err == nil) != (c.refused == "") || err != nil && !strings.Contains(err.Error(), c.refused) {
+			t.Errorf("%s for %q: %v, want %q", c.sql, c.want, err, c.refused)
+		}
+	}
+}
+
 func TestSeedsAreTextWithoutLoss(t *testing.T) {
 	s := empty(t)
 	for sql, want := range map[string][]string{
