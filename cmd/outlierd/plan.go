@@ -148,7 +148,7 @@ func (p *planPrinter) job(f *engine.JobForecast) {
 		p.line("  ! %s leaves %d of %s, and %d are wanted", c.Cap, c.Leaves, count(c.Max, "credit"), c.Wants)
 	}
 	for _, change := range f.Changes {
-		p.line("  ~ %s", clip(change, 96))
+		p.line("  ~ %s", clip(change, 160))
 	}
 	p.line("")
 }
@@ -221,7 +221,11 @@ func searchPlans(all []engine.SearchForecast) []string {
 	var lines []string
 	for i := range min(len(all), searchPlansMost) {
 		s := &all[i]
-		lines = append(lines, fmt.Sprintf("%s %s %s", padded(clip(asked(s), 40), 40), padded(s.Window, 22), searchCost(s)))
+		line := fmt.Sprintf("%s %s %s", padded(clip(asked(s), 40), 40), padded(s.Window, 22), searchCost(s))
+		if len(s.Queries) > 1 && s.Skipped == "" {
+			line += fmt.Sprintf("  one request a page for all %d queries", len(s.Queries))
+		}
+		lines = append(lines, line)
 	}
 	pages, skipped := 0, 0
 	credits := outlier.Credits(0)

@@ -19,9 +19,9 @@ func TestPlanSaysThatAListIsOneRequest(t *testing.T) {
 		if strings.Contains(line, "moka pot") != strings.Contains(line, "latte art") {
 			t.Errorf("the queries of one request are told apart: %s", line)
 		}
-		if strings.Contains(line, "moka pot") && strings.HasSuffix(strings.TrimSpace(line), "1 page   2 credits") {
+		if strings.Contains(line, "moka pot") && strings.HasSuffix(strings.TrimSpace(line), "1 page   2 credits  one request a page for all 2 queries") {
 			return
 		}
 	}
-	t.Error("no line has both queries, a page and two credits")
+	t.Error("no line has both queries, a page, two credits, and says that they are one request")
 }

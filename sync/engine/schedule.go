@@ -284,7 +284,13 @@ func (w *watch) report(r *run) {
 		log.Error("run failed", "err", r.err)
 		return
 	}
-	log.Info("run finished", Summary(&r.row, ends)...)
+	facts := Summary(&r.row, ends)
+	if queued, err := w.Store.Queued(state.Filter{Job: r.row.Job}); err != nil {
+		log.Error("it is not known what is left in the queue", "run", r.row.ID, "err", err)
+	} else if queued > 0 {
+		facts = append(facts, "queued", queued)
+	}
+	log.Info("run finished", facts...)
 }
 
 // idle sleeps until there may be something to do, after readers were shown what idle
