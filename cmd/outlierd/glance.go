@@ -22,7 +22,7 @@ func (o *options) glance(ctx context.Context, config *job.Config, work func(*pro
 	if err != nil {
 		return err
 	}
-	p := &program{Engine: &engine.Engine{Config: config, Log: log, IDs: seeds(config)}}
+	p := &program{Engine: &engine.Engine{Config: config, Log: log, IDs: seedsOnce(config)}}
 	defer func() { err = errors.Join(err, p.Close()) }()
 	folder := filepath.Join(config.Data, "state")
 	if err := p.peek(ctx, folder); err != nil {

@@ -66,7 +66,7 @@ func costText(cost engine.Cost, limit pace.Quota) string {
 // unborn lets work be priced that has no state yet, or whose state is none of our
 // business: in the record of the engine nothing ever happened.
 func unborn(ctx context.Context, config *job.Config, work func(*engine.Engine) error) (err error) {
-	p := &program{Engine: &engine.Engine{Config: config, IDs: seeds(config)}}
+	p := &program{Engine: &engine.Engine{Config: config, IDs: seedsOnce(config)}}
 	defer func() { err = errors.Join(err, p.Close()) }()
 	if err := p.invent(ctx); err != nil {
 		return err

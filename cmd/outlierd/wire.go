@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"time"
 
 	"outlierd/outlier"
 	"outlierd/outlier/pace"
@@ -101,18 +100,6 @@ func published(config *job.Config) string {
 	return sinkPath(config, config.Sinks[i])
 }
 
-// seeds lets jobs ask the published file by SQL; nil if there is none.
-func seeds(config *job.Config) func(ctx context.Context, sql, column string) ([]string, error) {
-	path := published(config)
-	if path == "" {
-		return nil
-	}
-	return func(ctx context.Context, sql, column string) ([]string, error) {
-		seeds := duckdb.Seeds{Path: path, Column: column, Now: time.Now().In(config.Timezone)}
-		return duckdb.Apart{Command: answerer}.Query(ctx, seeds, sql)
-	}
-}
-
 // with opens the program for as long as work needs it.
 func (o *options) with(ctx context.Context, config *job.Config, work func(*program) error) (err error) {
 	log, err := o.logger()
@@ -124,6 +111,7 @@ func (o *options) with(ctx context.Context, config *job.Config, work func(*progr
 		return err
 	}
 	defer func() { err = errors.Join(err, p.Close()) }()
+	p.IDs = seedsOnce(config)
 	return work(p)
 }
 
