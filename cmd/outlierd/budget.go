@@ -201,6 +201,9 @@ func (p *planPrinter) refusal(r engine.Refusal) string {
 	if r.Latch == state.LatchKey {
 		return fmt.Sprintf("the service refuses the key since %s (%s):\n  no call is made until it changes, or a person runs a job", p.at(r.Since), plain(r.Reason))
 	}
+	if r.Latch == state.LatchClock {
+		return fmt.Sprintf("nothing is bought since %s:\n  %s", p.at(r.Since), plain(r.Reason))
+	}
 	return fmt.Sprintf("the service has no credits left since %s (%s):\n  paid calls are tried again after %s, or after 'outlierd budget resume'",
 		p.at(r.Since), plain(r.Reason), p.at(r.Until))
 }
@@ -282,7 +285,7 @@ func signed(text string) (outlier.Credits, error) {
 
 func budgetResumeCommand(o *options) *cobra.Command {
 	return &cobra.Command{
-		Use: "resume", Short: "Make paid calls again after the service had refused them",
+		Use: "resume", Short: "Make paid calls again after they were refused",
 		Long: `When the service says that the account has no credits left, paid calls stop: until the
 billing cycle turns, but for one call a day that tries. After you have bought credits,
 this lets them go on at once. It also tries a key again that the service had refused.

@@ -98,10 +98,15 @@ func (e *Engine) addCaps(b *Budget, cycle, day string) error {
 	return nil
 }
 
-// refusals are the latches of the key that have fallen and whose time is not over.
+// refusals are the latches that have fallen for the key, and that of the clock, whose time
+// is not over.
 func (e *Engine) refusals() (all []Refusal, err error) {
-	for _, latch := range []state.Latch{state.LatchKey, state.LatchCredits} {
-		fallen, err := e.Store.Latch(latch, e.Client.Key.Fingerprint())
+	for _, latch := range []state.Latch{state.LatchKey, state.LatchCredits, state.LatchClock} {
+		of := e.Client.Key.Fingerprint()
+		if latch == state.LatchClock {
+			of = ""
+		}
+		fallen, err := e.Store.Latch(latch, of)
 		if err != nil {
 			return nil, err
 		}

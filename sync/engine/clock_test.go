@@ -114,6 +114,11 @@ func TestClockAloneOpensNoFreshBudget(t *testing.T) {
 		if row := w.mustRun(state.OK); row.Credits != 2 {
 			t.Errorf("%d credits after a person's word, want 2", row.Credits)
 		}
+		w.inspect(func(e *Engine) {
+			if left, err := e.refusals(); err != nil || len(left) != 0 {
+				t.Errorf("%v still stands in the way (%v)", left, err)
+			}
+		})
 		time.Sleep(day)
 		if row, _ := w.run(); row.Status != state.PausedBudget {
 			t.Errorf("the run of another day ended as %s; want it to wait for a word of that day", row.Status)

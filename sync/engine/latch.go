@@ -86,7 +86,7 @@ func (s *shift) latch(r *outlier.Request, err error) error {
 		case kind == outlier.Unauthorized:
 			return tx.SetLatch(state.LatchKey, key, refusal(err), time.Time{})
 		case err == nil && r.Paid():
-			return tx.Unlatch(state.LatchCredits, key)
+			return errors.Join(tx.Unlatch(state.LatchCredits, key), tx.Unlatch(state.LatchClock, ""))
 		}
 		return nil
 	})
