@@ -23,6 +23,7 @@ type core struct {
 	out     int       // let go and not completed
 	prepaid int       // how many more the file already counts as out
 	refused time.Time // when the last refusal came
+	begun   time.Time // what was sent before was another owner's; zero if nothing was
 }
 
 // memory is what must be known after a restart.
@@ -178,6 +179,9 @@ func (c *core) unsent() { c.out-- }
 // observe learns from the answer to a request that was sent at the given time.
 func (c *core) observe(now, sent time.Time, r reading) {
 	c.out--
+	if sent.Before(c.begun) {
+		return
+	}
 	c.forget(now)
 	c.Log.add(cell{At: sent, Own: 1}, c.grain())
 	if r.refused {
@@ -210,6 +214,7 @@ func (c *core) longestBlock() time.Duration { return max(longBlock, c.believed()
 func (c *core) notAfter(now time.Time) {
 	c.Log.notAfter(now)
 	c.Last, c.Polled = earliest(c.Last, now), earliest(c.Polled, now)
+	c.begun = earliest(c.begun, now)
 	c.Blocked = earliest(c.Blocked, now.Add(c.longestBlock()))
 	c.Belief.notAfter(now)
 	c.Lesson.notAfter(now)
