@@ -30,7 +30,7 @@ const (
 // A lesson is what refusals taught beyond what they said.
 type lesson struct {
 	Burst int       // how many may come at once, the pace being the same; 0 = a window's
-	Again int       // how often it had healed and was learned again
+	Again int       // how often it had healed and was learned again within a week
 	Slow  float64   // how much longer the windows seem to be than they should; 0 = 1
 	Row   int       // refusals without a reason, each soon after the last
 	At    time.Time // the last of them
@@ -57,8 +57,11 @@ func (s *lesson) notAfter(now time.Time) {
 
 // burst is the lesson that so many may come at once.
 func (s *lesson) burst(now time.Time, n int) {
-	if s.Burst == 0 && now.Sub(s.At) < lessonLasts { // it had healed, and was right
+	switch recent := now.Sub(s.At) < lessonLasts; {
+	case s.Burst == 0 && recent: // it had healed, and was right
 		s.Again = min(s.Again+1, mostAgain)
+	case s.Burst == 0:
+		s.Again = 0
 	}
 	s.Burst, s.At = n, now
 }

@@ -195,6 +195,32 @@ func TestBurstHealsLaterEachTimeItIsRefused(t *testing.T) {
 	})
 }
 
+// A service that was strict long ago may have changed: it is met as at first.
+func TestBurstOfLongAgoHealsAsSoonAsTheFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := open(t, tenAMinute, "")
+		for i := range mostAgain + 1 {
+			drain(t, l, 9)
+			ask(t, l, refusal(nil, nil))
+			time.Sleep(burstHeals<<i + time.Minute)
+			if at := l.Status(); at.Remaining != 10 {
+				t.Fatalf("the burst has not healed for the %d. time: %d may leave", i+1, at.Remaining)
+			}
+		}
+		time.Sleep(60 * day)
+		drain(t, l, 9)
+		ask(t, l, refusal(nil, nil))
+		time.Sleep(burstHeals - time.Minute)
+		if at := l.Status(); at.Remaining == 10 {
+			t.Error("two months later the burst has healed too soon")
+		}
+		time.Sleep(2 * time.Minute)
+		if at := l.Status(); at.Remaining != 10 {
+			t.Errorf("two months later the first refusal holds for more than %v: %d may leave", burstHeals, at.Remaining)
+		}
+	})
+}
+
 func TestBlockOutlivesTheProcess(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pace.json")
 	synctest.Test(t, func(t *testing.T) {
