@@ -163,7 +163,7 @@ func (o *options) paused(r request, s showing) error {
 func retyped(args []string) string {
 	line := "outlierd"
 	for _, arg := range args {
-		if arg == "--again" {
+		if flag, _, _ := strings.Cut(arg, "="); flag == "--again" {
 			continue
 		}
 		if !harmless.MatchString(arg) {
