@@ -119,6 +119,10 @@ func (e *Engine) Continues(spec *job.Spec, due time.Time) (*state.Run, error) {
 	if err != nil || !held && (refused(steps) || age(old, due) > e.resumable(spec)) {
 		return nil, err
 	}
+	if _, err := thaw(old.Plan); err != nil && !held {
+		e.log().Warn("unfinished run left alone", "job", spec.Name, "run", old.ID, "err", err)
+		return nil, nil
+	}
 	if spent, err := e.usedUp(old, steps, spec.Budget); err != nil || spent {
 		return nil, err
 	}
@@ -167,7 +171,7 @@ func (e *Engine) usedUp(old *state.Run, steps []state.Step, own job.JobBudget) (
 		return false, err
 	}
 	left := plan.cap(own) - spent.Charged - spent.Unknown - spent.Reserved
-	noRequests := plan.MaxRequests > 0 && spent.Requests >= int64(plan.MaxRequests)
+	noRequests := plan.MaxRequests > 0 && max(spent.Requests, old.Requests) >= int64(plan.MaxRequests)
 	open := false
 	for i := range steps {
 		if steps[i].Stop != "" {

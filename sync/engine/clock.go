@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"outlierd/outlier"
+	"outlierd/outlier/pace"
 	"outlierd/sync/credit"
 	"outlierd/sync/job"
 	"outlierd/sync/state"
@@ -21,8 +22,8 @@ import (
 // date that is far from what was believed has to be told twice. A service that tells no
 // time leaves the machine's clock alone with its claim: then a person has to confirm it.
 
-// nowhere is the id of no scan: to ask for it costs nothing and brings the time.
-const nowhere = "00000000-0000-4000-8000-000000000000"
+// nowhere is the id of no video: to ask for its details costs nothing and brings the time.
+const nowhere = "-----------"
 
 // askings is how often the service is asked for the time, until two answers agree.
 const askings = 3
@@ -63,11 +64,11 @@ func (s *shift) turned() bool {
 
 // askTime asks the service for nothing; its answer has a date, or zero is returned.
 func (s *shift) askTime(ctx context.Context) (time.Time, error) {
-	request, err := outlier.DataRequest(outlier.OpScan, nowhere)
+	request, err := outlier.DataRequest(outlier.OpDetails, nowhere)
 	if err != nil {
 		return time.Time{}, err
 	}
-	answer, err := s.Client.Do(ctx, request, s.Store.Meter(state.Purchase{}))
+	answer, err := s.Client.Do(pace.Urgent(ctx), request, s.Store.Meter(state.Purchase{})) // a purchase waits for it
 	if answer == nil || answer.Status == 0 {
 		return time.Time{}, fmt.Errorf("ask the service for the time: %w", err)
 	}

@@ -85,7 +85,7 @@ func (u undated) RoundTrip(r *http.Request) (*http.Response, error) {
 func TestTimeIsAskedOnlyWhenItDecides(t *testing.T) {
 	bubble(t, cappedFile, func(w *workshop) {
 		w.mustRun(state.OK)
-		asked := func() int { return w.service.Books().Operations[outlier.OpScan].Calls }
+		asked := func() int { return w.service.Books().Operations[outlier.OpDetails].Calls }
 		time.Sleep(time.Hour)
 		w.mustRun(state.PausedBudget)
 		if got := asked(); got != 0 {
@@ -187,6 +187,48 @@ func TestCapOfAJobTurnsByTheServicesClock(t *testing.T) {
 		w.wire = slow{w.service.Transport(), 40 * day}
 		if row := w.mustRun(state.PausedBudget); row.Credits != 0 {
 			t.Errorf("%d credits were spent in a cycle that the service had not begun", row.Credits)
+		}
+	})
+}
+
+// TestTimeIsToldBeforeAnythingIsBoughtAndAtOnce: the question has no share of the quota to
+// wait for, as looks at scans have.
+func TestTimeIsToldBeforeAnythingIsBoughtAndAtOnce(t *testing.T) {
+	for _, limit := range []string{"10/min", "10/10m"} {
+		file := strings.NewReplacer("10/min", limit, "per_month: 2, per_day: 2", "per_month: 20, per_day: 20").Replace(cappedFile)
+		bare(t, file, func(w *workshop) {
+			w.mustRun(state.OK)
+			time.Sleep(45 * day)
+			w.wire = slow{w.service.Transport(), 40 * day}
+			began := time.Now()
+			if w.mustRun(state.OK); time.Since(began) > time.Minute {
+				t.Errorf("%s: the limiter is idle, and the page took %s", limit, time.Since(began))
+			}
+		})
+	}
+}
+
+// TestPageThatWasSetAsideNeedsNoClock: it counts for the day on which its scan was started.
+func TestPageThatWasSetAsideNeedsNoClock(t *testing.T) {
+	const file = `
+version: 1
+service: {url: "sim://", limit: 10/min}
+budget: {per_month: 200, per_day: 100}
+jobs:
+  dig: {scan: {query: [home espresso], read: {pages: 2}}}
+`
+	bare(t, file, func(w *workshop) {
+		w.wire = undated{w.service.Transport()}
+		w.inspect(func(e *Engine) {
+			ctx, cancel := contextFor(w, 2*time.Minute)
+			defer cancel()
+			if row, _ := e.Run(ctx, &w.config.Jobs[0], Manual, time.Time{}); row.Credits != 50 {
+				t.Fatalf("%d credits before the process ended, want those of the scan", row.Credits)
+			}
+		})
+		time.Sleep(30 * time.Hour)
+		if row := w.mustRun(state.OK); row.Pages != 2 {
+			t.Errorf("%d pages were read, want 2", row.Pages)
 		}
 	})
 }

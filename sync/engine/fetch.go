@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -65,7 +66,7 @@ func (s *shift) fetch(ctx context.Context, r *outlier.Request, p state.Purchase)
 // call is about a scan that was paid for.
 func (s *shift) anotherOf(p state.Purchase, r *outlier.Request) error {
 	for _, run := range s.runs {
-		if run.row.ID == p.Run && p.FromHold == 0 && r.Op != outlier.OpScan {
+		if run.row.ID == cmp.Or(s.heir, p.Run) && p.FromHold == 0 && r.Op != outlier.OpScan {
 			return run.allowed()
 		}
 	}
@@ -77,15 +78,18 @@ func (s *shift) once(ctx context.Context, r *outlier.Request, p state.Purchase) 
 	if err := s.latched(r); err != nil {
 		return nil, err
 	}
-	if r.Paid() {
+	if needs, err := s.needsRoom(r, p); err != nil {
+		return nil, err
+	} else if needs {
 		if err := s.proveTime(ctx); err != nil {
 			return nil, err
 		}
 	}
 	answer, err := s.Client.Do(ctx, r, s.Store.Meter(p))
 	if answer != nil && !answer.SentAt.IsZero() {
-		if _, underWay := s.made[p.Run]; underWay {
-			s.made[p.Run]++
+		run := cmp.Or(s.heir, p.Run)
+		if _, underWay := s.made[run]; underWay {
+			s.made[run]++
 		}
 	}
 	if kind := kindOf(err); kind == outlier.NoCredits || kind == outlier.Unauthorized || err == nil && r.Paid() {
@@ -97,6 +101,16 @@ func (s *shift) once(ctx context.Context, r *outlier.Request, p state.Purchase) 
 		err = fmt.Errorf("%w; paid calls rest until the cycle turns or the one call a day is answered, or until 'outlierd budget resume'", err)
 	}
 	return answer, err
+}
+
+// needsRoom reports whether a call has to fit into what a period leaves: one whose price
+// was set aside before has counted since.
+func (s *shift) needsRoom(r *outlier.Request, p state.Purchase) (bool, error) {
+	if !r.Paid() || p.FromHold == 0 {
+		return r.Paid(), nil
+	}
+	rest, err := s.Store.HoldOf(p.FromHold)
+	return rest < r.Price, err
 }
 
 // elsewhere reports whether somebody else answers in the service's place without

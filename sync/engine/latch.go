@@ -67,6 +67,7 @@ func (e *Engine) rekeyed() bool {
 		return false
 	}
 	e.Client.Key = key
+	e.Pace.Own(key.Fingerprint())
 	e.log().Info("key changed")
 	return true
 }

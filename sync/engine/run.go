@@ -55,7 +55,7 @@ func (s *shift) take(row *state.Run, budget job.JobBudget) (*run, error) {
 		return nil, err
 	}
 	r := &run{shift: s, row: *row, plan: plan, steps: steps, missed: row.Missing, stuck: map[int64]bool{}, refusals: map[int64]int{}, looks: map[int64]time.Time{}}
-	s.made[row.ID] = spent.Requests
+	s.made[row.ID] = max(spent.Requests, row.Requests) // some are on record as those of who asked first
 	s.loader.expect(row.ID)
 	r.caps = s.capsOf(row, plan, budget)
 	if err := r.want(); err != nil {
@@ -175,6 +175,7 @@ func (r *run) record(ctx context.Context, cause error) error {
 	if err := r.tally(row, r.steps); err != nil {
 		return err
 	}
+	row.Requests = max(row.Requests, r.made[row.ID])
 	row.Missing = r.missed + int64(r.progress.Missing)
 	row.Failures = int64(r.progress.Failures)
 	row.Rows = merged(row.Rows, r.loader.taken(row.ID))

@@ -79,7 +79,7 @@ type watch struct {
 	agenda  []*Appointment
 	fired   []*Appointment // of jobs that come after others
 	resumed bool
-	held    time.Time // until when nothing is begun: a run could not be put on record
+	held    map[string]time.Time // until when a job is not begun: a run of it could not be put on record
 }
 
 // Serve runs the jobs of the agenda when they are due until ctx ends, and returns
@@ -90,7 +90,7 @@ type watch struct {
 // due during a run of its own is begun again after it, once, because the window of
 // that run covers all instants that have passed.
 func (e *Engine) Serve(ctx context.Context, agenda []*Appointment) {
-	w := &watch{agenda: agenda}
+	w := &watch{agenda: agenda, held: map[string]time.Time{}}
 	for ctx.Err() == nil {
 		if err := w.ready(ctx, e); err != nil {
 			e.log().Error("nothing can be run", "err", err)
@@ -213,11 +213,11 @@ func (w *watch) beginDue(ctx context.Context) {
 }
 
 func (w *watch) mayBegin(ctx context.Context, a *Appointment) bool {
-	return ctx.Err() == nil && w.runOf(a.Spec.Name) == nil && !time.Now().Before(w.held)
+	return ctx.Err() == nil && w.runOf(a.Spec.Name) == nil && !time.Now().Before(w.held[a.Spec.Name])
 }
 
 // start begins a run, or goes on with one. It reports false if there is no record of it,
-// as when the disk is full; then nothing is begun for a while.
+// as when the disk is full; then it is tried again after a while.
 func (w *watch) start(ctx context.Context, a *Appointment) (recorded bool) {
 	log := w.log().With("job", a.Spec.Name)
 	log.Info("run due", "due", a.Due.In(w.Config.Timezone), "trigger", a.Trigger)
@@ -229,7 +229,7 @@ func (w *watch) start(ctx context.Context, a *Appointment) (recorded bool) {
 	if last, err := w.Store.LastDue(a.Spec.Name); err == nil && !last.Before(a.Due) {
 		return true
 	}
-	w.held = time.Now().Add(nap)
+	w.held[a.Spec.Name] = time.Now().Add(nap)
 	return false
 }
 
@@ -331,8 +331,8 @@ func (w *watch) wakes() (time.Time, error) {
 		if w.runOf(a.Spec.Name) != nil {
 			continue
 		}
-		if a.Due.Before(w.held) {
-			sooner(w.held)
+		if held := w.held[a.Spec.Name]; a.Due.Before(held) {
+			sooner(held)
 		} else {
 			sooner(a.Due)
 		}

@@ -29,6 +29,7 @@ type shift struct {
 	made   map[string]int64 // requests, by run
 	rest   time.Time        // until when no data call is made: the service seems ill
 	slot   time.Time        // when the limiter lets the next data call leave, if one waits for it
+	heir   string           // the run that the call under way counts for, where the one that asked first is over
 
 	fire func(context.Context, *run) error // what follows when a run has its pages; nil for nothing
 	told func(*run)                        // what follows the end of a run; nil for nothing
@@ -176,7 +177,10 @@ func (s *shift) ask(ctx context.Context) (worked bool, err error) {
 		}
 		return false, nil
 	}
-	switch err := s.perform(ctx, task, waiters); {
+	s.heir = s.heirOf(task, waiters)
+	err = s.perform(ctx, task, waiters)
+	s.heir = ""
+	switch {
 	case err == nil:
 		s.streak = 0
 	case ctx.Err() != nil:
@@ -207,6 +211,15 @@ func (s *shift) waiters(task *state.Task) (all []*run, err error) {
 		}
 	}
 	return all, err
+}
+
+// heirOf is the run whose requests a call counts among, if the one that asked first is not
+// under way: the first that waits for it. On record the call stays that of the other.
+func (s *shift) heirOf(task *state.Task, waiters []*run) string {
+	if len(waiters) == 0 || slices.ContainsFunc(s.runs, func(r *run) bool { return r.row.ID == task.Run }) {
+		return ""
+	}
+	return waiters[0].row.ID
 }
 
 // runOf is the run under way of a job; nil if there is none.

@@ -82,6 +82,28 @@ func TestInstantIsNotOverBeforeItsRunIsOnRecord(t *testing.T) {
 	})
 }
 
+// TestRunThatCannotBeReadStopsNoOther: neither its own job, nor another one.
+func TestRunThatCannotBeReadStopsNoOther(t *testing.T) {
+	const file = `
+version: 1
+service: {url: "sim://", limit: 10/min}
+jobs:
+  broken: {every: 12h, search: {query: [home espresso], pages: 2}}
+  fine: {every: 1h, search: {query: [moka pot]}}
+`
+	bare(t, file, func(w *workshop) {
+		time.Sleep(11*time.Hour + 59*time.Minute)
+		w.wire = roundTripper(func(*http.Request) (*http.Response, error) { return nil, errors.New("no route") })
+		w.serve(10 * time.Minute) // leaves an unfinished run of both
+		w.wire = w.service.Transport()
+		w.alter(`UPDATE runs SET plan = CAST('{"pages":"x"}' AS BLOB) WHERE job = 'broken'`)
+		runs := w.serve(12 * time.Hour)
+		if fine, broken := runsOf(runs, "fine"), runsOf(runs, "broken"); len(fine) < 12 || len(broken) != 2 || broken[1].Status != state.OK {
+			t.Errorf("%d runs of the one, and of the other %+v; want 12 and one more that is well", len(fine), broken)
+		}
+	})
+}
+
 // TestThingThatIsMissingIsNotAskedForWithoutEnd: what cannot be noted ends the run, as
 // the same call would be the next one again.
 func TestThingThatIsMissingIsNotAskedForWithoutEnd(t *testing.T) {

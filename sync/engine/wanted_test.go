@@ -43,14 +43,43 @@ func TestRunWaitsForWhatAnotherJobAskedFirst(t *testing.T) {
 		if n := w.calls(outlier.OpDetails); n != 40 {
 			t.Errorf("%d details were fetched when the run ended, want all 40, each once", n)
 		}
-		if row.Requests != 1 || w.calls(outlier.OpComments) != 1 {
-			t.Errorf("%d requests are on the second run's account, want the one that it asked for first", row.Requests)
+		if want := int64(41 - before); row.Requests != want || w.calls(outlier.OpComments) != 1 {
+			t.Errorf("the second run has made %d requests, want %d: its own, and those that the first, which is over, had asked for", row.Requests, want)
 		}
 		if p, err := e.Progress(); err != nil || p.Done != 41-before {
 			t.Errorf("%d calls are said to be done, want %d (%v)", p.Done, 41-before, err)
 		}
 		if spend, err := e.Store.Spent(first.ID); err != nil || spend.Requests != 41 {
 			t.Errorf("the first run has %d requests, want a page and 40 details (%v)", spend.Requests, err)
+		}
+	})
+}
+
+// TestRequestCapHoldsForCallsThatOthersAskedForFirst: whoever makes them, and goes on with
+// them later, has made them.
+func TestRequestCapHoldsForCallsThatOthersAskedForFirst(t *testing.T) {
+	const file = `
+version: 1
+service: {url: "sim://", limit: 600/min}
+jobs:
+  a: {search: {query: [home espresso]}, enrich: {details: {top: 20}}, budget: {max_requests: 3}}
+  b: {search: {query: [home espresso]}, enrich: {details: {top: 20}}, budget: {max_requests: 1}}
+`
+	bare(t, file, func(w *workshop) {
+		e, stop := w.open()
+		defer stop()
+		for _, run := range []struct {
+			job  string
+			made int
+		}{{"b", 1}, {"a", 3}, {"a", 3}} {
+			before := w.service.Books().Total.Calls
+			row, err := e.Run(w.ctx, e.Config.Job(run.job), Manual, time.Time{})
+			if err != nil || row.Status != state.PausedBudget || row.Requests != int64(run.made) {
+				t.Errorf("the run of %s ended as %s with %d requests on record, want it paused after %d (%v)", run.job, row.Status, row.Requests, run.made, err)
+			}
+			if made := w.service.Books().Total.Calls - before; made != run.made {
+				t.Errorf("the run of %s made %d requests, want the %d of its cap", run.job, made, run.made)
+			}
 		}
 	})
 }

@@ -109,3 +109,40 @@ func TestClockThatWasAheadMintsNoFreshBudget(t *testing.T) {
 		checkBooks(t, s)
 	})
 }
+
+// TestWordAboutTheClockIsNotRenewedByAnother: to have credits again says nothing of the time.
+func TestWordAboutTheClockIsNotRenewedByAnother(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	given := time.Now().Add(-30 * 24 * time.Hour)
+	err := s.Update(func(tx *Tx) error {
+		return errors.Join(tx.SetLatch(LatchClock, "", "who tells the time", given), tx.SetLatch(LatchCredits, "key", "no credits", time.Now().Add(time.Hour)))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if lifted, err := Lift(t.Context(), dir, options(), "key"); err != nil || len(lifted) != 1 {
+		t.Errorf("lifted %v, want the one of the credits (%v)", lifted, err)
+	}
+	if l, err := s.Latch(LatchClock, ""); err != nil || l.Until.After(given) {
+		t.Errorf("the word of %s is one of %s (%v)", given, l.Until, err)
+	}
+}
+
+// TestAnswerDoesNotAgreeWithItself: one that could not be kept as it was meant is kept again.
+func TestAnswerDoesNotAgreeWithItself(t *testing.T) {
+	s := open(t, t.TempDir())
+	request := detailsRequest("video-00001")
+	answer := answerTo(request, `{}`)
+	answer.Header.Set("Date", time.Now().Add(40*24*time.Hour).UTC().Format(http.TimeFormat))
+	a, err := s.Meter(Purchase{Commit: func(*Tx, Kept) error { return errors.New("no room") }}).Reserve(t.Context(), request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(a.Sending(), a.Settle(answer, outlier.Charged)); err == nil {
+		t.Fatal("the answer was kept as it was meant")
+	}
+	if ahead := time.Until(s.ServiceTime()); ahead > time.Hour {
+		t.Errorf("one answer has set the clock %s ahead", ahead)
+	}
+}

@@ -16,8 +16,8 @@
 //
 // What a period holds and may hold are columns of one row, and triggers refuse to
 // let the first pass the second. They also refuse to delete a paid attempt, to change its
-// price or period, and to refund it without proof. A mistake in this package, or
-// in a shell opened on the file, can therefore not spend more than the budget.
+// price or period, and to refund it without proof. A mistake in this package can
+// therefore not spend more than the budget.
 //
 // Which day and which billing cycle a call counts for follows from the time at which it
 // was reserved and from the calendar in force. Another calendar gives periods other

@@ -94,6 +94,7 @@ type attempt struct {
 	id     int64 // ledger row of a paid attempt
 
 	settled bool
+	heard   bool // its date was taken notice of
 }
 
 var errSettled = errors.New("the attempt has been settled before")
@@ -121,6 +122,7 @@ func (a *attempt) Settle(answer *outlier.Answer, o outlier.Outcome) error {
 		return errSettled
 	}
 	kept := a.s.pack.pack(answer)
+	a.hear(answer)
 	var refused error // by Commit
 	err := a.s.unit(a.r.Paid(), func(tx *Tx) error {
 		k, err := a.keep(tx, answer, o, kept)
@@ -152,10 +154,20 @@ func describe(r *outlier.Request) string {
 	return string(r.Op) + " " + r.Entity
 }
 
+// hear takes the time from an answer, once: what is far from the time that was believed has
+// to be told by another one.
+func (a *attempt) hear(answer *outlier.Answer) {
+	a.s.mu.Lock()
+	defer a.s.mu.Unlock()
+	if !a.heard {
+		a.s.clock.learn(answer.Date())
+	}
+	a.heard = true
+}
+
 // keep writes the answer into the journal and its outcome into the ledger.
 func (a *attempt) keep(tx *Tx, answer *outlier.Answer, o outlier.Outcome, kept packed) (Kept, error) {
 	k := Kept{Answer: answer, Outcome: o}
-	a.s.clock.learn(answer.Date())
 	var err error
 	if worthKeeping(a.r, answer, o) {
 		if k.Response, err = a.journal(tx, answer, o, kept); err != nil {

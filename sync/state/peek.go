@@ -113,7 +113,7 @@ func Lift(ctx context.Context, dir string, o Options, key string) (lifted []Latc
 	}
 	_, err = s.db.ExecContext(ctx, `DELETE FROM latches WHERE key = ? AND latch IN (?, ?)`, key, string(LatchCredits), string(LatchKey))
 	if err == nil {
-		_, err = s.db.ExecContext(ctx, `UPDATE latches SET until = ? WHERE latch = ?`, micros(time.Now()), string(LatchClock))
+		_, err = s.db.ExecContext(ctx, `UPDATE latches SET until = ? WHERE latch = ? AND until = 0`, micros(time.Now()), string(LatchClock))
 	}
 	if err := errors.Join(s.explain(err), s.db.Close()); err != nil {
 		return nil, fmt.Errorf("lift what refuses calls: %w", err)
