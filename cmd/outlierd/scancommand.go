@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -198,12 +199,13 @@ about ID, which is free: queries, size and time must be those of a scan that wai
 				return err
 			}
 			return o.with(c.Context(), config, func(p *program) error {
-				if err := awaited(p.Store); err != nil {
+				waiting, err := awaited(p.Store)
+				if err != nil {
 					return err
 				}
 				scan, err := p.AdoptScan(c.Context(), id)
 				if err != nil {
-					return absent(err, id, "look there for the id of the scan that was started, and if there is none say 'outlierd scan resolve'")
+					return absent(err, id, "look there for the id of the scan that was started, and if there is none say "+resolving(waiting))
 				}
 				next, err := adopted(p, scan)
 				fmt.Fprintf(o.out, "scan %s is that of %s now (intent %d, %s). %s\n", scan.ScanID, scan.Job, scan.Intent, scan.State, next)
@@ -235,13 +237,24 @@ func adopted(p *program, scan *state.Scan) (string, error) {
 	return "Read it with:\n  outlierd scan read " + scan.ScanID, nil
 }
 
-// awaited refuses to ask the service about a scan to adopt if none waits for that.
-func awaited(store *state.Store) error {
+// awaited are the scans that wait to be adopted. Without one the service need not be asked.
+func awaited(store *state.Store) ([]state.Scan, error) {
 	all, err := store.Scans("")
-	if err != nil || slices.ContainsFunc(all, func(s state.Scan) bool { return s.State == state.ScanUnknown }) {
-		return err
+	waiting := slices.DeleteFunc(all, func(s state.Scan) bool { return s.State != state.ScanUnknown })
+	if err != nil || len(waiting) > 0 {
+		return waiting, err
 	}
-	return errors.New("no scan waits to be adopted: of each it is known whether it was started; 'outlierd scan list' shows their states, and 'outlierd scan read ID' reads any scan of the service")
+	return nil, errors.New("no scan waits to be adopted: of each it is known whether it was started; 'outlierd scan list' shows their states, and 'outlierd scan read ID' reads any scan of the service")
+}
+
+// resolving is the command that says of a scan that it was never started, for each that
+// may be the one that is meant.
+func resolving(waiting []state.Scan) string {
+	var commands []string
+	for _, scan := range waiting {
+		commands = append(commands, fmt.Sprintf("'outlierd scan resolve --not-created %d'", scan.Intent))
+	}
+	return strings.Join(commands, " or ")
 }
 
 func scanResolveCommand(o *options) *cobra.Command {

@@ -148,7 +148,9 @@ func TestScanOfWhichNobodyKnowsIsSettledByWord(t *testing.T) {
 		t.Fatalf("it was sent again: %s", again)
 	}
 	contains(t, p.must("scan", "list"), "unknown", "moka pot")
-	contains(t, p.refused(exitFailed, "scan", "adopt", "7f9c24e8-3b12-4fef-91e0-1e2b3c4d5e6f"), "7f9c24e8")
+	contains(t, p.must("scan", "list", "-o", "csv"), "\n1,,unknown,,once:scan,fast,")
+	contains(t, p.refused(exitFailed, "scan", "adopt", "7f9c24e8-3b12-4fef-91e0-1e2b3c4d5e6f"), "7f9c24e8",
+		"if there is none say 'outlierd scan resolve --not-created 1': ")
 	contains(t, p.must("scan", "adopt", service.lost[0]), "intent 1, running", "outlierd scan read "+service.lost[0])
 	contains(t, p.refused(exitFailed, "scan", "read", service.lost[0]), "has not ended")
 
