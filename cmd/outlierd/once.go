@@ -270,7 +270,7 @@ func (o *options) missing(ctx context.Context, config *job.Config, ids []string,
 	query := rowsOf("missing", "id", "t.endpoint, t.id, t.checked_at", ", endpoint", ids)
 	return duckdb.Query(ctx, published(config), query, func([]string) error { return nil }, func(values []any) error {
 		if endpoint, _ := values[0].(string); slices.Contains(asked, outlier.Operation(endpoint)) {
-			fmt.Fprintf(o.err, "the service has no %s of %s (asked %s)\n", values[0], plain(raw(values[1])), raw(values[2]))
+			fmt.Fprintf(o.err, "the service has no %s of %s (asked %s)\n", values[0], plain(raw(values[1])), raw(second(values[2])))
 		}
 		return nil
 	})

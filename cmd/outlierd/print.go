@@ -24,7 +24,8 @@ type printer interface {
 func newPrinter(format string, w io.Writer, columns []string) (printer, error) {
 	switch format {
 	case "table":
-		return newTable(w, columns), nil
+		screen, _ := sizeOf(w)
+		return newTable(w, screen, columns), nil
 	case "csv":
 		p := &csvPrinter{csv.NewWriter(w), w, terminal(w)}
 		return p, p.Write(columns)
@@ -64,6 +65,14 @@ func when(t time.Time) any {
 	return t
 }
 
+// second is a value as people are told it: a time to the second.
+func second(v any) any {
+	if t, ok := v.(time.Time); ok {
+		return t.Truncate(time.Second)
+	}
+	return v
+}
+
 // listed is a list of texts as a value of a result.
 func listed(texts []string) any {
 	all := []any{}
@@ -82,19 +91,22 @@ func filled(text string) any {
 }
 
 // tablePrinter lines columns up for a person. It holds all rows, since widths are
-// known only at the end.
+// known only at the end. The last column has the room that the others leave: what is
+// long, such as a reason, stands there.
 type tablePrinter struct {
 	w       io.Writer
+	screen  int // how wide the terminal is; 0 if there is none
 	columns []string
 	cells   [][]string
 	right   []bool // the columns of numbers
 }
 
-// widest is the width at which a cell of a table is clipped.
+// widest is the width at which a cell of a table is clipped; in the last column only at
+// a terminal, and there only if it would not fit.
 const widest = 60
 
-func newTable(w io.Writer, columns []string) *tablePrinter {
-	p := &tablePrinter{w: w, right: make([]bool, len(columns))}
+func newTable(w io.Writer, screen int, columns []string) *tablePrinter {
+	p := &tablePrinter{w: w, screen: screen, right: make([]bool, len(columns))}
 	for _, c := range columns {
 		p.columns = append(p.columns, clip(c, widest)) // a pivot makes names of data
 	}
@@ -105,25 +117,24 @@ func (p *tablePrinter) row(values []any) error {
 	cells := make([]string, len(values))
 	for i, v := range values {
 		p.right[i] = p.right[i] || numeric(v)
-		cells[i] = clip(text(v), widest)
+		if cells[i] = text(v); i < len(values)-1 {
+			cells[i] = clip(cells[i], widest)
+		}
 	}
 	p.cells = append(p.cells, cells)
 	return nil
 }
 
 func (p *tablePrinter) close() error {
-	widths := make([]int, len(p.columns))
-	for i, c := range p.columns {
-		widths[i] = width(c)
-		for _, row := range p.cells {
-			widths[i] = max(widths[i], width(row[i]))
-		}
-	}
+	widths := p.widths()
 	var out strings.Builder
 	p.line(&out, p.columns, widths)
 	rules := make([]string, len(widths))
 	for i, n := range widths {
 		rules[i] = strings.Repeat("─", n)
+		if i == len(widths)-1 && !p.right[i] && p.screen == 0 {
+			rules[i] = strings.Repeat("─", min(n, widest)) // a text of any length needs no such rule
+		}
 	}
 	p.line(&out, rules, widths)
 	for _, row := range p.cells {
@@ -134,6 +145,24 @@ func (p *tablePrinter) close() error {
 	}
 	_, err := io.WriteString(p.w, out.String())
 	return err
+}
+
+// widths are those of the columns. At a terminal the cells of the last one are clipped
+// to what the others have left of it, but never to less than any cell may have.
+func (p *tablePrinter) widths() []int {
+	widths := make([]int, len(p.columns))
+	left := p.screen
+	for i, c := range p.columns {
+		widths[i] = width(c)
+		for _, row := range p.cells {
+			if i == len(p.columns)-1 && p.screen > 0 {
+				row[i] = clip(row[i], max(left, widest))
+			}
+			widths[i] = max(widths[i], width(row[i]))
+		}
+		left -= widths[i] + len("  ")
+	}
+	return widths
 }
 
 func (p *tablePrinter) line(out *strings.Builder, cells []string, widths []int) {

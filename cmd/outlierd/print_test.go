@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"database/sql"
+	"errors"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -174,10 +175,27 @@ func TestEmptyAndOddResults(t *testing.T) {
 		{"ndjson", "select 1 as a where false", ""},
 		{"csv", "select null as a", "a\n\"\"\n"}, // a blank line would be no row
 		{"ndjson", "select 1 as a, 2 as a, 3 as a_1", `{"a":1,"a_1":2,"a_1_1":3}` + "\n"},
-		{"table", "select repeat('長', 40) as long", "long\n" + strings.Repeat("─", 59) + "\n" + strings.Repeat("長", 29) + "…\n"},
+		{"table", "select repeat('長', 40) as long, 1 as n", "long" + strings.Repeat(" ", 55) + "  n\n" +
+			strings.Repeat("─", 59) + "  ─\n" + strings.Repeat("長", 29) + "…  1\n"},
+		{"table", "select repeat('長', 40) as long", "long\n" + strings.Repeat("─", 60) + "\n" + strings.Repeat("長", 40) + "\n"},
 	} {
 		if diff := cmp.Diff(test.want, printed(t, path, test.format, test.query)); diff != "" {
 			t.Errorf("%s as %s (-want +got):\n%s", test.query, test.format, diff)
+		}
+	}
+}
+
+func TestTheLastColumnHasTheRoomThatTheOthersLeave(t *testing.T) {
+	for screen, want := range map[int]int{0: 200, 300: 200, 100: 95, 65: 60, 40: 60} {
+		var out bytes.Buffer
+		p := newTable(&out, screen, []string{"job", "why"})
+		if err := errors.Join(p.row([]any{"tea", strings.Repeat("y", 200)}), p.close()); err != nil {
+			t.Fatal(err)
+		}
+		line := strings.Split(out.String(), "\n")[2]
+		_, last, _ := strings.Cut(line, "  ")
+		if width(last) != want || strings.HasSuffix(last, "…") != (want < 200) {
+			t.Errorf("at %d columns the last one has %d, want %d: %s", screen, width(last), want, last)
 		}
 	}
 }

@@ -70,6 +70,9 @@ func (o *options) showQueue(p *program, name string) error {
 		if !w.At.IsZero() {
 			row[5] = w.At.In(zone).Round(time.Second)
 		}
+		if o.output == "table" {
+			row[4] = second(row[4])
+		}
 		rows = append(rows, row)
 	}
 	return o.rows([]string{"job", "operation", "entity", "value", "since", "done_at", "why"}, rows)

@@ -77,8 +77,11 @@ func progressAttrs(p engine.Progress) []any {
 
 // screen is the size of the terminal that results go to. It is asked for every time,
 // since windows are dragged about; 0 columns mean that there is no terminal.
-func (o *options) screen() (columns, rows int) {
-	f, ok := o.out.(*os.File)
+func (o *options) screen() (columns, rows int) { return sizeOf(o.out) }
+
+// sizeOf is the size of the terminal that w is, as of [options.screen].
+func sizeOf(w io.Writer) (columns, rows int) {
+	f, ok := w.(*os.File)
 	if !ok {
 		return 0, 0
 	}
