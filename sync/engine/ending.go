@@ -180,8 +180,8 @@ func (e *Ending) message() string {
 	return ""
 }
 
-// Attrs are the ending as attributes of a log. What is not known is left out, and so is
-// a saving of nothing.
+// Attrs are the ending as attributes of a log, whose message tells a cut. What is not
+// known is left out, and so is a saving of nothing.
 func (e *Ending) Attrs() []any {
 	attrs := []any{"search", e.Search, "pages", e.Pages, "hits", e.Hits}
 	add := func(known bool, name string, value any) {
@@ -191,7 +191,6 @@ func (e *Ending) Attrs() []any {
 	}
 	add(e.Of >= 0, "of", e.Of)
 	add(e.Early != "", "early", e.Early)
-	add(e.Cut, "cut", e.Cut)
 	add(e.Fresh, "fresh", e.Fresh)
 	add(e.Reused > 0, "pages_reused", e.Reused)
 	add(e.Kept+e.Saved > 0, "credits_saved", e.Kept+e.Saved)
@@ -200,11 +199,14 @@ func (e *Ending) Attrs() []any {
 	return attrs
 }
 
-// MarshalJSON writes an ending as a log does.
+// MarshalJSON writes an ending as a log does, and with `cut` what the message tells there.
 func (e Ending) MarshalJSON() ([]byte, error) {
 	members, attrs := map[string]any{}, e.Attrs()
 	for i := 0; i < len(attrs); i += 2 {
 		members[attrs[i].(string)] = attrs[i+1]
+	}
+	if e.Cut {
+		members["cut"] = true
 	}
 	return json.Marshal(members)
 }

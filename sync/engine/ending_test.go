@@ -16,14 +16,18 @@ import (
 	"outlierd/sync/state"
 )
 
-// told is an ending as a log has it.
+// told is an ending as a log has it, and whether it is a cut.
 func told(e Ending) string {
 	var words []string
 	attrs := e.Attrs()
 	for i := 2; i < len(attrs); i += 2 { // what it looks for is known
 		words = append(words, fmt.Sprintf("%v=%v", attrs[i], attrs[i+1]))
 	}
-	return strings.Join(words, " ")
+	said := strings.Join(words, " ")
+	if e.Cut {
+		said += ", cut"
+	}
+	return said
 }
 
 // ended is a run of so many pages for each search that has nothing left to do.
@@ -53,19 +57,19 @@ func TestEndingsSayWhatWasSavedAndWhatWasLeft(t *testing.T) {
 		"from the journal":      {state.Step{Pages: 3, Reused: 2, Hits: 120, Total: 120, Stop: "pages"}, 3, 99, "pages=3 hits=120 of=120 pages_reused=2 credits_saved=4"},
 		"and with room for one": {state.Step{Pages: 3, Reused: 2, Hits: 120, Total: 120, Stop: "pages"}, 3, 2, "pages=3 hits=120 of=120 pages_reused=2 credits_saved=2"},
 		"both share the room":   {state.Step{Pages: 3, Reused: 2, Hits: 99, Total: 99, Stop: "short"}, 9, 6, "pages=3 hits=99 of=99 early=there was nothing more pages_reused=2 credits_saved=6"},
-		"a cap":                 {state.Step{Pages: 3, Next: 3, Hits: 120, Total: 480}, 12, 0, "pages=3 hits=120 of=480 cut=true pages_left=9 credits_left=18"},
-		"a cap, no end known":   {state.Step{Pages: 1, Next: 1, Hits: 40, Total: 10_000}, all, 0, "pages=1 hits=40 of=10000 cut=true pages_left=249 credits_left=498"},
-		"a cap, no total known": {state.Step{Pages: 1, Next: 1, Hits: 40, Total: -1}, 4, 0, "pages=1 hits=40 cut=true pages_left=3 credits_left=6"},
-		"nobody knows":          {state.Step{Pages: 1, Next: 1, Hits: 40, Total: -1}, all, 0, "pages=1 hits=40 cut=true"},
+		"a cap":                 {state.Step{Pages: 3, Next: 3, Hits: 120, Total: 480}, 12, 0, "pages=3 hits=120 of=480 pages_left=9 credits_left=18, cut"},
+		"a cap, no end known":   {state.Step{Pages: 1, Next: 1, Hits: 40, Total: 10_000}, all, 0, "pages=1 hits=40 of=10000 pages_left=249 credits_left=498, cut"},
+		"a cap, no total known": {state.Step{Pages: 1, Next: 1, Hits: 40, Total: -1}, 4, 0, "pages=1 hits=40 pages_left=3 credits_left=6, cut"},
+		"nobody knows":          {state.Step{Pages: 1, Next: 1, Hits: 40, Total: -1}, all, 0, "pages=1 hits=40, cut"},
 		"a cap after the end":   {state.Step{Pages: 1, Next: 1, Hits: 40, Total: 40}, 4, 0, "pages=1 hits=40 of=40"},
-		"out of time":           {state.Step{Pages: 1, Next: 1, Hits: 40, Total: 60, Stop: "time", Left: 1}, 4, 99, "pages=1 hits=40 of=60 cut=true pages_left=1 credits_left=2"},
-		"no share of the month": {state.Step{Total: -1, Stop: "share", Left: -1}, 4, 0, "pages=0 hits=0 cut=true pages_left=4 credits_left=8"},
-		"a part of it":          {state.Step{Pages: 1, Next: 1, Hits: 40, Total: 480, Stop: "share", Left: -1}, 4, 0, "pages=1 hits=40 of=160 cut=true pages_left=3 credits_left=6"},
+		"out of time":           {state.Step{Pages: 1, Next: 1, Hits: 40, Total: 60, Stop: "time", Left: 1}, 4, 99, "pages=1 hits=40 of=60 pages_left=1 credits_left=2, cut"},
+		"no share of the month": {state.Step{Total: -1, Stop: "share", Left: -1}, 4, 0, "pages=0 hits=0 pages_left=4 credits_left=8, cut"},
+		"a part of it":          {state.Step{Pages: 1, Next: 1, Hits: 40, Total: 480, Stop: "share", Left: -1}, 4, 0, "pages=1 hits=40 of=160 pages_left=3 credits_left=6, cut"},
 		"bought lately":         {state.Step{Op: outlier.OpRelated, Total: -1, Stop: "fresh", Left: -1}, 4, 99, "pages=0 hits=0 fresh=true"},
 		"refused":               {state.Step{Total: -1, Stop: "refused", Left: -1}, 4, 99, "pages=0 hits=0"},
-		"channels cost five":    {state.Step{Op: outlier.OpFindChannels, Pages: 1, Next: 1, Hits: 40, Total: 100}, 3, 0, "pages=1 hits=40 of=100 cut=true pages_left=2 credits_left=10"},
-		"formats have one page": {state.Step{Op: outlier.OpTrendingFormats, Total: -1, Stop: "share"}, 1, 0, "pages=0 hits=0 cut=true pages_left=1 credits_left=1"},
-		"a scan, put off":       {state.Step{Op: outlier.OpStartScan, Params: "mode=fast", Total: -1, Stop: "share"}, 5, 0, "pages=0 hits=0 cut=true credits_left=60"},
+		"channels cost five":    {state.Step{Op: outlier.OpFindChannels, Pages: 1, Next: 1, Hits: 40, Total: 100}, 3, 0, "pages=1 hits=40 of=100 pages_left=2 credits_left=10, cut"},
+		"formats have one page": {state.Step{Op: outlier.OpTrendingFormats, Total: -1, Stop: "share"}, 1, 0, "pages=0 hits=0 pages_left=1 credits_left=1, cut"},
+		"a scan, put off":       {state.Step{Op: outlier.OpStartScan, Params: "mode=fast", Total: -1, Stop: "share"}, 5, 0, "pages=0 hits=0 credits_left=60, cut"},
 	} {
 		if test.step.Op == "" {
 			test.step.Op = outlier.OpSearch
@@ -139,16 +143,16 @@ func TestScheduleTellsOfEachEarlyStopAndEachCut(t *testing.T) {
 		"caps": {endingsFile, []string{
 			`level=INFO msg="search ended early" job=none search=tea pages=1 hits=0 of=0 early="there was nothing more" credits_saved=4`,
 			`msg="run finished" job=none status=ok_empty pages=1 hits=0 credits=2 credits_saved=4`,
-			`level=INFO msg="search cut" job=much search="home espresso" pages=2 hits=80 of=200 cut=true pages_left=3 credits_left=6`,
+			`level=INFO msg="search cut" job=much search="home espresso" pages=2 hits=80 of=200 pages_left=3 credits_left=6`,
 			`msg="run finished" job=much status=paused_budget pages=2 hits=80 credits=4 searches_cut=1 credits_left=6`,
 		}},
 		"share": {strings.Replace(endingsFile, "2300", "2300, pace: even", 1), []string{
 			`level=INFO msg="run finished" job=none status=ok_empty pages=1 hits=0 credits=2`, // the share had one page
-			`level=INFO msg="search cut" job=much search="home espresso" pages=1 hits=40 of=200 cut=true pages_left=4 credits_left=8`,
+			`level=INFO msg="search cut" job=much search="home espresso" pages=1 hits=40 of=200 pages_left=4 credits_left=8`,
 			`level=INFO msg="run finished" job=much status=ok pages=1 hits=40 credits=2 searches_cut=1 credits_left=8`,
 		}},
 		"no share": {strings.Replace(endingsFile, "2300", "1000, pace: even", 1), []string{
-			`level=INFO msg="search cut" job=none search=tea pages=0 hits=0 cut=true pages_left=3 credits_left=6`,
+			`level=INFO msg="search cut" job=none search=tea pages=0 hits=0 pages_left=3 credits_left=6`,
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
