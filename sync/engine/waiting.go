@@ -99,6 +99,9 @@ func (e *Engine) witness(now time.Time) (*witness, error) {
 // ofCall says what a data call waits for.
 func (w *witness) ofCall(call *placed) string {
 	if call.NotBefore.After(w.now) {
+		if call.Attempts == 1 {
+			return "failed once: " + call.Reason
+		}
 		return fmt.Sprintf("failed %d times, the last time: %s", call.Attempts, call.Reason)
 	}
 	if why, _ := w.refused(false); why != "" {
