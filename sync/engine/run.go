@@ -179,7 +179,11 @@ func (r *run) record(ctx context.Context, cause error) error {
 	row.Missing = r.missed + int64(r.progress.Missing)
 	row.Failures = int64(r.progress.Failures)
 	row.Rows = merged(row.Rows, r.loader.taken(row.ID))
-	row.Status, row.Error = r.status(ctx, cause), ""
+	resting, err := r.Store.NextRetry(time.Now(), state.Filter{Job: row.Job})
+	if err != nil {
+		return err
+	}
+	row.Status, row.Error = r.status(ctx, cause, !resting.IsZero()), ""
 	if cause != nil {
 		row.Error = cause.Error()
 	}
@@ -237,7 +241,7 @@ func (r *run) closeSteps() error {
 
 // status tells empty, cut by a cap, interrupted and failed apart: half of the value
 // of a record is that these never look alike.
-func (r *run) status(ctx context.Context, cause error) state.Status {
+func (r *run) status(ctx context.Context, cause error, resting bool) state.Status {
 	switch {
 	case cause != nil && (ctx.Err() != nil || tooLong(cause)):
 		return state.Running
@@ -245,7 +249,7 @@ func (r *run) status(ctx context.Context, cause error) state.Status {
 		return state.PausedBudget
 	case cause != nil:
 		return state.Failed
-	case r.progress.Failures > 0:
+	case r.progress.Failures > 0 || resting: // calls that failed, now or before, wait for another try
 		return state.Partial
 	case r.row.Hits == 0 && len(r.plan.IDs) == 0 && !r.uncounted():
 		return state.OKEmpty

@@ -280,15 +280,18 @@ func (w *watch) report(r *run) {
 			log.Info(message, ends[i].Attrs()...)
 		}
 	}
-	if r.err != nil {
-		log.Error("run failed", "err", r.err)
-		return
-	}
 	facts := Summary(&r.row, ends)
 	if queued, err := w.Store.Queued(state.Filter{Job: r.row.Job}); err != nil {
 		log.Error("it is not known what is left in the queue", "run", r.row.ID, "err", err)
 	} else if queued > 0 {
 		facts = append(facts, "queued", queued)
+	}
+	if r.err != nil {
+		if r.row.Error == "" {
+			facts = append(facts, "err", r.err)
+		}
+		log.Error("run failed", facts...)
+		return
 	}
 	log.Info("run finished", facts...)
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"outlierd/outlier"
+	"outlierd/sync/credit"
 	"outlierd/sync/state"
 )
 
@@ -48,6 +49,7 @@ func (e *Engine) Queue(name string) ([]Waiting, error) {
 	if err != nil {
 		return nil, err
 	}
+	slices.SortStableFunc(calls, func(a, b placed) int { return a.before - b.before })
 	for _, call := range calls {
 		all = append(all, Waiting{
 			Job: call.Job, Others: call.Others, Op: call.Op, Entity: call.Entity, Value: new(call.Value + now.Sub(call.Since).Hours()/24),
@@ -124,8 +126,7 @@ func (w *witness) ofSearch(u *unfinished, step *state.Step, before int) (why str
 	next := w.nextOf(u.spec, w.now)
 	switch {
 	case u.run.Status == state.PausedBudget:
-		why, err := w.ofCap(u, step)
-		return why, next, err
+		return w.ofCap(u, step, next)
 	case !u.underWay():
 		return "its run failed, and the next one goes on with it: " + u.run.Error, next, nil
 	}
@@ -150,21 +151,43 @@ func (w *witness) ofScan(scan *state.Scan) string {
 	return fmt.Sprintf("waits for scan %s, and looks at it again at %s", scan.ScanID, w.clock(scan.NextPoll))
 }
 
-// ofCap says which cap a run has met that is paused by one: by now there may be room.
-func (w *witness) ofCap(u *unfinished, step *state.Step) (string, error) {
-	if why, _ := w.refused(true); why != "" {
-		return why, nil
+// ofCap says which cap a run has met that is paused by one, and when it goes on: at the
+// first of its due instants at which there is room. By now there may be.
+func (w *witness) ofCap(u *unfinished, step *state.Step, next time.Time) (why string, at time.Time, err error) {
+	if why, until := w.refused(true); why != "" {
+		return why, w.dueFrom(u, next, until), nil
 	}
 	for _, c := range w.capsOf(u.run, u.plan, u.spec.Budget)(w.Store.ServiceTime()) {
 		held, err := w.Store.Held(c)
 		if err != nil {
-			return "", err
+			return "", at, err
 		}
-		if held+w.priceOf(step) > c.Max {
-			return fmt.Sprintf("a cap is reached: %s", c), nil
+		if held+w.priceOf(step) <= c.Max {
+			continue
 		}
+		why, at := fmt.Sprintf("a cap is reached: %s", c), next
+		if c.Scope != credit.Run {
+			_, turn, err := credit.Period{Scope: c.Scope, Key: c.Period}.Bounds(w.Config.Timezone, w.Config.Budget.Renews)
+			if err != nil {
+				return "", at, err
+			}
+			at = w.dueFrom(u, next, turn)
+		}
+		return why, at, nil
 	}
-	return "a cap was reached, and the next run goes on with it", nil
+	return "its run met a cap or a refusal that is over, and the next one goes on with it", next, nil
+}
+
+// dueFrom is the first due instant of a run's job that is not before the given time; zero if
+// nobody knows when that is over, or the job has none.
+func (w *witness) dueFrom(u *unfinished, next, from time.Time) time.Time {
+	if from.IsZero() || next.IsZero() {
+		return time.Time{}
+	}
+	if next.Before(from) {
+		return w.nextOf(u.spec, from.Add(-1))
+	}
+	return next
 }
 
 // refused says what the service has said to all calls, or to all that are paid for, and
@@ -174,6 +197,8 @@ func (w *witness) refused(paid bool) (why string, until time.Time) {
 		switch {
 		case r.Latch == state.LatchKey:
 			return fmt.Sprintf("the service refuses the key since %s: %s", w.clock(r.Since), r.Reason), r.Until
+		case r.Latch == state.LatchClock && paid:
+			return "nobody vouches for the clock: see 'outlierd budget'", r.Until
 		case r.Latch == state.LatchCredits && paid:
 			return fmt.Sprintf("the service has no credits left since %s: %s", w.clock(r.Since), r.Reason), r.Until
 		}
