@@ -12,8 +12,9 @@ import (
 	"outlierd/sync/state"
 )
 
-// changed says what the next run does otherwise than the last one, and what of it
-// starts afresh. Dates move with every run and are no change; another window is.
+// changed says what the next run does otherwise than the last one that did what the
+// file said, and what of it starts afresh. Dates move with every run and are no change;
+// another window is.
 func (e *Engine) changed(f *JobForecast, spec *job.Spec, plan frozen, steps []state.Step) error {
 	runs, err := e.Store.Runs(spec.Name, expectFrom)
 	switch {
@@ -23,25 +24,36 @@ func (e *Engine) changed(f *JobForecast, spec *job.Spec, plan frozen, steps []st
 		f.Changes = []string{"it has never run"}
 		return nil
 	case f.Continues != "":
-		if runs[0].Config != spec.Hash {
+		if !plan.Overridden && runs[0].Config != spec.Hash {
 			f.Changes = []string{"the file has changed since this run began; what it says now applies from the next one on"}
 		}
 		return nil
 	}
-	last := slices.IndexFunc(runs, func(r state.Run) bool { return len(r.Plan) > 0 }) // others could not even begin
-	if last < 0 {
-		return nil
-	}
-	c := comparison{Engine: e, spec: spec, same: runs[last].Config == spec.Hash, now: plan, whole: f.whole}
-	if c.then, err = thaw(runs[last].Plan); err != nil {
+	last, then, err := asWritten(runs)
+	if last == nil || err != nil {
 		return err
 	}
-	old, err := e.Store.Steps(runs[last].ID)
+	c := comparison{Engine: e, spec: spec, same: last.Config == spec.Hash, then: then, now: plan, whole: f.whole}
+	old, err := e.Store.Steps(last.ID)
 	if err != nil {
 		return err
 	}
 	f.Changes, err = c.changes(old, steps)
 	return err
+}
+
+// asWritten is the newest of the runs that did what the file said then, and its plan; nil
+// if there is none. Some could not even begin, and some were overridden.
+func asWritten(runs []state.Run) (last *state.Run, plan frozen, err error) {
+	for i := range runs {
+		if len(runs[i].Plan) == 0 {
+			continue
+		}
+		if plan, err = thaw(runs[i].Plan); err != nil || !plan.Overridden {
+			return &runs[i], plan, err
+		}
+	}
+	return nil, frozen{}, nil
 }
 
 // A comparison tells the last run of a job and the next one apart.

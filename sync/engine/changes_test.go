@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -152,5 +153,39 @@ func TestChangedReadingOfAScanIsTold(t *testing.T) {
 		if diff := cmp.Diff(want, w.changes()); diff != "" {
 			t.Errorf("the plan says (-want +got):\n%s", diff)
 		}
+	})
+}
+
+// TestOverriddenRunsTellNothingOfTheFile: what a person wanted once is no change of what
+// is written, whether that run has come to its end or is continued; an edit is one still.
+func TestOverriddenRunsTellNothingOfTheFile(t *testing.T) {
+	file := strings.Replace(changingFile, "WINDOW", "last 9d", 1)
+	once := job.Overrides{Pages: 4, NoEnrich: true, Again: true}
+	bare(t, file, func(w *workshop) {
+		w.mustRun(state.OK)
+		w.performed(once, "one")
+		if got := w.changes(); len(got) != 0 {
+			t.Errorf("after a run that was overridden the plan says %q", got)
+		}
+		w.use(strings.Replace(file, "pages: 1", "pages: 2", 1))
+		if diff := cmp.Diff([]string{"pages was 1 and is 2"}, w.changes()); diff != "" {
+			t.Errorf("after an edit, too, the plan says (-want +got):\n%s", diff)
+		}
+		w.use(file)
+		ctx, stop := context.WithCancel(w.ctx)
+		defer stop()
+		w.wire = stopAtSearch(w.service.Transport(), 1, stop)
+		w.inspect(func(e *Engine) {
+			spec, err := w.config.Job("one").With(once)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if row, err := e.Run(ctx, &spec, Manual, time.Time{}); err == nil || row.Status != state.Running {
+				t.Fatalf("the run that was left is %v, %v", row, err)
+			}
+			if f, err := e.Forecast(w.ctx); err != nil || f.Jobs[0].Continues == "" || len(f.Jobs[0].Changes) > 0 {
+				t.Errorf("of a run that was overridden and goes on the plan says %+v, %v", f, err)
+			}
+		})
 	})
 }

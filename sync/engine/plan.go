@@ -22,8 +22,9 @@ const pageSize = 40
 // run begins and read when it resumes, so an edit of the file never changes a run
 // that is half done.
 type frozen struct {
-	Pages       int             `json:"pages,omitempty"`  // per step; job.AllPages for as many as there are
-	Window      string          `json:"window,omitempty"` // published_at as it is meant whenever the job runs; "" if it asks for nothing, and in plans of earlier versions
+	Overridden  bool            `json:"overridden,omitempty"` // what a person wanted that once: it tells nothing of the file
+	Pages       int             `json:"pages,omitempty"`      // per step; job.AllPages for as many as there are
+	Window      string          `json:"window,omitempty"`     // published_at as it is meant whenever the job runs; "" if it asks for nothing, and in plans of earlier versions
 	NewBelow    float64         `json:"new_below,omitempty"`
 	ReuseFor    time.Duration   `json:"reuse_for,omitempty"`
 	Sort        string          `json:"sort,omitempty"`
@@ -69,6 +70,7 @@ var freshFor = map[outlier.Operation]time.Duration{
 
 func freeze(spec *job.Spec) frozen {
 	return frozen{
+		Overridden:  spec.Overridden,
 		Pages:       cmp.Or(spec.Pages, 1),
 		NewBelow:    spec.NewBelow,
 		ReuseFor:    spec.ReuseFor,

@@ -20,12 +20,14 @@ type Overrides struct {
 }
 
 // With is the job as a person wants it this once. An override that does not fit the
-// job is an error that says what there is.
+// job is an error that says what there is; one that says what the file says overrides nothing.
 func (s Spec) With(o Overrides) (Spec, error) {
 	if err := s.override(o); err != nil {
 		return Spec{}, fmt.Errorf("job %s: %w", s.Name, err)
 	}
+	written := s.Hash
 	s.Hash = s.hash()
+	s.Overridden = s.Overridden || s.Hash != written
 	return s, nil
 }
 

@@ -23,7 +23,7 @@ func TestOverridesChangeOneRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.Pages != 7 || got.Enrich != nil || got.ReuseFor != 0 || got.Hash == spec.Hash {
+	if got.Pages != 7 || got.Enrich != nil || got.ReuseFor != 0 || got.Hash == spec.Hash || !got.Overridden {
 		t.Errorf("got %+v", got)
 	}
 	asked := asks(t, &got)
@@ -37,8 +37,10 @@ func TestOverridesChangeOneRun(t *testing.T) {
 	if diff := cmp.Diff(before, *spec, plain); diff != "" || len(asks(t, spec)) != 4 || !asks(t, spec)[0].Params.Has("publishedAtTo") {
 		t.Errorf("the job itself has changed\n%s", diff)
 	}
-	if same, err := spec.With(Overrides{}); err != nil || same.Hash != spec.Hash {
-		t.Errorf("without overrides the hash is %s (%v), not %s", same.Hash, err, spec.Hash)
+	for _, o := range []Overrides{{}, {Pages: 3}} {
+		if same, err := spec.With(o); err != nil || same.Hash != spec.Hash || same.Overridden {
+			t.Errorf("%+v changes nothing, and the hash is %s (%v), not %s, overridden: %t", o, same.Hash, err, spec.Hash, same.Overridden)
+		}
 	}
 }
 
