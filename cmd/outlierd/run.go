@@ -267,12 +267,21 @@ func (o *options) runJob(ctx context.Context, p *program, e errand) (*state.Run,
 		}
 	}
 	if failed != nil {
-		return row, fmt.Errorf("job %s: %w", e.Spec.Name, failed)
+		return row, ofJob(e.Spec.Name, failed)
 	}
 	if row.Status != state.OK && row.Status != state.OKEmpty {
 		return row, statusError{row.Status}
 	}
 	return row, nil
+}
+
+// ofJob names the job of an error, unless it begins with that, as what is wrong with a
+// job itself does.
+func ofJob(name string, err error) error {
+	if strings.HasPrefix(err.Error(), "job "+name+": ") {
+		return err
+	}
+	return fmt.Errorf("job %s: %w", name, err)
 }
 
 // worst picks what the exit code is to tell: an error over a run that failed, that
