@@ -16,6 +16,14 @@ import (
 	"outlierd/sync/state"
 )
 
+func TestGoingOnBuysNothingAgain(t *testing.T) {
+	for _, again := range []string{"--again", "--again=true"} {
+		if got := retyped([]string{"search", "moka pot", again, "--pages", "2"}); got != "outlierd search 'moka pot' --pages 2" {
+			t.Errorf("after %s it goes on with %s", again, got)
+		}
+	}
+}
+
 func TestWorstOfSeveralRuns(t *testing.T) {
 	one, other := errors.New("no route"), errors.New("disk full")
 	partial, paused := statusError{state.Partial}, statusError{state.PausedBudget}
