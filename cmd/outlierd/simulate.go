@@ -25,7 +25,9 @@ func simulateCommand(o *options) *cobra.Command {
 dashboards and budgets can be tried without a key and without a bill. It checks
 authorization and parameters, charges, caches, refunds and limits as documented.
 
-Its books can be read with the key at /_simulator/books.`,
+Its books, what it has charged and given back, are read with the key, too:
+
+  curl -H "Authorization: Api-Key demo" http://127.0.0.1:9090/_simulator/books`,
 		Example: `  outlierd simulate --listen 127.0.0.1:9090 --limit 600/min --key demo
   OUTLIERD_URL=http://127.0.0.1:9090 OUTLIERD_KEY=demo OUTLIERD_DATA=trial outlierd run`,
 		Args: cobra.NoArgs,
