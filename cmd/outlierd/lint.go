@@ -15,7 +15,7 @@ func lintCommand(o *options) *cobra.Command {
 		Long: `Check the job file without touching anything: no network, and none of your state.
 Every mistake is told at once, with file, line and column, and the exit code is then
 5. SQL is tried against the tables as they are declared. What is allowed but hardly
-meant is a warning, which changes no exit code.
+meant is a warning, which changes no exit code. All of it is text, whatever -o says.
 
 The prices are those of a first run: what is known from earlier runs, such as pages
 that are fresh or windows that are shorter, only makes a run cheaper.`,
