@@ -289,6 +289,11 @@ func budgetResumeCommand(o *options) *cobra.Command {
 		Long: `When the service says that the account has no credits left, paid calls stop: until the
 billing cycle turns, but for one call a day that tries. After you have bought credits,
 this lets them go on at once. It also tries a key again that the service had refused.
+
+Where the service tells no time and this machine's clock shows another day or cycle than
+the last purchase, nothing is bought either: this then says that the clock is right, for
+that day.
+
 Caps of the job file stay as they are. An instance that is running takes notice.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
