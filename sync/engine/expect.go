@@ -12,27 +12,20 @@ const expectFrom = 10
 // expect draws from earlier runs what the next one will ask of the two scarcities.
 // What counts are the pages that they bought, at the prices of today.
 func (e *Engine) expect(f *JobForecast, spec *job.Spec) error {
-	runs, err := e.Store.Runs(spec.Name, expectFrom)
+	all, err := e.samples(spec)
 	if err != nil {
 		return err
 	}
 	var credits, rationed, shares outlier.Credits
 	var requests int64
-	for _, run := range runs {
-		if run.Status != state.OK && run.Status != state.OKEmpty && run.Status != state.Partial {
-			continue
+	for _, s := range all {
+		if s.share > 0 {
+			rationed, shares = rationed+s.bought, shares+s.share
 		}
-		bought, share, err := e.boughtBy(&run)
-		if err != nil {
-			return err
-		}
-		if share > 0 {
-			rationed, shares = rationed+bought, shares+share
-		}
-		credits += bought
-		requests += run.Requests
-		f.Basis++
+		credits += s.bought
+		requests += s.requests
 	}
+	f.Basis = len(all)
 	f.Expected.Cost, f.each = f.Worst.Cost, max(f.Worst.Credits, f.whole)
 	if len(spec.Fetch) > 0 {
 		f.Expected.Requests = f.Calls
@@ -53,24 +46,62 @@ func (e *Engine) expect(f *JobForecast, spec *job.Spec) error {
 	return nil
 }
 
-// boughtBy is what the pages that a run bought would cost today, and its share of the
-// month then; 0 if there was none.
-func (e *Engine) boughtBy(run *state.Run) (bought, share outlier.Credits, err error) {
-	steps, err := e.Store.Steps(run.ID)
+// A sample is what one earlier run tells of the next.
+type sample struct {
+	bought, share outlier.Credits // at the prices of today; its share of the month then, 0 if there was none
+	requests      int64
+	reused        bool // pages that the journal had, and perhaps will not have the next time
+}
+
+// samples are the latest runs that did what the file said then. Those that bought all
+// their pages are the better ones: a run soon after another costs less than the one of
+// tomorrow.
+func (e *Engine) samples(spec *job.Spec) ([]sample, error) {
+	runs, err := e.Store.Runs(spec.Name, expectFrom)
 	if err != nil {
-		return 0, 0, err
+		return nil, err
 	}
-	for i := range steps {
-		bought += e.bought(&steps[i])
+	var all, full []sample
+	for i := range runs {
+		run := &runs[i]
+		if run.Status != state.OK && run.Status != state.OKEmpty && run.Status != state.Partial {
+			continue
+		}
+		plan := frozen{}
+		if len(run.Plan) > 0 {
+			if plan, err = thaw(run.Plan); err != nil {
+				return nil, err
+			}
+		}
+		if plan.Overridden {
+			continue
+		}
+		s, err := e.sampleOf(run, plan)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, s)
+		if !s.reused {
+			full = append(full, s)
+		}
 	}
-	if len(run.Plan) == 0 {
-		return bought, 0, nil
+	if len(full) > 0 {
+		return full, nil
 	}
-	plan, err := thaw(run.Plan)
+	return all, nil
+}
+
+func (e *Engine) sampleOf(run *state.Run, plan frozen) (sample, error) {
+	s := sample{requests: run.Requests}
 	if plan.Share != nil {
-		share = *plan.Share
+		s.share = *plan.Share
 	}
-	return bought, share, err
+	steps, err := e.Store.Steps(run.ID)
+	for i := range steps {
+		s.bought += e.bought(&steps[i])
+		s.reused = s.reused || steps[i].Reused > 0
+	}
+	return s, err
 }
 
 // bought is what the pages of a step would cost today.

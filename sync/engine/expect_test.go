@@ -1,0 +1,54 @@
+package engine
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"outlierd/outlier"
+	"outlierd/sync/job"
+	"outlierd/sync/state"
+)
+
+const expectedFile = `
+version: 1
+service: {url: "sim://", limit: 600/min, paging: page}
+jobs:
+  one: {search: {query: [home espresso], pages: 2}}
+`
+
+// expected checks what the forecast expects of the only job.
+func (w *workshop) expected(credits outlier.Credits, requests, basis int) {
+	w.Helper()
+	f, _ := w.foreseen()
+	if got := f.Jobs[0]; got.Expected.Credits != credits || got.Expected.Requests != requests || got.Basis != basis {
+		w.Errorf("%d credits and %d requests are expected from %d runs; want %d, %d and %d",
+			got.Expected.Credits, got.Expected.Requests, got.Basis, credits, requests, basis)
+	}
+}
+
+// TestExpectationIsDrawnFromRunsLikeTheNext: not from one that was overridden, nor from
+// one that found its pages in the journal where another had to buy them.
+func TestExpectationIsDrawnFromRunsLikeTheNext(t *testing.T) {
+	bare(t, expectedFile, func(w *workshop) {
+		w.performed(job.Overrides{Pages: 1}, "one")
+		w.expected(4, 2, 0)
+		time.Sleep(day)
+		w.mustRun(state.OK)
+		w.expected(4, 2, 1)
+		if row := w.mustRun(state.OK); row.Credits != 0 {
+			t.Fatalf("the pages of a moment ago were bought again for %d credits", row.Credits)
+		}
+		w.expected(4, 2, 1)
+	})
+}
+
+// TestExpectationOfAJobThatLivesOnTheJournal is what it always did: nothing else is known.
+func TestExpectationOfAJobThatLivesOnTheJournal(t *testing.T) {
+	bare(t, expectedFile, func(w *workshop) {
+		w.performed(job.Overrides{}, "one")
+		w.use(strings.Replace(expectedFile, "  one:", "  two:", 1))
+		w.mustRun(state.OK)
+		w.expected(0, 0, 1)
+	})
+}
