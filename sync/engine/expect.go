@@ -46,6 +46,18 @@ func (e *Engine) expect(f *JobForecast, spec *job.Spec) error {
 	return nil
 }
 
+// curb keeps what is expected within what the caps leave beside what is set aside. The
+// requests are fewer in proportion: what is fetched about hits follows from the pages.
+func (f *JobForecast) curb() {
+	f.rest = f.Expected.Credits
+	for _, c := range f.Cuts {
+		if most := c.Leaves + f.aside; most < f.Expected.Credits {
+			f.Expected.Requests = int(int64(f.Expected.Requests) * int64(most) / int64(f.Expected.Credits))
+			f.Expected.Credits = most
+		}
+	}
+}
+
 // A sample is what one earlier run tells of the next.
 type sample struct {
 	bought, share outlier.Credits // at the prices of today; its share of the month then, 0 if there was none

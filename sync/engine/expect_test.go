@@ -52,3 +52,16 @@ func TestExpectationOfAJobThatLivesOnTheJournal(t *testing.T) {
 		w.expected(0, 0, 1)
 	})
 }
+
+// TestExpectationKeepsToTheCaps: what they do not leave cannot be spent, however much the
+// last run was.
+func TestExpectationKeepsToTheCaps(t *testing.T) {
+	for caps, want := range map[string][2]int{"per_month: 4": {0, 0}, "per_month: 6": {2, 1}, "per_month: 9": {4, 2}} {
+		file := strings.Replace(expectedFile, "pages: 2}", "pages: 2}, budget: {"+caps+"}", 1)
+		bare(t, file, func(w *workshop) {
+			w.mustRun(state.OK)
+			time.Sleep(7 * time.Hour) // what is in the journal would not be bought again
+			w.expected(outlier.Credits(want[0]), want[1], 1)
+		})
+	}
+}

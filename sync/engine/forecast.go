@@ -48,7 +48,7 @@ type JobForecast struct {
 	Calls     int              `json:"calls,omitempty"`   // of a watch: data calls to make
 	Fresh     int              `json:"fresh,omitempty"`   // of a watch: ids times kinds of data that need no call
 	Worst     Estimate         `json:"worst"`             // and Worst.Lost is the run's cap
-	Expected  Estimate         `json:"expected"`          // from what earlier runs brought; the worst case if there were none
+	Expected  Estimate         `json:"expected"`          // from what earlier runs brought, and what the caps leave; the worst case if there were none
 	Basis     int              `json:"basis"`             // how many runs Expected is drawn from
 	Share     *outlier.Credits `json:"share,omitempty"`   // with budget.pace: even, the fair share if it is less than wanted
 	Round     int              `json:"round,omitempty"`   // with a share: each search comes round every so many runs
@@ -59,6 +59,7 @@ type JobForecast struct {
 	aside outlier.Credits // what the run that it goes on with has set aside: held already, whatever it reads
 	whole outlier.Credits // what a run costs at worst that no share limits
 	each  outlier.Credits // what such a run brings about, as far as is known
+	rest  outlier.Credits // what this run is expected to cost, whatever the caps of today leave
 }
 
 // Estimate is a cost together with the time that its requests take.
@@ -133,7 +134,7 @@ func (e *Engine) Forecast(ctx context.Context, names ...string) (*Forecast, erro
 func (f *JobForecast) wanted() outlier.Credits {
 	all := outlier.Credits(f.Runs) * f.each
 	if f.Continues != "" {
-		all += max(0, f.Expected.Credits-f.aside)
+		all += max(0, f.rest-f.aside)
 	}
 	return all
 }
@@ -250,6 +251,7 @@ func (e *Engine) fill(f *JobForecast, spec *job.Spec, plan frozen, steps []state
 		func() error { return e.watched(f, plan) },
 		func() error { return e.expect(f, spec) },
 		func() error { return e.cuts(f, spec, plan) },
+		func() error { f.curb(); return nil },
 		func() error { return e.changed(f, spec, plan, steps) },
 	} {
 		if err := add(); err != nil {
