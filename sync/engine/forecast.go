@@ -54,7 +54,7 @@ type JobForecast struct {
 	Round     int              `json:"round,omitempty"`   // with a share: each search comes round every so many runs
 	Cuts      []Cut            `json:"cuts,omitempty"`    // caps that leave less than the worst case
 	Changes   []string         `json:"changes,omitempty"` // since the last run
-	Problem   string           `json:"problem,omitempty"` // why the job cannot be run
+	Problem   string           `json:"problem,omitempty"` // why the job cannot be run; with Continues, not before a person has done something
 
 	aside outlier.Credits // what the run that it goes on with has set aside: held already, whatever it reads
 	whole outlier.Credits // what a run costs at worst that no share limits
@@ -253,6 +253,7 @@ func (e *Engine) fill(f *JobForecast, spec *job.Spec, plan frozen, steps []state
 		func() error { return e.cuts(f, spec, plan) },
 		func() error { f.curb(); return nil },
 		func() error { return e.changed(f, spec, plan, steps) },
+		func() error { return e.unsettled(f, steps) },
 	} {
 		if err := add(); err != nil {
 			return err

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"outlierd/outlier"
+	"outlierd/outlier/simulator"
 	"outlierd/sync/state"
 )
 
@@ -68,6 +70,59 @@ func TestForecastWithAScanUnderWay(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestForecastOfAScanThatNobodyKnowsOf tells what the run that waits for a person's word
+// would say, as its problem if it has nothing else to do.
+func TestForecastOfAScanThatNobodyKnowsOf(t *testing.T) {
+	two := strings.NewReplacer("[espresso machine repair]", `["${topic}"]`, "scan:\n", "for_each: {topic: [moka pot, latte art]}\n    scan:\n",
+		"per_run: 60", "per_run: 120").Replace(scanFile)
+	t.Run("alone", func(t *testing.T) {
+		bare(t, scanFile, func(w *workshop) {
+			w.renew(anHour)
+			w.service.FailNext(outlier.OpStartScan, simulator.DropAnswer)
+			unsettled := w.leftUnsettled()
+			told, _ := w.foreseen()
+			f := told.Jobs[0]
+			if want := settling(&unsettled.Scan); f.Continues == "" || !strings.HasSuffix(f.Problem, want) || !strings.Contains(unsettled.Error(), want) {
+				t.Errorf("the plan says %q, and the run %q; want %q of both", f.Problem, unsettled, want)
+			}
+			w.settle(unsettled.Scan.Intent)
+			if told, _ := w.foreseen(); told.Jobs[0].Problem != "" {
+				t.Errorf("after it was settled the plan says %q", told.Jobs[0].Problem)
+			}
+		})
+	})
+	t.Run("beside another that is under way", func(t *testing.T) {
+		bare(t, two, func(w *workshop) {
+			w.renew(anHour)
+			w.service.FailNext(outlier.OpStartScan, simulator.DropAnswer)
+			ctx, stop := context.WithCancel(w.ctx)
+			defer stop()
+			time.AfterFunc(20*time.Minute, stop)
+			w.inspect(func(e *Engine) {
+				row, err := e.Run(ctx, w.config.Job("niche"), Manual, time.Time{})
+				if err == nil || row.Status != state.Running {
+					t.Fatalf("the run that was left is %v, %v", row, err)
+				}
+			})
+			told, _ := w.foreseen()
+			if f := told.Jobs[0]; f.Problem != "" || len(f.Changes) != 1 || !strings.HasPrefix(f.Changes[0], `a scan of ["moka pot"] may have been started: `) {
+				t.Errorf("the plan says %q and %q", f.Problem, f.Changes)
+			}
+		})
+	})
+}
+
+// leftUnsettled performs the only job, which ends for want of a person's word.
+func (w *workshop) leftUnsettled() *UnsettledScanError {
+	w.Helper()
+	_, err := w.run()
+	unsettled, ok := errors.AsType[*UnsettledScanError](err)
+	if !ok {
+		w.Fatalf("the run ended with %v, want an *UnsettledScanError", err)
+	}
+	return unsettled
 }
 
 // stopAtSearch asks for a stop during the given search, which is answered all the same.
