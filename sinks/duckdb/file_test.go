@@ -51,6 +51,33 @@ func TestOpenRefusesWhatIsInTheWay(t *testing.T) {
 	}
 }
 
+// TestFileThatWasBeingMadeIsMadeAnew: a kill in the midst of it leaves half of one, under
+// another name than that of the file.
+func TestFileThatWasBeingMadeIsMadeAnew(t *testing.T) {
+	o := options(t.TempDir())
+	if err := os.MkdirAll(filepath.Dir(o.Private), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	half := []string{o.Private + ".new", o.Private + ".new.wal"}
+	for _, path := range half {
+		if err := os.WriteFile(path, []byte("half of it"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s, err := Open(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	for _, path := range half {
+		if _, err := os.Stat(path); !os.IsNotExist(err) {
+			t.Errorf("%s is left (%v)", path, err)
+		}
+	}
+}
+
 func private(o Options) string   { return o.Private }
 func published(o Options) string { return o.Published }
 

@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 
@@ -65,11 +67,33 @@ func (in *instance) attach(ctx context.Context, path string) error {
 	if in.attached {
 		return nil
 	}
+	if err := in.create(ctx, path); err != nil {
+		return fmt.Errorf("create %s: %w", path, err)
+	}
 	if _, err := in.exec(ctx, "ATTACH "+text(path)+" AS warehouse"); err != nil {
 		return attachError(path, err)
 	}
 	in.attached = true
 	return nil
+}
+
+// create makes the private file, if there is none, so that it is there whole or not at
+// all: a process that is killed while DuckDB makes a file leaves one that nobody can read.
+func (in *instance) create(ctx context.Context, path string) error {
+	if _, err := os.Stat(path); !os.IsNotExist(err) {
+		return err
+	}
+	temp := path + ".new"
+	if err := errors.Join(remove(temp), remove(temp+".wal")); err != nil {
+		return err
+	}
+	if _, err := in.exec(ctx, "ATTACH "+text(temp)+" AS made; DETACH made"); err != nil {
+		return err
+	}
+	if err := os.Rename(temp, path); err != nil {
+		return err
+	}
+	return syncFolder(filepath.Dir(path))
 }
 
 var holder = regexp.MustCompile(`Conflicting lock is held in .*?\(PID (\d+)\)`)
