@@ -38,9 +38,3 @@ func (e *Engine) unsettled(f *JobForecast, steps []state.Step) error {
 	f.Changes = append(f.Changes, waits...)
 	return nil
 }
-
-// settling is what a person can do about a scan of which nobody knows, as
-// [UnsettledScanError] has it.
-func settling(scan *state.Scan) string {
-	return fmt.Sprintf("`outlierd scan adopt ID` takes it over, `outlierd scan resolve --not-created %d` says that there is none", scan.Intent)
-}

@@ -28,8 +28,12 @@ type UnsettledScanError struct{ Scan state.Scan }
 
 func (e *UnsettledScanError) Error() string {
 	return fmt.Sprintf("a scan of %q was sent on %s and it is not known whether it was started; it is not sent again. "+
-		"Look for it at the service: `outlierd scan adopt ID` takes it over, `outlierd scan resolve --not-created %d` says that there is none",
-		e.Scan.Queries, e.Scan.Intended.UTC().Format("2006-01-02 15:04 UTC"), e.Scan.Intent)
+		"Look for it at the service: %s", e.Scan.Queries, e.Scan.Intended.UTC().Format("2006-01-02 15:04 UTC"), settling(&e.Scan))
+}
+
+// settling is what a person can do about a scan of which nobody knows.
+func settling(scan *state.Scan) string {
+	return fmt.Sprintf("`outlierd scan adopt ID` takes it over, `outlierd scan resolve --not-created %d` says that there is none", scan.Intent)
 }
 
 // scan does what is next for a scan: it is started, or looked at when it is time.
