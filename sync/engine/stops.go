@@ -1,0 +1,76 @@
+package engine
+
+import (
+	"outlierd/outlier"
+	"outlierd/sync/job"
+	"outlierd/sync/state"
+)
+
+// Why a search ended; kept in ops.searches.
+const (
+	stopEmpty      = "empty"      // a page without hits
+	stopShort      = "short"      // a short page, and the total agrees
+	stopRepeated   = "repeated"   // a page without an id that was new to the search
+	stopPages      = "pages"      // as many pages as the job wants
+	stopKnown      = "known"      // the job's stop_when: hardly an id that was not known
+	stopFresh      = "fresh"      // the job bought the same seeds lately; nothing was sent
+	stopRefused    = "refused"    // the service refused the request itself
+	stopUnreadable = "unreadable" // an answer that is no search answer; it stays in the journal
+	stopTime       = "time"       // the job's stop_after
+	stopShare      = "share"      // the run's fair share of the month
+
+	stopScanned    = "scanned"     // the scan has ended, and another search reads its results
+	stopScanFailed = "scan failed" // as the service says
+	stopDeadline   = "deadline"    // the scan had not ended in time; its results can still be read
+)
+
+// finals close a search for good: trying again cannot help.
+var finals = []string{stopRefused, stopUnreadable, stopScanFailed, stopDeadline}
+
+// covered are the ends after which a search needs no second look at what it covered:
+// the job's watermark moves on.
+var covered = []string{stopEmpty, stopShort, stopRepeated, stopPages, stopKnown}
+
+// stopFor closes a step for good when trying again cannot help; every other error
+// leaves it open for the next run.
+func stopFor(kind outlier.Kind) string {
+	switch kind {
+	case outlier.Invalid, outlier.NotFound:
+		return stopRefused
+	case outlier.Malformed:
+		return stopUnreadable
+	}
+	return ""
+}
+
+// stopAfter says why the search ends with this page, or "" if it goes on. A total
+// alone ends nothing: it saturates, and it is a hint of the service, no promise.
+func (r *run) stopAfter(step *state.Step, page outlier.Page, seen state.Sighting, ids int) string {
+	switch got := len(page.Hits); {
+	case step.Op == outlier.OpTrendingFormats:
+		return stopPages
+	case got == 0:
+		return stopEmpty
+	case seen.Distinct == 0:
+		return stopRepeated
+	case short(page) && int64(step.Hits+got) >= page.Total:
+		return stopShort
+	case r.plan.Pages != job.AllPages && step.Next+1 >= r.plan.Pages:
+		return stopPages
+	case step.Next > 0 && float64(seen.Fresh) < r.plan.NewBelow*float64(ids):
+		return stopKnown
+	case r.plan.Rations != nil && step.Next+1 >= r.plan.limit(step):
+		return stopShare
+	}
+	return ""
+}
+
+// short reports whether a page holds less than it could: than was asked for, or than the
+// service says its pages have.
+func short(page outlier.Page) bool {
+	size := int64(pageSize)
+	if page.Size > 0 {
+		size = min(size, page.Size)
+	}
+	return int64(len(page.Hits)) < size
+}
