@@ -84,26 +84,33 @@ func TestWhatTheClientLetsPassTheServiceAccepts(t *testing.T) {
 		func() question { return &outlier.FindRelatedChannels{RelatedChannelID: channel} },
 		func() question { return &outlier.StartScan{Query: channel} },
 	} {
-		passed := 0
-		rapid.Check(t, func(rt *rapid.T) {
+		ask := func(rt *rapid.T) (passed bool) {
 			q := start()
 			for range rapid.IntRange(0, 4).Draw(rt, "fields") {
 				drawField(rt, rapid.SampledFrom(q.Fields()).Draw(rt, "field"))
 			}
 			r, err := askFor(rt, q)
 			if err != nil {
-				return // refused before anything was sent
+				return false // refused before anything was sent
 			}
-			passed++
 			if _, err := client.Do(t.Context(), r, new(purse)); err != nil {
-				rt.Fatalf("%s %v is answered %v", r.Op, r.Params, err)
+				t.Fatalf("%s %v is answered %v", r.Op, r.Params, err)
 			}
 			if calls := s.Books().Calls; calls[len(calls)-1].Identity != r.Identity() {
-				rt.Fatalf("the service calls %q what the client calls %q", calls[len(calls)-1].Identity, r.Identity())
+				t.Fatalf("the service calls %q what the client calls %q", calls[len(calls)-1].Identity, r.Identity())
 			}
-		})
-		if passed == 0 {
-			t.Errorf("no %T passed", start())
+			return true
+		}
+		rapid.Check(t, func(rt *rapid.T) { ask(rt) })
+
+		passed, one := 0, rapid.Custom(ask) // by fixed seeds: that some pass is no matter of luck
+		for seed := range 20 {
+			if one.Example(seed) {
+				passed++
+			}
+		}
+		if passed < 5 {
+			t.Errorf("%d of 20 %T passed", passed, start())
 		}
 	}
 	if unknown := s.Books().UnknownParams; len(unknown) > 0 {
