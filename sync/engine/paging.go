@@ -15,8 +15,8 @@ import (
 // forty other hits; one that counts items brings the first page again, moved by one.
 // So the first second page that is bought tells: if half of its hits or more stood on
 // page one, items are counted, and that page was wasted: it is kept in the journal, and
-// no row is made of it, since its hits were just seen or come with the next page. What
-// was learned is remembered for each endpoint, and the configuration may say it from the
+// no row is made of it, since its hits were just seen, but for the last one, which comes
+// with the next page if a cap leaves room for that. What was learned is remembered for each endpoint, and the configuration may say it from the
 // beginning.
 
 // counts is what `from` counts at an endpoint: [job.PagingPage], [job.PagingOffset],

@@ -63,8 +63,9 @@ func (s *Store) ServiceTime() time.Time {
 }
 
 // Turned reports whether this machine's clock shows another day or another billing
-// cycle than the newest reservation, and no answer has told the service's time yet: the
-// period may have turned, or a clock was set, forward now or back since then.
+// cycle than the newest reservation that there was when the state was opened, and no answer
+// has told the service's time yet: the period may have turned, or a clock was set, forward
+// now or back since then.
 func (s *Store) Turned() (day, cycle bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

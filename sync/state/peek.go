@@ -28,8 +28,8 @@ func (e *OlderError) Error() string {
 // write fails. All that is read is of one moment, that of the first look, until the
 // store is closed; so it should not be kept open for long.
 //
-// Before the first answer is kept, which never happens here, the service's time is
-// this machine's. Peek fails with [os.ErrNotExist] where there is no state, or with
+// No answer is ever kept here, so the service's time is this machine's, but never earlier
+// than the newest reservation. Peek fails with [os.ErrNotExist] where there is no state, or with
 // an [*OlderError], [*NewerError], [*BoundError] or [*CorruptError].
 func Peek(ctx context.Context, dir string, o Options) (*Store, error) {
 	s := &Store{dir: dir, options: o.withDefaults(), stmts: map[string]*sql.Stmt{}}
