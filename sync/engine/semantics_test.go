@@ -53,11 +53,26 @@ var promises = []promise{
 	{"`plan` says so.", []string{"sync/engine TestListInAParameterIsOneRequestOverBoth", "cmd/outlierd TestPlanSaysThatAListIsOneRequest"}},
 	{"`channels` and `videos` ids are one call each.", []string{"sync/engine TestIdsOfChannelsAndVideosAreOneCallEach"}},
 	{
-		"**Resume.** A due instant first continues the job's unfinished run if that is younger than one period (24 h at most) or holds a paid scan;",
-		[]string{"sync/engine TestRunIsContinuedForOnePeriodAtMost", "sync/engine TestPaidScanIsContinuedHoweverOldItIs"},
+		"**Resume.** A due instant has exactly one run that searched, or a record that says why not.",
+		nil,
 	},
-	{"else the old run is closed as `interrupted` and the new window covers it.", []string{"sync/engine TestRunThatIsTooOldIsClosedAsInterrupted"}},
-	{"Skipped due instants collapse into one.", []string{"sync/engine TestInstantsThatPassedWhileNobodyWatchedCollapseIntoOne"}},
+	{
+		"If an unfinished run of the job has pages left and is younger than one period (24 h at most) or holds a paid scan, it is continued first and **then** the due instant performs its own run;",
+		nil,
+	},
+	{"a run that has its pages and only waits for enrichment or a sink never holds the next one: its queue goes on by itself.", nil},
+	{"Else the old run is closed as `interrupted`.", []string{"sync/engine TestRunThatIsTooOldIsClosedAsInterrupted"}},
+	{"A run's due instant never changes.", nil},
+	{"Due instants that passed while nothing ran collapse by `catch_up`.", []string{"sync/engine TestInstantsThatPassedWhileNobodyWatchedCollapseIntoOne"}},
+	{
+		"**Overrides** (`--since`, `--pages`, `--set`, …) leave the job's cursor, learned paging and forecast as they were, unless `--move-cursor`.",
+		nil,
+	},
+	{
+		"**A sink that fails** is retried with back-off whatever is under way and never fails another sink or, while one sink works, the run (`partial`, named).",
+		nil,
+	},
+	{"When no sink has worked for `sinks_down_after` (default 30 min), nothing more is bought.", nil},
 	{
 		"**End of a run.** When its searches have ended and its own enrichment is done, or at `stop_after` (then `ok` with `queued: N`).",
 		[]string{"sync/engine TestRunEndsWhenItsSearchesHaveEndedAndItsOwnEnrichmentIsDone", "sync/engine TestRunThatStopsAfterItsTimeIsOKAndSaysWhatIsQueued", "cmd/outlierd TestSummaryOfARun"},
@@ -109,6 +124,11 @@ var promises = []promise{
 	{"judged from page two on.", []string{"sync/engine TestStopWhenCountsIdsUnknownBeforeTheRun"}},
 	{"**`pages`** defaults to 1;", []string{"sync/job TestPagesDefaultToOneAndAllOfThemRequirePerRun"}},
 	{"`pages: all` requires `per_run`.", []string{"sync/job TestPagesDefaultToOneAndAllOfThemRequirePerRun"}},
+	{"What `pages` cut off is told in the summary, in `ops.coverage` and as a command that buys just the rest.", nil},
+	{
+		"**Learned paging** rests on evidence that nothing else explains (`total`, an echoed `from`, two whole pages), and is unlearned by a contradiction.",
+		nil,
+	},
 
 	// Buying once.
 	{
@@ -126,7 +146,12 @@ var promises = []promise{
 	},
 	{"Freshness promotes nobody: the list is never extended to fill N.", []string{"sync/engine TestFreshnessPromotesNobody"}},
 	{
-		"**Freshness.** `refresh_after` is compared per job with the last good or missing answer for (endpoint, id).",
+		"**Freshness.** Default of `channels` and `videos` jobs: only what was received since the due instant is fresh (what they name is wanted each time);",
+		nil,
+	},
+	{"of `enrich` as documented.", []string{"sync/engine TestDataCallsHaveTheDocumentedAgeAndWorth"}},
+	{
+		"`refresh_after` is compared per job with the last good or missing answer for (endpoint, id).",
 		[]string{"sync/engine TestSecondRunBuysOnlyWhatMayHaveChanged", "sync/engine TestAnswerThatMeansNoneIsRemembered"},
 	},
 	{"One queue row per (endpoint, id) over all jobs;", []string{"sync/state TestOneRowServesAllWhoWantTheSame"}},
@@ -143,6 +168,11 @@ var promises = []promise{
 		"an enrichment that fails makes the run `partial`.",
 		[]string{"sync/engine TestPageOneThatFailsMakesTheRunFailedAndAnEnrichmentPartial", "sync/engine TestFailedCallsStayQueuedAndTheRunIsPartial"},
 	},
+	{
+		"**An answer that yields no row of its own entity has failed**, whatever its status code, except documented absence (the 404, empty `items`, `events`, `comments`);",
+		nil,
+	},
+	{"a page with hits that cannot be stored is `partial` and does not move the watermark.", nil},
 
 	// Money.
 	{
@@ -150,12 +180,13 @@ var promises = []promise{
 		[]string{"outlier TestDoKeepsTheOrderOfACall"},
 	},
 	{
-		"Days and cycles turn at 00:00 in `timezone` (default UTC), read from the service's clock.",
+		"Days and cycles turn at 00:00 in `timezone` (default UTC), read from the service's clock, agreed on before the first paid call of a process (a `Date` of the service's own answers, two of which agree if it is more than 10 minutes off; never a gateway's);",
 		[]string{
 			"sync/credit TestDayTurnsAtMidnightOfTheZone", "sync/state TestDaysTurnByTheServicesClock",
 			"sync/engine TestCapOfAJobTurnsByTheServicesClock", "sync/engine TestClockAloneOpensNoFreshBudget",
 		},
 	},
+	{"what is dated in the future counts as now.", nil},
 	{
 		"Changed caps apply at once without resetting what was spent.",
 		[]string{"sync/engine TestChangedCapAppliesAtOnce", "sync/state TestChangedCapsApplyAtOnceAndForgetNothing"},
@@ -175,6 +206,11 @@ var promises = []promise{
 		"`lint` refuses a job whose smallest step exceeds a cap, and warns when the floor of all jobs exceeds the cycle (\"lasts until day 22\").",
 		[]string{"sync/job TestAJobIsRefusedIfItsSmallestStepExceedsACap", "sync/job TestTheBudgetsFloor"},
 	},
+	{"A 429 proves a refusal whatever its body;", nil},
+	{"a refund needs the service's own documented shape.", nil},
+	{"A quota that makes a run wait is `paused_quota` (exit 4).", nil},
+	{"Address and key belong together: an edit that changes the address is refused whole;", nil},
+	{"a key alone is read again.", nil},
 	{
 		"The 402 and 401/403 latches belong to the key's fingerprint and fall with a new key;",
 		[]string{"sync/state TestLatchStandsForItsKeyUntilItIsLifted", "sync/engine TestNewKeyHasNoLatch"},
@@ -208,10 +244,17 @@ var promises = []promise{
 		"before sending there is only the pacer's stamp (committed without fsync, which survives a kill).",
 		[]string{"outlier/pace TestWindowOutlivesTheProcess"},
 	},
-	{"Up to 1 s or 64 free answers share a commit.", []string{"sync/state TestFreeAnswersShareACommit", "sync/state TestOldGroupIsCommittedByItself"}},
-	{"Paid answers never wait.", []string{"sync/state TestPaidAnswersNeverWait"}},
+	{"Each answer is committed before the next call leaves;", nil},
+	{
+		"only where the pace leaves no time (more than 20 calls a second) may free answers share a commit.",
+		[]string{"sync/state TestFreeAnswersShareACommit", "sync/state TestOldGroupIsCommittedByItself", "sync/state TestPaidAnswersNeverWait"},
+	},
 	{"One paid and one free call are in flight at most;", []string{"sync/engine TestOneCallIsInFlightAtATime"}},
-	{"every call has a connection of its own.", []string{"outlier TestEachCallHasItsOwnConnection"}},
+	{
+		"the transport never sends anything twice by itself (a connection of its own for each call, or a kept one where a test proves this).",
+		[]string{"outlier TestEachCallHasItsOwnConnection"},
+	},
+	{"An answer in hand is never given up: a locked database is waited for, and at the last written to a file beside it.", nil},
 	{
 		"**Journal row:** operation, parameters, run, job, step, page, rank base, times, outcome, and the body as it came over the wire (gzip kept, else zstd), checksummed.",
 		[]string{"sync/state TestJournalGivesAnswersBackAsTheyCame", "outlier TestGzipIsKeptAndOpened", "sync/state TestFlippedBitEndsTheJournal"},
@@ -231,9 +274,31 @@ var promises = []promise{
 	},
 }
 
-// unbuilt are the sentences that nothing can show yet: no answer is ever pruned, and so
-// there is nothing that a rebuild could miss.
-var unbuilt = []string{"after pruning, `rebuild` copies what the journal no longer holds from the other sink or refuses."}
+// unbuilt are the sentences that nothing shows yet, by what they begin with. Whoever
+// builds one names its tests above and takes it from here.
+var unbuilt = []string{
+	"after pruning, `rebuild`",
+	"**Resume.** A due instant has",
+	"If an unfinished run of the job",
+	"a run that has its pages",
+	"A run's due instant never",
+	"**Overrides**",
+	"**A sink that fails**",
+	"When no sink has worked",
+	"What `pages` cut off",
+	"**Learned paging**",
+	"**Freshness.** Default of",
+	"**An answer that yields no row",
+	"a page with hits that cannot",
+	"what is dated in the future",
+	"A 429 proves",
+	"a refund needs",
+	"A quota that makes",
+	"Address and key belong",
+	"a key alone is",
+	"Each answer is committed",
+	"An answer in hand",
+}
 
 // TestEverySentenceHasItsTests: no sentence of testdata/semantics.txt is without a row,
 // no row is about anything else, and the tests that rows name exist.
@@ -252,8 +317,8 @@ func TestEverySentenceHasItsTests(t *testing.T) {
 		if !slices.Contains(sentences, p.sentence) {
 			t.Errorf("row %d is about no sentence: %s", i, p.sentence)
 		}
-		if len(p.shown) == 0 && !slices.Contains(unbuilt, p.sentence) {
-			t.Errorf("no test shows: %s", p.sentence)
+		if begins := func(words string) bool { return strings.HasPrefix(p.sentence, words) }; (len(p.shown) == 0) != slices.ContainsFunc(unbuilt, begins) {
+			t.Errorf("%d tests show a sentence that is listed as unbuilt, or none shows one that is not: %s", len(p.shown), p.sentence)
 		}
 	}
 	for _, sentence := range sentences {
