@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"time"
 )
@@ -28,6 +29,9 @@ type TransportOptions struct {
 func NewTransport(o TransportOptions) (*http.Transport, error) {
 	roots, err := certificates(o.CAFile)
 	if err != nil {
+		return nil, err
+	}
+	if err := checkProxies(os.Getenv); err != nil {
 		return nil, err
 	}
 	http1 := new(http.Protocols)
@@ -62,6 +66,27 @@ func certificates(file string) (*x509.CertPool, error) {
 		return nil, fmt.Errorf("ca_file %s: no certificate in PEM form found", file)
 	}
 	return pool, nil
+}
+
+// checkProxies refuses the address of a proxy that net/http cannot use: it would ignore
+// the address and call the service directly, which the proxy may be there to prevent.
+func checkProxies(env func(string) string) error {
+	for _, name := range []string{"HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy"} {
+		address := env(name)
+		if address == "" || usableProxy(address) {
+			continue
+		}
+		return fmt.Errorf("the proxy address in %s cannot be used: write http://HOST:PORT, or unset %s to call the service directly", name, name)
+	}
+	return nil
+}
+
+func usableProxy(address string) bool {
+	if !strings.Contains(address, "://") {
+		address = "http://" + address
+	}
+	u, err := url.Parse(address)
+	return err == nil && u.Host != "" && slices.Contains([]string{"http", "https", "socks5", "socks5h"}, u.Scheme)
 }
 
 // proxy hides the address of a proxy that cannot be parsed: it may hold a password.

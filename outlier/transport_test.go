@@ -381,3 +381,25 @@ func TestCheckURL(t *testing.T) {
 		}
 	}
 }
+
+// TestAProxyThatCannotBeUsedIsRefused: net/http would go around it without a word.
+func TestAProxyThatCannotBeUsedIsRefused(t *testing.T) {
+	for address, usable := range map[string]bool{
+		"":                                true,
+		"http://proxy.example:3128":       true,
+		"proxy.example:3128":              true,
+		"socks5://proxy.example:1080":     true,
+		"http://[::1":                     false,
+		"http://":                         false,
+		"http://user:s3cret@proxy:porty/": false,
+	} {
+		t.Setenv("HTTPS_PROXY", address)
+		_, err := NewTransport(TransportOptions{})
+		if (err == nil) != usable {
+			t.Errorf("HTTPS_PROXY=%s gives %v", address, err)
+		}
+		if err != nil && (!strings.Contains(err.Error(), "HTTPS_PROXY") || strings.Contains(err.Error(), "s3cret")) {
+			t.Errorf("HTTPS_PROXY=%s gives %v; want the name and not the password", address, err)
+		}
+	}
+}

@@ -41,7 +41,7 @@ func (w wishes) yaml() ([]byte, error) {
 	e := json.NewEncoder(&out)
 	e.SetEscapeHTML(false)
 	err := e.Encode(w)
-	return bytes.ReplaceAll(out.Bytes(), []byte("${"), []byte("$${")), err
+	return out.Bytes(), err
 }
 
 // A request is what somebody asks for once.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"outlierd/outlier/pace"
 	"outlierd/sync/engine"
@@ -59,8 +58,7 @@ func costText(cost engine.Cost, limit pace.Quota) string {
 	if cost.Credits > 0 && cost.Lost > cost.Credits {
 		credits += fmt.Sprintf(" (%d if answers are lost)", cost.Lost)
 	}
-	minutes := time.Duration(cost.Requests) * limit.Window / time.Duration(limit.Requests)
-	return fmt.Sprintf("at most %s, %s, %s at %s", credits, count(cost.Requests, "request"), spell(minutes), limit)
+	return fmt.Sprintf("at most %s, %s, %s at %s", credits, count(cost.Requests, "request"), spell(limit.Time(cost.Requests)), limit)
 }
 
 // unborn lets work be priced that has no state yet, or whose state is none of our

@@ -3,6 +3,8 @@ package main
 import (
 	"errors"
 	"fmt"
+	"os/signal"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -17,9 +19,11 @@ before the calls that another still makes about its hits. Calls that runs left i
 queue are made in the time between.
 
 SIGTERM or ^C stops: the call under way may finish, what arrived is kept and
-published, and the next start goes on from there. A second signal stops at once.`,
+published, and the next start goes on from there. A second signal stops at once.
+SIGHUP is ignored.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) (err error) {
+			signal.Ignore(syscall.SIGHUP) // a terminal that is closed, or a service manager that asks for a reload
 			config, err := o.sound(c.Context())
 			if err != nil {
 				return err

@@ -2,6 +2,7 @@ package pace
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -72,3 +73,13 @@ func (q Quota) String() string {
 
 // spacing is the time between requests that are spread evenly.
 func (q Quota) spacing() time.Duration { return q.Window / time.Duration(q.Requests) }
+
+// Time is how long n requests take at this pace: at most the longest Duration that there
+// is, about 292 years.
+func (q Quota) Time(n int) time.Duration {
+	windows := float64(max(n, 0)) / float64(max(q.Requests, 1))
+	if most := float64(math.MaxInt64) / float64(max(q.Window, 1)); windows >= most {
+		return math.MaxInt64
+	}
+	return time.Duration(windows * float64(q.Window))
+}

@@ -1,6 +1,7 @@
 package pace
 
 import (
+	"math"
 	"testing"
 	"time"
 )
@@ -41,5 +42,24 @@ func TestWhatIsNoQuotaIsRefused(t *testing.T) {
 	}
 	if _, err := Open(Quota{}, Options{}); err == nil {
 		t.Error("a limiter of no quota opens")
+	}
+}
+
+// TestTimeOfRequestsNeverOverflows: a job may ask for more than fits into a Duration.
+func TestTimeOfRequestsNeverOverflows(t *testing.T) {
+	for _, c := range []struct {
+		quota Quota
+		n     int
+		want  time.Duration
+	}{
+		{Quota{10, time.Minute}, 25, 150 * time.Second},
+		{Quota{1, 24 * time.Hour}, 120_801, math.MaxInt64},
+		{Quota{100, 24 * time.Hour}, 120_801, 28_992*time.Hour + 14*time.Minute + 24*time.Second},
+		{Quota{10, time.Minute}, math.MaxInt, math.MaxInt64},
+		{Quota{10, time.Minute}, -1, 0},
+	} {
+		if got := c.quota.Time(c.n); got.Round(time.Second) != c.want.Round(time.Second) {
+			t.Errorf("%d requests at %s take %s, want %s", c.n, c.quota, got, c.want)
+		}
 	}
 }

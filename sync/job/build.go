@@ -1,6 +1,7 @@
 package job
 
 import (
+	"fmt"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -143,8 +144,18 @@ func (b *builder) key(service *node) {
 	}
 }
 
+// Limits that hold where the file names none: that of the service, and the simulator's
+// own, which keeps whatever it is given.
+var (
+	documentedLimit = pace.Quota{Requests: 10, Window: time.Minute}
+	simulatedLimit  = pace.Quota{Requests: 600, Window: time.Minute}
+)
+
 func (b *builder) limit(n *node) {
-	b.cfg.Service.Limit = pace.Quota{Requests: 10, Window: time.Minute}
+	b.cfg.Service.Limit = documentedLimit
+	if b.cfg.Service.Simulated() {
+		b.cfg.Service.Limit = simulatedLimit
+	}
 	if !n.has(text) {
 		return
 	}
@@ -154,6 +165,10 @@ func (b *builder) limit(n *node) {
 		return
 	}
 	b.cfg.Service.Limit = q
+	if b.paid() && q.Time(1) < documentedLimit.Time(1) {
+		b.warn(n, fmt.Sprintf("write %s, or leave limit out", documentedLimit),
+			"%s is more than the %s that the service allows: calls are refused until its answers have taught the limit", q, documentedLimit)
+	}
 }
 
 func (b *builder) data(n *node) {

@@ -33,7 +33,7 @@ jobs:
 		what      string
 		got, want any
 	}{
-		{"service.limit", config.Service.Limit, pace.Quota{Requests: 10, Window: time.Minute}},
+		{"service.limit", config.Service.Limit, pace.Quota{Requests: 600, Window: time.Minute}},
 		{"service.share", config.Service.Share, 1.0},
 		{"service.max_wait", config.Service.MaxWait, time.Duration(0)}, // which leaves it to the limiter
 		{"service.paging", config.Service.Paging, "auto"},

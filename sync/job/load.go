@@ -12,15 +12,15 @@ import (
 // Load reads the file at path. Variables come from env, which is os.LookupEnv outside
 // of tests. A file that cannot be read, as one with mistakes, gives [Mistakes].
 func Load(path string, env func(string) (string, bool)) (*Config, error) {
-	src, err := os.ReadFile(path)
+	src, err := readRegular(path, path, maxBytes)
 	if err != nil {
 		hint := ""
 		if errors.Is(err, os.ErrNotExist) {
 			hint = "`outlierd init` writes one to begin with"
 		}
-		return nil, Mistakes{{File: path, Line: 1, Column: 1, Message: fmt.Sprintf("the file cannot be read: %v", reason(err)), Hint: hint}}
+		return nil, Mistakes{{File: path, Line: 1, Column: 1, Message: err.Error(), Hint: hint}}
 	}
-	return Parse(path, src, env)
+	return Parse(path, []byte(src), env)
 }
 
 // Parse reads src as if it were the file at path. The error is [Mistakes].

@@ -173,19 +173,23 @@ var reference = regexp.MustCompile(`^\s*["']?\$\{(?:file:)?[^}:]*(?::-)?\}["']?\
 // defaulted is a reference with a default, which gives one away.
 var defaulted = regexp.MustCompile(`^\$\{[^}:]*:-[^}]+\}$`)
 
-// withoutKeys hides what follows `key:` unless it is a mere reference, together with
+// userinfo is what an address has before its host, which may be a password.
+var userinfo = regexp.MustCompile(`://[^/\s@"']*@`)
+
+// withoutKeys hides the user and password of addresses, and what follows `key:` unless it is a mere reference, together with
 // the deeper lines below it, over which a text may go on. It works on bare lines, as
 // there has to be an excerpt even of a file that is not YAML.
 func withoutKeys(lines []string) []string {
 	shown, hiding := slices.Clone(lines), -1
 	for i, line := range lines {
+		shown[i] = userinfo.ReplaceAllString(line, "://********@")
 		depth := len(line) - len(strings.TrimLeft(line, " "))
 		if hiding >= 0 && (depth > hiding || strings.TrimSpace(line) == "") {
 			shown[i] = "********"
 			continue
 		}
 		hiding = -1
-		if m := keyLine.FindStringSubmatch(line); m != nil && !reference.MatchString(m[2]) {
+		if m := keyLine.FindStringSubmatch(shown[i]); m != nil && !reference.MatchString(m[2]) {
 			shown[i] = m[1] + " ********"
 			hiding = depth
 		}

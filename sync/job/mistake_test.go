@@ -207,3 +207,11 @@ func TestAFileThatCannotBeReadIsAMistake(t *testing.T) {
 		t.Errorf("a folder gives %v", err)
 	}
 }
+
+// TestExcerptsHideThePasswordOfAnAddress that was written where the key belongs.
+func TestExcerptsHideThePasswordOfAnAddress(t *testing.T) {
+	_, err := Parse("jobs.yaml", []byte("version: 1\nservice: {url: 'https://me:hunter2@service.example'}\nbudget: {per_month: 9}\njobs: {a: {search: {}}}\n"), nothingSet)
+	if err == nil || strings.Contains(err.Error(), "hunter2") || !strings.Contains(err.Error(), "https://********@service.example") {
+		t.Errorf("got %v", err)
+	}
+}

@@ -225,3 +225,24 @@ func TestAScanHasNoMorePagesThanItsModeFinds(t *testing.T) {
 		}
 	}
 }
+
+// TestTheLimitIsThatOfTheAddress: the simulator has its own, and a real service that is
+// given a quicker one than it documents would refuse calls.
+func TestTheLimitIsThatOfTheAddress(t *testing.T) {
+	for _, c := range []struct{ service, limit, warning string }{
+		{`url: "sim://"`, "600/min", ""},
+		{`url: "sim://", limit: 1000/min`, "1000/min", ""},
+		{`url: "https://service.example", key: "${OUTLIERD_KEY}"`, "10/min", ""},
+		{`url: "https://service.example", key: "${OUTLIERD_KEY}", limit: 100/h`, "100/h", ""},
+		{`url: "https://service.example", key: "${OUTLIERD_KEY}", limit: 600/min`, "600/min", "service.limit: 600/min is more than the 10/min"},
+	} {
+		config := parse(t, "version: 1\nservice: {"+c.service+"}\nbudget: {per_month: 100}\njobs: {a: {search: {query: tea}}}\n")
+		var warned string
+		for _, w := range config.Warnings {
+			warned += w.Message
+		}
+		if got := config.Service.Limit.String(); got != c.limit || (warned == "") != (c.warning == "") || !strings.Contains(warned, c.warning) {
+			t.Errorf("{%s}: limit %s, warned %q; want %s, %q", c.service, got, warned, c.limit, c.warning)
+		}
+	}
+}

@@ -192,7 +192,7 @@ func TestWhatIsNotSaidHasDefaults(t *testing.T) {
 		Path: "/etc/outlierd/jobs.yaml",
 		Dir:  "/etc/outlierd",
 		Service: Service{
-			URL: Simulator, Limit: pace.Quota{Requests: 10, Window: time.Minute}, Paging: PagingAuto, Arrays: outlier.ArraysRepeat, Share: 1,
+			URL: Simulator, Limit: pace.Quota{Requests: 600, Window: time.Minute}, Paging: PagingAuto, Arrays: outlier.ArraysRepeat, Share: 1,
 		},
 		Timezone: time.UTC,
 		Data:     "/etc/outlierd/data",
