@@ -30,8 +30,8 @@ var migration6 string
 // the number of those that were applied to it. The list only ever grows.
 var migrations = []string{migration1, migration2, migration3, migration4, migration5, migration6}
 
-// migrate brings the file to the latest version, one transaction per step, so that
-// a kill in between leaves a version and never a mixture.
+// migrate brings the file to the latest version in one transaction: after a kill it is of
+// the version that it was, and who reads it meanwhile never finds one in between.
 func migrate(ctx context.Context, db *sql.DB, path string, steps []string) error {
 	have, err := version(ctx, db, path)
 	if err != nil {
@@ -40,10 +40,11 @@ func migrate(ctx context.Context, db *sql.DB, path string, steps []string) error
 	if have > len(steps) {
 		return newer(ctx, db, path, have, len(steps))
 	}
-	for v := have; v < len(steps); v++ {
-		if err := advance(ctx, db, steps[v], v+1); err != nil {
-			return fmt.Errorf("bring %s from schema version %d to %d: %w", path, v, v+1, err)
-		}
+	if have == len(steps) {
+		return nil
+	}
+	if err := advance(ctx, db, steps[have:], len(steps)); err != nil {
+		return fmt.Errorf("bring %s from schema version %d to %d: %w", path, have, len(steps), err)
 	}
 	return nil
 }
@@ -74,16 +75,17 @@ func newer(ctx context.Context, db *sql.DB, path string, have, want int) error {
 	return e
 }
 
-func advance(ctx context.Context, db *sql.DB, step string, to int) error {
+func advance(ctx context.Context, db *sql.DB, steps []string, to int) error {
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
 		return err
 	}
-	_, err = tx.ExecContext(ctx, step)
-	if err == nil {
-		_, err = tx.ExecContext(ctx, fmt.Sprintf(`PRAGMA user_version = %d`, to))
+	for i, step := range steps {
+		if _, err := tx.ExecContext(ctx, step); err != nil {
+			return errors.Join(fmt.Errorf("step to %d: %w", to-len(steps)+i+1, err), tx.Rollback())
+		}
 	}
-	if err != nil {
+	if _, err := tx.ExecContext(ctx, fmt.Sprintf(`PRAGMA user_version = %d`, to)); err != nil {
 		return errors.Join(err, tx.Rollback())
 	}
 	return tx.Commit()
