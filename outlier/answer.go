@@ -34,6 +34,7 @@ type Answer struct {
 	SentAt     time.Time // just before the first byte could leave; zero if provably unsent
 	ReceivedAt time.Time // when the answer was complete, or the attempt was given up
 	Err        error     // nil for a usable answer, else usually an *Error
+	Own        bool      // the service itself wrote it: the form of its answers or of its errors, whole; no gateway's page
 
 	opened []byte // Body without its encoding, once it has been opened
 }
@@ -95,8 +96,17 @@ func cutShort(err error) error {
 	return err
 }
 
-// Date is the service's clock when it answered; zero if it did not say.
+// Date is the time that came with the answer, whoever wrote it; zero if none did.
 func (a *Answer) Date() time.Time { return date(a.Header) }
+
+// ServiceTime is the service's clock when it answered: the Date of an answer that is
+// its own and comes out of no cache on the way. It is zero if there is none.
+func (a *Answer) ServiceTime() time.Time {
+	if age := a.Header.Get("Age"); !a.Own || age != "" && age != "0" {
+		return time.Time{}
+	}
+	return a.Date()
+}
 
 func date(h http.Header) time.Time {
 	t, err := http.ParseTime(h.Get("Date"))

@@ -45,10 +45,17 @@
 // A failed request is refunded (interface, Errors, rule 3), but a lost answer proves
 // nothing. So there are three outcomes:
 //
-//	Refunded   provably not sent, or refused in one of the documented shapes
+//	Refunded   provably not sent, or refused by the service in one of its shapes
 //	Charged    a whole answer, even if it makes no sense
 //	Unknown    all else: time-outs, resets, cut bodies, redirects, gateways' pages;
 //	           it counts as charged, and what did arrive is kept
+//
+// The service has refused if the error of a whole JSON object is itself an object with
+// a message, errors or a rateLimit (interface, Errors), and
+//
+//	400, 401, 402, 404, 429   the field status may be missing, as it is known to be
+//	any other 4xx, any 5xx    the field status must be there: gateways write the rest too
+//	2xx, 3xx                  never
 //
 // A stop, the end of Do's context, prevents what was not sent. What was sent gets
 // [StopGrace] to finish.
@@ -66,7 +73,8 @@
 //	form of ids in parameters            checkChannelID, checkVideoID: as of ids elsewhere
 //	ranges the wrong way round           checkRange: refused, they can only be empty
 //	HTTP statuses of the error shapes    Error.kind: clear statuses first, then shapes
-//	what proves a refusal                readError: the shape, without its status field
+//	what proves a refusal                readError: the shape; the field status where gateways speak
+//	whose answer it is                   marks, readError: known by its form
 //	a shape of failure with status 200   judgeSuccess: unknown
 //	form of resetTime                    readInstant: date-time or number
 //	null, absent and oddly typed fields  tolerant.go: count as absent

@@ -17,10 +17,10 @@ import (
 // for the money, and what is wrong with it. It leaves the opened body in a.
 //
 // A failed request is refunded (interface, Errors, rule 3), but only one of the
-// documented shapes proves that the service refused it; a gateway's page, for one,
-// may stand before a service that has done and charged the work. And a body may
-// be cut without any error: where its end is the end of the connection, only the
-// JSON itself tells.
+// documented shapes proves that the service refused it, see readError; a gateway's
+// page, for one, may stand before a service that has done and charged the work. And a
+// body may be cut without any error: where its end is the end of the connection, only
+// the JSON itself tells.
 func judge(a *Answer) (Outcome, *Error) {
 	if a.Status < 200 || a.Status >= 300 && a.Status < 400 {
 		return Unknown, &Error{Kind: Foreign, Message: redirect(a.Header)}
@@ -30,8 +30,8 @@ func judge(a *Answer) (Outcome, *Error) {
 		a.opened = body
 	}
 	if a.Status >= 400 {
-		e, documented := readError(a.Request.Op, a.Status, a.Header, body)
-		if documented && err == nil {
+		e, _, own := readError(a.Request.Op, a.Status, a.Header, body)
+		if a.Own = own && err == nil; a.Own {
 			return Refunded, e
 		}
 		return Unknown, e
@@ -44,7 +44,7 @@ func judge(a *Answer) (Outcome, *Error) {
 func judgeSuccess(a *Answer, body []byte, err error) (Outcome, *Error) {
 	failure := false
 	if err == nil {
-		failure, err = validate(body, a.Request.Op == OpTrendingFormats)
+		failure, a.Own, err = validate(a.Request.Op, body)
 	}
 	switch {
 	case errors.Is(err, io.ErrUnexpectedEOF):
@@ -55,7 +55,8 @@ func judgeSuccess(a *Answer, body []byte, err error) (Outcome, *Error) {
 		return Charged, &Error{Kind: Malformed, Cause: err}
 	case failure:
 		// The status claims success and the body failure: proof of neither.
-		if e, documented := readError(a.Request.Op, a.Status, a.Header, body); documented {
+		if e, shaped, _ := readError(a.Request.Op, a.Status, a.Header, body); shaped {
+			a.Own = false
 			return Unknown, e
 		}
 	}
@@ -74,36 +75,53 @@ func likeJSON(h http.Header, body []byte) bool {
 	return strings.Contains(strings.ToLower(h.Get("Content-Type")), "json")
 }
 
-// validate accepts one whole JSON object, or any value, in UTF-8 with nothing after
-// it, and reports whether an object has an error. A body that ends too early, which
-// an empty one does too, gives io.ErrUnexpectedEOF.
-func validate(body []byte, anyValue bool) (failure bool, err error) {
+// marks name what the answers to an operation have at their top: by it the service's
+// answer is known from what else comes with a status of success. Of trending formats
+// the interface shows nothing.
+var marks = map[Operation]struct {
+	field string
+	kind  jx.Type
+}{
+	OpSearch: {"hits", jx.Array}, OpRelated: {"hits", jx.Array},
+	OpFindChannels: {"hits", jx.Array}, OpFindRelatedChannels: {"hits", jx.Array},
+	OpStartScan: {"id", jx.String}, OpScan: {"id", jx.String},
+	OpChannelVideos: {"item", jx.Object}, OpChannelShorts: {"item", jx.Object},
+	OpDetails: {"items", jx.Array}, OpComments: {"items", jx.Array}, OpTranscript: {"items", jx.Array},
+}
+
+// validate accepts one whole JSON object (any value as trending formats) in UTF-8 with
+// nothing after it. It reports whether an object has an error, and whether it has the
+// form of the service's own answers to op. A body that ends too early, which an empty
+// one does too, gives io.ErrUnexpectedEOF.
+func validate(op Operation, body []byte) (failure, own bool, err error) {
 	d := jx.GetDecoder()
 	defer jx.PutDecoder(d)
 	d.ResetBytes(body)
 	if len(bytes.TrimSpace(body)) == 0 {
-		return false, io.ErrUnexpectedEOF
+		return false, false, io.ErrUnexpectedEOF
 	}
+	mark := marks[op]
 	switch kind := d.Next(); {
 	case kind == jx.Object, kind == jx.Invalid:
 		err = d.ObjBytes(func(d *jx.Decoder, key []byte) error {
 			failure = failure || string(key) == "error"
+			own = own || string(key) == mark.field && (d.Next() == mark.kind || d.Next() == jx.Null)
 			return d.Skip()
 		})
-	case anyValue:
+	case op == OpTrendingFormats:
 		err = d.Skip()
 	default:
-		return false, fmt.Errorf("the answer is a JSON %s, not an object", kind)
+		return false, false, fmt.Errorf("the answer is a JSON %s, not an object", kind)
 	}
 	switch {
 	case err != nil:
-		return false, cutShort(err)
+		return false, false, cutShort(err)
 	case d.Skip() != io.EOF:
-		return false, errors.New("more follows the JSON object of the answer")
+		return false, false, errors.New("more follows the JSON object of the answer")
 	case !utf8.Valid(body):
-		return false, errors.New("the answer is not valid UTF-8")
+		return false, false, errors.New("the answer is not valid UTF-8")
 	}
-	return failure, nil
+	return failure, own, nil
 }
 
 // redirect says where an answer wanted to send us, by host only: the rest of the

@@ -22,6 +22,7 @@ func TestDoDecidesWhatBecameOfThePrice(t *testing.T) {
 		"byte order mark":              {answering(200, "\xef\xbb\xbf{}"), Charged, ""},
 		"documented refusal":           {answering(400, `{"status":"error","error":{"message":"no"}}`), Refunded, Failed},
 		"documented failure":           {answering(503, `{"status":"error","error":{"message":"no"}}`), Refunded, Failed},
+		"gateway's failure as JSON":    {answering(503, `{"error":{"message":"no"}}`), Unknown, Foreign},
 		"rate limit":                   {answering(429, `{"error":{"message":"no","rateLimit":{}}}`), Refunded, Limited},
 		"no such thing":                {answering(404, `{"status":"error","error":{"message":"none"}}`), Refunded, NotFound},
 		"key refused":                  {answering(401, `{"status":"error","error":{"message":"Unauthorized"}}`), Refunded, Unauthorized},
@@ -147,3 +148,41 @@ func cmpOr(errs ...error) error {
 type broken struct{}
 
 func (broken) Read([]byte) (int, error) { return 0, errors.New("connection reset by peer") }
+
+// An answer tells the time only if the service wrote it.
+func TestOnlyTheServicesOwnAnswersTellTheTime(t *testing.T) {
+	const told = "Sat, 21 Nov 2026 10:00:00 GMT"
+	dated := func(status int, body string, header ...string) wire {
+		return answering(status, body, append(header, "Date: "+told)...)
+	}
+	for name, tt := range map[string]struct {
+		wire wire
+		op   Operation
+		own  bool
+	}{
+		"a page":                           {dated(200, `{"hits":[],"pagination":{}}`), OpSearch, true},
+		"a page for another question":      {dated(200, `{"items":[]}`), OpSearch, false},
+		"somebody's JSON":                  {dated(200, `{"ok":true}`), OpSearch, false},
+		"a page that also says failure":    {dated(200, `{"hits":[],"error":{"message":"no"}}`), OpSearch, false},
+		"a page cut short":                 {dated(200, `{"hits":[]`), OpSearch, false},
+		"a page out of a cache on the way": {dated(200, `{"hits":[]}`, "Age: 86400"), OpSearch, false},
+		"a page that a cache passed on":    {dated(200, `{"hits":[]}`, "Age: 0"), OpSearch, true},
+		"details":                          {dated(200, `{"ids":[],"items":[]}`), OpDetails, true},
+		"no details":                       {dated(404, `{"error":{"message":"none"}}`), OpDetails, true},
+		"formats, of whatever form":        {dated(200, `[]`), OpTrendingFormats, false},
+		"a refusal":                        {dated(429, `{"error":{"message":"slow down"}}`), OpSearch, true},
+		"a failure":                        {dated(500, `{"status":"error","error":{"message":"no"}}`), OpSearch, true},
+		"a gateway's failure":              {dated(502, `{"error":{"message":"no"}}`), OpSearch, false},
+		"a gateway's page":                 {dated(502, `<html></html>`), OpSearch, false},
+		"a login page":                     {dated(200, `<html></html>`), OpSearch, false},
+		"a redirect":                       {dated(302, ``, "Location: https://a.test/"), OpSearch, false},
+	} {
+		a, _ := (&Client{URL: "https://api.test", Transport: tt.wire}).Do(t.Context(), PageRequest(tt.op, nil), &books{})
+		if got := a.ServiceTime(); got.IsZero() == tt.own {
+			t.Errorf("%s: the time told is %v", name, got)
+		}
+		if a.Date().IsZero() {
+			t.Errorf("%s: came without a date", name)
+		}
+	}
+}

@@ -15,46 +15,57 @@ import (
 // shape over any other status. A 403 is clear only with a shape: gateways and firewalls
 // say it, too, and of them a new key is no remedy. Every field of a body may be absent.
 func ReadError(op Operation, status int, header http.Header, body []byte) *Error {
-	e, _ := readError(op, status, header, body)
+	e, _, _ := readError(op, status, header, body)
 	return e
 }
 
-// readError also reports whether body is one of the documented shapes, which
-// proves that the service itself refused: an object whose error is an object with
-// a message, errors or a rate limit. Its status field proves nothing more, and is
-// known to be missing at times.
-func readError(op Operation, status int, header http.Header, body []byte) (e *Error, documented bool) {
+// readError also reports whether body has one of the documented shapes (an object
+// whose error is an object with a message, errors or a rate limit), and whether the
+// service itself wrote it, which proves that it refused.
+//
+// Gateways write {"error":{"message":…}} too. Where a status says what a service
+// refuses, the shape is enough, and its field status may be missing, as it is known to
+// be. Under any other status, the 5xx above all, a gateway may speak for a service that
+// has done and charged the work: only the whole shape counts there, with its status.
+func readError(op Operation, status int, header http.Header, body []byte) (e *Error, shaped, own bool) {
 	e = &Error{Op: op, Status: status}
-	documented = e.readBody(body, date(header))
-	e.Kind = e.kind(documented)
+	shaped, whole := e.readBody(body, date(header))
+	own = shaped && (whole || refusals[status])
+	e.Kind = e.kind(own)
 	if e.Message == "" && len(e.Fields) == 0 {
-		e.Message = e.ownWords(documented, header)
+		e.Message = e.ownWords(own, header)
 	}
-	return e, documented
+	return e, shaped, own
 }
 
-func (e *Error) kind(documented bool) Kind {
+// refusals are the statuses with which the service is known to refuse.
+var refusals = map[int]bool{
+	http.StatusBadRequest: true, http.StatusUnauthorized: true, http.StatusPaymentRequired: true,
+	http.StatusNotFound: true, http.StatusTooManyRequests: true,
+}
+
+func (e *Error) kind(own bool) Kind {
 	switch {
-	case e.Rate != nil, e.Status == http.StatusTooManyRequests:
+	case own && e.Rate != nil, e.Status == http.StatusTooManyRequests:
 		return Limited
-	case e.Status == http.StatusUnauthorized, documented && e.Status == http.StatusForbidden:
+	case e.Status == http.StatusUnauthorized, own && e.Status == http.StatusForbidden:
 		return Unauthorized
 	case e.Status == http.StatusPaymentRequired:
 		return NoCredits
-	case len(e.Fields) > 0:
+	case own && len(e.Fields) > 0:
 		return Invalid
-	case documented && e.Status == http.StatusNotFound:
+	case own && e.Status == http.StatusNotFound:
 		return NotFound
-	case documented:
+	case own:
 		return Failed
 	}
 	return Foreign
 }
 
 // ownWords stand in for a message that the answer does not have.
-func (e *Error) ownWords(documented bool, header http.Header) string {
+func (e *Error) ownWords(own bool, header http.Header) string {
 	phrase := strings.ToLower(http.StatusText(e.Status))
-	if documented || e.Kind != Foreign {
+	if own || e.Kind != Foreign {
 		return phrase
 	}
 	return strings.TrimPrefix(fmt.Sprintf("%s, not an answer of the service (%s)", phrase, mediaType(header)), ", ")
@@ -69,24 +80,29 @@ func mediaType(header http.Header) string {
 	return kind
 }
 
-// readBody fills e from an error body and reports whether it is documented.
-// A body that is not whole JSON is not, whatever it begins like.
-func (e *Error) readBody(body []byte, now time.Time) (documented bool) {
+// readBody fills e from an error body and reports whether its error has a documented
+// shape, and whether its status stands beside it, so that the shape is whole. A body
+// that is not whole JSON has none, whatever it begins like.
+func (e *Error) readBody(body []byte, now time.Time) (shaped, whole bool) {
 	if !jx.Valid(body) {
-		return false
+		return false, false
 	}
+	labelled := false
 	err := object(jx.DecodeBytes(body), func(d *jx.Decoder, key string) error {
 		switch {
 		case key == "error" && d.Next() == jx.Object:
 			var err error
-			documented, err = e.readShape(d, now)
+			shaped, err = e.readShape(d, now)
 			return err
 		case key == "error", key == "message" && e.Message == "":
 			return text(d, &e.Message)
+		case key == "status":
+			labelled = d.Next() == jx.String
 		}
 		return d.Skip()
 	})
-	return err == nil && documented
+	shaped = err == nil && shaped
+	return shaped, shaped && labelled
 }
 
 func (e *Error) readShape(d *jx.Decoder, now time.Time) (documented bool, err error) {

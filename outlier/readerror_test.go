@@ -19,15 +19,17 @@ func TestReadErrorByBodyAndStatus(t *testing.T) {
 	date := reset.Add(-30 * time.Second)
 	nothing := Rate{Limit: -1, Current: -1, Remaining: -1}
 	for name, tt := range map[string]struct {
-		status     int
-		body       string
-		want       Error
-		documented bool
+		status int
+		body   string
+		want   Error
+		own    bool
 	}{
 		"validation": {400, `{"status":"error","error":{"errors":[{"code":"too_small","validation":"x","message":"must be > 0","path":["viewCountTo"]},{"path":["query",0]}]}}`,
 			Error{Kind: Invalid, Fields: []FieldError{{"viewCountTo", "too_small", "must be > 0"}, {Path: "query.0"}}}, true},
-		"validation with another status": {422, `{"error":{"errors":[{"message":"no","path":"size"}]}}`,
+		"validation with another status": {422, `{"status":"error","error":{"errors":[{"message":"no","path":"size"}]}}`,
 			Error{Kind: Invalid, Fields: []FieldError{{Path: "size", Message: "no"}}}, true},
+		"a gateway's validation": {422, `{"error":{"errors":[{"message":"no","path":"size"}]}}`,
+			Error{Kind: Foreign, Fields: []FieldError{{Path: "size", Message: "no"}}}, false},
 		"validation without elements": {400, `{"status":"error","error":{"errors":[]}}`, Error{Kind: Failed, Message: "bad request"}, true},
 		"simple":                      {400, `{"status":"error","error":{"message":"no such mode"}}`, Error{Kind: Failed, Message: "no such mode"}, true},
 		"unauthorized":                {401, `{"status":"error","error":{"message":"Unauthorized"}}`, Error{Kind: Unauthorized, Message: "Unauthorized"}, true},
@@ -37,6 +39,11 @@ func TestReadErrorByBodyAndStatus(t *testing.T) {
 		"not found, but a page":       {404, `<h1>404</h1>`, Error{Kind: Foreign, Message: "not found, not an answer of the service (text/html)"}, false},
 		"not found, but other JSON":   {404, `{"message":"route unknown"}`, Error{Kind: Foreign, Message: "route unknown"}, false},
 		"failed":                      {500, `{"status":"error","error":{"message":"boom"}}`, Error{Kind: Failed, Message: "boom"}, true},
+		"failed, of any status field": {500, `{"status":"","error":{"message":"boom"}}`, Error{Kind: Failed, Message: "boom"}, true},
+		"gateway in the same words":   {500, `{"error":{"message":"boom"}}`, Error{Kind: Foreign, Message: "boom"}, false},
+		"gateway, with a status code": {503, `{"status":503,"error":{"message":"boom"}}`, Error{Kind: Foreign, Message: "boom"}, false},
+		"gateway, status inside":      {504, `{"error":{"message":"late","status":"DEADLINE_EXCEEDED"}}`, Error{Kind: Foreign, Message: "late"}, false},
+		"firewall in the same words":  {403, `{"error":{"message":"blocked"}}`, Error{Kind: Foreign, Message: "blocked"}, false},
 		"gateway":                     {502, `<html>Bad Gateway</html>`, Error{Kind: Foreign, Message: "bad gateway, not an answer of the service (text/html)"}, false},
 		"empty":                       {503, ``, Error{Kind: Foreign, Message: "service unavailable, not an answer of the service (text/html)"}, false},
 		"cut":                         {400, `{"status":"error","error":{"message":"no such`, Error{Kind: Foreign, Message: "bad request, not an answer of the service (text/html)"}, false},
@@ -63,13 +70,13 @@ func TestReadErrorByBodyAndStatus(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			header := http.Header{"Content-Type": {"text/html; charset=utf-8"}, "Date": {date.Format(http.TimeFormat)}}
-			got, documented := readError(OpSearch, tt.status, header, []byte(tt.body))
+			got, _, own := readError(OpSearch, tt.status, header, []byte(tt.body))
 			tt.want.Op, tt.want.Status = OpSearch, tt.status
 			if diff := cmp.Diff(&tt.want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
-			if documented != tt.documented {
-				t.Errorf("documented: %v, want %v", documented, tt.documented)
+			if own != tt.own {
+				t.Errorf("written by the service: %v, want %v", own, tt.own)
 			}
 		})
 	}
@@ -111,9 +118,9 @@ func FuzzReadError(f *testing.F) {
 	f.Add(429, []byte(`{"error":{"message":"m","rateLimit":{"limit":10,"current":11,"remaining":0,"resetTime":"2026-11-21T10:00:30Z"}}}`))
 	f.Add(502, []byte("<html>\x1b[2J</html>"))
 	f.Fuzz(func(t *testing.T, status int, body []byte) {
-		e, documented := readError(OpDetails, status, http.Header{"Date": {"Sat, 21 Nov 2026 10:00:00 GMT"}}, body)
-		if e.Kind == "" || documented && e.Kind == Foreign || documented && !json.Valid(body) {
-			t.Errorf("documented %v, kind %q", documented, e.Kind)
+		e, shaped, own := readError(OpDetails, status, http.Header{"Date": {"Sat, 21 Nov 2026 10:00:00 GMT"}}, body)
+		if e.Kind == "" || own && e.Kind == Foreign || own && !shaped || shaped && !json.Valid(body) {
+			t.Errorf("of the shape %v, of the service %v, kind %q", shaped, own, e.Kind)
 		}
 		if r := e.Rate; r != nil {
 			if r.Limit < -1 || r.Current < -1 || r.Remaining < -1 {

@@ -4,11 +4,15 @@ import (
 	"bufio"
 	"bytes"
 	"compress/gzip"
+	"crypto/ed25519"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
 	"log"
+	"math/big"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -20,6 +24,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -263,6 +268,38 @@ func TestAScanIsNotSentAgainOnAnotherConnection(t *testing.T) {
 	}
 }
 
+// A GET is sent again by itself on a second connection if the first, kept one turns out
+// to be closed. That would be a second purchase within one attempt.
+func TestASearchIsNotSentAgainOnAnotherConnection(t *testing.T) {
+	var came atomic.Int32
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if came.Add(1) > 1 {
+			panic(http.ErrAbortHandler) // hangs up on all but the first
+		}
+		fmt.Fprint(w, `{"hits":[]}`)
+	}))
+	defer s.Close()
+	keeping := &http.Transport{}
+	defer keeping.CloseIdleConnections()
+	c := &Client{URL: s.URL, Transport: keeping}
+	for n, want := range []struct {
+		outcome Outcome
+		lines   []string
+	}{
+		{Charged, []string{"reserve 2", "sending", "settle charged"}},
+		{Unknown, []string{"reserve 2", "sending", "settle unknown"}}, // marked once, sent once
+	} {
+		b := &books{}
+		_, err := c.Do(t.Context(), search(t), b)
+		if diff := cmp.Diff(want.lines, b.lines); diff != "" || b.outcome != want.outcome {
+			t.Errorf("search %d: %v (-want +got):\n%s", n, err, diff)
+		}
+	}
+	if got := came.Load(); got != 2 {
+		t.Errorf("2 searches came as %d requests", got)
+	}
+}
+
 func TestNothingIsWrittenIfMarkingFails(t *testing.T) {
 	s := newRawServer(t, "HTTP/1.1 200 OK\r\n\r\n{}")
 	c := &Client{URL: "http://" + s.Addr().String(), Key: secret(t)}
@@ -324,6 +361,58 @@ func TestPrivateCertificatesAreTrustedOnRequest(t *testing.T) {
 	}
 	if _, err := (&Client{URL: s.URL, Transport: transport}).Do(t.Context(), search(t), &books{}); err != nil {
 		t.Error(err)
+	}
+}
+
+// certified is a server whose certificate, for a host, nobody else has signed.
+func certified(t *testing.T, host string) *httptest.Server {
+	t.Helper()
+	public, private, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), IsCA: true, BasicConstraintsValid: true,
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.ParseIP(host)},
+	}
+	signed, err := x509.CreateCertificate(nil, template, template, public, private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"hits":[]}`) }))
+	s.TLS = &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{signed}, PrivateKey: private}}}
+	s.Config.ErrorLog = log.New(io.Discard, "", 0) // it logs each refused handshake
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	return s
+}
+
+// To trust one more certificate is not to trust them all.
+func TestCAFileLeavesOtherCertificatesUntrusted(t *testing.T) {
+	trusted, stranger, elsewhere := certified(t, "127.0.0.1"), certified(t, "127.0.0.1"), certified(t, "192.0.2.1")
+	for name, tt := range map[string]struct {
+		trust, call *httptest.Server
+		ok          bool
+	}{
+		"its own":              {trusted, trusted, true},
+		"another's":            {trusted, stranger, false},
+		"its own, other place": {elsewhere, elsewhere, false},
+	} {
+		file := filepath.Join(t.TempDir(), "ca.pem")
+		text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: tt.trust.TLS.Certificates[0].Certificate[0]})
+		if err := os.WriteFile(file, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		transport, err := NewTransport(TransportOptions{CAFile: file})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := &books{}
+		a, err := (&Client{URL: tt.call.URL, Key: secret(t), Transport: transport}).Do(t.Context(), search(t), b)
+		if ok := err == nil; ok != tt.ok || !ok && (kindOf(err) != Unsent || b.outcome != Refunded || !a.SentAt.IsZero()) {
+			t.Errorf("%s: settled %s, error %v", name, b.outcome, err)
+		}
 	}
 }
 

@@ -320,6 +320,8 @@ func (s *Service) spoil(c *call, good *reply, f Fault) *reply {
 		out = *s.sorry(c, http.StatusInternalServerError, simpleError{"Internal server error"})
 	case GatewayPage.name:
 		out = *page(http.StatusBadGateway, "text/html", []byte(gatewayHTML), c.At)
+	case GatewayJSON.name:
+		out = *page(http.StatusGatewayTimeout, mimeJSON, []byte(gatewayJSON), c.At)
 	case HTMLPage.name:
 		out = *page(http.StatusOK, "text/html; charset=utf-8", []byte(portalHTML), c.At)
 	case Garbage.name:
@@ -339,5 +341,6 @@ func (s *Service) spoil(c *call, good *reply, f Fault) *reply {
 
 const (
 	gatewayHTML = "<html><head><title>502 Bad Gateway</title></head><body><center><h1>502 Bad Gateway</h1></center></body></html>\n"
+	gatewayJSON = `{"error":{"message":"upstream request timeout"}}`
 	portalHTML  = "<!DOCTYPE html><html><head><title>Welcome</title></head><body><p>Please sign in to the network.</p></body></html>\n"
 )

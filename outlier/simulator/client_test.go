@@ -39,7 +39,7 @@ func TestClientNeverTakesForRefundedWhatWasCharged(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, f := range []Fault{
-		Slow(0), ServerError, GatewayPage, HTMLPage, Garbage, DropAnswer, CutBody, DropRequest, RateLimited, Unauthorized, NoCredits, Unreachable,
+		Slow(0), ServerError, GatewayPage, GatewayJSON, HTMLPage, Garbage, DropAnswer, CutBody, DropRequest, RateLimited, Unauthorized, NoCredits, Unreachable,
 	} {
 		for _, r := range []*outlier.Request{search, scan} {
 			s := unhurried(Options{Seed: 1})

@@ -299,7 +299,7 @@ func TestEveryErrorObeysTheContract(t *testing.T) {
 
 // The contract can be broken: what is no answer of the service does not pass.
 func TestContractRefusesWhatTheServiceDoesNotSay(t *testing.T) {
-	for _, f := range []Fault{GatewayPage, HTMLPage, Garbage} {
+	for _, f := range []Fault{GatewayPage, GatewayJSON, HTMLPage, Garbage} {
 		s := unhurried(Options{Seed: 1})
 		s.FailNext("", f)
 		if err := openContract(t).judge(get(t, s, "/search/outliers")); err == nil {

@@ -39,6 +39,7 @@ var (
 var (
 	ServerError = Fault{"server error", atCounter, 0} // 500 with the documented JSON: charged and refunded
 	GatewayPage = Fault{"gateway page", atCounter, 0} // 502 with a gateway's HTML page
+	GatewayJSON = Fault{"gateway JSON", atCounter, 0} // 504 with a gateway's JSON: an error and its message, no status
 	HTMLPage    = Fault{"html page", atCounter, 0}    // 200 with text/html
 	Garbage     = Fault{"garbage", atCounter, 0}      // 200 with application/json that is not JSON
 	DropAnswer  = Fault{"drop answer", atCounter, 0}  // connection closed before the status line

@@ -77,6 +77,7 @@ func TestFaultsLookTheSameThroughBothDoors(t *testing.T) {
 		{Slow(time.Nanosecond), seen{200, plain, "", true}, Totals{Served: 1, Charged: 2}},
 		{ServerError, seen{500, plain, "", true}, Totals{Failed: 1, Charged: 2, Refunded: 2}},
 		{GatewayPage, seen{502, html, "", false}, Totals{Lost: 1, Charged: 2}},
+		{GatewayJSON, seen{504, mimeJSON, "", true}, Totals{Lost: 1, Charged: 2}},
 		{HTMLPage, seen{200, html + "; charset=utf-8", "", false}, Totals{Lost: 1, Charged: 2}},
 		{Garbage, seen{200, plain, "", false}, Totals{Lost: 1, Charged: 2}},
 		{CutBody, seen{200, plain, "cut", false}, Totals{Lost: 1, Charged: 2}},

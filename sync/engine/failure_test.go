@@ -98,6 +98,7 @@ func TestFailuresThatPassAreContinued(t *testing.T) {
 		{simulator.Unreachable, "not sent", 0},
 		{simulator.ServerError, "500", 0},
 		{simulator.GatewayPage, "502", 2 * maxAttempts},
+		{simulator.GatewayJSON, "504", 2 * maxAttempts},
 		{simulator.HTMLPage, "not an answer of the service", 2},
 		{simulator.CutBody, "broke off", 2 * maxAttempts},
 		{simulator.DropAnswer, "not answered", 2 * maxAttempts},

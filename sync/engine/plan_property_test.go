@@ -200,7 +200,7 @@ func stopAfter(wire http.RoundTripper, calls int, stop func()) http.RoundTripper
 }
 
 // losses are faults after which a call is made again.
-var losses = []simulator.Fault{simulator.DropAnswer, simulator.GatewayPage, simulator.CutBody, simulator.ServerError, simulator.DropRequest, simulator.Unreachable}
+var losses = []simulator.Fault{simulator.DropAnswer, simulator.GatewayPage, simulator.GatewayJSON, simulator.CutBody, simulator.ServerError, simulator.DropRequest, simulator.Unreachable}
 
 // harm lets some of the next calls go wrong. Those that are not made yet are left for later.
 func (w *wager) harm(faults []simulator.Fault) {

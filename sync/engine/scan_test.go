@@ -308,7 +308,7 @@ func TestScanPastItsDeadlineStaysReadable(t *testing.T) {
 
 // TestSilentServiceIsNoReasonToGiveUpAScan: it was paid for, so it is asked again.
 func TestSilentServiceIsNoReasonToGiveUpAScan(t *testing.T) {
-	for _, fault := range []simulator.Fault{simulator.Unreachable, simulator.GatewayPage, simulator.ServerError, simulator.Garbage, simulator.CutBody} {
+	for _, fault := range []simulator.Fault{simulator.Unreachable, simulator.GatewayPage, simulator.GatewayJSON, simulator.ServerError, simulator.Garbage, simulator.CutBody} {
 		t.Run(fault.String(), func(t *testing.T) {
 			bare(t, scanFile, func(w *workshop) {
 				w.renew(anHour)

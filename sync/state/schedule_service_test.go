@@ -90,7 +90,7 @@ func (s *schedule) sawLine(line simulator.Call) {
 // spoil lets one of the next calls go wrong.
 func (p *process) spoil() {
 	f := one(p.dice, simulator.Unreachable, simulator.DropRequest, simulator.Unauthorized, simulator.RateLimited, simulator.NoCredits,
-		simulator.ServerError, simulator.GatewayPage, simulator.HTMLPage, simulator.Garbage, simulator.DropAnswer, simulator.CutBody,
+		simulator.ServerError, simulator.GatewayPage, simulator.GatewayJSON, simulator.HTMLPage, simulator.Garbage, simulator.DropAnswer, simulator.CutBody,
 		simulator.Stall, simulator.Slow(20*time.Second))
 	p.service.FailNext(one(p.dice, "", "", outlier.OpSearch, outlier.OpStartScan, outlier.OpStartScan, outlier.OpTrendingFormats), f)
 	p.note("", "the service prepares: %s", f)
