@@ -35,7 +35,7 @@ func (w *watch) follow(ctx context.Context, r *run) error {
 	if err := w.publish(ctx); err != nil {
 		return err
 	}
-	if w.loader.problems() != nil {
+	if !w.loader.working() {
 		return nil
 	}
 	for _, a := range fired {

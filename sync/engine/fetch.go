@@ -78,6 +78,11 @@ func (s *shift) once(ctx context.Context, r *outlier.Request, p state.Purchase) 
 	if err := s.latched(r); err != nil {
 		return nil, err
 	}
+	if r.Paid() {
+		if err := s.loader.down(s.Config.SinksDownAfter); err != nil {
+			return nil, err
+		}
+	}
 	if needs, err := s.needsRoom(r, p); err != nil {
 		return nil, err
 	} else if needs {

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -38,7 +37,7 @@ type loader struct {
 	store   *state.Store
 	log     *slog.Logger
 	decoder *schema.Decoder
-	shelves []*shelf
+	sinks   []*sinkState
 
 	lo, hi  int64                       // the answers (lo, hi] are in the decoder
 	counted int64                       // answers up to this one are in rows, or were counted by another process
@@ -49,38 +48,35 @@ type loader struct {
 	shown     int64         // the answers up to this one were there when readers last got something new
 	published time.Time     // when that was
 	copying   time.Duration // how long that took
+
+	downSince time.Time // since when no sink works; zero while one does
+	answered  bool      // a sink has told its watermark, so the journal is known to be complete
 }
 
-// shelf is a sink and what this process knows of it.
-type shelf struct {
-	sinks.Sink
-	mark int64 // its watermark
-	err  error // why it is left alone until the next run; what it lacks waits in the journal
-}
-
-// newLoader asks every sink where it stands.
+// newLoader asks every sink where it stands. One that does not answer is disabled.
 func newLoader(ctx context.Context, store *state.Store, all []sinks.Sink, log *slog.Logger) (*loader, error) {
-	l := &loader{store: store, log: log, decoder: schema.NewDecoder(memory.DefaultAllocator), rows: map[string]map[string]int64{}, published: time.Now()}
-	end, err := store.JournalEnd()
-	if err != nil {
+	l := &loader{
+		store: store, log: log, decoder: schema.NewDecoder(memory.DefaultAllocator),
+		rows: map[string]map[string]int64{}, published: time.Now(), answered: len(all) == 0,
+	}
+	var err error
+	if l.downSince, err = store.SinksDownSince(); err != nil {
 		return nil, err
 	}
 	for _, sink := range all {
-		mark, err := sink.Watermark(ctx)
-		if err != nil {
-			return nil, fmt.Errorf("ask sink %s for its watermark: %w", sink.Name(), err)
+		l.sinks = append(l.sinks, &sinkState{Sink: sink})
+	}
+	for _, s := range l.sinks {
+		if err := l.ask(ctx, s); err != nil {
+			return nil, err
 		}
-		if mark > end {
-			return nil, &AheadError{Sink: sink.Name(), Mark: mark, End: end}
-		}
-		l.shelves = append(l.shelves, &shelf{Sink: sink, mark: mark})
-		l.counted = max(l.counted, mark)
+		l.counted = max(l.counted, s.mark)
 	}
 	if l.drifted, err = store.DriftMark(); err != nil {
 		return nil, err
 	}
 	l.restart()
-	l.shown = -1 // nobody knows
+	l.shown = -1 // unknown
 	return l, nil
 }
 
@@ -97,10 +93,10 @@ func (e *AheadError) Error() string {
 		"move the whole data folder away, begin a new one, and lower budget.per_month by what was spent in this cycle", e.Sink, e.Mark, e.End)
 }
 
-// restart places the decoder at the sink that is furthest behind.
+// restart places the decoder, which is empty, at the sink that is furthest behind.
 func (l *loader) restart() {
 	l.lo = -1
-	for _, s := range l.shelves {
+	for _, s := range l.sinks {
 		if s.err == nil && (l.lo < 0 || s.mark < l.lo) {
 			l.lo = s.mark
 		}
@@ -108,11 +104,15 @@ func (l *loader) restart() {
 	l.hi = l.lo
 }
 
+// batchesAfterStop is how many batches are still written once a stop was asked for.
+// There are more only while a sink catches up, which the next start goes on with.
+const batchesAfterStop = 2
+
 // load decodes what the journal has gained and writes whole batches. With all set
-// nothing is left waiting for a batch to fill. A sink that fails is set aside and
-// stops nobody: what it lacks is safe in the journal. [loader.problems] tells.
+// nothing is left waiting for a batch to fill. A sink that fails is disabled and
+// stops no other: what it lacks is safe in the journal. [loader.problems] tells.
 func (l *loader) load(ctx context.Context, all bool) error {
-	for l.lo >= 0 {
+	for batches := 0; l.lo >= 0 && (ctx.Err() == nil || batches < batchesAfterStop); batches++ {
 		more, err := l.fill()
 		if err != nil {
 			return err
@@ -152,7 +152,7 @@ func (l *loader) fill() (bool, error) {
 // nextMark is the lowest watermark above lo, where another sink joins in.
 func (l *loader) nextMark() int64 {
 	next := int64(-1)
-	for _, s := range l.shelves {
+	for _, s := range l.sinks {
 		if s.err == nil && s.mark > l.lo && (next < 0 || s.mark < next) {
 			next = s.mark
 		}
@@ -242,13 +242,15 @@ func (l *loader) flush(ctx context.Context) error {
 	ctx = context.WithoutCancel(ctx)
 	batch := sinks.Batch{Lo: l.lo, Hi: l.hi, Parts: l.decoder.Take()}
 	defer release(batch.Parts)
-	for _, s := range l.shelves {
+	for _, s := range l.sinks {
 		if s.err != nil || s.mark != batch.Lo {
 			continue
 		}
 		if err := s.Write(ctx, batch); err != nil {
-			s.err = fmt.Errorf("write answers %d to %d into sink %s: %w", batch.Lo+1, batch.Hi, s.Name(), err)
-			l.log.Error("sink set aside", "sink", s.Name(), "err", err)
+			err = fmt.Errorf("write answers %d to %d into sink %s: %w", batch.Lo+1, batch.Hi, s.Name(), err)
+			if err := l.disable(s, err); err != nil {
+				return err
+			}
 			continue
 		}
 		s.mark = batch.Hi
@@ -261,17 +263,6 @@ func release(parts []schema.Part) {
 	for _, part := range parts {
 		part.Rows.Release()
 	}
-}
-
-// problems joins what keeps sinks from following; the next run tries again.
-func (l *loader) problems() error {
-	var errs []error
-	for _, s := range l.shelves {
-		if s.err != nil {
-			errs = append(errs, s.err)
-		}
-	}
-	return errors.Join(errs...)
 }
 
 // expect has the rows of a run counted, until they are [loader.taken] for the last time.
@@ -305,20 +296,27 @@ func (l *loader) publishAll(ctx context.Context) error {
 	if err := l.store.Flush(); err != nil {
 		return err
 	}
-	for _, s := range l.shelves {
+	for _, s := range l.sinks {
 		if s.err != nil {
 			continue
 		}
-		if err := l.publishTo(ctx, s); err != nil {
-			s.err = fmt.Errorf("publish sink %s: %w", s.Name(), err)
-			l.log.Error("sink set aside", "sink", s.Name(), "err", err)
+		if err := l.publish(ctx, s); err != nil {
+			return err
 		}
 	}
 	l.shown, l.published, l.copying = l.hi, time.Now(), time.Since(began)
 	return nil
 }
 
-func (l *loader) publishTo(ctx context.Context, s *shelf) error {
+// publish lets the readers of one sink see what was loaded.
+func (l *loader) publish(ctx context.Context, s *sinkState) error {
+	if err := l.publishTo(ctx, s); err != nil {
+		return l.disable(s, fmt.Errorf("publish sink %s: %w", s.Name(), err))
+	}
+	return l.recovered(s)
+}
+
+func (l *loader) publishTo(ctx context.Context, s *sinkState) error {
 	var all []sinks.Ops
 	defer func() {
 		for _, o := range all {
@@ -336,7 +334,7 @@ func (l *loader) publishTo(ctx context.Context, s *shelf) error {
 }
 
 // opsSince reads the rows of an operations table that the sink does not hold for good.
-func (l *loader) opsSince(ctx context.Context, s *shelf, table *schema.Table) (sinks.Ops, error) {
+func (l *loader) opsSince(ctx context.Context, s *sinkState, table *schema.Table) (sinks.Ops, error) {
 	mark, err := s.OpsMark(ctx, table)
 	if err != nil {
 		return sinks.Ops{}, fmt.Errorf("ask for the mark of %s: %w", table.Name, err)

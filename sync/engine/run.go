@@ -139,33 +139,45 @@ func (r *run) await(ctx context.Context) error {
 	return err
 }
 
-// end loads what is left, settles the record and publishes, in this order, so that
-// readers see the run's own last word. A stop must not lose what was paid for, so
-// nothing here is interrupted by one.
+// end ends the run alone; see [shift.endAll].
 func (r *run) end(ctx context.Context, cause error) {
-	r.runs = slices.DeleteFunc(r.runs, func(other *run) bool { return other == r })
-	r.ended = true
-	if r.err = r.conclude(ctx, cause); r.told != nil {
-		r.told(r)
-	}
+	r.endAll(ctx, []*run{r}, func(*run) error { return cause })
 }
 
-func (r *run) conclude(ctx context.Context, cause error) error {
-	cause = errors.Join(cause, r.loader.load(ctx, true), r.loader.problems())
-	if err := r.record(ctx, cause); err != nil {
-		return errors.Join(cause, err)
+// endAll ends runs together: it loads what is left, settles their records and publishes
+// once, in this order, so that readers see each run's own last word. A stop must not lose
+// what was paid for, so nothing here is interrupted by one.
+func (s *shift) endAll(ctx context.Context, ending []*run, causeOf func(*run) error) {
+	s.runs = slices.DeleteFunc(s.runs, func(r *run) bool { return slices.Contains(ending, r) })
+	loaded := s.loader.load(ctx, true)
+	for _, r := range ending {
+		r.ended = true
+		r.err = errors.Join(causeOf(r), loaded)
+		r.err = errors.Join(r.err, r.record(ctx, r.err))
 	}
-	before := r.loader.problems()
-	failed := r.loader.publishAll(ctx)
-	if after := r.loader.problems(); failed != nil || before == nil && after != nil {
-		// Those who can still be told are told that it did not end as it seemed to.
-		cause = errors.Join(cause, failed, after)
-		cause = errors.Join(cause, r.record(ctx, cause), r.loader.publishAll(ctx))
+	disabled := s.loader.disabled()
+	published := s.loader.publishAll(ctx)
+	if published != nil || s.loader.disabled() > disabled {
+		// The sinks that still work show that the runs did not end as it seemed.
+		for _, r := range ending {
+			r.err = errors.Join(r.err, published)
+			r.err = errors.Join(r.err, r.record(ctx, r.err))
+		}
+		if again := s.loader.publishAll(ctx); again != nil {
+			s.log().Error("the end of runs is not published yet", "err", again)
+		}
 	}
-	if r.row.Status == state.PausedBudget {
-		return nil
+	for _, r := range ending {
+		switch {
+		case r.row.Status == state.PausedBudget:
+			r.err = nil
+		case !s.loader.working():
+			r.err = errors.Join(r.err, s.loader.problems())
+		}
+		if s.told != nil {
+			s.told(r)
+		}
 	}
-	return cause
 }
 
 // record writes what became of the run. A run whose process was asked to stop
@@ -184,8 +196,8 @@ func (r *run) record(ctx context.Context, cause error) error {
 		return err
 	}
 	row.Status, row.Error = r.status(ctx, cause, !resting.IsZero()), ""
-	if cause != nil {
-		row.Error = cause.Error()
+	if all := errors.Join(cause, r.loader.problems()); all != nil {
+		row.Error = all.Error()
 	}
 	row.Ended = time.Time{}
 	if row.Status != state.Running {
@@ -245,11 +257,13 @@ func (r *run) status(ctx context.Context, cause error, resting bool) state.Statu
 	switch {
 	case cause != nil && (ctx.Err() != nil || tooLong(cause)):
 		return state.Running
-	case cause != nil && isCap(cause) && r.loader.problems() == nil:
+	case cause != nil && isCap(cause) && r.loader.working():
 		return state.PausedBudget
-	case cause != nil:
+	case cause != nil || !r.loader.working():
 		return state.Failed
 	case r.progress.Failures > 0 || resting: // calls that failed, now or before, wait for another try
+		return state.Partial
+	case r.loader.problems() != nil: // readers of that sink do not see its rows yet
 		return state.Partial
 	case r.row.Hits == 0 && len(r.plan.IDs) == 0 && !r.uncounted():
 		return state.OKEmpty

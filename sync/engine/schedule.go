@@ -93,15 +93,18 @@ func (e *Engine) Serve(ctx context.Context, agenda []*Appointment) {
 	w := &watch{agenda: agenda, held: map[string]time.Time{}}
 	for ctx.Err() == nil {
 		if err := w.ready(ctx, e); err != nil {
-			e.log().Error("nothing can be run", "err", err)
+			e.log().Error("scheduler stopped", "err", err)
 			_ = pause(ctx, nap) // why it ended is ctx's to say, at the head of the loop
 			continue
 		}
 		w.beginDue(ctx)
 		worked, err := w.work(ctx)
+		_, ahead := errors.AsType[*AheadError](err)
 		switch long, ok := errors.AsType[*pace.LongWaitError](err); {
 		case ok:
 			_ = pause(ctx, min(time.Until(long.Until), nap))
+		case ahead: // the runs under way stay unfinished until the state is back
+			w.shift, w.resumed = nil, false
 		case err != nil:
 			w.trouble(ctx, err)
 		case !worked:
@@ -113,17 +116,14 @@ func (e *Engine) Serve(ctx context.Context, agenda []*Appointment) {
 	}
 }
 
-// ready makes the shift, and anew if a sink was set aside: it may be well again.
+// ready makes the shift, and goes on with what the last process left.
 func (w *watch) ready(ctx context.Context, e *Engine) error {
-	if w.shift == nil || len(w.runs) == 0 && w.loader.problems() != nil {
+	if w.shift == nil {
 		s, err := e.newShift(ctx, state.Filter{})
 		if err != nil {
 			return err
 		}
-		if w.shift != nil {
-			s.rest = w.rest
-		}
-		w.shift, s.fire, s.told = s, w.follow, w.report
+		w.shift, s.fire, s.told, s.patient = s, w.follow, w.report, true
 	}
 	if w.resumed {
 		return nil
@@ -240,26 +240,25 @@ func (w *watch) trouble(ctx context.Context, err error) {
 		return // the runs end with the loop
 	}
 	w.rest = time.Now().Add(nap)
-	ended := false
-	for _, r := range slices.Clone(w.runs) {
-		if r.searched {
-			r.end(ctx, err)
-			ended = true
-		}
-	}
-	if !ended {
+	calling := slices.DeleteFunc(slices.Clone(w.runs), func(r *run) bool { return !r.searched })
+	if len(calling) == 0 {
 		w.log().Error("queue left for later", "err", err)
+		return
 	}
+	w.endAll(ctx, calling, func(*run) error { return err })
 }
 
 // stop ends what is under way; the next start goes on with it. What the queue brought
 // in idle time is shown to readers, too.
 func (w *watch) stop(ctx context.Context) {
-	for _, r := range slices.Clone(w.runs) {
-		r.end(ctx, context.Cause(ctx))
+	var err error
+	if len(w.runs) > 0 {
+		w.endAll(ctx, slices.Clone(w.runs), func(*run) error { return context.Cause(ctx) })
+	} else {
+		err = w.publish(ctx)
 	}
-	if err := errors.Join(w.publish(context.WithoutCancel(ctx)), w.loader.problems()); err != nil {
-		w.log().Error("readers do not see the last answers yet", "err", err)
+	if err := errors.Join(err, w.loader.problems()); err != nil {
+		w.log().Error("the last answers are not published yet", "err", err)
 	}
 }
 
@@ -344,6 +343,7 @@ func (w *watch) wakes() (time.Time, error) {
 		sooner(r.wake)
 	}
 	sooner(w.slot)
+	sooner(w.loader.nextRetry())
 	retry, err := w.Store.NextRetry(time.Now(), w.filter)
 	sooner(retry)
 	return until, err

@@ -70,9 +70,12 @@ var promises = []promise{
 	},
 	{
 		"**A sink that fails** is retried with back-off whatever is under way and never fails another sink or, while one sink works, the run (`partial`, named).",
-		nil,
+		[]string{"sync/engine TestRepairedSinkIsUsedAgainWhateverIsUnderWay", "sync/engine TestRunIsPartialWhileOneSinkWorks", "sync/engine TestRunThatCannotBePublishedSaysSo"},
 	},
-	{"When no sink has worked for `sinks_down_after` (default 30 min), nothing more is bought.", nil},
+	{
+		"When no sink has worked for `sinks_down_after` (default 30 min), nothing more is bought.",
+		[]string{"sync/engine TestNothingIsBoughtWhileNoSinkWorks", "sync/engine TestNothingIsBoughtUntilASinkHasAnswered", "sync/engine TestRunFailsWhileNoSinkWorks"},
+	},
 	{
 		"**End of a run.** When its searches have ended and its own enrichment is done, or at `stop_after` (then `ok` with `queued: N`).",
 		[]string{"sync/engine TestRunEndsWhenItsSearchesHaveEndedAndItsOwnEnrichmentIsDone", "sync/engine TestRunThatStopsAfterItsTimeIsOKAndSaysWhatIsQueued", "cmd/outlierd TestSummaryOfARun"},
@@ -286,8 +289,6 @@ var unbuilt = []string{
 	"a run that has its pages",
 	"A run's due instant never",
 	"**Overrides**",
-	"**A sink that fails**",
-	"When no sink has worked",
 	"What `pages` cut off",
 	"**Learned paging**",
 	"**Freshness.** Default of",

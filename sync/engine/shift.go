@@ -31,6 +31,8 @@ type shift struct {
 	slot   time.Time        // when the limiter lets the next data call leave, if one waits for it
 	heir   string           // the run that the call under way counts for, where the one that asked first is over
 
+	patient bool // a run waits while no sink works; else it ends
+
 	fire func(context.Context, *run) error // what follows when a run has its pages; nil for nothing
 	told func(*run)                        // what follows the end of a run; nil for nothing
 }
@@ -59,6 +61,9 @@ func (e *Engine) Run(ctx context.Context, spec *job.Spec, trigger Trigger, due t
 	if err != nil {
 		return nil, err
 	}
+	if !s.loader.working() { // nobody could see what it buys
+		return nil, &SinksDownError{Since: s.loader.downSince, Err: s.loader.problems()}
+	}
 	r, err := s.begin(ctx, spec, trigger, due)
 	if r == nil {
 		return nil, err
@@ -82,6 +87,9 @@ func (s *shift) work(ctx context.Context) (worked bool, err error) {
 	if ctx.Err() != nil {
 		return false, context.Cause(ctx)
 	}
+	if err := s.loader.retry(ctx); err != nil {
+		return false, err
+	}
 	for _, r := range s.runs {
 		if r.searched {
 			continue
@@ -89,6 +97,9 @@ func (s *shift) work(ctx context.Context) (worked bool, err error) {
 		worked, err := r.search(ctx)
 		if tooLong(err) {
 			return false, err
+		}
+		if isSinksDown(err) && s.patient {
+			continue
 		}
 		if err != nil {
 			r.end(ctx, err)
@@ -114,20 +125,24 @@ func tooLong(err error) bool {
 
 // endDone ends the runs that have nothing left to do, or no time for it.
 func (s *shift) endDone(ctx context.Context) (ended bool, err error) {
-	for _, r := range slices.Clone(s.runs) {
+	var over []*run
+	for _, r := range s.runs {
 		if !r.searched {
 			continue
 		}
-		done, err := r.done()
-		if err != nil {
-			return ended, err
+		done, failed := r.done()
+		if failed != nil {
+			err = failed
+			break
 		}
 		if done {
-			r.end(ctx, cmp.Or(r.trouble, r.capped))
-			ended = true
+			over = append(over, r)
 		}
 	}
-	return ended, nil
+	if len(over) > 0 {
+		s.endAll(ctx, over, func(r *run) error { return cmp.Or(r.trouble, r.capped) })
+	}
+	return len(over) > 0, err
 }
 
 // load lets the sinks follow from time to time, and readers see it when that is due.

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -347,25 +346,6 @@ jobs:
 			}
 			if len(again.runs) != 1 {
 				t.Errorf("%d runs are under way, want the one that was cut short", len(again.runs))
-			}
-		})
-	})
-}
-
-// TestQueueGoesOnRestingWhenSinksAreTriedAgain: two troubles at once are no reason to
-// ask an ill service without a pause.
-func TestQueueGoesOnRestingWhenSinksAreTriedAgain(t *testing.T) {
-	bare(t, jobsFile, func(w *workshop) {
-		w.inspect(func(e *Engine) {
-			shown := &watch{}
-			if err := shown.ready(w.ctx, e); err != nil {
-				t.Fatal(err)
-			}
-			until := time.Now().Add(nap)
-			shown.rest = until
-			shown.loader.shelves = append(shown.loader.shelves, &shelf{err: errors.New("disk full")})
-			if err := shown.ready(w.ctx, e); err != nil || shown.loader.problems() != nil || !shown.rest.Equal(until) {
-				t.Errorf("error %v, problems %v, rest until %s; want sinks that are well and a rest until %s", err, shown.loader.problems(), shown.rest, until)
 			}
 		})
 	})

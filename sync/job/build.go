@@ -201,6 +201,9 @@ func (b *builder) budget(n *node) {
 // paid reports whether the service is one that takes money.
 func (b *builder) paid() bool { return b.cfg.Service.URL != "" && !b.cfg.Service.Simulated() }
 
+// sinksDownAfter is what the file means where it does not say.
+const sinksDownAfter = 30 * time.Minute
+
 func (b *builder) sinks(n *node) {
 	if n == nil {
 		b.cfg.Sinks = []Sink{{SinkDuckDB, "outliers.duckdb"}, {SinkParquet, "parquet"}}

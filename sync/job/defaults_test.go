@@ -41,6 +41,7 @@ jobs:
 		{"timezone", config.Timezone.String(), "UTC"},
 		{"data", config.Data, "/etc/outlierd/data"},
 		{"sinks", config.Sinks, []Sink{{"duckdb", "outliers.duckdb"}, {"parquet", "parquet"}}},
+		{"sinks_down_after", config.SinksDownAfter, 30 * time.Minute},
 		{"budget", config.Budget, Budget{Renews: 1}},
 
 		{"pages of search", of("search").Pages, 1},

@@ -43,6 +43,9 @@ type Config struct {
 	Data     string         // the data folder, absolute
 	Budget   Budget
 	Sinks    []Sink
+
+	SinksDownAfter time.Duration // once no sink has worked for so long, nothing is bought
+
 	Jobs     []Spec    // in the order of the file
 	Warnings []Mistake // what is allowed but hardly meant, in the order of the file
 

@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -107,6 +108,7 @@ func (b *builder) build() {
 	b.data(b.root.get("data"))
 	b.budget(b.root.get("budget"))
 	b.sinks(b.root.get("sinks"))
+	b.cfg.SinksDownAfter = cmp.Or(b.duration(b.root.get("sinks_down_after")), sinksDownAfter)
 	b.filters(b.root.get("filters"))
 	b.jobs(b.root.get("jobs"))
 	b.budgeted(b.root.get("budget"))

@@ -124,6 +124,7 @@ jobs:
     every: 2w
     search: {query: tea, pages: all, sort: rpm asc}
     budget: {per_run: 10}
+sinks_down_after: 2h
 `)
 	key, err := outlier.NewKey(secret)
 	if err != nil {
@@ -143,7 +144,7 @@ jobs:
 			PerMonth: new(outlier.Credits(400)), PerDay: new(outlier.Credits(60)), Reserve: new(outlier.Credits(20)), Renews: 31,
 			Pace: PaceEven, ConfirmOver: new(outlier.Credits(50)),
 		},
-		Sinks: []Sink{{SinkParquet, "files/parquet"}, {SinkDuckDB, "out.duckdb"}},
+		Sinks: []Sink{{SinkParquet, "files/parquet"}, {SinkDuckDB, "out.duckdb"}}, SinksDownAfter: 2 * time.Hour,
 		Jobs: []Spec{{
 			Name: "coffee", Was: "espresso", About: "Coffee", Disabled: true, Schedule: "30 6 * * mon,thu", CatchUp: CatchUpAll,
 			Verb:     VerbSearch,
@@ -197,7 +198,7 @@ func TestWhatIsNotSaidHasDefaults(t *testing.T) {
 		Timezone: time.UTC,
 		Data:     "/etc/outlierd/data",
 		Budget:   Budget{Renews: 1},
-		Sinks:    []Sink{{SinkDuckDB, "outliers.duckdb"}, {SinkParquet, "parquet"}},
+		Sinks:    []Sink{{SinkDuckDB, "outliers.duckdb"}, {SinkParquet, "parquet"}}, SinksDownAfter: 30 * time.Minute,
 		Jobs: []Spec{{
 			Name:       "a",
 			CatchUp:    CatchUpLatest,

@@ -1,0 +1,193 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"outlierd/sinks"
+)
+
+// # Sinks that fail
+//
+// A sink that fails is disabled, and tried again after a while, whatever is under way.
+// What it lacks meanwhile is safe in the journal, from which it catches up. It stands in
+// the way of no other sink and, while another one works, of no run. Once no sink has
+// worked for long, nobody can see what is bought, and nothing more is.
+
+// A disabled sink is tried again after firstRetry, then after twice as long each time,
+// up to lastRetry.
+const (
+	firstRetry = 10 * time.Second
+	lastRetry  = 10 * time.Minute
+)
+
+// sinkState is a sink and what this process knows of it.
+type sinkState struct {
+	sinks.Sink
+	mark    int64         // its watermark, while it is not disabled
+	err     error         // why it is disabled; nil while it is not
+	retryAt time.Time     // when it is tried again, while it is disabled
+	pause   time.Duration // before that; 0 once it has published again
+}
+
+// ask reads the watermark of a sink, and disables the sink if it does not answer.
+func (l *loader) ask(ctx context.Context, s *sinkState) error {
+	mark, err := s.Watermark(ctx)
+	if err != nil {
+		return l.disable(s, fmt.Errorf("ask sink %s for its watermark: %w", s.Name(), err))
+	}
+	end, err := l.store.JournalEnd()
+	if err != nil {
+		return err
+	}
+	if mark > end {
+		return &AheadError{Sink: s.Name(), Mark: mark, End: end}
+	}
+	s.mark, s.err, l.answered = mark, nil, true
+	return nil
+}
+
+// disable leaves a sink alone until it is time to try again.
+func (l *loader) disable(s *sinkState, err error) error {
+	again := s.pause > 0
+	s.pause = min(max(2*s.pause, firstRetry), lastRetry)
+	s.err, s.retryAt = err, time.Now().Add(s.pause)
+	if again {
+		l.log.Debug("sink still disabled", "sink", s.Name(), "retry_at", s.retryAt, "err", err)
+	} else {
+		l.log.Error("sink disabled", "sink", s.Name(), "retry_at", s.retryAt, "err", err)
+	}
+	if l.working() || !l.downSince.IsZero() {
+		return nil
+	}
+	l.downSince = time.Now()
+	return l.store.SetSinksDown(l.downSince)
+}
+
+// recovered notes that a sink has published.
+func (l *loader) recovered(s *sinkState) error {
+	if s.pause > 0 {
+		s.pause = 0
+		l.log.Info("sink recovered", "sink", s.Name(), "answers", s.mark)
+	}
+	if l.downSince.IsZero() {
+		return nil
+	}
+	l.downSince = time.Time{}
+	return l.store.SetSinksDown(time.Time{})
+}
+
+// retry tries the disabled sinks whose time has come. Those that answer catch up and
+// publish. An error is everybody's.
+func (l *loader) retry(ctx context.Context) error {
+	var due []*sinkState
+	for _, s := range l.sinks {
+		if s.err != nil && !time.Now().Before(s.retryAt) {
+			due = append(due, s)
+		}
+	}
+	if len(due) == 0 || ctx.Err() != nil {
+		return nil
+	}
+	if l.hi > l.lo { // what is decoded belongs to the sinks that stand at its beginning
+		if err := l.flush(ctx); err != nil {
+			return err
+		}
+	}
+	for _, s := range due {
+		if err := l.ask(ctx, s); err != nil {
+			return err
+		}
+	}
+	l.restart()
+	if err := l.load(ctx, true); err != nil {
+		return err
+	}
+	for _, s := range due {
+		if s.err != nil {
+			continue
+		}
+		if err := l.publish(context.WithoutCancel(ctx), s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// nextRetry is when a disabled sink is tried again; zero if none is disabled.
+func (l *loader) nextRetry() (next time.Time) {
+	for _, s := range l.sinks {
+		if s.err != nil && (next.IsZero() || s.retryAt.Before(next)) {
+			next = s.retryAt
+		}
+	}
+	return next
+}
+
+// working reports whether there is a sink that is not disabled, or none at all.
+func (l *loader) working() bool {
+	for _, s := range l.sinks {
+		if s.err == nil {
+			return true
+		}
+	}
+	return len(l.sinks) == 0
+}
+
+// disabled is how many sinks are disabled.
+func (l *loader) disabled() (n int) {
+	for _, s := range l.sinks {
+		if s.err != nil {
+			n++
+		}
+	}
+	return n
+}
+
+// problems joins what the sinks are disabled for; nil if none is.
+func (l *loader) problems() error {
+	var errs []error
+	for _, s := range l.sinks {
+		if s.err != nil {
+			errs = append(errs, s.err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// SinksDownError refuses a paid call because no sink works: its answer could not be seen.
+type SinksDownError struct {
+	Since time.Time // zero if none has worked since the process started
+	Err   error     // what the sinks are disabled for
+}
+
+func (e *SinksDownError) Error() string {
+	since := "since the start"
+	if !e.Since.IsZero() {
+		since = "since " + e.Since.UTC().Format("2006-01-02 15:04 UTC")
+	}
+	return fmt.Sprintf("no sink has worked %s, and nothing is bought until one does (sinks_down_after): %v", since, e.Err)
+}
+
+func (e *SinksDownError) Unwrap() error { return e.Err }
+
+// down refuses paid calls once no sink has worked for so long. While none has answered
+// since the process started, it is not known whether the journal, and with it the record
+// of what was spent, is complete: then nothing is bought from the beginning.
+func (l *loader) down(after time.Duration) error {
+	switch {
+	case !l.answered:
+		return &SinksDownError{Err: l.problems()}
+	case l.downSince.IsZero() || time.Since(l.downSince) < after:
+		return nil
+	}
+	return &SinksDownError{Since: l.downSince, Err: l.problems()}
+}
+
+// isSinksDown reports whether an error is a [SinksDownError].
+func isSinksDown(err error) bool {
+	_, down := errors.AsType[*SinksDownError](err)
+	return down
+}

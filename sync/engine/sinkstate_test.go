@@ -1,0 +1,269 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"outlierd/schema"
+	"outlierd/sinks"
+	"outlierd/sync/state"
+)
+
+// fakeSink is a sink that keeps nothing but how far it has come, and fails while it is told to.
+type fakeSink struct {
+	name      string
+	broken    func() bool // at any call; nil for never
+	readOnly  bool        // fails when it is written to, and not when it is asked
+	mark      int64
+	shown     int64 // the mark when it published last
+	published int
+}
+
+var errBroken = errors.New("no space left on device")
+
+func (s *fakeSink) fail(asked bool) error {
+	if s.broken == nil || !s.broken() || asked && s.readOnly {
+		return nil
+	}
+	return errBroken
+}
+
+func (s *fakeSink) Name() string { return s.name }
+
+func (s *fakeSink) Watermark(context.Context) (int64, error) { return s.mark, s.fail(true) }
+
+func (s *fakeSink) Write(_ context.Context, b sinks.Batch) error {
+	if b.Lo != s.mark {
+		return errors.New("the batch does not follow")
+	}
+	if err := s.fail(false); err != nil {
+		return err
+	}
+	s.mark = b.Hi
+	return nil
+}
+
+func (s *fakeSink) OpsMark(context.Context, *schema.Table) (int64, error) { return 0, nil }
+
+func (s *fakeSink) Publish(context.Context, []sinks.Ops) error {
+	if err := s.fail(false); err != nil {
+		return err
+	}
+	s.shown = s.mark
+	s.published++
+	return nil
+}
+
+func (s *fakeSink) Close() error { return nil }
+
+// between reports whether it is between two instants after now.
+func between(from, to time.Duration) func() bool {
+	began := time.Now()
+	return func() bool { return time.Since(began) >= from && time.Since(began) < to }
+}
+
+// serveInto runs the schedule for d into the given sinks, and returns the runs, oldest
+// first, and the log.
+func (w *workshop) serveInto(d time.Duration, all ...sinks.Sink) ([]state.Run, string) {
+	w.Helper()
+	e, stop := w.open()
+	defer stop()
+	var log strings.Builder
+	e.Sinks, e.Log = all, slog.New(slog.NewTextHandler(&log, nil))
+	agenda, err := e.Agenda(time.Now())
+	if err != nil {
+		w.Fatal(err)
+	}
+	ctx, cancel := contextFor(w, d)
+	defer cancel()
+	e.Serve(ctx, agenda)
+	runs, err := e.Store.Runs("", 0)
+	if err != nil {
+		w.Fatal(err)
+	}
+	slices.Reverse(runs)
+	return runs, log.String()
+}
+
+// overlappingFile has two jobs whose runs overlap, so that there is never a moment without one.
+const overlappingFile = `
+version: 1
+service: {url: "sim://", limit: 20/min}
+jobs:
+  coffee: {every: 1m, reuse_for: 1m, search: {query: [home espresso]}, enrich: {details: {top: 12, refresh_after: 1m}}}
+  tea: {every: 1m, reuse_for: 1m, search: {query: [green tea]}, enrich: {details: {top: 12, refresh_after: 1m}}}
+`
+
+func TestRepairedSinkIsUsedAgainWhateverIsUnderWay(t *testing.T) {
+	bare(t, overlappingFile, func(w *workshop) {
+		w.inspect(func(e *Engine) { w.see(e, "coffee", "tea") })
+		began := time.Now()
+		repaired := began.Add(10 * time.Minute)
+		sink := &fakeSink{name: "duckdb", readOnly: true, broken: between(5*time.Minute+30*time.Second, 10*time.Minute)}
+		after := 0
+		runs, log := w.serveInto(16*time.Minute, sink)
+		for _, r := range runs {
+			switch {
+			case r.Status == state.Running:
+			case r.Ended.Before(repaired.Add(lastRetry / 2)): // the longest pause that five minutes come to
+			case r.Status != state.OK:
+				t.Errorf("the run due %s ended %s as %s: %s", r.Due, r.Ended, r.Status, r.Error)
+			default:
+				after++
+			}
+		}
+		if after == 0 {
+			t.Error("no run ended after the repair: this test shows nothing")
+		}
+		if sink.shown == 0 || sink.shown != sink.mark {
+			t.Errorf("answers up to %d are published, the sink has %d", sink.shown, sink.mark)
+		}
+		for _, message := range []string{"sink disabled", "sink recovered"} {
+			if n := strings.Count(log, message); n != 1 {
+				t.Errorf("%d lines say %q, want 1", n, message)
+			}
+		}
+	})
+}
+
+// TestRunIsPartialWhileOneSinkWorks, and says which one does not.
+func TestRunIsPartialWhileOneSinkWorks(t *testing.T) {
+	bare(t, jobsFile, func(w *workshop) {
+		e, stop := w.open()
+		defer stop()
+		broken := &fakeSink{name: "parquet", broken: func() bool { return true }}
+		works := &fakeSink{name: "duckdb"}
+		e.Sinks = []sinks.Sink{broken, works}
+		row, err := e.Run(w.ctx, &w.config.Jobs[0], Manual, time.Time{})
+		if err != nil || row.Status != state.Partial || !strings.Contains(row.Error, "sink parquet") {
+			t.Fatalf("status %s, %q, error %v; want a partial run that names the sink", row.Status, row.Error, err)
+		}
+		if end, err := e.Store.JournalEnd(); err != nil || works.shown != end {
+			t.Errorf("the sink that works shows answers up to %d of %d, %v", works.shown, end, err)
+		}
+		broken.broken = nil
+		time.Sleep(7 * time.Hour)
+		if row, err = e.Run(w.ctx, &w.config.Jobs[0], Manual, time.Time{}); err != nil || row.Status != state.OK {
+			t.Fatalf("status %s, error %v after the repair", row.Status, err)
+		}
+		if broken.shown != works.shown {
+			t.Errorf("after the repair one sink shows answers up to %d, the other up to %d", broken.shown, works.shown)
+		}
+	})
+}
+
+// TestRunFailsWhileNoSinkWorks and what it bought is not bought again.
+func TestRunFailsWhileNoSinkWorks(t *testing.T) {
+	bare(t, jobsFile, func(w *workshop) {
+		e, stop := w.open()
+		defer stop()
+		sink := &fakeSink{name: "duckdb", readOnly: true, broken: func() bool { return true }}
+		e.Sinks = []sinks.Sink{sink}
+		row, err := e.Run(w.ctx, &w.config.Jobs[0], Manual, time.Time{})
+		if err == nil || row.Status != state.Failed || row.Pages != 2 {
+			t.Fatalf("status %s with %d pages, error %v; want a failed run with its pages", row.Status, row.Pages, err)
+		}
+		spent := w.spent()
+		sink.broken = nil
+		again, err := e.Run(w.ctx, &w.config.Jobs[0], Manual, time.Time{})
+		if err != nil || again.ID != row.ID || again.Status != state.OK {
+			t.Fatalf("run %s ended as %s, error %v; want run %s to end well", again.ID, again.Status, err, row.ID)
+		}
+		if end, err := e.Store.JournalEnd(); err != nil || sink.shown != end || w.spent() != spent {
+			t.Errorf("answers up to %d of %d are shown, %v; %d credits were spent after the repair", sink.shown, end, err, w.spent()-spent)
+		}
+	})
+}
+
+// TestNothingIsBoughtWhileNoSinkWorks for longer than sinks_down_after, not even by one
+// process after another, and buying goes on by itself.
+func TestNothingIsBoughtWhileNoSinkWorks(t *testing.T) {
+	const file = `
+version: 1
+service: {url: "sim://"}
+sinks_down_after: 2h
+jobs:
+  hourly: {every: 1h, reuse_for: 1m, search: {query: [home espresso]}}
+`
+	bare(t, file, func(w *workshop) {
+		w.inspect(func(e *Engine) { w.see(e, "hourly") })
+		began := time.Now()
+		one := &fakeSink{name: "duckdb", readOnly: true, broken: between(90*time.Minute, 10*time.Hour+30*time.Minute)}
+		two := &fakeSink{name: "parquet", readOnly: true, broken: one.broken}
+		bought := 0
+		for process := range 5 { // each lives for an hour and a half
+			w.serveInto(90*time.Minute, one, two)
+			if pages := w.calls("search"); process == 2 {
+				bought = pages // until 4:30; no sink has worked since 2:00, when there was something to be written
+			} else if process > 2 && pages > bought || pages == 0 {
+				t.Errorf("%d pages were bought until %s, %d of them until 4:30", pages, time.Since(began), bought)
+			}
+		}
+		runs, _ := w.serveInto(4*time.Hour, one, two)
+		if end := began.Add(11*time.Hour + 30*time.Minute); !time.Now().Equal(end) {
+			t.Fatalf("it is %s, want %s", time.Now(), end)
+		}
+		if pages := w.calls("search"); pages == bought || one.shown != one.mark || one.mark != two.mark {
+			t.Errorf("%d pages were bought, answers up to %d and %d are shown; want buying to go on after the repair", pages, one.shown, two.shown)
+		}
+		if last := runs[len(runs)-1]; last.Status != state.OK {
+			t.Errorf("the last run is %s: %s", last.Status, last.Error)
+		}
+	})
+}
+
+// TestNothingIsBoughtUntilASinkHasAnswered: before that it is not known whether the
+// journal, and with it the ledger, is complete.
+func TestNothingIsBoughtUntilASinkHasAnswered(t *testing.T) {
+	bare(t, strings.Replace(jobsFile, "coffee:", "coffee:\n    every: 1h", 1), func(w *workshop) {
+		w.inspect(func(e *Engine) { w.see(e, "coffee") })
+		sink := &fakeSink{name: "duckdb", broken: between(0, 90*time.Minute)}
+		e, stop := w.open()
+		e.Sinks = []sinks.Sink{sink}
+		_, err := e.Run(w.ctx, &w.config.Jobs[0], Manual, time.Time{})
+		stop()
+		if !isSinksDown(err) || !errors.Is(err, errBroken) {
+			t.Errorf("error %v, want one that says that no sink works, and why", err)
+		}
+		if w.serveInto(80*time.Minute, sink); w.spent() > 0 {
+			t.Errorf("%d credits were spent though no sink had answered", w.spent())
+		}
+		if w.serveInto(30*time.Minute, sink); w.spent() == 0 {
+			t.Error("nothing was bought after the sink had answered")
+		}
+	})
+}
+
+// TestRunsThatEndTogetherArePublishedOnce: the copy for readers costs in proportion to
+// the data, and a stop has to be over soon.
+func TestRunsThatEndTogetherArePublishedOnce(t *testing.T) {
+	var file strings.Builder
+	file.WriteString("version: 1\nservice: {url: \"sim://\", limit: 25/min}\njobs:\n")
+	for _, name := range strings.Split("abcdefghijklmnopqrst", "") {
+		file.WriteString("  " + name + ": {every: 1h, search: {query: [" + name + "]}, enrich: {details: {top: 40}}}\n")
+	}
+	bare(t, file.String(), func(w *workshop) {
+		w.inspect(func(e *Engine) { w.see(e, strings.Split("abcdefghijklmnopqrst", "")...) })
+		sink := &fakeSink{name: "duckdb"}
+		before := 0
+		go func() {
+			time.Sleep(62*time.Minute + 55*time.Second)
+			before = sink.published
+		}()
+		running := 0
+		runs, _ := w.serveInto(63*time.Minute, sink)
+		for _, r := range runs {
+			if r.Status == state.Running {
+				running++
+			}
+		}
+		if running != 20 || sink.published-before != 1 {
+			t.Errorf("%d runs were stopped, and published %d times; want 20, once", running, sink.published-before)
+		}
+	})
+}
