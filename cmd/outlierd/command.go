@@ -59,7 +59,10 @@ HTTPS_PROXY and NO_PROXY are heeded.`,
 	flags.StringVarP(&o.output, "output", "o", "table", "how to print results: table, json, ndjson or csv; plan and why: table or json")
 	flags.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
 	flags.StringVar(&o.logFormat, "log-format", "auto", "text, json or auto: text at a terminal, json elsewhere")
+	root.Version = version()
+	root.SetVersionTemplate("outlierd {{.Version}}\n")
 	addCommands(root, o)
+	o.complete(root)
 	markUsage(root)
 	return root
 }
@@ -84,7 +87,7 @@ func addCommands(root *cobra.Command, o *options) {
 		}
 		root.AddCommand(g.commands...)
 	}
-	root.AddCommand(simulateCommand(o), versionCommand(o), answerCommand(o))
+	root.AddCommand(simulateCommand(o), manCommand(o), versionCommand(o), answerCommand(o))
 }
 
 // group is a command that only has others below it.

@@ -33,11 +33,11 @@ func (b *builder) spec(name, n *node) Spec {
 		Was:      n.get("was").textOr(""),
 		About:    n.get("about").textOr(""),
 		Disabled: strings.EqualFold(n.get("enabled").textOr("true"), "false"),
-		Schedule: b.schedule(n),
 		Every:    b.duration(n.get("every")),
 		CatchUp:  CatchUp(b.own(n, "catch_up").textOr(string(CatchUpLatest))),
 		After:    n.get("after").textOr(""),
 	}
+	spec.Schedule, spec.times = b.schedule(n)
 	spec.ReuseFor = cmp.Or(b.duration(b.own(n, "reuse_for")), defaultReuse)
 	spec.StopAfter = b.duration(b.own(n, "stop_after"))
 	spec.Notify = b.notified(b.own(n, "notify"))
@@ -85,7 +85,7 @@ func (b *builder) duration(n *node) time.Duration {
 // of them would mean together, nobody could tell.
 var dues = []string{"schedule", "every", "after"}
 
-func (b *builder) schedule(job *node) string {
+func (b *builder) schedule(job *node) (string, times) {
 	n := job.get("schedule")
 	var first *node
 	for _, e := range job.entries {
@@ -98,12 +98,13 @@ func (b *builder) schedule(job *node) string {
 		}
 	}
 	if !n.has(text) {
-		return ""
+		return "", times{}
 	}
-	if _, err := parseCron(n.text); err != nil {
+	due, err := parseCron(n.text)
+	if err != nil {
 		b.foreign(n, "the schedule "+err.Error())
 	}
-	return n.text
+	return n.text, due
 }
 
 // notified are the names that a job's notify has.
@@ -216,6 +217,10 @@ func inWords(names []string) []string {
 	}
 	return words
 }
+
+// Sorts are the orders that an operation knows, by their names in the file; none for one
+// whose results have no order to choose.
+func Sorts(op outlier.Operation) []string { return inWords(sortsOf(op)) }
 
 // sortsOf are the orders that an operation knows.
 func sortsOf(op outlier.Operation) []string {

@@ -2,7 +2,9 @@ package job
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -27,14 +29,13 @@ func (s Spec) Next(after time.Time, loc *time.Location) time.Time {
 		past := (t%every + every) % every // since the last multiple, also before 1970
 		return time.Unix(0, t-past+every).In(loc)
 	}
-	due, err := parseCron(s.Schedule)
-	if err != nil {
+	switch {
+	case s.times.SpecSchedule == nil:
 		return time.Time{}
+	case s.times.hourly:
+		return s.times.flowing(after, loc)
 	}
-	if due.hourly {
-		return due.flowing(after, loc)
-	}
-	return due.fixed(after, loc)
+	return s.times.fixed(after, loc)
 }
 
 // wall is what clocks in loc show at t, as if it were UTC: a time line without jumps,
@@ -132,8 +133,11 @@ func parseCron(expression string) (times, error) {
 		return times{}, fmt.Errorf("names a time zone; use `timezone` at the top of the file")
 	case strings.HasPrefix(expression, "@every"):
 		return times{}, fmt.Errorf("has no @every; use the key every, as in every: 6h")
-	case strings.HasPrefix(expression, "@"):
-		return times{}, fmt.Errorf("is no shorthand; there are @hourly, @daily, @weekly, @monthly and @yearly")
+	case len(parts) == 1:
+		if word := nearest("@"+strings.TrimPrefix(expression, "@"), slices.Sorted(maps.Keys(shorthands))); word != "" {
+			return times{}, fmt.Errorf("is not a cron expression; did you mean %q?", word)
+		}
+		return times{}, fmt.Errorf("is not a cron expression; write five fields, or @hourly, @daily, @weekly, @monthly or @yearly")
 	case len(parts) != len(fields):
 		return times{}, fmt.Errorf("has %d fields and wants 5: minute, hour, day of the month, month, day of the week", len(parts))
 	}

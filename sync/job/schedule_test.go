@@ -49,7 +49,7 @@ func TestSchedulesAroundChangesOfTheClocks(t *testing.T) {
 			[]string{"2028-02-29T00:00:00Z", "2032-02-29T00:00:00Z"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			spec, loc := Spec{Schedule: c.schedule}, zone(t, c.zone)
+			spec, loc := onCron(t, c.schedule), zone(t, c.zone)
 			due, err := time.Parse(time.RFC3339, c.after)
 			if err != nil {
 				t.Fatal(err)
@@ -84,7 +84,7 @@ func TestSpellingsOfSchedules(t *testing.T) {
 		"0 0 13 * fri":     "2026-11-27T00:00:00Z", // either will do, as in every cron
 		"*/59 23 31 dec *": "2026-12-31T23:00:00Z",
 	} {
-		if got := (Spec{Schedule: schedule}).Next(after, time.UTC).Format(time.RFC3339); got != want {
+		if got := onCron(t, schedule).Next(after, time.UTC).Format(time.RFC3339); got != want {
 			t.Errorf("%q is due at %s, want %s", schedule, got, want)
 		}
 	}
@@ -140,7 +140,7 @@ func TestNextIsTheFirstTimeAhead(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		spec := Spec{Schedule: cronExpression(t)}
+		spec := onCron(t, cronExpression(t))
 		after := time.Unix(rapid.Int64Range(1262304000, 1893456000).Draw(t, "after"), 0)
 		due := spec.Next(after, loc)
 		if !due.After(after) {
@@ -165,7 +165,7 @@ func TestNextIsTheFirstTimeAhead(t *testing.T) {
 // A job with fixed hours is due once for each time on the clock, all year round.
 func TestFixedHoursAreDueOncePerDay(t *testing.T) {
 	for _, name := range zones {
-		loc, spec, n := zone(t, name), Spec{Schedule: "30 2 * * *"}, 0
+		loc, spec, n := zone(t, name), onCron(t, "30 2 * * *"), 0
 		due := time.Date(2026, 1, 1, 0, 0, 0, 0, loc)
 		for due = spec.Next(due, loc); due.Year() < 2027; due = spec.Next(due, loc) {
 			n++
@@ -187,8 +187,24 @@ func FuzzSchedule(f *testing.F) {
 		}
 		after := time.Date(2026, 3, 28, 0, 0, 0, 0, time.UTC)
 		loc := zone(t, "Europe/Berlin")
-		if due := (Spec{Schedule: expression}).Next(after, loc); !due.After(after) {
+		if due := onCron(t, expression).Next(after, loc); !due.After(after) {
 			t.Errorf("%q (%+v) is due at %v", expression, times.SpecSchedule, due)
 		}
 	})
+}
+
+// onCron is a job with a schedule.
+func onCron(t fataler, expression string) Spec {
+	t.Helper()
+	due, err := parseCron(expression)
+	if err != nil {
+		t.Fatalf("%q: %v", expression, err)
+	}
+	return Spec{Schedule: expression, times: due}
+}
+
+// fataler is a test, of the standard library's or of rapid's.
+type fataler interface {
+	Helper()
+	Fatalf(format string, args ...any)
 }

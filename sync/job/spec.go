@@ -69,8 +69,9 @@ type Spec struct {
 	Hash         string // of what it does, in hexadecimal: not of Name, Was, About, Disabled and position
 	Overridden   bool   `json:"-"` // not what the file says, but what a person wants this once; see [Spec.With]
 
-	ask  template
-	zone *time.Location // of windows
+	ask   template
+	times times          // of Schedule, parsed when the file is read
+	zone  *time.Location // of windows
 }
 
 // Loop gives one ${name} its values.

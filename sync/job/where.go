@@ -32,6 +32,20 @@ func camel(name string) string {
 	return first
 }
 
+// Filters are the keys that a `where` of an operation may have, in the order of the
+// interface; none for an operation without filters.
+func Filters(op outlier.Operation) (keys []string) {
+	for _, f := range (&template{Op: op}).fields() {
+		if !slices.Contains(subjects, f.Name) && !slices.Contains(ordering, f.Name) {
+			keys = append(keys, snake(f.Name))
+		}
+	}
+	return keys
+}
+
+// ordering are the parameters that stand beside `where` and choose the order.
+var ordering = []string{"seed", "sortBy", "sortOrder", "by"}
+
 // filters remembers the named filters and checks them, also those that nobody uses.
 func (b *builder) filters(n *node) {
 	if !n.has(mapping) {

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/cobra/doc"
+
+	"outlierd/outlier"
+	"outlierd/sync/job"
+)
+
+// complete goes over the whole tree of commands and lets the shell complete what each
+// takes: names of jobs wherever Use has JOB, and the values of the flags below.
+func (o *options) complete(c *cobra.Command) {
+	if strings.Contains(c.Use, "JOB") {
+		c.ValidArgsFunction = o.completeJob
+	}
+	for flag, values := range map[string][]string{
+		"output":     {"table", "json", "ndjson", "csv"},
+		"log-level":  {"debug", "info", "warn", "error"},
+		"log-format": {"auto", "text", "json"},
+		"enrich":     {"details", "comments", "transcript", "channel_videos", "channel_shorts"},
+		"sort":       withOrders(job.Sorts(operationOf(c.Name()))),
+		"where":      withEquals(job.Filters(operationOf(c.Name()))),
+	} {
+		if c.Flags().Lookup(flag) == nil && c.PersistentFlags().Lookup(flag) == nil || len(values) == 0 {
+			continue
+		}
+		directive := cobra.ShellCompDirectiveNoFileComp
+		if flag == "where" {
+			directive |= cobra.ShellCompDirectiveNoSpace
+		}
+		// It fails only for a flag that does not exist.
+		_ = c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, directive))
+	}
+	for _, sub := range c.Commands() {
+		o.complete(sub)
+	}
+}
+
+// completeJob offers the jobs of the file that were not named yet. A file that cannot be
+// read offers none: lint is for that.
+func (o *options) completeJob(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	config, err := o.load()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var names []string
+	for _, spec := range config.Jobs {
+		if !strings.Contains(" "+strings.Join(args, " ")+" ", " "+spec.Name+" ") {
+			names = append(names, cobra.CompletionWithDesc(spec.Name, spec.About))
+		}
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+// operationOf is what a one-off command asks the service for, "" for all other commands.
+func operationOf(command string) outlier.Operation {
+	switch command {
+	case "search", "start", "read":
+		return outlier.OpSearch
+	case "related":
+		return outlier.OpRelated
+	case "find-channels":
+		return outlier.OpFindChannels
+	}
+	return ""
+}
+
+func withOrders(sorts []string) (all []string) {
+	for _, sort := range sorts {
+		all = append(all, sort+" desc", sort+" asc")
+	}
+	return all
+}
+
+func withEquals(keys []string) (all []string) {
+	for _, key := range keys {
+		all = append(all, key+"=")
+	}
+	return all
+}
+
+func manCommand(o *options) *cobra.Command {
+	return &cobra.Command{
+		Use:   "man DIR",
+		Short: "Write the manual pages into a folder",
+		Example: `  outlierd man /usr/local/share/man/man1
+  man outlierd-run`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := os.MkdirAll(args[0], 0o755); err != nil {
+				return fmt.Errorf("create the folder for manual pages: %w", err)
+			}
+			header := &doc.GenManHeader{Title: "OUTLIERD", Section: "1", Source: "outlierd " + version()}
+			if err := doc.GenManTree(c.Root(), header, args[0]); err != nil {
+				return fmt.Errorf("write manual pages into %s: %w", args[0], err)
+			}
+			pages, err := filepath.Glob(filepath.Join(args[0], "outlierd*.1"))
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(o.out, "wrote %s into %s\n", count(len(pages), "manual page"), args[0])
+			return nil
+		},
+	}
+}
