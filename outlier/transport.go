@@ -115,7 +115,7 @@ func CheckURL(text string, allowHTTP bool) (*url.URL, error) {
 	case u.Hostname() == "":
 		return nil, fmt.Errorf("service address %q: has no host", text)
 	case u.RawQuery != "" || u.ForceQuery || strings.Contains(text, "#"):
-		return nil, fmt.Errorf("service address %q: must have no query and no fragment", text)
+		return nil, errors.New("service address: must have no query and no fragment") // which may hold a token
 	case u.Scheme == "http" && !allowHTTP && !loopback(u.Hostname()):
 		return nil, fmt.Errorf("service address %q: http would send the key in clear text; use https, or set service.allow_http", text)
 	}

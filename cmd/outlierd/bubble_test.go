@@ -3,12 +3,15 @@ package main
 import (
 	"bytes"
 	"context"
+	"net/http"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
+
+	"outlierd/outlier"
 )
 
 // person is somebody at a keyboard in a folder with a job file, in virtual time: the
@@ -18,6 +21,8 @@ type person struct {
 	dir string
 	in  string // what is typed
 	env func(string) (string, bool)
+
+	network func(outlier.TransportOptions) (http.RoundTripper, error) // nil for that of the system
 }
 
 // bubble gives a person a job file. Arrow keeps its compressors in a pool, and one that
@@ -49,8 +54,11 @@ func (p *person) write(jobs string) {
 func (p *person) do(ctx context.Context, args ...string) (out, complaints string, code int) {
 	p.Helper()
 	var o, e bytes.Buffer
+	if p.network == nil {
+		p.network = network
+	}
 	code = run(ctx, append([]string{"-c", filepath.Join(p.dir, "jobs.yaml")}, args...), world{
-		in: strings.NewReader(p.in), out: &o, err: &e, env: p.env,
+		in: strings.NewReader(p.in), out: &o, err: &e, env: p.env, network: p.network,
 	})
 	return o.String(), e.String(), code
 }

@@ -28,7 +28,7 @@ func (o *options) glance(ctx context.Context, config *job.Config, work func(*pro
 	if err := p.peek(ctx, folder); err != nil {
 		return forbidden(err, config.Data)
 	}
-	if err := p.openClient(folder, nil); err != nil {
+	if err := p.openClient(o, folder, nil); err != nil {
 		return err
 	}
 	return work(p)

@@ -21,11 +21,14 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"os/signal"
 	"runtime"
 	"runtime/debug"
 	"syscall"
+
+	"outlierd/outlier"
 )
 
 func main() {
@@ -63,6 +66,7 @@ func Main() int {
 	context.AfterFunc(ctx, stop)
 	return run(ctx, os.Args[1:], world{
 		in: os.Stdin, out: os.Stdout, err: os.Stderr, env: os.LookupEnv,
+		network: network,
 	})
 }
 
@@ -72,6 +76,14 @@ type world struct {
 	out, err io.Writer
 	env      func(string) (string, bool)
 	args     []string // of the command line
+
+	// network makes the transport to the service.
+	network func(outlier.TransportOptions) (http.RoundTripper, error)
+}
+
+// network is the transport of the operating system.
+func network(o outlier.TransportOptions) (http.RoundTripper, error) {
+	return outlier.NewTransport(o)
 }
 
 // run carries out one command line.

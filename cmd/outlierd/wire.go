@@ -44,13 +44,26 @@ func (o *options) open(ctx context.Context, config *job.Config, log *slog.Logger
 	if err := p.openSinks(ctx, folder); err != nil {
 		return p, forbidden(err, config.Data)
 	}
-	return p, p.openClient(folder, func() (outlier.Key, error) {
-		now, err := o.load()
-		if err != nil {
-			return outlier.Key{}, err
-		}
-		return now.Service.Key, nil
-	})
+	return p, p.openClient(o, folder, func() (outlier.Key, error) { return o.rekey(config.Service.URL) })
+}
+
+// rekey reads the key again from the job file, unless the file names another address by
+// now: the key of one service must never be sent to another. An address has no password
+// ([outlier.CheckURL]), so the error may name both.
+func (o *options) rekey(address string) (outlier.Key, error) {
+	config, err := o.load()
+	if mistakes, ok := errors.AsType[job.Mistakes](err); ok {
+		err = errors.New(mistakes[0].String()) // of a log line's length, and the first often causes the others
+	}
+	if err != nil {
+		return outlier.Key{}, err
+	}
+	if config.Service.URL != address {
+		return outlier.Key{}, fmt.Errorf("%s: service.url is now %s, and this process uses %s; address and key belong together, so neither is changed. "+
+			"Restart outlierd to use the new ones, with another data folder: this one belongs to %s",
+			o.config, config.Service.URL, address, address)
+	}
+	return config.Service.Key, nil
 }
 
 // openState opens the state, which is all that some commands need.
@@ -176,7 +189,7 @@ func openSink(ctx context.Context, kind, path, folder string) (sinks.Sink, error
 
 // openClient makes the one thing that talks to the service. rekey reads the key again,
 // which may have changed since; the simulator's never does.
-func (p *program) openClient(folder string, rekey func() (outlier.Key, error)) error {
+func (p *program) openClient(o *options, folder string, rekey func() (outlier.Key, error)) error {
 	service := p.Config.Service
 	limiter, err := pace.Open(service.Limit, pace.Options{
 		Path: filepath.Join(folder, "pace.json"), Owner: service.Key.Fingerprint(), Share: service.Share, MaxWait: service.MaxWait,
@@ -189,12 +202,9 @@ func (p *program) openClient(folder string, rekey func() (outlier.Key, error)) e
 	if service.Simulated() {
 		return p.simulate()
 	}
-	transport, err := outlier.NewTransport(outlier.TransportOptions{CAFile: service.CAFile})
-	if err != nil {
-		return err
-	}
-	p.Client.Transport, p.Rekey = transport, rekey
-	return nil
+	p.Rekey = rekey
+	p.Client.Transport, err = o.network(outlier.TransportOptions{CAFile: service.CAFile})
+	return err
 }
 
 // simulate puts the simulator in the service's place. It keeps the pace that the

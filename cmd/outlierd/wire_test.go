@@ -1,18 +1,27 @@
 package main
 
 import (
+	"context"
+	"errors"
+	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"outlierd/outlier"
+	"outlierd/outlier/simulator"
 	"outlierd/sync/state"
 )
 
 // opened is the program for the person's job file.
 func (p *person) opened(work func(*program) error) {
 	p.Helper()
-	o := &options{world: world{out: p.Output(), err: p.Output(), env: p.env}, config: filepath.Join(p.dir, "jobs.yaml"), logLevel: "info", logFormat: "json"}
+	o := &options{world: world{out: p.Output(), err: p.Output(), env: p.env, network: network}, config: filepath.Join(p.dir, "jobs.yaml"), logLevel: "info", logFormat: "json"}
 	o.block = &block{w: p.Output(), size: o.screen}
 	config, err := o.load()
 	if err == nil {
@@ -23,24 +32,93 @@ func (p *person) opened(work func(*program) error) {
 	}
 }
 
-func TestKeyIsReadAnewFromItsFile(t *testing.T) {
-	p := &person{T: t, dir: t.TempDir(), env: os.LookupEnv}
-	p.write(`{version: 1, service: {url: "https://service.example", key: "${file:key}"}, budget: {per_month: 10}, jobs: {tea: {search: {query: tea}}}}`)
-	file := filepath.Join(p.dir, "key")
-	hold := func(key string) {
-		if err := os.WriteFile(file, []byte(key+"\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+// twoServices are a network of two addresses, each with a simulator that takes any key.
+type twoServices struct {
+	service *simulator.Service
+	keys    map[string][]string // that each host got, without repetitions
+}
+
+func (n *twoServices) RoundTrip(r *http.Request) (*http.Response, error) {
+	key := strings.TrimPrefix(r.Header.Get("Authorization"), "Api-Key ")
+	if got := n.keys[r.URL.Host]; !slices.Contains(got, key) {
+		n.keys[r.URL.Host] = append(got, key)
 	}
-	hold("the-first-one")
-	p.opened(func(prog *program) error {
-		hold("another-one")
-		key, err := prog.Rekey()
-		want, _ := outlier.NewKey("another-one")
-		if err == nil && (key.Fingerprint() != want.Fingerprint() || key.Fingerprint() == prog.Client.Key.Fingerprint()) {
-			t.Errorf("the key read anew is %s", key.Fingerprint())
+	r = r.Clone(r.Context())
+	r.Header.Set("Authorization", "Api-Key any")
+	return n.service.Transport().RoundTrip(r)
+}
+
+// TestKeyAloneIsReadAgain and never that of another address: what becomes of the job file
+// while `up` runs, edit by edit.
+func TestKeyAloneIsReadAgain(t *testing.T) {
+	const file = `
+version: 1
+service: {url: "https://one.example", key: "${file:key}", limit: 600/min}
+budget: {per_month: 1000}
+sinks: [{parquet: parquet}]
+jobs: {tea: {every: 1h, reuse_for: 1m, search: {query: tea}}}
+`
+	bubble(t, file, func(p *person) {
+		both := &twoServices{simulator.New(simulator.Options{Seed: 1, Key: "any"}), map[string][]string{}}
+		p.network = func(outlier.TransportOptions) (http.RoundTripper, error) { return both, nil }
+		jobs, key := filepath.Join(p.dir, "jobs.yaml"), filepath.Join(p.dir, "key")
+		write := func(path, text string) {
+			if err := errors.Join(os.RemoveAll(path), os.WriteFile(path, []byte(text), 0o600)); err != nil {
+				t.Error(err)
+			}
 		}
-		return err
+		other := strings.Replace(file, "one.example", "two.example", 1)
+		write(key, "first")
+		edits := []struct {
+			name string
+			edit func()
+			said string // of why the old key stays; "" if a new one is taken
+		}{
+			{"a key alone", func() { write(key, "second") }, ""},
+			{"half a file", func() { write(key, "third"); write(jobs, file[:60]) }, "key not read again"},
+			{"no file", func() { _ = os.Remove(jobs) }, "does not exist"},
+			{"a folder", func() { _ = os.Mkdir(jobs, 0o700) }, "not a regular file"},
+			{"a huge file", func() { write(jobs, file+strings.Repeat("# much\n", 1<<18)) }, "has more than"},
+			{"no key file", func() { _ = os.Remove(key); write(jobs, file) }, "the file key does not exist"},
+			{"a password in the address", func() {
+				write(key, "fourth")
+				write(jobs, strings.Replace(file, "one.example", "me:secret@two.example", 1))
+			}, "user and password"},
+			{"another address and key", func() { write(jobs, other) }, "service.url is now https://two.example, and this process uses https://one.example"},
+			{"the address back, and a key", func() { write(key, "fifth"); write(jobs, file) }, ""},
+		}
+		ctx, stop := context.WithCancel(p.Context())
+		go func() {
+			defer stop()
+			time.Sleep(90 * time.Minute)
+			for _, e := range edits {
+				e.edit()
+				time.Sleep(time.Hour)
+			}
+		}()
+		_, log, code := p.do(ctx, "up", "--log-format", "json")
+		if code != exitDone {
+			t.Errorf("exit code %d", code)
+		}
+		want := map[string][]string{"one.example": {"first", "second", "fifth"}}
+		if diff := cmp.Diff(want, both.keys); diff != "" {
+			t.Errorf("keys by address (-want +got):\n%s", diff)
+		}
+		told := 0
+		for _, e := range edits {
+			if e.said != "" {
+				told++
+				if n := strings.Count(log, e.said); n == 0 {
+					t.Errorf("%s: nothing says %q", e.name, e.said)
+				}
+			}
+		}
+		if n := strings.Count(log, "key not read again"); n != told {
+			t.Errorf("%d lines say that the key was not read, want one for each of %d edits", n, told)
+		}
+		if strings.Contains(log, "secret") {
+			t.Error("a password is in the log")
+		}
 	})
 }
 

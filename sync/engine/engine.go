@@ -35,6 +35,7 @@ type Engine struct {
 	UseReserve bool // let runs spend the part of the budget that is kept back
 	Afresh     bool // begin new runs where unfinished ones could be continued
 
+	unread   string      // why the key could not be read again, as the log has it
 	believed state.Limit // what the limiter believed last, less what changes with every call
 
 	mu      sync.Mutex

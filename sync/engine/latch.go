@@ -53,16 +53,20 @@ func (s *shift) latchOf(which state.Latch) (*state.Latched, error) {
 }
 
 // rekeyed takes up a new key and reports whether there is one. A file that cannot be read
-// just now leaves the old key in use: it may be being replaced.
+// just now, or that names another address, leaves the old key in use; the log says so once.
 func (e *Engine) rekeyed() bool {
 	if e.Rekey == nil {
 		return false
 	}
 	key, err := e.Rekey()
 	if err != nil {
-		e.log().Warn("key not read again, the old one stays in use", "err", err)
+		if e.unread != err.Error() {
+			e.log().Warn("key not read again, the old one stays in use", "err", err)
+		}
+		e.unread = err.Error()
 		return false
 	}
+	e.unread = ""
 	if key.Fingerprint() == e.Client.Key.Fingerprint() {
 		return false
 	}
