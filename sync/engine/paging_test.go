@@ -2,6 +2,8 @@ package engine
 
 import (
 	"fmt"
+	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -217,4 +219,29 @@ func TestKillWhileLearningWastesNoSecondRequest(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestOffsetsFollowTheHitsThatCame: where `from` counts items, the page after one that is
+// shorter than was asked for begins behind its last hit, or what lies between is lost.
+func TestOffsetsFollowTheHitsThatCame(t *testing.T) {
+	file := strings.NewReplacer("pages: all", "pages: 4", "where: {z_score: 4..}, ", "").Replace(pagesFile)
+	bare(t, file, func(w *workshop) {
+		w.renew(simulator.Options{Limit: 600, PagingItems: true, Quirks: simulator.SizeIgnored, Freeze: true})
+		row := w.mustRun(state.OK)
+		var from []string
+		for _, call := range w.service.Books().Calls {
+			_, encoded, _ := strings.Cut(call.Identity, "  ")
+			params, err := url.ParseQuery(encoded)
+			if err != nil {
+				t.Fatal(err)
+			}
+			from = append(from, params.Get("from"))
+		}
+		if want := []string{"0", "1", "20", "40", "60"}; !slices.Equal(from, want) { // the second one tells
+			t.Errorf("pages were asked for from %q, want %q", from, want)
+		}
+		if n := w.distinct(row); n != 80 || row.Hits != 80 {
+			t.Errorf("%d hits of which %d differ, want the first 80", row.Hits, n)
+		}
+	})
 }
