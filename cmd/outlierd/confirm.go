@@ -91,11 +91,11 @@ func subjects(dear []string) string {
 func dearer(ctx context.Context, e *engine.Engine, todo []errand, limit outlier.Credits) (dear []string, err error) {
 	defer func(afresh bool) { e.Afresh = afresh }(e.Afresh)
 	for _, next := range todo {
-		if next.Trigger == engine.Scheduled || next.Trigger == engine.CatchUp {
+		if !next.Due.IsZero() {
 			continue
 		}
 		e.Afresh = next.afresh
-		most, err := e.MayCost(ctx, next.Spec, next.Due)
+		most, err := e.MayCost(ctx, next.Spec)
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
@@ -111,7 +111,7 @@ func dearer(ctx context.Context, e *engine.Engine, todo []errand, limit outlier.
 func withFollowers(config *job.Config, todo []errand) (all []errand) {
 	for _, next := range todo {
 		all = append(all, next)
-		if !next.after || next.Trigger == engine.Scheduled || next.Trigger == engine.CatchUp {
+		if !next.after || !next.Due.IsZero() {
 			continue
 		}
 		for i := range config.Jobs {

@@ -41,7 +41,7 @@ page is bought twice. What becomes of a run is its exit code: 0 ok, 3 partial (s
 and stay queued), 4 stopped by a budget, 1 failed, 7 the key was refused.
 
 With --pages, --since, --set, --no-enrich or --again a job is run in another way
-this once. Such a run is always a new one; an unfinished one is given up for it.
+this once. Such a run is always a new one, and leaves an unfinished one alone.
 
 With -o json, ndjson or csv a row for each run goes to standard output, and what
 people read to standard error.`,
@@ -180,8 +180,9 @@ func (o *options) telling(ctx context.Context, config *job.Config, which func(*p
 // errand is one run that a command makes.
 type errand struct {
 	engine.Appointment
-	afresh bool // an unfinished run is not continued
-	after  bool // the jobs that come after this one are run, too
+	old    *state.Run // the unfinished run that is continued; nil for a new one, or for what Run decides
+	afresh bool       // an unfinished run is not continued
+	after  bool       // the jobs that come after this one are run, too
 }
 
 // runJobs performs what is to be done and reports. The worst status of all runs
@@ -206,28 +207,40 @@ func (o *options) runJobs(ctx context.Context, config *job.Config, which func(*p
 			if ctx.Err() != nil || err != nil && everybodys(err) {
 				break
 			}
-			todo = append(following(config, next, row), todo[1:]...)
+			followers, err := following(p, next, row)
+			if err != nil {
+				return worst(append(errs, err))
+			}
+			todo = append(followers, todo[1:]...)
 		}
 		return worst(errs)
 	})
 }
 
-// following are the runs that come after one that ended well enough. Their due
-// instant is that of the run, so that none is made twice for it.
-func following(config *job.Config, done errand, row *state.Run) (next []errand) {
-	if !done.after || row == nil || !slices.Contains([]state.Status{state.OK, state.OKEmpty, state.Partial}, row.Status) {
-		return nil
+// following are the runs that come after one. Those of a due instant are owed, whatever
+// becomes of the rest of its run; those of a run by hand follow if it ended well enough,
+// and are due when that began, so that none is made twice for it.
+func following(p *program, done errand, row *state.Run) (next []errand, err error) {
+	switch {
+	case !done.after || row == nil:
+		return nil, nil
+	case !row.Due.IsZero():
+		owed, err := p.Owed(time.Now())
+		if err != nil {
+			return nil, err
+		}
+		owed = slices.DeleteFunc(owed, func(a *engine.Appointment) bool { return a.Spec.After != row.Job || !a.Due.Equal(row.Due) })
+		return performing(p, owed)
+	case !slices.Contains([]state.Status{state.OK, state.OKEmpty, state.Partial}, row.Status):
+		return nil, nil
 	}
-	due := row.Due
-	if due.IsZero() {
-		due = row.Started
-	}
-	for i := range config.Jobs {
-		if spec := &config.Jobs[i]; spec.After == row.Job && !spec.Disabled {
+	due := row.Started.Truncate(time.Microsecond) // as it is on record
+	for i := range p.Config.Jobs {
+		if spec := &p.Config.Jobs[i]; spec.After == row.Job && !spec.Disabled {
 			next = append(next, errand{Appointment: engine.Appointment{Spec: spec, Due: due, Trigger: engine.After}, after: true})
 		}
 	}
-	return next
+	return next, nil
 }
 
 // everybodys reports whether an error is not the job's own: the next job would only
@@ -253,13 +266,21 @@ func everybodys(err error) bool {
 // which is nil if it never began.
 func (o *options) runJob(ctx context.Context, p *program, e errand) (*state.Run, error) {
 	p.Afresh = e.afresh
-	old, err := p.Continues(e.Spec, e.Due)
-	if err != nil {
-		return nil, err
+	if e.old == nil && e.Due.IsZero() {
+		var err error
+		if e.old, err = p.Continues(e.Spec, e.Due); err != nil {
+			return nil, err
+		}
 	}
-	fmt.Fprintln(o.out, beforehand(ctx, p.Engine, e.Spec, old))
+	fmt.Fprintln(o.out, beforehand(ctx, p.Engine, e.Spec, e.old))
 	stop := o.watch(p.Engine)
-	row, failed := p.Run(ctx, e.Spec, e.Trigger, e.Due)
+	var row *state.Run
+	var failed error
+	if e.old != nil {
+		row, failed = p.Resume(ctx, e.Spec, e.Trigger, e.old)
+	} else {
+		row, failed = p.Run(ctx, e.Spec, e.Trigger, e.Due)
+	}
 	stop()
 	if row != nil && row.Status != state.Running {
 		if err := o.reportRun(p, row, failed); err != nil {
@@ -334,17 +355,34 @@ func byHand(specs []job.Spec) []errand {
 	return all
 }
 
-// dueNow are the appointments that have passed. What comes after them is due with them.
+// dueNow are the runs of the instants that have passed, and those that jobs owe which
+// come after others.
 func dueNow(p *program, now time.Time) ([]errand, error) {
 	agenda, err := p.Agenda(now)
 	if err != nil {
 		return nil, err
 	}
-	var due []errand
-	for _, a := range agenda {
-		if !a.Due.After(now) {
-			due = append(due, errand{Appointment: *a, after: true})
-		}
+	agenda = slices.DeleteFunc(agenda, func(a *engine.Appointment) bool { return a.Due.After(now) })
+	owed, err := p.Owed(now)
+	if err != nil {
+		return nil, err
 	}
-	return due, nil
+	return performing(p, append(owed, agenda...))
+}
+
+// performing are the runs that it takes to perform due instants: what their jobs have
+// unfinished goes on before.
+func performing(p *program, due []*engine.Appointment) (todo []errand, err error) {
+	for _, a := range due {
+		unfinished, err := p.Unfinished(a.Spec, a.Due)
+		if err != nil {
+			return nil, err
+		}
+		for i := range unfinished {
+			old := &unfinished[i]
+			todo = append(todo, errand{Appointment: *a, old: old, after: !old.Due.IsZero()})
+		}
+		todo = append(todo, errand{Appointment: *a, after: true})
+	}
+	return todo, nil
 }

@@ -166,7 +166,7 @@ func TestScanOfWhichNobodyKnowsIsSettledByWord(t *testing.T) {
 }
 
 // TestAdoptedScanIsLeftToTheRunThatWishedForIt, and to nobody else: another run of the job
-// would only meet it.
+// would only meet it. That run stays, whatever a person runs beside it.
 func TestAdoptedScanIsLeftToTheRunThatWishedForIt(t *testing.T) {
 	service := &lossy{service: simulator.New(simulator.Options{Seed: 1, Limit: 1_000_000})}
 	server := httptest.NewServer(service)
@@ -183,9 +183,9 @@ func TestAdoptedScanIsLeftToTheRunThatWishedForIt(t *testing.T) {
 	if told := p.must("scan", "adopt", service.lost[0]); !strings.HasSuffix(told, "Go on with:\n  outlierd run niche\n") {
 		t.Errorf("of a scan that its run waits for it is said: %s", told)
 	}
-	p.refused(exitFailed, "run", "other", "--again") // gives the run up that wished for the scan
-	if told := p.must("scan", "adopt", service.lost[1]); !strings.HasSuffix(told, "When it has ended, read it with:\n  outlierd scan read "+service.lost[1]+"\n") {
-		t.Errorf("of a scan that no run waits for it is said: %s", told)
+	p.refused(exitFailed, "run", "other", "--again") // leaves the run alone that wished for the scan
+	if told := p.must("scan", "adopt", service.lost[1]); !strings.HasSuffix(told, "Go on with:\n  outlierd run other\n") {
+		t.Errorf("of a scan that an earlier run waits for it is said: %s", told)
 	}
 	contains(t, p.refused(exitFailed, "run", "other", "--again"), "outlierd scan read "+service.lost[1])
 	if len(service.lost) != 2 {

@@ -1,8 +1,6 @@
 package engine
 
 import (
-	"context"
-	"slices"
 	"time"
 
 	"outlierd/sync/job"
@@ -11,73 +9,71 @@ import (
 
 // # What comes after
 //
-// A job with `after` is begun when the pages of its parent's run can be read, while the
-// parent may still ask about its hits. It is due at the instant of the parent's run, so
-// that no instant begins it twice, however often that run is continued or the process
-// starts anew. A parent that was run by hand fires nothing by itself.
-
-// follow fires the jobs that come after the job of r, once readers have its pages. If
-// they cannot be published, the run fails, and whoever continues it fires them.
-func (w *watch) follow(ctx context.Context, r *run) error {
-	due := r.row.Due
-	if due.IsZero() || r.row.Trigger == string(Manual) {
-		return nil
-	}
-	var fired []*Appointment
-	for i := range w.Config.Jobs {
-		if spec := &w.Config.Jobs[i]; spec.After == r.row.Job && !spec.Disabled {
-			fired = append(fired, &Appointment{Spec: spec, Due: due, Trigger: After})
-		}
-	}
-	if len(fired) == 0 {
-		return nil
-	}
-	if err := w.publish(ctx); err != nil {
-		return err
-	}
-	if !w.loader.working() {
-		return nil
-	}
-	for _, a := range fired {
-		if err := w.summon(a); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// summon begins an appointment in its turn, unless its instant had its run. It takes
-// the place of an earlier one that still waits.
-func (w *watch) summon(a *Appointment) error {
-	last, err := w.Store.LastDue(a.Spec.Name)
-	if err != nil || !a.Due.After(last) {
-		return err
-	}
-	w.fired = slices.DeleteFunc(w.fired, func(old *Appointment) bool { return old.Spec == a.Spec })
-	w.fired = append(w.fired, a)
-	return nil
-}
+// A job with `after` runs once for each search of its parent, when the parent's pages can
+// be read, while the parent may still ask about its hits. It is due at the instant of the
+// parent's run. What it owes is noted in the transaction that ends the parent's searches
+// and is struck off when its own run is on record: a kill in between loses nothing, and a
+// parent that is continued fires nothing twice. A parent that was run by hand fires
+// nothing by itself.
 
 // fires are the ends of a run after which other jobs come.
 var fires = []state.Status{state.OK, state.OKEmpty, state.Partial}
 
-// owed fires a job whose parent has ended since it was begun last: the process was
-// ended in between.
-func (w *watch) owed(spec *job.Spec) error {
-	if spec.After == "" {
+// debts are the runs that follow this one, whose searches have ended.
+func (r *run) debts() (all []state.Debt) {
+	if r.row.Due.IsZero() || r.row.Trigger == string(Manual) || r.capped != nil || r.trouble != nil {
 		return nil
 	}
-	seen, err := w.Store.FirstSeen(spec.Name, time.Now())
-	if err != nil {
-		return err
+	for i := range r.Config.Jobs {
+		if spec := &r.Config.Jobs[i]; spec.After == r.row.Job && !spec.Disabled {
+			all = append(all, state.Debt{Job: spec.Name, Due: r.row.Due})
+		}
 	}
-	runs, err := w.Store.Runs(spec.After, 1)
-	if err != nil || len(runs) == 0 {
-		return err
+	return all
+}
+
+// Owed are the runs that jobs with `after` have to make, in the order of their due
+// instants. Of those that nobody has made for a while `catch_up` decides, as of any
+// instants that passed. What a job owes that comes after no other any more is dropped.
+func (e *Engine) Owed(now time.Time) ([]*Appointment, error) {
+	debts, err := e.Store.Owed()
+	if err != nil || len(debts) == 0 {
+		return nil, err
 	}
-	parent := runs[0]
-	if !slices.Contains(fires, parent.Status) || parent.Due.IsZero() || parent.Trigger == string(Manual) || parent.Started.Before(seen) {
+	latest := map[string]time.Time{}
+	for _, d := range debts {
+		latest[d.Job] = d.Due
+	}
+	var all []*Appointment
+	var dropped []state.Debt
+	for _, d := range debts {
+		switch spec := e.Config.Job(d.Job); {
+		case spec == nil || spec.After == "" || passed(spec, d, latest[d.Job], now):
+			dropped = append(dropped, d)
+		case !spec.Disabled:
+			all = append(all, &Appointment{Spec: spec, Due: d.Due, Trigger: After})
+		}
+	}
+	if len(dropped) == 0 {
+		return all, nil
+	}
+	return all, e.Store.Update(func(tx *state.Tx) error {
+		for _, d := range dropped {
+			if err := tx.Forgive(d); err != nil {
+				return err
+			}
+		}
 		return nil
+	})
+}
+
+// passed reports whether a job does not make up for what it owes.
+func passed(spec *job.Spec, d state.Debt, latest, now time.Time) bool {
+	switch {
+	case spec.CatchUp == job.CatchUpAll || now.Sub(d.Noted) <= missedAfter:
+		return false
+	case spec.CatchUp == job.CatchUpNone:
+		return true
 	}
-	return w.summon(&Appointment{Spec: spec, Due: parent.Due, Trigger: After})
+	return d.Due.Before(latest)
 }

@@ -19,15 +19,22 @@ import (
 // run covers what was left.
 const resumeWithin = 24 * time.Hour
 
-// begin takes up the run that spec continues, or a new one. A job that cannot be
-// resolved, as when its SQL fails, has a run too: one that failed before it spent
-// anything. The run is nil if there is no record of it.
+// begin begins the run of a due instant, or one by hand, for which due is zero: that goes
+// on with what is unfinished, if there is anything. A job that cannot be resolved, as when
+// its SQL fails, has a run too: one that failed before it spent anything. The run is nil if
+// there is no record of it.
 func (s *shift) begin(ctx context.Context, spec *job.Spec, trigger Trigger, due time.Time) (*run, error) {
-	s.rekeyed()
-	if trigger == Manual { // a person who runs a job wants to know
-		if err := s.lift(state.LatchKey); err != nil {
+	if due.IsZero() {
+		old, err := s.Continues(spec, due)
+		if err != nil {
 			return nil, err
 		}
+		if old != nil {
+			return s.resume(spec, trigger, old)
+		}
+	}
+	if err := s.rekey(trigger); err != nil {
+		return nil, err
 	}
 	row, err := s.open(ctx, spec, trigger, due)
 	if row == nil { // readers see that it failed
@@ -39,21 +46,31 @@ func (s *shift) begin(ctx context.Context, spec *job.Spec, trigger Trigger, due 
 	return s.take(row, spec.Budget)
 }
 
-// open returns the run that spec continues, or a new one with its steps; both are
-// on record as running.
-func (s *shift) open(ctx context.Context, spec *job.Spec, trigger Trigger, due time.Time) (*state.Run, error) {
-	old, err := s.Continues(spec, due)
-	if err != nil {
+// resume goes on with an unfinished run.
+func (s *shift) resume(spec *job.Spec, trigger Trigger, old *state.Run) (*run, error) {
+	if err := s.rekey(trigger); err != nil {
 		return nil, err
 	}
-	if old != nil {
-		if !due.IsZero() {
-			old.Due = due
-		}
-		return old, s.Store.Resume(old.ID, due)
+	if err := s.Store.Resume(old.ID); err != nil {
+		return nil, err
 	}
+	return s.take(old, spec.Budget)
+}
+
+// rekey takes up a new key. A person who runs a job wants to know whether the old one is
+// still refused.
+func (s *shift) rekey(trigger Trigger) error {
+	s.rekeyed()
+	if trigger == Manual {
+		return s.lift(state.LatchKey)
+	}
+	return nil
+}
+
+// open puts a new run with its steps on record as running.
+func (s *shift) open(ctx context.Context, spec *job.Spec, trigger Trigger, due time.Time) (*state.Run, error) {
 	now := time.Now()
-	if err := s.giveUp(spec.Name, now); err != nil {
+	if err := s.supersede(spec, due); err != nil {
 		return nil, err
 	}
 	id, err := uuid.NewV7()
@@ -62,11 +79,11 @@ func (s *shift) open(ctx context.Context, spec *job.Spec, trigger Trigger, due t
 	}
 	row := state.Run{
 		ID: id.String(), Job: spec.Name, Trigger: string(trigger), Due: due, Started: now,
-		Status: state.Running, Config: spec.Hash,
+		Status: state.Running, Config: spec.Hash, Overridden: spec.Overridden,
 	}
 	steps, plan, err := s.resolve(ctx, spec, trigger, now)
 	if err != nil {
-		return nil, s.stillborn(row, err)
+		return nil, s.failedStart(row, err)
 	}
 	if row.Plan, err = plan.encode(); err != nil {
 		return nil, err
@@ -74,59 +91,116 @@ func (s *shift) open(ctx context.Context, spec *job.Spec, trigger Trigger, due t
 	return &row, s.Store.Begin(row, steps)
 }
 
-// stillborn records a run that could not even begin, and says why.
-func (e *Engine) stillborn(row state.Run, cause error) error {
+// failedStart records a run that could not even begin, and says why.
+func (e *Engine) failedStart(row state.Run, cause error) error {
 	if err := e.Store.Begin(row, nil); err != nil {
 		return errors.Join(cause, err)
 	}
 	row.Status, row.Ended, row.Error = state.Failed, time.Now(), cause.Error()
-	return errors.Join(cause, e.Store.Finish(row))
+	return errors.Join(cause, e.Store.Supersede(row))
 }
 
-// giveUp closes a run that was cut short and is not continued.
-func (e *Engine) giveUp(name string, now time.Time) error {
-	old, err := e.Store.Unfinished(name)
-	if err != nil || old == nil || old.Status != state.Running {
-		return err
-	}
-	steps, err := e.Store.Steps(old.ID)
+// supersede closes the unfinished runs whose place a new run of the job takes. Those that
+// have paid for a scan stay, as the job's next runs continue them, which nobody does for
+// what was asked for once. The job's own run and one that a person has overridden leave
+// each other alone.
+func (e *Engine) supersede(spec *job.Spec, due time.Time) error {
+	all, err := e.Store.Unfinished(spec.Name)
 	if err != nil {
 		return err
 	}
-	if err := e.tally(old, steps); err != nil {
-		return err
+	for i := range all {
+		old := &all[i]
+		held, goesOn, err := e.standing(spec, old, due)
+		if err != nil {
+			return err
+		}
+		if held && e.Config.Job(spec.Name) != nil || goesOn && old.Overridden != spec.Overridden {
+			continue
+		}
+		if err := e.close(old); err != nil {
+			return err
+		}
 	}
-	old.Status, old.Ended = state.Interrupted, now
-	return e.Store.Finish(*old)
+	return nil
 }
 
-// Continues is the run that a run of spec, due at the given instant (zero for one by
-// hand), would continue; nil if it would begin anew. A run is continued if it was
-// killed, stopped, paused by a cap or failed for a reason that can pass, if it is not
-// too old, and if something can be done in it: one that reached its own cap, or whose
-// request was refused, has come to its end. A scan that was paid for does not age; but
-// where its own cap has no room for another page of its results, that is the end, too.
-func (e *Engine) Continues(spec *job.Spec, due time.Time) (*state.Run, error) {
-	old, err := e.Store.Unfinished(spec.Name)
-	if err != nil || old == nil || e.Afresh || len(old.Plan) == 0 {
-		return nil, err
+// close ends the record of a run that is not continued.
+func (e *Engine) close(old *state.Run) error {
+	if old.Status == state.Running {
+		steps, err := e.Store.Steps(old.ID)
+		if err != nil {
+			return err
+		}
+		if err := e.tally(old, steps); err != nil {
+			return err
+		}
 	}
-	steps, err := e.Store.Steps(old.ID)
-	if err != nil {
-		return nil, err
-	}
-	held, err := e.holdsScan(steps)
-	if err != nil || !held && (refused(steps) || age(old, due) > e.resumable(spec)) {
-		return nil, err
-	}
-	if _, err := thaw(old.Plan); err != nil && !held {
-		e.log().Warn("unfinished run left alone", "job", spec.Name, "run", old.ID, "err", err)
+	return e.Store.Supersede(*old)
+}
+
+// Unfinished are the runs of a job that go on before its run of a due instant begins, or
+// with which a run by hand goes on, for which due is zero: first those that have paid for
+// a scan, then the newest. A due instant leaves a run alone that a person has overridden,
+// unless it has paid for a scan.
+func (e *Engine) Unfinished(spec *job.Spec, due time.Time) (runs []state.Run, err error) {
+	if e.Afresh {
 		return nil, nil
 	}
-	if spent, err := e.usedUp(old, steps, spec.Budget); err != nil || spent {
+	all, err := e.Store.Unfinished(spec.Name)
+	if err != nil {
 		return nil, err
 	}
-	return old, nil
+	var others []state.Run
+	for i := range all {
+		old := &all[i]
+		held, goesOn, err := e.standing(spec, old, due)
+		switch {
+		case err != nil:
+			return nil, err
+		case !goesOn || old.Overridden && !held && !due.IsZero():
+		case held:
+			runs = append(runs, *old)
+		default:
+			others = slices.Insert(others, 0, *old)
+		}
+	}
+	return append(runs, others...), nil
+}
+
+// Continues is the first of the [Engine.Unfinished] runs; nil if there is none.
+func (e *Engine) Continues(spec *job.Spec, due time.Time) (*state.Run, error) {
+	runs, err := e.Unfinished(spec, due)
+	if err != nil || len(runs) == 0 {
+		return nil, err
+	}
+	return &runs[0], nil
+}
+
+// standing reports whether an unfinished run has paid for a scan, and whether it is
+// continued. It was killed, stopped, paused by a cap or failed for a reason that can pass;
+// it must not be too old, and something can be done in it: one that reached its own cap,
+// or whose request was refused, has come to its end. A scan that was paid for does not
+// age; but where its own cap has no room for another page of its results, that is the
+// end, too.
+func (e *Engine) standing(spec *job.Spec, old *state.Run, due time.Time) (held, goesOn bool, err error) {
+	if len(old.Plan) == 0 {
+		return false, false, nil
+	}
+	steps, err := e.Store.Steps(old.ID)
+	if err != nil {
+		return false, false, err
+	}
+	held, err = e.holdsScan(steps)
+	if err != nil || !held && (refused(steps) || age(old, due) > e.resumable(spec)) {
+		return held, false, err
+	}
+	if _, err := thaw(old.Plan); err != nil {
+		e.log().Warn("unfinished run left alone", "job", spec.Name, "run", old.ID, "err", err)
+		return held, false, nil
+	}
+	spent, err := e.usedUp(old, steps, spec.Budget)
+	return held, err == nil && !spent, err
 }
 
 // refused reports whether a search was closed for good and none is left to go on with.
@@ -210,9 +284,8 @@ func (e *Engine) fits(step *state.Step, paid bool, left outlier.Credits) (bool, 
 	return price <= rest, err
 }
 
-// age is how long ago a run began, seen from a due instant if there is one: how late its
-// successor is must not count. The run's own due instant tells nothing, since it follows
-// those that the run is continued at.
+// age is how long ago a run began, seen from a due instant if there is one: how late that
+// is performed must not count.
 func age(old *state.Run, due time.Time) time.Duration {
 	if due.IsZero() {
 		return time.Since(old.Started)

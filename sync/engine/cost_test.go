@@ -39,7 +39,7 @@ jobs:
 				if err != nil || f.Jobs[0].Worst.Lost != test.want {
 					t.Errorf("plan says %d (%v), want %d", f.Jobs[0].Worst.Lost, err, test.want)
 				}
-				if most, err := e.MayCost(w.ctx, spec, time.Time{}); err != nil || most != test.want {
+				if most, err := e.MayCost(w.ctx, spec); err != nil || most != test.want {
 					t.Errorf("it is asked about %d (%v), want %d", most, err, test.want)
 				}
 				_, plan, err := e.resolve(w.ctx, spec, Manual, time.Now())

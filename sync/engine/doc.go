@@ -26,8 +26,25 @@
 // runs by what they are worth. Runs on a schedule overlap in this way ([Engine.Serve]),
 // and one by hand has a shift to itself ([Engine.Run]). A scan is waited for and not
 // slept through: others work meanwhile, and scan.go tells why it is never started twice.
-// Trouble of one search is that search's, trouble of one run ends that run, and only
-// what everybody would meet lets the queue rest.
+// Trouble of one search is that search's, trouble of one run's pages ends that run, and
+// what every call would meet pauses the queue, longer each time, and ends nothing.
+//
+// # A due instant
+//
+// A due instant has one run, which keeps it for ever and is on record whatever becomes of
+// it: that is how it is known that the instant is over. When it comes,
+//
+//   - a run of the job that has its pages ends, and its calls stay queued;
+//   - one that still takes pages goes on to the end of these;
+//   - an unfinished run that nobody works on goes on, once for each instant, if it is
+//     younger than a period of the job (a day at most) or has paid for a scan;
+//   - then the instant's own run begins. It takes the place of what is still unfinished, as
+//     its window covers that too: so a job that is stuck has one unfinished run and a record
+//     for each instant. Only a run that has paid for a scan stays unfinished beside it.
+//
+// What comes after a parent's run is noted as owed with the end of its searches (after.go).
+// A run that a person has overridden leaves all this alone, and nobody but a person goes on
+// with it.
 //
 // # What keeps a call back
 //

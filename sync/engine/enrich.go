@@ -17,7 +17,7 @@ const (
 	failedPause = 15 * time.Minute
 )
 
-// failuresInARow ends a run: when this many calls fail one after another, it is the
+// failuresInARow pauses the queue: when this many calls fail one after another, it is the
 // service that is ill and not the entity.
 const failuresInARow = 5
 
@@ -35,8 +35,9 @@ var worth = map[outlier.Operation]float64{
 
 // choose ranks the run's hits and queues what is wanted of the best. It is
 // idempotent: what is queued or fresh is not queued again. With it the searches are
-// over; who waits for their pages is told when they can be read.
-func (r *run) choose(ctx context.Context) error {
+// over, and the jobs that come after this one owe a run.
+func (r *run) choose() error {
+	debts := r.debts()
 	err := r.Store.Update(func(tx *state.Tx) error {
 		for _, e := range r.plan.Enrich {
 			best, err := tx.Top(r.row.ID, e.Top, !r.plan.Ascending)
@@ -47,16 +48,18 @@ func (r *run) choose(ctx context.Context) error {
 				return fmt.Errorf("queue %s calls: %w", e.Op, err)
 			}
 		}
+		for _, debt := range debts {
+			if err := tx.Owe(debt); err != nil {
+				return err
+			}
+		}
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	r.searched = true
-	if r.fire == nil || r.capped != nil || r.trouble != nil {
-		return nil
-	}
-	return r.fire(ctx, r)
+	r.searched, r.shift.owing = true, r.shift.owing || len(debts) > 0
+	return nil
 }
 
 // want queues what a watch asks about its channels or videos.

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"net/http"
 	"strings"
 	"testing"
@@ -28,17 +29,37 @@ func TestFailedCallsStayQueuedAndTheRunIsPartial(t *testing.T) {
 	})
 }
 
-func TestServiceThatIsIllEndsTheRun(t *testing.T) {
-	bubble(t, jobsFile, func(w *workshop) {
-		w.wire = afterPages(w.wire, func() *http.Response { return page(http.StatusBadGateway, "text/html", "<html>no</html>") })
-		_, err := w.run()
-		if err == nil || !strings.Contains(err.Error(), "in a row") {
-			t.Errorf("error %v, want one that speaks of calls failing in a row", err)
-		}
-		if calls := w.service.Books().Total.Calls; calls != 2 {
-			t.Errorf("the service itself was called %d times, want 2", calls)
-		}
-	})
+// TestOutageLeavesARunByHandPartial: what is queued is made by the next one.
+func TestOutageLeavesARunByHandPartial(t *testing.T) {
+	for name, outage := range map[string]func(http.RoundTripper) http.RoundTripper{
+		"in a row": func(wire http.RoundTripper) http.RoundTripper {
+			return afterPages(wire, func() *http.Response { return page(http.StatusBadGateway, "text/html", "<html>no</html>") })
+		},
+		"not sent": func(wire http.RoundTripper) http.RoundTripper {
+			return roundTripper(func(r *http.Request) (*http.Response, error) {
+				if strings.HasPrefix(r.URL.Path, "/search/") {
+					return wire.RoundTrip(r)
+				}
+				return nil, errors.New("no route to host")
+			})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bare(t, jobsFile, func(w *workshop) {
+				well := w.wire
+				w.wire = outage(well)
+				row := w.mustRun(state.Partial)
+				if !strings.Contains(row.Error, name) || !strings.Contains(row.Error, "calls stay queued") || row.Pages != 2 {
+					t.Errorf("error %q with %d pages; want both pages, and that calls stay queued as they are %s", row.Error, row.Pages, name)
+				}
+				w.wire = well
+				time.Sleep(time.Hour)
+				if next := w.mustRun(state.OK); next.ID == row.ID || next.Credits != 0 || w.calls(outlier.OpComments) != 3 {
+					t.Errorf("run %+v with %d calls for comments; want a new one whose pages the journal has, and the calls made", next, w.calls(outlier.OpComments))
+				}
+			})
+		})
+	}
 }
 
 // TestFirewallIsNotTakenForTheService: it is asked once, what it did is unknown, and the key

@@ -382,10 +382,10 @@ func (e *Engine) orphans() ([]Orphan, error) {
 		if err != nil {
 			return nil, err
 		}
-		if old != nil {
-			orphan.Unfinished = old.ID
+		if len(old) > 0 {
+			orphan.Unfinished = old[len(old)-1].ID
 		}
-		if orphan.Watermarks+orphan.Queued > 0 || old != nil {
+		if orphan.Watermarks+orphan.Queued > 0 || len(old) > 0 {
 			all = append(all, orphan)
 		}
 	}

@@ -81,11 +81,11 @@ func (e *Engine) restOf(c *Cost, plan frozen, step *state.Step) (pages int, err 
 // and looks at it until its deadline.
 func scanRequests(plan *job.Scan) int { return 1 + looks(plan) }
 
-// MayCost is the most that a run of spec which begins now may cost, answers that are
-// lost included: what is left of the cap of one that it continues, or else the cap of a
-// new one. A share of the month counts only for runs that nobody starts by hand.
-func (e *Engine) MayCost(ctx context.Context, spec *job.Spec, due time.Time) (outlier.Credits, error) {
-	old, err := e.Continues(spec, due)
+// MayCost is the most that a run by hand of spec which begins now may cost, answers that
+// are lost included: what is left of the cap of one that it continues, or else the cap of
+// a new one.
+func (e *Engine) MayCost(ctx context.Context, spec *job.Spec) (outlier.Credits, error) {
+	old, err := e.Continues(spec, time.Time{})
 	if err != nil {
 		return 0, err
 	}

@@ -66,12 +66,11 @@ func (s *shift) take(row *state.Run, budget job.JobBudget) (*run, error) {
 			r.fail(fmt.Errorf("%s: %s", describe(&steps[i]), steps[i].Stop))
 		}
 	}
-	began := time.Now()
 	if plan.StopAfter > 0 {
-		r.until = began.Add(plan.StopAfter)
+		r.until = row.Started.Add(plan.StopAfter) // also where the process has started anew since
 	}
 	r.progress = Progress{
-		Job: row.Job, Run: row.ID, Started: began, Pages: plan.Pages, PerRun: budget.PerRun,
+		Job: row.Job, Run: row.ID, Started: time.Now(), Pages: plan.Pages, PerRun: budget.PerRun,
 		Tasks: map[outlier.Operation]int{},
 	}
 	s.runs = append(s.runs, r)
@@ -91,6 +90,21 @@ func (r *run) done() (bool, error) {
 		r.capped = cmp.Or(r.capped, r.allowed())
 	}
 	return r.spent(), nil
+}
+
+// giveWay ends a run that has its pages, as the next one of its job is due. What is left
+// of its calls stays queued, and is made whatever is under way.
+func (r *run) giveWay(ctx context.Context) error {
+	done, err := r.done()
+	if err != nil {
+		return err
+	}
+	cause := cmp.Or(r.trouble, r.capped)
+	if !done && cause == nil {
+		cause = &QueuedError{errors.New("the next run of the job is due")}
+	}
+	r.end(ctx, cause)
+	return nil
 }
 
 // spent reports whether the run's time or its requests are used up.
@@ -115,6 +129,12 @@ func (r *run) allowed() error {
 		return &RequestsError{most}
 	}
 	return nil
+}
+
+// isQueued reports whether a run ended before its time that has its pages.
+func isQueued(err error) bool {
+	_, queued := errors.AsType[*QueuedError](err)
+	return queued
 }
 
 // isCap reports whether an error is a cap that was reached, or may have been: ours, or the
@@ -169,7 +189,7 @@ func (s *shift) endAll(ctx context.Context, ending []*run, causeOf func(*run) er
 	}
 	for _, r := range ending {
 		switch {
-		case r.row.Status == state.PausedBudget:
+		case r.row.Status == state.PausedBudget || r.row.Status == state.Partial:
 			r.err = nil
 		case !s.loader.working():
 			r.err = errors.Join(r.err, s.loader.problems())
@@ -259,6 +279,8 @@ func (r *run) status(ctx context.Context, cause error, resting bool) state.Statu
 		return state.Running
 	case cause != nil && isCap(cause) && r.loader.working():
 		return state.PausedBudget
+	case cause != nil && isQueued(cause) && r.loader.working():
+		return state.Partial
 	case cause != nil || !r.loader.working():
 		return state.Failed
 	case r.progress.Failures > 0 || resting: // calls that failed, now or before, wait for another try

@@ -179,12 +179,13 @@ func TestUnknownScanIsHeldReportedAndNeverRepeated(t *testing.T) {
 		w.renew(anHour)
 		w.service.FailNext(outlier.OpStartScan, simulator.DropAnswer)
 		runs := w.serve(5*24*time.Hour + time.Hour)
-		if calls := w.calls(outlier.OpStartScan); calls != 1 || len(runs) != 1 {
-			t.Errorf("%d calls and %d runs in five days, want 1 of each until a person has looked", calls, len(runs))
+		if calls := w.calls(outlier.OpStartScan); calls != 1 || len(runs) != 5 {
+			t.Errorf("%d calls and %d runs in five days, want 1 call until a person has looked, and a record for each day", calls, len(runs))
 		}
-		last := runs[len(runs)-1]
-		if last.Status != state.Failed || !strings.Contains(last.Error, "scan adopt") || !strings.Contains(last.Error, "--not-created") {
-			t.Errorf("status %s, error %q; want a failure that says what to do", last.Status, last.Error)
+		for _, run := range runs {
+			if run.Status != state.Failed || !strings.Contains(run.Error, "scan adopt") || !strings.Contains(run.Error, "--not-created") {
+				t.Errorf("status %s, error %q; want a failure that says what to do", run.Status, run.Error)
+			}
 		}
 		w.inspect(func(e *Engine) {
 			if held := w.held(e); held != 56 {

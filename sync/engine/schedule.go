@@ -79,6 +79,7 @@ type watch struct {
 	agenda  []*Appointment
 	fired   []*Appointment // of jobs that come after others
 	resumed bool
+	tried   map[string]time.Time // the due instant before which an unfinished run was continued last, by run
 	held    map[string]time.Time // until when a job is not begun: a run of it could not be put on record
 }
 
@@ -87,10 +88,11 @@ type watch struct {
 //
 // Runs overlap: the pages of one are taken while the data calls of another wait, since
 // pages come first. What runs leave in the queue is done in between. A job that comes
-// due during a run of its own is begun again after it, once, because the window of
-// that run covers all instants that have passed.
+// due while a run of its own takes pages is begun again after it, once, because the window
+// of that run covers all instants that have passed. A run that has its pages ends when the
+// next one is due.
 func (e *Engine) Serve(ctx context.Context, agenda []*Appointment) {
-	w := &watch{agenda: agenda, held: map[string]time.Time{}}
+	w := &watch{agenda: agenda, tried: map[string]time.Time{}, held: map[string]time.Time{}}
 	for ctx.Err() == nil {
 		if err := w.ready(ctx, e); err != nil {
 			e.log().Error("scheduler stopped", "err", err)
@@ -123,7 +125,7 @@ func (w *watch) ready(ctx context.Context, e *Engine) error {
 		if err != nil {
 			return err
 		}
-		w.shift, s.fire, s.told, s.patient = s, w.follow, w.report, true
+		w.shift, s.told, s.patient, s.owing = s, w.report, true, true
 	}
 	if w.resumed {
 		return nil
@@ -134,33 +136,28 @@ func (w *watch) ready(ctx context.Context, e *Engine) error {
 }
 
 // resume goes on with what the last process left: with runs of the schedule that were
-// stopped or killed, with runs that have paid for a scan, whatever started them, and
-// with what comes after runs that have ended. A run by hand is its person's to continue.
+// stopped or killed, and with runs that have paid for a scan, whatever started them. A run
+// by hand is its person's to continue, and one that failed is its job's next instant's.
 func (w *watch) resume(ctx context.Context) error {
 	for i := range w.Config.Jobs {
 		spec := &w.Config.Jobs[i]
-		if spec.Disabled || w.isDue(spec) || w.runOf(spec.Name) != nil {
-			continue // an instant that has passed continues what was left, or another try has
+		if spec.Disabled || w.isDue(spec) {
+			continue // an instant that has passed continues what was left
 		}
-		if err := w.resumeJob(ctx, spec); err != nil {
-			return err
+		runs, err := w.Unfinished(spec, time.Time{})
+		if err != nil {
+			w.log().Error("unfinished runs left alone", "job", spec.Name, "err", err)
+		}
+		for j := range runs {
+			if w.runOf(spec.Name) != nil {
+				break
+			}
+			if err := w.takeOver(spec, &runs[j]); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
-}
-
-// resumeJob goes on with what a job has left. A run that cannot be understood is left
-// alone, and stands in no other job's way.
-func (w *watch) resumeJob(ctx context.Context, spec *job.Spec) error {
-	old, err := w.Continues(spec, time.Time{})
-	if err != nil {
-		w.log().Error("unfinished run left alone", "job", spec.Name, "err", err)
-	} else if old != nil {
-		if err := w.takeOver(ctx, spec, old); err != nil {
-			return err
-		}
-	}
-	return w.owed(spec)
 }
 
 // isDue reports whether a job has an instant that has passed.
@@ -170,7 +167,7 @@ func (w *watch) isDue(spec *job.Spec) bool {
 
 // takeOver continues a run that the last process left, if that is not for a person or
 // a due instant to do.
-func (w *watch) takeOver(ctx context.Context, spec *job.Spec, old *state.Run) error {
+func (w *watch) takeOver(spec *job.Spec, old *state.Run) error {
 	steps, err := w.Store.Steps(old.ID)
 	if err != nil {
 		return err
@@ -180,17 +177,17 @@ func (w *watch) takeOver(ctx context.Context, spec *job.Spec, old *state.Run) er
 		return err
 	}
 	if held || old.Status == state.Running && old.Trigger != string(Manual) {
-		w.start(ctx, &Appointment{Spec: spec, Due: old.Due, Trigger: CatchUp})
+		w.goOn(spec, old)
 	}
 	return nil
 }
 
-// beginDue begins what is due, unless a run of the same job is under way. An instant is
-// over when a run for it is on record, and not before.
+// beginDue begins what is due. An instant is over when a run for it is on record, and
+// not before.
 func (w *watch) beginDue(ctx context.Context) {
 	for _, a := range w.agenda {
 		now := time.Now()
-		if a.Due.After(now) || !w.mayBegin(ctx, a) {
+		if a.Due.After(now) {
 			continue
 		}
 		if late := w.next(a.Spec, a.Due.Add(-1), now); late != nil && late.Due.After(a.Due) {
@@ -199,7 +196,7 @@ func (w *watch) beginDue(ctx context.Context) {
 		if a.Due.After(now) {
 			continue // too late for a job that does not catch up
 		}
-		if !w.start(ctx, a) {
+		if !w.mayBegin(ctx, a) || !w.start(ctx, a) {
 			continue
 		}
 		if next := w.next(a.Spec, a.Due, time.Now()); next != nil {
@@ -207,17 +204,76 @@ func (w *watch) beginDue(ctx context.Context) {
 			w.log().Info("job scheduled", "job", a.Spec.Name, "due", a.Due.In(w.Config.Timezone))
 		}
 	}
+	w.fire(ctx)
 	w.fired = slices.DeleteFunc(w.fired, func(a *Appointment) bool {
 		return w.mayBegin(ctx, a) && w.start(ctx, a)
 	})
 }
 
-func (w *watch) mayBegin(ctx context.Context, a *Appointment) bool {
-	return ctx.Err() == nil && w.runOf(a.Spec.Name) == nil && !time.Now().Before(w.held[a.Spec.Name])
+// fire looks for jobs that come after others and have to run, once readers have the pages
+// of those others. While no sink works they wait.
+func (w *watch) fire(ctx context.Context) {
+	if !w.owing || !w.loader.working() {
+		return
+	}
+	owed, err := w.Owed(time.Now())
+	if err == nil && len(owed) > 0 {
+		err = w.publish(ctx)
+	}
+	if err != nil {
+		w.trouble(ctx, err)
+		return
+	}
+	if w.loader.working() {
+		w.fired, w.owing = owed, false
+	}
 }
 
-// start begins a run, or goes on with one. It reports false if there is no record of it,
-// as when the disk is full; then it is tried again after a while.
+// mayBegin makes way for the run of a due instant, and reports whether it may begin. A run
+// of the job that still takes pages goes before it; one that has them ends. Then what the
+// job has unfinished goes on, once for each instant: if that is still stuck, the instant's
+// own run is next, and is on record whatever becomes of it.
+func (w *watch) mayBegin(ctx context.Context, a *Appointment) bool {
+	if ctx.Err() != nil || time.Now().Before(w.held[a.Spec.Name]) {
+		return false
+	}
+	if r := w.runOf(a.Spec.Name); r != nil {
+		if !r.searched {
+			return false
+		}
+		if err := r.giveWay(ctx); err != nil {
+			w.trouble(ctx, err)
+			return false
+		}
+	}
+	runs, err := w.Unfinished(a.Spec, a.Due)
+	if err != nil {
+		w.log().Error("unfinished runs left alone", "job", a.Spec.Name, "err", err)
+	}
+	for i := range runs {
+		if old := &runs[i]; !w.tried[old.ID].Equal(a.Due) {
+			w.tried[old.ID] = a.Due
+			if w.goOn(a.Spec, old) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// goOn continues an unfinished run, and reports whether it is under way.
+func (w *watch) goOn(spec *job.Spec, old *state.Run) bool {
+	log := w.log().With("job", spec.Name, "run", old.ID)
+	if _, err := w.shift.resume(spec, CatchUp, old); err != nil {
+		log.Error("run not continued", "err", err)
+		return false
+	}
+	log.Info("run continued", "due", old.Due.In(w.Config.Timezone))
+	return true
+}
+
+// start begins the run of a due instant. It reports false if there is no record of it, as
+// when the disk is full; then it is tried again after a while.
 func (w *watch) start(ctx context.Context, a *Appointment) (recorded bool) {
 	log := w.log().With("job", a.Spec.Name)
 	log.Info("run due", "due", a.Due.In(w.Config.Timezone), "trigger", a.Trigger)
@@ -226,26 +282,25 @@ func (w *watch) start(ctx context.Context, a *Appointment) (recorded bool) {
 		return true
 	}
 	log.Error("run failed", "err", err)
-	if last, err := w.Store.LastDue(a.Spec.Name); err == nil && !last.Before(a.Due) {
+	if done, err := w.Store.Performed(a.Spec.Name, a.Due); err == nil && done {
 		return true
 	}
 	w.held[a.Spec.Name] = time.Now().Add(nap)
 	return false
 }
 
-// trouble ends the runs that are making data calls with what keeps them from it, and
-// lets the queue rest for a while.
+// longestRest bounds the pauses of the queue.
+const longestRest = 8 * nap
+
+// trouble pauses the queue, longer each time until a call is answered. The runs under way
+// go on after that.
 func (w *watch) trouble(ctx context.Context, err error) {
 	if ctx.Err() != nil {
 		return // the runs end with the loop
 	}
-	w.rest = time.Now().Add(nap)
-	calling := slices.DeleteFunc(slices.Clone(w.runs), func(r *run) bool { return !r.searched })
-	if len(calling) == 0 {
-		w.log().Error("queue left for later", "err", err)
-		return
-	}
-	w.endAll(ctx, calling, func(*run) error { return err })
+	w.rest = time.Now().Add(min(nap<<min(w.rests, 8), longestRest))
+	w.rests++
+	w.log().Error("queue paused", "until", w.rest.In(w.Config.Timezone), "err", err)
 }
 
 // stop ends what is under way; the next start goes on with it. What the queue brought
@@ -330,7 +385,7 @@ func (w *watch) wakes() (time.Time, error) {
 		}
 	}
 	for _, a := range w.agenda {
-		if w.runOf(a.Spec.Name) != nil {
+		if r := w.runOf(a.Spec.Name); r != nil && !r.searched {
 			continue
 		}
 		if held := w.held[a.Spec.Name]; a.Due.Before(held) {
@@ -344,6 +399,9 @@ func (w *watch) wakes() (time.Time, error) {
 	}
 	sooner(w.slot)
 	sooner(w.loader.nextRetry())
+	if w.rest.After(time.Now()) {
+		sooner(w.rest)
+	}
 	retry, err := w.Store.NextRetry(time.Now(), w.filter)
 	sooner(retry)
 	return until, err

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -159,11 +161,16 @@ func TestFailedRunDoesNotEndTheSchedule(t *testing.T) {
 			w.service.FailNext(outlier.OpSearch, simulator.ServerError)
 		}
 		runs := w.serve(2*time.Hour + time.Minute)
-		if len(runs) != 1 || runs[0].Status != state.OK || !runs[0].Due.Equal(time.Date(2000, 1, 1, 2, 0, 0, 0, time.UTC)) {
-			t.Errorf("runs %+v; want one that failed and that the next slot continued", runs)
+		if len(runs) != 2 {
+			t.Fatalf("runs %+v, want one for each slot", runs)
+		}
+		for i, run := range runs {
+			if due := time.Date(2000, 1, 1, i+1, 0, 0, 0, time.UTC); run.Status != state.OK || run.Pages != 1 || !run.Due.Equal(due) {
+				t.Errorf("the run due %s is %s with %d pages; want that of %s to have searched", run.Due, run.Status, run.Pages, due)
+			}
 		}
 		if spent := w.service.Books().Total.Spent(); spent != 2 {
-			t.Errorf("%d credits, want 2: the failed attempts were refunded", spent)
+			t.Errorf("%d credits, want 2: the failed attempts were refunded, and the journal had the second page", spent)
 		}
 	})
 }
@@ -195,17 +202,15 @@ jobs:
 	})
 }
 
-// TestRunIsContinuedForOnePeriodAtMost, and for a day at most: then it is closed, and a new
-// one covers what it left. Its age counts from when it began, however often it is continued.
+// TestRunIsContinuedForOnePeriodAtMost, and for a day at most, before the run of the due
+// instant: then its place is taken, as a new one covers what it left. Its age counts from
+// when it began, however often it is continued.
 func TestRunIsContinuedForOnePeriodAtMost(t *testing.T) {
 	for _, test := range []struct {
 		schedule string
-		begins   []time.Duration // of the runs, while every one is cut by an outage
-	}{
-		{"every: 6h", []time.Duration{6 * time.Hour, 18 * time.Hour, 30 * time.Hour, 42 * time.Hour, 54 * time.Hour, 66 * time.Hour}},
-		{"every: 48h", []time.Duration{24 * time.Hour, 72 * time.Hour}},
-		{"every: 24h", []time.Duration{24 * time.Hour, 72 * time.Hour}},
-	} {
+		period   time.Duration
+		goesOn   bool // at the next instant
+	}{{"every: 6h", 6 * time.Hour, true}, {"every: 24h", 24 * time.Hour, true}, {"every: 48h", 48 * time.Hour, false}} {
 		t.Run(test.schedule, func(t *testing.T) {
 			bare(t, fmt.Sprintf(`
 version: 1
@@ -213,14 +218,26 @@ service: {url: "sim://", limit: 10/min}
 jobs:
   one: {%s, search: {query: [home espresso], pages: 2}}
 `, test.schedule), func(w *workshop) {
-				epoch := time.Now()
+				w.inspect(func(e *Engine) { w.see(e, "one") })
+				var log strings.Builder
+				w.log = slog.New(slog.NewTextHandler(&log, nil))
 				w.wire = roundTripper(func(*http.Request) (*http.Response, error) { return nil, errors.New("no route") })
-				var begins []time.Duration
-				for _, run := range w.serve(73 * time.Hour) {
-					begins = append(begins, run.Started.Sub(epoch).Round(time.Minute))
+				runs := w.serve(121 * time.Hour)
+				for i, run := range runs {
+					if i > 0 && run.Due.Sub(runs[i-1].Due) != test.period || run.Status != state.Failed || run.Pages != 0 {
+						t.Errorf("run %d due %s is %s with %d pages, after one due %s; want each instant's to have failed",
+							i, run.Due, run.Status, run.Pages, runs[max(i-1, 0)].Due)
+					}
+					want := 0
+					if test.goesOn && i < len(runs)-1 {
+						want = 1
+					}
+					if got := strings.Count(log.String(), `"run continued" job=one run=`+run.ID); got != want {
+						t.Errorf("run %d of %d was continued %d times, want %d", i, len(runs), got, want)
+					}
 				}
-				if diff := cmp.Diff(test.begins, begins); diff != "" {
-					t.Errorf("runs began (-want +got):\n%s", diff)
+				if len(runs) < 2 {
+					t.Errorf("%d runs in five days", len(runs))
 				}
 			})
 		})

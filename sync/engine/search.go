@@ -42,7 +42,7 @@ func (r *run) search(ctx context.Context) (worked bool, err error) {
 	if r.wake = r.nextLook(); !r.wake.IsZero() {
 		return false, nil
 	}
-	return true, r.choose(ctx)
+	return true, r.choose()
 }
 
 // openSteps are the steps with something to do, those with the fewest pages first.

@@ -54,15 +54,18 @@ var promises = []promise{
 	{"`channels` and `videos` ids are one call each.", []string{"sync/engine TestIdsOfChannelsAndVideosAreOneCallEach"}},
 	{
 		"**Resume.** A due instant has exactly one run that searched, or a record that says why not.",
-		nil,
+		[]string{"sync/engine TestOutageDuringEnrichmentSkipsNoSearch", "sync/engine TestFailedRunDoesNotEndTheSchedule"},
 	},
 	{
 		"If an unfinished run of the job has pages left and is younger than one period (24 h at most) or holds a paid scan, it is continued first and **then** the due instant performs its own run;",
-		nil,
+		[]string{"sync/engine TestRunIsContinuedForOnePeriodAtMost", "sync/engine TestUnknownScanIsHeldReportedAndNeverRepeated"},
 	},
-	{"a run that has its pages and only waits for enrichment or a sink never holds the next one: its queue goes on by itself.", nil},
+	{
+		"a run that has its pages and only waits for enrichment or a sink never holds the next one: its queue goes on by itself.",
+		[]string{"sync/engine TestRunThatHasItsPagesEndsWhenTheNextOneIsDue", "sync/engine TestOutageDuringEnrichmentSkipsNoSearch"},
+	},
 	{"Else the old run is closed as `interrupted`.", []string{"sync/engine TestRunThatIsTooOldIsClosedAsInterrupted"}},
-	{"A run's due instant never changes.", nil},
+	{"A run's due instant never changes.", []string{"sync/engine TestOutageDuringEnrichmentSkipsNoSearch"}},
 	{"Due instants that passed while nothing ran collapse by `catch_up`.", []string{"sync/engine TestInstantsThatPassedWhileNobodyWatchedCollapseIntoOne"}},
 	{
 		"**Overrides** (`--since`, `--pages`, `--set`, …) leave the job's cursor, learned paging and forecast as they were, unless `--move-cursor`.",
@@ -284,10 +287,6 @@ var promises = []promise{
 // builds one names its tests above and takes it from here.
 var unbuilt = []string{
 	"after pruning, `rebuild`",
-	"**Resume.** A due instant has",
-	"If an unfinished run of the job",
-	"a run that has its pages",
-	"A run's due instant never",
 	"**Overrides**",
 	"What `pages` cut off",
 	"**Learned paging**",

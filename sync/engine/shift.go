@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"outlierd/outlier"
 	"outlierd/outlier/pace"
 	"outlierd/sync/job"
 	"outlierd/sync/state"
@@ -28,13 +29,14 @@ type shift struct {
 	calls  int
 	made   map[string]int64 // requests, by run
 	rest   time.Time        // until when no data call is made: the service seems ill
+	rests  int              // of the queue since a call was answered
+	owing  bool             // jobs that come after others may have to run
 	slot   time.Time        // when the limiter lets the next data call leave, if one waits for it
 	heir   string           // the run that the call under way counts for, where the one that asked first is over
 
 	patient bool // a run waits while no sink works; else it ends
 
-	fire func(context.Context, *run) error // what follows when a run has its pages; nil for nothing
-	told func(*run)                        // what follows the end of a run; nil for nothing
+	told func(*run) // what follows the end of a run; nil for nothing
 }
 
 // newShift asks the sinks where they stand, and lets them catch up.
@@ -49,11 +51,28 @@ func (e *Engine) newShift(ctx context.Context, filter state.Filter) (*shift, err
 	return &shift{Engine: e, loader: loader, filter: filter, made: map[string]int64{}}, loader.load(ctx, true)
 }
 
-// Run performs spec once, or continues the run of it that a kill, a cap or an
-// outage left unfinished. It returns the finished record; the error says why a run
-// failed, or that ctx ended, in which case the run stays unfinished and the next
-// call continues it.
+// Run performs spec for a due instant. By hand, for which due is zero, it goes on with
+// the run that a kill, a cap or an outage left unfinished, if there is one. It returns
+// the finished record; the error says why a run failed, or that ctx ended, in which case
+// the run stays unfinished.
 func (e *Engine) Run(ctx context.Context, spec *job.Spec, trigger Trigger, due time.Time) (*state.Run, error) {
+	return e.perform(ctx, spec, trigger, false, func(ctx context.Context, s *shift) (*run, error) {
+		return s.begin(ctx, spec, trigger, due)
+	})
+}
+
+// Resume goes on with one of the [Engine.Unfinished] runs of spec, and returns as
+// [Engine.Run] does. Unless that is by hand, a due instant is waiting: then the run ends
+// when it has its pages.
+func (e *Engine) Resume(ctx context.Context, spec *job.Spec, trigger Trigger, old *state.Run) (*state.Run, error) {
+	return e.perform(ctx, spec, trigger, trigger != Manual, func(_ context.Context, s *shift) (*run, error) {
+		return s.resume(spec, trigger, old)
+	})
+}
+
+// perform works on one run until it has ended, or only until it has its pages.
+func (e *Engine) perform(ctx context.Context, spec *job.Spec, trigger Trigger, pages bool,
+	take func(context.Context, *shift) (*run, error)) (*state.Run, error) {
 	if trigger == Manual {
 		ctx = pace.Urgent(ctx)
 	}
@@ -61,24 +80,49 @@ func (e *Engine) Run(ctx context.Context, spec *job.Spec, trigger Trigger, due t
 	if err != nil {
 		return nil, err
 	}
+	if trigger == After { // whose SQL must find what its parent has brought, also where that was killed
+		if err := s.publish(ctx); err != nil {
+			return nil, err
+		}
+	}
 	if !s.loader.working() { // nobody could see what it buys
 		return nil, &SinksDownError{Since: s.loader.downSince, Err: s.loader.problems()}
 	}
-	r, err := s.begin(ctx, spec, trigger, due)
+	r, err := take(ctx, s)
 	if r == nil {
 		return nil, err
 	}
 	for !r.ended {
 		worked, err := s.work(ctx)
-		if err == nil && !worked && !r.ended {
+		switch {
+		case err != nil || r.ended:
+		case pages && r.searched:
+			err = r.giveWay(ctx)
+		case !worked:
 			err = r.await(ctx)
 		}
 		if err != nil && !r.ended {
+			if r.searched && outage(err) {
+				err = &QueuedError{err}
+			}
 			r.end(ctx, err)
 		}
 	}
 	return &r.row, r.err
 }
+
+// outage reports whether it is the service that cannot be worked with for now.
+func outage(err error) bool {
+	kind := kindOf(err)
+	return kind != "" && kind != outlier.Unauthorized
+}
+
+// QueuedError ends a run that has its pages while calls of it stay queued.
+type QueuedError struct{ Err error }
+
+func (e *QueuedError) Error() string { return "calls stay queued: " + e.Err.Error() }
+
+func (e *QueuedError) Unwrap() error { return e.Err }
 
 // work does the most urgent thing that can be done now. It reports false if all that
 // is left to do is to wait. What goes wrong for one run ends that run; an error that
@@ -197,7 +241,7 @@ func (s *shift) ask(ctx context.Context) (worked bool, err error) {
 	s.heir = ""
 	switch {
 	case err == nil:
-		s.streak = 0
+		s.streak, s.rests = 0, 0
 	case ctx.Err() != nil:
 		return true, context.Cause(ctx)
 	case fatal(err):

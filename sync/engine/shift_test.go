@@ -88,8 +88,9 @@ jobs:
 	})
 }
 
-// TestJobNeverHasTwoRunsAtOnce: what comes due during a run is one run after it.
-func TestJobNeverHasTwoRunsAtOnce(t *testing.T) {
+// TestRunThatHasItsPagesEndsWhenTheNextOneIsDue: it holds no search, its queue goes on, and
+// a job has one run at a time.
+func TestRunThatHasItsPagesEndsWhenTheNextOneIsDue(t *testing.T) {
 	const file = `
 version: 1
 service: {url: "sim://", limit: 10/min}
@@ -98,15 +99,41 @@ jobs:
 `
 	bare(t, file, func(w *workshop) {
 		runs := w.serve(31 * time.Minute)
-		if len(runs) < 5 {
-			t.Fatalf("%d runs in half an hour", len(runs))
+		if len(runs) != 15 {
+			t.Fatalf("%d runs in half an hour, want 15", len(runs))
 		}
 		for i, next := range runs[1:] {
-			if next.Started.Before(runs[i].Ended) {
-				t.Errorf("run %d began at %s, before the one before it ended at %s", i+1, next.Started, runs[i].Ended)
+			last := runs[i]
+			if next.Started.Before(last.Ended) || next.Started.Sub(next.Due) > 30*time.Second || next.Pages != 1 && next.Status != state.Running {
+				t.Errorf("run %d began at %s for %s with %d pages, and the one before it ended at %s", i+1, next.Started, next.Due, next.Pages, last.Ended)
 			}
-			if passed := runs[i].Ended.Truncate(2 * time.Minute); next.Due.Before(passed) {
-				t.Errorf("run %d is due %s; want the latest of the instants that passed before %s", i+1, next.Due, passed)
+			if last.Status != state.Partial || !strings.Contains(last.Error, "the next run of the job is due") {
+				t.Errorf("run %d ended as %s: %s; want partial, as calls stay queued", i, last.Status, last.Error)
+			}
+		}
+		if calls := w.calls(outlier.OpDetails); calls < 200 {
+			t.Errorf("%d details in half an hour at 10 calls a minute", calls)
+		}
+	})
+}
+
+// TestJobThatIsStillTakingPagesIsBegunOnceAfterThat whatever has come due meanwhile.
+func TestJobThatIsStillTakingPagesIsBegunOnceAfterThat(t *testing.T) {
+	const file = `
+version: 1
+service: {url: "sim://", limit: 1/min, paging: page}
+jobs:
+  often: {every: 2m, reuse_for: 1m, search: {query: [home espresso], pages: 7}}
+`
+	bare(t, file, func(w *workshop) {
+		w.renew(simulator.Options{Limit: 1, Window: time.Minute})
+		runs := w.serve(31 * time.Minute)
+		if len(runs) < 4 || len(runs) > 6 {
+			t.Fatalf("%d runs in half an hour, want one about every seven minutes", len(runs))
+		}
+		for i, next := range runs[1:] {
+			if passed := runs[i].Ended.Truncate(2 * time.Minute); next.Started.Before(runs[i].Ended) || next.Due.Before(passed) {
+				t.Errorf("run %d began at %s for %s; want the latest of the instants that passed before %s", i+1, next.Started, next.Due, runs[i].Ended)
 			}
 		}
 	})
@@ -122,16 +149,17 @@ jobs:
   often: {every: 4h, catch_up: CATCH, reuse_for: 1m, search: {query: [home espresso], pages: 3}, enrich: {details: {}, comments: {}, transcript: {}}, budget: {per_run: 6}}
 `
 	for catch, want := range map[string][]int{ // the hours of the due instants
-		"latest": {8, 12, 24}, // the one at 8 continues the run of 4 o'clock
-		"all":    {8, 12, 16, 20, 24},
+		"latest": {4, 8, 12, 24},
+		"all":    {4, 8, 12, 16, 20, 24},
 		"none":   {4, 12, 24},
 	} {
 		t.Run(catch, func(t *testing.T) {
 			bare(t, strings.Replace(file, "CATCH", catch, 1), func(w *workshop) {
 				began := time.Now()
-				if runs := w.serve(10*time.Hour - time.Minute); len(runs) != 1 || runs[0].Status != state.Running {
-					t.Fatalf("runs %+v; want a first one that takes more than six hours", runs)
+				if runs := w.serve(7 * time.Hour); len(runs) != 1 || runs[0].Status != state.Running {
+					t.Fatalf("runs %+v; want a first one that takes more than three hours", runs)
 				}
+				time.Sleep(3 * time.Hour)
 				w.serve(3 * time.Hour) // the instant at 8 has passed by two hours
 				time.Sleep(11*time.Hour + 30*time.Minute)
 				runs := w.serve(time.Hour) // the one at 24 has passed by half an hour

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"path/filepath"
 	"runtime"
@@ -37,6 +38,7 @@ type workshop struct {
 	bare    bool                              // without sinks, which most questions do not need
 	single  bool                              // with the DuckDB sink alone, for what takes long
 	pacer   func(outlier.Pacer) outlier.Pacer // puts something in between; nil for nothing
+	log     *slog.Logger                      // nil for none
 }
 
 const testKey = "a-key-for-tests"
@@ -110,7 +112,7 @@ func (w *workshop) open() (*Engine, func()) {
 		w.Fatal(err)
 	}
 	e := &Engine{
-		Config: w.config, Store: store, Pace: limiter, IDs: w.seeds,
+		Config: w.config, Store: store, Pace: limiter, IDs: w.seeds, Log: w.log,
 		Client: &outlier.Client{URL: "http://localhost", Key: key, Pacer: limiter, Transport: w.wire},
 	}
 	if w.pacer != nil {

@@ -14,7 +14,7 @@ import (
 // thrown away. It counts for the periods of that attempt. What is drawn from it has
 // been counted already, so it meets no cap, and when the call is refunded the credits
 // are the hold's again. It ends when the attempt that made it is refunded, when it is
-// released, and with its run. While nobody knows whether the scan exists that it is for,
+// released, and when its run is over or superseded. While nobody knows whether the scan exists that it is for,
 // only a refund ends it: whoever finds the scan will want to read it.
 type hold struct {
 	id         int64
@@ -66,13 +66,6 @@ func (t *Tx) Release(step int64) error {
 // releaseRun gives back what a run that has come to its end still holds.
 func (t *Tx) releaseRun(run string) error {
 	_, err := t.exec(`UPDATE holds SET open = 0 WHERE run = ? AND `+releasable, run)
-	return err
-}
-
-// releaseBefore gives back what earlier runs of a job still hold: a new one has
-// begun, so none of them will go on.
-func (t *Tx) releaseBefore(r Run) error {
-	_, err := t.exec(`UPDATE holds SET open = 0 WHERE run <> ? AND run IN (SELECT run FROM runs WHERE job = ?) AND `+releasable, r.ID, r.Job)
 	return err
 }
 

@@ -3,6 +3,7 @@ package state
 import (
 	"errors"
 	"net/http"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -139,15 +140,14 @@ func TestHoldIsReleased(t *testing.T) {
 		"not with a run that may go on":   {finish(PausedBudget), 8},
 		"not with a run that failed":      {finish(Failed), 8},
 		"not with a run that was stopped": {finish(Running), 8},
-		"when another run begins": {func(t *testing.T, s *Store, step Step) {
+		"not when another run begins": {func(t *testing.T, s *Store, step Step) {
 			finish(PausedBudget)(t, s, step)
 			beginRun(t, s, "run-2")
-		}, 0},
-		"not when another job's run begins": {func(t *testing.T, s *Store, step Step) {
-			if err := s.Begin(Run{ID: "run-2", Job: "rivals", Status: Running}, nil); err != nil {
-				t.Fatal(err)
-			}
 		}, 8},
+		"when another run takes its place": {func(t *testing.T, s *Store, step Step) {
+			finish(PausedBudget)(t, s, step)
+			supersede(t, s, step.Run)
+		}, 0},
 		"not by a release elsewhere": {func(t *testing.T, s *Store, step Step) {
 			update(t, s, func(tx *Tx) error { return tx.Release(step.ID + 1) })
 		}, 8},
@@ -176,6 +176,10 @@ func TestHoldOfAScanThatNobodyKnowsOfOutlivesItsRun(t *testing.T) {
 		"another run begins": {func(t *testing.T, s *Store, step Step) {
 			finishRun(t, s, step.Run, Failed)
 			beginRun(t, s, "run-2")
+		}, false},
+		"another run takes its place": {func(t *testing.T, s *Store, step Step) {
+			finishRun(t, s, step.Run, Failed)
+			supersede(t, s, step.Run)
 		}, true},
 		"its step lets go": {func(t *testing.T, s *Store, step Step) {
 			update(t, s, func(tx *Tx) error { return tx.Release(step.ID) })
@@ -216,6 +220,18 @@ func TestHoldOfAScanThatNobodyKnowsOfOutlivesItsRun(t *testing.T) {
 func finishRun(t testing.TB, s *Store, run string, status Status) {
 	t.Helper()
 	if err := s.Finish(Run{ID: run, Status: status}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func supersede(t testing.TB, s *Store, run string) {
+	t.Helper()
+	runs, err := s.Runs("", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := slices.IndexFunc(runs, func(r Run) bool { return r.ID == run })
+	if err := s.Supersede(runs[at]); err != nil {
 		t.Fatal(err)
 	}
 }

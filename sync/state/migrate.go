@@ -26,9 +26,12 @@ var migration5 string
 //go:embed migrations/0006.sql
 var migration6 string
 
+//go:embed migrations/0007.sql
+var migration7 string
+
 // migrations lead from one schema version to the next; the version of a file is
 // the number of those that were applied to it. The list only ever grows.
-var migrations = []string{migration1, migration2, migration3, migration4, migration5, migration6}
+var migrations = []string{migration1, migration2, migration3, migration4, migration5, migration6, migration7}
 
 // migrate brings the file to the latest version in one transaction: after a kill it is of
 // the version that it was, and who reads it meanwhile never finds one in between.

@@ -74,6 +74,7 @@ func (t *Tx) handOver(old, new string, rename int64) error {
 		`UPDATE OR REPLACE queue_others SET job = ?2 WHERE job = ?1`,
 		`UPDATE OR IGNORE scans SET job = ?2 WHERE job = ?1`,
 		`UPDATE OR IGNORE runs SET job = ?2 WHERE job = ?1 AND ` + mayGoOn,
+		`UPDATE OR REPLACE owed SET job = ?2 WHERE job = ?1`,
 	} {
 		if _, err := t.exec(statement, old, new); err != nil {
 			return err

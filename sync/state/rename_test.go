@@ -54,8 +54,8 @@ func TestRenamedJobGoesOnWhereItWas(t *testing.T) {
 		rename(t, s, "old", "new")
 		checkWatermark(t, s, "new", "a", noon)
 		checkWatermark(t, s, "old", "a", time.Time{})
-		if run, err := s.Unfinished("new"); err != nil || run == nil || run.ID != "run-2" || run.Job != "new" {
-			t.Errorf("unfinished is %+v (%v)", run, err)
+		if runs, err := s.Unfinished("new"); err != nil || len(runs) != 1 || runs[0].ID != "run-2" || runs[0].Job != "new" {
+			t.Errorf("unfinished are %+v (%v)", runs, err)
 		}
 		for job, want := range map[string]time.Time{"new": noon.Add(time.Hour), "old": {}} {
 			if due, err := s.LastDue(job); err != nil || !due.Equal(want) {

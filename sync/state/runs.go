@@ -42,6 +42,7 @@ type Run struct {
 	Status           Status
 	Plan             []byte // JSON that the engine froze at the beginning
 	Config           string // hash of the job as configured
+	Overridden       bool   // a person ran the job in another way: the run says nothing about what the job has covered
 
 	Pages, Hits, NewHits        int64
 	Requests, Missing, Failures int64
@@ -51,7 +52,7 @@ type Run struct {
 	Error                       string
 }
 
-const runColumns = `run, job, cause, due, started, ended, status, plan, config, pages, hits, new_hits,
+const runColumns = `run, job, cause, due, started, ended, status, plan, config, overridden, pages, hits, new_hits,
 	requests, missing, failures, credits, refunded, waited, row_counts, error`
 
 // runRow is a run on its way out of the database.
@@ -62,7 +63,8 @@ type runRow struct {
 }
 
 func (r *runRow) columns() []any {
-	return []any{&r.ID, &r.Job, &r.Trigger, &r.due, &r.started, &r.ended, &r.Status, &r.Plan, &r.Config, &r.Pages, &r.Hits, &r.NewHits,
+	return []any{&r.ID, &r.Job, &r.Trigger, &r.due, &r.started, &r.ended, &r.Status, &r.Plan, &r.Config,
+		&r.Overridden, &r.Pages, &r.Hits, &r.NewHits,
 		&r.Requests, &r.Missing, &r.Failures, &r.Credits, &r.Refunded, &r.waited, &r.rows, &r.Error}
 }
 
@@ -75,20 +77,22 @@ func (r *runRow) run() (Run, error) {
 	return r.Run, nil
 }
 
-// Begin records a run with its steps, whose ids it assigns; see [Store.Steps]. A
-// scheduled run that was begun before is refused with a [*DuplicateRunError].
+// Begin records a run with its steps, whose ids it assigns; see [Store.Steps]. A run
+// of a due instant that has one is refused with a [*DuplicateRunError]; otherwise the
+// instant is no longer owed.
 func (s *Store) Begin(r Run, steps []Step) error {
 	err := s.Update(func(tx *Tx) error {
 		if err := tx.unique(r); err != nil {
 			return err
 		}
-		_, err := tx.exec(`INSERT INTO runs (`+runColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-			append([]any{r.ID, r.Job, r.Trigger, micros(r.Due), micros(r.Started), micros(r.Ended), string(r.Status), r.Plan, r.Config},
-				r.counts()...)...)
+		values := append([]any{r.ID, r.Job, r.Trigger, micros(r.Due), micros(r.Started), micros(r.Ended), string(r.Status),
+			r.Plan, r.Config, r.Overridden}, r.counts()...)
+		_, err := tx.exec(`INSERT INTO runs (`+runColumns+`, unfinished)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, append(values, !r.Status.over())...)
 		if err != nil {
 			return err
 		}
-		if err := tx.releaseBefore(r); err != nil {
+		if _, err := tx.exec(`DELETE FROM owed WHERE job = ? AND due = ?`, r.Job, micros(r.Due)); err != nil {
 			return err
 		}
 		for i, step := range steps {
@@ -130,16 +134,27 @@ func (r *Run) counts() []any {
 }
 
 // Finish records how a run stands: its status, counts, end and error. A run that
-// was paused may be finished again.
-func (s *Store) Finish(r Run) error {
+// was paused or has failed stays unfinished, and may be finished again.
+func (s *Store) Finish(r Run) error { return s.finish(r, !r.Status.over()) }
+
+// Supersede records that an unfinished run is not continued any more. One that was cut
+// short while it was under way is interrupted; a status that says why the run stopped stays.
+func (s *Store) Supersede(r Run) error {
+	if r.Status == Running {
+		r.Status, r.Ended = Interrupted, time.Now()
+	}
+	return s.finish(r, false)
+}
+
+func (s *Store) finish(r Run, unfinished bool) error {
 	err := s.Update(func(tx *Tx) error {
-		result, err := tx.exec(`UPDATE runs SET status = ?, ended = ?, pages = ?, hits = ?, new_hits = ?, requests = ?, missing = ?,
-			failures = ?, credits = ?, refunded = ?, waited = ?, row_counts = ?, error = ? WHERE run = ?`,
-			append(append([]any{string(r.Status), micros(r.Ended)}, r.counts()...), r.ID)...)
+		result, err := tx.exec(`UPDATE runs SET status = ?, ended = ?, unfinished = ?, pages = ?, hits = ?, new_hits = ?, requests = ?,
+			missing = ?, failures = ?, credits = ?, refunded = ?, waited = ?, row_counts = ?, error = ? WHERE run = ?`,
+			append(append([]any{string(r.Status), micros(r.Ended), unfinished}, r.counts()...), r.ID)...)
 		if err := found(result, err); err != nil {
 			return err
 		}
-		if r.Status.over() {
+		if !unfinished {
 			if err := tx.releaseRun(r.ID); err != nil {
 				return err
 			}
@@ -164,32 +179,72 @@ func found(result sql.Result, err error) error {
 	return err
 }
 
-// Unfinished is the job's newest run if it may go on: it is running, paused or
-// failed. nil if it ended well, was given up, or there is none.
-func (s *Store) Unfinished(job string) (*Run, error) {
-	runs, err := s.runs(`SELECT `+runColumns+` FROM runs WHERE id = (SELECT max(id) FROM runs WHERE job = ?) AND `+mayGoOn, job)
-	if err != nil || len(runs) == 0 {
-		return nil, err
-	}
-	return &runs[0], nil
+// Unfinished are the job's runs that may go on, oldest first: those that are running,
+// and those that a cap or an error stopped and that were not superseded.
+func (s *Store) Unfinished(job string) ([]Run, error) {
+	return s.runs(`SELECT `+runColumns+` FROM runs WHERE job = ? AND `+mayGoOn+` ORDER BY id`, job)
 }
 
-// mayGoOn holds for runs whose row may still change: a paused or failed one may be
-// continued until another of its job begins.
-const mayGoOn = `(status = 'running'
-	OR status IN ('paused_budget', 'failed') AND NOT EXISTS (SELECT 1 FROM runs later WHERE later.job = runs.job AND later.id > runs.id))`
+// mayGoOn holds for runs whose row may still change.
+const mayGoOn = `unfinished = 1`
 
-// Resume puts a run that may go on back to running. A due instant that continues it
-// is performed with it: the run takes the instant over as its own.
-func (s *Store) Resume(run string, due time.Time) error {
+// Resume puts a run that may go on back to running. It keeps its due instant.
+func (s *Store) Resume(run string) error {
 	err := s.Update(func(tx *Tx) error {
-		return found(tx.exec(`UPDATE runs SET status = 'running', ended = 0, error = '', due = iif(?1 = 0, due, ?1) WHERE run = ?2`,
-			micros(due), run))
+		return found(tx.exec(`UPDATE runs SET status = 'running', ended = 0, error = '' WHERE run = ? AND `+mayGoOn, run))
 	})
 	if err != nil {
 		return fmt.Errorf("resume run %s: %w", run, err)
 	}
 	return nil
+}
+
+// Debt is a due instant of a job with `after` at which it has to run: that of a run of its
+// parent whose searches have ended.
+type Debt struct {
+	Job   string
+	Due   time.Time
+	Noted time.Time // when its searches had ended
+}
+
+// Owe notes that a job has to run for a due instant, unless it has.
+func (t *Tx) Owe(d Debt) error {
+	_, err := t.exec(`INSERT INTO owed (job, due, noted) SELECT ?1, ?2, ?3
+		WHERE NOT EXISTS (SELECT 1 FROM runs WHERE job = ?1 AND due = ?2 AND due <> 0) ON CONFLICT DO NOTHING`,
+		d.Job, micros(d.Due), micros(t.now))
+	if err != nil {
+		return fmt.Errorf("note that job %s is due at %s: %w", d.Job, d.Due, err)
+	}
+	return nil
+}
+
+// Forgive drops what a job has to run for.
+func (t *Tx) Forgive(d Debt) error {
+	_, err := t.exec(`DELETE FROM owed WHERE job = ? AND due = ?`, d.Job, micros(d.Due))
+	if err != nil {
+		return fmt.Errorf("drop the run of job %s due at %s: %w", d.Job, d.Due, err)
+	}
+	return nil
+}
+
+// Owed are the runs that jobs with `after` have to make, by due instant.
+func (s *Store) Owed() (all []Debt, err error) {
+	type row struct {
+		job        string
+		due, noted int64
+	}
+	err = s.view(func() error {
+		rows, err := list(s, func(r *row) []any { return []any{&r.job, &r.due, &r.noted} },
+			`SELECT job, due, noted FROM owed ORDER BY due, job`)
+		for _, r := range rows {
+			all = append(all, Debt{r.job, instant(r.due), instant(r.noted)})
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("look for runs that are owed: %w", err)
+	}
+	return all, nil
 }
 
 // firstSeen precedes a job's name where meta keeps when it was first seen.
@@ -254,6 +309,17 @@ func (s *Store) Jobs() (names []string, err error) {
 		return nil, fmt.Errorf("list the jobs on record: %w", err)
 	}
 	return names, nil
+}
+
+// Performed reports whether a run of the job is on record for a due instant.
+func (s *Store) Performed(job string, due time.Time) (done bool, err error) {
+	err = s.view(func() error {
+		return s.row(`SELECT EXISTS (SELECT 1 FROM runs WHERE job = ? AND due = ? AND due <> 0)`, job, micros(due)).Scan(&done)
+	})
+	if err != nil {
+		return false, fmt.Errorf("was job %s run for %s: %w", job, due, err)
+	}
+	return done, nil
 }
 
 // LastDue is the latest due instant at which a run of the job was begun, under this

@@ -38,7 +38,7 @@ func TestRunIsKeptWholeFromBeginToFinish(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(&run, unfinished); diff != "" {
+	if diff := cmp.Diff([]Run{run}, unfinished); diff != "" {
 		t.Errorf("unfinished (-want +got):\n%s", diff)
 	}
 
@@ -125,34 +125,101 @@ func TestDueInstantIsPerformedOnce(t *testing.T) {
 	}
 }
 
-func TestUnfinishedIsTheNewestRunOfTheJobIfItMayGoOn(t *testing.T) {
+// TestRunMayGoOnUntilItIsOverOrSuperseded: several runs of a job may be unfinished.
+func TestRunMayGoOnUntilItIsOverOrSuperseded(t *testing.T) {
 	s := open(t, t.TempDir())
 	for _, r := range []Run{
-		{ID: "run-1", Job: "rivals", Status: Failed}, {ID: "run-2", Job: "rivals", Status: Running},
-		{ID: "run-3", Job: "news", Status: Failed}, {ID: "run-4", Job: "shorts", Status: PausedBudget},
-		{ID: "run-5", Job: "ideas", Status: Failed}, {ID: "run-6", Job: "ideas", Status: OK},
+		{ID: "run-1", Job: "ideas", Status: Running}, {ID: "run-2", Job: "ideas", Status: Failed},
+		{ID: "run-3", Job: "rivals", Status: Running}, {ID: "run-4", Job: "ideas", Status: PausedBudget},
+		{ID: "run-5", Job: "ideas", Status: OK}, {ID: "run-6", Job: "ideas", Status: Running},
 	} {
 		if err := s.Begin(r, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for job, want := range map[string]string{"rivals": "run-2", "news": "run-3", "shorts": "run-4", "ideas": "", "nobody": ""} {
-		got, err := s.Unfinished(job)
-		if err != nil {
-			t.Fatal(err)
+	check := func(job string, want ...string) {
+		t.Helper()
+		runs, err := s.Unfinished(job)
+		var got []string
+		for _, r := range runs {
+			got = append(got, r.ID)
 		}
-		id := ""
-		if got != nil {
-			id = got.ID
-		}
-		if id != want {
-			t.Errorf("unfinished of %q is %q, want %q", job, id, want)
+		if diff := cmp.Diff(want, got); diff != "" || err != nil {
+			t.Errorf("unfinished of %s (-want +got), error %v:\n%s", job, err, diff)
 		}
 	}
-	runs, err := s.Runs("ideas", 2)
-	if err != nil || len(runs) != 2 || runs[0].ID != "run-6" || runs[1].ID != "run-5" {
-		t.Errorf("the newest two are %v (%v)", runs, err)
+	check("ideas", "run-1", "run-2", "run-4", "run-6")
+	check("rivals", "run-3")
+	check("nobody")
+
+	finishRun(t, s, "run-6", Partial)
+	supersede(t, s, "run-1")
+	supersede(t, s, "run-2")
+	check("ideas", "run-4")
+	wantText(t, s.Resume("run-2"), "run-2", "no such record")
+	runs, err := s.Runs("ideas", 4)
+	if err != nil {
+		t.Fatal(err)
 	}
+	var ends []Status
+	for _, r := range runs {
+		ends = append(ends, r.Status)
+	}
+	if diff := cmp.Diff([]Status{Partial, OK, PausedBudget, Failed}, ends); diff != "" {
+		t.Errorf("the newest four (-want +got):\n%s", diff)
+	}
+	if all, err := s.Runs("ideas", 0); err != nil || all[4].Status != Interrupted || all[4].Ended.IsZero() {
+		t.Errorf("the oldest is %+v (%v), want it interrupted", all[4], err)
+	}
+}
+
+// TestWhatIsOwedIsOwedUntilItHasBegun and is noted once.
+func TestWhatIsOwedIsOwedUntilItHasBegun(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	first, second := Debt{Job: "child", Due: noon}, Debt{Job: "child", Due: noon.Add(time.Hour)}
+	owe := func(all ...Debt) {
+		t.Helper()
+		update(t, s, func(tx *Tx) error {
+			for _, d := range all {
+				if err := tx.Owe(d); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	check := func(want ...Debt) {
+		t.Helper()
+		got, err := s.Owed()
+		for i := range got {
+			if got[i].Noted.IsZero() {
+				t.Errorf("%+v was noted at no time", got[i])
+			}
+			got[i].Noted = time.Time{}
+		}
+		if diff := cmp.Diff(want, got); diff != "" || err != nil {
+			t.Errorf("owed (-want +got), error %v:\n%s", err, diff)
+		}
+	}
+	owe(second, first, first)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = open(t, dir)
+	check(first, second)
+	if err := s.Begin(Run{ID: "run-1", Job: "child", Due: first.Due, Status: Failed}, nil); err != nil {
+		t.Fatal(err)
+	}
+	owe(first)
+	check(second)
+	if done, err := s.Performed("child", first.Due); err != nil || !done {
+		t.Errorf("the first is performed: %t (%v)", done, err)
+	}
+	rename(t, s, "child", "heir")
+	check(Debt{Job: "heir", Due: second.Due})
+	update(t, s, func(tx *Tx) error { return tx.Forgive(Debt{Job: "heir", Due: second.Due}) })
+	check()
 }
 
 func TestUnknownRecordsAreNotUpdated(t *testing.T) {

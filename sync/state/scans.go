@@ -114,8 +114,8 @@ func (t *Tx) forgetVain(step int64) error {
 // alone names the scan that stands in the way of s, if there is one. The database
 // refuses s in any case.
 func (t *Tx) alone(s Scan, wanted string) error {
-	before, err := t.s.scan(`SELECT `+scanColumns+` FROM scans WHERE job = ?1 AND due = ?2 AND find_by = ?3 AND mode = ?4 AND wanted = ?5
-		AND (state IN ('intended', 'unknown', 'running') OR due <> 0 AND state NOT IN ('refused', 'not_created'))`,
+	before, err := t.s.scan(`SELECT `+scanColumns+` FROM scans WHERE job = ?1 AND find_by = ?3 AND mode = ?4 AND wanted = ?5
+		AND (state IN ('intended', 'unknown', 'running') OR due = ?2 AND due <> 0 AND state NOT IN ('refused', 'not_created')) LIMIT 1`,
 		s.Job, micros(s.Due), s.FindBy, s.Mode, wanted)
 	if err != nil || before == nil {
 		return err

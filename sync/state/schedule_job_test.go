@@ -111,22 +111,20 @@ func expected(err error) bool {
 
 // open takes up a run that may go on, or begins another in its place.
 func (j *job) open() (*state.Run, error) {
-	old, err := j.store.Unfinished(j.name)
+	unfinished, err := j.store.Unfinished(j.name)
 	if err != nil {
 		return nil, err
 	}
-	if old != nil && j.dice.IntN(3) > 0 {
-		j.note("continues %s, which was %s", old.ID, old.Status)
-		return old, j.store.Resume(old.ID, old.Due)
-	}
-	if old != nil {
+	for i := range unfinished {
+		old := &unfinished[i]
+		if j.dice.IntN(3) > 0 {
+			j.note("continues %s, which was %s", old.ID, old.Status)
+			return old, j.store.Resume(old.ID)
+		}
 		if err := j.sawUnknown(old); err != nil {
 			return nil, err
 		}
-	}
-	if old != nil && old.Status == state.Running {
-		old.Status, old.Ended = state.Interrupted, time.Now()
-		if err := j.store.Finish(*old); err != nil {
+		if err := j.store.Supersede(*old); err != nil {
 			return nil, err
 		}
 	}

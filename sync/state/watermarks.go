@@ -48,12 +48,13 @@ func (s *Store) Watermark(job, key string) (time.Time, error) {
 }
 
 // LastSearched is the service time at which a job last asked for page one of what a
-// watermark's key names, whatever became of the search; zero if it never did.
+// watermark's key names, whatever became of the search; zero if it never did. Runs that
+// a person has overridden do not count.
 func (s *Store) LastSearched(job, key string) (time.Time, error) {
 	var began int64
 	err := s.view(func() error {
 		return s.row(`SELECT coalesce(max(steps.began), 0) FROM steps JOIN runs USING (run)
-			WHERE runs.job = ? AND steps.watermark = ? AND steps.pages > 0`, job, key).Scan(&began)
+			WHERE runs.job = ? AND steps.watermark = ? AND steps.pages > 0 AND NOT runs.overridden`, job, key).Scan(&began)
 	})
 	if err != nil {
 		return time.Time{}, fmt.Errorf("when did job %s last search for %s: %w", job, key, err)

@@ -1,0 +1,78 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"outlierd/outlier"
+	"outlierd/sync/state"
+)
+
+// fiveFile is five jobs that search every morning.
+func fiveFile() string {
+	file := "\nversion: 1\nservice: {url: \"sim://\", limit: 10/min}\njobs:\n"
+	for _, topic := range []string{"home espresso", "moka pot", "latte art", "cold brew", "pour over"} {
+		name := strings.ReplaceAll(topic, " ", "-")
+		file += fmt.Sprintf("  %s: {schedule: \"0 6 * * *\", search: {query: [%s]}, enrich: {details: {top: 8}}}\n", name, topic)
+	}
+	return file
+}
+
+// away makes the network unreachable from an instant on, for a while.
+func (w *workshop) away(from time.Time, d time.Duration) {
+	well := w.wire
+	w.wire = roundTripper(func(r *http.Request) (*http.Response, error) {
+		if now := time.Now(); !now.Before(from) && now.Before(from.Add(d)) {
+			return nil, errors.New("no route to host")
+		}
+		return well.RoundTrip(r)
+	})
+}
+
+// TestOutageDuringEnrichmentSkipsNoSearch: every job searches on the next day, too.
+func TestOutageDuringEnrichmentSkipsNoSearch(t *testing.T) {
+	bare(t, fiveFile(), func(w *workshop) {
+		first := time.Now().Add(6 * time.Hour)
+		w.away(first.Add(time.Minute), 20*time.Second)
+		runs := w.serve(31 * time.Hour)
+		for i := range w.config.Jobs {
+			mine := runsOf(runs, w.config.Jobs[i].Name)
+			if len(mine) != 2 {
+				t.Errorf("%s has %d runs in two days, want 2: %+v", w.config.Jobs[i].Name, len(mine), mine)
+				continue
+			}
+			for day, r := range mine {
+				if due := first.Add(time.Duration(day) * 24 * time.Hour); !r.Due.Equal(due) || r.Pages != 1 || r.Status != state.OK {
+					t.Errorf("%s on day %d: %d pages, %s, due %s, want a page for %s", r.Job, day+1, r.Pages, r.Status, r.Due, due)
+				}
+			}
+		}
+		if got := w.calls(outlier.OpDetails); got < 40 {
+			t.Errorf("%d details, want 8 for each of 5 jobs", got)
+		}
+	})
+}
+
+// TestStopAfterEndsAtAnInstantFixedWhenTheRunBegan also where the process starts anew.
+func TestStopAfterEndsAtAnInstantFixedWhenTheRunBegan(t *testing.T) {
+	const file = `
+version: 1
+service: {url: "sim://", limit: 10/min}
+jobs:
+  one: {every: 12h, search: {query: [home espresso]}, enrich: {details: {}, comments: {}}, stop_after: 5m}
+`
+	bare(t, file, func(w *workshop) {
+		time.Sleep(12*time.Hour - time.Minute)
+		var runs []state.Run
+		for range 8 {
+			runs = w.serve(3 * time.Minute)
+		}
+		if len(runs) != 1 || runs[0].Status != state.OK || runs[0].Ended.Sub(runs[0].Started) > 6*time.Minute {
+			t.Errorf("runs %+v; want one that ended five minutes after it began", runs)
+		}
+	})
+}
