@@ -61,7 +61,7 @@ func TestForecastOfTheEndHolds(t *testing.T) {
 					t.Errorf("the run made %d calls; the test needs 300", total)
 				}
 				return
-			case <-time.After(time.Second):
+			case <-time.After(15 * time.Second):
 				p, err := e.Progress()
 				if err != nil {
 					t.Error(err)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -14,6 +15,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"outlierd/outlier"
 	"outlierd/outlier/pace"
@@ -63,10 +66,32 @@ jobs:
 
 func newWorkshop(t *testing.T, file string) *workshop {
 	t.Helper()
-	w := &workshop{T: t, dir: t.TempDir(), ctx: t.Context()}
+	w := &workshop{T: t, dir: swift(t), ctx: t.Context()}
 	w.renew(simulator.Options{})
 	w.use(file)
 	return w
+}
+
+// swift is a folder in memory where there is such a thing with room enough: what a disk
+// takes to make things durable would be most of these tests, and no kill of theirs is one
+// of the machine.
+func swift(t *testing.T) string {
+	t.Helper()
+	const memory, room = "/dev/shm", 1 << 30
+	var volume unix.Statfs_t
+	if err := unix.Statfs(memory, &volume); err != nil || volume.Bavail*uint64(volume.Bsize) < room {
+		return t.TempDir()
+	}
+	dir, err := os.MkdirTemp(memory, "outlierd-")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
 }
 
 // renew puts another service in the place of the old one.
