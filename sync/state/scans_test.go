@@ -95,7 +95,7 @@ func checkHold(t testing.TB, s *Store, step int64, want outlier.Credits) {
 
 func checkBooks(t testing.TB, s *Store) {
 	t.Helper()
-	if err := s.view(func() error { return (&Tx{s: s}).audit() }); err != nil {
+	if err := s.view(func() error { return s.audit("") }); err != nil {
 		t.Error(err)
 	}
 }
