@@ -66,7 +66,11 @@ func (r *run) advance(ctx context.Context, step *state.Step) (worked bool, err e
 	if r.tooDear(step) {
 		return false, nil
 	}
-	if step.Scan == "" {
+	awaits, err := r.Store.Awaits(step.ID)
+	if err != nil {
+		return true, err
+	}
+	if step.Scan == "" && !awaits { // which costs no request
 		if err := r.allowed(); err != nil {
 			return true, err
 		}
@@ -184,6 +188,9 @@ func (r *run) reuse(step *state.Step, request *outlier.Request) (bool, error) {
 	known, err := r.Store.Answered(request.Op, request.Params.Encode(), time.Now().Add(-r.plan.ReuseFor))
 	if err != nil || known == nil {
 		return false, err
+	}
+	if awaits, err := r.Store.Awaits(step.ID); awaits || err != nil {
+		return false, err // the step has bought this page itself; see [state.Store.TakeUp]
 	}
 	page, err := outlier.PageOf(request.Op, known.Body)
 	if err != nil {

@@ -253,7 +253,7 @@ var promises = []promise{
 		"before sending there is only the pacer's stamp (committed without fsync, which survives a kill).",
 		[]string{"outlier/pace TestWindowOutlivesTheProcess"},
 	},
-	{"Each answer is committed before the next call leaves;", nil},
+	{"Each answer is committed before the next call leaves;", []string{"sync/state TestAnswersAreCommittedBeforeTheNextCallLeaves"}},
 	{
 		"only where the pace leaves no time (more than 20 calls a second) may free answers share a commit.",
 		[]string{"sync/state TestFreeAnswersShareACommit", "sync/state TestOldGroupIsCommittedByItself", "sync/state TestPaidAnswersNeverWait"},
@@ -263,7 +263,13 @@ var promises = []promise{
 		"the transport never sends anything twice by itself (a connection of its own for each call, or a kept one where a test proves this).",
 		[]string{"outlier TestEachCallHasItsOwnConnection", "outlier TestASearchIsNotSentAgainOnAnotherConnection"},
 	},
-	{"An answer in hand is never given up: a locked database is waited for, and at the last written to a file beside it.", nil},
+	{
+		"An answer in hand is never given up: a locked database is waited for, and at the last written to a file beside it.",
+		[]string{
+			"sync/state TestAnAnswerWaitsForALockedDatabase", "sync/state TestAnAnswerOutlivesItsProcess", "sync/state TestAStartedScanOutlivesItsProcess",
+			"sync/engine TestALockedStateIsWaitedForWithAnAnswerInHand", "sync/engine TestAnAnswerInHandOutlivesAStop",
+		},
+	},
 	{
 		"**Journal row:** operation, parameters, run, job, step, page, rank base, times, outcome, and the body as it came over the wire (gzip kept, else zstd), checksummed.",
 		[]string{"sync/state TestJournalGivesAnswersBackAsTheyCame", "outlier TestGzipIsKeptAndOpened", "sync/state TestFlippedBitEndsTheJournal"},
@@ -296,8 +302,6 @@ var unbuilt = []string{
 	"what is dated in the future",
 	"A 429 proves",
 	"A quota that makes",
-	"Each answer is committed",
-	"An answer in hand",
 }
 
 // TestEverySentenceHasItsTests: no sentence of testdata/semantics.txt is without a row,

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"outlierd/outlier"
@@ -233,6 +234,27 @@ func TestMigrationsLeadToTheLatestVersionOrNowhere(t *testing.T) {
 	if err := db.QueryRow(`SELECT count(*) FROM pragma_table_info('notes')`).Scan(&columns); err != nil || columns != 2 {
 		t.Errorf("there are %d columns (%v), want 2", columns, err)
 	}
+}
+
+// TestClosingKeepsTheOpenGroup: nothing else commits it in time.
+func TestClosingKeepsTheOpenGroup(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		s, err := Open(t.Context(), dir, options())
+		if err != nil {
+			t.Fatal(err)
+		}
+		free(t, s, groupSize/2)
+		if got := durable(t, s); got != 0 {
+			t.Fatalf("%d answers are durable before the end, so this test shows nothing", got)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if got := len(entries(t, open(t, dir), 0)); got != groupSize/2 {
+			t.Errorf("%d answers are left of %d", got, groupSize/2)
+		}
+	})
 }
 
 func TestClosedStoreSaysSo(t *testing.T) {
