@@ -69,7 +69,10 @@ var promises = []promise{
 	{"Due instants that passed while nothing ran collapse by `catch_up`.", []string{"sync/engine TestInstantsThatPassedWhileNobodyWatchedCollapseIntoOne"}},
 	{
 		"**Overrides** (`--since`, `--pages`, `--set`, …) leave the job's cursor, learned paging and forecast as they were, unless `--move-cursor`.",
-		nil,
+		[]string{
+			"sync/engine TestOverridesTeachNothing", "sync/engine TestMoveCursorLetsAnOverriddenRunTeach",
+			"sync/engine TestOverriddenRunLeavesTheUnfinishedOneAlone", "cmd/outlierd/testdata/script/override.txt",
+		},
 	},
 	{
 		"**A sink that fails** is retried with back-off whatever is under way and never fails another sink or, while one sink works, the run (`partial`, named).",
@@ -293,7 +296,6 @@ var promises = []promise{
 // builds one names its tests above and takes it from here.
 var unbuilt = []string{
 	"after pruning, `rebuild`",
-	"**Overrides**",
 	"What `pages` cut off",
 	"**Learned paging**",
 	"**Freshness.** Default of",
