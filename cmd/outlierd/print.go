@@ -90,16 +90,21 @@ func filled(text string) any {
 	return text
 }
 
-// tablePrinter lines columns up for a person. It holds all rows, since widths are
-// known only at the end. The last column has the room that the others leave: what is
-// long, such as a reason, stands there.
+// tablePrinter lines columns up for a person. It holds the rows until it knows widths: of
+// a long table those of its first rows count, unless later ones need more. The last column
+// has the room that the others leave: what is long, such as a reason, stands there.
 type tablePrinter struct {
 	w       io.Writer
 	screen  int // how wide the terminal is; 0 if there is none
 	columns []string
 	cells   [][]string
 	right   []bool // the columns of numbers
+	printed int    // rows
+	wide    []int  // the columns, in what was printed; nil before
 }
+
+// tablePage is how many rows of a table are held.
+const tablePage = 1000
 
 // widest is the width at which a cell of a table is clipped; in the last column only at
 // a terminal, and there only if it would not fit.
@@ -122,28 +127,40 @@ func (p *tablePrinter) row(values []any) error {
 		}
 	}
 	p.cells = append(p.cells, cells)
+	if len(p.cells) == tablePage {
+		return p.print()
+	}
 	return nil
 }
 
-func (p *tablePrinter) close() error {
+// print prints the rows that it holds, the first time below the names of the columns.
+func (p *tablePrinter) print() error {
 	widths := p.widths()
 	var out strings.Builder
-	p.line(&out, p.columns, widths)
-	rules := make([]string, len(widths))
-	for i, n := range widths {
-		rules[i] = strings.Repeat("─", n)
-		if i == len(widths)-1 && !p.right[i] && p.screen == 0 {
-			rules[i] = strings.Repeat("─", min(n, widest)) // a text of any length needs no such rule
+	if p.wide == nil {
+		p.line(&out, p.columns, widths)
+		rules := make([]string, len(widths))
+		for i, n := range widths {
+			rules[i] = strings.Repeat("─", n)
+			if i == len(widths)-1 && !p.right[i] && p.screen == 0 {
+				rules[i] = strings.Repeat("─", min(n, widest)) // a text of any length needs no such rule
+			}
 		}
+		p.line(&out, rules, widths)
 	}
-	p.line(&out, rules, widths)
 	for _, row := range p.cells {
 		p.line(&out, row, widths)
 	}
-	if len(p.cells) != 1 {
-		fmt.Fprintf(&out, "(%d rows)\n", len(p.cells))
-	}
+	p.wide, p.printed, p.cells = widths, p.printed+len(p.cells), p.cells[:0]
 	_, err := io.WriteString(p.w, out.String())
+	return err
+}
+
+func (p *tablePrinter) close() error {
+	err := p.print()
+	if err == nil && p.printed != 1 {
+		_, err = fmt.Fprintf(p.w, "(%d rows)\n", p.printed)
+	}
 	return err
 }
 
@@ -151,9 +168,10 @@ func (p *tablePrinter) close() error {
 // to what the others have left of it, but never to less than any cell may have.
 func (p *tablePrinter) widths() []int {
 	widths := make([]int, len(p.columns))
+	copy(widths, p.wide)
 	left := p.screen
 	for i, c := range p.columns {
-		widths[i] = width(c)
+		widths[i] = max(widths[i], width(c))
 		for _, row := range p.cells {
 			if i == len(p.columns)-1 && p.screen > 0 {
 				row[i] = clip(row[i], max(left, widest))

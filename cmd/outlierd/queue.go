@@ -20,10 +20,13 @@ import (
 )
 
 func queueCommand(o *options) *cobra.Command {
+	var all bool
 	c := &cobra.Command{
-		Use: "queue [JOB]", Short: "List what waits, why, and when it will be done",
+		Use: "queue [JOB]", Short: "List queued calls with reason and estimated time",
 		Long: `List what waits, of all jobs or of one, in the order in which it will be done: the open
-searches and scans of runs that go on, and the data calls.
+searches and scans of runs that go on, and the data calls. A table has the first 40 rows
+and the number of calls by job and operation; --all lists every row, and so do -o csv, json
+and ndjson.
 
   job      that wants it; of several the one that asked first is the first
   value    of a data call: the higher, the sooner. It is what one request of its kind
@@ -42,40 +45,92 @@ It works beside an instance that is running.`,
 			if err != nil {
 				return err
 			}
-			return o.glance(c.Context(), config, func(p *program) error { return o.showQueue(p, strings.Join(args, "")) })
+			return o.glance(c.Context(), config, func(p *program) error { return o.showQueue(p, strings.Join(args, ""), all) })
 		},
 	}
+	c.Flags().BoolVar(&all, "all", false, "list every row of a table")
 	c.AddCommand(queueClearCommand(o))
 	return c
 }
 
-// showQueue lists the calls that wait for a job, or for all if the name is "". Jobs that
-// have a new name are told by it, also where no run has carried the rename out yet.
-func (o *options) showQueue(p *program, name string) error {
+// firstScreen is how many rows of the queue people are shown who do not ask for all.
+const firstScreen = 40
+
+// showQueue lists the calls that wait for a job, or for all if the name is "": in a table the
+// first ones, unless all are wanted. Jobs that have a new name are told by it, also where no run
+// has carried the rename out yet.
+func (o *options) showQueue(p *program, name string, all bool) error {
 	name, now, err := p.recorded(name)
 	if err != nil {
 		return err
 	}
-	waiting, err := p.Queue(name)
+	rows, err := newPrinter(o.output, o.out, []string{"job", "operation", "entity", "value", "since", "done_at", "why"})
 	if err != nil {
 		return err
 	}
-	zone := p.Config.Timezone
-	var rows [][]any
-	for _, w := range waiting {
-		row := []any{strings.Join(jobs(&w, now), ", "), string(w.Op), w.Entity, nil, w.Since.In(zone), nil, plain(w.Why)}
-		if w.Value != nil {
-			row[3] = math.Round(*w.Value*100) / 100
+	printed, more := 0, false
+	for w, err := range p.Queue(name) {
+		if err != nil {
+			return err
 		}
-		if !w.At.IsZero() {
-			row[5] = w.At.In(zone).Round(time.Second)
+		if more = o.output == "table" && !all && printed == firstScreen; more {
+			break
 		}
-		if o.output == "table" {
-			row[4] = second(row[4])
+		printed++
+		if err := rows.row(o.waitingRow(w, now, p.Config.Timezone)); err != nil {
+			return err
 		}
-		rows = append(rows, row)
 	}
-	return o.rows([]string{"job", "operation", "entity", "value", "since", "done_at", "why"}, rows)
+	if err := rows.close(); err != nil || !more {
+		return err
+	}
+	return o.queueTotals(p, name, now)
+}
+
+// waitingRow is what waits as a row.
+func (o *options) waitingRow(w *engine.Waiting, now map[string]string, zone *time.Location) []any {
+	row := []any{strings.Join(jobs(w, now), ", "), string(w.Op), w.Entity, nil, w.Since.In(zone), nil, plain(w.Why)}
+	if w.Value != nil {
+		row[3] = math.Round(*w.Value*100) / 100
+	}
+	if !w.At.IsZero() {
+		row[5] = w.At.In(zone).Round(time.Second)
+	}
+	if o.output == "table" {
+		row[4] = second(row[4])
+	}
+	return row
+}
+
+// queueTotals says how much there is of which only the first was listed.
+func (o *options) queueTotals(p *program, name string, now map[string]string) error {
+	counts, err := p.Store.Counts()
+	if err != nil {
+		return err
+	}
+	rows, err := newPrinter("table", o.out, []string{"job", "operation", "queued"})
+	if err != nil {
+		return err
+	}
+	queued := 0
+	for _, c := range counts {
+		if name != "" && c.Job != name {
+			continue
+		}
+		n := c.Asked
+		if name != "" {
+			n += c.Shared
+		}
+		if queued += n; n == 0 {
+			continue
+		}
+		if err := rows.row([]any{cmp.Or(now[c.Job], c.Job), string(c.Op), int64(n)}); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintf(o.out, "\nThese are the first %d of %s, which take %s at the present pace. List all with --all.\n\n",
+		firstScreen, count(queued, "queued call"), spell(p.Pace.ETA(queued)))
+	return rows.close()
 }
 
 // jobs are those that want what waits, the first who asked in front, by their names of now.
@@ -112,7 +167,7 @@ func (o *options) clearQueue(ctx context.Context, p *program, name string) error
 	}
 	dropped, kept, err := state.Clear(ctx, filepath.Join(p.Config.Data, "state"), stateOptions(p.Config), was)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+		return fmt.Errorf("%w; some of the calls may be gone: run the command again for the rest", err)
 	}
 	fmt.Fprintf(o.out, "%s of %s given up", count(dropped, "call"), name)
 	if kept > 0 {

@@ -25,10 +25,7 @@ SIGHUP is ignored.`,
 		RunE: func(c *cobra.Command, _ []string) (err error) {
 			signal.Ignore(syscall.SIGHUP) // a terminal that is closed, or a service manager that asks for a reload
 			config, err := o.sound(c.Context())
-			switch {
-			case c.Context().Err() != nil && err != nil:
-				return nil // stopped before it began
-			case err != nil:
+			if err != nil {
 				return err
 			}
 			log, err := o.logger()

@@ -72,27 +72,25 @@ func (p *program) openState(ctx context.Context, folder string) (err error) {
 	if err := os.MkdirAll(p.Config.Data, 0o755); err != nil {
 		return forbidden(fmt.Errorf("create the data folder: %w", err), filepath.Dir(p.Config.Data))
 	}
-	with := stateOptions(p.Config)
-	with.Log = p.Log
-	p.Store, err = state.Open(ctx, folder, with)
+	p.Store, err = state.Open(ctx, folder, stateOptions(p.Config))
 	if err != nil {
 		return err
 	}
 	p.closers = append(p.closers, p.Store.Close)
-	return p.settle()
+	return p.settle(ctx)
 }
 
 // settle brings the state in line with the file: jobs that have a new name go on under
 // it, and what no job wants to know any more is not asked about.
-func (p *program) settle() error {
+func (p *program) settle(ctx context.Context) error {
 	for i := range p.Config.Jobs {
 		if spec := &p.Config.Jobs[i]; spec.Was != "" {
-			if err := p.Store.Rename(spec.Was, spec.Name); err != nil {
+			if err := p.Store.Rename(ctx, spec.Was, spec.Name); err != nil {
 				return err
 			}
 		}
 	}
-	dropped, err := p.Store.DropUnwanted(func(name string, op outlier.Operation) bool {
+	dropped, err := p.Store.DropUnwanted(ctx, func(name string, op outlier.Operation) bool {
 		return isOnce(name) || wants(p.Config.Job(name), op)
 	})
 	if dropped > 0 {

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"outlierd/schema"
+	"outlierd/sinks"
 	"outlierd/sinks/sinktest"
 )
 
@@ -64,13 +65,15 @@ func perform(t *testing.T, s *Sink, j sinktest.Journal) error {
 	return publishRuns(t, s, lo)
 }
 
-// publishRuns tells of runs 1 to hi.
+// publishRuns tells of runs 1 to hi, of which the last one is open.
 func publishRuns(t *testing.T, s *Sink, hi int64) error {
-	version, err := s.OpsVersion(t.Context())
+	mark, err := s.OpsMark(t.Context(), schema.OpsRuns)
 	if err != nil {
 		return err
 	}
-	return s.Publish(t.Context(), sinktest.Runs(version, hi))
+	told := sinktest.Runs(mark, hi, hi-1)
+	defer told.Part.Rows.Release()
+	return s.Publish(t.Context(), []sinks.Ops{told})
 }
 
 // checkReadable reads every table, and compares those that need no publication with

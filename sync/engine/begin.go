@@ -30,7 +30,7 @@ func (s *shift) begin(ctx context.Context, spec *job.Spec, trigger Trigger, due 
 			return nil, err
 		}
 		if old != nil {
-			return s.resume(spec, trigger, old)
+			return s.resume(ctx, spec, trigger, old)
 		}
 	}
 	if err := s.rekey(trigger); err != nil {
@@ -43,18 +43,18 @@ func (s *shift) begin(ctx context.Context, spec *job.Spec, trigger Trigger, due 
 	if err != nil {
 		return nil, fmt.Errorf("begin a run of job %s: %w", spec.Name, err)
 	}
-	return s.take(row, spec.Budget)
+	return s.take(ctx, row, spec.Budget)
 }
 
 // resume goes on with an unfinished run.
-func (s *shift) resume(spec *job.Spec, trigger Trigger, old *state.Run) (*run, error) {
+func (s *shift) resume(ctx context.Context, spec *job.Spec, trigger Trigger, old *state.Run) (*run, error) {
 	if err := s.rekey(trigger); err != nil {
 		return nil, err
 	}
 	if err := s.Store.Resume(old.ID); err != nil {
 		return nil, err
 	}
-	return s.take(old, spec.Budget)
+	return s.take(ctx, old, spec.Budget)
 }
 
 // rekey takes up a new key. A person who runs a job wants to know whether the old one is
@@ -252,9 +252,6 @@ func (e *Engine) usedUp(old *state.Run, steps []state.Step, own job.JobBudget) (
 			continue
 		}
 		open = true
-		if awaits, err := e.Store.Awaits(steps[i].ID); awaits || err != nil {
-			return false, err // a page that was bought
-		}
 		paid, err := e.paidScan(&steps[i])
 		if err != nil {
 			return false, err

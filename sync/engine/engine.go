@@ -118,10 +118,6 @@ func (e *Engine) Progress() (Progress, error) {
 
 // wait makes p's Left as long as its last data call has to wait among those of others.
 func (e *Engine) wait(p *Progress) error {
-	tasks, err := e.Store.Waiting(state.Filter{})
-	if err != nil {
-		return err
-	}
 	going, err := e.going()
 	if err != nil {
 		return err
@@ -130,13 +126,14 @@ func (e *Engine) wait(p *Progress) error {
 		going = append(going, unfinished{spec: spec, run: &state.Run{Status: state.Running}}) // too old to be continued
 	}
 	now := time.Now()
-	calls, err := e.foretell(now, tasks, going)
-	for i := range calls {
-		if calls[i].WantedBy(p.Job) {
-			p.Left = max(p.Left, calls[i].at.Sub(now))
-		}
+	l, err := e.lastOf(now, p.Job, going)
+	if err != nil {
+		return err
 	}
-	return err
+	return l.play(func(call placed) bool {
+		p.Left = max(p.Left, call.at.Sub(now))
+		return true
+	})
 }
 
 // show replaces what Progress tells. It takes a whole value, so that a watcher

@@ -1,9 +1,13 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"iter"
+	"math"
+	"slices"
 	"time"
 
 	"outlierd/outlier"
@@ -33,82 +37,100 @@ var worth = map[outlier.Operation]float64{
 	outlier.OpDetails:       1,
 }
 
-// choose ranks the run's hits and queues what is wanted of the best. It is
-// idempotent: what is queued or fresh is not queued again. With it the searches are
-// over, and the jobs that come after this one owe a run.
-func (r *run) choose() error {
-	debts := r.debts()
-	err := r.Store.Update(func(tx *state.Tx) error {
-		for _, e := range r.plan.Enrich {
-			best, err := tx.Top(r.row.ID, e.Top, !r.plan.Ascending)
-			if err != nil {
-				return err
-			}
-			if _, err := tx.Enqueue(r.tasks(e, best)); err != nil {
-				return fmt.Errorf("queue %s calls: %w", e.Op, err)
-			}
+// choose ranks the run's hits and queues what is wanted of the best, in pieces. It is
+// idempotent: what is queued or fresh is not queued again, and the ranking of a run whose
+// searches are over stays as it is. With it the searches are over, and the jobs that come after
+// this one owe a run.
+func (r *run) choose(ctx context.Context) error {
+	most := 0
+	for _, e := range r.plan.Enrich {
+		if most = max(most, e.Top); e.Top == 0 { // every hit
+			most = math.MaxInt
+			break
 		}
-		for _, debt := range debts {
-			if err := tx.Owe(debt); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	}
+	best, err := r.Store.Top(r.row.ID, most, !r.plan.Ascending)
 	if err != nil {
 		return err
+	}
+	err = r.Store.Queue(ctx, func(yield func(state.Task) bool) {
+		for _, e := range r.plan.Enrich {
+			top := best[:min(len(best), cmp.Or(e.Top, len(best)))]
+			for task := range r.tasks(e, slices.Values(top)) {
+				if !yield(task) {
+					return
+				}
+			}
+		}
+	})
+	if err != nil {
+		return fmt.Errorf("queue what is to be fetched about the hits of run %s: %w", r.row.ID, err)
+	}
+	debts := r.debts()
+	for _, debt := range debts {
+		if err := r.Store.Update(func(tx *state.Tx) error { return tx.Owe(debt) }); err != nil {
+			return err
+		}
 	}
 	r.searched, r.shift.owing = true, r.shift.owing || len(debts) > 0
 	return nil
 }
 
 // want queues what a watch asks about its channels or videos.
-func (r *run) want() error {
-	return r.Store.Update(func(tx *state.Tx) error {
+func (r *run) want(ctx context.Context) error {
+	err := r.Store.Queue(ctx, func(yield func(state.Task) bool) {
 		for _, e := range r.plan.Fetch {
-			if _, err := tx.Enqueue(r.tasks(e, entities(r.plan.IDs))); err != nil {
-				return fmt.Errorf("queue %s calls: %w", e.Op, err)
+			for task := range r.tasks(e, entities(r.plan.IDs)) {
+				if !yield(task) {
+					return
+				}
 			}
 		}
-		return nil
 	})
+	if err != nil {
+		return fmt.Errorf("queue what is to be fetched by run %s: %w", r.row.ID, err)
+	}
+	return nil
 }
 
 // entities are ids in the place of hits.
-func entities(ids []string) []state.Hit {
-	var hits []state.Hit
-	for _, id := range ids {
-		hits = append(hits, state.Hit{VideoID: id, ChannelID: id})
+func entities(ids []string) iter.Seq[state.Hit] {
+	return func(yield func(state.Hit) bool) {
+		for _, id := range ids {
+			if !yield(state.Hit{VideoID: id, ChannelID: id}) {
+				return
+			}
+		}
 	}
-	return hits
 }
 
 // tasks are the calls that one line of `enrich` asks for: videos, or the channels
-// of those videos, each once.
-func (r *run) tasks(e frozenEnrich, best []state.Hit) []state.Task {
-	var tasks []state.Task
-	known := map[string]bool{}
-	for rank, hit := range best {
-		entity := hit.VideoID
-		if e.Op == outlier.OpChannelVideos || e.Op == outlier.OpChannelShorts {
-			entity = hit.ChannelID
+// of those videos, each once. Neither hits nor ids repeat a video.
+func (r *run) tasks(e frozenEnrich, best iter.Seq[state.Hit]) iter.Seq[state.Task] {
+	return func(yield func(state.Task) bool) {
+		rank, channels := 0, map[string]bool{}
+		for hit := range best {
+			task := state.Task{
+				Op: e.Op, Entity: hit.VideoID, Run: r.row.ID, Job: r.row.Job,
+				Value: e.Value - float64(rank)/1e6, MaxAge: e.RefreshAfter,
+			}
+			rank++
+			switch e.Op {
+			case outlier.OpChannelVideos, outlier.OpChannelShorts:
+				if task.Entity = hit.ChannelID; channels[hit.ChannelID] {
+					continue
+				}
+				channels[hit.ChannelID] = true
+			case outlier.OpComments:
+				task.Mark = hit.Comments // as many as there were when they were fetched: nothing has been said since
+			}
+			// An id that breaks the interface's pattern would be refused: the hit keeps
+			// its row, but nothing is asked about it.
+			if _, err := outlier.DataRequest(e.Op, task.Entity); err == nil && !yield(task) {
+				return
+			}
 		}
-		// An id that breaks the interface's pattern would be refused: the hit keeps
-		// its row, but nothing is asked about it.
-		if _, err := outlier.DataRequest(e.Op, entity); err != nil || known[entity] {
-			continue
-		}
-		known[entity] = true
-		task := state.Task{
-			Op: e.Op, Entity: entity, Run: r.row.ID, Job: r.row.Job,
-			Value: e.Value - float64(rank)/1e6, MaxAge: e.RefreshAfter,
-		}
-		if e.Op == outlier.OpComments {
-			task.Mark = hit.Comments // as many as there were when they were fetched: nothing has been said since
-		}
-		tasks = append(tasks, task)
 	}
-	return tasks
 }
 
 // fatal errors are not the entity's: every other call would meet them too.

@@ -317,15 +317,13 @@ func (e *Engine) round(plan frozen, steps []state.Step) int {
 
 // watched counts the calls of a job that asks about given channels or videos.
 func (e *Engine) watched(f *JobForecast, plan frozen) error {
-	r := &run{shift: &shift{Engine: e}, plan: plan}
 	for _, call := range plan.Fetch {
-		tasks := r.tasks(call, entities(plan.IDs))
-		wanted, err := e.Store.Wanted(tasks)
+		fresh, err := e.Store.Fresh(call.Op, plan.IDs, call.RefreshAfter)
 		if err != nil {
 			return err
 		}
-		f.Calls += wanted
-		f.Fresh += len(tasks) - wanted
+		f.Calls += len(plan.IDs) - fresh
+		f.Fresh += fresh
 	}
 	return nil
 }

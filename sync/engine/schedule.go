@@ -152,7 +152,7 @@ func (w *watch) resume(ctx context.Context) error {
 			if w.runOf(spec.Name) != nil {
 				break
 			}
-			if err := w.takeOver(spec, &runs[j]); err != nil {
+			if err := w.takeOver(ctx, spec, &runs[j]); err != nil {
 				return err
 			}
 		}
@@ -167,7 +167,7 @@ func (w *watch) isDue(spec *job.Spec) bool {
 
 // takeOver continues a run that the last process left, if that is not for a person or
 // a due instant to do.
-func (w *watch) takeOver(spec *job.Spec, old *state.Run) error {
+func (w *watch) takeOver(ctx context.Context, spec *job.Spec, old *state.Run) error {
 	steps, err := w.Store.Steps(old.ID)
 	if err != nil {
 		return err
@@ -177,7 +177,7 @@ func (w *watch) takeOver(spec *job.Spec, old *state.Run) error {
 		return err
 	}
 	if held || old.Status == state.Running && old.Trigger != string(Manual) {
-		w.goOn(spec, old)
+		w.goOn(ctx, spec, old)
 	}
 	return nil
 }
@@ -253,7 +253,7 @@ func (w *watch) mayBegin(ctx context.Context, a *Appointment) bool {
 	for i := range runs {
 		if old := &runs[i]; !w.tried[old.ID].Equal(a.Due) {
 			w.tried[old.ID] = a.Due
-			if w.goOn(a.Spec, old) {
+			if w.goOn(ctx, a.Spec, old) {
 				return false
 			}
 		}
@@ -262,9 +262,9 @@ func (w *watch) mayBegin(ctx context.Context, a *Appointment) bool {
 }
 
 // goOn continues an unfinished run, and reports whether it is under way.
-func (w *watch) goOn(spec *job.Spec, old *state.Run) bool {
+func (w *watch) goOn(ctx context.Context, spec *job.Spec, old *state.Run) bool {
 	log := w.log().With("job", spec.Name, "run", old.ID)
-	if _, err := w.shift.resume(spec, CatchUp, old); err != nil {
+	if _, err := w.shift.resume(ctx, spec, CatchUp, old); err != nil {
 		log.Error("run not continued", "err", err)
 		return false
 	}

@@ -66,7 +66,7 @@ func (e *Engine) Run(ctx context.Context, spec *job.Spec, trigger Trigger, due t
 // when it has its pages.
 func (e *Engine) Resume(ctx context.Context, spec *job.Spec, trigger Trigger, old *state.Run) (*state.Run, error) {
 	return e.perform(ctx, spec, trigger, trigger != Manual, func(_ context.Context, s *shift) (*run, error) {
-		return s.resume(spec, trigger, old)
+		return s.resume(ctx, spec, trigger, old)
 	})
 }
 
@@ -215,6 +215,9 @@ func (s *shift) ask(ctx context.Context) (worked bool, err error) {
 	s.slot = time.Time{}
 	if time.Now().Before(s.rest) {
 		return false, nil
+	}
+	if more, err := s.Store.Expire(); more || err != nil {
+		return more, err
 	}
 	task, err := s.Store.NextTask(time.Now(), s.filter)
 	if err != nil || task == nil {

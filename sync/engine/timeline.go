@@ -1,58 +1,67 @@
 package engine
 
 import (
-	"cmp"
 	"container/heap"
-	"math"
 	"slices"
+	"sort"
 	"time"
 
+	"outlierd/outlier"
 	"outlierd/sync/state"
 )
 
-// A timeline foretells when what waits will be done, call by call, as a shift that
-// works on it does: pages before data calls, those by rank, and what a run to come will
-// ask for from the moment on at which it does.
+// A timeline estimates when queued calls will be made, in the order in which a worker makes
+// them: pages before data calls, those by rank, and what a run that comes due will ask for from
+// then on. It looks only at calls whose time is asked for. What stands between two of them is a
+// number, and many calls are passed at once where nothing happens in between: so the time of
+// the last of a million calls is found without reading them.
 type timeline struct {
 	from   time.Time                     // since when there has always been something to do
 	eta    func(calls int) time.Duration // how long after from the n-th call leaves
 	calls  int                           // made since from
 	sent   int                           // made in all
 	coming []arrival                     // soonest first
-	later  []*turn                       // may not be tried yet; soonest first
-	ready  turns                         // best first
-	left   map[string]int                // calls that a job waits for
+	ready  lane                          // what may be tried now, best first
+	failed lane                          // what may not be tried yet, soonest first
+	joined turns                         // those whose back-off is over, and calls to come; best first
+	wanted int                           // tasks whose time is asked for and not yet told
+	left   map[string]int                // what a job waits for before its next run begins
 	busy   map[string]bool               // jobs with a run under way, which a next one waits for
 }
 
-// turn is a place in the order: that of a task, or of calls to come.
-type turn struct {
-	rank  float64
-	order int // among those of one rank
-	task  *state.Waiting
-	job   string // of calls to come
-	calls int
+// lane is a part of the queue, read in its order.
+type lane interface {
+	head() (*turn, error) // nil at the end
+	pop()
 }
 
-// placed is a task and what comes of it.
+// turn is a place in the order: that of a task, of calls to come, or of so many calls that
+// stand before the next task and about which nobody has asked.
+type turn struct {
+	state.Place
+	calls int
+	task  bool     // it is the task at the place
+	asked bool     // and its time is wanted
+	jobs  []string // that have calls less to wait for with each one
+}
+
+// placed is a task and what is estimated of it.
 type placed struct {
-	*state.Waiting
+	state.Place
 	before int // calls that are made before it
 	at     time.Time
 }
 
-// afterAll is the order of calls to come among those of their rank.
-const afterAll = math.MaxInt
+// toCome is the operation of calls to come in the order: they follow all tasks of their rank.
+const toCome outlier.Operation = "~"
 
 // turns is a heap of those whose turn it may be.
 type turns []*turn
 
-func (t turns) Len() int      { return len(t) }
-func (t turns) Swap(i, j int) { t[i], t[j] = t[j], t[i] }
-func (t turns) Less(i, j int) bool {
-	return cmp.Or(cmp.Compare(t[j].rank, t[i].rank), cmp.Compare(t[i].order, t[j].order)) < 0
-}
-func (t *turns) Push(x any) { *t = append(*t, x.(*turn)) }
+func (t turns) Len() int           { return len(t) }
+func (t turns) Swap(i, j int)      { t[i], t[j] = t[j], t[i] }
+func (t turns) Less(i, j int) bool { return t[i].Compare(&t[j].Place) < 0 }
+func (t *turns) Push(x any)        { *t = append(*t, x.(*turn)) }
 func (t *turns) Pop() any {
 	last := (*t)[len(*t)-1]
 	*t = (*t)[:len(*t)-1]
@@ -65,8 +74,8 @@ func rankOf(value float64, since time.Time) float64 {
 	return value - float64(since.UnixMicro())/86400e6
 }
 
-// foretell places the tasks in the order in which they will be done.
-func (e *Engine) foretell(now time.Time, tasks []state.Waiting, going []unfinished) ([]placed, error) {
+// timeline begins one for the tasks that the filter lets through.
+func (e *Engine) timeline(now time.Time, of state.Filter, going []unfinished) (*timeline, error) {
 	coming, err := e.outlook(now, going)
 	if err != nil {
 		return nil, err
@@ -75,53 +84,118 @@ func (e *Engine) foretell(now time.Time, tasks []state.Waiting, going []unfinish
 	for i := range going {
 		l.busy[going[i].spec.Name] = going[i].underWay()
 	}
-	l.join(now, tasks)
-	return l.play(len(tasks)), nil
-}
-
-// join gives the tasks their turns.
-func (l *timeline) join(now time.Time, tasks []state.Waiting) {
-	for i := range tasks {
-		task := &tasks[i]
-		t := &turn{rank: rankOf(task.Value, task.Since), order: i, task: task}
-		if task.NotBefore.After(now) {
-			l.later = append(l.later, t)
-		} else {
-			heap.Push(&l.ready, t)
-			l.count(t, 1)
+	counts, err := e.Store.Counts()
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range counts {
+		switch of.Job {
+		case "":
+			l.wanted += c.Asked
+		case c.Job:
+			l.wanted += c.Asked + c.Shared
 		}
 	}
-	slices.SortStableFunc(l.later, func(a, b *turn) int { return a.task.NotBefore.Compare(b.task.NotBefore) })
+	last, err := e.lastTurns(coming, of.Job)
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range last {
+		l.count(t, 1)
+	}
+	l.ready = &readyCalls{store: e.Store, of: of, after: state.Before, last: last}
+	l.failed = &failedCalls{store: e.Store, of: of}
+	return l, nil
 }
 
-// play goes on until so many tasks have their place.
-func (l *timeline) play(tasks int) (all []placed) {
-	for len(all) < tasks {
+// lastTurns are the last tasks of a job, and of those that have runs to come, in their order: a
+// job's next run waits for them if one is under way.
+func (e *Engine) lastTurns(coming []arrival, of string) (all []*turn, err error) {
+	names := []string{of}
+	for i := range coming {
+		names = append(names, coming[i].job)
+	}
+	slices.Sort(names)
+	for _, name := range slices.Compact(names) {
+		place, err := e.Store.LastPlace(name)
+		if err != nil {
+			return nil, err
+		}
+		if place != nil {
+			all = append(all, &turn{Place: *place, calls: 1, task: true, jobs: []string{name}})
+		}
+	}
+	slices.SortFunc(all, func(a, b *turn) int { return a.Compare(&b.Place) })
+	return all, nil
+}
+
+// play yields the tasks whose time is asked for, in the order in which they will be done,
+// until yield returns false or there are none.
+func (l *timeline) play(yield func(placed) bool) error {
+	for {
+		ready, failed, err := l.heads()
+		if err != nil {
+			return err
+		}
+		if l.wanted == 0 || ready == nil && failed == nil && !slices.ContainsFunc(l.joined, func(t *turn) bool { return t.task }) {
+			return nil
+		}
 		at := l.next()
-		if l.admit(at) {
+		if l.admit(at, failed) {
 			continue // which pushes what waits back
 		}
-		if len(l.ready) == 0 {
-			l.rest()
+		if ready == nil && len(l.joined) == 0 {
+			l.rest(failed)
 			continue
 		}
-		t := l.ready[0]
-		if t.task != nil {
-			all = append(all, placed{t.task, l.sent, at})
-		} else {
-			t.calls--
+		t, pop := ready, l.ready.pop
+		if len(l.joined) > 0 && (ready == nil || l.joined[0].Compare(&ready.Place) < 0) {
+			t, pop = l.joined[0], func() { heap.Pop(&l.joined) }
 		}
-		if t.task != nil || t.calls == 0 {
-			heap.Pop(&l.ready)
+		if t.asked {
+			if l.wanted--; !yield(placed{t.Place, l.sent, at}) {
+				return nil
+			}
 		}
-		l.count(t, -1)
-		l.spend(1)
+		n := l.undisturbed(t.calls, failed)
+		if t.calls -= n; t.calls == 0 {
+			pop()
+		}
+		l.count(t, -n)
+		l.spend(n)
 	}
-	return all
+}
+
+func (l *timeline) heads() (ready, failed *turn, err error) {
+	if ready, err = l.ready.head(); err == nil {
+		failed, err = l.failed.head()
+	}
+	return ready, failed, err
 }
 
 // next is when the next call may leave.
 func (l *timeline) next() time.Time { return l.from.Add(l.eta(l.calls + 1)) }
+
+// undisturbed is how many of the next calls, at least one, leave before anything changes the
+// order.
+func (l *timeline) undisturbed(calls int, failed *turn) int {
+	if calls == 1 {
+		return 1
+	}
+	var change time.Time
+	if failed != nil {
+		change = failed.NotBefore
+	}
+	for i := range l.coming {
+		if a := &l.coming[i]; !l.held(a) && (change.IsZero() || a.at.Before(change)) {
+			change = a.at
+		}
+	}
+	if change.IsZero() {
+		return calls
+	}
+	return max(1, sort.Search(calls, func(n int) bool { return !l.from.Add(l.eta(l.calls + n + 1)).Before(change) }))
+}
 
 func (l *timeline) spend(calls int) {
 	l.calls += calls
@@ -130,31 +204,29 @@ func (l *timeline) spend(calls int) {
 
 // count keeps what each job waits for.
 func (l *timeline) count(t *turn, n int) {
-	if t.task == nil {
-		l.left[t.job] += n
-		return
-	}
-	for _, job := range append([]string{t.task.Job}, t.task.Others...) {
+	for _, job := range t.jobs {
 		l.left[job] += n
 	}
 }
 
+// held reports whether a run is begun only when the one before it has ended.
+func (l *timeline) held(a *arrival) bool { return !a.begun && l.busy[a.job] && l.left[a.job] > 0 }
+
 // admit lets in what there is by then. It reports whether that was anything.
-func (l *timeline) admit(at time.Time) (any bool) {
-	for len(l.later) > 0 && !l.later[0].task.NotBefore.After(at) {
-		heap.Push(&l.ready, l.later[0])
-		l.count(l.later[0], 1)
-		l.later, any = l.later[1:], true
-	}
-	for i := 0; i < len(l.coming) && !l.coming[i].at.After(at); i++ {
-		a := l.coming[i]
-		if !a.begun && l.busy[a.job] && l.left[a.job] > 0 {
-			continue // it is begun when the run before has ended
-		}
-		l.begin(a, at)
+func (l *timeline) admit(at time.Time, failed *turn) bool {
+	if failed != nil && !failed.NotBefore.After(at) {
+		heap.Push(&l.joined, failed)
+		l.count(failed, 1)
+		l.failed.pop()
 		return true
 	}
-	return any
+	for i := 0; i < len(l.coming) && !l.coming[i].at.After(at); i++ {
+		if a := l.coming[i]; !l.held(&a) {
+			l.begin(a, at)
+			return true
+		}
+	}
+	return false
 }
 
 // begin lets a run in, together with the instants of its job that have passed meanwhile.
@@ -166,18 +238,18 @@ func (l *timeline) begin(a arrival, at time.Time) {
 		if call.calls == 0 {
 			continue
 		}
-		t := &turn{rank: rankOf(call.value, at), order: afterAll, job: a.job, calls: call.calls}
-		heap.Push(&l.ready, t)
+		t := &turn{Place: state.Place{Rank: rankOf(call.value, at), Op: toCome}, calls: call.calls, jobs: []string{a.job}}
+		heap.Push(&l.joined, t)
 		l.count(t, call.calls)
 	}
 }
 
 // rest passes the time until there is something to do: a task that may be tried, or a
 // run. The window is free by then.
-func (l *timeline) rest() {
+func (l *timeline) rest(failed *turn) {
 	var until time.Time
-	if len(l.later) > 0 {
-		until = l.later[0].task.NotBefore
+	if failed != nil {
+		until = failed.NotBefore
 	}
 	if len(l.coming) > 0 && (until.IsZero() || l.coming[0].at.Before(until)) {
 		until = l.coming[0].at
@@ -186,4 +258,119 @@ func (l *timeline) rest() {
 	whole := l.eta
 	l.from, l.calls = until, 0
 	l.eta = func(calls int) time.Duration { return whole(calls) - first }
+}
+
+// lastOf is [Engine.timeline] that asks for the last task of a job only, and for those that
+// have failed.
+func (e *Engine) lastOf(now time.Time, name string, going []unfinished) (*timeline, error) {
+	l, err := e.timeline(now, state.Filter{Job: name}, going)
+	if err != nil {
+		return nil, err
+	}
+	ready := l.ready.(*readyCalls)
+	ready.ended = true
+	for _, t := range ready.last {
+		t.asked = slices.Contains(t.jobs, name)
+	}
+	return l, nil
+}
+
+// pageOfQueue is how many places are read at a time.
+const pageOfQueue = 500
+
+// readyCalls are the tasks that may be tried now and whose time is asked for, with the others
+// as numbers in between.
+type readyCalls struct {
+	store *state.Store
+	of    state.Filter
+	last  []*turn     // of each job that matters; in order
+	after state.Place // what was given before
+	page  []state.Place
+	ended bool // there is no other page
+	turns []*turn
+}
+
+func (c *readyCalls) pop() { c.turns = c.turns[1:] }
+
+func (c *readyCalls) head() (*turn, error) {
+	if len(c.turns) == 0 {
+		if err := c.read(); err != nil {
+			return nil, err
+		}
+	}
+	if len(c.turns) == 0 {
+		return nil, nil
+	}
+	return c.turns[0], nil
+}
+
+// read makes the turn of the next task, and one for the calls before it.
+func (c *readyCalls) read() (err error) {
+	if len(c.page) == 0 && !c.ended {
+		if c.page, err = c.store.Places(c.of, c.after, pageOfQueue); err != nil {
+			return err
+		}
+		c.ended = len(c.page) < pageOfQueue
+	}
+	var next *turn
+	if len(c.page) > 0 {
+		next = &turn{Place: c.page[0], calls: 1, task: true, asked: true}
+	}
+	if len(c.last) > 0 && (next == nil || c.last[0].Compare(&next.Place) < 0) {
+		next = c.last[0]
+	}
+	if next == nil {
+		return nil
+	}
+	if len(c.page) > 0 && c.page[0].Compare(&next.Place) == 0 {
+		next.asked, c.page = true, c.page[1:]
+	}
+	var jobs []string
+	for len(c.last) > 0 && c.last[0].Compare(&next.Place) == 0 {
+		next.asked = next.asked || c.last[0].asked
+		jobs, c.last = append(jobs, c.last[0].jobs...), c.last[1:]
+	}
+	next.jobs = jobs
+	if c.of.Job != "" {
+		n, err := c.store.Between(c.after, next.Place)
+		if err != nil {
+			return err
+		}
+		if n > 0 {
+			c.turns = append(c.turns, &turn{Place: next.Place, calls: n})
+		}
+	}
+	c.after, c.turns = next.Place, append(c.turns, next)
+	return nil
+}
+
+// failedCalls are the tasks in back-off, whether or not their time is asked for: any of them may
+// come before one whose is.
+type failedCalls struct {
+	store *state.Store
+	of    state.Filter
+	page  []state.Place
+	ended bool // there is no other page
+	after state.Place
+	turn  *turn
+}
+
+func (c *failedCalls) pop() { c.turn = nil }
+
+func (c *failedCalls) head() (_ *turn, err error) {
+	if c.turn != nil {
+		return c.turn, nil
+	}
+	if len(c.page) == 0 && !c.ended {
+		if c.page, err = c.store.BackedOff(c.after, pageOfQueue); err != nil {
+			return nil, err
+		}
+		c.ended = len(c.page) < pageOfQueue
+	}
+	if len(c.page) > 0 {
+		c.after, c.page = c.page[0], c.page[1:]
+		c.turn = &turn{Place: c.after, calls: 1, task: true, jobs: c.after.Jobs,
+			asked: c.of.Job == "" || slices.Contains(c.after.Jobs, c.of.Job)}
+	}
+	return c.turn, nil
 }

@@ -2,7 +2,9 @@ package engine
 
 import (
 	"context"
+	"fmt"
 	"slices"
+	"sort"
 	"strings"
 	"sync"
 	"testing"
@@ -75,7 +77,7 @@ func foresee(w *workshop, e *Engine) foresight {
 	if err != nil {
 		w.Fatal(err)
 	}
-	rows, err := e.Queue("long")
+	rows, err := queueOf(e, "long")
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -114,15 +116,18 @@ func judge(t *testing.T, said []foresight, ended time.Time) {
 func TestTimelineTakesCallsInTheirOrder(t *testing.T) {
 	from := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	minute := func(n int) time.Time { return from.Add(time.Duration(n) * time.Minute) }
-	task := func(job string, value float64, not int) state.Waiting {
-		w := state.Waiting{Task: state.Task{Job: job, Entity: job, Value: value}, Since: from}
+	place := 0
+	task := func(job string, value float64, not int) *turn {
+		place++
+		t := &turn{Place: state.Place{Rank: rankOf(value, from), Entity: fmt.Sprintf("%03d %s", place, job)},
+			calls: 1, task: true, asked: true, jobs: []string{job}}
 		if not > 0 {
-			w.NotBefore = minute(not)
+			t.NotBefore = minute(not)
 		}
-		return w
+		return t
 	}
 	for name, c := range map[string]struct {
-		tasks  []state.Waiting
+		tasks  []*turn
 		coming []arrival
 		busy   string
 		at     []int  // when the tasks are done
@@ -130,50 +135,77 @@ func TestTimelineTakesCallsInTheirOrder(t *testing.T) {
 		before int    // the last of them
 	}{
 		"by value": {
-			tasks: []state.Waiting{task("a", 1, 0), task("b", 2, 0), task("c", 1, 0)},
+			tasks: []*turn{task("a", 1, 0), task("b", 2, 0), task("c", 1, 0)},
 			at:    []int{1, 2, 3}, order: "bac", before: 2,
 		},
 		"pages first": {
-			tasks:  []state.Waiting{task("a", 1, 0)},
+			tasks:  []*turn{task("a", 1, 0)},
 			coming: []arrival{{job: "b", at: from, begun: true, pages: 3}},
 			at:     []int{4}, order: "a", before: 3,
 		},
 		"dearer calls to come first, cheaper ones after": {
-			tasks:  []state.Waiting{task("a", 2, 0), task("a", 2, 0)},
+			tasks:  []*turn{task("a", 2, 0), task("a", 2, 0)},
 			coming: []arrival{{job: "b", at: minute(2), pages: 1, calls: []expected{{3, 4}, {1, 9}}}},
 			at:     []int{1, 7}, order: "aa", before: 6,
 		},
 		"what comes later does not matter": {
-			tasks:  []state.Waiting{task("a", 2, 0), task("a", 2, 0)},
+			tasks:  []*turn{task("a", 2, 0), task("a", 2, 0)},
 			coming: []arrival{{job: "b", at: minute(3), pages: 1}},
 			at:     []int{1, 2}, order: "aa", before: 1,
 		},
 		"the next run of a job waits for this one, and is begun once": {
-			tasks:  []state.Waiting{task("a", 3, 0), task("b", 2, 0), task("a", 3, 0)},
+			tasks:  []*turn{task("a", 3, 0), task("b", 2, 0), task("a", 3, 0)},
 			coming: []arrival{{job: "a", at: minute(1), pages: 2}, {job: "a", at: minute(2), pages: 2}},
 			busy:   "a",
 			at:     []int{1, 2, 5}, order: "aab", before: 4,
 		},
 		"idle time is passed": {
-			tasks:  []state.Waiting{task("a", 3, 30), task("b", 2, 0)},
+			tasks:  []*turn{task("a", 3, 30), task("b", 2, 0)},
 			coming: []arrival{{job: "c", at: minute(10), pages: 2}},
 			at:     []int{1, 30}, order: "ba", before: 3,
 		},
 	} {
 		l := &timeline{from: from, eta: func(n int) time.Duration { return time.Duration(n) * time.Minute },
-			coming: c.coming, left: map[string]int{}, busy: map[string]bool{c.busy: true}}
-		l.join(from, c.tasks)
+			coming: c.coming, left: map[string]int{}, busy: map[string]bool{c.busy: true}, wanted: len(c.tasks)}
+		ready, failed := &turnsOf{}, &turnsOf{}
+		for _, t := range c.tasks {
+			if t.NotBefore.IsZero() {
+				ready.turns = append(ready.turns, t)
+				l.count(t, 1)
+			} else {
+				failed.turns = append(failed.turns, t)
+			}
+		}
+		sort.Sort(ready)
+		l.ready, l.failed = ready, failed
 		var at []int
 		var order strings.Builder
-		all := l.play(len(c.tasks))
-		for _, p := range all {
+		before := 0
+		err := l.play(func(p placed) bool {
 			at = append(at, int(p.at.Sub(from).Minutes()))
-			order.WriteString(p.Job)
+			order.WriteString(p.Entity[4:])
+			before = p.before
+			return true
+		})
+		if err != nil {
+			t.Error(err)
 		}
-		if !slices.Equal(at, c.at) || order.String() != c.order || all[len(all)-1].before != c.before {
-			t.Errorf("%s: %s at %v, %d before the last; want %s at %v, %d", name, &order, at, all[len(all)-1].before, c.order, c.at, c.before)
+		if !slices.Equal(at, c.at) || order.String() != c.order || before != c.before {
+			t.Errorf("%s: %s at %v, %d before the last; want %s at %v, %d", name, &order, at, before, c.order, c.at, c.before)
 		}
 	}
+}
+
+// turnsOf is a lane of turns that are known.
+type turnsOf struct{ turns }
+
+func (l *turnsOf) pop() { l.turns = l.turns[1:] }
+
+func (l *turnsOf) head() (*turn, error) {
+	if len(l.turns) == 0 {
+		return nil, nil
+	}
+	return l.turns[0], nil
 }
 
 // TestRunWithoutAPastIsReckonedAtItsPlan, and one with a past at what it brought.

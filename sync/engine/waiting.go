@@ -2,7 +2,9 @@ package engine
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"time"
 
@@ -23,50 +25,96 @@ type Waiting struct {
 	At     time.Time // when it will be done, if somebody works on it from now on; zero if nobody knows
 }
 
-// Queue lists what waits, of all jobs or of one, in the order in which it will be done:
+// Queue yields what waits, of all jobs or of one, in the order in which it will be done:
 // the open searches and scans of runs that go on, and the data calls. When that is
 // follows from the pace that was learned, from what stands before it, whoever's it is,
-// and from what the runs that come due first will ask for.
-func (e *Engine) Queue(name string) ([]Waiting, error) {
-	tasks, err := e.Store.Waiting(state.Filter{})
-	if err != nil {
-		return nil, err
+// and from what the runs that come due first will ask for. What is yielded costs, and
+// not what follows; an error comes last.
+func (e *Engine) Queue(name string) iter.Seq2[*Waiting, error] {
+	return func(yield func(*Waiting, error) bool) {
+		err := e.queue(name, func(w *Waiting) bool { return yield(w, nil) })
+		if err != nil {
+			yield(nil, err)
+		}
 	}
+}
+
+func (e *Engine) queue(name string, yield func(*Waiting) bool) error {
 	going, err := e.going()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	now := time.Now()
 	w, err := e.witness(now)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	all, err := e.searches(w, going)
+	searches, err := e.searches(w, name, going)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	calls, err := e.foretell(now, tasks, going)
+	l, err := e.timeline(now, state.Filter{Job: name}, going)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	slices.SortStableFunc(calls, func(a, b placed) int { return a.before - b.before })
-	for _, call := range calls {
-		all = append(all, Waiting{
-			Job: call.Job, Others: call.Others, Op: call.Op, Entity: call.Entity, Value: new(call.Value + now.Sub(call.Since).Hours()/24),
-			Since: call.Since, Why: w.ofCall(&call), At: call.at,
-		})
-	}
-	slices.SortStableFunc(all, func(a, b Waiting) int {
-		if a.At.IsZero() != b.At.IsZero() {
-			return cmp.Compare(b.At.Unix(), a.At.Unix()) // what nobody knows of comes last
+	more := true
+	until := func(at time.Time) bool { // yields the searches that come before, or all that are left
+		for more && len(searches) > 0 && (at.IsZero() || !searches[0].At.IsZero() && !searches[0].At.After(at)) {
+			more, searches = yield(&searches[0]), searches[1:]
 		}
-		return a.At.Compare(b.At)
+		return more
+	}
+	var page []placed
+	flush := func() error {
+		calls, err := e.calls(w, page)
+		for i := 0; err == nil && i < len(calls) && until(calls[i].At) && more; i++ {
+			more = yield(&calls[i])
+		}
+		page = page[:0]
+		return err
+	}
+	size := 1 // of a page: most people look at the first one only
+	var failed error
+	err = l.play(func(p placed) bool {
+		page = append(page, p)
+		if len(page) >= size {
+			failed = flush()
+			size = min(2*size, pageOfQueue)
+		}
+		return more && failed == nil
 	})
-	return slices.DeleteFunc(all, func(w Waiting) bool { return name != "" && w.Job != name && !slices.Contains(w.Others, name) }), nil
+	if err == nil && failed == nil && more {
+		err = flush()
+	}
+	if err == nil && failed == nil {
+		until(time.Time{})
+	}
+	return errors.Join(err, failed)
 }
 
-// searches are the open searches and scans of runs that go on.
-func (e *Engine) searches(w *witness, going []unfinished) (all []Waiting, err error) {
+// calls are what is to be told of queued calls. Those that are answered by now are left out.
+func (e *Engine) calls(w *witness, page []placed) (all []Waiting, err error) {
+	places := make([]state.Place, len(page))
+	for i := range page {
+		places[i] = page[i].Place
+	}
+	tasks, err := e.Store.Waiting(places)
+	for i, task := range tasks {
+		if task == nil {
+			continue
+		}
+		all = append(all, Waiting{
+			Job: task.Job, Others: task.Others, Op: task.Op, Entity: task.Entity,
+			Value: new(task.Value + w.now.Sub(task.Since).Hours()/24),
+			Since: task.Since, Why: w.ofCall(task, page[i].before), At: page[i].at,
+		})
+	}
+	return all, err
+}
+
+// searches are the open searches and scans of runs that go on, of all jobs or of one: those first
+// that are done first, and last those of which nobody knows when.
+func (e *Engine) searches(w *witness, name string, going []unfinished) (all []Waiting, err error) {
 	before := 0
 	for i := range going {
 		u := &going[i]
@@ -79,9 +127,17 @@ func (e *Engine) searches(w *witness, going []unfinished) (all []Waiting, err er
 			if u.underWay() {
 				before += u.pages(step)
 			}
-			all = append(all, one)
+			if name == "" || name == one.Job {
+				all = append(all, one)
+			}
 		}
 	}
+	slices.SortStableFunc(all, func(a, b Waiting) int {
+		if a.At.IsZero() != b.At.IsZero() {
+			return cmp.Compare(b.At.Unix(), a.At.Unix())
+		}
+		return a.At.Compare(b.At)
+	})
 	return all, nil
 }
 
@@ -99,7 +155,7 @@ func (e *Engine) witness(now time.Time) (*witness, error) {
 }
 
 // ofCall says what a data call waits for.
-func (w *witness) ofCall(call *placed) string {
+func (w *witness) ofCall(call *state.Waiting, before int) string {
 	if call.NotBefore.After(w.now) {
 		if call.Attempts == 1 {
 			return "failed once: " + call.Reason
@@ -109,7 +165,7 @@ func (w *witness) ofCall(call *placed) string {
 	if why, _ := w.refused(false); why != "" {
 		return why
 	}
-	return w.turn(call.before)
+	return w.turn(before)
 }
 
 // ofSearch says what a search or a scan waits for, and when that will be over.

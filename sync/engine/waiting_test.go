@@ -8,6 +8,17 @@ import (
 	"outlierd/sync/state"
 )
 
+// queueOf is the whole queue of a job.
+func queueOf(e *Engine, name string) (all []Waiting, err error) {
+	for w, err := range e.Queue(name) {
+		if err != nil {
+			return all, err
+		}
+		all = append(all, *w)
+	}
+	return all, nil
+}
+
 const longQueueFile = `
 version: 1
 service: {url: "sim://", limit: 10/min}
@@ -89,7 +100,7 @@ jobs:
 		time.Sleep(23 * time.Hour)
 		w.serve(time.Hour + 2*time.Minute)
 		e, stop := w.open()
-		queue, err := e.Queue("short")
+		queue, err := queueOf(e, "short")
 		stop()
 		if err != nil || len(queue) < 15 {
 			t.Fatalf("%d calls wait, error %v; the test needs some", len(queue), err)
@@ -100,7 +111,7 @@ jobs:
 		w.serve(time.Until(queue[len(queue)-1].At) - 30*time.Second)
 		e, stop = w.open()
 		defer stop()
-		left, err := e.Queue("")
+		left, err := queueOf(e, "")
 		if err != nil || len(left) == 0 || len(left) > 8 {
 			t.Errorf("half a minute before the end %d calls wait, error %v; want a few", len(left), err)
 		}
@@ -109,7 +120,7 @@ jobs:
 				t.Errorf("%s is left, want %s: the list was not in the order of doing", left[i].Entity, want.Entity)
 			}
 		}
-		if empty, err := e.Queue("other"); len(empty) > 0 || err != nil {
+		if empty, err := queueOf(e, "other"); len(empty) > 0 || err != nil {
 			t.Errorf("another job has %d calls, error %v", len(empty), err)
 		}
 	})
@@ -118,8 +129,8 @@ jobs:
 func TestCallThatFailedIsToldWithHowOften(t *testing.T) {
 	now := time.Now()
 	for attempts, want := range map[int]string{1: "failed once: 502", 2: "failed 2 times, the last time: 502"} {
-		call := placed{Waiting: &state.Waiting{Task: state.Task{Attempts: attempts, NotBefore: now.Add(time.Hour)}, Reason: "502"}}
-		if got := (&witness{now: now}).ofCall(&call); got != want {
+		call := state.Waiting{Task: state.Task{Attempts: attempts, NotBefore: now.Add(time.Hour)}, Reason: "502"}
+		if got := (&witness{now: now}).ofCall(&call, 0); got != want {
 			t.Errorf("after %d attempts: %s", attempts, got)
 		}
 	}

@@ -69,7 +69,7 @@ jobs:
 				if row.Status == state.OK {
 					t.Fatalf("%+v, error %v; the test needs a run that is cut short", row, err)
 				}
-				queue, err := e.Queue("")
+				queue, err := queueOf(e, "")
 				if err != nil || len(queue) < c.rows {
 					t.Fatalf("queue %+v, error %v", queue, err)
 				}
@@ -111,7 +111,7 @@ func TestQueueNamesEverybodyWhoWantsACall(t *testing.T) {
 			_, _ = e.Run(ctx, w.config.Job(job), Manual, time.Time{}) // which is cut short
 			cancel()
 		}
-		queue, err := e.Queue("b")
+		queue, err := queueOf(e, "b")
 		if err != nil || len(queue) < 20 {
 			t.Fatalf("%d rows, error %v; the test needs what both want", len(queue), err)
 		}

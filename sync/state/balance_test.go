@@ -91,8 +91,11 @@ func TestLaterAnswerExplainsAnUnknownOne(t *testing.T) {
 	other := lost(searchRequest("1"))
 	buy(t, s, capped(100), lost(searchRequest("0")), outlier.Unknown)
 	buy(t, s, capped(100), other, outlier.Unknown)
+	if _, _, mark, err := s.Ops("ops.credits", 0); err != nil || mark != 0 {
+		t.Errorf("rows up to %d are final (error %v); that of a run under way may still be explained", mark, err)
+	}
 	buy(t, s, capped(100), answerTo(searchRequest("0"), `{"hits":[]}`), outlier.Charged)
-	calls, err := s.calls(`run = ?`, "run-1")
+	calls, err := s.calls(callColumns+` WHERE run = ? ORDER BY id`, "run-1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,6 +111,13 @@ func TestLaterAnswerExplainsAnUnknownOne(t *testing.T) {
 	if err != nil || got.Unknown != 4 || got.Explained != 2 || got.Held() != 6 {
 		t.Errorf("balance %+v, error %v; an explanation gives nothing back", got, err)
 	}
+	run.Status = OK
+	if err := s.Finish(run); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, mark, err := s.Ops("ops.credits", 0); err != nil || mark != 3 {
+		t.Errorf("rows up to %d are final (error %v), want all 3: the run has ended", mark, err)
+	}
 }
 
 // TestWhatIsLeftOfAnAnswerIsNoExplanation: it is in the journal as what it is.
@@ -117,7 +127,7 @@ func TestWhatIsLeftOfAnAnswerIsNoExplanation(t *testing.T) {
 	cut.Status, cut.Body = 200, []byte(`{"hi`)
 	buy(t, s, capped(100), cut, outlier.Unknown)
 	buy(t, s, capped(100), answerTo(searchRequest("0"), `{"hits":[]}`), outlier.Charged)
-	calls, err := s.calls(`run = ?`, "run-1")
+	calls, err := s.calls(callColumns+` WHERE run = ? ORDER BY id`, "run-1")
 	if err != nil || calls[0].Response != 1 || calls[0].Explained || calls[1].Response != 2 {
 		t.Errorf("calls %+v, error %v", calls, err)
 	}

@@ -116,6 +116,18 @@ func changed(result sql.Result) bool {
 	return err == nil && n > 0
 }
 
+// Top is [Tx.Top] outside of a unit of work.
+func (s *Store) Top(run string, n int, desc bool) (hits []Hit, err error) {
+	err = s.view(func() error {
+		hits, err = (&Tx{s: s}).Top(run, n, desc)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("rank the hits of run %s: %w", run, err)
+	}
+	return hits, nil
+}
+
 // Top are the run's distinct hits over all its steps, best value first (with desc
 // the highest), hits without a value last, equal ones by id. An n of 0 or less
 // means all.

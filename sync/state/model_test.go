@@ -1,6 +1,7 @@
 package state
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -335,7 +336,7 @@ func (b *books) operate(r *rapid.T) {
 // rename goes on under another name, which must make no difference.
 func (b *books) rename(r *rapid.T) {
 	to := b.job + "'"
-	if err := b.s.Rename(b.job, to); err != nil {
+	if err := b.s.Rename(context.Background(), b.job, to); err != nil {
 		r.Fatal(err)
 	}
 	b.job = to

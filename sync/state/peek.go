@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
 	"os"
 	"slices"
@@ -61,6 +62,8 @@ func (s *Store) look(ctx context.Context) (err error) {
 		return s.explain(err)
 	case have > len(migrations):
 		return newer(ctx, s.db, s.path(), have, len(migrations))
+	case have == 0: // another process is about to make it
+		return fmt.Errorf("open the state to read: %s is empty: %w", s.path(), fs.ErrNotExist)
 	case have < len(migrations):
 		return &OlderError{Path: s.path(), Have: have, Want: len(migrations)}
 	}

@@ -1,9 +1,14 @@
 package state
 
 import (
+	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
+	"slices"
+	"strings"
 	"time"
 
 	"outlierd/outlier"
@@ -35,15 +40,6 @@ func (t Task) String() string { return fmt.Sprintf("%s %s", t.Op, t.Entity) }
 // first who asked for them. Its zero value lets everything through.
 type Filter struct{ Job string }
 
-// queued is the part of the queue that the filter lets through. ?1 is its job; what was
-// wanted last at ?2 or before has expired.
-func (f Filter) queued() string {
-	if f.Job == "" {
-		return ` FROM queue q WHERE ?1 = '' AND wanted_at > ?2 `
-	}
-	return ` FROM queue_wants w CROSS JOIN queue q USING (op, entity) WHERE w.job = ?1 AND wanted_at > ?2 `
-}
-
 // Enqueue asks for tasks and returns how many joined the queue by this call. A task
 // whose answer is young enough, or of whose entity it is known for now that it does
 // not exist, is skipped. One that is queued already keeps its first requester and
@@ -69,23 +65,47 @@ func (t *Tx) Enqueue(tasks []Task) (queued int, err error) {
 	return queued, nil
 }
 
-// Wanted counts the tasks that would be queued now: whose entity is not known, or not
-// well enough.
-func (s *Store) Wanted(tasks []Task) (n int, err error) {
-	err = s.view(func() error {
-		tx := Tx{s: s, now: time.Now()}
-		for _, task := range tasks {
-			fresh, err := tx.fresh(task)
-			if err != nil {
-				return fmt.Errorf("is %s known: %w", task, err)
-			}
-			if !fresh {
-				n++
+// Queue is [Tx.Enqueue] for any number of tasks, a piece of them at a time; see
+// [Store.InPieces]. After a kill it has to be called again with the same tasks.
+func (s *Store) Queue(ctx context.Context, tasks iter.Seq[Task]) error {
+	next, stop := iter.Pull(tasks)
+	defer stop()
+	return s.InPieces(ctx, func(tx *Tx, most int) (int, error) {
+		var piece []Task
+		for task, ok := next(); ok; task, ok = next() {
+			if piece = append(piece, task); len(piece) == most {
+				break
 			}
 		}
-		return nil
+		_, err := tx.Enqueue(piece)
+		return len(piece), err
 	})
-	return n, err
+}
+
+// fresh counts the entities of a JSON list ?2 of which what is known will do at ?3 if it was
+// learned after ?4. It is [Tx.fresh] for many at once.
+const fresh = `SELECT count(*) FROM json_each(?2) e CROSS JOIN freshness f ON f.op = ?1 AND f.entity = e.value
+	WHERE iif(f.missing, f.retry_at > ?3, f.at > ?4)`
+
+// Fresh counts the entities about which op would not be asked now by a job that takes
+// answers of up to maxAge.
+func (s *Store) Fresh(op outlier.Operation, entities []string, maxAge time.Duration) (n int, err error) {
+	now := time.Now()
+	for piece := range slices.Chunk(entities, 1000) {
+		list, err := json.Marshal(piece)
+		if err != nil {
+			return 0, err
+		}
+		known := 0
+		err = s.view(func() error {
+			return s.row(fresh, string(op), string(list), micros(now), micros(now.Add(-maxAge))).Scan(&known)
+		})
+		if err != nil {
+			return 0, fmt.Errorf("count what is known by %s: %w", op, err)
+		}
+		n += known
+	}
+	return n, nil
 }
 
 // fresh reports whether what is known of the task's entity will do.
@@ -119,7 +139,8 @@ func (t *Tx) want(task Task) (bool, error) {
 		rank = max(rank, ?1 - since / 86400e6), mark = coalesce(?4, mark) WHERE op = ?5 AND entity = ?6`,
 		task.Value, task.MaxAge.Microseconds(), now, task.Mark, string(task.Op), task.Entity)
 	if err == nil {
-		_, err = t.exec(`INSERT INTO queue_others (op, entity, job, run, wanted_at, rank) SELECT op, entity, ?1, ?2, ?3, rank FROM queue
+		_, err = t.exec(`INSERT INTO queue_others (op, entity, job, run, wanted_at, rank, not_before)
+			SELECT op, entity, ?1, ?2, ?3, rank, not_before FROM queue
 			WHERE op = ?4 AND entity = ?5 AND job <> ?1 ON CONFLICT DO NOTHING`,
 			task.Job, task.Run, now, string(task.Op), task.Entity)
 	}
@@ -161,29 +182,59 @@ func (t *Tx) Fail(task Task, at time.Time, reason string, retryAt time.Time) err
 	return nil
 }
 
-// expire drops the tasks that nobody has asked for in a week.
+// expirePiece is how many tasks expire in one transaction at most.
+const expirePiece = 1000
+
+// expire drops tasks that no job has asked for in a week, as many as one transaction may take.
 func (t *Tx) expire() error {
-	_, err := t.exec(`DELETE FROM queue WHERE wanted_at <= ?`, micros(t.now.Add(-keepQueued)))
+	_, err := t.exec(`DELETE FROM queue WHERE (op, entity) IN (SELECT op, entity FROM queue WHERE wanted_at <= ? LIMIT ?)`,
+		micros(t.now.Add(-keepQueued)), expirePiece)
 	return err
 }
 
-// next is the query for the best task that may be tried at ?3. Of a job it is the better
-// one of what it asked for first and of what it wants, too; each has an index in this
-// order, so that the length of the queue does not matter.
-func (f Filter) next() string {
-	const (
-		columns = `SELECT q.op, q.entity, q.run, q.job, q.value, q.max_age, q.attempts, q.not_before, q.mark, q.rank FROM `
-		ready   = ` AND wanted_at > ?2 AND not_before <= ?3 `
-		best    = ` ORDER BY rank DESC, op, entity LIMIT 1`
-		asked   = `SELECT * FROM (` + columns + `queue q WHERE q.job = ?1` + ready + best + `)`
-		wanted  = `SELECT * FROM (` + columns + `queue_others o CROSS JOIN queue q USING (op, entity) WHERE o.job = ?1 AND q.wanted_at > ?2 AND q.not_before <= ?3
-			ORDER BY o.rank DESC, o.op, o.entity LIMIT 1)`
-	)
-	picked := `(` + asked + ` UNION ALL ` + wanted + `)` + best
-	if f.Job == "" {
-		picked = `(` + columns + `queue q WHERE ?1 = ''` + ready + best + `)`
+// Expire drops tasks that no job has asked for in a week, and reports whether there may be
+// more of them: they go a piece at a time, so that no other command waits for long.
+func (s *Store) Expire() (more bool, err error) {
+	err = s.view(func() error {
+		return s.row(`SELECT EXISTS (SELECT 1 FROM queue WHERE wanted_at <= ?)`, micros(time.Now().Add(-keepQueued))).Scan(&more)
+	})
+	if err == nil && more {
+		err = s.Update(func(tx *Tx) error { return tx.expire() })
 	}
-	return `SELECT op, entity, run, job, value, max_age, attempts, not_before, mark FROM ` + picked
+	if err != nil {
+		return false, fmt.Errorf("drop calls from the queue that have expired: %w", err)
+	}
+	return more, nil
+}
+
+// parts are the parts of the queue that the filter lets through, each as FROM and WHERE with
+// o for the row: what may be tried at once, and what is in back-off, for which there are
+// separate indexes. ?1 is the job; what was last asked for at ?2 or before has expired.
+func (f Filter) parts() (ready, backOff []string) {
+	parts := []string{`queue o WHERE o.job = ?1 AND o.wanted_at > ?2`,
+		`queue_others o CROSS JOIN queue q USING (op, entity) WHERE o.job = ?1 AND q.wanted_at > ?2`}
+	if f.Job == "" {
+		parts = []string{`queue o WHERE ?1 = '' AND o.wanted_at > ?2`}
+	}
+	for _, part := range parts {
+		ready, backOff = append(ready, part+` AND o.not_before = 0`), append(backOff, part+` AND o.not_before > 0`)
+	}
+	return ready, backOff
+}
+
+// next is the query for the best task that may be tried at ?3: the best of each part has an
+// index, so that the length of the queue does not matter.
+func (f Filter) next() string {
+	ready, backOff := f.parts()
+	for i := range backOff {
+		backOff[i] += ` AND o.not_before <= ?3`
+	}
+	var best []string
+	for _, part := range slices.Concat(ready, backOff) {
+		best = append(best, `SELECT * FROM (SELECT o.op, o.entity FROM `+part+` ORDER BY o.rank DESC, o.op, o.entity LIMIT 1)`)
+	}
+	return `SELECT op, entity, run, job, value, max_age, attempts, not_before, mark
+		FROM (` + strings.Join(best, ` UNION ALL `) + `) CROSS JOIN queue USING (op, entity) ORDER BY rank DESC, op, entity LIMIT 1`
 }
 
 // NextTask is the most valuable task that may be tried now; nil if there is none.
@@ -205,12 +256,24 @@ func (s *Store) NextTask(now time.Time, f Filter) (*Task, error) {
 	return &task, nil
 }
 
+// pending is the query for whether a task may be tried at ?3.
+func (f Filter) pending() string {
+	ready, backOff := f.parts()
+	var any []string
+	for _, part := range ready {
+		any = append(any, `EXISTS (SELECT 1 FROM `+part+`)`)
+	}
+	for _, part := range backOff {
+		any = append(any, `EXISTS (SELECT 1 FROM `+part+` AND o.not_before <= ?3)`)
+	}
+	return `SELECT ` + strings.Join(any, ` OR `)
+}
+
 // Pending reports whether there is a task that may be tried now. It is cheaper than
 // [Store.NextTask], which looks for the best.
 func (s *Store) Pending(now time.Time, f Filter) (pending bool, err error) {
 	err = s.view(func() error {
-		return s.row(`SELECT EXISTS (SELECT 1`+f.queued()+`AND not_before <= ?3)`,
-			f.Job, micros(now.Add(-keepQueued)), micros(now)).Scan(&pending)
+		return s.row(f.pending(), f.Job, micros(now.Add(-keepQueued)), micros(now)).Scan(&pending)
 	})
 	if err != nil {
 		return false, fmt.Errorf("look whether a task waits: %w", err)
@@ -218,13 +281,22 @@ func (s *Store) Pending(now time.Time, f Filter) (pending bool, err error) {
 	return pending, nil
 }
 
+// retry is the query for the first instant after ?3 at which a task may be tried.
+func (f Filter) retry() string {
+	_, backOff := f.parts()
+	var first []string
+	for _, part := range backOff {
+		first = append(first, `SELECT * FROM (SELECT o.not_before AS at FROM `+part+` AND o.not_before > ?3 ORDER BY o.not_before LIMIT 1)`)
+	}
+	return `SELECT coalesce(min(at), 0) FROM (` + strings.Join(first, ` UNION ALL `) + `)`
+}
+
 // NextRetry is the first instant after now at which a task may be tried that may not
 // be tried yet; zero if there is none. Until then [Store.NextTask] has nothing new.
 func (s *Store) NextRetry(now time.Time, f Filter) (time.Time, error) {
 	var at int64
 	err := s.view(func() error {
-		return s.row(`SELECT coalesce(min(not_before), 0)`+f.queued()+`AND not_before > ?3`,
-			f.Job, micros(now.Add(-keepQueued)), micros(now)).Scan(&at)
+		return s.row(f.retry(), f.Job, micros(now.Add(-keepQueued)), micros(now)).Scan(&at)
 	})
 	if err != nil {
 		return time.Time{}, fmt.Errorf("look for the next retry: %w", err)
@@ -232,10 +304,45 @@ func (s *Store) NextRetry(now time.Time, f Filter) (time.Time, error) {
 	return instant(at), nil
 }
 
+// Count is how many calls of a kind a job wants, be it as the first who asked or not.
+type Count struct {
+	Job    string
+	Op     outlier.Operation
+	Asked  int // first by this job, so that a call counts for one job
+	Shared int // with the job that asked first
+}
+
+// Counts are those of what is queued, by job and operation.
+func (s *Store) Counts() (all []Count, err error) {
+	err = s.view(func() error {
+		all, err = list(s, func(c *Count) []any { return []any{&c.Job, &c.Op, &c.Asked, &c.Shared} },
+			`SELECT job, op, asked, shared FROM queue_counts WHERE asked > 0 OR shared > 0 ORDER BY job, op`)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("count the queue by job: %w", err)
+	}
+	return all, nil
+}
+
+// The queries for how many tasks are queued: what was counted, less what has expired since
+// the queue was last cleared of that.
+const (
+	queued = `SELECT coalesce((SELECT sum(asked) FROM queue_counts), 0) - (SELECT count(*) FROM queue WHERE wanted_at <= ?2) WHERE ?1 = ''`
+
+	queuedOf = `SELECT coalesce((SELECT sum(asked + shared) FROM queue_counts WHERE job = ?1), 0)
+		- (SELECT count(*) FROM queue q WHERE wanted_at <= ?2 AND (job = ?1 OR EXISTS (
+			SELECT 1 FROM queue_others o WHERE o.op = q.op AND o.entity = q.entity AND o.job = ?1)))`
+)
+
 // Queued counts the tasks that wait, those included that may not be tried yet.
 func (s *Store) Queued(f Filter) (n int, err error) {
+	query := queuedOf
+	if f.Job == "" {
+		query = queued
+	}
 	err = s.view(func() error {
-		return s.row(`SELECT count(*)`+f.queued(), f.Job, micros(time.Now().Add(-keepQueued))).Scan(&n)
+		return s.row(query, f.Job, micros(time.Now().Add(-keepQueued))).Scan(&n)
 	})
 	if err != nil {
 		return 0, fmt.Errorf("count the queue: %w", err)

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -30,6 +31,35 @@ func next(t testing.TB, s *Store, f Filter) *Task {
 		t.Fatal(err)
 	}
 	return task
+}
+
+// listed are the tasks that the filter lets through, best first, those in back-off included.
+func listed(t testing.TB, s *Store, f Filter) (all []Waiting) {
+	t.Helper()
+	places, err := s.Places(f, Before, 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	failed, err := s.BackedOff(Place{}, 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range failed {
+		if f.Job == "" || slices.Contains(p.Jobs, f.Job) {
+			places = append(places, p)
+		}
+	}
+	slices.SortFunc(places, func(p, q Place) int { return p.Compare(&q) })
+	waiting, err := s.Waiting(places)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range waiting {
+		if w != nil {
+			all = append(all, *w)
+		}
+	}
+	return all
 }
 
 func update(t testing.TB, s *Store, f func(*Tx) error) {

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"context"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -21,11 +22,21 @@ func (s *Store) account(job string) (string, error) {
 // its scans, what it has spent, since when it is known, when it was last due and a run
 // that may go on. What is over keeps the old name. Carrying it out again does nothing,
 // so that `was` may stay in the file, and another job may take the old name later.
-func (s *Store) Rename(old, new string) error {
+//
+// The queue goes first, in pieces. A process that is killed meanwhile has renamed nothing
+// else, and the next one moves the rest.
+func (s *Store) Rename(ctx context.Context, old, new string) error {
 	if old == new || old == "" || new == "" {
 		return fmt.Errorf("rename job %q to %q: two different names are needed", old, new)
 	}
-	err := s.Update(func(tx *Tx) error {
+	done, err := s.Renamed(old, new)
+	if done || err != nil {
+		return err
+	}
+	if err := s.renameQueued(ctx, old, new); err != nil {
+		return fmt.Errorf("rename job %s to %s: %w", old, new, err)
+	}
+	err = s.Update(func(tx *Tx) error {
 		result, err := tx.exec(`INSERT INTO renames (old, new, at) VALUES (?, ?, ?) ON CONFLICT DO NOTHING`, old, new, micros(tx.now))
 		if err != nil || !changed(result) {
 			return err
@@ -70,13 +81,44 @@ func (t *Tx) handOver(old, new string, rename int64) error {
 	for _, statement := range []string{
 		`DELETE FROM watermarks WHERE job = ?1 AND EXISTS (SELECT 1 FROM watermarks w WHERE w.job = ?2 AND w.key = watermarks.key AND w.at >= watermarks.at)`,
 		`UPDATE OR REPLACE watermarks SET job = ?2 WHERE job = ?1`,
-		`UPDATE queue SET job = ?2 WHERE job = ?1`,
-		`UPDATE OR REPLACE queue_others SET job = ?2 WHERE job = ?1`,
 		`UPDATE OR IGNORE scans SET job = ?2 WHERE job = ?1`,
 		`UPDATE OR IGNORE runs SET job = ?2 WHERE job = ?1 AND ` + mayGoOn,
 		`UPDATE OR REPLACE owed SET job = ?2 WHERE job = ?1`,
 	} {
 		if _, err := t.exec(statement, old, new); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// renameQueued moves the calls of a job to its new name. A wish that the new name has, too,
+// goes.
+func (s *Store) renameQueued(ctx context.Context, old, new string) error {
+	const shared = ` AND (EXISTS (SELECT 1 FROM queue q WHERE q.op = ?3 AND q.entity = ?4 AND q.job = ?2)
+		OR EXISTS (SELECT 1 FROM queue_others n WHERE n.op = ?3 AND n.entity = ?4 AND n.job = ?2))`
+	for _, table := range []struct{ name, drop string }{
+		{"queue", ""},
+		{"queue_others", `DELETE FROM queue_others WHERE job = ?1 AND op = ?3 AND entity = ?4` + shared},
+	} {
+		move := `UPDATE ` + table.name + ` SET job = ?2 WHERE job = ?1 AND op = ?3 AND entity = ?4`
+		err := s.InPieces(ctx, func(tx *Tx, most int) (int, error) {
+			type call struct{ op, entity string }
+			calls, err := list(s, func(c *call) []any { return []any{&c.op, &c.entity} }, wants(table.name), old, "", most)
+			for _, c := range calls {
+				if table.drop != "" {
+					_, err = tx.exec(table.drop, old, new, c.op, c.entity)
+				}
+				if err == nil {
+					_, err = tx.exec(move, old, new, c.op, c.entity)
+				}
+				if err != nil {
+					break
+				}
+			}
+			return len(calls), err
+		})
+		if err != nil {
 			return err
 		}
 	}

@@ -11,7 +11,7 @@ import (
 
 func rename(t *testing.T, s *Store, old, new string) {
 	t.Helper()
-	if err := s.Rename(old, new); err != nil {
+	if err := s.Rename(t.Context(), old, new); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -153,6 +153,6 @@ func TestRenameToANameInUseLosesNothing(t *testing.T) {
 	checkHeld(t, s, jobMonth("new"), 4)
 	checkBooks(t, s)
 	for _, names := range [][2]string{{"a", "a"}, {"", "a"}, {"a", ""}} {
-		wantText(t, s.Rename(names[0], names[1]), "two different names")
+		wantText(t, s.Rename(t.Context(), names[0], names[1]), "two different names")
 	}
 }

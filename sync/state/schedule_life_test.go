@@ -41,9 +41,6 @@ func (s *schedule) live(t *testing.T) {
 		if !p.dead && s.wrong == nil {
 			s.wrong = p.check()
 		}
-		if !p.dead && s.wrong == nil {
-			s.wrong = p.checkNews()
-		}
 	}
 	if !p.dead && s.wrong == nil {
 		s.wrong = p.audit()
@@ -129,7 +126,7 @@ func (p *process) rename(account string) error {
 	p.names[account] = name
 	p.saw("a job got another name")
 	p.note("", "job %s is %s now", was, name)
-	return p.store.Rename(was, name)
+	return p.store.Rename(p.t.Context(), was, name)
 }
 
 // now is the service's time.

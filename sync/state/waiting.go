@@ -18,9 +18,6 @@ type Waiting struct {
 	Reason string    // why that failed
 }
 
-// WantedBy reports whether a job wants the task, be it as the first or as another.
-func (w *Waiting) WantedBy(job string) bool { return w.Job == job || slices.Contains(w.Others, job) }
-
 // waitingRow is a task on its way out of the database.
 type waitingRow struct {
 	Waiting
@@ -28,26 +25,44 @@ type waitingRow struct {
 	others                           string
 }
 
-const waitingColumns = `op, entity, run, q.job, value, max_age, attempts, not_before, mark, since, failed_at, reason,
+const waitingColumns = `q.op, q.entity, q.run, q.job, q.value, max_age, attempts, not_before, mark, since, failed_at, reason,
 	(SELECT json_group_array(job ORDER BY job) FROM queue_others o WHERE o.op = q.op AND o.entity = q.entity)`
 
 func (r *waitingRow) columns() []any {
 	return []any{&r.Op, &r.Entity, &r.Run, &r.Job, &r.Value, &r.maxAge, &r.Attempts, &r.notBefore, &r.Mark, &r.since, &r.failed, &r.Reason, &r.others}
 }
 
-// Waiting lists the tasks that the filter lets through in the order in which they will
-// be done: best first, those that may not be tried yet included.
-func (s *Store) Waiting(f Filter) ([]Waiting, error) {
-	return s.waiting(f.queued(), f.Job, micros(time.Now().Add(-keepQueued)))
+// PendingFor lists the tasks about ids, best first.
+func (s *Store) PendingFor(ids ...string) (all []Waiting, err error) {
+	err = s.view(func() error {
+		all, err = s.waiting(`WITH ops (op) AS (SELECT DISTINCT op FROM queue_counts)
+			SELECT `+waitingColumns+` FROM json_each(?) ids CROSS JOIN ops CROSS JOIN queue q
+			WHERE q.op = ops.op AND q.entity = ids.value ORDER BY rank DESC, q.op, q.entity`, slices.Concat([]string{}, ids))
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list the queue: %w", err)
+	}
+	return all, nil
 }
 
-// PendingFor lists the tasks about ids, best first.
-func (s *Store) PendingFor(ids ...string) ([]Waiting, error) {
-	encoded, err := json.Marshal(slices.Concat([]string{}, ids))
+// waiting lists tasks by a query whose first parameter is a list, as JSON.
+func (s *Store) waiting(query string, of any, args ...any) (all []Waiting, err error) {
+	encoded, err := json.Marshal(of)
 	if err != nil {
 		return nil, err
 	}
-	return s.waiting(` FROM queue q WHERE entity IN (SELECT value FROM json_each(?)) `, string(encoded))
+	rows, err := list(s, (*waitingRow).columns, query, append([]any{string(encoded)}, args...)...)
+	for i := range rows {
+		r := &rows[i]
+		r.MaxAge, r.NotBefore = time.Duration(r.maxAge)*time.Microsecond, instant(r.notBefore)
+		r.Since, r.Failed = instant(r.since), instant(r.failed)
+		if err := json.Unmarshal([]byte(r.others), &r.Others); err != nil {
+			return nil, fmt.Errorf("who else wants %s: %w", r.Task, err)
+		}
+		all = append(all, r.Waiting)
+	}
+	return all, err
 }
 
 // Asked counts the requests of a run by operation, those included that it left in the
@@ -70,23 +85,4 @@ func (s *Store) Asked(run string) (map[outlier.Operation]int, error) {
 		return nil, fmt.Errorf("count the requests of run %s: %w", run, err)
 	}
 	return counts, nil
-}
-
-func (s *Store) waiting(from string, args ...any) (all []Waiting, err error) {
-	err = s.view(func() error {
-		rows, err := list(s, (*waitingRow).columns, `SELECT `+waitingColumns+from+`ORDER BY rank DESC, op, entity`, args...)
-		for _, r := range rows {
-			r.MaxAge, r.NotBefore = time.Duration(r.maxAge)*time.Microsecond, instant(r.notBefore)
-			r.Since, r.Failed = instant(r.since), instant(r.failed)
-			if err := json.Unmarshal([]byte(r.others), &r.Others); err != nil {
-				return fmt.Errorf("who else wants %s: %w", r.Task, err)
-			}
-			all = append(all, r.Waiting)
-		}
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("list the queue: %w", err)
-	}
-	return all, nil
 }

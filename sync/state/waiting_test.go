@@ -23,10 +23,7 @@ func TestQueueIsListedInTheOrderInWhichItIsDone(t *testing.T) {
 		update(t, s, func(tx *Tx) error {
 			return tx.Fail(Task{Op: outlier.OpComments, Entity: "v2"}, began, "time-out", retry)
 		})
-		got, err := s.Waiting(Filter{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := listed(t, s, Filter{})
 		want := []Waiting{
 			{Task: Task{Op: outlier.OpComments, Entity: "v2", Job: "rivals", Value: 2, MaxAge: time.Hour, Attempts: 1, NotBefore: retry},
 				Others: []string{}, Since: began, Failed: began, Reason: "time-out"},
@@ -36,11 +33,11 @@ func TestQueueIsListedInTheOrderInWhichItIsDone(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("queue (-want +got):\n%s", diff)
 		}
-		if n, _, err := s.ClearQueue("rivals"); n != 1 || err != nil {
+		if n, _, err := s.ClearQueue(t.Context(), "rivals"); n != 1 || err != nil {
 			t.Errorf("%d tasks were cleared, error %v", n, err)
 		}
-		if left, err := s.Waiting(Filter{}); len(left) != 1 || err != nil || left[0].Entity != "v1" {
-			t.Errorf("%v is left, error %v", left, err)
+		if left := listed(t, s, Filter{}); len(left) != 1 || left[0].Entity != "v1" {
+			t.Errorf("%v is left", left)
 		}
 	})
 }

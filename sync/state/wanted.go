@@ -9,13 +9,12 @@ import (
 	"outlierd/outlier"
 )
 
-// want is a kind of call that a job has in the queue, be it as the first who asked.
+// want is a kind of call that a job has in the queue, whether or not it asked first. An op
+// of "" stands for all of them.
 type want struct {
 	job string
 	op  outlier.Operation
 }
-
-func (w *want) columns() []any { return []any{&w.job, &w.op} }
 
 // Wanting are the jobs that want a task, the first who asked before the others; none if
 // it is not queued.
@@ -34,21 +33,18 @@ func (s *Store) Wanting(task Task) (jobs []string, err error) {
 // DropUnwanted removes from the queue what wanted says no job wants any more, as after
 // an edit of the file, and returns how many tasks that were. A task stays while one of
 // the jobs that asked for it wants it, and is then that job's.
-func (s *Store) DropUnwanted(wanted func(job string, op outlier.Operation) bool) (dropped int, err error) {
-	err = s.Update(func(tx *Tx) error {
-		kinds, err := list(s, (*want).columns, `SELECT DISTINCT job, op FROM queue_wants`)
-		if err != nil {
-			return err
+func (s *Store) DropUnwanted(ctx context.Context, wanted func(job string, op outlier.Operation) bool) (dropped int, err error) {
+	counts, err := s.Counts()
+	if err != nil {
+		return 0, err
+	}
+	var unwanted []want
+	for _, c := range counts {
+		if !wanted(c.Job, c.Op) {
+			unwanted = append(unwanted, want{c.Job, c.Op})
 		}
-		var unwanted []want
-		for _, kind := range kinds {
-			if !wanted(kind.job, kind.op) {
-				unwanted = append(unwanted, kind)
-			}
-		}
-		dropped, _, err = tx.forgo(unwanted)
-		return err
-	})
+	}
+	dropped, _, err = s.forgo(ctx, unwanted)
 	if err != nil {
 		return 0, fmt.Errorf("drop what no job wants any more from the queue: %w", err)
 	}
@@ -56,16 +52,10 @@ func (s *Store) DropUnwanted(wanted func(job string, op outlier.Operation) bool)
 }
 
 // ClearQueue takes back the wish of a job for all that it has in the queue, and returns
-// how many tasks were dropped, and how many were kept since another job wants them.
-func (s *Store) ClearQueue(job string) (dropped, kept int, err error) {
-	err = s.Update(func(tx *Tx) error {
-		kinds, err := list(s, (*want).columns, `SELECT DISTINCT job, op FROM queue_wants WHERE job = ?`, job)
-		if err != nil {
-			return err
-		}
-		dropped, kept, err = tx.forgo(kinds)
-		return err
-	})
+// how many tasks were dropped, and how many were kept since another job wants them. If it
+// ends with an error, a part may be done; it can be called again for the rest.
+func (s *Store) ClearQueue(ctx context.Context, job string) (dropped, kept int, err error) {
+	dropped, kept, err = s.forgo(ctx, []want{{job: job}})
 	if err != nil {
 		return 0, 0, fmt.Errorf("clear the queue: %w", err)
 	}
@@ -87,39 +77,72 @@ func Clear(ctx context.Context, dir string, o Options, job string) (dropped, kep
 	if err := s.attach(ctx, "rw"); err != nil {
 		return 0, 0, err
 	}
-	dropped, kept, err = s.ClearQueue(job)
+	dropped, kept, err = s.ClearQueue(ctx, job)
 	return dropped, kept, errors.Join(err, s.db.Close())
 }
 
 // forgo takes back the wish of jobs for kinds of calls, and returns how many tasks were
-// dropped since nobody else wants them, and of how many wishes the task was kept. All who
-// want one no more have to be forgotten before its heir is looked for.
-func (t *Tx) forgo(kinds []want) (dropped, kept int, err error) {
-	count := func(into *int, query string, args ...any) error {
-		result, err := t.exec(query, args...)
-		if err != nil {
-			return err
-		}
-		n, err := result.RowsAffected()
-		*into += int(n)
-		return err
-	}
+// dropped since no other job wants them, and of how many wishes the task was kept. All who
+// want one no more have to be forgotten before the job is looked for that it goes to.
+func (s *Store) forgo(ctx context.Context, kinds []want) (dropped, kept int, err error) {
 	for _, k := range kinds {
-		if err := count(&kept, `DELETE FROM queue_others WHERE job = ? AND op = ?`, k.job, string(k.op)); err != nil {
+		err := s.InPieces(ctx, func(tx *Tx, most int) (int, error) {
+			result, err := tx.exec(`DELETE FROM queue_others WHERE job = ?1 AND (op, entity) IN (`+wants("queue_others")+`)`,
+				k.job, string(k.op), most)
+			if err != nil {
+				return 0, err
+			}
+			n, err := result.RowsAffected()
+			kept += int(n)
+			return int(n), err
+		})
+		if err != nil {
 			return dropped, kept, err
 		}
 	}
 	for _, k := range kinds {
-		err := count(&kept, `UPDATE queue SET (job, run) = (SELECT o.job, o.run FROM queue_others o
-				WHERE o.op = queue.op AND o.entity = queue.entity ORDER BY o.wanted_at, o.job LIMIT 1)
-			WHERE job = ? AND op = ? AND EXISTS (SELECT 1 FROM queue_others o WHERE o.op = queue.op AND o.entity = queue.entity)`,
-			k.job, string(k.op))
-		if err == nil {
-			err = count(&dropped, `DELETE FROM queue WHERE job = ? AND op = ?`, k.job, string(k.op))
-		}
+		err := s.InPieces(ctx, func(tx *Tx, most int) (int, error) {
+			gone, passed, err := tx.forgo(k, most)
+			dropped, kept = dropped+gone, kept+passed
+			return gone + passed, err
+		})
 		if err != nil {
 			return dropped, kept, err
 		}
 	}
 	return dropped, kept, nil
+}
+
+// wants is the query for some of the calls of operation ?2, or of any if that is ”, that job
+// ?1 has in a table of the queue. There are separate indexes for those in back-off.
+func wants(table string) string {
+	return `SELECT op, entity FROM (SELECT op, entity FROM ` + table + ` WHERE job = ?1 AND not_before = 0
+		UNION ALL SELECT op, entity FROM ` + table + ` WHERE job = ?1 AND not_before > 0) WHERE op = ?2 OR ?2 = '' LIMIT ?3`
+}
+
+// forgo drops some of the calls that a job asked for first, or passes them to the job that
+// asked next.
+func (t *Tx) forgo(k want, most int) (dropped, passed int, err error) {
+	type call struct {
+		op, entity string
+		shared     bool
+	}
+	calls, err := list(t.s, func(c *call) []any { return []any{&c.op, &c.entity, &c.shared} },
+		`SELECT op, entity, EXISTS (SELECT 1 FROM queue_others o WHERE o.op = w.op AND o.entity = w.entity)
+		FROM (`+wants("queue")+`) w`, k.job, string(k.op), most)
+	for _, c := range calls {
+		if c.shared {
+			passed++
+			_, err = t.exec(`UPDATE queue SET (job, run) = (SELECT o.job, o.run FROM queue_others o
+				WHERE o.op = queue.op AND o.entity = queue.entity ORDER BY o.wanted_at, o.job LIMIT 1)
+				WHERE op = ? AND entity = ?`, c.op, c.entity)
+		} else {
+			dropped++
+			_, err = t.exec(`DELETE FROM queue WHERE op = ? AND entity = ?`, c.op, c.entity)
+		}
+		if err != nil {
+			break
+		}
+	}
+	return dropped, passed, err
 }

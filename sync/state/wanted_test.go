@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io/fs"
 	"slices"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -36,7 +35,7 @@ func TestCallStaysWhileAnyJobWantsIt(t *testing.T) {
 					enqueue(t, s, Task{Op: outlier.OpDetails, Entity: "v1", Run: "run-of-" + job, Job: job})
 					time.Sleep(time.Minute)
 				}
-				dropped, err := s.DropUnwanted(func(job string, _ outlier.Operation) bool { return slices.Contains(c.wanted, job) })
+				dropped, err := s.DropUnwanted(t.Context(), func(job string, _ outlier.Operation) bool { return slices.Contains(c.wanted, job) })
 				if err != nil || (dropped == 1) != (c.heir == "") {
 					t.Errorf("%d tasks were dropped (%v)", dropped, err)
 				}
@@ -63,7 +62,7 @@ func TestHeirsAreForgottenWithTheCall(t *testing.T) {
 	enqueue(t, s, task, other)
 	update(t, s, func(tx *Tx) error { return tx.Done(task, 0, false, time.Time{}) })
 	enqueue(t, s, task)
-	dropped, err := s.DropUnwanted(func(job string, _ outlier.Operation) bool { return job == "b" })
+	dropped, err := s.DropUnwanted(t.Context(), func(job string, _ outlier.Operation) bool { return job == "b" })
 	if left, failed := s.Queued(Filter{}); dropped != 1 || left != 0 || err != nil || failed != nil {
 		t.Errorf("%d dropped, %d left (%v, %v)", dropped, left, err, failed)
 	}
@@ -79,7 +78,7 @@ func TestClearedQueueKeepsWhatAnotherJobWants(t *testing.T) {
 		job                 string
 		dropped, kept, left int
 	}{{"b", 0, 0, 3}, {"a", 1, 1, 2}, {"c", 2, 0, 0}} {
-		n, kept, err := s.ClearQueue(want.job)
+		n, kept, err := s.ClearQueue(t.Context(), want.job)
 		left, failed := s.Queued(Filter{})
 		if n != want.dropped || kept != want.kept || left != want.left || err != nil || failed != nil {
 			t.Errorf("job %s: %d dropped, %d kept, %d left (%v, %v), want %+v", want.job, n, kept, left, err, failed, want)
@@ -104,8 +103,8 @@ func TestEachJobSeesWhatItWants(t *testing.T) {
 		found, err := s.NextTask(time.Now(), f)
 		pending, err2 := s.Pending(time.Now(), f)
 		n, err3 := s.Queued(f)
-		list, err4 := s.Waiting(f)
-		if err := errors.Join(err, err2, err3, err4); err != nil {
+		list := listed(t, s, f)
+		if err := errors.Join(err, err2, err3); err != nil {
 			t.Fatal(err)
 		}
 		if pending != (next != "") || (found != nil) != pending || pending && found.Entity != next || n != queued || len(list) != queued {
@@ -135,7 +134,7 @@ func TestHeirIsCountedOnce(t *testing.T) {
 	for _, job := range []string{"a", "b", "c"} {
 		enqueue(t, s, Task{Op: outlier.OpDetails, Entity: "v1", Run: "run-of-" + job, Job: job})
 	}
-	if n, kept, err := s.ClearQueue("a"); n != 0 || kept != 1 || err != nil {
+	if n, kept, err := s.ClearQueue(t.Context(), "a"); n != 0 || kept != 1 || err != nil {
 		t.Errorf("%d dropped (%v)", n, err)
 	}
 	for job, want := range map[string]int{"a": 0, "b": 1, "c": 1, "": 1} {
@@ -143,51 +142,6 @@ func TestHeirIsCountedOnce(t *testing.T) {
 			t.Errorf("%d calls wait for %q, want %d (%v)", n, job, want, err)
 		}
 	}
-}
-
-// TestPartOfAJobIsFoundByIndex: a job's part of a long queue is looked for before every
-// call, and none of the rest may be read for it.
-func TestPartOfAJobIsFoundByIndex(t *testing.T) {
-	s := open(t, t.TempDir())
-	of := Filter{Job: "a"}
-	for _, query := range []string{of.next(), `SELECT EXISTS (SELECT 1` + of.queued() + `)`} {
-		text := planOf(t, s, query)
-		for _, table := range []string{"SCAN queue ", "SCAN q ", "SCAN o ", "SCAN queue_others"} {
-			if strings.Contains(text, table) {
-				t.Errorf("%s is performed as %s", query, text)
-			}
-		}
-		for _, index := range []string{"queue_job (job=?)", "queue_others_job (job=?)", "SEARCH q USING PRIMARY KEY (op=? AND entity=?)"} {
-			if !strings.Contains(text, index) {
-				t.Errorf("%s does not use %s: %s", query, index, text)
-			}
-		}
-	}
-}
-
-// TestNextCallIsFoundWithoutRankingTheQueue: of two calls at most the better one is chosen.
-func TestNextCallIsFoundWithoutRankingTheQueue(t *testing.T) {
-	s := open(t, t.TempDir())
-	for job, sorts := range map[string]int{"": 0, "a": 1} {
-		if text := planOf(t, s, Filter{Job: job}.next()); strings.Count(text, "USE TEMP B-TREE") > sorts {
-			t.Errorf("the next call of %q is looked for so: %s", job, text)
-		}
-	}
-}
-
-// planOf is how a query is performed.
-func planOf(t *testing.T, s *Store, query string) string {
-	t.Helper()
-	rows, err := s.db.Query(`EXPLAIN QUERY PLAN `+query, "a", 0, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var id, parent, unused int
-	plan, err := collect(rows, func(line *string) []any { return []any{&id, &parent, &unused, line} })
-	if err != nil {
-		t.Fatal(err)
-	}
-	return strings.Join(plan, "; ")
 }
 
 // TestRankOfACallIsThatOfAllWhoWantIt: what one job values more comes sooner for the others.
@@ -249,7 +203,7 @@ func TestWhatNoJobWantsAnyMoreLeavesTheQueue(t *testing.T) {
 	)
 	wanted := func(job string, op outlier.Operation) bool { return job == "ideas" && op == outlier.OpDetails }
 	for _, want := range []int{3, 0} {
-		if dropped, err := s.DropUnwanted(wanted); err != nil || dropped != want {
+		if dropped, err := s.DropUnwanted(t.Context(), wanted); err != nil || dropped != want {
 			t.Errorf("%d tasks were dropped (%v), want %d", dropped, err, want)
 		}
 	}

@@ -10,9 +10,8 @@ import (
 
 // # Why is this here?
 //
-// Every row can be followed back to what asked for it. That takes a look at all hits
-// and all attempts there ever were, for want of an index that only this question would
-// use: whoever asks it can wait for a second.
+// Every row can be followed back to what asked for it, by indexes on the ids of hits and
+// calls.
 
 // Brought is one time that a search brought a video, or a channel.
 type Brought struct {
@@ -86,9 +85,7 @@ func (s *Store) complete(r *broughtRow) error {
 		return err
 	}
 	// An answer knows its page; an attempt whose answer was lost is known by its parameters.
-	r.Calls, err = s.calls(`run = ?1 AND step = ?2 AND params IN (
-		SELECT a.params FROM attempts a JOIN responses p ON p.id = a.response WHERE a.run = ?1 AND a.step = ?2 AND p.page = ?3)`,
-		r.Run, r.Step, r.Page)
+	r.Calls, err = s.calls(callsOfPage, r.Run, r.Step, r.Page)
 	return err
 }
 
@@ -121,11 +118,21 @@ func (r *callRow) columns() []any {
 		&r.Status, &r.Error, &r.Response, &r.Explained, &r.Empty}
 }
 
-func (s *Store) calls(where string, args ...any) ([]Call, error) {
-	rows, err := list(s, (*callRow).columns, `SELECT id, run, job, op, entity, attempt, price,
-		iif(state IN ('reserved', 'sending'), '', state), sent_at, settled_at, waited, http_status, error,
-		coalesce(response, 0), id IN (`+explained+`),
-		EXISTS (SELECT 1 FROM responses r WHERE r.id = attempts.response AND r.missing = 1 AND r.outcome = 'charged') FROM attempts WHERE `+where+` ORDER BY id`, args...)
+// The queries for calls: those about an id, and the attempts at a page of a step.
+const (
+	callsAbout  = callColumns + ` WHERE entity = ?1 AND entity <> '' ORDER BY id`
+	callsOfPage = callColumns + ` WHERE run = ?1 AND step = ?2 AND step > 0 AND params IN (
+		SELECT a.params FROM attempts a CROSS JOIN responses p ON p.id = a.response
+		WHERE a.run = ?1 AND a.step = ?2 AND a.step > 0 AND p.page = ?3) ORDER BY id`
+
+	callColumns = `SELECT id, run, job, op, entity, attempt, price,
+		iif(state IN ('reserved', 'sending'), '', state), sent_at, settled_at, waited, http_status, error, coalesce(response, 0),
+		price > 0 AND state = 'unknown' AND EXISTS (SELECT 1 FROM responses r WHERE r.id = attempts.response AND r.outcome = 'charged'),
+		EXISTS (SELECT 1 FROM responses r WHERE r.id = attempts.response AND r.missing = 1 AND r.outcome = 'charged') FROM attempts`
+)
+
+func (s *Store) calls(query string, args ...any) ([]Call, error) {
+	rows, err := list(s, (*callRow).columns, query, args...)
 	var all []Call
 	for _, r := range rows {
 		r.SentAt, r.AnsweredAt, r.Waited = instant(r.sent), instant(r.answered), time.Duration(r.waited)*time.Microsecond
@@ -137,7 +144,7 @@ func (s *Store) calls(where string, args ...any) ([]Call, error) {
 // CallsAbout are the data calls that asked about an id, oldest first.
 func (s *Store) CallsAbout(id string) (all []Call, err error) {
 	err = s.view(func() error {
-		all, err = s.calls(`entity = ?`, id)
+		all, err = s.calls(callsAbout, id)
 		return err
 	})
 	if err != nil {

@@ -86,9 +86,11 @@ INSERT INTO queue (op, entity, run, job, value, max_age, attempts, not_before, w
 		FROM (WITH RECURSIVE m (id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM m WHERE id < ?2) SELECT id FROM m))
 	WHERE ?2 > 0;
 
-INSERT INTO queue_others (op, entity, job, run, wanted_at, rank)
-	SELECT op, entity, printf('job-%02d', (CAST(substr(job, 5) AS INTEGER) + 1) % 40), run, wanted_at, rank FROM queue
+INSERT INTO queue_others (op, entity, job, run, wanted_at, rank, not_before)
+	SELECT op, entity, printf('job-%02d', (CAST(substr(job, 5) AS INTEGER) + 1) % 40), run, wanted_at, rank, not_before FROM queue
 	WHERE CAST(substr(entity, 2) AS INTEGER) % 10 = 0;
+
+INSERT INTO queue_counts (job, op, asked, shared) SELECT job, op, sum(first), sum(NOT first) FROM queue_wants GROUP BY job, op;
 
 DROP TABLE calls;
 DROP TABLE n;

@@ -1,0 +1,174 @@
+package state
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"outlierd/outlier"
+)
+
+// # The order of the queue
+//
+// Tasks that may be tried at once are worked on by rank, the highest first, then by operation
+// and entity. Those that failed are in back-off and join them when that is over. The order is
+// read in pages from the indexes that have it, so that looking at its beginning costs nothing
+// of its length.
+
+// Place is where a task stands in the order.
+type Place struct {
+	Rank      float64
+	Op        outlier.Operation
+	Entity    string
+	NotBefore time.Time // zero unless the task has failed
+	Jobs      []string  // that want it; only of tasks in back-off
+}
+
+// Compare orders places of tasks that may be tried: negative if p comes first.
+func (p *Place) Compare(q *Place) int {
+	switch {
+	case p.Rank != q.Rank && p.Rank > q.Rank:
+		return -1
+	case p.Rank != q.Rank:
+		return 1
+	}
+	if byOp := strings.Compare(string(p.Op), string(q.Op)); byOp != 0 {
+		return byOp
+	}
+	return strings.Compare(p.Entity, q.Entity)
+}
+
+// Before is the place before that of every task.
+var Before = Place{Rank: math.MaxFloat64}
+
+type placeRow struct {
+	Place
+	notBefore   int64
+	job, others string
+}
+
+func (p *Place) columns() []any { return []any{&p.Rank, &p.Op, &p.Entity} }
+
+// places is the query for ready tasks after the place in ?2, ?3 and ?4.
+func (f Filter) places() string {
+	const page = ` AND o.not_before = 0 AND o.rank <= ?2 AND (o.rank < ?2 OR (o.op, o.entity) > (?3, ?4))
+		ORDER BY o.rank DESC, o.op, o.entity LIMIT ?5`
+	if f.Job == "" {
+		return `SELECT rank, op, entity FROM queue o WHERE ?1 = ''` + page
+	}
+	return `SELECT * FROM (SELECT rank, op, entity FROM queue o WHERE o.job = ?1` + page + `)
+		UNION ALL SELECT * FROM (SELECT rank, op, entity FROM queue_others o WHERE o.job = ?1` + page + `)
+		ORDER BY 1 DESC, 2, 3 LIMIT ?5`
+}
+
+// Places are those of the first tasks after a place that may be tried at once, as many as
+// limit, in their order.
+func (s *Store) Places(f Filter, after Place, limit int) (all []Place, err error) {
+	err = s.view(func() error {
+		all, err = list(s, (*Place).columns, f.places(), f.Job, after.Rank, string(after.Op), after.Entity, limit)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list the queue: %w", err)
+	}
+	return all, nil
+}
+
+// last is the query for the last place of a ready task that a job wants.
+const last = `SELECT * FROM (
+		SELECT * FROM (SELECT rank, op, entity FROM queue WHERE job = ?1 AND not_before = 0 ORDER BY rank, op DESC, entity DESC LIMIT 1)
+		UNION ALL
+		SELECT * FROM (SELECT rank, op, entity FROM queue_others WHERE job = ?1 AND not_before = 0 ORDER BY rank, op DESC, entity DESC LIMIT 1)
+	) ORDER BY +rank, op DESC, entity DESC LIMIT 1`
+
+// LastPlace is that of the last task of a job that may be tried at once; nil if there is none.
+func (s *Store) LastPlace(job string) (*Place, error) {
+	var all []Place
+	err := s.view(func() (err error) {
+		all, err = list(s, (*Place).columns, last, job)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("look for the last call of job %s in the queue: %w", job, err)
+	}
+	if len(all) == 0 {
+		return nil, nil
+	}
+	return &all[0], nil
+}
+
+// between is the query for how many ready tasks stand between two places. Those of the
+// rank of either are counted by themselves, as the order turns round within a rank.
+const between = `SELECT
+	(SELECT count(*) FROM queue WHERE not_before = 0 AND rank < ?1 AND rank > ?4)
+	+ (SELECT count(*) FROM queue WHERE not_before = 0 AND rank = ?1 AND ?1 <> ?4 AND (op, entity) > (?2, ?3))
+	+ (SELECT count(*) FROM queue WHERE not_before = 0 AND rank = ?4 AND (op, entity) < (?5, ?6)
+		AND (?1 <> ?4 OR (op, entity) > (?2, ?3)))`
+
+// Between counts the tasks that stand between two places and may be tried at once.
+func (s *Store) Between(p, q Place) (n int, err error) {
+	err = s.view(func() error {
+		return s.row(between, p.Rank, string(p.Op), p.Entity, q.Rank, string(q.Op), q.Entity).Scan(&n)
+	})
+	if err != nil {
+		return 0, fmt.Errorf("count a part of the queue: %w", err)
+	}
+	return n, nil
+}
+
+// backedOff is the query for the tasks in back-off after the one in ?1, ?2 and ?3.
+const backedOff = `SELECT rank, op, entity, not_before, job,
+		(SELECT json_group_array(o.job) FROM queue_others o WHERE o.op = q.op AND o.entity = q.entity)
+	FROM queue q WHERE not_before > 0 AND not_before >= ?1 AND (not_before > ?1 OR (op, entity) > (?2, ?3))
+	ORDER BY not_before, op, entity LIMIT ?4`
+
+// BackedOff are the first places of tasks that have failed after one of them, as many as
+// limit, by when they may be tried again. That may be in the past.
+func (s *Store) BackedOff(after Place, limit int) (all []Place, err error) {
+	err = s.view(func() error {
+		rows, err := list(s, func(r *placeRow) []any { return append(r.columns(), &r.notBefore, &r.job, &r.others) }, backedOff,
+			micros(after.NotBefore), string(after.Op), after.Entity, limit)
+		for i := range rows {
+			r := &rows[i]
+			r.NotBefore = instant(r.notBefore)
+			if err := json.Unmarshal([]byte(r.others), &r.Jobs); err != nil {
+				return err
+			}
+			r.Jobs = append(r.Jobs, r.job)
+			all = append(all, r.Place)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list the calls that have failed: %w", err)
+	}
+	return all, nil
+}
+
+// details is the query for tasks by a JSON list of [operation, entity]. Those that were last
+// asked for at ?2 or before have expired.
+const details = `SELECT ` + waitingColumns + ` FROM json_each(?1) p CROSS JOIN queue q
+	WHERE q.op = p.value ->> 0 AND q.entity = p.value ->> 1 AND q.wanted_at > ?2`
+
+// Waiting are the tasks that stand at places; nil where one is gone by now, or has expired.
+func (s *Store) Waiting(places []Place) ([]*Waiting, error) {
+	all, at := make([]*Waiting, len(places)), map[[2]string]int{}
+	keys := make([][2]string, len(places))
+	for i, p := range places {
+		keys[i] = [2]string{string(p.Op), p.Entity}
+		at[keys[i]] = i
+	}
+	err := s.view(func() error {
+		found, err := s.waiting(details, keys, micros(time.Now().Add(-keepQueued)))
+		for i := range found {
+			all[at[[2]string{string(found[i].Op), found[i].Entity}]] = &found[i]
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list the queue: %w", err)
+	}
+	return all, nil
+}
