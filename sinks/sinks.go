@@ -8,6 +8,7 @@ package sinks
 
 import (
 	"context"
+	"iter"
 
 	"outlierd/schema"
 )
@@ -18,12 +19,24 @@ type Batch struct {
 	Parts  []schema.Part // at most one per table; rows in the order of the journal
 }
 
-// Ops is the news of one operations table, which follow the state and not the
-// journal: rows are numbered by their first column, and a row is either final or
-// may still change.
+// Ops is the news of the operations tables, which follow the state and not the journal.
+// Their rows are numbered by their first column, and any row may change at any time. The
+// state numbers the changes: the number of the last one is the version of all tables.
 type Ops struct {
-	Part schema.Part // rows with an id above the mark that the sink last told, in order of id
-	Mark int64       // rows up to this id are final and are not told again
+	Since   int64 // the version that the sink has
+	Version int64 // the version that it has once it holds the news
+	All     bool  // the news are all rows that there are; what the sink has beside them goes
+
+	// Batches are the rows that have changed, each of which takes the place of the one
+	// with its number. The ids of a table ascend, also from one batch to the next. A
+	// batch is valid until the next one is asked for; a sink may ask for all of them again.
+	Batches iter.Seq2[OpsBatch, error]
+}
+
+// OpsBatch is some of the news.
+type OpsBatch struct {
+	Parts []schema.Part // at most one per table
+	Last  bool          // no other batch follows
 }
 
 // Sink keeps tables. It is used by one goroutine at a time.
@@ -41,11 +54,15 @@ type Sink interface {
 	// Write does not release b's parts.
 	Write(ctx context.Context, b Batch) error
 
-	// OpsMark is the id up to which the sink holds final rows of an operations table.
-	OpsMark(ctx context.Context, table *schema.Table) (int64, error)
+	// OpsVersion is the version of the operations tables that the sink holds; 0 for a
+	// new sink.
+	OpsVersion(ctx context.Context) (int64, error)
 
-	// Publish lets readers see everything written so far, and ops with it, at once.
-	Publish(ctx context.Context, ops []Ops) error
+	// Publish lets readers see everything written so far, and ops with it; nil is no
+	// news. News that are not of all rows and do not follow the sink's version are
+	// refused. After an error the sink may hold some of the news, but not their version,
+	// so that it is told them again.
+	Publish(ctx context.Context, ops *Ops) error
 
 	// Close gives up whatever is held. What was not published stays durable.
 	Close() error

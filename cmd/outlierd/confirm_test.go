@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"outlierd/sync/engine"
 	"outlierd/sync/job"
@@ -35,7 +36,11 @@ func TestDearRunsByHandAreAskedAbout(t *testing.T) {
 	config := configOf(t, dearJobs)
 	by := func(trigger engine.Trigger, after bool, names ...string) (todo []errand) {
 		for _, name := range names {
-			todo = append(todo, errand{Appointment: engine.Appointment{Spec: config.Job(name), Trigger: trigger}, after: after})
+			a := engine.Appointment{Spec: config.Job(name), Trigger: trigger}
+			if trigger != engine.Manual {
+				a.Due = time.Unix(3600, 0)
+			}
+			todo = append(todo, errand{Appointment: a, after: after})
 		}
 		return todo
 	}
@@ -58,6 +63,7 @@ func TestDearRunsByHandAreAskedAbout(t *testing.T) {
 		{"with what comes after", by(engine.Manual, true, "cheap"), false, "y\n", ": next up to 14, last up to 16.", true},
 		{"on a schedule", by(engine.Scheduled, true, "dear", "cheap"), false, "", "", true},
 		{"late on a schedule", by(engine.CatchUp, true, "dear", "cheap"), false, "", "", true},
+		{"owed after one on a schedule", by(engine.After, true, "dear"), false, "", "", true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var out bytes.Buffer

@@ -24,6 +24,7 @@ type runFlags struct {
 	pages           int
 	since           string
 	noEnrich, again bool
+	moveCursor      bool
 	set             []string
 }
 
@@ -41,7 +42,9 @@ page is bought twice. What becomes of a run is its exit code: 0 ok, 3 partial (s
 and stay queued), 4 stopped by a budget, 1 failed, 7 the key was refused.
 
 With --pages, --since, --set, --no-enrich or --again a job is run in another way
-this once. Such a run is always a new one, and leaves an unfinished one alone.
+this once. Such a run is always a new one. The job's cursor, what was learned about
+paging, the forecast and unfinished runs stay as they were; with --move-cursor the
+next run searches from where this one did.
 
 With -o json, ndjson or csv a row for each run goes to standard output, and what
 people read to standard error.`,
@@ -61,6 +64,7 @@ people read to standard error.`,
 	flags.StringVar(&f.since, "since", "", "search what was published so long ago or later, such as 90d, whatever published_at says")
 	flags.BoolVar(&f.noEnrich, "no-enrich", false, "fetch nothing more about the hits")
 	flags.BoolVar(&f.again, "again", false, "buy also what was bought lately (reuse_for, and refresh_after of seeds)")
+	flags.BoolVar(&f.moveCursor, "move-cursor", false, "move the job's cursor although the run is overridden")
 	flags.StringArrayVar(&f.set, "set", nil, "one value for a name of for_each, as in topic=\"moka pot\"; repeatable")
 	return c
 }
@@ -120,10 +124,13 @@ func (f *runFlags) overrides(c *cobra.Command) (*job.Overrides, error) {
 	for _, name := range []string{"pages", "since", "no-enrich", "again", "set"} {
 		any = any || c.Flags().Changed(name)
 	}
-	if !any {
+	switch {
+	case !any && f.moveCursor:
+		return nil, usageError{errors.New("--move-cursor goes with --pages, --since, --set, --no-enrich or --again; any other run moves the cursor")}
+	case !any:
 		return nil, nil
 	}
-	change := &job.Overrides{Pages: f.pages, NoEnrich: f.noEnrich, Again: f.again, Set: map[string]string{}}
+	change := &job.Overrides{Pages: f.pages, NoEnrich: f.noEnrich, Again: f.again, Set: map[string]string{}, MoveCursor: f.moveCursor}
 	if c.Flags().Changed("pages") && f.pages < 1 {
 		return nil, usageError{fmt.Errorf("--pages %d: a run takes 1 page or more", f.pages)}
 	}

@@ -25,7 +25,10 @@ SIGHUP is ignored.`,
 		RunE: func(c *cobra.Command, _ []string) (err error) {
 			signal.Ignore(syscall.SIGHUP) // a terminal that is closed, or a service manager that asks for a reload
 			config, err := o.sound(c.Context())
-			if err != nil {
+			switch {
+			case c.Context().Err() != nil && err != nil:
+				return nil // stopped before it began
+			case err != nil:
 				return err
 			}
 			log, err := o.logger()

@@ -72,7 +72,9 @@ func (p *program) openState(ctx context.Context, folder string) (err error) {
 	if err := os.MkdirAll(p.Config.Data, 0o755); err != nil {
 		return forbidden(fmt.Errorf("create the data folder: %w", err), filepath.Dir(p.Config.Data))
 	}
-	p.Store, err = state.Open(ctx, folder, stateOptions(p.Config))
+	with := stateOptions(p.Config)
+	with.Log = p.Log
+	p.Store, err = state.Open(ctx, folder, with)
 	if err != nil {
 		return err
 	}

@@ -81,25 +81,21 @@ func (in *instance) declare(ctx context.Context, tables []*schema.Table) error {
 	}
 	if len(marks) == 0 {
 		ddl = append(ddl, "CREATE TABLE warehouse.outlierd.marks (name VARCHAR, id BIGINT)",
-			"COMMENT ON TABLE warehouse.outlierd.marks IS 'How far the writer has come: the answers of the journal, the final rows of each operations table.'")
+			"COMMENT ON TABLE warehouse.outlierd.marks IS 'How far the writer has come: the answers of the journal, the changes of the operations tables.'")
 	}
 	if len(ddl) > 2 {
 		if _, err := in.exec(ctx, "BEGIN; "+strings.Join(ddl, "; ")+"; COMMIT; CHECKPOINT warehouse"); err != nil {
 			return fmt.Errorf("declare tables: %w", err)
 		}
 	}
-	return in.declareMarks(ctx, tables)
+	return in.declareMarks(ctx)
 }
 
-// declareMarks gives every operations table, and the journal, a row to count in.
-func (in *instance) declareMarks(ctx context.Context, tables []*schema.Table) error {
-	names := []string{"(" + text(journal) + ")"}
-	for _, t := range tables {
-		if space, _ := split(t); space == "ops" {
-			names = append(names, "("+text(t.Name)+")")
-		}
-	}
-	_, err := in.exec(ctx, `INSERT INTO warehouse.outlierd.marks SELECT name, 0 FROM (VALUES `+strings.Join(names, ", ")+`) AS v(name)
+// declareMarks gives the journal and the operations tables a row to count in. A file of an
+// earlier version has a mark for each of these tables, which says nothing of their changes.
+func (in *instance) declareMarks(ctx context.Context) error {
+	_, err := in.exec(ctx, `DELETE FROM warehouse.outlierd.marks WHERE name LIKE 'ops.%';
+		INSERT INTO warehouse.outlierd.marks SELECT name, 0 FROM (VALUES (`+text(journal)+`), (`+text(operations)+`)) AS v(name)
 		WHERE name NOT IN (SELECT name FROM warehouse.outlierd.marks)`)
 	if err != nil {
 		return fmt.Errorf("declare marks: %w", err)

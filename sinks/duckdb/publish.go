@@ -9,41 +9,28 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
 	"golang.org/x/sys/unix"
 
-	"outlierd/schema"
 	"outlierd/sinks"
 )
 
 // Publish implements [sinks.Sink]. Readers see it as one step: whoever opened the
 // published file before keeps the old one.
-func (s *Sink) Publish(ctx context.Context, ops []sinks.Ops) error {
+func (s *Sink) Publish(ctx context.Context, ops *sinks.Ops) error {
 	if err := s.restore(ctx); err != nil {
 		return err
 	}
-	for _, o := range ops {
-		if err := s.withRoom(func() error { return s.news(ctx, o) }); err != nil {
+	if ops != nil {
+		if err := s.withRoom(func() error { return s.writeOps(ctx, ops) }); err != nil {
 			return err
 		}
 	}
 	return s.withRoom(func() error { return s.publish(ctx) })
-}
-
-// news tells what is new of an operations table, if anything is.
-func (s *Sink) news(ctx context.Context, o sinks.Ops) error {
-	mark, err := s.OpsMark(ctx, o.Part.Table)
-	if err != nil {
-		return err
-	}
-	if o.Part.Rows.NumRows() == 0 && o.Mark == mark {
-		return nil
-	}
-	s.dirty = true
-	if err := s.tell(ctx, o, mark); err != nil {
-		return s.abandon(fmt.Errorf("table %s: %w", o.Part.Table.Name, err))
-	}
-	return nil
 }
 
 // publish swaps the published file, if there is anything new to see.
@@ -54,39 +41,99 @@ func (s *Sink) publish(ctx context.Context) error {
 	return s.swap(ctx)
 }
 
-// tell replaces the rows above the mark, in a transaction of its own: operations
-// tables do not depend on one another.
-func (s *Sink) tell(ctx context.Context, o sinks.Ops, mark int64) error {
-	if o.Mark < mark {
-		return fmt.Errorf("mark %d is behind %d: rows cannot cease to be final", o.Mark, mark)
+// writeOps writes the news, a transaction for each batch. The version comes with the last.
+func (s *Sink) writeOps(ctx context.Context, o *sinks.Ops) error {
+	version, err := s.OpsVersion(ctx)
+	if err != nil {
+		return err
 	}
+	if !o.All && o.Since != version {
+		return fmt.Errorf("news since version %d of the operations tables do not follow version %d of %s", o.Since, version, s.options.Private)
+	}
+	s.dirty = true
+	first := true
+	for batch, err := range o.Batches {
+		if err == nil {
+			err = s.writeOpsBatch(ctx, o, batch, first, version)
+		}
+		if err != nil {
+			return s.abandon(fmt.Errorf("operations tables: %w", err))
+		}
+		if first && o.All {
+			version = 0
+		}
+		first = false
+	}
+	return nil
+}
+
+// writeOpsBatch is one transaction. The first of all rows removes what there is, and with
+// it the version.
+func (s *Sink) writeOpsBatch(ctx context.Context, o *sinks.Ops, batch sinks.OpsBatch, first bool, version int64) error {
 	in, err := s.instance(ctx)
 	if err != nil {
 		return err
 	}
-	c := &change{table: o.Part.Table, count: o.Part.Rows.NumRows()}
-	defer c.release()
-	if c.count > 0 {
-		if c.rows, err = c.offer(in, "rows_ops", o.Part.Rows); err != nil {
+	var changes []*change
+	defer func() {
+		for _, c := range changes {
+			c.release()
+		}
+	}()
+	statements := []string{"BEGIN"}
+	if o.All && first {
+		for _, t := range s.options.Ops {
+			statements = append(statements, "DELETE FROM "+full(t))
+		}
+		statements = append(statements, "UPDATE warehouse.outlierd.marks SET id = 0 WHERE name = "+text(operations))
+		version = 0
+	}
+	for i, part := range batch.Parts {
+		c := &change{table: part.Table, count: part.Rows.NumRows()}
+		if c.count == 0 {
+			continue
+		}
+		changes = append(changes, c)
+		if c.rows, err = c.offer(in, fmt.Sprintf("ops_%d", i), part.Rows); err != nil {
 			return err
 		}
+		if !o.All {
+			statements = append(statements, "DELETE FROM "+full(c.table)+" WHERE "+among(part.Rows))
+		}
 	}
-	open := fmt.Sprintf("BEGIN; DELETE FROM %s WHERE %s > %d", full(c.table), name(id(c.table)), mark)
-	if _, err := in.exec(ctx, open); err != nil {
+	if _, err := in.exec(ctx, strings.Join(statements, "; ")); err != nil {
 		return err
 	}
-	if err := c.apply(ctx, in); err != nil {
-		return err
+	for _, c := range changes {
+		if err := c.apply(ctx, in); err != nil {
+			return fmt.Errorf("table %s: %w", c.table.Name, err)
+		}
 	}
-	if err := in.moveMark(ctx, c.table.Name, mark, o.Mark); err != nil {
-		return err
+	if batch.Last {
+		if err := in.moveMark(ctx, operations, version, o.Version); err != nil {
+			return err
+		}
 	}
 	_, err = in.exec(ctx, "COMMIT")
 	return err
 }
 
-// id is the column that numbers the rows of an operations table.
-func id(t *schema.Table) string { return t.Schema().Field(0).Name }
+// among is the condition that a row has the number of one of these. The bounds let
+// DuckDB pass over most of the table.
+func among(rows arrow.RecordBatch) string {
+	column := name(rows.Schema().Field(0).Name)
+	ids := rows.Column(0).(*array.Int64).Int64Values()
+	first, last := ids[0], ids[len(ids)-1]
+	condition := fmt.Sprintf("%s BETWEEN %d AND %d", column, first, last)
+	if last-first == int64(len(ids)-1) {
+		return condition
+	}
+	list := make([]string, len(ids))
+	for i, id := range ids {
+		list[i] = strconv.FormatInt(id, 10)
+	}
+	return condition + " AND " + column + " IN (" + strings.Join(list, ", ") + ")"
+}
 
 // swap copies the private file and puts the copy in the place of the published one.
 func (s *Sink) swap(ctx context.Context) error {

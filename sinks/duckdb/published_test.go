@@ -127,8 +127,8 @@ func TestWhatIsRestoredKnowsItsFinalOperations(t *testing.T) {
 	}
 	lose(t, dir)
 	s = openWhole(t, dir)
-	if mark, err := s.OpsMark(t.Context(), schema.OpsCredits); err != nil || mark != 2 {
-		t.Errorf("mark %d, %v; want 2", mark, err)
+	if version, err := s.OpsVersion(t.Context()); err != nil || version != 2 {
+		t.Errorf("version %d, %v; want 2", version, err)
 	}
 	if err := s.Publish(t.Context(), nil); err != nil {
 		t.Fatal(err)

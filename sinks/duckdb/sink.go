@@ -31,8 +31,11 @@ type Sink struct {
 	parents map[*schema.Table]*sinks.Parents
 }
 
-// journal is the mark that is the watermark.
-const journal = "journal"
+// The marks: the watermark, and the version of the operations tables.
+const (
+	journal    = "journal"
+	operations = "operations"
+)
 
 // Open brings the private file to the declarations, and publishes it if nothing is
 // published yet: a reader finds all tables before the first row. Both files are
@@ -112,12 +115,12 @@ func (s *Sink) Watermark(ctx context.Context) (int64, error) {
 	return max(mark, s.ahead), err
 }
 
-// OpsMark implements [sinks.Sink].
-func (s *Sink) OpsMark(ctx context.Context, t *schema.Table) (int64, error) {
+// OpsVersion implements [sinks.Sink].
+func (s *Sink) OpsVersion(ctx context.Context) (int64, error) {
 	if err := s.restore(ctx); err != nil {
 		return 0, err
 	}
-	return s.mark(ctx, t.Name)
+	return s.mark(ctx, operations)
 }
 
 func (s *Sink) mark(ctx context.Context, name string) (int64, error) {

@@ -39,16 +39,12 @@ func openWhole(t *testing.T, dir string) *Sink {
 // tell publishes rows of operations tables, which get the ids 1, 2, 3 …
 func tell(t *testing.T, s *Sink, told map[*schema.Table][]sinktest.Row) {
 	t.Helper()
-	var news []sinks.Ops
-	for table, rows := range told {
+	for _, rows := range told {
 		for i := range rows {
 			rows[i]["id"] = int64(i + 1)
 		}
-		part := schema.Part{Table: table, Rows: sinktest.Record(table.Schema(), rows)}
-		defer part.Rows.Release()
-		news = append(news, sinks.Ops{Part: part, Mark: int64(len(rows))})
 	}
-	if err := s.Publish(t.Context(), news); err != nil {
+	if err := s.Publish(t.Context(), sinktest.News(0, 2, true, told, 1000)); err != nil {
 		t.Fatal(err)
 	}
 }

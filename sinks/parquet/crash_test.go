@@ -12,7 +12,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"outlierd/schema"
-	"outlierd/sinks"
 	"outlierd/sinks/sinktest"
 )
 
@@ -65,15 +64,13 @@ func perform(t *testing.T, s *Sink, j sinktest.Journal) error {
 	return publishRuns(t, s, lo)
 }
 
-// publishRuns tells of runs 1 to hi, of which the last one is open.
+// publishRuns tells of runs 1 to hi.
 func publishRuns(t *testing.T, s *Sink, hi int64) error {
-	mark, err := s.OpsMark(t.Context(), schema.OpsRuns)
+	version, err := s.OpsVersion(t.Context())
 	if err != nil {
 		return err
 	}
-	told := sinktest.Runs(mark, hi, hi-1)
-	defer told.Part.Rows.Release()
-	return s.Publish(t.Context(), []sinks.Ops{told})
+	return s.Publish(t.Context(), sinktest.Runs(version, hi))
 }
 
 // checkReadable reads every table, and compares those that need no publication with

@@ -17,12 +17,13 @@ import (
 
 // manifest is the state of the sink, and the step that led to it.
 type manifest struct {
-	Version   int              `json:"version"`
-	Step      int64            `json:"step"`      // counts up
-	Watermark int64            `json:"watermark"` // journal id
-	Ops       map[string]int64 `json:"ops"`       // by table: id of the last final row
-	Moves     []string         `json:"moves"`     // files whose temporary forms take their places
-	Removes   []string         `json:"removes"`   // files that go
+	Version    int              `json:"version"`
+	Step       int64            `json:"step"`        // counts up
+	Watermark  int64            `json:"watermark"`   // journal id
+	OpsVersion int64            `json:"ops_version"` // of the operations tables
+	Ops        map[string]int64 `json:"ops"`         // by table: id up to which rows are in parts
+	Moves      []string         `json:"moves"`       // files whose temporary forms take their places
+	Removes    []string         `json:"removes"`     // files that go
 }
 
 const (
@@ -137,6 +138,11 @@ func (p *step) write(name string, content func(io.Writer) error) error {
 }
 
 func (p *step) remove(names ...string) { p.next.Removes = append(p.next.Removes, names...) }
+
+// empty reports whether nothing has changed.
+func (p *step) empty() bool {
+	return len(p.next.Moves)+len(p.next.Removes) == 0 && p.next.OpsVersion == p.sink.state.OpsVersion
+}
 
 // commit makes the step happen, whole.
 func (p *step) commit() error {

@@ -27,7 +27,15 @@ func isPending(name string) bool   { return pendingName.MatchString(name) }
 func isTemporary(name string) bool { return temporaryName.MatchString(name) }
 
 // partOf names the rows of the ids (lo, hi] after the first and the last.
-func partOf(lo, hi int64) string    { return fmt.Sprintf("part-%012d-%012d.parquet", lo+1, hi) }
+func partOf(lo, hi int64) string { return fmt.Sprintf("part-%012d-%012d.parquet", lo+1, hi) }
+
+// lastOf is the last id of a part, by its name.
+func lastOf(part string) int64 {
+	var lo, hi int64
+	_, _ = fmt.Sscanf(path.Base(part), "part-%d-%d.parquet", &lo, &hi) // it is the name of a part
+	return hi
+}
+
 func pendingOf(lo, hi int64) string { return fmt.Sprintf("pending-%012d-%012d.arrow", lo+1, hi) }
 
 func dateOf(t time.Time) string { return "date=" + t.UTC().Format(time.DateOnly) }

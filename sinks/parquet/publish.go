@@ -4,10 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"maps"
-	"path"
 	"slices"
-	"sort"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -19,7 +16,7 @@ import (
 
 // Publish implements [sinks.Sink]. Only Current and Children tables that have
 // changed are written again.
-func (s *Sink) Publish(ctx context.Context, ops []sinks.Ops) error {
+func (s *Sink) Publish(ctx context.Context, ops *sinks.Ops) error {
 	if err := s.fresh(); err != nil {
 		return err
 	}
@@ -30,53 +27,17 @@ func (s *Sink) Publish(ctx context.Context, ops []sinks.Ops) error {
 				return fmt.Errorf("table %s: %w", t.Name, err)
 			}
 		}
-		for _, o := range ops {
-			if err := s.tell(step, o); err != nil {
-				return fmt.Errorf("table %s: %w", o.Part.Table.Name, err)
+		if ops != nil {
+			last, err := s.writeOps(ctx, step, ops)
+			if err != nil {
+				return fmt.Errorf("operations tables: %w", err)
 			}
+			step = last
 		}
-		if len(step.next.Moves)+len(step.next.Removes) == 0 && maps.Equal(step.next.Ops, s.state.Ops) {
+		if step.empty() {
 			return nil
 		}
 		return step.commit()
-	})
-}
-
-// tell splits the rows of an operations table, which are in order of their ids, at
-// the mark.
-func (s *Sink) tell(step *step, o sinks.Ops) error {
-	t, rows := o.Part.Table, o.Part.Rows
-	mark := s.state.Ops[t.Name]
-	if o.Mark < mark {
-		return fmt.Errorf("mark %d is behind %d: rows cannot cease to be final", o.Mark, mark)
-	}
-	ids := rows.Column(0).(*array.Int64)
-	open := sort.Search(ids.Len(), func(i int) bool { return ids.Value(i) > o.Mark })
-	if err := writeOps(step, t, partOf(mark, o.Mark), rows.NewSlice(0, int64(open))); err != nil {
-		return err
-	}
-	if step.next.Ops == nil {
-		step.next.Ops = map[string]int64{}
-	}
-	step.next.Ops[t.Name] = o.Mark
-	if open == ids.Len() {
-		had, err := s.exists(t, "open.parquet")
-		if had {
-			step.remove(path.Join(t.FileName(), "open.parquet"))
-		}
-		return err
-	}
-	return writeOps(step, t, "open.parquet", rows.NewSlice(int64(open), rows.NumRows()))
-}
-
-// writeOps takes rows over.
-func writeOps(step *step, t *schema.Table, name string, rows arrow.RecordBatch) error {
-	defer rows.Release()
-	if rows.NumRows() == 0 {
-		return nil
-	}
-	return step.write(path.Join(t.FileName(), name), func(w io.Writer) error {
-		return encode(w, t, func(put func(arrow.RecordBatch) error) error { return put(rows) })
 	})
 }
 

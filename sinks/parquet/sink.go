@@ -3,8 +3,8 @@
 //	<table>/date=YYYY-MM-DD/part-<lo>-<hi>.parquet   History, Changes, Once, Log: the rows of answers lo to hi
 //	<table>/current.parquet                          Current, Children: replaced when published
 //	<table>/pending-<lo>-<hi>.arrow                  Current, Children: rows of answers lo to hi, not yet published
-//	ops_<table>/part-<lo>-<hi>.parquet               operations: final rows lo to hi
-//	ops_<table>/open.parquet                         operations: rows that may still change
+//	ops_<table>/part-<lo>-<hi>.parquet               operations: rows lo to hi
+//	ops_<table>/open.parquet                         operations: the newest rows, too few for a part
 //	_manifest/latest.json                            the sink's state, and the last step towards it
 //
 // date is the UTC date of observed_at; a table without it goes by the newest
@@ -98,12 +98,12 @@ func (s *Sink) Watermark(context.Context) (int64, error) {
 	return s.state.Watermark, nil
 }
 
-// OpsMark implements [sinks.Sink].
-func (s *Sink) OpsMark(_ context.Context, t *schema.Table) (int64, error) {
+// OpsVersion implements [sinks.Sink].
+func (s *Sink) OpsVersion(context.Context) (int64, error) {
 	if err := s.fresh(); err != nil {
 		return 0, err
 	}
-	return s.state.Ops[t.Name], nil
+	return s.state.OpsVersion, nil
 }
 
 // Close implements [sinks.Sink].

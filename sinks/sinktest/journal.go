@@ -24,8 +24,8 @@ func Tables() []*schema.Table {
 	}
 }
 
-// Ops has an operations table, with a map.
-func Ops() []*schema.Table { return []*schema.Table{schema.OpsRuns} }
+// Ops has two operations tables, one of them with a map.
+func Ops() []*schema.Table { return []*schema.Table{schema.OpsRuns, schema.OpsLimits} }
 
 // Row is a row by column. Times are time.Time in UTC, lists []any, structs
 // map[string]any, maps []entry, and what is absent is NULL.

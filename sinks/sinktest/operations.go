@@ -1,10 +1,13 @@
 package sinktest
 
 import (
-	"slices"
+	"errors"
+	"iter"
+	"maps"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
 
 	"outlierd/schema"
 	"outlierd/sinks"
@@ -12,74 +15,198 @@ import (
 
 // Here are the promises about the operations tables, which follow the state.
 
-// runs are rows of an operations table; a status tells versions of a row apart.
-func runs(mark int64, status ...string) sinks.Ops {
-	var rows []Row
-	for i, s := range status {
-		row := variant(schema.OpsRuns, i)
-		row["id"], row["status"] = mark+1+int64(i), s
-		rows = append(rows, row)
-	}
-	return sinks.Ops{Part: schema.Part{Table: schema.OpsRuns, Rows: Record(schema.OpsRuns.Schema(), rows)}}
+// News are rows of operations tables, told in batches of at most so many rows of a table.
+func News(since, version int64, all bool, rows map[*schema.Table][]Row, most int) *sinks.Ops {
+	return &sinks.Ops{Since: since, Version: version, All: all, Batches: batches(rows, most)}
 }
 
-// Runs are the runs above the mark up to hi, of which those up to final are final.
-func Runs(mark, hi, final int64) sinks.Ops {
-	var rows []Row
-	for id := mark + 1; id <= hi; id++ {
-		row := variant(schema.OpsRuns, int(id))
-		row["id"] = id
-		rows = append(rows, row)
+func batches(rows map[*schema.Table][]Row, most int) iter.Seq2[sinks.OpsBatch, error] {
+	return func(yield func(sinks.OpsBatch, error) bool) {
+		left := maps.Clone(rows)
+		for last := false; !last; {
+			var b sinks.OpsBatch
+			last = true
+			for table, rows := range left {
+				some := rows[:min(most, len(rows))]
+				if left[table] = rows[len(some):]; len(left[table]) > 0 {
+					last = false
+				}
+				b.Parts = append(b.Parts, schema.Part{Table: table, Rows: Record(table.Schema(), some)})
+			}
+			b.Last = last
+			more := yield(b, nil)
+			for _, part := range b.Parts {
+				part.Rows.Release()
+			}
+			if !more {
+				return
+			}
+		}
 	}
-	return sinks.Ops{Part: schema.Part{Table: schema.OpsRuns, Rows: Record(schema.OpsRuns.Schema(), rows)}, Mark: final}
 }
 
+// Runs are all runs up to hi, as news of a version of that number.
+func Runs(since, hi int64) *sinks.Ops {
+	all := map[*schema.Table][]Row{}
+	for id := since + 1; id <= hi; id++ {
+		all[schema.OpsRuns] = append(all[schema.OpsRuns], operation(schema.OpsRuns, id, id))
+	}
+	return News(since, hi, since == 0, all, 1000)
+}
+
+// operation is a version of a row of an operations table.
+func operation(table *schema.Table, id, version int64) Row {
+	row := variant(table, int(id+version))
+	row["id"] = id
+	return row
+}
+
+// ledger is what the operations tables of the state hold, and in which version each row
+// has changed last.
+type ledger struct {
+	version int64
+	rows    map[*schema.Table][]Row
+	changed map[*schema.Table][]int64
+}
+
+// change appends a row to a table, or changes one that is there.
+func (l *ledger) change(table *schema.Table, at int) {
+	l.version++
+	if at >= len(l.rows[table]) {
+		at = len(l.rows[table])
+		l.rows[table] = append(l.rows[table], nil)
+		l.changed[table] = append(l.changed[table], 0)
+	}
+	l.rows[table][at], l.changed[table][at] = operation(table, int64(2*at+1), l.version), l.version
+}
+
+// since are the rows that have changed since a version; all of them since 0.
+func (l *ledger) since(version int64, most int) *sinks.Ops {
+	news := map[*schema.Table][]Row{}
+	for table, rows := range l.rows {
+		for i, row := range rows {
+			if version == 0 || l.changed[table][i] > version {
+				news[table] = append(news[table], row)
+			}
+		}
+	}
+	return News(version, l.version, version == 0, news, most)
+}
+
+func newLedger() *ledger {
+	return &ledger{rows: map[*schema.Table][]Row{}, changed: map[*schema.Table][]int64{}}
+}
+
+// operations: whatever changes, whenever it is told and in whatever batches, readers
+// find what the state has.
 func operations(t *testing.T, k Sink) {
+	few(t)
+	rapid.Check(t, func(r *rapid.T) {
+		dir := t.TempDir()
+		s := k.Open(t, dir)
+		defer func() { closeSink(t, s) }()
+		l := newLedger()
+		for range rapid.IntRange(1, 4).Draw(r, "publications") {
+			for range rapid.IntRange(0, 12).Draw(r, "changes") {
+				l.change(rapid.SampledFrom(Ops()).Draw(r, "table"), rapid.IntRange(0, 20).Draw(r, "row"))
+			}
+			version := opsVersion(t, s)
+			if rapid.IntRange(0, 4).Draw(r, "forgotten") == 0 {
+				version = 0
+			}
+			news := l.since(version, rapid.IntRange(1, 4).Draw(r, "batch"))
+			if rapid.IntRange(0, 4).Draw(r, "broken off") == 0 {
+				news.Batches = brokenOff(news.Batches)
+				if err := s.Publish(t.Context(), news); !errors.Is(err, errBrokenOff) {
+					r.Fatalf("error %v, want that of the news", err)
+				}
+				news = l.since(opsVersion(t, s), 3)
+			}
+			publish(t, s, news)
+			if rapid.IntRange(0, 5).Draw(r, "reopen") == 0 {
+				closeSink(t, s)
+				s = k.Open(t, dir)
+			}
+			if now := opsVersion(t, s); now != l.version {
+				r.Fatalf("version %d, want %d", now, l.version)
+			}
+			for _, table := range Ops() {
+				if diff := cmp.Diff(lines(l.rows[table]), lines(k.rows(t, dir, table))); diff != "" {
+					r.Fatalf("table %s at version %d (-want +got):\n%s", table.Name, l.version, diff)
+				}
+			}
+		}
+	})
+}
+
+var errBrokenOff = errors.New("the state cannot be read")
+
+// brokenOff are news that end with an error after their first batch.
+func brokenOff(news iter.Seq2[sinks.OpsBatch, error]) iter.Seq2[sinks.OpsBatch, error] {
+	return func(yield func(sinks.OpsBatch, error) bool) {
+		for batch, err := range news {
+			batch.Last = false
+			if yield(batch, err) {
+				yield(sinks.OpsBatch{}, errBrokenOff)
+			}
+			return
+		}
+	}
+}
+
+// manyOperations: the newest rows gather until they are many, and old ones change then.
+func manyOperations(t *testing.T, k Sink) {
 	dir := t.TempDir()
 	s := k.Open(t, dir)
-	defer func() { closeSink(t, s) }()
-	var final []Row // rows that must stay as they are
-	for _, step := range []struct {
-		told []string // statuses of the rows above the mark
-		mark int64    // afterwards
-	}{
-		{[]string{"open"}, 0},
-		{[]string{"open", "open", "ok"}, 0},
-		{[]string{"ok", "open", "ok"}, 1},
-		{[]string{"failed", "ok", "open", "open"}, 3},
-		{[]string{"ok", "ok"}, 5},
-		{nil, 5},
-	} {
-		before, err := s.OpsMark(t.Context(), schema.OpsRuns)
-		if err != nil {
-			t.Fatal(err)
+	defer closeSink(t, s)
+	l := newLedger()
+	for published := range 6 {
+		for i := range 900 {
+			l.change(schema.OpsLimits, 900*published+i)
 		}
-		told := runs(before, step.told...)
-		told.Mark = step.mark
-		publish(t, s, told)
-		all := Rows(told.Part.Rows)
-		if diff := cmp.Diff(lines(slices.Concat(final, all)), lines(k.rows(t, dir, schema.OpsRuns))); diff != "" {
-			t.Errorf("told %v above %d (-want +got):\n%s", step.told, before, diff)
-		}
-		final = append(final, all[:step.mark-before]...)
-		told.Part.Rows.Release()
-		closeSink(t, s)
-		s = k.Open(t, dir)
-		if mark, err := s.OpsMark(t.Context(), schema.OpsRuns); err != nil || mark != step.mark {
-			t.Errorf("mark = %d, %v; want %d", mark, err, step.mark)
+		l.change(schema.OpsLimits, 3)
+		l.change(schema.OpsLimits, 1000*published)
+		publish(t, s, l.since(opsVersion(t, s), 500))
+	}
+	for _, table := range Ops() {
+		if diff := cmp.Diff(lines(l.rows[table]), lines(k.rows(t, dir, table))); diff != "" {
+			t.Errorf("table %s (-want +got):\n%s", table.Name, diff)
 		}
 	}
 }
 
-func markBack(t *testing.T, k Sink) {
-	s := k.Open(t, t.TempDir())
+// refusedNews: news that do not follow would leave out what lies between.
+func refusedNews(t *testing.T, k Sink) {
+	dir := t.TempDir()
+	s := k.Open(t, dir)
 	defer closeSink(t, s)
-	told := runs(0, "ok", "ok")
-	defer told.Part.Rows.Release()
-	told.Mark = 2
-	publish(t, s, told)
-	told.Mark = 1
-	if err := s.Publish(t.Context(), []sinks.Ops{told}); err == nil {
-		t.Error("mark 1 was accepted after 2")
+	publish(t, s, Runs(0, 2))
+	for _, since := range []int64{1, 3} {
+		if err := s.Publish(t.Context(), Runs(since, 4)); err == nil {
+			t.Errorf("news since version %d were accepted at version 2", since)
+		}
+	}
+	publish(t, s, Runs(2, 4))
+	k.CheckRuns(t, dir, 4)
+}
+
+func opsVersion(t testing.TB, s sinks.Sink) int64 {
+	t.Helper()
+	version, err := s.OpsVersion(t.Context())
+	if err != nil {
+		t.Fatalf("version of the operations tables: %v", err)
+	}
+	return version
+}
+
+// CheckRuns compares what readers find with [Runs] up to hi.
+func (k Sink) CheckRuns(t testing.TB, dir string, hi int64) {
+	t.Helper()
+	var want []Row
+	for id := int64(1); id <= hi; id++ {
+		want = append(want, operation(schema.OpsRuns, id, id))
+	}
+	if diff := cmp.Diff(lines(want), lines(k.rows(t, dir, schema.OpsRuns))); diff != "" {
+		t.Errorf("table %s after run %d (-want +got):\n%s", schema.OpsRuns.Name, hi, diff)
 	}
 }

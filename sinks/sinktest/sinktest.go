@@ -42,8 +42,9 @@ func Run(t *testing.T, sink Sink) {
 		"a parent's rows are replaced whole":          replacedWhole,
 		"only changes are kept":                       onlyChanges,
 		"a log keeps what comes again":                logGrows,
-		"operations tables follow their marks":        operations,
-		"a mark never goes back":                      markBack,
+		"operations tables are what the state has":    operations,
+		"many operations":                             manyOperations,
+		"news that do not follow are refused":         refusedNews,
 		"writing does not use up the batch's records": partsSurvive,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, sink) })
@@ -59,8 +60,13 @@ func write(t testing.TB, s sinks.Sink, j Journal, lo, hi int64) {
 	}
 }
 
-func publish(t testing.TB, s sinks.Sink, ops ...sinks.Ops) {
+// publish tells news at most once.
+func publish(t testing.TB, s sinks.Sink, news ...*sinks.Ops) {
 	t.Helper()
+	var ops *sinks.Ops
+	if len(news) > 0 {
+		ops = news[0]
+	}
 	if err := s.Publish(t.Context(), ops); err != nil {
 		t.Fatalf("publish: %v", err)
 	}
@@ -116,14 +122,4 @@ func (k Sink) diff(t testing.TB, dir string, table *schema.Table, j Journal, hi 
 		return ""
 	}
 	return fmt.Sprintf("table %s after answer %d (-want +got):\n%s", table.Name, hi, diff)
-}
-
-// CheckRuns compares what readers find with the runs 1 to hi.
-func (k Sink) CheckRuns(t testing.TB, dir string, hi int64) {
-	t.Helper()
-	want := Runs(0, hi, hi)
-	defer want.Part.Rows.Release()
-	if diff := cmp.Diff(lines(Rows(want.Part.Rows)), lines(k.rows(t, dir, schema.OpsRuns))); diff != "" {
-		t.Errorf("table %s after run %d (-want +got):\n%s", schema.OpsRuns.Name, hi, diff)
-	}
 }

@@ -252,6 +252,9 @@ func (e *Engine) usedUp(old *state.Run, steps []state.Step, own job.JobBudget) (
 			continue
 		}
 		open = true
+		if awaits, err := e.Store.Awaits(steps[i].ID); awaits || err != nil {
+			return false, err // a page that was bought
+		}
 		paid, err := e.paidScan(&steps[i])
 		if err != nil {
 			return false, err

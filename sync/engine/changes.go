@@ -16,7 +16,7 @@ import (
 // file said, and what of it starts afresh. Dates move with every run and are no change;
 // another window is.
 func (e *Engine) changed(f *JobForecast, spec *job.Spec, plan frozen, steps []state.Step) error {
-	runs, err := e.Store.Runs(spec.Name, expectFrom)
+	runs, err := e.Store.Runs(spec.Name, 1)
 	switch {
 	case err != nil:
 		return err
@@ -29,7 +29,7 @@ func (e *Engine) changed(f *JobForecast, spec *job.Spec, plan frozen, steps []st
 		}
 		return nil
 	}
-	last, then, err := asWritten(runs)
+	last, then, err := e.asWritten(spec)
 	if last == nil || err != nil {
 		return err
 	}
@@ -43,13 +43,15 @@ func (e *Engine) changed(f *JobForecast, spec *job.Spec, plan frozen, steps []st
 }
 
 // asWritten is the newest of the runs that did what the file said then, and its plan; nil
-// if there is none. Some could not even begin, and some were overridden.
-func asWritten(runs []state.Run) (last *state.Run, plan frozen, err error) {
+// if there is none. Some could not even begin.
+func (e *Engine) asWritten(spec *job.Spec) (last *state.Run, plan frozen, err error) {
+	runs, err := e.Store.OwnRuns(spec.Name, expectFrom)
+	if err != nil {
+		return nil, frozen{}, err
+	}
 	for i := range runs {
-		if len(runs[i].Plan) == 0 {
-			continue
-		}
-		if plan, err = thaw(runs[i].Plan); err != nil || !plan.Overridden {
+		if len(runs[i].Plan) > 0 {
+			plan, err = thaw(runs[i].Plan)
 			return &runs[i], plan, err
 		}
 	}

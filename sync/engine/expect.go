@@ -69,7 +69,7 @@ type sample struct {
 // their pages are the better ones: a run soon after another costs less than the one of
 // tomorrow.
 func (e *Engine) samples(spec *job.Spec) ([]sample, error) {
-	runs, err := e.Store.Runs(spec.Name, expectFrom)
+	runs, err := e.Store.OwnRuns(spec.Name, expectFrom)
 	if err != nil {
 		return nil, err
 	}
@@ -84,9 +84,6 @@ func (e *Engine) samples(spec *job.Spec) ([]sample, error) {
 			if plan, err = thaw(run.Plan); err != nil {
 				return nil, err
 			}
-		}
-		if plan.Overridden {
-			continue
 		}
 		s, err := e.sampleOf(run, plan)
 		if err != nil {

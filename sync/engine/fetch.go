@@ -19,10 +19,14 @@ const (
 	maxRefusals = 10
 )
 
-// fetch makes attempts at r until one is answered for good. A repeated paid
+// fetch makes attempts at r until one is answered for good, unless an earlier process
+// has received an answer that nothing has followed from yet. A repeated paid
 // request reserves its price anew: an attempt whose answer was lost stays in the
 // books as unknown, because nothing proves that it was not charged.
 func (s *shift) fetch(ctx context.Context, r *outlier.Request, p state.Purchase) (*outlier.Answer, error) {
+	if answer, err := s.Store.TakeUp(p, r); answer != nil || err != nil {
+		return answer, err
+	}
 	attempts, refusals := 0, 0
 	for {
 		p.Attempt = attempts + refusals + 1

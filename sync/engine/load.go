@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"iter"
 	"log/slog"
 	"slices"
 	"time"
@@ -48,6 +49,8 @@ type loader struct {
 	shown     int64         // the answers up to this one were there when readers last got something new
 	published time.Time     // when that was
 	copying   time.Duration // how long that took
+
+	forgotten int64 // changes of the operations tables up to this one every sink has, and the state has not
 
 	downSince time.Time // since when no sink works; zero while one does
 	answered  bool      // a sink has told its watermark, so the journal is known to be complete
@@ -305,50 +308,95 @@ func (l *loader) publishAll(ctx context.Context) error {
 		}
 	}
 	l.shown, l.published, l.copying = l.hi, time.Now(), time.Since(began)
-	return nil
+	return l.forgetOps()
 }
 
-// publish lets the readers of one sink see what was loaded.
+// publish lets the readers of one sink see what was loaded, with the operations tables
+// as far as it does not have them.
 func (l *loader) publish(ctx context.Context, s *sinkState) error {
-	if err := l.publishTo(ctx, s); err != nil {
+	version, err := s.OpsVersion(ctx)
+	if err != nil {
+		return l.disable(s, fmt.Errorf("ask sink %s for the version of the operations tables: %w", s.Name(), err))
+	}
+	news, err := l.store.OpsNews(version)
+	if err != nil {
+		return err
+	}
+	var ops *sinks.Ops
+	if !news.None() {
+		ops = &sinks.Ops{Since: version, Version: news.Version, All: news.All, Batches: l.opsBatches(news)}
+	}
+	if err := s.Publish(ctx, ops); err != nil {
 		return l.disable(s, fmt.Errorf("publish sink %s: %w", s.Name(), err))
 	}
+	s.version = news.Version
 	return l.recovered(s)
 }
 
-func (l *loader) publishTo(ctx context.Context, s *sinkState) error {
-	var all []sinks.Ops
-	defer func() {
-		for _, o := range all {
-			o.Part.Rows.Release()
+// opsBatchRows bounds what is held in memory of the operations tables.
+const opsBatchRows = 10_000
+
+// opsBatches reads the news from the state as they are asked for.
+func (l *loader) opsBatches(news state.OpsNews) iter.Seq2[sinks.OpsBatch, error] {
+	return func(yield func(sinks.OpsBatch, error) bool) {
+		var batch sinks.OpsBatch
+		rows := int64(0)
+		defer func() { release(batch.Parts) }()
+		for _, table := range schema.OpsTables() {
+			for part, err := range l.opsParts(table, news) {
+				if err != nil {
+					yield(sinks.OpsBatch{}, err)
+					return
+				}
+				batch.Parts = append(batch.Parts, part)
+				if rows += part.Rows.NumRows(); rows < opsBatchRows {
+					continue
+				}
+				if !yield(batch, nil) {
+					return
+				}
+				release(batch.Parts)
+				batch.Parts, rows = nil, 0
+			}
 		}
-	}()
-	for _, table := range schema.OpsTables() {
-		ops, err := l.opsSince(ctx, s, table)
-		if err != nil {
-			return err
-		}
-		all = append(all, ops)
+		batch.Last = true
+		yield(batch, nil)
 	}
-	return s.Publish(ctx, all)
 }
 
-// opsSince reads the rows of an operations table that the sink does not hold for good.
-func (l *loader) opsSince(ctx context.Context, s *sinkState, table *schema.Table) (sinks.Ops, error) {
-	mark, err := s.OpsMark(ctx, table)
-	if err != nil {
-		return sinks.Ops{}, fmt.Errorf("ask for the mark of %s: %w", table.Name, err)
+// opsParts are the news of one table, each as large as may be but for the last.
+func (l *loader) opsParts(table *schema.Table, news state.OpsNews) iter.Seq2[schema.Part, error] {
+	return func(yield func(schema.Part, error) bool) {
+		columns := state.OpsColumns(table.Name)
+		if !slices.EqualFunc(columns, table.Columns, func(name string, c schema.Column) bool { return name == c.Name }) {
+			yield(schema.Part{}, fmt.Errorf("table %s is declared with other columns than the state has: %v", table.Name, columns))
+			return
+		}
+		for rows, err := range l.store.OpsRows(table.Name, news, opsBatchRows) {
+			part := schema.Part{Table: table}
+			if err == nil {
+				part.Rows, err = table.Records(rows)
+			}
+			if !yield(part, err) || err != nil {
+				return
+			}
+		}
 	}
-	rows, columns, final, err := l.store.Ops(table.Name, mark)
-	if err != nil {
-		return sinks.Ops{}, err
+}
+
+// forgetOps lets the state forget the changes that every sink has. What a disabled sink
+// lacks is not known.
+func (l *loader) forgetOps() error {
+	if len(l.sinks) == 0 || l.disabled() > 0 {
+		return nil
 	}
-	if !slices.EqualFunc(columns, table.Columns, func(name string, c schema.Column) bool { return name == c.Name }) {
-		return sinks.Ops{}, fmt.Errorf("table %s is declared with other columns than the state has: %v", table.Name, columns)
+	version := l.sinks[0].version
+	for _, s := range l.sinks {
+		version = min(version, s.version)
 	}
-	record, err := table.Records(rows)
-	if err != nil {
-		return sinks.Ops{}, err
+	if version <= l.forgotten {
+		return nil
 	}
-	return sinks.Ops{Part: schema.Part{Table: table, Rows: record}, Mark: final}, nil
+	l.forgotten = version
+	return l.store.ForgetOps(version)
 }

@@ -56,7 +56,7 @@ func TestRunThatCannotBePublishedSaysSo(t *testing.T) {
 // unpublished is a sink that cannot publish.
 type unpublished struct{ sinks.Sink }
 
-func (unpublished) Publish(context.Context, []sinks.Ops) error {
+func (unpublished) Publish(context.Context, *sinks.Ops) error {
 	return errors.New("publish: the folder is gone")
 }
 

@@ -110,7 +110,7 @@ func (e *Engine) outlook(now time.Time, going []unfinished) (all []arrival, err 
 // there is none, what its plan asks for at most.
 func (e *Engine) brings(spec *job.Spec, now time.Time) (arrival, error) {
 	plan := freeze(spec)
-	runs, err := e.Store.Runs(spec.Name, expectFrom)
+	runs, err := e.Store.OwnRuns(spec.Name, expectFrom)
 	if err != nil {
 		return arrival{}, err
 	}

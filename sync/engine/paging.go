@@ -34,9 +34,17 @@ func (e *Engine) countsUnknown(op outlier.Operation) bool {
 	return err == nil && counts == ""
 }
 
+// countsFor is counts, by what the run itself has learned before all else.
+func (r *run) countsFor(op outlier.Operation) (string, error) {
+	if learned := r.learned[op]; learned != "" {
+		return learned, nil
+	}
+	return r.counts(op)
+}
+
 // from is the parameter for the step's next page.
 func (r *run) from(step *state.Step) (int, error) {
-	counts, err := r.counts(step.Op)
+	counts, err := r.countsFor(step.Op)
 	if err != nil {
 		return 0, fmt.Errorf("what does `from` count: %w", err)
 	}
@@ -48,25 +56,35 @@ func (r *run) from(step *state.Step) (int, error) {
 
 // probing reports whether the step's next page will tell what `from` counts.
 func (r *run) probing(step *state.Step) bool {
-	return step.Next == 1 && step.Hits > 1 && step.Op != outlier.OpTrendingFormats && r.countsUnknown(step.Op)
+	if step.Next != 1 || step.Hits <= 1 || step.Op == outlier.OpTrendingFormats {
+		return false
+	}
+	counts, err := r.countsFor(step.Op)
+	return err == nil && counts == ""
 }
 
-// learnPaging learns from the first second page, and reports whether it was wasted: then
-// the step stays where it was. A page that merely repeats the first one teaches nothing.
-func (r *run) learnPaging(tx *state.Tx, step *state.Step, page outlier.Page, response int64) (wasted bool, err error) {
+// learnPaging learns what `from` counts from the first second page. If it is items, the
+// page was wasted. One that merely repeats the first page teaches nothing: "". Later runs
+// know it too, unless a person has overridden this one.
+func (r *run) learnPaging(tx *state.Tx, step *state.Step, page outlier.Page, response int64) (counts string, err error) {
 	hits := r.hits(step, page)
 	known, err := tx.Sighted(r.row.ID, step.ID, hits)
 	if err != nil {
-		return false, err
+		return "", err
 	}
 	switch ids := distinct(hits); {
 	case known == ids && len(hits) == step.Hits:
-		return false, nil
+		return "", nil
 	case 2*known < ids || ids == 0:
-		return false, tx.LearnPaging(step.Op, job.PagingPage)
+		counts = job.PagingPage
+	default:
+		counts = job.PagingOffset
 	}
-	if err := tx.LearnPaging(step.Op, job.PagingOffset); err != nil {
-		return true, err
+	if r.plan.teaches() {
+		err = tx.LearnPaging(step.Op, counts)
 	}
-	return true, tx.SetAside(response)
+	if err == nil && counts == job.PagingOffset {
+		err = tx.SetAside(response)
+	}
+	return counts, err
 }

@@ -22,9 +22,10 @@ const pageSize = 40
 // run begins and read when it resumes, so an edit of the file never changes a run
 // that is half done.
 type frozen struct {
-	Overridden  bool            `json:"overridden,omitempty"` // what a person wanted that once: it tells nothing of the file
-	Pages       int             `json:"pages,omitempty"`      // per step; job.AllPages for as many as there are
-	Window      string          `json:"window,omitempty"`     // published_at as it is meant whenever the job runs; "" if it asks for nothing, and in plans of earlier versions
+	Overridden  bool            `json:"overridden,omitempty"`  // what a person wanted that once: it tells nothing of the file
+	MoveCursor  bool            `json:"move_cursor,omitempty"` // and moves the job's cursors nevertheless
+	Pages       int             `json:"pages,omitempty"`       // per step; job.AllPages for as many as there are
+	Window      string          `json:"window,omitempty"`      // published_at as it is meant whenever the job runs; "" if it asks for nothing, and in plans of earlier versions
 	NewBelow    float64         `json:"new_below,omitempty"`
 	ReuseFor    time.Duration   `json:"reuse_for,omitempty"`
 	Sort        string          `json:"sort,omitempty"`
@@ -71,6 +72,7 @@ var freshFor = map[outlier.Operation]time.Duration{
 func freeze(spec *job.Spec) frozen {
 	return frozen{
 		Overridden:  spec.Overridden,
+		MoveCursor:  spec.MoveCursor,
 		Pages:       cmp.Or(spec.Pages, 1),
 		NewBelow:    spec.NewBelow,
 		ReuseFor:    spec.ReuseFor,
@@ -93,6 +95,10 @@ func frozenCalls(wanted []job.Enrich) []frozenEnrich {
 	}
 	return all
 }
+
+// teaches reports whether the run moves the job's cursors, and learns what holds for later
+// runs. One that a person has overridden leaves all that as it was, unless they say so.
+func (f *frozen) teaches() bool { return !f.Overridden || f.MoveCursor }
 
 // resolve draws up the plan of a run that starts now, limited to what it may spend.
 func (e *Engine) resolve(ctx context.Context, spec *job.Spec, trigger Trigger, now time.Time) ([]state.Step, frozen, error) {

@@ -66,7 +66,11 @@ func (r *run) advance(ctx context.Context, step *state.Step) (worked bool, err e
 	if r.tooDear(step) {
 		return false, nil
 	}
-	if step.Scan == "" {
+	awaits, err := r.Store.Awaits(step.ID)
+	if err != nil {
+		return true, err
+	}
+	if step.Scan == "" && !awaits { // which costs no request
 		if err := r.allowed(); err != nil {
 			return true, err
 		}
@@ -143,18 +147,21 @@ func (r *run) takePage(ctx context.Context, step *state.Step) error {
 	if next.Began.IsZero() {
 		next.Began = r.Store.ServiceTime()
 	}
-	first, probe := next, r.probing(step)
+	first, probe, counts := next, r.probing(step), ""
 	_, err = r.fetch(ctx, request, state.Purchase{
 		Run: r.row.ID, Job: r.row.Job, Step: step.ID, Item: step.Item,
 		Page: step.Next, RankBase: step.Hits,
 		Caps: r.caps, FromHold: holder,
 		Commit: func(tx *state.Tx, kept state.Kept) error {
-			next = first
-			return r.keepPage(tx, &next, kept, probe)
+			next, counts = first, ""
+			return r.keepPage(tx, &next, kept, probe, &counts)
 		},
 	})
 	if !unkept(err) {
 		*step = next
+		if counts != "" {
+			r.learned[step.Op] = counts
+		}
 	}
 	r.updated()
 	return r.taken(step, err)
@@ -184,6 +191,9 @@ func (r *run) reuse(step *state.Step, request *outlier.Request) (bool, error) {
 	known, err := r.Store.Answered(request.Op, request.Params.Encode(), time.Now().Add(-r.plan.ReuseFor))
 	if err != nil || known == nil {
 		return false, err
+	}
+	if awaits, err := r.Store.Awaits(step.ID); awaits || err != nil {
+		return false, err // the step has bought this page itself; see [state.Store.TakeUp]
 	}
 	page, err := outlier.PageOf(request.Op, known.Body)
 	if err != nil {
@@ -215,8 +225,9 @@ func (r *run) pageRequest(step *state.Step) (*outlier.Request, error) {
 }
 
 // keepPage records a page in the transaction of its answer. An attempt without an
-// answer leaves the step where it is.
-func (r *run) keepPage(tx *state.Tx, step *state.Step, kept state.Kept, probe bool) error {
+// answer leaves the step where it is, and so does a probe that was wasted; counts is what
+// a probe tells.
+func (r *run) keepPage(tx *state.Tx, step *state.Step, kept state.Kept, probe bool, counts *string) error {
 	if kept.Answer.Err != nil {
 		if stop := stopFor(kindOf(kept.Answer.Err)); stop != "" {
 			step.Stop = stop
@@ -238,8 +249,7 @@ func (r *run) keepPage(tx *state.Tx, step *state.Step, kept state.Kept, probe bo
 		return err
 	}
 	if probe {
-		wasted, err := r.learnPaging(tx, step, page, kept.Response)
-		if wasted || err != nil {
+		if *counts, err = r.learnPaging(tx, step, page, kept.Response); err != nil || *counts == job.PagingOffset {
 			return err
 		}
 	}
@@ -251,7 +261,8 @@ func (r *run) keepPage(tx *state.Tx, step *state.Step, kept state.Kept, probe bo
 func boughtKey(watermark string) string { return "bought: " + watermark }
 
 // turn records the page's hits and moves the step on. A search that has come to its
-// own end moves the job's watermark, whatever becomes of the rest.
+// own end moves the job's watermark, whatever becomes of the rest of its run, unless a
+// person has overridden that.
 func (r *run) turn(tx *state.Tx, step *state.Step, page outlier.Page) error {
 	hits := r.hits(step, page)
 	seen, err := tx.AddHits(r.row.ID, step.ID, step.Next, step.Hits, hits)
@@ -266,6 +277,9 @@ func (r *run) turn(tx *state.Tx, step *state.Step, page outlier.Page) error {
 	step.Total = page.Total
 	if step.Stop == stopShare {
 		step.Left = r.left(step)
+	}
+	if !r.plan.teaches() {
+		return tx.SaveStep(*step)
 	}
 	mark := state.Watermark{Job: r.row.Job, Key: step.Watermark, At: step.Began, Run: r.row.ID}
 	if step.Watermark != "" && slices.Contains(covered, step.Stop) {

@@ -69,7 +69,10 @@ var promises = []promise{
 	{"Due instants that passed while nothing ran collapse by `catch_up`.", []string{"sync/engine TestInstantsThatPassedWhileNobodyWatchedCollapseIntoOne"}},
 	{
 		"**Overrides** (`--since`, `--pages`, `--set`, …) leave the job's cursor, learned paging and forecast as they were, unless `--move-cursor`.",
-		nil,
+		[]string{
+			"sync/engine TestOverridesTeachNothing", "sync/engine TestMoveCursorLetsAnOverriddenRunTeach",
+			"sync/engine TestOverriddenRunLeavesTheUnfinishedOneAlone", "cmd/outlierd/testdata/script/override.txt",
+		},
 	},
 	{
 		"**A sink that fails** is retried with back-off whatever is under way and never fails another sink or, while one sink works, the run (`partial`, named).",
@@ -253,7 +256,7 @@ var promises = []promise{
 		"before sending there is only the pacer's stamp (committed without fsync, which survives a kill).",
 		[]string{"outlier/pace TestWindowOutlivesTheProcess"},
 	},
-	{"Each answer is committed before the next call leaves;", nil},
+	{"Each answer is committed before the next call leaves;", []string{"sync/state TestAnswersAreCommittedBeforeTheNextCallLeaves"}},
 	{
 		"only where the pace leaves no time (more than 20 calls a second) may free answers share a commit.",
 		[]string{"sync/state TestFreeAnswersShareACommit", "sync/state TestOldGroupIsCommittedByItself", "sync/state TestPaidAnswersNeverWait"},
@@ -263,7 +266,13 @@ var promises = []promise{
 		"the transport never sends anything twice by itself (a connection of its own for each call, or a kept one where a test proves this).",
 		[]string{"outlier TestEachCallHasItsOwnConnection", "outlier TestASearchIsNotSentAgainOnAnotherConnection"},
 	},
-	{"An answer in hand is never given up: a locked database is waited for, and at the last written to a file beside it.", nil},
+	{
+		"An answer in hand is never given up: a locked database is waited for, and at the last written to a file beside it.",
+		[]string{
+			"sync/state TestAnAnswerWaitsForALockedDatabase", "sync/state TestAnAnswerOutlivesItsProcess", "sync/state TestAStartedScanOutlivesItsProcess",
+			"sync/engine TestALockedStateIsWaitedForWithAnAnswerInHand", "sync/engine TestAnAnswerInHandOutlivesAStop",
+		},
+	},
 	{
 		"**Journal row:** operation, parameters, run, job, step, page, rank base, times, outcome, and the body as it came over the wire (gzip kept, else zstd), checksummed.",
 		[]string{"sync/state TestJournalGivesAnswersBackAsTheyCame", "outlier TestGzipIsKeptAndOpened", "sync/state TestFlippedBitEndsTheJournal"},
@@ -287,7 +296,6 @@ var promises = []promise{
 // builds one names its tests above and takes it from here.
 var unbuilt = []string{
 	"after pruning, `rebuild`",
-	"**Overrides**",
 	"What `pages` cut off",
 	"**Learned paging**",
 	"**Freshness.** Default of",
@@ -296,8 +304,6 @@ var unbuilt = []string{
 	"what is dated in the future",
 	"A 429 proves",
 	"A quota that makes",
-	"Each answer is committed",
-	"An answer in hand",
 }
 
 // TestEverySentenceHasItsTests: no sentence of testdata/semantics.txt is without a row,

@@ -341,4 +341,4 @@ func (s *scale) Write(_ context.Context, b sinks.Batch) error {
 	return nil
 }
 
-func (s *scale) Publish(context.Context, []sinks.Ops) error { return nil }
+func (s *scale) Publish(context.Context, *sinks.Ops) error { return nil }

@@ -27,6 +27,7 @@ const (
 type sinkState struct {
 	sinks.Sink
 	mark    int64         // its watermark, while it is not disabled
+	version int64         // of the operations tables that it had when it published last
 	err     error         // why it is disabled; nil while it is not
 	retryAt time.Time     // when it is tried again, while it is disabled
 	pause   time.Duration // before that; 0 once it has published again

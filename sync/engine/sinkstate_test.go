@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"outlierd/schema"
 	"outlierd/sinks"
 	"outlierd/sync/state"
 )
@@ -20,6 +19,7 @@ type fakeSink struct {
 	broken    func() bool // at any call; nil for never
 	readOnly  bool        // fails when it is written to, and not when it is asked
 	mark      int64
+	version   int64 // of the operations tables
 	shown     int64 // the mark when it published last
 	published int
 }
@@ -48,11 +48,19 @@ func (s *fakeSink) Write(_ context.Context, b sinks.Batch) error {
 	return nil
 }
 
-func (s *fakeSink) OpsMark(context.Context, *schema.Table) (int64, error) { return 0, nil }
+func (s *fakeSink) OpsVersion(context.Context) (int64, error) { return s.version, s.fail(true) }
 
-func (s *fakeSink) Publish(context.Context, []sinks.Ops) error {
+func (s *fakeSink) Publish(_ context.Context, ops *sinks.Ops) error {
 	if err := s.fail(false); err != nil {
 		return err
+	}
+	if ops != nil {
+		for _, err := range ops.Batches {
+			if err != nil {
+				return err
+			}
+		}
+		s.version = ops.Version
 	}
 	s.shown = s.mark
 	s.published++

@@ -17,6 +17,8 @@ type Overrides struct {
 	NoEnrich bool
 	Again    bool              // buy also what is fresh
 	Set      map[string]string // one value for a name of for_each
+
+	MoveCursor bool // the run moves the job's cursors as if nothing were overridden
 }
 
 // With is the job as a person wants it this once. An override that does not fit the
@@ -28,6 +30,7 @@ func (s Spec) With(o Overrides) (Spec, error) {
 	written := s.Hash
 	s.Hash = s.hash()
 	s.Overridden = s.Overridden || s.Hash != written
+	s.MoveCursor = o.MoveCursor
 	return s, nil
 }
 

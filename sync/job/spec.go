@@ -67,6 +67,7 @@ type Spec struct {
 
 	Line, Column int    // where the job stands in the file
 	Hash         string // of what it does, in hexadecimal: not of Name, Was, About, Disabled and position
+	MoveCursor   bool   `json:"-"` // although it is overridden; see [Overrides]
 	Overridden   bool   `json:"-"` // not what the file says, but what a person wants this once; see [Spec.With]
 
 	ask   template

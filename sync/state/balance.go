@@ -73,7 +73,7 @@ func (s *Store) balance(c credit.Cap) (b Balance, err error) {
 // explained are the attempts of unknown outcome that point to the charged answer of a
 // later one; what is left of their own answers is in the journal as unknown.
 const explained = `SELECT a.id FROM attempts a JOIN responses r ON r.id = a.response
-	WHERE a.price > 0 AND a.state = 'unknown' AND r.outcome = 'charged'`
+	WHERE a.price > 0 AND a.state = 'unknown' AND a.response IS NOT NULL AND r.outcome = 'charged'`
 
 // Adjustment is one use of [Store.Adjust].
 type Adjustment struct {

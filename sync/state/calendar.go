@@ -58,5 +58,8 @@ func (p period) within() (where string, args []any) {
 	if p.Scope == credit.Run {
 		return `run = ?1`, []any{p.Key}
 	}
-	return `counts_at >= ?1 AND counts_at < ?2 AND ?3 IN ('', account)`, []any{p.begins, p.ends, p.account}
+	if p.account != "" {
+		return `account = ?3 AND counts_at >= ?1 AND counts_at < ?2`, []any{p.begins, p.ends, p.account}
+	}
+	return `counts_at >= ?1 AND counts_at < ?2`, []any{p.begins, p.ends}
 }

@@ -8,9 +8,10 @@
 // An answer, its outcome, the cursor behind it and the work it gives rise to are
 // one transaction. A paid call takes three of them: its price is reserved, it is
 // marked as sent, and its answer is settled; each is on disk before the next thing
-// happens. Free answers need no such care, a lost one is asked for again; up to 64
-// of them, or one second's, share a commit. Nothing outside this package may call
-// an id or a cursor durable before [Store.Flush] has returned.
+// happens. Free answers that come faster than 20 a second share a commit. Nothing
+// outside this package may call an id or a cursor durable before [Store.Flush] has
+// returned. An answer in hand is kept in a file while another program locks the
+// database.
 //
 // # The database keeps the caps
 //

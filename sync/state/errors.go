@@ -87,6 +87,25 @@ func (e *LowSpaceError) Error() string {
 		e.Dir, e.Free>>20, e.Need>>20)
 }
 
+// LockedError says that another program has locked the database, for longer than the
+// work could wait.
+type LockedError struct {
+	Path  string
+	Cause error
+}
+
+func (e *LockedError) Error() string {
+	return fmt.Sprintf("%s is locked by another program: %v; close it and run again", e.Path, e.Cause)
+}
+
+func (e *LockedError) Unwrap() error { return e.Cause }
+
+// isBusy reports whether err says that another program has locked the database.
+func isBusy(err error) bool {
+	_, ok := errors.AsType[*LockedError](err)
+	return ok
+}
+
 // DuplicateRunError says that a due instant was performed before.
 type DuplicateRunError struct {
 	Job string
@@ -144,12 +163,17 @@ func (s *Store) explain(err error) error {
 	switch code(err) {
 	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
 		s.broken = &CorruptError{Path: s.path(), Detail: err.Error()}
+		if s.holds { // so that the next start checks everything
+			if err := sign(s.lock, mustCheck); err != nil {
+				return errors.Join(s.broken, err)
+			}
+		}
 		return s.broken
 	case sqlite3.SQLITE_IOERR:
 		s.broken = fmt.Errorf("the disk of %s does not work: %w; restart when it does", s.dir, err)
 		return s.broken
 	case sqlite3.SQLITE_BUSY:
-		return fmt.Errorf("%s is locked by another program: %w; close it and run again", s.path(), err)
+		return &LockedError{Path: s.path(), Cause: err}
 	}
 	return err
 }

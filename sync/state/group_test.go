@@ -40,6 +40,20 @@ func TestFreeAnswersShareACommit(t *testing.T) {
 	})
 }
 
+// TestAnswersAreCommittedBeforeTheNextCallLeaves: at any pace up to 20 calls a second.
+func TestAnswersAreCommittedBeforeTheNextCallLeaves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := open(t, t.TempDir())
+		for n := 1; n <= 5; n++ {
+			time.Sleep(groupAge)
+			free(t, s, 1)
+			if got := durable(t, s); got != n {
+				t.Errorf("%d answers are durable after call %d", got, n)
+			}
+		}
+	})
+}
+
 func TestOldGroupIsCommittedByItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t, t.TempDir())

@@ -98,7 +98,7 @@ func (s *Store) chunk(after int64) (chunk []entryRow, err error) {
 // entry verifies and opens what was kept.
 func (s *Store) entry(r *entryRow, open *opener) (*Entry, error) {
 	if !r.intact() {
-		return nil, &CorruptError{Path: s.path(), Detail: fmt.Sprintf("answer %d of the journal does not match its checksum", r.ID)}
+		return nil, s.damagedAnswer(r.ID)
 	}
 	e := &r.Entry
 	if r.params != "" {

@@ -249,7 +249,7 @@ func TestRowKeepsThePriceTheCapsAndThePeriodsInForce(t *testing.T) {
 			"cap_day": {int64(101), int64(51)}, "cap_month": {int64(102), int64(52)}, "cap_job_month": {int64(103), int64(53)},
 			"cap_run": {int64(104), int64(54)}, "reserve": {int64(5), nil},
 		} {
-			if got, _ := column(t, s, "ops.credits", name, 0); !gocmp.Equal(got, want) {
+			if got := column(t, s, "ops.credits", name, 0); !gocmp.Equal(got, want) {
 				t.Errorf("%s is %v, want %v", name, got, want)
 			}
 		}
@@ -299,11 +299,11 @@ func TestAdjustmentChangesWhatIsLeftOfTheCycle(t *testing.T) {
 	wantText(t, s.Adjust(0, "nothing"), "an amount and a reason")
 	wantText(t, s.Adjust(1, ""), "an amount and a reason")
 
-	got, _ := column(t, s, "ops.credits", "price", 0)
+	got := column(t, s, "ops.credits", "price", 0)
 	if diff := gocmp.Diff([]any{int64(3), int64(-1), int64(2), int64(900), int64(-1000), int64(2)}, got); diff != "" {
 		t.Errorf("the ledger (-want +got):\n%s", diff)
 	}
-	if got, _ := column(t, s, "ops.requests", "operation", 0); len(got) != 2 {
+	if got := column(t, s, "ops.requests", "operation", 0); len(got) != 2 {
 		t.Errorf("adjustments are taken for requests: %v", got)
 	}
 	wantText(t, shell(t, s, `DELETE FROM attempts WHERE op = 'adjustment'`), "is kept")

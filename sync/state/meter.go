@@ -66,11 +66,11 @@ type meter struct {
 }
 
 // Reserve implements [outlier.Meter]. A free request reserves nothing.
-func (m meter) Reserve(_ context.Context, r *outlier.Request) (outlier.Attempt, error) {
+func (m meter) Reserve(ctx context.Context, r *outlier.Request) (outlier.Attempt, error) {
 	if err := m.s.space.check(); err != nil {
 		return nil, err
 	}
-	a := &attempt{meter: m, r: r, params: r.Params.Encode()}
+	a := &attempt{meter: m, ctx: ctx, r: r, params: r.Params.Encode()}
 	if !r.Paid() {
 		return a, nil
 	}
@@ -89,6 +89,7 @@ func (m meter) Reserve(_ context.Context, r *outlier.Request) (outlier.Attempt, 
 // attempt implements [outlier.Attempt].
 type attempt struct {
 	meter
+	ctx    context.Context // once it has ended, a locked database is not waited for any longer
 	r      *outlier.Request
 	params string
 	id     int64 // ledger row of a paid attempt
@@ -116,15 +117,28 @@ func (a *attempt) Sending() error {
 }
 
 // Settle implements [outlier.Attempt]: the answer, its outcome and whatever Commit
-// adds become durable at once if the request was paid, else with the open group.
+// adds become durable. While another program locks the database, Settle waits, however
+// long that takes; see [attempt.hold] for what happens meanwhile.
 func (a *attempt) Settle(answer *outlier.Answer, o outlier.Outcome) error {
 	if a.settled {
 		return errSettled
 	}
-	kept := a.s.pack.pack(answer)
 	a.hear(answer)
+	kept := a.s.pack.pack(answer)
+	err := a.settle(answer, o, kept)
+	if isBusy(err) {
+		err = a.hold(answer, o, kept, err)
+	}
+	if err != nil {
+		return fmt.Errorf("keep the answer to %s: %w", describe(a.r), err)
+	}
+	return nil
+}
+
+// settle tries once. After an error that [isBusy] nothing has happened.
+func (a *attempt) settle(answer *outlier.Answer, o outlier.Outcome, kept packed) error {
 	var refused error // by Commit
-	err := a.s.unit(a.r.Paid(), func(tx *Tx) error {
+	err := a.s.unitWithin(settlePatience, a.r.Paid(), func(tx *Tx) error {
 		k, err := a.keep(tx, answer, o, kept)
 		if err == nil && a.p.Commit != nil {
 			refused = a.p.Commit(tx, k)
@@ -134,17 +148,14 @@ func (a *attempt) Settle(answer *outlier.Answer, o outlier.Outcome) error {
 	a.settled = err == nil
 	if refused != nil {
 		// What was paid for is kept, even if nobody knows what to do with it.
-		bare := a.s.unit(a.r.Paid(), func(tx *Tx) error {
+		bare := a.s.unitWithin(settlePatience, a.r.Paid(), func(tx *Tx) error {
 			_, err := a.keep(tx, answer, o, kept)
 			return err
 		})
 		a.settled = bare == nil
 		err = errors.Join(err, bare)
 	}
-	if err != nil {
-		return fmt.Errorf("keep the answer to %s: %w", describe(a.r), err)
-	}
-	return nil
+	return err
 }
 
 func describe(r *outlier.Request) string {

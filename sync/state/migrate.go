@@ -32,9 +32,15 @@ var migration7 string
 //go:embed migrations/0008.sql
 var migration8 string
 
+//go:embed migrations/0009.sql
+var migration9 string
+
+//go:embed migrations/0010.sql
+var migration10 string
+
 // migrations lead from one schema version to the next; the version of a file is
 // the number of those that were applied to it. The list only ever grows.
-var migrations = []string{migration1, migration2, migration3, migration4, migration5, migration6, migration7, migration8}
+var migrations = []string{migration1, migration2, migration3, migration4, migration5, migration6, migration7, migration8, migration9, migration10}
 
 // migrate brings the file to the latest version in one transaction: after a kill it is of
 // the version that it was, and who reads it meanwhile never finds one in between.

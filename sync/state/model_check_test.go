@@ -23,7 +23,7 @@ func (b *books) check(r *rapid.T) {
 	for _, s := range b.scans {
 		b.checkScan(r, s)
 	}
-	if err := b.s.view(func() error { return (&Tx{s: b.s}).audit() }); err != nil {
+	if err := b.s.view(func() error { return b.s.audit("") }); err != nil {
 		r.Fatal(err)
 	}
 }

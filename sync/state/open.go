@@ -7,14 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"net/url"
 	"os"
 	"path/filepath"
 	"time"
 
 	_ "modernc.org/sqlite" // the driver "sqlite"
-
-	"outlierd/sync/credit"
 )
 
 // Options are what a store must know of the world.
@@ -26,6 +25,12 @@ type Options struct {
 
 	MinFree   uint64                           // bytes that must be free before anything is bought; 0 means 256 MiB
 	FreeSpace func(dir string) (uint64, error) // nil asks the file system
+
+	// BootID identifies the machine's present boot, "" if it cannot be told; nil asks the
+	// system. After an unclean end in an earlier boot the whole state is checked.
+	BootID func() string
+
+	Log *slog.Logger // nil discards
 }
 
 func (o Options) withDefaults() Options {
@@ -35,13 +40,24 @@ func (o Options) withDefaults() Options {
 	if o.FreeSpace == nil {
 		o.FreeSpace = freeSpace
 	}
+	if o.BootID == nil {
+		o.BootID = bootID
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
 	return o
 }
 
 // Open takes the state folder dir for this process, creating it if need be, brings
 // the file to this program's schema, and settles what an earlier process left
 // behind: a reservation that was never marked as sent is provably unsent and
-// refunded; one that was marked stays held as unknown.
+// refunded; an answer that it kept in a file is settled; any other attempt that was
+// marked stays held as unknown.
+//
+// After an unclean end the newest rows are checked. Everything is checked, see
+// [Store.Check], if the machine itself went down meanwhile, or if SQLite has reported
+// damage before.
 //
 // It fails with a [*HeldError], [*NewerError], [*BoundError] or [*CorruptError].
 func Open(ctx context.Context, dir string, o Options) (*Store, error) {
@@ -49,16 +65,16 @@ func Open(ctx context.Context, dir string, o Options) (*Store, error) {
 	if err := makeFolder(dir); err != nil {
 		return nil, err
 	}
-	held, err := lock(dir)
+	held, before, err := lock(dir)
 	if err != nil {
 		return nil, err
 	}
 	s := &Store{
-		dir: dir, options: o, lock: held,
+		dir: dir, options: o, lock: held, holds: true,
 		space: space{dir: dir, min: o.MinFree, free: o.FreeSpace},
 		stmts: map[string]*sql.Stmt{},
 	}
-	if err := s.start(ctx); err != nil {
+	if err := s.start(ctx, before); err != nil {
 		return nil, errors.Join(err, s.release())
 	}
 	return s, nil
@@ -77,8 +93,9 @@ func makeFolder(dir string) error {
 
 func (s *Store) path() string { return filepath.Join(s.dir, "state.db") }
 
-// start opens the database and makes sure that it can be trusted.
-func (s *Store) start(ctx context.Context) error {
+// start opens the database and makes sure that it can be trusted; before is the boot
+// during which that was last known.
+func (s *Store) start(ctx context.Context, before string) error {
 	unclean, err := s.leftBehind()
 	if err != nil {
 		return err
@@ -92,18 +109,23 @@ func (s *Store) start(ctx context.Context) error {
 	if err := migrate(ctx, s.db, s.path(), migrations); err != nil {
 		return s.explain(err)
 	}
-	if unclean {
-		if err := s.quickCheck(ctx); err != nil {
-			return s.explain(err)
-		}
+	if err := s.checkAtStart(ctx, unclean, before); err != nil {
+		return err
 	}
 	if err := s.bind(); err != nil {
+		return err
+	}
+	if err := s.settleHeld(); err != nil {
 		return err
 	}
 	if err := s.recover(); err != nil {
 		return err
 	}
 	if err := s.turnCalendar(); err != nil {
+		return err
+	}
+	// From here on units of work wait by themselves, and let others read meanwhile.
+	if _, err := s.db.ExecContext(ctx, `PRAGMA busy_timeout = 0`); err != nil {
 		return err
 	}
 	return s.space.load()
@@ -131,8 +153,8 @@ func (s *Store) leftBehind() (bool, error) {
 // the open group, and the file has one writer.
 func (s *Store) connect(ctx context.Context) error {
 	return s.dial(ctx, url.Values{"_pragma": {
-		"busy_timeout(10000)",
-		"page_size(8192)", // bodies are some ten KB: larger pages make shorter chains
+		"busy_timeout(10000)", // until start is over; see patience
+		"page_size(8192)",     // bodies are some ten KB: larger pages make shorter chains
 		"journal_mode(wal)",
 		"synchronous(full)",
 		"foreign_keys(on)",
@@ -159,30 +181,6 @@ func (s *Store) dial(ctx context.Context, driver url.Values) error {
 	s.db.SetMaxIdleConns(1)
 	if err := s.db.PingContext(ctx); err != nil {
 		return s.explain(fmt.Errorf("open %s: %w", abs, err))
-	}
-	return nil
-}
-
-// quickCheck looks for damage after an unclean end. The journal is left out: it is
-// by far the largest table, and each of its bodies carries a checksum that is
-// verified whenever it is read.
-func (s *Store) quickCheck(ctx context.Context) error {
-	rows, err := s.db.QueryContext(ctx, `SELECT name FROM sqlite_schema WHERE type = 'table' AND name <> 'responses'`)
-	if err != nil {
-		return err
-	}
-	tables, err := collect(rows, func(name *string) []any { return []any{name} })
-	if err != nil {
-		return err
-	}
-	for _, table := range tables {
-		var verdict string
-		if err := s.db.QueryRowContext(ctx, `SELECT quick_check FROM pragma_quick_check(?)`, table).Scan(&verdict); err != nil {
-			return err
-		}
-		if verdict != "ok" {
-			return &CorruptError{Path: s.path(), Detail: verdict}
-		}
 	}
 	return nil
 }
@@ -220,17 +218,17 @@ func (t *Tx) setMeta(key, value string) error {
 	return err
 }
 
-// recover settles what the last process left open and audits the ledger: what
-// each period holds must be the sum of its attempts.
+// recover settles what the last process left open.
 func (s *Store) recover() error {
 	return s.Update(func(tx *Tx) error {
 		now := micros(time.Now())
+		// The first condition is that of the index.
 		if _, err := tx.exec(`UPDATE attempts SET state = 'refunded', settled_at = ?,
-			error = 'never sent: the process ended before' WHERE state = 'reserved'`, now); err != nil {
+			error = 'never sent: the process ended before' WHERE state IN ('reserved', 'sending') AND state = 'reserved'`, now); err != nil {
 			return err
 		}
 		if _, err := tx.exec(`UPDATE attempts SET state = 'unknown', settled_at = ?,
-			error = 'the process ended before an answer was kept' WHERE state = 'sending'`, now); err != nil {
+			error = 'the process ended before an answer was kept' WHERE state IN ('reserved', 'sending') AND state = 'sending'`, now); err != nil {
 			return err
 		}
 		// The ledger's triggers have told the scans what became of their attempts; those
@@ -241,28 +239,8 @@ func (s *Store) recover() error {
 		if err := tx.expire(); err != nil {
 			return err
 		}
-		if err := s.setClock(); err != nil {
-			return err
-		}
-		return tx.audit()
+		return s.setClock()
 	})
-}
-
-// audit compares what each period holds, and how it was adjusted, with the sum of
-// its attempts and of what is left of its holds.
-func (t *Tx) audit() error {
-	var p credit.Period
-	var held, sum int64
-	err := t.row(`SELECT scope, period, p.held + p.adjusted, s.held + s.adjusted FROM periods p JOIN period_sums s USING (scope, period)
-		WHERE p.held <> s.held OR p.adjusted <> s.adjusted LIMIT 1`).Scan(&p.Scope, &p.Key, &held, &sum)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	return &CorruptError{Path: t.s.path(), Detail: fmt.Sprintf(
-		"the ledger holds %d credits for %s %s, but its rows add up to %d", held, p.Scope, p.Key, sum)}
 }
 
 // Close commits the open group and lets go of the folder. Closing again does nothing.
@@ -290,6 +268,6 @@ func (s *Store) release() error {
 		s.broken = errClosed
 	}
 	errs = append(errs, s.lock.Close())
-	s.lock = nil
+	s.lock, s.holds = nil, false
 	return errors.Join(errs...)
 }

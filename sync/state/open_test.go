@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"outlierd/outlier"
@@ -171,43 +172,11 @@ func TestFilesThatAreNoStateAreRefused(t *testing.T) {
 	}
 }
 
-func TestDamageIsFoundAfterAnUncleanEnd(t *testing.T) {
-	dir := t.TempDir()
-	s := open(t, dir)
-	beginRun(t, s, "run-1")
-	for i := range 200 {
-		buy(t, s, Purchase{Run: "run-1"}, answerTo(detailsRequest(strings.Repeat("v", 10)+string(rune('a'+i%26))), `{}`), outlier.Charged)
-	}
-	if err := s.Flush(); err != nil {
-		t.Fatal(err)
-	}
-	if err := shell(t, s, `PRAGMA wal_checkpoint(TRUNCATE)`); err != nil {
-		t.Fatal(err)
-	}
-	beginRun(t, s, "run-2") // the log is not empty: the end is unclean
-	killed := copyFolder(t, dir)
-	path := filepath.Join(killed, "state.db")
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := 3 * 8192; i < len(data); i += 97 {
-		data[i] ^= 0xff
-	}
-	if err := os.WriteFile(path, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	_, err = Open(t.Context(), killed, options())
-	if _, ok := errors.AsType[*CorruptError](err); !ok {
-		t.Errorf("Open: %v, want a CorruptError", err)
-	}
-}
-
 func TestDatabaseIsSetUpToKeepWhatItConfirms(t *testing.T) {
 	s := open(t, t.TempDir())
 	for pragma, want := range map[string]string{
 		"journal_mode": "wal", "synchronous": "2", "foreign_keys": "1", "trusted_schema": "0",
-		"busy_timeout": "10000", "cell_size_check": "1", "cache_spill": "0",
+		"busy_timeout": "0", "cell_size_check": "1", "cache_spill": "0",
 	} {
 		var got string
 		if err := s.view(func() error { return s.row(`PRAGMA ` + pragma).Scan(&got) }); err != nil || got != want {
@@ -267,29 +236,25 @@ func TestMigrationsLeadToTheLatestVersionOrNowhere(t *testing.T) {
 	}
 }
 
-func TestFileThatAnotherProgramLocksIsNamed(t *testing.T) {
-	s := open(t, t.TempDir())
-	if err := shell(t, s, `PRAGMA busy_timeout = 1`); err != nil {
-		t.Fatal(err)
-	}
-	other, err := stdsql.Open("sqlite", s.path())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer other.Close()
-	tx, err := other.BeginTx(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := tx.Exec(`INSERT INTO meta VALUES ('a', 'b')`); err != nil {
-		t.Fatal(err)
-	}
-	_, err = s.Meter(Purchase{}).Reserve(t.Context(), searchRequest("0"))
-	wantText(t, err, s.path(), "locked by another program")
-	if err := tx.Rollback(); err != nil {
-		t.Fatal(err)
-	}
-	buy(t, s, Purchase{}, answerTo(searchRequest("0"), `{}`), outlier.Charged)
+// TestClosingKeepsTheOpenGroup: nothing else commits it in time.
+func TestClosingKeepsTheOpenGroup(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		s, err := Open(t.Context(), dir, options())
+		if err != nil {
+			t.Fatal(err)
+		}
+		free(t, s, groupSize/2)
+		if got := durable(t, s); got != 0 {
+			t.Fatalf("%d answers are durable before the end, so this test shows nothing", got)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if got := len(entries(t, open(t, dir), 0)); got != groupSize/2 {
+			t.Errorf("%d answers are left of %d", got, groupSize/2)
+		}
+	})
 }
 
 func TestClosedStoreSaysSo(t *testing.T) {

@@ -1,9 +1,14 @@
 package state
 
 import (
+	"database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"iter"
 	"net/url"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -11,9 +16,9 @@ import (
 // opsTable says how a table of operations follows from the state. Its columns are
 // those that package schema declares under the same name, in the same order.
 type opsTable struct {
+	source  string // the table of the state whose changes are those of the rows
 	from    string // the rows
-	id      string // their number
-	last    string // query: the highest number up to which every row is final
+	id      string // their number, which is that of the source's row
 	columns []opsColumn
 }
 
@@ -25,8 +30,7 @@ type opsColumn struct {
 
 var opsTables = map[string]opsTable{
 	"ops.runs": {
-		from: `runs`, id: `id`,
-		last: `SELECT coalesce((SELECT min(id) - 1 FROM runs WHERE ` + mayGoOn + `), (SELECT max(id) FROM runs), 0)`,
+		source: "runs", from: `runs`, id: `id`,
 		columns: []opsColumn{
 			{"id", `id`, plain}, {"run_id", `run`, text}, {"job", `job`, text}, {"trigger", `cause`, text},
 			{"due_at", `due`, moment}, {"started_at", `started`, moment}, {"ended_at", `ended`, moment}, {"status", `status`, text},
@@ -37,9 +41,7 @@ var opsTables = map[string]opsTable{
 		},
 	},
 	"ops.searches": {
-		from: `steps JOIN runs r USING (run)`, id: `steps.id`,
-		last: `SELECT coalesce((SELECT min(s.id) - 1 FROM steps s JOIN runs USING (run) WHERE ` + mayGoOn + `),
-			(SELECT max(id) FROM steps), 0)`,
+		source: "steps", from: `steps JOIN runs r USING (run)`, id: `steps.id`,
 		columns: []opsColumn{
 			{"id", `steps.id`, plain}, {"run_id", `steps.run`, text}, {"job", `r.job`, text}, {"item", `steps.item`, text}, {"operation", `steps.op`, text},
 			{"queries", `steps.queries`, texts}, {"seeds", `steps.seeds`, texts}, {"filters", `steps.params`, filters},
@@ -50,8 +52,7 @@ var opsTables = map[string]opsTable{
 		},
 	},
 	"ops.requests": {
-		from: `(SELECT * FROM attempts WHERE adjustment IS NULL)`, id: `id`,
-		last: lastAttempt,
+		source: "attempts", from: `(SELECT * FROM attempts WHERE adjustment IS NULL)`, id: `id`,
 		columns: []opsColumn{
 			{"id", `id`, plain}, {"run_id", `run`, text}, {"job", `job`, text}, {"operation", `op`, text}, {"entity", `entity`, text},
 			{"parameters", `params`, parameters}, {"page_from", `page_from`, plain}, {"page_size", `page_size`, plain},
@@ -61,8 +62,7 @@ var opsTables = map[string]opsTable{
 		},
 	},
 	"ops.credits": {
-		from: `(SELECT * FROM attempts WHERE price > 0 OR adjustment IS NOT NULL)`, id: `id`,
-		last: lastAttempt,
+		source: "attempts", from: `(SELECT * FROM attempts WHERE price > 0 OR adjustment IS NOT NULL)`, id: `id`,
 		columns: []opsColumn{
 			{"id", `id`, plain}, {"run_id", `run`, text}, {"job", `job`, text}, {"operation", `op`, text}, {"price", `coalesce(adjustment, price)`, plain},
 			{"outcome", `CASE state WHEN 'charged' THEN 'spent' WHEN 'sending' THEN 'reserved' ELSE state END`, text},
@@ -73,8 +73,7 @@ var opsTables = map[string]opsTable{
 		},
 	},
 	"ops.limits": {
-		from: `limits`, id: `id`,
-		last: `SELECT coalesce(max(id), 0) FROM limits`,
+		source: "limits", from: `limits`, id: `id`,
 		columns: []opsColumn{
 			{"id", `id`, plain}, {"observed_at", `observed_at`, moment}, {"max_requests", `max_requests`, plain}, {"window_s", `window`, seconds},
 			{"remaining", `remaining`, plain}, {"reset_at", `reset_at`, moment}, {"foreign_requests", `foreign_requests`, plain},
@@ -82,60 +81,143 @@ var opsTables = map[string]opsTable{
 	},
 }
 
-// lastAttempt: an attempt is final once it is settled, but for one that an operator
-// has still to explain (see [Store.SettleScan]), and for one of a run under way whose
-// request may still be answered. What explains it after that run is told by the state
-// alone: rows must not be told again for ever.
-const lastAttempt = `SELECT coalesce((SELECT min(id) - 1 FROM (
-		SELECT id FROM attempts WHERE state IN ('reserved', 'sending')
-		UNION ALL
-		SELECT a.id FROM runs JOIN attempts a USING (run)
-			WHERE runs.status = 'running' AND a.price > 0 AND a.state = 'unknown' AND a.response IS NULL
-		UNION ALL
-		SELECT a.id FROM scans s JOIN attempts a ON a.intent = s.id WHERE s.state = 'unknown' AND a.state = 'unknown')),
-	(SELECT max(id) FROM attempts), 0)`
-
 // capInForce is a field of the cap of one scope, as it was at the reservation.
 func capInForce(field, scope string) string {
 	return fmt.Sprintf(`(SELECT value ->> '%s' FROM json_each(caps) WHERE value ->> 'scope' = '%s')`, field, scope)
 }
 
-// Ops are the rows of an operations table with an id above after, in order of id,
-// durable when Ops returns. Rows up to the mark are final; later ones may change
-// and are told again. Values are nil, int64, float64, string, time.Time, []string or map[string]int64.
-func (s *Store) Ops(table string, after int64) (rows [][]any, columns []string, mark int64, err error) {
-	t, ok := opsTables[table]
-	if !ok {
-		return nil, nil, 0, fmt.Errorf("there is no operations table %q", table)
-	}
+// OpsNews says which rows of the operations tables have changed since a version of them.
+type OpsNews struct {
+	Version int64 // of the tables, up to which the news go
+	All     bool  // all rows are news: what changed since is not on record any more
+
+	changed map[string][]int64 // by source, the ids of rows, unless all are news
+}
+
+// None reports whether nothing has changed.
+func (n OpsNews) None() bool { return !n.All && len(n.changed) == 0 }
+
+// opsForgotten is where meta keeps the version up to which changes were forgotten.
+const opsForgotten = "ops changes forgotten"
+
+// OpsNews are what has changed since the given version, which is 0 for whoever has seen
+// nothing. What they tell is durable when OpsNews returns.
+func (s *Store) OpsNews(since int64) (OpsNews, error) {
 	if err := s.Flush(); err != nil {
-		return nil, nil, 0, err
+		return OpsNews{}, err
 	}
-	err = s.view(func() error {
-		if err := s.row(t.last).Scan(&mark); err != nil {
+	news := OpsNews{changed: map[string][]int64{}}
+	err := s.view(func() error {
+		err := s.row(`SELECT seq FROM sqlite_sequence WHERE name = 'ops_changes'`).Scan(&news.Version)
+		if err != nil && !errors.Is(err, sql.ErrNoRows) {
 			return err
 		}
-		rows, err = t.rows(s, after)
+		forgotten, err := (&Tx{s: s}).opsForgotten()
+		if news.All = since == 0 || since < forgotten || since > news.Version; err != nil || news.All {
+			return err
+		}
+		type change struct {
+			source string
+			id     int64
+		}
+		changes, err := list(s, func(c *change) []any { return []any{&c.source, &c.id} },
+			`SELECT source, id FROM ops_changes WHERE version > ? ORDER BY version`, since)
+		for _, c := range changes {
+			news.changed[c.source] = append(news.changed[c.source], c.id)
+		}
 		return err
 	})
 	if err != nil {
-		return nil, nil, 0, fmt.Errorf("read %s: %w", table, err)
+		return OpsNews{}, fmt.Errorf("look for changes of the operations tables: %w", err)
 	}
-	for _, c := range t.columns {
-		columns = append(columns, c.name)
-	}
-	return rows, columns, mark, nil
+	return news, nil
 }
 
-func (t opsTable) query() string {
+func (t *Tx) opsForgotten() (int64, error) {
+	text, err := t.meta(opsForgotten)
+	if err != nil || text == "" {
+		return 0, err
+	}
+	return strconv.ParseInt(text, 10, 64)
+}
+
+// ForgetOps forgets the changes up to a version, which nobody has still to be told: who
+// has not heard of them is told all rows. It joins the open group.
+func (s *Store) ForgetOps(version int64) error {
+	err := s.unit(false, func(tx *Tx) error {
+		forgotten, err := tx.opsForgotten()
+		if err != nil || forgotten >= version {
+			return err
+		}
+		if _, err := tx.exec(`DELETE FROM ops_changes WHERE version <= ?`, version); err != nil {
+			return err
+		}
+		return tx.setMeta(opsForgotten, strconv.FormatInt(version, 10))
+	})
+	if err != nil {
+		return fmt.Errorf("forget changes of the operations tables: %w", err)
+	}
+	return nil
+}
+
+// OpsColumns are the columns of an operations table.
+func OpsColumns(table string) (columns []string) {
+	for _, c := range opsTables[table].columns {
+		columns = append(columns, c.name)
+	}
+	return columns
+}
+
+// OpsRows yields the news of an operations table in chunks of so many rows, in the order of
+// their ids. Values are nil, int64, float64, string, time.Time, []string or map[string]int64.
+// An error comes last.
+func (s *Store) OpsRows(table string, news OpsNews, most int) iter.Seq2[[][]any, error] {
+	return func(yield func([][]any, error) bool) {
+		t, ok := opsTables[table]
+		if !ok {
+			yield(nil, fmt.Errorf("there is no operations table %q", table))
+			return
+		}
+		changed := slices.Sorted(slices.Values(news.changed[t.source]))
+		for last := int64(0); ; {
+			var rows [][]any
+			if !news.All && len(changed) == 0 {
+				return
+			}
+			err := s.view(func() (err error) {
+				if news.All {
+					rows, err = t.rows(s, `> ?1 ORDER BY `+t.id+` LIMIT ?2`, last, most)
+					return err
+				}
+				some := changed[:min(most, len(changed))]
+				changed = changed[len(some):]
+				ids, err := json.Marshal(some)
+				if err == nil {
+					rows, err = t.rows(s, `IN (SELECT value FROM json_each(?)) ORDER BY `+t.id, string(ids))
+				}
+				return err
+			})
+			if err != nil {
+				yield(nil, fmt.Errorf("read %s: %w", table, err))
+				return
+			}
+			if len(rows) > 0 && !yield(rows, nil) || news.All && len(rows) < most {
+				return
+			}
+			if len(rows) > 0 {
+				last = rows[len(rows)-1][0].(int64)
+			}
+		}
+	}
+}
+
+// rows reads those whose number meets a condition. Their first column is the number.
+func (t opsTable) rows(s *Store, condition string, args ...any) ([][]any, error) {
 	var expressions []string
 	for _, c := range t.columns {
 		expressions = append(expressions, c.sql)
 	}
-	return fmt.Sprintf(`SELECT %s FROM %s WHERE %s > ? ORDER BY %s`, strings.Join(expressions, ", "), t.from, t.id, t.id)
-}
-
-func (t opsTable) rows(s *Store, after int64) ([][]any, error) {
+	query := fmt.Sprintf(`SELECT %s FROM %s WHERE %s %s`, strings.Join(expressions, ", "), t.from, t.id, condition)
 	rows, err := list(s, func(row *[]any) []any {
 		*row = make([]any, len(t.columns))
 		into := make([]any, len(t.columns))
@@ -143,7 +225,7 @@ func (t opsTable) rows(s *Store, after int64) ([][]any, error) {
 			into[i] = &(*row)[i]
 		}
 		return into
-	}, t.query(), after)
+	}, query, args...)
 	for _, row := range rows {
 		for i, c := range t.columns {
 			if row[i] == nil {

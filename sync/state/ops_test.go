@@ -2,6 +2,7 @@ package state
 
 import (
 	"net/http"
+	"slices"
 	"testing"
 	"time"
 
@@ -16,11 +17,7 @@ func TestOperationsTablesFitTheirDeclaration(t *testing.T) {
 	s := open(t, t.TempDir())
 	history(t, s)
 	for _, table := range schema.OpsTables() {
-		rows, columns, _, err := s.Ops(table.Name, 0)
-		if err != nil {
-			t.Errorf("%s: %v", table.Name, err)
-			continue
-		}
+		rows, columns := opsRows(t, s, table.Name, 0), OpsColumns(table.Name)
 		var want []string
 		for _, c := range table.Columns {
 			want = append(want, c.Name)
@@ -38,9 +35,27 @@ func TestOperationsTablesFitTheirDeclaration(t *testing.T) {
 		}
 		record.Release()
 	}
-	if _, _, _, err := s.Ops("ops.nothing", 0); err == nil {
-		t.Error("a table that does not exist has rows")
+	for _, err := range s.OpsRows("ops.nothing", OpsNews{All: true}, 10) {
+		if err == nil {
+			t.Error("a table that does not exist has rows")
+		}
 	}
+}
+
+// opsRows are the rows of an operations table that have changed since a version.
+func opsRows(t *testing.T, s *Store, table string, since int64) (all [][]any) {
+	t.Helper()
+	news, err := s.OpsNews(since)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for rows, err := range s.OpsRows(table, news, 2) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, rows...)
+	}
+	return all
 }
 
 // history is a finished run with a page, a refusal and a missing video, and an open
@@ -75,21 +90,14 @@ func history(t *testing.T, s *Store) {
 	}
 }
 
-// column picks one column of a table, as text.
-func column(t *testing.T, s *Store, table, name string, after int64) (values []any, mark int64) {
+// column picks one column of the rows that have changed since a version.
+func column(t *testing.T, s *Store, table, name string, since int64) (values []any) {
 	t.Helper()
-	rows, columns, mark, err := s.Ops(table, after)
-	if err != nil {
-		t.Fatal(err)
+	at := slices.Index(OpsColumns(table), name)
+	for _, row := range opsRows(t, s, table, since) {
+		values = append(values, row[at])
 	}
-	for i, c := range columns {
-		for _, row := range rows {
-			if c == name {
-				values = append(values, row[i])
-			}
-		}
-	}
-	return values, mark
+	return values
 }
 
 func TestOperationsTablesTellWhatHappened(t *testing.T) {
@@ -125,24 +133,74 @@ func TestOperationsTablesTellWhatHappened(t *testing.T) {
 		{"ops.limits", "remaining", []any{nil}},
 		{"ops.limits", "window_s", []any{60.0}},
 	} {
-		got, _ := column(t, s, c.table, c.column, 0)
+		got := column(t, s, c.table, c.column, 0)
 		if diff := cmp.Diff(c.want, got); diff != "" {
 			t.Errorf("%s.%s (-want +got):\n%s", c.table, c.column, diff)
 		}
 	}
 }
 
-func TestRowsBelowTheMarkAreFinal(t *testing.T) {
+// TestNewsAreWhatHasChanged, and no more: not the rows that are only unfinished.
+func TestNewsAreWhatHasChanged(t *testing.T) {
 	s := open(t, t.TempDir())
 	history(t, s)
-	for table, want := range map[string]int64{"ops.runs": 1, "ops.searches": 1, "ops.requests": 3, "ops.credits": 3, "ops.limits": 1} {
-		if _, mark := column(t, s, table, "id", 0); mark != want {
-			t.Errorf("%s is final up to %d, want %d", table, mark, want)
+	version := func() int64 {
+		news, err := s.OpsNews(1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return news.Version
+	}
+	for _, c := range []struct {
+		what   string
+		change func() error
+		want   map[string][]any // ids
+	}{
+		{"nothing", func() error { return nil }, nil},
+		{"a run ends", func() error { return s.Finish(Run{ID: "run-2", Status: OK, Ended: noon}) }, map[string][]any{"ops.runs": {int64(2)}}},
+		{"a free call", func() error {
+			buy(t, s, Purchase{Run: "run-2", Attempt: 1}, answerTo(detailsRequest("video-00003"), `{}`), outlier.Charged)
+			return nil
+		}, map[string][]any{"ops.requests": {int64(6)}}},
+		{"a paid call", func() error {
+			buy(t, s, Purchase{Run: "run-1", Step: 1, Attempt: 1}, answerTo(searchRequest("5"), `{}`), outlier.Charged)
+			return nil
+		}, map[string][]any{"ops.requests": {int64(7)}, "ops.credits": {int64(7)}, "ops.searches": {int64(1)}}},
+		{"an adjustment", func() error { return s.Adjust(3, "a test") }, map[string][]any{"ops.credits": {int64(8)}}},
+		{"a limit", func() error { return s.LearnLimit(Limit{Limit: 20, Window: time.Minute}) }, map[string][]any{"ops.limits": {int64(2)}}},
+	} {
+		before := version()
+		if err := c.change(); err != nil {
+			t.Fatalf("%s: %v", c.what, err)
+		}
+		for _, table := range schema.OpsTables() {
+			if diff := cmp.Diff(c.want[table.Name], column(t, s, table.Name, "id", before)); diff != "" {
+				t.Errorf("%s: rows of %s that have changed (-want +got):\n%s", c.what, table.Name, diff)
+			}
 		}
 	}
-	got, _ := column(t, s, "ops.requests", "id", 3)
-	if diff := cmp.Diff([]any{int64(4), int64(5)}, got); diff != "" {
-		t.Errorf("rows of ops.requests after its mark (-want +got):\n%s", diff)
+}
+
+// TestWhatIsForgottenIsToldByAllRows: also to whoever has a version that the state has
+// not yet reached, as after an older copy was put back.
+func TestWhatIsForgottenIsToldByAllRows(t *testing.T) {
+	s := open(t, t.TempDir())
+	history(t, s)
+	first, err := s.OpsNews(0)
+	if err != nil || !first.All {
+		t.Fatalf("all rows are news: %t, %v", first.All, err)
+	}
+	if err := s.ForgetOps(first.Version); err != nil {
+		t.Fatal(err)
+	}
+	beginRun(t, s, "run-3")
+	for since, all := range map[int64]bool{first.Version - 1: true, first.Version: false, first.Version + 100: true} {
+		if news, err := s.OpsNews(since); err != nil || news.All != all || news.None() {
+			t.Errorf("since %d: all rows are news: %t, none: %t, %v", since, news.All, news.None(), err)
+		}
+	}
+	if got := column(t, s, "ops.runs", "id", first.Version); !cmp.Equal(got, []any{int64(3)}) {
+		t.Errorf("runs %v are news, want the third", got)
 	}
 }
 
@@ -159,7 +217,7 @@ func TestLimitIsKeptWhenItChanges(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	got, _ := column(t, s, "ops.limits", "max_requests", 0)
+	got := column(t, s, "ops.limits", "max_requests", 0)
 	if diff := cmp.Diff([]any{int64(10), int64(20), int64(20), int64(20)}, got); diff != "" {
 		t.Errorf("limits (-want +got):\n%s", diff)
 	}

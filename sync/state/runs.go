@@ -281,6 +281,12 @@ func (s *Store) Runs(job string, limit int) ([]Run, error) {
 	return s.runs(`SELECT `+runColumns+` FROM runs WHERE (job = ?1 OR ?1 = '') ORDER BY id DESC LIMIT ?2`, job, limit)
 }
 
+// OwnRuns are the newest runs of the job that did what its file said, newest first: not
+// those that a person has overridden.
+func (s *Store) OwnRuns(job string, limit int) ([]Run, error) {
+	return s.runs(`SELECT `+runColumns+` FROM runs WHERE job = ? AND NOT overridden ORDER BY id DESC LIMIT ?`, job, limit)
+}
+
 func (s *Store) runs(query string, args ...any) ([]Run, error) {
 	var runs []Run
 	err := s.view(func() error {

@@ -95,7 +95,7 @@ func checkHold(t testing.TB, s *Store, step int64, want outlier.Credits) {
 
 func checkBooks(t testing.TB, s *Store) {
 	t.Helper()
-	if err := s.view(func() error { return (&Tx{s: s}).audit() }); err != nil {
+	if err := s.view(func() error { return s.audit("") }); err != nil {
 		t.Error(err)
 	}
 }
@@ -159,7 +159,7 @@ func TestScanThatMayBeUnderWayIsNotIntendedAgain(t *testing.T) {
 		"another mode":                       {func(s *Scan) { s.Mode = "standard" }, ScanRunning, false},
 		"other queries":                      {func(s *Scan) { s.Queries = s.Queries[:1] }, ScanRunning, false},
 		"channels instead of queries":        {func(s *Scan) { s.FindBy = "channels" }, ScanRunning, false},
-		"another due instant":                {func(s *Scan) { s.Due = due.Add(time.Hour) }, ScanRunning, false},
+		"another due instant":                {func(s *Scan) { s.Due = due.Add(time.Hour) }, ScanRunning, true},
 		"a due instant whose scan has ended": {func(s *Scan) { s.Due = due }, ScanEnded, true},
 		"a due instant whose scan failed":    {func(s *Scan) { s.Due = due }, ScanFailed, true},
 		"a due instant that was refused":     {func(s *Scan) { s.Due = due }, ScanRefused, false},

@@ -41,6 +41,9 @@ func (s *schedule) live(t *testing.T) {
 		if !p.dead && s.wrong == nil {
 			s.wrong = p.check()
 		}
+		if !p.dead && s.wrong == nil {
+			s.wrong = p.checkNews()
+		}
 	}
 	if !p.dead && s.wrong == nil {
 		s.wrong = p.audit()

@@ -34,6 +34,7 @@ const (
 	ruleHolds   = "what is held for a scan was given away while nobody knew of it"
 	ruleClock   = "the time is wrong"
 	ruleLedger  = "the ledger contradicts itself"
+	ruleNews    = "who follows the operations tables has other rows than the state"
 )
 
 // hoped is what must have happened in some schedule, so that the rules mean something.

@@ -131,6 +131,8 @@ type schedule struct {
 	clock   time.Time // of the service, when the last process ended
 
 	books
+	mirror mirror
+
 	trace []string
 	seen  map[string]int // what happened, and how often
 	wrong error          // the end of the schedule

@@ -188,13 +188,17 @@ func gzipped(t testing.TB, body string) []byte {
 func copyFolder(t testing.TB, from string) string {
 	t.Helper()
 	to := t.TempDir()
-	for _, name := range []string{"state.db", "state.db-wal"} {
-		data, err := os.ReadFile(filepath.Join(from, name))
+	held, err := filepath.Glob(filepath.Join(from, heldPrefix+"*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range append(held, filepath.Join(from, "state.db"), filepath.Join(from, "state.db-wal"), filepath.Join(from, "lock")) {
+		data, err := os.ReadFile(path)
 		if os.IsNotExist(err) {
 			continue
 		}
 		if err == nil {
-			err = os.WriteFile(filepath.Join(to, name), data, 0o600)
+			err = os.WriteFile(filepath.Join(to, filepath.Base(path)), data, 0o600)
 		}
 		if err != nil {
 			t.Fatal(err)

@@ -8,11 +8,12 @@ import (
 	"time"
 )
 
-// A group of free answers is committed when it has this many, or when its first
-// is this old.
+// A free answer is committed at once, unless the last commit was less than groupAge ago.
+// The answers that come after it share the next commit, which is made when there are
+// groupSize of them or the first is that old.
 const (
 	groupSize = 64
-	groupAge  = time.Second
+	groupAge  = time.Second / 20
 )
 
 // Store is an open state folder. Its methods may be called by several goroutines.
@@ -20,6 +21,7 @@ type Store struct {
 	dir     string
 	options Options
 	lock    *os.File
+	holds   bool // lock is the lock file, and the folder this process's
 	space   space
 	pack    *packer
 
@@ -35,6 +37,8 @@ type Store struct {
 	redo  []write // what the group has written so far, in order
 	units int     // units of work in it
 	timer *time.Timer
+
+	committed time.Time // when the last group was
 }
 
 // write is a statement of the open group.
@@ -60,11 +64,12 @@ func (s *Store) Update(f func(*Tx) error) error { return s.unit(true, f) }
 // Flush makes everything durable that was accepted so far.
 func (s *Store) Flush() error {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.redo) == 0 && !s.open {
+	nothing := len(s.redo) == 0 && !s.open
+	s.mu.Unlock()
+	if nothing {
 		return nil
 	}
-	return s.explain(s.commit())
+	return s.unit(true, func(*Tx) error { return nil })
 }
 
 // lapse commits a group that has become old. If that fails nothing is lost: the
@@ -78,31 +83,56 @@ func (s *Store) lapse() {
 	}
 }
 
+// patience is how long a unit of work waits while another program locks the database,
+// and lockPause how long before it tries again. Only the answer in hand is waited for
+// longer; see [attempt.Settle].
+const (
+	patience  = 10 * time.Second
+	lockPause = 20 * time.Millisecond
+)
+
 // unit performs f at the end of the open group; with now set, the group is durable
 // when unit returns nil. After an error nothing of f has happened, and what was in
 // the group before is still in it.
 func (s *Store) unit(now bool, f func(*Tx) error) error {
+	return s.unitWithin(patience, now, f)
+}
+
+// unitWithin is [Store.unit] with a patience of its own.
+func (s *Store) unitWithin(patience time.Duration, now bool, f func(*Tx) error) error {
+	until := time.Now().Add(patience)
+	for {
+		begun, err := s.try(now, f)
+		if begun || !isBusy(err) || !time.Now().Before(until) {
+			return err
+		}
+		time.Sleep(lockPause)
+	}
+}
+
+// try reports whether f could begin; if not, it may be tried again.
+func (s *Store) try(now bool, f func(*Tx) error) (begun bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if err := s.begin(); err != nil {
+		return false, s.explain(err)
+	}
 	before, units := len(s.redo), s.units
 	if err := s.perform(now, f); err != nil {
 		s.abandon()
 		clear(s.redo[before:])
 		s.redo, s.units = s.redo[:before], units
-		return s.explain(err)
+		return true, s.explain(err)
 	}
-	return nil
+	return true, nil
 }
 
 func (s *Store) perform(now bool, f func(*Tx) error) error {
-	if err := s.begin(); err != nil {
-		return err
-	}
 	if err := f(&Tx{s: s, now: time.Now()}); err != nil {
 		return err
 	}
 	s.units++
-	if now || s.units >= groupSize {
+	if now || s.units >= groupSize || time.Since(s.committed) >= groupAge {
 		return s.commit()
 	}
 	if s.timer == nil {
@@ -145,6 +175,7 @@ func (s *Store) commit() error {
 	}
 	clear(s.redo)
 	s.redo, s.units, s.open = s.redo[:0], 0, false
+	s.committed = time.Now()
 	s.stopTimer()
 	return nil
 }
@@ -228,17 +259,29 @@ func (s *Store) row(query string, args ...any) scanner {
 
 // view reads, the open group included.
 func (s *Store) view(f func() error) error {
+	until := time.Now().Add(patience)
+	for {
+		begun, err := s.tryView(f)
+		if begun || !isBusy(err) || !time.Now().Before(until) {
+			return err
+		}
+		time.Sleep(lockPause)
+	}
+}
+
+// tryView reports whether f could begin; if not, it may be tried again.
+func (s *Store) tryView(f func() error) (begun bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.broken != nil {
-		return s.broken
+		return false, s.broken
 	}
 	if len(s.redo) > 0 {
 		if err := s.begin(); err != nil {
-			return s.explain(err)
+			return false, s.explain(err)
 		}
 	}
-	return s.explain(f())
+	return true, s.explain(f())
 }
 
 // list reads rows of one kind; into says where the columns go.

@@ -1,0 +1,18 @@
+package main
+
+import (
+	"context"
+	"testing"
+)
+
+// TestStopOfUpBeforeItBeginsIsAnEndLikeAnyOther: the job file is still being checked, and
+// a service manager is told that all is well.
+func TestStopOfUpBeforeItBeginsIsAnEndLikeAnyOther(t *testing.T) {
+	bubble(t, "version: 1\nservice: {url: \"sim://\"}\njobs:\n  one: {every: 1d, search: {query: [espresso]}}\n", func(p *person) {
+		ctx, stop := context.WithCancel(p.Context())
+		stop()
+		if _, complaints, code := p.do(ctx, "up"); code != exitDone {
+			t.Errorf("exit code %d, want %d\n%s", code, exitDone, complaints)
+		}
+	})
+}

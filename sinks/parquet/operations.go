@@ -1,0 +1,264 @@
+package parquet
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"path"
+	"slices"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/compute"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+
+	"outlierd/schema"
+	"outlierd/sinks"
+)
+
+// The newest rows of an operations table change most, and few come at a time. They are
+// kept in a file of their own, which is written anew each time, until there are enough of
+// them for a part. A row of a part that changes has its part written anew.
+
+// enoughForPart is how many of the newest rows become a part.
+const enoughForPart = 2048
+
+// writeOps adds the news to a step. News of all rows are one step; of others each batch
+// is, since it may change the files of the one before. It returns the step that is still
+// to be committed, which has the version.
+func (s *Sink) writeOps(ctx context.Context, step *step, o *sinks.Ops) (*step, error) {
+	if !o.All && o.Since != s.state.OpsVersion {
+		return nil, fmt.Errorf("news since version %d do not follow version %d of %s", o.Since, s.state.OpsVersion, s.options.Dir)
+	}
+	old, err := s.opsFiles()
+	if err != nil {
+		return nil, err
+	}
+	if o.All {
+		step.next.Ops = map[string]int64{}
+	}
+	for batch, err := range o.Batches {
+		if err != nil {
+			return nil, err
+		}
+		for _, part := range batch.Parts {
+			if o.All {
+				err = s.writeAll(step, part)
+			} else {
+				err = s.writeChanged(ctx, step, part)
+			}
+			if err != nil {
+				return nil, fmt.Errorf("table %s: %w", part.Table.Name, err)
+			}
+		}
+		if batch.Last || o.All {
+			continue
+		}
+		if err := step.commit(); err != nil {
+			return nil, err
+		}
+		step = s.begin()
+	}
+	if o.All {
+		for _, name := range old {
+			if !slices.Contains(step.next.Moves, name) {
+				step.remove(name)
+			}
+		}
+	}
+	step.next.OpsVersion = o.Version
+	return step, nil
+}
+
+// opsFiles are the files of the operations tables.
+func (s *Sink) opsFiles() (all []string, err error) {
+	for _, t := range s.options.Ops {
+		names, err := s.list(t, func(name string) bool { return isPart(name) || name == "open.parquet" })
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, names...)
+	}
+	return all, nil
+}
+
+// writeAll writes rows into a file of their own.
+func (s *Sink) writeAll(step *step, part schema.Part) error {
+	if part.Rows.NumRows() == 0 {
+		return nil
+	}
+	return step.seal(part.Table, part.Rows)
+}
+
+// seal writes rows as a part that follows the last one.
+func (p *step) seal(t *schema.Table, rows arrow.RecordBatch) error {
+	if p.next.Ops == nil {
+		p.next.Ops = map[string]int64{}
+	}
+	ids := idsOf(rows)
+	name := partOf(p.next.Ops[t.Name], ids[len(ids)-1])
+	p.next.Ops[t.Name] = ids[len(ids)-1]
+	return p.writeRows(t, name, rows)
+}
+
+func (p *step) writeRows(t *schema.Table, name string, rows arrow.RecordBatch) error {
+	return p.write(path.Join(t.FileName(), name), func(w io.Writer) error {
+		return encode(w, t, func(put func(arrow.RecordBatch) error) error { return put(rows) })
+	})
+}
+
+// writeChanged puts rows into the files that hold them, and new ones to the newest.
+func (s *Sink) writeChanged(ctx context.Context, step *step, part schema.Part) error {
+	t, rows := part.Table, part.Rows
+	newest, _ := slices.BinarySearch(idsOf(rows), s.state.Ops[t.Name]+1)
+	if newest > 0 {
+		if err := s.rewriteParts(ctx, step, t, rows.NewSlice(0, int64(newest))); err != nil {
+			return err
+		}
+	}
+	if int64(newest) == rows.NumRows() {
+		return nil
+	}
+	return s.writeNewest(ctx, step, t, rows.NewSlice(int64(newest), rows.NumRows()))
+}
+
+// writeNewest takes rows over.
+func (s *Sink) writeNewest(ctx context.Context, step *step, t *schema.Table, rows arrow.RecordBatch) error {
+	defer rows.Release()
+	had, err := s.exists(t, "open.parquet")
+	if err != nil {
+		return err
+	}
+	if had {
+		merged, err := s.mergeRows(ctx, t, "open.parquet", rows)
+		if err != nil {
+			return err
+		}
+		defer merged.Release()
+		rows = merged
+	}
+	if rows.NumRows() < enoughForPart {
+		return step.writeRows(t, "open.parquet", rows)
+	}
+	if had {
+		step.remove(path.Join(t.FileName(), "open.parquet"))
+	}
+	return step.seal(t, rows)
+}
+
+// rewriteParts takes rows over, which belong into parts that are there.
+func (s *Sink) rewriteParts(ctx context.Context, step *step, t *schema.Table, rows arrow.RecordBatch) error {
+	defer rows.Release()
+	parts, err := s.list(t, isPart)
+	if err != nil {
+		return err
+	}
+	ids := idsOf(rows)
+	for from := 0; from < len(ids); {
+		at := slices.IndexFunc(parts, func(name string) bool { return lastOf(name) >= ids[from] })
+		if at < 0 {
+			return fmt.Errorf("no part holds row %d: %s", ids[from], rebuild)
+		}
+		to, _ := slices.BinarySearch(ids, lastOf(parts[at])+1)
+		some := rows.NewSlice(int64(from), int64(to))
+		merged, err := s.mergeRows(ctx, t, path.Base(parts[at]), some)
+		some.Release()
+		if err != nil {
+			return err
+		}
+		err = step.writeRows(t, path.Base(parts[at]), merged)
+		merged.Release()
+		if err != nil {
+			return err
+		}
+		from = to
+	}
+	return nil
+}
+
+// mergeRows are the rows of a file with others in the place of those that have their
+// numbers, in order of the numbers.
+func (s *Sink) mergeRows(ctx context.Context, t *schema.Table, name string, rows arrow.RecordBatch) (arrow.RecordBatch, error) {
+	var all []arrow.RecordBatch
+	defer func() {
+		for _, some := range all {
+			some.Release()
+		}
+	}()
+	err := s.decode(ctx, t, path.Join(t.FileName(), name), nil, func(old arrow.RecordBatch) error {
+		old.Retain()
+		all = append(all, old)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	rows.Retain()
+	all = append(all, rows)
+	return latest(ctx, all)
+}
+
+// latest are the last rows of each number, in order of the numbers.
+func latest(ctx context.Context, all []arrow.RecordBatch) (arrow.RecordBatch, error) {
+	at := map[int64]int64{}
+	count := int64(0)
+	for _, some := range all {
+		for i, id := range idsOf(some) {
+			at[id] = count + int64(i)
+		}
+		count += some.NumRows()
+	}
+	order := make([]int64, 0, len(at))
+	for _, row := range at {
+		order = append(order, row)
+	}
+	ids := make([]int64, 0, count)
+	for _, some := range all {
+		ids = append(ids, idsOf(some)...)
+	}
+	slices.SortFunc(order, func(a, b int64) int { return cmp.Compare(ids[a], ids[b]) })
+	indices := array.NewInt64Builder(memory.DefaultAllocator)
+	defer indices.Release()
+	indices.AppendValues(order, nil)
+	take := indices.NewArray()
+	defer take.Release()
+	whole, err := concatenate(all)
+	if err != nil {
+		return nil, err
+	}
+	defer whole.Release()
+	taken, err := compute.Take(ctx, *compute.DefaultTakeOptions(), compute.NewDatumWithoutOwning(whole), compute.NewDatumWithoutOwning(take))
+	if err != nil {
+		return nil, err
+	}
+	return taken.(*compute.RecordDatum).Value, nil
+}
+
+func concatenate(all []arrow.RecordBatch) (arrow.RecordBatch, error) {
+	var columns []arrow.Array
+	defer func() {
+		for _, c := range columns {
+			c.Release()
+		}
+	}()
+	count := int64(0)
+	for _, some := range all {
+		count += some.NumRows()
+	}
+	for i := range int(all[0].NumCols()) {
+		var parts []arrow.Array
+		for _, some := range all {
+			parts = append(parts, some.Column(i))
+		}
+		column, err := array.Concatenate(parts, memory.DefaultAllocator)
+		if err != nil {
+			return nil, err
+		}
+		columns = append(columns, column)
+	}
+	return array.NewRecordBatch(all[0].Schema(), columns, count), nil
+}
+
+// idsOf are the numbers of rows of an operations table.
+func idsOf(rows arrow.RecordBatch) []int64 { return rows.Column(0).(*array.Int64).Int64Values() }

@@ -1,0 +1,206 @@
+package engine
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"outlierd/outlier"
+	"outlierd/sync/job"
+	"outlierd/sync/state"
+)
+
+const overriddenFile = `
+version: 1
+service: {url: "sim://", limit: 10/min}
+budget: {per_month: 400}
+jobs:
+  weekly:
+    schedule: "0 6 * * *"
+    for_each: {topic: [home espresso, moka pot]}
+    search: {query: "${topic}", where: {published_at: "since last success, overlap 1d, first 30d"}, pages: 2}
+    enrich: {details: {top: 2}}
+`
+
+// overridden runs the first job in another way so many times, and returns the last record.
+func (w *workshop) overridden(times int, o job.Overrides) (row *state.Run) {
+	w.Helper()
+	spec, err := w.config.Jobs[0].With(o)
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.inspect(func(e *Engine) {
+		e.Afresh = true
+		for range times {
+			if row, err = e.Run(w.ctx, &spec, Manual, time.Time{}); err != nil {
+				w.Fatal(err)
+			}
+		}
+	})
+	return row
+}
+
+// lessons are what earlier runs teach later ones.
+type lessons struct {
+	Watermarks []state.Watermark
+	Paging     string
+	Forecast   JobForecast
+	Turns      []time.Time // when its searches had theirs
+}
+
+func (w *workshop) lessons() (m lessons) {
+	w.Helper()
+	f, _ := w.foreseen()
+	m.Forecast = f.Jobs[0]
+	w.inspect(func(e *Engine) {
+		var err error
+		if m.Watermarks, err = e.Store.Watermarks(""); err != nil {
+			w.Fatal(err)
+		}
+		if m.Paging, err = e.Store.Paging(outlier.OpSearch); err != nil {
+			w.Fatal(err)
+		}
+		steps, _, err := e.draw(w.ctx, &w.config.Jobs[0], time.Now())
+		if err != nil {
+			w.Fatal(err)
+		}
+		for _, step := range steps {
+			at, err := e.Store.LastSearched(w.config.Jobs[0].Name, step.Watermark)
+			if err != nil {
+				w.Fatal(err)
+			}
+			m.Turns = append(m.Turns, at)
+		}
+	})
+	return m
+}
+
+// TestOverridesTeachNothing: what a person wants once leaves cursor, paging and forecast as
+// they were, before the job's first run and after it.
+func TestOverridesTeachNothing(t *testing.T) {
+	for name, o := range map[string]job.Overrides{
+		"since":     {Since: 48 * time.Hour},
+		"pages":     {Pages: 3},
+		"no enrich": {NoEnrich: true},
+		"again":     {Again: true},
+		"set":       {Set: map[string]string{"topic": "moka pot"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bare(t, overriddenFile, func(w *workshop) {
+				check := func() {
+					t.Helper()
+					before := w.lessons()
+					w.overridden(expectFrom+1, o) // more than expectations rest on
+					if diff := cmp.Diff(before, w.lessons(), cmp.AllowUnexported(JobForecast{}), cmp.FilterPath(
+						func(p cmp.Path) bool { return p.Last().String() == ".Changes" }, cmp.Ignore())); diff != "" {
+						t.Errorf("overridden runs have changed (-before +after):\n%s", diff)
+					}
+				}
+				check()
+				row := w.mustRun(state.OK)
+				if window := w.steps(row)[0].Window; !strings.HasPrefix(window, days(-30)) {
+					t.Errorf("the first run of the job searches %s, want its first 30 days", window)
+				}
+				if name != "pages" && name != "again" { // which the journal has now
+					check()
+				}
+			})
+		})
+	}
+}
+
+// TestMoveCursorLetsAnOverriddenRunTeach its cursor and the paging.
+func TestMoveCursorLetsAnOverriddenRunTeach(t *testing.T) {
+	bare(t, overriddenFile, func(w *workshop) {
+		w.overridden(1, job.Overrides{Since: 20 * 24 * time.Hour, MoveCursor: true})
+		time.Sleep(time.Hour)
+		if m := w.lessons(); len(m.Watermarks) != 2 || m.Paging == "" {
+			t.Errorf("watermarks %+v, paging %q; want one for each topic, and the paging known", m.Watermarks, m.Paging)
+		}
+		if window := w.steps(w.mustRun(state.OK))[0].Window; !strings.HasPrefix(window, days(-1)) {
+			t.Errorf("the next run searches %s, want it to begin where that one did", window)
+		}
+	})
+}
+
+// TestOverriddenRunKnowsItsOwnPaging: it wastes one page on learning it, and no second one.
+func TestOverriddenRunKnowsItsOwnPaging(t *testing.T) {
+	bare(t, overriddenFile, func(w *workshop) {
+		row := w.overridden(1, job.Overrides{Pages: 3, Since: 300 * 24 * time.Hour})
+		if calls := w.calls(outlier.OpSearch); row.Pages != 6 || calls > 7 {
+			t.Errorf("%d pages in %d calls, want 6 in 7 at most", row.Pages, calls)
+		}
+	})
+}
+
+// TestSeedsThatAnOverriddenRunHasBoughtAreTheJobsToBuy: the job has not bought them.
+func TestSeedsThatAnOverriddenRunHasBoughtAreTheJobsToBuy(t *testing.T) {
+	const file = `
+version: 1
+service: {url: "sim://", limit: 10/min}
+jobs:
+  one: {related: {video_id: [dQw4w9WgXcQ], where: {type: video}, pages: 2}}
+`
+	bare(t, file, func(w *workshop) {
+		w.overridden(1, job.Overrides{Pages: 1})
+		time.Sleep(24 * time.Hour)
+		if row, err := w.run(); err != nil || row.Pages == 0 {
+			t.Errorf("run %+v, error %v; want it to buy what resembles its seeds", row, err)
+		}
+	})
+}
+
+// TestOverriddenRunLeavesTheUnfinishedOneAlone, and no due instant goes on with what a
+// person has cut short.
+func TestOverriddenRunLeavesTheUnfinishedOneAlone(t *testing.T) {
+	bare(t, overriddenFile, func(w *workshop) {
+		w.inspect(func(e *Engine) { w.see(e, "weekly") })
+		well := w.wire
+		fails := func(r *http.Request) bool { return strings.Contains(r.URL.RawQuery, "moka") }
+		w.wire = roundTripper(func(r *http.Request) (*http.Response, error) {
+			if fails(r) {
+				return nil, errors.New("no route to host")
+			}
+			return well.RoundTrip(r)
+		})
+		first := w.serve(6*time.Hour + 10*time.Minute)
+		if len(first) != 1 || first[0].Status != state.Failed || first[0].Pages != 1 {
+			t.Fatalf("runs %+v; want one that failed after a page", first)
+		}
+		w.wire = well
+		w.overridden(1, job.Overrides{Pages: 1, Set: map[string]string{"topic": "home espresso"}})
+
+		spec, err := w.config.Jobs[0].With(job.Overrides{Pages: 3})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.inspect(func(e *Engine) { // a person's, cut short
+			e.Afresh = true
+			ctx, cancel := contextFor(w, time.Second)
+			defer cancel()
+			w.wire = roundTripper(func(r *http.Request) (*http.Response, error) { <-r.Context().Done(); return nil, r.Context().Err() })
+			e.Client.Transport = w.wire
+			if row, err := e.Run(ctx, &spec, Manual, time.Time{}); err == nil || row.Status != state.Running {
+				t.Fatalf("run %+v, error %v; want it cut short", row, err)
+			}
+		})
+		w.wire = well
+		runs := w.serve(24 * time.Hour)
+		if len(runs) != 4 {
+			t.Fatalf("%d runs, want the failed one, two of a person, and that of the next day", len(runs))
+		}
+		if old := runs[0]; old.Status != state.OK && old.Status != state.Partial || old.Pages != 4 || !old.Due.Equal(first[0].Due) {
+			t.Errorf("the failed run is %s with %d pages; want the next instant to have gone on with it", old.Status, old.Pages)
+		}
+		if mine := runs[2]; mine.Status != state.Running || !mine.Overridden {
+			t.Errorf("the run that a person has cut short is %s; want it left alone", mine.Status)
+		}
+		if next := runs[3]; next.Status != state.OK || next.Pages < 2 || !next.Due.Equal(first[0].Due.Add(24*time.Hour)) {
+			t.Errorf("the next day's run is %s with %d pages", next.Status, next.Pages)
+		}
+	})
+}

@@ -1,0 +1,312 @@
+package state
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"outlierd/outlier"
+)
+
+// checkedState is a killed state with more answers than are checked after a kill, and
+// more paid attempts, of which the older ones count for another day.
+func killedState(t *testing.T) (dir string) {
+	t.Helper()
+	s := hasty(t, open(t, t.TempDir()))
+	free(t, s, newest+50)
+	buy(t, s, capped(100), answerTo(searchRequest("0"), `{}`), outlier.Charged)
+	if err := shell(t, s, `PRAGMA wal_checkpoint(TRUNCATE); DROP TRIGGER responses_fixed; DROP TRIGGER periods_cap`); err != nil {
+		t.Fatal(err)
+	}
+	return copyFolder(t, s.dir)
+}
+
+// damage changes a state behind the program's back, and leaves its log in place.
+func damage(t *testing.T, dir, statement string) {
+	t.Helper()
+	source := copyFolder(t, dir)
+	s := &Store{dir: source, options: options().withDefaults()}
+	if err := s.attach(t.Context(), "rw"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.db.ExecContext(t.Context(), statement); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"state.db", "state.db-wal"} {
+		data, err := os.ReadFile(filepath.Join(source, name))
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, name), data, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.db.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestWhatIsCheckedAtAStart: after a kill the newest rows, after the machine went down
+// everything, after a clean end no answer.
+func TestWhatIsCheckedAtAStart(t *testing.T) {
+	const (
+		oldAnswer = `UPDATE responses SET body = CAST('{}' AS BLOB) WHERE id = 3`
+		newAnswer = `UPDATE responses SET body = CAST('{}' AS BLOB) WHERE id = (SELECT max(id) - 1 FROM responses)`
+		newLedger = `UPDATE periods SET held = held + 1 WHERE scope = 'day'`
+		oldLedger = `INSERT INTO periods (scope, period, begins, ends) VALUES ('day', '2020-01-01', 1, 2); UPDATE periods SET held = 1 WHERE ends = 2`
+	)
+	for _, test := range []struct {
+		name, damage string
+		boot         string // present one; the state was last open in "boot-1"
+		found        string // "" if the state opens
+	}{
+		{"no damage", `SELECT 1`, "boot-1", ""},
+		{"no damage, and the machine went down", `SELECT 1`, "boot-2", ""},
+		{"newest answer", newAnswer, "boot-1", "does not match its checksum"},
+		{"period in force", newLedger, "boot-1", "add up to 2"},
+		{"old answer", oldAnswer, "boot-1", ""},
+		{"old answer, and the machine went down", oldAnswer, "boot-2", "answer 3"},
+		{"old answer, and nobody knows whether the machine went down", oldAnswer, "", "answer 3"},
+		{"old period", oldLedger, "boot-1", ""},
+		{"old period, and the machine went down", oldLedger, "boot-2", "2020-01-01"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			dir := killedState(t)
+			var log bytes.Buffer
+			o := options()
+			o.Log = slog.New(slog.NewTextHandler(&log, nil))
+			o.BootID = func() string { return "boot-1" }
+			openWith(t, dir, o)
+			dir = copyFolder(t, dir) // killed again, in boot-1
+			damage(t, dir, test.damage)
+			o.BootID = func() string { return test.boot }
+			s, err := Open(t.Context(), dir, o)
+			if s != nil {
+				defer s.Close()
+			}
+			if test.found == "" && err != nil {
+				t.Fatal(err)
+			}
+			if test.found != "" {
+				wantText(t, err, test.found)
+				if _, ok := errors.AsType[*CorruptError](err); !ok {
+					t.Errorf("Open: %v, want a CorruptError", err)
+				}
+			}
+			told := strings.Count(log.String(), "state check started")
+			if want := 1; (test.boot != "boot-1") != (told == 2) || told < want { // the first one is that of a folder without a boot
+				t.Errorf("%d checks are in the log, started in boot %q:\n%s", told, test.boot, &log)
+			}
+		})
+	}
+}
+
+// TestACheckThatFoundDamageIsNotForgotten: closing a damaged state leaves no log behind,
+// and the next start must not take it for a sound one.
+func TestACheckThatFoundDamageIsNotForgotten(t *testing.T) {
+	dir := killedState(t)
+	damage(t, dir, `UPDATE responses SET body = CAST('{}' AS BLOB) WHERE id = 3`)
+	o := options()
+	o.BootID = func() string { return "boot-2" }
+	for attempt := range 3 {
+		_, err := Open(t.Context(), dir, o)
+		if _, ok := errors.AsType[*CorruptError](err); !ok {
+			t.Errorf("start %d: %v, want a CorruptError", attempt, err)
+		}
+	}
+}
+
+// TestDamageThatSQLiteReportsIsCheckedAtTheNextStart: and nothing more is written before.
+func TestDamageThatSQLiteReportsIsCheckedAtTheNextStart(t *testing.T) {
+	dir := t.TempDir()
+	s, err := Open(t.Context(), dir, options())
+	if err != nil {
+		t.Fatal(err)
+	}
+	beginRun(t, s, "run-1")
+	free(t, s, 200)
+	if err := errors.Join(s.Flush(), s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "state.db")
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	damaged := bytes.Clone(data)
+	at := bytes.Index(damaged, []byte("00000000150")) // in the table of answers and its indexes
+	for i := at - at%8192; i < at-at%8192+16; i++ {
+		damaged[i] ^= 0xff
+	}
+	if err := os.WriteFile(path, damaged, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if s, err = Open(t.Context(), dir, options()); err != nil {
+		t.Fatalf("the damage is old, and the end was clean: %v", err)
+	}
+	var met error
+	for _, err := range s.Journal(0) {
+		met = err
+	}
+	if _, ok := errors.AsType[*CorruptError](met); !ok {
+		t.Fatalf("reading the journal: %v, want a CorruptError", met)
+	}
+	if err := s.Update(func(*Tx) error { return nil }); err == nil {
+		t.Error("a damaged state was written")
+	}
+	_ = s.Close()
+	if _, err = Open(t.Context(), dir, options()); err == nil {
+		t.Fatal("the state opens, although damage was reported before")
+	}
+	if err := os.WriteFile(path, data, 0o600); err != nil { // a backup is brought back
+		t.Fatal(err)
+	}
+	open(t, dir)
+}
+
+// TestCheckFindsAnyDamage, also beside a process that holds the state.
+func TestCheckFindsAnyDamage(t *testing.T) {
+	s := open(t, t.TempDir())
+	free(t, s, newest+50)
+	buy(t, s, capped(100), answerTo(searchRequest("0"), `{}`), outlier.Charged)
+	check := func() (Checked, error) {
+		seen, err := Peek(t.Context(), s.dir, options())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer seen.Close()
+		return seen.Check(t.Context())
+	}
+	if checked, err := check(); err != nil || checked.Answers != newest+51 || checked.Periods == 0 {
+		t.Errorf("%+v (%v), want %d answers", checked, err, newest+51)
+	}
+	for _, statement := range []string{
+		`DROP TRIGGER responses_fixed; UPDATE responses SET body = CAST('{}' AS BLOB) WHERE id = 3`,
+		`UPDATE responses SET body = CAST('{"n":1}' AS BLOB) WHERE id = 3; UPDATE periods SET held = 1 WHERE scope = 'month'`,
+	} {
+		if err := shell(t, s, statement); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := check(); err == nil {
+			t.Errorf("no damage was found after %s", statement)
+		}
+	}
+}
+
+// TestNoStatementOfACallReadsAWholeTable asks SQLite how it will perform each statement
+// that the starts and the calls of this test have used, those of triggers included.
+func TestNoStatementOfACallReadsAWholeTable(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	beginRun(t, s, "run-1")
+	if err := reserve(t, s, capped(100), searchRequest("0")).Sending(); err != nil {
+		t.Fatal(err)
+	}
+	s = open(t, copyFolder(t, dir)) // with an attempt to be settled
+	step := beginRun(t, s, "run-2")
+	p := capped(100)
+	p.Hold, p.Step = 4, step.ID
+	p.Commit = func(tx *Tx, k Kept) error {
+		_, err := tx.AddHits("run-2", step.ID, 0, 0, []Hit{{VideoID: "video-00001", ChannelID: "UC"}})
+		return errors.Join(err, tx.SaveStep(step), tx.Paging(0, 40, 1))
+	}
+	p.Run = "run-2"
+	buy(t, s, p, answerTo(searchRequest("1"), `{}`), outlier.Charged)
+	p.FromHold, p.Hold = step.ID, 0
+	buy(t, s, p, lost(searchRequest("2")), outlier.Unknown)
+	buy(t, s, p, answerTo(searchRequest("2"), `{}`), outlier.Charged)
+	task := Task{Op: outlier.OpDetails, Entity: "video-00001", Run: "run-2", Job: "ideas"}
+	enqueue(t, s, task)
+	buy(t, s, Purchase{Run: "run-2", Job: "ideas", Commit: func(tx *Tx, k Kept) error {
+		return tx.Done(task, k.Response, false, k.Answer.ReceivedAt)
+	}}, answerTo(detailsRequest("video-00001"), `{}`), outlier.Charged)
+	if _, err := s.Answered(outlier.OpSearch, "query=x", step.Began); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Spent("run-2"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Balance(month()); err != nil {
+		t.Fatal(err)
+	}
+	for _, query := range append(triggered(t, s), prepared(s)...) {
+		for _, line := range howPerformed(t, s, query) {
+			if table, scans := strings.CutPrefix(line, "SCAN "); scans && isLarge(table) {
+				t.Errorf("%s\nin %s", line, query)
+			}
+		}
+	}
+}
+
+// isLarge reports whether what a line of a plan names is a table that grows with every
+// call, read without one of the indexes that hold only few of its rows.
+func isLarge(scanned string) bool {
+	few := []string{"attempts_open", "holds_open", "holds_run", "attempts_explained", "attempts_newest"} // the last one is read up to a LIMIT
+	table, rest, _ := strings.Cut(scanned, " ")
+	if slices.ContainsFunc(few, func(index string) bool { return strings.HasSuffix(rest, index) }) {
+		return false
+	}
+	return slices.Contains([]string{"attempts", "responses", "runs", "steps", "seen", "run_hits", "queue_others", "freshness",
+		"periods", "holds", "a", "o", "p", "q", "r"}, table)
+}
+
+func prepared(s *Store) (queries []string) {
+	for query := range s.stmts {
+		queries = append(queries, query)
+	}
+	return queries
+}
+
+// triggered are the statements and the conditions of all triggers, with parameters in
+// the place of the row's columns.
+func triggered(t *testing.T, s *Store) (queries []string) {
+	t.Helper()
+	rows, err := s.db.QueryContext(t.Context(), `SELECT sql FROM sqlite_schema WHERE type = 'trigger'`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := collect(rows, func(sql *string) []any { return []any{sql} })
+	if err != nil {
+		t.Fatal(err)
+	}
+	column := regexp.MustCompile(`\b(NEW|OLD)\.\w+`)
+	for _, trigger := range all {
+		head, body, _ := strings.Cut(column.ReplaceAllString(trigger, "?"), "\nBEGIN\n")
+		if _, condition, ok := strings.Cut(head, " WHEN "); ok {
+			queries = append(queries, "SELECT "+condition)
+		}
+		for statement := range strings.SplitSeq(strings.TrimSuffix(strings.TrimSpace(body), "END"), ";") {
+			if statement = strings.TrimSpace(statement); statement != "" && !strings.Contains(statement, "RAISE(") {
+				queries = append(queries, statement)
+			}
+		}
+	}
+	return queries
+}
+
+// howPerformed are the lines of a query's plan.
+func howPerformed(t *testing.T, s *Store, query string) (lines []string) {
+	t.Helper()
+	rows, err := s.db.QueryContext(t.Context(), `EXPLAIN QUERY PLAN `+query, make([]any, strings.Count(query, "?"))...)
+	if err != nil {
+		t.Fatalf("explain %s: %v", query, err)
+	}
+	type line struct {
+		id, parent, unused int
+		detail             string
+	}
+	all, err := collect(rows, func(l *line) []any { return []any{&l.id, &l.parent, &l.unused, &l.detail} })
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range all {
+		lines = append(lines, l.detail)
+	}
+	return lines
+}

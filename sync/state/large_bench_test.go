@@ -1,0 +1,142 @@
+package state
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"outlierd/outlier"
+	"outlierd/sync/state/statetest"
+)
+
+// large is a folder with a large state; see [statetest.Large]. With killed set, the
+// process that wrote it last did not close it.
+func large(b *testing.B, killed bool) string {
+	b.Helper()
+	dir := filepath.Join(b.TempDir(), "state")
+	statetest.Large(b, dir, func(dir string) error {
+		s, err := Open(b.Context(), dir, options())
+		if err != nil {
+			return err
+		}
+		return s.Close()
+	})
+	if killed {
+		kill(b, dir)
+	}
+	return dir
+}
+
+// kill leaves a state folder as a kill during a paid call leaves it: with a log, and
+// with an attempt that was sent and not settled.
+func kill(b *testing.B, dir string) {
+	b.Helper()
+	s := open(b, dir)
+	beginRun(b, s, fmt.Sprint("killed-", time.Now().UnixNano()))
+	if err := reserve(b, s, capped(1<<40), searchRequest("0")).Sending(); err != nil {
+		b.Fatal(err)
+	}
+	wal, err := os.ReadFile(filepath.Join(dir, "state.db-wal"))
+	if err == nil {
+		err = s.Close()
+	}
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, "state.db-wal"), wal, 0o600)
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+}
+
+// BenchmarkStart opens and closes a state, beside an empty one.
+func BenchmarkStart(b *testing.B) {
+	for name, made := range map[string]func(*testing.B) string{
+		"empty":        func(b *testing.B) string { return b.TempDir() },
+		"large":        func(b *testing.B) string { return large(b, false) },
+		"large-killed": func(b *testing.B) string { return large(b, true) },
+	} {
+		b.Run(name, func(b *testing.B) {
+			dir := made(b)
+			for b.Loop() {
+				s, err := Open(b.Context(), dir, options())
+				if err == nil {
+					err = s.Close()
+				}
+				if err != nil {
+					b.Fatal(err)
+				}
+				if name == "large-killed" {
+					b.StopTimer()
+					kill(b, dir)
+					b.StartTimer()
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkBookkeeping goes through all that is written for one call, with a large state
+// and with an empty one.
+func BenchmarkBookkeeping(b *testing.B) {
+	states := []struct {
+		name string
+		made func(*testing.B) string
+	}{
+		{"empty", func(b *testing.B) string { return b.TempDir() }},
+		{"large", func(b *testing.B) string { return large(b, false) }},
+	}
+	for _, state := range states {
+		dir := ""
+		b.Run("paid/"+state.name, func(b *testing.B) {
+			dir = state.made(b)
+			s := open(b, dir)
+			settlePaid(b, s)
+		})
+		b.Run("free/"+state.name, func(b *testing.B) {
+			s := open(b, state.made(b))
+			settleFree(b, s)
+		})
+	}
+}
+
+func settlePaid(b *testing.B, s *Store) {
+	step := beginRun(b, s, "run-1")
+	body := page(b)
+	n := 0
+	for b.Loop() {
+		hits := make([]Hit, 40)
+		for i := range hits {
+			hits[i] = Hit{VideoID: fmt.Sprintf("%011d", n*40+i), ChannelID: "UC"}
+		}
+		answer := answerTo(searchRequest(fmt.Sprint(n)), "")
+		answer.Body, answer.Encoding = body, "gzip"
+		p := capped(1 << 40)
+		p.Commit = func(tx *Tx, _ Kept) error {
+			if _, err := tx.AddHits("run-1", step.ID, n, n*40, hits); err != nil {
+				return err
+			}
+			step.Next++
+			return tx.SaveStep(step)
+		}
+		buy(b, s, p, answer, outlier.Charged)
+		n++
+	}
+}
+
+func settleFree(b *testing.B, s *Store) {
+	beginRun(b, s, "run-1")
+	body := page(b)
+	n := 0
+	for b.Loop() {
+		n++
+		request := detailsRequest(fmt.Sprintf("%011d", n))
+		task := Task{Op: outlier.OpDetails, Entity: request.Entity, Run: "run-1", Job: "ideas"}
+		answer := answerTo(request, "")
+		answer.Body, answer.Encoding = body, "gzip"
+		buy(b, s, Purchase{Run: "run-1", Job: "ideas", Attempt: 1, Commit: func(tx *Tx, k Kept) error {
+			return tx.Done(task, k.Response, false, time.Time{})
+		}}, answer, outlier.Charged)
+	}
+}

@@ -1,0 +1,68 @@
+package state_test
+
+import (
+	"fmt"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"outlierd/schema"
+	"outlierd/sync/state"
+)
+
+// mirror is what a sink has of the operations tables that is told their news alone.
+type mirror struct {
+	version int64
+	tables  map[string]map[any]string // rows as text, by table and id
+}
+
+// follow takes the news in, and compares all rows.
+func (m *mirror) follow(s *state.Store) error {
+	news, err := s.OpsNews(m.version)
+	if err != nil {
+		return err
+	}
+	if news.All {
+		m.tables = map[string]map[any]string{}
+	}
+	if err := m.take(s, news); err != nil {
+		return err
+	}
+	whole := mirror{tables: map[string]map[any]string{}}
+	if news, err = s.OpsNews(0); err == nil {
+		err = whole.take(s, news)
+	}
+	if diff := gocmp.Diff(whole.tables, m.tables); err == nil && diff != "" {
+		err = &broken{ruleNews, "(-state +followed):\n" + diff}
+	}
+	return err
+}
+
+func (m *mirror) take(s *state.Store, news state.OpsNews) error {
+	for _, table := range schema.OpsTables() {
+		for rows, err := range s.OpsRows(table.Name, news, 3) {
+			if err != nil {
+				return err
+			}
+			if m.tables[table.Name] == nil {
+				m.tables[table.Name] = map[any]string{}
+			}
+			for _, row := range rows {
+				m.tables[table.Name][row[0]] = fmt.Sprint(row)
+			}
+		}
+	}
+	m.version = news.Version
+	return nil
+}
+
+// checkNews follows the operations tables now and then, and lets the state forget what
+// is known.
+func (p *process) checkNews() error {
+	if p.turns%5 != 0 {
+		return nil
+	}
+	if err := p.mirror.follow(p.store); err != nil || p.turns%10 != 0 {
+		return err
+	}
+	return p.store.ForgetOps(p.mirror.version)
+}
