@@ -259,6 +259,9 @@ func everybodys(err error) bool {
 	if _, ahead := errors.AsType[*engine.AheadError](err); ahead {
 		return true
 	}
+	if _, down := errors.AsType[*engine.SinksDownError](err); down {
+		return true
+	}
 	if _, long := errors.AsType[*pace.LongWaitError](err); long {
 		return true
 	}

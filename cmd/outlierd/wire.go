@@ -41,9 +41,7 @@ func (o *options) open(ctx context.Context, config *job.Config, log *slog.Logger
 	if err := p.openState(ctx, folder); err != nil {
 		return p, forbidden(err, config.Data)
 	}
-	if err := p.openSinks(ctx, folder); err != nil {
-		return p, forbidden(err, config.Data)
-	}
+	p.addSinks(ctx, folder)
 	return p, p.openClient(o, folder, func() (outlier.Key, error) { return o.rekey(config.Service.URL) })
 }
 
@@ -164,16 +162,19 @@ func (p *program) Close() error {
 	return errors.Join(errs...)
 }
 
-func (p *program) openSinks(ctx context.Context, folder string) error {
+// addSinks opens the sinks, so that readers find all tables before the first call. One that
+// cannot be opened now stands in the way of no other: it is opened when it is used, and
+// what is wrong with it is told then.
+func (p *program) addSinks(ctx context.Context, folder string) {
 	for _, s := range p.Config.Sinks {
-		sink, err := openSink(ctx, s.Kind, sinkPath(p.Config, s), folder)
-		if err != nil {
-			return fmt.Errorf("open sink %s: %w", s.Kind, err)
-		}
+		sink := sinks.Reopening(s.Kind, func(ctx context.Context) (sinks.Sink, error) {
+			sink, err := openSink(ctx, s.Kind, sinkPath(p.Config, s), folder)
+			return sink, forbidden(err, p.Config.Data)
+		})
 		p.closers = append(p.closers, sink.Close)
 		p.Sinks = append(p.Sinks, sink)
+		_, _ = sink.Watermark(ctx) // the engine asks again
 	}
-	return nil
 }
 
 // sinkPath is where a sink of the configuration puts what readers open.

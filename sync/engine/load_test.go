@@ -113,3 +113,70 @@ func TestSinkAheadOfTheJournalIsRefused(t *testing.T) {
 		}
 	})
 }
+
+// TestSinkIsWrittenAfterTheJournalIsDurable: what a sink is given, whoever reads the state
+// after a kill at that moment has, too.
+func TestSinkIsWrittenAfterTheJournalIsDurable(t *testing.T) {
+	bare(t, jobsFile, func(w *workshop) {
+		e, stop := w.open()
+		defer stop()
+		batches, published := 0, 0
+		durable := func() int64 {
+			kept, err := state.Peek(w.ctx, filepath.Join(w.data(), "state"), state.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer kept.Close()
+			last := int64(0)
+			for entry, err := range kept.Journal(0) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				last = entry.ID
+			}
+			return last
+		}
+		sink := &fakeSink{name: "duckdb"}
+		e.Sinks = []sinks.Sink{watched{sink, func(b sinks.Batch) {
+			batches++
+			if kept := durable(); kept < b.Hi {
+				t.Errorf("answers up to %d are written, and the journal would have %d after a kill", b.Hi, kept)
+			}
+		}, func(ops *sinks.Ops) {
+			published++
+			kept, err := state.Peek(w.ctx, filepath.Join(w.data(), "state"), state.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer kept.Close()
+			if news, err := kept.OpsNews(ops.Since); err != nil || news.Version < ops.Version {
+				t.Errorf("version %d of the operations tables is published, and the state would have %d after a kill, %v", ops.Version, news.Version, err)
+			}
+		}}}
+		if _, err := e.Run(w.ctx, &w.config.Jobs[0], Manual, time.Time{}); err != nil {
+			t.Fatal(err)
+		}
+		if batches == 0 || published == 0 {
+			t.Errorf("%d batches, %d publications: this test shows nothing", batches, published)
+		}
+	})
+}
+
+// watched is a sink whose calls are looked at before they are carried out.
+type watched struct {
+	sinks.Sink
+	write   func(sinks.Batch)
+	publish func(*sinks.Ops)
+}
+
+func (s watched) Write(ctx context.Context, b sinks.Batch) error {
+	s.write(b)
+	return s.Sink.Write(ctx, b)
+}
+
+func (s watched) Publish(ctx context.Context, ops *sinks.Ops) error {
+	if ops != nil {
+		s.publish(ops)
+	}
+	return s.Sink.Publish(ctx, ops)
+}

@@ -1,0 +1,64 @@
+package sinks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// Reopening is a sink that is opened when it is first used and, after a call has failed,
+// closed and opened anew by the next one: what stood in its way may be gone, and what it
+// remembers may be wrong.
+func Reopening(name string, open func(context.Context) (Sink, error)) Sink {
+	return &reopening{name: name, open: open}
+}
+
+type reopening struct {
+	name string
+	open func(context.Context) (Sink, error)
+	sink Sink // nil while it is closed
+}
+
+// use calls the sink.
+func (r *reopening) use(ctx context.Context, call func(Sink) error) error {
+	if r.sink == nil {
+		sink, err := r.open(ctx)
+		if err != nil {
+			return fmt.Errorf("open sink %s: %w", r.name, err)
+		}
+		r.sink = sink
+	}
+	if err := call(r.sink); err != nil {
+		return errors.Join(err, r.Close())
+	}
+	return nil
+}
+
+func (r *reopening) Name() string { return r.name }
+
+func (r *reopening) Watermark(ctx context.Context) (mark int64, err error) {
+	err = r.use(ctx, func(s Sink) (err error) { mark, err = s.Watermark(ctx); return err })
+	return mark, err
+}
+
+func (r *reopening) Write(ctx context.Context, b Batch) error {
+	return r.use(ctx, func(s Sink) error { return s.Write(ctx, b) })
+}
+
+func (r *reopening) OpsVersion(ctx context.Context) (version int64, err error) {
+	err = r.use(ctx, func(s Sink) (err error) { version, err = s.OpsVersion(ctx); return err })
+	return version, err
+}
+
+func (r *reopening) Publish(ctx context.Context, ops *Ops) error {
+	return r.use(ctx, func(s Sink) error { return s.Publish(ctx, ops) })
+}
+
+func (r *reopening) Close() error {
+	if r.sink == nil {
+		return nil
+	}
+	err := r.sink.Close()
+	r.sink = nil
+	return err
+}
