@@ -140,9 +140,13 @@ func TestDamageThatSQLiteReportsIsCheckedAtTheNextStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	damaged := bytes.Clone(data)
-	at := bytes.Index(damaged, []byte("00000000150")) // in the table of answers and its indexes
-	for i := at - at%8192; i < at-at%8192+16; i++ {
-		damaged[i] ^= 0xff
+	for at := 4096; at < len(damaged); at += 4096 {
+		if !bytes.Contains(data[at:at+4096], []byte("00000000150")) { // in the tables of answers and of attempts, and in indexes
+			continue
+		}
+		for i := range 16 {
+			damaged[at+i] ^= 0xff
+		}
 	}
 	if err := os.WriteFile(path, damaged, 0o600); err != nil {
 		t.Fatal(err)
