@@ -10,8 +10,8 @@ import (
 	"outlierd/sync/credit"
 )
 
-// newest is how many answers, and how many paid attempts, are checked after a kill: many
-// more than can have been under way.
+// newest is how many answers, and the runs of how many paid attempts, are checked after a
+// kill: many more than can have been under way.
 const newest = 256
 
 // checkAtStart looks for damage after an unclean end; before is the boot during which
@@ -46,8 +46,8 @@ func (s *Store) checkAtStart(ctx context.Context, unclean bool, before string) e
 	return sign(s.lock, present)
 }
 
-// checkNewest verifies the periods that the newest paid attempts count for, and after
-// an unclean end the newest answers.
+// checkNewest verifies the periods that have not ended, those of the runs that bought
+// last, and after an unclean end the newest answers.
 func (s *Store) checkNewest(ctx context.Context, unclean bool) error {
 	if unclean {
 		var last int64
@@ -58,8 +58,10 @@ func (s *Store) checkNewest(ctx context.Context, unclean bool) error {
 			return err
 		}
 	}
-	return s.audit(`WHERE (scope, period) IN (SELECT scope, period FROM attempt_periods
-		WHERE id IN (SELECT id FROM attempts WHERE price > 0 ORDER BY reserved_at DESC LIMIT ?))`, newest)
+	return s.audit(`WHERE (scope, period) IN (SELECT scope, period FROM (
+		SELECT scope, period FROM periods WHERE ends > (SELECT max(reserved_at) FROM attempts WHERE price > 0)
+		UNION ALL
+		SELECT 'run', run FROM (SELECT run FROM attempts WHERE price > 0 ORDER BY reserved_at DESC LIMIT ?)))`, newest)
 }
 
 // Checked counts what [Store.Check] has verified.
