@@ -87,6 +87,9 @@ func (r *run) startScan(ctx context.Context, step *state.Step) error {
 	if err != nil {
 		return err
 	}
+	if err := r.ready(ctx, request, state.Purchase{}); err != nil {
+		return err
+	}
 	scan, err := r.intend(step, request)
 	if err != nil {
 		return err
