@@ -79,7 +79,7 @@ func addCommands(root *cobra.Command, o *options) {
 			searchCommand(o), relatedCommand(o), findChannelsCommand(o), scanCommand(o),
 			channelCommand(o), videoCommand(o), commentsCommand(o), transcriptCommand(o),
 		}},
-		{"To know:", []*cobra.Command{sqlCommand(o), whyCommand(o), budgetCommand(o), schemaCommand(o)}},
+		{"To know:", []*cobra.Command{sqlCommand(o), whyCommand(o), budgetCommand(o), schemaCommand(o), checkCommand(o)}},
 	} {
 		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title})
 		for _, c := range g.commands {
