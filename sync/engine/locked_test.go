@@ -85,15 +85,17 @@ func TestALockedStateIsWaitedForWithAnAnswerInHand(t *testing.T) {
 // file, and the next process goes on with it as if it had come then, whatever its age.
 func TestAnAnswerInHandOutlivesAStop(t *testing.T) {
 	for _, test := range []struct {
+		name string
 		op   string
 		file string
 		call outlier.Operation
 	}{
-		{"/search/outliers", lockedFile, outlier.OpSearch},
-		{"/video/", lockedFile, outlier.OpDetails},
-		{"/scan", scanFile, outlier.OpStartScan},
+		{"page", "/search/outliers", lockedFile, outlier.OpSearch},
+		{"page that could be reused", "/search/outliers", strings.Replace(lockedFile, "reuse_for: 1m", "reuse_for: 6h", 1), outlier.OpSearch},
+		{"data call", "/video/", lockedFile, outlier.OpDetails},
+		{"scan", "/scan", scanFile, outlier.OpStartScan},
 	} {
-		t.Run(test.op, func(t *testing.T) {
+		t.Run(test.name, func(t *testing.T) {
 			bare(t, test.file, func(w *workshop) {
 				w.renew(anHour)
 				ctx, stop := context.WithCancel(w.ctx)
@@ -107,7 +109,7 @@ func TestAnAnswerInHandOutlivesAStop(t *testing.T) {
 				unlock()
 				closed()
 
-				time.Sleep(time.Hour) // which is longer than reuse_for
+				time.Sleep(time.Hour)
 				calls, spent := w.calls(test.call), w.spent()
 				next := w.mustRun(state.OK)
 				if next.ID != row.ID {
@@ -126,10 +128,27 @@ func TestAnAnswerInHandOutlivesAStop(t *testing.T) {
 				if next.Hits == 0 {
 					t.Error("no hit followed from what was bought")
 				}
+				for _, step := range w.stepsOf(next.ID) {
+					if step.Reused != 0 {
+						t.Errorf("%d pages that the run itself bought are told as reused", step.Reused)
+					}
+				}
 				if bought := w.spent() - spent; test.call == outlier.OpSearch && bought != 0 || w.spent() != next.Credits {
 					t.Errorf("%d credits more were spent, and the run holds %d of %d", bought, next.Credits, w.spent())
 				}
 			})
 		})
 	}
+}
+
+// stepsOf are the steps of a run.
+func (w *workshop) stepsOf(run string) []state.Step {
+	w.Helper()
+	e, stop := w.open()
+	defer stop()
+	steps, err := e.Store.Steps(run)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return steps
 }
