@@ -73,16 +73,19 @@ type Exceeded struct {
 }
 
 func (e *Exceeded) Error() string {
-	follow := ""
-	if e.Hold > 0 {
-		follow = fmt.Sprintf(", with %d more for what must follow it", e.Hold)
+	cost := fmt.Sprintf("this call costs %d", e.Price)
+	switch {
+	case e.Price == 0:
+		cost = fmt.Sprintf("reading the scan may cost %d", e.Hold)
+	case e.Hold > 0:
+		cost += fmt.Sprintf(", with %d more for what must follow it", e.Hold)
 	}
 	bought := ""
 	if e.Bought > 0 {
 		bought = fmt.Sprintf(" (and %d bought on top)", e.Bought)
 	}
-	return fmt.Sprintf("%s is reached: %d of %d credits%s are held and this call costs %d%s; %s",
-		e.Cap, e.Held, e.Cap.Max, bought, e.Price, follow, e.Cap.remedy())
+	return fmt.Sprintf("%s is reached: %d of %d credits%s are held and %s; %s",
+		e.Cap, e.Held, e.Cap.Max, bought, cost, e.Cap.remedy())
 }
 
 // String is the cap as people know it, by its key in jobs.yaml.

@@ -41,11 +41,14 @@ var migration10 string
 //go:embed migrations/0011.sql
 var migration11 string
 
+//go:embed migrations/0012.sql
+var migration12 string
+
 // migrations lead from one schema version to the next; the version of a file is
 // the number of those that were applied to it. The list only ever grows.
 var migrations = []string{
 	migration1, migration2, migration3, migration4, migration5, migration6,
-	migration7, migration8, migration9, migration10, migration11,
+	migration7, migration8, migration9, migration10, migration11, migration12,
 }
 
 // migrate brings the file to the latest version in one transaction: after a kill it is of

@@ -23,7 +23,7 @@ func TestLedgerFollowsTheModel(t *testing.T) {
 		b.begin(r)
 		r.Repeat(map[string]func(*rapid.T){
 			"reserve": b.reserve, "send": b.send, "settle": b.settle, "kill": b.kill, "": b.check,
-			"start a scan": b.start, "read": b.read, "release": b.release, "ask an operator": b.operate, "rename": b.rename, "end": b.end,
+			"start a scan": b.start, "join a scan": b.join, "read": b.read, "release": b.release, "ask an operator": b.operate, "rename": b.rename, "end": b.end,
 			"change the cap": func(r *rapid.T) { b.limit = drawLimit(r) },
 		})
 	})
@@ -54,11 +54,13 @@ type books struct {
 // scanning is a run's step with its scan and its newest hold.
 type scanning struct {
 	run     string
+	what    string // it looks for
 	step    int64
 	intent  int64
 	state   ScanState // "" before the first intent
 	ended   bool      // the run has, for good
 	charged bool      // the ledger's row is
+	joined  bool      // it waits for the scan of another, and begins none
 	hold    *setAside
 }
 
@@ -87,11 +89,20 @@ func (b *books) begin(r *rapid.T) {
 	b.checks++
 	b.job = fmt.Sprint("job-", b.checks)
 	b.held, b.alive, b.scans = map[string]outlier.Credits{}, nil, nil
-	for i, name := range []string{"-a", "-b"} {
-		s := &scanning{run: b.job + name, step: int64(10*b.checks + i), hold: &setAside{}}
-		if err := b.s.Begin(Run{ID: s.run, Job: b.job, Status: Running}, nil); err != nil {
+	alike := rapid.Bool().Draw(r, "alike")
+	for _, name := range []string{"-a", "-b"} {
+		s := &scanning{run: b.job + name, what: b.job, hold: &setAside{}}
+		if !alike {
+			s.what += name
+		}
+		if err := b.s.Begin(Run{ID: s.run, Job: b.job, Status: Running}, []Step{{Op: outlier.OpStartScan}}); err != nil {
 			r.Fatal(err)
 		}
+		steps, err := b.s.Steps(s.run)
+		if err != nil {
+			r.Fatal(err)
+		}
+		s.step = steps[0].ID
 		b.scans = append(b.scans, s)
 	}
 	b.limit = drawLimit(r)
@@ -153,18 +164,52 @@ func (b *books) reserve(r *rapid.T) {
 	}
 }
 
+// live reports whether a scan of the same may be under way.
+func (b *books) live(s *scanning) bool {
+	return slices.ContainsFunc(b.scans, func(other *scanning) bool {
+		return other.what == s.what && slices.Contains([]ScanState{ScanIntended, ScanUnknown, ScanRunning}, other.state)
+	})
+}
+
+// join lets a run wait for the scan of the other one, which must succeed exactly if the
+// service has that and reading it fits.
+func (b *books) join(r *rapid.T) {
+	s, other := b.scans[0], b.scans[1]
+	if rapid.Bool().Draw(r, "the first") {
+		s, other = other, s
+	}
+	if s.what != other.what || s.state != "" || s.joined || s.ended {
+		return
+	}
+	hold := rapid.SampledFrom([]outlier.Credits{1, 4, 6}).Draw(r, "hold")
+	err := b.s.JoinScan(Purchase{
+		Job: b.job, Run: s.run, Step: s.step, Hold: hold,
+		Caps: func(time.Time) []credit.Cap { return []credit.Cap{b.cap()} },
+	}, other.intent)
+	if may := other.state == ScanRunning && b.held[""]+hold <= b.limit; may != (err == nil) {
+		r.Fatalf("holding %d of %d, joining a scan that is %q with a hold of %d got %v", b.held[""], b.limit, other.state, hold, err)
+	}
+	if err == nil {
+		s.joined, s.hold = true, &setAside{rest: hold, open: true}
+		b.book(s.run, hold)
+	}
+}
+
 // start intends a scan if none may be under way, and tries to start it in any case.
 func (b *books) start(r *rapid.T) {
 	s := b.scan(r)
+	if s.joined {
+		return
+	}
+	standing := b.live(s)
 	err := b.s.Update(func(tx *Tx) error {
-		id, err := tx.IntendScan(Scan{Run: s.run, Job: b.job, Step: s.step, Queries: []string{s.run}, Price: scanPrice})
+		id, err := tx.IntendScan(Scan{Run: s.run, Job: b.job, Step: s.step, Queries: []string{s.what}, Price: scanPrice})
 		if err == nil {
 			s.intent = id
 		}
 		return err
 	})
 	_, refused := errors.AsType[*LiveScanError](err)
-	standing := slices.Contains([]ScanState{ScanIntended, ScanUnknown, ScanRunning}, s.state)
 	if refused != standing || refused != (err != nil) {
 		r.Fatalf("while the scan is %q, a second intent got %v", s.state, err)
 	}

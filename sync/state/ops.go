@@ -52,7 +52,7 @@ var opsTables = map[string]opsTable{
 		},
 	},
 	"ops.requests": {
-		source: "attempts", from: `(SELECT * FROM attempts WHERE adjustment IS NULL)`, id: `id`,
+		source: "attempts", from: `(SELECT * FROM attempts WHERE adjustment IS NULL AND op <> '` + joinScan + `')`, id: `id`,
 		columns: []opsColumn{
 			{"id", `id`, plain}, {"run_id", `run`, text}, {"job", `job`, text}, {"operation", `op`, text}, {"entity", `entity`, text},
 			{"parameters", `params`, parameters}, {"page_from", `page_from`, plain}, {"page_size", `page_size`, plain},

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"outlierd/outlier"
+	"outlierd/sync/credit"
 )
 
 // ScanState is how a scan stands, as far as this side knows.
@@ -37,6 +38,7 @@ type Scan struct {
 	Mode     string
 	Queries  []string // or channel ids, as submitted
 	Price    outlier.Credits
+	Again    bool // bought on purpose beside a live scan of the same
 
 	State  ScanState
 	ScanID string // the service's id; "" while unknown
@@ -46,7 +48,7 @@ type Scan struct {
 	Polls                                         int
 }
 
-const scanColumns = `id, run, job, due, step, find_by, mode, queries, price, state, scan, status,
+const scanColumns = `id, run, job, due, step, find_by, mode, queries, price, again <> 0, state, scan, status,
 	intended, created, polled, next_poll, deadline, polls`
 
 // scanRow is a scan on its way out of the database.
@@ -57,7 +59,7 @@ type scanRow struct {
 }
 
 func (r *scanRow) columns() []any {
-	return []any{&r.Intent, &r.Run, &r.Job, &r.due, &r.Step, &r.FindBy, &r.Mode, &r.queries, &r.Price, &r.State, &r.ScanID, &r.Status,
+	return []any{&r.Intent, &r.Run, &r.Job, &r.due, &r.Step, &r.FindBy, &r.Mode, &r.queries, &r.Price, &r.Again, &r.State, &r.ScanID, &r.Status,
 		&r.intended, &r.created, &r.polled, &r.nextPoll, &r.deadline, &r.Polls}
 }
 
@@ -70,30 +72,118 @@ func (r *scanRow) scan() (Scan, error) {
 	return r.Scan, nil
 }
 
+// # Which scans are the same
+//
+// A scan is what it looks for: FindBy, Mode and the queries in any order. It is live from
+// its intent on until it has ended and the run that paid for it has read it to the end; or
+// any run has, if that one will not go on. A scan past its deadline is not live: what it
+// finds is of another day. Whoever wants a live scan joins it, see [Store.JoinScan].
+
+// same holds for scans that look for what ?1, ?2 and ?3 say.
+const same = `find_by = ?1 AND mode = ?2 AND wanted = ?3`
+
+// timely holds for scans whose deadline, which an adopted one may lack, is after ?4.
+const timely = `iif(deadline = 0, intended + 86400000000, deadline) > ?4`
+
+// unread holds for scans that the run which paid for them has not read to the end.
+const unread = `EXISTS (SELECT 1 FROM steps WHERE run = scans.run AND stop = '' AND (id = scans.step OR scan = scans.scan))
+	AND (EXISTS (SELECT 1 FROM runs WHERE run = scans.run AND ` + mayGoOn + `)
+		OR NOT EXISTS (SELECT 1 FROM steps WHERE scan = scans.scan AND stop <> ''))`
+
+// wanted are the queries of a scan as two scans are compared by them.
+func (s *Scan) wanted() (string, error) {
+	text, err := json.Marshal(slices.Sorted(slices.Values(s.Queries)))
+	return string(text), err
+}
+
+// LiveScan is the scan that a start of wish would only repeat: a live one of the same, or
+// one of the same run, whatever became of it. nil if there is none. If wish is to be
+// bought again, only one whose start is not confirmed stands in its way, and one of its run.
+func (s *Store) LiveScan(wish Scan) (live *Scan, err error) {
+	wanted, err := wish.wanted()
+	if err == nil {
+		err = s.view(func() error {
+			live, err = s.scan(`SELECT `+scanColumns+` FROM scans WHERE `+same+` AND (
+					run = ?5 AND state NOT IN ('refused', 'not_created')
+					OR state IN ('intended', 'unknown')
+					OR NOT ?6 AND `+timely+` AND (state = 'running' OR state = 'ended' AND `+unread+`))
+				ORDER BY run = ?5 DESC, state IN ('intended', 'unknown') DESC, id DESC LIMIT 1`,
+				wish.FindBy, wish.Mode, wanted, micros(time.Now()), wish.Run, wish.Again)
+			return err
+		})
+	}
+	if err != nil {
+		return nil, fmt.Errorf("look for a live scan of %q: %w", wish.Queries, err)
+	}
+	return live, nil
+}
+
+// joinScan is the operation of the ledger's row of a join, which costs nothing itself.
+const joinScan = "join_scan"
+
+// JoinScan lets a step wait for a scan that another one has started, and sets aside what
+// p.Hold says for reading it: both, or if that passes a cap neither.
+func (s *Store) JoinScan(p Purchase, intent int64) error {
+	a := &attempt{meter: meter{s, p}, r: &outlier.Request{Op: joinScan}}
+	t, err := a.terms()
+	if err == nil {
+		err = s.unit(true, func(tx *Tx) error {
+			if err := found(tx.exec(`UPDATE steps SET joined = ? WHERE id = ?`, intent, p.Step)); err != nil {
+				return err
+			}
+			return a.join(tx, t)
+		})
+	}
+	if err != nil {
+		return fmt.Errorf("join scan intent %d: %w", intent, err)
+	}
+	return nil
+}
+
+// join makes the ledger's row that the hold belongs to. It goes the way of every row.
+func (a *attempt) join(tx *Tx, t terms) error {
+	if err := tx.setCaps(credit.Periods(a.p.Run, a.p.Job, t.day, t.cycle), t.caps); err != nil {
+		return err
+	}
+	if err := a.enter(tx, t); err != nil {
+		return err
+	}
+	if err := a.setAside(tx, t); err != nil {
+		return tx.refusal(t.caps, a, 0, err)
+	}
+	for _, state := range []string{"sending", "charged"} {
+		if _, err := tx.exec(`UPDATE attempts SET state = ?, settled_at = ? WHERE id = ?`, state, micros(tx.now), a.id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // IntendScan puts the wish for a scan on record, before anything is reserved for it,
-// and returns its id for [Purchase]. One that may be under way already, or that the
-// same due instant had, refuses it with a [*LiveScanError]. An earlier wish of the step
-// for which nothing was even reserved, as when it was parked or met a cap, gives way to it.
+// and returns its id for [Purchase]. A live one of the same, or one that the same due
+// instant had, refuses it with a [*LiveScanError]. An earlier wish of the step for which
+// nothing was even reserved, as when it was parked or met a cap, gives way to it.
 func (t *Tx) IntendScan(s Scan) (int64, error) {
 	queries, err := json.Marshal(s.Queries)
 	if err != nil {
 		return 0, err
 	}
-	wanted, err := json.Marshal(slices.Sorted(slices.Values(s.Queries)))
+	wanted, err := s.wanted()
 	if err != nil {
 		return 0, err
 	}
-	if err := t.alone(s, string(wanted)); err != nil {
+	if err := t.alone(s, wanted); err != nil {
 		return 0, err
 	}
 	if err := t.forgetVain(s.Step); err != nil {
 		return 0, err
 	}
 	result, err := t.exec(`INSERT INTO scans (run, job, due, step, find_by, mode, queries, wanted, price, state, scan, status,
-		intended, created, polled, next_poll, deadline, polls)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 'intended', '', '', ?, 0, 0, 0, ?, 0)`,
-		s.Run, s.Job, micros(s.Due), s.Step, s.FindBy, s.Mode, string(queries), string(wanted), int64(s.Price),
-		micros(t.now), micros(s.Deadline))
+		intended, created, polled, next_poll, deadline, polls, again)
+		VALUES (?4, ?5, ?6, ?7, ?1, ?2, ?8, ?3, ?9, 'intended', '', '', ?10, 0, 0, 0, ?11, 0,
+			iif(?12, (SELECT 1 + coalesce(max(again), 0) FROM scans WHERE `+same+`), 0))`,
+		s.FindBy, s.Mode, wanted, s.Run, s.Job, micros(s.Due), s.Step, string(queries), int64(s.Price),
+		micros(t.now), micros(s.Deadline), s.Again)
 	if err != nil {
 		return 0, fmt.Errorf("put the scan of job %s on record: %w", s.Job, err)
 	}
@@ -112,11 +202,18 @@ func (t *Tx) forgetVain(step int64) error {
 }
 
 // alone names the scan that stands in the way of s, if there is one. The database
-// refuses s in any case.
+// refuses s in any case. One that runs past its deadline does not: nobody waits for it
+// any longer.
 func (t *Tx) alone(s Scan, wanted string) error {
-	before, err := t.s.scan(`SELECT `+scanColumns+` FROM scans WHERE job = ?1 AND find_by = ?3 AND mode = ?4 AND wanted = ?5
-		AND (state IN ('intended', 'unknown', 'running') OR due = ?2 AND due <> 0 AND state NOT IN ('refused', 'not_created')) LIMIT 1`,
-		s.Job, micros(s.Due), s.FindBy, s.Mode, wanted)
+	if _, err := t.exec(`UPDATE scans SET state = 'expired' WHERE `+same+` AND state = 'running' AND NOT `+timely,
+		s.FindBy, s.Mode, wanted, micros(t.now)); err != nil {
+		return err
+	}
+	before, err := t.s.scan(`SELECT `+scanColumns+` FROM scans WHERE `+same+` AND (
+			state IN ('intended', 'unknown') OR state = 'running' AND NOT ?4
+			OR job = ?5 AND due = ?6 AND due <> 0 AND state NOT IN ('refused', 'not_created'))
+		ORDER BY id DESC LIMIT 1`,
+		s.FindBy, s.Mode, wanted, s.Again, s.Job, micros(s.Due))
 	if err != nil || before == nil {
 		return err
 	}
@@ -153,10 +250,11 @@ func (s *Store) Scans(job string) ([]Scan, error) {
 	return all, nil
 }
 
-// ScanOf is the newest intent of a step; nil if it has none.
+// ScanOf is the scan that a step has joined, or its newest intent; nil if it has none.
 func (s *Store) ScanOf(step int64) (scan *Scan, err error) {
 	err = s.view(func() error {
-		scan, err = s.scan(`SELECT `+scanColumns+` FROM scans WHERE step = ? ORDER BY id DESC LIMIT 1`, step)
+		scan, err = s.scan(`SELECT `+scanColumns+` FROM scans
+			WHERE id = coalesce((SELECT joined FROM steps WHERE id = ?1), (SELECT max(id) FROM scans WHERE step = ?1))`, step)
 		return err
 	})
 	if err != nil {

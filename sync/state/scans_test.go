@@ -155,7 +155,11 @@ func TestScanThatMayBeUnderWayIsNotIntendedAgain(t *testing.T) {
 		"one past its deadline":              {func(*Scan) {}, ScanExpired, false},
 		"one that was refused":               {func(*Scan) {}, ScanRefused, false},
 		"one that an operator disowned":      {func(*Scan) {}, ScanNotCreated, false},
-		"another job":                        {func(s *Scan) { s.Job = "rivals" }, ScanRunning, false},
+		"another job":                        {func(s *Scan) { s.Job = "rivals" }, ScanRunning, true},
+		"another job, unknown":               {func(s *Scan) { s.Job = "rivals" }, ScanUnknown, true},
+		"bought again beside one that runs":  {func(s *Scan) { s.Again = true }, ScanRunning, false},
+		"bought again beside an unknown one": {func(s *Scan) { s.Again = true }, ScanUnknown, true},
+		"bought again while one is intended": {func(s *Scan) { s.Again = true }, ScanIntended, true},
 		"another mode":                       {func(s *Scan) { s.Mode = "standard" }, ScanRunning, false},
 		"other queries":                      {func(s *Scan) { s.Queries = s.Queries[:1] }, ScanRunning, false},
 		"channels instead of queries":        {func(s *Scan) { s.FindBy = "channels" }, ScanRunning, false},
@@ -327,8 +331,12 @@ func TestDatabaseItselfGuardsScans(t *testing.T) {
 		statement, refusal string
 	}{
 		"a second live intent": {ScanRunning, `INSERT INTO scans SELECT id + 1, run, job, due, step, find_by, mode, queries, wanted, price,
-			'intended', '', '', 0, 0, 0, 0, 0, 0 FROM scans`, "UNIQUE"},
-		"beginning as running":               {ScanIntended, `INSERT INTO scans SELECT id + 1, run, 'x', due, step, find_by, mode, queries, wanted, price, 'running', 'x', '', 0, 0, 0, 0, 0, 0 FROM scans`, "begins as intended"},
+			'intended', '', '', 0, 0, 0, 0, 0, 0, 0 FROM scans`, "the same scan is live"},
+		"another beside one that is not confirmed": {ScanUnknown, `INSERT INTO scans SELECT id + 1, run, 'x', due, step, find_by, mode, queries, wanted, price,
+			'intended', '', '', 0, 0, 0, 0, 0, 0, 1 FROM scans`, "the same scan is live"},
+		"joining a scan that may not exist":  {ScanUnknown, `UPDATE steps SET joined = 1`, "which the service has"},
+		"joining another one":                {ScanRunning, `UPDATE steps SET joined = 1; UPDATE steps SET joined = 1`, "joins one scan"},
+		"beginning as running":               {ScanIntended, `INSERT INTO scans SELECT id + 1, run, 'x', due, step, 'channels', mode, queries, wanted, price, 'running', 'x', '', 0, 0, 0, 0, 0, 0, 1 FROM scans`, "begins as intended"},
 		"going back":                         {ScanRunning, `UPDATE scans SET state = 'unknown'`, "does not go back"},
 		"going back after the end":           {ScanEnded, `UPDATE scans SET state = 'running'`, "does not go back"},
 		"coming back from the refused":       {ScanRefused, `UPDATE scans SET state = 'intended'`, "does not go back"},
@@ -340,6 +348,7 @@ func TestDatabaseItselfGuardsScans(t *testing.T) {
 		"not created while the price counts": {ScanUnknown, `UPDATE scans SET state = 'not_created'`, "does not prove"},
 		"refunded without a word":            {ScanUnknown, `UPDATE attempts SET state = 'refunded', http_status = 500`, "needs proof"},
 		"deleting a scan":                    {ScanRefused, `DELETE FROM scans`, "kept"},
+		"another number":                     {ScanRunning, `UPDATE scans SET again = 1`, "terms of a scan are fixed"},
 		"another intent":                     {ScanRunning, `UPDATE attempts SET intent = NULL`, "terms of an attempt are fixed"},
 		"starting a scan that runs": {ScanRunning, `INSERT INTO attempts (run, job, account, step, op, entity, params, attempt, price, state, day, cycle, caps, intent,
 			reserved_at, sent_at, settled_at, waited, http_status, bytes, error)
@@ -362,7 +371,7 @@ func TestDatabaseItselfKeepsScansApart(t *testing.T) {
 	scan := niche(step)
 	scan.Due = noon
 	lead(t, s, step, intend(t, s, scan), ScanEnded)
-	again := `INSERT INTO scans SELECT id + 1, run, job, due, step, find_by, mode, queries, wanted, price, 'intended', '', '', 0, 0, 0, 0, 0, 0 FROM scans`
+	again := `INSERT INTO scans SELECT id + 1, run, job, due, step, find_by, mode, queries, wanted, price, 'intended', '', '', 0, 0, 0, 0, 0, 0, 0 FROM scans`
 	wantText(t, shell(t, s, again), "UNIQUE")
 
 	scan.Job = "rivals"

@@ -1,7 +1,6 @@
 package state_test
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"iter"
@@ -206,7 +205,7 @@ func (j *job) request(step *state.Step) *outlier.Request {
 // page takes the step's next page, and asks a second time where that may help: for the
 // same, which the service may give for nothing.
 func (j *job) page(run *state.Run, step *state.Step) error {
-	holder, err := j.holder(step)
+	holder, err := j.holder(run, step)
 	if err != nil {
 		return err
 	}
@@ -244,18 +243,20 @@ func turnPage(tx *state.Tx, step state.Step, kept state.Kept) error {
 	return tx.SaveStep(step)
 }
 
-// holder is the step whose hold pays for the pages of a scan.
-func (j *job) holder(step *state.Step) (int64, error) {
+// holder is the step whose hold pays for the pages of a scan: that of the run which has
+// started or joined it.
+func (j *job) holder(run *state.Run, step *state.Step) (int64, error) {
 	if step.Scan == "" {
 		return 0, nil
 	}
-	scan, err := j.store.ScanByID(step.Scan)
-	if err != nil || scan == nil {
-		return 0, cmp.Or(err, fmt.Errorf("scan %s is not on record", step.Scan))
+	steps, err := j.store.Steps(run.ID)
+	if err != nil {
+		return 0, err
 	}
-	rest, err := j.store.HoldOf(scan.Step)
+	start := slices.IndexFunc(steps, func(s state.Step) bool { return s.Op == outlier.OpStartScan })
+	rest, err := j.store.HoldOf(steps[start].ID)
 	if rest >= j.request(step).Price {
 		j.saw("a page was paid from a hold")
 	}
-	return scan.Step, err
+	return steps[start].ID, err
 }

@@ -31,6 +31,7 @@ const (
 	ruleCharged = "the service charged more than is held"
 	ruleCapped  = "a purchase went past a cap"
 	ruleScans   = "one scan was begun more than once"
+	ruleSame    = "the same was scanned for twice at a time"
 	ruleHolds   = "what is held for a scan was given away while nobody knew of it"
 	ruleClock   = "the time is wrong"
 	ruleLedger  = "the ledger contradicts itself"
@@ -100,6 +101,10 @@ func (s *schedule) periodsAt(run, job string, at time.Time) []credit.Period {
 type begun struct {
 	step, intent int64
 	id           string
+	what         string    // it looks for
+	at           time.Time // by the local clock, which deadlines go by
+	ended        bool      // at the service
+	besides      string    // the scan of the same that ran when it was begun; "" if none did
 }
 
 // spending is what the service charged for calls of a job, or what was adjusted.
@@ -192,18 +197,16 @@ func (s *schedule) capOn(period credit.Period) credit.Cap {
 	return credit.Cap{Scope: period.Scope, Period: period.Key}
 }
 
-// checkPeriods: what is dated in the future counts as now, so that a clock which is behind
-// lets the present period hold more than it did.
-func (p *process) checkPeriods(held map[credit.Period]outlier.Credits) error {
-	for _, period := range inOrder(p.charged) {
-		if charged := p.charged[period]; charged > held[period] {
+func (s *schedule) checkPeriods(held map[credit.Period]outlier.Credits) error {
+	for _, period := range inOrder(s.charged) {
+		if charged := s.charged[period]; charged > held[period] {
 			return &broken{ruleCharged, fmt.Sprintf("%d credits for %s %s, of which %d are held", charged, period.Scope, period.Key, held[period])}
 		}
 	}
 	for _, period := range inOrder(held) {
 		now := held[period]
-		if most, capped := p.caps[period.Scope]; capped && !p.store.ServiceTime().Before(p.newest) && now > max(most, p.held[period]) {
-			return &broken{ruleCapped, fmt.Sprintf("%s %s holds %d of %d credits, and held %d before", period.Scope, period.Key, now, most, p.held[period])}
+		if most, capped := s.caps[period.Scope]; capped && now > max(most, s.held[period]) {
+			return &broken{ruleCapped, fmt.Sprintf("%s %s holds %d of %d credits, and held %d before", period.Scope, period.Key, now, most, s.held[period])}
 		}
 	}
 	return nil
@@ -216,11 +219,26 @@ func inOrder(m map[credit.Period]outlier.Credits) []credit.Period {
 	})
 }
 
+// begin writes down that the service has begun a scan. One of the same that runs, and is
+// not past the day after which nobody waits for it, should have been joined.
+func (p *process) begin(b begun) {
+	b.at = time.Now()
+	for _, other := range p.begun {
+		if other.what == b.what && !other.ended && b.at.Sub(other.at) < 24*time.Hour {
+			b.besides = other.id
+		}
+	}
+	p.begun = append(p.begun, b)
+}
+
 func (s *schedule) checkScans() error {
 	for i, b := range s.begun {
 		for _, other := range s.begun[:i] {
 			if b.step == other.step || b.intent == other.intent {
 				return &broken{ruleScans, fmt.Sprintf("step %d began %s for intent %d and %s for intent %d", b.step, other.id, other.intent, b.id, b.intent)}
+			}
+			if b.besides == other.id {
+				return &broken{ruleSame, fmt.Sprintf("%s was begun while %s ran, for %s", b.id, other.id, b.what)}
 			}
 		}
 	}
@@ -238,16 +256,20 @@ func (p *process) checkHolds() error {
 
 // heed counts the answers that have told this process the time.
 func (p *process) heed(answer *outlier.Answer) {
-	if answer != nil && !answer.ServiceTime().IsZero() {
+	if answer != nil && !answer.Date().IsZero() {
 		p.told++
 	}
 }
 
 // checkClock: once two answers have told the time, it is not taken to be later than it is;
-// one that is far from what was believed may be wrong.
+// one that is far from what was believed may be wrong. Before the first it is never earlier
+// than the newest reservation, so that what is held stays behind.
 func (p *process) checkClock() error {
-	if told := p.store.ServiceTime(); p.told > 1 && told.After(p.now()) {
+	switch told := p.store.ServiceTime(); {
+	case p.told > 1 && told.After(p.now()):
 		return &broken{ruleClock, fmt.Sprintf("it is taken for %v, and the service has %v", told, p.now())}
+	case p.told == 0 && told.Before(p.newest):
+		return &broken{ruleClock, fmt.Sprintf("it is taken for %v, and the newest reservation was made at %v", told, p.newest)}
 	}
 	return nil
 }

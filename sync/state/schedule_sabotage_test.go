@@ -16,6 +16,7 @@ type sabotage struct {
 	meter func(outlier.Meter) outlier.Meter // stands before the store's; nil: nothing does
 
 	again   bool // a scan whose answer is lost is started again
+	alone   bool // a job takes the scan of another for another one
 	guesses bool // the local clock is believed
 
 	counts string // the condition without which a new period does not count what was spent before
@@ -25,6 +26,7 @@ var sabotages = []sabotage{
 	{name: "the intent is written together with the outcome", meter: func(m outlier.Meter) outlier.Meter { return late{m} }},
 	{name: "what is unknown is refunded", meter: func(m outlier.Meter) outlier.Meter { return forging{m, unknownAsUnsent} }},
 	{name: "a scan is tried again", again: true},
+	{name: "each job buys the same scan", alone: true},
 	{name: "a time-out is taken for a failure", meter: func(m outlier.Meter) outlier.Meter { return forging{m, timeoutAsFailure} }},
 	{name: "the local clock is believed", guesses: true},
 	{name: "a job's month begins afresh when cycles begin on another day", counts: `p.scope <> 'job_month' OR account || '/' || cycle = p.period`},

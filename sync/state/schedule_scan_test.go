@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"outlierd/outlier"
+	"outlierd/sync/credit"
 	"outlierd/sync/state"
 )
 
@@ -15,6 +16,10 @@ func (j *job) scan(run *state.Run, step *state.Step) error {
 	case err != nil:
 		return err
 	case scan == nil || scan.State == state.ScanRefused || scan.State == state.ScanNotCreated:
+		live, err := j.store.LiveScan(j.wish(run, step))
+		if err != nil || live != nil && !j.bug.alone {
+			return errors.Join(err, j.join(run, step, live))
+		}
 		return j.startScan(run, step)
 	case scan.State == state.ScanRunning:
 		return j.lookAt(run, step, scan)
@@ -24,18 +29,68 @@ func (j *job) scan(run *state.Run, step *state.Step) error {
 	return j.endScan(step, scan)
 }
 
+// wish is the scan that a step is about. A careless job takes its own for another one.
+func (j *job) wish(run *state.Run, step *state.Step) state.Scan {
+	r := j.request(step)
+	mode := r.Params.Get("mode")
+	if j.bug.alone {
+		mode = j.account
+	}
+	return state.Scan{
+		Run: run.ID, Job: j.name, Due: run.Due, Step: step.ID, FindBy: r.Params.Get("findBy"), Mode: mode, Queries: r.Params["query"],
+		Price: r.Price, State: state.ScanIntended, Intended: time.Now(),
+	}
+}
+
+// join lets a step wait for a scan that is live, with the price of reading set aside.
+func (j *job) join(run *state.Run, step *state.Step, live *state.Scan) error {
+	if live == nil {
+		return nil
+	}
+	if live.ScanID == "" {
+		j.saw("a scan stood in the way of another")
+		return errUnsettled
+	}
+	if day, cycle := j.store.Turned(); day || cycle {
+		return errNoTime
+	}
+	j.pause("about to join")
+	if j.dead {
+		return errKilled
+	}
+	c := &call{run: run.ID, job: j.name, account: j.account}
+	err := j.store.JoinScan(state.Purchase{
+		Run: run.ID, Job: j.name, Step: step.ID, Hold: 2 * pages,
+		Caps: func(at time.Time) []credit.Cap {
+			c.at = at
+			return j.caps.of(j.periodsOf(c))
+		},
+	}, live.Intent)
+	if err == nil {
+		j.saw("a scan was joined")
+		if live.Job != j.name {
+			j.saw("a scan of the other job was joined")
+		}
+		j.note("joins scan %s, intent %d", live.ScanID, live.Intent)
+	}
+	j.pause("joined")
+	return err
+}
+
 // startScan makes one attempt, and never a second one without proof that the first did
 // nothing.
 func (j *job) startScan(run *state.Run, step *state.Step) error {
-	scan, err := j.intend(run, step, run.Due)
+	wish := j.wish(run, step)
+	scan, err := j.intend(wish)
 	if err != nil {
 		return err
 	}
 	err = j.attemptScan(run, step, scan, 2*pages)
 	if j.bug.again && scan.State == state.ScanUnknown && !j.dead {
 		// The database forbids a second intent for the same, and a second hold. Another
-		// due instant makes it another scan, which needs no hold of its own.
-		if scan, err = j.intend(run, step, run.Due.Add(time.Duration(scan.Intent)*time.Second)); err != nil {
+		// mode makes it another scan, which needs no hold of its own.
+		wish.Mode += " again"
+		if scan, err = j.intend(wish); err != nil {
 			return err
 		}
 		return j.attemptScan(run, step, scan, 0)
@@ -44,12 +99,8 @@ func (j *job) startScan(run *state.Run, step *state.Step) error {
 }
 
 // intend makes the intent durable.
-func (j *job) intend(run *state.Run, step *state.Step, due time.Time) (*state.Scan, error) {
-	r := j.request(step)
-	scan := &state.Scan{
-		Run: run.ID, Job: j.name, Due: due, Step: step.ID, FindBy: r.Params.Get("findBy"), Mode: r.Params.Get("mode"), Queries: r.Params["query"],
-		Price: r.Price, State: state.ScanIntended, Intended: time.Now(),
-	}
+func (j *job) intend(wish state.Scan) (*state.Scan, error) {
+	scan := &wish
 	err := j.store.Update(func(tx *state.Tx) (err error) {
 		scan.Intent, err = tx.IntendScan(*scan)
 		return err

@@ -68,7 +68,7 @@ func (p *process) readBooks(c *call) {
 			p.spend(spending{c.run, c.account, c.at, spent})
 		}
 		if line.Scan != "" {
-			p.begun = append(p.begun, begun{c.step, c.intent, line.Scan})
+			p.begin(begun{step: c.step, intent: c.intent, id: line.Scan, what: line.Identity, ended: p.end != ""})
 		}
 		p.sawLine(line)
 		p.note(c.job, "at the service: %s %s, status %d, charged %d %s", line.Op, line.Result, line.Status, spent, line.Fault)
@@ -100,6 +100,9 @@ func (p *process) spoil() {
 func (p *process) endScans() {
 	p.end = one(p.dice, "Completed", "Completed", "Completed", "Failed", "")
 	p.note("", "scans are %q from now on", p.end)
+	for i := range p.begun {
+		p.begun[i].ended = p.begun[i].ended || p.end != ""
+	}
 }
 
 // rekey makes the other key valid.

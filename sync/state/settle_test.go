@@ -79,7 +79,7 @@ func TestOperatorsMistakesAreRefused(t *testing.T) {
 	wantText(t, s.SettleScan(intent, Scan{State: ScanUnknown, ScanID: scanA}), "one of the states")
 
 	other := niche(step)
-	other.Job = "rivals"
+	other.Job, other.Mode = "rivals", "standard"
 	p := running(starting(step, intend(t, s, other), 1000), scanB)
 	p.Hold = 0
 	buy(t, s, p, answerTo(scanRequest(), `{}`), outlier.Charged)

@@ -24,6 +24,7 @@ type Step struct {
 
 	Watermark string // identity of what is searched; see [Watermark]. "" if it has none
 	Scan      string // id of the scan whose results the step reads; "" for other steps
+	Joined    int64  // intent of the scan that another step has started and this one waits for; 0 if none
 
 	Began   time.Time // service time at which page one was asked for; zero before
 	Next    int       // the page to take next
@@ -38,7 +39,7 @@ type Step struct {
 }
 
 const stepColumns = `id, run, ordinal, op, item, queries, seeds, params, window, next, pages, hits, new_hits, total, stop,
-	watermark, scan, began, reused, left_pages, ` + stepCredits
+	watermark, scan, coalesce(joined, 0), began, reused, left_pages, ` + stepCredits
 
 // stepCredits is what a step has cost, by the ledger.
 const stepCredits = `(SELECT coalesce(sum(price), 0) FROM attempts WHERE attempts.step = steps.id AND price > 0 AND state <> 'refunded')`
@@ -52,7 +53,7 @@ type stepRow struct {
 func (r *stepRow) columns() []any {
 	return []any{&r.ID, &r.Run, &r.Ordinal, &r.Op, &r.Item, &r.queries, &r.seeds, &r.Params, &r.Window,
 		&r.Next, &r.Pages, &r.Hits, &r.NewHits, &r.Total, &r.Stop,
-		&r.Watermark, &r.Scan, &r.began, &r.Reused, &r.Left, &r.Credits}
+		&r.Watermark, &r.Scan, &r.Joined, &r.began, &r.Reused, &r.Left, &r.Credits}
 }
 
 func (r *stepRow) step() (Step, error) {
