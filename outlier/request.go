@@ -2,9 +2,11 @@ package outlier
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -101,6 +103,27 @@ func PageRequest(op Operation, params url.Values) *Request {
 	r := &Request{Op: op, Path: endpoints[op].path, Params: params}
 	r.Price = documented.Of(r)
 	return r
+}
+
+// CheckParams holds the parameters of a page, without from and size, to the rules of the
+// interface. One that breaks a rule gives an [Error] of kind [Invalid] that lists every such
+// parameter.
+func CheckParams(op Operation, params url.Values) error {
+	fields := (&Request{Op: op}).fields()
+	for _, f := range fields {
+		f.read(params)
+	}
+	wrong := checkFields(fields)
+	known := Params(fields)
+	for _, name := range slices.Sorted(maps.Keys(params)) {
+		if !slices.Equal(known[name], params[name]) { // what is not known was not read
+			wrong = append(wrong, FieldError{name, codePattern, fmt.Sprintf("cannot be %q", params[name])})
+		}
+	}
+	if len(wrong) > 0 {
+		return invalid(op, "", wrong...)
+	}
+	return nil
 }
 
 // requestPage makes the request for one page of what fields hold, unless something is

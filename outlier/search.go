@@ -161,6 +161,39 @@ func (f Field) put(params url.Values) {
 	}
 }
 
+// read is the reverse of put: it takes the parameter from params, as far as its value has
+// the form in which it is sent.
+func (f Field) read(params url.Values) {
+	switch v := f.Value.(type) {
+	case *string:
+		*v = params.Get(f.Name)
+	case *[]string:
+		*v = params[f.Name]
+	case **bool:
+		*v = readOne(params, f.Name, strconv.ParseBool)
+	case *Range[int64]:
+		readRange(params, f.Name, v, func(s string) (int64, error) { return strconv.ParseInt(s, 10, 64) })
+	case *Range[float64]:
+		readRange(params, f.Name, v, func(s string) (float64, error) { return strconv.ParseFloat(s, 64) })
+	case *Range[time.Time]:
+		readRange(params, f.Name, v, func(s string) (time.Time, error) { return time.Parse(time.RFC3339, s) })
+	}
+}
+
+func readRange[T any](params url.Values, name string, r *Range[T], parse func(string) (T, error)) {
+	r.From = readOne(params, name+"From", parse)
+	r.To = readOne(params, name+"To", parse)
+}
+
+// readOne is a value that parse accepts, or nil.
+func readOne[T any](params url.Values, name string, parse func(string) (T, error)) *T {
+	v, err := parse(params.Get(name))
+	if err != nil {
+		return nil
+	}
+	return &v
+}
+
 func putRange[T any](params url.Values, name string, r Range[T], text func(T) string) {
 	if r.From != nil {
 		params.Set(name+"From", text(*r.From))

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"time"
 
 	"outlierd/outlier"
 	"outlierd/sync/engine"
@@ -13,6 +14,8 @@ const saturated = 10_000
 // sentence is how a search ended, as a line of a report; "" if it was an ordinary end.
 func sentence(e *engine.Ending) string {
 	switch {
+	case e.Joined != "":
+		return fmt.Sprintf("%s: joined scan %s, %s; no credits spent on its start", e.Search, e.Joined, startedBy(e.StartedBy, e.StartedAt))
 	case e.Early != "" && e.Saved > 0:
 		return fmt.Sprintf("%s: %s after %s, %s saved", e.Search, e.Early, count(e.Pages, "page"), count(e.Saved, "credit"))
 	case e.Early != "":
@@ -25,6 +28,15 @@ func sentence(e *engine.Ending) string {
 		return fmt.Sprintf("%s: %s, %s more", e.Search, hitsOf(e), count(e.More, "credit"))
 	}
 	return ""
+}
+
+// startedBy says what has started a scan, and when.
+func startedBy(name string, at time.Time) string {
+	who := "by job " + name
+	if isOnce(name) {
+		who = "by hand"
+	}
+	return fmt.Sprintf("started %s on %s", who, at.Format("2006-01-02 15:04 MST"))
 }
 
 // hitsOf is how many hits a search has found, of how many, as far as that is known.

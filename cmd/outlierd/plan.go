@@ -225,6 +225,13 @@ func searchPlans(all []engine.SearchForecast) []string {
 		if len(s.Queries) > 1 && s.Skipped == "" {
 			line += fmt.Sprintf("  one request a page for all %d queries", len(s.Queries))
 		}
+		switch s.Joins {
+		case "":
+		case "this run":
+			line += "  joins the scan of a search above"
+		default:
+			line += "  joins scan " + s.Joins
+		}
 		lines = append(lines, line)
 	}
 	pages, skipped := 0, 0

@@ -63,7 +63,7 @@ people read to standard error.`,
 	flags.IntVar(&f.pages, "pages", 0, "take so many pages at most, of each search")
 	flags.StringVar(&f.since, "since", "", "search what was published so long ago or later, such as 90d, whatever published_at says")
 	flags.BoolVar(&f.noEnrich, "no-enrich", false, "fetch nothing more about the hits")
-	flags.BoolVar(&f.again, "again", false, "buy also what was bought lately (reuse_for, and refresh_after of seeds)")
+	flags.BoolVar(&f.again, "again", false, "buy also what was bought lately (reuse_for, refresh_after of seeds), and a scan of which one is live")
 	flags.BoolVar(&f.moveCursor, "move-cursor", false, "move the job's cursor although the run is overridden")
 	flags.StringArrayVar(&f.set, "set", nil, "one value for a name of for_each, as in topic=\"moka pot\"; repeatable")
 	return c

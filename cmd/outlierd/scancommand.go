@@ -56,7 +56,10 @@ func scanStartCommand(o *options) *cobra.Command {
 		Long: `Start one scan over all the queries, or with --channel over all the channels, wait
 until it has ended, which takes hours, and print the results that are read.
 
-^C leaves the scan going on at the service; "scan read" reads it when it has ended.`,
+^C leaves the scan going on at the service; "scan read" reads it when it has ended.
+
+If a scan of the same queries, or channels, and mode is live, whatever started it, it is
+waited for and read, and no other is bought. With --again another is bought.`,
 		Example: `  outlierd scan start "espresso machine repair" --pages 10 --where z_score=3..`,
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, what []string) error {
@@ -71,7 +74,7 @@ until it has ended, which takes hours, and print the results that are read.
 			}
 			scan["read"] = read
 			return o.once(c.Context(), request{
-				verb: job.VerbScan, job: wishes{"scan": scan}, yes: f.yes,
+				verb: job.VerbScan, job: wishes{"scan": scan}, again: f.again, yes: f.yes,
 				before: o.startable, onward: afterwards, show: o.hits("outliers", "video_id", fewOutliers),
 			})
 		},
@@ -81,6 +84,7 @@ until it has ended, which takes hours, and print the results that are read.
 	flags.Lookup("pages").DefValue, f.pages = "5", 5
 	flags.StringVar(&mode, "mode", "fast", "fast (up to 1000 outliers, 50 credits) or standard (up to 2500, 100 credits)")
 	flags.BoolVar(&channels, "channel", false, "what is named are channels, by id or address")
+	flags.BoolVar(&f.again, "again", false, "buy a scan even if one of the same is live")
 	flags.Lookup("yes").Usage = "do not ask before it is started"
 	return c
 }
@@ -91,27 +95,36 @@ func (o *options) startable(ctx context.Context, s showing) error {
 	if err != nil {
 		return err
 	}
+	joined, err := s.Joins(ctx, s.spec)
+	if err != nil {
+		return err
+	}
+	if len(joined) > 0 {
+		scan := joined[0]
+		return o.asker().consent(fmt.Sprintf("this scan is live, %s; reading it costs up to %s",
+			startedBy(scan.Job, scan.Intended.In(s.Config.Timezone)), count(cost.Credits, "credit")), "Wait for it?")
+	}
 	return o.asker().consent(fmt.Sprintf("starting and reading this scan costs up to %s", count(cost.Credits, "credit")), "Start it?")
 }
 
 // afterwards says how to go on with a scan that was cut short: one that was started is
 // not started again.
 func afterwards(s showing) (string, error) {
-	scans, err := s.Store.Scans(s.spec.Name)
-	if err != nil {
+	steps, err := s.Store.Steps(s.row.ID)
+	if err != nil || len(steps) == 0 {
 		return "", err
 	}
-	for _, scan := range scans {
-		switch {
-		case scan.Run != s.row.ID:
-		case scan.State == state.ScanEnded:
-			return "the scan has ended, and its results stay. To read them:\n  outlierd scan read " + plain(scan.ScanID), nil
-		case scan.ScanID != "":
-			return "the scan goes on at the service. When it has ended:\n  outlierd scan read " + plain(scan.ScanID), nil
-		case scan.State == state.ScanUnknown:
-			return fmt.Sprintf("it is not known whether the scan was started. If the service has it, and if not:\n"+
-				"  outlierd scan adopt ID\n  outlierd scan resolve --not-created %d", scan.Intent), nil
-		}
+	scan, err := s.Store.ScanOf(steps[0].ID)
+	switch {
+	case err != nil || scan == nil:
+		return "", err
+	case scan.State == state.ScanEnded:
+		return "the scan has ended, and its results stay. To read them:\n  outlierd scan read " + plain(scan.ScanID), nil
+	case scan.ScanID != "":
+		return "the scan goes on at the service. When it has ended:\n  outlierd scan read " + plain(scan.ScanID), nil
+	case scan.State == state.ScanUnknown:
+		return fmt.Sprintf("it is not known whether the scan was started. If the service has it, and if not:\n"+
+			"  outlierd scan adopt ID\n  outlierd scan resolve --not-created %d", scan.Intent), nil
 	}
 	return "", nil
 }

@@ -64,7 +64,7 @@ func TestScanThatIsLeftCanBeReadLater(t *testing.T) {
 		if len(id) != 36 {
 			t.Fatalf("it is not said how to go on: %s", told)
 		}
-		contains(p, p.refused(exitFailed, "scan", "start", "moka pot", "--yes"), "has this scan already", "outlierd scan read "+id)
+		contains(p, p.refused(exitUsage, "scan", "start", "moka pot"), "this scan is live, started by hand on 2000-01-01 00:00 UTC; reading it costs up to 12 credits")
 		contains(p, p.refused(exitFailed, "scan", "read", id), "has not ended: its status is ", "nothing spent")
 		contains(p, p.refused(exitUsage, "scan", "read", "moka"), "is no id of a scan")
 
@@ -112,6 +112,40 @@ func TestScansAreNamedByTheirIDs(t *testing.T) {
 		for _, args := range [][]string{{"1"}, {}, {"1", "--not-created", "1"}} {
 			contains(p, p.refused(exitUsage, append([]string{"scan", "resolve"}, args...)...), "--not-created INTENT", "outlierd scan adopt ID", "outlierd scan list")
 		}
+	})
+}
+
+const twoScanJobs = `
+version: 1
+service: {url: "sim://", limit: 600/min}
+sinks: [{parquet: parquet}]
+jobs:
+  sc: {every: 1h, scan: {query: [moka pot, aeropress], read: {pages: 5}}}
+  other: {scan: {query: [aeropress, moka pot], read: {where: {z_score: 3..}, pages: 1}}}
+`
+
+// TestSameScanIsBoughtOnce whatever starts it: a schedule, another job, and the same job by
+// hand and in another way. Each run reads it for itself.
+func TestSameScanIsBoughtOnce(t *testing.T) {
+	bubble(t, twoScanJobs, func(p *person) {
+		ctx, stop := context.WithTimeout(p.Context(), 62*time.Minute)
+		defer stop()
+		p.do(ctx, "up")
+		_, id, _ := strings.Cut(p.must("scan", "list", "-o", "csv"), "\n1,")
+		id, _, _ = strings.Cut(id, ",")
+		contains(p, p.must("plan", "other"), "1 page   2 credits", "joins scan "+id)
+		joined := "joined scan " + id + ", started by job sc on 2000-01-01 01:00 UTC; no credits spent on its start"
+		left, leave := context.WithTimeout(p.Context(), 5*time.Minute)
+		defer leave()
+		if _, told, _ := p.do(left, "run", "other"); !strings.Contains(told, `"msg":"scan joined"`) {
+			t.Errorf("it is not said that a scan is joined:\n%s", told)
+		}
+		contains(p, p.must("run", "sc", "--pages", "2"), joined, "80 hits on 2 pages", "4 credits spent")
+		contains(p, p.must("run", "other"), joined, "40 hits on 1 page", "2 credits spent")
+		contains(p, p.must("run", "sc"), "200 hits on 5 pages")    // goes on with the run that paid
+		contains(p, p.must("plan", "other"), "1 page  52 credits") // it was read, so the next one is another
+		p.write(strings.ReplaceAll(twoScanJobs, "sc:", "tea:"))    // the job is gone, and its scan is not
+		contains(p, p.must("scan", "list"), id[:8], " sc ")
 	})
 }
 
@@ -187,7 +221,7 @@ func TestAdoptedScanIsLeftToTheRunThatWishedForIt(t *testing.T) {
 	if told := p.must("scan", "adopt", service.lost[1]); !strings.HasSuffix(told, "Go on with:\n  outlierd run other\n") {
 		t.Errorf("of a scan that an earlier run waits for it is said: %s", told)
 	}
-	contains(t, p.refused(exitFailed, "run", "other", "--again"), "outlierd scan read "+service.lost[1])
+	contains(t, p.must("plan", "other"), "5 pages  10 credits") // it was paid for, and is to be read
 	if len(service.lost) != 2 {
 		t.Errorf("%d scans were started", len(service.lost))
 	}

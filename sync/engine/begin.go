@@ -81,13 +81,9 @@ func (s *shift) open(ctx context.Context, spec *job.Spec, trigger Trigger, due t
 		ID: id.String(), Job: spec.Name, Trigger: string(trigger), Due: due, Started: now,
 		Status: state.Running, Config: spec.Hash, Overridden: spec.Overridden,
 	}
-	at, unsure := s.openingTime(ctx, spec)
-	steps, plan, err := s.resolve(ctx, spec, trigger, at)
+	steps, plan, err := s.resolve(ctx, spec, trigger, now)
 	if err != nil {
 		return nil, s.failedStart(row, err)
-	}
-	if unsure {
-		plan.Unsure = at
 	}
 	if row.Plan, err = plan.encode(); err != nil {
 		return nil, err
@@ -250,6 +246,9 @@ func (e *Engine) usedUp(old *state.Run, steps []state.Step, own job.JobBudget) (
 	}
 	left := plan.cap(own) - spent.Charged - spent.Unknown - spent.Reserved
 	noRequests := plan.MaxRequests > 0 && max(spent.Requests, old.Requests) >= int64(plan.MaxRequests)
+	if plan.Joins, err = e.joins(steps, plan.Again); err != nil {
+		return false, err
+	}
 	open := false
 	for i := range steps {
 		if steps[i].Stop != "" {
@@ -266,7 +265,7 @@ func (e *Engine) usedUp(old *state.Run, steps []state.Step, own job.JobBudget) (
 		if noRequests && !paid {
 			continue
 		}
-		if fits, err := e.fits(&steps[i], paid, left); fits || err != nil {
+		if fits, err := e.fits(plan, steps, &steps[i], paid, left); fits || err != nil {
 			return false, err
 		}
 	}
@@ -274,20 +273,23 @@ func (e *Engine) usedUp(old *state.Run, steps []state.Step, own job.JobBudget) (
 }
 
 // fits reports whether what is next for a step is within what is left of its run's cap,
-// or was paid for or set aside before.
-func (e *Engine) fits(step *state.Step, paid bool, left outlier.Credits) (bool, error) {
+// or was paid for or set aside before. Of a scan that is joined that is reading it.
+func (e *Engine) fits(plan frozen, steps []state.Step, step *state.Step, paid bool, left outlier.Credits) (bool, error) {
 	price := e.priceOf(step)
+	if _, joins := plan.Joins[step.Ordinal]; joins {
+		price = e.priceOfTurn(plan, step)
+	}
 	if !paid || price <= left {
 		return price <= left, nil
 	}
 	if step.Op == outlier.OpStartScan {
 		return true, nil
 	}
-	scan, err := e.Store.ScanByID(step.Scan)
-	if err != nil || scan == nil {
+	holder, err := e.holder(steps, step)
+	if err != nil {
 		return false, err
 	}
-	rest, err := e.Store.HoldOf(scan.Step)
+	rest, err := e.Store.HoldOf(holder)
 	return price <= rest, err
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"strings"
+	"time"
 
 	"outlierd/outlier"
 	"outlierd/sync/job"
@@ -36,6 +37,10 @@ type Ending struct {
 	Saved  outlier.Credits // that it could have paid for pages, and did not, as it ended early
 	Left   int             // pages that a cut left; -1 if nobody knows
 	More   outlier.Credits // for these; -1 if nobody knows
+
+	Joined    string    // id of a scan that another run had started; "" if it is about no such scan
+	StartedBy string    // the job that started it
+	StartedAt time.Time // when, in the time zone of the configuration
 }
 
 // early says of each end that a search comes to before its last page why it came.
@@ -78,7 +83,30 @@ func (r *run) endings() ([]Ending, error) {
 	if err != nil {
 		return nil, err
 	}
-	return r.endingsIn(max(0, r.plan.cap(own)-spent.Charged-spent.Unknown-spent.Reserved)), nil
+	joined, err := r.joined()
+	if err != nil {
+		return nil, err
+	}
+	return append(joined, r.endingsIn(max(0, r.plan.cap(own)-spent.Charged-spent.Unknown-spent.Reserved))...), nil
+}
+
+// joined are the scans of other runs that the run has joined.
+func (r *run) joined() (all []Ending, err error) {
+	for i := range r.steps {
+		step := &r.steps[i]
+		if step.Joined == 0 {
+			continue
+		}
+		scan, err := r.Store.ScanOf(step.ID)
+		if err != nil {
+			return nil, err
+		}
+		if scan != nil && scan.Run != r.row.ID {
+			all = append(all, Ending{Search: NameOf(step), Of: -1,
+				Joined: scan.ScanID, StartedBy: scan.Job, StartedAt: scan.Intended.In(r.Config.Timezone)})
+		}
+	}
+	return all, nil
 }
 
 // endingsIn works out how the steps ended, given the room that is left under the run's
@@ -189,6 +217,8 @@ func (e *Ending) Attrs() []any {
 			attrs = append(attrs, name, value)
 		}
 	}
+	add(e.Joined != "", "joined", e.Joined)
+	add(e.Joined != "", "started_by", e.StartedBy)
 	add(e.Of >= 0, "of", e.Of)
 	add(e.Early != "", "early", e.Early)
 	add(e.Fresh, "fresh", e.Fresh)

@@ -116,7 +116,7 @@ func (e *Engine) sampleOf(run *state.Run, plan frozen) (sample, error) {
 // bought is what the pages of a step would cost today.
 func (e *Engine) bought(step *state.Step) outlier.Credits {
 	if step.Op == outlier.OpStartScan {
-		if step.Began.IsZero() && step.Stop == "" {
+		if step.Began.IsZero() && step.Stop == "" || step.Joined != 0 {
 			return 0
 		}
 		return e.priceOf(step)

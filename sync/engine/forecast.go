@@ -78,6 +78,7 @@ type SearchForecast struct {
 	Pages   int               `json:"pages"`            // at most
 	Credits outlier.Credits   `json:"credits"`          // at most, if no answer is lost
 	Skipped string            `json:"skipped,omitempty"`
+	Joins   string            `json:"joins,omitempty"` // id of the scan that is not started a second time; "this run" if a search before it starts it
 }
 
 // Cut says that a cap leaves less than a run may need.
@@ -201,8 +202,8 @@ func (e *Engine) forecast(ctx context.Context, spec *job.Spec, now, turn time.Ti
 	var plan frozen
 	if old != nil {
 		steps, plan, err = e.continuation(f, spec, old)
-		if next, unknown := e.WorstCase(ctx, spec); unknown == nil { // else those after it are taken to cost as little as the rest
-			f.whole = next.Credits
+		if next, later, unknown := e.draw(ctx, spec, now); unknown == nil { // else those after it are taken to cost as little as the rest
+			f.whole = e.cost(spec, later, next).Credits
 		}
 	} else if steps, plan, err = e.foresee(ctx, spec, f, now); err == nil {
 		f.Worst.Cost, f.Share = e.within(e.cost(spec, plan, steps), spec, plan, steps), plan.Share
@@ -229,16 +230,14 @@ func (e *Engine) continuation(f *JobForecast, spec *job.Spec, old *state.Run) (s
 // nothing else is spent until then. One that is due after the cycle has turned, or only
 // by hand, takes no share of this cycle.
 func (e *Engine) foresee(ctx context.Context, spec *job.Spec, f *JobForecast, now time.Time) ([]state.Step, frozen, error) {
+	draw := e.drawNow
 	if due := e.nextOf(spec, now); !due.IsZero() {
-		now = due
+		draw, now = e.drawInWords, due
 	}
-	steps, plan, err := e.drawInWords(ctx, spec, now)
+	steps, plan, err := draw(ctx, spec, now)
 	f.whole = e.cost(spec, plan, steps).Credits
 	if err == nil && f.Runs > 0 {
 		err = e.ration(ctx, spec, &plan, steps, now)
-	}
-	for i := range steps {
-		steps[i].Ordinal = i // as they will be numbered when the run begins
 	}
 	return steps, plan, err
 }
@@ -273,6 +272,9 @@ func (e *Engine) searchForecasts(plan frozen, steps []state.Step, most outlier.C
 			var err error
 			if s.Pages, s.Credits, err = e.left(plan, step, most); err != nil {
 				return nil, err
+			}
+			if scan, joins := plan.Joins[step.Ordinal]; joins {
+				s.Joins = cmp.Or(scan, "this run")
 			}
 		}
 		all = append(all, s)

@@ -24,7 +24,6 @@ const pageSize = 40
 type frozen struct {
 	Overridden  bool            `json:"overridden,omitempty"`  // what a person wanted that once: it tells nothing of the file
 	MoveCursor  bool            `json:"move_cursor,omitempty"` // and moves the job's cursors nevertheless
-	Unsure      time.Time       `json:"unsure,omitzero"`       // the time that was believed when it was resolved, if it was not agreed on
 	Pages       int             `json:"pages,omitempty"`       // per step; job.AllPages for as many as there are
 	Window      string          `json:"window,omitempty"`      // published_at as it is meant whenever the job runs; "" if it asks for nothing, and in plans of earlier versions
 	NewBelow    float64         `json:"new_below,omitempty"`
@@ -44,6 +43,8 @@ type frozen struct {
 	IDs   []string       `json:"ids,omitempty"`
 
 	Scan  *job.Scan          `json:"scan,omitempty"`
+	Again bool               `json:"again,omitempty"` // scans are bought also where a live one of the same could be joined
+	Joins map[int]string     `json:"joins,omitempty"` // scans to be joined, as it was when the run began, by the step's ordinal
 	Reads map[int]frozenRead `json:"reads,omitempty"` // how each scan's results are read, by the step's ordinal
 }
 
@@ -84,6 +85,7 @@ func freeze(spec *job.Spec) frozen {
 		StopAfter:   spec.StopAfter,
 		MaxRequests: spec.Budget.MaxRequests,
 		Scan:        spec.Scan,
+		Again:       spec.Again,
 	}
 }
 
@@ -103,7 +105,7 @@ func (f *frozen) teaches() bool { return !f.Overridden || f.MoveCursor }
 
 // resolve draws up the plan of a run that starts now, limited to what it may spend.
 func (e *Engine) resolve(ctx context.Context, spec *job.Spec, trigger Trigger, now time.Time) ([]state.Step, frozen, error) {
-	steps, plan, err := e.drawInWords(ctx, spec, now)
+	steps, plan, err := e.drawNow(ctx, spec, now)
 	if err == nil && trigger != Manual {
 		err = e.ration(ctx, spec, &plan, steps, now)
 	}
@@ -144,12 +146,33 @@ func (e *Engine) drawFrom(spec *job.Spec, in job.Inputs) ([]state.Step, frozen, 
 				plan.Reads = map[int]frozenRead{}
 			}
 			plan.Reads[i] = frozenRead{Params: ask.Read.Params.Encode(), Queries: ask.Queries}
+			if err := readable(plan.Reads[i]); err != nil {
+				return nil, plan, fmt.Errorf("job %s: %w", spec.Name, err)
+			}
 		}
+		step.Ordinal = i
 		steps = append(steps, step)
 	}
-	most, _ := e.sum(plan, steps)
-	plan.Most, plan.Cap = most.Lost, e.cost(spec, plan, steps).Lost
+	plan.Joins = repeats(steps)
+	e.bound(spec, &plan, steps)
 	return steps, plan, nil
+}
+
+// bound sets what the run may cost at most.
+func (e *Engine) bound(spec *job.Spec, plan *frozen, steps []state.Step) {
+	most, _ := e.sum(*plan, steps)
+	plan.Most, plan.Cap = most.Lost, e.cost(spec, *plan, steps).Lost
+}
+
+// drawNow draws up the plan of a run that begins now, and joins the scans that are live.
+// Which ones are, by the time of a later run, nobody knows.
+func (e *Engine) drawNow(ctx context.Context, spec *job.Spec, now time.Time) ([]state.Step, frozen, error) {
+	steps, plan, err := e.drawInWords(ctx, spec, now)
+	if err == nil {
+		plan.Joins, err = e.joins(steps, plan.Again)
+		e.bound(spec, &plan, steps)
+	}
+	return steps, plan, err
 }
 
 // inputs are what resolving a job needs to know. SQL is asked once, however often the
@@ -158,11 +181,8 @@ func (e *Engine) inputs(ctx context.Context, spec *job.Spec, now time.Time) job.
 	type query struct{ sql, column string }
 	answers := map[query][]string{}
 	return job.Inputs{
-		Now: now,
-		Since: func(key string) (time.Time, error) {
-			last, err := e.Store.Watermark(spec.Name, key)
-			return earlier(last, now), err
-		},
+		Now:   now,
+		Since: func(key string) (time.Time, error) { return e.Store.Watermark(spec.Name, key) },
 		IDs: func(sql, column string) (ids []string, err error) {
 			if e.IDs == nil {
 				return nil, fmt.Errorf("no published tables to ask")
@@ -191,7 +211,7 @@ func (e *Engine) stepOf(spec *job.Spec, ask job.Ask, now time.Time) (state.Step,
 		return step, nil
 	}
 	bought, err := e.Store.Watermark(spec.Name, boughtKey(ask.Watermark))
-	if err == nil && now.Before(bought.Add(spec.SeedsFresh)) && !bought.After(now.Add(state.Skew)) {
+	if err == nil && now.Before(bought.Add(spec.SeedsFresh)) {
 		step.Stop = stopFresh
 	}
 	return step, err
@@ -223,7 +243,7 @@ type Cost struct {
 // WorstCase is what a fresh run of spec costs if every page is full. Nothing is
 // sent; SQL is asked of the published tables.
 func (e *Engine) WorstCase(ctx context.Context, spec *job.Spec) (Cost, error) {
-	steps, plan, err := e.draw(ctx, spec, time.Now())
+	steps, plan, err := e.drawNow(ctx, spec, time.Now())
 	if err != nil {
 		return Cost{}, err
 	}
@@ -283,6 +303,9 @@ func (e *Engine) addStep(c *Cost, plan frozen, step *state.Step, wasted int) (pa
 	price, pages := e.priceOf(step), plan.limit(step)
 	switch step.Op {
 	case outlier.OpStartScan:
+		if _, joins := plan.Joins[step.Ordinal]; joins {
+			price = 0
+		}
 		c.Credits += price
 		c.Lost += price
 		c.Requests += scanRequests(plan.Scan)

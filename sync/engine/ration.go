@@ -75,12 +75,15 @@ func wantedPages(plan frozen, step *state.Step) int {
 	return plan.Pages
 }
 
-// priceOfTurn is what a turn of a step costs: a page, or a scan and all that reading it
-// costs.
+// priceOfTurn is what a turn of a step costs: a page, or a scan, unless it is joined, and
+// all that reading it costs.
 func (e *Engine) priceOfTurn(plan frozen, step *state.Step) outlier.Credits {
-	price := e.priceOf(step)
-	if step.Op == outlier.OpStartScan {
-		price += outlier.Credits(plan.readPages()) * e.priceOfReading()
+	if step.Op != outlier.OpStartScan {
+		return e.priceOf(step)
+	}
+	price := outlier.Credits(plan.readPages()) * e.priceOfReading()
+	if _, joins := plan.Joins[step.Ordinal]; !joins {
+		price += e.priceOf(step)
 	}
 	return price
 }

@@ -25,6 +25,9 @@ func (e *Engine) rest(old *state.Run, own job.JobBudget) (open []state.Step, pla
 	if err != nil {
 		return nil, plan, c, err
 	}
+	if plan.Joins, err = e.joins(steps, plan.Again); err != nil {
+		return nil, plan, c, err
+	}
 	pages, taken := 0, 0
 	for i := range steps {
 		taken += steps[i].Pages

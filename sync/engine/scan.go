@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
+	"slices"
 	"time"
 
 	"outlierd/outlier"
@@ -16,9 +18,10 @@ import (
 //
 // It is the dearest thing there is to buy, it takes hours, and the service has neither
 // an idempotency key nor a list of scans. So an intent is durable before anything is
-// sent, and a second one for the same thing is refused by the database. It is started
-// again only with proof that the first request did nothing. Where there is none, the
-// scan is reported and waits for a person, who can look at the service and knows.
+// sent, and a second one for the same thing is refused by the database, whoever wants
+// it. It is started again only with proof that the first request did nothing. Where
+// there is none, the scan is reported and waits for a person, who can look at the
+// service and knows.
 //
 // The price of reading the results is set aside together with the price of the scan:
 // a scan that cannot be read would be money thrown away.
@@ -43,6 +46,9 @@ func (r *run) scan(ctx context.Context, step *state.Step) (worked bool, err erro
 	case err != nil:
 		return true, err
 	case scan == nil || scan.State == state.ScanRefused || scan.State == state.ScanNotCreated:
+		if joined, err := r.joinScan(ctx, step); joined || err != nil {
+			return true, err
+		}
 		if r.tooDear(step) {
 			return false, nil
 		}
@@ -80,6 +86,105 @@ func (r *run) nextLook() (at time.Time) {
 	return at
 }
 
+// # Joining
+//
+// Whatever started it, a live scan of the same queries and mode is the same scan: it is
+// waited for and read, and not bought a second time. What a step that joins it sets aside
+// is the price of reading alone; each run that reads pays for its own pages, with its own
+// filters. When a scan is live, [state.Store.LiveScan] says.
+
+// joinScan lets a step join the scan that its own start would only repeat, if there is
+// one. One whose start is not confirmed waits for a person's word, whoever wants it.
+func (r *run) joinScan(ctx context.Context, step *state.Step) (joined bool, err error) {
+	live, err := r.Store.LiveScan(wishOf(step, r.plan.Again))
+	if err != nil || live == nil {
+		return false, err
+	}
+	if live.ScanID == "" {
+		return false, &UnsettledScanError{*live}
+	}
+	if err := r.proveTime(ctx); err != nil {
+		return false, err
+	}
+	err = r.Store.JoinScan(state.Purchase{
+		Run: r.row.ID, Job: r.row.Job, Step: step.ID, Caps: r.caps,
+		Hold: outlier.Credits(r.plan.readPages()) * r.priceOfReading(),
+	}, live.Intent)
+	if err != nil {
+		return false, err
+	}
+	step.Joined = live.Intent
+	r.log().Info("scan joined", "job", r.row.Job, "run", r.row.ID, "scan", live.ScanID,
+		"started_by", live.Job, "started_at", live.Intended.In(r.Config.Timezone), "credits", 0)
+	return true, nil
+}
+
+// wishOf is the scan that a step is about, as far as its parameters say.
+func wishOf(step *state.Step, again bool) state.Scan {
+	params, _ := url.ParseQuery(step.Params) // it was encoded by us
+	return state.Scan{
+		Run: step.Run, FindBy: params.Get("findBy"), Mode: params.Get("mode"), Queries: params["query"], Again: again,
+	}
+}
+
+// repeats are the steps that would only start the scan of a step before them, which they
+// join, by ordinal.
+func repeats(steps []state.Step) map[int]string {
+	joined, begun := map[int]string{}, map[string]bool{}
+	for i := range steps {
+		step := &steps[i]
+		if step.Op != outlier.OpStartScan || step.Stop != "" {
+			continue
+		}
+		wish := wishOf(step, false)
+		slices.Sort(wish.Queries)
+		looksFor := fmt.Sprintf("%q %q %q", wish.FindBy, wish.Mode, wish.Queries)
+		if begun[looksFor] {
+			joined[step.Ordinal] = ""
+		}
+		begun[looksFor] = true
+	}
+	return joined
+}
+
+// joins are the steps that would join a scan if they began now, by ordinal, with the id of
+// the scan; "" if a step before it has still to start it.
+func (e *Engine) joins(steps []state.Step, again bool) (map[int]string, error) {
+	joined := repeats(steps)
+	for i := range steps {
+		step := &steps[i]
+		if step.Op != outlier.OpStartScan || step.Stop != "" {
+			continue
+		}
+		live, err := e.Store.LiveScan(wishOf(step, again))
+		if err != nil {
+			return nil, err
+		}
+		if live != nil && live.ScanID != "" && live.Step != step.ID {
+			joined[step.Ordinal] = live.ScanID
+		}
+	}
+	return joined, nil
+}
+
+// Joins are the scans of other runs that a run of spec would join if it began now.
+func (e *Engine) Joins(ctx context.Context, spec *job.Spec) (all []state.Scan, err error) {
+	_, plan, err := e.drawNow(ctx, spec, time.Now())
+	if err != nil {
+		return nil, err
+	}
+	for _, ordinal := range slices.Sorted(maps.Keys(plan.Joins)) {
+		scan, err := e.Store.ScanByID(plan.Joins[ordinal])
+		if err != nil {
+			return nil, err
+		}
+		if scan != nil {
+			all = append(all, *scan)
+		}
+	}
+	return all, nil
+}
+
 // startScan makes one attempt. One that provably did nothing is followed by another,
 // with an intent of its own, when the step's turn comes again.
 func (r *run) startScan(ctx context.Context, step *state.Step) error {
@@ -87,7 +192,7 @@ func (r *run) startScan(ctx context.Context, step *state.Step) error {
 	if err != nil {
 		return err
 	}
-	if err := r.ready(ctx, request, state.Purchase{}); err != nil {
+	if err := readable(r.plan.Reads[step.Ordinal]); err != nil { // before anything is paid
 		return err
 	}
 	scan, err := r.intend(step, request)
@@ -116,7 +221,7 @@ func (r *run) intend(step *state.Step, request *outlier.Request) (*state.Scan, e
 	scan := &state.Scan{
 		Run: r.row.ID, Job: r.row.Job, Due: r.row.Due, Step: step.ID,
 		FindBy: request.Params.Get("findBy"), Mode: request.Params.Get("mode"), Queries: request.Params["query"],
-		Price: request.Price, State: state.ScanIntended, Intended: time.Now(),
+		Price: request.Price, Again: r.plan.Again, State: state.ScanIntended, Intended: time.Now(),
 	}
 	err := r.Store.Update(func(tx *state.Tx) (err error) {
 		scan.Intent, err = tx.IntendScan(*scan)
@@ -230,8 +335,9 @@ func (r *run) endScan(step *state.Step, scan *state.Scan) error {
 		r.fail(fmt.Errorf("scan %s of %q ended as %s; it was paid for, and there is nothing to read", scan.ScanID, scan.Queries, scan.Status))
 		return r.closeScan(step, stopScanFailed, scan)
 	case state.ScanExpired:
+		within := job.Duration(scan.Deadline.Sub(scan.Intended).Round(time.Minute))
 		r.fail(fmt.Errorf("scan %s of %q has not ended within %s; `outlierd scan read %s` reads its results when it has",
-			scan.ScanID, scan.Queries, job.Duration(r.plan.Scan.Deadline), scan.ScanID))
+			scan.ScanID, scan.Queries, within, scan.ScanID))
 		return r.closeScan(step, stopDeadline, scan)
 	}
 	return r.closeScan(step, stopScanned, scan)
@@ -287,16 +393,20 @@ func (r *run) reading(step *state.Step, scan *state.Scan) state.Step {
 	}
 }
 
-// holder is the step whose hold pays for a page: that of the scan which it reads.
-func (r *run) holder(step *state.Step) (int64, error) {
-	if step.Scan == "" {
-		return 0, nil
+// holder is the step whose hold pays for a page of a scan's results: that of the run which
+// has started or joined the scan. 0 if there is none, as for any other search.
+func (e *Engine) holder(steps []state.Step, reading *state.Step) (int64, error) {
+	for i := range steps {
+		step := &steps[i]
+		if reading.Scan == "" || step.Op != outlier.OpStartScan || step.Item != reading.Item {
+			continue
+		}
+		scan, err := e.Store.ScanOf(step.ID)
+		if err != nil || scan != nil && scan.ScanID == reading.Scan {
+			return step.ID, err
+		}
 	}
-	scan, err := r.Store.ScanByID(step.Scan)
-	if err != nil || scan == nil {
-		return 0, err
-	}
-	return scan.Step, nil
+	return 0, nil
 }
 
 // withReference is a search of a scan's results (interface, Common filters,
@@ -305,6 +415,18 @@ func withReference(params, scanID string) string {
 	values, _ := url.ParseQuery(params) // it was encoded by us
 	values.Set("referenceId", scanID)
 	return values.Encode()
+}
+
+// readable says what is wrong with a search of a scan's results, before its scan is bought.
+func readable(read frozenRead) error {
+	params, err := url.ParseQuery(read.Params)
+	if err != nil {
+		return err
+	}
+	if err := outlier.CheckParams(outlier.OpSearch, params); err != nil {
+		return fmt.Errorf("the scan is not started, since its results could not be read: %w", err)
+	}
+	return nil
 }
 
 // readPages is how many pages of each scan's results the run will read at most.

@@ -138,17 +138,11 @@ func (r *run) takePage(ctx context.Context, step *state.Step) error {
 	if reused, err := r.reuse(step, request); reused || err != nil {
 		return err
 	}
-	holder, err := r.holder(step)
+	holder, err := r.holder(r.steps, step)
 	if err != nil {
 		return err
 	}
 	r.doing(fmt.Sprintf("page %d", step.Next+1))
-	if err := r.ready(ctx, request, state.Purchase{FromHold: holder}); err != nil {
-		return r.taken(step, err)
-	}
-	if err := r.inTime(step); err != nil {
-		return r.taken(step, err)
-	}
 	next := *step
 	if next.Began.IsZero() {
 		next.Began = r.Store.ServiceTime()
@@ -207,7 +201,7 @@ func (r *run) reuse(step *state.Step, request *outlier.Request) (bool, error) {
 	}
 	next := *step
 	if next.Began.IsZero() {
-		next.Began = earlier(known.SentAt, r.Store.ServiceTime())
+		next.Began = known.SentAt
 	}
 	next.Reused++
 	err = r.Store.Update(func(tx *state.Tx) error { return r.turn(tx, &next, page) })

@@ -16,7 +16,6 @@ const (
 	stopFresh      = "fresh"      // the job bought the same seeds lately; nothing was sent
 	stopRefused    = "refused"    // the service refused the request itself
 	stopUnreadable = "unreadable" // an answer that is no search answer; it stays in the journal
-	stopClock      = "clock"      // its dates follow from a clock that was wrong; nothing was sent
 	stopTime       = "time"       // the job's stop_after
 	stopShare      = "share"      // the run's fair share of the month
 
@@ -26,7 +25,7 @@ const (
 )
 
 // finals close a search for good: trying again cannot help.
-var finals = []string{stopRefused, stopUnreadable, stopClock, stopScanFailed, stopDeadline}
+var finals = []string{stopRefused, stopUnreadable, stopScanFailed, stopDeadline}
 
 // covered are the ends after which a search needs no second look at what it covered:
 // the job's watermark moves on.

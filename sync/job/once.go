@@ -15,7 +15,7 @@ type Overrides struct {
 	Pages    int
 	Since    time.Duration // what was published so long ago or later, in place of published_at
 	NoEnrich bool
-	Again    bool              // buy also what is fresh
+	Again    bool              // buy also what is fresh, and a scan of which one is live
 	Set      map[string]string // one value for a name of for_each
 
 	MoveCursor bool // the run moves the job's cursors as if nothing were overridden
@@ -47,7 +47,7 @@ func (s *Spec) override(o Overrides) error {
 		s.Enrich = nil
 	}
 	if o.Again {
-		s.ReuseFor, s.SeedsFresh = 0, 0
+		s.ReuseFor, s.SeedsFresh, s.Again = 0, 0, true
 	}
 	if o.Since != 0 {
 		if err := s.since(o.Since); err != nil {

@@ -67,8 +67,9 @@ type Spec struct {
 
 	Line, Column int    // where the job stands in the file
 	Hash         string // of what it does, in hexadecimal: not of Name, Was, About, Disabled and position
-	MoveCursor   bool   `json:"-"` // although it is overridden; see [Overrides]
-	Overridden   bool   `json:"-"` // not what the file says, but what a person wants this once; see [Spec.With]
+	MoveCursor   bool   `json:"-"`          // although it is overridden; see [Overrides]
+	Again        bool   `json:",omitempty"` // this once a scan is bought even if one of the same is live
+	Overridden   bool   `json:"-"`          // not what the file says, but what a person wants this once; see [Spec.With]
 
 	ask   template
 	times times          // of Schedule, parsed when the file is read

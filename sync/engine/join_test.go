@@ -1,0 +1,258 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"outlierd/outlier"
+	"outlierd/outlier/simulator"
+	"outlierd/sync/job"
+	"outlierd/sync/state"
+)
+
+// sameFile has two jobs that scan for the same, in another order, and read it differently.
+const sameFile = `
+version: 1
+service: {url: "sim://", limit: 10/min, paging: page}
+budget: {per_month: 400, per_day: 200}
+jobs:
+  first:
+    every: 24h
+    scan: {query: [moka pot, aeropress], deadline: 6h, read: {pages: 3}}
+  second:
+    every: 24h
+    scan: {query: [aeropress, moka pot], deadline: 6h, read: {where: {z_score: 3..}, pages: 1}}
+`
+
+// runOf performs a job for a while, or to its end.
+func (w *workshop) runOf(name string, d time.Duration, change job.Overrides) (row *state.Run, err error) {
+	w.Helper()
+	w.inspect(func(e *Engine) {
+		spec := *w.config.Job(name)
+		if change.Again || change.Pages > 0 {
+			if spec, err = spec.With(change); err != nil {
+				w.Fatal(err)
+			}
+			e.Afresh = true
+		}
+		ctx, cancel := context.WithTimeout(w.ctx, d)
+		defer cancel()
+		row, err = e.Run(ctx, &spec, Manual, time.Time{})
+	})
+	return row, err
+}
+
+// TestRunsThatWantTheSameScanShareIt: it is started once and looked at once for all; each
+// sets aside what reading costs it, and reads with its own filters.
+func TestRunsThatWantTheSameScanShareIt(t *testing.T) {
+	bare(t, sameFile, func(w *workshop) {
+		w.renew(anHour)
+		looks := 0
+		w.wire = roundTripper(func(r *http.Request) (*http.Response, error) {
+			if r.Method == http.MethodGet && strings.HasPrefix(r.URL.Path, "/scan/") {
+				looks++
+			}
+			return w.service.Transport().RoundTrip(r)
+		})
+		time.Sleep(23 * time.Hour)
+		w.inspect(func(e *Engine) { w.see(e, "first", "second") })
+		runs := w.serve(90 * time.Minute)
+		if len(runs) != 2 || runs[0].Status != state.Running || runs[1].Status != state.Running {
+			t.Fatalf("runs %+v; want two that wait", runs)
+		}
+		runs = w.serve(90 * time.Minute) // another process
+		if len(runs) != 2 || len(w.started()) != 1 || w.spent() != 50+6+2 {
+			t.Fatalf("%d runs, %d scans and %d credits; want 2, 1 and 58", len(runs), len(w.started()), w.spent())
+		}
+		for i, want := range []struct {
+			pages   int64
+			credits outlier.Credits
+		}{{3, 56}, {1, 2}} {
+			if r := runs[i]; r.Status != state.OK || r.Pages != want.pages || r.Credits != want.credits {
+				t.Errorf("the run of %s ended as %s with %d pages for %d credits, want %d for %d", r.Job, r.Status, r.Pages, r.Credits, want.pages, want.credits)
+			}
+		}
+		if looks > 9 {
+			t.Errorf("the scan was looked at %d times, which is more than one run does", looks)
+		}
+		w.inspect(func(e *Engine) {
+			if held := w.held(e); held != 58 {
+				t.Errorf("%d credits are held at the end, want the 58 that were spent", held)
+			}
+		})
+	})
+}
+
+// TestRunThatJoinsSetsAsideWhatReadingCosts: it begins only if that fits, and what it may
+// cost is that alone.
+func TestRunThatJoinsSetsAsideWhatReadingCosts(t *testing.T) {
+	bare(t, sameFile, func(w *workshop) {
+		w.renew(anHour)
+		if _, err := w.runOf("first", 10*time.Minute, job.Overrides{}); !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatal(err)
+		}
+		w.inspect(func(e *Engine) {
+			cost, err := e.WorstCase(w.ctx, w.config.Job("second"))
+			if err != nil || cost.Credits != 2 || cost.Lost != 6 {
+				t.Errorf("reading costs %+v (%v), want 2 credits and 6 if answers are lost", cost, err)
+			}
+			if scans, err := e.Joins(w.ctx, w.config.Job("second")); err != nil || len(scans) != 1 || scans[0].Job != "first" {
+				t.Errorf("it joins %+v (%v), want the scan of the first job", scans, err)
+			}
+		})
+		full := new(outlier.Credits(57)) // 50 are spent and 6 set aside
+		w.config.Budget.PerDay = full
+		if row, _ := w.runOf("second", time.Hour, job.Overrides{}); row.Status != state.PausedBudget || !strings.Contains(row.Error, "reading the scan may cost 2") {
+			t.Errorf("without room for reading the run ended as %s: %s", row.Status, row.Error)
+		}
+		w.config.Budget.PerDay = new(outlier.Credits(58))
+		if _, err := w.runOf("second", time.Minute, job.Overrides{}); !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatal(err)
+		}
+		w.inspect(func(e *Engine) {
+			if held := w.held(e); held != 58 {
+				t.Errorf("%d credits are held while both wait, want 58", held)
+			}
+		})
+		for _, name := range []string{"second", "first"} {
+			if row, err := w.runOf(name, 2*time.Hour, job.Overrides{}); err != nil || row.Status != state.OK {
+				t.Errorf("the run of %s ended as %s: %v", name, row.Status, err)
+			}
+		}
+		if len(w.started()) != 1 || w.spent() != 58 {
+			t.Errorf("%d scans for %d credits, want 1 for 58", len(w.started()), w.spent())
+		}
+	})
+}
+
+// TestScanOutlivesTheRunThatStartedIt where that is given up: whoever joined reads it.
+func TestScanOutlivesTheRunThatStartedIt(t *testing.T) {
+	bare(t, sameFile, func(w *workshop) {
+		w.renew(anHour)
+		paid, _ := w.runOf("first", 10*time.Minute, job.Overrides{})
+		_, _ = w.runOf("second", 10*time.Minute, job.Overrides{})
+		w.inspect(func(e *Engine) {
+			if err := e.close(paid); err != nil {
+				t.Fatal(err)
+			}
+		})
+		row, err := w.runOf("first", 2*time.Hour, job.Overrides{Pages: 2})
+		if err != nil || row.Pages != 2 || row.Credits != 4 {
+			t.Errorf("%d pages for %d credits (%v), want 2 for 4", row.Pages, row.Credits, err)
+		}
+		if row, err := w.runOf("second", time.Hour, job.Overrides{}); err != nil || row.Credits != 2 {
+			t.Errorf("the run that joined first has spent %d credits (%v), want 2", row.Credits, err)
+		}
+		w.inspect(func(e *Engine) {
+			if held := w.held(e); held != 56 || w.spent() != 56 || len(w.started()) != 1 {
+				t.Errorf("%d credits held and %d spent on %d scans, want 56 on one", held, w.spent(), len(w.started()))
+			}
+		})
+		// It was read by whoever wanted it, so the next one is another.
+		if row, err := w.runOf("second", 3*time.Hour, job.Overrides{}); err != nil || row.Credits != 52 {
+			t.Errorf("the next run has spent %d credits (%v), want 52", row.Credits, err)
+		}
+	})
+}
+
+// TestOnlyAPersonBuysASecondScan, and not beside one of which nobody knows whether it runs.
+func TestOnlyAPersonBuysASecondScan(t *testing.T) {
+	bare(t, sameFile, func(w *workshop) {
+		w.renew(anHour)
+		w.service.FailNext(outlier.OpStartScan, simulator.DropAnswer)
+		if _, err := w.runOf("first", time.Hour, job.Overrides{}); err == nil {
+			t.Fatal("the answer to the start was not lost")
+		}
+		for _, change := range []job.Overrides{{}, {Again: true}} {
+			_, err := w.runOf("second", time.Hour, change)
+			unsettled, ok := errors.AsType[*UnsettledScanError](err)
+			if !ok || unsettled.Scan.Job != "first" || len(w.started()) != 1 {
+				t.Errorf("%+v: error %v and %d scans, want a report of the one that is not confirmed", change, err, len(w.started()))
+			}
+		}
+		w.settle(0)
+		_, _ = w.runOf("second", 10*time.Minute, job.Overrides{Again: true})
+		if len(w.started()) != 2 {
+			t.Errorf("%d scans after a person has asked for another, want 2", len(w.started()))
+		}
+		for _, name := range []string{"first", "second"} {
+			if row, err := w.runOf(name, 2*time.Hour, job.Overrides{}); err != nil || row.Status != state.OK {
+				t.Errorf("the run of %s ended as %s: %v", name, row.Status, err)
+			}
+		}
+		if len(w.started()) != 2 {
+			t.Errorf("%d scans in the end, want 2", len(w.started()))
+		}
+	})
+}
+
+// TestScanPastItsDeadlineIsNotJoined: what nobody waited for is of another day.
+func TestScanPastItsDeadlineIsNotJoined(t *testing.T) {
+	bare(t, sameFile, func(w *workshop) {
+		w.renew(anHour)
+		_, _ = w.runOf("first", 10*time.Minute, job.Overrides{})
+		time.Sleep(7 * time.Hour)
+		if row, err := w.runOf("second", 2*time.Hour, job.Overrides{}); err != nil || row.Credits != 52 || len(w.started()) != 2 {
+			t.Errorf("%d credits for the second of %d scans (%v), want 52 of two", row.Credits, len(w.started()), err)
+		}
+	})
+}
+
+// TestValuesThatOnlyFilterTheReadingShareOneScan: for_each under read asks for the same scan
+// each time, and reads it once for each value.
+func TestValuesThatOnlyFilterTheReadingShareOneScan(t *testing.T) {
+	const file = `
+version: 1
+service: {url: "sim://", limit: 10/min, paging: page}
+budget: {per_month: 400}
+jobs:
+  niche:
+    every: 24h
+    for_each: {kind: [video, short]}
+    scan: {query: [moka pot], read: {where: {type: "${kind}"}, pages: 2}}
+`
+	bare(t, file, func(w *workshop) {
+		w.renew(anHour)
+		w.inspect(func(e *Engine) {
+			if cost, err := e.WorstCase(w.ctx, w.config.Job("niche")); err != nil || cost.Credits != 50+2*4 {
+				t.Errorf("it costs %d credits (%v), want 58", cost.Credits, err)
+			}
+		})
+		runs := w.serve(26 * time.Hour)
+		if len(runs) != 1 || runs[0].Status != state.OK || runs[0].Pages != 4 || w.spent() != 58 || len(w.started()) != 1 {
+			t.Errorf("runs %+v; %d credits for %d scans, want 58 for one", runs, w.spent(), len(w.started()))
+		}
+		for _, step := range w.steps(&runs[0]) {
+			if step.Scan != "" && !strings.Contains(step.Params, "type="+step.Item) {
+				t.Errorf("read for %q by %s", step.Item, step.Params)
+			}
+		}
+	})
+}
+
+// TestNothingIsPaidForWhatCouldNotBeRead: the search of the results is held to the interface
+// before the scan is bought.
+func TestNothingIsPaidForWhatCouldNotBeRead(t *testing.T) {
+	bare(t, scanFile, func(w *workshop) {
+		w.renew(anHour)
+		w.inspect(func(e *Engine) {
+			s, err := e.newShift(w.ctx, state.Filter{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			r, err := s.begin(w.ctx, &w.config.Jobs[0], Manual, time.Time{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.plan.Reads[0] = frozenRead{Params: "sortBy=luck"} // as a version with other rules may have left it
+			_, err = r.search(w.ctx)
+			if err == nil || !strings.Contains(err.Error(), "the scan is not started") || !strings.Contains(err.Error(), "luck") || len(w.started()) > 0 {
+				t.Errorf("%d scans started, error %v; want none, and why", len(w.started()), err)
+			}
+		})
+	})
+}
