@@ -116,7 +116,7 @@ func (e *Engine) resolve(ctx context.Context, spec *job.Spec, trigger Trigger, n
 func (e *Engine) drawInWords(ctx context.Context, spec *job.Spec, now time.Time) ([]state.Step, frozen, error) {
 	in := e.inputs(ctx, spec, now)
 	steps, plan, err := e.drawFrom(spec, in)
-	if err == nil {
+	if err == nil && len(steps) > 0 {
 		plan.Window, err = e.published(spec, in)
 	}
 	return steps, plan, err

@@ -104,11 +104,11 @@ func product(lists [][]string) int {
 
 // uniq leaves repetitions out.
 func uniq(list []string) []string {
-	seen := map[string]bool{}
+	seen := make(map[string]struct{}, len(list))
 	return slices.DeleteFunc(list, func(s string) bool {
-		again := seen[s]
-		seen[s] = true
-		return again
+		known := len(seen)
+		seen[s] = struct{}{}
+		return len(seen) == known
 	})
 }
 
@@ -190,7 +190,7 @@ func (r *resolver) params(t *template, chosen []string) (url.Values, error) {
 			params.Add(name, text)
 		}
 	}
-	for _, name := range append([]string{ids}, subjects...) {
+	for _, name := range subjects { // ids are held against those of all combinations
 		if params.Has(name) {
 			params[name] = uniq(params[name])
 		}
@@ -246,7 +246,10 @@ func readList(path, name string) ([]string, error) {
 	}
 	var values []string
 	for line := range strings.Lines(strings.TrimPrefix(text, "\uFEFF")) {
-		values = append(values, strings.TrimSpace(comment.ReplaceAllString(line, "")))
+		if strings.Contains(line, "#") {
+			line = comment.ReplaceAllString(line, "")
+		}
+		values = append(values, strings.TrimSpace(line))
 	}
 	return values, nil
 }

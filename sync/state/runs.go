@@ -308,7 +308,8 @@ func (s *Store) runs(query string, args ...any) ([]Run, error) {
 func (s *Store) Jobs() (names []string, err error) {
 	err = s.view(func() error {
 		names, err = list(s, func(name *string) []any { return []any{name} },
-			`SELECT job FROM runs WHERE job <> '' UNION SELECT job FROM watermarks UNION SELECT job FROM queue ORDER BY job`)
+			`SELECT job FROM runs WHERE job <> '' UNION SELECT job FROM watermarks
+				UNION SELECT job FROM queue_counts WHERE asked > 0 OR shared > 0 ORDER BY job`)
 		return err
 	})
 	if err != nil {
