@@ -33,6 +33,7 @@ type timeline struct {
 type lane interface {
 	head() (*turn, error) // nil at the end
 	pop()
+	split(at state.Place) error // the calls of the head, so that those before the place are a turn
 }
 
 // turn is a place in the order: that of a task, of calls to come, or of so many calls that
@@ -43,6 +44,9 @@ type turn struct {
 	task  bool     // it is the task at the place
 	asked bool     // and its time is wanted
 	jobs  []string // that have calls less to wait for with each one
+
+	after state.Place // of calls that are only counted: they stand between it and the place
+	past  int         // and of so many more in front that is over
 }
 
 // placed is a task and what is estimated of it.
@@ -150,7 +154,14 @@ func (l *timeline) play(yield func(placed) bool) error {
 		}
 		t, pop := ready, l.ready.pop
 		if len(l.joined) > 0 && (ready == nil || l.joined[0].Compare(&ready.Place) < 0) {
-			t, pop = l.joined[0], func() { heap.Pop(&l.joined) }
+			if t, pop = l.joined[0], func() { heap.Pop(&l.joined) }; t.asked && ready != nil && !ready.task {
+				if err := l.ready.split(t.Place); err != nil {
+					return err
+				}
+				if before, err := l.ready.head(); err != nil || before.Compare(&t.Place) == 0 {
+					t, pop = before, l.ready.pop
+				}
+			}
 		}
 		if t.asked {
 			if l.wanted--; !yield(placed{t.Place, l.sent, at}) {
@@ -158,6 +169,7 @@ func (l *timeline) play(yield func(placed) bool) error {
 			}
 		}
 		n := l.undisturbed(t.calls, failed)
+		t.past += n
 		if t.calls -= n; t.calls == 0 {
 			pop()
 		}
@@ -304,6 +316,28 @@ func (c *readyCalls) head() (*turn, error) {
 	return c.turns[0], nil
 }
 
+func (c *readyCalls) split(at state.Place) error {
+	all := c.turns[0]
+	if at.Compare(&all.after) <= 0 {
+		return nil // all of them come after it
+	}
+	n, err := c.store.Between(all.after, at)
+	if err != nil {
+		return err
+	}
+	rest := *all
+	rest.after, rest.past = at, max(0, all.past-n)
+	c.turns[0] = &rest
+	if before := n - all.past; before > 0 {
+		rest.calls -= before
+		first := &turn{Place: at, calls: before, after: all.after, past: all.past}
+		if c.turns = slices.Insert(c.turns, 0, first); rest.calls == 0 {
+			c.turns = slices.Delete(c.turns, 1, 2)
+		}
+	}
+	return nil
+}
+
 // read makes the turn of the next task, and one for the calls before it.
 func (c *readyCalls) read() (err error) {
 	if len(c.page) == 0 && !c.ended {
@@ -337,7 +371,7 @@ func (c *readyCalls) read() (err error) {
 			return err
 		}
 		if n > 0 {
-			c.turns = append(c.turns, &turn{Place: next.Place, calls: n})
+			c.turns = append(c.turns, &turn{Place: next.Place, calls: n, after: c.after})
 		}
 	}
 	c.after, c.turns = next.Place, append(c.turns, next)
@@ -356,6 +390,8 @@ type failedCalls struct {
 }
 
 func (c *failedCalls) pop() { c.turn = nil }
+
+func (c *failedCalls) split(state.Place) error { return nil } // each is a turn
 
 func (c *failedCalls) head() (_ *turn, err error) {
 	if c.turn != nil {

@@ -201,6 +201,8 @@ type turnsOf struct{ turns }
 
 func (l *turnsOf) pop() { l.turns = l.turns[1:] }
 
+func (l *turnsOf) split(state.Place) error { return nil }
+
 func (l *turnsOf) head() (*turn, error) {
 	if len(l.turns) == 0 {
 		return nil, nil

@@ -38,6 +38,8 @@ func (s *Store) InPieces(ctx context.Context, f func(tx *Tx, most int) (changed 
 		select {
 		case <-time.After(took):
 		case <-ctx.Done():
+		}
+		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
 	}

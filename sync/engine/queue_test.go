@@ -1,0 +1,183 @@
+package engine
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"outlierd/outlier"
+	"outlierd/sync/state"
+)
+
+// crowdedFile has runs to come whose calls go before some of what is queued and after others.
+const crowdedFile = `
+version: 1
+service: {url: "sim://", limit: 10/min}
+jobs:
+  a: {every: 20m, search: {query: [home espresso]}, enrich: {transcript: {top: 7}}}
+  b: {every: 35m, search: {query: [latte art]}, enrich: {details: {top: 30}}}
+  c: {search: {query: [moka pot]}, enrich: {comments: {}}}
+`
+
+// crowd fills the queue with calls of three jobs, some of them shared, some in back-off.
+func crowd(w *workshop, e *Engine, seed uint64) {
+	dice := rand.New(rand.NewPCG(seed, 1))
+	for n := range 150 {
+		at := time.Now()
+		err := e.Store.Update(func(tx *state.Tx) error {
+			task := state.Task{
+				Op: outlier.OpDetails, Entity: fmt.Sprintf("video-%05d", dice.IntN(1000)), Run: "r",
+				Job: string("abc"[dice.IntN(3)]), Value: float64(dice.IntN(6)),
+			}
+			if _, err := tx.Enqueue([]state.Task{task}); err != nil || dice.IntN(6) > 0 {
+				return err
+			}
+			if dice.IntN(2) == 0 {
+				task.Job = string("abc"[dice.IntN(3)])
+				_, err := tx.Enqueue([]state.Task{task})
+				return err
+			}
+			return tx.Fail(task, at, "HTTP 502", at.Add(time.Duration(dice.IntN(40))*time.Minute))
+		})
+		if err != nil {
+			w.Fatal(err)
+		}
+		if n%10 == 0 {
+			time.Sleep(time.Minute)
+		}
+	}
+}
+
+// TestQueueOfAJobIsItsPartOfTheWhole: its calls are told as they are among all others,
+// although those are only counted; and it ends when the last of them is made.
+func TestQueueOfAJobIsItsPartOfTheWhole(t *testing.T) {
+	for seed := range uint64(4) {
+		bare(t, crowdedFile, func(w *workshop) {
+			e, stop := w.open()
+			defer stop()
+			crowd(w, e, seed)
+			whole, err := queueOf(e, "")
+			if err != nil || len(whole) < 100 {
+				t.Fatalf("%d calls wait (%v); the test needs many", len(whole), err)
+			}
+			if !slices.IsSortedFunc(whole, func(a, b Waiting) int { return a.At.Compare(b.At) }) {
+				t.Error("the queue is not in the order in which it is done")
+			}
+			for _, name := range []string{"a", "b", "c"} {
+				part, err := queueOf(e, name)
+				if err != nil {
+					t.Fatal(err)
+				}
+				want := slices.DeleteFunc(slices.Clone(whole), func(one Waiting) bool { return one.Job != name && !slices.Contains(one.Others, name) })
+				same := func(a, b Waiting) bool { return a.Entity == b.Entity && a.At.Equal(b.At) && a.Why == b.Why }
+				if !slices.EqualFunc(part, want, same) {
+					t.Errorf("seed %d, job %s: %d rows and not the %d of the whole", seed, name, len(part), len(want))
+					for i := range min(len(part), len(want)) {
+						if !same(part[i], want[i]) {
+							t.Errorf("row %d is %+v, want %+v", i, part[i], want[i])
+							break
+						}
+					}
+				}
+				l, err := e.lastOf(time.Now(), name, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				var end time.Time
+				if err := l.play(func(call placed) bool { end = call.at; return true }); err != nil || !end.Equal(want[len(want)-1].At) {
+					t.Errorf("seed %d: job %s is said to end at %s (%v), and its last call is at %s", seed, name, end, err, want[len(want)-1].At)
+				}
+			}
+		})
+	}
+}
+
+// TestBeginningOfTheQueueIsToldAlone: what is not looked at is not worked out.
+func TestBeginningOfTheQueueIsToldAlone(t *testing.T) {
+	bare(t, crowdedFile, func(w *workshop) {
+		e, stop := w.open()
+		defer stop()
+		crowd(w, e, 1)
+		whole, err := queueOf(e, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for most := range 5 {
+			var first []Waiting
+			for one, err := range e.Queue("") {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if first = append(first, *one); len(first) > most {
+					break
+				}
+			}
+			if len(first) != most+1 || first[most].Entity != whole[most].Entity || !first[most].At.Equal(whole[most].At) {
+				t.Errorf("the first %d are %v", most+1, first)
+			}
+		}
+	})
+}
+
+// TestQueueingGoesOnAfterAKill: a run is stopped after a part of its calls was queued. When it
+// goes on the others are queued as well, and each is made once.
+func TestQueueingGoesOnAfterAKill(t *testing.T) {
+	const file = `
+version: 1
+service: {url: "sim://", limit: 10/min}
+jobs:
+  watch: {videos: {id: [%s], fetch: [details]}}
+`
+	var ids []byte
+	for n := range 700 {
+		ids = fmt.Appendf(ids, "video-%05d, ", n)
+	}
+	bare(t, fmt.Sprintf(file, ids), func(w *workshop) {
+		e, stop := w.open()
+		ctx, cancel := contextFor(w, 0)
+		cancel()
+		if _, err := e.Run(ctx, w.config.Job("watch"), Manual, time.Time{}); err == nil {
+			t.Error("a run that is stopped while it queues ends well")
+		}
+		n, err := e.Store.Queued(state.Filter{})
+		if err != nil || n == 0 || n == 700 {
+			t.Fatalf("%d calls are queued (%v); the test needs a part of 700", n, err)
+		}
+		stop()
+		e, stop = w.open()
+		defer stop()
+		row, err := e.Run(w.ctx, w.config.Job("watch"), Manual, time.Time{})
+		if err != nil || row.Requests != 700 || w.calls(outlier.OpDetails) != 700 {
+			t.Errorf("%d requests of %d calls (%v), want 700", row.Requests, w.calls(outlier.OpDetails), err)
+		}
+	})
+}
+
+// TestAnswerRenewsFreshness: details are good for a day. What was fetched anew yesterday is
+// not fetched again within a day of that.
+func TestAnswerRenewsFreshness(t *testing.T) {
+	const file = `
+version: 1
+service: {url: "sim://", limit: 10/min}
+jobs:
+  daily: {search: {query: [home espresso]}, enrich: {details: {top: 5, refresh_after: 1d}}}
+`
+	bare(t, file, func(w *workshop) {
+		e, stop := w.open()
+		defer stop()
+		for _, run := range []struct {
+			after time.Duration
+			calls int
+		}{{0, 5}, {time.Hour, 5}, {25 * time.Hour, 10}, {time.Hour, 10}} {
+			time.Sleep(run.after)
+			if row, err := e.Run(w.ctx, w.config.Job("daily"), Manual, time.Time{}); err != nil || row.Status != state.OK {
+				t.Fatalf("%+v, error %v", row, err)
+			}
+			if n := w.calls(outlier.OpDetails); n != run.calls {
+				t.Errorf("%s after the run before, %d calls were made in all, want %d", run.after, n, run.calls)
+			}
+		}
+	})
+}
