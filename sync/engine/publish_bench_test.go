@@ -1,0 +1,185 @@
+package engine
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"outlierd/outlier"
+	"outlierd/outlier/pace"
+	"outlierd/outlier/simulator"
+	"outlierd/schema"
+	"outlierd/sinks"
+	"outlierd/sinks/duckdb"
+	"outlierd/sinks/parquet"
+	"outlierd/sync/job"
+	"outlierd/sync/state"
+	"outlierd/sync/state/statetest"
+)
+
+// BenchmarkPublishOperations publishes the operations tables after a run of one page, on
+// a state with a million attempts. Beside it stands how long a publication takes for which
+// there is no news of them, as the copy that readers of DuckDB get costs in proportion
+// to the data; and how long the first one took, of all rows.
+func BenchmarkPublishOperations(b *testing.B) {
+	for _, kind := range []string{"duckdb", "parquet"} {
+		b.Run(kind, func(b *testing.B) {
+			dir := b.TempDir()
+			folder := filepath.Join(dir, "state")
+			statetest.LargeOf(b, folder, 1_000_000, 0, func(dir string) error {
+				s, err := state.Open(b.Context(), dir, state.Options{Service: "sim://"})
+				if err != nil {
+					return err
+				}
+				return s.Close()
+			})
+			store, err := state.Open(b.Context(), folder, state.Options{Service: "sim://"})
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer store.Close()
+			sink := openForBenchmark(b, kind, dir)
+			defer sink.Close()
+			l, err := newLoader(b.Context(), store, []sinks.Sink{sink}, slog.New(slog.DiscardHandler))
+			if err != nil {
+				b.Fatal(err)
+			}
+			began := time.Now()
+			publishOnce(b, l)
+			first := time.Since(began)
+			e := benchmarkEngine(b, store)
+			var bare, cpu time.Duration
+			for b.Loop() {
+				b.StopTimer()
+				if bare += publishWithoutNews(b, sink); b.Failed() {
+					return
+				}
+				if row, err := e.Run(b.Context(), &e.Config.Jobs[0], Manual, time.Time{}); err != nil || row.Pages != 1 {
+					b.Fatal(row, err)
+				}
+				before := processorTime(b)
+				b.StartTimer()
+				publishOnce(b, l)
+				b.StopTimer()
+				cpu += processorTime(b) - before
+				b.StartTimer()
+			}
+			b.ReportMetric(cpu.Seconds()*1000/float64(b.N), "cpu-ms/op")
+			b.ReportMetric(bare.Seconds()*1000/float64(b.N), "ms-without-news")
+			b.ReportMetric(first.Seconds(), "first-s")
+			b.ReportMetric(peak(b), "peak-MB")
+		})
+	}
+}
+
+func publishOnce(b *testing.B, l *loader) {
+	b.Helper()
+	if err := l.publishAll(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+	if err := l.problems(); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// publishWithoutNews publishes an answer that has no rows.
+func publishWithoutNews(b *testing.B, sink sinks.Sink) time.Duration {
+	b.Helper()
+	mark, err := sink.Watermark(b.Context())
+	if err == nil {
+		err = sink.Write(b.Context(), sinks.Batch{Lo: mark, Hi: mark + 1})
+	}
+	began := time.Now()
+	if err == nil {
+		err = sink.Publish(b.Context(), nil)
+	}
+	if err != nil {
+		b.Error(err)
+	}
+	return time.Since(began)
+}
+
+// openForBenchmark opens a sink of the given kind.
+func openForBenchmark(b *testing.B, kind, dir string) sinks.Sink {
+	b.Helper()
+	var sink sinks.Sink
+	var err error
+	if kind == "parquet" {
+		sink, err = parquet.Open(parquet.Options{Dir: filepath.Join(dir, "parquet"), Tables: schema.Tables(), Ops: schema.OpsTables()})
+	} else {
+		sink, err = duckdb.Open(b.Context(), duckdb.Options{
+			Private: filepath.Join(dir, "warehouse.duckdb"), Published: filepath.Join(dir, "outliers.duckdb"), Temp: filepath.Join(dir, "tmp"),
+			Tables: schema.Tables(), Ops: schema.OpsTables(),
+		})
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+	return sink
+}
+
+func benchmarkEngine(b *testing.B, store *state.Store) *Engine {
+	b.Helper()
+	const file = `
+version: 1
+service: {url: "sim://", limit: 100000/min}
+jobs:
+  one: {search: {query: [home espresso]}}
+`
+	config, err := job.Parse(filepath.Join(b.TempDir(), "jobs.yaml"), []byte(file), func(string) (string, bool) { return "", false })
+	if err != nil {
+		b.Fatal(err)
+	}
+	service := simulator.New(simulator.Options{Seed: 1, Key: testKey, Limit: 100_000, Window: time.Minute})
+	limiter, err := pace.Open(config.Service.Limit, pace.Options{Path: filepath.Join(b.TempDir(), "pace.json")})
+	if err != nil {
+		b.Fatal(err)
+	}
+	key, err := outlier.NewKey(testKey)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return &Engine{
+		Config: config, Store: store, Pace: limiter, Afresh: true,
+		IDs:    func(context.Context, string, string) ([]string, error) { return nil, nil },
+		Client: &outlier.Client{URL: "http://localhost", Key: key, Pacer: limiter, Transport: service.Transport()},
+	}
+}
+
+// processorTime is what the process has used so far.
+func processorTime(b *testing.B) time.Duration {
+	b.Helper()
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// peak is the most memory that the process has held, in megabytes.
+func peak(b *testing.B) float64 {
+	b.Helper()
+	if runtime.GOOS != "linux" {
+		return 0
+	}
+	text, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		b.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		var kb float64
+		if rest, ok := strings.CutPrefix(line, "VmHWM:"); ok {
+			for _, c := range strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(rest), "kB")) {
+				kb = 10*kb + float64(c-'0')
+			}
+			return kb / 1024
+		}
+	}
+	return 0
+}
