@@ -275,3 +275,58 @@ func TestRunsThatEndTogetherArePublishedOnce(t *testing.T) {
 		}
 	})
 }
+
+// TestSinkThatTurnsOutToBeAheadStopsBuying: it was away at the start, and knows of answers
+// that the journal does not have.
+func TestSinkThatTurnsOutToBeAheadStopsBuying(t *testing.T) {
+	bare(t, strings.Replace(jobsFile, "coffee:", "coffee:\n    every: 1h\n    reuse_for: 1m", 1), func(w *workshop) {
+		w.inspect(func(e *Engine) { w.see(e, "coffee") })
+		ahead := &fakeSink{name: "parquet", mark: 1000, broken: between(0, 90*time.Minute)}
+		w.serveInto(85*time.Minute, &fakeSink{name: "duckdb"}, ahead)
+		spent := w.spent()
+		if spent == 0 {
+			t.Error("nothing was bought while the other sink worked")
+		}
+		if _, log := w.serveInto(5*time.Hour, &fakeSink{name: "duckdb"}, ahead); w.spent() > spent || !strings.Contains(log, "scheduler stopped") {
+			t.Errorf("%d credits were spent without a ledger; the log:\n%s", w.spent()-spent, log)
+		}
+	})
+}
+
+// TestStopLeavesALongWayToTheNextStart: a sink that has all of the journal to catch up
+// with must not hold up the end of the process.
+func TestStopLeavesALongWayToTheNextStart(t *testing.T) {
+	bare(t, jobsFile, func(w *workshop) {
+		e, stop := w.open()
+		defer stop()
+		if _, err := e.Run(w.ctx, &w.config.Jobs[0], Manual, time.Time{}); err != nil {
+			t.Fatal(err)
+		}
+		end, err := e.Store.JournalEnd()
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(w.ctx)
+		slow := &fakeSink{name: "parquet"}
+		written := 0
+		one := watched{Sink: slow, write: func(b sinks.Batch) {
+			if written++; written == 1 {
+				cancel()
+			}
+		}, publish: func(*sinks.Ops) {}}
+		all := []sinks.Sink{one}
+		for mark := range int64(5) { // where others stand, a batch ends
+			all = append(all, &fakeSink{name: "duckdb", mark: mark + 1})
+		}
+		l, err := newLoader(w.ctx, e.Store, all, e.log())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := l.load(ctx, true); err != nil {
+			t.Fatal(err)
+		}
+		if slow.mark == 0 || slow.mark >= 5 || written > 1+batchesAfterStop {
+			t.Errorf("%d batches up to %d of %d were written", written, slow.mark, end)
+		}
+	})
+}
