@@ -19,10 +19,11 @@ type asker struct {
 	free  bool   // for a filter, whose templates are filled in by whoever uses it
 }
 
-// A loop is a Loop together with where its values stand; without values if files or
-// SQL give them.
+// A loop is a Loop together with its values and where they stand: in the job file, or by
+// now in a file of their own. What SQL gives, a run will know.
 type loop struct {
 	Loop
+	tried   []string
 	members []*node
 	said    bool // somewhere the job asks for ${name}
 }
@@ -195,10 +196,10 @@ func (a *asker) filled(name string, n *node) bool {
 		if !slices.Contains(n.names, l.Name) {
 			continue
 		}
-		if l.Source.Values == nil {
+		if l.tried == nil {
 			return true // a run will know
 		}
-		loops, lists = append(loops, l), append(lists, l.Source.Values)
+		loops, lists = append(loops, l), append(lists, l.tried)
 	}
 	if product(lists) > maxAsks {
 		return true // the job is refused for that
@@ -221,7 +222,7 @@ func (a *asker) filled(name string, n *node) bool {
 func (a *asker) unfit(n *node, loops []loop, chosen []string, err error) {
 	var with []string
 	for i, l := range loops {
-		value := l.members[slices.Index(l.Source.Values, chosen[i])]
+		value := l.members[slices.Index(l.tried, chosen[i])]
 		with = append(with, l.Name+" = "+value.shown())
 		if value.filled() {
 			err = fmt.Errorf("the text is not valid here")

@@ -66,14 +66,17 @@ func (b *builder) loops(job *node) []loop {
 		}
 		source, members := b.origin(e.value)
 		l := loop{Loop: Loop{e.key.text, source}}
-		l.values(members)
 		if source.File != "" {
-			b.readable(e.value.get("file"), source.File)
+			for _, line := range b.readable(e.value.get("file"), source.File) {
+				members = append(members, &node{kind: text, text: line, raw: line})
+			}
+		}
+		l.values(members)
+		if source.File == "" && l.tried != nil {
+			l.Source.Values = l.tried
+			lists = append(lists, l.tried)
 		}
 		loops = append(loops, l)
-		if l.Source.Values != nil {
-			lists = append(lists, l.Source.Values)
-		}
 	}
 	if product(lists) > maxAsks {
 		b.refuse(n.handle(), "makes more than %d combinations", maxAsks)
@@ -81,13 +84,13 @@ func (b *builder) loops(job *node) []loop {
 	return loops
 }
 
-// values takes the values that stand in the file, each once.
+// values takes the values that are known, each once.
 func (l *loop) values(members []*node) {
 	seen := map[string]bool{}
 	for _, m := range members {
 		if m.has(text, whole, number) && strings.TrimSpace(m.text) != "" && !seen[m.text] {
 			seen[m.text] = true
-			l.Source.Values, l.members = append(l.Source.Values, m.text), append(l.members, m)
+			l.tried, l.members = append(l.tried, m.text), append(l.members, m)
 		}
 	}
 }

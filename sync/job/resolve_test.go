@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -304,5 +306,23 @@ func TestTrendingFormatsAreAskedForAsWritten(t *testing.T) {
 	}
 	if got := asks(t, one(t, "trending_formats: {}")); len(got) != 1 {
 		t.Errorf("without parameters there are %d requests", len(got))
+	}
+}
+
+// TestWhatAFileHoldsIsTriedWhereItIsFilledIn: also where a scan's results are read, which
+// would fail after the scan was paid for.
+func TestWhatAFileHoldsIsTriedWhereItIsFilledIn(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "languages.txt"), []byte("en # first\nenglish\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, verb := range []string{
+		`scan: {query: tea, read: {where: {language: ["${l}"]}}}`,
+		`search: {query: tea, where: {language: ["${l}"]}}`,
+	} {
+		_, err := Parse(filepath.Join(dir, "jobs.yaml"), []byte(head+"jobs:\n  one: {for_each: {l: {file: languages.txt}}, "+verb+"}\n"), nothingSet)
+		if err == nil || !strings.Contains(err.Error(), `language: with l = "english": must be an ISO 639-1 code`) {
+			t.Errorf("%s got %v", verb, err)
+		}
 	}
 }
