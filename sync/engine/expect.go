@@ -62,7 +62,7 @@ func (f *JobForecast) curb() {
 type sample struct {
 	bought, share outlier.Credits // at the prices of today; its share of the month then, 0 if there was none
 	requests      int64
-	reused        bool // pages that the journal had, and perhaps will not have the next time
+	reused        bool // pages that the journal had, or a scan of another run, which the next one perhaps will not have
 }
 
 // samples are the latest runs that did what the file said then. Those that bought all
@@ -109,6 +109,14 @@ func (e *Engine) sampleOf(run *state.Run, plan frozen) (sample, error) {
 	for i := range steps {
 		s.bought += e.bought(&steps[i])
 		s.reused = s.reused || steps[i].Reused > 0
+		if steps[i].Joined == 0 {
+			continue
+		}
+		scan, err := e.Store.ScanOf(steps[i].ID)
+		if err != nil {
+			return s, err
+		}
+		s.reused = s.reused || scan != nil && scan.Run != run.ID
 	}
 	return s, err
 }

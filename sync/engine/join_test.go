@@ -156,6 +156,12 @@ func TestScanOutlivesTheRunThatStartedIt(t *testing.T) {
 		if row, err := w.runOf("second", 3*time.Hour, job.Overrides{}); err != nil || row.Credits != 52 {
 			t.Errorf("the next run has spent %d credits (%v), want 52", row.Credits, err)
 		}
+		w.inspect(func(e *Engine) {
+			f, err := e.Forecast(w.ctx, "second")
+			if err != nil || f.Jobs[0].Expected.Credits != 52 {
+				t.Errorf("%d credits are expected of the next one (%v), want 52: not every run finds a scan to join", f.Jobs[0].Expected.Credits, err)
+			}
+		})
 	})
 }
 
@@ -202,10 +208,8 @@ func TestScanPastItsDeadlineIsNotJoined(t *testing.T) {
 	})
 }
 
-// TestValuesThatOnlyFilterTheReadingShareOneScan: for_each under read asks for the same scan
-// each time, and reads it once for each value.
-func TestValuesThatOnlyFilterTheReadingShareOneScan(t *testing.T) {
-	const file = `
+// sharedScanFile has two searches in one job that need the same scan.
+const sharedScanFile = `
 version: 1
 service: {url: "sim://", limit: 10/min, paging: page}
 budget: {per_month: 400}
@@ -215,7 +219,11 @@ jobs:
     for_each: {kind: [video, short]}
     scan: {query: [moka pot], read: {where: {type: "${kind}"}, pages: 2}}
 `
-	bare(t, file, func(w *workshop) {
+
+// TestValuesThatOnlyFilterTheReadingShareOneScan: for_each under read asks for the same scan
+// each time, and reads it once for each value.
+func TestValuesThatOnlyFilterTheReadingShareOneScan(t *testing.T) {
+	bare(t, sharedScanFile, func(w *workshop) {
 		w.renew(anHour)
 		w.inspect(func(e *Engine) {
 			if cost, err := e.WorstCase(w.ctx, w.config.Job("niche")); err != nil || cost.Credits != 50+2*4 {

@@ -112,30 +112,35 @@ func TestScanIsPolledWithBackOffAndReadWithinItsHold(t *testing.T) {
 
 // TestScanIsStartedOnceWhateverHappens ends the process at every call of a run, in each
 // moment of it, and lets the next process go on. Only where nobody can know what the
-// service did, a person has to say.
+// service did, a person has to say. So it is where a second search joins the first one's.
 func TestScanIsStartedOnceWhateverHappens(t *testing.T) {
 	if testing.Short() {
 		t.Skip("kills at every moment")
 	}
-	for _, when := range []moment{beforePace, beforeDial, beforeSend, beforeAnswer} {
-		t.Run(string(when), func(t *testing.T) {
-			for n, hit := 0, true; hit; n++ {
-				bare(t, scanFile, func(w *workshop) {
-					w.renew(anHour)
-					if hit = w.kill(n, when); hit {
-						w.recovers(n == 0 && (when == beforeSend || when == beforeAnswer))
+	for file, want := range map[string]struct {
+		pages   int64
+		credits outlier.Credits
+	}{scanFile: {3, 56}, sharedScanFile: {4, 58}} {
+		for _, when := range []moment{beforePace, beforeDial, beforeSend, beforeAnswer} {
+			t.Run(fmt.Sprint(want.pages, " pages ", when), func(t *testing.T) {
+				for n, hit := 0, true; hit; n++ {
+					bare(t, file, func(w *workshop) {
+						w.renew(anHour)
+						if hit = w.kill(n, when); hit {
+							w.recovers(n == 0 && (when == beforeSend || when == beforeAnswer), want.pages, want.credits)
+						}
+					})
+					if n > 20 {
+						t.Fatal("the run has no end")
 					}
-				})
-				if n > 20 {
-					t.Fatal("the run has no end")
 				}
-			}
-		})
+			})
+		}
 	}
 }
 
 // recovers lets a run that was killed go on to its end, if need be with a person's word.
-func (w *workshop) recovers(unknown bool) {
+func (w *workshop) recovers(unknown bool, pages int64, credits outlier.Credits) {
 	w.Helper()
 	row, err := w.run()
 	if unknown {
@@ -146,12 +151,12 @@ func (w *workshop) recovers(unknown bool) {
 		w.settle(unsettled.Scan.Intent)
 		row, err = w.run()
 	}
-	if err != nil || row.Status != state.OK || row.Pages != 3 || len(w.started()) != 1 {
-		w.Fatalf("status %s, error %v, %d pages and %d scans; want the 3 pages of one scan", row.Status, err, row.Pages, len(w.started()))
+	if err != nil || row.Status != state.OK || row.Pages != pages || len(w.started()) != 1 {
+		w.Fatalf("status %s, error %v, %d pages and %d scans; want %d pages of one scan", row.Status, err, row.Pages, len(w.started()), pages)
 	}
 	w.inspect(func(e *Engine) {
-		if held, spent := w.held(e), w.spent(); spent != 56 || held < spent || held > spent+2 {
-			w.Errorf("the service charged %d credits and %d are held; want 56, and at most a page more held", spent, held)
+		if held, spent := w.held(e), w.spent(); spent != credits || held < spent || held > spent+2 {
+			w.Errorf("the service charged %d credits and %d are held; want %d, and at most a page more held", spent, held, credits)
 		}
 	})
 }
