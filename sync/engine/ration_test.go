@@ -37,3 +37,30 @@ jobs:
 		}
 	})
 }
+
+// TestWatermarkStaysWhereAShareCutTheSearch: what was left is searched when its turn comes.
+func TestWatermarkStaysWhereAShareCutTheSearch(t *testing.T) {
+	const file = `
+version: 1
+service: {url: "sim://", limit: 10/min, paging: page}
+budget: {per_month: 70, pace: even}
+jobs:
+  daily: {every: 24h, search: {query: [home espresso], where: {published_at: "since last success, overlap 3d, first 90d"}, pages: 3}}
+`
+	bare(t, file, func(w *workshop) {
+		w.inspect(func(e *Engine) { w.see(e, "daily") })
+		runs := w.serve(3*day + time.Hour)
+		for i, run := range runs {
+			step := w.steps(&run)[0]
+			if step.Pages != 1 || step.Stop != stopShare {
+				t.Errorf("run %d took %d pages and ended as %q; want its share to have cut it", i, step.Pages, step.Stop)
+			}
+			if got := w.from(&run); got != days(i+1-90) {
+				t.Errorf("run %d searches from %s on, want %s as no search has come to its end", i, got, days(i+1-90))
+			}
+		}
+		if len(runs) != 3 {
+			t.Errorf("%d runs in three days", len(runs))
+		}
+	})
+}
