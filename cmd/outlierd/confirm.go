@@ -91,7 +91,7 @@ func subjects(dear []string) string {
 func dearer(ctx context.Context, e *engine.Engine, todo []errand, limit outlier.Credits) (dear []string, err error) {
 	defer func(afresh bool) { e.Afresh = afresh }(e.Afresh)
 	for _, next := range todo {
-		if !next.Due.IsZero() {
+		if next.scheduled() {
 			continue
 		}
 		e.Afresh = next.afresh
@@ -111,7 +111,7 @@ func dearer(ctx context.Context, e *engine.Engine, todo []errand, limit outlier.
 func withFollowers(config *job.Config, todo []errand) (all []errand) {
 	for _, next := range todo {
 		all = append(all, next)
-		if !next.after || !next.Due.IsZero() {
+		if !next.after || next.scheduled() {
 			continue
 		}
 		for i := range config.Jobs {

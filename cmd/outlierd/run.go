@@ -187,10 +187,14 @@ func (o *options) telling(ctx context.Context, config *job.Config, which func(*p
 // errand is one run that a command makes.
 type errand struct {
 	engine.Appointment
-	old    *state.Run // the unfinished run that is continued; nil for a new one, or for what Run decides
+	old    *state.Run // the unfinished run that is continued; nil for a new one
+	whole  bool       // what the job has unfinished comes before this run
 	afresh bool       // an unfinished run is not continued
 	after  bool       // the jobs that come after this one are run, too
 }
+
+// scheduled reports whether nobody by hand asks for the run.
+func (e *errand) scheduled() bool { return !e.Due.IsZero() || e.Trigger == engine.CatchUp }
 
 // runJobs performs what is to be done and reports. The worst status of all runs
 // decides the exit code; a run that cannot go on stops the rest only if the reason is
@@ -207,6 +211,14 @@ func (o *options) runJobs(ctx context.Context, config *job.Config, which func(*p
 		var errs []error
 		for len(todo) > 0 {
 			next := todo[0]
+			if next.whole {
+				first, err := unfold(p, next)
+				if err != nil {
+					return worst(append(errs, err))
+				}
+				todo = append(first, todo[1:]...)
+				continue
+			}
 			row, err := o.runJob(ctx, p, next)
 			if err != nil {
 				errs = append(errs, err)
@@ -237,14 +249,14 @@ func following(p *program, done errand, row *state.Run) (next []errand, err erro
 			return nil, err
 		}
 		owed = slices.DeleteFunc(owed, func(a *engine.Appointment) bool { return a.Spec.After != row.Job || !a.Due.Equal(row.Due) })
-		return performing(p, owed)
+		return performing(owed), nil
 	case !slices.Contains([]state.Status{state.OK, state.OKEmpty, state.Partial}, row.Status):
 		return nil, nil
 	}
 	due := row.Started.Truncate(time.Microsecond) // as it is on record
 	for i := range p.Config.Jobs {
 		if spec := &p.Config.Jobs[i]; spec.After == row.Job && !spec.Disabled {
-			next = append(next, errand{Appointment: engine.Appointment{Spec: spec, Due: due, Trigger: engine.After}, after: true})
+			next = append(next, errand{Appointment: engine.Appointment{Spec: spec, Due: due, Trigger: engine.After}, whole: true, after: true})
 		}
 	}
 	return next, nil
@@ -276,7 +288,7 @@ func everybodys(err error) bool {
 // which is nil if it never began.
 func (o *options) runJob(ctx context.Context, p *program, e errand) (*state.Run, error) {
 	p.Afresh = e.afresh
-	if e.old == nil && e.Due.IsZero() {
+	if e.old == nil && !e.scheduled() {
 		var err error
 		if e.old, err = p.Continues(e.Spec, e.Due); err != nil {
 			return nil, err
@@ -287,7 +299,7 @@ func (o *options) runJob(ctx context.Context, p *program, e errand) (*state.Run,
 	var row *state.Run
 	var failed error
 	if e.old != nil {
-		row, failed = p.Resume(ctx, e.Spec, e.Trigger, e.old)
+		row, failed = p.Resume(ctx, e.Spec, e.Trigger, e.Due, e.old)
 	} else {
 		row, failed = p.Run(ctx, e.Spec, e.Trigger, e.Due)
 	}
@@ -365,34 +377,73 @@ func byHand(specs []job.Spec) []errand {
 	return all
 }
 
-// dueNow are the runs of the instants that have passed, and those that jobs owe which
-// come after others.
+// dueNow are the runs that the last process left unfinished, those that jobs owe which come
+// after others, and those of the instants that have passed.
 func dueNow(p *program, now time.Time) ([]errand, error) {
+	due, err := p.Owed(now)
+	if err != nil {
+		return nil, err
+	}
 	agenda, err := p.Agenda(now)
 	if err != nil {
 		return nil, err
 	}
-	agenda = slices.DeleteFunc(agenda, func(a *engine.Appointment) bool { return a.Due.After(now) })
-	owed, err := p.Owed(now)
+	for _, a := range agenda {
+		if !a.Due.After(now) {
+			due = append(due, a)
+		}
+	}
+	todo, err := leftOver(p, due)
 	if err != nil {
 		return nil, err
 	}
-	return performing(p, append(owed, agenda...))
+	return append(todo, performing(due)...), nil
 }
 
-// performing are the runs that it takes to perform due instants: what their jobs have
-// unfinished goes on before.
-func performing(p *program, due []*engine.Appointment) (todo []errand, err error) {
-	for _, a := range due {
-		unfinished, err := p.Unfinished(a.Spec, a.Due)
+// leftOver are the runs that the last process left unfinished, of jobs without a due
+// instant: that would see to them itself.
+func leftOver(p *program, due []*engine.Appointment) (todo []errand, err error) {
+	for i := range p.Config.Jobs {
+		spec := &p.Config.Jobs[i]
+		isDue := func(a *engine.Appointment) bool { return a.Spec.Name == spec.Name }
+		if spec.Disabled || slices.ContainsFunc(due, isDue) {
+			continue
+		}
+		runs, err := p.LeftOver(spec)
 		if err != nil {
 			return nil, err
 		}
-		for i := range unfinished {
-			old := &unfinished[i]
-			todo = append(todo, errand{Appointment: *a, old: old, after: !old.Due.IsZero()})
+		for j := range runs {
+			a := engine.Appointment{Spec: spec, Trigger: engine.CatchUp}
+			todo = append(todo, errand{Appointment: a, old: &runs[j], after: !runs[j].Due.IsZero()})
 		}
-		todo = append(todo, errand{Appointment: *a, after: true})
 	}
 	return todo, nil
+}
+
+// performing are the runs of due instants.
+func performing(due []*engine.Appointment) (todo []errand) {
+	for _, a := range due {
+		todo = append(todo, errand{Appointment: *a, whole: true, after: true})
+	}
+	return todo
+}
+
+// unfold are the runs that it takes to perform a due instant: what the job has unfinished
+// goes on before. There is none if the instant has had its run meanwhile.
+func unfold(p *program, e errand) (todo []errand, err error) {
+	done, err := p.Store.Performed(e.Spec.Name, e.Due)
+	if done || err != nil {
+		return nil, err
+	}
+	unfinished, err := p.Unfinished(e.Spec, e.Due)
+	if err != nil {
+		return nil, err
+	}
+	for i := range unfinished {
+		old := &unfinished[i]
+		todo = append(todo, errand{Appointment: e.Appointment, old: old, after: !old.Due.IsZero()})
+	}
+	e.whole = false
+	return append(todo, e), nil
 }

@@ -168,6 +168,32 @@ func (e *Engine) Unfinished(spec *job.Spec, due time.Time) (runs []state.Run, er
 	return append(runs, others...), nil
 }
 
+// LeftOver are the unfinished runs that whoever keeps the schedule goes on with at once,
+// without a due instant: runs of the schedule that were stopped or killed, and runs that
+// have paid for a scan, whatever started them. Another run by hand is its person's to
+// continue, and one that failed is its job's next instant's.
+func (e *Engine) LeftOver(spec *job.Spec) (runs []state.Run, err error) {
+	all, err := e.Unfinished(spec, time.Time{})
+	if err != nil {
+		return nil, err
+	}
+	for i := range all {
+		old := &all[i]
+		steps, err := e.Store.Steps(old.ID)
+		if err != nil {
+			return nil, err
+		}
+		held, err := e.holdsScan(steps)
+		if err != nil {
+			return nil, err
+		}
+		if held || old.Status == state.Running && old.Trigger != string(Manual) {
+			runs = append(runs, *old)
+		}
+	}
+	return runs, nil
+}
+
 // Continues is the first of the [Engine.Unfinished] runs; nil if there is none.
 func (e *Engine) Continues(spec *job.Spec, due time.Time) (*state.Run, error) {
 	runs, err := e.Unfinished(spec, due)

@@ -135,25 +135,21 @@ func (w *watch) ready(ctx context.Context, e *Engine) error {
 	return err
 }
 
-// resume goes on with what the last process left: with runs of the schedule that were
-// stopped or killed, and with runs that have paid for a scan, whatever started them. A run
-// by hand is its person's to continue, and one that failed is its job's next instant's.
+// resume goes on with what the last process left. An instant that has passed sees to that
+// itself.
 func (w *watch) resume(ctx context.Context) error {
 	for i := range w.Config.Jobs {
 		spec := &w.Config.Jobs[i]
-		if spec.Disabled || w.isDue(spec) {
-			continue // an instant that has passed continues what was left
+		if spec.Disabled || w.isDue(spec) || w.runOf(spec.Name) != nil {
+			continue
 		}
-		runs, err := w.Unfinished(spec, time.Time{})
+		left, err := w.LeftOver(spec)
 		if err != nil {
 			w.log().Error("unfinished runs left alone", "job", spec.Name, "err", err)
 		}
-		for j := range runs {
-			if w.runOf(spec.Name) != nil {
-				break
-			}
-			if err := w.takeOver(ctx, spec, &runs[j]); err != nil {
-				return err
+		for j := range left {
+			if ctx.Err() == nil && w.goOn(ctx, spec, &left[j]) {
+				break // the others are for the next instant
 			}
 		}
 	}
@@ -163,23 +159,6 @@ func (w *watch) resume(ctx context.Context) error {
 // isDue reports whether a job has an instant that has passed.
 func (w *watch) isDue(spec *job.Spec) bool {
 	return slices.ContainsFunc(w.agenda, func(a *Appointment) bool { return a.Spec.Name == spec.Name && !a.Due.After(time.Now()) })
-}
-
-// takeOver continues a run that the last process left, if that is not for a person or
-// a due instant to do.
-func (w *watch) takeOver(ctx context.Context, spec *job.Spec, old *state.Run) error {
-	steps, err := w.Store.Steps(old.ID)
-	if err != nil {
-		return err
-	}
-	held, err := w.holdsScan(steps)
-	if err != nil {
-		return err
-	}
-	if held || old.Status == state.Running && old.Trigger != string(Manual) {
-		w.goOn(ctx, spec, old)
-	}
-	return nil
 }
 
 // beginDue begins what is due. An instant is over when a run for it is on record, and
@@ -242,7 +221,8 @@ func (w *watch) mayBegin(ctx context.Context, a *Appointment) bool {
 			return false
 		}
 		if err := r.giveWay(ctx); err != nil {
-			w.trouble(ctx, err)
+			w.log().Error("run not ended", "job", a.Spec.Name, "err", err)
+			w.held[a.Spec.Name] = time.Now().Add(nap)
 			return false
 		}
 	}

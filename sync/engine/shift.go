@@ -62,10 +62,10 @@ func (e *Engine) Run(ctx context.Context, spec *job.Spec, trigger Trigger, due t
 }
 
 // Resume goes on with one of the [Engine.Unfinished] runs of spec, and returns as
-// [Engine.Run] does. Unless that is by hand, a due instant is waiting: then the run ends
-// when it has its pages.
-func (e *Engine) Resume(ctx context.Context, spec *job.Spec, trigger Trigger, old *state.Run) (*state.Run, error) {
-	return e.perform(ctx, spec, trigger, trigger != Manual, func(_ context.Context, s *shift) (*run, error) {
+// [Engine.Run] does. Where a due instant waits for it, which is zero if none does, the run
+// ends when it has its pages.
+func (e *Engine) Resume(ctx context.Context, spec *job.Spec, trigger Trigger, due time.Time, old *state.Run) (*state.Run, error) {
+	return e.perform(ctx, spec, trigger, !due.IsZero(), func(ctx context.Context, s *shift) (*run, error) {
 		return s.resume(ctx, spec, trigger, old)
 	})
 }

@@ -1,0 +1,269 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"outlierd/sync/job"
+	"outlierd/sync/state"
+)
+
+// histories is how many histories TestEveryDueInstantIsAccountedFor plays.
+var histories = flag.Int("histories", 3, "how many histories of outages, kills and restarts to play")
+
+// duesFile has a job for each rule of catch_up, with a chain behind one of them.
+const duesFile = `
+version: 1
+service: {url: "sim://", limit: 20/min, paging: page}
+jobs:
+  latest: {every: 3h, reuse_for: 1m, search: {query: [home espresso], pages: 2}, enrich: {details: {top: 12, refresh_after: 1h}, comments: {top: 5}}}
+  all: {every: 5h, catch_up: all, reuse_for: 1m, search: {query: [moka pot], pages: 2}, enrich: {details: {top: 6, refresh_after: 1h}}}
+  none: {schedule: "20 */4 * * *", catch_up: none, reuse_for: 1m, search: {query: [latte art]}, enrich: {details: {top: 3}}}
+  child: {after: latest, catch_up: all, reuse_for: 1m, search: {query: [cold brew], pages: 2}, enrich: {details: {top: 4}}}
+  grandchild: {after: child, catch_up: all, reuse_for: 1m, search: {query: [pour over]}}
+`
+
+// prompt is how soon a run has to begin that nothing keeps back but the pages of others,
+// and the pauses of a call that fails.
+const prompt = 15 * time.Minute
+
+// span is a stretch of time.
+type span struct{ from, to time.Time }
+
+// A history is what is drawn by chance: when the network is away, and when the process is
+// up. It ends well.
+type history struct {
+	*workshop
+	dice    *rand.Rand
+	outages []span
+	ill     []span // in which all that is free fails
+	ups     []span
+	dues    map[string]time.Time // of each run, as it was on record first
+}
+
+func (h *history) some(d time.Duration) time.Duration { return time.Duration(h.dice.Int64N(int64(d))) }
+
+// RoundTrip is the network.
+func (h *history) RoundTrip(r *http.Request) (*http.Response, error) {
+	now := time.Now()
+	within := func(s span) bool { return !now.Before(s.from) && now.Before(s.to) }
+	switch {
+	case slices.ContainsFunc(h.outages, within):
+		return nil, errors.New("no route to host")
+	case slices.ContainsFunc(h.ill, within) && !strings.HasPrefix(r.URL.Path, "/search/"):
+		connect(r)
+		return page(http.StatusBadGateway, "text/html", "<html>no</html>"), nil
+	}
+	return h.service.Transport().RoundTrip(r)
+}
+
+// live serves until the given time, or until the process is killed at one of its calls.
+func (h *history) live(until time.Time) {
+	ctx, cancel := context.WithCancelCause(h.ctx)
+	defer cancel(nil)
+	timed, stop := context.WithDeadline(ctx, until)
+	defer stop()
+	last, killed := h.dice.IntN(60), false // that or the end of the time
+	image := filepath.Join(h.TempDir(), "image")
+	kill := func() (*http.Response, error) {
+		if err := os.CopyFS(image, os.DirFS(h.data())); err != nil {
+			h.Fatal(err)
+		}
+		killed = true
+		cancel(errKilled)
+		return nil, errKilled
+	}
+	answered := h.dice.IntN(2) == 0
+	h.wire = roundTripper(func(r *http.Request) (*http.Response, error) {
+		if last--; killed || last != 0 {
+			return h.RoundTrip(r)
+		}
+		if !answered {
+			return kill()
+		}
+		_, _ = h.RoundTrip(r) // the service has done its work, and the answer is lost
+		return kill()
+	})
+	from := time.Now()
+	h.serveUntil(timed)
+	h.ups = append(h.ups, span{from, time.Now()})
+	if killed {
+		if err := errors.Join(os.RemoveAll(h.data()), os.CopyFS(h.data(), os.DirFS(image)), os.RemoveAll(image)); err != nil {
+			h.Fatal(err)
+		}
+	}
+	h.wire = h
+	for _, run := range h.runs() {
+		if due, known := h.dues[run.ID]; known && !due.Equal(run.Due) {
+			h.Errorf("run %s of %s was due %s and is due %s", run.ID, run.Job, due, run.Due)
+		}
+		h.dues[run.ID] = run.Due
+	}
+}
+
+func (h *history) runs() (runs []state.Run) {
+	h.inspect(func(e *Engine) {
+		var err error
+		if runs, err = e.Store.Runs("", 0); err != nil {
+			h.Fatal(err)
+		}
+	})
+	slices.Reverse(runs)
+	return runs
+}
+
+// play lives through some days, and through some hours in which all is well.
+func (h *history) play(days int) {
+	h.inspect(func(e *Engine) { h.see(e, "latest", "all", "none", "child", "grandchild") })
+	begin := time.Now()
+	end := begin.Add(time.Duration(days) * day)
+	for at := begin; at.Before(end); {
+		at = at.Add(h.some(10 * time.Hour))
+		s := span{at, at.Add(h.some([]time.Duration{time.Minute, 30 * time.Minute, 7 * time.Hour}[h.dice.IntN(3)]))}
+		if at = s.to; h.dice.IntN(3) == 0 {
+			h.ill = append(h.ill, s)
+		} else {
+			h.outages = append(h.outages, s)
+		}
+	}
+	for time.Now().Before(end) {
+		h.live(time.Now().Add(h.some(8 * time.Hour)))
+		time.Sleep(h.some([]time.Duration{time.Second, 20 * time.Minute, 9 * time.Hour}[h.dice.IntN(3)]))
+	}
+	h.outages, h.ill = nil, nil
+	from := time.Now()
+	h.serve(6 * time.Hour)
+	h.ups = append(h.ups, span{from, time.Now()})
+}
+
+// up is the stretch in which the process was up at a time; zero if it was not.
+func (h *history) up(at time.Time) span {
+	for _, s := range h.ups {
+		if !at.Before(s.from) && at.Before(s.to) {
+			return s
+		}
+	}
+	return span{}
+}
+
+// check holds every due instant against what is on record.
+func (h *history) check() {
+	runs, end := h.runs(), time.Now()
+	record := map[string]state.Run{}
+	for _, run := range runs {
+		key := fmt.Sprint(run.Job, run.Due.UnixMicro())
+		if _, twice := record[key]; twice {
+			h.Errorf("%s has two runs for %s", run.Job, run.Due)
+		}
+		record[key] = run
+		h.saysWhy(&run)
+	}
+	at := func(name string, due time.Time) (state.Run, bool) {
+		run, ok := record[fmt.Sprint(name, due.UnixMicro())]
+		return run, ok
+	}
+	for i := range h.config.Jobs {
+		spec := &h.config.Jobs[i]
+		if spec.After != "" {
+			h.checkFollows(spec, runs, at)
+			continue
+		}
+		for due := spec.Next(h.ups[0].from, time.UTC); due.Before(end.Add(-prompt)); due = spec.Next(due, time.UTC) {
+			run, performed := at(spec.Name, due)
+			if late := h.late(spec, due); !performed && !late || performed && !late && run.Started.Sub(due) > prompt {
+				h.Errorf("%s has no run in time for %s, although the process was up: %+v", spec.Name, due, run)
+			}
+			if !performed && spec.CatchUp == job.CatchUpAll {
+				h.Errorf("%s has no run for %s, and catches up on all", spec.Name, due)
+			}
+		}
+		for _, s := range h.ups {
+			h.checkCaughtUp(spec, s, at)
+		}
+	}
+}
+
+// saysWhy checks that a run has searched, or that its record says why not.
+func (h *history) saysWhy(run *state.Run) {
+	switch run.Status {
+	case state.OK, state.Partial, state.OKEmpty:
+		if run.Pages == 0 {
+			h.Errorf("%s for %s is %s without a page", run.Job, run.Due, run.Status)
+		}
+	case state.Failed:
+		if run.Error == "" {
+			h.Errorf("%s for %s failed and does not say why", run.Job, run.Due)
+		}
+	case state.Running:
+		if run.Ended.IsZero() && run.Started.Before(time.Now().Add(-6*time.Hour)) {
+			h.Errorf("%s for %s is still running", run.Job, run.Due)
+		}
+	}
+}
+
+// late reports whether the process was not up for long enough when a job was due.
+func (h *history) late(spec *job.Spec, due time.Time) bool {
+	s := h.up(due)
+	return s.to.Sub(due) < prompt
+}
+
+// checkCaughtUp looks for the run of the instant that had passed last when a process
+// started, if that was up for long enough.
+func (h *history) checkCaughtUp(spec *job.Spec, s span, at func(string, time.Time) (state.Run, bool)) {
+	var last time.Time
+	for due := spec.Next(h.ups[0].from, time.UTC); !due.After(s.from); due = spec.Next(due, time.UTC) {
+		last = due
+	}
+	next := spec.Next(s.from, time.UTC)
+	if last.IsZero() || s.to.Sub(s.from) < prompt || next.Sub(s.from) < prompt {
+		return
+	}
+	if spec.CatchUp == job.CatchUpNone && s.from.Sub(last) > missedAfter {
+		return
+	}
+	if _, performed := at(spec.Name, last); !performed {
+		h.Errorf("%s has no run for %s, which had passed last when the process started at %s", spec.Name, last, s.from)
+	}
+}
+
+// checkFollows checks that a job has one run for each search of its parent, and no other.
+func (h *history) checkFollows(spec *job.Spec, runs []state.Run, at func(string, time.Time) (state.Run, bool)) {
+	for _, run := range runs {
+		_, followed := at(spec.Name, run.Due)
+		parent, _ := at(spec.After, run.Due)
+		switch {
+		case run.Job == spec.After && slices.Contains(fires, run.Status) && !followed:
+			h.Errorf("%s has no run after that of %s for %s", spec.Name, run.Job, run.Due)
+		case run.Job == spec.Name && parent.Pages == 0:
+			h.Errorf("%s has a run for %s, at which its parent found nothing: %+v", spec.Name, run.Due, parent)
+		}
+	}
+}
+
+// TestEveryDueInstantIsAccountedFor: over outages, kills and restarts it has exactly one
+// run that searched, or a record that says why not; and each search is followed once.
+func TestEveryDueInstantIsAccountedFor(t *testing.T) {
+	for seed := range *histories {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorkshop(t, duesFile)
+				w.bare = true
+				h := &history{workshop: w, dice: rand.New(rand.NewPCG(uint64(seed), 1)), dues: map[string]time.Time{}}
+				w.wire = h
+				h.play(2)
+				h.check()
+			})
+		})
+	}
+}
