@@ -11,10 +11,9 @@ import (
 //
 // A job with `after` runs once for each search of its parent, when the parent's pages can
 // be read, while the parent may still ask about its hits. It is due at the instant of the
-// parent's run. What it owes is noted in the transaction that ends the parent's searches
-// and is struck off when its own run is on record: a kill in between loses nothing, and a
-// parent that is continued fires nothing twice. A parent that was run by hand fires
-// nothing by itself.
+// parent's run. What it owes is noted when the parent's searches have ended and is struck
+// off when its own run is on record: a kill in between loses nothing, and a parent that is
+// continued fires nothing twice. A parent that was run by hand fires nothing by itself.
 
 // fires are the ends of a run after which other jobs come.
 var fires = []state.Status{state.OK, state.OKEmpty, state.Partial}
@@ -57,14 +56,7 @@ func (e *Engine) Owed(now time.Time) ([]*Appointment, error) {
 	if len(dropped) == 0 {
 		return all, nil
 	}
-	return all, e.Store.Update(func(tx *state.Tx) error {
-		for _, d := range dropped {
-			if err := tx.Forgive(d); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	return all, e.Store.Update(func(tx *state.Tx) error { return tx.Forgive(dropped) })
 }
 
 // passed reports whether a job does not make up for what it owes.

@@ -67,8 +67,8 @@ func (r *run) choose(ctx context.Context) error {
 		return fmt.Errorf("queue what is to be fetched about the hits of run %s: %w", r.row.ID, err)
 	}
 	debts := r.debts()
-	for _, debt := range debts {
-		if err := r.Store.Update(func(tx *state.Tx) error { return tx.Owe(debt) }); err != nil {
+	if len(debts) > 0 {
+		if err := r.Store.Update(func(tx *state.Tx) error { return tx.Owe(debts) }); err != nil {
 			return err
 		}
 	}

@@ -207,22 +207,25 @@ type Debt struct {
 	Noted time.Time // when its searches had ended
 }
 
-// Owe notes that a job has to run for a due instant, unless it has.
-func (t *Tx) Owe(d Debt) error {
-	_, err := t.exec(`INSERT INTO owed (job, due, noted) SELECT ?1, ?2, ?3
-		WHERE NOT EXISTS (SELECT 1 FROM runs WHERE job = ?1 AND due = ?2 AND due <> 0) ON CONFLICT DO NOTHING`,
-		d.Job, micros(d.Due), micros(t.now))
-	if err != nil {
-		return fmt.Errorf("note that job %s is due at %s: %w", d.Job, d.Due, err)
+// Owe notes what jobs have to run for, unless they have.
+func (t *Tx) Owe(debts []Debt) error {
+	for _, d := range debts {
+		_, err := t.exec(`INSERT INTO owed (job, due, noted) SELECT ?1, ?2, ?3
+			WHERE NOT EXISTS (SELECT 1 FROM runs WHERE job = ?1 AND due = ?2 AND due <> 0) ON CONFLICT DO NOTHING`,
+			d.Job, micros(d.Due), micros(t.now))
+		if err != nil {
+			return fmt.Errorf("note that job %s is due at %s: %w", d.Job, d.Due, err)
+		}
 	}
 	return nil
 }
 
-// Forgive drops what a job has to run for.
-func (t *Tx) Forgive(d Debt) error {
-	_, err := t.exec(`DELETE FROM owed WHERE job = ? AND due = ?`, d.Job, micros(d.Due))
-	if err != nil {
-		return fmt.Errorf("drop the run of job %s due at %s: %w", d.Job, d.Due, err)
+// Forgive drops what jobs have to run for.
+func (t *Tx) Forgive(debts []Debt) error {
+	for _, d := range debts {
+		if _, err := t.exec(`DELETE FROM owed WHERE job = ? AND due = ?`, d.Job, micros(d.Due)); err != nil {
+			return fmt.Errorf("drop the run of job %s due at %s: %w", d.Job, d.Due, err)
+		}
 	}
 	return nil
 }

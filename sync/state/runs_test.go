@@ -180,14 +180,7 @@ func TestWhatIsOwedIsOwedUntilItHasBegun(t *testing.T) {
 	first, second := Debt{Job: "child", Due: noon}, Debt{Job: "child", Due: noon.Add(time.Hour)}
 	owe := func(all ...Debt) {
 		t.Helper()
-		update(t, s, func(tx *Tx) error {
-			for _, d := range all {
-				if err := tx.Owe(d); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
+		update(t, s, func(tx *Tx) error { return tx.Owe(all) })
 	}
 	check := func(want ...Debt) {
 		t.Helper()
@@ -218,7 +211,7 @@ func TestWhatIsOwedIsOwedUntilItHasBegun(t *testing.T) {
 	}
 	rename(t, s, "child", "heir")
 	check(Debt{Job: "heir", Due: second.Due})
-	update(t, s, func(tx *Tx) error { return tx.Forgive(Debt{Job: "heir", Due: second.Due}) })
+	update(t, s, func(tx *Tx) error { return tx.Forgive([]Debt{{Job: "heir", Due: second.Due}}) })
 	check()
 }
 
