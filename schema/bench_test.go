@@ -74,7 +74,7 @@ const batch = 64
 
 func releaseParts(parts []Part) {
 	for _, p := range parts {
-		p.Rows.Release()
+		p.Release()
 	}
 }
 

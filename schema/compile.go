@@ -23,6 +23,8 @@ type record struct {
 	kids   []*record // the places inside a row
 	mark   int       // rows before those inside the present row of within
 	given  bool      // the present row of within had this place
+	parent *vector   // of children: where the row of within has its id
+	gone   *rows     // of children: the parents that have none
 	index  int       // of the present element, bad ones counted
 
 	element jx.Raw // of an answer of any shape: the present one; nil if there is none
@@ -82,7 +84,7 @@ var envelope = []Column{
 // operation, which can be walked in step with an answer.
 func (d *Decoder) compile() {
 	d.plans = map[outlier.Operation]*record{}
-	d.of = map[*Table]*rows{}
+	d.of, d.gone = map[*Table]*rows{}, map[*Table]*rows{}
 	type place struct {
 		Place
 		rows *rows
@@ -108,6 +110,42 @@ func (d *Decoder) compile() {
 			d.plans[p.Op] = d.newEnvelope()
 		}
 		d.place(d.plans[p.Op], p.Path, p.rows)
+	}
+	d.all = slices.Clone(d.rows)
+	for _, r := range d.rows {
+		if r.table.Kind == Children || r.table == Missing {
+			gone := newRows(r.table, r.table.gone())
+			d.gone[r.table], d.all = gone, append(d.all, gone)
+		}
+	}
+	for _, plan := range d.plans {
+		d.linkChildren(plan)
+	}
+}
+
+// gone are the columns of [Part].Gone.
+func (t *Table) gone() []Column {
+	var identity []Column
+	for _, c := range t.Columns {
+		if slices.Contains(t.Identity(), c.Name) {
+			identity = append(identity, c)
+		}
+	}
+	return append(identity, response)
+}
+
+// linkChildren lets the places of children inside of r tell when a parent has none.
+func (d *Decoder) linkChildren(r *record) {
+	for _, kid := range r.kids {
+		d.linkChildren(kid)
+		if kid.rows.table == nil || kid.rows.table.Kind != Children {
+			continue
+		}
+		for _, f := range r.fills {
+			if f.rows == kid.rows && kid.rows.columns[0].Name == kid.rows.table.Key[0] && f.to == kid.rows.vectors[0] {
+				kid.gone, kid.parent = d.gone[kid.rows.table], f.from
+			}
+		}
 	}
 }
 

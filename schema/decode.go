@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -34,6 +35,8 @@ type Decoder struct {
 	plans map[outlier.Operation]*record // the top of each operation's answers
 	rows  []*rows                       // in the order of Tables, without projections
 	of    map[*Table]*rows
+	gone  map[*Table]*rows // the identities whose rows go, by table; see [Part]
+	all   []*rows          // both
 	in    jx.Decoder
 	src   *Source
 	drift drifts
@@ -43,6 +46,7 @@ type Decoder struct {
 // rows collects the rows of one table.
 type rows struct {
 	table   *Table // nil for what stands around the rows
+	schema  *arrow.Schema
 	columns []Column
 	vectors []*vector // one per column, lineage included
 	n       int
@@ -51,7 +55,7 @@ type rows struct {
 }
 
 func newRows(t *Table, columns []Column) *rows {
-	r := &rows{table: t, columns: columns}
+	r := &rows{table: t, schema: schemaOf(columns), columns: columns}
 	for _, c := range columns {
 		r.vectors = append(r.vectors, newVector(c.Type))
 	}
@@ -87,14 +91,16 @@ func NewDecoder(mem memory.Allocator) *Decoder {
 // about another entity than the one asked about is an error too.
 func (d *Decoder) Decode(src Source, body []byte) error {
 	d.src = &src
-	for _, r := range d.rows {
+	for _, r := range d.all {
 		r.kept = r.n
 	}
 	err := d.answer(body)
 	if err != nil {
 		err = fmt.Errorf("decode %s answer %d: %w", src.Op, src.Response, err)
+	} else if !src.Missing && src.Entity != "" && src.Op != outlier.OpScan && d.brought() {
+		d.gone[Missing].n++ // there is such a thing
 	}
-	for _, r := range d.rows {
+	for _, r := range d.all {
 		if err != nil {
 			r.cut(r.kept)
 		}
@@ -102,6 +108,11 @@ func (d *Decoder) Decode(src Source, body []byte) error {
 		r.came = r.n - r.kept
 	}
 	return err
+}
+
+// brought reports whether the present answer has any row.
+func (d *Decoder) brought() bool {
+	return slices.ContainsFunc(d.rows, func(r *rows) bool { return r.n > r.kept })
 }
 
 // answer reads the whole of an answer.
@@ -198,7 +209,7 @@ func (d *Decoder) Rows() int {
 // Bytes is about how much memory the collected rows will take as Arrow.
 func (d *Decoder) Bytes() int {
 	n := 0
-	for _, r := range d.rows {
+	for _, r := range d.all {
 		for _, v := range r.vectors {
 			n += v.size()
 		}
@@ -211,7 +222,7 @@ func (d *Decoder) Bytes() int {
 func (d *Decoder) Take() []Part {
 	made := map[*Table]arrow.RecordBatch{}
 	for _, r := range d.rows {
-		if r.n > 0 {
+		if gone := d.gone[r.table]; r.n > 0 || gone != nil && gone.n > 0 {
 			made[r.table] = r.batch(d.mem)
 		}
 		r.cut(0)
@@ -219,12 +230,22 @@ func (d *Decoder) Take() []Part {
 	var parts []Part
 	for _, t := range Tables() {
 		if batch := made[t]; batch != nil {
-			parts = append(parts, Part{Table: t, Rows: batch})
+			parts = append(parts, Part{Table: t, Rows: batch, Gone: d.takeGone(t)})
 		} else if batch := made[t.History]; batch != nil {
 			parts = append(parts, Part{Table: t, Rows: project(batch, t)})
 		}
 	}
 	return parts
+}
+
+// takeGone hands over the identities whose rows go; nil if there are none.
+func (d *Decoder) takeGone(t *Table) arrow.RecordBatch {
+	gone := d.gone[t]
+	if gone == nil || gone.n == 0 {
+		return nil
+	}
+	defer gone.cut(0)
+	return gone.batch(d.mem)
 }
 
 // batch copies the rows into a record.
@@ -233,7 +254,7 @@ func (r *rows) batch(mem memory.Allocator) arrow.RecordBatch {
 	for i, v := range r.vectors {
 		columns = append(columns, v.arrow(mem, r.columns[i].Type))
 	}
-	batch := array.NewRecordBatch(r.table.schema, columns, int64(r.n))
+	batch := array.NewRecordBatch(r.schema, columns, int64(r.n))
 	for _, c := range columns {
 		c.Release()
 	}

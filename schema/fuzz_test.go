@@ -145,6 +145,6 @@ func TestDecodedRecordsAreValidArrow(t *testing.T) {
 		if err := array.ValidateRecordFull(p.Rows); err != nil {
 			t.Errorf("%s: %v", p.Table.Name, err)
 		}
-		p.Rows.Release()
+		p.Release()
 	}
 }

@@ -83,6 +83,12 @@ func (d *Decoder) row(r *record) error {
 			return err
 		}
 	}
+	for _, kid := range r.kids {
+		if kid.gone != nil && kid.given && kid.index == 0 { // the place of the children is there, and empty
+			kid.gone.vectors[0].text(kid.parent.last())
+			kid.gone.n++
+		}
+	}
 	return nil
 }
 

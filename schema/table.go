@@ -29,7 +29,7 @@ const (
 	// null) from the key's row that was kept last. Lineage is not compared.
 	Changes
 	// Children hold the rows of a parent; a new observation of the parent
-	// replaces all of them. Key[0] is the parent's id.
+	// replaces all of them, also by none. Key[0] is the parent's id.
 	Children
 	// Once is append-only, for what is fetched once; should Key[0] come again, the
 	// sink replaces all of its rows.
@@ -120,10 +120,36 @@ func (t *Table) Stored() *arrow.Schema { return t.stored }
 // FileName is the table's folder name in Parquet: "ops_runs" for "ops.runs".
 func (t *Table) FileName() string { return strings.ReplaceAll(t.Name, ".", "_") }
 
-// Part is rows of one table. The receiver of a Part releases its Rows.
+// Identity names the columns by which rows replace one another: all rows of a
+// stored table with these values go when a later answer has them. It is nil for
+// tables that only grow.
+func (t *Table) Identity() []string {
+	switch t.Kind {
+	case Current:
+		return t.Key
+	case Children, Once:
+		return t.Key[:1]
+	}
+	return nil
+}
+
+// Part is rows of one table. The receiver of a Part releases it.
 type Part struct {
 	Table *Table
 	Rows  arrow.RecordBatch
+
+	// Gone are identities ([Table.Identity]), each with the _response_id of an answer that
+	// ends their older rows without having any itself: a video has no comments any more, or
+	// what was missing is there. It is nil if there are none.
+	Gone arrow.RecordBatch
+}
+
+// Release gives a part up.
+func (p Part) Release() {
+	p.Rows.Release()
+	if p.Gone != nil {
+		p.Gone.Release()
+	}
 }
 
 // Source is what the journal knows about an answer and its rows cannot say

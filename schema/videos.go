@@ -124,7 +124,7 @@ var TranscriptEvents = define(Table{
 // Missing holds what the service does not have.
 var Missing = define(Table{
 	Name: "missing", Kind: Current, Key: []string{"endpoint", "id"},
-	Comment: "What the service does not have: no transcript, a deleted video.",
+	Comment: "What the service does not have: no transcript, a deleted video. A row goes when the service has it after all.",
 	Columns: []Column{
 		{Name: "endpoint", Type: varchar, Comment: "the operation that was asked", told: tellEndpoint},
 		{Name: "id", Type: varchar, Comment: "what it was asked about", told: tellEntity},

@@ -23,30 +23,37 @@ const (
 	TimesSeen   = "times_seen"
 )
 
-// Identity names the columns by which rows replace one another: all rows of a
-// stored table with these values go when a later batch has them. It is nil for
-// tables that only grow.
-func Identity(t *schema.Table) []string {
-	switch t.Kind {
-	case schema.Current:
-		return t.Key
-	case schema.Children, schema.Once:
-		return t.Key[:1]
-	}
-	return nil
-}
-
-// Fold is what the rows of one batch amount to before the sink's own rows are
-// looked at, in the columns of [schema.Table.Stored]:
+// Fold is what a part amounts to before the sink's own rows are looked at: rows in the
+// columns of [schema.Table.Stored], and the identities, each once, all of whose stored
+// rows go whether or not there are new ones.
 //
 //   - Current: each key's last row. Its times_seen counts the batch's observations
 //     and its first_seen_at is the first one's, so that folded rows can be folded
 //     again into older ones: keep the older first_seen_at, add up times_seen.
 //   - Children, Once: each parent's rows of its highest _response_id.
-//   - other kinds: rows itself. (Changes depend on the sink's rows, see [Changes].)
+//   - other kinds: the rows themselves. (Changes depend on the sink's rows, see [Changes].)
 //
-// The caller releases the result.
-func Fold(ctx context.Context, t *schema.Table, rows arrow.RecordBatch) (arrow.RecordBatch, error) {
+// A row that is older than the answer by which its identity is gone does not count at all,
+// so that nothing depends on whether both are in one batch. The caller releases both; gone
+// is nil if there is none.
+func Fold(ctx context.Context, part schema.Part) (rows, gone arrow.RecordBatch, err error) {
+	if part.Gone == nil {
+		rows, err = fold(ctx, part.Table, part.Rows)
+		return rows, nil, err
+	}
+	standing, gone, err := dropEnded(ctx, part)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer standing.Release()
+	if rows, err = fold(ctx, part.Table, standing); err != nil {
+		gone.Release()
+		return nil, nil, err
+	}
+	return rows, gone, nil
+}
+
+func fold(ctx context.Context, t *schema.Table, rows arrow.RecordBatch) (arrow.RecordBatch, error) {
 	switch t.Kind {
 	case schema.Current:
 		return foldCurrent(ctx, t, rows)

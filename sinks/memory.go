@@ -43,38 +43,46 @@ func (c *Changes) Learn(rows arrow.RecordBatch) []int {
 	return changed
 }
 
-// Parents remembers which parents have rows in a table, so that appending the
-// first answer about a parent, which is nearly every one, need not look for rows
-// to replace: that look costs in proportion to the table. It holds hashes; two
-// parents that share one cost a needless look and nothing else.
+// Parents remembers which identities have rows in a table (of children and the like:
+// which parents), so that appending the first answer about one, which is nearly every
+// one, need not look for rows to replace: that look costs in proportion to the table. It
+// holds hashes; two identities that share one cost a needless look and nothing else.
 type Parents struct {
-	column string
-	seed   maphash.Seed
-	known  map[uint64]struct{}
+	identity []string
+	seed     maphash.Seed
+	known    map[uint64]struct{}
 }
 
 // NewParents remembers nothing.
 func NewParents(t *schema.Table) *Parents {
-	return &Parents{column: t.Key[0], seed: maphash.MakeSeed(), known: map[uint64]struct{}{}}
+	return &Parents{identity: t.Identity(), seed: maphash.MakeSeed(), known: map[uint64]struct{}{}}
 }
 
-// Learn takes in the parents of rows and returns, for each that may have been
+// Learn takes in the identities of rows and returns, for each that may have been
 // known, the index of its first row.
 func (p *Parents) Learn(rows arrow.RecordBatch) []int {
-	parents := KeysOf(rows, []string{p.column})
+	again := p.Known(rows)
+	parents := KeysOf(rows, p.identity)
+	for i := range int(rows.NumRows()) {
+		p.known[maphash.Bytes(p.seed, parents.At(i))] = struct{}{}
+	}
+	return again
+}
+
+// Known returns, for each identity of rows that may be known, the index of its first row.
+func (p *Parents) Known(rows arrow.RecordBatch) []int {
+	parents := KeysOf(rows, p.identity)
 	met := map[string]struct{}{}
-	var again []int
+	var known []int
 	for i := range int(rows.NumRows()) {
 		parent := parents.At(i)
 		if _, ok := met[string(parent)]; ok {
 			continue
 		}
 		met[string(parent)] = struct{}{}
-		hash := maphash.Bytes(p.seed, parent)
-		if _, ok := p.known[hash]; ok {
-			again = append(again, i)
+		if _, ok := p.known[maphash.Bytes(p.seed, parent)]; ok {
+			known = append(known, i)
 		}
-		p.known[hash] = struct{}{}
 	}
-	return again
+	return known
 }

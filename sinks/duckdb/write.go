@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/apache/arrow-go/v18/arrow"
-	"github.com/apache/arrow-go/v18/arrow/array"
 
 	"outlierd/schema"
 	"outlierd/sinks"
@@ -85,9 +84,10 @@ func (in *instance) moveMark(ctx context.Context, mark string, from, to int64) e
 // change is what one part does to its table: rows go, rows come.
 type change struct {
 	table *schema.Table
-	rows  string // view of the rows that come
+	rows  string // view of the rows that come; "" if there are none
 	count int64  // how many they are
-	gone  string // view of the identities whose rows go; "" if none can be there
+	old   string // view of the identities whose rows they replace; "" if none can be there
+	gone  string // view of the identities whose rows go without a trace; "" if none can be there
 	free  []func()
 }
 
@@ -99,32 +99,57 @@ func (c *change) release() {
 
 // change folds a part and offers its rows to the instance, before the transaction.
 func (s *Sink) change(ctx context.Context, i int, part schema.Part) (*change, error) {
-	rows, err := sinks.Fold(ctx, part.Table, part.Rows)
+	rows, gone, err := sinks.Fold(ctx, part)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { rows.Release() }()
-	if part.Table.Kind == schema.Changes {
-		if rows, err = s.changed(ctx, part.Table, rows); err != nil {
-			return nil, err
+	c := &change{table: part.Table}
+	if gone != nil {
+		defer gone.Release()
+		if err := s.offerGone(ctx, c, fmt.Sprintf("gone_%d", i), gone); err != nil {
+			return c, err
 		}
 	}
-	c := &change{table: part.Table, count: rows.NumRows()}
-	if c.count == 0 {
+	if part.Table.Kind == schema.Changes {
+		if rows, err = s.changed(ctx, part.Table, rows); err != nil {
+			return c, err
+		}
+	}
+	if c.count = rows.NumRows(); c.count == 0 {
 		return c, nil
 	}
-	gone, err := s.gone(ctx, part.Table, rows)
+	old, err := s.replaced(ctx, part.Table, rows)
 	if err != nil {
 		return c, err
 	}
-	if gone != nil {
-		defer gone.Release()
-		if c.gone, err = c.offer(s.in, fmt.Sprintf("gone_%d", i), gone); err != nil {
+	if old != nil {
+		defer old.Release()
+		if c.old, err = c.offer(s.in, fmt.Sprintf("old_%d", i), old); err != nil {
 			return c, err
 		}
 	}
 	c.rows, err = c.offer(s.in, fmt.Sprintf("rows_%d", i), rows)
 	return c, err
+}
+
+// offerGone offers those of the identities that are gone which may have rows.
+func (s *Sink) offerGone(ctx context.Context, c *change, view string, gone arrow.RecordBatch) error {
+	memory, err := s.memory(ctx, c.table)
+	if err != nil {
+		return err
+	}
+	known := memory.Known(gone)
+	if len(known) == 0 {
+		return nil
+	}
+	some, err := sinks.Pick(ctx, gone, known)
+	if err != nil {
+		return err
+	}
+	defer some.Release()
+	c.gone, err = c.offer(s.in, view, some)
+	return err
 }
 
 func (c *change) offer(in *instance, view string, rows arrow.RecordBatch) (string, error) {
@@ -151,53 +176,57 @@ func (s *Sink) changed(ctx context.Context, t *schema.Table, rows arrow.RecordBa
 	return sinks.Pick(ctx, rows, memory.Learn(rows))
 }
 
-// gone are the identities of rows, distinct, that may have older rows; nil if none
+// replaced are the identities of rows, distinct, that may have older rows; nil if none
 // has, and for tables that only grow.
-func (s *Sink) gone(ctx context.Context, t *schema.Table, rows arrow.RecordBatch) (arrow.RecordBatch, error) {
+func (s *Sink) replaced(ctx context.Context, t *schema.Table, rows arrow.RecordBatch) (arrow.RecordBatch, error) {
 	switch t.Kind {
 	case schema.Current:
-		return project(rows, t.Key), nil
+		if memory := s.parents[t]; memory != nil {
+			memory.Learn(rows)
+		}
+		return sinks.Project(rows, t.Key), nil
 	case schema.Children, schema.Once:
-		memory := s.parents[t]
-		if memory == nil {
-			memory = sinks.NewParents(t)
-			err := s.in.records(ctx, "SELECT DISTINCT "+name(t.Key[0])+" FROM "+full(t), func(old arrow.RecordBatch) { memory.Learn(old) })
-			if err != nil {
-				return nil, fmt.Errorf("read the parents: %w", err)
-			}
-			s.parents[t] = memory
+		memory, err := s.memory(ctx, t)
+		if err != nil {
+			return nil, err
 		}
 		again := memory.Learn(rows)
 		if len(again) == 0 {
 			return nil, nil
 		}
-		parents := project(rows, t.Key[:1])
+		parents := sinks.Project(rows, t.Key[:1])
 		defer parents.Release()
 		return sinks.Pick(ctx, parents, again)
 	}
 	return nil, nil
 }
 
-// project keeps the named columns.
-func project(rows arrow.RecordBatch, names []string) arrow.RecordBatch {
-	var fields []arrow.Field
-	var columns []arrow.Array
-	for _, name := range names {
-		i := rows.Schema().FieldIndices(name)[0]
-		fields = append(fields, rows.Schema().Field(i))
-		columns = append(columns, rows.Column(i))
+// memory knows which identities have rows in a table.
+func (s *Sink) memory(ctx context.Context, t *schema.Table) (*sinks.Parents, error) {
+	if s.parents[t] == nil {
+		memory := sinks.NewParents(t)
+		err := s.in.records(ctx, "SELECT DISTINCT "+list("", t.Identity())+" FROM "+full(t), func(old arrow.RecordBatch) { memory.Learn(old) })
+		if err != nil {
+			return nil, fmt.Errorf("read the identities: %w", err)
+		}
+		s.parents[t] = memory
 	}
-	return array.NewRecordBatch(arrow.NewSchema(fields, nil), columns, rows.NumRows())
+	return s.parents[t], nil
 }
 
 // apply runs inside the transaction. The identities that go are few, but as a view
 // they could be read only once, and the planner would not know that they are few:
 // what it has of them is copied. Rows that come are never copied.
 func (c *change) apply(ctx context.Context, in *instance) error {
+	if c.gone != "" {
+		if _, err := in.exec(ctx, c.clear()); err != nil {
+			return err
+		}
+	}
 	if c.rows == "" {
 		return nil
 	}
-	if c.gone != "" {
+	if c.old != "" {
 		if _, err := in.exec(ctx, c.remove()); err != nil {
 			return err
 		}
@@ -209,15 +238,23 @@ func (c *change) apply(ctx context.Context, in *instance) error {
 	if n != c.count {
 		return fmt.Errorf("%d of %d rows were inserted", n, c.count)
 	}
-	if c.gone != "" {
+	if c.old != "" {
 		_, err = in.exec(ctx, "DROP TABLE temp.old; DROP TABLE temp.gone")
 	}
 	return err
 }
 
+// clear removes the rows of the identities that are gone.
+func (c *change) clear() string {
+	return fmt.Sprintf(`CREATE TEMP TABLE gone AS SELECT * FROM %s;
+		DELETE FROM %s WHERE rowid IN (SELECT t.rowid FROM %[2]s AS t JOIN temp.gone AS g ON %s);
+		DROP TABLE temp.gone`,
+		c.gone, full(c.table), same("t.", "g.", c.table.Identity()))
+}
+
 // remove keeps of the rows that go what the rows that come carry on, as temp.old.
 func (c *change) remove() string {
-	identity := sinks.Identity(c.table)
+	identity := c.table.Identity()
 	carried := "t.rowid AS place"
 	if c.table.Kind == schema.Current {
 		carried += ", t.first_seen_at, t.times_seen, " + list("t.", identity)
@@ -225,7 +262,7 @@ func (c *change) remove() string {
 	return fmt.Sprintf(`CREATE TEMP TABLE gone AS SELECT * FROM %s;
 		CREATE TEMP TABLE old AS SELECT %s FROM %s AS t JOIN temp.gone AS g ON %s;
 		DELETE FROM %[3]s WHERE rowid IN (SELECT place FROM temp.old)`,
-		c.gone, carried, full(c.table), same("t.", "g.", identity))
+		c.old, carried, full(c.table), same("t.", "g.", identity))
 }
 
 func (c *change) insert() string {

@@ -18,6 +18,7 @@ import (
 	"github.com/apache/arrow-go/v18/parquet/pqarrow"
 
 	"outlierd/schema"
+	"outlierd/sinks"
 )
 
 // rowGroup bounds what is held in memory until it can be written; readers lose
@@ -203,9 +204,34 @@ func retype(data arrow.ArrayData, to arrow.DataType) (arrow.ArrayData, error) {
 }
 
 // encodePending writes rows as they are in memory: they will soon be read once.
-func encodePending(w io.Writer, rows arrow.RecordBatch) error {
-	out := ipc.NewWriter(w, ipc.WithSchema(rows.Schema()))
-	return errors.Join(out.Write(rows), out.Close())
+func encodePending(w io.Writer, all []arrow.RecordBatch) error {
+	out := ipc.NewWriter(w, ipc.WithSchema(all[0].Schema()))
+	var err error
+	for _, rows := range all {
+		err = errors.Join(err, out.Write(rows))
+	}
+	return errors.Join(err, out.Close())
+}
+
+// tombstones are rows with an identity and nothing else, not even an answer, as all others
+// have: what there was of it before is gone.
+func tombstones(t *schema.Table, gone arrow.RecordBatch) arrow.RecordBatch {
+	var columns []arrow.Array
+	for _, f := range t.Stored().Fields() {
+		if at := gone.Schema().FieldIndices(f.Name); len(at) > 0 {
+			columns = append(columns, gone.Column(at[0]))
+			continue
+		}
+		none := array.MakeArrayOfNull(memory.DefaultAllocator, f.Type, int(gone.NumRows()))
+		defer none.Release()
+		columns = append(columns, none)
+	}
+	return array.NewRecordBatch(t.Stored(), columns, gone.NumRows())
+}
+
+// answers are the answers of rows; null in tombstones.
+func answers(rows arrow.RecordBatch) *array.Int64 {
+	return rows.Column(rows.Schema().FieldIndices(sinks.ResponseID)[0]).(*array.Int64)
 }
 
 // decodePending reads what encodePending wrote.

@@ -86,6 +86,8 @@ type merger struct {
 // standing is what an identity's rows amount to.
 type standing struct {
 	file  int             // the pending file whose rows stand
+	gone  bool            // what the current file has of it carries nothing on
+	begun bool            // first is known
 	first arrow.Timestamp // first_seen_at, of a Current table
 	times int64           // times_seen, of a Current table
 }
@@ -93,16 +95,20 @@ type standing struct {
 // learn takes in a pending file; a folded file holds one row per key of a Current
 // table.
 func (m *merger) learn(file int, rows arrow.RecordBatch) {
-	keys := sinks.KeysOf(rows, sinks.Identity(m.table))
+	keys, answers := sinks.KeysOf(rows, m.table.Identity()), answers(rows)
 	first, times := m.seen(rows)
 	for i := range int(rows.NumRows()) {
 		st := m.known[string(keys.At(i))]
+		if answers.IsNull(i) {
+			m.known[string(keys.At(i))] = &standing{file: file, gone: true}
+			continue
+		}
 		if st == nil {
 			st = &standing{}
 			m.known[string(keys.At(i))] = st
-			if first != nil {
-				st.first = first.Value(i)
-			}
+		}
+		if first != nil && !st.begun {
+			st.first, st.begun = first.Value(i), true
 		}
 		st.file = file
 		if times != nil {
@@ -125,13 +131,13 @@ func (m *merger) seen(rows arrow.RecordBatch) (*array.Timestamp, *array.Int64) {
 func (m *merger) putOld(ctx context.Context, put func(arrow.RecordBatch) error) error {
 	return m.sink.decode(ctx, m.table, current(m.table), nil, func(rows arrow.RecordBatch) error {
 		var stay []int
-		keys := sinks.KeysOf(rows, sinks.Identity(m.table))
+		keys := sinks.KeysOf(rows, m.table.Identity())
 		first, times := m.seen(rows)
 		for i := range int(rows.NumRows()) {
 			st := m.known[string(keys.At(i))]
 			if st == nil {
 				stay = append(stay, i)
-			} else if first != nil {
+			} else if first != nil && !st.gone {
 				st.first = first.Value(i)
 				st.times += times.Value(i)
 			}
@@ -145,9 +151,9 @@ func (m *merger) putNew(ctx context.Context, file int, rows arrow.RecordBatch, p
 	var stand []int
 	first := array.NewTimestampBuilder(memory.DefaultAllocator, &arrow.TimestampType{Unit: arrow.Microsecond, TimeZone: "UTC"})
 	times := array.NewInt64Builder(memory.DefaultAllocator)
-	keys := sinks.KeysOf(rows, sinks.Identity(m.table))
+	keys, answers := sinks.KeysOf(rows, m.table.Identity()), answers(rows)
 	for i := range int(rows.NumRows()) {
-		if st := m.known[string(keys.At(i))]; st.file == file {
+		if st := m.known[string(keys.At(i))]; st.file == file && answers.IsValid(i) {
 			stand = append(stand, i)
 			first.Append(st.first)
 			times.Append(st.times)

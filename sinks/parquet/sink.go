@@ -7,6 +7,7 @@
 //	ops_<table>/open.parquet                         operations: the newest rows, too few for a part
 //	_manifest/latest.json                            the sink's state, and the last step towards it
 //
+// A pending row without _response_id ends the older rows of its identity.
 // date is the UTC date of observed_at; a table without it goes by the newest
 // observed_at of the batch. Ids are padded, so that names sort in the order of the
 // journal.

@@ -42,18 +42,17 @@ func (s *Sink) writePart(ctx context.Context, step *step, b sinks.Batch, part sc
 		return context.Cause(ctx)
 	}
 	t := part.Table
-	rows, err := sinks.Fold(ctx, t, part.Rows)
+	rows, gone, err := sinks.Fold(ctx, part)
 	if err != nil {
 		return err
 	}
 	defer func() { rows.Release() }()
+	if gone != nil {
+		defer gone.Release()
+	}
 	switch t.Kind {
 	case schema.Current, schema.Children:
-		if rows.NumRows() == 0 {
-			return nil
-		}
-		name := path.Join(t.FileName(), pendingOf(b.Lo, b.Hi))
-		return step.write(name, func(w io.Writer) error { return encodePending(w, rows) })
+		return s.writePending(ctx, step, b, t, rows, gone)
 	case schema.Changes:
 		if rows, err = s.changed(ctx, t, rows); err != nil {
 			return err
@@ -64,6 +63,61 @@ func (s *Sink) writePart(ctx context.Context, step *step, b sinks.Batch, part sc
 		}
 	}
 	return writeDates(ctx, step, b, t, rows)
+}
+
+// writePending writes the rows of a table that is merged when it is published, behind a
+// tombstone for each identity that is gone and may have rows.
+func (s *Sink) writePending(ctx context.Context, step *step, b sinks.Batch, t *schema.Table, rows, gone arrow.RecordBatch) error {
+	all := []arrow.RecordBatch{rows}
+	if gone != nil {
+		memory, err := s.identities(ctx, t)
+		if err != nil {
+			return err
+		}
+		known, err := sinks.Pick(ctx, gone, memory.Known(gone))
+		if err != nil {
+			return err
+		}
+		defer known.Release()
+		tombstones := tombstones(t, known)
+		defer tombstones.Release()
+		all = []arrow.RecordBatch{tombstones, rows}
+	}
+	if memory := s.parents[t]; memory != nil {
+		memory.Learn(rows)
+	}
+	all = slices.DeleteFunc(all, func(some arrow.RecordBatch) bool { return some.NumRows() == 0 })
+	if len(all) == 0 {
+		return nil
+	}
+	name := path.Join(t.FileName(), pendingOf(b.Lo, b.Hi))
+	return step.write(name, func(w io.Writer) error { return encodePending(w, all) })
+}
+
+// identities knows which identities have rows in a table that is merged when it is
+// published: in its current file, or in those that are pending.
+func (s *Sink) identities(ctx context.Context, t *schema.Table) (*sinks.Parents, error) {
+	if s.parents[t] != nil {
+		return s.parents[t], nil
+	}
+	memory := sinks.NewParents(t)
+	learn := func(rows arrow.RecordBatch) error { memory.Learn(rows); return nil }
+	published, err := s.exists(t, "current.parquet")
+	if err == nil && published {
+		err = s.decode(ctx, t, current(t), t.Identity(), learn)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the identities: %w", err)
+	}
+	pending, err := s.list(t, isPending)
+	for i := 0; err == nil && i < len(pending); i++ {
+		err = s.decodePending(t, pending[i], learn)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the identities that are pending: %w", err)
+	}
+	s.parents[t] = memory
+	return memory, nil
 }
 
 // writeDates writes one part for every date that the rows were observed on.
@@ -203,7 +257,7 @@ func (s *Sink) takeOut(ctx context.Context, step *step, t *schema.Table, gone ma
 // staying are the rows whose identity does not go.
 func staying(rows arrow.RecordBatch, t *schema.Table, gone map[string]bool) []int {
 	var stay []int
-	keys := sinks.KeysOf(rows, sinks.Identity(t))
+	keys := sinks.KeysOf(rows, t.Identity())
 	for i := range int(rows.NumRows()) {
 		if !gone[string(keys.At(i))] {
 			stay = append(stay, i)

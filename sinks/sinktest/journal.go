@@ -20,7 +20,7 @@ import (
 func Tables() []*schema.Table {
 	return []*schema.Table{
 		schema.Outliers, schema.OutliersHistory, schema.ChannelUploads, schema.ChannelsHistory,
-		schema.Comments, schema.Transcripts, schema.TranscriptEvents, schema.Scans, schema.TrendingFormats,
+		schema.Comments, schema.Transcripts, schema.TranscriptEvents, schema.Scans, schema.TrendingFormats, schema.Missing,
 	}
 }
 
@@ -38,6 +38,7 @@ type Answer struct {
 	ID   int64
 	At   time.Time
 	Rows map[*schema.Table][]Row
+	Gone map[*schema.Table][]Row // identities of which nothing older stands
 }
 
 // Journal is answers with the ids 1, 2, 3 …
@@ -47,12 +48,17 @@ type Journal []Answer
 func (j Journal) Batch(lo, hi int64) sinks.Batch {
 	b := sinks.Batch{Lo: lo, Hi: hi}
 	for _, table := range Tables() {
-		var rows []Row
+		var rows, gone []Row
 		for _, a := range j[lo:hi] {
-			rows = append(rows, a.Rows[table]...)
+			rows, gone = append(rows, a.Rows[table]...), append(gone, a.Gone[table]...)
 		}
-		if len(rows) > 0 {
-			b.Parts = append(b.Parts, schema.Part{Table: table, Rows: Record(table.Schema(), rows)})
+		part := schema.Part{Table: table}
+		if len(gone) > 0 {
+			part.Gone = Record(identity(table), gone)
+		}
+		if len(rows) > 0 || part.Gone != nil {
+			part.Rows = Record(table.Schema(), rows)
+			b.Parts = append(b.Parts, part)
 		}
 	}
 	return b
@@ -62,9 +68,9 @@ func (j Journal) Batch(lo, hi int64) sinks.Batch {
 func (j Journal) Only(tables ...*schema.Table) Journal {
 	less := slices.Clone(j)
 	for i := range less {
-		less[i].Rows = map[*schema.Table][]Row{}
+		less[i].Rows, less[i].Gone = map[*schema.Table][]Row{}, map[*schema.Table][]Row{}
 		for _, table := range tables {
-			less[i].Rows[table] = j[i].Rows[table]
+			less[i].Rows[table], less[i].Gone[table] = j[i].Rows[table], j[i].Gone[table]
 		}
 	}
 	return less
@@ -73,7 +79,7 @@ func (j Journal) Only(tables ...*schema.Table) Journal {
 // Release gives up a batch.
 func Release(b sinks.Batch) {
 	for _, part := range b.Parts {
-		part.Rows.Release()
+		part.Release()
 	}
 }
 
@@ -88,17 +94,51 @@ func (a *Answer) add(table *schema.Table, row Row) {
 	a.Rows[table] = append(a.Rows[table], row)
 }
 
+// identity is the schema of [schema.Part].Gone.
+func identity(table *schema.Table) *arrow.Schema {
+	var fields []arrow.Field
+	for _, f := range table.Schema().Fields() {
+		if slices.Contains(table.Identity(), f.Name) || f.Name == sinks.ResponseID {
+			fields = append(fields, f)
+		}
+	}
+	return arrow.NewSchema(fields, nil)
+}
+
+// end says that nothing older stands of an identity.
+func (a *Answer) end(table *schema.Table, identity Row) {
+	identity[sinks.ResponseID] = a.ID
+	a.Gone[table] = append(a.Gone[table], identity)
+}
+
+// endSome ends identities of which the answer has no row.
+func (a *Answer) endSome(table *schema.Table, pick func(n int) int) {
+	if table != schema.Comments && table != schema.Missing {
+		return
+	}
+	for range pick(3) {
+		row := Row{table.Key[0]: keys[pick(len(keys))]}
+		if len(table.Identity()) > 1 {
+			row[table.Key[1]] = second(table, pick(4))
+		}
+		same := func(other Row) bool { return key(other, table.Identity()) == key(row, table.Identity()) }
+		if !slices.ContainsFunc(a.Rows[table], same) {
+			a.end(table, row)
+		}
+	}
+}
+
 // Generate makes a journal of n answers in which keys and parents come again and
 // again; pick chooses one of n.
 func Generate(n int, pick func(n int) int) Journal {
 	var j Journal
 	for i := range n {
-		a := Answer{ID: int64(i + 1), At: began.Add(time.Duration(i) * 7 * time.Minute), Rows: map[*schema.Table][]Row{}}
+		a := Answer{ID: int64(i + 1), At: began.Add(time.Duration(i) * 7 * time.Minute), Rows: map[*schema.Table][]Row{}, Gone: map[*schema.Table][]Row{}}
 		for _, table := range Tables() {
 			parent := keys[pick(len(keys))]
 			for k := range pick(4) {
 				row := variant(table, pick(4))
-				if identity := sinks.Identity(table); len(identity) == len(table.Key) || identity == nil {
+				if identity := table.Identity(); len(identity) == len(table.Key) || identity == nil {
 					parent = keys[pick(len(keys))]
 				}
 				row[table.Key[0]] = parent
@@ -107,6 +147,7 @@ func Generate(n int, pick func(n int) int) Journal {
 				}
 				a.add(table, row)
 			}
+			a.endSome(table, pick)
 		}
 		j = append(j, a)
 	}

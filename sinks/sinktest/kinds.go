@@ -16,7 +16,7 @@ import (
 func story(table *schema.Table, answers ...[]Row) Journal {
 	var j Journal
 	for i, rows := range answers {
-		a := Answer{ID: int64(i + 1), At: began.AddDate(0, 0, i), Rows: map[*schema.Table][]Row{}}
+		a := Answer{ID: int64(i + 1), At: began.AddDate(0, 0, i), Rows: map[*schema.Table][]Row{}, Gone: map[*schema.Table][]Row{}}
 		for _, row := range rows {
 			a.add(table, row)
 		}
@@ -74,6 +74,59 @@ func replacedWhole(t *testing.T, k Sink) {
 			t.Errorf("batches %v (-want +got):\n%s", batches, diff)
 		}
 	}
+}
+
+// goneForGood: comments that an answer no longer has, and what turns out to be there.
+func goneForGood(t *testing.T, k Sink) {
+	comment := func(video, text string) Row { return Row{"video_id": video, "comment_key": text, "text": text} }
+	j := story(schema.Comments,
+		[]Row{comment("a", "one"), comment("a", "two"), comment("b", "other")},
+		nil,
+		[]Row{comment("b", "another")},
+		[]Row{comment("c", "first")},
+		nil)
+	j[1].end(schema.Comments, Row{"video_id": "a"})
+	j[2].end(schema.Comments, Row{"video_id": "never there"})
+	j[4].end(schema.Comments, Row{"video_id": "c"})
+	j[4].end(schema.Comments, Row{"video_id": "a"})
+	want := []string{`"b"|"another"|`}
+	for _, batches := range everyCut(5) {
+		got := k.tell(t, j, schema.Comments, []string{"video_id", "text"}, batches...)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("batches %v (-want +got):\n%s", batches, diff)
+		}
+	}
+
+	missing := func(id string) Row { return Row{"endpoint": "transcript", "id": id} }
+	j = story(schema.Missing,
+		[]Row{missing("a"), missing("b"), missing("c")},
+		[]Row{missing("a")},
+		nil,
+		[]Row{missing("b")})
+	j[2].end(schema.Missing, Row{"endpoint": "transcript", "id": "a"})
+	j[2].end(schema.Missing, Row{"endpoint": "transcript", "id": "b"})
+	j[2].end(schema.Missing, Row{"endpoint": "comments", "id": "c"})
+	want = []string{`"b"|1|4|`, `"c"|1|1|`} // b is missing anew
+	for _, batches := range everyCut(4) {
+		got := k.tell(t, j, schema.Missing, []string{"id", sinks.TimesSeen, sinks.ResponseID}, batches...)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("batches %v (-want +got):\n%s", batches, diff)
+		}
+	}
+}
+
+// everyCut are all ways to cut n answers into batches, by the ends of these.
+func everyCut(n int64) (all [][]int64) {
+	for cuts := range 1 << (n - 1) {
+		var his []int64
+		for hi := int64(1); hi < n; hi++ {
+			if cuts>>(hi-1)&1 == 1 {
+				his = append(his, hi)
+			}
+		}
+		all = append(all, append(his, n))
+	}
+	return all
 }
 
 func onlyChanges(t *testing.T, k Sink) {

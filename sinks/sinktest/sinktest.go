@@ -40,6 +40,7 @@ func Run(t *testing.T, sink Sink) {
 		"publishing again changes nothing":            publishTwice,
 		"the last observation wins within a batch":    lastWins,
 		"a parent's rows are replaced whole":          replacedWhole,
+		"what is gone leaves nothing":                 goneForGood,
 		"only changes are kept":                       onlyChanges,
 		"a log keeps what comes again":                logGrows,
 		"operations tables are what the state has":    operations,

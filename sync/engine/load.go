@@ -264,7 +264,7 @@ func (l *loader) flush(ctx context.Context) error {
 
 func release(parts []schema.Part) {
 	for _, part := range parts {
-		part.Rows.Release()
+		part.Release()
 	}
 }
 

@@ -1,0 +1,63 @@
+package sinks
+
+import (
+	"context"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+
+	"outlierd/schema"
+)
+
+// lastGone finds for each identity the last answer by which it is gone, and the row of gone
+// that says so.
+func lastGone(t *schema.Table, gone arrow.RecordBatch) (answers map[string]int64, rows []int) {
+	answers = map[string]int64{}
+	last := map[string]int{}
+	keys, responses := KeysOf(gone, t.Identity()), column(gone, ResponseID).(*array.Int64)
+	for i := range int(gone.NumRows()) {
+		if answer, known := answers[string(keys.At(i))]; !known || responses.Value(i) > answer {
+			answers[string(keys.At(i))], last[string(keys.At(i))] = responses.Value(i), i
+		}
+	}
+	for i := range int(gone.NumRows()) {
+		if last[string(keys.At(i))] == i {
+			rows = append(rows, i)
+		}
+	}
+	return answers, rows
+}
+
+// dropEnded drops the rows that are older than the answer by which their identity is gone,
+// and returns these identities, each once.
+func dropEnded(ctx context.Context, part schema.Part) (rows, gone arrow.RecordBatch, err error) {
+	answers, last := lastGone(part.Table, part.Gone)
+	var standing []int
+	keys, responses := KeysOf(part.Rows, part.Table.Identity()), column(part.Rows, ResponseID).(*array.Int64)
+	for i := range int(part.Rows.NumRows()) {
+		if answer, ended := answers[string(keys.At(i))]; !ended || responses.Value(i) >= answer {
+			standing = append(standing, i)
+		}
+	}
+	picked, err := Pick(ctx, part.Gone, last)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer picked.Release()
+	if rows, err = Pick(ctx, part.Rows, standing); err != nil {
+		return nil, nil, err
+	}
+	return rows, Project(picked, part.Table.Identity()), nil
+}
+
+// Project keeps the named columns.
+func Project(rows arrow.RecordBatch, names []string) arrow.RecordBatch {
+	var fields []arrow.Field
+	var columns []arrow.Array
+	for _, name := range names {
+		i := rows.Schema().FieldIndices(name)[0]
+		fields = append(fields, rows.Schema().Field(i))
+		columns = append(columns, rows.Column(i))
+	}
+	return array.NewRecordBatch(arrow.NewSchema(fields, nil), columns, rows.NumRows())
+}

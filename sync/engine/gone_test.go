@@ -1,0 +1,74 @@
+package engine
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"outlierd/sync/state"
+)
+
+// TestWhatIsGoneLeavesBothSinks: the comments of a video that has none any more, and the note
+// that there is no transcript when there is one. A sink that is rebuilt shows the same.
+func TestWhatIsGoneLeavesBothSinks(t *testing.T) {
+	const id, other = "dQw4w9WgXcQ", "9bZkp7q19f0" // of which nothing changes
+	item := func(id, inside string) *http.Response {
+		return page(http.StatusOK, "application/json", `{"ids":["`+id+`"],"items":[{"id":"`+id+`",`+inside+`}]}`)
+	}
+	none := func() *http.Response {
+		return page(http.StatusNotFound, "application/json", `{"status":"error","error":{"message":"Not found"}}`)
+	}
+	bubble(t, "version: 1\nservice: {url: \"sim://\"}\njobs: {watch: {videos: {id: ["+id+", "+other+"], fetch: [comments, transcript]}}}\n", func(w *workshop) {
+		changed := false
+		w.wire = roundTripper(func(r *http.Request) (*http.Response, error) {
+			connect(r)
+			asked := r.URL.Path[strings.LastIndexByte(r.URL.Path, '/')+1:]
+			switch comments := strings.HasPrefix(r.URL.Path, "/video/comments/"); {
+			case comments && changed && asked == id:
+				return item(id, `"comments":[],"statistics":{"count":0}`), nil
+			case comments:
+				return item(asked, `"comments":[{"text":"one"},{"text":"two"}],"statistics":{"count":2}`), nil
+			case changed && asked == id:
+				return item(id, `"events":[{"startMs":0,"text":"hello"}],"transcript":"hello"`), nil
+			}
+			return none(), nil
+		})
+		check := func(when string, want ...string) {
+			t.Helper()
+			for sink, table := range map[string]func(string) string{
+				"duckdb": func(name string) string { return name },
+				"parquet": func(name string) string {
+					return fmt.Sprintf("read_parquet('%s/**/*.parquet')", filepath.Join(w.data(), "parquet", name))
+				},
+			} {
+				got := []string{
+					fmt.Sprint(w.rows("select video_id, text from " + table("comments") + " order by all")),
+					fmt.Sprint(w.rows("select sampled from " + table("comment_counts") + " order by all")),
+					fmt.Sprint(w.rows("select id from " + table("missing") + " order by all")),
+				}
+				if !slices.Equal(got, want) {
+					t.Errorf("%s: comments, their count and what is missing are %v in %s, want %v", when, got, sink, want)
+				}
+			}
+		}
+		w.mustRun(state.OK)
+		few := "[" + other + "one " + other + "two"
+		check("at first", few+" "+id+"one "+id+"two]", "[2 2]", "["+other+" "+id+"]")
+		changed = true
+		time.Sleep(60 * day) // when a transcript that was missing is asked for again
+		w.mustRun(state.OK)
+		check("later", few+"]", "[0 2]", "["+other+"]")
+		for _, lost := range []string{"outliers.duckdb", "state/warehouse.duckdb", "parquet"} {
+			if err := os.RemoveAll(filepath.Join(w.data(), lost)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.mustRun(state.OK)
+		check("rebuilt", few+"]", "[0 2]", "["+other+"]")
+	})
+}
