@@ -53,6 +53,20 @@ func TestRunThatCannotBePublishedSaysSo(t *testing.T) {
 	})
 }
 
+// TestSinkThatFailsMakesNoOtherFail: the run's end is told twice then, first as what it
+// seemed to be.
+func TestSinkThatFailsMakesNoOtherFail(t *testing.T) {
+	bubble(t, "version: 1\nservice: {url: \"sim://\"}\njobs: {one: {search: {query: [tea]}}}\n", func(w *workshop) {
+		e, stop := w.open()
+		defer stop()
+		e.Sinks[0] = unpublished{e.Sinks[0]}
+		row, err := e.Run(w.ctx, &w.config.Jobs[0], Manual, time.Time{})
+		if err != nil || row.Status != state.Partial || !strings.Contains(row.Error, "sink duckdb") || strings.Contains(row.Error, "sink parquet") {
+			t.Fatalf("status %s: %s, error %v; want a partial run that names the one sink", row.Status, row.Error, err)
+		}
+	})
+}
+
 // unpublished is a sink that cannot publish.
 type unpublished struct{ sinks.Sink }
 

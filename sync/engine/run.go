@@ -173,7 +173,7 @@ func (r *run) end(ctx context.Context, cause error) {
 // what was paid for, so nothing here is interrupted by one.
 func (s *shift) endAll(ctx context.Context, ending []*run, causeOf func(*run) error) {
 	s.runs = slices.DeleteFunc(s.runs, func(r *run) bool { return slices.Contains(ending, r) })
-	loaded := s.loader.load(ctx, true)
+	loaded := errors.Join(s.loader.retry(ctx, true), s.loader.load(ctx, true))
 	for _, r := range ending {
 		r.ended = true
 		r.err = errors.Join(causeOf(r), loaded)

@@ -131,7 +131,7 @@ func (s *shift) work(ctx context.Context) (worked bool, err error) {
 	if ctx.Err() != nil {
 		return false, context.Cause(ctx)
 	}
-	if err := s.loader.retry(ctx); err != nil {
+	if err := s.loader.retry(ctx, false); err != nil {
 		return false, err
 	}
 	for _, r := range s.runs {

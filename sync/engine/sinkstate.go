@@ -53,8 +53,11 @@ func (l *loader) ask(ctx context.Context, s *sinkState) error {
 // disable leaves a sink alone until it is time to try again.
 func (l *loader) disable(s *sinkState, err error) error {
 	again := s.pause > 0
-	s.pause = min(max(2*s.pause, firstRetry), lastRetry)
-	s.err, s.retryAt = err, time.Now().Add(s.pause)
+	s.err = err
+	if now := time.Now(); !now.Before(s.retryAt) { // not a try before its time
+		s.pause = min(max(2*s.pause, firstRetry), lastRetry)
+		s.retryAt = now.Add(s.pause)
+	}
 	if again {
 		l.log.Debug("sink still disabled", "sink", s.Name(), "retry_at", s.retryAt, "err", err)
 	} else {
@@ -70,7 +73,7 @@ func (l *loader) disable(s *sinkState, err error) error {
 // recovered notes that a sink has published.
 func (l *loader) recovered(s *sinkState) error {
 	if s.pause > 0 {
-		s.pause = 0
+		s.pause, s.retryAt = 0, time.Time{}
 		l.log.Info("sink recovered", "sink", s.Name(), "answers", s.mark)
 	}
 	if l.downSince.IsZero() {
@@ -80,12 +83,12 @@ func (l *loader) recovered(s *sinkState) error {
 	return l.store.SetSinksDown(time.Time{})
 }
 
-// retry tries the disabled sinks whose time has come. Those that answer catch up and
-// publish. An error is everybody's.
-func (l *loader) retry(ctx context.Context) error {
+// retry tries the disabled sinks whose time has come, or with all set every one. Those that
+// answer catch up and publish. An error is everybody's.
+func (l *loader) retry(ctx context.Context, all bool) error {
 	var due []*sinkState
 	for _, s := range l.sinks {
-		if s.err != nil && !time.Now().Before(s.retryAt) {
+		if s.err != nil && (all || !time.Now().Before(s.retryAt)) {
 			due = append(due, s)
 		}
 	}
