@@ -67,7 +67,10 @@ func (a *attempt) hold(answer *outlier.Answer, o outlier.Outcome, kept packed, b
 	log := a.s.options.Log.With("op", a.r.Op, "entity", a.r.Entity, "job", a.p.Job)
 	path := filepath.Join(a.s.dir, fmt.Sprintf("%s%d-%d.json", heldPrefix, answer.ReceivedAt.UnixMicro(), a.id))
 	unsaved := saveHeld(path, a.held(answer, o))
-	log.Warn("state locked by another program, answer waits", "file", path, "err", unsaved)
+	if unsaved != nil {
+		log = log.With("err", unsaved)
+	}
+	log.Warn("state locked by another program, answer waits", "file", path)
 	began, err := time.Now(), busy
 	for isBusy(err) {
 		if a.ctx.Err() != nil && unsaved == nil {

@@ -6,6 +6,8 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	sqlite3 "modernc.org/sqlite/lib"
 )
 
 // A free answer is committed at once, unless the last commit was less than groupAge ago.
@@ -39,6 +41,8 @@ type Store struct {
 	timer *time.Timer
 
 	committed time.Time // when the last group was
+
+	firstBusy, lastBusy time.Time // when another program's lock was met, first and last; see patienceLeft
 }
 
 // write is a statement of the open group.
@@ -95,7 +99,7 @@ const (
 // when unit returns nil. After an error nothing of f has happened, and what was in
 // the group before is still in it.
 func (s *Store) unit(now bool, f func(*Tx) error) error {
-	return s.unitWithin(patience, now, f)
+	return s.unitWithin(s.patienceLeft(), now, f)
 }
 
 // unitWithin is [Store.unit] with a patience of its own.
@@ -108,6 +112,26 @@ func (s *Store) unitWithin(patience time.Duration, now bool, f func(*Tx) error) 
 		}
 		time.Sleep(lockPause)
 	}
+}
+
+// patienceLeft is what is left of the patience with a lock that earlier units of work met
+// just now: they do not wait one after another, or a stop would take minutes.
+func (s *Store) patienceLeft() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if time.Since(s.lastBusy) > time.Second {
+		return patience
+	}
+	return patience - time.Since(s.firstBusy)
+}
+
+// busy notes that the database was found locked.
+func (s *Store) busy() {
+	now := time.Now()
+	if now.Sub(s.lastBusy) > time.Second {
+		s.firstBusy = now
+	}
+	s.lastBusy = now
 }
 
 // try reports whether f could begin; if not, it may be tried again.
@@ -150,9 +174,12 @@ func (s *Store) begin() error {
 		return nil
 	}
 	if err := s.control(`BEGIN IMMEDIATE`); err != nil {
+		if code(err) == sqlite3.SQLITE_BUSY {
+			s.busy()
+		}
 		return err
 	}
-	s.open = true
+	s.open, s.lastBusy = true, time.Time{}
 	for _, w := range s.redo {
 		if _, err := w.stmt.Exec(w.args...); err != nil {
 			s.abandon()
@@ -259,7 +286,7 @@ func (s *Store) row(query string, args ...any) scanner {
 
 // view reads, the open group included.
 func (s *Store) view(f func() error) error {
-	until := time.Now().Add(patience)
+	until := time.Now().Add(s.patienceLeft())
 	for {
 		begun, err := s.tryView(f)
 		if begun || !isBusy(err) || !time.Now().Before(until) {
