@@ -43,7 +43,11 @@ func (s *shift) begin(ctx context.Context, spec *job.Spec, trigger Trigger, due 
 	if err != nil {
 		return nil, fmt.Errorf("begin a run of job %s: %w", spec.Name, err)
 	}
-	return s.take(ctx, row, spec.Budget)
+	r, err := s.take(ctx, row, spec.Budget)
+	if err == nil {
+		r.joinLive(ctx)
+	}
+	return r, err
 }
 
 // resume goes on with an unfinished run.

@@ -129,6 +129,25 @@ func TestRunThatJoinsSetsAsideWhatReadingCosts(t *testing.T) {
 	})
 }
 
+// TestScanIsJoinedWhenTheRunBegins and not when its turn comes: by then it may have been
+// read, and the run's cap has no room for another.
+func TestScanIsJoinedWhenTheRunBegins(t *testing.T) {
+	bare(t, sameFile, func(w *workshop) {
+		w.renew(anHour)
+		_, _ = w.runOf("first", 10*time.Minute, job.Overrides{})
+		w.inspect(func(e *Engine) {
+			s, err := e.newShift(w.ctx, state.Filter{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			r, err := s.begin(w.ctx, w.config.Job("second"), Manual, time.Time{})
+			if err != nil || r.steps[0].Joined != 1 || r.plan.Cap != 6 {
+				t.Errorf("the run begins with %+v under a cap of %d (%v), want the scan joined and 6", r.steps, r.plan.Cap, err)
+			}
+		})
+	})
+}
+
 // TestScanOutlivesTheRunThatStartedIt where that is given up: whoever joined reads it.
 func TestScanOutlivesTheRunThatStartedIt(t *testing.T) {
 	bare(t, sameFile, func(w *workshop) {

@@ -119,6 +119,17 @@ func (r *run) joinScan(ctx context.Context, step *state.Step) (joined bool, err 
 	return true, nil
 }
 
+// joinLive joins the scans that the run's plan reckons with, before they can end: a run
+// whose cap holds no start could not begin one of its own. What goes wrong is told when it
+// is the step's turn, and it is tried again.
+func (r *run) joinLive(ctx context.Context) {
+	for i := range r.steps {
+		if r.plan.Joins[r.steps[i].Ordinal] != "" {
+			_, _ = r.joinScan(ctx, &r.steps[i])
+		}
+	}
+}
+
 // wishOf is the scan that a step is about, as far as its parameters say.
 func wishOf(step *state.Step, again bool) state.Scan {
 	params, _ := url.ParseQuery(step.Params) // it was encoded by us

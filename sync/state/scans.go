@@ -88,7 +88,7 @@ const timely = `iif(deadline = 0, intended + 86400000000, deadline) > ?4`
 // unread holds for scans that the run which paid for them has not read to the end.
 const unread = `EXISTS (SELECT 1 FROM steps WHERE run = scans.run AND stop = '' AND (id = scans.step OR scan = scans.scan))
 	AND (EXISTS (SELECT 1 FROM runs WHERE run = scans.run AND ` + mayGoOn + `)
-		OR NOT EXISTS (SELECT 1 FROM steps WHERE scan = scans.scan AND stop <> ''))`
+		OR NOT EXISTS (SELECT 1 FROM steps WHERE scan = scans.scan AND scan <> '' AND stop <> ''))`
 
 // wanted are the queries of a scan as two scans are compared by them.
 func (s *Scan) wanted() (string, error) {
