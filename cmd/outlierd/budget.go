@@ -290,9 +290,9 @@ func budgetResumeCommand(o *options) *cobra.Command {
 billing cycle turns, but for one call a day that tries. After you have bought credits,
 this lets them go on at once. It also tries a key again that the service had refused.
 
-Where the service tells no time and this machine's clock shows another day or cycle than
-the last purchase, nothing is bought either: this then says that the clock is right, for
-that day.
+If the service tells no time and this machine's clock claims that a new day or cycle has
+begun, or if the service's answers tell contradicting times, nothing is bought either.
+This then confirms this machine's clock, for that day.
 
 Caps of the job file stay as they are. An instance that is running takes notice.`,
 		Args: cobra.NoArgs,

@@ -19,6 +19,7 @@ func TestHitWithoutAnIDIsToldOfAndCounted(t *testing.T) {
 		answer := httptest.NewRecorder()
 		service.ServeHTTP(answer, r)
 		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(answer.Code)
 		fmt.Fprint(w, strings.Replace(answer.Body.String(), `{"id":`, `{"was":`, 1))
 	})
 	_, told, code := p.do(p.Context(), "search", "tea")

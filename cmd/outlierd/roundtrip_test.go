@@ -172,6 +172,9 @@ func (s *tape) keep(r *http.Request, answer *httptest.ResponseRecorder) {
 		if !ok {
 			continue
 		}
+		if id == "-----------" { // which asks for the time, and is kept nowhere
+			return
+		}
 		said := reply{entity: id}
 		if answer.Code == http.StatusOK {
 			said.body = plainBody(answer)
@@ -354,7 +357,7 @@ func (w *testWorld) absent(missing string) map[string]bool {
 func (w *testWorld) rebuilt(op outlier.Operation, table func(string) string) map[int]any {
 	w.Helper()
 	query := answersInSQL[op]
-	with := fmt.Sprintf("with asked as (select *, row_number() over (order by id) - 1 as nth from %s where operation = '%s')", table("ops.requests"), op)
+	with := fmt.Sprintf("with asked as (select *, row_number() over (order by id) - 1 as nth from %s where operation = '%s' and entity is distinct from '-----------')", table("ops.requests"), op)
 	for _, t := range schema.Tables() {
 		if strings.Contains(query, t.Name) && table(t.Name) != t.Name {
 			with += fmt.Sprintf(", %s as (from %s)", t.Name, table(t.Name))

@@ -85,9 +85,13 @@ func (s *shift) open(ctx context.Context, spec *job.Spec, trigger Trigger, due t
 		ID: id.String(), Job: spec.Name, Trigger: string(trigger), Due: due, Started: now,
 		Status: state.Running, Config: spec.Hash, Overridden: spec.Overridden,
 	}
-	steps, plan, err := s.resolve(ctx, spec, trigger, now)
+	at, unsure := s.openingTime(ctx, spec)
+	steps, plan, err := s.resolve(ctx, spec, trigger, at)
 	if err != nil {
 		return nil, s.failedStart(row, err)
+	}
+	if unsure {
+		plan.Unsure = at
 	}
 	if row.Plan, err = plan.encode(); err != nil {
 		return nil, err

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -15,12 +16,13 @@ import (
 
 // # Whose clock
 //
-// Days and billing cycles turn by the service's clock. Before an answer has told it there
-// is only this machine's, and one that was set forward would open a fresh budget. So if it
-// shows another period than the last purchase was booked in, and a cap goes by that
-// period, the service is asked for nothing but its time before anything is bought. A
-// date that is far from what was believed has to be told twice. A service that tells no
-// time leaves the machine's clock alone with its claim: then a person has to confirm it.
+// Days and billing cycles turn by the service's clock, and the windows of searches end by
+// it: one clock for what a page covers and for what it is booked under. It is agreed on
+// before the first paid call of a process. Where no answer of the service is at hand, it
+// is asked for nothing but its time, which costs one request of the pace. A date that is
+// far from what was believed has to be told twice; see package state. A service that tells
+// no time leaves the machine's clock alone with its claim: if that is that another
+// period has begun by which a cap goes, a person has to confirm it.
 
 // nowhere is the id of no video: to ask for its details costs nothing and brings the time.
 const nowhere = "-----------"
@@ -28,61 +30,91 @@ const nowhere = "-----------"
 // askings is how often the service is asked for the time, until two answers agree.
 const askings = 3
 
-// ClockError says that nothing tells the time but this machine's clock, which claims that
-// another period has begun.
-type ClockError struct{ Now time.Time }
-
-func (e *ClockError) Error() string {
-	return fmt.Sprintf("the service's answers do not tell the time, and by this machine's clock alone a new day or billing cycle has begun: it shows %s; "+
-		"nothing is bought until 'outlierd budget resume' says that the clock is right", e.Now.Format("2006-01-02 15:04 MST"))
+// ClockError says that the time is not known by which purchases would be booked.
+type ClockError struct {
+	Now     time.Time // by this machine's clock
+	Differs bool      // the service's answers tell times, and no two that follow each other agree
 }
 
-// proveTime makes sure of the period in which the next purchase is booked.
-func (s *shift) proveTime(ctx context.Context) error {
-	for range askings {
-		if !s.turned() {
-			return nil
-		}
-		told, err := s.askTime(ctx)
+func (e *ClockError) Error() string {
+	now := e.Now.Format("2006-01-02 15:04 MST")
+	if e.Differs {
+		return fmt.Sprintf("the service's answers tell times that differ from each other and from this machine's clock, which shows %s; "+
+			"nothing is bought until they agree, or until 'outlierd budget resume' confirms the machine's clock", now)
+	}
+	return fmt.Sprintf("the service's answers do not tell the time, and by this machine's clock alone a new day or billing cycle has begun: it shows %s; "+
+		"nothing is bought until 'outlierd budget resume' confirms that clock", now)
+}
+
+// ready makes sure, before a paid call is put together, that the time is agreed on under
+// which it will be booked, if anything is booked at all.
+func (s *shift) ready(ctx context.Context, r *outlier.Request, p state.Purchase) error {
+	if err := s.refused(r); err != nil {
+		return err
+	}
+	needs, err := s.needsRoom(r, p)
+	if err != nil || !needs {
+		return err
+	}
+	return s.proveTime(ctx)
+}
+
+// proveTime makes sure that the time is agreed on. Where no answer has told it, the service
+// is asked.
+func (s *shift) proveTime(ctx context.Context) error { return s.agreeOnTime(ctx, s.fetch) }
+
+// call makes one attempt at a request, or several.
+type call func(context.Context, *outlier.Request, state.Purchase) (*outlier.Answer, error)
+
+func (s *shift) agreeOnTime(ctx context.Context, ask call) error {
+	told := 0
+	for ; told < askings && !s.Store.ClockAgreed(); told++ {
+		date, err := askTime(ctx, ask)
 		if err != nil {
-			return err
+			return fmt.Errorf("ask the service for the time: %w", err)
 		}
-		if told.IsZero() {
+		if date.IsZero() {
 			break
 		}
 	}
-	return s.confirmed()
+	if !s.Store.ClockAgreed() {
+		if err := s.confirmed(told > 0); err != nil {
+			return err
+		}
+	}
+	return s.Store.CorrectDates()
 }
 
-// turned reports whether this machine's clock shows another period than the last purchase,
-// no answer has told the time, and a cap goes by such a period.
-func (s *shift) turned() bool {
-	day, cycle := s.Store.Turned()
-	capped := s.Config.Budget.PerMonth != nil || slices.ContainsFunc(s.Config.Jobs, func(j job.Spec) bool { return j.Budget.PerMonth != nil })
-	return day && s.Config.Budget.PerDay != nil || cycle && capped
-}
-
-// askTime asks the service for nothing; its answer has a date, or zero is returned.
-func (s *shift) askTime(ctx context.Context) (time.Time, error) {
+// askTime asks the service for nothing. It returns the date of the answer, or zero if the
+// service's answers have none, or are of a form that is not known to be the service's.
+func askTime(ctx context.Context, ask call) (time.Time, error) {
 	request, err := outlier.DataRequest(outlier.OpDetails, nowhere)
 	if err != nil {
 		return time.Time{}, err
 	}
-	answer, err := s.Client.Do(pace.Urgent(ctx), request, s.Store.Meter(state.Purchase{})) // a purchase waits for it
-	if answer == nil || answer.Status == 0 {
-		return time.Time{}, fmt.Errorf("ask the service for the time: %w", err)
+	answer, err := ask(pace.Urgent(ctx), request, state.Purchase{TimeOnly: true}) // a purchase waits for it
+	switch {
+	case answer != nil && (answer.Own || err == nil):
+		return answer.ServiceTime(), nil
+	case answer != nil && answer.Status >= 400 && answer.Status < 500 && kindOf(err) != outlier.Limited:
+		return time.Time{}, nil
 	}
-	return answer.Date(), nil
+	return time.Time{}, err
 }
 
-// confirmed takes this machine's clock for right if a person has said so today, by
-// 'outlierd budget resume', or else asks for that.
-func (s *shift) confirmed() error {
-	now, zone := time.Now(), s.Config.Timezone
-	if s.Store.ServiceTime().After(now) { // it was set back: what it shows was used up long ago
+// confirmed takes this machine's clock for right if it claims no new period by which a cap
+// goes, or if a person has confirmed it today by 'outlierd budget resume', or else asks
+// for that. If answers have told other times, only a person's word counts.
+func (s *shift) confirmed(differs bool) error {
+	turned, err := s.turned()
+	if err != nil {
+		return err
+	}
+	if !turned && !differs {
 		s.Store.Trust()
 		return nil
 	}
+	now, zone := time.Now(), s.Config.Timezone
 	latch, err := s.Store.Latch(state.LatchClock, "")
 	if err != nil {
 		return err
@@ -91,7 +123,7 @@ func (s *shift) confirmed() error {
 		s.Store.Trust()
 		return nil
 	}
-	unsure := &ClockError{Now: now.In(zone)}
+	unsure := &ClockError{Now: now.In(zone), Differs: differs}
 	err = s.Store.Update(func(tx *state.Tx) error {
 		return tx.SetLatch(state.LatchClock, "", unsure.Error(), time.Time{})
 	})
@@ -99,4 +131,50 @@ func (s *shift) confirmed() error {
 		return err
 	}
 	return unsure
+}
+
+// turned reports whether this machine's clock shows a later period than anything was booked
+// in, and a cap goes by such a period.
+func (s *shift) turned() (bool, error) {
+	day, cycle, err := s.Store.Turned()
+	capped := s.Config.Budget.PerMonth != nil || slices.ContainsFunc(s.Config.Jobs, func(j job.Spec) bool { return j.Budget.PerMonth != nil })
+	return day && s.Config.Budget.PerDay != nil || cycle && capped, err
+}
+
+// openingTime is the time by which a new run of spec resolves its windows. If the service
+// does not answer just now, that is what is believed, and unsure: the first purchase asks
+// again, says what is wrong, and finds out whether the windows are; see [run.inTime].
+func (s *shift) openingTime(ctx context.Context, spec *job.Spec) (at time.Time, unsure bool) {
+	if len(spec.Fetch) > 0 { // a watch buys nothing
+		return s.Store.ServiceTime(), false
+	}
+	if err := s.agreeOnTime(ctx, s.once); err != nil {
+		s.log().Debug("service time unknown", "job", spec.Name, "err", err)
+		return s.Store.ServiceTime(), true
+	}
+	return s.Store.ServiceTime(), false
+}
+
+// inTime closes a search whose dates were resolved by a clock that has turned out to be
+// wrong since, before its page one is bought.
+func (r *run) inTime(step *state.Step) error {
+	if r.plan.Unsure.IsZero() || !step.Began.IsZero() {
+		return nil
+	}
+	now := r.Store.ServiceTime()
+	if late := now.Sub(r.plan.Unsure); late >= -state.Skew && late <= resumeWithin {
+		return nil
+	}
+	step.Stop = stopClock
+	err := r.Store.Update(func(tx *state.Tx) error { return tx.SaveStep(*step) })
+	return errors.Join(err, fmt.Errorf("its dates were resolved when the service could not tell its time, by a clock that showed %s; it is %s: "+
+		"run the job again", r.said(r.plan.Unsure), r.said(now)))
+}
+
+// earlier is the earlier of two times.
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
 }

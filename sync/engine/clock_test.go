@@ -1,13 +1,18 @@
 package engine
 
 import (
+	"errors"
+	"fmt"
+	"io"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"outlierd/outlier"
+	"outlierd/sync/credit"
 	"outlierd/sync/state"
 )
 
@@ -34,10 +39,19 @@ func (s slow) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, err
 }
 
+// asking is a bubble in which the service is asked for its time, as it is outside of tests.
+func asking(t *testing.T, file string, test func(w *workshop)) {
+	t.Helper()
+	bare(t, file, func(w *workshop) {
+		w.asks = true
+		test(w)
+	})
+}
+
 // TestClockThatJumpsForwardMintsNoFreshBudget: neither a day nor a month later by this
 // machine's clock is anything bought, as long as the service's day is the same.
 func TestClockThatJumpsForwardMintsNoFreshBudget(t *testing.T) {
-	bubble(t, cappedFile, func(w *workshop) {
+	asking(t, cappedFile, func(w *workshop) {
 		w.mustRun(state.OK)
 		for _, jump := range []time.Duration{25 * time.Hour, 40 * 24 * time.Hour} {
 			time.Sleep(jump)
@@ -53,22 +67,25 @@ func TestClockThatJumpsForwardMintsNoFreshBudget(t *testing.T) {
 	})
 }
 
-// TestClockThatWasWrongOnceDoesNotStayInTheWay: what was booked ahead by a clock that was
-// set forward does not keep the next process from the day that it is.
-func TestClockThatWasWrongOnceDoesNotStayInTheWay(t *testing.T) {
-	data := t.TempDir()
-	bubble(t, cappedFile, func(w *workshop) {
-		w.config.Data = data
-		time.Sleep(40 * 24 * time.Hour) // this machine's clock stands in February
-		w.wire = undated{w.service.Transport()}
-		w.mustRun(state.OK)
-	})
-	bubble(t, cappedFile, func(w *workshop) { // and was set right: all clocks begin in January
-		w.config.Data = data
-		if row := w.mustRun(state.OK); row.Credits != 2 {
-			t.Errorf("%d credits were spent, want a page of January's budget", row.Credits)
-		}
-	})
+// TestWhatWasBookedAheadCountsAsNow: a clock that was set forward and is right again has
+// neither hidden what was spent under it nor used up more than that.
+func TestWhatWasBookedAheadCountsAsNow(t *testing.T) {
+	for most, ends := range map[string]state.Status{"2": state.PausedBudget, "4": state.OK} {
+		data := t.TempDir()
+		file := strings.NewReplacer("per_month: 2", "per_month: "+most, "per_day: 2", "per_day: "+most).Replace(cappedFile)
+		asking(t, file, func(w *workshop) {
+			w.dir = data
+			time.Sleep(40 * 24 * time.Hour) // this machine's clock stands in February
+			w.wire = undated{w.service.Transport()}
+			w.mustRun(state.OK)
+		})
+		asking(t, file, func(w *workshop) { // and was set right: all clocks begin in January
+			w.dir = data
+			if row := w.mustRun(ends); row.Credits != map[state.Status]outlier.Credits{state.OK: 2}[ends] {
+				t.Errorf("%d credits were spent under a cap of %s, of which 2 are dated in the future", row.Credits, most)
+			}
+		})
+	}
 }
 
 // undated is a service that does not tell the time.
@@ -82,27 +99,114 @@ func (u undated) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, err
 }
 
-func TestTimeIsAskedOnlyWhenItDecides(t *testing.T) {
-	bubble(t, cappedFile, func(w *workshop) {
+// TestTimeIsAskedBeforeAProcessBuysAndNotAgain: nor where an answer has told it anyway.
+func TestTimeIsAskedBeforeAProcessBuysAndNotAgain(t *testing.T) {
+	file := strings.NewReplacer("[home espresso]", "[home espresso], pages: 2, where: {published_at: last 90d}", "per_month: 2, per_day: 2", "per_month: 200").Replace(cappedFile)
+	asking(t, file, func(w *workshop) {
+		var calls []string
+		w.wire = roundTripper(func(r *http.Request) (*http.Response, error) {
+			calls = append(calls, strings.TrimPrefix(r.URL.Path, "/search/"))
+			return w.service.Transport().RoundTrip(r)
+		})
 		w.mustRun(state.OK)
-		asked := func() int { return w.service.Books().Operations[outlier.OpDetails].Calls }
-		time.Sleep(time.Hour)
-		w.mustRun(state.PausedBudget)
-		if got := asked(); got != 0 {
-			t.Errorf("%d questions for the time within a day, want none", got)
+		if want := "[/video/----------- outliers outliers]"; fmt.Sprint(calls) != want {
+			t.Errorf("a process called %v, want %s", calls, want)
 		}
-		time.Sleep(40 * 24 * time.Hour)
-		w.mustRun(state.OK)
-		if got := asked(); got != 1 {
-			t.Errorf("%d questions for the time when the cycle has turned, want one", got)
+		w.inspect(func(e *Engine) {
+			calls = nil
+			request, err := outlier.DataRequest(outlier.OpDetails, "dQw4w9WgXcQ")
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, _ = e.Client.Do(w.ctx, request, e.Store.Meter(state.Purchase{})) // there is no such video, says the service
+			time.Sleep(time.Hour)
+			if row, err := e.Run(w.ctx, &w.config.Jobs[0], Manual, time.Time{}); err != nil || row.Pages != 2 {
+				t.Errorf("run %+v, error %v", row, err)
+			}
+			if slices.Contains(calls, "/video/-----------") {
+				t.Errorf("calls %v; the time had been told", calls)
+			}
+		})
+		if n, err := w.journaled(nowhere); err != nil || n != 0 {
+			t.Errorf("%d answers to the question for the time are in the journal (%v)", n, err)
 		}
 	})
+}
+
+// journaled counts the answers about an entity.
+func (w *workshop) journaled(entity string) (n int, err error) {
+	w.inspect(func(e *Engine) {
+		for entry, failed := range e.Store.Journal(0) {
+			if err = failed; err != nil {
+				return
+			}
+			if entry.Entity == entity {
+				n++
+			}
+		}
+	})
+	return n, err
+}
+
+// shifted is a service whose clock is off, as all its answers tell.
+type shifted struct {
+	http.RoundTripper
+	by time.Duration
+}
+
+func (s shifted) RoundTrip(r *http.Request) (*http.Response, error) {
+	answer, err := s.RoundTripper.RoundTrip(r)
+	if err == nil {
+		answer.Header.Set("Date", time.Now().Add(s.by).UTC().Format(http.TimeFormat))
+	}
+	return answer, err
+}
+
+// TestWindowAndBookingsGoByOneClock: also where one page is all that a process buys, and
+// however far the service's clock is from this machine's.
+func TestWindowAndBookingsGoByOneClock(t *testing.T) {
+	file := strings.NewReplacer("[home espresso]", "[home espresso], where: {published_at: last 90d}", "per_month: 2, per_day: 2", "per_month: 200").Replace(cappedFile)
+	for _, off := range []time.Duration{30 * day, -30 * day, 0} {
+		asking(t, file, func(w *workshop) {
+			time.Sleep(100 * day)
+			w.wire = shifted{w.service.Transport(), off}
+			w.mustRun(state.OK)
+			now := time.Now().Add(off)
+			w.inspect(func(e *Engine) {
+				steps := w.latestSteps(e)
+				if want := now.AddDate(0, 0, -90).UTC().Format(time.DateOnly) + ".."; steps[0].Window != want {
+					t.Errorf("the window is %s, want %s", steps[0].Window, want)
+				}
+				if late := now.Sub(steps[0].Began); late < 0 || late > time.Minute {
+					t.Errorf("page one was asked for at %s by the service's clock, which shows %s", steps[0].Began, now)
+				}
+				balance, err := e.Store.Balance(credit.Cap{Scope: credit.AllDay, Period: credit.Day(now, time.UTC)})
+				if err != nil || balance.Spent != 2 {
+					t.Errorf("%d credits are booked on the service's day, want 2 (%v)", balance.Spent, err)
+				}
+			})
+		})
+	}
+}
+
+// steps are those of the newest run.
+func (w *workshop) latestSteps(e *Engine) []state.Step {
+	w.Helper()
+	runs, err := e.Store.Runs("", 1)
+	if err != nil || len(runs) != 1 {
+		w.Fatalf("runs %v, error %v", runs, err)
+	}
+	steps, err := e.Store.Steps(runs[0].ID)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return steps
 }
 
 // TestClockAloneOpensNoFreshBudget: where the service tells no time, a person has to say that
 // the clock is right, for that day. While a process lives it counts the time itself.
 func TestClockAloneOpensNoFreshBudget(t *testing.T) {
-	bubble(t, cappedFile, func(w *workshop) {
+	asking(t, cappedFile, func(w *workshop) {
 		w.wire = undated{w.service.Transport()}
 		w.mustRun(state.OK)
 		time.Sleep(40 * day)
@@ -139,27 +243,114 @@ func (w *workshop) resume() {
 	}
 }
 
-// TestOneWrongDateMintsNoFreshBudget: it is not believed before another answer agrees.
-func TestOneWrongDateMintsNoFreshBudget(t *testing.T) {
-	for name, test := range map[string]struct {
-		file string
-		ends state.Status
-	}{
-		"by day and cycle": {cappedFile, state.PausedBudget},
-		"by day":           {strings.Replace(cappedFile, "per_month: 2", "per_month: 20", 1), state.PausedBudget},
+// TestOneWrongDateIsNotTheBudgetsClock: neither one in the future, whose budget is fresh, nor
+// one in the past, which may have some left.
+func TestOneWrongDateIsNotTheBudgetsClock(t *testing.T) {
+	for name, file := range map[string]string{
+		"by day and cycle": cappedFile,
+		"by day":           strings.Replace(cappedFile, "per_month: 2", "per_month: 20", 1),
 	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, strings.Replace(test.file, "[home espresso]", "[home espresso], pages: 3", 1), func(w *workshop) {
+		for _, off := range []time.Duration{40 * day, -40 * day, -20 * 365 * day, time.Hour} {
+			asking(t, strings.Replace(file, "[home espresso]", "[home espresso], pages: 3", 1), func(w *workshop) {
+				time.Sleep(200 * day)
 				answers := 0
 				w.wire = roundTripper(func(r *http.Request) (*http.Response, error) {
 					answer, err := w.service.Transport().RoundTrip(r)
-					if answers++; answers == 1 {
-						answer.Header.Set("Date", time.Now().Add(40*day).UTC().Format(http.TimeFormat))
+					if answers++; answers%2 == 1 {
+						answer.Header.Set("Date", time.Now().Add(off).UTC().Format(http.TimeFormat))
 					}
 					return answer, err
 				})
-				if row := w.mustRun(test.ends); row.Credits != 2 {
-					t.Errorf("%d credits were spent, want the 2 of the cap", row.Credits)
+				if row := w.mustRun(state.PausedBudget); row.Credits != 2 {
+					t.Errorf("%s, a date %s off: %d credits were spent, want the 2 of the cap", name, off, row.Credits)
+				}
+				w.inspect(func(e *Engine) {
+					balance, err := e.Store.Balance(credit.Cap{Scope: credit.AllDay, Period: credit.Day(time.Now(), time.UTC)})
+					if err != nil || balance.Spent != 2 {
+						t.Errorf("%s, a date %s off: %d credits are booked today (%v)", name, off, balance.Spent, err)
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestGatewaysTellNoTime: what stands before the service has a clock of its own.
+func TestGatewaysTellNoTime(t *testing.T) {
+	for _, gateway := range []struct {
+		status int
+		body   string
+	}{{502, "<html></html>"}, {504, `{"error":{"message":"late"}}`}, {200, "<html>sign in</html>"}, {200, `{"ok":true}`}, {302, ""}, {404, "no route"}} {
+		asking(t, cappedFile, func(w *workshop) {
+			time.Sleep(45 * day)
+			w.wire = roundTripper(func(r *http.Request) (*http.Response, error) {
+				if r.URL.Path != "/video/"+nowhere {
+					return w.service.Transport().RoundTrip(r)
+				}
+				connect(r)
+				return &http.Response{
+					StatusCode: gateway.status, Body: io.NopCloser(strings.NewReader(gateway.body)),
+					Header: http.Header{"Date": {time.Now().Add(-40 * day).UTC().Format(http.TimeFormat)}},
+				}, nil
+			})
+			_, _ = w.run() // which fails for as long as a gateway stands there, or takes this machine's clock for right
+			w.wire = w.service.Transport()
+			_, _ = w.run()
+			w.inspect(func(e *Engine) {
+				balance, err := e.Store.Balance(credit.Cap{Scope: credit.AllMonth, Period: credit.Cycle(time.Now(), time.UTC, 1)})
+				if err != nil || balance.Spent != 2 || w.spent() != 2 {
+					t.Errorf("%d %s: %d credits are booked in this cycle, %d were spent, want 2 (%v)", gateway.status, gateway.body, balance.Spent, w.spent(), err)
+				}
+			})
+		})
+	}
+}
+
+// TestServiceThatTellsTwoTimesIsNotBoughtFrom, until a person has confirmed this machine's
+// clock: nobody can say which period it is.
+func TestServiceThatTellsTwoTimesIsNotBoughtFrom(t *testing.T) {
+	asking(t, cappedFile, func(w *workshop) {
+		answers := 0
+		w.wire = roundTripper(func(r *http.Request) (*http.Response, error) {
+			answer, err := w.service.Transport().RoundTrip(r)
+			answers++
+			answer.Header.Set("Date", time.Now().Add(time.Duration(40*answers)*day).UTC().Format(http.TimeFormat))
+			return answer, err
+		})
+		row, _ := w.run()
+		if row.Status != state.PausedBudget || row.Credits != 0 || !strings.Contains(row.Error, "differ") || w.spent() != 0 {
+			t.Errorf("run %+v; want one that waits for a person's word", row)
+		}
+		w.resume()
+		if row := w.mustRun(state.OK); row.Credits != 2 {
+			t.Errorf("%d credits after a person's word, want 2", row.Credits)
+		}
+	})
+}
+
+// TestDatesOfAWrongClockAreNotBought: a run that could not ask for the time when it began
+// buys nothing under a window of another time than it turns out to be.
+func TestDatesOfAWrongClockAreNotBought(t *testing.T) {
+	file := strings.NewReplacer("[home espresso]", "[home espresso], where: {published_at: last 90d}", "per_month: 2, per_day: 2", "per_month: 200").Replace(cappedFile)
+	for off, bought := range map[time.Duration]bool{time.Hour: true, 30 * day: false, -30 * day: false} {
+		asking(t, file, func(w *workshop) {
+			time.Sleep(100 * day)
+			w.wire = roundTripper(func(r *http.Request) (*http.Response, error) { return nil, errors.New("no network") })
+			if row, err := w.run(); err == nil || row.Status != state.Failed {
+				t.Fatalf("run %+v without a network", row)
+			}
+			w.wire = shifted{w.service.Transport(), off}
+			row, err := w.run()
+			if bought != (err == nil) || bought != (w.spent() == 2) {
+				t.Errorf("%s off: run %+v, error %v, %d credits", off, row, err, w.spent())
+			}
+			if bought {
+				return
+			}
+			w.mustRun(state.OK) // which begins anew
+			w.inspect(func(e *Engine) {
+				if want := time.Now().Add(off).AddDate(0, 0, -90).UTC().Format(time.DateOnly) + ".."; w.latestSteps(e)[0].Window != want {
+					t.Errorf("the window is %s, want %s", w.latestSteps(e)[0].Window, want)
 				}
 			})
 		})
@@ -168,7 +359,7 @@ func TestOneWrongDateMintsNoFreshBudget(t *testing.T) {
 
 // TestClockThatJumpsADayMintsNoFreshDay where the month has room.
 func TestClockThatJumpsADayMintsNoFreshDay(t *testing.T) {
-	bubble(t, strings.Replace(cappedFile, "per_month: 2", "per_month: 20", 1), func(w *workshop) {
+	asking(t, strings.Replace(cappedFile, "per_month: 2", "per_month: 20", 1), func(w *workshop) {
 		w.mustRun(state.OK)
 		time.Sleep(25 * time.Hour)
 		w.wire = slow{w.service.Transport(), 25 * time.Hour}
@@ -181,7 +372,7 @@ func TestClockThatJumpsADayMintsNoFreshDay(t *testing.T) {
 // TestCapOfAJobTurnsByTheServicesClock, too, where no other cap goes by the cycle.
 func TestCapOfAJobTurnsByTheServicesClock(t *testing.T) {
 	file := strings.NewReplacer("budget: {per_month: 2, per_day: 2}\n", "", "reuse_for: 1m}", "reuse_for: 1m, budget: {per_month: 2}}").Replace(cappedFile)
-	bubble(t, file, func(w *workshop) {
+	asking(t, file, func(w *workshop) {
 		w.mustRun(state.OK)
 		time.Sleep(40 * day)
 		w.wire = slow{w.service.Transport(), 40 * day}
@@ -196,7 +387,7 @@ func TestCapOfAJobTurnsByTheServicesClock(t *testing.T) {
 func TestTimeIsToldBeforeAnythingIsBoughtAndAtOnce(t *testing.T) {
 	for _, limit := range []string{"10/min", "10/10m"} {
 		file := strings.NewReplacer("10/min", limit, "per_month: 2, per_day: 2", "per_month: 20, per_day: 20").Replace(cappedFile)
-		bare(t, file, func(w *workshop) {
+		asking(t, file, func(w *workshop) {
 			w.mustRun(state.OK)
 			time.Sleep(45 * day)
 			w.wire = slow{w.service.Transport(), 40 * day}
@@ -217,7 +408,7 @@ budget: {per_month: 200, per_day: 100}
 jobs:
   dig: {scan: {query: [home espresso], read: {pages: 2}}}
 `
-	bare(t, file, func(w *workshop) {
+	asking(t, file, func(w *workshop) {
 		w.wire = undated{w.service.Transport()}
 		w.inspect(func(e *Engine) {
 			ctx, cancel := contextFor(w, 2*time.Minute)
@@ -231,4 +422,42 @@ jobs:
 			t.Errorf("%d pages were read, want 2", row.Pages)
 		}
 	})
+}
+
+// TestRepairedClockLosesNoVideos: a service clock that was 30 days ahead and is right again
+// leaves no cursor in the future. What was published since the search is looked for.
+func TestRepairedClockLosesNoVideos(t *testing.T) {
+	file := strings.NewReplacer("[home espresso]", `[home espresso], where: {published_at: "since last success, overlap 2d, first 90d"}`,
+		"per_month: 2, per_day: 2", "per_month: 200").Replace(cappedFile)
+	for name, wait := range map[string]time.Duration{"soon": 10 * day, "when the false date has come": 40 * day} {
+		asking(t, file, func(w *workshop) {
+			time.Sleep(100 * day)
+			w.wire = shifted{w.service.Transport(), 30 * day}
+			if _, err := w.run(); err != nil {
+				t.Fatal(err)
+			}
+			searched := time.Now()
+			w.wire = w.service.Transport() // repaired
+			time.Sleep(time.Hour)
+			w.inspect(func(e *Engine) { // another job buys, or this one by hand
+				s := &shift{Engine: e}
+				if err := s.proveTime(w.ctx); err != nil {
+					t.Fatal(err)
+				}
+			})
+			time.Sleep(wait)
+			if _, err := w.run(); err != nil {
+				t.Fatal(err)
+			}
+			w.inspect(func(e *Engine) {
+				if want := searched.AddDate(0, 0, -2).UTC().Format(time.DateOnly) + ".."; w.latestSteps(e)[0].Window != want {
+					t.Errorf("%s: the window is %s, want %s, two days before the search", name, w.latestSteps(e)[0].Window, want)
+				}
+				marks, err := e.Store.Watermarks("")
+				if err != nil || len(marks) != 1 || time.Since(marks[0].At).Abs() > time.Hour {
+					t.Errorf("%s: the cursor is %v (%v), want one of now", name, marks, err)
+				}
+			})
+		})
+	}
 }

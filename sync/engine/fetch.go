@@ -79,20 +79,8 @@ func (s *shift) anotherOf(p state.Purchase, r *outlier.Request) error {
 
 // once makes one attempt, unless it is known what the service would say.
 func (s *shift) once(ctx context.Context, r *outlier.Request, p state.Purchase) (*outlier.Answer, error) {
-	if err := s.latched(r); err != nil {
+	if err := s.refused(r); err != nil {
 		return nil, err
-	}
-	if r.Paid() {
-		if err := s.loader.down(s.Config.SinksDownAfter); err != nil {
-			return nil, err
-		}
-	}
-	if needs, err := s.needsRoom(r, p); err != nil {
-		return nil, err
-	} else if needs {
-		if err := s.proveTime(ctx); err != nil {
-			return nil, err
-		}
 	}
 	answer, err := s.Client.Do(ctx, r, s.Store.Meter(p))
 	if answer != nil && !answer.SentAt.IsZero() {
@@ -110,6 +98,15 @@ func (s *shift) once(ctx context.Context, r *outlier.Request, p state.Purchase) 
 		err = fmt.Errorf("%w; paid calls rest until the cycle turns or the one call a day is answered, or until 'outlierd budget resume'", err)
 	}
 	return answer, err
+}
+
+// refused says why a call is not made: it is known what the service would say, or nobody
+// could see what it brings.
+func (s *shift) refused(r *outlier.Request) error {
+	if err := s.latched(r); err != nil || !r.Paid() {
+		return err
+	}
+	return s.loader.down(s.Config.SinksDownAfter)
 }
 
 // needsRoom reports whether a call has to fit into what a period leaves: one whose price

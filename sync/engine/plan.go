@@ -24,6 +24,7 @@ const pageSize = 40
 type frozen struct {
 	Overridden  bool            `json:"overridden,omitempty"`  // what a person wanted that once: it tells nothing of the file
 	MoveCursor  bool            `json:"move_cursor,omitempty"` // and moves the job's cursors nevertheless
+	Unsure      time.Time       `json:"unsure,omitzero"`       // the time that was believed when it was resolved, if it was not agreed on
 	Pages       int             `json:"pages,omitempty"`       // per step; job.AllPages for as many as there are
 	Window      string          `json:"window,omitempty"`      // published_at as it is meant whenever the job runs; "" if it asks for nothing, and in plans of earlier versions
 	NewBelow    float64         `json:"new_below,omitempty"`
@@ -181,8 +182,11 @@ func (e *Engine) inputs(ctx context.Context, spec *job.Spec, now time.Time) job.
 	type query struct{ sql, column string }
 	answers := map[query][]string{}
 	return job.Inputs{
-		Now:   now,
-		Since: func(key string) (time.Time, error) { return e.Store.Watermark(spec.Name, key) },
+		Now: now,
+		Since: func(key string) (time.Time, error) {
+			last, err := e.Store.Watermark(spec.Name, key)
+			return earlier(last, now), err
+		},
 		IDs: func(sql, column string) (ids []string, err error) {
 			if e.IDs == nil {
 				return nil, fmt.Errorf("no published tables to ask")
@@ -211,7 +215,7 @@ func (e *Engine) stepOf(spec *job.Spec, ask job.Ask, now time.Time) (state.Step,
 		return step, nil
 	}
 	bought, err := e.Store.Watermark(spec.Name, boughtKey(ask.Watermark))
-	if err == nil && now.Before(bought.Add(spec.SeedsFresh)) {
+	if err == nil && now.Before(bought.Add(spec.SeedsFresh)) && !bought.After(now.Add(state.Skew)) {
 		step.Stop = stopFresh
 	}
 	return step, err

@@ -206,6 +206,9 @@ func (r *run) startScan(ctx context.Context, step *state.Step) error {
 	if err := readable(r.plan.Reads[step.Ordinal]); err != nil { // before anything is paid
 		return err
 	}
+	if err := r.ready(ctx, request, state.Purchase{}); err != nil {
+		return err
+	}
 	scan, err := r.intend(step, request)
 	if err != nil {
 		return err

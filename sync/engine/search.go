@@ -143,6 +143,12 @@ func (r *run) takePage(ctx context.Context, step *state.Step) error {
 		return err
 	}
 	r.doing(fmt.Sprintf("page %d", step.Next+1))
+	if err := r.ready(ctx, request, state.Purchase{FromHold: holder}); err != nil {
+		return r.taken(step, err)
+	}
+	if err := r.inTime(step); err != nil {
+		return r.taken(step, err)
+	}
 	next := *step
 	if next.Began.IsZero() {
 		next.Began = r.Store.ServiceTime()
@@ -201,7 +207,7 @@ func (r *run) reuse(step *state.Step, request *outlier.Request) (bool, error) {
 	}
 	next := *step
 	if next.Began.IsZero() {
-		next.Began = known.SentAt
+		next.Began = earlier(known.SentAt, r.Store.ServiceTime())
 	}
 	next.Reused++
 	err = r.Store.Update(func(tx *state.Tx) error { return r.turn(tx, &next, page) })

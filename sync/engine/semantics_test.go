@@ -196,9 +196,18 @@ var promises = []promise{
 		[]string{
 			"sync/credit TestDayTurnsAtMidnightOfTheZone", "sync/state TestDaysTurnByTheServicesClock",
 			"sync/engine TestCapOfAJobTurnsByTheServicesClock", "sync/engine TestClockAloneOpensNoFreshBudget",
+			"sync/engine TestTimeIsAskedBeforeAProcessBuysAndNotAgain", "sync/engine TestWindowAndBookingsGoByOneClock",
+			"outlier TestOnlyTheServicesOwnAnswersTellTheTime", "sync/state TestDateIsBelievedIfItIsNearOrToldTwice",
+			"sync/engine TestOneWrongDateIsNotTheBudgetsClock", "sync/engine TestGatewaysTellNoTime",
 		},
 	},
-	{"what is dated in the future counts as now.", nil},
+	{
+		"what is dated in the future counts as now.",
+		[]string{
+			"sync/state TestClockThatWasSetBackMintsNoFreshBudget", "sync/state TestClockThatFlipsMintsNoBudget",
+			"sync/engine TestWhatWasBookedAheadCountsAsNow", "sync/engine TestRepairedClockLosesNoVideos",
+		},
+	},
 	{
 		"Changed caps apply at once without resetting what was spent.",
 		[]string{"sync/engine TestChangedCapAppliesAtOnce", "sync/state TestChangedCapsApplyAtOnceAndForgetNothing"},
@@ -304,7 +313,6 @@ var unbuilt = []string{
 	"**Freshness.** Default of",
 	"**An answer that yields no row",
 	"a page with hits that cannot",
-	"what is dated in the future",
 	"A 429 proves",
 	"A quota that makes",
 }

@@ -16,6 +16,7 @@ const (
 	stopFresh      = "fresh"      // the job bought the same seeds lately; nothing was sent
 	stopRefused    = "refused"    // the service refused the request itself
 	stopUnreadable = "unreadable" // an answer that is no search answer; it stays in the journal
+	stopClock      = "clock"      // its dates follow from a clock that was wrong; nothing was sent
 	stopTime       = "time"       // the job's stop_after
 	stopShare      = "share"      // the run's fair share of the month
 
@@ -25,7 +26,7 @@ const (
 )
 
 // finals close a search for good: trying again cannot help.
-var finals = []string{stopRefused, stopUnreadable, stopScanFailed, stopDeadline}
+var finals = []string{stopRefused, stopUnreadable, stopClock, stopScanFailed, stopDeadline}
 
 // covered are the ends after which a search needs no second look at what it covered:
 // the job's watermark moves on.

@@ -40,6 +40,7 @@ type workshop struct {
 	ctx     context.Context
 	bare    bool                              // without sinks, which most questions do not need
 	single  bool                              // with the DuckDB sink alone, for what takes long
+	asks    bool                              // asks the service for its time before the first purchase; else it is agreed on from the beginning
 	pacer   func(outlier.Pacer) outlier.Pacer // puts something in between; nil for nothing
 	log     *slog.Logger                      // nil for none
 }
@@ -125,6 +126,9 @@ func (w *workshop) open() (*Engine, func()) {
 	store, err := state.Open(w.ctx, folder, state.Options{Service: w.config.Service.URL, Location: w.config.Timezone, Renews: w.config.Budget.Renews})
 	if err != nil {
 		w.Fatal(err)
+	}
+	if !w.asks {
+		store.Trust()
 	}
 	limiter, err := pace.Open(w.config.Service.Limit, pace.Options{
 		Path: filepath.Join(folder, "pace.json"), Share: w.config.Service.Share, MaxWait: w.config.Service.MaxWait,

@@ -50,7 +50,16 @@ func (s *Store) period(p credit.Period) (period, error) {
 	}
 	from, to, err := p.Bounds(s.options.Location, s.options.Renews)
 	known.begins, known.ends = micros(from), micros(to)
-	return known, err
+	if err != nil || p.Scope == credit.Run {
+		return known, err
+	}
+	// What is dated in the future counts as now: the present period reaches up to it.
+	if now := micros(s.clock.now()); known.begins <= now && now < known.ends {
+		newest, err := s.newest()
+		known.ends = max(known.ends, newest+1)
+		return known, err
+	}
+	return known, nil
 }
 
 // within is the condition for what counts for a period, and its arguments.

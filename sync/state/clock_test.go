@@ -30,13 +30,20 @@ func TestPeriodIsFixedAtReservation(t *testing.T) {
 	})
 }
 
+// tell lets an answer of the service's own tell a time.
+func tell(t *testing.T, s *Store, at time.Time) {
+	t.Helper()
+	answer := answerTo(detailsRequest("video-00001"), `{"items":[]}`)
+	answer.Header.Set("Date", at.UTC().Format(http.TimeFormat))
+	buy(t, s, Purchase{}, answer, outlier.Charged)
+}
+
 func TestDaysTurnByTheServicesClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t, t.TempDir())
 		service := time.Now().Add(36 * time.Hour).Truncate(time.Second)
-		answer := answerTo(detailsRequest("video-00001"), `{}`)
-		answer.Header.Set("Date", service.Format(http.TimeFormat))
-		buy(t, s, Purchase{}, answer, outlier.Charged)
+		tell(t, s, service)
+		tell(t, s, service) // a date that is far off has to be told twice
 		time.Sleep(time.Hour)
 		if got, want := s.ServiceTime(), service.Add(time.Hour); !got.Equal(want) {
 			t.Errorf("the service's time is %s, want %s", got, want)
@@ -50,64 +57,176 @@ func TestDaysTurnByTheServicesClock(t *testing.T) {
 	})
 }
 
-func TestClockThatWasSetBackMintsNoFreshBudget(t *testing.T) {
-	dir := t.TempDir()
-	var future time.Time
+// TestDateIsBelievedIfItIsNearOrToldTwice: ahead and behind alike, however far.
+func TestDateIsBelievedIfItIsNearOrToldTwice(t *testing.T) {
+	const day = 24 * time.Hour
+	for _, test := range []struct {
+		told []time.Duration // of this machine's clock
+		want time.Duration   // in the end
+	}{
+		{[]time.Duration{Skew - time.Second}, Skew - time.Second},
+		{[]time.Duration{-Skew + time.Second}, -Skew + time.Second},
+		{[]time.Duration{Skew + time.Minute}, 0},
+		{[]time.Duration{-Skew - time.Minute}, 0},
+		{[]time.Duration{-10 * 365 * day}, 0},
+		{[]time.Duration{10 * 365 * day}, 0},
+		{[]time.Duration{-30 * day, -30 * day}, -30 * day},
+		{[]time.Duration{30 * day, 30*day + time.Minute}, 30*day + time.Minute},
+		{[]time.Duration{30 * day, 31 * day}, 0},                              // which do not agree
+		{[]time.Duration{30 * day, time.Second, 30 * day}, time.Second},       // as one server of two
+		{[]time.Duration{-30 * day, 0, -30 * day, 0, -30 * day}, 0},           //
+		{[]time.Duration{30 * day, 30 * day, 0, 30 * day}, 30 * day},          // the same from the other side
+		{[]time.Duration{30 * day, 30 * day, time.Second, 0}, 0},              // and it is repaired
+		{[]time.Duration{-30 * day, -30 * day, 30 * day, 30 * day}, 30 * day}, //
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := open(t, t.TempDir())
+			if s.ClockAgreed() {
+				t.Error("the clock is agreed on, and nobody has told the time")
+			}
+			machine := time.Now()
+			for _, off := range test.told {
+				tell(t, s, machine.Add(off))
+			}
+			if got := s.ServiceTime().Sub(machine); got != test.want {
+				t.Errorf("told %v, it is taken to be %v off, want %v", test.told, got, test.want)
+			}
+		})
+	}
+}
+
+// TestClockIsAgreedOnByAnAnswer of the service's own, be it far off or near.
+func TestClockIsAgreedOnByAnAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		time.Sleep(40 * 24 * time.Hour)
-		s := open(t, dir)
-		buy(t, s, capped(100), answerTo(searchRequest("0"), `{}`), outlier.Charged)
-		future = time.Now().Truncate(time.Microsecond)
-	})
-	synctest.Test(t, func(t *testing.T) { // time begins anew, 40 days earlier
-		s := open(t, dir)
-		if got := s.ServiceTime(); !got.Equal(future) {
-			t.Errorf("before the first answer it is %s, want the time of the newest reservation %s", got, future)
+		s := open(t, t.TempDir())
+		page := answerTo(detailsRequest("video-00001"), `<html></html>`)
+		page.Own = false
+		buy(t, s, Purchase{}, page, outlier.Unknown)
+		tell(t, s, time.Now().Add(-time.Hour))
+		if s.ClockAgreed() {
+			t.Error("a gateway and one date that is far off have told the time")
+		}
+		tell(t, s, time.Now().Add(-time.Hour))
+		if !s.ClockAgreed() {
+			t.Error("two answers that agree have not told the time")
 		}
 	})
 }
 
-// TestClockThatWasAheadMintsNoFreshBudget: what was bought under a clock that showed the
-// next cycle counts there, and the present one, once the service has told the time,
-// holds what it held.
-func TestClockThatWasAheadMintsNoFreshBudget(t *testing.T) {
-	dir := t.TempDir()
+// TestJumpOfTheMachinesClockEndsTheAgreement: what was counted since may be wrong, as time
+// does not count while a machine sleeps.
+func TestJumpOfTheMachinesClockEndsTheAgreement(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := open(t, dir)
-		buy(t, s, capped(2), answerTo(searchRequest("0"), `{}`), outlier.Charged)
-		time.Sleep(40 * 24 * time.Hour) // the clock is set
-		buy(t, s, capped(2), answerTo(searchRequest("1"), `{}`), outlier.Charged)
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
-		}
-	})
-	synctest.Test(t, func(t *testing.T) { // and set right
-		s := open(t, dir)
-		if day, cycle := s.Turned(); !day || !cycle {
-			t.Errorf("day turned %v, cycle turned %v: nobody would ask the service for the time", day, cycle)
-		}
-		full := func(when string) {
-			t.Helper()
-			cap := Purchase{Caps: func(now time.Time) []credit.Cap {
-				return []credit.Cap{{Scope: credit.AllMonth, Period: credit.Cycle(now, time.UTC, 1), Max: 2}}
-			}}
-			_, err := s.Meter(cap).Reserve(t.Context(), searchRequest("2"))
-			if e, ok := errors.AsType[*credit.Exceeded](err); !ok || e.Held != 2 {
-				t.Errorf("%s a call got %v", when, err)
+		s := open(t, t.TempDir())
+		for _, jump := range []time.Duration{-time.Hour, time.Hour} {
+			s.Trust()
+			time.Sleep(time.Hour)
+			if !s.ClockAgreed() {
+				t.Error("an hour in which nothing happened has ended the agreement")
+			}
+			before := s.ServiceTime()
+			s.clock.wall = s.clock.wall.Add(-jump)
+			if s.ClockAgreed() || !s.ServiceTime().Equal(before) {
+				t.Errorf("after a jump of %v it is %s and was %s, agreed on: %v", jump, s.ServiceTime(), before, s.ClockAgreed())
+			}
+			tell(t, s, before)
+			if !s.ClockAgreed() {
+				t.Error("the next answer has not told the time")
 			}
 		}
-		full("before the first answer")
-		for _, id := range []string{"video-00001", "video-00002"} { // one date alone is doubted
-			answer := answerTo(detailsRequest(id), `{}`)
-			answer.Header.Set("Date", time.Now().UTC().Format(http.TimeFormat))
-			buy(t, s, Purchase{}, answer, outlier.Charged)
-		}
-		if got := credit.Cycle(s.ServiceTime(), time.UTC, 1); got != "2000-01-01" {
-			t.Errorf("the service is in the cycle from %s", got)
-		}
-		full("after it")
-		checkBooks(t, s)
 	})
+}
+
+// TestClockThatWasSetBackMintsNoFreshBudget: what is dated in the future counts as now, and
+// in its own time when that comes.
+func TestClockThatWasSetBackMintsNoFreshBudget(t *testing.T) {
+	const day = 24 * time.Hour
+	for _, scope := range []credit.Scope{credit.AllDay, credit.AllMonth} {
+		dir := t.TempDir()
+		synctest.Test(t, func(t *testing.T) {
+			time.Sleep(40 * day) // the clock is set forward
+			s := open(t, dir)
+			buy(t, s, Purchase{}, answerTo(searchRequest("0"), `{}`), outlier.Charged)
+		})
+		synctest.Test(t, func(t *testing.T) { // and set right: time begins anew
+			s := open(t, dir)
+			if got := s.ServiceTime(); !got.Equal(time.Now()) {
+				t.Errorf("it is %s, and taken for %s", time.Now(), got)
+			}
+			bought := func(want outlier.Credits) {
+				t.Helper()
+				if got := s.exhaust(t, scope, 4); got != want {
+					t.Errorf("on %s a cap of 4 by %s gave %d credits, want %d", s.ServiceTime().Format(time.DateOnly), scope, got, want)
+				}
+				checkBooks(t, s)
+			}
+			daily := scope == credit.AllDay
+			bought(2)
+			time.Sleep(day)
+			bought(pick(daily, 2, 0))
+			time.Sleep(39*day - 2*time.Hour) // the evening before it is as late as was said
+			bought(pick(daily, 2, 2))
+			time.Sleep(3 * time.Hour)
+			bought(pick(daily, 2, 0))
+			time.Sleep(30 * day)
+			bought(4)
+		})
+	}
+}
+
+func pick(first bool, a, b outlier.Credits) outlier.Credits {
+	if first {
+		return a
+	}
+	return b
+}
+
+// TestClockThatFlipsMintsNoBudget: however often a service tells now one time and now
+// another, no period gives more than its cap, and the earlier one nothing on top of what
+// is dated in the future.
+func TestClockThatFlipsMintsNoBudget(t *testing.T) {
+	for first, most := range map[int]outlier.Credits{0: 8, 1: 4} { // it begins in January, or in February
+		synctest.Test(t, func(t *testing.T) {
+			s := open(t, t.TempDir())
+			bought := outlier.Credits(0)
+			for i := range 12 {
+				at := time.Now().Add(time.Duration((i+first)%2) * 40 * 24 * time.Hour)
+				tell(t, s, at)
+				tell(t, s, at)
+				bought += s.exhaust(t, credit.AllMonth, 4)
+				checkBooks(t, s)
+			}
+			if bought != most {
+				t.Errorf("%d credits were spent under a cap of 4 a cycle, want %d", bought, most)
+			}
+		})
+	}
+}
+
+// exhaust buys what a cap on the present day or cycle leaves.
+func (s *Store) exhaust(t *testing.T, scope credit.Scope, most outlier.Credits) (bought outlier.Credits) {
+	t.Helper()
+	period := func(now time.Time) string {
+		if scope == credit.AllDay {
+			return credit.Day(now, time.UTC)
+		}
+		return credit.Cycle(now, time.UTC, 1)
+	}
+	for {
+		a, err := s.Meter(Purchase{Caps: func(now time.Time) []credit.Cap {
+			return []credit.Cap{{Scope: scope, Period: period(now), Max: most}}
+		}}).Reserve(t.Context(), searchRequest("0"))
+		if _, full := errors.AsType[*credit.Exceeded](err); full {
+			return bought
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(a.Sending(), a.Settle(answerTo(searchRequest("0"), `{}`), outlier.Charged)); err != nil {
+			t.Fatal(err)
+		}
+		bought += 2
+	}
 }
 
 // TestWordAboutTheClockIsNotRenewedByAnother: to have credits again says nothing of the time.

@@ -11,11 +11,26 @@ type PeriodLine struct {
 	Held outlier.Credits
 }
 
-// PeriodLines are all periods that the ledger knows. Jobs stand under their accounts.
+// PeriodLines are all periods that the ledger knows, without those that will be counted anew
+// since they reach farther than they did. Jobs stand under their accounts.
 func (s *Store) PeriodLines() (all []PeriodLine, err error) {
+	type row struct {
+		PeriodLine
+		ends int64
+	}
 	err = s.view(func() error {
-		all, err = list(s, func(l *PeriodLine) []any { return []any{&l.Scope, &l.Key, &l.Held} },
-			`SELECT scope, period, held + adjusted FROM periods`)
+		rows, err := list(s, func(r *row) []any { return []any{&r.Scope, &r.Key, &r.Held, &r.ends} },
+			`SELECT scope, period, held + adjusted, ends FROM periods`)
+		for _, r := range rows {
+			present := credit.Period{Scope: r.Scope, Key: r.Key}
+			if r.Scope == credit.JobMonth { // whose bounds are those of the cycle
+				_, cycle := credit.CutJobCycle(r.Key)
+				present = credit.Period{Scope: credit.AllMonth, Key: cycle}
+			}
+			if p, err := s.period(present); err != nil || p.ends == r.ends {
+				all = append(all, r.PeriodLine)
+			}
+		}
 		return err
 	})
 	return all, err

@@ -114,16 +114,17 @@ func (s *Store) entry(r *entryRow, open *opener) (*Entry, error) {
 }
 
 const newestAnswer = `SELECT ` + entryColumns + ` FROM responses
-	WHERE op = ? AND params = ? AND received_at > ? AND outcome = 'charged' AND entity = ''
+	WHERE op = ? AND params = ? AND received_at > ? AND received_at <= ? AND outcome = 'charged' AND entity = ''
 	ORDER BY received_at DESC, id DESC LIMIT 1`
 
 // Answered is the newest charged answer to the identical paid call, with the given
 // canonical parameters (`from` and `size` included), that arrived after since; nil if
-// there is none. Whether it can be read is for the caller to find out.
+// there is none. One that is dated in the future does not count: nothing tells how old it
+// is. Whether it can be read is for the caller to find out.
 func (s *Store) Answered(op outlier.Operation, params string, since time.Time) (*Entry, error) {
 	var rows []entryRow
 	err := s.view(func() (err error) {
-		rows, err = list(s, (*entryRow).columns, newestAnswer, string(op), params, micros(since))
+		rows, err = list(s, (*entryRow).columns, newestAnswer, string(op), params, micros(since), micros(time.Now().Add(Skew)))
 		return err
 	})
 	if err != nil {

@@ -46,6 +46,7 @@ func TestIdenticalCallIsAnsweredByTheNewestChargedAnswer(t *testing.T) {
 	answered("0", `{"n":3}`, noon.Add(30*time.Minute), outlier.Charged)
 	answered("0", `{"n":4`, noon.Add(2*time.Hour), outlier.Unknown)
 	answered("1", `{"n":5}`, noon.Add(3*time.Hour), outlier.Charged)
+	answered("0", `{"n":7}`, time.Now().Add(2*Skew), outlier.Charged) // by a clock that was wrong
 	details := answerTo(detailsRequest("video-00001"), `{"n":6}`)
 	buy(t, s, Purchase{Run: "run-1"}, details, outlier.Charged)
 
@@ -83,7 +84,7 @@ func TestEarlierAnswerIsFoundByItsIndex(t *testing.T) {
 	var plan string
 	err := s.view(func() error {
 		var id, parent, unused int
-		return s.row(`EXPLAIN QUERY PLAN `+newestAnswer, "search", "a", 0).Scan(&id, &parent, &unused, &plan)
+		return s.row(`EXPLAIN QUERY PLAN `+newestAnswer, "search", "a", 0, 1).Scan(&id, &parent, &unused, &plan)
 	})
 	if err != nil || !strings.Contains(plan, "responses_again") {
 		t.Errorf("the plan is %q (%v)", plan, err)

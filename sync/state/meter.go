@@ -19,6 +19,7 @@ type Purchase struct {
 	Page     int    // 0-based
 	RankBase int    // hits of the step before this page
 	Attempt  int    // 1 for the first
+	TimeOnly bool   // asked for the service's time and for nothing else: no answer is kept
 
 	// Intent is the scan that the attempt is to start; see [Tx.IntendScan]. Its state
 	// follows the attempt from then on.
@@ -165,13 +166,13 @@ func describe(r *outlier.Request) string {
 	return string(r.Op) + " " + r.Entity
 }
 
-// hear takes the time from an answer, once: what is far from the time that was believed has
-// to be told by another one.
+// hear takes the time from an answer, once: a date that is doubted has to be told by
+// another one.
 func (a *attempt) hear(answer *outlier.Answer) {
 	a.s.mu.Lock()
 	defer a.s.mu.Unlock()
 	if !a.heard {
-		a.s.clock.learn(answer.Date())
+		a.s.clock.learn(answer.ServiceTime())
 	}
 	a.heard = true
 }
@@ -180,7 +181,7 @@ func (a *attempt) hear(answer *outlier.Answer) {
 func (a *attempt) keep(tx *Tx, answer *outlier.Answer, o outlier.Outcome, kept packed) (Kept, error) {
 	k := Kept{Answer: answer, Outcome: o}
 	var err error
-	if worthKeeping(a.r, answer, o) {
+	if !a.p.TimeOnly && worthKeeping(a.r, answer, o) {
 		if k.Response, err = a.journal(tx, answer, o, kept); err != nil {
 			return k, err
 		}

@@ -74,6 +74,7 @@ func Open(ctx context.Context, dir string, o Options) (*Store, error) {
 		space: space{dir: dir, min: o.MinFree, free: o.FreeSpace},
 		stmts: map[string]*sql.Stmt{},
 	}
+	s.clock.set(time.Now(), false)
 	if err := s.start(ctx, before); err != nil {
 		return nil, errors.Join(err, s.release())
 	}
@@ -236,10 +237,7 @@ func (s *Store) recover() error {
 		if _, err := tx.exec(`UPDATE scans SET state = 'refused' WHERE state = 'intended'`); err != nil {
 			return err
 		}
-		if err := tx.expire(); err != nil {
-			return err
-		}
-		return s.setClock()
+		return tx.expire()
 	})
 }
 

@@ -29,11 +29,11 @@ func (e *OlderError) Error() string {
 // write fails. All that is read is of one moment, that of the first look, until the
 // store is closed; so it should not be kept open for long.
 //
-// No answer is ever kept here, so the service's time is this machine's, but never earlier
-// than the newest reservation. Peek fails with [os.ErrNotExist] where there is no state, or with
+// No answer is ever kept here, so the service's time is this machine's. Peek fails with [os.ErrNotExist] where there is no state, or with
 // an [*OlderError], [*NewerError], [*BoundError] or [*CorruptError].
 func Peek(ctx context.Context, dir string, o Options) (*Store, error) {
 	s := &Store{dir: dir, options: o.withDefaults(), stmts: map[string]*sql.Stmt{}}
+	s.clock.set(time.Now(), false)
 	if _, err := os.Stat(s.path()); err != nil {
 		return nil, fmt.Errorf("open the state to read: %w", err)
 	}
@@ -72,9 +72,6 @@ func (s *Store) look(ctx context.Context) (err error) {
 	}
 	s.open = true
 	return s.view(func() error {
-		if err := s.setClock(); err != nil {
-			return err
-		}
 		bound, err := (&Tx{s: s}).meta("service")
 		if want := s.options.Service; err == nil && want != "" && bound != "" && bound != want {
 			err = &BoundError{Dir: s.dir, Have: bound, Want: want}

@@ -56,6 +56,9 @@ func (a *attempt) reserve() error {
 	}
 	return a.s.unit(true, func(tx *Tx) error {
 		if t.hold == nil {
+			if err := tx.cutPeriods(t.at); err != nil {
+				return err
+			}
 			if err := tx.setCaps(credit.Periods(a.p.Run, a.p.Job, t.day, t.cycle), t.caps); err != nil {
 				return err
 			}
@@ -117,11 +120,28 @@ func (t *Tx) setCaps(periods []credit.Period, caps []credit.Cap) error {
 	return nil
 }
 
+// cutPeriods lets earlier periods go that reach beyond their ends, up to what was dated in
+// the future, now that this has come. They are counted anew when they are needed.
+func (t *Tx) cutPeriods(at time.Time) error {
+	now, zone := micros(at), t.s.options.Location
+	cycle, _ := credit.CycleBounds(at, zone, t.s.options.Renews)
+	day, _, err := credit.Period{Scope: credit.AllDay, Key: credit.Day(at, zone)}.Bounds(zone, t.s.options.Renews)
+	if err != nil {
+		return err
+	}
+	_, err = t.exec(`DELETE FROM periods WHERE ends > 0 AND ends > ?1 AND begins < iif(scope = 'day', ?2, ?3)`,
+		now, micros(day), micros(cycle))
+	return err
+}
+
 // setCap sets the cap of one period, nil for none. What a new period holds already is
 // counted by the database, and may be more than that.
 func (t *Tx) setCap(of credit.Period, most any) error {
 	p, err := t.s.period(of)
 	if err != nil {
+		return err
+	}
+	if _, err := t.exec(`DELETE FROM periods WHERE scope = ? AND period = ? AND ends <> ?`, string(p.Scope), p.Key, p.ends); err != nil {
 		return err
 	}
 	if _, err := t.exec(`INSERT INTO periods (scope, period, account, begins, ends) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,

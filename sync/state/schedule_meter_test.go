@@ -26,24 +26,37 @@ type call struct {
 // errNoTime refuses a purchase while nothing but the local clock says that a day has turned.
 var errNoTime = errors.New("nobody tells the time")
 
-// buy makes a paid call, once the service has told that a day has turned. A date that is far
-// from what was believed has to be told twice.
+// buy makes a paid call, once the service's time is agreed on.
 func (j *job) buy(run *state.Run, r *outlier.Request, p state.Purchase) (*outlier.Answer, error) {
 	j.pause("about to reserve")
+	if err := j.proveTime(run); err != nil {
+		return nil, err
+	}
+	return j.do(run, r, p)
+}
+
+// proveTime makes sure that the service's time is agreed on. A date that is far from what was
+// believed has to be told twice. Where the service tells none, a local clock that claims no
+// later day is trusted.
+func (j *job) proveTime(run *state.Run) error {
 	for range 3 {
-		if day, cycle := j.store.Turned(); !(day || cycle) || j.dead || j.bug.guesses {
-			return j.do(run, r, p)
+		if j.store.ClockAgreed() || j.dead || j.bug.guesses {
+			return nil
 		}
 		if err := j.askTime(run); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	if j.store.ServiceTime().After(time.Now()) { // the local clock claims no later day
-		j.store.Trust()
-		return j.do(run, r, p)
+	day, cycle, err := j.store.Turned()
+	if err != nil {
+		return err
 	}
-	j.saw("nobody told the time")
-	return nil, errNoTime
+	if day || cycle {
+		j.saw("nobody told the time")
+		return errNoTime
+	}
+	j.store.Trust()
+	return nil
 }
 
 // askTime asks the service for anything that is free: what matters is the date.

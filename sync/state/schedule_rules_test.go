@@ -197,16 +197,18 @@ func (s *schedule) capOn(period credit.Period) credit.Cap {
 	return credit.Cap{Scope: period.Scope, Period: period.Key}
 }
 
-func (s *schedule) checkPeriods(held map[credit.Period]outlier.Credits) error {
-	for _, period := range inOrder(s.charged) {
-		if charged := s.charged[period]; charged > held[period] {
+// checkPeriods: what is dated in the future counts as now, so that a clock which is behind
+// lets the present period hold more than it did.
+func (p *process) checkPeriods(held map[credit.Period]outlier.Credits) error {
+	for _, period := range inOrder(p.charged) {
+		if charged := p.charged[period]; charged > held[period] {
 			return &broken{ruleCharged, fmt.Sprintf("%d credits for %s %s, of which %d are held", charged, period.Scope, period.Key, held[period])}
 		}
 	}
 	for _, period := range inOrder(held) {
 		now := held[period]
-		if most, capped := s.caps[period.Scope]; capped && now > max(most, s.held[period]) {
-			return &broken{ruleCapped, fmt.Sprintf("%s %s holds %d of %d credits, and held %d before", period.Scope, period.Key, now, most, s.held[period])}
+		if most, capped := p.caps[period.Scope]; capped && !p.store.ServiceTime().Before(p.newest) && now > max(most, p.held[period]) {
+			return &broken{ruleCapped, fmt.Sprintf("%s %s holds %d of %d credits, and held %d before", period.Scope, period.Key, now, most, p.held[period])}
 		}
 	}
 	return nil
@@ -256,20 +258,16 @@ func (p *process) checkHolds() error {
 
 // heed counts the answers that have told this process the time.
 func (p *process) heed(answer *outlier.Answer) {
-	if answer != nil && !answer.Date().IsZero() {
+	if answer != nil && !answer.ServiceTime().IsZero() {
 		p.told++
 	}
 }
 
 // checkClock: once two answers have told the time, it is not taken to be later than it is;
-// one that is far from what was believed may be wrong. Before the first it is never earlier
-// than the newest reservation, so that what is held stays behind.
+// one that is far from what was believed may be wrong.
 func (p *process) checkClock() error {
-	switch told := p.store.ServiceTime(); {
-	case p.told > 1 && told.After(p.now()):
+	if told := p.store.ServiceTime(); p.told > 1 && told.After(p.now()) {
 		return &broken{ruleClock, fmt.Sprintf("it is taken for %v, and the service has %v", told, p.now())}
-	case p.told == 0 && told.Before(p.newest):
-		return &broken{ruleClock, fmt.Sprintf("it is taken for %v, and the newest reservation was made at %v", told, p.newest)}
 	}
 	return nil
 }

@@ -51,8 +51,8 @@ func (j *job) join(run *state.Run, step *state.Step, live *state.Scan) error {
 		j.saw("a scan stood in the way of another")
 		return errUnsettled
 	}
-	if day, cycle := j.store.Turned(); day || cycle {
-		return errNoTime
+	if err := j.proveTime(run); err != nil {
+		return err
 	}
 	j.pause("about to join")
 	if j.dead {

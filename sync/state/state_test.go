@@ -59,7 +59,7 @@ func answerTo(r *outlier.Request, body string) *outlier.Answer {
 	now := time.Now()
 	return &outlier.Answer{
 		Request: r, Status: http.StatusOK, Header: http.Header{"Date": {now.UTC().Format(http.TimeFormat)}},
-		Body: []byte(body), SentAt: now, ReceivedAt: now,
+		Body: []byte(body), SentAt: now, ReceivedAt: now, Own: true,
 	}
 }
 
