@@ -271,3 +271,30 @@ func TestDataRequests(t *testing.T) {
 		}
 	}
 }
+
+// TestParametersThatWereStoredAreHeldToTheRules: what a checked search has sent passes, and
+// what no checked search could have sent is named.
+func TestParametersThatWereStoredAreHeldToTheRules(t *testing.T) {
+	if err := CheckParams(OpSearch, Params(full().Fields())); err != nil {
+		t.Errorf("a full search: %v", err)
+	}
+	for encoded, want := range map[string]string{
+		"luck=1":                        "luck",
+		"sortBy=luck":                   "sortBy",
+		"zScoreFrom=much":               "zScoreFrom",
+		"zScoreFrom=3&zScoreTo=2":       "zScoreFrom",
+		"viewCountTo=0":                 "viewCountTo",
+		"language=en&language=xx":       "language",
+		"type=video&type=short":         "type",
+		"publishedAtFrom=yesterday":     "publishedAtFrom",
+		"classificationIsFaceless=some": "classificationIsFaceless",
+	} {
+		params, err := url.ParseQuery(encoded)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := CheckParams(OpSearch, params); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want an error that names %s", encoded, err, want)
+		}
+	}
+}
