@@ -56,7 +56,7 @@ people read to standard error.`,
 	}
 	flags := c.Flags()
 	flags.BoolVar(&f.all, "all", false, "run every job of the file that is enabled")
-	flags.BoolVar(&f.due, "due", false, "run what is due and what comes after it, for a clock outside such as a CronJob")
+	flags.BoolVar(&f.due, "due", false, "run what is due, what comes after it and what a killed process left, for a clock outside such as a CronJob")
 	flags.BoolVar(&f.reserve, "use-reserve", false, "let this run spend the part of the budget that is kept back")
 	flags.BoolVar(&f.yes, "yes", false, "do not ask, whatever the run may cost (budget.confirm_over)")
 	flags.BoolVar(&f.withAfter, "with-after", false, "then run the jobs that come after it, if it ended ok or partial")

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -73,6 +74,36 @@ jobs:
 		}
 		if len(runs) != 1 || runs[0].Status != state.OK || runs[0].Ended.Sub(runs[0].Started) > 6*time.Minute {
 			t.Errorf("runs %+v; want one that ended five minutes after it began", runs)
+		}
+	})
+}
+
+// TestSinkThatIsAwayWhenRunsEndSkipsNoSearch: they fail, and every job searches on the
+// next day, too. What comes after one runs when its pages can be read.
+func TestSinkThatIsAwayWhenRunsEndSkipsNoSearch(t *testing.T) {
+	bare(t, fiveFile()+"  after: {after: moka-pot, search: {query: [ristretto]}}\n", func(w *workshop) {
+		first := time.Now().Add(6 * time.Hour)
+		w.inspect(func(e *Engine) { w.see(e, "after") })
+		sink := &fakeSink{name: "duckdb", broken: between(6*time.Hour, 6*time.Hour+20*time.Minute)}
+		runs, _ := w.serveInto(7*time.Hour, sink)
+		if !slices.ContainsFunc(runs, func(r state.Run) bool { return r.Status == state.Failed && r.Pages == 1 }) {
+			t.Fatal("no run failed for the sink: this test shows nothing")
+		}
+		runs, _ = w.serveInto(24*time.Hour, sink)
+		for i := range w.config.Jobs {
+			mine := runsOf(runs, w.config.Jobs[i].Name)
+			if len(mine) != 2 {
+				t.Errorf("%s has %d runs in two days, want 2: %+v", w.config.Jobs[i].Name, len(mine), mine)
+				continue
+			}
+			for day, r := range mine {
+				if due := first.Add(time.Duration(day) * 24 * time.Hour); !r.Due.Equal(due) || r.Pages != 1 {
+					t.Errorf("%s on day %d: %d pages, %s, due %s, want a page for %s", r.Job, day+1, r.Pages, r.Status, r.Due, due)
+				}
+			}
+			if mine[0].Job == "after" && mine[0].Started.Before(first.Add(20*time.Minute)) {
+				t.Errorf("the job after another began at %s, while nobody could read the pages of that", mine[0].Started)
+			}
 		}
 	})
 }
