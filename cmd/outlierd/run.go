@@ -436,6 +436,7 @@ func unfold(p *program, e errand) (todo []errand, err error) {
 	if done || err != nil {
 		return nil, err
 	}
+	p.Afresh = false
 	unfinished, err := p.Unfinished(e.Spec, e.Due)
 	if err != nil {
 		return nil, err

@@ -81,6 +81,7 @@ type watch struct {
 	resumed bool
 	tried   map[string]time.Time // the due instant before which an unfinished run was continued last, by run
 	held    map[string]time.Time // until when a job is not begun: a run of it could not be put on record
+	fireAt  time.Time            // before that jobs that come after others are not looked for: it failed
 }
 
 // Serve runs the jobs of the agenda when they are due until ctx ends, and returns
@@ -192,7 +193,7 @@ func (w *watch) beginDue(ctx context.Context) {
 // fire looks for jobs that come after others and have to run, once readers have the pages
 // of those others. While no sink works they wait.
 func (w *watch) fire(ctx context.Context) {
-	if !w.owing || !w.loader.working() {
+	if !w.owing || !w.loader.working() || time.Now().Before(w.fireAt) {
 		return
 	}
 	owed, err := w.Owed(time.Now())
@@ -200,7 +201,8 @@ func (w *watch) fire(ctx context.Context) {
 		err = w.publish(ctx)
 	}
 	if err != nil {
-		w.trouble(ctx, err)
+		w.log().Error("jobs that come after others have to wait", "err", err)
+		w.fireAt = time.Now().Add(nap)
 		return
 	}
 	if w.loader.working() {
