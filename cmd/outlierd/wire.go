@@ -37,11 +37,15 @@ func (o *options) open(ctx context.Context, config *job.Config, log *slog.Logger
 			err = errors.Join(err, p.Close())
 		}
 	}()
+	memory, err := o.duckdbMemory()
+	if err != nil {
+		return p, err
+	}
 	folder := filepath.Join(config.Data, "state")
 	if err := p.openState(ctx, folder); err != nil {
 		return p, forbidden(err, config.Data)
 	}
-	p.addSinks(ctx, folder)
+	p.addSinks(ctx, folder, memory)
 	return p, p.openClient(o, folder, func() (outlier.Key, error) { return o.rekey(config.Service.URL) })
 }
 
@@ -162,13 +166,22 @@ func (p *program) Close() error {
 	return errors.Join(errs...)
 }
 
+// duckdbMemory is the most memory that DuckDB may use for its buffers, if the environment says.
+func (o *options) duckdbMemory() (int64, error) {
+	text, _ := o.env(duckdb.MemoryVariable)
+	if text == "" {
+		return 0, nil
+	}
+	return duckdb.ParseMemory(text)
+}
+
 // addSinks opens the sinks, so that readers find all tables before the first call. One that
 // cannot be opened now stands in the way of no other: it is opened when it is used, and
 // what is wrong with it is told then.
-func (p *program) addSinks(ctx context.Context, folder string) {
+func (p *program) addSinks(ctx context.Context, folder string, memory int64) {
 	for _, s := range p.Config.Sinks {
 		sink := sinks.Reopening(s.Kind, func(ctx context.Context) (sinks.Sink, error) {
-			sink, err := openSink(ctx, s.Kind, sinkPath(p.Config, s), folder)
+			sink, err := openSink(ctx, s.Kind, sinkPath(p.Config, s), folder, memory)
 			return sink, forbidden(err, p.Config.Data)
 		})
 		p.closers = append(p.closers, sink.Close)
@@ -180,12 +193,12 @@ func (p *program) addSinks(ctx context.Context, folder string) {
 // sinkPath is where a sink of the configuration puts what readers open.
 func sinkPath(config *job.Config, s job.Sink) string { return filepath.Join(config.Data, s.Path) }
 
-func openSink(ctx context.Context, kind, path, folder string) (sinks.Sink, error) {
+func openSink(ctx context.Context, kind, path, folder string, memory int64) (sinks.Sink, error) {
 	if kind == job.SinkParquet {
 		return parquet.Open(parquet.Options{Dir: path, Tables: schema.Tables(), Ops: schema.OpsTables()})
 	}
 	return duckdb.Open(ctx, duckdb.Options{
-		Private: filepath.Join(folder, "warehouse.duckdb"), Published: path, Temp: filepath.Join(folder, "tmp"),
+		Private: filepath.Join(folder, "warehouse.duckdb"), Published: path, Temp: filepath.Join(folder, "tmp"), Memory: memory,
 		Tables: schema.Tables(), Ops: schema.OpsTables(),
 	})
 }

@@ -19,6 +19,9 @@ import (
 // are tables to be read, and nothing else. Order matters: whatever opens a file comes
 // first, then the fence, which cannot be taken down again, then the SQL.
 
+// plenty is the most memory that such SQL gets.
+const plenty = 1 << 30
+
 // Bind checks SQL of the user's against the declared tables and the views over them,
 // all empty, and gives the columns of its result. It must be one SELECT that needs no
 // file, no network and no parameters. The error has DuckDB's words and the line within
@@ -89,7 +92,7 @@ func reason(ctx, limited context.Context, err error, limit time.Duration) error 
 	case ctx.Err() == nil && limited.Err() != nil:
 		return slow(limit)
 	case outOfMemory(err):
-		return fmt.Errorf("the SQL needs more memory than %s: make it look at fewer rows, or make smaller values", plenty)
+		return fmt.Errorf("the SQL needs more memory than %s: make it look at fewer rows, or make smaller values", megabytes(plenty))
 	}
 	return explain(err)
 }
@@ -104,8 +107,8 @@ func (s Seeds) bind(ctx context.Context, sql string) error {
 	return err
 }
 
-func (s Seeds) query(ctx context.Context, sql, memory string) (values []string, err error) {
-	in, err := start(ctx, Options{MemoryLimit: memory})
+func (s Seeds) query(ctx context.Context, sql string, memory int64) (values []string, err error) {
+	in, err := start(ctx, Options{limit: memory})
 	if err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@
 package duckdb
 
 import (
+	"cmp"
 	"context"
 	"database/sql/driver"
 	"errors"
@@ -24,13 +25,20 @@ type instance struct {
 	connector *duckdb.Connector
 	conn      driver.Conn
 	arrow     *duckdb.Arrow
-	limit     string // of its memory
+	limit     string // of its memory, as a setting
 	attached  bool
 }
 
-// checkpointAt is how much log may gather before it is folded into the file. DuckDB
-// would do it at 16 MB, and compress the unfinished end of a table again each time.
-const checkpointAt = "64MB"
+// longLog is how much log may gather beside the private file before it is folded into
+// it. DuckDB would do so in the midst of a commit: then an error leaves open whether the
+// rows are in, and memory holds both the batch and the checkpoint.
+const longLog = 32 << 20
+
+// blockSize is the size of a new file's blocks, in bytes. With DuckDB's 256 kB, the 300
+// columns of our tables need more memory than their rows: while a column is written it
+// has a block of its own in memory, however few its rows. DuckDB reads files with such
+// blocks since 1.1.
+const blockSize = 32 << 10
 
 // start needs no network and reads no settings of the user's.
 func start(ctx context.Context, o Options) (*instance, error) {
@@ -38,7 +46,7 @@ func start(ctx context.Context, o Options) (*instance, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start DuckDB: %w", err)
 	}
-	in := &instance{connector: connector, limit: o.memoryLimit()}
+	in := &instance{connector: connector, limit: fmt.Sprintf("%dB", cmp.Or(o.limit, little))}
 	if err := in.connect(ctx, o); err != nil {
 		return nil, errors.Join(fmt.Errorf("start DuckDB: %w", err), in.close())
 	}
@@ -56,9 +64,9 @@ func (in *instance) connect(ctx context.Context, o Options) (err error) {
 		SET autoload_known_extensions = false;
 		SET memory_limit = %s;
 		SET threads = %d;
-		SET checkpoint_threshold = %s;
+		SET checkpoint_threshold = '1TB';
 		SET temp_directory = %s;
-		SET TimeZone = 'UTC'`, text(in.limit), o.threads(), text(checkpointAt), text(o.Temp)))
+		SET TimeZone = 'UTC'`, text(in.limit), o.threads(), text(o.Temp)))
 	return err
 }
 
@@ -87,7 +95,10 @@ func (in *instance) create(ctx context.Context, path string) error {
 	if err := errors.Join(remove(temp), remove(temp+".wal")); err != nil {
 		return err
 	}
-	if _, err := in.exec(ctx, "ATTACH "+text(temp)+" AS made; DETACH made"); err != nil {
+	if _, err := in.exec(ctx, fmt.Sprintf("ATTACH %s AS made (BLOCK_SIZE %d); DETACH made", text(temp), blockSize)); err != nil {
+		return err
+	}
+	if err := remove(path + ".wal"); err != nil { // of a file that was moved away
 		return err
 	}
 	if err := os.Rename(temp, path); err != nil {
@@ -110,16 +121,27 @@ func attachError(path string, err error) error {
 }
 
 // detach writes everything into the private file itself, so that no log is beside
-// it, and lets go of the file. With it goes most of the memory, which DuckDB gives
-// back to the system only when its limit is set anew.
+// it, and lets go of the file. With it goes most of the memory.
 func (in *instance) detach(ctx context.Context) error {
 	if !in.attached {
 		return nil
 	}
-	if _, err := in.exec(ctx, "CHECKPOINT warehouse; DETACH warehouse; SET memory_limit = "+text(in.limit)); err != nil {
+	if err := in.release(ctx); err != nil {
+		return err
+	}
+	if _, err := in.exec(ctx, "CHECKPOINT warehouse; DETACH warehouse"); err != nil {
 		return fmt.Errorf("checkpoint the warehouse: %w", err)
 	}
 	in.attached = false
+	return in.release(ctx)
+}
+
+// release gives memory that is not in use back to the system, which DuckDB does only
+// when its limit is set.
+func (in *instance) release(ctx context.Context) error {
+	if _, err := in.exec(ctx, "SET memory_limit = "+text(in.limit)); err != nil {
+		return fmt.Errorf("release DuckDB's memory: %w", err)
+	}
 	return nil
 }
 

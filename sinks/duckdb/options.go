@@ -16,40 +16,57 @@ import (
 	"cmp"
 	"fmt"
 	"os"
+	"strconv"
+	"strings"
 
 	"outlierd/schema"
 )
 
 // Options say where the files are and what DuckDB may use.
 type Options struct {
-	Private     string // the writer's file
-	Published   string // the readers' copy
-	Temp        string // folder for what does not fit into memory
-	MemoryLimit string // of DuckDB's buffers, as it writes sizes; "" means little, and plenty if that does not suffice
-	Threads     int    // 0 means 1: flushes are small, and more threads only cost more
-	Tables      []*schema.Table
-	Ops         []*schema.Table // kept in the schema "ops"
+	Private   string // the writer's file
+	Published string // the readers' copy
+	Temp      string // folder for what does not fit into memory
+	Memory    int64  // the most that DuckDB's buffers may take, in bytes; 0 means what the machine or container allows
+	Threads   int    // 0 means 1: flushes are small, and more threads only cost more
+	Tables    []*schema.Table
+	Ops       []*schema.Table // kept in the schema "ops"
+
+	machine func() int64 // the memory of the machine or container; nil means [Memory]
+	limit   int64        // of the instance that is started; 0 means little
 }
 
-// DuckDB fills whatever memory it is given, so it is given little: batches are
-// small, and what does not fit goes to the folder for temporary files. A step on
-// very large tables can need more at once.
-const (
-	little = "64MB"
-	plenty = "1GB"
-)
+// MemoryVariable is the environment variable that sets [Options.Memory].
+const MemoryVariable = "OUTLIERD_DUCKDB_MEMORY"
+
+// ParseMemory reads a value of [MemoryVariable], as 512MB or 2GB, in bytes.
+func ParseMemory(text string) (int64, error) {
+	number, unit := strings.TrimRight(text, "MGBmgb"), int64(1<<20)
+	switch strings.ToUpper(text[len(number):]) {
+	case "G", "GB":
+		unit = 1 << 30
+	case "M", "MB":
+	default:
+		unit = 0
+	}
+	n, err := strconv.ParseInt(strings.TrimSpace(number), 10, 64)
+	if err != nil || unit == 0 || n < 1 || n > 1<<20 || n*unit < 32<<20 {
+		return 0, fmt.Errorf("%s must be a size of at least 32MB, such as 512MB or 2GB, got %q", MemoryVariable, text)
+	}
+	return n * unit, nil
+}
 
 // hardMemory is what SQL of the user's may take in a process of its own, with what
 // DuckDB does not count.
 const hardMemory = 1536 << 20
 
-func (o Options) memoryLimit() string { return cmp.Or(o.MemoryLimit, little) }
-func (o Options) threads() int        { return cmp.Or(o.Threads, 1) }
+func (o Options) threads() int { return cmp.Or(o.Threads, 1) }
 
 // The remedies for a private file that cannot be used, and for what is in the way of
 // the published one.
 const (
-	rebuild   = "move it away, and the next run takes it from the published file; move both away, and it rebuilds them from the journal"
+	rebuild = "move it away with the .wal beside it, and the next run takes it from the published file; " +
+		"move the published file away too, and it rebuilds both from the journal"
 	elsewhere = "move it away, or set another path for the DuckDB sink"
 )
 

@@ -56,6 +56,9 @@ func (s *Sink) writeOps(ctx context.Context, o *sinks.Ops) error {
 		if err == nil {
 			err = s.writeOpsBatch(ctx, o, batch, first, version)
 		}
+		if err == nil {
+			err = s.fold(ctx)
+		}
 		if err != nil {
 			return s.abandon(fmt.Errorf("operations tables: %w", err))
 		}

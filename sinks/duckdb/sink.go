@@ -3,15 +3,13 @@
 package duckdb
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
-
-	"github.com/duckdb/duckdb-go/v2"
 
 	"outlierd/schema"
 	"outlierd/sinks"
@@ -25,6 +23,7 @@ var _ sinks.Sink = (*Sink)(nil)
 type Sink struct {
 	options Options
 	in      *instance // nil until needed
+	most    int64     // memory that DuckDB can get
 	dirty   bool      // the private file may hold what the published one does not
 	ahead   int64     // the published file's watermark, while the private file is behind it
 	changes map[*schema.Table]*sinks.Changes
@@ -54,10 +53,25 @@ func Open(ctx context.Context, o Options) (*Sink, error) {
 	}
 	s := &Sink{options: o, dirty: true}
 	s.forget()
-	if err := s.open(ctx); err != nil {
+	s.measure()
+	if err := s.withRoom(func() error { return s.open(ctx) }); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
+}
+
+// measure finds out how much memory DuckDB may use.
+func (s *Sink) measure() {
+	if s.options.machine == nil {
+		s.options.machine = Memory
+	}
+	var size int64
+	if info, err := os.Stat(s.options.Private); err == nil {
+		size = info.Size()
+	}
+	r := roomFor(s.options.machine(), size)
+	s.most = cmp.Or(s.options.Memory, r.most)
+	s.options.limit = min(r.first, s.most)
 }
 
 func (o Options) check() error {
@@ -167,27 +181,6 @@ func (s *Sink) instance(ctx context.Context) (*instance, error) {
 func (s *Sink) abandon(err error) error {
 	s.forget()
 	return errors.Join(err, s.Close())
-}
-
-// withRoom takes a step that leaves nothing behind when it fails, and takes it once
-// more with plenty of memory if the little that usually does was not enough.
-func (s *Sink) withRoom(step func() error) error {
-	err := step()
-	if !outOfMemory(err) || s.options.MemoryLimit != "" {
-		return err
-	}
-	s.options.MemoryLimit = plenty
-	if err := s.Close(); err != nil {
-		return err
-	}
-	return step()
-}
-
-// outOfMemory recognizes also a checkpoint that was: DuckDB reports it as an error
-// of the disk, with the cause in its words.
-func outOfMemory(err error) bool {
-	failed, ok := errors.AsType[*duckdb.Error](err)
-	return ok && (failed.Type == duckdb.ErrorTypeOutOfMemory || strings.Contains(failed.Msg, "failed to pin block"))
 }
 
 func (s *Sink) forget() {

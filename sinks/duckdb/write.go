@@ -5,6 +5,7 @@ package duckdb
 import (
 	"context"
 	"fmt"
+	"os"
 	"strings"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -15,7 +16,27 @@ import (
 
 // Write implements [sinks.Sink].
 func (s *Sink) Write(ctx context.Context, b sinks.Batch) error {
-	return s.withRoom(func() error { return s.write(ctx, b) })
+	if err := s.withRoom(func() error { return s.write(ctx, b) }); err != nil {
+		return err
+	}
+	return s.withRoom(func() error { return s.fold(ctx) })
+}
+
+// fold brings a long log into the private file, and releases memory that the batch left.
+func (s *Sink) fold(ctx context.Context) error {
+	in, err := s.instance(ctx)
+	if err != nil {
+		return err
+	}
+	if info, err := os.Stat(s.options.Private + ".wal"); err != nil || info.Size() < longLog {
+		err = in.release(ctx)
+	} else if err = in.detach(ctx); err == nil {
+		err = s.Close()
+	}
+	if err != nil {
+		return s.abandon(err)
+	}
+	return nil
 }
 
 func (s *Sink) write(ctx context.Context, b sinks.Batch) error {

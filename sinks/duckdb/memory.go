@@ -1,0 +1,155 @@
+//go:build duckdb_arrow
+
+package duckdb
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path"
+	"regexp"
+	"runtime/debug"
+	"strconv"
+	"strings"
+
+	"github.com/duckdb/duckdb-go/v2"
+)
+
+// DuckDB fills whatever memory it is given, so a sink begins with little. A batch or a
+// checkpoint that does not fit is taken again with twice as much, until the limit of the
+// machine or container is reached. What a step needs follows from the columns of the
+// widest table, and hardly from the number of rows: a column that is being written holds
+// a block of its own, one that is being read another, and their NULLs as many again.
+const (
+	little = 64 << 20 // of DuckDB's buffers
+	perMB  = 64       // a file gets a MB more for this many MB that it has
+
+	// unlessKnown is the memory of a machine that does not say how much it has.
+	unlessKnown = 2 << 30
+
+	// besides is what the process needs without DuckDB's buffers and without Go's heap:
+	// the program's code, and what DuckDB does not count.
+	besides = 100 << 20
+)
+
+// room is how much memory DuckDB may use: what it begins with, and the most it can get.
+type room struct{ first, most int64 }
+
+// roomFor divides the memory of the machine or container. Half of what the rest of the
+// process leaves is for the buffers: DuckDB needs about as much again that it does not
+// count, and other programs live there too.
+func roomFor(memory, file int64) room {
+	heap := min(debug.SetMemoryLimit(-1), memory/4)
+	most := max(little, (memory-heap-besides)/2)
+	return room{first: min(little+file/perMB, most), most: most}
+}
+
+// Memory is the memory that this process may use, in bytes: the machine's, or the limit
+// of the container or of any control group above it, if that is less.
+func Memory() int64 { return memoryOf(os.DirFS("/")) }
+
+// memoryOf reads the memory of a machine whose files root has.
+func memoryOf(root fs.FS) int64 {
+	least := int64(unlessKnown)
+	if total := memTotal(root); total > 0 {
+		least = total
+	}
+	text, err := fs.ReadFile(root, "proc/self/cgroup")
+	if err != nil {
+		return least
+	}
+	for line := range strings.Lines(string(text)) {
+		fields := strings.SplitN(strings.TrimSpace(line), ":", 3) // number, controllers, path
+		if len(fields) < 3 {
+			continue
+		}
+		switch {
+		case fields[0] == "0":
+			least = min(least, groupLimit(root, "sys/fs/cgroup", fields[2], "memory.max"),
+				groupLimit(root, "sys/fs/cgroup/unified", fields[2], "memory.max"))
+		case strings.Contains(","+fields[1]+",", ",memory,"):
+			least = min(least, groupLimit(root, "sys/fs/cgroup/memory", fields[2], "memory.limit_in_bytes"))
+		}
+	}
+	return least
+}
+
+// memTotal is 0 if the machine does not say.
+func memTotal(root fs.FS) int64 {
+	text, err := fs.ReadFile(root, "proc/meminfo")
+	if err != nil {
+		return 0
+	}
+	for lines := bufio.NewScanner(bytes.NewReader(text)); lines.Scan(); {
+		var kib int64
+		if n, _ := fmt.Sscanf(lines.Text(), "MemTotal: %d kB", &kib); n == 1 {
+			return kib << 10
+		}
+	}
+	return 0
+}
+
+// groupLimit is the least limit of a control group and of those above it. In a container
+// the group's path may be that of the host, and only the root of it is to be seen.
+func groupLimit(root fs.FS, mount, group, file string) int64 {
+	least := int64(math.MaxInt64)
+	for group = path.Clean("/" + group); ; group = path.Dir(group) {
+		text, err := fs.ReadFile(root, path.Join(mount, group, file))
+		limit, invalid := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64) // or "max"
+		if err == nil && invalid == nil && limit > 0 {
+			least = min(least, limit)
+		}
+		if group == "/" {
+			return least
+		}
+	}
+}
+
+// starved is how DuckDB says that memory ran out. Only some of these errors have a type
+// of their own: a checkpoint that fails is an error of the transaction, or of the disk,
+// and the cause stands in its words.
+var starved = regexp.MustCompile(`(?i)out of memory|bad[_ ]alloc|(could not|failed to|cannot) (allocate|pin|free up enough memory)`)
+
+func outOfMemory(err error) bool {
+	if err == nil {
+		return false
+	}
+	failed, ok := errors.AsType[*duckdb.Error](err)
+	return ok && failed.Type == duckdb.ErrorTypeOutOfMemory || starved.MatchString(err.Error())
+}
+
+// withRoom takes a step that leaves nothing behind when it fails. One for which memory
+// did not suffice is taken again with twice as much, as long as there is more.
+func (s *Sink) withRoom(step func() error) error {
+	for {
+		err := step()
+		if !outOfMemory(err) {
+			return err
+		}
+		if s.options.limit >= s.most {
+			return s.tooLarge(err)
+		}
+		if err := s.abandon(nil); err != nil {
+			return err
+		}
+		s.options.limit = min(2*s.options.limit, s.most)
+	}
+}
+
+// tooLarge says what the operator can do.
+func (s *Sink) tooLarge(err error) error {
+	if s.options.Memory > 0 {
+		return fmt.Errorf("%w (DuckDB needs more than the %s that %s allows it: set it to %s)",
+			err, megabytes(s.most), MemoryVariable, megabytes(2*s.most))
+	}
+	memory := s.options.machine()
+	return fmt.Errorf("%w (DuckDB needs more than %s, which is what it may use of the %s of this machine or container: "+
+		"give it %s, or set %s=%s if nothing else needs the memory)",
+		err, megabytes(s.most), megabytes(memory), megabytes(2*memory), MemoryVariable, megabytes(2*s.most))
+}
+
+func megabytes(n int64) string { return fmt.Sprintf("%dMB", n>>20) }

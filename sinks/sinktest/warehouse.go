@@ -1,0 +1,100 @@
+package sinktest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+
+	"outlierd/schema"
+	"outlierd/sinks"
+)
+
+// perVideo is how many rows each table gets for one video: most rows are lines of
+// transcripts, and most columns are in tables with few rows, as in practice.
+var perVideo = map[string]int{
+	"outliers": 4, "outliers_history": 5, "videos": 1, "videos_history": 2, "comments": 20, "comment_counts": 1,
+	"comment_counts_history": 1, "transcripts": 1, "transcript_events": 150, "channel_uploads": 8, "channel_uploads_history": 9,
+	"channels": 1, "channels_history": 1, "channel_statistics": 1, "channel_statistics_history": 1,
+}
+
+// WarehouseAnswer is about what one answer of [Warehouse] takes of a DuckDB file, in bytes.
+const WarehouseAnswer = 18_000
+
+// Warehouse is the answers (lo, hi], each all that is known of one video: about 200 rows
+// in 15 tables. Every key is new.
+func Warehouse(lo, hi int64) sinks.Batch {
+	b := sinks.Batch{Lo: lo, Hi: hi}
+	for _, t := range schema.Tables() {
+		if n := perVideo[t.Name]; n > 0 {
+			b.Parts = append(b.Parts, schema.Part{Table: t, Rows: invented(t, lo, hi, n)})
+		}
+	}
+	return b
+}
+
+// invented makes n rows of every answer.
+func invented(t *schema.Table, lo, hi int64, n int) arrow.RecordBatch {
+	b := array.NewRecordBuilder(memory.DefaultAllocator, t.Schema())
+	defer b.Release()
+	r := rand.New(rand.NewPCG(uint64(lo), uint64(len(t.Name))))
+	for id := lo + 1; id <= hi; id++ {
+		for row := range n {
+			for i, f := range t.Schema().Fields() {
+				switch {
+				case f.Name == sinks.ResponseID:
+					b.Field(i).(*array.Int64Builder).Append(id)
+				case f.Name == sinks.ObservedAt:
+					appendValue(b.Field(i), moment(id))
+				case f.Name == "position":
+					appendValue(b.Field(i), int64(row))
+				case len(t.Key) > 0 && f.Name == t.Key[0] && len(sinks.Identity(t)) == 1 && t.Kind != schema.Current:
+					appendValue(b.Field(i), fmt.Sprintf("vid%08x", id))
+				case len(t.Key) > 0 && f.Name == t.Key[0]:
+					appendValue(b.Field(i), fmt.Sprintf("v%07x%03x", id, row))
+				case i < len(t.Columns) && t.Columns[i].JSON:
+					appendValue(b.Field(i), fmt.Sprintf(`{"n": %d}`, r.IntN(1000)))
+				default:
+					invent(b.Field(i), r)
+				}
+			}
+		}
+	}
+	return b.NewRecordBatch()
+}
+
+// invent appends a value that compresses as real ones do, by its type alone.
+func invent(b array.Builder, r *rand.Rand) {
+	switch b := b.(type) {
+	case *array.StringBuilder:
+		b.Append(sentence(r))
+	case *array.Int64Builder:
+		b.Append(r.Int64N(1 << 20))
+	case *array.Float64Builder:
+		b.Append(r.Float64() * 100)
+	case *array.BooleanBuilder:
+		b.Append(r.IntN(2) == 0)
+	case *array.TimestampBuilder:
+		b.Append(arrow.Timestamp(began.Add(-time.Duration(r.IntN(1e9)) * time.Millisecond).UnixMicro()))
+	case *array.StructBuilder:
+		b.Append(true)
+		for i := range b.NumField() {
+			invent(b.FieldBuilder(i), r)
+		}
+	default:
+		b.AppendNull()
+	}
+}
+
+var words = []string{"the", "water", "has", "to", "boil", "before", "you", "add", "noodles", "and", "then", "we", "wait", "for", "it", "slowly"}
+
+func sentence(r *rand.Rand) string {
+	text := make([]byte, 0, 48)
+	for range 5 + r.IntN(4) {
+		text = append(append(text, words[r.IntN(len(words))]...), ' ')
+	}
+	return string(fmt.Appendf(text, "%x", r.Uint32()))
+}
