@@ -16,25 +16,39 @@ import (
 
 // Write implements [sinks.Sink].
 func (s *Sink) Write(ctx context.Context, b sinks.Batch) error {
-	if err := s.withRoom(func() error { return s.write(ctx, b) }); err != nil {
+	tried := false
+	err := s.withRoom(func() error {
+		if tried { // a COMMIT that failed may have happened all the same
+			if mark, err := s.Watermark(ctx); err != nil || mark == b.Hi {
+				return err
+			}
+		}
+		tried = true
+		return s.write(ctx, b)
+	})
+	if err != nil {
 		return err
 	}
 	return s.withRoom(func() error { return s.fold(ctx) })
 }
 
-// fold brings a long log into the private file, and releases memory that the batch left.
+// fold brings a long log into the private file, and gives back what memory the batch took.
 func (s *Sink) fold(ctx context.Context) error {
 	in, err := s.instance(ctx)
 	if err != nil {
 		return err
 	}
-	if info, err := os.Stat(s.options.Private + ".wal"); err != nil || info.Size() < longLog {
+	log, err := os.Stat(s.options.Private + ".wal")
+	if err != nil || log.Size() < longLog {
 		err = in.release(ctx)
-	} else if err = in.detach(ctx); err == nil {
-		err = s.Close()
+	} else {
+		err = in.detach(ctx)
 	}
 	if err != nil {
 		return s.abandon(err)
+	}
+	if !in.attached {
+		return s.Close() // an instance keeps more memory the longer it lives
 	}
 	return nil
 }

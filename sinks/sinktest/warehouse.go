@@ -51,7 +51,7 @@ func invented(t *schema.Table, lo, hi int64, n int) arrow.RecordBatch {
 					appendValue(b.Field(i), moment(id))
 				case f.Name == "position":
 					appendValue(b.Field(i), int64(row))
-				case len(t.Key) > 0 && f.Name == t.Key[0] && len(sinks.Identity(t)) == 1 && t.Kind != schema.Current:
+				case len(t.Key) > 0 && f.Name == t.Key[0] && len(t.Identity()) == 1 && t.Kind != schema.Current:
 					appendValue(b.Field(i), fmt.Sprintf("vid%08x", id))
 				case len(t.Key) > 0 && f.Name == t.Key[0]:
 					appendValue(b.Field(i), fmt.Sprintf("v%07x%03x", id, row))
