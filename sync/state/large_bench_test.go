@@ -88,22 +88,16 @@ func BenchmarkBookkeeping(b *testing.B) {
 		{"large", func(b *testing.B) string { return large(b, false) }},
 	}
 	for _, state := range states {
-		dir := ""
-		b.Run("paid/"+state.name, func(b *testing.B) {
-			dir = state.made(b)
-			s := open(b, dir)
-			settlePaid(b, s)
-		})
-		b.Run("free/"+state.name, func(b *testing.B) {
-			s := open(b, state.made(b))
-			settleFree(b, s)
-		})
+		b.Run("paid/"+state.name, func(b *testing.B) { settlePaid(b, open(b, state.made(b))) })
+		b.Run("free/"+state.name, func(b *testing.B) { settleFree(b, open(b, state.made(b))) })
 	}
 }
 
 func settlePaid(b *testing.B, s *Store) {
 	step := beginRun(b, s, "run-1")
 	body := page(b)
+	cpu := processorTime(b)
+	defer func() { reportCPU(b, cpu) }()
 	n := 0
 	for b.Loop() {
 		hits := make([]Hit, 40)
@@ -128,6 +122,8 @@ func settlePaid(b *testing.B, s *Store) {
 func settleFree(b *testing.B, s *Store) {
 	beginRun(b, s, "run-1")
 	body := page(b)
+	cpu := processorTime(b)
+	defer func() { reportCPU(b, cpu) }()
 	n := 0
 	for b.Loop() {
 		n++
