@@ -110,7 +110,7 @@ func (e *Engine) refusals() (all []Refusal, err error) {
 		if err != nil {
 			return nil, err
 		}
-		if fallen != nil && (fallen.Until.IsZero() || e.Store.ServiceTime().Before(fallen.Until)) {
+		if fallen != nil && stands(fallen, e.Store.ServiceTime()) {
 			all = append(all, Refusal{latch, fallen.Reason, fallen.Since, fallen.Until})
 		}
 	}

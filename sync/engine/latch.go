@@ -34,11 +34,17 @@ func (s *shift) latched(r *outlier.Request) error {
 		return err
 	}
 	latch, err = s.latchOf(state.LatchCredits)
-	if err != nil || latch == nil || !s.Store.ServiceTime().Before(latch.Until) {
+	if err != nil || latch == nil || !stands(latch, s.Store.ServiceTime()) {
 		return err
 	}
 	return &outlier.Error{Kind: outlier.NoCredits, Op: r.Op,
 		Message: fmt.Sprintf("%s (refused %s; tried again after %s, or at once after 'outlierd budget resume')", latch.Reason, s.said(latch.Since), s.said(latch.Until))}
+}
+
+// stands reports whether a latch holds at a time. An end farther ahead than latches are set
+// for was set by a clock that was wrong.
+func stands(l *state.Latched, now time.Time) bool {
+	return l.Until.IsZero() || now.Before(l.Until) && l.Until.Sub(now) <= probeAfter+state.Skew
 }
 
 func (s *shift) said(t time.Time) string { return t.In(s.Config.Timezone).Format("2006-01-02 15:04") }

@@ -70,10 +70,11 @@ func (r *run) scan(ctx context.Context, step *state.Step) (worked bool, err erro
 // lookDue is when to look at a scan again: not before the limiter lets a poll pass, or
 // other calls would wait behind it.
 func (r *run) lookDue(scan *state.Scan) time.Time {
-	if at := r.Pace.Poll(); at.After(scan.NextPoll) {
+	next := earlier(scan.NextPoll, time.Now().Add(r.plan.Scan.PollMax)) // a clock was ahead
+	if at := r.Pace.Poll(); at.After(next) {
 		return at
 	}
-	return scan.NextPoll
+	return next
 }
 
 // nextLook is when to look at a scan again; zero if none is running.
@@ -235,7 +236,7 @@ func (r *run) intend(step *state.Step, request *outlier.Request) (*state.Scan, e
 	scan := &state.Scan{
 		Run: r.row.ID, Job: r.row.Job, Due: r.row.Due, Step: step.ID,
 		FindBy: request.Params.Get("findBy"), Mode: request.Params.Get("mode"), Queries: request.Params["query"],
-		Price: request.Price, Again: r.plan.Again, State: state.ScanIntended, Intended: time.Now(),
+		Price: request.Price, Again: r.plan.Again, State: state.ScanIntended, Intended: r.Store.ServiceTime(),
 	}
 	err := r.Store.Update(func(tx *state.Tx) (err error) {
 		scan.Intent, err = tx.IntendScan(*scan)
@@ -257,7 +258,7 @@ func (r *run) started(tx *state.Tx, scan *state.Scan, kept state.Kept) error {
 		// An answer that broke off may still tell the id, and that is all that is needed.
 		body, _ := kept.Body()
 		if told, _ := outlier.ReadScan(body); told.ID != "" {
-			r.follow(scan, told, kept.Answer.ReceivedAt)
+			r.follow(tx, scan, told, kept.Answer.ReceivedAt)
 		}
 	}
 	return tx.SaveScan(*scan)
@@ -265,9 +266,9 @@ func (r *run) started(tx *state.Tx, scan *state.Scan, kept state.Kept) error {
 
 // follow takes over what the service tells of a scan, which is waited for from the time
 // on at which it was told of first.
-func (r *run) follow(scan *state.Scan, told outlier.Scan, now time.Time) {
+func (r *run) follow(tx *state.Tx, scan *state.Scan, told outlier.Scan, now time.Time) {
 	if scan.Deadline.IsZero() {
-		scan.Deadline = now.Add(r.plan.Scan.Deadline)
+		scan.Deadline = tx.ServiceTime().Add(r.plan.Scan.Deadline)
 	}
 	scan.ScanID, scan.Status, scan.Created = told.ID, told.Status, told.CreatedAt
 	scan.Polled, scan.NextPoll = now, now.Add(pollPause(r.plan.Scan, scan.Polls))
@@ -313,8 +314,9 @@ func (r *run) lookAt(ctx context.Context, step *state.Step, scan *state.Scan) er
 	}
 	r.doing("scan " + scan.ScanID)
 	scan.Polls++
-	if scan.Deadline.IsZero() { // it was adopted
-		scan.Deadline = time.Now().Add(r.plan.Scan.Deadline)
+	latest := r.Store.ServiceTime().Add(r.plan.Scan.Deadline)
+	if scan.Deadline.IsZero() || scan.Deadline.After(latest) { // it was adopted, or a clock was ahead
+		scan.Deadline = latest
 	}
 	_, err = r.fetch(ctx, request, state.Purchase{
 		Run: r.row.ID, Job: r.row.Job, Step: step.ID, Item: step.Item,
@@ -327,19 +329,30 @@ func (r *run) lookAt(ctx context.Context, step *state.Step, scan *state.Scan) er
 	if err != nil {
 		r.log().Warn("scan not seen", "scan", scan.ScanID, "err", err)
 	}
-	now := time.Now()
-	if scan.State == state.ScanRunning && !now.Before(scan.Deadline) {
+	if scan.State == state.ScanRunning && r.overdue(ctx, scan) {
 		scan.State = state.ScanExpired
 	}
 	if scan.State != state.ScanRunning {
 		return r.endScan(step, scan)
 	}
 	if err != nil {
-		scan.NextPoll = now.Add(pollPause(r.plan.Scan, scan.Polls))
+		scan.NextPoll = time.Now().Add(pollPause(r.plan.Scan, scan.Polls))
 		err = r.saveScan(scan)
 	}
 	r.looks[step.ID] = scan.NextPoll
 	return err
+}
+
+// overdue reports whether the deadline of a scan has passed. It was paid for, so this
+// machine's clock alone does not give it up, if the service tells its time.
+func (r *run) overdue(ctx context.Context, scan *state.Scan) bool {
+	if r.Store.ServiceTime().Before(scan.Deadline) {
+		return false
+	}
+	if err := r.proveTime(ctx); err != nil {
+		r.log().Debug("service time unknown", "job", r.row.Job, "err", err)
+	}
+	return !r.Store.ServiceTime().Before(scan.Deadline)
 }
 
 // endScan closes the step of a scan that is not waited for any longer.
@@ -370,7 +383,7 @@ func (r *run) looked(tx *state.Tx, scan *state.Scan, kept state.Kept) error {
 		return nil
 	}
 	told.ID = scan.ScanID
-	r.follow(scan, told, kept.Answer.ReceivedAt)
+	r.follow(tx, scan, told, kept.Answer.ReceivedAt)
 	return tx.SaveScan(*scan)
 }
 

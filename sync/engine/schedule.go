@@ -168,6 +168,7 @@ func (w *watch) beginDue(ctx context.Context) {
 	for _, a := range w.agenda {
 		now := time.Now()
 		if a.Due.After(now) {
+			w.bringForward(a, now)
 			continue
 		}
 		if late := w.next(a.Spec, a.Due.Add(-1), now); late != nil && late.Due.After(a.Due) {
@@ -188,6 +189,14 @@ func (w *watch) beginDue(ctx context.Context) {
 	w.fired = slices.DeleteFunc(w.fired, func(a *Appointment) bool {
 		return w.mayBegin(ctx, a) && w.start(ctx, a)
 	})
+}
+
+// bringForward replaces an instant that is not the next one from now: a clock was ahead when
+// it was found.
+func (w *watch) bringForward(a *Appointment, now time.Time) {
+	if next := a.Spec.Next(now, w.Config.Timezone); next.Before(a.Due) {
+		a.Due, a.Trigger = next, Scheduled
+	}
 }
 
 // fire looks for jobs that come after others and have to run, once readers have the pages

@@ -206,6 +206,7 @@ var promises = []promise{
 		[]string{
 			"sync/state TestClockThatWasSetBackMintsNoFreshBudget", "sync/state TestClockThatFlipsMintsNoBudget",
 			"sync/engine TestWhatWasBookedAheadCountsAsNow", "sync/engine TestRepairedClockLosesNoVideos",
+			"sync/state TestNothingThatWasLearnedInTheFutureIsFresh", "sync/engine TestClockThatWasAheadKeepsNothingWaiting",
 		},
 	},
 	{

@@ -254,7 +254,7 @@ func (w *witness) refused(paid bool) (why string, until time.Time) {
 		case r.Latch == state.LatchKey:
 			return fmt.Sprintf("the service refuses the key since %s: %s", w.clock(r.Since), r.Reason), r.Until
 		case r.Latch == state.LatchClock && paid:
-			return "nobody vouches for the clock: see 'outlierd budget'", r.Until
+			return "the clock has to be confirmed: see 'outlierd budget'", r.Until
 		case r.Latch == state.LatchCredits && paid:
 			return fmt.Sprintf("the service has no credits left since %s: %s", w.clock(r.Since), r.Reason), r.Until
 		}

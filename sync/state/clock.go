@@ -48,7 +48,8 @@ func (c *clock) now() time.Time {
 // set takes a time for right from now on.
 func (c *clock) set(date time.Time, agreed bool) {
 	now := time.Now()
-	*c = clock{date: date, at: now, wall: now.Round(0), agreed: agreed, dated: c.dated && near(date, c.now())}
+	dated := c.dated && near(date, c.now()) && c.steady()
+	*c = clock{date: date, at: now, wall: now.Round(0), agreed: agreed, dated: dated}
 }
 
 // learn takes notice of the date of an answer.
@@ -108,7 +109,8 @@ func (s *Store) newest() (at int64, err error) {
 }
 
 // CorrectDates takes back what searches have covered according to a clock that turned out
-// to be ahead, now that the time is agreed on: to when it was written down. Nothing is
+// to be ahead, now that the time is agreed on: to when it was written down; and calls that
+// it keeps waiting need not wait. Nothing is
 // looked for before where a search is taken to have begun, so such a mark would lose what is
 // published until its date comes, and after that nothing would tell that it was wrong.
 func (s *Store) CorrectDates() error {
@@ -119,6 +121,9 @@ func (s *Store) CorrectDates() error {
 		return nil
 	}
 	err := s.Update(func(tx *Tx) error {
+		if err := tx.correctQueue(); err != nil {
+			return err
+		}
 		rows, err := list(s, (*watermarkRow).columns, `SELECT job, key, at, run, set_at FROM watermarks WHERE at > ?`, micros(now.Add(Skew)))
 		for i := 0; err == nil && i < len(rows); i++ {
 			err = tx.takeBack(rows[i], micros(now))
@@ -126,7 +131,7 @@ func (s *Store) CorrectDates() error {
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("correct cursors that lie in the future: %w", err)
+		return fmt.Errorf("correct what lies in the future: %w", err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

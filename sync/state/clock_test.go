@@ -229,6 +229,103 @@ func (s *Store) exhaust(t *testing.T, scope credit.Scope, most outlier.Credits) 
 	}
 }
 
+// TestClockThatWasSetForwardEmptiesNoQueue: what nobody has asked for in a week goes only when
+// the service's clock says so, too.
+func TestClockThatWasSetForwardEmptiesNoQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := open(t, t.TempDir())
+		enqueue(t, s, Task{Op: outlier.OpComments, Entity: "video-00001", Job: "a", Run: "run-1"})
+		asked := time.Now()
+		time.Sleep(30 * 24 * time.Hour) // the clock is set
+		rows := func() (n int) {
+			if more, err := s.Expire(); err != nil {
+				t.Error(more, err)
+			}
+			if err := s.view(func() error { return s.row(`SELECT count(*) FROM queue`).Scan(&n) }); err != nil {
+				t.Error(err)
+			}
+			return n
+		}
+		if rows() != 1 {
+			t.Error("the queue was emptied before the service has told its time")
+		}
+		tell(t, s, asked)
+		tell(t, s, asked)
+		if rows() != 1 {
+			t.Error("the queue was emptied although no week has passed at the service")
+		}
+		s.Trust()
+		if rows() != 0 {
+			t.Error("what has expired stays queued")
+		}
+	})
+}
+
+// TestNothingThatWasLearnedInTheFutureIsFresh: neither an answer nor that there is none.
+func TestNothingThatWasLearnedInTheFutureIsFresh(t *testing.T) {
+	dir := t.TempDir()
+	tasks := []Task{
+		{Op: outlier.OpDetails, Entity: "video-00001", Job: "a", Run: "run-1", MaxAge: time.Hour},
+		{Op: outlier.OpTranscript, Entity: "video-00001", Job: "a", Run: "run-1", MaxAge: time.Hour},
+	}
+	known := func(s *Store) (n int) {
+		for _, task := range tasks {
+			fresh, err := s.Fresh(task.Op, []string{task.Entity}, task.MaxAge)
+			if err != nil {
+				t.Error(err)
+			}
+			n += fresh
+		}
+		return n
+	}
+	learn := func(s *Store) {
+		update(t, s, func(tx *Tx) error {
+			return errors.Join(tx.Done(tasks[0], 0, false, time.Time{}), tx.Done(tasks[1], 0, true, time.Now().Add(24*time.Hour)))
+		})
+	}
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(30 * 24 * time.Hour) // the clock is set forward
+		s := open(t, dir)
+		learn(s)
+		if n := known(s); n != 2 {
+			t.Errorf("%d of 2 answers are fresh", n)
+		}
+		failed := Task{Op: outlier.OpComments, Entity: "video-00002", Job: "a", Run: "run-1"}
+		enqueue(t, s, failed)
+		update(t, s, func(tx *Tx) error {
+			return tx.Fail(failed, time.Now(), "no answer", time.Now().Add(time.Hour))
+		})
+		step := beginRun(t, s, "run-2")
+		update(t, s, func(tx *Tx) error {
+			_, err := tx.exec(`UPDATE steps SET watermark = 'key', began = ?, pages = 1 WHERE id = ?`, micros(time.Now()), step.ID)
+			return err
+		})
+		if at, err := s.LastSearched("ideas", "key"); at.IsZero() || err != nil {
+			t.Errorf("it was last searched at %s (%v)", at, err)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) { // and set right
+		s := open(t, dir)
+		if n := known(s); n != 0 {
+			t.Errorf("%d answers from the future are fresh", n)
+		}
+		if task := next(t, s, Filter{}); task == nil || task.Entity != "video-00002" {
+			t.Errorf("the next task is %v, want the one that is to wait until February", task)
+		}
+		enqueue(t, s, tasks...)
+		if n, err := s.Queued(Filter{}); n != 3 || err != nil {
+			t.Errorf("%d of 3 tasks are queued (%v)", n, err)
+		}
+		if at, err := s.LastSearched("ideas", "key"); !at.IsZero() || err != nil {
+			t.Errorf("it was last searched at %s, which is in the future (%v)", at, err)
+		}
+		learn(s)
+		if n := known(s); n != 2 {
+			t.Errorf("%d of 2 answers of today are fresh", n)
+		}
+	})
+}
+
 // TestWordAboutTheClockIsNotRenewedByAnother: to have credits again says nothing of the time.
 func TestWordAboutTheClockIsNotRenewedByAnother(t *testing.T) {
 	dir := t.TempDir()

@@ -237,7 +237,7 @@ func (s *Store) recover() error {
 		if _, err := tx.exec(`UPDATE scans SET state = 'refused' WHERE state = 'intended'`); err != nil {
 			return err
 		}
-		return tx.expire()
+		return errors.Join(tx.correctQueue(), tx.expire())
 	})
 }
 

@@ -85,7 +85,7 @@ func (s *Store) Queue(ctx context.Context, tasks iter.Seq[Task]) error {
 // fresh counts the entities of a JSON list ?2 of which what is known will do at ?3 if it was
 // learned after ?4. It is [Tx.fresh] for many at once.
 const fresh = `SELECT count(*) FROM json_each(?2) e CROSS JOIN freshness f ON f.op = ?1 AND f.entity = e.value
-	WHERE iif(f.missing, f.retry_at > ?3, f.at > ?4)`
+	WHERE iif(f.missing, f.retry_at > ?3, f.at > ?4) AND f.at <= ?5`
 
 // Fresh counts the entities about which op would not be asked now by a job that takes
 // answers of up to maxAge.
@@ -98,7 +98,7 @@ func (s *Store) Fresh(op outlier.Operation, entities []string, maxAge time.Durat
 		}
 		known := 0
 		err = s.view(func() error {
-			return s.row(fresh, string(op), string(list), micros(now), micros(now.Add(-maxAge))).Scan(&known)
+			return s.row(fresh, string(op), string(list), micros(now), micros(now.Add(-maxAge)), micros(now.Add(Skew))).Scan(&known)
 		})
 		if err != nil {
 			return 0, fmt.Errorf("count what is known by %s: %w", op, err)
@@ -108,7 +108,8 @@ func (s *Store) Fresh(op outlier.Operation, entities []string, maxAge time.Durat
 	return n, nil
 }
 
-// fresh reports whether what is known of the task's entity will do.
+// fresh reports whether what is known of the task's entity will do. What was learned in the
+// future was dated by a clock that was wrong, and is as old as can be.
 func (t *Tx) fresh(task Task) (bool, error) {
 	var at, missing, retry int64
 	var mark *int64
@@ -116,6 +117,9 @@ func (t *Tx) fresh(task Task) (bool, error) {
 		Scan(&at, &missing, &retry, &mark)
 	if errors.Is(err, sql.ErrNoRows) {
 		return false, nil
+	}
+	if at > micros(t.now.Add(Skew)) {
+		return false, err
 	}
 	if missing != 0 {
 		return t.now.Before(instant(retry)), err
@@ -185,10 +189,30 @@ func (t *Tx) Fail(task Task, at time.Time, reason string, retryAt time.Time) err
 // expirePiece is how many tasks expire in one transaction at most.
 const expirePiece = 1000
 
+// correctQueue lets calls be tried again now that are to wait for longer than any call is
+// queued: a clock was ahead when they failed.
+func (t *Tx) correctQueue() error {
+	_, err := t.exec(`UPDATE queue SET not_before = ? WHERE not_before > 0 AND not_before > ?`, micros(t.now), micros(t.now.Add(keepQueued)))
+	return err
+}
+
+// expired is the time at which what was last asked for has expired; 0 while the service has
+// not told its time: a machine's clock that was set forward empties no queue.
+func (s *Store) expired() int64 {
+	now := time.Now()
+	if !s.clock.agreed {
+		return 0
+	}
+	if service := s.clock.now(); service.Before(now) {
+		now = service
+	}
+	return micros(now.Add(-keepQueued))
+}
+
 // expire drops tasks that no job has asked for in a week, as many as one transaction may take.
 func (t *Tx) expire() error {
 	_, err := t.exec(`DELETE FROM queue WHERE (op, entity) IN (SELECT op, entity FROM queue WHERE wanted_at <= ? LIMIT ?)`,
-		micros(t.now.Add(-keepQueued)), expirePiece)
+		t.s.expired(), expirePiece)
 	return err
 }
 
@@ -196,7 +220,7 @@ func (t *Tx) expire() error {
 // more of them: they go a piece at a time, so that no other command waits for long.
 func (s *Store) Expire() (more bool, err error) {
 	err = s.view(func() error {
-		return s.row(`SELECT EXISTS (SELECT 1 FROM queue WHERE wanted_at <= ?)`, micros(time.Now().Add(-keepQueued))).Scan(&more)
+		return s.row(`SELECT EXISTS (SELECT 1 FROM queue WHERE wanted_at <= ?)`, s.expired()).Scan(&more)
 	})
 	if err == nil && more {
 		err = s.Update(func(tx *Tx) error { return tx.expire() })

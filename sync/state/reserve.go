@@ -56,9 +56,6 @@ func (a *attempt) reserve() error {
 	}
 	return a.s.unit(true, func(tx *Tx) error {
 		if t.hold == nil {
-			if err := tx.cutPeriods(t.at); err != nil {
-				return err
-			}
 			if err := tx.setCaps(credit.Periods(a.p.Run, a.p.Job, t.day, t.cycle), t.caps); err != nil {
 				return err
 			}
@@ -111,6 +108,9 @@ func (t *Tx) setCaps(periods []credit.Period, caps []credit.Cap) error {
 		if !contains(periods, c) {
 			return fmt.Errorf("a cap for %s %s cannot hold: this call counts for %v", c.Scope, c.Period, periods)
 		}
+	}
+	if err := t.cutPeriods(t.ServiceTime()); err != nil {
+		return err
 	}
 	for _, p := range periods {
 		if err := t.setCap(p, lowest(p, caps)); err != nil {

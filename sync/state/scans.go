@@ -82,7 +82,9 @@ func (r *scanRow) scan() (Scan, error) {
 // same holds for scans that look for what ?1, ?2 and ?3 say.
 const same = `find_by = ?1 AND mode = ?2 AND wanted = ?3`
 
-// timely holds for scans whose deadline, which an adopted one may lack, is after ?4.
+// timely holds for scans whose deadline, which an adopted one may lack, is after ?4. Like
+// the time of the intent it is one of the service's clock: no jump of this machine's makes
+// a second purchase of a scan that is under way.
 const timely = `iif(deadline = 0, intended + 86400000000, deadline) > ?4`
 
 // unread holds for scans that the run which paid for them has not read to the end.
@@ -108,7 +110,7 @@ func (s *Store) LiveScan(wish Scan) (live *Scan, err error) {
 					OR state IN ('intended', 'unknown')
 					OR NOT ?6 AND `+timely+` AND (state = 'running' OR state = 'ended' AND `+unread+`))
 				ORDER BY run = ?5 DESC, state IN ('intended', 'unknown') DESC, id DESC LIMIT 1`,
-				wish.FindBy, wish.Mode, wanted, micros(time.Now()), wish.Run, wish.Again)
+				wish.FindBy, wish.Mode, wanted, micros(s.clock.now()), wish.Run, wish.Again)
 			return err
 		})
 	}
@@ -183,7 +185,7 @@ func (t *Tx) IntendScan(s Scan) (int64, error) {
 		VALUES (?4, ?5, ?6, ?7, ?1, ?2, ?8, ?3, ?9, 'intended', '', '', ?10, 0, 0, 0, ?11, 0,
 			iif(?12, (SELECT 1 + coalesce(max(again), 0) FROM scans WHERE `+same+`), 0))`,
 		s.FindBy, s.Mode, wanted, s.Run, s.Job, micros(s.Due), s.Step, string(queries), int64(s.Price),
-		micros(t.now), micros(s.Deadline), s.Again)
+		micros(t.ServiceTime()), micros(s.Deadline), s.Again)
 	if err != nil {
 		return 0, fmt.Errorf("put the scan of job %s on record: %w", s.Job, err)
 	}
@@ -206,7 +208,7 @@ func (t *Tx) forgetVain(step int64) error {
 // any longer.
 func (t *Tx) alone(s Scan, wanted string) error {
 	if _, err := t.exec(`UPDATE scans SET state = 'expired' WHERE `+same+` AND state = 'running' AND NOT `+timely,
-		s.FindBy, s.Mode, wanted, micros(t.now)); err != nil {
+		s.FindBy, s.Mode, wanted, micros(t.ServiceTime())); err != nil {
 		return err
 	}
 	before, err := t.s.scan(`SELECT `+scanColumns+` FROM scans WHERE `+same+` AND (

@@ -50,14 +50,14 @@ func (s *Store) Watermark(job, key string) (time.Time, error) {
 // lastSearched is the query for it. The steps that search for the same are taken from the
 // latest to the first one that is the job's.
 const lastSearched = `SELECT began FROM steps CROSS JOIN runs USING (run)
-	WHERE runs.job = ?1 AND steps.watermark = ?2 AND steps.pages > 0 AND NOT runs.overridden ORDER BY began DESC LIMIT 1`
+	WHERE runs.job = ?1 AND steps.watermark = ?2 AND steps.pages > 0 AND steps.began <= ?3 AND NOT runs.overridden ORDER BY began DESC LIMIT 1`
 
 // LastSearched is the service time at which a job last asked for page one of what a
 // watermark's key names, whatever became of the search; zero if it never did. Runs that
-// a person has overridden do not count.
+// a person has overridden do not count, nor does what is dated in the future.
 func (s *Store) LastSearched(job, key string) (time.Time, error) {
 	var began int64
-	err := s.view(func() error { return s.row(lastSearched, job, key).Scan(&began) })
+	err := s.view(func() error { return s.row(lastSearched, job, key, micros(s.clock.now().Add(Skew))).Scan(&began) })
 	if errors.Is(err, sql.ErrNoRows) {
 		return time.Time{}, nil
 	}
