@@ -175,9 +175,8 @@ func (o *options) duckdbMemory() (int64, error) {
 	return duckdb.ParseMemory(text)
 }
 
-// addSinks opens the sinks, so that readers find all tables before the first call. One that
-// cannot be opened now stands in the way of no other: it is opened when it is used, and
-// what is wrong with it is told then.
+// addSinks opens the sinks, so that readers find all tables before the first call. A sink that
+// cannot be opened is opened when it is used, and the engine reports its error then.
 func (p *program) addSinks(ctx context.Context, folder string, memory int64) {
 	for _, s := range p.Config.Sinks {
 		sink := sinks.Reopening(s.Kind, func(ctx context.Context) (sinks.Sink, error) {

@@ -384,8 +384,8 @@ func (l *loader) opsParts(table *schema.Table, news state.OpsNews) iter.Seq2[sch
 	}
 }
 
-// forgetOps lets the state forget the changes that every sink has. What a disabled sink
-// lacks is not known.
+// forgetOps removes the changes that every sink has from the state. It does nothing while
+// a sink is disabled, whose version is not known.
 func (l *loader) forgetOps() error {
 	if len(l.sinks) == 0 || l.disabled() > 0 {
 		return nil

@@ -11,10 +11,10 @@ import (
 
 // # Sinks that fail
 //
-// A sink that fails is disabled, and tried again after a while, whatever is under way.
-// What it lacks meanwhile is safe in the journal, from which it catches up. It stands in
-// the way of no other sink and, while another one works, of no run. Once no sink has
-// worked for long, nobody can see what is bought, and nothing more is.
+// A sink that fails is disabled and retried with back-off, whatever runs are under way, and
+// at the end of each run. It catches up from the journal. It does not affect other sinks;
+// while another sink works, runs end as partial instead of failed. Once no sink has
+// worked for sinks_down_after, paid calls are refused: their answers could not be seen.
 
 // A disabled sink is tried again after firstRetry, then after twice as long each time,
 // up to lastRetry.
@@ -50,11 +50,12 @@ func (l *loader) ask(ctx context.Context, s *sinkState) error {
 	return nil
 }
 
-// disable leaves a sink alone until it is time to try again.
+// disable sets when a sink that failed is tried again. A try before its time does not
+// lengthen the back-off.
 func (l *loader) disable(s *sinkState, err error) error {
 	again := s.pause > 0
 	s.err = err
-	if now := time.Now(); !now.Before(s.retryAt) { // not a try before its time
+	if now := time.Now(); !now.Before(s.retryAt) {
 		s.pause = min(max(2*s.pause, firstRetry), lastRetry)
 		s.retryAt = now.Add(s.pause)
 	}
@@ -84,7 +85,7 @@ func (l *loader) recovered(s *sinkState) error {
 }
 
 // retry tries the disabled sinks whose time has come, or with all set every one. Those that
-// answer catch up and publish. An error is everybody's.
+// answer catch up and publish. An error is the state's, or an [AheadError].
 func (l *loader) retry(ctx context.Context, all bool) error {
 	var due []*sinkState
 	for _, s := range l.sinks {
@@ -161,7 +162,7 @@ func (l *loader) problems() error {
 	return errors.Join(errs...)
 }
 
-// SinksDownError refuses a paid call because no sink works: its answer could not be seen.
+// SinksDownError refuses a paid call because no sink works.
 type SinksDownError struct {
 	Since time.Time // zero if none has worked since the process started
 	Err   error     // what the sinks are disabled for
@@ -177,9 +178,9 @@ func (e *SinksDownError) Error() string {
 
 func (e *SinksDownError) Unwrap() error { return e.Err }
 
-// down refuses paid calls once no sink has worked for so long. While none has answered
-// since the process started, it is not known whether the journal, and with it the record
-// of what was spent, is complete: then nothing is bought from the beginning.
+// down returns a [SinksDownError] once no sink has worked for the given time. Until a sink
+// has answered since the process started, the journal and the ledger may be incomplete
+// (see [AheadError]), so paid calls are refused from the start.
 func (l *loader) down(after time.Duration) error {
 	switch {
 	case !l.answered:

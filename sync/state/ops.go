@@ -100,8 +100,8 @@ func (n OpsNews) None() bool { return !n.All && len(n.changed) == 0 }
 // opsForgotten is where meta keeps the version up to which changes were forgotten.
 const opsForgotten = "ops changes forgotten"
 
-// OpsNews are what has changed since the given version, which is 0 for whoever has seen
-// nothing. What they tell is durable when OpsNews returns.
+// OpsNews returns what has changed since the given version; 0 means all rows. What it
+// returns is durable.
 func (s *Store) OpsNews(since int64) (OpsNews, error) {
 	if err := s.Flush(); err != nil {
 		return OpsNews{}, err
@@ -141,8 +141,8 @@ func (t *Tx) opsForgotten() (int64, error) {
 	return strconv.ParseInt(text, 10, 64)
 }
 
-// ForgetOps forgets the changes up to a version, which nobody has still to be told: who
-// has not heard of them is told all rows. It joins the open group.
+// ForgetOps removes the changes up to a version, once all sinks have them. [Store.OpsNews]
+// since an earlier version returns all rows from then on. It joins the open group.
 func (s *Store) ForgetOps(version int64) error {
 	err := s.unit(false, func(tx *Tx) error {
 		forgotten, err := tx.opsForgotten()
