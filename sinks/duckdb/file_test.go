@@ -251,6 +251,40 @@ func TestAFailedBatchLeavesNothingAndTheSinkUsable(t *testing.T) {
 	}
 }
 
+// TestFailedBatchIsForgotten: rows that were rolled back count neither as kept last nor
+// as a parent's older ones.
+func TestFailedBatchIsForgotten(t *testing.T) {
+	dir, j := t.TempDir(), sinktest.Sample(8)
+	s := open(t, dir)
+	defer s.Close()
+	write(t, s, j, 0, 3)
+	again := j.Batch(3, 8)
+	defer sinktest.Release(again)
+	rename(t, s, "transcript_events", "away")
+	if err := s.Write(t.Context(), again); err == nil {
+		t.Fatal("a batch was written to a table that is not there")
+	}
+	rename(t, s, "away", "transcript_events")
+	if err := s.Write(t.Context(), again); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Publish(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	suite.Check(t, dir, j, 8)
+}
+
+func rename(t *testing.T, s *Sink, from, to string) {
+	t.Helper()
+	in, err := s.instance(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := in.exec(t.Context(), "ALTER TABLE warehouse.main."+from+" RENAME TO "+to); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestQuotingKeepsHostileNamesApart(t *testing.T) {
 	in, err := start(t.Context(), Options{Temp: t.TempDir()})
 	if err != nil {

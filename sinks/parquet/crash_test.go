@@ -4,10 +4,12 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -110,6 +112,96 @@ func checkLeftovers(t *testing.T, dir string) {
 // tables are of the kinds that differ in the files that they rewrite.
 func crashing() sinktest.Journal {
 	return sinktest.Sample(4).Only(schema.Outliers, schema.OutliersHistory, schema.TranscriptEvents)
+}
+
+// TestEverythingIsDurableBeforeTheManifestNamesIt: what a power cut leaves cannot be tried,
+// but the order of writes, syncs and renames is what decides it.
+func TestEverythingIsDurableBeforeTheManifestNamesIt(t *testing.T) {
+	dir, j := t.TempDir(), sinktest.Sample(4)
+	var unsynced []string // files, and folders with names that are new
+	commits, opened := 0, false
+	s, err := open(options(dir), func(what string) error {
+		verb, name, _ := strings.Cut(what, " ")
+		switch {
+		case !opened:
+		case verb == "write":
+			unsynced = append(unsynced, name, path.Dir(name))
+		case verb == "create":
+			unsynced = append(unsynced, path.Dir(name))
+		case verb == "rename" && path.Dir(name) == manifestFolder:
+			commits++
+			unsynced = slices.DeleteFunc(unsynced, func(name string) bool { return name == manifestFolder }) // synced after it
+			if len(unsynced) > 0 {
+				t.Errorf("commit %d before %q are synced", commits, unsynced)
+			}
+			unsynced = []string{manifestFolder}
+		case verb == "rename" || verb == "remove":
+			if slices.Contains(unsynced, manifestFolder) {
+				t.Errorf("%s before commit %d is durable", what, commits)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	s.sync = func(f *os.File) error {
+		name, err := filepath.Rel(dir, f.Name())
+		unsynced = slices.DeleteFunc(unsynced, func(other string) bool { return other == name })
+		return errors.Join(err, f.Sync())
+	}
+	opened = true
+	if err := perform(t, s, j); err != nil {
+		t.Fatal(err)
+	}
+	if commits < 4 {
+		t.Errorf("only %d commits were seen", commits)
+	}
+}
+
+func TestBatchThatFailedCanBeWrittenAgain(t *testing.T) {
+	dir, j := t.TempDir(), sinktest.Sample(8)
+	kill := &killer{dir: dir, once: true}
+	s, err := open(options(dir), func(what string) error { return kill.step(what) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for lo := int64(0); lo < 8; lo += 2 {
+		b := j.Batch(lo, lo+2)
+		kill.n = 1
+		for range len(b.Parts) { // so that the rows of every kind of table have been looked at
+			kill.n += 3
+		}
+		if err := s.Write(t.Context(), b); err == nil {
+			t.Fatalf("batch after %d did not fail", lo)
+		}
+		if err := s.Write(t.Context(), b); err != nil {
+			t.Fatalf("after a failure at %s: %v", kill.what, err)
+		}
+		sinktest.Release(b)
+	}
+	if err := s.Publish(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	suite.Check(t, dir, j, 8)
+}
+
+// TestDatesAreThoseOfUTC, whatever the zone of the machine.
+func TestDatesAreThoseOfUTC(t *testing.T) {
+	defer func(zone *time.Location) { time.Local = zone }(time.Local)
+	time.Local = time.FixedZone("Kiritimati", 14*60*60)
+	dir, j := t.TempDir(), sinktest.Sample(4).Only(schema.OutliersHistory) // observed from 23:00 on 1 March
+	s := openSink(t, dir)
+	defer s.Close()
+	if err := perform(t, s, j); err != nil {
+		t.Fatal(err)
+	}
+	dates, err := filepath.Glob(filepath.Join(dir, "outliers_history", "date=*"))
+	if err != nil || len(dates) != 1 || filepath.Base(dates[0]) != "date=2026-03-01" {
+		t.Errorf("folders %v, %v", dates, err)
+	}
 }
 
 func TestKilledBetweenAnyTwoSteps(t *testing.T) {

@@ -183,10 +183,7 @@ func (s *Sink) create(name string, content func(io.Writer) error) (err error) {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	if err := s.step("sync " + name); err != nil {
-		return err
-	}
-	return f.Sync()
+	return s.syncFile(name, f)
 }
 
 func (s *Sink) rename(from, to string) error {
@@ -237,14 +234,19 @@ func (s *Sink) syncFolders(names map[string]bool) error {
 }
 
 func (s *Sink) syncFolder(name string) error {
-	if err := s.step("sync " + name); err != nil {
-		return err
-	}
 	folder, err := s.root.Open(name)
 	if err != nil {
 		return err
 	}
-	return errors.Join(folder.Sync(), folder.Close())
+	return errors.Join(s.syncFile(name, folder), folder.Close())
+}
+
+// syncFile makes a file, or the names in a folder, durable.
+func (s *Sink) syncFile(name string, f *os.File) error {
+	if err := s.step("sync " + name); err != nil {
+		return err
+	}
+	return s.sync(f)
 }
 
 // exists tells whether a table's file is there.

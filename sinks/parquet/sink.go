@@ -60,6 +60,7 @@ type Sink struct {
 	// step is called before every change of the disk with what it will do; tests
 	// let it fail.
 	step func(what string) error
+	sync func(*os.File) error // makes a file durable; tests watch it
 }
 
 // rebuild is the remedy for a folder that cannot be used.
@@ -81,7 +82,7 @@ func open(o Options, step func(what string) error) (*Sink, error) {
 	if err != nil {
 		return nil, fmt.Errorf("folder of the Parquet sink: %w", err)
 	}
-	s := &Sink{options: o, root: root, step: step}
+	s := &Sink{options: o, root: root, step: step, sync: (*os.File).Sync}
 	if err := s.recover(); err != nil {
 		return nil, errors.Join(err, root.Close())
 	}
