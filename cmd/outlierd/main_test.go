@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	_ "unsafe" // for linkname
 
 	"github.com/apache/arrow-go/v18/parquet/compress"
 	"github.com/rogpeppe/go-internal/testscript"
@@ -22,8 +23,20 @@ import (
 // kill it run `outlierd` as a process of its own.
 func TestMain(m *testing.M) {
 	decompress()
-	testscript.Main(m, map[string]func(){"outlierd": func() { os.Exit(Main()) }})
+	testscript.Main(m, map[string]func(){"outlierd": func() {
+		if os.Getenv(shortMinutes) != "" {
+			durationUnits['m'] = time.Second
+		}
+		os.Exit(Main())
+	}})
 }
+
+// shortMinutes is an environment variable with which a minute of the job file lasts a
+// second, so that a schedule can be watched without waiting for it.
+const shortMinutes = "OUTLIERD_TEST_SHORT_MINUTES"
+
+//go:linkname durationUnits outlierd/sync/job.units
+var durationUnits map[byte]time.Duration
 
 // decompress makes Arrow's one decompressor outside of any bubble of virtual time: it
 // is shared by all tests and holds channels, which must not belong to the first one.

@@ -1,0 +1,338 @@
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"outlierd/outlier"
+	"outlierd/outlier/simulator"
+)
+
+// proxy is the network between the program and the service: it loses, cuts and delays
+// answers, puts a gateway's pages in their place, goes away, and tells another time.
+type proxy struct {
+	service   *simulator.Service
+	address   string
+	violation func(format string, args ...any) // a rule was broken
+
+	mu     sync.Mutex
+	random *rand.Rand
+	server *http.Server  // nil while nobody listens
+	deaf   bool          // every connection is reset
+	faulty float64       // the part of the calls that something happens to
+	skew   time.Duration // of the service's clock
+	key    string        // that the service takes
+	calls  []*wireCall
+	told   map[string]bool // days that the service itself told
+	lied   map[string]bool // days that a gateway told
+}
+
+// wireCall is one request as the network saw it.
+type wireCall struct {
+	at, end  time.Time // end is zero while it is under way
+	path     string
+	identity string // as in [simulator.Call]; without the body
+	what     string // happened to it; "" for nothing
+}
+
+// disturbed reports whether the program did not get the service's own whole answer.
+func (c *wireCall) disturbed() bool { return c.what != "" && c.what != "slow" }
+
+// otherKey belongs to another service, and must never be sent to this one.
+const otherKey = "key-of-another-service"
+
+// callFaults are what may happen to a call, the frequent ones several times.
+var callFaults = []string{
+	"slow", "slow", "slow", "slow", "slow", "slow",
+	"request lost", "request lost", "answer lost", "answer lost", "answer lost", "answer cut", "answer cut", "answer cut",
+	"server error", "server error", "gateway page", "gateway page", "gateway alone", "gateway JSON", "gateway JSON",
+	"login page", "garbage", "limited", "no comments", "missing", "no credits", "key refused",
+}
+
+func newProxy(service *simulator.Service, random *rand.Rand, violation func(string, ...any)) (*proxy, error) {
+	f := &proxy{
+		service: service, random: random, violation: violation, key: "key-0", told: map[string]bool{}, lied: map[string]bool{},
+		// An address of its own: no other connection takes the port while nobody listens.
+		address: fmt.Sprintf("127.%d.%d.%d:0", 1+random.IntN(254), random.IntN(255), 2+random.IntN(250)),
+	}
+	return f, f.listen()
+}
+
+// listen lets the program reach the service again, at the address that it had.
+func (f *proxy) listen() error {
+	listener, err := net.Listen("tcp", f.address)
+	if err != nil {
+		return err
+	}
+	server := &http.Server{Handler: f, ReadHeaderTimeout: time.Minute}
+	f.mu.Lock()
+	f.address, f.server, f.deaf = listener.Addr().String(), server, false
+	f.mu.Unlock()
+	go server.Serve(listener) // it ends with away
+	return nil
+}
+
+// away cuts what is under way and lets connections be refused, or reset if deaf is set.
+func (f *proxy) away(deaf bool) {
+	f.mu.Lock()
+	f.deaf = deaf
+	server := f.server
+	if !deaf {
+		f.server = nil
+	}
+	f.mu.Unlock()
+	if !deaf && server != nil {
+		server.Close()
+	}
+}
+
+// back ends what away began.
+func (f *proxy) back() error {
+	f.mu.Lock()
+	f.deaf = false
+	listening := f.server != nil
+	f.mu.Unlock()
+	if listening {
+		return nil
+	}
+	return f.listen()
+}
+
+func (f *proxy) set(change func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	change()
+}
+
+// began notes a call and decides what happens to it.
+func (f *proxy) began(r *http.Request) (call *wireCall, skew time.Duration, delay time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	call = &wireCall{at: time.Now(), path: r.URL.Path, identity: identityOf(r.URL)}
+	delay = time.Duration(1+f.random.IntN(8)) * time.Millisecond
+	if f.random.Float64() < f.faulty {
+		call.what = callFaults[f.random.IntN(len(callFaults))]
+	}
+	if f.deaf {
+		call.what = "request lost"
+	}
+	rare := f.random.IntN(10) > 0
+	switch {
+	case (call.what == "no credits" || call.what == "key refused") && rare:
+		call.what = ""
+	case call.what == "no comments" && !strings.HasPrefix(call.path, "/video/comments/"):
+		call.what = ""
+	case call.what == "missing" && !strings.HasPrefix(call.path, "/video/"):
+		call.what = ""
+	case call.what == "slow":
+		delay = time.Duration(200+f.random.IntN(2500)) * time.Millisecond
+	}
+	f.calls = append(f.calls, call)
+	return call, f.skew, delay
+}
+
+// identityOf is what [simulator.Call] calls the same request.
+func identityOf(u *url.URL) string {
+	op := map[string]outlier.Operation{
+		"/search/outliers": outlier.OpSearch, "/search/outliers/related": outlier.OpRelated, "/search/trending-formats": outlier.OpTrendingFormats,
+		"/search/channels": outlier.OpFindChannels,
+	}[u.Path]
+	return string(op) + "  " + u.Query().Encode()
+}
+
+func (f *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	call, skew, delay := f.began(r)
+	done := func(what string) {
+		f.set(func() {
+			if call.end = time.Now(); what != "" {
+				call.what = what
+			}
+		})
+	}
+	key := strings.TrimPrefix(r.Header.Get("Authorization"), "Api-Key ")
+	if key == otherKey {
+		f.violation("the key of another service was sent to this one: %s", r.URL.Path)
+	}
+	f.set(func() {
+		if key == f.key {
+			r.Header.Set("Authorization", "Api-Key demo")
+		}
+	})
+	select {
+	case <-time.After(delay):
+	case <-r.Context().Done():
+		done("request lost")
+		panic(http.ErrAbortHandler)
+	}
+	switch call.what {
+	case "request lost":
+		done("")
+		hangUp(w)
+		return
+	case "gateway alone":
+		done("")
+		f.gateway(w, "text/html", "<html>502 Bad Gateway</html>")
+		return
+	case "server error":
+		f.service.FailNext("", simulator.ServerError)
+	case "limited":
+		f.service.FailNext("", simulator.RateLimited)
+	case "no credits":
+		f.service.FailNext("", simulator.NoCredits)
+	case "key refused":
+		f.service.FailNext("", simulator.Unauthorized)
+	case "missing":
+		r.URL.Path = r.URL.Path[:strings.LastIndex(r.URL.Path, "/")+1] + "-----------"
+	}
+	answer := httptest.NewRecorder()
+	f.service.ServeHTTP(answer, r)
+	f.mu.Lock()
+	away := f.server == nil || f.deaf
+	f.mu.Unlock()
+	if away || r.Context().Err() != nil {
+		done("answer lost")
+		panic(http.ErrAbortHandler)
+	}
+	switch call.what {
+	case "answer lost":
+		done("")
+		hangUp(w)
+	case "gateway page":
+		done("")
+		f.gateway(w, "text/html", "<html>504 Gateway Time-out</html>")
+	case "gateway JSON":
+		done("")
+		f.gateway(w, "application/json", `{"error":{"message":"upstream request timeout"}}`)
+	case "login page":
+		done("")
+		f.date(w, skew)
+		w.Header().Set("Content-Type", "text/html")
+		w.Write([]byte("<html>log in to the network</html>"))
+	case "garbage":
+		done("")
+		f.date(w, skew)
+		w.Header().Set("Content-Type", "application/json")
+		w.Write([]byte(`{"hits": [{"id": `))
+	default:
+		f.pass(w, answer, call, skew, done)
+	}
+}
+
+// pass hands the service's answer on, whole or cut.
+func (f *proxy) pass(w http.ResponseWriter, answer *httptest.ResponseRecorder, call *wireCall, skew time.Duration, done func(string)) {
+	body := answer.Body.Bytes()
+	if answer.Code == http.StatusTooManyRequests {
+		body = later(body, skew)
+	}
+	if call.what == "no comments" && answer.Code == http.StatusOK {
+		answer.Header().Del("Content-Encoding")
+		id := call.path[strings.LastIndex(call.path, "/")+1:]
+		body = fmt.Appendf(nil, `{"ids":[%q],"items":[{"comments":[],"id":%[1]q,"statistics":{"count":0}}],"time":%q}`, id, time.Now().UTC().Format(time.RFC3339))
+	}
+	for name, values := range answer.Header() {
+		w.Header()[name] = values
+	}
+	f.date(w, skew)
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(answer.Code)
+	if call.what == "answer cut" {
+		w.Write(body[:len(body)/2])
+		http.NewResponseController(w).Flush()
+		done("")
+		panic(http.ErrAbortHandler)
+	}
+	_, err := w.Write(body)
+	if err == nil {
+		err = http.NewResponseController(w).Flush()
+	}
+	if err != nil {
+		done("answer lost")
+		return
+	}
+	done("")
+}
+
+// date tells the service's time.
+func (f *proxy) date(w http.ResponseWriter, skew time.Duration) {
+	at := time.Now().UTC().Add(skew)
+	w.Header().Set("Date", at.Format(http.TimeFormat))
+	f.set(func() { f.told[at.Format(time.DateOnly)] = true })
+}
+
+// gateway answers in the service's place, with a clock of its own.
+func (f *proxy) gateway(w http.ResponseWriter, mime, body string) {
+	f.mu.Lock()
+	wrong := []time.Duration{-34 * time.Hour, 34 * time.Hour, 400 * 24 * time.Hour}[f.random.IntN(3)]
+	at := time.Now().UTC().Add(f.skew + wrong)
+	f.lied[at.Format(time.DateOnly)] = true
+	f.mu.Unlock()
+	w.Header().Set("Date", at.Format(http.TimeFormat))
+	w.Header().Set("Content-Type", mime)
+	w.WriteHeader(http.StatusBadGateway)
+	w.Write([]byte(body))
+}
+
+var resetTime = regexp.MustCompile(`"resetTime":"([^"]+)"`)
+
+// later moves the end of a window by the skew of the service's clock, which tells it.
+func later(body []byte, skew time.Duration) []byte {
+	return resetTime.ReplaceAllFunc(body, func(found []byte) []byte {
+		at, err := time.Parse(time.RFC3339, string(resetTime.FindSubmatch(found)[1]))
+		if err != nil {
+			return found
+		}
+		return fmt.Appendf(nil, `"resetTime":%q`, at.Add(skew).Format("2006-01-02T15:04:05.000Z07:00"))
+	})
+}
+
+// hangUp resets the connection.
+func hangUp(w http.ResponseWriter) {
+	conn, _, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		tcp.SetLinger(0)
+	}
+	conn.Close()
+}
+
+// long are the times for which a call was under way, if that was not short: the program
+// makes one at a time.
+func (f *proxy) long(now time.Time) (all []span) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, c := range f.calls {
+		end := c.end
+		if end.IsZero() {
+			end = now
+		}
+		if end.Sub(c.at) > 150*time.Millisecond {
+			all = append(all, span{c.at, end})
+		}
+	}
+	return all
+}
+
+// disturbances are the paid calls whose answers did not come whole, by identity.
+func (f *proxy) disturbances(what ...string) map[string]int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n := map[string]int{}
+	for _, c := range f.calls {
+		if len(what) == 0 && c.disturbed() || slices.Contains(what, c.what) {
+			n[c.identity]++
+		}
+	}
+	return n
+}
