@@ -1,0 +1,352 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"outlierd/outlier"
+	"outlierd/outlier/simulator"
+	"outlierd/sync/state"
+)
+
+// A bubble's clock cannot be set, but each bubble begins in the year 2000 again: a
+// process in the next one finds a record that may be of its future or of its distant
+// past. So the machine's clock jumps between processes, while that of the service goes
+// on. What a process does whose clock is set while it runs is not shown here.
+
+const jumpingFile = `
+version: 1
+service: {url: "sim://", limit: 60/min}
+budget: {per_month: 1200, per_day: 90}
+defaults: {reuse_for: 1h}
+jobs:
+  news:
+    every: 6h
+    search: {query: [home espresso], where: {published_at: since last success}, pages: 2}
+    enrich: {details: {top: 3}}
+  kin: {after: news, search: {query: [moka pot]}}
+  topics:
+    every: 8h
+    catch_up: all
+    for_each: {topic: [minecraft, latte art]}
+    search: {query: "${topic}", pages: 2}
+  deep: {every: 24h, scan: {query: [espresso machine repair], mode: fast, read: {pages: 2}}}
+`
+
+var jumpSeeds = flag.Int("jumps", 1, "how many seeds TestMachineClockJumpsBetweenProcesses plays")
+
+// jumps is a data folder that one process after the other works with, each on a machine
+// whose clock shows something else.
+type jumps struct {
+	*testing.T
+	dir    string
+	random *rand.Rand
+	truth  time.Time // the service's time at which the next process starts
+	did    []string
+
+	dues    map[string]string          // of runs, as they were first seen
+	charged map[string]outlier.Credits // by the service's day
+	scans   map[string]int             // started, by the service's day
+}
+
+// process is one life: its clock is ahead of the service's by so much.
+type process struct {
+	*workshop
+	j            *jumps
+	began, ended time.Time // by the machine's clock
+	ahead        time.Duration
+	calls        int
+	end          int // the call at which it is killed
+	when         moment
+}
+
+func TestMachineClockJumpsBetweenProcesses(t *testing.T) {
+	lives, seeds := 5, *jumpSeeds
+	if testing.Short() {
+		lives = 3
+	}
+	for seed := range seeds {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			j := &jumps{
+				T: t, dir: t.TempDir(), random: rand.New(rand.NewPCG(uint64(seed), 7)), truth: time.Date(2000, 3, 1, 5, 17, 0, 0, time.UTC),
+				dues: map[string]string{}, charged: map[string]outlier.Credits{}, scans: map[string]int{},
+			}
+			offsets := []time.Duration{0, 0, 3 * time.Hour, -3 * time.Hour, 2 * day, -2 * day, 31 * day, -31 * day}
+			t.Cleanup(func() {
+				if t.Failed() {
+					t.Log(strings.Join(j.did, "\n"))
+				}
+			})
+			for range lives {
+				j.live(offsets[j.random.IntN(len(offsets))])
+			}
+		})
+	}
+}
+
+// live is one process, from its start to a stop or a kill.
+func (j *jumps) live(ahead time.Duration) {
+	synctest.Test(j.T, func(t *testing.T) {
+		w := newWorkshop(t, jumpingFile)
+		w.dir, w.bare, w.asks = j.dir, true, true
+		w.renew(simulator.Options{
+			Limit: 60, CachePeriod: time.Nanosecond,
+			Scans: func(string) []simulator.Phase { return []simulator.Phase{{Status: "Completed"}} },
+		})
+		start := j.truth.Add(ahead)
+		time.Sleep(time.Until(start))
+		p := &process{workshop: w, j: j, began: start, ahead: ahead, end: -1}
+		lasts := time.Duration(6+j.random.IntN(40)) * time.Hour
+		if j.random.IntN(2) == 0 {
+			p.end, p.when = j.random.IntN(60), []moment{beforeDial, beforeSend, beforeAnswer}[j.random.IntN(3)]
+		}
+		j.did = append(j.did, fmt.Sprintf("at %s by the service's clock the machine's is %v ahead; %v, kill at call %d %s", stamp(j.truth), ahead, lasts, p.end, p.when))
+		p.serve(lasts)
+		p.judge()
+		j.truth = j.truth.Add(time.Since(start) + time.Duration(j.random.IntN(600))*time.Minute)
+	})
+}
+
+func stamp(t time.Time) string { return t.UTC().Format("01-02 15:04") }
+
+// served is what the service's clock shows.
+func (p *process) served() time.Time { return time.Now().Add(-p.ahead) }
+
+// serve keeps the schedule for a while, or until the process is killed.
+func (p *process) serve(lasts time.Duration) {
+	until, cancel := contextFor(p.workshop, lasts)
+	defer cancel()
+	ctx, kill := context.WithCancelCause(until)
+	defer kill(nil)
+	image := &snapshot{process: p, leave: kill}
+	p.wire = roundTripper(func(r *http.Request) (*http.Response, error) {
+		defer func() { p.calls++ }()
+		if image.take(beforeDial) {
+			return nil, errKilled
+		}
+		if p.calls == p.end && p.when == beforeSend {
+			connect(r)
+			image.take(beforeSend)
+			return nil, errKilled
+		}
+		before := p.spent()
+		answer, err := p.service.Transport().RoundTrip(r)
+		today := p.served().Format(time.DateOnly)
+		p.j.charged[today] += p.spent() - before
+		if r.URL.Path == "/scan" && p.spent() > before {
+			p.j.scans[today]++
+		}
+		if image.take(beforeAnswer) {
+			return nil, errKilled
+		}
+		if err == nil {
+			answer.Header.Set("Date", p.served().UTC().Format(http.TimeFormat))
+		}
+		return answer, err
+	})
+	e, stop := p.open()
+	agenda, err := e.Agenda(time.Now())
+	if err != nil {
+		p.Fatal(err)
+	}
+	e.Serve(ctx, agenda)
+	stop()
+	p.ended = time.Now()
+	image.restore()
+	p.settle()
+}
+
+// snapshot is what the disk holds in the moment of a kill.
+type snapshot struct {
+	*process
+	dir   string // "" until then
+	leave context.CancelCauseFunc
+}
+
+// take ends the process if this is the moment.
+func (s *snapshot) take(now moment) bool {
+	if s.dir != "" || s.calls != s.end || s.when != now {
+		return s.dir != ""
+	}
+	s.dir = filepath.Join(s.TempDir(), "image")
+	if err := os.CopyFS(s.dir, os.DirFS(s.data())); err != nil {
+		s.Fatal(err)
+	}
+	s.leave(errKilled)
+	return true
+}
+
+// restore undoes what was written after the kill.
+func (s *snapshot) restore() {
+	if s.dir == "" {
+		return
+	}
+	if err := errors.Join(os.RemoveAll(s.data()), os.CopyFS(s.data(), os.DirFS(s.dir))); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// settle says of a scan whose start was lost what became of it.
+func (p *process) settle() {
+	p.wire = p.service.Transport()
+	p.inspect(func(e *Engine) {
+		scans, err := e.Store.Scans("")
+		if err != nil {
+			p.Fatal(err)
+		}
+		known := map[string]bool{}
+		for _, s := range scans {
+			known[s.ScanID] = true
+		}
+		lost := slices.DeleteFunc(p.started(), func(id string) bool { return known[id] })
+		for _, s := range scans {
+			switch {
+			case s.State != state.ScanUnknown:
+			case len(lost) > 0:
+				_, err = e.AdoptScan(p.ctx, lost[0])
+			default:
+				err = e.Store.SettleScan(s.Intent, state.Scan{State: state.ScanNotCreated})
+			}
+			if err != nil {
+				p.Errorf("settle scan %+v: %v", s, err)
+			}
+		}
+	})
+}
+
+// judge holds the record against what the service knows.
+func (p *process) judge() {
+	p.inspect(func(e *Engine) {
+		runs, err := e.Store.Runs("", 0)
+		if err != nil {
+			p.Fatal(err)
+		}
+		p.instants(runs)
+		p.bought(e, runs)
+		p.books(e)
+	})
+}
+
+// instants: each that passed has one run, which is what it was; and so has each that
+// comes after one.
+func (p *process) instants(runs []state.Run) {
+	has := map[string]int{}
+	var fired []time.Time
+	for _, run := range runs {
+		due := run.Job + " " + stamp(run.Due)
+		if was := p.j.dues[run.ID]; was != "" && was != due {
+			p.Errorf("run %s was due as %s and is as %s", run.ID, was, due)
+		}
+		if p.j.dues[run.ID] = due; !run.Due.IsZero() {
+			has[due]++
+		}
+		if run.Job == "news" && slices.Contains(fires, run.Status) {
+			fired = append(fired, run.Due)
+		}
+	}
+	for _, due := range fired {
+		if n := has["kin "+stamp(due)]; n != 1 && due.After(p.began) && due.Before(p.ended.Add(-time.Hour)) {
+			p.Errorf("%d runs of kin are due at %s", n, stamp(due))
+		}
+	}
+	for due, n := range has {
+		if n > 1 {
+			p.Errorf("%d runs of %s", n, due)
+		}
+	}
+	for job, every := range map[string]time.Duration{"news": 6 * time.Hour, "topics": 8 * time.Hour, "deep": 24 * time.Hour} {
+		for due := p.began.Truncate(every).Add(every); due.Before(p.ended.Add(-time.Hour)); due = due.Add(every) {
+			if has[job+" "+stamp(due)] == 0 {
+				p.Errorf("no run of %s was due at %s, between %s and %s", job, stamp(due), stamp(p.began), stamp(p.ended))
+			}
+		}
+	}
+}
+
+// bought: what an earlier process has bought under another clock is not taken for new. A
+// run takes pages from the journal that another one has bought within the hour.
+func (p *process) bought(e *Engine, runs []state.Run) {
+	for _, run := range runs {
+		if run.Job != "news" || run.Started.Before(p.began.Add(time.Hour)) || run.Started.After(p.ended) || run.Due.IsZero() {
+			continue
+		}
+		if slices.ContainsFunc(runs, func(other state.Run) bool {
+			return other.Job == run.Job && other.ID != run.ID && other.Ended.After(run.Started.Add(-time.Hour)) && !other.Ended.After(run.Started)
+		}) {
+			continue
+		}
+		steps, err := e.Store.Steps(run.ID)
+		if err != nil {
+			p.Fatal(err)
+		}
+		for _, s := range steps {
+			if s.Reused > 0 {
+				p.Errorf("run %s of %s took %d pages from the journal", stamp(run.Due), run.Job, s.Reused)
+			}
+		}
+	}
+}
+
+// books: each purchase is booked on the service's day, no day holds more than its cap,
+// and the ledger has what was charged, beyond which there is only what is unknown.
+func (p *process) books(e *Engine) {
+	columns := state.OpsColumns("ops.credits")
+	at := func(name string) int { return slices.Index(columns, name) }
+	spent, held := map[string]outlier.Credits{}, map[string]outlier.Credits{}
+	for rows, err := range e.Store.OpsRows("ops.credits", state.OpsNews{All: true}, 1000) {
+		if err != nil {
+			p.Fatal(err)
+		}
+		for _, row := range rows {
+			day, price := row[at("day")].(string), outlier.Credits(row[at("price")].(int64))
+			switch row[at("outcome")] {
+			case "spent":
+				spent[day] += price
+				held[day] += price
+			case "unknown":
+				held[day] += price
+			case "reserved":
+				p.Errorf("%d credits are still reserved on %s", price, day)
+			}
+		}
+	}
+	days := maps.Clone(held)
+	maps.Copy(days, p.j.charged)
+	for day := range days {
+		if charged := p.j.charged[day]; charged < spent[day] || charged > held[day] {
+			p.Errorf("%s: the service charged %d credits, the ledger has %d, and %d with what is unknown", day, charged, spent[day], held[day])
+		}
+		if held[day] > 90 {
+			p.Errorf("%s: %d credits are held, and the cap is 90", day, held[day])
+		}
+	}
+	for _, mark := range p.marks(e) {
+		if mark.At.After(p.served()) {
+			p.Errorf("the watermark of %s is %s, and the service's clock shows %s", mark.Job, stamp(mark.At), stamp(p.served()))
+		}
+	}
+}
+
+// marks are all watermarks.
+func (p *process) marks(e *Engine) (all []state.Watermark) {
+	for _, name := range []string{"news", "kin", "topics"} {
+		marks, err := e.Store.Watermarks(name)
+		if err != nil {
+			p.Fatal(err)
+		}
+		all = append(all, marks...)
+	}
+	return all
+}
