@@ -34,7 +34,7 @@ const heldPrefix = "answer-"
 
 // held is what such a file says: all that is needed to settle the attempt.
 type held struct {
-	Attempt  int64 `json:"attempt"` // row of the ledger; 0 for a free call
+	Attempt  int64 // row of the ledger; 0 for a free call
 	Run      string
 	Job      string
 	Step     int64

@@ -110,6 +110,11 @@ func (s *Store) start(ctx context.Context, before string) error {
 	if err := migrate(ctx, s.db, s.path(), migrations); err != nil {
 		return s.explain(err)
 	}
+	// A migration may be larger than memory. After it, a full disk is to show at a commit,
+	// where nothing is half done.
+	if _, err := s.db.ExecContext(ctx, `PRAGMA cache_spill = off`); err != nil {
+		return s.explain(err)
+	}
 	if err := s.checkAtStart(ctx, unclean, before); err != nil {
 		return err
 	}
@@ -162,7 +167,6 @@ func (s *Store) connect(ctx context.Context) error {
 		"trusted_schema(off)",
 		"cell_size_check(on)",
 		"temp_store(memory)",
-		"cache_spill(off)", // so that a full disk shows at a commit, where nothing is half done
 		"cache_size(-8000)",
 		"journal_size_limit(67108864)",
 	}})
