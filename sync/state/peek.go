@@ -29,8 +29,9 @@ func (e *OlderError) Error() string {
 // write fails. All that is read is of one moment, that of the first look, until the
 // store is closed; so it should not be kept open for long.
 //
-// No answer is ever kept here, so the service's time is this machine's. Peek fails with [os.ErrNotExist] where there is no state, or with
-// an [*OlderError], [*NewerError], [*BoundError] or [*CorruptError].
+// No answer is ever kept here, so the service's time is this machine's. Peek fails with
+// [os.ErrNotExist] where there is no state, or with an [*OlderError], [*NewerError],
+// [*BoundError] or [*CorruptError].
 func Peek(ctx context.Context, dir string, o Options) (*Store, error) {
 	s := &Store{dir: dir, options: o.withDefaults(), stmts: map[string]*sql.Stmt{}}
 	s.clock.set(time.Now(), false)
