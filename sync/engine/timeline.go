@@ -100,28 +100,28 @@ func (e *Engine) timeline(now time.Time, of state.Filter, going []unfinished) (*
 			l.wanted += c.Asked + c.Shared
 		}
 	}
-	last, err := e.lastTurns(coming, of.Job)
+	last, err := e.lastTurns(now, coming, of.Job)
 	if err != nil {
 		return nil, err
 	}
 	for _, t := range last {
 		l.count(t, 1)
 	}
-	l.ready = &readyCalls{store: e.Store, of: of, after: state.Before, last: last}
-	l.failed = &failedCalls{store: e.Store, of: of}
+	l.ready = &readyCalls{store: e.Store, now: now, of: of, after: state.Before, last: last}
+	l.failed = &failedCalls{store: e.Store, of: of, after: state.AfterNow(now)}
 	return l, nil
 }
 
 // lastTurns are the last tasks of a job, and of those that have runs to come, in their order: a
 // job's next run waits for them if one is under way.
-func (e *Engine) lastTurns(coming []arrival, of string) (all []*turn, err error) {
+func (e *Engine) lastTurns(now time.Time, coming []arrival, of string) (all []*turn, err error) {
 	names := []string{of}
 	for i := range coming {
 		names = append(names, coming[i].job)
 	}
 	slices.Sort(names)
 	for _, name := range slices.Compact(names) {
-		place, err := e.Store.LastPlace(name)
+		place, err := e.Store.LastPlace(name, now)
 		if err != nil {
 			return nil, err
 		}
@@ -294,6 +294,7 @@ const pageOfQueue = 500
 // as numbers in between.
 type readyCalls struct {
 	store *state.Store
+	now   time.Time
 	of    state.Filter
 	last  []*turn     // of each job that matters; in order
 	after state.Place // what was given before
@@ -321,7 +322,7 @@ func (c *readyCalls) split(at state.Place) error {
 	if at.Compare(&all.after) <= 0 {
 		return nil // all of them come after it
 	}
-	n, err := c.store.Between(all.after, at)
+	n, err := c.store.Between(c.now, all.after, at)
 	if err != nil {
 		return err
 	}
@@ -341,7 +342,7 @@ func (c *readyCalls) split(at state.Place) error {
 // read makes the turn of the next task, and one for the calls before it.
 func (c *readyCalls) read() (err error) {
 	if len(c.page) == 0 && !c.ended {
-		if c.page, err = c.store.Places(c.of, c.after, pageOfQueue); err != nil {
+		if c.page, err = c.store.Places(c.of, c.now, c.after, pageOfQueue); err != nil {
 			return err
 		}
 		c.ended = len(c.page) < pageOfQueue
@@ -366,7 +367,7 @@ func (c *readyCalls) read() (err error) {
 	}
 	next.jobs = jobs
 	if c.of.Job != "" {
-		n, err := c.store.Between(c.after, next.Place)
+		n, err := c.store.Between(c.now, c.after, next.Place)
 		if err != nil {
 			return err
 		}

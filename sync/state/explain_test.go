@@ -34,7 +34,7 @@ func arguments(query string) (n int) {
 }
 
 // inOrder are scans that end with their first rows: of an index in the order that is asked for.
-var inOrder = regexp.MustCompile(`^SCAN (o|q|queue) USING (COVERING )?INDEX (queue_ready|queue_back_off)$`)
+var inOrder = regexp.MustCompile(`^SCAN (o|q|queue) USING (COVERING )?INDEX (queue_ready|queue_back_off_ranked)$`)
 
 // TestNothingScansTheQueueOrTheJournal: what is asked before every call, at every redraw, or
 // by a command that shows a part of it. Sorting is for what was found, of which there is
@@ -55,10 +55,11 @@ func TestNothingScansTheQueueOrTheJournal(t *testing.T) {
 		"how many wait":                 {queued, 0},
 		"how many of a job wait":        {queuedOf, 0},
 		"what is known":                 {fresh, 0},
-		"first places":                  {all.places(), 0},
-		"first places of a job":         {of.places(), 2},
-		"last place of a job":           {last, 1},
-		"calls in back-off":             {backedOff, 1},
+		"first places":                  {all.places(), 2},
+		"first places of a job":         {of.places(), 6},
+		"last place of a job":           {last(), 6},
+		"calls between two places":      {between(), 0},
+		"calls in back-off":             {backedOff, 2},
 		"tasks at places":               {details, 1},
 		"what a job gives up":           {wants("queue"), 0},
 		"what a job does not share":     {wants("queue_others"), 0},

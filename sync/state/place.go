@@ -12,8 +12,8 @@ import (
 
 // # The order of the queue
 //
-// Tasks that may be tried at once are worked on by rank, the highest first, then by operation
-// and entity. Those that failed are in back-off and join them when that is over. The order is
+// Tasks that may be tried are worked on by rank, the highest first, then by operation and
+// entity. Those that failed are in back-off and join them when that is over. The order is
 // read in pages from the indexes that have it, so that looking at its beginning costs nothing
 // of its length.
 
@@ -51,23 +51,35 @@ type placeRow struct {
 
 func (p *Place) columns() []any { return []any{&p.Rank, &p.Op, &p.Entity} }
 
-// places is the query for ready tasks after the place in ?2, ?3 and ?4.
+// The tasks of a part of the queue that may be tried at ?1, as there are separate indexes for
+// those in back-off; and the same by rank.
+var (
+	triable = [...]string{`WHERE not_before = 0`, `WHERE not_before > 0 AND not_before <= ?1`}
+	ranked  = [...]string{triable[0], `INDEXED BY queue_back_off_ranked ` + triable[1]}
+)
+
+// places is the query for tasks that may be tried at ?1, after the place in ?2, ?3 and ?4. ?6
+// is the job.
 func (f Filter) places() string {
-	const page = ` AND o.not_before = 0 AND o.rank <= ?2 AND (o.rank < ?2 OR (o.op, o.entity) > (?3, ?4))
-		ORDER BY o.rank DESC, o.op, o.entity LIMIT ?5`
-	if f.Job == "" {
-		return `SELECT rank, op, entity FROM queue o WHERE ?1 = ''` + page
+	tables, job, may := []string{"queue"}, `?6 = ''`, ranked
+	if f.Job != "" {
+		tables, job, may = []string{"queue", "queue_others"}, `job = ?6`, triable
 	}
-	return `SELECT * FROM (SELECT rank, op, entity FROM queue o WHERE o.job = ?1` + page + `)
-		UNION ALL SELECT * FROM (SELECT rank, op, entity FROM queue_others o WHERE o.job = ?1` + page + `)
-		ORDER BY 1 DESC, 2, 3 LIMIT ?5`
+	var parts []string
+	for _, table := range tables {
+		for _, may := range may {
+			parts = append(parts, `SELECT * FROM (SELECT rank, op, entity FROM `+table+` o `+may+` AND `+job+`
+				AND rank <= ?2 AND (rank < ?2 OR (op, entity) > (?3, ?4)) ORDER BY rank DESC, op, entity LIMIT ?5)`)
+		}
+	}
+	return `SELECT * FROM (` + strings.Join(parts, ` UNION ALL `) + `) ORDER BY rank DESC, op, entity LIMIT ?5`
 }
 
-// Places are those of the first tasks after a place that may be tried at once, as many as
-// limit, in their order.
-func (s *Store) Places(f Filter, after Place, limit int) (all []Place, err error) {
+// Places are those of the first tasks after a place that may be tried now, as many as limit,
+// in their order.
+func (s *Store) Places(f Filter, now time.Time, after Place, limit int) (all []Place, err error) {
 	err = s.view(func() error {
-		all, err = list(s, (*Place).columns, f.places(), f.Job, after.Rank, string(after.Op), after.Entity, limit)
+		all, err = list(s, (*Place).columns, f.places(), micros(now), after.Rank, string(after.Op), after.Entity, limit, f.Job)
 		return err
 	})
 	if err != nil {
@@ -76,18 +88,23 @@ func (s *Store) Places(f Filter, after Place, limit int) (all []Place, err error
 	return all, nil
 }
 
-// last is the query for the last place of a ready task that a job wants.
-const last = `SELECT * FROM (
-		SELECT * FROM (SELECT rank, op, entity FROM queue WHERE job = ?1 AND not_before = 0 ORDER BY rank, op DESC, entity DESC LIMIT 1)
-		UNION ALL
-		SELECT * FROM (SELECT rank, op, entity FROM queue_others WHERE job = ?1 AND not_before = 0 ORDER BY rank, op DESC, entity DESC LIMIT 1)
-	) ORDER BY +rank, op DESC, entity DESC LIMIT 1`
+// last is the query for the last place of a task that job ?2 wants and that may be tried at ?1.
+func last() string {
+	const backwards = ` ORDER BY rank, op DESC, entity DESC LIMIT 1`
+	var parts []string
+	for _, table := range []string{"queue", "queue_others"} {
+		for _, may := range triable {
+			parts = append(parts, `SELECT * FROM (SELECT rank, op, entity FROM `+table+` o `+may+` AND job = ?2`+backwards+`)`)
+		}
+	}
+	return `SELECT * FROM (` + strings.Join(parts, ` UNION ALL `) + `)` + backwards
+}
 
-// LastPlace is that of the last task of a job that may be tried at once; nil if there is none.
-func (s *Store) LastPlace(job string) (*Place, error) {
+// LastPlace is that of the last task of a job that may be tried now; nil if there is none.
+func (s *Store) LastPlace(job string, now time.Time) (*Place, error) {
 	var all []Place
 	err := s.view(func() (err error) {
-		all, err = list(s, (*Place).columns, last, job)
+		all, err = list(s, (*Place).columns, last(), micros(now), job)
 		return err
 	})
 	if err != nil {
@@ -99,18 +116,27 @@ func (s *Store) LastPlace(job string) (*Place, error) {
 	return &all[0], nil
 }
 
-// between is the query for how many ready tasks stand between two places. Those of the
-// rank of either are counted by themselves, as the order turns round within a rank.
-const between = `SELECT
-	(SELECT count(*) FROM queue WHERE not_before = 0 AND rank < ?1 AND rank > ?4)
-	+ (SELECT count(*) FROM queue WHERE not_before = 0 AND rank = ?1 AND ?1 <> ?4 AND (op, entity) > (?2, ?3))
-	+ (SELECT count(*) FROM queue WHERE not_before = 0 AND rank = ?4 AND (op, entity) < (?5, ?6)
-		AND (?1 <> ?4 OR (op, entity) > (?2, ?3)))`
+// between is the query for how many tasks that may be tried at ?1 stand between two places,
+// ?2 to ?4 and ?5 to ?7. Those of the rank of either are counted by themselves, as the order
+// turns round within a rank.
+func between() string {
+	var parts []string
+	for _, may := range ranked {
+		for _, part := range []string{
+			`rank < ?2 AND rank > ?5`,
+			`rank = ?2 AND ?2 <> ?5 AND (op, entity) > (?3, ?4)`,
+			`rank = ?5 AND (op, entity) < (?6, ?7) AND (?2 <> ?5 OR (op, entity) > (?3, ?4))`,
+		} {
+			parts = append(parts, `(SELECT count(*) FROM queue o `+may+` AND `+part+`)`)
+		}
+	}
+	return `SELECT ` + strings.Join(parts, ` + `)
+}
 
-// Between counts the tasks that stand between two places and may be tried at once.
-func (s *Store) Between(p, q Place) (n int, err error) {
+// Between counts the tasks that stand between two places and may be tried now.
+func (s *Store) Between(now time.Time, p, q Place) (n int, err error) {
 	err = s.view(func() error {
-		return s.row(between, p.Rank, string(p.Op), p.Entity, q.Rank, string(q.Op), q.Entity).Scan(&n)
+		return s.row(between(), micros(now), p.Rank, string(p.Op), p.Entity, q.Rank, string(q.Op), q.Entity).Scan(&n)
 	})
 	if err != nil {
 		return 0, fmt.Errorf("count a part of the queue: %w", err)
@@ -118,14 +144,20 @@ func (s *Store) Between(p, q Place) (n int, err error) {
 	return n, nil
 }
 
-// backedOff is the query for the tasks in back-off after the one in ?1, ?2 and ?3.
-const backedOff = `SELECT rank, op, entity, not_before, job,
+// backedOff is the query for the tasks in back-off after the one in ?1, ?2 and ?3. The bound
+// stands before the term that names the partial index: the first of two is where it is entered.
+const backedOff = `SELECT p.rank, op, entity, p.not_before, q.job,
 		(SELECT json_group_array(o.job) FROM queue_others o WHERE o.op = q.op AND o.entity = q.entity)
-	FROM queue q WHERE not_before > 0 AND not_before >= ?1 AND (not_before > ?1 OR (op, entity) > (?2, ?3))
-	ORDER BY not_before, op, entity LIMIT ?4`
+	FROM (SELECT rank, op, entity, not_before FROM queue INDEXED BY queue_back_off
+		WHERE not_before >= ?1 AND not_before > 0 AND (not_before > ?1 OR (op, entity) > (?2, ?3))
+		ORDER BY not_before, op, entity LIMIT ?4) p CROSS JOIN queue q USING (op, entity)
+	ORDER BY p.not_before, op, entity`
+
+// AfterNow is the place of a task in back-off after all whose back-off is over.
+func AfterNow(now time.Time) Place { return Place{NotBefore: now, Op: "~"} }
 
 // BackedOff are the first places of tasks that have failed after one of them, as many as
-// limit, by when they may be tried again. That may be in the past.
+// limit, by when they may be tried again.
 func (s *Store) BackedOff(after Place, limit int) (all []Place, err error) {
 	err = s.view(func() error {
 		rows, err := list(s, func(r *placeRow) []any { return append(r.columns(), &r.notBefore, &r.job, &r.others) }, backedOff,

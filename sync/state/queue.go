@@ -310,7 +310,9 @@ func (f Filter) retry() string {
 	_, backOff := f.parts()
 	var first []string
 	for _, part := range backOff {
-		first = append(first, `SELECT * FROM (SELECT o.not_before AS at FROM `+part+` AND o.not_before > ?3 ORDER BY o.not_before LIMIT 1)`)
+		// The bound stands first: that is where the index is entered.
+		part = strings.Replace(part, `o.not_before > 0`, `o.not_before > ?3 AND o.not_before > 0`, 1)
+		first = append(first, `SELECT * FROM (SELECT o.not_before AS at FROM `+part+` ORDER BY o.not_before LIMIT 1)`)
 	}
 	return `SELECT coalesce(min(at), 0) FROM (` + strings.Join(first, ` UNION ALL `) + `)`
 }

@@ -36,11 +36,12 @@ func next(t testing.TB, s *Store, f Filter) *Task {
 // listed are the tasks that the filter lets through, best first, those in back-off included.
 func listed(t testing.TB, s *Store, f Filter) (all []Waiting) {
 	t.Helper()
-	places, err := s.Places(f, Before, 1000)
+	now := time.Now()
+	places, err := s.Places(f, now, Before, 1000)
 	if err != nil {
 		t.Fatal(err)
 	}
-	failed, err := s.BackedOff(Place{}, 1000)
+	failed, err := s.BackedOff(AfterNow(now), 1000)
 	if err != nil {
 		t.Fatal(err)
 	}

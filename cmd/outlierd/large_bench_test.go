@@ -1,0 +1,68 @@
+package main
+
+import (
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"outlierd/outlier/simulator"
+	"outlierd/sync/state"
+	"outlierd/sync/state/statetest"
+)
+
+// jobsOfALargeState are two of the forty jobs that [statetest.Large] knows, one of them with
+// 300 searches that share a month.
+const jobsOfALargeState = `
+version: 1
+service: {url: "https://service.test", key: "${OUTLIERD_KEY}", limit: 10/min}
+budget: {per_month: 10000, pace: even}
+jobs:
+  job-00:
+    every: 6h
+    for_each: {topic: [TOPICS]}
+    search: {query: ["${topic}"], pages: 2, where: {published_at: "since last success, overlap 14d, first 30d"}}
+    enrich: {details: {}, comments: {}, transcript: {}}
+  job-01:
+    schedule: "30 6 * * *"
+    search: {query: [home espresso]}
+    enrich: {details: {}, transcript: {top: 10}}
+`
+
+// BenchmarkGlance is a command that looks at a large state, as a process of its own: the time it
+// takes and its peak memory, of which the pages of the program itself are some 40 to 60 MB. Linux
+// lets a process begin with the peak of its parent, so the memory is only told right where the
+// state was generated before.
+func BenchmarkGlance(b *testing.B) {
+	w := newWorld(b, simulator.Options{Seed: 1})
+	var topics []string
+	for n := range 300 {
+		topics = append(topics, "topic number "+strings.Repeat("i", n%7)+string(rune('a'+n%26))+string(rune('a'+n/26)))
+	}
+	w.write(strings.ReplaceAll(jobsOfALargeState, "TOPICS", strings.Join(topics, ", ")))
+	statetest.Large(b, filepath.Join(w.dir, "data", "state"), func(dir string) error {
+		s, err := state.Open(b.Context(), dir, state.Options{Service: "https://service.test"})
+		if err != nil {
+			return err
+		}
+		return s.Close()
+	})
+	for _, args := range [][]string{{"version"}, {"budget"}, {"plan"}, {"why", "v0000000123"}, {"queue"}, {"queue", "job-07"}, {"queue", "-o", "ndjson"}} {
+		b.Run(strings.Join(args, "_"), func(b *testing.B) {
+			var cpu time.Duration
+			peak := 0.0
+			for b.Loop() {
+				cmd, _ := w.command(b.Context(), args...)
+				cmd.Stdout, cmd.Stderr = nil, nil // what is held here would count as the program's
+				if err := cmd.Run(); err != nil {
+					b.Fatal(err)
+				}
+				cpu += cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+				peak = max(peak, float64(cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss)/1024)
+			}
+			b.ReportMetric(float64(cpu.Milliseconds())/float64(b.N), "cpu-ms/op")
+			b.ReportMetric(peak, "peak-MB")
+		})
+	}
+}

@@ -1,0 +1,95 @@
+package state
+
+import (
+	"context"
+	stdsql "database/sql"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"outlierd/outlier"
+)
+
+// BenchmarkLook is what a worker asks of the queue before each call and while it has nothing
+// to do, with a million queued calls.
+func BenchmarkLook(b *testing.B) {
+	s := open(b, large(b, false))
+	for name, f := range map[string]Filter{"all": {}, "job": {Job: "job-07"}} {
+		for what, look := range map[string]func() error{
+			"next":    func() error { _, err := s.NextTask(time.Now(), f); return err },
+			"pending": func() error { _, err := s.Pending(time.Now(), f); return err },
+			"retry":   func() error { _, err := s.NextRetry(time.Now(), f); return err },
+			"queued":  func() error { _, err := s.Queued(f); return err },
+			"expire":  func() error { _, err := s.Expire(); return err },
+		} {
+			b.Run(what+"/"+name, func(b *testing.B) {
+				for b.Loop() {
+					if err := look(); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		}
+	}
+}
+
+// BenchmarkQueue queues 10,000 calls beside a million others.
+func BenchmarkQueue(b *testing.B) {
+	s := open(b, large(b, false))
+	const calls = 10_000
+	b.ReportAllocs()
+	round := 0
+	for b.Loop() {
+		round++
+		err := s.Queue(b.Context(), func(yield func(Task) bool) {
+			for n := range calls {
+				task := Task{Op: outlier.OpDetails, Entity: fmt.Sprintf("n%04d%06d", round, n), Run: "run", Job: "new", Value: 1 - float64(n)/1e6}
+				if !yield(task) {
+					return
+				}
+			}
+		})
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*calls), "µs/call")
+}
+
+// BenchmarkClearQueue gives up the 27,500 calls of a job beside a process that writes, and tells
+// for how long that one had to wait at most.
+func BenchmarkClearQueue(b *testing.B) {
+	dir := large(b, false)
+	s := open(b, dir)
+	beside := &Store{dir: dir, options: options().withDefaults(), stmts: map[string]*stdsql.Stmt{}}
+	if err := beside.attach(b.Context(), "rw"); err != nil {
+		b.Fatal(err)
+	}
+	defer beside.db.Close()
+	ctx, stop := context.WithCancel(b.Context())
+	var worst time.Duration
+	var writing sync.WaitGroup
+	writing.Go(func() {
+		for ctx.Err() == nil {
+			began := time.Now()
+			if err := beside.Update(func(tx *Tx) error { return tx.setMeta("beside", "") }); err != nil {
+				b.Error(err)
+			}
+			worst = max(worst, time.Since(began))
+			time.Sleep(time.Millisecond)
+		}
+	})
+	calls := 0
+	for job := 0; b.Loop(); job++ {
+		gone, kept, err := s.ClearQueue(b.Context(), fmt.Sprintf("job-%02d", job))
+		if err != nil {
+			b.Fatal(err)
+		}
+		calls += gone + kept
+	}
+	stop()
+	writing.Wait()
+	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(max(calls, 1)), "µs/call")
+	b.ReportMetric(float64(worst.Milliseconds()), "worst-wait-ms")
+}
