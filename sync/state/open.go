@@ -160,7 +160,6 @@ func (s *Store) leftBehind() (bool, error) {
 func (s *Store) connect(ctx context.Context) error {
 	return s.dial(ctx, url.Values{"_pragma": {
 		"busy_timeout(10000)", // until start is over; see patience
-		"page_size(8192)",     // bodies are some ten KB: larger pages make shorter chains
 		"journal_mode(wal)",
 		"synchronous(full)",
 		"foreign_keys(on)",
