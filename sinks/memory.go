@@ -14,12 +14,12 @@ import (
 type Changes struct {
 	key, compared []string
 	seed          maphash.Seed
-	last          map[string]uint64 // key → hash of the compared columns
+	last          map[uint64]uint64 // hash of the key → hash of the compared columns, of which the key is one
 }
 
 // NewChanges remembers nothing.
 func NewChanges(t *schema.Table) *Changes {
-	c := &Changes{key: t.Key, seed: maphash.MakeSeed(), last: map[string]uint64{}}
+	c := &Changes{key: t.Key, seed: maphash.MakeSeed(), last: map[uint64]uint64{}}
 	for _, column := range t.Columns {
 		c.compared = append(c.compared, column.Name)
 	}
@@ -33,11 +33,11 @@ func (c *Changes) Learn(rows arrow.RecordBatch) []int {
 	keys, values := KeysOf(rows, c.key), KeysOf(rows, c.compared)
 	for i := range int(rows.NumRows()) {
 		hash := maphash.Bytes(c.seed, values.At(i))
-		key := keys.At(i)
-		if last, ok := c.last[string(key)]; ok && last == hash {
+		key := maphash.Bytes(c.seed, keys.At(i))
+		if last, ok := c.last[key]; ok && last == hash {
 			continue
 		}
-		c.last[string(key)] = hash
+		c.last[key] = hash
 		changed = append(changed, i)
 	}
 	return changed

@@ -61,7 +61,10 @@ func TestWarehousesAreBuiltWithinTheirMemory(t *testing.T) {
 				t.Fatal(err)
 			}
 			limit := int64(256) // MB
-			if megabytes > 100 {
+			switch {
+			case megabytes > 1000:
+				limit = 800
+			case megabytes > 100:
 				limit = 400
 			}
 			dir := t.TempDir()
