@@ -96,7 +96,7 @@ func cutShort(err error) error {
 	return err
 }
 
-// Date is the time that came with the answer, whoever wrote it; zero if none did.
+// Date is the time that came with the answer, also with one of a gateway; zero without one.
 func (a *Answer) Date() time.Time { return date(a.Header) }
 
 // ServiceTime is the service's clock when it answered: the Date of an answer that is

@@ -193,7 +193,7 @@ type errand struct {
 	after  bool       // the jobs that come after this one are run, too
 }
 
-// scheduled reports whether nobody by hand asks for the run.
+// scheduled reports whether a schedule asks for the run, and not a person.
 func (e *errand) scheduled() bool { return !e.Due.IsZero() || e.Trigger == engine.CatchUp }
 
 // runJobs performs what is to be done and reports. The worst status of all runs

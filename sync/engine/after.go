@@ -32,7 +32,7 @@ func (r *run) debts() (all []state.Debt) {
 }
 
 // Owed are the runs that jobs with `after` have to make, in the order of their due
-// instants. Of those that nobody has made for a while `catch_up` decides, as of any
+// instants. Of those that are overdue `catch_up` decides, as of any
 // instants that passed. What a job owes that comes after no other any more is dropped.
 func (e *Engine) Owed(now time.Time) ([]*Appointment, error) {
 	debts, err := e.Store.Owed()

@@ -109,7 +109,7 @@ func (e *Engine) failedStart(row state.Run, cause error) error {
 }
 
 // supersede closes the unfinished runs whose place a new run of the job takes. Those that
-// have paid for a scan stay, as the job's next runs continue them, which nobody does for
+// have paid for a scan stay, as the job's next runs continue them, which is not done for
 // what was asked for once. The job's own run and one that a person has overridden leave
 // each other alone.
 func (e *Engine) supersede(spec *job.Spec, due time.Time) error {
@@ -176,7 +176,7 @@ func (e *Engine) Unfinished(spec *job.Spec, due time.Time) (runs []state.Run, er
 	return append(runs, others...), nil
 }
 
-// LeftOver are the unfinished runs that whoever keeps the schedule goes on with at once,
+// LeftOver are the unfinished runs that a schedule goes on with at once,
 // without a due instant: runs of the schedule that were stopped or killed, and runs that
 // have paid for a scan, whatever started them. Another run by hand is its person's to
 // continue, and one that failed is its job's next instant's.

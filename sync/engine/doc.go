@@ -36,14 +36,14 @@
 //
 //   - a run of the job that has its pages ends, and its calls stay queued;
 //   - one that still takes pages goes on to the end of these;
-//   - an unfinished run that nobody works on goes on, once for each instant, if it is
+//   - an unfinished run that is not under way goes on, once for each instant, if it is
 //     younger than a period of the job (a day at most) or has paid for a scan;
 //   - then the instant's own run begins. It takes the place of what is still unfinished, as
 //     its window covers that too: so a job that is stuck has one unfinished run and a record
 //     for each instant. Only a run that has paid for a scan stays unfinished beside it.
 //
 // What comes after a parent's run is noted as owed with the end of its searches (after.go).
-// A run that a person has overridden leaves all this alone, and nobody but a person goes on
+// A run that a person has overridden leaves all this alone, and only a person goes on
 // with it.
 //
 // # What keeps a call back

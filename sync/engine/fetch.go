@@ -100,8 +100,8 @@ func (s *shift) once(ctx context.Context, r *outlier.Request, p state.Purchase) 
 	return answer, err
 }
 
-// refused says why a call is not made: it is known what the service would say, or nobody
-// could see what it brings.
+// refused says why a call is not made: it is known what the service would say, or what it
+// brings could not be seen.
 func (s *shift) refused(r *outlier.Request) error {
 	if err := s.latched(r); err != nil || !r.Paid() {
 		return err

@@ -166,7 +166,7 @@ func (e *Engine) bound(spec *job.Spec, plan *frozen, steps []state.Step) {
 }
 
 // drawNow draws up the plan of a run that begins now, and joins the scans that are live.
-// Which ones are, by the time of a later run, nobody knows.
+// Which ones are, by the time of a later run, is not known.
 func (e *Engine) drawNow(ctx context.Context, spec *job.Spec, now time.Time) ([]state.Step, frozen, error) {
 	steps, plan, err := e.drawInWords(ctx, spec, now)
 	if err == nil {

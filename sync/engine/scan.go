@@ -18,7 +18,7 @@ import (
 //
 // It is the dearest thing there is to buy, it takes hours, and the service has neither
 // an idempotency key nor a list of scans. So an intent is durable before anything is
-// sent, and a second one for the same thing is refused by the database, whoever wants
+// sent, and a second one for the same thing is refused by the database, whichever run wants
 // it. It is started again only with proof that the first request did nothing. Where
 // there is none, the scan is reported and waits for a person, who can look at the
 // service and knows.
@@ -95,7 +95,7 @@ func (r *run) nextLook() (at time.Time) {
 // filters. When a scan is live, [state.Store.LiveScan] says.
 
 // joinScan lets a step join the scan that its own start would only repeat, if there is
-// one. One whose start is not confirmed waits for a person's word, whoever wants it.
+// one. One whose start is not confirmed waits for a person's word, whichever run wants it.
 func (r *run) joinScan(ctx context.Context, step *state.Step) (joined bool, err error) {
 	live, err := r.Store.LiveScan(wishOf(step, r.plan.Again))
 	if err != nil || live == nil {

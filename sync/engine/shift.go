@@ -56,7 +56,7 @@ func (e *Engine) newShift(ctx context.Context, filter state.Filter) (*shift, err
 // the finished record; the error says why a run failed, or that ctx ended, in which case
 // the run stays unfinished.
 func (e *Engine) Run(ctx context.Context, spec *job.Spec, trigger Trigger, due time.Time) (*state.Run, error) {
-	return e.perform(ctx, spec, trigger, false, func(ctx context.Context, s *shift) (*run, error) {
+	return e.workOn(ctx, spec, trigger, false, func(ctx context.Context, s *shift) (*run, error) {
 		return s.begin(ctx, spec, trigger, due)
 	})
 }
@@ -65,13 +65,13 @@ func (e *Engine) Run(ctx context.Context, spec *job.Spec, trigger Trigger, due t
 // [Engine.Run] does. Where a due instant waits for it, which is zero if none does, the run
 // ends when it has its pages.
 func (e *Engine) Resume(ctx context.Context, spec *job.Spec, trigger Trigger, due time.Time, old *state.Run) (*state.Run, error) {
-	return e.perform(ctx, spec, trigger, !due.IsZero(), func(ctx context.Context, s *shift) (*run, error) {
+	return e.workOn(ctx, spec, trigger, !due.IsZero(), func(ctx context.Context, s *shift) (*run, error) {
 		return s.resume(ctx, spec, trigger, old)
 	})
 }
 
-// perform works on one run until it has ended, or only until it has its pages.
-func (e *Engine) perform(ctx context.Context, spec *job.Spec, trigger Trigger, pages bool,
+// workOn works on one run until it has ended, or only until it has its pages.
+func (e *Engine) workOn(ctx context.Context, spec *job.Spec, trigger Trigger, pages bool,
 	take func(context.Context, *shift) (*run, error)) (*state.Run, error) {
 	if trigger == Manual {
 		ctx = pace.Urgent(ctx)
@@ -85,7 +85,7 @@ func (e *Engine) perform(ctx context.Context, spec *job.Spec, trigger Trigger, p
 			return nil, err
 		}
 	}
-	if !s.loader.working() { // nobody could see what it buys
+	if !s.loader.working() { // what it buys could not be seen
 		return nil, &SinksDownError{Since: s.loader.downSince, Err: s.loader.problems()}
 	}
 	r, err := take(ctx, s)

@@ -37,7 +37,7 @@ type lane interface {
 }
 
 // turn is a place in the order: that of a task, of calls to come, or of so many calls that
-// stand before the next task and about which nobody has asked.
+// stand before the next task and that were not asked about.
 type turn struct {
 	state.Place
 	calls int

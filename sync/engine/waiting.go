@@ -113,7 +113,7 @@ func (e *Engine) calls(w *witness, page []placed) (all []Waiting, err error) {
 }
 
 // searches are the open searches and scans of runs that go on, of all jobs or of one: those first
-// that are done first, and last those of which nobody knows when.
+// that are done first, and last those without a known time.
 func (e *Engine) searches(w *witness, name string, going []unfinished) (all []Waiting, err error) {
 	before := 0
 	for i := range going {

@@ -34,11 +34,11 @@
 //
 // Nothing tells the service that a second request for a scan means the first one. So
 // the wish comes first, as a row of its own, and the attempts that carry it out refer
-// to it: unique indexes allow one wish at a time for what a scan looks for, whoever wants
+// to it: unique indexes allow one wish at a time for what a scan looks for, whichever run wants
 // it, and one attempt for the wish that is not refunded. Triggers let the state of the
 // scan follow its attempt. From the moment an attempt is marked as sent the scan may
 // exist; it is unknown until an answer is read, a refund proves that there is none, or an
-// operator says what there is. Whoever wants a scan that is live joins it, with a hold of
+// operator says what there is. A run that wants a live scan joins it, with a hold of
 // its own for reading it.
 //
 // # Groups survive a full disk

@@ -247,7 +247,7 @@ func (h held) answer() *outlier.Answer {
 }
 
 // found adopts the scan that an answer tells of for the intent of its attempt. One that
-// broke off may still tell the id, and that is all that is needed: whoever waits for
+// broke off may still tell the id, and that is all that is needed: the run that waits for
 // the scan asks for the rest.
 func (t *Tx) found(attempt int64, answer *outlier.Answer) error {
 	scan, err := t.s.scan(`SELECT `+scanColumns+` FROM scans WHERE state = 'unknown'

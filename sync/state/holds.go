@@ -14,7 +14,7 @@ import (
 // thrown away. It counts for the periods of that attempt. What is drawn from it has
 // been counted already, so it meets no cap, and when the call is refunded the credits
 // are the hold's again. It ends when the attempt that made it is refunded, when it is
-// released, and when its run is over or superseded. While nobody knows whether the scan exists that it is for,
+// released, and when its run is over or superseded. While it is not known whether its scan exists,
 // only a refund ends it: whoever finds the scan will want to read it.
 type hold struct {
 	id         int64

@@ -77,7 +77,7 @@ func (r *scanRow) scan() (Scan, error) {
 // A scan is what it looks for: FindBy, Mode and the queries in any order. It is live from
 // its intent on until it has ended and the run that paid for it has read it to the end; or
 // any run has, if that one will not go on. A scan past its deadline is not live: what it
-// finds is of another day. Whoever wants a live scan joins it, see [Store.JoinScan].
+// finds is of another day. A run that wants a live scan joins it, see [Store.JoinScan].
 
 // same holds for scans that look for what ?1, ?2 and ?3 say.
 const same = `find_by = ?1 AND mode = ?2 AND wanted = ?3`
@@ -204,7 +204,7 @@ func (t *Tx) forgetVain(step int64) error {
 }
 
 // alone names the scan that stands in the way of s, if there is one. The database
-// refuses s in any case. One that runs past its deadline does not: nobody waits for it
+// refuses s in any case. One that runs past its deadline does not: no run waits for it
 // any longer.
 func (t *Tx) alone(s Scan, wanted string) error {
 	if _, err := t.exec(`UPDATE scans SET state = 'expired' WHERE `+same+` AND state = 'running' AND NOT `+timely,
