@@ -288,10 +288,12 @@ func (p *play) processes(ctx context.Context, random *rand.Rand) {
 		mean := float64(time.Until(until)) / float64(left)
 		life := min(time.Duration(mean*random.ExpFloat64()), time.Until(until))
 		switch n := random.IntN(20); {
-		case n < 15 || life > 20*time.Second:
-			p.up(ctx, life, syscall.SIGKILL)
+		case n < 8 || life > 20*time.Second:
+			p.up(ctx, life, syscall.SIGKILL, "")
+		case n < 15:
+			p.up(ctx, life, syscall.SIGKILL, []string{atRequest, atAnswer, atEnd}[random.IntN(3)])
 		case n < 17:
-			p.up(ctx, life, syscall.SIGTERM)
+			p.up(ctx, life, syscall.SIGTERM, "")
 		default:
 			p.during(ctx, min(life, 4*time.Second), "run", "--due")
 		}
@@ -302,8 +304,9 @@ func (p *play) processes(ctx context.Context, random *rand.Rand) {
 	}
 }
 
-// up keeps the schedule for a while and is then ended by a signal.
-func (p *play) up(ctx context.Context, life time.Duration, signal syscall.Signal) {
+// up keeps the schedule for a while and is then ended by a signal, or if a stage is named
+// by the next paid call after that.
+func (p *play) up(ctx context.Context, life time.Duration, signal syscall.Signal, stage string) {
 	cmd, log := p.start("up")
 	if cmd == nil {
 		return
@@ -322,7 +325,18 @@ func (p *play) up(ctx context.Context, life time.Duration, signal syscall.Signal
 		return
 	case <-time.After(life):
 	}
-	p.note("%v up %d", signal, cmd.Process.Pid)
+	if stage != "" {
+		t := &trap{stage, make(chan struct{}), make(chan struct{})}
+		defer close(t.gone)
+		p.proxy.set(func() { p.proxy.trap = t })
+		select {
+		case <-t.sprung:
+		case <-time.After(2 * p.scale):
+		case <-ctx.Done():
+		}
+		p.proxy.set(func() { p.proxy.trap = nil })
+	}
+	p.note("%v up %d %s", signal, cmd.Process.Pid, stage)
 	p.leaves()
 	cmd.Process.Signal(signal)
 	if signal == syscall.SIGKILL {

@@ -32,6 +32,7 @@ type proxy struct {
 	faulty float64       // the part of the calls that something happens to
 	skew   time.Duration // of the service's clock
 	key    string        // that the service takes
+	trap   *trap         // nil for none
 	calls  []*wireCall
 	told   map[string]bool // days that the service itself told
 	lied   map[string]bool // days that a gateway told
@@ -43,6 +44,34 @@ type wireCall struct {
 	path     string
 	identity string // as in [simulator.Call]; without the body
 	what     string // happened to it; "" for nothing
+}
+
+// trap is sprung by the next call that costs something, which is where a kill hurts most.
+type trap struct {
+	at     string        // the stage of the call
+	sprung chan struct{} // closed then
+	gone   chan struct{} // closed when the program was killed
+}
+
+// The stages of a call.
+const (
+	atRequest = "a paid call arrives"
+	atAnswer  = "a paid call was charged"
+	atEnd     = "a paid call was answered"
+)
+
+// reaches springs the trap, and waits until the program was killed.
+func (f *proxy) reaches(call *wireCall, stage string) {
+	f.mu.Lock()
+	t := f.trap
+	if t == nil || t.at != stage || call.path != "/scan" && !strings.HasPrefix(call.path, "/search/") {
+		f.mu.Unlock()
+		return
+	}
+	f.trap = nil
+	f.mu.Unlock()
+	close(t.sprung)
+	<-t.gone
 }
 
 // disturbed reports whether the program did not get the service's own whole answer.
@@ -168,6 +197,8 @@ func (f *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			r.Header.Set("Authorization", "Api-Key demo")
 		}
 	})
+	f.reaches(call, atRequest)
+	defer f.reaches(call, atEnd)
 	select {
 	case <-time.After(delay):
 	case <-r.Context().Done():
@@ -196,6 +227,7 @@ func (f *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	answer := httptest.NewRecorder()
 	f.service.ServeHTTP(answer, r)
+	f.reaches(call, atAnswer)
 	f.mu.Lock()
 	away := f.server == nil || f.deaf
 	f.mu.Unlock()
