@@ -48,6 +48,31 @@ func TestAfterFiresWhenThePagesArePublished(t *testing.T) {
 	})
 }
 
+// TestStopDuringSQLLeavesTheRunToTheNextStart: it is no failure, and the due instant has had
+// no run.
+func TestStopDuringSQLLeavesTheRunToTheNextStart(t *testing.T) {
+	bare(t, afterFile, func(w *workshop) {
+		time.Sleep(6*time.Hour - time.Minute)
+		e, closeAll := w.open()
+		ctx, stop := context.WithCancel(w.ctx)
+		e.IDs = func(ctx context.Context, _, _ string) ([]string, error) {
+			stop()
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+		agenda, err := e.Agenda(time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		e.Serve(ctx, agenda)
+		closeAll()
+		children := runsOf(w.serve(10*time.Minute), "child")
+		if len(children) != 1 || children[0].Status != state.OKEmpty {
+			t.Errorf("runs of the child: %+v; want one, which found no seeds", children)
+		}
+	})
+}
+
 // TestAfterFiresOnEveryGoodEndAndOnNoOther: a parent that found nothing has still looked.
 func TestAfterFiresOnEveryGoodEndAndOnNoOther(t *testing.T) {
 	plain := strings.Replace(afterFile, "related:\n      video_id: {sql: select video_id from outliers where last_seen_at > now() - interval 1 day order by z_score desc limit 3}", "search: {query: [latte art]}", 1)

@@ -272,6 +272,9 @@ func (w *watch) start(ctx context.Context, a *Appointment) (recorded bool) {
 	if err == nil {
 		return true
 	}
+	if ctx.Err() != nil {
+		return false
+	}
 	log.Error("run failed", "err", err)
 	if done, err := w.Store.Performed(a.Spec.Name, a.Due); err == nil && done {
 		return true
