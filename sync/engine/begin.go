@@ -87,7 +87,7 @@ func (s *shift) open(ctx context.Context, spec *job.Spec, trigger Trigger, due t
 	}
 	at, unsure := s.openingTime(ctx, spec)
 	steps, plan, err := s.resolve(ctx, spec, trigger, at)
-	if ctx.Err() != nil { // a stop is no failure of the run: the next start begins it
+	if err != nil && ctx.Err() != nil { // a stop is no failure of the run: the next start begins it
 		return nil, context.Cause(ctx)
 	}
 	if err != nil {
