@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"outlierd/schema"
+	"outlierd/sinks"
 	"outlierd/sinks/sinktest"
 )
 
@@ -304,6 +305,38 @@ func TestOpenRefusesAFile(t *testing.T) {
 	checkError(t, path, []string{path})
 	if text, err := os.ReadFile(path); err != nil || string(text) != "mine" {
 		t.Errorf("the file now holds %q, %v", text, err)
+	}
+}
+
+// TestFolderThatWasMovedIsNotWrittenTo: it stays open, so only its place tells.
+func TestFolderThatWasMovedIsNotWrittenTo(t *testing.T) {
+	for name, replace := range map[string]func(dir string) error{
+		"nothing in its place":      func(string) error { return nil },
+		"a file in its place":       func(dir string) error { return os.WriteFile(dir, nil, 0o644) },
+		"another one in its place":  func(dir string) error { return os.Mkdir(dir, 0o755) },
+		"a link to it in its place": func(dir string) error { return os.Symlink(dir+".moved", dir) }, // readers find it
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "parquet")
+			s := openSink(t, dir)
+			defer s.Close()
+			if err := perform(t, s, sinktest.Sample(4)); err != nil {
+				t.Fatal(err)
+			}
+			if err := errors.Join(os.Rename(dir, dir+".moved"), replace(dir)); err != nil {
+				t.Fatal(err)
+			}
+			_, err := s.Watermark(t.Context())
+			for what, err := range map[string]error{
+				"asked":     err,
+				"written":   s.Write(t.Context(), sinks.Batch{Lo: s.state.Watermark, Hi: s.state.Watermark + 1}),
+				"published": s.Publish(t.Context(), nil),
+			} {
+				if linked := strings.Contains(name, "link"); linked != (err == nil) {
+					t.Errorf("%s: %v", what, err)
+				}
+			}
+		})
 	}
 }
 

@@ -113,10 +113,30 @@ func (s *Sink) Close() error { return s.root.Close() }
 
 // fresh makes sure that the state is that of the disk.
 func (s *Sink) fresh() error {
+	if err := s.inPlace(); err != nil {
+		return err
+	}
 	if !s.stale {
 		return nil
 	}
 	return s.recover()
+}
+
+// inPlace makes sure that the folder is still where readers look. One that was moved stays
+// open, so all would go on into it, unseen.
+func (s *Sink) inPlace() error {
+	opened, err := s.root.Stat(".")
+	if err != nil {
+		return fmt.Errorf("folder of the Parquet sink: %w", err)
+	}
+	found, err := os.Stat(s.options.Dir)
+	switch {
+	case err != nil:
+		return fmt.Errorf("folder of the Parquet sink: %w", err)
+	case !os.SameFile(opened, found):
+		return fmt.Errorf("folder of the Parquet sink: %s was replaced while it was in use", s.options.Dir)
+	}
+	return nil
 }
 
 // recover reads the state, finishes its last step and removes what a step that was
