@@ -155,17 +155,23 @@ It works beside an instance that is running, which takes notice.`,
 			if err != nil {
 				return err
 			}
-			return o.glance(c.Context(), config, func(p *program) error { return o.clearQueue(c.Context(), p, args[0]) })
+			return o.clearQueue(c.Context(), config, args[0])
 		},
 	}
 }
 
-func (o *options) clearQueue(ctx context.Context, p *program, name string) error {
-	was, _, err := p.recorded(name)
+// clearQueue looks first and clears when it has looked: while the moment of a look is held, the
+// log of the database cannot be folded into it, and would grow with all that is given up.
+func (o *options) clearQueue(ctx context.Context, config *job.Config, name string) error {
+	was := name
+	err := o.glance(ctx, config, func(p *program) (err error) {
+		was, _, err = p.recorded(name)
+		return err
+	})
 	if err != nil {
 		return err
 	}
-	dropped, kept, err := state.Clear(ctx, filepath.Join(p.Config.Data, "state"), stateOptions(p.Config), was)
+	dropped, kept, err := state.Clear(ctx, filepath.Join(config.Data, "state"), stateOptions(config), was)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%w; some of the calls may be gone: run the command again for the rest", err)
 	}

@@ -1,0 +1,54 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"outlierd/outlier"
+	"outlierd/outlier/simulator"
+	"outlierd/sync/state"
+)
+
+// TestALongClearLetsTheLogBeUsedAgain: what is given up beside the process that holds the state
+// goes through the log of the database, which is folded into the file meanwhile. A look at the
+// record that is still held would keep it from that; the log would grow with the queue, and the
+// next call would wait until all of it is in the file.
+func TestALongClearLetsTheLogBeUsedAgain(t *testing.T) {
+	w := newWorld(t, simulator.Options{Seed: 1})
+	w.write("version: 1\nservice: {url: \"${OUTLIERD_URL}\", key: \"${OUTLIERD_KEY}\"}\nbudget: {per_month: 1000}\n" +
+		"jobs:\n  long: {search: {query: [tea]}}\n")
+	folder := filepath.Join(w.dir, "data", "state")
+	holder, err := state.Open(t.Context(), folder, state.Options{Service: w.url})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer holder.Close()
+	const calls = 50_000
+	err = holder.Queue(t.Context(), func(yield func(state.Task) bool) {
+		for n := range calls {
+			if !yield(state.Task{Op: outlier.OpDetails, Entity: fmt.Sprintf("v%010d", n), Run: "run-1", Job: "long"}) {
+				return
+			}
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	size := func() int64 {
+		info, err := os.Stat(filepath.Join(folder, "state.db-wal"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info.Size()
+	}
+	before := size()
+	if out := w.mustRun("queue", "clear", "long"); !strings.Contains(out, fmt.Sprint(calls)) {
+		t.Errorf("queue clear: %s", out)
+	}
+	if after := size(); after > before+before/2 {
+		t.Errorf("the log had %d bytes after queueing and has %d now: it was not used again", before, after)
+	}
+}
