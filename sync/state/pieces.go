@@ -9,7 +9,7 @@ import (
 // waits for the database for long. How many rows a piece may change follows from how long the
 // piece before it took.
 const (
-	pieceTime = 40 * time.Millisecond
+	pieceTime = 20 * time.Millisecond
 	pieceMin  = 50
 	pieceMax  = 4000
 )
