@@ -100,11 +100,13 @@ func (s *Store) Turned() (day, cycle bool, err error) {
 		credit.Cycle(now, zone, s.options.Renews) > credit.Cycle(then, zone, s.options.Renews), nil
 }
 
-// newest is the latest time for which anything in the ledger counts; 0 if nothing does.
+// newest is the latest time for which anything in the ledger counts that was spent; 0 if
+// nothing does. What was bought on top is left out: a clock that was ahead when it was
+// booked must not let it count now and once more when its date comes.
 func (s *Store) newest() (at int64, err error) {
 	err = s.row(`SELECT max(
 		(SELECT coalesce(max(counts_at), 0) FROM attempts WHERE price > 0),
-		(SELECT coalesce(max(counts_at), 0) FROM attempts WHERE adjustment IS NOT NULL))`).Scan(&at)
+		(SELECT coalesce(max(counts_at), 0) FROM attempts WHERE adjustment IS NOT NULL AND adjustment > 0))`).Scan(&at)
 	return at, err
 }
 

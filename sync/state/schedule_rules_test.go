@@ -197,11 +197,29 @@ func (s *schedule) capOn(period credit.Period) credit.Cap {
 	return credit.Cap{Scope: period.Scope, Period: period.Key}
 }
 
+// boughtLater is what was bought on top after the end of a period. Where the present one
+// reaches up to what is dated in the future, its cap is raised by that as well.
+func (p *process) boughtLater(period credit.Period) (bought outlier.Credits) {
+	if period.Scope != credit.AllMonth {
+		return 0
+	}
+	_, end, err := period.Bounds(p.options.Location, p.options.Renews)
+	if err != nil {
+		p.wrong = err
+	}
+	for _, one := range p.spent {
+		if one.account == "" && one.credits < 0 && !one.at.Before(end) {
+			bought -= one.credits
+		}
+	}
+	return bought
+}
+
 // checkPeriods: what is dated in the future counts as now, so that a clock which is behind
 // lets the present period hold more than it did.
 func (p *process) checkPeriods(held map[credit.Period]outlier.Credits) error {
 	for _, period := range inOrder(p.charged) {
-		if charged := p.charged[period]; charged > held[period] {
+		if charged := p.charged[period]; charged > held[period]+p.boughtLater(period) {
 			return &broken{ruleCharged, fmt.Sprintf("%d credits for %s %s, of which %d are held", charged, period.Scope, period.Key, held[period])}
 		}
 	}
@@ -302,7 +320,7 @@ func (p *process) audit() error {
 			return err
 		case b.Held() != held:
 			return &broken{ruleLedger, fmt.Sprintf("%s %s holds %d credits, and its rows add up to %d", period.Scope, period.Key, held, b.Held())}
-		case charged > held-b.Scans:
+		case charged > held-b.Scans+p.boughtLater(period):
 			return &broken{ruleCharged, fmt.Sprintf("%d credits for %s %s, of which %d are held for calls", charged, period.Scope, period.Key, held-b.Scans)}
 		}
 		explained = explained || b.Explained > 0
