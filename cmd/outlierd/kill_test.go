@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os/exec"
@@ -28,6 +29,8 @@ func (w *testWorld) withoutLineage(table string) []string {
 	return texts(rows)
 }
 
+var long = flag.Bool("long", false, "kill 50 times and open the published file 1,000 times, in place of samples")
+
 // oneSearch is a job of three queries in one search of five pages, with all five
 // enrichments.
 const oneSearch = `
@@ -50,8 +53,11 @@ jobs:
 // random moments of a run, runs it again, and compares with a run that nobody
 // disturbed.
 func TestKilledAtAnyMomentNothingIsLostOrBoughtTwice(t *testing.T) {
-	kills := 50
-	if testing.Short() {
+	kills := 15
+	switch {
+	case *long:
+		kills = 50
+	case testing.Short():
 		kills = 3
 	}
 	// Without a cache every repeated purchase shows in the service's books.
@@ -144,7 +150,7 @@ func (w *testWorld) repeatsAreUnknown() {
 // each time in a process of its own reach, while a run writes and publishes.
 func TestReadersNeverMeetALockOrHalfABatch(t *testing.T) {
 	if testing.Short() {
-		t.Skip("opens the file a thousand times")
+		t.Skip("opens the file hundreds of times")
 	}
 	w := newWorld(t, simulator.Options{Seed: 1, Limit: 1_000_000, Latency: func() time.Duration { return 5 * time.Millisecond }})
 	w.write(searches(5, 0))
@@ -172,7 +178,11 @@ func TestReadersNeverMeetALockOrHalfABatch(t *testing.T) {
 		+ (select count(*) from transcripts t where event_count != (select count(*) from transcript_events e where e.video_id = t.video_id))
 		+ (select count(*) from comment_counts c where sampled != (select count(*) from comments m where m.video_id = c.video_id)) as torn`
 	var seen int64
-	for i := range 1000 {
+	opens := 250
+	if *long {
+		opens = 1000
+	}
+	for i := range opens {
 		var hits, broken int64
 		err := duckdb.Query(t.Context(), w.published(), "select (select count(*) from outliers_history), ("+torn+")",
 			func([]string) error { return nil }, func(values []any) error {

@@ -117,7 +117,7 @@ func TestPageThatFindingOutTookIsMadeUpFor(t *testing.T) {
 					if diff := cmp.Diff(want, w.performed(pagesAlone, jobs...)); diff != "" {
 						t.Errorf("items %t: the first runs ended (-want +got):\n%s", items, diff)
 					}
-					time.Sleep(7 * time.Hour) // an answer of the last hours would not be bought again
+					time.Sleep(25 * time.Hour) // an answer of the last hours would not be bought again, and a live scan be joined
 					want[jobs[0]] = state.OK
 					if diff := cmp.Diff(want, w.performed(pagesAlone, jobs...)); diff != "" {
 						t.Errorf("items %t: the next runs ended (-want +got):\n%s", items, diff)
