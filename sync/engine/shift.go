@@ -80,7 +80,9 @@ func (e *Engine) workOn(ctx context.Context, spec *job.Spec, trigger Trigger, pa
 	if err != nil {
 		return nil, err
 	}
-	if trigger == After { // whose SQL must find what its parent has brought, also where that was killed
+	// SQL after another job must find what that one has brought, also where it was killed; and
+	// whether a sink works that did not when the last process ended shows when it publishes.
+	if trigger == After || !s.loader.downSince.IsZero() {
 		if err := s.publish(ctx); err != nil {
 			return nil, err
 		}

@@ -225,6 +225,34 @@ jobs:
 	})
 }
 
+// TestRunBeginsOnceASinkIsRepaired, however long none has worked: a process of its own finds
+// that out before it refuses.
+func TestRunBeginsOnceASinkIsRepaired(t *testing.T) {
+	bare(t, jobsFile, func(w *workshop) {
+		w.inspect(func(e *Engine) { w.see(e, "coffee") })
+		sink := &fakeSink{name: "parquet", readOnly: true, broken: between(0, 8*time.Hour)}
+		never := &fakeSink{name: "duckdb", broken: func() bool { return true }}
+		run := func() (*state.Run, error) {
+			e, stop := w.open()
+			defer stop()
+			e.Sinks, e.Afresh = []sinks.Sink{never, sink}, true
+			return e.Run(w.ctx, &w.config.Jobs[0], Manual, time.Time{})
+		}
+		if r, err := run(); err == nil {
+			t.Fatalf("the run is %s while its sink fails", r.Status)
+		}
+		spent := w.spent()
+		time.Sleep(7 * time.Hour) // what was bought is reused no more
+		if r, err := run(); !isSinksDown(err) || w.spent() > spent {
+			t.Fatalf("run %v, error %v and %d credits, want none while no sink works", r, err, w.spent()-spent)
+		}
+		time.Sleep(2 * time.Hour)
+		if r, err := run(); err != nil || r.Status != state.Partial || w.spent() == spent {
+			t.Errorf("error %v and %d credits after the repair, want a partial run that buys", err, w.spent()-spent)
+		}
+	})
+}
+
 // TestNothingIsBoughtUntilASinkHasAnswered: before that it is not known whether the
 // journal, and with it the ledger, is complete.
 func TestNothingIsBoughtUntilASinkHasAnswered(t *testing.T) {
