@@ -36,11 +36,13 @@ func (w *workshop) performed(o job.Overrides, names ...string) map[string]state.
 	ended := map[string]state.Status{}
 	w.inspect(func(e *Engine) {
 		for _, name := range names {
-			spec, err := w.config.Job(name).With(o)
-			if err != nil {
-				w.Fatal(err)
+			spec := *w.config.Job(name)
+			if !cmp.Equal(o, job.Overrides{}) {
+				var err error
+				if spec, err = spec.With(o); err != nil {
+					w.Fatal(err)
+				}
 			}
-			spec.Overridden = false // as if the file said so: an overridden run learns nothing
 			row, err := e.Run(w.ctx, &spec, Manual, time.Time{})
 			if row == nil {
 				w.Fatalf("%s: %v", name, err)
@@ -102,7 +104,6 @@ func TestPageThatFindingOutTookIsMadeUpFor(t *testing.T) {
 	if testing.Short() {
 		t.Skip("plays the jobs with pages four times")
 	}
-	pagesAlone := job.Overrides{NoEnrich: true}
 	for _, jobs := range [][]string{{"coffee", "niche-scan"}, {"niche-scan", "coffee"}} {
 		t.Run(jobs[0], func(t *testing.T) {
 			tables, seen := map[bool][]string{}, map[bool][]string{}
@@ -110,16 +111,19 @@ func TestPageThatFindingOutTookIsMadeUpFor(t *testing.T) {
 				bubble(t, design(t, wide...), func(w *workshop) {
 					w.counting(items)
 					w.bare = true
+					for i := range w.config.Jobs {
+						w.config.Jobs[i].Enrich = nil // as if the file asked for pages alone
+					}
 					want := map[string]state.Status{"coffee": state.OK, "niche-scan": state.OK}
 					if items {
 						want[jobs[0]] = state.PausedBudget
 					}
-					if diff := cmp.Diff(want, w.performed(pagesAlone, jobs...)); diff != "" {
+					if diff := cmp.Diff(want, w.performed(job.Overrides{}, jobs...)); diff != "" {
 						t.Errorf("items %t: the first runs ended (-want +got):\n%s", items, diff)
 					}
 					time.Sleep(25 * time.Hour) // an answer of the last hours would not be bought again, and a live scan be joined
 					want[jobs[0]] = state.OK
-					if diff := cmp.Diff(want, w.performed(pagesAlone, jobs...)); diff != "" {
+					if diff := cmp.Diff(want, w.performed(job.Overrides{}, jobs...)); diff != "" {
 						t.Errorf("items %t: the next runs ended (-want +got):\n%s", items, diff)
 					}
 					w.toReaders()
