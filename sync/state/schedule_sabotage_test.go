@@ -29,7 +29,6 @@ var sabotages = []sabotage{
 	{name: "each job buys the same scan", alone: true},
 	{name: "a time-out is taken for a failure", meter: func(m outlier.Meter) outlier.Meter { return forging{m, timeoutAsFailure} }},
 	{name: "the local clock is believed", guesses: true},
-	{name: "a job's month begins afresh when cycles begin on another day", counts: `p.scope <> 'job_month' OR account || '/' || cycle = p.period`},
 	{name: "the day begins afresh in another time zone", counts: `p.scope <> 'day' OR day = p.period`},
 }
 
