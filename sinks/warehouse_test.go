@@ -98,7 +98,7 @@ func TestWarehousesAreBuiltWithinTheirMemory(t *testing.T) {
 func fillWarehouse(size, dir string) (err error) {
 	debug.SetMemoryLimit(56 << 20)
 	debug.SetGCPercent(400)
-	ctx := context.TODO()
+	ctx := context.Background()
 	megabytes, err := strconv.ParseInt(size, 10, 64)
 	if err != nil {
 		return err

@@ -48,7 +48,7 @@ type play struct {
 	disk      string // where a disk of its own is mounted; "" if that is not allowed
 	elsewhere string // another service, which is never to be asked
 
-	others sync.RWMutex // held while nobody else may begin a run
+	others sync.RWMutex // held for writing while no other command may begin a run
 
 	mu      sync.Mutex
 	trace   []string // what was done

@@ -111,10 +111,10 @@ func (s *Store) newest() (at int64, err error) {
 }
 
 // CorrectDates takes back what searches have covered according to a clock that turned out
-// to be ahead, now that the time is agreed on: to when it was written down; and calls that
-// it keeps waiting need not wait. Nothing is
-// looked for before where a search is taken to have begun, so such a mark would lose what is
-// published until its date comes, and after that nothing would tell that it was wrong.
+// to be ahead, now that the time is agreed on: it puts cursors back to when they were
+// written, and lets calls that such a date keeps waiting be made. A search looks for nothing
+// before its cursor, so one in the future would lose what is published until its date comes,
+// and after that nothing would tell that it was wrong.
 func (s *Store) CorrectDates() error {
 	s.mu.Lock()
 	now, done := s.clock.now(), s.clock.dated
