@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/csv"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -533,19 +534,44 @@ func (p *play) inBetween(ctx context.Context, random *rand.Rand) {
 func (p *play) overridden(ctx context.Context, random *rand.Rand) {
 	p.others.Lock()
 	defer p.others.Unlock()
-	code, before := p.during(ctx, 20*time.Second, "cursor", "show", "-o", "csv")
-	if code != 0 {
+	before, ok := p.cursors(ctx, "news")
+	if !ok {
 		return
 	}
 	how := [][]string{{"--since", "2d"}, {"--pages", "4"}, {"--no-enrich"}}[random.IntN(3)]
 	p.during(ctx, 3*time.Second, append([]string{"run", "news"}, how...)...)
-	if code, after := p.during(ctx, 20*time.Second, "cursor", "show", "-o", "csv"); code == 0 && how[0] != "--no-enrich" && before != after {
-		p.violation("run news %v moved cursors:\n%s", how, difference(lines(before), lines(after)))
+	after, ok := p.cursors(ctx, "news")
+	if !ok || how[0] == "--no-enrich" {
+		return
+	}
+	for key, mark := range after {
+		// Any command puts a date in the future back, and says of the cursor who set it as before.
+		if was := before[key]; mark.set != was.set || mark.at > was.at {
+			p.violation("run news %v moved the cursor of %s from %v to %v", how, key, was, mark)
+		}
 	}
 }
 
-// lines are those of a text, in order.
-func lines(text string) []string { return slices.Sorted(strings.SplitSeq(text, "\n")) }
+// cursor is up to when a job has searched, and which run said so when.
+type cursor struct{ at, set string }
+
+// cursors are those of a job, by the keys of its searches.
+func (p *play) cursors(ctx context.Context, name string) (map[string]cursor, bool) {
+	code, text := p.during(ctx, 20*time.Second, "cursor", "show", name, "-o", "csv")
+	if code != 0 {
+		return nil, false
+	}
+	rows, err := csv.NewReader(strings.NewReader(text)).ReadAll()
+	if err != nil || len(rows) == 0 || strings.Join(rows[0], ",") != "job,key,at,set_by,set_at" {
+		p.violation("cursor show %s printed %v: %s", name, err, text)
+		return nil, false
+	}
+	marks := map[string]cursor{}
+	for _, r := range rows[1:] {
+		marks[r[1]] = cursor{r[2], r[3] + " at " + r[4]}
+	}
+	return marks, true
+}
 
 // settleScans says of each scan whose start was lost what became of it. The service's
 // books know.
