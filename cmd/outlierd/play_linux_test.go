@@ -581,10 +581,9 @@ func (p *play) settleScans() {
 		return
 	}
 	var all []struct {
-		Intent   int64
-		ScanID   string `json:"scan_id"`
-		State    string
-		Intended time.Time `json:"intended_at"`
+		Intent int64
+		ScanID string `json:"scan_id"`
+		State  string
 	}
 	if err := json.Unmarshal([]byte(text), &all); err != nil {
 		p.violation("scan list: %v: %s", err, firstLine(text))
@@ -604,9 +603,11 @@ func (p *play) settleScans() {
 		if s.State != "unknown" {
 			continue
 		}
+		// An intent is dated by the service's clock, which this play moves. But no other
+		// scan is started before it is known what became of this one.
 		id := ""
 		for scan, at := range started {
-			if d := at.Sub(s.Intended); d > -time.Second && d < 65*time.Second && (id == "" || at.Before(started[id])) {
+			if id == "" || at.Before(started[id]) {
 				id = scan
 			}
 		}
