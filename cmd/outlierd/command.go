@@ -76,7 +76,7 @@ func addCommands(root *cobra.Command, o *options) {
 		{"To begin:", []*cobra.Command{demoCommand(o), initCommand(o), lintCommand(o)}},
 		{"Jobs:", []*cobra.Command{planCommand(o), runCommand(o), upCommand(o), queueCommand(o), cursorCommand(o)}},
 		{"Once, without a job:", []*cobra.Command{
-			searchCommand(o), relatedCommand(o), findChannelsCommand(o), scanCommand(o),
+			searchCommand(o), relatedCommand(o), findChannelsCommand(o), trendingFormatsCommand(o), scanCommand(o),
 			channelCommand(o), videoCommand(o), commentsCommand(o), transcriptCommand(o),
 		}},
 		{"To know:", []*cobra.Command{sqlCommand(o), whyCommand(o), budgetCommand(o), schemaCommand(o), checkCommand(o)}},
