@@ -65,7 +65,7 @@ func cursorSetCommand(o *options) *cobra.Command {
 	c := &cobra.Command{
 		Use: "set JOB TIME", Short: "Let the next run of a job search from a date on",
 		Long: `Set the cursors of a job, forward or back. TIME is a date, which begins at midnight in
-the timezone of the job file, or a time such as 2026-11-01T12:00:00Z. Searches that
+the timezone of the job file, or a time such as 2026-11-01T12:00Z. Searches that
 have no cursor yet get one.`,
 		Example: "  outlierd cursor set coffee 2026-11-01",
 		Args:    cobra.ExactArgs(2),
@@ -169,15 +169,12 @@ func cursorKeys(ctx context.Context, config *job.Config, store *state.Store, nam
 
 // instant is a date or a time of the past.
 func instant(text string, zone *time.Location) (time.Time, error) {
-	at, err := time.ParseInLocation(time.DateOnly, text, zone)
+	at, err := job.ParseInstant(text, zone)
 	if err != nil {
-		at, err = time.Parse(time.RFC3339, text)
-	}
-	if err != nil {
-		return at, usageError{fmt.Errorf("%s is no date that there is, such as 2026-11-01, and no time such as 2026-11-01T12:00:00Z", text)}
+		return at, usageError{err}
 	}
 	if at.After(time.Now()) {
 		return at, usageError{fmt.Errorf("%s has not come yet: a cursor says up to when was searched", text)}
 	}
-	return at, nil
+	return at.In(zone), nil
 }

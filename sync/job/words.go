@@ -109,11 +109,16 @@ func instants(zone *time.Location) (from, to func(string) (time.Time, error)) {
 	return from, to
 }
 
+// ParseInstant reads a time, or a date, of which it takes the first moment in zone.
+func ParseInstant(text string, zone *time.Location) (time.Time, error) { return parseInstant(text, 0, zone) }
+
 // parseInstant reads a date or a time. Of a date it takes the first moment, or for
-// days 1 the second before the next date.
+// days 1 the second before the next date. The seconds of a time may be left out.
 func parseInstant(text string, days int, zone *time.Location) (time.Time, error) {
-	if t, err := time.Parse(time.RFC3339, text); err == nil {
-		return t.UTC(), nil
+	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04Z07:00"} {
+		if t, err := time.Parse(layout, text); err == nil {
+			return t.UTC(), nil
+		}
 	}
 	d, err := time.Parse(time.DateOnly, text)
 	switch {

@@ -59,6 +59,8 @@ func TestTimesAtTheEndsOfARange(t *testing.T) {
 		{"2026-09-06", "2026-09-06T04:00:00Z", "2026-09-07T02:59:59Z"}, // begins at one o'clock, as midnight is skipped
 		{"2026-09-05", "2026-09-05T04:00:00Z", "2026-09-06T03:59:59Z"},
 		{"2026-10-01T12:00:00+02:00", "2026-10-01T10:00:00Z", "2026-10-01T10:00:00Z"},
+		{"2026-10-01T12:00Z", "2026-10-01T12:00:00Z", "2026-10-01T12:00:00Z"}, // the interface calls seconds optional
+		{"2026-10-01T12:00+02:00", "2026-10-01T10:00:00Z", "2026-10-01T10:00:00Z"},
 	} {
 		first, err1 := from(c.text)
 		last, err2 := to(c.text)
@@ -72,7 +74,7 @@ func TestTimesAtTheEndsOfARange(t *testing.T) {
 			t.Errorf("to %s is %s, want %s", c.text, got, c.last)
 		}
 	}
-	for _, text := range []string{"2026-02-30", "2026-1-1", "today", "2026-10-01T12:00:00", "01.10.2026"} {
+	for _, text := range []string{"2026-02-30", "2026-1-1", "today", "2026-10-01T12:00:00", "2026-10-01T12:00", "2026-10-01T12Z", "01.10.2026"} {
 		if got, err := from(text); err == nil {
 			t.Errorf("%s is accepted as %v", text, got)
 		}
