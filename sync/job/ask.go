@@ -122,7 +122,7 @@ func (a *asker) texts(name string, n *node) []string {
 	}
 	switch {
 	case source.File != "":
-		a.lines(name, n.get("file"), source.File)
+		a.lines(name, n.get("file"), source)
 		a.From[name] = source
 	case source.SQL != "":
 		a.From[name] = source
@@ -131,13 +131,15 @@ func (a *asker) texts(name string, n *node) []string {
 }
 
 // lines checks what a file holds by now. It is read again whenever the job runs.
-func (a *asker) lines(name string, n *node, path string) {
-	for i, value := range a.readable(n, path) {
-		if value == "" {
-			continue
-		}
-		if _, err := a.accept(name, value); err != nil {
-			a.foreign(n, fmt.Sprintf("in line %d of %s: %v", i+1, n.shown(), err))
+func (a *asker) lines(name string, n *node, source Source) {
+	for _, v := range a.readable(n, source) {
+		if _, err := a.accept(name, v.text); err != nil {
+			words := fmt.Sprintf("in line %d of %s: %v", v.line, n.shown(), err)
+			if source.Field == "" && tabular(source.File) && !n.filled() {
+				a.refuseWithHint(n, "name the column that has the values: {file: rivals.csv, column: channel}", "%s", words)
+				return
+			}
+			a.foreign(n, words)
 			return
 		}
 	}

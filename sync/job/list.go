@@ -11,16 +11,31 @@ func (b *builder) origin(n *node) (Source, []*node) {
 	if !n.has(mapping) {
 		return at, n.members()
 	}
-	switch from := n.entries[0]; {
-	case len(n.entries) > 1:
-		b.refuse(n.entries[1].key, "a list comes from one place: list, file or sql")
-	case !from.value.has(text):
-	case from.key.text == "list":
-		return at, b.list(from.value)
-	case from.key.text == "file":
-		return Source{File: b.absolute(from.value.text), Line: from.value.line, Column: from.value.column}, nil
-	case from.key.text == "sql":
-		return Source{SQL: b.sql(from.value), Line: from.value.line, Column: from.value.column}, nil
+	var from []entry
+	for _, e := range n.entries {
+		if e.key.text != "column" {
+			from = append(from, e)
+		}
+	}
+	column := n.get("column")
+	switch {
+	case len(from) > 1:
+		b.refuse(from[1].key, "a list comes from one place: list, file or sql")
+		return at, nil
+	case len(from) == 0 || column != nil && from[0].key.text != "file":
+		b.refuseWithHint(column.handle(), "write {file: channels.csv, column: channel}", "column names a column of a file")
+		return at, nil
+	case !from[0].value.has(text) || column != nil && !column.has(text):
+		return at, nil
+	}
+	value := from[0].value
+	switch from[0].key.text {
+	case "list":
+		return at, b.list(value)
+	case "file":
+		return Source{File: b.absolute(value.text), Field: column.textOr(""), Line: value.line, Column: value.column}, nil
+	case "sql":
+		return Source{SQL: b.sql(value), Line: value.line, Column: value.column}, nil
 	}
 	return at, nil
 }
@@ -67,8 +82,8 @@ func (b *builder) loops(job *node) []loop {
 		source, members := b.origin(e.value)
 		l := loop{Loop: Loop{e.key.text, source}}
 		if source.File != "" {
-			for _, line := range b.readable(e.value.get("file"), source.File) {
-				members = append(members, &node{kind: text, text: line, raw: line})
+			for _, v := range b.readable(e.value.get("file"), source) {
+				members = append(members, &node{kind: text, text: v.text, raw: v.text})
 			}
 		}
 		l.values(members)
@@ -109,15 +124,15 @@ func (b *builder) loopName(key *node) bool {
 	return false
 }
 
-// readable are the lines of a file that n names. That there is no value in it may
-// change, and is worth a warning only.
-func (b *builder) readable(n *node, path string) []string {
-	lines, err := readList(path, n.shown())
+// readable are the values of a file that n names. That it holds none may change, and is
+// worth a warning only.
+func (b *builder) readable(n *node, source Source) []value {
+	values, err := source.values(n.shown())
 	switch {
 	case err != nil:
 		b.foreign(n, err.Error())
-	case strings.Join(lines, "") == "":
+	case len(values) == 0:
 		b.warn(n, "", "the file %s holds no values", n.shown())
 	}
-	return lines
+	return values
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"iter"
 	"regexp"
-	"unicode/utf8"
 )
 
 // kind is what a YAML value is, in the words of a mistake.
@@ -124,10 +123,7 @@ func (n *node) shown() string {
 	case null, list, mapping:
 		return string(n.kind)
 	}
-	raw := n.raw
-	if utf8.RuneCountInString(raw) > 60 {
-		raw = string([]rune(raw)[:60]) + "…"
-	}
+	raw := clip(n.raw, 60)
 	if n.plain && !n.filled() && n.kind != text {
 		return raw
 	}

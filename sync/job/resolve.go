@@ -5,11 +5,9 @@ import (
 	"fmt"
 	"maps"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"outlierd/outlier"
 )
@@ -211,17 +209,11 @@ func (r *resolver) read(s Source, column string) ([]string, error) {
 	if s.File == "" && s.SQL == "" {
 		return s.Values, nil
 	}
-	key := s.File + "\x00" + s.SQL + "\x00" + column
+	key := s.File + "\x00" + s.Field + "\x00" + s.SQL + "\x00" + column
 	if known, ok := r.answers[key]; ok {
 		return known, nil
 	}
-	var values []string
-	var err error
-	if s.File != "" {
-		values, err = readList(s.File, s.File)
-	} else if values, err = r.IDs(s.SQL, column); err != nil {
-		err = fmt.Errorf("%s: %w", s.place(), err)
-	}
+	values, err := r.fetch(s, column)
 	if err != nil {
 		return nil, err
 	}
@@ -230,31 +222,22 @@ func (r *resolver) read(s Source, column string) ([]string, error) {
 	return r.answers[key], nil
 }
 
-// maxList bounds what a file of ids or values may hold.
-const maxList = 4 << 20
-
-// readList is the text of a file in lines, without blanks around them, comments and
-// empty ones. A comment is a line that begins with #, or what follows a # after a
-// blank: an address may hold a # of its own.
-func readList(path, name string) ([]string, error) {
-	text, err := readRegular(path, name, maxList)
-	if err != nil {
-		return nil, err
-	}
-	if !utf8.ValidString(text) {
-		return nil, fmt.Errorf("the file %s is no UTF-8 text", name)
-	}
-	var values []string
-	for line := range strings.Lines(strings.TrimPrefix(text, "\uFEFF")) {
-		if strings.Contains(line, "#") {
-			line = comment.ReplaceAllString(line, "")
+// fetch reads a file, or runs SQL.
+func (r *resolver) fetch(s Source, column string) ([]string, error) {
+	if s.SQL != "" {
+		values, err := r.IDs(s.SQL, column)
+		if err != nil {
+			err = fmt.Errorf("%s: %w", s.place(), err)
 		}
-		values = append(values, strings.TrimSpace(line))
+		return values, err
 	}
-	return values, nil
+	values, err := s.values(s.File)
+	var texts []string
+	for _, v := range values {
+		texts = append(texts, v.text)
+	}
+	return texts, err
 }
-
-var comment = regexp.MustCompile(`(^|\s)#.*`)
 
 // subject says what the ask looks for, or what its hits are to resemble.
 func (a *Ask) subject() {

@@ -33,8 +33,13 @@ func TestTheManualsExamplesHaveNoMistakes(t *testing.T) {
 		return environment(name)
 	}
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "rivals.txt"), []byte("UC1234567890abcdefghijkl # one\n"), 0o600); err != nil {
-		t.Fatal(err)
+	for name, text := range map[string]string{
+		"rivals.txt": "UC1234567890abcdefghijkl # one\n",
+		"rivals.csv": "name,channel\none,UC1234567890abcdefghijkl\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	for _, page := range []string{"README.md", "docs/jobs.md"} {
 		manual, err := os.ReadFile(filepath.Join("../..", filepath.FromSlash(page)))

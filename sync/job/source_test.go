@@ -74,6 +74,36 @@ jobs:
 	}
 }
 
+// A table has the values in one column, whatever separates them and whatever else it holds.
+func TestAColumnOfATable(t *testing.T) {
+	dir := t.TempDir()
+	for name, table := range map[string]string{
+		"comma": "name,channel,note\r\n\"Moka, daily\",UC1234567890abcdefghijkl,\"two\nlines # and this\"\r\n" +
+			"short\r\nx,,\r\ny,https://video.example/channel/UCabcdefghijkl1234567890,\r\n",
+		"semicolon": "\uFEFFname;channel\n\"a;b\";UC1234567890abcdefghijkl\nc;UCabcdefghijkl1234567890\n",
+		"tab":       "channel\tname\nUC1234567890abcdefghijkl\ta, b; c\nUCabcdefghijkl1234567890\t\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name+".csv"), []byte(table), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		config, err := Parse(filepath.Join(dir, "jobs.yaml"), []byte(head+`
+jobs:
+  ids: {channels: {id: {file: `+name+`.csv, column: channel}}}
+  each: {for_each: {c: {file: `+name+`.csv, column: channel}}, search: {where: {channel_id: "${c}"}}}
+`), nothingSet)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := []string{"UC1234567890abcdefghijkl", "UCabcdefghijkl1234567890"}
+		if got := must(t, config.Job("ids"), nothingKnown()).IDs; !slices.Equal(got, want) {
+			t.Errorf("%s: the column gives %q, want %q", name, got, want)
+		}
+		if got := must(t, config.Job("each"), nothingKnown()).Asks; len(got) != 2 || got[1].Params.Get("channelId") != want[1] {
+			t.Errorf("%s: for_each of the column makes %+v", name, got)
+		}
+	}
+}
+
 // SQL that finds nothing must not turn a search for something into one for everything.
 func TestWhatFindsNoSeedsAsksNothing(t *testing.T) {
 	for _, body := range []string{

@@ -85,7 +85,8 @@ type Loop struct {
 // Source is where a list comes from: exactly one of Values, File and SQL is set.
 type Source struct {
 	Values       []string
-	File         string // absolute path of a text with one value per line
+	File         string // absolute path of a text with one value per line, or of a table if Field is set
+	Field        string `json:",omitempty"` // the column of a table of comma-separated values that has the values
 	SQL          string // over the user's own tables
 	Line, Column int    `json:"-"` // where it stands in the file
 }

@@ -110,7 +110,9 @@ func instants(zone *time.Location) (from, to func(string) (time.Time, error)) {
 }
 
 // ParseInstant reads a time, or a date, of which it takes the first moment in zone.
-func ParseInstant(text string, zone *time.Location) (time.Time, error) { return parseInstant(text, 0, zone) }
+func ParseInstant(text string, zone *time.Location) (time.Time, error) {
+	return parseInstant(text, 0, zone)
+}
 
 // parseInstant reads a date or a time. Of a date it takes the first moment, or for
 // days 1 the second before the next date. The seconds of a time may be left out.
