@@ -50,11 +50,11 @@ func (o *options) showBudget(ctx context.Context) error {
 	if err := o.anyOutput(); err != nil {
 		return err
 	}
-	config, err := o.load()
+	config, err := o.loadToRead()
 	if err != nil {
 		return err
 	}
-	return o.glance(ctx, config, func(p *program) error {
+	return o.glanceOr(ctx, config, publishedBudget(config), func(p *program) error {
 		b, err := budgetOf(ctx, p)
 		if err != nil {
 			return err
@@ -264,7 +264,7 @@ func (o *options) adjust(ctx context.Context, amount, why string) error {
 	if err := o.anyOutput(); err != nil {
 		return err // before anything is booked
 	}
-	config, err := o.load()
+	config, err := o.loadToRead()
 	if err != nil {
 		return err
 	}

@@ -40,10 +40,10 @@ func bindable(ctx context.Context, query job.Query) error {
 	return err
 }
 
-// sound reads the job file and checks it as far as that can be done without a state
+// sound loads the job file and checks it as far as that can be done without a state
 // and a network, SQL included.
-func (o *options) sound(ctx context.Context) (*job.Config, error) {
-	config, err := o.load()
+func sound(ctx context.Context, load func() (*job.Config, error)) (*job.Config, error) {
+	config, err := load()
 	if err != nil {
 		return nil, err
 	}

@@ -32,7 +32,7 @@ func (o *options) check(ctx context.Context) error {
 	if err := o.tableOrJSON(); err != nil {
 		return err
 	}
-	config, err := o.load()
+	config, err := o.loadToRead()
 	if err != nil {
 		return err
 	}
@@ -42,7 +42,7 @@ func (o *options) check(ctx context.Context) error {
 		return fmt.Errorf("there is no state in %s yet: it is made by the first run", folder)
 	}
 	if err != nil {
-		return forbidden(err, config.Data)
+		return unreadable(err, folder)
 	}
 	checked, err := seen.Check(ctx)
 	if err := errors.Join(err, seen.Close()); err != nil {

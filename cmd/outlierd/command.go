@@ -101,3 +101,6 @@ func group(use, short, long string, below ...*cobra.Command) *cobra.Command {
 
 // load reads the job file.
 func (o *options) load() (*job.Config, error) { return job.Load(o.config, o.env) }
+
+// loadToRead reads the job file for a command that makes no call, and so needs no key.
+func (o *options) loadToRead() (*job.Config, error) { return job.LoadToRead(o.config, o.env) }

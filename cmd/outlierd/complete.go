@@ -45,7 +45,7 @@ func (o *options) complete(c *cobra.Command) {
 // completeJob offers the jobs of the file that were not named yet. A file that cannot be
 // read offers none: lint is for that.
 func (o *options) completeJob(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	config, err := o.load()
+	config, err := o.loadToRead()
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}

@@ -28,11 +28,12 @@ func cursorShowCommand(o *options) *cobra.Command {
 	return &cobra.Command{
 		Use: "show [JOB]", Short: "List the cursors of a job, or of all", Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			config, err := o.load()
+			config, err := o.loadToRead()
 			if err != nil {
 				return err
 			}
-			return o.glance(c.Context(), config, func(p *program) error { return o.showCursors(p, strings.Join(args, "")) })
+			name := strings.Join(args, "")
+			return o.glanceOr(c.Context(), config, publishedCursors(name), func(p *program) error { return o.showCursors(p, name) })
 		},
 	}
 }
@@ -118,7 +119,7 @@ of its window on, and buys again the seeds that are fresh.`,
 
 // cursors lets work set the cursors of a job that is in the file or was.
 func (o *options) cursors(ctx context.Context, name string, work func(*job.Config, *state.Store) error) error {
-	config, err := o.load()
+	config, err := o.loadToRead()
 	if err != nil {
 		return err
 	}

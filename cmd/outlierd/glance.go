@@ -26,12 +26,25 @@ func (o *options) glance(ctx context.Context, config *job.Config, work func(*pro
 	defer func() { err = errors.Join(err, p.Close()) }()
 	folder := filepath.Join(config.Data, "state")
 	if err := p.peek(ctx, folder); err != nil {
-		return forbidden(err, config.Data)
+		return unreadable(err, folder)
 	}
-	if err := p.openClient(o, folder, nil); err != nil {
+	if err := p.openPace(folder); err != nil {
 		return err
 	}
 	return work(p)
+}
+
+// glanceOr is glance, and answers by a query over the published tables where the state belongs
+// to another user.
+func (o *options) glanceOr(ctx context.Context, config *job.Config, query string, work func(*program) error) error {
+	err := o.glance(ctx, config, work)
+	if !errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	if err := o.readingPublished(config, err); err != nil {
+		return err
+	}
+	return o.ask(ctx, config, query)
 }
 
 // peek opens the state to read. A record of an earlier version is brought up to date
@@ -49,7 +62,8 @@ func (p *program) peek(ctx context.Context, folder string) error {
 		seen, err = state.Peek(ctx, folder, stateOptions(p.Config))
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		return p.invent(ctx)
+		_, err := p.invent(ctx)
+		return err
 	}
 	if err != nil {
 		return err
@@ -59,19 +73,19 @@ func (p *program) peek(ctx context.Context, folder string) error {
 	return nil
 }
 
-// invent makes a record in which nothing ever happened.
-func (p *program) invent(ctx context.Context) error {
-	folder, err := os.MkdirTemp("", "outlierd-")
+// invent makes a record in which nothing ever happened, in a temporary folder.
+func (p *program) invent(ctx context.Context) (folder string, err error) {
+	folder, err = os.MkdirTemp("", "outlierd-")
 	if err != nil {
-		return err
+		return "", err
 	}
 	p.closers = append(p.closers, func() error { return os.RemoveAll(folder) })
 	p.Store, err = state.Open(ctx, folder, stateOptions(p.Config))
 	if err != nil {
-		return err
+		return "", err
 	}
 	p.closers = append(p.closers, p.Store.Close)
-	return nil
+	return folder, nil
 }
 
 // formerly gives the jobs of the configuration back the names under which the record

@@ -21,7 +21,7 @@ The prices are those of a first run: what is known from earlier runs, such as pa
 that are fresh or windows that are shorter, only makes a run cheaper.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			config, err := o.sound(c.Context())
+			config, err := sound(c.Context(), o.load)
 			if err != nil {
 				return err
 			}

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
 	"time"
@@ -36,7 +38,7 @@ may take all that the job asks for. What SQL finds may be more by the time of th
 			if err := o.tableOrJSON(); err != nil {
 				return err
 			}
-			config, err := o.sound(c.Context())
+			config, err := sound(c.Context(), o.loadToRead)
 			if err != nil {
 				return err
 			}
@@ -45,17 +47,26 @@ may take all that the job asks for. What SQL finds may be more by the time of th
 					return usageError{fmt.Errorf("%s has no job %q", config.Path, name)}
 				}
 			}
-			return o.glance(c.Context(), config, func(p *program) error {
+			show := func(p *program, amend func(*engine.Forecast)) error {
 				f, err := forecast(c, p, names)
 				if err != nil {
 					return err
 				}
+				amend(f)
 				if o.output == "json" {
 					return o.whole(f)
 				}
 				_, err = fmt.Fprint(o.out, planText(f, config.Timezone, len(names) == 0))
 				return err
-			})
+			}
+			err = o.glance(c.Context(), config, func(p *program) error { return show(p, func(*engine.Forecast) {}) })
+			if !errors.Is(err, fs.ErrPermission) {
+				return err
+			}
+			if err := o.readingPublished(config, err); err != nil {
+				return err
+			}
+			return o.planPublished(c.Context(), config, show)
 		},
 	}
 }

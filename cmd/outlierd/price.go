@@ -69,7 +69,7 @@ func costText(cost engine.Cost, limit pace.Quota) string {
 func unborn(ctx context.Context, config *job.Config, work func(*engine.Engine) error) (err error) {
 	p := &program{Engine: &engine.Engine{Config: config, IDs: seedsOnce(config)}}
 	defer func() { err = errors.Join(err, p.Close()) }()
-	if err := p.invent(ctx); err != nil {
+	if _, err := p.invent(ctx); err != nil {
 		return err
 	}
 	return work(p.Engine)

@@ -41,11 +41,12 @@ and ndjson.
 It works beside an instance that is running.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			config, err := o.load()
+			config, err := o.loadToRead()
 			if err != nil {
 				return err
 			}
-			return o.glance(c.Context(), config, func(p *program) error { return o.showQueue(p, strings.Join(args, ""), all) })
+			name := strings.Join(args, "")
+			return o.glanceOr(c.Context(), config, publishedQueue(name), func(p *program) error { return o.showQueue(p, name, all) })
 		},
 	}
 	c.Flags().BoolVar(&all, "all", false, "list every row of a table")
@@ -151,7 +152,7 @@ meets again is queued anew.
 It works beside an instance that is running, which takes notice.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			config, err := o.load()
+			config, err := o.loadToRead()
 			if err != nil {
 				return err
 			}

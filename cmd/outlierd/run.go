@@ -86,7 +86,7 @@ func (o *options) runNamed(c *cobra.Command, f *runFlags, names []string) error 
 	if err := o.anyOutput(); err != nil {
 		return err
 	}
-	config, err := o.sound(c.Context())
+	config, err := sound(c.Context(), o.load)
 	if err != nil {
 		return err
 	}

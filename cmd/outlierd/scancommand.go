@@ -27,11 +27,11 @@ func scanListCommand(o *options) *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Short: "List all scans, the newest first", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			config, err := o.load()
+			config, err := o.loadToRead()
 			if err != nil {
 				return err
 			}
-			return o.glance(c.Context(), config, func(p *program) error {
+			return o.glanceOr(c.Context(), config, publishedScans(), func(p *program) error {
 				all, err := p.Store.Scans("")
 				if err != nil {
 					return err
@@ -285,7 +285,7 @@ there is one, use "scan adopt".`,
 				return usageError{errors.New("say --not-created INTENT if you have looked and the service has no such scan, and else 'outlierd scan adopt ID'; " +
 					"'outlierd scan list' shows the intents, and which of them are unknown")}
 			}
-			config, err := o.load()
+			config, err := o.loadToRead()
 			if err != nil {
 				return err
 			}

@@ -36,7 +36,7 @@ there: where, what, how often, since when, and an example. Nothing is lost of th
 are in column extra of their rows.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			config, err := o.load()
+			config, err := o.loadToRead()
 			if err != nil {
 				return err
 			}

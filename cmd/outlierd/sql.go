@@ -25,7 +25,7 @@ query from standard input.`,
   outlierd sql "select table_name, comment from duckdb_tables() order by 1"`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			config, err := o.load()
+			config, err := o.loadToRead()
 			if err != nil {
 				return err
 			}

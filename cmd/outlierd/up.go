@@ -24,7 +24,7 @@ SIGHUP is ignored.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) (err error) {
 			signal.Ignore(syscall.SIGHUP) // a terminal that is closed, or a service manager that asks for a reload
-			config, err := o.sound(c.Context())
+			config, err := sound(c.Context(), o.load)
 			switch {
 			case c.Context().Err() != nil && err != nil:
 				return nil // stopped before it began

@@ -36,11 +36,11 @@ beside an instance that is running.`,
 			if err != nil {
 				return usageError{err}
 			}
-			config, err := o.load()
+			config, err := o.loadToRead()
 			if err != nil {
 				return err
 			}
-			return o.glance(c.Context(), config, func(p *program) error { return o.why(c.Context(), p, id) })
+			return o.glanceOr(c.Context(), config, publishedWhy(id), func(p *program) error { return o.why(c.Context(), p, id) })
 		},
 	}
 }

@@ -43,7 +43,7 @@ func (o *options) open(ctx context.Context, config *job.Config, log *slog.Logger
 	}
 	folder := filepath.Join(config.Data, "state")
 	if err := p.openState(ctx, folder); err != nil {
-		return p, forbidden(err, config.Data)
+		return p, err
 	}
 	p.addSinks(ctx, folder, memory)
 	return p, p.openClient(o, folder, func() (outlier.Key, error) { return o.rekey(config.Service.URL) })
@@ -78,7 +78,7 @@ func (p *program) openState(ctx context.Context, folder string) (err error) {
 	with.Log = p.Log
 	p.Store, err = state.Open(ctx, folder, with)
 	if err != nil {
-		return err
+		return forbidden(err, p.Config.Data)
 	}
 	p.closers = append(p.closers, p.Store.Close)
 	return p.settle(ctx)
@@ -141,7 +141,7 @@ func (o *options) books(ctx context.Context, config *job.Config, work func(*stat
 	p := &program{Engine: &engine.Engine{Config: config, Log: log}}
 	defer func() { err = errors.Join(err, p.Close()) }()
 	if err := p.openState(ctx, filepath.Join(config.Data, "state")); err != nil {
-		return forbidden(err, config.Data)
+		return err
 	}
 	return work(p.Store)
 }
@@ -153,6 +153,14 @@ func forbidden(err error, folder string) error {
 		return err
 	}
 	return fmt.Errorf("%w; user %d must be allowed to write %s and what is in it", err, os.Getuid(), folder)
+}
+
+// unreadable is forbidden for commands that only look.
+func unreadable(err error, folder string) error {
+	if !errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	return fmt.Errorf("%w; user %d must be allowed to read %s", err, os.Getuid(), folder)
 }
 
 // Close gives everything up, in the reverse order of opening.
@@ -204,7 +212,18 @@ func openSink(ctx context.Context, kind, path, folder string, memory int64) (sin
 
 // openClient makes the one thing that talks to the service. rekey reads the key again,
 // which may have changed since; the simulator's never does.
-func (p *program) openClient(o *options, folder string, rekey func() (outlier.Key, error)) error {
+func (p *program) openClient(o *options, folder string, rekey func() (outlier.Key, error)) (err error) {
+	if err := p.openPace(folder); err != nil || p.Config.Service.Simulated() {
+		return err
+	}
+	p.Rekey = rekey
+	p.Client.Transport, err = o.network(outlier.TransportOptions{CAFile: p.Config.Service.CAFile})
+	return err
+}
+
+// openPace makes a client that knows the pace, the key and the simulator, and has no way to the
+// service.
+func (p *program) openPace(folder string) error {
 	service := p.Config.Service
 	limiter, err := pace.Open(service.Limit, pace.Options{
 		Path: filepath.Join(folder, "pace.json"), Owner: service.Key.Fingerprint(), Share: service.Share, MaxWait: service.MaxWait,
@@ -217,9 +236,7 @@ func (p *program) openClient(o *options, folder string, rekey func() (outlier.Ke
 	if service.Simulated() {
 		return p.simulate()
 	}
-	p.Rekey = rekey
-	p.Client.Transport, err = o.network(outlier.TransportOptions{CAFile: service.CAFile})
-	return err
+	return nil
 }
 
 // simulate puts the simulator in the service's place. It keeps the pace that the

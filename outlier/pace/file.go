@@ -43,7 +43,8 @@ func (l *Limiter) save() error {
 	return nil
 }
 
-// load reads the file. No file, or that of another owner, is a fresh window. A
+// load reads the file. No file, or that of another owner, is a fresh window; a limiter without an
+// owner, as of a reader that has no key, believes whichever file is there. A
 // file that cannot be understood, as a power loss may leave it, tells one thing all
 // the same: nothing left after it was written. What left before is gone one window
 // after that, and by then nothing is lost.
@@ -65,7 +66,7 @@ func (l *Limiter) load(now time.Time) error {
 	switch n, ok := understand(text); {
 	case !ok:
 		l.core.Log.add(cell{At: earliest(written, now), Own: l.core.quota.Requests}, 0)
-	case n.Owner == l.options.Owner:
+	case n.Owner == l.options.Owner, l.options.Owner == "":
 		l.core.resume(n, now)
 	}
 	l.core.forget(now)

@@ -103,6 +103,15 @@ func (b *builder) prices(n *node) {
 	}
 }
 
+// unneeded lets a value of the service be missing that only calls need.
+func (b *builder) unneeded(n *node, what string) {
+	if n == nil || n.trouble == "" {
+		return
+	}
+	b.warn(n, "", "%s; without the %s nothing can be run", n.trouble, what)
+	n.trouble, n.wrong = "", true
+}
+
 func (b *builder) url(n *node) {
 	if !n.has(text) {
 		return
@@ -132,6 +141,7 @@ func (b *builder) key(service *node) {
 	case given && n.text != "" && s.Simulated():
 		b.refuseWithHint(n, "leave key out, or give the service's url", "sim:// takes no key, so that simulated rows never mix with bought ones")
 	case s.URL == "" || s.Simulated():
+	case n == nil && b.reading:
 	case n == nil:
 		b.missing(service, "key", `add key: "${OUTLIERD_KEY}"`)
 	case given:

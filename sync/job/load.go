@@ -13,6 +13,16 @@ import (
 // Load reads the file at path. Variables come from env, which is os.LookupEnv outside
 // of tests. A file that cannot be read, as one with mistakes, gives [Mistakes].
 func Load(path string, env func(string) (string, bool)) (*Config, error) {
+	return load(path, env, false)
+}
+
+// LoadToRead is [Load] for commands that make no call: an address or a key of the service
+// that cannot be filled in is a warning, and missing in the result.
+func LoadToRead(path string, env func(string) (string, bool)) (*Config, error) {
+	return load(path, env, true)
+}
+
+func load(path string, env func(string) (string, bool), reading bool) (*Config, error) {
 	src, err := readRegular(path, path, maxBytes)
 	if err != nil {
 		hint := ""
@@ -21,17 +31,21 @@ func Load(path string, env func(string) (string, bool)) (*Config, error) {
 		}
 		return nil, Mistakes{{File: path, Line: 1, Column: 1, Message: err.Error(), Hint: hint}}
 	}
-	return Parse(path, []byte(src), env)
+	return parseFile(path, []byte(src), env, reading)
 }
 
 // Parse reads src as if it were the file at path. The error is [Mistakes].
 func Parse(path string, src []byte, env func(string) (string, bool)) (*Config, error) {
+	return parseFile(path, src, env, false)
+}
+
+func parseFile(path string, src []byte, env func(string) (string, bool), reading bool) (*Config, error) {
 	dir, err := filepath.Abs(filepath.Dir(path))
 	if err != nil {
 		return nil, Mistakes{{File: path, Line: 1, Column: 1, Message: fmt.Sprintf("find the folder of the file: %v", err)}}
 	}
 	b := newBuilder(path, src, env)
-	b.cfg.Dir = dir
+	b.cfg.Dir, b.reading = dir, reading
 	if b.legible(src) {
 		b.build()
 	}
@@ -90,6 +104,7 @@ type builder struct {
 	named    map[string]*node           // the filters, by name
 	merged   map[*node]map[string]*node // what a filter or a where comes to, by snake_case name
 	open     []string                   // the filters that are being merged
+	reading  bool                       // no call will be made: neither address nor key is needed
 }
 
 func (b *builder) build() {
@@ -102,6 +117,10 @@ func (b *builder) build() {
 		return
 	}
 	b.expand()
+	if b.reading {
+		b.unneeded(b.root.get("service").get("url"), "address")
+		b.unneeded(b.root.get("service").get("key"), "key")
+	}
 	b.shape(b.root, "")
 	b.timezone(b.root.get("timezone"))
 	b.service(b.root.get("service"))

@@ -48,12 +48,14 @@ func (t *Tx) Unlatch(l Latch, key string) error {
 }
 
 // Latch is the latch of a key if it has fallen, even if its time is over, which is
-// for the caller to judge; nil if it has not.
+// for the caller to judge; nil if it has not. Without a key, as of a reader that has none, it
+// is the last to fall of any key.
 func (s *Store) Latch(l Latch, key string) (*Latched, error) {
 	latched := Latched{Latch: l, Key: key}
 	var since, until int64
 	err := s.view(func() error {
-		return s.row(`SELECT reason, since, until FROM latches WHERE latch = ? AND key = ?`, string(l), key).Scan(&latched.Reason, &since, &until)
+		return s.row(`SELECT reason, since, until FROM latches WHERE latch = ?1 AND (key = ?2 OR ?2 = '')
+			ORDER BY since DESC LIMIT 1`, string(l), key).Scan(&latched.Reason, &since, &until)
 	})
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil

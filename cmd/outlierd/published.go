@@ -1,0 +1,157 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"outlierd/outlier"
+	"outlierd/sinks/duckdb"
+	"outlierd/sync/credit"
+	"outlierd/sync/engine"
+	"outlierd/sync/job"
+)
+
+// # Without the state
+//
+// The folder `state` is its owner's alone, and the published tables are for everybody. In the
+// data folder of a colleague the commands that show what is on record answer from these tables,
+// as far as they tell it, and say so.
+
+// readingPublished tells that the published tables answer, or why they cannot.
+func (o *options) readingPublished(config *job.Config, denied error) error {
+	path := published(config)
+	if path == "" {
+		return denied
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return denied
+	}
+	fmt.Fprintf(o.err, "%s is not readable for user %d; the answer comes from the tables published in %s at %s, "+
+		"without what only the state has, such as queued data calls\n",
+		relative(filepath.Join(config.Data, "state")), os.Getuid(), relative(path),
+		info.ModTime().In(config.Timezone).Format("2006-01-02 15:04 MST"))
+	return nil
+}
+
+// planPublished forecasts without the state: each job as if it ran for the first time, in a
+// cycle of which the ledger says what is spent.
+func (o *options) planPublished(ctx context.Context, config *job.Config, show func(*program, func(*engine.Forecast)) error) (err error) {
+	log, err := o.logger()
+	if err != nil {
+		return err
+	}
+	var held outlier.Credits
+	query := "select held from (" + amountsSQL("cycle", thisCycle(config), "", nil, "month = "+quoted(thisCycle(config))) + ")"
+	err = duckdb.Query(ctx, published(config), query, func([]string) error { return nil }, func(values []any) error {
+		n, _ := values[0].(int64)
+		held = outlier.Credits(n)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	p := &program{Engine: &engine.Engine{Config: config, Log: log, IDs: seedsOnce(config)}}
+	defer func() { err = errors.Join(err, p.Close()) }()
+	folder, err := p.invent(ctx)
+	if err != nil {
+		return err
+	}
+	if err := p.openPace(folder); err != nil {
+		return err
+	}
+	fmt.Fprintln(o.err, "every job is priced as if it ran for the first time")
+	return show(p, func(f *engine.Forecast) {
+		f.Cycle.Held, f.Cycle.Projected = f.Cycle.Held+held, f.Cycle.Projected+held
+		for i := range f.Jobs {
+			f.Jobs[i].Changes = nil // against runs that are not known here
+		}
+	})
+}
+
+// thisCycle is the billing cycle by this machine's clock.
+func thisCycle(config *job.Config) string {
+	return credit.Cycle(time.Now(), config.Timezone, config.Budget.Renews)
+}
+
+// publishedBudget is what the ledger says, with the caps of the job file.
+func publishedBudget(config *job.Config) string {
+	cycle, day := thisCycle(config), credit.Day(time.Now(), config.Timezone)
+	caps := config.Budget
+	parts := []string{
+		amountsSQL("cycle", cycle, "", caps.PerMonth, "month = "+quoted(cycle)),
+		amountsSQL("day", day, "", caps.PerDay, "day = "+quoted(day)),
+	}
+	for i := range config.Jobs {
+		spec := &config.Jobs[i]
+		where := fmt.Sprintf("month = %s and job = %s", quoted(cycle), quoted(spec.Name))
+		parts = append(parts, amountsSQL("job", cycle, spec.Name, spec.Budget.PerMonth, where))
+	}
+	return strings.Join(parts, "\nunion all ")
+}
+
+// amountsSQL is one row of the budget. A row without a run was booked by hand.
+func amountsSQL(scope, period, name string, most *outlier.Credits, where string) string {
+	limit := "null"
+	if most != nil {
+		limit = fmt.Sprint(int64(*most))
+	}
+	return fmt.Sprintf(`select %s as scope, %s as period, nullif(%s, '') as job, %s::bigint as cap,
+	coalesce(sum(price) filter (where outcome <> 'refunded'), 0)::bigint as held,
+	if(cap is null, null, greatest(0, cap - held)) as "left",
+	coalesce(sum(price) filter (where outcome = 'spent' and run_id is not null), 0)::bigint as spent,
+	coalesce(sum(price) filter (where outcome = 'unknown'), 0)::bigint as "unknown",
+	coalesce(sum(price) filter (where outcome = 'reserved'), 0)::bigint as reserved,
+	coalesce(sum(price) filter (where run_id is null), 0)::bigint as adjusted,
+	coalesce(sum(price) filter (where outcome = 'refunded'), 0)::bigint as refunded
+from ops.credits where %s`, quoted(scope), quoted(period), quoted(name), limit, where)
+}
+
+// publishedQueue is what runs have left. Data calls that wait are not published.
+func publishedQueue(name string) string {
+	return `select r.job, r.run_id, r.status, s.operation, coalesce(s.item, array_to_string(coalesce(s.queries, s.seeds), ', ')) as search,
+	s.left_pages as pages_left, r.started_at as since, r.failures as failed_calls
+from ops.runs r left join ops.searches s on s.run_id = r.run_id and (s.stop_reason is null or s.left_pages > 0)
+where (r.status = 'running' or s.id is not null or r.failures > 0)` + ofJobSQL("r.job", name) + ` order by r.started_at desc, s.id`
+}
+
+// publishedCursors are the last searches that left nothing.
+func publishedCursors(name string) string {
+	return `select job, operation, coalesce(item, array_to_string(coalesce(queries, seeds), ', ')) as search, max(began_at) as at
+from ops.searches where left_pages is null and stop_reason is not null` + ofJobSQL("job", name) + ` group by all order by 1, 2, 3`
+}
+
+// publishedScans are the scans that runs have asked for.
+func publishedScans() string {
+	return `select s.job, s.run_id, array_to_string(coalesce(s.queries, s.seeds), ', ') as queries, s.stop_reason as state, s.credits, s.began_at
+from ops.searches s where s.operation = ` + quoted(string(outlier.OpStartScan)) + ` order by s.id desc`
+}
+
+// publishedWhy is what brought an id, and the calls about it and its channel.
+func publishedWhy(id string) string {
+	return fmt.Sprintf(`select h.observed_at as at, h._job as job, h._run_id as run_id, h.source as operation,
+	coalesce(h.item, array_to_string(coalesce(h.queries, h.seeds), ', ')) as about, h.page + 1 as page, h.rank,
+	'brought it' as outcome, coalesce(c.price, 0) as credits, s.filters
+from outliers_history h left join ops.credits c on c.response_id = h._response_id
+	left join ops.requests r on r.response_id = h._response_id
+	left join ops.searches s on s.run_id = h._run_id and s.item is not distinct from h.item and s.queries is not distinct from h.queries
+where h.video_id = %[1]s
+union all
+select coalesce(r.sent_at, r.answered_at), r.job, r.run_id, r.operation, r.entity, null, null, r.outcome, coalesce(c.price, 0), null
+from ops.requests r left join ops.credits c on c.id = r.id
+where r.entity = %[1]s or r.entity = (select max(channel_id) from outliers where video_id = %[1]s)
+order by 1`, quoted(id))
+}
+
+// ofJobSQL restricts a query to a job, if one is named.
+func ofJobSQL(column, name string) string {
+	if name == "" {
+		return ""
+	}
+	return fmt.Sprintf(" and %s = %s", column, quoted(name))
+}

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+const colleaguesJobs = `
+version: 1
+service: {url: "sim://", limit: 6000/min}
+budget: {per_month: 100}
+jobs:
+  coffee:
+    search: {query: [espresso], pages: 1, where: {published_at: since last success}}
+    enrich: {details: {top: 1}}
+`
+
+// TestColleagueReadsThePublishedTables: the state is its owner's alone. What shows the record
+// answers from the published tables and says so; what only the state has says who may see it.
+func TestColleagueReadsThePublishedTables(t *testing.T) {
+	bubble(t, colleaguesJobs, func(p *person) {
+		p.must("run")
+		id := p.ask("select video_id from videos")
+		p.asColleague(func() {
+			for _, test := range []struct {
+				args []string
+				want []string
+			}{
+				{[]string{"budget"}, []string{"held  left  spent", "cycle  2000-01-01", "  98      2 "}},
+				{[]string{"plan"}, []string{"coffee  by hand", "2 credits spent or held of 100"}},
+				{[]string{"queue"}, []string{"pages_left", "(0 rows)"}},
+				{[]string{"why", id}, []string{"brought it", "details", "charged", `"publishedAtFrom"`}},
+				{[]string{"cursor", "show"}, []string{"coffee  search     espresso  2000-01-01"}},
+				{[]string{"scan", "list"}, []string{"(0 rows)"}},
+			} {
+				out, told, code := p.do(p.Context(), test.args...)
+				if code != exitDone {
+					t.Fatalf("%s: exit code %d: %s", test.args, code, told)
+				}
+				contains(p, out, test.want...)
+				contains(p, told, "state is not readable for user ", "the answer comes from the tables published in ")
+			}
+			if _, told, _ := p.do(p.Context(), "sql", "select 1"); told != "" {
+				t.Errorf("sql told %q", told)
+			}
+			contains(p, p.refused(exitFailed, "check"), "must be allowed to read ")
+			contains(p, p.refused(exitFailed, "schema", "drift"), "must be allowed to read ")
+		})
+	})
+}
+
+// asColleague does something as a user who may read the published tables and not the state.
+func (p *person) asColleague(something func()) {
+	p.Helper()
+	if os.Getuid() != 0 {
+		state := filepath.Join(p.dir, "data", "state")
+		if err := os.Chmod(state, 0); err != nil {
+			p.Fatal(err)
+		}
+		defer os.Chmod(state, 0o700)
+		something()
+		return
+	}
+	for _, dir := range []string{p.dir, filepath.Dir(p.dir)} {
+		if err := os.Chmod(dir, 0o755); err != nil {
+			p.Fatal(err)
+		}
+	}
+	const nobody = 65534
+	runtime.LockOSThread() // whose user for files this is
+	defer runtime.UnlockOSThread()
+	if _, err := unix.SetfsuidRetUid(nobody); err != nil {
+		p.Fatal(err)
+	}
+	defer unix.SetfsuidRetUid(0)
+	something()
+}
