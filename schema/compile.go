@@ -35,13 +35,14 @@ type record struct {
 	fields int       // how many there are
 	byBit  []*vector // columns, nil for a field that has none
 
-	needs  []*node  // fields without which a row does not count
-	fills  []fill   // columns of inner rows whose value stands in this row
-	drawn  []draw   // columns computed once the row is there
-	echoes []echo   // of the answer: ids that must be the one asked about
-	strays *strays  // for the column extra; nil without
-	src    **Source // of the present answer
-	same   map[commentHash]int
+	needs  []*node               // fields without which a row does not count
+	fills  []fill                // columns of inner rows whose value stands in this row
+	drawn  []draw                // columns computed once the row is there
+	echoes []echo                // of the answer: ids that must be the one asked about
+	strays *strays               // for the column extra; nil without
+	src    **Source              // of the present answer
+	said   commentHash           // what the present comment says; zero of other rows
+	same   map[commentHash][]int // the rows of the answer's comments that say the same
 }
 
 // node is one field of the JSON below a row, and how its value is read.

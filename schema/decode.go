@@ -40,7 +40,8 @@ type Decoder struct {
 	in    jx.Decoder
 	src   *Source
 	drift drifts
-	same  map[commentHash]int // comments of the answer by what they say
+	keys  map[listed]bool       // of the rows of the present answer
+	same  map[commentHash][]int // rows of the answer's comments by what they say
 }
 
 // rows collects the rows of one table.
@@ -81,7 +82,7 @@ func (r *rows) told(src *Source) {
 
 // NewDecoder makes a decoder whose records are allocated from mem.
 func NewDecoder(mem memory.Allocator) *Decoder {
-	d := &Decoder{mem: mem, drift: drifts{}, same: map[commentHash]int{}}
+	d := &Decoder{mem: mem, drift: drifts{}, keys: map[listed]bool{}, same: map[commentHash][]int{}}
 	d.compile()
 	return d
 }
@@ -132,6 +133,7 @@ func (d *Decoder) answer(body []byte) error {
 		return errors.New("too many rows collected already")
 	}
 	d.in.ResetBytes(bytes.TrimPrefix(body, []byte("\ufeff")))
+	clear(d.keys)
 	clear(d.same)
 	if plan.path == anyElements {
 		return d.elementsOf(plan)

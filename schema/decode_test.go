@@ -323,8 +323,9 @@ func TestCommentKeysTellRepeatedCommentsApartAndStay(t *testing.T) {
 		parts, _ := decode(t, outlier.OpComments, `{"items":[{"id":"dQw4w9WgXcQ","comments":[`+list+`]}]}`)
 		return cells(t, parts["comments"], "comment_key")
 	}
+	again := func(likes string) string { return `{"authorChannelId":"A","text":"hi","likesCount":` + likes + `}` }
 	once := keys(hi + "," + ho)
-	thrice := keys(strings.Join([]string{hi, hi, ho, hi}, ","))
+	thrice := keys(strings.Join([]string{hi, again("1"), ho, again("2")}, ","))
 	if thrice[0] != once[0] || thrice[2] != once[1] {
 		t.Errorf("keys depend on other comments: %v, %v", once, thrice)
 	}
@@ -334,6 +335,9 @@ func TestCommentKeysTellRepeatedCommentsApartAndStay(t *testing.T) {
 	}
 	if a, b := keys(`{"authorChannelId":"AB","text":"C"}`), keys(`{"authorChannelId":"A","authorText":"B","text":"C"}`); a[0] == b[0] {
 		t.Error("key does not tell where the author ends")
+	}
+	if listed := keys(strings.Join([]string{hi, again("1"), hi, ho, again("1"), again("2")}, ",")); len(listed) != 4 {
+		t.Errorf("comments that are equal in everything have %d rows, want 4", len(listed))
 	}
 	if len(once[0]) != 32 {
 		t.Errorf("key %q, want 128 bits in hex", once[0])

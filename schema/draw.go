@@ -68,8 +68,12 @@ func drawLargest(v *vector, of []*vector, _ *record) {
 	v.texts(url, 1)
 }
 
-// commentHash identifies a comment within its video.
-type commentHash [16]byte
+// commentHash identifies what somebody said. Parent tells the comments of one video from
+// those of another.
+type commentHash struct {
+	parent int
+	sum    [16]byte
+}
 
 // drawCommentKey is the hash of who said what. What is said again in the same answer
 // differs by how often it was said before.
@@ -80,11 +84,9 @@ func drawCommentKey(v *vector, of []*vector, r *record) {
 		said = append(said, part.last()...)
 	}
 	sum := sha256.Sum256(said)
-	hash := commentHash(sum[:16])
-	before := r.same[hash]
-	r.same[hash]++
-	if before > 0 {
-		sum = sha256.Sum256(binary.AppendUvarint(hash[:], uint64(before)))
+	r.said = commentHash{r.mark, [16]byte(sum[:16])}
+	if before := len(r.same[r.said]); before > 0 {
+		sum = sha256.Sum256(binary.AppendUvarint(sum[:16:16], uint64(before)))
 	}
 	v.bytes = hex.AppendEncode(v.bytes, sum[:16])
 	v.end()

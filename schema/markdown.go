@@ -32,6 +32,10 @@ there the journal alone keeps such values. NUL characters in texts are kept; hal
 What stands in an answer without its id, such as a hit without ` + "`id`" + `, or is no object where one belongs, makes no row:
 the journal alone keeps it. It is told in a warning when it first comes, and ` + "`outlierd schema drift`" + ` counts it
 as "missing" or "not an object".
+
+A key has one row in a current table, and one row per answer in a history. What an answer lists twice, such as a video
+under the same id or a comment that is equal in every field, makes one row: the first counts. The journal keeps both,
+and ` + "`outlierd schema drift`" + ` counts them as "twice".
 `
 
 // Markdown is the reference of all tables, as in docs/tables.md.

@@ -74,9 +74,20 @@ func (d *Decoder) row(r *record) error {
 			return nil
 		}
 	}
+	if d.again(r) {
+		d.drift.note(d.src.Op, r.path, "", twice, nil)
+		r.drop()
+		return nil
+	}
 	r.rows.n++
 	for _, c := range r.drawn {
 		c.do(c.to, c.of, r)
+	}
+	if r.repeats() {
+		d.drift.note(d.src.Op, r.path, "", twice, nil)
+		r.rows.n--
+		r.drop()
+		return nil
 	}
 	for _, f := range r.fills {
 		if err := f.run(); err != nil {
@@ -99,7 +110,8 @@ func (r *record) nulls() {
 	}
 }
 
-// drop takes back the present row, which has no key, and the rows inside it.
+// drop takes back the present row, which has no key or one that came before, and the rows
+// inside it.
 func (r *record) drop() {
 	r.rows.cut(r.rows.n)
 	r.strays.clear()

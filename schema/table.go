@@ -22,7 +22,7 @@ const (
 	// Current holds one row per key, the last observation. The sink adds the
 	// columns first_seen_at, last_seen_at and times_seen (see [Table.Stored]).
 	Current Kind = iota
-	// History is append-only and holds every observation.
+	// History is append-only and holds every observation: one row per key and answer.
 	History
 	// Changes is a History without repetition: a row is kept only if it is its
 	// key's first, or if at least one of [Table.Columns] differs (null equals

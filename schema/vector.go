@@ -1,6 +1,8 @@
 package schema
 
 import (
+	"bytes"
+	"slices"
 	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -115,6 +117,36 @@ func (v *vector) last() []byte { return v.at(v.rows - 1) }
 // lastNull tells whether the last row is null.
 func (v *vector) lastNull() bool {
 	return len(v.nulls) > 0 && int(v.nulls[len(v.nulls)-1]) == v.rows-1
+}
+
+// equal tells whether rows i and j hold the same value; null equals null.
+func (v *vector) equal(i, j int) bool {
+	_, null := slices.BinarySearch(v.nulls, int32(i))
+	if _, other := slices.BinarySearch(v.nulls, int32(j)); null || other {
+		return null && other
+	}
+	switch v.form {
+	case number:
+		return v.words[i] == v.words[j]
+	case truth:
+		return v.bytes[i] == v.bytes[j]
+	case text:
+		return bytes.Equal(v.at(i), v.at(j))
+	case listing:
+		from, to := v.span(i)
+		other, end := v.span(j)
+		if to-from != end-other {
+			return false
+		}
+		for k := range to - from {
+			if !v.kids[0].equal(int(from+k), int(other+k)) {
+				return false
+			}
+		}
+		return true
+	default:
+		return !slices.ContainsFunc(v.kids, func(kid *vector) bool { return !kid.equal(i, j) })
+	}
 }
 
 // repeat appends the last row of another vector of numbers or texts n times.

@@ -303,6 +303,12 @@ var promises = []promise{
 		"A stop (SIGTERM) ends a call in flight after 20 s as UNKNOWN, keeping what had arrived.",
 		[]string{"outlier TestDoGivesASentCallGraceWhenStopped"},
 	},
+
+	// Tables.
+	{
+		"**Keys** are unique in every table, in histories per answer, whatever the service sends: what one answer lists twice makes one row, the first.",
+		[]string{"sinks TestKeysAreUniqueWhateverTheServiceSends", "schema TestCommentKeysTellRepeatedCommentsApartAndStay"},
+	},
 }
 
 // unbuilt are the sentences that nothing shows yet, by what they begin with. Whoever
