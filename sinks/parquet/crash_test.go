@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/google/go-cmp/cmp"
 
 	"outlierd/schema"
@@ -408,6 +409,43 @@ func TestNamesSortInTheOrderOfTheJournal(t *testing.T) {
 	for _, name := range got {
 		if !isPart(name) || isTemporary(name) || !isTemporary(temporary(name, 3)) {
 			t.Errorf("%s is not known by its name", name)
+		}
+	}
+}
+
+// TestDatesDoNotDependOnBatches: the events of a transcript say nothing of when they were
+// observed, and stand under the date of their own answer.
+func TestDatesDoNotDependOnBatches(t *testing.T) {
+	j := sinktest.Sample(20) // its answers are of two dates
+	dated := func(size int64) map[string][]int64 {
+		dir := t.TempDir()
+		s := openSink(t, dir)
+		defer s.Close()
+		for lo := int64(0); lo < int64(len(j)); lo += size {
+			b := j.Batch(lo, min(lo+size, int64(len(j))))
+			if err := s.Write(t.Context(), b); err != nil {
+				t.Fatal(err)
+			}
+			sinktest.Release(b)
+		}
+		dates := map[string][]int64{}
+		err := s.eachPart(t.Context(), schema.TranscriptEvents, nil, func(name string, rows arrow.RecordBatch) error {
+			date := path.Base(path.Dir(name))
+			dates[date] = append(dates[date], slices.Compact(slices.Clone(answers(rows).Int64Values()))...)
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return dates
+	}
+	want := dated(1)
+	if len(want) != 2 {
+		t.Fatalf("dates %v, want two", want)
+	}
+	for _, size := range []int64{7, 20} {
+		if diff := cmp.Diff(want, dated(size)); diff != "" {
+			t.Errorf("batches of %d answers (-of one +these):\n%s", size, diff)
 		}
 	}
 }

@@ -8,8 +8,8 @@
 //	_manifest/latest.json                            the sink's state, and the last step towards it
 //
 // A pending row without _response_id ends the older rows of its identity.
-// date is the UTC date of observed_at; a table without it goes by the newest
-// observed_at of the batch. Ids are padded, so that names sort in the order of the
+// date is the UTC date of observed_at; a row without it goes by the other rows of its
+// answer. Ids are padded, so that names sort in the order of the
 // journal.
 //
 // Every step, be it a batch or a publication, happens in three stages: all new

@@ -26,9 +26,9 @@ func (s *Sink) Write(ctx context.Context, b sinks.Batch) error {
 		return fmt.Errorf("batch (%d, %d] does not follow watermark %d of %s", b.Lo, b.Hi, s.state.Watermark, s.options.Dir)
 	}
 	return s.change(func() error {
-		step := s.begin()
+		step, times := s.begin(), observations(b)
 		for _, part := range b.Parts {
-			if err := s.writePart(ctx, step, b, part); err != nil {
+			if err := s.writePart(ctx, step, b, part, times); err != nil {
 				return fmt.Errorf("table %s: %w", part.Table.Name, err)
 			}
 		}
@@ -37,7 +37,7 @@ func (s *Sink) Write(ctx context.Context, b sinks.Batch) error {
 	})
 }
 
-func (s *Sink) writePart(ctx context.Context, step *step, b sinks.Batch, part schema.Part) error {
+func (s *Sink) writePart(ctx context.Context, step *step, b sinks.Batch, part schema.Part, times map[int64]arrow.Timestamp) error {
 	if err := ctx.Err(); err != nil {
 		return context.Cause(ctx)
 	}
@@ -62,7 +62,7 @@ func (s *Sink) writePart(ctx context.Context, step *step, b sinks.Batch, part sc
 			return err
 		}
 	}
-	return writeDates(ctx, step, b, t, rows)
+	return writeDates(ctx, step, b, t, split(rows, times), rows)
 }
 
 // writePending writes the rows of a table that is merged when it is published, behind a
@@ -120,9 +120,10 @@ func (s *Sink) identities(ctx context.Context, t *schema.Table) (*sinks.Parents,
 	return memory, nil
 }
 
-// writeDates writes one part for every date that the rows were observed on.
-func writeDates(ctx context.Context, step *step, b sinks.Batch, t *schema.Table, rows arrow.RecordBatch) error {
-	dates := split(rows, newest(b))
+// writeDates writes one part for every date that rows were observed on.
+func writeDates(
+	ctx context.Context, step *step, b sinks.Batch, t *schema.Table, dates map[string][]int, rows arrow.RecordBatch,
+) error {
 	for _, date := range slices.Sorted(maps.Keys(dates)) {
 		some, err := sinks.Pick(ctx, rows, dates[date])
 		if err != nil {
@@ -139,13 +140,13 @@ func writeDates(ctx context.Context, step *step, b sinks.Batch, t *schema.Table,
 	return nil
 }
 
-// split finds the rows of each date; a row that does not say goes by the last.
-func split(rows arrow.RecordBatch, last arrow.Timestamp) map[string][]int {
+// split finds the rows of each date; a row that does not say goes by its answer.
+func split(rows arrow.RecordBatch, times map[int64]arrow.Timestamp) map[string][]int {
 	dates := map[string][]int{}
-	observed := observedAt(rows)
+	observed, answers := observedAt(rows), answers(rows)
 	day, date := int64(-1), ""
 	for i := range int(rows.NumRows()) {
-		at := last
+		at := times[answers.Value(i)]
 		if observed != nil && observed.IsValid(i) {
 			at = observed.Value(i)
 		}
@@ -157,20 +158,24 @@ func split(rows arrow.RecordBatch, last arrow.Timestamp) map[string][]int {
 	return dates
 }
 
-// newest is the last observed_at of a batch. A batch in which no table says when it
-// was observed counts as of 1970, so that the place of its rows still depends on
-// nothing but the batch.
-func newest(b sinks.Batch) (last arrow.Timestamp) {
+// observations tell when the answers of a batch were observed, as far as a row says so. An
+// answer without one counts as of 1970, so that the place of its rows depends on nothing
+// but the answer: not on the others of its batch.
+func observations(b sinks.Batch) map[int64]arrow.Timestamp {
+	times := map[int64]arrow.Timestamp{}
 	for _, part := range b.Parts {
-		if observed := observedAt(part.Rows); observed != nil {
-			for i := range observed.Len() {
-				if observed.IsValid(i) {
-					last = max(last, observed.Value(i))
-				}
+		observed := observedAt(part.Rows)
+		if observed == nil {
+			continue
+		}
+		answers, last := answers(part.Rows), int64(-1)
+		for i := range observed.Len() {
+			if answer := answers.Value(i); answer != last && observed.IsValid(i) {
+				times[answer], last = observed.Value(i), answer
 			}
 		}
 	}
-	return last
+	return times
 }
 
 // observedAt is nil for tables without such a column.
