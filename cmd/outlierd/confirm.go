@@ -54,7 +54,7 @@ var errDeclined = errors.New("nothing was begun")
 // is refused.
 func (a *asker) consent(told, question string) error {
 	if a == nil {
-		return usageError{errors.New(told + "; nobody is there to be asked, so say --yes to go on")}
+		return usageError{errors.New(told + "; this is not a terminal, so pass --yes to confirm")}
 	}
 	agreed, err := a.agreed(told + ". " + question)
 	if err == nil && !agreed {
@@ -63,12 +63,29 @@ func (a *asker) consent(told, question string) error {
 	return err
 }
 
+// leastConfirmed is the least number of credits above which the default of
+// budget.confirm_over, a tenth of the month, asks.
+const leastConfirmed outlier.Credits = 20
+
+// confirmOver is the price above which a run needs a yes, and what sets it; nil asks for nothing.
+// The default is for people: a script that ran without --yes goes on running.
+func confirmOver(config *job.Config, atTerminal bool) (limit *outlier.Credits, why string) {
+	budget := config.Budget
+	switch {
+	case budget.ConfirmOver != nil:
+		return budget.ConfirmOver, "budget.confirm_over"
+	case !atTerminal || budget.PerMonth == nil || config.Service.Simulated():
+		return nil, ""
+	}
+	return new(max(leastConfirmed, *budget.PerMonth/10)), "a tenth of the month; set budget.confirm_over to change it"
+}
+
 // approve asks before runs of which one may cost more than budget.confirm_over: all at
 // once, and before the first of them begins. The price of a run is its cap. Runs on a
 // schedule are never asked about, nor is anybody if yes is set; without a person to ask,
 // who is nil, runs that need a yes are refused.
 func approve(ctx context.Context, e *engine.Engine, todo []errand, yes bool, who *asker) error {
-	limit := e.Config.Budget.ConfirmOver
+	limit, why := confirmOver(e.Config, who != nil)
 	if limit == nil || yes {
 		return nil
 	}
@@ -76,7 +93,7 @@ func approve(ctx context.Context, e *engine.Engine, todo []errand, yes bool, who
 	if err != nil || len(dear) == 0 {
 		return err
 	}
-	told := fmt.Sprintf("%s may cost more than %s (budget.confirm_over): %s", subjects(dear), count(*limit, "credit"), strings.Join(dear, ", "))
+	told := fmt.Sprintf("%s may cost more than %s (%s): %s", subjects(dear), count(*limit, "credit"), why, strings.Join(dear, ", "))
 	return who.consent(told, "Run it?")
 }
 

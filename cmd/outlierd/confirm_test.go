@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -77,6 +78,44 @@ func TestDearRunsByHandAreAskedAbout(t *testing.T) {
 				t.Errorf("asked %q, want %q", out.String(), test.asked)
 			}
 		})
+	}
+}
+
+// TestLargeRunsAreAskedAboutByDefault: without budget.confirm_over a person is asked above a
+// tenth of the month, and never below 20 credits; elsewhere than at a terminal nothing is.
+func TestLargeRunsAreAskedAboutByDefault(t *testing.T) {
+	for _, test := range []struct {
+		month, pages string
+		yes          bool
+		asked        string
+	}{
+		{"100", "2", false, ""}, // 4 credits, 18 if answers are lost
+		{"100", "3", false, "may cost more than 20 credits (a tenth of the month; set budget.confirm_over to change it): coffee up to 24."},
+		{"3000", "30", false, ""},
+		{"3000", "500", false, "may cost more than 300 credits"},
+		{"3000", "500", true, ""},
+	} {
+		config, err := job.Parse("/jobs.yaml", fmt.Appendf(nil, `
+version: 1
+service: {url: "https://service.example", key: "${OUTLIERD_KEY}"}
+budget: {per_month: %s}
+jobs:
+  coffee: {search: {query: [espresso], pages: %s}}
+`, test.month, test.pages), func(string) (string, bool) { return "secret", true })
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = unborn(t.Context(), config, func(e *engine.Engine) error {
+			var out bytes.Buffer
+			err := approve(t.Context(), e, byHand(config.Jobs), test.yes, &asker{strings.NewReader("n\n"), &out})
+			if asked := out.String(); !strings.Contains(asked, test.asked) || (asked == "") != (test.asked == "") || (err == nil) != (asked == "") {
+				t.Errorf("%s pages of %s a month: asked %q, error %v, want %q", test.pages, test.month, asked, err, test.asked)
+			}
+			return approve(t.Context(), e, byHand(config.Jobs), false, nil)
+		})
+		if err != nil {
+			t.Errorf("elsewhere than at a terminal: %v", err)
+		}
 	}
 }
 
