@@ -320,7 +320,7 @@ func (o *options) resumeSpending(ctx context.Context, config *job.Config) error 
 		return nil
 	}
 	for _, latch := range lifted {
-		fmt.Fprintf(o.out, "lifted: %s (since %s)\n", plain(latch.Reason), latch.Since.In(config.Timezone).Format("2006-01-02 15:04"))
+		fmt.Fprintf(o.out, "lifted: %s (since %s)\n", plain(latch.Reason), latch.Since.In(config.Timezone).Format("2006-01-02 15:04 MST"))
 	}
 	fmt.Fprintln(o.out, "calls are made again, within the caps of", config.Path)
 	return nil

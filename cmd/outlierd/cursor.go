@@ -76,6 +76,10 @@ have no cursor yet get one.`,
 				if err != nil {
 					return err
 				}
+				if spec := config.Job(args[0]); spec != nil && !spec.SinceLastSuccess() {
+					return usageError{fmt.Errorf("job %s has no cursor to set: a cursor is where `published_at: since last success` goes on, "+
+						"and the job has no such window", spec.Name)}
+				}
 				keys, err := cursorKeys(c.Context(), config, store, args[0])
 				if err != nil {
 					return err

@@ -129,7 +129,7 @@ func planText(f *engine.Forecast, zone *time.Location, whole bool) string {
 
 func (p *planPrinter) line(format string, args ...any) { fmt.Fprintf(p, format+"\n", args...) }
 
-func (p *planPrinter) at(t time.Time) string  { return t.In(p.zone).Format("2006-01-02 15:04") }
+func (p *planPrinter) at(t time.Time) string  { return t.In(p.zone).Format("2006-01-02 15:04 MST") }
 func (p *planPrinter) day(t time.Time) string { return t.In(p.zone).Format(time.DateOnly) }
 
 func (p *planPrinter) job(f *engine.JobForecast) {
@@ -178,7 +178,7 @@ func (p *planPrinter) when(f *engine.JobForecast) string {
 	for i, t := range f.Due {
 		form := "Mon 01-02 15:04"
 		if i == 0 {
-			form = "Mon 2006-01-02 15:04"
+			form = "Mon 2006-01-02 15:04 MST"
 		}
 		due = append(due, t.In(p.zone).Format(form))
 	}

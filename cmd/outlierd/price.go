@@ -27,7 +27,7 @@ func beforehand(ctx context.Context, e *engine.Engine, spec *job.Spec, old *stat
 	if old == nil {
 		return planLine(ctx, e, spec)
 	}
-	line := fmt.Sprintf("%s: continuing the run of %s", spec.Name, old.Started.In(e.Config.Timezone).Format("2006-01-02 15:04"))
+	line := fmt.Sprintf("%s: continuing the run of %s", spec.Name, old.Started.In(e.Config.Timezone).Format("2006-01-02 15:04 MST"))
 	switch {
 	case old.Overridden:
 		line += " as it was asked for then; what " + e.Config.Path + " says applies from the next run on"

@@ -56,6 +56,9 @@ func (o *options) ask(ctx context.Context, config *job.Config, query string) err
 		p, err = newPrinter(o.output, o.out, columns)
 		return err
 	}, func(values []any) error { return p.row(values) })
+	if errors.Is(err, duckdb.ErrSeveral) {
+		return usageError{err}
+	}
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"net/url"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -11,7 +13,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"outlierd/outlier"
+	"outlierd/sinks/duckdb"
 	"outlierd/sync/engine"
+	"outlierd/sync/job"
 	"outlierd/sync/state"
 )
 
@@ -60,6 +64,8 @@ func anyID(text string) (string, error) {
 // origin is all that is on record of why an id is there.
 type origin struct {
 	ID      string        `json:"id"`
+	Title   string        `json:"title,omitempty"`         // as the published tables have it
+	Channel string        `json:"channel_title,omitempty"` // of a video
 	Brought []brought     `json:"brought"`
 	Calls   []call        `json:"calls"`   // about it or its channel
 	Waiting []waitingCall `json:"waiting"` // calls that are still wanted
@@ -78,6 +84,8 @@ type brought struct {
 	Seeds    []string        `json:"seeds,omitempty"`
 	Item     string          `json:"item,omitempty"`
 	Window   string          `json:"window,omitempty"`
+	Filters  string          `json:"filters,omitempty"` // as the job file writes them
+	Sort     string          `json:"sort,omitempty"`
 	Scan     string          `json:"scan_id,omitempty"`
 	Page     int             `json:"page"` // from 1
 	Rank     int             `json:"rank"` // from 1
@@ -115,9 +123,12 @@ type waitingCall struct {
 	Reason    string    `json:"reason,omitempty"`
 }
 
-func (o *options) why(_ context.Context, p *program, id string) error {
+func (o *options) why(ctx context.Context, p *program, id string) error {
 	why, err := originOf(p.Store, id)
 	if err != nil {
+		return err
+	}
+	if err := why.name(ctx, published(p.Config)); err != nil {
 		return err
 	}
 	if len(why.Brought)+len(why.Calls)+len(why.Waiting) == 0 {
@@ -128,6 +139,20 @@ func (o *options) why(_ context.Context, p *program, id string) error {
 	}
 	_, err = fmt.Fprint(o.out, why.text(p.Config.Timezone))
 	return err
+}
+
+// name adds what the published file, if there is one, calls the id.
+func (w *origin) name(ctx context.Context, path string) error {
+	if _, err := os.Stat(path); err != nil {
+		return nil // without it the record tells all the rest
+	}
+	query := fmt.Sprintf(`select title, channel_title from outliers where video_id = %[1]s
+		union all select title, channel_title from videos where video_id = %[1]s
+		union all select title, null from channels where channel_id = %[1]s limit 1`, quoted(w.ID))
+	return duckdb.Query(ctx, path, query, func([]string) error { return nil }, func(values []any) error {
+		w.Title, w.Channel = raw(values[0]), raw(values[1])
+		return nil
+	})
 }
 
 // originOf gathers what the record has of an id, and for a video of its channel.
@@ -170,6 +195,9 @@ func broughtOf(b *state.Brought) brought {
 		Queries: b.Queries, Seeds: b.Seeds, Item: b.Item, Window: b.Window, Scan: b.Scan,
 		Page: b.Page + 1, Rank: b.Rank, Hits: b.Hits, Attempts: callsOf(b.Calls),
 	}
+	if params, err := url.ParseQuery(b.Params); err == nil { // what is on record was made by us
+		told.Filters, told.Sort = job.Said(params)
+	}
 	for _, c := range b.Calls {
 		switch c.Outcome {
 		case outlier.Refunded:
@@ -197,7 +225,7 @@ func callsOf(calls []state.Call) []call {
 // text tells it to people.
 func (w *origin) text(zone *time.Location) string {
 	p := &planPrinter{zone: zone}
-	p.line("%s", w.ID)
+	p.line("%s", strings.TrimSpace(w.ID+"  "+titled(w.Title, w.Channel)))
 	for i := range w.Brought {
 		p.brought(&w.Brought[i], i == 0)
 	}
@@ -227,6 +255,9 @@ func (p *planPrinter) brought(b *brought, first bool) {
 		what += ", from scan " + b.Scan
 	}
 	p.line("  %s", clip(strings.TrimSpace(what+"  "+b.Window), 96))
+	if how := narrowed(b); how != "" {
+		p.line("  %s", clip(how, 96))
+	}
 	p.line("  page %d, rank %d; %s", b.Page, b.Rank, bargain(b))
 	p.line("  run %s (%s)", b.Run, b.Trigger)
 	for i := range b.Attempts {
@@ -234,6 +265,26 @@ func (p *planPrinter) brought(b *brought, first bool) {
 			p.call(a)
 		}
 	}
+}
+
+// titled is a title and whose it is, for one line.
+func titled(title, channel string) string {
+	if channel == "" {
+		return clip(title, 80)
+	}
+	return clip(title, 60) + " · " + clip(channel, 24)
+}
+
+// narrowed is what tells a search from another one for the same words.
+func narrowed(b *brought) string {
+	var parts []string
+	if b.Filters != "" {
+		parts = append(parts, "where "+b.Filters)
+	}
+	if b.Sort != "" {
+		parts = append(parts, "sort "+b.Sort)
+	}
+	return strings.Join(parts, " · ")
 }
 
 // bargain says what the price of a page has bought.
@@ -275,7 +326,7 @@ func (p *planPrinter) call(c *call) {
 	if at.IsZero() {
 		at = c.Answered
 	}
-	p.line("  %s", clip(fmt.Sprintf("%s  %s %s", p.at(at), padded(strings.TrimSpace(c.Op+" "+c.Entity), 40), strings.Join(told, " · ")), 98))
+	p.line("  %s", clip(fmt.Sprintf("%s  %s %s", at.In(p.zone).Format("2006-01-02 15:04"), padded(strings.TrimSpace(c.Op+" "+c.Entity), 40), strings.Join(told, " · ")), 98))
 }
 
 // String is a call that waits, for people.

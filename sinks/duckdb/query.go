@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/duckdb/duckdb-go/v2"
 )
@@ -31,8 +32,27 @@ func Query(ctx context.Context, path, text string, columns func([]string) error,
 		return fmt.Errorf("open %s read-only: %w", path, err)
 	}
 	defer func() { err = errors.Join(err, conn.Close()) }()
+	if err := single(conn, text); err != nil {
+		return err
+	}
 	if err := read(ctx, conn, text, columns, row); err != nil {
 		return fmt.Errorf("query %s: %w", path, err)
+	}
+	return nil
+}
+
+// ErrSeveral refuses several statements at once: only the last one's result would be shown.
+var ErrSeveral = errors.New("the SQL has several statements, and one result is printed at a time; run each by itself")
+
+// single refuses more than one statement. The driver counts them when it prepares without a
+// context; every other mistake is left to [read], which reports it.
+func single(conn driver.Conn, text string) error {
+	stmt, err := conn.Prepare(text)
+	switch {
+	case err == nil:
+		return stmt.Close()
+	case strings.Contains(err.Error(), "multi-statement query"):
+		return ErrSeveral
 	}
 	return nil
 }

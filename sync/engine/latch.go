@@ -47,7 +47,9 @@ func stands(l *state.Latched, now time.Time) bool {
 	return l.Until.IsZero() || now.Before(l.Until) && l.Until.Sub(now) <= probeAfter+state.Skew
 }
 
-func (s *shift) said(t time.Time) string { return t.In(s.Config.Timezone).Format("2006-01-02 15:04") }
+func (s *shift) said(t time.Time) string {
+	return t.In(s.Config.Timezone).Format("2006-01-02 15:04 MST")
+}
 
 // latchOf is a latch of the key; nil if there is none, or a new key, which has none.
 func (s *shift) latchOf(which state.Latch) (*state.Latched, error) {

@@ -80,3 +80,9 @@ func (w *window) part(text string) error {
 	*into = time.Duration(d)
 	return nil
 }
+
+// SinceLastSuccess reports whether the job searches from where its last success began, which is
+// what its cursors are for.
+func (s *Spec) SinceLastSuccess() bool {
+	return s.ask.Window.Since || s.ask.Read != nil && s.ask.Read.Window.Since
+}

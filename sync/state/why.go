@@ -22,6 +22,7 @@ type Brought struct {
 	Op                outlier.Operation
 	Item              string // the for_each value
 	Queries, Seeds    []string
+	Params            string // of the request, without from and size
 	Window            string
 	Scan              string // id of the scan whose results these are
 	Channel           string // of the video
@@ -42,11 +43,11 @@ type broughtRow struct {
 
 func (r *broughtRow) columns() []any {
 	return []any{&r.Run, &r.Job, &r.Trigger, &r.due, &r.started, &r.run, &r.Step, &r.Op, &r.Item, &r.queries, &r.seeds,
-		&r.Window, &r.Scan, &r.Channel, &r.Page, &r.Rank, &r.First}
+		&r.Params, &r.Window, &r.Scan, &r.Channel, &r.Page, &r.Rank, &r.First}
 }
 
 const bringings = `SELECT r.run, r.job, r.cause, r.due, r.started, r.id, s.id, s.op, s.item, s.queries, s.seeds,
-	s.window, s.scan, h.channel, h.page, h.rank, h.run = (SELECT run FROM seen WHERE video = ?1)
+	s.params, s.window, s.scan, h.channel, h.page, h.rank, h.run = (SELECT run FROM seen WHERE video = ?1)
 	FROM run_hits h JOIN runs r ON r.id = h.run JOIN steps s ON s.id = h.step
 	WHERE h.video = ?1 ORDER BY r.id, s.ordinal`
 
