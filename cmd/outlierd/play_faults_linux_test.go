@@ -281,8 +281,8 @@ func (p *play) edits(ctx context.Context, random *rand.Rand) {
 			})
 		case 6:
 			p.passing(ctx, random, "jobs.yaml: another service and its key", func() {
+				p.put("jobs.yaml", p.file.text(p, p.elsewhere)) // first: a key that changes alone is taken
 				p.put("key.txt", otherKey)
-				p.put("jobs.yaml", p.file.text(p, p.elsewhere))
 			})
 		default:
 			p.newKey(ctx, random, fmt.Sprintf("key-%d", keys))

@@ -615,7 +615,7 @@ func (p *play) settleScans() {
 			p.during(p.Context(), 20*time.Second, "scan", "resolve", "--not-created", fmt.Sprint(s.Intent))
 			continue
 		}
-		if code, _ := p.during(p.Context(), 20*time.Second, "scan", "adopt", id); code == 0 {
+		if code, _ := p.during(p.Context(), 20*time.Second, "scan", "adopt", id, "--intent", fmt.Sprint(s.Intent)); code == 0 {
 			delete(started, id)
 		}
 	}

@@ -16,7 +16,7 @@ import (
 )
 
 func scanCommand(o *options) *cobra.Command {
-	return group("scan", "Start scans, read them, and settle those of which nobody knows",
+	return group("scan", "Start scans, read them, and settle those whose start is unknown",
 		`A scan collects outliers for hours and costs 50 or 100 credits; reading its results
 costs 2 for each page of 40. It is never started twice by itself: if it is not known
 whether it was, it waits for a word of yours (adopt, resolve).`,
@@ -197,10 +197,12 @@ func readable(ctx context.Context, p *program, id string) error {
 }
 
 func scanAdoptCommand(o *options) *cobra.Command {
-	return &cobra.Command{
-		Use: "adopt ID", Short: "Say that a scan of the service is the one of which nobody knows",
+	var intent int64
+	c := &cobra.Command{
+		Use: "adopt ID", Short: "Say which scan of the service is the one whose start is unknown",
 		Long: `Take over a scan of which it is not known whether it was started. The service is asked
-about ID, which is free: queries, size and time must be those of a scan that waits.`,
+about ID, which is free: queries, size and time must be those of a scan that waits. If the
+clock was wrong when it was sent, name it by --intent: then the time is not compared.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			id, err := scanID(args[0])
@@ -216,7 +218,7 @@ about ID, which is free: queries, size and time must be those of a scan that wai
 				if err != nil {
 					return err
 				}
-				scan, err := p.AdoptScan(c.Context(), id)
+				scan, err := p.AdoptScan(c.Context(), id, intent)
 				if err != nil {
 					return absent(err, id, "look there for the id of the scan that was started, and if there is none say "+resolving(waiting))
 				}
@@ -226,6 +228,8 @@ about ID, which is free: queries, size and time must be those of a scan that wai
 			})
 		},
 	}
+	c.Flags().Int64Var(&intent, "intent", 0, "the scan of this intent, as 'outlierd scan list' shows it, whatever its time")
+	return c
 }
 
 // adopted says how to go on with a scan that was adopted. Only the run that wished for it
@@ -273,7 +277,7 @@ func resolving(waiting []state.Scan) string {
 func scanResolveCommand(o *options) *cobra.Command {
 	var intent int64
 	c := &cobra.Command{
-		Use: "resolve --not-created INTENT", Short: "Say that a scan of which nobody knows was never started",
+		Use: "resolve --not-created INTENT", Short: "Say that a scan whose start is unknown was never started",
 		Long: `Settle a scan of which it is not known whether it was started, after you have looked at
 the service and found none: its credits are refunded, and it may be started again. If
 there is one, use "scan adopt".`,

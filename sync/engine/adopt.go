@@ -18,8 +18,9 @@ const adoptWithin = 15 * time.Minute
 
 // AdoptScan takes over a scan of which it was not known whether it was started. The
 // service is asked about it, which is free: its queries, its size and the time of its
-// creation must be those of a scan that waits for such a word.
-func (e *Engine) AdoptScan(ctx context.Context, scanID string) (*state.Scan, error) {
+// creation must be those of a scan that waits to be settled. With an intent (0 for none)
+// only that one is compared, and its time is not, which a clock may have told wrongly.
+func (e *Engine) AdoptScan(ctx context.Context, scanID string, intent int64) (*state.Scan, error) {
 	told, answer, err := e.seeScan(ctx, scanID)
 	if err != nil {
 		return nil, err
@@ -30,10 +31,14 @@ func (e *Engine) AdoptScan(ctx context.Context, scanID string) (*state.Scan, err
 	}
 	var misfits []string
 	for _, scan := range all {
-		if scan.State != state.ScanUnknown {
+		if scan.State != state.ScanUnknown || intent != 0 && scan.Intent != intent {
 			continue
 		}
-		if why := misfit(&scan, told); why != "" {
+		wish := scan
+		if intent != 0 {
+			wish.Intended = told.CreatedAt
+		}
+		if why := misfit(&wish, told); why != "" {
 			misfits = append(misfits, fmt.Sprintf("the scan of job %s, intent %d: %s", scan.Job, scan.Intent, why))
 			continue
 		}
@@ -42,7 +47,10 @@ func (e *Engine) AdoptScan(ctx context.Context, scanID string) (*state.Scan, err
 		adopted.NextPoll, adopted.State = answer, stateOf(told)
 		return &adopted, e.Store.SettleScan(scan.Intent, adopted)
 	}
-	if len(misfits) == 0 {
+	switch {
+	case len(misfits) == 0 && intent != 0:
+		return nil, fmt.Errorf("no scan of intent %d waits to be adopted; `outlierd scan list` shows all", intent)
+	case len(misfits) == 0:
 		return nil, errors.New("no scan waits to be adopted; `outlierd scan list` shows all")
 	}
 	return nil, fmt.Errorf("scan %s is none of those that wait to be adopted: %s", scanID, strings.Join(misfits, "; "))
@@ -82,10 +90,15 @@ func misfit(wish *state.Scan, told outlier.Scan) string {
 	switch {
 	case !slices.Equal(sorted(wish.Queries), sorted(told.Query)):
 		return fmt.Sprintf("asked for %q, not for %q", wish.Queries, told.Query)
-	case told.CreatedAt.IsZero() || told.CreatedAt.Sub(wish.Intended).Abs() > adoptWithin:
-		return fmt.Sprintf("was sent at %s, not at %s", wish.Intended.UTC().Format(time.DateTime), told.CreatedAt.UTC().Format(time.DateTime))
 	case !sized(wish, told):
 		return "is of another mode: its threshold is another"
+	case told.CreatedAt.Sub(wish.Intended).Abs() > adoptWithin:
+		created := "at an unknown time"
+		if !told.CreatedAt.IsZero() {
+			created = "at " + told.CreatedAt.UTC().Format(time.DateTime)
+		}
+		return fmt.Sprintf("was sent at %s, and this one was created %s; if the clock was wrong then and it is the same scan, say --intent %d",
+			wish.Intended.UTC().Format(time.DateTime), created, wish.Intent)
 	}
 	return ""
 }

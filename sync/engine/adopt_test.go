@@ -2,6 +2,7 @@ package engine
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -63,6 +64,37 @@ func TestAdoptedScanIsWaitedForThoughTheFirstLookFails(t *testing.T) {
 		for range maxAttempts {
 			w.service.FailNext(outlier.OpScan, simulator.ServerError)
 		}
+		if row := w.mustRun(state.OK); row.Pages != 3 || w.spent() != 56 {
+			t.Errorf("%d pages for %d credits, want the 3 pages of the scan for 56", row.Pages, w.spent())
+		}
+	})
+}
+
+// TestScanThatWasSentByAWrongClockIsAdoptedByItsIntent: the date in its record is a
+// month off, so only a person can say that the service's scan is this one.
+func TestScanThatWasSentByAWrongClockIsAdoptedByItsIntent(t *testing.T) {
+	asking(t, scanFile, func(w *workshop) {
+		w.renew(anHour)
+		w.wire = slow{w.service.Transport(), 30 * 24 * time.Hour}
+		w.service.FailNext(outlier.OpStartScan, simulator.DropAnswer)
+		_, err := w.run()
+		unsettled, ok := errors.AsType[*UnsettledScanError](err)
+		if !ok {
+			t.Fatalf("error %v, want an *UnsettledScanError", err)
+		}
+		w.wire = w.service.Transport()
+		intent := unsettled.Scan.Intent
+		w.inspect(func(e *Engine) {
+			if _, err := e.AdoptScan(w.ctx, w.started()[0], 0); err == nil || !strings.Contains(err.Error(), fmt.Sprint("--intent ", intent)) {
+				t.Errorf("error %v, want one that names --intent %d", err, intent)
+			}
+			if _, err := e.AdoptScan(w.ctx, w.started()[0], intent+1); err == nil {
+				t.Error("a scan was adopted for an intent that does not exist")
+			}
+			if _, err := e.AdoptScan(w.ctx, w.started()[0], intent); err != nil {
+				t.Error(err)
+			}
+		})
 		if row := w.mustRun(state.OK); row.Pages != 3 || w.spent() != 56 {
 			t.Errorf("%d pages for %d credits, want the 3 pages of the scan for 56", row.Pages, w.spent())
 		}

@@ -215,7 +215,7 @@ func (p *process) settle() {
 			switch {
 			case s.State != state.ScanUnknown:
 			case len(lost) > 0:
-				_, err = e.AdoptScan(p.ctx, lost[0])
+				_, err = e.AdoptScan(p.ctx, lost[0], 0)
 			default:
 				err = e.Store.SettleScan(s.Intent, state.Scan{State: state.ScanNotCreated})
 			}

@@ -34,7 +34,7 @@ func (e *UnsettledScanError) Error() string {
 		"Look for it at the service: %s", e.Scan.Queries, e.Scan.Intended.UTC().Format("2006-01-02 15:04 UTC"), settling(&e.Scan))
 }
 
-// settling is what a person can do about a scan of which nobody knows.
+// settling is what a person can do about a scan whose start is unknown.
 func settling(scan *state.Scan) string {
 	return fmt.Sprintf("`outlierd scan adopt ID` takes it over, `outlierd scan resolve --not-created %d` says that there is none", scan.Intent)
 }

@@ -167,7 +167,7 @@ func (w *workshop) settle(intent int64) {
 	w.inspect(func(e *Engine) {
 		var err error
 		if ids := w.started(); len(ids) > 0 {
-			_, err = e.AdoptScan(w.ctx, ids[0])
+			_, err = e.AdoptScan(w.ctx, ids[0], 0)
 		} else {
 			err = e.Store.SettleScan(intent, state.Scan{State: state.ScanNotCreated})
 		}
@@ -196,7 +196,7 @@ func TestUnknownScanIsHeldReportedAndNeverRepeated(t *testing.T) {
 			if held := w.held(e); held != 56 {
 				t.Errorf("%d credits are held, want 56", held)
 			}
-			if _, err := e.AdoptScan(w.ctx, "11111111-2222-4333-8444-555555555555"); err == nil {
+			if _, err := e.AdoptScan(w.ctx, "11111111-2222-4333-8444-555555555555", 0); err == nil {
 				t.Error("a scan that the service does not know was adopted")
 			}
 		})
@@ -376,7 +376,7 @@ func TestUnknownScanLeavesTheOthersAlone(t *testing.T) {
 			t.Fatalf("status %s, error %v, %d scans and %d pages; want one of two scans to be read", row.Status, err, len(w.started()), row.Pages)
 		}
 		w.inspect(func(e *Engine) {
-			if _, err := e.AdoptScan(w.ctx, w.started()[1]); err != nil {
+			if _, err := e.AdoptScan(w.ctx, w.started()[1], 0); err != nil {
 				t.Fatalf("intent %d: %v", unsettled.Scan.Intent, err)
 			}
 		})
