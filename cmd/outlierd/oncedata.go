@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -34,6 +35,7 @@ type dataCommand struct {
 	use, short, long string
 	verb             job.Verb
 	fetch            []outlier.Operation
+	fresh            string // for how long what is known is printed without asking anew; "" for ever
 	parse            func(string) (string, error)
 	show             func() view
 }
@@ -58,7 +60,7 @@ func (d dataCommand) command(o *options) *cobra.Command {
 				}
 			}
 			ask := wishes{"id": ids, "fetch": d.fetch}
-			ask.set("refresh_after", age)
+			ask.set("refresh_after", cmp.Or(age, d.fresh))
 			return o.once(c.Context(), request{
 				verb: d.verb, job: wishes{string(d.verb): ask}, show: o.facts(c.Context(), d, ids),
 			})
@@ -82,7 +84,7 @@ func channelCommand(o *options) *cobra.Command {
 		use: "channel CHANNEL…", short: "Fetch and print a channel's numbers, or its uploads; free",
 		long: `Fetch a channel's sampled videos and shorts, by id or address, and print its numbers
 for both, or with --uploads the videos and shorts.`,
-		verb: job.VerbChannels, fetch: []outlier.Operation{outlier.OpChannelVideos, outlier.OpChannelShorts}, parse: outlier.ParseChannelID,
+		verb: job.VerbChannels, fetch: []outlier.Operation{outlier.OpChannelVideos, outlier.OpChannelShorts}, fresh: "7d", parse: outlier.ParseChannelID,
 		show: func() view {
 			if uploads {
 				return ofUploads
@@ -95,22 +97,22 @@ for both, or with --uploads the videos and shorts.`,
 }
 
 func videoCommand(o *options) *cobra.Command {
-	return videoData("video", "details", "the description and current numbers", outlier.OpDetails, ofDetails).command(o)
+	return videoData("video", "details", "the description and current numbers", "1d", outlier.OpDetails, ofDetails).command(o)
 }
 
 func commentsCommand(o *options) *cobra.Command {
-	return videoData("comments", "last comments", "the last 100 comments", outlier.OpComments, ofComments).command(o)
+	return videoData("comments", "last comments", "the last 100 comments", "2d", outlier.OpComments, ofComments).command(o)
 }
 
 func transcriptCommand(o *options) *cobra.Command {
-	return videoData("transcript", "transcript", "the transcript, line by line", outlier.OpTranscript, ofTranscript).command(o)
+	return videoData("transcript", "transcript", "the transcript, line by line", "", outlier.OpTranscript, ofTranscript).command(o)
 }
 
-func videoData(name, what, does string, op outlier.Operation, v view) dataCommand {
+func videoData(name, what, does, fresh string, op outlier.Operation, v view) dataCommand {
 	return dataCommand{
 		use: name + " VIDEO…", short: fmt.Sprintf("Fetch and print a video's %s; free", what),
 		long: fmt.Sprintf("Fetch and print, for videos by id or address, %s.", does),
-		verb: job.VerbVideos, fetch: []outlier.Operation{op}, parse: outlier.ParseVideoID,
+		verb: job.VerbVideos, fetch: []outlier.Operation{op}, fresh: fresh, parse: outlier.ParseVideoID,
 		show: func() view { return v },
 	}
 }

@@ -33,7 +33,7 @@ func TestALongClearLetsTheLogBeUsedAgain(t *testing.T) {
 				return
 			}
 		}
-	})
+	}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,23 +17,28 @@ import (
 // outcome is what is told of a run that has ended.
 type outcome struct {
 	row    *state.Run
-	since  time.Time       // when it was begun, or gone on with
-	queued int             // data calls left
-	ends   []engine.Ending // of its searches
-	why    string          // it ended so; "" if nothing has to be said
+	since  time.Time             // when it was begun, or gone on with
+	queued int                   // data calls left
+	fresh  map[time.Duration]int // data calls that were not made; see [engine.Progress]
+	ends   []engine.Ending       // of its searches
+	why    string                // it ended so; "" if nothing has to be said
 }
 
 // outcomeColumns are those of a run's row for programs; [outcome.values] has them.
 var outcomeColumns = []string{"run", "job", "status", "started_at", "ended_at", "pages", "hits", "new_hits", "requests", "credits", "refunded",
-	"missing", "failures", "queued", "error", "searches"}
+	"missing", "failures", "queued", "skipped_fresh", "error", "searches"}
 
 func (told *outcome) values() []any {
 	row, searches := told.row, told.ends
 	if searches == nil {
 		searches = []engine.Ending{}
 	}
+	var skipped int64
+	for _, calls := range told.fresh {
+		skipped += int64(calls)
+	}
 	return []any{row.ID, row.Job, string(row.Status), when(row.Started), when(row.Ended), row.Pages, row.Hits, row.NewHits, row.Requests, int64(row.Credits),
-		int64(row.Refunded), row.Missing, row.Failures, int64(told.queued), filled(row.Error), searches}
+		int64(row.Refunded), row.Missing, row.Failures, int64(told.queued), skipped, filled(row.Error), searches}
 }
 
 // reportRun gathers what there is to tell of a run, and tells it. An error that it
@@ -54,7 +60,7 @@ func (o *options) reportRun(p *program, row *state.Run, failed error) error {
 		return err
 	}
 	if progress.Run == row.ID {
-		told.since = progress.Started
+		told.since, told.fresh = progress.Started, progress.Fresh
 	}
 	o.told = append(o.told, told)
 	o.report(p.Config, told)
@@ -67,7 +73,7 @@ func (o *options) report(config *job.Config, told outcome) {
 	fmt.Fprintf(o.out, "%s %s  %s in %s   run %s\n", mark(row.Status), row.Job, row.Status, spell(row.Ended.Sub(told.since)), row.ID)
 	if !barren(row) {
 		columns, _ := o.screen()
-		for _, facts := range [][]string{found(row, len(told.ends) > 0), undone(row, told.queued), spared(told.ends), tableCounts(row.Rows)} {
+		for _, facts := range [][]string{found(row, len(told.ends) > 0), undone(row, told.queued), spared(told.ends), skipped(told.fresh), tableCounts(row.Rows)} {
 			if len(facts) > 0 {
 				fmt.Fprint(o.out, joined(facts, columns))
 			}
@@ -125,6 +131,14 @@ func undone(row *state.Run, queued int) []string {
 		facts = append(facts, count(queued, "call")+" left for when it is asked again")
 	case queued > 0:
 		facts = append(facts, count(queued, "call")+" left for the next run")
+	}
+	return facts
+}
+
+// skipped are the data calls that were not made, by how old an answer may be.
+func skipped(fresh map[time.Duration]int) (facts []string) {
+	for _, age := range slices.Sorted(maps.Keys(fresh)) {
+		facts = append(facts, fmt.Sprintf("%d skipped as fresh (%s)", fresh[age], engine.FreshFor(age)))
 	}
 	return facts
 }

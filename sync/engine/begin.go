@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -95,6 +96,9 @@ func (s *shift) open(ctx context.Context, spec *job.Spec, trigger Trigger, due t
 	}
 	if unsure {
 		plan.Unsure = at
+	}
+	if len(plan.Fetch) > 0 {
+		plan.Since = cmp.Or(due, now)
 	}
 	if row.Plan, err = plan.encode(); err != nil {
 		return nil, err

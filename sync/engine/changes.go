@@ -177,6 +177,9 @@ func (c frozenEnrich) String() string {
 	if c.Top > 0 {
 		text = fmt.Sprintf("top %d", c.Top)
 	}
+	if c.RefreshAfter == 0 {
+		return text + " each time"
+	}
 	if c.RefreshAfter < freshFor[outlier.OpTranscript] {
 		text += " again after " + job.Duration(c.RefreshAfter).String()
 	}

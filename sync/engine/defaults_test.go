@@ -24,7 +24,7 @@ func TestDataCallsHaveTheDocumentedAgeAndWorth(t *testing.T) {
 	for _, e := range want {
 		unsaid = append(unsaid, job.Enrich{Op: e.Op})
 	}
-	if diff := cmp.Diff(want, frozenCalls(unsaid)); diff != "" {
+	if diff := cmp.Diff(want, frozenCalls(unsaid, freshFor)); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 }

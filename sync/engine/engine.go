@@ -69,6 +69,7 @@ type Progress struct {
 	Tasks    map[outlier.Operation]int // data calls done, by endpoint
 	Done     int                       // data calls answered, also with "no such thing"
 	Queued   int                       // data calls left
+	Fresh    map[time.Duration]int     // data calls that are not made, by how old what is known may be; 0 is what was received since the run was due
 	Missing  int
 	Failures int
 	Spend    state.Spend

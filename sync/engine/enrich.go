@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"outlierd/outlier"
+	"outlierd/sync/job"
 	"outlierd/sync/state"
 )
 
@@ -56,13 +57,14 @@ func (r *run) choose(ctx context.Context) error {
 	err = r.Store.Queue(ctx, func(yield func(state.Task) bool) {
 		for _, e := range r.plan.Enrich {
 			top := best[:min(len(best), cmp.Or(e.Top, len(best)))]
-			for task := range r.tasks(e, slices.Values(top)) {
+			since := earlier(time.Now().Add(-e.RefreshAfter), r.row.Started) // what it has asked for itself is fresh
+			for task := range r.tasks(e, slices.Values(top), since) {
 				if !yield(task) {
 					return
 				}
 			}
 		}
-	})
+	}, r.skipping(r.plan.Enrich))
 	if err != nil {
 		return fmt.Errorf("queue what is to be fetched about the hits of run %s: %w", r.row.ID, err)
 	}
@@ -73,6 +75,7 @@ func (r *run) choose(ctx context.Context) error {
 		}
 	}
 	r.searched, r.shift.owing = true, r.shift.owing || len(debts) > 0
+	r.updated()
 	return nil
 }
 
@@ -80,17 +83,32 @@ func (r *run) choose(ctx context.Context) error {
 func (r *run) want(ctx context.Context) error {
 	err := r.Store.Queue(ctx, func(yield func(state.Task) bool) {
 		for _, e := range r.plan.Fetch {
-			for task := range r.tasks(e, entities(r.plan.IDs)) {
+			for task := range r.tasks(e, entities(r.plan.IDs), r.plan.freshSince(e)) {
 				if !yield(task) {
 					return
 				}
 			}
 		}
-	})
+	}, r.skipping(r.plan.Fetch))
 	if err != nil {
 		return fmt.Errorf("queue what is to be fetched by run %s: %w", r.row.ID, err)
 	}
 	return nil
+}
+
+// skipping counts anew which calls are not made since what is known is fresh. What the run
+// itself has asked for before it was interrupted is none of these.
+func (r *run) skipping(calls []frozenEnrich) func(state.Task, time.Time) {
+	r.fresh = map[time.Duration]int{}
+	ages := map[outlier.Operation]time.Duration{}
+	for _, call := range calls {
+		ages[call.Op] = call.RefreshAfter
+	}
+	return func(task state.Task, learned time.Time) {
+		if learned.Before(r.row.Started) {
+			r.fresh[ages[task.Op]]++
+		}
+	}
 }
 
 // entities are ids in the place of hits.
@@ -105,14 +123,15 @@ func entities(ids []string) iter.Seq[state.Hit] {
 }
 
 // tasks are the calls that one line of `enrich` asks for: videos, or the channels
-// of those videos, each once. Neither hits nor ids repeat a video.
-func (r *run) tasks(e frozenEnrich, best iter.Seq[state.Hit]) iter.Seq[state.Task] {
+// of those videos, each once. Neither hits nor ids repeat a video. What was received after
+// since is fresh.
+func (r *run) tasks(e frozenEnrich, best iter.Seq[state.Hit], since time.Time) iter.Seq[state.Task] {
 	return func(yield func(state.Task) bool) {
 		rank, channels := 0, map[string]bool{}
 		for hit := range best {
 			task := state.Task{
 				Op: e.Op, Entity: hit.VideoID, Run: r.row.ID, Job: r.row.Job,
-				Value: e.Value - float64(rank)/1e6, MaxAge: e.RefreshAfter,
+				Value: e.Value - float64(rank)/1e6, MaxAge: time.Since(since),
 			}
 			rank++
 			switch e.Op {
@@ -211,4 +230,22 @@ func (s *shift) postpone(task *state.Task, cause error) error {
 	return s.Store.Update(func(tx *state.Tx) error {
 		return tx.Fail(*task, now, cause.Error(), retry)
 	})
+}
+
+// FreshFor says for how long an answer is fresh, as the keys of [Progress.Fresh] have it.
+func FreshFor(age time.Duration) string {
+	switch age {
+	case 0:
+		return "fetched since the run was due"
+	case freshFor[outlier.OpTranscript]:
+		return "fetched once"
+	}
+	return job.Duration(age).String()
+}
+
+func sumOfFresh(skipped map[time.Duration]int) (n int) {
+	for _, calls := range skipped {
+		n += calls
+	}
+	return n
 }

@@ -320,7 +320,7 @@ func (e *Engine) round(plan frozen, steps []state.Step) int {
 // watched counts the calls of a job that asks about given channels or videos.
 func (e *Engine) watched(f *JobForecast, plan frozen) error {
 	for _, call := range plan.Fetch {
-		fresh, err := e.Store.Fresh(call.Op, plan.IDs, call.RefreshAfter)
+		fresh, err := e.Store.Fresh(call.Op, plan.IDs, plan.freshSince(call), plan.Since)
 		if err != nil {
 			return err
 		}

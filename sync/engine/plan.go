@@ -42,6 +42,7 @@ type frozen struct {
 
 	Fetch []frozenEnrich `json:"fetch,omitempty"` // of a watch: about each of IDs
 	IDs   []string       `json:"ids,omitempty"`
+	Since time.Time      `json:"since,omitzero"` // of a watch: its due instant, or its start if a person began it
 
 	Scan  *job.Scan          `json:"scan,omitempty"`
 	Again bool               `json:"again,omitempty"` // scans are bought also where a live one of the same could be joined
@@ -52,7 +53,7 @@ type frozen struct {
 type frozenEnrich struct {
 	Op           outlier.Operation `json:"op"`
 	Top          int               `json:"top,omitempty"` // 0 means every hit
-	RefreshAfter time.Duration     `json:"refresh_after"`
+	RefreshAfter time.Duration     `json:"refresh_after"` // 0, of a watch: only what was received since it was due is fresh
 	Value        float64           `json:"value"`
 }
 
@@ -72,6 +73,21 @@ var freshFor = map[outlier.Operation]time.Duration{
 	outlier.OpDetails:       24 * time.Hour,
 }
 
+// freshForNamed is freshFor of what a job of channels or videos names: that is wanted each
+// time the job is due, but for what never changes.
+var freshForNamed = map[outlier.Operation]time.Duration{outlier.OpTranscript: freshFor[outlier.OpTranscript]}
+
+// freshSince is when what a watch asks for must have been received not to be asked for
+// again. It is reckoned from the due instant, so that a run that is continued asks for no
+// more than it did before.
+func (f *frozen) freshSince(call frozenEnrich) time.Time {
+	since := f.Since
+	if since.IsZero() { // it began under an earlier version
+		since = time.Now()
+	}
+	return since.Add(-call.RefreshAfter)
+}
+
 func freeze(spec *job.Spec) frozen {
 	return frozen{
 		Overridden:  spec.Overridden,
@@ -81,8 +97,8 @@ func freeze(spec *job.Spec) frozen {
 		ReuseFor:    spec.ReuseFor,
 		Sort:        spec.EnrichSort.By,
 		Ascending:   spec.EnrichSort.Ascending,
-		Enrich:      frozenCalls(spec.Enrich),
-		Fetch:       frozenCalls(spec.Fetch),
+		Enrich:      frozenCalls(spec.Enrich, freshFor),
+		Fetch:       frozenCalls(spec.Fetch, freshForNamed),
 		StopAfter:   spec.StopAfter,
 		MaxRequests: spec.Budget.MaxRequests,
 		Scan:        spec.Scan,
@@ -90,11 +106,13 @@ func freeze(spec *job.Spec) frozen {
 	}
 }
 
-func frozenCalls(wanted []job.Enrich) []frozenEnrich {
+// frozenCalls are calls with all that the job leaves to the program, which has ages for it.
+func frozenCalls(wanted []job.Enrich, ages map[outlier.Operation]time.Duration) []frozenEnrich {
 	var all []frozenEnrich
 	for _, e := range wanted {
 		all = append(all, frozenEnrich{
-			Op: e.Op, Top: e.Top, RefreshAfter: cmp.Or(e.RefreshAfter, freshFor[e.Op]), Value: cmp.Or(float64(e.Value), worth[e.Op]),
+			Op: e.Op, Top: e.Top, RefreshAfter: cmp.Or(e.RefreshAfter, ages[e.Op]),
+			Value: cmp.Or(float64(e.Value), worth[e.Op]),
 		})
 	}
 	return all
@@ -136,6 +154,9 @@ func (e *Engine) drawFrom(spec *job.Spec, in job.Inputs) ([]state.Step, frozen, 
 		return nil, plan, err
 	}
 	plan.IDs = work.IDs
+	if len(plan.Fetch) > 0 {
+		plan.Since = in.Now
+	}
 	var steps []state.Step
 	for i, ask := range work.Asks {
 		step, err := e.stepOf(spec, ask, in.Now)

@@ -34,6 +34,7 @@ type run struct {
 	learned  map[outlier.Operation]string // what `from` counts, as this run has found out
 	looks    map[int64]time.Time          // when to look at its scans again, by step
 	wake     time.Time                    // the first of these
+	fresh    map[time.Duration]int        // data calls that are not made, by how old what is known may be
 	progress Progress
 
 	ended bool
@@ -328,6 +329,6 @@ func (r *run) updated() { r.doing("") }
 func (r *run) snapshot() Progress {
 	p := r.progress
 	p.Searches = append([]state.Step(nil), r.steps...)
-	p.Tasks = maps.Clone(r.progress.Tasks)
+	p.Tasks, p.Fresh = maps.Clone(r.progress.Tasks), maps.Clone(r.fresh)
 	return p
 }

@@ -334,6 +334,9 @@ func (w *watch) report(r *run) {
 	} else if queued > 0 {
 		facts = append(facts, "queued", queued)
 	}
+	if skipped := sumOfFresh(r.fresh); skipped > 0 {
+		facts = append(facts, "skipped_fresh", skipped)
+	}
 	if r.err != nil {
 		if r.row.Error == "" {
 			facts = append(facts, "err", r.err)

@@ -159,7 +159,7 @@ var promises = []promise{
 	{"Freshness promotes nobody: the list is never extended to fill N.", []string{"sync/engine TestFreshnessPromotesNobody"}},
 	{
 		"**Freshness.** Default of `channels` and `videos` jobs: only what was received since the due instant is fresh (what they name is wanted each time);",
-		nil,
+		[]string{"sync/engine TestWhatAJobNamesIsWantedEachTimeItIsDue", "sync/engine TestFreshIsWhatWasReceivedSinceTheDueInstant"},
 	},
 	{"of `enrich` as documented.", []string{"sync/engine TestDataCallsHaveTheDocumentedAgeAndWorth"}},
 	{
@@ -317,7 +317,6 @@ var unbuilt = []string{
 	"after pruning, `rebuild`",
 	"What `pages` cut off",
 	"**Learned paging**",
-	"**Freshness.** Default of",
 	"**An answer that yields no row",
 	"a page with hits that cannot",
 	"A 429 proves",

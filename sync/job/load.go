@@ -133,5 +133,6 @@ func (b *builder) build() {
 	b.budgeted(b.root.get("budget"))
 	b.leftovers()
 	b.idle()
+	b.ages()
 	b.floor()
 }

@@ -270,7 +270,7 @@ func TestNothingThatWasLearnedInTheFutureIsFresh(t *testing.T) {
 	}
 	known := func(s *Store) (n int) {
 		for _, task := range tasks {
-			fresh, err := s.Fresh(task.Op, []string{task.Entity}, task.MaxAge)
+			fresh, err := s.Fresh(task.Op, []string{task.Entity}, time.Now().Add(-task.MaxAge), time.Now())
 			if err != nil {
 				t.Error(err)
 			}

@@ -38,7 +38,7 @@ func TestLongChangesGoInPieces(t *testing.T) {
 		left   map[string]int // calls of the jobs when it is through
 	}{
 		"queue many": {func(ctx context.Context, s *Store) error {
-			return s.Queue(ctx, slices.Values(manyTasks("c")))
+			return s.Queue(ctx, slices.Values(manyTasks("c")), nil)
 		}, map[string]int{"a": 1200, "b": 600, "c": 1200}},
 		"clear the queue of a job": {func(ctx context.Context, s *Store) error {
 			_, _, err := s.ClearQueue(ctx, "a")
@@ -214,11 +214,11 @@ func TestFreshnessIsRenewedByEveryAnswer(t *testing.T) {
 			if n := enqueue(t, s, task); n != 0 {
 				t.Errorf("an answer of 23 hours ago (missing: %t) is asked for again", missing)
 			}
-			if n, err := s.Fresh(task.Op, []string{"v1", "v2"}, task.MaxAge); n != 1 || err != nil {
+			if n, err := s.Fresh(task.Op, []string{"v1", "v2"}, time.Now().Add(-task.MaxAge), time.Now()); n != 1 || err != nil {
 				t.Errorf("%d of two are said to be known, want 1 (%v)", n, err)
 			}
 			time.Sleep(time.Hour)
-			if n, err := s.Fresh(task.Op, []string{"v1", "v2"}, task.MaxAge); n != 0 || err != nil {
+			if n, err := s.Fresh(task.Op, []string{"v1", "v2"}, time.Now().Add(-task.MaxAge), time.Now()); n != 0 || err != nil {
 				t.Errorf("%d of two are said to be known after a day (%v)", n, err)
 			}
 		}

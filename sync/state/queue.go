@@ -46,12 +46,21 @@ type Filter struct{ Job string }
 // takes the higher value and the shorter age of the two; that another job wants it
 // too is remembered, for when the first does not want it any more.
 func (t *Tx) Enqueue(tasks []Task) (queued int, err error) {
+	return t.enqueue(tasks, nil)
+}
+
+// enqueue is [Tx.Enqueue]. It calls skipped, unless that is nil, for each task of which
+// what is known will do, with the time at which that was learned.
+func (t *Tx) enqueue(tasks []Task, skipped func(Task, time.Time)) (queued int, err error) {
 	for _, task := range tasks {
-		fresh, err := t.fresh(task)
+		at, fresh, err := t.fresh(task)
 		if err != nil {
 			return queued, fmt.Errorf("queue %s: %w", task, err)
 		}
 		if fresh {
+			if skipped != nil {
+				skipped(task, at)
+			}
 			continue
 		}
 		joined, err := t.want(task)
@@ -66,8 +75,10 @@ func (t *Tx) Enqueue(tasks []Task) (queued int, err error) {
 }
 
 // Queue is [Tx.Enqueue] for any number of tasks, a piece of them at a time; see
-// [Store.InPieces]. After a kill it has to be called again with the same tasks.
-func (s *Store) Queue(ctx context.Context, tasks iter.Seq[Task]) error {
+// [Store.InPieces]. After a kill it has to be called again with the same tasks. It calls
+// skipped, unless that is nil, for each task of which what is known will do, with the time
+// at which that was learned.
+func (s *Store) Queue(ctx context.Context, tasks iter.Seq[Task], skipped func(Task, time.Time)) error {
 	next, stop := iter.Pull(tasks)
 	defer stop()
 	return s.InPieces(ctx, func(tx *Tx, most int) (int, error) {
@@ -77,19 +88,19 @@ func (s *Store) Queue(ctx context.Context, tasks iter.Seq[Task]) error {
 				break
 			}
 		}
-		_, err := tx.Enqueue(piece)
+		_, err := tx.enqueue(piece, skipped)
 		return len(piece), err
 	})
 }
 
 // fresh counts the entities of a JSON list ?2 of which what is known will do at ?3 if it was
-// learned after ?4. It is [Tx.fresh] for many at once.
+// learned after ?4, and not after ?5. It is [Tx.fresh] for many at once.
 const fresh = `SELECT count(*) FROM json_each(?2) e CROSS JOIN freshness f ON f.op = ?1 AND f.entity = e.value
 	WHERE iif(f.missing, f.retry_at > ?3, f.at > ?4) AND f.at <= ?5`
 
-// Fresh counts the entities about which op would not be asked now by a job that takes
-// answers of up to maxAge.
-func (s *Store) Fresh(op outlier.Operation, entities []string, maxAge time.Duration) (n int, err error) {
+// Fresh counts the entities about which op would not be asked at the given time, which may
+// be to come, by a job that takes answers received after since.
+func (s *Store) Fresh(op outlier.Operation, entities []string, since, at time.Time) (n int, err error) {
 	now := time.Now()
 	for piece := range slices.Chunk(entities, 1000) {
 		list, err := json.Marshal(piece)
@@ -98,7 +109,7 @@ func (s *Store) Fresh(op outlier.Operation, entities []string, maxAge time.Durat
 		}
 		known := 0
 		err = s.view(func() error {
-			return s.row(fresh, string(op), string(list), micros(now), micros(now.Add(-maxAge)), micros(now.Add(Skew))).Scan(&known)
+			return s.row(fresh, string(op), string(list), micros(at), micros(since), micros(now.Add(Skew))).Scan(&known)
 		})
 		if err != nil {
 			return 0, fmt.Errorf("count what is known by %s: %w", op, err)
@@ -108,24 +119,25 @@ func (s *Store) Fresh(op outlier.Operation, entities []string, maxAge time.Durat
 	return n, nil
 }
 
-// fresh reports whether what is known of the task's entity will do. What was learned in the
-// future was dated by a clock that was wrong, and is as old as can be.
-func (t *Tx) fresh(task Task) (bool, error) {
+// fresh reports whether what is known of the task's entity will do, and when it was learned.
+// What was learned in the future was dated by a clock that was wrong, and is as old as can be.
+func (t *Tx) fresh(task Task) (learned time.Time, fresh bool, err error) {
 	var at, missing, retry int64
 	var mark *int64
-	err := t.row(`SELECT at, missing, retry_at, mark FROM freshness WHERE op = ? AND entity = ?`, string(task.Op), task.Entity).
+	err = t.row(`SELECT at, missing, retry_at, mark FROM freshness WHERE op = ? AND entity = ?`, string(task.Op), task.Entity).
 		Scan(&at, &missing, &retry, &mark)
 	if errors.Is(err, sql.ErrNoRows) {
-		return false, nil
+		return time.Time{}, false, nil
 	}
-	if at > micros(t.now.Add(Skew)) {
-		return false, err
+	if err != nil || at > micros(t.now.Add(Skew)) {
+		return time.Time{}, false, err
 	}
+	learned = instant(at)
 	if missing != 0 {
-		return t.now.Before(instant(retry)), err
+		return learned, t.now.Before(instant(retry)), nil
 	}
 	unmoved := mark != nil && task.Mark != nil && *mark == *task.Mark
-	return unmoved || t.now.Before(instant(at).Add(task.MaxAge)), err
+	return learned, unmoved || t.now.Before(learned.Add(task.MaxAge)), nil
 }
 
 // want queues a task, and reports whether it was not queued before. A day of waiting

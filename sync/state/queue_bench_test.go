@@ -49,7 +49,7 @@ func BenchmarkQueue(b *testing.B) {
 					return
 				}
 			}
-		})
+		}, nil)
 		if err != nil {
 			b.Fatal(err)
 		}

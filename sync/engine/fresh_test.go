@@ -1,0 +1,174 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"outlierd/outlier"
+	"outlierd/sync/job"
+	"outlierd/sync/state"
+)
+
+// namingFile has a job that names channels, one that keeps what it has for a week, and one
+// of videos.
+const namingFile = `
+version: 1
+service: {url: "sim://", limit: 10/min}
+lists: {rivals: [%s]}
+jobs:
+  rivals: {every: 8h, channels: {id: {list: rivals}, fetch: channel_videos}}
+  weekly: {every: 8h, channels: {id: {list: rivals}, fetch: channel_videos, refresh_after: 7d}}
+  saved: {every: 8h, videos: {id: [%s], fetch: [details, transcript]}}
+`
+
+// naming lets the workshop use namingFile, with two channels and a video that the service
+// has, or only one of its jobs.
+func (w *workshop) naming(only string) {
+	w.Helper()
+	w.use(`{version: 1, service: {url: "sim://", limit: 10/min}, jobs: {one: {search: {query: espresso}}}}`)
+	row := w.mustRun(state.OK)
+	var channels []string
+	video := ""
+	w.inspect(func(e *Engine) {
+		hits, err := e.Store.Top(row.ID, 40, true)
+		if err != nil {
+			w.Fatal(err)
+		}
+		for _, hit := range hits {
+			if !slices.Contains(channels, hit.ChannelID) && len(channels) < 2 {
+				channels = append(channels, hit.ChannelID)
+			}
+			video = hit.VideoID
+		}
+	})
+	w.use(fmt.Sprintf(namingFile, strings.Join(channels, ", "), strconv.Quote(video)))
+	if only != "" {
+		w.config.Jobs = []job.Spec{*w.config.Job(only)}
+	}
+}
+
+// fetched is how many calls of each kind were made since the last time it was asked.
+func (w *workshop) fetched(before map[outlier.Operation]int) map[outlier.Operation]int {
+	since := map[outlier.Operation]int{}
+	for _, op := range []outlier.Operation{outlier.OpChannelVideos, outlier.OpChannelShorts, outlier.OpDetails, outlier.OpTranscript} {
+		if n := w.calls(op) - before[op]; n > 0 {
+			since[op] = n
+		}
+		before[op] = w.calls(op)
+	}
+	return since
+}
+
+// TestWhatAJobNamesIsWantedEachTimeItIsDue: a job that is due every eight hours asks every
+// eight hours, unless it says how old an answer may be; what never changes is fetched once.
+func TestWhatAJobNamesIsWantedEachTimeItIsDue(t *testing.T) {
+	for name, want := range map[string]map[outlier.Operation]int{
+		"rivals": {outlier.OpChannelVideos: 6},
+		"weekly": {outlier.OpChannelVideos: 2},
+		"saved":  {outlier.OpDetails: 3, outlier.OpTranscript: 1},
+	} {
+		bare(t, jobsFile, func(w *workshop) {
+			w.naming(name)
+			w.inspect(func(e *Engine) { w.see(e, name) })
+			runs := w.serve(24*time.Hour + time.Minute)
+			if got := w.fetched(map[outlier.Operation]int{}); len(runs) != 4 || !maps.Equal(got, want) {
+				t.Errorf("%s has asked for %v in %d runs of a day, want %v in 3", name, got, len(runs)-1, want)
+			}
+		})
+	}
+}
+
+// TestFreshIsWhatWasReceivedSinceTheDueInstant, or by hand since the run began: a run that
+// was killed asks for the rest alone, and what another job has asked for meanwhile is not
+// asked for again.
+func TestFreshIsWhatWasReceivedSinceTheDueInstant(t *testing.T) {
+	bare(t, jobsFile, func(w *workshop) {
+		w.naming("")
+		before := map[outlier.Operation]int{}
+		run := func(name string, due time.Time, killed bool, want int) {
+			t.Helper()
+			e, stop := w.open()
+			defer stop()
+			ctx, cancel := context.WithCancel(w.ctx)
+			defer cancel()
+			if killed {
+				e.Client.Transport = stopAfter(w.wire, 0, cancel)
+			}
+			trigger := Scheduled
+			if due.IsZero() {
+				trigger = Manual
+			}
+			row, err := e.Run(ctx, w.config.Job(name), trigger, due)
+			if row == nil {
+				t.Fatal(err)
+			}
+			calls := 0
+			for _, n := range w.fetched(before) {
+				calls += n
+			}
+			if calls != want {
+				t.Errorf("run of %s due %s, ended as %s, has made %d calls, want %d", name, due, row.Status, calls, want)
+			}
+		}
+		run("rivals", time.Time{}, false, 2)
+		time.Sleep(time.Minute)
+		run("rivals", time.Time{}, false, 2) // a person wants it now
+
+		due := time.Now()
+		time.Sleep(10 * time.Minute)         // the run is late
+		run("weekly", due, false, 0)         // has all of this week
+		run("rivals", due, true, 1)          // asks once, and is killed
+		time.Sleep(20 * time.Minute)         // nothing of it is forgotten
+		run("rivals", time.Time{}, false, 1) // which goes on
+
+		due = time.Now()
+		time.Sleep(time.Minute)
+		run("rivals", time.Time{}, false, 2)
+		run("rivals", due, false, 0) // an instant that has passed is made up for already
+	})
+}
+
+// TestRunTellsWhatItSkipsAsFresh, and by which age.
+func TestRunTellsWhatItSkipsAsFresh(t *testing.T) {
+	const file = `
+version: 1
+service: {url: "sim://", limit: 10/min}
+jobs:
+  coffee: {reuse_for: 1m, search: {query: [home espresso]}, enrich: {details: {top: 3}, comments: {top: 4, refresh_after: 3d}, transcript: {top: 2}}}
+`
+	bare(t, file, func(w *workshop) {
+		skipped := func(killed bool, want map[time.Duration]int) {
+			t.Helper()
+			e, stop := w.open()
+			defer stop()
+			ctx, cancel := context.WithCancel(w.ctx)
+			defer cancel()
+			if killed {
+				e.Client.Transport = stopAfter(w.wire, 3, cancel)
+			}
+			row, err := e.Run(ctx, &w.config.Jobs[0], Manual, time.Time{})
+			if row == nil {
+				t.Fatal(err)
+			}
+			if p, err := e.Progress(); err != nil || !maps.Equal(p.Fresh, want) {
+				t.Errorf("%v were skipped as fresh (%v), want %v", p.Fresh, err, want)
+			}
+		}
+		skipped(true, map[time.Duration]int{}) // after a page and three calls
+		time.Sleep(time.Minute)
+		skipped(false, map[time.Duration]int{}) // what it has asked for itself was not skipped
+		time.Sleep(2 * time.Minute)
+		skipped(false, map[time.Duration]int{day: 3, 3 * day: 4, 36500 * day: 2})
+		time.Sleep(25 * time.Hour)
+		row := w.mustRun(state.OK)
+		if row.Requests < 4 {
+			t.Errorf("%d requests a day later; want the details again", row.Requests)
+		}
+	})
+}
