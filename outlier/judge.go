@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/go-faster/jx"
 )
@@ -89,8 +88,8 @@ var marks = map[Operation]struct {
 	OpDetails: {"items", jx.Array}, OpComments: {"items", jx.Array}, OpTranscript: {"items", jx.Array},
 }
 
-// validate accepts one whole JSON object (any value as trending formats) in UTF-8 with
-// nothing after it. It reports whether an object has an error, and whether it has the
+// validate accepts one whole JSON object (any value as trending formats) with nothing after
+// it. Bytes in its texts that are not UTF-8 cost no answer: who reads it replaces them. It reports whether an object has an error, and whether it has the
 // form of the service's own answers to op. A body that ends too early, which an empty
 // one does too, gives io.ErrUnexpectedEOF.
 func validate(op Operation, body []byte) (failure, own bool, err error) {
@@ -118,8 +117,6 @@ func validate(op Operation, body []byte) (failure, own bool, err error) {
 		return false, false, cutShort(err)
 	case d.Skip() != io.EOF:
 		return false, false, errors.New("more follows the JSON object of the answer")
-	case !utf8.Valid(body):
-		return false, false, errors.New("the answer is not valid UTF-8")
 	}
 	return failure, own, nil
 }

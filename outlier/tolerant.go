@@ -31,11 +31,13 @@ func array(d *jx.Decoder, f func(d *jx.Decoder) error) error {
 	return d.Arr(f)
 }
 
-// text reads a string, or a number as it is written.
+// text reads a string, or a number as it is written. Bytes that are not UTF-8 become
+// U+FFFD, as in the tables.
 func text(d *jx.Decoder, to *string) (err error) {
 	switch d.Next() {
 	case jx.String:
 		*to, err = d.Str()
+		*to = strings.ToValidUTF8(*to, "\ufffd")
 	case jx.Number:
 		var raw jx.Raw
 		raw, err = d.Raw()

@@ -24,24 +24,25 @@ import (
 // its column as it goes by. One goroutine at a time may use it.
 //
 // It is strict about the form of a body, which must be one JSON object (any value,
-// where the interface shows no shape) in valid UTF-8 (a byte order mark is
-// tolerated) with nothing after it, and tolerant of its
-// contents: what is absent or null is NULL; a value of another type is converted if
-// that loses nothing, else NULL with the original in the row's extra; unknown fields
-// go to extra; of a field that comes twice the first counts. NUL characters in
-// texts are kept; halves of surrogate pairs become U+FFFD.
+// where the interface shows no shape; a byte order mark is tolerated) with nothing after
+// it, and tolerant of its contents: what is absent or null is NULL; a value of another
+// type is converted if that loses nothing, else NULL with the original in the row's extra;
+// unknown fields go to extra; of a field that comes twice the first counts. NUL characters
+// in texts are kept; bytes that are not UTF-8 and halves of surrogate pairs become U+FFFD.
+// Values of more than [MaxValue] bytes are cut.
 type Decoder struct {
-	mem   memory.Allocator
-	plans map[outlier.Operation]*record // the top of each operation's answers
-	rows  []*rows                       // in the order of Tables, without projections
-	of    map[*Table]*rows
-	gone  map[*Table]*rows // the identities whose rows go, by table; see [Part]
-	all   []*rows          // both
-	in    jx.Decoder
-	src   *Source
-	drift drifts
-	keys  map[listed]bool       // of the rows of the present answer
-	same  map[commentHash][]int // rows of the answer's comments by what they say
+	mem    memory.Allocator
+	plans  map[outlier.Operation]*record // the top of each operation's answers
+	rows   []*rows                       // in the order of Tables, without projections
+	of     map[*Table]*rows
+	gone   map[*Table]*rows // the identities whose rows go, by table; see [Part]
+	all    []*rows          // both
+	in     jx.Decoder
+	src    *Source
+	drift  drifts
+	mended bool                  // bytes of the present answer that are not UTF-8 were replaced
+	keys   map[listed]bool       // of the rows of the present answer
+	same   map[commentHash][]int // rows of the answer's comments by what they say
 }
 
 // rows collects the rows of one table.
@@ -126,8 +127,8 @@ func (d *Decoder) answer(body []byte) error {
 	if plan == nil {
 		return errors.New("no table holds answers of this operation")
 	}
-	if !utf8.Valid(body) {
-		return errors.New("the body is not valid UTF-8")
+	if d.mended = !utf8.Valid(body); d.mended {
+		body = bytes.ToValidUTF8(body, []byte("\ufffd"))
 	}
 	if d.Bytes() > math.MaxInt32/2-len(body) {
 		return errors.New("too many rows collected already")

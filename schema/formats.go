@@ -52,6 +52,9 @@ func (d *Decoder) elementsOf(plan *record) error {
 	if len(frame)*len(elements) > maxFill {
 		return fmt.Errorf("%d bytes around each of %d elements", len(frame), len(elements))
 	}
+	if d.mended {
+		d.drift.note(d.src.Op, plan.path, "", notUTF8, nil)
+	}
 	plan.frame = frame
 	for plan.index, plan.element = range elements {
 		plan.rows.n++
@@ -108,7 +111,7 @@ func split(array jx.Raw) (elements []jx.Raw, err error) {
 
 // drawElement is the present element, null if there are none. An element that is
 // null is the JSON text null.
-func drawElement(v *vector, _ []*vector, r *record) { v.texts(r.element, 1) }
+func drawElement(v *vector, _ []*vector, r *record) { v.texts(boundJSON(r.element), 1) }
 
 // drawFrame is what stood around the elements, the same for each of them.
-func drawFrame(v *vector, _ []*vector, r *record) { v.texts(r.frame, 1) }
+func drawFrame(v *vector, _ []*vector, r *record) { v.texts(boundJSON(r.frame), 1) }

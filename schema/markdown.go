@@ -27,7 +27,12 @@ elements of an answer of any shape. A column without a path is computed or comes
 What is absent, null or unreadable is NULL, never zero. A value of another type is converted where that loses
 nothing (` + "`\"5\"` and `5.0`" + ` are 5); otherwise the column is NULL and the original is in ` + "`extra`" + `, next to the fields that
 the interface does not know. In ` + "`extra`" + ` a name that comes again has a number: ` + "`title#2`" + `. transcript_events has no ` + "`extra`" + `;
-there the journal alone keeps such values. NUL characters in texts are kept; half a surrogate pair is U+FFFD.
+there the journal alone keeps such values. NUL characters in texts are kept; half a surrogate pair and bytes that are
+not UTF-8 are U+FFFD, and ` + "`outlierd schema drift`" + ` names the fields with such bytes ("not UTF-8").
+
+A value has at most 1 MiB (1,048,576 bytes). A longer text is cut and ends in ` + "`… [cut from 5242880 bytes]`" + `; longer JSON is
+replaced by a text of its beginning with the same mark; a longer list loses its last elements. ` + "`outlierd schema drift`" + `
+names the fields ("too large"), and the journal keeps the answer whole.
 
 What stands in an answer without its id, such as a hit without ` + "`id`" + `, or is no object where one belongs, makes no row:
 the journal alone keeps it. It is told in a warning when it first comes, and ` + "`outlierd schema drift`" + ` counts it

@@ -238,11 +238,13 @@ func (d *Decoder) texts(n *node, r *record) error {
 	if err != nil {
 		return err
 	}
+	begin := n.to.kids[0].rows
 	for elements.Next() {
 		if err := d.text(n.kids[0], r); err != nil {
 			return err
 		}
 	}
+	d.boundList(n, r, begin)
 	n.to.end()
 	return elements.Err()
 }
@@ -250,7 +252,7 @@ func (d *Decoder) texts(n *node, r *record) error {
 // elements reads a LIST of objects. An object in its place is a list of its members'
 // values, if the list's elements have names.
 func (d *Decoder) elements(n *node, r *record) error {
-	e := n.place
+	e, begin := n.place, n.to.kids[0].rows
 	e.index = 0
 	switch named := e.top.kids[0].name == ""; {
 	case d.in.Next() == jx.Array:
@@ -263,6 +265,7 @@ func (d *Decoder) elements(n *node, r *record) error {
 				return err
 			}
 		}
+		d.boundList(n, r, begin)
 		n.to.end()
 		return elements.Err()
 	case named && d.in.Next() == jx.Object:
@@ -275,6 +278,7 @@ func (d *Decoder) elements(n *node, r *record) error {
 				return err
 			}
 		}
+		d.boundList(n, r, begin)
 		n.to.end()
 		return members.Err()
 	default:

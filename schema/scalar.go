@@ -13,9 +13,11 @@ import (
 func (d *Decoder) text(n *node, r *record) (err error) {
 	switch d.in.Next() {
 	case jx.String:
+		begin := len(n.to.bytes)
 		if n.to.bytes, err = d.in.StrAppend(n.to.bytes); err != nil {
 			return err
 		}
+		d.bound(n, r, begin)
 		n.to.end()
 		return nil
 	case jx.Number, jx.Bool:
@@ -23,7 +25,10 @@ func (d *Decoder) text(n *node, r *record) (err error) {
 		if err != nil {
 			return err
 		}
-		n.to.text(raw)
+		begin := len(n.to.bytes)
+		n.to.bytes = append(n.to.bytes, raw...)
+		d.bound(n, r, begin)
+		n.to.end()
 		return nil
 	default:
 		return d.misfit(n, r)
@@ -99,8 +104,13 @@ func (d *Decoder) anything(n *node, r *record) error {
 		n.to.null()
 		return nil
 	}
+	begin := len(n.to.bytes)
 	if n.to.bytes, err = appendJSON(n.to.bytes, raw); err != nil {
 		return err
+	}
+	if json := n.to.bytes[begin:]; len(json) > MaxValue {
+		d.drift.note(d.src.Op, r.path, n.path, tooLarge, raw)
+		n.to.bytes = append(n.to.bytes[:begin], boundJSON(json)...)
 	}
 	n.to.end()
 	return nil

@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"maps"
@@ -28,8 +29,20 @@ func (s *strays) clear() {
 }
 
 // add keeps a value. A name that is used already gets a number, "title#2", so that
-// nothing is lost and the object has no name twice.
+// nothing is lost and the object has no name twice. All of them have at most [MaxValue]
+// bytes, and some more: a value that does not fit is cut, and what then does not fit either
+// is left out.
 func (s *strays) add(name string, raw jx.Raw) (err error) {
+	room := MaxValue - len(s.json) - len(name)
+	if len(raw) > max(room, shownOfJSON) {
+		raw = appendCutJSON(nil, raw)
+	}
+	if len(raw) > room {
+		name, raw = "…", jx.Raw(`"[cut]"`)
+		if s.names[name] > 0 {
+			return nil
+		}
+	}
 	sep := byte(',')
 	if len(s.json) == 0 {
 		sep, s.names = '{', map[string]int{}
@@ -78,6 +91,9 @@ func (d *Decoder) unfit(n *node, r *record, raw jx.Raw) error {
 // keep puts a value into the extra of its row, and counts it.
 func (d *Decoder) keep(r *record, path, problem string, raw jx.Raw) error {
 	d.drift.note(d.src.Op, r.path, path, problem, raw)
+	if d.mended && bytes.ContainsRune(raw, utf8.RuneError) {
+		d.drift.note(d.src.Op, r.path, path, notUTF8, nil)
+	}
 	return r.aside(path, raw)
 }
 
@@ -145,7 +161,7 @@ func copyJSON(w *jx.Writer, d *jx.Decoder, depth int) error {
 type Drift struct {
 	Op      outlier.Operation
 	Path    string // of the field, from the top: "hits[].snippet.sentiment"
-	Problem string // "unknown", "missing", "twice", "of the wrong type", "not an object"
+	Problem string // "unknown", "missing", "twice", "of the wrong type", "not an object", "too large", "not UTF-8"
 	Count   int    // since it was last asked for
 	Example string // JSON of the first such value, cut to 200 bytes; "" if it is missing
 }
@@ -155,6 +171,8 @@ const (
 	unknown   = "unknown"
 	missing   = "missing"
 	twice     = "twice"
+	tooLarge  = "too large"
+	notUTF8   = "not UTF-8"
 	wrongType = "of the wrong type"
 	notObject = "not an object"
 )

@@ -309,6 +309,15 @@ var promises = []promise{
 		"**Keys** are unique in every table, in histories per answer, whatever the service sends: what one answer lists twice makes one row, the first.",
 		[]string{"sinks TestKeysAreUniqueWhateverTheServiceSends", "schema TestCommentKeysTellRepeatedCommentsApartAndStay"},
 	},
+	{
+		"A value of more than 1 MiB is cut in the tables, with a mark, and kept whole in the journal.",
+		[]string{"schema TestValuesThatAreTooLargeAreCut", "sync/engine TestOneBadValueCostsNoPage"},
+	},
+	{
+		"Bytes that are not UTF-8 are replaced, and the field is told as drift.",
+		[]string{"schema TestBytesThatAreNotUTF8CostNoAnswer", "sync/engine TestOneBadValueCostsNoPage"},
+	},
+	{"**Parquet** dates are those of the answers, whatever the batches.", []string{"sinks/parquet TestDatesDoNotDependOnBatches"}},
 }
 
 // unbuilt are the sentences that nothing shows yet, by what they begin with. Whoever

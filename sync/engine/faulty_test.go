@@ -1,0 +1,78 @@
+package engine
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"outlierd/schema"
+	"outlierd/sync/state"
+)
+
+// altering lets a test change the bodies of answers on their way.
+func altering(wire http.RoundTripper, change func(path string, body []byte) []byte) http.RoundTripper {
+	return roundTripper(func(r *http.Request) (*http.Response, error) {
+		r = r.Clone(r.Context())
+		r.Header.Del("Accept-Encoding")
+		answer, err := wire.RoundTrip(r)
+		if err != nil {
+			return nil, err
+		}
+		body, err := io.ReadAll(answer.Body)
+		if err != nil {
+			return nil, err
+		}
+		body = change(r.URL.Path, body)
+		answer.Body, answer.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+		answer.Header.Del("Content-Length")
+		return answer, answer.Body.Close()
+	})
+}
+
+// TestOneBadValueCostsNoPage: a byte that is not UTF-8 is replaced and a title of many
+// megabytes is cut, in both sinks; the other hits are as they came, and the journal has all.
+func TestOneBadValueCostsNoPage(t *testing.T) {
+	const file = "version: 1\nservice: {url: \"sim://\"}\njobs: {coffee: {search: {query: [home espresso]}}}\n"
+	bubble(t, file, func(w *workshop) {
+		title := []byte(`"title":"`)
+		w.wire = altering(w.wire, func(path string, body []byte) []byte {
+			at := bytes.Index(body, title) + len(title)
+			body = append(body[:at:at], append([]byte("\xff"), body[at:]...)...)
+			at = bytes.LastIndex(body, title) + len(title)
+			return append(body[:at:at], append(bytes.Repeat([]byte("x"), 5<<20), body[at:]...)...)
+		})
+		row := w.mustRun(state.OK)
+		if row.Hits != 40 || w.spent() != 2 {
+			t.Errorf("%d hits for %d credits, want 40 for 2", row.Hits, w.spent())
+		}
+		for _, table := range []string{"outliers", "read_parquet('" + filepath.Join(w.data(), "parquet", "outliers") + "/*.parquet')"} {
+			if n := w.count("select count(*) from " + table); n != 40 {
+				t.Errorf("%d rows in %s, want 40", n, table)
+			}
+			if n := w.count("select count(*) from " + table + " where title like '\ufffd%'"); n != 1 {
+				t.Errorf("%d titles in %s have a replaced byte, want 1", n, table)
+			}
+			if n := w.count("select max(strlen(title)) from " + table + " where title like 'xxx%… [cut from %'"); n != schema.MaxValue {
+				t.Errorf("the title that was cut has %d bytes in %s, want %d", n, table, schema.MaxValue)
+			}
+		}
+		w.inspect(func(e *Engine) {
+			for entry, err := range e.Store.Journal(0) {
+				if err != nil || !bytes.Contains(entry.Body, []byte(`"title":"`+"\xff")) || len(entry.Body) < 5<<20 {
+					t.Errorf("answer %d is not as it came (%d bytes), %v", entry.ID, len(entry.Body), err)
+				}
+			}
+			drift, err := e.Store.Drift()
+			var told []string
+			for _, d := range drift {
+				told = append(told, d.Path+" "+d.Problem)
+			}
+			if got, want := strings.Join(told, ", "), "hits[].snippet.title not UTF-8, hits[].snippet.title too large"; got != want || err != nil {
+				t.Errorf("drift %q, %v, want %q", got, err, want)
+			}
+		})
+	})
+}
