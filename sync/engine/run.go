@@ -174,19 +174,21 @@ func (r *run) end(ctx context.Context, cause error) {
 // what was paid for, so nothing here is interrupted by one.
 func (s *shift) endAll(ctx context.Context, ending []*run, causeOf func(*run) error) {
 	s.runs = slices.DeleteFunc(s.runs, func(r *run) bool { return slices.Contains(ending, r) })
-	loaded := errors.Join(s.loader.retry(ctx, true), s.loader.load(ctx, true))
+	lost := errors.Join(s.loader.retry(ctx, true), s.loader.load(ctx, true)) // what no status tells
+	record := func(r *run, cause error) {
+		unkept := r.record(ctx, cause)
+		r.err, lost = errors.Join(cause, unkept), errors.Join(lost, unkept)
+	}
 	for _, r := range ending {
 		r.ended = true
-		r.err = errors.Join(causeOf(r), loaded)
-		r.err = errors.Join(r.err, r.record(ctx, r.err))
+		record(r, errors.Join(causeOf(r), lost))
 	}
 	disabled := s.loader.disabled()
 	published := s.loader.publishAll(ctx)
-	if published != nil || s.loader.disabled() > disabled {
+	if lost = errors.Join(lost, published); published != nil || s.loader.disabled() > disabled {
 		// The sinks that still work show that the runs did not end as it seemed.
 		for _, r := range ending {
-			r.err = errors.Join(r.err, published)
-			r.err = errors.Join(r.err, r.record(ctx, r.err))
+			record(r, errors.Join(r.err, published))
 		}
 		if again := s.loader.publishAll(ctx); again != nil {
 			s.log().Error("the end of runs is not published yet", "err", again)
@@ -195,7 +197,7 @@ func (s *shift) endAll(ctx context.Context, ending []*run, causeOf func(*run) er
 	for _, r := range ending {
 		switch {
 		case r.row.Status == state.PausedBudget || r.row.Status == state.Partial:
-			r.err = nil
+			r.err = lost
 		case !s.loader.working():
 			r.err = errors.Join(r.err, s.loader.problems())
 		}

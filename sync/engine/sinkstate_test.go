@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -317,6 +318,27 @@ func TestSinkThatTurnsOutToBeAheadStopsBuying(t *testing.T) {
 		}
 		if _, log := w.serveInto(5*time.Hour, &fakeSink{name: "duckdb"}, ahead); w.spent() > spent || !strings.Contains(log, "scheduler stopped") {
 			t.Errorf("%d credits were spent without a ledger; the log:\n%s", w.spent()-spent, log)
+		}
+	})
+}
+
+// TestPausedRunTellsWhatItsStatusDoesNot: the run meets its cap while a sink comes back that
+// knows of answers which the journal does not have.
+func TestPausedRunTellsWhatItsStatusDoesNot(t *testing.T) {
+	const file = "version: 1\nservice: {url: \"sim://\"}\njobs: {coffee: {search: {query: [home espresso], pages: 2}, budget: {per_run: 2}}}\n"
+	bare(t, file, func(w *workshop) {
+		away := true
+		e, stop := w.open()
+		defer stop()
+		e.Sinks = []sinks.Sink{&fakeSink{name: "duckdb"}, &fakeSink{name: "parquet", mark: 1000, broken: func() bool { return away }}}
+		wire := w.service.Transport()
+		e.Client.Transport = roundTripper(func(r *http.Request) (*http.Response, error) {
+			away = false
+			return wire.RoundTrip(r)
+		})
+		row, err := e.Run(w.ctx, &w.config.Jobs[0], Manual, time.Time{})
+		if _, ahead := errors.AsType[*AheadError](err); !ahead || row.Status != state.PausedBudget {
+			t.Errorf("status %s, error %v; want a paused run and an *AheadError", row.Status, err)
 		}
 	})
 }
