@@ -129,6 +129,15 @@ func (h *Hit) readChannel(d *jx.Decoder) error {
 			return h.readChannelStatistics(d)
 		case "monetization":
 			return h.readEstimates(d, channelEstimates)
+		case "classification":
+			return h.readClassification(d)
+		case "language":
+			return object(d, func(d *jx.Decoder, key string) error {
+				if key == "code" {
+					return h.word(d, "language")
+				}
+				return d.Skip()
+			})
 		case "foundAt":
 			return h.readInstant(d, key)
 		}
@@ -143,7 +152,7 @@ func (h *Hit) readChannelStatistics(d *jx.Decoder) error {
 	return object(d, func(d *jx.Decoder, key string) error {
 		switch key {
 		case "subscribers", "averageViews", "avgViewsToSubscribersRatio", "viewVariationCoefficient":
-			return number(d, func(x float64) { h.Facts[key] = x })
+			return h.fact(d, key)
 		}
 		return d.Skip()
 	})

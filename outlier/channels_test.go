@@ -101,7 +101,7 @@ func TestReadChannelPageReadsWhatSteers(t *testing.T) {
 		t.Fatal(err)
 	}
 	facts := map[string]float64{
-		"subscribers": 1000, "averageViews": 250.5, "avgViewsToSubscribersRatio": 0.25, "viewVariationCoefficient": 1.5,
+		"subscribers": 1000, "adsense": 1, "averageViews": 250.5, "avgViewsToSubscribersRatio": 0.25, "viewVariationCoefficient": 1.5,
 		"revenueMonthly": 20, "rpm": 2, "foundAt": 1793527200.5,
 	}
 	want := Page{Total: 3, From: 0, Size: 40, Hits: []Hit{{ChannelID: aChannel, Kind: "channel", Facts: facts}, {}, {}}}

@@ -28,8 +28,12 @@ type Hit struct {
 	Comments *int64 // how many the video has; nil if the hit does not tell
 
 	// Facts holds what the hit can be ordered by, under the names of the sortBy
-	// parameter; what is null or absent is not in it. See [Hit.SortValue].
+	// parameter, and other numbers that a [HitFilter] judges; true is 1 and false is 0.
+	// What is null or absent is not in it. See [Hit.SortValue].
 	Facts map[string]float64
+
+	// Words holds the texts that a [HitFilter] judges besides the fields above.
+	Words map[string]string
 }
 
 // SortValue is the number that sortBy orders by, and false if the hit has none.
@@ -130,6 +134,8 @@ func (h *Hit) read(d *jx.Decoder) error {
 			return h.readSnippet(d)
 		case "statistics":
 			return h.readStatistics(d)
+		case "classification":
+			return h.readClassification(d)
 		}
 		return d.Skip()
 	})
@@ -144,6 +150,57 @@ func (h *Hit) readSnippet(d *jx.Decoder) error {
 			return h.readInstant(d, key)
 		case "monetization":
 			return h.readEstimates(d, hitEstimates)
+		case "channelMonetization":
+			return h.readEstimates(d, nil)
+		case "channelSubscribers":
+			return h.fact(d, "subscribers")
+		case "duration":
+			return h.fact(d, key)
+		case "language":
+			return h.word(d, key)
+		}
+		return d.Skip()
+	})
+}
+
+// fact reads a number.
+func (h *Hit) fact(d *jx.Decoder, name string) error {
+	return number(d, func(x float64) { h.Facts[name] = x })
+}
+
+// flag reads true or false.
+func (h *Hit) flag(d *jx.Decoder, name string) error {
+	if d.Next() != jx.Bool {
+		return d.Skip()
+	}
+	yes, err := d.Bool()
+	h.Facts[name] = 0
+	if yes {
+		h.Facts[name] = 1
+	}
+	return err
+}
+
+// word reads a text.
+func (h *Hit) word(d *jx.Decoder, name string) error {
+	var s string
+	err := text(d, &s)
+	if s != "" && h.Words == nil {
+		h.Words = map[string]string{}
+	}
+	if s != "" {
+		h.Words[name] = s
+	}
+	return err
+}
+
+func (h *Hit) readClassification(d *jx.Decoder) error {
+	return object(d, func(d *jx.Decoder, key string) error {
+		switch key {
+		case "quality":
+			return h.word(d, key)
+		case "isFaceless":
+			return h.flag(d, "faceless")
 		}
 		return d.Skip()
 	})
@@ -165,10 +222,13 @@ func (h *Hit) readInstant(d *jx.Decoder, fact string) error {
 // wire less From and To.
 var hitEstimates = map[string]string{"revenueEstimation": "revenue", "rpmEstimation": "rpm"}
 
-// readEstimates reads each pair of From and To into one fact.
+// readEstimates reads each pair of From and To into one fact, and whether advertising pays.
 func (h *Hit) readEstimates(d *jx.Decoder, facts map[string]string) error {
 	ends := map[string][]float64{}
 	err := object(d, func(d *jx.Decoder, key string) error {
+		if key == "adsense" {
+			return h.flag(d, key)
+		}
 		stem := strings.TrimSuffix(strings.TrimSuffix(key, "From"), "To")
 		if name, ok := facts[stem]; ok && key != stem {
 			return number(d, func(x float64) { ends[name] = append(ends[name], x) })
@@ -191,9 +251,11 @@ func (h *Hit) readStatistics(d *jx.Decoder) error {
 		case "commentCount":
 			return h.readComments(d)
 		case "viewCount":
-			return number(d, func(x float64) { h.Facts["views"] = x })
+			return h.fact(d, "views")
+		case "likeCount":
+			return h.fact(d, "likes")
 		case "zScore", "averageViewsRatio":
-			return number(d, func(x float64) { h.Facts[key] = x })
+			return h.fact(d, key)
 		}
 		return d.Skip()
 	})
@@ -204,6 +266,7 @@ func (h *Hit) readComments(d *jx.Decoder) error {
 	err := whole(d, &n)
 	if n >= 0 {
 		h.Comments = &n
+		h.Facts["comments"] = float64(n)
 	}
 	return err
 }

@@ -73,6 +73,7 @@ type Field struct {
 	text     func(string) string // what is wrong with a text; "" if nothing
 	positive bool                // a range of what cannot be negative: From >= 0, To > 0
 	maxTo    float64             // how large To may be; 0 is unbounded
+	shown    string              // of a [HitFilter]: the fact or word of a hit that the parameter is about
 }
 
 // Fields lists every parameter but from and size, one line each: the only table

@@ -254,13 +254,10 @@ func rowsOf(table, key, columns, order string, ids []string) string {
 func (o *options) hits(table, key, few string) func(showing) (string, error) {
 	return func(s showing) (string, error) {
 		var ids []string
-		err := s.Store.Update(func(tx *state.Tx) error {
-			hits, err := tx.Top(s.row.ID, 0, !s.spec.EnrichSort.Ascending)
-			for _, hit := range hits {
-				ids = append(ids, hit.VideoID)
-			}
-			return err
-		})
+		hits, err := s.Store.Best(s.row.ID, state.Choice{All: true, Desc: !s.spec.EnrichSort.Ascending})
+		for _, hit := range hits {
+			ids = append(ids, hit.VideoID)
+		}
 		return rowsOf(table, key, o.columns(few), "", ids), err
 	}
 }

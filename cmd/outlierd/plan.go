@@ -152,6 +152,9 @@ func (p *planPrinter) job(f *engine.JobForecast) {
 	if f.Calls+f.Fresh > 0 {
 		p.line("  %s to make, %s fresh", count(f.Calls, "call"), isAre(f.Fresh))
 	}
+	if len(f.Where) > 0 {
+		p.line("  enriches only hits with %s", strings.Join(f.Where, ", "))
+	}
 	if f.Share != nil {
 		p.line("  its share of the month is %s%s", count(*f.Share, "credit"), p.turns(f))
 	}

@@ -168,13 +168,32 @@ func settings(plan *frozen) map[string]string {
 	for _, call := range slices.Concat(plan.Enrich, plan.Fetch) {
 		all[string(call.Op)] = call.String()
 	}
+	if where := plan.enrichWhere(false); len(plan.Enrich) > 0 && len(where) > 0 {
+		all["enrich.where"] = strings.Join(where, ", ")
+	}
 	return all
+}
+
+// enrichWhere is which hits something is fetched for, in the words of the file; without
+// dates, which may move with every run, if they are not wanted.
+func (f *frozen) enrichWhere(dates bool) []string {
+	params, _ := url.ParseQuery(f.EnrichWhere) // it was encoded by us
+	if !dates {
+		params.Del("publishedAtFrom")
+		params.Del("publishedAtTo")
+	}
+	return job.Conditions(params)
 }
 
 // String is what the file says of the calls.
 func (c frozenEnrich) String() string {
 	text := "all"
-	if c.Top > 0 {
+	switch {
+	case c.Top > 0 && c.TopPerItem > 0:
+		text = fmt.Sprintf("top %d, %d per item", c.Top, c.TopPerItem)
+	case c.TopPerItem > 0:
+		text = fmt.Sprintf("top %d per item", c.TopPerItem)
+	case c.Top > 0:
 		text = fmt.Sprintf("top %d", c.Top)
 	}
 	if c.RefreshAfter == 0 {

@@ -1,12 +1,10 @@
 package engine
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"iter"
-	"math"
 	"slices"
 	"time"
 
@@ -38,27 +36,23 @@ var worth = map[outlier.Operation]float64{
 	outlier.OpDetails:       1,
 }
 
-// choose ranks the run's hits and queues what is wanted of the best, in pieces. It is
-// idempotent: what is queued or fresh is not queued again, and the ranking of a run whose
+// choose ranks the run's hits that enrich.where admits and queues what is wanted of the
+// best, in pieces. What is fresh is not made up for by the next best. It is idempotent: what is queued or fresh is not queued again, and the ranking of a run whose
 // searches are over stays as it is. With it the searches are over, and the jobs that come after
 // this one owe a run.
 func (r *run) choose(ctx context.Context) error {
-	most := 0
-	for _, e := range r.plan.Enrich {
-		if most = max(most, e.Top); e.Top == 0 { // every hit
-			most = math.MaxInt
-			break
+	best := make([][]state.Hit, len(r.plan.Enrich))
+	for i, e := range r.plan.Enrich {
+		var err error
+		best[i], err = r.Store.Best(r.row.ID, state.Choice{Most: e.Top, Each: e.TopPerItem, Desc: !r.plan.Ascending})
+		if err != nil {
+			return err
 		}
 	}
-	best, err := r.Store.Top(r.row.ID, most, !r.plan.Ascending)
-	if err != nil {
-		return err
-	}
-	err = r.Store.Queue(ctx, func(yield func(state.Task) bool) {
-		for _, e := range r.plan.Enrich {
-			top := best[:min(len(best), cmp.Or(e.Top, len(best)))]
+	err := r.Store.Queue(ctx, func(yield func(state.Task) bool) {
+		for i, e := range r.plan.Enrich {
 			since := earlier(time.Now().Add(-e.RefreshAfter), r.row.Started) // what it has asked for itself is fresh
-			for task := range r.tasks(e, slices.Values(top), since) {
+			for task := range r.tasks(e, slices.Values(best[i]), since) {
 				if !yield(task) {
 					return
 				}

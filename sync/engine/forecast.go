@@ -45,16 +45,17 @@ type JobForecast struct {
 	Runs      int              `json:"runs"`                // due before the cycle turns
 	Continues string           `json:"continues,omitempty"` // the run that it goes on with; all below is what that one has left
 	Searches  []SearchForecast `json:"searches,omitempty"`
-	Calls     int              `json:"calls,omitempty"`   // of a watch: data calls to make
-	Fresh     int              `json:"fresh,omitempty"`   // of a watch: ids times kinds of data that need no call
-	Worst     Estimate         `json:"worst"`             // and Worst.Lost is the run's cap
-	Expected  Estimate         `json:"expected"`          // from what earlier runs brought, and what the caps leave; the worst case if there were none
-	Basis     int              `json:"basis"`             // how many runs Expected is drawn from
-	Share     *outlier.Credits `json:"share,omitempty"`   // with budget.pace: even, the fair share if it is less than wanted
-	Round     int              `json:"round,omitempty"`   // with a share: each search comes round every so many runs
-	Cuts      []Cut            `json:"cuts,omitempty"`    // caps that leave less than the worst case
-	Changes   []string         `json:"changes,omitempty"` // since the last run
-	Problem   string           `json:"problem,omitempty"` // why the job cannot be run; with Continues, not before a person has done something
+	Calls     int              `json:"calls,omitempty"`        // of a watch: data calls to make
+	Fresh     int              `json:"fresh,omitempty"`        // of a watch: ids times kinds of data that need no call
+	Where     []string         `json:"enrich_where,omitempty"` // which hits something is fetched for; empty for all
+	Worst     Estimate         `json:"worst"`                  // and Worst.Lost is the run's cap
+	Expected  Estimate         `json:"expected"`               // from what earlier runs brought, and what the caps leave; the worst case if there were none
+	Basis     int              `json:"basis"`                  // how many runs Expected is drawn from
+	Share     *outlier.Credits `json:"share,omitempty"`        // with budget.pace: even, the fair share if it is less than wanted
+	Round     int              `json:"round,omitempty"`        // with a share: each search comes round every so many runs
+	Cuts      []Cut            `json:"cuts,omitempty"`         // caps that leave less than the worst case
+	Changes   []string         `json:"changes,omitempty"`      // since the last run
+	Problem   string           `json:"problem,omitempty"`      // why the job cannot be run; with Continues, not before a person has done something
 
 	aside outlier.Credits // what the run that it goes on with has set aside: held already, whatever it reads
 	whole outlier.Credits // what a run costs at worst that no share limits
@@ -245,6 +246,9 @@ func (e *Engine) foresee(ctx context.Context, spec *job.Spec, f *JobForecast, no
 // fill adds to a forecast what follows from the steps of the run.
 func (e *Engine) fill(f *JobForecast, spec *job.Spec, plan frozen, steps []state.Step) error {
 	f.Round = e.round(plan, steps)
+	if len(plan.Enrich) > 0 {
+		f.Where = plan.enrichWhere(true)
+	}
 	for _, add := range []func() error{
 		func() (err error) { f.Searches, err = e.searchForecasts(plan, steps, f.Worst.Credits); return err },
 		func() error { return e.watched(f, plan) },

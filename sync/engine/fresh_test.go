@@ -36,7 +36,7 @@ func (w *workshop) naming(only string) {
 	var channels []string
 	video := ""
 	w.inspect(func(e *Engine) {
-		hits, err := e.Store.Top(row.ID, 40, true)
+		hits, err := e.Store.Best(row.ID, state.Choice{Most: 40, Desc: true})
 		if err != nil {
 			w.Fatal(err)
 		}

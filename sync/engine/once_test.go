@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -123,6 +124,69 @@ jobs:
 		if w.calls(outlier.OpDetails) != videos || w.calls(outlier.OpChannelVideos) != channels {
 			t.Errorf("%d details and %d channels after a second run, want none more", w.calls(outlier.OpDetails), w.calls(outlier.OpChannelVideos))
 		}
+	})
+}
+
+// TestOnlyHitsThatAreWantedAreEnriched: enrich.where decides first, then the best of each
+// value of for_each, then the best of all. The others keep their rows.
+func TestOnlyHitsThatAreWantedAreEnriched(t *testing.T) {
+	const file = `
+version: 1
+service: {url: "sim://", limit: 10/min}
+filters: {large: {view_count: 20000..}}
+jobs:
+  one:
+    for_each: {topic: [home espresso, moka pot, latte art]}
+    search: {query: "${topic}", where: {type: video}}
+    enrich:
+      where: {use: large, published_at: last 60d}
+      details: {top: 5, top_per_item: 2}
+      transcript: {top_per_item: 1}
+`
+	bubble(t, file, func(w *workshop) {
+		w.inspect(func(e *Engine) {
+			cost, err := e.WorstCase(w.ctx, &w.config.Jobs[0])
+			if err != nil || cost.Requests != 3+5+3 {
+				w.Errorf("the worst case is %+v (%v), want 3 pages, 5 details and 3 transcripts", cost, err)
+			}
+			f, err := e.Forecast(w.ctx)
+			if err != nil {
+				w.Fatal(err)
+			}
+			if got := strings.Join(f.Jobs[0].Where, ", "); !strings.Contains(got, "view_count 20000..") || !strings.Contains(got, "published_at ") {
+				w.Errorf("the plan says %q of which hits are enriched", got)
+			}
+		})
+		row := w.mustRun(state.OK)
+		wanted := `select video_id from (select video_id, item, z_score from outliers_history
+				where view_count >= 20000 and published_at >= date_trunc('day', observed_at) - interval 60 day
+				qualify row_number() over (partition by item order by z_score desc nulls last, video_id) <= %d)
+			group by video_id order by max(z_score) desc nulls last, video_id limit %d`
+		asked := `select entity from ops.requests where operation = '%s'`
+		for _, c := range []struct {
+			op         outlier.Operation
+			each, most int
+		}{{outlier.OpDetails, 2, 5}, {outlier.OpTranscript, 1, 99}} {
+			want, got := w.rows(fmt.Sprintf(wanted, c.each, c.most)), w.rows(fmt.Sprintf(asked, c.op))
+			slices.Sort(want)
+			slices.Sort(got)
+			if !slices.Equal(want, got) || len(got) == 0 {
+				w.Errorf("%s of %v, want %v", c.op, got, want)
+			}
+		}
+		if small := w.count("select count(*) from outliers where view_count < 20000"); small == 0 || w.distinct(row) != w.count("select count(*) from outliers") {
+			w.Errorf("%d hits that are not wanted of %d hits", small, w.distinct(row))
+		}
+		w.use(strings.Replace(file, "20000..", "30000..", 1))
+		w.inspect(func(e *Engine) {
+			f, err := e.Forecast(w.ctx)
+			if err != nil {
+				w.Fatal(err)
+			}
+			if want := "enrich.where was view_count 20000.. and is view_count 30000.."; !slices.Contains(f.Jobs[0].Changes, want) {
+				w.Errorf("the plan says %q of the changes, want %q", f.Jobs[0].Changes, want)
+			}
+		})
 	})
 }
 

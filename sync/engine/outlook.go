@@ -159,7 +159,7 @@ func (e *Engine) atMost(spec *job.Spec, now time.Time) arrival {
 		a.pages = min(a.pages, int(most/max(1, e.cheapest(steps))))
 	}
 	for _, call := range plan.Enrich {
-		a.calls = append(a.calls, expected{call.Value, calls(frozen{Enrich: []frozenEnrich{call}}, a.pages)})
+		a.calls = append(a.calls, expected{call.Value, calls(frozen{Enrich: []frozenEnrich{call}}, a.pages, len(steps))})
 	}
 	for _, call := range plan.Fetch {
 		a.calls = append(a.calls, expected{call.Value, len(plan.IDs)})

@@ -109,11 +109,8 @@ func (w *workshop) steps(row *state.Run) (steps []state.Step) {
 func (w *workshop) distinct(row *state.Run) (n int) {
 	w.Helper()
 	w.inspect(func(e *Engine) {
-		err := e.Store.Update(func(tx *state.Tx) error {
-			hits, err := tx.Top(row.ID, 0, true)
-			n = len(hits)
-			return err
-		})
+		hits, err := e.Store.Best(row.ID, state.Choice{All: true})
+		n = len(hits)
 		if err != nil {
 			w.Fatal(err)
 		}

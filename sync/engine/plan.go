@@ -32,6 +32,7 @@ type frozen struct {
 	Sort        string          `json:"sort,omitempty"`
 	Ascending   bool            `json:"ascending,omitempty"`
 	Enrich      []frozenEnrich  `json:"enrich,omitempty"`
+	EnrichWhere string          `json:"enrich_where,omitempty"` // parameters of the [outlier.HitFilter] that chooses hits; "" for all
 	StopAfter   time.Duration   `json:"stop_after,omitempty"`
 	MaxRequests int             `json:"max_requests,omitempty"`
 	Cap         outlier.Credits `json:"cap"`            // the worst case when it began, answers that are lost included
@@ -52,8 +53,9 @@ type frozen struct {
 
 type frozenEnrich struct {
 	Op           outlier.Operation `json:"op"`
-	Top          int               `json:"top,omitempty"` // 0 means every hit
-	RefreshAfter time.Duration     `json:"refresh_after"` // 0, of a watch: only what was received since it was due is fresh
+	Top          int               `json:"top,omitempty"`          // 0 means every hit
+	TopPerItem   int               `json:"top_per_item,omitempty"` // of each step; 0 means every hit
+	RefreshAfter time.Duration     `json:"refresh_after"`          // 0, of a watch: only what was received since it was due is fresh
 	Value        float64           `json:"value"`
 }
 
@@ -111,8 +113,8 @@ func frozenCalls(wanted []job.Enrich, ages map[outlier.Operation]time.Duration) 
 	var all []frozenEnrich
 	for _, e := range wanted {
 		all = append(all, frozenEnrich{
-			Op: e.Op, Top: e.Top, RefreshAfter: cmp.Or(e.RefreshAfter, ages[e.Op]),
-			Value: cmp.Or(float64(e.Value), worth[e.Op]),
+			Op: e.Op, Top: e.Top, TopPerItem: e.TopPerItem,
+			RefreshAfter: cmp.Or(e.RefreshAfter, ages[e.Op]), Value: cmp.Or(float64(e.Value), worth[e.Op]),
 		})
 	}
 	return all
@@ -153,7 +155,7 @@ func (e *Engine) drawFrom(spec *job.Spec, in job.Inputs) ([]state.Step, frozen, 
 	if err != nil {
 		return nil, plan, err
 	}
-	plan.IDs = work.IDs
+	plan.IDs, plan.EnrichWhere = work.IDs, work.Wanted.Encode()
 	if len(plan.Fetch) > 0 {
 		plan.Since = in.Now
 	}
@@ -283,7 +285,7 @@ func (e *Engine) cost(spec *job.Spec, plan frozen, steps []state.Step) Cost {
 		c.Credits, c.Lost = min(c.Credits, *per), min(c.Lost, *per)
 		pages = min(pages, int(*per/max(1, e.cheapest(steps))))
 	}
-	c.Requests += pages + calls(plan, pages)
+	c.Requests += pages + calls(plan, pages, len(steps))
 	if plan.MaxRequests > 0 && plan.Scan == nil { // a scan that was paid for is read, whatever that takes
 		c.Requests = min(c.Requests, plan.MaxRequests)
 	}
@@ -309,11 +311,14 @@ func (e *Engine) sum(plan frozen, steps []state.Step) (c Cost, pages int) {
 	return c, pages
 }
 
-// calls is how many data calls a run makes about what so many pages bring at most, and
-// about what it watches.
-func calls(plan frozen, pages int) (n int) {
+// calls is how many data calls a run makes about what so many pages of its searches bring
+// at most, and about what it watches.
+func calls(plan frozen, pages, searches int) (n int) {
 	for _, call := range plan.Enrich {
 		hits := pages * pageSize
+		if call.TopPerItem > 0 {
+			hits = min(hits, call.TopPerItem*searches)
+		}
 		if call.Top > 0 {
 			hits = min(hits, call.Top)
 		}

@@ -51,7 +51,7 @@ func (e *Engine) rest(old *state.Run, own job.JobBudget) (open []state.Step, pla
 		return nil, plan, c, err
 	}
 	if len(open) > 0 {
-		queued = max(queued, calls(plan, taken+pages)) // what the hits to come are worth asking is not queued yet
+		queued = max(queued, calls(plan, taken+pages, len(steps))) // what the hits to come are worth asking is not queued yet
 	}
 	c.Requests += pages + queued
 	if plan.MaxRequests > 0 && plan.Scan == nil {
@@ -108,7 +108,7 @@ func (e *Engine) within(c Cost, spec *job.Spec, plan frozen, steps []state.Step)
 	most := plan.cap(spec.Budget)
 	c.Credits, c.Lost = min(c.Credits, most), min(c.Lost, most)
 	pages := int(most / max(1, e.cheapest(steps)))
-	requests := pages + calls(plan, pages)
+	requests := pages + calls(plan, pages, len(steps))
 	for i := range steps {
 		if steps[i].Stop == "" && steps[i].Op == outlier.OpStartScan {
 			requests += scanRequests(plan.Scan)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"slices"
 	"strconv"
 	"time"
@@ -304,9 +305,11 @@ func (r *run) turn(tx *state.Tx, step *state.Step, page outlier.Page) error {
 // hits are the facts of a page that ranking and enrichment need. What a search for
 // channels finds goes by the channel's id.
 func (r *run) hits(step *state.Step, page outlier.Page) []state.Hit {
+	params, _ := url.ParseQuery(r.plan.EnrichWhere) // it was encoded by us
+	wanted := outlier.ReadHitFilter(step.Op, params)
 	hits := make([]state.Hit, 0, len(page.Hits))
 	for _, h := range page.Hits {
-		hit := state.Hit{VideoID: h.VideoID, ChannelID: h.ChannelID, Comments: h.Comments}
+		hit := state.Hit{VideoID: h.VideoID, ChannelID: h.ChannelID, Comments: h.Comments, Excluded: !wanted.Admits(h)}
 		if step.Op == outlier.OpFindChannels || step.Op == outlier.OpFindRelatedChannels {
 			hit.VideoID = h.ChannelID
 		}

@@ -154,7 +154,7 @@ var promises = []promise{
 	},
 	{
 		"**`top: N`.** After the last page one transaction ranks the run's distinct hits over all its searches by `sort` (nulls last, id breaks ties), takes the first N (for channel calls: the channels of those N), and queues those that are not fresh.",
-		[]string{"sync/state TestTopRanksTheRunsDistinctHits", "sync/engine TestHitsAreRankedOverTheWholeRun"},
+		[]string{"sync/state TestBestRanksTheRunsDistinctHits", "sync/engine TestHitsAreRankedOverTheWholeRun"},
 	},
 	{"Freshness promotes nobody: the list is never extended to fill N.", []string{"sync/engine TestFreshnessPromotesNobody"}},
 	{

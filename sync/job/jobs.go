@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -163,6 +164,7 @@ func (b *builder) enrich(spec *Spec, job *node) {
 		n = b.own(job, "enrich")
 	}
 	b.enrichSort(spec, n.get("sort"))
+	b.enrichWhere(spec, n.get("where"))
 	if !n.has(mapping) {
 		return
 	}
@@ -173,11 +175,59 @@ func (b *builder) enrich(spec *Spec, job *node) {
 		case spec.Verb == VerbFindChannels && !ofChannels(op):
 			b.refuse(e.key, "the hits of find_channels are channels: channel_videos and channel_shorts can be fetched for them")
 		default:
-			top, _ := strconv.Atoi(e.value.get("top").textOr("0"))
-			value, _ := strconv.Atoi(e.value.get("value").textOr("0"))
-			spec.Enrich = append(spec.Enrich, Enrich{op, top, b.duration(e.value.get("refresh_after")), value})
+			number := func(key string) int {
+				n, _ := strconv.Atoi(e.value.get(key).textOr("0")) // bounded by the schema
+				return n
+			}
+			spec.Enrich = append(spec.Enrich, Enrich{
+				Op: op, Top: number("top"), TopPerItem: number("top_per_item"),
+				RefreshAfter: b.duration(e.value.get("refresh_after")), Value: number("value"),
+			})
+			if each := e.value.get("top_per_item"); each != nil && len(spec.Loops) == 0 && job.get("enrich") == n {
+				b.warn(each, "write top", "the job has one search, as it has no for_each, so this is the same as top")
+			}
 		}
 	}
+}
+
+// enrichWhere reads for which of the hits to fetch something. Hits show some of what a
+// search filters by.
+func (b *builder) enrichWhere(spec *Spec, n *node) {
+	if !n.has(mapping) {
+		return
+	}
+	a := asker{builder: b, template: newTemplate(outlier.OpSearch)}
+	if spec.Verb == VerbFindChannels {
+		a.Op = outlier.OpFindChannels
+	}
+	a.Hits = true
+	var shown []string
+	for _, f := range a.template.fields() {
+		shown = append(shown, snake(f.Name))
+	}
+	filters := b.merge(n)
+	for _, key := range slices.Sorted(maps.Keys(filters)) {
+		at, brought := n.get(key), ""
+		if at == nil {
+			at, brought = n.get("use"), "brings "+key+", but "
+		}
+		switch v := filters[key]; {
+		case v.wrong:
+		case !slices.Contains(shown, key) && brought != "":
+			b.refuseWithHint(at.handle(), "take it away with "+key+": ~", "%sthe hits of %s do not show it", brought, spec.Verb)
+		case !slices.Contains(shown, key):
+			b.refuse(at.handle(), "the hits of %s do not show it", spec.Verb)
+		case v.has(blank): // another job may fill it in
+			b.refuse(at.handle(), "%swhich hits are wanted cannot depend on ${%s}", brought, v.names[0])
+			v.taken = true
+			delete(filters, key)
+		}
+	}
+	a.fields(nil, n)
+	if a.Window.Since {
+		b.refuseWithHint(filters["published_at"], "write last 7d, or dates", "hits are chosen by dates, not since the last success")
+	}
+	spec.wanted = a.template
 }
 
 func (b *builder) pointless(n *node, format string, args ...any) {
@@ -260,16 +310,17 @@ func (s Sort) order() string {
 func (s Spec) hash() string {
 	s.Name, s.Was, s.About, s.Disabled, s.Line, s.Column, s.Hash = "", "", "", false, 0, 0, ""
 	zone := ""
-	for _, t := range []*template{&s.ask, s.ask.Read} {
+	for _, t := range []*template{&s.ask, s.ask.Read, s.wanted} {
 		if t != nil && t.Window.Zone != nil {
 			zone = t.Window.Zone.String() // encoding/json does not see into it
 		}
 	}
 	normal, err := json.Marshal(struct {
-		Spec Spec
-		Ask  template
-		Zone string
-	}{s, s.ask, zone})
+		Spec   Spec
+		Ask    template
+		Zone   string
+		Wanted *template `json:",omitempty"`
+	}{s, s.ask, zone, s.wanted})
 	if err != nil {
 		panic("job: a spec is not plain data: " + err.Error())
 	}

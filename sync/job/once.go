@@ -44,7 +44,7 @@ func (s *Spec) override(o Overrides) error {
 		s.Pages = o.Pages
 	}
 	if o.NoEnrich {
-		s.Enrich = nil
+		s.Enrich, s.wanted = nil, nil
 	}
 	if o.Again {
 		s.ReuseFor, s.SeedsFresh, s.Again = 0, 0, true

@@ -29,6 +29,9 @@ type Inputs struct {
 type Resolved struct {
 	Asks []Ask
 	IDs  []string // of channels and videos: without repetitions, in order
+
+	// Wanted are the parameters of the [outlier.HitFilter] for hits to fetch something for.
+	Wanted url.Values
 }
 
 // Ask is one search of a job, each page of which is one paid request, or the start of
@@ -86,7 +89,22 @@ func (r *resolver) all() error {
 		}
 	}
 	r.done.IDs = uniq(r.done.IDs)
-	return nil
+	return r.wanted()
+}
+
+// wanted resolves for which hits to fetch something.
+func (r *resolver) wanted() error {
+	if r.job.wanted == nil {
+		return nil
+	}
+	params, err := r.params(r.job.wanted, make([]string, len(r.job.Loops)))
+	if err != nil {
+		return fmt.Errorf("enrich: %w", err)
+	}
+	hits := Ask{Params: params}
+	err = r.window(&hits, r.job.wanted.Window)
+	r.done.Wanted = hits.Params
+	return err
 }
 
 // product is how many combinations lists have, or a number above maxAsks.

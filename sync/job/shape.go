@@ -265,6 +265,8 @@ func (j *judge) elsewhere(n *node, name, schemaURL string) string {
 	switch {
 	case beside(string(VerbSearch)) && beside("stop_after"):
 		return j.below(n, name)
+	case beside("top_per_item") && name == "where":
+		return "it stands below enrich, for all that is fetched"
 	case beside("stop_when"), beside("read"), beside("fetch") && name != "enrich":
 		if in(oneOff) {
 			return "it stands in the job, beside what it does"

@@ -123,7 +123,7 @@ func TestTheSchemaHasTheWordsOfTheInterface(t *testing.T) {
 	}
 	var got []string
 	for name, p := range properties(t, "enrich") {
-		if name != "sort" && cmp.Diff(p, map[string]any{"$ref": "#/definitions/later"}) != "" {
+		if name != "sort" && name != "where" && cmp.Diff(p, map[string]any{"$ref": "#/definitions/later"}) != "" {
 			got = append(got, name)
 		}
 	}
@@ -145,7 +145,11 @@ func TestTheSchemaExplainsEveryKey(t *testing.T) {
 		for name, p := range properties(t, definition) {
 			p := p.(map[string]any)
 			ref, _ := p["$ref"].(string)
-			target := schemaPart(t, strings.TrimPrefix(ref, "#/definitions/"))
+			at, key, deeper := strings.Cut(strings.TrimPrefix(ref, "#/definitions/"), "/properties/")
+			target := schemaPart(t, at)
+			if deeper {
+				target, _ = properties(t, at)[key].(map[string]any)
+			}
 			if p["description"] == nil && target["description"] == nil {
 				t.Errorf("%s.%s has no description", definition, name)
 			}
@@ -163,6 +167,30 @@ func definitions(t *testing.T) map[string]any {
 		t.Fatal(err)
 	}
 	return doc.Definitions
+}
+
+// What hits can be chosen by is what the schema lets enrich.where say.
+func TestTheSchemaHasTheFiltersOfHits(t *testing.T) {
+	want := []string{"use"}
+	for _, op := range []outlier.Operation{outlier.OpSearch, outlier.OpFindChannels} {
+		for _, f := range outlier.NewHitFilter(op).Fields() {
+			want = append(want, snake(f.Name))
+		}
+	}
+	slices.Sort(want)
+	shown := properties(t, "enrichWhere")
+	for _, key := range Filters(outlier.OpSearch) { // what a filter may bring can be taken away
+		if !slices.Contains(want, key) && !cmp.Equal(shown[key], any(map[string]any{"$ref": "#/definitions/notShown"})) {
+			t.Errorf("enrichWhere has no ~ for %s", key)
+		}
+		if !slices.Contains(want, key) {
+			delete(shown, key)
+		}
+	}
+	got := slices.Sorted(maps.Keys(shown))
+	if diff := cmp.Diff(slices.Compact(want), got); diff != "" {
+		t.Errorf("enrichWhere (-hits +schema)\n%s", diff)
+	}
 }
 
 // Every parameter of the interface is a key of the verb that sends it.

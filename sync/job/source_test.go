@@ -55,7 +55,7 @@ jobs:
 	if got := config.Job("file").Fetch; !slices.Equal(got, []Enrich{{Op: outlier.OpTranscript}}) {
 		t.Errorf("the file's job fetches %v", got)
 	}
-	if got := config.Job("sql").Fetch; !slices.Equal(got, []Enrich{{outlier.OpChannelVideos, 0, 2 * day, 0}, {outlier.OpChannelShorts, 0, 2 * day, 0}}) {
+	if got := config.Job("sql").Fetch; !slices.Equal(got, []Enrich{{Op: outlier.OpChannelVideos, RefreshAfter: 2 * day}, {Op: outlier.OpChannelShorts, RefreshAfter: 2 * day}}) {
 		t.Errorf("the channels' job fetches %v", got)
 	}
 	if got := must(t, config.Job("each"), in).Asks; len(got) != 3 || got[1].Params.Get("videoId") != "abcdefghijk" || got[1].Item == "abcdefghijk" {

@@ -71,9 +71,10 @@ type Spec struct {
 	Again        bool   `json:",omitempty"` // this once a scan is bought even if one of the same is live
 	Overridden   bool   `json:"-"`          // not what the file says, but what a person wants this once; see [Spec.With]
 
-	ask   template
-	times times          // of Schedule, parsed when the file is read
-	zone  *time.Location // of windows
+	ask    template
+	wanted *template      // which of the hits Enrich is for; nil for all
+	times  times          // of Schedule, parsed when the file is read
+	zone   *time.Location // of windows
 }
 
 // Loop gives one ${name} its values.
@@ -122,6 +123,7 @@ type Enrich struct {
 	Top          int           // for so many of the best hits; 0 for all
 	RefreshAfter time.Duration // how old an answer may be; 0 for the operation's default
 	Value        int           // what a call is worth beside others; 0 for the operation's default
+	TopPerItem   int           `json:",omitempty"` // for so many of the best hits of each search, of which Top counts; 0 for all
 }
 
 // Sort is an order of hits, by one of the values that the service sorts by

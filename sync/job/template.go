@@ -19,6 +19,7 @@ type template struct {
 	From   map[string]Source // the parameters whose values files and SQL give
 	Window window            // of publishedAt
 	Read   *template         // of a scan: the search that reads its results
+	Hits   bool              `json:",omitempty"` // which hits of the search are meant, in place of the search itself
 }
 
 // ids is the parameter that a job of channels or videos has its ids in. It is never
@@ -42,6 +43,9 @@ func fill(pattern string, values []string) string {
 
 // fields are the parameters of the request that the template is for.
 func (t *template) fields() []outlier.Field {
+	if t.Hits {
+		return outlier.NewHitFilter(t.Op).Fields()
+	}
 	switch t.Op {
 	case outlier.OpSearch:
 		return new(outlier.Search).Fields()

@@ -2,6 +2,7 @@ package job
 
 import (
 	"maps"
+	"net/url"
 	"slices"
 	"strings"
 	"unicode"
@@ -162,4 +163,23 @@ func readRange(f outlier.Field, text string) (err error) {
 		*v, err = parseRange(text, parseNumber, parseNumber)
 	}
 	return err
+}
+
+// Conditions are canonical parameters in the words of the file: "z_score 2..",
+// "language en, de". Of a range each end may be missing.
+func Conditions(params url.Values) (words []string) {
+	for _, name := range slices.Sorted(maps.Keys(params)) {
+		value := strings.Join(params[name], ", ")
+		if stem, isTo := strings.CutSuffix(name, "To"); isTo {
+			if !params.Has(stem + "From") {
+				words = append(words, snake(stem)+" .."+value)
+			}
+			continue
+		}
+		if stem, isFrom := strings.CutSuffix(name, "From"); isFrom {
+			name, value = stem, value+".."+params.Get(stem+"To")
+		}
+		words = append(words, snake(name)+" "+value)
+	}
+	return words
 }

@@ -1,9 +1,11 @@
 package state
 
 import (
+	"cmp"
 	"database/sql"
 	"errors"
 	"fmt"
+	"math"
 )
 
 // Hit is what ranking and enrichment need of a hit.
@@ -11,6 +13,7 @@ type Hit struct {
 	VideoID, ChannelID string
 	Value              *float64 // by which the job ranks; nil if the hit does not tell
 	Comments           *int64   // how many the video has; nil if the hit does not tell
+	Excluded           bool     // the job does not want to know more about it
 }
 
 // Sighting counts what a page brought, in distinct ids.
@@ -35,8 +38,8 @@ func (t *Tx) AddHits(run string, step int64, page, rankBase int, hits []Hit) (se
 		if err := t.see(hit.VideoID, number, &seen); err != nil {
 			return seen, err
 		}
-		result, err := t.exec(`INSERT INTO run_hits (run, step, video, channel, value, page, rank, comments) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
-			ON CONFLICT DO NOTHING`, number, step, hit.VideoID, hit.ChannelID, hit.Value, page, rankBase+i+1, hit.Comments)
+		result, err := t.exec(`INSERT INTO run_hits (run, step, video, channel, value, page, rank, comments, excluded) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+			ON CONFLICT DO NOTHING`, number, step, hit.VideoID, hit.ChannelID, hit.Value, page, rankBase+i+1, hit.Comments, hit.Excluded)
 		if err != nil {
 			return seen, err
 		}
@@ -116,10 +119,28 @@ func changed(result sql.Result) bool {
 	return err == nil && n > 0
 }
 
-// Top is [Tx.Top] outside of a unit of work.
-func (s *Store) Top(run string, n int, desc bool) (hits []Hit, err error) {
+// A Choice is which hits of a run are the best ones.
+type Choice struct {
+	Most int  // so many over all its steps; 0 for all
+	Each int  // so many of each step, before Most; 0 for all
+	Desc bool // the highest values are the best
+	All  bool // also what is excluded
+}
+
+// Best are the best of the run's distinct hits, the best value first, hits without a value
+// last, equal ones by id.
+func (s *Store) Best(run string, c Choice) (hits []Hit, err error) {
+	order := "value IS NULL, value, video"
+	best := "min(value)"
+	if c.Desc {
+		order, best = "value IS NULL, value DESC, video", "max(value)"
+	}
+	query := `SELECT video, max(channel), max(comments), ` + best + ` AS value FROM (
+			SELECT video, channel, comments, value, row_number() OVER (PARTITION BY step ORDER BY ` + order + `) AS place
+			FROM run_hits WHERE run = (SELECT id FROM runs WHERE run = ?) AND excluded <= ?)
+		WHERE place <= ? GROUP BY video ORDER BY ` + order + ` LIMIT ?`
 	err = s.view(func() error {
-		hits, err = (&Tx{s: s}).Top(run, n, desc)
+		hits, err = list(s, (*Hit).ranked, query, run, c.All, cmp.Or(c.Each, math.MaxInt), cmp.Or(c.Most, math.MaxInt))
 		return err
 	})
 	if err != nil {
@@ -128,22 +149,4 @@ func (s *Store) Top(run string, n int, desc bool) (hits []Hit, err error) {
 	return hits, nil
 }
 
-// Top are the run's distinct hits over all its steps, best value first (with desc
-// the highest), hits without a value last, equal ones by id. An n of 0 or less
-// means all.
-func (t *Tx) Top(run string, n int, desc bool) ([]Hit, error) {
-	number, err := t.number(run)
-	if err != nil {
-		return nil, err
-	}
-	if n <= 0 {
-		n = -1
-	}
-	query := `SELECT video, max(channel), max(comments), min(value) AS best FROM run_hits WHERE run = ?
-		GROUP BY video ORDER BY best IS NULL, best, video LIMIT ?`
-	if desc {
-		query = `SELECT video, max(channel), max(comments), max(value) AS best FROM run_hits WHERE run = ?
-		GROUP BY video ORDER BY best IS NULL, best DESC, video LIMIT ?`
-	}
-	return list(t.s, func(h *Hit) []any { return []any{&h.VideoID, &h.ChannelID, &h.Comments, &h.Value} }, query, number, n)
-}
+func (h *Hit) ranked() []any { return []any{&h.VideoID, &h.ChannelID, &h.Comments, &h.Value} }

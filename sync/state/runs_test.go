@@ -219,7 +219,6 @@ func TestUnknownRecordsAreNotUpdated(t *testing.T) {
 	s := open(t, t.TempDir())
 	wantText(t, s.Finish(Run{ID: "nobody"}), "nobody", "no such record")
 	wantText(t, s.Update(func(tx *Tx) error { return tx.SaveStep(Step{ID: 9}) }), "step 9", "no such record")
-	wantText(t, s.Update(func(tx *Tx) error { _, err := tx.Top("nobody", 1, true); return err }), "nobody", "never begun")
 }
 
 func value(v float64) *float64 { return &v }
@@ -256,7 +255,7 @@ func TestHitsAreCountedAgainstWhatWasSeenBefore(t *testing.T) {
 	}
 }
 
-func TestTopRanksTheRunsDistinctHits(t *testing.T) {
+func TestBestRanksTheRunsDistinctHits(t *testing.T) {
 	s := open(t, t.TempDir())
 	run := Run{ID: "run-1", Job: "ideas", Status: Running}
 	if err := s.Begin(run, []Step{{Total: -1}, {Total: -1}}); err != nil {
@@ -281,19 +280,62 @@ func TestTopRanksTheRunsDistinctHits(t *testing.T) {
 		{2, true, []string{"low", "tie-a"}},
 		{99, true, []string{"low", "tie-a", "tie-b", "negative", "none"}},
 	} {
-		update(t, s, func(tx *Tx) error {
-			top, err := tx.Top("run-1", c.n, c.desc)
-			var got []string
-			for _, hit := range top {
-				got = append(got, hit.VideoID)
-			}
-			if diff := cmp.Diff(c.want, got); diff != "" {
-				t.Errorf("top %d, descending %v (-want +got):\n%s", c.n, c.desc, diff)
-			}
-			if len(top) > 0 && top[len(top)-1].VideoID == "none" && top[len(top)-1].Value != nil {
-				t.Errorf("a hit without a value got %v", *top[len(top)-1].Value)
-			}
-			return err
-		})
+		top, err := s.Best("run-1", Choice{Most: c.n, Desc: c.desc})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(c.want, ids(top)); diff != "" {
+			t.Errorf("top %d, descending %v (-want +got):\n%s", c.n, c.desc, diff)
+		}
+		if len(top) > 0 && top[len(top)-1].VideoID == "none" && top[len(top)-1].Value != nil {
+			t.Errorf("a hit without a value got %v", *top[len(top)-1].Value)
+		}
+	}
+}
+
+func ids(hits []Hit) (ids []string) {
+	for _, hit := range hits {
+		ids = append(ids, hit.VideoID)
+	}
+	return ids
+}
+
+// What is excluded is no candidate: the best are taken of what is left, and first of each
+// step where that is asked for.
+func TestBestLeavesOutWhatIsExcluded(t *testing.T) {
+	s := open(t, t.TempDir())
+	if err := s.Begin(Run{ID: "run-1", Job: "ideas", Status: Running}, []Step{{Total: -1}, {Total: -1}}); err != nil {
+		t.Fatal(err)
+	}
+	hit := func(id string, v float64, excluded bool) Hit {
+		return Hit{VideoID: id, ChannelID: "UC", Value: &v, Excluded: excluded}
+	}
+	update(t, s, func(tx *Tx) error {
+		_, err := tx.AddHits("run-1", 1, 0, 0, []Hit{
+			hit("a9", 9, false), hit("a8", 8, true), hit("a7", 7, false), hit("a6", 6, false), {VideoID: "none", ChannelID: "UC"}})
+		return err
+	})
+	update(t, s, func(tx *Tx) error {
+		_, err := tx.AddHits("run-1", 2, 0, 0, []Hit{hit("a8", 3, true), hit("a7", 5, true), hit("b2", 2, false), hit("b1", 1, false)})
+		return err
+	})
+	for _, c := range []struct {
+		choice Choice
+		want   []string
+	}{
+		{Choice{Desc: true}, []string{"a9", "a7", "a6", "b2", "b1", "none"}},
+		{Choice{Desc: true, Most: 3}, []string{"a9", "a7", "a6"}},
+		{Choice{Desc: true, Each: 1}, []string{"a9", "b2"}},
+		{Choice{Desc: true, Each: 2, Most: 3}, []string{"a9", "a7", "b2"}},
+		{Choice{Each: 1}, []string{"b1", "a6"}},
+		{Choice{Desc: true, All: true}, []string{"a9", "a8", "a7", "a6", "b2", "b1", "none"}},
+	} {
+		hits, err := s.Best("run-1", c.choice)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(c.want, ids(hits)); diff != "" {
+			t.Errorf("%+v (-want +got):\n%s", c.choice, diff)
+		}
 	}
 }
