@@ -103,7 +103,7 @@ func (o *options) once(ctx context.Context, r request) error {
 		if s.row, failed = aside.runJob(ctx, p, e); s.row == nil {
 			return failed
 		}
-		if s.row.Status == state.Running {
+		if s.row.Status == state.Interrupted {
 			return o.cut(r, s, failed)
 		}
 		if err := errors.Join(o.tell(ctx, r, s), o.paused(r, s)); err != nil {
@@ -166,16 +166,10 @@ func retyped(args []string) string {
 		if flag, _, _ := strings.Cut(arg, "="); flag == "--again" {
 			continue
 		}
-		if !harmless.MatchString(arg) {
-			arg = "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
-		}
-		line += " " + arg
+		line += " " + job.Quoted(arg)
 	}
 	return plain(line)
 }
-
-// harmless words are the same in every shell without quotes.
-var harmless = regexp.MustCompile(`^[A-Za-z0-9_./:=@%+,-]+$`)
 
 // permitted says why a request is not carried out: it cannot be, or a person says so.
 // Nobody is asked twice: what is before the start of a scan is a question.

@@ -51,14 +51,18 @@ func TestInterruptedRunIsTheNextOnesToContinue(t *testing.T) {
 	bubble(t, slowService, func(p *person) {
 		ctx, cancel := context.WithCancel(p.Context())
 		time.AfterFunc(5*time.Second, cancel)
-		_, told, code := p.do(ctx, "run")
+		out, told, code := p.do(ctx, "run")
 		if code != exitInterrupted {
 			t.Fatalf("exit code %d", code)
 		}
-		contains(p, told, "the next run goes on from here")
+		contains(p, out, "! coffee  interrupted in 5 s   run ", " requests · 10 credits spent", "  espresso: 200 of 429 hits, 12 credits more\n")
+		contains(p, told, "outlierd: interrupted; nothing that was paid for is lost. To go on from here:\n  outlierd -c ", " run coffee\n")
+		if got := p.ask("select status from ops.runs"); got != "interrupted" {
+			t.Errorf("ops.runs says %s", got)
+		}
 		time.Sleep(5 * time.Hour)
 		began := time.Now()
-		out := p.must("run")
+		out = p.must("run")
 		contains(p, out, "coffee: continuing the run of ", "\n  left to do: at most 14 credits (42 if answers are lost), ", " requests, ", " at 6/min\n",
 			"coffee  ok in "+spell(time.Since(began)))
 	})

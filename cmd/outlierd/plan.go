@@ -135,7 +135,7 @@ func (p *planPrinter) day(t time.Time) string { return t.In(p.zone).Format(time.
 func (p *planPrinter) job(f *engine.JobForecast) {
 	p.line("%s  %s", f.Job, p.when(f))
 	if f.Continues != "" {
-		p.line("  goes on with run %s; this is what it has left", f.Continues)
+		p.line("  goes on with run %s (%s); this is what it has left", f.Continues, f.Standing)
 	}
 	if f.Problem != "" {
 		p.line("  ✗ cannot run: %s\n", plain(f.Problem))

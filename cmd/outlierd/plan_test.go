@@ -44,7 +44,7 @@ var everyPlan = engine.Forecast{
 			Changes: []string{`search ["latte art"]: zScoreFrom was 2 and is 3; what it has covered stays covered`},
 		},
 		{
-			Job: "lookalikes", After: "coffee", Runs: 7, Basis: 1, Continues: "01a1fe45-0000",
+			Job: "lookalikes", After: "coffee", Runs: 7, Basis: 1, Continues: "01a1fe45-0000", Standing: state.Interrupted,
 			Expected: estimate(2, 4, 1, 0.1), Worst: estimate(2, 4, 1, 0.1),
 			Searches: []engine.SearchForecast{{Op: outlier.OpRelated, Seeds: []string{"dQw4w9WgXcQ"}, Skipped: "fresh"}},
 		},
@@ -73,7 +73,7 @@ func TestPlanForPeople(t *testing.T) {
 }
 
 func TestRunWithoutPagesLeftStillHasCallsToMake(t *testing.T) {
-	f := &engine.Forecast{Jobs: []engine.JobForecast{{Job: "coffee", Continues: "01a1fe45-0000", Worst: estimate(0, 0, 110, 11)}}}
+	f := &engine.Forecast{Jobs: []engine.JobForecast{{Job: "coffee", Continues: "01a1fe45-0000", Standing: state.Interrupted, Worst: estimate(0, 0, 110, 11)}}}
 	if got := planText(f, time.UTC, true); strings.Contains(got, "nothing is there") {
 		t.Errorf("a plan with 110 requests says that there is nothing to ask for:\n%s", got)
 	}

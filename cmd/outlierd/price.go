@@ -30,7 +30,7 @@ func beforehand(ctx context.Context, e *engine.Engine, spec *job.Spec, old *stat
 	line := fmt.Sprintf("%s: continuing the run of %s", spec.Name, old.Started.In(e.Config.Timezone).Format("2006-01-02 15:04 MST"))
 	switch {
 	case old.Overridden:
-		line += " as it was asked for then; what " + e.Config.Path + " says applies from the next run on"
+		line += " with " + plain(engine.Flags(old))
 	case old.Config != spec.Hash:
 		line += fmt.Sprintf(" as %s said it then; what it says now applies from the next run on", e.Config.Path)
 	}

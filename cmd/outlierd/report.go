@@ -171,7 +171,7 @@ func mark(s state.Status) string {
 	switch s {
 	case state.OK, state.OKEmpty:
 		return "✓"
-	case state.Partial, state.PausedBudget:
+	case state.Partial, state.PausedBudget, state.Interrupted:
 		return "!"
 	}
 	return "✗"

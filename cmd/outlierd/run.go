@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,13 +39,15 @@ are several, they are listed with what they may cost. A job with "enabled: false
 runs by name only.
 
 A run that was killed, stopped or paused by a cap within the last day is continued: no
-page is bought twice. What becomes of a run is its exit code: 0 ok, 3 partial (some calls failed
+page is bought twice. ^C prints what was bought, what is left, and the command that goes
+on. What becomes of a run is its exit code: 0 ok, 3 partial (some calls failed
 and stay queued), 4 stopped by a budget, 1 failed, 7 the key was refused.
 
 With --pages, --since, --set, --no-enrich or --again a job is run in another way
-this once. Such a run is always a new one. The job's cursor, what was learned about
-paging, the forecast and unfinished runs stay as they were; with --move-cursor the
-next run searches from where this one did.
+this once. Such a run is a new one, unless the same command was interrupted or paused
+within the last day: that run is continued. The job's cursor, what was learned about
+paging, the forecast and the job's unfinished run stay as they were; with --move-cursor
+the next run searches from where this one did.
 
 With -o json, ndjson or csv a row for each run goes to standard output, and what
 people read to standard error.`,
@@ -151,7 +154,7 @@ func (f *runFlags) overrides(c *cobra.Command) (*job.Overrides, error) {
 	return change, nil
 }
 
-// changed applies overrides to what is to be run, as new runs.
+// changed applies overrides to what is to be run.
 func changed(todo []errand, change *job.Overrides) error {
 	if change == nil {
 		return nil
@@ -161,7 +164,7 @@ func changed(todo []errand, change *job.Overrides) error {
 		if err != nil {
 			return usageError{err}
 		}
-		todo[i].Spec, todo[i].afresh = &spec, true
+		todo[i].Spec = &spec
 	}
 	return nil
 }
@@ -188,7 +191,7 @@ func (o *options) telling(ctx context.Context, config *job.Config, which func(*p
 type errand struct {
 	engine.Appointment
 	old    *state.Run // the unfinished run that is continued; nil for a new one
-	whole  bool       // what the job has unfinished comes before this run
+	whole  bool       // what the job has unfinished, and does not go on with, comes before this run
 	afresh bool       // an unfinished run is not continued
 	after  bool       // the jobs that come after this one are run, too
 }
@@ -223,7 +226,10 @@ func (o *options) runJobs(ctx context.Context, config *job.Config, which func(*p
 			if err != nil {
 				errs = append(errs, err)
 			}
-			if ctx.Err() != nil || err != nil && everybodys(err) {
+			if ctx.Err() != nil {
+				return worst(append(errs[:max(0, len(errs)-1)], o.interrupted(err, todo)))
+			}
+			if err != nil && everybodys(err) {
 				break
 			}
 			followers, err := following(p, next, row)
@@ -234,6 +240,41 @@ func (o *options) runJobs(ctx context.Context, config *job.Config, which func(*p
 		}
 		return worst(errs)
 	})
+}
+
+// interrupted adds to the error of a run that was stopped which command goes on with it, and
+// with those after it.
+func (o *options) interrupted(failed error, todo []errand) error {
+	if failed == nil {
+		return nil
+	}
+	var names []string
+	for _, e := range todo {
+		if e.scheduled() {
+			names = []string{"--due"}
+			break
+		}
+		if !slices.Contains(names, e.Spec.Name) {
+			names = append(names, e.Spec.Name)
+		}
+	}
+	line := o.typed("run " + strings.Join(names, " "))
+	if flags := todo[0].Spec.Flags; flags != "" {
+		line += " " + flags
+	}
+	if todo[0].after && !todo[0].scheduled() {
+		line += " --with-after"
+	}
+	return &cutShort{failed, "nothing that was paid for is lost. To go on from here:\n  " + line}
+}
+
+// typed is a command as it is typed here: with the job file, if that is another than usual.
+func (o *options) typed(command string) string {
+	line := "outlierd "
+	if usual, _ := o.env("OUTLIERD_CONFIG"); o.config != cmp.Or(usual, "jobs.yaml") {
+		line += "-c " + job.Quoted(o.config) + " "
+	}
+	return plain(line + command)
 }
 
 // following are the runs that come after one. Those of a due instant are owed, whatever
@@ -290,9 +331,12 @@ func (o *options) runJob(ctx context.Context, p *program, e errand) (*state.Run,
 	p.Afresh = e.afresh
 	if e.old == nil && !e.scheduled() {
 		var err error
-		if e.old, err = p.Continues(e.Spec, e.Due); err != nil {
+		if e.old, err = p.Continues(e.Spec); err != nil {
 			return nil, err
 		}
+	}
+	if err := o.tellDisplaced(p, e); err != nil {
+		return nil, err
 	}
 	fmt.Fprintln(o.out, beforehand(ctx, p.Engine, e.Spec, e.old))
 	stop := o.watch(p.Engine)
@@ -304,7 +348,7 @@ func (o *options) runJob(ctx context.Context, p *program, e errand) (*state.Run,
 		row, failed = p.Run(ctx, e.Spec, e.Trigger, e.Due)
 	}
 	stop()
-	if row != nil && row.Status != state.Running {
+	if row != nil {
 		if err := o.reportRun(p, row, failed); err != nil {
 			return row, errors.Join(failed, err)
 		}
@@ -372,7 +416,7 @@ func jobsNamed(ctx context.Context, p *program, names []string) ([]errand, error
 func byHand(specs []job.Spec) []errand {
 	var all []errand
 	for i := range specs {
-		all = append(all, errand{Appointment: engine.Appointment{Spec: &specs[i], Trigger: engine.Manual}})
+		all = append(all, errand{Appointment: engine.Appointment{Spec: &specs[i], Trigger: engine.Manual}, whole: true})
 	}
 	return all
 }
@@ -429,8 +473,9 @@ func performing(due []*engine.Appointment) (todo []errand) {
 	return todo
 }
 
-// unfold are the runs that it takes to perform a due instant: what the job has unfinished
-// goes on before. There is none if the instant has had its run meanwhile.
+// unfold are the runs that it takes to perform a due instant or a job by hand: what the job
+// has unfinished goes on before. By hand the job's own unfinished run is what is performed.
+// There is none if the instant has had its run meanwhile.
 func unfold(p *program, e errand) (todo []errand, err error) {
 	done, err := p.Store.Performed(e.Spec.Name, e.Due)
 	if done || err != nil {
@@ -443,8 +488,38 @@ func unfold(p *program, e errand) (todo []errand, err error) {
 	}
 	for i := range unfinished {
 		old := &unfinished[i]
-		todo = append(todo, errand{Appointment: e.Appointment, old: old, after: !old.Due.IsZero()})
+		if e.scheduled() || old.Overridden != e.Spec.Overridden {
+			todo = append(todo, errand{Appointment: e.Appointment, old: old, after: !old.Due.IsZero()})
+		}
 	}
 	e.whole = false
 	return append(todo, e), nil
+}
+
+// tellDisplaced names the unfinished runs that a new one closes, and those that it leaves.
+func (o *options) tellDisplaced(p *program, e errand) error {
+	if e.old != nil || isOnce(e.Spec.Name) {
+		return nil
+	}
+	closed, left, err := p.Displaced(e.Spec, e.Due)
+	for i := range closed {
+		if old := &closed[i]; old.Status != state.Failed {
+			fmt.Fprintf(o.out, "%s: %s is not continued: a new run takes its place\n", old.Job, nameOfRun(p, old))
+		}
+	}
+	for i := range left {
+		old := &left[i]
+		fmt.Fprintf(o.out, "%s: %s stays as it is. To go on with it:\n  %s\n", old.Job, nameOfRun(p, old),
+			o.typed(strings.TrimPrefix(engine.Command(old), "outlierd ")))
+	}
+	return err
+}
+
+// nameOfRun is an unfinished run as people are told of it.
+func nameOfRun(p *program, run *state.Run) string {
+	name := "the run of " + run.Started.In(p.Config.Timezone).Format("2006-01-02 15:04")
+	if flags := engine.Flags(run); flags != "" {
+		name += " with " + flags
+	}
+	return fmt.Sprintf("%s (%s)", plain(name), run.Status)
 }

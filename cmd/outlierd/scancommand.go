@@ -237,11 +237,11 @@ clock was wrong when it was sent, name it by --intent: then the time is not comp
 // has left the file, the scan is read by hand.
 func adopted(p *program, scan *state.Scan) (string, error) {
 	if spec := p.Config.Job(scan.Job); spec != nil {
-		run, err := p.Continues(spec, time.Time{})
+		runs, err := p.Unfinished(spec, time.Time{})
 		if err != nil {
 			return "", err
 		}
-		if run != nil && run.ID == scan.Run {
+		if slices.ContainsFunc(runs, func(run state.Run) bool { return run.ID == scan.Run }) {
 			return "Go on with:\n  outlierd run " + scan.Job, nil
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -26,7 +27,7 @@ const resumeWithin = 24 * time.Hour
 // there is no record of it.
 func (s *shift) begin(ctx context.Context, spec *job.Spec, trigger Trigger, due time.Time) (*run, error) {
 	if due.IsZero() {
-		old, err := s.Continues(spec, due)
+		old, err := s.Continues(spec)
 		if err != nil {
 			return nil, err
 		}
@@ -115,34 +116,50 @@ func (e *Engine) failedStart(row state.Run, cause error) error {
 	return errors.Join(cause, e.Store.Supersede(row))
 }
 
-// supersede closes the unfinished runs whose place a new run of the job takes. Those that
-// have paid for a scan stay, as the job's next runs continue them, which is not done for
-// what was asked for once. The job's own run and one that a person has overridden leave
-// each other alone.
-func (e *Engine) supersede(spec *job.Spec, due time.Time) error {
-	all, err := e.Store.Unfinished(spec.Name)
+// supersede closes the unfinished runs whose place a new run of the job takes.
+func (s *shift) supersede(spec *job.Spec, due time.Time) error {
+	closed, _, err := s.Displaced(spec, due)
 	if err != nil {
 		return err
 	}
-	for i := range all {
-		old := &all[i]
-		held, goesOn, err := e.standing(spec, old, due)
-		if err != nil {
-			return err
+	for i := range closed {
+		old := &closed[i]
+		if s.patient { // a command has told it
+			s.log().Info("run superseded", "job", old.Job, "run", old.ID, "status", old.Status)
 		}
-		if held && e.Config.Job(spec.Name) != nil || goesOn && old.Overridden != spec.Overridden {
-			continue
-		}
-		if err := e.close(old); err != nil {
+		if err := s.close(old); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+// Displaced are the unfinished runs that a new run of the job closes as it takes their place,
+// and those that it leaves as they are: the job's own run and one that a person has
+// overridden leave each other alone, and one that has paid for a scan is continued by the
+// job's next runs, which is not done for what was asked for once.
+func (e *Engine) Displaced(spec *job.Spec, due time.Time) (closed, left []state.Run, err error) {
+	all, err := e.Store.Unfinished(spec.Name)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, old := range all {
+		held, goesOn, err := e.standing(spec, &old, due)
+		switch {
+		case err != nil:
+			return nil, nil, err
+		case held && e.Config.Job(spec.Name) != nil || goesOn && old.Overridden != spec.Overridden:
+			left = append(left, old)
+		default:
+			closed = append(closed, old)
+		}
+	}
+	return closed, left, nil
+}
+
 // close ends the record of a run that is not continued.
 func (e *Engine) close(old *state.Run) error {
-	if old.Status == state.Running {
+	if cutOff(old) {
 		steps, err := e.Store.Steps(old.ID)
 		if err != nil {
 			return err
@@ -154,33 +171,70 @@ func (e *Engine) close(old *state.Run) error {
 	return e.Store.Supersede(*old)
 }
 
-// Unfinished are the runs of a job that go on before its run of a due instant begins, or
-// with which a run by hand goes on, for which due is zero: first those that have paid for
-// a scan, then the newest. A due instant leaves a run alone that a person has overridden,
-// unless it has paid for a scan.
-func (e *Engine) Unfinished(spec *job.Spec, due time.Time) (runs []state.Run, err error) {
-	if e.Afresh {
-		return nil, nil
-	}
+// going is an unfinished run that goes on.
+type going struct {
+	state.Run
+	held bool // it has paid for a scan
+}
+
+// goingOn are the unfinished runs of a job that go on: first those that have paid for a
+// scan, then the newest.
+func (e *Engine) goingOn(spec *job.Spec, due time.Time) (runs []going, err error) {
 	all, err := e.Store.Unfinished(spec.Name)
 	if err != nil {
 		return nil, err
 	}
-	var others []state.Run
+	var others []going
 	for i := range all {
-		old := &all[i]
-		held, goesOn, err := e.standing(spec, old, due)
+		held, goesOn, err := e.standing(spec, &all[i], due)
 		switch {
 		case err != nil:
 			return nil, err
-		case !goesOn || old.Overridden && !held && !due.IsZero():
+		case !goesOn:
 		case held:
-			runs = append(runs, *old)
+			runs = append(runs, going{all[i], held})
 		default:
-			others = slices.Insert(others, 0, *old)
+			others = slices.Insert(others, 0, going{all[i], held})
 		}
 	}
 	return append(runs, others...), nil
+}
+
+// Unfinished are the runs of a job that go on before its run of a due instant or by hand
+// begins; due is zero for one by hand. The job leaves a run alone that a person has
+// overridden, unless it has paid for a scan; the same overrides go on with nothing else.
+func (e *Engine) Unfinished(spec *job.Spec, due time.Time) (runs []state.Run, err error) {
+	if e.Afresh {
+		return nil, nil
+	}
+	all, err := e.goingOn(spec, due)
+	for _, old := range all {
+		if sameWay(spec, &old.Run) || old.held && !spec.Overridden {
+			runs = append(runs, old.Run)
+		}
+	}
+	return runs, err
+}
+
+// sameWay reports whether a run does what spec says: what the job's file says or said, or what
+// a person asked for with the same overrides.
+func sameWay(spec *job.Spec, run *state.Run) bool {
+	return run.Overridden == spec.Overridden && (!spec.Overridden || run.Config == spec.Hash && Flags(run) == spec.Flags)
+}
+
+// Flags are the flags of the command that began an overridden run, as they are typed; "" for
+// other runs, and where they are not on record.
+func Flags(run *state.Run) string {
+	plan, err := thaw(run.Plan)
+	if err != nil || !run.Overridden {
+		return ""
+	}
+	return plan.Flags
+}
+
+// Command is the command that goes on with an unfinished run.
+func Command(run *state.Run) string {
+	return strings.TrimSpace("outlierd run " + run.Job + " " + Flags(run))
 }
 
 // LeftOver are the unfinished runs that a schedule goes on with at once,
@@ -202,20 +256,30 @@ func (e *Engine) LeftOver(spec *job.Spec) (runs []state.Run, err error) {
 		if err != nil {
 			return nil, err
 		}
-		if held || old.Status == state.Running && old.Trigger != string(Manual) {
+		if held || cutOff(old) && old.Trigger != string(Manual) {
 			runs = append(runs, *old)
 		}
 	}
 	return runs, nil
 }
 
-// Continues is the first of the [Engine.Unfinished] runs; nil if there is none.
-func (e *Engine) Continues(spec *job.Spec, due time.Time) (*state.Run, error) {
-	runs, err := e.Unfinished(spec, due)
-	if err != nil || len(runs) == 0 {
+// cutOff reports whether a run is unfinished because its process ended, or goes on.
+func cutOff(run *state.Run) bool {
+	return run.Status == state.Running || run.Status == state.Interrupted
+}
+
+// Continues is the unfinished run with which a run by hand goes on; nil if it is a new one.
+func (e *Engine) Continues(spec *job.Spec) (*state.Run, error) {
+	runs, err := e.Unfinished(spec, time.Time{})
+	if err != nil {
 		return nil, err
 	}
-	return &runs[0], nil
+	for i := range runs {
+		if sameWay(spec, &runs[i]) {
+			return &runs[i], nil
+		}
+	}
+	return nil, nil
 }
 
 // standing reports whether an unfinished run has paid for a scan, and whether it is

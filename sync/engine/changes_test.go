@@ -157,7 +157,7 @@ func TestChangedReadingOfAScanIsTold(t *testing.T) {
 }
 
 // TestOverriddenRunsTellNothingOfTheFile: what a person wanted once is no change of what
-// is written, whether that run has come to its end or is continued; an edit is one still.
+// is written, whether or not that run has come to its end; an edit is one still.
 func TestOverriddenRunsTellNothingOfTheFile(t *testing.T) {
 	file := strings.Replace(changingFile, "WINDOW", "last 9d", 1)
 	once := job.Overrides{Pages: 4, NoEnrich: true, Again: true}
@@ -180,11 +180,11 @@ func TestOverriddenRunsTellNothingOfTheFile(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if row, err := e.Run(ctx, &spec, Manual, time.Time{}); err == nil || row.Status != state.Running {
+			if row, err := e.Run(ctx, &spec, Manual, time.Time{}); err == nil || row.Status != state.Interrupted {
 				t.Fatalf("the run that was left is %v, %v", row, err)
 			}
-			if f, err := e.Forecast(w.ctx); err != nil || f.Jobs[0].Continues == "" || len(f.Jobs[0].Changes) > 0 {
-				t.Errorf("of a run that was overridden and goes on the plan says %+v, %v", f, err)
+			if f, err := e.Forecast(w.ctx); err != nil || f.Jobs[0].Continues != "" || len(f.Jobs[0].Changes) > 0 {
+				t.Errorf("beside an unfinished run that was overridden the plan says %+v, %v", f, err)
 			}
 		})
 	})

@@ -206,9 +206,18 @@ func (h *history) saysWhy(run *state.Run) {
 			h.Errorf("%s for %s failed and does not say why", run.Job, run.Due)
 		}
 	case state.Running:
-		if run.Ended.IsZero() && run.Started.Before(time.Now().Add(-6*time.Hour)) {
-			h.Errorf("%s for %s is still running", run.Job, run.Due)
-		}
+		h.Errorf("%s for %s is running, and no process is", run.Job, run.Due)
+	case state.Interrupted:
+		h.inspect(func(e *Engine) {
+			open, err := e.Store.Unfinished(run.Job)
+			if err != nil {
+				h.Fatal(err)
+			}
+			left := slices.ContainsFunc(open, func(u state.Run) bool { return u.ID == run.ID })
+			if left && run.Started.Before(time.Now().Add(-6*time.Hour)) {
+				h.Errorf("%s for %s is still interrupted", run.Job, run.Due)
+			}
+		})
 	}
 }
 

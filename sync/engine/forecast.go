@@ -41,9 +41,10 @@ type JobForecast struct {
 	Job       string           `json:"job"`
 	After     string           `json:"after,omitempty"` // the job that fires it
 	Disabled  bool             `json:"disabled,omitempty"`
-	Due       []time.Time      `json:"due,omitempty"`       // the next three
-	Runs      int              `json:"runs"`                // due before the cycle turns
-	Continues string           `json:"continues,omitempty"` // the run that it goes on with; all below is what that one has left
+	Due       []time.Time      `json:"due,omitempty"`              // the next three
+	Runs      int              `json:"runs"`                       // due before the cycle turns
+	Continues string           `json:"continues,omitempty"`        // the run that it goes on with; all below is what that one has left
+	Standing  state.Status     `json:"continues_status,omitempty"` // how that run stands
 	Searches  []SearchForecast `json:"searches,omitempty"`
 	Calls     int              `json:"calls,omitempty"`        // of a watch: data calls to make
 	Fresh     int              `json:"fresh,omitempty"`        // of a watch: ids times kinds of data that need no call
@@ -195,7 +196,7 @@ func (e *Engine) forecast(ctx context.Context, spec *job.Spec, now, turn time.Ti
 	for due := spec.Next(now, e.Config.Timezone); !due.IsZero() && len(f.Due) < 3; due = spec.Next(due, e.Config.Timezone) {
 		f.Due = append(f.Due, due)
 	}
-	old, err := e.Continues(spec, time.Time{})
+	old, err := e.Continues(spec)
 	if err != nil {
 		return nil, err
 	}
@@ -222,7 +223,7 @@ func (e *Engine) continuation(f *JobForecast, spec *job.Spec, old *state.Run) (s
 	if err != nil {
 		return nil, plan, err
 	}
-	f.Continues, f.aside = old.ID, spent.Held
+	f.Continues, f.Standing, f.aside = old.ID, old.Status, spent.Held
 	steps, plan, f.Worst.Cost, err = e.rest(old, spec.Budget)
 	return steps, plan, err
 }

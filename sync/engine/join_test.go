@@ -61,7 +61,7 @@ func TestRunsThatWantTheSameScanShareIt(t *testing.T) {
 		time.Sleep(23 * time.Hour)
 		w.inspect(func(e *Engine) { w.see(e, "first", "second") })
 		runs := w.serve(90 * time.Minute)
-		if len(runs) != 2 || runs[0].Status != state.Running || runs[1].Status != state.Running {
+		if len(runs) != 2 || runs[0].Status != state.Interrupted || runs[1].Status != state.Interrupted {
 			t.Fatalf("runs %+v; want two that wait", runs)
 		}
 		runs = w.serve(90 * time.Minute) // another process

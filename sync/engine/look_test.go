@@ -16,7 +16,7 @@ func TestLookAtAScanIsNotedForWhoeverWaits(t *testing.T) {
 		ctx, cancel := context.WithTimeout(w.ctx, 10*time.Minute)
 		defer cancel()
 		w.inspect(func(e *Engine) {
-			if row, err := e.Run(ctx, w.config.Job("niche"), Manual, time.Time{}); err == nil || row.Status != state.Running {
+			if row, err := e.Run(ctx, w.config.Job("niche"), Manual, time.Time{}); err == nil || row.Status != state.Interrupted {
 				t.Errorf("the run that was left is %v, %v", row, err)
 			}
 		})

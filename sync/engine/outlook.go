@@ -34,33 +34,38 @@ type unfinished struct {
 	run  *state.Run
 	plan frozen
 	open []state.Step
+	own  bool // the job's next run goes on with it, and not only the command that began it
 }
 
 // going are the runs of the file's jobs that go on, in the order of the file.
 func (e *Engine) going() (all []unfinished, err error) {
 	for i := range e.Config.Jobs {
-		u := unfinished{spec: &e.Config.Jobs[i]}
-		if u.run, err = e.Continues(u.spec, time.Time{}); err != nil {
+		spec := &e.Config.Jobs[i]
+		runs, err := e.goingOn(spec, time.Time{})
+		if err != nil {
 			return nil, err
 		}
-		if u.run == nil {
-			continue
+		for j := range runs {
+			u := unfinished{spec: spec, run: &runs[j].Run, own: runs[j].held || !runs[j].Overridden}
+			if u.plan, err = thaw(u.run.Plan); err != nil {
+				return nil, err
+			}
+			if u.open, err = e.Store.Steps(u.run.ID); err != nil {
+				return nil, err
+			}
+			u.open = slices.DeleteFunc(u.open, func(s state.Step) bool { return s.Stop != "" })
+			all = append(all, u)
 		}
-		if u.plan, err = thaw(u.run.Plan); err != nil {
-			return nil, err
-		}
-		if u.open, err = e.Store.Steps(u.run.ID); err != nil {
-			return nil, err
-		}
-		u.open = slices.DeleteFunc(u.open, func(s state.Step) bool { return s.Stop != "" })
-		all = append(all, u)
 	}
 	return all, nil
 }
 
-// underWay reports whether the run is being worked on: one that met a cap or failed waits
-// for its next due instant, or for a person.
-func (u *unfinished) underWay() bool { return u.run.Status == state.Running }
+// underWay reports whether the run is being worked on, or will be as soon as a process works
+// on its job: one that met a cap or failed waits for its next due instant, and one that a
+// person has overridden for the same command.
+func (u *unfinished) underWay() bool {
+	return u.run.Status == state.Running || u.run.Status == state.Interrupted && u.own
+}
 
 // pages are those that an open search may still take: none that anybody knows of if only
 // the budget bounds them. A scan has its pages when it has ended, and nobody knows when.

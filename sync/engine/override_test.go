@@ -184,7 +184,7 @@ func TestOverriddenRunLeavesTheUnfinishedOneAlone(t *testing.T) {
 			defer cancel()
 			w.wire = roundTripper(func(r *http.Request) (*http.Response, error) { <-r.Context().Done(); return nil, r.Context().Err() })
 			e.Client.Transport = w.wire
-			if row, err := e.Run(ctx, &spec, Manual, time.Time{}); err == nil || row.Status != state.Running {
+			if row, err := e.Run(ctx, &spec, Manual, time.Time{}); err == nil || row.Status != state.Interrupted {
 				t.Fatalf("run %+v, error %v; want it cut short", row, err)
 			}
 		})
@@ -196,11 +196,72 @@ func TestOverriddenRunLeavesTheUnfinishedOneAlone(t *testing.T) {
 		if old := runs[0]; old.Status != state.OK && old.Status != state.Partial || old.Pages != 4 || !old.Due.Equal(first[0].Due) {
 			t.Errorf("the failed run is %s with %d pages; want the next instant to have gone on with it", old.Status, old.Pages)
 		}
-		if mine := runs[2]; mine.Status != state.Running || !mine.Overridden {
+		if mine := runs[2]; mine.Status != state.Interrupted || !mine.Overridden {
 			t.Errorf("the run that a person has cut short is %s; want it left alone", mine.Status)
 		}
 		if next := runs[3]; next.Status != state.OK || next.Pages < 2 || !next.Due.Equal(first[0].Due.Add(24*time.Hour)) {
 			t.Errorf("the next day's run is %s with %d pages", next.Status, next.Pages)
 		}
+	})
+}
+
+// cut runs spec by hand for a second, in which the service does not answer.
+func (w *workshop) cut(spec *job.Spec) (row *state.Run) {
+	w.Helper()
+	well := w.wire
+	defer func() { w.wire = well }()
+	w.wire = roundTripper(func(r *http.Request) (*http.Response, error) { <-r.Context().Done(); return nil, r.Context().Err() })
+	w.inspect(func(e *Engine) {
+		ctx, cancel := contextFor(w, time.Second)
+		defer cancel()
+		var err error
+		if row, err = e.Run(ctx, spec, Manual, time.Time{}); err == nil || row.Status != state.Interrupted {
+			w.Fatalf("run %+v, error %v; want it cut short", row, err)
+		}
+	})
+	return row
+}
+
+// TestEachCommandGoesOnWithItsOwnRun: a job's own run is not that which a person has
+// overridden, and other overrides go on with neither. The queue lists both.
+func TestEachCommandGoesOnWithItsOwnRun(t *testing.T) {
+	bare(t, overriddenFile, func(w *workshop) {
+		spec, err := w.config.Jobs[0].With(job.Overrides{Pages: 3, Set: map[string]string{"topic": "moka pot"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		mine, own := w.cut(&spec), w.cut(&w.config.Jobs[0])
+		if own.ID == mine.ID || own.Overridden || !mine.Overridden {
+			t.Fatalf("the job's run is %+v after %+v; want one of its own", own, mine)
+		}
+		why := map[string]bool{}
+		w.inspect(func(e *Engine) {
+			for waits, err := range e.Queue("") {
+				if err != nil {
+					t.Fatal(err)
+				}
+				why[waits.Why] = true
+			}
+			for command, run := range map[string]*state.Run{
+				"outlierd run weekly": own, "outlierd run weekly --pages 3 --set 'topic=moka pot'": mine,
+			} {
+				if got := Command(run); got != command || !why["its run was interrupted; go on with it: "+command] {
+					t.Errorf("the command is %q, want %q, and in the queue: %v", got, command, why)
+				}
+			}
+			with, err := w.config.Jobs[0].With(job.Overrides{Pages: 3, Set: map[string]string{"topic": "moka pot"}, MoveCursor: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if old, err := e.Continues(&with); old != nil || err != nil {
+				t.Errorf("with --move-cursor, run %+v is continued, error %v", old, err)
+			}
+			if row, err := e.Run(w.ctx, &spec, Manual, time.Time{}); err != nil || row.ID != mine.ID || row.Status != state.OK {
+				t.Errorf("the same overrides ran %+v, error %v; want %s", row, err, mine.ID)
+			}
+			if row, err := e.Run(w.ctx, &w.config.Jobs[0], Manual, time.Time{}); err != nil || row.ID != own.ID || row.Status != state.OK {
+				t.Errorf("the job ran %+v, error %v; want %s", row, err, own.ID)
+			}
+		})
 	})
 }

@@ -38,7 +38,7 @@ func TestLongWaitParksTheRun(t *testing.T) {
 				began := time.Now()
 				row, err := w.run()
 				long, ok := errors.AsType[*pace.LongWaitError](err)
-				if !ok || row.Status != state.Running {
+				if !ok || row.Status != state.Interrupted {
 					t.Fatalf("status %s, error %v; want an unfinished run and a *pace.LongWaitError", row.Status, err)
 				}
 				if took := time.Since(began); took > 5*time.Minute || time.Until(long.Until) < 10*time.Minute {
@@ -85,7 +85,7 @@ jobs:
 `
 	bubble(t, file, func(w *workshop) {
 		w.wire = blocking(w.service.Transport(), "/video/comments/")
-		if row, err := w.run(); row == nil || row.Status != state.Running {
+		if row, err := w.run(); row == nil || row.Status != state.Interrupted {
 			t.Fatalf("run %+v, error %v; want one that is unfinished", row, err)
 		}
 		e, stop := w.open()

@@ -23,6 +23,7 @@ const pageSize = 40
 // that is half done.
 type frozen struct {
 	Overridden  bool            `json:"overridden,omitempty"`  // what a person wanted that once: it tells nothing of the file
+	Flags       string          `json:"flags,omitempty"`       // by which it was overridden, as they are typed
 	MoveCursor  bool            `json:"move_cursor,omitempty"` // and moves the job's cursors nevertheless
 	Unsure      time.Time       `json:"unsure,omitzero"`       // the time that was believed when it was resolved, if it was not agreed on
 	Pages       int             `json:"pages,omitempty"`       // per step; job.AllPages for as many as there are
@@ -93,6 +94,7 @@ func (f *frozen) freshSince(call frozenEnrich) time.Time {
 func freeze(spec *job.Spec) frozen {
 	return frozen{
 		Overridden:  spec.Overridden,
+		Flags:       spec.Flags,
 		MoveCursor:  spec.MoveCursor,
 		Pages:       cmp.Or(spec.Pages, 1),
 		NewBelow:    spec.NewBelow,

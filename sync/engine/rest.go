@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"math"
-	"time"
 
 	"outlierd/outlier"
 	"outlierd/outlier/pace"
@@ -88,7 +87,7 @@ func scanRequests(plan *job.Scan) int { return 1 + looks(plan) }
 // are lost included: what is left of the cap of one that it continues, or else the cap of
 // a new one.
 func (e *Engine) MayCost(ctx context.Context, spec *job.Spec) (outlier.Credits, error) {
-	old, err := e.Continues(spec, time.Time{})
+	old, err := e.Continues(spec)
 	if err != nil {
 		return 0, err
 	}

@@ -291,3 +291,25 @@ func TestLedgerAndCapsOutliveAKey(t *testing.T) {
 		})
 	})
 }
+
+// TestReadersSeeThatAKilledRunWasInterrupted as soon as the schedule starts, with what it did.
+func TestReadersSeeThatAKilledRunWasInterrupted(t *testing.T) {
+	const file = `
+version: 1
+service: {url: "sim://", limit: 10/min}
+jobs:
+  daily: {schedule: "@daily", search: {query: [home espresso], pages: 2}, enrich: {details: {top: 5}}}
+`
+	bubble(t, file, func(w *workshop) {
+		w.single = true
+		time.Sleep(time.Hour)
+		if !w.kill(1, beforeAnswer) {
+			t.Fatal("the run had no second call")
+		}
+		w.serve(time.Second)
+		want := []string{"interrupted 1 40 2 4 true"}
+		if got := w.rows(`select concat_ws(' ', status, pages, hits, requests, credits, ended_at >= started_at) from ops.runs`); !slices.Equal(got, want) {
+			t.Errorf("readers see %q, want %q", got, want)
+		}
+	})
+}

@@ -207,8 +207,8 @@ func (s *shift) endAll(ctx context.Context, ending []*run, causeOf func(*run) er
 	}
 }
 
-// record writes what became of the run. A run whose process was asked to stop
-// stays running on record: it is unfinished, and the next one goes on with it.
+// record writes what became of the run. One whose process was asked to stop is interrupted
+// and unfinished: the next one goes on with it.
 func (r *run) record(ctx context.Context, cause error) error {
 	row := &r.row
 	if err := r.tally(row, r.steps); err != nil {
@@ -226,9 +226,8 @@ func (r *run) record(ctx context.Context, cause error) error {
 	if all := errors.Join(cause, r.loader.problems()); all != nil {
 		row.Error = all.Error()
 	}
-	row.Ended = time.Time{}
-	if row.Status != state.Running {
-		row.Ended = time.Now()
+	row.Ended = time.Now()
+	if row.Status != state.Interrupted {
 		if err := r.closeSteps(); err != nil {
 			return err
 		}
@@ -283,7 +282,7 @@ func (r *run) closeSteps() error {
 func (r *run) status(ctx context.Context, cause error, resting bool) state.Status {
 	switch {
 	case cause != nil && (ctx.Err() != nil || tooLong(cause)):
-		return state.Running
+		return state.Interrupted
 	case cause != nil && isCap(cause) && r.loader.working():
 		return state.PausedBudget
 	case cause != nil && isQueued(cause) && r.loader.working():

@@ -109,7 +109,7 @@ func TestStopKeepsTheRunOpenAndPublishesWhatIsThere(t *testing.T) {
 		e, stop := w.open()
 		row, err := e.Run(ctx, &w.config.Jobs[0], Manual, time.Time{})
 		stop()
-		if err == nil || row.Status != state.Running {
+		if err == nil || row.Status != state.Interrupted {
 			t.Fatalf("status %s, error %v; want an unfinished run", row.Status, err)
 		}
 		if got := w.count("select count(*) from outliers"); got != 80 {

@@ -15,9 +15,9 @@ import (
 // stand still while a machine is suspended.
 const nap = time.Minute
 
-// missedAfter is how late a job with `catch_up: none` may still be run: a clock
-// outside that asks every few minutes is never on the dot.
-const missedAfter = time.Hour
+// missedAfter is how late a job with `catch_up: none` may still be run, since a scheduler
+// outside calls `run --due` every few minutes.
+const missedAfter = 10 * time.Minute
 
 // Appointment is when a job is due next.
 type Appointment struct {
@@ -131,14 +131,15 @@ func (w *watch) ready(ctx context.Context, e *Engine) error {
 	if w.resumed {
 		return nil
 	}
-	err := w.resume(ctx)
+	w.resume(ctx)
+	err := w.publish(ctx) // what was the last process's doing, readers may still see as under way
 	w.resumed = err == nil
 	return err
 }
 
 // resume goes on with what the last process left. An instant that has passed sees to that
 // itself.
-func (w *watch) resume(ctx context.Context) error {
+func (w *watch) resume(ctx context.Context) {
 	for i := range w.Config.Jobs {
 		spec := &w.Config.Jobs[i]
 		if spec.Disabled || w.isDue(spec) || w.runOf(spec.Name) != nil {
@@ -154,7 +155,6 @@ func (w *watch) resume(ctx context.Context) error {
 			}
 		}
 	}
-	return nil
 }
 
 // isDue reports whether a job has an instant that has passed.
@@ -315,7 +315,7 @@ func (w *watch) stop(ctx context.Context) {
 // was cut or was skipped.
 func (w *watch) report(r *run) {
 	log := w.log().With("job", r.row.Job)
-	if r.row.Status == state.Running {
+	if r.row.Status == state.Interrupted {
 		log.Info("run interrupted; the next start continues it")
 		return
 	}

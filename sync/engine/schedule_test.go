@@ -100,6 +100,25 @@ func TestInstantsThatPassedWhileNobodyWatchedCollapseIntoOne(t *testing.T) {
 	})
 }
 
+// TestNoneCatchesUpOnNothing but on what a scheduler outside is a few minutes late for.
+func TestNoneCatchesUpOnNothing(t *testing.T) {
+	const file = `
+version: 1
+service: {url: "sim://", limit: 10/min}
+jobs:
+  daily: {schedule: "30 6 * * *", catch_up: none, search: {query: [moka pot]}}
+`
+	for late, want := range map[time.Duration]int{9 * time.Minute: 1, 11 * time.Minute: 0} {
+		bare(t, file, func(w *workshop) {
+			w.inspect(func(e *Engine) { w.see(e, "daily") })
+			time.Sleep(6*time.Hour + 30*time.Minute + late)
+			if runs := w.serve(time.Hour); len(runs) != want {
+				t.Errorf("a process that starts %s late makes %d runs, want %d", late, len(runs), want)
+			}
+		})
+	}
+}
+
 func TestJobOwesNothingForTheTimeBeforeItWasSeen(t *testing.T) {
 	bubble(t, scheduledFile, func(w *workshop) {
 		time.Sleep(12 * time.Hour)

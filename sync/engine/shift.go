@@ -34,7 +34,7 @@ type shift struct {
 	slot   time.Time        // when the limiter lets the next data call leave, if one waits for it
 	heir   string           // the run that the call under way counts for, where the one that asked first is over
 
-	patient bool // a run waits while no sink works; else it ends
+	patient bool // the schedule's: a run waits while no sink works; else it ends
 
 	told func(*run) // what follows the end of a run; nil for nothing
 }

@@ -118,7 +118,7 @@ func TestRepairedSinkIsUsedAgainWhateverIsUnderWay(t *testing.T) {
 		runs, log := w.serveInto(16*time.Minute, sink)
 		for _, r := range runs {
 			switch {
-			case r.Status == state.Running:
+			case r.Status == state.Interrupted:
 			case r.Ended.Before(repaired):
 			case r.Status != state.OK && !strings.HasSuffix(r.Error, "the next run of the job is due"):
 				t.Errorf("the run due %s ended %s as %s: %s", r.Due, r.Ended, r.Status, r.Error)
@@ -295,7 +295,7 @@ func TestRunsThatEndTogetherArePublishedOnce(t *testing.T) {
 		running := 0
 		runs, _ := w.serveInto(63*time.Minute, sink)
 		for _, r := range runs {
-			if r.Status == state.Running {
+			if r.Status == state.Interrupted {
 				running++
 			}
 		}

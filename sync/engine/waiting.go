@@ -183,6 +183,8 @@ func (w *witness) ofSearch(u *unfinished, step *state.Step, before int) (why str
 	switch {
 	case u.run.Status == state.PausedBudget:
 		return w.ofCap(u, step, next)
+	case u.run.Status == state.Interrupted && !u.own:
+		return "its run was interrupted; go on with it: " + Command(u.run), at, nil
 	case !u.underWay():
 		return "its run failed, and the next one goes on with it: " + u.run.Error, next, nil
 	}
@@ -192,7 +194,11 @@ func (w *witness) ofSearch(u *unfinished, step *state.Step, before int) (why str
 	if pages := u.pages(step); pages > 0 {
 		at = w.now.Add(w.Pace.ETA(before + pages))
 	}
-	return w.turn(before), at, nil
+	why = w.turn(before)
+	if u.run.Status == state.Interrupted && !w.blocked.After(w.now) {
+		why = "its run was interrupted; go on with it: " + Command(u.run)
+	}
+	return why, at, nil
 }
 
 // ofScan says what a scan waits for that was started, or may have been; "" if it is for

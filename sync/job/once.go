@@ -3,6 +3,7 @@ package job
 import (
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -30,8 +31,38 @@ func (s Spec) With(o Overrides) (Spec, error) {
 	written := s.Hash
 	s.Hash = s.hash()
 	s.Overridden = s.Overridden || s.Hash != written
-	s.MoveCursor = o.MoveCursor
+	s.Flags, s.MoveCursor = o.flags(), o.MoveCursor
 	return s, nil
+}
+
+// flags are the overrides as they are typed in a shell.
+func (o Overrides) flags() string {
+	var all []string
+	add := func(given bool, flag string) {
+		if given {
+			all = append(all, flag)
+		}
+	}
+	add(o.Pages > 0, fmt.Sprintf("--pages %d", o.Pages))
+	add(o.Since != 0, "--since "+Duration(o.Since).String())
+	add(o.NoEnrich, "--no-enrich")
+	add(o.Again, "--again")
+	for _, name := range slices.Sorted(maps.Keys(o.Set)) {
+		add(true, "--set "+Quoted(name+"="+o.Set[name]))
+	}
+	add(o.MoveCursor, "--move-cursor")
+	return strings.Join(all, " ")
+}
+
+// harmless words are the same in every shell without quotes.
+var harmless = regexp.MustCompile(`^[A-Za-z0-9_./:=@%+,-]+$`)
+
+// Quoted is a word as a shell wants it.
+func Quoted(word string) string {
+	if harmless.MatchString(word) {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
 func (s *Spec) override(o Overrides) error {

@@ -67,6 +67,7 @@ type Spec struct {
 
 	Line, Column int    // where the job stands in the file
 	Hash         string // of what it does, in hexadecimal: not of Name, Was, About, Disabled and position
+	Flags        string `json:"-"`          // by which a person has overridden it, as they are typed
 	MoveCursor   bool   `json:"-"`          // although it is overridden; see [Overrides]
 	Again        bool   `json:",omitempty"` // this once a scan is bought even if one of the same is live
 	Overridden   bool   `json:"-"`          // not what the file says, but what a person wants this once; see [Spec.With]

@@ -170,9 +170,9 @@ func TestHoldOfAScanThatNobodyKnowsOfOutlivesItsRun(t *testing.T) {
 		do   func(*testing.T, *Store, Step)
 		over bool // the run cannot go on, so nobody reads what is adopted
 	}{
-		"its run ends":        {func(t *testing.T, s *Store, step Step) { finishRun(t, s, step.Run, Partial) }, true},
-		"its run is given up": {func(t *testing.T, s *Store, step Step) { finishRun(t, s, step.Run, Interrupted) }, true},
-		"its run fails":       {func(t *testing.T, s *Store, step Step) { finishRun(t, s, step.Run, Failed) }, false},
+		"its run ends":           {func(t *testing.T, s *Store, step Step) { finishRun(t, s, step.Run, Partial) }, true},
+		"its run is interrupted": {func(t *testing.T, s *Store, step Step) { finishRun(t, s, step.Run, Interrupted) }, false},
+		"its run fails":          {func(t *testing.T, s *Store, step Step) { finishRun(t, s, step.Run, Failed) }, false},
 		"another run begins": {func(t *testing.T, s *Store, step Step) {
 			finishRun(t, s, step.Run, Failed)
 			beginRun(t, s, "run-2")

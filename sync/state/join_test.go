@@ -44,7 +44,7 @@ func TestScansThatEarlierVersionsStartedTwiceStayLive(t *testing.T) {
 
 // TestLiveScanIsFoundByWhatItLooksFor and by nothing else.
 func TestLiveScanIsFoundByWhatItLooksFor(t *testing.T) {
-	finished := func(t *testing.T, s *Store, step Step) { finishRun(t, s, step.Run, Interrupted) }
+	finished := func(t *testing.T, s *Store, step Step) { supersede(t, s, step.Run) }
 	read := func(run string) func(*testing.T, *Store, Step) {
 		return func(t *testing.T, s *Store, step Step) {
 			if run != step.Run {

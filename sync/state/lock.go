@@ -21,7 +21,7 @@ func lock(dir string) (file *os.File, before string, err error) {
 	if err != nil {
 		return nil, "", fmt.Errorf("lock the state folder as user %d: %w", os.Getuid(), err)
 	}
-	err = unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	err = flock(file, unix.LOCK_EX)
 	if errors.Is(err, unix.EWOULDBLOCK) {
 		held := holder(file)
 		held.Dir = dir
@@ -37,6 +37,44 @@ func lock(dir string) (file *os.File, before string, err error) {
 		return nil, "", errors.Join(fmt.Errorf("lock the state folder %s: %w", dir, err), file.Close())
 	}
 	return file, before, nil
+}
+
+// lockTries and lockTryPause say how often a lock is tried that is held, since a reader may
+// hold it for a moment; see [unheld].
+const (
+	lockTries    = 5
+	lockTryPause = 20 * time.Millisecond
+)
+
+// flock locks a file, without waiting for another process that holds it for long.
+func flock(file *os.File, how int) (err error) {
+	for try := range lockTries {
+		if try > 0 {
+			time.Sleep(lockTryPause)
+		}
+		if err = unix.Flock(int(file.Fd()), how|unix.LOCK_NB); !errors.Is(err, unix.EWOULDBLOCK) {
+			break
+		}
+	}
+	return err
+}
+
+// unheld reports whether no process holds the folder. It holds the lock itself for a moment,
+// together with other readers.
+func unheld(dir string) (bool, error) {
+	file, err := os.Open(filepath.Join(dir, "lock"))
+	if errors.Is(err, os.ErrNotExist) {
+		return true, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("look who holds the state folder: %w", err)
+	}
+	err = unix.Flock(int(file.Fd()), unix.LOCK_SH|unix.LOCK_NB)
+	held := errors.Is(err, unix.EWOULDBLOCK)
+	if held {
+		err = nil
+	}
+	return !held && err == nil, errors.Join(err, file.Close())
 }
 
 // sign writes down who holds the folder: process, command, since when, and a [bootLine],

@@ -273,7 +273,7 @@ func (b *books) release(r *rapid.T) {
 // end ends a run for good. What it still holds comes back.
 func (b *books) end(r *rapid.T) {
 	s := b.scan(r)
-	if err := b.s.Finish(Run{ID: s.run, Status: rapid.SampledFrom([]Status{OK, Interrupted}).Draw(r, "status")}); err != nil {
+	if err := b.s.Finish(Run{ID: s.run, Status: rapid.SampledFrom([]Status{OK, Partial}).Draw(r, "status")}); err != nil {
 		r.Fatal(err)
 	}
 	s.ended = true

@@ -240,7 +240,7 @@ func (s *Store) recover() error {
 		if _, err := tx.exec(`UPDATE scans SET state = 'refused' WHERE state = 'intended'`); err != nil {
 			return err
 		}
-		return errors.Join(tx.correctQueue(), tx.expire())
+		return errors.Join(tx.interruptRuns(), tx.correctQueue(), tx.expire())
 	})
 }
 

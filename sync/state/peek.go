@@ -29,6 +29,9 @@ func (e *OlderError) Error() string {
 // write fails. All that is read is of one moment, that of the first look, until the
 // store is closed; so it should not be kept open for long.
 //
+// A run that is recorded as running is shown as interrupted where no process holds the
+// folder: that which worked on it was killed.
+//
 // No answer is ever kept here, so the service's time is this machine's. Peek fails with
 // [os.ErrNotExist] where there is no state, or with an [*OlderError], [*NewerError],
 // [*BoundError] or [*CorruptError].
@@ -43,6 +46,9 @@ func Peek(ctx context.Context, dir string, o Options) (*Store, error) {
 		return nil, fmt.Errorf("open the state folder to read: %w", err)
 	}
 	s.lock = folder
+	if s.idle, err = unheld(dir); err != nil {
+		return nil, errors.Join(err, s.release())
+	}
 	if err := s.look(ctx); err != nil {
 		return nil, errors.Join(err, s.release())
 	}

@@ -21,14 +21,14 @@ const (
 	Partial      Status = "partial"       // some items failed and stay queued
 	PausedBudget Status = "paused_budget" // a cap was reached; the run keeps its place
 	Failed       Status = "failed"
-	Interrupted  Status = "interrupted"
+	Interrupted  Status = "interrupted" // its process was stopped or killed, or a newer run took its place
 )
 
 // over reports whether a run with this status has come to its end for good; any other
 // may go on.
 func (s Status) over() bool {
 	switch s {
-	case OK, OKEmpty, Partial, Interrupted:
+	case OK, OKEmpty, Partial:
 		return true
 	}
 	return false
@@ -134,7 +134,7 @@ func (r *Run) counts() []any {
 }
 
 // Finish records how a run stands: its status, counts, end and error. A run that
-// was paused or has failed stays unfinished, and may be finished again.
+// was interrupted or paused or has failed stays unfinished, and may be finished again.
 func (s *Store) Finish(r Run) error { return s.finish(r, !r.Status.over()) }
 
 // Supersede records that an unfinished run is not continued any more. One that was cut
@@ -195,6 +195,25 @@ func (s *Store) Resume(run string) error {
 	})
 	if err != nil {
 		return fmt.Errorf("resume run %s: %w", run, err)
+	}
+	return nil
+}
+
+// interruptRuns records the runs of a process that was killed as interrupted: a process that
+// has just locked the folder works on none. They end with the last that is known of them,
+// and their counts are those of their searches and attempts.
+func (t *Tx) interruptRuns() error {
+	_, err := t.exec(`UPDATE runs SET status = 'interrupted',
+		ended = (SELECT max(runs.started, coalesce(max(settled_at), 0)) FROM attempts WHERE run = runs.run),
+		(pages, hits, new_hits) = (SELECT coalesce(sum(pages), 0), coalesce(sum(hits), 0), coalesce(sum(new_hits), 0)
+			FROM steps WHERE run = runs.run),
+		(requests, credits, refunded, waited) = (SELECT max(runs.requests, count(*) FILTER (WHERE sent_at <> 0)),
+			coalesce(sum(price) FILTER (WHERE state IN ('charged', 'unknown')), 0),
+			coalesce(sum(price) FILTER (WHERE state = 'refunded'), 0), coalesce(sum(waited), 0)
+			FROM attempts WHERE run = runs.run)
+		WHERE ` + mayGoOn + ` AND status = 'running'`)
+	if err != nil {
+		return fmt.Errorf("record interrupted runs: %w", err)
 	}
 	return nil
 }
@@ -303,6 +322,11 @@ func (s *Store) runs(query string, args ...any) ([]Run, error) {
 	})
 	if err != nil {
 		return nil, fmt.Errorf("look for runs: %w", err)
+	}
+	for i := range runs {
+		if s.idle && runs[i].Status == Running { // until a process records it; see [Tx.interruptRuns]
+			runs[i].Status = Interrupted
+		}
 	}
 	return runs, nil
 }

@@ -173,6 +173,51 @@ func TestRunMayGoOnUntilItIsOverOrSuperseded(t *testing.T) {
 	}
 }
 
+// TestRunOfAKilledProcessIsInterrupted: readers show it so once no process holds the folder,
+// and the next process records it, with what the run has done.
+func TestRunOfAKilledProcessIsInterrupted(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	step := beginRun(t, s, "run-1")
+	p := capped(100)
+	p.Commit = func(tx *Tx, _ Kept) error {
+		step.Next, step.Pages, step.Hits, step.NewHits = 1, 1, 40, 30
+		return tx.SaveStep(step)
+	}
+	buy(t, s, p, answerTo(searchRequest("0"), `{}`), outlier.Charged)
+	if err := reserve(t, s, capped(100), searchRequest("1")).Sending(); err != nil {
+		t.Fatal(err)
+	}
+	status := func(s *Store) Run {
+		t.Helper()
+		all, err := s.Unfinished("ideas")
+		if err != nil || len(all) != 1 {
+			t.Fatalf("unfinished %+v, error %v; want one run", all, err)
+		}
+		return all[0]
+	}
+	if got := status(peek(t, dir, options())); got.Status != Running {
+		t.Errorf("beside its process the run is %s", got.Status)
+	}
+	killed := copyFolder(t, dir)
+	if got := status(peek(t, killed, options())); got.Status != Interrupted {
+		t.Errorf("without a process the run is %s to readers", got.Status)
+	}
+	next := open(t, killed)
+	got := status(next)
+	want := Run{Status: Interrupted, Pages: 1, Hits: 40, NewHits: 30, Requests: 2, Credits: 4}
+	if got.Status != want.Status || got.Pages != want.Pages || got.Hits != want.Hits || got.NewHits != want.NewHits ||
+		got.Requests != want.Requests || got.Credits != want.Credits || got.Ended.Before(got.Started) {
+		t.Errorf("the next process recorded %+v, want %+v and an end", got, want)
+	}
+	if err := next.Resume("run-1"); err != nil {
+		t.Fatal(err)
+	}
+	if got := status(next); got.Status != Running || !got.Ended.IsZero() {
+		t.Errorf("resumed, the run is %+v", got)
+	}
+}
+
 // TestWhatIsOwedIsOwedUntilItHasBegun and is noted once.
 func TestWhatIsOwedIsOwedUntilItHasBegun(t *testing.T) {
 	dir := t.TempDir()

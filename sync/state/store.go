@@ -24,6 +24,7 @@ type Store struct {
 	options Options
 	lock    *os.File
 	holds   bool // lock is the lock file, and the folder this process's
+	idle    bool // no process held the folder when it was opened to read
 	space   space
 	pack    *packer
 
