@@ -16,7 +16,7 @@ type Kind string
 // The four shapes of the interface, Errors, told apart by body and status, and
 // the ways in which there is no such answer.
 const (
-	Invalid      Kind = "invalid"      // validation shape: a parameter breaks a rule; Fields names it
+	Invalid      Kind = "invalid"      // 400, or validation shape: a parameter breaks a rule; Fields may name it
 	Unauthorized Kind = "unauthorized" // 401, or 403 of the service itself: the key is refused
 	NoCredits    Kind = "no_credits"   // 402: the account has too few credits
 	NotFound     Kind = "not_found"    // 404 with an error body: no such thing
@@ -35,7 +35,7 @@ type Error struct {
 	Entity  string
 	Status  int          // HTTP status, 0 if none arrived
 	Message string       // the service's own words, or ours if it said nothing
-	Fields  []FieldError // Invalid: the parameters at fault
+	Fields  []FieldError // Invalid: the parameters at fault, if the service names them
 	Rate    *Rate        // Limited: what the body tells of the limit, if anything
 	Cause   error        // the transport's error, if there was one
 }

@@ -53,9 +53,13 @@ func judgeSuccess(a *Answer, body []byte, err error) (Outcome, *Error) {
 	case err != nil:
 		return Charged, &Error{Kind: Malformed, Cause: err}
 	case failure:
-		// The status claims success and the body failure: proof of neither.
-		if e, shaped, _ := readError(a.Request.Op, a.Status, a.Header, body); shaped {
-			a.Own = false
+		// The status claims success and the body failure. The documented error is one
+		// under any status; less than that, or something of an answer beside it, proves
+		// neither.
+		if e, shaped, own := readError(a.Request.Op, a.Status, a.Header, body); shaped {
+			if a.Own = own && !a.Own; a.Own {
+				return Refunded, e
+			}
 			return Unknown, e
 		}
 	}

@@ -52,8 +52,8 @@ func (e *Error) kind(own bool) Kind {
 		return Unauthorized
 	case e.Status == http.StatusPaymentRequired:
 		return NoCredits
-	case own && len(e.Fields) > 0:
-		return Invalid
+	case own && (len(e.Fields) > 0 || e.Status == http.StatusBadRequest):
+		return Invalid // the same request would only be refused again
 	case own && e.Status == http.StatusNotFound:
 		return NotFound
 	case own:

@@ -215,7 +215,7 @@ func (h held) settle(tx *Tx) error {
 	if h.Op == outlier.OpStartScan {
 		return tx.found(h.Attempt, answer)
 	}
-	good := h.Outcome == outlier.Charged || h.Kind == outlier.NotFound
+	good := h.Outcome == outlier.Charged || h.Kind == outlier.NotFound || h.Kind == outlier.Invalid
 	if !h.Follows || kept.Response == 0 || !good {
 		return nil // another attempt follows
 	}

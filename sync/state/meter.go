@@ -193,7 +193,8 @@ func (a *attempt) keep(tx *Tx, answer *outlier.Answer, o outlier.Outcome, kept p
 }
 
 // worthKeeping: answers that count, whatever arrived of them; and that a thing does
-// not exist, which is an answer too. Other errors are told by the ledger alone.
+// not exist or must not be asked about, which is an answer too. An error that came as a
+// success is kept as the proof of its refund. Other errors are told by the ledger alone.
 func worthKeeping(r *outlier.Request, answer *outlier.Answer, o outlier.Outcome) bool {
 	switch o {
 	case outlier.Charged:
@@ -201,7 +202,7 @@ func worthKeeping(r *outlier.Request, answer *outlier.Answer, o outlier.Outcome)
 	case outlier.Unknown:
 		return len(answer.Body) > 0
 	}
-	return !r.Paid() && answer.Status == http.StatusNotFound
+	return answer.Status/100 == 2 || !r.Paid() && (answer.Status == http.StatusNotFound || answer.Status == http.StatusBadRequest)
 }
 
 func (a *attempt) journal(tx *Tx, answer *outlier.Answer, o outlier.Outcome, kept packed) (int64, error) {
