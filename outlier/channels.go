@@ -122,7 +122,7 @@ func (h *Hit) readChannel(d *jx.Decoder) error {
 	return object(d, func(d *jx.Decoder, key string) error {
 		switch key {
 		case "id":
-			return ident(d, channelID, &h.ChannelID)
+			return ident(d, &h.ChannelID)
 		case "kind":
 			return text(d, &h.Kind)
 		case "statistics":

@@ -104,7 +104,7 @@ func TestReadChannelPageReadsWhatSteers(t *testing.T) {
 		"subscribers": 1000, "adsense": 1, "averageViews": 250.5, "avgViewsToSubscribersRatio": 0.25, "viewVariationCoefficient": 1.5,
 		"revenueMonthly": 20, "rpm": 2, "foundAt": 1793527200.5,
 	}
-	want := Page{Total: 3, From: 0, Size: 40, Hits: []Hit{{ChannelID: aChannel, Kind: "channel", Facts: facts}, {}, {}}}
+	want := Page{Total: 3, From: 0, Size: 40, Hits: []Hit{{ChannelID: aChannel, Kind: "channel", Facts: facts}, {}, {ChannelID: "@a"}}}
 	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
+	"unicode"
 )
 
 // People have addresses at hand rather than ids. Where an id stands in an address
@@ -12,6 +13,16 @@ import (
 //	host/watch?v=ID  host/ID  host/shorts/ID  host/live/ID  host/embed/ID    a video
 //	host/channel/ID  host/channel/ID/videos                                  a channel
 //	host/@name  host/c/name  host/user/name                                  a channel, by name only
+
+// maxID is how many bytes an id may have.
+const maxID = 256
+
+// IsID reports whether a text that the service gives as an id can be taken for one,
+// whether or not it has the form that the interface shows: it is not blank, has no
+// control characters, and at most 256 bytes.
+func IsID(s string) bool {
+	return len(s) <= maxID && strings.TrimSpace(s) != "" && !strings.ContainsFunc(s, unicode.IsControl)
+}
 
 // ParseVideoID accepts the id of a video or short, or the address of one, with or
 // without its scheme. The error says what was given instead.

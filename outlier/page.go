@@ -21,7 +21,7 @@ type Page struct {
 
 // Hit is what steers enrichment in one hit. Its rows come from package schema.
 type Hit struct {
-	VideoID   string // "" if it does not have the form of the interface, or the hit is a channel
+	VideoID   string // as given, of whatever form; "" if there is none (see [IsID]), or the hit is a channel
 	ChannelID string // likewise
 	Kind      string // video or short, as given
 
@@ -127,7 +127,7 @@ func (h *Hit) read(d *jx.Decoder) error {
 	return object(d, func(d *jx.Decoder, key string) error {
 		switch key {
 		case "id":
-			return ident(d, videoID, &h.VideoID)
+			return ident(d, &h.VideoID)
 		case "kind":
 			return text(d, &h.Kind)
 		case "snippet":
@@ -145,7 +145,7 @@ func (h *Hit) readSnippet(d *jx.Decoder) error {
 	return object(d, func(d *jx.Decoder, key string) error {
 		switch key {
 		case "channelId":
-			return ident(d, channelID, &h.ChannelID)
+			return ident(d, &h.ChannelID)
 		case "publishedAt":
 			return h.readInstant(d, key)
 		case "monetization":
@@ -271,21 +271,26 @@ func (h *Hit) readComments(d *jx.Decoder) error {
 	return err
 }
 
-// Empty reports whether a whole answer of a data endpoint says "there is none":
-// an items array (for channels: an item) that is empty or null, and for a
-// transcript also items whose events and text are all empty. A video with no
-// comments is not empty: its count of zero is an answer. The interface shows no
-// such answer; that these mean "none" is our reading.
-func Empty(op Operation, body []byte) bool {
-	empty := false
+// Empty reports whether a whole answer of a data endpoint says that there is none of what
+// was asked about: its items are an empty array, or for a transcript they have no word,
+// and their events or their text are there and empty. A video with no comments is not
+// empty: its count of zero is an answer. An answer that lacks all of these, has null in
+// their place, or is about another entity says nothing. The interface shows no such
+// answer; that these mean "none" is our reading.
+func Empty(op Operation, entity string, body []byte) bool {
+	if op != OpDetails && op != OpComments && op != OpTranscript {
+		return false
+	}
+	empty, seen := false, false
 	err := object(jx.DecodeBytes(body), func(d *jx.Decoder, key string) error {
 		switch {
-		case key == "item" && (op == OpChannelVideos || op == OpChannelShorts):
-			empty = d.Next() == jx.Null
-		case key == "items" && (op == OpDetails || op == OpComments || op == OpTranscript):
-			kind := d.Next()
-			empty = kind == jx.Array || kind == jx.Null
-			return array(d, func(d *jx.Decoder) error { return nothing(d, op) })
+		case key == "id":
+			return noOther(d, entity)
+		case key == "ids":
+			return array(d, func(d *jx.Decoder) error { return noOther(d, entity) })
+		case key == "items" && !seen:
+			empty, seen = d.Next() == jx.Array, true
+			return array(d, func(d *jx.Decoder) error { return silent(d, op, entity) })
 		}
 		return d.Skip()
 	})
@@ -296,26 +301,40 @@ func Empty(op Operation, body []byte) bool {
 // something in their first item, and the rest of them need not be read.
 var errSomething = errors.New("there is something")
 
-// nothing reads an item that is null or a silent transcript, and fails with
-// errSomething at any other.
-func nothing(d *jx.Decoder, op Operation) error {
-	if d.Next() == jx.Null {
-		return d.Skip()
+// noOther reads an id, and fails with errSomething if it is another one than entity.
+func noOther(d *jx.Decoder, entity string) error {
+	var id string
+	if err := text(d, &id); err != nil || id != "" && id != entity {
+		return cmp.Or(err, errSomething)
 	}
-	if op != OpTranscript {
+	return nil
+}
+
+// silent reads a transcript that says that it has no word, and fails with errSomething at
+// any other item.
+func silent(d *jx.Decoder, op Operation, entity string) error {
+	if op != OpTranscript || d.Next() != jx.Object {
 		return errSomething
 	}
-	return object(d, func(d *jx.Decoder, key string) error {
-		switch key {
-		case "events":
-			return array(d, func(*jx.Decoder) error { return errSomething })
-		case "transcript":
-			var s string
-			if err := text(d, &s); err != nil || strings.TrimSpace(s) != "" {
+	said := false // that there is nothing
+	err := d.Obj(func(d *jx.Decoder, key string) error {
+		switch {
+		case key == "id":
+			return noOther(d, entity)
+		case key == "events" && d.Next() == jx.Array:
+			said = true
+			return d.Arr(func(*jx.Decoder) error { return errSomething })
+		case key == "transcript" && d.Next() == jx.String:
+			words, err := d.Str()
+			if said = true; err != nil || strings.TrimSpace(words) != "" {
 				return cmp.Or(err, errSomething)
 			}
 			return nil
 		}
 		return d.Skip()
 	})
+	if err == nil && !said {
+		err = errSomething
+	}
+	return err
 }

@@ -1,6 +1,7 @@
 package outlier
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -50,7 +51,8 @@ func TestReadPageToleratesOddFields(t *testing.T) {
 		"numbers that are none":  {`{"pagination":{"total":-1,"from":1.5,"size":"many"},"hits":[]}`, page()},
 		"number too large":       {`{"pagination":{"total":1e999,"from":9007199254740992},"hits":[]}`, page()},
 		"odd elements keep rank": {`{"hits":[null,7,{"id":"dQw4w9WgXcQ"}]}`, page(Hit{}, Hit{}, Hit{VideoID: "dQw4w9WgXcQ"})},
-		"ids of wrong form":      {`{"hits":[{"id":"../../etc","snippet":{"channelId":"UC"}}]}`, page(Hit{})},
+		"ids of wrong form":      {`{"hits":[{"id":"../../etc","snippet":{"channelId":"UC"}}]}`, page(Hit{VideoID: "../../etc", ChannelID: "UC"})},
+		"no ids":                 {`{"hits":[{"id":" "},{"id":true},{"id":"a\u0007"},{"id":"` + strings.Repeat("x", 257) + `"}]}`, page(Hit{}, Hit{}, Hit{}, Hit{})},
 		"objects of other type":  {`{"hits":[{"snippet":[],"statistics":"none"}]}`, page(Hit{})},
 		"null facts":             {`{"hits":[{"statistics":{"viewCount":null,"zScore":null},"snippet":{"publishedAt":null,"monetization":null}}]}`, page(Hit{})},
 		"half an estimate":       {`{"hits":[{"snippet":{"monetization":{"rpmEstimationTo":4}}}]}`, page(Hit{Facts: map[string]float64{"rpm": 4}})},
@@ -84,8 +86,11 @@ func TestEmptyAnswersMeanNone(t *testing.T) {
 		want bool
 	}{
 		{OpDetails, `{"ids":["x"],"items":[]}`, true},
-		{OpDetails, `{"items":null}`, true},
-		{OpDetails, `{"items":[null]}`, true},
+		{OpDetails, `{"items":[]}`, true},
+		{OpDetails, `{"ids":["y"],"items":[]}`, false},
+		{OpDetails, `{"items":null}`, false},
+		{OpDetails, `{"items":{}}`, false},
+		{OpDetails, `{"items":[null]}`, false},
 		{OpDetails, `{"items":[{"id":"x"}]}`, false},
 		{OpDetails, `{}`, false},
 		{OpDetails, `{"items":[`, false},
@@ -93,21 +98,23 @@ func TestEmptyAnswersMeanNone(t *testing.T) {
 		{OpComments, `{"items":[{"comments":[],"statistics":{"count":0}}]}`, false},
 		{OpTranscript, `{"items":[]}`, true},
 		{OpTranscript, `{"items":[{"id":"x","events":[]}]}`, true},
+		{OpTranscript, `{"items":[{"events":[],"transcript":null}]}`, true},
 		{OpTranscript, `{"items":[{"id":"x","events":null,"transcript":" "}]}`, true},
+		{OpTranscript, `{"items":[{"id":"y","events":[]}]}`, false},
+		{OpTranscript, `{"items":[{"id":"x","events":null,"transcript":null}]}`, false},
+		{OpTranscript, `{"items":[{"id":"x"}]}`, false},
 		{OpTranscript, `{"items":[{"id":"x","events":[],"transcript":"words"}]}`, false},
 		{OpTranscript, `{"items":[{"id":"x","events":[{"text":"words"}]}]}`, false},
 		{OpTranscript, `{"items":[{"events":[]},{"events":[{}]}]}`, false},
-		{OpChannelVideos, `{"item":null}`, true},
-		{OpChannelVideos, `{"item":{"videos":[]}}`, false},
-		{OpChannelShorts, `{"item":{"shorts":null},"items":[]}`, false},
+		{OpTranscript, `{"items":[{"events":[]},null]}`, false},
+		{OpChannelVideos, `{"item":null}`, false},
+		{OpChannelVideos, `{"items":[]}`, false},
 		{OpSearch, `{"hits":[],"items":[]}`, false},
-		{OpRelated, `{"hits":[],"items":[]}`, false},
 		{OpFindChannels, `{"hits":[],"items":[],"item":null}`, false},
-		{OpTrendingFormats, `[]`, false},
 		{OpTrendingFormats, `{"items":[]}`, false},
 		{OpScan, `{"id":"x","items":[],"item":null}`, false},
 	} {
-		if got := Empty(tt.op, []byte(tt.body)); got != tt.want {
+		if got := Empty(tt.op, "x", []byte(tt.body)); got != tt.want {
 			t.Errorf("Empty(%s, %s) = %v", tt.op, tt.body, got)
 		}
 	}
@@ -122,7 +129,7 @@ func FuzzReadPage(f *testing.F) {
 			return
 		}
 		for _, h := range p.Hits {
-			if h.VideoID != "" && !videoID.MatchString(h.VideoID) || h.ChannelID != "" && !channelID.MatchString(h.ChannelID) {
+			if h.VideoID != "" && !IsID(h.VideoID) || h.ChannelID != "" && !IsID(h.ChannelID) {
 				t.Errorf("a hit with ids %q, %q", h.VideoID, h.ChannelID)
 			}
 			for name, x := range h.Facts {
@@ -132,7 +139,7 @@ func FuzzReadPage(f *testing.F) {
 			}
 		}
 		for _, op := range []Operation{OpDetails, OpTranscript, OpChannelVideos} {
-			Empty(op, body)
+			Empty(op, "x", body)
 		}
 	})
 }

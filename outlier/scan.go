@@ -140,7 +140,11 @@ func ReadScan(body []byte) (Scan, error) {
 func (s *Scan) read(d *jx.Decoder, key string) error {
 	switch key {
 	case "id":
-		return ident(d, scanID, &s.ID)
+		err := text(d, &s.ID)
+		if !scanID.MatchString(s.ID) {
+			s.ID = ""
+		}
+		return err
 	case "name":
 		return text(d, &s.Name)
 	case "status":

@@ -2,7 +2,6 @@ package outlier
 
 import (
 	"math"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -61,10 +60,10 @@ func number(d *jx.Decoder, set func(float64)) error {
 	return nil
 }
 
-// ident reads an identifier; what does not have its form leaves to empty.
-func ident(d *jx.Decoder, form *regexp.Regexp, to *string) error {
+// ident reads an identifier; what is none, see [IsID], leaves to empty.
+func ident(d *jx.Decoder, to *string) error {
 	err := text(d, to)
-	if !form.MatchString(*to) {
+	if !IsID(*to) {
 		*to = ""
 	}
 	return err

@@ -218,6 +218,7 @@ func (r *record) columns(answer *record) {
 		case c.Path != "":
 			n := r.leaf(c, v)
 			if r.rows.table != nil && slices.Contains(r.rows.table.Key, c.Name) {
+				n.read = (*Decoder).ident
 				r.needs = append(r.needs, n)
 			}
 		}

@@ -43,6 +43,7 @@ type Decoder struct {
 	mended bool                  // bytes of the present answer that are not UTF-8 were replaced
 	keys   map[listed]bool       // of the rows of the present answer
 	same   map[commentHash][]int // rows of the answer's comments by what they say
+	lost   int                   // elements of the present answer's main array, or its item, that are no rows
 }
 
 // rows collects the rows of one table.
@@ -90,16 +91,12 @@ func NewDecoder(mem memory.Allocator) *Decoder {
 
 // Decode appends the rows of one answer, whose body is without its encoding. After
 // an error none of them are appended, and the answer belongs in quarantine. An answer
-// about another entity than the one asked about is an error too.
+// about another entity than the one asked about, or about nothing, is an error too.
 func (d *Decoder) Decode(src Source, body []byte) error {
-	d.src = &src
-	for _, r := range d.all {
-		r.kept = r.n
-	}
-	err := d.answer(body)
+	err := d.read(&src, body)
 	if err != nil {
 		err = fmt.Errorf("decode %s answer %d: %w", src.Op, src.Response, err)
-	} else if !src.Missing && src.Entity != "" && src.Op != outlier.OpScan && d.brought() {
+	} else if !src.Missing && src.about() {
 		d.gone[Missing].n++ // there is such a thing
 	}
 	for _, r := range d.all {
@@ -112,9 +109,44 @@ func (d *Decoder) Decode(src Source, body []byte) error {
 	return err
 }
 
-// brought reports whether the present answer has any row.
+// Check reads one answer as [Decoder.Decode] does, and keeps nothing of it. It returns
+// how many of its hits or items have no row, and the error of Decode.
+func (d *Decoder) Check(src Source, body []byte) (lost int, err error) {
+	err = d.read(&src, body)
+	for _, r := range d.all {
+		r.cut(r.kept)
+	}
+	clear(d.drift)
+	return d.lost, err
+}
+
+// read reads one answer behind the rows that are there.
+func (d *Decoder) read(src *Source, body []byte) error {
+	d.src, d.lost = src, 0
+	for _, r := range d.all {
+		r.kept = r.n
+	}
+	err := d.answer(body)
+	if err == nil && !src.Missing && src.about() && !d.brought() {
+		err = fmt.Errorf("asked about %q, answered without anything about it", src.Entity)
+	}
+	return err
+}
+
+// brought reports whether the present answer has a row that says something: a transcript
+// without a word says nothing.
 func (d *Decoder) brought() bool {
-	return slices.ContainsFunc(d.rows, func(r *rows) bool { return r.n > r.kept })
+	if d.src.Op != outlier.OpTranscript {
+		return slices.ContainsFunc(d.rows, func(r *rows) bool { return r.n > r.kept })
+	}
+	events, whole := d.of[TranscriptEvents], d.of[Transcripts]
+	texts := whole.vectors[slices.IndexFunc(whole.columns, func(c Column) bool { return c.Name == "transcript" })]
+	for i := whole.kept; i < whole.n; i++ {
+		if len(bytes.TrimSpace(texts.at(i))) > 0 {
+			return true
+		}
+	}
+	return events.n > events.kept
 }
 
 // answer reads the whole of an answer.
@@ -174,7 +206,7 @@ func (d *Decoder) echo(plan *record) error {
 	}
 	for _, e := range plan.echoes {
 		for i := e.rows.kept; i < e.ids.rows; i++ {
-			if id := e.ids.at(i); len(id) > 0 && !d.src.about(string(id)) {
+			if id := e.ids.at(i); len(id) > 0 && !d.src.asked(string(id)) {
 				return fmt.Errorf("asked about %q, answered about %q", d.src.Entity, id)
 			}
 		}
@@ -182,9 +214,12 @@ func (d *Decoder) echo(plan *record) error {
 	return nil
 }
 
-// about tells whether an id is the one that was asked about. A scan's is a UUID, whose
+// about tells whether a data endpoint was asked about one thing.
+func (s *Source) about() bool { return s.Entity != "" && s.Op != outlier.OpScan }
+
+// asked tells whether an id is the one that was asked about. A scan's is a UUID, whose
 // letters are the same in either case.
-func (s *Source) about(id string) bool {
+func (s *Source) asked(id string) bool {
 	return id == s.Entity || s.Op == outlier.OpScan && strings.EqualFold(id, s.Entity)
 }
 

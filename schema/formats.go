@@ -28,6 +28,10 @@ var TrendingFormats = define(Table{
 	},
 }, lineage)
 
+// maxFill bounds what a repeated text may take, so that a small answer cannot become
+// a large one: a megabyte around each of a thousand elements.
+const maxFill = 64 << 20
+
 // elementsOf reads an answer of any shape. With the elements put back into the only
 // array of the frame, the rows are the answer again.
 func (d *Decoder) elementsOf(plan *record) error {

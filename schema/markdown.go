@@ -34,9 +34,10 @@ A value has at most 1 MiB (1,048,576 bytes). A longer text is cut and ends in ` 
 replaced by a text of its beginning with the same mark; a longer list loses its last elements. ` + "`outlierd schema drift`" + `
 names the fields ("too large"), and the journal keeps the answer whole.
 
-What stands in an answer without its id, such as a hit without ` + "`id`" + `, or is no object where one belongs, makes no row:
-the journal alone keeps it. It is told in a warning when it first comes, and ` + "`outlierd schema drift`" + ` counts it
-as "missing" or "not an object".
+An id is any text or number that is not blank, has no control characters and at most 256 bytes. What stands in an
+answer without its id, such as a hit without ` + "`id`" + `, is no object where one belongs, or holds an unknown value that is
+nested more than 100 levels deep, makes no row: the journal alone keeps it. It is told in a warning when it first comes,
+and ` + "`outlierd schema drift`" + ` counts it as "missing", "not an object" or "nested too deeply".
 
 A key has one row in a current table, and one row per answer in a history. What an answer lists twice, such as a video
 under the same id or a comment that is equal in every field, makes one row: the first counts. The journal keeps both,

@@ -70,9 +70,16 @@ func (d *Decoder) row(r *record) error {
 	for _, n := range r.needs {
 		if len(n.to.last()) == 0 {
 			d.drift.note(d.src.Op, r.path, n.path, missing, nil)
+			d.lose(r)
 			r.drop()
 			return nil
 		}
+	}
+	if r.strays != nil && r.strays.deep {
+		d.drift.note(d.src.Op, r.path, "", tooDeep, nil)
+		d.lose(r)
+		r.drop()
+		return nil
 	}
 	if d.again(r) {
 		d.drift.note(d.src.Op, r.path, "", twice, nil)
@@ -90,9 +97,7 @@ func (d *Decoder) row(r *record) error {
 		return nil
 	}
 	for _, f := range r.fills {
-		if err := f.run(); err != nil {
-			return err
-		}
+		f.to.repeat(f.from, f.rows.n-f.to.rows) // the last value of the outer row, for all inner rows that lack it
 	}
 	for _, kid := range r.kids {
 		if kid.gone != nil && kid.given && kid.index == 0 { // the place of the children is there, and empty
@@ -110,6 +115,13 @@ func (r *record) nulls() {
 	}
 }
 
+// lose counts what is no row of its own, if it stands where the main rows of an answer do.
+func (d *Decoder) lose(r *record) {
+	if r.within != nil && r.within.within == nil {
+		d.lost++
+	}
+}
+
 // drop takes back the present row, which has no key or one that came before, and the rows
 // inside it.
 func (r *record) drop() {
@@ -118,20 +130,6 @@ func (r *record) drop() {
 	for _, kid := range r.kids {
 		kid.rows.cut(kid.mark)
 	}
-}
-
-// maxFill bounds what a repeated text may take, so that a small answer cannot become
-// a large one: a megabyte of "id" over a thousand rows.
-const maxFill = 64 << 20
-
-// run copies the last value of the outer row to all inner rows that lack it.
-func (f *fill) run() error {
-	n := f.rows.n - f.to.rows
-	if f.from.form == text && n*len(f.from.last()) > maxFill {
-		return fmt.Errorf("an id of %d bytes", len(f.from.last()))
-	}
-	f.to.repeat(f.from, n)
-	return nil
 }
 
 // known skips a field that no column wants.
@@ -225,6 +223,7 @@ func (d *Decoder) notRow(r *record) error {
 	raw, err := d.in.Raw()
 	if err == nil {
 		d.drift.note(d.src.Op, r.path, "", notObject, raw)
+		d.lose(r)
 	}
 	return err
 }

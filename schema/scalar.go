@@ -2,11 +2,14 @@ package schema
 
 import (
 	"bytes"
+	"errors"
 	"math"
 	"strconv"
 	"time"
 
 	"github.com/go-faster/jx"
+
+	"outlierd/outlier"
 )
 
 // text reads a text; numbers and booleans are kept as they are written.
@@ -33,6 +36,23 @@ func (d *Decoder) text(n *node, r *record) (err error) {
 	default:
 		return d.misfit(n, r)
 	}
+}
+
+// ident reads the id of a row. What has not the form of one, see [outlier.IsID], is none.
+func (d *Decoder) ident(n *node, r *record) error {
+	if d.in.Next() == jx.Bool {
+		return d.misfit(n, r)
+	}
+	if err := d.text(n, r); err != nil {
+		return err
+	}
+	if id := string(n.to.last()); id != "" && !outlier.IsID(id) {
+		n.to.cut(n.to.rows - 1)
+		raw := jx.Writer{}
+		raw.Str(id)
+		return d.unfit(n, r, raw.Buf)
+	}
+	return nil
 }
 
 // integer reads a whole number, also one that is written 5.0, 5e0 or "5".
@@ -105,7 +125,14 @@ func (d *Decoder) anything(n *node, r *record) error {
 		return nil
 	}
 	begin := len(n.to.bytes)
-	if n.to.bytes, err = appendJSON(n.to.bytes, raw); err != nil {
+	n.to.bytes, err = appendJSON(n.to.bytes, raw)
+	if errors.Is(err, errTooDeep) {
+		n.to.bytes = n.to.bytes[:begin]
+		n.to.null()
+		r.strays.deep = true
+		return nil
+	}
+	if err != nil {
 		return err
 	}
 	if json := n.to.bytes[begin:]; len(json) > MaxValue {

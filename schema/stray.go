@@ -19,10 +19,15 @@ import (
 type strays struct {
 	json  []byte         // an object that lacks its closing brace; empty if there are none
 	names map[string]int // how often each name was used
+	deep  bool           // a value of the row is nested too deeply to be kept
 }
 
 func (s *strays) clear() {
-	if s != nil && len(s.json) > 0 {
+	if s == nil {
+		return
+	}
+	s.deep = false
+	if len(s.json) > 0 {
 		s.json = s.json[:0]
 		clear(s.names)
 	}
@@ -105,11 +110,18 @@ func (r *record) aside(path string, raw jx.Raw) error {
 	if r.list != "" {
 		path = strings.TrimSuffix(r.list+"["+strconv.Itoa(r.index)+"]."+path, ".")
 	}
-	return r.strays.add(path, raw)
+	err := r.strays.add(path, raw)
+	if errors.Is(err, errTooDeep) {
+		r.strays.deep, err = true, nil
+	}
+	return err
 }
 
-// maxDepth is how deep an unknown value may be nested.
+// maxDepth is how deep an unknown value may be nested. A row with one that is nested
+// deeper is left out.
 const maxDepth = 100
+
+var errTooDeep = errors.New("a value is nested too deeply")
 
 // appendJSON writes raw, whose syntax was checked, without white space, and with
 // U+FFFD for the halves of surrogate pairs, which databases refuse.
@@ -121,7 +133,7 @@ func appendJSON(dst []byte, raw jx.Raw) ([]byte, error) {
 
 func copyJSON(w *jx.Writer, d *jx.Decoder, depth int) error {
 	if depth == 0 {
-		return errors.New("a value is nested too deeply")
+		return errTooDeep
 	}
 	switch d.Next() {
 	case jx.String:
@@ -161,7 +173,7 @@ func copyJSON(w *jx.Writer, d *jx.Decoder, depth int) error {
 type Drift struct {
 	Op      outlier.Operation
 	Path    string // of the field, from the top: "hits[].snippet.sentiment"
-	Problem string // "unknown", "missing", "twice", "of the wrong type", "not an object", "too large", "not UTF-8"
+	Problem string // "unknown", "missing", "twice", "of the wrong type", "not an object", "nested too deeply", "too large", "not UTF-8"
 	Count   int    // since it was last asked for
 	Example string // JSON of the first such value, cut to 200 bytes; "" if it is missing
 }
@@ -175,6 +187,7 @@ const (
 	notUTF8   = "not UTF-8"
 	wrongType = "of the wrong type"
 	notObject = "not an object"
+	tooDeep   = "nested too deeply"
 )
 
 // String names the field and what is wrong with it: "hits[].id missing".

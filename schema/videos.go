@@ -124,7 +124,8 @@ var TranscriptEvents = define(Table{
 // Missing holds what the service does not have.
 var Missing = define(Table{
 	Name: "missing", Kind: Current, Key: []string{"endpoint", "id"},
-	Comment: "What the service does not have: no transcript, a deleted video. A row goes when the service has it after all.",
+	Comment: "What the service does not have, or refuses to be asked about: no transcript, a deleted video. " +
+		"A row goes when the service has it after all.",
 	Columns: []Column{
 		{Name: "endpoint", Type: varchar, Comment: "the operation that was asked", told: tellEndpoint},
 		{Name: "id", Type: varchar, Comment: "what it was asked about", told: tellEntity},
@@ -142,8 +143,12 @@ func tellRetry(v *vector, s *Source, n int)    { v.times(s.RetryAt, n) }
 
 func tellReason(v *vector, s *Source, n int) {
 	reason := cmp.Or(s.Reason, "the answer holds nothing")
-	if s.Reason == "" && s.Status == http.StatusNotFound {
+	switch {
+	case s.Reason != "":
+	case s.Status == http.StatusNotFound:
 		reason = "no such thing"
+	case s.Status == http.StatusBadRequest:
+		reason = "the service refused the request"
 	}
 	v.texts([]byte(reason), n)
 }

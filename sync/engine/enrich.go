@@ -9,14 +9,16 @@ import (
 	"time"
 
 	"outlierd/outlier"
+	"outlierd/schema"
 	"outlierd/sync/job"
 	"outlierd/sync/state"
 )
 
-// What the service does not have is asked for again after this long; a call that
-// failed, after the pause times the number of failures.
+// What the service does not have is asked for again after this long, and what it refuses
+// to be asked about; a call that failed, after the pause times the number of failures.
 const (
 	missingFor  = 30 * 24 * time.Hour
+	refusedFor  = 7 * 24 * time.Hour
 	failedPause = 15 * time.Minute
 )
 
@@ -166,17 +168,22 @@ func (s *shift) perform(ctx context.Context, task *state.Task, waiters []*run) e
 	for _, r := range waiters {
 		r.doing(fmt.Sprintf("%s %s", task.Op, task.Entity))
 	}
-	missing := false
+	missing, wrong := false, error(nil)
 	_, err = s.fetch(ctx, request, state.Purchase{
 		Run: task.Run, Job: task.Job,
 		Commit: func(tx *state.Tx, kept state.Kept) error {
 			var err error
-			missing, err = settle(tx, task, kept)
+			missing, wrong, err = s.settle(tx, task, kept)
 			return err
 		},
 	})
+	if err == nil {
+		err = wrong
+	}
 	switch {
 	case missing && !unkept(err):
+	case kindOf(err) == outlier.Invalid: // it is not queued any more
+		return err
 	case err != nil && ctx.Err() == nil && !fatal(err):
 		return errors.Join(err, s.postpone(task, err))
 	case err != nil:
@@ -198,23 +205,44 @@ func (r *run) answered(op outlier.Operation, missing bool) {
 	r.updated()
 }
 
-// settle notes what an answer says about the task's entity.
-func settle(tx *state.Tx, task *state.Task, kept state.Kept) (missing bool, err error) {
-	answer := kept.Answer
-	if answer.Err != nil && kindOf(answer.Err) != outlier.NotFound {
-		return false, nil
-	}
-	missing = answer.Err != nil
-	if !missing {
-		if body, err := kept.Body(); err == nil {
-			missing = outlier.Empty(task.Op, body)
+// settle notes what an answer says about the task's entity. An answer that says nothing
+// about it is wrong: it stays in the journal, and the task in the queue. A request that is
+// refused would be refused again.
+func (s *shift) settle(tx *state.Tx, task *state.Task, kept state.Kept) (missing bool, wrong, err error) {
+	answer, retry := kept.Answer, time.Time{}
+	switch kind := kindOf(answer.Err); {
+	case answer.Err == nil:
+		if missing, wrong = s.judge(task, kept); wrong != nil {
+			return false, wrong, nil
 		}
+	case kind == outlier.NotFound:
+		missing = true
+	case kind == outlier.Invalid:
+		return false, nil, tx.Done(*task, kept.Response, true, answer.ReceivedAt.Add(refusedFor))
+	default:
+		return false, nil, nil
 	}
-	var retry time.Time
 	if missing {
 		retry = answer.ReceivedAt.Add(missingFor)
 	}
-	return missing, tx.Done(*task, kept.Response, missing, retry)
+	return missing, nil, tx.Done(*task, kept.Response, missing, retry)
+}
+
+// judge reports whether a whole answer says that there is none of what was asked about, or
+// why it says nothing: it must give a row, if a sink is to have any.
+func (s *shift) judge(task *state.Task, kept state.Kept) (missing bool, wrong error) {
+	body, err := kept.Body()
+	if err == nil && outlier.Empty(task.Op, task.Entity, body) {
+		return true, nil
+	}
+	if err == nil {
+		_, err = s.decoder.Check(schema.Source{Op: task.Op, Entity: task.Entity}, body)
+	}
+	if err != nil {
+		return false, &outlier.Error{Kind: outlier.Malformed, Op: task.Op, Entity: task.Entity, Status: kept.Answer.Status,
+			Message: "not usable", Cause: err}
+	}
+	return false, nil
 }
 
 // postpone leaves a failed call in the queue for later.

@@ -8,8 +8,11 @@ import (
 	"slices"
 	"time"
 
+	"github.com/apache/arrow-go/v18/arrow/memory"
+
 	"outlierd/outlier"
 	"outlierd/outlier/pace"
+	"outlierd/schema"
 	"outlierd/sync/job"
 	"outlierd/sync/state"
 )
@@ -22,17 +25,18 @@ import (
 // call takes a fraction of the time after which the next one may leave.
 type shift struct {
 	*Engine
-	loader *loader
-	runs   []*run       // in the order in which they were begun
-	filter state.Filter // whose data calls are made: all that a job wants, or everybody's
-	streak int          // of them that failed one after another
-	calls  int
-	made   map[string]int64 // requests, by run
-	rest   time.Time        // until when no data call is made: the service seems ill
-	rests  int              // of the queue since a call was answered
-	owing  bool             // jobs that come after others may have to run
-	slot   time.Time        // when the limiter lets the next data call leave, if one waits for it
-	heir   string           // the run that the call under way counts for, where the one that asked first is over
+	loader  *loader
+	decoder *schema.Decoder // tells what an answer brings before it is believed
+	runs    []*run          // in the order in which they were begun
+	filter  state.Filter    // whose data calls are made: all that a job wants, or everybody's
+	streak  int             // of them that failed one after another
+	calls   int
+	made    map[string]int64 // requests, by run
+	rest    time.Time        // until when no data call is made: the service seems ill
+	rests   int              // of the queue since a call was answered
+	owing   bool             // jobs that come after others may have to run
+	slot    time.Time        // when the limiter lets the next data call leave, if one waits for it
+	heir    string           // the run that the call under way counts for, where the one that asked first is over
 
 	patient bool // the schedule's: a run waits while no sink works; else it ends
 
@@ -48,7 +52,10 @@ func (e *Engine) newShift(ctx context.Context, filter state.Filter) (*shift, err
 	e.mu.Lock()
 	e.alone = filter.Job != ""
 	e.mu.Unlock()
-	return &shift{Engine: e, loader: loader, filter: filter, made: map[string]int64{}}, loader.load(ctx, true)
+	s := &shift{
+		Engine: e, loader: loader, decoder: schema.NewDecoder(memory.DefaultAllocator), filter: filter, made: map[string]int64{},
+	}
+	return s, loader.load(ctx, true)
 }
 
 // Run performs spec for a due instant. By hand, for which due is zero, it goes on with
@@ -259,7 +266,11 @@ func (s *shift) ask(ctx context.Context) (worked bool, err error) {
 			s.streak = 0
 			return true, fmt.Errorf("%d calls failed in a row, the last: %w", failuresInARow, err)
 		}
-		s.log().Warn("call failed and stays queued", "job", task.Job, "op", task.Op, "entity", task.Entity, "err", err)
+		happened := "call failed and stays queued"
+		if kindOf(err) == outlier.Invalid {
+			happened = "call refused and not repeated"
+		}
+		s.log().Warn(happened, "job", task.Job, "op", task.Op, "entity", task.Entity, "err", err)
 	}
 	return true, s.load(ctx)
 }

@@ -1,0 +1,223 @@
+package engine
+
+import (
+	"net/http"
+	"path"
+	"strings"
+	"testing"
+	"time"
+
+	"outlierd/outlier"
+	"outlierd/sync/state"
+)
+
+// oneCallFile asks for one thing about one hit. %s is the operation.
+const oneCallFile = `
+version: 1
+service: {url: "sim://", limit: 10/min}
+jobs:
+  one: {search: {query: [home espresso]}, enrich: {%s: {top: 1}}}
+`
+
+func oneCall(op outlier.Operation) string { return strings.Replace(oneCallFile, "%s", string(op), 1) }
+
+// TestRefusedDataCallIsMadeOnce: asking for the same thing again would be refused again. The
+// refusal, in either of the documented shapes, is told, remembered for a while, and in no
+// queue.
+func TestRefusedDataCallIsMadeOnce(t *testing.T) {
+	bodies := []string{
+		`{"status":"error","error":{"errors":[{"code":"pattern","message":"no such form","path":["id"]}]}}`,
+		`{"status":"error","error":{"message":"bad id"}}`,
+	}
+	bubble(t, strings.Replace(oneCall(outlier.OpDetails), "top: 1", "top: 2", 1), func(w *workshop) {
+		asked, well := 0, w.wire
+		w.wire = afterPages(well, func() *http.Response {
+			asked++
+			return page(http.StatusBadRequest, "application/json", bodies[asked%2])
+		})
+		row := w.mustRun(state.Partial)
+		if asked != 2 || row.Failures != 2 {
+			t.Errorf("%d calls and %d failures, want two each", asked, row.Failures)
+		}
+		w.inspect(func(e *Engine) {
+			if n, err := e.Store.Queued(state.Filter{}); n != 0 || err != nil {
+				t.Errorf("%d calls are queued (error %v), want none", n, err)
+			}
+		})
+		if n := w.count("select count(*) from missing where status = 400 and reason = 'the service refused the request'"); n != 2 {
+			t.Errorf("table missing has %q", w.rows("select * from missing"))
+		}
+		if w.mustRun(state.OK); asked != 2 {
+			t.Errorf("%d calls after a second run, want the refusals to be remembered", asked)
+		}
+		time.Sleep(refusedFor + time.Hour)
+		w.wire = well
+		w.mustRun(state.OK)
+		if w.count("select count(*) from videos") != 2 {
+			t.Error("the videos were not asked for again")
+		}
+	})
+}
+
+// TestRefusedSearchIsSentOnce, in whichever of the documented shapes.
+func TestRefusedSearchIsSentOnce(t *testing.T) {
+	bare(t, oneCall(outlier.OpDetails), func(w *workshop) {
+		asked := 0
+		w.wire = roundTripper(func(r *http.Request) (*http.Response, error) {
+			asked++
+			connect(r)
+			return page(http.StatusBadRequest, "application/json", `{"status":"error","error":{"message":"no such order"}}`), nil
+		})
+		row, err := w.run()
+		if err == nil || row.Status != state.Failed || !strings.Contains(row.Error, "no such order") || asked != 1 || row.Credits != 0 {
+			t.Errorf("%d calls, run %+v, error %v; want one call, and a run that failed with its words", asked, row, err)
+		}
+	})
+}
+
+// TestErrorUnderStatus200IsNotCharged: the documented error is one whatever the status says.
+func TestErrorUnderStatus200IsNotCharged(t *testing.T) {
+	bare(t, oneCall(outlier.OpDetails), func(w *workshop) {
+		w.wire = roundTripper(func(r *http.Request) (*http.Response, error) {
+			connect(r)
+			return page(http.StatusOK, "application/json", `{"status":"error","error":{"message":"try later"}}`), nil
+		})
+		row, err := w.run()
+		if err == nil || row.Status != state.Failed || row.Credits != 0 || row.Refunded == 0 {
+			t.Errorf("run %+v, error %v; want one that failed and spent nothing", row, err)
+		}
+	})
+}
+
+// TestAnswerWithoutARowOfItsEntityHasFailed, however well it came: the call stays queued, the
+// answer in the journal, and the run is partial.
+func TestAnswerWithoutARowOfItsEntityHasFailed(t *testing.T) {
+	const other = `"otherother1"`
+	nested := strings.Repeat("[", 200) + strings.Repeat("]", 200)
+	for _, c := range []struct {
+		op     outlier.Operation
+		bodies []string // ID stands for what was asked about
+	}{
+		{outlier.OpChannelVideos, []string{`{}`, `{"id":"ID"}`, `{"id":"ID","item":null}`, `{"id":"ID","item":[]}`, `{"id":"ID","item":{"kind":"channel"}}`,
+			`{"item":{"id":"UCother"}}`, `{"id":"UCother","item":{"id":"ID"}}`, `{"item":{"id":"ID","new":` + nested + `}}`}},
+		{outlier.OpDetails, []string{`{}`, `{"ids":["ID"]}`, `{"items":null}`, `{"items":{}}`, `{"items":[null]}`, `{"items":[{"kind":"video"}]}`,
+			`{"items":[{"id":` + other + `}]}`, `{"ids":[` + other + `],"items":[]}`}},
+		{outlier.OpComments, []string{`{}`, `{"items":[{"comments":[{"text":"a"}],"statistics":{"count":1}}]}`, `{"items":[{"id":` + other + `,"comments":[]}]}`}},
+		{outlier.OpTranscript, []string{`{}`, `{"items":[{"id":"ID"}]}`, `{"items":[{"id":"ID","events":null,"transcript":null}]}`,
+			`{"items":[{"id":` + other + `,"events":[],"transcript":""}]}`, `{"items":[{"id":"ID","events":"none"}]}`}},
+	} {
+		for _, body := range c.bodies {
+			t.Run(string(c.op)+" "+body[:min(60, len(body))], func(t *testing.T) {
+				bare(t, oneCall(c.op), func(w *workshop) { w.answersInVain(c.op, body) })
+			})
+		}
+	}
+}
+
+// answering lets searches through and answers data calls with a body, in which ID stands for
+// what was asked about.
+func answering(wire http.RoundTripper, body string) http.RoundTripper {
+	return roundTripper(func(r *http.Request) (*http.Response, error) {
+		if strings.HasPrefix(r.URL.Path, "/search/") {
+			return wire.RoundTrip(r)
+		}
+		connect(r)
+		return page(http.StatusOK, "application/json", strings.ReplaceAll(body, "ID", path.Base(r.URL.Path))), nil
+	})
+}
+
+// reasons are why the queued calls about the hits failed.
+func (w *workshop) reasons() (all []string) {
+	w.inspect(func(e *Engine) {
+		for entry, err := range e.Store.Journal(0) {
+			if err != nil {
+				w.Error(err)
+				return
+			}
+			waiting, err := e.Store.PendingFor(entry.Entity)
+			for _, task := range waiting {
+				all = append(all, task.Reason)
+			}
+			if err != nil {
+				w.Error(err)
+			}
+		}
+	})
+	return all
+}
+
+// answersInVain runs the only job while each data call is answered with a body, then while
+// the service is well.
+func (w *workshop) answersInVain(op outlier.Operation, body string) {
+	well := w.wire
+	w.wire = answering(well, body)
+	row := w.mustRun(state.Partial)
+	if row.Requests != 2 || row.Failures != 1 || row.Missing != 0 || !strings.Contains(strings.Join(w.reasons(), ""), "not usable") {
+		w.Errorf("%d requests, %d failures, %d missing for %q; want one call that failed", row.Requests, row.Failures, row.Missing, w.reasons())
+	}
+	w.inspect(func(e *Engine) {
+		kept := 0
+		for entry, err := range e.Store.Journal(0) {
+			if kept += strings.Count(string(entry.Op), string(op)); err != nil {
+				w.Error(err)
+			}
+		}
+		if kept != 1 {
+			w.Errorf("%d answers are in the journal, want the one", kept)
+		}
+		n, err := e.Store.Queued(state.Filter{})
+		retry, failed := e.Store.NextRetry(time.Now(), state.Filter{})
+		if wait := time.Until(retry); n != 1 || err != nil || failed != nil || wait < failedPause-time.Minute || wait > failedPause {
+			w.Errorf("%d calls are queued for %s, errors %v, %v; want one to wait for a quarter of an hour", n, wait, err, failed)
+		}
+	})
+	w.wire = well
+	time.Sleep(failedPause)
+	if w.mustRun(state.OK); w.calls(op) != 1 {
+		w.Errorf("%d calls once the service was well, want one", w.calls(op))
+	}
+}
+
+// TestAnswerThatHasFailedGivesNoRow in any sink, not even the id that was asked about.
+func TestAnswerThatHasFailedGivesNoRow(t *testing.T) {
+	bubble(t, oneCall(outlier.OpTranscript), func(w *workshop) {
+		well := w.wire
+		w.wire = answering(well, `{"ids":["ID"],"items":[{"id":"ID"}]}`)
+		w.mustRun(state.Partial)
+		for _, table := range []string{"transcripts", "transcript_events", "missing"} {
+			if n := w.count("select count(*) from " + table); n != 0 {
+				t.Errorf("%d rows in %s", n, table)
+			}
+		}
+		w.wire = well
+		time.Sleep(failedPause)
+		w.mustRun(state.OK)
+		if w.count("select count(*) from transcripts where transcript <> ''") != 1 {
+			t.Error("the transcript is not there once the service is well")
+		}
+	})
+}
+
+// TestAbsenceIsRemembered: what the service says that there is none of is no failure.
+func TestAbsenceIsRemembered(t *testing.T) {
+	for _, c := range []struct {
+		op      outlier.Operation
+		body    string
+		missing bool
+	}{
+		{outlier.OpDetails, `{"ids":["ID"],"items":[]}`, true},
+		{outlier.OpComments, `{"ids":["ID"],"items":[]}`, true},
+		{outlier.OpComments, `{"items":[{"id":"ID","comments":[]}]}`, false}, // that there are none is a number
+		{outlier.OpTranscript, `{"items":[{"id":"ID","events":[],"transcript":""}]}`, true},
+	} {
+		t.Run(string(c.op)+" "+c.body, func(t *testing.T) {
+			bare(t, oneCall(c.op), func(w *workshop) {
+				w.wire = answering(w.wire, c.body)
+				first, second := w.mustRun(state.OK), w.mustRun(state.OK)
+				if first.Requests+second.Requests != 2 || (first.Missing == 1) != c.missing {
+					t.Errorf("%d and %d requests, %d missing; want a page and a call", first.Requests, second.Requests, first.Missing)
+				}
+			})
+		})
+	}
+}
