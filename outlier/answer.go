@@ -27,8 +27,8 @@ const (
 type Answer struct {
 	Request    *Request
 	Status     int         // HTTP status; 0 if no status line arrived
-	Header     http.Header // as received, without Set-Cookie; nil if none arrived
-	Body       []byte      // as it came over the wire, perhaps cut short
+	Header     http.Header // as received, without Set-Cookie and the key; nil if none arrived
+	Body       []byte      // as it came over the wire, perhaps cut short; opened and without the key if it held that
 	Encoding   string      // how Body is encoded: "gzip" or "", in an answer with Err perhaps what else the service named
 	Waited     time.Duration
 	SentAt     time.Time // just before the first byte could leave; zero if provably unsent

@@ -24,7 +24,7 @@ func judge(a *Answer) (Outcome, *Error) {
 	if a.Status < 200 || a.Status >= 300 && a.Status < 400 {
 		return Unknown, &Error{Kind: Foreign, Message: redirect(a.Header)}
 	}
-	body, err := open(a.Body, a.Encoding)
+	body, err := a.JSON()
 	if err == nil {
 		a.opened = body
 	}

@@ -51,14 +51,6 @@ func (k Key) Fingerprint() string {
 // authorization is the header value of the interface, Authentication, rule 1.
 func (k Key) authorization() string { return "Api-Key " + *k.text }
 
-// redact takes the key out of a text that came from outside.
-func (k Key) redact(s string) string {
-	if k.IsZero() {
-		return s
-	}
-	return strings.ReplaceAll(s, *k.text, redacted)
-}
-
 // String implements [fmt.Stringer].
 func (k Key) String() string { return redacted }
 

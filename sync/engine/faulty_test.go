@@ -3,7 +3,9 @@ package engine
 import (
 	"bytes"
 	"io"
+	"log/slog"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -74,5 +76,55 @@ func TestOneBadValueCostsNoPage(t *testing.T) {
 				t.Errorf("drift %q, %v, want %q", got, err, want)
 			}
 		})
+	})
+}
+
+// TestEchoedKeyIsKeptNowhere: the service puts the headers of the request into its answers,
+// partly escaped.
+func TestEchoedKeyIsKeptNowhere(t *testing.T) {
+	spelled := []string{testKey, strings.Replace(testKey, "-", `\u002d`, 1), strings.ReplaceAll(testKey, "-", "%2D"), "YS1rZXktZm9yLXRlc3Rz"}
+	file := "version: 1\nservice: {url: \"sim://\"}\njobs: {coffee: {search: {query: [home espresso]}, enrich: {details: {top: 1}, comments: {top: 1}}}}\n"
+	bubble(t, file, func(w *workshop) {
+		var log strings.Builder
+		w.log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+		w.wire = altering(w.wire, func(path string, body []byte) []byte {
+			if strings.HasPrefix(path, "/video/comments/") {
+				return []byte(`{"status":"error","error":{"message":"refused: Api-Key ` + spelled[1] + `"}}`)
+			}
+			echo := `"request":{"Authorization":["Api-Key ` + strings.Join(spelled, `","`) + `"]},"id":`
+			return bytes.Replace(body, []byte(`"id":`), []byte(echo), 2)
+		})
+		w.mustRun(state.Partial)
+		told := strings.Join(w.rows("select extra from outliers where extra is not null"), " ") +
+			strings.Join(w.rows("select error from ops.runs where error is not null"), " ")
+		w.inspect(func(e *Engine) {
+			for entry, err := range e.Store.Journal(0) {
+				if told += string(entry.Body); err != nil || entry.Size == 0 {
+					t.Errorf("answer %d has %d bytes, %v", entry.ID, entry.Size, err)
+				}
+			}
+			drift, err := e.Store.Drift()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, d := range drift {
+				told += d.Example
+			}
+		})
+		for _, name := range []string{"outliers.duckdb", "state/state.db", "state/warehouse.duckdb"} {
+			text, err := os.ReadFile(filepath.Join(w.data(), name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			told += string(text)
+		}
+		if n := strings.Count(told, "[redacted]"); n < 8 {
+			t.Errorf("[redacted] %d times: this test shows nothing", n)
+		}
+		for _, text := range spelled {
+			if strings.Contains(told+log.String(), text) {
+				t.Errorf("%s is kept or logged", text)
+			}
+		}
 	})
 }

@@ -293,6 +293,13 @@ var promises = []promise{
 		"**Journal row:** operation, parameters, run, job, step, page, rank base, times, outcome, and the body as it came over the wire (gzip kept, else zstd), checksummed.",
 		[]string{"sync/state TestJournalGivesAnswersBackAsTheyCame", "outlier TestGzipIsKeptAndOpened", "sync/state TestFlippedBitEndsTheJournal"},
 	},
+	{
+		"A body that holds the key is kept unpacked, with `[redacted]` in its place, and nothing that is made of an answer holds the key.",
+		[]string{
+			"outlier TestKeyIsTakenOutOfAnswersHoweverItIsSpelled", "outlier TestNothingOfAnAnswerThatIsKeptHasTheKey",
+			"sync/engine TestEchoedKeyIsKeptNowhere",
+		},
+	},
 	{"Ids are AUTOINCREMENT.", []string{"sync/state TestIdsOfTheJournalAreNeverUsedAgain"}},
 	{"Kept for ever by default;", []string{"sync/engine TestSinkThatWasAwayCatchesUp"}},
 	{"after pruning, `rebuild` copies what the journal no longer holds from the other sink or refuses.", nil},
