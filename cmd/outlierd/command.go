@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -16,8 +17,10 @@ type options struct {
 	output    string
 	logLevel  string
 	logFormat string
-	block     *block    // of the run that is watched at a terminal
-	told      []outcome // of the runs that have ended
+	wide      bool           // print every column of a table, and all of its text
+	zone      *time.Location // of the job file, once it is read; nil before
+	block     *block         // of the run that is watched at a terminal
+	told      []outcome      // of the runs that have ended
 }
 
 // newCommand is the whole command line.
@@ -56,7 +59,8 @@ HTTPS_PROXY and NO_PROXY are heeded.`,
 	config, _ := w.env("OUTLIERD_CONFIG")
 	flags := root.PersistentFlags()
 	flags.StringVarP(&o.config, "config", "c", cmp.Or(config, "jobs.yaml"), "the job file (env OUTLIERD_CONFIG)")
-	flags.StringVarP(&o.output, "output", "o", "table", "how to print results: table, json, ndjson or csv; plan and why: table or json")
+	flags.StringVarP(&o.output, "output", "o", "table", "how to print results: "+oneOf(outputs))
+	flags.BoolVar(&o.wide, "wide", false, "print every column of a table and all its text, however wide")
 	flags.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
 	flags.StringVar(&o.logFormat, "log-format", "auto", "text, json or auto: text at a terminal, json elsewhere")
 	root.Version = version()
@@ -100,7 +104,15 @@ func group(use, short, long string, below ...*cobra.Command) *cobra.Command {
 }
 
 // load reads the job file.
-func (o *options) load() (*job.Config, error) { return job.Load(o.config, o.env) }
+func (o *options) load() (*job.Config, error) { return o.loading(job.Load) }
 
 // loadToRead reads the job file for a command that makes no call, and so needs no key.
-func (o *options) loadToRead() (*job.Config, error) { return job.LoadToRead(o.config, o.env) }
+func (o *options) loadToRead() (*job.Config, error) { return o.loading(job.LoadToRead) }
+
+func (o *options) loading(load func(string, func(string) (string, bool)) (*job.Config, error)) (*job.Config, error) {
+	config, err := load(o.config, o.env)
+	if err == nil {
+		o.zone = config.Timezone
+	}
+	return config, err
+}

@@ -20,7 +20,7 @@ func (o *options) complete(c *cobra.Command) {
 		c.ValidArgsFunction = o.completeJob
 	}
 	for flag, values := range map[string][]string{
-		"output":     {"table", "json", "ndjson", "csv"},
+		"output":     outputs,
 		"log-level":  {"debug", "info", "warn", "error"},
 		"log-format": {"auto", "text", "json"},
 		"enrich":     {"details", "comments", "transcript", "channel_videos", "channel_shorts"},

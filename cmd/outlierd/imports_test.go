@@ -41,6 +41,7 @@ var fenced = map[string][]string{
 	"github.com/getkin/":          {}, // for tests alone
 	"github.com/spf13/cobra":      {"cmd/outlierd"},
 	"golang.org/x/term":           {"cmd/outlierd"},
+	"github.com/jedib0t/":         {"cmd/outlierd"},
 }
 
 func TestImportsPointOneWay(t *testing.T) {

@@ -218,10 +218,11 @@ func (o *options) aside() *options {
 	return &aside
 }
 
-// columns chooses what is shown of each row: to a person what fits on a line, to a
-// program everything.
+// columns chooses what is shown of each row: a person's table has what matters most, the
+// rest everything.
 func (o *options) columns(few string) string {
-	if o.output == "table" {
+	switch o.output {
+	case "table", "markdown":
 		return few
 	}
 	return "t.*"

@@ -13,9 +13,12 @@ import (
 
 // What is shown to a person of each kind of row.
 const (
-	fewOutliers = "t.video_id, t.title, t.channel_title, t.view_count, t.z_score, t.average_views_ratio, t.published_at"
+	fewOutliers = "t.title, t.view_count, t.z_score, " + linkOfVideo + ", t.channel_title, t.published_at, t.average_views_ratio"
 	fewChannels = "t.channel_id, t.title, t.handle, t.subscribers, t.average_views, t.language"
 )
+
+// linkOfVideo is where a video is watched; of an id in another form than known, the id.
+const linkOfVideo = "case when regexp_full_match(t.video_id, '[A-Za-z0-9_-]{11}') then 'https://youtu.be/' || t.video_id else t.video_id end as link"
 
 // pageFlags are those of everything that has hits.
 type pageFlags struct {

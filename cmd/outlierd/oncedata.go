@@ -22,10 +22,10 @@ type view struct {
 var (
 	ofStatistics = view{"channel_statistics", "channel_id", "t.channel_id, t.kind, t.subscriber_count, t.videos_count, " +
 		"t.median_views_estimate, t.average_views_estimate, t.positive_outliers_count", ", t.kind desc"}
-	ofUploads = view{"channel_uploads", "channel_id", "t.video_id, t.kind, t.title, t.view_count, t.z_score, " +
-		"t.average_views_ratio, t.published_at_estimate", ", t.kind desc, t.position"}
-	ofDetails = view{"videos", "video_id", "t.video_id, t.title, t.channel_title, t.view_count, t.like_count, " +
-		"t.comment_count, t.duration, t.published_at", ""}
+	ofUploads = view{"channel_uploads", "channel_id", "t.title, t.kind, t.view_count, t.z_score, " + linkOfVideo +
+		", t.published_at_estimate, t.average_views_ratio", ", t.kind desc, t.position"}
+	ofDetails = view{"videos", "video_id", "t.title, t.view_count, t.like_count, t.comment_count, " + linkOfVideo +
+		", t.channel_title, t.duration, t.published_at", ""}
 	ofComments   = view{"comments", "video_id", "t.author_text, t.likes_count, t.reply_count, t.published_at, t.text", ", t.position"}
 	ofTranscript = view{"transcript_events", "video_id", "t.start_ms / 1000 as seconds, t.text", ", t.position"}
 )

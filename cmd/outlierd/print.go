@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/csv"
 	"encoding/json"
 	"errors"
@@ -21,11 +22,17 @@ type printer interface {
 	close() error
 }
 
-func newPrinter(format string, w io.Writer, columns []string) (printer, error) {
+// outputs are the formats of --output.
+var outputs = []string{"table", "line", "markdown", "csv", "json", "ndjson"}
+
+func newPrinter(format string, w io.Writer, l look, columns []string) (printer, error) {
 	switch format {
 	case "table":
-		screen, _ := sizeOf(w)
-		return newTable(w, screen, columns), nil
+		return newTable(w, l, columns), nil
+	case "line":
+		return newLines(w, l.zone, columns), nil
+	case "markdown":
+		return newMarkdown(w, l.zone, columns), nil
 	case "csv":
 		p := &csvPrinter{csv.NewWriter(w), w, terminal(w)}
 		return p, p.Write(columns)
@@ -34,18 +41,34 @@ func newPrinter(format string, w io.Writer, columns []string) (printer, error) {
 	case "json":
 		return newJSON(&jsonPrinter{w: w, columns: columns, before: "[", between: ",\n ", end: "]\n"})
 	}
-	return nil, usageError{fmt.Errorf("--output %s: want table, json, ndjson or csv", format)}
+	return nil, usageError{fmt.Errorf("--output %s: want %s", format, oneOf(outputs))}
+}
+
+// oneOf lists what may be written: "table, json or csv".
+func oneOf(words []string) string {
+	last := len(words) - 1
+	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
 
 // anyOutput refuses an output that there is not, before anything is done.
 func (o *options) anyOutput() error {
-	_, err := newPrinter(o.output, new(bytes.Buffer), nil)
+	_, err := newPrinter(o.output, new(bytes.Buffer), look{}, nil)
 	return err
+}
+
+// printer prints rows to standard output as the flags say.
+func (o *options) printer(columns []string) (printer, error) {
+	return newPrinter(o.output, o.out, o.look(), columns)
+}
+
+func (o *options) look() look {
+	screen, _ := o.screen()
+	return look{screen: cmp.Or(screen, defaultScreen), wide: o.wide, zone: o.zone}
 }
 
 // rows prints a result that no query made.
 func (o *options) rows(columns []string, rows [][]any) error {
-	p, err := newPrinter(o.output, o.out, columns)
+	p, err := o.printer(columns)
 	if err != nil {
 		return err
 	}
@@ -88,117 +111,6 @@ func filled(text string) any {
 		return nil
 	}
 	return text
-}
-
-// tablePrinter lines columns up for a person. It holds the rows until it knows widths: of
-// a long table those of its first rows count, unless later ones need more. The last column
-// has the room that the others leave: what is long, such as a reason, stands there.
-type tablePrinter struct {
-	w       io.Writer
-	screen  int // how wide the terminal is; 0 if there is none
-	columns []string
-	cells   [][]string
-	right   []bool // the columns of numbers
-	printed int    // rows
-	wide    []int  // the columns, in what was printed; nil before
-}
-
-// tablePage is how many rows of a table are held.
-const tablePage = 1000
-
-// widest is the width at which a cell of a table is clipped; in the last column only at
-// a terminal, and there only if it would not fit.
-const widest = 60
-
-func newTable(w io.Writer, screen int, columns []string) *tablePrinter {
-	p := &tablePrinter{w: w, screen: screen, right: make([]bool, len(columns))}
-	for _, c := range columns {
-		p.columns = append(p.columns, clip(c, widest)) // a pivot makes names of data
-	}
-	return p
-}
-
-func (p *tablePrinter) row(values []any) error {
-	cells := make([]string, len(values))
-	for i, v := range values {
-		p.right[i] = p.right[i] || numeric(v)
-		if cells[i] = text(v); i < len(values)-1 {
-			cells[i] = clip(cells[i], widest)
-		}
-	}
-	p.cells = append(p.cells, cells)
-	if len(p.cells) == tablePage {
-		return p.print()
-	}
-	return nil
-}
-
-// print prints the rows that it holds, the first time below the names of the columns.
-func (p *tablePrinter) print() error {
-	widths := p.widths()
-	var out strings.Builder
-	if p.wide == nil {
-		p.line(&out, p.columns, widths)
-		rules := make([]string, len(widths))
-		for i, n := range widths {
-			rules[i] = strings.Repeat("─", n)
-			if i == len(widths)-1 && !p.right[i] && p.screen == 0 {
-				rules[i] = strings.Repeat("─", min(n, widest)) // a text of any length needs no such rule
-			}
-		}
-		p.line(&out, rules, widths)
-	}
-	for _, row := range p.cells {
-		p.line(&out, row, widths)
-	}
-	p.wide, p.printed, p.cells = widths, p.printed+len(p.cells), p.cells[:0]
-	_, err := io.WriteString(p.w, out.String())
-	return err
-}
-
-func (p *tablePrinter) close() error {
-	err := p.print()
-	if err == nil && p.printed != 1 {
-		_, err = fmt.Fprintf(p.w, "(%d rows)\n", p.printed)
-	}
-	return err
-}
-
-// widths are those of the columns. At a terminal the cells of the last one are clipped
-// to what the others have left of it, but never to less than any cell may have.
-func (p *tablePrinter) widths() []int {
-	widths := make([]int, len(p.columns))
-	copy(widths, p.wide)
-	left := p.screen
-	for i, c := range p.columns {
-		widths[i] = max(widths[i], width(c))
-		for _, row := range p.cells {
-			if i == len(p.columns)-1 && p.screen > 0 {
-				row[i] = clip(row[i], max(left, widest))
-			}
-			widths[i] = max(widths[i], width(row[i]))
-		}
-		left -= widths[i] + len("  ")
-	}
-	return widths
-}
-
-func (p *tablePrinter) line(out *strings.Builder, cells []string, widths []int) {
-	for i, cell := range cells {
-		fill := strings.Repeat(" ", widths[i]-width(cell))
-		if i > 0 {
-			out.WriteString("  ")
-		}
-		switch {
-		case p.right[i]:
-			out.WriteString(fill + cell)
-		case i == len(cells)-1:
-			out.WriteString(cell)
-		default:
-			out.WriteString(cell + fill)
-		}
-	}
-	out.WriteString("\n")
 }
 
 // csvPrinter writes values as they are, except to a terminal.
@@ -344,11 +256,19 @@ func encode(v any) ([]byte, error) {
 	return safe, nil
 }
 
-// text is a value for a person at a terminal.
-func text(v any) string {
+// timeForm is a time for people, but for its zone.
+const timeForm = "2006-01-02 15:04:05"
+
+// show is a value for a person: a time to the second, in the zone of the job file.
+func show(v any, zone *time.Location) string {
 	switch v := v.(type) {
 	case nil:
 		return "NULL"
+	case time.Time:
+		if zone == nil || zone == time.UTC {
+			return v.UTC().Format(timeForm + "Z")
+		}
+		return v.In(zone).Format(timeForm + " MST")
 	case float32:
 		return decimals(float64(v))
 	case float64:

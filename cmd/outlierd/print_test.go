@@ -7,8 +7,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
 
 	"outlierd/sinks/duckdb"
 )
@@ -36,7 +38,7 @@ func printed(t *testing.T, path, format, query string) string {
 	var out bytes.Buffer
 	var p printer
 	err := duckdb.Query(t.Context(), path, query, func(columns []string) (err error) {
-		p, err = newPrinter(format, &out, columns)
+		p, err = newPrinter(format, &out, look{screen: defaultScreen, zone: time.UTC}, columns)
 		return err
 	}, func(values []any) error { return p.row(values) })
 	if err != nil {
@@ -81,7 +83,7 @@ func TestEveryTypeOfDuckDBPrints(t *testing.T) {
 		"timestamp '2026-11-21'":            {"2026-11-21 00:00:00", "2026-11-21 00:00:00", `"2026-11-21 00:00:00"`},
 		"timestamp_s '2026-11-21 12:34:56'": {"2026-11-21 12:34:56", "2026-11-21 12:34:56", `"2026-11-21 12:34:56"`},
 		"timestamp_ns '2026-11-21 12:34:56.123456789'":        {"2026-11-21 12:34:56.123456789", "2026-11-21 12:34:56.123456789", `"2026-11-21 12:34:56.123456789"`},
-		"timestamptz '2026-11-21 12:34:56.5+02'":              {"2026-11-21 10:34:56.5Z", "2026-11-21 10:34:56.5Z", `"2026-11-21T10:34:56.5Z"`},
+		"timestamptz '2026-11-21 12:34:56.5+02'":              {"2026-11-21 10:34:56Z", "2026-11-21 10:34:56.5Z", `"2026-11-21T10:34:56.5Z"`},
 		"timestamptz 'infinity'":                              {"294247-01-10 04:00:54.775807", "294247-01-10 04:00:54.775807", `"294247-01-10 04:00:54.775807"`},
 		"interval 14 months + interval 3 days":                {"1 year 2 months 3 days", "1 year 2 months 3 days", `"1 year 2 months 3 days"`},
 		"interval '-90.5 seconds'":                            {"-00:01:30.5", "-00:01:30.5", `"-00:01:30.5"`},
@@ -185,24 +187,103 @@ func TestEmptyAndOddResults(t *testing.T) {
 	}
 }
 
-func TestTheLastColumnHasTheRoomThatTheOthersLeave(t *testing.T) {
-	for screen, want := range map[int]int{0: 200, 300: 200, 100: 95, 65: 60, 40: 60} {
+// TestTablesFitTheScreen: no line is wider than the screen, whatever the cells are; numbers, times
+// and ids are shown whole, and what is left out is said.
+func TestTablesFitTheScreen(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		screen := rapid.IntRange(1, 160).Draw(t, "screen")
+		cell := rapid.OneOf(
+			rapid.StringOf(rapid.RuneFrom([]rune("ab コ☕é\u0301\x1b"))).AsAny(), rapid.Int64().AsAny(), rapid.Just[any](nil),
+			rapid.Just[any](time.Unix(1e9, 0)), rapid.StringMatching(`[a-z]{0,90}`).AsAny())
+		columns := rapid.SliceOfN(rapid.StringMatching(`[a-z_]{1,30}`), 1, 9).Draw(t, "columns")
 		var out bytes.Buffer
-		p := newTable(&out, screen, []string{"job", "why"})
-		if err := errors.Join(p.row([]any{"tea", strings.Repeat("y", 200)}), p.close()); err != nil {
+		p := newTable(&out, look{screen: screen, zone: time.UTC}, columns)
+		rows := rapid.IntRange(0, 4).Draw(t, "rows")
+		for range rows {
+			if err := p.row(rapid.SliceOfN(cell, len(columns), len(columns)).Draw(t, "row")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := p.close(); err != nil {
 			t.Fatal(err)
 		}
-		line := strings.Split(out.String(), "\n")[2]
-		_, last, _ := strings.Cut(line, "  ")
-		if width(last) != want || strings.HasSuffix(last, "…") != (want < 200) {
-			t.Errorf("at %d columns the last one has %d, want %d: %s", screen, width(last), want, last)
+		lines := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
+		for _, line := range lines[:2+rows] {
+			if width(line) > screen || strings.ContainsFunc(line, unsafe) {
+				t.Errorf("%d columns on a screen of %d: %q", width(line), screen, line)
+			}
+		}
+		hidden := len(columns) - len(p.widths)
+		if said := strings.Contains(out.String(), " more: --wide or -o line)\n"); said != (hidden > 0) {
+			t.Errorf("%d columns are left out:\n%s", hidden, out.String())
+		}
+	})
+}
+
+func TestWhatFitsIsShownWhole(t *testing.T) {
+	row := []any{"How I pulled the best espresso of my whole life", int64(1862364), 4.6654, "https://youtu.be/RgxXy05h_F0", "AI Tools Explained", time.Unix(1e9, 0)}
+	columns := []string{"title", "view_count", "z_score", "link", "channel_title", "published_at"}
+	for _, test := range []struct {
+		look look
+		want string
+	}{
+		{look{screen: 80, zone: time.UTC}, "" +
+			"title                          view_count  z_score  link\n" +
+			"─────────────────────────────  ──────────  ───────  ────────────────────────────\n" +
+			"How I pulled the best espres…     1862364   4.6654  https://youtu.be/RgxXy05h_F0\n" +
+			"(2 columns more: --wide or -o line)\n"},
+		{look{screen: 80, wide: true, zone: time.FixedZone("CET", 3600)}, "" +
+			"title                                            view_count  z_score  link                          channel_title       published_at\n" +
+			"───────────────────────────────────────────────  ──────────  ───────  ────────────────────────────  ──────────────────  ───────────────────────\n" +
+			"How I pulled the best espresso of my whole life     1862364   4.6654  https://youtu.be/RgxXy05h_F0  AI Tools Explained  2001-09-09 02:46:40 CET\n"},
+	} {
+		var out bytes.Buffer
+		p := newTable(&out, test.look, columns)
+		if err := errors.Join(p.row(row), p.close()); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(test.want, out.String()); diff != "" {
+			t.Errorf("%+v (-want +got):\n%s", test.look, diff)
+		}
+	}
+}
+
+// TestLongTablesKeepTheirColumns: the rows of later pages stand below those of the first.
+func TestLongTablesKeepTheirColumns(t *testing.T) {
+	var out bytes.Buffer
+	p := newTable(&out, look{screen: 80, zone: time.UTC}, []string{"a", "b"})
+	for i := range 2*tablePage + 1 {
+		if err := p.row([]any{strings.Repeat("x", 1+i/tablePage), int64(7)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := p.close(); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(out.String(), "\n")
+	if lines[2] != "x  7" || lines[2+2*tablePage] != "…  7" || lines[3+2*tablePage] != "(2001 rows)" {
+		t.Errorf("lines %q, %q, %q", lines[2], lines[2+2*tablePage], lines[3+2*tablePage])
+	}
+}
+
+func TestLinesAndMarkdown(t *testing.T) {
+	path := newFile(t)
+	const rows = `select * from (values ('a | b <i>', 9, null), (repeat('x', 70), 10, ` + hostile + `)) v(title, views, text)`
+	for format, want := range map[string]string{
+		"line": "title = a | b <i>\nviews = 9\n text = NULL\n\n" +
+			"title = " + strings.Repeat("x", 70) + "\nviews = 10\n text = a\ufffd[2J\ufffd0;t\ufffd\ufffdb  c\ufffd\n",
+		"markdown": "| title | views | text |\n| --- | ---:| --- |\n| a \\| b &lt;i> | 9 |  |\n" +
+			"| " + strings.Repeat("x", 70) + " | 10 | a\ufffd\\[2J\ufffd0;t\ufffd\ufffdb  c\ufffd |\n",
+	} {
+		if diff := cmp.Diff(want, printed(t, path, format, rows)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", format, diff)
 		}
 	}
 }
 
 func TestWidthAsATerminalCounts(t *testing.T) {
 	for text, want := range map[string]int{
-		"": 0, "abc": 3, "é": 1, "e\u0301": 1, "コ": 2, "ｶ": 1, "한": 2, "\u1112\u1161\u11ab": 2, "☕": 2, "⚡": 2, "🎥": 2, "→": 1, "—": 1, "…": 1, "█": 1,
+		"": 0, "abc": 3, "é": 1, "e\u0301": 1, "コ": 2, "ｶ": 1, "한": 2, "☕": 2, "⚡": 2, "🎥": 2, "→": 1, "—": 1, "…": 1, "█": 1,
 		"👨\u200d👩": 4, "a\u200bb": 2, "Ａ": 2, "𠀀": 2, "🇩🇪": 2,
 	} {
 		if got := width(text); got != want {
@@ -218,9 +299,9 @@ func TestClippedTextFits(t *testing.T) {
 		want    string
 	}{
 		{"espresso", 8, "espresso"}, {"espresso", 7, "espres…"}, {"コーヒー", 8, "コーヒー"}, {"コーヒー", 7, "コーヒ…"}, {"コーヒー", 6, "コー…"},
-		{"a\x1b[2J", 9, "a\ufffd[2J"}, {"espresso", 1, "…"},
+		{"a\x1b[2J", 9, "a\ufffd[2J"}, {"espresso", 1, "…"}, {"espresso", 0, ""}, {"espresso", -1, ""},
 	} {
-		if got := clip(test.text, test.columns); got != test.want || width(got) > test.columns {
+		if got := clip(test.text, test.columns); got != test.want || width(got) > max(0, test.columns) {
 			t.Errorf("clip(%q, %d) = %q, want %q", test.text, test.columns, got, test.want)
 		}
 	}

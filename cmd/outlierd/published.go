@@ -114,8 +114,8 @@ from ops.credits where %s`, quoted(scope), quoted(period), quoted(name), limit, 
 
 // publishedQueue is what runs have left. Data calls that wait are not published.
 func publishedQueue(name string) string {
-	return `select r.job, r.run_id, r.status, s.operation, coalesce(s.item, array_to_string(coalesce(s.queries, s.seeds), ', ')) as search,
-	s.left_pages as pages_left, r.started_at as since, r.failures as failed_calls
+	return `select r.job, s.operation, coalesce(s.item, array_to_string(coalesce(s.queries, s.seeds), ', ')) as search,
+	s.left_pages as pages_left, r.failures as failed_calls, r.status, r.started_at as since, r.run_id
 from ops.runs r left join ops.searches s on s.run_id = r.run_id and (s.stop_reason is null or s.left_pages > 0)
 where (r.status = 'running' or s.id is not null or r.failures > 0)` + ofJobSQL("r.job", name) + ` order by r.started_at desc, s.id`
 }
@@ -128,21 +128,21 @@ from ops.searches where left_pages is null and stop_reason is not null` + ofJobS
 
 // publishedScans are the scans that runs have asked for.
 func publishedScans() string {
-	return `select s.job, s.run_id, array_to_string(coalesce(s.queries, s.seeds), ', ') as queries, s.stop_reason as state, s.credits, s.began_at
+	return `select s.job, array_to_string(coalesce(s.queries, s.seeds), ', ') as queries, s.stop_reason as state, s.credits, s.began_at, s.run_id
 from ops.searches s where s.operation = ` + quoted(string(outlier.OpStartScan)) + ` order by s.id desc`
 }
 
 // publishedWhy is what brought an id, and the calls about it and its channel.
 func publishedWhy(id string) string {
-	return fmt.Sprintf(`select h.observed_at as at, h._job as job, h._run_id as run_id, h.source as operation,
+	return fmt.Sprintf(`select h.observed_at as at, h._job as job, 'brought it' as outcome, h.source as operation,
 	coalesce(h.item, array_to_string(coalesce(h.queries, h.seeds), ', ')) as about, h.page + 1 as page, h.rank,
-	'brought it' as outcome, coalesce(c.price, 0) as credits, s.filters
+	coalesce(c.price, 0) as credits, s.filters, h._run_id as run_id
 from outliers_history h left join ops.credits c on c.response_id = h._response_id
 	left join ops.requests r on r.response_id = h._response_id
 	left join ops.searches s on s.run_id = h._run_id and s.item is not distinct from h.item and s.queries is not distinct from h.queries
 where h.video_id = %[1]s
 union all
-select coalesce(r.sent_at, r.answered_at), r.job, r.run_id, r.operation, r.entity, null, null, r.outcome, coalesce(c.price, 0), null
+select coalesce(r.sent_at, r.answered_at), r.job, r.outcome, r.operation, r.entity, null, null, coalesce(c.price, 0), null, r.run_id
 from ops.requests r left join ops.credits c on c.id = r.id
 where r.entity = %[1]s or r.entity = (select max(channel_id) from outliers where video_id = %[1]s)
 order by 1`, quoted(id))

@@ -33,7 +33,7 @@ func TestColleagueReadsThePublishedTables(t *testing.T) {
 				{[]string{"budget"}, []string{"held  left  spent", "cycle  2000-01-01", "  98      2 "}},
 				{[]string{"plan"}, []string{"coffee  by hand", "2 credits spent or held of 100"}},
 				{[]string{"queue"}, []string{"pages_left", "(0 rows)"}},
-				{[]string{"why", id}, []string{"brought it", "details", "charged", `"publishedAtFrom"`}},
+				{[]string{"why", "--wide", id}, []string{"brought it", "details", "charged", `"publishedAtFrom"`}},
 				{[]string{"cursor", "show"}, []string{"coffee  search     espresso  2000-01-01"}},
 				{[]string{"scan", "list"}, []string{"(0 rows)"}},
 			} {

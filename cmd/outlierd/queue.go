@@ -65,7 +65,7 @@ func (o *options) showQueue(p *program, name string, all bool) error {
 	if err != nil {
 		return err
 	}
-	rows, err := newPrinter(o.output, o.out, []string{"job", "operation", "entity", "value", "since", "done_at", "why"})
+	rows, err := o.printer([]string{"job", "operation", "entity", "value", "since", "done_at", "why"})
 	if err != nil {
 		return err
 	}
@@ -109,7 +109,7 @@ func (o *options) queueTotals(p *program, name string, now map[string]string) er
 	if err != nil {
 		return err
 	}
-	rows, err := newPrinter("table", o.out, []string{"job", "operation", "queued"})
+	rows, err := newPrinter("table", o.out, o.look(), []string{"job", "operation", "queued"})
 	if err != nil {
 		return err
 	}

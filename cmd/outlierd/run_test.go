@@ -196,6 +196,6 @@ jobs:
 		if left := runs[1].Searches[0]["credits_left"]; runs[1].Status != "paused_budget" || runs[1].Credits != 4 || left != 6.0 {
 			t.Errorf("of a search that was cut is told %+v", runs[1])
 		}
-		contains(t, p.refused(exitUsage, "run", "--all", "-o", "xml"), "want table, json, ndjson or csv")
+		contains(t, p.refused(exitUsage, "run", "--all", "-o", "xml"), "want table, line, markdown, csv, json or ndjson")
 	})
 }

@@ -53,7 +53,7 @@ func (o *options) ask(ctx context.Context, config *job.Config, query string) err
 	}
 	var p printer
 	err := duckdb.Query(ctx, path, query, func(columns []string) (err error) {
-		p, err = newPrinter(o.output, o.out, columns)
+		p, err = o.printer(columns)
 		return err
 	}, func(values []any) error { return p.row(values) })
 	if errors.Is(err, duckdb.ErrSeveral) {

@@ -86,8 +86,11 @@ func sizeOf(w io.Writer) (columns, rows int) {
 		return 0, 0
 	}
 	columns, rows, err := term.GetSize(int(f.Fd()))
-	if err != nil {
+	switch {
+	case err != nil:
 		return 0, 0
+	case columns <= 0 || rows <= 0: // a terminal that does not know its size
+		return defaultScreen, 24
 	}
 	return columns, rows
 }

@@ -155,7 +155,7 @@ func (s *screen) Write(text []byte) (int, error) {
 			s.Fatalf("the terminal is told to do %q", rest)
 		default:
 			r, size := utf8.DecodeRuneInString(rest)
-			if width(s.rows[last])+columns(r) > s.columns {
+			if width(s.rows[last])+width(string(r)) > s.columns {
 				s.rows = append(s.rows, "")
 				last++
 			}

@@ -1,0 +1,269 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
+)
+
+// # Tables
+//
+// Every table for people is printed here, at the width of the terminal. A library does the
+// columns and the widths of characters. Cells are made harmless before it sees them.
+
+func init() { text.OverrideRuneWidthEastAsianWidth(false) } // the same table whatever LANG says
+
+// defaultScreen is the width of what is no terminal, or one that does not tell its width.
+const defaultScreen = 80
+
+// A look is how results look to a person.
+type look struct {
+	screen int            // columns of the terminal
+	wide   bool           // print every column and all text, however wide that is
+	zone   *time.Location // of times
+}
+
+// tablePrinter lines columns up for a person. It holds a page of rows, whose widths are those of
+// the whole table. Columns of text are clipped to fit the screen, and what does not fit even so
+// is left out at the right, and said.
+type tablePrinter struct {
+	w       io.Writer
+	look    look
+	columns []string
+	right   []bool // the columns of numbers
+	cells   [][]string
+	printed int   // rows
+	widths  []int // of the columns that fit; nil before the first page
+}
+
+const (
+	tablePage  = 1000 // rows that are held
+	widestCell = 60   // unless all is wanted
+	widestRule = 60   // below a column of long texts
+	leastText  = 20   // to which a column of text is clipped before another one is left out
+	gap        = "  "
+)
+
+func newTable(w io.Writer, l look, columns []string) *tablePrinter {
+	p := &tablePrinter{w: w, look: l, right: make([]bool, len(columns))}
+	for _, c := range columns {
+		p.columns = append(p.columns, clip(c, widestCell)) // a pivot makes names of data
+	}
+	return p
+}
+
+func (p *tablePrinter) row(values []any) error {
+	cells := make([]string, len(values))
+	for i, v := range values {
+		p.right[i] = p.right[i] || numeric(v)
+		if cells[i] = show(v, p.look.zone); !p.look.wide && i < len(values)-1 {
+			cells[i] = clip(cells[i], widestCell)
+		}
+	}
+	p.cells = append(p.cells, cells)
+	if len(p.cells) == tablePage {
+		return p.print()
+	}
+	return nil
+}
+
+func (p *tablePrinter) close() error {
+	err := p.print()
+	if hidden := len(p.columns) - len(p.widths); err == nil && hidden > 0 {
+		_, err = fmt.Fprintf(p.w, "(%s more: --wide or -o line)\n", count(hidden, "column"))
+	}
+	if err == nil && p.printed != 1 {
+		_, err = fmt.Fprintf(p.w, "(%d rows)\n", p.printed)
+	}
+	return err
+}
+
+// print prints the rows that it holds, the first time below the names of the columns.
+func (p *tablePrinter) print() error {
+	first := p.widths == nil
+	if first || p.look.wide {
+		p.fit()
+	}
+	t := table.NewWriter()
+	t.SetStyle(table.Style{Box: table.BoxStyle{MiddleVertical: gap}, Options: table.Options{SeparateColumns: true}})
+	t.SuppressTrailingSpaces()
+	var columns []table.ColumnConfig
+	for i, n := range p.widths {
+		c := table.ColumnConfig{Number: i + 1, WidthMin: n}
+		if p.right[i] {
+			c.Align = text.AlignRight
+		}
+		columns = append(columns, c)
+	}
+	t.SetColumnConfigs(columns)
+	if first {
+		t.AppendRow(p.line(p.columns))
+		t.AppendRow(p.rules())
+	}
+	for _, cells := range p.cells {
+		t.AppendRow(p.line(cells))
+	}
+	p.printed, p.cells = p.printed+len(p.cells), p.cells[:0]
+	if t.Length() == 0 {
+		return nil
+	}
+	_, err := io.WriteString(p.w, t.Render()+"\n")
+	return err
+}
+
+// line is a row as wide as its columns.
+func (p *tablePrinter) line(cells []string) (row table.Row) {
+	for i, n := range p.widths {
+		row = append(row, clip(cells[i], n))
+	}
+	return row
+}
+
+func (p *tablePrinter) rules() (row table.Row) {
+	for i, n := range p.widths {
+		if i == len(p.widths)-1 && !p.right[i] {
+			n = min(n, widestRule)
+		}
+		row = append(row, strings.Repeat("─", n))
+	}
+	return row
+}
+
+// fit decides how wide the columns are, and how many there is room for. Numbers, times, ids and
+// addresses are shown whole or not at all.
+func (p *tablePrinter) fit() {
+	natural, least := make([]int, len(p.columns)), make([]int, len(p.columns))
+	for i, c := range p.columns {
+		natural[i] = max(1, width(c))
+		if i < len(p.widths) {
+			natural[i] = max(natural[i], p.widths[i]) // of earlier pages
+		}
+		prose := false
+		for _, cells := range p.cells {
+			n := width(cells[i])
+			natural[i] = max(natural[i], n)
+			prose = prose || n > leastText && (n > 2*leastText || strings.Contains(cells[i], " ") && !isTime(cells[i]))
+		}
+		if least[i] = natural[i]; prose {
+			least[i] = max(min(leastText, natural[i]), min(width(c), leastText))
+		}
+	}
+	if p.widths = natural; !p.look.wide {
+		p.widths = fitted(natural, least, p.look.screen)
+	}
+}
+
+// fitted are the widths of as many columns as fit on a screen, from the left, the last of them
+// clipped if not even one fits. What is left of the screen goes to those that want more.
+func fitted(natural, least []int, screen int) (widths []int) {
+	left := screen + len(gap)
+	for i, n := range least {
+		if i > 0 && n+len(gap) > left {
+			break
+		}
+		n = max(1, min(n, screen))
+		widths, left = append(widths, n), left-n-len(gap)
+	}
+	for wanted := true; wanted && left > 0; {
+		wanted = false
+		for i := range widths {
+			if widths[i] < natural[i] && left > 0 {
+				widths[i], left, wanted = widths[i]+1, left-1, true
+			}
+		}
+	}
+	return widths
+}
+
+// isTime reports whether a cell is a time as [show] writes it.
+func isTime(cell string) bool {
+	return len(cell) >= len(timeForm) && cell[4] == '-' && cell[10] == ' ' && cell[13] == ':'
+}
+
+// markdownPrinter writes a table in the form of GitHub.
+type markdownPrinter struct {
+	w     io.Writer
+	zone  *time.Location
+	table table.Writer
+	right []bool
+}
+
+func newMarkdown(w io.Writer, zone *time.Location, columns []string) *markdownPrinter {
+	p := &markdownPrinter{w: w, zone: zone, table: table.NewWriter(), right: make([]bool, len(columns))}
+	var header table.Row
+	for _, c := range columns {
+		header = append(header, inMarkdown(clip(c, widestCell)))
+	}
+	p.table.AppendHeader(header)
+	return p
+}
+
+func (p *markdownPrinter) row(values []any) error {
+	var row table.Row
+	for i, v := range values {
+		p.right[i] = p.right[i] || numeric(v)
+		cell := ""
+		if v != nil {
+			cell = inMarkdown(show(v, p.zone))
+		}
+		row = append(row, cell)
+	}
+	p.table.AppendRow(row)
+	return nil
+}
+
+func (p *markdownPrinter) close() error {
+	var columns []table.ColumnConfig
+	for i, right := range p.right {
+		if right {
+			columns = append(columns, table.ColumnConfig{Number: i + 1, Align: text.AlignRight})
+		}
+	}
+	p.table.SetColumnConfigs(columns)
+	_, err := fmt.Fprintln(p.w, p.table.RenderMarkdown())
+	return err
+}
+
+// markdownText is what would be markup in a text; the library sees to the bars between columns.
+var markdownText = strings.NewReplacer(`\`, `\\`, "`", "\\`", `*`, `\*`, `[`, `\[`, `]`, `\]`, `<`, `&lt;`, `&`, `&amp;`)
+
+func inMarkdown(cell string) string { return markdownText.Replace(cell) }
+
+// linePrinter writes a line for each value, with all its text, and a blank one between rows.
+type linePrinter struct {
+	w       io.Writer
+	zone    *time.Location
+	columns []string
+	rows    int
+}
+
+func newLines(w io.Writer, zone *time.Location, columns []string) *linePrinter {
+	p := &linePrinter{w: w, zone: zone}
+	longest := 0
+	for _, c := range columns {
+		longest = max(longest, width(clip(c, widestCell)))
+	}
+	for _, c := range columns {
+		c = clip(c, widestCell)
+		p.columns = append(p.columns, strings.Repeat(" ", longest-width(c))+c)
+	}
+	return p
+}
+
+func (p *linePrinter) row(values []any) error {
+	var out strings.Builder
+	if p.rows++; p.rows > 1 {
+		out.WriteString("\n")
+	}
+	for i, v := range values {
+		fmt.Fprintf(&out, "%s = %s\n", p.columns[i], show(v, p.zone))
+	}
+	_, err := io.WriteString(p.w, out.String())
+	return err
+}
+
+func (p *linePrinter) close() error { return nil }
