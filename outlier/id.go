@@ -3,6 +3,7 @@ package outlier
 import (
 	"fmt"
 	"net/url"
+	"regexp"
 	"strings"
 	"unicode"
 )
@@ -60,6 +61,32 @@ func ParseChannelID(s string) (string, error) {
 	}
 	return "", fmt.Errorf("%q is neither a channel id, 24 letters, digits, - or _, nor the address of a channel; "+remedy, clean(s))
 }
+
+// ChannelHandle is the handle of a channel, with its @ and in lower case, if s is one or an
+// address that has it: "@Name", "host/@name/videos". The service knows no handles, but
+// its answers show them beside the ids.
+func ChannelHandle(s string) (handle string, ok bool) {
+	s = strings.TrimSpace(s)
+	if path, _ := address(s); len(path) > 0 {
+		s = path[0]
+	}
+	if !handleForm.MatchString(s) {
+		return "", false
+	}
+	return strings.ToLower(s), true
+}
+
+// ParseChannel accepts what [ParseChannelID] does, and a handle or an address that has one,
+// of which it gives the handle: see [ChannelHandle].
+func ParseChannel(s string) (idOrHandle string, err error) {
+	if handle, ok := ChannelHandle(s); ok {
+		return handle, nil
+	}
+	return ParseChannelID(s)
+}
+
+// handleForm is wider than what handles may be: letters of any script, digits, dots, dashes.
+var handleForm = regexp.MustCompile(`^@[\p{L}\p{M}\p{N}._·-]{1,100}$`)
 
 const remedy = "the channel's page offers its id, of 24 characters, to copy"
 

@@ -47,6 +47,18 @@ func TestChannelsAreNamedByIDOrAddress(t *testing.T) {
 	}
 }
 
+func TestHandlesAreReadFromAddressesToo(t *testing.T) {
+	for text, want := range map[string]string{
+		"@Coffee.Weekly": "@coffee.weekly", " @name\n": "@name", "https://video.test/@Name/videos?x=1": "@name", "video.test/@näme": "@näme",
+		"name": "", "@": "", "@two words": "", "@a'b": "", "video.test/c/name": "", "video.test/@": "", aChannel: "",
+		"https://video.test/watch?v=" + aVideo: "", "someone@host.test": "",
+	} {
+		if got, ok := ChannelHandle(text); got != want || ok != (want != "") {
+			t.Errorf("%q gives %q, %v, want %q", text, got, ok, want)
+		}
+	}
+}
+
 func TestWhatIsNoIDIsRefusedWithAReason(t *testing.T) {
 	for _, tt := range []struct {
 		parse      func(string) (string, error)

@@ -96,6 +96,9 @@ func (o *options) once(ctx context.Context, r request) error {
 	return aside.with(ctx, config, func(p *program) error {
 		s := showing{program: p, spec: spec}
 		e := errand{Appointment: engine.Appointment{Spec: spec, Trigger: engine.Manual}, afresh: true}
+		if err := o.named(ctx, r, s); err != nil {
+			return err
+		}
 		if err := o.permitted(ctx, r, s, e); err != nil {
 			return err
 		}
@@ -186,6 +189,41 @@ func (o *options) permitted(ctx context.Context, r request, s showing, e errand)
 		}
 	}
 	return approve(ctx, s.Engine, []errand{e}, r.yes, o.asker())
+}
+
+// named searches for the channels that a request names by handles of which the tables do
+// not have the ids, if a person agrees to the price.
+func (o *options) named(ctx context.Context, r request, s showing) error {
+	_, err := s.WorstCase(ctx, s.spec)
+	unknown, ok := errors.AsType[*job.UnknownHandlesError](err)
+	if !ok {
+		return nil // what else may be wrong the run says
+	}
+	if !r.yes {
+		price := s.Config.Service.Prices.Of(outlier.PageRequest(outlier.OpFindChannels, nil))
+		told := fmt.Sprintf("your tables do not show the channel id of %s; searching for it costs %s",
+			strings.Join(unknown.Handles, ", "), count(price*outlier.Credits(len(unknown.Handles)), "credit"))
+		if err := o.asker().consent(told, "Search?"); err != nil {
+			return err
+		}
+	}
+	for _, handle := range unknown.Handles {
+		find := request{verb: job.VerbFindChannels, job: wishes{"find_channels": wishes{"query": strings.TrimPrefix(handle, "@")}}}
+		spec, err := find.spec(s.Config)
+		if err != nil {
+			return err
+		}
+		e := errand{Appointment: engine.Appointment{Spec: spec, Trigger: engine.Manual}, afresh: true}
+		if _, err := o.aside().runJob(ctx, s.program, e); err != nil {
+			return err
+		}
+	}
+	_, err = s.WorstCase(ctx, s.spec)
+	if unknown, ok := errors.AsType[*job.UnknownHandlesError](err); ok {
+		return fmt.Errorf("the search found no channel with the handle %s; give its id of 24 characters, which the channel's page offers to copy",
+			strings.Join(unknown.Handles, ", "))
+	}
+	return err
 }
 
 // tell prints what came of a request. A run that was refused has no result, not even

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -83,6 +85,48 @@ func TestBudgetTellsWhatWasBoughtByHand(t *testing.T) {
 		}
 		contains(p, p.must("budget", "-o", "csv"), "scope,period,job,cap,held,", ",coffee,,2,,2,", ",once:find_channels,,5,,5,", ",once:search,,", "\nmonth,")
 		contains(p, p.must("budget", "-o", "json"), `"job": "once:search"`)
+	})
+}
+
+// TestChannelsAreKnownByTheirHandles from the tables, or from a search to whose price a
+// person agrees.
+func TestChannelsAreKnownByTheirHandles(t *testing.T) {
+	bubble(t, nothingConfigured, func(p *person) {
+		p.must("find-channels", "home espresso", "--pages", "2")
+		name := ""
+		for candidate := range strings.FieldsSeq(p.ask("select ltrim(handle, '@') from found_channels order by channel_id")) {
+			found := p.must("find-channels", candidate, "-o", "csv")
+			if strings.Contains(found, ",@"+candidate+",") || strings.Contains(found, ","+candidate+",") {
+				name = candidate
+				break
+			}
+		}
+		if name == "" {
+			t.Fatal("the simulator finds no channel by its handle")
+		}
+		id := p.ask("select channel_id from found_channels where ltrim(handle, '@') = '" + name + "'")
+		if err := os.RemoveAll(filepath.Join(p.dir, "data")); err != nil {
+			t.Fatal(err)
+		}
+
+		contains(p, p.refused(exitUsage, "channel", "@"+name), "@"+name, "costs 5 credits", "pass --yes to confirm")
+		contains(p, p.must("channel", "@"+strings.ToUpper(name), "--yes"), id)
+		contains(p, p.must("channel", "https://host.example/@"+name+"/videos"), id)
+		const spent = "select coalesce(sum(credits), 0) from ops.runs"
+		if got := p.ask(spent); got != "5" {
+			t.Errorf("%s credits spent, want 5 for the search", got)
+		}
+
+		p.write("version: 1\nservice: {url: \"sim://\"}\njobs:\n  rivals: {channels: {id: [\"@" + name + "\"]}}\n")
+		contains(p, p.must("lint"), "rivals: at most 0 credits, 2 requests")
+		p.must("run")
+		contains(p, p.refused(exitFailed, "channel", "@nowhere.at.all", "--yes"), "found no channel with the handle @nowhere.at.all")
+		p.write("version: 1\nservice: {url: \"sim://\"}\njobs:\n  rivals: {channels: {id: [\"@nowhere.at.all\"]}}\n")
+		contains(p, p.must("lint"), "cannot run now: id: @nowhere.at.all is in none of your tables", "`outlierd find-channels nowhere.at.all` looks for it")
+		p.refused(exitFailed, "run")
+		if got := p.ask(spent); got != "10" {
+			t.Errorf("%s credits spent, want 5 more for the second search alone", got)
+		}
 	})
 }
 

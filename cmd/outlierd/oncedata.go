@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -38,13 +39,14 @@ type dataCommand struct {
 	fresh            string // for how long what is known is printed without asking anew; "" for ever
 	parse            func(string) (string, error)
 	show             func() view
+	yes              bool // look for handles without asking
 }
 
 const knownLong = `What is known already and fresh is printed without asking anew: channels for 7 days,
 comments for 2, details for one, a transcript for ever. --max-age asks again if what
 is known is older. No credits are spent. An id that begins with - comes after --.`
 
-func (d dataCommand) command(o *options) *cobra.Command {
+func (d *dataCommand) command(o *options) *cobra.Command {
 	var age string
 	c := &cobra.Command{
 		Use: d.use, Short: d.short, Long: d.long + "\n\n" + knownLong, Args: cobra.MinimumNArgs(1),
@@ -62,7 +64,7 @@ func (d dataCommand) command(o *options) *cobra.Command {
 			ask := wishes{"id": ids, "fetch": d.fetch}
 			ask.set("refresh_after", cmp.Or(age, d.fresh))
 			return o.once(c.Context(), request{
-				verb: d.verb, job: wishes{string(d.verb): ask}, show: o.facts(c.Context(), d, ids),
+				verb: d.verb, job: wishes{string(d.verb): ask}, yes: d.yes, show: o.facts(c.Context(), d),
 			})
 		},
 	}
@@ -70,29 +72,39 @@ func (d dataCommand) command(o *options) *cobra.Command {
 	return c
 }
 
-// facts shows what is known by now about ids, and says of which the service has none.
-func (o *options) facts(ctx context.Context, d dataCommand, ids []string) func(showing) (string, error) {
+// facts shows what is known by now about the ids, and says of which the service has none.
+func (o *options) facts(ctx context.Context, d *dataCommand) func(showing) (string, error) {
 	return func(s showing) (string, error) {
+		work, err := s.spec.Resolve(job.Inputs{
+			Now: time.Now(),
+			IDs: func(sql, column string) ([]string, error) { return s.IDs(ctx, sql, column) },
+		})
+		if err != nil {
+			return "", err
+		}
 		v := d.show()
-		return rowsOf(v.table, v.key, o.columns(v.few), v.order, ids), o.missing(ctx, s.Config, ids, d.fetch)
+		return rowsOf(v.table, v.key, o.columns(v.few), v.order, work.IDs), o.missing(ctx, s.Config, work.IDs, d.fetch)
 	}
 }
 
 func channelCommand(o *options) *cobra.Command {
 	uploads := false
-	c := dataCommand{
+	d := &dataCommand{
 		use: "channel CHANNEL…", short: "Fetch and print a channel's numbers, or its uploads; free",
-		long: `Fetch a channel's sampled videos and shorts, by id or address, and print its numbers
-for both, or with --uploads the videos and shorts.`,
-		verb: job.VerbChannels, fetch: []outlier.Operation{outlier.OpChannelVideos, outlier.OpChannelShorts}, fresh: "7d", parse: outlier.ParseChannelID,
+		long: `Fetch a channel's sampled videos and shorts, by id, address or @handle, and print its
+numbers for both, or with --uploads the videos and shorts. The service knows channels by
+id: the id of a handle comes from your tables, or from a search, for which you are asked.`,
+		verb: job.VerbChannels, fetch: []outlier.Operation{outlier.OpChannelVideos, outlier.OpChannelShorts}, fresh: "7d", parse: outlier.ParseChannel,
 		show: func() view {
 			if uploads {
 				return ofUploads
 			}
 			return ofStatistics
 		},
-	}.command(o)
+	}
+	c := d.command(o)
 	c.Flags().BoolVar(&uploads, "uploads", false, "print the sampled videos and shorts")
+	c.Flags().BoolVar(&d.yes, "yes", false, "search for unknown handles without asking")
 	return c
 }
 
@@ -108,8 +120,8 @@ func transcriptCommand(o *options) *cobra.Command {
 	return videoData("transcript", "transcript", "the transcript, line by line", "", outlier.OpTranscript, ofTranscript).command(o)
 }
 
-func videoData(name, what, does, fresh string, op outlier.Operation, v view) dataCommand {
-	return dataCommand{
+func videoData(name, what, does, fresh string, op outlier.Operation, v view) *dataCommand {
+	return &dataCommand{
 		use: name + " VIDEO…", short: fmt.Sprintf("Fetch and print a video's %s; free", what),
 		long: fmt.Sprintf("Fetch and print, for videos by id or address, %s.", does),
 		verb: job.VerbVideos, fetch: []outlier.Operation{op}, fresh: fresh, parse: outlier.ParseVideoID,

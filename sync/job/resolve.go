@@ -53,7 +53,7 @@ type Ask struct {
 // Resolve is what the job asks for, given what is known now. It reads files and may
 // run SQL, and changes nothing. Its errors name the job and the place in the file.
 func (s *Spec) Resolve(in Inputs) (Resolved, error) {
-	r := resolver{Inputs: in, job: s, answers: map[string][]string{}}
+	r := resolver{Inputs: in, job: s, answers: map[string][]string{}, handles: map[string]string{}}
 	if err := r.all(); err != nil {
 		return Resolved{}, fmt.Errorf("job %s: %w", s.Name, err)
 	}
@@ -68,6 +68,7 @@ type resolver struct {
 	Inputs
 	job     *Spec
 	answers map[string][]string // of files and SQL, each of which is asked once
+	handles map[string]string   // ids of channels
 	done    Resolved
 }
 
@@ -204,6 +205,15 @@ func (r *resolver) params(t *template, chosen []string) (url.Values, error) {
 				return nil, fmt.Errorf("%s: %s: %w", snake(name), source.place(), err)
 			}
 			params.Add(name, text)
+		}
+	}
+	for name, texts := range params {
+		if !slices.ContainsFunc(texts, isHandle) || t.parser(name) == nil {
+			continue
+		}
+		var err error
+		if params[name], err = r.channels(texts); err != nil {
+			return nil, fmt.Errorf("%s: %w", snake(name), err)
 		}
 	}
 	for _, name := range subjects { // ids are held against those of all combinations

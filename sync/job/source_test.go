@@ -104,6 +104,44 @@ jobs:
 	}
 }
 
+// Handles are looked up together when the job is resolved, wherever a channel is meant.
+func TestHandlesBecomeIDsFromTheTables(t *testing.T) {
+	config, err := Parse("jobs.yaml", []byte(head+`
+lists: {rivals: ["@One", "https://host.example/@two/videos", UC1234567890abcdefghijkl]}
+jobs:
+  ids: {channels: {id: {list: rivals}}}
+  each: {for_each: {c: {list: rivals}}, search: {query: "@one", where: {channel_id: "${c}"}}}
+  unknown: {scan: {channel_id: ["@one", "@three"]}}
+`), nothingSet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := 0
+	in := nothingKnown()
+	in.IDs = func(sql, column string) (pairs []string, err error) {
+		asked++
+		for handle, id := range map[string]string{"@one": "UCabcdefghijkl1234567890", "@two": "UCabcdefghijkl1234567891"} {
+			if strings.Contains(sql, "'"+handle+"'") {
+				pairs = append(pairs, handle+" "+id)
+			}
+		}
+		return pairs, nil
+	}
+	want := []string{"UCabcdefghijkl1234567890", "UCabcdefghijkl1234567891", "UC1234567890abcdefghijkl"}
+	if got := must(t, config.Job("ids"), in).IDs; !slices.Equal(got, want) || asked != 1 {
+		t.Errorf("the list gives %q in %d queries, want %q in one", got, asked, want)
+	}
+	for i, ask := range must(t, config.Job("each"), in).Asks {
+		if ask.Params.Get("channelId") != want[i] || ask.Params.Get("query") != "@one" {
+			t.Errorf("search %d is for %v, want channel %s and the query as it stands", i, ask.Params, want[i])
+		}
+	}
+	_, err = config.Job("unknown").Resolve(in)
+	if unknown, ok := errors.AsType[*UnknownHandlesError](err); !ok || !slices.Equal(unknown.Handles, []string{"@three"}) {
+		t.Errorf("an unknown handle gives %v", err)
+	}
+}
+
 // SQL that finds nothing must not turn a search for something into one for everything.
 func TestWhatFindsNoSeedsAsksNothing(t *testing.T) {
 	for _, body := range []string{

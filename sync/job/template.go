@@ -62,14 +62,15 @@ func (t *template) fields() []outlier.Field {
 }
 
 // parser reads the parameter called name if it is an id, of which people may have
-// the address instead, and is nil for all others.
+// the address instead, and is nil for all others. Of a channel they may have the handle,
+// which stays one until the job is resolved.
 func (t *template) parser(name string) func(string) (string, error) {
 	switch {
 	case name == "videoId", name == "thumbnailVideoId", name == ids && t.Op == outlier.OpDetails:
 		return outlier.ParseVideoID
 	case name == "channelId", name == "relatedChannelId", name == ids && t.Op == outlier.OpChannelVideos,
 		name == "query" && t.Params.Get("findBy") == outlier.FindByChannels:
-		return outlier.ParseChannelID
+		return outlier.ParseChannel
 	}
 	return nil
 }
