@@ -2,10 +2,12 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"outlierd/outlier"
 	"outlierd/sync/engine"
+	"outlierd/sync/job"
 )
 
 // saturated is where the service's count of hits ends: there may be more.
@@ -16,10 +18,21 @@ func sentence(e *engine.Ending) string {
 	switch {
 	case e.Joined != "":
 		return fmt.Sprintf("%s: joined scan %s, %s; no credits spent on its start", e.Search, e.Joined, startedBy(e.StartedBy, e.StartedAt))
-	case e.Early != "" && e.Saved > 0:
-		return fmt.Sprintf("%s: %s after %s, %s saved", e.Search, e.Early, count(e.Pages, "page"), count(e.Saved, "credit"))
+	case e.Short:
+		return fmt.Sprintf("%s: %s; the service counts more than it gave", e.Search, seenOf(e))
+	case e.Limited && e.More < 0:
+		return fmt.Sprintf("%s: %s; how many more there are is not known", e.Search, count(e.Seen, "hit"))
+	case e.Limited:
+		return fmt.Sprintf("%s: %s; the rest costs %s", e.Search, seenOf(e), count(e.More, "credit"))
 	case e.Early != "":
-		return fmt.Sprintf("%s: %s after %s", e.Search, e.Early, count(e.Pages, "page"))
+		text := fmt.Sprintf("%s: %s after %s", e.Search, e.Early, count(e.Pages, "page"))
+		if e.Saved > 0 {
+			text += fmt.Sprintf(", %s saved", count(e.Saved, "credit"))
+		}
+		if e.Total < 0 && e.Pages > 1 {
+			text += "; the service does not say how many hits there are"
+		}
+		return text
 	case e.Cut && e.More < 0:
 		return fmt.Sprintf("%s: cut after %s; how many more there are is not known", e.Search, count(e.Pages, "page"))
 	case e.Cut && e.Pages == 0:
@@ -48,6 +61,14 @@ func hitsOf(e *engine.Ending) string {
 		return fmt.Sprintf("%d of %d hits or more", e.Hits, e.Of)
 	}
 	return fmt.Sprintf("%d of %s", e.Hits, count(e.Of, "hit"))
+}
+
+// seenOf is how many distinct hits a search has seen, of how many.
+func seenOf(e *engine.Ending) string {
+	if e.Total >= saturated {
+		return fmt.Sprintf("%d of %d hits or more", e.Seen, e.Total)
+	}
+	return fmt.Sprintf("%d of %s", e.Seen, count(e.Total, "hit"))
 }
 
 // endLinesMost is how many searches a report tells of one by one.
@@ -107,4 +128,19 @@ func spared(all []engine.Ending) []string {
 		facts = append(facts, fmt.Sprintf("%d %s skipped as fresh", fresh, searches))
 	}
 	return facts
+}
+
+// pagings are what the service's `from` was taken to count, of searches of several pages.
+func pagings(all []engine.Ending) []string {
+	var lines []string
+	for _, e := range all {
+		line := "paging: `from` counts " + e.Paging + "s"
+		if e.Paging == job.PagingOffset {
+			line = "paging: `from` counts items"
+		}
+		if e.Paging != "" && !slices.Contains(lines, line) {
+			lines = append(lines, line)
+		}
+	}
+	return lines
 }

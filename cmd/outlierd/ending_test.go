@@ -21,6 +21,11 @@ func TestEndingsAreToldInSentences(t *testing.T) {
 		{engine.Ending{Pages: 3, Hits: 120, Of: 480, Cut: true, Left: 9, More: 18}, "tea: 120 of 480 hits, 18 credits more"},
 		{engine.Ending{Pages: 1, Hits: 40, Of: 10_000, Cut: true, Left: 249, More: 498}, "tea: 40 of 10000 hits or more, 498 credits more"},
 		{engine.Ending{Pages: 1, Hits: 40, Of: -1, Cut: true, Left: 3, More: 6}, "tea: 40 hits so far, 6 credits more"},
+		{engine.Ending{Pages: 1, Hits: 40, Seen: 40, Total: 85, Limited: true, Left: 2, More: 4}, "tea: 40 of 85 hits; the rest costs 4 credits"},
+		{engine.Ending{Pages: 1, Hits: 40, Seen: 40, Total: 10_000, Limited: true, Left: 249, More: 498}, "tea: 40 of 10000 hits or more; the rest costs 498 credits"},
+		{engine.Ending{Pages: 1, Hits: 40, Seen: 40, Total: -1, Limited: true, Left: -1, More: -1}, "tea: 40 hits; how many more there are is not known"},
+		{engine.Ending{Pages: 2, Hits: 40, Seen: 40, Total: 85, Early: "there was nothing more", Short: true}, "tea: 40 of 85 hits; the service counts more than it gave"},
+		{engine.Ending{Pages: 2, Hits: 40, Seen: 40, Total: -1, Early: "there was nothing more"}, "tea: there was nothing more after 2 pages; the service does not say how many hits there are"},
 		{engine.Ending{Of: -1, Cut: true, Left: 4, More: 8}, "tea: not begun, 8 credits more"},
 		{engine.Ending{Pages: 1, Hits: 40, Of: -1, Cut: true, Left: -1, More: -1}, "tea: cut after 1 page; how many more there are is not known"},
 	} {

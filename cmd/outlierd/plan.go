@@ -121,6 +121,9 @@ func planText(f *engine.Forecast, zone *time.Location, whole bool) string {
 		p.job(&f.Jobs[i])
 	}
 	p.cycle(&f.Cycle, f.Pace)
+	for _, paging := range f.Paging {
+		p.line("%s", pagingPlan(paging, p.zone))
+	}
 	if whole {
 		p.orphans(f.Orphans)
 	}
@@ -316,6 +319,18 @@ func (p *planPrinter) cycle(c *engine.CycleForecast, pace string) {
 	if !c.LastsTo.IsZero() {
 		p.line("  ! lasts until %s", p.day(c.LastsTo))
 	}
+}
+
+// pagingPlan is what is believed of `from` at an endpoint.
+func pagingPlan(f engine.PagingForecast, zone *time.Location) string {
+	counts := map[string]string{job.PagingPage: "pages", job.PagingOffset: "items"}[f.Counts]
+	switch {
+	case counts == "":
+		return fmt.Sprintf("paging of %s: not known yet whether `from` counts pages or items; page two may be bought twice", f.Op)
+	case f.Since.IsZero():
+		return fmt.Sprintf("paging of %s: `from` counts %s (%s)", f.Op, counts, f.Because)
+	}
+	return fmt.Sprintf("paging of %s: `from` counts %s (shown by %s on %s)", f.Op, counts, f.Because, f.Since.In(zone).Format(time.DateOnly))
 }
 
 // orphans are what is on record and in no file.

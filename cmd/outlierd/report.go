@@ -79,7 +79,7 @@ func (o *options) report(config *job.Config, told outcome) {
 			}
 		}
 	}
-	for _, line := range endLines(told.ends) {
+	for _, line := range append(endLines(told.ends), pagings(told.ends)...) {
 		fmt.Fprintf(o.out, "  %s\n", plain(line))
 	}
 	if told.why != "" {

@@ -19,23 +19,33 @@ import (
 // want, and that cost as much. A page that the journal had was not paid for, and neither
 // was a search for what resembles seeds that were bought lately.
 
-// Ending is how one search of a run ended. At most one of Early, Cut and Fresh holds; an
-// ordinary end is none of them. The start of a scan is a search only if the run had no
+// What the job's own `pages` cut off was not wanted, and is told nevertheless, since it can be
+// bought: see [Engine.Rest]. A search that came to an end of its own with fewer hits than the
+// service counts is told, too: its list changed between two pages, or it cannot be had whole.
+
+// Ending is how one search of a run ended. At most one of Early, Cut, Limited and Fresh
+// holds; an ordinary end is none of them. The start of a scan is a search only if the run had no
 // time or no share for it: what else happens to a scan is told by its own words.
 type Ending struct {
 	Search string // what it looks for: [NameOf]
 	Pages  int    // taken
 	Hits   int
 	Of     int64 // hits that the job could have had; -1 if nobody knows
+	Seen   int   // distinct hits, with those of the searches whose rest this one bought
+	Total  int64 // the most that the service has said there are; -1 if it did not say
 
 	Early string // why the search ended before the job's last page; "" if it did not
 	Cut   bool   // something else ended it
 	Fresh bool   // nothing was sent: the same seeds were bought lately
 
+	Limited bool   // `pages` ended it, and there is more, or may be
+	Short   bool   // it came to its own end, and the service counts more than it gave
+	Paging  string // what `from` counts, "page" or "offset", for a search of several pages; "" if that is not known
+
 	Reused int             // pages that the journal had
 	Kept   outlier.Credits // that the run could have paid for these, and did not
 	Saved  outlier.Credits // that it could have paid for pages, and did not, as it ended early
-	Left   int             // pages that a cut left; -1 if nobody knows
+	Left   int             // pages that a cut or `pages` left; -1 if nobody knows
 	More   outlier.Credits // for these; -1 if nobody knows
 
 	Joined    string    // id of a scan that another run had started; "" if it is about no such scan
@@ -87,6 +97,13 @@ func (r *run) endings() ([]Ending, error) {
 	if err != nil {
 		return nil, err
 	}
+	for i := range r.steps { // whose pages have shown nothing, as was believed
+		if step := &r.steps[i]; step.Next > 1 && step.Reading == "" {
+			if step.Reading, err = r.counts(step); err != nil {
+				return nil, err
+			}
+		}
+	}
 	return append(joined, r.endingsIn(max(0, r.plan.cap(own)-spent.Charged-spent.Unknown-spent.Reserved))...), nil
 }
 
@@ -124,7 +141,7 @@ func (r *run) endingsIn(room outlier.Credits) (all []Ending) {
 		all, of = append(all, end), append(of, step)
 	}
 	for i := range all {
-		if all[i].Early != "" {
+		if all[i].Early != "" && !all[i].Short {
 			all[i].Saved = fitting(&room, r.untaken(of[i]), r.priceOf(of[i]))
 		}
 	}
@@ -144,7 +161,10 @@ func fitting(room *outlier.Credits, pages int, price outlier.Credits) outlier.Cr
 
 // ending is how a step ended, apart from what that saved.
 func (r *run) ending(s *state.Step) Ending {
-	end := Ending{Search: NameOf(s), Pages: s.Pages, Hits: s.Hits, Of: r.reachable(s), Reused: s.Reused}
+	end := Ending{Search: NameOf(s), Pages: s.Pages, Hits: s.Hits, Of: r.reachable(s), Reused: s.Reused, Seen: s.Seen, Total: s.Total}
+	if s.Next > 1 {
+		end.Paging = s.Reading
+	}
 	switch s.Stop {
 	case stopFresh:
 		end.Fresh = true
@@ -158,10 +178,18 @@ func (r *run) ending(s *state.Step) Ending {
 				end.More = r.priceOfTurn(r.plan, s)
 			}
 		}
+	case stopPages:
+		end.Left = beyond(s)
+		end.Limited = end.Left != 0 && s.Op != outlier.OpTrendingFormats
+		end.Short = end.Left == 0 && int64(s.Seen) < s.Total
+		if end.More = -1; end.Left >= 0 {
+			end.More = outlier.Credits(end.Left) * r.priceOf(s)
+		}
 	default:
-		if s.Pages < r.plan.limit(s) {
+		if s.Next < r.plan.limit(s) {
 			end.Early = early[s.Stop]
 		}
+		end.Short = s.Stop != stopKnown && early[s.Stop] != "" && int64(s.Seen) < s.Total
 	}
 	return end
 }
@@ -170,7 +198,7 @@ func (r *run) ending(s *state.Step) Ending {
 // have taken, or if that is without end, those of which the service knew.
 func (r *run) untaken(s *state.Step) int {
 	if r.plan.Pages != job.AllPages {
-		return r.plan.limit(s) - s.Pages
+		return r.plan.limit(s) - s.Next
 	}
 	if s.Stop != stopKnown {
 		return 0
@@ -189,19 +217,23 @@ func (r *run) leftOf(s *state.Step) int {
 // reachable is how many hits the job could have had: those that there are, as far as
 // its pages go. It is -1 while the service has not said how many there are.
 func (r *run) reachable(s *state.Step) int64 {
-	if s.Total < 0 || r.plan.Pages == job.AllPages {
+	if s.Total < 0 || r.plan.pages(s) == job.AllPages {
 		return s.Total
 	}
-	return min(s.Total, int64(r.plan.Pages)*pageSize)
+	return min(s.Total, int64(r.plan.pages(s))*pageSize)
 }
 
 // message is the line of a log that tells of an ending; "" if it was an ordinary one.
 func (e *Ending) message() string {
 	switch {
+	case e.Short:
+		return "search incomplete"
 	case e.Early != "":
 		return "search ended early"
 	case e.Cut:
 		return "search cut"
+	case e.Limited:
+		return "search limited by pages"
 	case e.Fresh:
 		return "search skipped as fresh"
 	}
@@ -224,9 +256,20 @@ func (e *Ending) Attrs() []any {
 	add(e.Fresh, "fresh", e.Fresh)
 	add(e.Reused > 0, "pages_reused", e.Reused)
 	add(e.Kept+e.Saved > 0, "credits_saved", e.Kept+e.Saved)
-	add(e.Cut && e.Left >= 0, "pages_left", e.Left)
-	add(e.Cut && e.More >= 0, "credits_left", e.More)
+	add(e.Limited || e.Short, "seen", e.Seen)
+	add((e.Limited || e.Short) && e.Total >= 0, "total", e.Total)
+	add((e.Cut || e.Limited) && e.Left >= 0, "pages_left", e.Left)
+	add((e.Cut || e.Limited) && e.More >= 0, "credits_left", e.More)
 	return attrs
+}
+
+// Unseen is how many hits the service counts that the search has not seen; -1 if it did not
+// say how many there are.
+func (e *Ending) Unseen() int64 {
+	if e.Total < 0 {
+		return -1
+	}
+	return max(0, e.Total-int64(e.Seen))
 }
 
 // MarshalJSON writes an ending as a log does, and with `cut` what the message tells there.
@@ -235,8 +278,17 @@ func (e Ending) MarshalJSON() ([]byte, error) {
 	for i := 0; i < len(attrs); i += 2 {
 		members[attrs[i].(string)] = attrs[i+1]
 	}
-	if e.Cut {
-		members["cut"] = true
+	for name, holds := range map[string]bool{"cut": e.Cut, "limited": e.Limited, "incomplete": e.Short} {
+		if holds {
+			members[name] = true
+		}
+	}
+	members["seen"] = e.Seen
+	if e.Total >= 0 {
+		members["total"], members["left"] = e.Total, e.Unseen()
+	}
+	if e.Paging != "" {
+		members["paging"] = e.Paging
 	}
 	return json.Marshal(members)
 }
@@ -244,11 +296,14 @@ func (e Ending) MarshalJSON() ([]byte, error) {
 // sumOf is what many endings come to, as attributes; those that come to nothing are left
 // out.
 func sumOf(all []Ending) (attrs []any) {
-	cut, reused, saved, more := 0, 0, outlier.Credits(0), outlier.Credits(0)
+	cut, limited, reused, saved, more := 0, 0, 0, outlier.Credits(0), outlier.Credits(0)
 	for _, e := range all {
 		reused, saved, more = reused+e.Reused, saved+e.Kept+e.Saved, more+max(0, e.More)
-		if e.Cut {
+		switch {
+		case e.Cut:
 			cut++
+		case e.Limited:
+			limited++
 		}
 	}
 	if reused > 0 {
@@ -258,7 +313,13 @@ func sumOf(all []Ending) (attrs []any) {
 		attrs = append(attrs, "credits_saved", saved)
 	}
 	if cut > 0 {
-		attrs = append(attrs, "searches_cut", cut, "credits_left", more)
+		attrs = append(attrs, "searches_cut", cut)
+	}
+	if limited > 0 {
+		attrs = append(attrs, "searches_limited", limited)
+	}
+	if cut+limited > 0 {
+		attrs = append(attrs, "credits_left", more)
 	}
 	return attrs
 }

@@ -24,8 +24,10 @@ func told(e Ending) string {
 		words = append(words, fmt.Sprintf("%v=%v", attrs[i], attrs[i+1]))
 	}
 	said := strings.Join(words, " ")
-	if e.Cut {
-		said += ", cut"
+	for word, holds := range map[string]bool{", cut": e.Cut, ", limited": e.Limited, ", short": e.Short} {
+		if holds {
+			said += word
+		}
 	}
 	return said
 }
@@ -44,30 +46,35 @@ func TestEndingsSayWhatWasSavedAndWhatWasLeft(t *testing.T) {
 		room  outlier.Credits
 		want  string
 	}{
-		"an ordinary end":       {state.Step{Pages: 3, Hits: 120, Total: 480, Stop: "pages"}, 3, 99, "pages=3 hits=120 of=120"},
-		"hardly anything new":   {state.Step{Pages: 2, Hits: 80, Total: 480, Stop: "known"}, 5, 99, "pages=2 hits=80 of=200 early=hardly anything was new credits_saved=6"},
-		"on the last page":      {state.Step{Pages: 5, Hits: 200, Total: 480, Stop: "known"}, 5, 99, "pages=5 hits=200 of=200"},
-		"an empty page":         {state.Step{Pages: 1, Stop: "empty"}, 2, 99, "pages=1 hits=0 of=0 early=there was nothing more credits_saved=2"},
-		"a short page":          {state.Step{Pages: 1, Hits: 12, Total: 12, Stop: "short"}, 3, 99, "pages=1 hits=12 of=12 early=there was nothing more credits_saved=4"},
-		"repetition":            {state.Step{Pages: 2, Hits: 80, Total: -1, Stop: "repeated"}, 3, 99, "pages=2 hits=80 early=a page brought only what had come before credits_saved=2"},
-		"all there is":          {state.Step{Pages: 2, Hits: 52, Total: 52, Stop: "short"}, all, 99, "pages=2 hits=52 of=52 early=there was nothing more"},
-		"known, without an end": {state.Step{Pages: 2, Hits: 80, Total: 161, Stop: "known"}, all, 99, "pages=2 hits=80 of=161 early=hardly anything was new credits_saved=6"},
-		"with room for a page":  {state.Step{Pages: 2, Hits: 52, Total: 52, Stop: "short"}, 9, 3, "pages=2 hits=52 of=52 early=there was nothing more credits_saved=2"},
-		"without any room":      {state.Step{Pages: 2, Hits: 52, Total: 52, Stop: "short"}, 9, 1, "pages=2 hits=52 of=52 early=there was nothing more"},
-		"from the journal":      {state.Step{Pages: 3, Reused: 2, Hits: 120, Total: 120, Stop: "pages"}, 3, 99, "pages=3 hits=120 of=120 pages_reused=2 credits_saved=4"},
-		"and with room for one": {state.Step{Pages: 3, Reused: 2, Hits: 120, Total: 120, Stop: "pages"}, 3, 2, "pages=3 hits=120 of=120 pages_reused=2 credits_saved=2"},
-		"both share the room":   {state.Step{Pages: 3, Reused: 2, Hits: 99, Total: 99, Stop: "short"}, 9, 6, "pages=3 hits=99 of=99 early=there was nothing more pages_reused=2 credits_saved=6"},
-		"a cap":                 {state.Step{Pages: 3, Next: 3, Hits: 120, Total: 480}, 12, 0, "pages=3 hits=120 of=480 pages_left=9 credits_left=18, cut"},
-		"a cap, no end known":   {state.Step{Pages: 1, Next: 1, Hits: 40, Total: 10_000}, all, 0, "pages=1 hits=40 of=10000 pages_left=249 credits_left=498, cut"},
-		"a cap, no total known": {state.Step{Pages: 1, Next: 1, Hits: 40, Total: -1}, 4, 0, "pages=1 hits=40 pages_left=3 credits_left=6, cut"},
-		"nobody knows":          {state.Step{Pages: 1, Next: 1, Hits: 40, Total: -1}, all, 0, "pages=1 hits=40, cut"},
-		"a cap after the end":   {state.Step{Pages: 1, Next: 1, Hits: 40, Total: 40}, 4, 0, "pages=1 hits=40 of=40"},
-		"out of time":           {state.Step{Pages: 1, Next: 1, Hits: 40, Total: 60, Stop: "time", Left: 1}, 4, 99, "pages=1 hits=40 of=60 pages_left=1 credits_left=2, cut"},
+		"an ordinary end":       {state.Step{Pages: 3, Next: 3, Hits: 120, Seen: 120, Total: 480, Stop: "pages"}, 3, 99, "pages=3 hits=120 of=120 seen=120 total=480 pages_left=9 credits_left=18, limited"},
+		"no total is known":     {state.Step{Pages: 1, Next: 1, Hits: 40, Seen: 40, Total: -1, Stop: "pages"}, 1, 99, "pages=1 hits=40 seen=40, limited"},
+		"all of the last page":  {state.Step{Pages: 2, Next: 2, Hits: 80, Seen: 80, Total: 80, Stop: "pages"}, 2, 99, "pages=2 hits=80 of=80"},
+		"moved by a newcomer":   {state.Step{Pages: 2, Next: 2, Hits: 80, Seen: 79, Total: 80, Stop: "pages"}, 2, 99, "pages=2 hits=80 of=80 seen=79 total=80, short"},
+		"less than was counted": {state.Step{Pages: 2, Next: 2, Hits: 40, Seen: 40, Total: 85, Stop: "empty"}, 5, 99, "pages=2 hits=40 of=85 early=there was nothing more seen=40 total=85, short"},
+		"on its last page":      {state.Step{Pages: 2, Next: 2, Hits: 80, Seen: 40, Total: 85, Stop: "repeated"}, 2, 99, "pages=2 hits=80 of=80 seen=40 total=85, short"},
+		"hardly anything new":   {state.Step{Pages: 2, Next: 2, Hits: 80, Seen: 80, Total: 480, Stop: "known"}, 5, 99, "pages=2 hits=80 of=200 early=hardly anything was new credits_saved=6"},
+		"on the last page":      {state.Step{Pages: 5, Next: 5, Hits: 200, Seen: 200, Total: 480, Stop: "known"}, 5, 99, "pages=5 hits=200 of=200"},
+		"an empty page":         {state.Step{Pages: 1, Next: 1, Stop: "empty"}, 2, 99, "pages=1 hits=0 of=0 early=there was nothing more credits_saved=2"},
+		"a short page":          {state.Step{Pages: 1, Next: 1, Hits: 12, Seen: 12, Total: 12, Stop: "short"}, 3, 99, "pages=1 hits=12 of=12 early=there was nothing more credits_saved=4"},
+		"repetition":            {state.Step{Pages: 2, Next: 2, Hits: 80, Seen: 80, Total: -1, Stop: "repeated"}, 3, 99, "pages=2 hits=80 early=a page brought only what had come before credits_saved=2"},
+		"all there is":          {state.Step{Pages: 2, Next: 2, Hits: 52, Seen: 52, Total: 52, Stop: "short"}, all, 99, "pages=2 hits=52 of=52 early=there was nothing more"},
+		"known, without an end": {state.Step{Pages: 2, Next: 2, Hits: 80, Seen: 80, Total: 161, Stop: "known"}, all, 99, "pages=2 hits=80 of=161 early=hardly anything was new credits_saved=6"},
+		"with room for a page":  {state.Step{Pages: 2, Next: 2, Hits: 52, Seen: 52, Total: 52, Stop: "short"}, 9, 3, "pages=2 hits=52 of=52 early=there was nothing more credits_saved=2"},
+		"without any room":      {state.Step{Pages: 2, Next: 2, Hits: 52, Seen: 52, Total: 52, Stop: "short"}, 9, 1, "pages=2 hits=52 of=52 early=there was nothing more"},
+		"from the journal":      {state.Step{Pages: 3, Next: 3, Reused: 2, Hits: 120, Seen: 120, Total: 120, Stop: "pages"}, 3, 99, "pages=3 hits=120 of=120 pages_reused=2 credits_saved=4"},
+		"and with room for one": {state.Step{Pages: 3, Next: 3, Reused: 2, Hits: 120, Seen: 120, Total: 120, Stop: "pages"}, 3, 2, "pages=3 hits=120 of=120 pages_reused=2 credits_saved=2"},
+		"both share the room":   {state.Step{Pages: 3, Next: 3, Reused: 2, Hits: 99, Seen: 99, Total: 99, Stop: "short"}, 9, 6, "pages=3 hits=99 of=99 early=there was nothing more pages_reused=2 credits_saved=6"},
+		"a cap":                 {state.Step{Pages: 3, Next: 3, Hits: 120, Seen: 120, Total: 480}, 12, 0, "pages=3 hits=120 of=480 pages_left=9 credits_left=18, cut"},
+		"a cap, no end known":   {state.Step{Pages: 1, Next: 1, Hits: 40, Seen: 40, Total: 10_000}, all, 0, "pages=1 hits=40 of=10000 pages_left=249 credits_left=498, cut"},
+		"a cap, no total known": {state.Step{Pages: 1, Next: 1, Hits: 40, Seen: 40, Total: -1}, 4, 0, "pages=1 hits=40 pages_left=3 credits_left=6, cut"},
+		"nobody knows":          {state.Step{Pages: 1, Next: 1, Hits: 40, Seen: 40, Total: -1}, all, 0, "pages=1 hits=40, cut"},
+		"a cap after the end":   {state.Step{Pages: 1, Next: 1, Hits: 40, Seen: 40, Total: 40}, 4, 0, "pages=1 hits=40 of=40"},
+		"out of time":           {state.Step{Pages: 1, Next: 1, Hits: 40, Seen: 40, Total: 60, Stop: "time", Left: 1}, 4, 99, "pages=1 hits=40 of=60 pages_left=1 credits_left=2, cut"},
 		"no share of the month": {state.Step{Total: -1, Stop: "share", Left: -1}, 4, 0, "pages=0 hits=0 pages_left=4 credits_left=8, cut"},
-		"a part of it":          {state.Step{Pages: 1, Next: 1, Hits: 40, Total: 480, Stop: "share", Left: -1}, 4, 0, "pages=1 hits=40 of=160 pages_left=3 credits_left=6, cut"},
+		"a part of it":          {state.Step{Pages: 1, Next: 1, Hits: 40, Seen: 40, Total: 480, Stop: "share", Left: -1}, 4, 0, "pages=1 hits=40 of=160 pages_left=3 credits_left=6, cut"},
 		"bought lately":         {state.Step{Op: outlier.OpRelated, Total: -1, Stop: "fresh", Left: -1}, 4, 99, "pages=0 hits=0 fresh=true"},
 		"refused":               {state.Step{Total: -1, Stop: "refused", Left: -1}, 4, 99, "pages=0 hits=0"},
-		"channels cost five":    {state.Step{Op: outlier.OpFindChannels, Pages: 1, Next: 1, Hits: 40, Total: 100}, 3, 0, "pages=1 hits=40 of=100 pages_left=2 credits_left=10, cut"},
+		"channels cost five":    {state.Step{Op: outlier.OpFindChannels, Pages: 1, Next: 1, Hits: 40, Seen: 40, Total: 100}, 3, 0, "pages=1 hits=40 of=100 pages_left=2 credits_left=10, cut"},
 		"formats have one page": {state.Step{Op: outlier.OpTrendingFormats, Total: -1, Stop: "share"}, 1, 0, "pages=0 hits=0 pages_left=1 credits_left=1, cut"},
 		"a scan, put off":       {state.Step{Op: outlier.OpStartScan, Params: "mode=fast", Total: -1, Stop: "share"}, 5, 0, "pages=0 hits=0 credits_left=60, cut"},
 	} {
@@ -86,7 +93,7 @@ func TestEndingsSayWhatWasSavedAndWhatWasLeft(t *testing.T) {
 }
 
 func TestSavingsOfARunAreNoMoreThanItsRoom(t *testing.T) {
-	short := state.Step{Op: outlier.OpSearch, Pages: 1, Hits: 12, Total: 12, Stop: "short"}
+	short := state.Step{Op: outlier.OpSearch, Pages: 1, Next: 1, Hits: 12, Seen: 12, Total: 12, Stop: "short"}
 	journal := short
 	journal.Reused = 1
 	r := ended(3, short, journal)
@@ -188,9 +195,9 @@ func steady(_ []string, a slog.Attr) slog.Attr {
 }
 
 func TestEndingIsTheSameInJSON(t *testing.T) {
-	cut := ended(4, state.Step{Op: outlier.OpSearch, Queries: []string{"moka pot"}, Pages: 1, Next: 1, Hits: 40, Total: -1}).endingsIn(0)
+	cut := ended(4, state.Step{Op: outlier.OpSearch, Queries: []string{"moka pot"}, Pages: 1, Next: 1, Hits: 40, Seen: 40, Total: -1}).endingsIn(0)
 	got, err := json.Marshal(cut)
-	const want = `[{"credits_left":6,"cut":true,"hits":40,"pages":1,"pages_left":3,"search":"moka pot"}]`
+	const want = `[{"credits_left":6,"cut":true,"hits":40,"pages":1,"pages_left":3,"search":"moka pot","seen":40}]`
 	if err != nil || string(got) != want {
 		t.Errorf("%s (%v), want %s", got, err, want)
 	}

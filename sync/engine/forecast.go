@@ -22,6 +22,16 @@ type Forecast struct {
 	Orphans []Orphan      `json:"orphans,omitempty"`
 	Refused []Refusal     `json:"refused,omitempty"` // why the service refuses calls for now
 	Pace    string        `json:"pace"`              // that is believed in, and that minutes are counted at
+
+	Paging []PagingForecast `json:"paging,omitempty"` // of the endpoints that the jobs told want several pages of
+}
+
+// PagingForecast is what is believed of `from` at an endpoint.
+type PagingForecast struct {
+	Op      outlier.Operation `json:"operation"`
+	Counts  string            `json:"counts"`            // "page", "offset", or "" while it is not known
+	Because string            `json:"because,omitempty"` // what has shown it
+	Since   time.Time         `json:"since,omitzero"`    // when
 }
 
 // CycleForecast is the budget of the billing cycle, and how it is going to end.
@@ -125,10 +135,34 @@ func (e *Engine) Forecast(ctx context.Context, names ...string) (*Forecast, erro
 			f.Jobs = append(f.Jobs, *job)
 		}
 	}
+	if err := e.pagings(f); err != nil {
+		return nil, err
+	}
 	if f.Orphans, err = e.orphans(); err != nil {
 		return nil, err
 	}
 	return f, e.project(&f.Cycle)
+}
+
+// pagings adds what is believed of the endpoints of which several pages are wanted.
+func (e *Engine) pagings(f *Forecast) error {
+	for _, job := range f.Jobs {
+		for _, search := range job.Searches {
+			op := search.Op
+			if op == outlier.OpStartScan {
+				op = outlier.OpSearch // reads it
+			}
+			if search.Pages < 2 || slices.ContainsFunc(f.Paging, func(p PagingForecast) bool { return p.Op == op }) {
+				continue
+			}
+			p, err := e.Paging(op)
+			if err != nil {
+				return err
+			}
+			f.Paging = append(f.Paging, PagingForecast{Op: op, Counts: p.Reading, Because: p.Evidence, Since: p.Learned})
+		}
+	}
+	return nil
 }
 
 // wanted is what the runs of a job would spend until the cycle turns if each got all that

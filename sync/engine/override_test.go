@@ -47,7 +47,7 @@ func (w *workshop) overridden(times int, o job.Overrides) (row *state.Run) {
 // lessons are what earlier runs teach later ones.
 type lessons struct {
 	Watermarks []state.Watermark
-	Paging     string
+	Paging     state.Paging
 	Forecast   JobForecast
 	Turns      []time.Time // when its searches had theirs
 }
@@ -118,7 +118,7 @@ func TestMoveCursorLetsAnOverriddenRunTeach(t *testing.T) {
 	bare(t, overriddenFile, func(w *workshop) {
 		w.overridden(1, job.Overrides{Since: 20 * 24 * time.Hour, MoveCursor: true})
 		time.Sleep(time.Hour)
-		if m := w.lessons(); len(m.Watermarks) != 2 || m.Paging == "" {
+		if m := w.lessons(); len(m.Watermarks) != 2 || m.Paging.Reading == "" {
 			t.Errorf("watermarks %+v, paging %q; want one for each topic, and the paging known", m.Watermarks, m.Paging)
 		}
 		if window := w.steps(w.mustRun(state.OK))[0].Window; !strings.HasPrefix(window, days(-1)) {

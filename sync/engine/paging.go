@@ -1,7 +1,9 @@
 package engine
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 
 	"outlierd/outlier"
 	"outlierd/sync/job"
@@ -13,78 +15,194 @@ import (
 // The interface calls `from` the page to fetch, but its kind is known to count items
 // instead. Asked for the second page as `from=1`, a service that counts pages brings
 // forty other hits; one that counts items brings the first page again, moved by one.
-// So the first second page that is bought tells: if half of its hits or more stood on
-// page one, items are counted, and that page was wasted: it is kept in the journal, and
-// no row is made of it, since its hits were just seen, but for the last one, which comes
-// with the next page if a cap leaves room for that. What was learned is remembered for each endpoint, and the configuration may say it from the
-// beginning.
+// The configuration may say which it is. Otherwise each endpoint's reading is learned, and
+// only from what cannot come about in another way: see [evidenceOf]. Videos that arrive or
+// vanish between two pages prove nothing.
+//
+// A page that only the other reading explains is no page of its search. It stays in the
+// journal, and no row is made of it: its hits come again with the pages that are asked for
+// by the other reading. That happens once in a search; what contradicts it after that does
+// not end the search, and is told by what it has seen of the total.
 
-// counts is what `from` counts at an endpoint: [job.PagingPage], [job.PagingOffset],
-// or "" while nobody knows.
-func (e *Engine) counts(op outlier.Operation) (string, error) {
-	if said := e.Config.Service.Paging; said == job.PagingPage || said == job.PagingOffset {
-		return said, nil
+// saturated is where `pagination.total` stops counting: from there on it proves nothing.
+const saturated = 10_000
+
+// Paging is what is believed of an endpoint: what the configuration says, or else what was
+// learned.
+func (e *Engine) Paging(op outlier.Operation) (state.Paging, error) {
+	if said := e.configuredPaging(); said != "" {
+		return state.Paging{Op: op, Reading: said, Evidence: "service.paging says so"}, nil
 	}
 	return e.Store.Paging(op)
 }
 
-// countsUnknown reports whether a second page would be a probe.
+// configuredPaging is what the configuration says that `from` counts; "" if that is learned.
+func (e *Engine) configuredPaging() string {
+	if said := e.Config.Service.Paging; said == job.PagingPage || said == job.PagingOffset {
+		return said
+	}
+	return ""
+}
+
+// What can show what `from` counts.
+const (
+	evidenceEcho  = "an echoed `from`"
+	evidencePages = "two whole pages"
+	evidenceTotal = "`total`"
+)
+
+// countsUnknown reports whether a second page would be the one that tells.
 func (e *Engine) countsUnknown(op outlier.Operation) bool {
-	counts, err := e.counts(op)
-	return err == nil && counts == ""
+	p, err := e.Paging(op)
+	return err == nil && p.Reading == ""
 }
 
-// countsFor is counts, by what the run itself has learned before all else.
-func (r *run) countsFor(op outlier.Operation) (string, error) {
-	if learned := r.learned[op]; learned != "" {
-		return learned, nil
+// counts is what `from` counts for a step: what its pages have shown, or those of another
+// search of the run, or else what is believed; "" if it is not known.
+func (r *run) counts(step *state.Step) (string, error) {
+	if said := r.configuredPaging(); said != "" {
+		return said, nil
 	}
-	return r.counts(op)
-}
-
-// from is the parameter for the step's next page.
-func (r *run) from(step *state.Step) (int, error) {
-	counts, err := r.countsFor(step.Op)
+	if step.Reading != "" {
+		return step.Reading, nil
+	}
+	for i := range r.steps {
+		if r.steps[i].Op == step.Op && r.steps[i].Reading != "" {
+			return r.steps[i].Reading, nil
+		}
+	}
+	p, err := r.Paging(step.Op)
 	if err != nil {
-		return 0, fmt.Errorf("what does `from` count: %w", err)
+		return "", fmt.Errorf("what does `from` count: %w", err)
 	}
-	if counts == job.PagingOffset {
-		return step.Hits, nil
-	}
-	return step.Next, nil
+	return p.Reading, nil
 }
 
-// probing reports whether the step's next page will tell what `from` counts.
-func (r *run) probing(step *state.Step) bool {
-	if step.Next != 1 || step.Hits <= 1 || step.Op == outlier.OpTrendingFormats {
-		return false
-	}
-	counts, err := r.countsFor(step.Op)
-	return err == nil && counts == ""
+// A place is where a page is asked for, and by which reading of `from`, "" if it is not known.
+type place struct {
+	from    int
+	reading string
 }
 
-// learnPaging learns what `from` counts from the first second page. If it is items, the
-// page was wasted. One that merely repeats the first page teaches nothing: "". Later runs
-// know it too, unless a person has overridden this one.
-func (r *run) learnPaging(tx *state.Tx, step *state.Step, page outlier.Page, response int64) (counts string, err error) {
-	hits := r.hits(step, page)
-	known, err := tx.Sighted(r.row.ID, step.ID, hits)
+// behind is how many items stand before a page of so many.
+func (p place) behind(size int64) int64 {
+	if p.reading == job.PagingOffset {
+		return int64(p.from)
+	}
+	return int64(p.from) * size
+}
+
+// place is that of the step's next page. While nothing is known, pages are counted.
+func (r *run) place(step *state.Step) (place, error) {
+	reading, err := r.counts(step)
+	if reading == job.PagingOffset {
+		return place{step.Seen, reading}, err
+	}
+	return place{step.Next, reading}, err
+}
+
+// heed learns from a page what `from` counts, and reports whether it is the page of the
+// search that it was asked for as. If not, step is what goes on by the other reading. Later
+// runs learn it too, unless a person has overridden this one.
+func (r *run) heed(tx *state.Tx, step *state.Step, at place, page outlier.Page) (keep bool, err error) {
+	if at.from == 0 || r.configuredPaging() != "" {
+		return true, nil
+	}
+	var first []string
+	if at.from < pageSize {
+		if first, err = tx.FirstPage(step); err != nil {
+			return false, err
+		}
+	}
+	known, err := tx.Sighted(step, r.hits(step, page))
 	if err != nil {
-		return "", err
+		return false, err
 	}
-	switch ids := distinct(hits); {
-	case known == ids && len(hits) == step.Hits:
-		return "", nil
-	case 2*known < ids || ids == 0:
-		counts = job.PagingPage
+	shown := evidenceOf(first, known, page, at.from)
+	using := cmp.Or(at.reading, job.PagingPage)
+	switch {
+	case shown.reading == "" || step.Reading != "" && step.Reading != shown.reading:
+		return true, nil // it shows nothing, or something else than the search has shown before
+	case shown.by != "":
+		if r.plan.teaches() {
+			err = tx.LearnPaging(step.Op, shown.reading, shown.by)
+		}
+	case shown.reading == job.PagingPage && using == job.PagingOffset: // an empty page
+		if r.plan.teaches() {
+			err = tx.UnlearnPaging(step.Op)
+		}
+	case shown.reading == job.PagingOffset && at.reading == "" && (page.Total < 0 || page.Total > int64(step.Seen)):
+		// Nothing is known, and there is more to be had: it is worth a try.
 	default:
-		counts = job.PagingOffset
+		return true, nil
 	}
-	if r.plan.teaches() {
-		err = tx.LearnPaging(step.Op, counts)
+	if step.Reading = shown.reading; err != nil || using == shown.reading {
+		return true, err
 	}
-	if err == nil && counts == job.PagingOffset {
-		err = tx.SetAside(response)
+	step.Total = max(step.Total, page.Total)
+	if step.Reading == job.PagingPage {
+		step.Next = 1 // what came before from elsewhere is not the pages in between
 	}
-	return counts, err
+	return false, nil
 }
+
+// Evidence is which reading of `from` a page speaks for, and what proves it. Without proof
+// it only makes the reading worth a try.
+type evidence struct {
+	reading string
+	by      string
+}
+
+// evidenceOf compares the page that came for `from` with what each reading predicts. first
+// are the ids of page one, or none where that is too far away to overlap; known is how many
+// hits of the page the search had seen before.
+//
+// These prove a reading: an echoed `from` that is the asked one converted by the page size;
+// two whole pages that are the same list moved by `from`, or that share hardly an id; and a
+// number of hits that follows from `total` by one reading alone. An empty page is no proof,
+// since a total may count what cannot be had. Nor is one that repeats many hits in another
+// order or number, since videos come and go.
+func evidenceOf(first []string, known int, page outlier.Page, from int) evidence {
+	size := pageSize
+	if page.Size > 0 && page.Size < pageSize {
+		size = int(page.Size)
+	}
+	ids := make([]string, 0, len(page.Hits))
+	for _, hit := range page.Hits {
+		ids = append(ids, idOf(hit))
+	}
+	overlaps := len(first)-from >= (size+1)/2 // by the reading as items
+	whole := len(first) == size && len(ids) == size && size > 1
+	byPages, byItems := predicted(page.Total, from*size, size), predicted(page.Total, from, size)
+	switch {
+	case size > 1 && page.From == int64(from*size):
+		return evidence{job.PagingPage, evidenceEcho}
+	case size > 1 && page.From > 0 && page.From*int64(size) == int64(from):
+		return evidence{job.PagingOffset, evidenceEcho}
+	case overlaps && whole && slices.Equal(ids[:len(first)-from], first[from:]):
+		return evidence{job.PagingOffset, evidencePages}
+	case overlaps && whole && 4*known <= len(ids):
+		return evidence{job.PagingPage, evidencePages}
+	case len(ids) == byPages && len(ids) != byItems && len(ids) == 0:
+		return evidence{reading: job.PagingPage}
+	case len(ids) == byPages && len(ids) != byItems:
+		return evidence{job.PagingPage, evidenceTotal}
+	case len(ids) == byItems && len(ids) != byPages && overlaps == (2*known >= len(ids)):
+		return evidence{job.PagingOffset, evidenceTotal}
+	case overlaps && len(ids) > 1 && 2*known >= len(ids):
+		return evidence{reading: job.PagingOffset}
+	}
+	return evidence{}
+}
+
+// predicted is how many hits a page has that begins behind so many; -1 if total does not
+// say.
+func predicted(total int64, behind, size int) int {
+	if total < 0 || total >= saturated {
+		return -1
+	}
+	return int(min(max(total-int64(behind), 0), int64(size)))
+}
+
+// idOf is the id that a hit goes by: the video's, or that of the channel which was found.
+func idOf(hit outlier.Hit) string { return cmp.Or(hit.VideoID, hit.ChannelID) }

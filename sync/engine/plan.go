@@ -42,6 +42,8 @@ type frozen struct {
 	Share   *outlier.Credits `json:"share,omitempty"`   // of the month, if it is less than the searches cost
 	Rations map[int]int      `json:"rations,omitempty"` // pages that the share has for each step, by ordinal
 
+	Ends map[int]int `json:"ends,omitempty"` // of a run that buys the rest of another: the pages with which each step ends, by ordinal
+
 	Fetch []frozenEnrich `json:"fetch,omitempty"` // of a watch: about each of IDs
 	IDs   []string       `json:"ids,omitempty"`
 	Since time.Time      `json:"since,omitzero"` // of a watch: its due instant, or its start if a person began it
@@ -345,7 +347,7 @@ func (e *Engine) addStep(c *Cost, plan frozen, step *state.Step, wasted int) (pa
 	case outlier.OpTrendingFormats:
 		pages = 1
 	default:
-		pages = min(pages, job.AllPages-1) + wasted
+		pages = max(0, min(pages, job.AllPages-1)-step.Next) + wasted
 	}
 	c.Credits += outlier.Credits(pages) * price
 	c.Lost += outlier.Credits(pages) * price * maxAttempts
@@ -359,7 +361,7 @@ func (e *Engine) mayWaste(plan frozen, step *state.Step) int {
 	if op == outlier.OpStartScan {
 		op, pages = outlier.OpSearch, plan.readPages()
 	}
-	if op != outlier.OpTrendingFormats && pages > 1 && e.countsUnknown(op) {
+	if op != outlier.OpTrendingFormats && pages > 1 && step.Reading == "" && e.countsUnknown(op) {
 		return 1
 	}
 	return 0
@@ -422,12 +424,21 @@ func (f *frozen) cap(own job.JobBudget) outlier.Credits {
 	return most
 }
 
-// limit is how many pages of a step the run may take.
+// pages is how many pages a step's search has at most, by the job, or where the run buys the
+// rest of another, with those that it takes.
+func (f *frozen) pages(step *state.Step) int {
+	if f.Ends != nil {
+		return f.Ends[step.Ordinal]
+	}
+	return f.Pages
+}
+
+// limit is pages, or less if the run's share of the month has fewer for it.
 func (f *frozen) limit(step *state.Step) int {
 	if f.Rations == nil || step.Scan != "" {
-		return f.Pages
+		return f.pages(step)
 	}
-	return min(f.Pages, f.Rations[step.Ordinal])
+	return min(f.pages(step), f.Rations[step.Ordinal])
 }
 
 // capsOf are the limits that a paid call of a run at the given service time has to

@@ -64,8 +64,6 @@ func (e *Engine) rest(old *state.Run, own job.JobBudget) (open []state.Step, pla
 func (e *Engine) restOf(c *Cost, plan frozen, step *state.Step) (pages int, err error) {
 	wasted := e.mayWaste(plan, step) // page two is the one that tells, and may be all that is left
 	if step.Op != outlier.OpStartScan {
-		plan.Pages = plan.limit(step)
-		plan.Pages -= min(step.Next, plan.Pages)
 		return e.addStep(c, plan, step, wasted), nil
 	}
 	started, err := e.paidScan(step)

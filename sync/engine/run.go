@@ -23,18 +23,17 @@ type run struct {
 	steps []state.Step
 	caps  func(time.Time) []credit.Cap
 
-	searched bool                         // nothing is left to be bought, and what to ask about it is queued
-	over     outlier.Credits              // what costs as much as this is over a cap; 0 while nothing is
-	capped   error                        // the cap
-	stuck    map[int64]bool               // steps that are open and with which nothing can be done for now
-	trouble  error                        // what went wrong for some of its searches and not for others
-	refusals map[int64]int                // of scans, with proof that nothing was started, by step
-	missed   int64                        // found missing before this process took the run up
-	until    time.Time                    // when the run ends, whatever is left; zero for never
-	learned  map[outlier.Operation]string // what `from` counts, as this run has found out
-	looks    map[int64]time.Time          // when to look at its scans again, by step
-	wake     time.Time                    // the first of these
-	fresh    map[time.Duration]int        // data calls that are not made, by how old what is known may be
+	searched bool                  // nothing is left to be bought, and what to ask about it is queued
+	over     outlier.Credits       // what costs as much as this is over a cap; 0 while nothing is
+	capped   error                 // the cap
+	stuck    map[int64]bool        // steps that are open and with which nothing can be done for now
+	trouble  error                 // what went wrong for some of its searches and not for others
+	refusals map[int64]int         // of scans, with proof that nothing was started, by step
+	missed   int64                 // found missing before this process took the run up
+	until    time.Time             // when the run ends, whatever is left; zero for never
+	looks    map[int64]time.Time   // when to look at its scans again, by step
+	wake     time.Time             // the first of these
+	fresh    map[time.Duration]int // data calls that are not made, by how old what is known may be
 	progress Progress
 
 	ended bool
@@ -57,7 +56,7 @@ func (s *shift) take(ctx context.Context, row *state.Run, budget job.JobBudget) 
 		return nil, err
 	}
 	r := &run{
-		shift: s, row: *row, plan: plan, steps: steps, missed: row.Missing, learned: map[outlier.Operation]string{},
+		shift: s, row: *row, plan: plan, steps: steps, missed: row.Missing,
 		stuck: map[int64]bool{}, refusals: map[int64]int{}, looks: map[int64]time.Time{},
 	}
 	s.made[row.ID] = max(spent.Requests, row.Requests) // some are on record as those of who asked first

@@ -132,11 +132,15 @@ func (r *run) cutShort() error {
 // takePage buys the step's next page, or takes it from the journal. The step advances
 // in the transaction that keeps the answer; only then does the copy in memory follow.
 func (r *run) takePage(ctx context.Context, step *state.Step) error {
-	request, err := r.pageRequest(step)
+	at, err := r.place(step)
 	if err != nil {
 		return err
 	}
-	if reused, err := r.reuse(step, request); reused || err != nil {
+	request, err := r.pageRequest(step, at)
+	if err != nil {
+		return err
+	}
+	if reused, err := r.reuse(step, request, at); reused || err != nil {
 		return err
 	}
 	holder, err := r.holder(r.steps, step)
@@ -154,21 +158,18 @@ func (r *run) takePage(ctx context.Context, step *state.Step) error {
 	if next.Began.IsZero() {
 		next.Began = r.Store.ServiceTime()
 	}
-	first, probe, counts := next, r.probing(step), ""
+	first := next
 	_, err = r.fetch(ctx, request, state.Purchase{
 		Run: r.row.ID, Job: r.row.Job, Step: step.ID, Item: step.Item,
-		Page: step.Next, RankBase: step.Hits,
+		Page: step.Next, RankBase: step.Seen,
 		Caps: r.caps, FromHold: holder,
 		Commit: func(tx *state.Tx, kept state.Kept) error {
-			next, counts = first, ""
-			return r.keepPage(tx, &next, kept, probe, &counts)
+			next = first
+			return r.keepPage(tx, &next, kept, at)
 		},
 	})
 	if !unkept(err) {
 		*step = next
-		if counts != "" {
-			r.learned[step.Op] = counts
-		}
 	}
 	r.updated()
 	return r.taken(step, err)
@@ -191,7 +192,7 @@ func (r *run) taken(step *state.Step, err error) error {
 
 // reuse takes the step's next page from the journal, if any job had the identical
 // request answered lately: it costs neither credits nor pace.
-func (r *run) reuse(step *state.Step, request *outlier.Request) (bool, error) {
+func (r *run) reuse(step *state.Step, request *outlier.Request, at place) (bool, error) {
 	if r.plan.ReuseFor <= 0 {
 		return false, nil
 	}
@@ -210,8 +211,19 @@ func (r *run) reuse(step *state.Step, request *outlier.Request) (bool, error) {
 	if next.Began.IsZero() {
 		next.Began = earlier(known.SentAt, r.Store.ServiceTime())
 	}
-	next.Reused++
-	err = r.Store.Update(func(tx *state.Tx) error { return r.turn(tx, &next, page) })
+	first := next
+	err = r.Store.Update(func(tx *state.Tx) error {
+		next = first
+		keep, err := r.heed(tx, &next, at, page)
+		switch {
+		case err != nil:
+			return err
+		case !keep:
+			return tx.SaveStep(next)
+		}
+		next.Reused++
+		return r.turn(tx, &next, at, page)
+	})
 	if err == nil {
 		*step = next
 	}
@@ -220,21 +232,19 @@ func (r *run) reuse(step *state.Step, request *outlier.Request) (bool, error) {
 }
 
 // pageRequest is the call for the step's next page.
-func (r *run) pageRequest(step *state.Step) (*outlier.Request, error) {
+func (r *run) pageRequest(step *state.Step, at place) (*outlier.Request, error) {
 	request, err := r.request(step.Op, step.Params)
 	if err != nil || step.Op == outlier.OpTrendingFormats {
 		return request, err
 	}
-	from, err := r.from(step)
-	request.Params.Set("from", strconv.Itoa(from))
+	request.Params.Set("from", strconv.Itoa(at.from))
 	request.Params.Set("size", strconv.Itoa(pageSize))
-	return request, err
+	return request, nil
 }
 
 // keepPage records a page in the transaction of its answer. An attempt without an
-// answer leaves the step where it is, and so does a probe that was wasted; counts is what
-// a probe tells.
-func (r *run) keepPage(tx *state.Tx, step *state.Step, kept state.Kept, probe bool, counts *string) error {
+// answer leaves the step where it is, and so does a page that is none of its search.
+func (r *run) keepPage(tx *state.Tx, step *state.Step, kept state.Kept, at place) error {
 	if kept.Answer.Err != nil {
 		if stop := stopFor(kindOf(kept.Answer.Err)); stop != "" {
 			step.Stop = stop
@@ -255,12 +265,17 @@ func (r *run) keepPage(tx *state.Tx, step *state.Step, kept state.Kept, probe bo
 	if err := tx.Paging(page.From, page.Size, page.Total); err != nil {
 		return err
 	}
-	if probe {
-		if *counts, err = r.learnPaging(tx, step, page, kept.Response); err != nil || *counts == job.PagingOffset {
-			return err
-		}
+	keep, err := r.heed(tx, step, at, page)
+	switch {
+	case err != nil:
+		return err
+	case keep:
+		return r.turn(tx, step, at, page)
 	}
-	return r.turn(tx, step, page)
+	if err := tx.SetAside(kept.Response); err != nil {
+		return err
+	}
+	return tx.SaveStep(*step)
 }
 
 // boughtKey is the watermark that tells when seeds were bought last: with page one, as
@@ -270,19 +285,25 @@ func boughtKey(watermark string) string { return "bought: " + watermark }
 // turn records the page's hits and moves the step on. A search that has come to its
 // own end moves the job's watermark, whatever becomes of the rest of its run, unless a
 // person has overridden that.
-func (r *run) turn(tx *state.Tx, step *state.Step, page outlier.Page) error {
+func (r *run) turn(tx *state.Tx, step *state.Step, at place, page outlier.Page) error {
 	hits := r.hits(step, page)
-	seen, err := tx.AddHits(r.row.ID, step.ID, step.Next, step.Hits, hits)
+	known, err := tx.Sighted(step, hits)
 	if err != nil {
 		return err
 	}
-	step.Stop = r.stopAfter(step, page, seen, distinct(hits))
+	seen, err := tx.AddHits(r.row.ID, step.ID, step.Next, step.Seen, hits)
+	if err != nil {
+		return err
+	}
+	seen.Distinct = distinct(hits) - known // where it buys the rest of another search, that one's hits are known
+	step.Stop = r.stopAfter(step, at, page, seen, distinct(hits))
 	step.Next++
 	step.Pages++
 	step.Hits += len(page.Hits)
 	step.NewHits += seen.New
-	step.Total = page.Total
-	if step.Stop == stopShare {
+	step.Seen += seen.Distinct
+	step.Total = max(step.Total, page.Total)
+	if step.Stop == stopPages || step.Stop == stopShare {
 		step.Left = r.left(step)
 	}
 	if !r.plan.teaches() {
@@ -329,21 +350,40 @@ func distinct(hits []state.Hit) int {
 	return len(ids)
 }
 
-// left is how many pages of a step were not taken, as far as anybody knows: -1 if
-// neither the job nor the service says how many there are.
+// left is how many pages of a step were not taken that the run may take, or that the
+// service has beyond the job's last page; -1 if it is not known.
 func (r *run) left(step *state.Step) int {
-	left := r.plan.Pages - step.Next
 	if step.Op == outlier.OpStartScan || step.Op == outlier.OpTrendingFormats {
 		return -1
 	}
-	if step.Total >= 0 {
-		rest := max(0, step.Total-int64(step.Hits))
-		left = int(min(int64(left), (rest+pageSize-1)/pageSize))
+	beyond := beyond(step)
+	if step.Stop == stopPages {
+		return beyond
+	}
+	left := r.plan.pages(step) - step.Next
+	if beyond >= 0 {
+		left = min(left, beyond)
 	}
 	if left > job.AllPages/2 {
 		return -1
 	}
 	return left
+}
+
+// beyond is how many pages there are beyond those that a step has taken, by what the
+// service says; -1 if it does not say.
+func beyond(step *state.Step) int {
+	if step.Total < 0 {
+		return -1
+	}
+	size := pageSize // or less, if the service has smaller pages
+	if step.Pages > 0 && step.Hits > 0 {
+		size = min(size, (step.Hits+step.Pages-1)/step.Pages)
+	}
+	if step.Reading == job.PagingOffset {
+		return max(0, (int(step.Total)-step.Seen+size-1)/size)
+	}
+	return max(0, (int(step.Total)+size-1)/size-step.Next)
 }
 
 // describe names a step as a person would: by what it looks for.

@@ -139,7 +139,10 @@ var promises = []promise{
 	{"What `pages` cut off is told in the summary, in `ops.coverage` and as a command that buys just the rest.", nil},
 	{
 		"**Learned paging** rests on evidence that nothing else explains (`total`, an echoed `from`, two whole pages), and is unlearned by a contradiction.",
-		nil,
+		[]string{
+			"sync/engine TestVideoThatArrivesBetweenTwoPagesTeachesNothing", "sync/engine TestWrongBeliefAboutPagingIsUnlearned",
+			"sync/engine TestNoChangeBetweenPagesEndsASearchInSilence", "sync/engine TestWhatFromCountsIsLearnedOnceAndRemembered",
+		},
 	},
 
 	// Buying once.
@@ -335,7 +338,6 @@ var promises = []promise{
 var unbuilt = []string{
 	"after pruning, `rebuild`",
 	"What `pages` cut off",
-	"**Learned paging**",
 	"a page with hits that cannot",
 	"A 429 proves",
 	"A quota that makes",

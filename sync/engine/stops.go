@@ -2,7 +2,6 @@ package engine
 
 import (
 	"outlierd/outlier"
-	"outlierd/sync/job"
 	"outlierd/sync/state"
 )
 
@@ -46,7 +45,7 @@ func stopFor(kind outlier.Kind) string {
 
 // stopAfter says why the search ends with this page, or "" if it goes on. A total
 // alone ends nothing: it saturates, and it is a hint of the service, no promise.
-func (r *run) stopAfter(step *state.Step, page outlier.Page, seen state.Sighting, ids int) string {
+func (r *run) stopAfter(step *state.Step, at place, page outlier.Page, seen state.Sighting, ids int) string {
 	switch got := len(page.Hits); {
 	case step.Op == outlier.OpTrendingFormats:
 		return stopPages
@@ -54,9 +53,9 @@ func (r *run) stopAfter(step *state.Step, page outlier.Page, seen state.Sighting
 		return stopEmpty
 	case seen.Distinct == 0:
 		return stopRepeated
-	case short(page) && int64(step.Hits+got) >= page.Total:
+	case int64(got) < sizeOf(page) && at.behind(sizeOf(page))+int64(got) >= page.Total:
 		return stopShort
-	case r.plan.Pages != job.AllPages && step.Next+1 >= r.plan.Pages:
+	case step.Next+1 >= r.plan.pages(step):
 		return stopPages
 	case step.Next > 0 && float64(seen.Fresh) < r.plan.NewBelow*float64(ids):
 		return stopKnown
@@ -66,12 +65,11 @@ func (r *run) stopAfter(step *state.Step, page outlier.Page, seen state.Sighting
 	return ""
 }
 
-// short reports whether a page holds less than it could: than was asked for, or than the
-// service says its pages have.
-func short(page outlier.Page) bool {
-	size := int64(pageSize)
+// sizeOf is how many hits a page could hold: as many as were asked for, or fewer if the
+// service says that its pages have fewer.
+func sizeOf(page outlier.Page) int64 {
 	if page.Size > 0 {
-		size = min(size, page.Size)
+		return min(pageSize, page.Size)
 	}
-	return int64(len(page.Hits)) < size
+	return pageSize
 }

@@ -77,28 +77,42 @@ func (t *Tx) see(video string, run int64, seen *Sighting) error {
 	return nil
 }
 
-// Sighted counts the distinct hits that the run's step has brought before. The hits
-// of a page that tells something about paging are judged before they are added.
-func (t *Tx) Sighted(run string, step int64, hits []Hit) (known int, err error) {
-	number, err := t.number(run)
-	if err != nil {
-		return 0, err
-	}
+// chain are the steps that buy the search of ?1, of which ?2 is the first, and their runs.
+const chain = `steps s JOIN runs r ON r.run = s.run WHERE s.id IN (?1, ?2) OR s.origin = ?2`
+
+// Sighted counts the distinct hits that a step, or one whose rest it buys, has brought
+// before.
+func (t *Tx) Sighted(step *Step, hits []Hit) (known int, err error) {
 	counted := make(map[string]bool, len(hits))
 	for _, hit := range hits {
 		if counted[hit.VideoID] {
 			continue
 		}
 		counted[hit.VideoID] = true
-		var one int
-		err := t.row(`SELECT count(*) FROM run_hits WHERE run = ? AND step = ? AND video = ?`, number, step, hit.VideoID).Scan(&one)
+		var one bool
+		err := t.row(`SELECT EXISTS (SELECT 1 FROM run_hits h JOIN (SELECT r.id AS run, s.id AS step FROM `+chain+`) USING (run, step)
+			WHERE h.video = ?3)`, step.ID, first(step), hit.VideoID).Scan(&one)
 		if err != nil {
 			return 0, fmt.Errorf("look for hit %s: %w", hit.VideoID, err)
 		}
-		known += one
+		if one {
+			known++
+		}
 	}
 	return known, nil
 }
+
+// FirstPage are the ids that page one of a step's search has brought, in their order.
+func (t *Tx) FirstPage(step *Step) (ids []string, err error) {
+	rows, err := list(t.s, func(id *string) []any { return []any{id} }, `SELECT h.video FROM run_hits h
+		JOIN (SELECT r.id AS run, s.id AS step FROM `+chain+`) USING (run, step) WHERE h.page = 0 ORDER BY h.rank`, step.ID, first(step))
+	if err != nil {
+		return nil, fmt.Errorf("read page one of step %d: %w", step.ID, err)
+	}
+	return rows, nil
+}
+
+func first(step *Step) int64 { return cmp.Or(step.Origin, step.ID) }
 
 // NoPage is the page of an answer that turned out to be none of its search's pages.
 const NoPage = -1

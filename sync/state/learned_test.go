@@ -15,7 +15,7 @@ func TestWhatFromCountsIsRememberedPerEndpoint(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
 	learn := func(op outlier.Operation, reading string) error {
-		return s.Update(func(tx *Tx) error { return tx.LearnPaging(op, reading) })
+		return s.Update(func(tx *Tx) error { return tx.LearnPaging(op, reading, "two whole pages") })
 	}
 	for _, err := range []error{learn(outlier.OpSearch, "page"), learn(outlier.OpSearch, "offset"), learn(outlier.OpRelated, "page")} {
 		if err != nil {
@@ -28,8 +28,8 @@ func TestWhatFromCountsIsRememberedPerEndpoint(t *testing.T) {
 	}
 	s = open(t, dir)
 	for op, want := range map[outlier.Operation]string{outlier.OpSearch: "offset", outlier.OpRelated: "page", outlier.OpFindChannels: ""} {
-		if got, err := s.Paging(op); got != want || err != nil {
-			t.Errorf("%s pages by %q (%v), want %q", op, got, err, want)
+		if got, err := s.Paging(op); got.Reading != want || err != nil {
+			t.Errorf("%s pages by %q (%v), want %q", op, got.Reading, err, want)
 		}
 	}
 }

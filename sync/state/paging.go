@@ -4,31 +4,49 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"time"
 
 	"outlierd/outlier"
 )
 
-// Paging is what `from` counts at an endpoint, as far as an answer has shown it:
-// "page", "offset", or "" while nobody knows.
-func (s *Store) Paging(op outlier.Operation) (reading string, err error) {
-	err = s.view(func() error {
-		return s.row(`SELECT reading FROM paging WHERE op = ?`, string(op)).Scan(&reading)
-	})
-	if errors.Is(err, sql.ErrNoRows) {
-		return "", nil
-	}
-	if err != nil {
-		return "", fmt.Errorf("look for what %s counts: %w", op, err)
-	}
-	return reading, nil
+// Paging is what `from` counts at an endpoint, as far as answers have shown it.
+type Paging struct {
+	Op       outlier.Operation
+	Reading  string // "page", "offset", or "" while it is not known
+	Evidence string // what has shown it
+	Learned  time.Time
 }
 
-// LearnPaging remembers what `from` counts at an endpoint: "page" or "offset".
-func (t *Tx) LearnPaging(op outlier.Operation, reading string) error {
-	_, err := t.exec(`INSERT INTO paging (op, reading, learned_at) VALUES (?, ?, ?)
-		ON CONFLICT DO UPDATE SET reading = excluded.reading, learned_at = excluded.learned_at`, string(op), reading, micros(t.now))
+// Paging is what was learned of an endpoint.
+func (s *Store) Paging(op outlier.Operation) (Paging, error) {
+	p := Paging{Op: op}
+	var learned int64
+	err := s.view(func() error {
+		return s.row(`SELECT reading, evidence, learned_at FROM paging WHERE op = ?`, string(op)).Scan(&p.Reading, &p.Evidence, &learned)
+	})
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return p, fmt.Errorf("look for what %s counts: %w", op, err)
+	}
+	p.Learned = instant(learned)
+	return p, nil
+}
+
+// LearnPaging remembers what `from` counts at an endpoint, "page" or "offset", and what has
+// shown it. What is known already keeps its time.
+func (t *Tx) LearnPaging(op outlier.Operation, reading, evidence string) error {
+	_, err := t.exec(`INSERT INTO paging (op, reading, evidence, learned_at) VALUES (?, ?, ?, ?)
+		ON CONFLICT DO UPDATE SET reading = excluded.reading, evidence = excluded.evidence, learned_at = excluded.learned_at
+		WHERE reading <> excluded.reading`, string(op), reading, evidence, micros(t.now))
 	if err != nil {
 		return fmt.Errorf("remember that %s pages by %q: %w", op, reading, err)
+	}
+	return nil
+}
+
+// UnlearnPaging forgets what `from` counts at an endpoint, as an answer has contradicted it.
+func (t *Tx) UnlearnPaging(op outlier.Operation) error {
+	if _, err := t.exec(`DELETE FROM paging WHERE op = ?`, string(op)); err != nil {
+		return fmt.Errorf("forget what %s pages by: %w", op, err)
 	}
 	return nil
 }

@@ -42,6 +42,7 @@ type Run struct {
 	Status           Status
 	Plan             []byte // JSON that the engine froze at the beginning
 	Config           string // hash of the job as configured
+	RestOf           string // the run whose searches this one completes; "" for all others
 	Overridden       bool   // a person ran the job in another way: the run says nothing about what the job has covered
 
 	Pages, Hits, NewHits        int64
@@ -52,7 +53,7 @@ type Run struct {
 	Error                       string
 }
 
-const runColumns = `run, job, cause, due, started, ended, status, plan, config, overridden, pages, hits, new_hits,
+const runColumns = `run, job, cause, due, started, ended, status, plan, config, rest_of, overridden, pages, hits, new_hits,
 	requests, missing, failures, credits, refunded, waited, row_counts, error`
 
 // runRow is a run on its way out of the database.
@@ -64,7 +65,7 @@ type runRow struct {
 
 func (r *runRow) columns() []any {
 	return []any{&r.ID, &r.Job, &r.Trigger, &r.due, &r.started, &r.ended, &r.Status, &r.Plan, &r.Config,
-		&r.Overridden, &r.Pages, &r.Hits, &r.NewHits,
+		&r.RestOf, &r.Overridden, &r.Pages, &r.Hits, &r.NewHits,
 		&r.Requests, &r.Missing, &r.Failures, &r.Credits, &r.Refunded, &r.waited, &r.rows, &r.Error}
 }
 
@@ -86,9 +87,9 @@ func (s *Store) Begin(r Run, steps []Step) error {
 			return err
 		}
 		values := append([]any{r.ID, r.Job, r.Trigger, micros(r.Due), micros(r.Started), micros(r.Ended), string(r.Status),
-			r.Plan, r.Config, r.Overridden}, r.counts()...)
+			r.Plan, r.Config, r.RestOf, r.Overridden}, r.counts()...)
 		_, err := tx.exec(`INSERT INTO runs (`+runColumns+`, unfinished)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, append(values, !r.Status.over())...)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, append(values, !r.Status.over())...)
 		if err != nil {
 			return err
 		}

@@ -25,21 +25,24 @@ type Step struct {
 	Watermark string // identity of what is searched; see [Watermark]. "" if it has none
 	Scan      string // id of the scan whose results the step reads; "" for other steps
 	Joined    int64  // intent of the scan that another step has started and this one waits for; 0 if none
+	Origin    int64  // the first of the steps whose rest this one buys; 0 if it buys the rest of none
 
 	Began   time.Time // service time at which page one was asked for; zero before
 	Next    int       // the page to take next
 	Pages   int       // taken
 	Hits    int
 	NewHits int
-	Total   int64           // what the service says; -1 while unknown
+	Seen    int             // distinct hits, with those of the steps whose rest this one buys
+	Total   int64           // the most that the service has said; -1 while unknown
+	Reading string          // what `from` counts, as its pages have shown: "page", "offset", or ""
 	Stop    string          // why no further page is taken; "" while open
 	Credits outlier.Credits // what its attempts cost, those of unknown outcome included; follows from the ledger
 	Reused  int             // pages that the journal had, and that were not bought again
-	Left    int             // pages that a cap or an error left untaken; -1 if none, or nobody knows how many
+	Left    int             // pages that were left when it ended, whatever ended it; -1 if it is not known how many
 }
 
-const stepColumns = `id, run, ordinal, op, item, queries, seeds, params, window, next, pages, hits, new_hits, total, stop,
-	watermark, scan, coalesce(joined, 0), began, reused, left_pages, ` + stepCredits
+const stepColumns = `id, run, ordinal, op, item, queries, seeds, params, window, next, pages, hits, new_hits, seen, total, reading, stop,
+	watermark, scan, coalesce(joined, 0), coalesce(origin, 0), began, reused, left_pages, ` + stepCredits
 
 // stepCredits is what a step has cost, by the ledger.
 const stepCredits = `(SELECT coalesce(sum(price), 0) FROM attempts WHERE attempts.step = steps.id AND price > 0 AND state <> 'refunded')`
@@ -52,8 +55,8 @@ type stepRow struct {
 
 func (r *stepRow) columns() []any {
 	return []any{&r.ID, &r.Run, &r.Ordinal, &r.Op, &r.Item, &r.queries, &r.seeds, &r.Params, &r.Window,
-		&r.Next, &r.Pages, &r.Hits, &r.NewHits, &r.Total, &r.Stop,
-		&r.Watermark, &r.Scan, &r.Joined, &r.began, &r.Reused, &r.Left, &r.Credits}
+		&r.Next, &r.Pages, &r.Hits, &r.NewHits, &r.Seen, &r.Total, &r.Reading, &r.Stop,
+		&r.Watermark, &r.Scan, &r.Joined, &r.Origin, &r.began, &r.Reused, &r.Left, &r.Credits}
 }
 
 func (r *stepRow) step() (Step, error) {
@@ -98,12 +101,12 @@ func (t *Tx) addStep(s Step) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	result, err := t.exec(`INSERT INTO steps (run, ordinal, op, item, queries, seeds, params, window, next, pages, hits, new_hits, total, stop,
-		watermark, scan, began, reused, left_pages)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+	result, err := t.exec(`INSERT INTO steps (run, ordinal, op, item, queries, seeds, params, window, next, pages, hits, new_hits, seen, total,
+		reading, stop, watermark, scan, origin, began, reused, left_pages)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, nullif(?, 0), ?, ?, ?)`,
 		s.Run, s.Ordinal, string(s.Op), s.Item, string(queries), string(seeds), s.Params, s.Window,
-		s.Next, s.Pages, s.Hits, s.NewHits, s.Total, s.Stop,
-		s.Watermark, s.Scan, micros(s.Began), s.Reused, s.Left)
+		s.Next, s.Pages, s.Hits, s.NewHits, s.Seen, s.Total,
+		s.Reading, s.Stop, s.Watermark, s.Scan, s.Origin, micros(s.Began), s.Reused, s.Left)
 	if err != nil {
 		return 0, err
 	}
@@ -113,9 +116,9 @@ func (t *Tx) addStep(s Step) (int64, error) {
 // SaveStep records how far a step has got. What was resolved at the beginning
 // never changes.
 func (t *Tx) SaveStep(s Step) error {
-	result, err := t.exec(`UPDATE steps SET began = ?, next = ?, pages = ?, hits = ?, new_hits = ?, total = ?, stop = ?,
-		reused = ?, left_pages = ? WHERE id = ?`,
-		micros(s.Began), s.Next, s.Pages, s.Hits, s.NewHits, s.Total, s.Stop, s.Reused, s.Left, s.ID)
+	result, err := t.exec(`UPDATE steps SET began = ?, next = ?, pages = ?, hits = ?, new_hits = ?, seen = ?, total = ?,
+		reading = ?, stop = ?, reused = ?, left_pages = ? WHERE id = ?`,
+		micros(s.Began), s.Next, s.Pages, s.Hits, s.NewHits, s.Seen, s.Total, s.Reading, s.Stop, s.Reused, s.Left, s.ID)
 	if err := found(result, err); err != nil {
 		return fmt.Errorf("save step %d: %w", s.ID, err)
 	}
@@ -138,4 +141,24 @@ func (s *Store) Steps(run string) ([]Step, error) {
 		return nil, fmt.Errorf("read the steps of run %s: %w", run, err)
 	}
 	return steps, nil
+}
+
+// LastOf is the newest of the steps that buy a step's search: itself, unless a later run
+// has bought what it left.
+func (s *Store) LastOf(step *Step) (last Step, err error) {
+	err = s.view(func() error {
+		rows, err := list(s, (*stepRow).columns, `SELECT `+stepColumns+` FROM steps
+			WHERE id = (SELECT max(id) FROM (SELECT ?1 AS id UNION ALL SELECT id FROM steps WHERE origin = ?1))`, first(step))
+		if err == nil && len(rows) != 1 {
+			err = errors.New("it is not on record")
+		}
+		if err == nil {
+			last, err = rows[0].step()
+		}
+		return err
+	})
+	if err != nil {
+		return last, fmt.Errorf("look for what was bought after step %d: %w", step.ID, err)
+	}
+	return last, nil
 }
