@@ -70,7 +70,7 @@ jobs:
 		{"nothing at all", 0, nil, stopEmpty, 1, 0},
 		{"a short page that the total explains", 55, [][]int{numbers(0, 40), numbers(40, 15)}, stopShort, 2, 55},
 		{"a short page that it does not", 1000, [][]int{numbers(0, 30), numbers(30, 40), {}}, stopEmpty, 3, 70},
-		{"a page without a new id", 1000, [][]int{numbers(0, 40), numbers(0, 40)}, stopRepeated, 2, 80},
+		{"a page without a new id", 1000, [][]int{numbers(0, 40), numbers(40, 40), numbers(0, 40)}, stopRepeated, 3, 120},
 		{"a total alone ends nothing", 40, [][]int{numbers(0, 40), numbers(40, 40), {}}, stopEmpty, 3, 80},
 	} {
 		t.Run(test.name, func(t *testing.T) {
