@@ -18,7 +18,7 @@ type Outcome string
 
 const (
 	Charged  Outcome = "charged"  // a whole answer arrived
-	Refunded Outcome = "refunded" // proof of failure: provably unsent, or the documented error JSON
+	Refunded Outcome = "refunded" // proof of failure: provably unsent, the documented error JSON, or a 429
 	Unknown  Outcome = "unknown"  // no proof either way; counts as charged
 )
 

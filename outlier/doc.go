@@ -50,12 +50,13 @@
 //	Unknown    all else: time-outs, resets, cut bodies, redirects, gateways' pages;
 //	           it counts as charged, and what did arrive is kept
 //
-// The service has refused if the error of a whole JSON object is itself an object with
-// a message, errors or a rateLimit (interface, Errors), and
+// The service has refused if the status is 429, or if the error of a whole JSON object
+// is itself an object with a message, errors or a rateLimit (interface, Errors), and
 //
-//	400, 401, 402, 404, 429   the field status may be missing, as it is known to be
-//	any other 4xx, any 5xx    the field status must be there: gateways write the rest too
-//	2xx, 3xx                  never
+//	any 4xx, any 5xx    the field status is there, too: gateways write the rest as well
+//	any 4xx             with a rateLimit, which is known to come without a status
+//	2xx                 as the first, with nothing of an answer beside it
+//	3xx                 never
 //
 // A stop, the end of Do's context, prevents what was not sent. What was sent gets
 // [StopGrace] to finish.

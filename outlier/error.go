@@ -20,7 +20,7 @@ const (
 	Unauthorized Kind = "unauthorized" // 401, or 403 of the service itself: the key is refused
 	NoCredits    Kind = "no_credits"   // 402: the account has too few credits
 	NotFound     Kind = "not_found"    // 404 with an error body: no such thing
-	Limited      Kind = "limited"      // rate-limit shape, or status 429
+	Limited      Kind = "limited"      // rate-limit shape, or status 429 whatever its body
 	Failed       Kind = "failed"       // any other documented error body
 	Unsent       Kind = "unsent"       // provably not sent: DNS, dial, TLS, proxy
 	Lost         Kind = "lost"         // sent, and no complete answer: time-out, reset, cut body

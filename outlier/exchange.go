@@ -149,6 +149,8 @@ func (x *exchange) receive(resp *http.Response, key Key) (Outcome, *Error) {
 	case x.a.SentAt.IsZero():
 		x.a.SentAt = time.Now() // no proof that it was not sent
 		return Unknown, &Error{Kind: Lost, Cause: errUntraced}
+	case x.a.Status == http.StatusTooManyRequests:
+		return judge(x.a) // the status alone proves the refusal, however much of the body came
 	case errors.Is(err, errTooLong):
 		return Unknown, &Error{Kind: Malformed, Cause: err}
 	case err != nil:

@@ -17,7 +17,8 @@ import (
 //
 // A failed request is refunded (interface, Errors, rule 3), but only one of the
 // documented shapes proves that the service refused it, see readError; a gateway's
-// page, for one, may stand before a service that has done and charged the work. And a
+// page, for one, may stand before a service that has done and charged the work. A 429
+// needs no shape: whichever server counts requests, it refuses before the work begins. And a
 // body may be cut without any error: where its end is the end of the connection, only
 // the JSON itself tells.
 func judge(a *Answer) (Outcome, *Error) {
@@ -30,7 +31,8 @@ func judge(a *Answer) (Outcome, *Error) {
 	}
 	if a.Status >= 400 {
 		e, _, own := readError(a.Request.Op, a.Status, a.Header, body)
-		if a.Own = own && err == nil; a.Own {
+		a.Own = own && err == nil
+		if a.Own || a.Status == http.StatusTooManyRequests {
 			return Refunded, e
 		}
 		return Unknown, e

@@ -23,25 +23,19 @@ func ReadError(op Operation, status int, header http.Header, body []byte) *Error
 // whose error is an object with a message, errors or a rate limit), and whether the
 // service itself wrote it, which proves that it refused.
 //
-// Gateways write {"error":{"message":…}} too. Where a status says what a service
-// refuses, the shape is enough, and its field status may be missing, as it is known to
-// be. Under any other status, the 5xx above all, a gateway may speak for a service that
-// has done and charged the work: only the whole shape counts there, with its status.
+// Gateways write {"error":{"message":…}} too, and may speak for a service that has done
+// and charged the work: only the whole shape counts, with its status, whose value may be
+// any text. A refusal for the rate limit is known to come without it.
 func readError(op Operation, status int, header http.Header, body []byte) (e *Error, shaped, own bool) {
 	e = &Error{Op: op, Status: status}
 	shaped, whole := e.readBody(body, date(header))
-	own = shaped && (whole || refusals[status])
+	limited := status == http.StatusTooManyRequests || e.Rate != nil && status >= 400 && status < 500
+	own = shaped && (whole || limited)
 	e.Kind = e.kind(own)
 	if e.Message == "" && len(e.Fields) == 0 {
 		e.Message = e.ownWords(own, header)
 	}
 	return e, shaped, own
-}
-
-// refusals are the statuses with which the service is known to refuse.
-var refusals = map[int]bool{
-	http.StatusBadRequest: true, http.StatusUnauthorized: true, http.StatusPaymentRequired: true,
-	http.StatusNotFound: true, http.StatusTooManyRequests: true,
 }
 
 func (e *Error) kind(own bool) Kind {
@@ -52,7 +46,7 @@ func (e *Error) kind(own bool) Kind {
 		return Unauthorized
 	case e.Status == http.StatusPaymentRequired:
 		return NoCredits
-	case own && (len(e.Fields) > 0 || e.Status == http.StatusBadRequest):
+	case own && len(e.Fields) > 0, e.Status == http.StatusBadRequest && (own || len(e.Fields) > 0):
 		return Invalid // the same request would only be refused again
 	case own && e.Status == http.StatusNotFound:
 		return NotFound

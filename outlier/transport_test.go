@@ -128,7 +128,7 @@ func TestAnswersOverTheWire(t *testing.T) {
 		"compressed, nothing left":     {ok + "Content-Encoding: gzip\r\n\r\n", Unknown, Lost, 0},
 		"compressed, wrong sum":        {ok + "Content-Encoding: gzip\r\n\r\n" + zip[:len(zip)-8] + "12345678", Charged, Malformed, len(zip)},
 		"compressed, then cut JSON":    {ok + "Content-Encoding: gzip\r\n\r\n" + zipped(page[:99]), Unknown, Lost, len(zipped(page[:99]))},
-		"compressed refusal":           {"HTTP/1.1 404 X\r\nContent-Encoding: gzip\r\n\r\n" + zipped(`{"error":{"message":"m"}}`), Refunded, NotFound, len(zipped(`{"error":{"message":"m"}}`))},
+		"compressed refusal":           {"HTTP/1.1 404 X\r\nContent-Encoding: gzip\r\n\r\n" + zipped(`{"status":"error","error":{"message":"m"}}`), Refunded, NotFound, len(zipped(`{"status":"error","error":{"message":"m"}}`))},
 		"no answer":                    {"", Unknown, Lost, 0},
 		"not HTTP":                     {"220 mail ready\r\n", Unknown, Lost, 0},
 		"header without end":           {ok, Unknown, Lost, 0},
