@@ -14,7 +14,6 @@ import (
 	"golang.org/x/term"
 
 	"outlierd/outlier"
-	"outlierd/outlier/pace"
 	"outlierd/sync/engine"
 	"outlierd/sync/job"
 	"outlierd/sync/state"
@@ -248,7 +247,7 @@ func spendLines(p engine.Progress, now time.Time) []string {
 }
 
 func paceText(p engine.Progress, now time.Time) string {
-	text := pace.Quota{Requests: p.Pace.Limit, Window: p.Pace.Window}.String()
+	text := p.Pace.Pace()
 	if wait := p.Pace.Reset.Sub(now); wait > time.Second && p.Pace.Remaining == 0 {
 		text += " · next call in " + spell(wait)
 	}

@@ -17,6 +17,7 @@ const (
 // A belief is what the service says of its own limit.
 type belief struct {
 	Taught   Quota            // in place of what is configured; zero if nothing was taught
+	Guess    bool             // its window: only the limit was told
 	At       time.Time        // when
 	Limit    int              // of the last answer
 	Used     int              // of Limit, at the last answer
@@ -157,11 +158,11 @@ func (b *belief) isEstimate(window time.Duration) bool {
 // adopt believes a limit: a lower one at once, one that allows more than what is
 // configured when the answers have proved that they count what we send.
 func (c *core) adopt(now time.Time, r reading) {
-	q := Quota{r.limit, r.window}
+	q, guess := Quota{r.limit, r.window}, false
 	if w, ok := c.Belief.refill(r.limit, c.quota); ok {
 		q.Window = w
 	} else if q.Window == 0 {
-		q.Window = c.window(r.limit)
+		q.Window, guess = c.window(r.limit)
 	}
 	if exceeds(q, c.quota) && (c.Belief.Proof < proofs || now.Before(c.Belief.Distrust)) {
 		return
@@ -173,7 +174,7 @@ func (c *core) adopt(now time.Time, r reading) {
 	if q == c.quota {
 		q = Quota{}
 	}
-	c.Belief.Taught, c.Belief.At = q, now
+	c.Belief.Taught, c.Belief.Guess, c.Belief.At = q, guess, now
 }
 
 func exceeds(a, b Quota) bool {
@@ -184,20 +185,20 @@ func exceeds(a, b Quota) bool {
 // one is taken for the same pace with a smaller burst, as long as no time to a reset shows
 // that the window is longer. A time must have been seen twice to count. It may be
 // less than the window; how far the reset then jumped is at least as long.
-func (c *core) window(limit int) time.Duration {
+func (c *core) window(limit int) (w time.Duration, guess bool) {
 	b := &c.Belief
-	w := c.quota.Window
+	w = c.quota.Window
 	if limit < c.quota.Requests {
 		w = times(w, float64(limit), float64(c.quota.Requests))
 	}
 	far := b.Far[1]
 	switch {
 	case b.Proof < proofs || far <= w+rounding+rounding/2:
-		return w
+		return w, limit < c.quota.Requests
 	case b.Jump >= far-rounding:
-		return usual(b.Jump)
+		return usual(b.Jump), false
 	}
-	return usual(far)
+	return usual(far), false
 }
 
 // windows are the lengths that services like.

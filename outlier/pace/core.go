@@ -28,6 +28,7 @@ type core struct {
 
 // memory is what must be known after a restart.
 type memory struct {
+	Quota   Quota // that was configured
 	Log     log
 	Last    time.Time // when the last request was let go
 	Polled  time.Time // when the last scan poll was
@@ -160,10 +161,24 @@ func (c *core) poll(nth int) time.Time {
 
 // forget drops what no longer matters.
 func (c *core) forget(now time.Time) {
-	c.Log.forget(now.Add(-memories * max(c.believed().Window, c.quota.Window, c.rule().span)))
+	c.Log.forget(now.Add(-c.remembered()))
 	c.Log.dropOthers(now.Add(-c.believed().Window-margin(c.believed().Window)), c.Log.others())
 	c.Belief.forget(now)
 	c.Lesson.forget(now)
+}
+
+// remembered is how far the log goes back.
+func (c *core) remembered() time.Duration {
+	return max(leastMemory, memories*max(c.believed().Window, c.quota.Window, c.rule().span))
+}
+
+// elapse counts the time since the last request as time in which requests were let go,
+// but for what passed because nothing wanted to leave. It comes before each grant.
+func (c *core) elapse(now time.Time) {
+	if !c.Last.IsZero() {
+		due := c.slot(c.Last, 1).Add(stray)
+		c.Lesson.Took += max(0, earliest(now, due).Sub(c.Last))
+	}
 }
 
 // grant lets a request go.
@@ -191,6 +206,7 @@ func (c *core) observe(now, sent time.Time, r reading) {
 	}
 	if r.answered {
 		c.Streak = 0
+		c.Lesson.Got++
 	}
 	if r.limit > 0 && r.remaining <= r.limit {
 		c.study(now, sent, r)

@@ -39,6 +39,9 @@ func (o *crowd) notAfter(now time.Time) {
 // what is more than expected proves anything.
 func (c *core) expected(sent time.Time) int {
 	q := c.believed()
+	if c.Belief.Guess { // it may count for longer
+		return c.Log.since(sent.Add(-c.remembered()), true) + c.out
+	}
 	if c.Belief.isBucket() {
 		return int(math.Ceil(c.Log.owed(sent, times(q.Window, 1, float64(q.Requests)), true)+0.3)) + c.out
 	}

@@ -41,7 +41,9 @@
 // refusal to 5 minutes. The times of our own requests show which burst was exceeded
 // at the least: the pace stays, the burst shrinks to what was admitted, and is tried
 // again after 6 hours, then 12 and so on. Where even a burst of one would have been kept,
-// the windows are stretched, which heals by half every 12 hours. Where the service counted
+// the windows are stretched until the pace is what the service let through from one refusal
+// to the next; a faster one is tried after an hour, halfway to the one that was refused, and
+// taken back when it is refused. Where the service counted
 // more than we sent, it was others, and nothing is learned. What a mistake costs is
 // therefore small: a burst of one at the same pace is as fast as any.
 //

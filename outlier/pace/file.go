@@ -21,6 +21,7 @@ func (c *core) advance() int { return max(1, c.quota.Requests/100) }
 
 // text is what the file should hold now.
 func (c *core) text(owner string) ([]byte, error) {
+	c.Quota = c.quota
 	return json.Marshal(note{Owner: owner, Out: c.out + c.prepaid, memory: c.memory})
 }
 
@@ -94,8 +95,11 @@ func (b *belief) valid() bool {
 	return (b.Depth[1] == 0 || b.Gain[0] > 0) && (b.Taught == Quota{} || b.Taught.Requests > 0 && b.Taught.Window > 0 && b.Taught.Window <= absurd)
 }
 
+// incredible is a slowness that no refusals teach, see [slowest].
+const incredible = 1e9
+
 func (s *lesson) valid() bool {
-	return s.Burst >= 0 && s.slow() <= slowest && s.Again >= 0 && s.Again <= mostAgain
+	return s.Burst >= 0 && s.slow() <= incredible && s.Fast >= 0 && s.Held >= 0 && s.Got >= 0 && s.Took >= 0 && s.Again >= 0 && s.Again <= mostAgain
 }
 
 func (o *crowd) valid() bool {
@@ -106,6 +110,9 @@ func (o *crowd) valid() bool {
 // reached the service is not known, but it was before now.
 func (c *core) resume(n note, now time.Time) {
 	c.memory = n.memory
+	if n.Quota != c.quota && n.Quota.check() == nil {
+		c.reconfigured(n.Quota)
+	}
 	c.notAfter(now)
 	at := now
 	if c.advance() == 1 { // else Last is only the first of those that the file covers
@@ -114,4 +121,17 @@ func (c *core) resume(n note, now time.Time) {
 	if n.Out > 0 {
 		c.Log.add(cell{At: at, Own: n.Out}, c.grain())
 	}
+}
+
+// reconfigured keeps the pace that refusals taught under another configured limit, and
+// forgets what was guessed from that.
+func (c *core) reconfigured(old Quota) {
+	was := old
+	if c.Belief.Taught.Requests > 0 {
+		was = c.Belief.Taught
+	}
+	if c.Belief.Guess {
+		c.Belief.Taught, c.Belief.Guess = Quota{}, false
+	}
+	c.Lesson.scale(float64(was.spacing()) / float64(c.told().spacing()))
 }

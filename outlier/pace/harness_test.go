@@ -32,6 +32,7 @@ const (
 type result struct {
 	use      float64 // of the requests that an omniscient client gets through
 	refused  int
+	hourly   int           // refusals in the worst hour after the first
 	waited   time.Duration // the first ten requests together
 	again    time.Duration // the tenth request after an hour's pause at the end
 	admitted []int         // of each client
@@ -60,6 +61,7 @@ func (s *scene) run(span time.Duration) (r result) {
 	}
 	r.admitted = make([]int, len(s.clients))
 	sent := 0
+	hours := map[int]int{} // refusals
 	for {
 		next, who := s.next(now, idle, end)
 		what := -1
@@ -94,7 +96,9 @@ func (s *scene) run(span time.Duration) (r result) {
 		}
 		e := &under[what]
 		if e.answer == nil {
-			s.arrive(e, &r)
+			if refused := r.refused; s.arrive(e, &r) != refused {
+				hours[int(now.Sub(dawn)/time.Hour)]++
+			}
 			continue
 		}
 		if !e.lost {
@@ -107,6 +111,10 @@ func (s *scene) run(span time.Duration) (r result) {
 		under = under[:len(under)-1]
 	}
 	r.use, r.again = s.use(r.admitted, span), s.again(end)
+	delete(hours, 0)
+	for _, n := range hours {
+		r.hourly = max(r.hourly, n)
+	}
 	return r
 }
 
@@ -152,8 +160,8 @@ func (s *scene) next(now time.Time, idle []int, end time.Time) (next time.Time, 
 	return next, who
 }
 
-// arrive has a request counted and answered.
-func (s *scene) arrive(e *errand, r *result) {
+// arrive has a request counted and answered, and tells how many were refused so far.
+func (s *scene) arrive(e *errand, r *result) (refused int) {
 	v := s.service.ask(e.at.Sub(dawn))
 	if v.ok {
 		r.admitted[e.client]++
@@ -163,6 +171,7 @@ func (s *scene) arrive(e *errand, r *result) {
 	answered := e.at.Add(s.between(minLatency, maxLatency))
 	e.answer = answer(s.style, v, e.at.Add(s.skew), answered.Add(s.skew))
 	e.at = answered.Add(s.between(0, jitter))
+	return r.refused
 }
 
 func (s *scene) between(from, to time.Duration) time.Duration {

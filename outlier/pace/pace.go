@@ -52,6 +52,16 @@ type Status struct {
 	Reset        time.Time     // when the next request may leave; the moment asked about if at once
 	BlockedUntil time.Time     // until when a refusal forbids every request; zero if none does
 	Foreign      int           // requests of others in the window, as far as they were noticed
+	Learned      bool          // the service taught another limit than what is configured
+}
+
+// Pace is what is believed, for people: as it is configured, or as a learned rate.
+func (s Status) Pace() string {
+	q := Quota{s.Limit, s.Window}
+	if !s.Learned {
+		return q.String()
+	}
+	return q.rate() + ", learned"
 }
 
 // LongWaitError says that a call would have to wait for longer than
@@ -138,6 +148,7 @@ func (l *Limiter) claim(now time.Time, w *waiter) (pause time.Duration, changed 
 	if w.class == polls {
 		l.core.Polled = now // before it is saved, or a restart would let another one through
 	}
+	l.core.elapse(now)
 	if l.core.prepaid == 0 {
 		l.core.prepaid, l.core.Last = l.core.advance(), now
 		if err := l.save(); err != nil {
@@ -221,7 +232,7 @@ func (l *Limiter) Status() Status {
 	l.core.notAfter(now)
 	l.core.forget(now)
 	q, r := l.core.ours(), l.core.rule()
-	s := Status{Limit: q.Requests, Window: q.Window, Reset: l.core.slot(now, 1), Foreign: l.core.Log.others()}
+	s := Status{Limit: q.Requests, Window: q.Window, Reset: l.core.slot(now, 1), Foreign: l.core.Log.others(), Learned: l.core.believed() != l.core.quota}
 	s.Remaining = max(0, r.n-l.core.Log.since(now.Add(-r.span), r.others)-l.core.out)
 	if l.core.Blocked.After(now) {
 		s.BlockedUntil = l.core.Blocked

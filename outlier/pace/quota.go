@@ -71,6 +71,18 @@ func (q Quota) String() string {
 	return fmt.Sprintf("%d/%v", q.Requests, q.Window)
 }
 
+// rate is q without its burst: 9.7/min, 600/min, 2.5/h.
+func (q Quota) rate() string {
+	switch n := float64(q.Requests) / q.Window.Minutes(); {
+	case n >= 10:
+		return fmt.Sprintf("%.0f/min", n)
+	case n >= 1:
+		return fmt.Sprintf("%.1f/min", n)
+	default:
+		return fmt.Sprintf("%.1f/h", 60*n)
+	}
+}
+
 // spacing is the time between requests that are spread evenly.
 func (q Quota) spacing() time.Duration { return q.Window / time.Duration(q.Requests) }
 

@@ -17,24 +17,38 @@ const (
 	burstHeals = 6 * time.Hour
 	// mostAgain is how often that is doubled at most, to half a week and more.
 	mostAgain = 4
-	// slowHeals is how long it takes for a half of a slowness to be tried without.
+	// slowHeals is how long it takes for a pace to be tried again that was refused, or one
+	// near it.
 	slowHeals = 12 * time.Hour
-	// memories is how many windows the log goes back. A refusal may tell that the
-	// service's window is longer than is believed: only what exceeds all these proves
-	// that others use the key.
-	memories = 3
-	// slowest is the most that refusals without a reason make the pace slower.
-	slowest = 2.1
+	// trialAfter is how long after a refusal a faster pace is tried that never was refused;
+	// half as long after one that was not. It takes trialWork answers at least.
+	trialAfter = time.Hour
+	trialWork  = 20
+	// near is how near two paces are that need no other tried between them.
+	near = 1.2
+	// memories is how many windows the log goes back, and leastMemory how far at least. A
+	// refusal may tell that the service's window is longer than is believed: only what
+	// exceeds all these proves that others use the key.
+	memories    = 3
+	leastMemory = 3 * time.Minute
+	// steepest is the most that one lesson makes the pace slower.
+	steepest = 16
+	// rarest is how far apart refusals without a reason set two requests at most.
+	rarest = 15 * time.Minute
 )
 
 // A lesson is what refusals taught beyond what they said.
 type lesson struct {
 	Burst int       // how many may come at once, the pace being the same; 0 = a window's
 	Again int       // how often it had healed and was learned again within a week
-	Slow  float64   // how much longer the windows seem to be than they should; 0 = 1
-	Row   int       // refusals without a reason, each soon after the last
-	At    time.Time // the last of them
-	Heals time.Time // when Slow lessens
+	At    time.Time // the last refusal without a reason
+
+	Slow  float64       // how much longer the windows seem to be than they should; 0 = 1
+	Fast  float64       // a Slow that was refused; 0 if none is known
+	Held  float64       // the Slow from before the trial of a faster pace; 0 while none is tried
+	Heals time.Time     // when a faster pace is tried
+	Got   int           // answers since the last refusal or trial
+	Took  time.Duration // for these, without the time in which nothing was asked
 }
 
 func (s *lesson) slow() float64 { return math.Max(1, s.Slow) }
@@ -43,11 +57,8 @@ func (s *lesson) forget(now time.Time) {
 	if s.Burst > 0 && now.Sub(s.At) > burstHeals<<s.Again {
 		s.Burst = 0
 	}
-	if s.Slow > 1 && now.After(s.Heals) {
-		s.Slow, s.Heals = 1+(s.Slow-1)/2, now.Add(slowHeals)
-		if s.Slow < 1.02 {
-			s.Slow = 1
-		}
+	if s.Slow > 1 && now.After(s.Heals) && (s.Got >= trialWork || now.Sub(s.At) > lessonLasts) {
+		s.faster(now)
 	}
 }
 
@@ -75,14 +86,64 @@ func (s *lesson) estimated(now time.Time, limit int) {
 	}
 }
 
-// slower stretches the windows, more if stretching them has not helped.
-func (s *lesson) slower(now time.Time, window time.Duration) {
-	if now.Sub(s.At) > 10*window {
-		s.Row = 0
+// refused takes back a trial of a faster pace. Else, where no burst explains a refusal, it
+// stretches the windows of q until the pace is what the service let through since the
+// refusal before: from one to the other it gave all that it gives, whatever kind of limit
+// it has.
+func (s *lesson) refused(now time.Time, q Quota, unexplained bool) {
+	was := s.slow()
+	switch {
+	case s.Held > 0:
+		s.Slow = s.Held
+	case unexplained && s.Got > 0:
+		pace := float64(s.Took) / float64(s.Got) / float64(q.spacing())
+		s.Slow = max(was*1.09, min(pace, was*steepest))
+	case unexplained:
+		s.Slow = was * 1.09
+	default:
+		s.Got, s.Took = 0, 0
+		return
 	}
-	s.Row++
-	more := 0.09 * float64(int(1)<<min(max(s.Row-2, 0), 4))
-	s.Slow, s.Heals = math.Min(s.slow()*(1+more), slowest), now.Add(slowHeals)
+	s.Slow, s.Fast, s.Held = min(s.Slow, slowest(q)), was, 0
+	s.wait(now, trialAfter)
+}
+
+// slowest bounds what refusals teach: a service that refuses everything is asked four
+// times an hour, and no window lasts longer than can be counted.
+func slowest(q Quota) float64 {
+	return min(max(2, float64(rarest)/float64(q.spacing())), float64(math.MaxInt64/16)/float64(q.Window))
+}
+
+// faster begins the trial of a faster pace: halfway to the one that was refused; or where
+// that is close, and long ago, by half of the slowness, but a fifth at most.
+func (s *lesson) faster(now time.Time) {
+	s.Held = s.Slow
+	if s.Fast > 0 && s.Slow > s.Fast*near {
+		s.Slow = math.Sqrt(s.Slow * s.Fast)
+	} else {
+		s.Slow, s.Fast = max((1+s.Slow)/2, s.Slow*4/5), 0
+	}
+	if s.Slow < 1.02 {
+		s.Slow, s.Held = 1, 0
+	}
+	s.wait(now, trialAfter/2)
+}
+
+// wait puts the next trial off: for long where the pace is near one that was refused.
+func (s *lesson) wait(now time.Time, wait time.Duration) {
+	s.Heals = now.Add(wait)
+	if s.Slow <= s.Fast*near {
+		s.Heals = now.Add(slowHeals)
+	}
+	s.Got, s.Took = 0, 0
+}
+
+// scale keeps the pace that was learned where what it is a multiple of has changed.
+func (s *lesson) scale(by float64) {
+	s.Slow, s.Fast, s.Held = s.slow()*by, s.Fast*by, s.Held*by
+	if s.Slow <= 1 {
+		s.Slow, s.Fast, s.Held = 0, 0, 0
+	}
 }
 
 // refuse reacts to a refusal.
@@ -101,7 +162,7 @@ func (c *core) refuse(now, sent time.Time, r reading) {
 
 // backoff is the time that one request is worth, doubled for each further refusal.
 func (c *core) backoff() time.Duration {
-	wait := c.told().spacing()
+	wait := c.believed().spacing()
 	for range min(c.Streak-1, 30) {
 		wait = min(2*wait, longBackoff)
 	}
@@ -116,7 +177,7 @@ func (c *core) backoff() time.Duration {
 // then either the pace is wrong, or others have used the key.
 func (c *core) learn(now, sent time.Time, r reading) {
 	q := c.believed()
-	others := r.current - c.Log.since(sent.Add(-memories*q.Window), true) - c.out
+	others := r.current - c.Log.since(sent.Add(-c.remembered()), true) - c.out
 	if c.lied() && others <= 0 {
 		c.Belief.Taught, c.Belief.Distrust = Quota{}, now.Add(lessonLasts)
 		return
@@ -125,15 +186,15 @@ func (c *core) learn(now, sent time.Time, r reading) {
 		c.meet(now, min(others, q.Requests))
 	}
 	c.settle(now, sent, r)
-	if others > 0 || c.Crowd.Stage == sharing || c.Log.since(now.Add(-q.Window), false) <= 1 {
+	if others > 0 || c.Crowd.Stage == sharing || c.Log.since(now.Add(-c.remembered()), false) <= 1 {
 		return // it was others, or nothing that we did
 	}
 	burst := int(math.Ceil(c.Log.owed(sent, q.spacing(), false))) - 1
 	if c.Lesson.Burst > 0 && now.Sub(c.Lesson.At) < time.Hour {
 		burst = 0 // what was learned last does not explain it
 	}
-	if burst < 1 && c.Log.others() < 2 {
-		c.Lesson.slower(now, q.Window)
+	if c.Streak == 1 { // further ones of a streak only tell how long it lasts
+		c.Lesson.refused(now, c.told(), burst < 1 && c.Log.others() < 2)
 	}
 	c.Lesson.burst(now, max(1, burst))
 }

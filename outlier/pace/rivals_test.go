@@ -23,8 +23,8 @@ type limiter struct {
 	file []byte
 }
 
-func newLimiter(kept bool, share float64) *limiter {
-	return &limiter{core: core{quota: tenAMinute, share: share}, kept: kept}
+func newLimiter(belief Quota, kept bool, share float64) *limiter {
+	return &limiter{core: core{quota: belief, share: share}, kept: kept}
 }
 
 func (l *limiter) next(now time.Time) time.Time {
@@ -33,6 +33,7 @@ func (l *limiter) next(now time.Time) time.Time {
 }
 
 func (l *limiter) left(now time.Time) {
+	l.elapse(now)
 	l.prepaid, l.Last = 1, now
 	l.save()
 	l.grant(now)
@@ -67,9 +68,9 @@ func (l *limiter) restart(now time.Time) {
 // tokens is golang.org/x/time/rate, told the time.
 type tokens struct{ *rate.Limiter }
 
-// newTokens has a share of ten a minute, and of the burst.
-func newTokens(burst int, share float64) *tokens {
-	limit := rate.Every(tenAMinute.spacing()) * rate.Limit(share)
+// newTokens has a share of what is believed, and of the burst.
+func newTokens(belief Quota, burst int, share float64) *tokens {
+	limit := rate.Every(belief.spacing()) * rate.Limit(share)
 	return &tokens{rate.NewLimiter(limit, max(1, int(float64(burst)*share)))}
 }
 

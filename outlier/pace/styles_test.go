@@ -40,6 +40,9 @@ var styles = []style{
 	}},
 }
 
+// silent says nothing in its headers nor in the body of a refusal.
+var silent = style{name: "nothing"}
+
 func x(h http.Header, v verdict, reset string) {
 	h["X-Ratelimit-Limit"], h["X-Ratelimit-Remaining"] = []string{strconv.Itoa(v.limit)}, []string{strconv.Itoa(v.remaining)}
 	h["X-Ratelimit-Reset"] = []string{reset}
@@ -63,9 +66,14 @@ func ceilSeconds(d time.Duration) int64 { return int64((d + time.Second - 1) / t
 // counted the request, answered as it wrote the head of its answer.
 func answer(s style, v verdict, counted, answered time.Time) *outlier.Answer {
 	h := http.Header{"Date": {answered.UTC().Format(http.TimeFormat)}}
-	s.say(h, v, counted)
-	if v.ok {
+	if s.say != nil {
+		s.say(h, v, counted)
+	}
+	switch {
+	case v.ok:
 		return &outlier.Answer{Status: 200, Header: h}
+	case s.say == nil:
+		return &outlier.Answer{Status: 429, Header: h, Err: &outlier.Error{Kind: outlier.Limited, Status: 429}}
 	}
 	rate := &outlier.Rate{Limit: v.limit, Current: v.current, Remaining: min(v.remaining, v.limit), Reset: v.resets(counted)}
 	return &outlier.Answer{Status: 429, Header: h, Err: &outlier.Error{Kind: outlier.Limited, Status: 429, Rate: rate}}

@@ -1,6 +1,7 @@
 package pace
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -24,6 +25,8 @@ var (
 	thirtyAMinute = Quota{30, time.Minute}
 	withHeaders   = styles[1:]
 	bodyOnly      = styles[:1]
+	withDelta     = styles[3:4]
+	unheaded      = []style{silent, styles[0]}
 )
 
 // A kind makes one service, its phase by chance.
@@ -74,9 +77,11 @@ type row struct {
 	clients  int       // strangers to each other; 0 = 1
 	shares   []float64 // of the quota, in place of clients that want all of it
 	restarts time.Duration
+	belief   Quota // zero = ten a minute
 
 	use     float64 // at least
 	refused int     // at most
+	late    bool    // below one refusal in ten minutes in every hour but the first
 	prompt  bool    // the first ten requests must not wait
 	strict  bool    // after a pause ten at once would be refused, and that is learned
 }
@@ -104,6 +109,10 @@ func rows() (all []row) {
 		}
 	}
 	first := []kind{clockOf(tenAMinute), hitOf(tenAMinute), slidingOf(tenAMinute), bucketOf(10)}
+	others := []kind{
+		clockOf(tenIn2Minutes), hitOf(tenIn2Minutes), clockOf(thirtyAMinute), hitOf(thirtyAMinute),
+		bucketOf(20), burstOf(60), bucketOf(5), bucketOf(1), approximateOf(tenAMinute),
+	}
 	return append(all, []row{
 		{name: "the first four, shares of 0.5 and 0.5", services: first, styles: styles, shares: []float64{0.5, 0.5}, use: 0.99},
 		{name: "the first four, shares of 0.3 and 0.7", services: first, styles: styles, shares: []float64{0.3, 0.7}, use: 0.99},
@@ -124,16 +133,23 @@ func rows() (all []row) {
 			services: lyingOf(first...),
 			styles:   styles, use: 0.99, refused: 1, prompt: true,
 		},
+		{name: "the first four, believed to allow 20 a minute", services: first, styles: unheaded, belief: Quota{20, time.Minute}, use: 0.75, refused: 40, late: true},
+		{name: "the first four, believed to allow 600 a minute", services: first, styles: unheaded, belief: Quota{600, time.Minute}, use: 0.75, refused: 40, late: true},
+		{name: "the first four, believed to allow 1000 a minute", services: first, styles: unheaded, belief: Quota{1000, time.Minute}, use: 0.60, refused: 40, late: true},
+		{name: "the other nine services, believed to allow 1000 a minute", services: others, styles: unheaded, belief: Quota{1000, time.Minute}, use: 0.60, refused: 40, late: true},
+		{name: "the first four with headers that lie, believed to allow 1000 a minute", services: lyingOf(first...), styles: withDelta, belief: Quota{1000, time.Minute}, use: 0.60, refused: 40, late: true},
 	}...)
 }
 
 // told names the styles of a row.
 func (r row) told() string {
-	switch len(r.styles) {
-	case len(styles):
+	switch {
+	case len(r.styles) == len(styles):
 		return "all"
-	case 1:
+	case len(r.styles) == 1:
 		return r.styles[0].name
+	case r.styles[0].name == silent.name:
+		return "nothing, body only"
 	}
 	return "with headers"
 }
@@ -141,12 +157,12 @@ func (r row) told() string {
 // clients that are compared, by the columns of the table.
 var rivals = []struct {
 	name string
-	new  func(kept bool, share float64) client
+	new  func(belief Quota, kept bool, share float64) client
 }{
-	{"this limiter", func(kept bool, share float64) client { return newLimiter(kept, share) }},
-	{"rate, burst 1", func(_ bool, share float64) client { return newTokens(1, share) }},
-	{"rate, burst 10", func(_ bool, share float64) client { return newTokens(10, share) }},
-	{"stop at 0", func(bool, float64) client { return &obedient{q: tenAMinute} }},
+	{"this limiter", func(belief Quota, kept bool, share float64) client { return newLimiter(belief, kept, share) }},
+	{"rate, burst 1", func(belief Quota, _ bool, share float64) client { return newTokens(belief, 1, share) }},
+	{"rate, burst 10", func(belief Quota, _ bool, share float64) client { return newTokens(belief, 10, share) }},
+	{"stop at 0", func(belief Quota, _ bool, _ float64) client { return &obedient{q: belief} }},
 }
 
 // rivalSeeds is how many seeds the others play at most: three of them take longer than
@@ -162,6 +178,7 @@ func (r row) play(rival, seeds int) (worst result) {
 				got := r.scene(service, style, seed, rival).run(day)
 				worst.use = min(worst.use, got.use)
 				worst.refused = max(worst.refused, got.refused)
+				worst.hourly = max(worst.hourly, got.hourly)
 				worst.waited = max(worst.waited, got.waited)
 				worst.again = max(worst.again, got.again)
 			}
@@ -179,7 +196,7 @@ func (r row) scene(k kind, s style, seed, rival int) *scene {
 		sc.shares = slices.Repeat([]float64{1}, max(1, r.clients))
 	}
 	for _, share := range sc.shares {
-		sc.clients = append(sc.clients, rivals[rival].new(r.restarts > 0, share))
+		sc.clients = append(sc.clients, rivals[rival].new(cmp.Or(r.belief, tenAMinute), r.restarts > 0, share))
 	}
 	return sc
 }
@@ -204,6 +221,9 @@ func TestTable(t *testing.T) {
 				got := r.play(0, *seeds)
 				if got.use < r.use || got.refused > r.refused {
 					t.Errorf("uses %.2f %% with %d refusals, want at least %.2f %% with at most %d", 100*got.use, got.refused, 100*r.use, r.refused)
+				}
+				if r.late && got.hourly > 5 {
+					t.Errorf("%d refusals in an hour after the first, want fewer than one in ten minutes", got.hourly)
 				}
 				if r.prompt && got.waited > 0 {
 					t.Errorf("the first ten requests wait for %v", got.waited)

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"fmt"
 	"math"
 
 	"outlierd/outlier"
@@ -122,6 +123,18 @@ func (e *Engine) pace() pace.Quota {
 		return pace.Quota{Requests: now.Limit, Window: now.Window}
 	}
 	return e.Config.Service.Limit
+}
+
+// paceText is the pace that counts, for people, and what is configured where that is another.
+func (e *Engine) paceText() string {
+	if e.Pace == nil {
+		return e.Config.Service.Limit.String()
+	}
+	now := e.Pace.Status()
+	if !now.Learned {
+		return now.Pace()
+	}
+	return fmt.Sprintf("%s (service.limit is %s)", now.Pace(), e.Config.Service.Limit)
 }
 
 // minutes is how long so many requests take, to the tenth.
