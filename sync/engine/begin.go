@@ -87,7 +87,10 @@ func (s *shift) open(ctx context.Context, spec *job.Spec, trigger Trigger, due t
 		ID: id.String(), Job: spec.Name, Trigger: string(trigger), Due: due, Started: now,
 		Status: state.Running, Config: spec.Hash, Overridden: spec.Overridden,
 	}
-	at, unsure := s.openingTime(ctx, spec)
+	at, unsure, err := s.openingTime(ctx, spec)
+	if err != nil {
+		return nil, s.failedStart(row, err)
+	}
 	steps, plan, err := s.resolve(ctx, spec, trigger, at)
 	if err != nil && ctx.Err() != nil { // a stop is no failure of the run: the next start begins it
 		return nil, context.Cause(ctx)

@@ -96,6 +96,8 @@ func askTime(ctx context.Context, ask call) (time.Time, error) {
 	switch {
 	case answer != nil && (answer.Own || err == nil):
 		return answer.ServiceTime(), nil
+	case isNotService(err):
+		return time.Time{}, err
 	case answer != nil && answer.Status >= 400 && answer.Status < 500 && kindOf(err) != outlier.Limited:
 		return time.Time{}, nil
 	}
@@ -143,16 +145,20 @@ func (s *shift) turned() (bool, error) {
 
 // openingTime is the time by which a new run of spec resolves its windows. If the service
 // does not answer just now, that is what is believed, and unsure: the first purchase asks
-// again, says what is wrong, and finds out whether the windows are; see [run.inTime].
-func (s *shift) openingTime(ctx context.Context, spec *job.Spec) (at time.Time, unsure bool) {
+// again, says what is wrong, and finds out whether the windows are; see [run.inTime]. An
+// address that is not the service's is an error at once.
+func (s *shift) openingTime(ctx context.Context, spec *job.Spec) (at time.Time, unsure bool, err error) {
 	if len(spec.Fetch) > 0 { // a watch buys nothing
-		return s.Store.ServiceTime(), false
+		return s.Store.ServiceTime(), false, nil
 	}
-	if err := s.agreeOnTime(ctx, s.once); err != nil {
+	err = s.agreeOnTime(ctx, s.once)
+	if isNotService(err) {
+		return s.Store.ServiceTime(), true, err
+	}
+	if err != nil {
 		s.log().Debug("service time unknown", "job", spec.Name, "err", err)
-		return s.Store.ServiceTime(), true
 	}
-	return s.Store.ServiceTime(), false
+	return s.Store.ServiceTime(), err != nil, nil
 }
 
 // inTime closes a search whose dates were resolved by a clock that has turned out to be

@@ -152,7 +152,7 @@ func (r *run) tasks(e frozenEnrich, best iter.Seq[state.Hit], since time.Time) i
 func fatal(err error) bool {
 	switch kindOf(err) {
 	case outlier.Lost, outlier.Foreign, outlier.Failed, outlier.Malformed, outlier.Invalid, outlier.NoCredits:
-		return false
+		return isNotService(err)
 	}
 	return true
 }

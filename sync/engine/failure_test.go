@@ -9,6 +9,7 @@ import (
 
 	"outlierd/outlier"
 	"outlierd/outlier/simulator"
+	"outlierd/sync/job"
 	"outlierd/sync/state"
 )
 
@@ -78,6 +79,75 @@ func TestFirewallIsNotTakenForTheService(t *testing.T) {
 		}
 		w.wire = well
 		w.mustRun(state.OK)
+	})
+}
+
+// TestAddressThatIsNotTheServicesStopsAtOnce: a mistyped address is asked once, for nothing
+// but the time, and the data folder takes the right one.
+func TestAddressThatIsNotTheServicesStopsAtOnce(t *testing.T) {
+	watch := "\n  rivals: {channels: {id: [UC1234567890abcdefghijkl], fetch: [channel_videos]}}\n"
+	for name, of := range map[string]string{"a search": "coffee", "data calls": "rivals"} {
+		t.Run(name, func(t *testing.T) {
+			asking(t, jobsFile+watch, func(w *workshop) {
+				asked := 0
+				w.wire = roundTripper(func(r *http.Request) (*http.Response, error) {
+					asked++
+					connect(r)
+					return page(http.StatusNotFound, "text/html", "<h1>Not Found</h1>"), nil
+				})
+				_, err := w.runOf(of, time.Hour, job.Overrides{})
+				if err == nil || !strings.Contains(err.Error(), "this does not look like the service") || asked != 1 {
+					t.Errorf("%d requests, error %v; want one request, and what is wrong", asked, err)
+				}
+				w.inspect(func(e *Engine) {
+					runs, err := e.Store.Runs(of, 0)
+					if err != nil || len(runs) != 1 || runs[0].Status != state.Failed || runs[0].Credits != 0 {
+						t.Errorf("on record are %+v (%v), want one failed run without a credit", runs, err)
+					}
+				})
+			})
+		})
+	}
+}
+
+// TestPageOfAServerThatIsNotTheServiceIsAskedForOnce: where the service has answered before, a
+// page that knows no such path is a failure of today, and holds the price of one attempt.
+func TestPageOfAServerThatIsNotTheServiceIsAskedForOnce(t *testing.T) {
+	bare(t, jobsFile, func(w *workshop) {
+		w.mustRun(state.OK)
+		well, asked := w.wire, 0
+		w.wire = roundTripper(func(r *http.Request) (*http.Response, error) {
+			asked++
+			connect(r)
+			return page(http.StatusNotFound, "text/html", "<h1>Not Found</h1>"), nil
+		})
+		time.Sleep(day)
+		row, err := w.run()
+		if err == nil || row.Credits != 2 || asked != 1 || strings.Contains(row.Error, "does not look like") {
+			t.Errorf("%d requests, run %+v, error %v; want one whose price is held", asked, row, err)
+		}
+		w.wire = well
+		w.mustRun(state.OK)
+	})
+}
+
+// TestRefusalsOfAnyShapeAreRefunded: who counts requests refuses before any work is done.
+func TestRefusalsOfAnyShapeAreRefunded(t *testing.T) {
+	bare(t, jobsFile, func(w *workshop) {
+		well := w.wire
+		bodies := []string{"<html>slow down</html>", `{}`, `{"error":"slow down"}`, ""}
+		w.wire = roundTripper(func(r *http.Request) (*http.Response, error) {
+			if !strings.HasPrefix(r.URL.Path, "/search/") || len(bodies) == 0 {
+				return well.RoundTrip(r)
+			}
+			body := bodies[0]
+			bodies = bodies[1:]
+			connect(r)
+			return page(http.StatusTooManyRequests, "text/html", body), nil
+		})
+		if row := w.mustRun(state.OK); row.Credits != 4 || row.Refunded != 8 {
+			t.Errorf("%d credits spent and %d refunded; want those of two pages, and four refusals", row.Credits, row.Refunded)
+		}
 	})
 }
 

@@ -3,6 +3,7 @@ package engine
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -94,6 +95,15 @@ func (s *shift) once(ctx context.Context, r *outlier.Request, p state.Purchase) 
 			return answer, errors.Join(err, failed)
 		}
 	}
+	if nothingLikeIt(answer, err) {
+		heard, failed := s.Store.Heard()
+		if failed != nil {
+			return answer, errors.Join(err, failed)
+		}
+		if !heard {
+			return answer, &NotServiceError{URL: s.Client.URL, Err: err}
+		}
+	}
 	if kindOf(err) == outlier.NoCredits {
 		err = fmt.Errorf("%w; paid calls rest until the cycle turns or the one call a day is answered, or until 'outlierd budget resume'", err)
 	}
@@ -120,11 +130,40 @@ func (s *shift) needsRoom(r *outlier.Request, p state.Purchase) (bool, error) {
 }
 
 // elsewhere reports whether somebody else answers in the service's place without
-// calling it a failure: a login page, a redirect, a firewall. Asking again in a second
-// would only be booked again.
+// calling it a failure: a login page, a redirect, a firewall, a server that knows no such
+// path. Asking again in a second would only be booked again.
 func elsewhere(err error) bool {
 	e, ok := errors.AsType[*outlier.Error](err)
-	return ok && e.Kind == outlier.Foreign && (e.Status < 400 || e.Status == http.StatusForbidden)
+	return ok && e.Kind == outlier.Foreign && e.Status < 500 && e.Status != http.StatusRequestTimeout
+}
+
+// NotServiceError says that something else answers at the address, where the service has
+// never answered.
+type NotServiceError struct {
+	URL string
+	Err error // what came instead
+}
+
+func (e *NotServiceError) Error() string {
+	return fmt.Sprintf("this does not look like the service: %s answered %v", e.URL, e.Err)
+}
+
+func (e *NotServiceError) Unwrap() error { return e.Err }
+
+// isNotService reports whether an error says that the address is another's.
+func isNotService(err error) bool {
+	_, not := errors.AsType[*NotServiceError](err)
+	return not
+}
+
+// nothingLikeIt reports whether an answer has nothing of the service, neither its form nor
+// JSON, though the server that sent it is well.
+func nothingLikeIt(answer *outlier.Answer, err error) bool {
+	if !elsewhere(err) || answer == nil {
+		return false
+	}
+	body, failed := answer.JSON()
+	return failed != nil || !json.Valid(body)
 }
 
 // backoff is the pause after so many failed attempts: 1 s, 4 s, 16 s. After a
@@ -142,6 +181,9 @@ func (e *Engine) learn() error {
 	belief := state.Limit{Limit: int64(now.Limit), Window: now.Window, Foreign: int64(now.Foreign)}
 	if belief == e.believed {
 		return nil
+	}
+	if now.Learned && (belief.Limit != e.believed.Limit || belief.Window != e.believed.Window) {
+		e.log().Info("pace learned", "pace", now.Pace(), "limit", e.Config.Service.Limit.String())
 	}
 	e.believed = belief
 	belief.Remaining, belief.Reset = int64(now.Remaining), now.Reset

@@ -123,7 +123,7 @@ func (e *Engine) workOn(ctx context.Context, spec *job.Spec, trigger Trigger, pa
 // outage reports whether it is the service that cannot be worked with for now.
 func outage(err error) bool {
 	kind := kindOf(err)
-	return kind != "" && kind != outlier.Unauthorized
+	return kind != "" && kind != outlier.Unauthorized && !isNotService(err)
 }
 
 // QueuedError ends a run that has its pages while calls of it stay queued.

@@ -189,23 +189,52 @@ func (s *Store) dial(ctx context.Context, driver url.Values) error {
 	return nil
 }
 
-// bind ties the folder to its service at first use, and notes who writes.
+// bind ties the folder to its service, and notes who writes.
 func (s *Store) bind() error {
 	return s.Update(func(tx *Tx) error {
-		have, err := tx.meta("service")
-		if err != nil {
+		if err := tx.bound(); err != nil {
 			return err
 		}
 		if want := s.options.Service; want != "" {
-			if have != "" && have != want {
-				return &BoundError{Dir: s.dir, Have: have, Want: want}
-			}
 			if err := tx.setMeta("service", want); err != nil {
 				return err
 			}
 		}
 		return tx.setMeta("version", s.options.Version)
 	})
+}
+
+// bound refuses a folder that another service has answered for. One that never did leaves
+// the folder free: its address was mistyped, or not tried yet.
+func (t *Tx) bound() error {
+	have, err := t.meta("service")
+	want := t.s.options.Service
+	if err != nil || have == "" || want == "" || have == want {
+		return err
+	}
+	heard, err := t.heard()
+	if err == nil && heard {
+		err = &BoundError{Dir: t.s.dir, Have: have, Want: want}
+	}
+	return err
+}
+
+// Heard reports whether the service has ever answered in its own form, be it with an error.
+func (s *Store) Heard() (heard bool, err error) {
+	err = s.view(func() error {
+		heard, err = (&Tx{s: s}).heard()
+		return err
+	})
+	if err != nil {
+		return false, fmt.Errorf("has the service ever answered: %w", err)
+	}
+	return heard, nil
+}
+
+// heard leaves out a 429, which anything may answer that stands before a service.
+func (t *Tx) heard() (heard bool, err error) {
+	err = t.row(`SELECT EXISTS (SELECT 1 FROM attempts WHERE state IN ('charged', 'refunded') AND http_status NOT IN (0, 429))`).Scan(&heard)
+	return heard, err
 }
 
 func (t *Tx) meta(key string) (string, error) {

@@ -107,7 +107,18 @@ func TestFolderIsForItsOwnerAlone(t *testing.T) {
 
 func TestFolderIsBoundToItsService(t *testing.T) {
 	dir := t.TempDir()
-	if err := open(t, dir).Close(); err != nil {
+	mistyped := options()
+	mistyped.Service = "https://servce.test"
+	s := openWith(t, dir, mistyped)
+	never := answerTo(searchRequest("0"), `<html></html>`)
+	never.Status = 404
+	buy(t, s, Purchase{}, never, outlier.Unknown)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = open(t, dir) // nothing has ever answered there: the address may be put right
+	buy(t, s, Purchase{}, answerTo(searchRequest("0"), `{}`), outlier.Charged)
+	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
 	o := options()

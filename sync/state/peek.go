@@ -78,13 +78,7 @@ func (s *Store) look(ctx context.Context) (err error) {
 		return s.explain(err)
 	}
 	s.open = true
-	return s.view(func() error {
-		bound, err := (&Tx{s: s}).meta("service")
-		if want := s.options.Service; err == nil && want != "" && bound != "" && bound != want {
-			err = &BoundError{Dir: s.dir, Have: bound, Want: want}
-		}
-		return err
-	})
+	return s.view((&Tx{s: s}).bound)
 }
 
 // attach opens a connection beside those of other processes.

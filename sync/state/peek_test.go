@@ -79,6 +79,7 @@ func TestPeekRefusesWhatItCannotRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	buy(t, s, Purchase{}, answerTo(searchRequest("0"), `{}`), outlier.Charged)
 	other := options()
 	other.Service = "https://elsewhere.test"
 	if _, err := Peek(t.Context(), dir, other); err == nil {
