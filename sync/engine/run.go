@@ -189,7 +189,7 @@ func (s *shift) endAll(ctx context.Context, ending []*run, causeOf func(*run) er
 		for _, r := range ending {
 			record(r, errors.Join(r.err, published))
 		}
-		if again := s.loader.publishAll(ctx); again != nil {
+		if again := errors.Join(s.loader.publishAll(ctx), s.loader.retry(ctx, true)); again != nil {
 			s.log().Error("the end of runs is not published yet", "err", again)
 		}
 	}

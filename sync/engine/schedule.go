@@ -304,7 +304,7 @@ func (w *watch) stop(ctx context.Context) {
 	if len(w.runs) > 0 {
 		w.endAll(ctx, slices.Clone(w.runs), func(*run) error { return context.Cause(ctx) })
 	} else {
-		err = w.publish(ctx)
+		err = errors.Join(w.loader.retry(ctx, true), w.publish(ctx))
 	}
 	if err := errors.Join(err, w.loader.problems()); err != nil {
 		w.log().Error("the last answers are not published yet", "err", err)

@@ -79,7 +79,10 @@ var promises = []promise{
 	},
 	{
 		"**A sink that fails** is retried with back-off whatever is under way and never fails another sink or, while one sink works, the run (`partial`, named).",
-		[]string{"sync/engine TestRepairedSinkIsUsedAgainWhateverIsUnderWay", "sync/engine TestRunIsPartialWhileOneSinkWorks", "sync/engine TestRunThatCannotBePublishedSaysSo"},
+		[]string{
+			"sync/engine TestRepairedSinkIsUsedAgainWhateverIsUnderWay", "sync/engine TestRunIsPartialWhileOneSinkWorks",
+			"sync/engine TestRunThatCannotBePublishedSaysSo", "sync/engine TestSinksAgreeAgainAfterOneFailed",
+		},
 	},
 	{
 		"When no sink has worked for `sinks_down_after` (default 30 min), nothing more is bought.",

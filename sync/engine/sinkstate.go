@@ -84,8 +84,10 @@ func (l *loader) recovered(s *sinkState) error {
 	return l.store.SetSinksDown(time.Time{})
 }
 
-// retry tries the disabled sinks whose time has come, or with all set every one. Those that
-// answer catch up and publish. An error is the state's, or an [AheadError].
+// retry tries the disabled sinks whose time has come, or with all set every one, also while
+// a stop is under way: what a sink does not have at the end of a process it lacks until the
+// next one. Those that answer catch up and publish. An error is the state's, or an
+// [AheadError].
 func (l *loader) retry(ctx context.Context, all bool) error {
 	var due []*sinkState
 	for _, s := range l.sinks {
@@ -93,7 +95,7 @@ func (l *loader) retry(ctx context.Context, all bool) error {
 			due = append(due, s)
 		}
 	}
-	if len(due) == 0 || ctx.Err() != nil {
+	if len(due) == 0 || !all && ctx.Err() != nil {
 		return nil
 	}
 	if l.hi > l.lo { // what is decoded belongs to the sinks that stand at its beginning
@@ -102,12 +104,12 @@ func (l *loader) retry(ctx context.Context, all bool) error {
 		}
 	}
 	for _, s := range due {
-		if err := l.ask(ctx, s); err != nil {
+		if err := l.ask(context.WithoutCancel(ctx), s); err != nil {
 			return err
 		}
 	}
 	l.restart()
-	if err := l.load(ctx, true); err != nil {
+	if err := l.load(ctx, true); err != nil { // only the first batches, if a stop is under way
 		return err
 	}
 	for _, s := range due {

@@ -1,0 +1,120 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"outlierd/schema"
+	"outlierd/sinks"
+	"outlierd/sync/state"
+)
+
+// flaky is a sink whose publication fails when it is told to: before, in the midst of or
+// after what it does.
+type flaky struct {
+	sinks.Sink
+	fails func() string
+}
+
+func (s flaky) Publish(ctx context.Context, ops *sinks.Ops) error {
+	when := s.fails()
+	if when == "before" {
+		return errBroken
+	}
+	if when == "amidst" && ops != nil {
+		some, batches := *ops, ops.Batches
+		some.Batches = func(yield func(sinks.OpsBatch, error) bool) {
+			for batch, err := range batches {
+				if err == nil {
+					batch.Last = false
+				}
+				if !yield(batch, err) {
+					return
+				}
+			}
+			yield(sinks.OpsBatch{}, errBroken)
+		}
+		ops = &some
+	}
+	if err := s.Sink.Publish(ctx, ops); err != nil {
+		return err
+	}
+	if when != "" {
+		return errBroken
+	}
+	return nil
+}
+
+// opsAgree compares the operations tables of both sinks, every value.
+func (w *workshop) opsAgree(when string) {
+	w.Helper()
+	for _, table := range schema.OpsTables() {
+		file, err := filepath.Glob(filepath.Join(w.data(), "parquet", table.FileName(), "*"))
+		if err != nil {
+			w.Fatal(err)
+		}
+		var other []string
+		one := w.rows("select columns(*)::varchar from " + table.Name)
+		if len(file) > 0 {
+			other = w.rows(fmt.Sprintf("select columns(*)::varchar from read_parquet('%s/**/*.parquet', union_by_name = true)",
+				filepath.Join(w.data(), "parquet", table.FileName())))
+		}
+		slices.Sort(one)
+		slices.Sort(other)
+		if diff := cmp.Diff(one, other); diff != "" {
+			w.Errorf("%s: %s (-in DuckDB +in Parquet):\n%s", when, table.Name, diff)
+		}
+	}
+}
+
+// TestSinksAgreeAgainAfterOneFailed to publish, once and whichever way, by the end of the
+// process.
+func TestSinksAgreeAgainAfterOneFailed(t *testing.T) {
+	const file = "version: 1\nservice: {url: \"sim://\"}\njobs: {coffee: {every: 1h, reuse_for: 1m, search: {query: [home espresso]}}}\n"
+	bubble(t, file, func(w *workshop) {
+		w.inspect(func(e *Engine) { w.see(e, "coffee") })
+		for which := range 2 {
+			for _, how := range []string{"before", "amidst", "after"} {
+				e, stop := w.open()
+				failed := 0
+				e.Sinks[which] = flaky{e.Sinks[which], func() string {
+					if failed++; failed == 1 {
+						return how
+					}
+					return ""
+				}}
+				row, err := e.Run(w.ctx, &w.config.Jobs[0], Manual, time.Time{})
+				if err != nil || row.Status != state.Partial {
+					t.Errorf("%s %d: status %s, %v", how, which, row.Status, err)
+				}
+				stop()
+				w.opsAgree(fmt.Sprintf("sink %d failed %s", which, how))
+				time.Sleep(time.Hour)
+			}
+		}
+		// One that is repaired while up waits for the time of its next try.
+		e, stop := w.open()
+		began := time.Now()
+		e.Sinks[1] = flaky{e.Sinks[1], func() string {
+			if time.Since(began) < 62*time.Minute {
+				return "before"
+			}
+			return ""
+		}}
+		agenda, err := e.Agenda(began)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := contextFor(w, 63*time.Minute)
+		defer cancel()
+		e.Serve(ctx, agenda)
+		stop()
+		w.opsAgree("up was stopped")
+	})
+}
