@@ -8,6 +8,7 @@ import (
 
 	"outlierd/outlier"
 	"outlierd/outlier/simulator"
+	"outlierd/sync/job"
 	"outlierd/sync/state"
 )
 
@@ -165,6 +166,53 @@ jobs:
 				w.wire = pagesOf(t, 1000, test.after...)
 				if row := w.mustRun(state.OK); int(row.Pages) != test.taken {
 					t.Errorf("%d pages, want %d", row.Pages, test.taken)
+				}
+			})
+		})
+	}
+}
+
+// TestStopWhenKnowsOnlyWhatASearchHasCovered: what was seen by a run that a person has
+// overridden, or by a search that a cap or an error has cut, ends no later search early.
+func TestStopWhenKnowsOnlyWhatASearchHasCovered(t *testing.T) {
+	const file = `
+version: 1
+service: {url: "sim://", limit: 600/min, paging: page}
+jobs:
+  one: {reuse_for: 1m, search: {query: [x], pages: 4, stop_when: {new_below: 50%}}BUDGET}
+`
+	pages := [][]int{numbers(0, 40), numbers(40, 40), numbers(80, 40), numbers(120, 40)}
+	for name, before := range map[string]func(w *workshop){
+		"overridden": func(w *workshop) {
+			spec, err := w.config.Jobs[0].With(job.Overrides{Pages: 2})
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.inspect(func(e *Engine) {
+				if row, err := e.Run(w.ctx, &spec, Manual, time.Time{}); err != nil || row.Pages != 2 {
+					t.Fatalf("run %+v, error %v", row, err)
+				}
+			})
+		},
+		"cut by a cap": func(w *workshop) {
+			w.use(strings.Replace(file, "BUDGET", ", budget: {per_run: 4}", 1))
+			if row := w.mustRun(state.PausedBudget); row.Pages != 2 {
+				t.Fatalf("run %+v", row)
+			}
+			w.use(strings.Replace(file, "BUDGET", "", 1))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bare(t, strings.Replace(file, "BUDGET", "", 1), func(w *workshop) {
+				w.wire = pagesOf(t, 1000, pages...)
+				before(w)
+				time.Sleep(25 * time.Hour)
+				if row := w.mustRun(state.OK); row.Pages != 4 {
+					t.Errorf("the job's run takes %d pages, want 4", row.Pages)
+				}
+				time.Sleep(time.Hour)
+				if row := w.mustRun(state.OK); row.Pages != 2 {
+					t.Errorf("the one after it takes %d pages, want 2: all is known", row.Pages)
 				}
 			})
 		})

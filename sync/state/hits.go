@@ -18,7 +18,7 @@ type Hit struct {
 
 // Sighting counts what a page brought, in distinct ids.
 type Sighting struct {
-	Fresh    int // nobody had seen before the run began, though an earlier page of it may have
+	Fresh    int // no search had covered before the run began; see [Tx.Cover]
 	New      int // nobody had ever seen
 	Distinct int // this step had not brought before; a page without any only repeats
 }
@@ -61,18 +61,40 @@ func (t *Tx) number(run string) (n int64, err error) {
 
 // see notes that a video was seen by this run, and by which run first.
 func (t *Tx) see(video string, run int64, seen *Sighting) error {
-	result, err := t.exec(`INSERT INTO seen (video, run) VALUES (?, ?) ON CONFLICT DO NOTHING`, video, run)
+	result, err := t.exec(`INSERT INTO seen (video, run, covered) VALUES (?, ?, ?) ON CONFLICT DO NOTHING`, video, run, uncovered)
 	if err != nil {
 		return err
 	}
-	first := run
 	if changed(result) {
 		seen.New++
-	} else if err := t.row(`SELECT run FROM seen WHERE video = ?`, video).Scan(&first); err != nil {
+		seen.Fresh++
+		return nil
+	}
+	var first, covered int64
+	if err := t.row(`SELECT run, covered FROM seen WHERE video = ?`, video).Scan(&first, &covered); err != nil {
 		return err
 	}
-	if first == run {
+	if first == run || covered == run || covered == uncovered {
 		seen.Fresh++
+	}
+	return nil
+}
+
+// uncovered stands in seen for a video that no search has covered.
+const uncovered = -1
+
+// Cover notes that a search has come to its own end: what it brought counts as known to later
+// runs. What was only seen by a search that was cut, or that a person had overridden, does
+// not: a later search ends early on what an earlier one has covered, and on nothing else.
+func (t *Tx) Cover(run string, step int64) error {
+	number, err := t.number(run)
+	if err != nil {
+		return err
+	}
+	_, err = t.exec(`UPDATE seen SET covered = ?1 WHERE covered = ?3
+		AND video IN (SELECT video FROM run_hits WHERE run = ?1 AND step = ?2)`, number, step, uncovered)
+	if err != nil {
+		return fmt.Errorf("note what a search of run %s has covered: %w", run, err)
 	}
 	return nil
 }
