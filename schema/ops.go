@@ -21,7 +21,7 @@ var OpsRuns = define(Table{
 		{Name: "pages", Type: bigint, Comment: "search pages taken"},
 		{Name: "hits", Type: bigint, Comment: "hits on those pages"},
 		{Name: "new_hits", Type: bigint, Comment: "hits never seen before the run"},
-		{Name: "rows", Type: counts, Comment: "rows per table"},
+		{Name: "rows", Type: counts, Comment: "rows per table, as they came: one key may have several"},
 		{Name: "requests", Type: bigint, Comment: "wire attempts"},
 		{Name: "credits", Type: bigint, Comment: "credits counted as spent, unknown ones included"},
 		{Name: "refunded", Type: bigint, Comment: "credits that came back"},

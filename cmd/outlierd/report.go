@@ -22,6 +22,8 @@ type outcome struct {
 	fresh  map[time.Duration]int // data calls that were not made; see [engine.Progress]
 	ends   []engine.Ending       // of its searches
 	why    string                // it ended so; "" if nothing has to be said
+
+	distinct map[string]int64 // keys of its rows, by table; see [state.Store.Distinct]
 }
 
 // outcomeColumns are those of a run's row for programs; [outcome.values] has them.
@@ -55,6 +57,9 @@ func (o *options) reportRun(p *program, row *state.Run, failed error) error {
 	if told.ends, err = p.Endings(row); err != nil {
 		return err
 	}
+	if told.distinct, err = p.Store.Distinct(row.ID); err != nil {
+		return err
+	}
 	progress, err := p.Progress()
 	if err != nil {
 		return err
@@ -73,7 +78,7 @@ func (o *options) report(config *job.Config, told outcome) {
 	fmt.Fprintf(o.out, "%s %s  %s in %s   run %s\n", mark(row.Status), row.Job, row.Status, spell(row.Ended.Sub(told.since)), row.ID)
 	if !barren(row) {
 		columns, _ := o.screen()
-		for _, facts := range [][]string{found(row, len(told.ends) > 0), undone(row, told.queued), spared(told.ends), skipped(told.fresh), tableCounts(row.Rows)} {
+		for _, facts := range [][]string{found(row, len(told.ends) > 0), undone(row, told.queued), spared(told.ends), skipped(told.fresh), tableCounts(row.Rows, told.distinct)} {
 			if len(facts) > 0 {
 				fmt.Fprint(o.out, joined(facts, columns))
 			}
@@ -98,7 +103,7 @@ func (o *options) report(config *job.Config, told outcome) {
 func barren(row *state.Run) bool {
 	switch row.Status {
 	case state.Failed, state.PausedBudget:
-		return row.Hits == 0 && row.Credits == 0 && len(tableCounts(row.Rows)) == 0
+		return row.Hits == 0 && row.Credits == 0 && len(tableCounts(row.Rows, nil)) == 0
 	}
 	return false
 }
@@ -177,12 +182,17 @@ func mark(s state.Status) string {
 	return "✗"
 }
 
-// tableCounts lists what was loaded, leaving out the histories, which repeat it.
-func tableCounts(rows map[string]int64) []string {
+// tableCounts lists the rows that were loaded, leaving out the histories, which repeat them,
+// and of tables where a key came more than once, how many keys there were.
+func tableCounts(rows, distinct map[string]int64) []string {
 	var counts []string
 	for name, n := range rows {
 		if n > 0 && !strings.HasSuffix(name, "_history") {
-			counts = append(counts, fmt.Sprintf("%s %d", name, n))
+			text := fmt.Sprintf("%s %d", name, n)
+			if keys := distinct[name]; 0 < keys && keys < n {
+				text += fmt.Sprintf(" (%d distinct)", keys)
+			}
+			counts = append(counts, text)
 		}
 	}
 	slices.Sort(counts)

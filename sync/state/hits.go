@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+
+	"outlierd/outlier"
 )
 
 // Hit is what ranking and enrichment need of a hit.
@@ -135,6 +137,27 @@ func (t *Tx) FirstPage(step *Step) (ids []string, err error) {
 }
 
 func first(step *Step) int64 { return cmp.Or(step.Origin, step.ID) }
+
+// Distinct counts the keys of the rows that a run has brought, by table, where a key may come
+// more than once: a hit on several pages, a channel from several kinds of calls.
+func (s *Store) Distinct(run string) (map[string]int64, error) {
+	var hits, channels int64
+	err := s.view(func() error {
+		number, err := (&Tx{s: s}).number(run)
+		if err != nil {
+			return err
+		}
+		if err := s.row(`SELECT count(DISTINCT video) FROM run_hits WHERE run = ?`, number).Scan(&hits); err != nil {
+			return err
+		}
+		return s.row(`SELECT count(DISTINCT entity) FROM attempts WHERE run = ? AND price = 0 AND state = 'charged' AND op IN (?, ?)`,
+			run, string(outlier.OpChannelVideos), string(outlier.OpChannelShorts)).Scan(&channels)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("count the distinct keys of run %s: %w", run, err)
+	}
+	return map[string]int64{"outliers": hits, "found_channels": hits, "channels": channels}, nil
+}
 
 // NoPage is the page of an answer that turned out to be none of its search's pages.
 const NoPage = -1

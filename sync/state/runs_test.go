@@ -389,3 +389,31 @@ func TestBestLeavesOutWhatIsExcluded(t *testing.T) {
 		}
 	}
 }
+
+// TestDistinctCountsKeysOnce however often they came.
+func TestDistinctCountsKeysOnce(t *testing.T) {
+	s := open(t, t.TempDir())
+	step := beginRun(t, s, "run-1")
+	beginRun(t, s, "run-2")
+	update(t, s, func(tx *Tx) error {
+		other, err := tx.AddStep(Step{Run: "run-1", Op: outlier.OpSearch, Total: -1})
+		if err != nil {
+			return err
+		}
+		_, err = tx.AddHits("run-1", step.ID, 0, 0, []Hit{{VideoID: "a"}, {VideoID: "b"}})
+		_, again := tx.AddHits("run-1", other, 0, 0, []Hit{{VideoID: "b"}, {VideoID: "c"}})
+		return errors.Join(err, again)
+	})
+	for _, op := range []outlier.Operation{outlier.OpChannelVideos, outlier.OpChannelShorts} {
+		r := &outlier.Request{Op: op, Entity: "UC"}
+		buy(t, s, Purchase{Run: "run-1", Job: "ideas"}, answerTo(r, `{}`), outlier.Charged)
+	}
+	for run, want := range map[string]map[string]int64{
+		"run-1": {"outliers": 3, "found_channels": 3, "channels": 1},
+		"run-2": {"outliers": 0, "found_channels": 0, "channels": 0},
+	} {
+		if got, err := s.Distinct(run); err != nil || !cmp.Equal(got, want) {
+			t.Errorf("%s: %v (%v), want %v", run, got, err, want)
+		}
+	}
+}
