@@ -123,7 +123,7 @@ func (b *block) draw(p engine.Progress) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	columns, rows := b.size()
-	columns = max(columns, 20)
+	columns = max(columns, 2)
 	var out strings.Builder
 	b.rewind(&out, columns)
 	b.lines = progressLines(p, time.Now(), rows-1)
@@ -160,28 +160,46 @@ func (b *block) clear() {
 	}
 	var out strings.Builder
 	columns, _ := b.size()
-	b.rewind(&out, max(columns, 20))
+	b.rewind(&out, max(columns, 2))
 	b.lines = nil
 	_, _ = io.WriteString(b.w, out.String())
 }
 
 // progressLines is the block's text: what was searched, what was asked about the
 // hits, what it cost, and how fast the service lets us go. Of more searches than
-// there is room for, those around the one under way are shown.
+// there is room for, those around the one under way are shown, and the number of the others.
 func progressLines(p engine.Progress, now time.Time, room int) []string {
 	lines := []string{fmt.Sprintf("%s %s · ETA %s", padded(clip(p.Job, 40), 40), clock(now.Sub(p.Started)), eta(p, now))}
 	rest := spendLines(p, now)
-	first, last := around(p.Searches, max(1, room-len(lines)-len(rest)))
+	room = max(1, room-len(lines)-len(rest))
+	if len(p.Searches) > room {
+		room = max(1, room-1) // for how many more there are
+	}
+	first, last := around(p.Searches, room)
 	for _, s := range p.Searches[first:last] {
 		lines = append(lines, searchLine(s, p.Pages))
 	}
+	if more := len(p.Searches) - (last - first); more > 0 {
+		done := len(p.Searches) - open(p.Searches)
+		lines = append(lines, fmt.Sprintf("  and %d more · %d of %d done", more, done, len(p.Searches)))
+	}
 	return append(lines, rest...)
+}
+
+// open counts the searches that have not ended.
+func open(all []state.Step) (n int) {
+	for i := range all {
+		if isOpen(all[i]) {
+			n++
+		}
+	}
+	return n
 }
 
 // eta is a lower bound while searches are open: what they find is asked about later.
 func eta(p engine.Progress, now time.Time) string {
 	switch {
-	case !slices.ContainsFunc(p.Searches, open) && p.Until.IsZero():
+	case !slices.ContainsFunc(p.Searches, isOpen) && p.Until.IsZero():
 		return clock(left(p, now))
 	case p.Pages == job.AllPages:
 		return "?"
@@ -202,11 +220,11 @@ func left(p engine.Progress, now time.Time) time.Duration {
 	return d
 }
 
-func open(s state.Step) bool { return s.Stop == "" }
+func isOpen(s state.Step) bool { return s.Stop == "" }
 
 // around bounds the searches to show, so many that the first open one is among them.
 func around(all []state.Step, room int) (first, last int) {
-	at := slices.IndexFunc(all, open)
+	at := slices.IndexFunc(all, isOpen)
 	if at < 0 {
 		at = len(all)
 	}
@@ -220,18 +238,32 @@ func searchLine(s state.Step, pages int) string {
 	if s.Op == outlier.OpStartScan {
 		return fmt.Sprintf("  %s scan %s", padded(clip(engine.NameOf(&s), nameWidth), nameWidth), cmp.Or(s.Stop, "under way"))
 	}
+	name := padded(clip(engine.NameOf(&s), nameWidth), nameWidth)
+	if !isOpen(s) {
+		return fmt.Sprintf("  %s %s %s  %s  %d new", name, padded(endedAs(s.Stop), barWidth), count(s.Pages, "page"), count(s.Hits, "hit"), s.NewHits)
+	}
 	of := "?"
 	if pages != job.AllPages {
 		of = strconv.Itoa(pages)
 	}
-	return fmt.Sprintf("  %s %s %d/%s pages  %s  %d new", padded(clip(engine.NameOf(&s), nameWidth), nameWidth),
-		bar(s.Next, pages, !open(s)), s.Pages, of, count(s.Hits, "hit"), s.NewHits)
+	return fmt.Sprintf("  %s %s %d/%s pages  %s  %d new", name, bar(s.Next, pages), s.Pages, of, count(s.Hits, "hit"), s.NewHits)
+}
+
+// endedAs says of a search whether it has what there was, or what kept it from that.
+func endedAs(stop string) string {
+	switch stop {
+	case "refused", "unreadable":
+		return "failed"
+	case "clock", "time", "share", "deadline":
+		return "cut off"
+	}
+	return "done"
 }
 
 func spendLines(p engine.Progress, now time.Time) []string {
 	var lines []string
 	if total := p.Done + p.Queued; total > 0 {
-		lines = append(lines, fmt.Sprintf("  %s %s %d/%d calls", padded("enrich", nameWidth), bar(p.Done, total, false), p.Done, total))
+		lines = append(lines, fmt.Sprintf("  %s %s %d/%d calls", padded("enrich", nameWidth), bar(p.Done, total), p.Done, total))
 	}
 	if done := calls(p); done != "" {
 		lines = append(lines, "  done     "+done)
@@ -279,12 +311,10 @@ func calls(p engine.Progress) string {
 
 const barWidth = 15
 
-func bar(n, of int, done bool) string {
-	filled := barWidth
-	if !done && of > 0 {
+func bar(n, of int) string {
+	filled := 0
+	if of > 0 {
 		filled = min(barWidth, barWidth*n/of)
-	} else if !done {
-		filled = 0
 	}
 	return strings.Repeat("█", filled) + strings.Repeat("░", barWidth-filled)
 }

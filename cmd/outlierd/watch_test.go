@@ -38,7 +38,7 @@ func underWay() engine.Progress {
 func TestProgressOfASearch(t *testing.T) {
 	want := `
 coffee                                   01:23 · ETA ≥ 00:30
-  home espresso            ███████████████ 3/3 pages  104 hits  61 new
+  home espresso            done            3 pages  104 hits  61 new
   コーヒーの淹れ方と豆の…  █████░░░░░░░░░░ 1/3 pages  1 hit  0 new
   dQw4w9WgXcQ              ░░░░░░░░░░░░░░░ 0/3 pages  0 hits  0 new
   credits  8 spent
@@ -52,6 +52,7 @@ func TestProgressOfEnrichment(t *testing.T) {
 	for i := range p.Searches {
 		p.Searches[i].Stop = "pages"
 	}
+	p.Searches[2].Stop = "share"
 	p.Done, p.Queued = 96, 4
 	p.Tasks = map[outlier.Operation]int{outlier.OpDetails: 10, outlier.OpChannelVideos: 40, outlier.OpComments: 46}
 	p.Spend.Unknown, p.PerRun = 2, new(outlier.Credits(20))
@@ -59,9 +60,9 @@ func TestProgressOfEnrichment(t *testing.T) {
 	p.Doing = "details dQw4w9WgXcQ"
 	want := `
 coffee                                   01:23 · ETA 00:59
-  home espresso            ███████████████ 3/3 pages  104 hits  61 new
-  コーヒーの淹れ方と豆の…  ███████████████ 1/3 pages  1 hit  0 new
-  dQw4w9WgXcQ              ███████████████ 0/3 pages  0 hits  0 new
+  home espresso            done            3 pages  104 hits  61 new
+  コーヒーの淹れ方と豆の…  done            1 page  1 hit  0 new
+  dQw4w9WgXcQ              cut off         0 pages  0 hits  0 new
   enrich                   ██████████████░ 96/100 calls
   done     videos 40 · comments 46 · details 10
   credits  8 spent · 2 unknown · at most 20
@@ -113,6 +114,8 @@ func TestProgressStaysOnTheScreen(t *testing.T) {
 		}
 		if text := strings.Join(lines, "\n"); at < 100 && !strings.Contains(text, fmt.Sprintf("query %d ", at)) {
 			t.Errorf("%d searches done: the next one is not shown:\n%s", at, text)
+		} else if said := fmt.Sprintf("  and 94 more · %d of 100 done", at); !strings.Contains(text, said) {
+			t.Errorf("%d searches done: %q is not in:\n%s", at, said, text)
 		}
 	}
 }
@@ -226,13 +229,13 @@ func TestClockAndBar(t *testing.T) {
 		}
 	}
 	for want, got := range map[string]string{
-		"░░░░░░░░░░░░░░░": bar(0, 3, false), "█████░░░░░░░░░░": bar(1, 3, false), "███████████████": bar(9, 3, false),
+		"░░░░░░░░░░░░░░░": bar(0, 3), "█████░░░░░░░░░░": bar(1, 3), "███████████████": bar(9, 3),
 	} {
 		if got != want {
 			t.Errorf("bar is %s, want %s", got, want)
 		}
 	}
-	if got := bar(1, job.AllPages, false); width(got) != barWidth {
+	if got := bar(1, job.AllPages); width(got) != barWidth {
 		t.Errorf("the bar of an unbounded search is %q", got)
 	}
 }
