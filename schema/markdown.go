@@ -79,15 +79,20 @@ func (t *Table) describe(b *strings.Builder) {
 		b.WriteString(".")
 	}
 	b.WriteString("\n\n| Column | Type | Path | |\n|---|---|---|---|\n")
-	columns := slices.Concat(t.Columns, t.lineage)
-	if t.Kind == Current {
-		columns = append(columns, seen...)
-	}
-	for _, c := range columns {
+	for _, c := range t.All() {
 		path := ""
 		if c.Path != "" {
 			path = "`" + c.Path + "`"
 		}
 		fmt.Fprintf(b, "| %s | %s | %s | %s |\n", c.Name, c.SQLType(), path, c.Comment)
 	}
+}
+
+// All are the columns of a table as it is stored, with those that every table of its kind has.
+func (t *Table) All() []Column {
+	columns := slices.Concat(t.Columns, t.lineage)
+	if t.Kind == Current {
+		columns = append(columns, seen...)
+	}
+	return columns
 }

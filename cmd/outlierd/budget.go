@@ -60,7 +60,7 @@ func (o *options) showBudget(ctx context.Context) error {
 			return err
 		}
 		switch o.output {
-		case "json":
+		case "json", "ndjson":
 			return o.whole(b)
 		case "table":
 			_, err = fmt.Fprint(o.out, budgetText(b, config.Timezone))
@@ -230,6 +230,9 @@ No other instance may hold the state.`,
 		if err := c.ParseFlags(amountLast(args)); err != nil {
 			return c.FlagErrorFunc()(c, err)
 		}
+		if err := o.prepare(); err != nil {
+			return err // before anything is booked
+		}
 		if help, err := c.Flags().GetBool("help"); help || err != nil {
 			return c.Help()
 		}
@@ -260,9 +263,6 @@ func (o *options) adjust(ctx context.Context, amount, why string) error {
 	}
 	if err != nil {
 		return usageError{err}
-	}
-	if err := o.anyOutput(); err != nil {
-		return err // before anything is booked
 	}
 	config, err := o.loadToRead()
 	if err != nil {
@@ -316,12 +316,20 @@ func (o *options) resumeSpending(ctx context.Context, config *job.Config) error 
 		return err
 	}
 	if len(lifted) == 0 {
-		fmt.Fprintln(o.out, "nothing stands in the way of calls but the caps of", config.Path)
-		return nil
+		return o.done(map[string]any{"lifted": []refusalLifted{}}, "nothing stands in the way of calls but the caps of %s\n", config.Path)
 	}
+	var all []refusalLifted
+	said := ""
 	for _, latch := range lifted {
-		fmt.Fprintf(o.out, "lifted: %s (since %s)\n", plain(latch.Reason), latch.Since.In(config.Timezone).Format("2006-01-02 15:04 MST"))
+		all = append(all, refusalLifted{latch.Latch, latch.Reason, latch.Since})
+		said += fmt.Sprintf("lifted: %s (since %s)\n", plain(latch.Reason), latch.Since.In(config.Timezone).Format("2006-01-02 15:04 MST"))
 	}
-	fmt.Fprintln(o.out, "calls are made again, within the caps of", config.Path)
-	return nil
+	return o.done(map[string]any{"lifted": all}, "%scalls are made again, within the caps of %s\n", said, config.Path)
+}
+
+// refusalLifted is a refusal that stood in the way of calls.
+type refusalLifted struct {
+	Latch  state.Latch `json:"latch"`
+	Reason string      `json:"reason"`
+	Since  time.Time   `json:"since"`
 }

@@ -48,9 +48,5 @@ func (o *options) check(ctx context.Context) error {
 	if err := errors.Join(err, seen.Close()); err != nil {
 		return err
 	}
-	if o.output == "json" {
-		return o.whole(checked)
-	}
-	_, err = fmt.Fprintf(o.out, "no damage: %d answers, %d periods of the ledger\n", checked.Answers, checked.Periods)
-	return err
+	return o.done(checked, "no damage: %d answers, %d periods of the ledger\n", checked.Answers, checked.Periods)
 }

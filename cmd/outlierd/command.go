@@ -17,15 +17,16 @@ type options struct {
 	output    string
 	logLevel  string
 	logFormat string
-	wide      bool           // print every column of a table, and all of its text
-	zone      *time.Location // of the job file, once it is read; nil before
-	block     *block         // of the run that is watched at a terminal
-	told      []outcome      // of the runs that have ended
+	wide      bool            // print every column of a table, and all of its text
+	zone      *time.Location  // of the job file, once it is read; nil before
+	printed   *countingWriter // standard output, where it is for a program; else nil
+	block     *block          // of the run that is watched at a terminal
+	told      []outcome       // of the runs that have ended
 }
 
 // newCommand is the whole command line.
-func newCommand(w world) *cobra.Command {
-	o := &options{world: w}
+func newCommand(o *options) *cobra.Command {
+	w := o.world
 	o.block = &block{w: w.out, size: o.screen}
 	root := &cobra.Command{
 		Use:   "outlierd",
@@ -51,6 +52,8 @@ HTTPS_PROXY and NO_PROXY are heeded.`,
 		SilenceUsage:  true,
 		Args:          cobra.NoArgs,
 		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
+
+		PersistentPreRunE: func(*cobra.Command, []string) error { return o.prepare() },
 	}
 	root.SetIn(w.in)
 	root.SetOut(w.out)

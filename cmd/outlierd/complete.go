@@ -104,8 +104,7 @@ func manCommand(o *options) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(o.out, "wrote %s into %s\n", count(len(pages), "manual page"), args[0])
-			return nil
+			return o.done(map[string]any{"wrote": pages}, "wrote %s into %s\n", count(len(pages), "manual page"), args[0])
 		},
 	}
 }

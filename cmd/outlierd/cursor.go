@@ -56,7 +56,7 @@ func (o *options) showCursors(p *program, name string) error {
 		}
 	}
 	if len(rows) == 0 && name != "" && p.Config.Job(name) == nil && !slices.Contains(slices.Collect(maps.Values(now)), name) {
-		return usageError{fmt.Errorf("%s has no job %q, and none of that name has searched anything", p.Config.Path, name)}
+		return noJob(p.Config, name, ", and none of that name has searched anything")
 	}
 	return o.rows([]string{"job", "key", "at", "set_by", "set_at"}, rows)
 }
@@ -95,8 +95,8 @@ have no cursor yet get one.`,
 						return err
 					}
 				}
-				fmt.Fprintf(o.out, "%s of %s set to %s\n", count(len(keys), "cursor"), args[0], at.Format("2006-01-02 15:04 MST"))
-				return nil
+				return o.done(map[string]any{"job": args[0], "at": at, "keys": keys},
+					"%s of %s set to %s\n", count(len(keys), "cursor"), args[0], at.Format("2006-01-02 15:04 MST"))
 			})
 		},
 	}
@@ -112,10 +112,11 @@ of its window on, and buys again the seeds that are fresh.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			return o.cursors(c.Context(), args[0], func(_ *job.Config, store *state.Store) error {
 				n, err := store.ResetWatermarks(args[0])
-				if err == nil {
-					fmt.Fprintf(o.out, "%s of %s forgotten; its next run searches as its first one did\n", count(n, "cursor"), args[0])
+				if err != nil {
+					return err
 				}
-				return err
+				return o.done(map[string]any{"job": args[0], "forgotten": n},
+					"%s of %s forgotten; its next run searches as its first one did\n", count(n, "cursor"), args[0])
 			})
 		},
 	}
@@ -134,7 +135,7 @@ func (o *options) cursors(ctx context.Context, name string, work func(*job.Confi
 				return err
 			}
 			if len(marks) == 0 {
-				return usageError{fmt.Errorf("%s has no job %q, and none of that name has searched anything", config.Path, name)}
+				return noJob(config, name, ", and none of that name has searched anything")
 			}
 		}
 		return work(config, store)

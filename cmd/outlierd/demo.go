@@ -31,9 +31,13 @@ network, no cost. Run it again and it buys only what may have changed.`,
 			if err := os.WriteFile(filepath.Join(folder, schemaFile), job.Schema(), 0o644); err != nil {
 				return err
 			}
+			talk := o // the rows of its query are the result
+			if o.output != "table" {
+				talk = o.aside()
+			}
 			switch err := writeNew(o.config, demoFile); {
 			case err == nil:
-				fmt.Fprintf(o.out, "wrote %s (the service is the built-in simulator: no key, no network)\n", o.config)
+				fmt.Fprintf(talk.out, "wrote %s (the service is the built-in simulator: no key, no network)\n", o.config)
 			case !errors.Is(err, os.ErrExist):
 				return err
 			}
@@ -41,11 +45,11 @@ network, no cost. Run it again and it buys only what may have changed.`,
 			if err != nil {
 				return err
 			}
-			err = o.runJobs(c.Context(), config, func(*program) ([]errand, error) { return byHand(config.Jobs), nil })
+			err = talk.runJobs(c.Context(), config, func(*program) ([]errand, error) { return byHand(config.Jobs), nil })
 			if err != nil {
 				return err
 			}
-			return o.firstQuery(c, config)
+			return o.firstQuery(c, config, talk)
 		},
 	}
 	c.Flags().StringVar(&folder, "dir", "demo", "the folder to work in")
@@ -55,12 +59,12 @@ network, no cost. Run it again and it buys only what may have changed.`,
 const firstQuery = "select title, channel_title, z_score, view_count from outliers order by z_score desc limit 5"
 
 // firstQuery shows the best of what was found and the commands that go on from it.
-func (o *options) firstQuery(c *cobra.Command, config *job.Config) error {
-	fmt.Fprintf(o.out, "\n$ outlierd sql -c %s %q\n", o.config, firstQuery)
+func (o *options) firstQuery(c *cobra.Command, config *job.Config, talk *options) error {
+	fmt.Fprintf(talk.out, "\n$ outlierd sql -c %s %q\n", o.config, firstQuery)
 	if err := o.ask(c.Context(), config, firstQuery); err != nil {
 		return err
 	}
-	fmt.Fprintf(o.out, `
+	fmt.Fprintf(talk.out, `
 Go on from here:
   outlierd sql -c %[1]s "select table_name, estimated_size from duckdb_tables() order by 2 desc"
   outlierd run -c %[1]s       again: only what may have changed is bought

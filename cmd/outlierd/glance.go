@@ -1,11 +1,8 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -123,27 +120,4 @@ func (p *program) formerly() (now map[string]string, err error) {
 // stateOptions are what a record has to know of a configuration.
 func stateOptions(config *job.Config) state.Options {
 	return state.Options{Service: config.Service.URL, Location: config.Timezone, Renews: config.Budget.Renews, Version: version()}
-}
-
-// whole prints one value as JSON, for programs.
-func (o *options) whole(v any) error {
-	text, err := encode(v)
-	if err != nil {
-		return err
-	}
-	var out bytes.Buffer
-	if err := json.Indent(&out, text, "", "  "); err != nil {
-		return err
-	}
-	_, err = fmt.Fprintln(o.out, out.String())
-	return err
-}
-
-// tableOrJSON refuses an output that a command does not have. What it prints is no list of
-// rows, so there is no CSV of it.
-func (o *options) tableOrJSON() error {
-	if o.output != "table" && o.output != "json" {
-		return usageError{fmt.Errorf("--output %s: want table or json", o.output)}
-	}
-	return nil
 }

@@ -29,12 +29,11 @@ and check it. A job file that is there is never touched.`,
 			if err := os.WriteFile(schema, job.Schema(), 0o644); err != nil {
 				return err
 			}
-			fmt.Fprintf(o.out, `wrote %s and %s
+			return o.done(map[string]any{"wrote": []string{o.config, schema}}, `wrote %s and %s
   outlierd lint            check it
   outlierd run             run it now (it names the simulator: no key, no network)
   outlierd up              stay, and run it when it is due
 `, o.config, schema)
-			return nil
 		},
 	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -15,7 +16,8 @@ func lintCommand(o *options) *cobra.Command {
 		Long: `Check the job file without touching anything: no network, and none of your state.
 Every mistake is told at once, with file, line and column, and the exit code is then
 5. SQL is tried against the tables as they are declared. What is allowed but hardly
-meant is a warning, which changes no exit code. All of it is text, whatever -o says.
+meant is a warning, which changes no exit code. With -o json mistakes and warnings
+are lists with file, line, column, message and hint.
 
 The prices are those of a first run: what is known from earlier runs, such as pages
 that are fresh or windows that are shorter, only makes a run cheaper.`,
@@ -25,13 +27,22 @@ that are fresh or windows that are shorter, only makes a run cheaper.`,
 			if err != nil {
 				return err
 			}
+			said := ""
 			for _, w := range config.Warnings {
-				fmt.Fprintf(o.out, "warning: %s\n%s", w, w.Excerpt)
+				said += fmt.Sprintf("warning: %s\n%s", w, w.Excerpt)
 			}
 			return unborn(c.Context(), config, func(e *engine.Engine) error {
-				fmt.Fprintf(o.out, "%s is fine. A run costs at most:\n%s\n", config.Path, priceList(c.Context(), e))
-				return nil
+				prices := priceList(c.Context(), e)
+				return o.done(linted{config.Path, mistakesOf(config.Warnings), strings.Split(prices, "\n")},
+					"%s%s is fine. A run costs at most:\n%s\n", said, config.Path, prices)
 			})
 		},
 	}
+}
+
+// linted is a job file without mistakes.
+type linted struct {
+	File     string    `json:"file"`
+	Warnings []mistake `json:"warnings"`
+	Prices   []string  `json:"prices"` // of a run of each job, in words
 }

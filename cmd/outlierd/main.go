@@ -89,12 +89,16 @@ func network(o outlier.TransportOptions) (http.RoundTripper, error) {
 // run carries out one command line.
 func run(ctx context.Context, args []string, w world) int {
 	w.args = args
-	command := newCommand(w)
+	o := &options{world: w}
+	command := newCommand(o)
 	command.SetArgs(args)
 	err := command.ExecuteContext(ctx)
 	code := exitCode(ctx, err)
 	if message := complaint(ctx, err); message != "" {
 		fmt.Fprintln(w.err, message)
+	}
+	if err := o.fail(ctx, err); err != nil {
+		fmt.Fprintln(w.err, "outlierd: print the error:", plain(err.Error()))
 	}
 	return code
 }

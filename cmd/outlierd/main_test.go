@@ -56,6 +56,7 @@ func TestScripts(t *testing.T) {
 		RequireExplicitExec: true,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"waitfor": waitFor, "waitport": waitPort, "sqlite": sqlite, "books": books, "mount": mount,
+			"document": document,
 		},
 		Condition: func(name string) (bool, error) {
 			if name != "mount" {
@@ -122,6 +123,21 @@ func books(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(json.NewDecoder(answer.Body).Decode(&b))
 	ts.Check(answer.Body.Close())
 	ts.Check(os.WriteFile(ts.MkAbs(args[2]), fmt.Appendf(nil, "spent\n%d\n", b.Total.Spent()), 0o644))
+}
+
+// document checks that standard output is one JSON document, and that it has a text in it.
+func document(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) > 1 {
+		ts.Fatalf("usage: document [text]")
+	}
+	out := ts.ReadFile("stdout")
+	var v any
+	if err := json.Unmarshal([]byte(out), &v); err != nil {
+		ts.Fatalf("standard output is no JSON document: %v\n%s", err, out)
+	}
+	if want := strings.Join(args, ""); !strings.Contains(out, want) {
+		ts.Fatalf("%q is not in %s", want, out)
+	}
 }
 
 // mount makes a folder a disk of its own, of a size in MB, or changes its size.

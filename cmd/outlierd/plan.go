@@ -44,7 +44,7 @@ may take all that the job asks for. What SQL finds may be more by the time of th
 			}
 			for _, name := range names {
 				if config.Job(name) == nil {
-					return usageError{fmt.Errorf("%s has no job %q", config.Path, name)}
+					return noJob(config, name, "")
 				}
 			}
 			show := func(p *program, amend func(*engine.Forecast)) error {
@@ -53,7 +53,7 @@ may take all that the job asks for. What SQL finds may be more by the time of th
 					return err
 				}
 				amend(f)
-				if o.output == "json" {
+				if o.forPrograms() {
 					return o.whole(f)
 				}
 				_, err = fmt.Fprint(o.out, planText(f, config.Timezone, len(names) == 0))

@@ -41,7 +41,7 @@ func newPrinter(format string, w io.Writer, l look, columns []string) (printer, 
 	case "json":
 		return newJSON(&jsonPrinter{w: w, columns: columns, before: "[", between: ",\n ", end: "]\n"})
 	}
-	return nil, usageError{fmt.Errorf("--output %s: want %s", format, oneOf(outputs))}
+	return nil, usageError{fmt.Errorf("--output %s: want %s%s", format, oneOf(outputs), didYouMean(format, outputs))}
 }
 
 // oneOf lists what may be written: "table, json or csv".

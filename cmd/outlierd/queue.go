@@ -65,7 +65,7 @@ func (o *options) showQueue(p *program, name string, all bool) error {
 	if err != nil {
 		return err
 	}
-	rows, err := o.printer([]string{"job", "operation", "entity", "value", "since", "done_at", "why"})
+	rows, err := o.printer([]string{"job", "operation", "entity", "value", "done_at", "why", "since"})
 	if err != nil {
 		return err
 	}
@@ -90,15 +90,12 @@ func (o *options) showQueue(p *program, name string, all bool) error {
 
 // waitingRow is what waits as a row.
 func (o *options) waitingRow(w *engine.Waiting, now map[string]string, zone *time.Location) []any {
-	row := []any{strings.Join(jobs(w, now), ", "), string(w.Op), w.Entity, nil, w.Since.In(zone), nil, plain(w.Why)}
+	row := []any{strings.Join(jobs(w, now), ", "), string(w.Op), w.Entity, nil, nil, plain(w.Why), w.Since.In(zone)}
 	if w.Value != nil {
 		row[3] = math.Round(*w.Value*100) / 100
 	}
 	if !w.At.IsZero() {
-		row[5] = w.At.In(zone).Round(time.Second)
-	}
-	if o.output == "table" {
-		row[4] = second(row[4])
+		row[4] = w.At.In(zone).Round(time.Second)
 	}
 	return row
 }
@@ -176,12 +173,11 @@ func (o *options) clearQueue(ctx context.Context, config *job.Config, name strin
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%w; some of the calls may be gone: run the command again for the rest", err)
 	}
-	fmt.Fprintf(o.out, "%s of %s given up", count(dropped, "call"), name)
+	said := fmt.Sprintf("%s of %s given up", count(dropped, "call"), name)
 	if kept > 0 {
-		fmt.Fprintf(o.out, "; %s stay queued, which another job wants", count(kept, "call"))
+		said += fmt.Sprintf("; %s stay queued, which another job wants", count(kept, "call"))
 	}
-	fmt.Fprintln(o.out)
-	return nil
+	return o.done(map[string]any{"job": name, "dropped": dropped, "kept": kept}, "%s\n", said)
 }
 
 // recorded is the name under which the record knows a job, and what jobs are called
@@ -211,5 +207,5 @@ func known(config *job.Config, store *state.Store, name string) error {
 	if slices.Contains(names, name) {
 		return nil
 	}
-	return usageError{fmt.Errorf("%s has no job %q, and none of that name has ever run", config.Path, name)}
+	return noJob(config, name, ", and none of that name has ever run")
 }

@@ -406,7 +406,7 @@ func jobsNamed(ctx context.Context, p *program, names []string) ([]errand, error
 	for _, name := range names {
 		spec := config.Job(name)
 		if spec == nil {
-			return nil, usageError{fmt.Errorf("%s has no job %q; it has:\n%s", config.Path, name, priceList(ctx, p.Engine))}
+			return nil, usageError{fmt.Errorf("%w\nits jobs are:\n%s", noJob(config, name, ""), priceList(ctx, p.Engine))}
 		}
 		specs = append(specs, *spec)
 	}

@@ -223,8 +223,11 @@ clock was wrong when it was sent, name it by --intent: then the time is not comp
 					return absent(err, id, "look there for the id of the scan that was started, and if there is none say "+resolving(waiting))
 				}
 				next, err := adopted(p, scan)
-				fmt.Fprintf(o.out, "scan %s is that of %s now (intent %d, %s). %s\n", scan.ScanID, scan.Job, scan.Intent, scan.State, next)
-				return err
+				if err != nil {
+					return err
+				}
+				return o.done(map[string]any{"scan_id": scan.ScanID, "job": scan.Job, "intent": scan.Intent, "state": scan.State},
+					"scan %s is that of %s now (intent %d, %s). %s\n", scan.ScanID, scan.Job, scan.Intent, scan.State, next)
 			})
 		},
 	}
@@ -297,8 +300,8 @@ there is one, use "scan adopt".`,
 				if err := store.SettleScan(intent, state.Scan{State: state.ScanNotCreated}); err != nil {
 					return err
 				}
-				fmt.Fprintf(o.out, "the scan of intent %d was not created; its credits are free again\n", intent)
-				return nil
+				return o.done(map[string]any{"intent": intent, "state": state.ScanNotCreated},
+					"the scan of intent %d was not created; its credits are free again\n", intent)
 			})
 		},
 	}

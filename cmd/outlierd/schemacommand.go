@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -14,8 +15,11 @@ func schemaCommand(o *options) *cobra.Command {
 		&cobra.Command{
 			Use: "tables", Short: "Print every table and column, as in docs/tables.md", Args: cobra.NoArgs,
 			RunE: func(*cobra.Command, []string) error {
-				_, err := fmt.Fprint(o.out, schema.Markdown())
-				return err
+				if o.output == "table" || o.output == "markdown" {
+					_, err := fmt.Fprint(o.out, schema.Markdown())
+					return err
+				}
+				return o.rows([]string{"table", "column", "type", "path", "comment"}, tableRows())
 			},
 		},
 		&cobra.Command{
@@ -53,4 +57,14 @@ are in column extra of their rows.`,
 			})
 		},
 	}
+}
+
+// tableRows has a row for each column of each table.
+func tableRows() (rows [][]any) {
+	for _, t := range slices.Concat(schema.Tables(), schema.OpsTables()) {
+		for _, c := range t.All() {
+			rows = append(rows, []any{t.Name, c.Name, c.SQLType(), filled(c.Path), filled(c.Comment)})
+		}
+	}
+	return rows
 }

@@ -61,7 +61,10 @@ func (o *options) serve(ctx context.Context, address string, handler http.Handle
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
 	stopped := context.AfterFunc(ctx, func() { _ = server.Close() }) // Serve reports it
 	defer stopped()
-	fmt.Fprintf(o.out, "simulating the service at http://%s\n", listener.Addr())
+	url := "http://" + listener.Addr().String()
+	if err := o.done(map[string]any{"url": url}, "simulating the service at %s\n", url); err != nil {
+		return err
+	}
 	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve %s: %w", listener.Addr(), err)
 	}

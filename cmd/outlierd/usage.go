@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"outlierd/sync/job"
 )
 
 // # A command line that fits nothing
@@ -52,20 +54,49 @@ func unfitting(c *cobra.Command, args []string) string {
 // unknownCommand names those below c that may have been meant.
 func unknownCommand(c *cobra.Command, typed string) string {
 	said := fmt.Sprintf("'%s' has no command %q", c.CommandPath(), typed)
-	c.SuggestionsMinimumDistance = min(2, (len(typed)+1)/3) // letters may be wrong
-	var meant []string
-	for _, name := range c.SuggestionsFor(typed) {
-		meant = append(meant, fmt.Sprintf("'%s %s'", c.CommandPath(), name))
+	var known, begun []string
+	for _, sub := range c.Commands() {
+		if sub.IsAvailableCommand() {
+			known = append(known, sub.Name())
+		}
 	}
-	if len(meant) > 0 {
-		said += " (did you mean " + strings.Join(meant, " or ") + "?)"
+	for _, name := range known {
+		if typed != "" && strings.HasPrefix(name, strings.ToLower(typed)) {
+			begun = append(begun, fmt.Sprintf("'%s %s'", c.CommandPath(), name))
+		}
+	}
+	if meant := job.Nearest(strings.ToLower(typed), known); meant != "" && len(begun) == 0 {
+		begun = []string{fmt.Sprintf("'%s %s'", c.CommandPath(), meant)}
+	}
+	if len(begun) > 0 {
+		said += " (did you mean " + strings.Join(begun, " or ") + "?)"
 	}
 	return said
+}
+
+// didYouMean ends a message with the word that was meant, if one is near.
+func didYouMean(typed string, known []string) string {
+	if meant := job.Nearest(typed, known); meant != "" {
+		return "; did you mean " + meant + "?"
+	}
+	return ""
+}
+
+// noJob refuses the name of a job that the file does not have; why says so in full.
+func noJob(config *job.Config, name, why string) error {
+	var known []string
+	for i := range config.Jobs {
+		known = append(known, config.Jobs[i].Name)
+	}
+	return usageError{fmt.Errorf("%s has no job %q%s%s", config.Path, name, why, didYouMean(name, known))}
 }
 
 // flagOf finds the flag in what the library says of a value: its errors have no name
 // that could be used here.
 var flagOf = regexp.MustCompile(`for "(?:-\w, )?(--[\w-]+)" flag: `)
+
+// flagsOf finds the names in the library's list of flags.
+var flagsOf = regexp.MustCompile(`(?m)^ +(?:-\w, |    )--([\w-]+)`)
 
 // badFlag says what is wrong with a flag.
 func badFlag(c *cobra.Command, err error) error {
@@ -75,6 +106,14 @@ func badFlag(c *cobra.Command, err error) error {
 		said = fmt.Sprintf("%s %s: want %s", name[1], cause.Num, wantedBy(cause))
 	} else if name, bare := strings.CutPrefix(said, "flag needs an argument: "); bare {
 		said = name + " needs a value"
+	} else if name, unknown := strings.CutPrefix(said, "unknown flag: --"); unknown {
+		var known []string
+		for _, flag := range flagsOf.FindAllStringSubmatch(c.Flags().FlagUsages(), -1) {
+			known = append(known, flag[1])
+		}
+		if meant := job.Nearest(name, known); meant != "" {
+			said += "; did you mean --" + meant + "?"
+		}
 	}
 	return usageError{fmt.Errorf("%s; see '%s --help'", said, c.CommandPath())}
 }

@@ -19,18 +19,22 @@ func versionCommand(o *options) *cobra.Command {
 		Short: "Print the version and what it was built with",
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			fmt.Fprintf(o.out, "outlierd %s · %s %s/%s\n", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			said := fmt.Sprintf("outlierd %s · %s %s/%s\n", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			libraries := map[string]string{}
 			info, ok := debug.ReadBuildInfo()
 			if !ok {
-				return nil
+				info = &debug.BuildInfo{}
 			}
 			for _, dep := range info.Deps {
 				switch dep.Path {
 				case "github.com/duckdb/duckdb-go/v2", "github.com/apache/arrow-go/v18", "modernc.org/sqlite":
-					fmt.Fprintf(o.out, "  %s %s\n", dep.Path, dep.Version)
+					said += fmt.Sprintf("  %s %s\n", dep.Path, dep.Version)
+					libraries[dep.Path] = dep.Version
 				}
 			}
-			return nil
+			return o.done(map[string]any{
+				"version": version(), "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH, "libraries": libraries,
+			}, "%s", said)
 		},
 	}
 }

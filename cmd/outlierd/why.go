@@ -134,7 +134,7 @@ func (o *options) why(ctx context.Context, p *program, id string) error {
 	if len(why.Brought)+len(why.Calls)+len(why.Waiting) == 0 {
 		return fmt.Errorf("nothing is on record of %s: no search of this data folder brought it, and no call asked about it", id)
 	}
-	if o.output == "json" {
+	if o.forPrograms() {
 		return o.whole(why)
 	}
 	_, err = fmt.Fprint(o.out, why.text(p.Config.Timezone))

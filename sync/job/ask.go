@@ -183,7 +183,7 @@ func (a *asker) fits(n *node) bool {
 }
 
 func didYouMeanName(name string, known []string) string {
-	if word := nearest(name, known); word != "" {
+	if word := Nearest(name, known); word != "" {
 		return "did you mean ${" + word + "}?"
 	}
 	return ""

@@ -23,7 +23,7 @@ func (b *builder) chain(jobs *node) {
 func (b *builder) after(jobs *node, spec Spec, n *node) {
 	parent := b.cfg.Job(spec.After)
 	if parent == nil {
-		b.refuseWithHint(n, didYouMean(n, nearest(n.text, b.names())), "there is no job %s", n.shown())
+		b.refuseWithHint(n, didYouMean(n, Nearest(n.text, b.names())), "there is no job %s", n.shown())
 		return
 	}
 	path := []string{spec.Name}

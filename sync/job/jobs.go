@@ -117,7 +117,7 @@ func (b *builder) notified(n *node) []string {
 			continue
 		}
 		if known.get(name.text) == nil {
-			b.refuseWithHint(name, didYouMean(name, nearest(name.text, known.keys())), "notify at the top of the file has no %s", name.shown())
+			b.refuseWithHint(name, didYouMean(name, Nearest(name.text, known.keys())), "notify at the top of the file has no %s", name.shown())
 			continue
 		}
 		names = append(names, name.text)
@@ -249,7 +249,7 @@ func (b *builder) enrichSort(spec *Spec, n *node) {
 	case said && !slices.Contains(orders, by.By):
 		word, _, _ := strings.Cut(n.text, " ")
 		known := inWords(orders)
-		b.refuseWithHint(n, didYouMean(n, nearest(word, known)), "the hits of %s can be ordered by %s", spec.Verb, strings.Join(known, ", "))
+		b.refuseWithHint(n, didYouMean(n, Nearest(word, known)), "the hits of %s can be ordered by %s", spec.Verb, strings.Join(known, ", "))
 	case said:
 		spec.EnrichSort = by
 	case slices.Contains(orders, asked.By):

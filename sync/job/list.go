@@ -63,7 +63,7 @@ func (b *builder) list(name *node) []*node {
 			known = append(known, e.key.text)
 		}
 	}
-	b.refuseWithHint(name, didYouMean(name, nearest(name.text, known)), "there is no list %s", name.shown())
+	b.refuseWithHint(name, didYouMean(name, Nearest(name.text, known)), "there is no list %s", name.shown())
 	return nil
 }
 

@@ -1,9 +1,9 @@
 package job
 
-// nearest is the candidate that somebody who typed word most likely meant, or "" if
+// Nearest is the candidate that somebody who typed word most likely meant, or "" if
 // none is near: at most a third of the letters may be wrong, and the first of
 // equally near ones wins.
-func nearest(word string, candidates []string) string {
+func Nearest(word string, candidates []string) string {
 	letters := []rune(word)
 	if len(letters) > 64 { // no slip of the finger is that long
 		return ""

@@ -134,7 +134,7 @@ func parseCron(expression string) (times, error) {
 	case strings.HasPrefix(expression, "@every"):
 		return times{}, fmt.Errorf("has no @every; use the key every, as in every: 6h")
 	case len(parts) == 1:
-		if word := nearest("@"+strings.TrimPrefix(expression, "@"), slices.Sorted(maps.Keys(shorthands))); word != "" {
+		if word := Nearest("@"+strings.TrimPrefix(expression, "@"), slices.Sorted(maps.Keys(shorthands))); word != "" {
 			return times{}, fmt.Errorf("is not a cron expression; did you mean %q?", word)
 		}
 		return times{}, fmt.Errorf("is not a cron expression; write five fields, or @hourly, @daily, @weekly, @monthly or @yearly")

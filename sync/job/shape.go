@@ -200,7 +200,7 @@ func (j *judge) hint(e *jsonschema.ValidationError, n *node, wants string) strin
 				words = append(words, s)
 			}
 		}
-		return didYouMean(n, nearest(n.text, words))
+		return didYouMean(n, Nearest(n.text, words))
 	case *fault.Type, *fault.Pattern:
 		wantsWhole := strings.HasPrefix(wants, "a number") || strings.HasPrefix(wants, "1")
 		switch {
@@ -242,7 +242,7 @@ func (j *judge) unknown(n *node, name, schemaURL string) {
 	value.wrong, value.dead = true, true
 	advice := j.elsewhere(n, name, schemaURL)
 	if advice == "" {
-		advice = didYouMean(value.head, nearest(name, j.properties(schemaURL)))
+		advice = didYouMean(value.head, Nearest(name, j.properties(schemaURL)))
 	}
 	j.refuseWithHint(value.head, advice, "unknown key")
 }

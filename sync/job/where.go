@@ -100,7 +100,7 @@ func (b *builder) used(name *node) map[string]*node {
 	switch {
 	case filter == nil:
 		known := slices.Sorted(maps.Keys(b.named))
-		b.refuseWithHint(name, didYouMean(name, nearest(name.text, known)), "there is no filter %s", name.shown())
+		b.refuseWithHint(name, didYouMean(name, Nearest(name.text, known)), "there is no filter %s", name.shown())
 		return nil
 	case slices.Contains(b.open, name.text):
 		b.refuseWithHint(name, "leave use out of one of them",

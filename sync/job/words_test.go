@@ -94,7 +94,7 @@ func TestNearest(t *testing.T) {
 		"x":         "",
 		"":          "",
 	} {
-		if got := nearest(word, known); got != want {
+		if got := Nearest(word, known); got != want {
 			t.Errorf("nearest to %q is %q, want %q", word, got, want)
 		}
 	}

@@ -1,0 +1,140 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"outlierd/sync/job"
+)
+
+// # One document for programs
+//
+// With -o json or ndjson standard output has one document, whatever becomes of the command: its
+// result, or the error that kept it from having one. What people read goes to standard error.
+
+// forPrograms reports whether results are JSON.
+func (o *options) forPrograms() bool { return o.output == "json" || o.output == "ndjson" }
+
+// prepare checks the flags that all commands have, before a command does anything.
+func (o *options) prepare() error {
+	if err := o.anyOutput(); err != nil {
+		return err
+	}
+	if _, err := o.logger(); err != nil {
+		return err
+	}
+	if o.forPrograms() && o.printed == nil {
+		o.printed = &countingWriter{w: o.out}
+		o.out = o.printed
+	}
+	return nil
+}
+
+// countingWriter knows whether anything was printed.
+type countingWriter struct {
+	w io.Writer
+	n int
+}
+
+func (c *countingWriter) Write(p []byte) (int, error) {
+	n, err := c.w.Write(p)
+	c.n += n
+	return n, err
+}
+
+// failure is the document of a command that has no result.
+type failure struct {
+	Message  string    `json:"message"`
+	ExitCode int       `json:"exit_code"`
+	Mistakes []mistake `json:"mistakes,omitempty"` // of the job file
+}
+
+type mistake struct {
+	File    string `json:"file"`
+	Line    int    `json:"line"`
+	Column  int    `json:"column"`
+	Message string `json:"message"`
+	Hint    string `json:"hint,omitempty"`
+}
+
+// fail prints an error as the document, unless a result was printed.
+func (o *options) fail(ctx context.Context, err error) error {
+	if err == nil || !o.forPrograms() && !asksForJSON(o.args) || o.printed != nil && o.printed.n > 0 {
+		return nil
+	}
+	told := failure{
+		Message:  cmp.Or(strings.TrimPrefix(complaint(ctx, err), "outlierd: "), err.Error()),
+		ExitCode: exitCode(ctx, err),
+	}
+	if mistakes, ok := errors.AsType[job.Mistakes](err); ok {
+		told.Mistakes = mistakesOf(mistakes)
+		told.Message = mistakes[0].String()
+		if more := len(mistakes) - 1; more > 0 {
+			told.Message += fmt.Sprintf(" (and %d more)", more)
+		}
+	}
+	return o.whole(map[string]failure{"error": told})
+}
+
+func mistakesOf(all []job.Mistake) []mistake {
+	told := []mistake{}
+	for _, m := range all {
+		told = append(told, mistake{m.File, m.Line, m.Column, m.Message, m.Hint})
+	}
+	return told
+}
+
+// asksForJSON finds -o json among arguments that could not be read as flags.
+func asksForJSON(args []string) bool {
+	for i, arg := range args {
+		if (arg == "-o" || arg == "--output") && i+1 < len(args) {
+			arg += "=" + args[i+1]
+		}
+		if slices.Contains([]string{"-o=json", "-ojson", "--output=json", "-o=ndjson", "-ondjson", "--output=ndjson"}, arg) {
+			return true
+		}
+	}
+	return false
+}
+
+// done prints what a command has done: a sentence for people, and what it says for programs.
+func (o *options) done(result any, format string, args ...any) error {
+	if o.forPrograms() {
+		return o.whole(result)
+	}
+	_, err := fmt.Fprintf(o.out, format, args...)
+	return err
+}
+
+// whole prints one value as JSON, for programs.
+func (o *options) whole(v any) error {
+	text, err := encode(v)
+	if err != nil {
+		return err
+	}
+	var out bytes.Buffer
+	if o.output != "ndjson" {
+		if err := json.Indent(&out, text, "", "  "); err != nil {
+			return err
+		}
+		text = out.Bytes()
+	}
+	_, err = fmt.Fprintf(o.out, "%s\n", text)
+	return err
+}
+
+// tableOrJSON refuses an output that a command does not have. What it prints is no list of
+// rows, so there is no CSV of it.
+func (o *options) tableOrJSON() error {
+	if o.output != "table" && !o.forPrograms() {
+		return usageError{fmt.Errorf("--output %s: want table, json or ndjson", o.output)}
+	}
+	return nil
+}
