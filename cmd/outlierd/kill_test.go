@@ -184,7 +184,7 @@ func TestReadersNeverMeetALockOrHalfABatch(t *testing.T) {
 	}
 	for i := range opens {
 		var hits, broken int64
-		err := duckdb.Query(t.Context(), w.published(), "select (select count(*) from outliers_history), ("+torn+")",
+		err := duckdb.QueryUnsafe(t.Context(), w.published(), "select (select count(*) from outliers_history), ("+torn+")",
 			func([]string) error { return nil }, func(values []any) error {
 				hits, _ = values[0].(int64)
 				broken = int64(number(values[1]))

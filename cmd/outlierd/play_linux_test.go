@@ -627,7 +627,7 @@ func (p *play) readDues() {
 		return
 	}
 	began := time.Now()
-	err := duckdb.Query(p.Context(), p.published(), `select run_id, job || ' ' || coalesce(due_at::varchar, '') from ops.runs`,
+	err := duckdb.QueryUnsafe(p.Context(), p.published(), `select run_id, job || ' ' || coalesce(due_at::varchar, '') from ops.runs`,
 		func([]string) error { return nil }, func(values []any) error {
 			run, due := values[0].(string), values[1].(string)
 			p.mu.Lock()
@@ -649,7 +649,7 @@ func (p *play) published() string { return filepath.Join(p.data, "outliers.duckd
 // query asks the published file.
 func (p *play) query(text string, row func([]any)) {
 	p.Helper()
-	err := duckdb.Query(p.Context(), p.published(), text, func([]string) error { return nil }, func(values []any) error {
+	err := duckdb.QueryUnsafe(p.Context(), p.published(), text, func([]string) error { return nil }, func(values []any) error {
 		row(values)
 		return nil
 	})

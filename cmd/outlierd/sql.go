@@ -14,12 +14,14 @@ import (
 )
 
 func sqlCommand(o *options) *cobra.Command {
-	return &cobra.Command{
+	var unfenced bool
+	c := &cobra.Command{
 		Use:   "sql QUERY",
 		Short: "Ask the tables; needs no running daemon",
 		Long: `Ask the published DuckDB file and print the result. The file is opened read-only
-and closed again, so nothing is locked and nothing can be changed. "-" reads the
-query from standard input.`,
+and closed again, so nothing is locked and nothing can be changed. The query can
+neither read nor write other files, unless --unsafe is given. "-" reads the query
+from standard input.`,
 		Example: `  outlierd sql "select title, z_score from outliers order by z_score desc limit 5"
   outlierd sql -o csv "select * from channels" > channels.csv
   outlierd sql "select table_name, comment from duckdb_tables() order by 1"`,
@@ -37,13 +39,29 @@ query from standard input.`,
 				}
 				query = string(text)
 			}
-			return o.ask(c.Context(), config, query)
+			if unfenced {
+				return o.askBy(c.Context(), config, query, duckdb.QueryUnsafe)
+			}
+			err = o.ask(c.Context(), config, query)
+			if _, fenced := errors.AsType[*duckdb.FencedError](err); fenced {
+				err = fmt.Errorf("%w\nto let it read and write other files, run it with --unsafe", err)
+			}
+			return err
 		},
 	}
+	c.Flags().BoolVar(&unfenced, "unsafe", false, "let the query read and write other files")
+	return c
 }
 
 // ask prints the result of a query over the published file.
 func (o *options) ask(ctx context.Context, config *job.Config, query string) error {
+	return o.askBy(ctx, config, query, duckdb.Query)
+}
+
+// querying is [duckdb.Query] or [duckdb.QueryUnsafe].
+type querying func(ctx context.Context, path, text string, columns func([]string) error, row func([]any) error) error
+
+func (o *options) askBy(ctx context.Context, config *job.Config, query string, run querying) error {
 	path := published(config)
 	if path == "" {
 		return fmt.Errorf("%s has no duckdb sink, so there is nothing to query; add `- duckdb: outliers.duckdb` under `sinks:`", config.Path)
@@ -52,7 +70,7 @@ func (o *options) ask(ctx context.Context, config *job.Config, query string) err
 		return fmt.Errorf("%s does not exist yet; 'outlierd run' makes it", relative(path))
 	}
 	var p printer
-	err := duckdb.Query(ctx, path, query, func(columns []string) (err error) {
+	err := run(ctx, path, query, func(columns []string) (err error) {
 		p, err = o.printer(columns)
 		return err
 	}, func(values []any) error { return p.row(values) })

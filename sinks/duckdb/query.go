@@ -22,7 +22,34 @@ import (
 // []byte for BLOB, []any for lists and map[string]any for structs. A map marshals
 // itself into JSON in its own order. Everything else, such as a DATE, an INTERVAL, a
 // UUID or what is no finite number, is a string as SQL writes it.
-func Query(ctx context.Context, path, text string, columns func([]string) error, row func([]any) error) (err error) {
+//
+// The query may read and write no other file, and change no setting: what a person pastes
+// may come from a stranger. See [QueryUnsafe].
+func Query(ctx context.Context, path, text string, columns func([]string) error, row func([]any) error) error {
+	err := query(ctx, path, text, `SET enable_external_access = false; SET lock_configuration = true`, columns, row)
+	if failed, ok := errors.AsType[*duckdb.Error](err); ok && failed.Type == duckdb.ErrorTypePermission {
+		return &FencedError{Cause: err}
+	}
+	return err
+}
+
+// QueryUnsafe is [Query] for a query that may read and write other files, as the user may.
+func QueryUnsafe(ctx context.Context, path, text string, columns func([]string) error, row func([]any) error) error {
+	return query(ctx, path, text, "", columns, row)
+}
+
+// FencedError says that a query needs more than the published file.
+type FencedError struct{ Cause error }
+
+func (e *FencedError) Error() string {
+	return fmt.Sprintf("the query may use nothing but the published tables: %v", e.Cause)
+}
+
+// Unwrap gives DuckDB's error.
+func (e *FencedError) Unwrap() error { return e.Cause }
+
+// query runs a query after what prepares for it; "" if nothing does.
+func query(ctx context.Context, path, text, before string, columns func([]string) error, row func([]any) error) (err error) {
 	connector, err := duckdb.NewConnector(path+"?access_mode=READ_ONLY&autoinstall_known_extensions=false&autoload_known_extensions=false", nil)
 	if err != nil {
 		return fmt.Errorf("open %s read-only: %w", path, err)
@@ -35,6 +62,11 @@ func Query(ctx context.Context, path, text string, columns func([]string) error,
 	defer func() { err = errors.Join(err, conn.Close()) }()
 	if err := single(text); err != nil {
 		return err
+	}
+	if before != "" {
+		if _, err := conn.(driver.ExecerContext).ExecContext(ctx, before, nil); err != nil {
+			return fmt.Errorf("confine the query: %w", err)
+		}
 	}
 	if err := read(ctx, conn, text, columns, row); err != nil {
 		return fmt.Errorf("query %s: %w", path, err)

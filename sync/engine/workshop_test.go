@@ -211,7 +211,7 @@ func (w *workshop) mustRun(want state.Status) *state.Run {
 // count asks the published file for one number.
 func (w *workshop) count(query string) (n int) {
 	w.Helper()
-	err := duckdb.Query(w.ctx, w.duckdb(), query, func([]string) error { return nil }, func(values []any) error {
+	err := duckdb.QueryUnsafe(w.ctx, w.duckdb(), query, func([]string) error { return nil }, func(values []any) error {
 		switch v := values[0].(type) {
 		case int64:
 			n = int(v)
@@ -231,7 +231,7 @@ func (w *workshop) count(query string) (n int) {
 // rows are those of a query over the published file, as text.
 func (w *workshop) rows(query string) (all []string) {
 	w.Helper()
-	err := duckdb.Query(w.ctx, w.duckdb(), query, func([]string) error { return nil }, func(values []any) error {
+	err := duckdb.QueryUnsafe(w.ctx, w.duckdb(), query, func([]string) error { return nil }, func(values []any) error {
 		all = append(all, fmt.Sprint(values...))
 		return nil
 	})
