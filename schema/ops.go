@@ -17,7 +17,7 @@ var OpsRuns = define(Table{
 		{Name: "due_at", Type: timestamp, Comment: "the due instant of a scheduled run"},
 		{Name: "started_at", Type: timestamp},
 		{Name: "ended_at", Type: timestamp, Comment: "NULL while the run is open"},
-		{Name: "status", Type: varchar, Comment: "running, ok, ok_empty, partial, paused_budget, failed or interrupted; after a kill `running` until a process publishes again"},
+		{Name: "status", Type: varchar, Comment: "running, ok, ok_empty, partial, paused_budget, paused_quota, failed or interrupted; after a kill `running` until a process publishes again"},
 		{Name: "pages", Type: bigint, Comment: "search pages taken"},
 		{Name: "hits", Type: bigint, Comment: "hits on those pages"},
 		{Name: "new_hits", Type: bigint, Comment: "hits never seen before the run"},

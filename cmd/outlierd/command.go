@@ -42,8 +42,8 @@ asks for what the hits are worth knowing, and keeps it all as tables.
   outlierd search "…"      search once, without a job
 
 Results go to standard output, all else to standard error. Exit codes: 0 done,
-1 failed, 2 usage, 3 partial, 4 stopped by budget, 5 configuration invalid, 6 another
-instance holds the state, 7 key refused, 130 interrupted.
+1 failed, 2 usage, 3 partial, 4 stopped by budget or quota, 5 configuration invalid,
+6 another instance holds the state, 7 key refused, 130 interrupted.
 
 Environment: OUTLIERD_CONFIG names the job file and OUTLIERD_DATA the data folder. The
 job file takes the rest from it where it says ${NAME}, as in key: ${OUTLIERD_KEY}.

@@ -58,13 +58,13 @@ func exitCode(ctx context.Context, err error) int {
 		return exitKeyRefused
 	}
 	if _, ok := errors.AsType[*pace.LongWaitError](err); ok {
-		return exitPartial
+		return exitBudget
 	}
 	if e, ok := errors.AsType[statusError](err); ok {
 		switch e.Status {
 		case state.Partial:
 			return exitPartial
-		case state.PausedBudget:
+		case state.PausedBudget, state.PausedQuota:
 			return exitBudget
 		}
 	}

@@ -86,7 +86,7 @@ func TestWhatWasAskedOnceIsNotLeftToTheNextRun(t *testing.T) {
 		code int
 	}{
 		{ctx, ctx.Err(), exitInterrupted},
-		{t.Context(), &pace.LongWaitError{}, exitPartial},
+		{t.Context(), &pace.LongWaitError{}, exitBudget},
 	} {
 		usual := complaint(test.ctx, fmt.Errorf("job tea: %w", test.err))
 		if !strings.Contains(usual, "next") || strings.Contains(usual, onward) {

@@ -106,7 +106,7 @@ func (o *options) once(ctx context.Context, r request) error {
 		if s.row, failed = aside.runJob(ctx, p, e); s.row == nil {
 			return failed
 		}
-		if s.row.Status == state.Interrupted {
+		if s.row.Status.Open() {
 			return o.cut(r, s, failed)
 		}
 		if err := errors.Join(o.tell(ctx, r, s), o.paused(r, s)); err != nil {

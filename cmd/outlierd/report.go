@@ -102,7 +102,7 @@ func (o *options) report(config *job.Config, told outcome) {
 // to tell of it is why.
 func barren(row *state.Run) bool {
 	switch row.Status {
-	case state.Failed, state.PausedBudget:
+	case state.Failed, state.PausedBudget, state.PausedQuota:
 		return row.Hits == 0 && row.Credits == 0 && len(tableCounts(row.Rows, nil)) == 0
 	}
 	return false
@@ -176,7 +176,7 @@ func mark(s state.Status) string {
 	switch s {
 	case state.OK, state.OKEmpty:
 		return "✓"
-	case state.Partial, state.PausedBudget, state.Interrupted:
+	case state.Partial, state.PausedBudget, state.PausedQuota, state.Interrupted:
 		return "!"
 	}
 	return "✗"

@@ -41,7 +41,7 @@ runs by name only.
 A run that was killed, stopped or paused by a cap within the last day is continued: no
 page is bought twice. ^C prints what was bought, what is left, and the command that goes
 on. What becomes of a run is its exit code: 0 ok, 3 partial (some calls failed
-and stay queued), 4 stopped by a budget, 1 failed, 7 the key was refused.
+and stay queued), 4 stopped by a budget or the rate limit, 1 failed, 7 the key was refused.
 
 With --pages, --since, --set, --no-enrich or --again a job is run in another way
 this once. Such a run is a new one, unless the same command was interrupted or paused
@@ -377,7 +377,7 @@ func ofJob(name string, err error) error {
 func worst(errs []error) error {
 	var untold []error
 	var status error
-	rank := []state.Status{state.Partial, state.PausedBudget, state.Failed}
+	rank := []state.Status{state.Partial, state.PausedQuota, state.PausedBudget, state.Failed}
 	highest := -1
 	for _, err := range errs {
 		s, ok := errors.AsType[statusError](err)

@@ -162,7 +162,7 @@ func (e *Engine) Displaced(spec *job.Spec, due time.Time) (closed, left []state.
 
 // close ends the record of a run that is not continued.
 func (e *Engine) close(old *state.Run) error {
-	if cutOff(old) {
+	if old.Status.Open() {
 		steps, err := e.Store.Steps(old.ID)
 		if err != nil {
 			return err
@@ -259,16 +259,11 @@ func (e *Engine) LeftOver(spec *job.Spec) (runs []state.Run, err error) {
 		if err != nil {
 			return nil, err
 		}
-		if held || cutOff(old) && old.Trigger != string(Manual) {
+		if held || old.Status.Open() && old.Trigger != string(Manual) {
 			runs = append(runs, *old)
 		}
 	}
 	return runs, nil
-}
-
-// cutOff reports whether a run is unfinished because its process ended, or goes on.
-func cutOff(run *state.Run) bool {
-	return run.Status == state.Running || run.Status == state.Interrupted
 }
 
 // Continues is the unfinished run with which a run by hand goes on; nil if it is a new one.

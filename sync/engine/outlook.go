@@ -64,7 +64,7 @@ func (e *Engine) going() (all []unfinished, err error) {
 // on its job: one that met a cap or failed waits for its next due instant, and one that a
 // person has overridden for the same command.
 func (u *unfinished) underWay() bool {
-	return u.run.Status == state.Running || u.run.Status == state.Interrupted && u.own
+	return u.run.Status == state.Running || u.run.Status.Open() && u.own
 }
 
 // pages are those that an open search may still take: none that anybody knows of if only

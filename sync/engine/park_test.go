@@ -3,6 +3,7 @@ package engine
 import (
 	"errors"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -38,8 +39,8 @@ func TestLongWaitParksTheRun(t *testing.T) {
 				began := time.Now()
 				row, err := w.run()
 				long, ok := errors.AsType[*pace.LongWaitError](err)
-				if !ok || row.Status != state.Interrupted {
-					t.Fatalf("status %s, error %v; want an unfinished run and a *pace.LongWaitError", row.Status, err)
+				if !ok || row.Status != state.PausedQuota {
+					t.Fatalf("status %s, error %v; want a run that waits for the quota and a *pace.LongWaitError", row.Status, err)
 				}
 				if took := time.Since(began); took > 5*time.Minute || time.Until(long.Until) < 10*time.Minute {
 					t.Errorf("the run stopped after %s and says that it could go on in %s", took, time.Until(long.Until))
@@ -64,6 +65,17 @@ jobs:
 `
 	bubble(t, file, func(w *workshop) {
 		w.wire = blocking(w.service.Transport(), "/video/")
+		time.AfterFunc(time.Hour+2*time.Minute, func() { // of a quarter of an hour
+			seen, err := state.Peek(w.ctx, filepath.Join(w.data(), "state"), state.Options{})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer seen.Close()
+			if runs, err := seen.Runs("", 1); err != nil || runs[0].Status != state.PausedQuota || !strings.Contains(runs[0].Error, "leaves no room") {
+				t.Errorf("while it waits the run is %+v (%v); want %s and why", runs, err, state.PausedQuota)
+			}
+		})
 		runs := w.serve(time.Hour + 20*time.Minute)
 		if len(runs) != 1 || runs[0].Status != state.OK || runs[0].Failures != 0 {
 			t.Errorf("runs %+v; want one that ended well", runs)
@@ -85,7 +97,7 @@ jobs:
 `
 	bubble(t, file, func(w *workshop) {
 		w.wire = blocking(w.service.Transport(), "/video/comments/")
-		if row, err := w.run(); row == nil || row.Status != state.Interrupted {
+		if row, err := w.run(); row == nil || row.Status != state.PausedQuota {
 			t.Fatalf("run %+v, error %v; want one that is unfinished", row, err)
 		}
 		e, stop := w.open()

@@ -36,6 +36,8 @@ type run struct {
 	fresh    map[time.Duration]int // data calls that are not made, by how old what is known may be
 	progress Progress
 
+	parked bool // on record as waiting for the rate limit
+
 	ended bool
 	err   error // why it ended, if not well
 }
@@ -206,8 +208,8 @@ func (s *shift) endAll(ctx context.Context, ending []*run, causeOf func(*run) er
 	}
 }
 
-// record writes what became of the run. One whose process was asked to stop is interrupted
-// and unfinished: the next one goes on with it.
+// record writes what became of the run. One whose process was asked to stop, or that would
+// have to wait for the rate limit, is unfinished: the next one goes on with it.
 func (r *run) record(ctx context.Context, cause error) error {
 	row := &r.row
 	if err := r.tally(row, r.steps); err != nil {
@@ -226,7 +228,7 @@ func (r *run) record(ctx context.Context, cause error) error {
 		row.Error = all.Error()
 	}
 	row.Ended = time.Now()
-	if row.Status != state.Interrupted {
+	if !row.Status.Open() {
 		if err := r.closeSteps(); err != nil {
 			return err
 		}
@@ -280,8 +282,10 @@ func (r *run) closeSteps() error {
 // of a record is that these never look alike.
 func (r *run) status(ctx context.Context, cause error, resting bool) state.Status {
 	switch {
-	case cause != nil && (ctx.Err() != nil || tooLong(cause)):
+	case cause != nil && ctx.Err() != nil:
 		return state.Interrupted
+	case tooLong(cause):
+		return state.PausedQuota
 	case cause != nil && isCap(cause) && r.loader.working():
 		return state.PausedBudget
 	case cause != nil && isQueued(cause) && r.loader.working():

@@ -102,9 +102,13 @@ func (e *Engine) Serve(ctx context.Context, agenda []*Appointment) {
 		}
 		w.beginDue(ctx)
 		worked, err := w.work(ctx)
+		if err == nil {
+			w.unpark()
+		}
 		_, ahead := errors.AsType[*AheadError](err)
 		switch long, ok := errors.AsType[*pace.LongWaitError](err); {
 		case ok:
+			w.park(long)
 			_ = pause(ctx, min(time.Until(long.Until), nap))
 		case ahead: // the runs under way stay unfinished until the state is back
 			w.shift, w.resumed = nil, false
@@ -285,6 +289,41 @@ func (w *watch) start(ctx context.Context, a *Appointment) (recorded bool) {
 
 // longestRest bounds the pauses of the queue.
 const longestRest = 8 * nap
+
+// park puts on record that the runs under way wait for the rate limit.
+func (w *watch) park(long error) {
+	for _, r := range w.runs {
+		if r.parked {
+			continue
+		}
+		row := r.row
+		err := w.tally(&row, r.steps)
+		if err == nil {
+			row.Status, row.Error = state.PausedQuota, long.Error()
+			err = w.Store.Finish(row)
+		}
+		if err != nil {
+			w.log().Error("wait for the rate limit not put on record", "job", row.Job, "err", err)
+			continue
+		}
+		r.parked = true
+		w.log().Info("run waits for the rate limit", "job", row.Job, "run", row.ID, "err", long)
+	}
+}
+
+// unpark puts on record that the runs under way go on.
+func (w *watch) unpark() {
+	for _, r := range w.runs {
+		if !r.parked {
+			continue
+		}
+		if err := w.Store.Resume(r.row.ID); err != nil {
+			w.log().Error("end of the wait not put on record", "job", r.row.Job, "err", err)
+			continue
+		}
+		r.parked = false
+	}
+}
 
 // trouble pauses the queue, longer each time until a call is answered. The runs under way
 // go on after that.

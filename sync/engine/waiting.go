@@ -183,8 +183,8 @@ func (w *witness) ofSearch(u *unfinished, step *state.Step, before int) (why str
 	switch {
 	case u.run.Status == state.PausedBudget:
 		return w.ofCap(u, step, next)
-	case u.run.Status == state.Interrupted && !u.own:
-		return "its run was interrupted; go on with it: " + Command(u.run), at, nil
+	case u.run.Status.Open() && !u.underWay():
+		return cutShort(u.run), at, nil
 	case !u.underWay():
 		return "its run failed, and the next one goes on with it: " + u.run.Error, next, nil
 	}
@@ -195,10 +195,18 @@ func (w *witness) ofSearch(u *unfinished, step *state.Step, before int) (why str
 		at = w.now.Add(w.Pace.ETA(before + pages))
 	}
 	why = w.turn(before)
-	if u.run.Status == state.Interrupted && !w.blocked.After(w.now) {
-		why = "its run was interrupted; go on with it: " + Command(u.run)
+	if u.run.Status != state.Running && !w.blocked.After(w.now) {
+		why = cutShort(u.run)
 	}
 	return why, at, nil
+}
+
+// cutShort says why a run that goes on from where it stands was left, and how it goes on.
+func cutShort(run *state.Run) string {
+	if run.Status == state.PausedQuota {
+		return "its run waits for the rate limit; go on with it: " + Command(run)
+	}
+	return "its run was interrupted; go on with it: " + Command(run)
 }
 
 // ofScan says what a scan waits for that was started, or may have been; "" if it is for

@@ -20,9 +20,14 @@ const (
 	OKEmpty      Status = "ok_empty"
 	Partial      Status = "partial"       // some items failed and stay queued
 	PausedBudget Status = "paused_budget" // a cap was reached; the run keeps its place
+	PausedQuota  Status = "paused_quota"  // the rate limit leaves no room for longer than a call may wait; the run keeps its place
 	Failed       Status = "failed"
 	Interrupted  Status = "interrupted" // its process was stopped or killed, or a newer run took its place
 )
+
+// Open reports whether a run with this status is under way, or was cut short where it stood
+// and goes on from there.
+func (s Status) Open() bool { return s == Running || s == Interrupted || s == PausedQuota }
 
 // over reports whether a run with this status has come to its end for good; any other
 // may go on.
