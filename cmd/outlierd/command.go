@@ -81,7 +81,7 @@ func addCommands(root *cobra.Command, o *options) {
 		commands []*cobra.Command
 	}{
 		{"To begin:", []*cobra.Command{demoCommand(o), initCommand(o), lintCommand(o)}},
-		{"Jobs:", []*cobra.Command{planCommand(o), runCommand(o), upCommand(o), queueCommand(o), cursorCommand(o)}},
+		{"Jobs:", []*cobra.Command{planCommand(o), runCommand(o), upCommand(o), backfillCommand(o), queueCommand(o), cursorCommand(o)}},
 		{"Once, without a job:", []*cobra.Command{
 			searchCommand(o), relatedCommand(o), findChannelsCommand(o), trendingFormatsCommand(o), scanCommand(o),
 			channelCommand(o), videoCommand(o), commentsCommand(o), transcriptCommand(o),

@@ -24,6 +24,7 @@ func (o *options) complete(c *cobra.Command) {
 		"log-level":  {"debug", "info", "warn", "error"},
 		"log-format": {"auto", "text", "json"},
 		"enrich":     {"details", "comments", "transcript", "channel_videos", "channel_shorts"},
+		"each":       job.Windows,
 		"sort":       withOrders(job.Sorts(operationOf(c.Name()))),
 		"where":      withEquals(job.Filters(operationOf(c.Name()))),
 	} {

@@ -96,6 +96,9 @@ func (o *options) runNamed(c *cobra.Command, f *runFlags, names []string) error 
 	return o.telling(c.Context(), config, func(p *program) ([]errand, error) {
 		p.UseReserve = f.reserve
 		todo, err := f.todo(c.Context(), p, names, change)
+		if err == nil && len(todo) == 0 {
+			err = idle("nothing is due")
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -199,17 +202,23 @@ type errand struct {
 // scheduled reports whether a schedule asks for the run, and not a person.
 func (e *errand) scheduled() bool { return !e.Due.IsZero() || e.Trigger == engine.CatchUp }
 
+// idle says why there is nothing to run, which is no failure.
+type idle string
+
+func (why idle) Error() string { return string(why) }
+
 // runJobs performs what is to be done and reports. The worst status of all runs
 // decides the exit code; a run that cannot go on stops the rest only if the reason is
 // not the job's own.
 func (o *options) runJobs(ctx context.Context, config *job.Config, which func(*program) ([]errand, error)) error {
 	return o.with(ctx, config, func(p *program) error {
 		todo, err := which(p)
+		if why, ok := errors.AsType[idle](err); ok {
+			fmt.Fprintln(o.out, why)
+			return nil
+		}
 		if err != nil {
 			return err
-		}
-		if len(todo) == 0 {
-			fmt.Fprintln(o.out, "nothing is due")
 		}
 		var errs []error
 		for len(todo) > 0 {

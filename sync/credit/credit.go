@@ -92,7 +92,7 @@ func (e *Exceeded) Error() string {
 func (c Cap) String() string {
 	switch c.Scope {
 	case Run:
-		return "the run's cap (budget.per_run of its job)"
+		return "the run's cap (budget.per_run of its job, or --max-credits)"
 	case JobMonth:
 		return fmt.Sprintf("the job's cap for the billing cycle %s (budget.per_month of the job)", c.Period)
 	case AllDay:

@@ -237,6 +237,9 @@ func Flags(run *state.Run) string {
 
 // Command is the command that goes on with an unfinished run.
 func Command(run *state.Run) string {
+	if plan, err := thaw(run.Plan); err == nil && plan.Backfill != nil {
+		return fmt.Sprintf("outlierd backfill %s %s --max-credits %d", run.Job, plan.Flags, plan.Cap)
+	}
 	return strings.TrimSpace("outlierd run " + run.Job + " " + Flags(run))
 }
 
@@ -284,7 +287,7 @@ func (e *Engine) Continues(spec *job.Spec) (*state.Run, error) {
 // continued. It was killed, stopped, paused by a cap or failed for a reason that can pass;
 // it must not be too old, and something can be done in it: one that reached its own cap,
 // or whose request was refused, has come to its end. A scan that was paid for does not
-// age; but where its own cap has no room for another page of its results, that is the
+// age, nor do the dates of a backfill; but where its own cap has no room for another page of its results, that is the
 // end, too.
 func (e *Engine) standing(spec *job.Spec, old *state.Run, due time.Time) (held, goesOn bool, err error) {
 	if len(old.Plan) == 0 {
@@ -295,14 +298,22 @@ func (e *Engine) standing(spec *job.Spec, old *state.Run, due time.Time) (held, 
 		return false, false, err
 	}
 	held, err = e.holdsScan(steps)
-	if err != nil || !held && (refused(steps) || age(old, due) > e.resumable(spec)) {
+	if err != nil || !held && refused(steps) {
 		return held, false, err
 	}
-	if _, err := thaw(old.Plan); err != nil {
+	plan, err := thaw(old.Plan)
+	if err != nil {
 		e.log().Warn("unfinished run left alone", "job", spec.Name, "run", old.ID, "err", err)
 		return held, false, nil
 	}
-	spent, err := e.usedUp(old, steps, spec.Budget)
+	if !held && plan.Backfill == nil && age(old, due) > e.resumable(spec) {
+		return held, false, nil
+	}
+	own := spec.Budget
+	if plan.Backfill != nil && spec.Dates == nil {
+		own.PerRun = &plan.Cap // it has a cap of its own
+	}
+	spent, err := e.usedUp(old, steps, own)
 	return held, err == nil && !spent, err
 }
 

@@ -24,6 +24,7 @@ const pageSize = 40
 type frozen struct {
 	Overridden  bool            `json:"overridden,omitempty"`  // what a person wanted that once: it tells nothing of the file
 	Flags       string          `json:"flags,omitempty"`       // by which it was overridden, as they are typed
+	Backfill    *job.Dates      `json:"backfill,omitempty"`    // the dates of a backfill
 	MoveCursor  bool            `json:"move_cursor,omitempty"` // and moves the job's cursors nevertheless
 	Unsure      time.Time       `json:"unsure,omitzero"`       // the time that was believed when it was resolved, if it was not agreed on
 	Pages       int             `json:"pages,omitempty"`       // per step; job.AllPages for as many as there are
@@ -97,6 +98,7 @@ func freeze(spec *job.Spec) frozen {
 	return frozen{
 		Overridden:  spec.Overridden,
 		Flags:       spec.Flags,
+		Backfill:    spec.Dates,
 		MoveCursor:  spec.MoveCursor,
 		Pages:       cmp.Or(spec.Pages, 1),
 		NewBelow:    spec.NewBelow,
@@ -162,6 +164,11 @@ func (e *Engine) drawFrom(spec *job.Spec, in job.Inputs) ([]state.Step, frozen, 
 	plan.IDs, plan.EnrichWhere = work.IDs, work.Wanted.Encode()
 	if len(plan.Fetch) > 0 {
 		plan.Since = in.Now
+	}
+	if spec.Dates != nil {
+		if work.Asks, err = e.backfillAsks(spec, work.Asks); err != nil {
+			return nil, plan, err
+		}
 	}
 	var steps []state.Step
 	for i, ask := range work.Asks {

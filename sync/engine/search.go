@@ -46,7 +46,8 @@ func (r *run) search(ctx context.Context) (worked bool, err error) {
 	return true, r.choose(ctx)
 }
 
-// openSteps are the steps with something to do, those with the fewest pages first.
+// openSteps are the steps with something to do, those with the fewest pages first, of a
+// backfill those of the newest window.
 func (r *run) openSteps() []*state.Step {
 	var open []*state.Step
 	for i := range r.steps {
@@ -54,7 +55,11 @@ func (r *run) openSteps() []*state.Step {
 			open = append(open, &r.steps[i])
 		}
 	}
-	slices.SortStableFunc(open, func(a, b *state.Step) int { return a.Next - b.Next })
+	order := func(a, b *state.Step) int { return a.Next - b.Next }
+	if r.plan.Backfill != nil {
+		order = newestFirst
+	}
+	slices.SortStableFunc(open, order)
 	return open
 }
 

@@ -203,7 +203,7 @@ func (a *asker) filled(name string, n *node) bool {
 		}
 		loops, lists = append(loops, l), append(lists, l.tried)
 	}
-	if product(lists) > maxAsks {
+	if product(lists) > MaxAsks {
 		return true // the job is refused for that
 	}
 	for chosen := range combinations(lists) {

@@ -93,8 +93,8 @@ func (b *builder) loops(job *node) []loop {
 		}
 		loops = append(loops, l)
 	}
-	if product(lists) > maxAsks {
-		b.refuse(n.handle(), "makes more than %d combinations", maxAsks)
+	if product(lists) > MaxAsks {
+		b.refuse(n.handle(), "makes more than %d combinations", MaxAsks)
 	}
 	return loops
 }

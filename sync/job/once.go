@@ -93,6 +93,11 @@ func (s *Spec) since(last time.Duration) error {
 	if last < 0 {
 		return fmt.Errorf("a window is longer than nothing, and not %s", Duration(last))
 	}
+	return s.between(window{Last: last, Zone: s.zone})
+}
+
+// between puts a window in the place of published_at.
+func (s *Spec) between(w window) error {
 	search := s.ask
 	if search.Read != nil {
 		search = *search.Read
@@ -103,7 +108,7 @@ func (s *Spec) since(last time.Duration) error {
 	search.Params = maps.Clone(search.Params)
 	delete(search.Params, "publishedAtFrom")
 	delete(search.Params, "publishedAtTo")
-	search.Window = window{Last: last, Zone: s.zone}
+	search.Window = w
 	if s.ask.Read != nil {
 		s.ask.Read = &search
 	} else {

@@ -60,9 +60,9 @@ func (s *Spec) Resolve(in Inputs) (Resolved, error) {
 	return r.done, nil
 }
 
-// maxAsks bounds what one run may ask: a cross product is soon larger than anybody
+// MaxAsks bounds what one run may ask: a cross product is soon larger than anybody
 // meant it to be.
-const maxAsks = 10_000
+const MaxAsks = 10_000
 
 type resolver struct {
 	Inputs
@@ -81,8 +81,8 @@ func (r *resolver) all() error {
 		}
 		lists = append(lists, values)
 	}
-	if n := product(lists); n > maxAsks {
-		return fmt.Errorf("for_each makes more than %d combinations", maxAsks)
+	if n := product(lists); n > MaxAsks {
+		return fmt.Errorf("for_each makes more than %d combinations", MaxAsks)
 	}
 	for chosen := range combinations(lists) {
 		if err := r.one(chosen); err != nil {
@@ -108,11 +108,11 @@ func (r *resolver) wanted() error {
 	return err
 }
 
-// product is how many combinations lists have, or a number above maxAsks.
+// product is how many combinations lists have, or a number above MaxAsks.
 func product(lists [][]string) int {
 	n := 1
 	for _, l := range lists {
-		if n = n * len(l); n > maxAsks {
+		if n = n * len(l); n > MaxAsks {
 			return n
 		}
 	}

@@ -70,6 +70,7 @@ type Spec struct {
 	Flags        string `json:"-"`          // by which a person has overridden it, as they are typed
 	MoveCursor   bool   `json:"-"`          // although it is overridden; see [Overrides]
 	Again        bool   `json:",omitempty"` // this once a scan is bought even if one of the same is live
+	Dates        *Dates `json:",omitempty"` // of a backfill; nil for all other runs
 	Overridden   bool   `json:"-"`          // not what the file says, but what a person wants this once; see [Spec.With]
 
 	ask    template

@@ -64,6 +64,7 @@ func TestNothingScansTheQueueOrTheJournal(t *testing.T) {
 		"what a job gives up":           {wants("queue"), 0},
 		"what a job does not share":     {wants("queue_others"), 0},
 		"last search":                   {lastSearched, 0},
+		"searches for the same":         {searched, 0},
 		"sightings":                     {bringings, 1},
 		"calls about an id":             {callsAbout, 0},
 		"calls of a page":               {callsOfPage, 0},

@@ -67,6 +67,40 @@ func (s *Store) LastSearched(job, key string) (time.Time, error) {
 	return instant(began), nil
 }
 
+// searched is the query for it.
+const searched = `SELECT steps.params, steps.stop, steps.began, CASE WHEN runs.overridden THEN runs.plan END
+	FROM steps CROSS JOIN runs USING (run)
+	WHERE steps.watermark = ?2 AND steps.pages > 0 AND (runs.job = ?1 OR runs.job IN (SELECT old FROM renames WHERE new = ?1))`
+
+// Searched is a search that has had pages.
+type Searched struct {
+	Params string // as [Step] has them
+	Stop   string
+	Began  time.Time
+	Plan   []byte // of its run, if a person has overridden that
+}
+
+// Searched are the searches that a job has made for what a watermark's key names, also
+// under its former name.
+func (s *Store) Searched(job, key string) (all []Searched, err error) {
+	type row struct {
+		Searched
+		began int64
+	}
+	err = s.view(func() error {
+		rows, err := list(s, func(r *row) []any { return []any{&r.Params, &r.Stop, &r.began, &r.Plan} }, searched, job, key)
+		for _, r := range rows {
+			r.Began = instant(r.began)
+			all = append(all, r.Searched)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("look for the searches of job %s for %s: %w", job, key, err)
+	}
+	return all, nil
+}
+
 // watermarkRow is a watermark on its way out of the database.
 type watermarkRow struct {
 	Watermark

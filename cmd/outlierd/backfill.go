@@ -1,0 +1,90 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"outlierd/outlier"
+	"outlierd/sync/engine"
+	"outlierd/sync/job"
+)
+
+func backfillCommand(o *options) *cobra.Command {
+	var from, to, each string
+	var most int64
+	var noEnrich, yes bool
+	c := &cobra.Command{
+		Use:   "backfill JOB",
+		Short: "Search older publication dates of a job, newest first",
+		Long: `Search publication dates that lie before those of a job of search or related: one window
+after the other, the newest first, each as deep as the job's pages. What the job or an
+earlier backfill has covered is not bought again, and the job's cursor stays where it is.
+
+The same command goes on with a backfill that was interrupted, within its cap. Once the cap
+is reached, the same command spends up to as much again on what is left.`,
+		Example: `  outlierd backfill coffee --from 2026-01-01 --to 2026-06-30 --max-credits 40
+  outlierd backfill coffee --from 2026-06-01 --to 2026-06-30 --each week --max-credits 20`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, names []string) error {
+			for _, flag := range []string{"from", "to", "max-credits"} {
+				if !c.Flags().Changed(flag) {
+					return usageError{errors.New("backfill needs --from, --to and --max-credits")}
+				}
+			}
+			if err := o.anyOutput(); err != nil {
+				return err
+			}
+			config, err := sound(c.Context(), o.load)
+			if err != nil {
+				return err
+			}
+			named := config.Job(names[0])
+			if named == nil {
+				return usageError{fmt.Errorf("%s has no job %q", config.Path, names[0])}
+			}
+			spec := *named
+			if noEnrich {
+				if spec, err = spec.With(job.Overrides{NoEnrich: true}); err != nil {
+					return usageError{err}
+				}
+			}
+			if spec, err = spec.Backfill(from, to, each, outlier.Credits(most)); err != nil {
+				return usageError{err}
+			}
+			err = o.telling(c.Context(), config, func(p *program) ([]errand, error) {
+				searches, err := p.Backfill(c.Context(), &spec)
+				if err != nil {
+					return nil, err
+				}
+				old, err := p.Continues(&spec)
+				if err != nil {
+					return nil, err
+				}
+				if len(searches) == 0 && old == nil {
+					return nil, idle(fmt.Sprintf("%s: all of %s..%s is covered already", spec.Name, from, to))
+				}
+				if old == nil {
+					fmt.Fprintf(o.err, "%s: searches of %s back to %s: %d\n", spec.Name,
+						searches[0].Window, searches[len(searches)-1].Window, len(searches))
+				}
+				todo := []errand{{Appointment: engine.Appointment{Spec: &spec, Trigger: engine.Manual}}}
+				return todo, approve(c.Context(), p.Engine, todo, yes, o.asker())
+			})
+			if exitCode(c.Context(), err) == exitBudget {
+				fmt.Fprintf(o.err, "To go on once there is room, skipping what is covered:\n  %s\n", retyped(o.args))
+			}
+			return err
+		},
+	}
+	flags := c.Flags()
+	flags.StringVar(&from, "from", "", "the first publication date, such as 2026-01-01; required")
+	flags.StringVar(&to, "to", "", "the last publication date; required")
+	flags.Int64Var(&most, "max-credits", 0, "the most credits to spend; required")
+	flags.StringVar(&each, "each", "month", "the length of a window: "+strings.Join(job.Windows, ", "))
+	flags.BoolVar(&noEnrich, "no-enrich", false, "fetch nothing more about the hits")
+	flags.BoolVar(&yes, "yes", false, "do not ask, whatever it may cost (budget.confirm_over)")
+	return c
+}

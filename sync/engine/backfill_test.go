@@ -1,0 +1,186 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"outlierd/outlier"
+	"outlierd/sync/job"
+	"outlierd/sync/state"
+)
+
+const backfillFile = `
+version: 1
+service: {url: "sim://", limit: 10/min}
+timezone: Europe/Berlin
+budget: {per_month: 400}
+jobs:
+  coffee:
+    for_each: {topic: [home espresso, moka pot]}
+    search: {query: "${topic}", where: {published_at: "since last success, overlap 7d, first 30d"}, pages: 2}
+    enrich: {details: {top: 2}}
+    budget: {per_run: 8}
+`
+
+// backfill runs the first job over dates that lie so many days back, or goes on with a
+// backfill that was cut off; ctx may cut this one off.
+func (w *workshop) backfill(ctx context.Context, most outlier.Credits) (row *state.Run, steps []state.Step) {
+	w.Helper()
+	spec := w.backfillSpec(most)
+	w.inspect(func(e *Engine) {
+		old, err := e.Continues(spec)
+		if err != nil {
+			w.Fatal(err)
+		}
+		if old != nil {
+			row, _ = e.Resume(ctx, spec, Manual, time.Time{}, old)
+		} else {
+			row, _ = e.Run(ctx, spec, Manual, time.Time{})
+		}
+		if steps, err = e.Store.Steps(row.ID); err != nil {
+			w.Fatal(err)
+		}
+	})
+	return row, steps
+}
+
+func (w *workshop) backfillSpec(most outlier.Credits) *job.Spec {
+	w.Helper()
+	began := time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC) // of the bubble
+	spec, err := w.config.Jobs[0].Backfill(began.AddDate(0, -4, 9).Format(time.DateOnly), began.AddDate(0, 1, 0).Format(time.DateOnly), "month", most)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return &spec
+}
+
+// became is what became of a run's searches, in their order.
+func became(steps []state.Step) (all []string) {
+	for _, s := range steps {
+		all = append(all, fmt.Sprintf("%s %s %d %s", s.Item, s.Window, s.Pages, s.Stop))
+	}
+	return all
+}
+
+// TestBackfillBuysWhatIsNotCoveredNewestFirst, and never twice; the cursor stays.
+func TestBackfillBuysWhatIsNotCoveredNewestFirst(t *testing.T) {
+	bare(t, backfillFile, func(w *workshop) {
+		w.mustRun(state.OK) // from 2 December on
+		before := w.lessons()
+		row, steps := w.backfill(w.ctx, 12)
+		windows := []string{"1999-12-01..1999-12-01", "1999-11-01..1999-11-30", "1999-10-01..1999-10-31", "1999-09-10..1999-09-30"}
+		var got []string
+		for i, s := range steps {
+			if i%2 == 0 {
+				got = append(got, s.Window)
+			}
+			open := func(newer state.Step) bool { return newer.Window != s.Window && newer.Stop == "" }
+			if s.Pages > 0 && slices.ContainsFunc(steps[:i], open) {
+				t.Errorf("%s has pages before a newer window has all of its: %v", s.Window, became(steps))
+			}
+		}
+		if !slices.Equal(got, windows) || row.Status != state.PausedBudget || row.Credits != 12 {
+			t.Fatalf("a backfill of 12 credits ends as %s with %d spent on %v, want windows %v", row.Status, row.Credits, became(steps), windows)
+		}
+		time.Sleep(8 * time.Hour) // longer than the job's own reuse_for
+		for range 9 {
+			if row, steps = w.backfill(w.ctx, 8); row.Status != state.PausedBudget {
+				break
+			}
+		}
+		if row.Status != state.OK {
+			t.Fatalf("the last backfill ended as %s: %s", row.Status, row.Error)
+		}
+		if after := w.lessons(); !slices.EqualFunc(before.Watermarks, after.Watermarks, func(a, b state.Watermark) bool { return a == b }) {
+			t.Errorf("the cursor was %v and is %v", before.Watermarks, after.Watermarks)
+		}
+		w.inspect(func(e *Engine) {
+			if left, err := e.Backfill(w.ctx, w.backfillSpec(8)); err != nil || len(left) > 0 {
+				t.Errorf("%v is left of what was covered (%v)", became(left), err)
+			}
+		})
+		w.boughtOnce()
+	})
+}
+
+// boughtOnce fails the test if any page was asked for twice.
+func (w *workshop) boughtOnce() {
+	w.Helper()
+	w.inspect(func(e *Engine) {
+		pages := map[string]int{}
+		for entry, err := range e.Store.Journal(0) {
+			if err != nil {
+				w.Fatal(err)
+			}
+			if entry.Op == outlier.OpSearch {
+				pages[entry.Params.Encode()]++
+			}
+		}
+		if len(pages) == 0 {
+			w.Error("the journal has no page")
+		}
+		for params, n := range pages {
+			if n > 1 {
+				w.Errorf("%d requests for %s", n, params)
+			}
+		}
+	})
+}
+
+// TestBackfillThatWasCutOffGoesOn: the same command continues it within its cap, days
+// later and after runs of the job itself, and nothing else does.
+func TestBackfillThatWasCutOffGoesOn(t *testing.T) {
+	bare(t, strings.Replace(backfillFile, "10/min", "1/min", 1), func(w *workshop) {
+		w.mustRun(state.OK)
+		ctx, cancel := contextFor(w, 90*time.Second)
+		first, _ := w.backfill(ctx, 40)
+		cancel()
+		if first.Credits == 0 || first.Status == state.OK {
+			t.Fatalf("cut off as %s with %d credits", first.Status, first.Credits)
+		}
+		time.Sleep(3 * 24 * time.Hour)
+		own := w.mustRun(state.OK)
+		if own.ID == first.ID {
+			t.Fatal("a run of the job goes on with the backfill")
+		}
+		row, steps := w.backfill(w.ctx, 40)
+		if row.ID != first.ID || row.Status != state.OK || row.Credits > 40 {
+			t.Errorf("run %s ended as %s with %d credits, want %s to go on: %v", row.ID, row.Status, row.Credits, first.ID, became(steps))
+		}
+		w.boughtOnce()
+	})
+}
+
+func TestGapsAreWhatNothingCovers(t *testing.T) {
+	at := func(n int64) time.Time { return time.Unix(n, 0) }
+	for _, c := range []struct {
+		covered [][2]int64
+		want    string
+	}{
+		{nil, "10-20"},
+		{[][2]int64{{1, 5}, {25, 30}}, "10-20"},
+		{[][2]int64{{1, 10}}, "11-20"},
+		{[][2]int64{{20, 99}}, "10-19"},
+		{[][2]int64{{1, 99}}, ""},
+		{[][2]int64{{10, 20}}, ""},
+		{[][2]int64{{10, 14}, {15, 20}}, ""},
+		{[][2]int64{{12, 13}, {16, 17}}, "18-20 14-15 10-11"},
+		{[][2]int64{{12, 18}, {14, 15}, {5, 12}}, "19-20"},
+	} {
+		var covered []period
+		for _, p := range c.covered {
+			covered = append(covered, period{at(p[0]), at(p[1])})
+		}
+		var got []string
+		for _, g := range gaps(period{at(10), at(20)}, covered) {
+			got = append(got, fmt.Sprintf("%d-%d", g.from.Unix(), g.to.Unix()))
+		}
+		if strings.Join(got, " ") != c.want {
+			t.Errorf("%v leaves %v of 10-20, want %s", c.covered, got, c.want)
+		}
+	}
+}

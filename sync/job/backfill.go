@@ -1,0 +1,86 @@
+package job
+
+import (
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"time"
+
+	"outlierd/outlier"
+)
+
+// Dates are publication dates that a backfill searches, in windows. Both ends belong to it.
+type Dates struct {
+	From, To time.Time
+	Each     string // month, week or day: how long a window is
+	Since    bool   // the job itself searches since its last success, and goes on from there
+}
+
+// Windows are the lengths of a backfill's windows, by the calendar; weeks begin on Monday.
+var Windows = []string{"month", "week", "day"}
+
+// Backfill is the job as it searches dates that lie back, once, for at most so many
+// credits. The dates are read as published_at has them; --from and --to are their names.
+func (s Spec) Backfill(from, to, each string, most outlier.Credits) (Spec, error) {
+	begin, end := instants(s.zone)
+	first, err := begin(from)
+	if err != nil {
+		return Spec{}, fmt.Errorf("--from: %w", err)
+	}
+	last, err := end(to)
+	switch {
+	case err != nil:
+		return Spec{}, fmt.Errorf("--to: %w", err)
+	case last.Before(first):
+		return Spec{}, fmt.Errorf("--to %s lies before --from %s", to, from)
+	case !slices.Contains(Windows, each):
+		return Spec{}, fmt.Errorf("--each must be month, week or day, got %s", each)
+	case most <= 0:
+		return Spec{}, fmt.Errorf("--max-credits must be positive, got %d", most)
+	case s.Verb != VerbSearch && s.Verb != VerbRelated:
+		return Spec{}, fmt.Errorf("job %s: a backfill is for jobs of search and related, this is one of %s", s.Name, s.Verb)
+	}
+	since := s.ask.Window.Since
+	if err := s.between(window{}); err != nil {
+		return Spec{}, fmt.Errorf("job %s: %w", s.Name, err)
+	}
+	s.Dates = &Dates{From: first, To: last, Each: each, Since: since}
+	s.SeedsFresh, s.ReuseFor = 0, max(s.ReuseFor, backfillReuse)
+	s.Hash = s.hash() // the same backfill whatever it may cost, so that a higher cap goes on with it
+	s.Budget.PerRun = &most
+	s.Overridden, s.Flags = true, strings.TrimSpace(fmt.Sprintf("--from %s --to %s --each %s %s", from, to, each, s.Flags))
+	return s, nil
+}
+
+// backfillReuse is how long the pages of a backfill are taken from the journal: what was
+// published long ago hardly moves, and half a window is not bought twice.
+const backfillReuse = 30 * day
+
+// Windows are the windows of the dates, the newest first.
+func (d *Dates) Windows(zone *time.Location) iter.Seq2[time.Time, time.Time] {
+	return func(yield func(from, to time.Time) bool) {
+		for to := d.To; !to.Before(d.From); {
+			from := d.begin(to.In(zone), zone)
+			if from.Before(d.From) {
+				from = d.From
+			}
+			if !yield(from, to) {
+				return
+			}
+			to = from.Add(-time.Second)
+		}
+	}
+}
+
+// begin is the midnight with which the window begins that holds a time.
+func (d *Dates) begin(at time.Time, zone *time.Location) time.Time {
+	year, month, date := at.Date()
+	switch d.Each {
+	case "month":
+		date = 1
+	case "week":
+		date -= (int(at.Weekday()) + 6) % 7
+	}
+	return clock(time.Date(year, month, date, 0, 0, 0, 0, time.UTC), zone).UTC()
+}
