@@ -17,7 +17,7 @@ import (
 // lets go when the process ends, however it ends. It returns the [bootLine] of the
 // process that held the folder before, "" if there is none.
 func lock(dir string) (file *os.File, before string, err error) {
-	file, err = os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	file, err = os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return nil, "", fmt.Errorf("lock the state folder as user %d: %w", os.Getuid(), err)
 	}

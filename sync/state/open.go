@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"golang.org/x/sys/unix"
 	_ "modernc.org/sqlite" // the driver "sqlite"
 )
 
@@ -65,6 +66,9 @@ func Open(ctx context.Context, dir string, o Options) (*Store, error) {
 	if err := makeFolder(dir); err != nil {
 		return nil, err
 	}
+	if err := guard(dir); err != nil {
+		return nil, err
+	}
 	held, before, err := lock(dir)
 	if err != nil {
 		return nil, err
@@ -83,6 +87,9 @@ func Open(ctx context.Context, dir string, o Options) (*Store, error) {
 
 // makeFolder creates the folder, for its owner alone.
 func makeFolder(dir string) error {
+	if err := guardFolder(dir); err != nil {
+		return err
+	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("create the state folder as user %d: %w", os.Getuid(), err)
 	}
@@ -141,7 +148,7 @@ func (s *Store) start(ctx context.Context, before string) error {
 // clean end leaves no log. It also makes the file, so that it is private from the
 // beginning; SQLite gives the log the same permissions.
 func (s *Store) leftBehind() (bool, error) {
-	file, err := os.OpenFile(s.path(), os.O_RDWR|os.O_CREATE, 0o600)
+	file, err := os.OpenFile(s.path(), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return false, fmt.Errorf("open the state as user %d: %w", os.Getuid(), err)
 	}

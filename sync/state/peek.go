@@ -41,6 +41,9 @@ func Peek(ctx context.Context, dir string, o Options) (*Store, error) {
 	if _, err := os.Stat(s.path()); err != nil {
 		return nil, fmt.Errorf("open the state to read: %w", err)
 	}
+	if err := errors.Join(guardFolder(dir), guard(dir)); err != nil {
+		return nil, err
+	}
 	folder, err := os.Open(dir) // in the place of a lock: it stands for what there is to give up
 	if err != nil {
 		return nil, fmt.Errorf("open the state folder to read: %w", err)

@@ -56,7 +56,7 @@ func (s *space) load() error {
 
 // fill makes a file that occupies its size: a sparse one would hold no room.
 func fill(path string, size int64) error {
-	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return fmt.Errorf("load the ballast: %w", err)
 	}
