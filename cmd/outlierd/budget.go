@@ -63,7 +63,7 @@ func (o *options) showBudget(ctx context.Context) error {
 		case "json", "ndjson":
 			return o.whole(b)
 		case "table":
-			_, err = fmt.Fprint(o.out, budgetText(b, config.Timezone))
+			_, err = fmt.Fprint(o.out, budgetText(b, o.look()))
 			return err
 		}
 		return o.rows(slices.Concat([]string{"scope", "period", "job"}, amountColumns[:]), budgetRows(b))
@@ -123,18 +123,44 @@ func budgetRows(b *engine.Budget) (rows [][]any) {
 }
 
 // budgetText is the budget for people.
-func budgetText(b *engine.Budget, zone *time.Location) string {
-	p := &planPrinter{zone: zone}
-	p.amounts("credits", amountColumns[:]...)
-	for i := range b.Caps {
-		var cells []string
-		for _, n := range amountsOf(&b.Caps[i]) {
-			cells = append(cells, amount(n))
-		}
-		p.amounts(over(&b.Caps[i]), cells...)
+func budgetText(b *engine.Budget, l look) string {
+	p := &planPrinter{zone: l.zone}
+	shown := amountsToTell(b)
+	columns := []string{"credits"}
+	for _, at := range shown {
+		columns = append(columns, amountColumns[at])
 	}
+	t := newTable(p, l, columns)
+	for i := range b.Caps {
+		amounts := amountsOf(&b.Caps[i])
+		row := []any{clip(over(&b.Caps[i]), 24)}
+		for _, at := range shown {
+			row = append(row, amount(amounts[at]))
+		}
+		_ = t.row(row) // a string takes it all
+	}
+	for i := range shown {
+		t.right[i+1] = true
+	}
+	_ = t.end()
 	p.notes(b)
 	return p.String()
+}
+
+// amountsToTell are the columns of the budget: those that are always there, and those in which
+// there is something.
+func amountsToTell(b *engine.Budget) (shown []int) {
+	for at, column := range amountColumns {
+		tell := slices.Contains([]string{"cap", "held", "left", "spent"}, column)
+		for i := range b.Caps {
+			n := amountsOf(&b.Caps[i])[at]
+			tell = tell || n != nil && *n != 0
+		}
+		if tell {
+			shown = append(shown, at)
+		}
+	}
+	return shown
 }
 
 var amountColumns = [...]string{"cap", "held", "left", "spent", "unknown", "reserved", "scans", "adjusted", "refunded"}
@@ -142,15 +168,6 @@ var amountColumns = [...]string{"cap", "held", "left", "spent", "unknown", "rese
 // amountsOf are what amountColumns name; nil where there is none to tell.
 func amountsOf(c *engine.CapBalance) [len(amountColumns)]*outlier.Credits {
 	return [...]*outlier.Credits{c.Max, &c.Held, c.Left, &c.Spent, &c.Unknown, &c.Reserved, &c.Scans, &c.Adjusted, &c.Refunded}
-}
-
-// amounts is a line of the table.
-func (p *planPrinter) amounts(name string, cells ...string) {
-	line := padded(clip(name, 24), 24)
-	for i, cell := range cells {
-		line += fmt.Sprintf(" %*s", max(len(amountColumns[i]), 6), cell)
-	}
-	p.line("%s", line)
 }
 
 // over is what a cap is over.

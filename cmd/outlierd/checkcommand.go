@@ -17,8 +17,8 @@ func checkCommand(o *options) *cobra.Command {
 		Use:   "check",
 		Short: "Check the state for damage",
 		Long: `Checks the whole state in data/state: the file itself, that the ledger adds up, and
-that every answer in the journal matches its checksum. It changes nothing and works
-beside a running instance. A million answers take about 10 seconds.
+that every answer in the journal matches its checksum. It lists what the journal holds
+by operation, changes nothing and works beside a running instance. A million answers take about 10 seconds.
 
 The program makes the same check when it starts after the machine went down, or after
 SQLite has reported damage. After a kill it checks what was written last.`,
@@ -48,5 +48,12 @@ func (o *options) check(ctx context.Context) error {
 	if err := errors.Join(err, seen.Close()); err != nil {
 		return err
 	}
-	return o.done(checked, "no damage: %d answers, %d periods of the ledger\n", checked.Answers, checked.Periods)
+	if err := o.done(checked, "no damage: %d answers, %d periods of the ledger\n", checked.Answers, checked.Periods); err != nil || o.forPrograms() {
+		return err
+	}
+	var rows [][]any
+	for _, part := range checked.Journal {
+		rows = append(rows, []any{string(part.Op), part.Answers, part.Bytes, part.First, part.Last})
+	}
+	return o.rows([]string{"operation", "answers", "bytes", "first_at", "last_at"}, rows)
 }

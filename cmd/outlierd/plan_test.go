@@ -105,7 +105,7 @@ func TestBudgetForPeople(t *testing.T) {
 		Refusals: []engine.Refusal{everyPlan.Refused[0],
 			{Latch: state.LatchKey, Reason: "Unauthorized", Since: day(20, 8)}},
 	}
-	got := budgetText(b, time.UTC)
+	got := budgetText(b, look{screen: 100, zone: time.UTC})
 	golden(t, "budget.golden", got)
 	for line := range strings.Lines(got) {
 		if strings.ContainsRune(line, '\x1b') {

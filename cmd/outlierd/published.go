@@ -112,18 +112,20 @@ func amountsSQL(scope, period, name string, most *outlier.Credits, where string)
 from ops.credits where %s`, quoted(scope), quoted(period), quoted(name), limit, where)
 }
 
-// publishedQueue is what runs have left. Data calls that wait are not published.
+// publishedQueue is what the last run of each job has left. Data calls that wait are not
+// published.
 func publishedQueue(name string) string {
 	return `select r.job, s.operation, coalesce(s.item, array_to_string(coalesce(s.queries, s.seeds), ', ')) as search,
 	s.left_pages as pages_left, r.failures as failed_calls, r.status, r.started_at as since, r.run_id
-from ops.runs r left join ops.searches s on s.run_id = r.run_id and (s.stop_reason is null or s.left_pages > 0)
-where (r.status = 'running' or s.id is not null or r.failures > 0)` + ofJobSQL("r.job", name) + ` order by r.started_at desc, s.id`
+from (from ops.runs qualify row_number() over (partition by job order by id desc) = 1) r
+	left join ops.searches s on s.run_id = r.run_id and s.stop_reason is null
+where (s.id is not null or r.failures > 0)` + ofJobSQL("r.job", name) + ` order by r.started_at desc, s.id`
 }
 
-// publishedCursors are the last searches that left nothing.
+// publishedCursors are the last searches that ended by themselves.
 func publishedCursors(name string) string {
 	return `select job, operation, coalesce(item, array_to_string(coalesce(queries, seeds), ', ')) as search, max(began_at) as at
-from ops.searches where left_pages is null and stop_reason is not null` + ofJobSQL("job", name) + ` group by all order by 1, 2, 3`
+from ops.searches where stop_reason in ('empty', 'short', 'repeated', 'pages', 'known')` + ofJobSQL("job", name) + ` group by all order by 1, 2, 3`
 }
 
 // publishedScans are the scans that runs have asked for.

@@ -72,12 +72,18 @@ func (p *tablePrinter) row(values []any) error {
 }
 
 func (p *tablePrinter) close() error {
+	err := p.end()
+	if err == nil && p.printed != 1 {
+		_, err = fmt.Fprintf(p.w, "(%d rows)\n", p.printed)
+	}
+	return err
+}
+
+// end prints what is left to print, without the number of rows.
+func (p *tablePrinter) end() error {
 	err := p.print()
 	if hidden := len(p.columns) - len(p.widths); err == nil && hidden > 0 {
 		_, err = fmt.Fprintf(p.w, "(%s more: --wide or -o line)\n", count(hidden, "column"))
-	}
-	if err == nil && p.printed != 1 {
-		_, err = fmt.Fprintf(p.w, "(%d rows)\n", p.printed)
 	}
 	return err
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"outlierd/outlier"
 	"outlierd/sync/credit"
 )
 
@@ -68,6 +69,35 @@ func (s *Store) checkNewest(ctx context.Context, unclean bool) error {
 type Checked struct {
 	Answers int64 `json:"answers"` // of the journal
 	Periods int64 `json:"periods"` // of the ledger
+
+	Journal []JournalPart `json:"journal"` // by operation
+}
+
+// JournalPart counts the answers to one operation.
+type JournalPart struct {
+	Op      outlier.Operation `json:"operation"`
+	Answers int64             `json:"answers"`
+	Bytes   int64             `json:"bytes"` // as they are kept
+	First   time.Time         `json:"first_at"`
+	Last    time.Time         `json:"last_at"`
+}
+
+type journalRow struct {
+	JournalPart
+	first, last int64
+}
+
+func (r *journalRow) columns() []any { return []any{&r.Op, &r.Answers, &r.Bytes, &r.first, &r.last} }
+
+// journalParts says what the journal holds.
+func (s *Store) journalParts() (parts []JournalPart, err error) {
+	rows, err := list(s, (*journalRow).columns,
+		`SELECT op, count(*), sum(length(body)), min(received_at), max(received_at) FROM responses GROUP BY op ORDER BY op`)
+	for _, r := range rows {
+		r.First, r.Last = instant(r.first), instant(r.last)
+		parts = append(parts, r.JournalPart)
+	}
+	return parts, err
 }
 
 // Check verifies the whole state: that the file is sound, that the ledger's periods hold
@@ -79,6 +109,9 @@ func (s *Store) Check(ctx context.Context) (checked Checked, err error) {
 	}
 	err = s.view(func() error {
 		if err := s.row(`SELECT count(*) FROM periods`).Scan(&checked.Periods); err != nil {
+			return err
+		}
+		if checked.Journal, err = s.journalParts(); err != nil {
 			return err
 		}
 		return s.audit(``)
