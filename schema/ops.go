@@ -30,6 +30,7 @@ var OpsRuns = define(Table{
 		{Name: "waited_s", Type: double, Comment: "seconds spent waiting for the pace"},
 		{Name: "error", Type: varchar, Comment: "why the run failed"},
 		{Name: "config_hash", Type: varchar, Comment: "hash of the job as it was configured"},
+		{Name: "rest_of", Type: varchar, Comment: "the run whose rest this one bought (`run --rest`)"},
 	},
 }, nil)
 
@@ -48,7 +49,7 @@ var OpsSearches = define(Table{
 		{Name: "filters", Type: varchar, JSON: true, Comment: "the filters as sent"},
 		{Name: "window_from", Type: timestamp, Comment: "the publication window, resolved"},
 		{Name: "window_to", Type: timestamp},
-		{Name: "total", Type: bigint, Comment: "what the service says; saturates"},
+		{Name: "total", Type: bigint, Comment: "the most that the service has said; saturates"},
 		{Name: "pages", Type: bigint, Comment: "pages taken"},
 		{Name: "hits", Type: bigint},
 		{Name: "new_hits", Type: bigint, Comment: "hits never seen before the run"},
@@ -56,7 +57,10 @@ var OpsSearches = define(Table{
 		{Name: "credits", Type: bigint},
 		{Name: "reused", Type: bigint, Comment: "pages taken from the journal instead of bought"},
 		{Name: "began_at", Type: timestamp, Comment: "service time at which page one was requested"},
-		{Name: "left_pages", Type: bigint, Comment: "pages that a cap or an error left untaken; NULL if none is known"},
+		{Name: "left_pages", Type: bigint, Comment: "pages that were left when the search ended, whatever ended it; NULL if it is not known how many"},
+		{Name: "seen", Type: bigint, Comment: "distinct hits, with those of the searches whose rest this one bought"},
+		{Name: "left_hits", Type: bigint, Comment: "hits that the service counts and the search has not seen; NULL if it does not say"},
+		{Name: "rest_of", Type: bigint, Comment: "`id` of the first search whose rest this one bought; NULL if it bought the rest of none"},
 	},
 }, nil)
 

@@ -10,7 +10,7 @@ import (
 func TestRecordsTakeValuesInTheOrderOfColumns(t *testing.T) {
 	at := time.Date(2025, 11, 20, 8, 0, 0, 123456000, time.UTC)
 	rows := [][]any{
-		{int64(1), "r1", "coffee", "manual", nil, at, nil, "ok", int64(2), int64(80), int64(7), map[string]int64{"outliers": 80, "channels": 3}, int64(5), int64(4), int64(0), int64(1), int64(0), 1.5, nil, "abc"},
+		{int64(1), "r1", "coffee", "manual", nil, at, nil, "ok", int64(2), int64(80), int64(7), map[string]int64{"outliers": 80, "channels": 3}, int64(5), int64(4), int64(0), int64(1), int64(0), 1.5, nil, "abc", nil},
 		make([]any, len(OpsRuns.Columns)),
 	}
 	batch, err := OpsRuns.Records(rows)

@@ -112,7 +112,7 @@ func dearer(ctx context.Context, e *engine.Engine, todo []errand, limit outlier.
 			continue
 		}
 		e.Afresh = next.afresh
-		most, err := e.MayCost(ctx, next.Spec)
+		most, err := next.mayCost(ctx, e)
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
@@ -121,6 +121,14 @@ func dearer(ctx context.Context, e *engine.Engine, todo []errand, limit outlier.
 		}
 	}
 	return dear, nil
+}
+
+// mayCost is the most that a run by hand may cost.
+func (e *errand) mayCost(ctx context.Context, in *engine.Engine) (outlier.Credits, error) {
+	if e.rest != nil {
+		return e.rest.Cost.Lost, nil
+	}
+	return in.MayCost(ctx, e.Spec)
 }
 
 // withFollowers adds the jobs that come after those to be run by hand, so that the

@@ -79,9 +79,17 @@ const endLinesMost = 10
 func endLines(all []engine.Ending) []string {
 	var lines []string
 	var saved, more outlier.Credits
-	others := 0
+	others, leaving := 0, 0
+	for i := range all {
+		if all[i].Rest != "" {
+			leaving++
+		}
+	}
 	for i := range all {
 		line := sentence(&all[i])
+		if leaving == 1 && all[i].Rest != "" {
+			line += ": " + all[i].Rest
+		}
 		switch {
 		case line == "":
 		case len(lines) < endLinesMost:

@@ -22,13 +22,14 @@ type outcome struct {
 	fresh  map[time.Duration]int // data calls that were not made; see [engine.Progress]
 	ends   []engine.Ending       // of its searches
 	why    string                // it ended so; "" if nothing has to be said
+	rest   *engine.Rest          // what its searches left, if that can be bought; else nil
 
 	distinct map[string]int64 // keys of its rows, by table; see [state.Store.Distinct]
 }
 
 // outcomeColumns are those of a run's row for programs; [outcome.values] has them.
 var outcomeColumns = []string{"run", "job", "status", "started_at", "ended_at", "pages", "hits", "new_hits", "requests", "credits", "refunded",
-	"missing", "failures", "queued", "skipped_fresh", "error", "searches"}
+	"missing", "failures", "queued", "skipped_fresh", "rest_of", "error", "searches"}
 
 func (told *outcome) values() []any {
 	row, searches := told.row, told.ends
@@ -40,7 +41,7 @@ func (told *outcome) values() []any {
 		skipped += int64(calls)
 	}
 	return []any{row.ID, row.Job, string(row.Status), when(row.Started), when(row.Ended), row.Pages, row.Hits, row.NewHits, row.Requests, int64(row.Credits),
-		int64(row.Refunded), row.Missing, row.Failures, int64(told.queued), skipped, filled(row.Error), searches}
+		int64(row.Refunded), row.Missing, row.Failures, int64(told.queued), skipped, filled(row.RestOf), filled(row.Error), searches}
 }
 
 // reportRun gathers what there is to tell of a run, and tells it. An error that it
@@ -55,6 +56,9 @@ func (o *options) reportRun(p *program, row *state.Run, failed error) error {
 		return err
 	}
 	if told.ends, err = p.Endings(row); err != nil {
+		return err
+	}
+	if err := o.offerRest(p, &told); err != nil {
 		return err
 	}
 	if told.distinct, err = p.Store.Distinct(row.ID); err != nil {
@@ -84,7 +88,7 @@ func (o *options) report(config *job.Config, told outcome) {
 			}
 		}
 	}
-	for _, line := range append(endLines(told.ends), pagings(told.ends)...) {
+	for _, line := range slices.Concat(endLines(told.ends), restLine(told), pagings(told.ends)) {
 		fmt.Fprintf(o.out, "  %s\n", plain(line))
 	}
 	if told.why != "" {

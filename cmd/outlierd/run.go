@@ -27,6 +27,7 @@ type runFlags struct {
 	noEnrich, again bool
 	moveCursor      bool
 	set             []string
+	rest            string
 }
 
 func runCommand(o *options) *cobra.Command {
@@ -49,6 +50,10 @@ within the last day: that run is continued. The job's cursor, what was learned a
 paging, the forecast and the job's unfinished run stay as they were; with --move-cursor
 the next run searches from where this one did.
 
+With --rest RUN what "pages" cut off the searches of an earlier run is bought, and
+nothing again: its stored searches go on at the next page, whatever the file says by
+now. The summary of a run prints this command where something was left.
+
 With -o json, ndjson or csv a row for each run goes to standard output, and what
 people read to standard error.`,
 		Example: `  outlierd run coffee
@@ -69,6 +74,7 @@ people read to standard error.`,
 	flags.BoolVar(&f.again, "again", false, "buy also what was bought lately (reuse_for, refresh_after of seeds), and a scan of which one is live")
 	flags.BoolVar(&f.moveCursor, "move-cursor", false, "move the job's cursor although the run is overridden")
 	flags.StringArrayVar(&f.set, "set", nil, "one value for a name of for_each, as in topic=\"moka pot\"; repeatable")
+	flags.StringVar(&f.rest, "rest", "", "buy what the searches of an earlier `RUN` left")
 	return c
 }
 
@@ -85,6 +91,9 @@ func (o *options) runNamed(c *cobra.Command, f *runFlags, names []string) error 
 	}
 	if change != nil && (f.all || f.due) {
 		return usageError{errors.New("--pages, --since, --set, --no-enrich and --again go with the names of jobs")}
+	}
+	if c.Flags().Changed("rest") && (f.rest == "" || change != nil || f.all || f.due || f.withAfter || len(names) > 1) {
+		return usageError{errors.New("--rest wants the id of a run, and goes with one job and no other flag but --yes and --use-reserve")}
 	}
 	if err := o.anyOutput(); err != nil {
 		return err
@@ -109,6 +118,8 @@ func (o *options) runNamed(c *cobra.Command, f *runFlags, names []string) error 
 // todo is what is to be run.
 func (f *runFlags) todo(ctx context.Context, p *program, names []string, change *job.Overrides) ([]errand, error) {
 	switch {
+	case f.rest != "":
+		return restOf(p, names, f.rest)
 	case f.due:
 		return dueNow(p, time.Now())
 	case f.all:
@@ -197,6 +208,8 @@ type errand struct {
 	whole  bool       // what the job has unfinished, and does not go on with, comes before this run
 	afresh bool       // an unfinished run is not continued
 	after  bool       // the jobs that come after this one are run, too
+
+	rest *engine.Rest // what the run buys of an earlier one; nil for all others
 }
 
 // scheduled reports whether a schedule asks for the run, and not a person.
@@ -337,6 +350,10 @@ func everybodys(err error) bool {
 // runJob performs one run under the eyes of whoever watches, and returns its record,
 // which is nil if it never began.
 func (o *options) runJob(ctx context.Context, p *program, e errand) (*state.Run, error) {
+	if e.rest != nil {
+		fmt.Fprintln(o.out, beforeRest(p.Engine, e.Spec, e.rest))
+		return o.perform(p, e, func() (*state.Run, error) { return p.BuyRest(ctx, e.Spec, e.rest) })
+	}
 	p.Afresh = e.afresh
 	if e.old == nil && !e.scheduled() {
 		var err error
@@ -348,14 +365,18 @@ func (o *options) runJob(ctx context.Context, p *program, e errand) (*state.Run,
 		return nil, err
 	}
 	fmt.Fprintln(o.out, beforehand(ctx, p.Engine, e.Spec, e.old))
+	return o.perform(p, e, func() (*state.Run, error) {
+		if e.old != nil {
+			return p.Resume(ctx, e.Spec, e.Trigger, e.Due, e.old)
+		}
+		return p.Run(ctx, e.Spec, e.Trigger, e.Due)
+	})
+}
+
+// perform makes a run and reports it.
+func (o *options) perform(p *program, e errand, run func() (*state.Run, error)) (*state.Run, error) {
 	stop := o.watch(p.Engine)
-	var row *state.Run
-	var failed error
-	if e.old != nil {
-		row, failed = p.Resume(ctx, e.Spec, e.Trigger, e.Due, e.old)
-	} else {
-		row, failed = p.Run(ctx, e.Spec, e.Trigger, e.Due)
-	}
+	row, failed := run()
 	stop()
 	if row != nil {
 		if err := o.reportRun(p, row, failed); err != nil {

@@ -15,9 +15,24 @@ type View struct {
 	reads []*schema.Table
 }
 
-// Views lists the views, which answer what is asked of the money: what it brought,
-// and when it went.
-func Views() []View { return []View{queryYield, spendByDay} }
+// Views lists the views, which answer what is asked of the money: what it brought, what it
+// left, and when it went.
+func Views() []View { return []View{queryYield, coverage, spendByDay} }
+
+// coverage has each search once: as it stands after the last run that bought its rest.
+var coverage = View{
+	Name: "ops.coverage",
+	Comment: "What each search has seen of what the service counts, a run of a job at a time, with the runs that bought its rest: run_id (the first run), " +
+		"last_run_id (the last that bought of it), total (saturates at 10000), seen (distinct hits), left_hits, left_pages, pages, credits, stop_reason. " +
+		"complete is NULL where the service does not say how many there are. Scans are left out, and searches for which nothing was sent.",
+	reads: []*schema.Table{schema.OpsSearches},
+	SQL: `SELECT first(job ORDER BY id) AS job, first(item ORDER BY id) AS item, first(operation ORDER BY id) AS operation,
+			first(queries ORDER BY id) AS queries, first(seeds ORDER BY id) AS seeds, first(filters ORDER BY id) AS filters,
+			min(began_at) AS began_at, first(run_id ORDER BY id) AS run_id, last(run_id ORDER BY id) AS last_run_id,
+			max(total) AS total, max(seen) AS seen, last(left_hits ORDER BY id) AS left_hits, CASE WHEN last(left_hits ORDER BY id) = 0 THEN 0 ELSE last(left_pages ORDER BY id) END AS left_pages,
+			last(left_hits ORDER BY id) = 0 AS complete, sum(pages)::BIGINT AS pages, sum(credits)::BIGINT AS credits, last(stop_reason ORDER BY id) AS stop_reason
+		FROM ops.searches WHERE operation <> 'start_scan' AND (pages > 0 OR rest_of IS NOT NULL) GROUP BY coalesce(rest_of, id)`,
+}
 
 // queryYield counts ids in the history, since a search tells only how many of its
 // hits were new. Job, queries, seeds and item say which search brought a hit; each

@@ -47,6 +47,7 @@ type Ending struct {
 	Saved  outlier.Credits // that it could have paid for pages, and did not, as it ended early
 	Left   int             // pages that a cut or `pages` left; -1 if nobody knows
 	More   outlier.Credits // for these; -1 if nobody knows
+	Rest   string          // the command that buys them, which [Engine.Endings] leaves to its caller
 
 	Joined    string    // id of a scan that another run had started; "" if it is about no such scan
 	StartedBy string    // the job that started it
@@ -211,7 +212,7 @@ func (r *run) leftOf(s *state.Step) int {
 	if s.Op == outlier.OpTrendingFormats {
 		return 1 - s.Pages
 	}
-	return r.left(s)
+	return r.plan.left(s)
 }
 
 // reachable is how many hits the job could have had: those that there are, as far as
@@ -222,6 +223,9 @@ func (r *run) reachable(s *state.Step) int64 {
 	}
 	return min(s.Total, int64(r.plan.pages(s))*pageSize)
 }
+
+// Leaves reports whether the search left pages that a run can buy; see [Engine.Rest].
+func (e *Ending) Leaves() bool { return e.Limited || e.Cut && e.Left != 0 }
 
 // message is the line of a log that tells of an ending; "" if it was an ordinary one.
 func (e *Ending) message() string {
@@ -287,8 +291,10 @@ func (e Ending) MarshalJSON() ([]byte, error) {
 	if e.Total >= 0 {
 		members["total"], members["left"] = e.Total, e.Unseen()
 	}
-	if e.Paging != "" {
-		members["paging"] = e.Paging
+	for name, text := range map[string]string{"paging": e.Paging, "rest": e.Rest} {
+		if text != "" {
+			members[name] = text
+		}
 	}
 	return json.Marshal(members)
 }

@@ -440,6 +440,18 @@ func (f *frozen) pages(step *state.Step) int {
 	return f.Pages
 }
 
+// mostPages is the most that any search of the run has.
+func (f *frozen) mostPages() int {
+	most := f.Pages
+	if f.Ends != nil {
+		most = 0
+	}
+	for _, end := range f.Ends {
+		most = max(most, end)
+	}
+	return most
+}
+
 // limit is pages, or less if the run's share of the month has fewer for it.
 func (f *frozen) limit(step *state.Step) int {
 	if f.Rations == nil || step.Scan != "" {

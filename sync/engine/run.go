@@ -76,7 +76,7 @@ func (s *shift) take(ctx context.Context, row *state.Run, budget job.JobBudget) 
 		r.until = row.Started.Add(plan.StopAfter) // also where the process has started anew since
 	}
 	r.progress = Progress{
-		Job: row.Job, Run: row.ID, Started: time.Now(), Pages: plan.Pages, PerRun: budget.PerRun,
+		Job: row.Job, Run: row.ID, Started: time.Now(), Pages: plan.mostPages(), PerRun: budget.PerRun,
 		Tasks: map[outlier.Operation]int{},
 	}
 	s.runs = append(s.runs, r)
@@ -263,7 +263,7 @@ func (r *run) closeSteps() error {
 		for i := range r.steps {
 			step := &r.steps[i]
 			if step.Stop == "" {
-				step.Left = r.left(step)
+				step.Left = r.plan.left(step)
 				if err := tx.SaveStep(*step); err != nil {
 					return err
 				}

@@ -117,7 +117,7 @@ func (r *run) cutShort() error {
 			return err
 		}
 		if !paid {
-			step.Left, step.Stop = r.left(step), stopTime
+			step.Left, step.Stop = r.plan.left(step), stopTime
 			cut = append(cut, step)
 		}
 	}
@@ -309,7 +309,7 @@ func (r *run) turn(tx *state.Tx, step *state.Step, at place, page outlier.Page) 
 	step.Seen += seen.Distinct
 	step.Total = max(step.Total, page.Total)
 	if step.Stop == stopPages || step.Stop == stopShare {
-		step.Left = r.left(step)
+		step.Left = r.plan.left(step)
 	}
 	if !r.plan.teaches() {
 		return tx.SaveStep(*step)
@@ -362,7 +362,7 @@ func distinct(hits []state.Hit) int {
 
 // left is how many pages of a step were not taken that the run may take, or that the
 // service has beyond the job's last page; -1 if it is not known.
-func (r *run) left(step *state.Step) int {
+func (f *frozen) left(step *state.Step) int {
 	if step.Op == outlier.OpStartScan || step.Op == outlier.OpTrendingFormats {
 		return -1
 	}
@@ -370,7 +370,7 @@ func (r *run) left(step *state.Step) int {
 	if step.Stop == stopPages {
 		return beyond
 	}
-	left := r.plan.pages(step) - step.Next
+	left := f.pages(step) - step.Next
 	if beyond >= 0 {
 		left = min(left, beyond)
 	}

@@ -139,7 +139,9 @@ var promises = []promise{
 	{"judged from page two on.", []string{"sync/engine TestStopWhenCountsIdsUnknownBeforeTheRun"}},
 	{"**`pages`** defaults to 1;", []string{"sync/job TestPagesDefaultToOneAndAllOfThemRequirePerRun"}},
 	{"`pages: all` requires `per_run`.", []string{"sync/job TestPagesDefaultToOneAndAllOfThemRequirePerRun"}},
-	{"What `pages` cut off is told in the summary, in `ops.coverage` and as a command that buys just the rest.", nil},
+	{"What `pages` cut off is told in the summary, in `ops.coverage` and as a command that buys just the rest.", []string{
+		"cmd/outlierd/testdata/script/rest.txt", "sync/engine TestRestOfARunIsBoughtOnce", "sync/engine TestRestIsBoughtOnceThroughStopsAndEdits", "sync/engine TestRestIsEnrichedAsTheJobSays",
+	}},
 	{
 		"**Learned paging** rests on evidence that nothing else explains (`total`, an echoed `from`, two whole pages), and is unlearned by a contradiction.",
 		[]string{
@@ -343,7 +345,6 @@ var promises = []promise{
 // builds one names its tests above and takes it from here.
 var unbuilt = []string{
 	"after pruning, `rebuild`",
-	"What `pages` cut off",
 	"a page with hits that cannot",
 }
 

@@ -38,6 +38,7 @@ var opsTables = map[string]opsTable{
 			{"requests", `requests`, plain}, {"credits", `credits`, plain}, {"refunded", `refunded`, plain},
 			{"missing", `missing`, plain}, {"failures", `failures`, plain}, {"waited_s", `waited`, seconds},
 			{"error", `error`, text}, {"config_hash", `config`, text},
+			{"rest_of", `rest_of`, text},
 		},
 	},
 	"ops.searches": {
@@ -49,6 +50,7 @@ var opsTables = map[string]opsTable{
 			{"total", `nullif(steps.total, -1)`, plain}, {"pages", `steps.pages`, plain}, {"hits", `steps.hits`, plain}, {"new_hits", `steps.new_hits`, plain},
 			{"stop_reason", `steps.stop`, text}, {"credits", stepCredits, plain},
 			{"reused", `steps.reused`, plain}, {"began_at", `steps.began`, moment}, {"left_pages", `nullif(steps.left_pages, -1)`, plain},
+			{"seen", `steps.seen`, plain}, {"left_hits", `iif(steps.total < 0, NULL, max(0, steps.total - steps.seen))`, plain}, {"rest_of", `steps.origin`, plain},
 		},
 	},
 	"ops.requests": {

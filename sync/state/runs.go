@@ -309,6 +309,15 @@ func (s *Store) Runs(job string, limit int) ([]Run, error) {
 	return s.runs(`SELECT `+runColumns+` FROM runs WHERE (job = ?1 OR ?1 = '') ORDER BY id DESC LIMIT ?2`, job, limit)
 }
 
+// Run is a run of any job; nil if it is not on record.
+func (s *Store) Run(id string) (*Run, error) {
+	runs, err := s.runs(`SELECT `+runColumns+` FROM runs WHERE run = ?`, id)
+	if err != nil || len(runs) == 0 {
+		return nil, err
+	}
+	return &runs[0], nil
+}
+
 // OwnRuns are the newest runs of the job that did what its file said, newest first: not
 // those that a person has overridden.
 func (s *Store) OwnRuns(job string, limit int) ([]Run, error) {

@@ -1,0 +1,193 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"outlierd/outlier"
+	"outlierd/sync/job"
+	"outlierd/sync/state"
+)
+
+// # The rest of a run
+//
+// What `pages`, a cap or the clock cut off the searches of a run can be bought afterwards, by
+// a run of its own. Its searches are the stored ones, each at the next page that was not
+// taken, whatever the file says by now; only the caps are the file's. No page is bought
+// twice: a search goes on where the last run that bought of it ended, and a run that was
+// interrupted goes on itself.
+//
+// Such a run tells nothing of what the job costs or covers beyond what the first run asked
+// for: it moves a cursor at most to when page one of the search was requested.
+
+// Rest is what the searches of a run have left.
+type Rest struct {
+	Of      *state.Run
+	Run     *state.Run      // the unfinished run that buys it already; nil for a new one
+	After   string          // the last run that has bought of it, or Of itself
+	Credits outlier.Credits // for all of it, if no answer is lost
+	Cost    Cost            // within the caps of the job
+
+	plan   frozen
+	steps  []state.Step
+	closes []state.Run // unfinished runs whose searches it takes over
+}
+
+// Nothing reports whether nothing is left.
+func (r *Rest) Nothing() bool { return r.Run == nil && len(r.steps) == 0 }
+
+// Began is when page one of the oldest of its searches was requested; zero if none was.
+func (r *Rest) Began() (at time.Time) {
+	for _, step := range r.steps {
+		if at.IsZero() || !step.Began.IsZero() && step.Began.Before(at) {
+			at = step.Began
+		}
+	}
+	return at
+}
+
+// RestFlags are the flags of the command that buys the rest of a run.
+func RestFlags(run string) string { return "--rest " + run }
+
+// UnendedError says that a run goes on by itself: nothing of it is the rest yet.
+type UnendedError struct{ Run *state.Run }
+
+func (e *UnendedError) Error() string {
+	return fmt.Sprintf("run %s has not ended; '%s' goes on with it", e.Run.ID, Command(e.Run))
+}
+
+// Rest is what a run of spec's job has left that can be bought.
+func (e *Engine) Rest(spec *job.Spec, of *state.Run) (*Rest, error) {
+	rest := &Rest{Of: of}
+	unfinished, err := e.Store.Unfinished(of.Job)
+	if err != nil {
+		return nil, err
+	}
+	steps, err := e.Store.Steps(of.ID)
+	if err != nil || len(steps) == 0 {
+		return rest, err
+	}
+	if rest.plan, err = thaw(of.Plan); err != nil {
+		return nil, err
+	}
+	rest.plan.buysRest(of.ID)
+	bearers := map[string]bool{of.ID: true} // the runs that have bought of it last
+	for i := range steps {
+		last, err := e.Store.LastOf(&steps[i])
+		if err != nil {
+			return nil, err
+		}
+		bearers[last.Run] = true
+		rest.After = max(rest.After, last.Run)
+		rest.add(last)
+	}
+	for i := range unfinished {
+		run := &unfinished[i]
+		if !bearers[run.ID] {
+			continue
+		}
+		_, goesOn, err := e.standing(spec, run, time.Time{})
+		switch {
+		case err != nil:
+			return nil, err
+		case goesOn && run.ID == of.ID:
+			return nil, &UnendedError{run}
+		case goesOn:
+			rest.Run = run
+		default:
+			rest.closes = append(rest.closes, *run)
+		}
+	}
+	rest.price(e, spec)
+	if rest.Run != nil {
+		_, _, rest.Cost, err = e.rest(rest.Run, spec.Budget)
+	}
+	return rest, err
+}
+
+// buysRest makes the plan of a run that of one that buys what it left.
+func (f *frozen) buysRest(of string) {
+	f.Flags, f.Ends = RestFlags(of), map[int]int{}
+	f.Share, f.Rations, f.NewBelow = nil, nil, 0 // the person wants all of it
+	f.Again = false
+	f.Fetch, f.IDs, f.Scan, f.Joins, f.Reads = nil, nil, nil, nil, nil
+	f.Unsure = time.Time{}
+}
+
+// add adds the search that goes on with a step, unless nothing is left of that.
+func (r *Rest) add(last state.Step) {
+	left := r.plan.left(&last)
+	switch {
+	case last.Op == outlier.OpStartScan || last.Op == outlier.OpTrendingFormats:
+		return
+	case last.Stop != "" && last.Stop != stopPages && last.Stop != stopTime && last.Stop != stopShare || left == 0:
+		return
+	case left < 0: // nobody knows how many more there are: as many again
+		left = min(max(r.plan.Pages, 1), restPages)
+	}
+	step := last
+	step.ID, step.Run, step.Ordinal = 0, "", len(r.steps)
+	step.Origin = cmp.Or(last.Origin, last.ID)
+	step.Pages, step.Hits, step.NewHits, step.Reused, step.Credits = 0, 0, 0, 0, 0
+	step.Stop, step.Left = "", -1
+	step.Scan, step.Joined = "", 0 // a scan's results are searched as anything else is
+	r.steps = append(r.steps, step)
+	r.plan.Ends[step.Ordinal] = step.Next + left
+}
+
+// restPages is how many pages of a search are bought of which the service does not say how
+// many there are, and the job names no number.
+const restPages = 10
+
+// price works out what the rest costs, and makes that the cap of the run.
+func (r *Rest) price(e *Engine, spec *job.Spec) {
+	for i := range r.steps {
+		step := &r.steps[i]
+		r.Credits += outlier.Credits(r.plan.Ends[i]-step.Next) * e.priceOf(step)
+	}
+	r.Cost = e.cost(spec, r.plan, r.steps)
+	e.bound(spec, &r.plan, r.steps)
+}
+
+// BuyRest performs a run that buys what is left, or goes on with the one that does. It
+// returns as [Engine.Run] does.
+func (e *Engine) BuyRest(ctx context.Context, spec *job.Spec, rest *Rest) (*state.Run, error) {
+	return e.workOn(ctx, spec, Manual, false, func(ctx context.Context, s *shift) (*run, error) {
+		if rest.Run != nil {
+			return s.resume(ctx, spec, Manual, rest.Run)
+		}
+		if err := s.rekey(Manual); err != nil {
+			return nil, err
+		}
+		row, err := s.openRest(spec, rest)
+		if err != nil {
+			return nil, fmt.Errorf("begin to buy the rest of run %s: %w", rest.Of.ID, err)
+		}
+		return s.take(ctx, row, spec.Budget)
+	})
+}
+
+// openRest puts the run on record, and closes those whose searches it takes over.
+func (s *shift) openRest(spec *job.Spec, rest *Rest) (*state.Run, error) {
+	for i := range rest.closes {
+		if err := s.close(&rest.closes[i]); err != nil {
+			return nil, err
+		}
+	}
+	id, err := uuid.NewV7()
+	if err != nil {
+		return nil, err
+	}
+	row := &state.Run{
+		ID: id.String(), Job: rest.Of.Job, Trigger: string(Manual), Started: time.Now(),
+		Status: state.Running, Config: spec.Hash, RestOf: rest.Of.ID, Overridden: true,
+	}
+	if row.Plan, err = rest.plan.encode(); err != nil {
+		return nil, err
+	}
+	return row, s.Store.Begin(*row, rest.steps)
+}

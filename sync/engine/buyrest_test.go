@@ -1,0 +1,270 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"outlierd/sync/state"
+)
+
+const restFile = `
+version: 1
+service: {url: "sim://", limit: 6000/min}
+jobs:
+  watch: {search: {query: [finance], where: {published_at: since last success}, pages: 1}}
+`
+
+// restOf is what a run of the only job has left.
+func (w *workshop) restOf(e *Engine, row *state.Run) *Rest {
+	w.Helper()
+	spec := w.config.Jobs[0]
+	spec.Overridden, spec.Flags = true, RestFlags(row.ID)
+	rest, err := e.Rest(&spec, row)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return rest
+}
+
+// buyRest buys what a run of the only job has left.
+func (w *workshop) buyRest(ctx context.Context, e *Engine, row *state.Run) (*state.Run, error) {
+	w.Helper()
+	return e.BuyRest(ctx, &w.config.Jobs[0], w.restOf(e, row))
+}
+
+// succeeds is a run of the only job that ended well.
+func (w *workshop) succeeds(e *Engine) *state.Run {
+	w.Helper()
+	row, err := e.Run(w.ctx, &w.config.Jobs[0], Manual, time.Time{})
+	if err != nil || row.Status != state.OK {
+		w.Fatalf("run %+v, error %v", row, err)
+	}
+	return row
+}
+
+// TestRestOfARunIsBoughtOnce: each page of the list is asked for once, whatever `from` counts,
+// and cursor and forecast stay as they were.
+func TestRestOfARunIsBoughtOnce(t *testing.T) {
+	for _, items := range []bool{false, true} {
+		t.Run(fmt.Sprint("items ", items), func(t *testing.T) {
+			bare(t, restFile, func(w *workshop) {
+				l := &listing{counts: true, items: items}
+				l.arrive(85)
+				w.wire = l
+				e, stop := w.open()
+				defer stop()
+				first := w.succeeds(e)
+				ends, err := e.Endings(first)
+				if err != nil || !ends[0].Limited || ends[0].Left != 2 || ends[0].More != 4 || ends[0].Unseen() != 45 {
+					t.Fatalf("%+v (%v), want 2 pages left for 4 credits, with 45 hits", ends, err)
+				}
+				marks, err := e.Store.Watermarks("")
+				if err != nil {
+					t.Fatal(err)
+				}
+				before, err := e.Forecast(w.ctx)
+				if err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(48 * time.Hour)
+				row, err := w.buyRest(w.ctx, e, first)
+				if err != nil || row.Status != state.OK || row.RestOf != first.ID || row.Hits != 45 || row.Pages != 2 {
+					t.Fatalf("the rest ended as %+v: %v", row, err)
+				}
+				want := []int{0, 1, 2}
+				if items {
+					want = []int{0, 40, 80}
+				}
+				if probed := slices.DeleteFunc(slices.Clone(l.asked), func(from int) bool { return items && from == 1 }); !slices.Equal(probed, want) {
+					t.Errorf("asked from %v, want %v and at most one page that tells", l.asked, want)
+				}
+				step := w.searchesOf(e, row)[0]
+				if step.Seen != 85 || step.Origin != w.searchesOf(e, first)[0].ID {
+					t.Errorf("%d hits were seen, want 85: %+v", step.Seen, step)
+				}
+				if rest := w.restOf(e, first); !rest.Nothing() || rest.After != row.ID {
+					t.Errorf("there is a rest of what was bought whole: %+v", rest)
+				}
+				after, err := e.Store.Watermarks("")
+				if diff := cmp.Diff(marks, after); err != nil || diff != "" {
+					t.Errorf("the cursor moved: %v\n%s", err, diff)
+				}
+				forecast, err := e.Forecast(w.ctx)
+				if err != nil || forecast.Jobs[0].Expected.Credits != before.Jobs[0].Expected.Credits {
+					t.Errorf("%d credits are expected of the next run, and %d before the rest (%v)",
+						forecast.Jobs[0].Expected.Credits, before.Jobs[0].Expected.Credits, err)
+				}
+			})
+		})
+	}
+}
+
+// searchesOf are the searches of a run, by an engine that is open.
+func (w *workshop) searchesOf(e *Engine, row *state.Run) []state.Step {
+	w.Helper()
+	steps, err := e.Store.Steps(row.ID)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return steps
+}
+
+// TestRestIsBoughtOnceThroughStopsAndEdits: stopped at any page, begun twice, and with another
+// query in the file, the rest is one run of the stored search.
+func TestRestIsBoughtOnceThroughStopsAndEdits(t *testing.T) {
+	for stopAt := 1; stopAt <= 4; stopAt++ {
+		t.Run(fmt.Sprint("page ", stopAt), func(t *testing.T) {
+			bare(t, restFile, func(w *workshop) {
+				l := &listing{counts: true}
+				l.arrive(185)
+				w.wire = l
+				e, stop := w.open()
+				first := w.succeeds(e)
+				ctx, cancel := context.WithCancel(w.ctx)
+				l.change = func(page int) {
+					if page == stopAt {
+						cancel() // with this page under way, which still arrives
+					}
+				}
+				cut, err := w.buyRest(ctx, e, first)
+				if err == nil && stopAt < 4 {
+					t.Fatalf("a run that was stopped ended as %+v", cut)
+				}
+				stop()
+				w.use(strings.Replace(restFile, "finance", "cooking", 1))
+				e, stop = w.open()
+				defer stop()
+				if rest := w.restOf(e, first); rest.Nothing() {
+					if stopAt < 4 {
+						t.Error("nothing is left of a run that was stopped")
+					}
+				} else if row, err := w.buyRest(w.ctx, e, first); err != nil || row.ID != cut.ID || row.Status != state.OK {
+					t.Errorf("%+v (%v), want run %s to go on", row, err, cut.ID)
+				}
+				if want := []int{0, 1, 2, 3, 4}; !slices.Equal(l.asked, want) {
+					t.Errorf("asked from %v, want %v", l.asked, want)
+				}
+				if spent, err := e.Store.Spent(cut.ID); err != nil || spent.Charged+spent.Unknown != 8 {
+					t.Errorf("%+v spent (%v), want 8 credits", spent, err)
+				}
+			})
+		})
+	}
+}
+
+// TestCapOfTheJobCutsTheRest which goes on when there is room, or later as a run of its own;
+// pages go breadth first.
+func TestCapOfTheJobCutsTheRest(t *testing.T) {
+	file := strings.NewReplacer("watch: {search: {query: [finance]", "watch: {budget: {per_run: 4}, for_each: {q: [a, b]}, search: {query: [\"${q}\"]").Replace(restFile)
+	bare(t, file, func(w *workshop) {
+		l := &listing{counts: true}
+		l.arrive(120)
+		w.wire = l
+		e, stop := w.open()
+		defer stop()
+		first := w.succeeds(e)
+		rest := w.restOf(e, first)
+		if rest.Credits != 8 || rest.Cost.Lost != 4 {
+			t.Errorf("the rest costs %d credits, at most %d; want 8 and the cap of 4", rest.Credits, rest.Cost.Lost)
+		}
+		row, err := w.buyRest(w.ctx, e, first)
+		if err != nil || row.Status != state.PausedBudget || row.Pages != 2 {
+			t.Fatalf("%+v (%v), want it to be paused after two pages", row, err)
+		}
+		for _, step := range w.searchesOf(e, row) {
+			if step.Pages != 1 {
+				t.Errorf("%d pages of %s, want one of each search", step.Pages, step.Item)
+			}
+		}
+		row2, err := w.buyRest(w.ctx, e, first)
+		if err != nil || row2.ID == row.ID || row2.Status != state.OK || row2.Pages != 2 {
+			t.Errorf("%+v (%v), want another run to buy the last two pages", row2, err)
+		}
+		if rest := w.restOf(e, first); !rest.Nothing() {
+			t.Errorf("left is %+v", rest)
+		}
+		if want := []int{0, 0, 1, 1, 2, 2}; !slices.Equal(l.asked, want) {
+			t.Errorf("asked from %v, want %v", l.asked, want)
+		}
+	})
+}
+
+// TestRestOfAnUncountedSearchIsAsManyPagesAgain: there is no other bound.
+func TestRestOfAnUncountedSearchIsAsManyPagesAgain(t *testing.T) {
+	bare(t, strings.Replace(restFile, "pages: 1", "pages: 2", 1), func(w *workshop) {
+		l := &listing{}
+		l.arrive(300)
+		w.wire = l
+		e, stop := w.open()
+		defer stop()
+		first := w.succeeds(e)
+		row, err := w.buyRest(w.ctx, e, first)
+		if err != nil || row.Pages != 2 || row.Hits != 80 {
+			t.Errorf("%+v (%v), want two pages more", row, err)
+		}
+		if again, err := w.buyRest(w.ctx, e, row); err != nil || again.RestOf != row.ID || w.searchesOf(e, again)[0].Seen != 240 {
+			t.Errorf("%+v (%v), want the rest of the rest", again, err)
+		}
+	})
+}
+
+// TestRestIsEnrichedAsTheJobSays: the best of the rest, beside those of the first run.
+func TestRestIsEnrichedAsTheJobSays(t *testing.T) {
+	const file = `
+version: 1
+service: {url: "sim://", limit: 600/min}
+jobs:
+  watch: {search: {query: [home espresso], where: {z_score: 4..}, pages: 1}, enrich: {details: {top: 3}}}
+`
+	bubble(t, file, func(w *workshop) {
+		w.single = true
+		e, stop := w.open()
+		defer stop()
+		first := w.succeeds(e)
+		row, err := w.buyRest(w.ctx, e, first)
+		if err != nil || row.Status != state.OK {
+			t.Fatalf("%+v (%v)", row, err)
+		}
+		if n := w.count("select count(*) from ops.requests where operation = 'details' and outcome = 'charged'"); n != 6 {
+			t.Errorf("%d details, want 3 for each run", n)
+		}
+		if n := w.count("select count(distinct video_id) from outliers"); n != int(first.Hits+row.Hits) {
+			t.Errorf("%d videos in the table, want %d", n, first.Hits+row.Hits)
+		}
+		got := w.rows("select complete, total = seen, left_hits, left_pages, pages, run_id = '" + first.ID + "', last_run_id = '" + row.ID + "' from ops.coverage")
+		want := []string{fmt.Sprint(true, true, 0, 0, first.Pages+row.Pages, true, true)}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("ops.coverage:\n%s", diff)
+		}
+		if n := w.count("select left_hits from ops.searches where run_id = '" + first.ID + "'"); n != int(row.Hits) {
+			t.Errorf("the first search says that %d hits were left, want %d", n, row.Hits)
+		}
+	})
+}
+
+// TestRestOfARunThatGoesOnIsNoRest: its own job continues it.
+func TestRestOfARunThatGoesOnIsNoRest(t *testing.T) {
+	bare(t, strings.Replace(restFile, "pages: 1", "pages: 3", 1), func(w *workshop) {
+		l := &listing{counts: true}
+		l.arrive(200)
+		w.wire = l
+		e, stop := w.open()
+		defer stop()
+		ctx, cancel := context.WithCancel(w.ctx)
+		l.change = func(int) { cancel() }
+		row, err := e.Run(ctx, &w.config.Jobs[0], Manual, time.Time{})
+		if err == nil || row == nil {
+			t.Fatalf("run %+v, error %v; want one that was stopped", row, err)
+		}
+		spec := w.config.Jobs[0]
+		if _, err := e.Rest(&spec, row); err == nil || !strings.Contains(err.Error(), "outlierd run watch") {
+			t.Errorf("%v, want the command that goes on with it", err)
+		}
+	})
+}
