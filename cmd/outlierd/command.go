@@ -21,6 +21,7 @@ type options struct {
 	zone      *time.Location  // of the job file, once it is read; nil before
 	printed   *countingWriter // standard output, where it is for a program; else nil
 	block     *block          // of the run that is watched at a terminal
+	ended     string          // why the run of a one-off command ended as it did
 	told      []outcome       // of the runs that have ended
 }
 

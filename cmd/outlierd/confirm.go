@@ -117,7 +117,7 @@ func dearer(ctx context.Context, e *engine.Engine, todo []errand, limit outlier.
 			return nil, context.Cause(ctx)
 		}
 		if err == nil && most > limit { // a run that cannot begin says why itself, and costs nothing
-			dear = append(dear, fmt.Sprintf("%s up to %d", next.Spec.Name, most))
+			dear = append(dear, fmt.Sprintf("%s up to %d", strings.TrimPrefix(next.Spec.Name, onceMark), most))
 		}
 	}
 	return dear, nil

@@ -70,7 +70,7 @@ func (o *options) fail(ctx context.Context, err error) error {
 		return nil
 	}
 	told := failure{
-		Message:  cmp.Or(strings.TrimPrefix(complaint(ctx, err), "outlierd: "), err.Error()),
+		Message:  cmp.Or(strings.TrimPrefix(complaint(ctx, err), "outlierd: "), o.ended, err.Error()),
 		ExitCode: exitCode(ctx, err),
 	}
 	if mistakes, ok := errors.AsType[job.Mistakes](err); ok {

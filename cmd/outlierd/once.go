@@ -106,6 +106,7 @@ func (o *options) once(ctx context.Context, r request) error {
 		if s.row, failed = aside.runJob(ctx, p, e); s.row == nil {
 			return failed
 		}
+		o.ended = s.row.Error
 		if s.row.Status.Open() {
 			return o.cut(r, s, failed)
 		}
