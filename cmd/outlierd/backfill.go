@@ -43,7 +43,7 @@ is reached, the same command spends up to as much again on what is left.`,
 			}
 			named := config.Job(names[0])
 			if named == nil {
-				return usageError{fmt.Errorf("%s has no job %q", config.Path, names[0])}
+				return noJob(config, names[0], "")
 			}
 			spec := *named
 			if noEnrich {

@@ -195,6 +195,9 @@ func (o *options) telling(ctx context.Context, config *job.Config, which func(*p
 	for _, told := range aside.told {
 		rows = append(rows, told.values())
 	}
+	if failed != nil && len(rows) == 0 {
+		return failed // nothing ran
+	}
 	if err := o.rows(outcomeColumns, rows); err != nil {
 		return worst([]error{failed, err})
 	}
