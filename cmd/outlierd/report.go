@@ -16,13 +16,14 @@ import (
 
 // outcome is what is told of a run that has ended.
 type outcome struct {
-	row    *state.Run
-	since  time.Time             // when it was begun, or gone on with
-	queued int                   // data calls left
-	fresh  map[time.Duration]int // data calls that were not made; see [engine.Progress]
-	ends   []engine.Ending       // of its searches
-	why    string                // it ended so; "" if nothing has to be said
-	rest   *engine.Rest          // what its searches left, if that can be bought; else nil
+	row     *state.Run
+	since   time.Time             // when it was begun, or gone on with
+	queued  int                   // data calls left
+	unknown outlier.Credits       // of the row's, which may have been spent
+	fresh   map[time.Duration]int // data calls that were not made; see [engine.Progress]
+	ends    []engine.Ending       // of its searches
+	why     string                // it ended so; "" if nothing has to be said
+	rest    *engine.Rest          // what its searches left, if that can be bought; else nil
 
 	distinct map[string]int64 // keys of its rows, by table; see [state.Store.Distinct]
 }
@@ -61,6 +62,11 @@ func (o *options) reportRun(p *program, row *state.Run, failed error) error {
 	if err := o.offerRest(p, &told); err != nil {
 		return err
 	}
+	spend, err := p.Store.Spent(row.ID)
+	if err != nil {
+		return err
+	}
+	told.unknown = spend.Unknown
 	if told.distinct, err = p.Store.Distinct(row.ID); err != nil {
 		return err
 	}
@@ -82,7 +88,7 @@ func (o *options) report(config *job.Config, told outcome) {
 	fmt.Fprintf(o.out, "%s %s  %s in %s   run %s\n", mark(row.Status), row.Job, row.Status, spell(row.Ended.Sub(told.since)), row.ID)
 	if !barren(row) {
 		columns, _ := o.screen()
-		for _, facts := range [][]string{found(row, len(told.ends) > 0), undone(row, told.queued), spared(told.ends), skipped(told.fresh), tableCounts(row.Rows, told.distinct)} {
+		for _, facts := range [][]string{found(row, told.unknown, len(told.ends) > 0), undone(row, told.queued), spared(told.ends), skipped(told.fresh), tableCounts(row.Rows, told.distinct)} {
 			if len(facts) > 0 {
 				fmt.Fprint(o.out, joined(facts, columns))
 			}
@@ -112,14 +118,17 @@ func barren(row *state.Run) bool {
 	return false
 }
 
-// found is what a run brought and what it cost. One that searched nothing has no hits
-// to count.
-func found(row *state.Run, searched bool) []string {
+// found is what a run brought and what it cost; what may have been spent stands apart. One
+// that searched nothing has no hits to count.
+func found(row *state.Run, unknown outlier.Credits, searched bool) []string {
 	var facts []string
 	if searched || row.Pages > 0 {
 		facts = append(facts, fmt.Sprintf("%s on %s, %d new", count(row.Hits, "hit"), count(row.Pages, "page"), row.NewHits))
 	}
-	facts = append(facts, count(row.Requests, "request"), count(row.Credits, "credit")+" spent")
+	facts = append(facts, count(row.Requests, "request"), count(row.Credits-unknown, "credit")+" spent")
+	if unknown > 0 {
+		facts = append(facts, fmt.Sprintf("%d unknown", unknown))
+	}
 	if row.Refunded > 0 {
 		facts = append(facts, fmt.Sprintf("%d refunded", row.Refunded))
 	}

@@ -122,6 +122,9 @@ func TestSummaryOfARun(t *testing.T) {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	out.Reset()
+	o.report(config, outcome{row: &ended, since: noon, unknown: 4}) // of 6 credits
+	contains(t, out.String(), "2 credits spent · 4 unknown · 2 refunded")
+	out.Reset()
 	o.report(config, outcome{row: &ended, since: noon.Add(170 * time.Second)})
 	contains(t, out.String(), "coffee  partial in 10 s ") // of a run that was gone on with
 	if strings.Contains(out.String(), "oops") {

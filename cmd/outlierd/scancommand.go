@@ -282,8 +282,8 @@ func scanResolveCommand(o *options) *cobra.Command {
 	c := &cobra.Command{
 		Use: "resolve --not-created INTENT", Short: "Say that a scan whose start is unknown was never started",
 		Long: `Settle a scan of which it is not known whether it was started, after you have looked at
-the service and found none: its credits are refunded, and it may be started again. If
-there is one, use "scan adopt".`,
+the service and found none. It may be started again, and its credits are refunded, unless
+the service has answered its start. If there is one, use "scan adopt".`,
 		Example: `  outlierd scan list                        # INTENT is the number in its first column
   outlierd scan resolve --not-created 1`,
 		Args: cobra.ArbitraryArgs,
@@ -297,11 +297,16 @@ there is one, use "scan adopt".`,
 				return err
 			}
 			return o.books(c.Context(), config, func(store *state.Store) error {
-				if err := store.SettleScan(intent, state.Scan{State: state.ScanNotCreated}); err != nil {
+				refunded, err := store.SettleScan(intent, state.Scan{State: state.ScanNotCreated})
+				if err != nil {
 					return err
 				}
-				return o.done(map[string]any{"intent": intent, "state": state.ScanNotCreated},
-					"the scan of intent %d was not created; its credits are free again\n", intent)
+				price := count(refunded, "credit") + " are free again"
+				if refunded == 0 {
+					price = "its price stays spent, since the service answered its start"
+				}
+				return o.done(map[string]any{"intent": intent, "state": state.ScanNotCreated, "refunded": refunded},
+					"the scan of intent %d was not created; %s\n", intent, price)
 			})
 		},
 	}

@@ -192,7 +192,7 @@ func TestScanOfWhichNobodyKnowsIsSettledByWord(t *testing.T) {
 	contains(t, p.refused(exitFailed, "scan", "read", service.lost[0]), "has not ended")
 
 	p.refused(exitFailed, "scan", "start", "latte art", "--yes")
-	contains(t, p.must("scan", "resolve", "--not-created", "2"), "intent 2 was not created")
+	contains(t, p.must("scan", "resolve", "--not-created", "2"), "intent 2 was not created; 50 credits are free again")
 	contains(t, p.refused(exitFailed, "scan", "resolve", "--not-created", "2"), "not_created")
 	contains(t, p.refused(exitFailed, "scan", "resolve", "--not-created", "7"), "no such scan")
 	contains(t, p.refused(exitUsage, "scan", "resolve"), "--not-created INTENT")

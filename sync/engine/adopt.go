@@ -45,7 +45,8 @@ func (e *Engine) AdoptScan(ctx context.Context, scanID string, intent int64) (*s
 		adopted := scan
 		adopted.ScanID, adopted.Status, adopted.Created, adopted.Polled = scanID, told.Status, told.CreatedAt, answer
 		adopted.NextPoll, adopted.State = answer, stateOf(told)
-		return &adopted, e.Store.SettleScan(scan.Intent, adopted)
+		_, err := e.Store.SettleScan(scan.Intent, adopted)
+		return &adopted, err
 	}
 	switch {
 	case len(misfits) == 0 && intent != 0:
@@ -70,8 +71,17 @@ func (e *Engine) seeScan(ctx context.Context, scanID string) (outlier.Scan, time
 	if err != nil {
 		return outlier.Scan{}, time.Time{}, err
 	}
-	told, err := outlier.ReadScan(body)
+	told, err := readScan(body, scanID)
 	return told, answer.ReceivedAt, err
+}
+
+// readScan reads an answer about a scan. One about another scan tells nothing.
+func readScan(body []byte, scanID string) (outlier.Scan, error) {
+	told, err := outlier.ReadScan(body)
+	if err == nil && !strings.EqualFold(told.ID, scanID) {
+		err = fmt.Errorf("the service was asked about scan %s and answered about %s", scanID, told.ID)
+	}
+	return told, err
 }
 
 func stateOf(told outlier.Scan) state.ScanState {

@@ -217,7 +217,7 @@ func (p *process) settle() {
 			case len(lost) > 0:
 				_, err = e.AdoptScan(p.ctx, lost[0], 0)
 			default:
-				err = e.Store.SettleScan(s.Intent, state.Scan{State: state.ScanNotCreated})
+				_, err = e.Store.SettleScan(s.Intent, state.Scan{State: state.ScanNotCreated})
 			}
 			if err != nil {
 				p.Errorf("settle scan %+v: %v", s, err)

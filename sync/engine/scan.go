@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,9 +28,17 @@ import (
 // a scan that cannot be read would be money thrown away.
 
 // UnsettledScanError says that a scan may have been started and nobody can prove it.
-type UnsettledScanError struct{ Scan state.Scan }
+type UnsettledScanError struct {
+	Scan  state.Scan
+	Other *state.Scan // that the service named in answer to its start; nil for none
+}
 
 func (e *UnsettledScanError) Error() string {
+	if e.Other != nil {
+		return fmt.Sprintf("the service answered the start of a scan of %q with scan %s, which is on record and looks for %q; "+
+			"it is not known whether one of %q was started, and it is not sent again. Look for it at the service: %s",
+			e.Scan.Queries, e.Other.ScanID, e.Other.Queries, e.Scan.Queries, settling(&e.Scan))
+	}
 	return fmt.Sprintf("a scan of %q was sent on %s and it is not known whether it was started; it is not sent again. "+
 		"Look for it at the service: %s", e.Scan.Queries, e.Scan.Intended.UTC().Format("2006-01-02 15:04 UTC"), settling(&e.Scan))
 }
@@ -62,7 +71,7 @@ func (r *run) scan(ctx context.Context, step *state.Step) (worked bool, err erro
 		}
 		return true, r.lookAt(ctx, step, scan)
 	case scan.State == state.ScanUnknown || scan.State == state.ScanIntended:
-		return true, &UnsettledScanError{*scan}
+		return true, &UnsettledScanError{Scan: *scan}
 	}
 	return true, r.endScan(step, scan) // as a person's word or its first answer told
 }
@@ -102,7 +111,7 @@ func (r *run) joinScan(ctx context.Context, step *state.Step) (joined bool, err 
 		return false, err
 	}
 	if live.ScanID == "" {
-		return false, &UnsettledScanError{*live}
+		return false, &UnsettledScanError{Scan: *live}
 	}
 	if err := r.proveTime(ctx); err != nil {
 		return false, err
@@ -215,10 +224,14 @@ func (r *run) startScan(ctx context.Context, step *state.Step) error {
 		return err
 	}
 	r.doing("start a scan")
+	var before *state.Scan // that the answer names, if it was on record
 	answer, err := r.once(ctx, request, state.Purchase{
 		Run: r.row.ID, Job: r.row.Job, Step: step.ID, Item: step.Item, Attempt: r.refusals[step.ID] + 1,
 		Caps: r.caps, Intent: scan.Intent, Hold: outlier.Credits(r.plan.readPages()) * r.priceOfReading(),
-		Commit: func(tx *state.Tx, kept state.Kept) error { return r.started(tx, scan, kept) },
+		Commit: func(tx *state.Tx, kept state.Kept) (err error) {
+			before, err = r.started(tx, scan, kept)
+			return err
+		},
 	})
 	r.updated()
 	if answer == nil { // nothing was even reserved
@@ -228,7 +241,16 @@ func (r *run) startScan(ctx context.Context, step *state.Step) error {
 	if failed := r.learn(); failed != nil {
 		return errors.Join(err, failed)
 	}
-	return r.retryScan(ctx, step, scan, err)
+	switch {
+	case before == nil || unkept(err):
+		return r.retryScan(ctx, step, scan, err)
+	case scan.State == state.ScanNotCreated:
+		step.Joined = before.Intent
+		r.log().Warn("scan on record joined: the service started no other", "job", r.row.Job, "run", r.row.ID,
+			"scan", before.ScanID, "started_by", before.Job, "credits", scan.Price)
+		return nil
+	}
+	return errors.Join(err, &UnsettledScanError{Scan: *scan, Other: before})
 }
 
 // intend makes the intent durable.
@@ -243,25 +265,33 @@ func (r *run) intend(step *state.Step, request *outlier.Request) (*state.Scan, e
 		return err
 	})
 	if live, ok := errors.AsType[*state.LiveScanError](err); ok && live.Scan.State != state.ScanRunning {
-		return nil, &UnsettledScanError{live.Scan}
+		return nil, &UnsettledScanError{Scan: live.Scan}
 	}
 	return scan, err
 }
 
-// started notes what became of the attempt, in the transaction of its answer.
-func (r *run) started(tx *state.Tx, scan *state.Scan, kept state.Kept) error {
-	scan.State = state.ScanUnknown
+// started notes what became of the attempt, in the transaction of its answer. Before is the
+// scan that the answer names if that is on record: the run joins it if it is the same.
+func (r *run) started(tx *state.Tx, scan *state.Scan, kept state.Kept) (before *state.Scan, err error) {
 	if kept.Outcome == outlier.Refunded {
 		scan.State = state.ScanRefused
+		return nil, tx.SaveScan(*scan)
 	}
-	if scan.State == state.ScanUnknown {
-		// An answer that broke off may still tell the id, and that is all that is needed.
-		body, _ := kept.Body()
-		if told, _ := outlier.ReadScan(body); told.ID != "" {
+	scan.State = state.ScanUnknown
+	// An answer that broke off may still tell the id, and that is all that is needed.
+	body, _ := kept.Body()
+	if told, _ := outlier.ReadScan(body); told.ID != "" {
+		if before, err = tx.NamedBefore(*scan, told.ID); err != nil {
+			return nil, err
+		}
+		if before == nil {
 			r.follow(tx, scan, told, kept.Answer.ReceivedAt)
 		}
 	}
-	return tx.SaveScan(*scan)
+	if before != nil && kept.Outcome == outlier.Charged && scan.Repeats(before) {
+		return before, tx.JoinInstead(scan, before)
+	}
+	return before, tx.SaveScan(*scan)
 }
 
 // follow takes over what the service tells of a scan, which is waited for from the time
@@ -279,14 +309,14 @@ func (r *run) follow(tx *state.Tx, scan *state.Scan, told outlier.Scan, now time
 func (r *run) retryScan(ctx context.Context, step *state.Step, scan *state.Scan, err error) error {
 	switch {
 	case unkept(err): // what the answer told is in the journal at most
-		return errors.Join(err, &UnsettledScanError{*scan})
+		return errors.Join(err, &UnsettledScanError{Scan: *scan})
 	case scan.ScanID != "":
 		r.looks[step.ID] = scan.NextPoll
 		return nil
 	case err == nil:
-		return &UnsettledScanError{*scan}
+		return &UnsettledScanError{Scan: *scan}
 	case scan.State == state.ScanUnknown:
-		return errors.Join(err, &UnsettledScanError{*scan})
+		return errors.Join(err, &UnsettledScanError{Scan: *scan})
 	case ctx.Err() != nil || isCap(err) || kindOf(err) == outlier.Unauthorized || kindOf(err) == "":
 		return err
 	}
@@ -318,15 +348,19 @@ func (r *run) lookAt(ctx context.Context, step *state.Step, scan *state.Scan) er
 	if scan.Deadline.IsZero() || scan.Deadline.After(latest) { // it was adopted, or a clock was ahead
 		scan.Deadline = latest
 	}
+	var unread error // in an answer that is none about the scan
 	_, err = r.fetch(ctx, request, state.Purchase{
 		Run: r.row.ID, Job: r.row.Job, Step: step.ID, Item: step.Item,
-		Commit: func(tx *state.Tx, kept state.Kept) error { return r.looked(tx, scan, kept) },
+		Commit: func(tx *state.Tx, kept state.Kept) (err error) {
+			unread, err = r.looked(tx, scan, kept)
+			return err
+		},
 	})
 	r.updated()
 	if err != nil && (ctx.Err() != nil || kindOf(err) == "" || kindOf(err) == outlier.Unauthorized) {
 		return err
 	}
-	if err != nil {
+	if err = cmp.Or(err, unread); err != nil {
 		r.log().Warn("scan not seen", "scan", scan.ScanID, "err", err)
 	}
 	if scan.State == state.ScanRunning && r.overdue(ctx, scan) {
@@ -370,21 +404,23 @@ func (r *run) endScan(step *state.Step, scan *state.Scan) error {
 	return r.closeScan(step, stopScanned, scan)
 }
 
-func (r *run) looked(tx *state.Tx, scan *state.Scan, kept state.Kept) error {
+// looked notes what an answer tells of a scan. One that cannot be read, or that is about
+// another scan, stays in the journal, and the next poll may tell more.
+func (r *run) looked(tx *state.Tx, scan *state.Scan, kept state.Kept) (unread, err error) {
 	if kept.Answer.Err != nil {
-		return nil
+		return nil, nil
 	}
-	body, err := kept.Body()
-	if err != nil {
-		return nil // it stays in the journal, and the next look may tell more
+	body, unread := kept.Body()
+	if unread != nil {
+		return unread, nil
 	}
-	told, err := outlier.ReadScan(body)
-	if err != nil {
-		return nil
+	told, unread := readScan(body, scan.ScanID)
+	if unread != nil {
+		return unread, nil
 	}
 	told.ID = scan.ScanID
 	r.follow(tx, scan, told, kept.Answer.ReceivedAt)
-	return tx.SaveScan(*scan)
+	return nil, tx.SaveScan(*scan)
 }
 
 // closeScan ends a scan's step. The search that reads the results becomes a step of

@@ -169,7 +169,7 @@ func (w *workshop) settle(intent int64) {
 		if ids := w.started(); len(ids) > 0 {
 			_, err = e.AdoptScan(w.ctx, ids[0], 0)
 		} else {
-			err = e.Store.SettleScan(intent, state.Scan{State: state.ScanNotCreated})
+			_, err = e.Store.SettleScan(intent, state.Scan{State: state.ScanNotCreated})
 		}
 		if err != nil {
 			w.Fatal(err)
@@ -205,6 +205,100 @@ func TestUnknownScanIsHeldReportedAndNeverRepeated(t *testing.T) {
 		if runs = w.serve(time.Hour); len(runs) != before || runs[0].Status != state.OK || runs[0].Pages != 3 {
 			t.Errorf("%d runs, the last %s with %d pages; want the run to go on with the adopted scan", len(runs), runs[0].Status, runs[0].Pages)
 		}
+	})
+}
+
+// naming answers the next start of a scan as the service answers for a scan on record.
+func naming(wire http.RoundTripper, id, query string) http.RoundTripper {
+	named := false
+	return roundTripper(func(r *http.Request) (*http.Response, error) {
+		if named || r.Method != http.MethodPost {
+			return wire.RoundTrip(r)
+		}
+		named = true
+		connect(r)
+		return page(http.StatusOK, "application/json", fmt.Sprintf(`{"id":%q,"status":"Running","query":[%q]}`, id, query)), nil
+	})
+}
+
+// TestStartAnsweredWithAScanOnRecordJoinsIt, as a service does that starts no second scan of
+// the same, or answers from a cache. What that start cost nothing tells, so it is counted.
+func TestStartAnsweredWithAScanOnRecordJoinsIt(t *testing.T) {
+	bare(t, strings.Replace(scanFile, "per_run: 60", "per_run: 120", 1), func(w *workshop) {
+		w.renew(anHour)
+		w.mustRun(state.OK)
+		w.wire = naming(w.service.Transport(), w.started()[0], "espresso machine repair")
+		row, err := w.runOf("niche", 12*time.Hour, job.Overrides{Again: true})
+		if err != nil || row.Status != state.OK || row.Pages != 3 || row.Credits != 56 || len(w.started()) != 1 {
+			t.Errorf("run %+v, error %v, %d scans started; want the first one read once more", row, err, len(w.started()))
+		}
+		w.inspect(func(e *Engine) {
+			if scans, err := e.Store.Scans(""); err != nil || scans[0].State != state.ScanNotCreated || scans[0].ScanID != "" {
+				t.Errorf("on record is %+v (%v), want that no second one was created", scans[0], err)
+			}
+			if held := w.held(e); held != 112 {
+				t.Errorf("%d credits are held, want two starts and six pages", held)
+			}
+		})
+	})
+}
+
+// TestStartAnsweredWithAnotherScanIsSettledByWord: nobody knows what became of the one that
+// was asked for.
+func TestStartAnsweredWithAnotherScanIsSettledByWord(t *testing.T) {
+	const other = "  other: {scan: {query: [latte art], read: {pages: 3}}, budget: {per_run: 120}}\n"
+	bare(t, scanFile+other, func(w *workshop) {
+		w.renew(anHour)
+		w.mustRun(state.OK)
+		w.wire = naming(w.service.Transport(), w.started()[0], "espresso machine repair")
+		for range 2 { // and a second run sends nothing
+			row, err := w.runOf("other", 12*time.Hour, job.Overrides{})
+			if err == nil || row.Status != state.Failed || row.Pages != 0 || len(w.started()) != 1 ||
+				!strings.Contains(row.Error, "scan resolve --not-created 2") || strings.Contains(row.Error, "UNIQUE") {
+				t.Errorf("run %+v, error %v, %d scans started; want a failure that says what to do", row, err, len(w.started()))
+			}
+			if !strings.Contains(row.Error, w.started()[0]) {
+				w.wire = w.service.Transport()
+			}
+		}
+		w.inspect(func(e *Engine) {
+			if refunded, err := e.Store.SettleScan(2, state.Scan{State: state.ScanNotCreated}); err != nil || refunded != 0 {
+				t.Errorf("%d credits are refunded (%v), want none: the service has answered", refunded, err)
+			}
+		})
+		if row, err := w.runOf("other", 12*time.Hour, job.Overrides{}); err != nil || row.Status != state.OK || len(w.started()) != 2 {
+			t.Errorf("run %+v, error %v; want the scan to be started after the word", row, err)
+		}
+	})
+}
+
+// TestAnswerAboutAnotherScanEndsNone: neither is anything read, nor is the scan given up.
+func TestAnswerAboutAnotherScanEndsNone(t *testing.T) {
+	bare(t, scanFile, func(w *workshop) {
+		w.renew(anHour)
+		mixed := 0
+		w.wire = roundTripper(func(r *http.Request) (*http.Response, error) {
+			if mixed == 3 || !strings.HasPrefix(r.URL.Path, "/scan/") {
+				return w.service.Transport().RoundTrip(r)
+			}
+			mixed++
+			connect(r)
+			return page(http.StatusOK, "application/json", `{"id":"11111111-2222-4333-8444-555555555555","status":"Completed","query":["tea"]}`), nil
+		})
+		began := time.Now()
+		row := w.mustRun(state.OK)
+		if row.Pages != 3 || row.Credits != 56 || mixed != 3 || time.Since(began) < time.Hour {
+			t.Errorf("after %s and %d answers about another scan: run %+v; want the scan's results when it has ended", time.Since(began), mixed, row)
+		}
+		w.inspect(func(e *Engine) {
+			if _, err := e.LookAtScan(w.ctx, w.started()[0]); err != nil {
+				t.Error(err)
+			}
+			mixed = 0
+			if _, err := e.LookAtScan(w.ctx, w.started()[0]); err == nil || !strings.Contains(err.Error(), "answered about 11111111") {
+				t.Errorf("error %v, want that the answer is about another scan", err)
+			}
+		})
 	})
 }
 

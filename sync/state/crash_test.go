@@ -183,7 +183,7 @@ func TestKillAroundAnOperatorsWord(t *testing.T) {
 		step, intent := begin(t, s)
 		lead(t, s, step, intent, ScanUnknown)
 		before := copyFolder(t, dir)
-		if err := s.SettleScan(intent, c.as); err != nil {
+		if _, err := s.SettleScan(intent, c.as); err != nil {
 			t.Fatal(err)
 		}
 		if got := lookAtScan(t, copyFolder(t, dir)); got != c.want {

@@ -262,6 +262,12 @@ func (t *Tx) found(attempt int64, answer *outlier.Answer) error {
 	if told.ID == "" {
 		return nil
 	}
+	if before, err := t.NamedBefore(*scan, told.ID); before != nil || err != nil {
+		if err == nil && answer.Err == nil && scan.Repeats(before) {
+			err = t.JoinInstead(scan, before)
+		}
+		return err // else it stays unknown: the answer names a scan that looks for something else
+	}
 	scan.State, scan.ScanID, scan.Status, scan.Created = ScanRunning, told.ID, told.Status, told.CreatedAt
 	scan.Polled, scan.NextPoll = answer.ReceivedAt, answer.ReceivedAt
 	return t.SaveScan(*scan)

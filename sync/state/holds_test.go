@@ -203,7 +203,7 @@ func TestHoldOfAScanThatNobodyKnowsOfOutlivesItsRun(t *testing.T) {
 				checkHeld(t, s, month(), 60)
 				checkBooks(t, s)
 
-				if err := s.SettleScan(intent, w.scan); err != nil {
+				if _, err := s.SettleScan(intent, w.scan); err != nil {
 					t.Fatal(err)
 				}
 				if e.over {

@@ -359,7 +359,7 @@ func (b *books) operate(r *rapid.T) {
 	if rapid.Bool().Draw(r, "found") {
 		to = Scan{State: ScanRunning, ScanID: fmt.Sprint("found-", b.checks, "-", s.intent)}
 	}
-	err := b.s.SettleScan(s.intent, to)
+	_, err := b.s.SettleScan(s.intent, to)
 	if may := s.state == ScanUnknown && !b.starting(s); may != (err == nil) {
 		r.Fatalf("while the scan is %q, an operator's word got %v", s.state, err)
 	}

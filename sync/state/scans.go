@@ -161,6 +161,37 @@ func (a *attempt) join(tx *Tx, t terms) error {
 	return nil
 }
 
+// NamedBefore is the scan of another intent than scan's that has the service's id; nil if
+// none has.
+func (t *Tx) NamedBefore(scan Scan, scanID string) (*Scan, error) {
+	before, err := t.s.scan(`SELECT `+scanColumns+` FROM scans WHERE scan = ? AND scan <> '' AND id <> ?`, scanID, scan.Intent)
+	if err != nil {
+		return nil, fmt.Errorf("look for scan %s: %w", scanID, err)
+	}
+	return before, nil
+}
+
+// Repeats reports whether a start of s would only repeat the scan before.
+func (s *Scan) Repeats(before *Scan) bool {
+	return s.FindBy == before.FindBy && s.Mode == before.Mode &&
+		slices.Equal(slices.Sorted(slices.Values(s.Queries)), slices.Sorted(slices.Values(before.Queries)))
+}
+
+// JoinInstead closes a scan whose start was answered with the scan before, which is on
+// record: the service starts no second one of the same, or its answer came from a cache.
+// The step waits for that one and reads it; the price of the start stays spent, as nothing
+// proves a refund.
+func (t *Tx) JoinInstead(scan *Scan, before *Scan) error {
+	scan.State = ScanNotCreated
+	if err := t.SaveScan(*scan); err != nil {
+		return err
+	}
+	if err := found(t.exec(`UPDATE steps SET joined = ? WHERE id = ?`, before.Intent, scan.Step)); err != nil {
+		return fmt.Errorf("let step %d join scan %s: %w", scan.Step, before.ScanID, err)
+	}
+	return nil
+}
+
 // IntendScan puts the wish for a scan on record, before anything is reserved for it,
 // and returns its id for [Purchase]. A live one of the same, or one that the same due
 // instant had, refuses it with a [*LiveScanError]. An earlier wish of the step for which

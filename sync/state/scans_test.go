@@ -211,7 +211,7 @@ func lead(t testing.TB, s *Store, step Step, intent int64, to ScanState) {
 		lose(t, s, p)
 	case ScanNotCreated:
 		lose(t, s, p)
-		if err := s.SettleScan(intent, Scan{State: ScanNotCreated}); err != nil {
+		if _, err := s.SettleScan(intent, Scan{State: ScanNotCreated}); err != nil {
 			t.Fatal(err)
 		}
 	default:

@@ -144,7 +144,7 @@ func (p *process) settle(scan state.Scan) {
 		word = *found
 	}
 	busy := p.starting(scan.Intent)
-	err := p.store.SettleScan(scan.Intent, word)
+	_, err := p.store.SettleScan(scan.Intent, word)
 	p.note("", "an operator says that the scan of intent %d is %s: %v", scan.Intent, word.State, err)
 	switch {
 	case busy != (err != nil):

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+
+	"outlierd/outlier"
 )
 
 // SettleScan closes a scan whose outcome is unknown, by the word of an operator who
@@ -11,21 +13,23 @@ import (
 // released, with any other it is adopted under sc.ScanID and its price counts as
 // spent. The price of an answer that came but could not be read stays spent in
 // both cases. The hold of an adopted scan goes on with its run, if that may go on.
-func (s *Store) SettleScan(intent int64, sc Scan) error {
-	err := s.Update(func(tx *Tx) error {
+// Refunded is what was given back of the price.
+func (s *Store) SettleScan(intent int64, sc Scan) (refunded outlier.Credits, err error) {
+	err = s.Update(func(tx *Tx) error {
 		old, err := tx.unsettled(intent)
 		if err != nil {
 			return err
 		}
 		if sc.State == ScanNotCreated {
-			return tx.disown(*old)
+			refunded, err = tx.disown(*old)
+			return err
 		}
 		return tx.adopt(*old, sc)
 	})
 	if err != nil {
-		return fmt.Errorf("settle scan intent %d: %w", intent, err)
+		return 0, fmt.Errorf("settle scan intent %d: %w", intent, err)
 	}
-	return nil
+	return refunded, nil
 }
 
 // unsettled is the scan of an intent, if there is something to be told of it.
@@ -49,16 +53,19 @@ func (t *Tx) unsettled(intent int64) (*Scan, error) {
 }
 
 // disown takes an operator's word that a scan was never started.
-func (t *Tx) disown(s Scan) error {
+func (t *Tx) disown(s Scan) (refunded outlier.Credits, err error) {
+	if err := t.row(`SELECT coalesce(sum(price), 0) FROM attempts WHERE intent = ? AND state = 'unknown'`, s.Intent).Scan(&refunded); err != nil {
+		return 0, err
+	}
 	if _, err := t.exec(`UPDATE attempts SET state = 'refunded', settled_at = ?, error = 'operator: not created'
 		WHERE intent = ? AND state = 'unknown'`, micros(t.now), s.Intent); err != nil {
-		return err
+		return 0, err
 	}
 	s.State = ScanNotCreated
 	if err := t.SaveScan(s); err != nil {
-		return err
+		return 0, err
 	}
-	return t.Release(s.Step)
+	return refunded, t.Release(s.Step)
 }
 
 // existing are the states of a scan that the service has.

@@ -40,7 +40,7 @@ func TestOperatorSettlesAnUnknownScan(t *testing.T) {
 			step, intent := begin(t, s)
 			c.before(t, s, step, intent)
 			checkScan(t, s, step.ID, ScanUnknown)
-			if err := s.SettleScan(intent, c.as); err != nil {
+			if _, err := s.SettleScan(intent, c.as); err != nil {
 				t.Fatal(err)
 			}
 			scan := checkScan(t, s, step.ID, c.as.State)
@@ -57,7 +57,7 @@ func TestOperatorSettlesAnUnknownScan(t *testing.T) {
 			checkHold(t, s, step.ID, c.hold)
 			checkHeld(t, s, month(), c.held)
 			checkBooks(t, s)
-			wantText(t, s.SettleScan(intent, c.as), string(c.as.State), "only the outcome of an unknown one")
+			wantText(t, settled(s, intent, c.as), string(c.as.State), "only the outcome of an unknown one")
 		})
 	}
 }
@@ -65,25 +65,25 @@ func TestOperatorSettlesAnUnknownScan(t *testing.T) {
 func TestOperatorsMistakesAreRefused(t *testing.T) {
 	s := hasty(t, open(t, t.TempDir()))
 	step, intent := begin(t, s)
-	wantText(t, s.SettleScan(99, Scan{State: ScanNotCreated}), "99", "no such scan")
-	wantText(t, s.SettleScan(intent, Scan{State: ScanNotCreated}), "it is intended")
+	wantText(t, settled(s, 99, Scan{State: ScanNotCreated}), "99", "no such scan")
+	wantText(t, settled(s, intent, Scan{State: ScanNotCreated}), "it is intended")
 	a := reserve(t, s, starting(step, intent, 1000), scanRequest())
 	if err := a.Sending(); err != nil {
 		t.Fatal(err)
 	}
-	wantText(t, s.SettleScan(intent, Scan{State: ScanNotCreated}), "right now")
+	wantText(t, settled(s, intent, Scan{State: ScanNotCreated}), "right now")
 	if err := a.Settle(lost(scanRequest()), outlier.Unknown); err != nil {
 		t.Fatal(err)
 	}
-	wantText(t, s.SettleScan(intent, Scan{State: ScanRunning}), "an id")
-	wantText(t, s.SettleScan(intent, Scan{State: ScanUnknown, ScanID: scanA}), "one of the states")
+	wantText(t, settled(s, intent, Scan{State: ScanRunning}), "an id")
+	wantText(t, settled(s, intent, Scan{State: ScanUnknown, ScanID: scanA}), "one of the states")
 
 	other := niche(step)
 	other.Job, other.Mode = "rivals", "standard"
 	p := running(starting(step, intend(t, s, other), 1000), scanB)
 	p.Hold = 0
 	buy(t, s, p, answerTo(scanRequest(), `{}`), outlier.Charged)
-	wantText(t, s.SettleScan(intent, Scan{State: ScanRunning, ScanID: scanB}), scanB, "intent 2 already")
+	wantText(t, settled(s, intent, Scan{State: ScanRunning, ScanID: scanB}), scanB, "intent 2 already")
 	checkHeld(t, s, month(), 110)
 }
 
@@ -97,7 +97,7 @@ func TestWordOnAnUnknownScanChangesItsRowAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.SettleScan(intent, Scan{State: ScanNotCreated}); err != nil {
+	if _, err := s.SettleScan(intent, Scan{State: ScanNotCreated}); err != nil {
 		t.Fatal(err)
 	}
 	if ids := column(t, s, "ops.credits", "id", news.Version); !slices.Equal(ids, []any{int64(1)}) {
@@ -139,4 +139,10 @@ func TestScanAndItsReadingFitTogetherOrNotAtAll(t *testing.T) {
 			}
 		}
 	}
+}
+
+// settled is the error of a word about a scan.
+func settled(s *Store, intent int64, sc Scan) error {
+	_, err := s.SettleScan(intent, sc)
+	return err
 }
