@@ -1,22 +1,28 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"outlierd/sync/engine"
+	"outlierd/sync/job"
+	"outlierd/sync/state"
 )
 
 func lintCommand(o *options) *cobra.Command {
 	return &cobra.Command{
 		Use:   "lint",
 		Short: "Check the job file; every mistake with its place",
-		Long: `Check the job file without touching anything: no network, and none of your state.
+		Long: `Check the job file without touching anything: no network, and your state is only read.
 Every mistake is told at once, with file, line and column, and the exit code is then
 5. SQL is tried against the tables as they are declared. What is allowed but hardly
-meant is a warning, which changes no exit code. With -o json mistakes and warnings
+meant is a warning, which changes no exit code; so is a job whose latest runs
+were all cut off by "pages". With -o json mistakes and warnings
 are lists with file, line, column, message and hint.
 
 The prices are those of a first run: what is known from earlier runs, such as pages
@@ -25,6 +31,9 @@ that are fresh or windows that are shorter, only makes a run cheaper.`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			config, err := sound(c.Context(), o.load)
 			if err != nil {
+				return err
+			}
+			if err := adviseOnPages(c.Context(), config); err != nil {
 				return err
 			}
 			said := ""
@@ -45,4 +54,25 @@ type linted struct {
 	File     string    `json:"file"`
 	Warnings []mistake `json:"warnings"`
 	Prices   []string  `json:"prices"` // of a run of each job, in words
+}
+
+// adviseOnPages warns of each job whose `pages` cut off hits in its latest runs. A state that
+// is not there, or cannot be read as it is, has nothing to tell.
+func adviseOnPages(ctx context.Context, config *job.Config) error {
+	seen, err := state.Peek(ctx, filepath.Join(config.Data, "state"), stateOptions(config))
+	if err != nil {
+		return ctx.Err()
+	}
+	e := &engine.Engine{Config: config, Store: seen}
+	for i := range config.Jobs {
+		spec := &config.Jobs[i]
+		limited, failed := e.Limited(spec)
+		if failed != nil {
+			err = errors.Join(err, failed)
+		} else if limited != nil {
+			text := fmt.Sprintf("jobs.%s: %s", spec.Name, limitedText(limited))
+			config.Warnings = append(config.Warnings, config.Mistake(spec.Line, spec.Column, text, limitedHint(limited)))
+		}
+	}
+	return errors.Join(err, seen.Close())
 }

@@ -164,10 +164,34 @@ func (p *planPrinter) job(f *engine.JobForecast) {
 	for _, c := range f.Cuts {
 		p.line("  ! %s leaves %d of %s, and %d are wanted", c.Cap, c.Leaves, count(c.Max, "credit"), c.Wants)
 	}
+	if f.Limited != nil {
+		p.line("  ! %s; %s", limitedText(f.Limited), limitedHint(f.Limited))
+	}
 	for _, change := range f.Changes {
 		p.line("  ~ %s", clip(change, 160))
 	}
 	p.line("")
+}
+
+// limitedText says that `pages` is too small, as far as earlier runs tell.
+func limitedText(l *engine.Limited) string {
+	runs := "the last run"
+	if l.Runs > 1 {
+		runs = fmt.Sprintf("each of the last %d runs", l.Runs)
+	}
+	total := fmt.Sprint(l.Total)
+	if l.Total >= saturated {
+		total = fmt.Sprintf("%d or more", l.Total)
+	}
+	return fmt.Sprintf("pages: %d cut off hits in %s, such as %d of %s hits of %q", l.Pages, runs, l.Seen, total, clip(l.Search, 40))
+}
+
+// limitedHint is what would have been enough, if that is known.
+func limitedHint(l *engine.Limited) string {
+	if l.Total >= saturated {
+		return "more pages or narrower filters miss less"
+	}
+	return fmt.Sprintf("pages: %d would take all, for %s more per run", l.All, count(l.Credits, "credit"))
 }
 
 // when is when a job runs next, and how often until the cycle turns.

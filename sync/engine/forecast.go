@@ -66,6 +66,7 @@ type JobForecast struct {
 	Round     int              `json:"round,omitempty"`        // with a share: each search comes round every so many runs
 	Cuts      []Cut            `json:"cuts,omitempty"`         // caps that leave less than the worst case
 	Changes   []string         `json:"changes,omitempty"`      // since the last run
+	Limited   *Limited         `json:"limited,omitempty"`      // what `pages` cut off in each of the latest runs
 	Problem   string           `json:"problem,omitempty"`      // why the job cannot be run; with Continues, not before a person has done something
 
 	aside outlier.Credits // what the run that it goes on with has set aside: held already, whatever it reads
@@ -292,6 +293,7 @@ func (e *Engine) fill(f *JobForecast, spec *job.Spec, plan frozen, steps []state
 		func() error { f.curb(); return nil },
 		func() error { return e.changed(f, spec, plan, steps) },
 		func() error { return e.unsettled(f, steps) },
+		func() (err error) { f.Limited, err = e.Limited(spec); return err },
 	} {
 		if err := add(); err != nil {
 			return err

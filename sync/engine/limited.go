@@ -1,0 +1,84 @@
+package engine
+
+import (
+	"cmp"
+
+	"outlierd/outlier"
+	"outlierd/sync/job"
+	"outlierd/sync/state"
+)
+
+// limitedFrom is how many runs tell whether `pages` is too small for a job.
+const limitedFrom = 3
+
+// Limited is what a job's `pages` cut off in each of its latest runs.
+type Limited struct {
+	Runs    int             `json:"runs"`    // that were looked at
+	Pages   int             `json:"pages"`   // of each search, as the job has it
+	Search  string          `json:"search"`  // of the last run that lost most
+	Seen    int             `json:"seen"`    // hits of this search
+	Total   int64           `json:"total"`   // hits that the service counts for it
+	All     int             `json:"all"`     // pages that would have been enough for every search of the last run
+	Credits outlier.Credits `json:"credits"` // that these cost more than the run did
+}
+
+// Limited is what `pages` cut off in each of the latest runs that took as many pages as spec
+// does now; nil if it did not in each, or there was none. Runs that a person has overridden do
+// not count.
+func (e *Engine) Limited(spec *job.Spec) (*Limited, error) {
+	pages := cmp.Or(spec.Pages, 1)
+	if pages == job.AllPages {
+		return nil, nil
+	}
+	runs, err := e.Store.OwnRuns(spec.Name, limitedFrom)
+	if err != nil {
+		return nil, err
+	}
+	var last *Limited
+	for i := range runs {
+		if runs[i].Status != state.OK && runs[i].Status != state.Partial {
+			continue
+		}
+		plan, err := thaw(runs[i].Plan)
+		if err != nil {
+			return nil, err
+		}
+		if plan.pages(&state.Step{}) != pages {
+			break // what it said before is no matter
+		}
+		of, err := e.limitedIn(&runs[i])
+		if of == nil || err != nil {
+			return nil, err
+		}
+		if last == nil {
+			last = of
+		}
+		last.Runs, last.Pages = last.Runs+1, pages
+	}
+	return last, nil
+}
+
+// limitedIn is what `pages` cut off in one run; nil if nothing.
+func (e *Engine) limitedIn(run *state.Run) (*Limited, error) {
+	steps, err := e.Store.Steps(run.ID)
+	if err != nil {
+		return nil, err
+	}
+	var of *Limited
+	for i := range steps {
+		step := &steps[i]
+		left := beyond(step)
+		if step.Stop != stopPages || left <= 0 || step.Op == outlier.OpTrendingFormats {
+			continue
+		}
+		if of == nil {
+			of = &Limited{}
+		}
+		if unseen := step.Total - int64(step.Seen); of.Search == "" || unseen > of.Total-int64(of.Seen) {
+			of.Search, of.Seen, of.Total = NameOf(step), step.Seen, step.Total
+		}
+		of.All = max(of.All, step.Next+left)
+		of.Credits += outlier.Credits(left) * e.priceOf(step)
+	}
+	return of, nil
+}
