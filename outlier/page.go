@@ -17,6 +17,7 @@ type Page struct {
 	From  int64
 	Size  int64
 	Hits  []Hit // in the order answered, one per element even if the element is odd
+	Null  bool  // null stands in the place of hits
 }
 
 // Hit is what steers enrichment in one hit. Its rows come from package schema.
@@ -83,13 +84,14 @@ func readPage(body []byte, read func(*Hit, *jx.Decoder) error) (Page, error) {
 	if d.Next() != jx.Object {
 		return p, errors.New("not a JSON object")
 	}
-	found := false
+	found, seen := false, false
 	err := d.Obj(func(d *jx.Decoder, key string) error {
-		switch key {
-		case "pagination":
+		switch {
+		case key == "pagination":
 			return p.readPagination(d)
-		case "hits":
-			found = d.Next() == jx.Array || d.Next() == jx.Null
+		case key == "hits" && !seen:
+			p.Null, seen = d.Next() == jx.Null, true
+			found = d.Next() == jx.Array || p.Null
 			return p.readHits(d, read)
 		}
 		return d.Skip()

@@ -43,7 +43,7 @@ type Decoder struct {
 	mended bool                  // bytes of the present answer that are not UTF-8 were replaced
 	keys   map[listed]bool       // of the rows of the present answer
 	same   map[commentHash][]int // rows of the answer's comments by what they say
-	lost   int                   // elements of the present answer's main array, or its item, that are no rows
+	lost   []int                 // places in the present answer's main array that are no rows; 0 for its item
 }
 
 // rows collects the rows of one table.
@@ -110,8 +110,8 @@ func (d *Decoder) Decode(src Source, body []byte) error {
 }
 
 // Check reads one answer as [Decoder.Decode] does, and keeps nothing of it. It returns
-// how many of its hits or items have no row, and the error of Decode.
-func (d *Decoder) Check(src Source, body []byte) (lost int, err error) {
+// which of its hits or items have no row, by their places from 0, and the error of Decode.
+func (d *Decoder) Check(src Source, body []byte) (lost []int, err error) {
 	err = d.read(&src, body)
 	for _, r := range d.all {
 		r.cut(r.kept)
@@ -122,7 +122,7 @@ func (d *Decoder) Check(src Source, body []byte) (lost int, err error) {
 
 // read reads one answer behind the rows that are there.
 func (d *Decoder) read(src *Source, body []byte) error {
-	d.src, d.lost = src, 0
+	d.src, d.lost = src, nil
 	for _, r := range d.all {
 		r.kept = r.n
 	}

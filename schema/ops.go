@@ -26,7 +26,7 @@ var OpsRuns = define(Table{
 		{Name: "credits", Type: bigint, Comment: "credits counted as spent, unknown ones included"},
 		{Name: "refunded", Type: bigint, Comment: "credits that came back"},
 		{Name: "missing", Type: bigint, Comment: "things that the service does not have"},
-		{Name: "failures", Type: bigint, Comment: "items that failed and stay queued"},
+		{Name: "failures", Type: bigint, Comment: "calls that failed; all but refused ones stay queued"},
 		{Name: "waited_s", Type: double, Comment: "seconds spent waiting for the pace"},
 		{Name: "error", Type: varchar, Comment: "why the run failed"},
 		{Name: "config_hash", Type: varchar, Comment: "hash of the job as it was configured"},
@@ -61,6 +61,7 @@ var OpsSearches = define(Table{
 		{Name: "seen", Type: bigint, Comment: "distinct hits, with those of the searches whose rest this one bought"},
 		{Name: "left_hits", Type: bigint, Comment: "hits that the service counts and the search has not seen; NULL if it does not say"},
 		{Name: "rest_of", Type: bigint, Comment: "`id` of the first search whose rest this one bought; NULL if it bought the rest of none"},
+		{Name: "unreadable", Type: bigint, Comment: "of hits, those that could not be stored; the journal has them"},
 	},
 }, nil)
 

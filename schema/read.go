@@ -115,10 +115,10 @@ func (r *record) nulls() {
 	}
 }
 
-// lose counts what is no row of its own, if it stands where the main rows of an answer do.
+// lose notes what is no row of its own, if it stands where the main rows of an answer do.
 func (d *Decoder) lose(r *record) {
 	if r.within != nil && r.within.within == nil {
-		d.lost++
+		d.lost = append(d.lost, r.index)
 	}
 }
 

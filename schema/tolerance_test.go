@@ -183,8 +183,8 @@ func TestRowsWithoutKeyAreCountedNotKept(t *testing.T) {
 		{outlier.OpDetails, `{"items":[]}`, 0, 0, "[]"},
 	} {
 		d := newDecoder(t)
-		if lost, err := d.Check(source(c.op), []byte(c.body)); lost != c.lost || (err == nil) != (c.rows > 0 || c.op == outlier.OpSearch) {
-			t.Errorf("%s: %d lost, error %v; want %d", c.body, lost, err, c.lost)
+		if lost, err := d.Check(source(c.op), []byte(c.body)); len(lost) != c.lost || (err == nil) != (c.rows > 0 || c.op == outlier.OpSearch) {
+			t.Errorf("%s: %v lost, error %v; want %d", c.body, lost, err, c.lost)
 		}
 		if d.Rows() != 0 || len(d.Drift()) != 0 {
 			t.Errorf("%s: the check left %d rows behind, or drift", c.body, d.Rows())

@@ -1,8 +1,12 @@
 package engine
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"net/http"
 	"path"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -220,4 +224,158 @@ func TestAbsenceIsRemembered(t *testing.T) {
 			})
 		})
 	}
+}
+
+// sinceFile searches from where it stopped.
+const sinceFile = `
+version: 1
+service: {url: "sim://", limit: 10/min}
+jobs:
+  one: {search: {query: [home espresso], where: {published_at: since last success}, pages: 2}, enrich: {details: {top: 40}}}
+`
+
+// hits is a page of so many hits with the given id; %d in it stands for the place.
+func hits(n int, id, more string, total int) string {
+	var all []string
+	for i := range n {
+		all = append(all, `{"id":`+strings.ReplaceAll(id, "%d", strconv.Itoa(i))+`,"kind":"video"`+more+`}`)
+	}
+	return fmt.Sprintf(`{"pagination":{"total":%d,"from":0,"size":40},"hits":[%s]}`, total, strings.Join(all, ","))
+}
+
+// searching answers searches with a body, and everything else with nothing.
+func searching(asked *int, body string) http.RoundTripper {
+	return roundTripper(func(r *http.Request) (*http.Response, error) {
+		*asked++
+		connect(r)
+		if strings.HasPrefix(r.URL.Path, "/search/") {
+			return page(http.StatusOK, "application/json", body), nil
+		}
+		return page(http.StatusNotFound, "application/json", `{"status":"error","error":{"message":"Not found"}}`), nil
+	})
+}
+
+// TestHitsThatCannotBeStoredMakeTheRunPartial: it says how many of how many, leaves the cursor
+// where it is, and stores the others.
+func TestHitsThatCannotBeStoredMakeTheRunPartial(t *testing.T) {
+	nested := strings.Repeat("[", 200) + strings.Repeat("]", 200)
+	good := hits(3, `"goodgood%d"`, "", 4)
+	for _, c := range []struct {
+		name, body string
+		says       string // of the hits; "" if all are stored
+	}{
+		{"ids null", hits(5, `null`, "", 5), "5 of 5 hits"},
+		{"ids absent", strings.ReplaceAll(hits(5, `null`, "", 5), `"id":null,`, ""), "5 of 5 hits"},
+		{"ids blank", hits(5, `" "`, "", 5), "5 of 5 hits"},
+		{"hits null", `{"pagination":{"total":45,"from":0,"size":40},"hits":null}`, "40 of 40 hits"},
+		{"nested too deep", hits(5, `"goodgood%d"`, `,"new":`+nested, 5), "5 of 5 hits"},
+		{"one of four", good[:len(good)-2] + `,{"id":null}]}`, "1 of 4 hits"},
+		{"ids of an unknown form", hits(5, `"video/%d é"`, "", 5), ""},
+		{"ids that are numbers", hits(5, `100%d`, "", 5), ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			bare(t, sinceFile, func(w *workshop) {
+				asked, want := 0, state.Partial
+				if w.wire = searching(&asked, c.body); c.says == "" {
+					want = state.OK
+				}
+				row := w.mustRun(want)
+				if !strings.HasPrefix(row.Error, c.says) || row.Credits != 2 {
+					t.Errorf("error %q for %d credits, want %q for 2", row.Error, row.Credits, c.says)
+				}
+				w.inspect(func(e *Engine) {
+					marks, err := e.Store.Watermarks("")
+					if moved := len(marks) > 0; err != nil || moved != (c.says == "") {
+						t.Errorf("cursors %v, error %v", marks, err)
+					}
+					steps, err := e.Store.Steps(row.ID)
+					if err != nil || fmt.Sprint(steps[0].Unread, " of ", steps[0].Hits, " hits") != c.says && steps[0].Unread > 0 {
+						t.Errorf("%d of %d hits on record, error %v, want %s", steps[0].Unread, steps[0].Hits, err, c.says)
+					}
+					n := 0
+					for entry := range e.Store.Journal(0) {
+						n += strings.Count(string(entry.Body), c.body)
+					}
+					if n != 1 {
+						t.Errorf("the journal has the page %d times", n)
+					}
+				})
+			})
+		})
+	}
+}
+
+// TestIdsOfAnUnknownFormAreStoredAndNotAskedAbout: nobody knows what the service means by
+// them, so the request's own rules decide.
+func TestIdsOfAnUnknownFormAreStoredAndNotAskedAbout(t *testing.T) {
+	bubble(t, sinceFile, func(w *workshop) {
+		asked := 0
+		body := hits(3, `"video/%d é"`, `,"snippet":{"channelId":"@somebody"}`, 4)
+		w.wire = searching(&asked, body[:len(body)-2]+`,{"id":null}]}`)
+		w.mustRun(state.Partial)
+		if got := w.count("select count(*) from outliers where channel_id = '@somebody'"); got != 3 || asked != 1 {
+			t.Errorf("%d hits stored after %d calls, want 3 after one", got, asked)
+		}
+		if got := w.count("select unreadable from ops.searches where hits = 4"); got != 1 {
+			t.Errorf("ops.searches counts %d unreadable hits, want 1", got)
+		}
+	})
+}
+
+// TestUnreadablePageIsNotBoughtAgainAndAgain: what was bought lately is taken from the journal
+// whether or not it can be read, and never looks well. A person can buy it again.
+func TestUnreadablePageIsNotBoughtAgainAndAgain(t *testing.T) {
+	for _, c := range []struct {
+		name, body string
+		want       state.Status
+	}{
+		{"no hit", hits(5, `null`, "", 5), state.Partial},
+		{"no search answer", `{"items":[]}`, state.Failed},
+		{"no JSON", `{"hits":[}`, state.Failed},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			bare(t, sinceFile, func(w *workshop) {
+				asked, well := 0, w.wire
+				w.wire = searching(&asked, c.body)
+				first, _ := w.run()
+				time.Sleep(time.Hour)
+				second, _ := w.run()
+				if asked != 1 || first.Status != c.want || second.Status != c.want || second.Error == "" || second.Credits != 0 || second.ID == first.ID {
+					t.Errorf("%d calls, runs %+v and %+v; want one call, and two runs that are %s", asked, first, second, c.want)
+				}
+				w.wire = well
+				time.Sleep(6 * time.Hour)
+				w.mustRun(state.OK)
+			})
+		})
+	}
+}
+
+// TestUnreadableHitsAreToldByTheRunThatGoesOn: a kill between two pages makes no difference.
+func TestUnreadableHitsAreToldByTheRunThatGoesOn(t *testing.T) {
+	bare(t, sinceFile, func(w *workshop) {
+		asked := 0
+		first := hits(40, `"goodgood%d"`, "", 50)
+		second := hits(10, `"best%d"`, "", 50)
+		w.wire = searching(&asked, first[:len(first)-2]+`,{"id":null}]}`)
+		ctx, stop := context.WithCancelCause(w.ctx)
+		w.wire = roundTripper(func(r *http.Request) (*http.Response, error) {
+			if asked++; asked == 1 {
+				connect(r)
+				return page(http.StatusOK, "application/json", strings.Replace(first, `"goodgood7"`, `null`, 1)), nil
+			}
+			if asked == 2 {
+				stop(errors.New("asked to stop"))
+				return nil, errors.New("not sent")
+			}
+			return searching(new(int), second).RoundTrip(r)
+		})
+		e, closed := w.open()
+		row, _ := e.Run(ctx, &w.config.Jobs[0], Manual, time.Time{})
+		closed()
+		next := w.mustRun(state.Partial)
+		if next.ID != row.ID || !strings.HasPrefix(next.Error, "1 of 50 hits") {
+			t.Errorf("run %s ended with %q, want run %s to tell of the one hit", next.ID, next.Error, row.ID)
+		}
+	})
 }

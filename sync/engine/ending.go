@@ -42,6 +42,7 @@ type Ending struct {
 	Short   bool   // it came to its own end, and the service counts more than it gave
 	Paging  string // what `from` counts, "page" or "offset", for a search of several pages; "" if that is not known
 
+	Unread int             // of Hits, those that could not be stored
 	Reused int             // pages that the journal had
 	Kept   outlier.Credits // that the run could have paid for these, and did not
 	Saved  outlier.Credits // that it could have paid for pages, and did not, as it ended early
@@ -162,7 +163,7 @@ func fitting(room *outlier.Credits, pages int, price outlier.Credits) outlier.Cr
 
 // ending is how a step ended, apart from what that saved.
 func (r *run) ending(s *state.Step) Ending {
-	end := Ending{Search: NameOf(s), Pages: s.Pages, Hits: s.Hits, Of: r.reachable(s), Reused: s.Reused, Seen: s.Seen, Total: s.Total}
+	end := Ending{Search: NameOf(s), Pages: s.Pages, Hits: s.Hits, Unread: s.Unread, Of: r.reachable(s), Reused: s.Reused, Seen: s.Seen, Total: s.Total}
 	if s.Next > 1 {
 		end.Paging = s.Reading
 	}
@@ -258,6 +259,7 @@ func (e *Ending) Attrs() []any {
 	add(e.Of >= 0, "of", e.Of)
 	add(e.Early != "", "early", e.Early)
 	add(e.Fresh, "fresh", e.Fresh)
+	add(e.Unread > 0, "unreadable", e.Unread)
 	add(e.Reused > 0, "pages_reused", e.Reused)
 	add(e.Kept+e.Saved > 0, "credits_saved", e.Kept+e.Saved)
 	add(e.Limited || e.Short, "seen", e.Seen)

@@ -105,7 +105,7 @@ func (r *run) place(step *state.Step) (place, error) {
 // search that it was asked for as. If not, step is what goes on by the other reading. Later
 // runs learn it too, unless a person has overridden this one.
 func (r *run) heed(tx *state.Tx, step *state.Step, at place, page outlier.Page) (keep bool, err error) {
-	if at.from == 0 || r.configuredPaging() != "" {
+	if at.from == 0 || r.configuredPaging() != "" || unread(page) > 0 {
 		return true, nil
 	}
 	var first []string

@@ -68,7 +68,7 @@ func (s *shift) take(ctx context.Context, row *state.Run, budget job.JobBudget) 
 		return nil, err
 	}
 	for i := range steps { // what went wrong before still has
-		if slices.Contains(finals, steps[i].Stop) {
+		if slices.Contains(finals, steps[i].Stop) && steps[i].Unread == 0 {
 			r.fail(fmt.Errorf("%s: %s", describe(&steps[i]), steps[i].Stop))
 		}
 	}
@@ -224,7 +224,7 @@ func (r *run) record(ctx context.Context, cause error) error {
 		return err
 	}
 	row.Status, row.Error = r.status(ctx, cause, !resting.IsZero()), ""
-	if all := errors.Join(cause, r.loader.problems()); all != nil {
+	if all := errors.Join(cause, r.unreadable(), r.loader.problems()); all != nil {
 		row.Error = all.Error()
 	}
 	row.Ended = time.Now()
@@ -294,12 +294,26 @@ func (r *run) status(ctx context.Context, cause error, resting bool) state.Statu
 		return state.Failed
 	case r.progress.Failures > 0 || resting: // calls that failed, now or before, wait for another try
 		return state.Partial
+	case r.unreadable() != nil:
+		return state.Partial
 	case r.loader.problems() != nil: // readers of that sink do not see its rows yet
 		return state.Partial
 	case r.row.Hits == 0 && len(r.plan.IDs) == 0 && !r.uncounted():
 		return state.OKEmpty
 	}
 	return state.OK
+}
+
+// unreadable says how many hits of the run's pages could not be stored; nil if all could.
+func (r *run) unreadable() error {
+	unread, hits := 0, 0
+	for _, s := range r.steps {
+		unread, hits = unread+s.Unread, hits+s.Hits
+	}
+	if unread == 0 {
+		return nil
+	}
+	return fmt.Errorf("%d of %d hits could not be stored; the journal keeps them, for 'outlierd rebuild' with a version that reads them", unread, hits)
 }
 
 // uncounted reports whether the run brought answers that have no hits to count, or had

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"outlierd/outlier"
+	"outlierd/schema"
 	"outlierd/sync/job"
 	"outlierd/sync/state"
 )
@@ -174,15 +175,24 @@ func (r *run) takePage(ctx context.Context, step *state.Step) error {
 		},
 	})
 	if !unkept(err) {
-		*step = next
+		r.turned(step, next)
 	}
-	r.updated()
 	return r.taken(step, err)
+}
+
+// turned lets the step follow what is on record.
+func (r *run) turned(step *state.Step, next state.Step) {
+	if unread := next.Unread - step.Unread; unread > 0 {
+		r.log().Warn("hits could not be stored", "job", r.row.Job, "run", r.row.ID, "search", NameOf(step), "page", step.Next+1,
+			"hits", next.Hits-step.Hits, "unreadable", unread)
+	}
+	*step = next
+	r.updated()
 }
 
 // taken decides what it means for the run that a page came, or did not.
 func (r *run) taken(step *state.Step, err error) error {
-	if err == nil && step.Stop == stopUnreadable {
+	if err == nil && step.Stop == stopUnreadable && step.Unread == 0 {
 		err = errors.New("the answer is no search answer; it was paid for and stays in the journal")
 	}
 	if err != nil {
@@ -208,13 +218,19 @@ func (r *run) reuse(step *state.Step, request *outlier.Request, at place) (bool,
 	if awaits, err := r.Store.Awaits(step.ID); awaits || err != nil {
 		return false, err // the step has bought this page itself; see [state.Store.TakeUp]
 	}
-	page, err := outlier.PageOf(request.Op, known.Body)
-	if err != nil {
-		return false, nil // it was quarantined when it came, and may be better now
-	}
 	next := *step
 	if next.Began.IsZero() {
 		next.Began = earlier(known.SentAt, r.Store.ServiceTime())
+	}
+	page, err := r.read(step, known.Body)
+	if err != nil { // it could not be read when it came, either
+		next.Stop = stopUnreadable
+		if err := r.Store.Update(func(tx *state.Tx) error { return tx.SaveStep(next) }); err != nil {
+			return true, err
+		}
+		r.turned(step, next)
+		return true, r.taken(step, fmt.Errorf("the answer that was bought at %s cannot be read (%w); with --again the page is bought once more",
+			known.ReceivedAt.In(r.Config.Timezone).Format("2006-01-02 15:04 MST"), err))
 	}
 	first := next
 	err = r.Store.Update(func(tx *state.Tx) error {
@@ -230,10 +246,36 @@ func (r *run) reuse(step *state.Step, request *outlier.Request, at place) (bool,
 		return r.turn(tx, &next, at, page)
 	})
 	if err == nil {
-		*step = next
+		r.turned(step, next)
 	}
-	r.updated()
 	return true, err
+}
+
+// read reads a page as sinks will. A hit that they will have no row of loses its id, as
+// nothing more can be said of it.
+func (r *run) read(step *state.Step, body []byte) (outlier.Page, error) {
+	page, err := outlier.PageOf(step.Op, body)
+	if err != nil {
+		return page, err
+	}
+	if page.Null { // none, if the service does not count more than that
+		left := page.Total - int64(step.Seen)
+		if page.Total < 0 {
+			return page, errors.New("hits are null")
+		}
+		page.Hits = make([]outlier.Hit, max(0, min(left, sizeOf(page))))
+	}
+	lost, err := r.decoder.Check(schema.Source{Op: step.Op}, body)
+	if err != nil && len(page.Hits) == 0 {
+		return page, err
+	}
+	if err != nil {
+		clear(page.Hits)
+	}
+	for _, place := range lost {
+		page.Hits[place] = outlier.Hit{}
+	}
+	return page, nil
 }
 
 // pageRequest is the call for the step's next page.
@@ -262,7 +304,7 @@ func (r *run) keepPage(tx *state.Tx, step *state.Step, kept state.Kept, at place
 		step.Stop = stopUnreadable
 		return tx.SaveStep(*step)
 	}
-	page, err := outlier.PageOf(step.Op, body)
+	page, err := r.read(step, body)
 	if err != nil {
 		step.Stop = stopUnreadable
 		return tx.SaveStep(*step)
@@ -305,6 +347,7 @@ func (r *run) turn(tx *state.Tx, step *state.Step, at place, page outlier.Page) 
 	step.Next++
 	step.Pages++
 	step.Hits += len(page.Hits)
+	step.Unread += unread(page)
 	step.NewHits += seen.New
 	step.Seen += seen.Distinct
 	step.Total = max(step.Total, page.Total)
@@ -320,12 +363,12 @@ func (r *run) turn(tx *state.Tx, step *state.Step, at place, page outlier.Page) 
 		}
 	}
 	mark := state.Watermark{Job: r.row.Job, Key: step.Watermark, At: step.Began, Run: r.row.ID}
-	if step.Watermark != "" && slices.Contains(covered, step.Stop) {
+	if step.Watermark != "" && slices.Contains(covered, step.Stop) && step.Unread == 0 {
 		if err := tx.MoveWatermark(mark); err != nil {
 			return err
 		}
 	}
-	if mark.Key = boughtKey(step.Watermark); len(step.Seeds) > 0 {
+	if mark.Key = boughtKey(step.Watermark); len(step.Seeds) > 0 && step.Stop != stopUnreadable {
 		if err := tx.MoveWatermark(mark); err != nil {
 			return err
 		}
@@ -352,10 +395,22 @@ func (r *run) hits(step *state.Step, page outlier.Page) []state.Hit {
 	return hits
 }
 
+// unread is how many hits of a page could not be read.
+func unread(page outlier.Page) (n int) {
+	for _, hit := range page.Hits {
+		if idOf(hit) == "" {
+			n++
+		}
+	}
+	return n
+}
+
 func distinct(hits []state.Hit) int {
 	ids := map[string]bool{}
 	for _, hit := range hits {
-		ids[hit.VideoID] = true
+		if hit.VideoID != "" {
+			ids[hit.VideoID] = true
+		}
 	}
 	return len(ids)
 }

@@ -14,7 +14,7 @@ const (
 	stopKnown      = "known"      // the job's stop_when: hardly an id that was not known
 	stopFresh      = "fresh"      // the job bought the same seeds lately; nothing was sent
 	stopRefused    = "refused"    // the service refused the request itself
-	stopUnreadable = "unreadable" // an answer that is no search answer; it stays in the journal
+	stopUnreadable = "unreadable" // an answer that is no search answer, or of which no hit can be stored; it stays in the journal
 	stopClock      = "clock"      // its dates follow from a clock that was wrong; nothing was sent
 	stopTime       = "time"       // the job's stop_after
 	stopShare      = "share"      // the run's fair share of the month
@@ -51,6 +51,8 @@ func (r *run) stopAfter(step *state.Step, at place, page outlier.Page, seen stat
 		return stopPages
 	case got == 0:
 		return stopEmpty
+	case unread(page) == got: // another page would be no better
+		return stopUnreadable
 	case seen.Distinct == 0:
 		return stopRepeated
 	case int64(got) < sizeOf(page) && at.behind(sizeOf(page))+int64(got) >= page.Total:

@@ -12,7 +12,7 @@ import (
 
 // Hit is what ranking and enrichment need of a hit.
 type Hit struct {
-	VideoID, ChannelID string
+	VideoID, ChannelID string   // a hit without a VideoID counts for nothing but its place
 	Value              *float64 // by which the job ranks; nil if the hit does not tell
 	Comments           *int64   // how many the video has; nil if the hit does not tell
 	Excluded           bool     // the job does not want to know more about it
@@ -31,7 +31,7 @@ func (t *Tx) AddHits(run string, step int64, page, rankBase int, hits []Hit) (se
 	if err != nil {
 		return seen, err
 	}
-	known := make(map[string]bool, len(hits))
+	known := map[string]bool{"": true}
 	for i, hit := range hits {
 		if known[hit.VideoID] {
 			continue
@@ -107,7 +107,7 @@ const chain = `steps s JOIN runs r ON r.run = s.run WHERE s.id IN (?1, ?2) OR s.
 // Sighted counts the distinct hits that a step, or one whose rest it buys, has brought
 // before.
 func (t *Tx) Sighted(step *Step, hits []Hit) (known int, err error) {
-	counted := make(map[string]bool, len(hits))
+	counted := map[string]bool{"": true}
 	for _, hit := range hits {
 		if counted[hit.VideoID] {
 			continue

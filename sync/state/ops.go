@@ -51,6 +51,7 @@ var opsTables = map[string]opsTable{
 			{"stop_reason", `steps.stop`, text}, {"credits", stepCredits, plain},
 			{"reused", `steps.reused`, plain}, {"began_at", `steps.began`, moment}, {"left_pages", `nullif(steps.left_pages, -1)`, plain},
 			{"seen", `steps.seen`, plain}, {"left_hits", `iif(steps.total < 0, NULL, max(0, steps.total - steps.seen))`, plain}, {"rest_of", `steps.origin`, plain},
+			{"unreadable", `steps.unread`, plain},
 		},
 	},
 	"ops.requests": {

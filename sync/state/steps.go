@@ -37,11 +37,12 @@ type Step struct {
 	Reading string          // what `from` counts, as its pages have shown: "page", "offset", or ""
 	Stop    string          // why no further page is taken; "" while open
 	Credits outlier.Credits // what its attempts cost, those of unknown outcome included; follows from the ledger
+	Unread  int             // of Hits, those that could not be stored
 	Reused  int             // pages that the journal had, and that were not bought again
 	Left    int             // pages that were left when it ended, whatever ended it; -1 if it is not known how many
 }
 
-const stepColumns = `id, run, ordinal, op, item, queries, seeds, params, window, next, pages, hits, new_hits, seen, total, reading, stop,
+const stepColumns = `id, run, ordinal, op, item, queries, seeds, params, window, next, pages, hits, new_hits, seen, unread, total, reading, stop,
 	watermark, scan, coalesce(joined, 0), coalesce(origin, 0), began, reused, left_pages, ` + stepCredits
 
 // stepCredits is what a step has cost, by the ledger.
@@ -55,7 +56,7 @@ type stepRow struct {
 
 func (r *stepRow) columns() []any {
 	return []any{&r.ID, &r.Run, &r.Ordinal, &r.Op, &r.Item, &r.queries, &r.seeds, &r.Params, &r.Window,
-		&r.Next, &r.Pages, &r.Hits, &r.NewHits, &r.Seen, &r.Total, &r.Reading, &r.Stop,
+		&r.Next, &r.Pages, &r.Hits, &r.NewHits, &r.Seen, &r.Unread, &r.Total, &r.Reading, &r.Stop,
 		&r.Watermark, &r.Scan, &r.Joined, &r.Origin, &r.began, &r.Reused, &r.Left, &r.Credits}
 }
 
@@ -101,11 +102,11 @@ func (t *Tx) addStep(s Step) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	result, err := t.exec(`INSERT INTO steps (run, ordinal, op, item, queries, seeds, params, window, next, pages, hits, new_hits, seen, total,
+	result, err := t.exec(`INSERT INTO steps (run, ordinal, op, item, queries, seeds, params, window, next, pages, hits, new_hits, seen, unread, total,
 		reading, stop, watermark, scan, origin, began, reused, left_pages)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, nullif(?, 0), ?, ?, ?)`,
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, nullif(?, 0), ?, ?, ?)`,
 		s.Run, s.Ordinal, string(s.Op), s.Item, string(queries), string(seeds), s.Params, s.Window,
-		s.Next, s.Pages, s.Hits, s.NewHits, s.Seen, s.Total,
+		s.Next, s.Pages, s.Hits, s.NewHits, s.Seen, s.Unread, s.Total,
 		s.Reading, s.Stop, s.Watermark, s.Scan, s.Origin, micros(s.Began), s.Reused, s.Left)
 	if err != nil {
 		return 0, err
@@ -116,9 +117,9 @@ func (t *Tx) addStep(s Step) (int64, error) {
 // SaveStep records how far a step has got. What was resolved at the beginning
 // never changes.
 func (t *Tx) SaveStep(s Step) error {
-	result, err := t.exec(`UPDATE steps SET began = ?, next = ?, pages = ?, hits = ?, new_hits = ?, seen = ?, total = ?,
+	result, err := t.exec(`UPDATE steps SET began = ?, next = ?, pages = ?, hits = ?, new_hits = ?, seen = ?, unread = ?, total = ?,
 		reading = ?, stop = ?, reused = ?, left_pages = ? WHERE id = ?`,
-		micros(s.Began), s.Next, s.Pages, s.Hits, s.NewHits, s.Seen, s.Total, s.Reading, s.Stop, s.Reused, s.Left, s.ID)
+		micros(s.Began), s.Next, s.Pages, s.Hits, s.NewHits, s.Seen, s.Unread, s.Total, s.Reading, s.Stop, s.Reused, s.Left, s.ID)
 	if err := found(result, err); err != nil {
 		return fmt.Errorf("save step %d: %w", s.ID, err)
 	}
