@@ -119,5 +119,7 @@ func (p *program) formerly() (now map[string]string, err error) {
 
 // stateOptions are what a record has to know of a configuration.
 func stateOptions(config *job.Config) state.Options {
-	return state.Options{Service: config.Service.URL, Location: config.Timezone, Renews: config.Budget.Renews, Version: version()}
+	return state.Options{
+		Service: config.Service.URL, Location: config.Timezone, Renews: config.Budget.Renews, Version: version(), Judge: engine.Judge(),
+	}
 }

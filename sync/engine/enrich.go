@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/apache/arrow-go/v18/arrow/memory"
+
 	"outlierd/outlier"
 	"outlierd/schema"
 	"outlierd/sync/job"
@@ -243,6 +245,18 @@ func (s *shift) judge(task *state.Task, kept state.Kept) (missing bool, wrong er
 			Message: "not usable", Cause: err}
 	}
 	return false, nil
+}
+
+// Judge is [state.Options.Judge], for one store.
+func Judge() func(*state.Entry) bool {
+	var decoder *schema.Decoder // which most commands have no need of
+	return func(e *state.Entry) bool {
+		if decoder == nil {
+			decoder = schema.NewDecoder(memory.DefaultAllocator)
+		}
+		_, err := decoder.Check(schema.Source{Op: e.Op, Entity: e.Entity}, e.Body)
+		return err == nil
+	}
 }
 
 // postpone leaves a failed call in the queue for later.

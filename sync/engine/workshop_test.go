@@ -123,7 +123,7 @@ func (w *workshop) open() (*Engine, func()) {
 	if err := prepareState(folder); err != nil {
 		w.Fatal(err)
 	}
-	store, err := state.Open(w.ctx, folder, state.Options{Service: w.config.Service.URL, Location: w.config.Timezone, Renews: w.config.Budget.Renews})
+	store, err := state.Open(w.ctx, folder, state.Options{Service: w.config.Service.URL, Location: w.config.Timezone, Renews: w.config.Budget.Renews, Judge: Judge()})
 	if err != nil {
 		w.Fatal(err)
 	}

@@ -31,6 +31,10 @@ type Options struct {
 	// system. After an unclean end in an earlier boot the whole state is checked.
 	BootID func() string
 
+	// Judge reports whether an answer has a row of what was asked about. It is asked about
+	// those that an earlier version took for good. nil believes them.
+	Judge func(*Entry) bool
+
 	Log *slog.Logger // nil discards
 }
 

@@ -122,10 +122,11 @@ func (s *Store) Fresh(op outlier.Operation, entities []string, since, at time.Ti
 // fresh reports whether what is known of the task's entity will do, and when it was learned.
 // What was learned in the future was dated by a clock that was wrong, and is as old as can be.
 func (t *Tx) fresh(task Task) (learned time.Time, fresh bool, err error) {
-	var at, missing, retry int64
+	var at, missing, retry, response int64
+	var judged bool
 	var mark *int64
-	err = t.row(`SELECT at, missing, retry_at, mark FROM freshness WHERE op = ? AND entity = ?`, string(task.Op), task.Entity).
-		Scan(&at, &missing, &retry, &mark)
+	err = t.row(`SELECT at, missing, retry_at, mark, response, judged FROM freshness WHERE op = ? AND entity = ?`, string(task.Op), task.Entity).
+		Scan(&at, &missing, &retry, &mark, &response, &judged)
 	if errors.Is(err, sql.ErrNoRows) {
 		return time.Time{}, false, nil
 	}
@@ -137,7 +138,28 @@ func (t *Tx) fresh(task Task) (learned time.Time, fresh bool, err error) {
 		return learned, t.now.Before(instant(retry)), nil
 	}
 	unmoved := mark != nil && task.Mark != nil && *mark == *task.Mark
-	return learned, unmoved || t.now.Before(learned.Add(task.MaxAge)), nil
+	fresh = unmoved || t.now.Before(learned.Add(task.MaxAge))
+	if fresh && !judged && t.s.options.Judge != nil {
+		fresh, err = t.judge(task, response)
+	}
+	return learned, fresh, err
+}
+
+// judge reports whether an answer that an earlier version took for good has a row of what
+// was asked about, as far as it is kept; that is then on record.
+func (t *Tx) judge(task Task, response int64) (good bool, err error) {
+	rows, err := list(t.s, (*entryRow).columns, `SELECT `+entryColumns+` FROM responses WHERE id = ?`, response)
+	if err != nil {
+		return false, err
+	}
+	if len(rows) > 0 {
+		entry, err := t.s.entry(&rows[0], &opener{packer: t.s.pack})
+		if err != nil || !t.s.options.Judge(entry) {
+			return false, err
+		}
+	}
+	_, err = t.exec(`UPDATE freshness SET judged = 1 WHERE op = ? AND entity = ?`, string(task.Op), task.Entity)
+	return true, err
 }
 
 // want queues a task, and reports whether it was not queued before. A day of waiting
@@ -171,9 +193,9 @@ func (t *Tx) Done(task Task, response int64, missing bool, retryAt time.Time) er
 	if missing {
 		gone = 1
 	}
-	_, err := t.exec(`INSERT INTO freshness (op, entity, response, at, missing, retry_at, mark) VALUES (?, ?, ?, ?, ?, ?, ?)
+	_, err := t.exec(`INSERT INTO freshness (op, entity, response, at, missing, retry_at, mark, judged) VALUES (?, ?, ?, ?, ?, ?, ?, 1)
 		ON CONFLICT DO UPDATE SET response = excluded.response, at = excluded.at, missing = excluded.missing, retry_at = excluded.retry_at,
-			mark = excluded.mark`,
+			mark = excluded.mark, judged = 1`,
 		string(task.Op), task.Entity, response, micros(t.now), gone, micros(retryAt), task.Mark)
 	if err == nil && missing && response != 0 {
 		_, err = t.exec(`UPDATE responses SET missing = 1, retry_at = ? WHERE id = ?`, micros(retryAt), response)
