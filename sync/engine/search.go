@@ -357,13 +357,14 @@ func (r *run) turn(tx *state.Tx, step *state.Step, at place, page outlier.Page) 
 	if !r.plan.teaches() {
 		return tx.SaveStep(*step)
 	}
-	if slices.Contains(covered, step.Stop) {
+	complete := slices.Contains(covered, step.Stop) && step.Unread == 0
+	if complete {
 		if err := tx.Cover(r.row.ID, step.ID); err != nil {
 			return err
 		}
 	}
 	mark := state.Watermark{Job: r.row.Job, Key: step.Watermark, At: step.Began, Run: r.row.ID}
-	if step.Watermark != "" && slices.Contains(covered, step.Stop) && step.Unread == 0 {
+	if step.Watermark != "" && complete {
 		if err := tx.MoveWatermark(mark); err != nil {
 			return err
 		}
