@@ -53,13 +53,17 @@ func (e *Engine) backfillAsks(spec *job.Spec, asks []job.Ask) (all []job.Ask, er
 type period struct{ from, to time.Time }
 
 // coveredDates are the dates for which the job has searched to an end, by itself or by a
-// backfill, and those from its cursor on, which its next run searches.
+// backfill, and those that are for its own runs: from its cursor on, or from today.
 func (e *Engine) coveredDates(spec *job.Spec, key string) (all []period, err error) {
 	searches, err := e.Store.Searched(spec.Name, key)
 	if err != nil {
 		return nil, err
 	}
+	now := e.Store.ServiceTime()
 	for _, s := range searches {
+		if s.Began.After(now.Add(state.Skew)) { // by a clock that was wrong
+			continue
+		}
 		if len(s.Plan) > 0 { // other overridden runs may have taken fewer pages
 			if plan, err := thaw(s.Plan); err != nil || plan.Backfill == nil {
 				continue
@@ -69,11 +73,13 @@ func (e *Engine) coveredDates(spec *job.Spec, key string) (all []period, err err
 			all = append(all, p)
 		}
 	}
+	year, month, day := now.In(e.Config.Timezone).Date()
+	own := time.Date(year, month, day, 0, 0, 0, 0, e.Config.Timezone)
 	cursor, err := e.Store.Watermark(spec.Name, key)
 	if spec.Dates.Since && !cursor.IsZero() {
-		all = append(all, period{cursor.Truncate(time.Second), time.Unix(1<<40, 0)})
+		own = earlier(cursor.Truncate(time.Second), own)
 	}
-	return all, err
+	return append(all, period{own, time.Unix(1<<40, 0)}), err
 }
 
 // datesOf are the dates that a search has covered: until it began, if it names no end. One

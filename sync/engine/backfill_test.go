@@ -107,6 +107,18 @@ func TestBackfillBuysWhatIsNotCoveredNewestFirst(t *testing.T) {
 	})
 }
 
+// TestBackfillLeavesTodayToTheJob, also where that has never run.
+func TestBackfillLeavesTodayToTheJob(t *testing.T) {
+	bare(t, backfillFile, func(w *workshop) {
+		w.inspect(func(e *Engine) {
+			steps, err := e.Backfill(w.ctx, w.backfillSpec(8))
+			if err != nil || len(steps) != 8 || steps[0].Window != "1999-12-01..1999-12-31" {
+				w.Errorf("%v (%v), want four windows of two searches from yesterday back", became(steps), err)
+			}
+		})
+	})
+}
+
 // boughtOnce fails the test if any page was asked for twice.
 func (w *workshop) boughtOnce() {
 	w.Helper()

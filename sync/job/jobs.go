@@ -175,18 +175,21 @@ func (b *builder) enrich(spec *Spec, job *node) {
 		case spec.Verb == VerbFindChannels && !ofChannels(op):
 			b.refuse(e.key, "the hits of find_channels are channels: channel_videos and channel_shorts can be fetched for them")
 		default:
-			number := func(key string) int {
+			count := func(key string) int {
 				n, _ := strconv.Atoi(e.value.get(key).textOr("0")) // bounded by the schema
 				return n
 			}
 			spec.Enrich = append(spec.Enrich, Enrich{
-				Op: op, Top: number("top"), TopPerItem: number("top_per_item"),
-				RefreshAfter: b.duration(e.value.get("refresh_after")), Value: number("value"),
+				Op: op, Top: count("top"), TopPerItem: count("top_per_item"),
+				RefreshAfter: b.duration(e.value.get("refresh_after")), Value: count("value"),
 			})
 			if each := e.value.get("top_per_item"); each != nil && len(spec.Loops) == 0 && job.get("enrich") == n {
 				b.warn(each, "write top", "the job has one search, as it has no for_each, so this is the same as top")
 			}
 		}
+	}
+	if where := n.get("where"); where != nil && len(spec.Enrich) == 0 && job.get("enrich") == n {
+		b.warn(where.handle(), "name something, such as comments: {}", "chooses hits, but enrich names nothing to fetch for them")
 	}
 }
 

@@ -219,6 +219,9 @@ daemon: {listen: ":7411"}
 jobs:
   a: {enabled: false, every: 1h, search: {}}
   b: {after: a, search: {}}
+  c: {search: {}, enrich: {where: {z_score: 2..}}}
+  d: {search: {}, enrich: {comments: {top_per_item: 2}}}
+  e: {for_each: {x: [y]}, search: {query: "${x}"}, enrich: {where: {z_score: 2..}, comments: {top_per_item: 2}}}
 `)
 	var got []string
 	for _, w := range config.Warnings {
@@ -227,6 +230,8 @@ jobs:
 	want := []string{
 		"/etc/outlierd/jobs.yaml:5:1: daemon: is read, but has no effect yet",
 		"/etc/outlierd/jobs.yaml:8:14: jobs.b.after: the job a is not enabled, so that nothing fires this one",
+		"/etc/outlierd/jobs.yaml:9:28: jobs.c.enrich.where: chooses hits, but enrich names nothing to fetch for them; name something, such as comments: {}",
+		"/etc/outlierd/jobs.yaml:10:53: jobs.d.enrich.comments.top_per_item: the job has one search, as it has no for_each, so this is the same as top; write top",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
