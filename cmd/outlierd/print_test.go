@@ -253,7 +253,7 @@ func TestLongTablesKeepTheirColumns(t *testing.T) {
 	var out bytes.Buffer
 	p := newTable(&out, look{screen: 80, zone: time.UTC}, []string{"a", "b"})
 	for i := range 2*tablePage + 1 {
-		if err := p.row([]any{strings.Repeat("x", 1+i/tablePage), int64(7)}); err != nil {
+		if err := p.row([]any{strings.Repeat("x y", 40), int64(i)}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -261,8 +261,13 @@ func TestLongTablesKeepTheirColumns(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := strings.Split(out.String(), "\n")
-	if lines[2] != "x  7" || lines[2+2*tablePage] != "…  7" || lines[3+2*tablePage] != "(2001 rows)" {
-		t.Errorf("lines %q, %q, %q", lines[2], lines[2+2*tablePage], lines[3+2*tablePage])
+	for i, want := range map[int]string{0: "…    0", 999: "…  999", 1000: "…  1000", 2000: "…  2000"} {
+		if line := lines[2+i]; !strings.HasSuffix(line, want) || width(line) > defaultScreen {
+			t.Errorf("row %d is %q, want %q at its end", i, line, want)
+		}
+	}
+	if lines[3+2*tablePage] != "(2001 rows)" {
+		t.Errorf("the last line is %q", lines[3+2*tablePage])
 	}
 }
 

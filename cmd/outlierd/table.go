@@ -91,9 +91,7 @@ func (p *tablePrinter) end() error {
 // print prints the rows that it holds, the first time below the names of the columns.
 func (p *tablePrinter) print() error {
 	first := p.widths == nil
-	if first || p.look.wide {
-		p.fit()
-	}
+	p.fit()
 	t := table.NewWriter()
 	t.SetStyle(table.Style{Box: table.BoxStyle{MiddleVertical: gap}, Options: table.Options{SeparateColumns: true}})
 	t.SuppressTrailingSpaces()
@@ -140,14 +138,12 @@ func (p *tablePrinter) rules() (row table.Row) {
 }
 
 // fit decides how wide the columns are, and how many there is room for. Numbers, times, ids and
-// addresses are shown whole or not at all.
+// addresses are shown whole or not at all. Later pages have the columns of the first one, wider
+// if they need it and there is room.
 func (p *tablePrinter) fit() {
 	natural, least := make([]int, len(p.columns)), make([]int, len(p.columns))
 	for i, c := range p.columns {
 		natural[i] = max(1, width(c))
-		if i < len(p.widths) {
-			natural[i] = max(natural[i], p.widths[i]) // of earlier pages
-		}
 		prose := false
 		for _, cells := range p.cells {
 			n := width(cells[i])
@@ -155,11 +151,22 @@ func (p *tablePrinter) fit() {
 			prose = prose || n > leastText && (n > 2*leastText || strings.Contains(cells[i], " ") && !isTime(cells[i]))
 		}
 		if least[i] = natural[i]; prose {
-			least[i] = max(min(leastText, natural[i]), min(width(c), leastText))
+			least[i] = min(leastText, natural[i])
+		}
+		if i < len(p.widths) {
+			natural[i] = max(natural[i], p.widths[i]) // of earlier pages
 		}
 	}
-	if p.widths = natural; !p.look.wide {
-		p.widths = fitted(natural, least, p.look.screen)
+	shown := len(p.columns)
+	if p.widths != nil {
+		shown = len(p.widths)
+	}
+	widths := natural
+	if !p.look.wide {
+		widths = fitted(natural[:shown], least[:shown], p.look.screen)
+	}
+	if len(widths) == shown || p.widths == nil {
+		p.widths = widths
 	}
 }
 

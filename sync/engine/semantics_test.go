@@ -261,7 +261,8 @@ var promises = []promise{
 	{"`up` stays alive when latched;", []string{"sync/engine TestScheduleStaysAliveWhenTheKeyIsRefused"}},
 	{"only `run` exits 7.", []string{"cmd/outlierd TestEveryErrorHasItsExitCode"}},
 	{"The reserve is touched only by `run --use-reserve`.", []string{"sync/engine TestOnlyAPersonTouchesTheReserve"}},
-	{"`confirm_over` asks at a terminal;", []string{"cmd/outlierd TestDearRunsByHandAreAskedAbout", "cmd/outlierd TestAskerNeedsATerminalAtBothEnds"}},
+	{"`confirm_over` asks at a terminal;", []string{"cmd/outlierd TestDearRunsByHandAreAskedAbout", "cmd/outlierd TestLargeRunsAreAskedAboutByDefault",
+		"cmd/outlierd TestAskerNeedsATerminalAtBothEnds"}},
 	{"elsewhere it needs `--yes`;", []string{"cmd/outlierd TestNobodyToAskIsNoYes", "cmd/outlierd/testdata/script/confirm.txt"}},
 	{"schedules never ask.", []string{"cmd/outlierd TestDearRunsByHandAreAskedAbout", "cmd/outlierd/testdata/script/confirm.txt"}},
 
