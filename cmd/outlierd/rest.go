@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"time"
@@ -11,7 +12,7 @@ import (
 )
 
 // restOf is the run that buys what the searches of another left. The job need not be named.
-func restOf(p *program, names []string, id string) ([]errand, error) {
+func restOf(ctx context.Context, p *program, names []string, id string) ([]errand, error) {
 	row, err := p.Store.Run(id)
 	if err != nil {
 		return nil, err
@@ -31,6 +32,9 @@ func restOf(p *program, names []string, id string) ([]errand, error) {
 		return nil, err
 	}
 	if rest.Nothing() {
+		if err := p.Publish(ctx); err != nil { // what bought it may have been killed at its very end
+			return nil, err
+		}
 		text := fmt.Sprintf("nothing is left of run %s", id)
 		if rest.After != id {
 			text += fmt.Sprintf(": run %s has bought the rest", rest.After)

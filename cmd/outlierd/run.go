@@ -119,7 +119,7 @@ func (o *options) runNamed(c *cobra.Command, f *runFlags, names []string) error 
 func (f *runFlags) todo(ctx context.Context, p *program, names []string, change *job.Overrides) ([]errand, error) {
 	switch {
 	case f.rest != "":
-		return restOf(p, names, f.rest)
+		return restOf(ctx, p, names, f.rest)
 	case f.due:
 		return dueNow(p, time.Now())
 	case f.all:

@@ -171,6 +171,16 @@ func (e *Engine) BuyRest(ctx context.Context, spec *job.Spec, rest *Rest) (*stat
 	})
 }
 
+// Publish shows readers all that the journal has, also what a process that was killed had
+// not shown them.
+func (e *Engine) Publish(ctx context.Context) error {
+	s, err := e.newShift(ctx, state.Filter{})
+	if err != nil {
+		return err
+	}
+	return s.publish(ctx)
+}
+
 // openRest puts the run on record, and closes those whose searches it takes over.
 func (s *shift) openRest(spec *job.Spec, rest *Rest) (*state.Run, error) {
 	for i := range rest.closes {
