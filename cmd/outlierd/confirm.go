@@ -128,7 +128,7 @@ func (e *errand) mayCost(ctx context.Context, in *engine.Engine) (outlier.Credit
 	if e.rest != nil {
 		return e.rest.Cost.Lost, nil
 	}
-	return in.MayCost(ctx, e.Spec)
+	return in.MayCost(ctx, e.Spec, e.Trigger == engine.After)
 }
 
 // withFollowers adds the jobs that come after those to be run by hand, so that the

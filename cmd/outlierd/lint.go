@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"outlierd/outlier"
 	"outlierd/sync/engine"
 	"outlierd/sync/job"
 	"outlierd/sync/state"
@@ -42,8 +43,16 @@ that are fresh or windows that are shorter, only makes a run cheaper.`,
 			}
 			return unborn(c.Context(), config, func(e *engine.Engine) error {
 				prices := priceList(c.Context(), e)
-				return o.done(linted{config.Path, mistakesOf(config.Warnings), strings.Split(prices, "\n")},
-					"%s%s is fine. A run costs at most:\n%s\n", said, config.Path, prices)
+				worst, err := e.WorstCycle(c.Context())
+				if err != nil {
+					return err
+				}
+				report := linted{config.Path, mistakesOf(config.Warnings), strings.Split(prices, "\n"), worst}
+				if most := available(config); most != nil && worst > *most {
+					prices += fmt.Sprintf("\nTogether the scheduled runs of a cycle of 31 days cost at most %s. "+
+						"The budget allows %d, and nothing more is bought.", count(worst, "credit"), *most)
+				}
+				return o.done(report, "%s%s is fine. A run costs at most:\n%s\n", said, config.Path, prices)
 			})
 		},
 	}
@@ -54,6 +63,8 @@ type linted struct {
 	File     string    `json:"file"`
 	Warnings []mistake `json:"warnings"`
 	Prices   []string  `json:"prices"` // of a run of each job, in words
+
+	Worst outlier.Credits `json:"cycle_at_worst"` // of all scheduled runs of 31 days
 }
 
 // adviseOnPages warns of each job whose `pages` cut off hits in its latest runs. A state that

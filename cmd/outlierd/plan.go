@@ -144,6 +144,9 @@ func (p *planPrinter) job(f *engine.JobForecast) {
 		p.line("  ✗ cannot run: %s\n", plain(f.Problem))
 		return
 	}
+	if f.Assumed {
+		p.line("  its SQL finds nothing now: the cost is that of one row, or of what earlier runs found")
+	}
 	p.cost("expected", f.Expected, basis(f.Basis))
 	p.cost("at worst", f.Worst, lost(f.Worst))
 	for _, line := range searchPlans(f.Searches) {
@@ -339,7 +342,12 @@ func (p *planPrinter) cycle(c *engine.CycleForecast, pace string) {
 		held += fmt.Sprintf(" of %d", *c.Cap)
 	}
 	p.line("  %s", held)
-	p.line("  the runs to come want %d more: %d at the end", c.Wanted, c.Projected)
+	p.line("  scheduled runs need about %s, %d in total by %s", count(c.Wanted, "more credit"), c.Projected, p.day(c.To))
+	if c.Cap == nil || c.Held+c.Worst <= *c.Cap {
+		p.line("  at worst they need %s", count(c.Worst, "credit"))
+	} else {
+		p.line("  ! at worst they need %s, and the budget leaves %d", count(c.Worst, "credit"), max(0, *c.Cap-c.Held))
+	}
 	if !c.LastsTo.IsZero() {
 		p.line("  ! lasts until %s", p.day(c.LastsTo))
 	}

@@ -12,6 +12,7 @@ import (
 
 	"outlierd/outlier"
 	"outlierd/sync/engine"
+	"outlierd/sync/job"
 	"outlierd/sync/state"
 )
 
@@ -29,7 +30,7 @@ var everyPlan = engine.Forecast{
 	Refused: []engine.Refusal{{Latch: state.LatchCredits, Reason: "no credits left\x1b[2J", Since: day(20, 8), Until: day(21, 8)}},
 	Cycle: engine.CycleForecast{
 		From: day(14, 0), To: day(44, 0), Cap: new(outlier.Credits(380)), Reserve: 20, Held: 42,
-		Wanted: 500, Projected: 380, LastsTo: day(36, 0),
+		Wanted: 500, Worst: 540, Projected: 380, LastsTo: day(36, 0),
 	},
 	Jobs: []engine.JobForecast{
 		{
@@ -54,6 +55,8 @@ var everyPlan = engine.Forecast{
 		},
 		{Job: "rivals", Due: []time.Time{day(22, 0)}, Runs: 66, Basis: 10, Calls: 3, Fresh: 1, Expected: estimate(0, 0, 3, 0.3), Worst: estimate(0, 0, 4, 0.4)},
 		{Job: "saved", Due: []time.Time{day(22, 0)}, Runs: 1, Share: new(outlier.Credits(0))},
+		{Job: "kin", After: "coffee", Runs: 7, Assumed: true, Expected: estimate(2, 6, 1, 0.1), Worst: estimate(2, 6, 1, 0.1),
+			Searches: []engine.SearchForecast{{Op: outlier.OpRelated, Seeds: []string{job.Assumed}, Pages: 1, Credits: 2}}},
 		{Job: "broken", Disabled: true, Problem: "its SQL fails:\nno table"},
 	},
 	Orphans: []engine.Orphan{{Job: "mocha", Watermarks: 1, Queued: 12}, {Job: "tea", Unfinished: "01a1fe46-0000"}},

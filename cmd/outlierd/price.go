@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"outlierd/outlier"
 	"outlierd/outlier/pace"
 	"outlierd/sync/engine"
 	"outlierd/sync/job"
@@ -16,7 +17,7 @@ import (
 func priceList(ctx context.Context, e *engine.Engine) string {
 	var b strings.Builder
 	for i := range e.Config.Jobs {
-		fmt.Fprintf(&b, "  %s\n", planLine(ctx, e, &e.Config.Jobs[i]))
+		fmt.Fprintf(&b, "  %s\n", laterLine(ctx, e, &e.Config.Jobs[i]))
 	}
 	return strings.TrimRight(b.String(), "\n")
 }
@@ -41,18 +42,66 @@ func beforehand(ctx context.Context, e *engine.Engine, spec *job.Spec, old *stat
 	return line + "\n  left to do: " + costText(f.Jobs[0].Worst.Cost, e.Config.Service.Limit)
 }
 
-// planLine tells a job's worst case in all three scarcities: credits, requests, time.
-// What the SQL of a job finds may be more by the time that it runs.
+// planLine tells the worst case of a run that begins now in all three scarcities: credits,
+// requests, time.
 func planLine(ctx context.Context, e *engine.Engine, spec *job.Spec) string {
 	cost, err := e.WorstCase(ctx, spec)
 	if err != nil {
-		return fmt.Sprintf("%s: cannot run now: %s", spec.Name, plain(strings.TrimPrefix(err.Error(), "job "+spec.Name+": ")))
+		return cannotRun(spec, err)
 	}
 	line := spec.Name + ": " + costText(cost, e.Config.Service.Limit)
 	if len(spec.SQL()) > 0 {
 		line += ", for what its SQL finds now"
 	}
 	return line
+}
+
+// laterLine tells the worst case of a run that is to come. What the SQL of a job finds may
+// be more by the time that it runs.
+func laterLine(ctx context.Context, e *engine.Engine, spec *job.Spec) string {
+	cost, assumed, err := e.WorstCaseLater(ctx, spec)
+	if err != nil {
+		return cannotRun(spec, err)
+	}
+	line := spec.Name + ": " + costText(cost, e.Config.Service.Limit)
+	switch {
+	case assumed:
+		line += ", if its SQL finds one row; now it finds none"
+	case len(spec.SQL()) > 0:
+		line += ", for what its SQL finds now"
+	}
+	return line + capsText(e.Config, spec, cost.Credits)
+}
+
+func cannotRun(spec *job.Spec, err error) string {
+	return fmt.Sprintf("%s: cannot run now: %s", spec.Name, plain(strings.TrimPrefix(err.Error(), "job "+spec.Name+": ")))
+}
+
+// capsText names the caps, besides the run's own, that allow less than a run may cost.
+func capsText(config *job.Config, spec *job.Spec, credits outlier.Credits) (text string) {
+	all := config.Budget
+	for _, c := range []struct {
+		name, each string
+		most       *outlier.Credits
+	}{
+		{"budget.per_day", "a day", all.PerDay},
+		{"its per_month", "a cycle", spec.Budget.PerMonth},
+		{"budget.per_month", "a cycle", available(config)},
+	} {
+		if c.most != nil && *c.most < credits {
+			text += fmt.Sprintf("; %s allows %d %s", c.name, *c.most, c.each)
+		}
+	}
+	return text
+}
+
+// available is what runs may spend in a cycle without the reserve; nil for no cap.
+func available(config *job.Config) *outlier.Credits {
+	month := config.Budget.PerMonth
+	if month != nil && config.Budget.Reserve != nil {
+		month = new(*month - *config.Budget.Reserve)
+	}
+	return month
 }
 
 // costText is a worst case in words.

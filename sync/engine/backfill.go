@@ -121,7 +121,7 @@ func gaps(whole period, covered []period) (left []period) {
 
 // Backfill are the searches that a backfill of spec would make, in their order.
 func (e *Engine) Backfill(ctx context.Context, spec *job.Spec) ([]state.Step, error) {
-	steps, _, err := e.draw(ctx, spec, time.Now())
+	steps, _, err := e.draw(spec, e.inputs(ctx, spec, time.Now()))
 	return steps, err
 }
 

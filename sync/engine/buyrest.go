@@ -102,7 +102,9 @@ func (e *Engine) Rest(spec *job.Spec, of *state.Run) (*Rest, error) {
 			rest.closes = append(rest.closes, *run)
 		}
 	}
-	rest.price(e, spec)
+	if err := rest.price(e, spec); err != nil {
+		return nil, err
+	}
 	if rest.Run != nil {
 		_, _, rest.Cost, err = e.rest(rest.Run, spec.Budget)
 	}
@@ -144,13 +146,15 @@ func (r *Rest) add(last state.Step) {
 const restPages = 10
 
 // price works out what the rest costs, and makes that the cap of the run.
-func (r *Rest) price(e *Engine, spec *job.Spec) {
+func (r *Rest) price(e *Engine, spec *job.Spec) (err error) {
 	for i := range r.steps {
 		step := &r.steps[i]
 		r.Credits += outlier.Credits(r.plan.Ends[i]-step.Next) * e.priceOf(step)
 	}
-	r.Cost = e.cost(spec, r.plan, r.steps)
-	e.bound(spec, &r.plan, r.steps)
+	if err = e.bound(spec, &r.plan, r.steps); err == nil {
+		r.Cost, err = e.cost(spec, r.plan, r.steps)
+	}
+	return err
 }
 
 // BuyRest performs a run that buys what is left, or goes on with the one that does. It

@@ -33,6 +33,12 @@ func (e *Engine) changed(f *JobForecast, spec *job.Spec, plan frozen, steps []st
 	if last == nil || err != nil {
 		return err
 	}
+	if plan.assumed { // the searches themselves are not known yet
+		if last.Config != spec.Hash {
+			f.Changes = differences(settings(&then), settings(&plan))
+		}
+		return nil
+	}
 	c := comparison{Engine: e, spec: spec, same: last.Config == spec.Hash, then: then, now: plan, whole: f.whole}
 	old, err := e.Store.Steps(last.ID)
 	if err != nil {

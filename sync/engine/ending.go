@@ -13,8 +13,8 @@ import (
 
 // # How searches end
 //
-// A search that stops before the job's last page has saved what those pages would have
-// cost, as far as the run could still have bought them. One that a cap, an error, the
+// A search that stops before the job's last page, though the service has more, has saved what
+// those pages would have cost, as far as the caps would have let the run buy them. One that a cap, an error, the
 // clock or the run's share of the month ended has left pages that somebody may still
 // want, and that cost as much. A page that the journal had was not paid for, and neither
 // was a search for what resembles seeds that were bought lately.
@@ -91,7 +91,7 @@ func (r *run) endings() ([]Ending, error) {
 	if spec := r.Config.Job(r.row.Job); spec != nil {
 		own = spec.Budget
 	}
-	spent, err := r.Store.Spent(r.row.ID)
+	room, err := r.leaves(&r.row, r.plan, own)
 	if err != nil {
 		return nil, err
 	}
@@ -106,7 +106,7 @@ func (r *run) endings() ([]Ending, error) {
 			}
 		}
 	}
-	return append(joined, r.endingsIn(max(0, r.plan.cap(own)-spent.Charged-spent.Unknown-spent.Reserved))...), nil
+	return append(joined, r.endingsIn(room)...), nil
 }
 
 // joined are the scans of other runs that the run has joined.
@@ -128,9 +128,9 @@ func (r *run) joined() (all []Ending, err error) {
 	return all, nil
 }
 
-// endingsIn works out how the steps ended, given the room that is left under the run's
-// own cap. What they saved comes out of it, since nobody saves what could not have been
-// spent; pages from the journal come first, as they would have been bought before.
+// endingsIn works out how the steps ended, given the room that is left under all caps. What
+// searches saved that ended early comes out of it, since what could not have been spent is
+// not saved. A page from the journal was had, and saved its price.
 func (r *run) endingsIn(room outlier.Credits) (all []Ending) {
 	var of []*state.Step
 	for i := range r.steps {
@@ -139,7 +139,7 @@ func (r *run) endingsIn(room outlier.Credits) (all []Ending) {
 			continue
 		}
 		end := r.ending(step)
-		end.Kept = fitting(&room, end.Reused, r.priceOf(step))
+		end.Kept = outlier.Credits(end.Reused) * r.priceOf(step)
 		all, of = append(all, end), append(of, step)
 	}
 	for i := range all {
@@ -196,16 +196,14 @@ func (r *run) ending(s *state.Step) Ending {
 	return end
 }
 
-// untaken is how many pages a search left that ended by itself: all that the run would
-// have taken, or if that is without end, those of which the service knew.
+// untaken is how many pages a search left as it ended early: those that the service had, as
+// far as the run would have taken them. One that ended as there was nothing more left none.
 func (r *run) untaken(s *state.Step) int {
-	if r.plan.Pages != job.AllPages {
-		return r.plan.limit(s) - s.Next
-	}
-	if s.Stop != stopKnown {
+	if s.Stop != stopKnown && s.Stop != stopRepeated {
 		return 0
 	}
-	return max(0, (int(s.Total)-s.Hits+pageSize-1)/pageSize)
+	there := (int(s.Total) - s.Hits + pageSize - 1) / pageSize
+	return max(0, min(there, r.plan.limit(s)-s.Pages))
 }
 
 // leftOf is how many pages of a cut search were not taken; -1 if nobody knows.

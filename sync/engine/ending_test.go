@@ -54,16 +54,18 @@ func TestEndingsSayWhatWasSavedAndWhatWasLeft(t *testing.T) {
 		"on its last page":      {state.Step{Pages: 2, Next: 2, Hits: 80, Seen: 40, Total: 85, Stop: "repeated"}, 2, 99, "pages=2 hits=80 of=80 seen=40 total=85, short"},
 		"hardly anything new":   {state.Step{Pages: 2, Next: 2, Hits: 80, Seen: 80, Total: 480, Stop: "known"}, 5, 99, "pages=2 hits=80 of=200 early=hardly anything was new credits_saved=6"},
 		"on the last page":      {state.Step{Pages: 5, Next: 5, Hits: 200, Seen: 200, Total: 480, Stop: "known"}, 5, 99, "pages=5 hits=200 of=200"},
-		"an empty page":         {state.Step{Pages: 1, Next: 1, Stop: "empty"}, 2, 99, "pages=1 hits=0 of=0 early=there was nothing more credits_saved=2"},
-		"a short page":          {state.Step{Pages: 1, Next: 1, Hits: 12, Seen: 12, Total: 12, Stop: "short"}, 3, 99, "pages=1 hits=12 of=12 early=there was nothing more credits_saved=4"},
-		"repetition":            {state.Step{Pages: 2, Next: 2, Hits: 80, Seen: 80, Total: -1, Stop: "repeated"}, 3, 99, "pages=2 hits=80 early=a page brought only what had come before credits_saved=2"},
+		"an empty page":         {state.Step{Pages: 1, Next: 1, Stop: "empty"}, 2, 99, "pages=1 hits=0 of=0 early=there was nothing more"},
+		"a short page":          {state.Step{Pages: 1, Next: 1, Hits: 12, Seen: 12, Total: 12, Stop: "short"}, 3, 99, "pages=1 hits=12 of=12 early=there was nothing more"},
+		"repetition":            {state.Step{Pages: 2, Next: 2, Hits: 80, Seen: 80, Total: -1, Stop: "repeated"}, 3, 99, "pages=2 hits=80 early=a page brought only what had come before"},
 		"all there is":          {state.Step{Pages: 2, Next: 2, Hits: 52, Seen: 52, Total: 52, Stop: "short"}, all, 99, "pages=2 hits=52 of=52 early=there was nothing more"},
 		"known, without an end": {state.Step{Pages: 2, Next: 2, Hits: 80, Seen: 80, Total: 161, Stop: "known"}, all, 99, "pages=2 hits=80 of=161 early=hardly anything was new credits_saved=6"},
-		"with room for a page":  {state.Step{Pages: 2, Next: 2, Hits: 52, Seen: 52, Total: 52, Stop: "short"}, 9, 3, "pages=2 hits=52 of=52 early=there was nothing more credits_saved=2"},
-		"without any room":      {state.Step{Pages: 2, Next: 2, Hits: 52, Seen: 52, Total: 52, Stop: "short"}, 9, 1, "pages=2 hits=52 of=52 early=there was nothing more"},
+		"with room for a page":  {state.Step{Pages: 2, Next: 2, Hits: 80, Seen: 80, Total: 480, Stop: "known"}, 9, 3, "pages=2 hits=80 of=360 early=hardly anything was new credits_saved=2"},
+		"without any room":      {state.Step{Pages: 2, Next: 2, Hits: 80, Seen: 80, Total: 480, Stop: "known"}, 9, 1, "pages=2 hits=80 of=360 early=hardly anything was new"},
+		"fewer than are wanted": {state.Step{Pages: 2, Next: 2, Hits: 80, Seen: 80, Total: 85, Stop: "known"}, 500, 999, "pages=2 hits=80 of=85 early=hardly anything was new credits_saved=2"},
+		"85 hits on 500 pages":  {state.Step{Pages: 3, Next: 3, Hits: 85, Seen: 85, Total: 85, Stop: "short"}, 500, 999, "pages=3 hits=85 of=85 early=there was nothing more"},
 		"from the journal":      {state.Step{Pages: 3, Next: 3, Reused: 2, Hits: 120, Seen: 120, Total: 120, Stop: "pages"}, 3, 99, "pages=3 hits=120 of=120 pages_reused=2 credits_saved=4"},
-		"and with room for one": {state.Step{Pages: 3, Next: 3, Reused: 2, Hits: 120, Seen: 120, Total: 120, Stop: "pages"}, 3, 2, "pages=3 hits=120 of=120 pages_reused=2 credits_saved=2"},
-		"both share the room":   {state.Step{Pages: 3, Next: 3, Reused: 2, Hits: 99, Seen: 99, Total: 99, Stop: "short"}, 9, 6, "pages=3 hits=99 of=99 early=there was nothing more pages_reused=2 credits_saved=6"},
+		"and without any room":  {state.Step{Pages: 3, Next: 3, Reused: 3, Hits: 120, Seen: 120, Total: 120, Stop: "pages"}, 3, 2, "pages=3 hits=120 of=120 pages_reused=3 credits_saved=6"},
+		"both":                  {state.Step{Pages: 3, Next: 3, Reused: 2, Hits: 120, Seen: 120, Total: 480, Stop: "known"}, 9, 4, "pages=3 hits=120 of=360 early=hardly anything was new pages_reused=2 credits_saved=8"},
 		"a cap":                 {state.Step{Pages: 3, Next: 3, Hits: 120, Seen: 120, Total: 480}, 12, 0, "pages=3 hits=120 of=480 pages_left=9 credits_left=18, cut"},
 		"a cap, no end known":   {state.Step{Pages: 1, Next: 1, Hits: 40, Seen: 40, Total: 10_000}, all, 0, "pages=1 hits=40 of=10000 pages_left=249 credits_left=498, cut"},
 		"a cap, no total known": {state.Step{Pages: 1, Next: 1, Hits: 40, Seen: 40, Total: -1}, 4, 0, "pages=1 hits=40 pages_left=3 credits_left=6, cut"},
@@ -92,16 +94,18 @@ func TestEndingsSayWhatWasSavedAndWhatWasLeft(t *testing.T) {
 	}
 }
 
-func TestSavingsOfARunAreNoMoreThanItsRoom(t *testing.T) {
-	short := state.Step{Op: outlier.OpSearch, Pages: 1, Next: 1, Hits: 12, Seen: 12, Total: 12, Stop: "short"}
-	journal := short
+// TestSavingsAreWhatWouldHaveBeenPaid: for pages that the service had and the job wanted,
+// at the prices of the file.
+func TestSavingsAreWhatWouldHaveBeenPaid(t *testing.T) {
+	known := state.Step{Op: outlier.OpSearch, Pages: 1, Next: 1, Hits: 40, Seen: 40, Total: 480, Stop: "known"}
+	journal := known
 	journal.Reused = 1
-	r := ended(3, short, journal)
+	r := ended(3, known, journal)
 	want := []any{"pages_reused", 1, "credits_saved", outlier.Credits(8)}
-	if diff := cmp.Diff(want, sumOf(r.endingsIn(8))); diff != "" {
+	if diff := cmp.Diff(want, sumOf(r.endingsIn(6))); diff != "" {
 		t.Error(diff)
 	}
-	if got := r.endingsIn(8); got[0].Saved != 4 || got[1].Kept != 2 || got[1].Saved != 2 {
+	if got := r.endingsIn(6); got[0].Saved != 4 || got[1].Kept != 2 || got[1].Saved != 2 {
 		t.Errorf("what saved the 8 credits is told as %+v", got)
 	}
 	r.plan.Rations = map[int]int{0: 2}
@@ -114,19 +118,39 @@ func TestSavingsOfARunAreNoMoreThanItsRoom(t *testing.T) {
 	}
 }
 
-func TestNothingIsSavedWhenTheRunsOwnCapIsSpent(t *testing.T) {
-	const file = `{version: 1, service: {url: "sim://"}, jobs: {people: {find_channels: {query: espresso, where: {subscribers: 100..}, pages: 9}, budget: {per_run: PER}}}}`
-	for per, want := range map[string]outlier.Credits{"10": 0, "20": 10, "100": 35} {
-		bare(t, strings.Replace(file, "PER", per, 1), func(w *workshop) {
+// TestNothingIsSavedThatNoCapWouldHaveLetPass: neither the run's own cap nor the cycle's.
+func TestNothingIsSavedThatNoCapWouldHaveLetPass(t *testing.T) {
+	const file = `
+version: 1
+service: {url: "sim://", limit: 60/min, paging: page}
+budget: {per_month: MONTH}
+jobs:
+  one: {reuse_for: 1m, search: {query: home espresso, pages: 500, stop_when: {new_below: 50%}}, budget: {per_run: RUN}}
+`
+	for _, test := range []struct {
+		month, run string
+		want       outlier.Credits
+	}{
+		{"9000", "2000", 18}, // for nine pages of 432 hits
+		{"9000", "8", 4},
+		{"16", "16", 2}, // after 10 and 4
+	} {
+		bare(t, strings.NewReplacer("MONTH", test.month, "RUN", test.run).Replace(file), func(w *workshop) {
 			e, stop := w.open()
 			defer stop()
+			whole := w.config.Jobs[0]
+			whole.Pages, whole.NewBelow, whole.Budget.PerRun = 5, 0, nil
+			if row, err := e.Run(w.ctx, &whole, Manual, time.Time{}); err != nil || row.Credits != 10 {
+				t.Fatalf("%+v: %v", row, err)
+			}
+			time.Sleep(2 * time.Minute)
 			row, err := e.Run(w.ctx, &w.config.Jobs[0], Manual, time.Time{})
-			if err != nil || row.Credits != 10 {
+			if err != nil || row.Credits != 4 {
 				t.Fatalf("%+v: %v", row, err)
 			}
 			ends, err := e.Endings(row)
-			if err != nil || len(ends) != 1 || ends[0].Early == "" || ends[0].Saved != want {
-				t.Errorf("with %s to spend, of which 10 were spent: %+v (%v), want %d saved", per, ends, err, want)
+			if err != nil || len(ends) != 1 || ends[0].Early == "" || ends[0].Saved != test.want {
+				t.Errorf("%+v: %+v (%v), want %d saved", test, ends, err, test.want)
 			}
 		})
 	}
@@ -148,8 +172,8 @@ func TestScheduleTellsOfEachEarlyStopAndEachCut(t *testing.T) {
 		want []string
 	}{
 		"caps": {endingsFile, []string{
-			`level=INFO msg="search ended early" job=none search=tea pages=1 hits=0 of=0 early="there was nothing more" credits_saved=4`,
-			`msg="run finished" job=none status=ok_empty pages=1 hits=0 credits=2 credits_saved=4`,
+			`level=INFO msg="search ended early" job=none search=tea pages=1 hits=0 of=0 early="there was nothing more"`,
+			`msg="run finished" job=none status=ok_empty pages=1 hits=0 credits=2`,
 			`level=INFO msg="search cut" job=much search="home espresso" pages=2 hits=80 of=200 pages_left=3 credits_left=6`,
 			`msg="run finished" job=much status=paused_budget pages=2 hits=80 credits=4 searches_cut=1 credits_left=6`,
 		}},

@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"math"
+
 	"outlierd/outlier"
 	"outlierd/sync/job"
 	"outlierd/sync/state"
@@ -10,40 +12,61 @@ import (
 const expectFrom = 10
 
 // expect draws from earlier runs what the next one will ask of the two scarcities.
-// What counts are the pages that they bought, at the prices of today.
-func (e *Engine) expect(f *JobForecast, spec *job.Spec) error {
+// What counts are the pages that they bought, at the prices of today: whole pages, or whole
+// scans. What a watch asks for is known.
+func (e *Engine) expect(f *JobForecast, spec *job.Spec, plan frozen, steps []state.Step) error {
 	all, err := e.samples(spec)
 	if err != nil {
 		return err
 	}
-	var credits, rationed, shares outlier.Credits
-	var requests int64
+	if f.least, err = e.least(plan, steps); err != nil {
+		return err
+	}
+	var credits, rationed, shares, dearest outlier.Credits
+	var requests, most int64
 	for _, s := range all {
 		if s.share > 0 {
 			rationed, shares = rationed+s.bought, shares+s.share
 		}
-		credits += s.bought
-		requests += s.requests
+		credits, requests = credits+s.bought, requests+s.requests
+		dearest, most = max(dearest, s.bought), max(most, s.requests)
+	}
+	if f.Assumed { // what the SQL has found before, it may find again
+		room := plan.cap(spec.Budget)
+		if spec.Budget.PerRun == nil && plan.Share == nil {
+			room = max(room, dearest)
+		}
+		f.Worst.Credits = max(f.Worst.Credits, min(dearest, room))
+		f.Worst.Lost = max(f.Worst.Lost, f.Worst.Credits)
+		f.Worst.Requests = max(f.Worst.Requests, int(most))
+		f.whole = max(f.whole, f.Worst.Credits)
 	}
 	f.Basis = len(all)
-	f.Expected.Cost, f.each = f.Worst.Cost, max(f.Worst.Credits, f.whole)
-	if len(spec.Fetch) > 0 {
-		f.Expected.Requests = f.Calls
+	f.Expected.Cost, f.each = f.Worst.Cost, float64(max(f.Worst.Credits, f.whole))
+	n := int64(f.Basis)
+	if n == 0 || len(spec.Fetch) > 0 {
+		return nil
 	}
-	if n := outlier.Credits(f.Basis); n > 0 {
-		average := (credits + n/2) / n
-		f.Expected.Credits = min(average, f.Worst.Credits)
-		f.Expected.Requests = min(int((requests+int64(n)/2)/int64(n)), f.Worst.Requests)
-		switch {
-		case shares > 0: // how much of what it gets the job makes use of
-			f.each = f.each * min(rationed, shares) / shares
-		case f.Continues != "":
-			f.each = average
-		default:
-			f.each = min(average, f.each)
-		}
+	average := float64(credits) / float64(n)
+	f.Expected.Credits = min(inWholes(average, f.least), f.Worst.Credits)
+	f.Expected.Requests = min(int((requests+n/2)/n), f.Worst.Requests)
+	switch {
+	case shares > 0: // how much of what it gets the job makes use of
+		f.each *= float64(min(rationed, shares)) / float64(shares)
+	case f.Continues != "":
+		f.each = average
+	default:
+		f.each = min(average, f.each)
 	}
 	return nil
+}
+
+// inWholes is an average as what can be bought: a multiple of the least.
+func inWholes(average float64, least outlier.Credits) outlier.Credits {
+	if least == 0 {
+		return outlier.Credits(math.Round(average))
+	}
+	return outlier.Credits(math.Round(average/float64(least))) * least
 }
 
 // curb keeps what is expected within what the caps leave beside what is set aside. The
@@ -51,10 +74,15 @@ func (e *Engine) expect(f *JobForecast, spec *job.Spec) error {
 func (f *JobForecast) curb() {
 	f.rest = f.Expected.Credits
 	for _, c := range f.Cuts {
-		if most := c.Leaves + f.aside; most < f.Expected.Credits {
-			f.Expected.Requests = int(int64(f.Expected.Requests) * int64(most) / int64(f.Expected.Credits))
-			f.Expected.Credits = most
+		most := c.Leaves + f.aside
+		if most >= f.Expected.Credits {
+			continue
 		}
+		if f.least > 0 {
+			most -= most % f.least
+		}
+		f.Expected.Requests = int(int64(f.Expected.Requests) * int64(most) / int64(f.Expected.Credits))
+		f.Expected.Credits = most
 	}
 }
 

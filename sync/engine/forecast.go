@@ -3,6 +3,7 @@ package engine
 import (
 	"cmp"
 	"context"
+	"math"
 	"slices"
 	"time"
 
@@ -42,6 +43,7 @@ type CycleForecast struct {
 	Reserve   outlier.Credits  `json:"reserve"`
 	Held      outlier.Credits  `json:"held"`      // spent, reserved and unknown
 	Wanted    outlier.Credits  `json:"wanted"`    // by all runs to come, if they go as earlier ones did
+	Worst     outlier.Credits  `json:"worst"`     // of all runs to come, if every page is full, whatever the caps of all jobs leave
 	Projected outlier.Credits  `json:"projected"` // held at the end
 	LastsTo   time.Time        `json:"lasts_to,omitzero"`
 }
@@ -67,12 +69,14 @@ type JobForecast struct {
 	Cuts      []Cut            `json:"cuts,omitempty"`         // caps that leave less than the worst case
 	Changes   []string         `json:"changes,omitempty"`      // since the last run
 	Limited   *Limited         `json:"limited,omitempty"`      // what `pages` cut off in each of the latest runs
+	Assumed   bool             `json:"assumed,omitempty"`      // its SQL finds nothing now: it costs what one row would, or what it came to before
 	Problem   string           `json:"problem,omitempty"`      // why the job cannot be run; with Continues, not before a person has done something
 
 	aside outlier.Credits // what the run that it goes on with has set aside: held already, whatever it reads
 	whole outlier.Credits // what a run costs at worst that no share limits
-	each  outlier.Credits // what such a run brings about, as far as is known
+	each  float64         // what such a run costs, as far as is known
 	rest  outlier.Credits // what this run is expected to cost, whatever the caps of today leave
+	least outlier.Credits // the least that it can buy
 }
 
 // Estimate is a cost together with the time that its requests take.
@@ -127,11 +131,13 @@ func (e *Engine) Forecast(ctx context.Context, names ...string) (*Forecast, erro
 		if err != nil {
 			return nil, err
 		}
-		wanted, err := e.affordable(spec, job.wanted())
+		wanted, worst := job.wanted()
+		left, err := e.jobLeft(spec)
 		if err != nil {
 			return nil, err
 		}
-		f.Cycle.Wanted += wanted
+		f.Cycle.Wanted += min(wanted, left)
+		f.Cycle.Worst += min(worst, left)
 		if len(names) == 0 || slices.Contains(names, spec.Name) {
 			f.Jobs = append(f.Jobs, *job)
 		}
@@ -167,24 +173,26 @@ func (e *Engine) pagings(f *Forecast) error {
 }
 
 // wanted is what the runs of a job would spend until the cycle turns if each got all that
-// it asks for. What a run that goes on has left comes on top of those that are due, but
-// for what it has set aside.
-func (f *JobForecast) wanted() outlier.Credits {
-	all := outlier.Credits(f.Runs) * f.each
+// it asks for, and what they would spend at worst. What a run that goes on has left comes on
+// top of those that are due, but for what it has set aside.
+func (f *JobForecast) wanted() (expected, worst outlier.Credits) {
+	expected = outlier.Credits(math.Round(float64(f.Runs) * f.each))
+	worst = outlier.Credits(f.Runs) * f.whole
 	if f.Continues != "" {
-		all += max(0, f.rest-f.aside)
+		expected += max(0, f.rest-f.aside)
+		worst += max(0, f.Worst.Credits-f.aside)
 	}
-	return all
+	return expected, max(worst, expected)
 }
 
-// affordable is how much of what a job wants of the cycle its own cap leaves.
-func (e *Engine) affordable(spec *job.Spec, wanted outlier.Credits) (outlier.Credits, error) {
+// jobLeft is what a job's own cap leaves of the cycle.
+func (e *Engine) jobLeft(spec *job.Spec) (outlier.Credits, error) {
 	if spec.Budget.PerMonth == nil {
-		return wanted, nil
+		return math.MaxInt64, nil
 	}
 	cycle := credit.Cycle(e.Store.ServiceTime(), e.Config.Timezone, e.Config.Budget.Renews)
 	held, err := e.Store.Held(credit.Cap{Scope: credit.JobMonth, Period: credit.JobCycle(spec.Name, cycle)})
-	return min(wanted, max(0, *spec.Budget.PerMonth-held)), err
+	return max(0, *spec.Budget.PerMonth-held), err
 }
 
 // daysLeave is what the cap of a day leaves of what is wanted until the cycle turns.
@@ -238,12 +246,9 @@ func (e *Engine) forecast(ctx context.Context, spec *job.Spec, now, turn time.Ti
 	var steps []state.Step
 	var plan frozen
 	if old != nil {
-		steps, plan, err = e.continuation(f, spec, old)
-		if next, later, unknown := e.draw(ctx, spec, now); unknown == nil { // else those after it are taken to cost as little as the rest
-			f.whole = e.cost(spec, later, next).Credits
-		}
-	} else if steps, plan, err = e.foresee(ctx, spec, f, now); err == nil {
-		f.Worst.Cost, f.Share = e.within(e.cost(spec, plan, steps), spec, plan, steps), plan.Share
+		steps, plan, err = e.continuation(ctx, f, spec, old, now)
+	} else {
+		steps, plan, err = e.foresee(ctx, spec, f, now)
 	}
 	if err != nil {
 		f.Problem = err.Error()
@@ -252,30 +257,55 @@ func (e *Engine) forecast(ctx context.Context, spec *job.Spec, now, turn time.Ti
 	return f, e.fill(f, spec, plan, steps)
 }
 
-// continuation is what the run that a job goes on with has left.
-func (e *Engine) continuation(f *JobForecast, spec *job.Spec, old *state.Run) (steps []state.Step, plan frozen, err error) {
+// continuation is what the run that a job goes on with has left. Those after it begin anew;
+// if it is not known what they ask for, they are taken to cost as little as the rest.
+func (e *Engine) continuation(ctx context.Context, f *JobForecast, spec *job.Spec, old *state.Run, now time.Time) ([]state.Step, frozen, error) {
 	spent, err := e.Store.Spent(old.ID)
 	if err != nil {
-		return nil, plan, err
+		return nil, frozen{}, err
 	}
 	f.Continues, f.Standing, f.aside = old.ID, old.Status, spent.Held
-	steps, plan, f.Worst.Cost, err = e.rest(old, spec.Budget)
+	in := e.inputs(ctx, spec, now)
+	in.Assume = true
+	if next, later, unknown := e.draw(spec, in); unknown == nil {
+		whole, _, err := e.purchases(later, next, later.cap(spec.Budget))
+		if err != nil {
+			return nil, frozen{}, err
+		}
+		f.whole = whole.Credits
+	}
+	steps, plan, cost, err := e.rest(old, spec.Budget)
+	f.Worst.Cost = cost
 	return steps, plan, err
 }
 
 // foresee draws up the plan of the next run of a job as it will be when it is due, if
 // nothing else is spent until then. One that is due after the cycle has turned, or only
-// by hand, takes no share of this cycle.
+// by hand, takes no share of this cycle. SQL finds something by then, or has found it in
+// earlier runs.
 func (e *Engine) foresee(ctx context.Context, spec *job.Spec, f *JobForecast, now time.Time) ([]state.Step, frozen, error) {
 	draw := e.drawNow
 	if due := e.nextOf(spec, now); !due.IsZero() {
 		draw, now = e.drawInWords, due
 	}
-	steps, plan, err := draw(ctx, spec, now)
-	f.whole = e.cost(spec, plan, steps).Credits
-	if err == nil && f.Runs > 0 {
-		err = e.ration(ctx, spec, &plan, steps, now)
+	in := e.inputs(ctx, spec, now)
+	in.Assume = true
+	steps, plan, err := draw(spec, in)
+	if err != nil {
+		return steps, plan, err
 	}
+	whole, _, err := e.purchases(plan, steps, plan.cap(spec.Budget))
+	if err != nil {
+		return steps, plan, err
+	}
+	f.whole, f.Assumed = whole.Credits, plan.assumed
+	if f.Runs > 0 {
+		if err := e.ration(ctx, spec, &plan, steps, now); err != nil {
+			return steps, plan, err
+		}
+	}
+	f.Share = plan.Share
+	f.Worst.Cost, err = e.cost(spec, plan, steps)
 	return steps, plan, err
 }
 
@@ -288,7 +318,7 @@ func (e *Engine) fill(f *JobForecast, spec *job.Spec, plan frozen, steps []state
 	for _, add := range []func() error{
 		func() (err error) { f.Searches, err = e.searchForecasts(plan, steps, f.Worst.Credits); return err },
 		func() error { return e.watched(f, plan) },
-		func() error { return e.expect(f, spec) },
+		func() error { return e.expect(f, spec, plan, steps) },
 		func() error { return e.cuts(f, spec, plan) },
 		func() error { f.curb(); return nil },
 		func() error { return e.changed(f, spec, plan, steps) },
@@ -361,7 +391,7 @@ func (e *Engine) round(plan frozen, steps []state.Step) int {
 // watched counts the calls of a job that asks about given channels or videos.
 func (e *Engine) watched(f *JobForecast, plan frozen) error {
 	for _, call := range plan.Fetch {
-		fresh, err := e.Store.Fresh(call.Op, plan.IDs, plan.freshSince(call), plan.Since)
+		fresh, err := e.Store.Fresh(call.Op, plan.IDs, plan.freshSince(call), plan.at())
 		if err != nil {
 			return err
 		}
@@ -431,4 +461,31 @@ func (e *Engine) orphans() ([]Orphan, error) {
 		}
 	}
 	return all, nil
+}
+
+// WorstCycle is what the scheduled runs of a cycle of 31 days cost together if every page is
+// full, whatever the caps of all jobs leave. The cycle from July to August stands for all: no
+// clock changes in it.
+func (e *Engine) WorstCycle(ctx context.Context) (sum outlier.Credits, err error) {
+	begin := time.Date(2026, time.July, e.Config.Budget.Renews, 0, 0, 0, 0, e.Config.Timezone)
+	for i := range e.Config.Jobs {
+		spec := &e.Config.Jobs[i]
+		runs := e.runsUntil(spec, begin.Add(-time.Second), begin.AddDate(0, 0, 31))
+		if spec.Disabled || runs == 0 {
+			continue
+		}
+		cost, _, err := e.WorstCaseLater(ctx, spec)
+		if ctx.Err() != nil {
+			return 0, err
+		}
+		if err != nil {
+			continue // it cannot run, which is said elsewhere
+		}
+		all := outlier.Credits(runs) * cost.Credits
+		if most := spec.Budget.PerMonth; most != nil {
+			all = min(all, *most)
+		}
+		sum += all
+	}
+	return sum, nil
 }

@@ -151,17 +151,16 @@ func (e *Engine) brings(spec *job.Spec, now time.Time) (arrival, error) {
 // without asking SQL, which only the run itself does.
 func (e *Engine) atMost(spec *job.Spec, now time.Time) arrival {
 	a := arrival{job: spec.Name}
-	steps, plan, err := e.drawFrom(spec, job.Inputs{
+	steps, plan, err := e.draw(spec, job.Inputs{
 		Now:   now,
 		Since: func(key string) (time.Time, error) { return e.Store.Watermark(spec.Name, key) },
 		IDs:   func(string, string) ([]string, error) { return nil, nil },
 	})
+	if err == nil {
+		_, a.pages, err = e.purchases(plan, steps, plan.cap(spec.Budget))
+	}
 	if err != nil {
 		return a // the run will fail with it, and ask for nothing
-	}
-	_, a.pages = e.sum(plan, steps)
-	if most := e.cost(spec, plan, steps).Credits; len(steps) > 0 {
-		a.pages = min(a.pages, int(most/max(1, e.cheapest(steps))))
 	}
 	for _, call := range plan.Enrich {
 		a.calls = append(a.calls, expected{call.Value, calls(frozen{Enrich: []frozenEnrich{call}}, a.pages, len(steps))})

@@ -64,7 +64,7 @@ func (w *workshop) lessons() (m lessons) {
 		if m.Paging, err = e.Store.Paging(outlier.OpSearch); err != nil {
 			w.Fatal(err)
 		}
-		steps, _, err := e.draw(w.ctx, &w.config.Jobs[0], time.Now())
+		steps, _, err := e.draw(&w.config.Jobs[0], e.inputs(w.ctx, &w.config.Jobs[0], time.Now()))
 		if err != nil {
 			w.Fatal(err)
 		}

@@ -53,6 +53,8 @@ type frozen struct {
 	Again bool               `json:"again,omitempty"` // scans are bought also where a live one of the same could be joined
 	Joins map[int]string     `json:"joins,omitempty"` // scans to be joined, as it was when the run began, by the step's ordinal
 	Reads map[int]frozenRead `json:"reads,omitempty"` // how each scan's results are read, by the step's ordinal
+
+	assumed bool // SQL finds nothing now, and one row was taken for granted
 }
 
 type frozenEnrich struct {
@@ -86,12 +88,14 @@ var freshForNamed = map[outlier.Operation]time.Duration{outlier.OpTranscript: fr
 // freshSince is when what a watch asks for must have been received not to be asked for
 // again. It is reckoned from the due instant, so that a run that is continued asks for no
 // more than it did before.
-func (f *frozen) freshSince(call frozenEnrich) time.Time {
-	since := f.Since
-	if since.IsZero() { // it began under an earlier version
-		since = time.Now()
+func (f *frozen) freshSince(call frozenEnrich) time.Time { return f.at().Add(-call.RefreshAfter) }
+
+// at is when a watch judges what is fresh.
+func (f *frozen) at() time.Time {
+	if f.Since.IsZero() { // it began under an earlier version
+		return time.Now()
 	}
-	return since.Add(-call.RefreshAfter)
+	return f.Since
 }
 
 func freeze(spec *job.Spec) frozen {
@@ -132,7 +136,7 @@ func (f *frozen) teaches() bool { return !f.Overridden || f.MoveCursor }
 
 // resolve draws up the plan of a run that starts now, limited to what it may spend.
 func (e *Engine) resolve(ctx context.Context, spec *job.Spec, trigger Trigger, now time.Time) ([]state.Step, frozen, error) {
-	steps, plan, err := e.drawNow(ctx, spec, now)
+	steps, plan, err := e.drawNow(spec, e.inputs(ctx, spec, now))
 	if err == nil && trigger != Manual {
 		err = e.ration(ctx, spec, &plan, steps, now)
 	}
@@ -140,9 +144,8 @@ func (e *Engine) resolve(ctx context.Context, spec *job.Spec, trigger Trigger, n
 }
 
 // drawInWords draws up the plan together with the words for the dates that it asks for.
-func (e *Engine) drawInWords(ctx context.Context, spec *job.Spec, now time.Time) ([]state.Step, frozen, error) {
-	in := e.inputs(ctx, spec, now)
-	steps, plan, err := e.drawFrom(spec, in)
+func (e *Engine) drawInWords(spec *job.Spec, in job.Inputs) ([]state.Step, frozen, error) {
+	steps, plan, err := e.draw(spec, in)
 	if err == nil && len(steps) > 0 {
 		plan.Window, err = e.published(spec, in)
 	}
@@ -151,17 +154,13 @@ func (e *Engine) drawInWords(ctx context.Context, spec *job.Spec, now time.Time)
 
 // draw turns a job into steps: after it, windows are dates, and lists and SQL are their
 // members.
-func (e *Engine) draw(ctx context.Context, spec *job.Spec, now time.Time) ([]state.Step, frozen, error) {
-	return e.drawFrom(spec, e.inputs(ctx, spec, now))
-}
-
-func (e *Engine) drawFrom(spec *job.Spec, in job.Inputs) ([]state.Step, frozen, error) {
+func (e *Engine) draw(spec *job.Spec, in job.Inputs) ([]state.Step, frozen, error) {
 	plan := freeze(spec)
 	work, err := spec.Resolve(in)
 	if err != nil {
 		return nil, plan, err
 	}
-	plan.IDs, plan.EnrichWhere = work.IDs, work.Wanted.Encode()
+	plan.IDs, plan.EnrichWhere, plan.assumed = work.IDs, work.Wanted.Encode(), work.Assumed
 	if len(plan.Fetch) > 0 {
 		plan.Since = in.Now
 	}
@@ -181,7 +180,7 @@ func (e *Engine) drawFrom(spec *job.Spec, in job.Inputs) ([]state.Step, frozen, 
 				plan.Reads = map[int]frozenRead{}
 			}
 			plan.Reads[i] = frozenRead{Params: ask.Read.Params.Encode(), Queries: ask.Queries}
-			if err := readable(plan.Reads[i]); err != nil {
+			if err := readable(plan.Reads[i]); err != nil && !work.Assumed {
 				return nil, plan, fmt.Errorf("job %s: %w", spec.Name, err)
 			}
 		}
@@ -189,25 +188,31 @@ func (e *Engine) drawFrom(spec *job.Spec, in job.Inputs) ([]state.Step, frozen, 
 		steps = append(steps, step)
 	}
 	plan.Joins = repeats(steps)
-	e.bound(spec, &plan, steps)
-	return steps, plan, nil
+	return steps, plan, e.bound(spec, &plan, steps)
 }
 
 // bound sets what the run may cost at most.
-func (e *Engine) bound(spec *job.Spec, plan *frozen, steps []state.Step) {
-	most, _ := e.sum(*plan, steps)
-	plan.Most, plan.Cap = most.Lost, e.cost(spec, *plan, steps).Lost
+func (e *Engine) bound(spec *job.Spec, plan *frozen, steps []state.Step) error {
+	items, err := e.items(*plan, steps)
+	plan.Most = ifLost(items)
+	plan.Cap = plan.Most
+	if per := spec.Budget.PerRun; per != nil {
+		plan.Cap = min(plan.Cap, *per)
+	}
+	return err
 }
 
 // drawNow draws up the plan of a run that begins now, and joins the scans that are live.
 // Which ones are, by the time of a later run, is not known.
-func (e *Engine) drawNow(ctx context.Context, spec *job.Spec, now time.Time) ([]state.Step, frozen, error) {
-	steps, plan, err := e.drawInWords(ctx, spec, now)
-	if err == nil {
-		plan.Joins, err = e.joins(steps, plan.Again)
-		e.bound(spec, &plan, steps)
+func (e *Engine) drawNow(spec *job.Spec, in job.Inputs) ([]state.Step, frozen, error) {
+	steps, plan, err := e.drawInWords(spec, in)
+	if err != nil {
+		return steps, plan, err
 	}
-	return steps, plan, err
+	if plan.Joins, err = e.joins(steps, plan.Again); err != nil {
+		return steps, plan, err
+	}
+	return steps, plan, e.bound(spec, &plan, steps)
 }
 
 // inputs are what resolving a job needs to know. SQL is asked once, however often the
@@ -269,124 +274,6 @@ func window(params url.Values, zone *time.Location) string {
 		return ""
 	}
 	return from + ".." + to
-}
-
-// Cost is what a job may ask of the two scarcities, at worst.
-type Cost struct {
-	Credits  outlier.Credits `json:"credits"`  // if every answer arrives
-	Lost     outlier.Credits `json:"cap"`      // if answers are lost and have to be asked for again: the run's cap
-	Requests int             `json:"requests"` // if every answer arrives
-}
-
-// WorstCase is what a fresh run of spec costs if every page is full. Nothing is
-// sent; SQL is asked of the published tables.
-func (e *Engine) WorstCase(ctx context.Context, spec *job.Spec) (Cost, error) {
-	steps, plan, err := e.drawNow(ctx, spec, time.Now())
-	if err != nil {
-		return Cost{}, err
-	}
-	return e.cost(spec, plan, steps), nil
-}
-
-// cost is what the steps may ask for within the job's own caps. A search without an end
-// has such a cap, or it would not be allowed.
-func (e *Engine) cost(spec *job.Spec, plan frozen, steps []state.Step) Cost {
-	c, pages := e.sum(plan, steps)
-	if per := spec.Budget.PerRun; per != nil {
-		c.Credits, c.Lost = min(c.Credits, *per), min(c.Lost, *per)
-		pages = min(pages, int(*per/max(1, e.cheapest(steps))))
-	}
-	c.Requests += pages + calls(plan, pages, len(steps))
-	if plan.MaxRequests > 0 && plan.Scan == nil { // a scan that was paid for is read, whatever that takes
-		c.Requests = min(c.Requests, plan.MaxRequests)
-	}
-	return c
-}
-
-// sum adds up what the steps may ask for, whatever caps say: the pages and what they
-// cost, and the requests that are no pages.
-func (e *Engine) sum(plan frozen, steps []state.Step) (c Cost, pages int) {
-	probed := map[outlier.Operation]bool{}
-	for i := range steps {
-		step := &steps[i]
-		if step.Stop != "" {
-			continue
-		}
-		wasted := 0
-		if !probed[step.Op] {
-			wasted = e.mayWaste(plan, step)
-			probed[step.Op] = wasted > 0
-		}
-		pages += e.addStep(&c, plan, step, wasted)
-	}
-	return c, pages
-}
-
-// calls is how many data calls a run makes about what so many pages of its searches bring
-// at most, and about what it watches.
-func calls(plan frozen, pages, searches int) (n int) {
-	for _, call := range plan.Enrich {
-		hits := pages * pageSize
-		if call.TopPerItem > 0 {
-			hits = min(hits, call.TopPerItem*searches)
-		}
-		if call.Top > 0 {
-			hits = min(hits, call.Top)
-		}
-		n += hits
-	}
-	return n + len(plan.IDs)*len(plan.Fetch)
-}
-
-// addStep adds one step's price to c and returns how many pages it may take. A scan
-// is started once, whatever becomes of it, and looked at for as long as it may last.
-func (e *Engine) addStep(c *Cost, plan frozen, step *state.Step, wasted int) (pages int) {
-	price, pages := e.priceOf(step), plan.limit(step)
-	switch step.Op {
-	case outlier.OpStartScan:
-		if _, joins := plan.Joins[step.Ordinal]; joins {
-			price = 0
-		}
-		c.Credits += price
-		c.Lost += price
-		c.Requests += scanRequests(plan.Scan)
-		price, pages = e.priceOfReading(), plan.readPages()+wasted
-	case outlier.OpTrendingFormats:
-		pages = 1
-	default:
-		pages = max(0, min(pages, job.AllPages-1)-step.Next) + wasted
-	}
-	c.Credits += outlier.Credits(pages) * price
-	c.Lost += outlier.Credits(pages) * price * maxAttempts
-	return pages
-}
-
-// mayWaste is 1 if a page of the step may be wasted on learning what `from` counts, which
-// happens once for each endpoint. The results of a scan are read by a search.
-func (e *Engine) mayWaste(plan frozen, step *state.Step) int {
-	op, pages := step.Op, plan.limit(step)
-	if op == outlier.OpStartScan {
-		op, pages = outlier.OpSearch, plan.readPages()
-	}
-	if op != outlier.OpTrendingFormats && pages > 1 && step.Reading == "" && e.countsUnknown(op) {
-		return 1
-	}
-	return 0
-}
-
-// cheapest is the lowest price of a page of any step.
-func (e *Engine) cheapest(steps []state.Step) outlier.Credits {
-	least := outlier.Credits(0)
-	for i := range steps {
-		price := e.priceOf(&steps[i])
-		if steps[i].Op == outlier.OpStartScan {
-			price = e.priceOfReading()
-		}
-		if least == 0 || price < least {
-			least = price
-		}
-	}
-	return least
 }
 
 // priceOf is what one call of a step costs by the configured prices.

@@ -50,7 +50,7 @@ func TestRunsStayWithinWhatPlanSaid(t *testing.T) {
 		})
 	}
 	// A test that never met a case would prove nothing about it.
-	for _, kind := range []string{"fresh", "continued", "shared", "cut", "lost", "scan", "watch", "bought"} {
+	for _, kind := range []string{"fresh", "continued", "shared", "cut", "lost", "scan", "watch", "bought", "resumed"} {
 		if kinds[kind] == 0 && played >= ordinary {
 			t.Errorf("no run of this kind among %v: %s", kinds, kind)
 		}
@@ -81,6 +81,7 @@ func (w *wager) play() {
 	if len(f.Jobs) == 0 {
 		return
 	}
+	w.consistent(f)
 	told := f.Jobs[w.dice.IntN(len(f.Jobs))]
 	if told.Problem == "" {
 		w.hold(&told)
@@ -273,8 +274,54 @@ func (w *wager) rows(db *sql.DB, query string) (all []string) {
 	return all
 }
 
-// hold runs a job as it was foretold, and holds the run to it.
+// consistent checks that what a forecast tells of a job does not contradict itself.
+func (w *wager) consistent(f *Forecast) {
+	for i := range f.Jobs {
+		told := &f.Jobs[i]
+		worst, expected := told.Worst, told.Expected
+		if expected.Credits < 0 || worst.Credits < expected.Credits || worst.Lost < worst.Credits {
+			w.Errorf("%s: %d credits are expected, at worst %d, and %d if answers are lost", told.Job, expected.Credits, worst.Credits, worst.Lost)
+		}
+		if expected.Requests < 0 || worst.Requests < expected.Requests {
+			w.Errorf("%s: %d requests are expected, and at worst %d", told.Job, expected.Requests, worst.Requests)
+		}
+		spec := w.config.Job(told.Job)
+		if spec.Scan == nil && told.least > 0 && (worst.Credits%told.least > 0 || expected.Credits%told.least > 0) {
+			w.Errorf("%s: a page costs %d credits; %d are expected, and at worst %d", told.Job, told.least, expected.Credits, worst.Credits)
+		}
+		if calls := told.Calls; spec.Budget.MaxRequests == 0 && worst.Requests < calls {
+			w.Errorf("%s: %d calls are to be made, %d requests are expected, and at worst %d", told.Job, calls, expected.Requests, worst.Requests)
+		}
+	}
+	if f.Cycle.Worst < f.Cycle.Wanted {
+		w.Errorf("the runs of the cycle want %d credits, and at worst %d", f.Cycle.Wanted, f.Cycle.Worst)
+	}
+}
+
+// resumed stops a run in the middle, and checks that it promises no more than before when it
+// goes on.
+func (w *wager) resumed(told *JobForecast, row *state.Run) {
+	f := w.foretold()
+	for i := range f.Jobs {
+		now := &f.Jobs[i]
+		if now.Job != told.Job || now.Continues != row.ID || now.Problem != "" {
+			continue
+		}
+		w.kinds["resumed"]++
+		if now.Worst.Credits > told.Worst.Credits || now.Worst.Lost > told.Worst.Lost || now.Worst.Requests > told.Worst.Requests {
+			w.Errorf("run %s of %s promised %+v, and %+v when it goes on", row.ID, told.Job, told.Worst.Cost, now.Worst.Cost)
+		}
+	}
+}
+
+// hold runs a job as it was foretold, and holds the run to it. Some are stopped on the way.
 func (w *wager) hold(told *JobForecast) {
+	var row *state.Run
+	defer func() {
+		if row != nil {
+			w.resumed(told, row)
+		}
+	}()
 	e, stop := w.open()
 	defer stop()
 	spec := e.Config.Job(told.Job)
@@ -291,7 +338,16 @@ func (w *wager) hold(told *JobForecast) {
 	}
 	charged := w.service.Books().Total.Spent()
 	w.harm(losses)
-	row, err := e.Run(w.ctx, spec, trigger, due)
+	ctx, cancel := context.WithCancel(w.ctx)
+	defer cancel()
+	if w.maybe(40) {
+		e.Client.Transport = stopAfter(w.wire, w.dice.IntN(8), cancel)
+	}
+	var err error
+	row, err = e.Run(ctx, spec, trigger, due)
+	if row == nil && ctx.Err() != nil {
+		return
+	}
 	if row == nil {
 		w.Fatalf("job %s was not run: %v", told.Job, err)
 	}

@@ -24,9 +24,13 @@ import (
 
 // ration limits a run that begins at the given time to its share.
 func (e *Engine) ration(ctx context.Context, spec *job.Spec, plan *frozen, steps []state.Step, now time.Time) error {
-	wanted := e.cost(spec, *plan, steps).Credits
-	if e.Config.Budget.Pace != job.PaceEven || e.Config.Budget.PerMonth == nil || wanted == 0 {
+	if e.Config.Budget.Pace != job.PaceEven || e.Config.Budget.PerMonth == nil {
 		return nil
+	}
+	all, _, err := e.purchases(*plan, steps, plan.cap(spec.Budget))
+	wanted := all.Credits
+	if err != nil || wanted == 0 {
+		return err
 	}
 	share, err := e.share(ctx, spec, now)
 	if err != nil || share >= wanted {
@@ -149,11 +153,21 @@ func (e *Engine) demands(ctx context.Context, now, turn time.Time) ([]credit.Dem
 		if runs == 0 && spec.After == "" && spec.Schedule == "" && spec.Every == 0 {
 			continue
 		}
-		steps, plan, err := e.draw(ctx, spec, now)
+		in := e.inputs(ctx, spec, now)
+		in.Assume = true // what comes after another job finds something by then
+		steps, plan, err := e.draw(spec, in)
 		if err != nil {
 			continue
 		}
-		all[i] = credit.Demand{Runs: runs, Each: e.cost(spec, plan, steps).Credits, Step: e.smallest(plan, steps)}
+		each, _, err := e.purchases(plan, steps, plan.cap(spec.Budget))
+		if err != nil {
+			return nil, err
+		}
+		least, err := e.least(plan, steps)
+		if err != nil {
+			return nil, err
+		}
+		all[i] = credit.Demand{Runs: runs, Each: each.Credits, Step: least}
 	}
 	return all, ctx.Err()
 }
@@ -177,15 +191,4 @@ func (e *Engine) nextOf(spec *job.Spec, now time.Time) time.Time {
 		spec = parent
 	}
 	return spec.Next(now, e.Config.Timezone)
-}
-
-// smallest is the least that is of use to a run: the cheapest turn.
-func (e *Engine) smallest(plan frozen, steps []state.Step) (least outlier.Credits) {
-	for i := range steps {
-		price := e.priceOfTurn(plan, &steps[i])
-		if steps[i].Stop == "" && (least == 0 || price < least) {
-			least = price
-		}
-	}
-	return least
 }

@@ -190,7 +190,7 @@ func (e *Engine) joins(steps []state.Step, again bool) (map[int]string, error) {
 
 // Joins are the scans of other runs that a run of spec would join if it began now.
 func (e *Engine) Joins(ctx context.Context, spec *job.Spec) (all []state.Scan, err error) {
-	_, plan, err := e.drawNow(ctx, spec, time.Now())
+	_, plan, err := e.drawNow(spec, e.inputs(ctx, spec, time.Now()))
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"net/url"
+	"slices"
 	"time"
 
 	"outlierd/outlier"
@@ -140,22 +141,34 @@ func inCredits(price outlier.Credits) string {
 	return fmt.Sprintf("%d credits", price)
 }
 
-// floor warns if the month's budget cannot last: if even the cheapest run of each job
-// at each of its due times costs more. As the file does not know what day it is, the
-// cycle from July to August stands for all: it has 31 days, whenever it begins.
+// floor warns if a budget cannot last: if even the cheapest run of each job at each of its
+// due times costs more than a day or a cycle allows. As the file does not know what day it
+// is, the cycle from July to August stands for all: it has 31 days, whenever it begins.
 func (b *builder) floor() {
-	month := b.cfg.Budget.PerMonth
-	if month == nil || len(b.found) > 0 {
+	month, perDay := b.cfg.Budget.PerMonth, b.cfg.Budget.PerDay
+	if month == nil && perDay == nil || len(b.found) > 0 {
 		return
-	}
-	left := *month
-	if b.cfg.Budget.Reserve != nil {
-		left -= *b.cfg.Budget.Reserve
 	}
 	f := forecast{prices: b.cfg.Service.Prices, zone: b.cfg.Timezone, dues: maxDues}
 	f.begin = time.Date(2026, time.July, b.cfg.Budget.Renews, 0, 0, 0, 0, b.cfg.Timezone)
 	for i := range b.cfg.Jobs {
 		f.add(&b.cfg.Jobs[i], b.cfg)
+	}
+	if perDay != nil {
+		if dearest := slices.Max(f.days[:]); dearest > *perDay {
+			b.warn(b.root.get("budget").get("per_day"), "raise it, or let jobs run less often",
+				"the cheapest runs of all jobs cost up to %d credits in a day, and there are %d", dearest, *perDay)
+		}
+		for i := range f.days { // what a day does not allow is not spent on it
+			f.days[i] = min(f.days[i], *perDay)
+		}
+	}
+	if month == nil {
+		return
+	}
+	left := *month
+	if b.cfg.Budget.Reserve != nil {
+		left -= *b.cfg.Budget.Reserve
 	}
 	var sum outlier.Credits
 	last := 0

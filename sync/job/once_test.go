@@ -171,6 +171,18 @@ jobs: {a: {schedule: "@daily", search: {}}}`, ""},
 		{"does not last", `
 budget: {per_month: 61, reserve: 20}
 jobs: {a: {schedule: "@daily", search: {}}}`, "the cheapest runs of all jobs cost 62 credits in a cycle of 31 days, and there are 41: it lasts until day 21"},
+		{"a day is enough", `
+budget: {per_day: 4, per_month: 100}
+jobs: {a: {every: 12h, reuse_for: 1m, search: {}}}`, "cost 124 credits"},
+		{"a day is not enough", `
+budget: {per_day: 3, per_month: 100}
+jobs: {a: {every: 12h, reuse_for: 1m, search: {}}}`, "the cheapest runs of all jobs cost up to 4 credits in a day, and there are 3"},
+		{"a day is not enough, without a month", `
+budget: {per_day: 3}
+jobs: {a: {every: 12h, reuse_for: 1m, search: {}}}`, "cost up to 4 credits in a day, and there are 3"},
+		{"a day lets the month last", `
+budget: {per_day: 3, per_month: 93}
+jobs: {a: {every: 12h, reuse_for: 1m, search: {}}}`, "cost up to 4 credits in a day, and there are 3"},
 		{"for each", `
 budget: {per_month: 50}
 jobs: {a: {every: 1d, for_each: {t: [a, b, c]}, search: {query: "${t}"}}}`, "cost 186 credits"},

@@ -23,7 +23,14 @@ type Inputs struct {
 	// IDs runs SQL over the user's tables and returns the texts of one column: of the
 	// named one, or of the first if column is "".
 	IDs func(sql, column string) ([]string, error)
+
+	// Assume takes one row for granted where SQL finds none, so that what the job will
+	// ask for can be priced before there is anything to find.
+	Assume bool
 }
+
+// Assumed stands for what SQL does not find yet; see [Inputs].
+const Assumed = "(what its SQL finds)"
 
 // Resolved is what a job asks for now: either asks or ids of free data.
 type Resolved struct {
@@ -32,6 +39,8 @@ type Resolved struct {
 
 	// Wanted are the parameters of the [outlier.HitFilter] for hits to fetch something for.
 	Wanted url.Values
+
+	Assumed bool // [Assumed] stands in it somewhere
 }
 
 // Ask is one search of a job, each page of which is one paid request, or the start of
@@ -187,7 +196,7 @@ func (r *resolver) params(t *template, chosen []string) (url.Values, error) {
 	params := url.Values{}
 	for _, name := range slices.Sorted(maps.Keys(t.Params)) {
 		for _, pattern := range t.Params[name] {
-			text, err := t.accept(name, fill(pattern, values))
+			text, err := r.accept(t, name, fill(pattern, values))
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", snake(name), err)
 			}
@@ -201,7 +210,7 @@ func (r *resolver) params(t *template, chosen []string) (url.Values, error) {
 			return nil, fmt.Errorf("%s: %w", snake(name), err)
 		}
 		for _, text := range texts {
-			if text, err = t.accept(name, text); err != nil {
+			if text, err = r.accept(t, name, text); err != nil {
 				return nil, fmt.Errorf("%s: %s: %w", snake(name), source.place(), err)
 			}
 			params.Add(name, text)
@@ -222,6 +231,14 @@ func (r *resolver) params(t *template, chosen []string) (url.Values, error) {
 		}
 	}
 	return params, nil
+}
+
+// accept holds a value to the interface, unless it stands for what SQL will find.
+func (r *resolver) accept(t *template, name, text string) (string, error) {
+	if r.done.Assumed && strings.Contains(text, Assumed) {
+		return text, nil
+	}
+	return t.accept(name, text)
 }
 
 // place says where a value came from that stands in no literal list.
@@ -246,6 +263,9 @@ func (r *resolver) read(s Source, column string) ([]string, error) {
 		return nil, err
 	}
 	values = slices.DeleteFunc(slices.Clone(values), func(v string) bool { return strings.TrimSpace(v) == "" })
+	if len(values) == 0 && s.SQL != "" && r.Assume {
+		values, r.done.Assumed = []string{Assumed}, true
+	}
 	r.answers[key] = uniq(values)
 	return r.answers[key], nil
 }

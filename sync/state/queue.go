@@ -119,6 +119,37 @@ func (s *Store) Fresh(op outlier.Operation, entities []string, since, at time.Ti
 	return n, nil
 }
 
+// unasked counts the entities of a JSON list ?2 of which nothing that will do is known, and
+// for which the job ?6 has no call in the queue that was wanted after ?7.
+const unasked = `SELECT count(*) FROM json_each(?2) e WHERE NOT EXISTS (
+		SELECT 1 FROM freshness f WHERE f.op = ?1 AND f.entity = e.value
+			AND iif(f.missing, f.retry_at > ?3, f.at > ?4) AND f.at <= ?5)
+	AND NOT EXISTS (
+		SELECT 1 FROM queue q WHERE q.op = ?1 AND q.entity = e.value AND q.wanted_at > ?7 AND (q.job = ?6 OR EXISTS (
+			SELECT 1 FROM queue_others o WHERE o.op = q.op AND o.entity = q.entity AND o.job = ?6)))`
+
+// Unasked counts the entities that are neither fresh, as [Store.Fresh] has it, nor queued
+// for the job.
+func (s *Store) Unasked(job string, op outlier.Operation, entities []string, since, at time.Time) (n int, err error) {
+	now := time.Now()
+	for piece := range slices.Chunk(entities, 1000) {
+		list, err := json.Marshal(piece)
+		if err != nil {
+			return 0, err
+		}
+		more := 0
+		err = s.view(func() error {
+			return s.row(unasked, string(op), string(list), micros(at), micros(since), micros(now.Add(Skew)),
+				job, micros(now.Add(-keepQueued))).Scan(&more)
+		})
+		if err != nil {
+			return 0, fmt.Errorf("count what is to be asked by %s: %w", op, err)
+		}
+		n += more
+	}
+	return n, nil
+}
+
 // fresh reports whether what is known of the task's entity will do, and when it was learned.
 // What was learned in the future was dated by a clock that was wrong, and is as old as can be.
 func (t *Tx) fresh(task Task) (learned time.Time, fresh bool, err error) {
