@@ -4,11 +4,11 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/base64"
-	"encoding/json"
+	"encoding/hex"
+	"fmt"
 	"html"
 	"io"
-	"net/url"
-	"slices"
+	"regexp"
 	"strings"
 
 	"github.com/klauspost/compress/gzip"
@@ -34,51 +34,103 @@ func (k Key) scrub(b []byte) (clean []byte, held bool) {
 	if k.IsZero() {
 		return b, false
 	}
-	for _, spelling := range k.spellings() {
-		if bytes.Contains(b, []byte(spelling)) {
-			b, held = bytes.ReplaceAll(b, []byte(spelling), []byte(redacted)), true
-		}
+	if !k.in(b) {
+		return b, false
 	}
-	return b, held
+	clean = k.pattern().ReplaceAllLiteral(b, []byte(redacted))
+	return clean, !bytes.Equal(clean, b)
 }
 
-// spellings are the ways in which software writes the key into a text: as it is, quoted in
-// JSON and in JSON within JSON, in an address, in HTML, and in base64. The longest come
-// first, since one may be a part of another.
-func (k Key) spellings() []string {
-	text := *k.text
-	if len(text) < shortestAlone {
-		text = k.authorization()
+// in reports whether b may hold the key, which is found out much faster than where.
+func (k Key) in(b []byte) bool {
+	folded := fold(fold(b))
+	for _, text := range append(k.base64(), k.sent()) {
+		if bytes.Contains(b, []byte(text)) || bytes.Contains(folded, fold(fold([]byte(text)))) {
+			return true
+		}
 	}
-	all := []string{text, url.QueryEscape(text), url.PathEscape(text), html.EscapeString(text)}
-	for range 2 {
-		for _, s := range slices.Clone(all) {
-			for _, forHTML := range []bool{false, true} {
-				q := quoted(s, forHTML)
-				all = append(all, q, strings.ReplaceAll(q, "/", `\/`))
+	return false
+}
+
+// fold undoes the escapes that [Key.pattern] knows, and drops backslashes.
+func fold(b []byte) []byte {
+	out := make([]byte, 0, len(b))
+	for i := 0; i < len(b); i++ {
+		c, n := b[i], 0 // the character, and how many bytes more spell it
+		switch c {
+		case '\\':
+			if n = 5; !bytes.HasPrefix(b[i+1:], []byte("u00")) || !unhex(b[i+4:], &c) {
+				continue
+			}
+		case '%':
+			for bytes.HasPrefix(b[i+n+1:], []byte("25")) {
+				n += 2
+			}
+			if unhex(b[i+n+1:], &c) {
+				n += 2
+			}
+		case '&':
+			if end := bytes.IndexByte(b[i:min(i+10, len(b))], ';'); end > 0 {
+				if text := html.UnescapeString(string(b[i : i+end+1])); len(text) == 1 {
+					c, n = text[0], end
+				}
 			}
 		}
+		out = append(out, c)
+		i += n
 	}
-	for before := range 3 { // bytes that base64 may put into a group with the first of the key
-		padded := append(make([]byte, before), text...)
-		from, to := (8*before+5)/6, 8*len(padded)/6 // what the bytes around the key do not change
-		all = append(all, base64.RawStdEncoding.EncodeToString(padded)[from:to], base64.RawURLEncoding.EncodeToString(padded)[from:to])
-	}
-	slices.SortFunc(all, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
-	return slices.Compact(all)
+	return out
 }
 
-// quoted is a text as it stands between the quotes of a JSON text, with what HTML gives a
-// meaning to escaped as well or not.
-func quoted(s string, forHTML bool) string {
-	var b strings.Builder
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(forHTML)
-	if err := e.Encode(s); err != nil {
-		panic(err) // a string can be written as JSON, and a builder takes it
+// unhex reads two hexadecimal digits, if there are.
+func unhex(b []byte, c *byte) bool {
+	var one [1]byte
+	if len(b) < 2 {
+		return false
 	}
-	return strings.TrimSuffix(b.String(), "\n")[1 : b.Len()-2]
+	_, err := hex.Decode(one[:], b[:2])
+	if err == nil {
+		*c = one[0]
+	}
+	return err == nil
 }
+
+// sent is the key, or if that is too short the header's value.
+func (k Key) sent() string {
+	if len(*k.text) < shortestAlone {
+		return k.authorization()
+	}
+	return *k.text
+}
+
+// base64 is what base64 always has of the key, whichever bytes stand before and after it.
+func (k Key) base64() (all []string) {
+	for before := range 3 { // bytes that stand in a group with the first of the key
+		padded := append(make([]byte, before), k.sent()...)
+		for _, encoding := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
+			all = append(all, encoding.EncodeToString(padded)[(8*before+5)/6:8*len(padded)/6])
+		}
+	}
+	return all
+}
+
+// pattern matches the key with any of its characters escaped as in JSON, JSON within JSON,
+// an address or HTML, and the key in base64. An escape that is not looked for would be undone
+// by whoever reads the answer, and show the key.
+func (k Key) pattern() *regexp.Regexp {
+	var b strings.Builder
+	for _, c := range []byte(k.sent()) { // a slash, for one: / \/ \u002f %2f %252f &#47; &#x2f;
+		fmt.Fprintf(&b, `(?:\\*%[1]s|(?i:\\+u00%02[2]x|%%(?:25)*%02[2]x|(?:&|\\+u0026)(?:#%[2]d|#x%02[2]x|%[3]s);))`,
+			regexp.QuoteMeta(string(c)), c, cmp.Or(entities[c], "none"))
+	}
+	for _, text := range k.base64() {
+		b.WriteString("|" + strings.ReplaceAll(regexp.QuoteMeta(text), "/", `\\*/`))
+	}
+	return regexp.MustCompile(b.String())
+}
+
+// entities are the characters that have a name in HTML.
+var entities = map[byte]string{'&': "amp", '"': "quot", '<': "lt", '>': "gt", '\'': "apos"}
 
 // redact takes the key out of an answer that has just arrived. A body that holds it is kept
 // without its encoding from here on, and else as it came.

@@ -17,6 +17,31 @@ import (
 
 const echoed = `k/9"\%4&sT-1+xyz`
 
+// quoted is a text as it stands between the quotes of a JSON text, with what HTML gives a
+// meaning to escaped as well or not.
+func quoted(s string, forHTML bool) string {
+	var b strings.Builder
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(forHTML)
+	if err := e.Encode(s); err != nil {
+		panic(err) // a string can be written as JSON, and a builder takes it
+	}
+	return strings.TrimSuffix(b.String(), "\n")[1 : b.Len()-2]
+}
+
+// escaped is quoted with every nth character as a \u.
+func escaped(s string, nth int) string {
+	var b strings.Builder
+	for i, c := range s {
+		if i%nth == 0 {
+			fmt.Fprintf(&b, `\u%04X`, c)
+		} else {
+			b.WriteString(quoted(string(c), true))
+		}
+	}
+	return b.String()
+}
+
 func TestKeyIsTakenOutOfAnswersHoweverItIsSpelled(t *testing.T) {
 	basic := func(before string) string { return base64.StdEncoding.EncodeToString([]byte(before + echoed)) }
 	for name, text := range map[string]string{
@@ -25,6 +50,11 @@ func TestKeyIsTakenOutOfAnswersHoweverItIsSpelled(t *testing.T) {
 		"JSON in JSON":                 quoted(quoted(echoed, true), true),
 		"an address":                   url.QueryEscape(echoed),
 		"HTML":                         quoted(html.EscapeString(echoed), true),
+		"all of it escaped":            escaped(echoed, 1),
+		"some of it escaped":           escaped(echoed, 3),
+		"JSON in JSON in JSON":         quoted(quoted(escaped(echoed, 2), true), true),
+		"an address in an address":     url.QueryEscape(url.QueryEscape(echoed)),
+		"a little of an address":       quoted(strings.ReplaceAll(echoed, "/", "%2f"), true),
 		"base64":                       basic(""),
 		"base64 of the header":         basic("Api-Key "),
 		"base64 of something longer":   basic("Authorization: Api-Key "),
@@ -86,8 +116,8 @@ func TestNothingOfAnAnswerThatIsKeptHasTheKey(t *testing.T) {
 		"packed":        answering(200, string(packed), `Content-Type: application/json`, "Content-Encoding: gzip"),
 		"packed, cut":   answering(200, string(packed[:len(packed)-12]), `Content-Type: application/json`, "Content-Encoding: gzip"),
 		"cut":           answering(200, page[:len(page)-2], `Content-Type: application/json`),
-		"error":         answering(401, `{"status":"error","error":{"message":"no such key sk-canary-4711"}}`, `Content-Type: application/json`),
-		"foreign error": answering(502, "<p>Authorization: Api-Key sk-canary-4711</p>", `Content-Type: text/html`),
+		"error":         answering(401, `{"status":"error","error":{"message":"no such key sk-canary\u002d4711"}}`, `Content-Type: application/json`),
+		"foreign error": answering(502, "<p>Authorization: Api-Key sk&#45;canary-4711</p>", `Content-Type: text/html`),
 	} {
 		client := &Client{URL: "http://localhost", Key: key, Transport: wire}
 		a, err := client.Do(t.Context(), &Request{Op: OpSearch, Path: "/search/outliers"}, &books{})
