@@ -10,6 +10,7 @@ import (
 
 	"outlierd/outlier"
 	"outlierd/outlier/simulator"
+	"outlierd/sinks"
 	"outlierd/sync/state"
 )
 
@@ -44,6 +45,35 @@ func TestAfterFiresWhenThePagesArePublished(t *testing.T) {
 		best := w.count("select count(*) from (select unnest(seeds) s from ops.searches where job = 'child') where s in (select video_id from outliers order by z_score desc limit 6)")
 		if best < 3 {
 			t.Errorf("%d of the seeds are among the best hits; the SQL did not see what its parent had found", best)
+		}
+	})
+}
+
+// TestAfterWaitsForTheSinkThatItsSQLReads: while another sink works, its parent ends well, and
+// SQL would not find what that has brought.
+func TestAfterWaitsForTheSinkThatItsSQLReads(t *testing.T) {
+	bare(t, afterFile, func(w *workshop) {
+		w.inspect(func(e *Engine) { w.see(e, "parent") })
+		time.Sleep(6*time.Hour - time.Minute)
+		duck := &fakeSink{name: "duckdb", broken: between(0, 21*time.Minute)}
+		repaired := time.Now().Add(21 * time.Minute)
+		runs, log := w.serveInto(20*time.Minute, duck, &fakeSink{name: "parquet"})
+		if len(runsOf(runs, "parent")) != 1 || len(runsOf(runs, "child")) != 0 {
+			t.Fatalf("runs %+v; want the parent's alone", runs)
+		}
+		if n := strings.Count(log, "run waits"); n != 1 || !strings.Contains(log, "sink duckdb is disabled") {
+			t.Errorf("%d lines say that the run waits, want 1:\n%s", n, log)
+		}
+		w.inspect(func(e *Engine) {
+			e.Sinks = []sinks.Sink{duck, &fakeSink{name: "parquet", mark: duck.mark}}
+			row, err := e.Run(w.ctx, w.config.Job("child"), After, runs[0].Due)
+			if _, stale := errors.AsType[*StaleError](err); !stale || row != nil {
+				t.Errorf("run by hand it is %+v, error %v", row, err)
+			}
+		})
+		runs, _ = w.serveInto(30*time.Minute, duck, &fakeSink{name: "parquet"})
+		if children := runsOf(runs, "child"); len(children) != 1 || children[0].Started.Before(repaired) {
+			t.Errorf("children %+v; want one after %s", children, repaired)
 		}
 	})
 }

@@ -81,6 +81,7 @@ type watch struct {
 	resumed bool
 	tried   map[string]time.Time // the due instant before which an unfinished run was continued last, by run
 	held    map[string]time.Time // until when a job is not begun: a run of it could not be put on record
+	stale   map[string]time.Time // the due instant for which a job waits for the sink that its SQL reads
 	fireAt  time.Time            // before that jobs that come after others are not looked for: it failed
 }
 
@@ -93,7 +94,7 @@ type watch struct {
 // of that run covers all instants that have passed. A run that has its pages ends when the
 // next one is due.
 func (e *Engine) Serve(ctx context.Context, agenda []*Appointment) {
-	w := &watch{agenda: agenda, tried: map[string]time.Time{}, held: map[string]time.Time{}}
+	w := &watch{agenda: agenda, tried: map[string]time.Time{}, held: map[string]time.Time{}, stale: map[string]time.Time{}}
 	for ctx.Err() == nil {
 		if err := w.ready(ctx, e); err != nil {
 			e.log().Error("scheduler stopped", "err", err)
@@ -228,7 +229,7 @@ func (w *watch) fire(ctx context.Context) {
 // job has unfinished goes on, once for each instant: if that is still stuck, the instant's
 // own run is next, and is on record whatever becomes of it.
 func (w *watch) mayBegin(ctx context.Context, a *Appointment) bool {
-	if ctx.Err() != nil || time.Now().Before(w.held[a.Spec.Name]) {
+	if ctx.Err() != nil || time.Now().Before(w.held[a.Spec.Name]) || w.isStale(a) {
 		return false
 	}
 	if r := w.runOf(a.Spec.Name); r != nil {
@@ -254,6 +255,17 @@ func (w *watch) mayBegin(ctx context.Context, a *Appointment) bool {
 		}
 	}
 	return true
+}
+
+// isStale reports whether a job that comes after another one has to wait for the sink that
+// its SQL reads. It logs that once for each due instant.
+func (w *watch) isStale(a *Appointment) bool {
+	err := w.loader.stale(a.Spec)
+	if err != nil && a.Trigger == After && !w.stale[a.Spec.Name].Equal(a.Due) {
+		w.stale[a.Spec.Name] = a.Due
+		w.log().Warn("run waits", "job", a.Spec.Name, "due", a.Due.In(w.Config.Timezone), "err", err)
+	}
+	return err != nil && a.Trigger == After
 }
 
 // goOn continues an unfinished run, and reports whether it is under way.

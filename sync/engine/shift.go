@@ -97,6 +97,11 @@ func (e *Engine) workOn(ctx context.Context, spec *job.Spec, trigger Trigger, pa
 	if !s.loader.working() { // what it buys could not be seen
 		return nil, &SinksDownError{Since: s.loader.downSince, Err: s.loader.problems()}
 	}
+	if trigger == After {
+		if err := s.loader.stale(spec); err != nil {
+			return nil, err
+		}
+	}
 	r, err := take(ctx, s)
 	if r == nil {
 		return nil, err

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"outlierd/sinks"
+	"outlierd/sync/job"
 )
 
 // # Sinks that fail
@@ -162,6 +163,34 @@ func (l *loader) problems() error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// StaleError says that a job has to wait whose SQL is to find what another job has brought:
+// the tables that SQL reads do not have it yet.
+type StaleError struct {
+	Job, After string
+	Err        error // what the sink is disabled for
+}
+
+func (e *StaleError) Error() string {
+	return fmt.Sprintf("its SQL cannot find yet what job %s has brought, as sink %s is disabled; run it when the sink works again: %v",
+		e.After, job.SinkDuckDB, e.Err)
+}
+
+func (e *StaleError) Unwrap() error { return e.Err }
+
+// stale returns a [StaleError] for a job that comes after another one and has SQL, while the
+// tables that SQL reads are behind.
+func (l *loader) stale(spec *job.Spec) error {
+	if spec.After == "" || len(spec.SQL()) == 0 {
+		return nil
+	}
+	for _, s := range l.sinks {
+		if s.err != nil && s.Name() == job.SinkDuckDB {
+			return &StaleError{Job: spec.Name, After: spec.After, Err: s.err}
+		}
+	}
+	return nil
 }
 
 // SinksDownError refuses a paid call because no sink works.
