@@ -73,8 +73,10 @@ func (r *run) choose(ctx context.Context) error {
 		}
 	}
 	r.searched, r.shift.owing = true, r.shift.owing || len(debts) > 0
+	done, err := r.done()
+	r.loader.pagesIn = r.loader.pagesIn || !done && len(r.steps) > 0 // else it publishes at its end
 	r.updated()
-	return nil
+	return err
 }
 
 // want queues what a watch asks about its channels or videos.

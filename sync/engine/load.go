@@ -32,6 +32,10 @@ const loadEvery = 64
 // requests a minute there is little to see more often.
 const publishEvery = time.Minute
 
+// publishSoon is how long after the last time it shows the hits of a run whose pages are in,
+// while the calls about them go on.
+const publishSoon = 10 * time.Second
+
 // loader brings the sinks up to the end of the journal. Sinks that stand at the
 // same place, which is all of them in ordinary times, share one decoding.
 type loader struct {
@@ -49,6 +53,7 @@ type loader struct {
 	shown     int64         // the answers up to this one were there when readers last got something new
 	published time.Time     // when that was
 	copying   time.Duration // how long that took
+	pagesIn   bool          // the pages of a run are in, and readers were not shown them
 
 	forgotten int64 // changes of the operations tables up to this one every sink has, and the state has not
 
@@ -278,11 +283,17 @@ func (l *loader) taken(run string) map[string]int64 {
 	return rows
 }
 
-// publishDue reports whether a run that goes on should publish. The copy that
-// readers get costs in proportion to the data, so it is made for at most a twentieth
-// of the time.
-func (l *loader) publishDue() bool {
-	return time.Since(l.published) >= max(publishEvery, 20*l.copying)
+// publishDue reports whether a run that goes on should publish.
+func (l *loader) publishDue() bool { return !time.Now().Before(l.publishAt()) }
+
+// publishAt is when a run that goes on should publish. The copy that readers get costs in
+// proportion to the data, so it is made for at most a twentieth of the time.
+func (l *loader) publishAt() time.Time {
+	every := publishEvery
+	if l.pagesIn {
+		every = publishSoon
+	}
+	return l.published.Add(max(every, 20*l.copying))
 }
 
 // unseen reports whether the journal holds what no reader was shown.
@@ -307,7 +318,7 @@ func (l *loader) publishAll(ctx context.Context) error {
 			return err
 		}
 	}
-	l.shown, l.published, l.copying = l.hi, time.Now(), time.Since(began)
+	l.shown, l.published, l.copying, l.pagesIn = l.hi, time.Now(), time.Since(began), false
 	return l.forgetOps()
 }
 

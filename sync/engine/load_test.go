@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -193,4 +194,54 @@ func (s watched) Publish(ctx context.Context, ops *sinks.Ops) error {
 		s.publish(ops)
 	}
 	return s.Sink.Publish(ctx, ops)
+}
+
+// TestReadersSeeTheHitsBeforeTheQueueIsWorkedOff: ten seconds after the pages of a run are in,
+// and not each of them.
+func TestReadersSeeTheHitsBeforeTheQueueIsWorkedOff(t *testing.T) {
+	const file = `
+version: 1
+service: {url: "sim://", limit: 10/min, paging: page}
+jobs:
+  one: {schedule: "@hourly", search: {query: [home espresso], pages: 3}, enrich: {details: {top: 30}}}
+`
+	for name, run := range map[string]func(w *workshop, sink *fakeSink){
+		"by hand": func(w *workshop, sink *fakeSink) {
+			w.inspect(func(e *Engine) {
+				e.Sinks = []sinks.Sink{sink}
+				if row, err := e.Run(w.ctx, &w.config.Jobs[0], Manual, time.Time{}); err != nil || row.Status != state.OK {
+					w.Errorf("run %+v, error %v", row, err)
+				}
+			})
+		},
+		"on a schedule": func(w *workshop, sink *fakeSink) {
+			w.inspect(func(e *Engine) { w.see(e, "one") })
+			time.Sleep(time.Hour)
+			if runs, _ := w.serveInto(10*time.Minute, sink); len(runs) != 1 || runs[0].Status != state.OK {
+				w.Errorf("runs %+v", runs)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bare(t, file, func(w *workshop) {
+				sink := &fakeSink{name: "duckdb"}
+				var shown int64
+				published, searches := 0, 0
+				well := w.wire
+				w.wire = roundTripper(func(r *http.Request) (*http.Response, error) {
+					if strings.HasPrefix(r.URL.Path, "/search/") {
+						if searches++; searches == 3 {
+							before := sink.published
+							time.AfterFunc(publishSoon+time.Second, func() { shown, published = sink.shown, sink.published-before })
+						}
+					}
+					return well.RoundTrip(r)
+				})
+				run(w, sink)
+				if shown < 3 || published != 1 {
+					t.Errorf("readers were shown %d answers in %d times, want the 3 pages at least, at once", shown, published)
+				}
+			})
+		})
+	}
 }

@@ -160,6 +160,9 @@ func (r *run) await(ctx context.Context) error {
 		until, r.progress.Until = r.wake, r.wake
 		r.updated()
 	}
+	if at := r.loader.publishAt(); r.loader.pagesIn && at.Before(until) {
+		until = at
+	}
 	err := pause(ctx, min(time.Until(until), nap))
 	r.progress.Until = time.Time{}
 	return err

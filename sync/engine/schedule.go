@@ -419,6 +419,7 @@ func (w *watch) showRest(ctx context.Context) error {
 	}
 	unseen, err := w.loader.unseen()
 	if err != nil || !unseen {
+		w.loader.pagesIn = false // they came from the journal
 		return err
 	}
 	return w.publish(ctx)
@@ -447,6 +448,9 @@ func (w *watch) wakes() (time.Time, error) {
 	}
 	sooner(w.slot)
 	sooner(w.loader.nextRetry())
+	if w.loader.pagesIn {
+		sooner(w.loader.publishAt())
+	}
 	if w.rest.After(time.Now()) {
 		sooner(w.rest)
 	}

@@ -112,6 +112,8 @@ func (e *Engine) workOn(ctx context.Context, spec *job.Spec, trigger Trigger, pa
 		case err != nil || r.ended:
 		case pages && r.searched:
 			err = r.giveWay(ctx)
+		case !worked && s.loader.pagesIn && s.loader.publishDue():
+			err = s.publish(ctx)
 		case !worked:
 			err = r.await(ctx)
 		}
