@@ -22,7 +22,7 @@ var OpsRuns = define(Table{
 		{Name: "hits", Type: bigint, Comment: "hits on those pages"},
 		{Name: "new_hits", Type: bigint, Comment: "hits never seen before the run"},
 		{Name: "rows", Type: counts, Comment: "rows per table, as they came: one key may have several"},
-		{Name: "requests", Type: bigint, Comment: "wire attempts"},
+		{Name: "requests", Type: bigint, Comment: "wire attempts, with the one that was in flight if the process was killed"},
 		{Name: "credits", Type: bigint, Comment: "credits counted as spent, unknown ones included"},
 		{Name: "refunded", Type: bigint, Comment: "credits that came back"},
 		{Name: "missing", Type: bigint, Comment: "things that the service does not have"},

@@ -101,10 +101,13 @@ type attempt struct {
 
 var errSettled = errors.New("the attempt has been settled before")
 
-// Sending implements [outlier.Attempt]. A free request leaves no mark: the pacer
-// remembers that it was sent, and a lost answer costs nothing.
+// Sending implements [outlier.Attempt]. A free request is noted in a file, since a lost
+// answer costs nothing.
 func (a *attempt) Sending() error {
 	if !a.r.Paid() {
+		if err := a.noteInFlight(); err != nil {
+			return fmt.Errorf("note that %s is sent: %w", describe(a.r), err)
+		}
 		return nil
 	}
 	err := a.s.unit(true, func(tx *Tx) error {

@@ -280,7 +280,7 @@ func (s *Store) recover() error {
 		if _, err := tx.exec(`UPDATE scans SET state = 'refused' WHERE state = 'intended'`); err != nil {
 			return err
 		}
-		return errors.Join(tx.interruptRuns(), tx.correctQueue(), tx.expire())
+		return errors.Join(tx.recoverInFlight(), tx.interruptRuns(), tx.correctQueue(), tx.expire())
 	})
 }
 
@@ -307,6 +307,10 @@ func (s *Store) release() error {
 	}
 	if s.broken == nil {
 		s.broken = errClosed
+	}
+	if s.sending != nil {
+		errs = append(errs, s.sending.Close())
+		s.sending = nil
 	}
 	errs = append(errs, s.lock.Close())
 	s.lock, s.holds = nil, false

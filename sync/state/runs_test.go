@@ -2,6 +2,7 @@ package state
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -415,5 +416,39 @@ func TestDistinctCountsKeysOnce(t *testing.T) {
 		if got, err := s.Distinct(run); err != nil || !cmp.Equal(got, want) {
 			t.Errorf("%s: %v (%v), want %v", run, got, err, want)
 		}
+	}
+}
+
+// TestFreeCallInFlightIsCounted: when a process is killed, its run has sent one call more than
+// answers were kept. A call whose answer is on record is not counted twice.
+func TestFreeCallInFlightIsCounted(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	beginRun(t, s, "run-1")
+	p := Purchase{Run: "run-1", Job: "ideas", Attempt: 1}
+	buy(t, s, p, answerTo(detailsRequest("a-rather-long-id"), `{}`), outlier.Charged)
+	if err := s.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	requests := func(dir string) int64 {
+		t.Helper()
+		all, err := open(t, dir).Runs("ideas", 1)
+		if err != nil || len(all) != 1 {
+			t.Fatalf("runs %+v, error %v", all, err)
+		}
+		return all[0].Requests
+	}
+	if got := requests(copyFolder(t, dir)); got != 1 {
+		t.Errorf("killed after an answer, the run has %d requests, want 1", got)
+	}
+	if err := reserve(t, s, p, detailsRequest("short")).Sending(); err != nil {
+		t.Fatal(err)
+	}
+	killed := copyFolder(t, dir)
+	if got := requests(killed); got != 2 {
+		t.Errorf("killed before an answer, the run has %d requests, want 2", got)
+	}
+	if got := ask(t, killed, `SELECT entity || ' ' || state FROM attempts ORDER BY id`); !slices.Equal(got, []string{"a-rather-long-id charged", "short unknown"}) {
+		t.Errorf("on record is %q", got)
 	}
 }

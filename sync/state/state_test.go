@@ -192,7 +192,7 @@ func copyFolder(t testing.TB, from string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, path := range append(held, filepath.Join(from, "state.db"), filepath.Join(from, "state.db-wal"), filepath.Join(from, "lock")) {
+	for _, path := range append(held, filepath.Join(from, "state.db"), filepath.Join(from, "state.db-wal"), filepath.Join(from, "lock"), filepath.Join(from, "sending.json")) {
 		data, err := os.ReadFile(path)
 		if os.IsNotExist(err) {
 			continue

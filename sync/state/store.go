@@ -23,8 +23,9 @@ type Store struct {
 	dir     string
 	options Options
 	lock    *os.File
-	holds   bool // lock is the lock file, and the folder this process's
-	idle    bool // no process held the folder when it was opened to read
+	holds   bool     // lock is the lock file, and the folder this process's
+	sending *os.File // what is in flight; see [inFlight]
+	idle    bool     // no process held the folder when it was opened to read
 	space   space
 	pack    *packer
 
