@@ -46,6 +46,7 @@ type lesson struct {
 	Slow  float64       // how much longer the windows seem to be than they should; 0 = 1
 	Fast  float64       // a Slow that was refused; 0 if none is known
 	Held  float64       // the Slow from before the trial of a faster pace; 0 while none is tried
+	Row   int           // refusals without a reason, each soon after the last
 	Heals time.Time     // when a faster pace is tried
 	Got   int           // answers since the last refusal or trial
 	Took  time.Duration // for these, without the time in which nothing was asked
@@ -86,25 +87,29 @@ func (s *lesson) estimated(now time.Time, limit int) {
 	}
 }
 
-// refused takes back a trial of a faster pace. Else, where no burst explains a refusal, it
-// stretches the windows of q until the pace is what the service let through since the
-// refusal before: from one to the other it gave all that it gives, whatever kind of limit
-// it has.
-func (s *lesson) refused(now time.Time, q Quota, unexplained bool) {
-	was := s.slow()
+// refused takes back a trial of a faster pace. Else it stretches the windows of q: a little
+// at first, and then until the pace is what the service let through since the refusal
+// before. From one to the other it gave all that it gives, whatever kind of limit it has.
+// After few answers that is known roughly, so that the pace may as well have been right.
+func (s *lesson) refused(now time.Time, q Quota) {
+	was, many := s.slow(), s.Got >= trialWork
+	if many {
+		s.Row = 0
+	}
+	s.Row++
 	switch {
 	case s.Held > 0:
-		s.Slow = s.Held
-	case unexplained && s.Got > 0:
-		pace := float64(s.Took) / float64(s.Got) / float64(q.spacing())
-		s.Slow = max(was*1.09, min(pace, was*steepest))
-	case unexplained:
-		s.Slow = was * 1.09
+		s.Slow, s.Fast = s.Held, was
+	case many || s.Row > 1 && s.Got > 0:
+		pace := float64(s.Took) / (float64(s.Got) + 0.5) / float64(q.spacing())
+		s.Slow, s.Fast = max(was*1.09, min(pace, was*steepest)), 0
 	default:
-		s.Got, s.Took = 0, 0
-		return
+		s.Slow, s.Fast = was*1.09, 0
 	}
-	s.Slow, s.Fast, s.Held = min(s.Slow, slowest(q)), was, 0
+	if many {
+		s.Fast = was
+	}
+	s.Slow, s.Held = min(s.Slow, slowest(q)), 0
 	s.wait(now, trialAfter)
 }
 
@@ -193,8 +198,12 @@ func (c *core) learn(now, sent time.Time, r reading) {
 	if c.Lesson.Burst > 0 && now.Sub(c.Lesson.At) < time.Hour {
 		burst = 0 // what was learned last does not explain it
 	}
-	if c.Streak == 1 { // further ones of a streak only tell how long it lasts
-		c.Lesson.refused(now, c.told(), burst < 1 && c.Log.others() < 2)
+	switch unexplained := burst < 1 && c.Log.others() < 2; {
+	case c.Streak > 1: // which tells only how long the first one lasts
+	case unexplained:
+		c.Lesson.refused(now, c.told())
+	default:
+		c.Lesson.Got, c.Lesson.Took = 0, 0
 	}
 	c.Lesson.burst(now, max(1, burst))
 }

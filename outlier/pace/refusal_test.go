@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"path/filepath"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -240,6 +241,36 @@ func TestStrictServiceIsAskedEvenly(t *testing.T) {
 		n.work(open(t, tenAMinute, ""), 1, time.Hour)
 		if n.refused != 1 || n.admitted < 580 {
 			t.Errorf("%d admitted, %d refused", n.admitted, n.refused)
+		}
+	})
+}
+
+// A limit that is far too fast is learned within the hour, shown, and not learned anew where
+// the configured limit is put right.
+func TestPaceOfASilentServiceIsLearned(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "pace.json")
+	synctest.Test(t, func(t *testing.T) {
+		n := &line{service: bucketOf(10)(nil, 0), style: silent, random: rand.New(rand.NewPCG(1, 2)), begun: time.Now()}
+		fast := open(t, Quota{600, time.Minute}, path)
+		n.work(fast, 1, time.Hour)
+		n.refused = 0
+		n.work(fast, 1, time.Hour)
+		if n.refused > 5 || n.admitted < 500 {
+			t.Errorf("in the second hour %d are refused, %d admitted in both; want fewer than one in ten minutes, and at least 500", n.refused, n.admitted)
+		}
+		learned := func(l *Limiter) time.Duration {
+			s := l.Status()
+			if !s.Learned || !strings.HasSuffix(s.Pace(), "/min, learned") {
+				t.Errorf("status %+v shows %q, want a learned pace", s, s.Pace())
+			}
+			return Quota{s.Limit, s.Window}.spacing()
+		}
+		is := learned(fast)
+		if is < 6*time.Second || is > 9*time.Second {
+			t.Errorf("one request in %v, want about one in 6 s", is)
+		}
+		if after := learned(open(t, tenAMinute, path)); (after - is).Abs() > time.Second/10 {
+			t.Errorf("under another limit one request in %v, want one in %v as before", after, is)
 		}
 	})
 }

@@ -133,11 +133,11 @@ func rows() (all []row) {
 			services: lyingOf(first...),
 			styles:   styles, use: 0.99, refused: 1, prompt: true,
 		},
-		{name: "the first four, believed to allow 20 a minute", services: first, styles: unheaded, belief: Quota{20, time.Minute}, use: 0.75, refused: 40, late: true},
-		{name: "the first four, believed to allow 600 a minute", services: first, styles: unheaded, belief: Quota{600, time.Minute}, use: 0.75, refused: 40, late: true},
-		{name: "the first four, believed to allow 1000 a minute", services: first, styles: unheaded, belief: Quota{1000, time.Minute}, use: 0.60, refused: 40, late: true},
-		{name: "the other nine services, believed to allow 1000 a minute", services: others, styles: unheaded, belief: Quota{1000, time.Minute}, use: 0.60, refused: 40, late: true},
-		{name: "the first four with headers that lie, believed to allow 1000 a minute", services: lyingOf(first...), styles: withDelta, belief: Quota{1000, time.Minute}, use: 0.60, refused: 40, late: true},
+		{name: "the first four, believed to allow 20 a minute", services: first, styles: unheaded, belief: Quota{20, time.Minute}, use: 0.80, refused: 40, late: true},
+		{name: "the first four, believed to allow 600 a minute", services: first, styles: unheaded, belief: Quota{600, time.Minute}, use: 0.80, refused: 40, late: true},
+		{name: "the first four, believed to allow 1000 a minute", services: first, styles: unheaded, belief: Quota{1000, time.Minute}, use: 0.80, refused: 40, late: true},
+		{name: "the other nine services, believed to allow 1000 a minute", services: others, styles: unheaded, belief: Quota{1000, time.Minute}, use: 0.80, refused: 40, late: true},
+		{name: "the first four with headers that lie, believed to allow 1000 a minute", services: lyingOf(first...), styles: withDelta, belief: Quota{1000, time.Minute}, use: 0.80, refused: 40, late: true},
 	}...)
 }
 
