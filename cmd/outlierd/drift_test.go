@@ -23,7 +23,7 @@ func TestHitWithoutAnIDIsToldOfAndCounted(t *testing.T) {
 		fmt.Fprint(w, strings.Replace(answer.Body.String(), `{"id":`, `{"was":`, 1))
 	})
 	_, told, code := p.do(p.Context(), "search", "tea")
-	if code != exitDone {
+	if code != exitPartial {
 		t.Fatalf("exit code %d: %s", code, told)
 	}
 	contains(t, told, "the service's answers have changed", `"field":"hits[].id","problem":"missing"`)

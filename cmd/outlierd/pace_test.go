@@ -37,7 +37,7 @@ func TestPaceIsKeptOverARestart(t *testing.T) {
 func TestWaitIsNoLongerThanTheFileAllows(t *testing.T) {
 	bubble(t, strings.Replace(pacedFile, "4/min", "3/h, max_wait: 20m", 1), func(p *person) {
 		began := time.Now()
-		told := p.refused(exitPartial, "run", "tea")
+		told := p.refused(exitBudget, "run", "tea")
 		contains(p, told, "service.max_wait", "goes on with the next 'outlierd run'")
 		if took := time.Since(began); took > 20*time.Minute {
 			t.Errorf("it was parked after %s", took)
