@@ -99,6 +99,9 @@ func (r *run) want(ctx context.Context) error {
 // skipping counts anew which calls are not made since what is known is fresh. What the run
 // itself has asked for before it was interrupted is none of these.
 func (r *run) skipping(calls []frozenEnrich) func(state.Task, time.Time) {
+	if len(calls) == 0 {
+		return nil // a watch has no hits, and hits have no watch
+	}
 	r.fresh = map[time.Duration]int{}
 	ages := map[outlier.Operation]time.Duration{}
 	for _, call := range calls {

@@ -134,6 +134,22 @@ func TestFreshIsWhatWasReceivedSinceTheDueInstant(t *testing.T) {
 	})
 }
 
+// TestRunOfWhatIsNamedTellsWhatItSkipsAsFresh at its end, too.
+func TestRunOfWhatIsNamedTellsWhatItSkipsAsFresh(t *testing.T) {
+	bare(t, jobsFile, func(w *workshop) {
+		w.naming("weekly")
+		for _, want := range []map[time.Duration]int{{}, {7 * day: 2}} {
+			e, stop := w.open()
+			_, err := e.Run(w.ctx, &w.config.Jobs[0], Manual, time.Time{})
+			if p, failed := e.Progress(); err != nil || failed != nil || !maps.Equal(p.Fresh, want) {
+				t.Errorf("%v were skipped as fresh (%v, %v), want %v", p.Fresh, err, failed, want)
+			}
+			stop()
+			time.Sleep(time.Minute)
+		}
+	})
+}
+
 // TestRunTellsWhatItSkipsAsFresh, and by which age.
 func TestRunTellsWhatItSkipsAsFresh(t *testing.T) {
 	const file = `
