@@ -34,7 +34,7 @@ func TestDoDecidesWhatBecameOfThePrice(t *testing.T) {
 		"429 that breaks off": {func(_ *http.Request, connect func() error) (*http.Response, error) {
 			return response(429, io.MultiReader(strings.NewReader(`{"status":`), broken{})), connect()
 		}, Refunded, Limited},
-		"refusal without its status":    {answering(400, `{"error":{"message":"no"}}`), Unknown, Foreign},
+		"refusal without its status":    {answering(400, `{"error":{"message":"no"}}`), Unknown, Invalid},
 		"validation without its status": {answering(400, `{"error":{"errors":[{"message":"no","path":["size"]}]}}`), Unknown, Invalid},
 		"no such thing, and no status":  {answering(404, `{"error":{"message":"none"}}`), Unknown, Foreign},
 		"key refused without a status":  {answering(401, `{"error":{"message":"Unauthorized"}}`), Unknown, Unauthorized},

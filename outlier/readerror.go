@@ -31,14 +31,14 @@ func readError(op Operation, status int, header http.Header, body []byte) (e *Er
 	shaped, whole := e.readBody(body, date(header))
 	limited := status == http.StatusTooManyRequests || e.Rate != nil && status >= 400 && status < 500
 	own = shaped && (whole || limited)
-	e.Kind = e.kind(own)
+	e.Kind = e.kind(shaped, own)
 	if e.Message == "" && len(e.Fields) == 0 {
 		e.Message = e.ownWords(own, header)
 	}
 	return e, shaped, own
 }
 
-func (e *Error) kind(own bool) Kind {
+func (e *Error) kind(shaped, own bool) Kind {
 	switch {
 	case own && e.Rate != nil, e.Status == http.StatusTooManyRequests:
 		return Limited
@@ -46,8 +46,8 @@ func (e *Error) kind(own bool) Kind {
 		return Unauthorized
 	case e.Status == http.StatusPaymentRequired:
 		return NoCredits
-	case own && len(e.Fields) > 0, e.Status == http.StatusBadRequest && (own || len(e.Fields) > 0):
-		return Invalid // the same request would only be refused again
+	case own && len(e.Fields) > 0, shaped && e.Status == http.StatusBadRequest:
+		return Invalid // whoever says so, the same request would only be refused again
 	case own && e.Status == http.StatusNotFound:
 		return NotFound
 	case own:
