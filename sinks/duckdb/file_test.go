@@ -180,7 +180,7 @@ func TestFileHoldsWhatIsDeclaredAloneAndSaysWhatItIs(t *testing.T) {
 	in := readOnly(t, filepath.Join(dir, "outliers.duckdb"))
 	defer in.close()
 	for query, want := range map[string]any{
-		"SELECT string_agg(schema_name || '.' || view_name, ' ' ORDER BY view_name) FROM duckdb_views() WHERE database_name = 'warehouse'": "ops.query_yield ops.spend_by_day",
+		"SELECT string_agg(schema_name || '.' || view_name, ' ' ORDER BY view_name) FROM duckdb_views() WHERE database_name = 'warehouse'": "ops.coverage ops.query_yield ops.spend_by_day",
 		"SELECT comment FROM duckdb_views() WHERE database_name = 'warehouse' AND view_name = 'spend_by_day'":                              spendByDay.Comment,
 		"SELECT count(*) FROM duckdb_indexes() WHERE database_name = 'warehouse'":                                                          int64(0),
 		"SELECT comment FROM duckdb_tables() WHERE database_name = 'warehouse' AND table_name = 'comments'":                                schema.Comments.Comment,
