@@ -134,10 +134,11 @@ func (s *lesson) faster(now time.Time) {
 	s.wait(now, trialAfter/2)
 }
 
-// wait puts the next trial off: for long where the pace is near one that was refused.
+// wait puts the next trial off: for long where the pace is near one that was refused, or
+// the one that was told.
 func (s *lesson) wait(now time.Time, wait time.Duration) {
 	s.Heals = now.Add(wait)
-	if s.Slow <= s.Fast*near {
+	if s.Slow <= max(1, s.Fast)*near {
 		s.Heals = now.Add(slowHeals)
 	}
 	s.Got, s.Took = 0, 0
