@@ -93,7 +93,11 @@ func (o *options) offerRest(p *program, told *outcome) error {
 	told.rest = rest
 	for i := range told.ends {
 		if told.ends[i].Leaves() {
-			told.ends[i].Rest = o.typed("run " + told.row.Job + " " + spec.Flags)
+			name := told.row.Job + " "
+			if isOnce(told.row.Job) {
+				name = "" // which no person typed
+			}
+			told.ends[i].Rest = o.typed("run " + name + spec.Flags)
 		}
 	}
 	return nil

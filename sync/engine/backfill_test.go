@@ -88,7 +88,7 @@ func TestBackfillBuysWhatIsNotCoveredNewestFirst(t *testing.T) {
 		}
 		time.Sleep(8 * time.Hour) // longer than the job's own reuse_for
 		for range 9 {
-			if row, steps = w.backfill(w.ctx, 8); row.Status != state.PausedBudget {
+			if row, _ = w.backfill(w.ctx, 8); row.Status != state.PausedBudget {
 				break
 			}
 		}
