@@ -125,7 +125,7 @@ where (s.id is not null or r.failures > 0)` + ofJobSQL("r.job", name) + ` order 
 // publishedCursors are the last searches that ended by themselves.
 func publishedCursors(name string) string {
 	return `select job, operation, coalesce(item, array_to_string(coalesce(queries, seeds), ', ')) as search, max(began_at) as at
-from ops.searches where stop_reason in ('empty', 'short', 'repeated', 'pages', 'known')` + ofJobSQL("job", name) + ` group by all order by 1, 2, 3`
+from ops.searches where stop_reason in ('empty', 'short', 'repeated', 'pages', 'known') and coalesce(unreadable, 0) = 0` + ofJobSQL("job", name) + ` group by all order by 1, 2, 3`
 }
 
 // publishedScans are the scans that runs have asked for.

@@ -58,6 +58,7 @@ type Ending struct {
 // early says of each end that a search comes to before its last page why it came.
 var early = map[string]string{
 	stopEmpty:    "there was nothing more",
+	stopMissing:  "the service answered with none of them",
 	stopShort:    "there was nothing more",
 	stopRepeated: "a page brought only what had come before",
 	stopKnown:    "hardly anything was new",

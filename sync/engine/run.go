@@ -307,16 +307,23 @@ func (r *run) status(ctx context.Context, cause error, resting bool) state.Statu
 	return state.OK
 }
 
-// unreadable says how many hits of the run's pages could not be stored; nil if all could.
+// unreadable says which hits of the run's pages did not come or could not be stored; nil if
+// all are there.
 func (r *run) unreadable() error {
 	unread, hits := 0, 0
-	for _, s := range r.steps {
+	var all []error
+	for i := range r.steps {
+		s := &r.steps[i]
 		unread, hits = unread+s.Unread, hits+s.Hits
+		if s.Stop == stopMissing {
+			all = append(all, fmt.Errorf("%s: the service counts %d hits and answered with none", describe(s), s.Total))
+		}
 	}
-	if unread == 0 {
-		return nil
+	if unread > 0 {
+		all = append(all, fmt.Errorf("%d of %d hits could not be stored; the journal keeps them, "+
+			"for 'outlierd rebuild' with a version that reads them", unread, hits))
 	}
-	return fmt.Errorf("%d of %d hits could not be stored; the journal keeps them, for 'outlierd rebuild' with a version that reads them", unread, hits)
+	return errors.Join(all...)
 }
 
 // uncounted reports whether the run brought answers that have no hits to count, or had

@@ -369,7 +369,7 @@ func (r *run) turn(tx *state.Tx, step *state.Step, at place, page outlier.Page) 
 			return err
 		}
 	}
-	if mark.Key = boughtKey(step.Watermark); len(step.Seeds) > 0 && step.Stop != stopUnreadable {
+	if mark.Key = boughtKey(step.Watermark); len(step.Seeds) > 0 && step.Stop != stopUnreadable && step.Stop != stopMissing {
 		if err := tx.MoveWatermark(mark); err != nil {
 			return err
 		}

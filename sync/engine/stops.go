@@ -14,6 +14,7 @@ const (
 	stopKnown      = "known"      // the job's stop_when: hardly an id that was not known
 	stopFresh      = "fresh"      // the job bought the same seeds lately; nothing was sent
 	stopRefused    = "refused"    // the service refused the request itself
+	stopMissing    = "missing"    // page one has no hits, and its total counts some
 	stopUnreadable = "unreadable" // an answer that is no search answer, or of which no hit can be stored; it stays in the journal
 	stopClock      = "clock"      // its dates follow from a clock that was wrong; nothing was sent
 	stopTime       = "time"       // the job's stop_after
@@ -49,6 +50,8 @@ func (r *run) stopAfter(step *state.Step, at place, page outlier.Page, seen stat
 	switch got := len(page.Hits); {
 	case step.Op == outlier.OpTrendingFormats:
 		return stopPages
+	case got == 0 && step.Seen == 0 && page.Total > 0:
+		return stopMissing
 	case got == 0:
 		return stopEmpty
 	case unread(page) == got: // another page would be no better
