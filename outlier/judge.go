@@ -54,6 +54,8 @@ func judgeSuccess(a *Answer, body []byte, err error) (Outcome, *Error) {
 		return Unknown, &Error{Kind: Foreign, Message: fmt.Sprintf("not an answer of the service (%s)", mediaType(a.Header))}
 	case err != nil:
 		return Charged, &Error{Kind: Malformed, Cause: err}
+	case failure && a.Own && a.Request.Op == OpScan:
+		// The record of a scan has a status of its own, and may say what the scan failed of.
 	case failure:
 		// The status claims success and the body failure. The documented error is one
 		// under any status; less than that, or something of an answer beside it, proves
@@ -95,8 +97,9 @@ var marks = map[Operation]struct {
 }
 
 // validate accepts one whole JSON object (any value as trending formats) with nothing after
-// it. Bytes in its texts that are not UTF-8 cost no answer: who reads it replaces them. It reports whether an object has an error, and whether it has the
-// form of the service's own answers to op. A body that ends too early, which an empty
+// it. Bytes in its texts that are not UTF-8 cost no answer: who reads it replaces them. It
+// reports whether an object has an error, and whether it has the form of the service's own
+// answers to op. A body that ends too early, which an empty
 // one does too, gives io.ErrUnexpectedEOF.
 func validate(op Operation, body []byte) (failure, own bool, err error) {
 	d := jx.GetDecoder()

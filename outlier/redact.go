@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/go-faster/jx"
 	"github.com/klauspost/compress/gzip"
 )
 
@@ -37,7 +38,11 @@ func (k Key) scrub(b []byte) (clean []byte, held bool) {
 	if !k.in(b) {
 		return b, false
 	}
-	clean = k.pattern().ReplaceAllLiteral(b, []byte(redacted))
+	pattern := k.pattern()
+	clean = pattern.ReplaceAllLiteral(b, []byte(redacted))
+	if jx.Valid(b) && !jx.Valid(clean) { // a key of digits was, or was within, a number
+		clean = pattern.ReplaceAllFunc(b, func(found []byte) []byte { return bytes.Repeat([]byte("9"), len(found)) })
+	}
 	return clean, !bytes.Equal(clean, b)
 }
 

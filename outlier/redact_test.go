@@ -80,6 +80,23 @@ func TestKeyIsTakenOutOfAnswersHoweverItIsSpelled(t *testing.T) {
 	}
 }
 
+// TestKeyOfDigitsCostsNoAnswer in which it stands as a number.
+func TestKeyOfDigitsCostsNoAnswer(t *testing.T) {
+	key, err := NewKey("1234567890123")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for body, want := range map[string]string{
+		`{"a":"Api-Key 1234567890123"}`:             `{"a":"Api-Key [redacted]"}`,
+		`{"a":1234567890123,"b":"1234567890123"}`:   `{"a":9999999999999,"b":"9999999999999"}`,
+		`[-1234567890123.5e3,701234567890123,null]`: `[-9999999999999.5e3,709999999999999,null]`,
+	} {
+		if clean, held := key.scrub([]byte(body)); !held || string(clean) != want {
+			t.Errorf("%s became %s, want %s", body, clean, want)
+		}
+	}
+}
+
 // TestAnswersWithoutTheKeyStayAsTheyCame, to the byte.
 func TestAnswersWithoutTheKeyStayAsTheyCame(t *testing.T) {
 	body := `{"hits":[{"id":"k/9","title":"espresso k/9\"\\%4&sT-1+xy \u006b"}]}`

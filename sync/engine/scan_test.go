@@ -272,6 +272,28 @@ func TestStartAnsweredWithAnotherScanIsSettledByWord(t *testing.T) {
 	})
 }
 
+// TestScanThatSaysWhyItFailedHasEnded: a record with a status and an error is no error of the
+// service.
+func TestScanThatSaysWhyItFailedHasEnded(t *testing.T) {
+	bare(t, scanFile, func(w *workshop) {
+		w.renew(anHour)
+		looks := 0
+		w.wire = roundTripper(func(r *http.Request) (*http.Response, error) {
+			id, polled := strings.CutPrefix(r.URL.Path, "/scan/")
+			if !polled {
+				return w.service.Transport().RoundTrip(r)
+			}
+			looks++
+			connect(r)
+			return page(http.StatusOK, "application/json", fmt.Sprintf(`{"id":%q,"status":"Failed","error":{"message":"no such topic"}}`, id)), nil
+		})
+		row, err := w.run()
+		if err == nil || row.Status != state.Failed || !strings.Contains(row.Error, "ended as Failed") || row.Credits != 50 || looks != 1 {
+			t.Errorf("after %d looks: run %+v, error %v; want the scan to have failed with the first", looks, row, err)
+		}
+	})
+}
+
 // TestAnswerAboutAnotherScanEndsNone: neither is anything read, nor is the scan given up.
 func TestAnswerAboutAnotherScanEndsNone(t *testing.T) {
 	bare(t, scanFile, func(w *workshop) {
