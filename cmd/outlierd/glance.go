@@ -32,16 +32,10 @@ func (o *options) glance(ctx context.Context, config *job.Config, work func(*pro
 }
 
 // glanceOr is glance, and answers by a query over the published tables where the state belongs
-// to another user.
+// to another user or is missing.
 func (o *options) glanceOr(ctx context.Context, config *job.Config, query string, work func(*program) error) error {
-	err := o.glance(ctx, config, work)
-	if !errors.Is(err, fs.ErrPermission) {
-		return err
-	}
-	if err := o.readingPublished(config, err); err != nil {
-		return err
-	}
-	return o.ask(ctx, config, query)
+	look := func() error { return o.glance(ctx, config, work) }
+	return o.orPublished(config, look, func() error { return o.ask(ctx, config, query) })
 }
 
 // peek opens the state to read. A record of an earlier version is brought up to date

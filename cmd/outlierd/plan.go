@@ -1,9 +1,7 @@
 package main
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
 	"strings"
 	"time"
@@ -59,14 +57,10 @@ may take all that the job asks for. What SQL finds may be more by the time of th
 				_, err = fmt.Fprint(o.out, planText(f, config.Timezone, len(names) == 0))
 				return err
 			}
-			err = o.glance(c.Context(), config, func(p *program) error { return show(p, func(*engine.Forecast) {}) })
-			if !errors.Is(err, fs.ErrPermission) {
-				return err
+			look := func() error {
+				return o.glance(c.Context(), config, func(p *program) error { return show(p, func(*engine.Forecast) {}) })
 			}
-			if err := o.readingPublished(config, err); err != nil {
-				return err
-			}
-			return o.planPublished(c.Context(), config, show)
+			return o.orPublished(config, look, func() error { return o.planPublished(c.Context(), config, show) })
 		},
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -19,24 +20,28 @@ import (
 // # Without the state
 //
 // The folder `state` is its owner's alone, and the published tables are for everybody. In the
-// data folder of a colleague the commands that show what is on record answer from these tables,
-// as far as they tell it, and say so.
+// data folder of a colleague, or in a copy of it without `state`, the commands that show what is
+// on record answer from these tables, as far as they tell it, and say so.
 
-// readingPublished tells that the published tables answer, or why they cannot.
-func (o *options) readingPublished(config *job.Config, denied error) error {
-	path := published(config)
-	if path == "" {
-		return denied
+// orPublished looks at the state, or reads the published tables where the state may not be read
+// or is missing. Without published tables the state has to answer.
+func (o *options) orPublished(config *job.Config, look, read func() error) error {
+	folder, path := filepath.Join(config.Data, "state"), published(config)
+	tables, unpublished := os.Stat(path)
+	if unpublished != nil {
+		return look()
 	}
-	info, err := os.Stat(path)
-	if err != nil {
-		return denied
+	why := relative(folder) + " is missing"
+	if _, err := os.Stat(filepath.Join(folder, "state.db")); !errors.Is(err, fs.ErrNotExist) {
+		if err := look(); !errors.Is(err, fs.ErrPermission) {
+			return err
+		}
+		why = fmt.Sprintf("%s is not readable for user %d", relative(folder), os.Getuid())
 	}
-	fmt.Fprintf(o.err, "%s is not readable for user %d; the answer comes from the tables published in %s at %s, "+
+	fmt.Fprintf(o.err, "%s; the answer comes from the tables published in %s at %s, "+
 		"without what only the state has, such as queued data calls\n",
-		relative(filepath.Join(config.Data, "state")), os.Getuid(), relative(path),
-		info.ModTime().In(config.Timezone).Format("2006-01-02 15:04 MST"))
-	return nil
+		why, relative(path), tables.ModTime().In(config.Timezone).Format("2006-01-02 15:04 MST"))
+	return read()
 }
 
 // planPublished forecasts without the state: each job as if it ran for the first time, in a

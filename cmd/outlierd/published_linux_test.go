@@ -53,6 +53,24 @@ func TestColleagueReadsThePublishedTables(t *testing.T) {
 	})
 }
 
+// TestCopyWithoutTheStateAnswersFromThePublishedTables: what was spent is on record there too.
+func TestCopyWithoutTheStateAnswersFromThePublishedTables(t *testing.T) {
+	bubble(t, colleaguesJobs, func(p *person) {
+		p.must("run")
+		if err := os.RemoveAll(filepath.Join(p.dir, "data", "state")); err != nil {
+			t.Fatal(err)
+		}
+		for _, command := range []string{"budget", "plan"} {
+			out, told, code := p.do(p.Context(), command)
+			if code != exitDone {
+				t.Fatalf("%s: exit code %d: %s", command, code, told)
+			}
+			contains(p, out, map[string]string{"budget": "  98      2 ", "plan": "2 credits spent or held of 100"}[command])
+			contains(p, told, "state is missing; the answer comes from the tables published in ")
+		}
+	})
+}
+
 // asColleague does something as a user who may read the published tables and not the state.
 func (p *person) asColleague(something func()) {
 	p.Helper()
