@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -65,13 +66,14 @@ HTTPS_PROXY and NO_PROXY are heeded.`,
 	flags.StringVarP(&o.config, "config", "c", cmp.Or(config, "jobs.yaml"), "the job file (env OUTLIERD_CONFIG)")
 	flags.StringVarP(&o.output, "output", "o", "table", "how to print results: "+oneOf(outputs))
 	flags.BoolVar(&o.wide, "wide", false, "print every column of a table and all its text, however wide")
-	flags.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
+	flags.StringVar(&o.logLevel, "log-level", "info", oneOf(logLevels))
 	flags.StringVar(&o.logFormat, "log-format", "auto", "text, json or auto: text at a terminal, json elsewhere")
 	root.Version = version()
 	root.SetVersionTemplate("outlierd {{.Version}}\n")
 	addCommands(root, o)
 	o.complete(root)
 	markUsage(root)
+	refuseUnknownTopics(root)
 	return root
 }
 
@@ -101,7 +103,7 @@ func addCommands(root *cobra.Command, o *options) {
 // group is a command that only has others below it.
 func group(use, short, long string, below ...*cobra.Command) *cobra.Command {
 	c := &cobra.Command{Use: use, Short: short, Long: long, Args: cobra.NoArgs, RunE: func(c *cobra.Command, _ []string) error {
-		return usageError{fmt.Errorf("%s what? see '%[1]s --help'", c.CommandPath())}
+		return usageError{fmt.Errorf("'%s' needs one of its commands: %s", c.CommandPath(), strings.Join(commandsBelow(c), ", "))}
 	}}
 	c.AddCommand(below...)
 	return c

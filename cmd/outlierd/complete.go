@@ -21,10 +21,12 @@ func (o *options) complete(c *cobra.Command) {
 	}
 	for flag, values := range map[string][]string{
 		"output":     outputs,
-		"log-level":  {"debug", "info", "warn", "error"},
+		"log-level":  logLevels,
 		"log-format": {"auto", "text", "json"},
 		"enrich":     {"details", "comments", "transcript", "channel_videos", "channel_shorts"},
 		"each":       job.Windows,
+		"by":         {"semantic", "lexical"},
+		"mode":       {"fast", "standard"},
 		"sort":       withOrders(job.Sorts(operationOf(c.Name()))),
 		"where":      withEquals(job.Filters(operationOf(c.Name()))),
 	} {

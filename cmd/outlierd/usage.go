@@ -54,12 +54,7 @@ func unfitting(c *cobra.Command, args []string) string {
 // unknownCommand names those below c that may have been meant.
 func unknownCommand(c *cobra.Command, typed string) string {
 	said := fmt.Sprintf("'%s' has no command %q", c.CommandPath(), typed)
-	var known, begun []string
-	for _, sub := range c.Commands() {
-		if sub.IsAvailableCommand() {
-			known = append(known, sub.Name())
-		}
-	}
+	known, begun := commandsBelow(c), []string(nil)
 	for _, name := range known {
 		if typed != "" && strings.HasPrefix(name, strings.ToLower(typed)) {
 			begun = append(begun, fmt.Sprintf("'%s %s'", c.CommandPath(), name))
@@ -72,6 +67,28 @@ func unknownCommand(c *cobra.Command, typed string) string {
 		said += " (did you mean " + strings.Join(begun, " or ") + "?)"
 	}
 	return said
+}
+
+// refuseUnknownTopics makes 'help' of a command that does not exist an error.
+func refuseUnknownTopics(root *cobra.Command) {
+	root.InitDefaultHelpCmd()
+	help, _, _ := root.Find([]string{"help"})
+	help.Args = func(_ *cobra.Command, args []string) error {
+		if c, unknown, _ := root.Find(args); len(unknown) > 0 {
+			return usageError{errors.New(unknownCommand(c, unknown[0]))}
+		}
+		return nil
+	}
+}
+
+// commandsBelow are the names of what stands below c.
+func commandsBelow(c *cobra.Command) (names []string) {
+	for _, sub := range c.Commands() {
+		if sub.IsAvailableCommand() {
+			names = append(names, sub.Name())
+		}
+	}
+	return names
 }
 
 // didYouMean ends a message with the word that was meant, if one is near.

@@ -250,11 +250,14 @@ func (p *program) simulate() (err error) {
 	return err
 }
 
+var logLevels = []string{"debug", "info", "warn", "error"}
+
 // logger writes to standard error: text for people, JSON for machines.
 func (o *options) logger() (*slog.Logger, error) {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(o.logLevel)); err != nil {
-		return nil, usageError{fmt.Errorf("--log-level %s: want debug, info, warn or error", o.logLevel)}
+		meant := didYouMean(o.logLevel, logLevels)
+		return nil, usageError{fmt.Errorf("--log-level %s: want %s%s", o.logLevel, oneOf(logLevels), meant)}
 	}
 	with, w := &slog.HandlerOptions{Level: level, ReplaceAttr: said}, above{o.err, o.block}
 	switch o.logFormat {

@@ -1,14 +1,14 @@
 package job
 
 // Nearest is the candidate that somebody who typed word most likely meant, or "" if
-// none is near: at most a third of the letters may be wrong, and the first of
-// equally near ones wins.
+// none is near: about a third of the letters may be wrong, and the first of equally
+// near ones wins.
 func Nearest(word string, candidates []string) string {
 	letters := []rune(word)
 	if len(letters) > 64 { // no slip of the finger is that long
 		return ""
 	}
-	best, fewest := "", (len(letters)+2)/3+1
+	best, fewest := "", (len(letters)+1)/3+1
 	for _, c := range candidates {
 		if d := distance(letters, []rune(c)); d < fewest {
 			best, fewest = c, d

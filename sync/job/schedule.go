@@ -128,7 +128,10 @@ func parseCron(expression string) (times, error) {
 		expression = long
 	}
 	parts := strings.Fields(expression)
+	_, noPeriod := time.ParseDuration(strings.TrimPrefix(expression, "every "))
 	switch {
+	case noPeriod == nil:
+		return times{}, fmt.Errorf("is not a cron expression; use the key every, as in every: 6h")
 	case strings.Contains(expression, "tz="):
 		return times{}, fmt.Errorf("names a time zone; use `timezone` at the top of the file")
 	case strings.HasPrefix(expression, "@every"):

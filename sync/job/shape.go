@@ -242,7 +242,11 @@ func (j *judge) unknown(n *node, name, schemaURL string) {
 	value.wrong, value.dead = true, true
 	advice := j.elsewhere(n, name, schemaURL)
 	if advice == "" {
-		advice = didYouMean(value.head, Nearest(name, j.properties(schemaURL)))
+		known := j.properties(schemaURL)
+		advice = didYouMean(value.head, Nearest(name, known))
+		if advice == "" && strings.HasSuffix(strings.ToLower(schemaURL), "where") {
+			advice = "filters are " + strings.Join(known, ", ")
+		}
 	}
 	j.refuseWithHint(value.head, advice, "unknown key")
 }
@@ -332,12 +336,13 @@ func (j *judge) word(schemaURL string) string {
 }
 
 // properties are the keys that may stand in the mapping at a URL, those of later
-// versions left out.
+// versions and those that only remove what `use` brought left out.
 func (j *judge) properties(schemaURL string) []string {
 	all, _ := j.part(schemaURL)["properties"].(map[string]any)
 	var now []string
 	for _, name := range slices.Sorted(maps.Keys(all)) {
-		if p, _ := all[name].(map[string]any); p["$ref"] != "#/definitions/later" {
+		p, _ := all[name].(map[string]any)
+		if ref := p["$ref"]; ref != "#/definitions/later" && ref != "#/definitions/notShown" {
 			now = append(now, name)
 		}
 	}

@@ -90,6 +90,7 @@ func TestNearest(t *testing.T) {
 		"serach":    "search",
 		"stopafter": "stop_after",
 		"evrey":     "every",
+		"ver":       "", // two letters short of every
 		"zzz":       "",
 		"x":         "",
 		"":          "",
