@@ -205,7 +205,7 @@ func (p *planPrinter) notes(b *engine.Budget) {
 	for _, a := range b.Adjustments {
 		p.line("adjusted on %s by %+d: %s", p.day(a.At), a.Credits, clip(a.Why, 70))
 	}
-	p.line("the cycle ends on %s; the runs to come want %d more: %d at the end", p.day(b.Cycle.To), b.Cycle.Wanted, b.Cycle.Projected)
+	p.line("%s", p.needs(&b.Cycle))
 	if !b.Cycle.LastsTo.IsZero() {
 		p.line("! lasts until %s", p.day(b.Cycle.LastsTo))
 	}

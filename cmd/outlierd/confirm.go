@@ -126,7 +126,7 @@ func dearer(ctx context.Context, e *engine.Engine, todo []errand, limit outlier.
 // mayCost is the most that a run by hand may cost.
 func (e *errand) mayCost(ctx context.Context, in *engine.Engine) (outlier.Credits, error) {
 	if e.rest != nil {
-		return e.rest.Cost.Lost, nil
+		return e.rest.MayCost, nil
 	}
 	return in.MayCost(ctx, e.Spec, e.Trigger == engine.After)
 }

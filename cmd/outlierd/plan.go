@@ -141,7 +141,7 @@ func (p *planPrinter) job(f *engine.JobForecast) {
 	if f.Assumed {
 		p.line("  its SQL finds nothing now: the cost is that of one row, or of what earlier runs found")
 	}
-	p.cost("expected", f.Expected, basis(f.Basis))
+	p.cost("expected", f.Expected, basis(f))
 	p.cost("at worst", f.Worst, lost(f.Worst))
 	for _, line := range searchPlans(f.Searches) {
 		p.line("  %s", line)
@@ -217,14 +217,20 @@ func (p *planPrinter) cost(name string, c engine.Estimate, note string) {
 		count(c.Requests, "request"), spell(time.Duration(c.Minutes*float64(time.Minute))), note), " "))
 }
 
-func basis(runs int) string {
-	switch runs {
-	case 0:
+// basis is what the expected cost of a run is drawn from. What a job of channels or videos asks
+// for is known.
+func basis(f *engine.JobForecast) string {
+	switch {
+	case f.Calls+f.Fresh > 0:
+		return ""
+	case f.Basis == 0 && f.Expected.Credits < f.Worst.Credits:
+		return "nothing is known yet, so what the caps leave"
+	case f.Basis == 0:
 		return "nothing is known yet, so the worst"
-	case 1:
+	case f.Basis == 1:
 		return "as the last run did"
 	}
-	return fmt.Sprintf("as the last %d runs did", runs)
+	return fmt.Sprintf("as the last %d runs did", f.Basis)
 }
 
 func lost(c engine.Estimate) string {
@@ -336,7 +342,7 @@ func (p *planPrinter) cycle(c *engine.CycleForecast, pace string) {
 		held += fmt.Sprintf(" of %d", *c.Cap)
 	}
 	p.line("  %s", held)
-	p.line("  scheduled runs need about %s, %d in total by %s", count(c.Wanted, "more credit"), c.Projected, p.day(c.To))
+	p.line("  %s", p.needs(c))
 	if c.Cap == nil || c.Held+c.Worst <= *c.Cap {
 		p.line("  at worst they need %s", count(c.Worst, "credit"))
 	} else {
@@ -345,6 +351,11 @@ func (p *planPrinter) cycle(c *engine.CycleForecast, pace string) {
 	if !c.LastsTo.IsZero() {
 		p.line("  ! lasts until %s", p.day(c.LastsTo))
 	}
+}
+
+// needs is what scheduled runs are expected to spend until the cycle turns.
+func (p *planPrinter) needs(c *engine.CycleForecast) string {
+	return fmt.Sprintf("scheduled runs need about %s, %d in total by %s", count(c.Wanted, "more credit"), c.Projected, p.day(c.To))
 }
 
 // pagingPlan is what is believed of `from` at an endpoint.

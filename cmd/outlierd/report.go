@@ -29,7 +29,7 @@ type outcome struct {
 }
 
 // outcomeColumns are those of a run's row for programs; [outcome.values] has them.
-var outcomeColumns = []string{"run", "job", "status", "started_at", "ended_at", "pages", "hits", "new_hits", "requests", "credits", "refunded",
+var outcomeColumns = []string{"run", "job", "status", "started_at", "ended_at", "pages", "hits", "new_hits", "requests", "credits", "unknown", "refunded",
 	"missing", "failures", "queued", "skipped_fresh", "rest_of", "error", "searches"}
 
 func (told *outcome) values() []any {
@@ -42,7 +42,7 @@ func (told *outcome) values() []any {
 		skipped += int64(calls)
 	}
 	return []any{row.ID, row.Job, string(row.Status), when(row.Started), when(row.Ended), row.Pages, row.Hits, row.NewHits, row.Requests, int64(row.Credits),
-		int64(row.Refunded), row.Missing, row.Failures, int64(told.queued), skipped, filled(row.RestOf), filled(row.Error), searches}
+		int64(told.unknown), int64(row.Refunded), row.Missing, row.Failures, int64(told.queued), skipped, filled(row.RestOf), filled(row.Error), searches}
 }
 
 // reportRun gathers what there is to tell of a run, and tells it. An error that it

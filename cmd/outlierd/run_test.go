@@ -124,6 +124,13 @@ func TestSummaryOfARun(t *testing.T) {
 	out.Reset()
 	o.report(config, outcome{row: &ended, since: noon, unknown: 4}) // of 6 credits
 	contains(t, out.String(), "2 credits spent · 4 unknown · 2 refunded")
+	row := map[string]any{}
+	for i, value := range (&outcome{row: &ended, unknown: 4}).values() {
+		row[outcomeColumns[i]] = value
+	}
+	if row["credits"] != int64(6) || row["unknown"] != int64(4) || row["refunded"] != int64(2) {
+		t.Errorf("programs are told of %v credits, %v unknown, %v refunded", row["credits"], row["unknown"], row["refunded"])
+	}
 	out.Reset()
 	o.report(config, outcome{row: &ended, since: noon.Add(170 * time.Second)})
 	contains(t, out.String(), "coffee  partial in 10 s ") // of a run that was gone on with
@@ -197,8 +204,8 @@ jobs:
 		if err := json.Unmarshal([]byte(out), &runs); err != nil || len(runs) != 2 {
 			t.Fatalf("%v: %s", err, out)
 		}
-		if saved := runs[0].Searches[0]["credits_saved"]; runs[0].Status != "ok_empty" || runs[0].Credits != 2 || saved != 4.0 {
-			t.Errorf("of a search that ended early is told %+v", runs[0])
+		if saved := runs[0].Searches[0]["credits_saved"]; runs[0].Status != "ok_empty" || runs[0].Credits != 2 || saved != nil {
+			t.Errorf("of a search that found nothing is told %+v", runs[0])
 		}
 		if left := runs[1].Searches[0]["credits_left"]; runs[1].Status != "paused_budget" || runs[1].Credits != 4 || left != 6.0 {
 			t.Errorf("of a search that was cut is told %+v", runs[1])

@@ -30,7 +30,8 @@ type Rest struct {
 	Run     *state.Run      // the unfinished run that buys it already; nil for a new one
 	After   string          // the last run that has bought of it, or Of itself
 	Credits outlier.Credits // for all of it, if no answer is lost
-	Cost    Cost            // within the caps of the job
+	Cost    Cost            // within the cap of the run
+	MayCost outlier.Credits // within all caps, answers that are lost included
 
 	plan   frozen
 	steps  []state.Step
@@ -105,9 +106,14 @@ func (e *Engine) Rest(spec *job.Spec, of *state.Run) (*Rest, error) {
 	if err := rest.price(e, spec); err != nil {
 		return nil, err
 	}
+	run, plan := &state.Run{ID: "next", Job: of.Job}, rest.plan
 	if rest.Run != nil {
-		_, _, rest.Cost, err = e.rest(rest.Run, spec.Budget)
+		run = rest.Run
+		if _, plan, rest.Cost, err = e.rest(run, spec.Budget); err != nil {
+			return nil, err
+		}
 	}
+	rest.MayCost, err = e.affords(run, plan, spec.Budget, rest.Cost)
 	return rest, err
 }
 

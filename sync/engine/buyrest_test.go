@@ -158,6 +158,27 @@ func TestRestIsBoughtOnceThroughStopsAndEdits(t *testing.T) {
 	}
 }
 
+// TestQuestionBeforeTheRestReckonsWithAllCaps, also before it goes on.
+func TestQuestionBeforeTheRestReckonsWithAllCaps(t *testing.T) {
+	bare(t, strings.Replace(restFile, "jobs:", "budget: {per_month: 6}\njobs:", 1), func(w *workshop) {
+		l := &listing{counts: true}
+		l.arrive(200)
+		w.wire = l
+		e, stop := w.open()
+		defer stop()
+		first := w.succeeds(e)
+		if rest := w.restOf(e, first); rest.MayCost != 4 || rest.Cost.Lost <= 4 {
+			t.Errorf("it is asked about %d of %d credits, want the 4 that the month leaves", rest.MayCost, rest.Cost.Lost)
+		}
+		if row, err := w.buyRest(w.ctx, e, first); err != nil || row.Status != state.PausedBudget {
+			t.Fatalf("%+v (%v), want it to be paused by the month", row, err)
+		}
+		if rest := w.restOf(e, first); rest.Run == nil || rest.MayCost != 0 {
+			t.Errorf("going on with %v is asked about %d credits, want 0", rest.Run, rest.MayCost)
+		}
+	})
+}
+
 // TestCapOfTheJobCutsTheRest which goes on when there is room, or later as a run of its own;
 // pages go breadth first.
 func TestCapOfTheJobCutsTheRest(t *testing.T) {

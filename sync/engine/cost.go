@@ -281,18 +281,23 @@ func (e *Engine) MayCost(ctx context.Context, spec *job.Spec, later bool) (outli
 		if err != nil {
 			return 0, err
 		}
-		leaves, err := e.leaves(&state.Run{ID: "next", Job: spec.Name}, plan, spec.Budget)
-		return min(c.Lost, leaves), err
+		return e.affords(&state.Run{ID: "next", Job: spec.Name}, plan, spec.Budget, c)
 	}
 	_, plan, c, err := e.rest(old, spec.Budget)
 	if err != nil {
 		return 0, err
 	}
-	spent, err := e.Store.Spent(old.ID)
+	return e.affords(old, plan, spec.Budget, c)
+}
+
+// affords is the most that a run may cost, answers that are lost included: no more than all
+// caps leave beside what it has set aside.
+func (e *Engine) affords(run *state.Run, plan frozen, own job.JobBudget, c Cost) (outlier.Credits, error) {
+	spent, err := e.Store.Spent(run.ID)
 	if err != nil {
 		return 0, err
 	}
-	leaves, err := e.leaves(old, plan, spec.Budget)
+	leaves, err := e.leaves(run, plan, own)
 	return min(c.Lost, leaves+spent.Held), err
 }
 

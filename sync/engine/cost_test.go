@@ -217,6 +217,28 @@ jobs:
 	})
 }
 
+// TestWorstCaseOfACycleKeepsToTheCapOfADay, beside which nothing can be spent.
+func TestWorstCaseOfACycleKeepsToTheCapOfADay(t *testing.T) {
+	bare(t, `
+version: 1
+service: {url: "sim://", limit: 10/min, paging: page}
+budget: {per_month: 200, per_day: 6}
+jobs:
+  daily: {schedule: "0 6 * * *", search: {query: [home espresso], pages: 9}}
+`, func(w *workshop) {
+		w.inspect(func(e *Engine) {
+			f, err := e.Forecast(w.ctx)
+			days := outlier.Credits((f.Cycle.To.Sub(time.Now()) + day - 1) / day)
+			if err != nil || f.Cycle.Worst != 6*days {
+				t.Errorf("%+v (%v), want %d days of 6 credits at worst", f.Cycle, err, days)
+			}
+			if all, err := e.WorstCycle(w.ctx); err != nil || all != 31*6 {
+				t.Errorf("the runs of 31 days cost %d credits at worst (%v), want 186", all, err)
+			}
+		})
+	})
+}
+
 // TestQuestionBeforeARunReckonsWithAllCaps: what no cap lets pass cannot be spent.
 func TestQuestionBeforeARunReckonsWithAllCaps(t *testing.T) {
 	for caps, want := range map[[2]string]outlier.Credits{

@@ -14,11 +14,12 @@ import (
 // # How searches end
 //
 // A search that stops before the job's last page, though the service has more, has saved what
-// those pages would have cost, as far as the caps would have let the run buy them. One that a cap, an error, the
-// clock or the run's share of the month ended has left pages that somebody may still
-// want, and that cost as much. A page that the journal had was not paid for, and neither
-// was a search for what resembles seeds that were bought lately.
-
+// those pages would have cost, as far as the caps would have let the run buy them and the
+// journal does not have them. One that a cap, an error, the clock or the run's share of the
+// month ended has left pages that cost as much and may still be wanted. A page that the
+// journal had was not paid for, and neither was a search for what resembles seeds that were
+// bought lately.
+//
 // What the job's own `pages` cut off was not wanted, and is told nevertheless, since it can be
 // bought: see [Engine.Rest]. A search that came to an end of its own with fewer hits than the
 // service counts is told, too: its list changed between two pages, or it cannot be had whole.
@@ -107,7 +108,11 @@ func (r *run) endings() ([]Ending, error) {
 			}
 		}
 	}
-	return append(joined, r.endingsIn(room)...), nil
+	known, err := r.journaled()
+	if err != nil {
+		return nil, err
+	}
+	return append(joined, r.endingsIn(room, known)...), nil
 }
 
 // joined are the scans of other runs that the run has joined.
@@ -129,10 +134,39 @@ func (r *run) joined() (all []Ending, err error) {
 	return all, nil
 }
 
-// endingsIn works out how the steps ended, given the room that is left under all caps. What
-// searches saved that ended early comes out of it, since what could not have been spent is
-// not saved. A page from the journal was had, and saved its price.
-func (r *run) endingsIn(room outlier.Credits) (all []Ending) {
+// journaled is how many of the pages that searches left as they ended early the journal has,
+// by the step's ordinal: the run would have taken them from there.
+func (r *run) journaled() (map[int]int, error) {
+	known := map[int]int{}
+	for i := range r.steps {
+		left := r.untaken(&r.steps[i])
+		for step := r.steps[i]; left > 0 && r.plan.ReuseFor > 0; left-- {
+			at, err := r.place(&step)
+			if err != nil {
+				return nil, err
+			}
+			request, err := r.pageRequest(&step, at)
+			if err != nil {
+				return nil, err
+			}
+			answer, err := r.known(request)
+			if err != nil {
+				return nil, err
+			}
+			if answer != nil {
+				known[step.Ordinal]++
+			}
+			step.Next, step.Seen = step.Next+1, step.Seen+pageSize
+		}
+	}
+	return known, nil
+}
+
+// endingsIn works out how the steps ended, given the room that is left under all caps, and
+// how many pages that were not taken the journal has. What searches saved that ended early
+// comes out of the room, since what could not have been spent is not saved. A page from the
+// journal was had, and saved its price.
+func (r *run) endingsIn(room outlier.Credits, journaled map[int]int) (all []Ending) {
 	var of []*state.Step
 	for i := range r.steps {
 		step := &r.steps[i]
@@ -145,7 +179,7 @@ func (r *run) endingsIn(room outlier.Credits) (all []Ending) {
 	}
 	for i := range all {
 		if all[i].Early != "" && !all[i].Short {
-			all[i].Saved = fitting(&room, r.untaken(of[i]), r.priceOf(of[i]))
+			all[i].Saved = fitting(&room, r.untaken(of[i])-journaled[of[i].Ordinal], r.priceOf(of[i]))
 		}
 	}
 	return all

@@ -83,15 +83,41 @@ func TestEndingsSayWhatWasSavedAndWhatWasLeft(t *testing.T) {
 		if test.step.Op == "" {
 			test.step.Op = outlier.OpSearch
 		}
-		if got := ended(test.pages, test.step).endingsIn(test.room); len(got) != 1 || told(got[0]) != test.want {
+		if got := ended(test.pages, test.step).endingsIn(test.room, nil); len(got) != 1 || told(got[0]) != test.want {
 			t.Errorf("%s: %q, want %q", name, told(got[0]), test.want)
 		}
 	}
 	for _, stop := range []string{"", "scanned", "scan failed", "deadline"} { // a cap that refused it is told by its own words
-		if got := ended(5, state.Step{Op: outlier.OpStartScan, Stop: stop, Left: -1}).endingsIn(0); got != nil {
+		if got := ended(5, state.Step{Op: outlier.OpStartScan, Stop: stop, Left: -1}).endingsIn(0, nil); got != nil {
 			t.Errorf("the start of a scan is told as a search: %+v", got)
 		}
 	}
+}
+
+// TestPagesInTheJournalAreSavedOnce: those that a search leaves as it ends early would have
+// cost nothing while the journal has them.
+func TestPagesInTheJournalAreSavedOnce(t *testing.T) {
+	bare(t, `
+version: 1
+service: {url: "sim://", limit: 600/min, paging: page}
+budget: {per_month: 400}
+jobs:
+  one: {search: {query: home espresso, pages: 5, stop_when: {new_below: 50%}}}
+`, func(w *workshop) {
+		e, stop := w.open()
+		defer stop()
+		w.succeeds(e)
+		for _, then := range []struct {
+			later       time.Duration
+			kept, saved outlier.Credits
+		}{{time.Hour, 4, 0}, {7 * time.Hour, 0, 6}} {
+			time.Sleep(then.later)
+			ends, err := e.Endings(w.succeeds(e))
+			if err != nil || ends[0].Early != "hardly anything was new" || ends[0].Kept != then.kept || ends[0].Saved != then.saved {
+				t.Errorf("%s later: %+v (%v), want %d credits saved by the journal and %d by ending early", then.later, ends, err, then.kept, then.saved)
+			}
+		}
+	})
 }
 
 // TestSavingsAreWhatWouldHaveBeenPaid: for pages that the service had and the job wanted,
@@ -102,18 +128,21 @@ func TestSavingsAreWhatWouldHaveBeenPaid(t *testing.T) {
 	journal.Reused = 1
 	r := ended(3, known, journal)
 	want := []any{"pages_reused", 1, "credits_saved", outlier.Credits(8)}
-	if diff := cmp.Diff(want, sumOf(r.endingsIn(6))); diff != "" {
+	if diff := cmp.Diff(want, sumOf(r.endingsIn(6, nil))); diff != "" {
 		t.Error(diff)
 	}
-	if got := r.endingsIn(6); got[0].Saved != 4 || got[1].Kept != 2 || got[1].Saved != 2 {
+	if got := r.endingsIn(6, nil); got[0].Saved != 4 || got[1].Kept != 2 || got[1].Saved != 2 {
 		t.Errorf("what saved the 8 credits is told as %+v", got)
 	}
+	if got := r.endingsIn(99, map[int]int{0: 2}); got[0].Saved != 0 {
+		t.Errorf("a search whose other pages the journal has saved %d credits by stopping", got[0].Saved)
+	}
 	r.plan.Rations = map[int]int{0: 2}
-	if got := r.endingsIn(99); got[0].Saved != 2 {
+	if got := r.endingsIn(99, nil); got[0].Saved != 2 {
 		t.Errorf("a search with a ration of 2 pages has saved %d credits by stopping after one", got[0].Saved)
 	}
 	r.Config.Service.Prices = outlier.Prices{"search": 7}
-	if got := r.endingsIn(99); got[0].Saved != 7 {
+	if got := r.endingsIn(99, nil); got[0].Saved != 7 {
 		t.Errorf("at the configured price of 7, %d credits are saved", got[0].Saved)
 	}
 }
@@ -219,7 +248,7 @@ func steady(_ []string, a slog.Attr) slog.Attr {
 }
 
 func TestEndingIsTheSameInJSON(t *testing.T) {
-	cut := ended(4, state.Step{Op: outlier.OpSearch, Queries: []string{"moka pot"}, Pages: 1, Next: 1, Hits: 40, Seen: 40, Total: -1}).endingsIn(0)
+	cut := ended(4, state.Step{Op: outlier.OpSearch, Queries: []string{"moka pot"}, Pages: 1, Next: 1, Hits: 40, Seen: 40, Total: -1}).endingsIn(0, nil)
 	got, err := json.Marshal(cut)
 	const want = `[{"credits_left":6,"cut":true,"hits":40,"pages":1,"pages_left":3,"search":"moka pot","seen":40}]`
 	if err != nil || string(got) != want {

@@ -195,15 +195,15 @@ func (e *Engine) jobLeft(spec *job.Spec) (outlier.Credits, error) {
 	return max(0, *spec.Budget.PerMonth-held), err
 }
 
-// daysLeave is what the cap of a day leaves of what is wanted until the cycle turns.
+// daysLeave is what the cap of a day leaves until the cycle turns.
 func (e *Engine) daysLeave(c *CycleForecast) (outlier.Credits, error) {
 	most, now := e.Config.Budget.PerDay, e.Store.ServiceTime()
 	if most == nil {
-		return c.Wanted, nil
+		return math.MaxInt64, nil
 	}
 	today, err := e.Store.Held(credit.Cap{Scope: credit.AllDay, Period: credit.Day(now, e.Config.Timezone)})
 	days := outlier.Credits((c.To.Sub(now) + 24*time.Hour - 1) / (24 * time.Hour))
-	return min(c.Wanted, max(0, days**most-today)), err
+	return max(0, days**most-today), err
 }
 
 // project says how the cycle ends if its runs go as earlier ones did.
@@ -214,9 +214,11 @@ func (e *Engine) project(c *CycleForecast) error {
 		return err
 	}
 	held := balance.Taken()
-	if c.Wanted, err = e.daysLeave(c); err != nil {
+	days, err := e.daysLeave(c)
+	if err != nil {
 		return err
 	}
+	c.Wanted, c.Worst = min(c.Wanted, days), min(c.Worst, days)
 	c.Held, c.Projected = held, held+c.Wanted
 	if budget.PerMonth == nil {
 		return nil
@@ -464,7 +466,7 @@ func (e *Engine) orphans() ([]Orphan, error) {
 }
 
 // WorstCycle is what the scheduled runs of a cycle of 31 days cost together if every page is
-// full, whatever the caps of all jobs leave. The cycle from July to August stands for all: no
+// full and days and jobs keep to their caps, whatever that of the cycle leaves. The cycle from July to August stands for all: no
 // clock changes in it.
 func (e *Engine) WorstCycle(ctx context.Context) (sum outlier.Credits, err error) {
 	begin := time.Date(2026, time.July, e.Config.Budget.Renews, 0, 0, 0, 0, e.Config.Timezone)
@@ -486,6 +488,9 @@ func (e *Engine) WorstCycle(ctx context.Context) (sum outlier.Credits, err error
 			all = min(all, *most)
 		}
 		sum += all
+	}
+	if most := e.Config.Budget.PerDay; most != nil {
+		sum = min(sum, 31**most)
 	}
 	return sum, nil
 }

@@ -385,6 +385,11 @@ func (w *watch) report(r *run) {
 	} else if queued > 0 {
 		facts = append(facts, "queued", queued)
 	}
+	if spend, err := w.Store.Spent(r.row.ID); err != nil {
+		log.Error("what was spent is not known", "run", r.row.ID, "err", err)
+	} else if spend.Unknown > 0 {
+		facts = append(facts, "credits_unknown", spend.Unknown)
+	}
 	if skipped := sumOfFresh(r.fresh); skipped > 0 {
 		facts = append(facts, "skipped_fresh", skipped)
 	}

@@ -208,10 +208,7 @@ func (r *run) taken(step *state.Step, err error) error {
 // reuse takes the step's next page from the journal, if any job had the identical
 // request answered lately: it costs neither credits nor pace.
 func (r *run) reuse(step *state.Step, request *outlier.Request, at place) (bool, error) {
-	if r.plan.ReuseFor <= 0 {
-		return false, nil
-	}
-	known, err := r.Store.Answered(request.Op, request.Params.Encode(), time.Now().Add(-r.plan.ReuseFor))
+	known, err := r.known(request)
 	if err != nil || known == nil {
 		return false, err
 	}
@@ -249,6 +246,14 @@ func (r *run) reuse(step *state.Step, request *outlier.Request, at place) (bool,
 		r.turned(step, next)
 	}
 	return true, err
+}
+
+// known is the answer in the journal that does for a request; nil if there is none.
+func (r *run) known(request *outlier.Request) (*state.Entry, error) {
+	if r.plan.ReuseFor <= 0 {
+		return nil, nil
+	}
+	return r.Store.Answered(request.Op, request.Params.Encode(), time.Now().Add(-r.plan.ReuseFor))
 }
 
 // read reads a page as sinks will. A hit that they will have no row of loses its id, as
