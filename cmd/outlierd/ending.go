@@ -37,6 +37,8 @@ func sentence(e *engine.Ending) string {
 		return fmt.Sprintf("%s: cut after %s; how many more there are is not known", e.Search, count(e.Pages, "page"))
 	case e.Cut && e.Pages == 0:
 		return fmt.Sprintf("%s: not begun, %s more", e.Search, count(e.More, "credit"))
+	case e.Cut && e.Unread > 0:
+		return fmt.Sprintf("%s: %s; the rest costs %s", e.Search, seenOf(e), count(e.More, "credit"))
 	case e.Cut:
 		return fmt.Sprintf("%s: %s, %s more", e.Search, hitsOf(e), count(e.More, "credit"))
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -132,7 +133,7 @@ func (r *Rest) add(last state.Step) {
 	switch {
 	case last.Op == outlier.OpStartScan || last.Op == outlier.OpTrendingFormats:
 		return
-	case last.Stop != "" && last.Stop != stopPages && last.Stop != stopTime && last.Stop != stopShare || left == 0:
+	case left == 0 || !slices.Contains(cutOff, last.Stop) && !passable(&last):
 		return
 	case left < 0: // nobody knows how many more there are: as many again
 		left = min(max(r.plan.Pages, 1), restPages)
@@ -140,7 +141,7 @@ func (r *Rest) add(last state.Step) {
 	step := last
 	step.ID, step.Run, step.Ordinal = 0, "", len(r.steps)
 	step.Origin = cmp.Or(last.Origin, last.ID)
-	step.Pages, step.Hits, step.NewHits, step.Reused, step.Credits = 0, 0, 0, 0, 0
+	step.Pages, step.Hits, step.Unread, step.NewHits, step.Reused, step.Credits = 0, 0, 0, 0, 0, 0
 	step.Stop, step.Left = "", -1
 	step.Scan, step.Joined = "", 0 // a scan's results are searched as anything else is
 	r.steps = append(r.steps, step)

@@ -216,6 +216,53 @@ func TestCapOfTheJobCutsTheRest(t *testing.T) {
 	})
 }
 
+// TestRestPassesAPageThatCouldNotBeStored: the page is not asked for again, the search says what
+// it has left, and the run that brings that is not blamed for it.
+func TestRestPassesAPageThatCouldNotBeStored(t *testing.T) {
+	for _, items := range []bool{false, true} {
+		for bad, unread := range []int{1, 40} { // of page one, and of page two
+			t.Run(fmt.Sprintf("items %t, %d unreadable", items, unread), func(t *testing.T) {
+				bare(t, strings.Replace(restFile, "pages: 1", fmt.Sprint("pages: ", bad+1), 1), func(w *workshop) {
+					l := &listing{counts: true, items: items, spoiled: 40*bad + 1, spoils: unread}
+					l.arrive(185)
+					w.wire = l
+					w.config.Service.Paging = "page"
+					if items {
+						w.config.Service.Paging = "offset"
+					}
+					e, stop := w.open()
+					defer stop()
+					first, _ := e.Run(w.ctx, &w.config.Jobs[0], Manual, time.Time{})
+					ends, err := e.Endings(first)
+					if err != nil || first.Status != state.Partial || !ends[0].Leaves() || ends[0].Left != 4-bad {
+						t.Fatalf("%s, %+v (%v), want partial, and %d pages left", first.Status, ends, err, 4-bad)
+					}
+					row, err := w.buyRest(w.ctx, e, first)
+					if err != nil || row.Status != state.OK {
+						t.Fatalf("the rest ended as %+v: %v", row, err)
+					}
+					if step := w.searchesOf(e, row)[0]; step.Seen != 185-unread || step.Unread != 0 {
+						t.Errorf("%d hits were seen, want %d: %+v", step.Seen, 185-unread, step)
+					}
+					want := []int{0, 1, 2, 3, 4}
+					if items {
+						want = []int{0, 40, 80, 120, 160}
+					}
+					if !slices.Equal(l.asked, want) {
+						t.Errorf("asked from %v, want %v", l.asked, want)
+					}
+					if ends, err := e.Endings(row); err != nil || ends[0].Short || ends[0].Leaves() {
+						t.Errorf("%+v (%v), though the service gave all that it counts", ends, err)
+					}
+					if rest := w.restOf(e, first); !rest.Nothing() {
+						t.Errorf("there is a rest of what was bought whole: %+v", rest)
+					}
+				})
+			})
+		}
+	}
+}
+
 // TestRestOfAnUncountedSearchIsAsManyPagesAgain: there is no other bound.
 func TestRestOfAnUncountedSearchIsAsManyPagesAgain(t *testing.T) {
 	bare(t, strings.Replace(restFile, "pages: 1", "pages: 2", 1), func(w *workshop) {

@@ -51,6 +51,8 @@ type Ending struct {
 	More   outlier.Credits // for these; -1 if nobody knows
 	Rest   string          // the command that buys them, which [Engine.Endings] leaves to its caller
 
+	step *state.Step // the search itself
+
 	Joined    string    // id of a scan that another run had started; "" if it is about no such scan
 	StartedBy string    // the job that started it
 	StartedAt time.Time // when, in the time zone of the configuration
@@ -112,7 +114,17 @@ func (r *run) endings() ([]Ending, error) {
 	if err != nil {
 		return nil, err
 	}
-	return append(joined, r.endingsIn(room, known)...), nil
+	ends := r.endingsIn(room, known)
+	for i := range ends {
+		if end := &ends[i]; end.Short {
+			unread, err := r.Store.Unread(end.step) // which were given
+			if err != nil {
+				return nil, err
+			}
+			end.Short = int64(end.Seen+unread) < end.Total
+		}
+	}
+	return append(joined, ends...), nil
 }
 
 // joined are the scans of other runs that the run has joined.
@@ -167,7 +179,6 @@ func (r *run) journaled() (map[int]int, error) {
 // comes out of the room, since what could not have been spent is not saved. A page from the
 // journal was had, and saved its price.
 func (r *run) endingsIn(room outlier.Credits, journaled map[int]int) (all []Ending) {
-	var of []*state.Step
 	for i := range r.steps {
 		step := &r.steps[i]
 		if step.Op == outlier.OpStartScan && step.Stop != stopTime && step.Stop != stopShare {
@@ -175,11 +186,12 @@ func (r *run) endingsIn(room outlier.Credits, journaled map[int]int) (all []Endi
 		}
 		end := r.ending(step)
 		end.Kept = outlier.Credits(end.Reused) * r.priceOf(step)
-		all, of = append(all, end), append(of, step)
+		all = append(all, end)
 	}
 	for i := range all {
 		if all[i].Early != "" && !all[i].Short {
-			all[i].Saved = fitting(&room, r.untaken(of[i])-journaled[of[i].Ordinal], r.priceOf(of[i]))
+			step := all[i].step
+			all[i].Saved = fitting(&room, r.untaken(step)-journaled[step.Ordinal], r.priceOf(step))
 		}
 	}
 	return all
@@ -198,15 +210,16 @@ func fitting(room *outlier.Credits, pages int, price outlier.Credits) outlier.Cr
 
 // ending is how a step ended, apart from what that saved.
 func (r *run) ending(s *state.Step) Ending {
-	end := Ending{Search: NameOf(s), Pages: s.Pages, Hits: s.Hits, Unread: s.Unread, Of: r.reachable(s), Reused: s.Reused, Seen: s.Seen, Total: s.Total}
+	end := Ending{step: s, Search: NameOf(s), Pages: s.Pages, Reused: s.Reused,
+		Hits: s.Hits, Unread: s.Unread, Of: r.reachable(s), Seen: s.Seen, Total: s.Total}
 	if s.Next > 1 {
 		end.Paging = s.Reading
 	}
 	switch s.Stop {
 	case stopFresh:
 		end.Fresh = true
-	case "", stopTime, stopShare:
-		if left := r.leftOf(s); left != 0 {
+	case "", stopTime, stopShare, stopUnreadable:
+		if left := r.leftOf(s); left != 0 && (s.Stop != stopUnreadable || passable(s)) {
 			end.Cut, end.Left, end.More = true, left, -1
 			if left > 0 {
 				end.More = outlier.Credits(left) * r.priceOf(s)

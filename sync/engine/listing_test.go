@@ -24,6 +24,8 @@ type listing struct {
 	change func(page int) // before each page but the first
 	named  int            // videos that were ever in the list
 
+	spoiled, spoils int // the place, from 1, of the first hit without an id, and how many there are
+
 	asked []int // `from`, by page
 	most  int   // that it has said there are
 }
@@ -55,8 +57,12 @@ func (l *listing) RoundTrip(r *http.Request) (*http.Response, error) {
 		skip = from
 	}
 	hits := []map[string]any{}
-	for _, id := range l.ids[min(skip, len(l.ids)):min(skip+size, len(l.ids))] {
-		hits = append(hits, map[string]any{"id": id, "kind": "video", "snippet": map[string]any{"channelId": "UCaaaaaaaaaaaaaaaaaaaaaa"}})
+	for i, id := range l.ids[min(skip, len(l.ids)):min(skip+size, len(l.ids))] {
+		hit := map[string]any{"id": id, "kind": "video", "snippet": map[string]any{"channelId": "UCaaaaaaaaaaaaaaaaaaaaaa"}}
+		if place := skip + i + 1; place >= l.spoiled && place < l.spoiled+l.spoils {
+			hit["id"] = nil
+		}
+		hits = append(hits, hit)
 	}
 	pagination := map[string]any{"from": from, "size": size}
 	if l.counts {

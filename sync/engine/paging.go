@@ -95,10 +95,11 @@ func (p place) behind(size int64) int64 {
 // place is that of the step's next page. While nothing is known, pages are counted.
 func (r *run) place(step *state.Step) (place, error) {
 	reading, err := r.counts(step)
-	if reading == job.PagingOffset {
-		return place{step.Seen, reading}, err
+	if err != nil || reading != job.PagingOffset {
+		return place{step.Next, reading}, err
 	}
-	return place{step.Next, reading}, err
+	unread, err := r.Store.Unread(step)
+	return place{step.Seen + unread, reading}, err
 }
 
 // heed learns from a page what `from` counts, and reports whether it is the page of the

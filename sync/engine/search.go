@@ -356,7 +356,7 @@ func (r *run) turn(tx *state.Tx, step *state.Step, at place, page outlier.Page) 
 	step.NewHits += seen.New
 	step.Seen += seen.Distinct
 	step.Total = max(step.Total, page.Total)
-	if step.Stop == stopPages || step.Stop == stopShare {
+	if step.Stop == stopPages || step.Stop == stopShare || step.Stop == stopUnreadable {
 		step.Left = r.plan.left(step)
 	}
 	if !r.plan.teaches() {
@@ -428,7 +428,7 @@ func (f *frozen) left(step *state.Step) int {
 		return -1
 	}
 	beyond := beyond(step)
-	if step.Stop == stopPages {
+	if step.Stop == stopPages || step.Stop == stopUnreadable {
 		return beyond
 	}
 	left := f.pages(step) - step.Next
@@ -452,7 +452,7 @@ func beyond(step *state.Step) int {
 		size = min(size, (step.Hits+step.Pages-1)/step.Pages)
 	}
 	if step.Reading == job.PagingOffset {
-		return max(0, (int(step.Total)-step.Seen+size-1)/size)
+		return max(0, (int(step.Total)-step.Seen-step.Unread+size-1)/size)
 	}
 	return max(0, (int(step.Total)+size-1)/size-step.Next)
 }

@@ -28,6 +28,13 @@ const (
 // finals close a search for good: trying again cannot help.
 var finals = []string{stopRefused, stopUnreadable, stopClock, stopScanFailed, stopDeadline}
 
+// cutOff are the ends of searches whose rest can be bought; see also [passable].
+var cutOff = []string{"", stopPages, stopTime, stopShare}
+
+// passable reports whether a search ended with a page of which no hit could be stored: those
+// that follow may be better.
+func passable(step *state.Step) bool { return step.Stop == stopUnreadable && step.Unread > 0 }
+
 // covered are the ends after which a search needs no second look at what it covered:
 // the job's watermark moves on.
 var covered = []string{stopEmpty, stopShort, stopRepeated, stopPages, stopKnown}

@@ -163,3 +163,15 @@ func (s *Store) LastOf(step *Step) (last Step, err error) {
 	}
 	return last, nil
 }
+
+// Unread counts the hits that could not be stored of a step, and of those whose rest it buys.
+func (s *Store) Unread(step *Step) (n int, err error) {
+	err = s.view(func() error {
+		return s.row(`SELECT coalesce(sum(unread), 0) FROM steps WHERE id IN (?1, ?2) OR origin = ?2`,
+			step.ID, first(step)).Scan(&n)
+	})
+	if err != nil {
+		return 0, fmt.Errorf("count what could not be stored of step %d: %w", step.ID, err)
+	}
+	return n, nil
+}
