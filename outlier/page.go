@@ -22,7 +22,7 @@ type Page struct {
 
 // Hit is what steers enrichment in one hit. Its rows come from package schema.
 type Hit struct {
-	VideoID   string // as given, of whatever form; "" if there is none (see [IsID]), or the hit is a channel
+	VideoID   string // as given, of whatever form; "" without an id (see [IsID]) or of a channel
 	ChannelID string // likewise
 	Kind      string // video or short, as given
 
@@ -273,7 +273,7 @@ func (h *Hit) readComments(d *jx.Decoder) error {
 	return err
 }
 
-// Empty reports whether a whole answer of a data endpoint says that there is none of what
+// Empty reports whether a whole answer of a data endpoint says that the service has none of what
 // was asked about: its items are an empty array, or for a transcript they have no word,
 // and their events or their text are there and empty. A video with no comments is not
 // empty: its count of zero is an answer. An answer that lacks all of these, has null in

@@ -47,7 +47,7 @@ func (e *Error) kind(shaped, own bool) Kind {
 	case e.Status == http.StatusPaymentRequired:
 		return NoCredits
 	case own && len(e.Fields) > 0, shaped && e.Status == http.StatusBadRequest:
-		return Invalid // whoever says so, the same request would only be refused again
+		return Invalid // the same request would only be refused again
 	case own && e.Status == http.StatusNotFound:
 		return NotFound
 	case own:

@@ -121,7 +121,7 @@ func (k Key) base64() (all []string) {
 
 // pattern matches the key with any of its characters escaped as in JSON, JSON within JSON,
 // an address or HTML, and the key in base64. An escape that is not looked for would be undone
-// by whoever reads the answer, and show the key.
+// by any reader of the answer, and show the key.
 func (k Key) pattern() *regexp.Regexp {
 	var b strings.Builder
 	for _, c := range []byte(k.sent()) { // a slash, for one: / \/ \u002f %2f %252f &#47; &#x2f;

@@ -47,7 +47,8 @@ that are fresh or windows that are shorter, only makes a run cheaper.`,
 				if err != nil {
 					return err
 				}
-				report := linted{config.Path, mistakesOf(config.Warnings), strings.Split(prices, "\n"), worst}
+				lines := strings.Split(strings.TrimPrefix(strings.ReplaceAll(prices, "\n  ", "\n"), "  "), "\n")
+				report := linted{config.Path, mistakesOf(config.Warnings), lines, worst}
 				if most := available(config); most != nil && worst > *most {
 					prices += fmt.Sprintf("\nTogether the scheduled runs of a cycle of 31 days cost at most %s. "+
 						"The budget allows %d, and nothing more is bought.", count(worst, "credit"), *most)

@@ -52,7 +52,7 @@ func (o *options) planPublished(ctx context.Context, config *job.Config, show fu
 		return err
 	}
 	var held outlier.Credits
-	query := "select held from (" + amountsSQL("cycle", thisCycle(config), "", nil, "month = "+quoted(thisCycle(config))) + ")"
+	query := "select held from (" + amountsSQL(engine.ScopeCycle, thisCycle(config), "", nil, "month = "+quoted(thisCycle(config))) + ")"
 	err = duckdb.Query(ctx, published(config), query, func([]string) error { return nil }, func(values []any) error {
 		n, _ := values[0].(int64)
 		held = outlier.Credits(n)
@@ -89,19 +89,19 @@ func publishedBudget(config *job.Config) string {
 	cycle, day := thisCycle(config), credit.Day(time.Now(), config.Timezone)
 	caps := config.Budget
 	parts := []string{
-		amountsSQL("cycle", cycle, "", caps.PerMonth, "month = "+quoted(cycle)),
-		amountsSQL("day", day, "", caps.PerDay, "day = "+quoted(day)),
+		amountsSQL(engine.ScopeCycle, cycle, "", caps.PerMonth, "month = "+quoted(cycle)),
+		amountsSQL(engine.ScopeDay, day, "", caps.PerDay, "day = "+quoted(day)),
 	}
 	for i := range config.Jobs {
 		spec := &config.Jobs[i]
 		where := fmt.Sprintf("month = %s and job = %s", quoted(cycle), quoted(spec.Name))
-		parts = append(parts, amountsSQL("job", cycle, spec.Name, spec.Budget.PerMonth, where))
+		parts = append(parts, amountsSQL(engine.ScopeJob, cycle, spec.Name, spec.Budget.PerMonth, where))
 	}
 	return strings.Join(parts, "\nunion all ")
 }
 
 // amountsSQL is one row of the budget. A row without a run was booked by hand.
-func amountsSQL(scope, period, name string, most *outlier.Credits, where string) string {
+func amountsSQL(scope credit.Scope, period, name string, most *outlier.Credits, where string) string {
 	limit := "null"
 	if most != nil {
 		limit = fmt.Sprint(int64(*most))
@@ -114,7 +114,7 @@ func amountsSQL(scope, period, name string, most *outlier.Credits, where string)
 	coalesce(sum(price) filter (where outcome = 'reserved'), 0)::bigint as reserved,
 	coalesce(sum(price) filter (where run_id is null), 0)::bigint as adjusted,
 	coalesce(sum(price) filter (where outcome = 'refunded'), 0)::bigint as refunded
-from ops.credits where %s`, quoted(scope), quoted(period), quoted(name), limit, where)
+from ops.credits where %s`, quoted(string(scope)), quoted(period), quoted(name), limit, where)
 }
 
 // publishedQueue is what the last run of each job has left. Data calls that wait are not

@@ -30,7 +30,7 @@ func TestColleagueReadsThePublishedTables(t *testing.T) {
 				args []string
 				want []string
 			}{
-				{[]string{"budget"}, []string{"held  left  spent", "cycle  2000-01-01", "  98      2 "}},
+				{[]string{"budget"}, []string{"held  left  spent", "month      2000-01-01", "  98      2 "}},
 				{[]string{"plan"}, []string{"coffee  by hand", "2 credits spent or held of 100"}},
 				{[]string{"queue"}, []string{"pages_left", "(0 rows)"}},
 				{[]string{"why", "--wide", id}, []string{"brought it", "details", "charged", `"publishedAtFrom"`}},

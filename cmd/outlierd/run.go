@@ -508,7 +508,7 @@ func performing(due []*engine.Appointment) (todo []errand) {
 
 // unfold are the runs that it takes to perform a due instant or a job by hand: what the job
 // has unfinished goes on before. By hand the job's own unfinished run is what is performed.
-// There is none if the instant has had its run meanwhile.
+// A due instant that has had its run meanwhile gives none.
 func unfold(p *program, e errand) (todo []errand, err error) {
 	done, err := p.Store.Performed(e.Spec.Name, e.Due)
 	if done || err != nil {

@@ -202,7 +202,7 @@ func TestAnswerThatHasFailedGivesNoRow(t *testing.T) {
 	})
 }
 
-// TestAbsenceIsRemembered: what the service says that there is none of is no failure.
+// TestAbsenceIsRemembered: what the service says it does not have is no failure.
 func TestAbsenceIsRemembered(t *testing.T) {
 	for _, c := range []struct {
 		op      outlier.Operation
@@ -307,7 +307,7 @@ func TestHitsThatCannotBeStoredMakeTheRunPartial(t *testing.T) {
 	}
 }
 
-// TestIdsOfAnUnknownFormAreStoredAndNotAskedAbout: nobody knows what the service means by
+// TestIdsOfAnUnknownFormAreStoredAndNotAskedAbout: it is unknown what the service means by
 // them, so the request's own rules decide.
 func TestIdsOfAnUnknownFormAreStoredAndNotAskedAbout(t *testing.T) {
 	bubble(t, sinceFile, func(w *workshop) {

@@ -135,7 +135,7 @@ func (r *Rest) add(last state.Step) {
 		return
 	case left == 0 || !slices.Contains(cutOff, last.Stop) && !passable(&last):
 		return
-	case left < 0: // nobody knows how many more there are: as many again
+	case left < 0: // it is unknown how many more there are: as many again
 		left = min(max(r.plan.Pages, 1), restPages)
 	}
 	step := last

@@ -31,7 +31,7 @@ type Ending struct {
 	Search string // what it looks for: [NameOf]
 	Pages  int    // taken
 	Hits   int
-	Of     int64 // hits that the job could have had; -1 if nobody knows
+	Of     int64 // hits that the job could have had; -1 if unknown
 	Seen   int   // distinct hits, with those of the searches whose rest this one bought
 	Total  int64 // the most that the service has said there are; -1 if it did not say
 
@@ -254,7 +254,7 @@ func (r *run) untaken(s *state.Step) int {
 	return max(0, min(there, r.plan.limit(s)-s.Pages))
 }
 
-// leftOf is how many pages of a cut search were not taken; -1 if nobody knows.
+// leftOf is how many pages of a cut search were not taken; -1 if unknown.
 func (r *run) leftOf(s *state.Step) int {
 	if s.Op == outlier.OpTrendingFormats {
 		return 1 - s.Pages

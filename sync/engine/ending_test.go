@@ -69,7 +69,7 @@ func TestEndingsSayWhatWasSavedAndWhatWasLeft(t *testing.T) {
 		"a cap":                 {state.Step{Pages: 3, Next: 3, Hits: 120, Seen: 120, Total: 480}, 12, 0, "pages=3 hits=120 of=480 pages_left=9 credits_left=18, cut"},
 		"a cap, no end known":   {state.Step{Pages: 1, Next: 1, Hits: 40, Seen: 40, Total: 10_000}, all, 0, "pages=1 hits=40 of=10000 pages_left=249 credits_left=498, cut"},
 		"a cap, no total known": {state.Step{Pages: 1, Next: 1, Hits: 40, Seen: 40, Total: -1}, 4, 0, "pages=1 hits=40 pages_left=3 credits_left=6, cut"},
-		"nobody knows":          {state.Step{Pages: 1, Next: 1, Hits: 40, Seen: 40, Total: -1}, all, 0, "pages=1 hits=40, cut"},
+		"unknown total":         {state.Step{Pages: 1, Next: 1, Hits: 40, Seen: 40, Total: -1}, all, 0, "pages=1 hits=40, cut"},
 		"a cap after the end":   {state.Step{Pages: 1, Next: 1, Hits: 40, Seen: 40, Total: 40}, 4, 0, "pages=1 hits=40 of=40"},
 		"out of time":           {state.Step{Pages: 1, Next: 1, Hits: 40, Seen: 40, Total: 60, Stop: "time", Left: 1}, 4, 99, "pages=1 hits=40 of=60 pages_left=1 credits_left=2, cut"},
 		"no share of the month": {state.Step{Total: -1, Stop: "share", Left: -1}, 4, 0, "pages=0 hits=0 pages_left=4 credits_left=8, cut"},

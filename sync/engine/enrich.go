@@ -235,7 +235,7 @@ func (s *shift) settle(tx *state.Tx, task *state.Task, kept state.Kept) (missing
 	return missing, nil, tx.Done(*task, kept.Response, missing, retry)
 }
 
-// judge reports whether a whole answer says that there is none of what was asked about, or
+// judge reports whether a whole answer says that the service has none of what was asked about, or
 // why it says nothing: it must give a row, if a sink is to have any.
 func (s *shift) judge(task *state.Task, kept state.Kept) (missing bool, wrong error) {
 	body, err := kept.Body()

@@ -243,7 +243,7 @@ func TestStartAnsweredWithAScanOnRecordJoinsIt(t *testing.T) {
 	})
 }
 
-// TestStartAnsweredWithAnotherScanIsSettledByWord: nobody knows what became of the one that
+// TestStartAnsweredWithAnotherScanIsSettledByWord: it is unknown what became of the one that
 // was asked for.
 func TestStartAnsweredWithAnotherScanIsSettledByWord(t *testing.T) {
 	const other = "  other: {scan: {query: [latte art], read: {pages: 3}}, budget: {per_run: 120}}\n"

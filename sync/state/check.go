@@ -91,6 +91,7 @@ func (r *journalRow) columns() []any { return []any{&r.Op, &r.Answers, &r.Bytes,
 
 // journalParts says what the journal holds.
 func (s *Store) journalParts() (parts []JournalPart, err error) {
+	parts = []JournalPart{} // of an empty journal a list, not null
 	rows, err := list(s, (*journalRow).columns,
 		`SELECT op, count(*), sum(length(body)), min(received_at), max(received_at) FROM responses GROUP BY op ORDER BY op`)
 	for _, r := range rows {
