@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"outlierd/outlier"
-	"outlierd/outlier/pace"
 	"outlierd/sync/engine"
 	"outlierd/sync/job"
 	"outlierd/sync/state"
@@ -39,7 +38,7 @@ func beforehand(ctx context.Context, e *engine.Engine, spec *job.Spec, old *stat
 	if err != nil || len(f.Jobs) != 1 || f.Jobs[0].Continues != old.ID || f.Jobs[0].Problem != "" {
 		return line // the run itself says what is wrong
 	}
-	return line + "\n  left to do: " + costText(f.Jobs[0].Worst.Cost, e.Config.Service.Limit)
+	return line + "\n  left to do: " + costText(e, f.Jobs[0].Worst.Cost)
 }
 
 // planLine tells the worst case of a run that begins now in all three scarcities: credits,
@@ -49,7 +48,7 @@ func planLine(ctx context.Context, e *engine.Engine, spec *job.Spec) string {
 	if err != nil {
 		return cannotRun(spec, err)
 	}
-	line := spec.Name + ": " + costText(cost, e.Config.Service.Limit)
+	line := spec.Name + ": " + costText(e, cost)
 	if len(spec.SQL()) > 0 {
 		line += ", for what its SQL finds now"
 	}
@@ -63,7 +62,7 @@ func laterLine(ctx context.Context, e *engine.Engine, spec *job.Spec) string {
 	if err != nil {
 		return cannotRun(spec, err)
 	}
-	line := spec.Name + ": " + costText(cost, e.Config.Service.Limit)
+	line := spec.Name + ": " + costText(e, cost)
 	switch {
 	case assumed:
 		line += ", if its SQL finds one row; now it finds none"
@@ -104,13 +103,13 @@ func available(config *job.Config) *outlier.Credits {
 	return month
 }
 
-// costText is a worst case in words.
-func costText(cost engine.Cost, limit pace.Quota) string {
+// costText is a worst case in words, at the pace that counts.
+func costText(e *engine.Engine, cost engine.Cost) string {
 	credits := count(cost.Credits, "credit")
 	if cost.Credits > 0 && cost.Lost > cost.Credits {
 		credits += fmt.Sprintf(" (%d if answers are lost)", cost.Lost)
 	}
-	return fmt.Sprintf("at most %s, %s, %s at %s", credits, count(cost.Requests, "request"), spell(limit.Time(cost.Requests)), limit)
+	return fmt.Sprintf("at most %s, %s, %s at %s", credits, count(cost.Requests, "request"), spell(e.Time(cost.Requests)), e.PaceText())
 }
 
 // unborn lets work be priced that has no state yet, or whose state is none of our

@@ -323,8 +323,8 @@ func (e *Engine) pace() pace.Quota {
 	return e.Config.Service.Limit
 }
 
-// paceText is the pace that counts, for people, and what is configured where that is another.
-func (e *Engine) paceText() string {
+// PaceText is the pace that counts, for people, and what is configured where that is another.
+func (e *Engine) PaceText() string {
 	if e.Pace == nil {
 		return e.Config.Service.Limit.String()
 	}
@@ -335,7 +335,10 @@ func (e *Engine) paceText() string {
 	return fmt.Sprintf("%s (service.limit is %s)", now.Pace(), e.Config.Service.Limit)
 }
 
-// minutes is how long so many requests take, to the tenth.
+// Time is how long so many requests take at the pace that counts.
+func (e *Engine) Time(requests int) time.Duration { return e.pace().Time(requests) }
+
+// minutes is how long so many requests take, to the hundredth: less than a second.
 func (e *Engine) minutes(requests int) float64 {
-	return math.Round(e.pace().Time(requests).Minutes()*10) / 10
+	return math.Round(e.Time(requests).Minutes()*100) / 100
 }

@@ -118,7 +118,7 @@ type Orphan struct {
 // Forecast tells what the jobs named would do, or all jobs.
 func (e *Engine) Forecast(ctx context.Context, names ...string) (*Forecast, error) {
 	now := time.Now()
-	f := &Forecast{At: now, Pace: e.paceText()}
+	f := &Forecast{At: now, Pace: e.PaceText()}
 	var err error
 	if f.Refused, err = e.refusals(); err != nil {
 		return nil, err
