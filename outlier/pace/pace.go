@@ -52,7 +52,7 @@ type Status struct {
 	Reset        time.Time     // when the next request may leave; the moment asked about if at once
 	BlockedUntil time.Time     // until when a refusal forbids every request; zero if none does
 	Foreign      int           // requests of others in the window, as far as they were noticed
-	Learned      bool          // the service taught another limit than what is configured
+	Learned      bool          // the service taught another pace than what is configured
 }
 
 // Pace is what is believed, for people: as it is configured, or as a learned rate.
@@ -232,7 +232,7 @@ func (l *Limiter) Status() Status {
 	l.core.notAfter(now)
 	l.core.forget(now)
 	q, r := l.core.ours(), l.core.rule()
-	s := Status{Limit: q.Requests, Window: q.Window, Reset: l.core.slot(now, 1), Foreign: l.core.Log.others(), Learned: l.core.believed() != l.core.quota}
+	s := Status{Limit: q.Requests, Window: q.Window, Reset: l.core.slot(now, 1), Foreign: l.core.Log.others(), Learned: l.core.believed().rate() != l.core.quota.rate()}
 	s.Remaining = max(0, r.n-l.core.Log.since(now.Add(-r.span), r.others)-l.core.out)
 	if l.core.Blocked.After(now) {
 		s.BlockedUntil = l.core.Blocked

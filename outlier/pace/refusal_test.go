@@ -245,6 +245,20 @@ func TestStrictServiceIsAskedEvenly(t *testing.T) {
 	})
 }
 
+// A refusal that makes only the burst smaller has taught no other pace.
+func TestSmallerBurstIsNoLearnedPace(t *testing.T) {
+	l := &Limiter{}
+	l.core.quota = Quota{600, time.Minute}
+	l.core.Lesson.Slow = 1.0001
+	if s := l.Status(); s.Learned {
+		t.Errorf("%+v shows %q beside a limit of 600/min", s, s.Pace())
+	}
+	l.core.Lesson.Slow = 1.2
+	if s := l.Status(); s.Pace() != "500/min, learned" {
+		t.Errorf("a pace of 500 a minute is shown as %q", s.Pace())
+	}
+}
+
 // A limit that is far too fast is learned within the hour, shown, and not learned anew where
 // the configured limit is put right.
 func TestPaceOfASilentServiceIsLearned(t *testing.T) {
