@@ -19,7 +19,7 @@ type Arrays string
 const (
 	ArraysRepeat  Arrays = "repeat"  // query=a&query=b, as services of this shape do; "" means the same
 	ArraysBracket Arrays = "bracket" // query[]=a&query[]=b
-	ArraysComma   Arrays = "comma"   // query=a,b; a comma within an element goes as %2C
+	ArraysComma   Arrays = "comma"   // query=a,b; an element with a comma, which goes as %2C, is refused by package job
 )
 
 // encode writes the query string of r.

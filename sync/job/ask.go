@@ -28,8 +28,8 @@ type loop struct {
 	said    bool // somewhere the job asks for ${name}
 }
 
-func newTemplate(op outlier.Operation) *template {
-	return &template{Op: op, Params: url.Values{}, From: map[string]Source{}}
+func (b *builder) newTemplate(op outlier.Operation) *template {
+	return &template{Op: op, Params: url.Values{}, From: map[string]Source{}, arrays: b.cfg.Service.Arrays}
 }
 
 // fields reads the parameters of the request: each from the verb's own mapping or

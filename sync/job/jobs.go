@@ -199,7 +199,7 @@ func (b *builder) enrichWhere(spec *Spec, n *node) {
 	if !n.has(mapping) {
 		return
 	}
-	a := asker{builder: b, template: newTemplate(outlier.OpSearch)}
+	a := asker{builder: b, template: b.newTemplate(outlier.OpSearch)}
 	if spec.Verb == VerbFindChannels {
 		a.Op = outlier.OpFindChannels
 	}

@@ -20,6 +20,8 @@ type template struct {
 	Window window            // of publishedAt
 	Read   *template         // of a scan: the search that reads its results
 	Hits   bool              `json:",omitempty"` // which hits of the search are meant, in place of the search itself
+
+	arrays outlier.Arrays // how lists are sent
 }
 
 // ids is the parameter that a job of channels or videos has its ids in. It is never
@@ -85,9 +87,13 @@ func (t *template) accept(name, text string) (string, error) {
 		if f.Name != name || !isText(f) {
 			continue
 		}
-		f.Value = &[]string{text} // a single text keeps the same rules
-		for _, e := range f.Check() {
+		one := f
+		one.Value = &[]string{text} // a single text keeps the same rules
+		for _, e := range one.Check() {
 			return "", fmt.Errorf("%s", e.Message)
+		}
+		if t.arrays == outlier.ArraysComma && t.Op != outlier.OpStartScan && strings.Contains(text, ",") && isList(f) {
+			return "", fmt.Errorf("has a comma, so that `service.arrays: comma` would send %q as two texts", text)
 		}
 	}
 	return text, nil
@@ -99,6 +105,11 @@ func isText(f outlier.Field) bool {
 		return true
 	}
 	return false
+}
+
+func isList(f outlier.Field) bool {
+	_, list := f.Value.(*[]string)
+	return list
 }
 
 // subjects are the parameters that say what is looked for, as opposed to filters.

@@ -99,13 +99,13 @@ const (
 func (a *asker) search(spec *Spec, n *node) {
 	switch spec.Verb {
 	case VerbSearch:
-		a.template = newTemplate(outlier.OpSearch)
+		a.template = a.newTemplate(outlier.OpSearch)
 	case VerbRelated:
-		a.template = newTemplate(outlier.OpRelated)
+		a.template = a.newTemplate(outlier.OpRelated)
 		a.seeded(n)
 		spec.SeedsFresh = cmp.Or(a.duration(n.get("refresh_after")), defaultSeeds)
 	case VerbFindChannels:
-		a.template = newTemplate(outlier.OpFindChannels)
+		a.template = a.newTemplate(outlier.OpFindChannels)
 		if to := n.get("related_to"); to != nil {
 			a.related(n, to)
 		}
@@ -129,7 +129,7 @@ func (a *asker) seeded(n *node) {
 // related makes a search for channels one for those related to given ones, of which
 // the service knows neither queries nor orders.
 func (a *asker) related(n, to *node) {
-	a.template = newTemplate(outlier.OpFindRelatedChannels)
+	a.template = a.newTemplate(outlier.OpFindRelatedChannels)
 	for _, key := range []string{"query", "seed", "sort"} {
 		if other := n.get(key); other != nil && !other.has(null) {
 			a.refuse(other.handle(), "cannot stand beside related_to")
@@ -171,7 +171,7 @@ func (a *asker) paging(spec *Spec, n *node, otherwise int) {
 
 // scan reads what is scanned for, how the scan is waited for, and how it is read.
 func (a *asker) scan(spec *Spec, n *node) {
-	a.template = newTemplate(outlier.OpStartScan)
+	a.template = a.newTemplate(outlier.OpStartScan)
 	mode := n.get("mode").textOr(outlier.ModeFast)
 	a.Params = url.Values{"findBy": {outlier.FindByQuery}, "mode": {mode}}
 	query, channels := n.get("query"), n.get("channel_id")
@@ -211,7 +211,7 @@ func (a *asker) poll(scan *Scan, n *node) {
 // the scan's for_each.
 func (a *asker) reading(spec *Spec, n *node) {
 	scan := a.template
-	a.template = newTemplate(outlier.OpSearch)
+	a.template = a.newTemplate(outlier.OpSearch)
 	a.fields(nil, n.get("where"))
 	a.order(n.get("sort"))
 	a.paging(spec, n, defaultReading)
@@ -223,7 +223,7 @@ func (a *asker) reading(spec *Spec, n *node) {
 
 // data reads the ids of channels or videos, and what to fetch for each of them.
 func (a *asker) data(spec *Spec, n *node, op outlier.Operation, otherwise []outlier.Operation) {
-	a.template = newTemplate(op)
+	a.template = a.newTemplate(op)
 	if id := n.get("id"); id != nil {
 		a.Params[ids] = a.texts(ids, id)
 	}
@@ -245,7 +245,7 @@ func (a *asker) data(spec *Spec, n *node, op outlier.Operation, otherwise []outl
 
 // trending reads parameters of which nothing is known, under their names on the wire.
 func (a *asker) trending(spec *Spec, n *node) {
-	a.template = newTemplate(outlier.OpTrendingFormats)
+	a.template = a.newTemplate(outlier.OpTrendingFormats)
 	spec.Pages = 1
 	for _, e := range n.entries {
 		name := e.key.text

@@ -56,7 +56,7 @@ func (b *builder) filters(n *node) {
 		b.named[e.key.text] = e.value
 	}
 	for _, e := range n.entries {
-		a := asker{builder: b, template: newTemplate(outlier.OpSearch), free: true}
+		a := asker{builder: b, template: b.newTemplate(outlier.OpSearch), free: true}
 		a.fields(nil, e.value)
 	}
 }
