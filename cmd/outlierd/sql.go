@@ -13,6 +13,9 @@ import (
 	"outlierd/sync/job"
 )
 
+// maxQuery is how many bytes a query on standard input may have.
+const maxQuery = 1 << 20
+
 func sqlCommand(o *options) *cobra.Command {
 	var unfenced bool
 	c := &cobra.Command{
@@ -33,9 +36,12 @@ from standard input.`,
 			}
 			query := args[0]
 			if query == "-" {
-				text, err := io.ReadAll(o.in)
+				text, err := io.ReadAll(io.LimitReader(o.in, maxQuery+1))
 				if err != nil {
 					return fmt.Errorf("read the query from standard input: %w", err)
+				}
+				if len(text) > maxQuery {
+					return fmt.Errorf("the query on standard input has more than %d bytes", maxQuery)
 				}
 				query = string(text)
 			}

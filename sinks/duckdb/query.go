@@ -26,7 +26,13 @@ import (
 // The query may read and write no other file, and change no setting: what a person pastes
 // may come from a stranger. See [QueryUnsafe].
 func Query(ctx context.Context, path, text string, columns func([]string) error, row func([]any) error) error {
-	err := query(ctx, path, text, `SET enable_external_access = false; SET lock_configuration = true`, columns, row)
+	err := query(ctx, path, text, func(conn driver.Conn) error {
+		const fence = `SET enable_external_access = false; SET lock_configuration = true`
+		if _, err := conn.(driver.ExecerContext).ExecContext(ctx, fence, nil); err != nil {
+			return fmt.Errorf("confine the query: %w", err)
+		}
+		return noWriting(conn, text)
+	}, columns, row)
 	if failed, ok := errors.AsType[*duckdb.Error](err); ok && failed.Type == duckdb.ErrorTypePermission {
 		return &FencedError{Cause: err}
 	}
@@ -35,7 +41,7 @@ func Query(ctx context.Context, path, text string, columns func([]string) error,
 
 // QueryUnsafe is [Query] for a query that may read and write other files, as the user may.
 func QueryUnsafe(ctx context.Context, path, text string, columns func([]string) error, row func([]any) error) error {
-	return query(ctx, path, text, "", columns, row)
+	return query(ctx, path, text, func(driver.Conn) error { return nil }, columns, row)
 }
 
 // FencedError says that a query needs more than the published file.
@@ -48,8 +54,33 @@ func (e *FencedError) Error() string {
 // Unwrap gives DuckDB's error.
 func (e *FencedError) Unwrap() error { return e.Cause }
 
-// query runs a query after what prepares for it; "" if nothing does.
-func query(ctx context.Context, path, text, before string, columns func([]string) error, row func([]any) error) (err error) {
+// writing are the words without which no statement writes a file.
+var writing = regexp.MustCompile(`(?i)\b(?:copy|export)\b`)
+
+// noWriting refuses statements that write files. DuckDB's fence lets them write the very file
+// that is open, and the log beside it. Only DuckDB can tell these from a query that looks for
+// the words, as it nests comments.
+func noWriting(conn driver.Conn, text string) error {
+	if !writing.MatchString(text) {
+		return nil
+	}
+	stmt, err := conn.Prepare(text)
+	if _, wrong := errors.AsType[*duckdb.Error](err); wrong {
+		return err
+	}
+	kind := duckdb.STATEMENT_TYPE_INVALID // as of several statements
+	if err == nil {
+		kind, err = stmt.(*duckdb.Stmt).StatementType()
+		err = errors.Join(err, stmt.Close())
+	}
+	if err != nil || kind != duckdb.STATEMENT_TYPE_SELECT {
+		return &FencedError{Cause: errors.New("COPY and EXPORT write files")}
+	}
+	return nil
+}
+
+// query runs a query after what confines it, which comes when the file is open.
+func query(ctx context.Context, path, text string, confine func(driver.Conn) error, columns func([]string) error, row func([]any) error) (err error) {
 	connector, err := duckdb.NewConnector(path+"?access_mode=READ_ONLY&autoinstall_known_extensions=false&autoload_known_extensions=false", nil)
 	if err != nil {
 		return fmt.Errorf("open %s read-only: %w", path, err)
@@ -63,10 +94,8 @@ func query(ctx context.Context, path, text, before string, columns func([]string
 	if err := single(text); err != nil {
 		return err
 	}
-	if before != "" {
-		if _, err := conn.(driver.ExecerContext).ExecContext(ctx, before, nil); err != nil {
-			return fmt.Errorf("confine the query: %w", err)
-		}
+	if err := confine(conn); err != nil {
+		return err
 	}
 	if err := read(ctx, conn, text, columns, row); err != nil {
 		return fmt.Errorf("query %s: %w", path, err)
