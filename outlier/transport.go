@@ -49,10 +49,18 @@ func NewTransport(o TransportOptions) (*http.Transport, error) {
 	}, nil
 }
 
+// maxCertificates is what a file of certificates may have in bytes. The system's have less
+// than one MiB.
+const maxCertificates = 16 << 20
+
 // certificates is nil, the system's, unless a file adds to them.
 func certificates(file string) (*x509.CertPool, error) {
 	if file == "" {
 		return nil, nil
+	}
+	info, err := os.Stat(file)
+	if err == nil && (!info.Mode().IsRegular() || info.Size() > maxCertificates) {
+		return nil, fmt.Errorf("ca_file %s: must be a regular file of at most %d MiB", file, maxCertificates>>20)
 	}
 	pem, err := os.ReadFile(file)
 	if err != nil {
@@ -108,14 +116,14 @@ func CheckURL(text string, allowHTTP bool) (*url.URL, error) {
 		return nil, fmt.Errorf("service address: %w", err)
 	}
 	switch {
-	case u.User != nil:
+	case u.User != nil, u.Host == "" && strings.Contains(text, "@"):
 		return nil, errors.New("service address: user and password do not belong here; the key goes into service.key")
+	case u.RawQuery != "" || u.ForceQuery || strings.Contains(text, "#"):
+		return nil, errors.New("service address: must have no query and no fragment") // which may hold a token
 	case u.Scheme != "https" && u.Scheme != "http":
 		return nil, fmt.Errorf("service address %q: must begin with https://", text)
 	case u.Hostname() == "":
 		return nil, fmt.Errorf("service address %q: has no host", text)
-	case u.RawQuery != "" || u.ForceQuery || strings.Contains(text, "#"):
-		return nil, errors.New("service address: must have no query and no fragment") // which may hold a token
 	case u.Scheme == "http" && !allowHTTP && !loopback(u.Hostname()):
 		return nil, fmt.Errorf("service address %q: http would send the key in clear text; use https, or set service.allow_http", text)
 	}

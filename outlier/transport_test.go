@@ -421,7 +421,7 @@ func TestCAFileThatHoldsNoneIsRefused(t *testing.T) {
 	if err := os.WriteFile(empty, []byte("no certificate"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, file := range []string{empty, empty + ".missing"} {
+	for _, file := range []string{empty, empty + ".missing", os.DevNull, t.TempDir()} {
 		if _, err := NewTransport(TransportOptions{CAFile: file}); err == nil || !strings.Contains(err.Error(), file) {
 			t.Errorf("%s: %v", file, err)
 		}
@@ -448,6 +448,8 @@ func TestCheckURL(t *testing.T) {
 		{"http://169.254.169.254", false, ""},
 		{"https://user:hunter2@api.test", false, ""},
 		{"https://user:hunter2@%zz", false, ""},
+		{"user:hunter2@api.test", false, ""},
+		{"ftp://api.test?key=hunter2", false, ""},
 		{"https://api.test?key=x", false, ""},
 		{"https://api.test/?", false, ""},
 		{"https://api.test/#top", false, ""},

@@ -176,13 +176,22 @@ var defaulted = regexp.MustCompile(`^\$\{[^}:]*:-[^}]+\}$`)
 // userinfo is what an address has before its host, which may be a password.
 var userinfo = regexp.MustCompile(`://[^/\s@"']*@`)
 
-// withoutKeys hides the user and password of addresses, and what follows `key:` unless it is a mere reference, together with
-// the deeper lines below it, over which a text may go on. It works on bare lines, as
+// urlLogin and urlQuery are the same of a `url:` that may be no address, and what follows it
+// after a question mark, which may be a token.
+var (
+	urlLogin = regexp.MustCompile(`(\burl["']?\s*:\s*["']?(?:\w+://)?).*@`)
+	urlQuery = regexp.MustCompile(`(\burl["']?\s*:\s*["']?[^\s"'?#]+[?#])[^\s"',}]+`)
+)
+
+// withoutKeys hides the user and password of addresses, and what follows `key:` unless it is
+// a mere reference, together with the deeper lines below it, over which a text may go on. It works on bare lines, as
 // there has to be an excerpt even of a file that is not YAML.
 func withoutKeys(lines []string) []string {
 	shown, hiding := slices.Clone(lines), -1
 	for i, line := range lines {
-		shown[i] = userinfo.ReplaceAllString(line, "://********@")
+		shown[i] = urlLogin.ReplaceAllString(line, "${1}********@")
+		shown[i] = urlQuery.ReplaceAllString(shown[i], "${1}********")
+		shown[i] = userinfo.ReplaceAllString(shown[i], "://********@")
 		depth := len(line) - len(strings.TrimLeft(line, " "))
 		if hiding >= 0 && (depth > hiding || strings.TrimSpace(line) == "") {
 			shown[i] = "********"

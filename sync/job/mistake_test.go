@@ -210,8 +210,17 @@ func TestAFileThatCannotBeReadIsAMistake(t *testing.T) {
 
 // TestExcerptsHideThePasswordOfAnAddress that was written where the key belongs.
 func TestExcerptsHideThePasswordOfAnAddress(t *testing.T) {
-	_, err := Parse("jobs.yaml", []byte("version: 1\nservice: {url: 'https://me:hunter2@service.example'}\nbudget: {per_month: 9}\njobs: {a: {search: {}}}\n"), nothingSet)
-	if err == nil || strings.Contains(err.Error(), "hunter2") || !strings.Contains(err.Error(), "https://********@service.example") {
-		t.Errorf("got %v", err)
+	for url, shown := range map[string]string{
+		"'https://me:hunter2@service.example'":     "'https://********@service.example'",
+		"https://me:my hunter2@service.example":    "https://********@service.example",
+		"https://me:a/hunter2@service.example":     "https://********@service.example",
+		"me:hunter2@service.example":               "********@service.example",
+		"'https://service.example/?key=hunter2'":   "'https://service.example/?********'",
+		"'https://service.example/v1#hunter2' # x": "'https://service.example/v1#********' # x",
+	} {
+		_, err := Parse("jobs.yaml", []byte("version: 1\nservice:\n  url: "+url+"\nbudget: {per_month: 9}\njobs: {a: {search: {}}}\n"), nothingSet)
+		if err == nil || strings.Contains(err.Error(), "hunter2") || !strings.Contains(err.Error(), "url: "+shown+"\n") {
+			t.Errorf("%s: got %v", url, err)
+		}
 	}
 }
