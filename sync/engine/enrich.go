@@ -40,10 +40,10 @@ var worth = map[outlier.Operation]float64{
 	outlier.OpDetails:       1,
 }
 
-// choose ranks the run's hits that enrich.where admits and queues what is wanted of the
-// best, in pieces. What is fresh is not made up for by the next best. It is idempotent: what is queued or fresh is not queued again, and the ranking of a run whose
-// searches are over stays as it is. With it the searches are over, and the jobs that come after
-// this one owe a run.
+// choose ranks the run's hits that enrich.where admits and queues what is wanted of the best,
+// in pieces. What is fresh is not made up for by the next best. It is idempotent: what is
+// queued or fresh is not queued again, and the ranking of a run whose searches are over stays
+// as it is. With it the searches are over, and the jobs that come after this one owe a run.
 func (r *run) choose(ctx context.Context) error {
 	best := make([][]state.Hit, len(r.plan.Enrich))
 	for i, e := range r.plan.Enrich {

@@ -466,8 +466,8 @@ func (e *Engine) orphans() ([]Orphan, error) {
 }
 
 // WorstCycle is what the scheduled runs of a cycle of 31 days cost together if every page is
-// full and days and jobs keep to their caps, whatever that of the cycle leaves. The cycle from July to August stands for all: no
-// clock changes in it.
+// full and days and jobs keep to their caps, whatever that of the cycle leaves. The cycle from
+// July to August stands for all: no clock changes in it.
 func (e *Engine) WorstCycle(ctx context.Context) (sum outlier.Credits, err error) {
 	begin := time.Date(2026, time.July, e.Config.Budget.Renews, 0, 0, 0, 0, e.Config.Timezone)
 	for i := range e.Config.Jobs {

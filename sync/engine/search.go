@@ -248,7 +248,7 @@ func (r *run) reuse(step *state.Step, request *outlier.Request, at place) (bool,
 	return true, err
 }
 
-// known is the answer in the journal that does for a request; nil if there is none.
+// known is the answer in the journal that makes a request needless, or nil.
 func (r *run) known(request *outlier.Request) (*state.Entry, error) {
 	if r.plan.ReuseFor <= 0 {
 		return nil, nil
