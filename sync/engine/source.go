@@ -26,6 +26,9 @@ func (l *loader) sourceOf(e *state.Entry) (schema.Source, bool) {
 		Status:     e.Status,
 		RetryAt:    e.RetryAt,
 	}
+	if e.Missing && e.Outcome == outlier.Refunded && e.Status/100 == 2 { // the documented error under a status of success
+		source.Reason = "the service refused the request"
+	}
 	switch e.Op {
 	case outlier.OpSearch, outlier.OpFindChannels:
 		source.Kind = "search"
