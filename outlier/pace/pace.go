@@ -72,7 +72,7 @@ type LongWaitError struct {
 
 // Error says until when.
 func (e *LongWaitError) Error() string {
-	return "the rate limit leaves no room before " + e.Until.UTC().Format(time.RFC3339)
+	return "the rate limit leaves no room before " + e.Until.UTC().Format("2006-01-02 15:04 UTC")
 }
 
 // Open makes a limiter that begins with the window that the file of o remembers.

@@ -320,8 +320,7 @@ func (r *run) unreadable() error {
 		}
 	}
 	if unread > 0 {
-		all = append(all, fmt.Errorf("%d of %d hits could not be stored; the journal keeps them, "+
-			"for 'outlierd rebuild' with a version that reads them", unread, hits))
+		all = append(all, fmt.Errorf("%d of %d hits could not be stored; the journal keeps the pages as they came", unread, hits))
 	}
 	return errors.Join(all...)
 }
