@@ -72,8 +72,11 @@ func (o *options) askBy(ctx context.Context, config *job.Config, query string, r
 	if path == "" {
 		return fmt.Errorf("%s has no duckdb sink, so there is nothing to query; add `- duckdb: outliers.duckdb` under `sinks:`", config.Path)
 	}
-	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
+	switch info, err := os.Stat(path); {
+	case errors.Is(err, os.ErrNotExist):
 		return fmt.Errorf("%s does not exist yet; 'outlierd run' makes it", relative(path))
+	case err == nil && !info.Mode().IsRegular(): // to open a pipe may take for ever
+		return fmt.Errorf("%s is not a regular file; move it away, and 'outlierd run' makes a new one", relative(path))
 	}
 	var p printer
 	err := run(ctx, path, query, func(columns []string) (err error) {
