@@ -197,7 +197,8 @@ var promises = []promise{
 	},
 	{
 		"a page with hits that cannot be stored is `partial` and does not move the watermark.",
-		[]string{"sync/engine TestHitsThatCannotBeStoredMakeTheRunPartial", "sync/engine TestUnreadablePageIsNotBoughtAgainAndAgain"},
+		[]string{"sync/engine TestHitsThatCannotBeStoredMakeTheRunPartial", "sync/engine TestUnreadablePageIsNotBoughtAgainAndAgain",
+			"sync/engine TestRestPassesAPageThatCouldNotBeStored"},
 	},
 
 	// Money.
