@@ -47,6 +47,20 @@ func TestInterruptedOneOffSaysHowToGoOn(t *testing.T) {
 	})
 }
 
+// TestInterruptedBackfillSaysHowToGoOn with the command that began it.
+func TestInterruptedBackfillSaysHowToGoOn(t *testing.T) {
+	bubble(t, slowService, func(p *person) {
+		ctx, cancel := context.WithCancel(p.Context())
+		time.AfterFunc(5*time.Second, cancel)
+		const command = "backfill coffee --from 1999-01-01 --to 1999-06-30 --max-credits 40 --each day"
+		_, told, code := p.do(ctx, strings.Fields(command)...)
+		if code != exitInterrupted {
+			t.Fatalf("exit code %d: %s", code, told)
+		}
+		contains(p, told, "To go on from here:\n  outlierd -c ", " "+command+"\n")
+	})
+}
+
 // TestInterruptedRunIsTheNextOnesToContinue: it says what it has left and what that costs,
 // and counts its time from there.
 func TestInterruptedRunIsTheNextOnesToContinue(t *testing.T) {

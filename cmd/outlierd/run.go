@@ -290,6 +290,9 @@ func (o *options) interrupted(failed error, todo []errand) error {
 	if todo[0].after && !todo[0].scheduled() {
 		line += " --with-after"
 	}
+	if todo[0].Spec.Dates != nil { // a backfill
+		line = retyped(o.args)
+	}
 	return &cutShort{failed, "nothing that was paid for is lost. To go on from here:\n  " + line}
 }
 
