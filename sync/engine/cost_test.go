@@ -228,7 +228,7 @@ jobs:
 `, func(w *workshop) {
 		w.inspect(func(e *Engine) {
 			f, err := e.Forecast(w.ctx)
-			days := outlier.Credits((f.Cycle.To.Sub(time.Now()) + day - 1) / day)
+			days := outlier.Credits((time.Until(f.Cycle.To) + day - 1) / day)
 			if err != nil || f.Cycle.Worst != 6*days {
 				t.Errorf("%+v (%v), want %d days of 6 credits at worst", f.Cycle, err, days)
 			}
