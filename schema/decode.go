@@ -114,6 +114,7 @@ func (d *Decoder) Decode(src Source, body []byte) error {
 func (d *Decoder) Check(src Source, body []byte) (lost []int, err error) {
 	err = d.read(&src, body)
 	for _, r := range d.all {
+		r.came = r.n - r.kept
 		r.cut(r.kept)
 	}
 	clear(d.drift)
@@ -223,8 +224,8 @@ func (s *Source) asked(id string) bool {
 	return id == s.Entity || s.Op == outlier.OpScan && strings.EqualFold(id, s.Entity)
 }
 
-// Counted is how many rows the last [Decoder.Decode] appended, by table name; tables
-// that got none are left out. A current table has as many as its history.
+// Counted is how many rows the last [Decoder.Decode] appended, or [Decoder.Check] found, by
+// table name; tables that got none are left out. A current table has as many as its history.
 func (d *Decoder) Counted() map[string]int64 {
 	counted := map[string]int64{}
 	for _, t := range Tables() {

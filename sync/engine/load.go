@@ -273,6 +273,26 @@ func release(parts []schema.Part) {
 	}
 }
 
+// recount is how many rows a run has brought so far. It is for a run whose process was
+// killed, and with that the counts; to count costs in proportion to the run's answers.
+func (l *loader) recount(run string) (map[string]int64, error) {
+	rows := map[string]int64{}
+	decoder := schema.NewDecoder(memory.DefaultAllocator)
+	for entry, err := range l.store.JournalOf(run, l.counted) {
+		if err != nil {
+			return nil, fmt.Errorf("count the rows of run %s: %w", run, err)
+		}
+		source, ok := l.sourceOf(entry)
+		if !ok {
+			continue
+		}
+		if _, err := decoder.Check(source, entry.Body); err == nil {
+			rows = merged(rows, decoder.Counted())
+		}
+	}
+	return rows, nil
+}
+
 // expect has the rows of a run counted, until they are [loader.taken] for the last time.
 func (l *loader) expect(run string) { l.rows[run] = map[string]int64{} }
 

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"errors"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -312,4 +313,27 @@ jobs:
 			t.Errorf("readers see %q, want %q", got, want)
 		}
 	})
+}
+
+// TestRowsOfAKilledRunAreCounted: what a run says it brought is what an undisturbed one
+// says, though its first process was killed, or stopped before, and never came to say it.
+func TestRowsOfAKilledRunAreCounted(t *testing.T) {
+	var want map[string]int64
+	bubble(t, jobsFile, func(w *workshop) {
+		w.single = true
+		want = w.mustRun(state.OK).Rows
+	})
+	for _, ends := range [][]int{{2}, {7}, {3, 4}} {
+		bubble(t, jobsFile, func(w *workshop) {
+			w.single = true
+			for _, n := range ends {
+				if !w.kill(n, beforePace) {
+					t.Fatalf("the run has no call %d", n)
+				}
+			}
+			if got := w.mustRun(state.OK).Rows; !maps.Equal(got, want) {
+				t.Errorf("after kills at %v the run has rows %v, want %v", ends, got, want)
+			}
+		})
+	}
 }

@@ -62,6 +62,11 @@ func (s *shift) take(ctx context.Context, row *state.Run, budget job.JobBudget) 
 		stuck: map[int64]bool{}, refusals: map[int64]int{}, looks: map[int64]time.Time{},
 	}
 	s.made[row.ID] = max(spent.Requests, row.Requests) // some are on record as those of who asked first
+	if row.Rows == nil {
+		if r.row.Rows, err = s.loader.recount(row.ID); err != nil {
+			return nil, err
+		}
+	}
 	s.loader.expect(row.ID)
 	r.caps = s.capsOf(row, plan, budget)
 	if err := r.want(ctx); err != nil {

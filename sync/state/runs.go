@@ -207,9 +207,10 @@ func (s *Store) Resume(run string) error {
 
 // interruptRuns records the runs of a process that was killed as interrupted: a process that
 // has just locked the folder works on none. They end with the last that is known of them,
-// and their counts are those of their searches and attempts.
+// and their counts are those of their searches and attempts. How many rows they brought is
+// not known, which null says.
 func (t *Tx) interruptRuns() error {
-	_, err := t.exec(`UPDATE runs SET status = 'interrupted',
+	_, err := t.exec(`UPDATE runs SET status = 'interrupted', row_counts = 'null',
 		ended = (SELECT max(runs.started, coalesce(max(settled_at), 0)) FROM attempts WHERE run = runs.run),
 		(pages, hits, new_hits) = (SELECT coalesce(sum(pages), 0), coalesce(sum(hits), 0), coalesce(sum(new_hits), 0)
 			FROM steps WHERE run = runs.run),
