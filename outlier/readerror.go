@@ -9,17 +9,13 @@ import (
 	"github.com/go-faster/jx"
 )
 
-// ReadError reads the answer to a request that did not succeed. The interface,
+// readError reads the answer to a request that did not succeed. The interface,
 // Errors, shows four shapes of the body and says nothing of HTTP statuses, so the
 // kind is decided by both: a status that is clear (401, 402, 429) wins over any body, a
 // shape over any other status. A 403 is clear only with a shape: gateways and firewalls
 // say it, too, and of them a new key is no remedy. Every field of a body may be absent.
-func ReadError(op Operation, status int, header http.Header, body []byte) *Error {
-	e, _, _ := readError(op, status, header, body)
-	return e
-}
-
-// readError also reports whether body has one of the documented shapes (an object
+//
+// It also reports whether body has one of the documented shapes (an object
 // whose error is an object with a message, errors or a rate limit), and whether the
 // service itself wrote it, which proves that it refused.
 //

@@ -32,10 +32,7 @@ func (k Key) redact(s string) string {
 // scrub takes the key out of bytes that came from outside. It reports whether they held
 // the key, and returns b itself if not.
 func (k Key) scrub(b []byte) (clean []byte, held bool) {
-	if k.IsZero() {
-		return b, false
-	}
-	if !k.in(b) {
+	if k.IsZero() || !k.in(b) {
 		return b, false
 	}
 	pattern := k.pattern()

@@ -62,28 +62,12 @@ func (r *entryRow) columns() []any {
 // the open group included. Every checksum is verified; a body that does not match
 // its own ends the journal with a [*CorruptError]. An error comes last.
 func (s *Store) Journal(after int64) iter.Seq2[*Entry, error] {
-	return s.answers(after, `SELECT `+entryColumns+` FROM responses WHERE id > ? ORDER BY id LIMIT ?`)
-}
-
-// JournalOf is [Store.Journal] of the answers to a run's calls, up to and including an id.
-func (s *Store) JournalOf(run string, upTo int64) iter.Seq2[*Entry, error] {
-	return s.answers(0, `SELECT `+entryColumns+` FROM responses WHERE id > ? AND id <= ?3
-		AND id IN (SELECT response FROM attempts WHERE run = ?4) ORDER BY id LIMIT ?2`, upTo, run)
-}
-
-// answers yields the answers behind an id that a query selects: its first two arguments are
-// an id and how many answers behind that one it may return.
-func (s *Store) answers(after int64, query string, args ...any) iter.Seq2[*Entry, error] {
 	return func(yield func(*Entry, error) bool) {
 		open := opener{packer: s.pack}
 		for {
-			var chunk []entryRow
-			err := s.view(func() (err error) {
-				chunk, err = list(s, (*entryRow).columns, query, append([]any{after, journalChunk}, args...)...)
-				return err
-			})
+			chunk, err := s.chunk(after)
 			if err != nil {
-				yield(nil, fmt.Errorf("read the journal after answer %d: %w", after, err))
+				yield(nil, err)
 				return
 			}
 			for i := range chunk {
@@ -98,6 +82,57 @@ func (s *Store) answers(after int64, query string, args ...any) iter.Seq2[*Entry
 			}
 		}
 	}
+}
+
+func (s *Store) chunk(after int64) (chunk []entryRow, err error) {
+	err = s.view(func() error {
+		chunk, err = list(s, (*entryRow).columns, `SELECT `+entryColumns+` FROM responses WHERE id > ? ORDER BY id LIMIT ?`, after, journalChunk)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the journal after answer %d: %w", after, err)
+	}
+	return chunk, nil
+}
+
+// JournalOf is [Store.Journal] of the answers to a run's calls, up to and including an id.
+// It reads no answers of other runs.
+func (s *Store) JournalOf(run string, upTo int64) iter.Seq2[*Entry, error] {
+	return func(yield func(*Entry, error) bool) {
+		open := opener{packer: s.pack}
+		var ids []int64
+		err := s.view(func() (err error) {
+			ids, err = list(s, func(id *int64) []any { return []any{id} },
+				`SELECT DISTINCT response FROM attempts WHERE run = ? AND response <= ? ORDER BY response`, run, upTo)
+			return err
+		})
+		if err != nil {
+			yield(nil, fmt.Errorf("find the answers of run %s: %w", run, err))
+			return
+		}
+		for _, id := range ids {
+			var entry *Entry
+			err := s.view(func() (err error) {
+				entry, err = s.answer(id, &open)
+				return err
+			})
+			if err == nil && entry == nil {
+				continue // no longer kept
+			}
+			if !yield(entry, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// answer is the answer with an id; nil if it is not kept any longer.
+func (s *Store) answer(id int64, open *opener) (*Entry, error) {
+	rows, err := list(s, (*entryRow).columns, `SELECT `+entryColumns+` FROM responses WHERE id = ?`, id)
+	if err != nil || len(rows) == 0 {
+		return nil, err
+	}
+	return s.entry(&rows[0], open)
 }
 
 // entry verifies and opens what was kept.

@@ -179,15 +179,9 @@ func (t *Tx) fresh(task Task) (learned time.Time, fresh bool, err error) {
 // judge reports whether an answer that an earlier version took for good has a row of what
 // was asked about, as far as it is kept; that is then on record.
 func (t *Tx) judge(task Task, response int64) (good bool, err error) {
-	rows, err := list(t.s, (*entryRow).columns, `SELECT `+entryColumns+` FROM responses WHERE id = ?`, response)
-	if err != nil {
+	entry, err := t.s.answer(response, &opener{packer: t.s.pack})
+	if err != nil || entry != nil && !t.s.options.Judge(entry) {
 		return false, err
-	}
-	if len(rows) > 0 {
-		entry, err := t.s.entry(&rows[0], &opener{packer: t.s.pack})
-		if err != nil || !t.s.options.Judge(entry) {
-			return false, err
-		}
 	}
 	_, err = t.exec(`UPDATE freshness SET judged = 1 WHERE op = ? AND entity = ?`, string(task.Op), task.Entity)
 	return true, err
