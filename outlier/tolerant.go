@@ -60,7 +60,7 @@ func number(d *jx.Decoder, set func(float64)) error {
 	return nil
 }
 
-// ident reads an identifier; what is none, see [IsID], leaves to empty.
+// ident reads an id. A text that is not one, see [IsID], leaves to empty.
 func ident(d *jx.Decoder, to *string) error {
 	err := text(d, to)
 	if !IsID(*to) {

@@ -38,7 +38,7 @@ func (d *Decoder) text(n *node, r *record) (err error) {
 	}
 }
 
-// ident reads the id of a row. What has not the form of one, see [outlier.IsID], is none.
+// ident reads the id of a row. A text that is not one, see [outlier.IsID], is a misfit.
 func (d *Decoder) ident(n *node, r *record) error {
 	if d.in.Next() == jx.Bool {
 		return d.misfit(n, r)

@@ -68,7 +68,7 @@ func TestDearRunsByHandAreAskedAbout(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var out bytes.Buffer
-			err := unborn(t.Context(), config, func(e *engine.Engine) error {
+			err := withoutState(t.Context(), config, func(e *engine.Engine) error {
 				return approve(t.Context(), e, test.todo, test.yes, &asker{strings.NewReader(test.answer), &out})
 			})
 			if (err == nil) != test.goes || err != nil && !errors.Is(err, errDeclined) {
@@ -105,7 +105,7 @@ jobs:
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = unborn(t.Context(), config, func(e *engine.Engine) error {
+		err = withoutState(t.Context(), config, func(e *engine.Engine) error {
 			var out bytes.Buffer
 			err := approve(t.Context(), e, byHand(config.Jobs), test.yes, &asker{strings.NewReader("n\n"), &out})
 			if asked := out.String(); !strings.Contains(asked, test.asked) || (asked == "") != (test.asked == "") || (err == nil) != (asked == "") {
@@ -124,11 +124,11 @@ jobs:
 func TestNobodyToAskIsNoYes(t *testing.T) {
 	config := configOf(t, dearJobs)
 	todo := byHand(config.Jobs[1:2])
-	err := unborn(t.Context(), config, func(e *engine.Engine) error { return approve(t.Context(), e, todo, false, nil) })
+	err := withoutState(t.Context(), config, func(e *engine.Engine) error { return approve(t.Context(), e, todo, false, nil) })
 	if exitCode(t.Context(), err) != exitUsage || !strings.Contains(err.Error(), "--yes") {
 		t.Errorf("error %v, want exit code 2 and the remedy", err)
 	}
-	err = unborn(t.Context(), config, func(e *engine.Engine) error { return approve(t.Context(), e, todo, true, nil) })
+	err = withoutState(t.Context(), config, func(e *engine.Engine) error { return approve(t.Context(), e, todo, true, nil) })
 	if err != nil {
 		t.Errorf("with --yes: %v", err)
 	}

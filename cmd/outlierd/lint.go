@@ -41,7 +41,7 @@ that are fresh or windows that are shorter, only makes a run cheaper.`,
 			for _, w := range config.Warnings {
 				said += fmt.Sprintf("warning: %s\n%s", w, w.Excerpt)
 			}
-			return unborn(c.Context(), config, func(e *engine.Engine) error {
+			return withoutState(c.Context(), config, func(e *engine.Engine) error {
 				prices := priceList(c.Context(), e)
 				worst, err := e.WorstCycle(c.Context())
 				if err != nil {

@@ -112,9 +112,9 @@ func costText(e *engine.Engine, cost engine.Cost) string {
 	return fmt.Sprintf("at most %s, %s, %s at %s", credits, count(cost.Requests, "request"), spell(e.Time(cost.Requests)), e.PaceText())
 }
 
-// unborn lets work be priced that has no state yet, or whose state is none of our
-// business: in the record of the engine nothing ever happened.
-func unborn(ctx context.Context, config *job.Config, work func(*engine.Engine) error) (err error) {
+// withoutState lets work be priced that has no state yet, or whose state is not
+// asked: in the record of the engine nothing ever happened.
+func withoutState(ctx context.Context, config *job.Config, work func(*engine.Engine) error) (err error) {
 	p := &program{Engine: &engine.Engine{Config: config, IDs: seedsOnce(config)}}
 	defer func() { err = errors.Join(err, p.Close()) }()
 	if _, err := p.invent(ctx); err != nil {

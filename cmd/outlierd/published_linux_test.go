@@ -88,10 +88,10 @@ func (p *person) asColleague(something func()) {
 			p.Fatal(err)
 		}
 	}
-	const nobody = 65534
+	const stranger = 65534
 	runtime.LockOSThread() // whose user for files this is
 	defer runtime.UnlockOSThread()
-	if _, err := unix.SetfsuidRetUid(nobody); err != nil {
+	if _, err := unix.SetfsuidRetUid(stranger); err != nil {
 		p.Fatal(err)
 	}
 	defer unix.SetfsuidRetUid(0)

@@ -74,7 +74,7 @@ func TestPlanTellsTheWorstCase(t *testing.T) {
 		{"10/min", "search: {query: [espresso], pages: all}, budget: {per_run: 6}", "coffee: at most 6 credits, 3 requests, 18 s at 10/min"},
 	} {
 		config := parsed(t, test.limit, test.job)
-		err := unborn(t.Context(), config, func(e *engine.Engine) error {
+		err := withoutState(t.Context(), config, func(e *engine.Engine) error {
 			if got := planLine(t.Context(), e, &config.Jobs[0]); got != test.want {
 				t.Errorf("%s: %q, want %q", test.job, got, test.want)
 			}

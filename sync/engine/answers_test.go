@@ -211,7 +211,7 @@ func TestAbsenceIsRemembered(t *testing.T) {
 	}{
 		{outlier.OpDetails, `{"ids":["ID"],"items":[]}`, true},
 		{outlier.OpComments, `{"ids":["ID"],"items":[]}`, true},
-		{outlier.OpComments, `{"items":[{"id":"ID","comments":[]}]}`, false}, // that there are none is a number
+		{outlier.OpComments, `{"items":[{"id":"ID","comments":[]}]}`, false}, // no comments are a count of 0
 		{outlier.OpTranscript, `{"items":[{"id":"ID","events":[],"transcript":""}]}`, true},
 	} {
 		t.Run(string(c.op)+" "+c.body, func(t *testing.T) {

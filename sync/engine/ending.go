@@ -25,7 +25,7 @@ import (
 // service counts is told, too: its list changed between two pages, or it cannot be had whole.
 
 // Ending is how one search of a run ended. At most one of Early, Cut, Limited and Fresh
-// holds; an ordinary end is none of them. The start of a scan is a search only if the run had no
+// holds, and none after an ordinary end. The start of a scan is a search only if the run had no
 // time or no share for it: what else happens to a scan is told by its own words.
 type Ending struct {
 	Search string // what it looks for: [NameOf]
@@ -47,8 +47,8 @@ type Ending struct {
 	Reused int             // pages that the journal had
 	Kept   outlier.Credits // that the run could have paid for these, and did not
 	Saved  outlier.Credits // that it could have paid for pages, and did not, as it ended early
-	Left   int             // pages that a cut or `pages` left; -1 if nobody knows
-	More   outlier.Credits // for these; -1 if nobody knows
+	Left   int             // pages that a cut or `pages` left; -1 if that is not known
+	More   outlier.Credits // for these; -1 if that is not known
 	Rest   string          // the command that buys them, which [Engine.Endings] leaves to its caller
 
 	step *state.Step // the search itself

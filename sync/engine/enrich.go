@@ -97,7 +97,7 @@ func (r *run) want(ctx context.Context) error {
 }
 
 // skipping counts anew which calls are not made since what is known is fresh. What the run
-// itself has asked for before it was interrupted is none of these.
+// itself has asked for before it was interrupted does not count.
 func (r *run) skipping(calls []frozenEnrich) func(state.Task, time.Time) {
 	if len(calls) == 0 {
 		return nil // a watch has no hits, and hits have no watch

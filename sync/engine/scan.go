@@ -348,7 +348,7 @@ func (r *run) lookAt(ctx context.Context, step *state.Step, scan *state.Scan) er
 	if scan.Deadline.IsZero() || scan.Deadline.After(latest) { // it was adopted, or a clock was ahead
 		scan.Deadline = latest
 	}
-	var unread error // in an answer that is none about the scan
+	var unread error // why the answer tells nothing about the scan
 	_, err = r.fetch(ctx, request, state.Purchase{
 		Run: r.row.ID, Job: r.row.Job, Step: step.ID, Item: step.Item,
 		Commit: func(tx *state.Tx, kept state.Kept) (err error) {

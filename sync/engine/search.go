@@ -295,7 +295,7 @@ func (r *run) pageRequest(step *state.Step, at place) (*outlier.Request, error) 
 }
 
 // keepPage records a page in the transaction of its answer. An attempt without an
-// answer leaves the step where it is, and so does a page that is none of its search.
+// answer leaves the step where it is, and so does a page that is not one of its search.
 func (r *run) keepPage(tx *state.Tx, step *state.Step, kept state.Kept, at place) error {
 	if kept.Answer.Err != nil {
 		if stop := stopFor(kindOf(kept.Answer.Err)); stop != "" {

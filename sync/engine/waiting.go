@@ -22,7 +22,7 @@ type Waiting struct {
 	Value  *float64  // of a data call: the higher, the sooner; nil for what comes before all of them
 	Since  time.Time // when it joined the queue, or its run began
 	Why    string    // it waits
-	At     time.Time // when it will be done, if somebody works on it from now on; zero if nobody knows
+	At     time.Time // when it will be done, if a process works on it from now on; zero if that is not known
 }
 
 // Queue yields what waits, of all jobs or of one, in the order in which it will be done:

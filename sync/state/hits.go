@@ -159,7 +159,7 @@ func (s *Store) Distinct(run string) (map[string]int64, error) {
 	return map[string]int64{"outliers": hits, "found_channels": hits, "channels": channels}, nil
 }
 
-// NoPage is the page of an answer that turned out to be none of its search's pages.
+// NoPage is the page of an answer that turned out not to be a page of its search.
 const NoPage = -1
 
 // SetAside notes that the answer which is being settled is no page of its search: it is

@@ -151,7 +151,7 @@ func (a *attempt) settle(answer *outlier.Answer, o outlier.Outcome, kept packed)
 	})
 	a.settled = err == nil
 	if refused != nil {
-		// What was paid for is kept, even if nobody knows what to do with it.
+		// What was paid for is kept, even if it cannot be used.
 		bare := a.s.unitWithin(settlePatience, a.r.Paid(), func(tx *Tx) error {
 			_, err := a.keep(tx, answer, o, kept)
 			return err
