@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -225,21 +226,26 @@ jobs:
 		t.Run(name, func(t *testing.T) {
 			bare(t, file, func(w *workshop) {
 				sink := &fakeSink{name: "duckdb"}
-				var shown int64
-				published, searches := 0, 0
+				var shown, before, after atomic.Int64
+				searches := 0
 				well := w.wire
 				w.wire = roundTripper(func(r *http.Request) (*http.Response, error) {
 					if strings.HasPrefix(r.URL.Path, "/search/") {
 						if searches++; searches == 3 {
-							before := sink.published
-							time.AfterFunc(publishSoon+time.Second, func() { shown, published = sink.shown, sink.published-before })
+							_, times := sink.reads()
+							before.Store(int64(times))
+							time.AfterFunc(publishSoon+time.Second, func() {
+								mark, times := sink.reads()
+								shown.Store(mark)
+								after.Store(int64(times))
+							})
 						}
 					}
 					return well.RoundTrip(r)
 				})
 				run(w, sink)
-				if shown < 3 || published != 1 {
-					t.Errorf("readers were shown %d answers in %d times, want the 3 pages at least, at once", shown, published)
+				if published := after.Load() - before.Load(); shown.Load() < 3 || published != 1 {
+					t.Errorf("readers were shown %d answers in %d times, want the 3 pages at least, at once", shown.Load(), published)
 				}
 			})
 		})

@@ -182,13 +182,15 @@ func (w *wager) live() {
 	time.Sleep(time.Duration(w.dice.Int64N(int64(one(w, time.Minute, 5*time.Hour, 70*time.Hour)))))
 }
 
-// stopAfter asks for a stop during the call after so many.
+// stopAfter asks for a stop during the call after so many: once the service has it, so that
+// what is stopped is certain to have made the call.
 func stopAfter(wire http.RoundTripper, calls int, stop func()) http.RoundTripper {
 	return roundTripper(func(r *http.Request) (*http.Response, error) {
+		answer, err := wire.RoundTrip(r)
 		if calls--; calls < 0 {
 			stop()
 		}
-		return wire.RoundTrip(r)
+		return answer, err
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -21,8 +22,16 @@ type fakeSink struct {
 	readOnly  bool        // fails when it is written to, and not when it is asked
 	mark      int64
 	version   int64 // of the operations tables
+	mu        sync.Mutex
 	shown     int64 // the mark when it published last
 	published int
+}
+
+// reads is what a reader sees meanwhile: the mark that is shown, and how often one was.
+func (s *fakeSink) reads() (shown int64, published int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.shown, s.published
 }
 
 var errBroken = errors.New("no space left on device")
@@ -63,6 +72,8 @@ func (s *fakeSink) Publish(_ context.Context, ops *sinks.Ops) error {
 		}
 		s.version = ops.Version
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.shown = s.mark
 	s.published++
 	return nil
