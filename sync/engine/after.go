@@ -23,8 +23,8 @@ func (r *run) debts() (all []state.Debt) {
 	if r.row.Due.IsZero() || r.row.Trigger == string(Manual) || r.capped != nil || r.trouble != nil {
 		return nil
 	}
-	for i := range r.Config.Jobs {
-		if spec := &r.Config.Jobs[i]; spec.After == r.row.Job && !spec.Disabled {
+	for i := range r.engine.Config.Jobs {
+		if spec := &r.engine.Config.Jobs[i]; spec.After == r.row.Job && !spec.Disabled {
 			all = append(all, state.Debt{Job: spec.Name, Due: r.row.Due})
 		}
 	}

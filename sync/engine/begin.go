@@ -25,27 +25,27 @@ const resumeWithin = 24 * time.Hour
 // on with what is unfinished, if there is anything. A job that cannot be resolved, as when
 // its SQL fails, has a run too: one that failed before it spent anything. The run is nil if
 // there is no record of it.
-func (s *shift) begin(ctx context.Context, spec *job.Spec, trigger Trigger, due time.Time) (*run, error) {
+func (w *worker) begin(ctx context.Context, spec *job.Spec, trigger Trigger, due time.Time) (*run, error) {
 	if due.IsZero() {
-		old, err := s.Continues(spec)
+		old, err := w.engine.Continues(spec)
 		if err != nil {
 			return nil, err
 		}
 		if old != nil {
-			return s.resume(ctx, spec, trigger, old)
+			return w.resume(ctx, spec, trigger, old)
 		}
 	}
-	if err := s.rekey(trigger); err != nil {
+	if err := w.rekey(trigger); err != nil {
 		return nil, err
 	}
-	row, err := s.open(ctx, spec, trigger, due)
+	row, err := w.open(ctx, spec, trigger, due)
 	if row == nil { // readers see that it failed
-		return nil, errors.Join(err, s.publish(ctx))
+		return nil, errors.Join(err, w.publish(ctx))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("begin a run of job %s: %w", spec.Name, err)
 	}
-	r, err := s.take(ctx, row, spec.Budget)
+	r, err := w.take(ctx, row, spec.Budget)
 	if err == nil {
 		r.joinLive(ctx)
 	}
@@ -53,30 +53,30 @@ func (s *shift) begin(ctx context.Context, spec *job.Spec, trigger Trigger, due 
 }
 
 // resume goes on with an unfinished run.
-func (s *shift) resume(ctx context.Context, spec *job.Spec, trigger Trigger, old *state.Run) (*run, error) {
-	if err := s.rekey(trigger); err != nil {
+func (w *worker) resume(ctx context.Context, spec *job.Spec, trigger Trigger, old *state.Run) (*run, error) {
+	if err := w.rekey(trigger); err != nil {
 		return nil, err
 	}
-	if err := s.Store.Resume(old.ID); err != nil {
+	if err := w.engine.Store.Resume(old.ID); err != nil {
 		return nil, err
 	}
-	return s.take(ctx, old, spec.Budget)
+	return w.take(ctx, old, spec.Budget)
 }
 
 // rekey takes up a new key. A person who runs a job wants to know whether the old one is
 // still refused.
-func (s *shift) rekey(trigger Trigger) error {
-	s.rekeyed()
+func (w *worker) rekey(trigger Trigger) error {
+	w.engine.rekeyed()
 	if trigger == Manual {
-		return s.lift(state.LatchKey)
+		return w.engine.lift(state.LatchKey)
 	}
 	return nil
 }
 
 // open puts a new run with its steps on record as running.
-func (s *shift) open(ctx context.Context, spec *job.Spec, trigger Trigger, due time.Time) (*state.Run, error) {
+func (w *worker) open(ctx context.Context, spec *job.Spec, trigger Trigger, due time.Time) (*state.Run, error) {
 	now := time.Now()
-	if err := s.supersede(spec, due); err != nil {
+	if err := w.supersede(spec, due); err != nil {
 		return nil, err
 	}
 	id, err := uuid.NewV7()
@@ -87,16 +87,16 @@ func (s *shift) open(ctx context.Context, spec *job.Spec, trigger Trigger, due t
 		ID: id.String(), Job: spec.Name, Trigger: string(trigger), Due: due, Started: now,
 		Status: state.Running, Config: spec.Hash, Overridden: spec.Overridden,
 	}
-	at, unsure, err := s.openingTime(ctx, spec)
+	at, unsure, err := w.openingTime(ctx, spec)
 	if err != nil {
-		return nil, s.failedStart(row, err)
+		return nil, w.engine.failedStart(row, err)
 	}
-	steps, plan, err := s.resolve(ctx, spec, trigger, at)
+	steps, plan, err := w.engine.resolve(ctx, spec, trigger, at)
 	if err != nil && ctx.Err() != nil { // a stop is no failure of the run: the next start begins it
 		return nil, context.Cause(ctx)
 	}
 	if err != nil {
-		return nil, s.failedStart(row, err)
+		return nil, w.engine.failedStart(row, err)
 	}
 	if unsure {
 		plan.Unsure = at
@@ -107,7 +107,7 @@ func (s *shift) open(ctx context.Context, spec *job.Spec, trigger Trigger, due t
 	if row.Plan, err = plan.encode(); err != nil {
 		return nil, err
 	}
-	return &row, s.Store.Begin(row, steps)
+	return &row, w.engine.Store.Begin(row, steps)
 }
 
 // failedStart records a run that could not even begin, and says why.
@@ -120,17 +120,17 @@ func (e *Engine) failedStart(row state.Run, cause error) error {
 }
 
 // supersede closes the unfinished runs whose place a new run of the job takes.
-func (s *shift) supersede(spec *job.Spec, due time.Time) error {
-	closed, _, err := s.Displaced(spec, due)
+func (w *worker) supersede(spec *job.Spec, due time.Time) error {
+	closed, _, err := w.engine.Displaced(spec, due)
 	if err != nil {
 		return err
 	}
 	for i := range closed {
 		old := &closed[i]
-		if s.patient { // a command has told it
-			s.log().Info("run superseded", "job", old.Job, "run", old.ID, "status", old.Status)
+		if w.patient { // a command has told it
+			w.engine.log().Info("run superseded", "job", old.Job, "run", old.ID, "status", old.Status)
 		}
-		if err := s.close(old); err != nil {
+		if err := w.engine.close(old); err != nil {
 			return err
 		}
 	}

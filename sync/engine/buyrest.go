@@ -167,7 +167,7 @@ func (r *Rest) price(e *Engine, spec *job.Spec) (err error) {
 // BuyRest performs a run that buys what is left, or goes on with the one that does. It
 // returns as [Engine.Run] does.
 func (e *Engine) BuyRest(ctx context.Context, spec *job.Spec, rest *Rest) (*state.Run, error) {
-	return e.workOn(ctx, spec, Manual, false, func(ctx context.Context, s *shift) (*run, error) {
+	return e.workOn(ctx, spec, Manual, false, func(ctx context.Context, s *worker) (*run, error) {
 		if rest.Run != nil {
 			return s.resume(ctx, spec, Manual, rest.Run)
 		}
@@ -185,7 +185,7 @@ func (e *Engine) BuyRest(ctx context.Context, spec *job.Spec, rest *Rest) (*stat
 // Publish shows readers all that the journal has, also what a process that was killed had
 // not shown them.
 func (e *Engine) Publish(ctx context.Context) error {
-	s, err := e.newShift(ctx, state.Filter{})
+	s, err := e.newWorker(ctx, state.Filter{})
 	if err != nil {
 		return err
 	}
@@ -193,9 +193,9 @@ func (e *Engine) Publish(ctx context.Context) error {
 }
 
 // openRest puts the run on record, and closes those whose searches it takes over.
-func (s *shift) openRest(spec *job.Spec, rest *Rest) (*state.Run, error) {
+func (w *worker) openRest(spec *job.Spec, rest *Rest) (*state.Run, error) {
 	for i := range rest.closes {
-		if err := s.close(&rest.closes[i]); err != nil {
+		if err := w.engine.close(&rest.closes[i]); err != nil {
 			return nil, err
 		}
 	}
@@ -210,5 +210,5 @@ func (s *shift) openRest(spec *job.Spec, rest *Rest) (*state.Run, error) {
 	if row.Plan, err = rest.plan.encode(); err != nil {
 		return nil, err
 	}
-	return row, s.Store.Begin(*row, rest.steps)
+	return row, w.engine.Store.Begin(*row, rest.steps)
 }

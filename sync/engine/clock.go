@@ -48,27 +48,27 @@ func (e *ClockError) Error() string {
 
 // ready makes sure, before a paid call is put together, that the time is agreed on under
 // which it will be booked, if anything is booked at all.
-func (s *shift) ready(ctx context.Context, r *outlier.Request, p state.Purchase) error {
-	if err := s.refused(r); err != nil {
+func (w *worker) ready(ctx context.Context, r *outlier.Request, p state.Purchase) error {
+	if err := w.refused(r); err != nil {
 		return err
 	}
-	needs, err := s.needsRoom(r, p)
+	needs, err := w.needsRoom(r, p)
 	if err != nil || !needs {
 		return err
 	}
-	return s.proveTime(ctx)
+	return w.proveTime(ctx)
 }
 
 // proveTime makes sure that the time is agreed on. Where no answer has told it, the service
 // is asked.
-func (s *shift) proveTime(ctx context.Context) error { return s.agreeOnTime(ctx, s.fetch) }
+func (w *worker) proveTime(ctx context.Context) error { return w.agreeOnTime(ctx, w.fetch) }
 
 // call makes one attempt at a request, or several.
 type call func(context.Context, *outlier.Request, state.Purchase) (*outlier.Answer, error)
 
-func (s *shift) agreeOnTime(ctx context.Context, ask call) error {
+func (w *worker) agreeOnTime(ctx context.Context, ask call) error {
 	told := 0
-	for ; told < askings && !s.Store.ClockAgreed(); told++ {
+	for ; told < askings && !w.engine.Store.ClockAgreed(); told++ {
 		date, err := askTime(ctx, ask)
 		if err != nil {
 			return fmt.Errorf("ask the service for the time: %w", err)
@@ -77,12 +77,12 @@ func (s *shift) agreeOnTime(ctx context.Context, ask call) error {
 			break
 		}
 	}
-	if !s.Store.ClockAgreed() {
-		if err := s.confirmed(told > 0); err != nil {
+	if !w.engine.Store.ClockAgreed() {
+		if err := w.confirmed(told > 0); err != nil {
 			return err
 		}
 	}
-	return s.Store.CorrectDates()
+	return w.engine.Store.CorrectDates()
 }
 
 // askTime asks the service for nothing. It returns the date of the answer, or zero if the
@@ -107,26 +107,26 @@ func askTime(ctx context.Context, ask call) (time.Time, error) {
 // confirmed takes this machine's clock for right if it claims no new period by which a cap
 // goes, or if a person has confirmed it today by 'outlierd budget resume', or else asks
 // for that. If answers have told other times, only a person's word counts.
-func (s *shift) confirmed(differs bool) error {
-	turned, err := s.turned()
+func (w *worker) confirmed(differs bool) error {
+	turned, err := w.turned()
 	if err != nil {
 		return err
 	}
 	if !turned && !differs {
-		s.Store.Trust()
+		w.engine.Store.Trust()
 		return nil
 	}
-	now, zone := time.Now(), s.Config.Timezone
-	latch, err := s.Store.Latch(state.LatchClock, "")
+	now, zone := time.Now(), w.engine.Config.Timezone
+	latch, err := w.engine.Store.Latch(state.LatchClock, "")
 	if err != nil {
 		return err
 	}
 	if latch != nil && !latch.Until.IsZero() && credit.Day(latch.Until, zone) == credit.Day(now, zone) {
-		s.Store.Trust()
+		w.engine.Store.Trust()
 		return nil
 	}
 	unsure := &ClockError{Now: now.In(zone), Differs: differs}
-	err = s.Store.Update(func(tx *state.Tx) error {
+	err = w.engine.Store.Update(func(tx *state.Tx) error {
 		return tx.SetLatch(state.LatchClock, "", unsure.Error(), time.Time{})
 	})
 	if err != nil {
@@ -137,28 +137,28 @@ func (s *shift) confirmed(differs bool) error {
 
 // turned reports whether this machine's clock shows a later period than anything was booked
 // in, and a cap goes by such a period.
-func (s *shift) turned() (bool, error) {
-	day, cycle, err := s.Store.Turned()
-	capped := s.Config.Budget.PerMonth != nil || slices.ContainsFunc(s.Config.Jobs, func(j job.Spec) bool { return j.Budget.PerMonth != nil })
-	return day && s.Config.Budget.PerDay != nil || cycle && capped, err
+func (w *worker) turned() (bool, error) {
+	day, cycle, err := w.engine.Store.Turned()
+	capped := w.engine.Config.Budget.PerMonth != nil || slices.ContainsFunc(w.engine.Config.Jobs, func(j job.Spec) bool { return j.Budget.PerMonth != nil })
+	return day && w.engine.Config.Budget.PerDay != nil || cycle && capped, err
 }
 
 // openingTime is the time by which a new run of spec resolves its windows. If the service
 // does not answer just now, that is what is believed, and unsure: the first purchase asks
 // again, says what is wrong, and finds out whether the windows are; see [run.inTime]. An
 // address that is not the service's is an error at once.
-func (s *shift) openingTime(ctx context.Context, spec *job.Spec) (at time.Time, unsure bool, err error) {
+func (w *worker) openingTime(ctx context.Context, spec *job.Spec) (at time.Time, unsure bool, err error) {
 	if len(spec.Fetch) > 0 { // a watch buys nothing
-		return s.Store.ServiceTime(), false, nil
+		return w.engine.Store.ServiceTime(), false, nil
 	}
-	err = s.agreeOnTime(ctx, s.once)
+	err = w.agreeOnTime(ctx, w.once)
 	if isNotService(err) {
-		return s.Store.ServiceTime(), true, err
+		return w.engine.Store.ServiceTime(), true, err
 	}
 	if err != nil {
-		s.log().Debug("service time unknown", "job", spec.Name, "err", err)
+		w.engine.log().Debug("service time unknown", "job", spec.Name, "err", err)
 	}
-	return s.Store.ServiceTime(), err != nil, nil
+	return w.engine.Store.ServiceTime(), err != nil, nil
 }
 
 // inTime closes a search whose dates were resolved by a clock that has turned out to be
@@ -167,14 +167,14 @@ func (r *run) inTime(step *state.Step) error {
 	if r.plan.Unsure.IsZero() || !step.Began.IsZero() {
 		return nil
 	}
-	now := r.Store.ServiceTime()
+	now := r.engine.Store.ServiceTime()
 	if late := now.Sub(r.plan.Unsure); late >= -state.Skew && late <= resumeWithin {
 		return nil
 	}
 	step.Stop = stopClock
-	err := r.Store.Update(func(tx *state.Tx) error { return tx.SaveStep(*step) })
+	err := r.engine.Store.Update(func(tx *state.Tx) error { return tx.SaveStep(*step) })
 	return errors.Join(err, fmt.Errorf("its dates were resolved when the service could not tell its time, by a clock that showed %s; it is %s: "+
-		"run the job again", r.said(r.plan.Unsure), r.said(now)))
+		"run the job again", r.worker.said(r.plan.Unsure), r.worker.said(now)))
 }
 
 // earlier is the earlier of two times.

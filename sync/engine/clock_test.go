@@ -440,8 +440,8 @@ func TestRepairedClockLosesNoVideos(t *testing.T) {
 			w.wire = w.service.Transport() // repaired
 			time.Sleep(time.Hour)
 			w.inspect(func(e *Engine) { // another job buys, or this one by hand
-				s := &shift{Engine: e}
-				if err := s.proveTime(w.ctx); err != nil {
+				idle := &worker{engine: e}
+				if err := idle.proveTime(w.ctx); err != nil {
 					t.Fatal(err)
 				}
 			})

@@ -19,12 +19,12 @@
 // what the job wants to know about them. The queue belongs to all jobs: an entity
 // that is fresh, or known to be missing, is not asked for again.
 //
-// # A shift
+// # The worker
 //
-// Calls are made one at a time by a [shift], which works on all runs that are under way:
+// Calls are made one at a time by a [worker], which works on all runs that are under way:
 // pages come first, then scans that it is time to look at, then the data calls of all
 // runs by what they are worth. Runs on a schedule overlap in this way ([Engine.Serve]),
-// and one by hand has a shift to itself ([Engine.Run]). A scan is waited for and not
+// and one by hand has a worker to itself ([Engine.Run]). A scan is waited for and not
 // slept through: others work meanwhile, and scan.go tells why it is never started twice.
 // Trouble of one search is that search's, trouble of one run's pages ends that run, and
 // what every call would meet pauses the queue, longer each time, and ends nothing.

@@ -87,15 +87,15 @@ func (e *Engine) Endings(row *state.Run) ([]Ending, error) {
 	if err != nil {
 		return nil, err
 	}
-	return (&run{shift: &shift{Engine: e}, row: *row, plan: plan, steps: steps}).endings()
+	return (&run{engine: e, row: *row, plan: plan, steps: steps}).endings()
 }
 
 func (r *run) endings() ([]Ending, error) {
 	own := job.JobBudget{}
-	if spec := r.Config.Job(r.row.Job); spec != nil {
+	if spec := r.engine.Config.Job(r.row.Job); spec != nil {
 		own = spec.Budget
 	}
-	room, err := r.leaves(&r.row, r.plan, own)
+	room, err := r.engine.leaves(&r.row, r.plan, own)
 	if err != nil {
 		return nil, err
 	}
@@ -117,7 +117,7 @@ func (r *run) endings() ([]Ending, error) {
 	ends := r.endingsIn(room, known)
 	for i := range ends {
 		if end := &ends[i]; end.Short {
-			unread, err := r.Store.Unread(end.step) // which were given
+			unread, err := r.engine.Store.Unread(end.step) // which were given
 			if err != nil {
 				return nil, err
 			}
@@ -134,13 +134,13 @@ func (r *run) joined() (all []Ending, err error) {
 		if step.Joined == 0 {
 			continue
 		}
-		scan, err := r.Store.ScanOf(step.ID)
+		scan, err := r.engine.Store.ScanOf(step.ID)
 		if err != nil {
 			return nil, err
 		}
 		if scan != nil && scan.Run != r.row.ID {
 			all = append(all, Ending{Search: NameOf(step), Of: -1,
-				Joined: scan.ScanID, StartedBy: scan.Job, StartedAt: scan.Intended.In(r.Config.Timezone)})
+				Joined: scan.ScanID, StartedBy: scan.Job, StartedAt: scan.Intended.In(r.engine.Config.Timezone)})
 		}
 	}
 	return all, nil
@@ -185,13 +185,13 @@ func (r *run) endingsIn(room outlier.Credits, journaled map[int]int) (all []Endi
 			continue
 		}
 		end := r.ending(step)
-		end.Kept = outlier.Credits(end.Reused) * r.priceOf(step)
+		end.Kept = outlier.Credits(end.Reused) * r.engine.priceOf(step)
 		all = append(all, end)
 	}
 	for i := range all {
 		if all[i].Early != "" && !all[i].Short {
 			step := all[i].step
-			all[i].Saved = fitting(&room, r.untaken(step)-journaled[step.Ordinal], r.priceOf(step))
+			all[i].Saved = fitting(&room, r.untaken(step)-journaled[step.Ordinal], r.engine.priceOf(step))
 		}
 	}
 	return all
@@ -222,10 +222,10 @@ func (r *run) ending(s *state.Step) Ending {
 		if left := r.leftOf(s); left != 0 && (s.Stop != stopUnreadable || passable(s)) {
 			end.Cut, end.Left, end.More = true, left, -1
 			if left > 0 {
-				end.More = outlier.Credits(left) * r.priceOf(s)
+				end.More = outlier.Credits(left) * r.engine.priceOf(s)
 			}
 			if s.Op == outlier.OpStartScan {
-				end.More = r.priceOfTurn(r.plan, s)
+				end.More = r.engine.priceOfTurn(r.plan, s)
 			}
 		}
 	case stopPages:
@@ -233,7 +233,7 @@ func (r *run) ending(s *state.Step) Ending {
 		end.Limited = end.Left != 0 && s.Op != outlier.OpTrendingFormats
 		end.Short = end.Left == 0 && int64(s.Seen) < s.Total
 		if end.More = -1; end.Left >= 0 {
-			end.More = outlier.Credits(end.Left) * r.priceOf(s)
+			end.More = outlier.Credits(end.Left) * r.engine.priceOf(s)
 		}
 	default:
 		if s.Next < r.plan.limit(s) {

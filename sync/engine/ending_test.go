@@ -35,7 +35,7 @@ func told(e Ending) string {
 // ended is a run of so many pages for each search that has nothing left to do.
 func ended(pages int, steps ...state.Step) *run {
 	config := &job.Config{Service: job.Service{Prices: outlier.Prices{}}}
-	return &run{shift: &shift{Engine: &Engine{Config: config}}, plan: frozen{Pages: pages, Scan: &job.Scan{Mode: outlier.ModeFast}}, steps: steps}
+	return &run{engine: &Engine{Config: config}, plan: frozen{Pages: pages, Scan: &job.Scan{Mode: outlier.ModeFast}}, steps: steps}
 }
 
 func TestEndingsSayWhatWasSavedAndWhatWasLeft(t *testing.T) {
@@ -141,7 +141,7 @@ func TestSavingsAreWhatWouldHaveBeenPaid(t *testing.T) {
 	if got := r.endingsIn(99, nil); got[0].Saved != 2 {
 		t.Errorf("a search with a ration of 2 pages has saved %d credits by stopping after one", got[0].Saved)
 	}
-	r.Config.Service.Prices = outlier.Prices{"search": 7}
+	r.engine.Config.Service.Prices = outlier.Prices{"search": 7}
 	if got := r.endingsIn(99, nil); got[0].Saved != 7 {
 		t.Errorf("at the configured price of 7, %d credits are saved", got[0].Saved)
 	}

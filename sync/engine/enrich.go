@@ -48,12 +48,12 @@ func (r *run) choose(ctx context.Context) error {
 	best := make([][]state.Hit, len(r.plan.Enrich))
 	for i, e := range r.plan.Enrich {
 		var err error
-		best[i], err = r.Store.Best(r.row.ID, state.Choice{Most: e.Top, Each: e.TopPerItem, Desc: !r.plan.Ascending})
+		best[i], err = r.engine.Store.Best(r.row.ID, state.Choice{Most: e.Top, Each: e.TopPerItem, Desc: !r.plan.Ascending})
 		if err != nil {
 			return err
 		}
 	}
-	err := r.Store.Queue(ctx, func(yield func(state.Task) bool) {
+	err := r.engine.Store.Queue(ctx, func(yield func(state.Task) bool) {
 		for i, e := range r.plan.Enrich {
 			since := earlier(time.Now().Add(-e.RefreshAfter), r.row.Started) // what it has asked for itself is fresh
 			for task := range r.tasks(e, slices.Values(best[i]), since) {
@@ -68,20 +68,20 @@ func (r *run) choose(ctx context.Context) error {
 	}
 	debts := r.debts()
 	if len(debts) > 0 {
-		if err := r.Store.Update(func(tx *state.Tx) error { return tx.Owe(debts) }); err != nil {
+		if err := r.engine.Store.Update(func(tx *state.Tx) error { return tx.Owe(debts) }); err != nil {
 			return err
 		}
 	}
-	r.searched, r.shift.owing = true, r.shift.owing || len(debts) > 0
+	r.searched, r.worker.owing = true, r.worker.owing || len(debts) > 0
 	done, err := r.done()
-	r.loader.pagesIn = r.loader.pagesIn || !done && len(r.steps) > 0 // else it publishes at its end
+	r.worker.loader.pagesIn = r.worker.loader.pagesIn || !done && len(r.steps) > 0 // else it publishes at its end
 	r.updated()
 	return err
 }
 
 // want queues what a watch asks about its channels or videos.
 func (r *run) want(ctx context.Context) error {
-	err := r.Store.Queue(ctx, func(yield func(state.Task) bool) {
+	err := r.engine.Store.Queue(ctx, func(yield func(state.Task) bool) {
 		for _, e := range r.plan.Fetch {
 			for task := range r.tasks(e, entities(r.plan.IDs), r.plan.freshSince(e)) {
 				if !yield(task) {
@@ -167,7 +167,7 @@ func fatal(err error) bool {
 // perform makes one data call and settles its queue row in the transaction of the
 // answer. A thing that the service does not have is an answer too. The run that the
 // call is for may have ended long ago; the waiters are those under way.
-func (s *shift) perform(ctx context.Context, task *state.Task, waiters []*run) error {
+func (w *worker) perform(ctx context.Context, task *state.Task, waiters []*run) error {
 	request, err := outlier.DataRequest(task.Op, task.Entity)
 	if err != nil {
 		return err
@@ -176,11 +176,11 @@ func (s *shift) perform(ctx context.Context, task *state.Task, waiters []*run) e
 		r.doing(fmt.Sprintf("%s %s", task.Op, task.Entity))
 	}
 	missing, wrong := false, error(nil)
-	_, err = s.fetch(ctx, request, state.Purchase{
+	_, err = w.fetch(ctx, request, state.Purchase{
 		Run: task.Run, Job: task.Job,
 		Commit: func(tx *state.Tx, kept state.Kept) error {
 			var err error
-			missing, wrong, err = s.settle(tx, task, kept)
+			missing, wrong, err = w.settle(tx, task, kept)
 			return err
 		},
 	})
@@ -192,7 +192,7 @@ func (s *shift) perform(ctx context.Context, task *state.Task, waiters []*run) e
 	case kindOf(err) == outlier.Invalid: // it is not queued any more
 		return err
 	case err != nil && ctx.Err() == nil && !fatal(err):
-		return errors.Join(err, s.postpone(task, err))
+		return errors.Join(err, w.postpone(task, err))
 	case err != nil:
 		return err
 	}
@@ -215,11 +215,11 @@ func (r *run) answered(op outlier.Operation, missing bool) {
 // settle notes what an answer says about the task's entity. An answer that says nothing
 // about it is wrong: it stays in the journal, and the task in the queue. A request that is
 // refused would be refused again.
-func (s *shift) settle(tx *state.Tx, task *state.Task, kept state.Kept) (missing bool, wrong, err error) {
+func (w *worker) settle(tx *state.Tx, task *state.Task, kept state.Kept) (missing bool, wrong, err error) {
 	answer, retry := kept.Answer, time.Time{}
 	switch kind := kindOf(answer.Err); {
 	case answer.Err == nil:
-		if missing, wrong = s.judge(task, kept); wrong != nil {
+		if missing, wrong = w.judge(task, kept); wrong != nil {
 			return false, wrong, nil
 		}
 	case kind == outlier.NotFound:
@@ -237,13 +237,13 @@ func (s *shift) settle(tx *state.Tx, task *state.Task, kept state.Kept) (missing
 
 // judge reports whether a whole answer says that the service has none of what was asked about, or
 // why it says nothing: it must give a row, if a sink is to have any.
-func (s *shift) judge(task *state.Task, kept state.Kept) (missing bool, wrong error) {
+func (w *worker) judge(task *state.Task, kept state.Kept) (missing bool, wrong error) {
 	body, err := kept.Body()
 	if err == nil && outlier.Empty(task.Op, task.Entity, body) {
 		return true, nil
 	}
 	if err == nil {
-		_, err = s.decoder.Check(schema.Source{Op: task.Op, Entity: task.Entity}, body)
+		_, err = w.decoder.Check(schema.Source{Op: task.Op, Entity: task.Entity}, body)
 	}
 	if err != nil {
 		return false, &outlier.Error{Kind: outlier.Malformed, Op: task.Op, Entity: task.Entity, Status: kept.Answer.Status,
@@ -265,10 +265,10 @@ func Judge() func(*state.Entry) bool {
 }
 
 // postpone leaves a failed call in the queue for later.
-func (s *shift) postpone(task *state.Task, cause error) error {
+func (w *worker) postpone(task *state.Task, cause error) error {
 	now := time.Now()
 	retry := now.Add(failedPause * time.Duration(task.Attempts+1))
-	return s.Store.Update(func(tx *state.Tx) error {
+	return w.engine.Store.Update(func(tx *state.Tx) error {
 		return tx.Fail(*task, now, cause.Error(), retry)
 	})
 }

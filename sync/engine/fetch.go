@@ -24,15 +24,15 @@ const (
 // has received an answer that nothing has followed from yet. A repeated paid
 // request reserves its price anew: an attempt whose answer was lost stays in the
 // books as unknown, because nothing proves that it was not charged.
-func (s *shift) fetch(ctx context.Context, r *outlier.Request, p state.Purchase) (*outlier.Answer, error) {
-	if answer, err := s.Store.TakeUp(p, r); answer != nil || err != nil {
+func (w *worker) fetch(ctx context.Context, r *outlier.Request, p state.Purchase) (*outlier.Answer, error) {
+	if answer, err := w.engine.Store.TakeUp(p, r); answer != nil || err != nil {
 		return answer, err
 	}
 	attempts, refusals := 0, 0
 	for {
 		p.Attempt = attempts + refusals + 1
-		answer, err := s.once(ctx, r, p)
-		if failed := s.learn(); failed != nil {
+		answer, err := w.once(ctx, r, p)
+		if failed := w.engine.learn(); failed != nil {
 			return answer, errors.Join(err, failed)
 		}
 		if err == nil {
@@ -42,7 +42,7 @@ func (s *shift) fetch(ctx context.Context, r *outlier.Request, p state.Purchase)
 		case outlier.Limited:
 			refusals++
 		case outlier.Unauthorized:
-			if !s.rekeyed() {
+			if !w.engine.rekeyed() {
 				return answer, err
 			}
 			refusals++
@@ -57,10 +57,10 @@ func (s *shift) fetch(ctx context.Context, r *outlier.Request, p state.Purchase)
 		if ctx.Err() != nil || attempts >= maxAttempts || refusals >= maxRefusals {
 			return answer, err
 		}
-		if full := s.anotherOf(p, r); full != nil {
+		if full := w.anotherOf(p, r); full != nil {
 			return answer, errors.Join(err, full)
 		}
-		s.log().Warn("call repeated", "job", p.Job, "op", r.Op, "entity", r.Entity, "attempt", p.Attempt, "err", err)
+		w.engine.log().Warn("call repeated", "job", p.Job, "op", r.Op, "entity", r.Entity, "attempt", p.Attempt, "err", err)
 		if err := pause(ctx, backoff(attempts)); err != nil {
 			return answer, err
 		}
@@ -69,9 +69,9 @@ func (s *shift) fetch(ctx context.Context, r *outlier.Request, p state.Purchase)
 
 // anotherOf refuses another attempt to a run that has made all its requests, unless the
 // call is about a scan that was paid for.
-func (s *shift) anotherOf(p state.Purchase, r *outlier.Request) error {
-	for _, run := range s.runs {
-		if run.row.ID == cmp.Or(s.heir, p.Run) && p.FromHold == 0 && r.Op != outlier.OpScan {
+func (w *worker) anotherOf(p state.Purchase, r *outlier.Request) error {
+	for _, run := range w.runs {
+		if run.row.ID == cmp.Or(w.charged, p.Run) && p.FromHold == 0 && r.Op != outlier.OpScan {
 			return run.allowed()
 		}
 	}
@@ -79,29 +79,29 @@ func (s *shift) anotherOf(p state.Purchase, r *outlier.Request) error {
 }
 
 // once makes one attempt, unless it is known what the service would say.
-func (s *shift) once(ctx context.Context, r *outlier.Request, p state.Purchase) (*outlier.Answer, error) {
-	if err := s.refused(r); err != nil {
+func (w *worker) once(ctx context.Context, r *outlier.Request, p state.Purchase) (*outlier.Answer, error) {
+	if err := w.refused(r); err != nil {
 		return nil, err
 	}
-	answer, err := s.Client.Do(ctx, r, s.Store.Meter(p))
+	answer, err := w.engine.Client.Do(ctx, r, w.engine.Store.Meter(p))
 	if answer != nil && !answer.SentAt.IsZero() {
-		run := cmp.Or(s.heir, p.Run)
-		if _, underWay := s.made[run]; underWay {
-			s.made[run]++
+		run := cmp.Or(w.charged, p.Run)
+		if _, underWay := w.made[run]; underWay {
+			w.made[run]++
 		}
 	}
 	if kind := kindOf(err); kind == outlier.NoCredits || kind == outlier.Unauthorized || err == nil && r.Paid() {
-		if failed := s.latch(r, err); failed != nil {
+		if failed := w.latch(r, err); failed != nil {
 			return answer, errors.Join(err, failed)
 		}
 	}
 	if nothingLikeIt(answer, err) {
-		heard, failed := s.Store.Heard()
+		heard, failed := w.engine.Store.Heard()
 		if failed != nil {
 			return answer, errors.Join(err, failed)
 		}
 		if !heard {
-			return answer, &NotServiceError{URL: s.Client.URL, Err: err}
+			return answer, &NotServiceError{URL: w.engine.Client.URL, Err: err}
 		}
 	}
 	if kindOf(err) == outlier.NoCredits {
@@ -112,20 +112,20 @@ func (s *shift) once(ctx context.Context, r *outlier.Request, p state.Purchase) 
 
 // refused says why a call is not made: it is known what the service would say, or what it
 // brings could not be seen.
-func (s *shift) refused(r *outlier.Request) error {
-	if err := s.latched(r); err != nil || !r.Paid() {
+func (w *worker) refused(r *outlier.Request) error {
+	if err := w.latched(r); err != nil || !r.Paid() {
 		return err
 	}
-	return s.loader.down(s.Config.SinksDownAfter)
+	return w.loader.down(w.engine.Config.SinksDownAfter)
 }
 
 // needsRoom reports whether a call has to fit into what a period leaves: one whose price
 // was set aside before has counted since.
-func (s *shift) needsRoom(r *outlier.Request, p state.Purchase) (bool, error) {
+func (w *worker) needsRoom(r *outlier.Request, p state.Purchase) (bool, error) {
 	if !r.Paid() || p.FromHold == 0 {
 		return r.Paid(), nil
 	}
-	rest, err := s.Store.HoldOf(p.FromHold)
+	rest, err := w.engine.Store.HoldOf(p.FromHold)
 	return rest < r.Price, err
 }
 

@@ -136,7 +136,7 @@ func TestScanIsJoinedWhenTheRunBegins(t *testing.T) {
 		w.renew(anHour)
 		_, _ = w.runOf("first", 10*time.Minute, job.Overrides{})
 		w.inspect(func(e *Engine) {
-			s, err := e.newShift(w.ctx, state.Filter{})
+			s, err := e.newWorker(w.ctx, state.Filter{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -267,7 +267,7 @@ func TestNothingIsPaidForWhatCouldNotBeRead(t *testing.T) {
 	bare(t, scanFile, func(w *workshop) {
 		w.renew(anHour)
 		w.inspect(func(e *Engine) {
-			s, err := e.newShift(w.ctx, state.Filter{})
+			s, err := e.newWorker(w.ctx, state.Filter{})
 			if err != nil {
 				t.Fatal(err)
 			}

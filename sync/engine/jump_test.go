@@ -41,14 +41,14 @@ func TestClockThatWasAheadKeepsNothingWaiting(t *testing.T) {
 		w.use("version: 1\nservice: {url: \"sim://\"}\njobs: {daily: {every: 1d, search: {query: [tea]}}}\n")
 		w.inspect(func(e *Engine) {
 			now := time.Now()
-			watch := &watch{shift: &shift{Engine: e}, agenda: []*Appointment{
+			s := &scheduler{engine: e, worker: &worker{engine: e}, agenda: []*Appointment{
 				{Spec: &w.config.Jobs[0], Due: now.Add(31 * day), Trigger: CatchUp},
 			}}
-			watch.beginDue(w.ctx)
-			if a := watch.agenda[0]; !a.Due.Equal(now.Add(day)) || a.Trigger != Scheduled {
+			s.beginDue(w.ctx)
+			if a := s.agenda[0]; !a.Due.Equal(now.Add(day)) || a.Trigger != Scheduled {
 				t.Errorf("on %s the job is due at %s by %s, want a day later", now, a.Due, a.Trigger)
 			}
-			r := &run{shift: watch.shift, plan: frozen{Scan: &job.Scan{PollMin: time.Minute, PollMax: 10 * time.Minute}}}
+			r := &run{engine: e, worker: s.worker, plan: frozen{Scan: &job.Scan{PollMin: time.Minute, PollMax: 10 * time.Minute}}}
 			if next := r.lookDue(&state.Scan{NextPoll: now.Add(30 * day)}); next.Sub(now) > 10*time.Minute {
 				t.Errorf("a scan is looked at on %s", next)
 			}

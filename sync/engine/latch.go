@@ -24,21 +24,21 @@ import (
 const probeAfter = 24 * time.Hour
 
 // latched refuses a call in the service's name if a latch says what it would answer.
-func (s *shift) latched(r *outlier.Request) error {
-	latch, err := s.latchOf(state.LatchKey)
+func (w *worker) latched(r *outlier.Request) error {
+	latch, err := w.latchOf(state.LatchKey)
 	if err == nil && latch != nil {
 		return &outlier.Error{Kind: outlier.Unauthorized, Op: r.Op, Entity: r.Entity,
-			Message: fmt.Sprintf("%s (refused %s; asked again when the key changes, or when you run or ask for something by hand)", latch.Reason, s.said(latch.Since))}
+			Message: fmt.Sprintf("%s (refused %s; asked again when the key changes, or when you run or ask for something by hand)", latch.Reason, w.said(latch.Since))}
 	}
 	if err != nil || !r.Paid() {
 		return err
 	}
-	latch, err = s.latchOf(state.LatchCredits)
-	if err != nil || latch == nil || !stands(latch, s.Store.ServiceTime()) {
+	latch, err = w.latchOf(state.LatchCredits)
+	if err != nil || latch == nil || !stands(latch, w.engine.Store.ServiceTime()) {
 		return err
 	}
 	return &outlier.Error{Kind: outlier.NoCredits, Op: r.Op,
-		Message: fmt.Sprintf("%s (refused %s; tried again after %s, or at once after 'outlierd budget resume')", latch.Reason, s.said(latch.Since), s.said(latch.Until))}
+		Message: fmt.Sprintf("%s (refused %s; tried again after %s, or at once after 'outlierd budget resume')", latch.Reason, w.said(latch.Since), w.said(latch.Until))}
 }
 
 // stands reports whether a latch holds at a time. An end farther ahead than latches are set
@@ -47,17 +47,17 @@ func stands(l *state.Latched, now time.Time) bool {
 	return l.Until.IsZero() || now.Before(l.Until) && l.Until.Sub(now) <= probeAfter+state.Skew
 }
 
-func (s *shift) said(t time.Time) string {
-	return t.In(s.Config.Timezone).Format("2006-01-02 15:04 MST")
+func (w *worker) said(t time.Time) string {
+	return t.In(w.engine.Config.Timezone).Format("2006-01-02 15:04 MST")
 }
 
 // latchOf is a latch of the key; nil if there is none, or a new key, which has none.
-func (s *shift) latchOf(which state.Latch) (*state.Latched, error) {
-	latch, err := s.Store.Latch(which, s.Client.Key.Fingerprint())
-	if err != nil || latch == nil || !s.rekeyed() {
+func (w *worker) latchOf(which state.Latch) (*state.Latched, error) {
+	latch, err := w.engine.Store.Latch(which, w.engine.Client.Key.Fingerprint())
+	if err != nil || latch == nil || !w.engine.rekeyed() {
 		return latch, err
 	}
-	return s.Store.Latch(which, s.Client.Key.Fingerprint())
+	return w.engine.Store.Latch(which, w.engine.Client.Key.Fingerprint())
 }
 
 // rekeyed takes up a new key and reports whether there is one. A file that cannot be read
@@ -85,12 +85,12 @@ func (e *Engine) rekeyed() bool {
 }
 
 // latch remembers a refusal, and forgets the old one when a call was answered.
-func (s *shift) latch(r *outlier.Request, err error) error {
-	key, now := s.Client.Key.Fingerprint(), s.Store.ServiceTime()
-	return s.Store.Update(func(tx *state.Tx) error {
+func (w *worker) latch(r *outlier.Request, err error) error {
+	key, now := w.engine.Client.Key.Fingerprint(), w.engine.Store.ServiceTime()
+	return w.engine.Store.Update(func(tx *state.Tx) error {
 		switch kind := kindOf(err); {
 		case kind == outlier.NoCredits:
-			_, turn := credit.CycleBounds(now, s.Config.Timezone, s.Config.Budget.Renews)
+			_, turn := credit.CycleBounds(now, w.engine.Config.Timezone, w.engine.Config.Budget.Renews)
 			until := now.Add(probeAfter)
 			if turn.Before(until) {
 				until = turn

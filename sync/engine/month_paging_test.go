@@ -153,7 +153,7 @@ func (w *workshop) toReaders() {
 	w.Helper()
 	w.bare, w.single = false, true
 	w.inspect(func(e *Engine) {
-		s, err := e.newShift(w.ctx, state.Filter{})
+		s, err := e.newWorker(w.ctx, state.Filter{})
 		if err == nil {
 			err = s.publish(w.ctx)
 		}

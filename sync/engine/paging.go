@@ -60,7 +60,7 @@ func (e *Engine) countsUnknown(op outlier.Operation) bool {
 // counts is what `from` counts for a step: what its pages have shown, or those of another
 // search of the run, or else what is believed; "" if it is not known.
 func (r *run) counts(step *state.Step) (string, error) {
-	if said := r.configuredPaging(); said != "" {
+	if said := r.engine.configuredPaging(); said != "" {
 		return said, nil
 	}
 	if step.Reading != "" {
@@ -71,7 +71,7 @@ func (r *run) counts(step *state.Step) (string, error) {
 			return r.steps[i].Reading, nil
 		}
 	}
-	p, err := r.Paging(step.Op)
+	p, err := r.engine.Paging(step.Op)
 	if err != nil {
 		return "", fmt.Errorf("what does `from` count: %w", err)
 	}
@@ -98,7 +98,7 @@ func (r *run) place(step *state.Step) (place, error) {
 	if err != nil || reading != job.PagingOffset {
 		return place{step.Next, reading}, err
 	}
-	unread, err := r.Store.Unread(step)
+	unread, err := r.engine.Store.Unread(step)
 	return place{step.Seen + unread, reading}, err
 }
 
@@ -106,7 +106,7 @@ func (r *run) place(step *state.Step) (place, error) {
 // search that it was asked for as. If not, step is what goes on by the other reading. Later
 // runs learn it too, unless a person has overridden this one.
 func (r *run) heed(tx *state.Tx, step *state.Step, at place, page outlier.Page) (keep bool, err error) {
-	if at.from == 0 || r.configuredPaging() != "" || unread(page) > 0 {
+	if at.from == 0 || r.engine.configuredPaging() != "" || unread(page) > 0 {
 		return true, nil
 	}
 	var first []string

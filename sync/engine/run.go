@@ -17,7 +17,9 @@ import (
 
 // run is one performance of a job.
 type run struct {
-	*shift
+	engine *Engine
+	worker *worker // that makes its calls
+
 	row   state.Run
 	plan  frozen
 	steps []state.Step
@@ -44,31 +46,31 @@ type run struct {
 
 // take takes up a run from its record. Only the caps are those of the file: a cap
 // that was changed applies at once.
-func (s *shift) take(ctx context.Context, row *state.Run, budget job.JobBudget) (*run, error) {
+func (w *worker) take(ctx context.Context, row *state.Run, budget job.JobBudget) (*run, error) {
 	plan, err := thaw(row.Plan)
 	if err != nil {
 		return nil, err
 	}
-	steps, err := s.Store.Steps(row.ID)
+	steps, err := w.engine.Store.Steps(row.ID)
 	if err != nil {
 		return nil, err
 	}
-	spent, err := s.Store.Spent(row.ID)
+	spent, err := w.engine.Store.Spent(row.ID)
 	if err != nil {
 		return nil, err
 	}
 	r := &run{
-		shift: s, row: *row, plan: plan, steps: steps, missed: row.Missing,
+		engine: w.engine, worker: w, row: *row, plan: plan, steps: steps, missed: row.Missing,
 		stuck: map[int64]bool{}, refusals: map[int64]int{}, looks: map[int64]time.Time{},
 	}
-	s.made[row.ID] = max(spent.Requests, row.Requests) // some are on record as those of who asked first
+	w.made[row.ID] = max(spent.Requests, row.Requests) // some are on record as those of who asked first
 	if row.Rows == nil {
-		if r.row.Rows, err = s.loader.recount(row.ID); err != nil {
+		if r.row.Rows, err = w.loader.recount(row.ID); err != nil {
 			return nil, err
 		}
 	}
-	s.loader.expect(row.ID)
-	r.caps = s.capsOf(row, plan, budget)
+	w.loader.expect(row.ID)
+	r.caps = w.engine.capsOf(row, plan, budget)
 	if err := r.want(ctx); err != nil {
 		return nil, err
 	}
@@ -84,7 +86,7 @@ func (s *shift) take(ctx context.Context, row *state.Run, budget job.JobBudget) 
 		Job: row.Job, Run: row.ID, Started: time.Now(), Pages: plan.mostPages(), PerRun: budget.PerRun,
 		Tasks: map[outlier.Operation]int{},
 	}
-	s.runs = append(s.runs, r)
+	w.runs = append(w.runs, r)
 	r.updated()
 	return r, nil
 }
@@ -93,7 +95,7 @@ func (s *shift) take(ctx context.Context, row *state.Run, budget job.JobBudget) 
 // also where another job asked first, or waits for another try, or its time or its
 // requests are used up.
 func (r *run) done() (bool, error) {
-	pending, err := r.Store.Pending(time.Now(), state.Filter{Job: r.row.Job})
+	pending, err := r.engine.Store.Pending(time.Now(), state.Filter{Job: r.row.Job})
 	if !pending || err != nil {
 		return err == nil, err
 	}
@@ -136,7 +138,7 @@ func (e *RequestsError) Error() string {
 // looked at and read however many requests that takes.
 func (r *run) allowed() error {
 	most := r.plan.MaxRequests
-	if most > 0 && r.made[r.row.ID] >= int64(most) {
+	if most > 0 && r.worker.made[r.row.ID] >= int64(most) {
 		return &RequestsError{most}
 	}
 	return nil
@@ -160,12 +162,12 @@ func isCap(err error) bool {
 // await sleeps until it is time to look at the run's scans again, or to make the next data
 // call.
 func (r *run) await(ctx context.Context) error {
-	until := r.slot
+	until := r.worker.slot
 	if until.IsZero() || !r.wake.IsZero() && r.wake.Before(until) {
 		until, r.progress.Until = r.wake, r.wake
 		r.updated()
 	}
-	if at := r.loader.publishAt(); r.loader.pagesIn && at.Before(until) {
+	if at := r.worker.loader.publishAt(); r.worker.loader.pagesIn && at.Before(until) {
 		until = at
 	}
 	err := pause(ctx, min(time.Until(until), nap))
@@ -173,17 +175,17 @@ func (r *run) await(ctx context.Context) error {
 	return err
 }
 
-// end ends the run alone; see [shift.endAll].
+// end ends the run alone; see [worker.endAll].
 func (r *run) end(ctx context.Context, cause error) {
-	r.endAll(ctx, []*run{r}, func(*run) error { return cause })
+	r.worker.endAll(ctx, []*run{r}, func(*run) error { return cause })
 }
 
 // endAll ends runs together: it loads what is left, settles their records and publishes
 // once, in this order, so that readers see each run's own last word. A stop must not lose
 // what was paid for, so nothing here is interrupted by one.
-func (s *shift) endAll(ctx context.Context, ending []*run, causeOf func(*run) error) {
-	s.runs = slices.DeleteFunc(s.runs, func(r *run) bool { return slices.Contains(ending, r) })
-	lost := errors.Join(s.loader.retry(ctx, true), s.loader.load(ctx, true)) // what no status tells
+func (w *worker) endAll(ctx context.Context, ending []*run, causeOf func(*run) error) {
+	w.runs = slices.DeleteFunc(w.runs, func(r *run) bool { return slices.Contains(ending, r) })
+	lost := errors.Join(w.loader.retry(ctx, true), w.loader.load(ctx, true)) // what no status tells
 	record := func(r *run, cause error) {
 		unkept := r.record(ctx, cause)
 		r.err, lost = errors.Join(cause, unkept), errors.Join(lost, unkept)
@@ -192,26 +194,26 @@ func (s *shift) endAll(ctx context.Context, ending []*run, causeOf func(*run) er
 		r.ended = true
 		record(r, errors.Join(causeOf(r), lost))
 	}
-	disabled := s.loader.disabled()
-	published := s.loader.publishAll(ctx)
-	if lost = errors.Join(lost, published); published != nil || s.loader.disabled() > disabled {
+	disabled := w.loader.disabled()
+	published := w.loader.publishAll(ctx)
+	if lost = errors.Join(lost, published); published != nil || w.loader.disabled() > disabled {
 		// The sinks that still work show that the runs did not end as it seemed.
 		for _, r := range ending {
 			record(r, errors.Join(r.err, published))
 		}
-		if again := errors.Join(s.loader.publishAll(ctx), s.loader.retry(ctx, true)); again != nil {
-			s.log().Error("the end of runs is not published yet", "err", again)
+		if again := errors.Join(w.loader.publishAll(ctx), w.loader.retry(ctx, true)); again != nil {
+			w.engine.log().Error("the end of runs is not published yet", "err", again)
 		}
 	}
 	for _, r := range ending {
 		switch {
 		case r.row.Status == state.PausedBudget || r.row.Status == state.Partial:
 			r.err = lost
-		case !s.loader.working():
-			r.err = errors.Join(r.err, s.loader.problems())
+		case !w.loader.working():
+			r.err = errors.Join(r.err, w.loader.problems())
 		}
-		if s.told != nil {
-			s.told(r)
+		if w.told != nil {
+			w.told(r)
 		}
 	}
 }
@@ -220,19 +222,19 @@ func (s *shift) endAll(ctx context.Context, ending []*run, causeOf func(*run) er
 // have to wait for the rate limit, is unfinished: the next one goes on with it.
 func (r *run) record(ctx context.Context, cause error) error {
 	row := &r.row
-	if err := r.tally(row, r.steps); err != nil {
+	if err := r.engine.tally(row, r.steps); err != nil {
 		return err
 	}
-	row.Requests = max(row.Requests, r.made[row.ID])
+	row.Requests = max(row.Requests, r.worker.made[row.ID])
 	row.Missing = r.missed + int64(r.progress.Missing)
 	row.Failures = int64(r.progress.Failures)
-	row.Rows = merged(row.Rows, r.loader.taken(row.ID))
-	resting, err := r.Store.NextRetry(time.Now(), state.Filter{Job: row.Job})
+	row.Rows = merged(row.Rows, r.worker.loader.taken(row.ID))
+	resting, err := r.engine.Store.NextRetry(time.Now(), state.Filter{Job: row.Job})
 	if err != nil {
 		return err
 	}
 	row.Status, row.Error = r.status(ctx, cause, !resting.IsZero()), ""
-	if all := errors.Join(cause, r.unreadable(), r.loader.problems()); all != nil {
+	if all := errors.Join(cause, r.unreadable(), r.worker.loader.problems()); all != nil {
 		row.Error = all.Error()
 	}
 	row.Ended = time.Now()
@@ -241,7 +243,7 @@ func (r *run) record(ctx context.Context, cause error) error {
 			return err
 		}
 	}
-	return r.Store.Finish(*row)
+	return r.engine.Store.Finish(*row)
 }
 
 // tally counts what a run has asked for and found.
@@ -267,7 +269,7 @@ func (r *run) closeSteps() error {
 	unread := slices.ContainsFunc(r.steps, func(s state.Step) bool {
 		return s.Stop == "" && (s.Op == outlier.OpStartScan || s.Scan != "")
 	})
-	return r.Store.Update(func(tx *state.Tx) error {
+	return r.engine.Store.Update(func(tx *state.Tx) error {
 		for i := range r.steps {
 			step := &r.steps[i]
 			if step.Stop == "" {
@@ -294,17 +296,17 @@ func (r *run) status(ctx context.Context, cause error, resting bool) state.Statu
 		return state.Interrupted
 	case tooLong(cause):
 		return state.PausedQuota
-	case cause != nil && isCap(cause) && r.loader.working():
+	case cause != nil && isCap(cause) && r.worker.loader.working():
 		return state.PausedBudget
-	case cause != nil && isQueued(cause) && r.loader.working():
+	case cause != nil && isQueued(cause) && r.worker.loader.working():
 		return state.Partial
-	case cause != nil || !r.loader.working():
+	case cause != nil || !r.worker.loader.working():
 		return state.Failed
 	case r.progress.Failures > 0 || resting: // calls that failed, now or before, wait for another try
 		return state.Partial
 	case r.unreadable() != nil:
 		return state.Partial
-	case r.loader.problems() != nil: // readers of that sink do not see its rows yet
+	case r.worker.loader.problems() != nil: // readers of that sink do not see its rows yet
 		return state.Partial
 	case r.row.Hits == 0 && len(r.plan.IDs) == 0 && !r.uncounted():
 		return state.OKEmpty
@@ -352,7 +354,7 @@ func merged(a, b map[string]int64) map[string]int64 {
 // doing names the call under way.
 func (r *run) doing(what string) {
 	r.progress.Doing = what
-	r.Engine.show(r.snapshot())
+	r.worker.engine.show(r.snapshot())
 }
 
 // updated refreshes what watchers see.

@@ -50,7 +50,7 @@ func settling(scan *state.Scan) string {
 
 // scan does what is next for a scan: it is started, or looked at when it is time.
 func (r *run) scan(ctx context.Context, step *state.Step) (worked bool, err error) {
-	scan, err := r.Store.ScanOf(step.ID)
+	scan, err := r.engine.Store.ScanOf(step.ID)
 	switch {
 	case err != nil:
 		return true, err
@@ -80,7 +80,7 @@ func (r *run) scan(ctx context.Context, step *state.Step) (worked bool, err erro
 // other calls would wait behind it.
 func (r *run) lookDue(scan *state.Scan) time.Time {
 	next := earlier(scan.NextPoll, time.Now().Add(r.plan.Scan.PollMax)) // a clock was ahead
-	if at := r.Pace.Poll(); at.After(next) {
+	if at := r.engine.Pace.Poll(); at.After(next) {
 		return at
 	}
 	return next
@@ -106,26 +106,26 @@ func (r *run) nextLook() (at time.Time) {
 // joinScan lets a step join the scan that its own start would only repeat, if there is
 // one. One whose start is not confirmed waits for a person's word, whichever run wants it.
 func (r *run) joinScan(ctx context.Context, step *state.Step) (joined bool, err error) {
-	live, err := r.Store.LiveScan(wishOf(step, r.plan.Again))
+	live, err := r.engine.Store.LiveScan(wishOf(step, r.plan.Again))
 	if err != nil || live == nil {
 		return false, err
 	}
 	if live.ScanID == "" {
 		return false, &UnsettledScanError{Scan: *live}
 	}
-	if err := r.proveTime(ctx); err != nil {
+	if err := r.worker.proveTime(ctx); err != nil {
 		return false, err
 	}
-	err = r.Store.JoinScan(state.Purchase{
+	err = r.engine.Store.JoinScan(state.Purchase{
 		Run: r.row.ID, Job: r.row.Job, Step: step.ID, Caps: r.caps,
-		Hold: outlier.Credits(r.plan.readPages()) * r.priceOfReading(),
+		Hold: outlier.Credits(r.plan.readPages()) * r.engine.priceOfReading(),
 	}, live.Intent)
 	if err != nil {
 		return false, err
 	}
 	step.Joined = live.Intent
-	r.log().Info("scan joined", "job", r.row.Job, "run", r.row.ID, "scan", live.ScanID,
-		"started_by", live.Job, "started_at", live.Intended.In(r.Config.Timezone), "credits", 0)
+	r.engine.log().Info("scan joined", "job", r.row.Job, "run", r.row.ID, "scan", live.ScanID,
+		"started_by", live.Job, "started_at", live.Intended.In(r.engine.Config.Timezone), "credits", 0)
 	return true, nil
 }
 
@@ -209,14 +209,14 @@ func (e *Engine) Joins(ctx context.Context, spec *job.Spec) (all []state.Scan, e
 // startScan makes one attempt. One that provably did nothing is followed by another,
 // with an intent of its own, when the step's turn comes again.
 func (r *run) startScan(ctx context.Context, step *state.Step) error {
-	request, err := r.request(step.Op, step.Params)
+	request, err := r.engine.request(step.Op, step.Params)
 	if err != nil {
 		return err
 	}
 	if err := readable(r.plan.Reads[step.Ordinal]); err != nil { // before anything is paid
 		return err
 	}
-	if err := r.ready(ctx, request, state.Purchase{}); err != nil {
+	if err := r.worker.ready(ctx, request, state.Purchase{}); err != nil {
 		return err
 	}
 	scan, err := r.intend(step, request)
@@ -225,9 +225,9 @@ func (r *run) startScan(ctx context.Context, step *state.Step) error {
 	}
 	r.doing("start a scan")
 	var before *state.Scan // that the answer names, if it was on record
-	answer, err := r.once(ctx, request, state.Purchase{
+	answer, err := r.worker.once(ctx, request, state.Purchase{
 		Run: r.row.ID, Job: r.row.Job, Step: step.ID, Item: step.Item, Attempt: r.refusals[step.ID] + 1,
-		Caps: r.caps, Intent: scan.Intent, Hold: outlier.Credits(r.plan.readPages()) * r.priceOfReading(),
+		Caps: r.caps, Intent: scan.Intent, Hold: outlier.Credits(r.plan.readPages()) * r.engine.priceOfReading(),
 		Commit: func(tx *state.Tx, kept state.Kept) (err error) {
 			before, err = r.started(tx, scan, kept)
 			return err
@@ -238,7 +238,7 @@ func (r *run) startScan(ctx context.Context, step *state.Step) error {
 		scan.State = state.ScanRefused
 		return errors.Join(err, r.saveScan(scan))
 	}
-	if failed := r.learn(); failed != nil {
+	if failed := r.engine.learn(); failed != nil {
 		return errors.Join(err, failed)
 	}
 	switch {
@@ -246,7 +246,7 @@ func (r *run) startScan(ctx context.Context, step *state.Step) error {
 		return r.retryScan(ctx, step, scan, err)
 	case scan.State == state.ScanNotCreated:
 		step.Joined = before.Intent
-		r.log().Warn("scan on record joined: the service started no other", "job", r.row.Job, "run", r.row.ID,
+		r.engine.log().Warn("scan on record joined: the service started no other", "job", r.row.Job, "run", r.row.ID,
 			"scan", before.ScanID, "started_by", before.Job, "credits", scan.Price)
 		return nil
 	}
@@ -258,9 +258,9 @@ func (r *run) intend(step *state.Step, request *outlier.Request) (*state.Scan, e
 	scan := &state.Scan{
 		Run: r.row.ID, Job: r.row.Job, Due: r.row.Due, Step: step.ID,
 		FindBy: request.Params.Get("findBy"), Mode: request.Params.Get("mode"), Queries: request.Params["query"],
-		Price: request.Price, Again: r.plan.Again, State: state.ScanIntended, Intended: r.Store.ServiceTime(),
+		Price: request.Price, Again: r.plan.Again, State: state.ScanIntended, Intended: r.engine.Store.ServiceTime(),
 	}
-	err := r.Store.Update(func(tx *state.Tx) (err error) {
+	err := r.engine.Store.Update(func(tx *state.Tx) (err error) {
 		scan.Intent, err = tx.IntendScan(*scan)
 		return err
 	})
@@ -328,7 +328,7 @@ func (r *run) retryScan(ctx context.Context, step *state.Step, scan *state.Scan,
 		r.leave(step, err)
 		return nil
 	}
-	r.log().Warn("scan refused, and tried again", "job", r.row.Job, "err", err)
+	r.engine.log().Warn("scan refused, and tried again", "job", r.row.Job, "err", err)
 	if kindOf(err) == outlier.Limited {
 		return nil
 	}
@@ -344,12 +344,12 @@ func (r *run) lookAt(ctx context.Context, step *state.Step, scan *state.Scan) er
 	}
 	r.doing("scan " + scan.ScanID)
 	scan.Polls++
-	latest := r.Store.ServiceTime().Add(r.plan.Scan.Deadline)
+	latest := r.engine.Store.ServiceTime().Add(r.plan.Scan.Deadline)
 	if scan.Deadline.IsZero() || scan.Deadline.After(latest) { // it was adopted, or a clock was ahead
 		scan.Deadline = latest
 	}
 	var unread error // why the answer tells nothing about the scan
-	_, err = r.fetch(ctx, request, state.Purchase{
+	_, err = r.worker.fetch(ctx, request, state.Purchase{
 		Run: r.row.ID, Job: r.row.Job, Step: step.ID, Item: step.Item,
 		Commit: func(tx *state.Tx, kept state.Kept) (err error) {
 			unread, err = r.looked(tx, scan, kept)
@@ -361,7 +361,7 @@ func (r *run) lookAt(ctx context.Context, step *state.Step, scan *state.Scan) er
 		return err
 	}
 	if err = cmp.Or(err, unread); err != nil {
-		r.log().Warn("scan not seen", "scan", scan.ScanID, "err", err)
+		r.engine.log().Warn("scan not seen", "scan", scan.ScanID, "err", err)
 	}
 	if scan.State == state.ScanRunning && r.overdue(ctx, scan) {
 		scan.State = state.ScanExpired
@@ -380,13 +380,13 @@ func (r *run) lookAt(ctx context.Context, step *state.Step, scan *state.Scan) er
 // overdue reports whether the deadline of a scan has passed. It was paid for, so this
 // machine's clock alone does not give it up, if the service tells its time.
 func (r *run) overdue(ctx context.Context, scan *state.Scan) bool {
-	if r.Store.ServiceTime().Before(scan.Deadline) {
+	if r.engine.Store.ServiceTime().Before(scan.Deadline) {
 		return false
 	}
-	if err := r.proveTime(ctx); err != nil {
-		r.log().Debug("service time unknown", "job", r.row.Job, "err", err)
+	if err := r.worker.proveTime(ctx); err != nil {
+		r.engine.log().Debug("service time unknown", "job", r.row.Job, "err", err)
 	}
-	return !r.Store.ServiceTime().Before(scan.Deadline)
+	return !r.engine.Store.ServiceTime().Before(scan.Deadline)
 }
 
 // endScan closes the step of a scan that is not waited for any longer.
@@ -428,7 +428,7 @@ func (r *run) looked(tx *state.Tx, scan *state.Scan, kept state.Kept) (unread, e
 func (r *run) closeScan(step *state.Step, stop string, scan *state.Scan) error {
 	closed := *step
 	closed.Stop = stop
-	err := r.Store.Update(func(tx *state.Tx) error {
+	err := r.engine.Store.Update(func(tx *state.Tx) error {
 		if err := tx.SaveScan(*scan); err != nil {
 			return err
 		}
@@ -443,7 +443,7 @@ func (r *run) closeScan(step *state.Step, stop string, scan *state.Scan) error {
 		return err
 	}
 	delete(r.looks, step.ID)
-	r.steps, err = r.Store.Steps(r.row.ID)
+	r.steps, err = r.engine.Store.Steps(r.row.ID)
 	return err
 }
 
@@ -499,7 +499,7 @@ func (f *frozen) readPages() int { return f.Scan.Pages(f.Pages) }
 func (r *run) fail(err error) { r.trouble = errors.Join(r.trouble, err) }
 
 func (r *run) saveScan(scan *state.Scan) error {
-	return r.Store.Update(func(tx *state.Tx) error { return tx.SaveScan(*scan) })
+	return r.engine.Store.Update(func(tx *state.Tx) error { return tx.SaveScan(*scan) })
 }
 
 // pollPause is how long to wait before the next look: twice as long each time, within

@@ -73,7 +73,7 @@ func (r *run) advance(ctx context.Context, step *state.Step) (worked bool, err e
 	if r.tooDear(step) {
 		return false, nil
 	}
-	awaits, err := r.Store.Awaits(step.ID)
+	awaits, err := r.engine.Store.Awaits(step.ID)
 	if err != nil {
 		return true, err
 	}
@@ -90,13 +90,13 @@ func (r *run) advance(ctx context.Context, step *state.Step) (worked bool, err e
 func (r *run) cap(step *state.Step, met error) {
 	r.capped, r.stuck[step.ID] = met, true
 	if step.Scan == "" {
-		r.over = r.priceOf(step)
+		r.over = r.engine.priceOf(step)
 	}
 }
 
 // tooDear reports whether a step costs as much as what was over a cap before.
 func (r *run) tooDear(step *state.Step) bool {
-	return step.Scan == "" && r.over > 0 && r.priceOf(step) >= r.over
+	return step.Scan == "" && r.over > 0 && r.engine.priceOf(step) >= r.over
 }
 
 // leave gives a step up for now, which stays open: the run goes on with the others and
@@ -104,7 +104,7 @@ func (r *run) tooDear(step *state.Step) bool {
 func (r *run) leave(step *state.Step, err error) {
 	r.stuck[step.ID] = true
 	delete(r.looks, step.ID) // nobody waits for it any more
-	r.log().Error("search left", "job", r.row.Job, "of", describe(step), "err", err)
+	r.engine.log().Error("search left", "job", r.row.Job, "of", describe(step), "err", err)
 	r.fail(err)
 }
 
@@ -113,7 +113,7 @@ func (r *run) leave(step *state.Step, err error) {
 func (r *run) cutShort() error {
 	var cut []*state.Step
 	for _, step := range r.openSteps() {
-		paid, err := r.paidScan(step)
+		paid, err := r.engine.paidScan(step)
 		if err != nil {
 			return err
 		}
@@ -125,7 +125,7 @@ func (r *run) cutShort() error {
 	if len(cut) == 0 {
 		return nil
 	}
-	return r.Store.Update(func(tx *state.Tx) error {
+	return r.engine.Store.Update(func(tx *state.Tx) error {
 		for _, step := range cut {
 			if err := tx.SaveStep(*step); err != nil {
 				return err
@@ -149,12 +149,12 @@ func (r *run) takePage(ctx context.Context, step *state.Step) error {
 	if reused, err := r.reuse(step, request, at); reused || err != nil {
 		return err
 	}
-	holder, err := r.holder(r.steps, step)
+	holder, err := r.engine.holder(r.steps, step)
 	if err != nil {
 		return err
 	}
 	r.doing(fmt.Sprintf("page %d", step.Next+1))
-	if err := r.ready(ctx, request, state.Purchase{FromHold: holder}); err != nil {
+	if err := r.worker.ready(ctx, request, state.Purchase{FromHold: holder}); err != nil {
 		return r.taken(step, err)
 	}
 	if err := r.inTime(step); err != nil {
@@ -162,10 +162,10 @@ func (r *run) takePage(ctx context.Context, step *state.Step) error {
 	}
 	next := *step
 	if next.Began.IsZero() {
-		next.Began = r.Store.ServiceTime()
+		next.Began = r.engine.Store.ServiceTime()
 	}
 	first := next
-	_, err = r.fetch(ctx, request, state.Purchase{
+	_, err = r.worker.fetch(ctx, request, state.Purchase{
 		Run: r.row.ID, Job: r.row.Job, Step: step.ID, Item: step.Item,
 		Page: step.Next, RankBase: step.Seen,
 		Caps: r.caps, FromHold: holder,
@@ -183,7 +183,7 @@ func (r *run) takePage(ctx context.Context, step *state.Step) error {
 // turned lets the step follow what is on record.
 func (r *run) turned(step *state.Step, next state.Step) {
 	if unread := next.Unread - step.Unread; unread > 0 {
-		r.log().Warn("hits could not be stored", "job", r.row.Job, "run", r.row.ID, "search", NameOf(step), "page", step.Next+1,
+		r.engine.log().Warn("hits could not be stored", "job", r.row.Job, "run", r.row.ID, "search", NameOf(step), "page", step.Next+1,
 			"hits", next.Hits-step.Hits, "unreadable", unread)
 	}
 	*step = next
@@ -212,25 +212,25 @@ func (r *run) reuse(step *state.Step, request *outlier.Request, at place) (bool,
 	if err != nil || known == nil {
 		return false, err
 	}
-	if awaits, err := r.Store.Awaits(step.ID); awaits || err != nil {
+	if awaits, err := r.engine.Store.Awaits(step.ID); awaits || err != nil {
 		return false, err // the step has bought this page itself; see [state.Store.TakeUp]
 	}
 	next := *step
 	if next.Began.IsZero() {
-		next.Began = earlier(known.SentAt, r.Store.ServiceTime())
+		next.Began = earlier(known.SentAt, r.engine.Store.ServiceTime())
 	}
 	page, err := r.read(step, known.Body)
 	if err != nil { // it could not be read when it came, either
 		next.Stop = stopUnreadable
-		if err := r.Store.Update(func(tx *state.Tx) error { return tx.SaveStep(next) }); err != nil {
+		if err := r.engine.Store.Update(func(tx *state.Tx) error { return tx.SaveStep(next) }); err != nil {
 			return true, err
 		}
 		r.turned(step, next)
 		return true, r.taken(step, fmt.Errorf("the answer that was bought at %s cannot be read (%w); with --again the page is bought once more",
-			known.ReceivedAt.In(r.Config.Timezone).Format("2006-01-02 15:04 MST"), err))
+			known.ReceivedAt.In(r.engine.Config.Timezone).Format("2006-01-02 15:04 MST"), err))
 	}
 	first := next
-	err = r.Store.Update(func(tx *state.Tx) error {
+	err = r.engine.Store.Update(func(tx *state.Tx) error {
 		next = first
 		keep, err := r.heed(tx, &next, at, page)
 		switch {
@@ -253,7 +253,7 @@ func (r *run) known(request *outlier.Request) (*state.Entry, error) {
 	if r.plan.ReuseFor <= 0 {
 		return nil, nil
 	}
-	return r.Store.Answered(request.Op, request.Params.Encode(), time.Now().Add(-r.plan.ReuseFor))
+	return r.engine.Store.Answered(request.Op, request.Params.Encode(), time.Now().Add(-r.plan.ReuseFor))
 }
 
 // read reads a page as sinks will. A hit that they will have no row of loses its id, as
@@ -270,7 +270,7 @@ func (r *run) read(step *state.Step, body []byte) (outlier.Page, error) {
 		}
 		page.Hits = make([]outlier.Hit, max(0, min(left, sizeOf(page))))
 	}
-	lost, err := r.decoder.Check(schema.Source{Op: step.Op}, body)
+	lost, err := r.worker.decoder.Check(schema.Source{Op: step.Op}, body)
 	if err != nil && len(page.Hits) == 0 {
 		return page, err
 	}
@@ -285,7 +285,7 @@ func (r *run) read(step *state.Step, body []byte) (outlier.Page, error) {
 
 // pageRequest is the call for the step's next page.
 func (r *run) pageRequest(step *state.Step, at place) (*outlier.Request, error) {
-	request, err := r.request(step.Op, step.Params)
+	request, err := r.engine.request(step.Op, step.Params)
 	if err != nil || step.Op == outlier.OpTrendingFormats {
 		return request, err
 	}

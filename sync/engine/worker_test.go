@@ -365,15 +365,15 @@ jobs:
 			t.Fatalf("runs %+v; want one that is cut short", runs)
 		}
 		w.inspect(func(e *Engine) {
-			again := &watch{}
+			again := &scheduler{engine: e}
 			for range 2 {
 				again.resumed = false
-				if err := again.ready(w.ctx, e); err != nil {
+				if err := again.ready(w.ctx); err != nil {
 					t.Fatal(err)
 				}
 			}
-			if len(again.runs) != 1 {
-				t.Errorf("%d runs are under way, want the one that was cut short", len(again.runs))
+			if len(again.worker.runs) != 1 {
+				t.Errorf("%d runs are under way, want the one that was cut short", len(again.worker.runs))
 			}
 		})
 	})

@@ -17,14 +17,14 @@ import (
 	"outlierd/sync/state"
 )
 
-// A shift works on the runs that are under way, one call at a time, the most urgent
+// A worker works on the runs that are under way, one call at a time, the most urgent
 // first: pages, which bring what is new; then scans that it is time to look at; then
 // the data calls of all runs, by what they are worth.
 //
 // Nothing would be gained by more calls at once. The pace is shared by all jobs, and a
 // call takes a fraction of the time after which the next one may leave.
-type shift struct {
-	*Engine
+type worker struct {
+	engine  *Engine
 	loader  *loader
 	decoder *schema.Decoder // tells what an answer brings before it is believed
 	runs    []*run          // in the order in which they were begun
@@ -36,15 +36,15 @@ type shift struct {
 	rests   int              // of the queue since a call was answered
 	owing   bool             // jobs that come after others may have to run
 	slot    time.Time        // when the limiter lets the next data call leave, if one waits for it
-	heir    string           // the run that the call under way counts for, where the one that asked first is over
+	charged string           // the run that the call under way counts for, where the one that asked first is over
 
 	patient bool // the schedule's: a run waits while no sink works; else it ends
 
 	told func(*run) // what follows the end of a run; nil for nothing
 }
 
-// newShift asks the sinks where they stand, and lets them catch up.
-func (e *Engine) newShift(ctx context.Context, filter state.Filter) (*shift, error) {
+// newWorker asks the sinks where they stand, and lets them catch up.
+func (e *Engine) newWorker(ctx context.Context, filter state.Filter) (*worker, error) {
 	loader, err := newLoader(ctx, e.Store, e.Sinks, e.log())
 	if err != nil {
 		return nil, err
@@ -52,8 +52,8 @@ func (e *Engine) newShift(ctx context.Context, filter state.Filter) (*shift, err
 	e.mu.Lock()
 	e.alone = filter.Job != ""
 	e.mu.Unlock()
-	s := &shift{
-		Engine: e, loader: loader, decoder: schema.NewDecoder(memory.DefaultAllocator), filter: filter, made: map[string]int64{},
+	s := &worker{
+		engine: e, loader: loader, decoder: schema.NewDecoder(memory.DefaultAllocator), filter: filter, made: map[string]int64{},
 	}
 	return s, loader.load(ctx, true)
 }
@@ -63,7 +63,7 @@ func (e *Engine) newShift(ctx context.Context, filter state.Filter) (*shift, err
 // the finished record; the error says why a run failed, or that ctx ended, in which case
 // the run stays unfinished.
 func (e *Engine) Run(ctx context.Context, spec *job.Spec, trigger Trigger, due time.Time) (*state.Run, error) {
-	return e.workOn(ctx, spec, trigger, false, func(ctx context.Context, s *shift) (*run, error) {
+	return e.workOn(ctx, spec, trigger, false, func(ctx context.Context, s *worker) (*run, error) {
 		return s.begin(ctx, spec, trigger, due)
 	})
 }
@@ -72,18 +72,18 @@ func (e *Engine) Run(ctx context.Context, spec *job.Spec, trigger Trigger, due t
 // [Engine.Run] does. Where a due instant waits for it, which is zero if none does, the run
 // ends when it has its pages.
 func (e *Engine) Resume(ctx context.Context, spec *job.Spec, trigger Trigger, due time.Time, old *state.Run) (*state.Run, error) {
-	return e.workOn(ctx, spec, trigger, !due.IsZero(), func(ctx context.Context, s *shift) (*run, error) {
+	return e.workOn(ctx, spec, trigger, !due.IsZero(), func(ctx context.Context, s *worker) (*run, error) {
 		return s.resume(ctx, spec, trigger, old)
 	})
 }
 
 // workOn works on one run until it has ended, or only until it has its pages.
 func (e *Engine) workOn(ctx context.Context, spec *job.Spec, trigger Trigger, pages bool,
-	take func(context.Context, *shift) (*run, error)) (*state.Run, error) {
+	take func(context.Context, *worker) (*run, error)) (*state.Run, error) {
 	if trigger == Manual {
 		ctx = pace.Urgent(ctx)
 	}
-	s, err := e.newShift(ctx, state.Filter{Job: spec.Name})
+	s, err := e.newWorker(ctx, state.Filter{Job: spec.Name})
 	if err != nil {
 		return nil, err
 	}
@@ -143,14 +143,14 @@ func (e *QueuedError) Unwrap() error { return e.Err }
 // work does the most urgent thing that can be done now. It reports false if all that
 // is left to do is to wait. What goes wrong for one run ends that run; an error that
 // is returned is everybody's.
-func (s *shift) work(ctx context.Context) (worked bool, err error) {
+func (w *worker) work(ctx context.Context) (worked bool, err error) {
 	if ctx.Err() != nil {
 		return false, context.Cause(ctx)
 	}
-	if err := s.loader.retry(ctx, false); err != nil {
+	if err := w.loader.retry(ctx, false); err != nil {
 		return false, err
 	}
-	for _, r := range s.runs {
+	for _, r := range w.runs {
 		if r.searched {
 			continue
 		}
@@ -158,7 +158,7 @@ func (s *shift) work(ctx context.Context) (worked bool, err error) {
 		if tooLong(err) {
 			return false, err
 		}
-		if isSinksDown(err) && s.patient {
+		if isSinksDown(err) && w.patient {
 			continue
 		}
 		if err != nil {
@@ -166,13 +166,13 @@ func (s *shift) work(ctx context.Context) (worked bool, err error) {
 			return true, nil
 		}
 		if worked {
-			return true, s.load(ctx)
+			return true, w.load(ctx)
 		}
 	}
-	if ended, err := s.endDone(ctx); ended || err != nil {
+	if ended, err := w.endDone(ctx); ended || err != nil {
 		return ended, err
 	}
-	return s.ask(ctx)
+	return w.ask(ctx)
 }
 
 // tooLong reports whether an error is the limiter's, which would make a call wait for
@@ -184,9 +184,9 @@ func tooLong(err error) bool {
 }
 
 // endDone ends the runs that have nothing left to do, or no time for it.
-func (s *shift) endDone(ctx context.Context) (ended bool, err error) {
+func (w *worker) endDone(ctx context.Context) (ended bool, err error) {
 	var over []*run
-	for _, r := range s.runs {
+	for _, r := range w.runs {
 		if !r.searched {
 			continue
 		}
@@ -200,67 +200,67 @@ func (s *shift) endDone(ctx context.Context) (ended bool, err error) {
 		}
 	}
 	if len(over) > 0 {
-		s.endAll(ctx, over, func(r *run) error { return cmp.Or(r.trouble, r.capped) })
+		w.endAll(ctx, over, func(r *run) error { return cmp.Or(r.trouble, r.capped) })
 	}
 	return len(over) > 0, err
 }
 
 // load lets the sinks follow from time to time, and readers see it when that is due.
-func (s *shift) load(ctx context.Context) error {
-	if !s.loader.publishDue() {
-		if s.calls++; s.calls%loadEvery != 0 {
+func (w *worker) load(ctx context.Context) error {
+	if !w.loader.publishDue() {
+		if w.calls++; w.calls%loadEvery != 0 {
 			return nil
 		}
-		return s.loader.load(ctx, false)
+		return w.loader.load(ctx, false)
 	}
-	return s.publish(ctx)
+	return w.publish(ctx)
 }
 
 // publish shows readers all that the journal has.
-func (s *shift) publish(ctx context.Context) error {
-	if err := s.loader.load(ctx, true); err != nil {
+func (w *worker) publish(ctx context.Context) error {
+	if err := w.loader.load(ctx, true); err != nil {
 		return err
 	}
-	return s.loader.publishAll(ctx)
+	return w.loader.publishAll(ctx)
 }
 
 // ask makes the data call that is worth most of those that may be made now. It does not
 // wait for the limiter with a call in its hands: until there is a slot, a page may come
 // due, or something of more worth.
-func (s *shift) ask(ctx context.Context) (worked bool, err error) {
-	s.slot = time.Time{}
-	if time.Now().Before(s.rest) {
+func (w *worker) ask(ctx context.Context) (worked bool, err error) {
+	w.slot = time.Time{}
+	if time.Now().Before(w.rest) {
 		return false, nil
 	}
-	if more, err := s.Store.Expire(); more || err != nil {
+	if more, err := w.engine.Store.Expire(); more || err != nil {
 		return more, err
 	}
-	task, err := s.Store.NextTask(time.Now(), s.filter)
+	task, err := w.engine.Store.NextTask(time.Now(), w.filter)
 	if err != nil || task == nil {
 		return false, err
 	}
-	waiters, err := s.waiters(task)
+	waiters, err := w.waiters(task)
 	if err != nil {
 		return false, err
 	}
-	if s.filter.Job != "" && len(waiters) == 0 {
+	if w.filter.Job != "" && len(waiters) == 0 {
 		return false, nil // its run waits for a scan, and that is all that it may still do
 	}
-	if at, err := s.Pace.Slot(ctx, task.Op); err != nil {
+	if at, err := w.engine.Pace.Slot(ctx, task.Op); err != nil {
 		return false, fmt.Errorf("%s: %w", task, err)
 	} else if at.After(time.Now()) {
-		s.slot = at
+		w.slot = at
 		for _, r := range waiters {
 			r.doing(task.String())
 		}
 		return false, nil
 	}
-	s.heir = s.heirOf(task, waiters)
-	err = s.perform(ctx, task, waiters)
-	s.heir = ""
+	w.charged = w.chargedRun(task, waiters)
+	err = w.perform(ctx, task, waiters)
+	w.charged = ""
 	switch {
 	case err == nil:
-		s.streak, s.rests = 0, 0
+		w.streak, w.rests = 0, 0
 	case ctx.Err() != nil:
 		return true, context.Cause(ctx)
 	case fatal(err):
@@ -269,44 +269,44 @@ func (s *shift) ask(ctx context.Context) (worked bool, err error) {
 		for _, r := range waiters {
 			r.progress.Failures++
 		}
-		if s.streak++; s.streak >= failuresInARow {
-			s.streak = 0
+		if w.streak++; w.streak >= failuresInARow {
+			w.streak = 0
 			return true, fmt.Errorf("%d calls failed in a row, the last: %w", failuresInARow, err)
 		}
 		happened := "call failed and stays queued"
 		if kindOf(err) == outlier.Invalid {
 			happened = "call refused and not repeated"
 		}
-		s.log().Warn(happened, "job", task.Job, "op", task.Op, "entity", task.Entity, "err", err)
+		w.engine.log().Warn(happened, "job", task.Job, "op", task.Op, "entity", task.Entity, "err", err)
 	}
-	return true, s.load(ctx)
+	return true, w.load(ctx)
 }
 
 // waiters are the runs under way that wait for a call: each of them counts it as done.
 // On record it is the run's that asked first, whether or not that is among them. A run
 // that may do no more waits for nothing, and its queue outlives it.
-func (s *shift) waiters(task *state.Task) (all []*run, err error) {
-	jobs, err := s.Store.Wanting(*task)
+func (w *worker) waiters(task *state.Task) (all []*run, err error) {
+	jobs, err := w.engine.Store.Wanting(*task)
 	for _, name := range jobs {
-		if r := s.runOf(name); r != nil && !r.spent() {
+		if r := w.runOf(name); r != nil && !r.spent() {
 			all = append(all, r)
 		}
 	}
 	return all, err
 }
 
-// heirOf is the run whose requests a call counts among, if the one that asked first is not
+// chargedRun is the run whose requests a call counts among, if the one that asked first is not
 // under way: the first that waits for it. On record the call stays that of the other.
-func (s *shift) heirOf(task *state.Task, waiters []*run) string {
-	if len(waiters) == 0 || slices.ContainsFunc(s.runs, func(r *run) bool { return r.row.ID == task.Run }) {
+func (w *worker) chargedRun(task *state.Task, waiters []*run) string {
+	if len(waiters) == 0 || slices.ContainsFunc(w.runs, func(r *run) bool { return r.row.ID == task.Run }) {
 		return ""
 	}
 	return waiters[0].row.ID
 }
 
 // runOf is the run under way of a job; nil if there is none.
-func (s *shift) runOf(name string) *run {
-	for _, r := range s.runs {
+func (w *worker) runOf(name string) *run {
+	for _, r := range w.runs {
 		if r.row.Job == name {
 			return r
 		}

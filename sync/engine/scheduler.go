@@ -73,9 +73,10 @@ func (e *Engine) next(spec *job.Spec, last, now time.Time) *Appointment {
 	return a
 }
 
-// watch keeps the schedule: a shift that runs are added to when they are due.
-type watch struct {
-	*shift
+// A scheduler keeps the schedule: it adds runs to a worker when they are due.
+type scheduler struct {
+	engine  *Engine
+	worker  *worker // nil until its sinks have been asked, and while another try is awaited
 	agenda  []*Appointment
 	fired   []*Appointment // of jobs that come after others
 	resumed bool
@@ -94,68 +95,71 @@ type watch struct {
 // of that run covers all instants that have passed. A run that has its pages ends when the
 // next one is due.
 func (e *Engine) Serve(ctx context.Context, agenda []*Appointment) {
-	w := &watch{agenda: agenda, tried: map[string]time.Time{}, held: map[string]time.Time{}, stale: map[string]time.Time{}}
+	s := &scheduler{
+		engine: e, agenda: agenda,
+		tried: map[string]time.Time{}, held: map[string]time.Time{}, stale: map[string]time.Time{},
+	}
 	for ctx.Err() == nil {
-		if err := w.ready(ctx, e); err != nil {
+		if err := s.ready(ctx); err != nil {
 			e.log().Error("scheduler stopped", "err", err)
 			_ = pause(ctx, nap) // why it ended is ctx's to say, at the head of the loop
 			continue
 		}
-		w.beginDue(ctx)
-		worked, err := w.work(ctx)
+		s.beginDue(ctx)
+		worked, err := s.worker.work(ctx)
 		if err == nil {
-			w.unpark()
+			s.unpark()
 		}
 		_, ahead := errors.AsType[*AheadError](err)
 		switch long, ok := errors.AsType[*pace.LongWaitError](err); {
 		case ok:
-			w.park(long)
+			s.park(long)
 			_ = pause(ctx, min(time.Until(long.Until), nap))
 		case ahead: // the runs under way stay unfinished until the state is back
-			w.shift, w.resumed = nil, false
+			s.worker, s.resumed = nil, false
 		case err != nil:
-			w.trouble(ctx, err)
+			s.trouble(ctx, err)
 		case !worked:
-			w.idle(ctx)
+			s.idle(ctx)
 		}
 	}
-	if w.shift != nil {
-		w.stop(ctx)
+	if s.worker != nil {
+		s.stop(ctx)
 	}
 }
 
-// ready makes the shift, and goes on with what the last process left.
-func (w *watch) ready(ctx context.Context, e *Engine) error {
-	if w.shift == nil {
-		s, err := e.newShift(ctx, state.Filter{})
+// ready makes the worker, and goes on with what the last process left.
+func (s *scheduler) ready(ctx context.Context) error {
+	if s.worker == nil {
+		w, err := s.engine.newWorker(ctx, state.Filter{})
 		if err != nil {
 			return err
 		}
-		w.shift, s.told, s.patient, s.owing = s, w.report, true, true
+		s.worker, w.told, w.patient, w.owing = w, s.report, true, true
 	}
-	if w.resumed {
+	if s.resumed {
 		return nil
 	}
-	w.resume(ctx)
-	err := w.publish(ctx) // what was the last process's doing, readers may still see as under way
-	w.resumed = err == nil
+	s.resume(ctx)
+	err := s.worker.publish(ctx) // what was the last process's doing, readers may still see as under way
+	s.resumed = err == nil
 	return err
 }
 
 // resume goes on with what the last process left. An instant that has passed sees to that
 // itself.
-func (w *watch) resume(ctx context.Context) {
-	for i := range w.Config.Jobs {
-		spec := &w.Config.Jobs[i]
-		if spec.Disabled || w.isDue(spec) || w.runOf(spec.Name) != nil {
+func (s *scheduler) resume(ctx context.Context) {
+	for i := range s.engine.Config.Jobs {
+		spec := &s.engine.Config.Jobs[i]
+		if spec.Disabled || s.isDue(spec) || s.worker.runOf(spec.Name) != nil {
 			continue
 		}
-		left, err := w.LeftOver(spec)
+		left, err := s.engine.LeftOver(spec)
 		if err != nil {
-			w.log().Error("unfinished runs left alone", "job", spec.Name, "err", err)
+			s.engine.log().Error("unfinished runs left alone", "job", spec.Name, "err", err)
 		}
 		for j := range left {
-			if ctx.Err() == nil && w.goOn(ctx, spec, &left[j]) {
+			if ctx.Err() == nil && s.goOn(ctx, spec, &left[j]) {
 				break // the others are for the next instant
 			}
 		}
@@ -163,64 +167,64 @@ func (w *watch) resume(ctx context.Context) {
 }
 
 // isDue reports whether a job has an instant that has passed.
-func (w *watch) isDue(spec *job.Spec) bool {
-	return slices.ContainsFunc(w.agenda, func(a *Appointment) bool { return a.Spec.Name == spec.Name && !a.Due.After(time.Now()) })
+func (s *scheduler) isDue(spec *job.Spec) bool {
+	return slices.ContainsFunc(s.agenda, func(a *Appointment) bool { return a.Spec.Name == spec.Name && !a.Due.After(time.Now()) })
 }
 
 // beginDue begins what is due. An instant is over when a run for it is on record, and
 // not before.
-func (w *watch) beginDue(ctx context.Context) {
-	for _, a := range w.agenda {
+func (s *scheduler) beginDue(ctx context.Context) {
+	for _, a := range s.agenda {
 		now := time.Now()
 		if a.Due.After(now) {
-			w.bringForward(a, now)
+			s.bringForward(a, now)
 			continue
 		}
-		if late := w.next(a.Spec, a.Due.Add(-1), now); late != nil && late.Due.After(a.Due) {
+		if late := s.engine.next(a.Spec, a.Due.Add(-1), now); late != nil && late.Due.After(a.Due) {
 			*a = *late
 		}
 		if a.Due.After(now) {
 			continue // too late for a job that does not catch up
 		}
-		if !w.mayBegin(ctx, a) || !w.start(ctx, a) {
+		if !s.mayBegin(ctx, a) || !s.start(ctx, a) {
 			continue
 		}
-		if next := w.next(a.Spec, a.Due, time.Now()); next != nil {
+		if next := s.engine.next(a.Spec, a.Due, time.Now()); next != nil {
 			*a = *next
-			w.log().Info("job scheduled", "job", a.Spec.Name, "due", a.Due.In(w.Config.Timezone))
+			s.engine.log().Info("job scheduled", "job", a.Spec.Name, "due", a.Due.In(s.engine.Config.Timezone))
 		}
 	}
-	w.fire(ctx)
-	w.fired = slices.DeleteFunc(w.fired, func(a *Appointment) bool {
-		return w.mayBegin(ctx, a) && w.start(ctx, a)
+	s.fire(ctx)
+	s.fired = slices.DeleteFunc(s.fired, func(a *Appointment) bool {
+		return s.mayBegin(ctx, a) && s.start(ctx, a)
 	})
 }
 
 // bringForward replaces an instant that is not the next one from now: a clock was ahead when
 // it was found.
-func (w *watch) bringForward(a *Appointment, now time.Time) {
-	if next := a.Spec.Next(now, w.Config.Timezone); next.Before(a.Due) {
+func (s *scheduler) bringForward(a *Appointment, now time.Time) {
+	if next := a.Spec.Next(now, s.engine.Config.Timezone); next.Before(a.Due) {
 		a.Due, a.Trigger = next, Scheduled
 	}
 }
 
 // fire looks for jobs that come after others and have to run, once readers have the pages
 // of those others. While no sink works they wait.
-func (w *watch) fire(ctx context.Context) {
-	if !w.owing || !w.loader.working() || time.Now().Before(w.fireAt) {
+func (s *scheduler) fire(ctx context.Context) {
+	if !s.worker.owing || !s.worker.loader.working() || time.Now().Before(s.fireAt) {
 		return
 	}
-	owed, err := w.Owed(time.Now())
+	owed, err := s.engine.Owed(time.Now())
 	if err == nil && len(owed) > 0 {
-		err = w.publish(ctx)
+		err = s.worker.publish(ctx)
 	}
 	if err != nil {
-		w.log().Error("jobs that come after others have to wait", "err", err)
-		w.fireAt = time.Now().Add(nap)
+		s.engine.log().Error("jobs that come after others have to wait", "err", err)
+		s.fireAt = time.Now().Add(nap)
 		return
 	}
-	if w.loader.working() {
-		w.fired, w.owing = owed, false
+	if s.worker.loader.working() {
+		s.fired, s.worker.owing = owed, false
 	}
 }
 
@@ -228,28 +232,28 @@ func (w *watch) fire(ctx context.Context) {
 // of the job that still takes pages goes before it; one that has them ends. Then what the
 // job has unfinished goes on, once for each instant: if that is still stuck, the instant's
 // own run is next, and is on record whatever becomes of it.
-func (w *watch) mayBegin(ctx context.Context, a *Appointment) bool {
-	if ctx.Err() != nil || time.Now().Before(w.held[a.Spec.Name]) || w.isStale(a) {
+func (s *scheduler) mayBegin(ctx context.Context, a *Appointment) bool {
+	if ctx.Err() != nil || time.Now().Before(s.held[a.Spec.Name]) || s.isStale(a) {
 		return false
 	}
-	if r := w.runOf(a.Spec.Name); r != nil {
+	if r := s.worker.runOf(a.Spec.Name); r != nil {
 		if !r.searched {
 			return false
 		}
 		if err := r.giveWay(ctx); err != nil {
-			w.log().Error("run not ended", "job", a.Spec.Name, "err", err)
-			w.held[a.Spec.Name] = time.Now().Add(nap)
+			s.engine.log().Error("run not ended", "job", a.Spec.Name, "err", err)
+			s.held[a.Spec.Name] = time.Now().Add(nap)
 			return false
 		}
 	}
-	runs, err := w.Unfinished(a.Spec, a.Due)
+	runs, err := s.engine.Unfinished(a.Spec, a.Due)
 	if err != nil {
-		w.log().Error("unfinished runs left alone", "job", a.Spec.Name, "err", err)
+		s.engine.log().Error("unfinished runs left alone", "job", a.Spec.Name, "err", err)
 	}
 	for i := range runs {
-		if old := &runs[i]; !w.tried[old.ID].Equal(a.Due) {
-			w.tried[old.ID] = a.Due
-			if w.goOn(ctx, a.Spec, old) {
+		if old := &runs[i]; !s.tried[old.ID].Equal(a.Due) {
+			s.tried[old.ID] = a.Due
+			if s.goOn(ctx, a.Spec, old) {
 				return false
 			}
 		}
@@ -259,32 +263,32 @@ func (w *watch) mayBegin(ctx context.Context, a *Appointment) bool {
 
 // isStale reports whether a job that comes after another one has to wait for the sink that
 // its SQL reads. It logs that once for each due instant.
-func (w *watch) isStale(a *Appointment) bool {
-	err := w.loader.stale(a.Spec)
-	if err != nil && a.Trigger == After && !w.stale[a.Spec.Name].Equal(a.Due) {
-		w.stale[a.Spec.Name] = a.Due
-		w.log().Warn("run waits", "job", a.Spec.Name, "due", a.Due.In(w.Config.Timezone), "err", err)
+func (s *scheduler) isStale(a *Appointment) bool {
+	err := s.worker.loader.stale(a.Spec)
+	if err != nil && a.Trigger == After && !s.stale[a.Spec.Name].Equal(a.Due) {
+		s.stale[a.Spec.Name] = a.Due
+		s.engine.log().Warn("run waits", "job", a.Spec.Name, "due", a.Due.In(s.engine.Config.Timezone), "err", err)
 	}
 	return err != nil && a.Trigger == After
 }
 
 // goOn continues an unfinished run, and reports whether it is under way.
-func (w *watch) goOn(ctx context.Context, spec *job.Spec, old *state.Run) bool {
-	log := w.log().With("job", spec.Name, "run", old.ID)
-	if _, err := w.shift.resume(ctx, spec, CatchUp, old); err != nil {
+func (s *scheduler) goOn(ctx context.Context, spec *job.Spec, old *state.Run) bool {
+	log := s.engine.log().With("job", spec.Name, "run", old.ID)
+	if _, err := s.worker.resume(ctx, spec, CatchUp, old); err != nil {
 		log.Error("run not continued", "err", err)
 		return false
 	}
-	log.Info("run continued", "due", old.Due.In(w.Config.Timezone))
+	log.Info("run continued", "due", old.Due.In(s.engine.Config.Timezone))
 	return true
 }
 
 // start begins the run of a due instant. It reports false if there is no record of it, as
 // when the disk is full; then it is tried again after a while.
-func (w *watch) start(ctx context.Context, a *Appointment) (recorded bool) {
-	log := w.log().With("job", a.Spec.Name)
-	log.Info("run due", "due", a.Due.In(w.Config.Timezone), "trigger", a.Trigger)
-	_, err := w.begin(ctx, a.Spec, a.Trigger, a.Due)
+func (s *scheduler) start(ctx context.Context, a *Appointment) (recorded bool) {
+	log := s.engine.log().With("job", a.Spec.Name)
+	log.Info("run due", "due", a.Due.In(s.engine.Config.Timezone), "trigger", a.Trigger)
+	_, err := s.worker.begin(ctx, a.Spec, a.Trigger, a.Due)
 	if err == nil {
 		return true
 	}
@@ -292,10 +296,10 @@ func (w *watch) start(ctx context.Context, a *Appointment) (recorded bool) {
 		return false
 	}
 	log.Error("run failed", "err", err)
-	if done, err := w.Store.Performed(a.Spec.Name, a.Due); err == nil && done {
+	if done, err := s.engine.Store.Performed(a.Spec.Name, a.Due); err == nil && done {
 		return true
 	}
-	w.held[a.Spec.Name] = time.Now().Add(nap)
+	s.held[a.Spec.Name] = time.Now().Add(nap)
 	return false
 }
 
@@ -303,34 +307,34 @@ func (w *watch) start(ctx context.Context, a *Appointment) (recorded bool) {
 const longestRest = 8 * nap
 
 // park puts on record that the runs under way wait for the rate limit.
-func (w *watch) park(long error) {
-	for _, r := range w.runs {
+func (s *scheduler) park(long error) {
+	for _, r := range s.worker.runs {
 		if r.parked {
 			continue
 		}
 		row := r.row
-		err := w.tally(&row, r.steps)
+		err := s.engine.tally(&row, r.steps)
 		if err == nil {
 			row.Status, row.Error = state.PausedQuota, long.Error()
-			err = w.Store.Finish(row)
+			err = s.engine.Store.Finish(row)
 		}
 		if err != nil {
-			w.log().Error("wait for the rate limit not put on record", "job", row.Job, "err", err)
+			s.engine.log().Error("wait for the rate limit not put on record", "job", row.Job, "err", err)
 			continue
 		}
 		r.parked = true
-		w.log().Info("run waits for the rate limit", "job", row.Job, "run", row.ID, "err", long)
+		s.engine.log().Info("run waits for the rate limit", "job", row.Job, "run", row.ID, "err", long)
 	}
 }
 
 // unpark puts on record that the runs under way go on.
-func (w *watch) unpark() {
-	for _, r := range w.runs {
+func (s *scheduler) unpark() {
+	for _, r := range s.worker.runs {
 		if !r.parked {
 			continue
 		}
-		if err := w.Store.Resume(r.row.ID); err != nil {
-			w.log().Error("end of the wait not put on record", "job", r.row.Job, "err", err)
+		if err := s.engine.Store.Resume(r.row.ID); err != nil {
+			s.engine.log().Error("end of the wait not put on record", "job", r.row.Job, "err", err)
 			continue
 		}
 		r.parked = false
@@ -339,33 +343,33 @@ func (w *watch) unpark() {
 
 // trouble pauses the queue, longer each time until a call is answered. The runs under way
 // go on after that.
-func (w *watch) trouble(ctx context.Context, err error) {
+func (s *scheduler) trouble(ctx context.Context, err error) {
 	if ctx.Err() != nil {
 		return // the runs end with the loop
 	}
-	w.rest = time.Now().Add(min(nap<<min(w.rests, 8), longestRest))
-	w.rests++
-	w.log().Error("queue paused", "until", w.rest.In(w.Config.Timezone), "err", err)
+	s.worker.rest = time.Now().Add(min(nap<<min(s.worker.rests, 8), longestRest))
+	s.worker.rests++
+	s.engine.log().Error("queue paused", "until", s.worker.rest.In(s.engine.Config.Timezone), "err", err)
 }
 
 // stop ends what is under way; the next start goes on with it. What the queue brought
 // in idle time is shown to readers, too.
-func (w *watch) stop(ctx context.Context) {
+func (s *scheduler) stop(ctx context.Context) {
 	var err error
-	if len(w.runs) > 0 {
-		w.endAll(ctx, slices.Clone(w.runs), func(*run) error { return context.Cause(ctx) })
+	if len(s.worker.runs) > 0 {
+		s.worker.endAll(ctx, slices.Clone(s.worker.runs), func(*run) error { return context.Cause(ctx) })
 	} else {
-		err = errors.Join(w.loader.retry(ctx, true), w.publish(ctx))
+		err = errors.Join(s.worker.loader.retry(ctx, true), s.worker.publish(ctx))
 	}
-	if err := errors.Join(err, w.loader.problems()); err != nil {
-		w.log().Error("the last answers are not published yet", "err", err)
+	if err := errors.Join(err, s.worker.loader.problems()); err != nil {
+		s.engine.log().Error("the last answers are not published yet", "err", err)
 	}
 }
 
 // report logs how a run ended, after a line for each of its searches that ended early,
 // was cut or was skipped.
-func (w *watch) report(r *run) {
-	log := w.log().With("job", r.row.Job)
+func (s *scheduler) report(r *run) {
+	log := s.engine.log().With("job", r.row.Job)
 	if r.row.Status == state.Interrupted {
 		log.Info("run interrupted; the next start continues it")
 		return
@@ -380,12 +384,12 @@ func (w *watch) report(r *run) {
 		}
 	}
 	facts := Summary(&r.row, ends)
-	if queued, err := w.Store.Queued(state.Filter{Job: r.row.Job}); err != nil {
+	if queued, err := s.engine.Store.Queued(state.Filter{Job: r.row.Job}); err != nil {
 		log.Error("it is not known what is left in the queue", "run", r.row.ID, "err", err)
 	} else if queued > 0 {
 		facts = append(facts, "queued", queued)
 	}
-	if spend, err := w.Store.Spent(r.row.ID); err != nil {
+	if spend, err := s.engine.Store.Spent(r.row.ID); err != nil {
 		log.Error("what was spent is not known", "run", r.row.ID, "err", err)
 	} else if spend.Unknown > 0 {
 		facts = append(facts, "credits_unknown", spend.Unknown)
@@ -405,61 +409,61 @@ func (w *watch) report(r *run) {
 
 // idle sleeps until there may be something to do, after readers were shown what idle
 // time has brought, if that is due.
-func (w *watch) idle(ctx context.Context) {
+func (s *scheduler) idle(ctx context.Context) {
 	until := time.Now().Add(nap)
-	err := w.showRest(ctx)
+	err := s.showRest(ctx)
 	if err == nil {
-		until, err = w.wakes()
+		until, err = s.wakes()
 	}
 	if err != nil {
-		w.trouble(ctx, err)
+		s.trouble(ctx, err)
 	}
 	_ = pause(ctx, time.Until(until)) // why it ended is ctx's to say, at the head of the loop
 }
 
 // showRest publishes what no reader was shown, if that is due.
-func (w *watch) showRest(ctx context.Context) error {
-	if !w.loader.publishDue() {
+func (s *scheduler) showRest(ctx context.Context) error {
+	if !s.worker.loader.publishDue() {
 		return nil
 	}
-	unseen, err := w.loader.unseen()
+	unseen, err := s.worker.loader.unseen()
 	if err != nil || !unseen {
-		w.loader.pagesIn = false // they came from the journal
+		s.worker.loader.pagesIn = false // they came from the journal
 		return err
 	}
-	return w.publish(ctx)
+	return s.worker.publish(ctx)
 }
 
 // wakes is when there may be something to do.
-func (w *watch) wakes() (time.Time, error) {
+func (s *scheduler) wakes() (time.Time, error) {
 	until := time.Now().Add(nap)
 	sooner := func(t time.Time) {
 		if !t.IsZero() && t.Before(until) {
 			until = t
 		}
 	}
-	for _, a := range w.agenda {
-		if r := w.runOf(a.Spec.Name); r != nil && !r.searched {
+	for _, a := range s.agenda {
+		if r := s.worker.runOf(a.Spec.Name); r != nil && !r.searched {
 			continue
 		}
-		if held := w.held[a.Spec.Name]; a.Due.Before(held) {
+		if held := s.held[a.Spec.Name]; a.Due.Before(held) {
 			sooner(held)
 		} else {
 			sooner(a.Due)
 		}
 	}
-	for _, r := range w.runs {
+	for _, r := range s.worker.runs {
 		sooner(r.wake)
 	}
-	sooner(w.slot)
-	sooner(w.loader.nextRetry())
-	if w.loader.pagesIn {
-		sooner(w.loader.publishAt())
+	sooner(s.worker.slot)
+	sooner(s.worker.loader.nextRetry())
+	if s.worker.loader.pagesIn {
+		sooner(s.worker.loader.publishAt())
 	}
-	if w.rest.After(time.Now()) {
-		sooner(w.rest)
+	if s.worker.rest.After(time.Now()) {
+		sooner(s.worker.rest)
 	}
-	retry, err := w.Store.NextRetry(time.Now(), w.filter)
+	retry, err := s.engine.Store.NextRetry(time.Now(), s.worker.filter)
 	sooner(retry)
 	return until, err
 }
