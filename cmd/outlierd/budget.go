@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"outlierd/cmd/outlierd/term"
+
 	"github.com/spf13/cobra"
 
 	"outlierd/outlier"
@@ -123,26 +125,26 @@ func budgetRows(b *engine.Budget) (rows [][]any) {
 }
 
 // budgetText is the budget for people.
-func budgetText(b *engine.Budget, l look) string {
-	p := &planPrinter{zone: l.zone}
+func budgetText(b *engine.Budget, l term.Options) string {
+	p := &planPrinter{zone: l.Zone}
 	shown := amountsToTell(b)
 	columns := []string{"credits"}
 	for _, at := range shown {
 		columns = append(columns, amountColumns[at])
 	}
-	t := newTable(p, l, columns)
+	t := term.NewTable(p, l, columns)
 	for i := range b.Caps {
 		amounts := amountsOf(&b.Caps[i])
-		row := []any{clip(over(&b.Caps[i]), 24)}
+		row := []any{term.Clip(over(&b.Caps[i]), 24)}
 		for _, at := range shown {
 			row = append(row, amount(amounts[at]))
 		}
-		_ = t.row(row) // a string takes it all
+		_ = t.Row(row) // a string takes it all
 	}
 	for i := range shown {
-		t.right[i+1] = true
+		t.AlignRight(i + 1)
 	}
-	_ = t.end()
+	_ = t.End()
 	p.notes(b)
 	return p.String()
 }
@@ -195,7 +197,7 @@ func amount(n *outlier.Credits) string {
 func (p *planPrinter) notes(b *engine.Budget) {
 	p.line("")
 	if b.Cycle.Reserve > 0 {
-		p.line("%s of the cycle are kept back for 'run --use-reserve'", count(b.Cycle.Reserve, "credit"))
+		p.line("%s of the cycle are kept back for 'run --use-reserve'", term.Count(b.Cycle.Reserve, "credit"))
 	}
 	for i := range b.Caps {
 		if c := &b.Caps[i]; c.Explained > 0 {
@@ -203,7 +205,7 @@ func (p *planPrinter) notes(b *engine.Budget) {
 		}
 	}
 	for _, a := range b.Adjustments {
-		p.line("adjusted on %s by %+d: %s", p.day(a.At), a.Credits, clip(a.Why, 70))
+		p.line("adjusted on %s by %+d: %s", p.day(a.At), a.Credits, term.Clip(a.Why, 70))
 	}
 	p.line("%s", p.needs(&b.Cycle))
 	if !b.Cycle.LastsTo.IsZero() {
@@ -216,13 +218,13 @@ func (p *planPrinter) notes(b *engine.Budget) {
 
 func (p *planPrinter) refusal(r engine.Refusal) string {
 	if r.Latch == state.LatchKey {
-		return fmt.Sprintf("the service refuses the key since %s (%s):\n  no call is made until it changes, or a person runs a job", p.at(r.Since), plain(r.Reason))
+		return fmt.Sprintf("the service refuses the key since %s (%s):\n  no call is made until it changes, or a person runs a job", p.at(r.Since), term.Plain(r.Reason))
 	}
 	if r.Latch == state.LatchClock {
-		return fmt.Sprintf("nothing is bought since %s:\n  %s", p.at(r.Since), plain(r.Reason))
+		return fmt.Sprintf("nothing is bought since %s:\n  %s", p.at(r.Since), term.Plain(r.Reason))
 	}
 	return fmt.Sprintf("the service has no credits left since %s (%s):\n  paid calls are tried again after %s, or after 'outlierd budget resume'",
-		p.at(r.Since), plain(r.Reason), p.at(r.Until))
+		p.at(r.Since), term.Plain(r.Reason), p.at(r.Until))
 }
 
 func budgetAdjustCommand(o *options) *cobra.Command {
@@ -339,7 +341,7 @@ func (o *options) resumeSpending(ctx context.Context, config *job.Config) error 
 	said := ""
 	for _, latch := range lifted {
 		all = append(all, refusalLifted{latch.Latch, latch.Reason, latch.Since})
-		said += fmt.Sprintf("lifted: %s (since %s)\n", plain(latch.Reason), latch.Since.In(config.Timezone).Format("2006-01-02 15:04 MST"))
+		said += fmt.Sprintf("lifted: %s (since %s)\n", term.Plain(latch.Reason), latch.Since.In(config.Timezone).Format("2006-01-02 15:04 MST"))
 	}
 	return o.done(map[string]any{"lifted": all}, "%scalls are made again, within the caps of %s\n", said, config.Path)
 }

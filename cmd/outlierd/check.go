@@ -2,50 +2,58 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
+	"path/filepath"
 
-	"outlierd/sinks/duckdb"
-	"outlierd/sync/job"
+	"github.com/spf13/cobra"
+
+	"outlierd/sync/state"
 )
 
-// checkSQL binds every SQL of every job against the tables as they are declared, all
-// empty: what cannot be asked is a mistake of the file like any other, with its place,
-// and is found before anything is spent.
-func checkSQL(ctx context.Context, config *job.Config) error {
-	var found job.Mistakes
-	for i := range config.Jobs {
-		spec := &config.Jobs[i]
-		for _, query := range spec.SQL() {
-			if err := bindable(ctx, query); err != nil {
-				found = append(found, config.Mistake(query.Line, query.Column, fmt.Sprintf("jobs.%s: %v", spec.Name, err),
-					"`outlierd schema tables` lists the tables and their columns"))
-			}
-		}
+func checkCommand(o *options) *cobra.Command {
+	return &cobra.Command{
+		Use:   "check",
+		Short: "Check the state for damage",
+		Long: `Checks the whole state in data/state: the file itself, that the ledger adds up, and
+that every answer in the journal matches its checksum. It lists what the journal holds
+by operation, changes nothing and works beside a running instance. A million answers take about 10 seconds.
+
+The program makes the same check when it starts after the machine went down, or after
+SQLite has reported damage. After a kill it checks what was written last.`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return o.check(c.Context()) },
 	}
-	if err := ctx.Err(); err != nil {
+}
+
+// check verifies the state and prints what was checked.
+func (o *options) check(ctx context.Context) error {
+	if err := o.tableOrJSON(); err != nil {
 		return err
 	}
-	if len(found) > 0 {
-		return found
-	}
-	return nil
-}
-
-// bindable says why a query cannot be asked, or has not the column that is wanted.
-func bindable(ctx context.Context, query job.Query) error {
-	fields, err := duckdb.Apart{Command: answerer}.Bind(ctx, query.SQL)
-	if err == nil {
-		_, err = duckdb.Column(fields, query.IDColumn)
-	}
-	return err
-}
-
-// sound loads the job file and checks it as far as that can be done without a state
-// and a network, SQL included.
-func sound(ctx context.Context, load func() (*job.Config, error)) (*job.Config, error) {
-	config, err := load()
+	config, err := o.loadToRead()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return config, checkSQL(ctx, config)
+	folder := filepath.Join(config.Data, "state")
+	seen, err := state.Peek(ctx, folder, stateOptions(config))
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("there is no state in %s yet: it is made by the first run", folder)
+	}
+	if err != nil {
+		return unreadable(err, folder)
+	}
+	checked, err := seen.Check(ctx)
+	if err := errors.Join(err, seen.Close()); err != nil {
+		return err
+	}
+	if err := o.done(checked, "no damage: %d answers, %d periods of the ledger\n", checked.Answers, checked.Periods); err != nil || o.forPrograms() {
+		return err
+	}
+	var rows [][]any
+	for _, part := range checked.Journal {
+		rows = append(rows, []any{string(part.Op), part.Answers, part.Bytes, part.First, part.Last})
+	}
+	return o.rows([]string{"operation", "answers", "bytes", "first_at", "last_at"}, rows)
 }

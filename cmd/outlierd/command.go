@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"outlierd/cmd/outlierd/term"
+
 	"github.com/spf13/cobra"
 
 	"outlierd/sync/job"
@@ -21,7 +23,7 @@ type options struct {
 	wide      bool            // print every column of a table, and all of its text
 	zone      *time.Location  // of the job file, once it is read; nil before
 	printed   *countingWriter // standard output, where it is for a program; else nil
-	block     *block          // of the run that is watched at a terminal
+	block     *term.Block     // of the run that is watched at a terminal
 	ended     string          // why the run of a one-off command ended as it did
 	told      []outcome       // of the runs that have ended
 }
@@ -29,7 +31,7 @@ type options struct {
 // newCommand is the whole command line.
 func newCommand(o *options) *cobra.Command {
 	w := o.world
-	o.block = &block{w: w.out, size: o.screen}
+	o.block = term.NewBlock(w.out, o.screen)
 	root := &cobra.Command{
 		Use:   "outlierd",
 		Short: "Buy outlier-video data on a schedule, within a budget, into DuckDB and Parquet",
@@ -64,9 +66,9 @@ HTTPS_PROXY and NO_PROXY are heeded.`,
 	config, _ := w.env("OUTLIERD_CONFIG")
 	flags := root.PersistentFlags()
 	flags.StringVarP(&o.config, "config", "c", cmp.Or(config, "jobs.yaml"), "the job file (env OUTLIERD_CONFIG)")
-	flags.StringVarP(&o.output, "output", "o", "table", "how to print results: "+oneOf(outputs))
+	flags.StringVarP(&o.output, "output", "o", "table", "how to print results: "+term.OneOf(term.Formats))
 	flags.BoolVar(&o.wide, "wide", false, "print every column of a table and all its text, however wide")
-	flags.StringVar(&o.logLevel, "log-level", "info", oneOf(logLevels))
+	flags.StringVar(&o.logLevel, "log-level", "info", term.OneOf(logLevels))
 	flags.StringVar(&o.logFormat, "log-format", "auto", "text, json or auto: text at a terminal, json elsewhere")
 	root.Version = version()
 	root.SetVersionTemplate("outlierd {{.Version}}\n")

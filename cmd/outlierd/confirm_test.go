@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"outlierd/cmd/outlierd/term"
+
 	"outlierd/sync/engine"
 	"outlierd/sync/job"
 )
@@ -69,7 +71,7 @@ func TestDearRunsByHandAreAskedAbout(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			var out bytes.Buffer
 			err := withoutState(t.Context(), config, func(e *engine.Engine) error {
-				return approve(t.Context(), e, test.todo, test.yes, &asker{strings.NewReader(test.answer), &out})
+				return approve(t.Context(), e, test.todo, test.yes, &term.Asker{In: strings.NewReader(test.answer), Out: &out})
 			})
 			if (err == nil) != test.goes || err != nil && !errors.Is(err, errDeclined) {
 				t.Errorf("error %v, want the run to go on: %v", err, test.goes)
@@ -107,7 +109,7 @@ jobs:
 		}
 		err = withoutState(t.Context(), config, func(e *engine.Engine) error {
 			var out bytes.Buffer
-			err := approve(t.Context(), e, byHand(config.Jobs), test.yes, &asker{strings.NewReader("n\n"), &out})
+			err := approve(t.Context(), e, byHand(config.Jobs), test.yes, &term.Asker{In: strings.NewReader("n\n"), Out: &out})
 			if asked := out.String(); !strings.Contains(asked, test.asked) || (asked == "") != (test.asked == "") || (err == nil) != (asked == "") {
 				t.Errorf("%s pages of %s a month: asked %q, error %v, want %q", test.pages, test.month, asked, err, test.asked)
 			}

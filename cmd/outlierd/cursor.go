@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"outlierd/cmd/outlierd/term"
+
 	"github.com/spf13/cobra"
 
 	"outlierd/sync/job"
@@ -96,7 +98,7 @@ have no cursor yet get one.`,
 					}
 				}
 				return o.done(map[string]any{"job": args[0], "at": at, "keys": keys},
-					"%s of %s set to %s\n", count(len(keys), "cursor"), args[0], at.Format("2006-01-02 15:04 MST"))
+					"%s of %s set to %s\n", term.Count(len(keys), "cursor"), args[0], at.Format("2006-01-02 15:04 MST"))
 			})
 		},
 	}
@@ -116,7 +118,7 @@ of its window on, and buys again the seeds that are fresh.`,
 					return err
 				}
 				return o.done(map[string]any{"job": args[0], "forgotten": n},
-					"%s of %s forgotten; its next run searches as its first one did\n", count(n, "cursor"), args[0])
+					"%s of %s forgotten; its next run searches as its first one did\n", term.Count(n, "cursor"), args[0])
 			})
 		},
 	}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"outlierd/cmd/outlierd/term"
+
 	"outlierd/outlier"
 	"outlierd/outlier/pace"
 	"outlierd/sync/job"
@@ -87,7 +89,7 @@ func complaint(ctx context.Context, err error) string {
 	}
 	lines := strings.Split(err.Error(), "\n")
 	for i, line := range lines {
-		lines[i] = plain(line) // it may quote strangers
+		lines[i] = term.Plain(line) // it may quote strangers
 	}
 	return "outlierd: " + strings.Join(lines, "\n") + remedy(err)
 }
@@ -96,7 +98,7 @@ func complaint(ctx context.Context, err error) string {
 // commands.
 func remedy(err error) string {
 	if live, ok := errors.AsType[*state.LiveScanError](err); ok && live.Scan.ScanID != "" {
-		return "\n  it is not paid for twice; when it has ended, read it with: outlierd scan read " + plain(live.Scan.ScanID)
+		return "\n  it is not paid for twice; when it has ended, read it with: outlierd scan read " + term.Plain(live.Scan.ScanID)
 	}
 	if _, long := errors.AsType[*pace.LongWaitError](err); long {
 		return "\n  service.max_wait says how long to wait for the limit; " +

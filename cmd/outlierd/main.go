@@ -28,6 +28,8 @@ import (
 	"runtime/debug"
 	"syscall"
 
+	"outlierd/cmd/outlierd/term"
+
 	"outlierd/outlier"
 )
 
@@ -98,7 +100,7 @@ func run(ctx context.Context, args []string, w world) int {
 		fmt.Fprintln(w.err, message)
 	}
 	if err := o.fail(ctx, err); err != nil {
-		fmt.Fprintln(w.err, "outlierd: print the error:", plain(err.Error()))
+		fmt.Fprintln(w.err, "outlierd: print the error:", term.Plain(err.Error()))
 	}
 	return code
 }

@@ -7,12 +7,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
-	"slices"
 	"strings"
 
+	"outlierd/cmd/outlierd/term"
+
 	"outlierd/outlier"
-	"outlierd/sinks/duckdb"
 	"outlierd/sync/engine"
 	"outlierd/sync/job"
 	"outlierd/sync/state"
@@ -172,7 +171,7 @@ func retyped(args []string) string {
 		}
 		line += " " + job.Quoted(arg)
 	}
-	return plain(line)
+	return term.Plain(line)
 }
 
 // permitted says why a request is not carried out: it cannot be, or a person says so.
@@ -203,8 +202,8 @@ func (o *options) named(ctx context.Context, r request, s showing) error {
 	if !r.yes {
 		price := s.Config.Service.Prices.Of(outlier.PageRequest(outlier.OpFindChannels, nil))
 		told := fmt.Sprintf("your tables do not show the channel id of %s; searching for it costs %s",
-			strings.Join(unknown.Handles, ", "), count(price*outlier.Credits(len(unknown.Handles)), "credit"))
-		if err := o.asker().consent(told, "Search?"); err != nil {
+			strings.Join(unknown.Handles, ", "), term.Count(price*outlier.Credits(len(unknown.Handles)), "credit"))
+		if err := consent(o.asker(), told, "Search?"); err != nil {
 			return err
 		}
 	}
@@ -248,25 +247,6 @@ func (o *options) printable(config *job.Config) error {
 	return o.anyOutput()
 }
 
-// aside is the program as it talks when standard output is for a result: on standard
-// error.
-func (o *options) aside() *options {
-	aside := *o
-	aside.out = o.err
-	aside.block = &block{w: o.err, size: aside.screen}
-	return &aside
-}
-
-// columns chooses what is shown of each row: a person's table has what matters most, the
-// rest everything.
-func (o *options) columns(few string) string {
-	switch o.output {
-	case "table", "markdown":
-		return few
-	}
-	return "t.*"
-}
-
 // quoted is a text as a literal of SQL. Ids come from the service, and from people.
 func quoted(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
 
@@ -283,76 +263,53 @@ func rowsOf(table, key, columns, order string, ids []string) string {
 		columns, table, strings.Join(places, ", "), key, order)
 }
 
-// hits shows those of a run, the best first, as they are known by now. A page that the
-// journal had brought them too, though their rows are those of another run.
-func (o *options) hits(table, key, few string) func(showing) (string, error) {
-	return func(s showing) (string, error) {
-		var ids []string
-		hits, err := s.Store.Best(s.row.ID, state.Choice{All: true, Desc: !s.spec.EnrichSort.Ascending})
-		for _, hit := range hits {
-			ids = append(ids, hit.VideoID)
-		}
-		return rowsOf(table, key, o.columns(few), "", ids), err
-	}
+// # What was typed
+//
+// A one-off command describes a job by its flags and arguments, and is checked as the
+// file is. What is wrong with it is told of what was typed: nobody typed
+// "search.where.zscore", and there is no line to look at.
+
+// typedAs has the keys of a job and what is typed for them.
+var typedAs = map[string]string{
+	"pages": "--pages", "sort": "--sort", "by": "--by", "seed": "--seed", "mode": "--mode", "where": "--where", "enrich": "--enrich",
+	"title": "--title", "related_channel_id": "--channel", "thumbnail_video_id": "--thumbnail", "related_to": "--related-to",
+	"top": "--top", "refresh_after": "--max-age", "query": "QUERY", "video_id": "VIDEO", "channel_id": "CHANNEL", "id": "ID",
 }
 
-// missing tells which of ids the service does not have.
-func (o *options) missing(ctx context.Context, config *job.Config, ids []string, asked []outlier.Operation) error {
-	query := rowsOf("missing", "id", "t.endpoint, t.id, t.checked_at", ", endpoint", ids)
-	return duckdb.Query(ctx, published(config), query, func([]string) error { return nil }, func(values []any) error {
-		if endpoint, _ := values[0].(string); slices.Contains(asked, outlier.Operation(endpoint)) {
-			fmt.Fprintf(o.err, "the service has no %s of %s (asked %s)\n", values[0], plain(raw(values[1])), raw(second(values[2])))
+// typed tells the mistakes of a one-off job of the given verb by flags and arguments.
+// Those of the job file, which such a job can bring to light, keep their places.
+func typed(verb job.Verb, file string, err error) error {
+	mistakes, ok := errors.AsType[job.Mistakes](err)
+	if !ok {
+		return err
+	}
+	var lines []string
+	for _, m := range mistakes {
+		line := m.String()
+		if m.File != file {
+			path, what, _ := strings.Cut(m.Message, ": ")
+			line = asTyped(verb, path) + ": " + what
+			if m.Hint != "" {
+				line += "; " + m.Hint
+			}
 		}
-		return nil
-	})
+		lines = append(lines, line)
+	}
+	return errors.New(strings.Join(lines, "\n"))
 }
 
-// digits are written without quotes, so that the parser can say what to make of them.
-var digits = regexp.MustCompile(`^[0-9]{1,18}$`)
-
-// filters read key=value as a where of the job file has it: a list is written
-// [en, de] or as the same key twice, ~ takes away what `use` brought.
-func filters(pairs []string) (wishes, error) {
-	where := wishes{}
-	for _, pair := range pairs {
-		key, text, ok := strings.Cut(pair, "=")
-		key, text = strings.TrimSpace(key), strings.TrimSpace(text)
-		if !ok || key == "" || text == "" {
-			return nil, usageError{fmt.Errorf("--where %s: want key=value, as in z_score=2.. or language=[en, de]", pair)}
-		}
-		value := value(text)
-		if before, again := where[key]; again {
-			value = slices.Concat(members(before), members(value))
-		}
-		where[key] = value
+// asTyped is what was typed for the key at a path: "--where z_score" for
+// search.where.z_score, "--top" for enrich.details.top.
+func asTyped(verb job.Verb, path string) string {
+	path = strings.TrimPrefix(path, string(verb)+".")
+	path = strings.TrimPrefix(path, "read.")
+	key, below, _ := strings.Cut(path, ".")
+	if key == "enrich" && strings.HasSuffix(below, ".top") {
+		key, below = "top", ""
 	}
-	return where, nil
-}
-
-// value is a text of the command line as the file would have it.
-func value(text string) any {
-	inner, list := strings.CutPrefix(text, "[")
-	inner, closed := strings.CutSuffix(inner, "]")
-	switch {
-	case list && closed:
-		var all []any
-		for member := range strings.SplitSeq(inner, ",") {
-			all = append(all, strings.Trim(strings.TrimSpace(member), `"'`))
-		}
-		return all
-	case text == "true", text == "false":
-		return text == "true"
-	case text == "~":
-		return nil
-	case digits.MatchString(text):
-		return json.Number(text)
+	name, known := typedAs[key]
+	if !known {
+		return path
 	}
-	return text
-}
-
-func members(v any) []any {
-	if all, ok := v.([]any); ok {
-		return all
-	}
-	return []any{v}
+	return strings.TrimSpace(name + " " + below)
 }

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"outlierd/cmd/outlierd/term"
+
 	"outlierd/sync/job"
 )
 
@@ -80,7 +82,7 @@ func TestInterruptedRunIsTheNextOnesToContinue(t *testing.T) {
 		began := time.Now()
 		out = p.must("run")
 		contains(p, out, "coffee: continuing the run of ", "\n  left to do: at most 14 credits (42 if answers are lost), ", " requests, ", " at 6/min\n",
-			"coffee  ok in "+spell(time.Since(began)))
+			"coffee  ok in "+term.Duration(time.Since(began)))
 	})
 }
 

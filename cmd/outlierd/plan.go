@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"outlierd/cmd/outlierd/term"
+
 	"github.com/spf13/cobra"
 
 	"outlierd/outlier"
@@ -108,7 +110,7 @@ type planPrinter struct {
 func planText(f *engine.Forecast, zone *time.Location, whole bool) string {
 	p := &planPrinter{zone: zone}
 	for _, r := range f.Refused {
-		p.line("! the service refuses calls since %s: %s", p.at(r.Since), plain(r.Reason))
+		p.line("! the service refuses calls since %s: %s", p.at(r.Since), term.Plain(r.Reason))
 		p.line("  'outlierd budget' tells more\n")
 	}
 	for i := range f.Jobs {
@@ -135,7 +137,7 @@ func (p *planPrinter) job(f *engine.JobForecast) {
 		p.line("  goes on with run %s (%s); this is what it has left", f.Continues, f.Standing)
 	}
 	if f.Problem != "" {
-		p.line("  ✗ cannot run: %s\n", plain(f.Problem))
+		p.line("  ✗ cannot run: %s\n", term.Plain(f.Problem))
 		return
 	}
 	if f.Assumed {
@@ -150,22 +152,22 @@ func (p *planPrinter) job(f *engine.JobForecast) {
 		p.line("  nothing is there now that it could ask for")
 	}
 	if f.Calls+f.Fresh > 0 {
-		p.line("  %s to make, %s fresh", count(f.Calls, "call"), isAre(f.Fresh))
+		p.line("  %s to make, %s fresh", term.Count(f.Calls, "call"), isAre(f.Fresh))
 	}
 	if len(f.Where) > 0 {
 		p.line("  enriches only hits with %s", strings.Join(f.Where, ", "))
 	}
 	if f.Share != nil {
-		p.line("  its share of the month is %s%s", count(*f.Share, "credit"), p.turns(f))
+		p.line("  its share of the month is %s%s", term.Count(*f.Share, "credit"), p.turns(f))
 	}
 	for _, c := range f.Cuts {
-		p.line("  ! %s leaves %d of %s, and %d are wanted", c.Cap, c.Leaves, count(c.Max, "credit"), c.Wants)
+		p.line("  ! %s leaves %d of %s, and %d are wanted", c.Cap, c.Leaves, term.Count(c.Max, "credit"), c.Wants)
 	}
 	if f.Limited != nil {
 		p.line("  ! %s; %s", limitedText(f.Limited), limitedHint(f.Limited))
 	}
 	for _, change := range f.Changes {
-		p.line("  ~ %s", clip(change, 160))
+		p.line("  ~ %s", term.Clip(change, 160))
 	}
 	p.line("")
 }
@@ -180,7 +182,7 @@ func limitedText(l *engine.Limited) string {
 	if l.Total >= saturated {
 		total = fmt.Sprintf("%d or more", l.Total)
 	}
-	return fmt.Sprintf("pages: %d cut off hits in %s, such as %d of %s hits of %q", l.Pages, runs, l.Seen, total, clip(l.Search, 40))
+	return fmt.Sprintf("pages: %d cut off hits in %s, such as %d of %s hits of %q", l.Pages, runs, l.Seen, total, term.Clip(l.Search, 40))
 }
 
 // limitedHint is what would have been enough, if that is known.
@@ -188,7 +190,7 @@ func limitedHint(l *engine.Limited) string {
 	if l.Total >= saturated {
 		return "more pages or narrower filters miss less"
 	}
-	return fmt.Sprintf("pages: %d would take all, for %s more per run", l.All, count(l.Credits, "credit"))
+	return fmt.Sprintf("pages: %d would take all, for %s more per run", l.All, term.Count(l.Credits, "credit"))
 }
 
 // when is when a job runs next, and how often until the cycle turns.
@@ -197,7 +199,7 @@ func (p *planPrinter) when(f *engine.JobForecast) string {
 	case f.Disabled:
 		return "not enabled: by name only"
 	case f.After != "":
-		return fmt.Sprintf("after %s · %s in this cycle", f.After, count(f.Runs, "run"))
+		return fmt.Sprintf("after %s · %s in this cycle", f.After, term.Count(f.Runs, "run"))
 	case len(f.Due) == 0:
 		return "by hand"
 	}
@@ -209,12 +211,12 @@ func (p *planPrinter) when(f *engine.JobForecast) string {
 		}
 		due = append(due, t.In(p.zone).Format(form))
 	}
-	return fmt.Sprintf("next %s · %s in this cycle", strings.Join(due, ", "), count(f.Runs, "run"))
+	return fmt.Sprintf("next %s · %s in this cycle", strings.Join(due, ", "), term.Count(f.Runs, "run"))
 }
 
 func (p *planPrinter) cost(name string, c engine.Estimate, note string) {
-	p.line("%s", strings.TrimRight(fmt.Sprintf("  %-9s %12s %15s %10s   %s", name, count(c.Credits, "credit"),
-		count(c.Requests, "request"), spell(time.Duration(c.Minutes*float64(time.Minute))), note), " "))
+	p.line("%s", strings.TrimRight(fmt.Sprintf("  %-9s %12s %15s %10s   %s", name, term.Count(c.Credits, "credit"),
+		term.Count(c.Requests, "request"), term.Duration(time.Duration(c.Minutes*float64(time.Minute))), note), " "))
 }
 
 // basis is what the expected cost of a run is drawn from. What a job of channels or videos asks
@@ -237,7 +239,7 @@ func lost(c engine.Estimate) string {
 	if c.Lost == c.Credits || c.Credits == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%s if answers are lost", count(c.Lost, "credit"))
+	return fmt.Sprintf("%s if answers are lost", term.Count(c.Lost, "credit"))
 }
 
 func isAre(n int) string {
@@ -265,7 +267,7 @@ func searchPlans(all []engine.SearchForecast) []string {
 	var lines []string
 	for i := range min(len(all), searchPlansMost) {
 		s := &all[i]
-		line := fmt.Sprintf("%s %s %s", padded(clip(asked(s), 40), 40), padded(s.Window, 22), searchCost(s))
+		line := fmt.Sprintf("%s %s %s", term.Pad(term.Clip(asked(s), 40), 40), term.Pad(s.Window, 22), searchCost(s))
 		if len(s.Queries) > 1 && s.Skipped == "" {
 			line += fmt.Sprintf("  one request a page for all %d queries", len(s.Queries))
 		}
@@ -287,7 +289,7 @@ func searchPlans(all []engine.SearchForecast) []string {
 		}
 	}
 	if more := len(all) - len(lines); more > 0 {
-		lines = append(lines, fmt.Sprintf("and %d more: %s, %s, %d skipped", more, count(pages, "page"), count(credits, "credit"), skipped))
+		lines = append(lines, fmt.Sprintf("and %d more: %s, %s, %d skipped", more, term.Count(pages, "page"), term.Count(credits, "credit"), skipped))
 	}
 	return lines
 }
@@ -322,17 +324,17 @@ func searchCost(s *engine.SearchForecast) string {
 		}
 		return why
 	}
-	pages := count(s.Pages, "page")
+	pages := term.Count(s.Pages, "page")
 	if s.Pages >= job.AllPages {
 		pages = "all pages"
 	}
-	return fmt.Sprintf("%9s %11s", pages, count(s.Credits, "credit"))
+	return fmt.Sprintf("%9s %11s", pages, term.Count(s.Credits, "credit"))
 }
 
 // cycle tells how the billing cycle ends.
 func (p *planPrinter) cycle(c *engine.CycleForecast, pace string) {
 	p.line("the cycle from %s to %s, at %s", p.day(c.From), p.day(c.To), pace)
-	held := count(c.Held, "credit") + " spent or held"
+	held := term.Count(c.Held, "credit") + " spent or held"
 	switch {
 	case c.Cap == nil:
 		held += ", no cap"
@@ -344,9 +346,9 @@ func (p *planPrinter) cycle(c *engine.CycleForecast, pace string) {
 	p.line("  %s", held)
 	p.line("  %s", p.needs(c))
 	if c.Cap == nil || c.Held+c.Worst <= *c.Cap {
-		p.line("  at worst they need %s", count(c.Worst, "credit"))
+		p.line("  at worst they need %s", term.Count(c.Worst, "credit"))
 	} else {
-		p.line("  ! at worst they need %s, and the budget leaves %d", count(c.Worst, "credit"), max(0, *c.Cap-c.Held))
+		p.line("  ! at worst they need %s, and the budget leaves %d", term.Count(c.Worst, "credit"), max(0, *c.Cap-c.Held))
 	}
 	if !c.LastsTo.IsZero() {
 		p.line("  ! lasts until %s", p.day(c.LastsTo))
@@ -355,7 +357,7 @@ func (p *planPrinter) cycle(c *engine.CycleForecast, pace string) {
 
 // needs is what scheduled runs are expected to spend until the cycle turns.
 func (p *planPrinter) needs(c *engine.CycleForecast) string {
-	return fmt.Sprintf("scheduled runs need about %s, %d in total by %s", count(c.Wanted, "more credit"), c.Projected, p.day(c.To))
+	return fmt.Sprintf("scheduled runs need about %s, %d in total by %s", term.Count(c.Wanted, "more credit"), c.Projected, p.day(c.To))
 }
 
 // pagingPlan is what is believed of `from` at an endpoint.
@@ -375,15 +377,15 @@ func (p *planPrinter) orphans(all []engine.Orphan) {
 	for _, o := range all {
 		var kept []string
 		if o.Watermarks > 0 {
-			kept = append(kept, count(o.Watermarks, "cursor"))
+			kept = append(kept, term.Count(o.Watermarks, "cursor"))
 		}
 		if o.Queued > 0 {
-			kept = append(kept, count(o.Queued, "queued call"))
+			kept = append(kept, term.Count(o.Queued, "queued call"))
 		}
 		if o.Unfinished != "" {
 			kept = append(kept, "the unfinished run "+o.Unfinished)
 		}
-		p.line("\n%s is not in the file, and has on record:\n  %s", plain(o.Job), strings.Join(kept, ", "))
+		p.line("\n%s is not in the file, and has on record:\n  %s", term.Plain(o.Job), strings.Join(kept, ", "))
 	}
 	if len(all) > 0 {
 		p.line("\nA job that was renamed takes over what is on record with `was: its old name`;\n'outlierd cursor reset JOB' forgets cursors.")

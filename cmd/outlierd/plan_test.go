@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"outlierd/cmd/outlierd/term"
+
 	"github.com/google/go-cmp/cmp"
 
 	"outlierd/outlier"
@@ -66,7 +68,7 @@ func TestPlanForPeople(t *testing.T) {
 	got := planText(&everyPlan, time.UTC, true)
 	golden(t, "plan.golden", got)
 	for line := range strings.Lines(got) {
-		if n := width(strings.TrimSuffix(line, "\n")); n > 100 {
+		if n := term.Width(strings.TrimSuffix(line, "\n")); n > 100 {
 			t.Errorf("%d columns: %s", n, line)
 		}
 	}
@@ -108,7 +110,7 @@ func TestBudgetForPeople(t *testing.T) {
 		Refusals: []engine.Refusal{everyPlan.Refused[0],
 			{Latch: state.LatchKey, Reason: "Unauthorized", Since: day(20, 8)}},
 	}
-	got := budgetText(b, look{screen: 100, zone: time.UTC})
+	got := budgetText(b, term.Options{Screen: 100, Zone: time.UTC})
 	golden(t, "budget.golden", got)
 	for line := range strings.Lines(got) {
 		if strings.ContainsRune(line, '\x1b') {

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"outlierd/cmd/outlierd/term"
+
 	"github.com/spf13/cobra"
 
 	"outlierd/sync/engine"
@@ -78,11 +80,11 @@ func (o *options) showQueue(p *program, name string, all bool) error {
 			break
 		}
 		printed++
-		if err := rows.row(o.waitingRow(w, now, p.Config.Timezone)); err != nil {
+		if err := rows.Row(o.waitingRow(w, now, p.Config.Timezone)); err != nil {
 			return err
 		}
 	}
-	if err := rows.close(); err != nil || !more {
+	if err := rows.Close(); err != nil || !more {
 		return err
 	}
 	return o.queueTotals(p, name, now)
@@ -90,7 +92,7 @@ func (o *options) showQueue(p *program, name string, all bool) error {
 
 // waitingRow is what waits as a row.
 func (o *options) waitingRow(w *engine.Waiting, now map[string]string, zone *time.Location) []any {
-	row := []any{strings.Join(jobs(w, now), ", "), string(w.Op), w.Entity, nil, nil, plain(w.Why), w.Since.In(zone)}
+	row := []any{strings.Join(jobs(w, now), ", "), string(w.Op), w.Entity, nil, nil, term.Plain(w.Why), w.Since.In(zone)}
 	if w.Value != nil {
 		row[3] = math.Round(*w.Value*100) / 100
 	}
@@ -106,7 +108,7 @@ func (o *options) queueTotals(p *program, name string, now map[string]string) er
 	if err != nil {
 		return err
 	}
-	rows, err := newPrinter("table", o.out, o.look(), []string{"job", "operation", "queued"})
+	rows, err := term.NewPrinter("table", o.out, o.look(), []string{"job", "operation", "queued"})
 	if err != nil {
 		return err
 	}
@@ -122,13 +124,13 @@ func (o *options) queueTotals(p *program, name string, now map[string]string) er
 		if queued += n; n == 0 {
 			continue
 		}
-		if err := rows.row([]any{cmp.Or(now[c.Job], c.Job), string(c.Op), int64(n)}); err != nil {
+		if err := rows.Row([]any{cmp.Or(now[c.Job], c.Job), string(c.Op), int64(n)}); err != nil {
 			return err
 		}
 	}
 	fmt.Fprintf(o.out, "\nThese are the first %d of %s, which take %s at the present pace. List all with --all.\n\n",
-		firstScreen, count(queued, "queued call"), spell(p.Pace.ETA(queued)))
-	return rows.close()
+		firstScreen, term.Count(queued, "queued call"), term.Duration(p.Pace.ETA(queued)))
+	return rows.Close()
 }
 
 // jobs are those that want what waits, the first who asked in front, by their names of now.
@@ -173,9 +175,9 @@ func (o *options) clearQueue(ctx context.Context, config *job.Config, name strin
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%w; some of the calls may be gone: run the command again for the rest", err)
 	}
-	said := fmt.Sprintf("%s of %s given up", count(dropped, "call"), name)
+	said := fmt.Sprintf("%s of %s given up", term.Count(dropped, "call"), name)
 	if kept > 0 {
-		said += fmt.Sprintf("; %s stay queued, which another job wants", count(kept, "call"))
+		said += fmt.Sprintf("; %s stay queued, which another job wants", term.Count(kept, "call"))
 	}
 	return o.done(map[string]any{"job": name, "dropped": dropped, "kept": kept}, "%s\n", said)
 }

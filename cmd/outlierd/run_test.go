@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"outlierd/cmd/outlierd/term"
+
 	"github.com/google/go-cmp/cmp"
 
 	"outlierd/outlier"
@@ -91,7 +93,7 @@ func TestSpelledDurations(t *testing.T) {
 		0: "0 s", 400 * time.Millisecond: "0 s", 90 * time.Second: "90 s", 119*time.Second + 600*time.Millisecond: "2 min",
 		2 * time.Minute: "2 min", 90 * time.Minute: "90 min", 2*time.Hour - time.Second: "2.0 h", 2 * time.Hour: "2.0 h", 30 * time.Hour: "30.0 h",
 	} {
-		if got := spell(d); got != want {
+		if got := term.Duration(d); got != want {
 			t.Errorf("%v is %q, want %q", d, got, want)
 		}
 	}
@@ -171,12 +173,12 @@ func TestFactsBreakWhereATerminalEnds(t *testing.T) {
 		40: "  rows channels 2 · comments 294\n  videos 3\n",
 		10: "  rows channels 2\n  comments 294\n  videos 3\n",
 	} {
-		got := joined(facts, columns)
+		got := term.Wrap(facts, columns)
 		if got != want {
 			t.Errorf("at %d columns: %q, want %q", columns, got, want)
 		}
 		for line := range strings.Lines(got) {
-			if columns >= 40 && width(line) > columns {
+			if columns >= 40 && term.Width(line) > columns {
 				t.Errorf("at %d columns the line %q wraps", columns, line)
 			}
 		}

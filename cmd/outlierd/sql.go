@@ -7,6 +7,8 @@ import (
 	"io"
 	"os"
 
+	"outlierd/cmd/outlierd/term"
+
 	"github.com/spf13/cobra"
 
 	"outlierd/sinks/duckdb"
@@ -78,16 +80,16 @@ func (o *options) askBy(ctx context.Context, config *job.Config, query string, r
 	case err == nil && !info.Mode().IsRegular(): // to open a pipe may take for ever
 		return fmt.Errorf("%s is not a regular file; move it away, and 'outlierd run' makes a new one", relative(path))
 	}
-	var p printer
+	var p term.Printer
 	err := run(ctx, path, query, func(columns []string) (err error) {
 		p, err = o.printer(columns)
 		return err
-	}, func(values []any) error { return p.row(values) })
+	}, func(values []any) error { return p.Row(values) })
 	if errors.Is(err, duckdb.ErrSeveral) {
 		return usageError{err}
 	}
 	if err != nil {
 		return err
 	}
-	return p.close()
+	return p.Close()
 }

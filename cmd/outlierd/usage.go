@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 
+	"outlierd/cmd/outlierd/term"
+
 	"github.com/spf13/cobra"
 
 	"outlierd/sync/job"
@@ -46,9 +48,9 @@ func unfitting(c *cobra.Command, args []string) string {
 	case len(args) == 0:
 		return fmt.Sprintf("'%s' needs %s", c.CommandPath(), wanted)
 	case len(args) > most:
-		return fmt.Sprintf("'%s' takes %s, and was given %s; words that belong together stand in quotes", c.CommandPath(), wanted, count(len(args), "argument"))
+		return fmt.Sprintf("'%s' takes %s, and was given %s; words that belong together stand in quotes", c.CommandPath(), wanted, term.Count(len(args), "argument"))
 	}
-	return fmt.Sprintf("'%s' takes %s, and was given %s", c.CommandPath(), wanted, count(len(args), "argument"))
+	return fmt.Sprintf("'%s' takes %s, and was given %s", c.CommandPath(), wanted, term.Count(len(args), "argument"))
 }
 
 // unknownCommand names those below c that may have been meant.

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"outlierd/cmd/outlierd/term"
+
 	"github.com/spf13/cobra"
 
 	"outlierd/outlier"
@@ -150,7 +152,7 @@ func (w *origin) name(ctx context.Context, path string) error {
 		union all select title, channel_title from videos where video_id = %[1]s
 		union all select title, null from channels where channel_id = %[1]s limit 1`, quoted(w.ID))
 	return duckdb.Query(ctx, path, query, func([]string) error { return nil }, func(values []any) error {
-		w.Title, w.Channel = raw(values[0]), raw(values[1])
+		w.Title, w.Channel = term.Raw(values[0]), term.Raw(values[1])
 		return nil
 	})
 }
@@ -230,13 +232,13 @@ func (w *origin) text(zone *time.Location) string {
 		p.brought(&w.Brought[i], i == 0)
 	}
 	if len(w.Calls) > 0 {
-		p.line("\ncalls that followed, with a wait of %s for the pace", spell(time.Duration(w.Waited*float64(time.Second))))
+		p.line("\ncalls that followed, with a wait of %s for the pace", term.Duration(time.Duration(w.Waited*float64(time.Second))))
 	}
 	for i := range w.Calls {
 		p.call(&w.Calls[i])
 	}
 	for _, c := range w.Waiting {
-		p.line("  %s", clip(c.String(), 96))
+		p.line("  %s", term.Clip(c.String(), 96))
 	}
 	return p.String()
 }
@@ -254,9 +256,9 @@ func (p *planPrinter) brought(b *brought, first bool) {
 	if b.Scan != "" {
 		what += ", from scan " + b.Scan
 	}
-	p.line("  %s", clip(strings.TrimSpace(what+"  "+b.Window), 96))
+	p.line("  %s", term.Clip(strings.TrimSpace(what+"  "+b.Window), 96))
 	if how := narrowed(b); how != "" {
-		p.line("  %s", clip(how, 96))
+		p.line("  %s", term.Clip(how, 96))
 	}
 	p.line("  page %d, rank %d; %s", b.Page, b.Rank, bargain(b))
 	p.line("  run %s (%s)", b.Run, b.Trigger)
@@ -270,9 +272,9 @@ func (p *planPrinter) brought(b *brought, first bool) {
 // titled is a title and whose it is, for one line.
 func titled(title, channel string) string {
 	if channel == "" {
-		return clip(title, 80)
+		return term.Clip(title, 80)
 	}
-	return clip(title, 60) + " · " + clip(channel, 24)
+	return term.Clip(title, 60) + " · " + term.Clip(channel, 24)
 }
 
 // narrowed is what tells a search from another one for the same words.
@@ -290,9 +292,9 @@ func narrowed(b *brought) string {
 // bargain says what the price of a page has bought.
 func bargain(b *brought) string {
 	if len(b.Attempts) == 0 {
-		return fmt.Sprintf("the page was in the journal, with %s, and cost nothing", count(b.Hits, "hit"))
+		return fmt.Sprintf("the page was in the journal, with %s, and cost nothing", term.Count(b.Hits, "hit"))
 	}
-	text := fmt.Sprintf("%s bought %s", count(b.Credits, "credit"), count(b.Hits, "hit"))
+	text := fmt.Sprintf("%s bought %s", term.Count(b.Credits, "credit"), term.Count(b.Hits, "hit"))
 	if b.Unknown > 0 {
 		text += fmt.Sprintf(", %d of them for answers that were lost", b.Unknown)
 	}
@@ -303,7 +305,7 @@ func (p *planPrinter) call(c *call) {
 	told := []string{c.Outcome}
 	switch {
 	case c.Credits > 0:
-		told = append(told, count(c.Credits, "credit"))
+		told = append(told, term.Count(c.Credits, "credit"))
 	case c.Empty:
 		told = []string{"an empty answer", "free"}
 	case c.Outcome == string(outlier.Charged):
@@ -314,26 +316,26 @@ func (p *planPrinter) call(c *call) {
 		told = []string{"failed", "free"}
 	}
 	if c.Waited >= 1 {
-		told = append(told, "waited "+spell(time.Duration(c.Waited*float64(time.Second))))
+		told = append(told, "waited "+term.Duration(time.Duration(c.Waited*float64(time.Second))))
 	}
 	if c.Explained {
 		told = append(told, "a later attempt was answered")
 	}
 	if c.Error != "" && c.Status != 404 {
-		told = append(told, plain(c.Error))
+		told = append(told, term.Plain(c.Error))
 	}
 	at := c.SentAt
 	if at.IsZero() {
 		at = c.Answered
 	}
-	p.line("  %s", clip(fmt.Sprintf("%s  %s %s", at.In(p.zone).Format("2006-01-02 15:04"), padded(strings.TrimSpace(c.Op+" "+c.Entity), 40), strings.Join(told, " · ")), 98))
+	p.line("  %s", term.Clip(fmt.Sprintf("%s  %s %s", at.In(p.zone).Format("2006-01-02 15:04"), term.Pad(strings.TrimSpace(c.Op+" "+c.Entity), 40), strings.Join(told, " · ")), 98))
 }
 
 // String is a call that waits, for people.
 func (w waitingCall) String() string {
 	text := fmt.Sprintf("still wanted: %s %s, by job %s", w.Op, w.Entity, w.Job)
 	if w.Attempts > 0 {
-		text += fmt.Sprintf(", after %s that failed (%s)", count(w.Attempts, "attempt"), w.Reason)
+		text += fmt.Sprintf(", after %s that failed (%s)", term.Count(w.Attempts, "attempt"), w.Reason)
 	}
 	return text
 }

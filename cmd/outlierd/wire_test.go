@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"outlierd/cmd/outlierd/term"
+
 	"github.com/google/go-cmp/cmp"
 
 	"outlierd/outlier"
@@ -22,7 +24,7 @@ import (
 func (p *person) opened(work func(*program) error) {
 	p.Helper()
 	o := &options{world: world{out: p.Output(), err: p.Output(), env: p.env, network: network}, config: filepath.Join(p.dir, "jobs.yaml"), logLevel: "info", logFormat: "json"}
-	o.block = &block{w: p.Output(), size: o.screen}
+	o.block = term.NewBlock(p.Output(), o.screen)
 	config, err := o.load()
 	if err == nil {
 		err = o.with(p.Context(), config, work)

@@ -7,9 +7,12 @@ import (
 	"slices"
 	"time"
 
+	"outlierd/cmd/outlierd/term"
+
 	"github.com/spf13/cobra"
 
 	"outlierd/outlier"
+	"outlierd/sinks/duckdb"
 	"outlierd/sync/job"
 )
 
@@ -127,4 +130,15 @@ func videoData(name, what, does, fresh string, op outlier.Operation, v view) *da
 		verb: job.VerbVideos, fetch: []outlier.Operation{op}, fresh: fresh, parse: outlier.ParseVideoID,
 		show: func() view { return v },
 	}
+}
+
+// missing tells which of ids the service does not have.
+func (o *options) missing(ctx context.Context, config *job.Config, ids []string, asked []outlier.Operation) error {
+	query := rowsOf("missing", "id", "t.endpoint, t.id, t.checked_at", ", endpoint", ids)
+	return duckdb.Query(ctx, published(config), query, func([]string) error { return nil }, func(values []any) error {
+		if endpoint, _ := values[0].(string); slices.Contains(asked, outlier.Operation(endpoint)) {
+			fmt.Fprintf(o.err, "the service has no %s of %s (asked %s)\n", values[0], term.Plain(term.Raw(values[1])), term.Raw(second(values[2])))
+		}
+		return nil
+	})
 }

@@ -1,4 +1,4 @@
-package main
+package term
 
 import (
 	"fmt"
@@ -10,29 +10,28 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 )
 
-// # Tables
-//
-// Every table for people is printed here, at the width of the terminal. A library does the
-// columns and the widths of characters. Cells are made harmless before it sees them.
+// A library aligns columns and knows how wide characters are. What it does not do is to choose
+// which columns fit a screen; that is done here. Cells are made harmless before it sees them.
 
 func init() { text.OverrideRuneWidthEastAsianWidth(false) } // the same table whatever LANG says
 
-// defaultScreen is the width of what is no terminal, or one that does not tell its width.
-const defaultScreen = 80
+// DefaultScreen is the width, in columns, of a terminal that does not tell it, and of what is
+// no terminal.
+const DefaultScreen = 80
 
-// A look is how results look to a person.
-type look struct {
-	screen int            // columns of the terminal
-	wide   bool           // print every column and all text, however wide that is
-	zone   *time.Location // of times
+// Options are how results look to a person.
+type Options struct {
+	Screen int            // columns of the terminal
+	Wide   bool           // print every column and all text, however wide that is
+	Zone   *time.Location // of times
 }
 
-// tablePrinter lines columns up for a person. It holds a page of rows, whose widths are those of
-// the whole table. Columns of text are clipped to fit the screen, and what does not fit even so
-// is left out at the right, and said.
-type tablePrinter struct {
+// A Table lines columns up for a person. Columns of text are clipped to fit the screen; columns
+// for which there is still no room are left out at the right, and counted below the table. It
+// holds a page of rows at a time: the first page decides which columns are shown.
+type Table struct {
 	w       io.Writer
-	look    look
+	options Options
 	columns []string
 	right   []bool // the columns of numbers
 	cells   [][]string
@@ -48,20 +47,29 @@ const (
 	gap        = "  "
 )
 
-func newTable(w io.Writer, l look, columns []string) *tablePrinter {
-	p := &tablePrinter{w: w, look: l, right: make([]bool, len(columns))}
+// NewTable makes a table that is printed to w.
+func NewTable(w io.Writer, o Options, columns []string) *Table {
+	p := &Table{w: w, options: o, right: make([]bool, len(columns))}
 	for _, c := range columns {
-		p.columns = append(p.columns, clip(c, widestCell)) // a pivot makes names of data
+		p.columns = append(p.columns, Clip(c, widestCell)) // a pivot makes names of data
 	}
 	return p
 }
 
-func (p *tablePrinter) row(values []any) error {
+// AlignRight aligns the columns at these places right, which those of numbers are anyway.
+func (p *Table) AlignRight(places ...int) {
+	for _, i := range places {
+		p.right[i] = true
+	}
+}
+
+// Row adds a row; values are as a query returns them.
+func (p *Table) Row(values []any) error {
 	cells := make([]string, len(values))
 	for i, v := range values {
 		p.right[i] = p.right[i] || numeric(v)
-		if cells[i] = show(v, p.look.zone); !p.look.wide && i < len(values)-1 {
-			cells[i] = clip(cells[i], widestCell)
+		if cells[i] = show(v, p.options.Zone); !p.options.Wide && i < len(values)-1 {
+			cells[i] = Clip(cells[i], widestCell)
 		}
 	}
 	p.cells = append(p.cells, cells)
@@ -71,25 +79,26 @@ func (p *tablePrinter) row(values []any) error {
 	return nil
 }
 
-func (p *tablePrinter) close() error {
-	err := p.end()
+// Close prints what is left to print and the number of rows.
+func (p *Table) Close() error {
+	err := p.End()
 	if err == nil && p.printed != 1 {
 		_, err = fmt.Fprintf(p.w, "(%d rows)\n", p.printed)
 	}
 	return err
 }
 
-// end prints what is left to print, without the number of rows.
-func (p *tablePrinter) end() error {
+// End prints what is left to print, without the number of rows.
+func (p *Table) End() error {
 	err := p.print()
 	if hidden := len(p.columns) - len(p.widths); err == nil && hidden > 0 {
-		_, err = fmt.Fprintf(p.w, "(%s more: --wide or -o line)\n", count(hidden, "column"))
+		_, err = fmt.Fprintf(p.w, "(%s more: --wide or -o line)\n", Count(hidden, "column"))
 	}
 	return err
 }
 
 // print prints the rows that it holds, the first time below the names of the columns.
-func (p *tablePrinter) print() error {
+func (p *Table) print() error {
 	first := p.widths == nil
 	p.fit()
 	t := table.NewWriter()
@@ -120,14 +129,14 @@ func (p *tablePrinter) print() error {
 }
 
 // line is a row as wide as its columns.
-func (p *tablePrinter) line(cells []string) (row table.Row) {
+func (p *Table) line(cells []string) (row table.Row) {
 	for i, n := range p.widths {
-		row = append(row, clip(cells[i], n))
+		row = append(row, Clip(cells[i], n))
 	}
 	return row
 }
 
-func (p *tablePrinter) rules() (row table.Row) {
+func (p *Table) rules() (row table.Row) {
 	for i, n := range p.widths {
 		if i == len(p.widths)-1 && !p.right[i] {
 			n = min(n, widestRule)
@@ -140,13 +149,13 @@ func (p *tablePrinter) rules() (row table.Row) {
 // fit decides how wide the columns are, and how many there is room for. Numbers, times, ids and
 // addresses are shown whole or not at all. Later pages have the columns of the first one, wider
 // if they need it and there is room.
-func (p *tablePrinter) fit() {
+func (p *Table) fit() {
 	natural, least := make([]int, len(p.columns)), make([]int, len(p.columns))
 	for i, c := range p.columns {
-		natural[i] = max(1, width(c))
+		natural[i] = max(1, Width(c))
 		prose := false
 		for _, cells := range p.cells {
-			n := width(cells[i])
+			n := Width(cells[i])
 			natural[i] = max(natural[i], n)
 			prose = prose || n > leastText && (n > 2*leastText || strings.Contains(cells[i], " ") && !isTime(cells[i]))
 		}
@@ -162,8 +171,8 @@ func (p *tablePrinter) fit() {
 		shown = len(p.widths)
 	}
 	widths := natural
-	if !p.look.wide {
-		widths = fitted(natural[:shown], least[:shown], p.look.screen)
+	if !p.options.Wide {
+		widths = fitted(natural[:shown], least[:shown], p.options.Screen)
 	}
 	if len(widths) == shown || p.widths == nil {
 		p.widths = widths
@@ -192,7 +201,7 @@ func fitted(natural, least []int, screen int) (widths []int) {
 	return widths
 }
 
-// isTime reports whether a cell is a time as [show] writes it.
+// isTime reports whether a cell is a time in the format of [show].
 func isTime(cell string) bool {
 	return len(cell) >= len(timeForm) && cell[4] == '-' && cell[10] == ' ' && cell[13] == ':'
 }
@@ -209,13 +218,13 @@ func newMarkdown(w io.Writer, zone *time.Location, columns []string) *markdownPr
 	p := &markdownPrinter{w: w, zone: zone, table: table.NewWriter(), right: make([]bool, len(columns))}
 	var header table.Row
 	for _, c := range columns {
-		header = append(header, inMarkdown(clip(c, widestCell)))
+		header = append(header, inMarkdown(Clip(c, widestCell)))
 	}
 	p.table.AppendHeader(header)
 	return p
 }
 
-func (p *markdownPrinter) row(values []any) error {
+func (p *markdownPrinter) Row(values []any) error {
 	var row table.Row
 	for i, v := range values {
 		p.right[i] = p.right[i] || numeric(v)
@@ -229,7 +238,7 @@ func (p *markdownPrinter) row(values []any) error {
 	return nil
 }
 
-func (p *markdownPrinter) close() error {
+func (p *markdownPrinter) Close() error {
 	var columns []table.ColumnConfig
 	for i, right := range p.right {
 		if right {
@@ -258,16 +267,16 @@ func newLines(w io.Writer, zone *time.Location, columns []string) *linePrinter {
 	p := &linePrinter{w: w, zone: zone}
 	longest := 0
 	for _, c := range columns {
-		longest = max(longest, width(clip(c, widestCell)))
+		longest = max(longest, Width(Clip(c, widestCell)))
 	}
 	for _, c := range columns {
-		c = clip(c, widestCell)
-		p.columns = append(p.columns, strings.Repeat(" ", longest-width(c))+c)
+		c = Clip(c, widestCell)
+		p.columns = append(p.columns, strings.Repeat(" ", longest-Width(c))+c)
 	}
 	return p
 }
 
-func (p *linePrinter) row(values []any) error {
+func (p *linePrinter) Row(values []any) error {
 	var out strings.Builder
 	if p.rows++; p.rows > 1 {
 		out.WriteString("\n")
@@ -279,4 +288,4 @@ func (p *linePrinter) row(values []any) error {
 	return err
 }
 
-func (p *linePrinter) close() error { return nil }
+func (p *linePrinter) Close() error { return nil }

@@ -1,8 +1,7 @@
-package main
+package term
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/csv"
 	"encoding/json"
 	"errors"
@@ -16,101 +15,39 @@ import (
 	"unicode/utf8"
 )
 
-// printer writes the rows of a result in one of the formats of --output.
-type printer interface {
-	row(values []any) error
-	close() error
+// A Printer writes the rows of a result in one of the formats of --output.
+type Printer interface {
+	Row(values []any) error
+	Close() error
 }
 
-// outputs are the formats of --output.
-var outputs = []string{"table", "line", "markdown", "csv", "json", "ndjson"}
+// Formats are what [NewPrinter] prints.
+var Formats = []string{"table", "line", "markdown", "csv", "json", "ndjson"}
 
-func newPrinter(format string, w io.Writer, l look, columns []string) (printer, error) {
+// NewPrinter makes a printer in one of the [Formats].
+func NewPrinter(format string, w io.Writer, o Options, columns []string) (Printer, error) {
 	switch format {
 	case "table":
-		return newTable(w, l, columns), nil
+		return NewTable(w, o, columns), nil
 	case "line":
-		return newLines(w, l.zone, columns), nil
+		return newLines(w, o.Zone, columns), nil
 	case "markdown":
-		return newMarkdown(w, l.zone, columns), nil
+		return newMarkdown(w, o.Zone, columns), nil
 	case "csv":
-		p := &csvPrinter{csv.NewWriter(w), w, terminal(w)}
+		p := &csvPrinter{csv.NewWriter(w), w, Is(w)}
 		return p, p.Write(columns)
 	case "ndjson":
 		return newJSON(&jsonPrinter{w: w, columns: columns, after: "\n"})
 	case "json":
 		return newJSON(&jsonPrinter{w: w, columns: columns, before: "[", between: ",\n ", end: "]\n"})
 	}
-	return nil, usageError{fmt.Errorf("--output %s: want %s%s", format, oneOf(outputs), didYouMean(format, outputs))}
+	return nil, fmt.Errorf("there is no format %q: want %s", format, OneOf(Formats))
 }
 
-// oneOf lists what may be written: "table, json or csv".
-func oneOf(words []string) string {
+// OneOf lists the words that may be written: "table, json or csv".
+func OneOf(words []string) string {
 	last := len(words) - 1
 	return strings.Join(words[:last], ", ") + " or " + words[last]
-}
-
-// anyOutput refuses an output that there is not, before anything is done.
-func (o *options) anyOutput() error {
-	_, err := newPrinter(o.output, new(bytes.Buffer), look{}, nil)
-	return err
-}
-
-// printer prints rows to standard output as the flags say.
-func (o *options) printer(columns []string) (printer, error) {
-	return newPrinter(o.output, o.out, o.look(), columns)
-}
-
-func (o *options) look() look {
-	screen, _ := o.screen()
-	return look{screen: cmp.Or(screen, defaultScreen), wide: o.wide, zone: o.zone}
-}
-
-// rows prints a result that no query made.
-func (o *options) rows(columns []string, rows [][]any) error {
-	p, err := o.printer(columns)
-	if err != nil {
-		return err
-	}
-	for _, row := range rows {
-		if err := p.row(row); err != nil {
-			return err
-		}
-	}
-	return p.close()
-}
-
-// when is a time as a value of a result: NULL if there is none.
-func when(t time.Time) any {
-	if t.IsZero() {
-		return nil
-	}
-	return t
-}
-
-// second is a value as people are told it: a time to the second.
-func second(v any) any {
-	if t, ok := v.(time.Time); ok {
-		return t.Truncate(time.Second)
-	}
-	return v
-}
-
-// listed is a list of texts as a value of a result.
-func listed(texts []string) any {
-	all := []any{}
-	for _, text := range texts {
-		all = append(all, text)
-	}
-	return all
-}
-
-// filled is a text as a value of a result: NULL if there is none.
-func filled(text string) any {
-	if text == "" {
-		return nil
-	}
-	return text
 }
 
 // csvPrinter writes values as they are, except to a terminal.
@@ -120,12 +57,12 @@ type csvPrinter struct {
 	terminal bool
 }
 
-func (p *csvPrinter) row(values []any) error {
+func (p *csvPrinter) Row(values []any) error {
 	cells := make([]string, len(values))
 	for i, v := range values {
-		cells[i] = raw(v)
+		cells[i] = Raw(v)
 		if p.terminal {
-			cells[i] = plain(cells[i])
+			cells[i] = Plain(cells[i])
 		}
 	}
 	if len(cells) == 1 && cells[0] == "" { // readers skip a blank line
@@ -136,7 +73,7 @@ func (p *csvPrinter) row(values []any) error {
 	return p.Write(cells)
 }
 
-func (p *csvPrinter) close() error {
+func (p *csvPrinter) Close() error {
 	p.Flush()
 	return p.Error()
 }
@@ -158,7 +95,7 @@ func newJSON(p *jsonPrinter) (*jsonPrinter, error) {
 			unique = fmt.Sprintf("%s_%d", column, n)
 		}
 		taken[unique] = true
-		name, err := encode(unique)
+		name, err := JSON(unique)
 		if err != nil {
 			return nil, err
 		}
@@ -167,7 +104,7 @@ func newJSON(p *jsonPrinter) (*jsonPrinter, error) {
 	return p, nil
 }
 
-func (p *jsonPrinter) row(values []any) error {
+func (p *jsonPrinter) Row(values []any) error {
 	var out strings.Builder
 	if p.rows == 0 {
 		out.WriteString(p.before)
@@ -177,7 +114,7 @@ func (p *jsonPrinter) row(values []any) error {
 	p.rows++
 	out.WriteString("{")
 	for i, v := range values {
-		value, err := encode(v)
+		value, err := JSON(v)
 		if err != nil {
 			return fmt.Errorf("print column %s: %w", p.columns[i], err)
 		}
@@ -191,7 +128,7 @@ func (p *jsonPrinter) row(values []any) error {
 	return err
 }
 
-func (p *jsonPrinter) close() error {
+func (p *jsonPrinter) Close() error {
 	if p.rows == 0 {
 		_, err := io.WriteString(p.w, p.before+p.end)
 		return err
@@ -200,8 +137,8 @@ func (p *jsonPrinter) close() error {
 	return err
 }
 
-// raw is a value as text, empty for NULL.
-func raw(v any) string {
+// Raw is a value as text, empty for NULL.
+func Raw(v any) string {
 	switch v := v.(type) {
 	case nil:
 		return ""
@@ -212,7 +149,7 @@ func raw(v any) string {
 	case []byte:
 		return blob(v)
 	}
-	b, err := encode(v)
+	b, err := JSON(v)
 	if err != nil {
 		return fmt.Sprint(v)
 	}
@@ -232,9 +169,9 @@ func blob(b []byte) string {
 	return out.String()
 }
 
-// encode writes JSON in which nothing can act on a terminal: what JSON would let
+// JSON is a value as JSON in which nothing can act on a terminal: what JSON would let
 // through of control characters is escaped, which changes no value.
-func encode(v any) ([]byte, error) {
+func JSON(v any) ([]byte, error) {
 	var out bytes.Buffer
 	e := json.NewEncoder(&out)
 	e.SetEscapeHTML(false)
@@ -242,12 +179,12 @@ func encode(v any) ([]byte, error) {
 		return nil, err
 	}
 	line := bytes.TrimSuffix(out.Bytes(), []byte("\n"))
-	if !bytes.ContainsFunc(line, unsafe) {
+	if !bytes.ContainsFunc(line, Unsafe) {
 		return line, nil
 	}
 	var safe []byte
 	for _, r := range string(line) {
-		if unsafe(r) {
+		if Unsafe(r) {
 			safe = fmt.Appendf(safe, `\u%04x`, r)
 		} else {
 			safe = utf8.AppendRune(safe, r)
@@ -274,7 +211,7 @@ func show(v any, zone *time.Location) string {
 	case float64:
 		return decimals(v)
 	}
-	return plain(raw(v))
+	return Plain(Raw(v))
 }
 
 // decimals rounds to four places, which is enough for scores and rates; the very

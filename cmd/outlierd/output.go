@@ -10,6 +10,9 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
+
+	"outlierd/cmd/outlierd/term"
 
 	"outlierd/sync/job"
 )
@@ -115,7 +118,7 @@ func (o *options) done(result any, format string, args ...any) error {
 
 // whole prints one value as JSON, for programs.
 func (o *options) whole(v any) error {
-	text, err := encode(v)
+	text, err := term.JSON(v)
 	if err != nil {
 		return err
 	}
@@ -137,4 +140,97 @@ func (o *options) tableOrJSON() error {
 		return usageError{fmt.Errorf("--output %s: want table, json or ndjson", o.output)}
 	}
 	return nil
+}
+
+// anyOutput refuses an output that there is not, before anything is done.
+func (o *options) anyOutput() error {
+	if slices.Contains(term.Formats, o.output) {
+		return nil
+	}
+	meant := didYouMean(o.output, term.Formats)
+	return usageError{fmt.Errorf("--output %s: want %s%s", o.output, term.OneOf(term.Formats), meant)}
+}
+
+// printer prints rows to standard output as the flags say.
+func (o *options) printer(columns []string) (term.Printer, error) {
+	return term.NewPrinter(o.output, o.out, o.look(), columns)
+}
+
+func (o *options) look() term.Options {
+	screen, _ := o.screen()
+	return term.Options{Screen: cmp.Or(screen, term.DefaultScreen), Wide: o.wide, Zone: o.zone}
+}
+
+// rows prints a result that no query made.
+func (o *options) rows(columns []string, rows [][]any) error {
+	p, err := o.printer(columns)
+	if err != nil {
+		return err
+	}
+	for _, row := range rows {
+		if err := p.Row(row); err != nil {
+			return err
+		}
+	}
+	return p.Close()
+}
+
+// when is a time as a value of a result: NULL if there is none.
+func when(t time.Time) any {
+	if t.IsZero() {
+		return nil
+	}
+	return t
+}
+
+// second is a value as people are told it: a time to the second.
+func second(v any) any {
+	if t, ok := v.(time.Time); ok {
+		return t.Truncate(time.Second)
+	}
+	return v
+}
+
+// listed is a list of texts as a value of a result.
+func listed(texts []string) any {
+	all := []any{}
+	for _, text := range texts {
+		all = append(all, text)
+	}
+	return all
+}
+
+// filled is a text as a value of a result: NULL if there is none.
+func filled(text string) any {
+	if text == "" {
+		return nil
+	}
+	return text
+}
+
+// aside is the program as it talks when standard output is for a result: on standard
+// error.
+func (o *options) aside() *options {
+	aside := *o
+	aside.out = o.err
+	aside.block = term.NewBlock(o.err, aside.screen)
+	return &aside
+}
+
+// columns chooses what is shown of each row: a person's table has what matters most, the
+// rest everything.
+func (o *options) columns(few string) string {
+	switch o.output {
+	case "table", "markdown":
+		return few
+	}
+	return "t.*"
+}
+
+// asker is nil unless a person can read a question and answer it.
+func (o *options) asker() *term.Asker {
+	if !term.Is(o.in) || !term.Is(o.err) {
+		return nil
+	}
+	return &term.Asker{In: o.in, Out: o.err}
 }

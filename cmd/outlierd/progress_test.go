@@ -3,12 +3,15 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"regexp"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 	"unicode/utf8"
+
+	"outlierd/cmd/outlierd/term"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -158,7 +161,7 @@ func (s *screen) Write(text []byte) (int, error) {
 			s.Fatalf("the terminal is told to do %q", rest)
 		default:
 			r, size := utf8.DecodeRuneInString(rest)
-			if width(s.rows[last])+width(string(r)) > s.columns {
+			if term.Width(s.rows[last])+term.Width(string(r)) > s.columns {
 				s.rows = append(s.rows, "")
 				last++
 			}
@@ -176,25 +179,30 @@ func (s *screen) resize(columns int) {
 	_, _ = s.Write([]byte(strings.Join(rows, "\n"))) // it never fails
 }
 
+// linesOf is the text of the block at noon.
+func linesOf(p engine.Progress) func(int) []string {
+	return func(rows int) []string { return progressLines(p, noon, rows) }
+}
+
 func TestBlockIsDrawnOverItselfAndGone(t *testing.T) {
 	for _, columns := range []int{40, 80, 200} {
 		s := &screen{T: t, columns: columns, rows: []string{""}}
-		b := &block{w: s, size: func() (int, int) { return s.columns, 24 }}
+		b := term.NewBlock(s, func() (int, int) { return s.columns, 24 })
 		fmt.Fprintln(s, "before")
 		p := underWay()
 		p.Searches[0].Queries = []string{"\x1b[2J hostile " + strings.Repeat("長い", 50)}
 		p.Job = strings.Repeat("name", 20)
-		b.draw(p)
+		b.Draw(linesOf(p))
 		p.Searches = p.Searches[:1] // a shorter block leaves nothing of the longer one
-		b.draw(p)
+		b.Draw(linesOf(p))
 		if len(s.rows) != 1+4+1 || strings.Count(strings.Join(s.rows, "\n"), "pace") != 1 {
 			t.Errorf("at %d columns the screen is %q", columns, s.rows)
 		}
 		s.resize(columns/2 + 5)
-		b.draw(p)
+		b.Draw(linesOf(p))
 		fmt.Fprint(s, "^C")
-		b.erase()
-		b.erase() // once is enough, twice does no harm
+		b.Erase()
+		b.Erase() // once is enough, twice does no harm
 		fmt.Fprintln(s, "after")
 		if diff := cmp.Diff([]string{"before", "after", ""}, s.rows); diff != "" {
 			t.Errorf("at %d columns, at the end (-want +got):\n%s", columns, diff)
@@ -204,17 +212,17 @@ func TestBlockIsDrawnOverItselfAndGone(t *testing.T) {
 
 func TestLogsStandAboveTheBlock(t *testing.T) {
 	s := &screen{T: t, columns: 80, rows: []string{""}}
-	b := &block{w: s, size: func() (int, int) { return s.columns, 24 }}
-	log := above{s, b}
+	b := term.NewBlock(s, func() (int, int) { return s.columns, 24 })
+	log := b.Above(s)
 	fmt.Fprintln(log, "first")
-	b.draw(underWay())
+	b.Draw(linesOf(underWay()))
 	fmt.Fprintln(log, "second")
-	b.draw(underWay())
+	b.Draw(linesOf(underWay()))
 	if len(s.rows) != 2+6+1 || s.rows[1] != "second" {
 		t.Errorf("the screen is %q", s.rows)
 	}
 	fmt.Fprintln(log, "third")
-	b.erase()
+	b.Erase()
 	if diff := cmp.Diff([]string{"first", "second", "third", ""}, s.rows); diff != "" {
 		t.Errorf("at the end (-want +got):\n%s", diff)
 	}
@@ -224,18 +232,18 @@ func TestClockAndBar(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		0: "00:00", 59600 * time.Millisecond: "01:00", 61 * time.Minute: "1:01:00", 26*time.Hour + time.Second: "26:00:01",
 	} {
-		if got := clock(d); got != want {
+		if got := term.Clock(d); got != want {
 			t.Errorf("clock(%v) = %q, want %q", d, got, want)
 		}
 	}
 	for want, got := range map[string]string{
-		"░░░░░░░░░░░░░░░": bar(0, 3), "█████░░░░░░░░░░": bar(1, 3), "███████████████": bar(9, 3),
+		"░░░░░░░░░░░░░░░": term.Bar(0, 3), "█████░░░░░░░░░░": term.Bar(1, 3), "███████████████": term.Bar(9, 3),
 	} {
 		if got != want {
 			t.Errorf("bar is %s, want %s", got, want)
 		}
 	}
-	if got := bar(1, job.AllPages); width(got) != barWidth {
+	if got := term.Bar(1, job.AllPages); term.Width(got) != term.BarWidth {
 		t.Errorf("the bar of an unbounded search is %q", got)
 	}
 }
@@ -244,7 +252,7 @@ func TestClockAndBar(t *testing.T) {
 func TestLogLeavesOutWhatSaysNothing(t *testing.T) {
 	for _, format := range []string{"text", "json"} {
 		var out bytes.Buffer
-		o := &options{world: world{err: &out}, logLevel: "info", logFormat: format, block: &block{size: func() (int, int) { return 80, 24 }}}
+		o := &options{world: world{err: &out}, logLevel: "info", logFormat: format, block: term.NewBlock(io.Discard, func() (int, int) { return 80, 24 })}
 		log, err := o.logger()
 		if err != nil {
 			t.Fatal(err)

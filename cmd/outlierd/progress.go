@@ -3,15 +3,13 @@ package main
 import (
 	"cmp"
 	"fmt"
-	"io"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 
-	"golang.org/x/term"
+	"outlierd/cmd/outlierd/term"
 
 	"outlierd/outlier"
 	"outlierd/sync/engine"
@@ -25,19 +23,16 @@ const (
 	logLine = 30 * time.Second
 )
 
-// terminal reports whether w is a terminal.
-func terminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
-}
-
 // watch tells of the run's progress until the returned function is called: one
 // block redrawn in place at a terminal, a log line every 30 s elsewhere.
 func (o *options) watch(e *engine.Engine) (stop func()) {
 	every, tell := logLine, func(p engine.Progress) { e.Log.Info("progress", progressAttrs(p)...) }
 	finish := func() {}
-	if terminal(o.out) {
-		every, tell, finish = redraw, o.block.draw, o.block.erase
+	if term.Is(o.out) {
+		every, finish = redraw, o.block.Erase
+		tell = func(p engine.Progress) {
+			o.block.Draw(func(rows int) []string { return progressLines(p, time.Now(), rows) })
+		}
 	}
 	done := make(chan struct{})
 	var wg sync.WaitGroup
@@ -76,100 +71,13 @@ func progressAttrs(p engine.Progress) []any {
 
 // screen is the size of the terminal that results go to. It is asked for every time,
 // since windows are dragged about; 0 columns mean that there is no terminal.
-func (o *options) screen() (columns, rows int) { return sizeOf(o.out) }
-
-// sizeOf is the size of the terminal that w is, as of [options.screen].
-func sizeOf(w io.Writer) (columns, rows int) {
-	f, ok := w.(*os.File)
-	if !ok {
-		return 0, 0
-	}
-	columns, rows, err := term.GetSize(int(f.Fd()))
-	switch {
-	case err != nil:
-		return 0, 0
-	case columns <= 0 || rows <= 0: // a terminal that does not know its size
-		return defaultScreen, 24
-	}
-	return columns, rows
-}
-
-// block is a few lines at a terminal that are drawn over themselves.
-type block struct {
-	w    io.Writer
-	size func() (columns, rows int)
-
-	mu    sync.Mutex
-	lines []string // as they stand there
-}
-
-// above writes logs to the terminal that the block is on: it gives way to them, and
-// stands below them when it is drawn next.
-type above struct {
-	w     io.Writer
-	block *block
-}
-
-func (a above) Write(text []byte) (int, error) {
-	a.block.mu.Lock()
-	defer a.block.mu.Unlock()
-	a.block.clear()
-	return a.w.Write(text)
-}
-
-// draw keeps within the terminal: a line that has left at the top could not be drawn
-// over again.
-func (b *block) draw(p engine.Progress) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	columns, rows := b.size()
-	columns = max(columns, 2)
-	var out strings.Builder
-	b.rewind(&out, columns)
-	b.lines = progressLines(p, time.Now(), rows-1)
-	for i, line := range b.lines {
-		b.lines[i] = clip(line, columns-1)
-		out.WriteString(b.lines[i] + "\n")
-	}
-	_, _ = io.WriteString(b.w, out.String()) // a terminal that went away stops no run
-}
-
-// rewind moves to the block's first character and clears from there. Lines that
-// fitted when they were drawn are wrapped by a terminal that was made narrower, and
-// the ^C that somebody typed stands where the cursor was.
-func (b *block) rewind(out *strings.Builder, columns int) {
-	if len(b.lines) == 0 {
-		return
-	}
-	rows := 0
-	for _, line := range b.lines {
-		rows += max(1, (width(line)+columns-1)/columns)
-	}
-	fmt.Fprintf(out, "\r\x1b[%dA\x1b[J", rows)
-}
-
-func (b *block) erase() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.clear()
-}
-
-func (b *block) clear() {
-	if len(b.lines) == 0 {
-		return
-	}
-	var out strings.Builder
-	columns, _ := b.size()
-	b.rewind(&out, max(columns, 2))
-	b.lines = nil
-	_, _ = io.WriteString(b.w, out.String())
-}
+func (o *options) screen() (columns, rows int) { return term.Size(o.out) }
 
 // progressLines is the block's text: what was searched, what was asked about the
 // hits, what it cost, and how fast the service lets us go. Of more searches than
 // there is room for, those around the one under way are shown, and the number of the others.
 func progressLines(p engine.Progress, now time.Time, room int) []string {
-	lines := []string{fmt.Sprintf("%s %s · ETA %s", padded(clip(p.Job, 40), 40), clock(now.Sub(p.Started)), eta(p, now))}
+	lines := []string{fmt.Sprintf("%s %s · ETA %s", term.Pad(term.Clip(p.Job, 40), 40), term.Clock(now.Sub(p.Started)), eta(p, now))}
 	rest := spendLines(p, now)
 	room = max(1, room-len(lines)-len(rest))
 	if len(p.Searches) > room {
@@ -200,11 +108,11 @@ func open(all []state.Step) (n int) {
 func eta(p engine.Progress, now time.Time) string {
 	switch {
 	case !slices.ContainsFunc(p.Searches, isOpen) && p.Until.IsZero():
-		return clock(left(p, now))
+		return term.Clock(left(p, now))
 	case p.Pages == job.AllPages:
 		return "?"
 	}
-	return "≥ " + clock(left(p, now))
+	return "≥ " + term.Clock(left(p, now))
 }
 
 // left is how long the calls known of take: no less than until the next may leave, and
@@ -236,17 +144,17 @@ const nameWidth = 24
 
 func searchLine(s state.Step, pages int) string {
 	if s.Op == outlier.OpStartScan {
-		return fmt.Sprintf("  %s scan %s", padded(clip(engine.NameOf(&s), nameWidth), nameWidth), cmp.Or(s.Stop, "under way"))
+		return fmt.Sprintf("  %s scan %s", term.Pad(term.Clip(engine.NameOf(&s), nameWidth), nameWidth), cmp.Or(s.Stop, "under way"))
 	}
-	name := padded(clip(engine.NameOf(&s), nameWidth), nameWidth)
+	name := term.Pad(term.Clip(engine.NameOf(&s), nameWidth), nameWidth)
 	if !isOpen(s) {
-		return fmt.Sprintf("  %s %s %s  %s  %d new", name, padded(endedAs(s.Stop), barWidth), count(s.Pages, "page"), count(s.Hits, "hit"), s.NewHits)
+		return fmt.Sprintf("  %s %s %s  %s  %d new", name, term.Pad(endedAs(s.Stop), term.BarWidth), term.Count(s.Pages, "page"), term.Count(s.Hits, "hit"), s.NewHits)
 	}
 	of := "?"
 	if pages != job.AllPages {
 		of = strconv.Itoa(pages)
 	}
-	return fmt.Sprintf("  %s %s %d/%s pages  %s  %d new", name, bar(s.Next, pages), s.Pages, of, count(s.Hits, "hit"), s.NewHits)
+	return fmt.Sprintf("  %s %s %d/%s pages  %s  %d new", name, term.Bar(s.Next, pages), s.Pages, of, term.Count(s.Hits, "hit"), s.NewHits)
 }
 
 // endedAs says of a search whether it has what there was, or what kept it from that.
@@ -263,7 +171,7 @@ func endedAs(stop string) string {
 func spendLines(p engine.Progress, now time.Time) []string {
 	var lines []string
 	if total := p.Done + p.Queued; total > 0 {
-		lines = append(lines, fmt.Sprintf("  %s %s %d/%d calls", padded("enrich", nameWidth), bar(p.Done, total), p.Done, total))
+		lines = append(lines, fmt.Sprintf("  %s %s %d/%d calls", term.Pad("enrich", nameWidth), term.Bar(p.Done, total), p.Done, total))
 	}
 	if done := calls(p); done != "" {
 		lines = append(lines, "  done     "+done)
@@ -281,13 +189,13 @@ func spendLines(p engine.Progress, now time.Time) []string {
 func paceText(p engine.Progress, now time.Time) string {
 	text := p.Pace.Pace()
 	if wait := p.Pace.Reset.Sub(now); wait > time.Second && p.Pace.Remaining == 0 {
-		text += " · next call in " + spell(wait)
+		text += " · next call in " + term.Duration(wait)
 	}
 	switch {
 	case p.Doing != "":
 		text += " · " + p.Doing
 	case p.Until.After(now):
-		text += " · waits for a scan, looks again in " + spell(p.Until.Sub(now))
+		text += " · waits for a scan, looks again in " + term.Duration(p.Until.Sub(now))
 	}
 	return text
 }
@@ -307,23 +215,4 @@ func calls(p engine.Progress) string {
 		}
 	}
 	return strings.Join(parts, " · ")
-}
-
-const barWidth = 15
-
-func bar(n, of int) string {
-	filled := 0
-	if of > 0 {
-		filled = min(barWidth, barWidth*n/of)
-	}
-	return strings.Repeat("█", filled) + strings.Repeat("░", barWidth-filled)
-}
-
-// clock is a duration as minutes and seconds, with hours when there are any.
-func clock(d time.Duration) string {
-	s := int(d.Round(time.Second).Seconds())
-	if s >= 3600 {
-		return fmt.Sprintf("%d:%02d:%02d", s/3600, s/60%60, s%60)
-	}
-	return fmt.Sprintf("%02d:%02d", s/60, s%60)
 }

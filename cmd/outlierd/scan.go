@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"outlierd/cmd/outlierd/term"
+
 	"github.com/spf13/cobra"
 
 	"outlierd/outlier"
@@ -101,10 +103,10 @@ func (o *options) startable(ctx context.Context, s showing) error {
 	}
 	if len(joined) > 0 {
 		scan := joined[0]
-		return o.asker().consent(fmt.Sprintf("this scan is live, %s; reading it costs up to %s",
-			startedBy(scan.Job, scan.Intended.In(s.Config.Timezone)), count(cost.Credits, "credit")), "Wait for it?")
+		return consent(o.asker(), fmt.Sprintf("this scan is live, %s; reading it costs up to %s",
+			startedBy(scan.Job, scan.Intended.In(s.Config.Timezone)), term.Count(cost.Credits, "credit")), "Wait for it?")
 	}
-	return o.asker().consent(fmt.Sprintf("starting and reading this scan costs up to %s", count(cost.Credits, "credit")), "Start it?")
+	return consent(o.asker(), fmt.Sprintf("starting and reading this scan costs up to %s", term.Count(cost.Credits, "credit")), "Start it?")
 }
 
 // afterwards says how to go on with a scan that was cut short: one that was started is
@@ -119,9 +121,9 @@ func afterwards(s showing) (string, error) {
 	case err != nil || scan == nil:
 		return "", err
 	case scan.State == state.ScanEnded:
-		return "the scan has ended, and its results stay. To read them:\n  outlierd scan read " + plain(scan.ScanID), nil
+		return "the scan has ended, and its results stay. To read them:\n  outlierd scan read " + term.Plain(scan.ScanID), nil
 	case scan.ScanID != "":
-		return "the scan goes on at the service. When it has ended:\n  outlierd scan read " + plain(scan.ScanID), nil
+		return "the scan goes on at the service. When it has ended:\n  outlierd scan read " + term.Plain(scan.ScanID), nil
 	case scan.State == state.ScanUnknown:
 		return fmt.Sprintf("it is not known whether the scan was started. If the service has it, and if not:\n"+
 			"  outlierd scan adopt ID\n  outlierd scan resolve --not-created %d", scan.Intent), nil
@@ -250,7 +252,7 @@ func adopted(p *program, scan *state.Scan) (string, error) {
 	}
 	switch scan.State {
 	case state.ScanFailed:
-		return "The service says that it ended as " + plain(scan.Status) + ": there is nothing to read", nil
+		return "The service says that it ended as " + term.Plain(scan.Status) + ": there is nothing to read", nil
 	case state.ScanRunning:
 		return "When it has ended, read it with:\n  outlierd scan read " + scan.ScanID, nil
 	}
@@ -301,7 +303,7 @@ the service has answered its start. If there is one, use "scan adopt".`,
 				if err != nil {
 					return err
 				}
-				price := count(refunded, "credit") + " are free again"
+				price := term.Count(refunded, "credit") + " are free again"
 				if refunded == 0 {
 					price = "its price stays spent, since the service answered its start"
 				}

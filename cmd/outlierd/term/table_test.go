@@ -1,4 +1,4 @@
-package main
+package term
 
 import (
 	"bytes"
@@ -36,15 +36,15 @@ func newFile(t *testing.T) string {
 func printed(t *testing.T, path, format, query string) string {
 	t.Helper()
 	var out bytes.Buffer
-	var p printer
+	var p Printer
 	err := duckdb.Query(t.Context(), path, query, func(columns []string) (err error) {
-		p, err = newPrinter(format, &out, look{screen: defaultScreen, zone: time.UTC}, columns)
+		p, err = NewPrinter(format, &out, Options{Screen: DefaultScreen, Zone: time.UTC}, columns)
 		return err
-	}, func(values []any) error { return p.row(values) })
+	}, func(values []any) error { return p.Row(values) })
 	if err != nil {
 		t.Fatalf("%s: %v", query, err)
 	}
-	if err := p.close(); err != nil {
+	if err := p.Close(); err != nil {
 		t.Fatal(err)
 	}
 	return out.String()
@@ -132,7 +132,7 @@ func TestHostileTextDoesNothingAtATerminal(t *testing.T) {
 			t.Errorf("json (-want +got):\n%s", diff)
 		}
 		for _, r := range printed(t, path, "table", query) {
-			if r != '\n' && unsafe(r) {
+			if r != '\n' && Unsafe(r) {
 				t.Errorf("%s: the table has character %U", query, r)
 			}
 		}
@@ -197,20 +197,20 @@ func TestTablesFitTheScreen(t *testing.T) {
 			rapid.Just[any](time.Unix(1e9, 0)), rapid.StringMatching(`[a-z]{0,90}`).AsAny())
 		columns := rapid.SliceOfN(rapid.StringMatching(`[a-z_]{1,30}`), 1, 9).Draw(t, "columns")
 		var out bytes.Buffer
-		p := newTable(&out, look{screen: screen, zone: time.UTC}, columns)
+		p := NewTable(&out, Options{Screen: screen, Zone: time.UTC}, columns)
 		rows := rapid.IntRange(0, 4).Draw(t, "rows")
 		for range rows {
-			if err := p.row(rapid.SliceOfN(cell, len(columns), len(columns)).Draw(t, "row")); err != nil {
+			if err := p.Row(rapid.SliceOfN(cell, len(columns), len(columns)).Draw(t, "row")); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if err := p.close(); err != nil {
+		if err := p.Close(); err != nil {
 			t.Fatal(err)
 		}
 		lines := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
 		for _, line := range lines[:2+rows] {
-			if width(line) > screen || strings.ContainsFunc(line, unsafe) {
-				t.Errorf("%d columns on a screen of %d: %q", width(line), screen, line)
+			if Width(line) > screen || strings.ContainsFunc(line, Unsafe) {
+				t.Errorf("%d columns on a screen of %d: %q", Width(line), screen, line)
 			}
 		}
 		hidden := len(columns) - len(p.widths)
@@ -224,22 +224,22 @@ func TestWhatFitsIsShownWhole(t *testing.T) {
 	row := []any{"How I pulled the best espresso of my whole life", int64(1862364), 4.6654, "https://youtu.be/RgxXy05h_F0", "AI Tools Explained", time.Unix(1e9, 0)}
 	columns := []string{"title", "view_count", "z_score", "link", "channel_title", "published_at"}
 	for _, test := range []struct {
-		look look
+		look Options
 		want string
 	}{
-		{look{screen: 80, zone: time.UTC}, "" +
+		{Options{Screen: 80, Zone: time.UTC}, "" +
 			"title                          view_count  z_score  link\n" +
 			"─────────────────────────────  ──────────  ───────  ────────────────────────────\n" +
 			"How I pulled the best espres…     1862364   4.6654  https://youtu.be/RgxXy05h_F0\n" +
 			"(2 columns more: --wide or -o line)\n"},
-		{look{screen: 80, wide: true, zone: time.FixedZone("CET", 3600)}, "" +
+		{Options{Screen: 80, Wide: true, Zone: time.FixedZone("CET", 3600)}, "" +
 			"title                                            view_count  z_score  link                          channel_title       published_at\n" +
 			"───────────────────────────────────────────────  ──────────  ───────  ────────────────────────────  ──────────────────  ───────────────────────\n" +
 			"How I pulled the best espresso of my whole life     1862364   4.6654  https://youtu.be/RgxXy05h_F0  AI Tools Explained  2001-09-09 02:46:40 CET\n"},
 	} {
 		var out bytes.Buffer
-		p := newTable(&out, test.look, columns)
-		if err := errors.Join(p.row(row), p.close()); err != nil {
+		p := NewTable(&out, test.look, columns)
+		if err := errors.Join(p.Row(row), p.Close()); err != nil {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(test.want, out.String()); diff != "" {
@@ -251,18 +251,18 @@ func TestWhatFitsIsShownWhole(t *testing.T) {
 // TestLongTablesKeepTheirColumns: the rows of later pages stand below those of the first.
 func TestLongTablesKeepTheirColumns(t *testing.T) {
 	var out bytes.Buffer
-	p := newTable(&out, look{screen: 80, zone: time.UTC}, []string{"a", "b"})
+	p := NewTable(&out, Options{Screen: 80, Zone: time.UTC}, []string{"a", "b"})
 	for i := range 2*tablePage + 1 {
-		if err := p.row([]any{strings.Repeat("x y", 40), int64(i)}); err != nil {
+		if err := p.Row([]any{strings.Repeat("x y", 40), int64(i)}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := p.close(); err != nil {
+	if err := p.Close(); err != nil {
 		t.Fatal(err)
 	}
 	lines := strings.Split(out.String(), "\n")
 	for i, want := range map[int]string{0: "…    0", 999: "…  999", 1000: "…  1000", 2000: "…  2000"} {
-		if line := lines[2+i]; !strings.HasSuffix(line, want) || width(line) > defaultScreen {
+		if line := lines[2+i]; !strings.HasSuffix(line, want) || Width(line) > DefaultScreen {
 			t.Errorf("row %d is %q, want %q at its end", i, line, want)
 		}
 	}
@@ -282,32 +282,6 @@ func TestLinesAndMarkdown(t *testing.T) {
 	} {
 		if diff := cmp.Diff(want, printed(t, path, format, rows)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", format, diff)
-		}
-	}
-}
-
-func TestWidthAsATerminalCounts(t *testing.T) {
-	for text, want := range map[string]int{
-		"": 0, "abc": 3, "é": 1, "e\u0301": 1, "コ": 2, "ｶ": 1, "한": 2, "☕": 2, "⚡": 2, "🎥": 2, "→": 1, "—": 1, "…": 1, "█": 1,
-		"👨\u200d👩": 4, "a\u200bb": 2, "Ａ": 2, "𠀀": 2, "🇩🇪": 2,
-	} {
-		if got := width(text); got != want {
-			t.Errorf("width(%q) = %d, want %d", text, got, want)
-		}
-	}
-}
-
-func TestClippedTextFits(t *testing.T) {
-	for _, test := range []struct {
-		text    string
-		columns int
-		want    string
-	}{
-		{"espresso", 8, "espresso"}, {"espresso", 7, "espres…"}, {"コーヒー", 8, "コーヒー"}, {"コーヒー", 7, "コーヒ…"}, {"コーヒー", 6, "コー…"},
-		{"a\x1b[2J", 9, "a\ufffd[2J"}, {"espresso", 1, "…"}, {"espresso", 0, ""}, {"espresso", -1, ""},
-	} {
-		if got := clip(test.text, test.columns); got != test.want || width(got) > max(0, test.columns) {
-			t.Errorf("clip(%q, %d) = %q, want %q", test.text, test.columns, got, test.want)
 		}
 	}
 }

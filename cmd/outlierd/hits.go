@@ -1,0 +1,188 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"outlierd/sync/job"
+	"outlierd/sync/state"
+)
+
+// What is shown to a person of each kind of row.
+const (
+	fewOutliers = "t.title, t.view_count, t.z_score, " + linkOfVideo + ", t.channel_title, t.published_at, t.average_views_ratio"
+	fewChannels = "t.channel_id, t.title, t.handle, t.subscribers, t.average_views, t.language"
+)
+
+// linkOfVideo is where a video is watched; of an id in another form than known, the id.
+const linkOfVideo = "case when regexp_full_match(t.video_id, '[A-Za-z0-9_-]{11}') then 'https://youtu.be/' || t.video_id else t.video_id end as link"
+
+// pageFlags are those of everything that has hits.
+type pageFlags struct {
+	pages int
+	where []string
+	sort  string
+	again bool
+	yes   bool
+}
+
+// add offers the flags, with examples of filters and of an order; without the latter the
+// service has none to choose.
+func (f *pageFlags) add(c *cobra.Command, of, where, sort string) {
+	flags := c.Flags()
+	flags.IntVar(&f.pages, "pages", 1, "pages of 40 "+of+" to buy at most")
+	flags.StringArrayVar(&f.where, "where", nil, "a filter as in the job file: "+where+"; repeatable")
+	flags.BoolVar(&f.yes, "yes", false, "do not ask, whatever it may cost (budget.confirm_over)")
+	if sort != "" {
+		flags.StringVar(&f.sort, "sort", "", fmt.Sprintf("the order, such as %q", sort))
+	}
+}
+
+func (f *pageFlags) addAgain(c *cobra.Command) {
+	c.Flags().BoolVar(&f.again, "again", false, "buy also the pages that were bought within the last six hours")
+}
+
+// Examples of filters and orders.
+const (
+	filtersOfVideos   = "z_score=2.., language=[en, de], use=breakout"
+	filtersOfChannels = "subscribers=..50000, language=[en, de]"
+	orderOfVideos     = "z_score desc"
+	orderOfChannels   = "recency desc"
+)
+
+// ask puts what the flags say into the mapping of a verb.
+func (f *pageFlags) ask(into wishes) error {
+	where, err := filters(f.where)
+	if err != nil {
+		return err
+	}
+	into["pages"] = f.pages
+	if len(where) > 0 {
+		into["where"] = where
+	}
+	into.set("sort", f.sort)
+	return nil
+}
+
+// set leaves out what was not said.
+func (w wishes) set(key, text string) {
+	if text != "" {
+		w[key] = text
+	}
+}
+
+func (w wishes) list(key string, texts []string) {
+	if len(texts) > 0 {
+		w[key] = texts
+	}
+}
+
+// enrichFlags ask for more about the hits.
+type enrichFlags struct {
+	enrich []string
+	top    int
+}
+
+func (f *enrichFlags) add(c *cobra.Command, kinds string) {
+	c.Flags().StringSliceVar(&f.enrich, "enrich", nil, "what to fetch for the hits: "+kinds)
+	c.Flags().IntVar(&f.top, "top", 0, "fetch it for so many of the best hits only")
+}
+
+func (f *enrichFlags) ask(into wishes) {
+	enrich := wishes{}
+	for _, kind := range f.enrich {
+		fetch := wishes{}
+		if f.top != 0 {
+			fetch["top"] = f.top
+		}
+		enrich[kind] = fetch
+	}
+	if len(enrich) > 0 {
+		into["enrich"] = enrich
+	}
+}
+
+// askOnce performs a verb that has hits, as the flags say, and prints them.
+func (o *options) askOnce(ctx context.Context, verb job.Verb, what wishes, pages *pageFlags, enrich *enrichFlags) error {
+	if err := pages.ask(what); err != nil {
+		return err
+	}
+	all := wishes{string(verb): what}
+	enrich.ask(all)
+	show := o.hits("outliers", "video_id", fewOutliers)
+	if verb == job.VerbFindChannels {
+		show = o.hits("found_channels", "channel_id", fewChannels)
+	}
+	return o.once(ctx, request{verb: verb, job: all, again: pages.again, yes: pages.yes, show: show})
+}
+
+const kindsOfVideos = "details, comments, transcript, channel_videos, channel_shorts"
+
+// hits shows those of a run, the best first, as they are known by now. A page that the
+// journal had brought them too, though their rows are those of another run.
+func (o *options) hits(table, key, few string) func(showing) (string, error) {
+	return func(s showing) (string, error) {
+		var ids []string
+		hits, err := s.Store.Best(s.row.ID, state.Choice{All: true, Desc: !s.spec.EnrichSort.Ascending})
+		for _, hit := range hits {
+			ids = append(ids, hit.VideoID)
+		}
+		return rowsOf(table, key, o.columns(few), "", ids), err
+	}
+}
+
+// digits are written without quotes, so that the parser can say what to make of them.
+var digits = regexp.MustCompile(`^[0-9]{1,18}$`)
+
+// filters read key=value as a where of the job file has it: a list is written
+// [en, de] or as the same key twice, ~ takes away what `use` brought.
+func filters(pairs []string) (wishes, error) {
+	where := wishes{}
+	for _, pair := range pairs {
+		key, text, ok := strings.Cut(pair, "=")
+		key, text = strings.TrimSpace(key), strings.TrimSpace(text)
+		if !ok || key == "" || text == "" {
+			return nil, usageError{fmt.Errorf("--where %s: want key=value, as in z_score=2.. or language=[en, de]", pair)}
+		}
+		value := value(text)
+		if before, again := where[key]; again {
+			value = slices.Concat(members(before), members(value))
+		}
+		where[key] = value
+	}
+	return where, nil
+}
+
+// value is a text of the command line as the file would have it.
+func value(text string) any {
+	inner, list := strings.CutPrefix(text, "[")
+	inner, closed := strings.CutSuffix(inner, "]")
+	switch {
+	case list && closed:
+		var all []any
+		for member := range strings.SplitSeq(inner, ",") {
+			all = append(all, strings.Trim(strings.TrimSpace(member), `"'`))
+		}
+		return all
+	case text == "true", text == "false":
+		return text == "true"
+	case text == "~":
+		return nil
+	case digits.MatchString(text):
+		return json.Number(text)
+	}
+	return text
+}
+
+func members(v any) []any {
+	if all, ok := v.([]any); ok {
+		return all
+	}
+	return []any{v}
+}

@@ -1,0 +1,227 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"outlierd/cmd/outlierd/term"
+
+	"outlierd/outlier"
+	"outlierd/sync/engine"
+	"outlierd/sync/job"
+	"outlierd/sync/state"
+)
+
+// priceList has a line per job: its name and what a run of it may cost.
+func priceList(ctx context.Context, e *engine.Engine) string {
+	var b strings.Builder
+	for i := range e.Config.Jobs {
+		fmt.Fprintf(&b, "  %s\n", laterLine(ctx, e, &e.Config.Jobs[i]))
+	}
+	return strings.TrimRight(b.String(), "\n")
+}
+
+// beforehand says what is about to happen: a new run and its price, or an old one
+// that goes on as it was meant when it began, and the price of what it has left.
+func beforehand(ctx context.Context, e *engine.Engine, spec *job.Spec, old *state.Run) string {
+	if old == nil {
+		return planLine(ctx, e, spec)
+	}
+	line := fmt.Sprintf("%s: continuing the run of %s", spec.Name, old.Started.In(e.Config.Timezone).Format("2006-01-02 15:04 MST"))
+	switch {
+	case old.Overridden:
+		line += " with " + term.Plain(engine.Flags(old))
+	case old.Config != spec.Hash:
+		line += fmt.Sprintf(" as %s said it then; what it says now applies from the next run on", e.Config.Path)
+	}
+	f, err := e.Forecast(ctx, spec.Name)
+	if err != nil || len(f.Jobs) != 1 || f.Jobs[0].Continues != old.ID || f.Jobs[0].Problem != "" {
+		return line // the run itself says what is wrong
+	}
+	return line + "\n  left to do: " + costText(e, f.Jobs[0].Worst.Cost)
+}
+
+// planLine tells the worst case of a run that begins now in all three scarcities: credits,
+// requests, time.
+func planLine(ctx context.Context, e *engine.Engine, spec *job.Spec) string {
+	cost, err := e.WorstCase(ctx, spec)
+	if err != nil {
+		return cannotRun(spec, err)
+	}
+	line := spec.Name + ": " + costText(e, cost)
+	if len(spec.SQL()) > 0 {
+		line += ", for what its SQL finds now"
+	}
+	return line
+}
+
+// laterLine tells the worst case of a run that is to come. What the SQL of a job finds may
+// be more by the time that it runs.
+func laterLine(ctx context.Context, e *engine.Engine, spec *job.Spec) string {
+	cost, assumed, err := e.WorstCaseLater(ctx, spec)
+	if err != nil {
+		return cannotRun(spec, err)
+	}
+	line := spec.Name + ": " + costText(e, cost)
+	switch {
+	case assumed:
+		line += ", if its SQL finds one row; now it finds none"
+	case len(spec.SQL()) > 0:
+		line += ", for what its SQL finds now"
+	}
+	return line + capsText(e.Config, spec, cost.Credits)
+}
+
+func cannotRun(spec *job.Spec, err error) string {
+	return fmt.Sprintf("%s: cannot run now: %s", spec.Name, term.Plain(strings.TrimPrefix(err.Error(), "job "+spec.Name+": ")))
+}
+
+// capsText names the caps, besides the run's own, that allow less than a run may cost.
+func capsText(config *job.Config, spec *job.Spec, credits outlier.Credits) (text string) {
+	all := config.Budget
+	for _, c := range []struct {
+		name, each string
+		most       *outlier.Credits
+	}{
+		{"budget.per_day", "a day", all.PerDay},
+		{"its per_month", "a cycle", spec.Budget.PerMonth},
+		{"budget.per_month", "a cycle", available(config)},
+	} {
+		if c.most != nil && *c.most < credits {
+			text += fmt.Sprintf("; %s allows %d %s", c.name, *c.most, c.each)
+		}
+	}
+	return text
+}
+
+// available is what runs may spend in a cycle without the reserve; nil for no cap.
+func available(config *job.Config) *outlier.Credits {
+	month := config.Budget.PerMonth
+	if month != nil && config.Budget.Reserve != nil {
+		month = new(*month - *config.Budget.Reserve)
+	}
+	return month
+}
+
+// costText is a worst case in words, at the pace that counts.
+func costText(e *engine.Engine, cost engine.Cost) string {
+	credits := term.Count(cost.Credits, "credit")
+	if cost.Credits > 0 && cost.Lost > cost.Credits {
+		credits += fmt.Sprintf(" (%d if answers are lost)", cost.Lost)
+	}
+	return fmt.Sprintf("at most %s, %s, %s at %s", credits, term.Count(cost.Requests, "request"), term.Duration(e.Time(cost.Requests)), e.PaceText())
+}
+
+// withoutState lets work be priced that has no state yet, or whose state is not
+// asked: in the record of the engine nothing ever happened.
+func withoutState(ctx context.Context, config *job.Config, work func(*engine.Engine) error) (err error) {
+	p := &program{Engine: &engine.Engine{Config: config, IDs: seedsOnce(config)}}
+	defer func() { err = errors.Join(err, p.Close()) }()
+	if _, err := p.invent(ctx); err != nil {
+		return err
+	}
+	return work(p.Engine)
+}
+
+// leastConfirmed is the least number of credits above which the default of
+// budget.confirm_over, a tenth of the month, asks.
+const leastConfirmed outlier.Credits = 20
+
+// confirmOver is the price above which a run needs a yes, and what sets it; nil asks for nothing.
+// The default is for people: a script that ran without --yes goes on running.
+func confirmOver(config *job.Config, atTerminal bool) (limit *outlier.Credits, why string) {
+	budget := config.Budget
+	switch {
+	case budget.ConfirmOver != nil:
+		return budget.ConfirmOver, "budget.confirm_over"
+	case !atTerminal || budget.PerMonth == nil || config.Service.Simulated():
+		return nil, ""
+	}
+	return new(max(leastConfirmed, *budget.PerMonth/10)), "a tenth of the month; set budget.confirm_over to change it"
+}
+
+// errDeclined ends a command whose question was not answered with yes.
+var errDeclined = errors.New("nothing was begun")
+
+// consent asks a person for a yes. Without a terminal, where who is nil, it refuses.
+func consent(who *term.Asker, told, question string) error {
+	if who == nil {
+		return usageError{errors.New(told + "; this is not a terminal, so pass --yes to confirm")}
+	}
+	agreed, err := who.Yes(told + ". " + question)
+	if err == nil && !agreed {
+		err = errDeclined
+	}
+	return err
+}
+
+// approve asks before runs of which one may cost more than budget.confirm_over: all at
+// once, and before the first of them begins. The price of a run is its cap. Runs on a
+// schedule are never asked about, nor is anybody if yes is set; without a person to ask,
+// who is nil, runs that need a yes are refused.
+func approve(ctx context.Context, e *engine.Engine, todo []errand, yes bool, who *term.Asker) error {
+	limit, why := confirmOver(e.Config, who != nil)
+	if limit == nil || yes {
+		return nil
+	}
+	dear, err := dearer(ctx, e, withFollowers(e.Config, todo), *limit)
+	if err != nil || len(dear) == 0 {
+		return err
+	}
+	told := fmt.Sprintf("%s may cost more than %s (%s): %s", subjects(dear), term.Count(*limit, "credit"), why, strings.Join(dear, ", "))
+	return consent(who, told, "Run it?")
+}
+
+func subjects(dear []string) string {
+	if len(dear) == 1 {
+		return "this run"
+	}
+	return "these runs"
+}
+
+// dearer are the runs by hand that may cost more than limit, with their price.
+func dearer(ctx context.Context, e *engine.Engine, todo []errand, limit outlier.Credits) (dear []string, err error) {
+	defer func(afresh bool) { e.Afresh = afresh }(e.Afresh)
+	for _, next := range todo {
+		if next.scheduled() {
+			continue
+		}
+		e.Afresh = next.afresh
+		most, err := next.mayCost(ctx, e)
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		if err == nil && most > limit { // a run that cannot begin says why itself, and costs nothing
+			dear = append(dear, fmt.Sprintf("%s up to %d", strings.TrimPrefix(next.Spec.Name, onceMark), most))
+		}
+	}
+	return dear, nil
+}
+
+// mayCost is the most that a run by hand may cost.
+func (e *errand) mayCost(ctx context.Context, in *engine.Engine) (outlier.Credits, error) {
+	if e.rest != nil {
+		return e.rest.MayCost, nil
+	}
+	return in.MayCost(ctx, e.Spec, e.Trigger == engine.After)
+}
+
+// withFollowers adds the jobs that come after those to be run by hand, so that the
+// question comes once. What their SQL will find then is what it finds now.
+func withFollowers(config *job.Config, todo []errand) (all []errand) {
+	for _, next := range todo {
+		all = append(all, next)
+		if !next.after || next.scheduled() {
+			continue
+		}
+		for i := range config.Jobs {
+			if spec := &config.Jobs[i]; spec.After == next.Spec.Name && !spec.Disabled {
+				follower := errand{Appointment: engine.Appointment{Spec: spec, Trigger: engine.After}, after: true}
+				all = append(all, withFollowers(config, []errand{follower})...)
+			}
+		}
+	}
+	return all
+}

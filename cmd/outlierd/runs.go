@@ -1,0 +1,332 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"outlierd/cmd/outlierd/term"
+
+	"outlierd/outlier"
+	"outlierd/outlier/pace"
+	"outlierd/sync/engine"
+	"outlierd/sync/job"
+	"outlierd/sync/state"
+)
+
+// errand is one run that a command makes.
+type errand struct {
+	engine.Appointment
+	old    *state.Run // the unfinished run that is continued; nil for a new one
+	whole  bool       // what the job has unfinished, and does not go on with, comes before this run
+	afresh bool       // an unfinished run is not continued
+	after  bool       // the jobs that come after this one are run, too
+
+	rest *engine.Rest // what the run buys of an earlier one; nil for all others
+}
+
+// scheduled reports whether a schedule asks for the run, and not a person.
+func (e *errand) scheduled() bool { return !e.Due.IsZero() || e.Trigger == engine.CatchUp }
+
+// idle says why there is nothing to run, which is no failure.
+type idle string
+
+func (why idle) Error() string { return string(why) }
+
+// telling performs what is to be done and tells of it: a person by summaries, and a
+// program by a row for each run that has ended, while the summaries stand aside.
+func (o *options) telling(ctx context.Context, config *job.Config, which func(*program) ([]errand, error)) error {
+	if o.output == "table" {
+		return o.runJobs(ctx, config, which)
+	}
+	aside := o.aside()
+	failed := aside.runJobs(ctx, config, which)
+	var rows [][]any
+	for _, told := range aside.told {
+		rows = append(rows, told.values())
+	}
+	if failed != nil && len(rows) == 0 {
+		return failed // nothing ran
+	}
+	if err := o.rows(outcomeColumns, rows); err != nil {
+		return worst([]error{failed, err})
+	}
+	return failed
+}
+
+// runJobs performs what is to be done and reports. The worst status of all runs
+// decides the exit code; a run that cannot go on stops the rest only if the reason is
+// not the job's own.
+func (o *options) runJobs(ctx context.Context, config *job.Config, which func(*program) ([]errand, error)) error {
+	return o.with(ctx, config, func(p *program) error {
+		todo, err := which(p)
+		if why, ok := errors.AsType[idle](err); ok {
+			fmt.Fprintln(o.out, why)
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		var errs []error
+		for len(todo) > 0 {
+			next := todo[0]
+			if next.whole {
+				first, err := unfold(p, next)
+				if err != nil {
+					return worst(append(errs, err))
+				}
+				todo = append(first, todo[1:]...)
+				continue
+			}
+			row, err := o.runJob(ctx, p, next)
+			if err != nil {
+				errs = append(errs, err)
+			}
+			if ctx.Err() != nil {
+				return worst(append(errs[:max(0, len(errs)-1)], o.interrupted(err, todo)))
+			}
+			if err != nil && everybodys(err) {
+				break
+			}
+			followers, err := following(p, next, row)
+			if err != nil {
+				return worst(append(errs, err))
+			}
+			todo = append(followers, todo[1:]...)
+		}
+		return worst(errs)
+	})
+}
+
+// interrupted adds to the error of a run that was stopped which command goes on with it, and
+// with those after it.
+func (o *options) interrupted(failed error, todo []errand) error {
+	if failed == nil {
+		return nil
+	}
+	var names []string
+	for _, e := range todo {
+		if e.scheduled() {
+			names = []string{"--due"}
+			break
+		}
+		if !slices.Contains(names, e.Spec.Name) {
+			names = append(names, e.Spec.Name)
+		}
+	}
+	line := o.typed("run " + strings.Join(names, " "))
+	if flags := todo[0].Spec.Flags; flags != "" {
+		line += " " + flags
+	}
+	if todo[0].after && !todo[0].scheduled() {
+		line += " --with-after"
+	}
+	if todo[0].Spec.Dates != nil { // a backfill
+		line = retyped(o.args)
+	}
+	return &cutShort{failed, "nothing that was paid for is lost. To go on from here:\n  " + line}
+}
+
+// typed is a command as it is typed here: with the job file, if that is another than usual.
+func (o *options) typed(command string) string {
+	line := "outlierd "
+	if usual, _ := o.env("OUTLIERD_CONFIG"); o.config != cmp.Or(usual, "jobs.yaml") {
+		line += "-c " + job.Quoted(o.config) + " "
+	}
+	return term.Plain(line + command)
+}
+
+// following are the runs that come after one. Those of a due instant are owed, whatever
+// becomes of the rest of its run; those of a run by hand follow if it ended well enough,
+// and are due when that began, so that none is made twice for it.
+func following(p *program, done errand, row *state.Run) (next []errand, err error) {
+	switch {
+	case !done.after || row == nil:
+		return nil, nil
+	case !row.Due.IsZero():
+		owed, err := p.Owed(time.Now())
+		if err != nil {
+			return nil, err
+		}
+		owed = slices.DeleteFunc(owed, func(a *engine.Appointment) bool { return a.Spec.After != row.Job || !a.Due.Equal(row.Due) })
+		return performing(owed), nil
+	case !slices.Contains([]state.Status{state.OK, state.OKEmpty, state.Partial}, row.Status):
+		return nil, nil
+	}
+	due := row.Started.Truncate(time.Microsecond) // as it is on record
+	for i := range p.Config.Jobs {
+		if spec := &p.Config.Jobs[i]; spec.After == row.Job && !spec.Disabled {
+			next = append(next, errand{Appointment: engine.Appointment{Spec: spec, Due: due, Trigger: engine.After}, whole: true, after: true})
+		}
+	}
+	return next, nil
+}
+
+// everybodys reports whether an error is not the job's own: the next job would only
+// meet it again.
+func everybodys(err error) bool {
+	if _, short := errors.AsType[*state.LowSpaceError](err); short {
+		return true
+	}
+	if _, ahead := errors.AsType[*engine.AheadError](err); ahead {
+		return true
+	}
+	if _, down := errors.AsType[*engine.SinksDownError](err); down {
+		return true
+	}
+	if _, long := errors.AsType[*pace.LongWaitError](err); long {
+		return true
+	}
+	if _, unkept := errors.AsType[*outlier.UnkeptError](err); unkept {
+		return true
+	}
+	refused, ok := errors.AsType[*outlier.Error](err)
+	return ok && refused.Kind == outlier.Unauthorized
+}
+
+// runJob performs one run under the eyes of whoever watches, and returns its record,
+// which is nil if it never began.
+func (o *options) runJob(ctx context.Context, p *program, e errand) (*state.Run, error) {
+	if e.rest != nil {
+		fmt.Fprintln(o.out, beforeRest(p.Engine, e.Spec, e.rest))
+		return o.perform(p, e, func() (*state.Run, error) { return p.BuyRest(ctx, e.Spec, e.rest) })
+	}
+	p.Afresh = e.afresh
+	if e.old == nil && !e.scheduled() {
+		var err error
+		if e.old, err = p.Continues(e.Spec); err != nil {
+			return nil, err
+		}
+	}
+	if err := o.tellDisplaced(p, e); err != nil {
+		return nil, err
+	}
+	fmt.Fprintln(o.out, beforehand(ctx, p.Engine, e.Spec, e.old))
+	return o.perform(p, e, func() (*state.Run, error) {
+		if e.old != nil {
+			return p.Resume(ctx, e.Spec, e.Trigger, e.Due, e.old)
+		}
+		return p.Run(ctx, e.Spec, e.Trigger, e.Due)
+	})
+}
+
+// perform makes a run and reports it.
+func (o *options) perform(p *program, e errand, run func() (*state.Run, error)) (*state.Run, error) {
+	stop := o.watch(p.Engine)
+	row, failed := run()
+	stop()
+	if row != nil {
+		if err := o.reportRun(p, row, failed); err != nil {
+			return row, errors.Join(failed, err)
+		}
+	}
+	if failed != nil {
+		return row, ofJob(e.Spec.Name, failed)
+	}
+	if row.Status != state.OK && row.Status != state.OKEmpty {
+		return row, statusError{row.Status}
+	}
+	return row, nil
+}
+
+// ofJob names the job of an error, unless it begins with that, as what is wrong with a
+// job itself does.
+func ofJob(name string, err error) error {
+	if strings.HasPrefix(err.Error(), "job "+name+": ") {
+		return err
+	}
+	return fmt.Errorf("job %s: %w", name, err)
+}
+
+// worst picks what the exit code is to tell: an error over a run that failed, that
+// over one that was cut short, and that over a partial one. Errors are told all;
+// the statuses beside them stand in the summaries already.
+func worst(errs []error) error {
+	var untold []error
+	var status error
+	rank := []state.Status{state.Partial, state.PausedQuota, state.PausedBudget, state.Failed}
+	highest := -1
+	for _, err := range errs {
+		s, ok := errors.AsType[statusError](err)
+		if !ok {
+			untold = append(untold, err)
+		} else if at := slices.Index(rank, s.Status); status == nil || at > highest {
+			status, highest = err, at
+		}
+	}
+	if len(untold) > 0 {
+		return errors.Join(untold...)
+	}
+	return status
+}
+
+func byHand(specs []job.Spec) []errand {
+	var all []errand
+	for i := range specs {
+		all = append(all, errand{Appointment: engine.Appointment{Spec: &specs[i], Trigger: engine.Manual}, whole: true})
+	}
+	return all
+}
+
+// performing are the runs of due instants.
+func performing(due []*engine.Appointment) (todo []errand) {
+	for _, a := range due {
+		todo = append(todo, errand{Appointment: *a, whole: true, after: true})
+	}
+	return todo
+}
+
+// unfold are the runs that it takes to perform a due instant or a job by hand: what the job
+// has unfinished goes on before. By hand the job's own unfinished run is what is performed.
+// A due instant that has had its run meanwhile gives none.
+func unfold(p *program, e errand) (todo []errand, err error) {
+	done, err := p.Store.Performed(e.Spec.Name, e.Due)
+	if done || err != nil {
+		return nil, err
+	}
+	p.Afresh = false
+	unfinished, err := p.Unfinished(e.Spec, e.Due)
+	if err != nil {
+		return nil, err
+	}
+	for i := range unfinished {
+		old := &unfinished[i]
+		if e.scheduled() || old.Overridden != e.Spec.Overridden {
+			todo = append(todo, errand{Appointment: e.Appointment, old: old, after: !old.Due.IsZero()})
+		}
+	}
+	e.whole = false
+	return append(todo, e), nil
+}
+
+// tellDisplaced names the unfinished runs that a new one closes, and those that it leaves.
+func (o *options) tellDisplaced(p *program, e errand) error {
+	if e.old != nil || isOnce(e.Spec.Name) {
+		return nil
+	}
+	closed, left, err := p.Displaced(e.Spec, e.Due)
+	for i := range closed {
+		if old := &closed[i]; old.Status != state.Failed {
+			fmt.Fprintf(o.out, "%s: %s is not continued: a new run takes its place\n", old.Job, nameOfRun(p, old))
+		}
+	}
+	for i := range left {
+		old := &left[i]
+		fmt.Fprintf(o.out, "%s: %s stays as it is. To go on with it:\n  %s\n", old.Job, nameOfRun(p, old),
+			o.typed(strings.TrimPrefix(engine.Command(old), "outlierd ")))
+	}
+	return err
+}
+
+// nameOfRun is an unfinished run as people are told of it.
+func nameOfRun(p *program, run *state.Run) string {
+	name := "the run of " + run.Started.In(p.Config.Timezone).Format("2006-01-02 15:04")
+	if flags := engine.Flags(run); flags != "" {
+		name += " with " + flags
+	}
+	return fmt.Sprintf("%s (%s)", term.Plain(name), run.Status)
+}

@@ -1,0 +1,390 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"outlierd/cmd/outlierd/term"
+
+	"outlierd/outlier"
+	"outlierd/sync/engine"
+	"outlierd/sync/job"
+	"outlierd/sync/state"
+)
+
+// outcome is what is told of a run that has ended.
+type outcome struct {
+	row     *state.Run
+	since   time.Time             // when it was begun, or gone on with
+	queued  int                   // data calls left
+	unknown outlier.Credits       // of the row's, which may have been spent
+	fresh   map[time.Duration]int // data calls that were not made; see [engine.Progress]
+	ends    []engine.Ending       // of its searches
+	why     string                // it ended so; "" if nothing has to be said
+	rest    *engine.Rest          // what its searches left, if that can be bought; else nil
+
+	distinct map[string]int64 // keys of its rows, by table; see [state.Store.Distinct]
+}
+
+// outcomeColumns are those of a run's row for programs; [outcome.values] has them.
+var outcomeColumns = []string{"run", "job", "status", "started_at", "ended_at", "pages", "hits", "new_hits", "requests", "credits", "unknown", "refunded",
+
+	"missing", "failures", "queued", "skipped_fresh", "rest_of", "error", "searches"}
+
+func (told *outcome) values() []any {
+	row, searches := told.row, told.ends
+	if searches == nil {
+		searches = []engine.Ending{}
+	}
+	var skipped int64
+	for _, calls := range told.fresh {
+		skipped += int64(calls)
+	}
+	return []any{row.ID, row.Job, string(row.Status), when(row.Started), when(row.Ended), row.Pages, row.Hits, row.NewHits, row.Requests, int64(row.Credits),
+		int64(told.unknown), int64(row.Refunded), row.Missing, row.Failures, int64(told.queued), skipped, filled(row.RestOf), filled(row.Error), searches}
+}
+
+// reportRun gathers what there is to tell of a run, and tells it. An error that it
+// failed with is left to whoever is told of that, so that nobody reads it twice.
+func (o *options) reportRun(p *program, row *state.Run, failed error) error {
+	told := outcome{row: row, since: row.Started}
+	if failed == nil {
+		told.why = row.Error
+	}
+	var err error
+	if told.queued, err = p.Store.Queued(state.Filter{Job: row.Job}); err != nil {
+		return err
+	}
+	if told.ends, err = p.Endings(row); err != nil {
+		return err
+	}
+	if err := o.offerRest(p, &told); err != nil {
+		return err
+	}
+	spend, err := p.Store.Spent(row.ID)
+	if err != nil {
+		return err
+	}
+	told.unknown = spend.Unknown
+	if told.distinct, err = p.Store.Distinct(row.ID); err != nil {
+		return err
+	}
+	progress, err := p.Progress()
+	if err != nil {
+		return err
+	}
+	if progress.Run == row.ID {
+		told.since, told.fresh = progress.Started, progress.Fresh
+	}
+	o.told = append(o.told, told)
+	o.report(p.Config, told)
+	return nil
+}
+
+// report tells how a run ended and where its rows are.
+func (o *options) report(config *job.Config, told outcome) {
+	row := told.row
+	fmt.Fprintf(o.out, "%s %s  %s in %s   run %s\n", mark(row.Status), row.Job, row.Status, term.Duration(row.Ended.Sub(told.since)), row.ID)
+	if !barren(row) {
+		columns, _ := o.screen()
+		for _, facts := range [][]string{found(row, told.unknown, len(told.ends) > 0), undone(row, told.queued), spared(told.ends), skipped(told.fresh), tableCounts(row.Rows, told.distinct)} {
+			if len(facts) > 0 {
+				fmt.Fprint(o.out, term.Wrap(facts, columns))
+			}
+		}
+	}
+	for _, line := range slices.Concat(endLines(told.ends), restLine(told), pagings(told.ends)) {
+		fmt.Fprintf(o.out, "  %s\n", term.Plain(line))
+	}
+	if told.why != "" {
+		fmt.Fprintf(o.out, "  %s\n", term.Plain(told.why))
+	}
+	if barren(row) {
+		return
+	}
+	for _, s := range config.Sinks {
+		fmt.Fprintf(o.out, "  %s\n", relative(sinkPath(config, s)))
+	}
+}
+
+// barren reports whether a run was refused before it brought anything: all that there is
+// to tell of it is why.
+func barren(row *state.Run) bool {
+	switch row.Status {
+	case state.Failed, state.PausedBudget, state.PausedQuota:
+		return row.Hits == 0 && row.Credits == 0 && len(tableCounts(row.Rows, nil)) == 0
+	}
+	return false
+}
+
+// found is what a run brought and what it cost; what may have been spent stands apart. One
+// that searched nothing has no hits to count.
+func found(row *state.Run, unknown outlier.Credits, searched bool) []string {
+	var facts []string
+	if searched || row.Pages > 0 {
+		facts = append(facts, fmt.Sprintf("%s on %s, %d new", term.Count(row.Hits, "hit"), term.Count(row.Pages, "page"), row.NewHits))
+	}
+	facts = append(facts, term.Count(row.Requests, "request"), term.Count(row.Credits-unknown, "credit")+" spent")
+	if unknown > 0 {
+		facts = append(facts, fmt.Sprintf("%d unknown", unknown))
+	}
+	if row.Refunded > 0 {
+		facts = append(facts, fmt.Sprintf("%d refunded", row.Refunded))
+	}
+	return facts
+}
+
+// undone is what a run asked for and did not get.
+func undone(row *state.Run, queued int) []string {
+	var facts []string
+	if row.Missing > 0 {
+		facts = append(facts, term.Count(row.Missing, "call")+" found nothing")
+	}
+	if row.Failures > 0 {
+		facts = append(facts, term.Count(row.Failures, "call")+" failed")
+	}
+	switch {
+	case queued > 0 && isOnce(row.Job):
+		facts = append(facts, term.Count(queued, "call")+" left for when it is asked again")
+	case queued > 0:
+		facts = append(facts, term.Count(queued, "call")+" left for the next run")
+	}
+	return facts
+}
+
+// skipped are the data calls that were not made, by how old an answer may be.
+func skipped(fresh map[time.Duration]int) (facts []string) {
+	for _, age := range slices.Sorted(maps.Keys(fresh)) {
+		facts = append(facts, fmt.Sprintf("%d skipped as fresh (%s)", fresh[age], engine.FreshFor(age)))
+	}
+	return facts
+}
+
+func mark(s state.Status) string {
+	switch s {
+	case state.OK, state.OKEmpty:
+		return "✓"
+	case state.Partial, state.PausedBudget, state.PausedQuota, state.Interrupted:
+		return "!"
+	}
+	return "✗"
+}
+
+// tableCounts lists the rows that were loaded, leaving out the histories, which repeat them,
+// and of tables where a key came more than once, how many keys there were.
+func tableCounts(rows, distinct map[string]int64) []string {
+	var counts []string
+	for name, n := range rows {
+		if n > 0 && !strings.HasSuffix(name, "_history") {
+			text := fmt.Sprintf("%s %d", name, n)
+			if keys := distinct[name]; 0 < keys && keys < n {
+				text += fmt.Sprintf(" (%d distinct)", keys)
+			}
+			counts = append(counts, text)
+		}
+	}
+	slices.Sort(counts)
+	if len(counts) > 0 {
+		counts[0] = "rows " + counts[0]
+	}
+	return counts
+}
+
+// relative shortens a path below the working folder, for reading and for pasting.
+func relative(path string) string {
+	here, err := filepath.Abs(".")
+	if err != nil {
+		return path
+	}
+	short, err := filepath.Rel(here, path)
+	if err != nil || strings.HasPrefix(short, "..") {
+		return path
+	}
+	return short
+}
+
+// saturated is where the service's count of hits ends: there may be more.
+const saturated = 10_000
+
+// sentence is how a search ended, as a line of a report; "" if it was an ordinary end.
+func sentence(e *engine.Ending) string {
+	switch {
+	case e.Joined != "":
+		return fmt.Sprintf("%s: joined scan %s, %s; no credits spent on its start", e.Search, e.Joined, startedBy(e.StartedBy, e.StartedAt))
+	case e.Short:
+		return fmt.Sprintf("%s: %s; the service counts more than it gave", e.Search, seenOf(e))
+	case e.Limited && e.More < 0:
+		return fmt.Sprintf("%s: %s; how many more there are is not known", e.Search, term.Count(e.Seen, "hit"))
+	case e.Limited:
+		return fmt.Sprintf("%s: %s; the rest costs %s", e.Search, seenOf(e), term.Count(e.More, "credit"))
+	case e.Early != "":
+		text := fmt.Sprintf("%s: %s after %s", e.Search, e.Early, term.Count(e.Pages, "page"))
+		if e.Saved > 0 {
+			text += fmt.Sprintf(", %s saved", term.Count(e.Saved, "credit"))
+		}
+		if e.Total < 0 && e.Pages > 1 {
+			text += "; the service does not say how many hits there are"
+		}
+		return text
+	case e.Cut && e.More < 0:
+		return fmt.Sprintf("%s: cut after %s; how many more there are is not known", e.Search, term.Count(e.Pages, "page"))
+	case e.Cut && e.Pages == 0:
+		return fmt.Sprintf("%s: not begun, %s more", e.Search, term.Count(e.More, "credit"))
+	case e.Cut && e.Unread > 0:
+		return fmt.Sprintf("%s: %s; the rest costs %s", e.Search, seenOf(e), term.Count(e.More, "credit"))
+	case e.Cut:
+		return fmt.Sprintf("%s: %s, %s more", e.Search, hitsOf(e), term.Count(e.More, "credit"))
+	}
+	return ""
+}
+
+// startedBy says what has started a scan, and when.
+func startedBy(name string, at time.Time) string {
+	who := "by job " + name
+	if isOnce(name) {
+		who = "by hand"
+	}
+	return fmt.Sprintf("started %s on %s", who, at.Format("2006-01-02 15:04 MST"))
+}
+
+// hitsOf is how many hits a search has found, of how many, as far as that is known.
+func hitsOf(e *engine.Ending) string {
+	switch {
+	case e.Of < 0:
+		return term.Count(e.Hits, "hit") + " so far"
+	case e.Of >= saturated:
+		return fmt.Sprintf("%d of %d hits or more", e.Hits, e.Of)
+	}
+	return fmt.Sprintf("%d of %s", e.Hits, term.Count(e.Of, "hit"))
+}
+
+// seenOf is how many distinct hits a search has seen, of how many.
+func seenOf(e *engine.Ending) string {
+	if e.Total >= saturated {
+		return fmt.Sprintf("%d of %d hits or more", e.Seen, e.Total)
+	}
+	return fmt.Sprintf("%d of %s", e.Seen, term.Count(e.Total, "hit"))
+}
+
+// endLinesMost is how many searches a report tells of one by one.
+const endLinesMost = 10
+
+// endLines are the searches that ended early or were cut, and in one line those for
+// which there is no room.
+func endLines(all []engine.Ending) []string {
+	var lines []string
+	var saved, more outlier.Credits
+	others, leaving := 0, 0
+	for i := range all {
+		if all[i].Rest != "" {
+			leaving++
+		}
+	}
+	for i := range all {
+		line := sentence(&all[i])
+		if leaving == 1 && all[i].Rest != "" {
+			line += ": " + all[i].Rest
+		}
+		switch {
+		case line == "":
+		case len(lines) < endLinesMost:
+			lines = append(lines, line)
+		default:
+			others++
+			saved, more = saved+all[i].Saved, more+max(0, all[i].More)
+		}
+	}
+	if others == 0 {
+		return lines
+	}
+	rest := fmt.Sprintf("and %d more such", others)
+	if saved > 0 {
+		rest += fmt.Sprintf(", %s saved", term.Count(saved, "credit"))
+	}
+	if more > 0 {
+		rest += fmt.Sprintf(", %s more for what was cut", term.Count(more, "credit"))
+	}
+	return append(lines, rest)
+}
+
+// spared is what the run did not have to buy.
+func spared(all []engine.Ending) []string {
+	pages, fresh, kept := 0, 0, outlier.Credits(0)
+	for _, e := range all {
+		pages, kept = pages+e.Reused, kept+e.Kept
+		if e.Fresh {
+			fresh++
+		}
+	}
+	var facts []string
+	if pages > 0 {
+		facts = append(facts, term.Count(pages, "page")+" from the journal")
+	}
+	if kept > 0 {
+		facts[0] += fmt.Sprintf(", %s saved", term.Count(kept, "credit"))
+	}
+	if fresh > 0 {
+		searches := "searches"
+		if fresh == 1 {
+			searches = "search"
+		}
+		facts = append(facts, fmt.Sprintf("%d %s skipped as fresh", fresh, searches))
+	}
+	return facts
+}
+
+// pagings are what the service's `from` was taken to count, of searches of several pages.
+func pagings(all []engine.Ending) []string {
+	var lines []string
+	for _, e := range all {
+		line := "paging: `from` counts " + e.Paging + "s"
+		if e.Paging == job.PagingOffset {
+			line = "paging: `from` counts items"
+		}
+		if e.Paging != "" && !slices.Contains(lines, line) {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+// restLine is the command that buys what several searches left; one alone has it at its end.
+func restLine(told outcome) []string {
+	left := slices.DeleteFunc(slices.Clone(told.ends), func(e engine.Ending) bool { return e.Rest == "" })
+	if len(left) < 2 {
+		return nil
+	}
+	return []string{fmt.Sprintf("the rest of these %d searches costs %s: %s", len(left), term.Count(told.rest.Credits, "credit"), left[0].Rest)}
+}
+
+// offerRest adds to what is told of a run that has ended the command that buys what its
+// searches left.
+func (o *options) offerRest(p *program, told *outcome) error {
+	ended := []state.Status{state.OK, state.OKEmpty, state.Partial}
+	if !slices.Contains(ended, told.row.Status) || !slices.ContainsFunc(told.ends, func(e engine.Ending) bool { return e.Leaves() }) {
+		return nil
+	}
+	spec := restSpec(p, told.row)
+	if spec == nil {
+		return nil
+	}
+	rest, err := p.Rest(spec, told.row)
+	if err != nil || rest.Nothing() {
+		return err
+	}
+	told.rest = rest
+	for i := range told.ends {
+		if told.ends[i].Leaves() {
+			name := told.row.Job + " "
+			if isOnce(told.row.Job) {
+				name = "" // which no person typed
+			}
+			told.ends[i].Rest = o.typed("run " + name + spec.Flags)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,85 @@
+package term
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+)
+
+// A Block is a few lines at a terminal that are redrawn in place, as for progress.
+type Block struct {
+	w    io.Writer
+	size func() (columns, rows int)
+
+	mu    sync.Mutex
+	lines []string // on the screen now
+}
+
+// NewBlock makes a block that is drawn on w, a terminal of the size that size returns.
+func NewBlock(w io.Writer, size func() (columns, rows int)) *Block { return &Block{w: w, size: size} }
+
+// Above is a writer for the terminal that the block is on, such as for logs: a write removes
+// the block, which is drawn below the text the next time.
+func (b *Block) Above(w io.Writer) io.Writer { return above{w, b} }
+
+type above struct {
+	w     io.Writer
+	block *Block
+}
+
+func (a above) Write(text []byte) (int, error) {
+	a.block.mu.Lock()
+	defer a.block.mu.Unlock()
+	a.block.clear()
+	return a.w.Write(text)
+}
+
+// Draw replaces the block by the lines of text, which is told how many fit. A line that has
+// scrolled off the top could not be redrawn.
+func (b *Block) Draw(text func(rows int) []string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	columns, rows := b.size()
+	columns = max(columns, 2)
+	var out strings.Builder
+	b.rewind(&out, columns)
+	b.lines = text(rows - 1)
+	for i, line := range b.lines {
+		b.lines[i] = Clip(line, columns-1)
+		out.WriteString(b.lines[i] + "\n")
+	}
+	_, _ = io.WriteString(b.w, out.String()) // a terminal that went away stops no run
+}
+
+// rewind moves to the block's first character and clears from there. Lines that
+// fitted when they were drawn are wrapped by a terminal that was made narrower, and
+// the ^C that somebody typed stands where the cursor was.
+func (b *Block) rewind(out *strings.Builder, columns int) {
+	if len(b.lines) == 0 {
+		return
+	}
+	rows := 0
+	for _, line := range b.lines {
+		rows += max(1, (Width(line)+columns-1)/columns)
+	}
+	fmt.Fprintf(out, "\r\x1b[%dA\x1b[J", rows)
+}
+
+// Erase removes the block from the screen.
+func (b *Block) Erase() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.clear()
+}
+
+func (b *Block) clear() {
+	if len(b.lines) == 0 {
+		return
+	}
+	var out strings.Builder
+	columns, _ := b.size()
+	b.rewind(&out, max(columns, 2))
+	b.lines = nil
+	_, _ = io.WriteString(b.w, out.String())
+}

@@ -1,0 +1,52 @@
+package term
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"golang.org/x/term"
+)
+
+// Is reports whether a reader or writer is a terminal.
+func Is(stream any) bool {
+	f, ok := stream.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// Size is the size of the terminal that w is. It changes when a window is resized, so it is
+// asked for whenever it is needed; 0 columns mean that w is no terminal.
+func Size(w io.Writer) (columns, rows int) {
+	f, ok := w.(*os.File)
+	if !ok {
+		return 0, 0
+	}
+	columns, rows, err := term.GetSize(int(f.Fd()))
+	switch {
+	case err != nil:
+		return 0, 0
+	case columns <= 0 || rows <= 0: // a terminal that does not know its size
+		return DefaultScreen, 24
+	}
+	return columns, rows
+}
+
+// An Asker asks the person at a terminal.
+type Asker struct {
+	In  io.Reader
+	Out io.Writer
+}
+
+// Yes asks a question and reports whether the answer is yes. No answer is no.
+func (a *Asker) Yes(question string) (bool, error) {
+	fmt.Fprintf(a.Out, "%s [y/N] ", question)
+	answer, err := bufio.NewReader(a.In).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return false, fmt.Errorf("read the answer: %w", err)
+	}
+	answer = strings.ToLower(strings.TrimSpace(answer))
+	return answer == "y" || answer == "yes", nil
+}

@@ -1,0 +1,107 @@
+// Package term knows how results look to people and to programs: tables, JSON and CSV, a
+// block of progress, a question, and text that can do nothing to a terminal.
+package term
+
+import (
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/jedib0t/go-pretty/v6/text"
+)
+
+// Plain makes a text harmless to a terminal. Titles and comments are written by
+// strangers: a control character in one could move the cursor or worse.
+func Plain(s string) string {
+	if !utf8.ValidString(s) {
+		s = strings.ToValidUTF8(s, "\ufffd")
+	}
+	return strings.Map(func(r rune) rune {
+		switch {
+		case unicode.IsSpace(r): // line ends of every kind among them
+			return ' '
+		case Unsafe(r):
+			return '\ufffd'
+		}
+		return r
+	}, s)
+}
+
+// Unsafe reports whether a character acts on a terminal instead of showing on it, or reverses
+// the direction of the text after it.
+func Unsafe(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) }
+
+// Width is the number of columns that a text without control characters takes on a terminal.
+func Width(s string) int { return text.StringWidthWithoutEscSequences(s) }
+
+// Clip makes a text harmless and shortens it to at most the given columns of a terminal.
+func Clip(s string, columns int) string {
+	if columns <= 0 {
+		return ""
+	}
+	return text.Snip(Plain(s), columns, "…")
+}
+
+// Pad appends spaces to a text until it takes the given columns of a terminal.
+func Pad(s string, columns int) string {
+	return s + strings.Repeat(" ", max(0, columns-Width(s)))
+}
+
+// Count is a number of things, such as "1 page" or "3 pages".
+func Count[N ~int | ~int64](n N, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
+// Wrap joins facts into an indented line that ends in a newline, or where columns is not 0,
+// into as many lines as it takes to stay below that width.
+func Wrap(facts []string, columns int) string {
+	const indent, between = "  ", " · "
+	var out strings.Builder
+	line := indent + facts[0]
+	for _, fact := range facts[1:] {
+		if next := line + between + fact; columns == 0 || Width(next) < columns {
+			line = next
+			continue
+		}
+		out.WriteString(line + "\n")
+		line = indent + fact
+	}
+	return out.String() + line + "\n"
+}
+
+// Duration is a duration for people: seconds up to two minutes, then minutes, then hours.
+func Duration(d time.Duration) string {
+	switch {
+	case d.Round(time.Second) < 2*time.Minute:
+		return fmt.Sprintf("%.0f s", d.Seconds())
+	case d.Round(time.Minute) < 2*time.Hour:
+		return fmt.Sprintf("%.0f min", d.Minutes())
+	}
+	return fmt.Sprintf("%.1f h", d.Hours())
+}
+
+// Clock is a duration as minutes and seconds, with hours when there are any.
+func Clock(d time.Duration) string {
+	s := int(d.Round(time.Second).Seconds())
+	if s >= 3600 {
+		return fmt.Sprintf("%d:%02d:%02d", s/3600, s/60%60, s%60)
+	}
+	return fmt.Sprintf("%02d:%02d", s/60, s%60)
+}
+
+// BarWidth is how many columns a [Bar] takes.
+const BarWidth = 15
+
+// Bar draws the share n/of.
+func Bar(n, of int) string {
+	filled := 0
+	if of > 0 {
+		filled = min(BarWidth, BarWidth*n/of)
+	}
+	return strings.Repeat("█", filled) + strings.Repeat("░", BarWidth-filled)
+}
