@@ -87,37 +87,39 @@ func (e *Engine) Endings(row *state.Run) ([]Ending, error) {
 	if err != nil {
 		return nil, err
 	}
-	return (&run{engine: e, row: *row, plan: plan, steps: steps}).endings()
+	return e.endings(row, plan, steps)
 }
 
-func (r *run) endings() ([]Ending, error) {
+// endings are [Engine.Endings] of a run's plan and steps. It adds to the steps whose pages
+// have not shown what `from` counts what is believed of it.
+func (e *Engine) endings(row *state.Run, plan frozen, steps []state.Step) ([]Ending, error) {
 	own := job.JobBudget{}
-	if spec := r.engine.Config.Job(r.row.Job); spec != nil {
+	if spec := e.Config.Job(row.Job); spec != nil {
 		own = spec.Budget
 	}
-	room, err := r.engine.leaves(&r.row, r.plan, own)
+	room, err := e.leaves(row, plan, own)
 	if err != nil {
 		return nil, err
 	}
-	joined, err := r.joined()
+	joined, err := e.joined(row.ID, steps)
 	if err != nil {
 		return nil, err
 	}
-	for i := range r.steps { // whose pages have shown nothing, as was believed
-		if step := &r.steps[i]; step.Next > 1 && step.Reading == "" {
-			if step.Reading, err = r.counts(step); err != nil {
+	for i := range steps {
+		if step := &steps[i]; step.Next > 1 && step.Reading == "" {
+			if step.Reading, err = e.counts(steps, step); err != nil {
 				return nil, err
 			}
 		}
 	}
-	known, err := r.journaled()
+	known, err := e.journaled(plan, steps)
 	if err != nil {
 		return nil, err
 	}
-	ends := r.endingsIn(room, known)
+	ends := e.endingsIn(plan, steps, room, known)
 	for i := range ends {
 		if end := &ends[i]; end.Short {
-			unread, err := r.engine.Store.Unread(end.step) // which were given
+			unread, err := e.Store.Unread(end.step) // which were given
 			if err != nil {
 				return nil, err
 			}
@@ -127,20 +129,20 @@ func (r *run) endings() ([]Ending, error) {
 	return append(joined, ends...), nil
 }
 
-// joined are the scans of other runs that the run has joined.
-func (r *run) joined() (all []Ending, err error) {
-	for i := range r.steps {
-		step := &r.steps[i]
+// joined are the scans of other runs that a run has joined.
+func (e *Engine) joined(run string, steps []state.Step) (all []Ending, err error) {
+	for i := range steps {
+		step := &steps[i]
 		if step.Joined == 0 {
 			continue
 		}
-		scan, err := r.engine.Store.ScanOf(step.ID)
+		scan, err := e.Store.ScanOf(step.ID)
 		if err != nil {
 			return nil, err
 		}
-		if scan != nil && scan.Run != r.row.ID {
+		if scan != nil && scan.Run != run {
 			all = append(all, Ending{Search: NameOf(step), Of: -1,
-				Joined: scan.ScanID, StartedBy: scan.Job, StartedAt: scan.Intended.In(r.engine.Config.Timezone)})
+				Joined: scan.ScanID, StartedBy: scan.Job, StartedAt: scan.Intended.In(e.Config.Timezone)})
 		}
 	}
 	return all, nil
@@ -148,20 +150,20 @@ func (r *run) joined() (all []Ending, err error) {
 
 // journaled is how many of the pages that searches left as they ended early the journal has,
 // by the step's ordinal: the run would have taken them from there.
-func (r *run) journaled() (map[int]int, error) {
+func (e *Engine) journaled(plan frozen, steps []state.Step) (map[int]int, error) {
 	known := map[int]int{}
-	for i := range r.steps {
-		left := r.untaken(&r.steps[i])
-		for step := r.steps[i]; left > 0 && r.plan.ReuseFor > 0; left-- {
-			at, err := r.place(&step)
+	for i := range steps {
+		left := plan.untaken(&steps[i])
+		for step := steps[i]; left > 0 && plan.ReuseFor > 0; left-- {
+			at, err := e.place(steps, &step)
 			if err != nil {
 				return nil, err
 			}
-			request, err := r.pageRequest(&step, at)
+			request, err := e.pageRequest(&step, at)
 			if err != nil {
 				return nil, err
 			}
-			answer, err := r.known(request)
+			answer, err := e.known(request, plan.ReuseFor)
 			if err != nil {
 				return nil, err
 			}
@@ -178,20 +180,20 @@ func (r *run) journaled() (map[int]int, error) {
 // how many pages that were not taken the journal has. What searches saved that ended early
 // comes out of the room, since what could not have been spent is not saved. A page from the
 // journal was had, and saved its price.
-func (r *run) endingsIn(room outlier.Credits, journaled map[int]int) (all []Ending) {
-	for i := range r.steps {
-		step := &r.steps[i]
+func (e *Engine) endingsIn(plan frozen, steps []state.Step, room outlier.Credits, journaled map[int]int) (all []Ending) {
+	for i := range steps {
+		step := &steps[i]
 		if step.Op == outlier.OpStartScan && step.Stop != stopTime && step.Stop != stopShare {
 			continue
 		}
-		end := r.ending(step)
-		end.Kept = outlier.Credits(end.Reused) * r.engine.priceOf(step)
+		end := e.ending(plan, step)
+		end.Kept = outlier.Credits(end.Reused) * e.priceOf(step)
 		all = append(all, end)
 	}
 	for i := range all {
 		if all[i].Early != "" && !all[i].Short {
 			step := all[i].step
-			all[i].Saved = fitting(&room, r.untaken(step)-journaled[step.Ordinal], r.engine.priceOf(step))
+			all[i].Saved = fitting(&room, plan.untaken(step)-journaled[step.Ordinal], e.priceOf(step))
 		}
 	}
 	return all
@@ -209,9 +211,9 @@ func fitting(room *outlier.Credits, pages int, price outlier.Credits) outlier.Cr
 }
 
 // ending is how a step ended, apart from what that saved.
-func (r *run) ending(s *state.Step) Ending {
+func (e *Engine) ending(plan frozen, s *state.Step) Ending {
 	end := Ending{step: s, Search: NameOf(s), Pages: s.Pages, Reused: s.Reused,
-		Hits: s.Hits, Unread: s.Unread, Of: r.reachable(s), Seen: s.Seen, Total: s.Total}
+		Hits: s.Hits, Unread: s.Unread, Of: plan.reachable(s), Seen: s.Seen, Total: s.Total}
 	if s.Next > 1 {
 		end.Paging = s.Reading
 	}
@@ -219,13 +221,13 @@ func (r *run) ending(s *state.Step) Ending {
 	case stopFresh:
 		end.Fresh = true
 	case "", stopTime, stopShare, stopUnreadable:
-		if left := r.leftOf(s); left != 0 && (s.Stop != stopUnreadable || passable(s)) {
+		if left := plan.leftOf(s); left != 0 && (s.Stop != stopUnreadable || passable(s)) {
 			end.Cut, end.Left, end.More = true, left, -1
 			if left > 0 {
-				end.More = outlier.Credits(left) * r.engine.priceOf(s)
+				end.More = outlier.Credits(left) * e.priceOf(s)
 			}
 			if s.Op == outlier.OpStartScan {
-				end.More = r.engine.priceOfTurn(r.plan, s)
+				end.More = e.priceOfTurn(plan, s)
 			}
 		}
 	case stopPages:
@@ -233,10 +235,10 @@ func (r *run) ending(s *state.Step) Ending {
 		end.Limited = end.Left != 0 && s.Op != outlier.OpTrendingFormats
 		end.Short = end.Left == 0 && int64(s.Seen) < s.Total
 		if end.More = -1; end.Left >= 0 {
-			end.More = outlier.Credits(end.Left) * r.engine.priceOf(s)
+			end.More = outlier.Credits(end.Left) * e.priceOf(s)
 		}
 	default:
-		if s.Next < r.plan.limit(s) {
+		if s.Next < plan.limit(s) {
 			end.Early = early[s.Stop]
 		}
 		end.Short = s.Stop != stopKnown && early[s.Stop] != "" && int64(s.Seen) < s.Total
@@ -246,29 +248,29 @@ func (r *run) ending(s *state.Step) Ending {
 
 // untaken is how many pages a search left as it ended early: those that the service had, as
 // far as the run would have taken them. One that ended as there was nothing more left none.
-func (r *run) untaken(s *state.Step) int {
+func (f *frozen) untaken(s *state.Step) int {
 	if s.Stop != stopKnown && s.Stop != stopRepeated {
 		return 0
 	}
 	there := (int(s.Total) - s.Hits + pageSize - 1) / pageSize
-	return max(0, min(there, r.plan.limit(s)-s.Pages))
+	return max(0, min(there, f.limit(s)-s.Pages))
 }
 
 // leftOf is how many pages of a cut search were not taken; -1 if unknown.
-func (r *run) leftOf(s *state.Step) int {
+func (f *frozen) leftOf(s *state.Step) int {
 	if s.Op == outlier.OpTrendingFormats {
 		return 1 - s.Pages
 	}
-	return r.plan.left(s)
+	return f.left(s)
 }
 
 // reachable is how many hits the job could have had: those that there are, as far as
 // its pages go. It is -1 while the service has not said how many there are.
-func (r *run) reachable(s *state.Step) int64 {
-	if s.Total < 0 || r.plan.pages(s) == job.AllPages {
+func (f *frozen) reachable(s *state.Step) int64 {
+	if s.Total < 0 || f.pages(s) == job.AllPages {
 		return s.Total
 	}
-	return min(s.Total, int64(r.plan.pages(s))*pageSize)
+	return min(s.Total, int64(f.pages(s))*pageSize)
 }
 
 // Leaves reports whether the search left pages that a run can buy; see [Engine.Rest].

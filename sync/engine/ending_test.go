@@ -32,10 +32,11 @@ func told(e Ending) string {
 	return said
 }
 
-// ended is a run of so many pages for each search that has nothing left to do.
-func ended(pages int, steps ...state.Step) *run {
-	config := &job.Config{Service: job.Service{Prices: outlier.Prices{}}}
-	return &run{engine: &Engine{Config: config}, plan: frozen{Pages: pages, Scan: &job.Scan{Mode: outlier.ModeFast}}, steps: steps}
+// ended is how the searches of a run ended that wanted so many pages of each, with room for
+// so many credits, and without a page in the journal.
+func ended(pages int, room outlier.Credits, steps ...state.Step) []Ending {
+	e := &Engine{Config: &job.Config{Service: job.Service{Prices: outlier.Prices{}}}}
+	return e.endingsIn(frozen{Pages: pages, Scan: &job.Scan{Mode: outlier.ModeFast}}, steps, room, nil)
 }
 
 func TestEndingsSayWhatWasSavedAndWhatWasLeft(t *testing.T) {
@@ -83,12 +84,12 @@ func TestEndingsSayWhatWasSavedAndWhatWasLeft(t *testing.T) {
 		if test.step.Op == "" {
 			test.step.Op = outlier.OpSearch
 		}
-		if got := ended(test.pages, test.step).endingsIn(test.room, nil); len(got) != 1 || told(got[0]) != test.want {
+		if got := ended(test.pages, test.room, test.step); len(got) != 1 || told(got[0]) != test.want {
 			t.Errorf("%s: %q, want %q", name, told(got[0]), test.want)
 		}
 	}
 	for _, stop := range []string{"", "scanned", "scan failed", "deadline"} { // a cap that refused it is told by its own words
-		if got := ended(5, state.Step{Op: outlier.OpStartScan, Stop: stop, Left: -1}).endingsIn(0, nil); got != nil {
+		if got := ended(5, 0, state.Step{Op: outlier.OpStartScan, Stop: stop, Left: -1}); got != nil {
 			t.Errorf("the start of a scan is told as a search: %+v", got)
 		}
 	}
@@ -126,23 +127,25 @@ func TestSavingsAreWhatWouldHaveBeenPaid(t *testing.T) {
 	known := state.Step{Op: outlier.OpSearch, Pages: 1, Next: 1, Hits: 40, Seen: 40, Total: 480, Stop: "known"}
 	journal := known
 	journal.Reused = 1
-	r := ended(3, known, journal)
+	e := &Engine{Config: &job.Config{Service: job.Service{Prices: outlier.Prices{}}}}
+	plan, steps := frozen{Pages: 3}, []state.Step{known, journal}
+	got := e.endingsIn(plan, steps, 6, nil)
 	want := []any{"pages_reused", 1, "credits_saved", outlier.Credits(8)}
-	if diff := cmp.Diff(want, sumOf(r.endingsIn(6, nil))); diff != "" {
+	if diff := cmp.Diff(want, sumOf(got)); diff != "" {
 		t.Error(diff)
 	}
-	if got := r.endingsIn(6, nil); got[0].Saved != 4 || got[1].Kept != 2 || got[1].Saved != 2 {
+	if got[0].Saved != 4 || got[1].Kept != 2 || got[1].Saved != 2 {
 		t.Errorf("what saved the 8 credits is told as %+v", got)
 	}
-	if got := r.endingsIn(99, map[int]int{0: 2}); got[0].Saved != 0 {
+	if got := e.endingsIn(plan, steps, 99, map[int]int{0: 2}); got[0].Saved != 0 {
 		t.Errorf("a search whose other pages the journal has saved %d credits by stopping", got[0].Saved)
 	}
-	r.plan.Rations = map[int]int{0: 2}
-	if got := r.endingsIn(99, nil); got[0].Saved != 2 {
-		t.Errorf("a search with a ration of 2 pages has saved %d credits by stopping after one", got[0].Saved)
+	plan.Rations = map[int]int{0: 2}
+	if got := e.endingsIn(plan, steps, 99, nil); got[0].Saved != 2 {
+		t.Errorf("a search with a share of 2 pages has saved %d credits by stopping after one", got[0].Saved)
 	}
-	r.engine.Config.Service.Prices = outlier.Prices{"search": 7}
-	if got := r.endingsIn(99, nil); got[0].Saved != 7 {
+	e.Config.Service.Prices = outlier.Prices{"search": 7}
+	if got := e.endingsIn(plan, steps, 99, nil); got[0].Saved != 7 {
 		t.Errorf("at the configured price of 7, %d credits are saved", got[0].Saved)
 	}
 }
@@ -248,7 +251,7 @@ func steady(_ []string, a slog.Attr) slog.Attr {
 }
 
 func TestEndingIsTheSameInJSON(t *testing.T) {
-	cut := ended(4, state.Step{Op: outlier.OpSearch, Queries: []string{"moka pot"}, Pages: 1, Next: 1, Hits: 40, Seen: 40, Total: -1}).endingsIn(0, nil)
+	cut := ended(4, 0, state.Step{Op: outlier.OpSearch, Queries: []string{"moka pot"}, Pages: 1, Next: 1, Hits: 40, Seen: 40, Total: -1})
 	got, err := json.Marshal(cut)
 	const want = `[{"credits_left":6,"cut":true,"hits":40,"pages":1,"pages_left":3,"search":"moka pot","seen":40}]`
 	if err != nil || string(got) != want {

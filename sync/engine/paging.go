@@ -59,19 +59,19 @@ func (e *Engine) countsUnknown(op outlier.Operation) bool {
 
 // counts is what `from` counts for a step: what its pages have shown, or those of another
 // search of the run, or else what is believed; "" if it is not known.
-func (r *run) counts(step *state.Step) (string, error) {
-	if said := r.engine.configuredPaging(); said != "" {
+func (e *Engine) counts(steps []state.Step, step *state.Step) (string, error) {
+	if said := e.configuredPaging(); said != "" {
 		return said, nil
 	}
 	if step.Reading != "" {
 		return step.Reading, nil
 	}
-	for i := range r.steps {
-		if r.steps[i].Op == step.Op && r.steps[i].Reading != "" {
-			return r.steps[i].Reading, nil
+	for i := range steps {
+		if steps[i].Op == step.Op && steps[i].Reading != "" {
+			return steps[i].Reading, nil
 		}
 	}
-	p, err := r.engine.Paging(step.Op)
+	p, err := e.Paging(step.Op)
 	if err != nil {
 		return "", fmt.Errorf("what does `from` count: %w", err)
 	}
@@ -92,13 +92,14 @@ func (p place) behind(size int64) int64 {
 	return int64(p.from) * size
 }
 
-// place is that of the step's next page. While nothing is known, pages are counted.
-func (r *run) place(step *state.Step) (place, error) {
-	reading, err := r.counts(step)
+// place is that of the next page of a step, which is one of a run's. While nothing is known,
+// pages are counted.
+func (e *Engine) place(steps []state.Step, step *state.Step) (place, error) {
+	reading, err := e.counts(steps, step)
 	if err != nil || reading != job.PagingOffset {
 		return place{step.Next, reading}, err
 	}
-	unread, err := r.engine.Store.Unread(step)
+	unread, err := e.Store.Unread(step)
 	return place{step.Seen + unread, reading}, err
 }
 

@@ -374,7 +374,7 @@ func (s *scheduler) report(r *run) {
 		log.Info("run interrupted; the next start continues it")
 		return
 	}
-	ends, err := r.endings()
+	ends, err := s.engine.endings(&r.row, r.plan, slices.Clone(r.steps))
 	if err != nil {
 		log.Error("it is not known how the searches ended", "run", r.row.ID, "err", err)
 	}

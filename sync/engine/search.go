@@ -138,11 +138,11 @@ func (r *run) cutShort() error {
 // takePage buys the step's next page, or takes it from the journal. The step advances
 // in the transaction that keeps the answer; only then does the copy in memory follow.
 func (r *run) takePage(ctx context.Context, step *state.Step) error {
-	at, err := r.place(step)
+	at, err := r.engine.place(r.steps, step)
 	if err != nil {
 		return err
 	}
-	request, err := r.pageRequest(step, at)
+	request, err := r.engine.pageRequest(step, at)
 	if err != nil {
 		return err
 	}
@@ -208,7 +208,7 @@ func (r *run) taken(step *state.Step, err error) error {
 // reuse takes the step's next page from the journal, if any job had the identical
 // request answered lately: it costs neither credits nor pace.
 func (r *run) reuse(step *state.Step, request *outlier.Request, at place) (bool, error) {
-	known, err := r.known(request)
+	known, err := r.engine.known(request, r.plan.ReuseFor)
 	if err != nil || known == nil {
 		return false, err
 	}
@@ -249,11 +249,11 @@ func (r *run) reuse(step *state.Step, request *outlier.Request, at place) (bool,
 }
 
 // known is the answer in the journal that makes a request needless, or nil.
-func (r *run) known(request *outlier.Request) (*state.Entry, error) {
-	if r.plan.ReuseFor <= 0 {
+func (e *Engine) known(request *outlier.Request, reuseFor time.Duration) (*state.Entry, error) {
+	if reuseFor <= 0 {
 		return nil, nil
 	}
-	return r.engine.Store.Answered(request.Op, request.Params.Encode(), time.Now().Add(-r.plan.ReuseFor))
+	return e.Store.Answered(request.Op, request.Params.Encode(), time.Now().Add(-reuseFor))
 }
 
 // read reads a page as sinks will. A hit that they will have no row of loses its id, as
@@ -284,8 +284,8 @@ func (r *run) read(step *state.Step, body []byte) (outlier.Page, error) {
 }
 
 // pageRequest is the call for the step's next page.
-func (r *run) pageRequest(step *state.Step, at place) (*outlier.Request, error) {
-	request, err := r.engine.request(step.Op, step.Params)
+func (e *Engine) pageRequest(step *state.Step, at place) (*outlier.Request, error) {
+	request, err := e.request(step.Op, step.Params)
 	if err != nil || step.Op == outlier.OpTrendingFormats {
 		return request, err
 	}
