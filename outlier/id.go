@@ -3,9 +3,9 @@ package outlier
 import (
 	"fmt"
 	"net/url"
-	"regexp"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 )
 
 // People have addresses at hand rather than ids. Where an id stands in an address
@@ -70,7 +70,7 @@ func ChannelHandle(s string) (handle string, ok bool) {
 	if path, _ := address(s); len(path) > 0 {
 		s = path[0]
 	}
-	if !handleForm.MatchString(s) {
+	if !isHandle(s) {
 		return "", false
 	}
 	return strings.ToLower(s), true
@@ -85,8 +85,16 @@ func ParseChannel(s string) (idOrHandle string, err error) {
 	return ParseChannelID(s)
 }
 
-// handleForm is wider than what handles may be: letters of any script, digits, dots, dashes.
-var handleForm = regexp.MustCompile(`^@[\p{L}\p{M}\p{N}._·-]{1,100}$`)
+// isHandle reports whether s has the form of a handle. It is wider than what handles may be:
+// letters of any script, digits, dots, dashes. As an expression its hundred repetitions of
+// all letters would cost each start of the program 4 MB.
+func isHandle(s string) bool {
+	name, marked := strings.CutPrefix(s, "@")
+	n := utf8.RuneCountInString(name)
+	return marked && 1 <= n && n <= 100 && !strings.ContainsFunc(name, func(r rune) bool {
+		return !unicode.In(r, unicode.L, unicode.M, unicode.N) && !strings.ContainsRune("._·-", r)
+	})
+}
 
 const remedy = "the channel's page offers its id, of 24 characters, to copy"
 

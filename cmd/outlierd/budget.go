@@ -12,10 +12,9 @@ import (
 	"strings"
 	"time"
 
-	"outlierd/cmd/outlierd/term"
-
 	"github.com/spf13/cobra"
 
+	"outlierd/cmd/outlierd/term"
 	"outlierd/outlier"
 	"outlierd/sync/credit"
 	"outlierd/sync/engine"

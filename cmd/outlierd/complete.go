@@ -3,10 +3,9 @@ package main
 import (
 	"strings"
 
-	"outlierd/cmd/outlierd/term"
-
 	"github.com/spf13/cobra"
 
+	"outlierd/cmd/outlierd/term"
 	"outlierd/outlier"
 	"outlierd/sync/job"
 )

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -137,9 +136,6 @@ func (o *options) hits(table, key, few string) func(showing) (string, error) {
 	}
 }
 
-// digits are written without quotes, so that the parser can say what to make of them.
-var digits = regexp.MustCompile(`^[0-9]{1,18}$`)
-
 // filters read key=value as a where of the job file has it: a list is written
 // [en, de] or as the same key twice, ~ takes away what `use` brought.
 func filters(pairs []string) (wishes, error) {
@@ -174,7 +170,7 @@ func value(text string) any {
 		return text == "true"
 	case text == "~":
 		return nil
-	case digits.MatchString(text):
+	case len(text) <= 18 && strings.Trim(text, "0123456789") == "": // the parser says what to make of a number
 		return json.Number(text)
 	}
 	return text

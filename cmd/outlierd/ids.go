@@ -7,10 +7,9 @@ import (
 	"slices"
 	"time"
 
-	"outlierd/cmd/outlierd/term"
-
 	"github.com/spf13/cobra"
 
+	"outlierd/cmd/outlierd/term"
 	"outlierd/outlier"
 	"outlierd/sinks/duckdb"
 	"outlierd/sync/job"

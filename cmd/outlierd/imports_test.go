@@ -40,7 +40,7 @@ var fenced = map[string][]string{
 	"github.com/santhosh-tekuri/": {"sync/job"},
 	"github.com/robfig/cron/":     {"sync/job"},
 	"github.com/getkin/":          {}, // for tests alone
-	"github.com/spf13/cobra":      {"cmd/outlierd"},
+	"github.com/spf13/":           {"cmd/outlierd"},
 	"golang.org/x/term":           {"cmd/outlierd/term"},
 	"github.com/jedib0t/":         {"cmd/outlierd/term"},
 }

@@ -7,10 +7,9 @@ import (
 	"path/filepath"
 	"strings"
 
-	"outlierd/cmd/outlierd/term"
-
 	"github.com/spf13/cobra"
 
+	"outlierd/cmd/outlierd/term"
 	"outlierd/outlier"
 	"outlierd/sinks/duckdb"
 	"outlierd/sync/engine"

@@ -29,7 +29,6 @@ import (
 	"syscall"
 
 	"outlierd/cmd/outlierd/term"
-
 	"outlierd/outlier"
 )
 

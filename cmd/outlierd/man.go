@@ -5,10 +5,10 @@ import (
 	"os"
 	"path/filepath"
 
-	"outlierd/cmd/outlierd/term"
-
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
+
+	"outlierd/cmd/outlierd/term"
 )
 
 func manCommand(o *options) *cobra.Command {

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"outlierd/cmd/outlierd/term"
-
 	"outlierd/sync/job"
 )
 

@@ -6,10 +6,9 @@ import (
 	"strings"
 	"time"
 
-	"outlierd/cmd/outlierd/term"
-
 	"github.com/spf13/cobra"
 
+	"outlierd/cmd/outlierd/term"
 	"outlierd/outlier"
 	"outlierd/sync/engine"
 	"outlierd/sync/job"

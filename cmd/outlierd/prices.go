@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"outlierd/cmd/outlierd/term"
-
 	"outlierd/outlier"
 	"outlierd/sync/engine"
 	"outlierd/sync/job"

@@ -11,10 +11,9 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"outlierd/cmd/outlierd/term"
-
 	"github.com/google/go-cmp/cmp"
 
+	"outlierd/cmd/outlierd/term"
 	"outlierd/outlier"
 	"outlierd/outlier/pace"
 	"outlierd/sync/engine"

@@ -12,10 +12,9 @@ import (
 	"strings"
 	"time"
 
-	"outlierd/cmd/outlierd/term"
-
 	"github.com/spf13/cobra"
 
+	"outlierd/cmd/outlierd/term"
 	"outlierd/sync/engine"
 	"outlierd/sync/job"
 	"outlierd/sync/state"
@@ -48,7 +47,11 @@ It works beside an instance that is running.`,
 				return err
 			}
 			name := strings.Join(args, "")
-			return o.glanceOr(c.Context(), config, publishedQueue(name), func(p *program) error { return o.showQueue(p, name, all) })
+			err = o.glanceOr(c.Context(), config, publishedQueue(name), func(p *program) error { return o.showQueue(p, name, all) })
+			if mistyped, is := errors.AsType[usageError](err); is && name != "" {
+				err = usageError{fmt.Errorf("%w%s", mistyped, meantBelow(c, name))}
+			}
+			return err
 		},
 	}
 	c.Flags().BoolVar(&all, "all", false, "list every row of a table")

@@ -8,10 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"outlierd/cmd/outlierd/term"
-
 	"github.com/google/go-cmp/cmp"
 
+	"outlierd/cmd/outlierd/term"
 	"outlierd/outlier"
 	"outlierd/sync/engine"
 	"outlierd/sync/job"

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"outlierd/cmd/outlierd/term"
-
 	"outlierd/outlier"
 	"outlierd/outlier/pace"
 	"outlierd/sync/engine"

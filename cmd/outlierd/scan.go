@@ -8,10 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"outlierd/cmd/outlierd/term"
-
 	"github.com/spf13/cobra"
 
+	"outlierd/cmd/outlierd/term"
 	"outlierd/outlier"
 	"outlierd/sync/job"
 	"outlierd/sync/state"

@@ -7,10 +7,9 @@ import (
 	"io"
 	"os"
 
-	"outlierd/cmd/outlierd/term"
-
 	"github.com/spf13/cobra"
 
+	"outlierd/cmd/outlierd/term"
 	"outlierd/sinks/duckdb"
 	"outlierd/sync/job"
 )

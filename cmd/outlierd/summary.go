@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"outlierd/cmd/outlierd/term"
-
 	"outlierd/outlier"
 	"outlierd/sync/engine"
 	"outlierd/sync/job"

@@ -3,14 +3,13 @@ package main
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 
-	"outlierd/cmd/outlierd/term"
-
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
+	"outlierd/cmd/outlierd/term"
 	"outlierd/sync/job"
 )
 
@@ -47,28 +46,35 @@ func unfitting(c *cobra.Command, args []string) string {
 		return fmt.Sprintf("'%s' takes nothing but flags, and was given %q", c.CommandPath(), args[0])
 	case len(args) == 0:
 		return fmt.Sprintf("'%s' needs %s", c.CommandPath(), wanted)
+	case len(args) > most && meantBelow(c, args[0]) != "":
+		return unknownCommand(c, args[0])
 	case len(args) > most:
 		return fmt.Sprintf("'%s' takes %s, and was given %s; words that belong together stand in quotes", c.CommandPath(), wanted, term.Count(len(args), "argument"))
 	}
 	return fmt.Sprintf("'%s' takes %s, and was given %s", c.CommandPath(), wanted, term.Count(len(args), "argument"))
 }
 
-// unknownCommand names those below c that may have been meant.
+// unknownCommand refuses a command that c does not have.
 func unknownCommand(c *cobra.Command, typed string) string {
-	said := fmt.Sprintf("'%s' has no command %q", c.CommandPath(), typed)
-	known, begun := commandsBelow(c), []string(nil)
+	return fmt.Sprintf("'%s' has no command %q%s", c.CommandPath(), typed, meantBelow(c, typed))
+}
+
+// meantBelow suggests the commands below c that typed is the beginning or a misspelling of;
+// "" if there are none.
+func meantBelow(c *cobra.Command, typed string) string {
+	known, meant := commandsBelow(c), []string(nil)
 	for _, name := range known {
 		if typed != "" && strings.HasPrefix(name, strings.ToLower(typed)) {
-			begun = append(begun, fmt.Sprintf("'%s %s'", c.CommandPath(), name))
+			meant = append(meant, fmt.Sprintf("'%s %s'", c.CommandPath(), name))
 		}
 	}
-	if meant := job.Nearest(strings.ToLower(typed), known); meant != "" && len(begun) == 0 {
-		begun = []string{fmt.Sprintf("'%s %s'", c.CommandPath(), meant)}
+	if near := job.Nearest(strings.ToLower(typed), known); near != "" && len(meant) == 0 {
+		meant = []string{fmt.Sprintf("'%s %s'", c.CommandPath(), near)}
 	}
-	if len(begun) > 0 {
-		said += " (did you mean " + strings.Join(begun, " or ") + "?)"
+	if len(meant) == 0 {
+		return ""
 	}
-	return said
+	return " (did you mean " + strings.Join(meant, " or ") + "?)"
 }
 
 // refuseUnknownTopics makes 'help' of a command that does not exist an error.
@@ -110,27 +116,23 @@ func noJob(config *job.Config, name, why string) error {
 	return usageError{fmt.Errorf("%s has no job %q%s%s", config.Path, name, why, didYouMean(name, known))}
 }
 
-// flagOf finds the flag in what the library says of a value: its errors have no name
-// that could be used here.
-var flagOf = regexp.MustCompile(`for "(?:-\w, )?(--[\w-]+)" flag: `)
-
-// flagsOf finds the names in the library's list of flags.
-var flagsOf = regexp.MustCompile(`(?m)^ +(?:-\w, |    )--([\w-]+)`)
-
 // badFlag says what is wrong with a flag.
 func badFlag(c *cobra.Command, err error) error {
 	said := err.Error()
-	cause, number := errors.AsType[*strconv.NumError](err)
-	if name := flagOf.FindStringSubmatch(said); name != nil && number {
-		said = fmt.Sprintf("%s %s: want %s", name[1], cause.Num, wantedBy(cause))
-	} else if name, bare := strings.CutPrefix(said, "flag needs an argument: "); bare {
-		said = name + " needs a value"
-	} else if name, unknown := strings.CutPrefix(said, "unknown flag: --"); unknown {
-		var known []string
-		for _, flag := range flagsOf.FindAllStringSubmatch(c.Flags().FlagUsages(), -1) {
-			known = append(known, flag[1])
+	if invalid, is := errors.AsType[*pflag.InvalidValueError](err); is {
+		if cause, number := errors.AsType[*strconv.NumError](err); number {
+			said = fmt.Sprintf("--%s %s: want %s", invalid.GetFlag().Name, cause.Num, wantedBy(cause))
 		}
-		if meant := job.Nearest(name, known); meant != "" {
+	} else if bare, is := errors.AsType[*pflag.ValueRequiredError](err); is {
+		said = strings.TrimPrefix(bare.Error(), "flag needs an argument: ") + " needs a value"
+	} else if unknown, is := errors.AsType[*pflag.NotExistError](err); is && unknown.GetSpecifiedShortnames() == "" {
+		var known []string
+		c.Flags().VisitAll(func(f *pflag.Flag) {
+			if !f.Hidden {
+				known = append(known, f.Name)
+			}
+		})
+		if meant := job.Nearest(unknown.GetSpecifiedName(), known); meant != "" {
 			said += "; did you mean --" + meant + "?"
 		}
 	}

@@ -10,10 +10,9 @@ import (
 	"strings"
 	"time"
 
-	"outlierd/cmd/outlierd/term"
-
 	"github.com/spf13/cobra"
 
+	"outlierd/cmd/outlierd/term"
 	"outlierd/outlier"
 	"outlierd/sinks/duckdb"
 	"outlierd/sync/engine"

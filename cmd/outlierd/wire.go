@@ -11,7 +11,6 @@ import (
 	"slices"
 
 	"outlierd/cmd/outlierd/term"
-
 	"outlierd/outlier"
 	"outlierd/outlier/pace"
 	"outlierd/outlier/simulator"

@@ -11,10 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"outlierd/cmd/outlierd/term"
-
 	"github.com/google/go-cmp/cmp"
 
+	"outlierd/cmd/outlierd/term"
 	"outlierd/outlier"
 	"outlierd/outlier/simulator"
 	"outlierd/sync/state"
