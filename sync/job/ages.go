@@ -5,20 +5,20 @@ import "time"
 // ages warns of a job that names channels or videos and is due again before its
 // refresh_after is over: some of its runs find everything fresh and ask for nothing.
 func (b *builder) ages() {
-	if len(b.found) > 0 {
+	if len(b.file.Mistakes()) > 0 {
 		return // a schedule may be one of the mistakes
 	}
 	for i := range b.cfg.Jobs {
 		spec := &b.cfg.Jobs[i]
-		n := b.root.get("jobs").get(spec.Name).get(string(spec.Verb)).get("refresh_after")
-		if len(spec.Fetch) == 0 || n == nil || n.wrong {
+		n := b.root.Get("jobs").Get(spec.Name).Get(string(spec.Verb)).Get("refresh_after")
+		if len(spec.Fetch) == 0 || n == nil || n.Wrong {
 			continue
 		}
 		between := b.cfg.root(spec).shortest()
 		if between > 0 && spec.Fetch[0].RefreshAfter >= between {
-			b.warn(n, "leave refresh_after out, and each run asks for all that the job names; or write less than "+Duration(between).String(),
+			n.Warn("leave refresh_after out, and each run asks for all that the job names; or write less than "+Duration(between).String(),
 				"%s is not shorter than the %s between two runs, so some runs find everything fresh and ask for nothing",
-				n.shown(), Duration(between))
+				n.Shown(), Duration(between))
 		}
 	}
 }

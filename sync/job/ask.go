@@ -9,12 +9,13 @@ import (
 	"time"
 
 	"outlierd/outlier"
+	"outlierd/sync/yamltree"
 )
 
 // An asker reads what one verb asks into a template.
 type asker struct {
-	*builder
-	*template
+	b     *builder
+	ask   *template
 	loops []loop // the for_each of the job
 	free  bool   // for a filter, whose templates are filled in by whoever uses it
 }
@@ -24,7 +25,7 @@ type asker struct {
 type loop struct {
 	Loop
 	tried   []string
-	members []*node
+	members []*yamltree.Node
 	said    bool // somewhere the job asks for ${name}
 }
 
@@ -34,24 +35,24 @@ func (b *builder) newTemplate(op outlier.Operation) *template {
 
 // fields reads the parameters of the request: each from the verb's own mapping or
 // from its where, whichever has it.
-func (a *asker) fields(verb, where *node) {
-	filters := a.merge(where)
-	fields := a.template.fields()
+func (a *asker) fields(verb, where *yamltree.Node) {
+	filters := a.b.merge(where)
+	fields := a.ask.fields()
 	for _, f := range fields {
 		name := snake(f.Name)
-		if v := verb.get(name); v != nil {
+		if v := verb.Get(name); v != nil {
 			a.assign(f, v)
 		} else if v := filters[name]; v != nil {
 			a.assign(f, v)
 		}
 	}
-	maps.Copy(a.Params, outlier.Params(fields))
+	maps.Copy(a.ask.Params, outlier.Params(fields))
 }
 
 // assign reads n into the field f of a request, and holds it to the rule of the
 // interface.
-func (a *asker) assign(f outlier.Field, n *node) {
-	if !n.has(text, whole, number, boolean, list, mapping, blank) {
+func (a *asker) assign(f outlier.Field, n *yamltree.Node) {
+	if !n.Has(yamltree.Text, yamltree.Whole, yamltree.Number, yamltree.Boolean, yamltree.List, yamltree.Mapping, yamltree.Template) {
 		return
 	}
 	var err error
@@ -65,54 +66,54 @@ func (a *asker) assign(f outlier.Field, n *node) {
 		*v = a.texts(f.Name, n)
 		return
 	}
-	if n.kind == blank {
+	if n.Kind == yamltree.Template {
 		return // what nobody takes is refused in the end
 	}
 	switch v := f.Value.(type) {
 	case **bool:
-		*v = new(strings.EqualFold(n.text, "true"))
+		*v = new(strings.EqualFold(n.Text, "true"))
 	case *outlier.Range[time.Time]:
 		*v, err = a.dates(n)
 	default:
-		err = readRange(f, n.text)
+		err = readRange(f, n.Text)
 	}
 	if err != nil {
-		a.foreign(n, err.Error())
+		n.RefuseQuoting(err.Error())
 		return
 	}
-	a.check(f, n)
+	a.b.check(f, n)
 }
 
 // check reports what the interface has against the value of f.
-func (b *builder) check(f outlier.Field, n *node) {
+func (b *builder) check(f outlier.Field, n *yamltree.Node) {
 	for _, e := range f.Check() {
 		end := strings.TrimPrefix(e.Path, f.Name)
 		words := map[string]string{"": "", "From": "the lower end ", "To": "the upper end "}[end] + e.Message
-		b.foreign(n, strings.ReplaceAll(words, f.Name+"To", "the upper end"))
+		n.RefuseQuoting(strings.ReplaceAll(words, f.Name+"To", "the upper end"))
 	}
 }
 
 // dates reads published_at: a range of dates, or a window in words, which is kept in
 // the template until it is known what time it is.
-func (a *asker) dates(n *node) (r outlier.Range[time.Time], err error) {
-	words := strings.Join(strings.Fields(n.text), " ")
+func (a *asker) dates(n *yamltree.Node) (r outlier.Range[time.Time], err error) {
+	words := strings.Join(strings.Fields(n.Text), " ")
 	if strings.Contains(words, "..") {
-		from, to := instants(a.cfg.Timezone)
+		from, to := instants(a.b.cfg.Timezone)
 		return parseRange(words, from, to)
 	}
-	a.Window, err = parseWindow(words)
-	a.Window.Zone = a.cfg.Timezone
+	a.ask.Window, err = parseWindow(words)
+	a.ask.Window.Zone = a.b.cfg.Timezone
 	return r, err
 }
 
 // texts reads a list of texts. If a file or SQL gives them, they are noted in the
 // template instead.
-func (a *asker) texts(name string, n *node) []string {
-	source, members := a.origin(n)
+func (a *asker) texts(name string, n *yamltree.Node) []string {
+	source, members := a.b.origin(n)
 	as := ""
-	if n.has(mapping) {
+	if n.Has(yamltree.Mapping) {
 		as = "as " + snake(name) + " "
-		if a.parser(name) == nil {
+		if a.ask.parser(name) == nil {
 			as += "it " // an id is quoted by the words that follow
 		}
 	}
@@ -122,24 +123,24 @@ func (a *asker) texts(name string, n *node) []string {
 	}
 	switch {
 	case source.File != "":
-		a.lines(name, n.get("file"), source)
-		a.From[name] = source
+		a.lines(name, n.Get("file"), source)
+		a.ask.From[name] = source
 	case source.SQL != "":
-		a.From[name] = source
+		a.ask.From[name] = source
 	}
 	return texts
 }
 
 // lines checks what a file holds by now. It is read again whenever the job runs.
-func (a *asker) lines(name string, n *node, source Source) {
-	for _, v := range a.readable(n, source) {
-		if _, err := a.accept(name, v.text); err != nil {
-			words := fmt.Sprintf("in line %d of %s: %v", v.line, n.shown(), err)
-			if source.Field == "" && tabular(source.File) && !n.filled() {
-				a.refuseWithHint(n, "name the column that has the values: {file: rivals.csv, column: channel}", "%s", words)
+func (a *asker) lines(name string, n *yamltree.Node, source Source) {
+	for _, v := range a.b.readable(n, source) {
+		if _, err := a.ask.accept(name, v.text); err != nil {
+			words := fmt.Sprintf("in line %d of %s: %v", v.line, n.Shown(), err)
+			if source.Field == "" && tabular(source.File) && !n.FromOutside() {
+				n.RefuseWithHint("name the column that has the values: {file: rivals.csv, column: channel}", "%s", words)
 				return
 			}
-			a.foreign(n, words)
+			n.RefuseQuoting(words)
 			return
 		}
 	}
@@ -148,33 +149,33 @@ func (a *asker) lines(name string, n *node, source Source) {
 // patterns is one text of the file in the form of a pattern, or nothing if it may not
 // stand here. A text that is known is checked at once, one with templates for each of
 // the values that are known; as says what a borrowed text is used for.
-func (a *asker) patterns(name string, n *node, as string) []string {
+func (a *asker) patterns(name string, n *yamltree.Node, as string) []string {
 	switch {
-	case n.has(blank):
-		n.taken = true
+	case n.Has(yamltree.Template):
+		n.Used = true
 		if a.free || a.fits(n) && a.filled(name, n) {
-			return []string{n.pattern}
+			return []string{n.Pattern}
 		}
-	case n.has(text, whole, number, boolean):
-		accepted, err := a.accept(name, n.text)
+	case n.Has(yamltree.Text, yamltree.Whole, yamltree.Number, yamltree.Boolean):
+		accepted, err := a.ask.accept(name, n.Text)
 		if err == nil {
-			return []string{quote.Replace(accepted)}
+			return []string{yamltree.Escape(accepted)}
 		}
-		a.foreign(n, as+err.Error())
+		n.RefuseQuoting(as + err.Error())
 	}
 	return nil
 }
 
 // fits reports whether the job's for_each has every name that n wants filled in.
-func (a *asker) fits(n *node) bool {
+func (a *asker) fits(n *yamltree.Node) bool {
 	var known []string
 	for _, l := range a.loops {
 		known = append(known, l.Name)
 	}
-	for _, name := range n.names {
+	for _, name := range n.Names {
 		i := slices.Index(known, name)
 		if i < 0 {
-			a.refuseWithHint(n, didYouMeanName(name, known), "no for_each gives ${%s} a value, and %s", name, unset(name))
+			n.RefuseWithHint(didYouMeanName(name, known), "no for_each gives ${%s} a value, and %s", name, yamltree.NotSetError(name))
 			return false
 		}
 		a.loops[i].said = true
@@ -183,7 +184,7 @@ func (a *asker) fits(n *node) bool {
 }
 
 func didYouMeanName(name string, known []string) string {
-	if word := Nearest(name, known); word != "" {
+	if word := yamltree.Nearest(name, known); word != "" {
 		return "did you mean ${" + word + "}?"
 	}
 	return ""
@@ -191,11 +192,11 @@ func didYouMeanName(name string, known []string) string {
 
 // filled tries a template with all values that are known, and reports the first one
 // that does not fit.
-func (a *asker) filled(name string, n *node) bool {
+func (a *asker) filled(name string, n *yamltree.Node) bool {
 	var loops []loop
 	var lists [][]string
 	for _, l := range a.loops {
-		if !slices.Contains(n.names, l.Name) {
+		if !slices.Contains(n.Names, l.Name) {
 			continue
 		}
 		if l.tried == nil {
@@ -211,7 +212,7 @@ func (a *asker) filled(name string, n *node) bool {
 		for i, l := range loops {
 			values = append(values, l.Name, chosen[i])
 		}
-		if _, err := a.accept(name, fill(n.pattern, values)); err != nil {
+		if _, err := a.ask.accept(name, yamltree.Fill(n.Pattern, values)); err != nil {
 			a.unfit(n, loops, chosen, err)
 			return false
 		}
@@ -221,17 +222,17 @@ func (a *asker) filled(name string, n *node) bool {
 
 // unfit reports a template that the chosen values make something wrong of. Values
 // from outside the file are not shown.
-func (a *asker) unfit(n *node, loops []loop, chosen []string, err error) {
+func (a *asker) unfit(n *yamltree.Node, loops []loop, chosen []string, err error) {
 	var with []string
 	for i, l := range loops {
 		value := l.members[slices.Index(l.tried, chosen[i])]
-		with = append(with, l.Name+" = "+value.shown())
-		if value.filled() {
+		with = append(with, l.Name+" = "+value.Shown())
+		if value.FromOutside() {
 			err = fmt.Errorf("the text is not valid here")
 		}
 	}
-	if strings.Count(n.raw, "${") > len(n.names) {
+	if strings.Count(n.Raw, "${") > len(n.Names) {
 		err = fmt.Errorf("the text is not valid here")
 	}
-	a.refuse(n, "with %s: %v", strings.Join(with, " and "), err)
+	n.Refuse("with %s: %v", strings.Join(with, " and "), err)
 }

@@ -10,35 +10,19 @@ import (
 
 	"outlierd/outlier"
 	"outlierd/outlier/pace"
+	"outlierd/sync/yamltree"
 )
 
-// textOr is the text of a scalar that may be used, or else otherwise.
-func (n *node) textOr(otherwise string) string {
-	if n.has(text, whole, number, boolean) {
-		return n.text
-	}
-	return otherwise
-}
-
 // credits is an amount, or nil if there is none to be used.
-func (n *node) credits() *outlier.Credits {
-	if !n.has(whole) {
+func credits(n *yamltree.Node) *outlier.Credits {
+	if !n.Has(yamltree.Whole) {
 		return nil
 	}
-	v, err := strconv.ParseInt(n.text, 10, 64)
+	v, err := strconv.ParseInt(n.Text, 10, 64)
 	if err != nil {
 		return nil // the schema has bounded its size
 	}
 	return new(outlier.Credits(v))
-}
-
-// foreign reports what another package says about n's value, unless the value came
-// from outside the file: those words may quote it, and it may be a secret.
-func (b *builder) foreign(n *node, words string) {
-	if n.filled() {
-		words = "the value of " + n.shown() + " is not valid here"
-	}
-	b.refuse(n, "%s", words)
 }
 
 // absolute is a path of the file as the rest of the program sees it.
@@ -49,80 +33,80 @@ func (b *builder) absolute(path string) string {
 	return filepath.Join(b.cfg.Dir, path)
 }
 
-func (b *builder) timezone(n *node) {
+func (b *builder) timezone(n *yamltree.Node) {
 	b.cfg.Timezone = time.UTC
-	name := n.textOr("UTC")
+	name := n.TextOr("UTC")
 	zone, err := time.LoadLocation(name)
 	if err != nil || name == "" || name == "Local" {
-		b.refuseWithHint(n, "zones are named as in Europe/Berlin", "there is no time zone %s", n.shown())
+		n.RefuseWithHint("zones are named as in Europe/Berlin", "there is no time zone %s", n.Shown())
 		return
 	}
 	b.cfg.Timezone = zone
 }
 
-func (b *builder) service(n *node) {
+func (b *builder) service(n *yamltree.Node) {
 	s := &b.cfg.Service
-	s.AllowHTTP = strings.EqualFold(n.get("allow_http").textOr(""), "true")
-	s.Paging = n.get("paging").textOr(PagingAuto)
-	s.Arrays = outlier.Arrays(n.get("arrays").textOr(string(outlier.ArraysRepeat)))
-	if file := n.get("ca_file").textOr(""); file != "" {
+	s.AllowHTTP = strings.EqualFold(n.Get("allow_http").TextOr(""), "true")
+	s.Paging = n.Get("paging").TextOr(PagingAuto)
+	s.Arrays = outlier.Arrays(n.Get("arrays").TextOr(string(outlier.ArraysRepeat)))
+	if file := n.Get("ca_file").TextOr(""); file != "" {
 		s.CAFile = b.absolute(file)
 	}
-	b.url(n.get("url"))
+	b.url(n.Get("url"))
 	b.key(n)
-	b.limit(n.get("limit"))
-	b.share(n.get("share"))
-	s.MaxWait = b.duration(n.get("max_wait"))
-	b.prices(n.get("prices"))
+	b.limit(n.Get("limit"))
+	b.share(n.Get("share"))
+	s.MaxWait = b.duration(n.Get("max_wait"))
+	b.prices(n.Get("prices"))
 }
 
 // share is the part of the limit that is ours.
-func (b *builder) share(n *node) {
+func (b *builder) share(n *yamltree.Node) {
 	b.cfg.Service.Share = 1
-	if !n.has(whole, number) {
+	if !n.Has(yamltree.Whole, yamltree.Number) {
 		return
 	}
-	x, err := parseNumber(n.text)
+	x, err := parseNumber(n.Text)
 	if err != nil || x <= 0 || x > 1 {
-		b.refuse(n, "wants a share above 0 and at most 1, such as 0.5, not %s", n.shown())
+		n.Refuse("wants a share above 0 and at most 1, such as 0.5, not %s", n.Shown())
 		return
 	}
 	b.cfg.Service.Share = x
 }
 
 // prices are those that differ from what is documented. The schema has their names.
-func (b *builder) prices(n *node) {
-	if !n.has(mapping) || len(n.entries) == 0 {
+func (b *builder) prices(n *yamltree.Node) {
+	if !n.Has(yamltree.Mapping) || len(n.Entries) == 0 {
 		return
 	}
 	b.cfg.Service.Prices = outlier.Prices{}
-	for _, e := range n.entries {
-		if price := e.value.credits(); price != nil {
-			b.cfg.Service.Prices[e.key.text] = *price
+	for _, e := range n.Entries {
+		if price := credits(e.Value); price != nil {
+			b.cfg.Service.Prices[e.Key.Text] = *price
 		}
 	}
 }
 
 // unneeded lets a value of the service be missing that only calls need.
-func (b *builder) unneeded(n *node, what string) {
-	if n == nil || n.trouble == "" {
+func (b *builder) unneeded(n *yamltree.Node, what string) {
+	if n == nil || n.Unfilled == "" {
 		return
 	}
-	b.warn(n, "", "%s; without the %s nothing can be run", n.trouble, what)
-	n.trouble, n.wrong = "", true
+	n.Warn("", "%s; without the %s nothing can be run", n.Unfilled, what)
+	n.Unfilled, n.Wrong = "", true
 }
 
-func (b *builder) url(n *node) {
-	if !n.has(text) {
+func (b *builder) url(n *yamltree.Node) {
+	if !n.Has(yamltree.Text) {
 		return
 	}
-	if n.text == Simulator {
+	if n.Text == Simulator {
 		b.cfg.Service.URL = Simulator
 		return
 	}
-	u, err := outlier.CheckURL(n.text, b.cfg.Service.AllowHTTP)
+	u, err := outlier.CheckURL(n.Text, b.cfg.Service.AllowHTTP)
 	if err != nil {
-		b.foreign(n, err.Error())
+		n.RefuseQuoting(err.Error())
 		return
 	}
 	b.cfg.Service.URL = u.String()
@@ -130,24 +114,24 @@ func (b *builder) url(n *node) {
 
 // key takes the key from the environment or from a file. Written into jobs.yaml it
 // would end up in backups, in version control and on screens.
-func (b *builder) key(service *node) {
-	n, s := service.get("key"), &b.cfg.Service
-	given := n.has(text, whole, number)
+func (b *builder) key(service *yamltree.Node) {
+	n, s := service.Get("key"), &b.cfg.Service
+	given := n.Has(yamltree.Text, yamltree.Whole, yamltree.Number)
 	switch {
-	case given && defaulted.MatchString(n.raw):
-		b.refuseWithHint(n, `leave it out, as in "${OUTLIERD_KEY}"`, "what stands after :- is a key in clear text")
-	case given && n.raw != "" && !reference.MatchString(n.raw):
-		b.refuseWithHint(n, `take it from outside: "${OUTLIERD_KEY}" or "${file:/run/secrets/outlierd_key}"`, "the key stands here in clear text")
-	case given && n.text != "" && s.Simulated():
-		b.refuseWithHint(n, "leave key out, or give the service's url", "sim:// takes no key, so that simulated rows never mix with bought ones")
+	case given && defaulted.MatchString(n.Raw):
+		n.RefuseWithHint(`leave it out, as in "${OUTLIERD_KEY}"`, "what stands after :- is a key in clear text")
+	case given && n.Raw != "" && !reference.MatchString(n.Raw):
+		n.RefuseWithHint(`take it from outside: "${OUTLIERD_KEY}" or "${file:/run/secrets/outlierd_key}"`, "the key stands here in clear text")
+	case given && n.Text != "" && s.Simulated():
+		n.RefuseWithHint("leave key out, or give the service's url", "sim:// takes no key, so that simulated rows never mix with bought ones")
 	case s.URL == "" || s.Simulated():
 	case n == nil && b.reading:
 	case n == nil:
-		b.missing(service, "key", `add key: "${OUTLIERD_KEY}"`)
+		service.Missing("key", `add key: "${OUTLIERD_KEY}"`)
 	case given:
-		key, err := outlier.NewKey(n.text)
+		key, err := outlier.NewKey(n.Text)
 		if err != nil {
-			b.refuse(n, "%s: %s", n.shown(), err) // neither quotes the key
+			n.Refuse("%s: %s", n.Shown(), err) // neither quotes the key
 			return
 		}
 		s.Key = key
@@ -161,50 +145,50 @@ var (
 	simulatedLimit  = pace.Quota{Requests: 600, Window: time.Minute}
 )
 
-func (b *builder) limit(n *node) {
+func (b *builder) limit(n *yamltree.Node) {
 	b.cfg.Service.Limit = documentedLimit
 	if b.cfg.Service.Simulated() {
 		b.cfg.Service.Limit = simulatedLimit
 	}
-	if !n.has(text) {
+	if !n.Has(yamltree.Text) {
 		return
 	}
-	q, err := pace.ParseQuota(n.text)
+	q, err := pace.ParseQuota(n.Text)
 	if err != nil {
-		b.refuse(n, "wants a limit such as 10/min, 30/10s or 100/h, not %s", n.shown())
+		n.Refuse("wants a limit such as 10/min, 30/10s or 100/h, not %s", n.Shown())
 		return
 	}
 	b.cfg.Service.Limit = q
 	if b.paid() && q.Time(1) < documentedLimit.Time(1) {
-		b.warn(n, fmt.Sprintf("write %s, or leave limit out", documentedLimit),
+		n.Warn(fmt.Sprintf("write %s, or leave limit out", documentedLimit),
 			"%s is more than the %s that the service allows: calls are refused until its answers have taught the limit", q, documentedLimit)
 	}
 }
 
-func (b *builder) data(n *node) {
-	b.cfg.Data = b.absolute(n.textOr("data"))
+func (b *builder) data(n *yamltree.Node) {
+	b.cfg.Data = b.absolute(n.TextOr("data"))
 	if override, _ := b.env("OUTLIERD_DATA"); override != "" {
 		b.cfg.Data = b.absolute(override)
 	}
 }
 
-func (b *builder) budget(n *node) {
+func (b *builder) budget(n *yamltree.Node) {
 	caps := &b.cfg.Budget
-	caps.PerMonth = n.get("per_month").credits()
-	caps.PerDay = n.get("per_day").credits()
-	caps.Reserve = n.get("reserve").credits()
-	caps.ConfirmOver = n.get("confirm_over").credits()
-	caps.Pace = n.get("pace").textOr("")
+	caps.PerMonth = credits(n.Get("per_month"))
+	caps.PerDay = credits(n.Get("per_day"))
+	caps.Reserve = credits(n.Get("reserve"))
+	caps.ConfirmOver = credits(n.Get("confirm_over"))
+	caps.Pace = n.Get("pace").TextOr("")
 	caps.Renews = 1
-	if day, found := strings.CutPrefix(n.get("renews").textOr(""), "on day "); found {
+	if day, found := strings.CutPrefix(n.Get("renews").TextOr(""), "on day "); found {
 		caps.Renews, _ = strconv.Atoi(day) // 1 to 31, says the schema
 	}
-	reserve := n.get("reserve")
+	reserve := n.Get("reserve")
 	switch {
-	case caps.Reserve != nil && n.get("per_month") == nil && !b.paid():
-		b.refuse(reserve, "a reserve is a part of per_month, which is missing")
+	case caps.Reserve != nil && n.Get("per_month") == nil && !b.paid():
+		reserve.Refuse("a reserve is a part of per_month, which is missing")
 	case caps.Reserve != nil && caps.PerMonth != nil && *caps.Reserve >= *caps.PerMonth:
-		b.refuse(reserve, "the reserve leaves nothing of per_month")
+		reserve.Refuse("the reserve leaves nothing of per_month")
 	}
 }
 
@@ -214,51 +198,51 @@ func (b *builder) paid() bool { return b.cfg.Service.URL != "" && !b.cfg.Service
 // sinksDownAfter is what the file means where it does not say.
 const sinksDownAfter = 30 * time.Minute
 
-func (b *builder) sinks(n *node) {
+func (b *builder) sinks(n *yamltree.Node) {
 	if n == nil {
 		b.cfg.Sinks = []Sink{{SinkDuckDB, "outliers.duckdb"}, {SinkParquet, "parquet"}}
 		return
 	}
-	for _, item := range n.items {
-		if !item.has(mapping) {
+	for _, item := range n.Items {
+		if !item.Has(yamltree.Mapping) {
 			continue
 		}
-		duckdb, parquet := item.get(SinkDuckDB), item.get(SinkParquet)
+		duckdb, parquet := item.Get(SinkDuckDB), item.Get(SinkParquet)
 		switch {
 		case duckdb != nil && parquet != nil:
-			b.refuse(parquet.head, "stands in one item with duckdb; begin a new item of the list with - before it")
+			parquet.Key.Refuse("stands in one item with duckdb; begin a new item of the list with - before it")
 		case duckdb != nil:
 			b.sink(duckdb, SinkDuckDB)
 		case parquet != nil:
 			b.sink(parquet, SinkParquet)
-		case len(item.entries) == 0:
-			b.refuse(item, "is empty, but wants a mapping with duckdb or parquet")
+		case len(item.Entries) == 0:
+			item.Refuse("is empty, but wants a mapping with duckdb or parquet")
 		}
 	}
 }
 
 // sink adds a sink whose path stays in the data folder, apart from the others.
-func (b *builder) sink(n *node, kind string) {
-	if !n.has(text, whole, number) {
+func (b *builder) sink(n *yamltree.Node, kind string) {
+	if !n.Has(yamltree.Text, yamltree.Whole, yamltree.Number) {
 		return
 	}
-	path := filepath.Clean(n.text)
+	path := filepath.Clean(n.Text)
 	first, _, _ := strings.Cut(filepath.ToSlash(path), "/")
 	switch {
 	case !filepath.IsLocal(path) || path == "." || strings.ContainsRune(path, 0):
-		b.refuseWithHint(n, "move the data folder itself with `data`", "the path has to lead to a place inside the data folder")
+		n.RefuseWithHint("move the data folder itself with `data`", "the path has to lead to a place inside the data folder")
 		return
 	case first == "state":
-		b.refuse(n, "the folder state inside the data folder is not for sinks")
+		n.Refuse("the folder state inside the data folder is not for sinks")
 		return
 	}
 	for _, other := range b.cfg.Sinks {
 		switch {
 		case other.Kind == kind:
-			b.refuse(n.head, "there is a %s sink already", kind)
+			n.Key.Refuse("there is a %s sink already", kind)
 			return
 		case within(path, other.Path) || within(other.Path, path):
-			b.refuse(n, "the path overlaps with that of the %s sink", other.Kind)
+			n.Refuse("the path overlaps with that of the %s sink", other.Kind)
 			return
 		}
 	}

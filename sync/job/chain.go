@@ -4,36 +4,38 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"outlierd/sync/yamltree"
 )
 
 // chain checks what jobs say about each other, now that all are known.
-func (b *builder) chain(jobs *node) {
+func (b *builder) chain(jobs *yamltree.Node) {
 	for _, spec := range b.cfg.Jobs {
-		n := jobs.get(spec.Name)
-		if after := n.get("after"); after.has(text) {
+		n := jobs.Get(spec.Name)
+		if after := n.Get("after"); after.Has(yamltree.Text) {
 			b.after(jobs, spec, after)
 		}
-		if was := n.get("was"); was.has(text) {
+		if was := n.Get("was"); was.Has(yamltree.Text) {
 			b.was(spec, was)
 		}
 	}
 }
 
 // after refuses a job that waits for one that does not exist, or for itself.
-func (b *builder) after(jobs *node, spec Spec, n *node) {
+func (b *builder) after(jobs *yamltree.Node, spec Spec, n *yamltree.Node) {
 	parent := b.cfg.Job(spec.After)
 	if parent == nil {
-		b.refuseWithHint(n, didYouMean(n, Nearest(n.text, b.names())), "there is no job %s", n.shown())
+		n.RefuseWithHint(n.DidYouMean(n.Text, b.names()), "there is no job %s", n.Shown())
 		return
 	}
 	path := []string{spec.Name}
 	for at := parent; at != nil; at = b.cfg.Job(at.After) {
-		if after := jobs.get(at.Name).get("after"); after != nil && after.wrong {
+		if after := jobs.Get(at.Name).Get("after"); after != nil && after.Wrong {
 			return // this one need not be told of it too
 		}
 		path = append(path, at.Name)
 		if at.Name == spec.Name {
-			b.refuseWithHint(n, "leave after out of one of them, which then runs by hand, or give it schedule or every instead",
+			n.RefuseWithHint("leave after out of one of them, which then runs by hand, or give it schedule or every instead",
 				"the jobs wait for each other in a circle: %s", strings.Join(path, " after "))
 			return
 		}
@@ -42,7 +44,7 @@ func (b *builder) after(jobs *node, spec Spec, n *node) {
 		}
 	}
 	if parent.Disabled && !spec.Disabled {
-		b.warn(n, "", "the job %s is not enabled, so that nothing fires this one", parent.Name)
+		n.Warn("", "the job %s is not enabled, so that nothing fires this one", parent.Name)
 	}
 }
 
@@ -55,32 +57,32 @@ func (b *builder) names() []string {
 }
 
 // was refuses an old name that would give two jobs one past.
-func (b *builder) was(spec Spec, n *node) {
+func (b *builder) was(spec Spec, n *yamltree.Node) {
 	if b.cfg.Job(spec.Was) != nil {
-		b.refuse(n, "there is a job %s, which has its past to itself", n.shown())
+		n.Refuse("there is a job %s, which has its past to itself", n.Shown())
 		return
 	}
 	first := slices.IndexFunc(b.cfg.Jobs, func(other Spec) bool { return other.Was == spec.Was })
 	if other := b.cfg.Jobs[first]; other.Name != spec.Name {
-		b.refuse(n, "the job %s was %s already", other.Name, n.shown())
+		n.Refuse("the job %s was %s already", other.Name, n.Shown())
 	}
 }
 
 // unfilled refuses the templates below n that nobody has taken: they stand where no
 // text is meant, or are none, but variables that are not set. The names are those of
 // the for_each that could fill them in.
-func (b *builder) unfilled(n *node, names []string) {
-	if n == nil || n.dead {
+func (b *builder) unfilled(n *yamltree.Node, names []string) {
+	if n == nil || n.Ignored {
 		return
 	}
-	if n.kind == blank && !n.taken && !n.wrong {
-		words := n.trouble
-		if !slices.ContainsFunc(n.names, func(name string) bool { return !slices.Contains(names, name) }) {
-			words = fmt.Sprintf("for_each fills in texts such as query and title_pattern, but not what stands here: ${%s}", n.names[0])
+	if n.Kind == yamltree.Template && !n.Used && !n.Wrong {
+		words := n.Unfilled
+		if !slices.ContainsFunc(n.Names, func(name string) bool { return !slices.Contains(names, name) }) {
+			words = fmt.Sprintf("for_each fills in texts such as query and title_pattern, but not what stands here: ${%s}", n.Names[0])
 		}
-		b.refuse(n, "%s", words)
+		n.Refuse("%s", words)
 	}
-	for child := range n.children() {
+	for child := range n.Children() {
 		b.unfilled(child, names)
 	}
 }
@@ -89,27 +91,27 @@ func (b *builder) unfilled(n *node, names []string) {
 // job.
 func (b *builder) leftovers() {
 	var all []string
-	if jobs := b.root.get("jobs"); jobs.has(mapping) {
-		for _, e := range jobs.entries {
-			names := e.value.get("for_each").keys()
-			b.unfilled(e.value, names)
+	if jobs := b.root.Get("jobs"); jobs.Has(yamltree.Mapping) {
+		for _, e := range jobs.Entries {
+			names := e.Value.Get("for_each").Keys()
+			b.unfilled(e.Value, names)
 			all = append(all, names...)
 		}
 	}
-	b.unfilled(b.root.get("filters"), all)
+	b.unfilled(b.root.Get("filters"), all)
 }
 
 // idle warns of keys that are read, but that nothing heeds yet.
 func (b *builder) idle() {
-	keys := []*node{b.root.get("notify"), b.root.get("daemon")}
-	if sinks := b.root.get("sinks"); sinks.has(list) {
-		for _, item := range sinks.items {
-			keys = append(keys, item.get("compact"))
+	keys := []*yamltree.Node{b.root.Get("notify"), b.root.Get("daemon")}
+	if sinks := b.root.Get("sinks"); sinks.Has(yamltree.List) {
+		for _, item := range sinks.Items {
+			keys = append(keys, item.Get("compact"))
 		}
 	}
 	for _, n := range keys {
-		if n != nil && !n.wrong {
-			b.warn(n.handle(), "", "is read, but has no effect yet")
+		if n != nil && !n.Wrong {
+			n.Head().Warn("", "is read, but has no effect yet")
 		}
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"outlierd/sync/yamltree"
 )
 
 // What a file of values may hold: lines of text, or a table, which has other columns too.
@@ -31,7 +33,7 @@ func (s Source) values(name string) ([]value, error) {
 	if s.Field != "" {
 		most = maxTable
 	}
-	text, err := readRegular(s.File, name, most)
+	text, err := yamltree.ReadFile(s.File, name, most)
 	if err != nil {
 		return nil, err
 	}
@@ -88,7 +90,7 @@ func columnOf(text, column string) ([]value, error) {
 			return cells(table, at)
 		}
 	}
-	return nil, fmt.Errorf("has no column %q; its first line is %q", column, clip(strings.TrimSpace(header), 100))
+	return nil, fmt.Errorf("has no column %q; its first line is %.100q", column, strings.TrimSpace(header))
 }
 
 // cells are those of one column in the rows that follow; a row may be too short for it.
@@ -109,12 +111,4 @@ func cells(table *csv.Reader, at int) (values []value, err error) {
 			values = append(values, value{strings.Clone(text), line})
 		}
 	}
-}
-
-// clip shortens what a message quotes to n characters.
-func clip(s string, n int) string {
-	if runes := []rune(s); len(runes) > n {
-		return string(runes[:n]) + "…"
-	}
-	return s
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"outlierd/outlier"
+	"outlierd/sync/yamltree"
 )
 
 // Whatever the file holds, Parse ends, either with a Config that is whole or with
@@ -37,7 +38,7 @@ func FuzzParse(f *testing.F) {
 			}
 			return
 		}
-		found, ok := errors.AsType[Mistakes](err)
+		found, ok := errors.AsType[yamltree.Mistakes](err)
 		if !ok || len(found) == 0 {
 			t.Fatalf("the error is %v", err)
 		}

@@ -52,7 +52,7 @@ func (r *resolver) lookUp(handles []string) error {
 	for _, handle := range handles {
 		quoted = append(quoted, "'"+strings.ReplaceAll(handle, "'", "''")+"'")
 	}
-	pairs, err := r.IDs(fmt.Sprintf(handleSQL, strings.Join(quoted, ", ")), "channel_id")
+	pairs, err := r.in.IDs(fmt.Sprintf(handleSQL, strings.Join(quoted, ", ")), "channel_id")
 	if err != nil {
 		return fmt.Errorf("look for %s in the tables: %w", strings.Join(handles, ", "), err)
 	}

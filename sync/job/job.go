@@ -3,14 +3,12 @@
 // on comes out as [Mistakes]: all of them at once, each with its line and column,
 // the line itself and, where there is one, the remedy.
 //
-// Reading is a pipeline of layers, and each rule lives in one of them only:
+// Reading goes in steps, and each rule lives in one of them only:
 //
-//  1. size, depth and aliases are bounded, before anything is built (yaml.go);
-//  2. YAML becomes a tree that knows its positions (yaml.go, node.go);
-//  3. ${VAR} and ${file:…} are filled in, scalar by scalar (expand.go); a ${name}
-//     that may be a job's for_each stays a template (template.go);
-//  4. the JSON Schema judges the shape: keys, types, words (shape.go, jobs.schema.json);
-//  5. Go judges the meaning: what is configured (build.go), the jobs (jobs.go, chain.go),
+//  1. package yamltree makes a tree of the file, with places, and fills in ${VAR} and
+//     ${file:…}; a ${name} that may be a job's for_each stays a template;
+//  2. the JSON Schema judges the shape: keys, types, words (shape.go, jobs.schema.json);
+//  3. Go judges the meaning: what is configured (build.go), the jobs (jobs.go, chain.go),
 //     what they ask (verbs.go, ask.go, where.go, list.go) and what that costs (money.go).
 //     The bounds of parameters are the service's and live in package outlier.
 //
@@ -24,6 +22,7 @@ import (
 
 	"outlierd/outlier"
 	"outlierd/outlier/pace"
+	"outlierd/sync/yamltree"
 )
 
 // How the service counts `from`, which the interface calls a page but which may be
@@ -46,8 +45,8 @@ type Config struct {
 
 	SinksDownAfter time.Duration // once no sink has worked for so long, nothing is bought
 
-	Jobs     []Spec    // in the order of the file
-	Warnings []Mistake // what is allowed but hardly meant, in the order of the file
+	Jobs     []Spec             // in the order of the file
+	Warnings []yamltree.Mistake // what is allowed but hardly meant, in the order of the file
 
 	// What was read, so that [Config.Once] can read it again.
 	src []byte
@@ -110,3 +109,9 @@ const (
 	SinkDuckDB  = "duckdb"
 	SinkParquet = "parquet"
 )
+
+// Mistake words what somebody else found wrong with the file, such as SQL that names
+// no table, as all other mistakes are worded.
+func (c *Config) Mistake(line, column int, message, hint string) yamltree.Mistake {
+	return yamltree.New(c.Path, c.src, withoutKeys).Mistake(line, column, message, hint)
+}

@@ -12,31 +12,32 @@ import (
 	"time"
 
 	"outlierd/outlier"
+	"outlierd/sync/yamltree"
 )
 
-func (b *builder) jobs(n *node) {
-	if !n.has(mapping) {
+func (b *builder) jobs(n *yamltree.Node) {
+	if !n.Has(yamltree.Mapping) {
 		return
 	}
-	b.defaults = b.root.get("defaults")
-	for _, e := range n.entries {
-		if e.value.has(mapping) {
-			b.cfg.Jobs = append(b.cfg.Jobs, b.spec(e.key, e.value))
+	b.defaults = b.root.Get("defaults")
+	for _, e := range n.Entries {
+		if e.Value.Has(yamltree.Mapping) {
+			b.cfg.Jobs = append(b.cfg.Jobs, b.spec(e.Key, e.Value))
 		}
 	}
 	b.chain(n)
 }
 
 // spec reads one job.
-func (b *builder) spec(name, n *node) Spec {
+func (b *builder) spec(name, n *yamltree.Node) Spec {
 	spec := Spec{
-		Name: name.text, Line: name.line, Column: name.column, zone: b.cfg.Timezone,
-		Was:      n.get("was").textOr(""),
-		About:    n.get("about").textOr(""),
-		Disabled: strings.EqualFold(n.get("enabled").textOr("true"), "false"),
-		Every:    b.duration(n.get("every")),
-		CatchUp:  CatchUp(b.own(n, "catch_up").textOr(string(CatchUpLatest))),
-		After:    n.get("after").textOr(""),
+		Name: name.Text, Line: name.Line, Column: name.Column, zone: b.cfg.Timezone,
+		Was:      n.Get("was").TextOr(""),
+		About:    n.Get("about").TextOr(""),
+		Disabled: strings.EqualFold(n.Get("enabled").TextOr("true"), "false"),
+		Every:    b.duration(n.Get("every")),
+		CatchUp:  CatchUp(b.own(n, "catch_up").TextOr(string(CatchUpLatest))),
+		After:    n.Get("after").TextOr(""),
 	}
 	spec.Schedule, spec.times = b.schedule(n)
 	spec.ReuseFor = cmp.Or(b.duration(b.own(n, "reuse_for")), defaultReuse)
@@ -58,26 +59,26 @@ const defaultReuse = 6 * time.Hour
 
 // own is the value of a key that `defaults` may have too: the job's own replaces the
 // default whole.
-func (b *builder) own(job *node, key string) *node {
-	if n := job.get(key); n != nil {
+func (b *builder) own(job *yamltree.Node, key string) *yamltree.Node {
+	if n := job.Get(key); n != nil {
 		return n
 	}
-	return b.defaults.get(key)
+	return b.defaults.Get(key)
 }
 
-func (b *builder) limits(spec *Spec, n *node) {
-	spec.Budget.PerRun = n.get("per_run").credits()
-	spec.Budget.PerMonth = n.get("per_month").credits()
-	spec.Budget.MaxRequests, _ = strconv.Atoi(n.get("max_requests").textOr("0")) // bounded by the schema
+func (b *builder) limits(spec *Spec, n *yamltree.Node) {
+	spec.Budget.PerRun = credits(n.Get("per_run"))
+	spec.Budget.PerMonth = credits(n.Get("per_month"))
+	spec.Budget.MaxRequests, _ = strconv.Atoi(n.Get("max_requests").TextOr("0")) // bounded by the schema
 }
 
-func (b *builder) duration(n *node) time.Duration {
-	if !n.has(text) {
+func (b *builder) duration(n *yamltree.Node) time.Duration {
+	if !n.Has(yamltree.Text) {
 		return 0
 	}
-	d, err := ParseDuration(n.text)
+	d, err := ParseDuration(n.Text)
 	if err != nil {
-		b.foreign(n, err.Error())
+		n.RefuseQuoting(err.Error())
 	}
 	return time.Duration(d)
 }
@@ -86,53 +87,41 @@ func (b *builder) duration(n *node) time.Duration {
 // of them would mean together, nobody could tell.
 var dues = []string{"schedule", "every", "after"}
 
-func (b *builder) schedule(job *node) (string, times) {
-	n := job.get("schedule")
-	var first *node
-	for _, e := range job.entries {
+func (b *builder) schedule(job *yamltree.Node) (string, times) {
+	n := job.Get("schedule")
+	var first *yamltree.Node
+	for _, e := range job.Entries {
 		switch {
-		case !slices.Contains(dues, e.key.text):
+		case !slices.Contains(dues, e.Key.Text):
 		case first != nil:
-			b.refuse(e.key, "a job has one of %s, and this one has %s already", strings.Join(dues, ", "), first.text)
+			e.Key.Refuse("a job has one of %s, and this one has %s already", strings.Join(dues, ", "), first.Text)
 		default:
-			first = e.key
+			first = e.Key
 		}
 	}
-	if !n.has(text) {
+	if !n.Has(yamltree.Text) {
 		return "", times{}
 	}
-	due, err := parseCron(n.text)
+	due, err := parseCron(n.Text)
 	if err != nil {
-		b.foreign(n, "the schedule "+err.Error())
+		n.RefuseQuoting("the schedule " + err.Error())
 	}
-	return n.text, due
+	return n.Text, due
 }
 
 // notified are the names that a job's notify has.
-func (b *builder) notified(n *node) []string {
-	known := b.root.get("notify")
+func (b *builder) notified(n *yamltree.Node) []string {
+	known := b.root.Get("notify")
 	var names []string
-	for _, name := range n.members() {
-		if !name.has(text) {
+	for _, name := range n.Members() {
+		if !name.Has(yamltree.Text) {
 			continue
 		}
-		if known.get(name.text) == nil {
-			b.refuseWithHint(name, didYouMean(name, Nearest(name.text, known.keys())), "notify at the top of the file has no %s", name.shown())
+		if known.Get(name.Text) == nil {
+			name.RefuseWithHint(name.DidYouMean(name.Text, known.Keys()), "notify at the top of the file has no %s", name.Shown())
 			continue
 		}
-		names = append(names, name.text)
-	}
-	return names
-}
-
-// keys are the names of a mapping's entries.
-func (n *node) keys() []string {
-	if n == nil {
-		return nil
-	}
-	var names []string
-	for _, e := range n.entries {
-		names = append(names, e.key.text)
+		names = append(names, name.Text)
 	}
 	return names
 }
@@ -150,8 +139,8 @@ func ofChannels(op outlier.Operation) bool {
 
 // enrich reads what to fetch for the hits, in the order of the file. What `defaults`
 // says is meant for hits that are videos.
-func (b *builder) enrich(spec *Spec, job *node) {
-	n := job.get("enrich")
+func (b *builder) enrich(spec *Spec, job *yamltree.Node) {
+	n := job.Get("enrich")
 	switch spec.Verb {
 	case VerbChannels, VerbVideos:
 		b.pointless(n, "a job of %s says below fetch what to fetch", spec.Verb)
@@ -163,85 +152,85 @@ func (b *builder) enrich(spec *Spec, job *node) {
 	default:
 		n = b.own(job, "enrich")
 	}
-	b.enrichSort(spec, n.get("sort"))
-	b.enrichWhere(spec, n.get("where"))
-	if !n.has(mapping) {
+	b.enrichSort(spec, n.Get("sort"))
+	b.enrichWhere(spec, n.Get("where"))
+	if !n.Has(yamltree.Mapping) {
 		return
 	}
-	for _, e := range n.entries {
-		op := outlier.Operation(e.key.text)
+	for _, e := range n.Entries {
+		op := outlier.Operation(e.Key.Text)
 		switch {
 		case !slices.Contains(enrichments, op):
 		case spec.Verb == VerbFindChannels && !ofChannels(op):
-			b.refuse(e.key, "the hits of find_channels are channels: channel_videos and channel_shorts can be fetched for them")
+			e.Key.Refuse("the hits of find_channels are channels: channel_videos and channel_shorts can be fetched for them")
 		default:
 			count := func(key string) int {
-				n, _ := strconv.Atoi(e.value.get(key).textOr("0")) // bounded by the schema
+				n, _ := strconv.Atoi(e.Value.Get(key).TextOr("0")) // bounded by the schema
 				return n
 			}
 			spec.Enrich = append(spec.Enrich, Enrich{
 				Op: op, Top: count("top"), TopPerItem: count("top_per_item"),
-				RefreshAfter: b.duration(e.value.get("refresh_after")), Value: count("value"),
+				RefreshAfter: b.duration(e.Value.Get("refresh_after")), Value: count("value"),
 			})
-			if each := e.value.get("top_per_item"); each != nil && len(spec.Loops) == 0 && job.get("enrich") == n {
-				b.warn(each, "write top", "the job has one search, as it has no for_each, so this is the same as top")
+			if each := e.Value.Get("top_per_item"); each != nil && len(spec.Loops) == 0 && job.Get("enrich") == n {
+				each.Warn("write top", "the job has one search, as it has no for_each, so this is the same as top")
 			}
 		}
 	}
-	if where := n.get("where"); where != nil && len(spec.Enrich) == 0 && job.get("enrich") == n {
-		b.warn(where.handle(), "name something, such as comments: {}", "chooses hits, but enrich names nothing to fetch for them")
+	if where := n.Get("where"); where != nil && len(spec.Enrich) == 0 && job.Get("enrich") == n {
+		where.Head().Warn("name something, such as comments: {}", "chooses hits, but enrich names nothing to fetch for them")
 	}
 }
 
 // enrichWhere reads for which of the hits to fetch something. Hits show some of what a
 // search filters by.
-func (b *builder) enrichWhere(spec *Spec, n *node) {
-	if !n.has(mapping) {
+func (b *builder) enrichWhere(spec *Spec, n *yamltree.Node) {
+	if !n.Has(yamltree.Mapping) {
 		return
 	}
-	a := asker{builder: b, template: b.newTemplate(outlier.OpSearch)}
+	a := asker{b: b, ask: b.newTemplate(outlier.OpSearch)}
 	if spec.Verb == VerbFindChannels {
-		a.Op = outlier.OpFindChannels
+		a.ask.Op = outlier.OpFindChannels
 	}
-	a.Hits = true
+	a.ask.Hits = true
 	var shown []string
-	for _, f := range a.template.fields() {
+	for _, f := range a.ask.fields() {
 		shown = append(shown, snake(f.Name))
 	}
 	filters := b.merge(n)
 	for _, key := range slices.Sorted(maps.Keys(filters)) {
-		at, brought := n.get(key), ""
+		at, brought := n.Get(key), ""
 		if at == nil {
-			at, brought = n.get("use"), "brings "+key+", but "
+			at, brought = n.Get("use"), "brings "+key+", but "
 		}
 		switch v := filters[key]; {
-		case v.wrong:
+		case v.Wrong:
 		case !slices.Contains(shown, key) && brought != "":
-			b.refuseWithHint(at.handle(), "take it away with "+key+": ~", "%sthe hits of %s do not show it", brought, spec.Verb)
+			at.Head().RefuseWithHint("take it away with "+key+": ~", "%sthe hits of %s do not show it", brought, spec.Verb)
 		case !slices.Contains(shown, key):
-			b.refuse(at.handle(), "the hits of %s do not show it", spec.Verb)
-		case v.has(blank): // another job may fill it in
-			b.refuse(at.handle(), "%swhich hits are wanted cannot depend on ${%s}", brought, v.names[0])
-			v.taken = true
+			at.Head().Refuse("the hits of %s do not show it", spec.Verb)
+		case v.Has(yamltree.Template): // another job may fill it in
+			at.Head().Refuse("%swhich hits are wanted cannot depend on ${%s}", brought, v.Names[0])
+			v.Used = true
 			delete(filters, key)
 		}
 	}
 	a.fields(nil, n)
-	if a.Window.Since {
-		b.refuseWithHint(filters["published_at"], "write last 7d, or dates", "hits are chosen by dates, not since the last success")
+	if a.ask.Window.Since {
+		filters["published_at"].RefuseWithHint("write last 7d, or dates", "hits are chosen by dates, not since the last success")
 	}
-	spec.wanted = a.template
+	spec.wanted = a.ask
 }
 
-func (b *builder) pointless(n *node, format string, args ...any) {
+func (b *builder) pointless(n *yamltree.Node, format string, args ...any) {
 	if n != nil {
-		b.refuse(n.handle(), format, args...)
+		n.Head().Refuse(format, args...)
 	}
 }
 
 // enrichSort reads which hits come first: by the order that is asked of the service,
 // if nothing else is said and the hits show what it goes by.
-func (b *builder) enrichSort(spec *Spec, n *node) {
+func (b *builder) enrichSort(spec *Spec, n *yamltree.Node) {
 	orders, otherwise := sortsOf(outlier.OpSearch), "zScore"
 	if spec.Verb == VerbFindChannels {
 		orders, otherwise = sortsOf(outlier.OpFindChannels), "subscribers"
@@ -250,9 +239,9 @@ func (b *builder) enrichSort(spec *Spec, n *node) {
 	by, said := b.sort(n)
 	switch asked := spec.ask.sorted(); {
 	case said && !slices.Contains(orders, by.By):
-		word, _, _ := strings.Cut(n.text, " ")
+		word, _, _ := strings.Cut(n.Text, " ")
 		known := inWords(orders)
-		b.refuseWithHint(n, didYouMean(n, Nearest(word, known)), "the hits of %s can be ordered by %s", spec.Verb, strings.Join(known, ", "))
+		n.RefuseWithHint(n.DidYouMean(word, known), "the hits of %s can be ordered by %s", spec.Verb, strings.Join(known, ", "))
 	case said:
 		spec.EnrichSort = by
 	case slices.Contains(orders, asked.By):
@@ -294,11 +283,11 @@ func (t *template) sorted() Sort {
 }
 
 // sort reads "z_score", "z_score desc" or "z_score asc".
-func (b *builder) sort(n *node) (Sort, bool) {
-	if !n.has(text) {
+func (b *builder) sort(n *yamltree.Node) (Sort, bool) {
+	if !n.Has(yamltree.Text) {
 		return Sort{}, false
 	}
-	by, order, _ := strings.Cut(n.text, " ")
+	by, order, _ := strings.Cut(n.Text, " ")
 	return Sort{By: camel(by), Ascending: order == "asc"}, true
 }
 

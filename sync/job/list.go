@@ -2,88 +2,90 @@ package job
 
 import (
 	"strings"
+
+	"outlierd/sync/yamltree"
 )
 
 // origin reads where a list comes from, and the nodes of its members if it stands in
 // the file itself.
-func (b *builder) origin(n *node) (Source, []*node) {
-	at := Source{Line: n.line, Column: n.column}
-	if !n.has(mapping) {
-		return at, n.members()
+func (b *builder) origin(n *yamltree.Node) (Source, []*yamltree.Node) {
+	at := Source{Line: n.Line, Column: n.Column}
+	if !n.Has(yamltree.Mapping) {
+		return at, n.Members()
 	}
-	var from []entry
-	for _, e := range n.entries {
-		if e.key.text != "column" {
+	var from []yamltree.Entry
+	for _, e := range n.Entries {
+		if e.Key.Text != "column" {
 			from = append(from, e)
 		}
 	}
-	column := n.get("column")
+	column := n.Get("column")
 	switch {
 	case len(from) > 1:
-		b.refuse(from[1].key, "a list comes from one place: list, file or sql")
+		from[1].Key.Refuse("a list comes from one place: list, file or sql")
 		return at, nil
-	case len(from) == 0 || column != nil && from[0].key.text != "file":
-		b.refuseWithHint(column.handle(), "write {file: channels.csv, column: channel}", "column names a column of a file")
+	case len(from) == 0 || column != nil && from[0].Key.Text != "file":
+		column.Head().RefuseWithHint("write {file: channels.csv, column: channel}", "column names a column of a file")
 		return at, nil
-	case !from[0].value.has(text) || column != nil && !column.has(text):
+	case !from[0].Value.Has(yamltree.Text) || column != nil && !column.Has(yamltree.Text):
 		return at, nil
 	}
-	value := from[0].value
-	switch from[0].key.text {
+	value := from[0].Value
+	switch from[0].Key.Text {
 	case "list":
 		return at, b.list(value)
 	case "file":
-		return Source{File: b.absolute(value.text), Field: column.textOr(""), Line: value.line, Column: value.column}, nil
+		return Source{File: b.absolute(value.Text), Field: column.TextOr(""), Line: value.Line, Column: value.Column}, nil
 	case "sql":
-		return Source{SQL: b.sql(value), Line: value.line, Column: value.column}, nil
+		return Source{SQL: b.sql(value), Line: value.Line, Column: value.Column}, nil
 	}
 	return at, nil
 }
 
 // sql is a query over the user's own tables, which are read from the DuckDB file.
-func (b *builder) sql(n *node) string {
+func (b *builder) sql(n *yamltree.Node) string {
 	for _, sink := range b.cfg.Sinks {
 		if sink.Kind == SinkDuckDB {
-			return n.text
+			return n.Text
 		}
 	}
-	b.refuseWithHint(n, "add - duckdb: outliers.duckdb to sinks", "SQL reads the tables of the DuckDB file, and there is no duckdb sink")
+	n.RefuseWithHint("add - duckdb: outliers.duckdb to sinks", "SQL reads the tables of the DuckDB file, and there is no duckdb sink")
 	return ""
 }
 
 // list is the list that name names.
-func (b *builder) list(name *node) []*node {
-	lists := b.root.get("lists")
-	if found := lists.get(name.text); found != nil {
-		return found.members()
+func (b *builder) list(name *yamltree.Node) []*yamltree.Node {
+	lists := b.root.Get("lists")
+	if found := lists.Get(name.Text); found != nil {
+		return found.Members()
 	}
 	var known []string
 	if lists != nil {
-		for _, e := range lists.entries {
-			known = append(known, e.key.text)
+		for _, e := range lists.Entries {
+			known = append(known, e.Key.Text)
 		}
 	}
-	b.refuseWithHint(name, didYouMean(name, Nearest(name.text, known)), "there is no list %s", name.shown())
+	name.RefuseWithHint(name.DidYouMean(name.Text, known), "there is no list %s", name.Shown())
 	return nil
 }
 
 // loops reads for_each: each name with its values, in the order of the file.
-func (b *builder) loops(job *node) []loop {
-	n := job.get("for_each")
-	if !n.has(mapping) {
+func (b *builder) loops(job *yamltree.Node) []loop {
+	n := job.Get("for_each")
+	if !n.Has(yamltree.Mapping) {
 		return nil
 	}
 	var loops []loop
 	var lists [][]string
-	for _, e := range n.entries {
-		if !b.loopName(e.key) {
+	for _, e := range n.Entries {
+		if !b.loopName(e.Key) {
 			continue
 		}
-		source, members := b.origin(e.value)
-		l := loop{Loop: Loop{e.key.text, source}}
+		source, members := b.origin(e.Value)
+		l := loop{Loop: Loop{e.Key.Text, source}}
 		if source.File != "" {
-			for _, v := range b.readable(e.value.get("file"), source) {
-				members = append(members, &node{kind: text, text: v.text, raw: v.text})
+			for _, v := range b.readable(e.Value.Get("file"), source) {
+				members = append(members, b.file.Scalar(v.text))
 			}
 		}
 		l.values(members)
@@ -94,30 +96,30 @@ func (b *builder) loops(job *node) []loop {
 		loops = append(loops, l)
 	}
 	if product(lists) > MaxAsks {
-		b.refuse(n.handle(), "makes more than %d combinations", MaxAsks)
+		n.Head().Refuse("makes more than %d combinations", MaxAsks)
 	}
 	return loops
 }
 
 // values takes the values that are known, each once.
-func (l *loop) values(members []*node) {
+func (l *loop) values(members []*yamltree.Node) {
 	seen := map[string]bool{}
 	for _, m := range members {
-		if m.has(text, whole, number) && strings.TrimSpace(m.text) != "" && !seen[m.text] {
-			seen[m.text] = true
-			l.tried, l.members = append(l.tried, m.text), append(l.members, m)
+		if m.Has(yamltree.Text, yamltree.Whole, yamltree.Number) && strings.TrimSpace(m.Text) != "" && !seen[m.Text] {
+			seen[m.Text] = true
+			l.tried, l.members = append(l.tried, m.Text), append(l.members, m)
 		}
 	}
 }
 
 // loopName refuses names that could never be filled in.
-func (b *builder) loopName(key *node) bool {
-	_, taken := b.env(key.text)
+func (b *builder) loopName(key *yamltree.Node) bool {
+	_, taken := b.env(key.Text)
 	switch {
-	case !variableName.MatchString(key.text):
-		b.refuse(key, "a name is made of letters, digits and _, and begins with no digit")
+	case !yamltree.IsName(key.Text):
+		key.Refuse("a name is made of letters, digits and _, and begins with no digit")
 	case taken:
-		b.refuseWithHint(key, "choose another name", "the environment variable %s is set, and would be what ${%s} means", key.text, key.text)
+		key.RefuseWithHint("choose another name", "the environment variable %s is set, and would be what ${%s} means", key.Text, key.Text)
 	default:
 		return true
 	}
@@ -126,13 +128,13 @@ func (b *builder) loopName(key *node) bool {
 
 // readable are the values of a file that n names. That it holds none may change, and is
 // worth a warning only.
-func (b *builder) readable(n *node, source Source) []value {
-	values, err := source.values(n.shown())
+func (b *builder) readable(n *yamltree.Node, source Source) []value {
+	values, err := source.values(n.Shown())
 	switch {
 	case err != nil:
-		b.foreign(n, err.Error())
+		n.RefuseQuoting(err.Error())
 	case len(values) == 0:
-		b.warn(n, "", "the file %s holds no values", n.shown())
+		n.Warn("", "the file %s holds no values", n.Shown())
 	}
 	return values
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"outlierd/sync/yamltree"
+
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -86,7 +88,7 @@ func TestMistakesStandInOrderAndOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = Parse("jobs.yaml", src, nothingSet)
-	found, ok := errors.AsType[Mistakes](err)
+	found, ok := errors.AsType[yamltree.Mistakes](err)
 	if !ok {
 		t.Fatalf("the error is %T, not Mistakes", err)
 	}
@@ -118,7 +120,7 @@ func TestWhatIsAdvisedIsNoMistake(t *testing.T) {
 			return []byte(head + "jobs: {a: {search: {query: x, " + strings.Replace(c.part, "%s", value, 1) + "}}}\n")
 		}
 		_, err := Parse("jobs.yaml", file(c.value), nothingSet)
-		found, ok := errors.AsType[Mistakes](err)
+		found, ok := errors.AsType[yamltree.Mistakes](err)
 		if !ok || len(found) != 1 {
 			t.Fatalf("%s with %s: %v", c.part, c.value, err)
 		}
@@ -199,11 +201,11 @@ func letters(n int) string {
 func TestAFileThatCannotBeReadIsAMistake(t *testing.T) {
 	dir := t.TempDir()
 	_, err := Load(filepath.Join(dir, "jobs.yaml"), nothingSet)
-	if _, ok := errors.AsType[Mistakes](err); !ok || !strings.Contains(err.Error(), "outlierd init") {
+	if _, ok := errors.AsType[yamltree.Mistakes](err); !ok || !strings.Contains(err.Error(), "outlierd init") {
 		t.Errorf("a missing file gives %v", err)
 	}
 	_, err = Load(dir, nothingSet)
-	if _, ok := errors.AsType[Mistakes](err); !ok {
+	if _, ok := errors.AsType[yamltree.Mistakes](err); !ok {
 		t.Errorf("a folder gives %v", err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"outlierd/outlier"
+	"outlierd/sync/yamltree"
 )
 
 // step is the price of the smallest thing that the job buys, and what that is: a page,
@@ -47,45 +48,45 @@ func (s *Spec) least(prices outlier.Prices) outlier.Credits {
 
 // caps refuses amounts that contradict each other, and those that not even the
 // smallest step fits into: such a job would never do anything.
-func (b *builder) caps(spec *Spec, n *node) {
-	all := b.root.get("budget")
+func (b *builder) caps(spec *Spec, n *yamltree.Node) {
+	all := b.root.Get("budget")
 	month := b.cfg.Budget.PerMonth
-	b.exceeds(n.get("per_run"), spec.Budget.PerMonth, "the job's own per_month")
-	b.exceeds(n.get("per_run"), month, "the budget's per_month")
-	b.exceeds(n.get("per_month"), month, "the budget's per_month")
+	b.exceeds(n.Get("per_run"), spec.Budget.PerMonth, "the job's own per_month")
+	b.exceeds(n.Get("per_run"), month, "the budget's per_month")
+	b.exceeds(n.Get("per_month"), month, "the budget's per_month")
 	price, what := spec.step(b.cfg.Service.Prices)
-	for _, cap := range []*node{n.get("per_run"), n.get("per_month"), all.get("per_day"), all.get("per_month")} {
+	for _, cap := range []*yamltree.Node{n.Get("per_run"), n.Get("per_month"), all.Get("per_day"), all.Get("per_month")} {
 		b.holds(cap, price, 0, what)
 	}
-	if reserve := all.get("reserve").credits(); reserve != nil {
-		b.holds(all.get("per_month"), price, *reserve, what)
+	if reserve := credits(all.Get("reserve")); reserve != nil {
+		b.holds(all.Get("per_month"), price, *reserve, what)
 	}
-	if most := n.get("max_requests"); spec.Scan != nil && most.has(whole) && spec.Budget.MaxRequests < 3 {
-		b.refuse(most, "a scan takes 3 requests at least: to start it, to look whether it has ended, and to read it")
-	}
-}
-
-func (b *builder) exceeds(n *node, limit *outlier.Credits, name string) {
-	if amount := n.credits(); amount != nil && limit != nil && *amount > *limit {
-		b.refuse(n, "a cap of %s is more than %s", n.shown(), name)
+	if most := n.Get("max_requests"); spec.Scan != nil && most.Has(yamltree.Whole) && spec.Budget.MaxRequests < 3 {
+		most.Refuse("a scan takes 3 requests at least: to start it, to look whether it has ended, and to read it")
 	}
 }
 
-func (b *builder) holds(n *node, price, reserve outlier.Credits, what string) {
-	switch amount := n.credits(); {
+func (b *builder) exceeds(n *yamltree.Node, limit *outlier.Credits, name string) {
+	if amount := credits(n); amount != nil && limit != nil && *amount > *limit {
+		n.Refuse("a cap of %s is more than %s", n.Shown(), name)
+	}
+}
+
+func (b *builder) holds(n *yamltree.Node, price, reserve outlier.Credits, what string) {
+	switch amount := credits(n); {
 	case amount == nil || *amount-reserve >= price:
 	case reserve > 0:
-		b.refuse(n, "a cap of %s, less the reserve, does not hold %s, which costs %s", n.shown(), what, inCredits(price))
+		n.Refuse("a cap of %s, less the reserve, does not hold %s, which costs %s", n.Shown(), what, inCredits(price))
 	default:
-		b.refuse(n, "a cap of %s does not hold %s, which costs %s", n.shown(), what, inCredits(price))
+		n.Refuse("a cap of %s does not hold %s, which costs %s", n.Shown(), what, inCredits(price))
 	}
 }
 
 // unbounded refuses all pages without a cap for the run: nobody knows how many there
 // are. The cap that it advises holds the smallest step and exceeds no other cap.
-func (b *builder) unbounded(spec *Spec, job, verb *node) {
+func (b *builder) unbounded(spec *Spec, job, verb *yamltree.Node) {
 	budget := b.own(job, "budget")
-	if spec.Pages != AllPages || budget.get("per_run") != nil {
+	if spec.Pages != AllPages || budget.Get("per_run") != nil {
 		return
 	}
 	price, _ := spec.step(b.cfg.Service.Prices)
@@ -98,19 +99,19 @@ func (b *builder) unbounded(spec *Spec, job, verb *node) {
 	amount = max(amount, price) // a month that does not hold it is refused for that
 	hint := fmt.Sprintf("add budget: {per_run: %d} to the job", amount)
 	switch {
-	case job.get("budget") != nil:
+	case job.Get("budget") != nil:
 		hint = fmt.Sprintf("add per_run: %d to the job's budget", amount)
 	case budget != nil:
 		hint += ", which then replaces that of defaults"
 	}
-	pages := cmp.Or(verb.get("pages"), verb.get("read").get("pages"))
-	b.refuseWithHint(pages, hint, "all pages can be had only within a budget for the run")
+	pages := cmp.Or(verb.Get("pages"), verb.Get("read").Get("pages"))
+	pages.RefuseWithHint(hint, "all pages can be had only within a budget for the run")
 }
 
 // budgeted refuses a file that may buy without a cap for the month. The cap that it
 // advises is one that the jobs can live with.
-func (b *builder) budgeted(n *node) {
-	if !b.paid() || n.get("per_month") != nil || n != nil && !n.has(mapping) {
+func (b *builder) budgeted(n *yamltree.Node) {
+	if !b.paid() || n.Get("per_month") != nil || n != nil && !n.Has(yamltree.Mapping) {
 		return
 	}
 	month := outlier.Credits(400)
@@ -128,10 +129,10 @@ func (b *builder) budgeted(n *node) {
 	}
 	const why = "without a cap nothing is bought"
 	if n == nil {
-		b.missing(b.root, "budget", fmt.Sprintf("add budget: {per_month: %d}; %s", month, why))
+		b.root.Missing("budget", fmt.Sprintf("add budget: {per_month: %d}; %s", month, why))
 		return
 	}
-	b.missing(n, "per_month", fmt.Sprintf("add per_month: %d; %s", month, why))
+	n.Missing("per_month", fmt.Sprintf("add per_month: %d; %s", month, why))
 }
 
 func inCredits(price outlier.Credits) string {
@@ -146,7 +147,7 @@ func inCredits(price outlier.Credits) string {
 // is, the cycle from July to August stands for all: it has 31 days, whenever it begins.
 func (b *builder) floor() {
 	month, perDay := b.cfg.Budget.PerMonth, b.cfg.Budget.PerDay
-	if month == nil && perDay == nil || len(b.found) > 0 {
+	if month == nil && perDay == nil || len(b.file.Mistakes()) > 0 {
 		return
 	}
 	f := forecast{prices: b.cfg.Service.Prices, zone: b.cfg.Timezone, dues: maxDues}
@@ -156,7 +157,7 @@ func (b *builder) floor() {
 	}
 	if perDay != nil {
 		if dearest := slices.Max(f.days[:]); dearest > *perDay {
-			b.warn(b.root.get("budget").get("per_day"), "raise it, or let jobs run less often",
+			b.root.Get("budget").Get("per_day").Warn("raise it, or let jobs run less often",
 				"the cheapest runs of all jobs cost up to %d credits in a day, and there are %d", dearest, *perDay)
 		}
 		for i := range f.days { // what a day does not allow is not spent on it
@@ -178,7 +179,7 @@ func (b *builder) floor() {
 		}
 	}
 	if last > 0 {
-		b.warn(b.root.get("budget").get("per_month"), "raise it, or let jobs run less often",
+		b.root.Get("budget").Get("per_month").Warn("raise it, or let jobs run less often",
 			"the cheapest runs of all jobs cost %d credits in a cycle of 31 days, and there are %d: it lasts until day %d", sum, left, last)
 	}
 }

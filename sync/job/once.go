@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"outlierd/outlier"
+	"outlierd/sync/yamltree"
 )
 
 // Overrides change one run of a job. Zero fields change nothing.
@@ -154,26 +155,27 @@ func (c *Config) Once(verb Verb, yaml []byte) (*Spec, error) {
 	b := newBuilder(c.Path, c.src, c.env)
 	b.cfg.Dir = c.Dir
 	b.build() // anew, as reading marks what it has read
-	b.cfg, b.defaults, b.found = c, nil, nil
-	once := newSource(commandLine, clean(yaml))
-	n := once.read(strings.Join(once.lines, "\n"))
-	if n == nil || !n.has(mapping) {
-		once.at(1, 1, fmt.Sprintf("a %s is described by a mapping", verb), "")
-		return nil, once.found
+	b.file.Forget()
+	b.cfg, b.defaults = c, nil
+	once := yamltree.New(commandLine, yaml, withoutKeys)
+	n := once.Parse()
+	if n == nil || !n.Has(yamltree.Mapping) {
+		once.Report(1, 1, fmt.Sprintf("a %s is described by a mapping", verb), "")
+		return nil, once.Mistakes()
 	}
-	once.shape(n, oneOff)
+	shape(n, oneOff)
 	for _, key := range dues {
-		if due := n.get(key); due != nil {
-			once.refuse(due.handle(), "what is asked for once has no schedule")
+		if due := n.Get(key); due != nil {
+			due.Head().Refuse("what is asked for once has no schedule")
 		}
 	}
-	spec := b.spec(&node{kind: text, text: string(verb), line: 1, column: 1, from: once}, n)
-	b.unfilled(n, n.get("for_each").keys())
-	if spec.Verb != verb && len(once.found) == 0 {
-		once.at(1, 1, fmt.Sprintf("this is a %s, not a %s", spec.Verb, verb), "")
+	spec := b.spec(once.Scalar(string(verb)), n)
+	b.unfilled(n, n.Get("for_each").Keys())
+	if spec.Verb != verb && len(once.Mistakes()) == 0 {
+		once.Report(1, 1, fmt.Sprintf("this is a %s, not a %s", spec.Verb, verb), "")
 	}
-	if found := append(once.found, b.found...); len(found) > 0 {
-		return nil, found.tidy()
+	if found := yamltree.Join(once, b.file); len(found) > 0 {
+		return nil, found
 	}
 	return &spec, nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"outlierd/outlier"
+	"outlierd/sync/yamltree"
 )
 
 func TestOverridesChangeOneRun(t *testing.T) {
@@ -154,7 +155,7 @@ func TestMistakesOfTheCommandLineStandThere(t *testing.T) {
 		{"x", "a search is described by a mapping"},
 	} {
 		spec, err := config.Once(VerbSearch, []byte(c.yaml))
-		if _, ok := errors.AsType[Mistakes](err); !ok || !strings.Contains(err.Error(), c.want) || spec != nil {
+		if _, ok := errors.AsType[yamltree.Mistakes](err); !ok || !strings.Contains(err.Error(), c.want) || spec != nil {
 			t.Errorf("%s gives %v, want %q", c.yaml, err, c.want)
 		}
 	}
@@ -309,7 +310,7 @@ func TestAJobThatIsNotEnabledIsNeverDue(t *testing.T) {
 func TestMistakesThatOthersFindShowTheirPlaceToo(t *testing.T) {
 	config := parse(t, head+"notify: {a: {webhook: https://hunter2}}\njobs: {a: {videos: {id: {sql: select x}}}}\n")
 	query := config.Jobs[0].SQL()[0]
-	got := Mistakes{config.Mistake(query.Line, query.Column, "jobs.a: no such column", "look it up")}.Error()
+	got := yamltree.Mistakes{config.Mistake(query.Line, query.Column, "jobs.a: no such column", "look it up")}.Error()
 	want := "/etc/outlierd/jobs.yaml:5:31: jobs.a: no such column; look it up\n   4 | notify: {a: {webhook: ********\n   5 | jobs: {a: {videos: {id: {sql: select x}}}}\n     |                               ^\n"
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)

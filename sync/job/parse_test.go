@@ -2,6 +2,7 @@ package job
 
 import (
 	"net/url"
+	"strings"
 	"testing"
 	"time"
 
@@ -227,6 +228,79 @@ func TestTheDataFolderMayComeFromTheEnvironment(t *testing.T) {
 		}
 		if config.Data != want {
 			t.Errorf("OUTLIERD_DATA=%q gives %s, want %s", value, config.Data, want)
+		}
+	}
+}
+
+// A word without quotes takes its type from what is filled in, a quoted one is text.
+func TestFilledInValuesHaveTheTypeOfTheirWords(t *testing.T) {
+	env := func(name string) (string, bool) {
+		value, set := map[string]string{"N": "12", "YES": "true", "NULL": "~"}[name]
+		return value, set
+	}
+	config, err := Parse("jobs.yaml", []byte(`
+version: 1
+service:
+  url: sim://
+  allow_http: ${YES}
+budget:
+  per_month: ${N}
+jobs:
+  a:
+    about: ${NULL}
+    search:
+      query: "${N}"
+      pages: ${N}
+`), env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := *config.Budget.PerMonth; got != 12 || !config.Service.AllowHTTP {
+		t.Errorf("per_month is %d, allow_http %v", got, config.Service.AllowHTTP)
+	}
+	if a := config.Jobs[0]; a.About != "~" || a.Pages != 12 || asks(t, &a)[0].Queries[0] != "12" {
+		t.Errorf("the job is %+v", a)
+	}
+}
+
+func TestKeys(t *testing.T) {
+	parse := func(service string) (*Config, error) {
+		return Parse("jobs.yaml", []byte("version: 1\nservice: "+service+"\nbudget: {per_month: 9}\njobs: {a: {search: {}}}\n"), environment)
+	}
+	for _, service := range []string{
+		`{url: "https://x.example", key: "${OUTLIERD_KEY}"}`,
+		`{url: "https://x.example", key: "${OUTLIERD_KEY:-}"}`,
+	} {
+		config, err := parse(service)
+		if err != nil || config.Service.Key.IsZero() {
+			t.Errorf("%s: %v", service, err)
+		}
+	}
+	for _, service := range []string{
+		`{url: "sim://", key: "${file:/no/such/file:-}"}`,
+		`{url: "sim://", key: ""}`,
+	} {
+		config, err := parse(service)
+		if err != nil || !config.Service.Key.IsZero() {
+			t.Errorf("%s: %v", service, err)
+		}
+	}
+	for service, want := range map[string]string{
+		`{url: "https://x.example", key: ""}`:                    "the key is empty",
+		`{url: "https://x.example", key: "${NONE:-}"}`:           `"${NONE:-}": the key is empty`,
+		`{url: "https://x.example", key: abc}`:                   "clear text",
+		`{url: "https://x.example", key: 12345}`:                 "clear text",
+		`{url: "https://x.example", key: "${NONE:-abc}"}`:        "clear text",
+		`{url: "https://x.example", key: "a${OUTLIERD_KEY}"}`:    "clear text",
+		`{url: "sim://", key: abc}`:                              "clear text",
+		`{url: "sim://", key: "${OUTLIERD_KEY}"}`:                "sim:// takes no key",
+		`{url: "https://x.example"}`:                             "key is missing",
+		`{url: "http://x.example", key: "${OUTLIERD_KEY}"}`:      "clear text; use https",
+		`{url: "https://u:p@x.example", key: "${OUTLIERD_KEY}"}`: "user and password",
+	} {
+		_, err := parse(service)
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), secret) {
+			t.Errorf("%s gives %v, want %q", service, err, want)
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"outlierd/outlier"
+	"outlierd/sync/yamltree"
 )
 
 // Inputs is what resolving a job needs from outside the file.
@@ -62,7 +63,7 @@ type Ask struct {
 // Resolve is what the job asks for, given what is known now. It reads files and may
 // run SQL, and changes nothing. Its errors name the job and the place in the file.
 func (s *Spec) Resolve(in Inputs) (Resolved, error) {
-	r := resolver{Inputs: in, job: s, answers: map[string][]string{}, handles: map[string]string{}}
+	r := resolver{in: in, job: s, answers: map[string][]string{}, handles: map[string]string{}}
 	if err := r.all(); err != nil {
 		return Resolved{}, fmt.Errorf("job %s: %w", s.Name, err)
 	}
@@ -74,7 +75,7 @@ func (s *Spec) Resolve(in Inputs) (Resolved, error) {
 const MaxAsks = 10_000
 
 type resolver struct {
-	Inputs
+	in      Inputs
 	job     *Spec
 	answers map[string][]string // of files and SQL, each of which is asked once
 	handles map[string]string   // ids of channels
@@ -196,7 +197,7 @@ func (r *resolver) params(t *template, chosen []string) (url.Values, error) {
 	params := url.Values{}
 	for _, name := range slices.Sorted(maps.Keys(t.Params)) {
 		for _, pattern := range t.Params[name] {
-			text, err := r.accept(t, name, fill(pattern, values))
+			text, err := r.accept(t, name, yamltree.Fill(pattern, values))
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", snake(name), err)
 			}
@@ -263,7 +264,7 @@ func (r *resolver) read(s Source, column string) ([]string, error) {
 		return nil, err
 	}
 	values = slices.DeleteFunc(slices.Clone(values), func(v string) bool { return strings.TrimSpace(v) == "" })
-	if len(values) == 0 && s.SQL != "" && r.Assume {
+	if len(values) == 0 && s.SQL != "" && r.in.Assume {
 		values, r.done.Assumed = []string{Assumed}, true
 	}
 	r.answers[key] = uniq(values)
@@ -273,7 +274,7 @@ func (r *resolver) read(s Source, column string) ([]string, error) {
 // fetch reads a file, or runs SQL.
 func (r *resolver) fetch(s Source, column string) ([]string, error) {
 	if s.SQL != "" {
-		values, err := r.IDs(s.SQL, column)
+		values, err := r.in.IDs(s.SQL, column)
 		if err != nil {
 			err = fmt.Errorf("%s: %w", s.place(), err)
 		}
@@ -330,12 +331,12 @@ func (r *resolver) window(a *Ask, w window) error {
 	var last time.Time
 	if w.Since {
 		var err error
-		if last, err = r.Since(a.Watermark); err != nil {
+		if last, err = r.in.Since(a.Watermark); err != nil {
 			return fmt.Errorf("published_at: find the last success: %w", err)
 		}
 		a.Afresh = last.IsZero()
 	}
-	from := w.begin(r.Now, last).UTC()
+	from := w.begin(r.in.Now, last).UTC()
 	maps.Copy(a.Params, outlier.Params([]outlier.Field{{Name: "publishedAt", Value: &outlier.Range[time.Time]{From: &from}}}))
 	return nil
 }

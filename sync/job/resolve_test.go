@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"outlierd/outlier"
+	"outlierd/sync/yamltree"
 )
 
 // one is the only job of a text that goes on after head.
@@ -120,12 +121,12 @@ func TestValuesAreFilledInAsTheyAre(t *testing.T) {
 	text := rapid.StringOf(rapid.RuneFrom([]rune("ab$${}{:-é ")))
 	rapid.Check(t, func(t *rapid.T) {
 		before, value, other := text.Draw(t, "before"), text.Draw(t, "value"), text.Draw(t, "other")
-		pattern := quote.Replace(before) + "${topic}" + quote.Replace(before) + "${b}"
+		pattern := yamltree.Escape(before) + "${topic}" + yamltree.Escape(before) + "${b}"
 		want := before + value + before + other
-		if got := fill(pattern, []string{"topic", value, "b", other}); got != want {
+		if got := yamltree.Fill(pattern, []string{"topic", value, "b", other}); got != want {
 			t.Fatalf("%q is filled in as %q, want %q", pattern, got, want)
 		}
-		if got := fill(quote.Replace(value), nil); got != value {
+		if got := yamltree.Fill(yamltree.Escape(value), nil); got != value {
 			t.Fatalf("%q becomes %q", value, got)
 		}
 	})

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"outlierd/sync/yamltree"
+
 	"github.com/robfig/cron/v3"
 )
 
@@ -137,7 +139,7 @@ func parseCron(expression string) (times, error) {
 	case strings.HasPrefix(expression, "@every"):
 		return times{}, fmt.Errorf("has no @every; use the key every, as in every: 6h")
 	case len(parts) == 1:
-		if word := Nearest("@"+strings.TrimPrefix(expression, "@"), slices.Sorted(maps.Keys(shorthands))); word != "" {
+		if word := yamltree.Nearest("@"+strings.TrimPrefix(expression, "@"), slices.Sorted(maps.Keys(shorthands))); word != "" {
 			return times{}, fmt.Errorf("is not a cron expression; did you mean %q?", word)
 		}
 		return times{}, fmt.Errorf("is not a cron expression; write five fields, or @hourly, @daily, @weekly, @monthly or @yearly")

@@ -28,21 +28,6 @@ type template struct {
 // sent as such.
 const ids = "id"
 
-var quote = strings.NewReplacer("$", "$$")
-
-// fill is a pattern with values: pairs of names and values are filled in at once, so
-// that nothing in a value is taken for a template.
-func fill(pattern string, values []string) string {
-	if !strings.Contains(pattern, "$") {
-		return pattern
-	}
-	pairs := []string{"$$", "$"}
-	for i := 0; i+1 < len(values); i += 2 {
-		pairs = append(pairs, "${"+values[i]+"}", values[i+1])
-	}
-	return strings.NewReplacer(pairs...).Replace(pattern)
-}
-
 // fields are the parameters of the request that the template is for.
 func (t *template) fields() []outlier.Field {
 	if t.Hits {

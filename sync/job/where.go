@@ -8,6 +8,7 @@ import (
 	"unicode"
 
 	"outlierd/outlier"
+	"outlierd/sync/yamltree"
 )
 
 // snake is the file's name of a parameter of the interface: viewCount is view_count.
@@ -48,16 +49,16 @@ func Filters(op outlier.Operation) (keys []string) {
 var ordering = []string{"seed", "sortBy", "sortOrder", "by"}
 
 // filters remembers the named filters and checks them, also those that nobody uses.
-func (b *builder) filters(n *node) {
-	if !n.has(mapping) {
+func (b *builder) filters(n *yamltree.Node) {
+	if !n.Has(yamltree.Mapping) {
 		return
 	}
-	for _, e := range n.entries {
-		b.named[e.key.text] = e.value
+	for _, e := range n.Entries {
+		b.named[e.Key.Text] = e.Value
 	}
-	for _, e := range n.entries {
-		a := asker{builder: b, template: b.newTemplate(outlier.OpSearch), free: true}
-		a.fields(nil, e.value)
+	for _, e := range n.Entries {
+		a := asker{b: b, ask: b.newTemplate(outlier.OpSearch), free: true}
+		a.fields(nil, e.Value)
 	}
 }
 
@@ -65,26 +66,26 @@ func (b *builder) filters(n *node) {
 // earlier, and over all of it the where's own keys. ~ takes away what was brought.
 // Each where is merged once: filters that use each other twice would double the work
 // at every step.
-func (b *builder) merge(n *node) map[string]*node {
-	if !n.has(mapping) {
+func (b *builder) merge(n *yamltree.Node) map[string]*yamltree.Node {
+	if !n.Has(yamltree.Mapping) {
 		return nil
 	}
 	if done, ok := b.merged[n]; ok {
 		return done
 	}
-	values := map[string]*node{}
-	for _, name := range n.get("use").members() {
+	values := map[string]*yamltree.Node{}
+	for _, name := range n.Get("use").Members() {
 		maps.Copy(values, b.used(name))
 	}
-	for _, e := range n.entries {
+	for _, e := range n.Entries {
 		switch {
-		case e.key.text == "use":
-		case !e.value.has(null):
-			values[e.key.text] = e.value
-		case values[e.key.text] == nil:
-			b.refuse(e.value, "nothing is here to be removed, as `use` brings no %s", e.key.text)
+		case e.Key.Text == "use":
+		case !e.Value.Has(yamltree.Null):
+			values[e.Key.Text] = e.Value
+		case values[e.Key.Text] == nil:
+			e.Value.Refuse("nothing is here to be removed, as `use` brings no %s", e.Key.Text)
 		default:
-			delete(values, e.key.text)
+			delete(values, e.Key.Text)
 		}
 	}
 	b.merged[n] = values
@@ -92,46 +93,35 @@ func (b *builder) merge(n *node) map[string]*node {
 }
 
 // used is what the filter that name names comes to.
-func (b *builder) used(name *node) map[string]*node {
-	if !name.has(text, whole, number) {
+func (b *builder) used(name *yamltree.Node) map[string]*yamltree.Node {
+	if !name.Has(yamltree.Text, yamltree.Whole, yamltree.Number) {
 		return nil
 	}
-	filter := b.named[name.text]
+	filter := b.named[name.Text]
 	switch {
 	case filter == nil:
 		known := slices.Sorted(maps.Keys(b.named))
-		b.refuseWithHint(name, didYouMean(name, Nearest(name.text, known)), "there is no filter %s", name.shown())
+		name.RefuseWithHint(name.DidYouMean(name.Text, known), "there is no filter %s", name.Shown())
 		return nil
-	case slices.Contains(b.open, name.text):
-		b.refuseWithHint(name, "leave use out of one of them",
-			"the filters %s use each other in a circle", strings.Join(append(b.open, name.text), " → "))
+	case slices.Contains(b.open, name.Text):
+		name.RefuseWithHint("leave use out of one of them",
+			"the filters %s use each other in a circle", strings.Join(append(b.open, name.Text), " → "))
 		return nil
 	}
-	b.open = append(b.open, name.text)
+	b.open = append(b.open, name.Text)
 	defer func() { b.open = b.open[:len(b.open)-1] }()
 	return b.merge(filter)
 }
 
-// members are the items of a list, or the one value that stands in place of a list.
-func (n *node) members() []*node {
-	switch {
-	case n.has(list):
-		return n.items
-	case n.has(text, whole, number, blank):
-		return []*node{n}
-	}
-	return nil
-}
-
 // asRange says how a number is written where a range is meant: as whichever ends the
 // interface lets it be.
-func asRange(n *node) string {
-	if !n.has(whole, number) || n.filled() {
+func asRange(n *yamltree.Node) string {
+	if !n.Has(yamltree.Whole, yamltree.Number) || n.FromOutside() {
 		return ""
 	}
 	var forms []string
-	for _, form := range []struct{ text, means string }{{n.raw + "..", "at least"}, {".." + n.raw, "at most"}} {
-		if takesRange(n.head.text, form.text) {
+	for _, form := range []struct{ text, means string }{{n.Raw + "..", "at least"}, {".." + n.Raw, "at most"}} {
+		if takesRange(n.Key.Text, form.text) {
 			forms = append(forms, form.text+" for "+form.means)
 		}
 	}

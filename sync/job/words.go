@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"outlierd/outlier"
+	"outlierd/sync/yamltree"
 )
 
 // Duration is a stretch of time as the file writes it: a whole number of minutes,
@@ -87,7 +88,7 @@ func parseRange[T any](text string, from, to func(string) (T, error)) (outlier.R
 
 func parseInteger(text string) (int64, error) {
 	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || !wholeNumber.MatchString(text) {
+	if err != nil || yamltree.KindOf(text) != yamltree.Whole {
 		return 0, fmt.Errorf("%q is no whole number in digits", text)
 	}
 	return n, nil

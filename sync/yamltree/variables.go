@@ -1,4 +1,4 @@
-package job
+package yamltree
 
 import (
 	"errors"
@@ -14,84 +14,67 @@ import (
 // maxSecret bounds what ${file:…} reads.
 const maxSecret = 64 << 10
 
-// variables fills in ${NAME}, ${NAME:-default}, ${file:path} and ${file:path:-default}.
+// Variables fills in ${NAME}, ${NAME:-default}, ${file:path} and ${file:path:-default}.
 // A variable that is set to nothing counts as not set, as in a shell's ":-". A default
 // is plain text up to the next brace. $${ stands for ${ itself.
-type variables struct {
-	env func(string) (string, bool)
-	dir string // what the paths of files are relative to
+type Variables struct {
+	Env func(string) (string, bool)
+	Dir string // what the paths of files are relative to
 }
 
-// expand fills in every value of the file. Templates may stand in filters and in
-// what a job's verb asks.
-func (b *builder) expand() {
-	v := variables{b.env, b.cfg.Dir}
-	for _, e := range b.root.entries {
-		if e.key.text != "jobs" {
-			v.tree(e.value, e.key.text == "filters")
-			continue
-		}
-		for _, job := range e.value.entries {
-			for _, part := range job.value.entries {
-				v.tree(part.value, isVerb(part.key.text))
-			}
-		}
-	}
-}
-
-// tree fills in every value below n, templates only as far as it is known with what.
-// What cannot be filled in is noted in its node, and reported once it is known that
-// somebody wants to read it.
-func (v variables) tree(n *node, templates bool) {
+// Expand fills in every value of n and below. With templates, a text with variables that are
+// not set becomes a [Template], which the caller fills in later. What cannot be filled in is
+// noted in its node: [Schema.Check] reports it unless its key is unknown.
+func (v Variables) Expand(n *Node, templates bool) {
 	switch {
 	case n == nil:
-	case n.kind == mapping:
-		for _, e := range n.entries {
-			v.tree(e.value, templates)
+	case n.Kind == Mapping:
+		for _, e := range n.Entries {
+			v.Expand(e.Value, templates)
 		}
-	case n.kind == list:
-		for _, item := range n.items {
-			v.tree(item, templates)
+	case n.Kind == List:
+		for _, item := range n.Items {
+			v.Expand(item, templates)
 		}
-	case strings.Contains(n.raw, "${"):
+	case strings.Contains(n.Raw, "${"):
 		v.scalar(n, templates)
 	}
 }
 
-func (v variables) scalar(n *node, templates bool) {
-	filled, err := v.fill(n.raw)
-	if _, open := errors.AsType[unset](err); open && templates {
-		n.pattern, n.names, err = v.pattern(n.raw)
+func (v Variables) scalar(n *Node, templates bool) {
+	filled, err := v.fill(n.Raw)
+	if _, open := errors.AsType[NotSetError](err); open && templates {
+		n.Pattern, n.Names, err = v.pattern(n.Raw)
 		if err == nil {
-			n.kind, n.trouble = blank, unset(n.names[0]).Error()
+			n.Kind, n.Unfilled = Template, NotSetError(n.Names[0]).Error()
 			return
 		}
 	}
 	if err != nil {
-		n.trouble = err.Error()
+		n.Unfilled = err.Error()
 		return
 	}
-	n.text = filled
-	if k := kindOf(filled); n.plain && k != null {
-		n.kind = k
+	n.Text = filled
+	if k := KindOf(filled); n.plain && k != Null {
+		n.Kind = k
 	}
 }
 
 // fill replaces every reference in s. Its errors name variables and files, never
 // their contents.
-func (v variables) fill(s string) (string, error) {
+func (v Variables) fill(s string) (string, error) {
 	return replace(s, func(literal string) string { return literal }, v.lookup)
 }
 
 // pattern replaces what is known in s, and says which names are not.
-func (v variables) pattern(s string) (pattern string, names []string, err error) {
-	pattern, err = replace(s, quote.Replace, func(inside string) (string, error) {
+func (v Variables) pattern(s string) (pattern string, names []string, err error) {
+	pattern, err = replace(s, Escape, func(inside string) (string, error) {
 		value, err := v.lookup(inside)
-		if name, open := errors.AsType[unset](err); open {
+		if name, open := errors.AsType[NotSetError](err); open {
 			names = append(names, string(name))
 			return "${" + inside + "}", nil
 		}
-		return quote.Replace(value), err
+		return Escape(value), err
 	})
 	return pattern, names, err
 }
@@ -125,7 +108,7 @@ func replace(s string, literal func(string) string, lookup func(inside string) (
 }
 
 // lookup is the value of what stands between the braces.
-func (v variables) lookup(inside string) (string, error) {
+func (v Variables) lookup(inside string) (string, error) {
 	name, otherwise, hasDefault := strings.Cut(inside, ":-")
 	if strings.Contains(otherwise, "${") {
 		return "", fmt.Errorf("the default of ${%s} holds another ${, which cannot be", name)
@@ -143,53 +126,63 @@ func (v variables) lookup(inside string) (string, error) {
 	return value, err
 }
 
+// IsName reports whether word can be the name of a variable.
+func IsName(word string) bool { return variableName.MatchString(word) }
+
 var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// unset is the error of a variable that is not set, which a for_each may give a value.
-type unset string
+// NotSetError names a variable that is not set.
+type NotSetError string
 
-func (name unset) Error() string {
-	return fmt.Sprintf("the environment variable %s is not set; set it, or give it a default as in ${%s:-default}", string(name), string(name))
+func (name NotSetError) Error() string {
+	return fmt.Sprintf("the environment variable %s is not set; set it, or give it a default as in ${%s:-default}",
+		string(name), string(name))
 }
-func (name unset) Is(target error) bool { return target == fs.ErrNotExist }
 
-// absent is the error of something else that a default may stand in for.
+// Is makes it an [fs.ErrNotExist], as a file that does not exist is.
+func (name NotSetError) Is(target error) bool { return target == fs.ErrNotExist }
+
+// absent is the error of something else that is missing, so that a default holds.
 type absent string
 
 func (a absent) Error() string        { return string(a) }
 func (a absent) Is(target error) bool { return target == fs.ErrNotExist }
 
-func (v variables) variable(name string) (string, error) {
-	if !variableName.MatchString(name) {
-		return "", fmt.Errorf("${%s} is neither ${NAME}, ${NAME:-default} nor ${file:path}; write $${ for the characters themselves", name)
+func (v Variables) variable(name string) (string, error) {
+	if !IsName(name) {
+		return "", fmt.Errorf("${%s} is neither ${NAME}, ${NAME:-default} nor ${file:path}; "+
+			"write $${ for the characters themselves", name)
 	}
-	value, set := v.env(name)
+	value, set := v.Env(name)
 	switch {
 	case !set:
-		return "", unset(name)
+		return "", NotSetError(name)
 	case value == "":
-		return "", absent(fmt.Sprintf("the environment variable %s is set to nothing; set it, or give it a default as in ${%s:-default}", name, name))
+		return "", absent(fmt.Sprintf("the environment variable %s is empty; set it, or give it a default as in ${%s:-default}",
+			name, name))
 	}
 	return value, nil
 }
 
 // file is the text of a small regular file less one newline at its end: the form in
-// which secrets are mounted. Devices and pipes are refused, as reading one may never end.
-func (v variables) file(name string) (string, error) {
+// which secrets are mounted.
+func (v Variables) file(name string) (string, error) {
 	full := name
 	if !filepath.IsAbs(full) {
-		full = filepath.Join(v.dir, full)
+		full = filepath.Join(v.Dir, full)
 	}
-	value, err := readRegular(full, name, maxSecret)
+	value, err := ReadFile(full, name, maxSecret)
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", absent(fmt.Sprintf("the file %s does not exist; create it, or give a default as in ${file:%s:-default}", name, name))
+		return "", absent(fmt.Sprintf("the file %s does not exist; create it, or give a default as in ${file:%s:-default}",
+			name, name))
 	}
 	return strings.TrimSuffix(strings.TrimSuffix(value, "\n"), "\r"), err
 }
 
-// readRegular is the text of a regular file of at most so many bytes, which errors
-// call by name.
-func readRegular(path, name string, most int) (string, error) {
+// ReadFile is the text of a regular file of at most so many bytes, which errors call by
+// name. Devices and pipes are refused, as reading one may never end. A file that does not
+// exist is an [fs.ErrNotExist].
+func ReadFile(path, name string, most int) (string, error) {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -220,4 +213,20 @@ func reason(err error) error {
 		return e.Err
 	}
 	return err
+}
+
+// Escape is a text as a pattern that means just this text.
+func Escape(text string) string { return strings.ReplaceAll(text, "$", "$$") }
+
+// Fill is a pattern with values: pairs of names and values are filled in at once, so
+// that nothing in a value is taken for a template.
+func Fill(pattern string, values []string) string {
+	if !strings.Contains(pattern, "$") {
+		return pattern
+	}
+	pairs := []string{"$$", "$"}
+	for i := 0; i+1 < len(values); i += 2 {
+		pairs = append(pairs, "${"+values[i]+"}", values[i+1])
+	}
+	return strings.NewReplacer(pairs...).Replace(pattern)
 }

@@ -1,9 +1,10 @@
-package job
+package yamltree
 
 import (
 	"errors"
 	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
@@ -12,34 +13,37 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// What a file may ask of us. The parser needs time and memory that grow faster than
+// Bounds of a file. The parser needs time and memory that grow faster than
 // its input, and an alias repeats what it names: a few lines can mean a billion nodes.
 const (
-	maxBytes  = 1 << 20
+	MaxBytes  = 1 << 20 // more is not read
 	maxTokens = 50_000
 	maxNodes  = 100_000
 	maxDepth  = 64
 )
 
-// read turns the text of a file into a tree, or reports why it cannot.
-func (s *source) read(src string) *node {
-	tokens := lexer.Tokenize(src)
-	if !s.bounded(tokens) {
+// Parse turns the text into a tree, or reports why it cannot. An empty file is nil.
+func (f *File) Parse() *Node {
+	if !f.legible() {
 		return nil
 	}
-	file, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
+	tokens := lexer.Tokenize(strings.Join(f.lines, "\n"))
+	if !f.bounded(tokens) {
+		return nil
+	}
+	parsed, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
 	if err != nil {
-		s.syntax(err)
+		f.syntax(err)
 		return nil
 	}
-	r := reader{source: s, left: maxNodes, anchors: map[string]ast.Node{}}
-	var root *node
-	for _, doc := range file.Docs {
+	r := reader{file: f, left: maxNodes, anchors: map[string]ast.Node{}}
+	var root *Node
+	for _, doc := range parsed.Docs {
 		switch {
 		case doc.Body == nil || doc.Body.Type() == ast.DirectiveType:
 		case root != nil:
 			at := doc.Body.GetToken().Position
-			s.at(at.Line, at.Column, "a second YAML document begins here", "keep one document in the file and remove the line ---")
+			f.Report(at.Line, at.Column, "a second YAML document begins here", "keep one document in the file and remove the line ---")
 			return root
 		default:
 			root = r.node(doc.Body, "", 0)
@@ -48,11 +52,29 @@ func (s *source) read(src string) *node {
 	return root
 }
 
+// legible reports whether the text is short enough, and UTF-8.
+func (f *File) legible() bool {
+	switch {
+	case len(f.src) > MaxBytes:
+		f.Report(1, 1, fmt.Sprintf("the file has %d bytes; at most %d are read", len(f.src), MaxBytes), "")
+	case !utf8.Valid(f.src):
+		for i, line := range f.lines {
+			if before, _, found := strings.Cut(line, "\uFFFD"); found {
+				f.Report(i+1, utf8.RuneCountInString(before)+1, "this is no UTF-8 text", "save the file as UTF-8")
+				break
+			}
+		}
+	default:
+		return true
+	}
+	return false
+}
+
 // bounded judges size and depth by the tokens alone, as building the tree is what
 // must not be done with too many or too deep ones.
-func (s *source) bounded(tokens token.Tokens) bool {
+func (f *File) bounded(tokens token.Tokens) bool {
 	if len(tokens) > maxTokens {
-		s.at(1, 1, fmt.Sprintf("the file has more than %d words and signs", maxTokens), "split it into several files")
+		f.Report(1, 1, fmt.Sprintf("the file has more than %d words and signs", maxTokens), "split it into several files")
 		return false
 	}
 	var columns []int // where the block collections that are open begin
@@ -72,7 +94,7 @@ func (s *source) bounded(tokens token.Tokens) bool {
 		}
 		line = t.Position.Line
 		if len(columns)+flow > maxDepth {
-			s.at(t.Position.Line, t.Position.Column, fmt.Sprintf("nested more than %d levels deep", maxDepth), "")
+			f.Report(t.Position.Line, t.Position.Column, fmt.Sprintf("nested more than %d levels deep", maxDepth), "")
 			return false
 		}
 	}
@@ -80,10 +102,10 @@ func (s *source) bounded(tokens token.Tokens) bool {
 }
 
 // syntax reports what the parser said. Its words quote nothing of the file.
-func (s *source) syntax(err error) {
+func (f *File) syntax(err error) {
 	wrong, ok := errors.AsType[*yaml.SyntaxError](err)
 	if !ok || wrong.Token == nil || wrong.Token.Position == nil {
-		s.at(1, 1, "not YAML: "+err.Error(), "")
+		f.Report(1, 1, "not YAML: "+err.Error(), "")
 		return
 	}
 	hint := ""
@@ -94,32 +116,32 @@ func (s *source) syntax(err error) {
 		hint = "put a value that begins with @ between quotes"
 	case strings.Contains(at.Origin, "\t"):
 		hint = "indent with spaces, not with tabs"
-	case at.Position.Line <= len(s.lines) && strings.Contains(s.lines[at.Position.Line-1], "${"):
+	case at.Position.Line <= len(f.lines) && strings.Contains(f.lines[at.Position.Line-1], "${"):
 		hint = "within { } or [ ] put ${…} between quotes"
 	}
-	s.at(wrong.Token.Position.Line, wrong.Token.Position.Column, "not YAML: "+strings.ReplaceAll(wrong.Message, "\t", `\t`), hint)
+	f.Report(wrong.Token.Position.Line, wrong.Token.Position.Column, "not YAML: "+strings.ReplaceAll(wrong.Message, "\t", `\t`), hint)
 }
 
 // reader builds nodes out of the parser's tree: aliases and merges are resolved, and
 // keys that begin with x- are dropped once their anchors are known.
 type reader struct {
-	*source
+	file    *File
 	anchors map[string]ast.Node
 	open    []string // the aliases that are being resolved
 	left    int      // how many nodes may still be built
 }
 
-func (r *reader) node(from ast.Node, at path, depth int) *node {
+func (r *reader) node(from ast.Node, at path, depth int) *Node {
 	n := r.place(from, at)
 	r.left--
 	switch {
 	case r.left < 0:
 		if r.left == -1 {
-			r.refuse(n, "aliases make the file mean more than %d values", maxNodes)
+			n.Refuse("aliases make the file mean more than %d values", maxNodes)
 		}
 		return n
 	case depth > maxDepth:
-		r.refuse(n, "aliases nest more than %d levels deep", maxDepth)
+		n.Refuse("aliases nest more than %d levels deep", maxDepth)
 		return n
 	}
 	switch v := from.(type) {
@@ -128,9 +150,9 @@ func (r *reader) node(from ast.Node, at path, depth int) *node {
 	case *ast.MappingValueNode:
 		r.mapping(n, []*ast.MappingValueNode{v}, depth)
 	case *ast.SequenceNode:
-		n.kind = list
+		n.Kind = List
 		for _, item := range v.Values {
-			n.items = append(n.items, r.node(item, at, depth+1))
+			n.Items = append(n.Items, r.node(item, at, depth+1))
 		}
 	case *ast.AnchorNode:
 		r.anchors[v.Name.GetToken().Value] = v.Value
@@ -146,7 +168,7 @@ func (r *reader) node(from ast.Node, at path, depth int) *node {
 }
 
 // place is an empty node that knows where it stands.
-func (r *reader) place(from ast.Node, at path) *node {
+func (r *reader) place(from ast.Node, at path) *Node {
 	t := from.GetToken()
 	if m, ok := from.(*ast.MappingNode); ok && !m.IsFlowStyle && len(m.Values) > 0 {
 		t = m.Values[0].Key.GetToken()
@@ -154,17 +176,17 @@ func (r *reader) place(from ast.Node, at path) *node {
 	if m, ok := from.(*ast.MappingValueNode); ok {
 		t = m.Key.GetToken()
 	}
-	return &node{kind: null, path: at, line: t.Position.Line, column: r.column(t), from: r.source}
+	return &Node{Kind: Null, path: at, Line: t.Position.Line, Column: r.column(t), file: r.file}
 }
 
 // column is where a token begins. Blanks after a plain word shift the position that
 // the lexer gives it, so the column is confirmed by the line itself.
 func (r *reader) column(t *token.Token) int {
 	first, _, _ := strings.Cut(t.Value, " ")
-	if t.Type != token.StringType || t.Position.Line > len(r.lines) || first == "" {
+	if t.Type != token.StringType || t.Position.Line > len(r.file.lines) || first == "" {
 		return t.Position.Column
 	}
-	line := []rune(r.lines[t.Position.Line-1])
+	line := []rune(r.file.lines[t.Position.Line-1])
 	for c := min(t.Position.Column, len(line)); c > 0; c-- {
 		if strings.HasPrefix(string(line[c-1:min(len(line), c-1+len(first))]), first) {
 			return c
@@ -173,9 +195,9 @@ func (r *reader) column(t *token.Token) int {
 	return t.Position.Column
 }
 
-func (r *reader) mapping(n *node, values []*ast.MappingValueNode, depth int) {
-	n.kind = mapping
-	var merged []*node
+func (r *reader) mapping(n *Node, values []*ast.MappingValueNode, depth int) {
+	n.Kind = Mapping
+	var merged []*Node
 	lines := map[string]int{} // where each key was first seen
 	for _, v := range values {
 		if v.Key.IsMergeKey() {
@@ -183,23 +205,23 @@ func (r *reader) mapping(n *node, values []*ast.MappingValueNode, depth int) {
 			continue
 		}
 		key := r.node(v.Key, n.path, depth+1)
-		if key.kind == list || key.kind == mapping {
-			r.refuse(key, "a key has to be a word, not %s", key.kind)
+		if key.Kind == List || key.Kind == Mapping {
+			key.Refuse("a key has to be a word, not %s", key.Kind)
 			continue
 		}
-		key.path = n.path.key(key.text)
+		key.path = n.path.key(key.Text)
 		value := r.node(v.Value, key.path, depth+1)
-		value.head = key
-		if value.kind == null && value.raw == "" {
-			value.line, value.column = key.line, key.column // nothing has no place of its own
+		value.Key = key
+		if value.Kind == Null && value.Raw == "" {
+			value.Line, value.Column = key.Line, key.Column // nothing has no place of its own
 		}
-		if first, twice := lines[key.text]; twice {
-			r.refuse(key, "the key stands here a second time, first in line %d", first)
+		if first, twice := lines[key.Text]; twice {
+			key.Refuse("the key stands here a second time, first in line %d", first)
 			continue
 		}
-		lines[key.text] = key.line
-		if !strings.HasPrefix(key.text, "x-") {
-			n.entries = append(n.entries, entry{key, value})
+		lines[key.Text] = key.Line
+		if !strings.HasPrefix(key.Text, "x-") {
+			n.Entries = append(n.Entries, Entry{key, value})
 		}
 	}
 	for _, from := range merged {
@@ -208,34 +230,34 @@ func (r *reader) mapping(n *node, values []*ast.MappingValueNode, depth int) {
 }
 
 // merge adds the entries of `<<: *name` or `<<: [*a, *b]` that n does not have yet.
-func (r *reader) merge(n, from *node) {
-	switch from.kind {
-	case mapping:
-		for _, e := range from.entries {
-			if n.get(e.key.text) == nil {
-				n.entries = append(n.entries, e)
+func (r *reader) merge(n, from *Node) {
+	switch from.Kind {
+	case Mapping:
+		for _, e := range from.Entries {
+			if n.Get(e.Key.Text) == nil {
+				n.Entries = append(n.Entries, e)
 			}
 		}
-	case list:
-		for _, item := range from.items {
+	case List:
+		for _, item := range from.Items {
 			r.merge(n, item)
 		}
 	default:
-		r.refuse(from, "only a mapping can be merged with <<, not %s", from.kind)
+		from.Refuse("only a mapping can be merged with <<, not %s", from.Kind)
 	}
 }
 
 // alias builds what the alias names anew, under the path where it is used.
-func (r *reader) alias(n *node, v *ast.AliasNode, depth int) *node {
+func (r *reader) alias(n *Node, v *ast.AliasNode, depth int) *Node {
 	name := v.Value.GetToken().Value
 	target, known := r.anchors[name]
 	if !known {
-		r.refuse(n, "no anchor &%s stands before this alias", name)
+		n.Refuse("no anchor &%s stands before this alias", name)
 		return n
 	}
 	for _, open := range r.open {
 		if open == name {
-			r.refuse(n, "the alias *%s is part of what it names", name)
+			n.Refuse("the alias *%s is part of what it names", name)
 			return n
 		}
 	}
@@ -245,23 +267,23 @@ func (r *reader) alias(n *node, v *ast.AliasNode, depth int) *node {
 }
 
 // tag allows !!str, which makes text of a number, and nothing else.
-func (r *reader) tag(n *node, v *ast.TagNode, depth int) *node {
+func (r *reader) tag(n *Node, v *ast.TagNode, depth int) *Node {
 	if v.GetToken().Value != "!!str" || v.Value == nil {
-		r.refuse(n, "YAML tags such as %s are not read here", v.GetToken().Value)
+		n.Refuse("YAML tags such as %s are not read here", v.GetToken().Value)
 		return n
 	}
 	value := r.node(v.Value, n.path, depth+1)
-	if value.kind != list && value.kind != mapping {
-		value.kind, value.plain = text, false
+	if value.Kind != List && value.Kind != Mapping {
+		value.Kind, value.plain = Text, false
 	}
 	return value
 }
 
-func (r *reader) scalar(n *node, from ast.Node) {
+func (r *reader) scalar(n *Node, from ast.Node) {
 	t := from.GetToken()
 	if v, ok := from.(*ast.LiteralNode); ok {
-		n.kind, n.raw = text, v.Value.Value
-		n.text = n.raw
+		n.Kind, n.Raw = Text, v.Value.Value
+		n.Text = n.Raw
 		return
 	}
 	switch t.Type {
@@ -269,10 +291,10 @@ func (r *reader) scalar(n *node, from ast.Node) {
 		n.plain = true
 		return
 	case token.SingleQuoteType, token.DoubleQuoteType:
-		n.kind, n.raw = text, t.Value
+		n.Kind, n.Raw = Text, t.Value
 	default:
-		n.plain, n.raw = true, t.Value
-		n.kind = kindOf(n.raw)
+		n.plain, n.Raw = true, t.Value
+		n.Kind = KindOf(n.Raw)
 	}
-	n.text = n.raw
+	n.Text = n.Raw
 }

@@ -1,4 +1,4 @@
-package job
+package yamltree
 
 // Nearest is the candidate that somebody who typed word most likely meant, or "" if
 // none is near: about a third of the letters may be wrong, and the first of equally
@@ -15,6 +15,18 @@ func Nearest(word string, candidates []string) string {
 		}
 	}
 	return best
+}
+
+// DidYouMean asks whether somebody who typed word meant the nearest of the candidates; it is
+// "" if none is near, or if n's value came from outside the file.
+func (n *Node) DidYouMean(word string, candidates []string) string {
+	if n.FromOutside() {
+		return ""
+	}
+	if near := Nearest(word, candidates); near != "" {
+		return "did you mean " + near + "?"
+	}
+	return ""
 }
 
 // distance counts the slips that turn a into b: a letter too many, too few, wrong,

@@ -1,0 +1,144 @@
+package yamltree
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Mistake is one thing that is wrong with the file, and where.
+type Mistake struct {
+	File         string
+	Line, Column int    // of the offending key or value, from 1; columns count characters
+	Message      string // begins with the path of the key: "jobs.coffee.search.pages: …"
+	Hint         string // the remedy, if there is one to name: "did you mean schedule?"
+	Excerpt      string // the line before, the line, and a caret below the column
+}
+
+// String is the mistake without its excerpt: "jobs.yaml:7:12: message; hint".
+func (m Mistake) String() string {
+	text := fmt.Sprintf("%s:%d:%d: %s", m.File, m.Line, m.Column, m.Message)
+	if m.Hint != "" {
+		text += "; " + m.Hint
+	}
+	return text
+}
+
+// Mistakes are all mistakes of a file in the order of their positions. There is at
+// least one in every Mistakes that is returned as an error.
+type Mistakes []Mistake
+
+// Error prints every mistake together with its excerpt.
+func (ms Mistakes) Error() string {
+	var b strings.Builder
+	for _, m := range ms {
+		b.WriteString(m.String())
+		b.WriteString("\n")
+		b.WriteString(m.Excerpt)
+	}
+	return b.String()
+}
+
+// sorted are the mistakes by their places, without repetitions.
+func (ms Mistakes) sorted() Mistakes {
+	ms = slices.Clone(ms)
+	slices.SortStableFunc(ms, func(a, b Mistake) int {
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column), strings.Compare(a.Message, b.Message))
+	})
+	return slices.Compact(ms)
+}
+
+// Join is all that several files have wrong, in the order of the places.
+func Join(files ...*File) Mistakes {
+	var all Mistakes
+	for _, f := range files {
+		all = append(all, f.found...)
+	}
+	return all.sorted()
+}
+
+// Mistake is a mistake of f at a position, for what is found wrong with it later.
+func (f *File) Mistake(line, column int, message, hint string) Mistake {
+	line, column = max(line, 1), max(column, 1)
+	return Mistake{
+		File: f.name, Line: line, Column: column,
+		Message: strings.Map(visible, message), Hint: strings.Map(visible, hint),
+		Excerpt: f.excerpt(line, column),
+	}
+}
+
+// Report notes a mistake at a position.
+func (f *File) Report(line, column int, message, hint string) {
+	f.found = append(f.found, f.Mistake(line, column, message, hint))
+}
+
+// Refuse reports a mistake in n's value. From then on n is wrong, and nothing that
+// reads it complains a second time.
+func (n *Node) Refuse(format string, args ...any) {
+	n.RefuseWithHint("", format, args...)
+}
+
+// RefuseWithHint is [Node.Refuse] with the remedy.
+func (n *Node) RefuseWithHint(hint, format string, args ...any) {
+	n.Wrong = true
+	n.file.Report(n.Line, n.Column, n.path.prefix()+fmt.Sprintf(format, args...), hint)
+}
+
+// RefuseQuoting reports words that may quote n's value. If the value came from outside
+// the file it may be a secret, and the words are not shown.
+func (n *Node) RefuseQuoting(words string) {
+	if n.FromOutside() {
+		words = "the value of " + n.Shown() + " is not valid here"
+	}
+	n.Refuse("%s", words)
+}
+
+// Missing reports that a mapping lacks a key.
+func (n *Node) Missing(key, hint string) {
+	at := n.Head()
+	at.file.Report(at.Line, at.Column, n.path.prefix()+key+" is missing", hint)
+}
+
+// Warn reports what is allowed in n but hardly meant.
+func (n *Node) Warn(hint, format string, args ...any) {
+	message := n.path.prefix() + fmt.Sprintf(format, args...)
+	n.file.warnings = append(n.file.warnings, n.file.Mistake(n.Line, n.Column, message, hint))
+}
+
+// excerptWidth is how much of a long line is shown around a caret.
+const excerptWidth = 100
+
+// excerpt shows a line, the line before it unless that is blank, and a caret:
+//
+//	6 |   search:
+//	7 |     pages: none
+//	  |            ^
+func (f *File) excerpt(line, column int) string {
+	if line > len(f.shown) || strings.TrimSpace(f.shown[line-1]) == "" {
+		return ""
+	}
+	skip := 0
+	if column > excerptWidth {
+		skip = column - excerptWidth*3/4
+	}
+	var b strings.Builder
+	if line > 1 {
+		if before := stretch(f.shown[line-2], skip); before != "" {
+			fmt.Fprintf(&b, "%4d | %s\n", line-1, before)
+		}
+	}
+	fmt.Fprintf(&b, "%4d | %s\n", line, stretch(f.shown[line-1], skip))
+	fmt.Fprintf(&b, "     | %*s\n", column-skip, "^")
+	return b.String()
+}
+
+// stretch is the part of a line that begins skip characters into it.
+func stretch(line string, skip int) string {
+	letters := []rune(line)
+	letters = letters[min(skip, len(letters)):]
+	if len(letters) > excerptWidth {
+		letters = append(slices.Clone(letters[:excerptWidth]), '…')
+	}
+	return strings.TrimRight(string(letters), " ")
+}

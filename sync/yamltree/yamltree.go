@@ -1,0 +1,72 @@
+// Package yamltree reads a YAML file into a tree of nodes that know where they stand,
+// and words what is wrong with them. It knows nothing of what the file is about.
+//
+// Reading goes in steps, and a value that one step has refused is not read by the next:
+//
+//	f := yamltree.New("jobs.yaml", src, hide) // hide: lines without secrets, for excerpts
+//	root := f.Parse()                         // size, depth and aliases are bounded
+//	yamltree.Variables{Env: env, Dir: dir}.Expand(root, false)
+//	schema.Check(root, "", advice)            // keys, types and words, by a JSON Schema
+//	root.Get("timezone").Refuse("…")          // meaning, by the caller
+//	f.Mistakes()                              // all of them, in the order of the file
+//
+// Every mistake has its line and column, the line itself and, where there is one, the
+// remedy. No message shows a value that came from a variable or a file.
+package yamltree
+
+import (
+	"strings"
+	"unicode"
+)
+
+// File is the text of a file, and what is wrong with it.
+type File struct {
+	found    Mistakes
+	warnings Mistakes
+
+	name  string
+	src   []byte
+	lines []string // as written, without line ends
+	shown []string // the same, fit for a terminal and without secrets
+}
+
+// New is the file of that name with the text src. hide returns lines as excerpts may show
+// them: as many as it gets, without secrets.
+func New(name string, src []byte, hide func(lines []string) []string) *File {
+	f := &File{name: name, src: src, lines: strings.Split(clean(src), "\n")}
+	f.shown = hide(f.lines)
+	for i, line := range f.shown {
+		f.shown[i] = strings.Map(visible, line)
+	}
+	return f
+}
+
+// Mistakes are those found so far, in the order of the file; nil if there is none.
+func (f *File) Mistakes() Mistakes { return f.found.sorted() }
+
+// Warnings are what is allowed but hardly meant, in the order of the file.
+func (f *File) Warnings() Mistakes { return f.warnings.sorted() }
+
+// Forget drops all mistakes found so far.
+func (f *File) Forget() { f.found = nil }
+
+// clean is src as text with plain line ends and without a byte order mark.
+func clean(src []byte) string {
+	if len(src) > MaxBytes {
+		src = nil
+	}
+	text := strings.TrimPrefix(strings.ToValidUTF8(string(src), "\uFFFD"), "\uFEFF")
+	return strings.ReplaceAll(text, "\r\n", "\n")
+}
+
+// visible keeps control characters of the file from the reader's terminal. Every
+// character stays one character, so that carets stay where they belong.
+func visible(r rune) rune {
+	switch {
+	case r == '\t':
+		return ' '
+	case unicode.IsGraphic(r):
+		return r
+	}
+	return '·'
+}
