@@ -9,8 +9,8 @@ import (
 	"outlierd/cmd/outlierd/term"
 	"outlierd/outlier"
 	"outlierd/outlier/pace"
-	"outlierd/sync/job"
 	"outlierd/sync/state"
+	"outlierd/sync/yamltree"
 )
 
 // The exit codes, for scripts and schedulers. They are part of the interface of
@@ -46,7 +46,7 @@ func exitCode(ctx context.Context, err error) int {
 	if _, ok := errors.AsType[usageError](err); ok {
 		return exitUsage
 	}
-	if _, ok := errors.AsType[job.Mistakes](err); ok {
+	if _, ok := errors.AsType[yamltree.Mistakes](err); ok {
 		return exitConfig
 	}
 	if _, ok := errors.AsType[*state.HeldError](err); ok {
@@ -80,7 +80,7 @@ func complaint(ctx context.Context, err error) string {
 	if _, ok := errors.AsType[statusError](err); ok {
 		return ""
 	}
-	if mistakes, ok := errors.AsType[job.Mistakes](err); ok {
+	if mistakes, ok := errors.AsType[yamltree.Mistakes](err); ok {
 		return strings.TrimRight(mistakes.Error(), "\n")
 	}
 	if stopped(ctx, err) {

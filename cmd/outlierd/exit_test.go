@@ -9,13 +9,13 @@ import (
 
 	"outlierd/outlier"
 	"outlierd/outlier/pace"
-	"outlierd/sync/job"
 	"outlierd/sync/state"
+	"outlierd/sync/yamltree"
 )
 
 func TestEveryErrorHasItsExitCode(t *testing.T) {
 	refused := &outlier.Error{Kind: outlier.Unauthorized, Op: outlier.OpSearch, Status: 401}
-	mistakes := job.Mistakes{{File: "jobs.yaml", Line: 3}}
+	mistakes := yamltree.Mistakes{{File: "jobs.yaml", Line: 3}}
 	plainly := errors.New("no route")
 	for name, test := range map[string]struct {
 		err  error
@@ -63,7 +63,7 @@ func TestSignalDecidesTheExitCodeOfWhatItCutShort(t *testing.T) {
 		want int
 	}{
 		{nil, exitDone}, {ctx.Err(), exitInterrupted}, {fmt.Errorf("job coffee: %w", ctx.Err()), exitInterrupted},
-		{statusError{state.Partial}, exitInterrupted}, {usageError{errors.New("x")}, exitUsage}, {job.Mistakes{{}}, exitConfig},
+		{statusError{state.Partial}, exitInterrupted}, {usageError{errors.New("x")}, exitUsage}, {yamltree.Mistakes{{}}, exitConfig},
 		{&state.HeldError{}, exitHeld},
 	} {
 		if got := exitCode(ctx, test.err); got != test.want {
@@ -110,7 +110,7 @@ func TestComplaintsAreToldOnce(t *testing.T) {
 		{nil, ""},
 		{statusError{state.Partial}, ""}, // the summary has told it
 		{errors.New("open x: no such file"), "outlierd: open x: no such file"},
-		{usageError{job.Mistakes{{File: "command line", Line: 1, Column: 9, Message: "search.pages: wants a number", Excerpt: "   1 | x\n"}}},
+		{usageError{yamltree.Mistakes{{File: "command line", Line: 1, Column: 9, Message: "search.pages: wants a number", Excerpt: "   1 | x\n"}}},
 			"command line:1:9: search.pages: wants a number\n   1 | x"},
 		{errors.New("a title of \x1b[2J\u202estrangers\nand\ttwo lines"), "outlierd: a title of \ufffd[2J\ufffdstrangers\nand two lines"},
 	} {

@@ -20,14 +20,15 @@ var mayImport = map[string][]string{
 	"sinks/parquet":     {"schema", "sinks"},
 	"sinks/sinktest":    {"schema", "sinks"},
 	"sync/credit":       {"outlier"},
-	"sync/job":          {"outlier", "outlier/pace"},
+	"sync/yamltree":     {},
+	"sync/job":          {"outlier", "outlier/pace", "sync/yamltree"},
 	"sync/state":        {"outlier", "sync/credit"},
 	// its own tests use it, so it cannot import sync/state
 	"sync/state/statetest": {},
 	"sync/engine":          {"outlier", "outlier/pace", "schema", "sinks", "sync/credit", "sync/job", "sync/state"},
 	"cmd/outlierd/term":    {},
 	"cmd/outlierd": {"cmd/outlierd/term", "outlier", "outlier/pace", "outlier/simulator", "schema", "sinks", "sinks/duckdb", "sinks/parquet",
-		"sync/credit", "sync/engine", "sync/job", "sync/state"},
+		"sync/credit", "sync/engine", "sync/job", "sync/state", "sync/yamltree"},
 }
 
 // fenced libraries may be imported by these packages only, so that each could be
@@ -36,8 +37,8 @@ var fenced = map[string][]string{
 	"github.com/duckdb/":          {"sinks/duckdb"},
 	"github.com/apache/arrow-go/": {"schema", "sinks", "sinks/duckdb", "sinks/parquet", "sinks/sinktest", "sync/engine"},
 	"modernc.org/sqlite":          {"sync/state", "sync/state/statetest"},
-	"github.com/goccy/go-yaml":    {"sync/job"},
-	"github.com/santhosh-tekuri/": {"sync/job"},
+	"github.com/goccy/go-yaml":    {"sync/yamltree"},
+	"github.com/santhosh-tekuri/": {"sync/yamltree"},
 	"github.com/robfig/cron/":     {"sync/job"},
 	"github.com/getkin/":          {}, // for tests alone
 	"github.com/spf13/":           {"cmd/outlierd"},

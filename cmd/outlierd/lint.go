@@ -15,6 +15,7 @@ import (
 	"outlierd/sync/engine"
 	"outlierd/sync/job"
 	"outlierd/sync/state"
+	"outlierd/sync/yamltree"
 )
 
 func lintCommand(o *options) *cobra.Command {
@@ -95,7 +96,7 @@ func adviseOnPages(ctx context.Context, config *job.Config) error {
 // empty: what cannot be asked is a mistake of the file like any other, with its place,
 // and is found before anything is spent.
 func checkSQL(ctx context.Context, config *job.Config) error {
-	var found job.Mistakes
+	var found yamltree.Mistakes
 	for i := range config.Jobs {
 		spec := &config.Jobs[i]
 		for _, query := range spec.SQL() {

@@ -9,6 +9,7 @@
 //   - outlier/simulator: the same service in memory, for tests, demos and sim://.
 //   - schema: the tables, one line per column, and the decoding that follows from them.
 //   - sinks: the contract of a place that keeps tables; duckdb and parquet fulfil it.
+//   - sync/yamltree: YAML with places, variables and mistakes.
 //   - sync/job: jobs.yaml and every mistake that can be made in it.
 //   - sync/credit: caps, periods and shares, without I/O.
 //   - sync/state: the ledger, the journal, runs, scans and the queue, in SQLite.

@@ -14,6 +14,7 @@ import (
 	"outlierd/sync/engine"
 	"outlierd/sync/job"
 	"outlierd/sync/state"
+	"outlierd/sync/yamltree"
 )
 
 // # What is asked for once
@@ -278,7 +279,7 @@ var typedAs = map[string]string{
 // typed tells the mistakes of a one-off job of the given verb by flags and arguments.
 // Those of the job file, which such a job can bring to light, keep their places.
 func typed(verb job.Verb, file string, err error) error {
-	mistakes, ok := errors.AsType[job.Mistakes](err)
+	mistakes, ok := errors.AsType[yamltree.Mistakes](err)
 	if !ok {
 		return err
 	}

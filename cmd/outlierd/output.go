@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"outlierd/cmd/outlierd/term"
-	"outlierd/sync/job"
+	"outlierd/sync/yamltree"
 )
 
 // # One document for programs
@@ -75,7 +75,7 @@ func (o *options) fail(ctx context.Context, err error) error {
 		Message:  cmp.Or(strings.TrimPrefix(complaint(ctx, err), "outlierd: "), o.ended, err.Error()),
 		ExitCode: exitCode(ctx, err),
 	}
-	if mistakes, ok := errors.AsType[job.Mistakes](err); ok {
+	if mistakes, ok := errors.AsType[yamltree.Mistakes](err); ok {
 		told.Mistakes = mistakesOf(mistakes)
 		told.Message = mistakes[0].String()
 		if more := len(mistakes) - 1; more > 0 {
@@ -85,7 +85,7 @@ func (o *options) fail(ctx context.Context, err error) error {
 	return o.whole(map[string]failure{"error": told})
 }
 
-func mistakesOf(all []job.Mistake) []mistake {
+func mistakesOf(all []yamltree.Mistake) []mistake {
 	told := []mistake{}
 	for _, m := range all {
 		told = append(told, mistake{m.File, m.Line, m.Column, m.Message, m.Hint})

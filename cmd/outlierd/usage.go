@@ -11,6 +11,7 @@ import (
 
 	"outlierd/cmd/outlierd/term"
 	"outlierd/sync/job"
+	"outlierd/sync/yamltree"
 )
 
 // # A command line that fits nothing
@@ -68,7 +69,7 @@ func meantBelow(c *cobra.Command, typed string) string {
 			meant = append(meant, fmt.Sprintf("'%s %s'", c.CommandPath(), name))
 		}
 	}
-	if near := job.Nearest(strings.ToLower(typed), known); near != "" && len(meant) == 0 {
+	if near := yamltree.Nearest(strings.ToLower(typed), known); near != "" && len(meant) == 0 {
 		meant = []string{fmt.Sprintf("'%s %s'", c.CommandPath(), near)}
 	}
 	if len(meant) == 0 {
@@ -101,7 +102,7 @@ func commandsBelow(c *cobra.Command) (names []string) {
 
 // didYouMean ends a message with the word that was meant, if one is near.
 func didYouMean(typed string, known []string) string {
-	if meant := job.Nearest(typed, known); meant != "" {
+	if meant := yamltree.Nearest(typed, known); meant != "" {
 		return "; did you mean " + meant + "?"
 	}
 	return ""
@@ -132,7 +133,7 @@ func badFlag(c *cobra.Command, err error) error {
 				known = append(known, f.Name)
 			}
 		})
-		if meant := job.Nearest(unknown.GetSpecifiedName(), known); meant != "" {
+		if meant := yamltree.Nearest(unknown.GetSpecifiedName(), known); meant != "" {
 			said += "; did you mean --" + meant + "?"
 		}
 	}

@@ -21,6 +21,7 @@ import (
 	"outlierd/sync/engine"
 	"outlierd/sync/job"
 	"outlierd/sync/state"
+	"outlierd/sync/yamltree"
 )
 
 // program is an engine with everything that it stands on.
@@ -55,7 +56,7 @@ func (o *options) open(ctx context.Context, config *job.Config, log *slog.Logger
 // ([outlier.CheckURL]), so the error may name both.
 func (o *options) rekey(address string) (outlier.Key, error) {
 	config, err := o.load()
-	if mistakes, ok := errors.AsType[job.Mistakes](err); ok {
+	if mistakes, ok := errors.AsType[yamltree.Mistakes](err); ok {
 		err = errors.New(mistakes[0].String()) // of a log line's length, and the first often causes the others
 	}
 	if err != nil {

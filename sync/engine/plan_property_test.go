@@ -22,6 +22,7 @@ import (
 	"outlierd/outlier/simulator"
 	"outlierd/sync/job"
 	"outlierd/sync/state"
+	"outlierd/sync/yamltree"
 )
 
 // ordinary is how many seeds an ordinary run of the tests plays, which meets every kind of
@@ -97,7 +98,7 @@ func (w *wager) draw() {
 			w.config = config
 			return
 		}
-		if _, mistaken := errors.AsType[job.Mistakes](err); !mistaken {
+		if _, mistaken := errors.AsType[yamltree.Mistakes](err); !mistaken {
 			w.Fatal(err)
 		}
 	}
