@@ -54,32 +54,54 @@ func (k Key) in(b []byte) bool {
 	return false
 }
 
-// fold undoes the escapes that [Key.pattern] knows, and drops backslashes.
+// escapes are the bytes with which an escape begins. All others stand for themselves.
+var escapes = [256]bool{'\\': true, '%': true, '&': true}
+
+// unescaped is how many bytes stand before the first escape.
+func unescaped(b []byte) int {
+	for i, c := range b {
+		if escapes[c] {
+			return i
+		}
+	}
+	return len(b)
+}
+
+// fold undoes the escapes that [Key.pattern] knows, and drops backslashes. It returns b itself
+// if there is nothing to undo.
 func fold(b []byte) []byte {
-	out := make([]byte, 0, len(b))
-	for i := 0; i < len(b); i++ {
-		c, n := b[i], 0 // the character, and how many bytes more spell it
+	plain := unescaped(b)
+	if plain == len(b) {
+		return b
+	}
+	out := append(make([]byte, 0, len(b)), b[:plain]...)
+	for b = b[plain:]; len(b) > 0; b = b[plain:] {
+		c, n := b[0], 0 // the character, and how many bytes more spell it
 		switch c {
 		case '\\':
-			if n = 5; !bytes.HasPrefix(b[i+1:], []byte("u00")) || !unhex(b[i+4:], &c) {
-				continue
+			if n = 5; !bytes.HasPrefix(b[1:], []byte("u00")) || !unhex(b[4:], &c) {
+				n = 0
 			}
 		case '%':
-			for bytes.HasPrefix(b[i+n+1:], []byte("25")) {
+			for bytes.HasPrefix(b[n+1:], []byte("25")) {
 				n += 2
 			}
-			if unhex(b[i+n+1:], &c) {
+			if unhex(b[n+1:], &c) {
 				n += 2
 			}
 		case '&':
-			if end := bytes.IndexByte(b[i:min(i+10, len(b))], ';'); end > 0 {
-				if text := html.UnescapeString(string(b[i : i+end+1])); len(text) == 1 {
+			if end := bytes.IndexByte(b[:min(10, len(b))], ';'); end > 0 {
+				if text := html.UnescapeString(string(b[:end+1])); len(text) == 1 {
 					c, n = text[0], end
 				}
 			}
 		}
-		out = append(out, c)
-		i += n
+		if c != '\\' || n > 0 {
+			out = append(out, c)
+		}
+		b = b[n+1:]
+		plain = unescaped(b)
+		out = append(out, b[:plain]...)
 	}
 	return out
 }
