@@ -55,20 +55,34 @@ func (o *options) showBudget(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return o.glanceOr(ctx, config, publishedBudget(config), func(p *program) error {
-		b, err := budgetOf(ctx, p)
+	look := func() error {
+		return o.glance(ctx, config, func(p *program) error {
+			b, err := budgetOf(ctx, p)
+			if err != nil {
+				return err
+			}
+			return o.printBudget(b)
+		})
+	}
+	return o.orPublished(config, look, func() error {
+		b, err := o.budgetPublished(ctx, config)
 		if err != nil {
 			return err
 		}
-		switch o.output {
-		case "json", "ndjson":
-			return o.whole(b)
-		case "table":
-			_, err = fmt.Fprint(o.out, budgetText(b, o.look()))
-			return err
-		}
-		return o.rows(slices.Concat([]string{"scope", "period", "job"}, amountColumns[:]), budgetRows(b))
+		return o.printBudget(b)
 	})
+}
+
+// printBudget prints a budget in any of the formats.
+func (o *options) printBudget(b *engine.Budget) error {
+	switch o.output {
+	case "json", "ndjson":
+		return o.whole(b)
+	case "table":
+		_, err := fmt.Fprint(o.out, budgetText(b, o.look()))
+		return err
+	}
+	return o.rows(slices.Concat([]string{"scope", "period", "job"}, amountColumns[:]), budgetRows(b))
 }
 
 // budgetOf is how the budget stands, with what was spent by jobs that stand in no file:
@@ -173,9 +187,9 @@ func amountsOf(c *engine.CapBalance) [len(amountColumns)]*outlier.Credits {
 
 // over is what a cap is over.
 func over(c *engine.CapBalance) string {
-	switch command, byHand := strings.CutPrefix(c.Job, onceMark); {
-	case byHand:
-		return "by hand: " + strings.ReplaceAll(command, "_", "-")
+	switch {
+	case isOnce(c.Job):
+		return "by hand: " + shown(c.Job)
 	case c.Job != "":
 		return "job " + c.Job
 	case c.Scope == engine.ScopeDay:

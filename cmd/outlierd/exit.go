@@ -86,7 +86,7 @@ func complaint(ctx context.Context, err error) string {
 	if stopped(ctx, err) {
 		return "outlierd: interrupted; " + onward(err, "nothing that was paid for is lost, and the next run goes on from here")
 	}
-	lines := strings.Split(err.Error(), "\n")
+	lines := strings.Split(strings.ReplaceAll(err.Error(), "job "+onceMark, ""), "\n") // the person asked for no job
 	for i, line := range lines {
 		lines[i] = term.Plain(line) // it may quote strangers
 	}

@@ -30,6 +30,16 @@ const onceMark = "once:"
 
 func isOnce(name string) bool { return strings.HasPrefix(name, onceMark) }
 
+// shown is the name of a job as people read it: for a one-off request the command, such as
+// "find-channels".
+func shown(name string) string {
+	command, once := strings.CutPrefix(name, onceMark)
+	if !once {
+		return name
+	}
+	return strings.ReplaceAll(command, "_", "-")
+}
+
 // wishes describe a job as its file would. What stands in them is taken literally:
 // nothing is filled in from the environment.
 type wishes map[string]any

@@ -28,7 +28,7 @@ func beforehand(ctx context.Context, e *engine.Engine, spec *job.Spec, old *stat
 	if old == nil {
 		return planLine(ctx, e, spec)
 	}
-	line := fmt.Sprintf("%s: continuing the run of %s", spec.Name, old.Started.In(e.Config.Timezone).Format("2006-01-02 15:04 MST"))
+	line := fmt.Sprintf("%s: continuing the run of %s", shown(spec.Name), old.Started.In(e.Config.Timezone).Format("2006-01-02 15:04 MST"))
 	switch {
 	case old.Overridden:
 		line += " with " + term.Plain(engine.Flags(old))
@@ -49,7 +49,7 @@ func planLine(ctx context.Context, e *engine.Engine, spec *job.Spec) string {
 	if err != nil {
 		return cannotRun(spec, err)
 	}
-	line := spec.Name + ": " + costText(e, cost)
+	line := shown(spec.Name) + ": " + costText(e, cost)
 	if len(spec.SQL()) > 0 {
 		line += ", for what its SQL finds now"
 	}
@@ -63,7 +63,7 @@ func laterLine(ctx context.Context, e *engine.Engine, spec *job.Spec) string {
 	if err != nil {
 		return cannotRun(spec, err)
 	}
-	line := spec.Name + ": " + costText(e, cost)
+	line := shown(spec.Name) + ": " + costText(e, cost)
 	switch {
 	case assumed:
 		line += ", if its SQL finds one row; now it finds none"
@@ -74,7 +74,7 @@ func laterLine(ctx context.Context, e *engine.Engine, spec *job.Spec) string {
 }
 
 func cannotRun(spec *job.Spec, err error) string {
-	return fmt.Sprintf("%s: cannot run now: %s", spec.Name, term.Plain(strings.TrimPrefix(err.Error(), "job "+spec.Name+": ")))
+	return fmt.Sprintf("%s: cannot run now: %s", shown(spec.Name), term.Plain(strings.TrimPrefix(err.Error(), "job "+spec.Name+": ")))
 }
 
 // capsText names the caps, besides the run's own, that allow less than a run may cost.
@@ -193,7 +193,7 @@ func dearer(ctx context.Context, e *engine.Engine, todo []errand, limit outlier.
 			return nil, context.Cause(ctx)
 		}
 		if err == nil && most > limit { // a run that cannot begin says why itself, and costs nothing
-			dear = append(dear, fmt.Sprintf("%s up to %d", strings.TrimPrefix(next.Spec.Name, onceMark), most))
+			dear = append(dear, fmt.Sprintf("%s up to %d", shown(next.Spec.Name), most))
 		}
 	}
 	return dear, nil

@@ -76,7 +76,7 @@ func (o *options) screen() (columns, rows int) { return term.Size(o.out) }
 // hits, what it cost, and how fast the service lets us go. Of more searches than
 // there is room for, those around the one under way are shown, and the number of the others.
 func progressLines(p engine.Progress, now time.Time, room int) []string {
-	lines := []string{fmt.Sprintf("%s %s · ETA %s", term.Pad(term.Clip(p.Job, 40), 40), term.Clock(now.Sub(p.Started)), eta(p, now))}
+	lines := []string{fmt.Sprintf("%s %s · ETA %s", term.Pad(term.Clip(shown(p.Job), 40), 40), term.Clock(now.Sub(p.Started)), eta(p, now))}
 	rest := spendLines(p, now)
 	room = max(1, room-len(lines)-len(rest))
 	if len(p.Searches) > room {

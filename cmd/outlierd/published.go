@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,6 +17,7 @@ import (
 	"outlierd/sync/credit"
 	"outlierd/sync/engine"
 	"outlierd/sync/job"
+	"outlierd/sync/state"
 )
 
 // # Without the state
@@ -44,20 +47,9 @@ func (o *options) orPublished(config *job.Config, look, read func() error) error
 	return read()
 }
 
-// planPublished forecasts without the state: each job as if it ran for the first time, in a
-// cycle of which the ledger says what is spent.
-func (o *options) planPublished(ctx context.Context, config *job.Config, show func(*program, func(*engine.Forecast)) error) (err error) {
+// unrecorded lets work forecast without the state: each job as if it ran for the first time.
+func (o *options) unrecorded(ctx context.Context, config *job.Config, work func(*program) error) (err error) {
 	log, err := o.logger()
-	if err != nil {
-		return err
-	}
-	var held outlier.Credits
-	query := "select held from (" + amountsSQL(engine.ScopeCycle, thisCycle(config), "", nil, "month = "+quoted(thisCycle(config))) + ")"
-	err = duckdb.Query(ctx, published(config), query, func([]string) error { return nil }, func(values []any) error {
-		n, _ := values[0].(int64)
-		held = outlier.Credits(n)
-		return nil
-	})
 	if err != nil {
 		return err
 	}
@@ -71,50 +63,97 @@ func (o *options) planPublished(ctx context.Context, config *job.Config, show fu
 		return err
 	}
 	fmt.Fprintln(o.err, "every job is priced as if it ran for the first time")
-	return show(p, func(f *engine.Forecast) {
-		f.Cycle.Held, f.Cycle.Projected = f.Cycle.Held+held, f.Cycle.Projected+held
-		for i := range f.Jobs {
-			f.Jobs[i].Changes = nil // against runs that are not known here
-		}
+	return work(p)
+}
+
+// planPublished forecasts without the state, in a cycle of which the published ledger says
+// what is spent.
+func (o *options) planPublished(ctx context.Context, config *job.Config, show func(*program, func(*engine.Forecast)) error) error {
+	amounts, err := publishedAmounts(ctx, config)
+	if err != nil {
+		return err
+	}
+	month := amounts[amountsKey{scope: credit.AllMonth}]
+	held := month.Taken()
+	return o.unrecorded(ctx, config, func(p *program) error {
+		return show(p, func(f *engine.Forecast) {
+			f.Cycle.Held, f.Cycle.Projected = f.Cycle.Held+held, f.Cycle.Projected+held
+			for i := range f.Jobs {
+				f.Jobs[i].Changes = nil // against runs that are not known here
+			}
+		})
 	})
 }
 
-// thisCycle is the billing cycle by this machine's clock.
-func thisCycle(config *job.Config) string {
-	return credit.Cycle(time.Now(), config.Timezone, config.Budget.Renews)
+// budgetPublished is the budget without the state: what the published ledger says, with the
+// caps of the job file.
+func (o *options) budgetPublished(ctx context.Context, config *job.Config) (b *engine.Budget, err error) {
+	amounts, err := publishedAmounts(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	err = o.unrecorded(ctx, config, func(p *program) error {
+		b, err = p.Budget(ctx)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	for i := range b.Caps {
+		c := &b.Caps[i]
+		key := amountsKey{c.Scope, c.Job}
+		c.Balance = amounts[key]
+		delete(amounts, key)
+	}
+	cycle := b.Caps[0].Period
+	for _, key := range slices.SortedFunc(maps.Keys(amounts), func(a, b amountsKey) int { return strings.Compare(a.job, b.job) }) {
+		period := credit.JobCycle(key.job, cycle)
+		b.Caps = append(b.Caps, engine.CapBalance{Scope: key.scope, Period: period, Job: key.job, Balance: amounts[key]})
+	}
+	for i := range b.Caps {
+		c := &b.Caps[i]
+		c.Held = c.Balance.Taken()
+		if c.Max != nil {
+			c.Left = new(max(0, *c.Max+c.Balance.Bought()-c.Kept-c.Held))
+		}
+	}
+	b.Cycle.Held, b.Cycle.Projected = b.Cycle.Held+b.Caps[0].Held, b.Cycle.Projected+b.Caps[0].Held
+	return b, nil
 }
 
-// publishedBudget is what the ledger says, with the caps of the job file.
-func publishedBudget(config *job.Config) string {
-	cycle, day := thisCycle(config), credit.Day(time.Now(), config.Timezone)
-	caps := config.Budget
-	parts := []string{
-		amountsSQL(engine.ScopeCycle, cycle, "", caps.PerMonth, "month = "+quoted(cycle)),
-		amountsSQL(engine.ScopeDay, day, "", caps.PerDay, "day = "+quoted(day)),
-	}
-	for i := range config.Jobs {
-		spec := &config.Jobs[i]
-		where := fmt.Sprintf("month = %s and job = %s", quoted(cycle), quoted(spec.Name))
-		parts = append(parts, amountsSQL(engine.ScopeJob, cycle, spec.Name, spec.Budget.PerMonth, where))
-	}
-	return strings.Join(parts, "\nunion all ")
+// amountsKey is the cycle, the day, or a job in the cycle.
+type amountsKey struct {
+	scope credit.Scope
+	job   string
 }
 
-// amountsSQL is one row of the budget. A row without a run was booked by hand.
-func amountsSQL(scope credit.Scope, period, name string, most *outlier.Credits, where string) string {
-	limit := "null"
-	if most != nil {
-		limit = fmt.Sprint(int64(*most))
-	}
-	return fmt.Sprintf(`select %s as scope, %s as period, nullif(%s, '') as job, %s::bigint as cap,
-	coalesce(sum(price) filter (where outcome <> 'refunded'), 0)::bigint as held,
-	if(cap is null, null, greatest(0, cap - held)) as "left",
-	coalesce(sum(price) filter (where outcome = 'spent' and run_id is not null), 0)::bigint as spent,
-	coalesce(sum(price) filter (where outcome = 'unknown'), 0)::bigint as "unknown",
-	coalesce(sum(price) filter (where outcome = 'reserved'), 0)::bigint as reserved,
-	coalesce(sum(price) filter (where run_id is null), 0)::bigint as adjusted,
-	coalesce(sum(price) filter (where outcome = 'refunded'), 0)::bigint as refunded
-from ops.credits where %s`, quoted(string(scope)), quoted(period), quoted(name), limit, where)
+// publishedAmounts are the credits of the cycle, the day, and each job that bought something in
+// the cycle, as the published ledger has them. A row without a run was booked by hand.
+func publishedAmounts(ctx context.Context, config *job.Config) (map[amountsKey]state.Balance, error) {
+	const sums = `coalesce(sum(price) filter (where outcome = 'spent' and run_id is not null), 0)::bigint,
+	coalesce(sum(price) filter (where outcome = 'unknown'), 0)::bigint,
+	coalesce(sum(price) filter (where outcome = 'reserved'), 0)::bigint,
+	coalesce(sum(price) filter (where run_id is null), 0)::bigint,
+	coalesce(sum(price) filter (where outcome = 'refunded'), 0)::bigint
+from ops.credits where `
+	now := time.Now()
+	cycle := "month = " + quoted(credit.Cycle(now, config.Timezone, config.Budget.Renews))
+	day := "day = " + quoted(credit.Day(now, config.Timezone))
+	query := fmt.Sprintf("select %s, '', %s%s\nunion all select %s, '', %s%s\nunion all select %s, job, %s%s and run_id is not null group by job",
+		quoted(string(credit.AllMonth)), sums, cycle, quoted(string(credit.AllDay)), sums, day, quoted(string(credit.JobMonth)), sums, cycle)
+	amounts := map[amountsKey]state.Balance{}
+	err := duckdb.Query(ctx, published(config), query, func([]string) error { return nil }, func(values []any) error {
+		scope, _ := values[0].(string)
+		name, _ := values[1].(string)
+		var n [5]outlier.Credits
+		for i := range n {
+			sum, _ := values[2+i].(int64)
+			n[i] = outlier.Credits(sum)
+		}
+		amounts[amountsKey{credit.Scope(scope), name}] = state.Balance{Spent: n[0], Unknown: n[1], Reserved: n[2], Adjusted: n[3], Refunded: n[4]}
+		return nil
+	})
+	return amounts, err
 }
 
 // publishedQueue is what the last run of each job has left. Data calls that wait are not

@@ -1,11 +1,16 @@
 package main
 
 import (
+	"encoding/json"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 )
 
@@ -30,7 +35,7 @@ func TestColleagueReadsThePublishedTables(t *testing.T) {
 				args []string
 				want []string
 			}{
-				{[]string{"budget"}, []string{"held  left  spent", "month      2000-01-01", "  98      2 "}},
+				{[]string{"budget"}, []string{"held  left  spent", "cycle from 2000-01-01", "  98      2"}},
 				{[]string{"plan"}, []string{"coffee  by hand", "2 credits spent or held of 100"}},
 				{[]string{"queue"}, []string{"pages_left", "(0 rows)"}},
 				{[]string{"why", "--wide", id}, []string{"brought it", "details", "charged", `"publishedAtFrom"`}},
@@ -54,21 +59,70 @@ func TestColleagueReadsThePublishedTables(t *testing.T) {
 }
 
 // TestCopyWithoutTheStateAnswersFromThePublishedTables: what was spent is on record there too.
+// A run is refused, and leaves no state behind that would look like one that spent nothing.
 func TestCopyWithoutTheStateAnswersFromThePublishedTables(t *testing.T) {
 	bubble(t, colleaguesJobs, func(p *person) {
 		p.must("run")
-		if err := os.RemoveAll(filepath.Join(p.dir, "data", "state")); err != nil {
+		p.must("search", "tea")
+		withState := map[string]string{}
+		for _, format := range []string{"json", "csv"} {
+			withState[format] = p.must("budget", "-o", format)
+		}
+		folder := filepath.Join(p.dir, "data", "state")
+		if err := os.RemoveAll(folder); err != nil {
 			t.Fatal(err)
 		}
-		for _, command := range []string{"budget", "plan"} {
-			out, told, code := p.do(p.Context(), command)
-			if code != exitDone {
-				t.Fatalf("%s: exit code %d: %s", command, code, told)
+		answers := func() {
+			for _, command := range []string{"budget", "plan"} {
+				out, told, code := p.do(p.Context(), command)
+				if code != exitDone {
+					t.Fatalf("%s: exit code %d: %s", command, code, told)
+				}
+				contains(p, out, map[string]string{"budget": "  96      4", "plan": "4 credits spent or held of 100"}[command])
+				contains(p, told, "state is missing; the answer comes from the tables published in ")
 			}
-			contains(p, out, map[string]string{"budget": "  98      2 ", "plan": "2 credits spent or held of 100"}[command])
-			contains(p, told, "state is missing; the answer comes from the tables published in ")
+		}
+		answers()
+		contains(p, p.refused(exitFailed, "run"), "the state folder is lost or older than the sink")
+		contains(p, p.refused(exitFailed, "budget", "adjust", "+1", "--why", "test"), "state is missing")
+		if _, err := os.Stat(folder); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("a run that was refused leaves a state behind: %v", err)
+		}
+		answers()
+		if got := p.must("budget", "-o", "csv"); got != withState["csv"] {
+			t.Errorf("the budget without the state is\n%s\nand with it\n%s", got, withState["csv"])
+		}
+		if diff := cmp.Diff(keysOf(t, withState["json"]), keysOf(t, p.must("budget", "-o", "json"))); diff != "" {
+			t.Errorf("members of the budget as JSON (-with state, +without):\n%s", diff)
 		}
 	})
+}
+
+// keysOf are the paths of all members of a JSON document.
+func keysOf(t *testing.T, document string) []string {
+	t.Helper()
+	var v any
+	if err := json.Unmarshal([]byte(document), &v); err != nil {
+		t.Fatal(err)
+	}
+	var keys []string
+	var walk func(path string, v any)
+	walk = func(path string, v any) {
+		keys = append(keys, path)
+		switch v := v.(type) {
+		case map[string]any:
+			for key, value := range v {
+				walk(path+"."+key, value)
+			}
+		case []any:
+			for _, value := range v {
+				walk(path+"[]", value)
+			}
+		}
+	}
+	walk("", v)
+	slices.Sort(keys)
+	return slices.Compact(keys)
 }
 
 // asColleague does something as a user who may read the published tables and not the state.

@@ -296,7 +296,7 @@ const agedAfter = 24 * time.Hour
 
 // beforeRest tells what the rest of a run costs at most.
 func beforeRest(e *engine.Engine, spec *job.Spec, rest *engine.Rest) string {
-	line := fmt.Sprintf("%s: the rest of the run of %s: %s", spec.Name,
+	line := fmt.Sprintf("%s: the rest of the run of %s: %s", shown(spec.Name),
 		rest.Of.Started.In(e.Config.Timezone).Format("2006-01-02 15:04 MST"), costText(e, rest.Cost))
 	if rest.Run != nil {
 		line += "\n  continuing run " + rest.Run.ID

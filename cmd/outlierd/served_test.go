@@ -361,7 +361,11 @@ func TestTablesHoldWhatTheServiceServed(t *testing.T) {
 	}
 	o := simulator.Options{Seed: 1, Freeze: true, Limit: 1_000_000}
 	w := newWorld(t, o)
-	w.write(searches(5, 0))
+	pages := 1
+	if *long {
+		pages = 5
+	}
+	w.write(searches(pages, 0))
 	w.mustRun("run", "--all")
 
 	want := servedBy(t, o, w.service.Books().Calls)

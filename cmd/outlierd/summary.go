@@ -87,7 +87,7 @@ func (o *options) reportRun(p *program, row *state.Run, failed error) error {
 // report tells how a run ended and where its rows are.
 func (o *options) report(config *job.Config, told outcome) {
 	row := told.row
-	fmt.Fprintf(o.out, "%s %s  %s in %s   run %s\n", mark(row.Status), row.Job, row.Status, term.Duration(row.Ended.Sub(told.since)), row.ID)
+	fmt.Fprintf(o.out, "%s %s  %s in %s   run %s\n", mark(row.Status), shown(row.Job), row.Status, term.Duration(row.Ended.Sub(told.since)), row.ID)
 	if !barren(row) {
 		columns, _ := o.screen()
 		for _, facts := range [][]string{found(row, told.unknown, len(told.ends) > 0), undone(row, told.queued), spared(told.ends), skipped(told.fresh), tableCounts(row.Rows, told.distinct)} {

@@ -44,11 +44,39 @@ func (o *options) open(ctx context.Context, config *job.Config, log *slog.Logger
 		return p, err
 	}
 	folder := filepath.Join(config.Data, "state")
+	lost := missing(folder)
 	if err := p.openState(ctx, folder); err != nil {
 		return p, err
 	}
 	p.addSinks(ctx, folder, memory)
+	if lost {
+		if err := p.ahead(ctx); err != nil {
+			return p, errors.Join(err, p.Close(), os.RemoveAll(folder))
+		}
+	}
 	return p, p.openClient(o, folder, func() (outlier.Key, error) { return o.rekey(config.Service.URL) })
+}
+
+// missing reports whether there is nothing at a path.
+func missing(path string) bool {
+	_, err := os.Lstat(path)
+	return errors.Is(err, fs.ErrNotExist)
+}
+
+// ahead reports the first sink that holds answers of which the journal knows nothing. A state
+// folder that was made beside such a sink is removed again: it would look like the record of a
+// program that has spent nothing. A sink that does not answer is asked again by the engine.
+func (p *program) ahead(ctx context.Context) error {
+	end, err := p.Store.JournalEnd()
+	if err != nil {
+		return err
+	}
+	for _, sink := range p.Sinks {
+		if mark, err := sink.Watermark(ctx); err == nil && mark > end {
+			return &engine.AheadError{Sink: sink.Name(), Mark: mark, End: end}
+		}
+	}
+	return nil
 }
 
 // rekey reads the key again from the job file, unless the file names another address by
@@ -142,7 +170,12 @@ func (o *options) books(ctx context.Context, config *job.Config, work func(*stat
 	}
 	p := &program{Engine: &engine.Engine{Config: config, Log: log}}
 	defer func() { err = errors.Join(err, p.Close()) }()
-	if err := p.openState(ctx, filepath.Join(config.Data, "state")); err != nil {
+	folder, tables := filepath.Join(config.Data, "state"), published(config)
+	if tables != "" && missing(folder) && !missing(tables) {
+		return fmt.Errorf("%s is missing, though %s has what earlier runs published; bring the newest copy of the folder back",
+			relative(folder), relative(tables))
+	}
+	if err := p.openState(ctx, folder); err != nil {
 		return err
 	}
 	return work(p.Store)
@@ -245,7 +278,7 @@ func (p *program) openPace(folder string) error {
 // configuration believes in: a faster clock would falsify every reset.
 func (p *program) simulate() (err error) {
 	limit := p.Config.Service.Limit
-	service := simulator.New(simulator.Options{Seed: 1, Key: "simulated", Limit: limit.Requests, Window: limit.Window})
+	service := simulator.New(simulator.Options{Seed: 1, Key: "simulated", Limit: limit.Requests, Window: limit.Window, Arrays: p.Config.Service.Arrays})
 	p.Client.URL = "http://localhost"
 	p.Client.Transport = service.Transport()
 	p.Client.Key, err = outlier.NewKey("simulated")

@@ -155,3 +155,17 @@ func TestFileDecidesWhatStaysQueued(t *testing.T) {
 		t.Errorf("%d calls are queued after the job has gone", n)
 	}
 }
+
+// TestSimulatorReadsListsAsTheyAreSent: whatever service.arrays says, all queries of a list count.
+func TestSimulatorReadsListsAsTheyAreSent(t *testing.T) {
+	hits := map[string]string{}
+	for _, arrays := range []string{"repeat", "bracket", "comma"} {
+		bubble(t, "{version: 1, service: {url: 'sim://', arrays: "+arrays+"}, jobs: {tea: {search: {query: tea}}}}", func(p *person) {
+			p.must("search", "home espresso", "minecraft")
+			hits[arrays] = p.ask("select string_agg(video_id, ' ' order by rank) from outliers_history")
+		})
+	}
+	if hits["repeat"] == "" || hits["bracket"] != hits["repeat"] || hits["comma"] != hits["repeat"] {
+		t.Errorf("the hits are %v", hits)
+	}
+}
