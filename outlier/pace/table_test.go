@@ -100,7 +100,7 @@ func rows() (all []row) {
 		{name: ", restarted every 5 min", styles: styles, restarts: 5 * time.Minute, use: 0.985, prompt: true},
 		{name: ", 2 jobs at once", styles: styles, jobs: 2, use: 0.99, prompt: true},
 		{name: ", 4 jobs at once", styles: styles, jobs: 4, use: 0.99, prompt: true},
-		{name: ", 2 strangers on one key", styles: withHeaders, clients: 2, use: 0.88, refused: 10},
+		{name: ", 2 clients on one key", styles: withHeaders, clients: 2, use: 0.88, refused: 10},
 	} {
 		for _, r := range plain {
 			s.services = r.services
