@@ -3,6 +3,7 @@ package job
 import (
 	"fmt"
 	"maps"
+	"math/bits"
 	"regexp"
 	"slices"
 	"strconv"
@@ -32,9 +33,9 @@ func (s Spec) Next(after time.Time, loc *time.Location) time.Time {
 		return time.Unix(0, t-past+every).In(loc)
 	}
 	switch {
-	case s.times.SpecSchedule == nil:
+	case s.times.none():
 		return time.Time{}
-	case s.times.hourly:
+	case s.times.hourly():
 		return s.times.flowing(after, loc)
 	}
 	return s.times.fixed(after, loc)
@@ -66,14 +67,67 @@ func clock(shown time.Time, loc *time.Location) time.Time {
 	}
 }
 
-// times are the times of day and days that a cron expression names, on a wall clock.
+// times are the days and times of day that a cron expression names, on a wall clock. Bit
+// n of a field stands for the value n.
 type times struct {
-	*cron.SpecSchedule
-	hourly bool // in every hour of the day
+	minutes, hours, days, months, weekdays uint64
+
+	anyDay bool // of days and weekdays one is *, so that both must match; else one of both is enough
+}
+
+// none reports whether there is no expression.
+func (s times) none() bool { return s.minutes == 0 }
+
+// hourly reports whether the expression names every hour of the day.
+func (s times) hourly() bool { return s.hours == 1<<24-1 }
+
+// names reports whether the expression names a day, whatever its time.
+func (s times) names(day time.Time) bool {
+	_, month, date := day.Date()
+	if s.months&(1<<month) == 0 {
+		return false
+	}
+	dated, weekday := s.days&(1<<date) != 0, s.weekdays&(1<<day.Weekday()) != 0
+	if s.anyDay {
+		return dated && weekday
+	}
+	return dated || weekday
+}
+
+// next is the first wall time after shown that the expression names, or zero if there is
+// none: the longest that one can be away is from one 29 February to another, across 2100.
+func (s times) next(shown time.Time) time.Time {
+	midnight := shown.Truncate(day)
+	minute := int(shown.Sub(midnight)/time.Minute) + 1
+	for range 9 * 366 {
+		if s.names(midnight) {
+			if m := s.minuteOf(minute); m >= 0 {
+				return midnight.Add(time.Duration(m) * time.Minute)
+			}
+		}
+		midnight, minute = midnight.Add(day), 0
+	}
+	return time.Time{}
+}
+
+// minuteOf is the first minute of the day from the given one on that the expression names,
+// or -1 if the day has no more of them.
+func (s times) minuteOf(from int) int {
+	hour, minute := from/60, from%60
+	if hour < 24 && s.hours&(1<<hour) != 0 {
+		if later := s.minutes >> minute; later != 0 {
+			return from + bits.TrailingZeros64(later)
+		}
+	}
+	later := s.hours >> (hour + 1) << (hour + 1)
+	if later == 0 {
+		return -1
+	}
+	return bits.TrailingZeros64(later)*60 + bits.TrailingZeros64(s.minutes)
 }
 
 func (s times) fixed(after time.Time, loc *time.Location) time.Time {
-	for shown := s.SpecSchedule.Next(wall(after, loc)); !shown.IsZero(); shown = s.SpecSchedule.Next(shown) {
+	for shown := s.next(wall(after, loc)); !shown.IsZero(); shown = s.next(shown) {
 		if t := clock(shown, loc); t.After(after) {
 			return t
 		}
@@ -86,7 +140,7 @@ func (s times) flowing(after time.Time, loc *time.Location) time.Time {
 	for shown := wall(t, loc); ; {
 		_, offset := t.Zone()
 		_, end := t.ZoneBounds()
-		next := s.SpecSchedule.Next(shown)
+		next := s.next(shown)
 		if next.IsZero() {
 			return time.Time{}
 		}
@@ -160,11 +214,16 @@ func parseCron(expression string) (times, error) {
 	if err != nil || !ok {
 		return times{}, fmt.Errorf("is no schedule: %v", err)
 	}
-	if spec.Next(time.Unix(0, 0).UTC()).IsZero() {
+	const star = 1 << 63 // how the library marks a field that is *
+	due := times{
+		minutes: spec.Minute &^ star, hours: spec.Hour &^ star, days: spec.Dom &^ star,
+		months: spec.Month &^ star, weekdays: spec.Dow &^ star,
+		anyDay: (spec.Dom|spec.Dow)&star != 0,
+	}
+	if due.next(time.Unix(0, 0).UTC()).IsZero() {
 		return times{}, fmt.Errorf("never comes: no month has such a day")
 	}
-	const everyHour = 1<<24 - 1
-	return times{spec, spec.Hour&everyHour == everyHour}, nil
+	return due, nil
 }
 
 var (

@@ -1,11 +1,14 @@
 package job
 
 import (
+	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/robfig/cron/v3"
 	"pgregory.net/rapid"
 )
 
@@ -156,7 +159,7 @@ func TestNextIsTheFirstTimeAhead(t *testing.T) {
 		}
 		shown := wall(due, loc)
 		start, _ := due.ZoneBounds()
-		if !times.SpecSchedule.Next(shown.Add(-time.Second)).Equal(shown) && !due.Equal(start) {
+		if !times.next(shown.Add(-time.Second)).Equal(shown) && !due.Equal(start) {
 			t.Fatalf("%s is due at %v", spec.Schedule, due)
 		}
 	})
@@ -188,7 +191,7 @@ func FuzzSchedule(f *testing.F) {
 		after := time.Date(2026, 3, 28, 0, 0, 0, 0, time.UTC)
 		loc := zone(t, "Europe/Berlin")
 		if due := onCron(t, expression).Next(after, loc); !due.After(after) {
-			t.Errorf("%q (%+v) is due at %v", expression, times.SpecSchedule, due)
+			t.Errorf("%q (%+v) is due at %v", expression, times, due)
 		}
 	})
 }
@@ -207,4 +210,103 @@ func onCron(t fataler, expression string) Spec {
 type fataler interface {
 	Helper()
 	Fatalf(format string, args ...any)
+}
+
+// The arithmetic of due times is our own, as the library looks at every second. It names the
+// same times as the library does.
+func TestDueTimesAreThoseOfTheLibrary(t *testing.T) {
+	field := func(low, high int) *rapid.Generator[string] {
+		return rapid.Custom(func(t *rapid.T) string {
+			a := rapid.IntRange(low, high).Draw(t, "from")
+			switch b := rapid.IntRange(a, high).Draw(t, "to"); rapid.IntRange(0, 3).Draw(t, "form") {
+			case 0:
+				return strconv.Itoa(a)
+			case 1:
+				return fmt.Sprintf("%d-%d", a, b)
+			case 2:
+				return fmt.Sprintf("*/%d", max(a, 1))
+			}
+			return "*"
+		})
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		expression := strings.Join([]string{
+			field(0, 59).Draw(t, "minute"), field(0, 23).Draw(t, "hour"), field(1, 28).Draw(t, "day"),
+			field(1, 12).Draw(t, "month"), field(0, 6).Draw(t, "weekday"),
+		}, " ")
+		due, err := parseCron(expression)
+		if err != nil {
+			return // a step that is larger than its field
+		}
+		library, err := cron.ParseStandard("CRON_TZ=UTC " + expression)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := time.Unix(rapid.Int64Range(0, 2_000_000_000).Draw(t, "after"), 0).UTC()
+		for range 20 {
+			want := library.Next(at)
+			if got := due.next(at); !got.Equal(want) {
+				t.Fatalf("%s after %v is due at %v, want %v", expression, at, got, want)
+			}
+			at = want
+		}
+	})
+}
+
+// BenchmarkNext is what one due time costs, now and where the clocks have changed since. A
+// schedule is parsed when the file is read: nothing is allocated.
+func BenchmarkNext(b *testing.B) {
+	zone, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, c := range []struct{ name, schedule string }{
+		{"minutely", "* * * * *"}, {"weekdays", "30 6 * * mon-fri"}, {"monthly", "0 0 1 * *"},
+	} {
+		due, err := parseCron(c.schedule)
+		if err != nil {
+			b.Fatal(err)
+		}
+		spec := Spec{Schedule: c.schedule, times: due}
+		now := time.Now()
+		for when, at := range map[string]time.Time{"now": now, "in half a year": now.AddDate(0, 6, 0)} {
+			b.Run(c.name+"/"+when, func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					spec.Next(at, zone)
+				}
+			})
+		}
+	}
+}
+
+// BenchmarkDuesOfACycle is every due time of a month for 100 jobs, of which 10 are due every
+// minute.
+func BenchmarkDuesOfACycle(b *testing.B) {
+	zone, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		b.Fatal(err)
+	}
+	begin := time.Date(2027, time.July, 1, 0, 0, 0, 0, zone)
+	end := begin.AddDate(0, 1, 0)
+	for b.Loop() {
+		dues := 0
+		for i := range 100 {
+			expression := fmt.Sprintf("%d %d * * *", i%60, i%24)
+			if i < 10 {
+				expression = "* * * * *"
+			}
+			due, err := parseCron(expression)
+			if err != nil {
+				b.Fatal(err)
+			}
+			spec := Spec{Schedule: expression, times: due}
+			for at := spec.Next(begin.Add(-time.Second), zone); at.Before(end); at = spec.Next(at, zone) {
+				dues++
+			}
+		}
+		if dues != 10*31*24*60+90*31 {
+			b.Fatalf("%d due times", dues)
+		}
+	}
 }
