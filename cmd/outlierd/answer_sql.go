@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"outlierd/sinks/duckdb"
+	"outlierd/sinks/duckdb/query"
 	"outlierd/sync/job"
 )
 
@@ -22,7 +22,7 @@ const answerVerb = "answer-sql"
 func answerCommand(o *options) *cobra.Command {
 	return &cobra.Command{
 		Use: answerVerb, Short: "Answer the SQL that another process asks on standard input", Hidden: true, Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return duckdb.Serve(c.Context(), o.in, o.out) },
+		RunE: func(c *cobra.Command, _ []string) error { return query.Serve(c.Context(), o.in, o.out) },
 	}
 }
 
@@ -46,61 +46,23 @@ func itself() string {
 	return path
 }
 
-// asking runs SQL over the published file and returns one column of its result.
-type asking func(ctx context.Context, sql, column string) ([]string, error)
-
 // seeds lets jobs ask the published file by SQL; nil if there is none.
-func seeds(config *job.Config) asking {
+func seeds(config *job.Config) query.Finder {
 	path := published(config)
 	if path == "" {
 		return nil
 	}
 	return func(ctx context.Context, sql, column string) ([]string, error) {
-		seeds := duckdb.Seeds{Path: path, Column: column, Now: time.Now().In(config.Timezone)}
-		return duckdb.Apart{Command: answerer}.Query(ctx, seeds, sql)
+		ids := query.IDs{Path: path, Column: column, Now: time.Now().In(config.Timezone)}
+		return query.Process{Command: answerer}.Query(ctx, ids, sql)
 	}
 }
 
-// seedsOnce is seeds for one command: a price and the run that follows it are about the
-// same answer, and a slow one is waited for once.
-func seedsOnce(config *job.Config) asking {
-	ask := seeds(config)
-	if ask == nil {
+// seedsOnce is seeds for one command, which asks each SQL once.
+func seedsOnce(config *job.Config) query.Finder {
+	find := seeds(config)
+	if find == nil {
 		return nil
 	}
-	return ask.once(published(config))
-}
-
-// once asks each SQL once while the file at path stays the same, which a run may replace.
-func (ask asking) once(path string) asking {
-	type question struct{ sql, column string }
-	type answer struct {
-		values []string
-		err    error
-	}
-	var asked os.FileInfo
-	known := map[question]answer{}
-	return func(ctx context.Context, sql, column string) ([]string, error) {
-		if now, _ := os.Stat(path); !sameFile(now, asked) { // what is wrong with it, asking tells
-			clear(known)
-			asked = now
-		}
-		q := question{sql, column}
-		a, ok := known[q]
-		if !ok {
-			a.values, a.err = ask(ctx, sql, column)
-		}
-		if ctx.Err() == nil {
-			known[q] = a
-		}
-		return a.values, a.err
-	}
-}
-
-// sameFile reports whether nothing was swapped in between; nil is no file.
-func sameFile(a, b os.FileInfo) bool {
-	if a == nil || b == nil {
-		return a == nil && b == nil
-	}
-	return os.SameFile(a, b) && a.ModTime().Equal(b.ModTime())
+	return find.Once(published(config))
 }

@@ -56,11 +56,11 @@ func BenchmarkRun(b *testing.B) {
 func benchmarkRun(b *testing.B, jobs string) {
 	w := newWorld(b, simulator.Options{Seed: 1, Freeze: true, Limit: 1_000_000})
 	w.write(jobs)
-	w.mustRun("run")
+	w.mustRun("run", "--all")
 	for b.Loop() {
 		next := &testWorld{TB: b, dir: b.TempDir(), service: w.service, url: w.url}
 		next.write(jobs)
-		cmd, out := next.command(b.Context(), "run")
+		cmd, out := next.command(b.Context(), "run", "--all")
 		if err := cmd.Run(); err != nil {
 			b.Fatalf("%v\n%s", err, out)
 		}

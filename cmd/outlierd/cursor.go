@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"outlierd/cmd/outlierd/term"
+	"outlierd/sinks/duckdb/query"
 	"outlierd/sync/job"
 	"outlierd/sync/state"
 )
@@ -34,7 +35,7 @@ func cursorShowCommand(o *options) *cobra.Command {
 				return err
 			}
 			name := strings.Join(args, "")
-			return o.glanceOr(c.Context(), config, publishedCursors(name), func(p *program) error { return o.showCursors(p, name) })
+			return o.glanceOr(c.Context(), config, query.Cursors(name), func(p *program) error { return o.showCursors(p, name) })
 		},
 	}
 }

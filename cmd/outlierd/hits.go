@@ -9,18 +9,16 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"outlierd/sinks/duckdb/query"
 	"outlierd/sync/job"
 	"outlierd/sync/state"
 )
 
 // What is shown to a person of each kind of row.
 const (
-	fewOutliers = "t.title, t.view_count, t.z_score, " + linkOfVideo + ", t.channel_title, t.published_at, t.average_views_ratio"
+	fewOutliers = "t.title, t.view_count, t.z_score, " + query.VideoLink + ", t.channel_title, t.published_at, t.average_views_ratio"
 	fewChannels = "t.channel_id, t.title, t.handle, t.subscribers, t.average_views, t.language"
 )
-
-// linkOfVideo is where a video is watched; of an id in another form than known, the id.
-const linkOfVideo = "case when regexp_full_match(t.video_id, '[A-Za-z0-9_-]{11}') then 'https://youtu.be/' || t.video_id else t.video_id end as link"
 
 // pageFlags are those of everything that has hits.
 type pageFlags struct {
@@ -132,7 +130,7 @@ func (o *options) hits(table, key, few string) func(showing) (string, error) {
 		for _, hit := range hits {
 			ids = append(ids, hit.VideoID)
 		}
-		return rowsOf(table, key, o.columns(few), "", ids), err
+		return query.RowsOf(table, key, o.columns(few), "", ids), err
 	}
 }
 

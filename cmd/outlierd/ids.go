@@ -11,7 +11,7 @@ import (
 
 	"outlierd/cmd/outlierd/term"
 	"outlierd/outlier"
-	"outlierd/sinks/duckdb"
+	"outlierd/sinks/duckdb/query"
 	"outlierd/sync/job"
 )
 
@@ -25,9 +25,9 @@ type view struct {
 var (
 	ofStatistics = view{"channel_statistics", "channel_id", "t.channel_id, t.kind, t.subscriber_count, t.videos_count, " +
 		"t.median_views_estimate, t.average_views_estimate, t.positive_outliers_count", ", t.kind desc"}
-	ofUploads = view{"channel_uploads", "channel_id", "t.title, t.kind, t.view_count, t.z_score, " + linkOfVideo +
+	ofUploads = view{"channel_uploads", "channel_id", "t.title, t.kind, t.view_count, t.z_score, " + query.VideoLink +
 		", t.published_at_estimate, t.average_views_ratio", ", t.kind desc, t.position"}
-	ofDetails = view{"videos", "video_id", "t.title, t.view_count, t.like_count, t.comment_count, " + linkOfVideo +
+	ofDetails = view{"videos", "video_id", "t.title, t.view_count, t.like_count, t.comment_count, " + query.VideoLink +
 		", t.channel_title, t.duration, t.published_at", ""}
 	ofComments   = view{"comments", "video_id", "t.author_text, t.likes_count, t.reply_count, t.published_at, t.text", ", t.position"}
 	ofTranscript = view{"transcript_events", "video_id", "t.start_ms / 1000 as seconds, t.text", ", t.position"}
@@ -85,7 +85,7 @@ func (o *options) facts(ctx context.Context, d *dataCommand) func(showing) (stri
 			return "", err
 		}
 		v := d.show()
-		return rowsOf(v.table, v.key, o.columns(v.few), v.order, work.IDs), o.missing(ctx, s.Config, work.IDs, d.fetch)
+		return query.RowsOf(v.table, v.key, o.columns(v.few), v.order, work.IDs), o.missing(ctx, s.Config, work.IDs, d.fetch)
 	}
 }
 
@@ -133,11 +133,9 @@ func videoData(name, what, does, fresh string, op outlier.Operation, v view) *da
 
 // missing tells which of ids the service does not have.
 func (o *options) missing(ctx context.Context, config *job.Config, ids []string, asked []outlier.Operation) error {
-	query := rowsOf("missing", "id", "t.endpoint, t.id, t.checked_at", ", endpoint", ids)
-	return duckdb.Query(ctx, published(config), query, func([]string) error { return nil }, func(values []any) error {
-		if endpoint, _ := values[0].(string); slices.Contains(asked, outlier.Operation(endpoint)) {
-			fmt.Fprintf(o.err, "the service has no %s of %s (asked %s)\n", values[0], term.Plain(term.Raw(values[1])), term.Raw(second(values[2])))
+	return query.Missing(ctx, published(config), ids, func(operation, id, at any) {
+		if endpoint, _ := operation.(string); slices.Contains(asked, outlier.Operation(endpoint)) {
+			fmt.Fprintf(o.err, "the service has no %s of %s (asked %s)\n", operation, term.Plain(term.Raw(id)), term.Raw(second(at)))
 		}
-		return nil
 	})
 }

@@ -11,31 +11,33 @@ import (
 // and which of the heavy libraries are fenced in. CONTRIBUTING.md shows the same
 // as a picture in words.
 var mayImport = map[string][]string{
-	"outlier":           {},
-	"outlier/pace":      {"outlier"},
-	"outlier/simulator": {"outlier"},
-	"schema":            {"outlier"},
-	"sinks":             {"schema"},
-	"sinks/duckdb":      {"schema", "sinks"},
-	"sinks/parquet":     {"schema", "sinks"},
-	"sinks/sinktest":    {"schema", "sinks"},
-	"sync/credit":       {"outlier"},
-	"sync/yamltree":     {},
-	"sync/job":          {"outlier", "outlier/pace", "sync/yamltree"},
-	"sync/state":        {"outlier", "sync/credit"},
+	"outlier":               {},
+	"outlier/pace":          {"outlier"},
+	"outlier/simulator":     {"outlier"},
+	"schema":                {"outlier"},
+	"sinks":                 {"schema"},
+	"sinks/duckdb/database": {"schema"},
+	"sinks/duckdb/query":    {"outlier", "schema", "sinks/duckdb/database"},
+	"sinks/duckdb":          {"schema", "sinks", "sinks/duckdb/database"},
+	"sinks/parquet":         {"schema", "sinks"},
+	"sinks/sinktest":        {"schema", "sinks"},
+	"sync/credit":           {"outlier"},
+	"sync/yamltree":         {},
+	"sync/job":              {"outlier", "outlier/pace", "sync/yamltree"},
+	"sync/state":            {"outlier", "sync/credit"},
 	// its own tests use it, so it cannot import sync/state
 	"sync/state/statetest": {},
 	"sync/engine":          {"outlier", "outlier/pace", "schema", "sinks", "sync/credit", "sync/job", "sync/state"},
 	"cmd/outlierd/term":    {},
-	"cmd/outlierd": {"cmd/outlierd/term", "outlier", "outlier/pace", "outlier/simulator", "schema", "sinks", "sinks/duckdb", "sinks/parquet",
+	"cmd/outlierd": {"cmd/outlierd/term", "outlier", "outlier/pace", "outlier/simulator", "schema", "sinks", "sinks/duckdb", "sinks/duckdb/query", "sinks/parquet",
 		"sync/credit", "sync/engine", "sync/job", "sync/state", "sync/yamltree"},
 }
 
 // fenced libraries may be imported by these packages only, so that each could be
 // exchanged in one place.
 var fenced = map[string][]string{
-	"github.com/duckdb/":          {"sinks/duckdb"},
-	"github.com/apache/arrow-go/": {"schema", "sinks", "sinks/duckdb", "sinks/parquet", "sinks/sinktest", "sync/engine"},
+	"github.com/duckdb/":          {"sinks/duckdb", "sinks/duckdb/database", "sinks/duckdb/query"},
+	"github.com/apache/arrow-go/": {"schema", "sinks", "sinks/duckdb", "sinks/duckdb/database", "sinks/parquet", "sinks/sinktest", "sync/engine"},
 	"modernc.org/sqlite":          {"sync/state", "sync/state/statetest"},
 	"github.com/goccy/go-yaml":    {"sync/yamltree"},
 	"github.com/santhosh-tekuri/": {"sync/yamltree"},

@@ -14,7 +14,7 @@ import (
 
 	"outlierd/outlier/simulator"
 	"outlierd/schema"
-	"outlierd/sinks/duckdb"
+	"outlierd/sinks/duckdb/query"
 )
 
 // withoutLineage are the rows of a table less what says who brought them and when:
@@ -184,8 +184,8 @@ func TestReadersNeverMeetALockOrHalfABatch(t *testing.T) {
 	}
 	for i := range opens {
 		var hits, broken int64
-		err := duckdb.QueryUnsafe(t.Context(), w.published(), "select (select count(*) from outliers_history), ("+torn+")",
-			func([]string) error { return nil }, func(values []any) error {
+		err := query.RunUnsafe(t.Context(), w.published(), "select (select count(*) from outliers_history), ("+torn+")",
+			nil, func(values []any) error {
 				hits, _ = values[0].(int64)
 				broken = int64(number(values[1]))
 				return nil

@@ -11,7 +11,7 @@ import (
 
 	"outlierd/cmd/outlierd/term"
 	"outlierd/outlier"
-	"outlierd/sinks/duckdb"
+	"outlierd/sinks/duckdb/query"
 	"outlierd/sync/engine"
 	"outlierd/sync/job"
 	"outlierd/sync/state"
@@ -116,10 +116,10 @@ func checkSQL(ctx context.Context, config *job.Config) error {
 }
 
 // bindable says why a query cannot be asked, or has not the column that is wanted.
-func bindable(ctx context.Context, query job.Query) error {
-	fields, err := duckdb.Apart{Command: answerer}.Bind(ctx, query.SQL)
+func bindable(ctx context.Context, q job.Query) error {
+	fields, err := query.Process{Command: answerer}.Bind(ctx, q.SQL)
 	if err == nil {
-		_, err = duckdb.Column(fields, query.IDColumn)
+		_, err = query.Column(fields, q.IDColumn)
 	}
 	return err
 }

@@ -8,7 +8,8 @@
 //   - outlier/pace: when the next call may leave.
 //   - outlier/simulator: the same service in memory, for tests, demos and sim://.
 //   - schema: the tables, one line per column, and the decoding that follows from them.
-//   - sinks: the contract of a place that keeps tables; duckdb and parquet fulfil it.
+//   - sinks: the contract of a place that keeps tables; duckdb and parquet fulfil it,
+//     and duckdb/query reads what is published.
 //   - sync/yamltree: YAML with places, variables and mistakes.
 //   - sync/job: jobs.yaml and every mistake that can be made in it.
 //   - sync/credit: caps, periods and shares, without I/O.

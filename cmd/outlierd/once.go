@@ -257,22 +257,6 @@ func (o *options) printable(config *job.Config) error {
 	return o.anyOutput()
 }
 
-// quoted is a text as a literal of SQL. Ids come from the service, and from people.
-func quoted(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
-
-// rowsOf is a query for the rows of a table with the given keys, in their order.
-func rowsOf(table, key, columns, order string, ids []string) string {
-	if len(ids) == 0 {
-		return fmt.Sprintf("select %s from %s as t where false", columns, table)
-	}
-	var places []string
-	for i, id := range ids {
-		places = append(places, fmt.Sprintf("(%s, %d)", quoted(id), i))
-	}
-	return fmt.Sprintf("select %s from %s as t join (values %s) as wanted(id, place) on t.%s = wanted.id order by place%s",
-		columns, table, strings.Join(places, ", "), key, order)
-}
-
 // # What was typed
 //
 // A one-off command describes a job by its flags and arguments, and is checked as the

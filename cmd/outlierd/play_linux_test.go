@@ -24,7 +24,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"outlierd/outlier/simulator"
-	"outlierd/sinks/duckdb"
+	"outlierd/sinks/duckdb/query"
 )
 
 var (
@@ -627,8 +627,8 @@ func (p *play) readDues() {
 		return
 	}
 	began := time.Now()
-	err := duckdb.QueryUnsafe(p.Context(), p.published(), `select run_id, job || ' ' || coalesce(due_at::varchar, '') from ops.runs`,
-		func([]string) error { return nil }, func(values []any) error {
+	err := query.RunUnsafe(p.Context(), p.published(), `select run_id, job || ' ' || coalesce(due_at::varchar, '') from ops.runs`,
+		nil, func(values []any) error {
 			run, due := values[0].(string), values[1].(string)
 			p.mu.Lock()
 			was := p.dues[run]
@@ -649,7 +649,7 @@ func (p *play) published() string { return filepath.Join(p.data, "outliers.duckd
 // query asks the published file.
 func (p *play) query(text string, row func([]any)) {
 	p.Helper()
-	err := duckdb.QueryUnsafe(p.Context(), p.published(), text, func([]string) error { return nil }, func(values []any) error {
+	err := query.RunUnsafe(p.Context(), p.published(), text, nil, func(values []any) error {
 		row(values)
 		return nil
 	})

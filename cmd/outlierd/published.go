@@ -12,8 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"outlierd/outlier"
-	"outlierd/sinks/duckdb"
+	"outlierd/sinks/duckdb/query"
 	"outlierd/sync/credit"
 	"outlierd/sync/engine"
 	"outlierd/sync/job"
@@ -130,74 +129,20 @@ type amountsKey struct {
 // publishedAmounts are the credits of the cycle, the day, and each job that bought something in
 // the cycle, as the published ledger has them. A row without a run was booked by hand.
 func publishedAmounts(ctx context.Context, config *job.Config) (map[amountsKey]state.Balance, error) {
-	const sums = `coalesce(sum(price) filter (where outcome = 'spent' and run_id is not null), 0)::bigint,
-	coalesce(sum(price) filter (where outcome = 'unknown'), 0)::bigint,
-	coalesce(sum(price) filter (where outcome = 'reserved'), 0)::bigint,
-	coalesce(sum(price) filter (where run_id is null), 0)::bigint,
-	coalesce(sum(price) filter (where outcome = 'refunded'), 0)::bigint
-from ops.credits where `
 	now := time.Now()
-	cycle := "month = " + quoted(credit.Cycle(now, config.Timezone, config.Budget.Renews))
-	day := "day = " + quoted(credit.Day(now, config.Timezone))
-	query := fmt.Sprintf("select %s, '', %s%s\nunion all select %s, '', %s%s\nunion all select %s, job, %s%s and run_id is not null group by job",
-		quoted(string(credit.AllMonth)), sums, cycle, quoted(string(credit.AllDay)), sums, day, quoted(string(credit.JobMonth)), sums, cycle)
-	amounts := map[amountsKey]state.Balance{}
-	err := duckdb.Query(ctx, published(config), query, func([]string) error { return nil }, func(values []any) error {
-		scope, _ := values[0].(string)
-		name, _ := values[1].(string)
-		var n [5]outlier.Credits
-		for i := range n {
-			sum, _ := values[2+i].(int64)
-			n[i] = outlier.Credits(sum)
-		}
-		amounts[amountsKey{credit.Scope(scope), name}] = state.Balance{Spent: n[0], Unknown: n[1], Reserved: n[2], Adjusted: n[3], Refunded: n[4]}
-		return nil
-	})
+	cycle, day := credit.Cycle(now, config.Timezone, config.Budget.Renews), credit.Day(now, config.Timezone)
+	ledger, err := query.ReadLedger(ctx, published(config), cycle, day)
+	amounts := map[amountsKey]state.Balance{
+		{scope: credit.AllMonth}: balance(ledger.Cycle), {scope: credit.AllDay}: balance(ledger.Day),
+	}
+	for name, spending := range ledger.Jobs {
+		amounts[amountsKey{credit.JobMonth, name}] = balance(spending)
+	}
 	return amounts, err
 }
 
-// publishedQueue is what the last run of each job has left. Data calls that wait are not
-// published.
-func publishedQueue(name string) string {
-	return `select r.job, s.operation, coalesce(s.item, array_to_string(coalesce(s.queries, s.seeds), ', ')) as search,
-	s.left_pages as pages_left, r.failures as failed_calls, r.status, r.started_at as since, r.run_id
-from (from ops.runs qualify row_number() over (partition by job order by id desc) = 1) r
-	left join ops.searches s on s.run_id = r.run_id and s.stop_reason is null
-where (s.id is not null or r.failures > 0)` + ofJobSQL("r.job", name) + ` order by r.started_at desc, s.id`
-}
-
-// publishedCursors are the last searches that ended by themselves.
-func publishedCursors(name string) string {
-	return `select job, operation, coalesce(item, array_to_string(coalesce(queries, seeds), ', ')) as search, max(began_at) as at
-from ops.searches where stop_reason in ('empty', 'short', 'repeated', 'pages', 'known') and coalesce(unreadable, 0) = 0` + ofJobSQL("job", name) + ` group by all order by 1, 2, 3`
-}
-
-// publishedScans are the scans that runs have asked for.
-func publishedScans() string {
-	return `select s.job, array_to_string(coalesce(s.queries, s.seeds), ', ') as queries, s.stop_reason as state, s.credits, s.began_at, s.run_id
-from ops.searches s where s.operation = ` + quoted(string(outlier.OpStartScan)) + ` order by s.id desc`
-}
-
-// publishedWhy is what brought an id, and the calls about it and its channel.
-func publishedWhy(id string) string {
-	return fmt.Sprintf(`select h.observed_at as at, h._job as job, 'brought it' as outcome, h.source as operation,
-	coalesce(h.item, array_to_string(coalesce(h.queries, h.seeds), ', ')) as about, h.page + 1 as page, h.rank,
-	coalesce(c.price, 0) as credits, s.filters, h._run_id as run_id
-from outliers_history h left join ops.credits c on c.response_id = h._response_id
-	left join ops.requests r on r.response_id = h._response_id
-	left join ops.searches s on s.run_id = h._run_id and s.item is not distinct from h.item and s.queries is not distinct from h.queries
-where h.video_id = %[1]s
-union all
-select coalesce(r.sent_at, r.answered_at), r.job, r.outcome, r.operation, r.entity, null, null, coalesce(c.price, 0), null, r.run_id
-from ops.requests r left join ops.credits c on c.id = r.id
-where r.entity = %[1]s or r.entity = (select max(channel_id) from outliers where video_id = %[1]s)
-order by 1`, quoted(id))
-}
-
-// ofJobSQL restricts a query to a job, if one is named.
-func ofJobSQL(column, name string) string {
-	if name == "" {
-		return ""
+func balance(s query.Spending) state.Balance {
+	return state.Balance{
+		Spent: s.Spent, Unknown: s.Unknown, Reserved: s.Reserved, Adjusted: s.Adjusted, Refunded: s.Refunded,
 	}
-	return fmt.Sprintf(" and %s = %s", column, quoted(name))
 }

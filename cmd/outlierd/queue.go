@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"outlierd/cmd/outlierd/term"
+	"outlierd/sinks/duckdb/query"
 	"outlierd/sync/engine"
 	"outlierd/sync/job"
 	"outlierd/sync/state"
@@ -47,7 +48,7 @@ It works beside an instance that is running.`,
 				return err
 			}
 			name := strings.Join(args, "")
-			err = o.glanceOr(c.Context(), config, publishedQueue(name), func(p *program) error { return o.showQueue(p, name, all) })
+			err = o.glanceOr(c.Context(), config, query.Unfinished(name), func(p *program) error { return o.showQueue(p, name, all) })
 			if mistyped, is := errors.AsType[usageError](err); is && name != "" {
 				err = usageError{fmt.Errorf("%w%s", mistyped, meantBelow(c, name))}
 			}

@@ -12,6 +12,7 @@ import (
 
 	"outlierd/cmd/outlierd/term"
 	"outlierd/outlier"
+	"outlierd/sinks/duckdb/query"
 	"outlierd/sync/job"
 	"outlierd/sync/state"
 )
@@ -32,7 +33,7 @@ func scanListCommand(o *options) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return o.glanceOr(c.Context(), config, publishedScans(), func(p *program) error {
+			return o.glanceOr(c.Context(), config, query.Scans(), func(p *program) error {
 				all, err := p.Store.Scans("")
 				if err != nil {
 					return err

@@ -5,12 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/spf13/cobra"
 
 	"outlierd/cmd/outlierd/term"
-	"outlierd/sinks/duckdb"
+	"outlierd/sinks/duckdb/query"
 	"outlierd/sync/job"
 )
 
@@ -18,7 +17,7 @@ import (
 const maxQuery = 1 << 20
 
 func sqlCommand(o *options) *cobra.Command {
-	var unfenced bool
+	var unsafe bool
 	c := &cobra.Command{
 		Use:   "sql QUERY",
 		Short: "Ask the tables; needs no running daemon",
@@ -35,59 +34,57 @@ from standard input.`,
 			if err != nil {
 				return err
 			}
-			query := args[0]
-			if query == "-" {
-				text, err := io.ReadAll(io.LimitReader(o.in, maxQuery+1))
+			text := args[0]
+			if text == "-" {
+				given, err := io.ReadAll(io.LimitReader(o.in, maxQuery+1))
 				if err != nil {
 					return fmt.Errorf("read the query from standard input: %w", err)
 				}
-				if len(text) > maxQuery {
+				if len(given) > maxQuery {
 					return fmt.Errorf("the query on standard input has more than %d bytes", maxQuery)
 				}
-				query = string(text)
+				text = string(given)
 			}
-			if unfenced {
-				return o.askBy(c.Context(), config, query, duckdb.QueryUnsafe)
+			if unsafe {
+				return o.askBy(c.Context(), config, text, query.RunUnsafe)
 			}
-			err = o.ask(c.Context(), config, query)
-			if _, fenced := errors.AsType[*duckdb.FencedError](err); fenced {
+			err = o.ask(c.Context(), config, text)
+			if _, denied := errors.AsType[*query.DeniedError](err); denied {
 				err = fmt.Errorf("%w\nto let it read and write other files, run it with --unsafe", err)
 			}
 			return err
 		},
 	}
-	c.Flags().BoolVar(&unfenced, "unsafe", false, "let the query read and write other files")
+	c.Flags().BoolVar(&unsafe, "unsafe", false, "let the query read and write other files")
 	return c
 }
 
 // ask prints the result of a query over the published file.
-func (o *options) ask(ctx context.Context, config *job.Config, query string) error {
-	return o.askBy(ctx, config, query, duckdb.Query)
+func (o *options) ask(ctx context.Context, config *job.Config, text string) error {
+	return o.askBy(ctx, config, text, query.Run)
 }
 
-// querying is [duckdb.Query] or [duckdb.QueryUnsafe].
+// querying is [query.Run] or [query.RunUnsafe].
 type querying func(ctx context.Context, path, text string, columns func([]string) error, row func([]any) error) error
 
-func (o *options) askBy(ctx context.Context, config *job.Config, query string, run querying) error {
+func (o *options) askBy(ctx context.Context, config *job.Config, text string, run querying) error {
 	path := published(config)
 	if path == "" {
 		return fmt.Errorf("%s has no duckdb sink, so there is nothing to query; add `- duckdb: outliers.duckdb` under `sinks:`", config.Path)
 	}
-	switch info, err := os.Stat(path); {
-	case errors.Is(err, os.ErrNotExist):
-		return fmt.Errorf("%s does not exist yet; 'outlierd run' makes it", relative(path))
-	case err == nil && !info.Mode().IsRegular(): // to open a pipe may take for ever
-		return fmt.Errorf("%s is not a regular file; move it away, and 'outlierd run' makes a new one", relative(path))
-	}
 	var p term.Printer
-	err := run(ctx, path, query, func(columns []string) (err error) {
+	err := run(ctx, path, text, func(columns []string) (err error) {
 		p, err = o.printer(columns)
 		return err
 	}, func(values []any) error { return p.Row(values) })
-	if errors.Is(err, duckdb.ErrSeveral) {
+	switch {
+	case errors.Is(err, query.ErrSeveral):
 		return usageError{err}
-	}
-	if err != nil {
+	case errors.Is(err, query.ErrNotPublished):
+		return fmt.Errorf("%s does not exist yet; 'outlierd run' makes it", relative(path))
+	case errors.Is(err, query.ErrNotRegular):
+		return fmt.Errorf("%s is not a regular file; move it away, and 'outlierd run' makes a new one", relative(path))
+	case err != nil:
 		return err
 	}
 	return p.Close()

@@ -14,7 +14,7 @@ import (
 
 	"outlierd/cmd/outlierd/term"
 	"outlierd/outlier"
-	"outlierd/sinks/duckdb"
+	"outlierd/sinks/duckdb/query"
 	"outlierd/sync/engine"
 	"outlierd/sync/job"
 	"outlierd/sync/state"
@@ -45,7 +45,7 @@ beside an instance that is running.`,
 			if err != nil {
 				return err
 			}
-			return o.glanceOr(c.Context(), config, publishedWhy(id), func(p *program) error { return o.why(c.Context(), p, id) })
+			return o.glanceOr(c.Context(), config, query.Origin(id), func(p *program) error { return o.why(c.Context(), p, id) })
 		},
 	}
 }
@@ -147,13 +147,9 @@ func (w *origin) name(ctx context.Context, path string) error {
 	if _, err := os.Stat(path); err != nil {
 		return nil // without it the record tells all the rest
 	}
-	query := fmt.Sprintf(`select title, channel_title from outliers where video_id = %[1]s
-		union all select title, channel_title from videos where video_id = %[1]s
-		union all select title, null from channels where channel_id = %[1]s limit 1`, quoted(w.ID))
-	return duckdb.Query(ctx, path, query, func([]string) error { return nil }, func(values []any) error {
-		w.Title, w.Channel = term.Raw(values[0]), term.Raw(values[1])
-		return nil
-	})
+	title, channel, err := query.TitleOf(ctx, path, w.ID)
+	w.Title, w.Channel = term.Raw(title), term.Raw(channel)
+	return err
 }
 
 // originOf gathers what the record has of an id, and for a video of its channel.

@@ -15,7 +15,7 @@ import (
 	"outlierd/outlier"
 	"outlierd/outlier/simulator"
 	"outlierd/schema"
-	"outlierd/sinks/duckdb"
+	"outlierd/sinks/duckdb/query"
 )
 
 // testWorld is a folder with a job file, a service that listens on loopback, and
@@ -111,7 +111,7 @@ func (w *testWorld) rows(from string) (rows []object) {
 // query asks the published file.
 func (w *testWorld) query(text string, row func([]any)) {
 	w.Helper()
-	err := duckdb.QueryUnsafe(w.Context(), w.published(), text, func([]string) error { return nil }, func(values []any) error {
+	err := query.RunUnsafe(w.Context(), w.published(), text, nil, func(values []any) error {
 		row(values)
 		return nil
 	})

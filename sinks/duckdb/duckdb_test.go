@@ -10,6 +10,7 @@ import (
 
 	"outlierd/schema"
 	"outlierd/sinks"
+	"outlierd/sinks/duckdb/database"
 	"outlierd/sinks/sinktest"
 )
 
@@ -18,8 +19,8 @@ var suite = sinktest.Sink{
 	Read: func(t testing.TB, dir string, table *schema.Table) []arrow.RecordBatch {
 		var rows []arrow.RecordBatch
 		in := readOnly(t, filepath.Join(dir, "outliers.duckdb"))
-		defer in.close()
-		err := in.records(t.Context(), "SELECT * FROM "+full(table), func(rec arrow.RecordBatch) {
+		defer in.Close()
+		err := in.Records(t.Context(), "SELECT * FROM "+database.TableName(table), func(rec arrow.RecordBatch) {
 			rec.Retain()
 			rows = append(rows, rec)
 		})
@@ -50,14 +51,14 @@ func open(t testing.TB, dir string) *Sink {
 }
 
 // readOnly opens a published file as a reader does.
-func readOnly(t testing.TB, path string) *instance {
+func readOnly(t testing.TB, path string) *database.DB {
 	t.Helper()
-	in, err := start(t.Context(), Options{Temp: t.TempDir()})
+	in, err := database.Open(t.Context(), database.Options{Temp: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := in.exec(t.Context(), "ATTACH "+text(path)+" AS warehouse (READ_ONLY)"); err != nil {
-		in.close()
+	if _, err := in.Exec(t.Context(), "ATTACH "+database.Text(path)+" AS warehouse (READ_ONLY)"); err != nil {
+		in.Close()
 		t.Fatal(err)
 	}
 	return in

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"outlierd/schema"
+	"outlierd/sinks/duckdb/database"
 	"outlierd/sinks/sinktest"
 )
 
@@ -178,15 +179,15 @@ func TestFileHoldsWhatIsDeclaredAloneAndSaysWhatItIs(t *testing.T) {
 		t.Fatal(err)
 	}
 	in := readOnly(t, filepath.Join(dir, "outliers.duckdb"))
-	defer in.close()
+	defer in.Close()
 	for query, want := range map[string]any{
 		"SELECT string_agg(schema_name || '.' || view_name, ' ' ORDER BY view_name) FROM duckdb_views() WHERE database_name = 'warehouse'": "ops.coverage ops.query_yield ops.spend_by_day",
-		"SELECT comment FROM duckdb_views() WHERE database_name = 'warehouse' AND view_name = 'spend_by_day'":                              spendByDay.Comment,
+		"SELECT comment FROM duckdb_views() WHERE database_name = 'warehouse' AND view_name = 'spend_by_day'":                              view(t, "ops.spend_by_day").Comment,
 		"SELECT count(*) FROM duckdb_indexes() WHERE database_name = 'warehouse'":                                                          int64(0),
 		"SELECT comment FROM duckdb_tables() WHERE database_name = 'warehouse' AND table_name = 'comments'":                                schema.Comments.Comment,
 		"SELECT data_type FROM duckdb_columns() WHERE database_name = 'warehouse' AND table_name = 'comments' AND column_name = 'extra'":   "JSON",
 	} {
-		rows, err := in.query(t.Context(), query)
+		rows, err := in.Query(t.Context(), query)
 		if err != nil || rows[0][0] != want {
 			t.Errorf("%s\ngot %v, %v, want %v", query, rows, err, want)
 		}
@@ -202,7 +203,7 @@ func shrunk(t *testing.T, dir, ddl string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := in.exec(t.Context(), ddl); err != nil {
+	if _, err := in.db.Exec(t.Context(), ddl); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -236,7 +237,7 @@ func TestAFailedBatchLeavesNothingAndTheSinkUsable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := in.exec(t.Context(), "DROP TABLE warehouse.main.transcript_events"); err != nil {
+	if _, err := in.db.Exec(t.Context(), "DROP TABLE warehouse.main.transcript_events"); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Write(t.Context(), spoiled); err == nil {
@@ -245,7 +246,7 @@ func TestAFailedBatchLeavesNothingAndTheSinkUsable(t *testing.T) {
 	if mark, err := s.Watermark(t.Context()); err != nil || mark != 3 {
 		t.Errorf("watermark = %d, %v; want 3", mark, err)
 	}
-	rows, err := s.in.query(t.Context(), "SELECT count(*) FROM warehouse.main.outliers_history")
+	rows, err := s.in.db.Query(t.Context(), "SELECT count(*) FROM warehouse.main.outliers_history")
 	if want := int64(count(j, schema.OutliersHistory, 3)); err != nil || rows[0][0] != want {
 		t.Errorf("%v rows, %v; want %d", rows, err, want)
 	}
@@ -280,19 +281,19 @@ func rename(t *testing.T, s *Sink, from, to string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := in.exec(t.Context(), "ALTER TABLE warehouse.main."+from+" RENAME TO "+to); err != nil {
+	if _, err := in.db.Exec(t.Context(), "ALTER TABLE warehouse.main."+from+" RENAME TO "+to); err != nil {
 		t.Fatal(err)
 	}
 }
 
 func TestQuotingKeepsHostileNamesApart(t *testing.T) {
-	in, err := start(t.Context(), Options{Temp: t.TempDir()})
+	in, err := database.Open(t.Context(), database.Options{Temp: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer in.close()
+	defer in.Close()
 	for _, hostile := range []string{"plain", "select", `a"b`, "it's", `"; DROP TABLE x; --`, "two words", "🎬"} {
-		rows, err := in.query(t.Context(), "SELECT * FROM (SELECT "+text(hostile)+" AS "+name(hostile)+") WHERE "+name(hostile)+" = "+text(hostile))
+		rows, err := in.Query(t.Context(), "SELECT * FROM (SELECT "+database.Text(hostile)+" AS "+database.Name(hostile)+") WHERE "+database.Name(hostile)+" = "+database.Text(hostile))
 		if err != nil || len(rows) != 1 || rows[0][0] != hostile {
 			t.Errorf("%q came back as %v, %v", hostile, rows, err)
 		}

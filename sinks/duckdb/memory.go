@@ -5,28 +5,25 @@ package duckdb
 import (
 	"bufio"
 	"bytes"
-	"errors"
 	"fmt"
 	"io/fs"
 	"math"
 	"os"
 	"path"
-	"regexp"
 	"runtime/debug"
 	"strconv"
 	"strings"
 
-	"github.com/duckdb/duckdb-go/v2"
+	"outlierd/sinks/duckdb/database"
 )
 
-// DuckDB fills whatever memory it is given, so a sink begins with little. A batch or a
+// DuckDB fills whatever memory it is given, so a sink begins with little, [database.DefaultMemory]. A batch or a
 // checkpoint that does not fit is taken again with twice as much, until the limit of the
 // machine or container is reached. What a step needs follows from the columns of the
 // widest table, and hardly from the number of rows: a column that is being written holds
 // a block of its own, one that is being read another, and their NULLs as many again.
 const (
-	little = 64 << 20 // of DuckDB's buffers
-	perMB  = 64       // a file gets a MB more for this many MB that it has
+	perMB = 64 // a file gets a MB more for this many MB that it has
 
 	// unlessKnown is the memory of a machine that does not say how much it has.
 	unlessKnown = 2 << 30
@@ -44,8 +41,8 @@ type room struct{ first, most int64 }
 // count, and other programs live there too.
 func roomFor(memory, file int64) room {
 	heap := min(debug.SetMemoryLimit(-1), memory/4)
-	most := max(little, (memory-heap-besides)/2)
-	return room{first: min(little+file/perMB, most), most: most}
+	most := max(database.DefaultMemory, (memory-heap-besides)/2)
+	return room{first: min(database.DefaultMemory+file/perMB, most), most: most}
 }
 
 // Memory is the memory that this process may use, in bytes: the machine's, or the limit
@@ -109,25 +106,12 @@ func groupLimit(root fs.FS, mount, group, file string) int64 {
 	}
 }
 
-// starved is how DuckDB says that memory ran out. Only some of these errors have a type
-// of their own: a checkpoint that fails is an error of the transaction, or of the disk,
-// and the cause stands in its words.
-var starved = regexp.MustCompile(`(?i)out of memory|bad[_ ]alloc|(could not|failed to|cannot) (allocate|pin|free up enough memory)`)
-
-func outOfMemory(err error) bool {
-	if err == nil {
-		return false
-	}
-	failed, ok := errors.AsType[*duckdb.Error](err)
-	return ok && failed.Type == duckdb.ErrorTypeOutOfMemory || starved.MatchString(err.Error())
-}
-
 // withRoom takes a step that leaves nothing behind when it fails. One for which memory
 // did not suffice is taken again with twice as much, as long as there is more.
 func (s *Sink) withRoom(step func() error) error {
 	for {
 		err := step()
-		if !outOfMemory(err) {
+		if !database.OutOfMemory(err) {
 			return err
 		}
 		if s.options.limit >= s.most {
@@ -144,12 +128,10 @@ func (s *Sink) withRoom(step func() error) error {
 func (s *Sink) tooLarge(err error) error {
 	if s.options.Memory > 0 {
 		return fmt.Errorf("%w (DuckDB needs more than the %s that %s allows it: set it to %s)",
-			err, megabytes(s.most), MemoryVariable, megabytes(2*s.most))
+			err, database.Megabytes(s.most), MemoryVariable, database.Megabytes(2*s.most))
 	}
 	memory := s.options.machine()
 	return fmt.Errorf("%w (DuckDB needs more than %s, which is what it may use of the %s of this machine or container: "+
 		"give it %s, or set %s=%s if nothing else needs the memory)",
-		err, megabytes(s.most), megabytes(memory), megabytes(2*memory), MemoryVariable, megabytes(2*s.most))
+		err, database.Megabytes(s.most), database.Megabytes(memory), database.Megabytes(2*memory), MemoryVariable, database.Megabytes(2*s.most))
 }
-
-func megabytes(n int64) string { return fmt.Sprintf("%dMB", n>>20) }

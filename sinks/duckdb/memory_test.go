@@ -13,6 +13,7 @@ import (
 
 	"outlierd/schema"
 	"outlierd/sinks"
+	"outlierd/sinks/duckdb/database"
 	"outlierd/sinks/sinktest"
 )
 
@@ -95,12 +96,12 @@ func TestEveryLackOfMemoryIsRecognized(t *testing.T) {
 		"Out of Memory Error: Failed to change memory limit to 1000000: could not free up enough memory for the new limit",
 		"std::bad_alloc",
 	} {
-		if !outOfMemory(errors.New(text)) {
+		if !database.OutOfMemory(errors.New(text)) {
 			t.Errorf("%q was not recognized", text)
 		}
 	}
 	for _, text := range []string{"", "Constraint Error: Duplicate key", "IO Error: No space left on device"} {
-		if outOfMemory(errors.New(text)) {
+		if database.OutOfMemory(errors.New(text)) {
 			t.Errorf("%q is no lack of memory", text)
 		}
 	}

@@ -13,7 +13,6 @@
 package duckdb
 
 import (
-	"cmp"
 	"fmt"
 	"os"
 	"strconv"
@@ -55,12 +54,6 @@ func ParseMemory(text string) (int64, error) {
 	}
 	return n * unit, nil
 }
-
-// hardMemory is what SQL of the user's may take in a process of its own, with what
-// DuckDB does not count.
-const hardMemory = 1536 << 20
-
-func (o Options) threads() int { return cmp.Or(o.Threads, 1) }
 
 // The remedies for a private file that cannot be used, and for what is in the way of
 // the published one.

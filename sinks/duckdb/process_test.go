@@ -17,6 +17,7 @@ import (
 
 	"outlierd/schema"
 	"outlierd/sinks"
+	"outlierd/sinks/duckdb/database"
 	"outlierd/sinks/sinktest"
 )
 
@@ -25,7 +26,7 @@ import (
 const role = "OUTLIERD_SINKTEST_ROLE"
 
 func TestMain(m *testing.M) {
-	roles := map[string]func(dir string) error{"writer": beWriter, "reader": beReader, "holder": beHolder, "borrower": beBorrower, "answerer": beAnswerer}
+	roles := map[string]func(dir string) error{"writer": beWriter, "reader": beReader, "holder": beHolder, "borrower": beBorrower}
 	what, dir, _ := strings.Cut(os.Getenv(role), ":")
 	if what == "" {
 		os.Exit(m.Run())
@@ -165,15 +166,15 @@ func beReader(dir string) error {
 
 func look(dir string, j sinktest.Journal) (mark int64, err error) {
 	ctx := context.TODO()
-	in, err := start(ctx, Options{Temp: filepath.Join(dir, "reader")})
+	in, err := database.Open(ctx, database.Options{Temp: filepath.Join(dir, "reader")})
 	if err != nil {
 		return 0, err
 	}
-	defer func() { err = errors.Join(err, in.close()) }()
-	if _, err := in.exec(ctx, "ATTACH "+text(filepath.Join(dir, "outliers.duckdb"))+" AS warehouse (READ_ONLY)"); err != nil {
+	defer func() { err = errors.Join(err, in.Close()) }()
+	if _, err := in.Exec(ctx, "ATTACH "+database.Text(filepath.Join(dir, "outliers.duckdb"))+" AS warehouse (READ_ONLY)"); err != nil {
 		return 0, err
 	}
-	rows, err := in.query(ctx, `SELECT (SELECT id FROM warehouse.outlierd.marks WHERE name = 'journal'),
+	rows, err := in.Query(ctx, `SELECT (SELECT id FROM warehouse.outlierd.marks WHERE name = 'journal'),
 		(SELECT count(*) FROM warehouse.main.outliers_history), (SELECT coalesce(sum(times_seen), 0)::BIGINT FROM warehouse.main.outliers),
 		(SELECT count(*) FROM warehouse.main.transcript_events)`)
 	if err != nil {

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"outlierd/sinks"
+	"outlierd/sinks/duckdb/database"
 )
 
 // Publish implements [sinks.Sink]. Readers see it as one step: whoever opened the
@@ -89,9 +90,9 @@ func (s *Sink) writeOpsBatch(ctx context.Context, o *sinks.Ops, batch sinks.OpsB
 	statements := []string{"BEGIN"}
 	if o.All && first {
 		for _, t := range s.options.Ops {
-			statements = append(statements, "DELETE FROM "+full(t))
+			statements = append(statements, "DELETE FROM "+database.TableName(t))
 		}
-		statements = append(statements, "UPDATE warehouse.outlierd.marks SET id = 0 WHERE name = "+text(operations))
+		statements = append(statements, "UPDATE warehouse.outlierd.marks SET id = 0 WHERE name = "+database.Text(database.Operations))
 		version = 0
 	}
 	for i, part := range batch.Parts {
@@ -104,10 +105,10 @@ func (s *Sink) writeOpsBatch(ctx context.Context, o *sinks.Ops, batch sinks.OpsB
 			return err
 		}
 		if !o.All {
-			statements = append(statements, "DELETE FROM "+full(c.table)+" WHERE "+among(part.Rows))
+			statements = append(statements, "DELETE FROM "+database.TableName(c.table)+" WHERE "+among(part.Rows))
 		}
 	}
-	if _, err := in.exec(ctx, strings.Join(statements, "; ")); err != nil {
+	if _, err := in.db.Exec(ctx, strings.Join(statements, "; ")); err != nil {
 		return err
 	}
 	for _, c := range changes {
@@ -116,18 +117,18 @@ func (s *Sink) writeOpsBatch(ctx context.Context, o *sinks.Ops, batch sinks.OpsB
 		}
 	}
 	if batch.Last {
-		if err := in.moveMark(ctx, operations, version, o.Version); err != nil {
+		if err := in.moveMark(ctx, database.Operations, version, o.Version); err != nil {
 			return err
 		}
 	}
-	_, err = in.exec(ctx, "COMMIT")
+	_, err = in.db.Exec(ctx, "COMMIT")
 	return err
 }
 
 // among is the condition that a row has the number of one of these. The bounds let
 // DuckDB pass over most of the table.
 func among(rows arrow.RecordBatch) string {
-	column := name(rows.Schema().Field(0).Name)
+	column := database.Name(rows.Schema().Field(0).Name)
 	ids := rows.Column(0).(*array.Int64).Int64Values()
 	first, last := ids[0], ids[len(ids)-1]
 	condition := fmt.Sprintf("%s BETWEEN %d AND %d", column, first, last)

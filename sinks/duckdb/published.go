@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 
 	"github.com/duckdb/duckdb-go/v2"
+
+	"outlierd/sinks/duckdb/database"
 )
 
 // The published file lies outside the folder of the state and outlives it. If it is
@@ -25,7 +27,7 @@ var errForeign = errors.New("another program made this DuckDB file")
 // stop a sink whose private file knows better: it will be replaced. But beside a
 // private file that is new it may be all there is of what was bought.
 func (s *Sink) compare(ctx context.Context) error {
-	mark, err := s.mark(ctx, journal)
+	mark, err := s.mark(ctx, database.Journal)
 	if err != nil {
 		return err
 	}
@@ -60,14 +62,14 @@ func (s *Sink) shown(ctx context.Context) (int64, error) {
 
 // markOf is the watermark in a file that is not attached.
 func (in *instance) markOf(ctx context.Context, path string) (mark int64, err error) {
-	if _, err := in.exec(ctx, "ATTACH "+text(path)+" AS published (READ_ONLY)"); err != nil {
+	if _, err := in.db.Exec(ctx, "ATTACH "+database.Text(path)+" AS published (READ_ONLY)"); err != nil {
 		return 0, err
 	}
 	defer func() {
-		_, detached := in.exec(context.WithoutCancel(ctx), "DETACH published")
+		_, detached := in.db.Exec(context.WithoutCancel(ctx), "DETACH published")
 		err = errors.Join(err, detached)
 	}()
-	rows, err := in.query(ctx, "SELECT id FROM published.outlierd.marks WHERE name = "+text(journal))
+	rows, err := in.db.Query(ctx, "SELECT id FROM published.outlierd.marks WHERE name = "+database.Text(database.Journal))
 	if failed, ok := errors.AsType[*duckdb.Error](err); ok && failed.Type == duckdb.ErrorTypeCatalog {
 		return 0, errForeign
 	}

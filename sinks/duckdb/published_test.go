@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"outlierd/schema"
+	"outlierd/sinks/duckdb/database"
 	"outlierd/sinks/sinktest"
 )
 
@@ -150,8 +151,8 @@ func TestPublishedFileOfAnOlderVersionIsAskedAndBroughtUpToDate(t *testing.T) {
 	marked(t, dir, 3)
 	saw(t, dir, j, 6)
 	in := readOnly(t, published(options(dir)))
-	defer in.close()
-	if _, err := in.query(t.Context(), "SELECT id, comment_key FROM warehouse.main.gone, warehouse.main.comments"); err != nil {
+	defer in.Close()
+	if _, err := in.Query(t.Context(), "SELECT id, comment_key FROM warehouse.main.gone, warehouse.main.comments"); err != nil {
 		t.Error(err)
 	}
 }
@@ -159,19 +160,20 @@ func TestPublishedFileOfAnOlderVersionIsAskedAndBroughtUpToDate(t *testing.T) {
 // beBorrower has the published file open for writing until its input ends.
 func beBorrower(dir string) (err error) {
 	ctx := context.TODO()
-	in, err := start(ctx, Options{Temp: filepath.Join(dir, "borrower")})
+	db, err := database.Open(ctx, database.Options{Temp: filepath.Join(dir, "borrower")})
 	if err != nil {
 		return err
 	}
+	in := &instance{db: db}
 	if err := in.attach(ctx, published(options(dir))); err != nil {
 		return err
 	}
-	if _, err := in.exec(ctx, "CREATE TABLE warehouse.main.scratch AS SELECT 1"); err != nil {
+	if _, err := db.Exec(ctx, "CREATE TABLE warehouse.main.scratch AS SELECT 1"); err != nil {
 		return err
 	}
 	fmt.Println("borrowing")
 	io.Copy(io.Discard, os.Stdin)
-	return in.close()
+	return db.Close()
 }
 
 func TestPublishedFileIsAskedThoughAnotherProgramHasItOpen(t *testing.T) {
@@ -182,12 +184,12 @@ func TestPublishedFileIsAskedThoughAnotherProgramHasItOpen(t *testing.T) {
 	}
 	p := spawn(t, "borrower", dir)
 	p.says(t)
-	if in, err := start(t.Context(), Options{Temp: t.TempDir()}); err != nil {
+	if db, err := database.Open(t.Context(), database.Options{Temp: t.TempDir()}); err != nil {
 		t.Fatal(err)
-	} else if _, err := in.markOf(t.Context(), published(options(dir))); err == nil {
+	} else if _, err := (&instance{db: db}).markOf(t.Context(), published(options(dir))); err == nil {
 		t.Error("the file is not locked")
 	} else {
-		in.close()
+		db.Close()
 	}
 	marked(t, dir, 3) // the private file is as good
 	lose(t, dir)
@@ -237,15 +239,16 @@ func TestDuckDBFileOfAnotherProgramIsNotPublishedOver(t *testing.T) {
 
 func makeFile(t *testing.T, path, ddl string) {
 	t.Helper()
-	in, err := start(t.Context(), Options{Temp: t.TempDir()})
+	db, err := database.Open(t.Context(), database.Options{Temp: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer in.close()
+	defer db.Close()
+	in := &instance{db: db}
 	if err := in.attach(t.Context(), path); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := in.exec(t.Context(), ddl); err != nil {
+	if _, err := db.Exec(t.Context(), ddl); err != nil {
 		t.Fatal(err)
 	}
 	if err := in.detach(t.Context()); err != nil {

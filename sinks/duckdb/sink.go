@@ -13,6 +13,7 @@ import (
 
 	"outlierd/schema"
 	"outlierd/sinks"
+	"outlierd/sinks/duckdb/database"
 )
 
 var _ sinks.Sink = (*Sink)(nil)
@@ -29,12 +30,6 @@ type Sink struct {
 	changes map[*schema.Table]*sinks.Changes
 	parents map[*schema.Table]*sinks.Parents
 }
-
-// The marks: the watermark, and the version of the operations tables.
-const (
-	journal    = "journal"
-	operations = "operations"
-)
 
 // Open brings the private file to the declarations, and publishes it if nothing is
 // published yet: a reader finds all tables before the first row. Both files are
@@ -114,7 +109,10 @@ func (s *Sink) declared(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := in.declare(ctx, slices.Concat(s.options.Tables, s.options.Ops)); err != nil {
+	if err := in.db.Declare(ctx, slices.Concat(s.options.Tables, s.options.Ops)); err != nil {
+		if _, other := errors.AsType[*database.TypeError](err); other {
+			err = fmt.Errorf("%w: %s", err, rebuild)
+		}
 		return fmt.Errorf("%s: %w", s.options.Private, err)
 	}
 	return nil
@@ -125,7 +123,7 @@ func (s *Sink) Name() string { return "duckdb" }
 
 // Watermark implements [sinks.Sink].
 func (s *Sink) Watermark(ctx context.Context) (int64, error) {
-	mark, err := s.mark(ctx, journal)
+	mark, err := s.mark(ctx, database.Journal)
 	return max(mark, s.ahead), err
 }
 
@@ -134,7 +132,7 @@ func (s *Sink) OpsVersion(ctx context.Context) (int64, error) {
 	if err := s.restore(ctx); err != nil {
 		return 0, err
 	}
-	return s.mark(ctx, operations)
+	return s.mark(ctx, database.Operations)
 }
 
 func (s *Sink) mark(ctx context.Context, name string) (int64, error) {
@@ -142,7 +140,7 @@ func (s *Sink) mark(ctx context.Context, name string) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	rows, err := in.query(ctx, "SELECT id FROM warehouse.outlierd.marks WHERE name = "+text(name))
+	rows, err := in.db.Query(ctx, "SELECT id FROM warehouse.outlierd.marks WHERE name = "+database.Text(name))
 	if err != nil {
 		return 0, s.abandon(fmt.Errorf("read mark %s of %s: %w", name, s.options.Private, err))
 	}
@@ -157,7 +155,7 @@ func (s *Sink) Close() error {
 	if s.in == nil {
 		return nil
 	}
-	err := s.in.close()
+	err := s.in.db.Close()
 	s.in = nil
 	return err
 }
@@ -165,11 +163,13 @@ func (s *Sink) Close() error {
 // instance is the running one, with the private file attached.
 func (s *Sink) instance(ctx context.Context) (*instance, error) {
 	if s.in == nil {
-		in, err := start(ctx, s.options)
+		db, err := database.Open(ctx, database.Options{
+			Memory: s.options.limit, Threads: s.options.Threads, Temp: s.options.Temp,
+		})
 		if err != nil {
 			return nil, err
 		}
-		s.in = in
+		s.in = &instance{db: db}
 	}
 	if err := s.in.attach(ctx, s.options.Private); err != nil {
 		return nil, s.abandon(err)

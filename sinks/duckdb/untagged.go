@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 
-	"outlierd/schema"
 	"outlierd/sinks"
 )
 
@@ -17,11 +16,3 @@ var errUntagged = errors.New("this program cannot write or check DuckDB files: b
 
 // Open says which build tag is missing.
 func Open(context.Context, Options) (*Sink, error) { return nil, errUntagged }
-
-// Bind says which build tag is missing.
-func Bind(context.Context, string, []*schema.Table, []*schema.Table) ([]Field, error) {
-	return nil, errUntagged
-}
-
-// Query says which build tag is missing.
-func (Seeds) Query(context.Context, string) ([]string, error) { return nil, errUntagged }

@@ -5,6 +5,7 @@ package duckdb
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -12,6 +13,8 @@ import (
 
 	"outlierd/schema"
 	"outlierd/sinks"
+	"outlierd/sinks/duckdb/database"
+	"outlierd/sinks/duckdb/query"
 	"outlierd/sinks/sinktest"
 )
 
@@ -36,6 +39,17 @@ func openWhole(t *testing.T, dir string) *Sink {
 	return s
 }
 
+// view is one of the views that the files hold.
+func view(t *testing.T, name string) database.View {
+	t.Helper()
+	views := database.Views()
+	i := slices.IndexFunc(views, func(v database.View) bool { return v.Name == name })
+	if i < 0 {
+		t.Fatalf("there is no view %s", name)
+	}
+	return views[i]
+}
+
 // tell publishes rows of operations tables, which get the ids 1, 2, 3 …
 func tell(t *testing.T, s *Sink, told map[*schema.Table][]sinktest.Row) {
 	t.Helper()
@@ -50,11 +64,11 @@ func tell(t *testing.T, s *Sink, told map[*schema.Table][]sinktest.Row) {
 }
 
 // results reads a result from the published file, by column.
-func results(t *testing.T, dir, query string) []sinktest.Row {
+func results(t *testing.T, dir, sql string) []sinktest.Row {
 	t.Helper()
 	var names []string
 	var all []sinktest.Row
-	err := Query(t.Context(), filepath.Join(dir, "outliers.duckdb"), query, func(columns []string) error {
+	err := query.Run(t.Context(), filepath.Join(dir, "outliers.duckdb"), sql, func(columns []string) error {
 		names = columns
 		return nil
 	}, func(values []any) error {
@@ -183,9 +197,9 @@ func TestViewsAreThereUnderAnyNameOfTheFile(t *testing.T) {
 	dir := t.TempDir()
 	openWhole(t, dir)
 	in := readOnly(t, filepath.Join(dir, "outliers.duckdb"))
-	defer in.close()
-	for _, v := range Views() {
-		if _, err := in.query(t.Context(), "FROM warehouse."+v.Name); err != nil {
+	defer in.Close()
+	for _, v := range database.Views() {
+		if _, err := in.Query(t.Context(), "FROM warehouse."+v.Name); err != nil {
 			t.Errorf("%s: %v", v.Name, err)
 		}
 	}
@@ -206,7 +220,7 @@ func TestOpenBringsViewsToTheirDefinition(t *testing.T) {
 				t.Fatal(err)
 			}
 			got := results(t, dir, "SELECT comment FROM duckdb_views() WHERE view_name = 'query_yield'")
-			if diff := cmp.Diff([]sinktest.Row{{"comment": queryYield.Comment}}, got); diff != "" {
+			if diff := cmp.Diff([]sinktest.Row{{"comment": view(t, "ops.query_yield").Comment}}, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 			results(t, dir, "SELECT shared_ids FROM ops.query_yield")
@@ -221,7 +235,7 @@ func alter(t *testing.T, s *Sink, ddl string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := in.exec(t.Context(), ddl); err != nil {
+	if _, err := in.db.Exec(t.Context(), ddl); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Close(); err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"outlierd/schema"
 	"outlierd/sinks"
+	"outlierd/sinks/duckdb/database"
 )
 
 // Write implements [sinks.Sink].
@@ -40,7 +41,7 @@ func (s *Sink) fold(ctx context.Context) error {
 	}
 	log, err := os.Stat(s.options.Private + ".wal")
 	if err != nil || log.Size() < longLog {
-		err = in.release(ctx)
+		err = in.db.Release(ctx)
 	} else {
 		err = in.detach(ctx)
 	}
@@ -87,7 +88,7 @@ func (s *Sink) write(ctx context.Context, b sinks.Batch) error {
 }
 
 func (s *Sink) commit(ctx context.Context, b sinks.Batch, changes []*change) error {
-	if _, err := s.in.exec(ctx, "BEGIN"); err != nil {
+	if _, err := s.in.db.Exec(ctx, "BEGIN"); err != nil {
 		return err
 	}
 	for _, c := range changes {
@@ -95,10 +96,10 @@ func (s *Sink) commit(ctx context.Context, b sinks.Batch, changes []*change) err
 			return fmt.Errorf("table %s: %w", c.table.Name, err)
 		}
 	}
-	if err := s.in.moveMark(ctx, journal, b.Lo, b.Hi); err != nil {
+	if err := s.in.moveMark(ctx, database.Journal, b.Lo, b.Hi); err != nil {
 		return err
 	}
-	if _, err := s.in.exec(ctx, "COMMIT"); err != nil {
+	if _, err := s.in.db.Exec(ctx, "COMMIT"); err != nil {
 		return fmt.Errorf("commit answers %d to %d: %w", b.Lo+1, b.Hi, err)
 	}
 	return nil
@@ -106,7 +107,7 @@ func (s *Sink) commit(ctx context.Context, b sinks.Batch, changes []*change) err
 
 // moveMark is part of the transaction whose rows it vouches for.
 func (in *instance) moveMark(ctx context.Context, mark string, from, to int64) error {
-	n, err := in.exec(ctx, fmt.Sprintf("UPDATE warehouse.outlierd.marks SET id = %d WHERE name = %s AND id = %d", to, text(mark), from))
+	n, err := in.db.Exec(ctx, fmt.Sprintf("UPDATE warehouse.outlierd.marks SET id = %d WHERE name = %s AND id = %d", to, database.Text(mark), from))
 	if err == nil && n != 1 {
 		err = fmt.Errorf("it is not %d", from)
 	}
@@ -188,7 +189,7 @@ func (s *Sink) offerGone(ctx context.Context, c *change, view string, gone arrow
 }
 
 func (c *change) offer(in *instance, view string, rows arrow.RecordBatch) (string, error) {
-	release, err := in.offer(view, rows)
+	release, err := in.db.Offer(view, rows)
 	if err != nil {
 		return "", err
 	}
@@ -202,7 +203,7 @@ func (s *Sink) changed(ctx context.Context, t *schema.Table, rows arrow.RecordBa
 	memory := s.changes[t]
 	if memory == nil {
 		memory = sinks.NewChanges(t)
-		err := s.in.records(ctx, "SELECT * FROM "+full(t)+" ORDER BY rowid", func(old arrow.RecordBatch) { memory.Learn(old) })
+		err := s.in.db.Records(ctx, "SELECT * FROM "+database.TableName(t)+" ORDER BY rowid", func(old arrow.RecordBatch) { memory.Learn(old) })
 		if err != nil {
 			return nil, fmt.Errorf("read the rows kept last: %w", err)
 		}
@@ -240,7 +241,7 @@ func (s *Sink) replaced(ctx context.Context, t *schema.Table, rows arrow.RecordB
 func (s *Sink) memory(ctx context.Context, t *schema.Table) (*sinks.Parents, error) {
 	if s.parents[t] == nil {
 		memory := sinks.NewParents(t)
-		err := s.in.records(ctx, "SELECT DISTINCT "+list("", t.Identity())+" FROM "+full(t), func(old arrow.RecordBatch) { memory.Learn(old) })
+		err := s.in.db.Records(ctx, "SELECT DISTINCT "+list("", t.Identity())+" FROM "+database.TableName(t), func(old arrow.RecordBatch) { memory.Learn(old) })
 		if err != nil {
 			return nil, fmt.Errorf("read the identities: %w", err)
 		}
@@ -254,7 +255,7 @@ func (s *Sink) memory(ctx context.Context, t *schema.Table) (*sinks.Parents, err
 // what it has of them is copied. Rows that come are never copied.
 func (c *change) apply(ctx context.Context, in *instance) error {
 	if c.gone != "" {
-		if _, err := in.exec(ctx, c.clear()); err != nil {
+		if _, err := in.db.Exec(ctx, c.clear()); err != nil {
 			return err
 		}
 	}
@@ -262,11 +263,11 @@ func (c *change) apply(ctx context.Context, in *instance) error {
 		return nil
 	}
 	if c.old != "" {
-		if _, err := in.exec(ctx, c.remove()); err != nil {
+		if _, err := in.db.Exec(ctx, c.remove()); err != nil {
 			return err
 		}
 	}
-	n, err := in.exec(ctx, c.insert())
+	n, err := in.db.Exec(ctx, c.insert())
 	if err != nil {
 		return err
 	}
@@ -274,7 +275,7 @@ func (c *change) apply(ctx context.Context, in *instance) error {
 		return fmt.Errorf("%d of %d rows were inserted", n, c.count)
 	}
 	if c.old != "" {
-		_, err = in.exec(ctx, "DROP TABLE temp.old; DROP TABLE temp.gone")
+		_, err = in.db.Exec(ctx, "DROP TABLE temp.old; DROP TABLE temp.gone")
 	}
 	return err
 }
@@ -284,7 +285,7 @@ func (c *change) clear() string {
 	return fmt.Sprintf(`CREATE TEMP TABLE gone AS SELECT * FROM %s;
 		DELETE FROM %s WHERE rowid IN (SELECT t.rowid FROM %[2]s AS t JOIN temp.gone AS g ON %s);
 		DROP TABLE temp.gone`,
-		c.gone, full(c.table), same("t.", "g.", c.table.Identity()))
+		c.gone, database.TableName(c.table), same("t.", "g.", c.table.Identity()))
 }
 
 // remove keeps of the rows that go what the rows that come carry on, as temp.old.
@@ -297,7 +298,7 @@ func (c *change) remove() string {
 	return fmt.Sprintf(`CREATE TEMP TABLE gone AS SELECT * FROM %s;
 		CREATE TEMP TABLE old AS SELECT %s FROM %s AS t JOIN temp.gone AS g ON %s;
 		DELETE FROM %[3]s WHERE rowid IN (SELECT place FROM temp.old)`,
-		c.old, carried, full(c.table), same("t.", "g.", identity))
+		c.old, carried, database.TableName(c.table), same("t.", "g.", identity))
 }
 
 func (c *change) insert() string {
@@ -305,7 +306,7 @@ func (c *change) insert() string {
 	for _, f := range c.table.Stored().Fields() {
 		names = append(names, f.Name)
 	}
-	into := fmt.Sprintf("INSERT INTO %s (%s) SELECT ", full(c.table), list("", names))
+	into := fmt.Sprintf("INSERT INTO %s (%s) SELECT ", database.TableName(c.table), list("", names))
 	if c.table.Kind != schema.Current {
 		return into + list("", names) + " FROM " + c.rows
 	}
@@ -317,7 +318,7 @@ func (c *change) insert() string {
 func list(of string, names []string) string {
 	quoted := make([]string, len(names))
 	for i, n := range names {
-		quoted[i] = of + name(n)
+		quoted[i] = of + database.Name(n)
 	}
 	return strings.Join(quoted, ", ")
 }
@@ -325,7 +326,7 @@ func list(of string, names []string) string {
 func same(a, b string, names []string) string {
 	quoted := make([]string, len(names))
 	for i, n := range names {
-		quoted[i] = a + name(n) + " IS NOT DISTINCT FROM " + b + name(n)
+		quoted[i] = a + database.Name(n) + " IS NOT DISTINCT FROM " + b + database.Name(n)
 	}
 	return strings.Join(quoted, " AND ")
 }

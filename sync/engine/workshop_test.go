@@ -24,6 +24,7 @@ import (
 	"outlierd/schema"
 	"outlierd/sinks"
 	"outlierd/sinks/duckdb"
+	"outlierd/sinks/duckdb/query"
 	"outlierd/sinks/parquet"
 	"outlierd/sync/job"
 	"outlierd/sync/state"
@@ -185,7 +186,7 @@ func (w *workshop) openSinks(e *Engine, folder string) []func() error {
 
 // seeds is the SQL of jobs over the published file, at the virtual time.
 func (w *workshop) seeds(ctx context.Context, sql, column string) ([]string, error) {
-	return duckdb.Seeds{Path: w.duckdb(), Column: column, Now: time.Now().In(w.config.Timezone)}.Query(ctx, sql)
+	return query.IDs{Path: w.duckdb(), Column: column, Now: time.Now().In(w.config.Timezone)}.Query(ctx, sql)
 }
 
 func (w *workshop) duckdb() string { return filepath.Join(w.data(), "outliers.duckdb") }
@@ -209,9 +210,9 @@ func (w *workshop) mustRun(want state.Status) *state.Run {
 }
 
 // count asks the published file for one number.
-func (w *workshop) count(query string) (n int) {
+func (w *workshop) count(sql string) (n int) {
 	w.Helper()
-	err := duckdb.QueryUnsafe(w.ctx, w.duckdb(), query, func([]string) error { return nil }, func(values []any) error {
+	err := query.RunUnsafe(w.ctx, w.duckdb(), sql, nil, func(values []any) error {
 		switch v := values[0].(type) {
 		case int64:
 			n = int(v)
@@ -223,20 +224,20 @@ func (w *workshop) count(query string) (n int) {
 		return nil
 	})
 	if err != nil {
-		w.Fatalf("%s: %v", query, err)
+		w.Fatalf("%s: %v", sql, err)
 	}
 	return n
 }
 
 // rows are those of a query over the published file, as text.
-func (w *workshop) rows(query string) (all []string) {
+func (w *workshop) rows(sql string) (all []string) {
 	w.Helper()
-	err := duckdb.QueryUnsafe(w.ctx, w.duckdb(), query, func([]string) error { return nil }, func(values []any) error {
+	err := query.RunUnsafe(w.ctx, w.duckdb(), sql, nil, func(values []any) error {
 		all = append(all, fmt.Sprint(values...))
 		return nil
 	})
 	if err != nil {
-		w.Fatalf("%s: %v", query, err)
+		w.Fatalf("%s: %v", sql, err)
 	}
 	return all
 }

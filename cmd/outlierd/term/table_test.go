@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"outlierd/sinks/duckdb"
+	"outlierd/sinks/duckdb/query"
 )
 
 // newFile is a DuckDB file to ask; the driver comes with the sink.
@@ -33,16 +33,16 @@ func newFile(t *testing.T) string {
 }
 
 // printed is what `outlierd sql` shows of a query's result.
-func printed(t *testing.T, path, format, query string) string {
+func printed(t *testing.T, path, format, sql string) string {
 	t.Helper()
 	var out bytes.Buffer
 	var p Printer
-	err := duckdb.Query(t.Context(), path, query, func(columns []string) (err error) {
+	err := query.Run(t.Context(), path, sql, func(columns []string) (err error) {
 		p, err = NewPrinter(format, &out, Options{Screen: DefaultScreen, Zone: time.UTC}, columns)
 		return err
 	}, func(values []any) error { return p.Row(values) })
 	if err != nil {
-		t.Fatalf("%s: %v", query, err)
+		t.Fatalf("%s: %v", sql, err)
 	}
 	if err := p.Close(); err != nil {
 		t.Fatal(err)

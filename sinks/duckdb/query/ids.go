@@ -1,4 +1,4 @@
-package duckdb
+package query
 
 import (
 	"cmp"
@@ -13,8 +13,8 @@ import (
 	"outlierd/schema"
 )
 
-// Seeds are ids, or other values, that the user's SQL finds in the published file.
-type Seeds struct {
+// IDs are ids, or other values, that the user's SQL finds in the published file.
+type IDs struct {
 	Path    string        // the published file; one that does not exist yet has no rows
 	Column  string        // whose values are wanted, see [Column]; "" means the first
 	Now     time.Time     // what now() and current_date mean; zero means the real clock, in UTC
@@ -23,8 +23,8 @@ type Seeds struct {
 }
 
 const (
-	patience = 30 * time.Second
-	most     = 100_000
+	timeLimit = 30 * time.Second
+	maxValues = 100_000
 )
 
 // slow says that SQL met the limit of time.

@@ -1,6 +1,4 @@
-//go:build duckdb_arrow
-
-package duckdb
+package query
 
 import (
 	"context"
@@ -13,12 +11,14 @@ import (
 	"strings"
 
 	"github.com/duckdb/duckdb-go/v2"
+
+	"outlierd/sinks/duckdb/database"
 )
 
 // oneSelect parses SQL and runs nothing: the driver would run all statements but the
 // last while it prepares them.
-func (in *instance) oneSelect(ctx context.Context, sql string) error {
-	rows, err := in.query(ctx, "SELECT json_serialize_sql("+text(sql)+")::VARCHAR")
+func oneSelect(ctx context.Context, db *database.DB, sql string) error {
+	rows, err := db.Query(ctx, "SELECT json_serialize_sql("+database.Text(sql)+")::VARCHAR")
 	if err != nil {
 		return err
 	}
@@ -38,8 +38,8 @@ func (in *instance) oneSelect(ctx context.Context, sql string) error {
 		return errors.New("the SQL must be one SELECT and nothing else")
 	}
 	for _, name := range tableFunctions(parsed.Statements) {
-		if !slices.Contains(harmless, name) {
-			return fmt.Errorf("the SQL calls %s: it may read the tables, and call no table functions but %s", name, strings.Join(harmless, ", "))
+		if !slices.Contains(tableFunctionsAllowed, name) {
+			return fmt.Errorf("the SQL calls %s: it may read the tables, and call no table functions but %s", name, strings.Join(tableFunctionsAllowed, ", "))
 		}
 	}
 	return nil
@@ -53,10 +53,10 @@ func syntaxError(sql, message, position string) error {
 	return fmt.Errorf("line %d of the SQL: %s", 1+strings.Count(sql[:min(at, len(sql))], "\n"), flat(message))
 }
 
-// harmless are the functions that SQL may call in a FROM. Others read files, run SQL
+// tableFunctionsAllowed are the functions that SQL may call in a FROM. Others read files, run SQL
 // from texts, or change DuckDB itself although they stand in a SELECT: one that makes
 // it log into a file, which the fence forbids, takes the whole process down.
-var harmless = []string{"generate_series", "json_each", "json_tree", "range", "repeat", "unnest"}
+var tableFunctionsAllowed = []string{"generate_series", "json_each", "json_tree", "range", "repeat", "unnest"}
 
 // tableFunctions are the names in a parsed statement of the functions that it calls
 // in a FROM, at whatever depth.

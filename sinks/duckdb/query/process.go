@@ -1,4 +1,4 @@
-package duckdb
+package query
 
 import (
 	"bytes"
@@ -15,11 +15,11 @@ import (
 	"outlierd/schema"
 )
 
-// Apart asks SQL of the user's in processes of their own. DuckDB cannot be trusted to
+// Process asks SQL of the user's in processes of their own. DuckDB cannot be trusted to
 // stop: it looks for interruptions between chunks of rows, counts no memory of single
 // values, and computes constants while it binds. A process can be ended whatever it
 // does, has a limit of memory on Linux, and takes nobody down with it.
-type Apart struct {
+type Process struct {
 	Command func(context.Context) *exec.Cmd // makes a process that calls [Serve] on its standard input and output
 	Timeout time.Duration                   // 0 means 30 s
 }
@@ -27,9 +27,9 @@ type Apart struct {
 // question is what such a process is asked: what the SQL gives of the published file,
 // or, without seeds, whether it can be bound. A time in JSON loses the name of its zone.
 type question struct {
-	SQL   string
-	Seeds *Seeds
-	Zone  string
+	SQL  string
+	IDs  *IDs
+	Zone string
 }
 
 type answer struct {
@@ -39,23 +39,23 @@ type answer struct {
 }
 
 // Bind is [Bind] with the tables that this program declares.
-func (a Apart) Bind(ctx context.Context, sql string) ([]Field, error) {
+func (a Process) Bind(ctx context.Context, sql string) ([]Field, error) {
 	got, err := a.ask(ctx, question{SQL: sql})
 	return got.Fields, err
 }
 
-// Query is [Seeds.Query].
-func (a Apart) Query(ctx context.Context, s Seeds, sql string) ([]string, error) {
-	got, err := a.ask(ctx, question{SQL: sql, Seeds: &s, Zone: s.Now.Location().String()})
+// Query is [IDs.Query].
+func (a Process) Query(ctx context.Context, s IDs, sql string) ([]string, error) {
+	got, err := a.ask(ctx, question{SQL: sql, IDs: &s, Zone: s.Now.Location().String()})
 	return got.Values, err
 }
 
-func (a Apart) ask(ctx context.Context, q question) (got answer, err error) {
+func (a Process) ask(ctx context.Context, q question) (got answer, err error) {
 	asked, err := json.Marshal(q)
 	if err != nil {
 		return got, fmt.Errorf("ask SQL: %w", err)
 	}
-	limited, cancel := context.WithTimeout(ctx, cmp.Or(a.Timeout, patience))
+	limited, cancel := context.WithTimeout(ctx, cmp.Or(a.Timeout, timeLimit))
 	defer cancel()
 	process := a.Command(limited)
 	process.Stdin = bytes.NewReader(asked)
@@ -67,7 +67,7 @@ func (a Apart) ask(ctx context.Context, q question) (got answer, err error) {
 	case ctx.Err() != nil:
 		return answer{}, ctx.Err()
 	case limited.Err() != nil:
-		return answer{}, slow(cmp.Or(a.Timeout, patience))
+		return answer{}, slow(cmp.Or(a.Timeout, timeLimit))
 	case err != nil:
 		return answer{}, died(err)
 	case got.Problem != "":
@@ -87,7 +87,7 @@ func died(err error) error {
 	return fmt.Errorf("ask SQL in another process: %w", err)
 }
 
-// Serve answers one question of [Apart.Bind] or [Apart.Query] and confines this process
+// Serve answers one question of [Process.Bind] or [Process.Query] and confines this process
 // to what that may take. An error means that there was no question, or nobody to answer.
 func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	var q question
@@ -105,7 +105,7 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 }
 
 func (q question) answer(ctx context.Context) (got answer, err error) {
-	if q.Seeds == nil {
+	if q.IDs == nil {
 		got.Fields, err = Bind(ctx, q.SQL, schema.Tables(), schema.OpsTables())
 		return got, err
 	}
@@ -113,9 +113,9 @@ func (q question) answer(ctx context.Context) (got answer, err error) {
 	if err != nil {
 		return got, fmt.Errorf("the time zone of the SQL: %w", err)
 	}
-	if !q.Seeds.Now.IsZero() {
-		q.Seeds.Now = q.Seeds.Now.In(zone)
+	if !q.IDs.Now.IsZero() {
+		q.IDs.Now = q.IDs.Now.In(zone)
 	}
-	got.Values, err = q.Seeds.Query(ctx, q.SQL)
+	got.Values, err = q.IDs.Query(ctx, q.SQL)
 	return got, err
 }

@@ -1,4 +1,4 @@
-package main
+package query
 
 import (
 	"context"
@@ -19,7 +19,7 @@ func TestSQLIsAskedOnceUntilAnotherFileIsPublished(t *testing.T) {
 		}
 	}
 	slow, asked := errors.New("the SQL took longer than 30s"), 0
-	ask := asking(func(ctx context.Context, sql, column string) ([]string, error) {
+	find := Finder(func(ctx context.Context, sql, column string) ([]string, error) {
 		asked++
 		if err := ctx.Err(); err != nil {
 			return nil, err
@@ -28,10 +28,10 @@ func TestSQLIsAskedOnceUntilAnotherFileIsPublished(t *testing.T) {
 			return nil, slow
 		}
 		return []string{fmt.Sprint(sql, " ", column, " ", asked)}, nil
-	}).once(path)
+	}).Once(path)
 	gives := func(sql, column, want string) {
 		t.Helper()
-		if got, err := ask(t.Context(), sql, column); !slices.Equal(got, []string{want}) || err != nil {
+		if got, err := find(t.Context(), sql, column); !slices.Equal(got, []string{want}) || err != nil {
 			t.Errorf("%s: %v, %v; want %s", sql, got, err, want)
 		}
 	}
@@ -43,7 +43,7 @@ func TestSQLIsAskedOnceUntilAnotherFileIsPublished(t *testing.T) {
 	gives("b", "video_id", "b video_id 4")
 	gives("a", "video_id", "a video_id 2")
 	for range 2 {
-		if _, err := ask(t.Context(), "slow", "video_id"); !errors.Is(err, slow) || asked != 5 {
+		if _, err := find(t.Context(), "slow", "video_id"); !errors.Is(err, slow) || asked != 5 {
 			t.Errorf("asked %d times: %v", asked, err)
 		}
 	}
@@ -51,7 +51,7 @@ func TestSQLIsAskedOnceUntilAnotherFileIsPublished(t *testing.T) {
 	gives("a", "video_id", "a video_id 6")
 	interrupted, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := ask(interrupted, "c", ""); !errors.Is(err, context.Canceled) {
+	if _, err := find(interrupted, "c", ""); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 	gives("c", "", "c  8")

@@ -1,4 +1,6 @@
-package duckdb
+// Package query reads the published DuckDB file: the SQL of people and of jobs, and what the
+// commands show from it. It opens the file read-only for each question and closes it again.
+package query
 
 import (
 	"context"
@@ -6,14 +8,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
 	"regexp"
 	"strings"
 
 	"github.com/duckdb/duckdb-go/v2"
 )
 
-// Query asks a published file and hands over the names of the result's columns,
-// once, and then each row. The file is opened read-only for this query and closed
+// Run asks a published file and hands over the names of the result's columns,
+// once, and then each row. Without columns nobody asks for the names. The file is opened read-only for this query and closed
 // after it: the driver shares instances by path, and one that stayed open would
 // go on showing the file from before the next publication.
 //
@@ -24,40 +28,40 @@ import (
 // UUID or what is no finite number, is a string as SQL writes it.
 //
 // The query may read and write no other file, and change no setting: what a person pastes
-// may come from a stranger. See [QueryUnsafe].
-func Query(ctx context.Context, path, text string, columns func([]string) error, row func([]any) error) error {
-	err := query(ctx, path, text, func(conn driver.Conn) error {
-		const fence = `SET enable_external_access = false; SET lock_configuration = true`
-		if _, err := conn.(driver.ExecerContext).ExecContext(ctx, fence, nil); err != nil {
+// may come from a stranger. See [RunUnsafe].
+func Run(ctx context.Context, path, text string, columns func([]string) error, row func([]any) error) error {
+	err := run(ctx, path, text, func(conn driver.Conn) error {
+		const confined = `SET enable_external_access = false; SET lock_configuration = true`
+		if _, err := conn.(driver.ExecerContext).ExecContext(ctx, confined, nil); err != nil {
 			return fmt.Errorf("confine the query: %w", err)
 		}
 		return noWriting(conn, text)
 	}, columns, row)
 	if failed, ok := errors.AsType[*duckdb.Error](err); ok && failed.Type == duckdb.ErrorTypePermission {
-		return &FencedError{Cause: err}
+		return &DeniedError{Cause: err}
 	}
 	return err
 }
 
-// QueryUnsafe is [Query] for a query that may read and write other files, as the user may.
-func QueryUnsafe(ctx context.Context, path, text string, columns func([]string) error, row func([]any) error) error {
-	return query(ctx, path, text, func(driver.Conn) error { return nil }, columns, row)
+// RunUnsafe is [Run] for a query that may read and write other files, as the user may.
+func RunUnsafe(ctx context.Context, path, text string, columns func([]string) error, row func([]any) error) error {
+	return run(ctx, path, text, func(driver.Conn) error { return nil }, columns, row)
 }
 
-// FencedError says that a query needs more than the published file.
-type FencedError struct{ Cause error }
+// DeniedError is about a query that needs more than the published file.
+type DeniedError struct{ Cause error }
 
-func (e *FencedError) Error() string {
+func (e *DeniedError) Error() string {
 	return fmt.Sprintf("the query may use nothing but the published tables: %v", e.Cause)
 }
 
 // Unwrap gives DuckDB's error.
-func (e *FencedError) Unwrap() error { return e.Cause }
+func (e *DeniedError) Unwrap() error { return e.Cause }
 
 // writing are the words without which no statement writes a file.
 var writing = regexp.MustCompile(`(?i)\b(?:copy|export)\b`)
 
-// noWriting refuses statements that write files. DuckDB's fence lets them write the very file
+// noWriting refuses statements that write files. DuckDB's own confinement lets them write the very file
 // that is open, and the log beside it. Only DuckDB can tell these from a query that looks for
 // the words, as it nests comments.
 func noWriting(conn driver.Conn, text string) error {
@@ -74,14 +78,24 @@ func noWriting(conn driver.Conn, text string) error {
 		err = errors.Join(err, stmt.Close())
 	}
 	if err != nil || kind != duckdb.STATEMENT_TYPE_SELECT {
-		return &FencedError{Cause: errors.New("COPY and EXPORT write files")}
+		return &DeniedError{Cause: errors.New("COPY and EXPORT write files")}
 	}
 	return nil
 }
 
-// query runs a query after what confines it, which comes when the file is open.
-func query(ctx context.Context, path, text string, confine func(driver.Conn) error, columns func([]string) error, row func([]any) error) (err error) {
-	connector, err := duckdb.NewConnector(path+"?access_mode=READ_ONLY&autoinstall_known_extensions=false&autoload_known_extensions=false", nil)
+// run runs a query after what confines it, which comes when the file is open.
+func run(
+	ctx context.Context, path, text string, confine func(driver.Conn) error,
+	columns func([]string) error, row func([]any) error,
+) (err error) {
+	switch info, err := os.Stat(path); {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("%s: %w", path, ErrNotPublished)
+	case err == nil && !info.Mode().IsRegular():
+		return fmt.Errorf("%s: %w", path, ErrNotRegular)
+	}
+	const settings = "?access_mode=READ_ONLY&autoinstall_known_extensions=false&autoload_known_extensions=false"
+	connector, err := duckdb.NewConnector(path+settings, nil)
 	if err != nil {
 		return fmt.Errorf("open %s read-only: %w", path, err)
 	}
@@ -102,6 +116,13 @@ func query(ctx context.Context, path, text string, confine func(driver.Conn) err
 	}
 	return nil
 }
+
+// The errors about what stands in the place of the published file. Opening a pipe there might
+// take forever.
+var (
+	ErrNotPublished = errors.New("nothing is published yet")
+	ErrNotRegular   = errors.New("not a regular file")
+)
 
 // ErrSeveral refuses several statements at once: only the last one's result would be shown.
 var ErrSeveral = errors.New("the SQL has several statements, and one result is printed at a time; run each by itself")
@@ -124,7 +145,7 @@ func single(text string) error {
 // inert are the parts of SQL in which a semicolon ends nothing: comments, literals and names.
 var inert = regexp.MustCompile(`(?s)--[^\n]*|/\*.*?\*/|[eE]'(?:[^'\\]|\\.|'')*'|'[^']*'|"[^"]*"|\$\w*\$.*?\$\w*\$`)
 
-// read runs a query for [Query]. The slice that row gets is used again.
+// read runs a query for [Run]. The slice that row gets is used again.
 func read(ctx context.Context, conn driver.Conn, text string, columns func([]string) error, row func([]any) error) (err error) {
 	rows, err := conn.(driver.QueryerContext).QueryContext(ctx, text, nil)
 	if err != nil {
@@ -132,8 +153,10 @@ func read(ctx context.Context, conn driver.Conn, text string, columns func([]str
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	names := rows.Columns()
-	if err := columns(names); err != nil {
-		return err
+	if columns != nil {
+		if err := columns(names); err != nil {
+			return err
+		}
 	}
 	raw, values := make([]driver.Value, len(names)), make([]any, len(names))
 	for ctx.Err() == nil {

@@ -1,4 +1,4 @@
-package duckdb
+package query
 
 import (
 	"database/sql"
@@ -41,7 +41,7 @@ func TestQueryHandsOverPlainValues(t *testing.T) {
 		"[{'a': 0.50::decimal(3,2), 'b': interval 1 day}]": []any{map[string]any{"a": json.Number("0.50"), "b": "1 day"}},
 	} {
 		var got any
-		err := Query(t.Context(), path, "select "+expression, func([]string) error { return nil }, func(values []any) error {
+		err := Run(t.Context(), path, "select "+expression, func([]string) error { return nil }, func(values []any) error {
 			got = values[0]
 			return nil
 		})

@@ -1,10 +1,11 @@
 //go:build duckdb_arrow
 
-package duckdb
+package query
 
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"runtime"
@@ -15,11 +16,22 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func beAnswerer(string) error { return Serve(context.TODO(), os.Stdin, os.Stdout) }
+// role is the variable that makes the test binary the process that answers.
+const role = "OUTLIERD_QUERY_TEST_ROLE"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(role) == "" {
+		os.Exit(m.Run())
+	}
+	if err := Serve(context.TODO(), os.Stdin, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
 
 // apart asks SQL in the test binary's other role.
-func apart(timeout time.Duration) Apart {
-	return Apart{Timeout: timeout, Command: func(ctx context.Context) *exec.Cmd {
+func apart(timeout time.Duration) Process {
+	return Process{Timeout: timeout, Command: func(ctx context.Context) *exec.Cmd {
 		c := exec.CommandContext(ctx, os.Args[0])
 		c.Env = []string{role + "=answerer"}
 		return c
@@ -98,11 +110,11 @@ func TestProcessThatDiesIsTold(t *testing.T) {
 		"babble": {"echo nonsense", "in another process"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			a := Apart{Command: func(ctx context.Context) *exec.Cmd { return exec.CommandContext(ctx, "/bin/sh", "-c", c.script) }}
+			a := Process{Command: func(ctx context.Context) *exec.Cmd { return exec.CommandContext(ctx, "/bin/sh", "-c", c.script) }}
 			refuses(t, c.want, func() error { _, err := a.Bind(t.Context(), "select 1"); return err })
 		})
 	}
-	a := Apart{Command: func(ctx context.Context) *exec.Cmd { return exec.CommandContext(ctx, "/nowhere") }}
+	a := Process{Command: func(ctx context.Context) *exec.Cmd { return exec.CommandContext(ctx, "/nowhere") }}
 	refuses(t, "in another process", func() error { _, err := a.Bind(t.Context(), "select 1"); return err })
 }
 

@@ -1,6 +1,4 @@
-//go:build duckdb_arrow
-
-package duckdb
+package query
 
 import (
 	"cmp"
@@ -13,14 +11,15 @@ import (
 	"time"
 
 	"outlierd/schema"
+	"outlierd/sinks/duckdb/database"
 )
 
 // SQL of the user's that a schedule runs gets an instance of its own, in which there
 // are tables to be read, and nothing else. Order matters: whatever opens a file comes
 // first, then the fence, which cannot be taken down again, then the SQL.
 
-// plenty is the most memory that such SQL gets.
-const plenty = 1 << 30
+// maxMemory is the most memory that such SQL gets.
+const maxMemory = 1 << 30
 
 // Bind checks SQL of the user's against the declared tables and the views over them,
 // all empty, and gives the columns of its result. It must be one SELECT that needs no
@@ -28,33 +27,33 @@ const plenty = 1 << 30
 // the SQL.
 //
 // Binding looks at no rows, but DuckDB computes constants on the way, however large:
-// ask it [Apart].
+// ask it [Process].
 func Bind(ctx context.Context, sql string, tables, ops []*schema.Table) ([]Field, error) {
-	limited, cancel := context.WithTimeout(ctx, patience)
+	limited, cancel := context.WithTimeout(ctx, timeLimit)
 	defer cancel()
 	fields, err := fieldsOf(limited, sql, slices.Concat(tables, ops))
 	if err != nil {
-		return nil, reason(ctx, limited, err, patience)
+		return nil, reason(ctx, limited, err, timeLimit)
 	}
 	return fields, nil
 }
 
 func fieldsOf(ctx context.Context, sql string, tables []*schema.Table) (fields []Field, err error) {
-	in, err := start(ctx, Options{})
+	db, err := database.Open(ctx, database.Options{})
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, in.close()) }()
-	if _, err := in.exec(ctx, "ATTACH ':memory:' AS warehouse"); err != nil {
+	defer func() { err = errors.Join(err, db.Close()) }()
+	if _, err := db.Exec(ctx, "ATTACH ':memory:' AS warehouse"); err != nil {
 		return nil, err
 	}
-	if err := in.declare(ctx, tables); err != nil {
+	if err := db.Declare(ctx, tables); err != nil {
 		return nil, err
 	}
-	if err := in.admit(ctx, sql); err != nil {
+	if err := admit(ctx, db, sql); err != nil {
 		return nil, err
 	}
-	rows, err := in.query(ctx, "DESCRIBE "+sql)
+	rows, err := db.Query(ctx, "DESCRIBE "+sql)
 	for _, row := range rows {
 		fields = append(fields, Field{Name: row[0].(string), Kind: row[1].(string)})
 	}
@@ -64,21 +63,21 @@ func fieldsOf(ctx context.Context, sql string, tables []*schema.Table) (fields [
 // Query runs SQL of the user's, which [Bind] would accept, over the published file
 // and gives the values of the wanted column as text, in order and as often as they
 // come, without the NULLs. The file is opened for this query, read-only, and closed.
-// Time and memory are limited, as far as DuckDB lets them be: ask it [Apart].
+// Time and memory are limited, as far as DuckDB lets them be: ask it [Process].
 //
 // A given Now is also the meaning of today(), current_timestamp and the other names
 // for the present; its time zone, if it has a name, is that of dates. Only age(t),
 // with one argument, goes on looking at the real clock.
-func (s Seeds) Query(ctx context.Context, sql string) ([]string, error) {
+func (s IDs) Query(ctx context.Context, sql string) ([]string, error) {
 	if _, err := os.Stat(s.Path); os.IsNotExist(err) {
 		return nil, s.bind(ctx, sql)
 	}
-	limit := cmp.Or(s.Timeout, patience)
+	limit := cmp.Or(s.Timeout, timeLimit)
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	values, err := s.query(limited, sql, little)
-	if outOfMemory(err) {
-		values, err = s.query(limited, sql, plenty)
+	values, err := s.query(limited, sql, database.DefaultMemory)
+	if database.OutOfMemory(err) {
+		values, err = s.query(limited, sql, maxMemory)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("query %s: %w", s.Path, reason(ctx, limited, err, limit))
@@ -91,14 +90,14 @@ func reason(ctx, limited context.Context, err error, limit time.Duration) error 
 	switch {
 	case ctx.Err() == nil && limited.Err() != nil:
 		return slow(limit)
-	case outOfMemory(err):
-		return fmt.Errorf("the SQL needs more memory than %s: make it look at fewer rows, or make smaller values", megabytes(plenty))
+	case database.OutOfMemory(err):
+		return fmt.Errorf("the SQL needs more memory than %s: make it look at fewer rows, or make smaller values", database.Megabytes(maxMemory))
 	}
 	return explain(err)
 }
 
 // bind finds the mistakes in SQL for which there is no file yet.
-func (s Seeds) bind(ctx context.Context, sql string) error {
+func (s IDs) bind(ctx context.Context, sql string) error {
 	fields, err := Bind(ctx, sql, schema.Tables(), schema.OpsTables())
 	if err != nil {
 		return err
@@ -107,28 +106,28 @@ func (s Seeds) bind(ctx context.Context, sql string) error {
 	return err
 }
 
-func (s Seeds) query(ctx context.Context, sql string, memory int64) (values []string, err error) {
-	in, err := start(ctx, Options{limit: memory})
+func (s IDs) query(ctx context.Context, sql string, memory int64) (values []string, err error) {
+	db, err := database.Open(ctx, database.Options{Memory: memory})
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, in.close()) }()
-	if _, err := in.exec(ctx, "ATTACH "+text(s.Path)+" AS warehouse (READ_ONLY)"); err != nil {
+	defer func() { err = errors.Join(err, db.Close()) }()
+	if _, err := db.Exec(ctx, "ATTACH "+database.Text(s.Path)+" AS warehouse (READ_ONLY)"); err != nil {
 		return nil, err
 	}
-	if err := in.pretend(ctx, s.Now); err != nil {
+	if err := pretend(ctx, db, s.Now); err != nil {
 		return nil, err
 	}
-	if err := in.admit(ctx, sql); err != nil {
+	if err := admit(ctx, db, sql); err != nil {
 		return nil, err
 	}
-	return s.collect(ctx, in, sql)
+	return s.collect(ctx, db, sql)
 }
 
-func (s Seeds) collect(ctx context.Context, in *instance, sql string) (values []string, err error) {
+func (s IDs) collect(ctx context.Context, db *database.DB, sql string) (values []string, err error) {
 	var column string
 	var at int
-	err = read(ctx, in.conn, sql, func(columns []string) error {
+	err = read(ctx, db.Conn(), sql, func(columns []string) error {
 		var fields []Field
 		for _, name := range columns {
 			fields = append(fields, Field{Name: name})
@@ -141,7 +140,7 @@ func (s Seeds) collect(ctx context.Context, in *instance, sql string) (values []
 		if row[at] == nil {
 			return nil
 		}
-		if limit := cmp.Or(s.Limit, most); len(values) == limit {
+		if limit := cmp.Or(s.Limit, maxValues); len(values) == limit {
 			return fmt.Errorf("the SQL gives more than %d values: add a LIMIT to it", limit)
 		}
 		value, err := seed(row[at], column)
@@ -154,20 +153,20 @@ func (s Seeds) collect(ctx context.Context, in *instance, sql string) (values []
 // admit prepares for SQL of the user's, if it is one SELECT: it leaves the attached
 // tables to be read, by their plain names, and nothing else: no file, no network, no
 // extension, no setting.
-func (in *instance) admit(ctx context.Context, sql string) error {
-	_, err := in.exec(ctx, `USE warehouse;
+func admit(ctx context.Context, db *database.DB, sql string) error {
+	_, err := db.Exec(ctx, `USE warehouse;
 		SET allow_community_extensions = false;
 		SET enable_external_access = false;
 		SET lock_configuration = true`)
 	if err != nil {
 		return err
 	}
-	return in.oneSelect(ctx, sql)
+	return oneSelect(ctx, db, sql)
 }
 
 // pretend makes it now. The words current_date and the like are functions of these
 // names to DuckDB.
-func (in *instance) pretend(ctx context.Context, now time.Time) error {
+func pretend(ctx context.Context, db *database.DB, now time.Time) error {
 	if now.IsZero() {
 		return nil
 	}
@@ -175,15 +174,15 @@ func (in *instance) pretend(ctx context.Context, now time.Time) error {
 	if zone == "" || now.Location() == time.Local {
 		zone = "UTC"
 	}
-	macros := []string{"SET TimeZone = " + text(zone)}
+	macros := []string{"SET TimeZone = " + database.Text(zone)}
 	for _, m := range [][2]string{
-		{"now", "TIMESTAMPTZ " + text(now.UTC().Format("2006-01-02 15:04:05.999999Z07:00"))},
+		{"now", "TIMESTAMPTZ " + database.Text(now.UTC().Format("2006-01-02 15:04:05.999999Z07:00"))},
 		{"transaction_timestamp", "now()"}, {"get_current_timestamp", "now()"},
 		{"current_localtimestamp", "now()::TIMESTAMP"}, {"current_localtime", "now()::TIMESTAMP::TIME"}, {"get_current_time", "now()::TIMETZ"},
 		{"today", "now()::DATE"}, {"current_date", "now()::DATE"},
 	} {
 		macros = append(macros, fmt.Sprintf("CREATE TEMP MACRO %s() AS %s", m[0], m[1]))
 	}
-	_, err := in.exec(ctx, strings.Join(macros, "; "))
+	_, err := db.Exec(ctx, strings.Join(macros, "; "))
 	return err
 }

@@ -1,4 +1,4 @@
-package duckdb
+package query
 
 import (
 	"fmt"
@@ -8,17 +8,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// confine limits this process's memory to what it has and hardMemory more, and its
+// processMemory is what SQL of the user's may take in a process of its own, with what
+// DuckDB does not count.
+const processMemory = 1536 << 20
+
+// confine limits this process's memory to what it has and processMemory more, and its
 // time on the processor, for the case that whoever started it is gone.
 func confine() error {
 	held, err := heldMemory()
 	if err != nil {
 		return err
 	}
-	if err := lower(unix.RLIMIT_DATA, held+hardMemory); err != nil {
+	if err := lower(unix.RLIMIT_DATA, held+processMemory); err != nil {
 		return err
 	}
-	return lower(unix.RLIMIT_CPU, uint64(2*patience/time.Second))
+	return lower(unix.RLIMIT_CPU, uint64(2*timeLimit/time.Second))
 }
 
 // heldMemory is what the limit of data counts, in bytes.

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package duckdb
+package query
 
 // confine leaves memory to DuckDB's own limit: elsewhere none can be set that holds.
 func confine() error { return nil }

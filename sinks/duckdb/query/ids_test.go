@@ -1,6 +1,6 @@
 //go:build duckdb_arrow
 
-package duckdb
+package query
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"outlierd/schema"
+	"outlierd/sinks/duckdb"
 	"outlierd/sinks/sinktest"
 )
 
@@ -82,12 +83,33 @@ func TestBindRefusesAllButOneSelectThatBinds(t *testing.T) {
 	}
 }
 
+// open opens a sink with all tables; it has published them when open returns.
+func open(t *testing.T, dir string) *duckdb.Sink {
+	t.Helper()
+	s, err := duckdb.Open(t.Context(), duckdb.Options{
+		Private:   filepath.Join(dir, "state", "warehouse.duckdb"),
+		Published: filepath.Join(dir, "outliers.duckdb"),
+		Temp:      filepath.Join(dir, "state", "tmp"),
+		Tables:    schema.Tables(),
+		Ops:       schema.OpsTables(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
 // empty is a published file without rows.
-func empty(t *testing.T) Seeds {
+func empty(t *testing.T) IDs {
 	t.Helper()
 	dir := t.TempDir()
-	openWhole(t, dir)
-	return Seeds{Path: filepath.Join(dir, "outliers.duckdb")}
+	open(t, dir)
+	return IDs{Path: filepath.Join(dir, "outliers.duckdb")}
 }
 
 func TestSeedsRefuseTheSame(t *testing.T) {
@@ -112,7 +134,7 @@ func TestNothingPublishedYetIsNoSeeds(t *testing.T) {
 	there.Column = "video_id"
 	nowhere := there
 	nowhere.Path = filepath.Join(t.TempDir(), "outliers.duckdb")
-	for _, s := range []Seeds{there, nowhere} {
+	for _, s := range []IDs{there, nowhere} {
 		got, err := s.Query(t.Context(), "select video_id, z_score from outliers")
 		if len(got) != 0 || err != nil {
 			t.Errorf("%s: %v, %v", s.Path, got, err)
@@ -232,10 +254,13 @@ func TestSeedsThatAreNoTextAreRefused(t *testing.T) {
 func TestSeedsComeFromTheLatestPublication(t *testing.T) {
 	dir, j := t.TempDir(), sinktest.Sample(6)
 	s := open(t, dir)
-	defer s.Close()
-	seeds := Seeds{Path: filepath.Join(dir, "outliers.duckdb")}
+	seeds := IDs{Path: filepath.Join(dir, "outliers.duckdb")}
 	for lo := int64(0); lo < 6; lo += 2 {
-		write(t, s, j, lo, lo+2)
+		b := j.Batch(lo, lo+2)
+		if err := s.Write(t.Context(), b); err != nil {
+			t.Fatal(err)
+		}
+		sinktest.Release(b)
 		if err := s.Publish(t.Context(), nil); err != nil {
 			t.Fatal(err)
 		}
@@ -336,5 +361,5 @@ func TestSeedsThatAreNoFileOfOursSaySo(t *testing.T) {
 	if err := os.WriteFile(path, []byte("id,title\n1,x\n"), 0o444); err != nil {
 		t.Fatal(err)
 	}
-	refuses(t, path, func() error { _, err := Seeds{Path: path}.Query(t.Context(), "select 1"); return err })
+	refuses(t, path, func() error { _, err := IDs{Path: path}.Query(t.Context(), "select 1"); return err })
 }

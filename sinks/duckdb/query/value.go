@@ -1,4 +1,4 @@
-package duckdb
+package query
 
 import (
 	"encoding/json"
@@ -11,7 +11,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// plain turns a value of the driver into one of the types that [Query] promises.
+// plain turns a value of the driver into one of the types that [Run] promises.
 // kind is the type of its column in the words of DuckDB. It matters where one Go
 // type stands for several of DuckDB's: a date, a time of day and a moment are all
 // time.Time. Inside lists and structs, whose kinds are not taken apart, only the

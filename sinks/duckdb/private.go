@@ -1,0 +1,99 @@
+//go:build duckdb_arrow
+
+package duckdb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"outlierd/sinks/duckdb/database"
+)
+
+// instance is DuckDB as the writer uses it: the private file is attached to it as
+// "warehouse" while it is needed.
+type instance struct {
+	db       *database.DB
+	attached bool
+}
+
+// longLog is how much log may gather beside the private file before it is folded into
+// it. DuckDB would do so in the midst of a commit: then an error leaves open whether the
+// rows are in, and memory holds both the batch and the checkpoint.
+const longLog = 32 << 20
+
+// blockSize is the size of a new file's blocks, in bytes. With DuckDB's 256 kB, the 300
+// columns of our tables need more memory than their rows: while a column is written it
+// has a block of its own in memory, however few its rows. DuckDB reads files with such
+// blocks since 1.1.
+const blockSize = 32 << 10
+
+// attach opens the private file, creating it if there is none.
+func (in *instance) attach(ctx context.Context, path string) error {
+	if in.attached {
+		return nil
+	}
+	if err := in.create(ctx, path); err != nil {
+		return fmt.Errorf("create %s: %w", path, err)
+	}
+	if _, err := in.db.Exec(ctx, "ATTACH "+database.Text(path)+" AS warehouse"); err != nil {
+		return attachError(path, err)
+	}
+	in.attached = true
+	return nil
+}
+
+// create makes the private file, if there is none, so that it is there whole or not at
+// all: a process that is killed while DuckDB makes a file leaves one that nobody can read.
+func (in *instance) create(ctx context.Context, path string) error {
+	if _, err := os.Stat(path); !os.IsNotExist(err) {
+		return err
+	}
+	temp := path + ".new"
+	if err := errors.Join(remove(temp), remove(temp+".wal")); err != nil {
+		return err
+	}
+	if _, err := in.db.Exec(ctx, fmt.Sprintf("ATTACH %s AS made (BLOCK_SIZE %d); DETACH made", database.Text(temp), blockSize)); err != nil {
+		return err
+	}
+	if err := remove(path + ".wal"); err != nil { // of a file that was moved away
+		return err
+	}
+	if err := os.Rename(temp, path); err != nil {
+		return err
+	}
+	return syncFolder(filepath.Dir(path))
+}
+
+var holder = regexp.MustCompile(`Conflicting lock is held in .*?\(PID (\d+)\)`)
+
+// attachError says what the operator can do.
+func attachError(path string, err error) error {
+	if m := holder.FindStringSubmatch(err.Error()); m != nil {
+		return fmt.Errorf("open %s: another program (PID %s) has it open: close that; readers use the published file", path, m[1])
+	}
+	if strings.Contains(err.Error(), "Could not set lock") {
+		return fmt.Errorf("open %s: another program has it open: close that; readers use the published file: %w", path, err)
+	}
+	return fmt.Errorf("open %s: %w (if the file is damaged or from a newer version: %s)", path, err, rebuild)
+}
+
+// detach writes everything into the private file itself, so that no log is beside
+// it, and lets go of the file. With it goes most of the memory.
+func (in *instance) detach(ctx context.Context) error {
+	if !in.attached {
+		return nil
+	}
+	if err := in.db.Release(ctx); err != nil {
+		return err
+	}
+	if _, err := in.db.Exec(ctx, "CHECKPOINT warehouse; DETACH warehouse"); err != nil {
+		return fmt.Errorf("checkpoint the warehouse: %w", err)
+	}
+	in.attached = false
+	return in.db.Release(ctx)
+}

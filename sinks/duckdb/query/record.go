@@ -1,0 +1,150 @@
+package query
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"outlierd/outlier"
+	"outlierd/sinks/duckdb/database"
+)
+
+// What the commands show of the record where they may not read the state, or of rows that are
+// known by their ids. Every function gives the SQL for it, with its values quoted: ids come
+// from the service, and from people.
+
+// VideoLink is the column link, where a video is watched; of an id in another form than known,
+// the id. It is about a table t.
+const VideoLink = "case when regexp_full_match(t.video_id, '[A-Za-z0-9_-]{11}') " +
+	"then 'https://youtu.be/' || t.video_id else t.video_id end as link"
+
+// RowsOf asks for columns of the rows of a table t whose key is one of ids, in the order of the
+// ids. order goes on for the rows of one id, as ", t.position".
+func RowsOf(table, key, columns, order string, ids []string) string {
+	if len(ids) == 0 {
+		return fmt.Sprintf("select %s from %s as t where false", columns, table)
+	}
+	var places []string
+	for i, id := range ids {
+		places = append(places, fmt.Sprintf("(%s, %d)", database.Text(id), i))
+	}
+	return fmt.Sprintf("select %s from %s as t join (values %s) as wanted(id, place) on t.%s = wanted.id order by place%s",
+		columns, table, strings.Join(places, ", "), key, order)
+}
+
+// Missing gives those of ids that the service does not have, with the operation that asked and
+// the time of its answer.
+func Missing(ctx context.Context, path string, ids []string, each func(operation, id, at any)) error {
+	text := RowsOf("missing", "id", "t.endpoint, t.id, t.checked_at", ", endpoint", ids)
+	return Run(ctx, path, text, nil, func(values []any) error {
+		each(values[0], values[1], values[2])
+		return nil
+	})
+}
+
+// TitleOf is the title of a video or channel and, of a video, its channel's; nil where the
+// tables do not have it.
+func TitleOf(ctx context.Context, path, id string) (title, channel any, err error) {
+	text := fmt.Sprintf(`select title, channel_title from outliers where video_id = %[1]s
+		union all select title, channel_title from videos where video_id = %[1]s
+		union all select title, null from channels where channel_id = %[1]s limit 1`, database.Text(id))
+	err = Run(ctx, path, text, nil, func(values []any) error {
+		title, channel = values[0], values[1]
+		return nil
+	})
+	return title, channel, err
+}
+
+// Spending is what the published ledger has of a period, in credits.
+type Spending struct {
+	Spent, Unknown, Reserved, Refunded outlier.Credits
+	Adjusted                           outlier.Credits // booked by hand
+}
+
+// Ledger is the spending of a billing cycle and a day.
+type Ledger struct {
+	Cycle, Day Spending
+	Jobs       map[string]Spending // in the cycle, of the jobs that bought something in it
+}
+
+// ReadLedger reads the published ledger for the keys of a cycle and of a day. A row without a
+// run was booked by hand.
+func ReadLedger(ctx context.Context, path, cycle, day string) (Ledger, error) {
+	const sums = `coalesce(sum(price) filter (where outcome = 'spent' and run_id is not null), 0)::bigint,
+	coalesce(sum(price) filter (where outcome = 'unknown'), 0)::bigint,
+	coalesce(sum(price) filter (where outcome = 'reserved'), 0)::bigint,
+	coalesce(sum(price) filter (where outcome = 'refunded'), 0)::bigint,
+	coalesce(sum(price) filter (where run_id is null), 0)::bigint
+from ops.credits where `
+	ofCycle, ofDay := "month = "+database.Text(cycle), "day = "+database.Text(day)
+	text := "select 'cycle', '', " + sums + ofCycle +
+		"\nunion all select 'day', '', " + sums + ofDay +
+		"\nunion all select 'job', job, " + sums + ofCycle + " and run_id is not null group by job"
+	ledger := Ledger{Jobs: map[string]Spending{}}
+	err := Run(ctx, path, text, nil, func(values []any) error {
+		var n [5]outlier.Credits
+		for i := range n {
+			sum, _ := values[2+i].(int64)
+			n[i] = outlier.Credits(sum)
+		}
+		s := Spending{Spent: n[0], Unknown: n[1], Reserved: n[2], Refunded: n[3], Adjusted: n[4]}
+		switch values[0] {
+		case "cycle":
+			ledger.Cycle = s
+		case "day":
+			ledger.Day = s
+		default:
+			name, _ := values[1].(string)
+			ledger.Jobs[name] = s
+		}
+		return nil
+	})
+	return ledger, err
+}
+
+// Unfinished asks what the last run of each job, or of one, has left. Queued data calls are not
+// published.
+func Unfinished(job string) string {
+	return `select r.job, s.operation, coalesce(s.item, array_to_string(coalesce(s.queries, s.seeds), ', ')) as search,
+	s.left_pages as pages_left, r.failures as failed_calls, r.status, r.started_at as since, r.run_id
+from (from ops.runs qualify row_number() over (partition by job order by id desc) = 1) r
+	left join ops.searches s on s.run_id = r.run_id and s.stop_reason is null
+where (s.id is not null or r.failures > 0)` + ofJob("r.job", job) + ` order by r.started_at desc, s.id`
+}
+
+// Cursors asks for the last search of each kind, of all jobs or of one, that ended by itself.
+func Cursors(job string) string {
+	return `select job, operation, coalesce(item, array_to_string(coalesce(queries, seeds), ', ')) as search, max(began_at) as at
+from ops.searches where stop_reason in ('empty', 'short', 'repeated', 'pages', 'known') and coalesce(unreadable, 0) = 0` +
+		ofJob("job", job) + ` group by all order by 1, 2, 3`
+}
+
+// Scans asks for the scans that runs have started.
+func Scans() string {
+	return `select s.job, array_to_string(coalesce(s.queries, s.seeds), ', ') as queries, s.stop_reason as state, s.credits, s.began_at, s.run_id
+from ops.searches s where s.operation = ` + database.Text(string(outlier.OpStartScan)) + ` order by s.id desc`
+}
+
+// Origin asks what brought an id, and for the calls about it and its channel.
+func Origin(id string) string {
+	return fmt.Sprintf(`select h.observed_at as at, h._job as job, 'brought it' as outcome, h.source as operation,
+	coalesce(h.item, array_to_string(coalesce(h.queries, h.seeds), ', ')) as about, h.page + 1 as page, h.rank,
+	coalesce(c.price, 0) as credits, s.filters, h._run_id as run_id
+from outliers_history h left join ops.credits c on c.response_id = h._response_id
+	left join ops.requests r on r.response_id = h._response_id
+	left join ops.searches s on s.run_id = h._run_id and s.item is not distinct from h.item and s.queries is not distinct from h.queries
+where h.video_id = %[1]s
+union all
+select coalesce(r.sent_at, r.answered_at), r.job, r.outcome, r.operation, r.entity, null, null, coalesce(c.price, 0), null, r.run_id
+from ops.requests r left join ops.credits c on c.id = r.id
+where r.entity = %[1]s or r.entity = (select max(channel_id) from outliers where video_id = %[1]s)
+order by 1`, database.Text(id))
+}
+
+// ofJob restricts a query to a job, if one is named.
+func ofJob(column, job string) string {
+	if job == "" {
+		return ""
+	}
+	return fmt.Sprintf(" and %s = %s", column, database.Text(job))
+}
