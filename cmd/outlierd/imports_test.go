@@ -24,13 +24,14 @@ var mayImport = map[string][]string{
 	"sync/credit":           {"outlier"},
 	"sync/yamltree":         {},
 	"sync/job":              {"outlier", "outlier/pace", "sync/yamltree"},
+	"sync/plan":             {"outlier", "sync/credit", "sync/job"},
 	"sync/state":            {"outlier", "sync/credit"},
 	// its own tests use it, so it cannot import sync/state
 	"sync/state/statetest": {},
-	"sync/engine":          {"outlier", "outlier/pace", "schema", "sinks", "sync/credit", "sync/job", "sync/state"},
+	"sync/engine":          {"outlier", "outlier/pace", "schema", "sinks", "sync/credit", "sync/job", "sync/plan", "sync/state"},
 	"cmd/outlierd/term":    {},
 	"cmd/outlierd": {"cmd/outlierd/term", "outlier", "outlier/pace", "outlier/simulator", "schema", "sinks", "sinks/duckdb", "sinks/duckdb/query", "sinks/parquet",
-		"sync/credit", "sync/engine", "sync/job", "sync/state", "sync/yamltree"},
+		"sync/credit", "sync/engine", "sync/job", "sync/plan", "sync/state", "sync/yamltree"},
 }
 
 // fenced libraries may be imported by these packages only, so that each could be

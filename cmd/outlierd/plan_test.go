@@ -14,6 +14,7 @@ import (
 	"outlierd/outlier"
 	"outlierd/sync/engine"
 	"outlierd/sync/job"
+	"outlierd/sync/plan"
 	"outlierd/sync/state"
 )
 
@@ -22,7 +23,7 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 func day(d, hour int) time.Time { return time.Date(2026, time.November, d, hour, 0, 0, 0, time.UTC) }
 
 func estimate(credits, lost outlier.Credits, requests int, minutes float64) engine.Estimate {
-	return engine.Estimate{Cost: engine.Cost{Credits: credits, Lost: lost, Requests: requests}, Minutes: minutes}
+	return engine.Estimate{Cost: plan.Cost{Credits: credits, Lost: lost, Requests: requests}, Minutes: minutes}
 }
 
 // everyPlan has all that a plan can tell.

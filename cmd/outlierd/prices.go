@@ -10,6 +10,7 @@ import (
 	"outlierd/outlier"
 	"outlierd/sync/engine"
 	"outlierd/sync/job"
+	"outlierd/sync/plan"
 	"outlierd/sync/state"
 )
 
@@ -105,7 +106,7 @@ func available(config *job.Config) *outlier.Credits {
 }
 
 // costText is a worst case in words, at the pace that counts.
-func costText(e *engine.Engine, cost engine.Cost) string {
+func costText(e *engine.Engine, cost plan.Cost) string {
 	credits := term.Count(cost.Credits, "credit")
 	if cost.Credits > 0 && cost.Lost > cost.Credits {
 		credits += fmt.Sprintf(" (%d if answers are lost)", cost.Lost)

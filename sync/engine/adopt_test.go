@@ -9,6 +9,7 @@ import (
 
 	"outlierd/outlier"
 	"outlierd/outlier/simulator"
+	"outlierd/sync/plan"
 	"outlierd/sync/state"
 )
 
@@ -61,7 +62,7 @@ func TestAdoptedScanIsWaitedForThoughTheFirstLookFails(t *testing.T) {
 			t.Fatalf("error %v, want an *UnsettledScanError", err)
 		}
 		w.settle(unsettled.Scan.Intent)
-		for range maxAttempts {
+		for range plan.Attempts {
 			w.service.FailNext(outlier.OpScan, simulator.ServerError)
 		}
 		if row := w.mustRun(state.OK); row.Pages != 3 || w.spent() != 56 {

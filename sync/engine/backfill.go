@@ -3,14 +3,12 @@ package engine
 import (
 	"cmp"
 	"context"
-	"fmt"
-	"maps"
 	"net/url"
 	"slices"
 	"time"
 
-	"outlierd/outlier"
 	"outlierd/sync/job"
+	"outlierd/sync/plan"
 	"outlierd/sync/state"
 )
 
@@ -23,38 +21,9 @@ import (
 // another backfill has covered already is left out when the run begins, so that a run
 // after one that met a cap goes on where that stood.
 
-// backfillAsks puts the windows of a backfill in the place of what a job asks for: of each
-// what is not covered yet.
-func (e *Engine) backfillAsks(spec *job.Spec, asks []job.Ask) (all []job.Ask, err error) {
-	covered := map[string][]period{}
-	for _, ask := range asks {
-		if covered[ask.Watermark], err = e.coveredDates(spec, ask.Watermark); err != nil {
-			return nil, err
-		}
-	}
-	for from, to := range spec.Dates.Windows(e.Config.Timezone) {
-		for _, ask := range asks {
-			for _, gap := range gaps(period{from, to}, covered[ask.Watermark]) {
-				ask.Params = maps.Clone(ask.Params)
-				maps.Copy(ask.Params, outlier.Params([]outlier.Field{
-					{Name: "publishedAt", Value: &outlier.Range[time.Time]{From: &gap.from, To: &gap.to}},
-				}))
-				all = append(all, ask)
-			}
-		}
-		if len(all) > job.MaxAsks {
-			return nil, fmt.Errorf("job %s: the backfill makes more than %d searches; take fewer dates or --each month", spec.Name, job.MaxAsks)
-		}
-	}
-	return all, nil
-}
-
-// A period is a stretch of publication dates in whole seconds, both ends included.
-type period struct{ from, to time.Time }
-
 // coveredDates are the dates for which the job has searched to an end, by itself or by a
 // backfill, and those that are for its own runs: from its cursor on, or from today.
-func (e *Engine) coveredDates(spec *job.Spec, key string) (all []period, err error) {
+func (e *Engine) coveredDates(spec *job.Spec, key string) (all []plan.Dates, err error) {
 	searches, err := e.Store.Searched(spec.Name, key)
 	if err != nil {
 		return nil, err
@@ -65,7 +34,7 @@ func (e *Engine) coveredDates(spec *job.Spec, key string) (all []period, err err
 			continue
 		}
 		if len(s.Plan) > 0 { // other overridden runs may have taken fewer pages
-			if plan, err := thaw(s.Plan); err != nil || plan.Backfill == nil {
+			if frozen, err := plan.Thaw(s.Plan); err != nil || frozen.Backfill == nil {
 				continue
 			}
 		}
@@ -79,50 +48,31 @@ func (e *Engine) coveredDates(spec *job.Spec, key string) (all []period, err err
 	if spec.Dates.Since && !cursor.IsZero() {
 		own = earlier(cursor.Truncate(time.Second), own)
 	}
-	return append(all, period{own, time.Unix(1<<40, 0)}), err
+	return append(all, plan.Dates{From: own, To: time.Unix(1<<40, 0)}), err
 }
 
 // datesOf are the dates that a search has covered: until it began, if it names no end. One
 // that names no dates at all has only shown the best of all times.
-func datesOf(s state.Searched) (period, bool) {
+func datesOf(s state.Searched) (plan.Dates, bool) {
 	params, _ := url.ParseQuery(s.Params) // it was encoded by us
 	from, err := time.Parse(time.RFC3339, params.Get("publishedAtFrom"))
 	if err != nil {
-		return period{}, false
+		return plan.Dates{}, false
 	}
 	to, err := time.Parse(time.RFC3339, params.Get("publishedAtTo"))
 	if err != nil || to.After(s.Began) {
 		to = s.Began.Truncate(time.Second)
 	}
-	return period{from, to}, !to.Before(from)
-}
-
-// gaps are the parts of a period that others leave, the newest first.
-func gaps(whole period, covered []period) (left []period) {
-	covered = slices.Clone(covered)
-	slices.SortFunc(covered, func(a, b period) int { return b.to.Compare(a.to) })
-	end := whole.to
-	for _, c := range covered {
-		if c.to.Before(whole.from) {
-			break
-		}
-		if c.to.Before(end) {
-			left = append(left, period{c.to.Add(time.Second), end})
-		}
-		if before := c.from.Add(-time.Second); before.Before(end) {
-			end = before
-		}
-	}
-	if !end.Before(whole.from) {
-		left = append(left, period{whole.from, end})
-	}
-	return left
+	return plan.Dates{From: from, To: to}, !to.Before(from)
 }
 
 // Backfill are the searches that a backfill of spec would make, in their order.
 func (e *Engine) Backfill(ctx context.Context, spec *job.Spec) ([]state.Step, error) {
-	steps, _, err := e.draw(spec, e.inputs(ctx, spec, time.Now()))
-	return steps, err
+	p, err := e.draw(ctx, spec, drawing{at: time.Now()})
+	if err != nil {
+		return nil, err
+	}
+	return stepsOf(p), nil
 }
 
 // newestFirst orders the open searches of a backfill: those of a newer window first, and

@@ -13,6 +13,7 @@ import (
 
 	"outlierd/outlier"
 	"outlierd/sync/job"
+	"outlierd/sync/plan"
 	"outlierd/sync/state"
 )
 
@@ -91,7 +92,7 @@ func (w *worker) open(ctx context.Context, spec *job.Spec, trigger Trigger, due 
 	if err != nil {
 		return nil, w.engine.failedStart(row, err)
 	}
-	steps, plan, err := w.engine.resolve(ctx, spec, trigger, at)
+	p, err := w.engine.resolve(ctx, spec, trigger, at)
 	if err != nil && ctx.Err() != nil { // a stop is no failure of the run: the next start begins it
 		return nil, context.Cause(ctx)
 	}
@@ -99,15 +100,15 @@ func (w *worker) open(ctx context.Context, spec *job.Spec, trigger Trigger, due 
 		return nil, w.engine.failedStart(row, err)
 	}
 	if unsure {
-		plan.Unsure = at
+		p.Frozen.Unsure = at
 	}
-	if len(plan.Fetch) > 0 {
-		plan.Since = cmp.Or(due, now)
+	if len(p.Frozen.Fetch) > 0 {
+		p.Frozen.Since = cmp.Or(due, now)
 	}
-	if row.Plan, err = plan.encode(); err != nil {
+	if row.Plan, err = p.Frozen.Encode(); err != nil {
 		return nil, err
 	}
-	return &row, w.engine.Store.Begin(row, steps)
+	return &row, w.engine.Store.Begin(row, stepsOf(p))
 }
 
 // failedStart records a run that could not even begin, and says why.
@@ -228,17 +229,17 @@ func sameWay(spec *job.Spec, run *state.Run) bool {
 // Flags are the flags of the command that began an overridden run, as they are typed; "" for
 // other runs, and where they are not on record.
 func Flags(run *state.Run) string {
-	plan, err := thaw(run.Plan)
+	frozen, err := plan.Thaw(run.Plan)
 	if err != nil || !run.Overridden {
 		return ""
 	}
-	return plan.Flags
+	return frozen.Flags
 }
 
 // Command is the command that goes on with an unfinished run.
 func Command(run *state.Run) string {
-	if plan, err := thaw(run.Plan); err == nil && plan.Backfill != nil {
-		return fmt.Sprintf("outlierd backfill %s %s --max-credits %d", run.Job, plan.Flags, plan.Cap)
+	if frozen, err := plan.Thaw(run.Plan); err == nil && frozen.Backfill != nil {
+		return fmt.Sprintf("outlierd backfill %s %s --max-credits %d", run.Job, frozen.Flags, frozen.Cap)
 	}
 	return strings.TrimSpace("outlierd run " + run.Job + " " + Flags(run))
 }
@@ -301,17 +302,17 @@ func (e *Engine) standing(spec *job.Spec, old *state.Run, due time.Time) (held, 
 	if err != nil || !held && refused(steps) {
 		return held, false, err
 	}
-	plan, err := thaw(old.Plan)
+	frozen, err := plan.Thaw(old.Plan)
 	if err != nil {
 		e.log().Warn("unfinished run left alone", "job", spec.Name, "run", old.ID, "err", err)
 		return held, false, nil
 	}
-	if !held && plan.Backfill == nil && age(old, due) > e.resumable(spec) {
+	if !held && frozen.Backfill == nil && age(old, due) > e.resumable(spec) {
 		return held, false, nil
 	}
 	own := spec.Budget
-	if plan.Backfill != nil && spec.Dates == nil {
-		own.PerRun = &plan.Cap // it has a cap of its own
+	if frozen.Backfill != nil && spec.Dates == nil {
+		own.PerRun = &frozen.Cap // it has a cap of its own
 	}
 	spent, err := e.usedUp(old, steps, own)
 	return held, err == nil && !spent, err
@@ -350,7 +351,7 @@ func (e *Engine) paidScan(step *state.Step) (bool, error) {
 // its own cap, or has made all its requests. A scan that was paid for is seen to its end,
 // whatever number of requests that takes.
 func (e *Engine) usedUp(old *state.Run, steps []state.Step, own job.JobBudget) (bool, error) {
-	plan, err := thaw(old.Plan)
+	frozen, err := plan.Thaw(old.Plan)
 	if err != nil {
 		return false, err
 	}
@@ -358,9 +359,10 @@ func (e *Engine) usedUp(old *state.Run, steps []state.Step, own job.JobBudget) (
 	if err != nil {
 		return false, err
 	}
-	left := plan.cap(own) - spent.Charged - spent.Unknown - spent.Reserved
-	noRequests := plan.MaxRequests > 0 && max(spent.Requests, old.Requests) >= int64(plan.MaxRequests)
-	if plan.Joins, err = e.joins(steps, plan.Again); err != nil {
+	left := frozen.CapFor(own) - spent.Charged - spent.Unknown - spent.Reserved
+	noRequests := frozen.MaxRequests > 0 && max(spent.Requests, old.Requests) >= int64(frozen.MaxRequests)
+	p, err := e.continued(old.Job, frozen, steps, false)
+	if err != nil {
 		return false, err
 	}
 	open := false
@@ -372,39 +374,24 @@ func (e *Engine) usedUp(old *state.Run, steps []state.Step, own job.JobBudget) (
 		if awaits, err := e.Store.Awaits(steps[i].ID); awaits || err != nil {
 			return false, err // a page that was bought
 		}
-		paid, err := e.paidScan(&steps[i])
-		if err != nil {
-			return false, err
-		}
-		if noRequests && !paid {
+		if noRequests && !p.Steps[i].Paid {
 			continue
 		}
-		if fits, err := e.fits(plan, steps, &steps[i], paid, left); fits || err != nil {
+		held, err := e.heldFor(steps, &steps[i])
+		if err != nil || p.Fits(i, left, held) {
 			return false, err
 		}
 	}
 	return open || noRequests, nil
 }
 
-// fits reports whether what is next for a step is within what is left of its run's cap,
-// or was paid for or set aside before. Of a scan that is joined that is reading it.
-func (e *Engine) fits(plan frozen, steps []state.Step, step *state.Step, paid bool, left outlier.Credits) (bool, error) {
-	price := e.priceOf(step)
-	if _, joins := plan.Joins[step.Ordinal]; joins {
-		price = e.priceOfTurn(plan, step)
-	}
-	if !paid || price <= left {
-		return price <= left, nil
-	}
-	if step.Op == outlier.OpStartScan {
-		return true, nil
-	}
+// heldFor is what is left of what was set aside to read the scan whose results a step reads.
+func (e *Engine) heldFor(steps []state.Step, step *state.Step) (outlier.Credits, error) {
 	holder, err := e.holder(steps, step)
-	if err != nil {
-		return false, err
+	if err != nil || holder == 0 {
+		return 0, err
 	}
-	rest, err := e.Store.HoldOf(holder)
-	return price <= rest, err
+	return e.Store.HoldOf(holder)
 }
 
 // age is how long ago a run began, seen from a due instant if there is one: how late that

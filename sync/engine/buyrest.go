@@ -11,6 +11,7 @@ import (
 
 	"outlierd/outlier"
 	"outlierd/sync/job"
+	"outlierd/sync/plan"
 	"outlierd/sync/state"
 )
 
@@ -31,10 +32,10 @@ type Rest struct {
 	Run     *state.Run      // the unfinished run that buys it already; nil for a new one
 	After   string          // the last run that has bought of it, or Of itself
 	Credits outlier.Credits // for all of it, if no answer is lost
-	Cost    Cost            // within the cap of the run
+	Cost    plan.Cost       // within the cap of the run
 	MayCost outlier.Credits // within all caps, answers that are lost included
 
-	plan   frozen
+	plan   plan.Frozen
 	steps  []state.Step
 	closes []state.Run // unfinished runs whose searches it takes over
 }
@@ -73,10 +74,10 @@ func (e *Engine) Rest(spec *job.Spec, of *state.Run) (*Rest, error) {
 	if err != nil || len(steps) == 0 {
 		return rest, err
 	}
-	if rest.plan, err = thaw(of.Plan); err != nil {
+	if rest.plan, err = plan.Thaw(of.Plan); err != nil {
 		return nil, err
 	}
-	rest.plan.buysRest(of.ID)
+	rest.plan.BuyRest(RestFlags(of.ID))
 	bearers := map[string]bool{of.ID: true} // the runs that have bought of it last
 	for i := range steps {
 		last, err := e.Store.LastOf(&steps[i])
@@ -107,29 +108,22 @@ func (e *Engine) Rest(spec *job.Spec, of *state.Run) (*Rest, error) {
 	if err := rest.price(e, spec); err != nil {
 		return nil, err
 	}
-	run, plan := &state.Run{ID: "next", Job: of.Job}, rest.plan
+	run, frozen := &state.Run{ID: "next", Job: of.Job}, rest.plan
 	if rest.Run != nil {
 		run = rest.Run
-		if _, plan, rest.Cost, err = e.rest(run, spec.Budget); err != nil {
+		p, c, err := e.rest(run, spec.Budget)
+		if err != nil {
 			return nil, err
 		}
+		frozen, rest.Cost = p.Frozen, c
 	}
-	rest.MayCost, err = e.affords(run, plan, spec.Budget, rest.Cost)
+	rest.MayCost, err = e.affords(run, frozen, spec.Budget, rest.Cost)
 	return rest, err
-}
-
-// buysRest makes the plan of a run that of one that buys what it left.
-func (f *frozen) buysRest(of string) {
-	f.Flags, f.Ends = RestFlags(of), map[int]int{}
-	f.Share, f.Rations, f.NewBelow = nil, nil, 0 // the person wants all of it
-	f.Again = false
-	f.Fetch, f.IDs, f.Scan, f.Joins, f.Reads = nil, nil, nil, nil, nil
-	f.Unsure = time.Time{}
 }
 
 // add adds the search that goes on with a step, unless nothing is left of that.
 func (r *Rest) add(last state.Step) {
-	left := r.plan.left(&last)
+	left := pagesLeft(&r.plan, &last)
 	switch {
 	case last.Op == outlier.OpStartScan || last.Op == outlier.OpTrendingFormats:
 		return
@@ -158,10 +152,13 @@ func (r *Rest) price(e *Engine, spec *job.Spec) (err error) {
 		step := &r.steps[i]
 		r.Credits += outlier.Credits(r.plan.Ends[i]-step.Next) * e.priceOf(step)
 	}
-	if err = e.bound(spec, &r.plan, r.steps); err == nil {
-		r.Cost, err = e.cost(spec, r.plan, r.steps)
+	p, err := e.continued(spec.Name, r.plan, r.steps, true)
+	if err != nil {
+		return err
 	}
-	return err
+	p.Bound(spec.Budget)
+	r.plan, r.Cost = p.Frozen, p.Cost(spec.Budget, plan.Spent{})
+	return nil
 }
 
 // BuyRest performs a run that buys what is left, or goes on with the one that does. It
@@ -207,7 +204,7 @@ func (w *worker) openRest(spec *job.Spec, rest *Rest) (*state.Run, error) {
 		ID: id.String(), Job: rest.Of.Job, Trigger: string(Manual), Started: time.Now(),
 		Status: state.Running, Config: spec.Hash, RestOf: rest.Of.ID, Overridden: true,
 	}
-	if row.Plan, err = rest.plan.encode(); err != nil {
+	if row.Plan, err = rest.plan.Encode(); err != nil {
 		return nil, err
 	}
 	return row, w.engine.Store.Begin(*row, rest.steps)

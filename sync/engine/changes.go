@@ -9,13 +9,14 @@ import (
 
 	"outlierd/outlier"
 	"outlierd/sync/job"
+	"outlierd/sync/plan"
 	"outlierd/sync/state"
 )
 
 // changed says what the next run does otherwise than the last one that did what the
 // file said, and what of it starts afresh. Dates move with every run and are no change;
 // another window is.
-func (e *Engine) changed(f *JobForecast, spec *job.Spec, plan frozen, steps []state.Step) error {
+func (e *Engine) changed(f *JobForecast, spec *job.Spec, p *plan.Plan) error {
 	runs, err := e.Store.Runs(spec.Name, 1)
 	switch {
 	case err != nil:
@@ -24,7 +25,7 @@ func (e *Engine) changed(f *JobForecast, spec *job.Spec, plan frozen, steps []st
 		f.Changes = []string{"it has never run"}
 		return nil
 	case f.Continues != "":
-		if !plan.Overridden && runs[0].Config != spec.Hash {
+		if !p.Frozen.Overridden && runs[0].Config != spec.Hash {
 			f.Changes = []string{"the file has changed since this run began; what it says now applies from the next one on"}
 		}
 		return nil
@@ -33,51 +34,52 @@ func (e *Engine) changed(f *JobForecast, spec *job.Spec, plan frozen, steps []st
 	if last == nil || err != nil {
 		return err
 	}
-	if plan.assumed { // the searches themselves are not known yet
+	if p.Assumed { // the searches themselves are not known yet
 		if last.Config != spec.Hash {
-			f.Changes = differences(settings(&then), settings(&plan))
+			f.Changes = differences(settings(&then), settings(&p.Frozen))
 		}
 		return nil
 	}
-	c := comparison{Engine: e, spec: spec, same: last.Config == spec.Hash, then: then, now: plan, whole: f.whole}
+	c := comparison{Engine: e, spec: spec, same: last.Config == spec.Hash, then: then, now: p, whole: f.whole}
 	old, err := e.Store.Steps(last.ID)
 	if err != nil {
 		return err
 	}
-	f.Changes, err = c.changes(old, steps)
+	f.Changes, err = c.changes(old)
 	return err
 }
 
 // asWritten is the newest of the runs that did what the file said then, and its plan; nil
 // if there is none. Some could not even begin.
-func (e *Engine) asWritten(spec *job.Spec) (last *state.Run, plan frozen, err error) {
+func (e *Engine) asWritten(spec *job.Spec) (last *state.Run, then plan.Frozen, err error) {
 	runs, err := e.Store.OwnRuns(spec.Name, expectFrom)
 	if err != nil {
-		return nil, frozen{}, err
+		return nil, then, err
 	}
 	for i := range runs {
 		if len(runs[i].Plan) > 0 {
-			plan, err = thaw(runs[i].Plan)
-			return &runs[i], plan, err
+			then, err = plan.Thaw(runs[i].Plan)
+			return &runs[i], then, err
 		}
 	}
-	return nil, frozen{}, nil
+	return nil, then, nil
 }
 
 // A comparison tells the last run of a job and the next one apart.
 type comparison struct {
 	*Engine
-	spec      *job.Spec
-	same      bool // the job is the same: its searches can differ by their cursors alone
-	then, now frozen
-	whole     outlier.Credits // what a run costs at worst
+	spec  *job.Spec
+	same  bool // the job is the same: its searches can differ by their cursors alone
+	then  plan.Frozen
+	now   *plan.Plan
+	whole outlier.Credits // what a run costs at worst
 }
 
 // changes are what the job as a whole does otherwise; then the searches that start
 // afresh or ask for something else; then those that are there no more.
-func (c *comparison) changes(old, steps []state.Step) (changes []string, err error) {
+func (c *comparison) changes(old []state.Step) (changes []string, err error) {
 	if !c.same {
-		changes = differences(settings(&c.then), settings(&c.now))
+		changes = differences(settings(&c.then), settings(&c.now.Frozen))
 	}
 	before := map[string]*state.Step{}
 	for i := range old {
@@ -85,6 +87,7 @@ func (c *comparison) changes(old, steps []state.Step) (changes []string, err err
 			before[identity(&old[i])] = &old[i]
 		}
 	}
+	steps := stepsOf(c.now)
 	for i := range steps {
 		step := &steps[i]
 		was := before[identity(step)]
@@ -116,16 +119,16 @@ func (c *comparison) search(was, step *state.Step) (changes []string, err error)
 		if asked, err := c.Store.LastSearched(c.spec.Name, step.Watermark); err != nil || !asked.IsZero() {
 			return nil, err
 		}
-		return []string{named(step) + " is new and starts afresh, " + c.price(step)}, nil
+		return []string{named(step) + " is new and starts afresh, " + c.price(step.Ordinal)}, nil
 	case was == nil:
 		return nil, nil
 	case mark.IsZero() && slices.Contains(covered, was.Stop) && c.remembers(step):
-		changes = append(changes, named(step)+" has lost its cursor and starts afresh, "+c.price(step))
+		changes = append(changes, named(step)+" has lost its cursor and starts afresh, "+c.price(step.Ordinal))
 	}
 	if c.same {
 		return changes, nil
 	}
-	for _, change := range differences(filters(&c.then, was), filters(&c.now, step)) {
+	for _, change := range differences(filters(&c.then, was), filters(&c.now.Frozen, step)) {
 		changes = append(changes, fmt.Sprintf("%s: %s; what it has covered stays covered", named(step), change))
 	}
 	return changes, nil
@@ -133,13 +136,13 @@ func (c *comparison) search(was, step *state.Step) (changes []string, err error)
 
 // remembers reports whether it matters to a search what it has covered.
 func (c *comparison) remembers(step *state.Step) bool {
-	return strings.HasPrefix(c.now.Window, sinceSuccess) || c.spec.SeedsFresh > 0 && len(step.Seeds) > 0
+	return c.spec.SinceLastSuccess() || c.spec.SeedsFresh > 0 && len(step.Seeds) > 0
 }
 
 // price is what a search costs that starts afresh, at most, however its run's share of
 // the month spreads it.
-func (c *comparison) price(step *state.Step) string {
-	each, pages := c.priceOfTurn(c.now, step), wantedPages(c.now, step)
+func (c *comparison) price(i int) string {
+	each, pages := c.now.WholeOf(i)
 	all := min(outlier.Credits(pages)*each, c.whole)
 	if pages == 1 {
 		return fmt.Sprintf("at %d credits", all)
@@ -160,21 +163,21 @@ func named(step *state.Step) string {
 
 // settings are what a job does besides what its searches ask for, by the names that the
 // file has for it.
-func settings(plan *frozen) map[string]string {
-	all := map[string]string{"published_at": plan.Window}
+func settings(f *plan.Frozen) map[string]string {
+	all := map[string]string{"published_at": f.PublishedAt}
 	switch {
-	case plan.Pages == job.AllPages:
+	case f.Pages == job.AllPages:
 		all["pages"] = "all"
-	case len(plan.IDs) == 0:
-		all["pages"] = fmt.Sprint(plan.Pages)
+	case len(f.IDs) == 0:
+		all["pages"] = fmt.Sprint(f.Pages)
 	}
-	if plan.NewBelow > 0 {
-		all["stop_when"] = fmt.Sprintf("new_below %.4g%%", 100*plan.NewBelow)
+	if f.NewBelow > 0 {
+		all["stop_when"] = fmt.Sprintf("new_below %.4g%%", 100*f.NewBelow)
 	}
-	for _, call := range slices.Concat(plan.Enrich, plan.Fetch) {
+	for _, call := range slices.Concat(f.Enrich, f.Fetch) {
 		all[string(call.Op)] = call.String()
 	}
-	if where := plan.enrichWhere(false); len(plan.Enrich) > 0 && len(where) > 0 {
+	if where := enrichWhere(f, false); len(f.Enrich) > 0 && len(where) > 0 {
 		all["enrich.where"] = strings.Join(where, ", ")
 	}
 	return all
@@ -182,7 +185,7 @@ func settings(plan *frozen) map[string]string {
 
 // enrichWhere is which hits something is fetched for, in the words of the file; without
 // dates, which may move with every run, if they are not wanted.
-func (f *frozen) enrichWhere(dates bool) []string {
+func enrichWhere(f *plan.Frozen, dates bool) []string {
 	params, _ := url.ParseQuery(f.EnrichWhere) // it was encoded by us
 	if !dates {
 		params.Del("publishedAtFrom")
@@ -191,31 +194,11 @@ func (f *frozen) enrichWhere(dates bool) []string {
 	return job.Conditions(params)
 }
 
-// String is what the file says of the calls.
-func (c frozenEnrich) String() string {
-	text := "all"
-	switch {
-	case c.Top > 0 && c.TopPerItem > 0:
-		text = fmt.Sprintf("top %d, %d per item", c.Top, c.TopPerItem)
-	case c.TopPerItem > 0:
-		text = fmt.Sprintf("top %d per item", c.TopPerItem)
-	case c.Top > 0:
-		text = fmt.Sprintf("top %d", c.Top)
-	}
-	if c.RefreshAfter == 0 {
-		return text + " each time"
-	}
-	if c.RefreshAfter < freshFor[outlier.OpTranscript] {
-		text += " again after " + job.Duration(c.RefreshAfter).String()
-	}
-	return text
-}
-
 // filters are what a search asks for, but for its dates and for what belongs to its
 // identity. Those of a scan are the ones by which its results are read.
-func filters(plan *frozen, step *state.Step) map[string]string {
+func filters(f *plan.Frozen, step *state.Step) map[string]string {
 	all := map[string]string{}
-	for _, encoded := range []string{step.Params, plan.Reads[step.Ordinal].Params} {
+	for _, encoded := range []string{step.Params, f.Reads[step.Ordinal].Params} {
 		params, _ := url.ParseQuery(encoded) // it was encoded by us
 		for name, values := range params {
 			if !slices.Contains([]string{"publishedAtFrom", "publishedAtTo", "query"}, name) {

@@ -131,7 +131,7 @@ func TestWindowsOfEarlierVersionsAreNotKnown(t *testing.T) {
 	file := strings.Replace(changingFile, "WINDOW", "last 30d", 1)
 	bare(t, file, func(w *workshop) {
 		w.mustRun(state.OK)
-		w.alter(`UPDATE runs SET plan = cast(json_remove(plan, '$.window') AS blob)`)
+		w.alter(`UPDATE runs SET plan = cast(json_remove(plan, '$.published_at') AS blob)`)
 		w.use(strings.Replace(file, "last 30d", "last 300d", 1))
 		if got := w.changes(); len(got) != 0 {
 			t.Errorf("the plan says %q", got)

@@ -8,6 +8,7 @@ import (
 
 	"outlierd/outlier"
 	"outlierd/sync/job"
+	"outlierd/sync/plan"
 	"outlierd/sync/state"
 )
 
@@ -19,12 +20,12 @@ func TestStatementCapAndQuestionAreOneNumber(t *testing.T) {
 		does, budget string
 		want         outlier.Credits
 	}{
-		"a cap that cannot be reached": {searching, "{per_run: 100}", 2 * maxAttempts},
-		"no cap":                       {searching, "{}", 2 * maxAttempts},
+		"a cap that cannot be reached": {searching, "{per_run: 100}", 2 * plan.Attempts},
+		"no cap":                       {searching, "{}", 2 * plan.Attempts},
 		"a cap that can":               {searching, "{per_run: 5}", 5},
 		"all pages":                    {strings.Replace(searching, "1", "all", 1), "{per_run: 100}", 100},
-		"a page that may be wasted":    {strings.Replace(searching, "1", "2", 1), "{per_run: 100}", 3 * 2 * maxAttempts},
-		"a scan, which is sent once":   {`scan: {query: [home espresso], read: {pages: 1}}`, "{per_run: 100}", 50 + 2*maxAttempts},
+		"a page that may be wasted":    {strings.Replace(searching, "1", "2", 1), "{per_run: 100}", 3 * 2 * plan.Attempts},
+		"a scan, which is sent once":   {`scan: {query: [home espresso], read: {pages: 1}}`, "{per_run: 100}", 50 + 2*plan.Attempts},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bare(t, `
@@ -44,9 +45,9 @@ jobs:
 				if most, err := e.MayCost(w.ctx, spec, false); err != nil || most != test.want {
 					t.Errorf("it is asked about %d (%v), want %d", most, err, test.want)
 				}
-				_, plan, err := e.resolve(w.ctx, spec, Manual, time.Now())
-				if err != nil || plan.cap(spec.Budget) != test.want {
-					t.Errorf("the cap is %d (%v), want %d", plan.cap(spec.Budget), err, test.want)
+				p, err := e.resolve(w.ctx, spec, Manual, time.Now())
+				if err != nil || p.Frozen.CapFor(spec.Budget) != test.want {
+					t.Errorf("the cap is %d (%v), want %d", p.Frozen.CapFor(spec.Budget), err, test.want)
 				}
 			})
 		})
@@ -58,7 +59,7 @@ func TestRaisedCapHoldsForARunUnderWay(t *testing.T) {
 	file := strings.NewReplacer("per_run: 60", "per_run: 2", "pages: all", "pages: 3").Replace(pagesFile)
 	bare(t, file, func(w *workshop) {
 		w.mustRun(state.PausedBudget)
-		for raised, want := range map[string]outlier.Credits{"per_run: 10": 10, "per_run: 100": 4 * 2 * maxAttempts} {
+		for raised, want := range map[string]outlier.Credits{"per_run: 10": 10, "per_run: 100": 4 * 2 * plan.Attempts} {
 			w.use(strings.Replace(file, "per_run: 2", raised, 1))
 			w.inspect(func(e *Engine) {
 				f, err := e.Forecast(w.ctx)
@@ -69,8 +70,8 @@ func TestRaisedCapHoldsForARunUnderWay(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				plan, err := thaw(rows[0].Plan)
-				if cap := plan.cap(w.config.Job("one").Budget); err != nil || cap != want {
+				frozen, err := plan.Thaw(rows[0].Plan)
+				if cap := frozen.CapFor(w.config.Job("one").Budget); err != nil || cap != want {
 					t.Errorf("%s: the cap is %d (%v), want %d", raised, cap, err, want)
 				}
 			})
@@ -116,9 +117,9 @@ func TestPlanOfWhatIsFresh(t *testing.T) {
 				spec.Every = 0
 				spec.Schedule = ""
 				f := JobForecast{}
-				steps, plan, err := e.foresee(w.ctx, &spec, &f, time.Now().Add(later))
+				p, err := e.foresee(w.ctx, &spec, &f, time.Now().Add(later))
 				if err == nil {
-					err = e.fill(&f, &spec, plan, steps)
+					err = e.fill(&f, &spec, p)
 				}
 				if err != nil || f.Calls != want || f.Fresh != 2-want || f.Worst.Requests != want || f.Expected.Requests != want {
 					t.Errorf("after %s: %d calls, %d fresh, %d requests at worst, %d expected (%v); want %d calls in all of them",
@@ -188,7 +189,7 @@ func TestWhatIsExpectedCanBeBought(t *testing.T) {
 			t.Errorf("%d credits are expected from an average of %g, want %d", got, average, want)
 		}
 	}
-	f := JobForecast{Expected: Estimate{Cost: Cost{Credits: 8, Requests: 12}}, Cuts: []Cut{{Leaves: 5}}, least: 2}
+	f := JobForecast{Expected: Estimate{Cost: plan.Cost{Credits: 8, Requests: 12}}, Cuts: []Cut{{Leaves: 5}}, least: 2}
 	if f.curb(); f.Expected.Credits != 4 || f.Expected.Requests != 6 {
 		t.Errorf("a cap of 5 lets %+v of 8 credits in 12 requests pass, want 4 in 6", f.Expected)
 	}
@@ -242,7 +243,7 @@ jobs:
 // TestQuestionBeforeARunReckonsWithAllCaps: what no cap lets pass cannot be spent.
 func TestQuestionBeforeARunReckonsWithAllCaps(t *testing.T) {
 	for caps, want := range map[[2]string]outlier.Credits{
-		{"per_month: 9000", "{}"}:                          500*2*maxAttempts + 2*maxAttempts,
+		{"per_month: 9000", "{}"}:                          500*2*plan.Attempts + 2*plan.Attempts,
 		{"per_month: 200", "{}"}:                           190,
 		{"per_month: 200, reserve: 50", "{}"}:              140,
 		{"per_month: 200, per_day: 60", "{}"}:              50,

@@ -8,6 +8,7 @@ import (
 
 	"outlierd/outlier"
 	"outlierd/sync/job"
+	"outlierd/sync/plan"
 	"outlierd/sync/state"
 )
 
@@ -79,7 +80,7 @@ func (e *Engine) Endings(row *state.Run) ([]Ending, error) {
 	if len(row.Plan) == 0 {
 		return nil, nil // it could not even begin
 	}
-	plan, err := thaw(row.Plan)
+	frozen, err := plan.Thaw(row.Plan)
 	if err != nil {
 		return nil, err
 	}
@@ -87,17 +88,17 @@ func (e *Engine) Endings(row *state.Run) ([]Ending, error) {
 	if err != nil {
 		return nil, err
 	}
-	return e.endings(row, plan, steps)
+	return e.endings(row, frozen, steps)
 }
 
 // endings are [Engine.Endings] of a run's plan and steps. It adds to the steps whose pages
 // have not shown what `from` counts what is believed of it.
-func (e *Engine) endings(row *state.Run, plan frozen, steps []state.Step) ([]Ending, error) {
+func (e *Engine) endings(row *state.Run, frozen plan.Frozen, steps []state.Step) ([]Ending, error) {
 	own := job.JobBudget{}
 	if spec := e.Config.Job(row.Job); spec != nil {
 		own = spec.Budget
 	}
-	room, err := e.leaves(row, plan, own)
+	room, err := e.leaves(row, frozen, own)
 	if err != nil {
 		return nil, err
 	}
@@ -112,11 +113,11 @@ func (e *Engine) endings(row *state.Run, plan frozen, steps []state.Step) ([]End
 			}
 		}
 	}
-	known, err := e.journaled(plan, steps)
+	known, err := e.journaled(frozen, steps)
 	if err != nil {
 		return nil, err
 	}
-	ends := e.endingsIn(plan, steps, room, known)
+	ends := e.endingsIn(frozen, steps, room, known)
 	for i := range ends {
 		if end := &ends[i]; end.Short {
 			unread, err := e.Store.Unread(end.step) // which were given
@@ -150,11 +151,11 @@ func (e *Engine) joined(run string, steps []state.Step) (all []Ending, err error
 
 // journaled is how many of the pages that searches left as they ended early the journal has,
 // by the step's ordinal: the run would have taken them from there.
-func (e *Engine) journaled(plan frozen, steps []state.Step) (map[int]int, error) {
+func (e *Engine) journaled(frozen plan.Frozen, steps []state.Step) (map[int]int, error) {
 	known := map[int]int{}
 	for i := range steps {
-		left := plan.untaken(&steps[i])
-		for step := steps[i]; left > 0 && plan.ReuseFor > 0; left-- {
+		left := untaken(&frozen, &steps[i])
+		for step := steps[i]; left > 0 && frozen.ReuseFor > 0; left-- {
 			at, err := e.place(steps, &step)
 			if err != nil {
 				return nil, err
@@ -163,14 +164,14 @@ func (e *Engine) journaled(plan frozen, steps []state.Step) (map[int]int, error)
 			if err != nil {
 				return nil, err
 			}
-			answer, err := e.known(request, plan.ReuseFor)
+			answer, err := e.known(request, frozen.ReuseFor)
 			if err != nil {
 				return nil, err
 			}
 			if answer != nil {
 				known[step.Ordinal]++
 			}
-			step.Next, step.Seen = step.Next+1, step.Seen+pageSize
+			step.Next, step.Seen = step.Next+1, step.Seen+plan.PageSize
 		}
 	}
 	return known, nil
@@ -180,20 +181,20 @@ func (e *Engine) journaled(plan frozen, steps []state.Step) (map[int]int, error)
 // how many pages that were not taken the journal has. What searches saved that ended early
 // comes out of the room, since what could not have been spent is not saved. A page from the
 // journal was had, and saved its price.
-func (e *Engine) endingsIn(plan frozen, steps []state.Step, room outlier.Credits, journaled map[int]int) (all []Ending) {
+func (e *Engine) endingsIn(frozen plan.Frozen, steps []state.Step, room outlier.Credits, journaled map[int]int) (all []Ending) {
 	for i := range steps {
 		step := &steps[i]
-		if step.Op == outlier.OpStartScan && step.Stop != stopTime && step.Stop != stopShare {
+		if step.Op == outlier.OpStartScan && step.Stop != stopTime && step.Stop != plan.StopShare {
 			continue
 		}
-		end := e.ending(plan, step)
+		end := e.ending(frozen, step)
 		end.Kept = outlier.Credits(end.Reused) * e.priceOf(step)
 		all = append(all, end)
 	}
 	for i := range all {
 		if all[i].Early != "" && !all[i].Short {
 			step := all[i].step
-			all[i].Saved = fitting(&room, plan.untaken(step)-journaled[step.Ordinal], e.priceOf(step))
+			all[i].Saved = fitting(&room, untaken(&frozen, step)-journaled[step.Ordinal], e.priceOf(step))
 		}
 	}
 	return all
@@ -211,23 +212,23 @@ func fitting(room *outlier.Credits, pages int, price outlier.Credits) outlier.Cr
 }
 
 // ending is how a step ended, apart from what that saved.
-func (e *Engine) ending(plan frozen, s *state.Step) Ending {
+func (e *Engine) ending(frozen plan.Frozen, s *state.Step) Ending {
 	end := Ending{step: s, Search: NameOf(s), Pages: s.Pages, Reused: s.Reused,
-		Hits: s.Hits, Unread: s.Unread, Of: plan.reachable(s), Seen: s.Seen, Total: s.Total}
+		Hits: s.Hits, Unread: s.Unread, Of: reachable(&frozen, s), Seen: s.Seen, Total: s.Total}
 	if s.Next > 1 {
 		end.Paging = s.Reading
 	}
 	switch s.Stop {
-	case stopFresh:
+	case plan.StopFresh:
 		end.Fresh = true
-	case "", stopTime, stopShare, stopUnreadable:
-		if left := plan.leftOf(s); left != 0 && (s.Stop != stopUnreadable || passable(s)) {
+	case "", stopTime, plan.StopShare, stopUnreadable:
+		if left := leftOf(&frozen, s); left != 0 && (s.Stop != stopUnreadable || passable(s)) {
 			end.Cut, end.Left, end.More = true, left, -1
 			if left > 0 {
 				end.More = outlier.Credits(left) * e.priceOf(s)
 			}
 			if s.Op == outlier.OpStartScan {
-				end.More = e.priceOfTurn(plan, s)
+				end.More = frozen.PriceOfScan(e.Config.Service.Prices, s.Ordinal, s.Params)
 			}
 		}
 	case stopPages:
@@ -238,7 +239,7 @@ func (e *Engine) ending(plan frozen, s *state.Step) Ending {
 			end.More = outlier.Credits(end.Left) * e.priceOf(s)
 		}
 	default:
-		if s.Next < plan.limit(s) {
+		if s.Next < frozen.LimitOf(s.Ordinal, s.Scan) {
 			end.Early = early[s.Stop]
 		}
 		end.Short = s.Stop != stopKnown && early[s.Stop] != "" && int64(s.Seen) < s.Total
@@ -248,29 +249,29 @@ func (e *Engine) ending(plan frozen, s *state.Step) Ending {
 
 // untaken is how many pages a search left as it ended early: those that the service had, as
 // far as the run would have taken them. One that ended as there was nothing more left none.
-func (f *frozen) untaken(s *state.Step) int {
+func untaken(f *plan.Frozen, s *state.Step) int {
 	if s.Stop != stopKnown && s.Stop != stopRepeated {
 		return 0
 	}
-	there := (int(s.Total) - s.Hits + pageSize - 1) / pageSize
-	return max(0, min(there, f.limit(s)-s.Pages))
+	there := (int(s.Total) - s.Hits + plan.PageSize - 1) / plan.PageSize
+	return max(0, min(there, f.LimitOf(s.Ordinal, s.Scan)-s.Pages))
 }
 
 // leftOf is how many pages of a cut search were not taken; -1 if unknown.
-func (f *frozen) leftOf(s *state.Step) int {
+func leftOf(f *plan.Frozen, s *state.Step) int {
 	if s.Op == outlier.OpTrendingFormats {
 		return 1 - s.Pages
 	}
-	return f.left(s)
+	return pagesLeft(f, s)
 }
 
 // reachable is how many hits the job could have had: those that there are, as far as
 // its pages go. It is -1 while the service has not said how many there are.
-func (f *frozen) reachable(s *state.Step) int64 {
-	if s.Total < 0 || f.pages(s) == job.AllPages {
+func reachable(f *plan.Frozen, s *state.Step) int64 {
+	if s.Total < 0 || f.PagesOf(s.Ordinal) == job.AllPages {
 		return s.Total
 	}
-	return min(s.Total, int64(f.pages(s))*pageSize)
+	return min(s.Total, int64(f.PagesOf(s.Ordinal))*plan.PageSize)
 }
 
 // Leaves reports whether the search left pages that a run can buy; see [Engine.Rest].

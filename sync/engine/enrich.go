@@ -13,6 +13,7 @@ import (
 	"outlierd/outlier"
 	"outlierd/schema"
 	"outlierd/sync/job"
+	"outlierd/sync/plan"
 	"outlierd/sync/state"
 )
 
@@ -27,18 +28,6 @@ const (
 // failuresInARow pauses the queue: when this many calls fail one after another, it is the
 // service that is ill and not the entity.
 const failuresInARow = 5
-
-// worth orders data calls by what one request brings. A channel page holds up to
-// 120 uploads and the channel's statistics; a transcript never changes; comments
-// are a hundred rows; a hit already carries most of the details. A job may say
-// otherwise.
-var worth = map[outlier.Operation]float64{
-	outlier.OpChannelVideos: 5,
-	outlier.OpChannelShorts: 4,
-	outlier.OpTranscript:    3,
-	outlier.OpComments:      2,
-	outlier.OpDetails:       1,
-}
 
 // choose ranks the run's hits that enrich.where admits and queues what is wanted of the best,
 // in pieces. What is fresh is not made up for by the next best. It is idempotent: what is
@@ -83,7 +72,7 @@ func (r *run) choose(ctx context.Context) error {
 func (r *run) want(ctx context.Context) error {
 	err := r.engine.Store.Queue(ctx, func(yield func(state.Task) bool) {
 		for _, e := range r.plan.Fetch {
-			for task := range r.tasks(e, entities(r.plan.IDs), r.plan.freshSince(e)) {
+			for task := range r.tasks(e, entities(r.plan.IDs), r.plan.FreshSince(e, time.Now())) {
 				if !yield(task) {
 					return
 				}
@@ -98,7 +87,7 @@ func (r *run) want(ctx context.Context) error {
 
 // skipping counts anew which calls are not made since what is known is fresh. What the run
 // itself has asked for before it was interrupted does not count.
-func (r *run) skipping(calls []frozenEnrich) func(state.Task, time.Time) {
+func (r *run) skipping(calls []plan.Call) func(state.Task, time.Time) {
 	if len(calls) == 0 {
 		return nil // a watch has no hits, and hits have no watch
 	}
@@ -128,7 +117,7 @@ func entities(ids []string) iter.Seq[state.Hit] {
 // tasks are the calls that one line of `enrich` asks for: videos, or the channels
 // of those videos, each once. Neither hits nor ids repeat a video. What was received after
 // since is fresh.
-func (r *run) tasks(e frozenEnrich, best iter.Seq[state.Hit], since time.Time) iter.Seq[state.Task] {
+func (r *run) tasks(e plan.Call, best iter.Seq[state.Hit], since time.Time) iter.Seq[state.Task] {
 	return func(yield func(state.Task) bool) {
 		rank, channels := 0, map[string]bool{}
 		for hit := range best {
@@ -278,7 +267,7 @@ func FreshFor(age time.Duration) string {
 	switch age {
 	case 0:
 		return "fetched since the run was due"
-	case freshFor[outlier.OpTranscript]:
+	case plan.Once:
 		return "fetched once"
 	}
 	return job.Duration(age).String()

@@ -5,6 +5,7 @@ import (
 
 	"outlierd/outlier"
 	"outlierd/sync/job"
+	"outlierd/sync/plan"
 	"outlierd/sync/state"
 )
 
@@ -14,14 +15,12 @@ const expectFrom = 10
 // expect draws from earlier runs what the next one will ask of the two scarcities.
 // What counts are the pages that they bought, at the prices of today: whole pages, or whole
 // scans. What a watch asks for is known.
-func (e *Engine) expect(f *JobForecast, spec *job.Spec, plan frozen, steps []state.Step) error {
+func (e *Engine) expect(f *JobForecast, spec *job.Spec, p *plan.Plan) error {
 	all, err := e.samples(spec)
 	if err != nil {
 		return err
 	}
-	if f.least, err = e.least(plan, steps); err != nil {
-		return err
-	}
+	f.least = p.Least()
 	var credits, rationed, shares, dearest outlier.Credits
 	var requests, most int64
 	for _, s := range all {
@@ -32,8 +31,8 @@ func (e *Engine) expect(f *JobForecast, spec *job.Spec, plan frozen, steps []sta
 		dearest, most = max(dearest, s.bought), max(most, s.requests)
 	}
 	if f.Assumed { // what the SQL has found before, it may find again
-		room := plan.cap(spec.Budget)
-		if spec.Budget.PerRun == nil && plan.Share == nil {
+		room := p.Frozen.CapFor(spec.Budget)
+		if spec.Budget.PerRun == nil && p.Frozen.Share == nil {
 			room = max(room, dearest)
 		}
 		f.Worst.Credits = max(f.Worst.Credits, min(dearest, room))
@@ -107,13 +106,13 @@ func (e *Engine) samples(spec *job.Spec) ([]sample, error) {
 		if run.Status != state.OK && run.Status != state.OKEmpty && run.Status != state.Partial {
 			continue
 		}
-		plan := frozen{}
+		frozen := plan.Frozen{}
 		if len(run.Plan) > 0 {
-			if plan, err = thaw(run.Plan); err != nil {
+			if frozen, err = plan.Thaw(run.Plan); err != nil {
 				return nil, err
 			}
 		}
-		s, err := e.sampleOf(run, plan)
+		s, err := e.sampleOf(run, frozen)
 		if err != nil {
 			return nil, err
 		}
@@ -128,10 +127,10 @@ func (e *Engine) samples(spec *job.Spec) ([]sample, error) {
 	return all, nil
 }
 
-func (e *Engine) sampleOf(run *state.Run, plan frozen) (sample, error) {
+func (e *Engine) sampleOf(run *state.Run, frozen plan.Frozen) (sample, error) {
 	s := sample{requests: run.Requests}
-	if plan.Share != nil {
-		s.share = *plan.Share
+	if frozen.Share != nil {
+		s.share = *frozen.Share
 	}
 	steps, err := e.Store.Steps(run.ID)
 	for i := range steps {

@@ -10,12 +10,13 @@ import (
 	"outlierd/outlier"
 	"outlierd/outlier/simulator"
 	"outlierd/sync/job"
+	"outlierd/sync/plan"
 	"outlierd/sync/state"
 )
 
 func TestFailedCallsStayQueuedAndTheRunIsPartial(t *testing.T) {
 	bubble(t, jobsFile, func(w *workshop) {
-		for range maxAttempts {
+		for range plan.Attempts {
 			w.service.FailNext(outlier.OpComments, simulator.GatewayPage)
 		}
 		row := w.mustRun(state.Partial)
@@ -188,16 +189,16 @@ func TestFailuresThatPassAreContinued(t *testing.T) {
 	}{
 		{simulator.Unreachable, "not sent", 0},
 		{simulator.ServerError, "500", 0},
-		{simulator.GatewayPage, "502", 2 * maxAttempts},
-		{simulator.GatewayJSON, "504", 2 * maxAttempts},
+		{simulator.GatewayPage, "502", 2 * plan.Attempts},
+		{simulator.GatewayJSON, "504", 2 * plan.Attempts},
 		{simulator.HTMLPage, "not an answer of the service", 2},
-		{simulator.CutBody, "broke off", 2 * maxAttempts},
-		{simulator.DropAnswer, "not answered", 2 * maxAttempts},
+		{simulator.CutBody, "broke off", 2 * plan.Attempts},
+		{simulator.DropAnswer, "not answered", 2 * plan.Attempts},
 		{simulator.Unauthorized, "nauthorized", 0},
 	} {
 		t.Run(test.fault.String(), func(t *testing.T) {
 			bubble(t, jobsFile, func(w *workshop) {
-				for range maxAttempts {
+				for range plan.Attempts {
 					w.service.FailNext(outlier.OpSearch, test.fault)
 				}
 				row, err := w.run()

@@ -10,13 +10,13 @@ import (
 	"time"
 
 	"outlierd/outlier"
+	"outlierd/sync/plan"
 	"outlierd/sync/state"
 )
 
 // How often a call is attempted, and how long apart. A refusal for the rate limit
 // does not count: the limiter waits as long as the service asked.
 const (
-	maxAttempts = 3
 	maxRefusals = 10
 )
 
@@ -54,7 +54,7 @@ func (w *worker) fetch(ctx context.Context, r *outlier.Request, p state.Purchase
 		default:
 			return answer, err
 		}
-		if ctx.Err() != nil || attempts >= maxAttempts || refusals >= maxRefusals {
+		if ctx.Err() != nil || attempts >= plan.Attempts || refusals >= maxRefusals {
 			return answer, err
 		}
 		if full := w.anotherOf(p, r); full != nil {

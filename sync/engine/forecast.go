@@ -10,6 +10,7 @@ import (
 	"outlierd/outlier"
 	"outlierd/sync/credit"
 	"outlierd/sync/job"
+	"outlierd/sync/plan"
 	"outlierd/sync/state"
 )
 
@@ -81,7 +82,7 @@ type JobForecast struct {
 
 // Estimate is a cost together with the time that its requests take.
 type Estimate struct {
-	Cost
+	plan.Cost
 	Minutes float64 `json:"minutes"` // if nothing else is under way
 }
 
@@ -245,167 +246,110 @@ func (e *Engine) forecast(ctx context.Context, spec *job.Spec, now, turn time.Ti
 	if err != nil {
 		return nil, err
 	}
-	var steps []state.Step
-	var plan frozen
+	var p *plan.Plan
 	if old != nil {
-		steps, plan, err = e.continuation(ctx, f, spec, old, now)
+		p, err = e.continuation(ctx, f, spec, old, now)
 	} else {
-		steps, plan, err = e.foresee(ctx, spec, f, now)
+		p, err = e.foresee(ctx, spec, f, now)
 	}
 	if err != nil {
 		f.Problem = err.Error()
 		return f, ctx.Err()
 	}
-	return f, e.fill(f, spec, plan, steps)
+	return f, e.fill(f, spec, p)
 }
 
 // continuation is what the run that a job goes on with has left. Those after it begin anew;
 // if it is not known what they ask for, they are taken to cost as little as the rest.
-func (e *Engine) continuation(ctx context.Context, f *JobForecast, spec *job.Spec, old *state.Run, now time.Time) ([]state.Step, frozen, error) {
+func (e *Engine) continuation(ctx context.Context, f *JobForecast, spec *job.Spec, old *state.Run, now time.Time) (*plan.Plan, error) {
 	spent, err := e.Store.Spent(old.ID)
 	if err != nil {
-		return nil, frozen{}, err
+		return nil, err
 	}
 	f.Continues, f.Standing, f.aside = old.ID, old.Status, spent.Held
-	in := e.inputs(ctx, spec, now)
-	in.Assume = true
-	if next, later, unknown := e.draw(spec, in); unknown == nil {
-		whole, _, err := e.purchases(later, next, later.cap(spec.Budget))
-		if err != nil {
-			return nil, frozen{}, err
-		}
-		f.whole = whole.Credits
+	if later, unknown := e.draw(ctx, spec, drawing{at: now, assume: true}); unknown == nil {
+		f.whole = later.Wants(spec.Budget)
 	}
-	steps, plan, cost, err := e.rest(old, spec.Budget)
+	p, cost, err := e.rest(old, spec.Budget)
+	if err != nil {
+		return nil, err
+	}
 	f.Worst.Cost = cost
-	return steps, plan, err
+	return p.Open(), nil
 }
 
 // foresee draws up the plan of the next run of a job as it will be when it is due, if
 // nothing else is spent until then. One that is due after the cycle has turned, or only
 // by hand, takes no share of this cycle. SQL finds something by then, or has found it in
 // earlier runs.
-func (e *Engine) foresee(ctx context.Context, spec *job.Spec, f *JobForecast, now time.Time) ([]state.Step, frozen, error) {
-	draw := e.drawNow
+func (e *Engine) foresee(ctx context.Context, spec *job.Spec, f *JobForecast, now time.Time) (*plan.Plan, error) {
+	d := drawing{at: now, now: true, assume: true, share: f.Runs > 0 && e.shares(), calls: true}
 	if due := e.nextOf(spec, now); !due.IsZero() {
-		draw, now = e.drawInWords, due
+		d.at, d.now = due, false
 	}
-	in := e.inputs(ctx, spec, now)
-	in.Assume = true
-	steps, plan, err := draw(spec, in)
+	p, err := e.draw(ctx, spec, d)
 	if err != nil {
-		return steps, plan, err
+		return nil, err
 	}
-	whole, _, err := e.purchases(plan, steps, plan.cap(spec.Budget))
-	if err != nil {
-		return steps, plan, err
-	}
-	f.whole, f.Assumed = whole.Credits, plan.assumed
-	if f.Runs > 0 {
-		if err := e.ration(ctx, spec, &plan, steps, now); err != nil {
-			return steps, plan, err
+	f.whole, f.Assumed = p.Wants(spec.Budget), p.Assumed
+	if d.share {
+		if err := e.limit(ctx, spec, p, d.at); err != nil {
+			return nil, err
 		}
 	}
-	f.Share = plan.Share
-	f.Worst.Cost, err = e.cost(spec, plan, steps)
-	return steps, plan, err
+	f.Share = p.Frozen.Share
+	f.Worst.Cost = p.Cost(spec.Budget, plan.Spent{})
+	return p, nil
 }
 
 // fill adds to a forecast what follows from the steps of the run.
-func (e *Engine) fill(f *JobForecast, spec *job.Spec, plan frozen, steps []state.Step) error {
-	f.Round = e.round(plan, steps)
-	if len(plan.Enrich) > 0 {
-		f.Where = plan.enrichWhere(true)
+func (e *Engine) fill(f *JobForecast, spec *job.Spec, p *plan.Plan) (err error) {
+	f.Round = p.Round()
+	if len(p.Frozen.Enrich) > 0 {
+		f.Where = enrichWhere(&p.Frozen, true)
 	}
+	f.Searches = searchForecasts(p, f.Worst.Credits)
+	f.Calls, f.Fresh = p.Freshness()
 	for _, add := range []func() error{
-		func() (err error) { f.Searches, err = e.searchForecasts(plan, steps, f.Worst.Credits); return err },
-		func() error { return e.watched(f, plan) },
-		func() error { return e.expect(f, spec, plan, steps) },
-		func() error { return e.cuts(f, spec, plan) },
+		func() error { return e.expect(f, spec, p) },
+		func() error { return e.cuts(f, spec, p.Frozen) },
 		func() error { f.curb(); return nil },
-		func() error { return e.changed(f, spec, plan, steps) },
-		func() error { return e.unsettled(f, steps) },
-		func() (err error) { f.Limited, err = e.Limited(spec); return err },
+		func() error { return e.changed(f, spec, p) },
+		func() error { return e.unsettled(f) },
 	} {
 		if err := add(); err != nil {
 			return err
 		}
+	}
+	if f.Limited, err = e.Limited(spec); err != nil {
+		return err
 	}
 	f.Worst.Minutes, f.Expected.Minutes = e.minutes(f.Worst.Requests), e.minutes(f.Expected.Requests)
 	return nil
 }
 
 // searchForecasts are the searches one by one. Of one without an end, most is the end.
-func (e *Engine) searchForecasts(plan frozen, steps []state.Step, most outlier.Credits) ([]SearchForecast, error) {
+func searchForecasts(p *plan.Plan, most outlier.Credits) []SearchForecast {
 	var all []SearchForecast
-	for i := range steps {
-		step := &steps[i]
-		s := SearchForecast{Op: step.Op, Item: step.Item, Queries: step.Queries, Seeds: step.Seeds, Window: step.Window, Skipped: step.Stop}
+	for i := range p.Steps {
+		step := &p.Steps[i]
+		s := SearchForecast{
+			Op: step.Op, Item: step.Item, Queries: step.Queries, Seeds: step.Seeds, Window: step.Window, Skipped: step.Stop,
+		}
 		if step.Stop == "" {
-			var err error
-			if s.Pages, s.Credits, err = e.left(plan, step, most); err != nil {
-				return nil, err
-			}
-			if scan, joins := plan.Joins[step.Ordinal]; joins {
+			s.Pages, s.Credits = p.LeftOf(i, most)
+			if scan, joins := p.Frozen.Joins[step.Ordinal]; joins {
 				s.Joins = cmp.Or(scan, "this run")
 			}
 		}
 		all = append(all, s)
 	}
-	return all, nil
-}
-
-// left is how many pages a step has left at most, and what they cost: with a scan its
-// start, unless it was started.
-func (e *Engine) left(plan frozen, step *state.Step, most outlier.Credits) (pages int, credits outlier.Credits, err error) {
-	if step.Op == outlier.OpStartScan {
-		pages = plan.readPages()
-		paid, err := e.paidScan(step)
-		if paid {
-			return pages, outlier.Credits(pages) * e.priceOfReading(), err
-		}
-		return pages, e.priceOfTurn(plan, step), err
-	}
-	price := e.priceOf(step)
-	if pages = plan.limit(step) - step.Next; plan.Pages == job.AllPages {
-		pages = min(pages, int(most/max(1, price)))
-	}
-	return pages, outlier.Credits(pages) * price, nil
-}
-
-// round is after how many runs each search has had its turn; 0 if there is no share.
-func (e *Engine) round(plan frozen, steps []state.Step) int {
-	turns, all := 0, 0
-	for i := range steps {
-		if steps[i].Stop == "" {
-			turns++
-		}
-		if steps[i].Stop == "" || steps[i].Stop == stopShare {
-			all++
-		}
-	}
-	if plan.Share == nil || turns == 0 {
-		return 0
-	}
-	return (all + turns - 1) / turns
-}
-
-// watched counts the calls of a job that asks about given channels or videos.
-func (e *Engine) watched(f *JobForecast, plan frozen) error {
-	for _, call := range plan.Fetch {
-		fresh, err := e.Store.Fresh(call.Op, plan.IDs, plan.freshSince(call), plan.at())
-		if err != nil {
-			return err
-		}
-		f.Calls += len(plan.IDs) - fresh
-		f.Fresh += fresh
-	}
-	return nil
+	return all
 }
 
 // cuts are the caps that leave less than the next run may need beside what is set aside
 // for it.
-func (e *Engine) cuts(f *JobForecast, spec *job.Spec, plan frozen) error {
+func (e *Engine) cuts(f *JobForecast, spec *job.Spec, frozen plan.Frozen) error {
 	var wanted outlier.Credits // without a cap
 	for _, search := range f.Searches {
 		wanted += search.Credits
@@ -416,12 +360,12 @@ func (e *Engine) cuts(f *JobForecast, spec *job.Spec, plan frozen) error {
 	if f.Continues == "" && len(f.Due) > 0 && f.Due[0].After(at) {
 		at = f.Due[0]
 	}
-	for _, c := range e.capsOf(run, plan, spec.Budget)(at) {
+	for _, c := range e.capsOf(run, frozen, spec.Budget)(at) {
 		held, err := e.Store.Held(c)
 		if err != nil {
 			return err
 		}
-		if c.Scope == credit.Run && plan.Share != nil {
+		if c.Scope == credit.Run && frozen.Share != nil {
 			continue // the share tells it
 		}
 		if leaves := max(0, c.Max-held); leaves < wanted {

@@ -10,9 +10,13 @@ import (
 // unsettled says of a run that goes on what it waits for if that is a person's word on
 // its scan. One that is about other searches, too, performs these. A scan that is merely
 // intended is none of this: a run begins it anew, or is about to send it right now.
-func (e *Engine) unsettled(f *JobForecast, steps []state.Step) error {
+func (e *Engine) unsettled(f *JobForecast) error {
 	if f.Continues == "" {
 		return nil
+	}
+	steps, err := e.Store.Steps(f.Continues)
+	if err != nil {
+		return err
 	}
 	open, waits := 0, []string{}
 	for i := range steps {

@@ -11,6 +11,7 @@ import (
 	"outlierd/outlier"
 	"outlierd/outlier/simulator"
 	"outlierd/sync/job"
+	"outlierd/sync/plan"
 	"outlierd/sync/state"
 )
 
@@ -275,7 +276,7 @@ func TestNothingIsPaidForWhatCouldNotBeRead(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r.plan.Reads[0] = frozenRead{Params: "sortBy=luck"} // as a version with other rules may have left it
+			r.plan.Reads[0] = plan.Read{Params: "sortBy=luck"} // as a version with other rules may have left it
 			_, err = r.search(w.ctx)
 			if err == nil || !strings.Contains(err.Error(), "the scan is not started") || !strings.Contains(err.Error(), "luck") || len(w.started()) > 0 {
 				t.Errorf("%d scans started, error %v; want none, and why", len(w.started()), err)

@@ -6,6 +6,7 @@ import (
 
 	"outlierd/outlier/simulator"
 	"outlierd/sync/job"
+	"outlierd/sync/plan"
 	"outlierd/sync/state"
 )
 
@@ -48,7 +49,7 @@ func TestClockThatWasAheadKeepsNothingWaiting(t *testing.T) {
 			if a := s.agenda[0]; !a.Due.Equal(now.Add(day)) || a.Trigger != Scheduled {
 				t.Errorf("on %s the job is due at %s by %s, want a day later", now, a.Due, a.Trigger)
 			}
-			r := &run{engine: e, worker: s.worker, plan: frozen{Scan: &job.Scan{PollMin: time.Minute, PollMax: 10 * time.Minute}}}
+			r := &run{engine: e, worker: s.worker, plan: plan.Frozen{Scan: &job.Scan{PollMin: time.Minute, PollMax: 10 * time.Minute}}}
 			if next := r.lookDue(&state.Scan{NextPoll: now.Add(30 * day)}); next.Sub(now) > 10*time.Minute {
 				t.Errorf("a scan is looked at on %s", next)
 			}

@@ -5,6 +5,7 @@ import (
 
 	"outlierd/outlier"
 	"outlierd/sync/job"
+	"outlierd/sync/plan"
 	"outlierd/sync/state"
 )
 
@@ -39,11 +40,11 @@ func (e *Engine) Limited(spec *job.Spec) (*Limited, error) {
 		if runs[i].Status != state.OK && runs[i].Status != state.Partial {
 			continue
 		}
-		plan, err := thaw(runs[i].Plan)
+		frozen, err := plan.Thaw(runs[i].Plan)
 		if err != nil {
 			return nil, err
 		}
-		if plan.pages(&state.Step{}) != pages {
+		if frozen.PagesOf(0) != pages {
 			break // what it said before is no matter
 		}
 		of, err := e.limitedIn(&runs[i])

@@ -10,6 +10,7 @@ import (
 	"outlierd/outlier"
 	"outlierd/outlier/simulator"
 	"outlierd/sync/job"
+	"outlierd/sync/plan"
 	"outlierd/sync/state"
 )
 
@@ -133,7 +134,7 @@ func TestPageThatFindingOutTookIsMadeUpFor(t *testing.T) {
 				})
 			}
 			missed := without(seen[false], seen[true])
-			if len(missed) == 0 || len(missed) > pageSize {
+			if len(missed) == 0 || len(missed) > plan.PageSize {
 				t.Errorf("by items %d sightings are missing, want those of one page", len(missed))
 			}
 			for _, row := range without(tables[false], tables[true]) {

@@ -6,6 +6,7 @@ import (
 
 	"outlierd/outlier"
 	"outlierd/sync/job"
+	"outlierd/sync/plan"
 	"outlierd/sync/state"
 )
 
@@ -32,7 +33,7 @@ type expected struct {
 type unfinished struct {
 	spec *job.Spec
 	run  *state.Run
-	plan frozen
+	plan plan.Frozen
 	open []state.Step
 	own  bool // the job's next run goes on with it, and not only the command that began it
 }
@@ -47,7 +48,7 @@ func (e *Engine) going() (all []unfinished, err error) {
 		}
 		for j := range runs {
 			u := unfinished{spec: spec, run: &runs[j].Run, own: runs[j].held || !runs[j].Overridden}
-			if u.plan, err = thaw(u.run.Plan); err != nil {
+			if u.plan, err = plan.Thaw(u.run.Plan); err != nil {
 				return nil, err
 			}
 			if u.open, err = e.Store.Steps(u.run.ID); err != nil {
@@ -73,7 +74,7 @@ func (u *unfinished) pages(step *state.Step) int {
 	if step.Op == outlier.OpStartScan || u.plan.Pages == job.AllPages {
 		return 0
 	}
-	return max(0, u.plan.limit(step)-step.Next)
+	return max(0, u.plan.LimitOf(step.Ordinal, step.Scan)-step.Next)
 }
 
 // outlook is what the runs to come will ask for, soonest first; those under way that are
@@ -114,7 +115,6 @@ func (e *Engine) outlook(now time.Time, going []unfinished) (all []arrival, err 
 // brings is what a run of spec asks for: as much as earlier ones on average, or where
 // there is none, what its plan asks for at most.
 func (e *Engine) brings(spec *job.Spec, now time.Time) (arrival, error) {
-	plan := freeze(spec)
 	runs, err := e.Store.OwnRuns(spec.Name, expectFrom)
 	if err != nil {
 		return arrival{}, err
@@ -137,7 +137,7 @@ func (e *Engine) brings(spec *job.Spec, now time.Time) (arrival, error) {
 		return e.atMost(spec, now), nil
 	}
 	a := arrival{job: spec.Name}
-	for _, call := range slices.Concat(plan.Enrich, plan.Fetch) {
+	for _, call := range slices.Concat(plan.EnrichCalls(spec), plan.FetchCalls(spec)) {
 		a.calls = append(a.calls, expected{call.Value, (asked[call.Op] + n/2) / n})
 		delete(asked, call.Op)
 	}
@@ -151,22 +151,20 @@ func (e *Engine) brings(spec *job.Spec, now time.Time) (arrival, error) {
 // without asking SQL, which only the run itself does.
 func (e *Engine) atMost(spec *job.Spec, now time.Time) arrival {
 	a := arrival{job: spec.Name}
-	steps, plan, err := e.draw(spec, job.Inputs{
-		Now:   now,
-		Since: func(key string) (time.Time, error) { return e.Store.Watermark(spec.Name, key) },
-		IDs:   func(string, string) ([]string, error) { return nil, nil },
-	})
-	if err == nil {
-		_, a.pages, err = e.purchases(plan, steps, plan.cap(spec.Budget))
-	}
+	facts, err := e.facts(spec, drawing{at: now, ids: findsNothing})
 	if err != nil {
 		return a // the run will fail with it, and ask for nothing
 	}
-	for _, call := range plan.Enrich {
-		a.calls = append(a.calls, expected{call.Value, calls(frozen{Enrich: []frozenEnrich{call}}, a.pages, len(steps))})
+	p, err := plan.New(spec, facts)
+	if err != nil {
+		return a
 	}
-	for _, call := range plan.Fetch {
-		a.calls = append(a.calls, expected{call.Value, len(plan.IDs)})
+	_, a.pages = p.Buys(p.Frozen.CapFor(spec.Budget))
+	for _, call := range p.Frozen.Enrich {
+		a.calls = append(a.calls, expected{call.Value, call.Most(a.pages, len(p.Steps))})
+	}
+	for _, call := range p.Frozen.Fetch {
+		a.calls = append(a.calls, expected{call.Value, len(p.Frozen.IDs)})
 	}
 	return a
 }

@@ -64,11 +64,11 @@ func (w *workshop) lessons() (m lessons) {
 		if m.Paging, err = e.Store.Paging(outlier.OpSearch); err != nil {
 			w.Fatal(err)
 		}
-		steps, _, err := e.draw(&w.config.Jobs[0], e.inputs(w.ctx, &w.config.Jobs[0], time.Now()))
+		p, err := e.draw(w.ctx, &w.config.Jobs[0], drawing{at: time.Now()})
 		if err != nil {
 			w.Fatal(err)
 		}
-		for _, step := range steps {
+		for _, step := range p.Steps {
 			at, err := e.Store.LastSearched(w.config.Jobs[0].Name, step.Watermark)
 			if err != nil {
 				w.Fatal(err)

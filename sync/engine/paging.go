@@ -7,6 +7,7 @@ import (
 
 	"outlierd/outlier"
 	"outlierd/sync/job"
+	"outlierd/sync/plan"
 	"outlierd/sync/state"
 )
 
@@ -111,7 +112,7 @@ func (r *run) heed(tx *state.Tx, step *state.Step, at place, page outlier.Page) 
 		return true, nil
 	}
 	var first []string
-	if at.from < pageSize {
+	if at.from < plan.PageSize {
 		if first, err = tx.FirstPage(step); err != nil {
 			return false, err
 		}
@@ -126,11 +127,11 @@ func (r *run) heed(tx *state.Tx, step *state.Step, at place, page outlier.Page) 
 	case shown.reading == "" || step.Reading != "" && step.Reading != shown.reading:
 		return true, nil // it shows nothing, or something else than the search has shown before
 	case shown.by != "":
-		if r.plan.teaches() {
+		if r.plan.Teaches() {
 			err = tx.LearnPaging(step.Op, shown.reading, shown.by)
 		}
 	case shown.reading == job.PagingPage && using == job.PagingOffset: // an empty page
-		if r.plan.teaches() {
+		if r.plan.Teaches() {
 			err = tx.UnlearnPaging(step.Op)
 		}
 	case shown.reading == job.PagingOffset && at.reading == "" && (page.Total < 0 || page.Total > int64(step.Seen)):
@@ -165,8 +166,8 @@ type evidence struct {
 // since a total may count what cannot be had. Nor is one that repeats many hits in another
 // order or number, since videos come and go.
 func evidenceOf(first []string, known int, page outlier.Page, from int) evidence {
-	size := pageSize
-	if page.Size > 0 && page.Size < pageSize {
+	size := plan.PageSize
+	if page.Size > 0 && page.Size < plan.PageSize {
 		size = int(page.Size)
 	}
 	ids := make([]string, 0, len(page.Hits))

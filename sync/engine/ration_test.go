@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"outlierd/sync/plan"
 	"outlierd/sync/state"
 )
 
@@ -28,8 +29,8 @@ jobs:
 			if run.Status != state.OK || run.Credits != 0 {
 				t.Errorf("a run without a share ended as %s for %d credits", run.Status, run.Credits)
 			}
-			if step := w.steps(&run)[0]; step.Stop != stopShare || step.Left != 3 {
-				t.Errorf("its search ended as %q and left %d pages, want %q and 3", step.Stop, step.Left, stopShare)
+			if step := w.steps(&run)[0]; step.Stop != plan.StopShare || step.Left != 3 {
+				t.Errorf("its search ended as %q and left %d pages, want %q and 3", step.Stop, step.Left, plan.StopShare)
 			}
 		}
 		if looked > 2 {
@@ -52,7 +53,7 @@ jobs:
 		runs := w.serve(3*day + time.Hour)
 		for i, run := range runs {
 			step := w.steps(&run)[0]
-			if step.Pages != 1 || step.Stop != stopShare {
+			if step.Pages != 1 || step.Stop != plan.StopShare {
 				t.Errorf("run %d took %d pages and ended as %q; want its share to have cut it", i, step.Pages, step.Stop)
 			}
 			if got := w.from(&run); got != days(i+1-90) {

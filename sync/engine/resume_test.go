@@ -12,6 +12,7 @@ import (
 
 	"outlierd/outlier"
 	"outlierd/outlier/simulator"
+	"outlierd/sync/plan"
 	"outlierd/sync/state"
 )
 
@@ -243,7 +244,7 @@ func TestOneCallIsInFlightAtATime(t *testing.T) {
 func TestWorstCaseCountsAttemptsAndIsTheRunsCap(t *testing.T) {
 	bare(t, pagesFile, func(w *workshop) {
 		w.use(strings.NewReplacer("pages: all", "pages: 2", ", budget: {per_run: 60}", "").Replace(pagesFile))
-		var worst Cost
+		var worst plan.Cost
 		w.inspect(func(e *Engine) {
 			var err error
 			if worst, err = e.WorstCase(w.ctx, &w.config.Jobs[0]); err != nil {
@@ -253,8 +254,8 @@ func TestWorstCaseCountsAttemptsAndIsTheRunsCap(t *testing.T) {
 		for range 100 {
 			w.service.FailNext(outlier.OpSearch, simulator.DropAnswer)
 		}
-		if worst.Lost != worst.Credits*maxAttempts {
-			t.Errorf("at worst %d credits, and %d if answers are lost; want %d times as many", worst.Credits, worst.Lost, maxAttempts)
+		if worst.Lost != worst.Credits*plan.Attempts {
+			t.Errorf("at worst %d credits, and %d if answers are lost; want %d times as many", worst.Credits, worst.Lost, plan.Attempts)
 		}
 		var held []outlier.Credits
 		for range 5 {

@@ -12,6 +12,7 @@ import (
 	"outlierd/outlier"
 	"outlierd/sync/credit"
 	"outlierd/sync/job"
+	"outlierd/sync/plan"
 	"outlierd/sync/state"
 )
 
@@ -21,7 +22,7 @@ type run struct {
 	worker *worker // that makes its calls
 
 	row   state.Run
-	plan  frozen
+	plan  plan.Frozen
 	steps []state.Step
 	caps  func(time.Time) []credit.Cap
 
@@ -47,7 +48,7 @@ type run struct {
 // take takes up a run from its record. Only the caps are those of the file: a cap
 // that was changed applies at once.
 func (w *worker) take(ctx context.Context, row *state.Run, budget job.JobBudget) (*run, error) {
-	plan, err := thaw(row.Plan)
+	frozen, err := plan.Thaw(row.Plan)
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +61,7 @@ func (w *worker) take(ctx context.Context, row *state.Run, budget job.JobBudget)
 		return nil, err
 	}
 	r := &run{
-		engine: w.engine, worker: w, row: *row, plan: plan, steps: steps, missed: row.Missing,
+		engine: w.engine, worker: w, row: *row, plan: frozen, steps: steps, missed: row.Missing,
 		stuck: map[int64]bool{}, refusals: map[int64]int{}, looks: map[int64]time.Time{},
 	}
 	w.made[row.ID] = max(spent.Requests, row.Requests) // some are on record as those of who asked first
@@ -70,7 +71,7 @@ func (w *worker) take(ctx context.Context, row *state.Run, budget job.JobBudget)
 		}
 	}
 	w.loader.expect(row.ID)
-	r.caps = w.engine.capsOf(row, plan, budget)
+	r.caps = w.engine.capsOf(row, frozen, budget)
 	if err := r.want(ctx); err != nil {
 		return nil, err
 	}
@@ -79,11 +80,11 @@ func (w *worker) take(ctx context.Context, row *state.Run, budget job.JobBudget)
 			r.fail(fmt.Errorf("%s: %s", describe(&steps[i]), steps[i].Stop))
 		}
 	}
-	if plan.StopAfter > 0 {
-		r.until = row.Started.Add(plan.StopAfter) // also where the process has started anew since
+	if frozen.StopAfter > 0 {
+		r.until = row.Started.Add(frozen.StopAfter) // also where the process has started anew since
 	}
 	r.progress = Progress{
-		Job: row.Job, Run: row.ID, Started: time.Now(), Pages: plan.mostPages(), PerRun: budget.PerRun,
+		Job: row.Job, Run: row.ID, Started: time.Now(), Pages: frozen.MostPages(), PerRun: budget.PerRun,
 		Tasks: map[outlier.Operation]int{},
 	}
 	w.runs = append(w.runs, r)
@@ -273,7 +274,7 @@ func (r *run) closeSteps() error {
 		for i := range r.steps {
 			step := &r.steps[i]
 			if step.Stop == "" {
-				step.Left = r.plan.left(step)
+				step.Left = pagesLeft(&r.plan, step)
 				if err := tx.SaveStep(*step); err != nil {
 					return err
 				}
@@ -336,7 +337,7 @@ func (r *run) unreadable() error {
 // no time or no credits to look: neither is the same as having found nothing.
 func (r *run) uncounted() bool {
 	return slices.ContainsFunc(r.steps, func(s state.Step) bool {
-		return s.Stop == stopTime || s.Stop == stopShare || s.Op == outlier.OpTrendingFormats && s.Pages > 0
+		return s.Stop == stopTime || s.Stop == plan.StopShare || s.Op == outlier.OpTrendingFormats && s.Pages > 0
 	})
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"outlierd/outlier"
 	"outlierd/sync/job"
+	"outlierd/sync/plan"
 	"outlierd/sync/state"
 )
 
@@ -118,7 +119,7 @@ func (r *run) joinScan(ctx context.Context, step *state.Step) (joined bool, err 
 	}
 	err = r.engine.Store.JoinScan(state.Purchase{
 		Run: r.row.ID, Job: r.row.Job, Step: step.ID, Caps: r.caps,
-		Hold: outlier.Credits(r.plan.readPages()) * r.engine.priceOfReading(),
+		Hold: r.engine.holdForReading(&r.plan),
 	}, live.Intent)
 	if err != nil {
 		return false, err
@@ -148,54 +149,14 @@ func wishOf(step *state.Step, again bool) state.Scan {
 	}
 }
 
-// repeats are the steps that would only start the scan of a step before them, which they
-// join, by ordinal.
-func repeats(steps []state.Step) map[int]string {
-	joined, begun := map[int]string{}, map[string]bool{}
-	for i := range steps {
-		step := &steps[i]
-		if step.Op != outlier.OpStartScan || step.Stop != "" {
-			continue
-		}
-		wish := wishOf(step, false)
-		slices.Sort(wish.Queries)
-		looksFor := fmt.Sprintf("%q %q %q", wish.FindBy, wish.Mode, wish.Queries)
-		if begun[looksFor] {
-			joined[step.Ordinal] = ""
-		}
-		begun[looksFor] = true
-	}
-	return joined
-}
-
-// joins are the steps that would join a scan if they began now, by ordinal, with the id of
-// the scan; "" if a step before it has still to start it.
-func (e *Engine) joins(steps []state.Step, again bool) (map[int]string, error) {
-	joined := repeats(steps)
-	for i := range steps {
-		step := &steps[i]
-		if step.Op != outlier.OpStartScan || step.Stop != "" {
-			continue
-		}
-		live, err := e.Store.LiveScan(wishOf(step, again))
-		if err != nil {
-			return nil, err
-		}
-		if live != nil && live.ScanID != "" && live.Step != step.ID {
-			joined[step.Ordinal] = live.ScanID
-		}
-	}
-	return joined, nil
-}
-
 // Joins are the scans of other runs that a run of spec would join if it began now.
 func (e *Engine) Joins(ctx context.Context, spec *job.Spec) (all []state.Scan, err error) {
-	_, plan, err := e.drawNow(spec, e.inputs(ctx, spec, time.Now()))
+	p, err := e.draw(ctx, spec, drawing{at: time.Now(), now: true})
 	if err != nil {
 		return nil, err
 	}
-	for _, ordinal := range slices.Sorted(maps.Keys(plan.Joins)) {
-		scan, err := e.Store.ScanByID(plan.Joins[ordinal])
+	for _, ordinal := range slices.Sorted(maps.Keys(p.Frozen.Joins)) {
+		scan, err := e.Store.ScanByID(p.Frozen.Joins[ordinal])
 		if err != nil {
 			return nil, err
 		}
@@ -213,7 +174,7 @@ func (r *run) startScan(ctx context.Context, step *state.Step) error {
 	if err != nil {
 		return err
 	}
-	if err := readable(r.plan.Reads[step.Ordinal]); err != nil { // before anything is paid
+	if err := r.plan.Reads[step.Ordinal].Check(); err != nil { // before anything is paid
 		return err
 	}
 	if err := r.worker.ready(ctx, request, state.Purchase{}); err != nil {
@@ -227,7 +188,7 @@ func (r *run) startScan(ctx context.Context, step *state.Step) error {
 	var before *state.Scan // that the answer names, if it was on record
 	answer, err := r.worker.once(ctx, request, state.Purchase{
 		Run: r.row.ID, Job: r.row.Job, Step: step.ID, Item: step.Item, Attempt: r.refusals[step.ID] + 1,
-		Caps: r.caps, Intent: scan.Intent, Hold: outlier.Credits(r.plan.readPages()) * r.engine.priceOfReading(),
+		Caps: r.caps, Intent: scan.Intent, Hold: r.engine.holdForReading(&r.plan),
 		Commit: func(tx *state.Tx, kept state.Kept) (err error) {
 			before, err = r.started(tx, scan, kept)
 			return err
@@ -301,7 +262,7 @@ func (r *run) follow(tx *state.Tx, scan *state.Scan, told outlier.Scan, now time
 		scan.Deadline = tx.ServiceTime().Add(r.plan.Scan.Deadline)
 	}
 	scan.ScanID, scan.Status, scan.Created = told.ID, told.Status, told.CreatedAt
-	scan.Polled, scan.NextPoll = now, now.Add(pollPause(r.plan.Scan, scan.Polls))
+	scan.Polled, scan.NextPoll = now, now.Add(plan.PollPause(r.plan.Scan, scan.Polls))
 	scan.State = stateOf(told)
 }
 
@@ -320,7 +281,7 @@ func (r *run) retryScan(ctx context.Context, step *state.Step, scan *state.Scan,
 	case ctx.Err() != nil || isCap(err) || kindOf(err) == outlier.Unauthorized || kindOf(err) == "":
 		return err
 	}
-	most := maxAttempts
+	most := plan.Attempts
 	if kindOf(err) == outlier.Limited {
 		most = maxRefusals
 	}
@@ -370,7 +331,7 @@ func (r *run) lookAt(ctx context.Context, step *state.Step, scan *state.Scan) er
 		return r.endScan(step, scan)
 	}
 	if err != nil {
-		scan.NextPoll = time.Now().Add(pollPause(r.plan.Scan, scan.Polls))
+		scan.NextPoll = time.Now().Add(plan.PollPause(r.plan.Scan, scan.Polls))
 		err = r.saveScan(scan)
 	}
 	r.looks[step.ID] = scan.NextPoll
@@ -480,42 +441,9 @@ func withReference(params, scanID string) string {
 	return values.Encode()
 }
 
-// readable says what is wrong with a search of a scan's results, before its scan is bought.
-func readable(read frozenRead) error {
-	params, err := url.ParseQuery(read.Params)
-	if err != nil {
-		return err
-	}
-	if err := outlier.CheckParams(outlier.OpSearch, params); err != nil {
-		return fmt.Errorf("the scan is not started, since its results could not be read: %w", err)
-	}
-	return nil
-}
-
-// readPages is how many pages of each scan's results the run will read at most.
-func (f *frozen) readPages() int { return f.Scan.Pages(f.Pages) }
-
 // fail notes trouble of one search; the run goes on with the others.
 func (r *run) fail(err error) { r.trouble = errors.Join(r.trouble, err) }
 
 func (r *run) saveScan(scan *state.Scan) error {
 	return r.engine.Store.Update(func(tx *state.Tx) error { return tx.SaveScan(*scan) })
-}
-
-// pollPause is how long to wait before the next look: twice as long each time, within
-// the bounds of the job.
-func pollPause(plan *job.Scan, polls int) time.Duration {
-	pause := plan.PollMin
-	for range min(polls, 20) {
-		pause = min(2*pause, plan.PollMax)
-	}
-	return pause
-}
-
-// looks is how often a scan is looked at until its deadline.
-func looks(plan *job.Scan) (n int) {
-	for t := time.Duration(0); t < plan.Deadline; n++ {
-		t += pollPause(plan, n)
-	}
-	return n
 }

@@ -14,6 +14,7 @@ import (
 	"outlierd/outlier/simulator"
 	"outlierd/sync/credit"
 	"outlierd/sync/job"
+	"outlierd/sync/plan"
 	"outlierd/sync/state"
 )
 
@@ -335,8 +336,8 @@ func TestScanRefusedWithProofIsTriedAgain(t *testing.T) {
 		{simulator.ServerError, 1, state.OK},
 		{simulator.RateLimited, 1, state.OK},
 		{simulator.Unreachable, 2, state.OK},
-		{simulator.ServerError, maxAttempts, state.Failed},
-		{simulator.Unreachable, maxAttempts, state.Failed},
+		{simulator.ServerError, plan.Attempts, state.Failed},
+		{simulator.Unreachable, plan.Attempts, state.Failed},
 	} {
 		t.Run(fmt.Sprint(test.times, " ", test.fault), func(t *testing.T) {
 			bare(t, scanFile, func(w *workshop) {
@@ -434,7 +435,7 @@ func TestSilentServiceIsNoReasonToGiveUpAScan(t *testing.T) {
 		t.Run(fault.String(), func(t *testing.T) {
 			bare(t, scanFile, func(w *workshop) {
 				w.renew(anHour)
-				for range 3 * maxAttempts {
+				for range 3 * plan.Attempts {
 					w.service.FailNext(outlier.OpScan, fault)
 				}
 				if row := w.mustRun(state.OK); row.Credits != 56 {

@@ -14,6 +14,7 @@ import (
 
 	"outlierd/outlier"
 	"outlierd/outlier/simulator"
+	"outlierd/sync/plan"
 	"outlierd/sync/state"
 )
 
@@ -176,7 +177,7 @@ jobs:
 
 func TestFailedRunDoesNotEndTheSchedule(t *testing.T) {
 	bubble(t, scheduledFile, func(w *workshop) {
-		for range maxAttempts {
+		for range plan.Attempts {
 			w.service.FailNext(outlier.OpSearch, simulator.ServerError)
 		}
 		runs := w.serve(2*time.Hour + time.Minute)

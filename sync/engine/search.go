@@ -12,6 +12,7 @@ import (
 	"outlierd/outlier"
 	"outlierd/schema"
 	"outlierd/sync/job"
+	"outlierd/sync/plan"
 	"outlierd/sync/state"
 )
 
@@ -118,7 +119,7 @@ func (r *run) cutShort() error {
 			return err
 		}
 		if !paid {
-			step.Left, step.Stop = r.plan.left(step), stopTime
+			step.Left, step.Stop = pagesLeft(&r.plan, step), stopTime
 			cut = append(cut, step)
 		}
 	}
@@ -290,7 +291,7 @@ func (e *Engine) pageRequest(step *state.Step, at place) (*outlier.Request, erro
 		return request, err
 	}
 	request.Params.Set("from", strconv.Itoa(at.from))
-	request.Params.Set("size", strconv.Itoa(pageSize))
+	request.Params.Set("size", strconv.Itoa(plan.PageSize))
 	return request, nil
 }
 
@@ -356,10 +357,10 @@ func (r *run) turn(tx *state.Tx, step *state.Step, at place, page outlier.Page) 
 	step.NewHits += seen.New
 	step.Seen += seen.Distinct
 	step.Total = max(step.Total, page.Total)
-	if step.Stop == stopPages || step.Stop == stopShare || step.Stop == stopUnreadable {
-		step.Left = r.plan.left(step)
+	if step.Stop == stopPages || step.Stop == plan.StopShare || step.Stop == stopUnreadable {
+		step.Left = pagesLeft(&r.plan, step)
 	}
-	if !r.plan.teaches() {
+	if !r.plan.Teaches() {
 		return tx.SaveStep(*step)
 	}
 	complete := slices.Contains(covered, step.Stop) && step.Unread == 0
@@ -421,9 +422,9 @@ func distinct(hits []state.Hit) int {
 	return len(ids)
 }
 
-// left is how many pages of a step were not taken that the run may take, or that the
+// pagesLeft is how many pages of a step were not taken that the run may take, or that the
 // service has beyond the job's last page; -1 if it is not known.
-func (f *frozen) left(step *state.Step) int {
+func pagesLeft(f *plan.Frozen, step *state.Step) int {
 	if step.Op == outlier.OpStartScan || step.Op == outlier.OpTrendingFormats {
 		return -1
 	}
@@ -431,7 +432,7 @@ func (f *frozen) left(step *state.Step) int {
 	if step.Stop == stopPages || step.Stop == stopUnreadable {
 		return beyond
 	}
-	left := f.pages(step) - step.Next
+	left := f.PagesOf(step.Ordinal) - step.Next
 	if beyond >= 0 {
 		left = min(left, beyond)
 	}
@@ -447,7 +448,7 @@ func beyond(step *state.Step) int {
 	if step.Total < 0 {
 		return -1
 	}
-	size := pageSize // or less, if the service has smaller pages
+	size := plan.PageSize // or less, if the service has smaller pages
 	if step.Pages > 0 && step.Hits > 0 {
 		size = min(size, (step.Hits+step.Pages-1)/step.Pages)
 	}

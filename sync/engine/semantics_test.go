@@ -169,7 +169,7 @@ var promises = []promise{
 		"**Freshness.** Default of `channels` and `videos` jobs: only what was received since the due instant is fresh (what they name is wanted each time);",
 		[]string{"sync/engine TestWhatAJobNamesIsWantedEachTimeItIsDue", "sync/engine TestFreshIsWhatWasReceivedSinceTheDueInstant"},
 	},
-	{"of `enrich` as documented.", []string{"sync/engine TestDataCallsHaveTheDocumentedAgeAndWorth"}},
+	{"of `enrich` as documented.", []string{"sync/plan TestDataCallsHaveTheDocumentedAgeAndWorth"}},
 	{
 		"`refresh_after` is compared per job with the last good or missing answer for (endpoint, id).",
 		[]string{"sync/engine TestSecondRunBuysOnlyWhatMayHaveChanged", "sync/engine TestAnswerThatMeansNoneIsRemembered"},

@@ -18,6 +18,7 @@ import (
 	"outlierd/outlier/simulator"
 	"outlierd/sinks"
 	"outlierd/sync/job"
+	"outlierd/sync/plan"
 	"outlierd/sync/state"
 )
 
@@ -262,7 +263,7 @@ jobs:
 func TestPageOneThatFailsMakesTheRunFailedAndAnEnrichmentPartial(t *testing.T) {
 	for op, want := range map[outlier.Operation]state.Status{outlier.OpSearch: state.Failed, outlier.OpDetails: state.Partial} {
 		bare(t, windowFile, func(w *workshop) {
-			for range maxAttempts {
+			for range plan.Attempts {
 				w.service.FailNext(op, simulator.ServerError)
 			}
 			row, _ := w.run() // the error is told elsewhere
@@ -300,7 +301,7 @@ jobs:
 		for _, n := range batches {
 			answers += n
 		}
-		most := int64(batchBytes/(title*pageSize) + 1) // the bound may be passed by the last answer
+		most := int64(batchBytes/(title*plan.PageSize) + 1) // the bound may be passed by the last answer
 		if answers != pages || slices.Max(batches) > most || slices.Max(batches) < most-1 {
 			t.Errorf("batches of %v answers, want %d in all and about %d in each", batches, pages, most)
 		}
@@ -316,13 +317,13 @@ func largePages(t *testing.T, title int) http.RoundTripper {
 			t.Errorf("from: %v", err)
 		}
 		var hits []map[string]any
-		for i := range pageSize {
+		for i := range plan.PageSize {
 			hits = append(hits, map[string]any{
 				"id": fmt.Sprintf("video%03d%03d", from, i), "kind": "video",
 				"snippet": map[string]any{"channelId": "UC-aaaaaaaaaaaaaaaaaaaaa", "title": strings.Repeat("x", title)}, "statistics": map[string]any{},
 			})
 		}
-		body, err := json.Marshal(map[string]any{"pagination": map[string]any{"total": 1000, "from": from, "size": pageSize}, "hits": hits})
+		body, err := json.Marshal(map[string]any{"pagination": map[string]any{"total": 1000, "from": from, "size": plan.PageSize}, "hits": hits})
 		if err != nil {
 			t.Error(err)
 		}

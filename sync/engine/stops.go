@@ -2,23 +2,22 @@ package engine
 
 import (
 	"outlierd/outlier"
+	"outlierd/sync/plan"
 	"outlierd/sync/state"
 )
 
-// Why a search ended; kept in ops.searches.
+// Why a search ended; kept in ops.searches. Those that a plan itself has are in package plan.
 const (
 	stopEmpty      = "empty"      // a page without hits
 	stopShort      = "short"      // a short page, and the total agrees
 	stopRepeated   = "repeated"   // a page without an id that was new to the search
 	stopPages      = "pages"      // as many pages as the job wants
 	stopKnown      = "known"      // the job's stop_when: hardly an id that was not known
-	stopFresh      = "fresh"      // the job bought the same seeds lately; nothing was sent
 	stopRefused    = "refused"    // the service refused the request itself
 	stopMissing    = "missing"    // page one has no hits, and its total counts some
 	stopUnreadable = "unreadable" // an answer that is no search answer, or of which no hit can be stored; it stays in the journal
 	stopClock      = "clock"      // its dates follow from a clock that was wrong; nothing was sent
 	stopTime       = "time"       // the job's stop_after
-	stopShare      = "share"      // the run's fair share of the month
 
 	stopScanned    = "scanned"     // the scan has ended, and another search reads its results
 	stopScanFailed = "scan failed" // as the service says
@@ -29,7 +28,7 @@ const (
 var finals = []string{stopRefused, stopUnreadable, stopClock, stopScanFailed, stopDeadline}
 
 // cutOff are the ends of searches whose rest can be bought; see also [passable].
-var cutOff = []string{"", stopPages, stopTime, stopShare}
+var cutOff = []string{"", stopPages, stopTime, plan.StopShare}
 
 // passable reports whether a search ended with a page of which no hit could be stored: those
 // that follow may be better.
@@ -67,12 +66,12 @@ func (r *run) stopAfter(step *state.Step, at place, page outlier.Page, seen stat
 		return stopRepeated
 	case int64(got) < sizeOf(page) && at.behind(sizeOf(page))+int64(got) >= page.Total:
 		return stopShort
-	case step.Next+1 >= r.plan.pages(step):
+	case step.Next+1 >= r.plan.PagesOf(step.Ordinal):
 		return stopPages
 	case step.Next > 0 && float64(seen.Fresh) < r.plan.NewBelow*float64(ids):
 		return stopKnown
-	case r.plan.Rations != nil && step.Next+1 >= r.plan.limit(step):
-		return stopShare
+	case r.plan.SharePages != nil && step.Next+1 >= r.plan.LimitOf(step.Ordinal, step.Scan):
+		return plan.StopShare
 	}
 	return ""
 }
@@ -81,7 +80,7 @@ func (r *run) stopAfter(step *state.Step, at place, page outlier.Page, seen stat
 // service says that its pages have fewer.
 func sizeOf(page outlier.Page) int64 {
 	if page.Size > 0 {
-		return min(pageSize, page.Size)
+		return min(plan.PageSize, page.Size)
 	}
-	return pageSize
+	return plan.PageSize
 }

@@ -9,6 +9,7 @@ import (
 	"outlierd/outlier"
 	"outlierd/outlier/simulator"
 	"outlierd/sync/job"
+	"outlierd/sync/plan"
 	"outlierd/sync/state"
 )
 
@@ -62,7 +63,7 @@ func TestWindowStartsWherePageOneOfTheLastSuccessWasRequested(t *testing.T) {
 // TestWatermarkMovesWhateverBecomesOfTheEnrichment: the pages were searched.
 func TestWatermarkMovesWhateverBecomesOfTheEnrichment(t *testing.T) {
 	bare(t, windowFile, func(w *workshop) {
-		for range maxAttempts {
+		for range plan.Attempts {
 			w.service.FailNext(outlier.OpDetails, simulator.GatewayPage)
 		}
 		w.mustRun(state.Partial)
@@ -82,7 +83,7 @@ func TestWatermarkStaysWhereACapOrAnErrorEndedTheSearch(t *testing.T) {
 		left   int
 	}{
 		{"a cap", strings.Replace(windowFile, "per_run: 8", "per_run: 3", 1), 0, 1},
-		{"an error", windowFile, maxAttempts, 2},
+		{"an error", windowFile, plan.Attempts, 2},
 		{"time", strings.Replace(windowFile, "budget: {per_run: 8}", "stop_after: 1m", 1), -1, 1},
 	} {
 		t.Run(test.name, func(t *testing.T) {

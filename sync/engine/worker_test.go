@@ -8,6 +8,7 @@ import (
 
 	"outlierd/outlier"
 	"outlierd/outlier/simulator"
+	"outlierd/sync/plan"
 	"outlierd/sync/state"
 )
 
@@ -324,7 +325,7 @@ jobs:
 `
 	bubble(t, file, func(w *workshop) {
 		time.Sleep(6*time.Hour - time.Minute)
-		for range maxAttempts {
+		for range plan.Attempts {
 			w.service.FailNext(outlier.OpDetails, simulator.GatewayPage)
 		}
 		e, stop := w.open()

@@ -97,6 +97,7 @@ func (b *builder) check(f outlier.Field, n *yamltree.Node) {
 // the template until it is known what time it is.
 func (a *asker) dates(n *yamltree.Node) (r outlier.Range[time.Time], err error) {
 	words := strings.Join(strings.Fields(n.Text), " ")
+	a.ask.published = words
 	if strings.Contains(words, "..") {
 		from, to := instants(a.b.cfg.Timezone)
 		return parseRange(words, from, to)

@@ -109,7 +109,7 @@ func (s *Spec) between(w window) error {
 	search.Params = maps.Clone(search.Params)
 	delete(search.Params, "publishedAtFrom")
 	delete(search.Params, "publishedAtTo")
-	search.Window = w
+	search.Window, search.published = w, ""
 	if s.ask.Read != nil {
 		s.ask.Read = &search
 	} else {

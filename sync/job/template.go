@@ -21,7 +21,8 @@ type template struct {
 	Read   *template         // of a scan: the search that reads its results
 	Hits   bool              `json:",omitempty"` // which hits of the search are meant, in place of the search itself
 
-	arrays outlier.Arrays // how lists are sent
+	arrays    outlier.Arrays // how lists are sent
+	published string         // published_at as the file has it; "" if it has none
 }
 
 // ids is the parameter that a job of channels or videos has its ids in. It is never

@@ -86,3 +86,12 @@ func (w *window) part(text string) error {
 func (s *Spec) SinceLastSuccess() bool {
 	return s.ask.Window.Since || s.ask.Read != nil && s.ask.Read.Window.Since
 }
+
+// PublishedAt is the job's published_at as the file has it; "" if it has none, and where a
+// person has overridden it.
+func (s *Spec) PublishedAt() string {
+	if s.ask.Read != nil {
+		return s.ask.Read.published
+	}
+	return s.ask.published
+}

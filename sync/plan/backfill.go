@@ -1,0 +1,51 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"outlierd/sync/job"
+)
+
+// Dates are a stretch of publication dates in whole seconds, both ends included.
+type Dates struct{ From, To time.Time }
+
+// backfill puts the windows of a backfill in the place of what a job asks for, the newest
+// first: of each what is not covered yet.
+func backfill(spec *job.Spec, asks []job.Ask, facts *Facts) (all []job.Ask, err error) {
+	for from, to := range spec.Dates.Windows(facts.Zone) {
+		for _, ask := range asks {
+			for _, gap := range gaps(Dates{from, to}, facts.Covered[ask.Watermark]) {
+				all = append(all, dated(ask, gap))
+			}
+		}
+		if len(all) > job.MaxAsks {
+			return nil, fmt.Errorf("job %s: the backfill makes more than %d searches; take fewer dates or --each month",
+				spec.Name, job.MaxAsks)
+		}
+	}
+	return all, nil
+}
+
+// gaps are the parts of whole that others leave, the newest first.
+func gaps(whole Dates, covered []Dates) (left []Dates) {
+	covered = slices.Clone(covered)
+	slices.SortFunc(covered, func(a, b Dates) int { return b.To.Compare(a.To) })
+	end := whole.To
+	for _, c := range covered {
+		if c.To.Before(whole.From) {
+			break
+		}
+		if c.To.Before(end) {
+			left = append(left, Dates{c.To.Add(time.Second), end})
+		}
+		if before := c.From.Add(-time.Second); before.Before(end) {
+			end = before
+		}
+	}
+	if !end.Before(whole.From) {
+		left = append(left, Dates{whole.From, end})
+	}
+	return left
+}

@@ -1,0 +1,242 @@
+package plan
+
+import (
+	"outlierd/outlier"
+	"outlierd/sync/job"
+)
+
+// # What a run may cost
+//
+// plan, lint, budget, what run says before it begins, the question whether it may cost that
+// much, the cap of a run and its budget share come from one function each for the two
+// scarcities: [Plan.Buys] for what is bought, and [Plan.dataCalls] for what is free. A run
+// that goes on is asked the same about what it has left, so that it never promises more
+// than it did when it began.
+
+// Cost is what a job may ask of the two scarcities, at worst.
+type Cost struct {
+	Credits  outlier.Credits `json:"credits"`  // if every answer arrives
+	Lost     outlier.Credits `json:"cap"`      // if answers are lost and have to be asked for again: the run's cap
+	Requests int             `json:"requests"` // if every answer arrives
+}
+
+// Spent is what a run has used up of its own caps.
+type Spent struct {
+	Credits  outlier.Credits // charged, unknown and reserved
+	Requests int
+}
+
+// An item is what one open search asks for if every page is full.
+type item struct {
+	start outlier.Credits // of a scan that has still to be started, which is sent once
+	polls int             // requests for a scan that are no pages
+	whole bool            // all of it or nothing: a scan is started only if reading it fits, too
+	price outlier.Credits // of a page
+	pages int
+}
+
+func (i *item) credits() outlier.Credits { return i.start + outlier.Credits(i.pages)*i.price }
+
+// least is the least of it that can be bought.
+func (i *item) least() outlier.Credits {
+	if i.whole {
+		return i.credits()
+	}
+	return i.price
+}
+
+// items are what the open steps ask for, and once for each endpoint the page that may be
+// wasted on learning what `from` counts.
+func (p *Plan) items() (all []item) {
+	wasted := map[outlier.Operation]bool{}
+	for i := range p.Steps {
+		step := &p.Steps[i]
+		if step.Stop != "" {
+			continue
+		}
+		one := p.itemOf(i)
+		all = append(all, one)
+		if op := pagedBy(step.Op); one.pages > 0 && !wasted[op] && p.mayWaste(step) {
+			wasted[op] = true
+			all = append(all, item{price: one.price, pages: 1})
+		}
+	}
+	return all
+}
+
+// itemOf is what an open step has left to ask for. A scan is polled for as long as it may
+// last.
+func (p *Plan) itemOf(i int) item {
+	step := &p.Steps[i]
+	switch step.Op {
+	case outlier.OpTrendingFormats:
+		return item{price: p.prices[i], pages: max(0, 1-step.Next)}
+	case outlier.OpStartScan:
+		return item{
+			start: p.priceOfStart(i), polls: 1 + polls(p.Frozen.Scan), whole: !step.Paid,
+			price: PriceOfReading(p.facts.Prices), pages: p.Frozen.ReadPages(),
+		}
+	}
+	return item{price: p.prices[i], pages: max(0, p.Frozen.LimitOf(step.Ordinal, step.Scan)-step.Next)}
+}
+
+// priceOfStart is what starting the scan of a step costs: nothing if it was paid for or is
+// joined.
+func (p *Plan) priceOfStart(i int) outlier.Credits {
+	if _, joined := p.Frozen.Joins[p.Steps[i].Ordinal]; joined || p.Steps[i].Paid {
+		return 0
+	}
+	return p.prices[i]
+}
+
+// pagedBy is the endpoint that a step has its pages from. The results of a scan are read by
+// a search.
+func pagedBy(op outlier.Operation) outlier.Operation {
+	if op == outlier.OpStartScan {
+		return outlier.OpSearch
+	}
+	return op
+}
+
+// mayWaste reports whether a page of the step may be wasted on learning what `from` counts.
+func (p *Plan) mayWaste(step *Step) bool {
+	pages := p.Frozen.LimitOf(step.Ordinal, step.Scan)
+	if step.Op == outlier.OpStartScan {
+		pages = p.Frozen.ReadPages()
+	}
+	return step.Op != outlier.OpTrendingFormats && pages > 1 && step.Reading == "" &&
+		p.facts.Paging[pagedBy(step.Op)] == ""
+}
+
+// fit is how much of items can be had for so many credits, and how many pages that are.
+func fit(items []item, room outlier.Credits) (c Cost, pages int) {
+	left := max(0, room)
+	for _, one := range items {
+		if one.whole && one.credits() > left {
+			continue
+		}
+		if !one.whole {
+			one.pages = min(one.pages, int(left/max(1, one.price)))
+		}
+		left -= one.credits()
+		c.Credits += one.credits()
+		c.Requests += one.polls + one.pages
+		pages += one.pages
+	}
+	return c, pages
+}
+
+// ifLost is what items cost if each page is asked for as often as a run would ask.
+func ifLost(items []item) (sum outlier.Credits) {
+	for _, one := range items {
+		sum += one.start + outlier.Credits(one.pages)*one.price*Attempts
+	}
+	return sum
+}
+
+// Buys is what the open steps ask for at most for so many credits, and how many pages that
+// are.
+func (p *Plan) Buys(room outlier.Credits) (c Cost, pages int) {
+	items := p.items()
+	c, pages = fit(items, room)
+	c.Lost = min(ifLost(items), max(0, room))
+	return c, pages
+}
+
+// Wants is what the open steps cost within the run's own cap, if no answer is lost.
+func (p *Plan) Wants(own job.JobBudget) outlier.Credits {
+	c, _ := p.Buys(p.Frozen.CapFor(own))
+	return c.Credits
+}
+
+// Least is the least that can be bought of what the open steps ask for; 0 if they ask for
+// nothing.
+func (p *Plan) Least() (least outlier.Credits) {
+	items := p.items()
+	for i := range items {
+		if price := items[i].least(); least == 0 || price < least {
+			least = price
+		}
+	}
+	return least
+}
+
+// Cost is what a run that has spent something may still ask for, within its own cap. A scan
+// that was paid for is read, whatever number of requests that takes.
+func (p *Plan) Cost(own job.JobBudget, spent Spent) Cost {
+	c, pages := p.Buys(p.Frozen.CapFor(own) - spent.Credits)
+	for i := range p.Steps {
+		pages += p.Steps[i].Pages
+	}
+	c.Requests += p.dataCalls(pages)
+	if most := p.Frozen.MaxRequests; most > 0 && p.Frozen.Scan == nil {
+		c.Requests = min(c.Requests, max(0, most-spent.Requests))
+	}
+	return c
+}
+
+// dataCalls is how many free calls a run makes at most after so many pages: those of earlier
+// runs of the job that wait in the queue, and its own that do not wait there yet.
+func (p *Plan) dataCalls(pages int) int {
+	n := p.facts.Queued
+	for i := range p.Steps {
+		if p.Steps[i].Stop == "" { // what is wanted of the hits is queued once all searches have ended
+			for _, call := range p.Frozen.Enrich {
+				n += call.Most(pages, len(p.Steps))
+			}
+			break
+		}
+	}
+	for _, call := range p.Frozen.Fetch {
+		n += p.facts.Unasked[call.Op]
+	}
+	return n
+}
+
+// Most is how many calls of the kind are wanted of what so many pages of a run's searches
+// bring at most.
+func (c Call) Most(pages, searches int) int {
+	hits := pages * PageSize
+	if c.TopPerItem > 0 {
+		hits = min(hits, c.TopPerItem*searches)
+	}
+	if c.Top > 0 {
+		hits = min(hits, c.Top)
+	}
+	return hits
+}
+
+// LeftOf is how many pages an open step has left at most, and what they cost: with a scan
+// its start, unless it was started. Of a search without an end, most is the end.
+func (p *Plan) LeftOf(i int, most outlier.Credits) (pages int, credits outlier.Credits) {
+	step := &p.Steps[i]
+	if step.Op == outlier.OpStartScan {
+		one := p.itemOf(i)
+		return one.pages, one.credits()
+	}
+	price := p.prices[i]
+	if pages = p.Frozen.LimitOf(step.Ordinal, step.Scan) - step.Next; p.Frozen.Pages == job.AllPages {
+		pages = min(pages, int(most/max(1, price)))
+	}
+	return pages, outlier.Credits(pages) * price
+}
+
+// Fits reports whether what is next for a step costs no more than so many credits, or was
+// paid for or set aside before: held is what is left of what was set aside to read its scan.
+// Of a scan that is joined, that is reading it.
+func (p *Plan) Fits(i int, left, held outlier.Credits) bool {
+	step, price := &p.Steps[i], p.prices[i]
+	if _, joined := p.Frozen.Joins[step.Ordinal]; joined {
+		price = p.priceOfTurn(i)
+	}
+	switch {
+	case price <= left:
+		return true
+	case !step.Paid:
+		return false
+	}
+	return step.Op == outlier.OpStartScan || price <= held
+}
+
+// PriceOf is what one call of a step costs.
+func (p *Plan) PriceOf(i int) outlier.Credits { return p.prices[i] }

@@ -1,0 +1,229 @@
+// Package plan knows what a run will ask for and what that may cost: its steps, pages,
+// prices, worst case and budget share.
+//
+// It is pure. [New] takes a job and the [Facts] that matter to it and returns a [Plan];
+// the same facts give the same plan. There is no store, no clock and no network here, so
+// that lint, plan, run, up, the forecast and the tests call the same function and cannot
+// disagree.
+//
+// What a run keeps of its plan is [Frozen]: it is stored as JSON in the run's record when
+// the run begins and read when it resumes, so an edit of the file never changes a run that
+// is half done. [Continue] makes the plan of such a run again.
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"net/url"
+	"time"
+
+	"outlierd/outlier"
+	"outlierd/sync/job"
+)
+
+// PageSize is the largest that the interface allows (Limits, Page size and paging): the
+// price is per request, so a smaller page only makes a hit dearer.
+const PageSize = 40
+
+// Attempts is how often a run asks for a page whose answer is lost.
+const Attempts = 3
+
+// Why a step is closed by the plan itself, before anything is sent.
+const (
+	StopFresh = "fresh" // the job bought the same seeds lately
+	StopShare = "share" // the run's budget share has no page for it, or no more
+)
+
+// AnyTime is the published_at of searches that name no dates.
+const AnyTime = "any time"
+
+// Facts are what a plan needs to know besides its job. A fact that is missing is unknown:
+// the zero Facts with Work and Prices are those of a job that never ran.
+type Facts struct {
+	Now    time.Time      // when the run begins or is due
+	Prices outlier.Prices // that the configuration changes
+	Zone   *time.Location // of dates that are shown to people
+	Work   job.Resolved   // what the job asks for at Now
+
+	Paging   map[outlier.Operation]string // what `from` counts, "page" or "offset", by endpoint
+	Bought   map[string]time.Time         // when the job bought the same seeds last, by watermark
+	Searched map[string]time.Time         // when the job last searched for it, by watermark
+	Covered  map[string][]Dates           // dates that a backfill leaves out, by watermark
+	Live     map[int]string               // ids of scans that a step would only repeat, by ordinal
+
+	Queued  int                       // data calls that the job has waiting
+	Unasked map[outlier.Operation]int // ids of a watch that are neither fresh nor queued
+	Fresh   map[outlier.Operation]int // ids of a watch that need no call
+}
+
+// Step is one search or one scan of a run, and how far it has come.
+type Step struct {
+	Ordinal   int
+	Op        outlier.Operation
+	Item      string // the value of for_each
+	Queries   []string
+	Seeds     []string
+	Params    string // canonical, without from and size
+	Window    string // publication dates, for people
+	Watermark string // identity of what is searched for; "" if it has none
+
+	Scan    string // id of the scan whose results the step reads; "" for other steps
+	Paid    bool   // it is about a scan that was paid for, or may have been, and is not read yet
+	Next    int    // the page to take next
+	Pages   int    // taken
+	Reading string // what `from` counts, as its pages have shown; "" if they have not
+	Stop    string // why no further page is taken; "" while open
+	Left    int    // pages that were left when it ended; -1 if it is not known how many
+}
+
+// Plan is what a run will do.
+type Plan struct {
+	Frozen  Frozen // what the run keeps of it
+	Steps   []Step
+	Assumed bool // SQL finds nothing now, and one row was taken for granted
+
+	facts  *Facts
+	prices []outlier.Credits // of one call of each step
+}
+
+// New is the plan of a run of spec that begins at facts.Now: windows are dates, and lists
+// and SQL are their members.
+func New(spec *job.Spec, facts *Facts) (*Plan, error) {
+	p := &Plan{Frozen: freeze(spec), Assumed: facts.Work.Assumed, facts: facts}
+	f := &p.Frozen
+	f.IDs, f.EnrichWhere = facts.Work.IDs, facts.Work.Wanted.Encode()
+	if len(f.Fetch) > 0 {
+		f.Since = facts.Now
+	}
+	asks := facts.Work.Asks
+	if spec.Dates != nil {
+		var err error
+		if asks, err = backfill(spec, asks, facts); err != nil {
+			return nil, err
+		}
+	}
+	for i, ask := range asks {
+		p.Steps = append(p.Steps, stepOf(spec, i, ask, facts))
+		if ask.Read == nil {
+			continue
+		}
+		read := Read{Params: ask.Read.Params.Encode(), Queries: ask.Queries}
+		if err := read.Check(); err != nil && !p.Assumed {
+			return nil, fmt.Errorf("job %s: %w", spec.Name, err)
+		}
+		if f.Reads == nil {
+			f.Reads = map[int]Read{}
+		}
+		f.Reads[i] = read
+	}
+	if len(p.Steps) > 0 {
+		f.PublishedAt = cmp.Or(spec.PublishedAt(), AnyTime)
+	}
+	p.prepare()
+	p.Bound(spec.Budget)
+	return p, nil
+}
+
+// Continue is the plan of a run that has begun: of its steps as far as they have come.
+func Continue(frozen Frozen, steps []Step, facts *Facts) *Plan {
+	p := &Plan{Frozen: frozen, Steps: steps, facts: facts}
+	p.prepare()
+	return p
+}
+
+// Open is the plan of the steps that are open.
+func (p *Plan) Open() *Plan {
+	var open []Step
+	for i := range p.Steps {
+		if p.Steps[i].Stop == "" {
+			open = append(open, p.Steps[i])
+		}
+	}
+	return Continue(p.Frozen, open, p.facts)
+}
+
+// prepare works out what all questions about the plan need.
+func (p *Plan) prepare() {
+	p.prices = make([]outlier.Credits, len(p.Steps))
+	for i := range p.Steps {
+		p.prices[i] = Price(p.facts.Prices, p.Steps[i].Op, p.Steps[i].Params)
+	}
+	p.Frozen.Joins = joins(p.Steps, p.facts.Live)
+}
+
+// Freshness is how many calls a watch makes for the ids that it names, and for how many it
+// needs none.
+func (p *Plan) Freshness() (calls, fresh int) {
+	for _, call := range p.Frozen.Fetch {
+		calls += len(p.Frozen.IDs) - p.facts.Fresh[call.Op]
+		fresh += p.facts.Fresh[call.Op]
+	}
+	return calls, fresh
+}
+
+// Bound sets what the run may cost at most.
+func (p *Plan) Bound(own job.JobBudget) {
+	p.Frozen.Most = ifLost(p.items())
+	p.Frozen.Cap = p.Frozen.Most
+	if own.PerRun != nil {
+		p.Frozen.Cap = min(p.Frozen.Cap, *own.PerRun)
+	}
+}
+
+// stepOf is the step that buys what ask asks for. Seeds that the job has bought lately are
+// not bought again: their step is closed from the beginning.
+func stepOf(spec *job.Spec, ordinal int, ask job.Ask, facts *Facts) Step {
+	step := Step{
+		Ordinal: ordinal, Op: ask.Op, Item: ask.Item, Queries: ask.Queries, Seeds: ask.Seeds,
+		Params: ask.Params.Encode(), Window: window(ask.Params, facts.Zone), Watermark: ask.Watermark, Left: -1,
+	}
+	bought, known := facts.Bought[ask.Watermark]
+	if spec.SeedsFresh > 0 && len(ask.Seeds) > 0 && known && facts.Now.Before(bought.Add(spec.SeedsFresh)) {
+		step.Stop = StopFresh
+	}
+	return step
+}
+
+// window says which publication dates a search covers, for people: by their calendar.
+func window(params url.Values, zone *time.Location) string {
+	day := func(name string) string {
+		t, err := time.Parse(time.RFC3339, params.Get(name))
+		if err != nil {
+			return ""
+		}
+		return t.In(zone).Format(time.DateOnly)
+	}
+	from, to := day("publishedAtFrom"), day("publishedAtTo")
+	if from == "" && to == "" {
+		return ""
+	}
+	return from + ".." + to
+}
+
+// Price is what one call costs at most, by its operation and its stored parameters.
+// Parameters that cannot be read cost nothing: making the call reports them.
+func Price(prices outlier.Prices, op outlier.Operation, params string) outlier.Credits {
+	values, err := url.ParseQuery(params)
+	if err != nil {
+		return 0
+	}
+	if op == outlier.OpStartScan {
+		return prices.Of(outlier.StartScanRequest(values))
+	}
+	return prices.Of(outlier.PageRequest(op, values))
+}
+
+// PriceOfReading is what a page of a scan's results costs: a search.
+func PriceOfReading(prices outlier.Prices) outlier.Credits {
+	return Price(prices, outlier.OpSearch, "")
+}
+
+// dated is ask for the dates of a window.
+func dated(ask job.Ask, d Dates) job.Ask {
+	ask.Params = maps.Clone(ask.Params)
+	maps.Copy(ask.Params, outlier.Params([]outlier.Field{
+		{Name: "publishedAt", Value: &outlier.Range[time.Time]{From: &d.From, To: &d.To}},
+	}))
+	return ask
+}
