@@ -21,11 +21,16 @@ var mayImport = map[string][]string{
 	"sinks/duckdb":          {"schema", "sinks", "sinks/duckdb/database"},
 	"sinks/parquet":         {"schema", "sinks"},
 	"sinks/sinktest":        {"schema", "sinks"},
-	"sync/credit":           {"outlier"},
 	"sync/yamltree":         {},
 	"sync/job":              {"outlier", "outlier/pace", "sync/yamltree"},
 	"sync/plan":             {"outlier", "sync/credit", "sync/job"},
-	"sync/state":            {"outlier", "sync/credit"},
+	"sync/store":            {},
+	"sync/journal":          {"outlier", "sync/store"},
+	"sync/ledger":           {"outlier", "sync/journal", "sync/store"},
+	"sync/queue":            {"outlier", "sync/journal", "sync/ledger", "sync/store"},
+	"sync/runs":             {"outlier", "sync/ledger", "sync/store"},
+	"sync/state":            {"outlier", "sync/journal", "sync/ledger", "sync/queue", "sync/runs", "sync/store"},
+	"sync/credit":           {"sync/ledger"}, // forwards to it
 	// its own tests use it, so it cannot import sync/state
 	"sync/state/statetest": {},
 	"sync/engine":          {"outlier", "outlier/pace", "schema", "sinks", "sync/credit", "sync/job", "sync/plan", "sync/state"},
@@ -39,7 +44,7 @@ var mayImport = map[string][]string{
 var fenced = map[string][]string{
 	"github.com/duckdb/":          {"sinks/duckdb", "sinks/duckdb/database", "sinks/duckdb/query"},
 	"github.com/apache/arrow-go/": {"schema", "sinks", "sinks/duckdb", "sinks/duckdb/database", "sinks/parquet", "sinks/sinktest", "sync/engine"},
-	"modernc.org/sqlite":          {"sync/state", "sync/state/statetest"},
+	"modernc.org/sqlite":          {"sync/store", "sync/state/statetest"},
 	"github.com/goccy/go-yaml":    {"sync/yamltree"},
 	"github.com/santhosh-tekuri/": {"sync/yamltree"},
 	"github.com/robfig/cron/":     {"sync/job"},

@@ -2,6 +2,7 @@ package state
 
 import (
 	"bytes"
+	"database/sql"
 	"errors"
 	"log/slog"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"testing"
 
 	"outlierd/outlier"
+	"outlierd/sync/store"
 )
 
 // checkedState is a killed state with more answers than are checked after a kill, and
@@ -24,18 +26,18 @@ func killedState(t *testing.T) (dir string) {
 	if err := shell(t, s, `PRAGMA wal_checkpoint(TRUNCATE); DROP TRIGGER responses_fixed; DROP TRIGGER periods_cap`); err != nil {
 		t.Fatal(err)
 	}
-	return copyFolder(t, s.dir)
+	return copyFolder(t, s.db.Dir())
 }
 
 // damage changes a state behind the program's back, and leaves its log in place.
 func damage(t *testing.T, dir, statement string) {
 	t.Helper()
 	source := copyFolder(t, dir)
-	s := &Store{dir: source, options: options().withDefaults()}
-	if err := s.attach(t.Context(), "rw"); err != nil {
+	db, err := sql.Open("sqlite", filepath.Join(source, "state.db"))
+	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.db.ExecContext(t.Context(), statement); err != nil {
+	if _, err := db.ExecContext(t.Context(), statement); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"state.db", "state.db-wal"} {
@@ -47,7 +49,7 @@ func damage(t *testing.T, dir, statement string) {
 			t.Fatal(err)
 		}
 	}
-	if err := s.db.Close(); err != nil {
+	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -180,7 +182,7 @@ func TestCheckFindsAnyDamage(t *testing.T) {
 	free(t, s, newest+50)
 	buy(t, s, capped(100), answerTo(searchRequest("0"), `{}`), outlier.Charged)
 	check := func() (Checked, error) {
-		seen, err := Peek(t.Context(), s.dir, options())
+		seen, err := Peek(t.Context(), s.db.Dir(), options())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -240,7 +242,7 @@ func TestNoStatementOfACallReadsAWholeTable(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, query := range append(triggered(t, s), prepared(s)...) {
-		for _, line := range howPerformed(t, s, query) {
+		for _, line := range plan(t, s, query, strings.Count(query, "?")) {
 			if table, scans := strings.CutPrefix(line, "SCAN "); scans && isLarge(table) {
 				t.Errorf("%s\nin %s", line, query)
 			}
@@ -261,21 +263,20 @@ func isLarge(scanned string) bool {
 }
 
 func prepared(s *Store) (queries []string) {
-	for query := range s.stmts {
-		queries = append(queries, query)
-	}
-	return queries
+	return slices.DeleteFunc(s.db.Statements(), func(query string) bool {
+		return strings.HasPrefix(query, "PRAGMA") || strings.HasPrefix(query, "EXPLAIN")
+	})
 }
 
 // triggered are the statements and the conditions of all triggers, with parameters in
 // the place of the row's columns.
 func triggered(t *testing.T, s *Store) (queries []string) {
 	t.Helper()
-	rows, err := s.db.QueryContext(t.Context(), `SELECT sql FROM sqlite_schema WHERE type = 'trigger'`)
-	if err != nil {
-		t.Fatal(err)
-	}
-	all, err := collect(rows, func(sql *string) []any { return []any{sql} })
+	var all []string
+	err := s.db.View(func(tx *store.Tx) (err error) {
+		all, err = store.List(tx, func(sql *string) []any { return []any{sql} }, `SELECT sql FROM sqlite_schema WHERE type = 'trigger'`)
+		return err
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -292,25 +293,4 @@ func triggered(t *testing.T, s *Store) (queries []string) {
 		}
 	}
 	return queries
-}
-
-// howPerformed are the lines of a query's plan.
-func howPerformed(t *testing.T, s *Store, query string) (lines []string) {
-	t.Helper()
-	rows, err := s.db.QueryContext(t.Context(), `EXPLAIN QUERY PLAN `+query, make([]any, strings.Count(query, "?"))...)
-	if err != nil {
-		t.Fatalf("explain %s: %v", query, err)
-	}
-	type line struct {
-		id, parent, unused int
-		detail             string
-	}
-	all, err := collect(rows, func(l *line) []any { return []any{&l.id, &l.parent, &l.unused, &l.detail} })
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, l := range all {
-		lines = append(lines, l.detail)
-	}
-	return lines
 }

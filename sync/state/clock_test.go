@@ -9,6 +9,7 @@ import (
 
 	"outlierd/outlier"
 	"outlierd/sync/credit"
+	"outlierd/sync/store"
 )
 
 func TestPeriodIsFixedAtReservation(t *testing.T) {
@@ -109,30 +110,6 @@ func TestClockIsAgreedOnByAnAnswer(t *testing.T) {
 		tell(t, s, time.Now().Add(-time.Hour))
 		if !s.ClockAgreed() {
 			t.Error("two answers that agree have not told the time")
-		}
-	})
-}
-
-// TestJumpOfTheMachinesClockEndsTheAgreement: what was counted since may be wrong, as time
-// does not count while a machine sleeps.
-func TestJumpOfTheMachinesClockEndsTheAgreement(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := open(t, t.TempDir())
-		for _, jump := range []time.Duration{-time.Hour, time.Hour} {
-			s.Trust()
-			time.Sleep(time.Hour)
-			if !s.ClockAgreed() {
-				t.Error("an hour in which nothing happened has ended the agreement")
-			}
-			before := s.ServiceTime()
-			s.clock.wall = s.clock.wall.Add(-jump)
-			if s.ClockAgreed() || !s.ServiceTime().Equal(before) {
-				t.Errorf("after a jump of %v it is %s and was %s, agreed on: %v", jump, s.ServiceTime(), before, s.ClockAgreed())
-			}
-			tell(t, s, before)
-			if !s.ClockAgreed() {
-				t.Error("the next answer has not told the time")
-			}
 		}
 	})
 }
@@ -241,7 +218,7 @@ func TestClockThatWasSetForwardEmptiesNoQueue(t *testing.T) {
 			if more, err := s.Expire(); err != nil {
 				t.Error(more, err)
 			}
-			if err := s.view(func() error { return s.row(`SELECT count(*) FROM queue`).Scan(&n) }); err != nil {
+			if err := s.db.View(func(tx *store.Tx) error { return tx.Row(`SELECT count(*) FROM queue`).Scan(&n) }); err != nil {
 				t.Error(err)
 			}
 			return n
@@ -297,7 +274,7 @@ func TestNothingThatWasLearnedInTheFutureIsFresh(t *testing.T) {
 		})
 		step := beginRun(t, s, "run-2")
 		update(t, s, func(tx *Tx) error {
-			_, err := tx.exec(`UPDATE steps SET watermark = 'key', began = ?, pages = 1 WHERE id = ?`, micros(time.Now()), step.ID)
+			_, err := tx.tx.Exec(`UPDATE steps SET watermark = 'key', began = ?, pages = 1 WHERE id = ?`, store.Micros(time.Now()), step.ID)
 			return err
 		})
 		if at, err := s.LastSearched("ideas", "key"); at.IsZero() || err != nil {

@@ -14,6 +14,7 @@ import (
 
 	"outlierd/outlier"
 	"outlierd/sync/credit"
+	"outlierd/sync/store"
 )
 
 // image is what a process finds that starts after a kill.
@@ -29,8 +30,8 @@ func look(t *testing.T, dir string) image {
 	t.Helper()
 	s := open(t, dir)
 	var got image
-	err := s.view(func() error {
-		return s.row(`SELECT (SELECT coalesce(group_concat(state, ' '), '') FROM (SELECT state FROM attempts ORDER BY id)),
+	err := s.db.View(func(tx *store.Tx) error {
+		return tx.Row(`SELECT (SELECT coalesce(group_concat(state, ' '), '') FROM (SELECT state FROM attempts ORDER BY id)),
 			(SELECT coalesce(max(held), 0) FROM periods WHERE scope = 'month'), (SELECT count(*) FROM responses),
 			(SELECT next FROM steps), (SELECT count(*) FROM seen)`).
 			Scan(&got.states, &got.held, &got.answers, &got.next, &got.seen)
@@ -101,8 +102,8 @@ type startImage struct {
 func lookAtScan(t *testing.T, dir string) (got startImage) {
 	t.Helper()
 	s := open(t, dir)
-	err := s.view(func() error {
-		return s.row(`SELECT (SELECT coalesce(group_concat(state, ' '), '') FROM (SELECT state FROM attempts ORDER BY id)),
+	err := s.db.View(func(tx *store.Tx) error {
+		return tx.Row(`SELECT (SELECT coalesce(group_concat(state, ' '), '') FROM (SELECT state FROM attempts ORDER BY id)),
 			coalesce((SELECT state FROM scans), ''), coalesce((SELECT scan FROM scans), ''),
 			(SELECT coalesce(sum(rest), 0) FROM hold_rests),
 			(SELECT coalesce(max(held), 0) FROM periods WHERE scope = 'month'), (SELECT count(*) FROM responses)`).

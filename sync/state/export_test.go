@@ -3,6 +3,7 @@ package state
 import (
 	"outlierd/outlier"
 	"outlierd/sync/credit"
+	"outlierd/sync/store"
 )
 
 // PeriodLine is what the ledger holds in one period, adjustments included.
@@ -18,8 +19,8 @@ func (s *Store) PeriodLines() (all []PeriodLine, err error) {
 		PeriodLine
 		ends int64
 	}
-	err = s.view(func() error {
-		rows, err := list(s, func(r *row) []any { return []any{&r.Scope, &r.Key, &r.Held, &r.ends} },
+	err = s.db.View(func(tx *store.Tx) error {
+		rows, err := store.List(tx, func(r *row) []any { return []any{&r.Scope, &r.Key, &r.Held, &r.ends} },
 			`SELECT scope, period, held + adjusted, ends FROM periods`)
 		for _, r := range rows {
 			present := credit.Period{Scope: r.Scope, Key: r.Key}
@@ -27,7 +28,7 @@ func (s *Store) PeriodLines() (all []PeriodLine, err error) {
 				_, cycle := credit.CutJobCycle(r.Key)
 				present = credit.Period{Scope: credit.AllMonth, Key: cycle}
 			}
-			if p, err := s.period(present); err != nil || p.ends == r.ends {
+			if ends, err := s.ledger.PeriodEnds(tx, present); err != nil || store.Micros(ends) == r.ends {
 				all = append(all, r.PeriodLine)
 			}
 		}
@@ -39,8 +40,8 @@ func (s *Store) PeriodLines() (all []PeriodLine, err error) {
 // GivenAway counts the holds that were released although nobody knows whether the scan
 // exists that they are for.
 func (s *Store) GivenAway() (n int, err error) {
-	err = s.view(func() error {
-		return s.row(`SELECT count(*) FROM holds h JOIN attempts a ON a.id = h.attempt JOIN scans s ON s.id = a.intent
+	err = s.db.View(func(tx *store.Tx) error {
+		return tx.Row(`SELECT count(*) FROM holds h JOIN attempts a ON a.id = h.attempt JOIN scans s ON s.id = a.intent
 			WHERE h.open = 0 AND a.state <> 'refunded' AND s.state = 'unknown'`).Scan(&n)
 	})
 	return n, err

@@ -12,6 +12,7 @@ import (
 
 	"outlierd/outlier"
 	"outlierd/sync/credit"
+	"outlierd/sync/store"
 )
 
 // noise is a body that no compression makes smaller.
@@ -28,7 +29,7 @@ func noise(n int) string {
 func fillUp(t *testing.T, s *Store, pages int) {
 	t.Helper()
 	var now int
-	if err := s.view(func() error { return s.row(`PRAGMA page_count`).Scan(&now) }); err != nil {
+	if err := s.db.View(func(tx *store.Tx) error { return tx.Row(`PRAGMA page_count`).Scan(&now) }); err != nil {
 		t.Fatal(err)
 	}
 	if err := shell(t, s, fmt.Sprintf(`PRAGMA max_page_count = %d`, now+pages)); err != nil {
@@ -48,7 +49,7 @@ func TestFullDiskLosesNothingThatWasAccepted(t *testing.T) {
 	fillUp(t, s, 30)
 	accepted := 0
 	var err error
-	for err == nil && accepted < groupSize {
+	for err == nil && accepted < store.GroupSize {
 		a := reserve(t, s, Purchase{Run: "run-1"}, detailsRequest(fmt.Sprintf("%011d", accepted)))
 		if err = a.Settle(answerTo(detailsRequest(""), noise(20_000)), outlier.Charged); err == nil {
 			accepted++
@@ -57,7 +58,7 @@ func TestFullDiskLosesNothingThatWasAccepted(t *testing.T) {
 	if _, ok := errors.AsType[*FullError](err); !ok || accepted == 0 {
 		t.Fatalf("after %d answers Settle returned %v, want a FullError", accepted, err)
 	}
-	wantText(t, err, "no room left", s.dir, "free some space")
+	wantText(t, err, "no room left", s.db.Dir(), "free some space")
 	if got := len(entries(t, s, 0)); got != accepted {
 		t.Errorf("%d answers are left in the open group, want the %d accepted ones", got, accepted)
 	}
@@ -67,7 +68,7 @@ func TestFullDiskLosesNothingThatWasAccepted(t *testing.T) {
 	if err := s.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	got := entries(t, open(t, copyFolder(t, s.dir)), 0)
+	got := entries(t, open(t, copyFolder(t, s.db.Dir())), 0)
 	if len(got) != accepted+3 {
 		t.Fatalf("%d answers are durable, want %d", len(got), accepted+3)
 	}
@@ -210,7 +211,7 @@ func TestBallastIsLoadedAgainWhenThereIsRoom(t *testing.T) {
 	}
 	buy(t, s, Purchase{}, answerTo(searchRequest("0"), `{}`), outlier.Charged)
 	info, err := os.Stat(ballast)
-	if err != nil || info.Size() != int64(s.options.MinFree/8) {
+	if err != nil || info.Size() != int64(options().MinFree/8) {
 		t.Errorf("ballast after a purchase: %v (%v)", info, err)
 	}
 }

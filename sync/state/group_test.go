@@ -8,12 +8,13 @@ import (
 	"time"
 
 	"outlierd/outlier"
+	"outlierd/sync/store"
 )
 
 // durable counts the answers that would survive a kill now.
 func durable(t *testing.T, s *Store) int {
 	t.Helper()
-	return len(entries(t, open(t, copyFolder(t, s.dir)), 0))
+	return len(entries(t, open(t, copyFolder(t, s.db.Dir())), 0))
 }
 
 func free(t testing.TB, s *Store, n int) {
@@ -26,16 +27,16 @@ func free(t testing.TB, s *Store, n int) {
 func TestFreeAnswersShareACommit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t, t.TempDir())
-		free(t, s, groupSize-1)
+		free(t, s, store.GroupSize-1)
 		if got := durable(t, s); got != 0 {
 			t.Errorf("%d answers are durable before the group is full", got)
 		}
-		if got := len(entries(t, s, 0)); got != groupSize-1 {
-			t.Errorf("the store itself sees %d answers of the open group, want %d", got, groupSize-1)
+		if got := len(entries(t, s, 0)); got != store.GroupSize-1 {
+			t.Errorf("the store itself sees %d answers of the open group, want %d", got, store.GroupSize-1)
 		}
 		free(t, s, 1)
-		if got := durable(t, s); got != groupSize {
-			t.Errorf("%d answers are durable when the group is full, want %d", got, groupSize)
+		if got := durable(t, s); got != store.GroupSize {
+			t.Errorf("%d answers are durable when the group is full, want %d", got, store.GroupSize)
 		}
 	})
 }
@@ -45,7 +46,7 @@ func TestAnswersAreCommittedBeforeTheNextCallLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t, t.TempDir())
 		for n := 1; n <= 5; n++ {
-			time.Sleep(groupAge)
+			time.Sleep(store.GroupAge)
 			free(t, s, 1)
 			if got := durable(t, s); got != n {
 				t.Errorf("%d answers are durable after call %d", got, n)
@@ -59,7 +60,7 @@ func TestOldGroupIsCommittedByItself(t *testing.T) {
 		s := open(t, t.TempDir())
 		for round := 1; round <= 3; round++ { // the timer of a group must not be the last one
 			free(t, s, 1)
-			time.Sleep(groupAge - time.Millisecond)
+			time.Sleep(store.GroupAge - time.Millisecond)
 			if got := durable(t, s); got != round-1 {
 				t.Errorf("round %d: %d answers are durable before the group is old, want %d", round, got, round-1)
 			}
@@ -103,7 +104,7 @@ func TestFailingUnitLeavesNoTraceAndTheGroupIntact(t *testing.T) {
 	if err := s.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	after := entries(t, open(t, copyFolder(t, s.dir)), 0)
+	after := entries(t, open(t, copyFolder(t, s.db.Dir())), 0)
 	if len(after) != 5 {
 		t.Fatalf("%d of 5 answers of the group are left", len(after))
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"outlierd/outlier"
+	"outlierd/sync/store"
 )
 
 // lockedBy lets another program lock the database until unlock is called.
@@ -45,7 +46,9 @@ func inHand(t *testing.T, dir string) []string {
 
 func stateOf(t *testing.T, s *Store, attempt int64) (state string) {
 	t.Helper()
-	err := s.view(func() error { return s.row(`SELECT state FROM attempts WHERE id = ?`, attempt).Scan(&state) })
+	err := s.db.View(func(tx *store.Tx) error {
+		return tx.Row(`SELECT state FROM attempts WHERE id = ?`, attempt).Scan(&state)
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,11 +61,11 @@ func TestNothingIsSentWhileTheDatabaseIsLocked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t, t.TempDir())
 		a := reserve(t, s, Purchase{}, searchRequest("0"))
-		unlock := lockedBy(t, s.dir)
+		unlock := lockedBy(t, s.db.Dir())
 		began := time.Now()
 		_, err := s.Meter(Purchase{}).Reserve(t.Context(), searchRequest("1"))
-		wantText(t, err, s.path(), "locked by another program")
-		wantText(t, a.Sending(), s.path(), "locked by another program")
+		wantText(t, err, s.db.Path(), "locked by another program")
+		wantText(t, a.Sending(), s.db.Path(), "locked by another program")
 		if waited := time.Since(began); waited < patience || waited > patience+time.Second {
 			t.Errorf("both gave up after %v, want %v: the second has nothing left to wait for", waited, patience)
 		}
@@ -91,7 +94,7 @@ func TestAnAnswerWaitsForALockedDatabase(t *testing.T) {
 		if err := a.Sending(); err != nil {
 			t.Fatal(err)
 		}
-		unlock := lockedBy(t, s.dir)
+		unlock := lockedBy(t, s.db.Dir())
 		settled := make(chan error)
 		go func() { settled <- a.Settle(answerTo(searchRequest("0"), `{"hits":[]}`), outlier.Charged) }()
 		time.Sleep(time.Hour)
@@ -100,7 +103,7 @@ func TestAnAnswerWaitsForALockedDatabase(t *testing.T) {
 			t.Fatalf("Settle returned while the database was locked: %v", err)
 		default:
 		}
-		files := inHand(t, s.dir)
+		files := inHand(t, s.db.Dir())
 		if len(files) != 1 {
 			t.Fatalf("%d answers are in files, want 1", len(files))
 		}
@@ -111,7 +114,7 @@ func TestAnAnswerWaitsForALockedDatabase(t *testing.T) {
 		if err := <-settled; err != nil {
 			t.Fatal(err)
 		}
-		if files := inHand(t, s.dir); len(files) != 0 {
+		if files := inHand(t, s.db.Dir()); len(files) != 0 {
 			t.Errorf("%v is left", files)
 		}
 		steps, err := s.Steps("run-1")
@@ -154,15 +157,15 @@ func TestAnAnswerOutlivesItsProcess(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				unlock := lockedBy(t, s.dir)
+				unlock := lockedBy(t, s.db.Dir())
 				stop() // the process is asked to stop while the answer is in hand
 				err = a.Settle(test.answer, test.outcome)
-				files := inHand(t, s.dir)
+				files := inHand(t, s.db.Dir())
 				if len(files) != 1 {
 					t.Fatalf("%d answers are in files, want 1", len(files))
 				}
 				wantText(t, err, "locked by another program", "next start", files[0])
-				killed := copyFolder(t, s.dir)
+				killed := copyFolder(t, s.db.Dir())
 				unlock()
 
 				next := open(t, killed)
@@ -186,7 +189,7 @@ func TestAnAnswerOutlivesItsProcess(t *testing.T) {
 // what it says.
 func checkOutlived(t *testing.T, s *Store, answer *outlier.Answer, o outlier.Outcome, p Purchase, follows bool) {
 	t.Helper()
-	if files := inHand(t, s.dir); len(files) != 0 {
+	if files := inHand(t, s.db.Dir()); len(files) != 0 {
 		t.Errorf("%v is left", files)
 	}
 	if got := stateOf(t, s, 1); got != string(o) {
@@ -251,12 +254,12 @@ func TestAStartedScanOutlivesItsProcess(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		unlock := lockedBy(t, s.dir)
+		unlock := lockedBy(t, s.db.Dir())
 		stop()
 		id := "0b2a9c5e-7d1f-4c3a-8e6b-1f2d3c4b5a69"
 		err = a.Settle(answerTo(request, fmt.Sprintf(`{"id":%q,"status":"Running","query":["tea"]}`, id)), outlier.Charged)
 		wantText(t, err, "next start")
-		killed := copyFolder(t, s.dir)
+		killed := copyFolder(t, s.db.Dir())
 		unlock()
 		next := open(t, killed)
 		scan, err := next.ScanOf(step.ID)

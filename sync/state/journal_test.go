@@ -160,18 +160,18 @@ func TestJournalEndCountsWhatWasPruned(t *testing.T) {
 
 func TestJournalMayBeLeftEarlyAndWrittenWhileItIsRead(t *testing.T) {
 	s := open(t, t.TempDir())
-	free(t, s, 2*journalChunk+5)
+	free(t, s, 2*chunk+5)
 	read := 0
 	for _, err := range s.Journal(0) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if read++; read == journalChunk+1 {
+		if read++; read == chunk+1 {
 			break
 		}
 		free(t, s, 1)
 	}
-	if got, want := len(entries(t, s, 0)), 3*journalChunk+5; got != want {
+	if got, want := len(entries(t, s, 0)), 3*chunk+5; got != want {
 		t.Errorf("%d answers, want %d", got, want)
 	}
 }

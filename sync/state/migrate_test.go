@@ -15,6 +15,7 @@ import (
 
 	"outlierd/outlier"
 	"outlierd/sync/credit"
+	"outlierd/sync/store"
 )
 
 // stateOfVersion makes a state folder of an earlier schema version and performs a
@@ -22,12 +23,17 @@ import (
 func stateOfVersion(t *testing.T, version int, statement string) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
-	path := filepath.Join(dir, "state.db")
-	db, err := stdsql.Open("sqlite", path)
+	o := options().store()
+	o.Migrations = migrations[:version]
+	made, err := store.Open(t.Context(), dir, o)
+	if err == nil {
+		err = made.Close()
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := migrate(t.Context(), db, path, migrations[:version]); err != nil {
+	db, err := stdsql.Open("sqlite", filepath.Join(dir, "state.db"))
+	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := db.Exec(statement); err != nil {
@@ -51,7 +57,7 @@ func ask(t *testing.T, dir, query string) (rows []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows, err = collect(found, func(row *string) []any { return []any{row} })
+	rows, err = textColumn(found)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +103,7 @@ func TestStateOfTheFirstVersionOpensAndKeepsEverything(t *testing.T) {
 	}
 	for _, table := range tables {
 		after := slices.DeleteFunc(dump(t, dir, columns[table], table), func(row string) bool {
-			return table == "meta" && strings.Contains(row, calendar) // which the first version did not note
+			return table == "meta" && strings.Contains(row, "calendar") // which the first version did not note
 		})
 		if diff := cmp.Diff(before[table], after); diff != "" {
 			t.Errorf("%s (-before +after):\n%s", table, diff)

@@ -4,6 +4,7 @@ import (
 	"pgregory.net/rapid"
 
 	"outlierd/sync/credit"
+	"outlierd/sync/store"
 )
 
 func (b *books) check(r *rapid.T) {
@@ -23,7 +24,7 @@ func (b *books) check(r *rapid.T) {
 	for _, s := range b.scans {
 		b.checkScan(r, s)
 	}
-	if err := b.s.view(func() error { return b.s.audit("") }); err != nil {
+	if err := b.s.db.View(func(tx *store.Tx) error { _, err := b.s.ledger.Audit(tx); return err }); err != nil {
 		r.Fatal(err)
 	}
 }

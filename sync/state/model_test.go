@@ -393,7 +393,7 @@ func (b *books) kill(r *rapid.T) {
 	if rapid.IntRange(0, 9).Draw(r, "rarely") > 0 {
 		return // opening takes longer than all else together
 	}
-	killed := copyFolder(b.t, b.s.dir)
+	killed := copyFolder(b.t, b.s.db.Dir())
 	if err := b.s.Close(); err != nil {
 		r.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"outlierd/outlier"
+	"outlierd/sync/store"
 )
 
 // TestMain lets the test binary play the other process: with STATE_TEST_DIR set it
@@ -190,7 +191,7 @@ func TestDatabaseIsSetUpToKeepWhatItConfirms(t *testing.T) {
 		"busy_timeout": "0", "cell_size_check": "1", "cache_spill": "0",
 	} {
 		var got string
-		if err := s.view(func() error { return s.row(`PRAGMA ` + pragma).Scan(&got) }); err != nil || got != want {
+		if err := s.db.View(func(tx *store.Tx) error { return tx.Row(`PRAGMA ` + pragma).Scan(&got) }); err != nil || got != want {
 			t.Errorf("%s is %s (%v), want %s", pragma, got, err, want)
 		}
 	}
@@ -212,41 +213,6 @@ func TestUnusablePathsAreNamed(t *testing.T) {
 	wantText(t, err, filepath.Join(dir, "state.db"), "open the state")
 }
 
-func TestMigrationsLeadToTheLatestVersionOrNowhere(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "a.db")
-	db, err := stdsql.Open("sqlite", path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	first := `CREATE TABLE notes (text TEXT); INSERT INTO notes VALUES ('kept')`
-	second := `ALTER TABLE notes ADD COLUMN stars INTEGER NOT NULL DEFAULT 3`
-	broken := `ALTER TABLE notes ADD COLUMN more TEXT; THIS IS NO SQL`
-	if err := migrate(t.Context(), db, path, []string{first}); err != nil {
-		t.Fatal(err)
-	}
-	if err := migrate(t.Context(), db, path, []string{first, second, broken}); err == nil {
-		t.Fatal("a migration that is no SQL succeeded")
-	}
-	var text string
-	var stars, version, columns int
-	if err := db.QueryRow(`PRAGMA user_version`).Scan(&version); err != nil || version != 1 {
-		t.Errorf("the version is %d (%v), want 1: whoever reads meanwhile must find the old version or the latest", version, err)
-	}
-	if err := migrate(t.Context(), db, path, []string{first, second}); err != nil {
-		t.Fatal(err)
-	}
-	if err := db.QueryRow(`SELECT text, stars FROM notes`).Scan(&text, &stars); err != nil || text != "kept" || stars != 3 {
-		t.Errorf("got %q %d (%v), want the old row with the new column", text, stars, err)
-	}
-	if err := db.QueryRow(`PRAGMA user_version`).Scan(&version); err != nil || version != 2 {
-		t.Errorf("the version is %d (%v), want 2", version, err)
-	}
-	if err := db.QueryRow(`SELECT count(*) FROM pragma_table_info('notes')`).Scan(&columns); err != nil || columns != 2 {
-		t.Errorf("there are %d columns (%v), want 2", columns, err)
-	}
-}
-
 // TestClosingKeepsTheOpenGroup: nothing else commits it in time.
 func TestClosingKeepsTheOpenGroup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -255,15 +221,15 @@ func TestClosingKeepsTheOpenGroup(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		free(t, s, groupSize/2)
+		free(t, s, store.GroupSize/2)
 		if got := durable(t, s); got != 0 {
 			t.Fatalf("%d answers are durable before the end, so this test shows nothing", got)
 		}
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if got := len(entries(t, open(t, dir), 0)); got != groupSize/2 {
-			t.Errorf("%d answers are left of %d", got, groupSize/2)
+		if got := len(entries(t, open(t, dir), 0)); got != store.GroupSize/2 {
+			t.Errorf("%d answers are left of %d", got, store.GroupSize/2)
 		}
 	})
 }
@@ -276,10 +242,10 @@ func TestClosedStoreSaysSo(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Runs("", 0); !errors.Is(err, errClosed) {
+	if _, err := s.Runs("", 0); !errors.Is(err, store.ErrClosed) {
 		t.Errorf("Runs after Close: %v", err)
 	}
-	if err := s.Update(func(*Tx) error { return nil }); !errors.Is(err, errClosed) {
+	if err := s.Update(func(*Tx) error { return nil }); !errors.Is(err, store.ErrClosed) {
 		t.Errorf("Update after Close: %v", err)
 	}
 }

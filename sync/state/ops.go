@@ -11,6 +11,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"outlierd/sync/ledger"
+	"outlierd/sync/store"
 )
 
 // opsTable says how a table of operations follows from the state. Its columns are
@@ -48,14 +51,14 @@ var opsTables = map[string]opsTable{
 			{"queries", `steps.queries`, texts}, {"seeds", `steps.seeds`, texts}, {"filters", `steps.params`, filters},
 			{"window_from", `steps.params`, parameterTime("publishedAtFrom")}, {"window_to", `steps.params`, parameterTime("publishedAtTo")},
 			{"total", `nullif(steps.total, -1)`, plain}, {"pages", `steps.pages`, plain}, {"hits", `steps.hits`, plain}, {"new_hits", `steps.new_hits`, plain},
-			{"stop_reason", `steps.stop`, text}, {"credits", stepCredits, plain},
+			{"stop_reason", `steps.stop`, text}, {"credits", ledger.StepCredits, plain},
 			{"reused", `steps.reused`, plain}, {"began_at", `steps.began`, moment}, {"left_pages", `nullif(steps.left_pages, -1)`, plain},
 			{"seen", `steps.seen`, plain}, {"left_hits", `iif(steps.total < 0, NULL, max(0, steps.total - steps.seen))`, plain}, {"rest_of", `steps.origin`, plain},
 			{"unreadable", `steps.unread`, plain},
 		},
 	},
 	"ops.requests": {
-		source: "attempts", from: `(SELECT * FROM attempts WHERE adjustment IS NULL AND op <> '` + joinScan + `')`, id: `id`,
+		source: "attempts", from: `(SELECT * FROM attempts WHERE adjustment IS NULL AND op <> '` + ledger.OpJoinScan + `')`, id: `id`,
 		columns: []opsColumn{
 			{"id", `id`, plain}, {"run_id", `run`, text}, {"job", `job`, text}, {"operation", `op`, text}, {"entity", `entity`, text},
 			{"parameters", `params`, parameters}, {"page_from", `page_from`, plain}, {"page_size", `page_size`, plain},
@@ -106,16 +109,16 @@ const opsForgotten = "ops changes forgotten"
 // OpsNews returns what has changed since the given version; 0 means all rows. What it
 // returns is durable.
 func (s *Store) OpsNews(since int64) (OpsNews, error) {
-	if err := s.Flush(); err != nil {
+	if err := s.db.Flush(); err != nil {
 		return OpsNews{}, err
 	}
 	news := OpsNews{changed: map[string][]int64{}}
-	err := s.view(func() error {
-		err := s.row(`SELECT seq FROM sqlite_sequence WHERE name = 'ops_changes'`).Scan(&news.Version)
+	err := s.db.View(func(tx *store.Tx) error {
+		err := tx.Row(`SELECT seq FROM sqlite_sequence WHERE name = 'ops_changes'`).Scan(&news.Version)
 		if err != nil && !errors.Is(err, sql.ErrNoRows) {
 			return err
 		}
-		forgotten, err := (&Tx{s: s}).opsForgotten()
+		forgotten, err := readForgotten(tx)
 		if news.All = since == 0 || since < forgotten || since > news.Version; err != nil || news.All {
 			return err
 		}
@@ -123,7 +126,7 @@ func (s *Store) OpsNews(since int64) (OpsNews, error) {
 			source string
 			id     int64
 		}
-		changes, err := list(s, func(c *change) []any { return []any{&c.source, &c.id} },
+		changes, err := store.List(tx, func(c *change) []any { return []any{&c.source, &c.id} },
 			`SELECT source, id FROM ops_changes WHERE version > ? ORDER BY version`, since)
 		for _, c := range changes {
 			news.changed[c.source] = append(news.changed[c.source], c.id)
@@ -136,8 +139,8 @@ func (s *Store) OpsNews(since int64) (OpsNews, error) {
 	return news, nil
 }
 
-func (t *Tx) opsForgotten() (int64, error) {
-	text, err := t.meta(opsForgotten)
+func readForgotten(tx *store.Tx) (int64, error) {
+	text, err := tx.Meta(opsForgotten)
 	if err != nil || text == "" {
 		return 0, err
 	}
@@ -147,15 +150,15 @@ func (t *Tx) opsForgotten() (int64, error) {
 // ForgetOps removes the changes up to a version, once all sinks have them. [Store.OpsNews]
 // since an earlier version returns all rows from then on. It joins the open group.
 func (s *Store) ForgetOps(version int64) error {
-	err := s.unit(false, func(tx *Tx) error {
-		forgotten, err := tx.opsForgotten()
+	err := s.db.UpdateSoon(func(tx *store.Tx) error {
+		forgotten, err := readForgotten(tx)
 		if err != nil || forgotten >= version {
 			return err
 		}
-		if _, err := tx.exec(`DELETE FROM ops_changes WHERE version <= ?`, version); err != nil {
+		if _, err := tx.Exec(`DELETE FROM ops_changes WHERE version <= ?`, version); err != nil {
 			return err
 		}
-		return tx.setMeta(opsForgotten, strconv.FormatInt(version, 10))
+		return tx.SetMeta(opsForgotten, strconv.FormatInt(version, 10))
 	})
 	if err != nil {
 		return fmt.Errorf("forget changes of the operations tables: %w", err)
@@ -187,16 +190,16 @@ func (s *Store) OpsRows(table string, news OpsNews, most int) iter.Seq2[[][]any,
 			if !news.All && len(changed) == 0 {
 				return
 			}
-			err := s.view(func() (err error) {
+			err := s.db.View(func(tx *store.Tx) (err error) {
 				if news.All {
-					rows, err = t.rows(s, `> ?1 ORDER BY `+t.id+` LIMIT ?2`, last, most)
+					rows, err = t.rows(tx, `> ?1 ORDER BY `+t.id+` LIMIT ?2`, last, most)
 					return err
 				}
 				some := changed[:min(most, len(changed))]
 				changed = changed[len(some):]
 				ids, err := json.Marshal(some)
 				if err == nil {
-					rows, err = t.rows(s, `IN (SELECT value FROM json_each(?)) ORDER BY `+t.id, string(ids))
+					rows, err = t.rows(tx, `IN (SELECT value FROM json_each(?)) ORDER BY `+t.id, string(ids))
 				}
 				return err
 			})
@@ -215,13 +218,13 @@ func (s *Store) OpsRows(table string, news OpsNews, most int) iter.Seq2[[][]any,
 }
 
 // rows reads those whose number meets a condition. Their first column is the number.
-func (t opsTable) rows(s *Store, condition string, args ...any) ([][]any, error) {
+func (t opsTable) rows(tx *store.Tx, condition string, args ...any) ([][]any, error) {
 	var expressions []string
 	for _, c := range t.columns {
 		expressions = append(expressions, c.sql)
 	}
 	query := fmt.Sprintf(`SELECT %s FROM %s WHERE %s %s`, strings.Join(expressions, ", "), t.from, t.id, condition)
-	rows, err := list(s, func(row *[]any) []any {
+	rows, err := store.List(tx, func(row *[]any) []any {
 		*row = make([]any, len(t.columns))
 		into := make([]any, len(t.columns))
 		for i := range into {
@@ -254,7 +257,7 @@ func text(v any) (any, error) {
 
 func moment(v any) (any, error) {
 	if us, ok := v.(int64); ok && us != 0 {
-		return instant(us), nil
+		return store.Instant(us), nil
 	}
 	return nil, nil
 }

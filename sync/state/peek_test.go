@@ -87,7 +87,7 @@ func TestPeekRefusesWhatItCannotRead(t *testing.T) {
 	} else if _, ok := errors.AsType[*BoundError](err); !ok {
 		t.Errorf("another service: %v", err)
 	}
-	if _, err := s.db.Exec(`PRAGMA user_version = 1`); err != nil {
+	if err := shell(t, s, `PRAGMA user_version = 1`); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Close(); err != nil {

@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"outlierd/outlier"
+	"outlierd/sync/store"
 )
 
 // manyTasks are tasks of a job, more than one piece takes.
@@ -103,7 +104,7 @@ func TestTasksExpireInPieces(t *testing.T) {
 				t.Fatal(err)
 			}
 			rows := 0
-			if err := s.view(func() error { return s.row(`SELECT count(*) FROM queue`).Scan(&rows) }); err != nil {
+			if err := s.db.View(func(tx *store.Tx) error { return tx.Row(`SELECT count(*) FROM queue`).Scan(&rows) }); err != nil {
 				t.Fatal(err)
 			}
 			left = append(left, rows)
@@ -147,7 +148,7 @@ func checkCounts(t testing.TB, s *Store) {
 		"jobs named twice": `SELECT count(*) FROM queue_others o JOIN queue q USING (op, entity) WHERE o.job = q.job`,
 	} {
 		wrong := 0
-		if err := s.view(func() error { return s.row(query).Scan(&wrong) }); err != nil || wrong > 0 {
+		if err := s.db.View(func(tx *store.Tx) error { return tx.Row(query).Scan(&wrong) }); err != nil || wrong > 0 {
 			t.Errorf("%s: %d rows are wrong (%v)", what, wrong, err)
 		}
 	}

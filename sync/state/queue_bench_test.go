@@ -2,13 +2,13 @@ package state
 
 import (
 	"context"
-	stdsql "database/sql"
 	"fmt"
 	"sync"
 	"testing"
 	"time"
 
 	"outlierd/outlier"
+	"outlierd/sync/store"
 )
 
 // BenchmarkLook is what a worker asks of the queue before each call and while it has nothing
@@ -62,18 +62,18 @@ func BenchmarkQueue(b *testing.B) {
 func BenchmarkClearQueue(b *testing.B) {
 	dir := large(b, false)
 	s := open(b, dir)
-	beside := &Store{dir: dir, options: options().withDefaults(), stmts: map[string]*stdsql.Stmt{}}
-	if err := beside.attach(b.Context(), "rw"); err != nil {
+	beside, err := store.Beside(b.Context(), dir, options().store())
+	if err != nil {
 		b.Fatal(err)
 	}
-	defer beside.db.Close()
+	defer beside.Close()
 	ctx, stop := context.WithCancel(b.Context())
 	var worst time.Duration
 	var writing sync.WaitGroup
 	writing.Go(func() {
 		for ctx.Err() == nil {
 			began := time.Now()
-			if err := beside.Update(func(tx *Tx) error { return tx.setMeta("beside", "") }); err != nil {
+			if err := beside.Update(func(tx *store.Tx) error { return tx.SetMeta("beside", "a writer") }); err != nil {
 				b.Error(err)
 			}
 			worst = max(worst, time.Since(began))

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"outlierd/outlier"
+	"outlierd/sync/store"
 )
 
 func enqueue(t testing.TB, s *Store, tasks ...Task) (queued int) {
@@ -188,9 +189,9 @@ func TestFailedTaskWaitsAndExpiresAWeekAfterItWasLastWanted(t *testing.T) {
 			t.Errorf("a task that was last wanted a week ago is still there: %v", got)
 		}
 		s.Trust()
-		update(t, s, func(tx *Tx) error { return tx.expire() })
+		update(t, s, func(tx *Tx) error { return s.queue.ExpireSome(tx.tx) })
 		left := 0
-		if err := s.view(func() error { return s.row(`SELECT count(*) FROM queue`).Scan(&left) }); err != nil || left > 0 {
+		if err := s.db.View(func(tx *store.Tx) error { return tx.Row(`SELECT count(*) FROM queue`).Scan(&left) }); err != nil || left > 0 {
 			t.Errorf("%d expired tasks are left (%v)", left, err)
 		}
 	})

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"outlierd/outlier"
+	"outlierd/sync/store"
 )
 
 const (
@@ -95,7 +96,7 @@ func checkHold(t testing.TB, s *Store, step int64, want outlier.Credits) {
 
 func checkBooks(t testing.TB, s *Store) {
 	t.Helper()
-	if err := s.view(func() error { return s.audit("") }); err != nil {
+	if err := s.db.View(func(tx *store.Tx) error { _, err := s.ledger.Audit(tx); return err }); err != nil {
 		t.Error(err)
 	}
 }
@@ -304,7 +305,7 @@ func TestIntentIsCarriedOutOnce(t *testing.T) {
 	p := starting(step, intent, 1000)
 	refused := func(when string) {
 		t.Helper()
-		if _, err := s.Meter(p).Reserve(t.Context(), scanRequest()); !isConstraint(err) {
+		if _, err := s.Meter(p).Reserve(t.Context(), scanRequest()); !store.IsConstraint(err) {
 			t.Errorf("%s a second attempt got %v", when, err)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"outlierd/outlier"
 	"outlierd/sync/credit"
+	"outlierd/sync/store"
 )
 
 func TestOperatorSettlesAnUnknownScan(t *testing.T) {
@@ -51,7 +52,7 @@ func TestOperatorSettlesAnUnknownScan(t *testing.T) {
 				t.Errorf("spent %+v (%v), want %+v", spend, err, c.spend)
 			}
 			var words string
-			if err := s.view(func() error { return s.row(`SELECT error FROM attempts`).Scan(&words) }); err != nil || words != c.words {
+			if err := s.db.View(func(tx *store.Tx) error { return tx.Row(`SELECT error FROM attempts`).Scan(&words) }); err != nil || words != c.words {
 				t.Errorf("the ledger says %q (%v), want %q", words, err, c.words)
 			}
 			checkHold(t, s, step.ID, c.hold)

@@ -2,6 +2,8 @@ package state
 
 import (
 	"bytes"
+	"database/sql"
+	"errors"
 	"net/http"
 	"net/url"
 	"os"
@@ -14,6 +16,7 @@ import (
 
 	"outlierd/outlier"
 	"outlierd/sync/credit"
+	"outlierd/sync/store"
 )
 
 // space that is always there, so that no test depends on the machine's disk.
@@ -154,9 +157,13 @@ func entries(t testing.TB, s *Store, after int64) []Entry {
 // shell performs statements behind the store's back, as somebody with a shell would.
 func shell(t testing.TB, s *Store, statement string) error {
 	t.Helper()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	_, err := s.db.ExecContext(t.Context(), statement)
+	err := s.db.View(func(tx *store.Tx) error {
+		var unused any
+		return tx.Row(statement).Scan(&unused)
+	})
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil
+	}
 	return err
 }
 

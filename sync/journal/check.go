@@ -1,0 +1,89 @@
+package journal
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"outlierd/outlier"
+	"outlierd/sync/store"
+)
+
+// newest is how many answers are checked after a kill: many more than can have been
+// under way.
+const newest = 256
+
+// CheckNewest verifies the checksums of the newest answers.
+func (j *Journal) CheckNewest(ctx context.Context) error {
+	var last int64
+	err := j.db.View(func(tx *store.Tx) error {
+		return tx.Row(`SELECT coalesce(max(id), 0) FROM responses`).Scan(&last)
+	})
+	if err == nil {
+		_, err = j.Check(ctx, last-newest)
+	}
+	return err
+}
+
+// Part counts the answers to one operation.
+type Part struct {
+	Op      outlier.Operation `json:"operation"`
+	Answers int64             `json:"answers"`
+	Bytes   int64             `json:"bytes"` // as they are kept
+	First   time.Time         `json:"first_at"`
+	Last    time.Time         `json:"last_at"`
+}
+
+type partRow struct {
+	Part
+	first, last int64
+}
+
+func (r *partRow) columns() []any { return []any{&r.Op, &r.Answers, &r.Bytes, &r.first, &r.last} }
+
+// Parts says what the journal holds.
+func Parts(tx *store.Tx) (parts []Part, err error) {
+	parts = []Part{} // of an empty journal a list, not null
+	rows, err := store.List(tx, (*partRow).columns,
+		`SELECT op, count(*), sum(length(body)), min(received_at), max(received_at) FROM responses GROUP BY op ORDER BY op`)
+	for _, r := range rows {
+		r.First, r.Last = store.Instant(r.first), store.Instant(r.last)
+		parts = append(parts, r.Part)
+	}
+	return parts, err
+}
+
+// keptBody is what [Journal.Check] needs of an answer.
+type keptBody struct {
+	id int64
+	packed
+}
+
+// Check verifies the checksums of the answers after an id, and counts them.
+func (j *Journal) Check(ctx context.Context, after int64) (n int64, err error) {
+	for ctx.Err() == nil {
+		var chunk []keptBody
+		err := j.db.View(func(tx *store.Tx) (err error) {
+			chunk, err = store.List(tx, func(k *keptBody) []any { return []any{&k.id, &k.sum, &k.body} },
+				`SELECT id, sum, body FROM responses WHERE id > ? ORDER BY id LIMIT ?`, after, newest)
+			return err
+		})
+		if err != nil {
+			return n, err
+		}
+		for _, k := range chunk {
+			if !k.intact() {
+				return n, j.damaged(k.id)
+			}
+			after = k.id
+		}
+		if n += int64(len(chunk)); len(chunk) < newest {
+			return n, nil
+		}
+	}
+	return n, context.Cause(ctx)
+}
+
+func (j *Journal) damaged(id int64) error {
+	return j.db.Corrupt(fmt.Sprintf("answer %d of the journal does not match its checksum", id))
+}

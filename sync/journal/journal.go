@@ -1,0 +1,202 @@
+package journal
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+	"iter"
+	"net/url"
+	"time"
+
+	"outlierd/outlier"
+	"outlierd/sync/store"
+)
+
+// Journal is the table of answers in one state folder.
+type Journal struct {
+	db   *store.Store
+	pack *packer
+}
+
+// New is the journal in a file whose schema is up to date.
+func New(db *store.Store) (*Journal, error) {
+	pack, err := newPacker()
+	if err != nil {
+		return nil, err
+	}
+	return &Journal{db: db, pack: pack}, nil
+}
+
+// chunkSize is how many answers are taken from the database at a time: enough to
+// make the query cheap, and few enough to be held in memory whatever their size.
+const chunkSize = 16
+
+// Entry is one answer of the journal.
+type Entry struct {
+	ID       int64
+	Run, Job string
+	Step     int64
+	Op       outlier.Operation
+	Entity   string
+	Params   url.Values
+	Item     string
+	Page     int
+	RankBase int
+
+	SentAt, ReceivedAt time.Time
+	Status             int // HTTP status
+	Outcome            outlier.Outcome
+
+	Missing bool      // the answer says that the service has no such thing
+	RetryAt time.Time // when a missing thing is asked for again
+
+	Encoding string // as kept: "gzip", "zstd" or "" for plain
+	Size     int    // of the body as kept, in bytes
+
+	// Body is the plain body. It is valid until the next entry, and nil if it cannot
+	// be opened: cut short, or in an encoding that nobody asked for.
+	Body []byte
+}
+
+// entryRow is an entry on its way out of the database.
+type entryRow struct {
+	Entry
+	params                string
+	sent, received, retry int64
+	packed
+}
+
+const entryColumns = `id, run, job, step, op, entity, params, item, page, rank_base,
+	sent_at, received_at, http_status, outcome, missing, retry_at, encoding, sum, body`
+
+func (r *entryRow) columns() []any {
+	return []any{&r.ID, &r.Run, &r.Job, &r.Step, &r.Op, &r.Entity, &r.params, &r.Item, &r.Page, &r.RankBase,
+		&r.sent, &r.received, &r.Status, &r.Outcome, &r.Missing, &r.retry, &r.encoding, &r.sum, &r.body}
+}
+
+// After yields the answers after the given id in the order of their ids, those of
+// the open group included. Every checksum is verified; a body that does not match
+// its own ends the journal with a [*store.CorruptError]. An error comes last.
+func (j *Journal) After(after int64) iter.Seq2[*Entry, error] {
+	return func(yield func(*Entry, error) bool) {
+		open := opener{packer: j.pack}
+		for {
+			chunk, err := j.chunk(after)
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			for i := range chunk {
+				entry, err := j.entry(&chunk[i], &open)
+				if !yield(entry, err) || err != nil {
+					return
+				}
+				after = entry.ID
+			}
+			if len(chunk) < chunkSize {
+				return
+			}
+		}
+	}
+}
+
+func (j *Journal) chunk(after int64) (chunk []entryRow, err error) {
+	err = j.db.View(func(tx *store.Tx) error {
+		chunk, err = store.List(tx, (*entryRow).columns, `SELECT `+entryColumns+` FROM responses WHERE id > ? ORDER BY id LIMIT ?`, after, chunkSize)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the journal after answer %d: %w", after, err)
+	}
+	return chunk, nil
+}
+
+// Each is [Journal.After] for the answers with the given ids, in their order. Those that
+// are no longer kept are left out.
+func (j *Journal) Each(ids []int64) iter.Seq2[*Entry, error] {
+	return func(yield func(*Entry, error) bool) {
+		open := opener{packer: j.pack}
+		for _, id := range ids {
+			var entry *Entry
+			err := j.db.View(func(tx *store.Tx) (err error) {
+				entry, err = j.read(tx, id, &open)
+				return err
+			})
+			if err == nil && entry == nil {
+				continue
+			}
+			if !yield(entry, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// Answer is the answer with an id; nil if it is not kept any longer.
+func (j *Journal) Answer(tx *store.Tx, id int64) (*Entry, error) {
+	return j.read(tx, id, &opener{packer: j.pack})
+}
+
+func (j *Journal) read(tx *store.Tx, id int64, open *opener) (*Entry, error) {
+	rows, err := store.List(tx, (*entryRow).columns, `SELECT `+entryColumns+` FROM responses WHERE id = ?`, id)
+	if err != nil || len(rows) == 0 {
+		return nil, err
+	}
+	return j.entry(&rows[0], open)
+}
+
+// entry verifies and opens what was kept.
+func (j *Journal) entry(r *entryRow, open *opener) (*Entry, error) {
+	if !r.intact() {
+		return nil, j.damaged(r.ID)
+	}
+	e := &r.Entry
+	if r.params != "" {
+		var err error
+		if e.Params, err = url.ParseQuery(r.params); err != nil {
+			return nil, fmt.Errorf("read the parameters of answer %d: %w", r.ID, err)
+		}
+	}
+	e.SentAt, e.ReceivedAt, e.RetryAt = store.Instant(r.sent), store.Instant(r.received), store.Instant(r.retry)
+	e.Encoding, e.Size = r.encoding, len(r.body)
+	e.Body = open.open(r.packed)
+	return e, nil
+}
+
+const newestAnswer = `SELECT ` + entryColumns + ` FROM responses
+	WHERE op = ? AND params = ? AND received_at > ? AND received_at <= ? AND outcome = 'charged' AND entity = ''
+	ORDER BY received_at DESC, id DESC LIMIT 1`
+
+// Answered is the newest charged answer to the identical paid call, with the given
+// canonical parameters (`from` and `size` included), that arrived after since
+// and not after until; nil if there is none. One that is dated in the future should not
+// count, as its age is unknown. Whether it can be read is for the caller to find out.
+func (j *Journal) Answered(op outlier.Operation, params string, since, until time.Time) (*Entry, error) {
+	var rows []entryRow
+	err := j.db.View(func(tx *store.Tx) (err error) {
+		rows, err = store.List(tx, (*entryRow).columns, newestAnswer, string(op), params, store.Micros(since), store.Micros(until))
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("look for an earlier answer to %s: %w", op, err)
+	}
+	if len(rows) == 0 {
+		return nil, nil
+	}
+	return j.entry(&rows[0], &opener{packer: j.pack})
+}
+
+// End is the id of the last answer, durable when End returns; 0 if there never was
+// one. Answers that were pruned count.
+func (j *Journal) End() (end int64, err error) {
+	if err := j.db.Flush(); err != nil {
+		return 0, err
+	}
+	err = j.db.View(func(tx *store.Tx) error {
+		return tx.Row(`SELECT seq FROM sqlite_sequence WHERE name = 'responses'`).Scan(&end)
+	})
+	if errors.Is(err, sql.ErrNoRows) {
+		return 0, nil
+	}
+	return end, err
+}

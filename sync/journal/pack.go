@@ -1,0 +1,133 @@
+package journal
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+
+	"outlierd/outlier"
+)
+
+// How a body is kept. What came as gzip stays as it came; what came plain becomes
+// zstd, unless it is too small to gain by it. Any other name is an encoding that
+// the service was not asked for: the bytes are kept, and cannot be opened.
+const (
+	asPlain = ""
+	asGzip  = "gzip"
+	asZstd  = "zstd"
+)
+
+// tooSmall to be worth compressing, in bytes.
+const tooSmall = 256
+
+// maxBody is the largest body that is opened, in bytes.
+const maxBody = 64 << 20
+
+// packed is a body ready to be kept.
+type packed struct {
+	encoding string
+	body     []byte
+	sum      []byte // SHA-256 of body: found out by the processor's own instructions in a few µs
+}
+
+// packer packs and unpacks bodies. It keeps its coders, which are costly to make.
+type packer struct {
+	encoder *zstd.Encoder
+	decoder *zstd.Decoder
+	recent  recent
+}
+
+func newPacker() (*packer, error) {
+	encoder, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1))
+	if err != nil {
+		return nil, fmt.Errorf("make a compressor: %w", err)
+	}
+	decoder, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxBody))
+	if err != nil {
+		return nil, fmt.Errorf("make a decompressor: %w", err)
+	}
+	return &packer{encoder: encoder, decoder: decoder}, nil
+}
+
+func (p *packer) pack(a *outlier.Answer) packed {
+	kept := packed{encoding: a.Encoding, body: a.Body}
+	if kept.encoding == asPlain && len(a.Body) >= tooSmall {
+		kept.encoding = asZstd
+		kept.body = p.encoder.EncodeAll(a.Body, make([]byte, 0, len(a.Body)/4))
+	}
+	if kept.body == nil {
+		kept.body = []byte{} // NULL would say that nothing was kept
+	}
+	sum := sha256.Sum256(kept.body)
+	kept.sum = sum[:]
+	if kept.encoding == asGzip {
+		if plain, err := a.JSON(); err == nil {
+			p.recent.put(kept.sum, plain)
+		}
+	}
+	return kept
+}
+
+func (k packed) intact() bool {
+	sum := sha256.Sum256(k.body)
+	return bytes.Equal(sum[:], k.sum)
+}
+
+// opener unpacks one body after another into the same memory.
+type opener struct {
+	*packer
+	gzip   *gzip.Reader
+	buffer bytes.Buffer
+	plain  []byte
+}
+
+// open is the plain body, valid until the next call; nil if it cannot be had, as
+// with an answer that was cut short.
+func (o *opener) open(k packed) []byte {
+	if k.encoding == asGzip {
+		if body := o.recent.take(k.sum); body != nil {
+			return body
+		}
+	}
+	body, err := o.inflate(k)
+	if err != nil {
+		return nil
+	}
+	return bytes.TrimPrefix(body, []byte("\xef\xbb\xbf"))
+}
+
+func (o *opener) inflate(k packed) ([]byte, error) {
+	switch k.encoding {
+	case asPlain:
+		return k.body, nil
+	case asZstd:
+		plain, err := o.decoder.DecodeAll(k.body, o.plain[:0])
+		o.plain = plain
+		return plain, err
+	case asGzip:
+		return o.gunzip(k.body)
+	}
+	return nil, fmt.Errorf("unknown encoding %q", k.encoding)
+}
+
+func (o *opener) gunzip(body []byte) ([]byte, error) {
+	if o.gzip == nil {
+		o.gzip = new(gzip.Reader)
+	}
+	if err := o.gzip.Reset(bytes.NewReader(body)); err != nil {
+		return nil, err
+	}
+	o.buffer.Reset()
+	if _, err := o.buffer.ReadFrom(io.LimitReader(o.gzip, maxBody+1)); err != nil {
+		return nil, err
+	}
+	if o.buffer.Len() > maxBody {
+		return nil, errors.New("too large")
+	}
+	return o.buffer.Bytes(), nil
+}

@@ -1,0 +1,53 @@
+package journal
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"outlierd/outlier"
+	"outlierd/sync/store"
+)
+
+// Paging is what `from` counts at an endpoint, as far as answers have shown it.
+type Paging struct {
+	Op       outlier.Operation
+	Reading  string // "page", "offset", or "" while it is not known
+	Evidence string // what has shown it
+	Learned  time.Time
+}
+
+// Paging is what was learned of an endpoint.
+func (j *Journal) Paging(op outlier.Operation) (Paging, error) {
+	p := Paging{Op: op}
+	var learned int64
+	err := j.db.View(func(tx *store.Tx) error {
+		return tx.Row(`SELECT reading, evidence, learned_at FROM paging WHERE op = ?`, string(op)).Scan(&p.Reading, &p.Evidence, &learned)
+	})
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return p, fmt.Errorf("look for what %s counts: %w", op, err)
+	}
+	p.Learned = store.Instant(learned)
+	return p, nil
+}
+
+// LearnPaging remembers what `from` counts at an endpoint, "page" or "offset", and what has
+// shown it. What is known already keeps its time.
+func LearnPaging(tx *store.Tx, op outlier.Operation, reading, evidence string) error {
+	_, err := tx.Exec(`INSERT INTO paging (op, reading, evidence, learned_at) VALUES (?, ?, ?, ?)
+		ON CONFLICT DO UPDATE SET reading = excluded.reading, evidence = excluded.evidence, learned_at = excluded.learned_at
+		WHERE reading <> excluded.reading`, string(op), reading, evidence, store.Micros(tx.Now()))
+	if err != nil {
+		return fmt.Errorf("remember that %s pages by %q: %w", op, reading, err)
+	}
+	return nil
+}
+
+// UnlearnPaging forgets what `from` counts at an endpoint, as an answer has contradicted it.
+func UnlearnPaging(tx *store.Tx, op outlier.Operation) error {
+	if _, err := tx.Exec(`DELETE FROM paging WHERE op = ?`, string(op)); err != nil {
+		return fmt.Errorf("forget what %s pages by: %w", op, err)
+	}
+	return nil
+}

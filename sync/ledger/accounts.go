@@ -1,0 +1,68 @@
+package ledger
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"outlierd/sync/store"
+)
+
+// account is the name under which the spending of a job adds up: that which the job
+// had when it was first seen. A new name is no fresh budget.
+func account(tx *store.Tx, job string) (string, error) {
+	account := job
+	err := tx.Row(`SELECT account FROM jobs WHERE job = ?`, job).Scan(&account)
+	if errors.Is(err, sql.ErrNoRows) {
+		return job, nil
+	}
+	return account, err
+}
+
+// Former is what a job's name has taken over from a former one, beside its account.
+type Former struct {
+	LastDue  time.Time // the latest due instant under the former name
+	AfterRun int64     // runs up to this row of runs belong to the job that bore the name before
+}
+
+// FormerOf is what the name of a job has taken over.
+func FormerOf(tx *store.Tx, job string) (Former, error) {
+	var due int64
+	var f Former
+	err := tx.Row(`SELECT last_due, after_run FROM jobs WHERE job = ?`, job).Scan(&due, &f.AfterRun)
+	if errors.Is(err, sql.ErrNoRows) {
+		return Former{}, nil
+	}
+	f.LastDue = store.Instant(due)
+	return f, err
+}
+
+// HandOver gives the account of the old name to the new one, with what it takes over, and
+// the old name a fresh account for the job that bears it next. A new name that has spent
+// already keeps its own account.
+func HandOver(tx *store.Tx, old, new string, takes Former, rename, lastRun int64) error {
+	account, err := accountAfter(tx, old, new)
+	if err != nil {
+		return err
+	}
+	if _, err := tx.Exec(`DELETE FROM jobs WHERE job IN (?, ?)`, old, new); err != nil {
+		return err
+	}
+	_, err = tx.Exec(`INSERT INTO jobs (job, account, last_due, after_run) VALUES (?1, ?2, ?3, ?4), (?5, ?6, 0, ?7)`,
+		new, account, store.Micros(takes.LastDue), takes.AfterRun, old, fmt.Sprintf("%s~%d", old, rename), lastRun)
+	return err
+}
+
+func accountAfter(tx *store.Tx, old, new string) (string, error) {
+	own, err := account(tx, new)
+	if err != nil {
+		return "", err
+	}
+	var spent bool
+	err = tx.Row(`SELECT EXISTS (SELECT 1 FROM attempts WHERE price > 0 AND account = ?)`, own).Scan(&spent)
+	if err != nil || spent {
+		return own, err
+	}
+	return account(tx, old)
+}

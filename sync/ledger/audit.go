@@ -1,0 +1,48 @@
+package ledger
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"outlierd/sync/store"
+)
+
+// newest is the runs of how many paid attempts are checked at a start: many more than can
+// have been under way.
+const newest = 256
+
+// Audit compares what all periods hold, and how they were adjusted, with the sum of their
+// attempts and of what is left of their holds, and counts the periods. It fails with a
+// [*store.CorruptError].
+func (l *Ledger) Audit(tx *store.Tx) (periods int64, err error) {
+	if err := tx.Row(`SELECT count(*) FROM periods`).Scan(&periods); err != nil {
+		return 0, err
+	}
+	return periods, l.audit(tx, ``)
+}
+
+// AuditNewest is [Ledger.Audit] for the periods that have not ended, and those of the runs
+// that bought last.
+func (l *Ledger) AuditNewest(tx *store.Tx) error {
+	return l.audit(tx, `WHERE (scope, period) IN (SELECT scope, period FROM (
+		SELECT scope, period FROM periods WHERE ends > (SELECT max(reserved_at) FROM attempts WHERE price > 0)
+		UNION ALL
+		SELECT 'run', run FROM (SELECT run FROM attempts WHERE price > 0 ORDER BY reserved_at DESC LIMIT ?)))`, newest)
+}
+
+// audit checks those of period_sums that where says.
+func (l *Ledger) audit(tx *store.Tx, where string, args ...any) error {
+	var p Period
+	var held, sum int64
+	err := tx.Row(`SELECT scope, period, p.held + p.adjusted, s.held + s.adjusted
+		FROM (SELECT * FROM period_sums `+where+`) s JOIN periods p USING (scope, period)
+		WHERE p.held <> s.held OR p.adjusted <> s.adjusted LIMIT 1`, args...).Scan(&p.Scope, &p.Key, &held, &sum)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return l.db.Corrupt(fmt.Sprintf("the ledger holds %d credits for %s %s, but its rows add up to %d", held, p.Scope, p.Key, sum))
+}

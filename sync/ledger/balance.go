@@ -1,0 +1,132 @@
+package ledger
+
+import (
+	"fmt"
+	"time"
+
+	"outlierd/outlier"
+	"outlierd/sync/journal"
+	"outlierd/sync/store"
+)
+
+// Balance is what one period holds, by what became of it.
+type Balance struct {
+	Spent    outlier.Credits `json:"spent"`
+	Reserved outlier.Credits `json:"reserved"` // by calls that are under way
+	Unknown  outlier.Credits `json:"unknown"`  // nobody can prove that they were refunded; they count
+	Scans    outlier.Credits `json:"scans"`    // set aside for reading the results of scans
+	Adjusted outlier.Credits `json:"adjusted"` // by [Ledger.Adjust]: spent elsewhere, less what was bought on top
+
+	Refunded  outlier.Credits `json:"refunded"`  // beside what is held
+	Explained outlier.Credits `json:"explained"` // of Unknown: a later answer to the same request was charged
+}
+
+// Held is what counts against a cap; see [Ledger.Held].
+func (b *Balance) Held() outlier.Credits {
+	return b.Taken() - b.Bought()
+}
+
+// Taken is what is held, as people understand it: never less than nothing. It counts
+// against a cap that [Balance.Bought] has raised.
+func (b *Balance) Taken() outlier.Credits {
+	return b.Spent + b.Reserved + b.Unknown + b.Scans + max(0, b.Adjusted)
+}
+
+// Bought is by how much more was bought on top than spent elsewhere.
+func (b *Balance) Bought() outlier.Credits { return max(0, -b.Adjusted) }
+
+// Balance adds up the period of a cap, whether or not the cap is reached. What counts
+// for a day or a billing cycle follows from the time at which it was reserved, by the
+// calendar that is in force, whatever calendar was in force then.
+func (l *Ledger) Balance(c Cap) (b Balance, err error) {
+	err = l.db.View(func(tx *store.Tx) error {
+		b, err = l.balance(tx, c)
+		return err
+	})
+	if err != nil {
+		return b, fmt.Errorf("add up %s: %w", c, err)
+	}
+	return b, nil
+}
+
+func (l *Ledger) balance(tx *store.Tx, c Cap) (b Balance, err error) {
+	p, err := l.period(tx, Period{Scope: c.Scope, Key: c.Period})
+	if err != nil {
+		return b, err
+	}
+	where, args := p.within()
+	err = tx.Row(`SELECT
+		coalesce(sum(price) FILTER (WHERE state = 'charged'), 0),
+		coalesce(sum(price) FILTER (WHERE state IN ('reserved', 'sending')), 0),
+		coalesce(sum(price) FILTER (WHERE state = 'unknown'), 0),
+		(SELECT coalesce(sum(rest), 0) FROM hold_rests WHERE `+where+`),
+		coalesce(sum(price) FILTER (WHERE state = 'refunded'), 0)
+		FROM attempts WHERE price > 0 AND `+where, args...).
+		Scan(&b.Spent, &b.Reserved, &b.Unknown, &b.Scans, &b.Refunded)
+	if err == nil {
+		b.Explained, err = explained(tx, where, args)
+	}
+	if err != nil || c.Scope != ScopeMonth {
+		return b, err
+	}
+	err = tx.Row(`SELECT coalesce(sum(adjustment), 0) FROM attempts WHERE adjustment IS NOT NULL AND `+where, args...).Scan(&b.Adjusted)
+	return b, err
+}
+
+// explained adds up the attempts of unknown outcome that point to the charged answer of a
+// later one; what is left of their own answers is in the journal as unknown.
+func explained(tx *store.Tx, where string, args []any) (sum outlier.Credits, err error) {
+	type unknown struct {
+		price    outlier.Credits
+		response int64
+	}
+	all, err := store.List(tx, func(u *unknown) []any { return []any{&u.price, &u.response} },
+		`SELECT price, response FROM attempts WHERE price > 0 AND state = 'unknown' AND response IS NOT NULL AND `+where, args...)
+	if err != nil || len(all) == 0 {
+		return 0, err
+	}
+	var ids []int64
+	for _, u := range all {
+		ids = append(ids, u.response)
+	}
+	notes, err := journal.Notes(tx, ids)
+	for _, u := range all {
+		if notes[u.response].Charged {
+			sum += u.price
+		}
+	}
+	return sum, err
+}
+
+// Adjustment is one use of [Ledger.Adjust].
+type Adjustment struct {
+	At      time.Time       `json:"at"`
+	Credits outlier.Credits `json:"credits"`
+	Why     string          `json:"why"`
+}
+
+// Adjustments are those of a billing cycle, oldest first.
+func (l *Ledger) Adjustments(cycle string) (all []Adjustment, err error) {
+	type row struct {
+		Adjustment
+		at int64
+	}
+	err = l.db.View(func(tx *store.Tx) error {
+		p, err := l.period(tx, Period{Scope: ScopeMonth, Key: cycle})
+		if err != nil {
+			return err
+		}
+		where, args := p.within()
+		rows, err := store.List(tx, func(r *row) []any { return []any{&r.at, &r.Credits, &r.Why} },
+			`SELECT reserved_at, adjustment, error FROM attempts WHERE adjustment IS NOT NULL AND `+where+` ORDER BY id`, args...)
+		for _, r := range rows {
+			r.At = store.Instant(r.at)
+			all = append(all, r.Adjustment)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list the adjustments of the cycle from %s: %w", cycle, err)
+	}
+	return all, nil
+}

@@ -1,0 +1,178 @@
+package ledger
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"outlierd/outlier"
+)
+
+// Scope says over what a cap adds credits up.
+type Scope string
+
+// The scopes. Each has periods of its own; see [Periods].
+const (
+	ScopeRun      Scope = "run"       // one run
+	ScopeJobMonth Scope = "job_month" // one job in one billing cycle
+	ScopeDay      Scope = "day"       // all jobs on one day
+	ScopeMonth    Scope = "month"     // all jobs in one billing cycle
+)
+
+// Cap is an upper bound on what may be held in one period of a scope. Held are the
+// credits of every attempt that is not proven to have been refunded.
+type Cap struct {
+	Scope  Scope           `json:"scope"`
+	Period string          `json:"period"` // see [Periods]
+	Max    outlier.Credits `json:"max"`
+
+	// Reserve is what was kept back of the budget before Max, for the record.
+	Reserve outlier.Credits `json:"reserve,omitempty"`
+}
+
+// Period is one period of a scope: the key under which its credits add up.
+type Period struct {
+	Scope Scope
+	Key   string
+}
+
+// Periods are all periods that a paid call counts for, capped or not, so that a cap
+// which is set later knows what was spent before it. A call outside any run counts
+// for no run and no job.
+func Periods(run, job, day, cycle string) []Period {
+	all := []Period{{ScopeDay, day}, {ScopeMonth, cycle}}
+	if job != "" {
+		all = append(all, Period{ScopeJobMonth, JobCycle(job, cycle)})
+	}
+	if run != "" {
+		all = append(all, Period{ScopeRun, run})
+	}
+	return all
+}
+
+// JobCycle is the period key of a job in a billing cycle: "weekly-ideas/2026-11-14".
+func JobCycle(job, cycle string) string { return job + "/" + cycle }
+
+// CutJobCycle is the inverse of [JobCycle]. A cycle has no slash.
+func CutJobCycle(key string) (job, cycle string) {
+	slash := strings.LastIndexByte(key, '/')
+	return key[:max(slash, 0)], key[slash+1:]
+}
+
+// Exceeded refuses a purchase because a cap would be passed.
+type Exceeded struct {
+	Cap    Cap
+	Held   outlier.Credits // what the period holds already
+	Bought outlier.Credits // on top, which is room beside the cap
+	Price  outlier.Credits // what the purchase would add
+	Hold   outlier.Credits // what it would set aside besides, for the calls that must follow it
+}
+
+func (e *Exceeded) Error() string {
+	cost := fmt.Sprintf("this call costs %d", e.Price)
+	switch {
+	case e.Price == 0:
+		cost = fmt.Sprintf("reading the scan may cost %d", e.Hold)
+	case e.Hold > 0:
+		cost += fmt.Sprintf(", with %d more for what must follow it", e.Hold)
+	}
+	bought := ""
+	if e.Bought > 0 {
+		bought = fmt.Sprintf(" (and %d bought on top)", e.Bought)
+	}
+	return fmt.Sprintf("%s is reached: %d of %d credits%s are held and %s; %s",
+		e.Cap, e.Held, e.Cap.Max, bought, cost, e.Cap.remedy())
+}
+
+// String is the cap as people know it, by its key in jobs.yaml.
+func (c Cap) String() string {
+	switch c.Scope {
+	case ScopeRun:
+		return "the run's cap (budget.per_run of its job, or --max-credits)"
+	case ScopeJobMonth:
+		return fmt.Sprintf("the job's cap for the billing cycle %s (budget.per_month of the job)", c.Period)
+	case ScopeDay:
+		return fmt.Sprintf("the cap for the day %s (budget.per_day)", c.Period)
+	case ScopeMonth:
+		return fmt.Sprintf("the cap for the billing cycle from %s (budget.per_month less budget.reserve)", c.Period)
+	}
+	return fmt.Sprintf("the cap %s %s", c.Scope, c.Period)
+}
+
+func (c Cap) remedy() string {
+	switch c.Scope {
+	case ScopeRun:
+		return "raise the cap, or let the next run begin anew"
+	case ScopeDay:
+		return "raise the cap, or wait for the next day"
+	}
+	return "raise the cap, or wait for the next billing cycle"
+}
+
+// Day is the key of the day that t falls on in loc: "2026-11-21".
+func Day(t time.Time, loc *time.Location) string {
+	return t.In(loc).Format(time.DateOnly)
+}
+
+// Cycle is the key of the billing cycle that t falls in: the day on which the cycle
+// began, "2026-11-14". A cycle is renewed on the given day of the month, or on the
+// month's last day if the month has no such day.
+func Cycle(t time.Time, loc *time.Location, day int) string {
+	from, _ := CycleBounds(t, loc, day)
+	return from.Format(time.DateOnly)
+}
+
+// CycleBounds are the instants at which the billing cycle of t began and at which
+// the next one begins. Days outside 1 to 31 count as the nearest of them.
+func CycleBounds(t time.Time, loc *time.Location, day int) (from, to time.Time) {
+	year, month, _ := t.In(loc).Date()
+	from, to = renewal(year, month, loc, day), renewal(year, month+1, loc, day)
+	if t.Before(from) {
+		from, to = renewal(year, month-1, loc, day), from
+	}
+	return from, to
+}
+
+// renewal is the instant at which a cycle begins in the given month.
+func renewal(year int, month time.Month, loc *time.Location, day int) time.Time {
+	last := time.Date(year, month+1, 0, 0, 0, 0, 0, time.UTC).Day()
+	return beginning(year, month, min(max(day, 1), last), loc)
+}
+
+// beginning is the first instant of a day. That is not 00:00 where clocks are set
+// forward at midnight, and the first of two where they are set back to it.
+func beginning(year int, month time.Month, day int, loc *time.Location) time.Time {
+	t := time.Date(year, month, day, 0, 0, 0, 0, loc)
+	date := time.Date(year, month, day, 0, 0, 0, 0, time.UTC).Format(time.DateOnly)
+	if Day(t, loc) < date {
+		_, t = t.ZoneBounds()
+	} else if before := t.Add(-time.Nanosecond); Day(before, loc) == date {
+		hour, minute, second := before.Clock()
+		t = t.Add(-time.Duration(3600*hour+60*minute+second+1) * time.Second)
+	}
+	return t
+}
+
+// Bounds are the instants at which a day or a billing cycle begins and at which the next
+// one does, by its key in [Periods]: also where the calendar has another cycle on that
+// date by now, of which it then are those. A run has none; both are zero.
+func (p Period) Bounds(loc *time.Location, renews int) (from, to time.Time, err error) {
+	key := p.Key
+	switch p.Scope {
+	case ScopeRun:
+		return from, to, nil
+	case ScopeJobMonth:
+		_, key = CutJobCycle(key)
+	}
+	date, err := time.Parse(time.DateOnly, key)
+	if err != nil {
+		return from, to, fmt.Errorf("there is no period %q of the scope %s: %w", p.Key, p.Scope, err)
+	}
+	year, month, day := date.Date()
+	from = beginning(year, month, day, loc)
+	if p.Scope == ScopeDay {
+		return from, beginning(year, month, day+1, loc), nil
+	}
+	from, to = CycleBounds(from, loc, renews)
+	return from, to, nil
+}

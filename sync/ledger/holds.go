@@ -1,0 +1,79 @@
+package ledger
+
+import (
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"outlierd/outlier"
+	"outlierd/sync/store"
+)
+
+// A hold is what an attempt sets aside, beside its own price, for the calls that
+// must follow it to make it worth its price: a scan that cannot be read is money
+// thrown away. It counts for the periods of that attempt. What is drawn from it has
+// been counted already, so it meets no cap, and when the call is refunded the credits
+// are the hold's again. It ends when the attempt that made it is refunded, when it is
+// released, and when its run is over or superseded. While it is not known whether its scan exists,
+// only a refund ends it: whoever finds the scan will want to read it.
+type hold struct {
+	id         int64
+	account    string
+	day, cycle string
+	made       time.Time // in the service's time
+}
+
+// holdFor is the hold that pays for p; nil if there is none that covers the whole
+// price.
+func holdFor(tx *store.Tx, p Purchase, price outlier.Credits) (*hold, error) {
+	var h hold
+	var made int64
+	err := tx.Row(`SELECT id, account, day, cycle, made_at FROM hold_rests WHERE step = ? AND run = ? AND rest >= ?`,
+		p.FromHold, p.Run, int64(price)).Scan(&h.id, &h.account, &h.day, &h.cycle, &made)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, nil
+	}
+	h.made = store.Instant(made)
+	return &h, err
+}
+
+// HoldOf is what is left, in credits, of what was set aside with a step's purchase.
+func (l *Ledger) HoldOf(step int64) (rest outlier.Credits, err error) {
+	err = l.db.View(func(tx *store.Tx) error {
+		return tx.Row(`SELECT coalesce(sum(rest), 0) FROM hold_rests WHERE step = ?`, step).Scan(&rest)
+	})
+	if err != nil {
+		return 0, fmt.Errorf("what is held for step %d: %w", step, err)
+	}
+	return rest, nil
+}
+
+// releasable holds for those that are open and not for a start of one of the scans in the
+// JSON list ?2.
+const releasable = `open = 1 AND NOT EXISTS (SELECT 1 FROM attempts a WHERE a.id = holds.attempt
+	AND a.intent IN (SELECT value FROM json_each(?2)))`
+
+// Release gives back what is left of the hold of a step. Releasing again, or where
+// nothing was held, does nothing; nor does it for the scans in unconfirmed, by intent,
+// whose start is not confirmed: whoever finds such a scan will want to read it.
+func Release(tx *store.Tx, step int64, unconfirmed []int64) error {
+	if err := release(tx, `step = ?1`, step, unconfirmed); err != nil {
+		return fmt.Errorf("release what is held for step %d: %w", step, err)
+	}
+	return nil
+}
+
+// ReleaseRun is [Release] for all steps of a run.
+func ReleaseRun(tx *store.Tx, run string, unconfirmed []int64) error {
+	return release(tx, `run = ?1`, run, unconfirmed)
+}
+
+func release(tx *store.Tx, of string, id any, unconfirmed []int64) error {
+	list, err := json.Marshal(unconfirmed)
+	if err == nil {
+		_, err = tx.Exec(`UPDATE holds SET open = 0 WHERE `+of+` AND `+releasable, id, string(list))
+	}
+	return err
+}

@@ -1,0 +1,86 @@
+package ledger
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"outlierd/outlier"
+	"outlierd/sync/store"
+)
+
+// inFlight is the free call that was sent last, in a file beside the database. It is written
+// before the call is sent and not synced, which survives a kill of the process: the next one
+// finds whether its answer was kept, and else puts on record that it was sent.
+type inFlight struct {
+	After    int64 // the newest attempt on record when it was written
+	Run, Job string
+	Step     int64
+	Op       outlier.Operation
+	Entity   string
+	Params   string
+	Attempt  int
+	At       int64 // microseconds since 1970
+}
+
+func (l *Ledger) inFlightPath() string { return filepath.Join(l.db.Dir(), "sending.json") }
+
+// noteInFlight writes down a free call that is about to be sent.
+func (a *attempt) noteInFlight() error {
+	f := inFlight{
+		Run: a.p.Run, Job: a.p.Job, Step: a.p.Step, Op: a.r.Op, Entity: a.r.Entity, Params: a.params,
+		Attempt: a.p.Attempt, At: store.Micros(time.Now()),
+	}
+	err := a.l.db.View(func(tx *store.Tx) error { return tx.Row(`SELECT coalesce(max(id), 0) FROM attempts`).Scan(&f.After) })
+	if err != nil {
+		return err
+	}
+	text, err := json.Marshal(f)
+	if err != nil {
+		return err
+	}
+	a.l.sendingMu.Lock()
+	defer a.l.sendingMu.Unlock()
+	if a.l.sending == nil {
+		if a.l.sending, err = os.OpenFile(a.l.inFlightPath(), os.O_WRONLY|os.O_CREATE|unix.O_NOFOLLOW, 0o600); err != nil {
+			return err
+		}
+	}
+	_, err = a.l.sending.WriteAt(append(text, '\n'), 0) // what stands behind the line is of longer ones before it
+	return err
+}
+
+// recoverInFlight puts the call that was in flight when the last process ended on record,
+// unless it is there.
+func (l *Ledger) recoverInFlight(tx *store.Tx) error {
+	file, err := os.Open(l.inFlightPath())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	var f inFlight
+	read := json.NewDecoder(file).Decode(&f)
+	if err := file.Close(); err != nil {
+		return err
+	}
+	if read != nil { // a power failure left it so
+		return nil
+	}
+	_, err = tx.Exec(`INSERT INTO attempts (run, job, step, op, entity, params, attempt, price, state, day, cycle, caps,
+			reserved_at, sent_at, settled_at, waited, http_status, bytes, error)
+		SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, 0, 'unknown', '', '', '', 0, ?8, ?9, 0, 0, 0, 'the process ended before an answer was kept'
+		WHERE NOT EXISTS (SELECT 1 FROM attempts WHERE id > ?10 AND run = ?1 AND op = ?4 AND entity = ?5 AND attempt = ?7)`,
+		f.Run, f.Job, f.Step, string(f.Op), f.Entity, f.Params, f.Attempt, f.At, store.Micros(tx.Now()), f.After)
+	if err != nil {
+		return fmt.Errorf("record the call that was in flight when the last process ended: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,229 @@
+package ledger
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"outlierd/outlier"
+	"outlierd/sync/store"
+)
+
+// terms are what a reservation fixes for good: an answer that arrives after midnight
+// still counts for the day on which it was asked for, and a page read from a hold for
+// the day on which the hold was made.
+type terms struct {
+	at         time.Time // the service's time
+	account    string
+	day, cycle string
+	caps       []Cap // in force
+	hold       *hold // that pays; nil if the periods have to
+}
+
+// terms looks up what the attempt is to be booked under.
+func (a *attempt) terms() (t terms, err error) {
+	t.at = a.l.ServiceTime()
+	err = a.l.db.View(func(tx *store.Tx) error {
+		if t.account, err = account(tx, a.p.Job); err == nil && a.p.FromHold != 0 {
+			t.hold, err = holdFor(tx, a.p, a.r.Price)
+		}
+		return err
+	})
+	if err != nil {
+		return t, err
+	}
+	in := t.at
+	if t.hold != nil {
+		in = t.hold.made
+		t.account, t.day, t.cycle = t.hold.account, t.hold.day, t.hold.cycle
+	} else {
+		t.day = Day(in, a.l.location)
+		t.cycle = Cycle(in, a.l.location, a.l.renews)
+	}
+	if a.p.Caps != nil {
+		t.caps = a.p.Caps(in)
+	}
+	return t, nil
+}
+
+// reserve takes the price, and what is to be held beside it, out of every period
+// that the call counts for, or the price out of a hold that was taken out before.
+func (a *attempt) reserve() error {
+	t, err := a.terms()
+	if err != nil {
+		return err
+	}
+	return a.l.db.Update(func(tx *store.Tx) error {
+		if t.hold == nil {
+			if err := a.l.setCaps(tx, Periods(a.p.Run, a.p.Job, t.day, t.cycle), t.caps); err != nil {
+				return err
+			}
+		}
+		if err := a.enter(tx, t); err != nil {
+			return a.l.refusal(tx, t.caps, a, 0, err)
+		}
+		if a.p.Hold == 0 {
+			return nil
+		}
+		if err := a.setAside(tx, t); err != nil {
+			return a.l.refusal(tx, t.caps, a, a.r.Price, err)
+		}
+		return nil
+	})
+}
+
+// enter makes the ledger's row.
+func (a *attempt) enter(tx *store.Tx, t terms) error {
+	caps, err := json.Marshal(t.caps)
+	if err != nil {
+		return err
+	}
+	var hold any
+	if t.hold != nil {
+		hold = t.hold.id
+	}
+	result, err := tx.Exec(`INSERT INTO attempts (run, job, account, step, op, entity, params, attempt, price, state, day, cycle, caps,
+		intent, hold, reserved_at, sent_at, settled_at, waited, http_status, bytes, error)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 'reserved', ?, ?, ?, ?, ?, ?, 0, 0, 0, 0, 0, '')`,
+		a.p.Run, a.p.Job, t.account, a.p.Step, string(a.r.Op), a.r.Entity, a.params, a.p.Attempt, int64(a.r.Price),
+		t.day, t.cycle, string(caps), store.OrNull(a.p.Intent), hold, store.Micros(t.at))
+	if err == nil {
+		a.id, err = result.LastInsertId()
+	}
+	return err
+}
+
+// setAside makes the hold of the attempt.
+func (a *attempt) setAside(tx *store.Tx, t terms) error {
+	_, err := tx.Exec(`INSERT INTO holds (attempt, run, step, account, day, cycle, amount, made_at, open) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 1)`,
+		a.id, a.p.Run, a.p.Step, t.account, t.day, t.cycle, int64(a.p.Hold), store.Micros(t.at))
+	return err
+}
+
+// setCaps writes down what each period may hold from now on. A period whose cap was
+// taken away is set free.
+func (l *Ledger) setCaps(tx *store.Tx, periods []Period, caps []Cap) error {
+	for _, c := range caps {
+		if !contains(periods, c) {
+			return fmt.Errorf("a cap for %s %s cannot hold: this call counts for %v", c.Scope, c.Period, periods)
+		}
+	}
+	if err := l.cutPeriods(tx, l.ServiceTime()); err != nil {
+		return err
+	}
+	for _, p := range periods {
+		if err := l.setCap(tx, p, lowest(p, caps)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// cutPeriods lets earlier periods go that reach beyond their ends, up to what was dated in
+// the future, now that this has come. They are counted anew when they are needed.
+func (l *Ledger) cutPeriods(tx *store.Tx, at time.Time) error {
+	now, zone := store.Micros(at), l.location
+	cycle, _ := CycleBounds(at, zone, l.renews)
+	day, _, err := Period{Scope: ScopeDay, Key: Day(at, zone)}.Bounds(zone, l.renews)
+	if err != nil {
+		return err
+	}
+	_, err = tx.Exec(`DELETE FROM periods WHERE ends > 0 AND ends > ?1 AND begins < iif(scope = 'day', ?2, ?3)`,
+		now, store.Micros(day), store.Micros(cycle))
+	return err
+}
+
+// setCap sets the cap of one period, nil for none. What a new period holds already is
+// counted by the database, and may be more than that.
+func (l *Ledger) setCap(tx *store.Tx, of Period, most any) error {
+	p, err := l.period(tx, of)
+	if err != nil {
+		return err
+	}
+	if _, err := tx.Exec(`DELETE FROM periods WHERE scope = ? AND period = ? AND ends <> ?`, string(p.Scope), p.Key, p.ends); err != nil {
+		return err
+	}
+	if _, err := tx.Exec(`INSERT INTO periods (scope, period, account, begins, ends) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
+		string(p.Scope), p.Key, p.account, p.begins, p.ends); err != nil {
+		return err
+	}
+	_, err = tx.Exec(`UPDATE periods SET max = ?1 WHERE scope = ?2 AND period = ?3 AND max IS NOT ?1`, most, string(p.Scope), p.Key)
+	return err
+}
+
+func contains(periods []Period, c Cap) bool {
+	for _, p := range periods {
+		if p.Scope == c.Scope && p.Key == c.Period {
+			return true
+		}
+	}
+	return false
+}
+
+// lowest is the strictest cap on p, nil if there is none.
+func lowest(p Period, caps []Cap) any {
+	var least any
+	for _, c := range caps {
+		if c.Scope == p.Scope && c.Period == p.Key && (least == nil || int64(c.Max) < least.(int64)) {
+			least = max(int64(c.Max), 0)
+		}
+	}
+	return least
+}
+
+// refusal names the cap that made the database refuse a reservation, of which the
+// given part had been booked when it did. Any other error stays what it is.
+func (l *Ledger) refusal(tx *store.Tx, caps []Cap, a *attempt, booked outlier.Credits, cause error) error {
+	if !store.IsConstraint(cause) {
+		return cause
+	}
+	for _, c := range caps {
+		b, err := l.balance(tx, c)
+		if err != nil {
+			return errors.Join(cause, err)
+		}
+		if held := b.Taken() - booked; held+a.r.Price+a.p.Hold > c.Max+b.Bought() {
+			return &Exceeded{Cap: c, Held: held, Bought: b.Bought(), Price: a.r.Price, Hold: a.p.Hold}
+		}
+	}
+	return cause
+}
+
+// OpJoinScan is the operation of the ledger's row of a join, which costs nothing itself.
+const OpJoinScan = "join_scan"
+
+// SetAside makes the hold of p for a scan that another step has started, and performs
+// first in the same unit of work: both, or if that passes a cap neither.
+func (l *Ledger) SetAside(p Purchase, first func(*store.Tx) error) error {
+	a := &attempt{l: l, p: p, r: &outlier.Request{Op: OpJoinScan}}
+	t, err := a.terms()
+	if err != nil {
+		return err
+	}
+	return l.db.Update(func(tx *store.Tx) error {
+		if err := first(tx); err != nil {
+			return err
+		}
+		return a.join(tx, t)
+	})
+}
+
+// join makes the ledger's row that the hold belongs to. It goes the way of every row.
+func (a *attempt) join(tx *store.Tx, t terms) error {
+	if err := a.l.setCaps(tx, Periods(a.p.Run, a.p.Job, t.day, t.cycle), t.caps); err != nil {
+		return err
+	}
+	if err := a.enter(tx, t); err != nil {
+		return err
+	}
+	if err := a.setAside(tx, t); err != nil {
+		return a.l.refusal(tx, t.caps, a, 0, err)
+	}
+	for _, state := range []string{"sending", "charged"} {
+		if _, err := tx.Exec(`UPDATE attempts SET state = ?, settled_at = ? WHERE id = ?`, state, store.Micros(tx.Now()), a.id); err != nil {
+			return err
+		}
+	}
+	return nil
+}

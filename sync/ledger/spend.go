@@ -1,0 +1,146 @@
+package ledger
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"outlierd/outlier"
+	"outlierd/sync/store"
+)
+
+// Spend is what a run has asked of the two scarcities.
+type Spend struct {
+	Charged, Refunded, Unknown, Reserved outlier.Credits
+	Held                                 outlier.Credits // what is left of its holds
+
+	Requests int64         // attempts that reached the wire
+	Waited   time.Duration // for the pace
+}
+
+// Held is what counts against a cap: all that is not proven to have been refunded,
+// what is set aside, and in a billing cycle what [Ledger.Adjust] added. It is negative
+// where more was bought on top than all of that; [Ledger.Balance] tells the two apart.
+func (l *Ledger) Held(c Cap) (outlier.Credits, error) {
+	b, err := l.Balance(c)
+	return b.Held(), err
+}
+
+// Adjust books credits that were spent elsewhere, or with a minus bought on top, in
+// the current billing cycle. It is a fact and meets no cap; what is left under the
+// cap changes with it. The row is kept for ever.
+func (l *Ledger) Adjust(credits outlier.Credits, why string) error {
+	now := l.ServiceTime()
+	err := l.db.Update(func(tx *store.Tx) error {
+		if credits == 0 || why == "" {
+			return errors.New("an amount and a reason are needed")
+		}
+		return l.adjust(tx, now, credits, why)
+	})
+	if err != nil {
+		return fmt.Errorf("adjust the budget by %d credits: %w", credits, err)
+	}
+	return nil
+}
+
+// adjust books credits in the billing cycle of the given time.
+func (l *Ledger) adjust(tx *store.Tx, now time.Time, credits outlier.Credits, why string) error {
+	_, err := tx.Exec(`INSERT INTO attempts (run, job, step, op, entity, params, attempt, price, state, day, cycle, caps,
+		reserved_at, sent_at, settled_at, waited, http_status, bytes, error, adjustment)
+		VALUES ('', '', 0, ?, '', '', 0, 0, 'charged', ?, ?, '[]', ?, 0, ?, 0, 0, 0, ?, ?)`,
+		adjustment, Day(now, l.location), Cycle(now, l.location, l.renews),
+		store.Micros(now), store.Micros(now), store.Bounded(why), int64(credits))
+	return err
+}
+
+// adjustment is the operation of a row that adjusts the books.
+const adjustment = "adjustment"
+
+// Spent adds up the attempts of a run.
+func (l *Ledger) Spent(run string) (Spend, error) {
+	var all Spend
+	err := l.db.View(func(tx *store.Tx) (err error) {
+		all, _, err = Totals(tx, run)
+		return err
+	})
+	if err != nil {
+		return all, fmt.Errorf("add up what run %s has spent: %w", run, err)
+	}
+	return all, nil
+}
+
+// Totals are what a run has spent, and when its last attempt was settled.
+func Totals(tx *store.Tx, run string) (all Spend, last time.Time, err error) {
+	var waited, settled int64
+	err = tx.Row(`SELECT
+			coalesce(sum(price) FILTER (WHERE state = 'charged'), 0),
+			coalesce(sum(price) FILTER (WHERE state = 'refunded'), 0),
+			coalesce(sum(price) FILTER (WHERE state = 'unknown'), 0),
+			coalesce(sum(price) FILTER (WHERE state IN ('reserved', 'sending')), 0),
+			(SELECT coalesce(sum(rest), 0) FROM hold_rests WHERE run = ?1),
+			count(*) FILTER (WHERE sent_at <> 0), coalesce(sum(waited), 0), coalesce(max(settled_at), 0)
+			FROM attempts WHERE run = ?1`, run).
+		Scan(&all.Charged, &all.Refunded, &all.Unknown, &all.Reserved, &all.Held, &all.Requests, &waited, &settled)
+	all.Waited = time.Duration(waited) * time.Microsecond
+	return all, store.Instant(settled), err
+}
+
+// Asked counts the requests of a run by operation, those included that it left in the
+// queue when it ended.
+func (l *Ledger) Asked(run string) (map[outlier.Operation]int, error) {
+	type asked struct {
+		op outlier.Operation
+		n  int
+	}
+	counts := map[outlier.Operation]int{}
+	err := l.db.View(func(tx *store.Tx) error {
+		rows, err := store.List(tx, func(a *asked) []any { return []any{&a.op, &a.n} },
+			`SELECT op, count(*) FROM attempts WHERE run = ? AND sent_at <> 0 GROUP BY op`, run)
+		for _, a := range rows {
+			counts[a.op] = a.n
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("count the requests of run %s: %w", run, err)
+	}
+	return counts, nil
+}
+
+// DistinctEntities counts the entities about which a run's free calls of some operations
+// brought an answer.
+func DistinctEntities(tx *store.Tx, run string, ops ...outlier.Operation) (n int64, err error) {
+	list, err := json.Marshal(ops)
+	if err != nil {
+		return 0, err
+	}
+	err = tx.Row(`SELECT count(DISTINCT entity) FROM attempts WHERE run = ? AND price = 0 AND state = 'charged'
+		AND op IN (SELECT value FROM json_each(?))`, run, string(list)).Scan(&n)
+	return n, err
+}
+
+// StepCredits is the SQL expression for what the step in a row of `steps` has cost, in
+// credits, those of unknown outcome included.
+const StepCredits = `(SELECT coalesce(sum(price), 0) FROM attempts WHERE attempts.step = steps.id AND price > 0 AND state <> 'refunded')`
+
+// Heard reports whether the service has ever answered in its own form, be it with an
+// error. A 429 is left out, which anything may answer that stands before a service.
+func Heard(tx *store.Tx) (heard bool, err error) {
+	err = tx.Row(`SELECT EXISTS (SELECT 1 FROM attempts
+		WHERE state IN ('charged', 'refunded') AND http_status NOT IN (0, 429))`).Scan(&heard)
+	return heard, err
+}
+
+// Answers are the journal's ids of the answers to a run's calls, up to and including an id.
+func (l *Ledger) Answers(run string, upTo int64) (ids []int64, err error) {
+	err = l.db.View(func(tx *store.Tx) (err error) {
+		ids, err = store.List(tx, func(id *int64) []any { return []any{id} },
+			`SELECT DISTINCT response FROM attempts WHERE run = ? AND response <= ? ORDER BY response`, run, upTo)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("find the answers of run %s: %w", run, err)
+	}
+	return ids, nil
+}

@@ -1,0 +1,207 @@
+package queue
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"outlierd/outlier"
+	"outlierd/sync/store"
+)
+
+// # The order of the queue
+//
+// Tasks that may be tried are worked on by rank, the highest first, then by operation and
+// entity. Those that failed are in back-off and join them when that is over. The order is
+// read in pages from the indexes that have it, so that looking at its beginning costs nothing
+// of its length.
+
+// Place is where a task stands in the order.
+type Place struct {
+	Rank      float64
+	Op        outlier.Operation
+	Entity    string
+	NotBefore time.Time // zero unless the task has failed
+	Jobs      []string  // that want it; only of tasks in back-off
+}
+
+// Compare orders places of tasks that may be tried: negative if p comes first.
+func (p *Place) Compare(q *Place) int {
+	switch {
+	case p.Rank != q.Rank && p.Rank > q.Rank:
+		return -1
+	case p.Rank != q.Rank:
+		return 1
+	}
+	if byOp := strings.Compare(string(p.Op), string(q.Op)); byOp != 0 {
+		return byOp
+	}
+	return strings.Compare(p.Entity, q.Entity)
+}
+
+// Before is the place before that of every task.
+var Before = Place{Rank: math.MaxFloat64}
+
+type placeRow struct {
+	Place
+	notBefore   int64
+	job, others string
+}
+
+func (p *Place) columns() []any { return []any{&p.Rank, &p.Op, &p.Entity} }
+
+// The tasks of a part of the queue that may be tried at ?1, as there are separate indexes for
+// those in back-off; and the same by rank.
+var (
+	triable = [...]string{`WHERE not_before = 0`, `WHERE not_before > 0 AND not_before <= ?1`}
+	ranked  = [...]string{triable[0], `INDEXED BY queue_back_off_ranked ` + triable[1]}
+)
+
+// places is the query for tasks that may be tried at ?1, after the place in ?2, ?3 and ?4. ?6
+// is the job.
+func (f Filter) places() string {
+	tables, job, may := []string{"queue"}, `?6 = ''`, ranked
+	if f.Job != "" {
+		tables, job, may = []string{"queue", "queue_others"}, `job = ?6`, triable
+	}
+	var parts []string
+	for _, table := range tables {
+		for _, may := range may {
+			parts = append(parts, `SELECT * FROM (SELECT rank, op, entity FROM `+table+` o `+may+` AND `+job+`
+				AND rank <= ?2 AND (rank < ?2 OR (op, entity) > (?3, ?4)) ORDER BY rank DESC, op, entity LIMIT ?5)`)
+		}
+	}
+	return `SELECT * FROM (` + strings.Join(parts, ` UNION ALL `) + `) ORDER BY rank DESC, op, entity LIMIT ?5`
+}
+
+// Places are those of the first tasks after a place that may be tried now, as many as limit,
+// in their order.
+func (q *Queue) Places(f Filter, now time.Time, after Place, limit int) (all []Place, err error) {
+	err = q.db.View(func(tx *store.Tx) error {
+		all, err = store.List(tx, (*Place).columns, f.places(), store.Micros(now), after.Rank, string(after.Op), after.Entity, limit, f.Job)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list the queue: %w", err)
+	}
+	return all, nil
+}
+
+// last is the query for the last place of a task that job ?2 wants and that may be tried at ?1.
+func last() string {
+	const backwards = ` ORDER BY rank, op DESC, entity DESC LIMIT 1`
+	var parts []string
+	for _, table := range []string{"queue", "queue_others"} {
+		for _, may := range triable {
+			parts = append(parts, `SELECT * FROM (SELECT rank, op, entity FROM `+table+` o `+may+` AND job = ?2`+backwards+`)`)
+		}
+	}
+	return `SELECT * FROM (` + strings.Join(parts, ` UNION ALL `) + `)` + backwards
+}
+
+// LastPlace is that of the last task of a job that may be tried now; nil if there is none.
+func (q *Queue) LastPlace(job string, now time.Time) (*Place, error) {
+	var all []Place
+	err := q.db.View(func(tx *store.Tx) (err error) {
+		all, err = store.List(tx, (*Place).columns, last(), store.Micros(now), job)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("look for the last call of job %s in the queue: %w", job, err)
+	}
+	if len(all) == 0 {
+		return nil, nil
+	}
+	return &all[0], nil
+}
+
+// between is the query for how many tasks that may be tried at ?1 stand between two places,
+// ?2 to ?4 and ?5 to ?7. Those of the rank of either are counted by themselves, as the order
+// turns round within a rank.
+func between() string {
+	var parts []string
+	for _, may := range ranked {
+		for _, part := range []string{
+			`rank < ?2 AND rank > ?5`,
+			`rank = ?2 AND ?2 <> ?5 AND (op, entity) > (?3, ?4)`,
+			`rank = ?5 AND (op, entity) < (?6, ?7) AND (?2 <> ?5 OR (op, entity) > (?3, ?4))`,
+		} {
+			parts = append(parts, `(SELECT count(*) FROM queue o `+may+` AND `+part+`)`)
+		}
+	}
+	return `SELECT ` + strings.Join(parts, ` + `)
+}
+
+// Between counts the tasks that stand between two places and may be tried now.
+func (q *Queue) Between(now time.Time, from, to Place) (n int, err error) {
+	err = q.db.View(func(tx *store.Tx) error {
+		return tx.Row(between(), store.Micros(now), from.Rank, string(from.Op), from.Entity, to.Rank, string(to.Op), to.Entity).Scan(&n)
+	})
+	if err != nil {
+		return 0, fmt.Errorf("count a part of the queue: %w", err)
+	}
+	return n, nil
+}
+
+// backedOff is the query for the tasks in back-off after the one in ?1, ?2 and ?3. The bound
+// stands before the term that names the partial index: the first of two is where it is entered.
+const backedOff = `SELECT p.rank, op, entity, p.not_before, q.job,
+		(SELECT json_group_array(o.job) FROM queue_others o WHERE o.op = q.op AND o.entity = q.entity)
+	FROM (SELECT rank, op, entity, not_before FROM queue INDEXED BY queue_back_off
+		WHERE not_before >= ?1 AND not_before > 0 AND (not_before > ?1 OR (op, entity) > (?2, ?3))
+		ORDER BY not_before, op, entity LIMIT ?4) p CROSS JOIN queue q USING (op, entity)
+	ORDER BY p.not_before, op, entity`
+
+// AfterNow is the place of a task in back-off after all whose back-off is over.
+func AfterNow(now time.Time) Place { return Place{NotBefore: now, Op: "~"} }
+
+// BackedOff are the first places of tasks that have failed after one of them, as many as
+// limit, by when they may be tried again.
+func (q *Queue) BackedOff(after Place, limit int) (all []Place, err error) {
+	err = q.db.View(func(tx *store.Tx) error {
+		rows, err := store.List(tx, func(r *placeRow) []any { return append(r.columns(), &r.notBefore, &r.job, &r.others) }, backedOff,
+			store.Micros(after.NotBefore), string(after.Op), after.Entity, limit)
+		for i := range rows {
+			r := &rows[i]
+			r.NotBefore = store.Instant(r.notBefore)
+			if err := json.Unmarshal([]byte(r.others), &r.Jobs); err != nil {
+				return err
+			}
+			r.Jobs = append(r.Jobs, r.job)
+			all = append(all, r.Place)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list the calls that have failed: %w", err)
+	}
+	return all, nil
+}
+
+// details is the query for tasks by a JSON list of [operation, entity]. Those that were last
+// asked for at ?2 or before have expired.
+const details = `SELECT ` + waitingColumns + ` FROM json_each(?1) p CROSS JOIN queue q
+	WHERE q.op = p.value ->> 0 AND q.entity = p.value ->> 1 AND q.wanted_at > ?2`
+
+// At are the tasks that stand at places; nil where one is gone by now, or has expired.
+func (q *Queue) At(places []Place) ([]*Waiting, error) {
+	all, at := make([]*Waiting, len(places)), map[[2]string]int{}
+	keys := make([][2]string, len(places))
+	for i, p := range places {
+		keys[i] = [2]string{string(p.Op), p.Entity}
+		at[keys[i]] = i
+	}
+	err := q.db.View(func(tx *store.Tx) error {
+		found, err := waiting(tx, details, keys, store.Micros(time.Now().Add(-keepQueued)))
+		for i := range found {
+			all[at[[2]string{string(found[i].Op), found[i].Entity}]] = &found[i]
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list the queue: %w", err)
+	}
+	return all, nil
+}

@@ -1,0 +1,194 @@
+package runs
+
+import (
+	"cmp"
+	"database/sql"
+	"errors"
+	"fmt"
+	"math"
+
+	"outlierd/outlier"
+	"outlierd/sync/ledger"
+	"outlierd/sync/store"
+)
+
+// Hit is what ranking and enrichment need of a hit.
+type Hit struct {
+	VideoID, ChannelID string   // a hit without a VideoID counts for nothing but its place
+	Value              *float64 // by which the job ranks; nil if the hit does not tell
+	Comments           *int64   // how many the video has; nil if the hit does not tell
+	Excluded           bool     // the job does not want to know more about it
+}
+
+// Sighting counts what a page brought, in distinct ids.
+type Sighting struct {
+	Fresh    int // no search had covered before the run began; see [Cover]
+	New      int // nobody had ever seen
+	Distinct int // this step had not brought before; a page without any only repeats
+}
+
+// AddHits records a page's hits and counts them.
+func AddHits(tx *store.Tx, run string, step int64, page, rankBase int, hits []Hit) (seen Sighting, err error) {
+	number, err := number(tx, run)
+	if err != nil {
+		return seen, err
+	}
+	known := map[string]bool{"": true}
+	for i, hit := range hits {
+		if known[hit.VideoID] {
+			continue
+		}
+		known[hit.VideoID] = true
+		if err := see(tx, hit.VideoID, number, &seen); err != nil {
+			return seen, err
+		}
+		result, err := tx.Exec(`INSERT INTO run_hits (run, step, video, channel, value, page, rank, comments, excluded) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+			ON CONFLICT DO NOTHING`, number, step, hit.VideoID, hit.ChannelID, hit.Value, page, rankBase+i+1, hit.Comments, hit.Excluded)
+		if err != nil {
+			return seen, err
+		}
+		if store.Changed(result) {
+			seen.Distinct++
+		}
+	}
+	return seen, nil
+}
+
+// number is the run's row number, which keeps the rows of its hits small.
+func number(tx *store.Tx, run string) (n int64, err error) {
+	err = tx.Row(`SELECT id FROM runs WHERE run = ?`, run).Scan(&n)
+	if errors.Is(err, sql.ErrNoRows) {
+		err = fmt.Errorf("run %s was never begun", run)
+	}
+	return n, err
+}
+
+// see notes that a video was seen by this run, and by which run first.
+func see(tx *store.Tx, video string, run int64, seen *Sighting) error {
+	result, err := tx.Exec(`INSERT INTO seen (video, run, covered) VALUES (?, ?, ?) ON CONFLICT DO NOTHING`, video, run, uncovered)
+	if err != nil {
+		return err
+	}
+	if store.Changed(result) {
+		seen.New++
+		seen.Fresh++
+		return nil
+	}
+	var first, covered int64
+	if err := tx.Row(`SELECT run, covered FROM seen WHERE video = ?`, video).Scan(&first, &covered); err != nil {
+		return err
+	}
+	if first == run || covered == run || covered == uncovered {
+		seen.Fresh++
+	}
+	return nil
+}
+
+// uncovered stands in seen for a video that no search has covered.
+const uncovered = -1
+
+// Cover notes that a search has come to its own end: what it brought counts as known to later
+// runs. What was only seen by a search that was cut, or that a person had overridden, does
+// not: a later search ends early on what an earlier one has covered, and on nothing else.
+func Cover(tx *store.Tx, run string, step int64) error {
+	number, err := number(tx, run)
+	if err != nil {
+		return err
+	}
+	_, err = tx.Exec(`UPDATE seen SET covered = ?1 WHERE covered = ?3
+		AND video IN (SELECT video FROM run_hits WHERE run = ?1 AND step = ?2)`, number, step, uncovered)
+	if err != nil {
+		return fmt.Errorf("note what a search of run %s has covered: %w", run, err)
+	}
+	return nil
+}
+
+// chain are the steps that buy the search of ?1, of which ?2 is the first, and their runs.
+const chain = `steps s JOIN runs r ON r.run = s.run WHERE s.id IN (?1, ?2) OR s.origin = ?2`
+
+// Sighted counts the distinct hits that a step, or one whose rest it buys, has brought
+// before.
+func Sighted(tx *store.Tx, step *Step, hits []Hit) (known int, err error) {
+	counted := map[string]bool{"": true}
+	for _, hit := range hits {
+		if counted[hit.VideoID] {
+			continue
+		}
+		counted[hit.VideoID] = true
+		var one bool
+		err := tx.Row(`SELECT EXISTS (SELECT 1 FROM run_hits h JOIN (SELECT r.id AS run, s.id AS step FROM `+chain+`) USING (run, step)
+			WHERE h.video = ?3)`, step.ID, first(step), hit.VideoID).Scan(&one)
+		if err != nil {
+			return 0, fmt.Errorf("look for hit %s: %w", hit.VideoID, err)
+		}
+		if one {
+			known++
+		}
+	}
+	return known, nil
+}
+
+// FirstPage are the ids that page one of a step's search has brought, in their order.
+func FirstPage(tx *store.Tx, step *Step) (ids []string, err error) {
+	rows, err := store.List(tx, func(id *string) []any { return []any{id} }, `SELECT h.video FROM run_hits h
+		JOIN (SELECT r.id AS run, s.id AS step FROM `+chain+`) USING (run, step) WHERE h.page = 0 ORDER BY h.rank`, step.ID, first(step))
+	if err != nil {
+		return nil, fmt.Errorf("read page one of step %d: %w", step.ID, err)
+	}
+	return rows, nil
+}
+
+func first(step *Step) int64 { return cmp.Or(step.Origin, step.ID) }
+
+// Distinct counts the keys of the rows that a run has brought, by table, where a key may come
+// more than once: a hit on several pages, a channel from several kinds of calls.
+func (rs *Runs) Distinct(run string) (map[string]int64, error) {
+	var hits, channels int64
+	err := rs.db.View(func(tx *store.Tx) error {
+		number, err := number(tx, run)
+		if err != nil {
+			return err
+		}
+		if err := tx.Row(`SELECT count(DISTINCT video) FROM run_hits WHERE run = ?`, number).Scan(&hits); err != nil {
+			return err
+		}
+		channels, err = ledger.DistinctEntities(tx, run, outlier.OpChannelVideos, outlier.OpChannelShorts)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("count the distinct keys of run %s: %w", run, err)
+	}
+	return map[string]int64{"outliers": hits, "found_channels": hits, "channels": channels}, nil
+}
+
+// A Choice is which hits of a run are the best ones.
+type Choice struct {
+	Most int  // so many over all its steps; 0 for all
+	Each int  // so many of each step, before Most; 0 for all
+	Desc bool // the highest values are the best
+	All  bool // also what is excluded
+}
+
+// Best are the best of the run's distinct hits, the best value first, hits without a value
+// last, equal ones by id.
+func (rs *Runs) Best(run string, c Choice) (hits []Hit, err error) {
+	order := "value IS NULL, value, video"
+	best := "min(value)"
+	if c.Desc {
+		order, best = "value IS NULL, value DESC, video", "max(value)"
+	}
+	query := `SELECT video, max(channel), max(comments), ` + best + ` AS value FROM (
+			SELECT video, channel, comments, value, row_number() OVER (PARTITION BY step ORDER BY ` + order + `) AS place
+			FROM run_hits WHERE run = (SELECT id FROM runs WHERE run = ?) AND excluded <= ?)
+		WHERE place <= ? GROUP BY video ORDER BY ` + order + ` LIMIT ?`
+	err = rs.db.View(func(tx *store.Tx) error {
+		hits, err = store.List(tx, (*Hit).ranked, query, run, c.All, cmp.Or(c.Each, math.MaxInt), cmp.Or(c.Most, math.MaxInt))
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("rank the hits of run %s: %w", run, err)
+	}
+	return hits, nil
+}
+
+func (h *Hit) ranked() []any { return []any{&h.VideoID, &h.ChannelID, &h.Comments, &h.Value} }

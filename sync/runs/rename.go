@@ -1,0 +1,93 @@
+package runs
+
+import (
+	"fmt"
+
+	"outlierd/sync/ledger"
+	"outlierd/sync/store"
+)
+
+// Rename lets a job go on under a new name: its watermarks, its scans, what it has spent,
+// since when it is known, when it was last due and a run that may go on. What is over keeps
+// the old name. Carrying it out again does nothing.
+func Rename(tx *store.Tx, old, new string) error {
+	result, err := tx.Exec(`INSERT INTO renames (old, new, at) VALUES (?, ?, ?) ON CONFLICT DO NOTHING`,
+		old, new, store.Micros(tx.Now()))
+	if err != nil || !store.Changed(result) {
+		return err
+	}
+	id, err := result.LastInsertId()
+	if err != nil {
+		return err
+	}
+	if err := handOver(tx, old, new, id); err != nil {
+		return err
+	}
+	// So that it can be taken back, and done again.
+	_, err = tx.Exec(`DELETE FROM renames WHERE old = ? AND new = ?`, new, old)
+	return err
+}
+
+// Renamed reports whether a job's change of name has been carried out; see [Runs.Rename].
+func (rs *Runs) Renamed(old, new string) (done bool, err error) {
+	err = rs.db.View(func(tx *store.Tx) error {
+		return tx.Row(`SELECT EXISTS (SELECT 1 FROM renames WHERE old = ? AND new = ?)`, old, new).Scan(&done)
+	})
+	if err != nil {
+		return false, fmt.Errorf("was job %s renamed to %s: %w", old, new, err)
+	}
+	return done, nil
+}
+
+func handOver(tx *store.Tx, old, new string, rename int64) error {
+	if err := handOverAccount(tx, old, new, rename); err != nil {
+		return err
+	}
+	if err := handOverFirstSeen(tx, old, new); err != nil {
+		return err
+	}
+	// The new name has a watermark of its own only if it was used before the rename was
+	// written down; the later of the two has covered more.
+	for _, statement := range []string{
+		`DELETE FROM watermarks WHERE job = ?1 AND EXISTS (SELECT 1 FROM watermarks w WHERE w.job = ?2 AND w.key = watermarks.key AND w.at >= watermarks.at)`,
+		`UPDATE OR REPLACE watermarks SET job = ?2 WHERE job = ?1`,
+		`UPDATE OR IGNORE scans SET job = ?2 WHERE job = ?1`,
+		`UPDATE OR IGNORE runs SET job = ?2 WHERE job = ?1 AND ` + mayGoOn,
+		`UPDATE OR REPLACE owed SET job = ?2 WHERE job = ?1`,
+	} {
+		if _, err := tx.Exec(statement, old, new); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// handOverAccount gives the account and the last due instant of the old name to the
+// new one.
+func handOverAccount(tx *store.Tx, old, new string, rename int64) error {
+	due, err := lastDue(tx, old)
+	if err != nil {
+		return err
+	}
+	ownDue, err := lastDue(tx, new)
+	if err != nil {
+		return err
+	}
+	var lastRun int64
+	if err := tx.Row(`SELECT coalesce(max(id), 0) FROM runs`).Scan(&lastRun); err != nil {
+		return err
+	}
+	takes := ledger.Former{LastDue: store.Instant(max(due, ownDue))}
+	return ledger.HandOver(tx, old, new, takes, rename, lastRun)
+}
+
+func handOverFirstSeen(tx *store.Tx, old, new string) error {
+	before, err := tx.Meta(firstSeen + old)
+	if err != nil || before == "" {
+		return err
+	}
+	if err := tx.SetMeta(firstSeen+new, before); err != nil {
+		return err
+	}
+	return tx.SetMeta(firstSeen+old, "")
+}

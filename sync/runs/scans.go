@@ -1,0 +1,343 @@
+package runs
+
+import (
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"outlierd/outlier"
+	"outlierd/sync/ledger"
+	"outlierd/sync/store"
+)
+
+// ScanState is how a scan stands, as far as this side knows.
+type ScanState string
+
+// The states. An intent becomes unknown in the transaction that marks its attempt
+// as sent, and intended again in the one that refunds it; [SaveScan] does the rest.
+const (
+	ScanIntended   ScanState = "intended"    // nothing was sent yet, or it was refunded
+	ScanUnknown    ScanState = "unknown"     // sent, and nobody knows whether the service started it
+	ScanRunning    ScanState = "running"     // the service has it
+	ScanEnded      ScanState = "ended"       // the service says that it has ended
+	ScanExpired    ScanState = "expired"     // our deadline has passed; its results stay readable
+	ScanFailed     ScanState = "failed"      // the service says so
+	ScanRefused    ScanState = "refused"     // there is proof that nothing was started
+	ScanNotCreated ScanState = "not_created" // an operator says that nothing was started
+)
+
+// Scan is the wish to start one scan and what became of it.
+type Scan struct {
+	Intent   int64
+	Run, Job string
+	Due      time.Time // of the run; zero for a manual one
+	Step     int64
+	FindBy   string
+	Mode     string
+	Queries  []string // or channel ids, as submitted
+	Price    outlier.Credits
+	Again    bool // bought on purpose beside a live scan of the same
+
+	State  ScanState
+	ScanID string // the service's id; "" while unknown
+	Status string // the service's own word
+
+	Intended, Created, Polled, NextPoll, Deadline time.Time
+	Polls                                         int
+}
+
+const scanColumns = `id, run, job, due, step, find_by, mode, queries, price, again <> 0, state, scan, status,
+	intended, created, polled, next_poll, deadline, polls`
+
+// scanRow is a scan on its way out of the database.
+type scanRow struct {
+	Scan
+	queries                                            string
+	due, intended, created, polled, nextPoll, deadline int64
+}
+
+func (r *scanRow) columns() []any {
+	return []any{&r.Intent, &r.Run, &r.Job, &r.due, &r.Step, &r.FindBy, &r.Mode, &r.queries, &r.Price, &r.Again, &r.State, &r.ScanID, &r.Status,
+		&r.intended, &r.created, &r.polled, &r.nextPoll, &r.deadline, &r.Polls}
+}
+
+func (r *scanRow) scan() (Scan, error) {
+	r.Due, r.Intended, r.Created = store.Instant(r.due), store.Instant(r.intended), store.Instant(r.created)
+	r.Polled, r.NextPoll, r.Deadline = store.Instant(r.polled), store.Instant(r.nextPoll), store.Instant(r.deadline)
+	if err := json.Unmarshal([]byte(r.queries), &r.Queries); err != nil {
+		return r.Scan, fmt.Errorf("read the queries of scan intent %d: %w", r.Intent, err)
+	}
+	return r.Scan, nil
+}
+
+// # Which scans are the same
+//
+// A scan is what it looks for: FindBy, Mode and the queries in any order. It is live from
+// its intent on until it has ended and the run that paid for it has read it to the end; or
+// any run has, if that one will not go on. A scan past its deadline is not live: what it
+// finds is of another day. A run that wants a live scan joins it, see [Runs.JoinScan].
+
+// same holds for scans that look for what ?1, ?2 and ?3 say.
+const same = `find_by = ?1 AND mode = ?2 AND wanted = ?3`
+
+// timely holds for scans whose deadline, which an adopted one may lack, is after ?4. Like
+// the time of the intent it is one of the service's clock: no jump of this machine's makes
+// a second purchase of a scan that is under way.
+const timely = `iif(deadline = 0, intended + 86400000000, deadline) > ?4`
+
+// unread holds for scans that the run which paid for them has not read to the end.
+const unread = `EXISTS (SELECT 1 FROM steps WHERE run = scans.run AND stop = '' AND (id = scans.step OR scan = scans.scan))
+	AND (EXISTS (SELECT 1 FROM runs WHERE run = scans.run AND ` + mayGoOn + `)
+		OR NOT EXISTS (SELECT 1 FROM steps WHERE scan = scans.scan AND scan <> '' AND stop <> ''))`
+
+// wanted are the queries of a scan as two scans are compared by them.
+func (s *Scan) wanted() (string, error) {
+	text, err := json.Marshal(slices.Sorted(slices.Values(s.Queries)))
+	return string(text), err
+}
+
+// LiveScan is the scan that a start of wish would only repeat: a live one of the same, or
+// one of the same run, whatever became of it. nil if there is none. If wish is to be
+// bought again, only one whose start is not confirmed stands in its way, and one of its run.
+func (rs *Runs) LiveScan(wish Scan) (live *Scan, err error) {
+	wanted, err := wish.wanted()
+	if err == nil {
+		err = rs.db.View(func(tx *store.Tx) error {
+			live, err = oneScan(tx, `SELECT `+scanColumns+` FROM scans WHERE `+same+` AND (
+					run = ?5 AND state NOT IN ('refused', 'not_created')
+					OR state IN ('intended', 'unknown')
+					OR NOT ?6 AND `+timely+` AND (state = 'running' OR state = 'ended' AND `+unread+`))
+				ORDER BY run = ?5 DESC, state IN ('intended', 'unknown') DESC, id DESC LIMIT 1`,
+				wish.FindBy, wish.Mode, wanted, store.Micros(rs.ledger.ServiceTime()), wish.Run, wish.Again)
+			return err
+		})
+	}
+	if err != nil {
+		return nil, fmt.Errorf("look for a live scan of %q: %w", wish.Queries, err)
+	}
+	return live, nil
+}
+
+// JoinScan lets a step wait for a scan that another one has started, and sets aside what
+// p.Hold says for reading it: both, or if that passes a cap neither.
+func (rs *Runs) JoinScan(p ledger.Purchase, intent int64) error {
+	err := rs.ledger.SetAside(p, func(tx *store.Tx) error {
+		return store.Found(tx.Exec(`UPDATE steps SET joined = ? WHERE id = ?`, intent, p.Step))
+	})
+	if err != nil {
+		return fmt.Errorf("join scan intent %d: %w", intent, err)
+	}
+	return nil
+}
+
+// NamedBefore is the scan of another intent than scan's that has the service's id; nil if
+// none has.
+func NamedBefore(tx *store.Tx, scan Scan, scanID string) (*Scan, error) {
+	before, err := oneScan(tx, `SELECT `+scanColumns+` FROM scans WHERE scan = ? AND scan <> '' AND id <> ?`, scanID, scan.Intent)
+	if err != nil {
+		return nil, fmt.Errorf("look for scan %s: %w", scanID, err)
+	}
+	return before, nil
+}
+
+// Repeats reports whether a start of s would only repeat the scan before.
+func (s *Scan) Repeats(before *Scan) bool {
+	return s.FindBy == before.FindBy && s.Mode == before.Mode &&
+		slices.Equal(slices.Sorted(slices.Values(s.Queries)), slices.Sorted(slices.Values(before.Queries)))
+}
+
+// JoinInstead closes a scan whose start was answered with the scan before, which is on
+// record: the service starts no second one of the same, or its answer came from a cache.
+// The step waits for that one and reads it; the price of the start stays spent, as nothing
+// proves a refund.
+func JoinInstead(tx *store.Tx, scan *Scan, before *Scan) error {
+	scan.State = ScanNotCreated
+	if err := SaveScan(tx, *scan); err != nil {
+		return err
+	}
+	if err := store.Found(tx.Exec(`UPDATE steps SET joined = ? WHERE id = ?`, before.Intent, scan.Step)); err != nil {
+		return fmt.Errorf("let step %d join scan %s: %w", scan.Step, before.ScanID, err)
+	}
+	return nil
+}
+
+// IntendScan puts the wish for a scan on record, before anything is reserved for it,
+// and returns its id for [ledger.Purchase]. A live one of the same, or one that the same due
+// instant had, refuses it with a [*LiveScanError]. An earlier wish of the step for which
+// nothing was even reserved, as when it was parked or met a cap, gives way to it.
+func (rs *Runs) IntendScan(tx *store.Tx, s Scan) (int64, error) {
+	queries, err := json.Marshal(s.Queries)
+	if err != nil {
+		return 0, err
+	}
+	wanted, err := s.wanted()
+	if err != nil {
+		return 0, err
+	}
+	if err := rs.alone(tx, s, wanted); err != nil {
+		return 0, err
+	}
+	if err := forgetVain(tx, s.Step); err != nil {
+		return 0, err
+	}
+	result, err := tx.Exec(`INSERT INTO scans (run, job, due, step, find_by, mode, queries, wanted, price, state, scan, status,
+		intended, created, polled, next_poll, deadline, polls, again)
+		VALUES (?4, ?5, ?6, ?7, ?1, ?2, ?8, ?3, ?9, 'intended', '', '', ?10, 0, 0, 0, ?11, 0,
+			iif(?12, (SELECT 1 + coalesce(max(again), 0) FROM scans WHERE `+same+`), 0))`,
+		s.FindBy, s.Mode, wanted, s.Run, s.Job, store.Micros(s.Due), s.Step, string(queries), int64(s.Price),
+		store.Micros(rs.ledger.ServiceTime()), store.Micros(s.Deadline), s.Again)
+	if err != nil {
+		return 0, fmt.Errorf("put the scan of job %s on record: %w", s.Job, err)
+	}
+	return result.LastInsertId()
+}
+
+// forgetVain removes the wishes of a step that came to nothing before anything was
+// reserved for them: they say nothing, and a step that waits for room makes many.
+func forgetVain(tx *store.Tx, step int64) error {
+	refused, err := store.List(tx, func(id *int64) []any { return []any{id} },
+		`SELECT id FROM scans WHERE step = ? AND state = 'refused'`, step)
+	for i := 0; err == nil && i < len(refused); i++ {
+		var attempted bool
+		if attempted, err = ledger.Attempted(tx, refused[i]); err == nil && !attempted {
+			_, err = tx.Exec(`DELETE FROM scans WHERE id = ?`, refused[i])
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("forget the vain wishes for a scan of step %d: %w", step, err)
+	}
+	return nil
+}
+
+// unconfirmed are the intents of the scans whose start is not confirmed.
+func unconfirmed(tx *store.Tx) ([]int64, error) {
+	// The first condition is that of the index.
+	return store.List(tx, func(id *int64) []any { return []any{id} },
+		`SELECT id FROM scans WHERE state IN ('intended', 'unknown', 'running') AND state = 'unknown'`)
+}
+
+// Release gives back what is left of the hold of a step. Releasing again, or where
+// nothing was held, does nothing; nor does it while the start of the step's scan is
+// not confirmed, which [Runs.SettleScan] ends.
+func Release(tx *store.Tx, step int64) error {
+	intents, err := unconfirmed(tx)
+	if err != nil {
+		return err
+	}
+	return ledger.Release(tx, step, intents)
+}
+
+// alone names the scan that stands in the way of s, if there is one. The database
+// refuses s in any case. One that runs past its deadline does not: no run waits for it
+// any longer.
+func (rs *Runs) alone(tx *store.Tx, s Scan, wanted string) error {
+	if _, err := tx.Exec(`UPDATE scans SET state = 'expired' WHERE `+same+` AND state = 'running' AND NOT `+timely,
+		s.FindBy, s.Mode, wanted, store.Micros(rs.ledger.ServiceTime())); err != nil {
+		return err
+	}
+	before, err := oneScan(tx, `SELECT `+scanColumns+` FROM scans WHERE `+same+` AND (
+			state IN ('intended', 'unknown') OR state = 'running' AND NOT ?4
+			OR job = ?5 AND due = ?6 AND due <> 0 AND state NOT IN ('refused', 'not_created'))
+		ORDER BY id DESC LIMIT 1`,
+		s.FindBy, s.Mode, wanted, s.Again, s.Job, store.Micros(s.Due))
+	if err != nil || before == nil {
+		return err
+	}
+	return &LiveScanError{Scan: *before}
+}
+
+// SaveScan records how a scan stands: its state, the service's id and word, times
+// and polls. What was intended never changes, and a state never goes back.
+func SaveScan(tx *store.Tx, s Scan) error {
+	result, err := tx.Exec(`UPDATE scans SET state = ?, scan = ?, status = ?, created = ?, polled = ?, next_poll = ?, deadline = ?, polls = ?
+		WHERE id = ?`, string(s.State), s.ScanID, s.Status, store.Micros(s.Created), store.Micros(s.Polled), store.Micros(s.NextPoll), store.Micros(s.Deadline), s.Polls,
+		s.Intent)
+	if err := store.Found(result, err); err != nil {
+		return fmt.Errorf("save scan intent %d as %s: %w", s.Intent, s.State, err)
+	}
+	return nil
+}
+
+// Scans are the scans of a job, or of all jobs if job is "", newest first.
+func (rs *Runs) Scans(job string) ([]Scan, error) {
+	var all []Scan
+	err := rs.db.View(func(tx *store.Tx) error {
+		rows, err := store.List(tx, (*scanRow).columns, `SELECT `+scanColumns+` FROM scans WHERE (job = ?1 OR ?1 = '') ORDER BY id DESC`, job)
+		for i := 0; err == nil && i < len(rows); i++ {
+			var one Scan
+			one, err = rows[i].scan()
+			all = append(all, one)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list the scans: %w", err)
+	}
+	return all, nil
+}
+
+// ScanOf is the scan that a step has joined, or its newest intent; nil if it has none.
+func (rs *Runs) ScanOf(step int64) (scan *Scan, err error) {
+	err = rs.db.View(func(tx *store.Tx) error {
+		scan, err = oneScan(tx, `SELECT `+scanColumns+` FROM scans
+			WHERE id = coalesce((SELECT joined FROM steps WHERE id = ?1), (SELECT max(id) FROM scans WHERE step = ?1))`, step)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("look for the scan of step %d: %w", step, err)
+	}
+	return scan, nil
+}
+
+// ScanByID is the scan that has the service's id; nil if none of ours has.
+func (rs *Runs) ScanByID(scanID string) (scan *Scan, err error) {
+	err = rs.db.View(func(tx *store.Tx) error {
+		scan, err = oneScan(tx, `SELECT `+scanColumns+` FROM scans WHERE scan = ? AND scan <> ''`, scanID)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("look for scan %s: %w", scanID, err)
+	}
+	return scan, nil
+}
+
+// scan is the first row of a query; nil if there is none.
+func oneScan(tx *store.Tx, query string, args ...any) (*Scan, error) {
+	var r scanRow
+	err := tx.Row(query, args...).Scan(r.columns()...)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	scan, err := r.scan()
+	return &scan, err
+}
+
+// Started adopts the scan that an answer to a start tells of for the intent of its attempt. One that
+// broke off may still tell the id, and that is all that is needed: the run that waits for
+// the scan asks for the rest.
+func Started(tx *store.Tx, intent int64, answer *outlier.Answer) error {
+	scan, err := oneScan(tx, `SELECT `+scanColumns+` FROM scans WHERE state = 'unknown' AND id = ?`, intent)
+	if err != nil || scan == nil {
+		return err
+	}
+	body, _ := answer.JSON()
+	told, _ := outlier.ReadScan(body)
+	if told.ID == "" {
+		return nil
+	}
+	if before, err := NamedBefore(tx, *scan, told.ID); before != nil || err != nil {
+		if err == nil && answer.Err == nil && scan.Repeats(before) {
+			err = JoinInstead(tx, scan, before)
+		}
+		return err // else it stays unknown: the answer names a scan that looks for something else
+	}
+	scan.State, scan.ScanID, scan.Status, scan.Created = ScanRunning, told.ID, told.Status, told.CreatedAt
+	scan.Polled, scan.NextPoll = answer.ReceivedAt, answer.ReceivedAt
+	return SaveScan(tx, *scan)
+}

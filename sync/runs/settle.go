@@ -1,0 +1,107 @@
+package runs
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"outlierd/outlier"
+	"outlierd/sync/ledger"
+	"outlierd/sync/store"
+)
+
+// SettleScan closes a scan whose outcome is unknown, by the word of an operator who
+// has looked: with a state of [ScanNotCreated] its price is refunded and its hold
+// released, with any other it is adopted under sc.ScanID and its price counts as
+// spent. The price of an answer that came but could not be read stays spent in
+// both cases. The hold of an adopted scan goes on with its run, if that may go on.
+// Refunded is what was given back of the price.
+func (rs *Runs) SettleScan(intent int64, sc Scan) (refunded outlier.Credits, err error) {
+	err = rs.db.Update(func(tx *store.Tx) error {
+		old, err := unsettled(tx, intent)
+		if err != nil {
+			return err
+		}
+		if sc.State == ScanNotCreated {
+			refunded, err = disown(tx, *old)
+			return err
+		}
+		return adopt(tx, *old, sc)
+	})
+	if err != nil {
+		return 0, fmt.Errorf("settle scan intent %d: %w", intent, err)
+	}
+	return refunded, nil
+}
+
+// unsettled is the scan of an intent, if there is something to be told of it.
+func unsettled(tx *store.Tx, intent int64) (*Scan, error) {
+	old, err := oneScan(tx, `SELECT `+scanColumns+` FROM scans WHERE id = ?`, intent)
+	if err != nil {
+		return nil, err
+	}
+	if old == nil {
+		return nil, errors.New("there is no such scan; 'outlierd scan list' shows those there are")
+	}
+	if old.State != ScanUnknown {
+		return nil, fmt.Errorf("it is %s, and only the outcome of an unknown one can be told", old.State)
+	}
+	underWay, err := ledger.Starting(tx, intent)
+	if err == nil && underWay {
+		err = errors.New("it is being started right now; wait for the answer")
+	}
+	return old, err
+}
+
+// disown takes an operator's word that a scan was never started.
+func disown(tx *store.Tx, s Scan) (refunded outlier.Credits, err error) {
+	if refunded, err = ledger.RefundStart(tx, s.Intent); err != nil {
+		return 0, err
+	}
+	s.State = ScanNotCreated
+	if err := SaveScan(tx, s); err != nil {
+		return 0, err
+	}
+	return refunded, Release(tx, s.Step)
+}
+
+// existing are the states of a scan that the service has.
+var existing = []ScanState{ScanRunning, ScanEnded, ScanExpired, ScanFailed}
+
+// adopt takes an operator's word that the scan of an intent is the service's
+// found.ScanID.
+func adopt(tx *store.Tx, old, found Scan) error {
+	if found.ScanID == "" || !slices.Contains(existing, found.State) {
+		return fmt.Errorf("a scan that is adopted has an id and one of the states %v", existing)
+	}
+	other, err := oneScan(tx, `SELECT `+scanColumns+` FROM scans WHERE scan = ? AND id <> ?`, found.ScanID, old.Intent)
+	if err != nil {
+		return err
+	}
+	if other != nil {
+		return fmt.Errorf("scan %s is that of intent %d already", found.ScanID, other.Intent)
+	}
+	if err := ledger.ChargeStart(tx, old.Intent); err != nil {
+		return err
+	}
+	found.Intent = old.Intent
+	if found.Deadline.IsZero() {
+		found.Deadline = old.Deadline
+	}
+	if err := SaveScan(tx, found); err != nil {
+		return err
+	}
+	return releaseAdopted(tx, old)
+}
+
+// releaseAdopted gives back what is held for a scan whose run came to its end while its
+// start was not confirmed: no run will read it any more, and whoever reads it by hand finds
+// the room.
+func releaseAdopted(tx *store.Tx, scan Scan) error {
+	var over bool
+	err := tx.Row(`SELECT EXISTS (SELECT 1 FROM runs WHERE run = ? AND NOT `+mayGoOn+`)`, scan.Run).Scan(&over)
+	if err != nil || !over {
+		return err
+	}
+	return Release(tx, scan.Step)
+}

@@ -1,0 +1,92 @@
+package runs
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"outlierd/outlier"
+	"outlierd/sync/ledger"
+	"outlierd/sync/store"
+)
+
+// # Why is this here?
+//
+// Every row can be followed back to what asked for it, by indexes on the ids of hits and
+// calls.
+
+// Brought is one time that a search brought a video, or a channel.
+type Brought struct {
+	Run, Job, Trigger string
+	Due               time.Time // of the run; zero for one by hand
+	Started           time.Time // of the run
+	Step              int64
+	Op                outlier.Operation
+	Item              string // the for_each value
+	Queries, Seeds    []string
+	Params            string // of the request, without from and size
+	Window            string
+	Scan              string // id of the scan whose results these are
+	Channel           string // of the video
+	Page              int    // 0-based
+	Rank              int    // 1-based, over the whole result
+	Hits              int    // of the page, less those that the search had brought before
+	First             bool   // by the run that saw it first of all
+
+	Calls []ledger.Call // the attempts at the page; none if the journal had it
+}
+
+type broughtRow struct {
+	Brought
+	due, started   int64
+	queries, seeds string
+	run            int64
+}
+
+func (r *broughtRow) columns() []any {
+	return []any{&r.Run, &r.Job, &r.Trigger, &r.due, &r.started, &r.run, &r.Step, &r.Op, &r.Item, &r.queries, &r.seeds,
+		&r.Params, &r.Window, &r.Scan, &r.Channel, &r.Page, &r.Rank, &r.First}
+}
+
+const bringings = `SELECT r.run, r.job, r.cause, r.due, r.started, r.id, s.id, s.op, s.item, s.queries, s.seeds,
+	s.params, s.window, s.scan, h.channel, h.page, h.rank, h.run = (SELECT run FROM seen WHERE video = ?1)
+	FROM run_hits h JOIN runs r ON r.id = h.run JOIN steps s ON s.id = h.step
+	WHERE h.video = ?1 ORDER BY r.id, s.ordinal`
+
+// Bringings are all times that an id was brought, the first one first.
+func (rs *Runs) Bringings(id string) (all []Brought, err error) {
+	err = rs.db.View(func(tx *store.Tx) error {
+		rows, err := store.List(tx, (*broughtRow).columns, bringings, id)
+		if err != nil {
+			return err
+		}
+		for i := range rows {
+			if err := complete(tx, &rows[i]); err != nil {
+				return err
+			}
+			all = append(all, rows[i].Brought)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("look for what brought %s: %w", id, err)
+	}
+	return all, nil
+}
+
+// complete adds what stands in other tables.
+func complete(tx *store.Tx, r *broughtRow) error {
+	r.Due, r.Started = store.Instant(r.due), store.Instant(r.started)
+	if err := json.Unmarshal([]byte(r.queries), &r.Queries); err != nil {
+		return fmt.Errorf("read step %d: %w", r.Step, err)
+	}
+	if err := json.Unmarshal([]byte(r.seeds), &r.Seeds); err != nil {
+		return fmt.Errorf("read step %d: %w", r.Step, err)
+	}
+	err := tx.Row(`SELECT count(*) FROM run_hits WHERE run = ? AND step = ? AND page = ?`, r.run, r.Step, r.Page).Scan(&r.Hits)
+	if err != nil {
+		return err
+	}
+	r.Calls, err = ledger.CallsOfPage(tx, r.Run, r.Step, r.Page)
+	return err
+}

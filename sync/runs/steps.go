@@ -1,0 +1,176 @@
+package runs
+
+import (
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"outlierd/outlier"
+	"outlierd/sync/ledger"
+	"outlierd/sync/store"
+)
+
+// Step is one search of a run, resolved when the run began, and how far it got.
+type Step struct {
+	ID      int64
+	Run     string
+	Ordinal int
+	Op      outlier.Operation
+	Item    string // the for_each value
+	Queries []string
+	Seeds   []string
+	Params  string // canonical, without from and size
+	Window  string // publication dates "2026-11-01..2026-11-14"; either may be missing
+
+	Watermark string // identity of what is searched; see [Watermark]. "" if it has none
+	Scan      string // id of the scan whose results the step reads; "" for other steps
+	Joined    int64  // intent of the scan that another step has started and this one waits for; 0 if none
+	Origin    int64  // the first of the steps whose rest this one buys; 0 if it buys the rest of none
+
+	Began   time.Time // service time at which page one was asked for; zero before
+	Next    int       // the page to take next
+	Pages   int       // taken
+	Hits    int
+	NewHits int
+	Seen    int             // distinct hits, with those of the steps whose rest this one buys
+	Total   int64           // the most that the service has said; -1 while unknown
+	Reading string          // what `from` counts, as its pages have shown: "page", "offset", or ""
+	Stop    string          // why no further page is taken; "" while open
+	Credits outlier.Credits // what its attempts cost, those of unknown outcome included; follows from the ledger
+	Unread  int             // of Hits, those that could not be stored
+	Reused  int             // pages that the journal had, and that were not bought again
+	Left    int             // pages that were left when it ended, whatever ended it; -1 if it is not known how many
+}
+
+const stepColumns = `id, run, ordinal, op, item, queries, seeds, params, window, next, pages, hits, new_hits, seen, unread, total, reading, stop,
+	watermark, scan, coalesce(joined, 0), coalesce(origin, 0), began, reused, left_pages, ` + ledger.StepCredits
+
+type stepRow struct {
+	Step
+	queries, seeds string
+	began          int64
+}
+
+func (r *stepRow) columns() []any {
+	return []any{&r.ID, &r.Run, &r.Ordinal, &r.Op, &r.Item, &r.queries, &r.seeds, &r.Params, &r.Window,
+		&r.Next, &r.Pages, &r.Hits, &r.NewHits, &r.Seen, &r.Unread, &r.Total, &r.Reading, &r.Stop,
+		&r.Watermark, &r.Scan, &r.Joined, &r.Origin, &r.began, &r.Reused, &r.Left, &r.Credits}
+}
+
+func (r *stepRow) step() (Step, error) {
+	r.Began = store.Instant(r.began)
+	err := json.Unmarshal([]byte(r.queries), &r.Queries)
+	if err == nil {
+		err = json.Unmarshal([]byte(r.seeds), &r.Seeds)
+	}
+	if err != nil {
+		err = fmt.Errorf("read step %d of run %s: %w", r.ID, r.Run, err)
+	}
+	return r.Step, err
+}
+
+// AddStep appends a step to a run that is under way and returns its id. Its ordinal
+// follows from what the run has.
+func AddStep(tx *store.Tx, s Step) (id int64, err error) {
+	var status Status
+	err = tx.Row(`SELECT status, (SELECT coalesce(max(ordinal) + 1, 0) FROM steps WHERE run = runs.run) FROM runs WHERE run = ?`, s.Run).
+		Scan(&status, &s.Ordinal)
+	if errors.Is(err, sql.ErrNoRows) {
+		err = errors.New("the run was never begun")
+	}
+	if err == nil && status != Running {
+		err = fmt.Errorf("the run is %s", status)
+	}
+	if err == nil {
+		id, err = addStep(tx, s)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("add a step to run %s: %w", s.Run, err)
+	}
+	return id, nil
+}
+
+func addStep(tx *store.Tx, s Step) (int64, error) {
+	queries, err := json.Marshal(s.Queries)
+	if err != nil {
+		return 0, err
+	}
+	seeds, err := json.Marshal(s.Seeds)
+	if err != nil {
+		return 0, err
+	}
+	result, err := tx.Exec(`INSERT INTO steps (run, ordinal, op, item, queries, seeds, params, window, next, pages, hits, new_hits, seen, unread, total,
+		reading, stop, watermark, scan, origin, began, reused, left_pages)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, nullif(?, 0), ?, ?, ?)`,
+		s.Run, s.Ordinal, string(s.Op), s.Item, string(queries), string(seeds), s.Params, s.Window,
+		s.Next, s.Pages, s.Hits, s.NewHits, s.Seen, s.Unread, s.Total,
+		s.Reading, s.Stop, s.Watermark, s.Scan, s.Origin, store.Micros(s.Began), s.Reused, s.Left)
+	if err != nil {
+		return 0, err
+	}
+	return result.LastInsertId()
+}
+
+// SaveStep records how far a step has got. What was resolved at the beginning
+// never changes.
+func SaveStep(tx *store.Tx, s Step) error {
+	result, err := tx.Exec(`UPDATE steps SET began = ?, next = ?, pages = ?, hits = ?, new_hits = ?, seen = ?, unread = ?, total = ?,
+		reading = ?, stop = ?, reused = ?, left_pages = ? WHERE id = ?`,
+		store.Micros(s.Began), s.Next, s.Pages, s.Hits, s.NewHits, s.Seen, s.Unread, s.Total, s.Reading, s.Stop, s.Reused, s.Left, s.ID)
+	if err := store.Found(result, err); err != nil {
+		return fmt.Errorf("save step %d: %w", s.ID, err)
+	}
+	return nil
+}
+
+// Steps are the steps of a run, in order.
+func (rs *Runs) Steps(run string) ([]Step, error) {
+	var steps []Step
+	err := rs.db.View(func(tx *store.Tx) error {
+		rows, err := store.List(tx, (*stepRow).columns, `SELECT `+stepColumns+` FROM steps WHERE run = ? ORDER BY ordinal`, run)
+		for i := 0; err == nil && i < len(rows); i++ {
+			var step Step
+			step, err = rows[i].step()
+			steps = append(steps, step)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the steps of run %s: %w", run, err)
+	}
+	return steps, nil
+}
+
+// LastOf is the newest of the steps that buy a step's search: itself, unless a later run
+// has bought what it left.
+func (rs *Runs) LastOf(step *Step) (last Step, err error) {
+	err = rs.db.View(func(tx *store.Tx) error {
+		rows, err := store.List(tx, (*stepRow).columns, `SELECT `+stepColumns+` FROM steps
+			WHERE id = (SELECT max(id) FROM (SELECT ?1 AS id UNION ALL SELECT id FROM steps WHERE origin = ?1))`, first(step))
+		if err == nil && len(rows) != 1 {
+			err = errors.New("it is not on record")
+		}
+		if err == nil {
+			last, err = rows[0].step()
+		}
+		return err
+	})
+	if err != nil {
+		return last, fmt.Errorf("look for what was bought after step %d: %w", step.ID, err)
+	}
+	return last, nil
+}
+
+// Unread counts the hits that could not be stored of a step, and of those whose rest it buys.
+func (rs *Runs) Unread(step *Step) (n int, err error) {
+	err = rs.db.View(func(tx *store.Tx) error {
+		return tx.Row(`SELECT coalesce(sum(unread), 0) FROM steps WHERE id IN (?1, ?2) OR origin = ?2`,
+			step.ID, first(step)).Scan(&n)
+	})
+	if err != nil {
+		return 0, fmt.Errorf("count what could not be stored of step %d: %w", step.ID, err)
+	}
+	return n, nil
+}

@@ -1,0 +1,195 @@
+package runs
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"outlierd/sync/ledger"
+	"outlierd/sync/store"
+)
+
+// Watermark says up to when the searches of one identity have covered a job. The
+// key tells operation, queries or seeds, and the for_each value: whoever changes one
+// of them starts afresh, whoever changes another filter does not.
+type Watermark struct {
+	Job, Key string
+	At       time.Time // service time at which page one of the last search that succeeded was asked for
+	Run      string    // of that search; "" if the watermark was set by hand
+	Set      time.Time // when it was written down
+}
+
+// MoveWatermark moves a watermark forward to w.At for w.Run. An earlier instant
+// leaves it where it is: two runs may end in another order than they began.
+func MoveWatermark(tx *store.Tx, w Watermark) error {
+	if w.Run == "" {
+		return fmt.Errorf("move watermark %q of job %s: a run moves it, or it is set by hand", w.Key, w.Job)
+	}
+	_, err := tx.Exec(`INSERT INTO watermarks (job, key, at, run, set_at) VALUES (?, ?, ?, ?, ?)
+		ON CONFLICT DO UPDATE SET at = excluded.at, run = excluded.run, set_at = excluded.set_at WHERE excluded.at > at`,
+		w.Job, w.Key, store.Micros(w.At), w.Run, store.Micros(tx.Now()))
+	if err != nil {
+		return fmt.Errorf("move watermark %q of job %s: %w", w.Key, w.Job, err)
+	}
+	return nil
+}
+
+// Watermark is the instant up to which a job has covered key; zero if it never has.
+func (rs *Runs) Watermark(job, key string) (time.Time, error) {
+	var at int64
+	err := rs.db.View(func(tx *store.Tx) error {
+		return tx.Row(`SELECT at FROM watermarks WHERE job = ? AND key = ?`, job, key).Scan(&at)
+	})
+	if errors.Is(err, sql.ErrNoRows) {
+		return time.Time{}, nil
+	}
+	if err != nil {
+		return time.Time{}, fmt.Errorf("look for watermark %q of job %s: %w", key, job, err)
+	}
+	return store.Instant(at), nil
+}
+
+// lastSearched is the query for it. The steps that search for the same are taken from the
+// latest to the first one that is the job's.
+const lastSearched = `SELECT began FROM steps CROSS JOIN runs USING (run)
+	WHERE runs.job = ?1 AND steps.watermark = ?2 AND steps.pages > 0 AND steps.began <= ?3 AND NOT runs.overridden ORDER BY began DESC LIMIT 1`
+
+// LastSearched is the service time at which a job last asked for page one of what a
+// watermark's key names, whatever became of the search; zero if it never did. Runs that
+// a person has overridden do not count, nor does what is dated in the future.
+func (rs *Runs) LastSearched(job, key string) (time.Time, error) {
+	var began int64
+	err := rs.db.View(func(tx *store.Tx) error {
+		return tx.Row(lastSearched, job, key, store.Micros(rs.ledger.ServiceTime().Add(ledger.Skew))).Scan(&began)
+	})
+	if errors.Is(err, sql.ErrNoRows) {
+		return time.Time{}, nil
+	}
+	if err != nil {
+		return time.Time{}, fmt.Errorf("when did job %s last search for %s: %w", job, key, err)
+	}
+	return store.Instant(began), nil
+}
+
+// searched is the query for it.
+const searched = `SELECT steps.params, steps.stop, steps.began, CASE WHEN runs.overridden THEN runs.plan END
+	FROM steps CROSS JOIN runs USING (run)
+	WHERE steps.watermark = ?2 AND steps.pages > 0 AND (runs.job = ?1 OR runs.job IN (SELECT old FROM renames WHERE new = ?1))`
+
+// Searched is a search that has had pages.
+type Searched struct {
+	Params string // as [Step] has them
+	Stop   string
+	Began  time.Time
+	Plan   []byte // of its run, if a person has overridden that
+}
+
+// Searched are the searches that a job has made for what a watermark's key names, also
+// under its former name.
+func (rs *Runs) Searched(job, key string) (all []Searched, err error) {
+	type row struct {
+		Searched
+		began int64
+	}
+	err = rs.db.View(func(tx *store.Tx) error {
+		rows, err := store.List(tx, func(r *row) []any { return []any{&r.Params, &r.Stop, &r.began, &r.Plan} }, searched, job, key)
+		for _, r := range rows {
+			r.Began = store.Instant(r.began)
+			all = append(all, r.Searched)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("look for the searches of job %s for %s: %w", job, key, err)
+	}
+	return all, nil
+}
+
+// watermarkRow is a watermark on its way out of the database.
+type watermarkRow struct {
+	Watermark
+	at, set int64
+}
+
+func (r *watermarkRow) columns() []any {
+	return []any{&r.Job, &r.Key, &r.at, &r.Run, &r.set}
+}
+
+// Watermarks are those of a job, or of all jobs if job is "", by job and key.
+func (rs *Runs) Watermarks(job string) ([]Watermark, error) {
+	var all []Watermark
+	err := rs.db.View(func(tx *store.Tx) error {
+		rows, err := store.List(tx, (*watermarkRow).columns,
+			`SELECT job, key, at, run, set_at FROM watermarks WHERE (job = ?1 OR ?1 = '') ORDER BY job, key`, job)
+		for _, r := range rows {
+			r.At, r.Set = store.Instant(r.at), store.Instant(r.set)
+			all = append(all, r.Watermark)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list the watermarks: %w", err)
+	}
+	return all, nil
+}
+
+// SetWatermark sets a watermark by hand, forward or back; a key of "" means every
+// key that the job has.
+func (rs *Runs) SetWatermark(job, key string, at time.Time) error {
+	err := rs.db.Update(func(tx *store.Tx) error {
+		if at.IsZero() {
+			return errors.New("there is no time to set it to")
+		}
+		if key == "" {
+			return store.Found(tx.Exec(`UPDATE watermarks SET at = ?, run = '', set_at = ? WHERE job = ?`, store.Micros(at), store.Micros(tx.Now()), job))
+		}
+		_, err := tx.Exec(`INSERT INTO watermarks (job, key, at, run, set_at) VALUES (?, ?, ?, '', ?)
+			ON CONFLICT DO UPDATE SET at = excluded.at, run = '', set_at = excluded.set_at`, job, key, store.Micros(at), store.Micros(tx.Now()))
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("set the watermarks of job %s: %w", job, err)
+	}
+	return nil
+}
+
+// ResetWatermarks forgets what a job has covered and returns how many watermarks it
+// had. Its next run starts as if it were the first.
+func (rs *Runs) ResetWatermarks(job string) (n int, err error) {
+	err = rs.db.Update(func(tx *store.Tx) error {
+		result, err := tx.Exec(`DELETE FROM watermarks WHERE job = ?`, job)
+		if err != nil {
+			return err
+		}
+		gone, err := result.RowsAffected()
+		n = int(gone)
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("reset the watermarks of job %s: %w", job, err)
+	}
+	return n, nil
+}
+
+// CorrectWatermarks puts those that lie in the future at now back to when they were
+// written: a search looks for nothing before its watermark, so such a one would lose what
+// is published until its date comes, and after that nothing would tell that it was wrong.
+func CorrectWatermarks(tx *store.Tx, now time.Time) error {
+	rows, err := store.List(tx, (*watermarkRow).columns,
+		`SELECT job, key, at, run, set_at FROM watermarks WHERE at > ?`, store.Micros(now.Add(ledger.Skew)))
+	for i := 0; err == nil && i < len(rows); i++ {
+		err = takeBack(tx, rows[i], store.Micros(now))
+	}
+	return err
+}
+
+// takeBack puts a mark in the place of one that lies in the future.
+func takeBack(tx *store.Tx, mark watermarkRow, now int64) error {
+	if _, err := tx.Exec(`DELETE FROM watermarks WHERE job = ? AND key = ?`, mark.Job, mark.Key); err != nil {
+		return err
+	}
+	_, err := tx.Exec(`INSERT INTO watermarks (job, key, at, run, set_at) VALUES (?, ?, ?, ?, ?)`,
+		mark.Job, mark.Key, min(mark.set, now), mark.Run, mark.set)
+	return err
+}

@@ -1,0 +1,69 @@
+package state
+
+import _ "embed"
+
+//go:embed migrations/0001.sql
+var migration1 string
+
+//go:embed migrations/0002.sql
+var migration2 string
+
+//go:embed migrations/0003.sql
+var migration3 string
+
+//go:embed migrations/0004.sql
+var migration4 string
+
+//go:embed migrations/0005.sql
+var migration5 string
+
+//go:embed migrations/0006.sql
+var migration6 string
+
+//go:embed migrations/0007.sql
+var migration7 string
+
+//go:embed migrations/0008.sql
+var migration8 string
+
+//go:embed migrations/0009.sql
+var migration9 string
+
+//go:embed migrations/0010.sql
+var migration10 string
+
+//go:embed migrations/0011.sql
+var migration11 string
+
+//go:embed migrations/0012.sql
+var migration12 string
+
+//go:embed migrations/0013.sql
+var migration13 string
+
+//go:embed migrations/0014.sql
+var migration14 string
+
+//go:embed migrations/0015.sql
+var migration15 string
+
+//go:embed migrations/0016.sql
+var migration16 string
+
+//go:embed migrations/0017.sql
+var migration17 string
+
+//go:embed migrations/0018.sql
+var migration18 string
+
+// migrations lead from one schema version to the next; the version of a file is
+// the number of those that were applied to it. The list only ever grows.
+//
+// It is one list for all packages that own tables, since the steps of earlier versions
+// change tables of several at once, and a file of any version has to go through them in
+// this order.
+var migrations = []string{
+	migration1, migration2, migration3, migration4, migration5, migration6,
+	migration7, migration8, migration9, migration10, migration11, migration12, migration13,
+	migration14, migration15, migration16, migration17, migration18,
+}

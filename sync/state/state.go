@@ -1,0 +1,324 @@
+package state
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"outlierd/sync/journal"
+	"outlierd/sync/ledger"
+	"outlierd/sync/queue"
+	"outlierd/sync/runs"
+	"outlierd/sync/store"
+)
+
+// Options are what a state folder must know of the world.
+type Options struct {
+	Service  string         // address of the service; the folder is bound to the first one. "" neither binds nor checks
+	Location *time.Location // where days and billing cycles turn; nil means UTC
+	Renews   int            // day of the month on which a billing cycle begins; 0 means 1
+	Version  string         // of the program, for those who meet the file later
+
+	MinFree   uint64                           // bytes that must be free before anything is bought; 0 means 256 MiB
+	FreeSpace func(dir string) (uint64, error) // nil asks the file system
+
+	// BootID identifies the machine's present boot, "" if it cannot be told; nil asks the
+	// system. After an unclean end in an earlier boot the whole state is checked.
+	BootID func() string
+
+	// Judge reports whether an answer has a row of what was asked about. It is asked about
+	// those that an earlier version took for good. nil believes them.
+	Judge func(*journal.Entry) bool
+
+	Log *slog.Logger // nil discards
+}
+
+func (o Options) store() store.Options {
+	return store.Options{Migrations: migrations, MinFree: o.MinFree, FreeSpace: o.FreeSpace, BootID: o.BootID, Log: o.Log}
+}
+
+// Store is an open state folder: its file, and what the packages keep in it that own its
+// tables. Its methods may be called by several goroutines.
+type Store struct {
+	db      *store.Store
+	journal *journal.Journal
+	ledger  *ledger.Ledger
+	queue   *queue.Queue
+	runs    *runs.Runs
+
+	service, version string
+}
+
+// over is what the packages keep in a file.
+func over(db *store.Store, o Options) (*Store, error) {
+	j, err := journal.New(db)
+	if err != nil {
+		return nil, err
+	}
+	l := ledger.New(db, j, cmp.Or(o.Location, time.UTC), cmp.Or(o.Renews, 1))
+	return &Store{
+		db: db, journal: j, ledger: l, queue: queue.New(db, j, l, o.Judge), runs: runs.New(db, l),
+		service: o.Service, version: o.Version,
+	}, nil
+}
+
+// Open takes the state folder dir for this process, creating it if need be, brings
+// the file to this program's schema, and settles what an earlier process left
+// behind: a reservation that was never marked as sent is provably unsent and
+// refunded; an answer that it kept in a file is settled; any other attempt that was
+// marked stays held as unknown.
+//
+// After an unclean end the newest rows are checked. Everything is checked, see
+// [Store.Check], if the machine itself went down meanwhile, or if SQLite has reported
+// damage before.
+//
+// It fails with a [*store.HeldError], [*store.NewerError], [*BoundError] or
+// [*store.CorruptError].
+func Open(ctx context.Context, dir string, o Options) (*Store, error) {
+	db, err := store.Open(ctx, dir, o.store())
+	if err != nil {
+		return nil, err
+	}
+	s, err := over(db, o)
+	if err == nil {
+		err = s.start(ctx)
+	}
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return s, nil
+}
+
+// start makes sure that the state can be trusted, and settles what the last process left
+// open.
+func (s *Store) start(ctx context.Context) error {
+	if err := s.checkAtStart(ctx); err != nil {
+		return err
+	}
+	if err := s.db.Update(s.bind); err != nil {
+		return err
+	}
+	if err := s.ledger.SettleHeld(runs.Started); err != nil {
+		return err
+	}
+	if err := s.db.Update(s.recover); err != nil {
+		return err
+	}
+	if err := s.ledger.TurnCalendar(); err != nil {
+		return err
+	}
+	return s.db.Ready(ctx)
+}
+
+// recover settles what the last process left open.
+func (s *Store) recover(tx *store.Tx) error {
+	if err := s.ledger.Recover(tx); err != nil {
+		return err
+	}
+	return errors.Join(runs.Recover(tx), queue.Correct(tx), s.queue.ExpireSome(tx))
+}
+
+// bind ties the folder to its service, and notes who writes.
+func (s *Store) bind(tx *store.Tx) error {
+	if err := s.bound(tx); err != nil {
+		return err
+	}
+	if s.service != "" {
+		if err := tx.SetMeta("service", s.service); err != nil {
+			return err
+		}
+	}
+	return tx.SetMeta("version", s.version)
+}
+
+// BoundError says that the folder's rows come from another service.
+type BoundError struct {
+	Dir        string
+	Have, Want string // service addresses
+}
+
+func (e *BoundError) Error() string {
+	return fmt.Sprintf("the state folder %s belongs to the service %s, not to %s; "+
+		"use another data folder, so that the rows of two services never mix", e.Dir, e.Have, e.Want)
+}
+
+// bound refuses a folder that another service has answered for. One that never did leaves
+// the folder free: its address was mistyped, or not tried yet.
+func (s *Store) bound(tx *store.Tx) error {
+	have, err := tx.Meta("service")
+	if err != nil || have == "" || s.service == "" || have == s.service {
+		return err
+	}
+	heard, err := ledger.Heard(tx)
+	if err == nil && heard {
+		err = &BoundError{Dir: s.db.Dir(), Have: have, Want: s.service}
+	}
+	return err
+}
+
+// Heard reports whether the service has ever answered in its own form, be it with an error.
+func (s *Store) Heard() (heard bool, err error) {
+	err = s.db.View(func(tx *store.Tx) error {
+		heard, err = ledger.Heard(tx)
+		return err
+	})
+	if err != nil {
+		return false, fmt.Errorf("has the service ever answered: %w", err)
+	}
+	return heard, nil
+}
+
+// Close commits the open group and lets go of the folder. Closing again does nothing.
+func (s *Store) Close() error { return errors.Join(s.db.Close(), s.ledger.Close()) }
+
+// Peek opens the state folder dir to read, also while another process holds it; see
+// [store.Peek].
+//
+// A run that is recorded as running is shown as interrupted where no process holds the
+// folder: that which worked on it was killed. No answer is ever kept here, so the
+// service's time is this machine's.
+func Peek(ctx context.Context, dir string, o Options) (*Store, error) {
+	db, err := store.Peek(ctx, dir, o.store())
+	if err != nil {
+		return nil, err
+	}
+	s, err := over(db, o)
+	if err == nil {
+		err = db.View(s.bound)
+	}
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return s, nil
+}
+
+// Lift lifts the blocks of a key and that of the clock in the state folder dir, also
+// while another process holds it, and returns those that were in force. Beside [Clear] it
+// is the one thing that may be written beside the holder: a row of no other table depends
+// on it, and the holder looks for blocks before every call.
+func Lift(ctx context.Context, dir string, o Options, key string) (lifted []ledger.Latched, err error) {
+	seen, err := Peek(ctx, dir, o)
+	if err != nil {
+		return nil, err
+	}
+	lifted, err = seen.ledger.Liftable(key)
+	if err := errors.Join(err, seen.Close()); err != nil || len(lifted) == 0 {
+		return nil, err
+	}
+	db, err := store.Beside(ctx, dir, o.store())
+	if err != nil {
+		return nil, err
+	}
+	err = db.Update(func(tx *store.Tx) error { return ledger.Lift(tx, key) })
+	if err := errors.Join(err, db.Close()); err != nil {
+		return nil, fmt.Errorf("lift what refuses calls: %w", err)
+	}
+	return lifted, nil
+}
+
+// Clear is [queue.Queue.Cancel] for the state folder dir, also while another process
+// holds it. That one looks into the queue before every call, and the answer to a call
+// that it has under way is kept whether or not a job still waits for it.
+func Clear(ctx context.Context, dir string, o Options, job string) (dropped, kept int, err error) {
+	seen, err := Peek(ctx, dir, o) // which refuses what is not to be written to
+	if err == nil {
+		err = seen.Close()
+	}
+	if err != nil {
+		return 0, 0, err
+	}
+	db, err := store.Beside(ctx, dir, o.store())
+	if err != nil {
+		return 0, 0, err
+	}
+	s, err := over(db, o)
+	if err == nil {
+		dropped, kept, err = s.queue.Cancel(ctx, job)
+	}
+	return dropped, kept, errors.Join(err, db.Close())
+}
+
+// CorrectDates takes back what searches have covered according to a clock that turned out
+// to be ahead, now that the time is agreed on: it puts watermarks back to when they were
+// written, and lets calls that such a date keeps waiting be made.
+func (s *Store) CorrectDates() error {
+	if s.ledger.DatesCorrected() {
+		return nil
+	}
+	now := s.ledger.ServiceTime()
+	err := s.db.Update(func(tx *store.Tx) error {
+		if err := queue.Correct(tx); err != nil {
+			return err
+		}
+		return runs.CorrectWatermarks(tx, now)
+	})
+	if err != nil {
+		return fmt.Errorf("correct what lies in the future: %w", err)
+	}
+	s.ledger.SetDatesCorrected()
+	return nil
+}
+
+// Rename lets a job go on under a new name: its watermarks, its tasks in the queue,
+// its scans, what it has spent, since when it is known, when it was last due and a run
+// that may go on. What is over keeps the old name. Carrying it out again does nothing,
+// so that `was` may stay in the file, and another job may take the old name later.
+//
+// The queue goes first, in pieces. A process that is killed meanwhile has renamed nothing
+// else, and the next one moves the rest.
+func (s *Store) Rename(ctx context.Context, old, new string) error {
+	if old == new || old == "" || new == "" {
+		return fmt.Errorf("rename job %q to %q: two different names are needed", old, new)
+	}
+	done, err := s.runs.Renamed(old, new)
+	if done || err != nil {
+		return err
+	}
+	err = s.queue.Rename(ctx, old, new)
+	if err == nil {
+		err = s.db.Update(func(tx *store.Tx) error { return runs.Rename(tx, old, new) })
+	}
+	if err != nil {
+		return fmt.Errorf("rename job %s to %s: %w", old, new, err)
+	}
+	return nil
+}
+
+// Finish records how a run stands; see [runs.Finish]. Calls that have expired leave the
+// queue.
+func (s *Store) Finish(r runs.Run) error {
+	return s.db.Update(func(tx *store.Tx) error {
+		if err := runs.Finish(tx, r); err != nil {
+			return err
+		}
+		return s.queue.ExpireSome(tx)
+	})
+}
+
+// Supersede records that a run is not continued any more; see [runs.Supersede].
+func (s *Store) Supersede(r runs.Run) error {
+	return s.db.Update(func(tx *store.Tx) error {
+		if err := runs.Supersede(tx, r); err != nil {
+			return err
+		}
+		return s.queue.ExpireSome(tx)
+	})
+}
+
+// Jobs are the names under which anything is on record: runs, watermarks, queued calls.
+func (s *Store) Jobs() ([]string, error) {
+	names, err := s.runs.Jobs()
+	if err != nil {
+		return nil, err
+	}
+	counts, err := s.queue.Counts()
+	for _, c := range counts {
+		names = append(names, c.Job)
+	}
+	slices.Sort(names)
+	return slices.Compact(names), err
+}

@@ -1,0 +1,17 @@
+package store
+
+import (
+	"errors"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// allocate takes room for the file without writing it, where the file system can.
+func allocate(file *os.File, size int64) error {
+	err := unix.Fallocate(int(file.Fd()), 0, 0, size)
+	if errors.Is(err, unix.EOPNOTSUPP) {
+		return writeZeros(file, size)
+	}
+	return err
+}

@@ -1,0 +1,139 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+)
+
+// HeldError says that another process works with the state folder.
+type HeldError struct {
+	Dir     string
+	PID     int // 0 if the holder has not said who it is
+	Command string
+	Since   time.Time
+}
+
+func (e *HeldError) Error() string {
+	who := "another process"
+	if e.PID != 0 {
+		who = fmt.Sprintf("process %d (%s) since %s", e.PID, e.Command, e.Since.Format(time.RFC3339))
+	}
+	return fmt.Sprintf("the state folder %s is held by %s; stop it first, or use another data folder", e.Dir, who)
+}
+
+// NewerError says that the state was written by a later version of the program.
+type NewerError struct {
+	Path       string
+	Have, Want int    // schema versions: of the file, and the latest known here
+	Version    string // the program that wrote it last
+}
+
+func (e *NewerError) Error() string {
+	return fmt.Sprintf("%s has schema version %d, written by outlierd %s, and this program knows versions up to %d; "+
+		"use that version or a later one", e.Path, e.Have, e.Version, e.Want)
+}
+
+// CorruptError says that the state cannot be trusted. Nothing is bought on such a
+// state, because what was spent is written nowhere else.
+type CorruptError struct {
+	Path   string
+	Detail string
+}
+
+func (e *CorruptError) Error() string {
+	return fmt.Sprintf("%s is damaged: %s; bring a backup of the state folder back, "+
+		"since what was spent is recorded nowhere else", e.Path, e.Detail)
+}
+
+// FullError says that the disk has no room for what was to be written. What was
+// accepted before is kept in memory and written as soon as there is room.
+type FullError struct {
+	Dir   string
+	Cause error
+}
+
+func (e *FullError) Error() string {
+	return fmt.Sprintf("no room left on the disk of %s: %v; free some space and run again, nothing that was kept is lost", e.Dir, e.Cause)
+}
+
+func (e *FullError) Unwrap() error { return e.Cause }
+
+// LowSpaceError refuses a request because its answer might find no room.
+type LowSpaceError struct {
+	Dir        string
+	Free, Need uint64 // bytes
+}
+
+func (e *LowSpaceError) Error() string {
+	return fmt.Sprintf("the disk of %s has %d MiB left and %d MiB are required before anything is bought; free some space and run again",
+		e.Dir, e.Free>>20, e.Need>>20)
+}
+
+// LockedError says that another program has locked the database, for longer than the
+// work could wait.
+type LockedError struct {
+	Path  string
+	Cause error
+}
+
+func (e *LockedError) Error() string {
+	return fmt.Sprintf("%s is locked by another program: %v; close it and run again", e.Path, e.Cause)
+}
+
+func (e *LockedError) Unwrap() error { return e.Cause }
+
+// IsLocked reports whether err says that another program has locked the database.
+func IsLocked(err error) bool {
+	_, ok := errors.AsType[*LockedError](err)
+	return ok
+}
+
+// code is the primary result code of SQLite in err, 0 if there is none.
+func code(err error) int {
+	if e, ok := errors.AsType[*sqlite.Error](err); ok {
+		return e.Code() & 0xff
+	}
+	return 0
+}
+
+// IsConstraint reports whether err says that a constraint or a trigger refused a statement.
+func IsConstraint(err error) bool { return code(err) == sqlite3.SQLITE_CONSTRAINT }
+
+// full reports whether err says that the disk has no room. The file that indexes
+// the log tells so in a way of its own.
+func full(err error) bool {
+	e, ok := errors.AsType[*sqlite.Error](err)
+	return ok && (code(err) == sqlite3.SQLITE_FULL || e.Code() == sqlite3.SQLITE_IOERR_SHMSIZE)
+}
+
+// explain gives SQLite's errors the name under which callers know them, and stops
+// the store for good after those that leave open what is on the disk: an fsync
+// that failed must not be tried again.
+func (s *Store) explain(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case full(err):
+		return &FullError{Dir: s.dir, Cause: err}
+	}
+	switch code(err) {
+	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
+		s.broken = &CorruptError{Path: s.Path(), Detail: err.Error()}
+		if s.holds { // so that the next start checks everything
+			if err := sign(s.lock, mustCheck); err != nil {
+				return errors.Join(s.broken, err)
+			}
+		}
+		return s.broken
+	case sqlite3.SQLITE_IOERR:
+		s.broken = fmt.Errorf("the disk of %s does not work: %w; restart when it does", s.dir, err)
+		return s.broken
+	case sqlite3.SQLITE_BUSY:
+		return &LockedError{Path: s.Path(), Cause: err}
+	}
+	return err
+}

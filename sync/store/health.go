@@ -1,0 +1,61 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+)
+
+// Doubt says why the whole file is to be checked before it is relied on, "" if it need not
+// be: SQLite has reported damage, or an earlier check did not finish; or the machine went
+// down while the file was open. A kill can only cut the newest transaction short, which
+// SQLite undoes; a machine that went down may have lost any page that was not yet on its
+// disk.
+func (s *Store) Doubt() (why string) {
+	present := s.options.BootID()
+	switch {
+	case s.bootBefore == mustCheck:
+		return "damage was reported, or an earlier check did not finish"
+	case s.unclean && (s.bootBefore != present || present == ""):
+		return "the machine went down while the state was open"
+	}
+	return ""
+}
+
+// Unclean reports whether the last process ended without closing the file.
+func (s *Store) Unclean() bool { return s.unclean }
+
+// Doubted has the next process check the whole file, until [Store.Sound] is called.
+func (s *Store) Doubted() error { return sign(s.lock, mustCheck) }
+
+// Sound records that the file was found sound during the machine's present boot.
+func (s *Store) Sound() error { return sign(s.lock, s.options.BootID()) }
+
+// Corrupt is the error that says that the file cannot be trusted, and why.
+func (s *Store) Corrupt(detail string) error { return &CorruptError{Path: s.Path(), Detail: detail} }
+
+// CheckFile lets SQLite look for damage, table by table so that ctx may end it between.
+func (s *Store) CheckFile(ctx context.Context) error {
+	rows, err := s.db.QueryContext(ctx, `SELECT name FROM sqlite_schema WHERE type = 'table'`)
+	if err != nil {
+		return s.explain(err)
+	}
+	tables, err := collect(rows, func(name *string) []any { return []any{name} })
+	if err != nil {
+		return s.explain(err)
+	}
+	for _, table := range tables {
+		verdict, err := quickCheck(ctx, s.db, table)
+		if err != nil {
+			return s.explain(err)
+		}
+		if verdict != "ok" {
+			return s.Corrupt(verdict)
+		}
+	}
+	return nil
+}
+
+func quickCheck(ctx context.Context, db *sql.DB, table string) (verdict string, err error) {
+	err = db.QueryRowContext(ctx, `SELECT quick_check FROM pragma_quick_check(?)`, table).Scan(&verdict)
+	return verdict, err
+}

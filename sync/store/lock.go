@@ -1,0 +1,139 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// lock takes the folder for this process and writes down who holds it. The kernel
+// lets go when the process ends, however it ends. It returns the [bootLine] of the
+// process that held the folder before, "" if there is none.
+func lock(dir string) (file *os.File, before string, err error) {
+	file, err = os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return nil, "", fmt.Errorf("lock the state folder as user %d: %w", os.Getuid(), err)
+	}
+	err = flock(file, unix.LOCK_EX)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		held := holder(file)
+		held.Dir = dir
+		return nil, "", errors.Join(held, file.Close())
+	}
+	if err == nil {
+		before, err = lastBoot(file)
+	}
+	if err == nil {
+		err = sign(file, before)
+	}
+	if err != nil {
+		return nil, "", errors.Join(fmt.Errorf("lock the state folder %s: %w", dir, err), file.Close())
+	}
+	return file, before, nil
+}
+
+// lockTries and lockTryPause say how often a lock is tried that is held, since a reader may
+// hold it for a moment; see [unheld].
+const (
+	lockTries    = 5
+	lockTryPause = 20 * time.Millisecond
+)
+
+// flock locks a file, without waiting for another process that holds it for long.
+func flock(file *os.File, how int) (err error) {
+	for try := range lockTries {
+		if try > 0 {
+			time.Sleep(lockTryPause)
+		}
+		if err = unix.Flock(int(file.Fd()), how|unix.LOCK_NB); !errors.Is(err, unix.EWOULDBLOCK) {
+			break
+		}
+	}
+	return err
+}
+
+// unheld reports whether no process holds the folder. It holds the lock itself for a moment,
+// together with other readers.
+func unheld(dir string) (bool, error) {
+	file, err := os.Open(filepath.Join(dir, "lock"))
+	if errors.Is(err, os.ErrNotExist) {
+		return true, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("look who holds the state folder: %w", err)
+	}
+	err = unix.Flock(int(file.Fd()), unix.LOCK_SH|unix.LOCK_NB)
+	held := errors.Is(err, unix.EWOULDBLOCK)
+	if held {
+		err = nil
+	}
+	return !held && err == nil, errors.Join(err, file.Close())
+}
+
+// sign writes down who holds the folder: process, command, since when, and a [bootLine],
+// a line each.
+func sign(file *os.File, boot string) error {
+	command := strings.Join(append([]string{filepath.Base(os.Args[0])}, os.Args[1:]...), " ")
+	command = strings.ReplaceAll(command, "\n", " ")
+	text := fmt.Sprintf("%d\n%s\n%s\n%s\n", os.Getpid(), command, time.Now().UTC().Format(time.RFC3339), boot)
+	if err := file.Truncate(0); err != nil {
+		return err
+	}
+	_, err := file.WriteAt([]byte(text), 0)
+	return err
+}
+
+// bootLine is the fourth line of the lock file: the id of the machine's boot during which
+// the file was last known to be sound, or mustCheck. It need not be on disk: whatever a
+// power failure leaves of it is not the id of the next boot.
+const bootLine = 3
+
+// mustCheck stands in the place of a boot id after SQLite has reported damage.
+const mustCheck = "check"
+
+func lastBoot(file *os.File) (string, error) {
+	lines, err := lockLines(file)
+	if err != nil || len(lines) <= bootLine {
+		return "", err
+	}
+	return lines[bootLine], nil
+}
+
+func lockLines(file *os.File) ([]string, error) {
+	text, err := io.ReadAll(io.NewSectionReader(file, 0, 4096))
+	return strings.Split(string(text), "\n"), err
+}
+
+// bootID identifies the machine's present boot; "" where the system does not tell.
+func bootID() string {
+	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(id))
+}
+
+// holder reads what sign wrote. A holder that has just taken the lock may not have
+// signed yet, and is then unknown.
+func holder(file *os.File) *HeldError {
+	lines, err := lockLines(file)
+	if err != nil || len(lines) < 3 {
+		return &HeldError{}
+	}
+	pid, err := strconv.Atoi(lines[0])
+	if err != nil {
+		return &HeldError{}
+	}
+	since, err := time.Parse(time.RFC3339, lines[2])
+	if err != nil {
+		return &HeldError{}
+	}
+	return &HeldError{PID: pid, Command: lines[1], Since: since}
+}

@@ -1,0 +1,69 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+)
+
+// migrate brings the file to the latest version in one transaction: after a kill it is of
+// the version that it was, and who reads it meanwhile never finds one in between.
+func migrate(ctx context.Context, db *sql.DB, path string, steps []string) error {
+	have, err := version(ctx, db, path)
+	if err != nil {
+		return err
+	}
+	if have > len(steps) {
+		return newer(ctx, db, path, have, len(steps))
+	}
+	if have == len(steps) {
+		return nil
+	}
+	if err := advance(ctx, db, steps[have:], len(steps)); err != nil {
+		return fmt.Errorf("bring %s from schema version %d to %d: %w", path, have, len(steps), err)
+	}
+	return nil
+}
+
+// version is the schema version of the file: 0 if it is empty. A file with tables
+// but no version is somebody else's.
+func version(ctx context.Context, db *sql.DB, path string) (int, error) {
+	var have, tables int
+	if err := db.QueryRowContext(ctx, `PRAGMA user_version`).Scan(&have); err != nil {
+		return 0, err
+	}
+	if err := db.QueryRowContext(ctx, `SELECT count(*) FROM sqlite_schema`).Scan(&tables); err != nil {
+		return 0, err
+	}
+	if have == 0 && tables > 0 {
+		return 0, &CorruptError{Path: path, Detail: "it is a database of another program"}
+	}
+	return have, nil
+}
+
+// newer tells who wrote a file that this program does not understand.
+func newer(ctx context.Context, db *sql.DB, path string, have, want int) error {
+	e := &NewerError{Path: path, Have: have, Want: want, Version: "of unknown version"}
+	err := db.QueryRowContext(ctx, `SELECT value FROM meta WHERE key = 'version'`).Scan(&e.Version)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return errors.Join(e, err)
+	}
+	return e
+}
+
+func advance(ctx context.Context, db *sql.DB, steps []string, to int) error {
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	for i, step := range steps {
+		if _, err := tx.ExecContext(ctx, step); err != nil {
+			return errors.Join(fmt.Errorf("step to %d: %w", to-len(steps)+i+1, err), tx.Rollback())
+		}
+	}
+	if _, err := tx.ExecContext(ctx, fmt.Sprintf(`PRAGMA user_version = %d`, to)); err != nil {
+		return errors.Join(err, tx.Rollback())
+	}
+	return tx.Commit()
+}

@@ -1,0 +1,42 @@
+package store
+
+import (
+	stdsql "database/sql"
+	"path/filepath"
+	"testing"
+)
+
+func TestMigrationsLeadToTheLatestVersionOrNowhere(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.db")
+	db, err := stdsql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	first := `CREATE TABLE notes (text TEXT); INSERT INTO notes VALUES ('kept')`
+	second := `ALTER TABLE notes ADD COLUMN stars INTEGER NOT NULL DEFAULT 3`
+	broken := `ALTER TABLE notes ADD COLUMN more TEXT; THIS IS NO SQL`
+	if err := migrate(t.Context(), db, path, []string{first}); err != nil {
+		t.Fatal(err)
+	}
+	if err := migrate(t.Context(), db, path, []string{first, second, broken}); err == nil {
+		t.Fatal("a migration that is no SQL succeeded")
+	}
+	var text string
+	var stars, version, columns int
+	if err := db.QueryRow(`PRAGMA user_version`).Scan(&version); err != nil || version != 1 {
+		t.Errorf("the version is %d (%v), want 1: whoever reads meanwhile must find the old version or the latest", version, err)
+	}
+	if err := migrate(t.Context(), db, path, []string{first, second}); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.QueryRow(`SELECT text, stars FROM notes`).Scan(&text, &stars); err != nil || text != "kept" || stars != 3 {
+		t.Errorf("got %q %d (%v), want the old row with the new column", text, stars, err)
+	}
+	if err := db.QueryRow(`PRAGMA user_version`).Scan(&version); err != nil || version != 2 {
+		t.Errorf("the version is %d (%v), want 2", version, err)
+	}
+	if err := db.QueryRow(`SELECT count(*) FROM pragma_table_info('notes')`).Scan(&columns); err != nil || columns != 2 {
+		t.Errorf("there are %d columns (%v), want 2", columns, err)
+	}
+}

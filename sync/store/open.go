@@ -1,0 +1,228 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net/url"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+	_ "modernc.org/sqlite" // the driver "sqlite"
+)
+
+// Options are what a store must know of the world.
+type Options struct {
+	// Migrations lead from one schema version to the next; the version of a file is the
+	// number of those that were applied to it. The first one makes the table meta.
+	Migrations []string
+
+	MinFree   uint64                           // bytes that must be free before anything is bought; 0 means 256 MiB
+	FreeSpace func(dir string) (uint64, error) // nil asks the file system
+
+	// BootID identifies the machine's present boot, "" if it cannot be told; nil asks the
+	// system.
+	BootID func() string
+
+	Log *slog.Logger // nil discards
+}
+
+func (o Options) withDefaults() Options {
+	o.MinFree = cmp.Or(o.MinFree, defaultMinFree)
+	if o.FreeSpace == nil {
+		o.FreeSpace = freeSpace
+	}
+	if o.BootID == nil {
+		o.BootID = bootID
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return o
+}
+
+// Open takes the state folder dir for this process, creating it if need be, and brings
+// the file to the schema of the latest migration. The owners of the tables then settle
+// what an earlier process left behind, and end the opening with [Store.Ready].
+//
+// It fails with a [*HeldError], [*NewerError] or [*CorruptError].
+func Open(ctx context.Context, dir string, o Options) (*Store, error) {
+	o = o.withDefaults()
+	if err := makeFolder(dir); err != nil {
+		return nil, err
+	}
+	if err := guard(dir); err != nil {
+		return nil, err
+	}
+	held, before, err := lock(dir)
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{
+		dir: dir, options: o, lock: held, holds: true, bootBefore: before,
+		space: space{dir: dir, min: o.MinFree, free: o.FreeSpace},
+		stmts: map[string]*sql.Stmt{},
+	}
+	if err := s.start(ctx); err != nil {
+		return nil, errors.Join(err, s.release())
+	}
+	return s, nil
+}
+
+// makeFolder creates the folder, for its owner alone.
+func makeFolder(dir string) error {
+	if err := guardFolder(dir); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("create the state folder as user %d: %w", os.Getuid(), err)
+	}
+	if err := os.Chmod(dir, 0o700); err != nil {
+		return fmt.Errorf("close the state folder to others: %w", err)
+	}
+	return nil
+}
+
+// Dir is the state folder.
+func (s *Store) Dir() string { return s.dir }
+
+// Path is the SQLite file in the state folder.
+func (s *Store) Path() string { return filepath.Join(s.dir, "state.db") }
+
+// Idle reports whether no process held the folder when it was opened to read.
+func (s *Store) Idle() bool { return s.idle }
+
+// Log is where the store, and the packages that keep tables in it, report events.
+func (s *Store) Log() *slog.Logger { return s.options.Log }
+
+// start opens the database and brings it up to date.
+func (s *Store) start(ctx context.Context) (err error) {
+	if s.unclean, err = s.leftBehind(); err != nil {
+		return err
+	}
+	if err := s.connect(ctx); err != nil {
+		return err
+	}
+	if err := migrate(ctx, s.db, s.Path(), s.options.Migrations); err != nil {
+		return s.explain(err)
+	}
+	// A migration may be larger than memory. After it, a full disk is to show at a commit,
+	// where nothing is half done.
+	_, err = s.db.ExecContext(ctx, `PRAGMA cache_spill = off`)
+	return s.explain(err)
+}
+
+// Ready ends the opening: from here on units of work wait for other programs' locks by
+// themselves, and let others read meanwhile.
+func (s *Store) Ready(ctx context.Context) error {
+	if _, err := s.db.ExecContext(ctx, `PRAGMA busy_timeout = 0`); err != nil {
+		return err
+	}
+	return s.space.load()
+}
+
+// leftBehind reports whether the last process ended without closing the file: a
+// clean end leaves no log. It also makes the file, so that it is private from the
+// beginning; SQLite gives the log the same permissions.
+func (s *Store) leftBehind() (bool, error) {
+	file, err := os.OpenFile(s.Path(), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return false, fmt.Errorf("open the state as user %d: %w", os.Getuid(), err)
+	}
+	if err := file.Close(); err != nil {
+		return false, err
+	}
+	info, err := os.Stat(s.Path() + "-wal")
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil && info.Size() > 0, err
+}
+
+// connect opens the one connection. Everything goes through it, so a reader sees
+// the open group, and the file has one writer.
+func (s *Store) connect(ctx context.Context) error {
+	return s.dial(ctx, url.Values{"_pragma": {
+		"busy_timeout(10000)", // until [Store.Ready]; see patience
+		"journal_mode(wal)",
+		"synchronous(full)",
+		"foreign_keys(on)",
+		"trusted_schema(off)",
+		"cell_size_check(on)",
+		"temp_store(memory)",
+		"cache_size(-8000)",
+		"journal_size_limit(67108864)",
+	}})
+}
+
+// dial opens one connection with what the driver is to be told.
+func (s *Store) dial(ctx context.Context, driver url.Values) error {
+	abs, err := filepath.Abs(s.Path())
+	if err != nil {
+		return err
+	}
+	source := url.URL{Scheme: "file", Path: abs, RawQuery: driver.Encode()}
+	if s.db, err = sql.Open("sqlite", source.String()); err != nil {
+		return fmt.Errorf("open %s: %w", abs, err)
+	}
+	s.db.SetMaxOpenConns(1)
+	s.db.SetMaxIdleConns(1)
+	if err := s.db.PingContext(ctx); err != nil {
+		return s.explain(fmt.Errorf("open %s: %w", abs, err))
+	}
+	return nil
+}
+
+// Meta is a value of the store's own table, by its key; "" if there is none.
+func (t *Tx) Meta(key string) (string, error) {
+	var value string
+	err := t.Row(`SELECT value FROM meta WHERE key = ?`, key).Scan(&value)
+	if errors.Is(err, sql.ErrNoRows) {
+		return "", nil
+	}
+	return value, err
+}
+
+// SetMeta sets a value of the store's own table; "" removes it.
+func (t *Tx) SetMeta(key, value string) error {
+	if value == "" {
+		_, err := t.Exec(`DELETE FROM meta WHERE key = ?`, key)
+		return err
+	}
+	_, err := t.Exec(`INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT DO UPDATE SET value = excluded.value`, key, value)
+	return err
+}
+
+// Close commits the open group and lets go of the folder. Closing again does nothing.
+func (s *Store) Close() error {
+	return errors.Join(s.Flush(), s.release())
+}
+
+// release lets go of everything that Open took.
+func (s *Store) release() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.lock == nil {
+		return nil
+	}
+	var errs []error
+	s.stopTimer()
+	for _, stmt := range s.stmts {
+		errs = append(errs, stmt.Close())
+	}
+	clear(s.stmts)
+	if s.db != nil {
+		errs = append(errs, s.db.Close())
+	}
+	if s.broken == nil {
+		s.broken = ErrClosed
+	}
+	errs = append(errs, s.lock.Close())
+	s.lock, s.holds = nil, false
+	return errors.Join(errs...)
+}

@@ -1,0 +1,106 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+)
+
+// OlderError says that the state was written by an earlier version of the program,
+// and that whoever wants to read it has to bring it up to date first; see [Open].
+type OlderError struct {
+	Path       string
+	Have, Want int // schema versions: of the file, and the latest known here
+}
+
+func (e *OlderError) Error() string {
+	return fmt.Sprintf("%s has schema version %d and this program wants %d; stop the program that holds it, "+
+		"and start this one in its place, which brings it up to date", e.Path, e.Have, e.Want)
+}
+
+// Peek opens the state folder dir to read, also while another process holds it.
+// Nothing is created, locked or brought up to date, and whatever would write fails. All
+// that is read is of one moment, that of the first read, until the store is closed; so it
+// should not be kept open for long.
+//
+// It fails with [os.ErrNotExist] where there is no state, or with an [*OlderError],
+// [*NewerError] or [*CorruptError].
+func Peek(ctx context.Context, dir string, o Options) (*Store, error) {
+	s := &Store{dir: dir, options: o.withDefaults(), stmts: map[string]*sql.Stmt{}}
+	if _, err := os.Stat(s.Path()); err != nil {
+		return nil, fmt.Errorf("open the state to read: %w", err)
+	}
+	if err := errors.Join(guardFolder(dir), guard(dir)); err != nil {
+		return nil, err
+	}
+	if err := s.takeFolder(); err != nil {
+		return nil, err
+	}
+	var err error
+	if s.idle, err = unheld(dir); err == nil {
+		err = s.peek(ctx)
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.release())
+	}
+	return s, nil
+}
+
+// takeFolder opens the folder, in the place of a lock: it stands for what [Store.Close]
+// lets go of.
+func (s *Store) takeFolder() (err error) {
+	if s.lock, err = os.Open(s.dir); err != nil {
+		return fmt.Errorf("open the state folder to read: %w", err)
+	}
+	return nil
+}
+
+// peek opens the database and fixes the moment that is shown.
+func (s *Store) peek(ctx context.Context) error {
+	if err := s.attach(ctx, "ro"); err != nil {
+		return err
+	}
+	want := len(s.options.Migrations)
+	have, err := version(ctx, s.db, s.Path())
+	switch {
+	case err != nil:
+		return s.explain(err)
+	case have > want:
+		return newer(ctx, s.db, s.Path(), have, want)
+	case have == 0: // another process is about to make it
+		return fmt.Errorf("open the state to read: %s is empty: %w", s.Path(), fs.ErrNotExist)
+	case have < want:
+		return &OlderError{Path: s.Path(), Have: have, Want: want}
+	}
+	if err := s.control(`BEGIN`); err != nil {
+		return s.explain(err)
+	}
+	s.open = true
+	return nil
+}
+
+// Beside opens a state folder that another process may hold, to write to it. It is for
+// rows that the holder reads anew before it relies on them. The caller has found by
+// [Peek] that the file may be written to.
+func Beside(ctx context.Context, dir string, o Options) (*Store, error) {
+	s := &Store{dir: dir, options: o.withDefaults(), space: space{dir: dir}, stmts: map[string]*sql.Stmt{}}
+	err := s.takeFolder()
+	if err == nil {
+		err = s.attach(ctx, "rw")
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.release())
+	}
+	return s, nil
+}
+
+// attach opens a connection beside those of other processes.
+func (s *Store) attach(ctx context.Context, mode string) error {
+	return s.dial(ctx, url.Values{"mode": {mode}, "_pragma": {
+		"busy_timeout(10000)", "trusted_schema(off)", "temp_store(memory)", "foreign_keys(on)", "synchronous(full)",
+	}})
+}
