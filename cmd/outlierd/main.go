@@ -12,8 +12,12 @@
 //     and duckdb/query reads what is published.
 //   - sync/yamltree: YAML with places, variables and mistakes.
 //   - sync/job: jobs.yaml and every mistake that can be made in it.
-//   - sync/credit: caps, periods and shares, without I/O.
-//   - sync/state: the ledger, the journal, runs, scans and the queue, in SQLite.
+//   - sync/store: the SQLite file: units of work, migrations, lock, disk.
+//   - sync/journal: the answers, as they came.
+//   - sync/ledger: all money: caps, periods, reservations, holds.
+//   - sync/queue: the calls that are wanted.
+//   - sync/runs: runs, steps, hits, scans and watermarks.
+//   - sync/state: opens the state folder, which these five share.
 //   - sync/engine: what happens when a job runs.
 //
 // This package only wires them together and talks to people.

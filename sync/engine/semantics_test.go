@@ -209,7 +209,7 @@ var promises = []promise{
 	{
 		"Days and cycles turn at 00:00 in `timezone` (default UTC), read from the service's clock, agreed on before the first paid call of a process (a `Date` of the service's own answers, two of which agree if it is more than 10 minutes off; never a gateway's);",
 		[]string{
-			"sync/credit TestDayTurnsAtMidnightOfTheZone", "sync/state TestDaysTurnByTheServicesClock",
+			"sync/ledger TestDayTurnsAtMidnightOfTheZone", "sync/state TestDaysTurnByTheServicesClock",
 			"sync/engine TestCapOfAJobTurnsByTheServicesClock", "sync/engine TestClockAloneOpensNoFreshBudget",
 			"sync/engine TestTimeIsAskedBeforeAProcessBuysAndNotAgain", "sync/engine TestWindowAndBookingsGoByOneClock",
 			"outlier TestOnlyTheServicesOwnAnswersTellTheTime", "sync/state TestDateIsBelievedIfItIsNearOrToldTwice",
