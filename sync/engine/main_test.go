@@ -3,14 +3,39 @@ package engine
 import (
 	"context"
 	"errors"
+	"flag"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/apache/arrow-go/v18/parquet/compress"
 
 	"outlierd/sync/state"
 )
+
+var long = flag.Bool("long", false, "play months whole, in place of weeks")
+
+// seedsToPlay are the seeds 0 to asked, if a flag asks for that many, and otherwise a few
+// by chance of those that the commands of CONTRIBUTING.md play, so that ordinary runs
+// play all of them in time.
+func seedsToPlay(t *testing.T, asked, few, all int) []uint64 {
+	t.Helper()
+	var seeds []uint64
+	if asked > 0 {
+		for seed := range uint64(asked) {
+			seeds = append(seeds, seed)
+		}
+		return seeds
+	}
+	for _, seed := range rand.Perm(all)[:few] {
+		seeds = append(seeds, uint64(seed))
+	}
+	slices.Sort(seeds)
+	t.Logf("seeds by chance: %d", seeds)
+	return seeds
+}
 
 // blankState is a state folder's database in which nothing has happened. To copy it is
 // much faster than to make it, which the race detector turns into seconds.

@@ -19,17 +19,19 @@ type sabotage struct {
 	alone   bool // a job takes the scan of another for another one
 	guesses bool // the local clock is believed
 
+	first uint64 // the seed that is played first, since it caught this when last looked
+
 	counts string // the condition without which a new period does not count what was spent before
 }
 
 var sabotages = []sabotage{
 	{name: "the intent is written together with the outcome", meter: func(m outlier.Meter) outlier.Meter { return late{m} }},
 	{name: "what is unknown is refunded", meter: func(m outlier.Meter) outlier.Meter { return forging{m, unknownAsUnsent} }},
-	{name: "a scan is tried again", again: true},
-	{name: "each job buys the same scan", alone: true},
-	{name: "a time-out is taken for a failure", meter: func(m outlier.Meter) outlier.Meter { return forging{m, timeoutAsFailure} }},
-	{name: "the local clock is believed", guesses: true},
-	{name: "the day begins afresh in another time zone", counts: `p.scope <> 'day' OR day = p.period`},
+	{name: "a scan is tried again", first: 68, again: true},
+	{name: "each job buys the same scan", first: 7, alone: true},
+	{name: "a time-out is taken for a failure", first: 13, meter: func(m outlier.Meter) outlier.Meter { return forging{m, timeoutAsFailure} }},
+	{name: "the local clock is believed", first: 8, guesses: true},
+	{name: "the day begins afresh in another time zone", first: 33, counts: `p.scope <> 'day' OR day = p.period`},
 }
 
 // TestEverySabotageIsCaught makes sure that schedules find what they are there to find.
@@ -45,7 +47,8 @@ func TestEverySabotageIsCaught(t *testing.T) {
 			if bug.counts != "" {
 				fresh = fresh.forgetting(t, bug.counts)
 			}
-			for seed := range uint64(1000) {
+			for i := range uint64(1000) {
+				seed := (bug.first + i) % 1000
 				s := play(t, fresh, seed, bug)
 				if wrong, ok := errors.AsType[*broken](s.wrong); ok {
 					t.Logf("caught by seed %d: %v", seed, wrong)
