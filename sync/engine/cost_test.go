@@ -117,7 +117,7 @@ func TestPlanOfWhatIsFresh(t *testing.T) {
 				spec.Every = 0
 				spec.Schedule = ""
 				f := JobForecast{}
-				p, err := e.foresee(w.ctx, &spec, &f, time.Now().Add(later))
+				p, err := e.foresee(w.ctx, &spec, &f, time.Now().Add(later), &demands{})
 				if err == nil {
 					err = e.fill(&f, &spec, p)
 				}

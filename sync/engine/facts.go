@@ -25,7 +25,7 @@ type drawing struct {
 	share  bool      // it may be limited to its budget share
 	calls  bool      // its data calls are counted
 
-	ids func(sql, column string) ([]string, error) // what its SQL finds; [Engine.draw] asks the published tables
+	ids func(sql, column string) ([]string, error) // what its SQL finds; [Engine.factsFor] asks the published tables
 }
 
 // findsNothing stands for SQL that is not asked.
@@ -33,17 +33,22 @@ func findsNothing(string, string) ([]string, error) { return nil, nil }
 
 // draw draws up the plan of a run that is still to begin.
 func (e *Engine) draw(ctx context.Context, spec *job.Spec, d drawing) (*plan.Plan, error) {
+	facts, err := e.factsFor(ctx, spec, d)
+	if err != nil {
+		return nil, err
+	}
+	return plan.New(spec, facts)
+}
+
+// factsFor are facts for which SQL asks the published tables.
+func (e *Engine) factsFor(ctx context.Context, spec *job.Spec, d drawing) (*plan.Facts, error) {
 	d.ids = func(sql, column string) ([]string, error) {
 		if e.IDs == nil {
 			return nil, fmt.Errorf("no published tables to ask")
 		}
 		return e.IDs(ctx, sql, column)
 	}
-	facts, err := e.facts(spec, d)
-	if err != nil {
-		return nil, err
-	}
-	return plan.New(spec, facts)
+	return e.facts(spec, d)
 }
 
 // facts are what the plan of a run of spec needs to know.

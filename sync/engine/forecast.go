@@ -126,9 +126,10 @@ func (e *Engine) Forecast(ctx context.Context, names ...string) (*Forecast, erro
 	}
 	from, turn := credit.CycleBounds(e.Store.ServiceTime(), e.Config.Timezone, e.Config.Budget.Renews)
 	f.Cycle.From, f.Cycle.To = from, turn
+	d := &demands{calendar: plan.NewCalendar(e.Config, now, turn)}
 	for i := range e.Config.Jobs {
 		spec := &e.Config.Jobs[i]
-		job, err := e.forecast(ctx, spec, now, turn)
+		job, err := e.forecast(ctx, spec, now, d)
 		if err != nil {
 			return nil, err
 		}
@@ -237,8 +238,8 @@ func (e *Engine) project(c *CycleForecast) error {
 }
 
 // forecast is the next run of one job.
-func (e *Engine) forecast(ctx context.Context, spec *job.Spec, now, turn time.Time) (*JobForecast, error) {
-	f := &JobForecast{Job: spec.Name, After: spec.After, Disabled: spec.Disabled, Runs: e.runsUntil(spec, now, turn)}
+func (e *Engine) forecast(ctx context.Context, spec *job.Spec, now time.Time, d *demands) (*JobForecast, error) {
+	f := &JobForecast{Job: spec.Name, After: spec.After, Disabled: spec.Disabled, Runs: d.calendar.Runs(spec, now)}
 	for due := spec.Next(now, e.Config.Timezone); !due.IsZero() && len(f.Due) < 3; due = spec.Next(due, e.Config.Timezone) {
 		f.Due = append(f.Due, due)
 	}
@@ -250,7 +251,7 @@ func (e *Engine) forecast(ctx context.Context, spec *job.Spec, now, turn time.Ti
 	if old != nil {
 		p, err = e.continuation(ctx, f, spec, old, now)
 	} else {
-		p, err = e.foresee(ctx, spec, f, now)
+		p, err = e.foresee(ctx, spec, f, now, d)
 	}
 	if err != nil {
 		f.Problem = err.Error()
@@ -282,7 +283,7 @@ func (e *Engine) continuation(ctx context.Context, f *JobForecast, spec *job.Spe
 // nothing else is spent until then. One that is due after the cycle has turned, or only
 // by hand, takes no share of this cycle. SQL finds something by then, or has found it in
 // earlier runs.
-func (e *Engine) foresee(ctx context.Context, spec *job.Spec, f *JobForecast, now time.Time) (*plan.Plan, error) {
+func (e *Engine) foresee(ctx context.Context, spec *job.Spec, f *JobForecast, now time.Time, all *demands) (*plan.Plan, error) {
 	d := drawing{at: now, now: true, assume: true, share: f.Runs > 0 && e.shares(), calls: true}
 	if due := e.nextOf(spec, now); !due.IsZero() {
 		d.at, d.now = due, false
@@ -293,7 +294,7 @@ func (e *Engine) foresee(ctx context.Context, spec *job.Spec, f *JobForecast, no
 	}
 	f.whole, f.Assumed = p.Wants(spec.Budget), p.Assumed
 	if d.share {
-		if err := e.limit(ctx, spec, p, d.at); err != nil {
+		if err := e.limit(ctx, all, spec, p, d.at); err != nil {
 			return nil, err
 		}
 	}
@@ -414,9 +415,10 @@ func (e *Engine) orphans() ([]Orphan, error) {
 // July to August stands for all: no clock changes in it.
 func (e *Engine) WorstCycle(ctx context.Context) (sum outlier.Credits, err error) {
 	begin := time.Date(2026, time.July, e.Config.Budget.Renews, 0, 0, 0, 0, e.Config.Timezone)
+	calendar := plan.NewCalendar(e.Config, begin.Add(-time.Second), begin.AddDate(0, 0, 31))
 	for i := range e.Config.Jobs {
 		spec := &e.Config.Jobs[i]
-		runs := e.runsUntil(spec, begin.Add(-time.Second), begin.AddDate(0, 0, 31))
+		runs := calendar.Runs(spec, begin.Add(-time.Second))
 		if spec.Disabled || runs == 0 {
 			continue
 		}

@@ -18,7 +18,8 @@ func (e *Engine) resolve(ctx context.Context, spec *job.Spec, trigger Trigger, n
 	if err != nil || !share {
 		return p, err
 	}
-	return p, e.limit(ctx, spec, p, now)
+	_, turn := credit.CycleBounds(e.Store.ServiceTime(), e.Config.Timezone, e.Config.Budget.Renews)
+	return p, e.limit(ctx, &demands{calendar: plan.NewCalendar(e.Config, now, turn)}, spec, p, now)
 }
 
 // shares reports whether runs on a schedule are limited to budget shares.
@@ -27,86 +28,104 @@ func (e *Engine) shares() bool {
 }
 
 // limit limits the plan of a run that begins at the given time to its budget share.
-func (e *Engine) limit(ctx context.Context, spec *job.Spec, p *plan.Plan, now time.Time) error {
+func (e *Engine) limit(ctx context.Context, d *demands, spec *job.Spec, p *plan.Plan, now time.Time) error {
 	if p.Wants(spec.Budget) == 0 {
 		return nil
 	}
-	share, err := e.share(ctx, spec, now)
-	if err == nil {
-		p.Limit(share, spec.Budget)
+	left, err := e.leftOfCycle()
+	if err != nil {
+		return err
 	}
-	return err
+	if d.jobs == nil {
+		if err := d.read(ctx, e, now); err != nil {
+			return err
+		}
+	}
+	i := slices.IndexFunc(e.Config.Jobs, func(s job.Spec) bool { return s.Name == spec.Name })
+	if i >= 0 {
+		all := d.at(now)
+		all[i].Runs++ // this one
+		left = credit.Share(left, all, i)
+	}
+	p.Limit(left, spec.Budget)
+	return nil
 }
 
-// share is what the next run of spec may spend of what is left of the cycle.
-func (e *Engine) share(ctx context.Context, spec *job.Spec, now time.Time) (outlier.Credits, error) {
-	left, turn, err := e.leftOfCycle()
-	if err != nil {
-		return 0, err
-	}
-	all, err := e.demands(ctx, now, turn)
-	if err != nil {
-		return 0, err
-	}
-	names := slices.IndexFunc(e.Config.Jobs, func(s job.Spec) bool { return s.Name == spec.Name })
-	if names < 0 {
-		return left, nil
-	}
-	all[names].Runs++ // this one
-	return credit.Share(left, all, names), nil
-}
-
-// leftOfCycle is what may still be spent by runs on a schedule, and until when.
-func (e *Engine) leftOfCycle() (outlier.Credits, time.Time, error) {
+// leftOfCycle is what may still be spent by runs on a schedule.
+func (e *Engine) leftOfCycle() (outlier.Credits, error) {
 	budget, now := e.Config.Budget, e.Store.ServiceTime()
-	_, turn := credit.CycleBounds(now, e.Config.Timezone, budget.Renews)
 	held, err := e.Store.Held(credit.Cap{Scope: credit.AllMonth, Period: credit.Cycle(now, e.Config.Timezone, budget.Renews)})
 	if err != nil {
-		return 0, turn, err
+		return 0, err
 	}
 	left := *budget.PerMonth - held
 	if budget.Reserve != nil {
 		left -= *budget.Reserve
 	}
-	return max(left, 0), turn, nil
+	return max(left, 0), nil
 }
 
-// demands are what the jobs of the file want from now to the turn of the cycle, in
-// their order. A job that cannot be resolved wants nothing: its run will say why.
-func (e *Engine) demands(ctx context.Context, now, turn time.Time) ([]credit.Demand, error) {
-	all := make([]credit.Demand, len(e.Config.Jobs))
+// demands are what the jobs of the file want until the cycle turns. What they ask for is read
+// once, however many runs are asked about.
+type demands struct {
+	calendar *plan.Calendar
+	jobs     []wanted // in the order of the file
+}
+
+// wanted is what the runs of one job ask for.
+type wanted struct {
+	spec  *job.Spec
+	facts *plan.Facts // nil if the job cannot be resolved: it wants nothing, and its run will say why
+	each  credit.Demand
+}
+
+// read reads what the jobs ask for. What comes after another job finds something by then.
+func (d *demands) read(ctx context.Context, e *Engine, now time.Time) error {
+	d.jobs = make([]wanted, len(e.Config.Jobs))
 	for i := range e.Config.Jobs {
-		spec := &e.Config.Jobs[i]
-		runs := e.runsUntil(spec, now, turn)
-		if runs == 0 && spec.After == "" && spec.Schedule == "" && spec.Every == 0 {
+		w := &d.jobs[i]
+		if w.spec = &e.Config.Jobs[i]; w.spec.After == "" && w.spec.Schedule == "" && w.spec.Every == 0 {
 			continue
 		}
-		p, err := e.draw(ctx, spec, drawing{at: now, assume: true}) // what comes after another job finds something by then
+		facts, err := e.factsFor(ctx, w.spec, drawing{at: now, assume: true})
 		if err != nil {
 			continue
 		}
-		all[i] = credit.Demand{Runs: runs, Each: p.Wants(spec.Budget), Step: p.Least()}
+		if p, err := plan.New(w.spec, facts); err == nil {
+			w.facts, w.each = facts, demandOf(w.spec, p)
+		}
 	}
-	return all, ctx.Err()
+	return ctx.Err()
 }
 
-// runsUntil counts the runs of a job that are due after now and before the given time.
-func (e *Engine) runsUntil(spec *job.Spec, now, until time.Time) (n int) {
-	for due := e.nextOf(spec, now); !due.IsZero() && due.Before(until); due = e.nextOf(spec, due) {
-		n++
+func demandOf(spec *job.Spec, p *plan.Plan) credit.Demand {
+	return credit.Demand{Each: p.Wants(spec.Budget), Step: p.Least()}
+}
+
+// at is what the jobs want from the given time on. Which seeds are bought again depends on
+// it; nothing else that has a price does.
+func (d *demands) at(now time.Time) []credit.Demand {
+	all := make([]credit.Demand, len(d.jobs))
+	for i := range d.jobs {
+		w := &d.jobs[i]
+		if w.facts == nil {
+			continue
+		}
+		all[i] = w.each
+		if w.spec.SeedsFresh > 0 {
+			then := *w.facts
+			then.Now = now
+			if p, err := plan.New(w.spec, &then); err == nil {
+				all[i] = demandOf(w.spec, p)
+			}
+		}
+		all[i].Runs = d.calendar.Runs(w.spec, now)
 	}
-	return n
+	return all
 }
 
 // nextOf is when a job is due after now, or the job that it comes after in the end; zero
 // for never.
 func (e *Engine) nextOf(spec *job.Spec, now time.Time) time.Time {
-	for range e.Config.Jobs { // a chain of `after` is no longer than the file
-		parent := e.Config.Job(spec.After)
-		if parent == nil || spec.Disabled {
-			break
-		}
-		spec = parent
-	}
-	return spec.Next(now, e.Config.Timezone)
+	return plan.Clock(e.Config, spec).Next(now, e.Config.Timezone)
 }

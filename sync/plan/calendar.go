@@ -1,0 +1,65 @@
+package plan
+
+import (
+	"sort"
+	"time"
+
+	"outlierd/sync/job"
+)
+
+// Calendar counts when the jobs of a file are due within a stretch of time. Schedules that
+// are the same are worked out once, so that many jobs may be asked about at many times.
+type Calendar struct {
+	config      *job.Config
+	from, until time.Time
+	dues        map[rhythm][]int64 // in nanoseconds since 1970, in order
+}
+
+// rhythm is all that the due instants of a job depend on.
+type rhythm struct {
+	schedule string
+	every    time.Duration
+}
+
+// NewCalendar is that of the jobs of config for times from the first on and before the other.
+func NewCalendar(config *job.Config, from, until time.Time) *Calendar {
+	return &Calendar{config: config, from: from, until: until, dues: map[rhythm][]int64{}}
+}
+
+// Clock is the job that decides when spec is due: itself, or the one that it comes after in
+// the end.
+func Clock(config *job.Config, spec *job.Spec) *job.Spec {
+	for range config.Jobs { // a chain of `after` is no longer than the file
+		parent := config.Job(spec.After)
+		if parent == nil || spec.Disabled {
+			break
+		}
+		spec = parent
+	}
+	return spec
+}
+
+// Runs counts the runs of a job that are due later than after and before the end.
+func (c *Calendar) Runs(spec *job.Spec, after time.Time) int {
+	spec = Clock(c.config, spec)
+	if spec.Disabled || after.Before(c.from) {
+		return countDues(spec, after, c.until, c.config.Timezone)
+	}
+	key := rhythm{spec.Schedule, spec.Every}
+	dues, known := c.dues[key]
+	if !known {
+		for due := spec.Next(c.from, c.config.Timezone); !due.IsZero() && due.Before(c.until); {
+			dues = append(dues, due.UnixNano())
+			due = spec.Next(due, c.config.Timezone)
+		}
+		c.dues[key] = dues
+	}
+	return len(dues) - sort.Search(len(dues), func(i int) bool { return dues[i] > after.UnixNano() })
+}
+
+func countDues(spec *job.Spec, after, until time.Time, zone *time.Location) (n int) {
+	for due := spec.Next(after, zone); !due.IsZero() && due.Before(until); due = spec.Next(due, zone) {
+		n++
+	}
+	return n
+}
