@@ -110,8 +110,8 @@ func TestComplaintsAreToldOnce(t *testing.T) {
 		{nil, ""},
 		{statusError{state.Partial}, ""}, // the summary has told it
 		{errors.New("open x: no such file"), "outlierd: open x: no such file"},
-		{usageError{yamltree.Mistakes{{File: "command line", Line: 1, Column: 9, Message: "search.pages: wants a number", Excerpt: "   1 | x\n"}}},
-			"command line:1:9: search.pages: wants a number\n   1 | x"},
+		{usageError{yamltree.Mistakes{{File: "command line", Line: 1, Column: 9, Message: "search.pages: must be a number", Excerpt: "   1 | x\n"}}},
+			"command line:1:9: search.pages: must be a number\n   1 | x"},
 		{errors.New("a title of \x1b[2J\u202estrangers\nand\ttwo lines"), "outlierd: a title of \ufffd[2J\ufffdstrangers\nand two lines"},
 	} {
 		if got := complaint(t.Context(), test.err); got != test.want {

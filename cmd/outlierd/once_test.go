@@ -137,7 +137,7 @@ func TestChannelsAreKnownByTheirHandles(t *testing.T) {
 		p.must("run")
 		contains(p, p.refused(exitFailed, "channel", "@nowhere.at.all", "--yes"), "found no channel with the handle @nowhere.at.all")
 		p.write("version: 1\nservice: {url: \"sim://\"}\njobs:\n  rivals: {channels: {id: [\"@nowhere.at.all\"]}}\n")
-		contains(p, p.must("lint"), "cannot run now: id: @nowhere.at.all is in none of your tables", "`outlierd find-channels nowhere.at.all` looks for it")
+		contains(p, p.must("lint"), "cannot run now: id: @nowhere.at.all is in none of the published tables", "find it with `outlierd find-channels nowhere.at.all`")
 		p.refused(exitFailed, "run")
 		if got := p.ask(spent); got != "10" {
 			t.Errorf("%s credits spent, want 5 more for the second search alone", got)
@@ -167,17 +167,17 @@ func TestMistakesOfOneOffCommandsNameWhatWasTyped(t *testing.T) {
 	}{
 		{job.VerbSearch, wishes{"search": wishes{"query": []string{"tea"}, "where": wishes{"zscore": "2.."}}}, "--where zscore: unknown key; did you mean z_score?"},
 		{job.VerbSearch, wishes{"search": wishes{"query": []string{"tea"}, "where": wishes{"use": "nope"}}}, `--where use: there is no filter "nope"`},
-		{job.VerbSearch, wishes{"search": wishes{"query": []string{""}}}, "QUERY: is empty, but wants text"},
-		{job.VerbSearch, wishes{"search": wishes{"query": []string{"tea"}, "pages": 0, "by": "x"}}, "--by: wants semantic or lexical, not \"x\"\n--pages: must be at least 1, not 0"},
-		{job.VerbSearch, wishes{"search": wishes{"query": []string{"tea"}}, "enrich": wishes{"details": wishes{"top": -1}}}, "--top: must be at least 1, not -1"},
+		{job.VerbSearch, wishes{"search": wishes{"query": []string{""}}}, "QUERY: is empty, must be text"},
+		{job.VerbSearch, wishes{"search": wishes{"query": []string{"tea"}, "pages": 0, "by": "x"}}, "--by: must be semantic or lexical, got \"x\"\n--pages: must be at least 1, got 0"},
+		{job.VerbSearch, wishes{"search": wishes{"query": []string{"tea"}}, "enrich": wishes{"details": wishes{"top": -1}}}, "--top: must be at least 1, got -1"},
 		{job.VerbSearch, wishes{"search": wishes{"query": []string{"tea"}}, "enrich": wishes{"detail": wishes{}}}, "--enrich detail: unknown key; did you mean details?"},
 		{job.VerbRelated, wishes{"related": wishes{"video_id": []string{"nope"}}}, `VIDEO: "nope" is neither a video id`},
 		{job.VerbRelated, wishes{"related": wishes{"related_channel_id": []string{"nope"}}}, `--channel: "nope" is neither a channel id`},
 		{job.VerbRelated, wishes{"related": wishes{"thumbnail_video_id": "nope"}}, `--thumbnail: "nope" is neither a video id`},
 		{job.VerbFindChannels, wishes{"find_channels": wishes{"related_to": []string{"nope"}}}, `--related-to: "nope" is neither a channel id`},
-		{job.VerbScan, wishes{"scan": wishes{"query": []string{"tea"}, "mode": "quick"}}, `--mode: wants fast or standard, not "quick"`},
-		{job.VerbScan, wishes{"scan": wishes{"query": []string{"tea"}, "read": wishes{"sort": "x"}}}, "--sort: wants one of"},
-		{job.VerbVideos, wishes{"videos": wishes{"id": []string{"AAAAAAAAAAA"}, "fetch": []string{"details"}, "refresh_after": "x"}}, "--max-age: wants a duration"},
+		{job.VerbScan, wishes{"scan": wishes{"query": []string{"tea"}, "mode": "quick"}}, `--mode: must be fast or standard, got "quick"`},
+		{job.VerbScan, wishes{"scan": wishes{"query": []string{"tea"}, "read": wishes{"sort": "x"}}}, "--sort: must be one of"},
+		{job.VerbVideos, wishes{"videos": wishes{"id": []string{"AAAAAAAAAAA"}, "fetch": []string{"details"}, "refresh_after": "x"}}, "--max-age: must be a duration"},
 	} {
 		_, err := (&request{verb: test.verb, job: test.job}).spec(config)
 		if err == nil || !strings.HasPrefix(err.Error(), test.want) {

@@ -16,8 +16,8 @@ func (b *builder) ages() {
 		}
 		between := b.cfg.root(spec).shortest()
 		if between > 0 && spec.Fetch[0].RefreshAfter >= between {
-			n.Warn("leave refresh_after out, and each run asks for all that the job names; or write less than "+Duration(between).String(),
-				"%s is not shorter than the %s between two runs, so some runs find everything fresh and ask for nothing",
+			n.Warn("remove it to fetch everything in each run, or write less than "+Duration(between).String(),
+				"%s is not shorter than the %s between two runs, so some runs have nothing to fetch",
 				n.Shown(), Duration(between))
 		}
 	}

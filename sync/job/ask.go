@@ -113,10 +113,7 @@ func (a *asker) texts(name string, n *yamltree.Node) []string {
 	source, members := a.b.origin(n)
 	as := ""
 	if n.Has(yamltree.Mapping) {
-		as = "as " + snake(name) + " "
-		if a.ask.parser(name) == nil {
-			as += "it " // an id is quoted by the words that follow
-		}
+		as = "used as " + snake(name) + ": "
 	}
 	var texts []string
 	for _, member := range members {
@@ -176,7 +173,7 @@ func (a *asker) fits(n *yamltree.Node) bool {
 	for _, name := range n.Names {
 		i := slices.Index(known, name)
 		if i < 0 {
-			n.RefuseWithHint(didYouMeanName(name, known), "no for_each gives ${%s} a value, and %s", name, yamltree.NotSetError(name))
+			n.RefuseWithHint(didYouMeanName(name, known), "${%s} has no value: no for_each names it, and %s", name, yamltree.NotSetError(name))
 			return false
 		}
 		a.loops[i].said = true

@@ -38,7 +38,7 @@ func (b *builder) timezone(n *yamltree.Node) {
 	name := n.TextOr("UTC")
 	zone, err := time.LoadLocation(name)
 	if err != nil || name == "" || name == "Local" {
-		n.RefuseWithHint("zones are named as in Europe/Berlin", "there is no time zone %s", n.Shown())
+		n.RefuseWithHint("use a name such as Europe/Berlin", "unknown time zone %s", n.Shown())
 		return
 	}
 	b.cfg.Timezone = zone
@@ -68,7 +68,7 @@ func (b *builder) share(n *yamltree.Node) {
 	}
 	x, err := parseNumber(n.Text)
 	if err != nil || x <= 0 || x > 1 {
-		n.Refuse("wants a share above 0 and at most 1, such as 0.5, not %s", n.Shown())
+		n.Refuse("must be a share above 0 and at most 1, such as 0.5, got %s", n.Shown())
 		return
 	}
 	b.cfg.Service.Share = x
@@ -92,7 +92,7 @@ func (b *builder) unneeded(n *yamltree.Node, what string) {
 	if n == nil || n.Unfilled == "" {
 		return
 	}
-	n.Warn("", "%s; without the %s nothing can be run", n.Unfilled, what)
+	n.Warn("", "%s; no job can run without the %s", n.Unfilled, what)
 	n.Unfilled, n.Wrong = "", true
 }
 
@@ -119,9 +119,9 @@ func (b *builder) key(service *yamltree.Node) {
 	given := n.Has(yamltree.Text, yamltree.Whole, yamltree.Number)
 	switch {
 	case given && defaulted.MatchString(n.Raw):
-		n.RefuseWithHint(`leave it out, as in "${OUTLIERD_KEY}"`, "what stands after :- is a key in clear text")
+		n.RefuseWithHint(`leave it out, as in "${OUTLIERD_KEY}"`, "the default after :- is a key in clear text")
 	case given && n.Raw != "" && !reference.MatchString(n.Raw):
-		n.RefuseWithHint(`take it from outside: "${OUTLIERD_KEY}" or "${file:/run/secrets/outlierd_key}"`, "the key stands here in clear text")
+		n.RefuseWithHint(`take it from a variable or a file: "${OUTLIERD_KEY}" or "${file:/run/secrets/outlierd_key}"`, "the key is written in clear text")
 	case given && n.Text != "" && s.Simulated():
 		n.RefuseWithHint("leave key out, or give the service's url", "sim:// takes no key, so that simulated rows never mix with bought ones")
 	case s.URL == "" || s.Simulated():
@@ -155,13 +155,13 @@ func (b *builder) limit(n *yamltree.Node) {
 	}
 	q, err := pace.ParseQuota(n.Text)
 	if err != nil {
-		n.Refuse("wants a limit such as 10/min, 30/10s or 100/h, not %s", n.Shown())
+		n.Refuse("must be a limit such as 10/min, 30/10s or 100/h, got %s", n.Shown())
 		return
 	}
 	b.cfg.Service.Limit = q
 	if b.paid() && q.Time(1) < documentedLimit.Time(1) {
 		n.Warn(fmt.Sprintf("write %s, or leave limit out", documentedLimit),
-			"%s is more than the %s that the service allows: calls are refused until its answers have taught the limit", q, documentedLimit)
+			"%s is more than the service's limit of %s: it refuses calls until outlierd has learned its limit", q, documentedLimit)
 	}
 }
 
@@ -186,9 +186,9 @@ func (b *builder) budget(n *yamltree.Node) {
 	reserve := n.Get("reserve")
 	switch {
 	case caps.Reserve != nil && n.Get("per_month") == nil && !b.paid():
-		reserve.Refuse("a reserve is a part of per_month, which is missing")
+		reserve.Refuse("needs budget.per_month, which is missing")
 	case caps.Reserve != nil && caps.PerMonth != nil && *caps.Reserve >= *caps.PerMonth:
-		reserve.Refuse("the reserve leaves nothing of per_month")
+		reserve.Refuse("must be less than per_month, got %s", reserve.Shown())
 	}
 }
 
@@ -210,13 +210,13 @@ func (b *builder) sinks(n *yamltree.Node) {
 		duckdb, parquet := item.Get(SinkDuckDB), item.Get(SinkParquet)
 		switch {
 		case duckdb != nil && parquet != nil:
-			parquet.Key.Refuse("stands in one item with duckdb; begin a new item of the list with - before it")
+			parquet.Key.RefuseWithHint("begin a new item with - before it", "cannot be in one list item with duckdb")
 		case duckdb != nil:
 			b.sink(duckdb, SinkDuckDB)
 		case parquet != nil:
 			b.sink(parquet, SinkParquet)
 		case len(item.Entries) == 0:
-			item.Refuse("is empty, but wants a mapping with duckdb or parquet")
+			item.Refuse("is empty, must be a mapping with duckdb or parquet")
 		}
 	}
 }
@@ -230,19 +230,19 @@ func (b *builder) sink(n *yamltree.Node, kind string) {
 	first, _, _ := strings.Cut(filepath.ToSlash(path), "/")
 	switch {
 	case !filepath.IsLocal(path) || path == "." || strings.ContainsRune(path, 0):
-		n.RefuseWithHint("move the data folder itself with `data`", "the path has to lead to a place inside the data folder")
+		n.RefuseWithHint("move the data folder itself with `data`", "must be a path inside the data folder, got %s", n.Shown())
 		return
 	case first == "state":
-		n.Refuse("the folder state inside the data folder is not for sinks")
+		n.Refuse("must not be in the folder state, which is reserved")
 		return
 	}
 	for _, other := range b.cfg.Sinks {
 		switch {
 		case other.Kind == kind:
-			n.Key.Refuse("there is a %s sink already", kind)
+			n.Key.Refuse("only one %s sink is allowed", kind)
 			return
 		case within(path, other.Path) || within(other.Path, path):
-			n.Refuse("the path overlaps with that of the %s sink", other.Kind)
+			n.Refuse("must not overlap with the path of the %s sink", other.Kind)
 			return
 		}
 	}

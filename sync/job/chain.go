@@ -35,8 +35,8 @@ func (b *builder) after(jobs *yamltree.Node, spec Spec, n *yamltree.Node) {
 		}
 		path = append(path, at.Name)
 		if at.Name == spec.Name {
-			n.RefuseWithHint("leave after out of one of them, which then runs by hand, or give it schedule or every instead",
-				"the jobs wait for each other in a circle: %s", strings.Join(path, " after "))
+			n.RefuseWithHint("remove after from one of them, or replace it with schedule or every",
+				"the jobs wait for each other in a cycle: %s", strings.Join(path, " after "))
 			return
 		}
 		if slices.Contains(path[:len(path)-1], at.Name) {
@@ -44,7 +44,7 @@ func (b *builder) after(jobs *yamltree.Node, spec Spec, n *yamltree.Node) {
 		}
 	}
 	if parent.Disabled && !spec.Disabled {
-		n.Warn("", "the job %s is not enabled, so that nothing fires this one", parent.Name)
+		n.Warn("", "the job %s is disabled, so this job never runs after it", parent.Name)
 	}
 }
 
@@ -59,12 +59,12 @@ func (b *builder) names() []string {
 // was refuses an old name that would give two jobs one past.
 func (b *builder) was(spec Spec, n *yamltree.Node) {
 	if b.cfg.Job(spec.Was) != nil {
-		n.Refuse("there is a job %s, which has its past to itself", n.Shown())
+		n.Refuse("must be a former name, but %s is the name of a job", n.Shown())
 		return
 	}
 	first := slices.IndexFunc(b.cfg.Jobs, func(other Spec) bool { return other.Was == spec.Was })
 	if other := b.cfg.Jobs[first]; other.Name != spec.Name {
-		n.Refuse("the job %s was %s already", other.Name, n.Shown())
+		n.Refuse("must be unique, but the job %s has was: %s too", other.Name, n.Shown())
 	}
 }
 
@@ -78,7 +78,7 @@ func (b *builder) unfilled(n *yamltree.Node, names []string) {
 	if n.Kind == yamltree.Template && !n.Used && !n.Wrong {
 		words := n.Unfilled
 		if !slices.ContainsFunc(n.Names, func(name string) bool { return !slices.Contains(names, name) }) {
-			words = fmt.Sprintf("for_each fills in texts such as query and title_pattern, but not what stands here: ${%s}", n.Names[0])
+			words = fmt.Sprintf("cannot use ${%s} here: for_each fills in texts such as query and title_pattern", n.Names[0])
 		}
 		n.Refuse("%s", words)
 	}
@@ -111,7 +111,7 @@ func (b *builder) idle() {
 	}
 	for _, n := range keys {
 		if n != nil && !n.Wrong {
-			n.Head().Warn("", "is read, but has no effect yet")
+			n.Head().Warn("", "has no effect yet")
 		}
 	}
 }

@@ -38,7 +38,7 @@ func (s Source) values(name string) ([]value, error) {
 		return nil, err
 	}
 	if !utf8.ValidString(text) {
-		return nil, fmt.Errorf("the file %s is no UTF-8 text", name)
+		return nil, fmt.Errorf("the file %s is not UTF-8 text", name)
 	}
 	text = strings.TrimPrefix(text, "\uFEFF")
 	if s.Field == "" {
@@ -101,7 +101,7 @@ func cells(table *csv.Reader, at int) (values []value, err error) {
 			return values, nil
 		}
 		if err != nil {
-			return nil, fmt.Errorf("is no table of comma-separated values: %w", err)
+			return nil, fmt.Errorf("is not a table of comma-separated values: %w", err)
 		}
 		if at >= len(row) {
 			continue

@@ -19,7 +19,8 @@ func (e *UnknownHandlesError) Error() string {
 	if len(e.Handles) > 1 {
 		what = strings.Join(e.Handles, ", ") + " are"
 	}
-	return fmt.Sprintf("%s in none of your tables, so the channel id is not known; `outlierd find-channels %s` looks for it, or write the id of 24 characters",
+	return fmt.Sprintf("%s in none of the published tables, so the channel id is not known; "+
+		"find it with `outlierd find-channels %s`, or write the id of 24 characters",
 		what, strings.TrimPrefix(first, "@"))
 }
 

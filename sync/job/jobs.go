@@ -94,7 +94,7 @@ func (b *builder) schedule(job *yamltree.Node) (string, times) {
 		switch {
 		case !slices.Contains(dues, e.Key.Text):
 		case first != nil:
-			e.Key.Refuse("a job has one of %s, and this one has %s already", strings.Join(dues, ", "), first.Text)
+			e.Key.Refuse("cannot be combined with %s: a job has one of %s", first.Text, strings.Join(dues, ", "))
 		default:
 			first = e.Key
 		}
@@ -104,7 +104,7 @@ func (b *builder) schedule(job *yamltree.Node) (string, times) {
 	}
 	due, err := parseCron(n.Text)
 	if err != nil {
-		n.RefuseQuoting("the schedule " + err.Error())
+		n.RefuseQuoting(err.Error())
 	}
 	return n.Text, due
 }
@@ -118,7 +118,7 @@ func (b *builder) notified(n *yamltree.Node) []string {
 			continue
 		}
 		if known.Get(name.Text) == nil {
-			name.RefuseWithHint(name.DidYouMean(name.Text, known.Keys()), "notify at the top of the file has no %s", name.Shown())
+			name.RefuseWithHint(name.DidYouMean(name.Text, known.Keys()), "notify at the top of the file does not name %s", name.Shown())
 			continue
 		}
 		names = append(names, name.Text)
@@ -143,10 +143,10 @@ func (b *builder) enrich(spec *Spec, job *yamltree.Node) {
 	n := job.Get("enrich")
 	switch spec.Verb {
 	case VerbChannels, VerbVideos:
-		b.pointless(n, "a job of %s says below fetch what to fetch", spec.Verb)
+		b.pointless(n, "not supported in a job of %s: use %s.fetch", spec.Verb, spec.Verb)
 		return
 	case VerbTrendingFormats:
-		b.pointless(n, "trending formats have nothing to fetch more of")
+		b.pointless(n, "not supported for trending formats")
 		return
 	case VerbFindChannels:
 	default:
@@ -162,7 +162,7 @@ func (b *builder) enrich(spec *Spec, job *yamltree.Node) {
 		switch {
 		case !slices.Contains(enrichments, op):
 		case spec.Verb == VerbFindChannels && !ofChannels(op):
-			e.Key.Refuse("the hits of find_channels are channels: channel_videos and channel_shorts can be fetched for them")
+			e.Key.Refuse("not supported for channels: use channel_videos or channel_shorts")
 		default:
 			count := func(key string) int {
 				n, _ := strconv.Atoi(e.Value.Get(key).TextOr("0")) // bounded by the schema
@@ -173,12 +173,12 @@ func (b *builder) enrich(spec *Spec, job *yamltree.Node) {
 				RefreshAfter: b.duration(e.Value.Get("refresh_after")), Value: count("value"),
 			})
 			if each := e.Value.Get("top_per_item"); each != nil && len(spec.Loops) == 0 && job.Get("enrich") == n {
-				each.Warn("write top", "the job has one search, as it has no for_each, so this is the same as top")
+				each.Warn("write top", "has the effect of top, as the job has no for_each")
 			}
 		}
 	}
 	if where := n.Get("where"); where != nil && len(spec.Enrich) == 0 && job.Get("enrich") == n {
-		where.Head().Warn("name something, such as comments: {}", "chooses hits, but enrich names nothing to fetch for them")
+		where.Head().Warn("name something, such as comments: {}", "has no effect, as enrich names nothing to fetch")
 	}
 }
 
@@ -206,18 +206,18 @@ func (b *builder) enrichWhere(spec *Spec, n *yamltree.Node) {
 		switch v := filters[key]; {
 		case v.Wrong:
 		case !slices.Contains(shown, key) && brought != "":
-			at.Head().RefuseWithHint("take it away with "+key+": ~", "%sthe hits of %s do not show it", brought, spec.Verb)
+			at.Head().RefuseWithHint("remove it with "+key+": ~", "brings %s, which the hits of %s do not show", key, spec.Verb)
 		case !slices.Contains(shown, key):
-			at.Head().Refuse("the hits of %s do not show it", spec.Verb)
+			at.Head().Refuse("the hits of %s do not show this value", spec.Verb)
 		case v.Has(yamltree.Template): // another job may fill it in
-			at.Head().Refuse("%swhich hits are wanted cannot depend on ${%s}", brought, v.Names[0])
+			at.Head().Refuse("%shits cannot be chosen by ${%s}", brought, v.Names[0])
 			v.Used = true
 			delete(filters, key)
 		}
 	}
 	a.fields(nil, n)
 	if a.ask.Window.Since {
-		filters["published_at"].RefuseWithHint("write last 7d, or dates", "hits are chosen by dates, not since the last success")
+		filters["published_at"].RefuseWithHint("write last 7d, or dates", "hits cannot be chosen since the last success")
 	}
 	spec.wanted = a.ask
 }
@@ -241,7 +241,7 @@ func (b *builder) enrichSort(spec *Spec, n *yamltree.Node) {
 	case said && !slices.Contains(orders, by.By):
 		word, _, _ := strings.Cut(n.Text, " ")
 		known := inWords(orders)
-		n.RefuseWithHint(n.DidYouMean(word, known), "the hits of %s can be ordered by %s", spec.Verb, strings.Join(known, ", "))
+		n.RefuseWithHint(n.DidYouMean(word, known), "hits of %s can be sorted by %s, got %s", spec.Verb, strings.Join(known, ", "), n.Shown())
 	case said:
 		spec.EnrichSort = by
 	case slices.Contains(orders, asked.By):

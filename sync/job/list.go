@@ -22,10 +22,10 @@ func (b *builder) origin(n *yamltree.Node) (Source, []*yamltree.Node) {
 	column := n.Get("column")
 	switch {
 	case len(from) > 1:
-		from[1].Key.Refuse("a list comes from one place: list, file or sql")
+		from[1].Key.Refuse("cannot be combined with %s: a list comes from one of list, file and sql", from[0].Key.Text)
 		return at, nil
 	case len(from) == 0 || column != nil && from[0].Key.Text != "file":
-		column.Head().RefuseWithHint("write {file: channels.csv, column: channel}", "column names a column of a file")
+		column.Head().RefuseWithHint("write {file: channels.csv, column: channel}", "column needs file")
 		return at, nil
 	case !from[0].Value.Has(yamltree.Text) || column != nil && !column.Has(yamltree.Text):
 		return at, nil
@@ -49,7 +49,7 @@ func (b *builder) sql(n *yamltree.Node) string {
 			return n.Text
 		}
 	}
-	n.RefuseWithHint("add - duckdb: outliers.duckdb to sinks", "SQL reads the tables of the DuckDB file, and there is no duckdb sink")
+	n.RefuseWithHint("add - duckdb: outliers.duckdb to sinks", "needs a duckdb sink, whose tables SQL reads")
 	return ""
 }
 
@@ -117,9 +117,9 @@ func (b *builder) loopName(key *yamltree.Node) bool {
 	_, taken := b.env(key.Text)
 	switch {
 	case !yamltree.IsName(key.Text):
-		key.Refuse("a name is made of letters, digits and _, and begins with no digit")
+		key.Refuse("must be letters, digits and _, not beginning with a digit, got %q", key.Text)
 	case taken:
-		key.RefuseWithHint("choose another name", "the environment variable %s is set, and would be what ${%s} means", key.Text, key.Text)
+		key.RefuseWithHint("choose another name", "the environment variable %s is set, so ${%s} would be ambiguous", key.Text, key.Text)
 	default:
 		return true
 	}

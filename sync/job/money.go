@@ -62,13 +62,13 @@ func (b *builder) caps(spec *Spec, n *yamltree.Node) {
 		b.holds(all.Get("per_month"), price, *reserve, what)
 	}
 	if most := n.Get("max_requests"); spec.Scan != nil && most.Has(yamltree.Whole) && spec.Budget.MaxRequests < 3 {
-		most.Refuse("a scan takes 3 requests at least: to start it, to look whether it has ended, and to read it")
+		most.Refuse("must be at least 3 for a scan (start, poll, read), got %s", most.Shown())
 	}
 }
 
 func (b *builder) exceeds(n *yamltree.Node, limit *outlier.Credits, name string) {
 	if amount := credits(n); amount != nil && limit != nil && *amount > *limit {
-		n.Refuse("a cap of %s is more than %s", n.Shown(), name)
+		n.Refuse("must be at most %d, %s, got %s", *limit, name, n.Shown())
 	}
 }
 
@@ -76,9 +76,9 @@ func (b *builder) holds(n *yamltree.Node, price, reserve outlier.Credits, what s
 	switch amount := credits(n); {
 	case amount == nil || *amount-reserve >= price:
 	case reserve > 0:
-		n.Refuse("a cap of %s, less the reserve, does not hold %s, which costs %s", n.Shown(), what, inCredits(price))
+		n.Refuse("must be at least %s, the reserve and the price of %s, got %s", inCredits(reserve+price), what, n.Shown())
 	default:
-		n.Refuse("a cap of %s does not hold %s, which costs %s", n.Shown(), what, inCredits(price))
+		n.Refuse("must be at least %s, the price of %s, got %s", inCredits(price), what, n.Shown())
 	}
 }
 
@@ -105,7 +105,7 @@ func (b *builder) unbounded(spec *Spec, job, verb *yamltree.Node) {
 		hint += ", which then replaces that of defaults"
 	}
 	pages := cmp.Or(verb.Get("pages"), verb.Get("read").Get("pages"))
-	pages.RefuseWithHint(hint, "all pages can be had only within a budget for the run")
+	pages.RefuseWithHint(hint, "\"all\" needs a budget for the run")
 }
 
 // budgeted refuses a file that may buy without a cap for the month. The cap that it
@@ -158,7 +158,7 @@ func (b *builder) floor() {
 	if perDay != nil {
 		if dearest := slices.Max(f.days[:]); dearest > *perDay {
 			b.root.Get("budget").Get("per_day").Warn("raise it, or let jobs run less often",
-				"the cheapest runs of all jobs cost up to %d credits in a day, and there are %d", dearest, *perDay)
+				"all jobs together cost at least %d credits on the busiest day, the budget is %d", dearest, *perDay)
 		}
 		for i := range f.days { // what a day does not allow is not spent on it
 			f.days[i] = min(f.days[i], *perDay)
@@ -180,7 +180,7 @@ func (b *builder) floor() {
 	}
 	if last > 0 {
 		b.root.Get("budget").Get("per_month").Warn("raise it, or let jobs run less often",
-			"the cheapest runs of all jobs cost %d credits in a cycle of 31 days, and there are %d: it lasts until day %d", sum, left, last)
+			"all jobs together cost at least %d credits in a cycle of 31 days, the budget is %d: it lasts until day %d", sum, left, last)
 	}
 }
 

@@ -234,7 +234,7 @@ func TestTheLimitIsThatOfTheAddress(t *testing.T) {
 		{`url: "sim://", limit: 1000/min`, "1000/min", ""},
 		{`url: "https://service.example", key: "${OUTLIERD_KEY}"`, "10/min", ""},
 		{`url: "https://service.example", key: "${OUTLIERD_KEY}", limit: 100/h`, "100/h", ""},
-		{`url: "https://service.example", key: "${OUTLIERD_KEY}", limit: 600/min`, "600/min", "service.limit: 600/min is more than the 10/min"},
+		{`url: "https://service.example", key: "${OUTLIERD_KEY}", limit: 600/min`, "600/min", "service.limit: 600/min is more than the service's limit of 10/min"},
 	} {
 		config := parse(t, "version: 1\nservice: {"+c.service+"}\nbudget: {per_month: 100}\njobs: {a: {search: {query: tea}}}\n")
 		var warned string

@@ -69,9 +69,9 @@ func Quoted(word string) string {
 func (s *Spec) override(o Overrides) error {
 	switch {
 	case o.Pages < 0:
-		return fmt.Errorf("a run takes 1 page or more, not %d", o.Pages)
+		return fmt.Errorf("--pages must be positive, got %d", o.Pages)
 	case o.Pages > 0 && (s.Pages == 0 || s.Verb == VerbTrendingFormats):
-		return fmt.Errorf("%s has no pages to count", s.Verb)
+		return fmt.Errorf("--pages does not apply to %s", s.Verb)
 	case o.Pages > 0:
 		s.Pages = o.Pages
 	}
@@ -92,7 +92,7 @@ func (s *Spec) override(o Overrides) error {
 // since gives the job a window in place of its published_at.
 func (s *Spec) since(last time.Duration) error {
 	if last < 0 {
-		return fmt.Errorf("a window is longer than nothing, and not %s", Duration(last))
+		return fmt.Errorf("--since must be positive, got %s", Duration(last))
 	}
 	return s.between(window{Last: last, Zone: s.zone})
 }
@@ -104,7 +104,7 @@ func (s *Spec) between(w window) error {
 		search = *search.Read
 	}
 	if !slices.ContainsFunc(search.fields(), published) {
-		return fmt.Errorf("%s has no published_at to override", s.Verb)
+		return fmt.Errorf("%s has no published_at to replace", s.Verb)
 	}
 	search.Params = maps.Clone(search.Params)
 	delete(search.Params, "publishedAtFrom")
@@ -126,11 +126,11 @@ func (s *Spec) set(values map[string]string) error {
 		i := slices.IndexFunc(s.Loops, func(l Loop) bool { return l.Name == name })
 		switch {
 		case i < 0 && len(s.Loops) == 0:
-			return fmt.Errorf("there is no %s to set, as the job has no for_each", name)
+			return fmt.Errorf("--set %s: the job has no for_each", name)
 		case i < 0:
-			return fmt.Errorf("there is no %s to set; for_each has %s", name, s.loopNames())
+			return fmt.Errorf("--set %s: for_each has %s", name, s.loopNames())
 		case strings.TrimSpace(values[name]) == "":
-			return fmt.Errorf("%s is set to nothing", name)
+			return fmt.Errorf("--set %s: the value is empty", name)
 		}
 		s.Loops[i].Source = Source{Values: []string{values[name]}, Line: s.Loops[i].Source.Line, Column: s.Loops[i].Source.Column}
 	}
@@ -166,7 +166,7 @@ func (c *Config) Once(verb Verb, yaml []byte) (*Spec, error) {
 	shape(n, oneOff)
 	for _, key := range dues {
 		if due := n.Get(key); due != nil {
-			due.Head().Refuse("what is asked for once has no schedule")
+			due.Head().Refuse("a one-off request has no schedule")
 		}
 	}
 	spec := b.spec(once.Scalar(string(verb)), n)

@@ -66,14 +66,14 @@ func TestOverridesThatDoNotFitSayWhatDoes(t *testing.T) {
 		o    Overrides
 		want string
 	}{
-		{"videos: {id: dQw4w9WgXcQ}", Overrides{Pages: 2}, "job a: videos has no pages"},
-		{"trending_formats: {}", Overrides{Pages: 2}, "trending_formats has no pages"},
-		{search, Overrides{Pages: -1}, "1 page or more, not -1"},
+		{"videos: {id: dQw4w9WgXcQ}", Overrides{Pages: 2}, "job a: --pages does not apply to videos"},
+		{"trending_formats: {}", Overrides{Pages: 2}, "--pages does not apply to trending_formats"},
+		{search, Overrides{Pages: -1}, "--pages must be positive, got -1"},
 		{"channels: {id: UC1234567890abcdefghijkl}", Overrides{Since: day}, "channels has no published_at"},
 		{"trending_formats: {}", Overrides{Since: day}, "trending_formats has no published_at"},
-		{search, Overrides{Since: -day}, "longer than nothing"},
-		{search, Overrides{Set: map[string]string{"topik": "x"}}, "no topik to set; for_each has topic, kind"},
-		{search, Overrides{Set: map[string]string{"kind": " "}}, "kind is set to nothing"},
+		{search, Overrides{Since: -day}, "--since must be positive, got -1d"},
+		{search, Overrides{Set: map[string]string{"topik": "x"}}, "--set topik: for_each has topic, kind"},
+		{search, Overrides{Set: map[string]string{"kind": " "}}, "--set kind: the value is empty"},
 		{"search: {}", Overrides{Set: map[string]string{"topic": "x"}}, "the job has no for_each"},
 	} {
 		if _, err := one(t, c.body).With(c.o); err == nil || !strings.Contains(err.Error(), c.want) {
@@ -142,14 +142,14 @@ func TestMistakesOfTheCommandLineStandThere(t *testing.T) {
 	config := parse(t, head+"lists: {codes: [en, xx]}\nbudget: {per_month: 40}\njobs: {a: {search: {}}}\n")
 	for _, c := range []struct{ yaml, want string }{
 		{"search: {qery: x}", "command line:1:10: search.qery: unknown key; did you mean query?"},
-		{"search: {where: {z_score: 2}}", "command line:1:27: search.where.z_score: wants a range"},
-		{"search: {where: {language: {list: codes}}}", "/etc/outlierd/jobs.yaml:4:21: lists.codes: as language it must be"},
+		{"search: {where: {z_score: 2}}", "command line:1:27: search.where.z_score: must be a range"},
+		{"search: {where: {language: {list: codes}}}", "/etc/outlierd/jobs.yaml:4:21: lists.codes: used as language: must be"},
 		{"search: {where: {use: nothing}}", `there is no filter "nothing"`},
-		{"search: {}\nschedule: '@daily'", "command line:2:1: schedule: what is asked for once has no schedule"},
-		{"search: {query: '${x}', sort: '${x}'}", "command line:1:31: search.sort: wants one of"},
+		{"search: {}\nschedule: '@daily'", "command line:2:1: schedule: a one-off request has no schedule"},
+		{"search: {query: '${x}', sort: '${x}'}", "command line:1:31: search.sort: must be one of"},
 		{"related: {title: x}", "command line:1:1: this is a related, not a search"},
-		{"scan: {query: x}", "does not hold a fast scan"},
-		{"about: x", "a job says what it does"},
+		{"scan: {query: x}", "the price of a fast scan"},
+		{"about: x", "must have one of search, related"},
 		{"", "a search is described by a mapping"},
 		{"[x", "not YAML"},
 		{"x", "a search is described by a mapping"},
@@ -171,22 +171,22 @@ budget: {per_month: 62}
 jobs: {a: {schedule: "@daily", search: {}}}`, ""},
 		{"does not last", `
 budget: {per_month: 61, reserve: 20}
-jobs: {a: {schedule: "@daily", search: {}}}`, "the cheapest runs of all jobs cost 62 credits in a cycle of 31 days, and there are 41: it lasts until day 21"},
+jobs: {a: {schedule: "@daily", search: {}}}`, "all jobs together cost at least 62 credits in a cycle of 31 days, the budget is 41: it lasts until day 21"},
 		{"a day is enough", `
 budget: {per_day: 4, per_month: 100}
-jobs: {a: {every: 12h, reuse_for: 1m, search: {}}}`, "cost 124 credits"},
+jobs: {a: {every: 12h, reuse_for: 1m, search: {}}}`, "cost at least 124 credits"},
 		{"a day is not enough", `
 budget: {per_day: 3, per_month: 100}
-jobs: {a: {every: 12h, reuse_for: 1m, search: {}}}`, "the cheapest runs of all jobs cost up to 4 credits in a day, and there are 3"},
+jobs: {a: {every: 12h, reuse_for: 1m, search: {}}}`, "all jobs together cost at least 4 credits on the busiest day, the budget is 3"},
 		{"a day is not enough, without a month", `
 budget: {per_day: 3}
-jobs: {a: {every: 12h, reuse_for: 1m, search: {}}}`, "cost up to 4 credits in a day, and there are 3"},
+jobs: {a: {every: 12h, reuse_for: 1m, search: {}}}`, "cost at least 4 credits on the busiest day, the budget is 3"},
 		{"a day lets the month last", `
 budget: {per_day: 3, per_month: 93}
-jobs: {a: {every: 12h, reuse_for: 1m, search: {}}}`, "cost up to 4 credits in a day, and there are 3"},
+jobs: {a: {every: 12h, reuse_for: 1m, search: {}}}`, "cost at least 4 credits on the busiest day, the budget is 3"},
 		{"for each", `
 budget: {per_month: 50}
-jobs: {a: {every: 1d, for_each: {t: [a, b, c]}, search: {query: "${t}"}}}`, "cost 186 credits"},
+jobs: {a: {every: 1d, for_each: {t: [a, b, c]}, search: {query: "${t}"}}}`, "cost at least 186 credits"},
 		{"its own cap", `
 budget: {per_month: 50}
 jobs: {a: {every: 1d, for_each: {t: [a, b, c]}, search: {query: "${t}"}, budget: {per_run: 2, per_month: 48}}}`, ""},
@@ -195,20 +195,20 @@ budget: {per_month: 60}
 jobs: {a: {every: 1h, reuse_for: 2d, search: {}}}`, ""},
 		{"after a job", `
 budget: {per_month: 100}
-jobs: {a: {every: 1d, search: {}}, b: {after: a, find_channels: {}}}`, "cost 217 credits"},
+jobs: {a: {every: 1d, search: {}}, b: {after: a, find_channels: {}}}`, "cost at least 217 credits"},
 		{"the same seeds", `
 budget: {per_month: 100}
 jobs: {a: {every: 1d, search: {}}, b: {after: a, related: {title: x}}}`, ""},
 		{"prices of one's own", `
 budget: {per_month: 100}
 service: {prices: {search: 4}}
-jobs: {a: {every: 1d, search: {}}}`, "cost 124 credits"},
+jobs: {a: {every: 1d, search: {}}}`, "cost at least 124 credits"},
 		{"not enabled", `
 budget: {per_month: 50}
 jobs: {a: {every: 1d, search: {}, enabled: false}, b: {after: a, search: {}, enabled: false}, c: {search: {}}, d: {every: 1h, videos: {id: dQw4w9WgXcQ}}}`, ""},
 		{"by scans", `
 budget: {per_month: 150, renews: on day 31}
-jobs: {a: {schedule: "0 0 1,10,20 * *", scan: {query: x}}}`, "cost 156 credits in a cycle of 31 days, and there are 150: it lasts until day 21"},
+jobs: {a: {schedule: "0 0 1,10,20 * *", scan: {query: x}}}`, "cost at least 156 credits in a cycle of 31 days, the budget is 150: it lasts until day 21"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			text := "version: 1\nservice: {url: \"sim://\"}\n" + c.body
@@ -241,10 +241,10 @@ jobs:
 		got = append(got, w.String())
 	}
 	want := []string{
-		"/etc/outlierd/jobs.yaml:5:1: daemon: is read, but has no effect yet",
-		"/etc/outlierd/jobs.yaml:8:14: jobs.b.after: the job a is not enabled, so that nothing fires this one",
-		"/etc/outlierd/jobs.yaml:9:28: jobs.c.enrich.where: chooses hits, but enrich names nothing to fetch for them; name something, such as comments: {}",
-		"/etc/outlierd/jobs.yaml:10:53: jobs.d.enrich.comments.top_per_item: the job has one search, as it has no for_each, so this is the same as top; write top",
+		"/etc/outlierd/jobs.yaml:5:1: daemon: has no effect yet",
+		"/etc/outlierd/jobs.yaml:8:14: jobs.b.after: the job a is disabled, so this job never runs after it",
+		"/etc/outlierd/jobs.yaml:9:28: jobs.c.enrich.where: has no effect, as enrich names nothing to fetch; name something, such as comments: {}",
+		"/etc/outlierd/jobs.yaml:10:53: jobs.d.enrich.comments.top_per_item: has the effect of top, as the job has no for_each; write top",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)

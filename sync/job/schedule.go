@@ -187,18 +187,18 @@ func parseCron(expression string) (times, error) {
 	_, noPeriod := time.ParseDuration(strings.TrimPrefix(expression, "every "))
 	switch {
 	case noPeriod == nil:
-		return times{}, fmt.Errorf("is not a cron expression; use the key every, as in every: 6h")
+		return times{}, fmt.Errorf("must be a cron expression; for a period use every, as in every: 6h")
 	case strings.Contains(expression, "tz="):
-		return times{}, fmt.Errorf("names a time zone; use `timezone` at the top of the file")
+		return times{}, fmt.Errorf("must not name a time zone; use `timezone` at the top of the file")
 	case strings.HasPrefix(expression, "@every"):
-		return times{}, fmt.Errorf("has no @every; use the key every, as in every: 6h")
+		return times{}, fmt.Errorf("@every is not supported; use every, as in every: 6h")
 	case len(parts) == 1:
 		if word := yamltree.Nearest("@"+strings.TrimPrefix(expression, "@"), slices.Sorted(maps.Keys(shorthands))); word != "" {
-			return times{}, fmt.Errorf("is not a cron expression; did you mean %q?", word)
+			return times{}, fmt.Errorf("must be a cron expression; did you mean %q?", word)
 		}
-		return times{}, fmt.Errorf("is not a cron expression; write five fields, or @hourly, @daily, @weekly, @monthly or @yearly")
+		return times{}, fmt.Errorf("must be a cron expression of five fields, or @hourly, @daily, @weekly, @monthly or @yearly")
 	case len(parts) != len(fields):
-		return times{}, fmt.Errorf("has %d fields and wants 5: minute, hour, day of the month, month, day of the week", len(parts))
+		return times{}, fmt.Errorf("must have 5 fields (minute, hour, day of the month, month, day of the week), got %d", len(parts))
 	}
 	for i, part := range parts {
 		if i == 4 {
@@ -212,7 +212,7 @@ func parseCron(expression string) (times, error) {
 	s, err := cron.ParseStandard("CRON_TZ=UTC " + strings.Join(parts, " "))
 	spec, ok := s.(*cron.SpecSchedule)
 	if err != nil || !ok {
-		return times{}, fmt.Errorf("is no schedule: %v", err)
+		return times{}, fmt.Errorf("is not a cron expression: %v", err)
 	}
 	const star = 1 << 63 // how the library marks a field that is *
 	due := times{
@@ -221,7 +221,7 @@ func parseCron(expression string) (times, error) {
 		anyDay: (spec.Dom|spec.Dow)&star != 0,
 	}
 	if due.next(time.Unix(0, 0).UTC()).IsZero() {
-		return times{}, fmt.Errorf("never comes: no month has such a day")
+		return times{}, fmt.Errorf("is never due: no month has such a day")
 	}
 	return due, nil
 }
@@ -236,13 +236,13 @@ func checkField(part string, i int) error {
 	for member := range strings.SplitSeq(part, ",") {
 		if m := stepSize.FindStringSubmatch(member); m != nil {
 			if n, err := strconv.Atoi(m[1]); err != nil || n >= fields[i].size && n > 1 {
-				return fmt.Errorf("has a step of %s, larger than the %s field (%s)", m[1], fields[i].name, fields[i].example)
+				return fmt.Errorf("the step of the %s (%s) must be less than %d, got %s", fields[i].name, fields[i].example, fields[i].size, m[1])
 			}
 		}
 		all := [...]string{"*", "*", "*", "*", "*"}
 		all[i] = member
 		if _, err := cron.ParseStandard(strings.Join(all[:], " ")); err != nil || member == "" {
-			return fmt.Errorf("has %q as its %s, which is %s", member, fields[i].name, fields[i].example)
+			return fmt.Errorf("the %s must be %s, got %q", fields[i].name, fields[i].example, member)
 		}
 	}
 	return nil

@@ -33,7 +33,7 @@ func TestSQLSeedsWithoutADuckDBSinkAreRefused(t *testing.T) {
 		`channels: {id: {sql: select channel_id from outliers}}`,
 		`for_each: {t: {sql: select title from outliers}}, search: {query: "${t}"}`,
 	} {
-		mistaken(t, head+"sinks: [{parquet: files}]\njobs: {a: {"+seeded+"}}", "there is no duckdb sink", "parquet: files", "duckdb: files")
+		mistaken(t, head+"sinks: [{parquet: files}]\njobs: {a: {"+seeded+"}}", "needs a duckdb sink", "parquet: files", "duckdb: files")
 	}
 }
 

@@ -65,10 +65,10 @@ func elsewhere(n *yamltree.Node, name, place string) string {
 	in := func(piece string) bool { return slices.Contains(schema().Keys(piece), name) }
 	beside := func(key string) bool { return slices.Contains(schema().Keys(place), key) }
 	for _, deeper := range []struct{ at, advice string }{
-		{"/properties/where", "filters stand below where"},
-		{"/properties/budget", "it stands below budget"},
-		{"/properties/read", "it stands below read"},
-		{"/properties/read/properties/where", "filters stand below where, and that below read"},
+		{"/properties/where", "filters belong under where"},
+		{"/properties/budget", "it belongs under budget"},
+		{"/properties/read", "it belongs under read"},
+		{"/properties/read/properties/where", "filters belong under read.where"},
 	} {
 		if in(place + deeper.at) {
 			return deeper.advice
@@ -78,10 +78,10 @@ func elsewhere(n *yamltree.Node, name, place string) string {
 	case beside(string(VerbSearch)) && beside("stop_after"):
 		return below(n, name)
 	case beside("top_per_item") && name == "where":
-		return "it stands below enrich, for all that is fetched"
+		return "it belongs directly under enrich, for all that is fetched"
 	case beside("stop_when"), beside("read"), beside("fetch") && name != "enrich":
 		if in(oneOff) {
-			return "it stands in the job, beside what it does"
+			return "it belongs directly under the job"
 		}
 	}
 	return ""
@@ -94,15 +94,15 @@ func below(job *yamltree.Node, name string) string {
 		switch verb := e.Key.Text; {
 		case !isVerb(verb):
 		case in(oneOff + "/properties/" + verb):
-			return "it stands below " + verb
+			return "it belongs under " + verb
 		case verb == string(VerbScan) && in("#/definitions/scan/properties/read"):
-			return "it stands below read, and that below scan"
+			return "it belongs under scan.read"
 		default:
 			return ""
 		}
 	}
 	if in("#/definitions/search") {
-		return "it stands below what the job does, such as search"
+		return "it belongs under what the job does, such as search"
 	}
 	return ""
 }

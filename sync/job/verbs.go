@@ -27,14 +27,14 @@ func (b *builder) verb(spec *Spec, job *yamltree.Node) *yamltree.Node {
 		switch {
 		case !isVerb(e.Key.Text):
 		case found != nil:
-			e.Key.RefuseWithHint("make it two jobs, the second with after: "+spec.Name, "a job does one thing, and this one has %s already", spec.Verb)
+			e.Key.RefuseWithHint("make it two jobs, the second with after: "+spec.Name, "cannot be combined with %s: a job does one thing", spec.Verb)
 		default:
 			found, spec.Verb = e.Value, Verb(e.Key.Text)
 		}
 	}
 	if found == nil {
 		if !hasUnknownKey(job) {
-			job.Head().RefuseWithHint("as in search: {query: moka pot}", "a job says what it does: %s", strings.Join(verbs, ", "))
+			job.Head().RefuseWithHint("as in search: {query: moka pot}", "must have one of %s", strings.Join(verbs, ", "))
 		}
 		return nil
 	}
@@ -74,7 +74,7 @@ func (b *builder) asks(spec *Spec, job, n *yamltree.Node) {
 	for _, l := range a.loops {
 		spec.Loops = append(spec.Loops, l.Loop)
 		if !l.said && !mentions(n, l.Name) {
-			job.Get("for_each").Get(l.Name).Head().Refuse("%s says ${%s} nowhere, so that all values would ask for the same", spec.Verb, l.Name)
+			job.Get("for_each").Get(l.Name).Head().Refuse("%s does not use ${%s}, so all values would make the same request", spec.Verb, l.Name)
 		}
 	}
 }
@@ -124,7 +124,7 @@ func (a *asker) seeded(n *yamltree.Node) {
 			return
 		}
 	}
-	n.Head().RefuseWithHint("give at least one of title, video_id, thumbnail_video_id and related_channel_id", "says nothing that the hits are to be related to")
+	n.Head().Refuse("must have at least one of title, video_id, thumbnail_video_id and related_channel_id")
 }
 
 // related makes a search for channels one for those related to given ones, of which
@@ -133,7 +133,7 @@ func (a *asker) related(n, to *yamltree.Node) {
 	a.ask = a.b.newTemplate(outlier.OpFindRelatedChannels)
 	for _, key := range []string{"query", "seed", "sort"} {
 		if other := n.Get(key); other != nil && !other.Has(yamltree.Null) {
-			other.Head().Refuse("cannot stand beside related_to")
+			other.Head().Refuse("cannot be combined with related_to")
 			other.Wrong = true
 		}
 	}
@@ -178,12 +178,12 @@ func (a *asker) scan(spec *Spec, n *yamltree.Node) {
 	query, channels := n.Get("query"), n.Get("channel_id")
 	switch {
 	case query != nil && channels != nil:
-		channels.Head().Refuse("a scan starts from query or from channel_id, not from both")
+		channels.Head().Refuse("cannot be combined with query: a scan starts from one of them")
 	case channels != nil:
 		a.ask.Params.Set("findBy", outlier.FindByChannels)
 		query = channels
 	case query == nil:
-		n.Head().RefuseWithHint("give query or channel_id", "says nothing that the scan starts from")
+		n.Head().Refuse("must have query or channel_id")
 	}
 	if query != nil {
 		if texts := a.texts("query", query); len(texts) > 0 {
@@ -217,7 +217,7 @@ func (a *asker) reading(spec *Spec, n *yamltree.Node) {
 	a.order(n.Get("sort"))
 	a.paging(spec, n, defaultReading)
 	if a.ask.Params.Has("referenceId") {
-		a.b.merge(n.Get("where"))["reference_id"].Refuse("the scan's own id stands here, once it has one")
+		a.b.merge(n.Get("where"))["reference_id"].Refuse("must not be set: the id of the scan itself is used")
 	}
 	scan.Read, a.ask = a.ask, scan
 }

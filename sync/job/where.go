@@ -83,7 +83,7 @@ func (b *builder) merge(n *yamltree.Node) map[string]*yamltree.Node {
 		case !e.Value.Has(yamltree.Null):
 			values[e.Key.Text] = e.Value
 		case values[e.Key.Text] == nil:
-			e.Value.Refuse("nothing is here to be removed, as `use` brings no %s", e.Key.Text)
+			e.Value.Refuse("~ has nothing to remove: `use` brings no %s", e.Key.Text)
 		default:
 			delete(values, e.Key.Text)
 		}
@@ -104,8 +104,8 @@ func (b *builder) used(name *yamltree.Node) map[string]*yamltree.Node {
 		name.RefuseWithHint(name.DidYouMean(name.Text, known), "there is no filter %s", name.Shown())
 		return nil
 	case slices.Contains(b.open, name.Text):
-		name.RefuseWithHint("leave use out of one of them",
-			"the filters %s use each other in a circle", strings.Join(append(b.open, name.Text), " → "))
+		name.RefuseWithHint("remove use from one of them",
+			"the filters %s use each other in a cycle", strings.Join(append(b.open, name.Text), " → "))
 		return nil
 	}
 	b.open = append(b.open, name.Text)

@@ -51,7 +51,8 @@ func parseWindow(text string) (window, error) {
 	}
 	begin, parts, _ := strings.Cut(text, ",")
 	if strings.TrimSpace(begin) != "since last success" {
-		return window{}, fmt.Errorf("%q is neither a range of dates such as 2026-10-01..2026-10-31 nor a window: last 30d, or since last success, overlap 14d, first 30d", text)
+		return window{}, fmt.Errorf("must be dates such as 2026-10-01..2026-10-31, last 30d, "+
+			"or since last success, overlap 14d, first 30d, got %q", text)
 	}
 	w := window{Since: true}
 	for part := range strings.SplitSeq(parts, ",") {
@@ -69,9 +70,9 @@ func (w *window) part(text string) error {
 	into := map[string]*time.Duration{"overlap": &w.Overlap, "first": &w.Last}[name]
 	switch {
 	case into == nil:
-		return fmt.Errorf("%q is no part of a window; after since last success there may be overlap 14d and first 30d", text)
+		return fmt.Errorf("%q is not part of a window; write since last success, overlap 14d, first 30d", text)
 	case *into != 0:
-		return fmt.Errorf("the window says %s twice", name)
+		return fmt.Errorf("%s is given twice", name)
 	}
 	d, err := ParseDuration(strings.TrimSpace(length))
 	if err != nil {

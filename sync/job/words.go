@@ -44,7 +44,7 @@ func ParseDuration(text string) (Duration, error) {
 }
 
 func notDuration(text string) error {
-	return fmt.Errorf("%q is no duration in minutes, hours, days or weeks, such as 90m, 36h, 7d or 2w", text)
+	return fmt.Errorf("%q is not a duration in minutes, hours, days or weeks, such as 90m, 36h, 7d or 2w", text)
 }
 
 // String writes d in the largest unit that leaves a whole number: "7d", "36h". What
@@ -67,7 +67,7 @@ func parseRange[T any](text string, from, to func(string) (T, error)) (outlier.R
 	var r outlier.Range[T]
 	low, high, found := strings.Cut(text, "..")
 	if !found || low == "" && high == "" {
-		return r, fmt.Errorf("%q is no range; write a..b, a.. or ..b", text)
+		return r, fmt.Errorf("%q is not a range; write a..b, a.. or ..b", text)
 	}
 	if low != "" {
 		v, err := from(low)
@@ -89,7 +89,7 @@ func parseRange[T any](text string, from, to func(string) (T, error)) (outlier.R
 func parseInteger(text string) (int64, error) {
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || yamltree.KindOf(text) != yamltree.Whole {
-		return 0, fmt.Errorf("%q is no whole number in digits", text)
+		return 0, fmt.Errorf("%q is not a whole number in digits", text)
 	}
 	return n, nil
 }
@@ -97,7 +97,7 @@ func parseInteger(text string) (int64, error) {
 func parseNumber(text string) (float64, error) {
 	x, err := strconv.ParseFloat(text, 64)
 	if err != nil || strings.Trim(text, "-+.0123456789") != "" {
-		return 0, fmt.Errorf("%q is no number such as 2 or 0.5", text)
+		return 0, fmt.Errorf("%q is not a number such as 2 or 0.5", text)
 	}
 	return x, nil
 }
@@ -128,7 +128,7 @@ func parseInstant(text string, days int, zone *time.Location) (time.Time, error)
 	case err != nil && noDate(text):
 		return time.Time{}, fmt.Errorf("the date %s does not exist%s", text[:len(time.DateOnly)], leapHint(text))
 	case err != nil:
-		return time.Time{}, fmt.Errorf("%q is no date such as 2026-10-31, nor a time such as 2026-10-31T18:00:00Z", text)
+		return time.Time{}, fmt.Errorf("%q is neither a date such as 2026-10-31 nor a time such as 2026-10-31T18:00:00Z", text)
 	}
 	t := clock(d.AddDate(0, 0, days), zone)
 	return t.Add(-time.Duration(days) * time.Second).UTC(), nil
@@ -159,7 +159,7 @@ func parsePercent(text string) (float64, error) {
 	digits, found := strings.CutSuffix(text, "%")
 	x, err := parseNumber(strings.TrimSpace(digits))
 	if !found || err != nil || x < 1 || x > 100 {
-		return 0, fmt.Errorf("%q is no share from 1%% to 100%%", text)
+		return 0, fmt.Errorf("%q is not a share from 1%% to 100%%", text)
 	}
 	return x / 100, nil
 }
@@ -172,7 +172,7 @@ func parsePoll(text string) (first, most time.Duration, err error) {
 	case err != nil:
 		return 0, 0, err
 	case r.From == nil || r.To == nil || *r.From > *r.To:
-		return 0, 0, fmt.Errorf("%q is no range of durations such as 1m..10m", text)
+		return 0, 0, fmt.Errorf("%q is not a range of durations such as 1m..10m", text)
 	}
 	return time.Duration(*r.From), time.Duration(*r.To), nil
 }

@@ -56,11 +56,11 @@ func (f *File) Parse() *Node {
 func (f *File) legible() bool {
 	switch {
 	case len(f.src) > MaxBytes:
-		f.Report(1, 1, fmt.Sprintf("the file has %d bytes; at most %d are read", len(f.src), MaxBytes), "")
+		f.Report(1, 1, fmt.Sprintf("the file has %d bytes, more than the limit of %d", len(f.src), MaxBytes), "")
 	case !utf8.Valid(f.src):
 		for i, line := range f.lines {
 			if before, _, found := strings.Cut(line, "\uFFFD"); found {
-				f.Report(i+1, utf8.RuneCountInString(before)+1, "this is no UTF-8 text", "save the file as UTF-8")
+				f.Report(i+1, utf8.RuneCountInString(before)+1, "not UTF-8 text", "save the file as UTF-8")
 				break
 			}
 		}
@@ -206,7 +206,7 @@ func (r *reader) mapping(n *Node, values []*ast.MappingValueNode, depth int) {
 		}
 		key := r.node(v.Key, n.path, depth+1)
 		if key.Kind == List || key.Kind == Mapping {
-			key.Refuse("a key has to be a word, not %s", key.Kind)
+			key.Refuse("a key must be a word, got %s", key.Kind)
 			continue
 		}
 		key.path = n.path.key(key.Text)
@@ -216,7 +216,7 @@ func (r *reader) mapping(n *Node, values []*ast.MappingValueNode, depth int) {
 			value.Line, value.Column = key.Line, key.Column // nothing has no place of its own
 		}
 		if first, twice := lines[key.Text]; twice {
-			key.Refuse("the key stands here a second time, first in line %d", first)
+			key.Refuse("duplicate key, first in line %d", first)
 			continue
 		}
 		lines[key.Text] = key.Line
@@ -243,7 +243,7 @@ func (r *reader) merge(n, from *Node) {
 			r.merge(n, item)
 		}
 	default:
-		from.Refuse("only a mapping can be merged with <<, not %s", from.Kind)
+		from.Refuse("must be a mapping to be merged with <<, got %s", from.Kind)
 	}
 }
 
@@ -252,12 +252,12 @@ func (r *reader) alias(n *Node, v *ast.AliasNode, depth int) *Node {
 	name := v.Value.GetToken().Value
 	target, known := r.anchors[name]
 	if !known {
-		n.Refuse("no anchor &%s stands before this alias", name)
+		n.Refuse("the anchor &%s is not defined before this alias", name)
 		return n
 	}
 	for _, open := range r.open {
 		if open == name {
-			n.Refuse("the alias *%s is part of what it names", name)
+			n.Refuse("the alias *%s refers to itself", name)
 			return n
 		}
 	}
@@ -269,7 +269,7 @@ func (r *reader) alias(n *Node, v *ast.AliasNode, depth int) *Node {
 // tag allows !!str, which makes text of a number, and nothing else.
 func (r *reader) tag(n *Node, v *ast.TagNode, depth int) *Node {
 	if v.GetToken().Value != "!!str" || v.Value == nil {
-		n.Refuse("YAML tags such as %s are not read here", v.GetToken().Value)
+		n.Refuse("YAML tags such as %s are not supported", v.GetToken().Value)
 		return n
 	}
 	value := r.node(v.Value, n.path, depth+1)

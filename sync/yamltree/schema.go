@@ -160,7 +160,7 @@ func (j *judge) leaf(e *jsonschema.ValidationError) {
 func (j *judge) name(key, place string) {
 	_, pointer, _ := strings.Cut(place, "#/properties/")
 	named, _, _ := strings.Cut(pointer, "/")
-	j.root.Get(named).Get(key).Key.Refuse("a name is %s", j.schema.title(place))
+	j.root.Get(named).Get(key).Key.Refuse("must be %s, got %q", j.schema.title(place), key)
 }
 
 // unknown reports a key that the piece of the schema at a place does not have.
@@ -174,13 +174,13 @@ func (j *judge) unknown(n *Node, name, place string) {
 func complaint(k jsonschema.ErrorKind, n *Node, wants string) string {
 	switch k := k.(type) {
 	case *fault.Minimum:
-		return fmt.Sprintf("must be at least %s, not %s", k.Want.RatString(), n.Shown())
+		return fmt.Sprintf("must be at least %s, got %s", k.Want.RatString(), n.Shown())
 	case *fault.Maximum:
-		return fmt.Sprintf("must be at most %s, not %s", k.Want.RatString(), n.Shown())
+		return fmt.Sprintf("must be at most %s, got %s", k.Want.RatString(), n.Shown())
 	case *fault.MinLength, *fault.MinItems, *fault.MinProperties:
-		return "is empty, but wants " + wants
+		return "is empty, must be " + wants
 	}
-	return fmt.Sprintf("wants %s, not %s", wants, n.Shown())
+	return fmt.Sprintf("must be %s, got %s", wants, n.Shown())
 }
 
 // hint is the remedy for mistakes that many make. What it says to write is not refused

@@ -96,7 +96,7 @@ func replace(s string, literal func(string) string, lookup func(inside string) (
 		b.WriteString(literal(before))
 		inside, after, closed := strings.Cut(rest, "}")
 		if !closed {
-			return "", errors.New("${ without its closing brace; write $${ for the characters themselves")
+			return "", errors.New("${ without its closing brace; write $${ for a literal ${")
 		}
 		value, err := lookup(inside)
 		if err != nil {
@@ -111,7 +111,7 @@ func replace(s string, literal func(string) string, lookup func(inside string) (
 func (v Variables) lookup(inside string) (string, error) {
 	name, otherwise, hasDefault := strings.Cut(inside, ":-")
 	if strings.Contains(otherwise, "${") {
-		return "", fmt.Errorf("the default of ${%s} holds another ${, which cannot be", name)
+		return "", fmt.Errorf("the default of ${%s} must not contain ${", name)
 	}
 	var value string
 	var err error
@@ -151,7 +151,7 @@ func (a absent) Is(target error) bool { return target == fs.ErrNotExist }
 func (v Variables) variable(name string) (string, error) {
 	if !IsName(name) {
 		return "", fmt.Errorf("${%s} is neither ${NAME}, ${NAME:-default} nor ${file:path}; "+
-			"write $${ for the characters themselves", name)
+			"write $${ for a literal ${", name)
 	}
 	value, set := v.Env(name)
 	switch {

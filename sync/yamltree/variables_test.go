@@ -74,7 +74,7 @@ func TestWhatCannotBeFilledInIsNamed(t *testing.T) {
 		"${}":                "${} is neither",
 		"${1A}":              "${1A} is neither",
 		"${A-x}":             "${A-x} is neither",
-		"${NONE:-${A}}":      "the default of ${NONE} holds another",
+		"${NONE:-${A}}":      "the default of ${NONE} must not contain",
 		"${file:none}":       "the file none does not exist",
 		"${file:}":           "is not a regular file",
 		"${file:.:-x}":       "is not a regular file",
