@@ -25,11 +25,12 @@ var mayImport = map[string][]string{
 	"sync/job":              {"outlier", "outlier/pace", "sync/yamltree"},
 	"sync/plan":             {"outlier", "sync/credit", "sync/job"},
 	"sync/store":            {},
-	"sync/journal":          {"outlier", "sync/store"},
-	"sync/ledger":           {"outlier", "sync/journal", "sync/store"},
+	"sync/ops":              {"sync/store"},
+	"sync/journal":          {"outlier", "sync/ops", "sync/store"},
+	"sync/ledger":           {"outlier", "sync/journal", "sync/ops", "sync/store"},
 	"sync/queue":            {"outlier", "sync/journal", "sync/ledger", "sync/store"},
-	"sync/runs":             {"outlier", "sync/ledger", "sync/store"},
-	"sync/state":            {"outlier", "sync/journal", "sync/ledger", "sync/queue", "sync/runs", "sync/store"},
+	"sync/runs":             {"outlier", "sync/ledger", "sync/ops", "sync/store"},
+	"sync/state":            {"outlier", "sync/journal", "sync/ledger", "sync/ops", "sync/queue", "sync/runs", "sync/store"},
 	"sync/credit":           {"sync/ledger"}, // forwards to it
 	// its own tests use it, so it cannot import sync/state
 	"sync/state/statetest": {},

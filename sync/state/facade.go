@@ -8,6 +8,7 @@ import (
 	"outlierd/outlier"
 	"outlierd/sync/journal"
 	"outlierd/sync/ledger"
+	"outlierd/sync/ops"
 	"outlierd/sync/queue"
 	"outlierd/sync/runs"
 	"outlierd/sync/store"
@@ -170,6 +171,13 @@ func (t *Tx) ServiceTime() time.Time { return t.s.ledger.ServiceTime() }
 func (t *Tx) Paging(from, size, total int64) error {
 	return ledger.Paging(t.tx, t.kept, from, size, total)
 }
+
+// OpsNews is [ops.News].
+type OpsNews = ops.News
+
+func (s *Store) OpsNews(since int64) (OpsNews, error) { return ops.Since(s.db, since) }
+
+func (s *Store) ForgetOps(version int64) error { return ops.Forget(s.db, version) }
 
 // AfterNow is [queue.AfterNow].
 func AfterNow(now time.Time) Place { return queue.AfterNow(now) }

@@ -5,12 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
 	"slices"
 	"time"
 
 	"outlierd/sync/journal"
 	"outlierd/sync/ledger"
+	"outlierd/sync/ops"
 	"outlierd/sync/queue"
 	"outlierd/sync/runs"
 	"outlierd/sync/store"
@@ -321,4 +323,39 @@ func (s *Store) Jobs() ([]string, error) {
 	}
 	slices.Sort(names)
 	return slices.Compact(names), err
+}
+
+// opsTables are the operations tables of all packages.
+var opsTables = slices.Concat(runs.Ops, ledger.Ops, journal.Ops)
+
+func opsTable(name string) *ops.Table {
+	i := slices.IndexFunc(opsTables, func(t ops.Table) bool { return t.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return &opsTables[i]
+}
+
+// OpsColumns are the columns of an operations table.
+func OpsColumns(table string) (columns []string) {
+	t := opsTable(table)
+	if t == nil {
+		return nil
+	}
+	for _, c := range t.Columns {
+		columns = append(columns, c.Name)
+	}
+	return columns
+}
+
+// OpsRows yields the news of an operations table in chunks of so many rows; see
+// [ops.Table.Rows].
+func (s *Store) OpsRows(table string, news ops.News, most int) iter.Seq2[[][]any, error] {
+	t := opsTable(table)
+	if t == nil {
+		return func(yield func([][]any, error) bool) {
+			yield(nil, fmt.Errorf("there is no operations table %q", table))
+		}
+	}
+	return t.Rows(s.db, news, most)
 }

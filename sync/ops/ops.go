@@ -1,0 +1,268 @@
+// Package ops publishes what the state keeps in tables for readers, ops.*: how their rows
+// follow from the rows of the state, and which of them have changed. It owns the table
+// ops_changes, which triggers of the other tables fill.
+package ops
+
+import (
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"outlierd/sync/store"
+)
+
+// Table says how a table of operations follows from the state. Its columns are those that
+// package schema declares under the same name, in the same order.
+type Table struct {
+	Name    string
+	Source  string // the table of the state whose changes are those of the rows
+	From    string // the rows
+	ID      string // their number, which is that of the source's row
+	Columns []Column
+}
+
+// Column is a column of a [Table].
+type Column struct {
+	Name string
+	SQL  string
+	As   func(any) (any, error) // from what SQLite gives to what a sink takes
+}
+
+// Col is a column of that name, whose values follow from an SQL expression.
+func Col(name, sql string, as func(any) (any, error)) Column { return Column{name, sql, as} }
+
+// News says which rows of the operations tables have changed since a version of them.
+type News struct {
+	Version int64 // of the tables, up to which the news go
+	All     bool  // all rows are news: what changed since is not on record any more
+
+	changed map[string][]int64 // by source, the ids of rows, unless all are news
+}
+
+// None reports whether nothing has changed.
+func (n News) None() bool { return !n.All && len(n.changed) == 0 }
+
+// forgottenKey is where meta keeps the version up to which changes were forgotten.
+const forgottenKey = "ops changes forgotten"
+
+// Since returns what has changed since the given version; 0 means all rows. What it
+// returns is durable.
+func Since(db *store.Store, since int64) (News, error) {
+	if err := db.Flush(); err != nil {
+		return News{}, err
+	}
+	news := News{changed: map[string][]int64{}}
+	err := db.View(func(tx *store.Tx) error {
+		err := tx.Row(`SELECT seq FROM sqlite_sequence WHERE name = 'ops_changes'`).Scan(&news.Version)
+		if err != nil && !errors.Is(err, sql.ErrNoRows) {
+			return err
+		}
+		forgotten, err := readForgotten(tx)
+		if news.All = since == 0 || since < forgotten || since > news.Version; err != nil || news.All {
+			return err
+		}
+		type change struct {
+			source string
+			id     int64
+		}
+		changes, err := store.List(tx, func(c *change) []any { return []any{&c.source, &c.id} },
+			`SELECT source, id FROM ops_changes WHERE version > ? ORDER BY version`, since)
+		for _, c := range changes {
+			news.changed[c.source] = append(news.changed[c.source], c.id)
+		}
+		return err
+	})
+	if err != nil {
+		return News{}, fmt.Errorf("look for changes of the operations tables: %w", err)
+	}
+	return news, nil
+}
+
+func readForgotten(tx *store.Tx) (int64, error) {
+	text, err := tx.Meta(forgottenKey)
+	if err != nil || text == "" {
+		return 0, err
+	}
+	return strconv.ParseInt(text, 10, 64)
+}
+
+// Forget removes the changes up to a version, once all sinks have them. [Since] an
+// earlier version returns all rows from then on. It joins the open group.
+func Forget(db *store.Store, version int64) error {
+	err := db.UpdateSoon(func(tx *store.Tx) error {
+		forgotten, err := readForgotten(tx)
+		if err != nil || forgotten >= version {
+			return err
+		}
+		if _, err := tx.Exec(`DELETE FROM ops_changes WHERE version <= ?`, version); err != nil {
+			return err
+		}
+		return tx.SetMeta(forgottenKey, strconv.FormatInt(version, 10))
+	})
+	if err != nil {
+		return fmt.Errorf("forget changes of the operations tables: %w", err)
+	}
+	return nil
+}
+
+// Rows yields the news of a table in chunks of so many rows, in the order of their ids.
+// Values are nil, int64, float64, string, time.Time, []string or map[string]int64. An
+// error comes last.
+func (t *Table) Rows(db *store.Store, news News, most int) iter.Seq2[[][]any, error] {
+	return func(yield func([][]any, error) bool) {
+		changed := slices.Sorted(slices.Values(news.changed[t.Source]))
+		for last := int64(0); ; {
+			var rows [][]any
+			if !news.All && len(changed) == 0 {
+				return
+			}
+			err := db.View(func(tx *store.Tx) (err error) {
+				if news.All {
+					rows, err = t.rows(tx, `> ?1 ORDER BY `+t.ID+` LIMIT ?2`, last, most)
+					return err
+				}
+				some := changed[:min(most, len(changed))]
+				changed = changed[len(some):]
+				ids, err := json.Marshal(some)
+				if err == nil {
+					rows, err = t.rows(tx, `IN (SELECT value FROM json_each(?)) ORDER BY `+t.ID, string(ids))
+				}
+				return err
+			})
+			if err != nil {
+				yield(nil, fmt.Errorf("read %s: %w", t.Name, err))
+				return
+			}
+			if len(rows) > 0 && !yield(rows, nil) || news.All && len(rows) < most {
+				return
+			}
+			if len(rows) > 0 {
+				last = rows[len(rows)-1][0].(int64)
+			}
+		}
+	}
+}
+
+// rows reads those whose number meets a condition. Their first column is the number.
+func (t *Table) rows(tx *store.Tx, condition string, args ...any) ([][]any, error) {
+	var expressions []string
+	for _, c := range t.Columns {
+		expressions = append(expressions, c.SQL)
+	}
+	query := fmt.Sprintf(`SELECT %s FROM %s WHERE %s %s`, strings.Join(expressions, ", "), t.From, t.ID, condition)
+	rows, err := store.List(tx, func(row *[]any) []any {
+		*row = make([]any, len(t.Columns))
+		into := make([]any, len(t.Columns))
+		for i := range into {
+			into[i] = &(*row)[i]
+		}
+		return into
+	}, query, args...)
+	for _, row := range rows {
+		for i, c := range t.Columns {
+			if row[i] == nil {
+				continue
+			}
+			if row[i], err = c.As(row[i]); err != nil {
+				return nil, fmt.Errorf("row %v, column %s: %w", row[0], c.Name, err)
+			}
+		}
+	}
+	return rows, err
+}
+
+// Plain is what SQLite gives.
+func Plain(v any) (any, error) { return v, nil }
+
+// Text is NULL where there is none.
+func Text(v any) (any, error) {
+	if v == "" {
+		return nil, nil
+	}
+	return v, nil
+}
+
+// Moment is a time from microseconds; NULL for 0.
+func Moment(v any) (any, error) {
+	if us, ok := v.(int64); ok && us != 0 {
+		return store.Instant(us), nil
+	}
+	return nil, nil
+}
+
+// Seconds are those of a duration in microseconds.
+func Seconds(v any) (any, error) {
+	us, _ := v.(int64)
+	return (time.Duration(us) * time.Microsecond).Seconds(), nil
+}
+
+// Texts is a list of texts from JSON.
+func Texts(v any) (any, error) {
+	var list []string
+	err := json.Unmarshal([]byte(v.(string)), &list)
+	if list == nil {
+		return nil, err
+	}
+	return list, err
+}
+
+// Counts are numbers by name, from JSON.
+func Counts(v any) (any, error) {
+	var rows map[string]int64
+	err := json.Unmarshal([]byte(v.(string)), &rows)
+	if rows == nil {
+		return nil, err
+	}
+	return rows, err
+}
+
+// Parameters are a request's parameters but for some, as a JSON object; one that was given
+// more than once is a list.
+func Parameters(but ...string) func(any) (any, error) {
+	return func(v any) (any, error) { return parametersBut(v.(string), but...) }
+}
+
+func parametersBut(encoded string, names ...string) (any, error) {
+	if encoded == "" {
+		return nil, nil
+	}
+	values, err := url.ParseQuery(encoded)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		values.Del(name)
+	}
+	object := map[string]any{}
+	for name, list := range values {
+		object[name] = list
+		if len(list) == 1 {
+			object[name] = list[0]
+		}
+	}
+	text, err := json.Marshal(object)
+	return string(text), err
+}
+
+// ParameterTime reads a time among a search's parameters; NULL if there is none, or
+// one in another form, which the filters still show.
+func ParameterTime(name string) func(any) (any, error) {
+	return func(v any) (any, error) {
+		values, err := url.ParseQuery(v.(string))
+		if err != nil || values.Get(name) == "" {
+			return nil, err
+		}
+		t, err := time.Parse(time.RFC3339, values.Get(name))
+		if err != nil {
+			return nil, nil
+		}
+		return t.UTC(), nil
+	}
+}

@@ -1,0 +1,57 @@
+package state
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// owned are the tables and views of each package.
+var owned = map[string][]string{
+	"store":   {"meta", "sqlite_schema", "pragma_quick_check"},
+	"ops":     {"ops_changes", "sqlite_sequence"},
+	"journal": {"responses", "drift", "paging", "limits", "sqlite_sequence"},
+	"ledger":  {"attempts", "periods", "holds", "latches", "recovered", "jobs", "hold_rests", "period_sums"},
+	"queue":   {"queue", "queue_others", "queue_counts", "queue_wants", "freshness", "ops"},
+	"runs":    {"runs", "steps", "seen", "run_hits", "scans", "watermarks", "owed", "renames"},
+	"state":   {},
+}
+
+// TestNoPackageReadsTheTablesOfAnother: what a package needs of another one's tables it asks
+// that package for.
+func TestNoPackageReadsTheTablesOfAnother(t *testing.T) {
+	named := regexp.MustCompile(`\b(?:FROM|JOIN|INTO|UPDATE(?: OR \w+)?)\s+([a-z_]+)\b`)
+	for name, tables := range owned {
+		paths, err := filepath.Glob("../" + name + "/*.go")
+		if err != nil || len(paths) == 0 {
+			t.Fatalf("the files of package %s: %v (%v)", name, paths, err)
+		}
+		files := token.NewFileSet()
+		for _, path := range paths {
+			if strings.HasSuffix(path, "_test.go") {
+				continue
+			}
+			file, err := parser.ParseFile(files, path, nil, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ast.Inspect(file, func(n ast.Node) bool {
+				text, ok := n.(*ast.BasicLit)
+				if !ok || text.Kind != token.STRING {
+					return true
+				}
+				for _, table := range named.FindAllStringSubmatch(text.Value, -1) {
+					if !slices.Contains(tables, table[1]) && table[1] != "json_each" {
+						t.Errorf("%s: package %s reads %s", files.Position(n.Pos()), name, table[1])
+					}
+				}
+				return true
+			})
+		}
+	}
+}
