@@ -193,7 +193,7 @@ func broughtOf(b *state.Brought) brought {
 		Page: b.Page + 1, Rank: b.Rank, Hits: b.Hits, Attempts: callsOf(b.Calls),
 	}
 	if params, err := url.ParseQuery(b.Params); err == nil { // what is on record was made by us
-		told.Filters, told.Sort = job.Said(params)
+		told.Filters, told.Sort = job.FiltersAndSort(params)
 	}
 	for _, c := range b.Calls {
 		switch c.Outcome {

@@ -131,7 +131,7 @@ func (a *asker) texts(name string, n *yamltree.Node) []string {
 
 // lines checks what a file holds by now. It is read again whenever the job runs.
 func (a *asker) lines(name string, n *yamltree.Node, source Source) {
-	for _, v := range a.b.readable(n, source) {
+	for _, v := range readable(n, source) {
 		if _, err := a.ask.accept(name, v.text); err != nil {
 			words := fmt.Sprintf("in line %d of %s: %v", v.line, n.Shown(), err)
 			if source.Field == "" && tabular(source.File) && !n.FromOutside() {

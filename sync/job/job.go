@@ -1,20 +1,22 @@
-// Package job reads jobs.yaml. What comes out is ready to be acted on: variables are
-// filled in, filters are merged, every bound has been checked. What cannot be acted
-// on comes out as [Mistakes]: all of them at once, each with its line and column,
-// the line itself and, where there is one, the remedy.
+// Package job reads jobs.yaml. The result is ready to be acted on: variables are filled
+// in, filters are merged, every bound has been checked. A file that cannot be acted on
+// gives [yamltree.Mistakes]: all of them at once, each with its line and column, the line
+// itself and, where there is one, the remedy.
 //
 // Reading goes in steps, and each rule lives in one of them only:
 //
 //  1. package yamltree makes a tree of the file, with places, and fills in ${VAR} and
 //     ${file:…}; a ${name} that may be a job's for_each stays a template;
 //  2. the JSON Schema judges the shape: keys, types, words (shape.go, jobs.schema.json);
-//  3. Go judges the meaning: what is configured (build.go), the jobs (jobs.go, chain.go),
-//     what they ask (verbs.go, ask.go, where.go, list.go) and what that costs (money.go).
-//     The bounds of parameters are the service's and live in package outlier.
+//  3. Go judges the meaning: what is configured (settings.go), the jobs (jobs.go), what they
+//     ask (verbs.go, ask.go, where.go, lists.go), what that costs (money.go), and what is
+//     allowed but hardly meant (warnings.go). The bounds of parameters are the service's and
+//     live in package outlier.
 //
-// A value that one layer has refused is not looked at by the next, so that one
-// mistake is one message. What only a run can know, the time, files, answers of SQL,
-// is put in by [Spec.Resolve].
+// A value that one step has refused is not read by the next, so that one mistake is one
+// message. The result is plain data: a [Spec] for each job (spec.go), whose requests are
+// templates (template.go). What only a run can know, the time, files and the results of
+// SQL, is filled in by [Spec.Resolve] (resolve.go).
 package job
 
 import (

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -35,13 +36,13 @@ func (b *builder) spec(name, n *yamltree.Node) Spec {
 		Was:      n.Get("was").TextOr(""),
 		About:    n.Get("about").TextOr(""),
 		Disabled: strings.EqualFold(n.Get("enabled").TextOr("true"), "false"),
-		Every:    b.duration(n.Get("every")),
+		Every:    duration(n.Get("every")),
 		CatchUp:  CatchUp(b.own(n, "catch_up").TextOr(string(CatchUpLatest))),
 		After:    n.Get("after").TextOr(""),
 	}
 	spec.Schedule, spec.times = b.schedule(n)
-	spec.ReuseFor = cmp.Or(b.duration(b.own(n, "reuse_for")), defaultReuse)
-	spec.StopAfter = b.duration(b.own(n, "stop_after"))
+	spec.ReuseFor = cmp.Or(duration(b.own(n, "reuse_for")), defaultReuse)
+	spec.StopAfter = duration(b.own(n, "stop_after"))
 	spec.Notify = b.notified(b.own(n, "notify"))
 	b.limits(&spec, b.own(n, "budget"))
 	if verb := b.verb(&spec, n); verb != nil {
@@ -72,7 +73,8 @@ func (b *builder) limits(spec *Spec, n *yamltree.Node) {
 	spec.Budget.MaxRequests, _ = strconv.Atoi(n.Get("max_requests").TextOr("0")) // bounded by the schema
 }
 
-func (b *builder) duration(n *yamltree.Node) time.Duration {
+// duration is the time that n says, or 0 if it says none.
+func duration(n *yamltree.Node) time.Duration {
 	if !n.Has(yamltree.Text) {
 		return 0
 	}
@@ -143,10 +145,10 @@ func (b *builder) enrich(spec *Spec, job *yamltree.Node) {
 	n := job.Get("enrich")
 	switch spec.Verb {
 	case VerbChannels, VerbVideos:
-		b.pointless(n, "not supported in a job of %s: use %s.fetch", spec.Verb, spec.Verb)
+		refuseIfSet(n, "not supported in a job of %s: use %s.fetch", spec.Verb, spec.Verb)
 		return
 	case VerbTrendingFormats:
-		b.pointless(n, "not supported for trending formats")
+		refuseIfSet(n, "not supported for trending formats")
 		return
 	case VerbFindChannels:
 	default:
@@ -170,7 +172,7 @@ func (b *builder) enrich(spec *Spec, job *yamltree.Node) {
 			}
 			spec.Enrich = append(spec.Enrich, Enrich{
 				Op: op, Top: count("top"), TopPerItem: count("top_per_item"),
-				RefreshAfter: b.duration(e.Value.Get("refresh_after")), Value: count("value"),
+				RefreshAfter: duration(e.Value.Get("refresh_after")), Value: count("value"),
 			})
 			if each := e.Value.Get("top_per_item"); each != nil && len(spec.Loops) == 0 && job.Get("enrich") == n {
 				each.Warn("write top", "has the effect of top, as the job has no for_each")
@@ -222,7 +224,8 @@ func (b *builder) enrichWhere(spec *Spec, n *yamltree.Node) {
 	spec.wanted = a.ask
 }
 
-func (b *builder) pointless(n *yamltree.Node, format string, args ...any) {
+// refuseIfSet reports a key that has no place in the job, if it is there.
+func refuseIfSet(n *yamltree.Node, format string, args ...any) {
 	if n != nil {
 		n.Head().Refuse(format, args...)
 	}
@@ -236,7 +239,7 @@ func (b *builder) enrichSort(spec *Spec, n *yamltree.Node) {
 		orders, otherwise = sortsOf(outlier.OpFindChannels), "subscribers"
 		orders = slices.DeleteFunc(orders, func(by string) bool { return by == "recency" })
 	}
-	by, said := b.sort(n)
+	by, said := readSort(n)
 	switch asked := spec.ask.sorted(); {
 	case said && !slices.Contains(orders, by.By):
 		word, _, _ := strings.Cut(n.Text, " ")
@@ -282,8 +285,8 @@ func (t *template) sorted() Sort {
 	return Sort{t.Params.Get("sortBy"), t.Params.Get("sortOrder") == "asc"}
 }
 
-// sort reads "z_score", "z_score desc" or "z_score asc".
-func (b *builder) sort(n *yamltree.Node) (Sort, bool) {
+// readSort reads "z_score", "z_score desc" or "z_score asc".
+func readSort(n *yamltree.Node) (Sort, bool) {
 	if !n.Has(yamltree.Text) {
 		return Sort{}, false
 	}
@@ -318,4 +321,97 @@ func (s Spec) hash() string {
 	}
 	sum := sha256.Sum256(normal)
 	return hex.EncodeToString(sum[:])
+}
+
+// chain checks what jobs say about each other, now that all are known.
+func (b *builder) chain(jobs *yamltree.Node) {
+	for _, spec := range b.cfg.Jobs {
+		n := jobs.Get(spec.Name)
+		if after := n.Get("after"); after.Has(yamltree.Text) {
+			b.after(jobs, spec, after)
+		}
+		if was := n.Get("was"); was.Has(yamltree.Text) {
+			b.was(spec, was)
+		}
+	}
+}
+
+// after refuses a job that waits for one that does not exist, or for itself.
+func (b *builder) after(jobs *yamltree.Node, spec Spec, n *yamltree.Node) {
+	parent := b.cfg.Job(spec.After)
+	if parent == nil {
+		n.RefuseWithHint(n.DidYouMean(n.Text, b.names()), "there is no job %s", n.Shown())
+		return
+	}
+	path := []string{spec.Name}
+	for at := parent; at != nil; at = b.cfg.Job(at.After) {
+		if after := jobs.Get(at.Name).Get("after"); after != nil && after.Wrong {
+			return // this one need not be told of it too
+		}
+		path = append(path, at.Name)
+		if at.Name == spec.Name {
+			n.RefuseWithHint("remove after from one of them, or replace it with schedule or every",
+				"the jobs wait for each other in a cycle: %s", strings.Join(path, " after "))
+			return
+		}
+		if slices.Contains(path[:len(path)-1], at.Name) {
+			return // in a circle that this one is no part of
+		}
+	}
+	if parent.Disabled && !spec.Disabled {
+		n.Warn("", "the job %s is disabled, so this job never runs after it", parent.Name)
+	}
+}
+
+func (b *builder) names() []string {
+	var names []string
+	for _, spec := range b.cfg.Jobs {
+		names = append(names, spec.Name)
+	}
+	return names
+}
+
+// was refuses an old name that would give two jobs one past.
+func (b *builder) was(spec Spec, n *yamltree.Node) {
+	if b.cfg.Job(spec.Was) != nil {
+		n.Refuse("must be a former name, but %s is the name of a job", n.Shown())
+		return
+	}
+	first := slices.IndexFunc(b.cfg.Jobs, func(other Spec) bool { return other.Was == spec.Was })
+	if other := b.cfg.Jobs[first]; other.Name != spec.Name {
+		n.Refuse("must be unique, but the job %s has was: %s too", other.Name, n.Shown())
+	}
+}
+
+// unfilled refuses the templates below n that nobody has taken: they stand where no
+// text is meant, or are none, but variables that are not set. The names are those of
+// the for_each that could fill them in.
+func (b *builder) unfilled(n *yamltree.Node, names []string) {
+	if n == nil || n.Ignored {
+		return
+	}
+	if n.Kind == yamltree.Template && !n.Used && !n.Wrong {
+		words := n.Unfilled
+		if !slices.ContainsFunc(n.Names, func(name string) bool { return !slices.Contains(names, name) }) {
+			words = fmt.Sprintf("cannot use ${%s} here: for_each fills in texts such as query and title_pattern", n.Names[0])
+		}
+		n.Refuse("%s", words)
+	}
+	for child := range n.Children() {
+		b.unfilled(child, names)
+	}
+}
+
+// leftovers looks for such templates in the whole file. A filter may be meant for any
+// job.
+func (b *builder) leftovers() {
+	var all []string
+	if jobs := b.root.Get("jobs"); jobs.Has(yamltree.Mapping) {
+		for _, e := range jobs.Entries {
+			names := e.Value.Get("for_each").Keys()
+			b.unfilled(e.Value, names)
+			all = append(all, names...)
+		}
+	}
+	b.unfilled(b.root.Get("filters"), all)
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // Load reads the file at path. Variables come from env, which is os.LookupEnv outside
-// of tests. A file that cannot be read, as one with mistakes, gives [Mistakes].
+// of tests. A file that cannot be read, as one with mistakes, gives [yamltree.Mistakes].
 func Load(path string, env func(string) (string, bool)) (*Config, error) {
 	return load(path, env, false)
 }
@@ -34,7 +34,7 @@ func load(path string, env func(string) (string, bool), reading bool) (*Config, 
 	return parseFile(path, []byte(src), env, reading)
 }
 
-// Parse reads src as if it were the file at path. The error is [Mistakes].
+// Parse reads src as if it were the file at path. The error is [yamltree.Mistakes].
 func Parse(path string, src []byte, env func(string) (string, bool)) (*Config, error) {
 	return parseFile(path, src, env, false)
 }
@@ -98,7 +98,7 @@ func (b *builder) build() {
 	b.data(b.root.Get("data"))
 	b.budget(b.root.Get("budget"))
 	b.sinks(b.root.Get("sinks"))
-	b.cfg.SinksDownAfter = cmp.Or(b.duration(b.root.Get("sinks_down_after")), sinksDownAfter)
+	b.cfg.SinksDownAfter = cmp.Or(duration(b.root.Get("sinks_down_after")), sinksDownAfter)
 	b.filters(b.root.Get("filters"))
 	b.jobs(b.root.Get("jobs"))
 	b.budgeted(b.root.Get("budget"))

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"net/url"
-	"slices"
-	"time"
 
 	"outlierd/outlier"
 	"outlierd/sync/yamltree"
@@ -51,28 +49,30 @@ func (s *Spec) least(prices outlier.Prices) outlier.Credits {
 func (b *builder) caps(spec *Spec, n *yamltree.Node) {
 	all := b.root.Get("budget")
 	month := b.cfg.Budget.PerMonth
-	b.exceeds(n.Get("per_run"), spec.Budget.PerMonth, "the job's own per_month")
-	b.exceeds(n.Get("per_run"), month, "the budget's per_month")
-	b.exceeds(n.Get("per_month"), month, "the budget's per_month")
+	atMost(n.Get("per_run"), spec.Budget.PerMonth, "the job's own per_month")
+	atMost(n.Get("per_run"), month, "the budget's per_month")
+	atMost(n.Get("per_month"), month, "the budget's per_month")
 	price, what := spec.step(b.cfg.Service.Prices)
 	for _, cap := range []*yamltree.Node{n.Get("per_run"), n.Get("per_month"), all.Get("per_day"), all.Get("per_month")} {
-		b.holds(cap, price, 0, what)
+		atLeast(cap, price, 0, what)
 	}
 	if reserve := credits(all.Get("reserve")); reserve != nil {
-		b.holds(all.Get("per_month"), price, *reserve, what)
+		atLeast(all.Get("per_month"), price, *reserve, what)
 	}
 	if most := n.Get("max_requests"); spec.Scan != nil && most.Has(yamltree.Whole) && spec.Budget.MaxRequests < 3 {
 		most.Refuse("must be at least 3 for a scan (start, poll, read), got %s", most.Shown())
 	}
 }
 
-func (b *builder) exceeds(n *yamltree.Node, limit *outlier.Credits, name string) {
+// atMost refuses a cap above another one, which messages call by name. A nil limit is none.
+func atMost(n *yamltree.Node, limit *outlier.Credits, name string) {
 	if amount := credits(n); amount != nil && limit != nil && *amount > *limit {
 		n.Refuse("must be at most %d, %s, got %s", *limit, name, n.Shown())
 	}
 }
 
-func (b *builder) holds(n *yamltree.Node, price, reserve outlier.Credits, what string) {
+// atLeast refuses a cap that does not leave the price, in credits, beside the reserve.
+func atLeast(n *yamltree.Node, price, reserve outlier.Credits, what string) {
 	switch amount := credits(n); {
 	case amount == nil || *amount-reserve >= price:
 	case reserve > 0:
@@ -140,100 +140,4 @@ func inCredits(price outlier.Credits) string {
 		return "1 credit"
 	}
 	return fmt.Sprintf("%d credits", price)
-}
-
-// floor warns if a budget cannot last: if even the cheapest run of each job at each of its
-// due times costs more than a day or a cycle allows. As the file does not know what day it
-// is, the cycle from July to August stands for all: it has 31 days, whenever it begins.
-func (b *builder) floor() {
-	month, perDay := b.cfg.Budget.PerMonth, b.cfg.Budget.PerDay
-	if month == nil && perDay == nil || len(b.file.Mistakes()) > 0 {
-		return
-	}
-	f := forecast{prices: b.cfg.Service.Prices, zone: b.cfg.Timezone, dues: maxDues}
-	f.begin = time.Date(2026, time.July, b.cfg.Budget.Renews, 0, 0, 0, 0, b.cfg.Timezone)
-	for i := range b.cfg.Jobs {
-		f.add(&b.cfg.Jobs[i], b.cfg)
-	}
-	if perDay != nil {
-		if dearest := slices.Max(f.days[:]); dearest > *perDay {
-			b.root.Get("budget").Get("per_day").Warn("raise it, or let jobs run less often",
-				"all jobs together cost at least %d credits on the busiest day, the budget is %d", dearest, *perDay)
-		}
-		for i := range f.days { // what a day does not allow is not spent on it
-			f.days[i] = min(f.days[i], *perDay)
-		}
-	}
-	if month == nil {
-		return
-	}
-	left := *month
-	if b.cfg.Budget.Reserve != nil {
-		left -= *b.cfg.Budget.Reserve
-	}
-	var sum outlier.Credits
-	last := 0
-	for i, spent := range f.days {
-		if sum += spent; sum > left && last == 0 {
-			last = i + 1
-		}
-	}
-	if last > 0 {
-		b.root.Get("budget").Get("per_month").Warn("raise it, or let jobs run less often",
-			"all jobs together cost at least %d credits in a cycle of 31 days, the budget is %d: it lasts until day %d", sum, left, last)
-	}
-}
-
-// forecast is what the cheapest runs cost on each day of a cycle.
-type forecast struct {
-	prices outlier.Prices
-	zone   *time.Location
-	begin  time.Time
-	days   [31]outlier.Credits
-	dues   int // how many more due times are looked at
-}
-
-// maxDues is more than a handful of jobs has that are due every minute. A file with
-// still more of them costs more than is counted.
-const maxDues = 200_000
-
-// add counts the runs of a job: those of its own schedule, or of the job that all it
-// comes after begins with.
-func (f *forecast) add(spec *Spec, config *Config) {
-	root := spec
-	for root.After != "" && !root.Disabled {
-		root = config.Job(root.After)
-	}
-	price := f.cheapest(spec)
-	if price == 0 || spec.Disabled || root.Disabled {
-		return
-	}
-	var bought time.Time
-	var sum outlier.Credits
-	fresh, most := max(spec.ReuseFor, spec.SeedsFresh), spec.Budget.PerMonth
-	end := f.begin.AddDate(0, 0, len(f.days))
-	for due := root.Next(f.begin.Add(-time.Second), f.zone); !due.IsZero() && due.Before(end) && f.dues > 0; due = root.Next(due, f.zone) {
-		f.dues--
-		if !bought.IsZero() && due.Sub(bought) < fresh {
-			continue // the same again costs nothing
-		}
-		if sum += price; most != nil && sum > *most {
-			return
-		}
-		bought = due
-		f.days[min(int(due.Sub(f.begin)/day), len(f.days)-1)] += price
-	}
-}
-
-// cheapest is the least that a run of the job costs if it finds anything to ask for:
-// that of each combination of what the file says, unless its cap ends it before.
-func (f *forecast) cheapest(spec *Spec) outlier.Credits {
-	price := spec.least(f.prices)
-	for _, l := range spec.Loops {
-		price *= outlier.Credits(max(len(l.Source.Values), 1))
-	}
-	if most := spec.Budget.PerRun; most != nil {
-		price = min(price, *most)
-	}
-	return price
 }

@@ -150,7 +150,7 @@ const commandLine = "command line"
 
 // Once is a one-off job that stands in no file: yaml is the mapping of one job with
 // the given verb, which may use the lists and filters of the file. It has no schedule,
-// no defaults, and the verb's name. The error is [Mistakes].
+// no defaults, and the verb's name. The error is [yamltree.Mistakes].
 func (c *Config) Once(verb Verb, yaml []byte) (*Spec, error) {
 	b := newBuilder(c.Path, c.src, c.env)
 	b.cfg.Dir = c.Dir

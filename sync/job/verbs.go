@@ -104,7 +104,7 @@ func (a *asker) search(spec *Spec, n *yamltree.Node) {
 	case VerbRelated:
 		a.ask = a.b.newTemplate(outlier.OpRelated)
 		a.seeded(n)
-		spec.SeedsFresh = cmp.Or(a.b.duration(n.Get("refresh_after")), defaultSeeds)
+		spec.SeedsFresh = cmp.Or(duration(n.Get("refresh_after")), defaultSeeds)
 	case VerbFindChannels:
 		a.ask = a.b.newTemplate(outlier.OpFindChannels)
 		if to := n.Get("related_to"); to != nil {
@@ -144,7 +144,7 @@ func (a *asker) related(n, to *yamltree.Node) {
 
 // order asks the service for an order of hits.
 func (a *asker) order(n *yamltree.Node) {
-	if by, ok := a.b.sort(n); ok {
+	if by, ok := readSort(n); ok {
 		a.ask.Params.Set("sortBy", by.By)
 		a.ask.Params.Set("sortOrder", by.order())
 	}
@@ -191,7 +191,7 @@ func (a *asker) scan(spec *Spec, n *yamltree.Node) {
 		}
 	}
 	spec.Scan = &Scan{Mode: mode, PollMin: time.Minute, PollMax: 10 * time.Minute}
-	spec.Scan.Deadline = cmp.Or(a.b.duration(n.Get("deadline")), defaultDeadline)
+	spec.Scan.Deadline = cmp.Or(duration(n.Get("deadline")), defaultDeadline)
 	a.poll(spec.Scan, n.Get("poll"))
 	a.reading(spec, n.Get("read"))
 }
@@ -228,7 +228,7 @@ func (a *asker) data(spec *Spec, n *yamltree.Node, op outlier.Operation, otherwi
 	if id := n.Get("id"); id != nil {
 		a.ask.Params[ids] = a.texts(ids, id)
 	}
-	fresh := a.b.duration(n.Get("refresh_after"))
+	fresh := duration(n.Get("refresh_after"))
 	ops := otherwise
 	if fetch := n.Get("fetch").Members(); len(fetch) > 0 {
 		ops = nil

@@ -173,3 +173,17 @@ func Conditions(params url.Values) (words []string) {
 	}
 	return words
 }
+
+// FiltersAndSort are the parameters of a search in the words of the file: how they narrow the
+// hits, "z_score 2.. · language en, de", and how they order them, "z_score desc". The window of
+// publication is left out.
+func FiltersAndSort(params url.Values) (filters, sort string) {
+	rest := maps.Clone(params)
+	maps.DeleteFunc(rest, func(name string, _ []string) bool {
+		return slices.Contains(subjects, name) || slices.Contains(ordering, name) || strings.HasPrefix(name, "publishedAt")
+	})
+	if by := params.Get("sortBy"); by != "" {
+		sort = strings.TrimSpace(snake(by) + " " + params.Get("sortOrder"))
+	}
+	return strings.Join(Conditions(rest), " · "), sort
+}

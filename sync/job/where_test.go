@@ -1,6 +1,7 @@
 package job
 
 import (
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -200,6 +201,23 @@ func TestAHashChangesExactlyWithWhatAJobDoes(t *testing.T) {
 	} {
 		if other == first {
 			t.Error("another job has the same hash")
+		}
+	}
+}
+
+func TestParametersInTheWordsOfTheFile(t *testing.T) {
+	for _, test := range []struct{ params, filters, sort string }{
+		{"", "", ""},
+		{"query=tea&sortBy=zScore&sortOrder=desc&zScoreFrom=2", "z_score 2..", "z_score desc"},
+		{"query=tea&viewCountTo=5000&language=en&language=de&publishedAtFrom=2026-11-01T00%3A00%3A00Z", "language en, de · view_count ..5000", ""},
+		{"zScoreFrom=1&zScoreTo=3&isFaceless=true", "is_faceless true · z_score 1..3", ""},
+	} {
+		params, err := url.ParseQuery(test.params)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if filters, sort := FiltersAndSort(params); filters != test.filters || sort != test.sort {
+			t.Errorf("%s: filters %q, sort %q, want %q, %q", test.params, filters, sort, test.filters, test.sort)
 		}
 	}
 }

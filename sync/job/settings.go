@@ -56,7 +56,7 @@ func (b *builder) service(n *yamltree.Node) {
 	b.key(n)
 	b.limit(n.Get("limit"))
 	b.share(n.Get("share"))
-	s.MaxWait = b.duration(n.Get("max_wait"))
+	s.MaxWait = duration(n.Get("max_wait"))
 	b.prices(n.Get("prices"))
 }
 

@@ -1,0 +1,172 @@
+package job
+
+import (
+	"slices"
+	"time"
+
+	"outlierd/outlier"
+	"outlierd/sync/yamltree"
+)
+
+// ages warns of a job that names channels or videos and is due again before its
+// refresh_after is over: some of its runs find everything fresh and ask for nothing.
+func (b *builder) ages() {
+	if len(b.file.Mistakes()) > 0 {
+		return // a schedule may be one of the mistakes
+	}
+	for i := range b.cfg.Jobs {
+		spec := &b.cfg.Jobs[i]
+		n := b.root.Get("jobs").Get(spec.Name).Get(string(spec.Verb)).Get("refresh_after")
+		if len(spec.Fetch) == 0 || n == nil || n.Wrong {
+			continue
+		}
+		between := b.cfg.root(spec).shortest()
+		if between > 0 && spec.Fetch[0].RefreshAfter >= between {
+			n.Warn("remove it to fetch everything in each run, or write less than "+Duration(between).String(),
+				"%s is not shorter than the %s between two runs, so some runs have nothing to fetch",
+				n.Shown(), Duration(between))
+		}
+	}
+}
+
+// root is the job whose schedule decides when spec is due: spec, or the first in its
+// chain of `after`.
+func (c *Config) root(spec *Spec) *Spec {
+	for range c.Jobs { // a chain is no longer than the file
+		parent := c.Job(spec.After)
+		if parent == nil {
+			break
+		}
+		spec = parent
+	}
+	return spec
+}
+
+// shortest is the shortest time between two due times of a job's own schedule, changes
+// of the clocks aside; 0 if it has none. A few hundred due times show it.
+func (s *Spec) shortest() (least time.Duration) {
+	begin := time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
+	last := s.Next(begin, time.UTC)
+	for range 500 {
+		next := s.Next(last, time.UTC)
+		if last.IsZero() || next.IsZero() {
+			break
+		}
+		if between := next.Sub(last); least == 0 || between < least {
+			least = between
+		}
+		last = next
+	}
+	return least
+}
+
+// idle warns of keys that are read, but that nothing heeds yet.
+func (b *builder) idle() {
+	keys := []*yamltree.Node{b.root.Get("notify"), b.root.Get("daemon")}
+	if sinks := b.root.Get("sinks"); sinks.Has(yamltree.List) {
+		for _, item := range sinks.Items {
+			keys = append(keys, item.Get("compact"))
+		}
+	}
+	for _, n := range keys {
+		if n != nil && !n.Wrong {
+			n.Head().Warn("", "has no effect yet")
+		}
+	}
+}
+
+// floor warns if a budget cannot last: if even the cheapest run of each job at each of its
+// due times costs more than a day or a cycle allows. As the file does not know what day it
+// is, the cycle from July to August stands for all: it has 31 days, whenever it begins.
+func (b *builder) floor() {
+	month, perDay := b.cfg.Budget.PerMonth, b.cfg.Budget.PerDay
+	if month == nil && perDay == nil || len(b.file.Mistakes()) > 0 {
+		return
+	}
+	f := forecast{prices: b.cfg.Service.Prices, zone: b.cfg.Timezone, dues: maxDues}
+	f.begin = time.Date(2026, time.July, b.cfg.Budget.Renews, 0, 0, 0, 0, b.cfg.Timezone)
+	for i := range b.cfg.Jobs {
+		f.add(&b.cfg.Jobs[i], b.cfg)
+	}
+	if perDay != nil {
+		if dearest := slices.Max(f.days[:]); dearest > *perDay {
+			b.root.Get("budget").Get("per_day").Warn("raise it, or let jobs run less often",
+				"all jobs together cost at least %d credits on the busiest day, the budget is %d", dearest, *perDay)
+		}
+		for i := range f.days { // what a day does not allow is not spent on it
+			f.days[i] = min(f.days[i], *perDay)
+		}
+	}
+	if month == nil {
+		return
+	}
+	left := *month
+	if b.cfg.Budget.Reserve != nil {
+		left -= *b.cfg.Budget.Reserve
+	}
+	var sum outlier.Credits
+	last := 0
+	for i, spent := range f.days {
+		if sum += spent; sum > left && last == 0 {
+			last = i + 1
+		}
+	}
+	if last > 0 {
+		b.root.Get("budget").Get("per_month").Warn("raise it, or let jobs run less often",
+			"all jobs together cost at least %d credits in a cycle of 31 days, the budget is %d: it lasts until day %d", sum, left, last)
+	}
+}
+
+// forecast is what the cheapest runs cost on each day of a cycle.
+type forecast struct {
+	prices outlier.Prices
+	zone   *time.Location
+	begin  time.Time
+	days   [31]outlier.Credits
+	dues   int // how many more due times are looked at
+}
+
+// maxDues is more than a handful of jobs has that are due every minute. A file with
+// still more of them costs more than is counted.
+const maxDues = 200_000
+
+// add counts the runs of a job: those of its own schedule, or of the job that all it
+// comes after begins with.
+func (f *forecast) add(spec *Spec, config *Config) {
+	root := spec
+	for root.After != "" && !root.Disabled {
+		root = config.Job(root.After)
+	}
+	price := f.cheapest(spec)
+	if price == 0 || spec.Disabled || root.Disabled {
+		return
+	}
+	var bought time.Time
+	var sum outlier.Credits
+	fresh, most := max(spec.ReuseFor, spec.SeedsFresh), spec.Budget.PerMonth
+	end := f.begin.AddDate(0, 0, len(f.days))
+	for due := root.Next(f.begin.Add(-time.Second), f.zone); !due.IsZero() && due.Before(end) && f.dues > 0; due = root.Next(due, f.zone) {
+		f.dues--
+		if !bought.IsZero() && due.Sub(bought) < fresh {
+			continue // the same again costs nothing
+		}
+		if sum += price; most != nil && sum > *most {
+			return
+		}
+		bought = due
+		f.days[min(int(due.Sub(f.begin)/day), len(f.days)-1)] += price
+	}
+}
+
+// cheapest is the least that a run of the job costs if it finds anything to ask for:
+// that of each combination of what the file says, unless its cap ends it before.
+func (f *forecast) cheapest(spec *Spec) outlier.Credits {
+	price := spec.least(f.prices)
+	for _, l := range spec.Loops {
+		price *= outlier.Credits(max(len(l.Source.Values), 1))
+	}
+	if most := spec.Budget.PerRun; most != nil {
+		price = min(price, *most)
+	}
+	return price
+}
