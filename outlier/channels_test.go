@@ -1,7 +1,7 @@
 package outlier
 
 import (
-	"math"
+	"net/url"
 	"testing"
 	"time"
 
@@ -9,17 +9,23 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-// fullChannels are filters in which every parameter has a value.
-func fullChannels() ChannelFilters {
+// fullChannels are filters in which every parameter has a value, and one page.
+func fullChannels() url.Values {
 	day := time.Date(2026, 2, 28, 0, 0, 0, 0, time.UTC)
-	ratio := Range[float64]{new(0.5), new(10.25)}
-	return ChannelFilters{
-		FilterBy: "video", ContentKind: "long-form", PublishedAt: Range[time.Time]{&day, new(day.Add(time.Hour))},
-		AverageViews: ratio, MedianViews: ratio, Language: []string{"en"}, AvgViewsToSubscribersRatio: ratio,
-		Subscribers: Range[float64]{new(0.0), new(1e6)}, VideosCount: ratio, ViewVariationCoefficient: ratio,
-		RevenueMonthlyEstimation: ratio, RPMEstimation: ratio, AvgDuration: ratio, MonetizationAdsense: new(true),
-		ExcludeNiche: []string{"a", "b"}, ClassificationQuality: "positive", ClassificationIsFaceless: new(false),
+	v := url.Values{
+		"filterBy": {"video"}, "contentKind": {"long-form"}, "language": {"en"}, "monetizationAdsense": {"true"},
+		"excludeNiche": {"a", "b"}, "classificationQuality": {"positive"}, "classificationIsFaceless": {"false"},
+		"subscribersFrom": {"0"}, "subscribersTo": {"1000000"},
 	}
+	SetRange(v, "publishedAt", day, day.Add(time.Hour))
+	for _, name := range []string{
+		"averageViews", "medianViews", "avgViewsToSubscribersRatio", "videosCount", "viewVariationCoefficient",
+		"revenueMonthlyEstimation", "rpmEstimation", "avgDuration",
+	} {
+		v.Set(name+"From", "0.5")
+		v.Set(name+"To", "10.25")
+	}
+	return at(v, 40, 40)
 }
 
 func TestChannelSearchesSendWhatTheyAreGiven(t *testing.T) {
@@ -29,16 +35,10 @@ func TestChannelSearchesSendWhatTheyAreGiven(t *testing.T) {
 		"publishedAtFrom=2026-02-28T00%3A00%3A00Z&publishedAtTo=2026-02-28T01%3A00%3A00Z&"
 	const rest = "revenueMonthlyEstimationFrom=0.5&revenueMonthlyEstimationTo=10.25&rpmEstimationFrom=0.5&rpmEstimationTo=10.25&"
 	const last = "subscribersFrom=0&subscribersTo=1000000&videosCountFrom=0.5&videosCountTo=10.25&viewVariationCoefficientFrom=0.5&viewVariationCoefficientTo=10.25"
-	found, err := (&FindChannels{Query: []string{"x", "y"}, Seed: "7", SortBy: "recency", SortOrder: "desc", ChannelFilters: fullChannels()}).Request(40, 40)
-	if err != nil {
-		t.Fatal(err)
-	}
+	found := ask(t, OpFindChannels, with(t, fullChannels(), "query=x&query=y&seed=7&sortBy=recency&sortOrder=desc"))
 	want := filters + "query=x&query=y&" + rest + "seed=7&size=40&sortBy=recency&sortOrder=desc&" + last
 	checkSent(t, found, "/search/channels", want)
-	related, err := (&FindRelatedChannels{RelatedChannelID: []string{aChannel}, ChannelFilters: fullChannels()}).Request(40, 40)
-	if err != nil {
-		t.Fatal(err)
-	}
+	related := ask(t, OpFindRelatedChannels, with(t, fullChannels(), "relatedChannelId="+aChannel))
 	checkSent(t, related, "/search/channels/related", filters+"relatedChannelId="+aChannel+"&"+rest+"size=40&"+last)
 }
 
@@ -51,25 +51,21 @@ func checkSent(t *testing.T, r *Request, path, query string) {
 }
 
 func TestChannelSearchesRefuseWhatCanOnlyBeWrong(t *testing.T) {
-	for name, tt := range map[string]struct {
-		change func(*FindChannels)
-		want   string
-	}{
-		"sort of another search": {func(c *FindChannels) { c.SortBy = "zScore" }, "sortBy enum"},
-		"unknown order":          {func(c *FindChannels) { c.SortOrder = "up" }, "sortOrder enum"},
-		"unknown kind":           {func(c *FindChannels) { c.ContentKind = "live" }, "contentKind enum"},
-		"unknown sample":         {func(c *FindChannels) { c.FilterBy = "long-form" }, "filterBy enum"},
-		"unknown quality":        {func(c *FindChannels) { c.ClassificationQuality = "good" }, "classificationQuality enum"},
-		"no language":            {func(c *FindChannels) { c.Language = []string{"xx"} }, "language pattern"},
-		"negative subscribers":   {func(c *FindChannels) { c.Subscribers.From = new(-1.0) }, "subscribersFrom bounds"},
-		"no views at most":       {func(c *FindChannels) { c.MedianViews = Range[float64]{To: new(0.0)} }, "medianViewsTo bounds"},
-		"no number":              {func(c *FindChannels) { c.AvgDuration.To = new(math.NaN()) }, "avgDurationTo bounds"},
-		"the wrong way round":    {func(c *FindChannels) { c.VideosCount.From = new(11.0) }, "videosCountFrom order"},
-		"blank niche":            {func(c *FindChannels) { c.ExcludeNiche = []string{""} }, "excludeNiche pattern"},
+	for name, tt := range map[string]struct{ change, want string }{
+		"sort of another search": {"sortBy=zScore", "sortBy enum"},
+		"unknown order":          {"sortOrder=up", "sortOrder enum"},
+		"unknown kind":           {"contentKind=live", "contentKind enum"},
+		"unknown sample":         {"filterBy=long-form", "filterBy enum"},
+		"unknown quality":        {"classificationQuality=good", "classificationQuality enum"},
+		"no language":            {"language=xx", "language pattern"},
+		"negative subscribers":   {"subscribersFrom=-1", "subscribersFrom bounds"},
+		"no views at most":       {"medianViewsTo=0", "medianViewsTo bounds"},
+		"no number":              {"avgDurationTo=NaN", "avgDurationTo bounds"},
+		"the wrong way round":    {"videosCountFrom=11", "videosCountFrom order"},
+		"blank niche":            {"excludeNiche=", "excludeNiche pattern"},
 	} {
-		c := &FindChannels{ChannelFilters: fullChannels()}
-		tt.change(c)
-		if diff := cmp.Diff([]string{tt.want}, codes(c.Check())); diff != "" {
+		_, err := NewRequest(OpFindChannels, with(t, fullChannels(), tt.change), nil)
+		if diff := cmp.Diff([]string{tt.want}, codes(err)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
@@ -80,12 +76,9 @@ func TestChannelSearchesRefuseWhatCanOnlyBeWrong(t *testing.T) {
 		"none":   {nil, []string{"relatedChannelId required"}},
 		"a name": {[]string{aChannel, "@name"}, []string{"relatedChannelId pattern"}},
 	} {
-		c := &FindRelatedChannels{RelatedChannelID: tt.ids}
-		if _, err := c.Request(0, 40); kindOf(err) != Invalid {
-			t.Errorf("%s: %v", name, err)
-		}
-		if diff := cmp.Diff(tt.want, codes(c.Check())); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
+		_, err := NewRequest(OpFindRelatedChannels, at(url.Values{"relatedChannelId": tt.ids}, 0, 40), nil)
+		if diff := cmp.Diff(tt.want, codes(err)); diff != "" || kindOf(err) != Invalid {
+			t.Errorf("%s: %v (-want +got):\n%s", name, err, diff)
 		}
 	}
 }
@@ -108,7 +101,7 @@ func TestReadChannelPageReadsWhatSteers(t *testing.T) {
 	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	for _, f := range new(FindChannels).Fields() {
+	for _, f := range OpFindChannels.Params() {
 		if f.Name != "sortBy" {
 			continue
 		}

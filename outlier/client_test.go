@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptrace"
+	"net/url"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -113,20 +114,12 @@ func (r *trickle) Read(p []byte) (int, error) {
 
 func search(t *testing.T) *Request {
 	t.Helper()
-	r, err := (&Search{Query: []string{"a b", "c"}}).Request(0, 40)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
+	return ask(t, OpSearch, at(url.Values{"query": {"a b", "c"}}, 0, 40))
 }
 
 func scan(t *testing.T) *Request {
 	t.Helper()
-	r, err := (&StartScan{Query: []string{"a b", "ü&"}, Mode: ModeStandard}).Request()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
+	return ask(t, OpStartScan, url.Values{"query": {"a b", "ü&"}, "mode": {ModeStandard}})
 }
 
 func secret(t *testing.T) Key {

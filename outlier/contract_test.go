@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/getkin/kin-openapi/openapi3filter"
@@ -129,17 +129,17 @@ func TestContractAndClientNameTheSamePrices(t *testing.T) {
 
 func scanPrice(t *testing.T, mode string) float64 {
 	t.Helper()
-	r, err := (&outlier.StartScan{Query: []string{"a"}, Mode: mode}).Request()
+	r, err := outlier.NewRequest(outlier.OpStartScan, url.Values{"query": {"a"}, "mode": {mode}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return float64(r.Price)
 }
 
-func TestContractAndFieldsHaveTheSameParameters(t *testing.T) {
+func TestContractAndTableHaveTheSameParameters(t *testing.T) {
 	for _, op := range outlier.Operations() {
 		if diff := cmp.Diff(documentedForms(operation(t, string(op))), formsOf(op)); diff != "" {
-			t.Errorf("parameters of %s (-openapi.yaml +Fields):\n%s", op, diff)
+			t.Errorf("parameters of %s (-openapi.yaml +table):\n%s", op, diff)
 		}
 	}
 }
@@ -167,20 +167,13 @@ func formsOf(op outlier.Operation) map[string]string {
 	if op.IsPaged() {
 		forms["from"], forms["size"] = "integer", "integer"
 	}
-	for _, f := range op.Fields() {
-		switch f.Value.(type) {
-		case *string:
-			forms[f.Name] = "string" + strings.Join(f.OneOf, "|")
-		case *[]string:
-			forms[f.Name] = "array"
-		case **bool:
-			forms[f.Name] = "boolean"
-		case *outlier.Range[int64]:
-			forms[f.Name+"From"], forms[f.Name+"To"] = "integer", "integer"
-		case *outlier.Range[float64]:
-			forms[f.Name+"From"], forms[f.Name+"To"] = "number", "number"
-		case *outlier.Range[time.Time]:
-			forms[f.Name+"From"], forms[f.Name+"To"] = "Instant", "Instant"
+	for _, p := range op.Params() {
+		form := map[outlier.Form]string{
+			outlier.Text: "string" + strings.Join(p.OneOf, "|"), outlier.Texts: "array", outlier.Flag: "boolean",
+			outlier.Integers: "integer", outlier.Numbers: "number", outlier.Instants: "Instant",
+		}[p.Form]
+		for _, name := range p.Names() {
+			forms[name] = form
 		}
 	}
 	return forms

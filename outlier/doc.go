@@ -5,27 +5,27 @@
 // # Resources
 //
 // An [Operation] is one endpoint. Searching costs credits and finds hits: outliers
-// ([Search], [Related]), channels ([FindChannels], [FindRelatedChannels]) or formats
-// ([TrendingFormats]). Starting a scan ([StartScan]) costs many; its record is free.
+// ([OpSearch], [OpRelated]), channels ([OpFindChannels], [OpFindRelatedChannels]) or formats
+// ([OpTrendingFormats]). Starting a scan ([OpStartScan]) costs many; its record is free.
 // The data endpoints (videos and shorts of a channel; details, comments and
 // transcript of a video) are free with a subscription. All share one rate limit.
 //
-//	Search.Request … StartScan.Request ─┐
-//	                       DataRequest ─┼─> Request ──> Client.Do ──> Answer ──> PageOf, ReadScan, Empty; package schema
-//	     PageRequest, StartScanRequest ─┘
+//	NewRequest  ─┐
+//	DataRequest ─┴─> Request ──> Client.Do ──> Answer ──> PageOf, ReadScan, Empty; package schema
 //
-// A [Request] exists only if it obeys the interface: parameters are checked before
-// anything is spent, and the Fields of each struct, such as [Search.Fields], are the
-// one table of them. A request that was checked once is made again from its stored
-// parameters ([PageRequest], [StartScanRequest]). An [Answer] keeps the body as it
-// came over the wire, because it was paid for. This package reads from it only what
+// A [Request] exists only if it obeys the interface: [NewRequest] holds parameters, in
+// the form in which they are sent and stored, to the one table of them
+// ([Operation.Params]) before anything is spent. It refuses what the operation does not
+// have, since a misspelled filter would be paid for and not applied.
+//
+// An [Answer] keeps the body as it came over the wire, because it was paid for. This package reads from it only what
 // steers the program: a [Page] with its hits, the state of a [Scan], whether there
 // is nothing at all ([Empty]), and what went wrong ([ReadError]). No structs mirror
 // the answers; package schema is the full decoder.
 //
-// What an answer costs is a matter of [Prices]. Each paid request has a tariff there
-// ([Request.Tariff]); that of a scan depends on its mode, which is therefore always
-// sent, even where it is the service's default.
+// What an answer costs is a matter of [Prices], which are given with the parameters.
+// The price of a scan depends on its mode, which is therefore always sent, even where
+// it is the service's default.
 //
 // # One call
 //
@@ -66,11 +66,11 @@
 // Each guess of ours lives in one place:
 //
 //	how arrays are encoded               [Client].Arrays, encode.go: the key is repeated
-//	parameters of the channel searches   ChannelFilters, FindChannels, FindRelatedChannels
-//	parameters of trending formats       TrendingFormats: as they are written
-//	a related search without any seed    Related.Check: refused
-//	form of date-times                   instant: UTC, whole seconds, Z
-//	what from counts                     the caller of [Search.Request] knows
+//	parameters of the channel searches   params: those of services of this shape
+//	parameters of trending formats       checkOpen: as they are written
+//	a related search without any seed    checkParams: refused
+//	form of date-times                   Instant: UTC, whole seconds, Z
+//	what from counts                     the caller of [NewRequest] knows
 //	form of ids in parameters            checkChannelID, checkVideoID: as of ids elsewhere
 //	ranges the wrong way round           checkRange: refused, they can only be empty
 //	HTTP statuses of the error shapes    Error.kind: clear statuses first, then shapes

@@ -58,18 +58,7 @@ func (r *Request) isList(name string) bool {
 	if len(r.Params[name]) > 1 {
 		return true
 	}
-	return slices.ContainsFunc(r.fields(), func(f Field) bool {
-		_, list := f.Value.(*[]string)
-		return list && f.Name == name
-	})
-}
-
-// fields are the parameters that r may have, without values.
-func (r *Request) fields() []Field {
-	if known := endpoints[r.Op].fields; known != nil {
-		return known()
-	}
-	return nil
+	return slices.ContainsFunc(r.Op.known(), func(p Param) bool { return p.Form == Texts && p.Name == name })
 }
 
 // put places the parameters of r where its method has them: in the query string,
@@ -92,14 +81,11 @@ func (a Arrays) put(r *Request, on *http.Request) error {
 // body writes the parameters of r as one JSON object.
 func (r *Request) body() ([]byte, error) {
 	members := map[string]any{}
-	for _, f := range r.fields() {
-		values, given := r.Params[f.Name]
-		switch {
-		case !given:
-		case r.isList(f.Name):
-			members[f.Name] = values
-		default:
-			members[f.Name] = r.Params.Get(f.Name)
+	for name, values := range r.Params {
+		if r.isList(name) {
+			members[name] = values
+		} else {
+			members[name] = values[0]
 		}
 	}
 	return json.Marshal(members)

@@ -8,91 +8,89 @@ import (
 
 // A HitFilter chooses hits by what they show themselves, so that it costs nothing. Its
 // parameters are those filters of the search that a hit can be judged by, and the numbers
-// of likes and comments. It is never sent.
-type HitFilter struct{ fields []Field }
+// of likes and comments; see [HitParams]. It is never sent. The zero HitFilter admits
+// every hit.
+type HitFilter struct{ conditions []condition }
 
-// shown has the parameters by which hits are judged, and the fact or word of the hit that
-// each of them is about. Of an estimate that is the middle, as in [Hit.SortValue].
-var (
-	shownByOutliers = map[string]string{
-		"type": "kind", "channelId": "channelId", "language": "language", "publishedAt": "publishedAt", "duration": "duration",
-		"averageViewsRatio": "averageViewsRatio", "zScore": "zScore", "viewCount": "views",
-		"likeCount": "likes", "commentCount": "comments", "subscribersCount": "subscribers",
-		"rpmEstimation": "rpm", "revenueEstimation": "revenue", "channelMonetizationAdsense": "adsense",
-		"classificationQuality": "quality", "classificationIsFaceless": "faceless",
-	}
-	shownByChannels = map[string]string{
-		"language": "language", "subscribers": "subscribers", "averageViews": "averageViews",
-		"avgViewsToSubscribersRatio": "avgViewsToSubscribersRatio", "viewVariationCoefficient": "viewVariationCoefficient",
-		"revenueMonthlyEstimation": "revenueMonthly", "rpmEstimation": "rpm", "monetizationAdsense": "adsense",
-		"classificationQuality": "quality", "classificationIsFaceless": "faceless",
-	}
-)
-
-// NewHitFilter is a filter for the hits of a search, which its Fields are to fill. The
-// empty filter admits every hit.
-func NewHitFilter(op Operation) HitFilter {
-	shown, fields := shownByOutliers, append(new(Search).Fields(),
-		Field{Name: "likeCount", Value: new(Range[int64]), positive: true, maxTo: maxInteger},
-		Field{Name: "commentCount", Value: new(Range[int64]), positive: true, maxTo: maxInteger})
-	if op == OpFindChannels || op == OpFindRelatedChannels {
-		shown, fields = shownByChannels, new(FindChannels).Fields()
-	}
-	fields = slices.DeleteFunc(fields, func(f Field) bool { return shown[f.Name] == "" })
-	for i := range fields {
-		fields[i].shown = shown[fields[i].Name]
-	}
-	return HitFilter{fields}
+// A condition is one parameter of a filter that is set.
+type condition struct {
+	shown    string   // the fact or word that it is about
+	texts    []string // one of these, if any
+	flag     *bool
+	from, to *float64 // both ends included; instants are Unix seconds
 }
 
-// ReadHitFilter is the filter with the given canonical parameters; see [Params].
-func ReadHitFilter(op Operation, params url.Values) HitFilter {
-	f := NewHitFilter(op)
-	for _, field := range f.fields {
-		field.read(params)
+// HitParams lists the parameters by which hits of a search can be chosen. Of an
+// estimate the middle counts, as in [Hit.SortValue].
+func HitParams(op Operation) (all []Param) {
+	of := OpSearch
+	if op == OpFindChannels || op == OpFindRelatedChannels {
+		of = OpFindChannels
+	}
+	for _, p := range params {
+		if p.shown != "" && (slices.Contains(p.ops, of) || p.ops == nil && of == OpSearch) {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// NewHitFilter is the filter with the given parameters, as they would be sent. What has
+// not that form is no condition.
+func NewHitFilter(op Operation, params url.Values) (f HitFilter) {
+	for _, p := range HitParams(op) {
+		c := condition{shown: p.shown}
+		switch p.Form {
+		case Text, Texts:
+			c.texts = params[p.Name]
+		case Flag:
+			if text := params.Get(p.Name); text != "" {
+				c.flag = new(text == "true")
+			}
+		case Integers:
+			c.from, c.to = bounds(p, params, integers, func(n int64) float64 { return float64(n) })
+		case Numbers:
+			c.from, c.to = bounds(p, params, numbers, func(x float64) float64 { return x })
+		case Instants:
+			c.from, c.to = bounds(p, params, instants, func(t time.Time) float64 { return float64(t.Unix()) })
+		}
+		if len(c.texts) > 0 || c.flag != nil || c.from != nil || c.to != nil {
+			f.conditions = append(f.conditions, c)
+		}
 	}
 	return f
 }
 
-// Fields lists the filter's parameters, as [Search.Fields] does.
-func (f HitFilter) Fields() []Field { return f.fields }
+func bounds[T any](p Param, params url.Values, s scale[T], number func(T) float64) (from, to *float64) {
+	ends := [2]*float64{}
+	for i, name := range p.Names() {
+		if v, _ := s.read(params, name); v != nil {
+			ends[i] = new(number(*v))
+		}
+	}
+	return ends[0], ends[1]
+}
 
 // Admits reports whether a hit meets every parameter that is set. A hit that does not show
 // what a parameter is about does not meet it.
 func (f HitFilter) Admits(h Hit) bool {
-	return !slices.ContainsFunc(f.fields, func(field Field) bool { return !field.admits(h) })
+	return !slices.ContainsFunc(f.conditions, func(c condition) bool { return !c.admits(h) })
 }
 
-func (f Field) admits(h Hit) bool {
-	word := h.Words[f.shown]
-	switch f.shown {
+func (c condition) admits(h Hit) bool {
+	word := h.Words[c.shown]
+	switch c.shown {
 	case "kind":
 		word = h.Kind
 	case "channelId":
 		word = h.ChannelID
 	}
-	x, known := h.Facts[f.shown]
-	switch v := f.Value.(type) {
-	case *string:
-		return *v == "" || word == *v
-	case *[]string:
-		return len(*v) == 0 || slices.Contains(*v, word)
-	case **bool:
-		return *v == nil || known && **v == (x == 1)
-	case *Range[int64]:
-		return contains(*v, func(n int64) float64 { return float64(n) }, x, known)
-	case *Range[float64]:
-		return contains(*v, func(n float64) float64 { return n }, x, known)
-	case *Range[time.Time]:
-		return contains(*v, func(t time.Time) float64 { return float64(t.Unix()) }, x, known)
+	if len(c.texts) > 0 {
+		return slices.Contains(c.texts, word)
 	}
-	return true
-}
-
-// contains reports whether x lies within a range, both ends included.
-func contains[T any](r Range[T], number func(T) float64, x float64, known bool) bool {
-	if r.From == nil && r.To == nil {
-		return true
+	x, known := h.Facts[c.shown]
+	if c.flag != nil {
+		return known && *c.flag == (x == 1)
 	}
-	return known && (r.From == nil || number(*r.From) <= x) && (r.To == nil || x <= number(*r.To))
+	return known && (c.from == nil || *c.from <= x) && (c.to == nil || x <= *c.to)
 }

@@ -114,12 +114,12 @@ func TestTrendingFormatsMayBeAnyJSON(t *testing.T) {
 		`[1`: Unknown, ``: Unknown, `<html>`: Unknown, `{"error":{"message":"no"}}`: Unknown,
 	} {
 		b := &books{}
-		_, err := (&Client{URL: "https://api.test", Transport: answering(200, body)}).Do(t.Context(), PageRequest(OpTrendingFormats, nil), b)
+		_, err := (&Client{URL: "https://api.test", Transport: answering(200, body)}).Do(t.Context(), ask(t, OpTrendingFormats, nil), b)
 		if b.outcome != outcome || (err == nil) != (outcome == Charged) {
 			t.Errorf("%s: settled %s, error %v; want %s", body, b.outcome, err, outcome)
 		}
 	}
-	checkOutcome(t, PageRequest(OpTrendingFormats, nil), answering(200, `[1] [2]`), Charged, Malformed)
+	checkOutcome(t, ask(t, OpTrendingFormats, nil), answering(200, `[1] [2]`), Charged, Malformed)
 }
 
 func TestDoPostsAScanThatNothingCanSendAgain(t *testing.T) {
@@ -191,7 +191,7 @@ func TestOnlyTheServicesOwnAnswersTellTheTime(t *testing.T) {
 		"a login page":                     {dated(200, `<html></html>`), OpSearch, false},
 		"a redirect":                       {dated(302, ``, "Location: https://a.test/"), OpSearch, false},
 	} {
-		a, _ := (&Client{URL: "https://api.test", Transport: tt.wire}).Do(t.Context(), PageRequest(tt.op, nil), &books{})
+		a, _ := (&Client{URL: "https://api.test", Transport: tt.wire}).Do(t.Context(), anAsk(t, tt.op), &books{})
 		if got := a.ServiceTime(); got.IsZero() == tt.own {
 			t.Errorf("%s: the time told is %v", name, got)
 		}

@@ -46,7 +46,7 @@ func (h Hit) SortValue(sortBy string) (float64, bool) {
 	return v, ok
 }
 
-// PageOf reads the answer of whatever [PageRequest] asks. That of trending_formats
+// PageOf reads the answer of whatever a search asks. That of trending_formats
 // may be any JSON, of which nothing steers: its page has no hits and no numbers.
 func PageOf(op Operation, body []byte) (Page, error) {
 	switch op {

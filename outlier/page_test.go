@@ -27,7 +27,7 @@ func TestReadPageReadsWhatSteers(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	for _, f := range new(Search).Fields() {
+	for _, f := range OpSearch.Params() {
 		if f.Name != "sortBy" {
 			continue
 		}

@@ -1,11 +1,12 @@
 package outlier
 
-import "maps"
+import "net/url"
 
 // Credits is an amount of the service's money.
 type Credits int64
 
-// Prices says what an answer costs, by tariff ([Request.Tariff]). They have changed
+// Prices says what an answer costs, by tariff: an operation,
+// or the start of a scan in one mode. They have changed
 // before, so a user may set them; a tariff that is missing has its documented price.
 type Prices map[string]Credits
 
@@ -16,52 +17,47 @@ const (
 	tariffStandard = "scan_standard"
 )
 
-// documented is the table of the interface, Limits, Credits per request, less what
-// is free.
-var documented = Prices{
-	string(OpSearch):              2,
-	string(OpRelated):             2,
-	string(OpTrendingFormats):     1,
-	string(OpFindChannels):        5,
-	string(OpFindRelatedChannels): 5,
-	tariffFast:                    50,
-	tariffStandard:                100,
+// scanPrices are the documented prices of a scan by its mode.
+var scanPrices = map[string]Credits{ModeFast: 50, ModeStandard: 100}
+
+// DocumentedPrices are the prices of the interface, Limits, Credits per request, less
+// what is free.
+func DocumentedPrices() Prices {
+	all := Prices{tariffFast: scanPrices[ModeFast], tariffStandard: scanPrices[ModeStandard]}
+	for op, e := range endpoints {
+		if e.price > 0 && op != OpStartScan {
+			all[string(op)] = e.price
+		}
+	}
+	return all
 }
 
-// DocumentedPrices are the prices of the interface, Limits, Credits per request.
-func DocumentedPrices() Prices { return maps.Clone(documented) }
-
-// Of is what an answer to r costs at most: a cached one costs nothing, but nothing
-// in an answer says that it was cached. It is 0 for what is free.
-func (p Prices) Of(r *Request) Credits {
-	tariff := r.Tariff()
+// Of is what an answer to a request with such parameters costs at most: a cached one
+// costs nothing, but nothing in an answer says that it was cached. It is 0 for what is
+// free. Of the parameters only the mode of a scan matters.
+func (p Prices) Of(op Operation, params url.Values) Credits {
+	tariff, documented := tariff(op, params.Get("mode"))
 	if price, ok := p[tariff]; ok {
 		return price
 	}
-	return documented[tariff]
+	return documented
 }
 
-// Tariff is the key of r's price in [Prices]; "" if r is free. A scan whose mode is
-// not known has the dearer one.
-func (r *Request) Tariff() string {
-	if r.Op == OpStartScan {
-		switch r.Params.Get("mode") {
-		case "", ModeFast:
-			return tariffFast
-		}
-		return tariffStandard
+// tariff is the key of an operation's price in [Prices], and the documented price; ""
+// if it is free. A scan whose mode is not known has the dearer one.
+func tariff(op Operation, mode string) (name string, documented Credits) {
+	price := endpoints[op].price
+	switch {
+	case price == 0:
+		return "", 0
+	case op != OpStartScan:
+		return string(op), price
+	case mode == "" || mode == ModeFast:
+		return tariffFast, scanPrices[ModeFast]
 	}
-	if _, paid := documented[string(r.Op)]; paid {
-		return string(r.Op)
-	}
-	return ""
+	return tariffStandard, scanPrices[ModeStandard]
 }
 
 // Price is the documented price of an operation, 0 if it is free. Starting a scan
 // has two; this is the higher one.
-func (o Operation) Price() Credits {
-	if o == OpStartScan {
-		return documented[tariffStandard]
-	}
-	return documented[string(o)]
-}
+func (o Operation) Price() Credits { return endpoints[o].price }

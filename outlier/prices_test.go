@@ -25,32 +25,34 @@ func TestPricesAreTheDocumentedOnes(t *testing.T) {
 }
 
 func TestTariffSaysWhatARequestCosts(t *testing.T) {
-	scan := func(mode string) *Request {
-		return StartScanRequest(url.Values{"query": {"a"}, "mode": {mode}})
-	}
+	scan := func(mode string) url.Values { return url.Values{"mode": {mode}} }
 	for _, tt := range []struct {
-		r      *Request
+		op     Operation
+		params url.Values
 		tariff string
 		price  Credits
 	}{
-		{PageRequest(OpSearch, nil), "search", 2},
-		{PageRequest(OpRelated, nil), "related", 2},
-		{PageRequest(OpFindChannels, nil), "find_channels", 5},
-		{PageRequest(OpFindRelatedChannels, nil), "find_related_channels", 5},
-		{PageRequest(OpTrendingFormats, nil), "trending_formats", 1},
-		{StartScanRequest(nil), "scan_fast", 50},
-		{scan("fast"), "scan_fast", 50},
-		{scan("standard"), "scan_standard", 100},
-		{scan("thorough"), "scan_standard", 100},
-		{&Request{Op: OpStartScan}, "scan_fast", 0},
+		{OpSearch, nil, "search", 2},
+		{OpRelated, nil, "related", 2},
+		{OpFindChannels, nil, "find_channels", 5},
+		{OpFindRelatedChannels, nil, "find_related_channels", 5},
+		{OpTrendingFormats, nil, "trending_formats", 1},
+		{OpStartScan, nil, "scan_fast", 50},
+		{OpStartScan, scan("fast"), "scan_fast", 50},
+		{OpStartScan, scan("standard"), "scan_standard", 100},
+		{OpStartScan, scan("thorough"), "scan_standard", 100},
 	} {
-		if tt.r.Tariff() != tt.tariff || tt.r.Price != tt.price || tt.r.Paid() != (tt.price > 0) {
-			t.Errorf("%s has the tariff %q and costs %d, want %q and %d", tt.r.Identity(), tt.r.Tariff(), tt.r.Price, tt.tariff, tt.price)
+		name, price := tariff(tt.op, tt.params.Get("mode"))
+		if name != tt.tariff || price != tt.price || Prices(nil).Of(tt.op, tt.params) != tt.price {
+			t.Errorf("%s %v has the tariff %q and costs %d, want %q and %d", tt.op, tt.params, name, price, tt.tariff, tt.price)
+		}
+		if set := (Prices{tt.tariff: 77}); set.Of(tt.op, tt.params) != 77 {
+			t.Errorf("%s %v does not cost what is set for %s", tt.op, tt.params, tt.tariff)
 		}
 	}
 	for _, op := range free {
-		if r := (&Request{Op: op}); r.Tariff() != "" || op.Price() != 0 || DocumentedPrices().Of(r) != 0 {
-			t.Errorf("%s has the tariff %q and costs %d", op, r.Tariff(), op.Price())
+		if name, price := tariff(op, ""); name != "" || price != 0 || op.Price() != 0 || anAsk(t, op).Paid() {
+			t.Errorf("%s has the tariff %q and costs %d", op, name, op.Price())
 		}
 	}
 	if got := OpStartScan.Price(); got != 100 {
@@ -61,20 +63,21 @@ func TestTariffSaysWhatARequestCosts(t *testing.T) {
 func TestPricesThatAreNotSetAreTheDocumentedOnes(t *testing.T) {
 	set := Prices{"search": 5, "scan_fast": 0, "details": 7}
 	for _, tt := range []struct {
-		r    *Request
-		want Credits
+		op     Operation
+		params url.Values
+		want   Credits
 	}{
-		{PageRequest(OpSearch, nil), 5},
-		{PageRequest(OpRelated, nil), 2},
-		{StartScanRequest(nil), 0},
-		{StartScanRequest(url.Values{"mode": {"standard"}}), 100},
-		{&Request{Op: OpDetails}, 0}, // data is free whatever a table says
+		{OpSearch, nil, 5},
+		{OpRelated, nil, 2},
+		{OpStartScan, nil, 0},
+		{OpStartScan, url.Values{"mode": {"standard"}}, 100},
+		{OpDetails, nil, 0}, // data is free whatever a table says
 	} {
-		if got := set.Of(tt.r); got != tt.want {
-			t.Errorf("%s costs %d, want %d", tt.r.Identity(), got, tt.want)
+		if got := set.Of(tt.op, tt.params); got != tt.want {
+			t.Errorf("%s costs %d, want %d", tt.op, got, tt.want)
 		}
-		if got, want := Prices(nil).Of(tt.r), documented.Of(tt.r); got != want {
-			t.Errorf("without a table %s costs %d, want %d", tt.r.Identity(), got, want)
-		}
+	}
+	if r, err := NewRequest(OpSearch, nil, set); err != nil || r.Price != 5 {
+		t.Errorf("a search at the prices that are set: %+v, %v", r, err)
 	}
 }

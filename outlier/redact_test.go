@@ -137,7 +137,7 @@ func TestNothingOfAnAnswerThatIsKeptHasTheKey(t *testing.T) {
 		"foreign error": answering(502, "<p>Authorization: Api-Key sk&#45;canary-4711</p>", `Content-Type: text/html`),
 	} {
 		client := &Client{URL: "http://localhost", Key: key, Transport: wire}
-		a, err := client.Do(t.Context(), &Request{Op: OpSearch, Path: "/search/outliers"}, &books{})
+		a, err := client.Do(t.Context(), ask(t, OpSearch, nil), &books{})
 		if a == nil {
 			t.Fatalf("%s: %v", name, err)
 		}

@@ -1,6 +1,7 @@
 package outlier
 
 import (
+	"errors"
 	"maps"
 	"net/url"
 	"slices"
@@ -10,13 +11,26 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// codes are the paths and codes of what is wrong.
-func codes(wrong []FieldError) []string {
+// codes are the paths and codes of what is wrong, nil for no error of kind Invalid.
+func codes(err error) []string {
+	e, ok := errors.AsType[*Error](err)
+	if !ok || e.Kind != Invalid {
+		return nil
+	}
 	var all []string
-	for _, f := range wrong {
+	for _, f := range e.Fields {
 		all = append(all, strings.TrimSpace(f.Path+" "+f.Code))
 	}
 	return all
+}
+
+// filters are the common filters of full, without query, seed and order.
+func filters() url.Values {
+	v := full()
+	for _, name := range []string{"query", "seed", "sortBy", "sortOrder", "by"} {
+		v.Del(name)
+	}
+	return v
 }
 
 func TestRelatedHasTheFiltersOfASearchAndItsOwnSeeds(t *testing.T) {
@@ -26,13 +40,8 @@ func TestRelatedHasTheFiltersOfASearchAndItsOwnSeeds(t *testing.T) {
 	}
 	want = append(want, "title", "videoId", "thumbnailVideoId", "relatedChannelId")
 	slices.Sort(want)
-	r, err := (&Related{
-		Title: []string{"a"}, VideoID: []string{aVideo}, ThumbnailVideoID: aVideo, RelatedChannelID: []string{aChannel},
-		By: "lexical", Filters: full().Filters,
-	}).Request(40, 40)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := ask(t, OpRelated, with(t, at(filters(), 40, 40),
+		"by=lexical&title=a&videoId="+aVideo+"&thumbnailVideoId="+aVideo+"&relatedChannelId="+aChannel))
 	if diff := cmp.Diff(want, slices.Sorted(maps.Keys(r.Params))); diff != "" {
 		t.Errorf("parameters (-interface +sent):\n%s", diff)
 	}
@@ -42,14 +51,10 @@ func TestRelatedHasTheFiltersOfASearchAndItsOwnSeeds(t *testing.T) {
 }
 
 func TestRelatedNeedsASeed(t *testing.T) {
-	for _, r := range []Related{
-		{Title: []string{"a"}}, {VideoID: []string{aVideo}}, {ThumbnailVideoID: aVideo}, {RelatedChannelID: []string{aChannel}},
-	} {
-		if _, err := r.Request(0, 40); err != nil {
-			t.Errorf("%+v is refused: %v", r, err)
-		}
+	for _, seed := range []string{"title=a", "videoId=" + aVideo, "thumbnailVideoId=" + aVideo, "relatedChannelId=" + aChannel} {
+		ask(t, OpRelated, values(t, seed))
 	}
-	_, err := (&Related{By: "semantic", Filters: full().Filters}).Request(0, 40)
+	_, err := NewRequest(OpRelated, with(t, filters(), "by=semantic"), nil)
 	if kindOf(err) != Invalid || !strings.HasPrefix(err.Error(), "related: title, videoId, thumbnailVideoId and relatedChannelId are all missing") {
 		t.Errorf("without any seed: %v", err)
 	}
@@ -57,66 +62,46 @@ func TestRelatedNeedsASeed(t *testing.T) {
 
 func TestRelatedRefusesWhatIsNoSeed(t *testing.T) {
 	for name, tt := range map[string]struct {
-		r    Related
-		want []string
+		params string
+		want   []string
 	}{
-		"video by address":       {Related{VideoID: []string{aVideo, "vi.test/" + aVideo}}, []string{"videoId pattern"}},
-		"thumbnail of a channel": {Related{ThumbnailVideoID: aChannel}, []string{"thumbnailVideoId pattern"}},
-		"channel by name":        {Related{RelatedChannelID: []string{"@name"}}, []string{"relatedChannelId pattern"}},
-		"blank title":            {Related{Title: []string{" "}}, []string{"title pattern"}},
-		"filter":                 {Related{Title: []string{"a"}, By: "near", Filters: Filters{Type: "film"}}, []string{"by enum", "type enum"}},
+		"video by address":       {"videoId=" + aVideo + "&videoId=vi.test/" + aVideo, []string{"videoId pattern"}},
+		"thumbnail of a channel": {"thumbnailVideoId=" + aChannel, []string{"thumbnailVideoId pattern"}},
+		"channel by name":        {"relatedChannelId=@name", []string{"relatedChannelId pattern"}},
+		"blank title":            {"title=+", []string{"title pattern"}},
+		"filter":                 {"title=a&by=near&type=film", []string{"by enum", "type enum"}},
+		"parameter of a search":  {"title=a&query=b", []string{"query unknown"}},
 	} {
-		if diff := cmp.Diff(tt.want, codes(tt.r.Check())); diff != "" {
+		_, err := NewRequest(OpRelated, values(t, tt.params), nil)
+		if diff := cmp.Diff(tt.want, codes(err)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
-}
-
-func TestParamsAreThoseOfTheRequestLessThePage(t *testing.T) {
-	s := full()
-	r, err := s.Request(80, 40)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := maps.Clone(r.Params)
-	want.Del("from")
-	want.Del("size")
-	if diff := cmp.Diff(want, Params(s.Fields())); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-	if diff := cmp.Diff(url.Values{}, Params(new(Related).Fields())); diff != "" {
-		t.Errorf("of nothing (-want +got):\n%s", diff)
+	if _, err := NewRequest(OpRelated, url.Values{"title": nil}, nil); codes(err) == nil {
+		t.Error("an empty list passes for a seed")
 	}
 }
 
 func TestStoredParametersMakeTheSameRequest(t *testing.T) {
-	for _, ask := range []func() (*Request, error){
-		func() (*Request, error) { return full().Request(80, 40) },
-		func() (*Request, error) { return (&Related{Title: []string{"ü", "a"}}).Request(3, 40) },
-		func() (*Request, error) { return (&FindChannels{Query: []string{"b", "a"}}).Request(0, 40) },
-		func() (*Request, error) {
-			return (&FindRelatedChannels{RelatedChannelID: []string{aChannel}}).Request(1, 9)
-		},
-		func() (*Request, error) { return (&TrendingFormats{Params: url.Values{"x": {"2", "1"}}}).Request() },
+	for _, first := range []*Request{
+		ask(t, OpSearch, at(full(), 80, 40)),
+		ask(t, OpRelated, at(url.Values{"title": {"ü", "a"}}, 3, 40)),
+		ask(t, OpFindChannels, at(url.Values{"query": {"b", "a"}}, 0, 40)),
+		ask(t, OpFindRelatedChannels, at(url.Values{"relatedChannelId": {aChannel}}, 1, 9)),
+		ask(t, OpTrendingFormats, url.Values{"x": {"2", "1"}}),
+		ask(t, OpStartScan, url.Values{"query": {"b", "a"}}),
 	} {
-		first, err := ask()
-		if err != nil {
-			t.Fatal(err)
-		}
-		stored, err := url.ParseQuery(first.Params.Encode())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(first, PageRequest(first.Op, stored)); diff != "" {
+		stored := values(t, first.Params.Encode())
+		if diff := cmp.Diff(first, ask(t, first.Op, stored)); diff != "" {
 			t.Errorf("%s (-first +again):\n%s", first.Op, diff)
 		}
 	}
 }
 
 func TestTrendingFormatsRefuseWhatCannotBeAParameter(t *testing.T) {
-	f := &TrendingFormats{Params: url.Values{" ": {"a"}, "b": {"\xff"}, "c": {"", "d"}, "\xff": {"e"}}}
-	_, err := f.Request()
-	if diff := cmp.Diff([]string{"pattern", "b pattern", "\xff pattern"}, codes(f.Check())); diff != "" || kindOf(err) != Invalid {
+	params := url.Values{" ": {"a"}, "b": {"\xff"}, "c": {"", "d"}, "\xff": {"e"}}
+	_, err := NewRequest(OpTrendingFormats, params, nil)
+	if diff := cmp.Diff([]string{"pattern", "b pattern", "\xff pattern"}, codes(err)); diff != "" {
 		t.Errorf("error is %v (-want +got):\n%s", err, diff)
 	}
 }

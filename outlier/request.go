@@ -7,8 +7,8 @@ import (
 	"net/url"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // Operation names one endpoint. Its text is the endpoint's name everywhere: in
@@ -39,21 +39,23 @@ var (
 	scanID    = regexp.MustCompile(`^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-4[0-9a-fA-F]{3}-[89abAB][0-9a-fA-F]{3}-[0-9a-fA-F]{12}$`)
 )
 
-// An endpoint is what the interface fixes about one operation.
+// An endpoint is what the interface fixes about one operation; see [Operation.Params]
+// for its parameters.
 type endpoint struct {
 	method string         // "" is GET
 	path   string         // with a trailing slash where an id follows
 	id     *regexp.Regexp // nil where none follows
-	fields func() []Field // its parameters but from and size; nil if it has none, or none that is known
+	price  Credits        // documented; 0 is free. That of a scan depends on its mode: see scanPrices
+	open   bool           // its parameters are not shown: they are sent as they are written
 }
 
 var endpoints = map[Operation]endpoint{
-	OpSearch:              {path: "/search/outliers", fields: func() []Field { return new(Search).Fields() }},
-	OpRelated:             {path: "/search/outliers/related", fields: func() []Field { return new(Related).Fields() }},
-	OpFindChannels:        {path: "/search/channels", fields: func() []Field { return new(FindChannels).Fields() }},
-	OpFindRelatedChannels: {path: "/search/channels/related", fields: func() []Field { return new(FindRelatedChannels).Fields() }},
-	OpTrendingFormats:     {path: "/search/trending-formats"},
-	OpStartScan:           {method: http.MethodPost, path: "/scan", fields: func() []Field { return new(StartScan).Fields() }},
+	OpSearch:              {path: "/search/outliers", price: 2},
+	OpRelated:             {path: "/search/outliers/related", price: 2},
+	OpFindChannels:        {path: "/search/channels", price: 5},
+	OpFindRelatedChannels: {path: "/search/channels/related", price: 5},
+	OpTrendingFormats:     {path: "/search/trending-formats", price: 1, open: true},
+	OpStartScan:           {path: "/scan", price: 100, method: http.MethodPost},
 	OpScan:                {path: "/scan/", id: scanID},
 	OpChannelVideos:       {path: "/channel/videos/", id: channelID},
 	OpChannelShorts:       {path: "/channel/shorts/", id: channelID},
@@ -62,15 +64,18 @@ var endpoints = map[Operation]endpoint{
 	OpTranscript:          {path: "/video/transcript/", id: videoID},
 }
 
-// Request is one call, ready to send. It is made by a parameter struct that has
-// validated itself ([Search.Request] and the like), by [DataRequest], or again from
-// the parameters of one that was, so a Request that exists obeys the interface.
+// Path is the path of an operation below the base address; where an id follows, it
+// ends with a slash.
+func (o Operation) Path() string { return endpoints[o].path }
+
+// Request is one call, ready to send. [NewRequest] and [DataRequest] make it, and
+// check it against the interface, so a Request that exists obeys the interface.
 type Request struct {
 	Op     Operation
 	Path   string     // below the base address, its id escaped: "/video/dQw4w9WgXcQ"
 	Entity string     // the id that a data endpoint is asked about; "" for all others
 	Params url.Values // parameters, lists in the order given; of a POST those of its body
-	Price  Credits    // what an answer costs at most: the documented price, unless the caller knows better
+	Price  Credits    // what an answer costs at most, by the prices that it was made with
 }
 
 // Paid reports whether an answer to r costs credits.
@@ -82,6 +87,36 @@ func (r *Request) Identity() string {
 	return strings.Join([]string{string(r.Op), r.Entity, r.Params.Encode()}, " ")
 }
 
+// NewRequest makes a request for a page of a search, for trending formats or for a
+// new scan from its parameters as they are sent; the caller keeps params. What the
+// service takes by default for a new scan is written out, so that one scan has one
+// identity, and the price that is reserved is that of the mode that is asked for.
+// Prices that are missing are the documented ones.
+//
+// A parameter that breaks a rule gives an [Error] of kind [Invalid], which lists
+// every such parameter.
+func NewRequest(op Operation, params url.Values, prices Prices) (*Request, error) {
+	e, ok := endpoints[op]
+	if !ok || e.id != nil {
+		return nil, fmt.Errorf("%q is neither a search nor the start of a scan", op)
+	}
+	sent := url.Values{}
+	for name, values := range params {
+		if len(values) > 0 {
+			sent[name] = slices.Clone(values)
+		}
+	}
+	for _, p := range op.known() {
+		if p.always != "" && !sent.Has(p.Name) {
+			sent.Set(p.Name, p.always)
+		}
+	}
+	if wrong := checkParams(op, sent); len(wrong) > 0 {
+		return nil, invalid(op, "", wrong...)
+	}
+	return &Request{Op: op, Path: e.path, Params: sent, Price: prices.Of(op, sent)}, nil
+}
+
 // DataRequest asks a data endpoint about one channel or video, or reads the record
 // of one scan. An id that does not have the form of the interface, Endpoints, is an
 // [Error] of kind [Invalid].
@@ -91,52 +126,57 @@ func DataRequest(op Operation, id string) (*Request, error) {
 		return nil, fmt.Errorf("%q is not a data endpoint", op)
 	}
 	if !e.id.MatchString(id) {
-		return nil, invalid(op, id, FieldError{Path: "id", Code: codePattern, Message: "must match " + e.id.String()})
+		message := "must match " + e.id.String()
+		return nil, invalid(op, id, FieldError{Path: "id", Code: codePattern, Message: message})
 	}
 	return &Request{Op: op, Path: e.path + id, Entity: id}, nil
 }
 
-// PageRequest makes the request for a page that was checked before, from the
-// parameters of an earlier one with another `from`. It serves the paged operations
-// (search, related, find_channels, find_related_channels) and trending_formats.
-func PageRequest(op Operation, params url.Values) *Request {
-	r := &Request{Op: op, Path: endpoints[op].path, Params: params}
-	r.Price = documented.Of(r)
-	return r
-}
-
-// CheckParams holds the parameters of a page, without from and size, to the rules of the
-// interface. One that breaks a rule gives an [Error] of kind [Invalid] that lists every such
-// parameter.
-func CheckParams(op Operation, params url.Values) error {
-	fields := (&Request{Op: op}).fields()
-	for _, f := range fields {
-		f.read(params)
+// checkParams holds all parameters of a request to the rules, and refuses those that
+// the operation does not have: a misspelled filter would be paid for and not applied.
+func checkParams(op Operation, params url.Values) (wrong []FieldError) {
+	if endpoints[op].open {
+		return checkOpen(params)
 	}
-	wrong := checkFields(fields)
-	known := Params(fields)
+	names := map[string]bool{}
+	for _, p := range op.known() {
+		for _, name := range p.Names() {
+			names[name] = true
+		}
+		if op == OpStartScan && p.Name == "query" && params.Get("findBy") == FindByChannels {
+			p.text = checkChannelID
+		}
+		wrong = append(wrong, p.Check(params)...)
+	}
 	for _, name := range slices.Sorted(maps.Keys(params)) {
-		if !slices.Equal(known[name], params[name]) { // what is not known was not read
-			wrong = append(wrong, FieldError{name, codePattern, fmt.Sprintf("cannot be %q", params[name])})
+		if !names[name] {
+			message := fmt.Sprintf("is not a parameter of %s", op)
+			wrong = append(wrong, FieldError{Path: clean(name), Code: codeUnknown, Message: message})
 		}
 	}
-	if len(wrong) > 0 {
-		return invalid(op, "", wrong...)
+	if op == OpRelated && !slices.ContainsFunc(relatedSeeds, params.Has) {
+		wrong = append(wrong, FieldError{Code: codeRequired, Message: noSeeds})
 	}
-	return nil
+	return wrong
 }
 
-// requestPage makes the request for one page of what fields hold, unless something is
-// wrong with them. From counts pages or items, whichever the service means by it.
-func requestPage(op Operation, fields []Field, wrong []FieldError, from, size int) (*Request, error) {
-	wrong = append(wrong, checkPage(int64(from), int64(size))...)
-	if len(wrong) > 0 {
-		return nil, invalid(op, "", wrong...)
+// relatedSeeds are what a related search starts from. The interface allows one without
+// any, which is answered with whatever there is, and paid for; it is refused.
+var relatedSeeds = []string{"title", "videoId", "thumbnailVideoId", "relatedChannelId"}
+
+const noSeeds = "title, videoId, thumbnailVideoId and relatedChannelId are all missing; give at least one to relate to"
+
+// checkOpen refuses only what cannot be a parameter.
+func checkOpen(params url.Values) (wrong []FieldError) {
+	for _, name := range slices.Sorted(maps.Keys(params)) {
+		switch {
+		case strings.TrimSpace(name) == "":
+			wrong = append(wrong, FieldError{Code: codePattern, Message: "a parameter has no name"})
+		case !utf8.ValidString(name + strings.Join(params[name], "")):
+			wrong = append(wrong, FieldError{Path: name, Code: codePattern, Message: "is not valid UTF-8"})
+		}
 	}
-	params := Params(fields)
-	params.Set("from", strconv.Itoa(from))
-	params.Set("size", strconv.Itoa(size))
-	return PageRequest(op, params), nil
+	return wrong
 }
 
 // invalid refuses a request before it exists.

@@ -3,8 +3,6 @@ package outlier
 import (
 	"errors"
 	"fmt"
-	"maps"
-	"net/url"
 	"strings"
 	"time"
 
@@ -23,61 +21,6 @@ const (
 	FindByQuery    = "query" // the default
 	FindByChannels = "channels"
 )
-
-// StartScan holds the parameters of POST /scan. Each call starts and charges
-// another scan: there is no key that makes a repeated one harmless.
-type StartScan struct {
-	FindBy string   // FindByQuery or FindByChannels
-	Query  []string // at least one search query; or channel ids, if found by channels
-	Mode   string   // ModeFast or ModeStandard
-}
-
-// Fields lists every parameter, as [Search.Fields] does.
-func (s *StartScan) Fields() []Field {
-	return []Field{
-		{Name: "findBy", Value: &s.FindBy, OneOf: []string{FindByQuery, FindByChannels}},
-		{Name: "query", Value: &s.Query, required: true, text: s.checkQuery},
-		{Name: "mode", Value: &s.Mode, OneOf: []string{ModeFast, ModeStandard}},
-	}
-}
-
-func (s *StartScan) checkQuery(text string) string {
-	if s.FindBy == FindByChannels {
-		return checkChannelID(text)
-	}
-	return ""
-}
-
-// Check applies the rules of the interface to every parameter.
-func (s *StartScan) Check() []FieldError { return checkFields(s.Fields()) }
-
-// Request makes the request. A parameter that breaks a rule gives an [Error] of
-// kind [Invalid].
-func (s *StartScan) Request() (*Request, error) {
-	if wrong := s.Check(); len(wrong) > 0 {
-		return nil, invalid(OpStartScan, "", wrong...)
-	}
-	return StartScanRequest(Params(s.Fields())), nil
-}
-
-// StartScanRequest makes the request for a scan that was checked before, from its
-// parameters findBy, query and mode. The defaults of the interface are written
-// out, so that there is one identity for one scan, and the price that was set
-// aside is that of the mode that was asked for.
-func StartScanRequest(params url.Values) *Request {
-	params = maps.Clone(params)
-	if params == nil {
-		params = url.Values{}
-	}
-	for name, otherwise := range map[string]string{"findBy": FindByQuery, "mode": ModeFast} {
-		if !params.Has(name) {
-			params.Set(name, otherwise)
-		}
-	}
-	r := &Request{Op: OpStartScan, Path: endpoints[OpStartScan].path, Params: params}
-	r.Price = documented.Of(r)
-	return r
-}
 
 // Scan is what steers in the record of a scan (interface, Scan record). Its rows
 // come from package schema.

@@ -10,7 +10,7 @@ import (
 
 const aScan = "3f2b8c1e-9d4a-4c6b-8e7f-0a1b2c3d4e5f"
 
-func values(t *testing.T, query string) url.Values {
+func values(t testing.TB, query string) url.Values {
 	t.Helper()
 	v, err := url.ParseQuery(query)
 	if err != nil {
@@ -21,50 +21,42 @@ func values(t *testing.T, query string) url.Values {
 
 func TestAScanIsAskedForWithItsDefaultsWrittenOut(t *testing.T) {
 	for name, tt := range map[string]struct {
-		scan  StartScan
+		scan  string
 		want  string
 		price Credits
 	}{
-		"query alone":   {StartScan{Query: []string{"b", "a"}}, "findBy=query&query=b&query=a&mode=fast", 50},
-		"all defaults":  {StartScan{FindBy: "query", Query: []string{"b", "a"}, Mode: "fast"}, "findBy=query&query=b&query=a&mode=fast", 50},
-		"channels":      {StartScan{FindBy: "channels", Query: []string{aChannel}}, "findBy=channels&query=" + aChannel + "&mode=fast", 50},
-		"standard mode": {StartScan{Query: []string{"a"}, Mode: "standard"}, "findBy=query&query=a&mode=standard", 100},
+		"query alone":   {"query=b&query=a", "findBy=query&query=b&query=a&mode=fast", 50},
+		"all defaults":  {"findBy=query&query=b&query=a&mode=fast", "findBy=query&query=b&query=a&mode=fast", 50},
+		"channels":      {"findBy=channels&query=" + aChannel, "findBy=channels&query=" + aChannel + "&mode=fast", 50},
+		"standard mode": {"query=a&mode=standard", "findBy=query&query=a&mode=standard", 100},
 	} {
-		r, err := tt.scan.Request()
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := ask(t, OpStartScan, values(t, tt.scan))
 		want := &Request{Op: OpStartScan, Path: "/scan", Params: values(t, tt.want), Price: tt.price}
 		if diff := cmp.Diff(want, r); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
-		}
-		stored := Params(tt.scan.Fields())
-		if again := StartScanRequest(stored); again.Identity() != r.Identity() || again.Price != r.Price {
-			t.Errorf("%s: from its parameters %v it is %s", name, stored, again.Identity())
-		}
-		if diff := cmp.Diff(stored, Params(tt.scan.Fields())); diff != "" {
-			t.Errorf("%s: the parameters given were changed:\n%s", name, diff)
 		}
 	}
 }
 
 func TestAScanThatCannotBeMeantIsRefused(t *testing.T) {
 	for name, tt := range map[string]struct {
-		scan StartScan
+		scan string
 		want []string
 	}{
-		"nothing":                   {StartScan{}, []string{"query required"}},
-		"no query":                  {StartScan{FindBy: "channels", Query: []string{}}, []string{"query required"}},
-		"blank query":               {StartScan{Query: []string{"a", " "}}, []string{"query pattern"}},
-		"channel by name":           {StartScan{FindBy: "channels", Query: []string{aChannel, "@name", "Coffee"}}, []string{"query pattern", "query pattern"}},
-		"unknown mode":              {StartScan{Query: []string{"a"}, Mode: "slow"}, []string{"mode enum"}},
-		"found by something else":   {StartScan{FindBy: "videos", Query: []string{"a"}}, []string{"findBy enum"}},
-		"a name is a query as well": {StartScan{Query: []string{"@name"}}, nil},
+		"nothing":                   {"", []string{"query required"}},
+		"no query":                  {"findBy=channels", []string{"query required"}},
+		"blank query":               {"query=a&query=+", []string{"query pattern"}},
+		"channel by name":           {"findBy=channels&query=" + aChannel + "&query=@name&query=Coffee", []string{"query pattern", "query pattern"}},
+		"unknown mode":              {"query=a&mode=slow", []string{"mode enum"}},
+		"found by something else":   {"query=a&findBy=videos", []string{"findBy enum"}},
+		"a name is a query as well": {"query=@name", nil},
+		"a page of a scan":          {"query=a&from=0", []string{"from unknown"}},
 	} {
-		if diff := cmp.Diff(tt.want, codes(tt.scan.Check())); diff != "" {
+		r, err := NewRequest(OpStartScan, values(t, tt.scan), nil)
+		if diff := cmp.Diff(tt.want, codes(err)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
-		if r, err := tt.scan.Request(); (tt.want != nil) != (kindOf(err) == Invalid) || (err == nil) == (r == nil) {
+		if (tt.want != nil) != (kindOf(err) == Invalid) || (err == nil) == (r == nil) {
 			t.Errorf("%s gives %v, %v", name, r, err)
 		}
 	}

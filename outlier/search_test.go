@@ -2,9 +2,7 @@ package outlier
 
 import (
 	"maps"
-	"math"
 	"net/url"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -24,48 +22,94 @@ rpmEstimationFrom rpmEstimationTo revenueEstimationFrom revenueEstimationTo chan
 channelMonetizationSponsored classificationQuality classificationIsFaceless excludeKeyword from size by`
 
 // full is a search in which every parameter has a value.
-func full() *Search {
+func full() url.Values {
 	day := time.Date(2026, 2, 28, 23, 30, 0, 0, time.FixedZone("", -3600))
-	ratio := Range[float64]{new(0.5), new(10.25)}
-	count := Range[int64]{new(int64(0)), new(int64(maxInteger))}
-	return &Search{
-		Query: []string{"b c", "a&b"}, Seed: "42", SortBy: "zScore", SortOrder: "desc", By: "lexical",
-		Filters: Filters{
-			Type: "short", AverageViewsRatio: ratio, ZScore: Range[float64]{new(-1.5), new(1e6)},
-			ViewCount: count, Language: []string{"en", "de"}, Duration: count,
-			PublishedAt:      Range[time.Time]{&day, new(day.Add(time.Hour + time.Millisecond))},
-			SubscribersCount: count, ChannelAvgViews: ratio,
-			ChannelVideoCount: Range[int64]{new(int64(1)), new(int64(120))}, ChannelID: "UC1234567890abcdefghijkl",
-			ChannelAvgViewsToSubscribersRatio: ratio, TitlePattern: "*é e*", ReferenceID: "r",
-			RPMEstimation: ratio, RevenueEstimation: ratio,
-			ChannelMonetizationAdsense: new(true), ChannelMonetizationSponsored: new(false),
-			ClassificationQuality: "neutral", ClassificationIsFaceless: new(false), ExcludeKeyword: []string{"x"},
-		},
+	v := url.Values{
+		"query": {"b c", "a&b"}, "seed": {"42"}, "sortBy": {"zScore"}, "sortOrder": {"desc"}, "by": {"lexical"},
+		"type": {"short"}, "language": {"en", "de"}, "channelId": {"UC1234567890abcdefghijkl"},
+		"titlePattern": {"*é e*"}, "referenceId": {"r"},
+		"channelMonetizationAdsense": {"true"}, "channelMonetizationSponsored": {"false"},
+		"classificationQuality": {"neutral"}, "classificationIsFaceless": {"false"}, "excludeKeyword": {"x"},
 	}
+	SetRange(v, "publishedAt", day, day.Add(time.Hour+time.Millisecond))
+	for _, name := range strings.Fields("averageViewsRatio channelAvgViews channelAvgViewsToSubscribersRatio rpmEstimation revenueEstimation") {
+		v.Set(name+"From", Number(0.5))
+		v.Set(name+"To", Number(10.25))
+	}
+	for _, name := range []string{"viewCount", "duration", "subscribersCount"} {
+		v.Set(name+"From", Integer(0))
+		v.Set(name+"To", Integer(maxInteger))
+	}
+	v.Set("zScoreFrom", Number(-1.5))
+	v.Set("zScoreTo", Number(1e6))
+	v.Set("channelVideoCountFrom", Integer(1))
+	v.Set("channelVideoCountTo", Integer(120))
+	return v
 }
 
-func TestSearchSendsEveryDocumentedParameterAndNoOther(t *testing.T) {
-	r, err := full().Request(0, 40)
+// with is params and what an encoded query sets besides, or removes by an empty value.
+func with(t testing.TB, params url.Values, encoded string) url.Values {
+	t.Helper()
+	changes, err := url.ParseQuery(encoded)
 	if err != nil {
 		t.Fatal(err)
 	}
+	all := maps.Clone(params)
+	maps.Copy(all, changes)
+	return all
+}
+
+// at is params for one page.
+func at(params url.Values, from, size int64) url.Values {
+	all := url.Values{"from": {Integer(from)}, "size": {Integer(size)}}
+	maps.Copy(all, params)
+	return all
+}
+
+// ask makes a request at the documented price.
+func ask(t testing.TB, op Operation, params url.Values) *Request {
+	t.Helper()
+	r, err := NewRequest(op, params, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// anAsk is one request for op, a data endpoint or not.
+func anAsk(t testing.TB, op Operation) *Request {
+	t.Helper()
+	if op.IsData() {
+		for _, id := range []string{aVideo, aChannel, aScan} {
+			if r, err := DataRequest(op, id); err == nil {
+				return r
+			}
+		}
+		t.Fatalf("no id for %s", op)
+	}
+	return ask(t, op, map[Operation]url.Values{
+		OpRelated: {"title": {"a"}}, OpFindRelatedChannels: {"relatedChannelId": {aChannel}}, OpStartScan: {"query": {"a"}},
+	}[op])
+}
+
+func TestSearchSendsEveryDocumentedParameterAndNoOther(t *testing.T) {
 	want := strings.Fields(parameters)
 	slices.Sort(want)
-	if diff := cmp.Diff(want, slices.Sorted(maps.Keys(r.Params))); diff != "" {
+	if diff := cmp.Diff(want, slices.Sorted(maps.Keys(ask(t, OpSearch, at(full(), 0, 40)).Params))); diff != "" {
 		t.Errorf("parameters (-interface +sent):\n%s", diff)
 	}
-	for _, v := range reflect.VisibleFields(reflect.TypeFor[Search]()) {
-		if !v.Anonymous && reflect.ValueOf(*full()).FieldByIndex(v.Index).IsZero() {
-			t.Errorf("this test gives %s no value", v.Name)
-		}
+	var known []string
+	for _, p := range OpSearch.known() {
+		known = append(known, p.Names()...)
+	}
+	slices.Sort(known)
+	if diff := cmp.Diff(want, known); diff != "" {
+		t.Errorf("parameters (-interface +table):\n%s", diff)
 	}
 }
 
 func TestSearchSpellsValuesAsTheInterfaceDoes(t *testing.T) {
-	r, err := full().Request(80, 40)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := ask(t, OpSearch, at(full(), 80, 40))
 	for name, want := range map[string][]string{
 		"query":                      {"b c", "a&b"},
 		"language":                   {"en", "de"},
@@ -90,29 +134,20 @@ func TestSearchSpellsValuesAsTheInterfaceDoes(t *testing.T) {
 }
 
 func TestEmptySearchSendsOnlyThePage(t *testing.T) {
-	r, err := new(Search).Request(0, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := ask(t, OpSearch, at(nil, 0, 1))
 	if diff := cmp.Diff(url.Values{"from": {"0"}, "size": {"1"}}, r.Params); diff != "" {
 		t.Errorf("parameters (-want +sent):\n%s", diff)
 	}
 }
 
 func TestIdentityTellsQuestionsApart(t *testing.T) {
-	page := func(s *Search, from int) string {
-		r, err := s.Request(from, 40)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return r.Identity()
-	}
+	page := func(params url.Values, from int64) string { return ask(t, OpSearch, at(params, from, 40)).Identity() }
 	if a, b := page(full(), 0), page(full(), 0); a != b {
 		t.Errorf("the same search has the identities %q and %q", a, b)
 	}
 	other := full()
-	slices.Reverse(other.Query)
-	different := []string{page(full(), 0), page(full(), 1), page(other, 0), page(&Search{}, 0)}
+	slices.Reverse(other["query"])
+	different := []string{page(full(), 0), page(full(), 1), page(other, 0), page(nil, 0)}
 	for _, op := range []Operation{OpDetails, OpComments} {
 		for _, id := range []string{"dQw4w9WgXcQ", "dQw4w9WgXcR"} {
 			r, err := DataRequest(op, id)
@@ -129,55 +164,64 @@ func TestIdentityTellsQuestionsApart(t *testing.T) {
 }
 
 func TestSearchRefusesWhatTheInterfaceDoes(t *testing.T) {
-	for name, tt := range map[string]struct {
-		break_ func(*Search)
-		want   string // path and code
-	}{
-		"unknown type":              {func(s *Search) { s.Type = "movie" }, "type enum"},
-		"unknown sortBy":            {func(s *Search) { s.SortBy = "zscore" }, "sortBy enum"},
-		"unknown sortOrder":         {func(s *Search) { s.SortOrder = "down" }, "sortOrder enum"},
-		"unknown by":                {func(s *Search) { s.By = "exact" }, "by enum"},
-		"unknown quality":           {func(s *Search) { s.ClassificationQuality = "great" }, "classificationQuality enum"},
-		"negative views":            {func(s *Search) { s.ViewCount.From = new(int64(-1)) }, "viewCountFrom bounds"},
-		"no views at most":          {func(s *Search) { s.ViewCount = Range[int64]{To: new(int64(0))} }, "viewCountTo bounds"},
-		"views above M":             {func(s *Search) { s.ViewCount.To = new(int64(maxInteger + 1)) }, "viewCountTo bounds"},
-		"duration from above M":     {func(s *Search) { s.Duration = Range[int64]{From: new(int64(maxInteger + 1))} }, "durationFrom bounds"},
-		"subscribers to 0":          {func(s *Search) { s.SubscribersCount.To = new(int64(0)) }, "subscribersCountTo bounds"},
-		"121 channel videos":        {func(s *Search) { s.ChannelVideoCount.To = new(int64(121)) }, "channelVideoCountTo bounds"},
-		"channel videos above M":    {func(s *Search) { s.ChannelVideoCount = Range[int64]{From: new(int64(maxInteger + 1))} }, "channelVideoCountFrom bounds"},
-		"negative average":          {func(s *Search) { s.ChannelAvgViews.From = new(-0.1) }, "channelAvgViewsFrom bounds"},
-		"average to 0":              {func(s *Search) { s.ChannelAvgViews.To = new(0.0) }, "channelAvgViewsTo bounds"},
-		"ratio to 0":                {func(s *Search) { s.ChannelAvgViewsToSubscribersRatio.To = new(0.0) }, "channelAvgViewsToSubscribersRatioTo bounds"},
-		"negative rpm":              {func(s *Search) { s.RPMEstimation.From = new(-1.0) }, "rpmEstimationFrom bounds"},
-		"revenue to 0":              {func(s *Search) { s.RevenueEstimation.To = new(0.0) }, "revenueEstimationTo bounds"},
-		"not a number":              {func(s *Search) { s.ZScore.From = new(math.NaN()) }, "zScoreFrom bounds"},
-		"infinite ratio":            {func(s *Search) { s.AverageViewsRatio.To = new(math.Inf(1)) }, "averageViewsRatioTo bounds"},
-		"counts the wrong way":      {func(s *Search) { s.ViewCount = Range[int64]{new(int64(9)), new(int64(8))} }, "viewCountFrom order"},
-		"numbers the wrong way":     {func(s *Search) { s.ZScore = Range[float64]{new(2.0), new(1.0)} }, "zScoreFrom order"},
-		"dates the wrong way":       {func(s *Search) { s.PublishedAt.From = new(s.PublishedAt.To.Add(1)) }, "publishedAtFrom order"},
-		"year of five digits":       {func(s *Search) { s.PublishedAt.To = new(time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)) }, "publishedAtTo bounds"},
-		"language of three letters": {func(s *Search) { s.Language = []string{"en", "deu"} }, "language pattern"},
-		"language that is none":     {func(s *Search) { s.Language = []string{"xx"} }, "language pattern"},
-		"language in capitals":      {func(s *Search) { s.Language = []string{"EN"} }, "language pattern"},
-		"channel id too short":      {func(s *Search) { s.ChannelID = "UC123" }, "channelId pattern"},
-		"title without star":        {func(s *Search) { s.TitlePattern = "how to" }, "titlePattern pattern"},
-		"title of one letter":       {func(s *Search) { s.TitlePattern = "*a 1*" }, "titlePattern pattern"},
-		"title in Cyrillic":         {func(s *Search) { s.TitlePattern = "*кофе*" }, "titlePattern pattern"},
-		"title in numerals":         {func(s *Search) { s.TitlePattern = "*ⅣⅥ*" }, "titlePattern pattern"},
-		"title too long":            {func(s *Search) { s.TitlePattern = "*" + strings.Repeat("é", 200) }, "titlePattern pattern"},
-		"title of one character":    {func(s *Search) { s.TitlePattern = "*" }, "titlePattern pattern"},
-		"empty query":               {func(s *Search) { s.Query = []string{"a", ""} }, "query pattern"},
-		"blank keyword":             {func(s *Search) { s.ExcludeKeyword = []string{" "} }, "excludeKeyword pattern"},
-		"query not in UTF-8":        {func(s *Search) { s.Query = []string{"\xff"} }, "query pattern"},
+	for name, tt := range map[string]struct{ change, want string }{ // what is set, and the path and code of what is wrong
+		"unknown type":              {"type=movie", "type enum"},
+		"unknown sortBy":            {"sortBy=zscore", "sortBy enum"},
+		"unknown sortOrder":         {"sortOrder=down", "sortOrder enum"},
+		"unknown by":                {"by=exact", "by enum"},
+		"unknown quality":           {"classificationQuality=great", "classificationQuality enum"},
+		"negative views":            {"viewCountFrom=-1", "viewCountFrom bounds"},
+		"no views at most":          {"viewCountTo=0", "viewCountTo bounds"},
+		"views above M":             {"viewCountTo=9007199254740992", "viewCountTo bounds"},
+		"duration from above M":     {"durationFrom=9007199254740992", "durationFrom bounds"},
+		"subscribers to 0":          {"subscribersCountTo=0", "subscribersCountTo bounds"},
+		"121 channel videos":        {"channelVideoCountTo=121", "channelVideoCountTo bounds"},
+		"channel videos above M":    {"channelVideoCountFrom=9007199254740992", "channelVideoCountFrom bounds"},
+		"negative average":          {"channelAvgViewsFrom=-0.1", "channelAvgViewsFrom bounds"},
+		"average to 0":              {"channelAvgViewsTo=0", "channelAvgViewsTo bounds"},
+		"ratio to 0":                {"channelAvgViewsToSubscribersRatioTo=0", "channelAvgViewsToSubscribersRatioTo bounds"},
+		"negative rpm":              {"rpmEstimationFrom=-1", "rpmEstimationFrom bounds"},
+		"revenue to 0":              {"revenueEstimationTo=0", "revenueEstimationTo bounds"},
+		"not a number":              {"zScoreFrom=NaN", "zScoreFrom bounds"},
+		"infinite ratio":            {"averageViewsRatioTo=%2BInf", "averageViewsRatioTo bounds"},
+		"counts the wrong way":      {"viewCountFrom=9&viewCountTo=8", "viewCountFrom order"},
+		"numbers the wrong way":     {"zScoreFrom=2&zScoreTo=1", "zScoreFrom order"},
+		"dates the wrong way":       {"publishedAtFrom=2026-03-01T01:30:01Z", "publishedAtFrom order"},
+		"year of five digits":       {"publishedAtTo=" + Instant(time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)), "publishedAtTo pattern"},
+		"language of three letters": {"language=en&language=deu", "language pattern"},
+		"language that is none":     {"language=xx", "language pattern"},
+		"language in capitals":      {"language=EN", "language pattern"},
+		"channel id too short":      {"channelId=UC123", "channelId pattern"},
+		"title without star":        {"titlePattern=how+to", "titlePattern pattern"},
+		"title of one letter":       {"titlePattern=*a+1*", "titlePattern pattern"},
+		"title in Cyrillic":         {"titlePattern=*кофе*", "titlePattern pattern"},
+		"title in numerals":         {"titlePattern=*ⅣⅥ*", "titlePattern pattern"},
+		"title too long":            {"titlePattern=*" + strings.Repeat("é", 200), "titlePattern pattern"},
+		"title of one character":    {"titlePattern=*", "titlePattern pattern"},
+		"empty query":               {"query=a&query=", "query pattern"},
+		"blank keyword":             {"excludeKeyword=+", "excludeKeyword pattern"},
+		"query not in UTF-8":        {"query=%ff", "query pattern"},
+		"page before the first":     {"from=-1", "from bounds"},
+		"page of nothing":           {"size=0", "size bounds"},
+		"page too large":            {"size=41", "size bounds"},
+		"page in another form":      {"size=040", "size bounds"},
+		"filter by another name":    {"zscoreFrom=1", "zscoreFrom unknown"},
+		"seed of a related search":  {"title=a", "title unknown"},
+		"name with a bracket":       {"query%5B%5D=a", "query[] unknown"},
+		"empty text":                {"type=", "type pattern"},
+		"two texts for one":         {"type=video&type=short", "type pattern"},
+		"two ends for one":          {"zScoreFrom=1&zScoreFrom=2", "zScoreFrom pattern"},
+		"no boolean":                {"classificationIsFaceless=1", "classificationIsFaceless pattern"},
+		"number in another form":    {"zScoreFrom=1e0", "zScoreFrom pattern"},
+		"integer in another form":   {"viewCountFrom=%2B5", "viewCountFrom pattern"},
+		"integer beyond 64 bits":    {"viewCountTo=99999999999999999999", "viewCountTo pattern"},
+		"integer with a fraction":   {"viewCountFrom=1.0", "viewCountFrom pattern"},
+		"time in another form":      {"publishedAtFrom=2026-02-28T23:30:00%2B01:00", "publishedAtFrom pattern"},
+		"day that no calendar has":  {"publishedAtFrom=2026-02-29T00:00:00Z", "publishedAtFrom pattern"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := full()
-			tt.break_(s)
-			var got []string
-			for _, f := range s.Check() {
-				got = append(got, f.Path+" "+f.Code)
-			}
-			if diff := cmp.Diff([]string{tt.want}, got); diff != "" {
+			_, err := NewRequest(OpSearch, with(t, full(), tt.change), nil)
+			if diff := cmp.Diff([]string{tt.want}, codes(err)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
@@ -186,15 +230,15 @@ func TestSearchRefusesWhatTheInterfaceDoes(t *testing.T) {
 
 func TestTitlePatternBoundsAreInclusive(t *testing.T) {
 	for _, ok := range []string{"*ab", "ñé*", "*ƒṩ", "*" + strings.Repeat("é", 199), "a*b"} {
-		if wrong := (&Search{Filters: Filters{TitlePattern: ok}}).Check(); wrong != nil {
-			t.Errorf("%q is refused: %v", ok, wrong)
+		if _, err := NewRequest(OpSearch, url.Values{"titlePattern": {ok}}, nil); err != nil {
+			t.Errorf("%q is refused: %v", ok, err)
 		}
 	}
 }
 
 func TestRequestNamesEveryMistakeAtOnce(t *testing.T) {
-	s := &Search{SortBy: "likes", Filters: Filters{Type: "movie"}}
-	_, err := s.Request(-1, 41)
+	params := url.Values{"sortBy": {"likes"}, "type": {"movie"}}
+	_, err := NewRequest(OpSearch, at(params, -1, 41), nil)
 	e, ok := err.(*Error)
 	if !ok || e.Kind != Invalid {
 		t.Fatalf("error is %#v, want an *Error of kind invalid", err)
@@ -210,21 +254,89 @@ func TestRequestNamesEveryMistakeAtOnce(t *testing.T) {
 func TestIntegerRangesThatPassObeyTheInterface(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		end := rapid.Ptr(rapid.OneOf(rapid.Int64(), rapid.SampledFrom([]int64{-1, 0, 1, 120, 121, maxInteger, maxInteger + 1})), true)
-		r := Range[int64]{end.Draw(t, "from"), end.Draw(t, "to")}
-		s := &Search{Filters: Filters{ViewCount: r, ChannelVideoCount: r}}
-		refused := map[string]bool{}
-		for _, f := range s.Check() {
-			refused[f.Path] = true
+		from, to := end.Draw(t, "from"), end.Draw(t, "to")
+		params := url.Values{}
+		for _, name := range []string{"viewCount", "channelVideoCount"} {
+			if from != nil {
+				params.Set(name+"From", Integer(*from))
+			}
+			if to != nil {
+				params.Set(name+"To", Integer(*to))
+			}
 		}
-		low := r.From == nil || 0 <= *r.From && *r.From <= maxInteger
-		order := r.From == nil || r.To == nil || *r.From <= *r.To
+		_, err := NewRequest(OpSearch, params, nil)
+		refused := map[string]bool{}
+		for _, code := range codes(err) {
+			path, _, _ := strings.Cut(code, " ")
+			refused[path] = true
+		}
+		low := from == nil || 0 <= *from && *from <= maxInteger
+		order := from == nil || to == nil || *from <= *to
 		for name, most := range map[string]int64{"viewCount": maxInteger, "channelVideoCount": 120} {
-			high := r.To == nil || 0 < *r.To && *r.To <= most
+			high := to == nil || 0 < *to && *to <= most
 			if got, want := refused[name+"To"], !high; got != want {
 				t.Errorf("%sTo refused: %v, want %v", name, got, want)
 			}
 			if got, want := refused[name+"From"], !low || high && !order; got != want {
 				t.Errorf("%sFrom refused: %v, want %v", name, got, want)
+			}
+		}
+	})
+}
+
+// A request neither changes the parameters that it was made from nor follows their changes.
+func TestARequestOwnsItsParameters(t *testing.T) {
+	given := url.Values{"query": {"a"}}
+	r := ask(t, OpStartScan, given)
+	given["query"][0] = ""
+	given.Set("mode", "slow")
+	if want := "findBy=query&mode=fast&query=a"; r.Params.Encode() != want {
+		t.Errorf("it became %s, want %s", r.Params.Encode(), want)
+	}
+}
+
+// FuzzRequest: whatever is asked for, what passes is read back from what is sent, is
+// made again from it with the same identity, and has no parameter outside the table.
+func FuzzRequest(f *testing.F) {
+	for i, op := range Operations() {
+		f.Add(i, full().Encode())
+		f.Add(i, "query=a&mode=fast&findBy=channels")
+		f.Add(i, "relatedChannelId="+aChannel+"&publishedAtTo=0000-01-01T00:00:00Z&from=0&size=40")
+		f.Add(i, "title=%ff&zScoreFrom=-0&zScoreTo=Inf&"+string(op))
+	}
+	f.Fuzz(func(t *testing.T, i int, encoded string) {
+		params, err := url.ParseQuery(encoded)
+		if err != nil || i < 0 {
+			return
+		}
+		op := Operations()[i%len(Operations())]
+		r, err := NewRequest(op, params, nil)
+		if err != nil {
+			if r != nil {
+				t.Errorf("%s gives a request and %v", op, err)
+			}
+			return
+		}
+		stored, err := url.ParseQuery(r.Params.Encode())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(r, ask(t, op, stored)); diff != "" {
+			t.Errorf("%s (-first +again):\n%s", op, diff)
+		}
+		if r.Price != op.Price() && op != OpStartScan || r.Price <= 0 {
+			t.Errorf("%s costs %d", op, r.Price)
+		}
+		if op == OpTrendingFormats {
+			return
+		}
+		var names []string
+		for _, p := range op.known() {
+			names = append(names, p.Names()...)
+		}
+		for name, values := range r.Params {
+			if !slices.Contains(names, name) || len(values) == 0 {
+				t.Errorf("%s sends %s=%q", op, name, values)
 			}
 		}
 	})
@@ -268,33 +380,6 @@ func TestDataRequests(t *testing.T) {
 	for _, op := range []Operation{OpSearch, OpStartScan, OpTrendingFormats, "credits", ""} {
 		if _, err := DataRequest(op, video); err == nil {
 			t.Errorf("%q passes for a data endpoint", op)
-		}
-	}
-}
-
-// TestParametersThatWereStoredAreHeldToTheRules: what a checked search has sent passes, and
-// what no checked search could have sent is named.
-func TestParametersThatWereStoredAreHeldToTheRules(t *testing.T) {
-	if err := CheckParams(OpSearch, Params(full().Fields())); err != nil {
-		t.Errorf("a full search: %v", err)
-	}
-	for encoded, want := range map[string]string{
-		"luck=1":                        "luck",
-		"sortBy=luck":                   "sortBy",
-		"zScoreFrom=much":               "zScoreFrom",
-		"zScoreFrom=3&zScoreTo=2":       "zScoreFrom",
-		"viewCountTo=0":                 "viewCountTo",
-		"language=en&language=xx":       "language",
-		"type=video&type=short":         "type",
-		"publishedAtFrom=yesterday":     "publishedAtFrom",
-		"classificationIsFaceless=some": "classificationIsFaceless",
-	} {
-		params, err := url.ParseQuery(encoded)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := CheckParams(OpSearch, params); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want an error that names %s", encoded, err, want)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"net/http"
@@ -84,49 +85,24 @@ func checkOnTheWire(t *testing.T, r *outlier.Request) (parameters []string) {
 	return parameters
 }
 
-// A question is a parameter struct: it lists its fields, and has what makes a
-// request of them.
-type question struct {
-	fields  []outlier.Field
-	request func(from, size int) (*outlier.Request, error)
-}
-
-// questions are new ones for each operation that has parameters. What one cannot do
-// without is there already.
-var questions = map[outlier.Operation]func() question{
-	outlier.OpSearch: func() question {
-		var s outlier.Search
-		return question{s.Fields(), s.Request}
-	},
-	outlier.OpRelated: func() question {
-		r := outlier.Related{Title: []string{"a"}}
-		return question{r.Fields(), r.Request}
-	},
-	outlier.OpFindChannels: func() question {
-		var c outlier.FindChannels
-		return question{c.Fields(), c.Request}
-	},
-	outlier.OpFindRelatedChannels: func() question {
-		c := outlier.FindRelatedChannels{RelatedChannelID: []string{"UC1234567890abcdefghijkl"}}
-		return question{c.Fields(), c.Request}
-	},
-	outlier.OpStartScan: func() question {
-		s := outlier.StartScan{Query: []string{"UC1234567890abcdefghijkl"}} // also a query
-		return question{s.Fields(), func(int, int) (*outlier.Request, error) { return s.Request() }}
-	},
+// needed is what an operation cannot do without.
+var needed = map[outlier.Operation]url.Values{
+	outlier.OpRelated:             {"title": {"a"}},
+	outlier.OpFindRelatedChannels: {"relatedChannelId": {"UC1234567890abcdefghijkl"}},
+	outlier.OpStartScan:           {"query": {"UC1234567890abcdefghijkl"}}, // also a query
 }
 
 func TestEveryQuestionThatPassesTheCheckObeysTheContract(t *testing.T) {
 	for _, op := range outlier.Operations() {
-		if op.Fields() == nil {
+		if op.Params() == nil {
 			continue
 		}
 		t.Run(string(op), func(t *testing.T) {
-			rapid.Check(t, func(rt *rapid.T) { checkOnTheWire(t, draw(rt, questions[op]())) })
+			rapid.Check(t, func(rt *rapid.T) { checkOnTheWire(t, draw(rt, op)) })
 
 			// What is sent at least once is no matter of luck: these seeds are fixed.
 			sent := map[string]bool{}
-			one := rapid.Custom(func(rt *rapid.T) *outlier.Request { return draw(rt, questions[op]()) })
+			one := rapid.Custom(func(rt *rapid.T) *outlier.Request { return draw(rt, op) })
 			for seed := range 50 {
 				for _, name := range checkOnTheWire(t, one.Example(seed)) {
 					sent[name] = true
@@ -141,69 +117,81 @@ func TestEveryQuestionThatPassesTheCheckObeysTheContract(t *testing.T) {
 	}
 }
 
-// draw fills a question in at random.
-func draw(t *rapid.T, q question) *outlier.Request {
-	for _, f := range q.fields {
-		drawValid(t, f)
+// draw makes a request at random.
+func draw(t *rapid.T, op outlier.Operation) *outlier.Request {
+	params := url.Values{}
+	maps.Copy(params, needed[op])
+	for _, p := range op.Params() {
+		drawValid(t, op, p, params)
 	}
-	r, err := q.request(rapid.IntRange(0, 1<<53-1).Draw(t, "from"), rapid.IntRange(1, outlier.MaxSize).Draw(t, "size"))
+	if op.IsPaged() {
+		params.Set("from", fmt.Sprint(rapid.IntRange(0, 1<<53-1).Draw(t, "from")))
+		params.Set("size", fmt.Sprint(rapid.IntRange(1, outlier.MaxSize).Draw(t, "size")))
+	}
+	r, err := outlier.NewRequest(op, params, nil)
 	if err != nil {
-		t.Fatalf("every field passes alone, but not together: %v", err)
+		t.Fatalf("every parameter passes alone, but not together: %v", err)
 	}
 	return r
 }
 
-// drawValid sets a field to whatever its own check lets pass, so that a rule of
+// drawValid sets a parameter to whatever the constructor lets pass, so that a rule of
 // the client that is wider than the contract's is found.
-func drawValid(t *rapid.T, f outlier.Field) {
-	switch v := f.Value.(type) {
-	case *string:
-		*v = valid(t, f, v, text(f))
-	case *[]string:
-		all := *v // what the question cannot do without
-		for range rapid.IntRange(0, 3).Draw(t, f.Name+" length") {
-			all = append(all, valid(t, f, v, rapid.SliceOfN(text(f), 1, 1))...)
+func drawValid(t *rapid.T, op outlier.Operation, p outlier.Param, params url.Values) {
+	for _, name := range p.Names() {
+		var values *rapid.Generator[string]
+		switch p.Form {
+		case outlier.Text, outlier.Texts:
+			values = text(p)
+		case outlier.Flag:
+			values = rapid.SampledFrom([]string{"true", "false", "1", "TRUE", ""})
+		case outlier.Integers:
+			edges := rapid.SampledFrom([]int64{-1, 0, 1, 60, 120, 121, 1<<53 - 1, 1 << 53})
+			values = rapid.Map(rapid.OneOf(rapid.Int64(), edges), outlier.Integer)
+		case outlier.Numbers:
+			edges := rapid.SampledFrom([]float64{-1, 0, 5e-324, 0.5, 1e21})
+			values = rapid.Map(rapid.OneOf(rapid.Float64(), edges), outlier.Number)
+		case outlier.Instants:
+			values = rapid.Map(rapid.Int64Range(-1e11, 3e11), func(second int64) string {
+				return outlier.Instant(time.Unix(second, 999))
+			})
+		default:
+			t.Fatalf("%s has the form %d", p.Name, p.Form)
 		}
-		*v = all
-	case **bool:
-		*v = rapid.Ptr(rapid.Bool(), true).Draw(t, f.Name)
-	case *outlier.Range[int64]:
-		drawRange(t, f, v, rapid.OneOf(rapid.Int64(), rapid.SampledFrom([]int64{-1, 0, 1, 60, 120, 121, 1<<53 - 1, 1 << 53})))
-	case *outlier.Range[float64]:
-		drawRange(t, f, v, rapid.OneOf(rapid.Float64(), rapid.SampledFrom([]float64{-1, 0, 5e-324, 0.5, 1e21})))
-	case *outlier.Range[time.Time]:
-		drawRange(t, f, v, rapid.Custom(func(t *rapid.T) time.Time {
-			return time.Unix(rapid.Int64Range(-1e11, 3e11).Draw(t, "second"), 999).In(time.FixedZone("", rapid.IntRange(-5e4, 5e4).Draw(t, "zone")))
-		}))
-	default:
-		t.Fatalf("%s is a %T", f.Name, v)
+		old, given := params[name]
+		for range rapid.IntRange(0, 3).Draw(t, name+" length") {
+			valid(t, op, p, params, name, values)
+		}
+		if given {
+			params[name] = append(params[name], old...) // what the operation cannot do without
+		}
 	}
 }
 
-// drawRange draws the ends one by one: most pairs would be the wrong way round.
-func drawRange[T any](t *rapid.T, f outlier.Field, r *outlier.Range[T], end *rapid.Generator[T]) {
-	r.From = valid(t, f, &r.From, rapid.Ptr(end, true))
-	r.To = valid(t, f, &r.To, rapid.Ptr(end, true))
-}
-
-// valid draws a value that the field's check lets pass, or gives up with none.
-func valid[T any](t *rapid.T, f outlier.Field, into *T, values *rapid.Generator[T]) (none T) {
+// valid draws a value that the constructor lets pass, or gives up with none.
+func valid(t *rapid.T, op outlier.Operation, p outlier.Param, params url.Values, name string, values *rapid.Generator[string]) {
+	old := params[name]
 	for range 8 {
-		*into = values.Draw(t, f.Name)
-		if len(f.Check()) == 0 {
-			return *into
+		params.Set(name, values.Draw(t, name))
+		if p.Form == outlier.Texts {
+			params[name] = append(slices.Clone(old), params[name]...)
+		}
+		if _, err := outlier.NewRequest(op, params, nil); err == nil {
+			return
 		}
 	}
-	return none
+	if params[name] = old; old == nil {
+		delete(params, name)
+	}
 }
 
-func text(f outlier.Field) *rapid.Generator[string] {
+func text(p outlier.Param) *rapid.Generator[string] {
 	all := []*rapid.Generator[string]{
 		rapid.String(), rapid.StringMatching(`[a-z]{2}`), rapid.StringMatching(`[A-Za-z0-9_-]{24}`), rapid.StringMatching(`[A-Za-z0-9_-]{11}`),
 		rapid.StringMatching(`\*?\p{Latin}.{0,3}\p{Latin}\*?`), rapid.SampledFrom([]string{"en", "de", "null", "*É ß*"}),
 	}
-	if len(f.OneOf) > 0 {
-		all = append(all, rapid.SampledFrom(f.OneOf))
+	if len(p.OneOf) > 0 {
+		all = append(all, rapid.SampledFrom(p.OneOf))
 	}
 	return rapid.OneOf(all...)
 }
@@ -234,7 +222,7 @@ func TestEveryDataRequestObeysTheContract(t *testing.T) {
 
 func TestTrendingFormatsGoAsTheyAreWritten(t *testing.T) {
 	ask := func(params url.Values) *outlier.Request {
-		r, err := (&outlier.TrendingFormats{Params: params}).Request()
+		r, err := outlier.NewRequest(outlier.OpTrendingFormats, params, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

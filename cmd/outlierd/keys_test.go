@@ -127,7 +127,7 @@ func (w wish) sends(t *testing.T) map[string][]string {
 // sendsOf adds what an ask sends: its parameters, those that count its pages, and the
 // looks at a scan.
 func sendsOf(all map[string][]string, spec *job.Spec, ask job.Ask) {
-	endpoint := "GET " + outlier.PageRequest(ask.Op, nil).Path
+	endpoint := "GET " + ask.Op.Path()
 	switch {
 	case ask.Op == outlier.OpStartScan:
 		endpoint = "POST /scan"

@@ -210,7 +210,7 @@ func (o *options) named(ctx context.Context, r request, s showing) error {
 		return nil // what else may be wrong the run says
 	}
 	if !r.yes {
-		price := s.Config.Service.Prices.Of(outlier.PageRequest(outlier.OpFindChannels, nil))
+		price := s.Config.Service.Prices.Of(outlier.OpFindChannels, nil)
 		told := fmt.Sprintf("your tables do not show the channel id of %s; searching for it costs %s",
 			strings.Join(unknown.Handles, ", "), term.Count(price*outlier.Credits(len(unknown.Handles)), "credit"))
 		if err := consent(o.asker(), told, "Search?"); err != nil {

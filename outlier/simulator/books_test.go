@@ -142,8 +142,11 @@ func TestCallsAreLoggedByTheIdentityOfTheClient(t *testing.T) {
 	params := url.Values{"query": {"b", "a & ü"}, "size": {"40"}}
 	askRaw(t, s.Transport(), "/search/outliers?size=40&"+url.Values{"query": params["query"]}.Encode())
 	askRaw(t, s.Transport(), "/video/comments/dQw4w9WgXcQ")
-	search := outlier.Request{Op: outlier.OpSearch, Params: params}
-	comments := outlier.Request{Op: outlier.OpComments, Entity: "dQw4w9WgXcQ"}
+	search := requestFor(t, outlier.OpSearch, params)
+	comments, err := outlier.DataRequest(outlier.OpComments, "dQw4w9WgXcQ")
+	if err != nil {
+		t.Fatal(err)
+	}
 	want := []Call{
 		{At: Epoch, Op: outlier.OpSearch, Identity: search.Identity(), Result: Served, Status: 200, Charged: 2},
 		{At: Epoch, Op: outlier.OpComments, Entity: "dQw4w9WgXcQ", Identity: comments.Identity(), Result: Missing, Status: 404},

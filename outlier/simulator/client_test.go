@@ -2,6 +2,8 @@ package simulator
 
 import (
 	"context"
+	"maps"
+	"net/url"
 	"testing"
 	"time"
 
@@ -30,14 +32,8 @@ func clientOf(t *testing.T, s *Service) *outlier.Client {
 }
 
 func TestClientNeverTakesForRefundedWhatWasCharged(t *testing.T) {
-	search, err := new(outlier.Search).Request(0, 40)
-	if err != nil {
-		t.Fatal(err)
-	}
-	scan, err := (&outlier.StartScan{Query: []string{"moka pot"}}).Request()
-	if err != nil {
-		t.Fatal(err)
-	}
+	search := requestFor(t, outlier.OpSearch, url.Values{"from": {"0"}, "size": {"40"}})
+	scan := requestFor(t, outlier.OpStartScan, url.Values{"query": {"moka pot"}})
 	for _, f := range []Fault{
 		Slow(0), ServerError, GatewayPage, GatewayJSON, HTMLPage, Garbage, DropAnswer, CutBody, DropRequest, RateLimited, Unauthorized, NoCredits, Unreachable,
 	} {
@@ -54,42 +50,38 @@ func TestClientNeverTakesForRefundedWhatWasCharged(t *testing.T) {
 	}
 }
 
-// question is the parameters of one operation.
-type question interface {
-	Fields() []outlier.Field
-}
-
-// askFor makes the request of a question, for some page if it has pages.
-func askFor(t *rapid.T, q question) (*outlier.Request, error) {
-	switch q := q.(type) {
-	case *outlier.StartScan:
-		return q.Request()
-	case interface {
-		Request(from, size int) (*outlier.Request, error)
-	}:
-		return q.Request(rapid.IntRange(0, 3).Draw(t, "from"), rapid.IntRange(1, 40).Draw(t, "size"))
+// requestFor makes a request at the documented price.
+func requestFor(t *testing.T, op outlier.Operation, params url.Values) *outlier.Request {
+	t.Helper()
+	r, err := outlier.NewRequest(op, params, nil)
+	if err != nil {
+		t.Fatal(err)
 	}
-	t.Fatalf("no way to ask a %T", q)
-	return nil, nil
+	return r
 }
 
 func TestWhatTheClientLetsPassTheServiceAccepts(t *testing.T) {
 	s := unhurried(Options{Seed: 1})
 	client := clientOf(t, s)
 	channel := []string{"UCaaaaaaaaaaaaaaaaaaaaaa"}
-	for _, start := range []func() question{
-		func() question { return new(outlier.Search) },
-		func() question { return &outlier.Related{Title: []string{"moka pot"}} },
-		func() question { return new(outlier.FindChannels) },
-		func() question { return &outlier.FindRelatedChannels{RelatedChannelID: channel} },
-		func() question { return &outlier.StartScan{Query: channel} },
+	for op, needed := range map[outlier.Operation]url.Values{
+		outlier.OpSearch:              nil,
+		outlier.OpRelated:             {"title": {"moka pot"}},
+		outlier.OpFindChannels:        nil,
+		outlier.OpFindRelatedChannels: {"relatedChannelId": channel},
+		outlier.OpStartScan:           {"query": channel},
 	} {
 		ask := func(rt *rapid.T) (passed bool) {
-			q := start()
-			for range rapid.IntRange(0, 4).Draw(rt, "fields") {
-				drawField(rt, rapid.SampledFrom(q.Fields()).Draw(rt, "field"))
+			params := url.Values{}
+			maps.Copy(params, needed)
+			for range rapid.IntRange(0, 4).Draw(rt, "parameters") {
+				drawParam(rt, rapid.SampledFrom(op.Params()).Draw(rt, "parameter"), params)
 			}
-			r, err := askFor(rt, q)
+			if op != outlier.OpStartScan {
+				params.Set("from", outlier.Integer(rapid.Int64Range(0, 3).Draw(rt, "from")))
+				params.Set("size", outlier.Integer(rapid.Int64Range(1, 40).Draw(rt, "size")))
+			}
+			r, err := outlier.NewRequest(op, params, nil)
 			if err != nil {
 				return false // refused before anything was sent
 			}
@@ -110,7 +102,7 @@ func TestWhatTheClientLetsPassTheServiceAccepts(t *testing.T) {
 			}
 		}
 		if passed < 5 {
-			t.Errorf("%d of 20 %T passed", passed, start())
+			t.Errorf("%d of 20 %s passed", passed, op)
 		}
 	}
 	if unknown := s.Books().UnknownParams; len(unknown) > 0 {
@@ -119,11 +111,9 @@ func TestWhatTheClientLetsPassTheServiceAccepts(t *testing.T) {
 }
 
 func TestListsAreReadAsTheClientWritesThem(t *testing.T) {
-	search := outlier.Search{Query: []string{"a, b", "moka pot"}, By: "lexical", Filters: outlier.Filters{Language: []string{"en", "de"}, ExcludeKeyword: []string{"c,d"}}}
-	r, err := search.Request(0, 40)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := requestFor(t, outlier.OpSearch, url.Values{
+		"query": {"a, b", "moka pot"}, "by": {"lexical"}, "language": {"en", "de"}, "excludeKeyword": {"c,d"}, "from": {"0"}, "size": {"40"},
+	})
 	for _, written := range []outlier.Arrays{"", outlier.ArraysRepeat, outlier.ArraysBracket, outlier.ArraysComma} {
 		for _, read := range []outlier.Arrays{"", outlier.ArraysBracket, outlier.ArraysComma} {
 			s := unhurried(Options{Seed: 1, Arrays: read})
@@ -145,10 +135,7 @@ func TestClientReadsScansAsTheyGo(t *testing.T) {
 		"Queued": {}, "Running": {}, "Suspended": {}, "ContinuedAsNew": {}, "Completed": {true, true}, "Failed": {true, false}, "Terminated": {true, false},
 	} {
 		s := unhurried(Options{Seed: 1, Scans: course(Phase{Status: status})})
-		start, err := (&outlier.StartScan{Query: []string{"moka pot"}, Mode: outlier.ModeStandard}).Request()
-		if err != nil {
-			t.Fatal(err)
-		}
+		start := requestFor(t, outlier.OpStartScan, url.Values{"query": {"moka pot"}, "mode": {outlier.ModeStandard}})
 		answer, err := clientOf(t, s).Do(t.Context(), start, new(purse))
 		if err != nil {
 			t.Fatal(err)
@@ -173,32 +160,36 @@ func TestClientReadsScansAsTheyGo(t *testing.T) {
 	}
 }
 
-// drawField sets a field to something near the bounds of its rule.
-func drawField(t *rapid.T, f outlier.Field) {
-	switch v := f.Value.(type) {
-	case *string:
-		*v = rapid.SampledFrom(append([]string{"", "x", "*a", "*ab", "É*é", "null"}, f.OneOf...)).Draw(t, f.Name)
-	case *[]string:
-		*v = rapid.SliceOfN(rapid.SampledFrom([]string{"en", "de", "EN", "", "moka pot", "\x00", "a,b&c=d", "dQw4w9WgXcQ", "UCaaaaaaaaaaaaaaaaaaaaaa"}), 0, 3).Draw(t, f.Name)
-	case **bool:
-		*v = new(rapid.Bool().Draw(t, f.Name))
-	case *outlier.Range[int64]:
-		v.From = drawBound(t, f.Name, []int64{-1, 0, 1, 120, maxInteger, maxInteger + 1})
-		v.To = drawBound(t, f.Name, []int64{-1, 0, 1, 120, 121, maxInteger, maxInteger + 1})
-	case *outlier.Range[float64]:
-		v.From = drawBound(t, f.Name, []float64{-1, 0, 1e-9, 2.5, 1e21, 1e300})
-		v.To = drawBound(t, f.Name, []float64{-1, 0, 1e-9, 2.5, 1e21, 1e300})
-	case *outlier.Range[time.Time]:
-		v.From = drawBound(t, f.Name, []time.Time{Epoch, Epoch.Add(time.Nanosecond), Epoch.In(time.FixedZone("", 3600))})
-		v.To = drawBound(t, f.Name, []time.Time{Epoch, Epoch.Add(time.Hour), time.Date(12345, 1, 1, 0, 0, 0, 0, time.UTC)})
-	default:
-		t.Fatalf("%s is a %T", f.Name, v)
+// drawParam sets a parameter to something near the bounds of its rule.
+func drawParam(t *rapid.T, p outlier.Param, params url.Values) {
+	values := []string{"", "x", "*a", "*ab", "É*é", "null"}
+	switch p.Form {
+	case outlier.Text:
+		values = append(values, p.OneOf...)
+	case outlier.Texts:
+		texts := rapid.SampledFrom([]string{"en", "de", "EN", "", "moka pot", "\x00", "a,b&c=d", "dQw4w9WgXcQ", "UCaaaaaaaaaaaaaaaaaaaaaa"})
+		params[p.Name] = rapid.SliceOfN(texts, 0, 3).Draw(t, p.Name)
+		return
+	case outlier.Flag:
+		values = []string{"true", "false"}
+	case outlier.Integers:
+		values = written(outlier.Integer, -1, 0, 1, 120, 121, maxInteger, maxInteger+1)
+	case outlier.Numbers:
+		values = written(outlier.Number, -1, 0, 1e-9, 2.5, 1e21, 1e300)
+	case outlier.Instants:
+		values = written(outlier.Instant, Epoch, Epoch.Add(time.Nanosecond), Epoch.Add(time.Hour), Epoch.In(time.FixedZone("", 3600)),
+			time.Date(12345, 1, 1, 0, 0, 0, 0, time.UTC))
+	}
+	for _, name := range p.Names() {
+		if rapid.Bool().Draw(t, name+" given") {
+			params.Set(name, rapid.SampledFrom(values).Draw(t, name))
+		}
 	}
 }
 
-func drawBound[T any](t *rapid.T, name string, of []T) *T {
-	if rapid.Bool().Draw(t, name+" open") {
-		return nil
+func written[T any](format func(T) string, values ...T) (all []string) {
+	for _, v := range values {
+		all = append(all, format(v))
 	}
-	return new(rapid.SampledFrom(of).Draw(t, name+" bound"))
+	return all
 }

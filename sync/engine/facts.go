@@ -227,17 +227,11 @@ func (e *Engine) holdForReading(f *plan.Frozen) outlier.Credits {
 	return outlier.Credits(f.ReadPages()) * plan.PriceOfReading(e.Config.Service.Prices)
 }
 
-// request makes the request of a step from its stored parameters, at the price that
-// is configured.
-func (e *Engine) request(op outlier.Operation, encoded string) (*outlier.Request, error) {
+// stored reads the parameters of a step.
+func stored(encoded string) (url.Values, error) {
 	params, err := url.ParseQuery(encoded)
 	if err != nil {
 		return nil, fmt.Errorf("read the stored parameters %q: %w", encoded, err)
 	}
-	request := outlier.PageRequest(op, params)
-	if op == outlier.OpStartScan {
-		request = outlier.StartScanRequest(params)
-	}
-	request.Price = e.Config.Service.Prices.Of(request)
-	return request, nil
+	return params, nil
 }

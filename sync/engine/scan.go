@@ -170,7 +170,11 @@ func (e *Engine) Joins(ctx context.Context, spec *job.Spec) (all []state.Scan, e
 // startScan makes one attempt. One that provably did nothing is followed by another,
 // with an intent of its own, when the step's turn comes again.
 func (r *run) startScan(ctx context.Context, step *state.Step) error {
-	request, err := r.engine.request(step.Op, step.Params)
+	params, err := stored(step.Params)
+	if err != nil {
+		return err
+	}
+	request, err := outlier.NewRequest(step.Op, params, r.engine.Config.Service.Prices)
 	if err != nil {
 		return err
 	}

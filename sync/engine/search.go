@@ -286,13 +286,15 @@ func (r *run) read(step *state.Step, body []byte) (outlier.Page, error) {
 
 // pageRequest is the call for the step's next page.
 func (e *Engine) pageRequest(step *state.Step, at place) (*outlier.Request, error) {
-	request, err := e.request(step.Op, step.Params)
-	if err != nil || step.Op == outlier.OpTrendingFormats {
-		return request, err
+	params, err := stored(step.Params)
+	if err != nil {
+		return nil, err
 	}
-	request.Params.Set("from", strconv.Itoa(at.from))
-	request.Params.Set("size", strconv.Itoa(plan.PageSize))
-	return request, nil
+	if step.Op != outlier.OpTrendingFormats {
+		params.Set("from", strconv.Itoa(at.from))
+		params.Set("size", strconv.Itoa(plan.PageSize))
+	}
+	return outlier.NewRequest(step.Op, params, e.Config.Service.Prices)
 }
 
 // keepPage records a page in the transaction of its answer. An attempt without an
@@ -387,7 +389,7 @@ func (r *run) turn(tx *state.Tx, step *state.Step, at place, page outlier.Page) 
 // channels finds goes by the channel's id.
 func (r *run) hits(step *state.Step, page outlier.Page) []state.Hit {
 	params, _ := url.ParseQuery(r.plan.EnrichWhere) // it was encoded by us
-	wanted := outlier.ReadHitFilter(step.Op, params)
+	wanted := outlier.NewHitFilter(step.Op, params)
 	hits := make([]state.Hit, 0, len(page.Hits))
 	for _, h := range page.Hits {
 		hit := state.Hit{VideoID: h.VideoID, ChannelID: h.ChannelID, Comments: h.Comments, Excluded: !wanted.Admits(h)}

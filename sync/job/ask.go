@@ -2,11 +2,10 @@ package job
 
 import (
 	"fmt"
-	"maps"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
-	"time"
 
 	"outlierd/outlier"
 	"outlierd/sync/yamltree"
@@ -37,8 +36,7 @@ func (b *builder) newTemplate(op outlier.Operation) *template {
 // from its where, whichever has it.
 func (a *asker) fields(verb, where *yamltree.Node) {
 	filters := a.b.merge(where)
-	fields := a.ask.fields()
-	for _, f := range fields {
+	for _, f := range a.ask.fields() {
 		name := snake(f.Name)
 		if v := verb.Get(name); v != nil {
 			a.assign(f, v)
@@ -46,47 +44,48 @@ func (a *asker) fields(verb, where *yamltree.Node) {
 			a.assign(f, v)
 		}
 	}
-	maps.Copy(a.ask.Params, outlier.Params(fields))
 }
 
-// assign reads n into the field f of a request, and holds it to the rule of the
+// assign reads n into the parameter f of a request, and holds it to the rule of the
 // interface.
-func (a *asker) assign(f outlier.Field, n *yamltree.Node) {
+func (a *asker) assign(f outlier.Param, n *yamltree.Node) {
 	if !n.Has(yamltree.Text, yamltree.Whole, yamltree.Number, yamltree.Boolean, yamltree.List, yamltree.Mapping, yamltree.Template) {
 		return
 	}
-	var err error
-	switch v := f.Value.(type) {
-	case *string:
+	switch f.Form {
+	case outlier.Text:
 		if patterns := a.patterns(f.Name, n, ""); len(patterns) > 0 {
-			*v = patterns[0]
+			a.ask.Params.Set(f.Name, patterns[0])
 		}
 		return
-	case *[]string:
-		*v = a.texts(f.Name, n)
+	case outlier.Texts:
+		if texts := a.texts(f.Name, n); len(texts) > 0 {
+			a.ask.Params[f.Name] = texts
+		}
 		return
 	}
 	if n.Kind == yamltree.Template {
 		return // what nobody takes is refused in the end
 	}
-	switch v := f.Value.(type) {
-	case **bool:
-		*v = new(strings.EqualFold(n.Text, "true"))
-	case *outlier.Range[time.Time]:
-		*v, err = a.dates(n)
+	var err error
+	switch f.Form {
+	case outlier.Flag:
+		a.ask.Params.Set(f.Name, strconv.FormatBool(strings.EqualFold(n.Text, "true")))
+	case outlier.Instants:
+		err = a.dates(f, n)
 	default:
-		err = readRange(f, n.Text)
+		err = readRange(a.ask.Params, f, n.Text)
 	}
 	if err != nil {
 		n.RefuseQuoting(err.Error())
 		return
 	}
-	a.b.check(f, n)
+	a.check(f, n)
 }
 
 // check reports what the interface has against the value of f.
-func (b *builder) check(f outlier.Field, n *yamltree.Node) {
-	for _, e := range f.Check() {
+func (a *asker) check(f outlier.Param, n *yamltree.Node) {
+	for _, e := range f.Check(a.ask.Params) {
 		end := strings.TrimPrefix(e.Path, f.Name)
 		words := map[string]string{"": "", "From": "the lower end ", "To": "the upper end "}[end] + e.Message
 		n.RefuseQuoting(strings.ReplaceAll(words, f.Name+"To", "the upper end"))
@@ -95,16 +94,18 @@ func (b *builder) check(f outlier.Field, n *yamltree.Node) {
 
 // dates reads published_at: a range of dates, or a window in words, which is kept in
 // the template until it is known what time it is.
-func (a *asker) dates(n *yamltree.Node) (r outlier.Range[time.Time], err error) {
+func (a *asker) dates(f outlier.Param, n *yamltree.Node) (err error) {
 	words := strings.Join(strings.Fields(n.Text), " ")
 	a.ask.published = words
 	if strings.Contains(words, "..") {
 		from, to := instants(a.b.cfg.Timezone)
-		return parseRange(words, from, to)
+		r, err := parseRange(words, from, to)
+		putRange(a.ask.Params, f, r, outlier.Instant)
+		return err
 	}
 	a.ask.Window, err = parseWindow(words)
 	a.ask.Window.Zone = a.b.cfg.Timezone
-	return r, err
+	return err
 }
 
 // texts reads a list of texts. If a file or SQL gives them, they are noted in the

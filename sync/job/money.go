@@ -25,7 +25,7 @@ func (s *Spec) step(prices outlier.Prices) (outlier.Credits, string) {
 		return price, "a page of trending formats"
 	case outlier.OpStartScan:
 		pages := s.Scan.Pages(s.Pages)
-		price += outlier.Credits(pages-1) * prices.Of(outlier.PageRequest(outlier.OpSearch, nil))
+		price += outlier.Credits(pages-1) * prices.Of(outlier.OpSearch, nil)
 		if pages == 1 {
 			return price, fmt.Sprintf("a %s scan with a page of its results", s.Scan.Mode)
 		}
@@ -38,10 +38,10 @@ func (s *Spec) step(prices outlier.Prices) (outlier.Credits, string) {
 // page, which may turn out to be the only one.
 func (s *Spec) least(prices outlier.Prices) outlier.Credits {
 	if s.ask.Op != outlier.OpStartScan {
-		return prices.Of(outlier.PageRequest(s.ask.Op, nil))
+		return prices.Of(s.ask.Op, nil)
 	}
-	start := outlier.StartScanRequest(url.Values{"mode": {s.Scan.Mode}})
-	return prices.Of(start) + prices.Of(outlier.PageRequest(outlier.OpSearch, nil))
+	start := prices.Of(outlier.OpStartScan, url.Values{"mode": {s.Scan.Mode}})
+	return start + prices.Of(outlier.OpSearch, nil)
 }
 
 // caps refuses amounts that contradict each other, and those that not even the

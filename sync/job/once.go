@@ -180,4 +180,4 @@ func (c *Config) Once(verb Verb, yaml []byte) (*Spec, error) {
 	return &spec, nil
 }
 
-func published(f outlier.Field) bool { return f.Name == "publishedAt" }
+func published(f outlier.Param) bool { return f.Name == "publishedAt" }

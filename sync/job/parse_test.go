@@ -63,8 +63,15 @@ func search(t *testing.T, body string) url.Values {
 	return asks(t, &parse(t, head+body).Jobs[0])[0].Params
 }
 
-// params are the parameters of a search as they are sent.
-func params(s outlier.Search) url.Values { return outlier.Params(s.Fields()) }
+// params are parameters as they are sent, from a query string.
+func params(t *testing.T, encoded string) url.Values {
+	t.Helper()
+	params, err := url.ParseQuery(encoded)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return params
+}
 
 func berlin(t *testing.T) *time.Location {
 	t.Helper()
@@ -174,14 +181,8 @@ sinks_down_after: 2h
 	}
 	asked := asks(t, &got.Jobs[0])
 	for i, kind := range []string{"video", "short"} {
-		want := params(outlier.Search{
-			Query: []string{"moka pot", "2024"}, By: "lexical", Seed: "7", SortBy: "averageViewsRatio", SortOrder: "asc",
-			Filters: outlier.Filters{
-				Type:      kind,
-				ZScore:    outlier.Range[float64]{From: new(2.0)},
-				ViewCount: outlier.Range[int64]{From: new(int64(5))},
-			},
-		})
+		want := params(t, "query=moka+pot&query=2024&by=lexical&seed=7&sortBy=averageViewsRatio&sortOrder=asc&"+
+			"type="+kind+"&zScoreFrom=2&viewCountFrom=5")
 		if diff := cmp.Diff(want, asked[i].Params); diff != "" {
 			t.Errorf("(-want +got)\n%s", diff)
 		}

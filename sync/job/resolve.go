@@ -337,7 +337,7 @@ func (r *resolver) window(a *Ask, w window) error {
 		a.Afresh = last.IsZero()
 	}
 	from := w.begin(r.in.Now, last).UTC()
-	maps.Copy(a.Params, outlier.Params([]outlier.Field{{Name: "publishedAt", Value: &outlier.Range[time.Time]{From: &from}}}))
+	outlier.SetRange(a.Params, "publishedAt", from, time.Time{})
 	return nil
 }
 

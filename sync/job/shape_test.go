@@ -46,11 +46,11 @@ func TestTheSchemaInTheRootIsTheEmbeddedOne(t *testing.T) {
 // The table of filters is package outlier's. The schema describes the same filters to
 // editors, each with the right form.
 func TestTheSchemaHasTheFiltersOfTheInterface(t *testing.T) {
-	sameFilters(t, "where", new(outlier.Search).Fields()[5:])
-	sameFilters(t, "channelWhere", new(outlier.FindRelatedChannels).Fields()[1:])
+	sameFilters(t, "where", outlier.OpSearch.Params()[5:])
+	sameFilters(t, "channelWhere", outlier.OpFindRelatedChannels.Params()[1:])
 }
 
-func sameFilters(t *testing.T, definition string, fields []outlier.Field) {
+func sameFilters(t *testing.T, definition string, fields []outlier.Param) {
 	t.Helper()
 	have := properties(t, definition)
 	delete(have, "use")
@@ -62,11 +62,10 @@ func sameFilters(t *testing.T, definition string, fields []outlier.Field) {
 			t.Errorf("the schema lacks %s", name)
 			continue
 		}
-		want := map[string]string{
-			"*[]string": "textsFilter", "**bool": "yesNo",
-			"*outlier.Range[int64]": "integers", "*outlier.Range[float64]": "numbers",
-		}[fmt.Sprintf("%T", f.Value)]
-		if _, text := f.Value.(*string); text && f.OneOf == nil {
+		want := map[outlier.Form]string{
+			outlier.Texts: "textsFilter", outlier.Flag: "yesNo", outlier.Integers: "integers", outlier.Numbers: "numbers",
+		}[f.Form]
+		if f.Form == outlier.Text && f.OneOf == nil {
 			want = "textFilter"
 		}
 		if want != "" && cmp.Diff(p["allOf"], []any{map[string]any{"$ref": "#/definitions/" + want}}) != "" {
@@ -108,7 +107,7 @@ func TestTheSchemaHasTheWordsOfTheInterface(t *testing.T) {
 	sameWords(t, "sort", schemaPart(t, "sort")["enum"], sorts(outlier.OpSearch))
 	channels, _ := properties(t, "findChannels")["sort"].(map[string]any)
 	sameWords(t, "sort of channels", channels["enum"], sorts(outlier.OpFindChannels))
-	for _, f := range append(new(outlier.Search).Fields(), new(outlier.StartScan).Fields()...) {
+	for _, f := range append(outlier.OpSearch.Params(), outlier.OpStartScan.Params()...) {
 		switch f.Name {
 		case "by":
 			sameWords(t, "by", schemaPart(t, "by")["enum"], f.OneOf)
@@ -173,7 +172,7 @@ func definitions(t *testing.T) map[string]any {
 func TestTheSchemaHasTheFiltersOfHits(t *testing.T) {
 	want := []string{"use"}
 	for _, op := range []outlier.Operation{outlier.OpSearch, outlier.OpFindChannels} {
-		for _, f := range outlier.NewHitFilter(op).Fields() {
+		for _, f := range outlier.HitParams(op) {
 			want = append(want, snake(f.Name))
 		}
 	}

@@ -1,6 +1,7 @@
 package job
 
 import (
+	"errors"
 	"fmt"
 	"iter"
 	"net/url"
@@ -30,23 +31,11 @@ type template struct {
 const ids = "id"
 
 // fields are the parameters of the request that the template is for.
-func (t *template) fields() []outlier.Field {
+func (t *template) fields() []outlier.Param {
 	if t.Hits {
-		return outlier.NewHitFilter(t.Op).Fields()
+		return outlier.HitParams(t.Op)
 	}
-	switch t.Op {
-	case outlier.OpSearch:
-		return new(outlier.Search).Fields()
-	case outlier.OpRelated:
-		return new(outlier.Related).Fields()
-	case outlier.OpFindChannels:
-		return new(outlier.FindChannels).Fields()
-	case outlier.OpFindRelatedChannels:
-		return new(outlier.FindRelatedChannels).Fields()
-	case outlier.OpStartScan:
-		return (&outlier.StartScan{FindBy: t.Params.Get("findBy")}).Fields()
-	}
-	return nil
+	return t.Op.Params()
 }
 
 // parser reads the parameter called name if it is an id, of which people may have
@@ -70,32 +59,18 @@ func (t *template) accept(name, text string) (string, error) {
 		return parse(text)
 	}
 	for _, f := range t.fields() {
-		if f.Name != name || !isText(f) {
+		if f.Name != name || f.Form != outlier.Text && f.Form != outlier.Texts {
 			continue
 		}
-		one := f
-		one.Value = &[]string{text} // a single text keeps the same rules
-		for _, e := range one.Check() {
-			return "", fmt.Errorf("%s", e.Message)
+		if problem := f.CheckText(text); problem != "" {
+			return "", errors.New(problem)
 		}
-		if t.arrays == outlier.ArraysComma && t.Op != outlier.OpStartScan && strings.Contains(text, ",") && isList(f) {
+		asOne := t.arrays == outlier.ArraysComma && t.Op != outlier.OpStartScan && f.Form == outlier.Texts
+		if asOne && strings.Contains(text, ",") {
 			return "", fmt.Errorf("has a comma, so that `service.arrays: comma` would send %q as two texts", text)
 		}
 	}
 	return text, nil
-}
-
-func isText(f outlier.Field) bool {
-	switch f.Value.(type) {
-	case *string, *[]string:
-		return true
-	}
-	return false
-}
-
-func isList(f outlier.Field) bool {
-	_, list := f.Value.(*[]string)
-	return list
 }
 
 // subjects are the parameters that say what is looked for, as opposed to filters.

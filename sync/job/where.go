@@ -137,22 +137,36 @@ func takesRange(name, text string) bool {
 	for _, op := range []outlier.Operation{outlier.OpSearch, outlier.OpFindChannels} {
 		for _, f := range (&template{Op: op}).fields() {
 			if snake(f.Name) == name {
-				return readRange(f, text) == nil && len(f.Check()) == 0
+				params := url.Values{}
+				return readRange(params, f, text) == nil && len(f.Check(params)) == 0
 			}
 		}
 	}
 	return false
 }
 
-// readRange reads text into a field that is a range of numbers.
-func readRange(f outlier.Field, text string) (err error) {
-	switch v := f.Value.(type) {
-	case *outlier.Range[int64]:
-		*v, err = parseRange(text, parseInteger, parseInteger)
-	case *outlier.Range[float64]:
-		*v, err = parseRange(text, parseNumber, parseNumber)
+// readRange reads text into a parameter that is a range of numbers.
+func readRange(params url.Values, f outlier.Param, text string) error {
+	switch f.Form {
+	case outlier.Integers:
+		r, err := parseRange(text, parseInteger, parseInteger)
+		putRange(params, f, r, outlier.Integer)
+		return err
+	case outlier.Numbers:
+		r, err := parseRange(text, parseNumber, parseNumber)
+		putRange(params, f, r, outlier.Number)
+		return err
 	}
-	return err
+	return nil
+}
+
+// putRange sets the ends of a range that are there.
+func putRange[T any](params url.Values, f outlier.Param, r span[T], format func(T) string) {
+	for i, end := range []*T{r.From, r.To} {
+		if end != nil {
+			params.Set(f.Names()[i], format(*end))
+		}
+	}
 }
 
 // Conditions are canonical parameters in the words of the file: "z_score 2..",

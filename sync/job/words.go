@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"outlierd/outlier"
 	"outlierd/sync/yamltree"
 )
 
@@ -63,9 +62,11 @@ func (d Duration) String() string {
 	return strconv.FormatInt(int64(t/time.Minute), 10) + "m"
 }
 
+// A span bounds a quantity on either side, both ends included; nil is no bound.
+type span[T any] struct{ From, To *T }
+
 // parseRange reads "a..b", "a.." or "..b"; from and to read the ends.
-func parseRange[T any](text string, from, to func(string) (T, error)) (outlier.Range[T], error) {
-	var r outlier.Range[T]
+func parseRange[T any](text string, from, to func(string) (T, error)) (r span[T], err error) {
 	low, high, found := strings.Cut(text, "..")
 	if !found || low == "" && high == "" {
 		return r, fmt.Errorf("%q is not a range; write a..b, a.. or ..b", text)

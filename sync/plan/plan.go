@@ -208,10 +208,7 @@ func Price(prices outlier.Prices, op outlier.Operation, params string) outlier.C
 	if err != nil {
 		return 0
 	}
-	if op == outlier.OpStartScan {
-		return prices.Of(outlier.StartScanRequest(values))
-	}
-	return prices.Of(outlier.PageRequest(op, values))
+	return prices.Of(op, values)
 }
 
 // PriceOfReading is what a page of a scan's results costs: a search.
@@ -222,8 +219,6 @@ func PriceOfReading(prices outlier.Prices) outlier.Credits {
 // dated is ask for the dates of a window.
 func dated(ask job.Ask, d Dates) job.Ask {
 	ask.Params = maps.Clone(ask.Params)
-	maps.Copy(ask.Params, outlier.Params([]outlier.Field{
-		{Name: "publishedAt", Value: &outlier.Range[time.Time]{From: &d.From, To: &d.To}},
-	}))
+	outlier.SetRange(ask.Params, "publishedAt", d.From, d.To)
 	return ask
 }

@@ -22,7 +22,7 @@ func (r Read) Check() error {
 	if err != nil {
 		return err
 	}
-	if err := outlier.CheckParams(outlier.OpSearch, params); err != nil {
+	if _, err := outlier.NewRequest(outlier.OpSearch, params, nil); err != nil {
 		return fmt.Errorf("the scan is not started, since its results could not be read: %w", err)
 	}
 	return nil

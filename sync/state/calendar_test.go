@@ -102,7 +102,10 @@ func (c *calendars) note(account string, n outlier.Credits) *spending {
 
 // attempt makes a call of 2 credits, and reports whether they stay spent.
 func (c *calendars) attempt(r *rapid.T, p state.Purchase) bool {
-	request := outlier.PageRequest(outlier.OpSearch, url.Values{"query": {"chess"}, "from": {"0"}, "size": {"40"}})
+	request, err := outlier.NewRequest(outlier.OpSearch, url.Values{"query": {"chess"}, "from": {"0"}, "size": {"40"}}, nil)
+	if err != nil {
+		r.Fatal(err)
+	}
 	a, err := c.store.Meter(p).Reserve(c.t.Context(), request)
 	if err == nil {
 		err = a.Sending()
@@ -273,7 +276,7 @@ func buyAll(t *testing.T, dir string, o state.Options, scope credit.Scope, want 
 		}
 		return nil
 	}
-	request := outlier.PageRequest(outlier.OpSearch, url.Values{"query": {"chess"}})
+	request, err := outlier.NewRequest(outlier.OpSearch, url.Values{"query": {"chess"}}, nil)
 	bought := 0
 	for err == nil {
 		var a outlier.Attempt

@@ -192,13 +192,18 @@ func (j *job) finish(run *state.Run, stuck map[int64]error) error {
 // request is the step's next call, at the price that is on the list.
 func (j *job) request(step *state.Step) *outlier.Request {
 	params, _ := url.ParseQuery(step.Params) // it was encoded by us
-	r := outlier.StartScanRequest(params)
+	prices := outlier.DocumentedPrices()
+	for tariff := range prices {
+		prices[tariff] += j.dearer
+	}
 	if step.Op != outlier.OpStartScan {
 		params.Set("from", strconv.Itoa(step.Next))
 		params.Set("size", "1")
-		r = outlier.PageRequest(step.Op, params)
 	}
-	r.Price += j.dearer
+	r, err := outlier.NewRequest(step.Op, params, prices)
+	if err != nil {
+		j.t.Fatal(err)
+	}
 	return r
 }
 

@@ -1,0 +1,250 @@
+package outlier
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// The codes of our own refusals. Those of the service are not shown.
+const (
+	codeEnum     = "enum"     // not one of the allowed values
+	codePattern  = "pattern"  // not of the form
+	codeBounds   = "bounds"   // too small or too large
+	codeOrder    = "order"    // From above To: paid for, and always empty
+	codeRequired = "required" // missing
+	codeUnknown  = "unknown"  // not a parameter of the operation
+)
+
+// Check applies the rule of this one parameter to its values as they are sent
+// (interface, Endpoints and Common filters); what is not there is not wrong, unless
+// it is required. The Path of an error is the name on the wire: "viewCountTo".
+func (p Param) Check(params url.Values) []FieldError {
+	switch p.Form {
+	case Texts:
+		return p.checkTexts(params[p.Name])
+	case Integers:
+		return checkRange(p, params, integers, p.checkInteger)
+	case Numbers:
+		return checkRange(p, params, numbers, p.checkNumber)
+	case Instants:
+		return checkRange(p, params, instants, func(time.Time, bool) string { return "" })
+	}
+	values, given := params[p.Name]
+	switch {
+	case !given:
+		return nil
+	case len(values) != 1:
+		return p.wrong("", codePattern, fmt.Sprintf("must have one value, not %d", len(values)))
+	case p.Form == Flag && values[0] != "true" && values[0] != "false":
+		return p.wrong("", codePattern, fmt.Sprintf("must be true or false, not %q", clean(values[0])))
+	case p.Form == Flag:
+		return nil
+	case p.Form == Count:
+		return p.checkCount(values[0])
+	}
+	return p.checkText(values[0])
+}
+
+func (p Param) checkTexts(list []string) []FieldError {
+	if p.required && len(list) == 0 {
+		return p.wrong("", codeRequired, "is missing; give at least one")
+	}
+	var all []FieldError
+	for _, s := range list {
+		all = append(all, p.checkText(s)...)
+	}
+	return all
+}
+
+// CheckText applies the rule of a text, or of one element of a list of texts, and
+// says what is wrong with it; "" if nothing is.
+func (p Param) CheckText(s string) string {
+	for _, e := range p.checkText(s) {
+		return e.Message
+	}
+	return ""
+}
+
+func (p Param) checkText(s string) []FieldError {
+	switch {
+	case !utf8.ValidString(s):
+		return p.wrong("", codePattern, "is not valid UTF-8")
+	case strings.TrimSpace(s) == "":
+		return p.wrong("", codePattern, "is empty")
+	case len(p.OneOf) > 0 && !slices.Contains(p.OneOf, s):
+		message := fmt.Sprintf("must be one of %s, not %q", strings.Join(p.OneOf, ", "), clean(s))
+		return p.wrong("", codeEnum, message)
+	case p.text != nil:
+		if problem := p.text(s); problem != "" {
+			return p.wrong("", codePattern, problem)
+		}
+	}
+	return nil
+}
+
+// A scale reads and writes the ends of ranges of one form.
+type scale[T any] struct {
+	what    string // as messages name one value
+	parse   func(string) (T, error)
+	format  func(T) string
+	compare func(a, b T) int
+}
+
+var (
+	integers = scale[int64]{"a whole number in digits",
+		func(s string) (int64, error) { return strconv.ParseInt(s, 10, 64) }, Integer, cmp.Compare[int64]}
+	numbers = scale[float64]{"a number such as 2 or 0.5",
+		func(s string) (float64, error) { return strconv.ParseFloat(s, 64) }, Number, cmp.Compare[float64]}
+	instants = scale[time.Time]{"a time such as 2026-10-31T18:00:00Z",
+		func(s string) (time.Time, error) { return time.Parse(time.RFC3339, s) }, Instant, time.Time.Compare}
+)
+
+// read reads the end of a range. Only the form in which values are sent is read, so
+// that one question has one identity. It is nil where nothing is given.
+func (s scale[T]) read(params url.Values, name string) (end *T, problem string) {
+	values, given := params[name]
+	if !given {
+		return nil, ""
+	}
+	if len(values) != 1 {
+		return nil, fmt.Sprintf("must have one value, not %d", len(values))
+	}
+	v, err := s.parse(values[0])
+	if err != nil || s.format(v) != values[0] {
+		return nil, fmt.Sprintf("must be %s, not %q", s.what, clean(values[0]))
+	}
+	return &v, ""
+}
+
+// checkRange checks both ends of a range, and then their order. The interface
+// allows From above To; it is refused because its answer is empty and costs the same.
+func checkRange[T any](p Param, params url.Values, s scale[T], end func(v T, isTo bool) string) []FieldError {
+	var all []FieldError
+	var ends [2]*T
+	for i, side := range []string{"From", "To"} {
+		v, problem := s.read(params, p.Name+side)
+		if problem != "" {
+			all = append(all, p.wrong(side, codePattern, problem)...)
+			continue
+		}
+		if ends[i] = v; v == nil {
+			continue
+		}
+		if problem := end(*v, i == 1); problem != "" {
+			all = append(all, p.wrong(side, codeBounds, problem)...)
+		}
+	}
+	if len(all) == 0 && ends[0] != nil && ends[1] != nil && s.compare(*ends[0], *ends[1]) > 0 {
+		return p.wrong("From", codeOrder, "must not be above "+p.Name+"To")
+	}
+	return all
+}
+
+func (p Param) checkCount(text string) []FieldError {
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < p.min || n > p.max || Integer(n) != text {
+		return p.wrong("", codeBounds, fmt.Sprintf("must be %d to %d, not %s", p.min, p.max, clean(text)))
+	}
+	return nil
+}
+
+func (p Param) checkInteger(n int64, isTo bool) string {
+	most := p.max
+	if most > 0 && !isTo {
+		most = maxInteger // whatever To is bounded by
+	}
+	switch {
+	case p.positive && isTo && n <= 0:
+		return fmt.Sprintf("must be above 0, not %d", n)
+	case p.positive && n < 0:
+		return fmt.Sprintf("must be 0 or more, not %d", n)
+	case most > 0 && n > most:
+		return fmt.Sprintf("must be at most %d, not %d", most, n)
+	}
+	return ""
+}
+
+func (p Param) checkNumber(x float64, isTo bool) string {
+	switch {
+	case math.IsNaN(x) || math.IsInf(x, 0):
+		return "must be a finite number"
+	case p.positive && isTo && x <= 0:
+		return "must be above 0, not " + strconv.FormatFloat(x, 'g', -1, 64)
+	case p.positive && x < 0:
+		return "must be 0 or more, not " + strconv.FormatFloat(x, 'g', -1, 64)
+	}
+	return ""
+}
+
+// checkChannelID holds a parameter to the form that the interface gives for
+// channel ids in paths; for parameters it shows no rule.
+func checkChannelID(s string) string {
+	if channelID.MatchString(s) {
+		return ""
+	}
+	return fmt.Sprintf("must be a channel id, 24 letters, digits, - or _, not %q", clean(s))
+}
+
+// checkVideoID does the same for ids of videos, where the interface shows the rule
+// for one parameter, thumbnailVideoId.
+func checkVideoID(s string) string {
+	if videoID.MatchString(s) {
+		return ""
+	}
+	return fmt.Sprintf("must be a video id, 11 letters, digits, - or _, not %q", clean(s))
+}
+
+// latin are the letters of which a title pattern must have two, accented ones
+// included. Unicode's own Latin has more, of which the interface does not speak:
+// numerals such as Ⅳ, full-width forms, phonetic signs.
+var latin = &unicode.RangeTable{LatinOffset: 4, R16: []unicode.Range16{
+	{Lo: 'A', Hi: 'Z', Stride: 1}, {Lo: 'a', Hi: 'z', Stride: 1}, {Lo: 'À', Hi: 'Ö', Stride: 1}, {Lo: 'Ø', Hi: 'ö', Stride: 1},
+	{Lo: 'ø', Hi: 'ɏ', Stride: 1}, {Lo: 'Ḁ', Hi: 'ỿ', Stride: 1},
+}}
+
+func checkTitlePattern(s string) string {
+	letters := 0
+	for _, r := range s {
+		if unicode.Is(latin, r) {
+			letters++
+		}
+	}
+	switch n := utf8.RuneCountInString(s); {
+	case n < 2 || n > 200:
+		return fmt.Sprintf("must have 2 to 200 characters, not %d", n)
+	case !strings.Contains(s, "*"):
+		return "must contain at least one *"
+	case letters < 2:
+		return "must contain at least two Latin letters"
+	}
+	return ""
+}
+
+func checkLanguage(s string) string {
+	if slices.Contains(languages, s) {
+		return ""
+	}
+	return fmt.Sprintf("must be an ISO 639-1 code such as en, not %q", clean(s))
+}
+
+func (p Param) wrong(end, code, message string) []FieldError {
+	return []FieldError{{Path: p.Name + end, Code: code, Message: message}}
+}
+
+// languages are the two-letter codes of ISO 639-1, with sh, which it withdrew
+// but which data still carries.
+var languages = strings.Fields(`
+aa ab ae af ak am an ar as av ay az ba be bg bh bi bm bn bo br bs ca ce ch co cr cs cu cv cy
+da de dv dz ee el en eo es et eu fa ff fi fj fo fr fy ga gd gl gn gu gv ha he hi ho hr ht hu hy hz
+ia id ie ig ii ik io is it iu ja jv ka kg ki kj kk kl km kn ko kr ks ku kv kw ky la lb lg li ln lo lt lu lv
+mg mh mi mk ml mn mr ms mt my na nb nd ne ng nl nn no nr nv ny oc oj om or os pa pi pl ps pt qu
+rm rn ro ru rw sa sc sd se sg sh si sk sl sm sn so sq sr ss st su sv sw ta te tg th ti tk tl tn to tr ts tt tw ty
+ug uk ur uz ve vi vo wa wo xh yi yo za zh zu`)

@@ -1,0 +1,189 @@
+package outlier
+
+import (
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// A Form is how the value of a parameter is written.
+type Form int
+
+// The forms of parameters. On the wire each range has two parameters, either of
+// which may be missing: viewCountFrom and viewCountTo, both ends included.
+const (
+	Text     Form = iota // one text
+	Texts                // a list of texts
+	Flag                 // true or false
+	Count                // one whole number
+	Integers             // a range of whole numbers
+	Numbers              // a range of numbers
+	Instants             // a range of times: UTC, whole seconds, Z
+)
+
+// A Param is one parameter of a request and its rule.
+type Param struct {
+	Name  string // as the interface spells it, without From and To for a range: "viewCount"
+	Form  Form
+	OneOf []string // the only texts allowed, if any
+
+	ops      []Operation         // the operations that have it
+	required bool                // a list that has at least one element
+	text     func(string) string // what is wrong with a text; "" if nothing
+	positive bool                // a range of what cannot be negative: From >= 0, To > 0
+	max      int64               // how large a count or the end of a range may be; 0 is unbounded
+	min      int64               // how small a count may be
+	always   string              // the service's default, sent where nothing is given
+	shown    string              // the fact or word of a hit that the parameter is about, see [HitFilter]
+}
+
+// MaxSize is the largest page (interface, Limits). The price is per request, so
+// there is no reason to ask for less.
+const MaxSize = 40
+
+// maxInteger is the interface's M.
+const maxInteger = 9007199254740991
+
+// The groups of operations that share parameters.
+var (
+	inSearch          = []Operation{OpSearch}
+	inRelated         = []Operation{OpRelated}
+	inFindChannels    = []Operation{OpFindChannels}
+	inRelatedChannels = []Operation{OpFindRelatedChannels}
+	inStartScan       = []Operation{OpStartScan}
+	inQueried         = []Operation{OpSearch, OpFindChannels}
+	inOutliers        = []Operation{OpSearch, OpRelated}
+	inChannels        = []Operation{OpFindChannels, OpFindRelatedChannels}
+	inPaged           = []Operation{OpSearch, OpRelated, OpFindChannels, OpFindRelatedChannels}
+)
+
+// The texts that parameters of several operations share.
+var (
+	kinds     = []string{"video", "short"}
+	contents  = []string{"video", "short", "long-form", "short-form"}
+	orders    = []string{"asc", "desc"}
+	matching  = []string{"semantic", "lexical"}
+	qualities = []string{"negative", "neutral", "positive"}
+	hitSorts  = []string{"views", "zScore", "averageViewsRatio", "publishedAt", "revenue", "rpm"}
+
+	channelSorts = []string{"subscribers", "averageViews", "avgViewsToSubscribersRatio", "viewVariationCoefficient",
+		"revenueMonthly", "rpm", "foundAt", "recency"}
+)
+
+// params is the table of all parameters (interface, Endpoints and Common filters),
+// of each operation in the order in which messages name them. Parameters of the
+// channel searches are those of services of this shape: the interface shows none,
+// so they are bounded as the common filters bound the same quantities.
+var params = []Param{
+	{Name: "query", Form: Texts, ops: inQueried},
+	{Name: "seed", ops: inQueried}, // any text; randomises the order
+	{Name: "sortBy", ops: inSearch, OneOf: hitSorts},
+	{Name: "sortBy", ops: inFindChannels, OneOf: channelSorts},
+	{Name: "sortOrder", ops: inQueried, OneOf: orders},
+	{Name: "title", Form: Texts, ops: inRelated},
+	{Name: "videoId", Form: Texts, ops: inRelated, text: checkVideoID},
+	{Name: "thumbnailVideoId", ops: inRelated, text: checkVideoID},
+	{Name: "relatedChannelId", Form: Texts, ops: inRelated, text: checkChannelID},
+	{Name: "relatedChannelId", Form: Texts, ops: inRelatedChannels, text: checkChannelID, required: true},
+	{Name: "by", ops: inOutliers, OneOf: matching},
+
+	{Name: "type", ops: inOutliers, OneOf: kinds, shown: "kind"},
+	{Name: "averageViewsRatio", Form: Numbers, ops: inOutliers, shown: "averageViewsRatio"},
+	{Name: "zScore", Form: Numbers, ops: inOutliers, shown: "zScore"},
+	{Name: "viewCount", Form: Integers, ops: inOutliers, positive: true, max: maxInteger, shown: "views"},
+	{Name: "language", Form: Texts, ops: inOutliers, text: checkLanguage, shown: "language"},
+	{Name: "duration", Form: Integers, ops: inOutliers, positive: true, max: maxInteger, shown: "duration"},
+	{Name: "publishedAt", Form: Instants, ops: inOutliers, shown: "publishedAt"},
+	{Name: "subscribersCount", Form: Integers, ops: inOutliers, positive: true, max: maxInteger, shown: "subscribers"},
+	{Name: "channelAvgViews", Form: Numbers, ops: inOutliers, positive: true},
+	{Name: "channelVideoCount", Form: Integers, ops: inOutliers, positive: true, max: 120},
+	{Name: "channelId", ops: inOutliers, text: checkChannelID, shown: "channelId"},
+	{Name: "channelAvgViewsToSubscribersRatio", Form: Numbers, ops: inOutliers, positive: true},
+	{Name: "titlePattern", ops: inOutliers, text: checkTitlePattern},
+	{Name: "referenceId", ops: inOutliers},
+	{Name: "rpmEstimation", Form: Numbers, ops: inOutliers, positive: true, shown: "rpm"},
+	{Name: "revenueEstimation", Form: Numbers, ops: inOutliers, positive: true, shown: "revenue"},
+	{Name: "channelMonetizationAdsense", Form: Flag, ops: inOutliers, shown: "adsense"},
+	{Name: "channelMonetizationSponsored", Form: Flag, ops: inOutliers},
+	{Name: "classificationQuality", ops: inOutliers, OneOf: qualities, shown: "quality"},
+	{Name: "classificationIsFaceless", Form: Flag, ops: inOutliers, shown: "faceless"},
+	{Name: "excludeKeyword", Form: Texts, ops: inOutliers},
+	{Name: "likeCount", Form: Integers, positive: true, max: maxInteger, shown: "likes"},       // of hits only
+	{Name: "commentCount", Form: Integers, positive: true, max: maxInteger, shown: "comments"}, // of hits only
+
+	{Name: "filterBy", ops: inChannels, OneOf: kinds},       // which sample the metrics are of
+	{Name: "contentKind", ops: inChannels, OneOf: contents}, // what the channel publishes
+	{Name: "publishedAt", Form: Instants, ops: inChannels},
+	{Name: "averageViews", Form: Numbers, ops: inChannels, positive: true, shown: "averageViews"},
+	{Name: "medianViews", Form: Numbers, ops: inChannels, positive: true},
+	{Name: "language", Form: Texts, ops: inChannels, text: checkLanguage, shown: "language"},
+	{Name: "avgViewsToSubscribersRatio", Form: Numbers, ops: inChannels, positive: true, shown: "avgViewsToSubscribersRatio"},
+	{Name: "subscribers", Form: Numbers, ops: inChannels, positive: true, shown: "subscribers"},
+	{Name: "videosCount", Form: Numbers, ops: inChannels, positive: true},
+	{Name: "viewVariationCoefficient", Form: Numbers, ops: inChannels, positive: true, shown: "viewVariationCoefficient"},
+	{Name: "revenueMonthlyEstimation", Form: Numbers, ops: inChannels, positive: true, shown: "revenueMonthly"},
+	{Name: "rpmEstimation", Form: Numbers, ops: inChannels, positive: true, shown: "rpm"},
+	{Name: "avgDuration", Form: Numbers, ops: inChannels, positive: true}, // in seconds
+	{Name: "monetizationAdsense", Form: Flag, ops: inChannels, shown: "adsense"},
+	{Name: "excludeNiche", Form: Texts, ops: inChannels},
+	{Name: "classificationQuality", ops: inChannels, OneOf: qualities, shown: "quality"},
+	{Name: "classificationIsFaceless", Form: Flag, ops: inChannels, shown: "faceless"},
+
+	{Name: "findBy", ops: inStartScan, OneOf: []string{FindByQuery, FindByChannels}, always: FindByQuery},
+	{Name: "query", Form: Texts, ops: inStartScan, required: true},
+	{Name: "mode", ops: inStartScan, OneOf: []string{ModeFast, ModeStandard}, always: ModeFast},
+
+	{Name: "from", Form: Count, ops: inPaged, max: maxInteger},
+	{Name: "size", Form: Count, ops: inPaged, min: 1, max: MaxSize},
+}
+
+// Params lists the parameters of an operation in the order of the interface, but
+// from and size, which belong to one page. It is nil for operations without
+// parameters and for those whose parameters the interface does not show.
+func (o Operation) Params() (all []Param) {
+	for _, p := range params {
+		if p.Form != Count && slices.Contains(p.ops, o) {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// known are all parameters of an operation, from and size included.
+func (o Operation) known() (all []Param) {
+	for _, p := range params {
+		if slices.Contains(p.ops, o) {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// IsRange reports whether the parameter is sent as two: see [Param.Names].
+func (p Param) IsRange() bool { return p.Form == Integers || p.Form == Numbers || p.Form == Instants }
+
+// Names are the names of the parameter on the wire.
+func (p Param) Names() []string {
+	if p.IsRange() {
+		return []string{p.Name + "From", p.Name + "To"}
+	}
+	return []string{p.Name}
+}
+
+// Integer, Number and Instant write values as they are sent. An instant has the one
+// form that every reading of the interface accepts: seconds and Z, although the
+// interface calls the seconds optional.
+func Integer(n int64) string     { return strconv.FormatInt(n, 10) }
+func Number(x float64) string    { return strconv.FormatFloat(x, 'f', -1, 64) }
+func Instant(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05Z") }
+
+// SetRange puts a range of times into params; an end that is zero is left open.
+func SetRange(params url.Values, name string, from, to time.Time) {
+	if !from.IsZero() {
+		params.Set(name+"From", Instant(from))
+	}
+	if !to.IsZero() {
+		params.Set(name+"To", Instant(to))
+	}
+}
