@@ -353,7 +353,7 @@ func (o *options) resumeSpending(ctx context.Context, config *job.Config) error 
 	var all []refusalLifted
 	said := ""
 	for _, latch := range lifted {
-		all = append(all, refusalLifted{latch.Latch, latch.Reason, latch.Since})
+		all = append(all, refusalLifted{latch.Kind, latch.Reason, latch.Since})
 		said += fmt.Sprintf("lifted: %s (since %s)\n", term.Plain(latch.Reason), latch.Since.In(config.Timezone).Format("2006-01-02 15:04 MST"))
 	}
 	return o.done(map[string]any{"lifted": all}, "%scalls are made again, within the caps of %s\n", said, config.Path)

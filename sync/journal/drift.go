@@ -23,7 +23,7 @@ type Drift struct {
 const driftMark = "drift counted up to"
 
 // NoteDrift adds up what decoding the answers after [Journal.DriftMark] up to journal
-// id upto has met, and returns what nobody had met before. Answers are counted once:
+// id upto has met, and returns what was never met before. Answers are counted once:
 // if the mark stands at upto already, nothing happens.
 func NoteDrift(tx *store.Tx, seen []Drift, upto int64) (fresh []Drift, err error) {
 	mark, err := readMark(tx)

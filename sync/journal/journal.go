@@ -54,7 +54,7 @@ type Entry struct {
 	Size     int    // of the body as kept, in bytes
 
 	// Body is the plain body. It is valid until the next entry, and nil if it cannot
-	// be opened: cut short, or in an encoding that nobody asked for.
+	// be opened: cut short, or in an encoding that was not asked for.
 	Body []byte
 }
 

@@ -13,7 +13,7 @@ import (
 type Balance struct {
 	Spent    outlier.Credits `json:"spent"`
 	Reserved outlier.Credits `json:"reserved"` // by calls that are under way
-	Unknown  outlier.Credits `json:"unknown"`  // nobody can prove that they were refunded; they count
+	Unknown  outlier.Credits `json:"unknown"`  // not proven to have been refunded; they count
 	Scans    outlier.Credits `json:"scans"`    // set aside for reading the results of scans
 	Adjusted outlier.Credits `json:"adjusted"` // by [Ledger.Adjust]: spent elsewhere, less what was bought on top
 

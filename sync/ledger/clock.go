@@ -7,19 +7,19 @@ import (
 	"outlierd/sync/store"
 )
 
-// clock tells the service's time, by which days and billing cycles turn and windows end.
+// clock keeps the service's time, by which days and billing cycles turn and windows end.
 //
 // It begins as this machine's clock and from then on counts the time itself, so that
-// setting the machine's clock mints no budget. The dates of the service's own answers
+// setting the machine's clock gives no fresh budget. The dates of the service's own answers
 // correct it: one that is within [Skew] of what is believed at once, one that lies
 // farther off, ahead or behind, if the next one agrees. A single wrong date, as of one
-// server of several, changes nothing. A wrong date that is told twice is followed, and
-// so is the right one after it; that mints nothing either: what was booked in
+// server of several, changes nothing. A wrong date that comes twice is followed, and
+// so is the right one after it; that gives no fresh budget either: what was booked in
 // between is then dated in the future, and counts as now (see [Ledger.period]), and
 // when its own period comes, it counts there.
 //
-// The clock is agreed on once an answer has been believed, or a person has said that
-// this machine's is right. That lapses when the machine's clock jumps, or has slept, as
+// The clock is agreed on once an answer has been believed, or a person has confirmed
+// this machine's. That lapses when the machine's clock jumps, or has slept, as
 // the time that this process counted may then be wrong.
 type clock struct {
 	mu     sync.Mutex // guards what follows
@@ -83,7 +83,7 @@ func (l *Ledger) ServiceTime() time.Time {
 	return l.clock.now()
 }
 
-// LearnedTime is [Ledger.ServiceTime], and whether an answer or a person has told it.
+// LearnedTime is [Ledger.ServiceTime], and whether an answer or a person has confirmed it.
 func (l *Ledger) LearnedTime() (service time.Time, agreed bool) {
 	l.clock.mu.Lock()
 	defer l.clock.mu.Unlock()
@@ -139,7 +139,7 @@ func newestCounted(tx *store.Tx) (at int64, err error) {
 	return at, err
 }
 
-// ConfirmClock takes this machine's clock for the service's, which tells no time.
+// ConfirmClock takes this machine's clock for the service's, for a service whose answers have no date.
 func (l *Ledger) ConfirmClock() {
 	l.clock.mu.Lock()
 	defer l.clock.mu.Unlock()

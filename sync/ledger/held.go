@@ -24,7 +24,7 @@ import (
 
 // # An answer in hand
 //
-// An answer that was paid for is never given up. While another program locks the
+// An answer that was paid for is never dropped. While another program locks the
 // database, the answer is kept in a file beside it, and settled as soon as the lock is
 // gone. If the process ends before that, the next one settles it from the file: the
 // answer is in the journal and the ledger then, and [Ledger.TakeUp] lets the search or

@@ -17,7 +17,7 @@ import (
 // been counted already, so it meets no cap, and when the call is refunded the credits
 // are the hold's again. It ends when the attempt that made it is refunded, when it is
 // released, and when its run is over or superseded. While it is not known whether its scan exists,
-// only a refund ends it: whoever finds the scan will want to read it.
+// only a refund ends it: a person who finds the scan will want to read it.
 type hold struct {
 	id         int64
 	account    string
@@ -57,7 +57,7 @@ const releasable = `open = 1 AND NOT EXISTS (SELECT 1 FROM attempts a WHERE a.id
 
 // Release gives back what is left of the hold of a step. Releasing again, or where
 // nothing was held, does nothing; nor does it for the scans in unconfirmed, by intent,
-// whose start is not confirmed: whoever finds such a scan will want to read it.
+// whose start is not confirmed: a person who finds such a scan will want to read it.
 func Release(tx *store.Tx, step int64, unconfirmed []int64) error {
 	if err := release(tx, `step = ?1`, step, unconfirmed); err != nil {
 		return fmt.Errorf("release what is held for step %d: %w", step, err)

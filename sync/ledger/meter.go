@@ -172,7 +172,7 @@ func describe(r *outlier.Request) string {
 	return string(r.Op) + " " + r.Entity
 }
 
-// hear takes the time from an answer, once: a date that is doubted has to be told by
+// hear takes the time from an answer, once: a date that is doubted has to be confirmed by
 // another one.
 func (a *attempt) hear(answer *outlier.Answer) {
 	if !a.heard {
@@ -200,7 +200,7 @@ func (a *attempt) keep(tx *store.Tx, answer *outlier.Answer, o outlier.Outcome, 
 
 // worthKeeping: answers that count, whatever arrived of them; and that a thing does
 // not exist or must not be asked about, which is an answer too. An error that came as a
-// success is kept as the proof of its refund. Other errors are told by the ledger alone.
+// success is kept as the proof of its refund. Other errors are in the ledger alone.
 func worthKeeping(r *outlier.Request, answer *outlier.Answer, o outlier.Outcome) bool {
 	switch o {
 	case outlier.Charged:
@@ -229,7 +229,7 @@ func (a *attempt) settlePaid(tx *store.Tx, k Kept) error {
 	return a.explain(tx, k.Response)
 }
 
-// explain lets earlier attempts at the same request, whose outcome nobody knows, point
+// explain lets earlier attempts at the same request, whose outcome is unknown, point
 // to the answer that came at last. It says what they may have bought and proves nothing
 // about their price: they stay unknown, and they stay counted.
 func (a *attempt) explain(tx *store.Tx, response int64) error {

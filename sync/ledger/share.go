@@ -17,7 +17,7 @@ type Demand struct {
 // A part that is too small for a step in every run is saved until it is enough for
 // one, so that a job with little comes seldom instead of never. For the same reason the
 // last run takes a step whatever its part is: a job that is due once in a cycle would
-// else be told in each of them that the next one is its turn.
+// else get nothing in any of them.
 func Share(left outlier.Credits, all []Demand, i int) outlier.Credits {
 	mine := all[i]
 	if mine.Runs < 1 || mine.Each < 1 {

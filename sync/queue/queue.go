@@ -33,10 +33,10 @@ func New(db *store.Store, j *journal.Journal, l *ledger.Ledger, judge func(*jour
 	return &Queue{db: db, journal: j, ledger: l, judgeAnswer: judge}
 }
 
-// keepQueued is how long an entity that nobody asks for again stays queued.
+// keepQueued is how long a call stays queued that no job asks for again.
 const keepQueued = 7 * 24 * time.Hour
 
-// Task is a data call that is wanted: one per endpoint and entity, whoever wants it.
+// Task is a data call that is wanted: one per endpoint and entity, for all jobs that want it.
 type Task struct {
 	Op       outlier.Operation
 	Entity   string
@@ -253,8 +253,8 @@ func Done(tx *store.Tx, task Task, response int64, missing bool, retryAt time.Ti
 	return nil
 }
 
-// Fail notes that a task was tried in vain. It stays queued, until a week has
-// passed since somebody last asked for it.
+// Fail notes that a task failed. It stays queued, until a week has passed since a job
+// last asked for it.
 func Fail(tx *store.Tx, task Task, at time.Time, reason string, retryAt time.Time) error {
 	_, err := tx.Exec(`UPDATE queue SET attempts = attempts + 1, failed_at = ?, reason = ?, not_before = ? WHERE op = ? AND entity = ?`,
 		store.Micros(at), store.Bounded(reason), store.Micros(retryAt), string(task.Op), task.Entity)
@@ -275,7 +275,7 @@ func Correct(tx *store.Tx) error {
 }
 
 // expired is the time at which what was last asked for has expired; 0 while the service has
-// not told its time: a machine's clock that was set forward empties no queue.
+// not confirmed its time: a machine's clock that was set forward empties no queue.
 func (q *Queue) expired() int64 {
 	now := time.Now()
 	service, agreed := q.ledger.LearnedTime()

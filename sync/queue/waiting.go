@@ -14,8 +14,8 @@ type Waiting struct {
 	Task
 	Others []string  // jobs that want it beside that which asked first
 	Since  time.Time // when it joined
-	Failed time.Time // when it was last tried in vain; zero if it never was
-	Reason string    // why that failed
+	Failed time.Time // when it failed last; zero if it never did
+	Reason string    // of that failure
 }
 
 // waitingRow is a task on its way out of the database.

@@ -5,7 +5,7 @@
 //
 // # A scan is started once
 //
-// Nothing tells the service that a second request for a scan means the first one. So
+// The service cannot know that a second request for a scan means the first one. So
 // the wish comes first, as a row of its own, and the attempts that carry it out refer
 // to it: unique indexes allow one wish at a time for what a scan looks for, whichever run wants
 // it, and one attempt for the wish that is not refunded. Triggers let the state of the

@@ -27,7 +27,7 @@ func (e *LiveScanError) Error() string {
 	}
 	text += fmt.Sprintf(", intended at %s)", e.Scan.Intended.Format(time.RFC3339))
 	if e.Scan.State == ScanUnknown {
-		text += "; tell what became of it with scan adopt or scan resolve"
+		text += "; say what became of it with scan adopt or scan resolve"
 	}
 	return text
 }

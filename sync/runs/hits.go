@@ -15,20 +15,20 @@ import (
 // Hit is what ranking and enrichment need of a hit.
 type Hit struct {
 	VideoID, ChannelID string   // a hit without a VideoID counts for nothing but its place
-	Value              *float64 // by which the job ranks; nil if the hit does not tell
-	Comments           *int64   // how many the video has; nil if the hit does not tell
+	Value              *float64 // by which the job ranks; nil if the hit has none
+	Comments           *int64   // how many the video has; nil if the hit has none
 	Excluded           bool     // the job does not want to know more about it
 }
 
-// Sighting counts what a page brought, in distinct ids.
-type Sighting struct {
+// PageHits counts what a page brought, in distinct ids.
+type PageHits struct {
 	Fresh    int // no search had covered before the run began; see [Cover]
-	New      int // nobody had ever seen
+	New      int // no run had ever seen
 	Distinct int // this step had not brought before; a page without any only repeats
 }
 
 // AddHits records a page's hits and counts them.
-func AddHits(tx *store.Tx, run string, step int64, page, rankBase int, hits []Hit) (seen Sighting, err error) {
+func AddHits(tx *store.Tx, run string, step int64, page, rankBase int, hits []Hit) (seen PageHits, err error) {
 	number, err := number(tx, run)
 	if err != nil {
 		return seen, err
@@ -64,7 +64,7 @@ func number(tx *store.Tx, run string) (n int64, err error) {
 }
 
 // see notes that a video was seen by this run, and by which run first.
-func see(tx *store.Tx, video string, run int64, seen *Sighting) error {
+func see(tx *store.Tx, video string, run int64, seen *PageHits) error {
 	result, err := tx.Exec(`INSERT INTO seen (video, run, covered) VALUES (?, ?, ?) ON CONFLICT DO NOTHING`, video, run, uncovered)
 	if err != nil {
 		return err

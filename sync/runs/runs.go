@@ -194,8 +194,8 @@ func (rs *Runs) Resume(run string) error {
 
 // Recover records what the last process left open: its runs are interrupted, and of its
 // scans those that still waited to be started were not, so the run that wants one asks
-// anew. The ledger, which has to be recovered before, has told the scans what became of
-// their attempts.
+// anew. The ledger, which has to be recovered before, has recorded in the scans what became
+// of their attempts.
 func Recover(tx *store.Tx) error {
 	if _, err := tx.Exec(`UPDATE scans SET state = 'refused' WHERE state = 'intended'`); err != nil {
 		return err

@@ -20,7 +20,7 @@ type ScanState string
 // as sent, and intended again in the one that refunds it; [SaveScan] does the rest.
 const (
 	ScanIntended   ScanState = "intended"    // nothing was sent yet, or it was refunded
-	ScanUnknown    ScanState = "unknown"     // sent, and nobody knows whether the service started it
+	ScanUnknown    ScanState = "unknown"     // sent, and it is not known whether the service started it
 	ScanRunning    ScanState = "running"     // the service has it
 	ScanEnded      ScanState = "ended"       // the service says that it has ended
 	ScanExpired    ScanState = "expired"     // our deadline has passed; its results stay readable
@@ -167,7 +167,7 @@ func JoinInstead(tx *store.Tx, scan *Scan, before *Scan) error {
 // IntendScan puts the wish for a scan on record, before anything is reserved for it,
 // and returns its id for [ledger.Purchase]. A live one of the same, or one that the same due
 // instant had, refuses it with a [*LiveScanError]. An earlier wish of the step for which
-// nothing was even reserved, as when it was parked or met a cap, gives way to it.
+// nothing was even reserved, as when it was parked or met a cap, is superseded by it.
 func (rs *Runs) IntendScan(tx *store.Tx, s Scan) (int64, error) {
 	queries, err := json.Marshal(s.Queries)
 	if err != nil {
@@ -318,8 +318,8 @@ func oneScan(tx *store.Tx, query string, args ...any) (*Scan, error) {
 	return &scan, err
 }
 
-// Started adopts the scan that an answer to a start tells of for the intent of its attempt. One that
-// broke off may still tell the id, and that is all that is needed: the run that waits for
+// Started adopts the scan that an answer to a start names, for the intent of its attempt. One that
+// broke off may still have the id, and that is all that is needed: the run that waits for
 // the scan asks for the rest.
 func Started(tx *store.Tx, intent int64, answer *outlier.Answer) error {
 	scan, err := oneScan(tx, `SELECT `+scanColumns+` FROM scans WHERE state = 'unknown' AND id = ?`, intent)
@@ -327,17 +327,17 @@ func Started(tx *store.Tx, intent int64, answer *outlier.Answer) error {
 		return err
 	}
 	body, _ := answer.JSON()
-	told, _ := outlier.ReadScan(body)
-	if told.ID == "" {
+	read, _ := outlier.ReadScan(body)
+	if read.ID == "" {
 		return nil
 	}
-	if before, err := NamedBefore(tx, *scan, told.ID); before != nil || err != nil {
+	if before, err := NamedBefore(tx, *scan, read.ID); before != nil || err != nil {
 		if err == nil && answer.Err == nil && scan.Repeats(before) {
 			err = JoinInstead(tx, scan, before)
 		}
 		return err // else it stays unknown: the answer names a scan that looks for something else
 	}
-	scan.State, scan.ScanID, scan.Status, scan.Created = ScanRunning, told.ID, told.Status, told.CreatedAt
+	scan.State, scan.ScanID, scan.Status, scan.Created = ScanRunning, read.ID, read.Status, read.CreatedAt
 	scan.Polled, scan.NextPoll = answer.ReceivedAt, answer.ReceivedAt
 	return SaveScan(tx, *scan)
 }

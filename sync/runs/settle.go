@@ -34,7 +34,7 @@ func (rs *Runs) SettleScan(intent int64, sc Scan) (refunded outlier.Credits, err
 	return refunded, nil
 }
 
-// unsettled is the scan of an intent, if there is something to be told of it.
+// unsettled is the scan of an intent, if its outcome is unknown.
 func unsettled(tx *store.Tx, intent int64) (*Scan, error) {
 	old, err := oneScan(tx, `SELECT `+scanColumns+` FROM scans WHERE id = ?`, intent)
 	if err != nil {
@@ -44,7 +44,7 @@ func unsettled(tx *store.Tx, intent int64) (*Scan, error) {
 		return nil, errors.New("there is no such scan; 'outlierd scan list' shows those there are")
 	}
 	if old.State != ScanUnknown {
-		return nil, fmt.Errorf("it is %s, and only the outcome of an unknown one can be told", old.State)
+		return nil, fmt.Errorf("it is %s, and only an unknown one can be settled", old.State)
 	}
 	underWay, err := ledger.Starting(tx, intent)
 	if err == nil && underWay {
@@ -95,7 +95,7 @@ func adopt(tx *store.Tx, old, found Scan) error {
 }
 
 // releaseAdopted gives back what is held for a scan whose run came to its end while its
-// start was not confirmed: no run will read it any more, and whoever reads it by hand finds
+// start was not confirmed: no run will read it any more, and a person who reads it by hand finds
 // the room.
 func releaseAdopted(tx *store.Tx, scan Scan) error {
 	var over bool

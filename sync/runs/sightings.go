@@ -15,8 +15,8 @@ import (
 // Every row can be followed back to what asked for it, by indexes on the ids of hits and
 // calls.
 
-// Brought is one time that a search brought a video, or a channel.
-type Brought struct {
+// Sighting is one time that a search brought a video, or a channel.
+type Sighting struct {
 	Run, Job, Trigger string
 	Due               time.Time // of the run; zero for one by hand
 	Started           time.Time // of the run
@@ -36,27 +36,27 @@ type Brought struct {
 	Calls []ledger.Call // the attempts at the page; none if the journal had it
 }
 
-type broughtRow struct {
-	Brought
+type sightingRow struct {
+	Sighting
 	due, started   int64
 	queries, seeds string
 	run            int64
 }
 
-func (r *broughtRow) columns() []any {
+func (r *sightingRow) columns() []any {
 	return []any{&r.Run, &r.Job, &r.Trigger, &r.due, &r.started, &r.run, &r.Step, &r.Op, &r.Item, &r.queries, &r.seeds,
 		&r.Params, &r.Window, &r.Scan, &r.Channel, &r.Page, &r.Rank, &r.First}
 }
 
-const bringings = `SELECT r.run, r.job, r.cause, r.due, r.started, r.id, s.id, s.op, s.item, s.queries, s.seeds,
+const sightings = `SELECT r.run, r.job, r.cause, r.due, r.started, r.id, s.id, s.op, s.item, s.queries, s.seeds,
 	s.params, s.window, s.scan, h.channel, h.page, h.rank, h.run = (SELECT run FROM seen WHERE video = ?1)
 	FROM run_hits h JOIN runs r ON r.id = h.run JOIN steps s ON s.id = h.step
 	WHERE h.video = ?1 ORDER BY r.id, s.ordinal`
 
-// Bringings are all times that an id was brought, the first one first.
-func (rs *Runs) Bringings(id string) (all []Brought, err error) {
+// Sightings are all times that a search brought an id, the first one first.
+func (rs *Runs) Sightings(id string) (all []Sighting, err error) {
 	err = rs.db.View(func(tx *store.Tx) error {
-		rows, err := store.List(tx, (*broughtRow).columns, bringings, id)
+		rows, err := store.List(tx, (*sightingRow).columns, sightings, id)
 		if err != nil {
 			return err
 		}
@@ -64,18 +64,18 @@ func (rs *Runs) Bringings(id string) (all []Brought, err error) {
 			if err := complete(tx, &rows[i]); err != nil {
 				return err
 			}
-			all = append(all, rows[i].Brought)
+			all = append(all, rows[i].Sighting)
 		}
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("look for what brought %s: %w", id, err)
+		return nil, fmt.Errorf("look for sightings of %s: %w", id, err)
 	}
 	return all, nil
 }
 
 // complete adds what stands in other tables.
-func complete(tx *store.Tx, r *broughtRow) error {
+func complete(tx *store.Tx, r *sightingRow) error {
 	r.Due, r.Started = store.Instant(r.due), store.Instant(r.started)
 	if err := json.Unmarshal([]byte(r.queries), &r.Queries); err != nil {
 		return fmt.Errorf("read step %d: %w", r.Step, err)

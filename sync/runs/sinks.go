@@ -10,7 +10,7 @@ import (
 // sinksDown is where meta keeps since when no sink works.
 const sinksDown = "sinks down since"
 
-// SinksDownSince is since when no sink works, as [Runs.SetSinksDown] was told last; zero
+// SinksDownSince is since when no sink works, as [Runs.SetSinksDown] recorded last; zero
 // if one does. A time in the future, as after the clock was set back, counts as now.
 func (rs *Runs) SinksDownSince() (since time.Time, err error) {
 	var text string

@@ -11,8 +11,8 @@ import (
 )
 
 // Watermark says up to when the searches of one identity have covered a job. The
-// key tells operation, queries or seeds, and the for_each value: whoever changes one
-// of them starts afresh, whoever changes another filter does not.
+// key names operation, queries or seeds, and the for_each value: a change of one of them
+// starts afresh, a change of another filter does not.
 type Watermark struct {
 	Job, Key string
 	At       time.Time // service time at which page one of the last search that succeeded was asked for
@@ -174,7 +174,7 @@ func (rs *Runs) ResetWatermarks(job string) (n int, err error) {
 
 // CorrectWatermarks puts those that lie in the future at now back to when they were
 // written: a search looks for nothing before its watermark, so such a one would lose what
-// is published until its date comes, and after that nothing would tell that it was wrong.
+// is published until its date comes, and after that nothing would show that it was wrong.
 func CorrectWatermarks(tx *store.Tx, now time.Time) error {
 	rows, err := store.List(tx, (*watermarkRow).columns,
 		`SELECT job, key, at, run, set_at FROM watermarks WHERE at > ?`, store.Micros(now.Add(ledger.Skew)))

@@ -21,7 +21,7 @@ type Balance = ledger.Balance
 
 var Before = queue.Before
 
-type Brought = runs.Brought
+type Brought = runs.Sighting
 type Call = ledger.Call
 type Choice = runs.Choice
 type CorruptError = store.CorruptError
@@ -42,13 +42,13 @@ const Interrupted = runs.Interrupted
 
 type JournalPart = journal.Part
 type Kept = ledger.Kept
-type Latch = ledger.Latch
+type Latch = ledger.BlockKind
 
-const LatchClock = ledger.LatchClock
-const LatchCredits = ledger.LatchCredits
-const LatchKey = ledger.LatchKey
+const LatchClock = ledger.BlockClock
+const LatchCredits = ledger.BlockCredits
+const LatchKey = ledger.BlockKey
 
-type Latched = ledger.Latched
+type Latched = ledger.Block
 type Limit = journal.Limit
 type LiveScanError = runs.LiveScanError
 type LockedError = store.LockedError
@@ -86,7 +86,7 @@ type ScanState = runs.ScanState
 const ScanUnknown = runs.ScanUnknown
 
 type Searched = runs.Searched
-type Sighting = runs.Sighting
+type Sighting = runs.PageHits
 
 const Skew = ledger.Skew
 
@@ -267,15 +267,15 @@ func (s *Store) JournalEnd() (end int64, err error) {
 }
 
 func (t *Tx) SetLatch(l Latch, key, reason string, until time.Time) error {
-	return ledger.SetLatch(t.tx, l, key, reason, until)
+	return ledger.SetBlock(t.tx, l, key, reason, until)
 }
 
 func (t *Tx) Unlatch(l Latch, key string) error {
-	return ledger.Unlatch(t.tx, l, key)
+	return ledger.LiftBlock(t.tx, l, key)
 }
 
 func (s *Store) Latch(l Latch, key string) (*Latched, error) {
-	return s.ledger.Latch(l, key)
+	return s.ledger.Block(l, key)
 }
 
 func (s *Store) LearnLimit(l Limit) error {
@@ -539,7 +539,7 @@ func (s *Store) ResetWatermarks(job string) (n int, err error) {
 }
 
 func (s *Store) Bringings(id string) (all []Brought, err error) {
-	return s.runs.Bringings(id)
+	return s.runs.Sightings(id)
 }
 
 func (s *Store) CallsAbout(id string) (all []Call, err error) {

@@ -150,7 +150,7 @@ func TestLatchStandsForItsKeyUntilItIsLifted(t *testing.T) {
 	if time.Since(got.Since) > time.Minute {
 		t.Errorf("since %s", got.Since)
 	}
-	want := Latched{Latch: LatchCredits, Key: "key-1", Reason: "still no credits", Since: got.Since, Until: noon}
+	want := Latched{Kind: LatchCredits, Key: "key-1", Reason: "still no credits", Since: got.Since, Until: noon}
 	if diff := cmp.Diff(want, *got); diff != "" {
 		t.Errorf("latch (-want +got):\n%s", diff)
 	}

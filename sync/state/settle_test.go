@@ -58,7 +58,7 @@ func TestOperatorSettlesAnUnknownScan(t *testing.T) {
 			checkHold(t, s, step.ID, c.hold)
 			checkHeld(t, s, month(), c.held)
 			checkBooks(t, s)
-			wantText(t, settled(s, intent, c.as), string(c.as.State), "only the outcome of an unknown one")
+			wantText(t, settled(s, intent, c.as), string(c.as.State), "only an unknown one can be settled")
 		})
 	}
 }

@@ -28,7 +28,7 @@ type Options struct {
 	MinFree   uint64                           // bytes that must be free before anything is bought; 0 means 256 MiB
 	FreeSpace func(dir string) (uint64, error) // nil asks the file system
 
-	// BootID identifies the machine's present boot, "" if it cannot be told; nil asks the
+	// BootID identifies the machine's present boot, "" if it is not known; nil asks the
 	// system. After an unclean end in an earlier boot the whole state is checked.
 	BootID func() string
 
@@ -202,7 +202,7 @@ func Peek(ctx context.Context, dir string, o Options) (*Store, error) {
 // while another process holds it, and returns those that were in force. Beside [Clear] it
 // is the one thing that may be written beside the holder: a row of no other table depends
 // on it, and the holder looks for blocks before every call.
-func Lift(ctx context.Context, dir string, o Options, key string) (lifted []ledger.Latched, err error) {
+func Lift(ctx context.Context, dir string, o Options, key string) (lifted []ledger.Block, err error) {
 	seen, err := Peek(ctx, dir, o)
 	if err != nil {
 		return nil, err

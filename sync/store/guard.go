@@ -9,7 +9,7 @@ import (
 )
 
 // A state folder is for its owner alone, and what is opened in it is created and truncated
-// without a question. A link that somebody planted there, before the folder was closed to
+// without a question. A link that another user planted there, before the folder was closed to
 // others, would let the program write over files elsewhere.
 
 // guardFolder refuses a state folder that is a link of another user's. One's own may lead
@@ -51,7 +51,7 @@ func guard(dir string) error {
 	return nil
 }
 
-// ownerOf is the user that a file belongs to; -1 where the system does not tell.
+// ownerOf is the user that a file belongs to; -1 where the system does not say.
 func ownerOf(info fs.FileInfo) int {
 	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
 		return int(stat.Uid)

@@ -111,7 +111,7 @@ func lockLines(file *os.File) ([]string, error) {
 	return strings.Split(string(text), "\n"), err
 }
 
-// bootID identifies the machine's present boot; "" where the system does not tell.
+// bootID identifies the machine's present boot; "" where the system does not say.
 func bootID() string {
 	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {

@@ -27,7 +27,7 @@ func migrate(ctx context.Context, db *sql.DB, path string, steps []string) error
 }
 
 // version is the schema version of the file: 0 if it is empty. A file with tables
-// but no version is somebody else's.
+// but no version is another program's.
 func version(ctx context.Context, db *sql.DB, path string) (int, error) {
 	var have, tables int
 	if err := db.QueryRowContext(ctx, `PRAGMA user_version`).Scan(&have); err != nil {
@@ -42,7 +42,7 @@ func version(ctx context.Context, db *sql.DB, path string) (int, error) {
 	return have, nil
 }
 
-// newer tells who wrote a file that this program does not understand.
+// newer says which version wrote a file that this program does not understand.
 func newer(ctx context.Context, db *sql.DB, path string, have, want int) error {
 	e := &NewerError{Path: path, Have: have, Want: want, Version: "of unknown version"}
 	err := db.QueryRowContext(ctx, `SELECT value FROM meta WHERE key = 'version'`).Scan(&e.Version)

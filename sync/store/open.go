@@ -25,7 +25,7 @@ type Options struct {
 	MinFree   uint64                           // bytes that must be free before anything is bought; 0 means 256 MiB
 	FreeSpace func(dir string) (uint64, error) // nil asks the file system
 
-	// BootID identifies the machine's present boot, "" if it cannot be told; nil asks the
+	// BootID identifies the machine's present boot, "" if it is not known; nil asks the
 	// system.
 	BootID func() string
 
@@ -160,7 +160,7 @@ func (s *Store) connect(ctx context.Context) error {
 	}})
 }
 
-// dial opens one connection with what the driver is to be told.
+// dial opens one connection with settings for the driver.
 func (s *Store) dial(ctx context.Context, driver url.Values) error {
 	abs, err := filepath.Abs(s.Path())
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 )
 
 // OlderError says that the state was written by an earlier version of the program,
-// and that whoever wants to read it has to bring it up to date first; see [Open].
+// and has to be brought up to date before it is read; see [Open].
 type OlderError struct {
 	Path       string
 	Have, Want int // schema versions: of the file, and the latest known here
