@@ -19,12 +19,12 @@ func backfillCommand(o *options) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "backfill JOB",
 		Short: "Search older publication dates of a job, newest first",
-		Long: `Search publication dates that lie before those of a job of search or related: one window
-after the other, the newest first, each as deep as the job's pages. What the job or an
-earlier backfill has covered is not bought again, and the job's cursor stays where it is.
+		Long: `Search publication dates before those of a search or related job, one window after the
+other, newest first, with the job's number of pages. Dates that the job or an earlier
+backfill covered are not bought again, and the job's cursor stays where it is.
 
-The same command goes on with a backfill that was interrupted, within its cap. Once the cap
-is reached, the same command spends up to as much again on what is left.`,
+The same command continues an interrupted backfill within its cap. Once the cap is reached,
+the same command spends up to as much again on what is left.`,
 		Example: `  outlierd backfill coffee --from 2026-01-01 --to 2026-06-30 --max-credits 40
   outlierd backfill coffee --from 2026-06-01 --to 2026-06-30 --each week --max-credits 20`,
 		Args: cobra.ExactArgs(1),
@@ -74,7 +74,7 @@ is reached, the same command spends up to as much again on what is left.`,
 				return todo, approve(c.Context(), p.Engine, todo, yes, o.asker())
 			})
 			if exitCode(c.Context(), err) == exitBudget {
-				fmt.Fprintf(o.err, "To go on once there is room, skipping what is covered:\n  %s\n", retyped(o.args))
+				fmt.Fprintf(o.err, "To continue when the budget allows, without what is covered:\n  %s\n", retyped(o.args))
 			}
 			return err
 		},
@@ -84,7 +84,7 @@ is reached, the same command spends up to as much again on what is left.`,
 	flags.StringVar(&to, "to", "", "the last publication date; required")
 	flags.Int64Var(&most, "max-credits", 0, "the most credits to spend; required")
 	flags.StringVar(&each, "each", "month", "the length of a window: "+strings.Join(job.Windows, ", "))
-	flags.BoolVar(&noEnrich, "no-enrich", false, "fetch nothing more about the hits")
-	flags.BoolVar(&yes, "yes", false, "do not ask, whatever it may cost (budget.confirm_over)")
+	flags.BoolVar(&noEnrich, "no-enrich", false, "do not fetch anything about the hits")
+	flags.BoolVar(&yes, "yes", false, "do not ask for confirmation, whatever the cost (budget.confirm_over)")
 	return c
 }

@@ -25,21 +25,19 @@ import (
 func budgetCommand(o *options) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "budget",
-		Short: "Tell what was spent, what is left and what stands in the way",
-		Long: `Tell how the budget stands: for the billing cycle, for today, and for each job that has
-a cap of its own or has spent something. What 'outlierd search' and the like bought has
-a row per command, "by hand".
+		Short: "Show what was spent, what is left and what blocks calls",
+		Long: `Show the budget of the billing cycle, of today, and of each job that has a cap of its own
+or has spent credits. One-off requests such as 'outlierd search' have one row per command,
+"by hand".
 
   spent     answers that arrived
-  unknown   answers that were lost: nobody can prove that they were refunded, so they
-            count; what of them a later answer to the same request explains is told
-  reserved  calls that are under way
-  scans     set aside for reading the results of scans
-  adjusted  told by 'outlierd budget adjust'
+  unknown   answers that were lost; they count, since the service may have charged them
+  reserved  calls in progress
+  scans     reserved for reading the results of scans
+  adjusted  recorded with 'outlierd budget adjust'
 
-It works beside an instance that is running. The table ops.credits has every row, under
-the names of jobs that -o json and csv tell: what was bought by hand is once:search and
-the like.`,
+It works while another instance is running. The table ops.credits has every row. There, and
+with -o json and csv, the job of a one-off request is called once:search and the like.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return o.showBudget(c.Context()) },
 	}
@@ -210,11 +208,11 @@ func amount(n *outlier.Credits) string {
 func (p *planPrinter) notes(b *engine.Budget) {
 	p.line("")
 	if b.Cycle.Reserve > 0 {
-		p.line("%s of the cycle are kept back for 'run --use-reserve'", term.Count(b.Cycle.Reserve, "credit"))
+		p.line("%s of the cycle are reserved for 'run --use-reserve'", term.Count(b.Cycle.Reserve, "credit"))
 	}
 	for i := range b.Caps {
 		if c := &b.Caps[i]; c.Explained > 0 {
-			p.line("%s: a later answer explains %d of the %d unknown; they count all the same", over(c), c.Explained, c.Unknown)
+			p.line("%s: %d of the %d unknown credits were followed by an answer to the same request; they count nevertheless", over(c), c.Explained, c.Unknown)
 		}
 	}
 	for _, a := range b.Adjustments {
@@ -231,12 +229,12 @@ func (p *planPrinter) notes(b *engine.Budget) {
 
 func (p *planPrinter) refusal(r engine.Refusal) string {
 	if r.Latch == state.LatchKey {
-		return fmt.Sprintf("the service refuses the key since %s (%s):\n  no call is made until it changes, or a person runs a job", p.at(r.Since), term.Plain(r.Reason))
+		return fmt.Sprintf("the service has refused the key since %s (%s):\n  calls stop until the key changes or someone runs a job", p.at(r.Since), term.Plain(r.Reason))
 	}
 	if r.Latch == state.LatchClock {
-		return fmt.Sprintf("nothing is bought since %s:\n  %s", p.at(r.Since), term.Plain(r.Reason))
+		return fmt.Sprintf("paid calls are blocked since %s:\n  %s", p.at(r.Since), term.Plain(r.Reason))
 	}
-	return fmt.Sprintf("the service has no credits left since %s (%s):\n  paid calls are tried again after %s, or after 'outlierd budget resume'",
+	return fmt.Sprintf("the account has had no credits left since %s (%s):\n  paid calls are tried again after %s, or after 'outlierd budget resume'",
 		p.at(r.Since), term.Plain(r.Reason), p.at(r.Until))
 }
 
@@ -244,13 +242,13 @@ func budgetAdjustCommand(o *options) *cobra.Command {
 	var why string
 	c := &cobra.Command{
 		Use:   "adjust ±N --why TEXT",
-		Short: "Tell of credits that were spent or bought elsewhere",
-		Long: `Tell of credits that this program does not know of: +N were spent elsewhere in the
-current billing cycle, as by hand on the service's site; -N were bought on top. It is a
-fact and meets no cap; what is left of the cycle changes with it. The row is kept for
-ever, with its reason: to take it back, adjust by as much the other way.
+		Short: "Record credits spent or bought outside outlierd",
+		Long: `Record credits that outlierd cannot see: +N were spent elsewhere in the current billing
+cycle, such as on the service's site; -N were bought in addition. No cap limits the amount,
+and what is left of the cycle changes by it. The row is kept with its reason. To undo it,
+adjust by the opposite amount.
 
-No other instance may hold the state.`,
+No other instance may be running.`,
 		Example: `  outlierd budget adjust +12 --why "searched by hand on the site"
   outlierd budget adjust -100 --why "top-up of 21 November"`,
 		DisableFlagParsing: true, // until -100 has been told from a flag
@@ -291,7 +289,7 @@ func amountLast(args []string) []string {
 func (o *options) adjust(ctx context.Context, amount, why string) error {
 	credits, err := signed(amount)
 	if err == nil && why == "" {
-		err = errors.New(`say why, as in --why "top-up of 21 November": in a month nobody will know`)
+		err = errors.New(`give the reason, as in --why "top-up of 21 November"`)
 	}
 	if err != nil {
 		return usageError{err}
@@ -317,16 +315,16 @@ func signed(text string) (outlier.Credits, error) {
 
 func budgetResumeCommand(o *options) *cobra.Command {
 	return &cobra.Command{
-		Use: "resume", Short: "Make paid calls again after they were refused",
-		Long: `When the service says that the account has no credits left, paid calls stop: until the
-billing cycle turns, but for one call a day that tries. After you have bought credits,
-this lets them go on at once. It also tries a key again that the service had refused.
+		Use: "resume", Short: "Resume paid calls after the service refused them",
+		Long: `When the service answers that the account has no credits left, paid calls stop until the
+billing cycle turns, except for one attempt a day. After you have bought credits, this
+command resumes them at once. It also tries a refused key again.
 
-If the service tells no time and this machine's clock claims that a new day or cycle has
-begun, or if the service's answers tell contradicting times, nothing is bought either.
-This then confirms this machine's clock, for that day.
+Paid calls stop, too, when the service sends no time and the local clock has reached a new
+day or cycle, or when the service's answers contradict each other about the time. This
+command then confirms the local clock for that day.
 
-Caps of the job file stay as they are. An instance that is running takes notice.`,
+Caps of the job file stay as they are. A running instance follows.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			config, err := o.load()
@@ -348,7 +346,7 @@ func (o *options) resumeSpending(ctx context.Context, config *job.Config) error 
 		return err
 	}
 	if len(lifted) == 0 {
-		return o.done(map[string]any{"lifted": []refusalLifted{}}, "nothing stands in the way of calls but the caps of %s\n", config.Path)
+		return o.done(map[string]any{"lifted": []refusalLifted{}}, "no calls are blocked; the caps of %s apply\n", config.Path)
 	}
 	var all []refusalLifted
 	said := ""
@@ -356,7 +354,7 @@ func (o *options) resumeSpending(ctx context.Context, config *job.Config) error 
 		all = append(all, refusalLifted{latch.Kind, latch.Reason, latch.Since})
 		said += fmt.Sprintf("lifted: %s (since %s)\n", term.Plain(latch.Reason), latch.Since.In(config.Timezone).Format("2006-01-02 15:04 MST"))
 	}
-	return o.done(map[string]any{"lifted": all}, "%scalls are made again, within the caps of %s\n", said, config.Path)
+	return o.done(map[string]any{"lifted": all}, "%scalls resume, within the caps of %s\n", said, config.Path)
 }
 
 // refusalLifted is a refusal that stood in the way of calls.

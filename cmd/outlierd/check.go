@@ -16,12 +16,12 @@ func checkCommand(o *options) *cobra.Command {
 	return &cobra.Command{
 		Use:   "check",
 		Short: "Check the state for damage",
-		Long: `Checks the whole state in data/state: the file itself, that the ledger adds up, and
-that every answer in the journal matches its checksum. It lists what the journal holds
-by operation, changes nothing and works beside a running instance. A million answers take about 10 seconds.
+		Long: `Check the state in data/state: the database file, the sums of the ledger, and the checksum
+of every answer in the journal. It lists the answers by operation and changes nothing. It
+works while another instance is running. A million answers take about 10 seconds.
 
-The program makes the same check when it starts after the machine went down, or after
-SQLite has reported damage. After a kill it checks what was written last.`,
+outlierd makes the same check when it starts after the machine went down, or after SQLite
+reported damage. After it was killed it checks what was written last.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return o.check(c.Context()) },
 	}
@@ -39,7 +39,7 @@ func (o *options) check(ctx context.Context) error {
 	folder := filepath.Join(config.Data, "state")
 	seen, err := state.Peek(ctx, folder, stateOptions(config))
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("there is no state in %s yet: it is made by the first run", folder)
+		return fmt.Errorf("there is no state in %s yet; the first run creates it", folder)
 	}
 	if err != nil {
 		return unreadable(err, folder)

@@ -35,22 +35,22 @@ func newCommand(o *options) *cobra.Command {
 		Use:   "outlierd",
 		Short: "Buy outlier-video data on a schedule, within a budget, into DuckDB and Parquet",
 		Long: `outlierd runs the jobs of a jobs.yaml: it searches a paid, rate-limited service,
-asks for what the hits are worth knowing, and keeps it all as tables.
+fetches details of the hits, and stores everything in tables.
 
-  outlierd demo            see it work, without a key and without a network
+  outlierd demo            try it, without a key or a network
   outlierd init            write a jobs.yaml of your own
   outlierd run             run a job now
-  outlierd up              run all jobs when they are due
-  outlierd sql "select …"  ask the tables
+  outlierd up              run all jobs on their schedules
+  outlierd sql "select …"  query the tables
   outlierd search "…"      search once, without a job
 
-Results go to standard output, all else to standard error. Exit codes: 0 done,
+Results go to standard output, everything else to standard error. Exit codes: 0 done,
 1 failed, 2 usage, 3 partial, 4 stopped by budget or quota, 5 configuration invalid,
 6 another instance holds the state, 7 key refused, 130 interrupted.
 
 Environment: OUTLIERD_CONFIG names the job file and OUTLIERD_DATA the data folder. The
 job file takes the rest from it where it says ${NAME}, as in key: ${OUTLIERD_KEY}.
-HTTPS_PROXY and NO_PROXY are heeded.`,
+HTTPS_PROXY and NO_PROXY are respected.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          cobra.NoArgs,
@@ -66,7 +66,7 @@ HTTPS_PROXY and NO_PROXY are heeded.`,
 	flags := root.PersistentFlags()
 	flags.StringVarP(&o.config, "config", "c", cmp.Or(config, "jobs.yaml"), "the job file (env OUTLIERD_CONFIG)")
 	flags.StringVarP(&o.output, "output", "o", "table", "how to print results: "+term.OneOf(term.Formats))
-	flags.BoolVar(&o.wide, "wide", false, "print every column of a table and all its text, however wide")
+	flags.BoolVar(&o.wide, "wide", false, "print all columns of a table and all text, however wide")
 	flags.StringVar(&o.logLevel, "log-level", "info", term.OneOf(logLevels))
 	flags.StringVar(&o.logFormat, "log-format", "auto", "text, json or auto: text at a terminal, json elsewhere")
 	root.Version = version()
@@ -84,13 +84,13 @@ func addCommands(root *cobra.Command, o *options) {
 		title    string
 		commands []*cobra.Command
 	}{
-		{"To begin:", []*cobra.Command{demoCommand(o), initCommand(o), lintCommand(o)}},
+		{"Get started:", []*cobra.Command{demoCommand(o), initCommand(o), lintCommand(o)}},
 		{"Jobs:", []*cobra.Command{planCommand(o), runCommand(o), upCommand(o), backfillCommand(o), queueCommand(o), cursorCommand(o)}},
-		{"Once, without a job:", []*cobra.Command{
+		{"One-off requests:", []*cobra.Command{
 			searchCommand(o), relatedCommand(o), findChannelsCommand(o), trendingFormatsCommand(o), scanCommand(o),
 			channelCommand(o), videoCommand(o), commentsCommand(o), transcriptCommand(o),
 		}},
-		{"To know:", []*cobra.Command{sqlCommand(o), whyCommand(o), budgetCommand(o), schemaCommand(o), checkCommand(o)}},
+		{"Inspect:", []*cobra.Command{sqlCommand(o), whyCommand(o), budgetCommand(o), schemaCommand(o), checkCommand(o)}},
 	} {
 		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title})
 		for _, c := range g.commands {

@@ -18,17 +18,16 @@ import (
 )
 
 func cursorCommand(o *options) *cobra.Command {
-	return group("cursor", "Show, set or reset up to when jobs have searched",
-		`A job with "published_at: since last success" remembers for each of its searches when
-the last complete one began: its cursor. The next run searches from there on, less the
-overlap. The cursor moves when a search has ended by itself, and never when a cap or an
-error ended it.`,
+	return group("cursor", "Show, set or reset the cursors of jobs",
+		`A job with "published_at: since last success" stores for each of its searches when the last
+complete one began: its cursor. The next run searches from there, less the overlap. The
+cursor moves when a search is complete, not when a cap or an error ended it.`,
 		cursorShowCommand(o), cursorSetCommand(o), cursorResetCommand(o))
 }
 
 func cursorShowCommand(o *options) *cobra.Command {
 	return &cobra.Command{
-		Use: "show [JOB]", Short: "List the cursors of a job, or of all", Args: cobra.MaximumNArgs(1),
+		Use: "show [JOB]", Short: "List the cursors of one job or of all", Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			config, err := o.loadToRead()
 			if err != nil {
@@ -58,7 +57,7 @@ func (o *options) showCursors(p *program, name string) error {
 		}
 	}
 	if len(rows) == 0 && name != "" && p.Config.Job(name) == nil && !slices.Contains(slices.Collect(maps.Values(now)), name) {
-		return noJob(p.Config, name, ", and none of that name has searched anything")
+		return noJob(p.Config, name, ", and no job of that name has ever searched")
 	}
 	return o.rows([]string{"job", "key", "at", "set_by", "set_at"}, rows)
 }
@@ -66,7 +65,7 @@ func (o *options) showCursors(p *program, name string) error {
 func cursorSetCommand(o *options) *cobra.Command {
 	var key string
 	c := &cobra.Command{
-		Use: "set JOB TIME", Short: "Let the next run of a job search from a date on",
+		Use: "set JOB TIME", Short: "Set the date from which the next run searches",
 		Long: `Set the cursors of a job, forward or back. TIME is a date, which begins at midnight in
 the timezone of the job file, or a time such as 2026-11-01T12:00Z. Searches that
 have no cursor yet get one.`,
@@ -79,8 +78,8 @@ have no cursor yet get one.`,
 					return err
 				}
 				if spec := config.Job(args[0]); spec != nil && !spec.SinceLastSuccess() {
-					return usageError{fmt.Errorf("job %s has no cursor to set: a cursor is where `published_at: since last success` goes on, "+
-						"and the job has no such window", spec.Name)}
+					return usageError{fmt.Errorf("job %s has no cursor to set: "+
+						"only a job with `published_at: since last success` has one", spec.Name)}
 				}
 				keys, err := cursorKeys(c.Context(), config, store, args[0])
 				if err != nil {
@@ -108,9 +107,9 @@ have no cursor yet get one.`,
 
 func cursorResetCommand(o *options) *cobra.Command {
 	return &cobra.Command{
-		Use: "reset JOB", Short: "Forget up to when a job has searched", Args: cobra.ExactArgs(1),
-		Long: `Forget the cursors of a job: its next run searches as its first one did, from "first"
-of its window on, and buys again the seeds that are fresh.`,
+		Use: "reset JOB", Short: "Delete the cursors of a job", Args: cobra.ExactArgs(1),
+		Long: `Delete the cursors of a job. Its next run searches like its first one, from "first" of its
+window, and buys fresh seeds again.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			return o.cursors(c.Context(), args[0], func(_ *job.Config, store *state.Store) error {
 				n, err := store.ResetWatermarks(args[0])
@@ -118,7 +117,7 @@ of its window on, and buys again the seeds that are fresh.`,
 					return err
 				}
 				return o.done(map[string]any{"job": args[0], "forgotten": n},
-					"%s of %s forgotten; its next run searches as its first one did\n", term.Count(n, "cursor"), args[0])
+					"%s of %s deleted; its next run searches like its first one\n", term.Count(n, "cursor"), args[0])
 			})
 		},
 	}
@@ -137,7 +136,7 @@ func (o *options) cursors(ctx context.Context, name string, work func(*job.Confi
 				return err
 			}
 			if len(marks) == 0 {
-				return noJob(config, name, ", and none of that name has searched anything")
+				return noJob(config, name, ", and no job of that name has ever searched")
 			}
 		}
 		return work(config, store)
@@ -182,7 +181,7 @@ func instant(text string, zone *time.Location) (time.Time, error) {
 		return at, usageError{err}
 	}
 	if at.After(time.Now()) {
-		return at, usageError{fmt.Errorf("%s has not come yet: a cursor says up to when was searched", text)}
+		return at, usageError{fmt.Errorf("%s is in the future; a cursor cannot be later than now", text)}
 	}
 	return at.In(zone), nil
 }

@@ -19,9 +19,9 @@ func demoCommand(o *options) *cobra.Command {
 	var folder string
 	c := &cobra.Command{
 		Use:   "demo",
-		Short: "See it work: a real job against the built-in simulator",
-		Long: `Run a real job against the built-in simulator, into a folder of its own. No key, no
-network, no cost. Run it again and it buys only what may have changed.`,
+		Short: "Run a sample job against the built-in simulator",
+		Long: `Run a sample job against the built-in simulator, in a folder of its own. No key, no network,
+no cost. A second run buys only what may have changed.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := os.MkdirAll(folder, 0o755); err != nil {
@@ -65,10 +65,10 @@ func (o *options) firstQuery(c *cobra.Command, config *job.Config, talk *options
 		return err
 	}
 	fmt.Fprintf(talk.out, `
-Go on from here:
+Next steps:
   outlierd sql -c %[1]s "select table_name, estimated_size from duckdb_tables() order by 2 desc"
-  outlierd run -c %[1]s       again: only what may have changed is bought
-  outlierd up -c %[1]s        stay, and run it when it is due
+  outlierd run -c %[1]s       run again: only what may have changed is bought
+  outlierd up -c %[1]s        run it on its schedule
   outlierd init                        a jobs.yaml of your own
 `, o.config)
 	return nil

@@ -84,7 +84,7 @@ func complaint(ctx context.Context, err error) string {
 		return strings.TrimRight(mistakes.Error(), "\n")
 	}
 	if stopped(ctx, err) {
-		return "outlierd: interrupted; " + onward(err, "nothing that was paid for is lost, and the next run goes on from here")
+		return "outlierd: interrupted; " + onward(err, "everything that was paid for is stored, and the next run continues from here")
 	}
 	lines := strings.Split(strings.ReplaceAll(err.Error(), "job "+onceMark, ""), "\n") // the person asked for no job
 	for i, line := range lines {
@@ -97,11 +97,11 @@ func complaint(ctx context.Context, err error) string {
 // commands.
 func remedy(err error) string {
 	if live, ok := errors.AsType[*state.LiveScanError](err); ok && live.Scan.ScanID != "" {
-		return "\n  it is not paid for twice; when it has ended, read it with: outlierd scan read " + term.Plain(live.Scan.ScanID)
+		return "\n  it is not bought twice; when it has ended, read it with: outlierd scan read " + term.Plain(live.Scan.ScanID)
 	}
 	if _, long := errors.AsType[*pace.LongWaitError](err); long {
 		return "\n  service.max_wait says how long to wait for the limit; " +
-			onward(err, "the run keeps its place and goes on with the next 'outlierd run', or under 'outlierd up'")
+			onward(err, "the next 'outlierd run', or 'outlierd up', continues the run")
 	}
 	if _, bound := errors.AsType[*state.BoundError](err); bound {
 		return "\n  `data:` in the job file names the folder, or OUTLIERD_DATA"
@@ -114,9 +114,9 @@ func remedy(err error) string {
 	case outlier.Unauthorized:
 		return "\n  check service.key in the job file, and the variable or file that it names"
 	case outlier.Unsent:
-		return "\n  nothing was sent and nothing spent; check service.url, the network, and whether the service is up"
+		return "\n  nothing was sent and no credits were spent; check service.url, the network, and whether the service is up"
 	case outlier.Foreign:
-		return "\n  something else answers in the service's place: check service.url, and proxies and login pages on the way"
+		return "\n  something other than the service answered: check service.url, and proxies and login pages on the way"
 	}
 	return ""
 }

@@ -23,10 +23,10 @@ them. Several queries are one request over all of them.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, queries []string) error {
 			if len(queries)+len(related) == 0 {
-				return usageError{errors.New("which channels? give a query, or --related-to a channel")}
+				return usageError{errors.New("nothing to search for: give a query, or --related-to a channel")}
 			}
 			if len(queries) > 0 && len(related) > 0 {
-				return usageError{errors.New("--related-to stands for a query: give one or the other")}
+				return usageError{errors.New("a query and --related-to exclude each other")}
 			}
 			find := wishes{}
 			find.list("query", queries)
@@ -39,6 +39,6 @@ them. Several queries are one request over all of them.`,
 	pages.addAgain(c)
 	enrich.add(c, "channel_videos, channel_shorts")
 	c.Flags().StringArrayVar(&related, "related-to", nil, "a channel to relate to, by id or address; repeatable")
-	c.Flags().StringVar(&seed, "seed", "", "randomises the order of the channels")
+	c.Flags().StringVar(&seed, "seed", "", "seed of a random order of the channels")
 	return c
 }

@@ -35,14 +35,14 @@ func (f *pageFlags) add(c *cobra.Command, of, where, sort string) {
 	flags := c.Flags()
 	flags.IntVar(&f.pages, "pages", 1, "pages of 40 "+of+" to buy at most")
 	flags.StringArrayVar(&f.where, "where", nil, "a filter as in the job file: "+where+"; repeatable")
-	flags.BoolVar(&f.yes, "yes", false, "do not ask, whatever it may cost (budget.confirm_over)")
+	flags.BoolVar(&f.yes, "yes", false, "do not ask for confirmation, whatever the cost (budget.confirm_over)")
 	if sort != "" {
 		flags.StringVar(&f.sort, "sort", "", fmt.Sprintf("the order, such as %q", sort))
 	}
 }
 
 func (f *pageFlags) addAgain(c *cobra.Command) {
-	c.Flags().BoolVar(&f.again, "again", false, "buy also the pages that were bought within the last six hours")
+	c.Flags().BoolVar(&f.again, "again", false, "buy pages again that were bought within the last six hours")
 }
 
 // Examples of filters and orders.
@@ -88,7 +88,7 @@ type enrichFlags struct {
 
 func (f *enrichFlags) add(c *cobra.Command, kinds string) {
 	c.Flags().StringSliceVar(&f.enrich, "enrich", nil, "what to fetch for the hits: "+kinds)
-	c.Flags().IntVar(&f.top, "top", 0, "fetch it for so many of the best hits only")
+	c.Flags().IntVar(&f.top, "top", 0, "fetch for the N best hits only")
 }
 
 func (f *enrichFlags) ask(into wishes) {

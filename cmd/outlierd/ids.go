@@ -44,9 +44,9 @@ type dataCommand struct {
 	yes              bool // look for handles without asking
 }
 
-const knownLong = `What is known already and fresh is printed without asking anew: channels for 7 days,
-comments for 2, details for one, a transcript for ever. --max-age asks again if what
-is known is older. No credits are spent. An id that begins with - comes after --.`
+const knownLong = `Stored answers are printed while they are fresh: channels for 7 days, comments for 2 days,
+details for 1 day, transcripts for ever. --max-age requests older ones again. No credits
+are spent. An id that begins with - comes after --.`
 
 func (d *dataCommand) command(o *options) *cobra.Command {
 	var age string
@@ -70,7 +70,7 @@ func (d *dataCommand) command(o *options) *cobra.Command {
 			})
 		},
 	}
-	c.Flags().StringVar(&age, "max-age", "", "ask again if what is known is older than this, such as 1h")
+	c.Flags().StringVar(&age, "max-age", "", "request again if the stored answer is older, such as 1h")
 	return c
 }
 
@@ -92,10 +92,10 @@ func (o *options) facts(ctx context.Context, d *dataCommand) func(showing) (stri
 func channelCommand(o *options) *cobra.Command {
 	uploads := false
 	d := &dataCommand{
-		use: "channel CHANNEL…", short: "Fetch and print a channel's numbers, or its uploads; free",
+		use: "channel CHANNEL…", short: "Fetch and print a channel's statistics or uploads; free",
 		long: `Fetch a channel's sampled videos and shorts, by id, address or @handle, and print its
-numbers for both, or with --uploads the videos and shorts. The service knows channels by
-id: the id of a handle comes from your tables, or from a search, for which you are asked.`,
+statistics for both, or with --uploads the videos and shorts. The service knows channels by
+id: the id of a handle comes from your tables, or from a search after confirmation.`,
 		verb: job.VerbChannels, fetch: []outlier.Operation{outlier.OpChannelVideos, outlier.OpChannelShorts}, fresh: "7d", parse: outlier.ParseChannel,
 		show: func() view {
 			if uploads {
@@ -106,7 +106,7 @@ id: the id of a handle comes from your tables, or from a search, for which you a
 	}
 	c := d.command(o)
 	c.Flags().BoolVar(&uploads, "uploads", false, "print the sampled videos and shorts")
-	c.Flags().BoolVar(&d.yes, "yes", false, "search for unknown handles without asking")
+	c.Flags().BoolVar(&d.yes, "yes", false, "search for unknown handles without confirmation")
 	return c
 }
 

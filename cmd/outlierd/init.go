@@ -17,9 +17,9 @@ const schemaFile = "jobs.schema.json"
 func initCommand(o *options) *cobra.Command {
 	return &cobra.Command{
 		Use:   "init",
-		Short: "Write a jobs.yaml to start from",
-		Long: `Write a commented jobs.yaml, and beside it the schema that lets an editor complete
-and check it. A job file that is there is never touched.`,
+		Short: "Write a commented jobs.yaml",
+		Long: `Write a commented jobs.yaml, and beside it the schema with which editors complete and check
+it. An existing job file is not changed.`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			schema := filepath.Join(filepath.Dir(o.config), schemaFile)
@@ -31,8 +31,8 @@ and check it. A job file that is there is never touched.`,
 			}
 			return o.done(map[string]any{"wrote": []string{o.config, schema}}, `wrote %s and %s
   outlierd lint            check it
-  outlierd run             run it now (it names the simulator: no key, no network)
-  outlierd up              stay, and run it when it is due
+  outlierd run             run it now (with the simulator: no key, no network)
+  outlierd up              run it on its schedule
 `, o.config, schema)
 		},
 	}
@@ -42,7 +42,7 @@ and check it. A job file that is there is never touched.`,
 func writeNew(path string, content []byte) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if errors.Is(err, os.ErrExist) {
-		return fmt.Errorf("%s was left alone: %w; name another file with --config", path, os.ErrExist)
+		return fmt.Errorf("%s was not changed: %w; name another file with --config", path, os.ErrExist)
 	}
 	if err != nil {
 		return err

@@ -21,16 +21,15 @@ import (
 func lintCommand(o *options) *cobra.Command {
 	return &cobra.Command{
 		Use:   "lint",
-		Short: "Check the job file; every mistake with its place",
-		Long: `Check the job file without touching anything: no network, and your state is only read.
-Every mistake is told at once, with file, line and column, and the exit code is then
-5. SQL is tried against the tables as they are declared. What is allowed but hardly
-meant is a warning, which changes no exit code; so is a job whose latest runs
-were all cut off by "pages". With -o json mistakes and warnings
-are lists with file, line, column, message and hint.
+		Short: "Check the job file and list every mistake",
+		Long: `Check the job file without a network and without changing the state. All mistakes are
+listed with file, line and column, and the exit code is then 5. SQL is checked against the
+declared tables. Likely mistakes are warnings, which do not change the exit code; so is a
+job whose latest runs were all cut off by "pages". With -o json mistakes and warnings are
+lists with file, line, column, message and hint.
 
-The prices are those of a first run: what is known from earlier runs, such as pages
-that are fresh or windows that are shorter, only makes a run cheaper.`,
+The prices are those of a first run. Later runs can be cheaper, since pages are fresh and
+windows shorter.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			config, err := sound(c.Context(), o.load)
@@ -53,8 +52,8 @@ that are fresh or windows that are shorter, only makes a run cheaper.`,
 				lines := strings.Split(strings.TrimPrefix(strings.ReplaceAll(prices, "\n  ", "\n"), "  "), "\n")
 				report := linted{config.Path, mistakesOf(config.Warnings), lines, worst}
 				if most := available(config); most != nil && worst > *most {
-					prices += fmt.Sprintf("\nTogether the scheduled runs of a cycle of 31 days cost at most %s. "+
-						"The budget allows %d, and nothing more is bought.", term.Count(worst, "credit"), *most)
+					prices += fmt.Sprintf("\nAll scheduled runs of a cycle of 31 days cost at most %s. "+
+						"The budget allows %d.", term.Count(worst, "credit"), *most)
 				}
 				return o.done(report, "%s%s is fine. A run costs at most:\n%s\n", said, config.Path, prices)
 			})

@@ -138,7 +138,7 @@ func (e *cutShort) Unwrap() error { return e.error }
 // cut says how to go on with what was cut short. To ask again is enough: the pages that
 // arrived are taken from the journal, and what is fresh is not asked for.
 func (o *options) cut(r request, s showing, failed error) error {
-	e := &cutShort{failed, "nothing that was paid for is lost. To go on from here:\n  " + retyped(o.args)}
+	e := &cutShort{failed, "everything that was paid for is stored. To continue:\n  " + retyped(o.args)}
 	if r.onward == nil {
 		return e
 	}
@@ -156,9 +156,9 @@ func (o *options) paused(r request, s showing) error {
 	if s.row.Status != state.PausedBudget {
 		return nil
 	}
-	how := "When there is room again, go on with what follows; what arrived is taken from the journal for six hours:\n  " + retyped(o.args)
+	how := "To continue when the budget allows; for six hours the pages that arrived come from the journal:\n  " + retyped(o.args)
 	if barren(s.row) {
-		how = "When there is room again:\n  " + retyped(o.args)
+		how = "To continue when the budget allows:\n  " + retyped(o.args)
 	}
 	if r.onward != nil {
 		onward, err := r.onward(s)
@@ -211,7 +211,7 @@ func (o *options) named(ctx context.Context, r request, s showing) error {
 	}
 	if !r.yes {
 		price := s.Config.Service.Prices.Of(outlier.OpFindChannels, nil)
-		told := fmt.Sprintf("your tables do not show the channel id of %s; searching for it costs %s",
+		told := fmt.Sprintf("your tables do not have the channel id of %s; a search for it costs %s",
 			strings.Join(unknown.Handles, ", "), term.Count(price*outlier.Credits(len(unknown.Handles)), "credit"))
 		if err := consent(o.asker(), told, "Search?"); err != nil {
 			return err

@@ -29,7 +29,7 @@ func TestInterruptedOneOffSaysHowToGoOn(t *testing.T) {
 		if code != exitInterrupted || out != "" {
 			t.Fatalf("exit code %d, printed %q", code, out)
 		}
-		contains(p, told, "outlierd: interrupted; nothing that was paid for is lost. To go on from here:\n  outlierd -c ",
+		contains(p, told, "outlierd: interrupted; everything that was paid for is stored. To continue:\n  outlierd -c ",
 			` search 'it'\''s tea' --pages 9`+"\n")
 		if strings.Contains(told, "--again") || strings.Contains(told, "next run") {
 			t.Errorf("it would be bought again: %s", told)
@@ -58,7 +58,7 @@ func TestInterruptedBackfillSaysHowToGoOn(t *testing.T) {
 		if code != exitInterrupted {
 			t.Fatalf("exit code %d: %s", code, told)
 		}
-		contains(p, told, "To go on from here:\n  outlierd -c ", " "+command+"\n")
+		contains(p, told, "To continue:\n  outlierd -c ", " "+command+"\n")
 	})
 }
 
@@ -73,7 +73,7 @@ func TestInterruptedRunIsTheNextOnesToContinue(t *testing.T) {
 			t.Fatalf("exit code %d", code)
 		}
 		contains(p, out, "! coffee  interrupted in 5 s   run ", " requests · 10 credits spent", "  espresso: 200 of 429 hits, 12 credits more\n")
-		contains(p, told, "outlierd: interrupted; nothing that was paid for is lost. To go on from here:\n  outlierd -c ", " run coffee\n")
+		contains(p, told, "outlierd: interrupted; everything that was paid for is stored. To continue:\n  outlierd -c ", " run coffee\n")
 		if got := p.ask("select status from ops.runs"); got != "interrupted" {
 			t.Errorf("ops.runs says %s", got)
 		}

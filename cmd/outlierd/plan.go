@@ -17,18 +17,17 @@ import (
 func planCommand(o *options) *cobra.Command {
 	return &cobra.Command{
 		Use:   "plan [JOB…]",
-		Short: "Tell what the next runs will do and cost, without a network",
-		Long: `Tell what the next run of each job will do, what it may cost in credits, requests and
-minutes, and how the billing cycle ends. It follows from the job file, from what is on
-record and from the caps, by the same rules as the run itself; nothing is sent, and
-nothing changes. It works beside an instance that is running.
+		Short: "Show what the next runs will do and cost, offline",
+		Long: `Show what the next run of each job will do, what it will cost in credits, requests and
+minutes, and the forecast for the billing cycle. It uses the same rules as the run itself,
+sends nothing and changes nothing. It works while another instance is running.
 
-  expected  as the last ten runs of the job did
-  at worst  if every page is full; what is more if answers are lost and asked for
-            again is the cap of the run, which it cannot pass
+  expected  the average of the job's last ten runs
+  at worst  if every page is full; answers that are lost and requested again can cost
+            more, up to the cap of the run
 
-A share of the month (budget.pace: even) holds for runs on a schedule; a run by hand
-may take all that the job asks for. What SQL finds may be more by the time of the run.`,
+A share of the month (budget.pace: even) applies to scheduled runs; a run by hand may spend
+all that the job asks for. SQL may find more by the time of the run.`,
 		Example: `  outlierd plan
   outlierd plan coffee
   outlierd plan -o json | jq '.jobs[] | {job, worst}'`,
@@ -89,7 +88,7 @@ func forecast(c *cobra.Command, p *program, names []string) (*engine.Forecast, e
 	f.Orphans = slices.DeleteFunc(f.Orphans, func(orphan engine.Orphan) bool { return isOnce(orphan.Job) })
 	for i := range f.Jobs {
 		if is := now[f.Jobs[i].Job]; is != "" {
-			f.Jobs[i].Changes = append(f.Jobs[i].Changes, fmt.Sprintf("it was called %s, and goes on where that was", f.Jobs[i].Job))
+			f.Jobs[i].Changes = append(f.Jobs[i].Changes, fmt.Sprintf("renamed from %s, and continues its cursors and runs", f.Jobs[i].Job))
 			f.Jobs[i].Job = is
 		}
 		if is := now[f.Jobs[i].After]; is != "" {
@@ -133,14 +132,14 @@ func (p *planPrinter) day(t time.Time) string { return t.In(p.zone).Format(time.
 func (p *planPrinter) job(f *engine.JobForecast) {
 	p.line("%s  %s", f.Job, p.when(f))
 	if f.Continues != "" {
-		p.line("  goes on with run %s (%s); this is what it has left", f.Continues, f.Standing)
+		p.line("  continues run %s (%s); this is what is left of it", f.Continues, f.Standing)
 	}
 	if f.Problem != "" {
 		p.line("  ✗ cannot run: %s\n", term.Plain(f.Problem))
 		return
 	}
 	if f.Assumed {
-		p.line("  its SQL finds nothing now: the cost is that of one row, or of what earlier runs found")
+		p.line("  its SQL finds nothing now; the cost is that of one row, or of what earlier runs found")
 	}
 	p.cost("expected", f.Expected, basis(f))
 	p.cost("at worst", f.Worst, lost(f.Worst))
@@ -148,19 +147,19 @@ func (p *planPrinter) job(f *engine.JobForecast) {
 		p.line("  %s", line)
 	}
 	if len(f.Searches) == 0 && f.Calls+f.Fresh == 0 && f.Worst.Requests == 0 {
-		p.line("  nothing is there now that it could ask for")
+		p.line("  there is nothing to request now")
 	}
 	if f.Calls+f.Fresh > 0 {
 		p.line("  %s to make, %s fresh", term.Count(f.Calls, "call"), isAre(f.Fresh))
 	}
 	if len(f.Where) > 0 {
-		p.line("  enriches only hits with %s", strings.Join(f.Where, ", "))
+		p.line("  fetches data only for hits with %s", strings.Join(f.Where, ", "))
 	}
 	if f.Share != nil {
 		p.line("  its share of the month is %s%s", term.Count(*f.Share, "credit"), p.turns(f))
 	}
 	for _, c := range f.Cuts {
-		p.line("  ! %s leaves %d of %s, and %d are wanted", c.Cap, c.Leaves, term.Count(c.Max, "credit"), c.Wants)
+		p.line("  ! %s leaves %d of %s, and %d are needed", c.Cap, c.Leaves, term.Count(c.Max, "credit"), c.Wants)
 	}
 	if f.Limited != nil {
 		p.line("  ! %s; %s", limitedText(f.Limited), limitedHint(f.Limited))
@@ -196,7 +195,7 @@ func limitedHint(l *engine.Limited) string {
 func (p *planPrinter) when(f *engine.JobForecast) string {
 	switch {
 	case f.Disabled:
-		return "not enabled: by name only"
+		return "disabled: runs by name only"
 	case f.After != "":
 		return fmt.Sprintf("after %s · %s in this cycle", f.After, term.Count(f.Runs, "run"))
 	case len(f.Due) == 0:
@@ -225,13 +224,13 @@ func basis(f *engine.JobForecast) string {
 	case f.Calls+f.Fresh > 0:
 		return ""
 	case f.Basis == 0 && f.Expected.Credits < f.Worst.Credits:
-		return "nothing is known yet, so what the caps leave"
+		return "no runs yet: what the caps leave"
 	case f.Basis == 0:
-		return "nothing is known yet, so the worst"
+		return "no runs yet: the worst case"
 	case f.Basis == 1:
-		return "as the last run did"
+		return "like the last run"
 	}
-	return fmt.Sprintf("as the last %d runs did", f.Basis)
+	return fmt.Sprintf("like the last %d runs", f.Basis)
 }
 
 func lost(c engine.Estimate) string {
@@ -250,12 +249,12 @@ func isAre(n int) string {
 
 func (p *planPrinter) turns(f *engine.JobForecast) string {
 	if f.Round == 0 {
-		return ": not enough for a page, so it is saved for a later run"
+		return ": not enough for a page, so it is kept for a later run"
 	}
 	if f.Round == 1 {
-		return ": less than it wants, but something for every search"
+		return ": less than it needs, but enough for a page of every search"
 	}
-	return fmt.Sprintf("; each search comes round every %d runs", f.Round)
+	return fmt.Sprintf("; each search gets a turn every %d runs", f.Round)
 }
 
 // searchPlansMost is how many searches are listed one by one.
@@ -268,7 +267,7 @@ func searchPlans(all []engine.SearchForecast) []string {
 		s := &all[i]
 		line := fmt.Sprintf("%s %s %s", term.Pad(term.Clip(asked(s), 40), 40), term.Pad(s.Window, 22), searchCost(s))
 		if len(s.Queries) > 1 && s.Skipped == "" {
-			line += fmt.Sprintf("  one request a page for all %d queries", len(s.Queries))
+			line += fmt.Sprintf("  one request per page covers all %d queries", len(s.Queries))
 		}
 		switch s.Joins {
 		case "":
@@ -311,7 +310,7 @@ var verbs = map[outlier.Operation]string{
 
 // skips are the reasons for which nothing is asked, as people say them.
 var skips = map[string]string{
-	"fresh": "fresh: these were bought lately",
+	"fresh": "fresh: bought recently",
 	"share": "not its turn",
 }
 
@@ -364,7 +363,7 @@ func pagingPlan(f engine.PagingForecast, zone *time.Location) string {
 	counts := map[string]string{job.PagingPage: "pages", job.PagingOffset: "items"}[f.Counts]
 	switch {
 	case counts == "":
-		return fmt.Sprintf("paging of %s: not known yet whether `from` counts pages or items; page two may be bought twice", f.Op)
+		return fmt.Sprintf("paging of %s: not known yet whether `from` counts pages or items, so page two may be bought twice", f.Op)
 	case f.Since.IsZero():
 		return fmt.Sprintf("paging of %s: `from` counts %s (%s)", f.Op, counts, f.Because)
 	}
@@ -384,9 +383,9 @@ func (p *planPrinter) orphans(all []engine.Orphan) {
 		if o.Unfinished != "" {
 			kept = append(kept, "the unfinished run "+o.Unfinished)
 		}
-		p.line("\n%s is not in the file, and has on record:\n  %s", term.Plain(o.Job), strings.Join(kept, ", "))
+		p.line("\n%s is not in the job file, but the state has:\n  %s", term.Plain(o.Job), strings.Join(kept, ", "))
 	}
 	if len(all) > 0 {
-		p.line("\nA job that was renamed takes over what is on record with `was: its old name`;\n'outlierd cursor reset JOB' forgets cursors.")
+		p.line("\nTo keep this for a renamed job, set `was: OLD_NAME`; 'outlierd cursor reset JOB' deletes cursors.")
 	}
 }

@@ -34,7 +34,7 @@ func beforehand(ctx context.Context, e *engine.Engine, spec *job.Spec, old *stat
 	case old.Overridden:
 		line += " with " + term.Plain(engine.Flags(old))
 	case old.Config != spec.Hash:
-		line += fmt.Sprintf(" as %s said it then; what it says now applies from the next run on", e.Config.Path)
+		line += fmt.Sprintf(" with %s as it was then; its changes apply from the next run on", e.Config.Path)
 	}
 	f, err := e.Forecast(ctx, spec.Name)
 	if err != nil || len(f.Jobs) != 1 || f.Jobs[0].Continues != old.ID || f.Jobs[0].Problem != "" {
@@ -67,7 +67,7 @@ func laterLine(ctx context.Context, e *engine.Engine, spec *job.Spec) string {
 	line := shown(spec.Name) + ": " + costText(e, cost)
 	switch {
 	case assumed:
-		line += ", if its SQL finds one row; now it finds none"
+		line += ", if its SQL finds one row; it finds none now"
 	case len(spec.SQL()) > 0:
 		line += ", for what its SQL finds now"
 	}
@@ -143,7 +143,7 @@ func confirmOver(config *job.Config, atTerminal bool) (limit *outlier.Credits, w
 }
 
 // errDeclined ends a command whose question was not answered with yes.
-var errDeclined = errors.New("nothing was begun")
+var errDeclined = errors.New("not confirmed; nothing was started")
 
 // consent asks a person for a yes. Without a terminal, where who is nil, it refuses.
 func consent(who *term.Asker, told, question string) error {

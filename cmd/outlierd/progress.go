@@ -194,7 +194,7 @@ func paceText(p engine.Progress, now time.Time) string {
 	case p.Doing != "":
 		text += " · " + p.Doing
 	case p.Until.After(now):
-		text += " · waits for a scan, looks again in " + term.Duration(p.Until.Sub(now))
+		text += " · waits for a scan, polled again in " + term.Duration(p.Until.Sub(now))
 	}
 	return text
 }

@@ -81,7 +81,7 @@ func TestProgressOfARunThatWaitsForAScan(t *testing.T) {
 coffee                                   01:23 · ETA ≥ 10:00
   espresso machine repair  scan under way
   credits  8 spent
-  pace     10/min · waits for a scan, looks again in 10 min
+  pace     10/min · waits for a scan, polled again in 10 min
 `
 	compareLines(t, want, progressLines(p, noon, 24))
 	if attrs := fmt.Sprint(progressAttrs(p)); !strings.Contains(attrs, "waits_until 2026-11-21T12:10:00Z") {

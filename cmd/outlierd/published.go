@@ -41,7 +41,7 @@ func (o *options) orPublished(config *job.Config, look, read func() error) error
 		why = fmt.Sprintf("%s is not readable for user %d", relative(folder), os.Getuid())
 	}
 	fmt.Fprintf(o.err, "%s; the answer comes from the tables published in %s at %s, "+
-		"without what only the state has, such as queued data calls\n",
+		"without what only the state has, such as queued calls\n",
 		why, relative(path), tables.ModTime().In(config.Timezone).Format("2006-01-02 15:04 MST"))
 	return read()
 }

@@ -52,8 +52,8 @@ func TestColleagueReadsThePublishedTables(t *testing.T) {
 			if _, told, _ := p.do(p.Context(), "sql", "select 1"); told != "" {
 				t.Errorf("sql told %q", told)
 			}
-			contains(p, p.refused(exitFailed, "check"), "must be allowed to read ")
-			contains(p, p.refused(exitFailed, "schema", "drift"), "must be allowed to read ")
+			contains(p, p.refused(exitFailed, "check"), "needs read access to ")
+			contains(p, p.refused(exitFailed, "schema", "drift"), "needs read access to ")
 		})
 	})
 }

@@ -25,22 +25,21 @@ func queueCommand(o *options) *cobra.Command {
 	var all bool
 	c := &cobra.Command{
 		Use: "queue [JOB]", Short: "List queued calls with reason and estimated time",
-		Long: `List what waits, of all jobs or of one, in the order in which it will be done: the open
-searches and scans of runs that go on, and the data calls. A table has the first 40 rows
-and the number of calls by job and operation; --all lists every row, and so do -o csv, json
-and ndjson.
+		Long: `List the queue of all jobs or of one, in the order of execution: the open searches and
+scans of unfinished runs, and the data calls. A table has the first 40 rows and the number
+of calls by job and operation; --all lists every row, and so do -o csv, json and ndjson.
 
-  job      that wants it; of several the one that asked first is the first
-  value    of a data call: the higher, the sooner. It is what one request of its kind
-           brings (channel_videos 5, channel_shorts 4, transcript 3, comments 2,
-           details 1, or the 'value' of its job), and 1 more for each day of waiting.
-           Searches and scans have none and come first
-  done_at  when it will be done if somebody works on the queue from now on, as
-           'outlierd up' does in the time between runs and 'outlierd run' in a run of the
-           same job. What runs that come due first will ask for is reckoned with: as
-           much as earlier ones did, or else what their plans ask for at most
+  job      the jobs that want it, the first to ask first
+  value    of a data call: higher values come first. It depends on the operation
+           (channel_videos 5, channel_shorts 4, transcript 3, comments 2, details 1, or
+           the 'value' of the job) and grows by 1 for each day in the queue. Searches and
+           scans have no value and come first
+  done_at  the estimated time if the queue is worked on from now on, as 'outlierd up' does
+           between runs and 'outlierd run' in a run of the same job. The estimate includes
+           runs that come due earlier, with as many calls as earlier runs made, or else
+           as their plans allow
 
-It works beside an instance that is running.`,
+It works while another instance is running.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			config, err := o.loadToRead()
@@ -132,7 +131,7 @@ func (o *options) queueTotals(p *program, name string, now map[string]string) er
 			return err
 		}
 	}
-	fmt.Fprintf(o.out, "\nThese are the first %d of %s, which take %s at the present pace. List all with --all.\n\n",
+	fmt.Fprintf(o.out, "\nThese are the first %d of %s, which take %s at the current pace. List all with --all.\n\n",
 		firstScreen, term.Count(queued, "queued call"), term.Duration(p.Pace.ETA(queued)))
 	return rows.Close()
 }
@@ -147,12 +146,11 @@ func jobs(w *engine.Waiting, now map[string]string) (names []string) {
 
 func queueClearCommand(o *options) *cobra.Command {
 	return &cobra.Command{
-		Use: "clear JOB", Short: "Give up the calls that a job has waiting",
-		Long: `Give up the calls that a job has waiting, but for those that another job wants, which go
-on for that one. Nothing that was answered is lost; what the job wants of hits that it
-meets again is queued anew.
+		Use: "clear JOB", Short: "Cancel a job's queued calls",
+		Long: `Cancel a job's queued calls, except those that another job wants, too. Stored answers stay.
+If the job finds the same hits again, the calls are queued again.
 
-It works beside an instance that is running, which takes notice.`,
+It works while another instance is running, which follows.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			config, err := o.loadToRead()
@@ -177,11 +175,11 @@ func (o *options) clearQueue(ctx context.Context, config *job.Config, name strin
 	}
 	dropped, kept, err := state.Clear(ctx, filepath.Join(config.Data, "state"), stateOptions(config), was)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%w; some of the calls may be gone: run the command again for the rest", err)
+		return fmt.Errorf("%w; some of the calls may be cancelled: run the command again for the rest", err)
 	}
-	said := fmt.Sprintf("%s of %s given up", term.Count(dropped, "call"), name)
+	said := fmt.Sprintf("%s of %s cancelled", term.Count(dropped, "call"), name)
 	if kept > 0 {
-		said += fmt.Sprintf("; %s stay queued, which another job wants", term.Count(kept, "call"))
+		said += fmt.Sprintf("; %s stay queued for other jobs", term.Count(kept, "call"))
 	}
 	return o.done(map[string]any{"job": name, "dropped": dropped, "kept": kept}, "%s\n", said)
 }
@@ -213,5 +211,5 @@ func known(config *job.Config, store *state.Store, name string) error {
 	if slices.Contains(names, name) {
 		return nil
 	}
-	return noJob(config, name, ", and none of that name has ever run")
+	return noJob(config, name, ", and no job of that name has ever run")
 }

@@ -12,7 +12,7 @@ import (
 	"outlierd/sync/state"
 )
 
-// TestALongClearLetsTheLogBeUsedAgain: what is given up beside the process that holds the state
+// TestALongClearLetsTheLogBeUsedAgain: what is cancelled beside the process that holds the state
 // goes through the log of the database, which is folded into the file meanwhile. A look at the
 // record that is still held would keep it from that; the log would grow with the queue, and the
 // next call would wait until all of it is in the file.

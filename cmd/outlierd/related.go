@@ -15,16 +15,16 @@ func relatedCommand(o *options) *cobra.Command {
 	var thumbnail, by string
 	c := &cobra.Command{
 		Use:   "related [VIDEO…]",
-		Short: "Find once what resembles videos, titles or channels; 2 credits a page",
-		Long: `Find once what resembles videos, by id or address, titles, a thumbnail or channels,
-and print the hits, the best first. At least one of them is needed. An id that begins
+		Short: "Find what resembles videos or channels; 2 credits a page",
+		Long: `Find once what resembles videos, by id or address, titles, a thumbnail or channels, and
+print the hits, best first. At least one of them is required. An id that begins
 with - comes after --, as in: outlierd related -- -abcdefghij`,
 		Example: `  outlierd related dQw4w9WgXcQ --where published_at="last 90d"
   outlierd related --title "the best moka pot" --pages 2`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, videos []string) error {
 			if len(videos)+len(titles)+len(channels) == 0 && thumbnail == "" {
-				return usageError{errors.New("related to what? name videos, or give --title, --thumbnail or --channel")}
+				return usageError{errors.New("nothing to relate to: name videos, or pass --title, --thumbnail or --channel")}
 			}
 			related := wishes{}
 			related.list("video_id", videos)

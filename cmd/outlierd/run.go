@@ -32,27 +32,25 @@ func runCommand(o *options) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "run [JOB…]",
 		Short: "Run jobs now, one after another",
-		Long: `Run jobs now, one after another. Without a name the only job is run; where there
-are several, they are listed with what they may cost. A job with "enabled: false"
-runs by name only.
+		Long: `Run jobs now, one after another. Without a name it runs the only job; if there are several,
+it lists them with their worst-case cost. A job with "enabled: false" runs by name only.
 
 A run that was killed, stopped or paused by a cap within the last day is continued: no
-page is bought twice. ^C prints what was bought, what is left, and the command that goes
-on. What becomes of a run is its exit code: 0 ok, 3 partial (some calls failed
-and stay queued), 4 stopped by a budget or the rate limit, 1 failed, 7 the key was refused.
+page is bought twice. ^C prints what was bought, what is left, and the command that
+continues. The exit code is the result of the run: 0 ok, 3 partial (some calls failed and
+stay queued), 4 stopped by a budget or the rate limit, 1 failed, 7 the key was refused.
 
-With --pages, --since, --set, --no-enrich or --again a job is run in another way
-this once. Such a run is a new one, unless the same command was interrupted or paused
-within the last day: that run is continued. The job's cursor, what was learned about
-paging, the forecast and the job's unfinished run stay as they were; with --move-cursor
-the next run searches from where this one did.
+--pages, --since, --set, --no-enrich and --again change a job for this run only. Such a run
+is a new one, unless the same command was interrupted or paused within the last day: then
+that run is continued. The job's cursor, its forecast and its unfinished run stay as they
+are; with --move-cursor the cursor moves.
 
-With --rest RUN what "pages" cut off the searches of an earlier run is bought, and
-nothing again: its stored searches go on at the next page, whatever the file says by
-now. The summary of a run prints this command where something was left.
+--rest RUN buys the pages that "pages" cut off the searches of an earlier run, and no page
+twice: the stored searches continue at their next page, whatever the job file says now. The
+summary of a run prints this command where pages were left.
 
-With -o json, ndjson or csv a row for each run goes to standard output, and what
-people read to standard error.`,
+With -o json, ndjson or csv standard output has one row per run, and summaries go to
+standard error.`,
 		Example: `  outlierd run coffee
   outlierd run coffee --set topic="moka pot" --pages 1 --no-enrich
   outlierd run coffee --with-after`,
@@ -61,36 +59,36 @@ people read to standard error.`,
 	}
 	flags := c.Flags()
 	flags.BoolVar(&f.all, "all", false, "run every job of the file that is enabled")
-	flags.BoolVar(&f.due, "due", false, "run what is due, what comes after it and what a killed process left, for a clock outside such as a CronJob")
-	flags.BoolVar(&f.reserve, "use-reserve", false, "let this run spend the part of the budget that is kept back")
-	flags.BoolVar(&f.yes, "yes", false, "do not ask, whatever the run may cost (budget.confirm_over)")
-	flags.BoolVar(&f.withAfter, "with-after", false, "then run the jobs that come after it, if it ended ok or partial")
-	flags.IntVar(&f.pages, "pages", 0, "take so many pages at most, of each search")
-	flags.StringVar(&f.since, "since", "", "search what was published so long ago or later, such as 90d, whatever published_at says")
-	flags.BoolVar(&f.noEnrich, "no-enrich", false, "fetch nothing more about the hits")
-	flags.BoolVar(&f.again, "again", false, "buy also what was bought lately (reuse_for, refresh_after of seeds), and a scan of which one is live")
-	flags.BoolVar(&f.moveCursor, "move-cursor", false, "move the job's cursor although the run is overridden")
-	flags.StringArrayVar(&f.set, "set", nil, "one value for a name of for_each, as in topic=\"moka pot\"; repeatable")
-	flags.StringVar(&f.rest, "rest", "", "buy what the searches of an earlier `RUN` left")
+	flags.BoolVar(&f.due, "due", false, "run due jobs, those after them, and unfinished runs; for an external scheduler such as a CronJob")
+	flags.BoolVar(&f.reserve, "use-reserve", false, "let this run spend the reserve of the budget")
+	flags.BoolVar(&f.yes, "yes", false, "do not ask for confirmation, whatever the cost (budget.confirm_over)")
+	flags.BoolVar(&f.withAfter, "with-after", false, "also run the jobs that come after it, if it ends ok or partial")
+	flags.IntVar(&f.pages, "pages", 0, "buy at most this many pages of each search")
+	flags.StringVar(&f.since, "since", "", "search from this long ago, such as 90d, in place of published_at")
+	flags.BoolVar(&f.noEnrich, "no-enrich", false, "do not fetch anything about the hits")
+	flags.BoolVar(&f.again, "again", false, "buy again what is still fresh (reuse_for, refresh_after of seeds), and a scan even if it is live")
+	flags.BoolVar(&f.moveCursor, "move-cursor", false, "move the job's cursor although flags change the run")
+	flags.StringArrayVar(&f.set, "set", nil, "one value for a for_each name, as in topic=\"moka pot\"; repeatable")
+	flags.StringVar(&f.rest, "rest", "", "buy the pages that the searches of an earlier `RUN` left")
 	return c
 }
 
 func (o *options) runNamed(c *cobra.Command, f *runFlags, names []string) error {
 	if f.all && (f.due || len(names) > 0) || f.due && len(names) > 0 {
-		return usageError{errors.New("name jobs, or say --all, or say --due; not more than one of these")}
+		return usageError{errors.New("give names of jobs, --all or --due, only one of them")}
 	}
 	if f.withAfter && (f.all || f.due) {
-		return usageError{errors.New("--with-after goes with the names of jobs: --all runs all jobs anyway, and --due what comes after those that are due")}
+		return usageError{errors.New("--with-after needs names of jobs: --all and --due run the jobs that come after anyway")}
 	}
 	change, err := f.overrides(c)
 	if err != nil {
 		return err
 	}
 	if change != nil && (f.all || f.due) {
-		return usageError{errors.New("--pages, --since, --set, --no-enrich and --again go with the names of jobs")}
+		return usageError{errors.New("--pages, --since, --set, --no-enrich and --again need names of jobs")}
 	}
 	if c.Flags().Changed("rest") && (f.rest == "" || change != nil || f.all || f.due || f.withAfter || len(names) > 1) {
-		return usageError{errors.New("--rest wants the id of a run, and goes with one job and no other flag but --yes and --use-reserve")}
+		return usageError{errors.New("--rest needs the id of a run; it takes at most one job, and no other flag but --yes and --use-reserve")}
 	}
 	if err := o.anyOutput(); err != nil {
 		return err
@@ -140,13 +138,13 @@ func (f *runFlags) overrides(c *cobra.Command) (*job.Overrides, error) {
 	}
 	switch {
 	case !any && f.moveCursor:
-		return nil, usageError{errors.New("--move-cursor goes with --pages, --since, --set, --no-enrich or --again; any other run moves the cursor")}
+		return nil, usageError{errors.New("--move-cursor needs --pages, --since, --set, --no-enrich or --again; any other run moves the cursor anyway")}
 	case !any:
 		return nil, nil
 	}
 	change := &job.Overrides{Pages: f.pages, NoEnrich: f.noEnrich, Again: f.again, Set: map[string]string{}, MoveCursor: f.moveCursor}
 	if c.Flags().Changed("pages") && f.pages < 1 {
-		return nil, usageError{fmt.Errorf("--pages %d: a run takes 1 page or more", f.pages)}
+		return nil, usageError{fmt.Errorf("--pages must be positive, got %d", f.pages)}
 	}
 	if c.Flags().Changed("since") {
 		since, err := job.ParseDuration(f.since)
@@ -187,13 +185,13 @@ func jobsNamed(ctx context.Context, p *program, names []string) ([]errand, error
 		return byHand(config.Jobs), nil
 	}
 	if len(names) == 0 {
-		return nil, usageError{fmt.Errorf("%s has several jobs; name one, or say --all:\n%s", config.Path, priceList(ctx, p.Engine))}
+		return nil, usageError{fmt.Errorf("%s has several jobs; name one, or pass --all:\n%s", config.Path, priceList(ctx, p.Engine))}
 	}
 	var specs []job.Spec
 	for _, name := range names {
 		spec := config.Job(name)
 		if spec == nil {
-			return nil, usageError{fmt.Errorf("%w\nits jobs are:\n%s", noJob(config, name, ""), priceList(ctx, p.Engine))}
+			return nil, usageError{fmt.Errorf("%w\nthe jobs are:\n%s", noJob(config, name, ""), priceList(ctx, p.Engine))}
 		}
 		specs = append(specs, *spec)
 	}
@@ -251,14 +249,14 @@ func restOf(ctx context.Context, p *program, names []string, id string) ([]erran
 		return nil, err
 	}
 	if row == nil {
-		return nil, usageError{fmt.Errorf("--rest %s: no such run is on record; the summary of a run and ops.runs have its id", id)}
+		return nil, usageError{fmt.Errorf("--rest %s: there is no such run; the summary of a run and ops.runs have its id", id)}
 	}
 	if len(names) > 0 && names[0] != row.Job {
-		return nil, usageError{fmt.Errorf("--rest %s: the run is one of job %s, not of %s", id, row.Job, names[0])}
+		return nil, usageError{fmt.Errorf("--rest %s: the run belongs to job %s, not to %s", id, row.Job, names[0])}
 	}
 	spec := restSpec(p, row)
 	if spec == nil {
-		return nil, usageError{fmt.Errorf("--rest %s: %s has no job %q any more, whose caps hold for it", id, p.Config.Path, row.Job)}
+		return nil, usageError{fmt.Errorf("--rest %s: %s no longer has the job %q, whose caps apply to the run", id, p.Config.Path, row.Job)}
 	}
 	rest, err := p.Rest(spec, row)
 	if err != nil {
@@ -268,9 +266,9 @@ func restOf(ctx context.Context, p *program, names []string, id string) ([]erran
 		if err := p.Publish(ctx); err != nil { // what bought it may have been killed at its very end
 			return nil, err
 		}
-		text := fmt.Sprintf("nothing is left of run %s", id)
+		text := fmt.Sprintf("run %s left nothing to buy", id)
 		if rest.After != id {
-			text += fmt.Sprintf(": run %s has bought the rest", rest.After)
+			text += fmt.Sprintf(": run %s bought the rest", rest.After)
 		}
 		return nil, idle(text)
 	}
@@ -302,7 +300,7 @@ func beforeRest(e *engine.Engine, spec *job.Spec, rest *engine.Rest) string {
 		line += "\n  continuing run " + rest.Run.ID
 	}
 	if age := time.Since(rest.Began()); !rest.Began().IsZero() && age > agedAfter {
-		line += fmt.Sprintf("\n  page one was bought %d days ago: the order may have changed since, so that hits repeat or are missing",
+		line += fmt.Sprintf("\n  page one was bought %d days ago; the order may have changed since, so hits may repeat or be missing",
 			int(age.Hours()/24))
 	}
 	return line

@@ -113,7 +113,7 @@ func TestSummaryOfARun(t *testing.T) {
 	o.report(config, outcome{row: &ended, since: noon, queued: 5, why: ended.Error})
 	want := `! coffee  partial in 3 min   run 01a1fe45
   120 hits on 3 pages, 7 new · 41 requests · 6 credits spent · 2 refunded
-  1 call found nothing · 2 calls failed · 5 calls left for the next run
+  1 call returned nothing · 2 calls failed · 5 calls left for the next run
   rows outliers 120 · videos 12
   transcript dQw4w9WgXcQ: HTTP 500: ` + "\ufffd" + `[2Joops
   /data/outliers.duckdb
@@ -206,7 +206,7 @@ jobs:
 			t.Fatalf("%v: %s", err, out)
 		}
 		if saved := runs[0].Searches[0]["credits_saved"]; runs[0].Status != "ok_empty" || runs[0].Credits != 2 || saved != nil {
-			t.Errorf("of a search that found nothing is told %+v", runs[0])
+			t.Errorf("of a search that returned nothing is told %+v", runs[0])
 		}
 		if left := runs[1].Searches[0]["credits_left"]; runs[1].Status != "paused_budget" || runs[1].Credits != 4 || left != 6.0 {
 			t.Errorf("of a search that was cut is told %+v", runs[1])

@@ -127,7 +127,7 @@ func (o *options) interrupted(failed error, todo []errand) error {
 	if todo[0].Spec.Dates != nil { // a backfill
 		line = retyped(o.args)
 	}
-	return &cutShort{failed, "nothing that was paid for is lost. To go on from here:\n  " + line}
+	return &cutShort{failed, "everything that was paid for is stored. To continue:\n  " + line}
 }
 
 // typed is a command as it is typed here: with the job file, if that is another than usual.
@@ -310,12 +310,12 @@ func (o *options) tellDisplaced(p *program, e errand) error {
 	closed, left, err := p.Displaced(e.Spec, e.Due)
 	for i := range closed {
 		if old := &closed[i]; old.Status != state.Failed {
-			fmt.Fprintf(o.out, "%s: %s is not continued: a new run takes its place\n", old.Job, nameOfRun(p, old))
+			fmt.Fprintf(o.out, "%s: %s is superseded by a new run\n", old.Job, nameOfRun(p, old))
 		}
 	}
 	for i := range left {
 		old := &left[i]
-		fmt.Fprintf(o.out, "%s: %s stays as it is. To go on with it:\n  %s\n", old.Job, nameOfRun(p, old),
+		fmt.Fprintf(o.out, "%s: %s stays unfinished. To continue it:\n  %s\n", old.Job, nameOfRun(p, old),
 			o.typed(strings.TrimPrefix(engine.Command(old), "outlierd ")))
 	}
 	return err

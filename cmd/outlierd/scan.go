@@ -18,16 +18,16 @@ import (
 )
 
 func scanCommand(o *options) *cobra.Command {
-	return group("scan", "Start scans, read them, and settle those whose start is unknown",
-		`A scan collects outliers for hours and costs 50 or 100 credits; reading its results
-costs 2 for each page of 40. It is never started twice by itself: if it is not known
-whether it was, it waits for a word of yours (adopt, resolve).`,
+	return group("scan", "Start and read scans, and resolve unconfirmed starts",
+		`A scan collects outliers for hours and costs 50 or 100 credits; reading its results costs 2
+for each page of 40. outlierd never starts one twice by itself. If the service did not
+confirm a start, resolve it with 'scan adopt' or 'scan resolve'.`,
 		scanListCommand(o), scanStartCommand(o), scanReadCommand(o), scanAdoptCommand(o), scanResolveCommand(o))
 }
 
 func scanListCommand(o *options) *cobra.Command {
 	return &cobra.Command{
-		Use: "list", Short: "List all scans, the newest first", Args: cobra.NoArgs,
+		Use: "list", Short: "List all scans, newest first", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			config, err := o.loadToRead()
 			if err != nil {
@@ -55,13 +55,13 @@ func scanStartCommand(o *options) *cobra.Command {
 	var channels bool
 	c := &cobra.Command{
 		Use: "start QUERY…", Short: "Start a scan, wait for it, and print its results",
-		Long: `Start one scan over all the queries, or with --channel over all the channels, wait
-until it has ended, which takes hours, and print the results that are read.
+		Long: `Start one scan over all the queries, or with --channel over all the channels, wait until it
+ends, which takes hours, and print its results.
 
-^C leaves the scan going on at the service; "scan read" reads it when it has ended.
+^C does not stop the scan at the service; 'scan read' reads it after it has ended.
 
-If a scan of the same queries, or channels, and mode is live, whatever started it, it is
-waited for and read, and no other is bought. With --again another is bought.`,
+If a scan of the same queries or channels and of the same mode is live, the command waits
+for that one and reads it. With --again it starts another.`,
 		Example: `  outlierd scan start "espresso machine repair" --pages 10 --where z_score=3..`,
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, what []string) error {
@@ -85,9 +85,9 @@ waited for and read, and no other is bought. With --again another is bought.`,
 	flags := c.Flags()
 	flags.Lookup("pages").DefValue, f.pages = "5", 5
 	flags.StringVar(&mode, "mode", "fast", "fast (up to 1000 outliers, 50 credits) or standard (up to 2500, 100 credits)")
-	flags.BoolVar(&channels, "channel", false, "what is named are channels, by id or address")
-	flags.BoolVar(&f.again, "again", false, "buy a scan even if one of the same is live")
-	flags.Lookup("yes").Usage = "do not ask before it is started"
+	flags.BoolVar(&channels, "channel", false, "the arguments are channels, by id or address")
+	flags.BoolVar(&f.again, "again", false, "start a scan even if the same one is live")
+	flags.Lookup("yes").Usage = "do not ask for confirmation before the start"
 	return c
 }
 
@@ -121,11 +121,11 @@ func afterwards(s showing) (string, error) {
 	case err != nil || scan == nil:
 		return "", err
 	case scan.State == state.ScanEnded:
-		return "the scan has ended, and its results stay. To read them:\n  outlierd scan read " + term.Plain(scan.ScanID), nil
+		return "the scan has ended. To read its results:\n  outlierd scan read " + term.Plain(scan.ScanID), nil
 	case scan.ScanID != "":
-		return "the scan goes on at the service. When it has ended:\n  outlierd scan read " + term.Plain(scan.ScanID), nil
+		return "the scan continues at the service. When it has ended:\n  outlierd scan read " + term.Plain(scan.ScanID), nil
 	case scan.State == state.ScanUnknown:
-		return fmt.Sprintf("it is not known whether the scan was started. If the service has it, and if not:\n"+
+		return fmt.Sprintf("the start of the scan was not confirmed. If the service has it, and if not:\n"+
 			"  outlierd scan adopt ID\n  outlierd scan resolve --not-created %d", scan.Intent), nil
 	}
 	return "", nil
@@ -135,8 +135,8 @@ func scanReadCommand(o *options) *cobra.Command {
 	var f pageFlags
 	c := &cobra.Command{
 		Use: "read ID", Short: "Read the results of a scan that has ended; 2 credits a page",
-		Long: `Look at a scan, which is free, and if it has ended read its results and print them.
-Filters and order decide which of the results the pages hold.`,
+		Long: `Poll a scan, which is free, and if it has ended read and print its results. Filters and
+order select the results of the pages.`,
 		Example: `  outlierd scan read 7f9c24e8-3b12-4fef-91e0-1e2b3c4d5e6f --pages 10 --where z_score=3.. --sort "views desc"`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -153,7 +153,7 @@ Filters and order decide which of the results the pages hold.`,
 				where = wishes{}
 			}
 			if where["reference_id"] != nil {
-				return usageError{errors.New("--where reference_id: the scan that is read stands there")}
+				return usageError{errors.New("--where reference_id: the command sets it to the id of the scan")}
 			}
 			where["reference_id"], search["where"] = id, where
 			return o.once(c.Context(), request{
@@ -171,7 +171,7 @@ Filters and order decide which of the results the pages hold.`,
 // scanID is the id of a scan as it was typed, if it can be one.
 func scanID(text string) (string, error) {
 	if _, err := outlier.DataRequest(outlier.OpScan, text); err != nil {
-		return "", usageError{fmt.Errorf("%q is no id of a scan, which is a UUID such as 7f9c24e8-3b12-4fef-91e0-1e2b3c4d5e6f; 'outlierd scan list' lists those that are known", text)}
+		return "", usageError{fmt.Errorf("%q is not a scan id, which is a UUID such as 7f9c24e8-3b12-4fef-91e0-1e2b3c4d5e6f; 'outlierd scan list' lists the known scans", text)}
 	}
 	return text, nil
 }
@@ -189,11 +189,11 @@ func readable(ctx context.Context, p *program, id string) error {
 	scan, err := p.LookAtScan(ctx, id)
 	switch {
 	case err != nil:
-		return absent(err, id, "'outlierd scan list' lists those that are known")
+		return absent(err, id, "'outlierd scan list' lists the known scans")
 	case !scan.Ended():
-		return fmt.Errorf("scan %s has not ended: its status is %s; nothing was read and nothing spent", id, scan.Status)
+		return fmt.Errorf("scan %s has not ended: its status is %s; no credits were spent", id, scan.Status)
 	case !scan.Succeeded():
-		return fmt.Errorf("scan %s ended as %s: there is nothing to read, and nothing was spent", id, scan.Status)
+		return fmt.Errorf("scan %s ended as %s: there is nothing to read; no credits were spent", id, scan.Status)
 	}
 	return nil
 }
@@ -201,10 +201,10 @@ func readable(ctx context.Context, p *program, id string) error {
 func scanAdoptCommand(o *options) *cobra.Command {
 	var intent int64
 	c := &cobra.Command{
-		Use: "adopt ID", Short: "Say which scan of the service is the one whose start is unknown",
-		Long: `Take over a scan of which it is not known whether it was started. The service is asked
-about ID, which is free: queries, size and time must be those of a scan that waits. If the
-clock was wrong when it was sent, name it by --intent: then the time is not compared.`,
+		Use: "adopt ID", Short: "Link an unconfirmed start to an existing scan",
+		Long: `Link an unconfirmed start to the scan ID of the service. The command polls the scan, which
+is free, and compares queries, size and time. If the clock was wrong when the start was
+sent, name the start with --intent: then the time is not compared.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			id, err := scanID(args[0])
@@ -222,18 +222,18 @@ clock was wrong when it was sent, name it by --intent: then the time is not comp
 				}
 				scan, err := p.AdoptScan(c.Context(), id, intent)
 				if err != nil {
-					return absent(err, id, "look there for the id of the scan that was started, and if there is none say "+resolving(waiting))
+					return absent(err, id, "look there for the id of the scan that was started; if there is none, run "+resolving(waiting))
 				}
 				next, err := adopted(p, scan)
 				if err != nil {
 					return err
 				}
 				return o.done(map[string]any{"scan_id": scan.ScanID, "job": scan.Job, "intent": scan.Intent, "state": scan.State},
-					"scan %s is that of %s now (intent %d, %s). %s\n", scan.ScanID, scan.Job, scan.Intent, scan.State, next)
+					"scan %s now belongs to %s (intent %d, %s). %s\n", scan.ScanID, scan.Job, scan.Intent, scan.State, next)
 			})
 		},
 	}
-	c.Flags().Int64Var(&intent, "intent", 0, "the scan of this intent, as 'outlierd scan list' shows it, whatever its time")
+	c.Flags().Int64Var(&intent, "intent", 0, "the start with this intent, as 'outlierd scan list' shows it, whatever its time")
 	return c
 }
 
@@ -247,12 +247,12 @@ func adopted(p *program, scan *state.Scan) (string, error) {
 			return "", err
 		}
 		if slices.ContainsFunc(runs, func(run state.Run) bool { return run.ID == scan.Run }) {
-			return "Go on with:\n  outlierd run " + scan.Job, nil
+			return "Continue with:\n  outlierd run " + scan.Job, nil
 		}
 	}
 	switch scan.State {
 	case state.ScanFailed:
-		return "The service says that it ended as " + term.Plain(scan.Status) + ": there is nothing to read", nil
+		return "The service reports that it ended as " + term.Plain(scan.Status) + ": there is nothing to read", nil
 	case state.ScanRunning:
 		return "When it has ended, read it with:\n  outlierd scan read " + scan.ScanID, nil
 	}
@@ -266,7 +266,7 @@ func awaited(store *state.Store) ([]state.Scan, error) {
 	if err != nil || len(waiting) > 0 {
 		return waiting, err
 	}
-	return nil, errors.New("no scan waits to be adopted: of each it is known whether it was started; 'outlierd scan list' shows their states, and 'outlierd scan read ID' reads any scan of the service")
+	return nil, errors.New("there is no unconfirmed start; 'outlierd scan list' shows the states of all scans, and 'outlierd scan read ID' reads any scan of the service")
 }
 
 // resolving is the command that says of a scan that it was never started, for each that
@@ -282,17 +282,17 @@ func resolving(waiting []state.Scan) string {
 func scanResolveCommand(o *options) *cobra.Command {
 	var intent int64
 	c := &cobra.Command{
-		Use: "resolve --not-created INTENT", Short: "Say that a scan whose start is unknown was never started",
-		Long: `Settle a scan of which it is not known whether it was started, after you have looked at
-the service and found none. It may be started again, and its credits are refunded, unless
-the service has answered its start. If there is one, use "scan adopt".`,
+		Use: "resolve --not-created INTENT", Short: "Resolve an unconfirmed start as never started",
+		Long: `Resolve an unconfirmed start after you checked that the service has no such scan. The scan
+may be started again, and its credits are refunded, unless the service answered the start.
+If the service has the scan, use 'scan adopt'.`,
 		Example: `  outlierd scan list                        # INTENT is the number in its first column
   outlierd scan resolve --not-created 1`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
 			if !c.Flags().Changed("not-created") || len(args) > 0 {
-				return usageError{errors.New("say --not-created INTENT if you have looked and the service has no such scan, and else 'outlierd scan adopt ID'; " +
-					"'outlierd scan list' shows the intents, and which of them are unknown")}
+				return usageError{errors.New("pass --not-created INTENT if the service has no such scan, and else run 'outlierd scan adopt ID'; " +
+					"'outlierd scan list' shows the intents and their states")}
 			}
 			config, err := o.loadToRead()
 			if err != nil {
@@ -303,15 +303,15 @@ the service has answered its start. If there is one, use "scan adopt".`,
 				if err != nil {
 					return err
 				}
-				price := term.Count(refunded, "credit") + " are free again"
+				price := term.Count(refunded, "credit") + " are available again"
 				if refunded == 0 {
-					price = "its price stays spent, since the service answered its start"
+					price = "its price stays spent, since the service answered the start"
 				}
 				return o.done(map[string]any{"intent": intent, "state": state.ScanNotCreated, "refunded": refunded},
-					"the scan of intent %d was not created; %s\n", intent, price)
+					"the scan with intent %d was not created; %s\n", intent, price)
 			})
 		},
 	}
-	c.Flags().Int64Var(&intent, "not-created", 0, "the number of the intent, as 'outlierd scan list' shows it")
+	c.Flags().Int64Var(&intent, "not-created", 0, "the intent, as 'outlierd scan list' shows it")
 	return c
 }

@@ -65,8 +65,8 @@ func TestScanThatIsLeftCanBeReadLater(t *testing.T) {
 			t.Fatalf("it is not said how to go on: %s", told)
 		}
 		contains(p, p.refused(exitUsage, "scan", "start", "moka pot"), "this scan is live, started by hand on 2000-01-01 00:00 UTC; reading it costs up to 12 credits")
-		contains(p, p.refused(exitFailed, "scan", "read", id), "has not ended: its status is ", "nothing spent")
-		contains(p, p.refused(exitUsage, "scan", "read", "moka"), "is no id of a scan")
+		contains(p, p.refused(exitFailed, "scan", "read", id), "has not ended: its status is ", "no credits were spent")
+		contains(p, p.refused(exitUsage, "scan", "read", "moka"), "is not a scan id")
 
 		time.Sleep(4 * time.Hour)
 		out := p.must("scan", "read", id, "--pages", "3", "--where", "z_score=0..", "-o", "ndjson")
@@ -92,7 +92,7 @@ func TestScanThatACapRefusesIsToldByTheRefusalAlone(t *testing.T) {
 				contains(p, out, `"exit_code": 4`, "the cap for the billing cycle")
 			}
 			contains(p, told, "the cap for the billing cycle", "raise the cap, or wait for the next billing cycle",
-				"When there is room again:\n  outlierd ", " scan start 'moka pot' --yes -o "+output)
+				"To continue when the budget allows:\n  outlierd ", " scan start 'moka pot' --yes -o "+output)
 			if lines := strings.Count(told, "\n"); lines != 5 { // the price, how it ended, why, and how to go on
 				t.Errorf("%d lines are told:\n%s", lines, told)
 			}
@@ -104,13 +104,13 @@ func TestScansAreNamedByTheirIDs(t *testing.T) {
 	bubble(t, nothingConfigured, func(p *person) {
 		for _, command := range []string{"adopt", "read"} {
 			said := p.refused(exitUsage, "scan", command, "nope")
-			contains(p, said, `"nope" is no id of a scan`, "a UUID such as ", "'outlierd scan list'")
+			contains(p, said, `"nope" is not a scan id`, "a UUID such as ", "'outlierd scan list'")
 			if strings.Contains(said, "0-9a-f") {
 				t.Errorf("a person is told a regular expression: %s", said)
 			}
 		}
 		const id = "7f9c24e8-3b12-4fef-91e0-1e2b3c4d5e6f"
-		contains(p, p.refused(exitFailed, "scan", "adopt", id), "no scan waits to be adopted", "'outlierd scan list'")
+		contains(p, p.refused(exitFailed, "scan", "adopt", id), "there is no unconfirmed start", "'outlierd scan list'")
 		contains(p, p.refused(exitFailed, "scan", "read", id), "the service has no scan "+id)
 		for _, args := range [][]string{{"1"}, {}, {"1", "--not-created", "1"}} {
 			contains(p, p.refused(exitUsage, append([]string{"scan", "resolve"}, args...)...), "--not-created INTENT", "outlierd scan adopt ID", "outlierd scan list")
@@ -187,12 +187,12 @@ func TestScanOfWhichNobodyKnowsIsSettledByWord(t *testing.T) {
 	contains(t, p.must("scan", "list"), "unknown", "moka pot")
 	contains(t, p.must("scan", "list", "-o", "csv"), "\n1,,unknown,,once:scan,fast,")
 	contains(t, p.refused(exitFailed, "scan", "adopt", "7f9c24e8-3b12-4fef-91e0-1e2b3c4d5e6f"), "7f9c24e8",
-		"if there is none say 'outlierd scan resolve --not-created 1': ")
+		"if there is none, run 'outlierd scan resolve --not-created 1': ")
 	contains(t, p.must("scan", "adopt", service.lost[0]), "intent 1, running", "outlierd scan read "+service.lost[0])
 	contains(t, p.refused(exitFailed, "scan", "read", service.lost[0]), "has not ended")
 
 	p.refused(exitFailed, "scan", "start", "latte art", "--yes")
-	contains(t, p.must("scan", "resolve", "--not-created", "2"), "intent 2 was not created; 50 credits are free again")
+	contains(t, p.must("scan", "resolve", "--not-created", "2"), "intent 2 was not created; 50 credits are available again")
 	contains(t, p.refused(exitFailed, "scan", "resolve", "--not-created", "2"), "not_created")
 	contains(t, p.refused(exitFailed, "scan", "resolve", "--not-created", "7"), "no such scan")
 	contains(t, p.refused(exitUsage, "scan", "resolve"), "--not-created INTENT")
@@ -217,11 +217,11 @@ func TestAdoptedScanIsLeftToTheRunThatWishedForIt(t *testing.T) {
 	for _, job := range []string{"niche", "other"} {
 		contains(t, p.refused(exitFailed, "run", job), "not known whether it was started")
 	}
-	if told := p.must("scan", "adopt", service.lost[0]); !strings.HasSuffix(told, "Go on with:\n  outlierd run niche\n") {
+	if told := p.must("scan", "adopt", service.lost[0]); !strings.HasSuffix(told, "Continue with:\n  outlierd run niche\n") {
 		t.Errorf("of a scan that its run waits for it is said: %s", told)
 	}
 	p.refused(exitFailed, "run", "other", "--again") // leaves the run alone that wished for the scan
-	if told := p.must("scan", "adopt", service.lost[1]); !strings.HasSuffix(told, "Go on with:\n  outlierd run other\n") {
+	if told := p.must("scan", "adopt", service.lost[1]); !strings.HasSuffix(told, "Continue with:\n  outlierd run other\n") {
 		t.Errorf("of a scan that an earlier run waits for it is said: %s", told)
 	}
 	contains(t, p.must("plan", "other"), "5 pages  10 credits") // it was paid for, and is to be read

@@ -11,7 +11,7 @@ import (
 )
 
 func schemaCommand(o *options) *cobra.Command {
-	return group("schema", "Print the tables, the schema of the job file, or what the service changed", "",
+	return group("schema", "Print the tables, the job file's schema, or schema drift", "",
 		&cobra.Command{
 			Use: "tables", Short: "Print every table and column, as in docs/tables.md", Args: cobra.NoArgs,
 			RunE: func(*cobra.Command, []string) error {
@@ -34,10 +34,10 @@ func schemaCommand(o *options) *cobra.Command {
 
 func driftCommand(o *options) *cobra.Command {
 	return &cobra.Command{
-		Use: "drift", Short: "List in what the service's answers differ from its interface",
-		Long: `List the fields of answers that the interface does not have or that have another type
-there: where, what, how often, since when, and an example. Nothing is lost of them: they
-are in column extra of their rows.`,
+		Use: "drift", Short: "List fields of answers that the interface does not have",
+		Long: `List the fields of answers that the interface does not have, or that have another type
+there: path, problem, count, dates and an example. Their values are stored in the column
+extra of their rows.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			config, err := o.loadToRead()

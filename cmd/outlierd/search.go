@@ -13,10 +13,9 @@ func searchCommand(o *options) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "search QUERY…",
 		Short: "Search once and print the hits; 2 credits a page",
-		Long: `Search once, without an entry in the job file, and print the hits, the best first.
-Budgets, ledger, journal and tables are those of the job file. Several queries are
-one request over all of them. A page that was bought within the last six hours is
-taken from the journal and costs nothing.`,
+		Long: `Search once, without an entry in the job file, and print the hits, best first. Budget,
+ledger, journal and tables are those of the job file. Several queries are one request. A
+page that was bought within the last six hours comes from the journal and costs nothing.`,
 		Example: `  outlierd search "moka pot" --where z_score=2.. --sort "z_score desc"
   outlierd search "moka pot" "latte art" --pages 2 --enrich transcript --top 5 -o json`,
 		Args: cobra.MinimumNArgs(1),
@@ -31,6 +30,6 @@ taken from the journal and costs nothing.`,
 	pages.addAgain(c)
 	enrich.add(c, kindsOfVideos)
 	c.Flags().StringVar(&by, "by", "", "semantic (meaning of words) or lexical (exact words)")
-	c.Flags().StringVar(&seed, "seed", "", "randomises the order of the hits")
+	c.Flags().StringVar(&seed, "seed", "", "seed of a random order of the hits")
 	return c
 }

@@ -19,7 +19,7 @@ func TestPlanSaysThatAListIsOneRequest(t *testing.T) {
 		if strings.Contains(line, "moka pot") != strings.Contains(line, "latte art") {
 			t.Errorf("the queries of one request are told apart: %s", line)
 		}
-		if strings.Contains(line, "moka pot") && strings.HasSuffix(strings.TrimSpace(line), "1 page   2 credits  one request a page for all 2 queries") {
+		if strings.Contains(line, "moka pot") && strings.HasSuffix(strings.TrimSpace(line), "1 page   2 credits  one request per page covers all 2 queries") {
 			return
 		}
 	}

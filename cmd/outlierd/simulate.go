@@ -20,12 +20,12 @@ func simulateCommand(o *options) *cobra.Command {
 	var freeze, items bool
 	c := &cobra.Command{
 		Use:   "simulate",
-		Short: "Be the service: a simulator of it, over HTTP",
-		Long: `Answer as the service would, from a library made up from a seed, so that job files,
-dashboards and budgets can be tried without a key and without a bill. It checks
-authorization and parameters, charges, caches, refunds and limits as documented.
+		Short: "Serve a simulator of the service over HTTP",
+		Long: `Serve a simulator of the service, with data generated from a seed, to try job files,
+dashboards and budgets without a key and without cost. It checks authorization and
+parameters, charges, caches, refunds and limits like the service.
 
-Its books, what it has charged and given back, are read with the key, too:
+It reports what it charged and refunded:
 
   curl -H "Authorization: Api-Key demo" http://127.0.0.1:9090/_simulator/books`,
 		Example: `  outlierd simulate --listen 127.0.0.1:9090 --limit 600/min --key demo
@@ -45,10 +45,10 @@ Its books, what it has charged and given back, are read with the key, too:
 	flags := c.Flags()
 	flags.StringVar(&listen, "listen", "127.0.0.1:9090", "address to listen on")
 	flags.StringVar(&limit, "limit", "10/min", "requests per time: 10/min, 30/10s, 100/h")
-	flags.StringVar(&key, "key", "demo", "the key that clients must send; it is no secret")
-	flags.Uint64Var(&seed, "seed", 1, "the library is made from it: the same seed, the same library")
-	flags.BoolVar(&freeze, "freeze", false, "stop the clock: views do not grow, and every process serves the same")
-	flags.BoolVar(&items, "paging-items", false, "let from count items instead of pages")
+	flags.StringVar(&key, "key", "demo", "the key that clients must send; not a secret")
+	flags.Uint64Var(&seed, "seed", 1, "the seed of the data: the same seed, the same data")
+	flags.BoolVar(&freeze, "freeze", false, "stop the clock: views do not grow, and every process serves the same data")
+	flags.BoolVar(&items, "paging-items", false, "make from count items instead of pages")
 	return c
 }
 

@@ -20,11 +20,10 @@ func sqlCommand(o *options) *cobra.Command {
 	var unsafe bool
 	c := &cobra.Command{
 		Use:   "sql QUERY",
-		Short: "Ask the tables; needs no running daemon",
-		Long: `Ask the published DuckDB file and print the result. The file is opened read-only
-and closed again, so nothing is locked and nothing can be changed. The query can
-neither read nor write other files, unless --unsafe is given. "-" reads the query
-from standard input.`,
+		Short: "Query the published tables with SQL",
+		Long: `Query the published DuckDB file and print the result. The file is opened read-only and
+closed again, so it is never locked or changed. Without --unsafe the query can neither read
+nor write other files. "-" reads the query from standard input. No daemon has to run.`,
 		Example: `  outlierd sql "select title, z_score from outliers order by z_score desc limit 5"
   outlierd sql -o csv "select * from channels" > channels.csv
   outlierd sql "select table_name, comment from duckdb_tables() order by 1"`,

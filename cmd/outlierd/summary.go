@@ -141,14 +141,14 @@ func found(row *state.Run, unknown outlier.Credits, searched bool) []string {
 func undone(row *state.Run, queued int) []string {
 	var facts []string
 	if row.Missing > 0 {
-		facts = append(facts, term.Count(row.Missing, "call")+" found nothing")
+		facts = append(facts, term.Count(row.Missing, "call")+" returned nothing")
 	}
 	if row.Failures > 0 {
 		facts = append(facts, term.Count(row.Failures, "call")+" failed")
 	}
 	switch {
 	case queued > 0 && isOnce(row.Job):
-		facts = append(facts, term.Count(queued, "call")+" left for when it is asked again")
+		facts = append(facts, term.Count(queued, "call")+" left for the next request")
 	case queued > 0:
 		facts = append(facts, term.Count(queued, "call")+" left for the next run")
 	}
@@ -215,9 +215,9 @@ func sentence(e *engine.Ending) string {
 	case e.Joined != "":
 		return fmt.Sprintf("%s: joined scan %s, %s; no credits spent on its start", e.Search, e.Joined, startedBy(e.StartedBy, e.StartedAt))
 	case e.Short:
-		return fmt.Sprintf("%s: %s; the service counts more than it gave", e.Search, seenOf(e))
+		return fmt.Sprintf("%s: %s; the service counted more than it returned", e.Search, seenOf(e))
 	case e.Limited && e.More < 0:
-		return fmt.Sprintf("%s: %s; how many more there are is not known", e.Search, term.Count(e.Seen, "hit"))
+		return fmt.Sprintf("%s: %s; the number of further hits is not known", e.Search, term.Count(e.Seen, "hit"))
 	case e.Limited:
 		return fmt.Sprintf("%s: %s; the rest costs %s", e.Search, seenOf(e), term.Count(e.More, "credit"))
 	case e.Early != "":
@@ -226,13 +226,13 @@ func sentence(e *engine.Ending) string {
 			text += fmt.Sprintf(", %s saved", term.Count(e.Saved, "credit"))
 		}
 		if e.Total < 0 && e.Pages > 1 {
-			text += "; the service does not say how many hits there are"
+			text += "; the service does not report the number of hits"
 		}
 		return text
 	case e.Cut && e.More < 0:
-		return fmt.Sprintf("%s: cut after %s; how many more there are is not known", e.Search, term.Count(e.Pages, "page"))
+		return fmt.Sprintf("%s: cut after %s; the number of further hits is not known", e.Search, term.Count(e.Pages, "page"))
 	case e.Cut && e.Pages == 0:
-		return fmt.Sprintf("%s: not begun, %s more", e.Search, term.Count(e.More, "credit"))
+		return fmt.Sprintf("%s: not started (%s)", e.Search, term.Count(e.More, "credit"))
 	case e.Cut && e.Unread > 0:
 		return fmt.Sprintf("%s: %s; the rest costs %s", e.Search, seenOf(e), term.Count(e.More, "credit"))
 	case e.Cut:
@@ -300,7 +300,7 @@ func endLines(all []engine.Ending) []string {
 	if others == 0 {
 		return lines
 	}
-	rest := fmt.Sprintf("and %d more such", others)
+	rest := fmt.Sprintf("and %d more", others)
 	if saved > 0 {
 		rest += fmt.Sprintf(", %s saved", term.Count(saved, "credit"))
 	}

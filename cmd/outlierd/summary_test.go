@@ -23,11 +23,11 @@ func TestEndingsAreToldInSentences(t *testing.T) {
 		{engine.Ending{Pages: 1, Hits: 40, Of: -1, Cut: true, Left: 3, More: 6}, "tea: 40 hits so far, 6 credits more"},
 		{engine.Ending{Pages: 1, Hits: 40, Seen: 40, Total: 85, Limited: true, Left: 2, More: 4}, "tea: 40 of 85 hits; the rest costs 4 credits"},
 		{engine.Ending{Pages: 1, Hits: 40, Seen: 40, Total: 10_000, Limited: true, Left: 249, More: 498}, "tea: 40 of 10000 hits or more; the rest costs 498 credits"},
-		{engine.Ending{Pages: 1, Hits: 40, Seen: 40, Total: -1, Limited: true, Left: -1, More: -1}, "tea: 40 hits; how many more there are is not known"},
-		{engine.Ending{Pages: 2, Hits: 40, Seen: 40, Total: 85, Early: "there was nothing more", Short: true}, "tea: 40 of 85 hits; the service counts more than it gave"},
-		{engine.Ending{Pages: 2, Hits: 40, Seen: 40, Total: -1, Early: "there was nothing more"}, "tea: there was nothing more after 2 pages; the service does not say how many hits there are"},
-		{engine.Ending{Of: -1, Cut: true, Left: 4, More: 8}, "tea: not begun, 8 credits more"},
-		{engine.Ending{Pages: 1, Hits: 40, Of: -1, Cut: true, Left: -1, More: -1}, "tea: cut after 1 page; how many more there are is not known"},
+		{engine.Ending{Pages: 1, Hits: 40, Seen: 40, Total: -1, Limited: true, Left: -1, More: -1}, "tea: 40 hits; the number of further hits is not known"},
+		{engine.Ending{Pages: 2, Hits: 40, Seen: 40, Total: 85, Early: "there was nothing more", Short: true}, "tea: 40 of 85 hits; the service counted more than it returned"},
+		{engine.Ending{Pages: 2, Hits: 40, Seen: 40, Total: -1, Early: "there was nothing more"}, "tea: there was nothing more after 2 pages; the service does not report the number of hits"},
+		{engine.Ending{Of: -1, Cut: true, Left: 4, More: 8}, "tea: not started (8 credits)"},
+		{engine.Ending{Pages: 1, Hits: 40, Of: -1, Cut: true, Left: -1, More: -1}, "tea: cut after 1 page; the number of further hits is not known"},
 	} {
 		test.ending.Search = "tea"
 		if got := sentence(&test.ending); got != test.want {
@@ -42,12 +42,12 @@ func TestManyEndingsAreSummedUp(t *testing.T) {
 		all = append(all, engine.Ending{Search: fmt.Sprint(i), Pages: 1, Early: "there was nothing more"})
 	}
 	last := func() string { return endLines(all)[endLinesMost] }
-	if got := last(); got != "and 2 more such" {
+	if got := last(); got != "and 2 more" {
 		t.Errorf("two that saved nothing are told as %q", got)
 	}
 	all[11].Saved = 4
 	all = append(all, engine.Ending{Search: "cut", Of: -1, Cut: true, More: 4}, engine.Ending{Search: "endless", Of: -1, Cut: true, Left: -1, More: -1})
-	if got := last(); got != "and 4 more such, 4 credits saved, 4 credits more for what was cut" {
+	if got := last(); got != "and 4 more, 4 credits saved, 4 credits more for what was cut" {
 		t.Errorf("the last line is %q", got)
 	}
 }

@@ -15,9 +15,9 @@ func trendingFormatsCommand(o *options) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "trending-formats",
 		Short: "Fetch and print the trending formats; 1 credit",
-		Long: `Fetch the trending formats once and print them, a row for each element of the answer.
-No parameters are documented: each --param is sent as it is written. An answer that was
-bought within the last six hours is taken from the journal and costs nothing.`,
+		Long: `Fetch the trending formats once and print them, one row per element of the answer. The
+service documents no parameters: each --param is sent as written. An answer that was bought
+within the last six hours comes from the journal and costs nothing.`,
 		Example: `  outlierd trending-formats
   outlierd trending-formats --param language=en -o json`,
 		Args: cobra.NoArgs,
@@ -34,7 +34,7 @@ bought within the last six hours is taken from the journal and costs nothing.`,
 	}
 	c.Flags().StringArrayVar(&params, "param", nil, "a parameter to send, as name=value; repeatable")
 	c.Flags().BoolVar(&again, "again", false, "buy the answer even if it was bought within the last six hours")
-	c.Flags().BoolVar(&yes, "yes", false, "do not ask, whatever it may cost (budget.confirm_over)")
+	c.Flags().BoolVar(&yes, "yes", false, "do not ask for confirmation, whatever the cost (budget.confirm_over)")
 	return c
 }
 

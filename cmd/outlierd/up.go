@@ -13,14 +13,14 @@ import (
 func upCommand(o *options) *cobra.Command {
 	return &cobra.Command{
 		Use:   "up",
-		Short: "Stay and run all jobs when they are due",
-		Long: `Stay and run all jobs when they are due. Runs overlap: the pages of one are taken
-before the calls that another still makes about its hits. Calls that runs left in the
-queue are made in the time between.
+		Short: "Run all jobs on their schedules until stopped",
+		Long: `Run all jobs on their schedules until stopped. Runs overlap: the pages of one run are
+bought before another's calls about its hits. Queued calls of earlier runs are made between
+runs.
 
-SIGTERM or ^C stops: the call under way may finish, what arrived is kept and
-published, and the next start goes on from there. A second signal stops at once.
-SIGHUP is ignored.`,
+SIGTERM or ^C stops it: the call in progress may finish, what arrived is stored and
+published, and the next start continues from there. A second signal stops at once. SIGHUP
+is ignored.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) (err error) {
 			signal.Ignore(syscall.SIGHUP) // a terminal that is closed, or a service manager that asks for a reload

@@ -44,15 +44,15 @@ func unfitting(c *cobra.Command, args []string) string {
 	case most == 0 && c.HasSubCommands():
 		return unknownCommand(c, args[0])
 	case most == 0:
-		return fmt.Sprintf("'%s' takes nothing but flags, and was given %q", c.CommandPath(), args[0])
+		return fmt.Sprintf("'%s' takes no arguments, got %q", c.CommandPath(), args[0])
 	case len(args) == 0:
 		return fmt.Sprintf("'%s' needs %s", c.CommandPath(), wanted)
 	case len(args) > most && meantBelow(c, args[0]) != "":
 		return unknownCommand(c, args[0])
 	case len(args) > most:
-		return fmt.Sprintf("'%s' takes %s, and was given %s; words that belong together stand in quotes", c.CommandPath(), wanted, term.Count(len(args), "argument"))
+		return fmt.Sprintf("'%s' takes %s, got %s; quote an argument of several words", c.CommandPath(), wanted, term.Count(len(args), "argument"))
 	}
-	return fmt.Sprintf("'%s' takes %s, and was given %s", c.CommandPath(), wanted, term.Count(len(args), "argument"))
+	return fmt.Sprintf("'%s' takes %s, got %s", c.CommandPath(), wanted, term.Count(len(args), "argument"))
 }
 
 // unknownCommand refuses a command that c does not have.

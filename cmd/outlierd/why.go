@@ -23,13 +23,13 @@ import (
 func whyCommand(o *options) *cobra.Command {
 	return &cobra.Command{
 		Use:   "why VIDEO_ID|URL",
-		Short: "Tell what brought a video, which calls followed, and what each cost",
-		Long: `Tell of a video or a channel, by id or address, which job, run, search, page and rank
-brought it, the first time first; which calls about it and its channel followed; and
-what each cost: credits, and time for the pace.
+		Short: "Show which searches found a video, and what it cost",
+		Long: `Show which job, run, search, page and rank found a video or a channel, given by id or
+address, earliest first; which calls about it and its channel followed; and what each cost
+in credits and in time for the rate limit.
 
-A page has one price for all its hits, so its price is told with their number. It works
-beside an instance that is running.`,
+A page has one price for all its hits, so the price is shown with their number. It works
+while another instance is running.`,
 		Example: `  outlierd why dQw4w9WgXcQ
   outlierd why https://youtu.be/dQw4w9WgXcQ -o json`,
 		Args: cobra.ExactArgs(1),
@@ -133,7 +133,7 @@ func (o *options) why(ctx context.Context, p *program, id string) error {
 		return err
 	}
 	if len(why.Brought)+len(why.Calls)+len(why.Waiting) == 0 {
-		return fmt.Errorf("nothing is on record of %s: no search of this data folder brought it, and no call asked about it", id)
+		return fmt.Errorf("nothing is known about %s: no search of this data folder found it, and no call requested it", id)
 	}
 	if o.forPrograms() {
 		return o.whole(why)
@@ -227,7 +227,7 @@ func (w *origin) text(zone *time.Location) string {
 		p.brought(&w.Brought[i], i == 0)
 	}
 	if len(w.Calls) > 0 {
-		p.line("\ncalls that followed, with a wait of %s for the pace", term.Duration(time.Duration(w.Waited*float64(time.Second))))
+		p.line("\ncalls that followed; they waited %s for the rate limit", term.Duration(time.Duration(w.Waited*float64(time.Second))))
 	}
 	for i := range w.Calls {
 		p.call(&w.Calls[i])
@@ -241,7 +241,7 @@ func (w *origin) text(zone *time.Location) string {
 func (p *planPrinter) brought(b *brought, first bool) {
 	note := ""
 	if first && b.First {
-		note = ", the first to see it"
+		note = ", the first to find it"
 	}
 	p.line("\n%s  job %s%s", p.at(b.Started), b.Job, note)
 	what := fmt.Sprintf("%s %q", b.Op, engine.NameOf(&state.Step{Op: outlier.Operation(b.Op), Queries: b.Queries, Seeds: b.Seeds, Item: b.Item}))
@@ -287,7 +287,7 @@ func narrowed(b *brought) string {
 // bargain says what the price of a page has bought.
 func bargain(b *brought) string {
 	if len(b.Attempts) == 0 {
-		return fmt.Sprintf("the page was in the journal, with %s, and cost nothing", term.Count(b.Hits, "hit"))
+		return fmt.Sprintf("the page came from the journal, with %s, at no cost", term.Count(b.Hits, "hit"))
 	}
 	text := fmt.Sprintf("%s bought %s", term.Count(b.Credits, "credit"), term.Count(b.Hits, "hit"))
 	if b.Unknown > 0 {
@@ -306,7 +306,7 @@ func (p *planPrinter) call(c *call) {
 	case c.Outcome == string(outlier.Charged):
 		told = []string{"answered", "free"}
 	case c.Status == 404:
-		told = []string{"there is none", "free"}
+		told = []string{"not found", "free"}
 	case c.Outcome == string(outlier.Refunded):
 		told = []string{"failed", "free"}
 	}
@@ -314,7 +314,7 @@ func (p *planPrinter) call(c *call) {
 		told = append(told, "waited "+term.Duration(time.Duration(c.Waited*float64(time.Second))))
 	}
 	if c.Explained {
-		told = append(told, "a later attempt was answered")
+		told = append(told, "a later attempt succeeded")
 	}
 	if c.Error != "" && c.Status != 404 {
 		told = append(told, term.Plain(c.Error))

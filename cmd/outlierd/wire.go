@@ -128,7 +128,7 @@ func (p *program) settle(ctx context.Context) error {
 		return isOnce(name) || wants(p.Config.Job(name), op)
 	})
 	if dropped > 0 {
-		p.Log.Info("calls dropped that no job of the file wants any more", "calls", dropped)
+		p.Log.Info("calls cancelled that no job wants any more", "calls", dropped)
 	}
 	return err
 }
@@ -187,7 +187,7 @@ func forbidden(err error, folder string) error {
 	if !errors.Is(err, fs.ErrPermission) {
 		return err
 	}
-	return fmt.Errorf("%w; user %d must be allowed to write %s and what is in it", err, os.Getuid(), folder)
+	return fmt.Errorf("%w; user %d needs write access to %s and everything in it", err, os.Getuid(), folder)
 }
 
 // unreadable is forbidden for commands that only look.
@@ -195,7 +195,7 @@ func unreadable(err error, folder string) error {
 	if !errors.Is(err, fs.ErrPermission) {
 		return err
 	}
-	return fmt.Errorf("%w; user %d must be allowed to read %s", err, os.Getuid(), folder)
+	return fmt.Errorf("%w; user %d needs read access to %s", err, os.Getuid(), folder)
 }
 
 // Close gives everything up, in the reverse order of opening.
