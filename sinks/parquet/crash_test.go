@@ -69,7 +69,7 @@ func perform(t *testing.T, s *Sink, j sinktest.Journal) error {
 }
 
 // publishRuns tells of runs 1 to hi.
-func publishRuns(t *testing.T, s *Sink, hi int64) error {
+func publishRuns(t testing.TB, s *Sink, hi int64) error {
 	version, err := s.OpsVersion(t.Context())
 	if err != nil {
 		return err

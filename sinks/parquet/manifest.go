@@ -153,7 +153,11 @@ func (p *step) commit() error {
 		return err
 	}
 	p.sink.state = p.next
-	return p.sink.finish()
+	if err := p.sink.finish(); err != nil {
+		return err
+	}
+	p.sink.track()
+	return nil
 }
 
 // change marks the state as unknown if do fails.

@@ -31,11 +31,12 @@ func (s *Sink) writeOps(ctx context.Context, step *step, o *sinks.Ops) (*step, e
 	if !o.All && o.Since != s.state.OpsVersion {
 		return nil, fmt.Errorf("news since version %d do not follow version %d of %s", o.Since, s.state.OpsVersion, s.options.Dir)
 	}
-	old, err := s.opsFiles()
-	if err != nil {
-		return nil, err
-	}
-	if o.All {
+	var old []string
+	if o.All { // they go; other news need no look at the folders
+		var err error
+		if old, err = s.opsFiles(); err != nil {
+			return nil, err
+		}
 		step.next.Ops = map[string]int64{}
 	}
 	for batch, err := range o.Batches {

@@ -43,9 +43,9 @@ func (s *Sink) Publish(ctx context.Context, ops *sinks.Ops) error {
 
 // merge writes a table's current file anew from itself and what is pending.
 func (s *Sink) merge(ctx context.Context, step *step, t *schema.Table) error {
-	pending, err := s.list(t, isPending)
-	if err != nil || len(pending) == 0 {
-		return err
+	pending := slices.Clone(s.pending[t.FileName()])
+	if len(pending) == 0 {
+		return nil
 	}
 	old, err := s.exists(t, "current.parquet")
 	if err != nil {

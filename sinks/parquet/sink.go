@@ -30,6 +30,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path"
 	"slices"
 
 	"golang.org/x/sys/unix"
@@ -53,7 +54,8 @@ type Sink struct {
 	options Options
 	root    *os.Root
 	state   manifest
-	stale   bool // the state must be read again
+	stale   bool                // the state must be read again
+	pending map[string][]string // by a table's folder: its pending files, in the order of the journal
 	changes map[*schema.Table]*sinks.Changes
 	parents map[*schema.Table]*sinks.Parents
 
@@ -153,25 +155,42 @@ func (s *Sink) recover() error {
 	if err := s.finish(); err != nil {
 		return err
 	}
-	if err := s.sweep(); err != nil {
+	if err := s.survey(); err != nil {
 		return err
 	}
 	s.stale = false
 	return nil
 }
 
-// sweep removes temporary files.
-func (s *Sink) sweep() error {
+// survey looks at all folders: it removes temporary files and learns which files are pending.
+// From then on only this program adds or removes these, and a publication need not look at
+// the folders again.
+func (s *Sink) survey() error {
+	s.pending = map[string][]string{}
 	for _, t := range slices.Concat(s.options.Tables, s.options.Ops) {
-		temporary, err := s.list(t, isTemporary)
+		names, err := s.list(t, func(name string) bool { return isTemporary(name) || isPending(name) })
 		if err != nil {
 			return err
 		}
-		for _, name := range temporary {
-			if err := s.remove(name); err != nil {
+		for _, name := range names {
+			if isPending(path.Base(name)) {
+				s.pending[t.FileName()] = append(s.pending[t.FileName()], name)
+			} else if err := s.remove(name); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+// track brings what is known of pending files to the state, whose step is done.
+func (s *Sink) track() {
+	for _, name := range s.state.Moves {
+		if table := path.Dir(name); isPending(path.Base(name)) && !slices.Contains(s.pending[table], name) {
+			s.pending[table] = append(s.pending[table], name)
+		}
+	}
+	for table, pending := range s.pending {
+		s.pending[table] = slices.DeleteFunc(pending, func(name string) bool { return slices.Contains(s.state.Removes, name) })
+	}
 }

@@ -109,12 +109,10 @@ func (s *Sink) identities(ctx context.Context, t *schema.Table) (*sinks.Parents,
 	if err != nil {
 		return nil, fmt.Errorf("read the identities: %w", err)
 	}
-	pending, err := s.list(t, isPending)
-	for i := 0; err == nil && i < len(pending); i++ {
-		err = s.decodePending(t, pending[i], learn)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read the identities that are pending: %w", err)
+	for _, name := range s.pending[t.FileName()] {
+		if err := s.decodePending(t, name, learn); err != nil {
+			return nil, fmt.Errorf("read the identities that are pending: %w", err)
+		}
 	}
 	s.parents[t] = memory
 	return memory, nil
