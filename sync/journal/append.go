@@ -33,7 +33,8 @@ func Append(tx *store.Tx, c Call, answer *outlier.Answer, o outlier.Outcome, bod
 		sent_at, received_at, http_status, outcome, encoding, sum, body)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		c.Run, c.Job, c.Step, string(c.Op), c.Entity, c.Params, c.Item, c.Page, c.RankBase,
-		store.Micros(answer.SentAt), store.Micros(answer.ReceivedAt), answer.Status, string(o), body.encoding, body.sum, body.body)
+		store.Micros(answer.SentAt), store.Micros(answer.ReceivedAt), answer.Status, string(o),
+		body.encoding, body.sum, body.body)
 	if err != nil {
 		return 0, err
 	}
@@ -43,7 +44,8 @@ func Append(tx *store.Tx, c Call, answer *outlier.Answer, o outlier.Outcome, bod
 // MarkMissing notes that an answer says that the service has no such thing, and when it
 // is asked again.
 func MarkMissing(tx *store.Tx, id int64, retryAt time.Time) error {
-	_, err := tx.Exec(`UPDATE responses SET missing = 1, retry_at = ? WHERE id = ?`, store.Micros(retryAt), id)
+	_, err := tx.Exec(`UPDATE responses SET missing = 1, retry_at = ? WHERE id = ?`,
+		store.Micros(retryAt), id)
 	return err
 }
 
@@ -75,7 +77,8 @@ func Notes(tx *store.Tx, ids []int64) (map[int64]Note, error) {
 		return nil, err
 	}
 	rows, err := store.List(tx, func(n *Note) []any { return []any{&n.ID, &n.Page, &n.Charged, &n.Missing} },
-		`SELECT r.id, page, outcome = 'charged', missing = 1 FROM json_each(?) ids CROSS JOIN responses r ON r.id = ids.value`, string(list))
+		`SELECT r.id, page, outcome = 'charged', missing = 1 FROM json_each(?) ids
+			CROSS JOIN responses r ON r.id = ids.value`, string(list))
 	notes := map[int64]Note{}
 	for _, n := range rows {
 		notes[n.ID] = n

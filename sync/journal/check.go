@@ -45,7 +45,8 @@ func (r *partRow) columns() []any { return []any{&r.Op, &r.Answers, &r.Bytes, &r
 func Parts(tx *store.Tx) (parts []Part, err error) {
 	parts = []Part{} // of an empty journal a list, not null
 	rows, err := store.List(tx, (*partRow).columns,
-		`SELECT op, count(*), sum(length(body)), min(received_at), max(received_at) FROM responses GROUP BY op ORDER BY op`)
+		`SELECT op, count(*), sum(length(body)), min(received_at), max(received_at) FROM responses
+			GROUP BY op ORDER BY op`)
 	for _, r := range rows {
 		r.First, r.Last = store.Instant(r.first), store.Instant(r.last)
 		parts = append(parts, r.Part)

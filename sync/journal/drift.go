@@ -44,13 +44,18 @@ func NoteDrift(tx *store.Tx, seen []Drift, upto int64) (fresh []Drift, err error
 
 // noteDrift reports whether d was never met before.
 func noteDrift(tx *store.Tx, d Drift) (bool, error) {
-	result, err := tx.Exec(`INSERT INTO drift (op, path, problem, count, first_at, last_at, example) VALUES (?, ?, ?, ?, ?, ?, ?)
-		ON CONFLICT DO NOTHING`, string(d.Op), d.Path, d.Problem, d.Count, store.Micros(d.First), store.Micros(d.Last), store.Bounded(d.Example))
+	result, err := tx.Exec(`INSERT INTO drift (op, path, problem, count, first_at, last_at, example)
+		VALUES (?, ?, ?, ?, ?, ?, ?)
+		ON CONFLICT DO NOTHING`,
+		string(d.Op), d.Path, d.Problem, d.Count, store.Micros(d.First), store.Micros(d.Last),
+		store.Bounded(d.Example))
 	if err != nil || store.Changed(result) {
 		return err == nil, err
 	}
-	_, err = tx.Exec(`UPDATE drift SET count = count + ?, first_at = min(first_at, ?), last_at = max(last_at, ?)
-		WHERE op = ? AND path = ? AND problem = ?`, d.Count, store.Micros(d.First), store.Micros(d.Last), string(d.Op), d.Path, d.Problem)
+	_, err = tx.Exec(`UPDATE drift
+		SET count = count + ?, first_at = min(first_at, ?), last_at = max(last_at, ?)
+		WHERE op = ? AND path = ? AND problem = ?`,
+		d.Count, store.Micros(d.First), store.Micros(d.Last), string(d.Op), d.Path, d.Problem)
 	return false, err
 }
 
@@ -89,7 +94,8 @@ func (j *Journal) Drift() ([]Drift, error) {
 	var all []Drift
 	err := j.db.View(func(tx *store.Tx) error {
 		rows, err := store.List(tx, (*driftRow).columns,
-			`SELECT op, path, problem, count, first_at, last_at, example FROM drift ORDER BY op, path, problem`)
+			`SELECT op, path, problem, count, first_at, last_at, example FROM drift
+				ORDER BY op, path, problem`)
 		for _, r := range rows {
 			r.First, r.Last = store.Instant(r.first), store.Instant(r.last)
 			all = append(all, r.Drift)

@@ -102,7 +102,8 @@ func (j *Journal) After(after int64) iter.Seq2[*Entry, error] {
 
 func (j *Journal) chunk(after int64) (chunk []entryRow, err error) {
 	err = j.db.View(func(tx *store.Tx) error {
-		chunk, err = store.List(tx, (*entryRow).columns, `SELECT `+entryColumns+` FROM responses WHERE id > ? ORDER BY id LIMIT ?`, after, chunkSize)
+		chunk, err = store.List(tx, (*entryRow).columns, `SELECT `+entryColumns+` FROM responses
+			WHERE id > ? ORDER BY id LIMIT ?`, after, chunkSize)
 		return err
 	})
 	if err != nil {
@@ -138,7 +139,8 @@ func (j *Journal) Answer(tx *store.Tx, id int64) (*Entry, error) {
 }
 
 func (j *Journal) read(tx *store.Tx, id int64, open *opener) (*Entry, error) {
-	rows, err := store.List(tx, (*entryRow).columns, `SELECT `+entryColumns+` FROM responses WHERE id = ?`, id)
+	rows, err := store.List(tx, (*entryRow).columns, `SELECT `+entryColumns+` FROM responses WHERE id = ?`,
+		id)
 	if err != nil || len(rows) == 0 {
 		return nil, err
 	}
@@ -164,7 +166,8 @@ func (j *Journal) entry(r *entryRow, open *opener) (*Entry, error) {
 }
 
 const newestAnswer = `SELECT ` + entryColumns + ` FROM responses
-	WHERE op = ? AND params = ? AND received_at > ? AND received_at <= ? AND outcome = 'charged' AND entity = ''
+	WHERE op = ? AND params = ? AND received_at > ? AND received_at <= ? AND outcome = 'charged'
+	AND entity = ''
 	ORDER BY received_at DESC, id DESC LIMIT 1`
 
 // Answered is the newest charged answer to the identical paid call, with the given
@@ -174,7 +177,8 @@ const newestAnswer = `SELECT ` + entryColumns + ` FROM responses
 func (j *Journal) Answered(op outlier.Operation, params string, since, until time.Time) (*Entry, error) {
 	var rows []entryRow
 	err := j.db.View(func(tx *store.Tx) (err error) {
-		rows, err = store.List(tx, (*entryRow).columns, newestAnswer, string(op), params, store.Micros(since), store.Micros(until))
+		rows, err = store.List(tx, (*entryRow).columns, newestAnswer, string(op), params,
+			store.Micros(since), store.Micros(until))
 		return err
 	})
 	if err != nil {

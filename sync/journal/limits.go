@@ -31,8 +31,10 @@ func (j *Journal) LearnLimit(l Limit) error {
 		if l.At.IsZero() {
 			l.At = tx.Now()
 		}
-		_, err = tx.Exec(`INSERT INTO limits (observed_at, max_requests, window, remaining, reset_at, foreign_requests) VALUES (?, ?, ?, ?, ?, ?)`,
-			store.Micros(l.At), store.Known(l.Limit), store.OrNull(l.Window.Microseconds()), store.Known(l.Remaining), store.OrNull(store.Micros(l.Reset)), store.Known(l.Foreign))
+		_, err = tx.Exec(`INSERT INTO limits (observed_at, max_requests, window, remaining, reset_at,
+			foreign_requests) VALUES (?, ?, ?, ?, ?, ?)`,
+			store.Micros(l.At), store.Known(l.Limit), store.OrNull(l.Window.Microseconds()),
+			store.Known(l.Remaining), store.OrNull(store.Micros(l.Reset)), store.Known(l.Foreign))
 		return err
 	})
 	if err != nil {
@@ -42,7 +44,8 @@ func (j *Journal) LearnLimit(l Limit) error {
 }
 
 func sameLimit(tx *store.Tx, l Limit) (same bool, err error) {
-	err = tx.Row(`SELECT max_requests IS ?1 AND window IS ?2 AND foreign_requests IS ?3 FROM limits ORDER BY id DESC LIMIT 1`,
+	err = tx.Row(`SELECT max_requests IS ?1 AND window IS ?2 AND foreign_requests IS ?3 FROM limits
+		ORDER BY id DESC LIMIT 1`,
 		store.Known(l.Limit), store.OrNull(l.Window.Microseconds()), store.Known(l.Foreign)).Scan(&same)
 	if errors.Is(err, sql.ErrNoRows) {
 		return false, nil

@@ -23,7 +23,8 @@ func (j *Journal) Paging(op outlier.Operation) (Paging, error) {
 	p := Paging{Op: op}
 	var learned int64
 	err := j.db.View(func(tx *store.Tx) error {
-		return tx.Row(`SELECT reading, evidence, learned_at FROM paging WHERE op = ?`, string(op)).Scan(&p.Reading, &p.Evidence, &learned)
+		return tx.Row(`SELECT reading, evidence, learned_at FROM paging WHERE op = ?`,
+			string(op)).Scan(&p.Reading, &p.Evidence, &learned)
 	})
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return p, fmt.Errorf("look for what %s counts: %w", op, err)
@@ -36,7 +37,8 @@ func (j *Journal) Paging(op outlier.Operation) (Paging, error) {
 // shown it. What is known already keeps its time.
 func LearnPaging(tx *store.Tx, op outlier.Operation, reading, evidence string) error {
 	_, err := tx.Exec(`INSERT INTO paging (op, reading, evidence, learned_at) VALUES (?, ?, ?, ?)
-		ON CONFLICT DO UPDATE SET reading = excluded.reading, evidence = excluded.evidence, learned_at = excluded.learned_at
+		ON CONFLICT DO UPDATE SET reading = excluded.reading, evidence = excluded.evidence,
+		learned_at = excluded.learned_at
 		WHERE reading <> excluded.reading`, string(op), reading, evidence, store.Micros(tx.Now()))
 	if err != nil {
 		return fmt.Errorf("remember that %s pages by %q: %w", op, reading, err)

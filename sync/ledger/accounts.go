@@ -49,8 +49,10 @@ func HandOver(tx *store.Tx, old, new string, takes Former, rename, lastRun int64
 	if _, err := tx.Exec(`DELETE FROM jobs WHERE job IN (?, ?)`, old, new); err != nil {
 		return err
 	}
-	_, err = tx.Exec(`INSERT INTO jobs (job, account, last_due, after_run) VALUES (?1, ?2, ?3, ?4), (?5, ?6, 0, ?7)`,
-		new, account, store.Micros(takes.LastDue), takes.AfterRun, old, fmt.Sprintf("%s~%d", old, rename), lastRun)
+	_, err = tx.Exec(`INSERT INTO jobs (job, account, last_due, after_run)
+		VALUES (?1, ?2, ?3, ?4), (?5, ?6, 0, ?7)`,
+		new, account, store.Micros(takes.LastDue), takes.AfterRun, old, fmt.Sprintf("%s~%d", old, rename),
+		lastRun)
 	return err
 }
 

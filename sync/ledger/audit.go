@@ -28,7 +28,8 @@ func (l *Ledger) AuditNewest(tx *store.Tx) error {
 	return l.audit(tx, `WHERE (scope, period) IN (SELECT scope, period FROM (
 		SELECT scope, period FROM periods WHERE ends > (SELECT max(reserved_at) FROM attempts WHERE price > 0)
 		UNION ALL
-		SELECT 'run', run FROM (SELECT run FROM attempts WHERE price > 0 ORDER BY reserved_at DESC LIMIT ?)))`, newest)
+		SELECT 'run', run FROM (SELECT run FROM attempts WHERE price > 0 ORDER BY reserved_at DESC
+		LIMIT ?)))`, newest)
 }
 
 // audit checks those of period_sums that where says.
@@ -37,12 +38,14 @@ func (l *Ledger) audit(tx *store.Tx, where string, args ...any) error {
 	var held, sum int64
 	err := tx.Row(`SELECT scope, period, p.held + p.adjusted, s.held + s.adjusted
 		FROM (SELECT * FROM period_sums `+where+`) s JOIN periods p USING (scope, period)
-		WHERE p.held <> s.held OR p.adjusted <> s.adjusted LIMIT 1`, args...).Scan(&p.Scope, &p.Key, &held, &sum)
+		WHERE p.held <> s.held OR p.adjusted <> s.adjusted LIMIT 1`,
+		args...).Scan(&p.Scope, &p.Key, &held, &sum)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	return l.db.Corrupt(fmt.Sprintf("the ledger holds %d credits for %s %s, but its rows add up to %d", held, p.Scope, p.Key, sum))
+	return l.db.Corrupt(fmt.Sprintf("the ledger holds %d credits for %s %s, but its rows add up to %d",
+		held, p.Scope, p.Key, sum))
 }

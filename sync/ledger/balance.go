@@ -69,7 +69,8 @@ func (l *Ledger) balance(tx *store.Tx, c Cap) (b Balance, err error) {
 	if err != nil || c.Scope != ScopeMonth {
 		return b, err
 	}
-	err = tx.Row(`SELECT coalesce(sum(adjustment), 0) FROM attempts WHERE adjustment IS NOT NULL AND `+where, args...).Scan(&b.Adjusted)
+	err = tx.Row(`SELECT coalesce(sum(adjustment), 0) FROM attempts WHERE adjustment IS NOT NULL
+		AND `+where, args...).Scan(&b.Adjusted)
 	return b, err
 }
 
@@ -81,7 +82,8 @@ func explained(tx *store.Tx, where string, args []any) (sum outlier.Credits, err
 		response int64
 	}
 	all, err := store.List(tx, func(u *unknown) []any { return []any{&u.price, &u.response} },
-		`SELECT price, response FROM attempts WHERE price > 0 AND state = 'unknown' AND response IS NOT NULL AND `+where, args...)
+		`SELECT price, response FROM attempts WHERE price > 0 AND state = 'unknown' AND response IS NOT NULL
+			AND `+where, args...)
 	if err != nil || len(all) == 0 {
 		return 0, err
 	}
@@ -118,7 +120,8 @@ func (l *Ledger) Adjustments(cycle string) (all []Adjustment, err error) {
 		}
 		where, args := p.within()
 		rows, err := store.List(tx, func(r *row) []any { return []any{&r.at, &r.Credits, &r.Why} },
-			`SELECT reserved_at, adjustment, error FROM attempts WHERE adjustment IS NOT NULL AND `+where+` ORDER BY id`, args...)
+			`SELECT reserved_at, adjustment, error FROM attempts WHERE adjustment IS NOT NULL AND `+where+`
+				ORDER BY id`, args...)
 		for _, r := range rows {
 			r.At = store.Instant(r.at)
 			all = append(all, r.Adjustment)

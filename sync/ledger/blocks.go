@@ -92,9 +92,11 @@ func (l *Ledger) Liftable(key string) (all []Block, err error) {
 
 // Lift lifts the blocks of a key. That of the clock is over from now on.
 func Lift(tx *store.Tx, key string) error {
-	_, err := tx.Exec(`DELETE FROM latches WHERE key = ? AND latch IN (?, ?)`, key, string(BlockCredits), string(BlockKey))
+	_, err := tx.Exec(`DELETE FROM latches WHERE key = ? AND latch IN (?, ?)`,
+		key, string(BlockCredits), string(BlockKey))
 	if err == nil {
-		_, err = tx.Exec(`UPDATE latches SET until = ? WHERE latch = ? AND until = 0`, store.Micros(time.Now()), string(BlockClock))
+		_, err = tx.Exec(`UPDATE latches SET until = ? WHERE latch = ? AND until = 0`,
+			store.Micros(time.Now()), string(BlockClock))
 	}
 	return err
 }

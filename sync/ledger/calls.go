@@ -39,8 +39,9 @@ func (r *callRow) columns() []any {
 		&r.sent, &r.answered, &r.waited, &r.Status, &r.Error, &r.Response}
 }
 
-const callColumns = `SELECT id, run, job, op, entity, params, attempt, price, iif(state IN ('reserved', 'sending'), '', state),
-	sent_at, settled_at, waited, http_status, error, coalesce(response, 0) FROM attempts`
+const callColumns = `SELECT id, run, job, op, entity, params, attempt, price,
+	iif(state IN ('reserved', 'sending'), '', state), sent_at, settled_at, waited,
+	http_status, error, coalesce(response, 0) FROM attempts`
 
 // calls reads attempts, and what the journal says of their answers.
 func calls(tx *store.Tx, condition string, args ...any) (rows []callRow, notes map[int64]journal.Note, err error) {

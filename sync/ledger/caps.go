@@ -94,7 +94,8 @@ func (c Cap) String() string {
 	case ScopeDay:
 		return fmt.Sprintf("the cap for the day %s (budget.per_day)", c.Period)
 	case ScopeMonth:
-		return fmt.Sprintf("the cap for the billing cycle from %s (budget.per_month less budget.reserve)", c.Period)
+		return fmt.Sprintf("the cap for the billing cycle from %s (budget.per_month less budget.reserve)",
+			c.Period)
 	}
 	return fmt.Sprintf("the cap %s %s", c.Scope, c.Period)
 }

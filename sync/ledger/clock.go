@@ -135,7 +135,8 @@ func (l *Ledger) Turned() (day, cycle bool, err error) {
 func newestCounted(tx *store.Tx) (at int64, err error) {
 	err = tx.Row(`SELECT max(
 		(SELECT coalesce(max(counts_at), 0) FROM attempts WHERE price > 0),
-		(SELECT coalesce(max(counts_at), 0) FROM attempts WHERE adjustment IS NOT NULL AND adjustment > 0))`).Scan(&at)
+		(SELECT coalesce(max(counts_at), 0) FROM attempts WHERE adjustment IS NOT NULL
+		AND adjustment > 0))`).Scan(&at)
 	return at, err
 }
 

@@ -69,7 +69,8 @@ type held struct {
 // context of the call has ended. Busy is why it could not be settled.
 func (a *attempt) hold(answer *outlier.Answer, o outlier.Outcome, kept journal.Packed, busy error) error {
 	log := a.l.db.Log().With("op", a.r.Op, "entity", a.r.Entity, "job", a.p.Job)
-	path := filepath.Join(a.l.db.Dir(), fmt.Sprintf("%s%d-%d.json", heldPrefix, answer.ReceivedAt.UnixMicro(), a.id))
+	path := filepath.Join(a.l.db.Dir(), fmt.Sprintf("%s%d-%d.json", heldPrefix,
+		answer.ReceivedAt.UnixMicro(), a.id))
 	unsaved := saveHeld(path, a.held(answer, o))
 	if unsaved != nil {
 		log = log.With("err", unsaved)
@@ -78,7 +79,8 @@ func (a *attempt) hold(answer *outlier.Answer, o outlier.Outcome, kept journal.P
 	began, err := time.Now(), busy
 	for store.IsLocked(err) {
 		if a.ctx.Err() != nil && unsaved == nil {
-			return fmt.Errorf("%w; the answer is kept in %s, and the next start of the program reads it", err, path)
+			return fmt.Errorf("%w; the answer is kept in %s, and the next start of the program reads it",
+				err, path)
 		}
 		if unsaved != nil {
 			unsaved = saveHeld(path, a.held(answer, o))
@@ -94,10 +96,12 @@ func (a *attempt) hold(answer *outlier.Answer, o outlier.Outcome, kept journal.P
 
 func (a *attempt) held(answer *outlier.Answer, o outlier.Outcome) held {
 	h := held{
-		Attempt: a.id, Run: a.p.Run, Job: a.p.Job, Step: a.p.Step, Item: a.p.Item, Page: a.p.Page, RankBase: a.p.RankBase,
-		Try: a.p.Attempt, Follows: a.p.Commit != nil,
+		Attempt: a.id, Run: a.p.Run, Job: a.p.Job, Step: a.p.Step, Item: a.p.Item, Page: a.p.Page,
+		RankBase: a.p.RankBase,
+		Try:      a.p.Attempt, Follows: a.p.Commit != nil,
 		Op: a.r.Op, Entity: a.r.Entity, Params: a.params, Price: a.r.Price,
-		Outcome: o, Status: answer.Status, Encoding: answer.Encoding, Body: answer.Body, Waited: answer.Waited,
+		Outcome: o, Status: answer.Status, Encoding: answer.Encoding, Body: answer.Body,
+		Waited: answer.Waited,
 		SentAt: answer.SentAt, ReceivedAt: answer.ReceivedAt,
 	}
 	sum := sha256.Sum256(answer.Body)
@@ -180,7 +184,8 @@ func (l *Ledger) SettleHeld(started func(tx *store.Tx, intent int64, answer *out
 		if err := l.db.Update(settle); err != nil {
 			return fmt.Errorf("settle the answer in %s: %w", path, err)
 		}
-		l.db.Log().Info("answer of an earlier process kept", "op", h.Op, "entity", h.Entity, "job", h.Job, "run", h.Run, "credits", h.Price)
+		l.db.Log().Info("answer of an earlier process kept", "op", h.Op, "entity", h.Entity, "job", h.Job,
+			"run", h.Run, "credits", h.Price)
 		if err := removeHeld(path); err != nil {
 			return err
 		}
@@ -212,7 +217,8 @@ func (h held) settle(tx *store.Tx, l *Ledger, started func(*store.Tx, int64, *ou
 	a := &attempt{
 		l: l, id: h.Attempt, params: h.Params,
 		p: Purchase{
-			Run: h.Run, Job: h.Job, Step: h.Step, Item: h.Item, Page: h.Page, RankBase: h.RankBase, Attempt: h.Try,
+			Run: h.Run, Job: h.Job, Step: h.Step, Item: h.Item, Page: h.Page, RankBase: h.RankBase,
+			Attempt: h.Try,
 		},
 		r: &outlier.Request{Op: h.Op, Entity: h.Entity, Params: params, Price: h.Price},
 	}
@@ -245,20 +251,24 @@ func (h held) settle(tx *store.Tx, l *Ledger, started func(*store.Tx, int64, *ou
 // file was removed.
 func (h held) settled(tx *store.Tx) (done bool, err error) {
 	if h.Price > 0 {
-		err = tx.Row(`SELECT NOT EXISTS (SELECT 1 FROM attempts WHERE id = ? AND state IN ('reserved', 'sending'))`, h.Attempt).Scan(&done)
+		err = tx.Row(`SELECT NOT EXISTS (SELECT 1 FROM attempts WHERE id = ?
+			AND state IN ('reserved', 'sending'))`, h.Attempt).Scan(&done)
 		return done, err
 	}
-	err = tx.Row(`SELECT EXISTS (SELECT 1 FROM attempts WHERE run = ? AND price = 0 AND sent_at = ? AND op = ? AND entity = ?)`,
+	err = tx.Row(`SELECT EXISTS (SELECT 1 FROM attempts WHERE run = ? AND price = 0 AND sent_at = ?
+		AND op = ? AND entity = ?)`,
 		h.Run, store.Micros(h.SentAt), string(h.Op), h.Entity).Scan(&done)
 	return done, err
 }
 
 func (h held) answer() *outlier.Answer {
 	answer := &outlier.Answer{
-		Status: h.Status, Encoding: h.Encoding, Body: h.Body, Waited: h.Waited, SentAt: h.SentAt, ReceivedAt: h.ReceivedAt,
+		Status: h.Status, Encoding: h.Encoding, Body: h.Body, Waited: h.Waited, SentAt: h.SentAt,
+		ReceivedAt: h.ReceivedAt,
 	}
 	if h.Kind != "" {
-		answer.Err = &outlier.Error{Kind: h.Kind, Op: h.Op, Entity: h.Entity, Status: h.Status, Message: h.Message}
+		answer.Err = &outlier.Error{Kind: h.Kind, Op: h.Op, Entity: h.Entity, Status: h.Status,
+			Message: h.Message}
 	}
 	return answer
 }
@@ -273,10 +283,12 @@ func (l *Ledger) TakeUp(p Purchase, r *outlier.Request) (*outlier.Answer, error)
 	}
 	answer := found.answer(r)
 	err = l.db.Update(func(tx *store.Tx) error {
-		if _, err := tx.Exec(`DELETE FROM recovered WHERE response = ?`, found.ID); err != nil || p.Commit == nil {
+		if _, err := tx.Exec(`DELETE FROM recovered WHERE response = ?`,
+			found.ID); err != nil || p.Commit == nil {
 			return err
 		}
-		return p.Commit(tx, Kept{Answer: answer, Outcome: found.Outcome, Response: found.ID, Attempt: found.attempt})
+		return p.Commit(tx, Kept{Answer: answer, Outcome: found.Outcome, Response: found.ID,
+			Attempt: found.attempt})
 	})
 	if err == nil {
 		return answer, answer.Err
@@ -288,7 +300,8 @@ func (l *Ledger) TakeUp(p Purchase, r *outlier.Request) (*outlier.Answer, error)
 			return err
 		}))
 	}
-	return answer, errors.Join(answer.Err, &outlier.UnkeptError{Request: r, Outcome: found.Outcome, Cause: err})
+	return answer, errors.Join(answer.Err, &outlier.UnkeptError{Request: r, Outcome: found.Outcome,
+		Cause: err})
 }
 
 // recovered is an answer whose commit is still to be performed.
@@ -301,10 +314,12 @@ type recovered struct {
 
 func (f *recovered) answer(r *outlier.Request) *outlier.Answer {
 	answer := &outlier.Answer{
-		Request: r, Status: cmp.Or(f.Status, http.StatusOK), Body: slices.Clone(f.Body), SentAt: f.SentAt, ReceivedAt: f.ReceivedAt,
+		Request: r, Status: cmp.Or(f.Status, http.StatusOK), Body: slices.Clone(f.Body), SentAt: f.SentAt,
+		ReceivedAt: f.ReceivedAt,
 	}
 	if f.kind != "" {
-		answer.Err = &outlier.Error{Kind: f.kind, Op: r.Op, Entity: r.Entity, Status: f.Status, Message: f.message}
+		answer.Err = &outlier.Error{Kind: f.kind, Op: r.Op, Entity: r.Entity, Status: f.Status,
+			Message: f.message}
 	}
 	return answer
 }

@@ -30,7 +30,8 @@ type hold struct {
 func holdFor(tx *store.Tx, p Purchase, price outlier.Credits) (*hold, error) {
 	var h hold
 	var made int64
-	err := tx.Row(`SELECT id, account, day, cycle, made_at FROM hold_rests WHERE step = ? AND run = ? AND rest >= ?`,
+	err := tx.Row(`SELECT id, account, day, cycle, made_at FROM hold_rests WHERE step = ? AND run = ?
+		AND rest >= ?`,
 		p.FromHold, p.Run, int64(price)).Scan(&h.id, &h.account, &h.day, &h.cycle, &made)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil

@@ -37,7 +37,9 @@ func (a *attempt) noteInFlight() error {
 		Run: a.p.Run, Job: a.p.Job, Step: a.p.Step, Op: a.r.Op, Entity: a.r.Entity, Params: a.params,
 		Attempt: a.p.Attempt, At: store.Micros(time.Now()),
 	}
-	err := a.l.db.View(func(tx *store.Tx) error { return tx.Row(`SELECT coalesce(max(id), 0) FROM attempts`).Scan(&f.After) })
+	err := a.l.db.View(func(tx *store.Tx) error {
+		return tx.Row(`SELECT coalesce(max(id), 0) FROM attempts`).Scan(&f.After)
+	})
 	if err != nil {
 		return err
 	}
@@ -74,11 +76,15 @@ func (l *Ledger) recoverInFlight(tx *store.Tx) error {
 	if read != nil { // a power failure left it so
 		return nil
 	}
-	_, err = tx.Exec(`INSERT INTO attempts (run, job, step, op, entity, params, attempt, price, state, day, cycle, caps,
+	_, err = tx.Exec(`INSERT INTO attempts (run, job, step, op, entity, params, attempt, price, state, day,
+		cycle, caps,
 			reserved_at, sent_at, settled_at, waited, http_status, bytes, error)
-		SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, 0, 'unknown', '', '', '', 0, ?8, ?9, 0, 0, 0, 'the process ended before an answer was kept'
-		WHERE NOT EXISTS (SELECT 1 FROM attempts WHERE id > ?10 AND run = ?1 AND op = ?4 AND entity = ?5 AND attempt = ?7)`,
-		f.Run, f.Job, f.Step, string(f.Op), f.Entity, f.Params, f.Attempt, f.At, store.Micros(tx.Now()), f.After)
+		SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, 0, 'unknown', '', '', '', 0, ?8, ?9, 0, 0, 0,
+		'the process ended before an answer was kept'
+		WHERE NOT EXISTS (SELECT 1 FROM attempts WHERE id > ?10 AND run = ?1 AND op = ?4 AND entity = ?5
+		AND attempt = ?7)`,
+		f.Run, f.Job, f.Step, string(f.Op), f.Entity, f.Params, f.Attempt, f.At, store.Micros(tx.Now()),
+		f.After)
 	if err != nil {
 		return fmt.Errorf("record the call that was in flight when the last process ended: %w", err)
 	}

@@ -36,11 +36,13 @@ func (l *Ledger) Recover(tx *store.Tx) error {
 	now := store.Micros(time.Now())
 	// The first condition is that of the index.
 	if _, err := tx.Exec(`UPDATE attempts SET state = 'refunded', settled_at = ?,
-		error = 'never sent: the process ended before' WHERE state IN ('reserved', 'sending') AND state = 'reserved'`, now); err != nil {
+		error = 'never sent: the process ended before' WHERE state IN ('reserved', 'sending')
+		AND state = 'reserved'`, now); err != nil {
 		return err
 	}
 	if _, err := tx.Exec(`UPDATE attempts SET state = 'unknown', settled_at = ?,
-		error = 'the process ended before an answer was kept' WHERE state IN ('reserved', 'sending') AND state = 'sending'`, now); err != nil {
+		error = 'the process ended before an answer was kept' WHERE state IN ('reserved', 'sending')
+		AND state = 'sending'`, now); err != nil {
 		return err
 	}
 	return l.recoverInFlight(tx)

@@ -114,7 +114,8 @@ func (a *attempt) Sending() error {
 		return nil
 	}
 	err := a.l.db.Update(func(tx *store.Tx) error {
-		_, err := tx.Exec(`UPDATE attempts SET state = 'sending', sent_at = ? WHERE id = ?`, store.Micros(tx.Now()), a.id)
+		_, err := tx.Exec(`UPDATE attempts SET state = 'sending', sent_at = ? WHERE id = ?`,
+			store.Micros(tx.Now()), a.id)
 		return err
 	})
 	if err != nil {
@@ -219,9 +220,11 @@ func (a *attempt) call() journal.Call {
 }
 
 func (a *attempt) settlePaid(tx *store.Tx, k Kept) error {
-	_, err := tx.Exec(`UPDATE attempts SET state = ?, sent_at = ?, settled_at = ?, waited = ?, http_status = ?, bytes = ?,
+	_, err := tx.Exec(`UPDATE attempts
+		SET state = ?, sent_at = ?, settled_at = ?, waited = ?, http_status = ?, bytes = ?,
 		error = ?, response = ? WHERE id = ?`,
-		string(k.Outcome), store.Micros(k.Answer.SentAt), store.Micros(k.Answer.ReceivedAt), k.Answer.Waited.Microseconds(), k.Answer.Status,
+		string(k.Outcome), store.Micros(k.Answer.SentAt), store.Micros(k.Answer.ReceivedAt),
+		k.Answer.Waited.Microseconds(), k.Answer.Status,
 		len(k.Answer.Body), errorText(k.Answer.Err), store.OrNull(k.Response), a.id)
 	if err != nil || k.Outcome != outlier.Charged {
 		return err
@@ -233,17 +236,20 @@ func (a *attempt) settlePaid(tx *store.Tx, k Kept) error {
 // to the answer that came at last. It says what they may have bought and proves nothing
 // about their price: they stay unknown, and they stay counted.
 func (a *attempt) explain(tx *store.Tx, response int64) error {
-	_, err := tx.Exec(`UPDATE attempts SET response = ? WHERE price > 0 AND state = 'unknown' AND response IS NULL
+	_, err := tx.Exec(`UPDATE attempts SET response = ? WHERE price > 0 AND state = 'unknown'
+		AND response IS NULL
 		AND op = ? AND params = ? AND intent IS NULL`, response, string(a.r.Op), a.params)
 	return err
 }
 
 func (a *attempt) settleFree(tx *store.Tx, k Kept) (id int64, err error) {
-	result, err := tx.Exec(`INSERT INTO attempts (run, job, step, op, entity, params, attempt, price, state, day, cycle, caps,
+	result, err := tx.Exec(`INSERT INTO attempts (run, job, step, op, entity, params, attempt, price, state,
+		day, cycle, caps,
 		reserved_at, sent_at, settled_at, waited, http_status, bytes, error, response)
 		VALUES (?, ?, ?, ?, ?, ?, ?, 0, ?, '', '', '', 0, ?, ?, ?, ?, ?, ?, ?)`,
 		a.p.Run, a.p.Job, a.p.Step, string(a.r.Op), a.r.Entity, a.params, a.p.Attempt, string(k.Outcome),
-		store.Micros(k.Answer.SentAt), store.Micros(k.Answer.ReceivedAt), k.Answer.Waited.Microseconds(), k.Answer.Status,
+		store.Micros(k.Answer.SentAt), store.Micros(k.Answer.ReceivedAt), k.Answer.Waited.Microseconds(),
+		k.Answer.Status,
 		len(k.Answer.Body), errorText(k.Answer.Err), store.OrNull(k.Response))
 	if err != nil {
 		return 0, err

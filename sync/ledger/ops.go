@@ -10,7 +10,8 @@ import (
 var Ops = []ops.Table{
 	{
 		Name:   "ops.requests",
-		Source: "attempts", From: `(SELECT * FROM attempts WHERE adjustment IS NULL AND op <> '` + OpJoinScan + `')`, ID: `id`,
+		Source: "attempts", From: `(SELECT * FROM attempts WHERE adjustment IS NULL
+			AND op <> '` + OpJoinScan + `')`, ID: `id`,
 		Columns: []ops.Column{
 			ops.Col("id", `id`, ops.Plain),
 			ops.Col("run_id", `run`, ops.Text),
@@ -33,7 +34,8 @@ var Ops = []ops.Table{
 	},
 	{
 		Name:   "ops.credits",
-		Source: "attempts", From: `(SELECT * FROM attempts WHERE price > 0 OR adjustment IS NOT NULL)`, ID: `id`,
+		Source: "attempts", From: `(SELECT * FROM attempts WHERE price > 0 OR adjustment IS NOT NULL)`,
+		ID: `id`,
 		Columns: []ops.Column{
 			ops.Col("id", `id`, ops.Plain),
 			ops.Col("run_id", `run`, ops.Text),
@@ -57,5 +59,6 @@ var Ops = []ops.Table{
 
 // capInForce is a field of the cap of one scope, as it was at the reservation.
 func capInForce(field, scope string) string {
-	return fmt.Sprintf(`(SELECT value ->> '%s' FROM json_each(caps) WHERE value ->> 'scope' = '%s')`, field, scope)
+	return fmt.Sprintf(`(SELECT value ->> '%s' FROM json_each(caps) WHERE value ->> 'scope' = '%s')`,
+		field, scope)
 }

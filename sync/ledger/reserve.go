@@ -83,10 +83,12 @@ func (a *attempt) enter(tx *store.Tx, t terms) error {
 	if t.hold != nil {
 		hold = t.hold.id
 	}
-	result, err := tx.Exec(`INSERT INTO attempts (run, job, account, step, op, entity, params, attempt, price, state, day, cycle, caps,
+	result, err := tx.Exec(`INSERT INTO attempts (run, job, account, step, op, entity, params, attempt,
+		price, state, day, cycle, caps,
 		intent, hold, reserved_at, sent_at, settled_at, waited, http_status, bytes, error)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 'reserved', ?, ?, ?, ?, ?, ?, 0, 0, 0, 0, 0, '')`,
-		a.p.Run, a.p.Job, t.account, a.p.Step, string(a.r.Op), a.r.Entity, a.params, a.p.Attempt, int64(a.r.Price),
+		a.p.Run, a.p.Job, t.account, a.p.Step, string(a.r.Op), a.r.Entity, a.params, a.p.Attempt,
+		int64(a.r.Price),
 		t.day, t.cycle, string(caps), store.OrNull(a.p.Intent), hold, store.Micros(t.at))
 	if err == nil {
 		a.id, err = result.LastInsertId()
@@ -96,7 +98,8 @@ func (a *attempt) enter(tx *store.Tx, t terms) error {
 
 // setAside makes the hold of the attempt.
 func (a *attempt) setAside(tx *store.Tx, t terms) error {
-	_, err := tx.Exec(`INSERT INTO holds (attempt, run, step, account, day, cycle, amount, made_at, open) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 1)`,
+	_, err := tx.Exec(`INSERT INTO holds (attempt, run, step, account, day, cycle, amount, made_at, open)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, 1)`,
 		a.id, a.p.Run, a.p.Step, t.account, t.day, t.cycle, int64(a.p.Hold), store.Micros(t.at))
 	return err
 }
@@ -106,7 +109,8 @@ func (a *attempt) setAside(tx *store.Tx, t terms) error {
 func (l *Ledger) setCaps(tx *store.Tx, periods []Period, caps []Cap) error {
 	for _, c := range caps {
 		if !contains(periods, c) {
-			return fmt.Errorf("a cap for %s %s cannot hold: this call counts for %v", c.Scope, c.Period, periods)
+			return fmt.Errorf("a cap for %s %s cannot hold: this call counts for %v", c.Scope, c.Period,
+				periods)
 		}
 	}
 	if err := l.cutPeriods(tx, l.ServiceTime()); err != nil {
@@ -129,7 +133,8 @@ func (l *Ledger) cutPeriods(tx *store.Tx, at time.Time) error {
 	if err != nil {
 		return err
 	}
-	_, err = tx.Exec(`DELETE FROM periods WHERE ends > 0 AND ends > ?1 AND begins < iif(scope = 'day', ?2, ?3)`,
+	_, err = tx.Exec(`DELETE FROM periods WHERE ends > 0 AND ends > ?1
+		AND begins < iif(scope = 'day', ?2, ?3)`,
 		now, store.Micros(day), store.Micros(cycle))
 	return err
 }
@@ -141,14 +146,17 @@ func (l *Ledger) setCap(tx *store.Tx, of Period, most any) error {
 	if err != nil {
 		return err
 	}
-	if _, err := tx.Exec(`DELETE FROM periods WHERE scope = ? AND period = ? AND ends <> ?`, string(p.Scope), p.Key, p.ends); err != nil {
+	if _, err := tx.Exec(`DELETE FROM periods WHERE scope = ? AND period = ? AND ends <> ?`,
+		string(p.Scope), p.Key, p.ends); err != nil {
 		return err
 	}
-	if _, err := tx.Exec(`INSERT INTO periods (scope, period, account, begins, ends) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
+	if _, err := tx.Exec(`INSERT INTO periods (scope, period, account, begins, ends) VALUES (?, ?, ?, ?, ?)
+		ON CONFLICT DO NOTHING`,
 		string(p.Scope), p.Key, p.account, p.begins, p.ends); err != nil {
 		return err
 	}
-	_, err = tx.Exec(`UPDATE periods SET max = ?1 WHERE scope = ?2 AND period = ?3 AND max IS NOT ?1`, most, string(p.Scope), p.Key)
+	_, err = tx.Exec(`UPDATE periods SET max = ?1 WHERE scope = ?2 AND period = ?3 AND max IS NOT ?1`,
+		most, string(p.Scope), p.Key)
 	return err
 }
 
@@ -221,7 +229,8 @@ func (a *attempt) join(tx *store.Tx, t terms) error {
 		return a.l.refusal(tx, t.caps, a, 0, err)
 	}
 	for _, state := range []string{"sending", "charged"} {
-		if _, err := tx.Exec(`UPDATE attempts SET state = ?, settled_at = ? WHERE id = ?`, state, store.Micros(tx.Now()), a.id); err != nil {
+		if _, err := tx.Exec(`UPDATE attempts SET state = ?, settled_at = ? WHERE id = ?`,
+			state, store.Micros(tx.Now()), a.id); err != nil {
 			return err
 		}
 	}

@@ -13,14 +13,16 @@ func Attempted(tx *store.Tx, intent int64) (attempted bool, err error) {
 
 // Starting reports whether a start of a scan is under way.
 func Starting(tx *store.Tx, intent int64) (starting bool, err error) {
-	err = tx.Row(`SELECT EXISTS (SELECT 1 FROM attempts WHERE intent = ? AND state IN ('reserved', 'sending'))`, intent).Scan(&starting)
+	err = tx.Row(`SELECT EXISTS (SELECT 1 FROM attempts WHERE intent = ?
+		AND state IN ('reserved', 'sending'))`, intent).Scan(&starting)
 	return starting, err
 }
 
 // RefundStart takes an operator's word that a scan was never started, and returns what was
 // given back of its price.
 func RefundStart(tx *store.Tx, intent int64) (refunded outlier.Credits, err error) {
-	err = tx.Row(`SELECT coalesce(sum(price), 0) FROM attempts WHERE intent = ? AND state = 'unknown'`, intent).Scan(&refunded)
+	err = tx.Row(`SELECT coalesce(sum(price), 0) FROM attempts WHERE intent = ? AND state = 'unknown'`,
+		intent).Scan(&refunded)
 	if err != nil {
 		return 0, err
 	}

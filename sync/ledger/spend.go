@@ -46,7 +46,8 @@ func (l *Ledger) Adjust(credits outlier.Credits, why string) error {
 
 // adjust books credits in the billing cycle of the given time.
 func (l *Ledger) adjust(tx *store.Tx, now time.Time, credits outlier.Credits, why string) error {
-	_, err := tx.Exec(`INSERT INTO attempts (run, job, step, op, entity, params, attempt, price, state, day, cycle, caps,
+	_, err := tx.Exec(`INSERT INTO attempts (run, job, step, op, entity, params, attempt, price, state, day,
+		cycle, caps,
 		reserved_at, sent_at, settled_at, waited, http_status, bytes, error, adjustment)
 		VALUES ('', '', 0, ?, '', '', 0, 0, 'charged', ?, ?, '[]', ?, 0, ?, 0, 0, 0, ?, ?)`,
 		adjustment, Day(now, l.location), Cycle(now, l.location, l.renews),
@@ -81,7 +82,8 @@ func Totals(tx *store.Tx, run string) (all Spend, last time.Time, err error) {
 			(SELECT coalesce(sum(rest), 0) FROM hold_rests WHERE run = ?1),
 			count(*) FILTER (WHERE sent_at <> 0), coalesce(sum(waited), 0), coalesce(max(settled_at), 0)
 			FROM attempts WHERE run = ?1`, run).
-		Scan(&all.Charged, &all.Refunded, &all.Unknown, &all.Reserved, &all.Held, &all.Requests, &waited, &settled)
+		Scan(&all.Charged, &all.Refunded, &all.Unknown, &all.Reserved, &all.Held, &all.Requests, &waited,
+			&settled)
 	all.Waited = time.Duration(waited) * time.Microsecond
 	return all, store.Instant(settled), err
 }
@@ -115,14 +117,16 @@ func DistinctEntities(tx *store.Tx, run string, ops ...outlier.Operation) (n int
 	if err != nil {
 		return 0, err
 	}
-	err = tx.Row(`SELECT count(DISTINCT entity) FROM attempts WHERE run = ? AND price = 0 AND state = 'charged'
+	err = tx.Row(`SELECT count(DISTINCT entity) FROM attempts WHERE run = ? AND price = 0
+		AND state = 'charged'
 		AND op IN (SELECT value FROM json_each(?))`, run, string(list)).Scan(&n)
 	return n, err
 }
 
 // StepCredits is the SQL expression for what the step in a row of `steps` has cost, in
 // credits, those of unknown outcome included.
-const StepCredits = `(SELECT coalesce(sum(price), 0) FROM attempts WHERE attempts.step = steps.id AND price > 0 AND state <> 'refunded')`
+const StepCredits = `(SELECT coalesce(sum(price), 0) FROM attempts WHERE attempts.step = steps.id
+	AND price > 0 AND state <> 'refunded')`
 
 // Heard reports whether the service has ever answered in its own form, be it with an
 // error. A 429 is left out, which anything may answer that stands before a service.
@@ -136,7 +140,8 @@ func Heard(tx *store.Tx) (heard bool, err error) {
 func (l *Ledger) Answers(run string, upTo int64) (ids []int64, err error) {
 	err = l.db.View(func(tx *store.Tx) (err error) {
 		ids, err = store.List(tx, func(id *int64) []any { return []any{id} },
-			`SELECT DISTINCT response FROM attempts WHERE run = ? AND response <= ? ORDER BY response`, run, upTo)
+			`SELECT DISTINCT response FROM attempts WHERE run = ? AND response <= ? ORDER BY response`,
+			run, upTo)
 		return err
 	})
 	if err != nil {

@@ -156,7 +156,8 @@ func (t *Table) rows(tx *store.Tx, condition string, args ...any) ([][]any, erro
 	for _, c := range t.Columns {
 		expressions = append(expressions, c.SQL)
 	}
-	query := fmt.Sprintf(`SELECT %s FROM %s WHERE %s %s`, strings.Join(expressions, ", "), t.From, t.ID, condition)
+	query := fmt.Sprintf(`SELECT %s FROM %s WHERE %s %s`,
+		strings.Join(expressions, ", "), t.From, t.ID, condition)
 	rows, err := store.List(tx, func(row *[]any) []any {
 		*row = make([]any, len(t.Columns))
 		into := make([]any, len(t.Columns))

@@ -70,17 +70,20 @@ func (f Filter) places() string {
 	for _, table := range tables {
 		for _, may := range may {
 			parts = append(parts, `SELECT * FROM (SELECT rank, op, entity FROM `+table+` o `+may+` AND `+job+`
-				AND rank <= ?2 AND (rank < ?2 OR (op, entity) > (?3, ?4)) ORDER BY rank DESC, op, entity LIMIT ?5)`)
+				AND rank <= ?2 AND (rank < ?2 OR (op, entity) > (?3, ?4)) ORDER BY rank DESC, op, entity
+				LIMIT ?5)`)
 		}
 	}
-	return `SELECT * FROM (` + strings.Join(parts, ` UNION ALL `) + `) ORDER BY rank DESC, op, entity LIMIT ?5`
+	return `SELECT * FROM (` + strings.Join(parts, ` UNION ALL `) + `) ORDER BY rank DESC, op, entity
+		LIMIT ?5`
 }
 
 // Places are those of the first tasks after a place that may be tried now, as many as limit,
 // in their order.
 func (q *Queue) Places(f Filter, now time.Time, after Place, limit int) (all []Place, err error) {
 	err = q.db.View(func(tx *store.Tx) error {
-		all, err = store.List(tx, (*Place).columns, f.places(), store.Micros(now), after.Rank, string(after.Op), after.Entity, limit, f.Job)
+		all, err = store.List(tx, (*Place).columns, f.places(), store.Micros(now), after.Rank,
+			string(after.Op), after.Entity, limit, f.Job)
 		return err
 	})
 	if err != nil {
@@ -95,7 +98,8 @@ func last() string {
 	var parts []string
 	for _, table := range []string{"queue", "queue_others"} {
 		for _, may := range triable {
-			parts = append(parts, `SELECT * FROM (SELECT rank, op, entity FROM `+table+` o `+may+` AND job = ?2`+backwards+`)`)
+			parts = append(parts, `SELECT * FROM (SELECT rank, op, entity FROM `+table+` o `+may+`
+				AND job = ?2`+backwards+`)`)
 		}
 	}
 	return `SELECT * FROM (` + strings.Join(parts, ` UNION ALL `) + `)` + backwards
@@ -137,7 +141,8 @@ func between() string {
 // Between counts the tasks that stand between two places and may be tried now.
 func (q *Queue) Between(now time.Time, from, to Place) (n int, err error) {
 	err = q.db.View(func(tx *store.Tx) error {
-		return tx.Row(between(), store.Micros(now), from.Rank, string(from.Op), from.Entity, to.Rank, string(to.Op), to.Entity).Scan(&n)
+		return tx.Row(between(), store.Micros(now), from.Rank, string(from.Op), from.Entity, to.Rank,
+			string(to.Op), to.Entity).Scan(&n)
 	})
 	if err != nil {
 		return 0, fmt.Errorf("count a part of the queue: %w", err)

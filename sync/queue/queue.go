@@ -128,7 +128,8 @@ func (q *Queue) Fresh(op outlier.Operation, entities []string, since, at time.Ti
 		}
 		known := 0
 		err = q.db.View(func(tx *store.Tx) error {
-			return tx.Row(fresh, string(op), string(list), store.Micros(at), store.Micros(since), store.Micros(now.Add(ledger.Skew))).Scan(&known)
+			return tx.Row(fresh, string(op), string(list), store.Micros(at), store.Micros(since),
+				store.Micros(now.Add(ledger.Skew))).Scan(&known)
 		})
 		if err != nil {
 			return 0, fmt.Errorf("count what is known by %s: %w", op, err)
@@ -144,7 +145,8 @@ const unasked = `SELECT count(*) FROM json_each(?2) e WHERE NOT EXISTS (
 		SELECT 1 FROM freshness f WHERE f.op = ?1 AND f.entity = e.value
 			AND iif(f.missing, f.retry_at > ?3, f.at > ?4) AND f.at <= ?5)
 	AND NOT EXISTS (
-		SELECT 1 FROM queue q WHERE q.op = ?1 AND q.entity = e.value AND q.wanted_at > ?7 AND (q.job = ?6 OR EXISTS (
+		SELECT 1 FROM queue q WHERE q.op = ?1 AND q.entity = e.value AND q.wanted_at > ?7
+		AND (q.job = ?6 OR EXISTS (
 			SELECT 1 FROM queue_others o WHERE o.op = q.op AND o.entity = q.entity AND o.job = ?6)))`
 
 // Unasked counts the entities that are neither fresh, as [Queue.Fresh] has it, nor queued
@@ -158,7 +160,8 @@ func (q *Queue) Unasked(job string, op outlier.Operation, entities []string, sin
 		}
 		more := 0
 		err = q.db.View(func(tx *store.Tx) error {
-			return tx.Row(unasked, string(op), string(list), store.Micros(at), store.Micros(since), store.Micros(now.Add(ledger.Skew)),
+			return tx.Row(unasked, string(op), string(list), store.Micros(at), store.Micros(since),
+				store.Micros(now.Add(ledger.Skew)),
 				job, store.Micros(now.Add(-keepQueued))).Scan(&more)
 		})
 		if err != nil {
@@ -175,7 +178,8 @@ func (q *Queue) fresh(tx *store.Tx, task Task) (learned time.Time, fresh bool, e
 	var at, missing, retry, response int64
 	var judged bool
 	var mark *int64
-	err = tx.Row(`SELECT at, missing, retry_at, mark, response, judged FROM freshness WHERE op = ? AND entity = ?`, string(task.Op), task.Entity).
+	err = tx.Row(`SELECT at, missing, retry_at, mark, response, judged FROM freshness WHERE op = ?
+		AND entity = ?`, string(task.Op), task.Entity).
 		Scan(&at, &missing, &retry, &mark, &response, &judged)
 	if errors.Is(err, sql.ErrNoRows) {
 		return time.Time{}, false, nil
@@ -202,7 +206,8 @@ func (q *Queue) judge(tx *store.Tx, task Task, response int64) (good bool, err e
 	if err != nil || entry != nil && !q.judgeAnswer(entry) {
 		return false, err
 	}
-	_, err = tx.Exec(`UPDATE freshness SET judged = 1 WHERE op = ? AND entity = ?`, string(task.Op), task.Entity)
+	_, err = tx.Exec(`UPDATE freshness SET judged = 1 WHERE op = ? AND entity = ?`,
+		string(task.Op), task.Entity)
 	return true, err
 }
 
@@ -211,9 +216,11 @@ func (q *Queue) judge(tx *store.Tx, task Task, response int64) (good bool, err e
 // as that is the same for all of them, the order is fixed here (see 0003.sql).
 func ask(tx *store.Tx, task Task) (bool, error) {
 	now := store.Micros(tx.Now())
-	result, err := tx.Exec(`INSERT INTO queue (op, entity, run, job, value, max_age, not_before, wanted_at, since, rank, mark)
+	result, err := tx.Exec(`INSERT INTO queue (op, entity, run, job, value, max_age, not_before, wanted_at,
+		since, rank, mark)
 		VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8, ?5 - ?8 / 86400e6, ?9) ON CONFLICT DO NOTHING`,
-		string(task.Op), task.Entity, task.Run, task.Job, task.Value, task.MaxAge.Microseconds(), store.Micros(task.NotBefore), now, task.Mark)
+		string(task.Op), task.Entity, task.Run, task.Job, task.Value, task.MaxAge.Microseconds(),
+		store.Micros(task.NotBefore), now, task.Mark)
 	if err != nil || store.Changed(result) {
 		return err == nil, err
 	}
@@ -237,10 +244,13 @@ func Done(tx *store.Tx, task Task, response int64, missing bool, retryAt time.Ti
 	if missing {
 		gone = 1
 	}
-	_, err := tx.Exec(`INSERT INTO freshness (op, entity, response, at, missing, retry_at, mark, judged) VALUES (?, ?, ?, ?, ?, ?, ?, 1)
-		ON CONFLICT DO UPDATE SET response = excluded.response, at = excluded.at, missing = excluded.missing, retry_at = excluded.retry_at,
+	_, err := tx.Exec(`INSERT INTO freshness (op, entity, response, at, missing, retry_at, mark, judged)
+		VALUES (?, ?, ?, ?, ?, ?, ?, 1)
+		ON CONFLICT DO UPDATE SET response = excluded.response, at = excluded.at,
+		missing = excluded.missing, retry_at = excluded.retry_at,
 			mark = excluded.mark, judged = 1`,
-		string(task.Op), task.Entity, response, store.Micros(tx.Now()), gone, store.Micros(retryAt), task.Mark)
+		string(task.Op), task.Entity, response, store.Micros(tx.Now()), gone, store.Micros(retryAt),
+		task.Mark)
 	if err == nil && missing && response != 0 {
 		err = journal.MarkMissing(tx, response, retryAt)
 	}
@@ -256,7 +266,8 @@ func Done(tx *store.Tx, task Task, response int64, missing bool, retryAt time.Ti
 // Fail notes that a task failed. It stays queued, until a week has passed since a job
 // last asked for it.
 func Fail(tx *store.Tx, task Task, at time.Time, reason string, retryAt time.Time) error {
-	_, err := tx.Exec(`UPDATE queue SET attempts = attempts + 1, failed_at = ?, reason = ?, not_before = ? WHERE op = ? AND entity = ?`,
+	_, err := tx.Exec(`UPDATE queue SET attempts = attempts + 1, failed_at = ?, reason = ?, not_before = ?
+		WHERE op = ? AND entity = ?`,
 		store.Micros(at), store.Bounded(reason), store.Micros(retryAt), string(task.Op), task.Entity)
 	if err != nil {
 		return fmt.Errorf("note the failure of %s: %w", task, err)
@@ -270,7 +281,8 @@ const expirePiece = 1000
 // Correct lets calls be tried again now that are to wait for longer than any call is
 // queued: a clock was ahead when they failed.
 func Correct(tx *store.Tx) error {
-	_, err := tx.Exec(`UPDATE queue SET not_before = ? WHERE not_before > 0 AND not_before > ?`, store.Micros(tx.Now()), store.Micros(tx.Now().Add(keepQueued)))
+	_, err := tx.Exec(`UPDATE queue SET not_before = ? WHERE not_before > 0 AND not_before > ?`,
+		store.Micros(tx.Now()), store.Micros(tx.Now().Add(keepQueued)))
 	return err
 }
 
@@ -290,7 +302,8 @@ func (q *Queue) expired() int64 {
 
 // ExpireSome drops tasks that no job has asked for in a week, as many as one transaction may take.
 func (q *Queue) ExpireSome(tx *store.Tx) error {
-	_, err := tx.Exec(`DELETE FROM queue WHERE (op, entity) IN (SELECT op, entity FROM queue WHERE wanted_at <= ? LIMIT ?)`,
+	_, err := tx.Exec(`DELETE FROM queue WHERE (op, entity) IN (SELECT op, entity FROM queue
+		WHERE wanted_at <= ? LIMIT ?)`,
 		q.expired(), expirePiece)
 	return err
 }
@@ -320,7 +333,8 @@ func (f Filter) parts() (ready, backOff []string) {
 		parts = []string{`queue o WHERE ?1 = '' AND o.wanted_at > ?2`}
 	}
 	for _, part := range parts {
-		ready, backOff = append(ready, part+` AND o.not_before = 0`), append(backOff, part+` AND o.not_before > 0`)
+		ready, backOff = append(ready, part+` AND o.not_before = 0`), append(backOff, part+`
+			AND o.not_before > 0`)
 	}
 	return ready, backOff
 }
@@ -334,10 +348,12 @@ func (f Filter) next() string {
 	}
 	var best []string
 	for _, part := range slices.Concat(ready, backOff) {
-		best = append(best, `SELECT * FROM (SELECT o.op, o.entity FROM `+part+` ORDER BY o.rank DESC, o.op, o.entity LIMIT 1)`)
+		best = append(best, `SELECT * FROM (SELECT o.op, o.entity FROM `+part+`
+			ORDER BY o.rank DESC, o.op, o.entity LIMIT 1)`)
 	}
 	return `SELECT op, entity, run, job, value, max_age, attempts, not_before, mark
-		FROM (` + strings.Join(best, ` UNION ALL `) + `) CROSS JOIN queue USING (op, entity) ORDER BY rank DESC, op, entity LIMIT 1`
+		FROM (` + strings.Join(best, ` UNION ALL `) + `) CROSS JOIN queue USING (op, entity)
+		ORDER BY rank DESC, op, entity LIMIT 1`
 }
 
 // NextTask is the most valuable task that may be tried now; nil if there is none.
@@ -347,7 +363,8 @@ func (q *Queue) NextTask(now time.Time, f Filter) (*Task, error) {
 	var maxAge, notBefore int64
 	err := q.db.View(func(tx *store.Tx) error {
 		return tx.Row(f.next(), f.Job, store.Micros(now.Add(-keepQueued)), store.Micros(now)).
-			Scan(&task.Op, &task.Entity, &task.Run, &task.Job, &task.Value, &maxAge, &task.Attempts, &notBefore, &task.Mark)
+			Scan(&task.Op, &task.Entity, &task.Run, &task.Job, &task.Value, &maxAge, &task.Attempts,
+				&notBefore, &task.Mark)
 	})
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
@@ -376,7 +393,8 @@ func (f Filter) pending() string {
 // [Queue.NextTask], which looks for the best.
 func (q *Queue) Pending(now time.Time, f Filter) (pending bool, err error) {
 	err = q.db.View(func(tx *store.Tx) error {
-		return tx.Row(f.pending(), f.Job, store.Micros(now.Add(-keepQueued)), store.Micros(now)).Scan(&pending)
+		return tx.Row(f.pending(), f.Job, store.Micros(now.Add(-keepQueued)),
+			store.Micros(now)).Scan(&pending)
 	})
 	if err != nil {
 		return false, fmt.Errorf("look whether a task waits: %w", err)
@@ -391,7 +409,8 @@ func (f Filter) retry() string {
 	for _, part := range backOff {
 		// The bound stands first: that is where the index is entered.
 		part = strings.Replace(part, `o.not_before > 0`, `o.not_before > ?3 AND o.not_before > 0`, 1)
-		first = append(first, `SELECT * FROM (SELECT o.not_before AS at FROM `+part+` ORDER BY o.not_before LIMIT 1)`)
+		first = append(first, `SELECT * FROM (SELECT o.not_before AS at FROM `+part+` ORDER BY o.not_before
+			LIMIT 1)`)
 	}
 	return `SELECT coalesce(min(at), 0) FROM (` + strings.Join(first, ` UNION ALL `) + `)`
 }
@@ -433,7 +452,8 @@ func (q *Queue) Counts() (all []Count, err error) {
 // The queries for how many tasks are queued: what was counted, less what has expired since
 // the queue was last cleared of that.
 const (
-	queued = `SELECT coalesce((SELECT sum(asked) FROM queue_counts), 0) - (SELECT count(*) FROM queue WHERE wanted_at <= ?2) WHERE ?1 = ''`
+	queued = `SELECT coalesce((SELECT sum(asked) FROM queue_counts), 0) - (SELECT count(*) FROM queue
+		WHERE wanted_at <= ?2) WHERE ?1 = ''`
 
 	queuedOf = `SELECT coalesce((SELECT sum(asked + shared) FROM queue_counts WHERE job = ?1), 0)
 		- (SELECT count(*) FROM queue q WHERE wanted_at <= ?2 AND (job = ?1 OR EXISTS (

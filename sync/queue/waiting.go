@@ -25,11 +25,13 @@ type waitingRow struct {
 	others                           string
 }
 
-const waitingColumns = `q.op, q.entity, q.run, q.job, q.value, max_age, attempts, not_before, mark, since, failed_at, reason,
+const waitingColumns = `q.op, q.entity, q.run, q.job, q.value, max_age, attempts, not_before, mark, since,
+	failed_at, reason,
 	(SELECT json_group_array(job ORDER BY job) FROM queue_others o WHERE o.op = q.op AND o.entity = q.entity)`
 
 func (r *waitingRow) columns() []any {
-	return []any{&r.Op, &r.Entity, &r.Run, &r.Job, &r.Value, &r.maxAge, &r.Attempts, &r.notBefore, &r.Mark, &r.since, &r.failed, &r.Reason, &r.others}
+	return []any{&r.Op, &r.Entity, &r.Run, &r.Job, &r.Value, &r.maxAge, &r.Attempts, &r.notBefore, &r.Mark,
+		&r.since, &r.failed, &r.Reason, &r.others}
 }
 
 // PendingFor lists the tasks about ids, best first.
@@ -37,7 +39,8 @@ func (q *Queue) PendingFor(ids ...string) (all []Waiting, err error) {
 	err = q.db.View(func(tx *store.Tx) error {
 		all, err = waiting(tx, `WITH ops (op) AS (SELECT DISTINCT op FROM queue_counts)
 			SELECT `+waitingColumns+` FROM json_each(?) ids CROSS JOIN ops CROSS JOIN queue q
-			WHERE q.op = ops.op AND q.entity = ids.value ORDER BY rank DESC, q.op, q.entity`, slices.Concat([]string{}, ids))
+			WHERE q.op = ops.op AND q.entity = ids.value ORDER BY rank DESC, q.op, q.entity`,
+			slices.Concat([]string{}, ids))
 		return err
 	})
 	if err != nil {

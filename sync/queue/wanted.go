@@ -20,7 +20,8 @@ type want struct {
 func (q *Queue) Wanting(task Task) (jobs []string, err error) {
 	err = q.db.View(func(tx *store.Tx) error {
 		jobs, err = store.List(tx, func(job *string) []any { return []any{job} },
-			`SELECT job FROM queue_wants WHERE op = ? AND entity = ? ORDER BY first DESC, job`, string(task.Op), task.Entity)
+			`SELECT job FROM queue_wants WHERE op = ? AND entity = ? ORDER BY first DESC, job`,
+			string(task.Op), task.Entity)
 		return err
 	})
 	if err != nil {
@@ -67,7 +68,8 @@ func (q *Queue) Cancel(ctx context.Context, job string) (dropped, kept int, err 
 func (q *Queue) forgo(ctx context.Context, kinds []want) (dropped, kept int, err error) {
 	for _, k := range kinds {
 		err := q.db.InPieces(ctx, func(tx *store.Tx, most int) (int, error) {
-			result, err := tx.Exec(`DELETE FROM queue_others WHERE job = ?1 AND (op, entity) IN (`+wants("queue_others")+`)`,
+			result, err := tx.Exec(`DELETE FROM queue_others WHERE job = ?1
+				AND (op, entity) IN (`+wants("queue_others")+`)`,
 				k.job, string(k.op), most)
 			if err != nil {
 				return 0, err
@@ -97,7 +99,8 @@ func (q *Queue) forgo(ctx context.Context, kinds []want) (dropped, kept int, err
 // ?1 has in a table of the queue. There are separate indexes for those in back-off.
 func wants(table string) string {
 	return `SELECT op, entity FROM (SELECT op, entity FROM ` + table + ` WHERE job = ?1 AND not_before = 0
-		UNION ALL SELECT op, entity FROM ` + table + ` WHERE job = ?1 AND not_before > 0) WHERE op = ?2 OR ?2 = '' LIMIT ?3`
+		UNION ALL SELECT op, entity FROM ` + table + ` WHERE job = ?1 AND not_before > 0)
+		WHERE op = ?2 OR ?2 = '' LIMIT ?3`
 }
 
 // forgo drops some of the calls that a job asked for first, or passes them to the job that

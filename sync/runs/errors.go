@@ -13,7 +13,8 @@ type DuplicateRunError struct {
 }
 
 func (e *DuplicateRunError) Error() string {
-	return fmt.Sprintf("job %s, due at %s, has been begun already as run %s", e.Job, e.Due.Format(time.RFC3339), e.Run)
+	return fmt.Sprintf("job %s, due at %s, has been begun already as run %s", e.Job,
+		e.Due.Format(time.RFC3339), e.Run)
 }
 
 // LiveScanError says that the same scan may be under way, or was made for the same
@@ -21,7 +22,8 @@ func (e *DuplicateRunError) Error() string {
 type LiveScanError struct{ Scan Scan }
 
 func (e *LiveScanError) Error() string {
-	text := fmt.Sprintf("job %s has this scan already (intent %d, %s", e.Scan.Job, e.Scan.Intent, e.Scan.State)
+	text := fmt.Sprintf("job %s has this scan already (intent %d, %s", e.Scan.Job, e.Scan.Intent,
+		e.Scan.State)
 	if e.Scan.ScanID != "" {
 		text += ", id " + e.Scan.ScanID
 	}

@@ -42,8 +42,11 @@ func AddHits(tx *store.Tx, run string, step int64, page, rankBase int, hits []Hi
 		if err := see(tx, hit.VideoID, number, &seen); err != nil {
 			return seen, err
 		}
-		result, err := tx.Exec(`INSERT INTO run_hits (run, step, video, channel, value, page, rank, comments, excluded) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
-			ON CONFLICT DO NOTHING`, number, step, hit.VideoID, hit.ChannelID, hit.Value, page, rankBase+i+1, hit.Comments, hit.Excluded)
+		result, err := tx.Exec(`INSERT INTO run_hits (run, step, video, channel, value, page, rank,
+			comments, excluded) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+			ON CONFLICT DO NOTHING`,
+			number, step, hit.VideoID, hit.ChannelID, hit.Value, page, rankBase+i+1, hit.Comments,
+			hit.Excluded)
 		if err != nil {
 			return seen, err
 		}
@@ -65,7 +68,8 @@ func number(tx *store.Tx, run string) (n int64, err error) {
 
 // see notes that a video was seen by this run, and by which run first.
 func see(tx *store.Tx, video string, run int64, seen *PageHits) error {
-	result, err := tx.Exec(`INSERT INTO seen (video, run, covered) VALUES (?, ?, ?) ON CONFLICT DO NOTHING`, video, run, uncovered)
+	result, err := tx.Exec(`INSERT INTO seen (video, run, covered) VALUES (?, ?, ?) ON CONFLICT DO NOTHING`,
+		video, run, uncovered)
 	if err != nil {
 		return err
 	}
@@ -75,7 +79,8 @@ func see(tx *store.Tx, video string, run int64, seen *PageHits) error {
 		return nil
 	}
 	var first, covered int64
-	if err := tx.Row(`SELECT run, covered FROM seen WHERE video = ?`, video).Scan(&first, &covered); err != nil {
+	if err := tx.Row(`SELECT run, covered FROM seen WHERE video = ?`,
+		video).Scan(&first, &covered); err != nil {
 		return err
 	}
 	if first == run || covered == run || covered == uncovered {
@@ -116,7 +121,8 @@ func Sighted(tx *store.Tx, step *Step, hits []Hit) (known int, err error) {
 		}
 		counted[hit.VideoID] = true
 		var one bool
-		err := tx.Row(`SELECT EXISTS (SELECT 1 FROM run_hits h JOIN (SELECT r.id AS run, s.id AS step FROM `+chain+`) USING (run, step)
+		err := tx.Row(`SELECT EXISTS (SELECT 1 FROM run_hits h JOIN (SELECT r.id AS run, s.id AS step
+			FROM `+chain+`) USING (run, step)
 			WHERE h.video = ?3)`, step.ID, first(step), hit.VideoID).Scan(&one)
 		if err != nil {
 			return 0, fmt.Errorf("look for hit %s: %w", hit.VideoID, err)
@@ -131,7 +137,8 @@ func Sighted(tx *store.Tx, step *Step, hits []Hit) (known int, err error) {
 // FirstPage are the ids that page one of a step's search has brought, in their order.
 func FirstPage(tx *store.Tx, step *Step) (ids []string, err error) {
 	rows, err := store.List(tx, func(id *string) []any { return []any{id} }, `SELECT h.video FROM run_hits h
-		JOIN (SELECT r.id AS run, s.id AS step FROM `+chain+`) USING (run, step) WHERE h.page = 0 ORDER BY h.rank`, step.ID, first(step))
+		JOIN (SELECT r.id AS run, s.id AS step FROM `+chain+`) USING (run, step) WHERE h.page = 0
+		ORDER BY h.rank`, step.ID, first(step))
 	if err != nil {
 		return nil, fmt.Errorf("read page one of step %d: %w", step.ID, err)
 	}
@@ -149,7 +156,8 @@ func (rs *Runs) Distinct(run string) (map[string]int64, error) {
 		if err != nil {
 			return err
 		}
-		if err := tx.Row(`SELECT count(DISTINCT video) FROM run_hits WHERE run = ?`, number).Scan(&hits); err != nil {
+		if err := tx.Row(`SELECT count(DISTINCT video) FROM run_hits WHERE run = ?`,
+			number).Scan(&hits); err != nil {
 			return err
 		}
 		channels, err = ledger.DistinctEntities(tx, run, outlier.OpChannelVideos, outlier.OpChannelShorts)
@@ -178,11 +186,13 @@ func (rs *Runs) Best(run string, c Choice) (hits []Hit, err error) {
 		order, best = "value IS NULL, value DESC, video", "max(value)"
 	}
 	query := `SELECT video, max(channel), max(comments), ` + best + ` AS value FROM (
-			SELECT video, channel, comments, value, row_number() OVER (PARTITION BY step ORDER BY ` + order + `) AS place
+			SELECT video, channel, comments, value, row_number() OVER (PARTITION BY step
+			ORDER BY ` + order + `) AS place
 			FROM run_hits WHERE run = (SELECT id FROM runs WHERE run = ?) AND excluded <= ?)
 		WHERE place <= ? GROUP BY video ORDER BY ` + order + ` LIMIT ?`
 	err = rs.db.View(func(tx *store.Tx) error {
-		hits, err = store.List(tx, (*Hit).ranked, query, run, c.All, cmp.Or(c.Each, math.MaxInt), cmp.Or(c.Most, math.MaxInt))
+		hits, err = store.List(tx, (*Hit).ranked, query, run, c.All, cmp.Or(c.Each, math.MaxInt),
+			cmp.Or(c.Most, math.MaxInt))
 		return err
 	})
 	if err != nil {

@@ -49,7 +49,8 @@ func handOver(tx *store.Tx, old, new string, rename int64) error {
 	// The new name has a watermark of its own only if it was used before the rename was
 	// written down; the later of the two has covered more.
 	for _, statement := range []string{
-		`DELETE FROM watermarks WHERE job = ?1 AND EXISTS (SELECT 1 FROM watermarks w WHERE w.job = ?2 AND w.key = watermarks.key AND w.at >= watermarks.at)`,
+		`DELETE FROM watermarks WHERE job = ?1 AND EXISTS (SELECT 1 FROM watermarks w WHERE w.job = ?2
+			AND w.key = watermarks.key AND w.at >= watermarks.at)`,
 		`UPDATE OR REPLACE watermarks SET job = ?2 WHERE job = ?1`,
 		`UPDATE OR IGNORE scans SET job = ?2 WHERE job = ?1`,
 		`UPDATE OR IGNORE runs SET job = ?2 WHERE job = ?1 AND ` + mayGoOn,

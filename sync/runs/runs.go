@@ -60,7 +60,8 @@ type Run struct {
 	Error                       string
 }
 
-const runColumns = `run, job, cause, due, started, ended, status, plan, config, rest_of, overridden, pages, hits, new_hits,
+const runColumns = `run, job, cause, due, started, ended, status, plan, config, rest_of, overridden, pages,
+	hits, new_hits,
 	requests, missing, failures, credits, refunded, waited, row_counts, error`
 
 // runRow is a run on its way out of the database.
@@ -96,11 +97,13 @@ func (rs *Runs) Begin(r Run, steps []Step) error {
 		values := append([]any{r.ID, r.Job, r.Trigger, store.Micros(r.Due), store.Micros(r.Started), store.Micros(r.Ended), string(r.Status),
 			r.Plan, r.Config, r.RestOf, r.Overridden}, r.counts()...)
 		_, err := tx.Exec(`INSERT INTO runs (`+runColumns+`, unfinished)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, append(values, !r.Status.over())...)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+			append(values, !r.Status.over())...)
 		if err != nil {
 			return err
 		}
-		if _, err := tx.Exec(`DELETE FROM owed WHERE job = ? AND due = ?`, r.Job, store.Micros(r.Due)); err != nil {
+		if _, err := tx.Exec(`DELETE FROM owed WHERE job = ? AND due = ?`,
+			r.Job, store.Micros(r.Due)); err != nil {
 			return err
 		}
 		for i, step := range steps {
@@ -124,7 +127,8 @@ func unique(tx *store.Tx, r Run) error {
 		return nil
 	}
 	var before string
-	err := tx.Row(`SELECT run FROM runs WHERE job = ? AND due = ? AND due <> 0`, r.Job, store.Micros(r.Due)).Scan(&before)
+	err := tx.Row(`SELECT run FROM runs WHERE job = ? AND due = ? AND due <> 0`,
+		r.Job, store.Micros(r.Due)).Scan(&before)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil
 	}
@@ -155,8 +159,10 @@ func Supersede(tx *store.Tx, r Run) error {
 }
 
 func finish(tx *store.Tx, r Run, unfinished bool) error {
-	result, err := tx.Exec(`UPDATE runs SET status = ?, ended = ?, unfinished = ?, pages = ?, hits = ?, new_hits = ?,
-		requests = ?, missing = ?, failures = ?, credits = ?, refunded = ?, waited = ?, row_counts = ?, error = ?
+	result, err := tx.Exec(`UPDATE runs
+		SET status = ?, ended = ?, unfinished = ?, pages = ?, hits = ?, new_hits = ?,
+		requests = ?, missing = ?, failures = ?, credits = ?, refunded = ?, waited = ?, row_counts = ?,
+		error = ?
 		WHERE run = ?`,
 		append(append([]any{string(r.Status), store.Micros(r.Ended), unfinished}, r.counts()...), r.ID)...)
 	err = store.Found(result, err)
@@ -184,7 +190,8 @@ const mayGoOn = `unfinished = 1`
 // Resume puts a run that may go on back to running. It keeps its due instant.
 func (rs *Runs) Resume(run string) error {
 	err := rs.db.Update(func(tx *store.Tx) error {
-		return store.Found(tx.Exec(`UPDATE runs SET status = 'running', ended = 0, error = '' WHERE run = ? AND `+mayGoOn, run))
+		return store.Found(tx.Exec(`UPDATE runs SET status = 'running', ended = 0, error = '' WHERE run = ?
+			AND `+mayGoOn, run))
 	})
 	if err != nil {
 		return fmt.Errorf("resume run %s: %w", run, err)
@@ -208,7 +215,8 @@ func Recover(tx *store.Tx) error {
 // and their counts are those of their searches and attempts. How many rows they brought is
 // not known, which null says.
 func interruptAll(tx *store.Tx) error {
-	open, err := store.List(tx, (*runRow).columns, `SELECT `+runColumns+` FROM runs WHERE `+mayGoOn+` AND status = 'running'`)
+	open, err := store.List(tx, (*runRow).columns, `SELECT `+runColumns+` FROM runs WHERE `+mayGoOn+`
+		AND status = 'running'`)
 	for i := 0; err == nil && i < len(open); i++ {
 		err = interrupt(tx, &open[i])
 	}
@@ -225,7 +233,8 @@ func interrupt(tx *store.Tx, r *runRow) error {
 	}
 	_, err = tx.Exec(`UPDATE runs SET status = 'interrupted', row_counts = 'null', ended = ?2,
 		requests = ?3, credits = ?4, refunded = ?5, waited = ?6,
-		(pages, hits, new_hits) = (SELECT coalesce(sum(pages), 0), coalesce(sum(hits), 0), coalesce(sum(new_hits), 0)
+		(pages, hits, new_hits) = (SELECT coalesce(sum(pages), 0), coalesce(sum(hits), 0),
+		coalesce(sum(new_hits), 0)
 			FROM steps WHERE run = runs.run)
 		WHERE run = ?1`,
 		r.ID, max(r.started, store.Micros(last)), max(r.Requests, spent.Requests),
@@ -245,7 +254,8 @@ type Debt struct {
 func Owe(tx *store.Tx, debts []Debt) error {
 	for _, d := range debts {
 		_, err := tx.Exec(`INSERT INTO owed (job, due, noted) SELECT ?1, ?2, ?3
-			WHERE NOT EXISTS (SELECT 1 FROM runs WHERE job = ?1 AND due = ?2 AND due <> 0) ON CONFLICT DO NOTHING`,
+			WHERE NOT EXISTS (SELECT 1 FROM runs WHERE job = ?1 AND due = ?2 AND due <> 0)
+			ON CONFLICT DO NOTHING`,
 			d.Job, store.Micros(d.Due), store.Micros(tx.Now()))
 		if err != nil {
 			return fmt.Errorf("note that job %s is due at %s: %w", d.Job, d.Due, err)
@@ -257,7 +267,8 @@ func Owe(tx *store.Tx, debts []Debt) error {
 // Forgive drops what jobs have to run for.
 func Forgive(tx *store.Tx, debts []Debt) error {
 	for _, d := range debts {
-		if _, err := tx.Exec(`DELETE FROM owed WHERE job = ? AND due = ?`, d.Job, store.Micros(d.Due)); err != nil {
+		if _, err := tx.Exec(`DELETE FROM owed WHERE job = ? AND due = ?`,
+			d.Job, store.Micros(d.Due)); err != nil {
 			return fmt.Errorf("drop the run of job %s due at %s: %w", d.Job, d.Due, err)
 		}
 	}
@@ -315,7 +326,8 @@ func (rs *Runs) Runs(job string, limit int) ([]Run, error) {
 	if limit <= 0 {
 		limit = -1
 	}
-	return rs.runs(`SELECT `+runColumns+` FROM runs WHERE (job = ?1 OR ?1 = '') ORDER BY id DESC LIMIT ?2`, job, limit)
+	return rs.runs(`SELECT `+runColumns+` FROM runs WHERE (job = ?1 OR ?1 = '') ORDER BY id DESC LIMIT ?2`,
+		job, limit)
 }
 
 // Run is a run of any job; nil if it is not on record.
@@ -330,7 +342,8 @@ func (rs *Runs) Run(id string) (*Run, error) {
 // OwnRuns are the newest runs of the job that did what its file said, newest first: not
 // those that a person has overridden.
 func (rs *Runs) OwnRuns(job string, limit int) ([]Run, error) {
-	return rs.runs(`SELECT `+runColumns+` FROM runs WHERE job = ? AND NOT overridden ORDER BY id DESC LIMIT ?`, job, limit)
+	return rs.runs(`SELECT `+runColumns+` FROM runs WHERE job = ? AND NOT overridden ORDER BY id DESC
+		LIMIT ?`, job, limit)
 }
 
 func (rs *Runs) runs(query string, args ...any) ([]Run, error) {
@@ -371,7 +384,8 @@ func (rs *Runs) Jobs() (names []string, err error) {
 // Performed reports whether a run of the job is on record for a due instant.
 func (rs *Runs) Performed(job string, due time.Time) (done bool, err error) {
 	err = rs.db.View(func(tx *store.Tx) error {
-		return tx.Row(`SELECT EXISTS (SELECT 1 FROM runs WHERE job = ? AND due = ? AND due <> 0)`, job, store.Micros(due)).Scan(&done)
+		return tx.Row(`SELECT EXISTS (SELECT 1 FROM runs WHERE job = ? AND due = ? AND due <> 0)`,
+			job, store.Micros(due)).Scan(&done)
 	})
 	if err != nil {
 		return false, fmt.Errorf("was job %s run for %s: %w", job, due, err)
@@ -398,6 +412,7 @@ func lastDue(tx *store.Tx, job string) (due int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	err = tx.Row(`SELECT coalesce(max(due), 0) FROM runs WHERE job = ?1 AND due <> 0 AND id > ?2`, job, former.AfterRun).Scan(&due)
+	err = tx.Row(`SELECT coalesce(max(due), 0) FROM runs WHERE job = ?1 AND due <> 0 AND id > ?2`,
+		job, former.AfterRun).Scan(&due)
 	return max(due, store.Micros(former.LastDue)), err
 }

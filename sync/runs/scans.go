@@ -60,7 +60,8 @@ type scanRow struct {
 }
 
 func (r *scanRow) columns() []any {
-	return []any{&r.Intent, &r.Run, &r.Job, &r.due, &r.Step, &r.FindBy, &r.Mode, &r.queries, &r.Price, &r.Again, &r.State, &r.ScanID, &r.Status,
+	return []any{&r.Intent, &r.Run, &r.Job, &r.due, &r.Step, &r.FindBy, &r.Mode, &r.queries, &r.Price,
+		&r.Again, &r.State, &r.ScanID, &r.Status,
 		&r.intended, &r.created, &r.polled, &r.nextPoll, &r.deadline, &r.Polls}
 }
 
@@ -89,7 +90,8 @@ const same = `find_by = ?1 AND mode = ?2 AND wanted = ?3`
 const timely = `iif(deadline = 0, intended + 86400000000, deadline) > ?4`
 
 // unread holds for scans that the run which paid for them has not read to the end.
-const unread = `EXISTS (SELECT 1 FROM steps WHERE run = scans.run AND stop = '' AND (id = scans.step OR scan = scans.scan))
+const unread = `EXISTS (SELECT 1 FROM steps WHERE run = scans.run AND stop = ''
+	AND (id = scans.step OR scan = scans.scan))
 	AND (EXISTS (SELECT 1 FROM runs WHERE run = scans.run AND ` + mayGoOn + `)
 		OR NOT EXISTS (SELECT 1 FROM steps WHERE scan = scans.scan AND scan <> '' AND stop <> ''))`
 
@@ -136,7 +138,8 @@ func (rs *Runs) JoinScan(p ledger.Purchase, intent int64) error {
 // NamedBefore is the scan of another intent than scan's that has the service's id; nil if
 // none has.
 func NamedBefore(tx *store.Tx, scan Scan, scanID string) (*Scan, error) {
-	before, err := oneScan(tx, `SELECT `+scanColumns+` FROM scans WHERE scan = ? AND scan <> '' AND id <> ?`, scanID, scan.Intent)
+	before, err := oneScan(tx, `SELECT `+scanColumns+` FROM scans WHERE scan = ? AND scan <> '' AND id <> ?`,
+		scanID, scan.Intent)
 	if err != nil {
 		return nil, fmt.Errorf("look for scan %s: %w", scanID, err)
 	}
@@ -158,7 +161,8 @@ func JoinInstead(tx *store.Tx, scan *Scan, before *Scan) error {
 	if err := SaveScan(tx, *scan); err != nil {
 		return err
 	}
-	if err := store.Found(tx.Exec(`UPDATE steps SET joined = ? WHERE id = ?`, before.Intent, scan.Step)); err != nil {
+	if err := store.Found(tx.Exec(`UPDATE steps SET joined = ? WHERE id = ?`,
+		before.Intent, scan.Step)); err != nil {
 		return fmt.Errorf("let step %d join scan %s: %w", scan.Step, before.ScanID, err)
 	}
 	return nil
@@ -183,7 +187,8 @@ func (rs *Runs) IntendScan(tx *store.Tx, s Scan) (int64, error) {
 	if err := forgetVain(tx, s.Step); err != nil {
 		return 0, err
 	}
-	result, err := tx.Exec(`INSERT INTO scans (run, job, due, step, find_by, mode, queries, wanted, price, state, scan, status,
+	result, err := tx.Exec(`INSERT INTO scans (run, job, due, step, find_by, mode, queries, wanted, price,
+		state, scan, status,
 		intended, created, polled, next_poll, deadline, polls, again)
 		VALUES (?4, ?5, ?6, ?7, ?1, ?2, ?8, ?3, ?9, 'intended', '', '', ?10, 0, 0, 0, ?11, 0,
 			iif(?12, (SELECT 1 + coalesce(max(again), 0) FROM scans WHERE `+same+`), 0))`,
@@ -234,7 +239,8 @@ func Release(tx *store.Tx, step int64) error {
 // refuses s in any case. One that runs past its deadline does not: no run waits for it
 // any longer.
 func (rs *Runs) alone(tx *store.Tx, s Scan, wanted string) error {
-	if _, err := tx.Exec(`UPDATE scans SET state = 'expired' WHERE `+same+` AND state = 'running' AND NOT `+timely,
+	if _, err := tx.Exec(`UPDATE scans SET state = 'expired' WHERE `+same+` AND state = 'running'
+		AND NOT `+timely,
 		s.FindBy, s.Mode, wanted, store.Micros(rs.ledger.ServiceTime())); err != nil {
 		return err
 	}
@@ -252,8 +258,10 @@ func (rs *Runs) alone(tx *store.Tx, s Scan, wanted string) error {
 // SaveScan records how a scan stands: its state, the service's id and word, times
 // and polls. What was intended never changes, and a state never goes back.
 func SaveScan(tx *store.Tx, s Scan) error {
-	result, err := tx.Exec(`UPDATE scans SET state = ?, scan = ?, status = ?, created = ?, polled = ?, next_poll = ?, deadline = ?, polls = ?
-		WHERE id = ?`, string(s.State), s.ScanID, s.Status, store.Micros(s.Created), store.Micros(s.Polled), store.Micros(s.NextPoll), store.Micros(s.Deadline), s.Polls,
+	result, err := tx.Exec(`UPDATE scans
+		SET state = ?, scan = ?, status = ?, created = ?, polled = ?, next_poll = ?, deadline = ?, polls = ?
+		WHERE id = ?`, string(s.State), s.ScanID, s.Status, store.Micros(s.Created), store.Micros(s.Polled),
+		store.Micros(s.NextPoll), store.Micros(s.Deadline), s.Polls,
 		s.Intent)
 	if err := store.Found(result, err); err != nil {
 		return fmt.Errorf("save scan intent %d as %s: %w", s.Intent, s.State, err)
@@ -265,7 +273,8 @@ func SaveScan(tx *store.Tx, s Scan) error {
 func (rs *Runs) Scans(job string) ([]Scan, error) {
 	var all []Scan
 	err := rs.db.View(func(tx *store.Tx) error {
-		rows, err := store.List(tx, (*scanRow).columns, `SELECT `+scanColumns+` FROM scans WHERE (job = ?1 OR ?1 = '') ORDER BY id DESC`, job)
+		rows, err := store.List(tx, (*scanRow).columns, `SELECT `+scanColumns+` FROM scans
+			WHERE (job = ?1 OR ?1 = '') ORDER BY id DESC`, job)
 		for i := 0; err == nil && i < len(rows); i++ {
 			var one Scan
 			one, err = rows[i].scan()
@@ -283,7 +292,8 @@ func (rs *Runs) Scans(job string) ([]Scan, error) {
 func (rs *Runs) ScanOf(step int64) (scan *Scan, err error) {
 	err = rs.db.View(func(tx *store.Tx) error {
 		scan, err = oneScan(tx, `SELECT `+scanColumns+` FROM scans
-			WHERE id = coalesce((SELECT joined FROM steps WHERE id = ?1), (SELECT max(id) FROM scans WHERE step = ?1))`, step)
+			WHERE id = coalesce((SELECT joined FROM steps WHERE id = ?1), (SELECT max(id) FROM scans
+			WHERE step = ?1))`, step)
 		return err
 	})
 	if err != nil {

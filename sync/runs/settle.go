@@ -74,7 +74,8 @@ func adopt(tx *store.Tx, old, found Scan) error {
 	if found.ScanID == "" || !slices.Contains(existing, found.State) {
 		return fmt.Errorf("a scan that is adopted has an id and one of the states %v", existing)
 	}
-	other, err := oneScan(tx, `SELECT `+scanColumns+` FROM scans WHERE scan = ? AND id <> ?`, found.ScanID, old.Intent)
+	other, err := oneScan(tx, `SELECT `+scanColumns+` FROM scans WHERE scan = ? AND id <> ?`,
+		found.ScanID, old.Intent)
 	if err != nil {
 		return err
 	}
@@ -99,7 +100,8 @@ func adopt(tx *store.Tx, old, found Scan) error {
 // the room.
 func releaseAdopted(tx *store.Tx, scan Scan) error {
 	var over bool
-	err := tx.Row(`SELECT EXISTS (SELECT 1 FROM runs WHERE run = ? AND NOT `+mayGoOn+`)`, scan.Run).Scan(&over)
+	err := tx.Row(`SELECT EXISTS (SELECT 1 FROM runs WHERE run = ? AND NOT `+mayGoOn+`)`,
+		scan.Run).Scan(&over)
 	if err != nil || !over {
 		return err
 	}

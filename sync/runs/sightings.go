@@ -44,11 +44,13 @@ type sightingRow struct {
 }
 
 func (r *sightingRow) columns() []any {
-	return []any{&r.Run, &r.Job, &r.Trigger, &r.due, &r.started, &r.run, &r.Step, &r.Op, &r.Item, &r.queries, &r.seeds,
+	return []any{&r.Run, &r.Job, &r.Trigger, &r.due, &r.started, &r.run, &r.Step, &r.Op, &r.Item,
+		&r.queries, &r.seeds,
 		&r.Params, &r.Window, &r.Scan, &r.Channel, &r.Page, &r.Rank, &r.First}
 }
 
-const sightings = `SELECT r.run, r.job, r.cause, r.due, r.started, r.id, s.id, s.op, s.item, s.queries, s.seeds,
+const sightings = `SELECT r.run, r.job, r.cause, r.due, r.started, r.id, s.id, s.op, s.item, s.queries,
+	s.seeds,
 	s.params, s.window, s.scan, h.channel, h.page, h.rank, h.run = (SELECT run FROM seen WHERE video = ?1)
 	FROM run_hits h JOIN runs r ON r.id = h.run JOIN steps s ON s.id = h.step
 	WHERE h.video = ?1 ORDER BY r.id, s.ordinal`
@@ -83,7 +85,8 @@ func complete(tx *store.Tx, r *sightingRow) error {
 	if err := json.Unmarshal([]byte(r.seeds), &r.Seeds); err != nil {
 		return fmt.Errorf("read step %d: %w", r.Step, err)
 	}
-	err := tx.Row(`SELECT count(*) FROM run_hits WHERE run = ? AND step = ? AND page = ?`, r.run, r.Step, r.Page).Scan(&r.Hits)
+	err := tx.Row(`SELECT count(*) FROM run_hits WHERE run = ? AND step = ? AND page = ?`,
+		r.run, r.Step, r.Page).Scan(&r.Hits)
 	if err != nil {
 		return err
 	}

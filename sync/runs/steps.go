@@ -44,8 +44,10 @@ type Step struct {
 	Left    int             // pages that were left when it ended, whatever ended it; -1 if it is not known how many
 }
 
-const stepColumns = `id, run, ordinal, op, item, queries, seeds, params, window, next, pages, hits, new_hits, seen, unread, total, reading, stop,
-	watermark, scan, coalesce(joined, 0), coalesce(origin, 0), began, reused, left_pages, ` + ledger.StepCredits
+const stepColumns = `id, run, ordinal, op, item, queries, seeds, params, window, next, pages, hits,
+	new_hits, seen, unread, total, reading, stop,
+	watermark, scan, coalesce(joined, 0), coalesce(origin, 0), began, reused, left_pages,
+	` + ledger.StepCredits
 
 type stepRow struct {
 	Step
@@ -75,7 +77,8 @@ func (r *stepRow) step() (Step, error) {
 // follows from what the run has.
 func AddStep(tx *store.Tx, s Step) (id int64, err error) {
 	var status Status
-	err = tx.Row(`SELECT status, (SELECT coalesce(max(ordinal) + 1, 0) FROM steps WHERE run = runs.run) FROM runs WHERE run = ?`, s.Run).
+	err = tx.Row(`SELECT status, (SELECT coalesce(max(ordinal) + 1, 0) FROM steps WHERE run = runs.run)
+		FROM runs WHERE run = ?`, s.Run).
 		Scan(&status, &s.Ordinal)
 	if errors.Is(err, sql.ErrNoRows) {
 		err = errors.New("the run was never begun")
@@ -101,7 +104,8 @@ func addStep(tx *store.Tx, s Step) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	result, err := tx.Exec(`INSERT INTO steps (run, ordinal, op, item, queries, seeds, params, window, next, pages, hits, new_hits, seen, unread, total,
+	result, err := tx.Exec(`INSERT INTO steps (run, ordinal, op, item, queries, seeds, params, window, next,
+		pages, hits, new_hits, seen, unread, total,
 		reading, stop, watermark, scan, origin, began, reused, left_pages)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, nullif(?, 0), ?, ?, ?)`,
 		s.Run, s.Ordinal, string(s.Op), s.Item, string(queries), string(seeds), s.Params, s.Window,
@@ -116,9 +120,11 @@ func addStep(tx *store.Tx, s Step) (int64, error) {
 // SaveStep records how far a step has got. What was resolved at the beginning
 // never changes.
 func SaveStep(tx *store.Tx, s Step) error {
-	result, err := tx.Exec(`UPDATE steps SET began = ?, next = ?, pages = ?, hits = ?, new_hits = ?, seen = ?, unread = ?, total = ?,
+	result, err := tx.Exec(`UPDATE steps
+		SET began = ?, next = ?, pages = ?, hits = ?, new_hits = ?, seen = ?, unread = ?, total = ?,
 		reading = ?, stop = ?, reused = ?, left_pages = ? WHERE id = ?`,
-		store.Micros(s.Began), s.Next, s.Pages, s.Hits, s.NewHits, s.Seen, s.Unread, s.Total, s.Reading, s.Stop, s.Reused, s.Left, s.ID)
+		store.Micros(s.Began), s.Next, s.Pages, s.Hits, s.NewHits, s.Seen, s.Unread, s.Total, s.Reading,
+		s.Stop, s.Reused, s.Left, s.ID)
 	if err := store.Found(result, err); err != nil {
 		return fmt.Errorf("save step %d: %w", s.ID, err)
 	}
@@ -129,7 +135,8 @@ func SaveStep(tx *store.Tx, s Step) error {
 func (rs *Runs) Steps(run string) ([]Step, error) {
 	var steps []Step
 	err := rs.db.View(func(tx *store.Tx) error {
-		rows, err := store.List(tx, (*stepRow).columns, `SELECT `+stepColumns+` FROM steps WHERE run = ? ORDER BY ordinal`, run)
+		rows, err := store.List(tx, (*stepRow).columns, `SELECT `+stepColumns+` FROM steps WHERE run = ?
+			ORDER BY ordinal`, run)
 		for i := 0; err == nil && i < len(rows); i++ {
 			var step Step
 			step, err = rows[i].step()
@@ -148,7 +155,8 @@ func (rs *Runs) Steps(run string) ([]Step, error) {
 func (rs *Runs) LastOf(step *Step) (last Step, err error) {
 	err = rs.db.View(func(tx *store.Tx) error {
 		rows, err := store.List(tx, (*stepRow).columns, `SELECT `+stepColumns+` FROM steps
-			WHERE id = (SELECT max(id) FROM (SELECT ?1 AS id UNION ALL SELECT id FROM steps WHERE origin = ?1))`, first(step))
+			WHERE id = (SELECT max(id) FROM (SELECT ?1 AS id UNION ALL SELECT id FROM steps
+			WHERE origin = ?1))`, first(step))
 		if err == nil && len(rows) != 1 {
 			err = errors.New("it is not on record")
 		}

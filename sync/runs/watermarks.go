@@ -27,7 +27,8 @@ func MoveWatermark(tx *store.Tx, w Watermark) error {
 		return fmt.Errorf("move watermark %q of job %s: a run moves it, or it is set by hand", w.Key, w.Job)
 	}
 	_, err := tx.Exec(`INSERT INTO watermarks (job, key, at, run, set_at) VALUES (?, ?, ?, ?, ?)
-		ON CONFLICT DO UPDATE SET at = excluded.at, run = excluded.run, set_at = excluded.set_at WHERE excluded.at > at`,
+		ON CONFLICT DO UPDATE SET at = excluded.at, run = excluded.run, set_at = excluded.set_at
+		WHERE excluded.at > at`,
 		w.Job, w.Key, store.Micros(w.At), w.Run, store.Micros(tx.Now()))
 	if err != nil {
 		return fmt.Errorf("move watermark %q of job %s: %w", w.Key, w.Job, err)
@@ -53,7 +54,8 @@ func (rs *Runs) Watermark(job, key string) (time.Time, error) {
 // lastSearched is the query for it. The steps that search for the same are taken from the
 // latest to the first one that is the job's.
 const lastSearched = `SELECT began FROM steps CROSS JOIN runs USING (run)
-	WHERE runs.job = ?1 AND steps.watermark = ?2 AND steps.pages > 0 AND steps.began <= ?3 AND NOT runs.overridden ORDER BY began DESC LIMIT 1`
+	WHERE runs.job = ?1 AND steps.watermark = ?2 AND steps.pages > 0 AND steps.began <= ?3
+	AND NOT runs.overridden ORDER BY began DESC LIMIT 1`
 
 // LastSearched is the service time at which a job last asked for page one of what a
 // watermark's key names, whatever became of the search; zero if it never did. Runs that
@@ -61,7 +63,8 @@ const lastSearched = `SELECT began FROM steps CROSS JOIN runs USING (run)
 func (rs *Runs) LastSearched(job, key string) (time.Time, error) {
 	var began int64
 	err := rs.db.View(func(tx *store.Tx) error {
-		return tx.Row(lastSearched, job, key, store.Micros(rs.ledger.ServiceTime().Add(ledger.Skew))).Scan(&began)
+		return tx.Row(lastSearched, job, key,
+			store.Micros(rs.ledger.ServiceTime().Add(ledger.Skew))).Scan(&began)
 	})
 	if errors.Is(err, sql.ErrNoRows) {
 		return time.Time{}, nil
@@ -75,7 +78,8 @@ func (rs *Runs) LastSearched(job, key string) (time.Time, error) {
 // searched is the query for it.
 const searched = `SELECT steps.params, steps.stop, steps.began, CASE WHEN runs.overridden THEN runs.plan END
 	FROM steps CROSS JOIN runs USING (run)
-	WHERE steps.watermark = ?2 AND steps.pages > 0 AND (runs.job = ?1 OR runs.job IN (SELECT old FROM renames WHERE new = ?1))`
+	WHERE steps.watermark = ?2 AND steps.pages > 0 AND (runs.job = ?1 OR runs.job IN (SELECT old
+	FROM renames WHERE new = ?1))`
 
 // Searched is a search that has had pages.
 type Searched struct {
@@ -121,7 +125,8 @@ func (rs *Runs) Watermarks(job string) ([]Watermark, error) {
 	var all []Watermark
 	err := rs.db.View(func(tx *store.Tx) error {
 		rows, err := store.List(tx, (*watermarkRow).columns,
-			`SELECT job, key, at, run, set_at FROM watermarks WHERE (job = ?1 OR ?1 = '') ORDER BY job, key`, job)
+			`SELECT job, key, at, run, set_at FROM watermarks WHERE (job = ?1 OR ?1 = '') ORDER BY job, key`,
+			job)
 		for _, r := range rows {
 			r.At, r.Set = store.Instant(r.at), store.Instant(r.set)
 			all = append(all, r.Watermark)
@@ -142,10 +147,12 @@ func (rs *Runs) SetWatermark(job, key string, at time.Time) error {
 			return errors.New("there is no time to set it to")
 		}
 		if key == "" {
-			return store.Found(tx.Exec(`UPDATE watermarks SET at = ?, run = '', set_at = ? WHERE job = ?`, store.Micros(at), store.Micros(tx.Now()), job))
+			return store.Found(tx.Exec(`UPDATE watermarks SET at = ?, run = '', set_at = ? WHERE job = ?`,
+				store.Micros(at), store.Micros(tx.Now()), job))
 		}
 		_, err := tx.Exec(`INSERT INTO watermarks (job, key, at, run, set_at) VALUES (?, ?, ?, '', ?)
-			ON CONFLICT DO UPDATE SET at = excluded.at, run = '', set_at = excluded.set_at`, job, key, store.Micros(at), store.Micros(tx.Now()))
+			ON CONFLICT DO UPDATE SET at = excluded.at, run = '', set_at = excluded.set_at`,
+			job, key, store.Micros(at), store.Micros(tx.Now()))
 		return err
 	})
 	if err != nil {

@@ -27,7 +27,8 @@ func (s *Store) checkAtStart(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.db.Log().Info("state check finished", "answers", checked.Answers, "duration", time.Since(began).Round(time.Millisecond))
+	s.db.Log().Info("state check finished", "answers", checked.Answers, "duration",
+		time.Since(began).Round(time.Millisecond))
 	return s.db.Sound()
 }
 

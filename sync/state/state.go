@@ -40,7 +40,8 @@ type Options struct {
 }
 
 func (o Options) store() store.Options {
-	return store.Options{Migrations: migrations, MinFree: o.MinFree, FreeSpace: o.FreeSpace, BootID: o.BootID, Log: o.Log}
+	return store.Options{Migrations: migrations, MinFree: o.MinFree, FreeSpace: o.FreeSpace,
+		BootID: o.BootID, Log: o.Log}
 }
 
 // Store is an open state folder: its file, and what the packages keep in it that own its

@@ -22,7 +22,8 @@ func (e *HeldError) Error() string {
 	if e.PID != 0 {
 		who = fmt.Sprintf("process %d (%s) since %s", e.PID, e.Command, e.Since.Format(time.RFC3339))
 	}
-	return fmt.Sprintf("the state folder %s is held by %s; stop it first, or use another data folder", e.Dir, who)
+	return fmt.Sprintf("the state folder %s is held by %s; stop it first, or use another data folder",
+		e.Dir, who)
 }
 
 // NewerError says that the state was written by a later version of the program.

@@ -194,7 +194,8 @@ func (t *Tx) SetMeta(key, value string) error {
 		_, err := t.Exec(`DELETE FROM meta WHERE key = ?`, key)
 		return err
 	}
-	_, err := t.Exec(`INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT DO UPDATE SET value = excluded.value`, key, value)
+	_, err := t.Exec(`INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT DO UPDATE
+		SET value = excluded.value`, key, value)
 	return err
 }
 

@@ -101,6 +101,7 @@ func Beside(ctx context.Context, dir string, o Options) (*Store, error) {
 // attach opens a connection beside those of other processes.
 func (s *Store) attach(ctx context.Context, mode string) error {
 	return s.dial(ctx, url.Values{"mode": {mode}, "_pragma": {
-		"busy_timeout(10000)", "trusted_schema(off)", "temp_store(memory)", "foreign_keys(on)", "synchronous(full)",
+		"busy_timeout(10000)", "trusted_schema(off)", "temp_store(memory)", "foreign_keys(on)",
+		"synchronous(full)",
 	}})
 }
