@@ -22,7 +22,7 @@ const answerVerb = "answer-sql"
 func answerCommand(o *options) *cobra.Command {
 	return &cobra.Command{
 		Use: answerVerb, Short: "Answer the SQL that another process asks on standard input", Hidden: true, Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return query.Serve(c.Context(), o.in, o.out) },
+		RunE: func(c *cobra.Command, _ []string) error { return query.Serve(c.Context(), o.world.in, o.world.out) },
 	}
 }
 

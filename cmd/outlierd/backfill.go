@@ -55,11 +55,11 @@ the same command spends up to as much again on what is left.`,
 				return usageError{err}
 			}
 			err = o.telling(c.Context(), config, func(p *program) ([]errand, error) {
-				searches, err := p.Backfill(c.Context(), &spec)
+				searches, err := p.Engine.Backfill(c.Context(), &spec)
 				if err != nil {
 					return nil, err
 				}
-				old, err := p.Continues(&spec)
+				old, err := p.Engine.Continues(&spec)
 				if err != nil {
 					return nil, err
 				}
@@ -67,14 +67,14 @@ the same command spends up to as much again on what is left.`,
 					return nil, idle(fmt.Sprintf("%s: all of %s..%s is covered already", spec.Name, from, to))
 				}
 				if old == nil {
-					fmt.Fprintf(o.err, "%s: searches of %s back to %s: %d\n", spec.Name,
+					fmt.Fprintf(o.world.err, "%s: searches of %s back to %s: %d\n", spec.Name,
 						searches[0].Window, searches[len(searches)-1].Window, len(searches))
 				}
 				todo := []errand{{Appointment: engine.Appointment{Spec: &spec, Trigger: engine.Manual}}}
 				return todo, approve(c.Context(), p.Engine, todo, yes, o.asker())
 			})
 			if exitCode(c.Context(), err) == exitBudget {
-				fmt.Fprintf(o.err, "To continue when the budget allows, without what is covered:\n  %s\n", retyped(o.args))
+				fmt.Fprintf(o.world.err, "To continue when the budget allows, without what is covered:\n  %s\n", retyped(o.world.args))
 			}
 			return err
 		},

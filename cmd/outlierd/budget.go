@@ -77,7 +77,7 @@ func (o *options) printBudget(b *engine.Budget) error {
 	case "json", "ndjson":
 		return o.whole(b)
 	case "table":
-		_, err := fmt.Fprint(o.out, budgetText(b, o.look()))
+		_, err := fmt.Fprint(o.world.out, budgetText(b, o.look()))
 		return err
 	}
 	return o.rows(slices.Concat([]string{"scope", "period", "job"}, amountColumns[:]), budgetRows(b))
@@ -90,21 +90,21 @@ func budgetOf(ctx context.Context, p *program) (*engine.Budget, error) {
 	if err != nil {
 		return nil, err
 	}
-	b, err := p.Budget(ctx)
+	b, err := p.Engine.Budget(ctx)
 	if err != nil {
 		return nil, err
 	}
-	names, err := p.Store.Jobs()
+	names, err := p.Engine.Store.Jobs()
 	if err != nil {
 		return nil, err
 	}
 	cycle := b.Caps[0].Period // the first one is that of the cycle
 	for _, name := range names {
-		if p.Config.Job(name) != nil {
+		if p.Engine.Config.Job(name) != nil {
 			continue
 		}
 		c := engine.CapBalance{Scope: engine.ScopeJob, Period: credit.JobCycle(name, cycle), Job: name}
-		if c.Balance, err = p.Store.Balance(credit.Cap{Scope: c.Scope, Period: c.Period}); err != nil {
+		if c.Balance, err = p.Engine.Store.Balance(credit.Cap{Scope: c.Scope, Period: c.Period}); err != nil {
 			return nil, err
 		}
 		if c.Balance != (state.Balance{}) {
@@ -339,7 +339,7 @@ Caps of the job file stay as they are. A running instance follows.`,
 func (o *options) resumeSpending(ctx context.Context, config *job.Config) error {
 	var lifted []state.Latched
 	err := o.glance(ctx, config, func(p *program) (err error) {
-		lifted, err = state.Lift(ctx, filepath.Join(config.Data, "state"), stateOptions(config), p.Client.Key.Fingerprint())
+		lifted, err = state.Lift(ctx, filepath.Join(config.Data, "state"), stateOptions(config), p.Engine.Client.Key.Fingerprint())
 		return err
 	})
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -14,7 +14,7 @@ import (
 
 // options are the flags that every command has.
 type options struct {
-	world
+	world     world
 	config    string
 	output    string
 	logLevel  string
@@ -117,7 +117,7 @@ func (o *options) load() (*job.Config, error) { return o.loading(job.Load) }
 func (o *options) loadToRead() (*job.Config, error) { return o.loading(job.LoadToRead) }
 
 func (o *options) loading(load func(string, func(string) (string, bool)) (*job.Config, error)) (*job.Config, error) {
-	config, err := load(o.config, o.env)
+	config, err := load(o.config, o.world.env)
 	if err == nil {
 		o.zone = config.Timezone
 	}

@@ -46,7 +46,7 @@ func (o *options) showCursors(p *program, name string) error {
 	if err != nil {
 		return err
 	}
-	marks, err := p.Store.Watermarks("")
+	marks, err := p.Engine.Store.Watermarks("")
 	if err != nil {
 		return err
 	}
@@ -56,8 +56,8 @@ func (o *options) showCursors(p *program, name string) error {
 			rows = append(rows, []any{m.Job, m.Key, when(m.At), cmp.Or(m.Run, "by hand"), when(m.Set)})
 		}
 	}
-	if len(rows) == 0 && name != "" && p.Config.Job(name) == nil && !slices.Contains(slices.Collect(maps.Values(now)), name) {
-		return noJob(p.Config, name, ", and no job of that name has ever searched")
+	if len(rows) == 0 && name != "" && p.Engine.Config.Job(name) == nil && !slices.Contains(slices.Collect(maps.Values(now)), name) {
+		return noJob(p.Engine.Config, name, ", and no job of that name has ever searched")
 	}
 	return o.rows([]string{"job", "key", "at", "set_by", "set_at"}, rows)
 }

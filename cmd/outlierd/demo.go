@@ -37,7 +37,7 @@ no cost. A second run buys only what may have changed.`,
 			}
 			switch err := writeNew(o.config, demoFile); {
 			case err == nil:
-				fmt.Fprintf(talk.out, "wrote %s (the service is the built-in simulator: no key, no network)\n", o.config)
+				fmt.Fprintf(talk.world.out, "wrote %s (the service is the built-in simulator: no key, no network)\n", o.config)
 			case !errors.Is(err, os.ErrExist):
 				return err
 			}
@@ -60,11 +60,11 @@ const firstQuery = "select title, channel_title, z_score, view_count from outlie
 
 // firstQuery shows the best of what was found and the commands that go on from it.
 func (o *options) firstQuery(c *cobra.Command, config *job.Config, talk *options) error {
-	fmt.Fprintf(talk.out, "\n$ outlierd sql -c %s %q\n", o.config, firstQuery)
+	fmt.Fprintf(talk.world.out, "\n$ outlierd sql -c %s %q\n", o.config, firstQuery)
 	if err := o.ask(c.Context(), config, firstQuery); err != nil {
 		return err
 	}
-	fmt.Fprintf(talk.out, `
+	fmt.Fprintf(talk.world.out, `
 Next steps:
   outlierd sql -c %[1]s "select table_name, estimated_size from duckdb_tables() order by 2 desc"
   outlierd run -c %[1]s       run again: only what may have changed is bought

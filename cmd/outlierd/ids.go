@@ -79,13 +79,13 @@ func (o *options) facts(ctx context.Context, d *dataCommand) func(showing) (stri
 	return func(s showing) (string, error) {
 		work, err := s.spec.Resolve(job.Inputs{
 			Now: time.Now(),
-			IDs: func(sql, column string) ([]string, error) { return s.IDs(ctx, sql, column) },
+			IDs: func(sql, column string) ([]string, error) { return s.program.Engine.IDs(ctx, sql, column) },
 		})
 		if err != nil {
 			return "", err
 		}
 		v := d.show()
-		return query.RowsOf(v.table, v.key, o.columns(v.few), v.order, work.IDs), o.missing(ctx, s.Config, work.IDs, d.fetch)
+		return query.RowsOf(v.table, v.key, o.columns(v.few), v.order, work.IDs), o.missing(ctx, s.program.Engine.Config, work.IDs, d.fetch)
 	}
 }
 
@@ -135,7 +135,7 @@ func videoData(name, what, does, fresh string, op outlier.Operation, v view) *da
 func (o *options) missing(ctx context.Context, config *job.Config, ids []string, asked []outlier.Operation) error {
 	return query.Missing(ctx, published(config), ids, func(operation, id, at any) {
 		if endpoint, _ := operation.(string); slices.Contains(asked, outlier.Operation(endpoint)) {
-			fmt.Fprintf(o.err, "the service has no %s of %s (asked %s)\n", operation, term.Plain(term.Raw(id)), term.Raw(second(at)))
+			fmt.Fprintf(o.world.err, "the service has no %s of %s (asked %s)\n", operation, term.Plain(term.Raw(id)), term.Raw(second(at)))
 		}
 	})
 }

@@ -18,9 +18,13 @@
 //   - sync/queue: the calls that are wanted.
 //   - sync/runs: runs, steps, hits, scans and watermarks.
 //   - sync/state: opens the state folder, which these five share.
+//   - sync/plan: what a run will ask for and cost, from facts alone.
+//   - sync/ops: the rows of the published tables ops.*.
 //   - sync/engine: what happens when a job runs.
+//   - cmd/outlierd/term: what results look like, for people and for programs.
 //
-// This package only wires them together and talks to people.
+// This package wires them together. A command is a file of its name; runs.go, once.go, hits.go,
+// prices.go, summary.go and output.go have what several commands share, and wire.go opens it all.
 package main
 
 import (

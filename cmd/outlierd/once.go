@@ -66,9 +66,9 @@ type request struct {
 
 // showing is a run whose rows are to be shown.
 type showing struct {
-	*program
-	spec *job.Spec
-	row  *state.Run
+	program *program
+	spec    *job.Spec
+	row     *state.Run
 }
 
 // spec is the job that a request describes. What is wrong with it is a mistake of the
@@ -138,7 +138,7 @@ func (e *cutShort) Unwrap() error { return e.error }
 // cut says how to go on with what was cut short. To ask again is enough: the pages that
 // arrived are taken from the journal, and what is fresh is not asked for.
 func (o *options) cut(r request, s showing, failed error) error {
-	e := &cutShort{failed, "everything that was paid for is stored. To continue:\n  " + retyped(o.args)}
+	e := &cutShort{failed, "everything that was paid for is stored. To continue:\n  " + retyped(o.world.args)}
 	if r.onward == nil {
 		return e
 	}
@@ -156,9 +156,9 @@ func (o *options) paused(r request, s showing) error {
 	if s.row.Status != state.PausedBudget {
 		return nil
 	}
-	how := "To continue when the budget allows; for six hours the pages that arrived come from the journal:\n  " + retyped(o.args)
+	how := "To continue when the budget allows; for six hours the pages that arrived come from the journal:\n  " + retyped(o.world.args)
 	if barren(s.row) {
-		how = "To continue when the budget allows:\n  " + retyped(o.args)
+		how = "To continue when the budget allows:\n  " + retyped(o.world.args)
 	}
 	if r.onward != nil {
 		onward, err := r.onward(s)
@@ -167,7 +167,7 @@ func (o *options) paused(r request, s showing) error {
 		}
 		how = cmp.Or(onward, how)
 	}
-	fmt.Fprintln(o.err, how)
+	fmt.Fprintln(o.world.err, how)
 	return nil
 }
 
@@ -198,19 +198,19 @@ func (o *options) permitted(ctx context.Context, r request, s showing, e errand)
 			return err
 		}
 	}
-	return approve(ctx, s.Engine, []errand{e}, r.yes, o.asker())
+	return approve(ctx, s.program.Engine, []errand{e}, r.yes, o.asker())
 }
 
 // named searches for the channels that a request names by handles of which the tables do
 // not have the ids, if a person agrees to the price.
 func (o *options) named(ctx context.Context, r request, s showing) error {
-	_, err := s.WorstCase(ctx, s.spec)
+	_, err := s.program.Engine.WorstCase(ctx, s.spec)
 	unknown, ok := errors.AsType[*job.UnknownHandlesError](err)
 	if !ok {
 		return nil // what else may be wrong the run says
 	}
 	if !r.yes {
-		price := s.Config.Service.Prices.Of(outlier.OpFindChannels, nil)
+		price := s.program.Engine.Config.Service.Prices.Of(outlier.OpFindChannels, nil)
 		told := fmt.Sprintf("your tables do not have the channel id of %s; a search for it costs %s",
 			strings.Join(unknown.Handles, ", "), term.Count(price*outlier.Credits(len(unknown.Handles)), "credit"))
 		if err := consent(o.asker(), told, "Search?"); err != nil {
@@ -219,7 +219,7 @@ func (o *options) named(ctx context.Context, r request, s showing) error {
 	}
 	for _, handle := range unknown.Handles {
 		find := request{verb: job.VerbFindChannels, job: wishes{"find_channels": wishes{"query": strings.TrimPrefix(handle, "@")}}}
-		spec, err := find.spec(s.Config)
+		spec, err := find.spec(s.program.Engine.Config)
 		if err != nil {
 			return err
 		}
@@ -228,7 +228,7 @@ func (o *options) named(ctx context.Context, r request, s showing) error {
 			return err
 		}
 	}
-	_, err = s.WorstCase(ctx, s.spec)
+	_, err = s.program.Engine.WorstCase(ctx, s.spec)
 	if unknown, ok := errors.AsType[*job.UnknownHandlesError](err); ok {
 		return fmt.Errorf("the search found no channel with the handle %s; give its id of 24 characters, which the channel's page offers to copy",
 			strings.Join(unknown.Handles, ", "))
@@ -246,7 +246,7 @@ func (o *options) tell(ctx context.Context, r request, s showing) error {
 	if err != nil {
 		return err
 	}
-	return o.ask(ctx, s.Config, query)
+	return o.ask(ctx, s.program.Engine.Config, query)
 }
 
 // printable reports why rows could not be printed.

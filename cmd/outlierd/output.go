@@ -33,8 +33,8 @@ func (o *options) prepare() error {
 		return err
 	}
 	if o.forPrograms() && o.printed == nil {
-		o.printed = &countingWriter{w: o.out}
-		o.out = o.printed
+		o.printed = &countingWriter{w: o.world.out}
+		o.world.out = o.printed
 	}
 	return nil
 }
@@ -68,7 +68,7 @@ type mistake struct {
 
 // fail prints an error as the document, unless a result was printed.
 func (o *options) fail(ctx context.Context, err error) error {
-	if err == nil || !o.forPrograms() && !asksForJSON(o.args) || o.printed != nil && o.printed.n > 0 {
+	if err == nil || !o.forPrograms() && !asksForJSON(o.world.args) || o.printed != nil && o.printed.n > 0 {
 		return nil
 	}
 	told := failure{
@@ -111,7 +111,7 @@ func (o *options) done(result any, format string, args ...any) error {
 	if o.forPrograms() {
 		return o.whole(result)
 	}
-	_, err := fmt.Fprintf(o.out, format, args...)
+	_, err := fmt.Fprintf(o.world.out, format, args...)
 	return err
 }
 
@@ -128,7 +128,7 @@ func (o *options) whole(v any) error {
 		}
 		text = out.Bytes()
 	}
-	_, err = fmt.Fprintf(o.out, "%s\n", text)
+	_, err = fmt.Fprintf(o.world.out, "%s\n", text)
 	return err
 }
 
@@ -152,7 +152,7 @@ func (o *options) anyOutput() error {
 
 // printer prints rows to standard output as the flags say.
 func (o *options) printer(columns []string) (term.Printer, error) {
-	return term.NewPrinter(o.output, o.out, o.look(), columns)
+	return term.NewPrinter(o.output, o.world.out, o.look(), columns)
 }
 
 func (o *options) look() term.Options {
@@ -211,8 +211,8 @@ func filled(text string) any {
 // error.
 func (o *options) aside() *options {
 	aside := *o
-	aside.out = o.err
-	aside.block = term.NewBlock(o.err, aside.screen)
+	aside.world.out = o.world.err
+	aside.block = term.NewBlock(o.world.err, aside.screen)
 	return &aside
 }
 
@@ -228,8 +228,8 @@ func (o *options) columns(few string) string {
 
 // asker is nil unless a person can read a question and answer it.
 func (o *options) asker() *term.Asker {
-	if !term.Is(o.in) || !term.Is(o.err) {
+	if !term.Is(o.world.in) || !term.Is(o.world.err) {
 		return nil
 	}
-	return &term.Asker{In: o.in, Out: o.err}
+	return &term.Asker{In: o.world.in, Out: o.world.err}
 }

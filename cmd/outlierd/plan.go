@@ -54,7 +54,7 @@ all that the job asks for. SQL may find more by the time of the run.`,
 				if o.forPrograms() {
 					return o.whole(f)
 				}
-				_, err = fmt.Fprint(o.out, planText(f, config.Timezone, len(names) == 0))
+				_, err = fmt.Fprint(o.world.out, planText(f, config.Timezone, len(names) == 0))
 				return err
 			}
 			look := func() error {
@@ -80,7 +80,7 @@ func forecast(c *cobra.Command, p *program, names []string) (*engine.Forecast, e
 			}
 		}
 	}
-	f, err := p.Forecast(c.Context(), known...)
+	f, err := p.Engine.Forecast(c.Context(), known...)
 	if err != nil {
 		return nil, err
 	}

@@ -194,7 +194,7 @@ func dearer(ctx context.Context, e *engine.Engine, todo []errand, limit outlier.
 			return nil, context.Cause(ctx)
 		}
 		if err == nil && most > limit { // a run that cannot begin says why itself, and costs nothing
-			dear = append(dear, fmt.Sprintf("%s up to %d", shown(next.Spec.Name), most))
+			dear = append(dear, fmt.Sprintf("%s up to %d", shown(next.Appointment.Spec.Name), most))
 		}
 	}
 	return dear, nil
@@ -205,7 +205,7 @@ func (e *errand) mayCost(ctx context.Context, in *engine.Engine) (outlier.Credit
 	if e.rest != nil {
 		return e.rest.MayCost, nil
 	}
-	return in.MayCost(ctx, e.Spec, e.Trigger == engine.After)
+	return in.MayCost(ctx, e.Appointment.Spec, e.Appointment.Trigger == engine.After)
 }
 
 // withFollowers adds the jobs that come after those to be run by hand, so that the
@@ -217,7 +217,7 @@ func withFollowers(config *job.Config, todo []errand) (all []errand) {
 			continue
 		}
 		for i := range config.Jobs {
-			if spec := &config.Jobs[i]; spec.After == next.Spec.Name && !spec.Disabled {
+			if spec := &config.Jobs[i]; spec.After == next.Appointment.Spec.Name && !spec.Disabled {
 				follower := errand{Appointment: engine.Appointment{Spec: spec, Trigger: engine.After}, after: true}
 				all = append(all, withFollowers(config, []errand{follower})...)
 			}

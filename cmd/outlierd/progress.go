@@ -27,7 +27,7 @@ const (
 func (o *options) watch(e *engine.Engine) (stop func()) {
 	every, tell := logLine, func(p engine.Progress) { e.Log.Info("progress", progressAttrs(p)...) }
 	finish := func() {}
-	if term.Is(o.out) {
+	if term.Is(o.world.out) {
 		every, finish = redraw, o.block.Erase
 		tell = func(p engine.Progress) {
 			o.block.Draw(func(rows int) []string { return progressLines(p, time.Now(), rows) })
@@ -70,7 +70,7 @@ func progressAttrs(p engine.Progress) []any {
 
 // screen is the size of the terminal that results go to. It is asked for every time,
 // since windows are dragged about; 0 columns mean that there is no terminal.
-func (o *options) screen() (columns, rows int) { return term.Size(o.out) }
+func (o *options) screen() (columns, rows int) { return term.Size(o.world.out) }
 
 // progressLines is the block's text: what was searched, what was asked about the
 // hits, what it cost, and how fast the service lets us go. Of more searches than

@@ -40,7 +40,7 @@ func (o *options) orPublished(config *job.Config, look, read func() error) error
 		}
 		why = fmt.Sprintf("%s is not readable for user %d", relative(folder), os.Getuid())
 	}
-	fmt.Fprintf(o.err, "%s; the answer comes from the tables published in %s at %s, "+
+	fmt.Fprintf(o.world.err, "%s; the answer comes from the tables published in %s at %s, "+
 		"without what only the state has, such as queued calls\n",
 		why, relative(path), tables.ModTime().In(config.Timezone).Format("2006-01-02 15:04 MST"))
 	return read()
@@ -61,7 +61,7 @@ func (o *options) unrecorded(ctx context.Context, config *job.Config, work func(
 	if err := p.openPace(folder); err != nil {
 		return err
 	}
-	fmt.Fprintln(o.err, "every job is priced as if it ran for the first time")
+	fmt.Fprintln(o.world.err, "every job is priced as if it ran for the first time")
 	return work(p)
 }
 
@@ -92,7 +92,7 @@ func (o *options) budgetPublished(ctx context.Context, config *job.Config) (b *e
 		return nil, err
 	}
 	err = o.unrecorded(ctx, config, func(p *program) error {
-		b, err = p.Budget(ctx)
+		b, err = p.Engine.Budget(ctx)
 		return err
 	})
 	if err != nil {

@@ -75,7 +75,7 @@ func (o *options) showQueue(p *program, name string, all bool) error {
 		return err
 	}
 	printed, more := 0, false
-	for w, err := range p.Queue(name) {
+	for w, err := range p.Engine.Queue(name) {
 		if err != nil {
 			return err
 		}
@@ -83,7 +83,7 @@ func (o *options) showQueue(p *program, name string, all bool) error {
 			break
 		}
 		printed++
-		if err := rows.Row(o.waitingRow(w, now, p.Config.Timezone)); err != nil {
+		if err := rows.Row(o.waitingRow(w, now, p.Engine.Config.Timezone)); err != nil {
 			return err
 		}
 	}
@@ -107,11 +107,11 @@ func (o *options) waitingRow(w *engine.Waiting, now map[string]string, zone *tim
 
 // queueTotals says how much there is of which only the first was listed.
 func (o *options) queueTotals(p *program, name string, now map[string]string) error {
-	counts, err := p.Store.Counts()
+	counts, err := p.Engine.Store.Counts()
 	if err != nil {
 		return err
 	}
-	rows, err := term.NewPrinter("table", o.out, o.look(), []string{"job", "operation", "queued"})
+	rows, err := term.NewPrinter("table", o.world.out, o.look(), []string{"job", "operation", "queued"})
 	if err != nil {
 		return err
 	}
@@ -131,8 +131,8 @@ func (o *options) queueTotals(p *program, name string, now map[string]string) er
 			return err
 		}
 	}
-	fmt.Fprintf(o.out, "\nThese are the first %d of %s, which take %s at the current pace. List all with --all.\n\n",
-		firstScreen, term.Count(queued, "queued call"), term.Duration(p.Pace.ETA(queued)))
+	fmt.Fprintf(o.world.out, "\nThese are the first %d of %s, which take %s at the current pace. List all with --all.\n\n",
+		firstScreen, term.Count(queued, "queued call"), term.Duration(p.Engine.Pace.ETA(queued)))
 	return rows.Close()
 }
 
@@ -196,7 +196,7 @@ func (p *program) recorded(name string) (was string, now map[string]string, err 
 			name = was
 		}
 	}
-	return name, now, known(p.Config, p.Store, name)
+	return name, now, known(p.Engine.Config, p.Engine.Store, name)
 }
 
 // known refuses the name of a job that is neither in the file nor on record.

@@ -98,7 +98,7 @@ func (o *options) runNamed(c *cobra.Command, f *runFlags, names []string) error 
 		return err
 	}
 	return o.telling(c.Context(), config, func(p *program) ([]errand, error) {
-		p.UseReserve = f.reserve
+		p.Engine.UseReserve = f.reserve
 		todo, err := f.todo(c.Context(), p, names, change)
 		if err == nil && len(todo) == 0 {
 			err = idle("nothing is due")
@@ -118,7 +118,7 @@ func (f *runFlags) todo(ctx context.Context, p *program, names []string, change 
 	case f.due:
 		return dueNow(p, time.Now())
 	case f.all:
-		return byHand(slices.DeleteFunc(slices.Clone(p.Config.Jobs), func(s job.Spec) bool { return s.Disabled })), nil
+		return byHand(slices.DeleteFunc(slices.Clone(p.Engine.Config.Jobs), func(s job.Spec) bool { return s.Disabled })), nil
 	}
 	todo, err := jobsNamed(ctx, p, names)
 	if err != nil {
@@ -169,18 +169,18 @@ func changed(todo []errand, change *job.Overrides) error {
 		return nil
 	}
 	for i := range todo {
-		spec, err := todo[i].Spec.With(*change)
+		spec, err := todo[i].Appointment.Spec.With(*change)
 		if err != nil {
 			return usageError{err}
 		}
-		todo[i].Spec = &spec
+		todo[i].Appointment.Spec = &spec
 	}
 	return nil
 }
 
 // jobsNamed finds the jobs that were asked for; without a name, the only one.
 func jobsNamed(ctx context.Context, p *program, names []string) ([]errand, error) {
-	config := p.Config
+	config := p.Engine.Config
 	if len(names) == 0 && len(config.Jobs) == 1 {
 		return byHand(config.Jobs), nil
 	}
@@ -201,11 +201,11 @@ func jobsNamed(ctx context.Context, p *program, names []string) ([]errand, error
 // dueNow are the runs that the last process left unfinished, those that jobs owe which come
 // after others, and those of the instants that have passed.
 func dueNow(p *program, now time.Time) ([]errand, error) {
-	due, err := p.Owed(now)
+	due, err := p.Engine.Owed(now)
 	if err != nil {
 		return nil, err
 	}
-	agenda, err := p.Agenda(now)
+	agenda, err := p.Engine.Agenda(now)
 	if err != nil {
 		return nil, err
 	}
@@ -224,13 +224,13 @@ func dueNow(p *program, now time.Time) ([]errand, error) {
 // leftOver are the runs that the last process left unfinished, of jobs without a due
 // instant: that would see to them itself.
 func leftOver(p *program, due []*engine.Appointment) (todo []errand, err error) {
-	for i := range p.Config.Jobs {
-		spec := &p.Config.Jobs[i]
+	for i := range p.Engine.Config.Jobs {
+		spec := &p.Engine.Config.Jobs[i]
 		isDue := func(a *engine.Appointment) bool { return a.Spec.Name == spec.Name }
 		if spec.Disabled || slices.ContainsFunc(due, isDue) {
 			continue
 		}
-		runs, err := p.LeftOver(spec)
+		runs, err := p.Engine.LeftOver(spec)
 		if err != nil {
 			return nil, err
 		}
@@ -244,7 +244,7 @@ func leftOver(p *program, due []*engine.Appointment) (todo []errand, err error) 
 
 // restOf is the run that buys what the searches of another left. The job need not be named.
 func restOf(ctx context.Context, p *program, names []string, id string) ([]errand, error) {
-	row, err := p.Store.Run(id)
+	row, err := p.Engine.Store.Run(id)
 	if err != nil {
 		return nil, err
 	}
@@ -256,14 +256,14 @@ func restOf(ctx context.Context, p *program, names []string, id string) ([]erran
 	}
 	spec := restSpec(p, row)
 	if spec == nil {
-		return nil, usageError{fmt.Errorf("--rest %s: %s no longer has the job %q, whose caps apply to the run", id, p.Config.Path, row.Job)}
+		return nil, usageError{fmt.Errorf("--rest %s: %s no longer has the job %q, whose caps apply to the run", id, p.Engine.Config.Path, row.Job)}
 	}
-	rest, err := p.Rest(spec, row)
+	rest, err := p.Engine.Rest(spec, row)
 	if err != nil {
 		return nil, err
 	}
 	if rest.Nothing() {
-		if err := p.Publish(ctx); err != nil { // what bought it may have been killed at its very end
+		if err := p.Engine.Publish(ctx); err != nil { // what bought it may have been killed at its very end
 			return nil, err
 		}
 		text := fmt.Sprintf("run %s left nothing to buy", id)
@@ -280,7 +280,7 @@ func restOf(ctx context.Context, p *program, names []string, id string) ([]erran
 func restSpec(p *program, row *state.Run) *job.Spec {
 	spec := &job.Spec{Name: row.Job}
 	if !isOnce(row.Job) {
-		if spec = p.Config.Job(row.Job); spec == nil {
+		if spec = p.Engine.Config.Job(row.Job); spec == nil {
 			return nil
 		}
 	}

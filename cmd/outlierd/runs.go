@@ -19,17 +19,19 @@ import (
 
 // errand is one run that a command makes.
 type errand struct {
-	engine.Appointment
-	old    *state.Run // the unfinished run that is continued; nil for a new one
-	whole  bool       // what the job has unfinished, and does not go on with, comes before this run
-	afresh bool       // an unfinished run is not continued
-	after  bool       // the jobs that come after this one are run, too
+	Appointment engine.Appointment
+	old         *state.Run // the unfinished run that is continued; nil for a new one
+	whole       bool       // what the job has unfinished, and does not go on with, comes before this run
+	afresh      bool       // an unfinished run is not continued
+	after       bool       // the jobs that come after this one are run, too
 
 	rest *engine.Rest // what the run buys of an earlier one; nil for all others
 }
 
 // scheduled reports whether a schedule asks for the run, and not a person.
-func (e *errand) scheduled() bool { return !e.Due.IsZero() || e.Trigger == engine.CatchUp }
+func (e *errand) scheduled() bool {
+	return !e.Appointment.Due.IsZero() || e.Appointment.Trigger == engine.CatchUp
+}
 
 // idle says why there is nothing to run, which is no failure.
 type idle string
@@ -64,7 +66,7 @@ func (o *options) runJobs(ctx context.Context, config *job.Config, which func(*p
 	return o.with(ctx, config, func(p *program) error {
 		todo, err := which(p)
 		if why, ok := errors.AsType[idle](err); ok {
-			fmt.Fprintln(o.out, why)
+			fmt.Fprintln(o.world.out, why)
 			return nil
 		}
 		if err != nil {
@@ -113,19 +115,19 @@ func (o *options) interrupted(failed error, todo []errand) error {
 			names = []string{"--due"}
 			break
 		}
-		if !slices.Contains(names, e.Spec.Name) {
-			names = append(names, e.Spec.Name)
+		if !slices.Contains(names, e.Appointment.Spec.Name) {
+			names = append(names, e.Appointment.Spec.Name)
 		}
 	}
 	line := o.typed("run " + strings.Join(names, " "))
-	if flags := todo[0].Spec.Flags; flags != "" {
+	if flags := todo[0].Appointment.Spec.Flags; flags != "" {
 		line += " " + flags
 	}
 	if todo[0].after && !todo[0].scheduled() {
 		line += " --with-after"
 	}
-	if todo[0].Spec.Dates != nil { // a backfill
-		line = retyped(o.args)
+	if todo[0].Appointment.Spec.Dates != nil { // a backfill
+		line = retyped(o.world.args)
 	}
 	return &cutShort{failed, "everything that was paid for is stored. To continue:\n  " + line}
 }
@@ -133,7 +135,7 @@ func (o *options) interrupted(failed error, todo []errand) error {
 // typed is a command as it is typed here: with the job file, if that is another than usual.
 func (o *options) typed(command string) string {
 	line := "outlierd "
-	if usual, _ := o.env("OUTLIERD_CONFIG"); o.config != cmp.Or(usual, "jobs.yaml") {
+	if usual, _ := o.world.env("OUTLIERD_CONFIG"); o.config != cmp.Or(usual, "jobs.yaml") {
 		line += "-c " + job.Quoted(o.config) + " "
 	}
 	return term.Plain(line + command)
@@ -147,7 +149,7 @@ func following(p *program, done errand, row *state.Run) (next []errand, err erro
 	case !done.after || row == nil:
 		return nil, nil
 	case !row.Due.IsZero():
-		owed, err := p.Owed(time.Now())
+		owed, err := p.Engine.Owed(time.Now())
 		if err != nil {
 			return nil, err
 		}
@@ -157,8 +159,8 @@ func following(p *program, done errand, row *state.Run) (next []errand, err erro
 		return nil, nil
 	}
 	due := row.Started.Truncate(time.Microsecond) // as it is on record
-	for i := range p.Config.Jobs {
-		if spec := &p.Config.Jobs[i]; spec.After == row.Job && !spec.Disabled {
+	for i := range p.Engine.Config.Jobs {
+		if spec := &p.Engine.Config.Jobs[i]; spec.After == row.Job && !spec.Disabled {
 			next = append(next, errand{Appointment: engine.Appointment{Spec: spec, Due: due, Trigger: engine.After}, whole: true, after: true})
 		}
 	}
@@ -191,25 +193,25 @@ func everybodys(err error) bool {
 // which is nil if it never began.
 func (o *options) runJob(ctx context.Context, p *program, e errand) (*state.Run, error) {
 	if e.rest != nil {
-		fmt.Fprintln(o.out, beforeRest(p.Engine, e.Spec, e.rest))
-		return o.perform(p, e, func() (*state.Run, error) { return p.BuyRest(ctx, e.Spec, e.rest) })
+		fmt.Fprintln(o.world.out, beforeRest(p.Engine, e.Appointment.Spec, e.rest))
+		return o.perform(p, e, func() (*state.Run, error) { return p.Engine.BuyRest(ctx, e.Appointment.Spec, e.rest) })
 	}
-	p.Afresh = e.afresh
+	p.Engine.Afresh = e.afresh
 	if e.old == nil && !e.scheduled() {
 		var err error
-		if e.old, err = p.Continues(e.Spec); err != nil {
+		if e.old, err = p.Engine.Continues(e.Appointment.Spec); err != nil {
 			return nil, err
 		}
 	}
 	if err := o.tellDisplaced(p, e); err != nil {
 		return nil, err
 	}
-	fmt.Fprintln(o.out, beforehand(ctx, p.Engine, e.Spec, e.old))
+	fmt.Fprintln(o.world.out, beforehand(ctx, p.Engine, e.Appointment.Spec, e.old))
 	return o.perform(p, e, func() (*state.Run, error) {
 		if e.old != nil {
-			return p.Resume(ctx, e.Spec, e.Trigger, e.Due, e.old)
+			return p.Engine.Resume(ctx, e.Appointment.Spec, e.Appointment.Trigger, e.Appointment.Due, e.old)
 		}
-		return p.Run(ctx, e.Spec, e.Trigger, e.Due)
+		return p.Engine.Run(ctx, e.Appointment.Spec, e.Appointment.Trigger, e.Appointment.Due)
 	})
 }
 
@@ -224,7 +226,7 @@ func (o *options) perform(p *program, e errand, run func() (*state.Run, error)) 
 		}
 	}
 	if failed != nil {
-		return row, ofJob(e.Spec.Name, failed)
+		return row, ofJob(e.Appointment.Spec.Name, failed)
 	}
 	if row.Status != state.OK && row.Status != state.OKEmpty {
 		return row, statusError{row.Status}
@@ -283,18 +285,18 @@ func performing(due []*engine.Appointment) (todo []errand) {
 // has unfinished goes on before. By hand the job's own unfinished run is what is performed.
 // A due instant that has had its run meanwhile gives none.
 func unfold(p *program, e errand) (todo []errand, err error) {
-	done, err := p.Store.Performed(e.Spec.Name, e.Due)
+	done, err := p.Engine.Store.Performed(e.Appointment.Spec.Name, e.Appointment.Due)
 	if done || err != nil {
 		return nil, err
 	}
-	p.Afresh = false
-	unfinished, err := p.Unfinished(e.Spec, e.Due)
+	p.Engine.Afresh = false
+	unfinished, err := p.Engine.Unfinished(e.Appointment.Spec, e.Appointment.Due)
 	if err != nil {
 		return nil, err
 	}
 	for i := range unfinished {
 		old := &unfinished[i]
-		if e.scheduled() || old.Overridden != e.Spec.Overridden {
+		if e.scheduled() || old.Overridden != e.Appointment.Spec.Overridden {
 			todo = append(todo, errand{Appointment: e.Appointment, old: old, after: !old.Due.IsZero()})
 		}
 	}
@@ -304,18 +306,18 @@ func unfold(p *program, e errand) (todo []errand, err error) {
 
 // tellDisplaced names the unfinished runs that a new one closes, and those that it leaves.
 func (o *options) tellDisplaced(p *program, e errand) error {
-	if e.old != nil || isOnce(e.Spec.Name) {
+	if e.old != nil || isOnce(e.Appointment.Spec.Name) {
 		return nil
 	}
-	closed, left, err := p.Displaced(e.Spec, e.Due)
+	closed, left, err := p.Engine.Displaced(e.Appointment.Spec, e.Appointment.Due)
 	for i := range closed {
 		if old := &closed[i]; old.Status != state.Failed {
-			fmt.Fprintf(o.out, "%s: %s is superseded by a new run\n", old.Job, nameOfRun(p, old))
+			fmt.Fprintf(o.world.out, "%s: %s is superseded by a new run\n", old.Job, nameOfRun(p, old))
 		}
 	}
 	for i := range left {
 		old := &left[i]
-		fmt.Fprintf(o.out, "%s: %s stays unfinished. To continue it:\n  %s\n", old.Job, nameOfRun(p, old),
+		fmt.Fprintf(o.world.out, "%s: %s stays unfinished. To continue it:\n  %s\n", old.Job, nameOfRun(p, old),
 			o.typed(strings.TrimPrefix(engine.Command(old), "outlierd ")))
 	}
 	return err
@@ -323,7 +325,7 @@ func (o *options) tellDisplaced(p *program, e errand) error {
 
 // nameOfRun is an unfinished run as people are told of it.
 func nameOfRun(p *program, run *state.Run) string {
-	name := "the run of " + run.Started.In(p.Config.Timezone).Format("2006-01-02 15:04")
+	name := "the run of " + run.Started.In(p.Engine.Config.Timezone).Format("2006-01-02 15:04")
 	if flags := engine.Flags(run); flags != "" {
 		name += " with " + flags
 	}

@@ -34,7 +34,7 @@ func scanListCommand(o *options) *cobra.Command {
 				return err
 			}
 			return o.glanceOr(c.Context(), config, query.Scans(), func(p *program) error {
-				all, err := p.Store.Scans("")
+				all, err := p.Engine.Store.Scans("")
 				if err != nil {
 					return err
 				}
@@ -93,18 +93,18 @@ for that one and reads it. With --again it starts another.`,
 
 // startable asks a person before a scan is started; without one, --yes must be said.
 func (o *options) startable(ctx context.Context, s showing) error {
-	cost, err := s.WorstCase(ctx, s.spec)
+	cost, err := s.program.Engine.WorstCase(ctx, s.spec)
 	if err != nil {
 		return err
 	}
-	joined, err := s.Joins(ctx, s.spec)
+	joined, err := s.program.Engine.Joins(ctx, s.spec)
 	if err != nil {
 		return err
 	}
 	if len(joined) > 0 {
 		scan := joined[0]
 		return consent(o.asker(), fmt.Sprintf("this scan is live, %s; reading it costs up to %s",
-			startedBy(scan.Job, scan.Intended.In(s.Config.Timezone)), term.Count(cost.Credits, "credit")), "Wait for it?")
+			startedBy(scan.Job, scan.Intended.In(s.program.Engine.Config.Timezone)), term.Count(cost.Credits, "credit")), "Wait for it?")
 	}
 	return consent(o.asker(), fmt.Sprintf("starting and reading this scan costs up to %s", term.Count(cost.Credits, "credit")), "Start it?")
 }
@@ -112,11 +112,11 @@ func (o *options) startable(ctx context.Context, s showing) error {
 // afterwards says how to go on with a scan that was cut short: one that was started is
 // not started again.
 func afterwards(s showing) (string, error) {
-	steps, err := s.Store.Steps(s.row.ID)
+	steps, err := s.program.Engine.Store.Steps(s.row.ID)
 	if err != nil || len(steps) == 0 {
 		return "", err
 	}
-	scan, err := s.Store.ScanOf(steps[0].ID)
+	scan, err := s.program.Engine.Store.ScanOf(steps[0].ID)
 	switch {
 	case err != nil || scan == nil:
 		return "", err
@@ -186,7 +186,7 @@ func absent(err error, id, remedy string) error {
 
 // readable looks whether there is something to read of a scan.
 func readable(ctx context.Context, p *program, id string) error {
-	scan, err := p.LookAtScan(ctx, id)
+	scan, err := p.Engine.LookAtScan(ctx, id)
 	switch {
 	case err != nil:
 		return absent(err, id, "'outlierd scan list' lists the known scans")
@@ -216,11 +216,11 @@ sent, name the start with --intent: then the time is not compared.`,
 				return err
 			}
 			return o.with(c.Context(), config, func(p *program) error {
-				waiting, err := awaited(p.Store)
+				waiting, err := awaited(p.Engine.Store)
 				if err != nil {
 					return err
 				}
-				scan, err := p.AdoptScan(c.Context(), id, intent)
+				scan, err := p.Engine.AdoptScan(c.Context(), id, intent)
 				if err != nil {
 					return absent(err, id, "look there for the id of the scan that was started; if there is none, run "+resolving(waiting))
 				}
@@ -241,8 +241,8 @@ sent, name the start with --intent: then the time is not compared.`,
 // waits for it and reads it within its budget; where another has begun since, or the job
 // has left the file, the scan is read by hand.
 func adopted(p *program, scan *state.Scan) (string, error) {
-	if spec := p.Config.Job(scan.Job); spec != nil {
-		runs, err := p.Unfinished(spec, time.Time{})
+	if spec := p.Engine.Config.Job(scan.Job); spec != nil {
+		runs, err := p.Engine.Unfinished(spec, time.Time{})
 		if err != nil {
 			return "", err
 		}

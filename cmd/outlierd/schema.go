@@ -16,7 +16,7 @@ func schemaCommand(o *options) *cobra.Command {
 			Use: "tables", Short: "Print every table and column, as in docs/tables.md", Args: cobra.NoArgs,
 			RunE: func(*cobra.Command, []string) error {
 				if o.output == "table" || o.output == "markdown" {
-					_, err := fmt.Fprint(o.out, schema.Markdown())
+					_, err := fmt.Fprint(o.world.out, schema.Markdown())
 					return err
 				}
 				return o.rows([]string{"table", "column", "type", "path", "comment"}, tableRows())
@@ -25,7 +25,7 @@ func schemaCommand(o *options) *cobra.Command {
 		&cobra.Command{
 			Use: "config", Short: "Print the JSON Schema of the job file, for editors", Args: cobra.NoArgs,
 			RunE: func(*cobra.Command, []string) error {
-				_, err := o.out.Write(job.Schema())
+				_, err := o.world.out.Write(job.Schema())
 				return err
 			},
 		},
@@ -45,7 +45,7 @@ extra of their rows.`,
 				return err
 			}
 			return o.glance(c.Context(), config, func(p *program) error {
-				all, err := p.Store.Drift()
+				all, err := p.Engine.Store.Drift()
 				if err != nil {
 					return err
 				}

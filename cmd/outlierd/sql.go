@@ -35,7 +35,7 @@ nor write other files. "-" reads the query from standard input. No daemon has to
 			}
 			text := args[0]
 			if text == "-" {
-				given, err := io.ReadAll(io.LimitReader(o.in, maxQuery+1))
+				given, err := io.ReadAll(io.LimitReader(o.world.in, maxQuery+1))
 				if err != nil {
 					return fmt.Errorf("read the query from standard input: %w", err)
 				}

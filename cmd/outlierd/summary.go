@@ -55,24 +55,24 @@ func (o *options) reportRun(p *program, row *state.Run, failed error) error {
 		told.why = row.Error
 	}
 	var err error
-	if told.queued, err = p.Store.Queued(state.Filter{Job: row.Job}); err != nil {
+	if told.queued, err = p.Engine.Store.Queued(state.Filter{Job: row.Job}); err != nil {
 		return err
 	}
-	if told.ends, err = p.Endings(row); err != nil {
+	if told.ends, err = p.Engine.Endings(row); err != nil {
 		return err
 	}
 	if err := o.offerRest(p, &told); err != nil {
 		return err
 	}
-	spend, err := p.Store.Spent(row.ID)
+	spend, err := p.Engine.Store.Spent(row.ID)
 	if err != nil {
 		return err
 	}
 	told.unknown = spend.Unknown
-	if told.distinct, err = p.Store.Distinct(row.ID); err != nil {
+	if told.distinct, err = p.Engine.Store.Distinct(row.ID); err != nil {
 		return err
 	}
-	progress, err := p.Progress()
+	progress, err := p.Engine.Progress()
 	if err != nil {
 		return err
 	}
@@ -80,33 +80,33 @@ func (o *options) reportRun(p *program, row *state.Run, failed error) error {
 		told.since, told.fresh = progress.Started, progress.Fresh
 	}
 	o.told = append(o.told, told)
-	o.report(p.Config, told)
+	o.report(p.Engine.Config, told)
 	return nil
 }
 
 // report tells how a run ended and where its rows are.
 func (o *options) report(config *job.Config, told outcome) {
 	row := told.row
-	fmt.Fprintf(o.out, "%s %s  %s in %s   run %s\n", mark(row.Status), shown(row.Job), row.Status, term.Duration(row.Ended.Sub(told.since)), row.ID)
+	fmt.Fprintf(o.world.out, "%s %s  %s in %s   run %s\n", mark(row.Status), shown(row.Job), row.Status, term.Duration(row.Ended.Sub(told.since)), row.ID)
 	if !barren(row) {
 		columns, _ := o.screen()
 		for _, facts := range [][]string{found(row, told.unknown, len(told.ends) > 0), undone(row, told.queued), spared(told.ends), skipped(told.fresh), tableCounts(row.Rows, told.distinct)} {
 			if len(facts) > 0 {
-				fmt.Fprint(o.out, term.Wrap(facts, columns))
+				fmt.Fprint(o.world.out, term.Wrap(facts, columns))
 			}
 		}
 	}
 	for _, line := range slices.Concat(endLines(told.ends), restLine(told), pagings(told.ends)) {
-		fmt.Fprintf(o.out, "  %s\n", term.Plain(line))
+		fmt.Fprintf(o.world.out, "  %s\n", term.Plain(line))
 	}
 	if told.why != "" {
-		fmt.Fprintf(o.out, "  %s\n", term.Plain(told.why))
+		fmt.Fprintf(o.world.out, "  %s\n", term.Plain(told.why))
 	}
 	if barren(row) {
 		return
 	}
 	for _, s := range config.Sinks {
-		fmt.Fprintf(o.out, "  %s\n", relative(sinkPath(config, s)))
+		fmt.Fprintf(o.world.out, "  %s\n", relative(sinkPath(config, s)))
 	}
 }
 
@@ -371,7 +371,7 @@ func (o *options) offerRest(p *program, told *outcome) error {
 	if spec == nil {
 		return nil
 	}
-	rest, err := p.Rest(spec, told.row)
+	rest, err := p.Engine.Rest(spec, told.row)
 	if err != nil || rest.Nothing() {
 		return err
 	}

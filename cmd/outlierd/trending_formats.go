@@ -58,13 +58,13 @@ func sentAs(pairs []string) (wishes, error) {
 // formats shows the answer that a run bought or took from the journal: the newest one to
 // its request.
 func (o *options) formats(s showing) (string, error) {
-	steps, err := s.Store.Steps(s.row.ID)
+	steps, err := s.program.Engine.Store.Steps(s.row.ID)
 	if err != nil {
 		return "", err
 	}
 	response := int64(0) // the id of no answer
 	for _, step := range steps {
-		answer, err := s.Store.Answered(step.Op, step.Params, s.row.Started.Add(-s.spec.ReuseFor))
+		answer, err := s.program.Engine.Store.Answered(step.Op, step.Params, s.row.Started.Add(-s.spec.ReuseFor))
 		if err != nil {
 			return "", err
 		}

@@ -43,7 +43,7 @@ is ignored.`,
 				return err
 			}
 			defer func() { err = errors.Join(err, p.Close()) }()
-			agenda, err := p.Agenda(time.Now())
+			agenda, err := p.Engine.Agenda(time.Now())
 			if err != nil {
 				return err
 			}
@@ -53,7 +53,7 @@ is ignored.`,
 			for _, a := range agenda {
 				log.Info("job scheduled", "job", a.Spec.Name, "due", a.Due.In(config.Timezone), "trigger", a.Trigger)
 			}
-			p.Serve(c.Context(), agenda)
+			p.Engine.Serve(c.Context(), agenda)
 			log.Info("stopped")
 			return nil
 		},

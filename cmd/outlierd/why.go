@@ -125,11 +125,11 @@ type waitingCall struct {
 }
 
 func (o *options) why(ctx context.Context, p *program, id string) error {
-	why, err := originOf(p.Store, id)
+	why, err := originOf(p.Engine.Store, id)
 	if err != nil {
 		return err
 	}
-	if err := why.name(ctx, published(p.Config)); err != nil {
+	if err := why.name(ctx, published(p.Engine.Config)); err != nil {
 		return err
 	}
 	if len(why.Brought)+len(why.Calls)+len(why.Waiting) == 0 {
@@ -138,7 +138,7 @@ func (o *options) why(ctx context.Context, p *program, id string) error {
 	if o.forPrograms() {
 		return o.whole(why)
 	}
-	_, err = fmt.Fprint(o.out, why.text(p.Config.Timezone))
+	_, err = fmt.Fprint(o.world.out, why.text(p.Engine.Config.Timezone))
 	return err
 }
 

@@ -26,7 +26,7 @@ import (
 
 // program is an engine with everything that it stands on.
 type program struct {
-	*engine.Engine
+	Engine  *engine.Engine
 	closers []func() error
 }
 
@@ -67,11 +67,11 @@ func missing(path string) bool {
 // folder that was made beside such a sink is removed again: it would look like the record of a
 // program that has spent nothing. A sink that does not answer is asked again by the engine.
 func (p *program) ahead(ctx context.Context) error {
-	end, err := p.Store.JournalEnd()
+	end, err := p.Engine.Store.JournalEnd()
 	if err != nil {
 		return err
 	}
-	for _, sink := range p.Sinks {
+	for _, sink := range p.Engine.Sinks {
 		if mark, err := sink.Watermark(ctx); err == nil && mark > end {
 			return &engine.AheadError{Sink: sink.Name(), Mark: mark, End: end}
 		}
@@ -101,34 +101,34 @@ func (o *options) rekey(address string) (outlier.Key, error) {
 // openState opens the state, which is all that some commands need.
 func (p *program) openState(ctx context.Context, folder string) (err error) {
 	// Readers of other users come through this folder; what is private lies deeper.
-	if err := os.MkdirAll(p.Config.Data, 0o755); err != nil {
-		return forbidden(fmt.Errorf("create the data folder: %w", err), filepath.Dir(p.Config.Data))
+	if err := os.MkdirAll(p.Engine.Config.Data, 0o755); err != nil {
+		return forbidden(fmt.Errorf("create the data folder: %w", err), filepath.Dir(p.Engine.Config.Data))
 	}
-	with := stateOptions(p.Config)
-	with.Log = p.Log
-	p.Store, err = state.Open(ctx, folder, with)
+	with := stateOptions(p.Engine.Config)
+	with.Log = p.Engine.Log
+	p.Engine.Store, err = state.Open(ctx, folder, with)
 	if err != nil {
-		return forbidden(err, p.Config.Data)
+		return forbidden(err, p.Engine.Config.Data)
 	}
-	p.closers = append(p.closers, p.Store.Close)
+	p.closers = append(p.closers, p.Engine.Store.Close)
 	return p.settle(ctx)
 }
 
 // settle brings the state in line with the file: jobs that have a new name go on under
 // it, and what no job wants to know any more is not asked about.
 func (p *program) settle(ctx context.Context) error {
-	for i := range p.Config.Jobs {
-		if spec := &p.Config.Jobs[i]; spec.Was != "" {
-			if err := p.Store.Rename(ctx, spec.Was, spec.Name); err != nil {
+	for i := range p.Engine.Config.Jobs {
+		if spec := &p.Engine.Config.Jobs[i]; spec.Was != "" {
+			if err := p.Engine.Store.Rename(ctx, spec.Was, spec.Name); err != nil {
 				return err
 			}
 		}
 	}
-	dropped, err := p.Store.DropUnwanted(ctx, func(name string, op outlier.Operation) bool {
-		return isOnce(name) || wants(p.Config.Job(name), op)
+	dropped, err := p.Engine.Store.DropUnwanted(ctx, func(name string, op outlier.Operation) bool {
+		return isOnce(name) || wants(p.Engine.Config.Job(name), op)
 	})
 	if dropped > 0 {
-		p.Log.Info("calls cancelled that no job wants any more", "calls", dropped)
+		p.Engine.Log.Info("calls cancelled that no job wants any more", "calls", dropped)
 	}
 	return err
 }
@@ -158,7 +158,7 @@ func (o *options) with(ctx context.Context, config *job.Config, work func(*progr
 		return err
 	}
 	defer func() { err = errors.Join(err, p.Close()) }()
-	p.IDs = seedsOnce(config)
+	p.Engine.IDs = seedsOnce(config)
 	return work(p)
 }
 
@@ -178,7 +178,7 @@ func (o *options) books(ctx context.Context, config *job.Config, work func(*stat
 	if err := p.openState(ctx, folder); err != nil {
 		return err
 	}
-	return work(p.Store)
+	return work(p.Engine.Store)
 }
 
 // forbidden adds the remedy to what the rights of files forbid, as when a container
@@ -211,7 +211,7 @@ func (p *program) Close() error {
 
 // duckdbMemory is the most memory that DuckDB may use for its buffers, if the environment says.
 func (o *options) duckdbMemory() (int64, error) {
-	text, _ := o.env(duckdb.MemoryVariable)
+	text, _ := o.world.env(duckdb.MemoryVariable)
 	if text == "" {
 		return 0, nil
 	}
@@ -221,13 +221,13 @@ func (o *options) duckdbMemory() (int64, error) {
 // addSinks opens the sinks, so that readers find all tables before the first call. A sink that
 // cannot be opened is opened when it is used, and the engine reports its error then.
 func (p *program) addSinks(ctx context.Context, folder string, memory int64) {
-	for _, s := range p.Config.Sinks {
+	for _, s := range p.Engine.Config.Sinks {
 		sink := sinks.Reopening(s.Kind, func(ctx context.Context) (sinks.Sink, error) {
-			sink, err := openSink(ctx, s.Kind, sinkPath(p.Config, s), folder, memory)
-			return sink, forbidden(err, p.Config.Data)
+			sink, err := openSink(ctx, s.Kind, sinkPath(p.Engine.Config, s), folder, memory)
+			return sink, forbidden(err, p.Engine.Config.Data)
 		})
 		p.closers = append(p.closers, sink.Close)
-		p.Sinks = append(p.Sinks, sink)
+		p.Engine.Sinks = append(p.Engine.Sinks, sink)
 		_, _ = sink.Watermark(ctx) // the engine asks again
 	}
 }
@@ -248,26 +248,26 @@ func openSink(ctx context.Context, kind, path, folder string, memory int64) (sin
 // openClient makes the one thing that talks to the service. rekey reads the key again,
 // which may have changed since; the simulator's never does.
 func (p *program) openClient(o *options, folder string, rekey func() (outlier.Key, error)) (err error) {
-	if err := p.openPace(folder); err != nil || p.Config.Service.Simulated() {
+	if err := p.openPace(folder); err != nil || p.Engine.Config.Service.Simulated() {
 		return err
 	}
-	p.Rekey = rekey
-	p.Client.Transport, err = o.network(outlier.TransportOptions{CAFile: p.Config.Service.CAFile})
+	p.Engine.Rekey = rekey
+	p.Engine.Client.Transport, err = o.world.network(outlier.TransportOptions{CAFile: p.Engine.Config.Service.CAFile})
 	return err
 }
 
 // openPace makes a client that knows the pace, the key and the simulator, and has no way to the
 // service.
 func (p *program) openPace(folder string) error {
-	service := p.Config.Service
+	service := p.Engine.Config.Service
 	limiter, err := pace.Open(service.Limit, pace.Options{
 		Path: filepath.Join(folder, "pace.json"), Owner: service.Key.Fingerprint(), Share: service.Share, MaxWait: service.MaxWait,
 	})
 	if err != nil {
 		return err
 	}
-	p.Pace = limiter
-	p.Client = &outlier.Client{URL: service.URL, Key: service.Key, Pacer: limiter, UserAgent: "outlierd/" + version(), Arrays: service.Arrays}
+	p.Engine.Pace = limiter
+	p.Engine.Client = &outlier.Client{URL: service.URL, Key: service.Key, Pacer: limiter, UserAgent: "outlierd/" + version(), Arrays: service.Arrays}
 	if service.Simulated() {
 		return p.simulate()
 	}
@@ -277,11 +277,11 @@ func (p *program) openPace(folder string) error {
 // simulate puts the simulator in the service's place. It keeps the pace that the
 // configuration believes in: a faster clock would falsify every reset.
 func (p *program) simulate() (err error) {
-	limit := p.Config.Service.Limit
-	service := simulator.New(simulator.Options{Seed: 1, Key: "simulated", Limit: limit.Requests, Window: limit.Window, Arrays: p.Config.Service.Arrays})
-	p.Client.URL = "http://localhost"
-	p.Client.Transport = service.Transport()
-	p.Client.Key, err = outlier.NewKey("simulated")
+	limit := p.Engine.Config.Service.Limit
+	service := simulator.New(simulator.Options{Seed: 1, Key: "simulated", Limit: limit.Requests, Window: limit.Window, Arrays: p.Engine.Config.Service.Arrays})
+	p.Engine.Client.URL = "http://localhost"
+	p.Engine.Client.Transport = service.Transport()
+	p.Engine.Client.Key, err = outlier.NewKey("simulated")
 	return err
 }
 
@@ -294,14 +294,14 @@ func (o *options) logger() (*slog.Logger, error) {
 		meant := didYouMean(o.logLevel, logLevels)
 		return nil, usageError{fmt.Errorf("--log-level %s: want %s%s", o.logLevel, term.OneOf(logLevels), meant)}
 	}
-	with, w := &slog.HandlerOptions{Level: level, ReplaceAttr: said}, o.block.Above(o.err)
+	with, w := &slog.HandlerOptions{Level: level, ReplaceAttr: said}, o.block.Above(o.world.err)
 	switch o.logFormat {
 	case "text":
 		return slog.New(slog.NewTextHandler(w, with)), nil
 	case "json":
 		return slog.New(slog.NewJSONHandler(w, with)), nil
 	case "auto":
-		if term.Is(o.err) {
+		if term.Is(o.world.err) {
 			return slog.New(slog.NewTextHandler(w, with)), nil
 		}
 		return slog.New(slog.NewJSONHandler(w, with)), nil
@@ -346,16 +346,16 @@ func (o *options) glanceOr(ctx context.Context, config *job.Config, query string
 // peek opens the state to read. A record of an earlier version is brought up to date
 // first, if nobody else holds it.
 func (p *program) peek(ctx context.Context, folder string) error {
-	seen, err := state.Peek(ctx, folder, stateOptions(p.Config))
+	seen, err := state.Peek(ctx, folder, stateOptions(p.Engine.Config))
 	if older, is := errors.AsType[*state.OlderError](err); is {
-		store, failed := state.Open(ctx, folder, stateOptions(p.Config))
+		store, failed := state.Open(ctx, folder, stateOptions(p.Engine.Config))
 		if failed != nil {
 			return errors.Join(older, failed)
 		}
 		if err := store.Close(); err != nil {
 			return err
 		}
-		seen, err = state.Peek(ctx, folder, stateOptions(p.Config))
+		seen, err = state.Peek(ctx, folder, stateOptions(p.Engine.Config))
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		_, err := p.invent(ctx)
@@ -364,7 +364,7 @@ func (p *program) peek(ctx context.Context, folder string) error {
 	if err != nil {
 		return err
 	}
-	p.Store = seen
+	p.Engine.Store = seen
 	p.closers = append(p.closers, seen.Close)
 	return nil
 }
@@ -376,11 +376,11 @@ func (p *program) invent(ctx context.Context) (folder string, err error) {
 		return "", err
 	}
 	p.closers = append(p.closers, func() error { return os.RemoveAll(folder) })
-	p.Store, err = state.Open(ctx, folder, stateOptions(p.Config))
+	p.Engine.Store, err = state.Open(ctx, folder, stateOptions(p.Engine.Config))
 	if err != nil {
 		return "", err
 	}
-	p.closers = append(p.closers, p.Store.Close)
+	p.closers = append(p.closers, p.Engine.Store.Close)
 	return folder, nil
 }
 
@@ -389,12 +389,12 @@ func (p *program) invent(ctx context.Context) (folder string, err error) {
 // called now, by their former names.
 func (p *program) formerly() (now map[string]string, err error) {
 	now = map[string]string{}
-	for i := range p.Config.Jobs {
-		spec := &p.Config.Jobs[i]
-		if spec.Was == "" || p.Config.Job(spec.Was) != nil {
+	for i := range p.Engine.Config.Jobs {
+		spec := &p.Engine.Config.Jobs[i]
+		if spec.Was == "" || p.Engine.Config.Job(spec.Was) != nil {
 			continue
 		}
-		done, err := p.Store.Renamed(spec.Was, spec.Name)
+		done, err := p.Engine.Store.Renamed(spec.Was, spec.Name)
 		if err != nil {
 			return nil, err
 		}
@@ -403,8 +403,8 @@ func (p *program) formerly() (now map[string]string, err error) {
 		}
 	}
 	for was, is := range now {
-		for i := range p.Config.Jobs {
-			spec := &p.Config.Jobs[i]
+		for i := range p.Engine.Config.Jobs {
+			spec := &p.Engine.Config.Jobs[i]
 			if spec.Name == is {
 				spec.Name = was
 			}

@@ -128,14 +128,14 @@ func TestFileDecidesWhatStaysQueued(t *testing.T) {
 	file := func(job string) { p.write(`{version: 1, service: {url: "sim://"}, jobs: {` + job + `}}`) }
 	queued := func() (n int) {
 		p.opened(func(prog *program) (err error) {
-			n, err = prog.Store.Queued(state.Filter{})
+			n, err = prog.Engine.Store.Queued(state.Filter{})
 			return err
 		})
 		return n
 	}
 	file(`tea: {search: {query: tea}, enrich: {details: {}, comments: {}}}`)
 	p.opened(func(prog *program) error {
-		return prog.Store.Update(func(tx *state.Tx) error {
+		return prog.Engine.Store.Update(func(tx *state.Tx) error {
 			_, err := tx.Enqueue([]state.Task{
 				{Op: outlier.OpDetails, Entity: "v1", Job: "tea"}, {Op: outlier.OpComments, Entity: "v1", Job: "tea"},
 				{Op: outlier.OpDetails, Entity: "v2", Job: "once:search"},
