@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"outlierd/outlier"
+	"outlierd/outlier/simulator/library"
 )
 
 // endpoint is one line of the interface, Endpoints and Credits per request.
@@ -174,7 +175,7 @@ func (s *Service) withinLimit(c *call) *refusal {
 }
 
 func (s *Service) limited(c *call, current int, reset time.Duration, f Fault) *refusal {
-	told := rateLimit{Limit: s.options.Limit, Current: current, ResetTime: c.At.Add(reset).Format(withMillis)}
+	told := rateLimit{Limit: s.options.Limit, Current: current, ResetTime: c.At.Add(reset).Format(library.WithMillis)}
 	return &refusal{statusLimited, rateLimitError{"Rate limit exceeded", told}, f}
 }
 
@@ -258,42 +259,42 @@ func (c *call) aboutScans() bool {
 
 // content is the answer to a good request; nil if there is no such thing.
 func (s *Service) content(c *call, at instant) any {
-	l := openLibrary(s.options.Seed)
+	l := library.Open(s.options.Seed)
 	switch c.Op {
 	case outlier.OpSearch:
 		x := s.shelf(c, at)
-		return x.page(x.find(c.params, l.seed), c.params, s.paging())
+		return hitPage(x, x.Find(c.params, l.Seed), c.params, s.paging())
 	case outlier.OpRelated:
 		x := s.shelf(c, at)
-		return x.page(x.related(c.params, l), c.params, s.paging())
+		return hitPage(x, x.Related(c.params, l), c.params, s.paging())
 	case outlier.OpFindChannels:
-		return channelPage(l.index(at.told).findChannels(c.params, l.seed), c.params, s.paging())
+		return channelPage(l.Index(at.told).FindChannels(c.params, l.Seed), c.params, s.paging())
 	case outlier.OpFindRelatedChannels:
-		return channelPage(l.index(at.told).relatedChannels(c.params, l), c.params, s.paging())
+		return channelPage(l.Index(at.told).RelatedChannels(c.params, l), c.params, s.paging())
 	case outlier.OpTrendingFormats:
-		return l.trendingFormats(at.told)
+		return l.TrendingFormats(at.told)
 	case outlier.OpStartScan:
 		c.Scan = s.begin(c.order, at)
 		return s.scanAnswer(c.Scan, at)
 	case outlier.OpScan:
 		return s.scanAnswer(c.Entity, at)
 	}
-	return l.data(c, at.told)
+	return data(l, c, at.told)
 }
 
 // data is the answer of a data endpoint.
-func (l *library) data(c *call, at time.Time) any {
+func data(l *library.Library, c *call, at time.Time) any {
 	switch c.Op {
 	case outlier.OpChannelVideos:
-		return l.channelAnswer(c.Entity, video, at)
+		return l.ChannelAnswer(c.Entity, library.Video, at)
 	case outlier.OpChannelShorts:
-		return l.channelAnswer(c.Entity, short, at)
+		return l.ChannelAnswer(c.Entity, library.Short, at)
 	case outlier.OpDetails:
-		return l.detailsAnswer(c.Entity, at)
+		return l.DetailsAnswer(c.Entity, at)
 	case outlier.OpComments:
-		return l.commentsAnswer(c.Entity, at)
+		return l.CommentsAnswer(c.Entity, at)
 	default:
-		return l.transcriptAnswer(c.Entity, at)
+		return l.TranscriptAnswer(c.Entity, at)
 	}
 }
 

@@ -190,7 +190,9 @@ func (t *Totals) add(c Call) {
 	case Lost:
 		t.Lost++
 	}
-	t.Cached += count(c.Cached)
+	if c.Cached {
+		t.Cached++
+	}
 	t.Charged += c.Charged
 	t.Refunded += c.Refunded
 }

@@ -22,6 +22,7 @@ import (
 	"pgregory.net/rapid"
 
 	"outlierd/outlier"
+	"outlierd/outlier/simulator/library"
 )
 
 // contract is openapi.yaml, ready to judge answers.
@@ -211,7 +212,7 @@ func TestEverySearchIsAnsweredByTheContract(t *testing.T) {
 func sweep(t *testing.T, s *Service, n int) map[outlier.Operation][]exchange {
 	t.Helper()
 	all := map[outlier.Operation][]exchange{}
-	hits := openLibrary(s.options.Seed).index(s.now()).hits
+	hits := library.Open(s.options.Seed).Index(s.now()).Hits
 	for i := range n {
 		for op, target := range questions(hits[i*len(hits)/n]) {
 			all[op] = append(all[op], get(t, s, target))

@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"time"
+
+	"outlierd/outlier/simulator/library"
 )
 
 // Phase is one status of a scan and how long it stands. The last phase of a scan
@@ -23,7 +25,7 @@ const completed = "Completed"
 // course is how a scan goes by the dice: one in two waits first, one in four is
 // suspended, one in four is continued as new, and few do not complete.
 func (n *scan) course(seed uint64) []Phase {
-	d := dice(seed, aboutScan, n.started, uint64(count(n.standard)), n.topics, n.salt)
+	d := library.Dice(seed, library.AboutScan, n.started, bit(n.standard), n.topics, n.salt)
 	m := n.mode()
 	left := m.shortest + time.Duration(d.Float64()*float64(m.longest-m.shortest))
 	var phases []Phase
@@ -31,14 +33,14 @@ func (n *scan) course(seed uint64) []Phase {
 		phases = append(phases, Phase{status, lasts})
 		left -= lasts
 	}
-	if chance(d, 0.5) {
+	if library.Chance(d, 0.5) {
 		add("Queued", time.Duration(10+d.IntN(170))*time.Second)
 	}
-	if chance(d, 0.25) {
+	if library.Chance(d, 0.25) {
 		add("Running", share(d, left))
 		add("Suspended", share(d, left)/4)
 	}
-	if chance(d, 0.25) {
+	if library.Chance(d, 0.25) {
 		add("Running", share(d, left))
 		add("ContinuedAsNew", time.Duration(1+d.IntN(20))*time.Second)
 	}

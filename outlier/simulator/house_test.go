@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"outlierd/outlier"
+	"outlierd/outlier/simulator/library"
 )
 
 // ask sends one good-mannered request and decodes a JSON answer into T.
@@ -53,10 +54,10 @@ func unhurried(o Options) *Service {
 }
 
 // aHit is a hit of which nothing is missing.
-func aHit(t *testing.T, seed uint64, at time.Time) *hit {
+func aHit(t *testing.T, seed uint64, at time.Time) *library.Hit {
 	t.Helper()
-	for _, h := range openLibrary(seed).index(at).hits {
-		if h.gaps == (gaps{}) && !h.channel.gone && h.kind == video && h.comments(at) > 100 {
+	for _, h := range library.Open(seed).Index(at).Hits {
+		if h.Gaps == (library.Gaps{}) && !h.Channel.Gone && h.Kind == library.Video && h.Comments(at) > 100 {
 			return h
 		}
 	}
@@ -71,18 +72,18 @@ func paths(t *testing.T, s *Service) map[outlier.Operation]string {
 }
 
 // questions ask everything about a hit.
-func questions(h *hit) map[outlier.Operation]string {
+func questions(h *library.Hit) map[outlier.Operation]string {
 	return map[outlier.Operation]string{
-		outlier.OpFindChannels:        "/search/channels?" + url.Values{"query": {h.channel.niche.topics[h.topic].names[0]}}.Encode(),
-		outlier.OpFindRelatedChannels: "/search/channels/related?relatedChannelId=" + h.channel.id,
+		outlier.OpFindChannels:        "/search/channels?" + url.Values{"query": {h.Channel.Niche.Topics[h.Topic].Names[0]}}.Encode(),
+		outlier.OpFindRelatedChannels: "/search/channels/related?relatedChannelId=" + h.Channel.ID,
 		outlier.OpTrendingFormats:     "/search/trending-formats",
-		outlier.OpSearch:              "/search/outliers?" + url.Values{"query": {h.title}}.Encode(),
-		outlier.OpRelated:             "/search/outliers/related?videoId=" + h.id(),
-		outlier.OpScan:                "/scan/" + (&scan{started: 1 << 40, salt: h.address() % 1000}).id(h.channel.seed),
-		outlier.OpChannelVideos:       "/channel/videos/" + h.channel.id,
-		outlier.OpChannelShorts:       "/channel/shorts/" + h.channel.id,
-		outlier.OpDetails:             "/video/" + h.id(),
-		outlier.OpComments:            "/video/comments/" + h.id(),
-		outlier.OpTranscript:          "/video/transcript/" + h.id(),
+		outlier.OpSearch:              "/search/outliers?" + url.Values{"query": {h.Title}}.Encode(),
+		outlier.OpRelated:             "/search/outliers/related?videoId=" + h.ID(),
+		outlier.OpScan:                "/scan/" + (&scan{started: 1 << 40, salt: library.HashText(h.ID()) % 1000}).id(h.Channel.Seed),
+		outlier.OpChannelVideos:       "/channel/videos/" + h.Channel.ID,
+		outlier.OpChannelShorts:       "/channel/shorts/" + h.Channel.ID,
+		outlier.OpDetails:             "/video/" + h.ID(),
+		outlier.OpComments:            "/video/comments/" + h.ID(),
+		outlier.OpTranscript:          "/video/transcript/" + h.ID(),
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"outlierd/outlier"
+	"outlierd/outlier/simulator/library"
 )
 
 // limited is the rate limit shape.
@@ -30,7 +31,7 @@ func TestWindowBeginsWithTheFirstRequestAndCountsRefusedOnes(t *testing.T) {
 			got, resp := ask[limited](t, s.Transport(), path)
 			want := limited{Status: "error", Error: rateLimitError{
 				Message:   "Rate limit exceeded",
-				RateLimit: rateLimit{Limit: 2, Current: current, ResetTime: opened.Add(time.Minute).UTC().Format(withMillis)},
+				RateLimit: rateLimit{Limit: 2, Current: current, ResetTime: opened.Add(time.Minute).UTC().Format(library.WithMillis)},
 			}}
 			if diff := cmp.Diff(want, got); diff != "" || resp.StatusCode != http.StatusTooManyRequests {
 				t.Errorf("answered %d:\n%s", resp.StatusCode, diff)
@@ -66,7 +67,7 @@ func TestFrozenServiceTellsAResetByItsOwnClock(t *testing.T) {
 		askRaw(t, s.Transport(), path)
 		time.Sleep(20 * time.Second)
 		got, resp := ask[limited](t, s.Transport(), path)
-		if want := Epoch.Add(40 * time.Second).Format(withMillis); got.Error.RateLimit.ResetTime != want || resp.Header.Get("Date") != Epoch.Format(http.TimeFormat) {
+		if want := Epoch.Add(40 * time.Second).Format(library.WithMillis); got.Error.RateLimit.ResetTime != want || resp.Header.Get("Date") != Epoch.Format(http.TimeFormat) {
 			t.Errorf("reset %s at %s, want %s", got.Error.RateLimit.ResetTime, resp.Header.Get("Date"), want)
 		}
 		time.Sleep(40 * time.Second)
@@ -82,7 +83,7 @@ func TestServedNumbersGrowInVirtualTime(t *testing.T) {
 		hit, _ := ask[searchAnswer](t, s.Transport(), "/search/outliers?sortBy=publishedAt&size=1&viewCountFrom=10000")
 		before := hit.Hits[0].Statistics.ViewCount
 		time.Sleep(7 * 24 * time.Hour)
-		channel, _ := ask[channelAnswer](t, s.Transport(), "/channel/"+hit.Hits[0].Kind+"s/"+hit.Hits[0].Snippet.ChannelID)
+		channel, _ := ask[library.ChannelAnswer](t, s.Transport(), "/channel/"+hit.Hits[0].Kind+"s/"+hit.Hits[0].Snippet.ChannelID)
 		newest, _ := ask[searchAnswer](t, s.Transport(), "/search/outliers?sortBy=publishedAt&size=1&viewCountFrom=10000")
 		if newest.Hits[0].Snippet.PublishedAt <= hit.Hits[0].Snippet.PublishedAt {
 			t.Errorf("the newest outlier is still of %s", newest.Hits[0].Snippet.PublishedAt)
@@ -93,7 +94,7 @@ func TestServedNumbersGrowInVirtualTime(t *testing.T) {
 	})
 }
 
-func viewsOf(c channelAnswer, id string) int64 {
+func viewsOf(c library.ChannelAnswer, id string) int64 {
 	if c.Item.Videos != nil {
 		for _, v := range *c.Item.Videos {
 			if v.ID == id {

@@ -3,6 +3,8 @@ package simulator
 import (
 	"net/url"
 	"strconv"
+
+	"outlierd/outlier/simulator/library"
 )
 
 // Quirk is an oddity of the pages of all searches. Quirks combine: TotalNull |
@@ -39,10 +41,23 @@ type listing[S any] struct {
 	Hits       []S        `json:"hits"`
 }
 
+// searchAnswer is a page of outliers.
+type searchAnswer = listing[library.HitShape]
+
 type pagination struct {
 	Total *int  `json:"total"`
 	From  int64 `json:"from"`
 	Size  int   `json:"size"`
+}
+
+// hitPage is one page of the hits that were found in an index.
+func hitPage(x *library.Index, found []*library.Hit, p url.Values, g paging) searchAnswer {
+	return cutPage(found, p, g, func(h *library.Hit) library.HitShape { return h.Shape(x.At) })
+}
+
+// channelPage is one page of the channels that were found.
+func channelPage(found []*library.Sample, p url.Values, g paging) listing[library.ChannelShape] {
+	return cutPage(found, p, g, (*library.Sample).Shape)
 }
 
 // cutPage cuts the page that p asks for out of what was found. The parameters

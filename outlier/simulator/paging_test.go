@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"outlierd/outlier/simulator/library"
 )
 
 // turn reads n pages of 40 of a search that finds 100 to 1,000 hits, each under
@@ -17,7 +19,7 @@ func turn(g paging, n int) (pages []searchAnswer) {
 		if g.items {
 			from *= 40
 		}
-		pages = append(pages, pageOf(openLibrary(1), url.Values{"query": {"moka pot"}, "size": {"40"}, "from": {fmt.Sprint(from)}}, g))
+		pages = append(pages, pageOf(library.Open(1), url.Values{"query": {"moka pot"}, "size": {"40"}, "from": {fmt.Sprint(from)}}, g))
 	}
 	return pages
 }
@@ -32,7 +34,7 @@ func idsOf(pages ...searchAnswer) (ids []string) {
 }
 
 func mokaPots() []string {
-	return ids(openLibrary(1).index(Epoch).find(url.Values{"query": {"moka pot"}}, 1))
+	return ids(library.Open(1).Index(Epoch).Find(url.Values{"query": {"moka pot"}}, 1))
 }
 
 func TestPagesCountPagesOrItems(t *testing.T) {
@@ -52,7 +54,7 @@ func TestPagesCountPagesOrItems(t *testing.T) {
 			t.Errorf("items %v: pages hold %d hits, want %d in order", items, len(got), len(whole))
 		}
 	}
-	far := pageOf(openLibrary(1), url.Values{"from": {"9007199254740991"}, "size": {"40"}}, paging{})
+	far := pageOf(library.Open(1), url.Values{"from": {"9007199254740991"}, "size": {"40"}}, paging{})
 	if len(far.Hits) != 0 || far.Hits == nil {
 		t.Errorf("the last page of all holds %v, want []", far.Hits)
 	}
@@ -80,7 +82,7 @@ func TestTotalsMayBeOdd(t *testing.T) {
 			}
 		}
 	}
-	if far := pageOf(openLibrary(1), url.Values{"from": {"9007199254740991"}}, paging{quirks: TotalShrinks}); *far.Pagination.Total != 0 {
+	if far := pageOf(library.Open(1), url.Values{"from": {"9007199254740991"}}, paging{quirks: TotalShrinks}); *far.Pagination.Total != 0 {
 		t.Errorf("the total shrinks to %d, want 0 at the end", *far.Pagination.Total)
 	}
 }
@@ -119,7 +121,7 @@ func TestPagesMayNeverEnd(t *testing.T) {
 			t.Errorf("items %v: %d hits on full pages of a search that finds %d", items, len(got), len(whole))
 		}
 	}
-	if a := pageOf(openLibrary(1), url.Values{"channelId": {"none"}}, paging{quirks: PagesEndless}); len(a.Hits) != 0 {
+	if a := pageOf(library.Open(1), url.Values{"channelId": {"none"}}, paging{quirks: PagesEndless}); len(a.Hits) != 0 {
 		t.Error("a search that finds nothing has pages")
 	}
 }

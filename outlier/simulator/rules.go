@@ -9,8 +9,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 	"unicode/utf8"
+
+	"outlierd/outlier/simulator/library"
 )
 
 // The rules of the interface, written down from it for the service's own use:
@@ -240,25 +241,10 @@ func decimal(least float64, above bool) check {
 }
 
 func dateTime(v string) *complaint {
-	if _, ok := moment(v); !ok {
+	if _, ok := library.Moment(v); !ok {
 		return broken("invalid_string", "datetime", "Expected a date-time in UTC with a trailing Z")
 	}
 	return nil
-}
-
-var momentForm = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?Z$`)
-
-// moment reads a date-time of the filters: seconds and their fraction may be missing.
-func moment(v string) (time.Time, bool) {
-	if !momentForm.MatchString(v) {
-		return time.Time{}, false
-	}
-	layout := "2006-01-02T15:04:05Z"
-	if strings.Count(v, ":") == 1 {
-		layout = "2006-01-02T15:04Z"
-	}
-	t, err := time.Parse(layout, v)
-	return t, err == nil
 }
 
 var latinLetter = regexp.MustCompile(`[A-Za-zÀ-ÖØ-öø-ɏḀ-ỿ]`)

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"outlierd/outlier/simulator/library"
 )
 
 // validation is the shape in which broken rules are answered.
@@ -219,7 +221,7 @@ func TestUnknownParametersAreIgnoredAndCounted(t *testing.T) {
 	paths := paths(t, s)
 	plain, _ := ask[searchAnswer](t, s.Transport(), paths["search"])
 	odd, resp := ask[searchAnswer](t, s.Transport(), paths["search"]+"&zscoreFrom=9&query[]=x")
-	ask[detailsAnswer](t, s.Transport(), paths["details"]+"?zscoreFrom=9")
+	ask[library.DetailsAnswer](t, s.Transport(), paths["details"]+"?zscoreFrom=9")
 	if resp.StatusCode != http.StatusOK || *odd.Pagination.Total != *plain.Pagination.Total {
 		t.Errorf("answered %d with %d hits, want 200 and %d", resp.StatusCode, *odd.Pagination.Total, *plain.Pagination.Total)
 	}
@@ -280,7 +282,7 @@ func FuzzMoment(f *testing.F) {
 	f.Add("2024-02-29T23:59:59.9Z")
 	f.Add("2023-02-29T23:59Z")
 	f.Fuzz(func(t *testing.T, s string) {
-		if at, ok := moment(s); ok && (at.Location().String() != "UTC" || !strings.HasSuffix(s, "Z") || at.Format("2006-01-02T15:04") != s[:16]) {
+		if at, ok := library.Moment(s); ok && (at.Location().String() != "UTC" || !strings.HasSuffix(s, "Z") || at.Format("2006-01-02T15:04") != s[:16]) {
 			t.Errorf("moment(%q) = %s", s, at)
 		}
 	})

@@ -1,11 +1,11 @@
 package simulator
 
 import (
-	"math/bits"
-	"slices"
 	"strings"
 	"sync"
 	"time"
+
+	"outlierd/outlier/simulator/library"
 )
 
 // Scans, by interface, POST /scan and GET /scan/{id}: begun, told of, and read by
@@ -14,9 +14,9 @@ import (
 // begin starts the scan that was ordered, and tells its id.
 func (s *Service) begin(o *order, at instant) string {
 	n := scan{
-		started: uint64(at.real.Sub(dawn).Milliseconds()), standard: o.mode == standard, channels: o.channels,
-		topics: openLibrary(s.options.Seed).topicsOf(o),
-		salt:   lowest(hashText(strings.Join(o.query, "\n"))+s.wording.next(), saltBits),
+		started: uint64(at.real.Sub(library.Dawn).Milliseconds()), standard: o.mode == standard, channels: o.channels,
+		topics: uint64(library.Open(s.options.Seed).TopicsOf(o.query, o.channels)),
+		salt:   lowest(library.HashText(strings.Join(o.query, "\n"))+s.wording.next(), saltBits),
 	}
 	id := n.id(s.options.Seed)
 	s.wording.keep(id, o.query)
@@ -67,7 +67,7 @@ func (s *Service) scanAnswer(id string, at instant) any {
 	}
 	after := n.after(at)
 	stands := standing(s.course(n), after)
-	tell := func(d time.Duration) string { return s.scanTime(n).Add(d).Format(withMillis) }
+	tell := func(d time.Duration) string { return s.scanTime(n).Add(d).Format(library.WithMillis) }
 	a := scanAnswer{ID: n.id(s.options.Seed), Status: stands.status, Input: scanInput{Threshold: n.threshold(s.options.Seed)}}
 	a.CreatedAt, a.UpdatedAt = tell(0), tell(max(stands.since, after.Truncate(time.Minute)))
 	if stands.ended {
@@ -76,7 +76,10 @@ func (s *Service) scanAnswer(id string, at instant) any {
 	}
 	query, ok := s.wording.find(a.ID)
 	if !ok {
-		query = n.topicNames()
+		query = []string{} // a scan from channels does not tell which
+		if !n.channels {
+			query = library.TopicSet(n.topics).Names()
+		}
 	}
 	a.Input.Query, a.Name = query, excerpt("Scan: "+strings.Join(query, ", "))
 	return a
@@ -94,7 +97,9 @@ func (s *Service) course(n *scan) []Phase {
 func (n *scan) after(at instant) time.Duration { return max(at.real.Sub(n.begun()), 0) }
 
 // begun is when the scan started by the real clock.
-func (n *scan) begun() time.Time { return dawn.Add(time.Duration(n.started) * time.Millisecond) }
+func (n *scan) begun() time.Time {
+	return library.Dawn.Add(time.Duration(n.started) * time.Millisecond)
+}
 
 // scanTime is when the scan started by the service's clock.
 func (s *Service) scanTime(n *scan) time.Time {
@@ -113,7 +118,7 @@ func (n *scan) threshold(seed uint64) any {
 		t = scanThreshold{Channels: int64(n.mode().channels), OutlierVideos: maxInteger}
 		only = t.Channels
 	}
-	if unit(hash(seed, uint64(aboutScan), n.started, n.salt)) < 0.25 {
+	if library.Unit(library.Hash(seed, uint64(library.AboutScan), n.started, n.salt)) < 0.25 {
 		return only
 	}
 	return t
@@ -132,110 +137,33 @@ func excerpt(s string) string {
 // shelf is where the hits of a search stand: the library, or what a scan found. A
 // scan that has not completed found nothing yet, and one that nobody knows nothing
 // ever.
-func (s *Service) shelf(c *call, at instant) *index {
-	l := openLibrary(s.options.Seed)
+func (s *Service) shelf(c *call, at instant) *library.Index {
+	l := library.Open(s.options.Seed)
 	if !c.params.Has("referenceId") {
-		return l.index(at.told)
+		return l.Index(at.told)
 	}
 	n, ok := scanOf(s.options.Seed, c.params.Get("referenceId"))
 	if !ok {
-		return &index{at: at.told}
+		return &library.Index{At: at.told}
 	}
 	stands := standing(s.course(n), n.after(at))
 	if !stands.ended || stands.status != completed {
-		return &index{at: at.told}
+		return &library.Index{At: at.told}
 	}
 	ended := s.scanTime(n)
 	if !s.options.Freeze {
 		ended = ended.Add(stands.since)
 	}
-	return n.results(l.index(ended), l.seed)
+	return n.results(l.Index(ended), l.Seed)
 }
 
 // results are what the scan found: the outliers nearest to its topics, or those of
 // the channels nearest to them, as many as its threshold says. They are as they
 // were when it ended, so that they stand still while they are read.
-func (n *scan) results(x *index, seed uint64) *index {
-	i := n.intent(seed)
-	nearby := nearestFirst(x.hits, nil, aim[*hit]{score: func(h *hit) (float64, bool) {
-		r, _ := i.ofHit(h)
-		return r, true
-	}})
-	if !n.channels {
-		return &index{at: x.at, hits: nearby[:min(n.mode().outliers, len(nearby))]}
+func (n *scan) results(x *library.Index, seed uint64) *library.Index {
+	salt := library.Hash(seed, uint64(library.AboutScan), n.salt)
+	if n.channels {
+		return x.NearestChannels(library.TopicSet(n.topics), salt, n.mode().channels)
 	}
-	found := map[*channel]bool{}
-	for _, h := range nearby {
-		if len(found) < n.mode().channels {
-			found[h.channel] = true
-		}
-	}
-	return &index{at: x.at, hits: slices.DeleteFunc(nearby, func(h *hit) bool { return !found[h.channel] })}
-}
-
-// intent is what the scan looks for.
-func (n *scan) intent(seed uint64) intent {
-	i := intent{known: n.topics != 0, salt: hash(seed, uint64(aboutScan), n.salt), topics: make([][]float64, len(niches))}
-	for f := range niches {
-		i.topics[f] = make([]float64, len(niches[f].topics))
-		for t := range i.topics[f] {
-			switch place := topicPlace(f, 0); {
-			case n.topics>>topicPlace(f, t)&1 != 0:
-				i.topics[f][t] = named
-			case lowest(n.topics>>place, len(niches[f].topics)) != 0:
-				i.topics[f][t] = neighbour
-			}
-		}
-	}
-	return i
-}
-
-// topicsOf are the topics that an order means, as bits.
-func (l *library) topicsOf(o *order) (topics uint64) {
-	for _, q := range o.query {
-		c, known := l.byID[q]
-		switch {
-		case !o.channels:
-			topics |= meantTopics(q)
-		case known:
-			for _, t := range c.topics {
-				topics |= 1 << topicPlace(c.field, t)
-			}
-		}
-	}
-	return topics
-}
-
-// meantTopics are the topics that a query means most, in each niche that it means
-// at all.
-func meantTopics(query string) (topics uint64) {
-	for f, scores := range meaning(query, 0).topics {
-		for t, score := range scores {
-			if score >= enough && score == slices.Max(scores) {
-				topics |= 1 << topicPlace(f, t)
-			}
-		}
-	}
-	return topics
-}
-
-// topicPlace numbers the topics of all niches.
-func topicPlace(niche, topic int) int {
-	for f := range niche {
-		topic += len(niches[f].topics)
-	}
-	return topic
-}
-
-// topicNames name what a scan is about, if it was begun from queries.
-func (n *scan) topicNames() []string {
-	names := make([]string, 0, bits.OnesCount64(n.topics))
-	for f := range niches {
-		for t := range niches[f].topics {
-			if !n.channels && n.topics>>topicPlace(f, t)&1 != 0 {
-				names = append(names, niches[f].topics[t].names[0])
-			}
-		}
-	}
-	return names
+	return x.Nearest(library.TopicSet(n.topics), salt, n.mode().outliers)
 }

@@ -16,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"outlierd/outlier"
+	"outlierd/outlier/simulator/library"
 )
 
 // record is a scan's record that obeys the contract.
@@ -40,9 +41,9 @@ func readRecord(t *testing.T, s *Service, id string) scanAnswer {
 }
 
 // results is everything that a scan found.
-func results(t *testing.T, s *Service, id string, p url.Values) []hitShape {
+func results(t *testing.T, s *Service, id string, p url.Values) []library.HitShape {
 	t.Helper()
-	var all []hitShape
+	var all []library.HitShape
 	for page := 0; ; page++ {
 		q := maps.Clone(p)
 		if q == nil {
@@ -71,7 +72,7 @@ func TestScanPassesThroughItsPhases(t *testing.T) {
 			Phase{"ContinuedAsNew", time.Second}, Phase{"Running", time.Hour}, Phase{Status: "Completed"},
 		)})
 		begun := time.Now()
-		told := func(d time.Duration) string { return begun.Add(d).UTC().Format(withMillis) }
+		told := func(d time.Duration) string { return begun.Add(d).UTC().Format(library.WithMillis) }
 		id := startScan(t, s, `{"query":["moka pot","latte art"]}`).ID
 		for _, tt := range []struct {
 			at, updated time.Duration
@@ -166,7 +167,7 @@ func drawScan(t *rapid.T) *scan {
 }
 
 func TestIDOfAScanTellsTheScan(t *testing.T) {
-	if got := topicPlace(len(niches)-1, len(niches[len(niches)-1].topics)); got > tailBits-saltBits {
+	if got := library.TopicPlace(len(library.Niches)-1, len(library.Niches[len(library.Niches)-1].Topics)); got > tailBits-saltBits {
 		t.Fatalf("%d topics, for which an id has %d bits", got, tailBits-saltBits)
 	}
 	rapid.Check(t, func(t *rapid.T) {
@@ -232,19 +233,19 @@ func TestResultsObeyFiltersAndOrder(t *testing.T) {
 	id := startScan(t, s, `{"query":["moka pot"],"mode":"standard"}`).ID
 	all := results(t, s, id, nil)
 	some := results(t, s, id, url.Values{"zScoreFrom": {"3"}, "language": {"en"}, "sortBy": {"views"}})
-	var want []hitShape
+	var want []library.HitShape
 	for _, h := range all {
 		if h.Statistics.ZScore != nil && *h.Statistics.ZScore >= 3 && h.Snippet.Language == "en" {
 			want = append(want, h)
 		}
 	}
-	slices.SortStableFunc(want, func(a, b hitShape) int { return int(b.Statistics.ViewCount - a.Statistics.ViewCount) })
+	slices.SortStableFunc(want, func(a, b library.HitShape) int { return int(b.Statistics.ViewCount - a.Statistics.ViewCount) })
 	if len(all) != 2500 || len(want) == 0 || !cmp.Equal(want, some) {
 		t.Errorf("%d of %d, want %d, sorted", len(some), len(all), len(want))
 	}
 	near, _ := ask[searchAnswer](t, s.Transport(), "/search/outliers/related?videoId="+all[0].ID+"&referenceId="+id)
 	for _, h := range near.Hits {
-		if !slices.ContainsFunc(all, func(o hitShape) bool { return o.ID == h.ID }) {
+		if !slices.ContainsFunc(all, func(o library.HitShape) bool { return o.ID == h.ID }) {
 			t.Errorf("related search among the results finds %s from outside", h.ID)
 		}
 	}
@@ -255,16 +256,16 @@ func TestResultsObeyFiltersAndOrder(t *testing.T) {
 
 func TestScanFindsItsTopic(t *testing.T) {
 	s := unhurried(Options{Seed: 1, Scans: course()})
-	l := openLibrary(1)
-	field := func(h hitShape) string { return l.byID[h.Snippet.ChannelID].niche.name }
+	l := library.Open(1)
+	field := func(h library.HitShape) string { return l.ByID[h.Snippet.ChannelID].Niche.Name }
 	all := results(t, s, startScan(t, s, `{"query":["espresso machine repair"]}`).ID, nil)
 	coffee := 0
 	for _, h := range all {
-		coffee += count(field(h) == "coffee")
+		coffee += int(bit(field(h) == "coffee"))
 	}
 	there := 0
-	for _, h := range l.index(Epoch).hits {
-		there += count(h.channel.niche.name == "coffee")
+	for _, h := range l.Index(Epoch).Hits {
+		there += int(bit(h.Channel.Niche.Name == "coffee"))
 	}
 	if coffee < min(there, 1000) {
 		t.Errorf("%d of %d results are about coffee, of %d in the library", coffee, len(all), there)
@@ -276,20 +277,20 @@ func TestScanFindsItsTopic(t *testing.T) {
 
 func TestScanFromChannelsFindsAllOutliersOfSomeChannels(t *testing.T) {
 	s := unhurried(Options{Seed: 1, Scans: course()})
-	x := openLibrary(1).index(Epoch)
-	from := x.hits[0].channel
+	x := library.Open(1).Index(Epoch)
+	from := x.Hits[0].Channel
 	for mode, most := range map[string]int{"fast": 100, "standard": 250} {
-		a := startScan(t, s, `{"findBy":"channels","query":["`+from.id+`"],"mode":"`+mode+`"}`)
+		a := startScan(t, s, `{"findBy":"channels","query":["`+from.ID+`"],"mode":"`+mode+`"}`)
 		found := map[string]int{}
 		for _, h := range results(t, s, a.ID, nil) {
 			found[h.Snippet.ChannelID]++
 		}
-		if len(found) != most || found[from.id] == 0 {
+		if len(found) != most || found[from.ID] == 0 {
 			t.Errorf("%s: found %d channels, want %d with the first among them", mode, len(found), most)
 		}
-		for _, h := range x.hits {
-			if found[h.channel.id]--; found[h.channel.id] == 0 {
-				delete(found, h.channel.id)
+		for _, h := range x.Hits {
+			if found[h.Channel.ID]--; found[h.Channel.ID] == 0 {
+				delete(found, h.Channel.ID)
 			}
 		}
 		maps.DeleteFunc(found, func(_ string, n int) bool { return n < 0 })
@@ -301,7 +302,7 @@ func TestScanFromChannelsFindsAllOutliersOfSomeChannels(t *testing.T) {
 
 func TestThresholdsComeInBothForms(t *testing.T) {
 	s := unhurried(Options{Seed: 1})
-	channel := openLibrary(1).channels[0].id
+	channel := library.Open(1).Channels[0].ID
 	for body, limits := range map[string][2]float64{
 		`{"query":["x"]}`:                                                     {maxInteger, 1000},
 		`{"query":["x"],"mode":"standard"}`:                                   {maxInteger, 2500},
@@ -329,7 +330,7 @@ func TestAServiceMadeAnewGoesOnWithItsScans(t *testing.T) {
 		before := New(o)
 		fromQueries := startScan(t, before, `{"query":["moka pot","latte art"]}`).ID
 		vague := startScan(t, before, `{"query":["best espresso machine repair"]}`).ID
-		fromChannels := startScan(t, before, `{"findBy":"channels","query":["`+openLibrary(1).channels[0].id+`"]}`).ID
+		fromChannels := startScan(t, before, `{"findBy":"channels","query":["`+library.Open(1).Channels[0].ID+`"]}`).ID
 		for range 5 {
 			after := New(o)
 			for _, id := range []string{fromQueries, vague, fromChannels} {
@@ -353,14 +354,14 @@ func TestScansOfAFrozenServiceGoOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := unhurried(Options{Seed: 1, Scans: course(Phase{"Running", time.Hour}, Phase{Status: "Completed"})})
 		id := startScan(t, s, `{"query":["moka pot"]}`).ID
-		if a := readRecord(t, s, id); a.Status != "Running" || a.CreatedAt != Epoch.Format(withMillis) {
+		if a := readRecord(t, s, id); a.Status != "Running" || a.CreatedAt != Epoch.Format(library.WithMillis) {
 			t.Errorf("%+v", a)
 		}
 		time.Sleep(time.Hour)
-		if a := readRecord(t, s, id); a.EndedAt == nil || *a.EndedAt != Epoch.Add(time.Hour).Format(withMillis) {
+		if a := readRecord(t, s, id); a.EndedAt == nil || *a.EndedAt != Epoch.Add(time.Hour).Format(library.WithMillis) {
 			t.Errorf("%+v", a)
 		}
-		if got := results(t, s, id, nil); len(got) != 1000 || got[0].Time != Epoch.Format(withMillis) {
+		if got := results(t, s, id, nil); len(got) != 1000 || got[0].Time != Epoch.Format(library.WithMillis) {
 			t.Errorf("found %d", len(got))
 		}
 	})

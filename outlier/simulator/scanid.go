@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"outlierd/outlier"
+	"outlierd/outlier/simulator/library"
 )
 
 // scan is what the id of a scan tells: all there is to know of it but the wording
@@ -49,7 +50,7 @@ const (
 )
 
 func (n *scan) id(seed uint64) string {
-	head := n.started<<2 | uint64(count(n.standard))<<1 | uint64(count(n.channels))
+	head := n.started<<2 | bit(n.standard)<<1 | bit(n.channels)
 	head, tail := veil(seed, head<<checkBits, n.topics<<saltBits|n.salt)
 	return fmt.Sprintf("%08x-%04x-4%03x-%04x-%012x", head>>28, head>>12&0xffff, head&0xfff, 0x8000|tail>>48, tail&(1<<48-1))
 }
@@ -75,20 +76,27 @@ func scanOf(seed uint64, id string) (s *scan, ok bool) {
 	}, true
 }
 
+func bit(set bool) uint64 {
+	if set {
+		return 1
+	}
+	return 0
+}
+
 func lowest(v uint64, bits int) uint64 { return v & (1<<bits - 1) }
 
 // veil is a Feistel network of three rounds over halves of unequal length. Each
 // round undoes itself, so unveil takes them the other way round.
 func veil(seed, head, tail uint64) (uint64, uint64) {
-	tail ^= lowest(hash(seed, uint64(aboutScan), 0, head), tailBits)
-	head ^= lowest(hash(seed, uint64(aboutScan), 1, tail), headBits)
-	tail ^= lowest(hash(seed, uint64(aboutScan), 2, head), tailBits)
+	tail ^= lowest(library.Hash(seed, uint64(library.AboutScan), 0, head), tailBits)
+	head ^= lowest(library.Hash(seed, uint64(library.AboutScan), 1, tail), headBits)
+	tail ^= lowest(library.Hash(seed, uint64(library.AboutScan), 2, head), tailBits)
 	return head, tail
 }
 
 func unveil(seed, head, tail uint64) (uint64, uint64) {
-	tail ^= lowest(hash(seed, uint64(aboutScan), 2, head), tailBits)
-	head ^= lowest(hash(seed, uint64(aboutScan), 1, tail), headBits)
-	tail ^= lowest(hash(seed, uint64(aboutScan), 0, head), tailBits)
+	tail ^= lowest(library.Hash(seed, uint64(library.AboutScan), 2, head), tailBits)
+	head ^= lowest(library.Hash(seed, uint64(library.AboutScan), 1, tail), headBits)
+	tail ^= lowest(library.Hash(seed, uint64(library.AboutScan), 0, head), tailBits)
 	return head, tail
 }

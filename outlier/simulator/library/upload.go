@@ -1,17 +1,17 @@
-package simulator
+package library
 
 import (
 	"math"
 	"time"
 )
 
-// upload is one video or short: what it will come to, and how fast.
-type upload struct {
-	channel   *channel
-	kind      kind
+// Upload is one video or short: what it will come to, and how fast.
+type Upload struct {
+	Channel   *channel
+	Kind      Kind
 	n         int
-	published time.Time
-	topic     int // index into the niche's topics
+	Published time.Time
+	Topic     int // index into the niche's topics
 	duration  int64
 	potential float64 // views in the end, give or take
 	tau, beta float64 // of its growth, see maturity; tau in days
@@ -20,9 +20,9 @@ type upload struct {
 }
 
 // upload works number n of a channel out. It is not checked to be out yet.
-func (c *channel) upload(k kind, n int) upload {
-	d := dice(c.seed, aboutFate, uint64(c.index), uint64(k), uint64(n))
-	u := upload{channel: c, kind: k, n: n, published: c.published(k, n)}
+func (c *channel) upload(k Kind, n int) Upload {
+	d := Dice(c.Seed, aboutFate, uint64(c.index), uint64(k), uint64(n))
+	u := Upload{Channel: c, Kind: k, n: n, Published: c.published(k, n)}
 	of := &c.lines[k]
 	u.potential = of.median * math.Exp(of.spread*d.NormFloat64())
 	switch luck := d.Float64(); {
@@ -32,9 +32,9 @@ func (c *channel) upload(k kind, n int) upload {
 		u.potential *= 0.05 + 0.2*d.Float64()
 	}
 	u.tau, u.beta = 2+12*d.Float64(), 0.45+0.2*d.Float64()
-	u.topic = c.topics[d.IntN(len(c.topics))]
+	u.Topic = c.topics[d.IntN(len(c.topics))]
 	u.duration = max(5, int64(of.length*math.Exp(0.35*d.NormFloat64())))
-	if k == short {
+	if k == Short {
 		u.duration = min(u.duration, 60)
 	}
 	u.liked = 0.01 + 0.06*d.Float64()
@@ -43,41 +43,43 @@ func (c *channel) upload(k kind, n int) upload {
 }
 
 // address is the upload's place in the library, which its id enciphers.
-func (u *upload) address() uint64 {
-	return uint64(u.channel.index)<<36 | uint64(u.kind)<<35 | uint64(u.n)
+func (u *Upload) address() uint64 {
+	return uint64(u.Channel.index)<<36 | uint64(u.Kind)<<35 | uint64(u.n)
 }
 
-func (u *upload) id() string { return videoID(u.channel.seed, u.address()) }
+// ID is a video id, which leads back to the upload.
+func (u *Upload) ID() string { return videoID(u.Channel.Seed, u.address()) }
 
 // maturity is the share of its views that an upload has reached: steep in the
 // first days, with a long tail. It never falls.
-func (u *upload) maturity(at time.Time) float64 {
-	days := at.Sub(u.published).Hours() / 24
+func (u *Upload) maturity(at time.Time) float64 {
+	days := at.Sub(u.Published).Hours() / 24
 	return 1 - math.Exp(-math.Pow(max(days, 0)/u.tau, u.beta))
 }
 
 // reached is the inverse: when the upload came to this share of its views.
-func (u *upload) reached(share float64) time.Time {
+func (u *Upload) reached(share float64) time.Time {
 	days := u.tau * math.Pow(-math.Log(1-share), 1/u.beta)
-	return u.published.Add(time.Duration(days * 24 * float64(time.Hour)))
+	return u.Published.Add(time.Duration(days * 24 * float64(time.Hour)))
 }
 
-// views goes on a little for ever: even an old upload is found now and then.
-func (u *upload) views(at time.Time) int64 {
-	months := max(at.Sub(u.published).Hours()/24/30, 0)
+// Views are those at an instant. They go on a little for ever: even an old upload is found now and then.
+func (u *Upload) Views(at time.Time) int64 {
+	months := max(at.Sub(u.Published).Hours()/24/30, 0)
 	return int64(u.potential * u.maturity(at) * (1 + 0.05*math.Log1p(months)))
 }
 
-func (u *upload) likes(at time.Time) int64 {
+func (u *Upload) likes(at time.Time) int64 {
 	return int64(u.potential * u.liked * u.maturity(at))
 }
 
-func (u *upload) comments(at time.Time) int64 {
+// Comments is how many comments there are at an instant.
+func (u *Upload) Comments(at time.Time) int64 {
 	return int64(u.potential * u.discussed * u.maturity(at))
 }
 
-// gaps are what the service does not have of an upload, although the library does.
-type gaps struct {
+// Gaps are what the service does not have of an upload, although the library does.
+type Gaps struct {
 	deleted          bool // since it was indexed: every data endpoint answers 404
 	commentsDisabled bool
 	likesHidden      bool
@@ -99,17 +101,17 @@ const (
 	transcriptNoEvents
 )
 
-func (u *upload) gaps() gaps {
-	d := dice(u.channel.seed, aboutGaps, u.address())
-	return gaps{
-		deleted:          chance(d, 0.025),
-		commentsDisabled: chance(d, 0.05),
-		likesHidden:      chance(d, 0.03),
-		unclassified:     chance(d, 0.03),
-		unpriced:         chance(d, 0.03),
-		unscored:         chance(d, 0.005),
-		noThumbnails:     chance(d, 0.005),
-		noLanguages:      chance(d, 0.3),
+func (u *Upload) gaps() Gaps {
+	d := Dice(u.Channel.Seed, aboutGaps, u.address())
+	return Gaps{
+		deleted:          Chance(d, 0.025),
+		commentsDisabled: Chance(d, 0.05),
+		likesHidden:      Chance(d, 0.03),
+		unclassified:     Chance(d, 0.03),
+		unpriced:         Chance(d, 0.03),
+		unscored:         Chance(d, 0.005),
+		noThumbnails:     Chance(d, 0.005),
+		noLanguages:      Chance(d, 0.3),
 		transcript:       lacking(d.Float64()),
 	}
 }

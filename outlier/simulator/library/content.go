@@ -1,4 +1,4 @@
-package simulator
+package library
 
 import (
 	"fmt"
@@ -12,27 +12,28 @@ import (
 // The answers of the data endpoints. Each is nil if there is no such thing.
 
 const (
-	withMillis = "2006-01-02T15:04:05.000Z" // both forms of times are seen
+	WithMillis = "2006-01-02T15:04:05.000Z" // both forms of times are seen
 	noMillis   = "2006-01-02T15:04:05Z"
 )
 
-func (l *library) channelAnswer(id string, k kind, now time.Time) any {
-	c, ok := l.byID[id]
-	if !ok || c.gone {
+// ChannelAnswer is a channel with a sample of its uploads of a kind.
+func (l *Library) ChannelAnswer(id string, k Kind, now time.Time) any {
+	c, ok := l.ByID[id]
+	if !ok || c.Gone {
 		return nil
 	}
-	s := c.sample(k, measured(now))
-	item := channelItem{ID: id, Kind: "channel", Snippet: c.snippet(), Statistics: s.statistics()}
-	if k == short {
+	s := c.Sample(k, measured(now))
+	item := channelItem{ID: id, Kind: "channel", Snippet: c.snippet(), Statistics: s.Statistics()}
+	if k == Short {
 		item.Shorts = new(s.shorts())
 	} else {
 		item.Videos = new(s.videos())
 	}
-	return channelAnswer{ID: id, Time: now.Format(withMillis), Item: item}
+	return ChannelAnswer{ID: id, Time: now.Format(WithMillis), Item: item}
 }
 
 func (c *channel) snippet() channelSnippet {
-	base := "https://thumbs.simulator.invalid/ch/" + c.id
+	base := "https://thumbs.simulator.invalid/ch/" + c.ID
 	return channelSnippet{
 		Handle: c.handle, Title: c.title, Description: c.description, Keywords: c.keywords,
 		Thumbnails: thumbnails{
@@ -41,39 +42,40 @@ func (c *channel) snippet() channelSnippet {
 	}
 }
 
-func (s *sample) videos() []videoEntry {
-	entries := make([]videoEntry, len(s.entries))
+func (s *Sample) videos() []VideoEntry {
+	entries := make([]VideoEntry, len(s.entries))
 	for i := range s.entries {
 		e := &s.entries[i]
-		id := e.id()
-		entries[i] = videoEntry{
+		id := e.ID()
+		entries[i] = VideoEntry{
 			ID: id, Title: e.title(), Thumbnails: keyed(id), Duration: e.duration,
-			IsLiveBroadcast: e.live(), PublishedAtEstimate: estimate(e.published, s.at).Format(withMillis),
-			ViewCount: e.views, Statistics: e.statistics(),
+			IsLiveBroadcast: e.live(), PublishedAtEstimate: estimate(e.Published, s.at).Format(WithMillis),
+			ViewCount: e.Views, Statistics: e.statistics(),
 		}
 	}
 	return entries
 }
 
-func (s *sample) shorts() []shortEntry {
+func (s *Sample) shorts() []shortEntry {
 	entries := make([]shortEntry, len(s.entries))
 	for i := range s.entries {
 		e := &s.entries[i]
-		id := e.id()
+		id := e.ID()
 		entries[i] = shortEntry{
-			ID: id, Title: e.title(), ViewCount: e.views, Statistics: e.statistics(),
+			ID: id, Title: e.title(), ViewCount: e.Views, Statistics: e.statistics(),
 			Thumbnails: []thumbnail{{frame(id, "portrait"), 405, 720}, {frame(id, "portrait-high"), 1080, 1920}},
 		}
 	}
 	return entries
 }
 
-func (e *entry) statistics() entryStatistics {
-	return entryStatistics{e.z, e.ratio, e.positive(), e.negative()}
+func (e *entry) statistics() EntryStatistics {
+	return EntryStatistics{e.z, e.ratio, e.positive(), e.negative()}
 }
 
-func (s *sample) statistics() channelStatistics {
-	t := channelStatistics{
+// Statistics are what the service tells of a sample.
+func (s *Sample) Statistics() ChannelStatistics {
+	t := ChannelStatistics{
 		SubscriberCount:                s.subscribers,
 		SubscriberCountRaw:             roughly(s.subscribers) + " subscribers",
 		ViewCountEstimate:              s.mean * float64(s.total),
@@ -96,14 +98,14 @@ func (s *sample) statistics() channelStatistics {
 }
 
 // datedStatistics are what a list of shorts does not show: it has neither dates nor durations.
-func (s *sample) datedStatistics(t *channelStatistics) {
-	if s.kind == short || len(s.entries) == 0 {
+func (s *Sample) datedStatistics(t *ChannelStatistics) {
+	if s.kind == Short || len(s.entries) == 0 {
 		return
 	}
 	t.VideosCountRaw = roughly(int64(s.total)) + " videos"
 	t.AverageVideoDurationEstimate = new(s.length)
-	t.LastPublishedAtEstimate = new(estimate(s.newest, s.at).Format(withMillis))
-	t.OldestParsedPublishedAtEstimate = new(estimate(s.entries[len(s.entries)-1].published, s.at).Format(withMillis))
+	t.LastPublishedAtEstimate = new(estimate(s.newest, s.at).Format(WithMillis))
+	t.OldestParsedPublishedAtEstimate = new(estimate(s.entries[len(s.entries)-1].Published, s.at).Format(WithMillis))
 }
 
 func count(yes bool) int {
@@ -125,9 +127,9 @@ func keyed(id string) thumbnails {
 	}
 }
 
-func (u *upload) isLive() bool { return u.kind == video && hash(u.address())%50 == 0 }
+func (u *Upload) isLive() bool { return u.Kind == Video && Hash(u.address())%50 == 0 }
 
-func (u *upload) live() map[string]bool {
+func (u *Upload) live() map[string]bool {
 	if u.isLive() {
 		return map[string]bool{"wasLive": true}
 	}
@@ -135,9 +137,9 @@ func (u *upload) live() map[string]bool {
 }
 
 // counts are the two numbers that creators may hide.
-func (u *upload) counts(g gaps, at time.Time) (comments, likes *int64) {
+func (u *Upload) counts(g Gaps, at time.Time) (comments, likes *int64) {
 	if !g.commentsDisabled {
-		comments = new(u.comments(at))
+		comments = new(u.Comments(at))
 	}
 	if !g.likesHidden {
 		likes = new(u.likes(at))
@@ -145,7 +147,8 @@ func (u *upload) counts(g gaps, at time.Time) (comments, likes *int64) {
 	return comments, likes
 }
 
-func (l *library) detailsAnswer(id string, now time.Time) any {
+// DetailsAnswer is what the service knows of an upload.
+func (l *Library) DetailsAnswer(id string, now time.Time) any {
 	at := measured(now)
 	u, ok := l.find(id, at)
 	g := u.knownGaps(ok)
@@ -154,24 +157,24 @@ func (l *library) detailsAnswer(id string, now time.Time) any {
 	}
 	comments, likes := u.counts(g, at)
 	s := detailSnippet{
-		CategoryID: u.channel.niche.categoryID, ChannelID: u.channel.id, ChannelTitle: u.channel.title,
-		Description: u.description(), IsLiveBroadcast: u.isLive(), PublishedAt: u.published.Format(noMillis),
+		CategoryID: u.Channel.Niche.categoryID, ChannelID: u.Channel.ID, ChannelTitle: u.Channel.title,
+		Description: u.description(), IsLiveBroadcast: u.isLive(), PublishedAt: u.Published.Format(noMillis),
 		Thumbnails: keyed(id), Title: u.title(), Duration: u.duration,
 	}
 	if !g.noLanguages {
-		s.DefaultAudioLanguage = languages[u.channel.language]
-		s.DefaultLanguage = new(languages[u.channel.language])
+		s.DefaultAudioLanguage = languages[u.Channel.language]
+		s.DefaultLanguage = new(languages[u.Channel.language])
 	}
-	return detailsAnswer{
+	return DetailsAnswer{
 		IDs: []string{id}, Time: now.Format(noMillis),
-		Items: []detailItem{{id, "video", s, detailStatistics{comments, likes, u.views(at)}}},
+		Items: []detailItem{{id, "video", s, DetailStatistics{comments, likes, u.Views(at)}}},
 	}
 }
 
 // knownGaps treats an upload that was not found as one that was deleted.
-func (u *upload) knownGaps(found bool) gaps {
+func (u *Upload) knownGaps(found bool) Gaps {
 	if !found {
-		return gaps{deleted: true}
+		return Gaps{deleted: true}
 	}
 	return u.gaps()
 }
@@ -179,7 +182,8 @@ func (u *upload) knownGaps(found bool) gaps {
 // maxComments is how many comments the interface gives of a video: the last ones.
 const maxComments = 100
 
-func (l *library) commentsAnswer(id string, now time.Time) any {
+// CommentsAnswer is the last comments under an upload, at most [maxComments].
+func (l *Library) CommentsAnswer(id string, now time.Time) any {
 	at := measured(now)
 	u, ok := l.find(id, at)
 	g := u.knownGaps(ok)
@@ -188,18 +192,18 @@ func (l *library) commentsAnswer(id string, now time.Time) any {
 	}
 	item := commentItem{ID: id, Comments: []comment{}}
 	if !g.commentsDisabled {
-		total := u.comments(at)
+		total := u.Comments(at)
 		item.Statistics.Count = total
 		for n := total - 1; n >= 0 && n >= total-maxComments; n-- {
 			item.Comments = append(item.Comments, u.comment(n, at))
 		}
 	}
-	return commentsAnswer{IDs: []string{id}, Items: []commentItem{item}, Time: now.Format(withMillis)}
+	return commentsAnswer{IDs: []string{id}, Items: []commentItem{item}, Time: now.Format(WithMillis)}
 }
 
 // comment is the n-th comment under u, as it stands at an instant.
-func (u *upload) comment(n int64, at time.Time) comment {
-	d := dice(u.channel.seed, aboutComment, u.address(), uint64(n))
+func (u *Upload) comment(n int64, at time.Time) comment {
+	d := Dice(u.Channel.Seed, aboutComment, u.address(), uint64(n))
 	v := u.voice()
 	written := u.reached(min(float64(n+1)/(u.potential*u.discussed), 1-1e-9)) // the last share is reached never
 	if written.After(at) {
@@ -210,12 +214,12 @@ func (u *upload) comment(n int64, at time.Time) comment {
 	c := comment{
 		AuthorText:  "@" + strings.ReplaceAll(pick(d, v.names), " ", "") + fmt.Sprint(d.IntN(10000)),
 		Text:        fill(pick(d, v.comments), u.topicName(), d, v),
-		PublishedAt: written.Format(withMillis), PublishedAtRaw: ago(at.Sub(written)),
+		PublishedAt: written.Format(WithMillis), PublishedAtRaw: ago(at.Sub(written)),
 		LikesCount: likes, LikesCountRaw: likes, ReplyCount: replies, ReplyCountRaw: replies,
 	}
 	c.AuthorChannelID = "UC" + spell(d.Uint64(), d.Uint64())
-	if chance(d, 0.02) {
-		c.AuthorIsChannelOwner, c.AuthorChannelID, c.AuthorText = true, u.channel.id, u.channel.handle
+	if Chance(d, 0.02) {
+		c.AuthorIsChannelOwner, c.AuthorChannelID, c.AuthorText = true, u.Channel.ID, u.Channel.handle
 	}
 	face := "https://thumbs.simulator.invalid/ch/" + c.AuthorChannelID
 	c.AuthorThumbnail = []thumbnail{{face + "=s48", 48, 48}, {face + "=s88", 88, 88}, {face + "=s176", 176, 176}}
@@ -225,7 +229,8 @@ func (u *upload) comment(n int64, at time.Time) comment {
 // maxEvents bounds a transcript.
 const maxEvents = 600
 
-func (l *library) transcriptAnswer(id string, now time.Time) any {
+// TranscriptAnswer is what is said in an upload, at most [maxEvents] events.
+func (l *Library) TranscriptAnswer(id string, now time.Time) any {
 	u, ok := l.find(id, measured(now))
 	g := u.knownGaps(ok)
 	if g.deleted || g.transcript == transcript404 {
@@ -242,8 +247,8 @@ func (l *library) transcriptAnswer(id string, now time.Time) any {
 }
 
 // transcript is all that is said: an event every two to four seconds.
-func (u *upload) transcript() transcriptItem {
-	d := dice(u.channel.seed, aboutTranscript, u.address())
+func (u *Upload) transcript() transcriptItem {
+	d := Dice(u.Channel.Seed, aboutTranscript, u.address())
 	v, topic := u.voice(), u.topicName()
 	var events []event
 	var said []string
@@ -255,7 +260,7 @@ func (u *upload) transcript() transcriptItem {
 		said = append(said, e.Text)
 		start = next
 	}
-	return transcriptItem{ID: u.id(), Events: slices.Clip(events), Transcript: strings.Join(said, " ")}
+	return transcriptItem{ID: u.ID(), Events: slices.Clip(events), Transcript: strings.Join(said, " ")}
 }
 
 // chatter is a spread of up to a tenth around an estimate.

@@ -1,4 +1,4 @@
-package simulator
+package library
 
 import (
 	"fmt"
@@ -10,18 +10,18 @@ import (
 
 // channel is what does not change about a channel.
 type channel struct {
-	seed        uint64
+	Seed        uint64
 	index       int
-	id          string
+	ID          string
 	handle      string
 	title       string
 	description string
 	keywords    []string
-	niche       *niche
+	Niche       *niche
 	field       int   // index of niche
 	topics      []int // indexes into niche.topics; the first is its main one
 	language    int
-	gone        bool    // the channel endpoints know it no more
+	Gone        bool    // the channel endpoints know it no more
 	subscribers float64 // in the beginning
 	growth      float64 // of subscribers, a year
 	rpm         float64
@@ -32,15 +32,16 @@ type channel struct {
 	lines       [2]line // by kind
 }
 
-// kind of upload.
-type kind int
+// Kind is a kind of upload.
+type Kind int
 
+// The kinds. A channel may publish both.
 const (
-	video kind = iota
-	short
+	Video Kind = iota
+	Short
 )
 
-func (k kind) String() string { return [2]string{"video", "short"}[k] }
+func (k Kind) String() string { return [2]string{"video", "short"}[k] }
 
 // line is a channel's schedule of one kind of upload, without end: number n comes
 // out every*n after the first, give or take. A line that is never used has every 0.
@@ -53,32 +54,32 @@ type line struct {
 	length float64 // median duration in seconds
 }
 
-// dawn is before anything: no library holds an older upload. It lies well before
+// Dawn is before anything: no library holds an older upload. It lies well before
 // the clock of a synctest bubble, so that channels have a past even there.
-var dawn = time.Date(1995, time.January, 1, 0, 0, 0, 0, time.UTC)
+var Dawn = time.Date(1995, time.January, 1, 0, 0, 0, 0, time.UTC)
 
 func newChannel(seed uint64, index int) *channel {
-	d := dice(seed, aboutChannel, uint64(index))
-	c := &channel{seed: seed, index: index, field: index % len(niches), language: pickLanguage(d)}
-	c.id = "UC" + spell(hash(seed, uint64(aboutChannelID), uint64(index)), hash(seed, uint64(aboutChannelID), uint64(index), 1))
-	c.niche = &niches[c.field]
-	c.topics = d.Perm(len(c.niche.topics))[:1+d.IntN(3)]
+	d := Dice(seed, aboutChannel, uint64(index))
+	c := &channel{Seed: seed, index: index, field: index % len(Niches), language: pickLanguage(d)}
+	c.ID = "UC" + spell(Hash(seed, uint64(aboutChannelID), uint64(index)), Hash(seed, uint64(aboutChannelID), uint64(index), 1))
+	c.Niche = &Niches[c.field]
+	c.topics = d.Perm(len(c.Niche.Topics))[:1+d.IntN(3)]
 	c.name(d)
-	c.gone = chance(d, 0.015)
+	c.Gone = Chance(d, 0.015)
 	c.subscribers = math.Exp(10.5 + 1.9*d.NormFloat64())
 	c.growth = 0.02 + 0.3*d.Float64()
-	c.rpm = c.niche.rpm * math.Exp(0.3*d.NormFloat64())
-	c.adsense = chance(d, 0.85)
+	c.rpm = c.Niche.rpm * math.Exp(0.3*d.NormFloat64())
+	c.adsense = Chance(d, 0.85)
 	c.classify(d)
 	for k := range c.lines {
-		c.lines[k] = newLine(c, kind(k))
+		c.lines[k] = newLine(c, Kind(k))
 	}
 	return c
 }
 
 // pickLanguage gives two channels in five to the first language.
 func pickLanguage(d *rand.Rand) int {
-	if chance(d, 0.4) {
+	if Chance(d, 0.4) {
 		return 0
 	}
 	return 1 + d.IntN(len(languages)-1)
@@ -86,30 +87,30 @@ func pickLanguage(d *rand.Rand) int {
 
 func (c *channel) name(d *rand.Rand) {
 	v := &voices[c.language]
-	topic := c.niche.topics[c.topics[0]].names[c.language]
+	topic := c.Niche.Topics[c.topics[0]].Names[c.language]
 	c.title = fill(pick(d, v.brands), capitals(topic), d, v)
 	c.description = paragraphs(v, topic, d, 1+d.IntN(3))
-	c.handle = fmt.Sprintf("%s%03d", strings.ReplaceAll(strings.ToLower(c.niche.topics[c.topics[0]].names[0]), " ", ""), c.index)
-	if chance(d, 0.7) { // seen with and without it
+	c.handle = fmt.Sprintf("%s%03d", strings.ReplaceAll(strings.ToLower(c.Niche.Topics[c.topics[0]].Names[0]), " ", ""), c.index)
+	if Chance(d, 0.7) { // seen with and without it
 		c.handle = "@" + c.handle
 	}
 	for _, t := range c.topics {
-		c.keywords = append(c.keywords, c.niche.topics[t].names[c.language])
+		c.keywords = append(c.keywords, c.Niche.Topics[t].Names[c.language])
 	}
 }
 
 func (c *channel) classify(d *rand.Rand) {
 	c.quality = pick(d, []string{"negative", "neutral", "neutral", "positive", "positive", ""})
-	if chance(d, 0.95) {
-		c.faceless = new(chance(d, c.niche.faceless))
+	if Chance(d, 0.95) {
+		c.faceless = new(Chance(d, c.Niche.faceless))
 	}
-	if chance(d, 0.9) {
-		c.sponsored = new(chance(d, 0.3))
+	if Chance(d, 0.9) {
+		c.sponsored = new(Chance(d, 0.3))
 	}
 }
 
-func newLine(c *channel, k kind) line {
-	d := dice(c.seed, aboutLine, uint64(c.index), uint64(k))
+func newLine(c *channel, k Kind) line {
+	d := Dice(c.Seed, aboutLine, uint64(c.index), uint64(k))
 	l := line{
 		depth:  20 + d.IntN(101),
 		median: c.subscribers * math.Exp(-2+0.8*d.NormFloat64()),
@@ -117,8 +118,8 @@ func newLine(c *channel, k kind) line {
 		length: 300 + 1200*d.Float64(),
 	}
 	days := 1 + 9*d.Float64()
-	if k == short {
-		if chance(d, 0.2) {
+	if k == Short {
+		if Chance(d, 0.2) {
 			return line{}
 		}
 		days /= 2
@@ -126,18 +127,18 @@ func newLine(c *channel, k kind) line {
 		l.length = 15 + 30*d.Float64()
 	}
 	l.every = time.Duration(days * 24 * float64(time.Hour)).Round(time.Minute)
-	l.first = dawn.Add(time.Duration(d.Int64N(int64(l.every))).Truncate(time.Second))
+	l.first = Dawn.Add(time.Duration(d.Int64N(int64(l.every))).Truncate(time.Second))
 	return l
 }
 
 // subscribersAt is the audience at an instant.
 func (c *channel) subscribersAt(at time.Time) int64 {
-	years := at.Sub(dawn).Hours() / (24 * 365)
+	years := at.Sub(Dawn).Hours() / (24 * 365)
 	return int64(c.subscribers * (1 + c.growth*years))
 }
 
 // latest is the number of the newest upload of kind k that is out; -1 if there is none.
-func (c *channel) latest(k kind, at time.Time) int {
+func (c *channel) latest(k Kind, at time.Time) int {
 	l := c.lines[k]
 	if l.every == 0 || at.Before(l.first) {
 		return -1
@@ -151,8 +152,8 @@ func (c *channel) latest(k kind, at time.Time) int {
 
 // published is when number n came or comes out: late by up to four fifths of the
 // interval, so that numbers stay in order.
-func (c *channel) published(k kind, n int) time.Time {
+func (c *channel) published(k Kind, n int) time.Time {
 	l := c.lines[k]
-	late := unit(hash(c.seed, uint64(aboutTime), uint64(c.index), uint64(k), uint64(n))) * 0.8 * float64(l.every)
+	late := Unit(Hash(c.Seed, uint64(aboutTime), uint64(c.index), uint64(k), uint64(n))) * 0.8 * float64(l.every)
 	return l.first.Add(time.Duration(n)*l.every + time.Duration(late).Truncate(time.Second))
 }

@@ -1,4 +1,4 @@
-package simulator
+package library
 
 // The answers, with their fields in the order in which the interface lists them.
 // A pointer is a field that may be null, omitempty one that may be absent.
@@ -17,9 +17,8 @@ type thumbnails struct {
 
 // Interface, Outlier hit.
 
-type searchAnswer = listing[hitShape]
-
-type hitShape struct {
+// HitShape is an outlier as searches answer it.
+type HitShape struct {
 	ID             string          `json:"id"`
 	Kind           string          `json:"kind"`
 	Snippet        hitSnippet      `json:"snippet"`
@@ -74,7 +73,8 @@ type classification struct {
 
 // A hit of the channel searches, which the interface does not show.
 
-type channelShape struct {
+// ChannelShape is a channel as searches answer it.
+type ChannelShape struct {
 	ID      string `json:"id"`
 	Snippet struct {
 		Handle      *string  `json:"handle"`
@@ -97,7 +97,8 @@ type channelShape struct {
 
 // Interface, Channel with videos and Channel with shorts.
 
-type channelAnswer struct {
+// ChannelAnswer is the answer about a channel.
+type ChannelAnswer struct {
 	ID   string      `json:"id"`
 	Time string      `json:"time"`
 	Item channelItem `json:"item"`
@@ -108,9 +109,9 @@ type channelItem struct {
 	ID         string            `json:"id"`
 	Kind       string            `json:"kind"`
 	Snippet    channelSnippet    `json:"snippet"`
-	Videos     *[]videoEntry     `json:"videos,omitempty"`
+	Videos     *[]VideoEntry     `json:"videos,omitempty"`
 	Shorts     *[]shortEntry     `json:"shorts,omitempty"`
-	Statistics channelStatistics `json:"statistics"`
+	Statistics ChannelStatistics `json:"statistics"`
 }
 
 type channelSnippet struct {
@@ -121,7 +122,8 @@ type channelSnippet struct {
 	Thumbnails  thumbnails `json:"thumbnails"`
 }
 
-type videoEntry struct {
+// VideoEntry is a video of a channel.
+type VideoEntry struct {
 	ID                  string          `json:"id"`
 	Title               string          `json:"title"`
 	Thumbnails          thumbnails      `json:"thumbnails"`
@@ -129,7 +131,7 @@ type videoEntry struct {
 	IsLiveBroadcast     map[string]bool `json:"isLiveBroadcast"`
 	PublishedAtEstimate string          `json:"publishedAtEstimate"`
 	ViewCount           int64           `json:"viewCount"`
-	Statistics          entryStatistics `json:"statistics"`
+	Statistics          EntryStatistics `json:"statistics"`
 }
 
 type shortEntry struct {
@@ -137,17 +139,19 @@ type shortEntry struct {
 	Title      string          `json:"title"`
 	Thumbnails []thumbnail     `json:"thumbnails"`
 	ViewCount  int64           `json:"viewCount"`
-	Statistics entryStatistics `json:"statistics"`
+	Statistics EntryStatistics `json:"statistics"`
 }
 
-type entryStatistics struct {
+// EntryStatistics are how an upload compares with its channel.
+type EntryStatistics struct {
 	ZScore            float64 `json:"zScore"`
 	AverageViewsRatio float64 `json:"averageViewsRatio"`
 	IsPositiveOutlier bool    `json:"isPositiveOutlier"`
 	IsNegativeOutlier bool    `json:"isNegativeOutlier"`
 }
 
-type channelStatistics struct {
+// ChannelStatistics are those of a sample.
+type ChannelStatistics struct {
 	SubscriberCount                 int64    `json:"subscriberCount"`
 	SubscriberCountRaw              string   `json:"subscriberCountRaw"`
 	ViewCountEstimate               float64  `json:"viewCountEstimate"`
@@ -169,7 +173,8 @@ type channelStatistics struct {
 
 // Interface, Video details.
 
-type detailsAnswer struct {
+// DetailsAnswer is the answer about a video.
+type DetailsAnswer struct {
 	IDs   []string     `json:"ids"`
 	Time  string       `json:"time"`
 	Items []detailItem `json:"items"`
@@ -179,7 +184,7 @@ type detailItem struct {
 	ID         string           `json:"id"`
 	Kind       string           `json:"kind"`
 	Snippet    detailSnippet    `json:"snippet"`
-	Statistics detailStatistics `json:"statistics"`
+	Statistics DetailStatistics `json:"statistics"`
 }
 
 type detailSnippet struct {
@@ -196,7 +201,8 @@ type detailSnippet struct {
 	Duration             int64      `json:"duration"`
 }
 
-type detailStatistics struct {
+// DetailStatistics are the counts of a video.
+type DetailStatistics struct {
 	CommentCount *int64 `json:"commentCount"`
 	LikeCount    *int64 `json:"likeCount"`
 	ViewCount    int64  `json:"viewCount"`
@@ -252,60 +258,4 @@ type event struct {
 	DurationMs int64  `json:"durationMs"`
 	EndMs      int64  `json:"endMs"`
 	Text       string `json:"text"`
-}
-
-// Interface, Scan record.
-
-type scanAnswer struct {
-	ID        string    `json:"id"`
-	Name      string    `json:"name"`
-	Status    string    `json:"status"`
-	Input     scanInput `json:"input"`
-	EndedAt   *string   `json:"endedAt"`
-	CreatedAt string    `json:"createdAt"`
-	UpdatedAt string    `json:"updatedAt"`
-}
-
-type scanInput struct {
-	Query     []string `json:"query"`
-	Threshold any      `json:"threshold"` // scanThreshold or a number
-}
-
-type scanThreshold struct {
-	Channels      int64 `json:"channels"`
-	OutlierVideos int64 `json:"outlierVideos"`
-}
-
-// Interface, Errors. The text of status is not shown there; services of this shape say "error".
-
-type errorAnswer struct {
-	Error  any    `json:"error"`
-	Status string `json:"status"`
-}
-
-type simpleError struct {
-	Message string `json:"message"`
-}
-
-type validationError struct {
-	Errors []complaint `json:"errors"`
-}
-
-type complaint struct {
-	Code       string   `json:"code"`
-	Validation string   `json:"validation"`
-	Message    string   `json:"message"`
-	Path       []string `json:"path"`
-}
-
-type rateLimitError struct {
-	Message   string    `json:"message"`
-	RateLimit rateLimit `json:"rateLimit"`
-}
-
-type rateLimit struct {
-	Limit     int    `json:"limit"`
-	Current   int    `json:"current"`
-	Remaining int    `json:"remaining"`
-	ResetTime string `json:"resetTime"`
 }

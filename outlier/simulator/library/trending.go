@@ -1,4 +1,4 @@
-package simulator
+package library
 
 import (
 	"cmp"
@@ -12,8 +12,8 @@ import (
 // known. The answer is one that a service of this shape might give, anew each day:
 // the forms of titles under which most outliers came out in the week before.
 
-// format is a form of titles.
-type format struct {
+// Format is a form of titles.
+type Format struct {
 	Pattern  string          `json:"pattern"` // as of titlePattern
 	Language string          `json:"language"`
 	Outliers momentum        `json:"outliers"`
@@ -41,43 +41,43 @@ type exampleScores struct {
 }
 
 const (
-	maxFormats  = 20
+	MaxFormats  = 20 // at most are trending
 	maxExamples = 3
 	week        = 7 * 24 * time.Hour
 )
 
-// trendingFormats are those of the day, the most frequent first.
-func (l *library) trendingFormats(now time.Time) []format {
-	x := l.index(now.Truncate(24 * time.Hour))
-	fresh := make([][]*hit, len(languages)) // of two weeks, by language
-	for _, h := range x.hits {
-		if h.published.After(x.at.Add(-2 * week)) {
-			fresh[h.channel.language] = append(fresh[h.channel.language], h)
+// TrendingFormats are those of the day, the most frequent first.
+func (l *Library) TrendingFormats(now time.Time) []Format {
+	x := l.Index(now.Truncate(24 * time.Hour))
+	fresh := make([][]*Hit, len(languages)) // of two weeks, by language
+	for _, h := range x.Hits {
+		if h.Published.After(x.At.Add(-2 * week)) {
+			fresh[h.Channel.language] = append(fresh[h.Channel.language], h)
 		}
 	}
-	all := []format{}
+	all := []Format{}
 	for language, v := range voices {
 		for _, template := range slices.Concat(v.titles, v.shorts) {
-			if f := formatOf(template, fresh[language], x.at); f.Outliers.Week > 0 {
+			if f := formatOf(template, fresh[language], x.At); f.Outliers.Week > 0 {
 				f.Language = languages[language]
 				all = append(all, f)
 			}
 		}
 	}
-	slices.SortStableFunc(all, func(f, g format) int { return cmp.Compare(g.Outliers.Week, f.Outliers.Week) })
-	return all[:min(maxFormats, len(all))]
+	slices.SortStableFunc(all, func(f, g Format) int { return cmp.Compare(g.Outliers.Week, f.Outliers.Week) })
+	return all[:min(MaxFormats, len(all))]
 }
 
 // placeholder is a part of a template that titles fill in, see [voice].
 var placeholder = regexp.MustCompile(`\{[tna]\}`)
 
 // formatOf is what became of a template of titles among hits of two weeks.
-func formatOf(template string, hits []*hit, at time.Time) format {
-	f := format{Pattern: placeholder.ReplaceAllString(template, "*") + "*", Niches: []string{}, Examples: []formatExample{}}
+func formatOf(template string, hits []*Hit, at time.Time) Format {
+	f := Format{Pattern: placeholder.ReplaceAllString(template, "*") + "*", Niches: []string{}, Examples: []formatExample{}}
 	f.Pattern = strings.ReplaceAll(f.Pattern, "**", "*")
 	wanted := strings.ToLower(f.Pattern)
-	hits = slices.DeleteFunc(slices.Clone(hits), func(h *hit) bool { return !matches(wanted, h.lower) })
-	slices.SortStableFunc(hits, func(g, h *hit) int { return cmp.Compare(h.ratio, g.ratio) })
+	hits = slices.DeleteFunc(slices.Clone(hits), func(h *Hit) bool { return !matches(wanted, h.lower) })
+	slices.SortStableFunc(hits, func(g, h *Hit) int { return cmp.Compare(h.ratio, g.ratio) })
 	for _, h := range hits {
 		f.add(h, at)
 	}
@@ -88,17 +88,17 @@ func formatOf(template string, hits []*hit, at time.Time) format {
 }
 
 // add counts a hit in.
-func (f *format) add(h *hit, at time.Time) {
-	if !h.published.After(at.Add(-week)) {
+func (f *Format) add(h *Hit, at time.Time) {
+	if !h.Published.After(at.Add(-week)) {
 		f.Outliers.WeekBefore++
 		return
 	}
 	f.Outliers.Week++
-	if !slices.Contains(f.Niches, h.channel.niche.name) {
-		f.Niches = append(f.Niches, h.channel.niche.name)
+	if !slices.Contains(f.Niches, h.Channel.Niche.Name) {
+		f.Niches = append(f.Niches, h.Channel.Niche.Name)
 	}
 	if len(f.Examples) < maxExamples {
-		scores := exampleScores{unless(h.gaps.unscored, h.z), h.ratio}
-		f.Examples = append(f.Examples, formatExample{h.id(), h.title, h.kind.String(), scores})
+		scores := exampleScores{unless(h.Gaps.unscored, h.z), h.ratio}
+		f.Examples = append(f.Examples, formatExample{h.ID(), h.Title, h.Kind.String(), scores})
 	}
 }

@@ -1,25 +1,26 @@
-package simulator
+package library
 
 // niche is a neighbourhood of topics: a channel stays within one, and a semantic
 // search that means a topic also finds, further down, its neighbours.
 type niche struct {
-	name       string
+	Name       string
 	words      string // what else people call it, in English
 	categoryID string // of video details
 	rpm        float64
 	faceless   float64 // share of channels without a face
-	topics     []topic
+	Topics     []topic
 }
 
 // topic is what a video is about: its names in the order of [languages].
 type topic struct {
-	names [8]string
+	Names [8]string
 	words string // further words that mean it, in English
 }
 
 var languages = [8]string{"en", "de", "es", "fr", "pt", "ja", "ko", "ar"}
 
-var niches = []niche{
+// Niches are what channels are about.
+var Niches = []niche{
 	{"coffee", "coffee cafe barista caffeine beans brew brewing", "26", 6.5, 0.3, []topic{
 		{[8]string{"home espresso", "Espresso zu Hause", "espresso en casa", "espresso maison", "espresso em casa", "おうちエスプレッソ", "홈 에스프레소", "إسبريسو منزلي"}, "machine portafilter crema shot dial"},
 		{[8]string{"moka pot", "Mokakanne", "cafetera italiana", "cafetière italienne", "cafeteira italiana", "マキネッタ", "모카포트", "إبريق الموكا"}, "stovetop bialetti italian"},

@@ -1,4 +1,4 @@
-package simulator
+package library
 
 import (
 	"fmt"
@@ -41,38 +41,38 @@ func paragraphs(v *voice, topic string, d *rand.Rand, n int) string {
 	return strings.Join(lines, "\n\n")
 }
 
-func (u *upload) voice() *voice { return &voices[u.channel.language] }
+func (u *Upload) voice() *voice { return &voices[u.Channel.language] }
 
 // topicName is the topic in the channel's language.
-func (u *upload) topicName() string {
-	return u.channel.niche.topics[u.topic].names[u.channel.language]
+func (u *Upload) topicName() string {
+	return u.Channel.Niche.Topics[u.Topic].Names[u.Channel.language]
 }
 
-func (u *upload) title() string {
-	d := dice(u.channel.seed, aboutTitle, u.address())
+func (u *Upload) title() string {
+	d := Dice(u.Channel.Seed, aboutTitle, u.address())
 	v := u.voice()
-	if chance(d, 0.01) {
+	if Chance(d, 0.01) {
 		return fill(pick(d, hostile), u.topicName(), d, v)
 	}
 	templates := v.titles
-	if u.kind == short {
+	if u.Kind == Short {
 		templates = v.shorts
 	}
 	t := fill(pick(d, templates), u.topicName(), d, v)
-	if u.kind == video && chance(d, 0.1) {
+	if u.Kind == Video && Chance(d, 0.1) {
 		t = strings.ToUpper(t)
 	}
-	if chance(d, 0.25) {
+	if Chance(d, 0.25) {
 		t += " " + pick(d, decorations)
 	}
-	if u.kind == short && chance(d, 0.4) {
+	if u.Kind == Short && Chance(d, 0.4) {
 		t += " #shorts"
 	}
 	return t
 }
 
-func (u *upload) description() string {
-	d := dice(u.channel.seed, aboutDescription, u.address())
+func (u *Upload) description() string {
+	d := Dice(u.Channel.Seed, aboutDescription, u.address())
 	return paragraphs(u.voice(), u.topicName(), d, d.IntN(6))
 }
 

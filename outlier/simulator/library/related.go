@@ -1,4 +1,4 @@
-package simulator
+package library
 
 import (
 	"net/url"
@@ -16,17 +16,17 @@ const (
 // seedNames are the parameters that name seeds.
 var seedNames = []string{"title", "videoId", "thumbnailVideoId", "relatedChannelId"}
 
-// related returns all hits that resemble a seed in p, the nearest first. Without
+// Related returns all hits that resemble a seed in p, the nearest first. Without
 // a seed there is nothing to resemble, and everything is found, in no order that
 // means anything.
-func (x *index) related(p url.Values, l *library) []*hit {
+func (x *Index) Related(p url.Values, l *Library) []*Hit {
 	if !slices.ContainsFunc(seedNames, p.Has) {
-		salt := hash(l.seed, uint64(aboutNoise))
-		return seek(x.hits, p, &hitTerms, aim[*hit]{score: func(h *hit) (float64, bool) { return unit(hash(salt, h.address())), true }})
+		salt := Hash(l.Seed, uint64(aboutNoise))
+		return seek(x.Hits, p, &hitTerms, aim[*Hit]{score: func(h *Hit) (float64, bool) { return Unit(Hash(salt, h.address())), true }})
 	}
 	s := x.seeds(p, l)
 	resembles := best(s.scores)
-	return seek(x.hits, p, &hitTerms, aim[*hit]{most: limitOf(p), score: func(h *hit) (float64, bool) {
+	return seek(x.Hits, p, &hitTerms, aim[*Hit]{most: limitOf(p), score: func(h *Hit) (float64, bool) {
 		r, ok := resembles(h)
 		return r, ok && !s.has(h)
 	}})
@@ -35,33 +35,33 @@ func (x *index) related(p url.Values, l *library) []*hit {
 // seeds are what a related search starts from.
 type seeds struct {
 	lexical  bool
-	scores   []score[*hit] // one for each seed
+	scores   []score[*Hit] // one for each seed
 	uploads  []uint64      // by address
 	channels []*channel
 }
 
-func (s *seeds) has(h *hit) bool {
-	return slices.Contains(s.uploads, h.address()) || slices.Contains(s.channels, h.channel)
+func (s *seeds) has(h *Hit) bool {
+	return slices.Contains(s.uploads, h.address()) || slices.Contains(s.channels, h.Channel)
 }
 
 // seeds reads the seeds in p. What the library does not know resembles nothing.
-func (x *index) seeds(p url.Values, l *library) *seeds {
+func (x *Index) seeds(p url.Values, l *Library) *seeds {
 	s := &seeds{lexical: p.Get("by") == "lexical"}
 	for _, title := range p["title"] {
-		s.add(meaning(title, l.seed))
+		s.add(meaning(title, l.Seed))
 	}
 	for _, id := range p["videoId"] {
-		if u, ok := l.find(id, x.at); ok {
+		if u, ok := l.find(id, x.At); ok {
 			s.add(u.intent())
 			s.uploads = append(s.uploads, u.address())
 		}
 	}
-	if u, ok := l.find(p.Get("thumbnailVideoId"), x.at); ok {
+	if u, ok := l.find(p.Get("thumbnailVideoId"), x.At); ok {
 		s.scores = append(s.scores, u.looksLike())
 		s.uploads = append(s.uploads, u.address())
 	}
 	for _, id := range p["relatedChannelId"] {
-		if c, ok := l.byID[id]; ok {
+		if c, ok := l.ByID[id]; ok {
 			s.add(c.intent())
 			s.channels = append(s.channels, c)
 		}
@@ -78,15 +78,15 @@ func (s *seeds) add(i intent) {
 }
 
 // sharedWords finds hits that have any of the words, by how many.
-func (i intent) sharedWords(h *hit) (float64, bool) {
+func (i intent) sharedWords(h *Hit) (float64, bool) {
 	n := shared(i.wanted, h.words)
-	return n + closeness*unit(hash(i.salt, h.address())), n > 0
+	return n + closeness*Unit(Hash(i.salt, h.address())), n > 0
 }
 
 // intent is to find more of the same.
-func (u *upload) intent() intent {
-	i := about(u.channel.field, u.topic)
-	i.wanted, i.salt = meantWords(words(u.title())), hash(u.channel.seed, uint64(aboutNoise), u.address())
+func (u *Upload) intent() intent {
+	i := about(u.Channel.field, u.Topic)
+	i.wanted, i.salt = meantWords(words(u.title())), Hash(u.Channel.Seed, uint64(aboutNoise), u.address())
 	return i
 }
 
@@ -96,15 +96,15 @@ func (c *channel) intent() intent {
 	for _, t := range c.topics[1:] {
 		i.topics[c.field][t] = besides
 	}
-	i.wanted, i.salt = meantWords(words(c.title)), hash(c.seed, uint64(aboutNoise), uint64(c.index))
+	i.wanted, i.salt = meantWords(words(c.title)), Hash(c.Seed, uint64(aboutNoise), uint64(c.index))
 	return i
 }
 
 // about is the intent to find a topic, and then its neighbours.
 func about(niche, topic int) intent {
-	i := intent{known: true, topics: make([][]float64, len(niches))}
-	for f := range niches {
-		i.topics[f] = make([]float64, len(niches[f].topics))
+	i := intent{known: true, topics: make([][]float64, len(Niches))}
+	for f := range Niches {
+		i.topics[f] = make([]float64, len(Niches[f].Topics))
 	}
 	for t := range i.topics[niche] {
 		i.topics[niche][t] = neighbour
@@ -114,11 +114,11 @@ func about(niche, topic int) intent {
 }
 
 // looksLike finds hits whose thumbnails are made in the same way.
-func (u *upload) looksLike() score[*hit] {
-	look, salt := u.channel.look(), hash(u.channel.seed, uint64(aboutLook), u.address())
-	return func(h *hit) (float64, bool) { return unit(hash(salt, h.address())), h.channel.look() == look }
+func (u *Upload) looksLike() score[*Hit] {
+	look, salt := u.Channel.look(), Hash(u.Channel.Seed, uint64(aboutLook), u.address())
+	return func(h *Hit) (float64, bool) { return Unit(Hash(salt, h.address())), h.Channel.look() == look }
 }
 
 func (c *channel) look() uint64 {
-	return hash(c.seed, uint64(aboutLook), uint64(c.index)) % looks
+	return Hash(c.Seed, uint64(aboutLook), uint64(c.index)) % looks
 }

@@ -1,4 +1,4 @@
-package simulator
+package library
 
 import (
 	"math"
@@ -24,11 +24,11 @@ const idle = " a an and at best for good home how i in is make making my of on t
 
 // queried aims at the queries of p, of which the best counts: several queries
 // find the union. Without a query all hits are found, the largest ratio first.
-func queried(p url.Values, seed uint64) aim[*hit] {
+func queried(p url.Values, seed uint64) aim[*Hit] {
 	if len(p["query"]) == 0 {
-		return aim[*hit]{score: func(h *hit) (float64, bool) { return h.ratio, true }}
+		return aim[*Hit]{score: func(h *Hit) (float64, bool) { return h.ratio, true }}
 	}
-	var scores []score[*hit]
+	var scores []score[*Hit]
 	for _, q := range p["query"] {
 		if p.Get("by") == "lexical" {
 			scores = append(scores, lexical(q))
@@ -36,7 +36,7 @@ func queried(p url.Values, seed uint64) aim[*hit] {
 			scores = append(scores, meaning(q, seed).ofHit)
 		}
 	}
-	return aim[*hit]{best(scores), limitOf(p)}
+	return aim[*Hit]{best(scores), limitOf(p)}
 }
 
 // limitOf is how many hits a search by meaning or by words finds.
@@ -61,14 +61,14 @@ func best[T entity](scores []score[T]) score[T] {
 
 // lexical finds hits that have every word of the query in the title or in the
 // channel's name. Scripts without spaces are searched inside words.
-func lexical(query string) score[*hit] {
+func lexical(query string) score[*Hit] {
 	wanted := strings.Fields(words(query))
 	for i, w := range wanted {
 		if isASCII(w) {
 			wanted[i] = " " + w + " "
 		}
 	}
-	return func(h *hit) (float64, bool) {
+	return func(h *Hit) (float64, bool) {
 		for _, w := range wanted {
 			if !strings.Contains(h.words, w) {
 				return 0, false
@@ -98,7 +98,7 @@ type intent struct {
 // meaning is the intent of a query.
 func meaning(query string, seed uint64) intent {
 	text := words(query)
-	i := intent{wanted: meantWords(text), salt: hash(seed, uint64(aboutNoise), hashText(text))}
+	i := intent{wanted: meantWords(text), salt: Hash(seed, uint64(aboutNoise), HashText(text))}
 	i.topics, i.known = topicScores(i.wanted, text)
 	return i
 }
@@ -107,13 +107,13 @@ func meantWords(text string) []string {
 	return slices.DeleteFunc(strings.Fields(text), func(w string) bool { return strings.Contains(idle, " "+w+" ") })
 }
 
-func (i intent) ofHit(h *hit) (float64, bool) {
-	return i.of(h.channel.field, h.topic, h.words, h.address())
+func (i intent) ofHit(h *Hit) (float64, bool) {
+	return i.of(h.Channel.field, h.Topic, h.words, h.address())
 }
 
 // of is how much a thing is meant that is about a topic of a niche and has some words.
 func (i intent) of(niche, topic int, text string, address uint64) (float64, bool) {
-	noise := unit(hash(i.salt, address))
+	noise := Unit(Hash(i.salt, address))
 	if !i.known {
 		return noise, noise > 1-strayShare
 	}
@@ -123,12 +123,12 @@ func (i intent) of(niche, topic int, text string, address uint64) (float64, bool
 
 // topicScores is how much each topic is meant, by niche and topic.
 func topicScores(wanted []string, text string) (scores [][]float64, known bool) {
-	for f := range niches {
-		n := &niches[f]
+	for f := range Niches {
+		n := &Niches[f]
 		var best float64
-		of := make([]float64, len(n.topics))
-		for i := range n.topics {
-			of[i] = n.topics[i].score(wanted, text)
+		of := make([]float64, len(n.Topics))
+		for i := range n.Topics {
+			of[i] = n.Topics[i].score(wanted, text)
 			best = max(best, of[i])
 		}
 		best = max(best, meant(wanted, " "+n.words+" "))
@@ -144,12 +144,12 @@ func topicScores(wanted []string, text string) (scores [][]float64, known bool) 
 // score is how much a query means the topic, by its name in any language or by
 // words that belong to it.
 func (t *topic) score(wanted []string, text string) float64 {
-	for _, name := range t.names {
+	for _, name := range t.Names {
 		if strings.Contains(text, words(name)) || !isASCII(name) && strings.Contains(text, strings.TrimSpace(words(name))) {
 			return named
 		}
 	}
-	return meant(wanted, words(t.names[0]+" "+t.words))
+	return meant(wanted, words(t.Names[0]+" "+t.words))
 }
 
 // meant is one half for one shared word, three quarters for two, and so on.

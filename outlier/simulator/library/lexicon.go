@@ -1,4 +1,4 @@
-package simulator
+package library
 
 // voice is how creators and viewers of one language talk. {t} stands for the
 // topic, {n} for a number from 2 to 99, {a} for a person's name.

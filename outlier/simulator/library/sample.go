@@ -1,4 +1,4 @@
-package simulator
+package library
 
 import (
 	"math"
@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// sample is the newest uploads of one kind of a channel, as measured at an
+// Sample is the newest uploads of one kind of a channel, as measured at an
 // instant. Every statistic that the service tells follows from it.
-type sample struct {
+type Sample struct {
 	channel     *channel
-	kind        kind
+	kind        Kind
 	at          time.Time
 	total       int // uploads ever
 	size        int // len(entries), which an index does not keep
@@ -26,12 +26,12 @@ type sample struct {
 }
 
 // address is the channel's place in the library.
-func (s *sample) address() uint64 { return uint64(s.channel.index) }
+func (s *Sample) address() uint64 { return uint64(s.channel.index) }
 
 // entry is one upload of a sample.
 type entry struct {
-	upload
-	views int64
+	Upload
+	Views int64
 	z     float64 // (views - mean) / deviation
 	ratio float64 // views / mean
 }
@@ -45,29 +45,29 @@ const (
 func (e *entry) positive() bool { return e.z >= positiveFrom }
 func (e *entry) negative() bool { return e.z <= negativeFrom }
 
-func (c *channel) sample(k kind, at time.Time) *sample {
+func (c *channel) Sample(k Kind, at time.Time) *Sample {
 	latest := c.latest(k, at)
-	s := &sample{channel: c, kind: k, at: at, total: latest + 1, subscribers: c.subscribersAt(at), words: words(c.title + " " + strings.Join(c.keywords, " "))}
+	s := &Sample{channel: c, kind: k, at: at, total: latest + 1, subscribers: c.subscribersAt(at), words: words(c.title + " " + strings.Join(c.keywords, " "))}
 	s.size = min(c.lines[k].depth, latest+1)
 	s.entries = make([]entry, 0, s.size)
 	for n := latest; n > latest-s.size; n-- {
 		u := c.upload(k, n)
-		s.entries = append(s.entries, entry{upload: u, views: u.views(at)})
+		s.entries = append(s.entries, entry{Upload: u, Views: u.Views(at)})
 	}
 	s.measure()
 	return s
 }
 
 // measure derives what follows from the views.
-func (s *sample) measure() {
+func (s *Sample) measure() {
 	if len(s.entries) == 0 {
 		return
 	}
 	n := float64(len(s.entries))
-	s.newest = s.entries[0].published
+	s.newest = s.entries[0].Published
 	views := make([]float64, len(s.entries))
 	for i := range s.entries {
-		views[i] = float64(s.entries[i].views)
+		views[i] = float64(s.entries[i].Views)
 		s.mean += views[i] / n
 		s.length += float64(s.entries[i].duration) / n
 	}
@@ -79,8 +79,8 @@ func (s *sample) measure() {
 	s.median = (views[len(views)/2] + views[(len(views)-1)/2]) / 2
 	for i := range s.entries {
 		e := &s.entries[i]
-		e.z = quotient(float64(e.views)-s.mean, s.deviation)
-		e.ratio = quotient(float64(e.views), s.mean)
+		e.z = quotient(float64(e.Views)-s.mean, s.deviation)
+		e.ratio = quotient(float64(e.Views), s.mean)
 	}
 }
 
@@ -93,8 +93,8 @@ func quotient(a, b float64) float64 {
 }
 
 // monthly is how many uploads of the sample's kind come out in 30 days.
-func (s *sample) monthly() float64 {
+func (s *Sample) monthly() float64 {
 	return quotient(30*24*float64(time.Hour), float64(s.channel.lines[s.kind].every))
 }
 
-func (s *sample) viewsPerSubscriber() float64 { return quotient(s.mean, float64(s.subscribers)) }
+func (s *Sample) viewsPerSubscriber() float64 { return quotient(s.mean, float64(s.subscribers)) }

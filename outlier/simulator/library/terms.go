@@ -1,16 +1,18 @@
-package simulator
+package library
 
 import (
 	"cmp"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // entity is what a search finds: an outlier, or a channel by one of its samples.
 type entity interface {
-	*hit | *sample
+	*Hit | *Sample
 	address() uint64 // its place in the library
 }
 
@@ -76,7 +78,7 @@ type aim[T entity] struct {
 func seek[T entity](all []T, p url.Values, t *terms[T], a aim[T]) []T {
 	found := nearestFirst(all, t.filters(p), a)
 	if p.Has("seed") {
-		shuffle(found, hashText(p.Get("seed")))
+		shuffle(found, HashText(p.Get("seed")))
 	}
 	if value, ok := t.orders[p.Get("sortBy")]; ok {
 		slices.SortStableFunc(found, by(value, p.Get("sortOrder") == "asc"))
@@ -113,7 +115,7 @@ func nearestFirst[T entity](all []T, keep filters[T], a aim[T]) []T {
 
 func shuffle[T entity](found []T, seed uint64) {
 	slices.SortFunc(found, func(v, w T) int {
-		return cmp.Compare(hash(seed, v.address()), hash(seed, w.address()))
+		return cmp.Compare(Hash(seed, v.address()), Hash(seed, w.address()))
 	})
 }
 
@@ -135,11 +137,26 @@ func by[T entity](value score[T], ascending bool) func(v, w T) int {
 
 // number reads a number or a date-time, as seconds.
 func number(s string) float64 {
-	if at, ok := moment(s); ok {
+	if at, ok := Moment(s); ok {
 		return seconds(at)
 	}
 	n, _ := strconv.ParseFloat(s, 64) // the rules let nothing else through
 	return n
+}
+
+var momentForm = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?Z$`)
+
+// Moment reads a date-time of the filters: seconds and their fraction may be missing.
+func Moment(v string) (time.Time, bool) {
+	if !momentForm.MatchString(v) {
+		return time.Time{}, false
+	}
+	layout := "2006-01-02T15:04:05Z"
+	if strings.Count(v, ":") == 1 {
+		layout = "2006-01-02T15:04Z"
+	}
+	t, err := time.Parse(layout, v)
+	return t, err == nil
 }
 
 func is(b *bool, value string) bool { return b != nil && *b == (value == "true") }

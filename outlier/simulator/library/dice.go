@@ -1,4 +1,4 @@
-package simulator
+package library
 
 import (
 	"encoding/base64"
@@ -23,17 +23,17 @@ const (
 	aboutNoise
 	aboutLook
 	aboutFound
-	aboutScan
+	AboutScan
 )
 
-// dice rolls numbers that follow from the seed, the subject and what it is about
+// Dice rolls numbers that follow from the seed, the subject and what it is about
 // alone, so that anything can be worked out at any time without being kept.
-func dice(seed uint64, s subject, of ...uint64) *rand.Rand {
-	return rand.New(rand.NewPCG(seed, hash(uint64(s), of...)))
+func Dice(seed uint64, s subject, of ...uint64) *rand.Rand {
+	return rand.New(rand.NewPCG(seed, Hash(uint64(s), of...)))
 }
 
-// hash mixes numbers into one (the finalizer of SplitMix64, chained).
-func hash(h uint64, vs ...uint64) uint64 {
+// Hash mixes numbers into one (the finalizer of SplitMix64, chained).
+func Hash(h uint64, vs ...uint64) uint64 {
 	h = scramble(h)
 	for _, v := range vs {
 		h = scramble(h ^ v)
@@ -48,8 +48,8 @@ func scramble(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// hashText is FNV-1a.
-func hashText(s string) uint64 {
+// HashText is FNV-1a.
+func HashText(s string) uint64 {
 	h := uint64(14695981039346656037)
 	for i := range len(s) {
 		h = (h ^ uint64(s[i])) * 1099511628211
@@ -57,12 +57,12 @@ func hashText(s string) uint64 {
 	return h
 }
 
-// unit maps a hash to [0, 1).
-func unit(h uint64) float64 { return float64(h>>11) / (1 << 53) }
+// Unit maps a hash to [0, 1).
+func Unit(h uint64) float64 { return float64(h>>11) / (1 << 53) }
 
 func pick[T any](d *rand.Rand, from []T) T { return from[d.IntN(len(from))] }
 
-func chance(d *rand.Rand, p float64) bool { return d.Float64() < p }
+func Chance(d *rand.Rand, p float64) bool { return d.Float64() < p }
 
 // spell writes the bits of vs in the alphabet of the interface's identifiers: 11
 // characters for one number, 22 for two.
@@ -94,7 +94,7 @@ func addressOf(seed uint64, id string) (address uint64, ok bool) {
 func encipher(seed, v uint64) uint64 {
 	left, right := uint32(v>>32), uint32(v)
 	for round := range uint64(4) {
-		left, right = right, left^uint32(hash(seed, round, uint64(right)))
+		left, right = right, left^uint32(Hash(seed, round, uint64(right)))
 	}
 	return uint64(left)<<32 | uint64(right)
 }
@@ -102,7 +102,7 @@ func encipher(seed, v uint64) uint64 {
 func decipher(seed, v uint64) uint64 {
 	left, right := uint32(v>>32), uint32(v)
 	for round := range uint64(4) {
-		left, right = right^uint32(hash(seed, 3-round, uint64(left))), left
+		left, right = right^uint32(Hash(seed, 3-round, uint64(left))), left
 	}
 	return uint64(left)<<32 | uint64(right)
 }

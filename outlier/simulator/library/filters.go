@@ -1,0 +1,51 @@
+package library
+
+import (
+	"slices"
+	"strings"
+	"time"
+)
+
+// hitTerms are the common filters and the values of sortBy (interface, Common
+// filters and GET /search/outliers), but for referenceId, which says in
+// which index to look.
+var hitTerms = terms[*Hit]{
+	ranges: map[string]score[*Hit]{
+		"averageViewsRatio":                 func(h *Hit) (float64, bool) { return h.ratio, true },
+		"zScore":                            func(h *Hit) (float64, bool) { return h.z, !h.Gaps.unscored },
+		"viewCount":                         func(h *Hit) (float64, bool) { return float64(h.Views), true },
+		"duration":                          func(h *Hit) (float64, bool) { return float64(h.duration), true },
+		"publishedAt":                       func(h *Hit) (float64, bool) { return seconds(h.Published), true },
+		"subscribersCount":                  func(h *Hit) (float64, bool) { return float64(h.sample.subscribers), true },
+		"channelAvgViews":                   func(h *Hit) (float64, bool) { return h.sample.mean, true },
+		"channelVideoCount":                 func(h *Hit) (float64, bool) { return float64(h.sample.size), true },
+		"channelAvgViewsToSubscribersRatio": func(h *Hit) (float64, bool) { return h.sample.viewsPerSubscriber(), true },
+		"rpmEstimation":                     func(h *Hit) (float64, bool) { return h.money.RPMFrom, !h.Gaps.unpriced },
+		"revenueEstimation":                 func(h *Hit) (float64, bool) { return h.money.RevenueFrom, !h.Gaps.unpriced },
+	},
+	choices: map[string]func(h *Hit, value string) bool{
+		"type":                         func(h *Hit, v string) bool { return h.Kind.String() == v },
+		"channelId":                    func(h *Hit, v string) bool { return h.Channel.ID == v },
+		"titlePattern":                 func(h *Hit, v string) bool { return matches(strings.ToLower(v), h.lower) },
+		"channelMonetizationAdsense":   func(h *Hit, v string) bool { return is(&h.Channel.adsense, v) },
+		"channelMonetizationSponsored": func(h *Hit, v string) bool { return is(h.Channel.sponsored, v) },
+		"classificationQuality":        func(h *Hit, v string) bool { return !h.Gaps.unclassified && h.Channel.quality == v },
+		"classificationIsFaceless":     func(h *Hit, v string) bool { return !h.Gaps.unclassified && is(h.Channel.faceless, v) },
+	},
+	lists: map[string]func(h *Hit, vs []string) bool{
+		"language": func(h *Hit, vs []string) bool { return slices.Contains(vs, languages[h.Channel.language]) },
+		"excludeKeyword": func(h *Hit, vs []string) bool {
+			return !slices.ContainsFunc(vs, func(v string) bool { return strings.Contains(h.lower, strings.ToLower(v)) })
+		},
+	},
+	orders: map[string]score[*Hit]{
+		"views":             func(h *Hit) (float64, bool) { return float64(h.Views), true },
+		"zScore":            func(h *Hit) (float64, bool) { return h.z, !h.Gaps.unscored },
+		"averageViewsRatio": func(h *Hit) (float64, bool) { return h.ratio, true },
+		"publishedAt":       func(h *Hit) (float64, bool) { return float64(h.Published.Unix()), true },
+		"revenue":           func(h *Hit) (float64, bool) { return h.money.RevenueFrom, !h.Gaps.unpriced },
+		"rpm":               func(h *Hit) (float64, bool) { return h.money.RPMFrom, !h.Gaps.unpriced },
+	},
+}
+
+func seconds(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }

@@ -1,0 +1,169 @@
+package library
+
+import (
+	"net/url"
+	"slices"
+	"time"
+)
+
+// Channel search: GET /search/channels and GET /search/channels/related, which the
+// interface names by their prices alone. Parameters and answer are those of
+// services of this shape.
+
+// channelTerms are the filters and the values of sortBy. A channel is found by one
+// of its samples: the one that filterBy names, or else that of its videos.
+var channelTerms = terms[*Sample]{
+	ranges: map[string]score[*Sample]{
+		"publishedAt":                func(s *Sample) (float64, bool) { return seconds(s.newest), s.size > 0 },
+		"averageViews":               func(s *Sample) (float64, bool) { return s.mean, s.size > 0 },
+		"medianViews":                func(s *Sample) (float64, bool) { return s.median, s.size > 0 },
+		"avgViewsToSubscribersRatio": (*Sample).reach,
+		"subscribers":                (*Sample).audience,
+		"videosCount":                func(s *Sample) (float64, bool) { return float64(s.total), true },
+		"viewVariationCoefficient":   (*Sample).variation,
+		"revenueMonthlyEstimation":   func(s *Sample) (float64, bool) { return s.income().RevenueMonthlyFrom, s.size > 0 },
+		"rpmEstimation":              func(s *Sample) (float64, bool) { return s.income().RPMFrom, true },
+		"avgDuration":                func(s *Sample) (float64, bool) { return s.length, s.size > 0 && s.kind == Video }, // of shorts, it is not known
+	},
+	choices: map[string]func(s *Sample, value string) bool{
+		"contentKind":              func(s *Sample, v string) bool { return slices.Contains(s.channel.publishes(), forms[v]) },
+		"monetizationAdsense":      func(s *Sample, v string) bool { return !s.channel.gaps().noAdsense && is(&s.channel.adsense, v) },
+		"classificationQuality":    func(s *Sample, v string) bool { return !s.channel.gaps().unclassified && s.channel.quality == v },
+		"classificationIsFaceless": func(s *Sample, v string) bool { return !s.channel.gaps().unclassified && is(s.channel.faceless, v) },
+	},
+	lists: map[string]func(s *Sample, vs []string) bool{
+		"language": func(s *Sample, vs []string) bool {
+			return !s.channel.gaps().noLanguage && slices.Contains(vs, languages[s.channel.language])
+		},
+		"excludeNiche": func(s *Sample, vs []string) bool { return !slices.Contains(vs, s.channel.Niche.Name) },
+	},
+	orders: map[string]score[*Sample]{
+		"subscribers":                (*Sample).audience,
+		"averageViews":               func(s *Sample) (float64, bool) { return s.mean, s.size > 0 },
+		"avgViewsToSubscribersRatio": (*Sample).reach,
+		"viewVariationCoefficient":   (*Sample).variation,
+		"revenueMonthly":             func(s *Sample) (float64, bool) { return s.income().RevenueMonthlyFrom, s.size > 0 },
+		"rpm":                        func(s *Sample) (float64, bool) { return s.income().RPMFrom, true },
+		"foundAt":                    func(s *Sample) (float64, bool) { return seconds(s.channel.found()), true },
+		"recency":                    func(s *Sample) (float64, bool) { return seconds(s.newest), s.size > 0 },
+	},
+}
+
+// forms are the values of contentKind, which has two names for each kind.
+var forms = map[string]string{"video": "video", "long-form": "video", "short": "short", "short-form": "short"}
+
+// audience is how many subscribers the sample's channel shows.
+func (s *Sample) audience() (float64, bool) {
+	return float64(s.subscribers), !s.channel.gaps().subscribersHidden
+}
+
+func (s *Sample) reach() (float64, bool) {
+	_, known := s.audience()
+	return s.viewsPerSubscriber(), known && s.size > 0
+}
+
+func (s *Sample) variation() (float64, bool) { return quotient(s.deviation, s.mean), s.size > 0 }
+
+// publishes are the kinds of uploads that the channel makes.
+func (c *channel) publishes() []string {
+	var kinds []string
+	for k, l := range c.lines {
+		if l.every != 0 {
+			kinds = append(kinds, Kind(k).String())
+		}
+	}
+	return kinds
+}
+
+// found is when the service came to know the channel: in the library's first years.
+func (c *channel) found() time.Time {
+	years := 4 * Unit(Hash(c.Seed, uint64(aboutFound), uint64(c.index)))
+	return Dawn.Add(time.Duration(years * 365 * 24 * float64(time.Hour)))
+}
+
+// channelGaps are what a search does not have of a channel.
+type channelGaps struct {
+	noHandle, subscribersHidden, noLanguage, noAdsense, unclassified bool
+}
+
+func (c *channel) gaps() channelGaps {
+	d := Dice(c.Seed, aboutFound, uint64(c.index))
+	return channelGaps{
+		noHandle: Chance(d, 0.01), subscribersHidden: Chance(d, 0.03), noLanguage: Chance(d, 0.03),
+		noAdsense: Chance(d, 0.03), unclassified: Chance(d, 0.03),
+	}
+}
+
+// FindChannels returns the channels of GET /search/channels in order. Without a
+// query, the largest come first.
+func (x *Index) FindChannels(p url.Values, seed uint64) []*Sample {
+	var scores []score[*Sample]
+	for _, q := range p["query"] {
+		scores = append(scores, meaning(q, seed).ofChannel)
+	}
+	if scores == nil {
+		scores = append(scores, func(s *Sample) (float64, bool) { return float64(s.subscribers), true })
+	}
+	return seek(x.samplesOf(p), p, &channelTerms, aim[*Sample]{score: best(scores)})
+}
+
+// RelatedChannels returns the channels that resemble others, which are not found
+// themselves, the nearest first.
+func (x *Index) RelatedChannels(p url.Values, l *Library) []*Sample {
+	ids := p["relatedChannelId"]
+	var scores []score[*Sample]
+	for _, id := range ids {
+		if c, ok := l.ByID[id]; ok {
+			scores = append(scores, c.intent().ofChannel)
+		}
+	}
+	resembles := best(scores)
+	return seek(x.samplesOf(p), p, &channelTerms, aim[*Sample]{score: func(s *Sample) (float64, bool) {
+		r, ok := resembles(s)
+		return r, ok && !slices.Contains(ids, s.channel.ID)
+	}})
+}
+
+// samplesOf are the samples that filterBy names.
+func (x *Index) samplesOf(p url.Values) []*Sample {
+	if p.Get("filterBy") == Short.String() {
+		return x.samples[Short]
+	}
+	return x.samples[Video]
+}
+
+// ofChannel is how much a channel is meant, by the best of its topics.
+func (i intent) ofChannel(s *Sample) (best float64, found bool) {
+	for _, t := range s.channel.topics {
+		if r, ok := i.of(s.channel.field, t, s.words, s.address()); ok {
+			best, found = max(best, r), true
+		}
+	}
+	return best, found
+}
+
+// Shape is the channel as a search for channels answers it.
+func (s *Sample) Shape() ChannelShape {
+	c, g := s.channel, s.channel.gaps()
+	shape := ChannelShape{ID: c.ID}
+	shape.Snippet.Title, shape.Snippet.ContentKind = c.title, c.publishes()
+	shape.Snippet.Handle = unless(g.noHandle, c.handle)
+	shape.Statistics.Subscribers = unless(g.subscribersHidden, s.subscribers)
+	shape.Statistics.AverageViews = unless(s.size == 0, s.mean)
+	ratio, known := s.reach()
+	shape.Statistics.AvgViewsToSubscribersRatio = unless(!known, ratio)
+	shape.Language.Code = unless(g.noLanguage, languages[c.language])
+	shape.Monetization.Adsense = unless(g.noAdsense, c.adsense)
+	if !g.unclassified {
+		shape.Classification = &classification{IsFaceless: c.faceless, Quality: unless(c.quality == "", c.quality)}
+	}
+	return shape
+}
+
+// unless is null if something is lacking.
+func unless[T any](lacking bool, value T) *T {
+	if lacking {
+		return nil
+	}
+	return &value
+}

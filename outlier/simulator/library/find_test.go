@@ -1,0 +1,231 @@
+package library
+
+import (
+	"cmp"
+	"maps"
+	"net/url"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+func channelIDs(found []*Sample) []string {
+	ids := make([]string, len(found))
+	for i, s := range found {
+		ids[i] = s.channel.ID
+	}
+	return ids
+}
+
+// readChannel is what a reader learns of a channel from its page: by the names of
+// the filters, the values that follow from its sample.
+func readChannel(s *Sample) map[string]float64 {
+	t := s.channel.Sample(s.kind, s.at).Statistics()
+	return map[string]float64{
+		"averageViews": t.AverageViewsEstimate, "medianViews": t.MedianViewsEstimate, "videosCount": float64(t.VideosCount),
+		"subscribers": float64(t.SubscriberCount), "avgViewsToSubscribersRatio": t.AvgViewsToSubscribersRatio,
+		"viewVariationCoefficient": t.ViewVariationCoefficient,
+	}
+}
+
+func TestChannelsAreFilteredByTheStatisticsOfTheSampleAskedFor(t *testing.T) {
+	l := Open(1)
+	x := l.Index(epoch)
+	read := map[*Sample]map[string]float64{}
+	for _, s := range slices.Concat(x.samples[Video], x.samples[Short]) {
+		read[s] = readChannel(s)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		k := Kind(rapid.IntRange(0, 1).Draw(t, "kind"))
+		of := read[rapid.SampledFrom(x.samples[k]).Draw(t, "channel")]
+		name := rapid.SampledFrom(slices.Sorted(maps.Keys(of))).Draw(t, "name")
+		upper := rapid.Bool().Draw(t, "upper")
+		p := url.Values{"filterBy": {k.String()}}
+		p.Set(name+map[bool]string{false: "From", true: "To"}[upper], strconv.FormatFloat(of[name], 'f', -1, 64))
+		want := map[string]bool{}
+		for _, s := range x.samples[k] {
+			hidden := s.channel.gaps().subscribersHidden && (name == "subscribers" || name == "avgViewsToSubscribersRatio")
+			unmeasured := s.size == 0 && name != "subscribers" && name != "videosCount"
+			if v := read[s][name]; !hidden && !unmeasured && (upper && v <= of[name] || !upper && v >= of[name]) {
+				want[s.channel.ID] = true
+			}
+		}
+		got := map[string]bool{}
+		for _, id := range channelIDs(x.FindChannels(p, 1)) {
+			got[id] = true
+		}
+		if diff := gocmp.Diff(want, got); diff != "" {
+			t.Errorf("%v keeps other channels than it should:\n%s", p, diff)
+		}
+	})
+}
+
+func TestChannelsAreFilteredByWhatTheyAre(t *testing.T) {
+	x := Open(1).Index(epoch)
+	for _, tt := range []struct {
+		p    url.Values
+		want func(h ChannelShape, s *Sample) bool
+	}{
+		{url.Values{"language": {"ja", "ar"}}, func(h ChannelShape, _ *Sample) bool {
+			return h.Language.Code != nil && (*h.Language.Code == "ja" || *h.Language.Code == "ar")
+		}},
+		{url.Values{"excludeNiche": {"gaming", "coffee"}}, func(_ ChannelShape, s *Sample) bool {
+			return s.channel.Niche.Name != "gaming" && s.channel.Niche.Name != "coffee"
+		}},
+		{url.Values{"contentKind": {"short"}}, func(h ChannelShape, _ *Sample) bool { return slices.Contains(h.Snippet.ContentKind, "short") }},
+		{url.Values{"contentKind": {"short-form"}}, func(h ChannelShape, _ *Sample) bool { return slices.Contains(h.Snippet.ContentKind, "short") }},
+		{url.Values{"contentKind": {"long-form"}}, func(h ChannelShape, _ *Sample) bool { return slices.Contains(h.Snippet.ContentKind, "video") }},
+		{url.Values{"monetizationAdsense": {"false"}}, func(h ChannelShape, _ *Sample) bool {
+			return h.Monetization.Adsense != nil && !*h.Monetization.Adsense
+		}},
+		{url.Values{"classificationQuality": {"positive"}}, func(h ChannelShape, _ *Sample) bool {
+			return h.Classification != nil && h.Classification.Quality != nil && *h.Classification.Quality == "positive"
+		}},
+		{url.Values{"classificationIsFaceless": {"true"}}, func(h ChannelShape, _ *Sample) bool {
+			return h.Classification != nil && h.Classification.IsFaceless != nil && *h.Classification.IsFaceless
+		}},
+		{url.Values{"publishedAtFrom": {epoch.Add(-48 * time.Hour).Format(noMillis)}}, func(_ ChannelShape, s *Sample) bool {
+			return s.channel.published(Video, s.channel.latest(Video, epoch)).After(epoch.Add(-48*time.Hour - 1))
+		}},
+		{url.Values{"avgDurationTo": {"600"}}, func(_ ChannelShape, s *Sample) bool {
+			d := s.channel.Sample(Video, epoch).Statistics().AverageVideoDurationEstimate
+			return d != nil && *d <= 600
+		}},
+		{url.Values{"rpmEstimationFrom": {"5"}}, func(_ ChannelShape, s *Sample) bool { return s.income().RPMFrom >= 5 }},
+		{url.Values{"revenueMonthlyEstimationTo": {"500"}}, func(_ ChannelShape, s *Sample) bool { return s.income().RevenueMonthlyFrom <= 500 }},
+	} {
+		var want []string
+		for _, s := range x.samples[Video] {
+			if tt.want(s.Shape(), s) {
+				want = append(want, s.channel.ID)
+			}
+		}
+		got := channelIDs(x.FindChannels(tt.p, 1))
+		slices.Sort(want)
+		slices.Sort(got)
+		if len(want) == 0 || len(want) == len(x.samples[Video]) && tt.p.Get("contentKind") != "long-form" || !slices.Equal(want, got) {
+			t.Errorf("%v finds %d channels, want %d of %d", tt.p, len(got), len(want), len(x.samples[Video]))
+		}
+	}
+	if got := x.FindChannels(url.Values{"filterBy": {"short"}, "avgDurationFrom": {"0"}}, 1); len(got) != 0 {
+		t.Errorf("%d channels have shorts of a known length", len(got))
+	}
+}
+
+func TestChannelsAreSortedBothWaysWithNullsLast(t *testing.T) {
+	x := Open(1).Index(epoch)
+	for name, value := range channelTerms.orders {
+		for _, order := range []string{"asc", "desc"} {
+			found := x.FindChannels(url.Values{"sortBy": {name}, "sortOrder": {order}, "filterBy": {"short"}}, 1)
+			if !slices.IsSortedFunc(found, by(value, order == "asc")) || len(found) != ChannelCount {
+				t.Errorf("%s %s: not sorted", name, order)
+			}
+		}
+	}
+	newest := x.FindChannels(url.Values{"sortBy": {"recency"}}, 1)
+	if !slices.IsSortedFunc(newest, func(a, b *Sample) int { return cmp.Compare(seconds(b.newest), seconds(a.newest)) }) {
+		t.Error("recency does not put the newest upload first")
+	}
+}
+
+func TestChannelQueriesFindTheirTopicFirst(t *testing.T) {
+	x := Open(1).Index(epoch)
+	found := x.FindChannels(url.Values{"query": {"moka pot"}}, 1)
+	for i, s := range found {
+		if names := s.channel.Niche; names.Name != "coffee" || i < 5 && !slices.ContainsFunc(s.channel.topics, func(t int) bool { return names.Topics[t].Names[0] == "moka pot" }) {
+			t.Errorf("at place %d stands %s", i, s.channel.title)
+		}
+	}
+	union := x.FindChannels(url.Values{"query": {"moka pot", "chess"}}, 1)
+	chess := x.FindChannels(url.Values{"query": {"chess"}}, 1)
+	if len(found) == 0 || len(union) != len(found)+len(chess) {
+		t.Errorf("both queries find %d channels, want %d and %d", len(union), len(found), len(chess))
+	}
+	if got := x.FindChannels(url.Values{"query": {"zzz unheard of"}}, 1); len(got) < 10 {
+		t.Errorf("a query that means nothing finds %d", len(got))
+	}
+	shuffled := channelIDs(x.FindChannels(url.Values{"query": {"moka pot"}, "seed": {"1"}}, 1))
+	plain := channelIDs(found)
+	if slices.Equal(plain, shuffled) {
+		t.Error("a seed does not shuffle")
+	}
+	slices.Sort(plain)
+	slices.Sort(shuffled)
+	if !slices.Equal(plain, shuffled) {
+		t.Error("a seed changes what is found")
+	}
+}
+
+func TestRelatedChannelsResembleTheirSeedsWhichAreNotFound(t *testing.T) {
+	l := Open(1)
+	x := l.Index(epoch)
+	a, b := l.Channels[0], l.Channels[1]
+	if a.field == b.field {
+		t.Fatal("two channels of one niche")
+	}
+	fields := map[int]bool{}
+	for _, s := range x.RelatedChannels(url.Values{"relatedChannelId": {a.ID, b.ID, "UCaaaaaaaaaaaaaaaaaaaaaa"}}, l) {
+		fields[s.channel.field] = true
+		if s.channel == a || s.channel == b {
+			t.Errorf("finds its seed %s", s.channel.ID)
+		}
+	}
+	if !gocmp.Equal(fields, map[int]bool{a.field: true, b.field: true}) {
+		t.Errorf("finds niches %v", fields)
+	}
+	first := x.RelatedChannels(url.Values{"relatedChannelId": {a.ID}}, l)[0]
+	if !slices.Contains(first.channel.topics, a.topics[0]) {
+		t.Errorf("%s comes first after %s", first.channel.title, a.title)
+	}
+	if got := x.RelatedChannels(url.Values{"relatedChannelId": {"UCaaaaaaaaaaaaaaaaaaaaaa"}}, l); len(got) != 0 {
+		t.Errorf("a channel that nobody knows resembles %d", len(got))
+	}
+}
+
+func TestChannelsMayLackWhatTheServiceMayLack(t *testing.T) {
+	lacks := map[string]bool{}
+	x := Open(1).Index(epoch)
+	for _, s := range slices.Concat(x.samples[Video], x.samples[Short]) {
+		h := s.Shape()
+		for what, absent := range map[string]bool{
+			"handle": h.Snippet.Handle == nil, "subscribers": h.Statistics.Subscribers == nil, "averageViews": h.Statistics.AverageViews == nil,
+			"ratio": h.Statistics.AvgViewsToSubscribersRatio == nil, "language": h.Language.Code == nil, "adsense": h.Monetization.Adsense == nil,
+			"classification": h.Classification == nil, "quality": h.Classification != nil && h.Classification.Quality == nil,
+			"isFaceless": h.Classification != nil && h.Classification.IsFaceless == nil,
+		} {
+			if absent {
+				lacks[what] = true
+			}
+		}
+	}
+	if len(lacks) != 9 {
+		t.Errorf("lacking are %v, want nine kinds", lacks)
+	}
+}
+
+func TestFormatsAreThoseOfTheWeeksOutliers(t *testing.T) {
+	l := Open(1)
+	formats := l.TrendingFormats(epoch)
+	if !slices.IsSortedFunc(formats, func(f, g Format) int { return cmp.Compare(g.Outliers.Week, f.Outliers.Week) }) {
+		t.Error("the most frequent do not come first")
+	}
+	for _, f := range formats {
+		found := l.Index(epoch.Truncate(24*time.Hour)).Find(url.Values{
+			"titlePattern": {f.Pattern}, "language": {f.Language}, "publishedAtFrom": {epoch.Truncate(24 * time.Hour).Add(1 - week).Format(WithMillis)},
+		}, 1)
+		if f.Outliers.Week > len(found) || f.Outliers.Week == 0 || len(f.Niches) == 0 {
+			t.Errorf("%q has %d outliers, search finds %d", f.Pattern, f.Outliers.Week, len(found))
+		}
+		for _, e := range f.Examples {
+			if !slices.ContainsFunc(found, func(h *Hit) bool {
+				return h.ID() == e.VideoID && h.Title == e.Title && h.ratio == e.Scores.AverageViewsRatio
+			}) {
+				t.Errorf("%q is no example of %q", e.Title, f.Pattern)
+			}
+		}
+	}
+}

@@ -1,0 +1,223 @@
+package library
+
+import (
+	"math"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"pgregory.net/rapid"
+)
+
+func TestLibraryIsAsLargeAndAsMixedAsPromised(t *testing.T) {
+	l := Open(1)
+	uploads, spoken := 0, map[int]int{}
+	for _, c := range l.Channels {
+		spoken[c.language]++
+		for k := range c.lines {
+			uploads += c.Sample(Kind(k), epoch).size
+		}
+	}
+	if len(l.Channels) < 300 || uploads < 10_000 || len(spoken) != 8 {
+		t.Errorf("%d channels, %d uploads, %d languages; want 300, 10,000, 8", len(l.Channels), uploads, len(spoken))
+	}
+	var texts strings.Builder
+	for _, h := range l.Index(epoch).Hits {
+		texts.WriteString(h.Title + "\n")
+	}
+	for what, class := range map[string]string{
+		"emoji": `[😀-🙏🔥]`, "CJK": `\p{Han}`, "kana": `\p{Katakana}`, "Hangul": `\p{Hangul}`, "right to left": `\p{Arabic}`,
+		"quotes": `["«„「]`, "control characters": `\x1b`, "markup": `<script>`,
+	} {
+		if !regexp.MustCompile(class).MatchString(texts.String()) {
+			t.Errorf("no title has %s", what)
+		}
+	}
+}
+
+func TestIDsObeyTheInterfaceAndLeadBack(t *testing.T) {
+	l := Open(1)
+	seen := map[string]bool{}
+	for _, h := range l.Index(epoch).Hits {
+		id := h.ID()
+		if !regexp.MustCompile(`^[a-zA-Z0-9-_]{11}$`).MatchString(id) || seen[id] {
+			t.Fatalf("video id %q is malformed or given twice", id)
+		}
+		seen[id] = true
+		u, ok := l.find(id, epoch)
+		if !ok || u.address() != h.address() {
+			t.Fatalf("id %s of upload %x leads to %x, %v", id, h.address(), u.address(), ok)
+		}
+	}
+	for id := range l.ByID {
+		if !regexp.MustCompile(`^[A-Za-z0-9_-]{24}$`).MatchString(id) {
+			t.Errorf("channel id %q is malformed", id)
+		}
+	}
+}
+
+func TestIDsThatWereNeverGivenAreUnknown(t *testing.T) {
+	l := Open(1)
+	for _, id := range []string{"dQw4w9WgXcQ", "AAAAAAAAAAA", "-----------"} {
+		if _, ok := l.find(id, epoch); ok {
+			t.Errorf("%s is known", id)
+		}
+	}
+	c := l.Channels[0]
+	next := c.upload(Video, c.latest(Video, epoch)+1)
+	if _, ok := l.find(next.ID(), epoch); ok {
+		t.Error("an upload is known before it is out")
+	}
+	if _, ok := l.find(next.ID(), next.Published); !ok {
+		t.Error("an upload is unknown once it is out")
+	}
+}
+
+func TestChannelStatisticsFollowFromTheSample(t *testing.T) {
+	l := Open(1)
+	for _, c := range l.Channels[:50] {
+		a, ok := l.ChannelAnswer(c.ID, Video, epoch).(ChannelAnswer)
+		if !ok {
+			continue // gone
+		}
+		var views []float64
+		for _, v := range *a.Item.Videos {
+			views = append(views, float64(v.ViewCount))
+		}
+		mean, deviation := moments(views)
+		for _, v := range *a.Item.Videos {
+			near(t, c.ID+" "+v.ID+" zScore", v.Statistics.ZScore, (float64(v.ViewCount)-mean)/deviation)
+			near(t, c.ID+" "+v.ID+" averageViewsRatio", v.Statistics.AverageViewsRatio, float64(v.ViewCount)/mean)
+		}
+		s := a.Item.Statistics
+		near(t, c.ID+" average", s.AverageViewsEstimate, mean)
+		near(t, c.ID+" deviation", s.StandardDeviationViewsEstimate, deviation)
+		near(t, c.ID+" variation", s.ViewVariationCoefficient, deviation/mean)
+		near(t, c.ID+" views per subscriber", s.AvgViewsToSubscribersRatio, mean/float64(s.SubscriberCount))
+		slices.Sort(views)
+		if views[0] > s.MedianViewsEstimate || s.MedianViewsEstimate > views[len(views)-1] || s.VideosSampleCount != len(views) || s.VideosSampleCount > 120 {
+			t.Errorf("%s: median %g, sample %d of %d", c.ID, s.MedianViewsEstimate, s.VideosSampleCount, len(views))
+		}
+	}
+}
+
+func moments(xs []float64) (mean, deviation float64) {
+	for _, x := range xs {
+		mean += x
+	}
+	mean /= float64(len(xs))
+	for _, x := range xs {
+		deviation += (x - mean) * (x - mean)
+	}
+	return mean, math.Sqrt(deviation / float64(len(xs)))
+}
+
+func near(t *testing.T, what string, got, want float64) {
+	t.Helper()
+	if !cmp.Equal(got, want, cmpopts.EquateApprox(1e-9, 1e-9)) {
+		t.Errorf("%s = %g, want %g", what, got, want)
+	}
+}
+
+func TestViewsNeverFall(t *testing.T) {
+	l := Open(1)
+	rapid.Check(t, func(t *rapid.T) {
+		c := rapid.SampledFrom(l.Channels).Draw(t, "channel")
+		u := c.upload(Video, rapid.IntRange(0, 5000).Draw(t, "number"))
+		early := u.Published.Add(time.Duration(rapid.Int64Range(0, int64(1000*24*time.Hour)).Draw(t, "age")))
+		late := early.Add(time.Duration(rapid.Int64Range(0, int64(1000*24*time.Hour)).Draw(t, "later")))
+		if u.Views(early) < 0 || u.Views(early) > u.Views(late) || u.Comments(early) > u.Comments(late) {
+			t.Fatalf("%d views at %s, %d at %s", u.Views(early), early, u.Views(late), late)
+		}
+	})
+}
+
+func TestCommentsAreTheLastHundredInOrder(t *testing.T) {
+	l := Open(1)
+	some, none := 0, 0
+	for _, h := range l.Index(epoch).Hits[:300] {
+		a, ok := l.CommentsAnswer(h.ID(), epoch).(commentsAnswer)
+		if !ok {
+			continue
+		}
+		item := a.Items[0]
+		if int64(len(item.Comments)) != min(maxComments, item.Statistics.Count) {
+			t.Fatalf("%s: %d comments of %d", h.ID(), len(item.Comments), item.Statistics.Count)
+		}
+		before := epoch.Format(WithMillis)
+		for _, c := range item.Comments {
+			if c.PublishedAt > before || c.PublishedAt < h.Published.Format(WithMillis) || c.LikesCount < 0 {
+				t.Fatalf("%s: a comment of %s after one of %s, %d likes", h.ID(), c.PublishedAt, before, c.LikesCount)
+			}
+			before = c.PublishedAt
+		}
+		if len(item.Comments) == 0 {
+			none++
+		} else {
+			some++
+		}
+	}
+	if some == 0 || none == 0 {
+		t.Errorf("%d videos with comments, %d without; want both", some, none)
+	}
+}
+
+func TestTranscriptIsItsEvents(t *testing.T) {
+	l := Open(1)
+	lacking := map[string]int{}
+	for _, h := range l.Index(epoch).Hits[:500] {
+		a, ok := l.TranscriptAnswer(h.ID(), epoch).(transcriptAnswer)
+		switch {
+		case !ok:
+			lacking["404"]++
+			continue
+		case len(a.Items) == 0:
+			lacking["items"]++
+			continue
+		case len(a.Items[0].Events) == 0:
+			lacking["events"]++
+		}
+		var texts []string
+		for i, e := range a.Items[0].Events {
+			if e.EndMs != e.StartMs+e.DurationMs || i > 0 && e.StartMs <= a.Items[0].Events[i-1].StartMs {
+				t.Fatalf("%s: event %d is out of order: %+v", h.ID(), i, e)
+			}
+			texts = append(texts, e.Text)
+		}
+		if got := strings.Join(texts, " "); got != a.Items[0].Transcript {
+			t.Fatalf("%s: transcript is not its events", h.ID())
+		}
+	}
+	if len(lacking) != 3 {
+		t.Errorf("transcripts lack in the ways %v, want three", lacking)
+	}
+}
+
+func TestRelativeTimesReadLikeAPage(t *testing.T) {
+	for age, want := range map[time.Duration]string{
+		0: "just now", time.Second: "1 second ago", 90 * time.Minute: "1 hour ago",
+		15 * 24 * time.Hour: "2 weeks ago", 800 * 24 * time.Hour: "2 years ago",
+	} {
+		if got := ago(age); got != want {
+			t.Errorf("ago(%s) = %q, want %q", age, got, want)
+		}
+	}
+}
+
+func FuzzFind(f *testing.F) {
+	l := Open(1)
+	f.Add("dQw4w9WgXcQ")
+	f.Add(l.Index(epoch).Hits[0].ID())
+	f.Fuzz(func(t *testing.T, id string) {
+		if u, ok := l.find(id, epoch); ok && (u.ID() != id || u.Published.After(epoch)) {
+			t.Errorf("%q leads to %q of %s", id, u.ID(), u.Published)
+		}
+	})
+}
+
+// epoch is the time of most tests.
+var epoch = time.Date(2026, time.November, 1, 12, 0, 0, 0, time.UTC)

@@ -1,0 +1,127 @@
+package library
+
+import (
+	"net/url"
+	"slices"
+	"testing"
+)
+
+// seedHits are hits of two niches that may serve as seeds.
+func seedHits(t *testing.T, x *Index) (a, b *Hit) {
+	t.Helper()
+	for _, h := range x.Hits {
+		if a == nil {
+			a = h
+		}
+		if h.Channel.field != a.Channel.field {
+			return a, h
+		}
+	}
+	t.Fatal("the library has one niche")
+	return nil, nil
+}
+
+func TestRelatedFindsTheTopicOfItsSeedFirst(t *testing.T) {
+	l := Open(1)
+	x := l.Index(epoch)
+	a, _ := seedHits(t, x)
+	topic := a.Channel.Niche.Topics[a.Topic].Names[0]
+	for _, p := range []url.Values{{"videoId": {a.ID()}}, {"title": {"My honest review of " + topic}}} {
+		found := x.Related(p, l)
+		if len(found) < 100 || len(found) > nearest {
+			t.Errorf("%v finds %d", p, len(found))
+		}
+		for i, h := range found {
+			if h.Channel.field != a.Channel.field || i < 20 && h.Topic != a.Topic {
+				t.Errorf("%v finds, at place %d, %q of niche %s", p, i, h.Title, h.Channel.Niche.Name)
+				break
+			}
+		}
+	}
+}
+
+func TestRelatedChannelsLeadToTheirTopics(t *testing.T) {
+	l := Open(1)
+	x := l.Index(epoch)
+	a, _ := seedHits(t, x)
+	found := x.Related(url.Values{"relatedChannelId": {a.Channel.ID}}, l)
+	for i, h := range found {
+		if h.Channel.field != a.Channel.field || i < 20 && !slices.Contains(a.Channel.topics, h.Topic) {
+			t.Fatalf("finds, at place %d, %q of niche %s", i, h.Title, h.Channel.Niche.Name)
+		}
+	}
+	if len(found) == 0 {
+		t.Error("finds nothing")
+	}
+}
+
+func TestRelatedThumbnailsAreOfAStyleNotOfATopic(t *testing.T) {
+	l := Open(1)
+	x := l.Index(epoch)
+	a, _ := seedHits(t, x)
+	fields := map[int]bool{}
+	for _, h := range x.Related(url.Values{"thumbnailVideoId": {a.ID()}}, l) {
+		fields[h.Channel.field] = true
+		if h.Channel.look() != a.Channel.look() {
+			t.Fatalf("%s looks otherwise", h.ID())
+		}
+	}
+	if len(fields) < 2 {
+		t.Errorf("finds niches %v", fields)
+	}
+}
+
+func TestRelatedNeverFindsItsSeeds(t *testing.T) {
+	l := Open(1)
+	x := l.Index(epoch)
+	a, b := seedHits(t, x)
+	for _, by := range []string{"semantic", "lexical"} {
+		p := url.Values{"by": {by}, "videoId": {a.ID()}, "thumbnailVideoId": {b.ID()}, "relatedChannelId": {x.Hits[len(x.Hits)-1].Channel.ID}}
+		found := x.Related(p, l)
+		if len(found) == 0 {
+			t.Errorf("%s: finds nothing", by)
+		}
+		for _, h := range found {
+			if h.ID() == a.ID() || h.ID() == b.ID() || h.Channel.ID == p.Get("relatedChannelId") {
+				t.Errorf("%s: finds its seed %s of %s", by, h.ID(), h.Channel.ID)
+			}
+		}
+	}
+}
+
+func TestSeveralSeedsFindTheUnion(t *testing.T) {
+	l := Open(1)
+	x := l.Index(epoch)
+	a, b := seedHits(t, x)
+	found := map[int]bool{}
+	for _, h := range x.Related(url.Values{"videoId": {a.ID(), b.ID()}}, l) {
+		found[h.Channel.field] = true
+	}
+	if len(found) != 2 || !found[a.Channel.field] || !found[b.Channel.field] {
+		t.Errorf("finds niches %v, want those of both seeds", found)
+	}
+}
+
+func TestSeedsThatNobodyKnowsResembleNothing(t *testing.T) {
+	l := Open(1)
+	for name, id := range map[string]string{"videoId": "dQw4w9WgXcQ", "thumbnailVideoId": "dQw4w9WgXcQ", "relatedChannelId": "UCaaaaaaaaaaaaaaaaaaaaaa"} {
+		if found := l.Index(epoch).Related(url.Values{name: {id}}, l); len(found) != 0 {
+			t.Errorf("%s: finds %d", name, len(found))
+		}
+	}
+}
+
+func TestRelatedObeysFilters(t *testing.T) {
+	l := Open(1)
+	x := l.Index(epoch)
+	a, _ := seedHits(t, x)
+	p := url.Values{"videoId": {a.ID()}, "language": {"en"}, "zScoreFrom": {"2"}}
+	found := x.Related(p, l)
+	all := x.Related(url.Values{"videoId": {a.ID()}}, l)
+	want := slices.DeleteFunc(slices.Clone(all), func(h *Hit) bool {
+		return languages[h.Channel.language] != "en" || h.Gaps.unscored || h.z < 2
+	})
+	if len(want) == 0 || !slices.Equal(found, want) {
+		t.Errorf("finds %d, want %d of %d", len(found), len(want), len(all))
+	}
+}

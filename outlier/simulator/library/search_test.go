@@ -1,0 +1,161 @@
+package library
+
+import (
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+func TestSponsoredDividesTheLibrary(t *testing.T) {
+	x := Open(1).Index(epoch)
+	yes := len(x.Find(url.Values{"channelMonetizationSponsored": {"true"}}, 1))
+	no := len(x.Find(url.Values{"channelMonetizationSponsored": {"false"}}, 1))
+	if yes == 0 || no == 0 || yes+no >= len(x.Hits) {
+		t.Errorf("%d sponsored and %d not of %d; want some of both, and some that nobody looked at", yes, no, len(x.Hits))
+	}
+}
+
+func TestTitlePatternMatchesTheWholeTitle(t *testing.T) {
+	tests := []struct {
+		pattern, title string
+		want           bool
+	}{
+		{"i tried * for * days", "i tried moka pot for 30 days", true},
+		{"i tried * for * days", "i tried moka pot for 30 days 🔥", false},
+		{"*moka*", "the moka pot", true},
+		{"moka*", "the moka pot", false},
+		{"aa*aa", "aaa", false},
+		{"*ab*ab*", "abab", true},
+		{"*ab*ab*", "aba", false},
+	}
+	for _, tt := range tests {
+		if got := matches(tt.pattern, tt.title); got != tt.want {
+			t.Errorf("matches(%q, %q) = %v, want %v", tt.pattern, tt.title, got, tt.want)
+		}
+	}
+	for _, h := range Open(1).Index(epoch).Find(url.Values{"titlePattern": {"I TRIED * days"}}, 1) {
+		if !strings.HasPrefix(h.lower, "i tried ") || !strings.HasSuffix(h.lower, " days") {
+			t.Errorf("found %q", h.Title)
+		}
+	}
+}
+
+func TestSemanticQueryFindsItsTopicFirst(t *testing.T) {
+	l := Open(1)
+	for _, tt := range []struct{ query, niche, topic string }{
+		{"moka pot", "coffee", "moka pot"}, {"Mechanical Keyboards", "tech", "mechanical keyboard"},
+		{"best sourdough starter", "cooking", "sourdough"}, {"マキネッタ", "coffee", "moka pot"}, {"مطحنة القهوة", "coffee", "coffee grinder"},
+	} {
+		for i, h := range l.Index(epoch).Find(url.Values{"query": {tt.query}}, 1) {
+			if h.Channel.Niche.Name != tt.niche || i < 20 && h.Channel.Niche.Topics[h.Topic].Names[0] != tt.topic {
+				t.Errorf("%q finds, at place %d, %q about %s", tt.query, i, h.Title, h.Channel.Niche.Topics[h.Topic].Names[0])
+				break
+			}
+		}
+	}
+}
+
+func TestAnyQueryFindsSomethingStable(t *testing.T) {
+	x := Open(1).Index(epoch)
+	rapid.Check(t, func(t *rapid.T) {
+		p := url.Values{"query": {rapid.String().Draw(t, "query")}}
+		found := x.Find(p, 1)
+		if len(found) < 100 || len(found) > nearest || !slices.Equal(found, x.Find(p, 1)) {
+			t.Fatalf("finds %d", len(found))
+		}
+	})
+}
+
+func TestSeveralQueriesFindTheUnion(t *testing.T) {
+	x := Open(1).Index(epoch)
+	for _, by := range []string{"semantic", "lexical"} {
+		a := ids(x.Find(url.Values{"by": {by}, "query": {"sourdough"}}, 1))
+		b := ids(x.Find(url.Values{"by": {by}, "query": {"Minecraft"}}, 1))
+		both := ids(x.Find(url.Values{"by": {by}, "query": {"sourdough", "Minecraft"}}, 1))
+		want := append(slices.Clone(a), b...)
+		slices.Sort(want)
+		slices.Sort(both)
+		if want = slices.Compact(want); !slices.Equal(both, want) {
+			t.Errorf("%s: both queries find %d, want %d", by, len(both), len(want))
+		}
+	}
+}
+
+func ids(found []*Hit) []string {
+	var ids []string
+	for _, h := range found {
+		ids = append(ids, h.ID())
+	}
+	return ids
+}
+
+func TestLexicalQueryFindsExactWords(t *testing.T) {
+	x := Open(1).Index(epoch)
+	for query, want := range map[string]bool{"mistakes": true, "mistake": false, "espresso mistakes": true, "ラーメン": true, "zzz unheard of": false} {
+		found := x.Find(url.Values{"by": {"lexical"}, "query": {query}}, 1)
+		if (len(found) > 0) != want {
+			t.Errorf("%q finds %d", query, len(found))
+		}
+		for _, h := range found {
+			for w := range strings.FieldsSeq(strings.ToLower(query)) {
+				if !strings.Contains(strings.ToLower(h.Title+" "+h.Channel.title), w) {
+					t.Errorf("%q finds %q of %q", query, h.Title, h.Channel.title)
+				}
+			}
+		}
+	}
+}
+
+func TestSortByOrdersBothWaysWithNullsLast(t *testing.T) {
+	x := Open(1).Index(epoch)
+	for name, value := range hitTerms.orders {
+		for _, order := range []string{"asc", "desc", ""} {
+			p := url.Values{"query": {"coffee"}, "sortBy": {name}}
+			if order != "" {
+				p.Set("sortOrder", order)
+			}
+			found := x.Find(p, 1)
+			for i := 1; i < len(found); i++ {
+				a, oka := value(found[i-1])
+				b, okb := value(found[i])
+				if !oka && okb || oka && okb && (order == "asc" && a > b || order != "asc" && a < b) {
+					t.Errorf("%s %s: %g, %v stands before %g, %v", name, order, a, oka, b, okb)
+					break
+				}
+			}
+		}
+	}
+}
+
+func TestSeedShufflesTheSameHits(t *testing.T) {
+	x := Open(1).Index(epoch)
+	plain := ids(x.Find(url.Values{"query": {"yoga"}}, 1))
+	one := ids(x.Find(url.Values{"query": {"yoga"}, "seed": {"1"}}, 1))
+	again := ids(x.Find(url.Values{"query": {"yoga"}, "seed": {"1"}}, 1))
+	two := ids(x.Find(url.Values{"query": {"yoga"}, "seed": {"2"}}, 1))
+	if !slices.Equal(one, again) || slices.Equal(one, two) || slices.Equal(one, plain) {
+		t.Error("a seed does not shuffle in its own way")
+	}
+	slices.Sort(plain)
+	slices.Sort(one)
+	if !slices.Equal(plain, one) {
+		t.Error("a seed changes what is found")
+	}
+}
+
+func TestTheYear2000HasALibraryToo(t *testing.T) {
+	bubble := time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC)
+	x := Open(1).Index(bubble)
+	if len(x.Hits) < 1000 {
+		t.Errorf("%d hits", len(x.Hits))
+	}
+	for _, h := range x.Hits {
+		if h.Published.After(bubble) || h.Published.Before(Dawn) {
+			t.Fatalf("%s is of %s", h.ID(), h.Published)
+		}
+	}
+}

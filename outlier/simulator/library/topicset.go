@@ -1,0 +1,110 @@
+package library
+
+import (
+	"math/bits"
+	"slices"
+)
+
+// TopicSet is some of the topics of all niches, one bit for each.
+type TopicSet uint64
+
+func (s TopicSet) has(niche, topic int) bool { return s>>TopicPlace(niche, topic)&1 != 0 }
+
+// TopicsOf are the topics that queries mean, or that the channels with these ids are
+// about.
+func (l *Library) TopicsOf(query []string, channels bool) (topics TopicSet) {
+	for _, q := range query {
+		c, known := l.ByID[q]
+		switch {
+		case !channels:
+			topics |= meantTopics(q)
+		case known:
+			for _, t := range c.topics {
+				topics |= 1 << TopicPlace(c.field, t)
+			}
+		}
+	}
+	return topics
+}
+
+// meantTopics are the topics that a query means most, in each niche that it means
+// at all.
+func meantTopics(query string) (topics TopicSet) {
+	for f, scores := range meaning(query, 0).topics {
+		for t, score := range scores {
+			if score >= enough && score == slices.Max(scores) {
+				topics |= 1 << TopicPlace(f, t)
+			}
+		}
+	}
+	return topics
+}
+
+// TopicPlace numbers the topics of all niches.
+func TopicPlace(niche, topic int) int {
+	for f := range niche {
+		topic += len(Niches[f].Topics)
+	}
+	return topic
+}
+
+// Names are the English names of the topics.
+func (s TopicSet) Names() []string {
+	names := make([]string, 0, bits.OnesCount64(uint64(s)))
+	for f := range Niches {
+		for t := range Niches[f].Topics {
+			if s.has(f, t) {
+				names = append(names, Niches[f].Topics[t].Names[0])
+			}
+		}
+	}
+	return names
+}
+
+// intent is to find the topics of the set, and then those of their niches.
+func (s TopicSet) intent(salt uint64) intent {
+	i := intent{known: s != 0, salt: salt, topics: make([][]float64, len(Niches))}
+	for f := range Niches {
+		n := len(Niches[f].Topics)
+		i.topics[f] = make([]float64, n)
+		inNiche := s >> TopicPlace(f, 0) & (1<<n - 1)
+		for t := range n {
+			switch {
+			case s.has(f, t):
+				i.topics[f][t] = named
+			case inNiche != 0:
+				i.topics[f][t] = neighbour
+			}
+		}
+	}
+	return i
+}
+
+// Nearest is an index of the outliers nearest to some topics, at most so many. The
+// salt decides between equals.
+func (x *Index) Nearest(topics TopicSet, salt uint64, most int) *Index {
+	nearby := x.byDistance(topics, salt)
+	return &Index{At: x.At, Hits: nearby[:min(most, len(nearby))]}
+}
+
+// NearestChannels is an index of all outliers of the channels nearest to some topics,
+// at most so many channels.
+func (x *Index) NearestChannels(topics TopicSet, salt uint64, most int) *Index {
+	nearby := x.byDistance(topics, salt)
+	found := map[*channel]bool{}
+	for _, h := range nearby {
+		if len(found) < most {
+			found[h.Channel] = true
+		}
+	}
+	return &Index{At: x.At, Hits: slices.DeleteFunc(nearby, func(h *Hit) bool { return !found[h.Channel] })}
+}
+
+// byDistance is all outliers, those nearest to some topics first.
+func (x *Index) byDistance(topics TopicSet, salt uint64) []*Hit {
+	i := topics.intent(salt)
+	return nearestFirst(x.Hits, nil, aim[*Hit]{score: func(h *Hit) (float64, bool) {
+		r, _ := i.ofHit(h)
+		return r, true
+	}})
+}
