@@ -18,7 +18,7 @@ import (
 
 const answerVerb = "answer-sql"
 
-// answerCommand is that other process; nobody calls it by hand.
+// answerCommand is that other process. People do not call it.
 func answerCommand(o *options) *cobra.Command {
 	return &cobra.Command{
 		Use: answerVerb, Short: "Answer the SQL that another process asks on standard input", Hidden: true, Args: cobra.NoArgs,

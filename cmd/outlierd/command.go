@@ -78,7 +78,7 @@ HTTPS_PROXY and NO_PROXY are respected.`,
 	return root
 }
 
-// addCommands puts the commands below root, grouped as somebody meets them.
+// addCommands puts the commands below root, in the groups of the help.
 func addCommands(root *cobra.Command, o *options) {
 	for _, g := range []struct {
 		title    string

@@ -184,8 +184,8 @@ func retyped(args []string) string {
 	return term.Plain(line)
 }
 
-// permitted says why a request is not carried out: it cannot be, or a person says so.
-// Nobody is asked twice: what is before the start of a scan is a question.
+// permitted returns an error if a request cannot be carried out or a person declines it.
+// A person is asked once: before the start of a scan the request itself asks.
 func (o *options) permitted(ctx context.Context, r request, s showing, e errand) error {
 	if r.verb == job.VerbScan {
 		if r.yes {
@@ -201,8 +201,8 @@ func (o *options) permitted(ctx context.Context, r request, s showing, e errand)
 	return approve(ctx, s.program.Engine, []errand{e}, r.yes, o.asker())
 }
 
-// named searches for the channels that a request names by handles of which the tables do
-// not have the ids, if a person agrees to the price.
+// named searches for the channels whose handles a request names and whose ids the tables do
+// not have, if a person confirms the price.
 func (o *options) named(ctx context.Context, r request, s showing) error {
 	_, err := s.program.Engine.WorstCase(ctx, s.spec)
 	unknown, ok := errors.AsType[*job.UnknownHandlesError](err)
@@ -260,8 +260,8 @@ func (o *options) printable(config *job.Config) error {
 // # What was typed
 //
 // A one-off command describes a job by its flags and arguments, and is checked as the
-// file is. What is wrong with it is told of what was typed: nobody typed
-// "search.where.zscore", and there is no line to look at.
+// file is. A mistake is reported by the flag or argument that was typed, since
+// "search.where.zscore" was not, and there is no line to show.
 
 // typedAs has the keys of a job and what is typed for them.
 var typedAs = map[string]string{

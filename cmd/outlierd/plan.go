@@ -84,7 +84,7 @@ func forecast(c *cobra.Command, p *program, names []string) (*engine.Forecast, e
 	if err != nil {
 		return nil, err
 	}
-	// What was asked for once stands in no file, and nobody misses it there.
+	// One-off requests are in no job file, so they are not missing there.
 	f.Orphans = slices.DeleteFunc(f.Orphans, func(orphan engine.Orphan) bool { return isOnce(orphan.Job) })
 	for i := range f.Jobs {
 		if is := now[f.Jobs[i].Job]; is != "" {
@@ -170,7 +170,7 @@ func (p *planPrinter) job(f *engine.JobForecast) {
 	p.line("")
 }
 
-// limitedText says that `pages` is too small, as far as earlier runs tell.
+// limitedText says that `pages` was too small in earlier runs.
 func limitedText(l *engine.Limited) string {
 	runs := "the last run"
 	if l.Runs > 1 {

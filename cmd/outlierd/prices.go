@@ -119,7 +119,7 @@ func costText(e *engine.Engine, cost plan.Cost) string {
 func withoutState(ctx context.Context, config *job.Config, work func(*engine.Engine) error) (err error) {
 	p := &program{Engine: &engine.Engine{Config: config, IDs: seedsOnce(config)}}
 	defer func() { err = errors.Join(err, p.Close()) }()
-	if _, err := p.invent(ctx); err != nil {
+	if _, err := p.temporaryStore(ctx); err != nil {
 		return err
 	}
 	return work(p.Engine)

@@ -16,13 +16,13 @@ import (
 	"outlierd/sync/state"
 )
 
-// How often whoever watches hears of a run: a terminal is redrawn, a log gets a line.
+// How often progress is shown: a terminal is redrawn, a log gets a line.
 const (
 	redraw  = 200 * time.Millisecond
 	logLine = 30 * time.Second
 )
 
-// watch tells of the run's progress until the returned function is called: one
+// watch shows the run's progress until the returned function is called: one
 // block redrawn in place at a terminal, a log line every 30 s elsewhere.
 func (o *options) watch(e *engine.Engine) (stop func()) {
 	every, tell := logLine, func(p engine.Progress) { e.Log.Info("progress", progressAttrs(p)...) }

@@ -54,7 +54,7 @@ func (o *options) unrecorded(ctx context.Context, config *job.Config, work func(
 	}
 	p := &program{Engine: &engine.Engine{Config: config, Log: log, IDs: seedsOnce(config)}}
 	defer func() { err = errors.Join(err, p.Close()) }()
-	folder, err := p.invent(ctx)
+	folder, err := p.temporaryStore(ctx)
 	if err != nil {
 		return err
 	}

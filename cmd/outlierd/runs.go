@@ -38,8 +38,8 @@ type idle string
 
 func (why idle) Error() string { return string(why) }
 
-// telling performs what is to be done and tells of it: a person by summaries, and a
-// program by a row for each run that has ended, while the summaries stand aside.
+// telling performs runs and reports them: to people by summaries, and to programs by one row
+// for each run, while the summaries go to standard error.
 func (o *options) telling(ctx context.Context, config *job.Config, which func(*program) ([]errand, error)) error {
 	if o.output == "table" {
 		return o.runJobs(ctx, config, which)
@@ -189,8 +189,8 @@ func everybodys(err error) bool {
 	return ok && refused.Kind == outlier.Unauthorized
 }
 
-// runJob performs one run under the eyes of whoever watches, and returns its record,
-// which is nil if it never began.
+// runJob performs one run while progress is shown, and returns its record, which is nil if it
+// never started.
 func (o *options) runJob(ctx context.Context, p *program, e errand) (*state.Run, error) {
 	if e.rest != nil {
 		fmt.Fprintln(o.world.out, beforeRest(p.Engine, e.Appointment.Spec, e.rest))

@@ -15,7 +15,7 @@ import (
 	"outlierd/sync/state"
 )
 
-// outcome is what is told of a run that has ended.
+// outcome is the summary of a run that has ended.
 type outcome struct {
 	row     *state.Run
 	since   time.Time             // when it was begun, or gone on with
@@ -47,8 +47,8 @@ func (told *outcome) values() []any {
 		int64(told.unknown), int64(row.Refunded), row.Missing, row.Failures, int64(told.queued), skipped, filled(row.RestOf), filled(row.Error), searches}
 }
 
-// reportRun gathers what there is to tell of a run, and tells it. An error that it
-// failed with is left to whoever is told of that, so that nobody reads it twice.
+// reportRun gathers the summary of a run and prints it. The error of a failed run is left to
+// the caller, which prints it, so that it is not printed twice.
 func (o *options) reportRun(p *program, row *state.Run, failed error) error {
 	told := outcome{row: row, since: row.Started}
 	if failed == nil {

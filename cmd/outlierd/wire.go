@@ -344,7 +344,7 @@ func (o *options) glanceOr(ctx context.Context, config *job.Config, query string
 }
 
 // peek opens the state to read. A record of an earlier version is brought up to date
-// first, if nobody else holds it.
+// first, unless another process holds it.
 func (p *program) peek(ctx context.Context, folder string) error {
 	seen, err := state.Peek(ctx, folder, stateOptions(p.Engine.Config))
 	if older, is := errors.AsType[*state.OlderError](err); is {
@@ -358,7 +358,7 @@ func (p *program) peek(ctx context.Context, folder string) error {
 		seen, err = state.Peek(ctx, folder, stateOptions(p.Engine.Config))
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		_, err := p.invent(ctx)
+		_, err := p.temporaryStore(ctx)
 		return err
 	}
 	if err != nil {
@@ -369,8 +369,8 @@ func (p *program) peek(ctx context.Context, folder string) error {
 	return nil
 }
 
-// invent makes a record in which nothing ever happened, in a temporary folder.
-func (p *program) invent(ctx context.Context) (folder string, err error) {
+// temporaryStore opens an empty state in a temporary folder, which Close removes.
+func (p *program) temporaryStore(ctx context.Context) (folder string, err error) {
 	folder, err = os.MkdirTemp("", "outlierd-")
 	if err != nil {
 		return "", err
