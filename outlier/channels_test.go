@@ -45,8 +45,8 @@ func TestChannelSearchesSendWhatTheyAreGiven(t *testing.T) {
 func checkSent(t *testing.T, r *Request, path, query string) {
 	t.Helper()
 	want := values(t, query)
-	if diff := cmp.Diff(want, r.Params); diff != "" || r.Path != path || r.Price != 5 {
-		t.Errorf("%s costs %d (-want +sent):\n%s", r.Path, r.Price, diff)
+	if diff := cmp.Diff(want, r.params); diff != "" || r.path != path || r.price != 5 {
+		t.Errorf("%s costs %d (-want +sent):\n%s", r.path, r.price, diff)
 	}
 }
 

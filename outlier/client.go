@@ -56,7 +56,7 @@ func (c *Client) Do(ctx context.Context, r *Request, m Meter) (a *Answer, err er
 
 	// From here on the reservation is settled whatever happens: should the exchange
 	// panic, the answer is as it stands here.
-	a = &Answer{Request: r, Waited: waited, Err: &Error{Kind: Lost, Op: r.Op, Entity: r.Entity, Message: "given up"}}
+	a = &Answer{Request: r, Waited: waited, Err: &Error{Kind: Lost, Op: r.op, Entity: r.entity, Message: "given up"}}
 	outcome := Unknown
 	defer func() {
 		a.ReceivedAt = time.Now()
@@ -82,7 +82,7 @@ func (c *Client) exchange(ctx context.Context, a *Answer, attempt Attempt) Outco
 	outcome, wrong := x.send(c)
 	a.Err = nil
 	if wrong != nil {
-		wrong.Op, wrong.Entity, wrong.Status = a.Request.Op, a.Request.Entity, a.Status
+		wrong.Op, wrong.Entity, wrong.Status = a.Request.op, a.Request.entity, a.Status
 		wrong.redact(c.Key)
 		a.Err = wrong
 	}
@@ -92,7 +92,7 @@ func (c *Client) exchange(ctx context.Context, a *Answer, attempt Attempt) Outco
 // request is what goes over the wire. Accept-Encoding is set here, so that the
 // transport leaves the body as it comes.
 func (c *Client) request(ctx context.Context, r *Request) (*http.Request, error) {
-	u, err := parse(strings.TrimRight(c.URL, "/") + r.Path)
+	u, err := parse(strings.TrimRight(c.URL, "/") + r.path)
 	if err != nil {
 		return nil, err
 	}
@@ -105,7 +105,7 @@ func (c *Client) request(ctx context.Context, r *Request) (*http.Request, error)
 		header.Set("Authorization", c.Key.authorization())
 	}
 	req := &http.Request{
-		Method: cmp.Or(endpoints[r.Op].method, http.MethodGet), URL: u, Host: u.Host, Header: header,
+		Method: cmp.Or(endpoints[r.op].method, http.MethodGet), URL: u, Host: u.Host, Header: header,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 	}
 	if err := c.Arrays.put(r, req); err != nil {
@@ -123,7 +123,7 @@ func (c *Client) transport() (http.RoundTripper, error) {
 
 // name is how errors speak of r: "transcript dQw4w9WgXcQ".
 func (r *Request) name() string {
-	return strings.TrimSpace(string(r.Op) + " " + r.Entity)
+	return strings.TrimSpace(string(r.op) + " " + r.entity)
 }
 
 // unpaced lets every request leave at once.

@@ -31,7 +31,7 @@ type books struct {
 func (b *books) note(format string, a ...any) { b.lines = append(b.lines, fmt.Sprintf(format, a...)) }
 
 func (b *books) Reserve(_ context.Context, r *Request) (Attempt, error) {
-	b.note("reserve %d", r.Price)
+	b.note("reserve %d", r.price)
 	return b, b.refusal
 }
 

@@ -133,7 +133,7 @@ func scanPrice(t *testing.T, mode string) float64 {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return float64(r.Price)
+	return float64(r.Price())
 }
 
 func TestContractAndTableHaveTheSameParameters(t *testing.T) {

@@ -13,7 +13,7 @@
 //	NewRequest  ─┐
 //	DataRequest ─┴─> Request ──> Client.Do ──> Answer ──> PageOf, ReadScan, Empty; package schema
 //
-// A [Request] exists only if it obeys the interface: [NewRequest] holds parameters, in
+// A [Request] exists only if it obeys the interface, and never changes. [NewRequest] holds parameters, in
 // the form in which they are sent and stored, to the one table of them
 // ([Operation.Params]) before anything is spent. It refuses what the operation does not
 // have, since a misspelled filter would be paid for and not applied.

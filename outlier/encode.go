@@ -27,7 +27,7 @@ func (a Arrays) encode(r *Request) string {
 	switch a {
 	case ArraysBracket:
 		params := url.Values{}
-		for name, values := range r.Params {
+		for name, values := range r.params {
 			if r.isList(name) {
 				name += "[]"
 			}
@@ -36,12 +36,12 @@ func (a Arrays) encode(r *Request) string {
 		return params.Encode()
 	case ArraysComma:
 		var parts []string
-		for _, name := range slices.Sorted(maps.Keys(r.Params)) {
-			parts = append(parts, commas(name, r.Params[name]))
+		for _, name := range slices.Sorted(maps.Keys(r.params)) {
+			parts = append(parts, commas(name, r.params[name]))
 		}
 		return strings.Join(parts, "&")
 	}
-	return r.Params.Encode()
+	return r.params.Encode()
 }
 
 func commas(name string, values []string) string {
@@ -55,10 +55,10 @@ func commas(name string, values []string) string {
 // isList reports whether a parameter is an array, even if it has one element only.
 // Of parameters that are not known only the number of values can tell.
 func (r *Request) isList(name string) bool {
-	if len(r.Params[name]) > 1 {
+	if len(r.params[name]) > 1 {
 		return true
 	}
-	return slices.ContainsFunc(r.Op.known(), func(p Param) bool { return p.Form == Texts && p.Name == name })
+	return slices.ContainsFunc(r.op.known(), func(p Param) bool { return p.Form == Texts && p.Name == name })
 }
 
 // put places the parameters of r where its method has them: in the query string,
@@ -81,7 +81,7 @@ func (a Arrays) put(r *Request, on *http.Request) error {
 // body writes the parameters of r as one JSON object.
 func (r *Request) body() ([]byte, error) {
 	members := map[string]any{}
-	for name, values := range r.Params {
+	for name, values := range r.params {
 		if r.isList(name) {
 			members[name] = values
 		} else {

@@ -30,7 +30,7 @@ func judge(a *Answer) (Outcome, *Error) {
 		a.opened = body
 	}
 	if a.Status >= 400 {
-		e, _, own := readError(a.Request.Op, a.Status, a.Header, body)
+		e, _, own := readError(a.Request.op, a.Status, a.Header, body)
 		a.Own = own && err == nil
 		if a.Own || a.Status == http.StatusTooManyRequests {
 			return Refunded, e
@@ -45,7 +45,7 @@ func judge(a *Answer) (Outcome, *Error) {
 func judgeSuccess(a *Answer, body []byte, err error) (Outcome, *Error) {
 	failure := false
 	if err == nil {
-		failure, a.Own, err = validate(a.Request.Op, body)
+		failure, a.Own, err = validate(a.Request.op, body)
 	}
 	switch {
 	case errors.Is(err, io.ErrUnexpectedEOF):
@@ -54,13 +54,13 @@ func judgeSuccess(a *Answer, body []byte, err error) (Outcome, *Error) {
 		return Unknown, &Error{Kind: Foreign, Message: fmt.Sprintf("not an answer of the service (%s)", mediaType(a.Header))}
 	case err != nil:
 		return Charged, &Error{Kind: Malformed, Cause: err}
-	case failure && a.Own && a.Request.Op == OpScan:
+	case failure && a.Own && a.Request.op == OpScan:
 		// The record of a scan has a status of its own, and may say what the scan failed of.
 	case failure:
 		// The status claims success and the body failure. The documented error is one
 		// under any status; less than that, or something of an answer beside it, proves
 		// neither.
-		if e, shaped, own := readError(a.Request.Op, a.Status, a.Header, body); shaped {
+		if e, shaped, own := readError(a.Request.op, a.Status, a.Header, body); shaped {
 			if a.Own = own && !a.Own; a.Own {
 				return Refunded, e
 			}

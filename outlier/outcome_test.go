@@ -84,7 +84,7 @@ func TestDoDecidesWhatBecameOfThePrice(t *testing.T) {
 		}, Unknown, Lost},
 	} {
 		for _, r := range []*Request{search(t), scan(t)} {
-			t.Run(name+"/"+string(r.Op), func(t *testing.T) { checkOutcome(t, r, tt.wire, tt.outcome, tt.kind) })
+			t.Run(name+"/"+string(r.op), func(t *testing.T) { checkOutcome(t, r, tt.wire, tt.outcome, tt.kind) })
 		}
 	}
 }

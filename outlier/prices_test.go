@@ -77,7 +77,7 @@ func TestPricesThatAreNotSetAreTheDocumentedOnes(t *testing.T) {
 			t.Errorf("%s costs %d, want %d", tt.op, got, tt.want)
 		}
 	}
-	if r, err := NewRequest(OpSearch, nil, set); err != nil || r.Price != 5 {
+	if r, err := NewRequest(OpSearch, nil, set); err != nil || r.price != 5 {
 		t.Errorf("a search at the prices that are set: %+v, %v", r, err)
 	}
 }

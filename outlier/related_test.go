@@ -42,10 +42,10 @@ func TestRelatedHasTheFiltersOfASearchAndItsOwnSeeds(t *testing.T) {
 	slices.Sort(want)
 	r := ask(t, OpRelated, with(t, at(filters(), 40, 40),
 		"by=lexical&title=a&videoId="+aVideo+"&thumbnailVideoId="+aVideo+"&relatedChannelId="+aChannel))
-	if diff := cmp.Diff(want, slices.Sorted(maps.Keys(r.Params))); diff != "" {
+	if diff := cmp.Diff(want, slices.Sorted(maps.Keys(r.params))); diff != "" {
 		t.Errorf("parameters (-interface +sent):\n%s", diff)
 	}
-	if r.Op != OpRelated || r.Path != "/search/outliers/related" || r.Price != 2 {
+	if r.op != OpRelated || r.path != "/search/outliers/related" || r.price != 2 {
 		t.Errorf("request is %+v", r)
 	}
 }
@@ -91,9 +91,9 @@ func TestStoredParametersMakeTheSameRequest(t *testing.T) {
 		ask(t, OpTrendingFormats, url.Values{"x": {"2", "1"}}),
 		ask(t, OpStartScan, url.Values{"query": {"b", "a"}}),
 	} {
-		stored := values(t, first.Params.Encode())
-		if diff := cmp.Diff(first, ask(t, first.Op, stored)); diff != "" {
-			t.Errorf("%s (-first +again):\n%s", first.Op, diff)
+		stored := values(t, first.params.Encode())
+		if diff := cmp.Diff(first, ask(t, first.op, stored), cmp.AllowUnexported(Request{})); diff != "" {
+			t.Errorf("%s (-first +again):\n%s", first.op, diff)
 		}
 	}
 }

@@ -71,20 +71,47 @@ func (o Operation) Path() string { return endpoints[o].path }
 // Request is one call, ready to send. [NewRequest] and [DataRequest] make it, and
 // check it against the interface, so a Request that exists obeys the interface.
 type Request struct {
-	Op     Operation
-	Path   string     // below the base address, its id escaped: "/video/dQw4w9WgXcQ"
-	Entity string     // the id that a data endpoint is asked about; "" for all others
-	Params url.Values // parameters, lists in the order given; of a POST those of its body
-	Price  Credits    // what an answer costs at most, by the prices that it was made with
+	op     Operation
+	path   string     // below the base address, its id escaped: "/video/dQw4w9WgXcQ"
+	entity string     // the id that a data endpoint is asked about; "" for all others
+	params url.Values // parameters, lists in the order given; of a POST those of its body
+	price  Credits    // what an answer costs at most, by the prices that it was made with
 }
 
+// Op is the operation that r asks for.
+func (r *Request) Op() Operation { return r.op }
+
+// Entity is the id that a data endpoint is asked about; "" for all others.
+func (r *Request) Entity() string { return r.entity }
+
+// Path is below the base address, with the id: "/video/dQw4w9WgXcQ".
+func (r *Request) Path() string { return r.path }
+
+// Params are the parameters as they are sent, lists in the order given; of a POST those
+// of its body. They are the caller's to change.
+func (r *Request) Params() url.Values { return cloned(r.params) }
+
+// Price is what an answer costs at most, in credits, by the prices that r was made with.
+func (r *Request) Price() Credits { return r.price }
+
 // Paid reports whether an answer to r costs credits.
-func (r *Request) Paid() bool { return r.Price > 0 }
+func (r *Request) Paid() bool { return r.price > 0 }
+
+// cloned is a deep copy of params without empty lists.
+func cloned(params url.Values) url.Values {
+	all := make(url.Values, len(params))
+	for name, values := range params {
+		if len(values) > 0 {
+			all[name] = slices.Clone(values)
+		}
+	}
+	return all
+}
 
 // Identity is equal for two requests exactly when the service is asked the same
 // thing: the operation, the entity and the canonical parameters.
 func (r *Request) Identity() string {
-	return strings.Join([]string{string(r.Op), r.Entity, r.Params.Encode()}, " ")
+	return strings.Join([]string{string(r.op), r.entity, r.params.Encode()}, " ")
 }
 
 // NewRequest makes a request for a page of a search, for trending formats or for a
@@ -100,12 +127,7 @@ func NewRequest(op Operation, params url.Values, prices Prices) (*Request, error
 	if !ok || e.id != nil {
 		return nil, fmt.Errorf("%q is neither a search nor the start of a scan", op)
 	}
-	sent := url.Values{}
-	for name, values := range params {
-		if len(values) > 0 {
-			sent[name] = slices.Clone(values)
-		}
-	}
+	sent := cloned(params)
 	for _, p := range op.known() {
 		if p.always != "" && !sent.Has(p.Name) {
 			sent.Set(p.Name, p.always)
@@ -114,7 +136,7 @@ func NewRequest(op Operation, params url.Values, prices Prices) (*Request, error
 	if wrong := checkParams(op, sent); len(wrong) > 0 {
 		return nil, invalid(op, "", wrong...)
 	}
-	return &Request{Op: op, Path: e.path, Params: sent, Price: prices.Of(op, sent)}, nil
+	return &Request{op: op, path: e.path, params: sent, price: prices.Of(op, sent)}, nil
 }
 
 // DataRequest asks a data endpoint about one channel or video, or reads the record
@@ -129,7 +151,7 @@ func DataRequest(op Operation, id string) (*Request, error) {
 		message := "must match " + e.id.String()
 		return nil, invalid(op, id, FieldError{Path: "id", Code: codePattern, Message: message})
 	}
-	return &Request{Op: op, Path: e.path + id, Entity: id}, nil
+	return &Request{op: op, path: e.path + id, entity: id}, nil
 }
 
 // checkParams holds all parameters of a request to the rules, and refuses those that

@@ -31,8 +31,8 @@ func TestAScanIsAskedForWithItsDefaultsWrittenOut(t *testing.T) {
 		"standard mode": {"query=a&mode=standard", "findBy=query&query=a&mode=standard", 100},
 	} {
 		r := ask(t, OpStartScan, values(t, tt.scan))
-		want := &Request{Op: OpStartScan, Path: "/scan", Params: values(t, tt.want), Price: tt.price}
-		if diff := cmp.Diff(want, r); diff != "" {
+		want := &Request{op: OpStartScan, path: "/scan", params: values(t, tt.want), price: tt.price}
+		if diff := cmp.Diff(want, r, cmp.AllowUnexported(Request{})); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}

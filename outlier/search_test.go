@@ -95,7 +95,7 @@ func anAsk(t testing.TB, op Operation) *Request {
 func TestSearchSendsEveryDocumentedParameterAndNoOther(t *testing.T) {
 	want := strings.Fields(parameters)
 	slices.Sort(want)
-	if diff := cmp.Diff(want, slices.Sorted(maps.Keys(ask(t, OpSearch, at(full(), 0, 40)).Params))); diff != "" {
+	if diff := cmp.Diff(want, slices.Sorted(maps.Keys(ask(t, OpSearch, at(full(), 0, 40)).params))); diff != "" {
 		t.Errorf("parameters (-interface +sent):\n%s", diff)
 	}
 	var known []string
@@ -124,18 +124,18 @@ func TestSearchSpellsValuesAsTheInterfaceDoes(t *testing.T) {
 		"from":                       {"80"},
 		"size":                       {"40"},
 	} {
-		if diff := cmp.Diff(want, r.Params[name]); diff != "" {
+		if diff := cmp.Diff(want, r.params[name]); diff != "" {
 			t.Errorf("%s (-want +sent):\n%s", name, diff)
 		}
 	}
-	if r.Op != OpSearch || r.Path != "/search/outliers" || r.Price != 2 || !r.Paid() || r.Entity != "" {
+	if r.op != OpSearch || r.path != "/search/outliers" || r.price != 2 || !r.Paid() || r.entity != "" {
 		t.Errorf("request is %+v", r)
 	}
 }
 
 func TestEmptySearchSendsOnlyThePage(t *testing.T) {
 	r := ask(t, OpSearch, at(nil, 0, 1))
-	if diff := cmp.Diff(url.Values{"from": {"0"}, "size": {"1"}}, r.Params); diff != "" {
+	if diff := cmp.Diff(url.Values{"from": {"0"}, "size": {"1"}}, r.params); diff != "" {
 		t.Errorf("parameters (-want +sent):\n%s", diff)
 	}
 }
@@ -290,8 +290,8 @@ func TestARequestOwnsItsParameters(t *testing.T) {
 	r := ask(t, OpStartScan, given)
 	given["query"][0] = ""
 	given.Set("mode", "slow")
-	if want := "findBy=query&mode=fast&query=a"; r.Params.Encode() != want {
-		t.Errorf("it became %s, want %s", r.Params.Encode(), want)
+	if want := "findBy=query&mode=fast&query=a"; r.params.Encode() != want {
+		t.Errorf("it became %s, want %s", r.params.Encode(), want)
 	}
 }
 
@@ -317,15 +317,15 @@ func FuzzRequest(f *testing.F) {
 			}
 			return
 		}
-		stored, err := url.ParseQuery(r.Params.Encode())
+		stored, err := url.ParseQuery(r.params.Encode())
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(r, ask(t, op, stored)); diff != "" {
+		if diff := cmp.Diff(r, ask(t, op, stored), cmp.AllowUnexported(Request{})); diff != "" {
 			t.Errorf("%s (-first +again):\n%s", op, diff)
 		}
-		if r.Price != op.Price() && op != OpStartScan || r.Price <= 0 {
-			t.Errorf("%s costs %d", op, r.Price)
+		if r.price != op.Price() && op != OpStartScan || r.price <= 0 {
+			t.Errorf("%s costs %d", op, r.price)
 		}
 		if op == OpTrendingFormats {
 			return
@@ -334,7 +334,7 @@ func FuzzRequest(f *testing.F) {
 		for _, p := range op.known() {
 			names = append(names, p.Names()...)
 		}
-		for name, values := range r.Params {
+		for name, values := range r.params {
 			if !slices.Contains(names, name) || len(values) == 0 {
 				t.Errorf("%s sends %s=%q", op, name, values)
 			}
@@ -360,7 +360,7 @@ func TestDataRequests(t *testing.T) {
 			t.Errorf("%s: %v", tt.op, err)
 			continue
 		}
-		if diff := cmp.Diff(&Request{Op: tt.op, Path: tt.path, Entity: tt.id}, got); diff != "" || got.Paid() {
+		if diff := cmp.Diff(&Request{op: tt.op, path: tt.path, entity: tt.id}, got, cmp.AllowUnexported(Request{})); diff != "" || got.Paid() {
 			t.Errorf("%s (-want +got):\n%s", tt.op, diff)
 		}
 		for _, id := range []string{"", tt.id[1:], tt.id + "a", tt.id[1:] + "/", tt.id[1:] + "é", tt.id[1:] + "\n", "../" + tt.id[3:]} {

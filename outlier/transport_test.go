@@ -143,13 +143,13 @@ func TestAnswersOverTheWire(t *testing.T) {
 				b := &books{}
 				a, err := (&Client{URL: "http://" + s.Addr().String(), Key: secret(t)}).Do(t.Context(), r, b)
 				if b.outcome != tt.outcome || kindOf(err) != tt.kind {
-					t.Errorf("%s: %s, %q (%v); want %s, %q", r.Op, b.outcome, kindOf(err), err, tt.outcome, tt.kind)
+					t.Errorf("%s: %s, %q (%v); want %s, %q", r.op, b.outcome, kindOf(err), err, tt.outcome, tt.kind)
 				}
 				if len(a.Body) != tt.bytes {
-					t.Errorf("%s: kept %d bytes of the body, want %d", r.Op, len(a.Body), tt.bytes)
+					t.Errorf("%s: kept %d bytes of the body, want %d", r.op, len(a.Body), tt.bytes)
 				}
 				if got := s.requests(); len(got) != n+1 {
-					t.Errorf("%s: %d requests came in all, want %d: %q", r.Op, len(got), n+1, got)
+					t.Errorf("%s: %d requests came in all, want %d: %q", r.op, len(got), n+1, got)
 				}
 			}
 		})

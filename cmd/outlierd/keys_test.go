@@ -117,7 +117,7 @@ func (w wish) sends(t *testing.T) map[string][]string {
 			if err != nil {
 				t.Fatal(err)
 			}
-			path, _, _ := strings.Cut(request.Path, id)
+			path, _, _ := strings.Cut(request.Path(), id)
 			all["GET "+path+"{id} id"] = []string{id}
 		}
 	}

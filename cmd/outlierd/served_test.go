@@ -105,7 +105,7 @@ func (s *served) data(op outlier.Operation, id string) {
 	if err != nil {
 		s.Fatal(err)
 	}
-	answer := s.ask(request.Path, "")
+	answer := s.ask(request.Path(), "")
 	switch op {
 	case outlier.OpChannelVideos:
 		s.channel(answer, "video", "videos")

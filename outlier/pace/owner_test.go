@@ -81,7 +81,7 @@ func TestSameKeyKeepsItsBlock(t *testing.T) {
 func TestAnswerToTheLastKeyTeachesTheNewOneNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := openAs(t, "old", "")
-		if err := l.Wait(t.Context(), nil); err != nil {
+		if err := l.Wait(t.Context(), details); err != nil {
 			t.Fatal(err)
 		}
 		sent := time.Now()

@@ -100,7 +100,7 @@ func wallClock() time.Time { return time.Now().Round(0) }
 // Its error is the context's cause, a [LongWaitError], or that the window cannot be
 // remembered, without which nothing leaves.
 func (l *Limiter) Wait(ctx context.Context, r *outlier.Request) error {
-	w := &waiter{classOf(ctx, r)}
+	w := &waiter{classOf(ctx, r.Op(), r.Paid())}
 	l.join(w)
 	defer l.leave(w)
 	for {
@@ -183,7 +183,7 @@ func (l *Limiter) Slot(ctx context.Context, op outlier.Operation) (time.Time, er
 	defer l.mu.Unlock()
 	l.core.notAfter(now)
 	l.core.forget(now)
-	w := &waiter{classOf(ctx, &outlier.Request{Op: op, Price: op.Price()})}
+	w := &waiter{classOf(ctx, op, op.Price() > 0)}
 	waiting := slices.Clone(l.waiting)
 	waiting.join(w)
 	turn := waiting.turn(&l.core, now, w)

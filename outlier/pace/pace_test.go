@@ -150,7 +150,7 @@ func TestFreshWindowIsUsedAtOnce(t *testing.T) {
 		for range 2 {
 			begun := time.Now()
 			for range 10 {
-				if err := l.Wait(t.Context(), nil); err != nil {
+				if err := l.Wait(t.Context(), details); err != nil {
 					t.Fatal(err)
 				}
 				l.Observe(&outlier.Answer{Status: 200})
@@ -173,7 +173,7 @@ func TestUnsentRequestGivesItsSlotBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := open(t, Quota{1, time.Hour}, "")
 		for range 3 {
-			if err := l.Wait(t.Context(), nil); err != nil {
+			if err := l.Wait(t.Context(), details); err != nil {
 				t.Fatal(err)
 			}
 			go func() {
@@ -181,7 +181,7 @@ func TestUnsentRequestGivesItsSlotBack(t *testing.T) {
 				l.Unsent(nil)
 			}()
 			begun := time.Now()
-			if err := l.Wait(t.Context(), nil); err != nil || time.Since(begun) != time.Second {
+			if err := l.Wait(t.Context(), details); err != nil || time.Since(begun) != time.Second {
 				t.Errorf("the next one waited %v: %v", time.Since(begun), err)
 			}
 			l.Unsent(nil)
@@ -192,17 +192,17 @@ func TestUnsentRequestGivesItsSlotBack(t *testing.T) {
 func TestWaitEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := open(t, Quota{1, time.Hour}, "")
-		if err := l.Wait(t.Context(), nil); err != nil {
+		if err := l.Wait(t.Context(), details); err != nil {
 			t.Fatal(err)
 		}
 		stop := errors.New("stopping")
 		ctx, cancel := context.WithTimeoutCause(t.Context(), 5*time.Second, stop)
 		defer cancel()
 		begun := time.Now()
-		if err := l.Wait(ctx, nil); !errors.Is(err, stop) || time.Since(begun) != 5*time.Second {
+		if err := l.Wait(ctx, details); !errors.Is(err, stop) || time.Since(begun) != 5*time.Second {
 			t.Errorf("ended after %v with %v", time.Since(begun), err)
 		}
-		if err := l.Wait(ctx, nil); !errors.Is(err, stop) {
+		if err := l.Wait(ctx, details); !errors.Is(err, stop) {
 			t.Errorf("an ended context may leave: %v", err)
 		}
 	})
@@ -212,7 +212,7 @@ func TestWaitEndsWithItsContext(t *testing.T) {
 func drain(t *testing.T, l *Limiter, n int) {
 	t.Helper()
 	for range n {
-		if err := l.Wait(t.Context(), nil); err != nil {
+		if err := l.Wait(t.Context(), details); err != nil {
 			t.Fatal(err)
 		}
 		l.Observe(&outlier.Answer{Status: 200})
@@ -295,7 +295,7 @@ func TestOldFileThatMakesNoSenseCostsNothing(t *testing.T) {
 func TestNothingLeavesThatCannotBeRemembered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := open(t, tenAMinute, filepath.Join(t.TempDir(), "missing", "pace.json"))
-		if err := l.Wait(t.Context(), nil); !errors.Is(err, os.ErrNotExist) {
+		if err := l.Wait(t.Context(), details); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("error is %v", err)
 		}
 		if s := l.Status(); s.Remaining != 10 {

@@ -4,8 +4,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"outlierd/outlier"
 )
 
 // TestPollTellsWhenOneMayLeave: a poll that is made then waits for nothing, and the next
@@ -22,7 +20,7 @@ func TestPollTellsWhenOneMayLeave(t *testing.T) {
 		for range 3 {
 			time.Sleep(time.Until(l.Poll()))
 			began := time.Now()
-			if err := l.Wait(t.Context(), &outlier.Request{Op: outlier.OpScan}); err != nil {
+			if err := l.Wait(t.Context(), aPoll); err != nil {
 				t.Fatal(err)
 			}
 			if waited := time.Since(began); waited > 0 {

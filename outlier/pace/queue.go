@@ -24,15 +24,15 @@ type urgentKey struct{}
 // all others that wait; but for scan polls, which have their share and no more.
 func Urgent(ctx context.Context) context.Context { return context.WithValue(ctx, urgentKey{}, true) }
 
-// classOf is the class of r. That it is a poll comes first: a person who waits for a
+// classOf is the class of a call. That it is a poll comes first: a person who waits for a
 // scan needs the quota for everything else, too.
-func classOf(ctx context.Context, r *outlier.Request) class {
+func classOf(ctx context.Context, op outlier.Operation, isPaid bool) class {
 	switch {
-	case r != nil && r.Op == outlier.OpScan:
+	case op == outlier.OpScan:
 		return polls
 	case ctx.Value(urgentKey{}) != nil:
 		return byPerson
-	case r != nil && r.Paid():
+	case isPaid:
 		return paid
 	}
 	return enrichment

@@ -18,10 +18,17 @@ import (
 )
 
 var (
-	aSearch = &outlier.Request{Op: outlier.OpSearch, Price: 2}
-	aPoll   = &outlier.Request{Op: outlier.OpScan}
-	details = &outlier.Request{Op: outlier.OpDetails}
+	aSearch = must(outlier.NewRequest(outlier.OpSearch, nil, nil))
+	aPoll   = must(outlier.DataRequest(outlier.OpScan, "3f2b8c1e-9d4a-4c6b-8e7f-0a1b2c3d4e5f"))
+	details = must(outlier.DataRequest(outlier.OpDetails, "dQw4w9WgXcQ"))
 )
+
+func must(r *outlier.Request, err error) *outlier.Request {
+	if err != nil {
+		panic(err)
+	}
+	return r
+}
 
 func TestWaitingCallsGoByClassAndThenInTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -220,7 +227,7 @@ func TestBlockThatIsTooLongEndsAWaitUnderWay(t *testing.T) {
 			t.Fatal(err)
 		}
 		drain(t, l, 1)
-		if err := l.Wait(t.Context(), nil); err != nil {
+		if err := l.Wait(t.Context(), details); err != nil {
 			t.Fatal(err)
 		}
 		failed := make(chan error, 1)

@@ -15,7 +15,7 @@ import (
 // ask makes one call that is answered with a at once.
 func ask(t *testing.T, l *Limiter, a *outlier.Answer) {
 	t.Helper()
-	if err := l.Wait(t.Context(), nil); err != nil {
+	if err := l.Wait(t.Context(), details); err != nil {
 		t.Fatal(err)
 	}
 	l.Observe(a)

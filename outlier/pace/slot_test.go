@@ -40,8 +40,8 @@ func TestSlotIsWhenACallWouldLeave(t *testing.T) {
 				wg.Go(func() { call(t.Context(), details) })
 				synctest.Wait()
 				ctx := tt.ctx(t.Context())
-				at, err := l.Slot(ctx, tt.r.Op)
-				again, _ := l.Slot(ctx, tt.r.Op)
+				at, err := l.Slot(ctx, tt.r.Op())
+				again, _ := l.Slot(ctx, tt.r.Op())
 				if err != nil || !again.Equal(at) {
 					t.Errorf("slots at %v and %v, error %v", at, again, err)
 				}

@@ -43,8 +43,8 @@ func TestClientNeverTakesForRefundedWhatWasCharged(t *testing.T) {
 			var p purse
 			_, err := clientOf(t, s).Do(t.Context(), r, &p)
 			spent := s.Books().Total.Spent()
-			if p.outcome == outlier.Refunded && spent != 0 || p.outcome == outlier.Charged && spent != r.Price || (err == nil) != (f == Slow(0)) {
-				t.Errorf("%s, %s: the client books %q (%v), the service charged %d", r.Op, f, p.outcome, err, spent)
+			if p.outcome == outlier.Refunded && spent != 0 || p.outcome == outlier.Charged && spent != r.Price() || (err == nil) != (f == Slow(0)) {
+				t.Errorf("%s, %s: the client books %q (%v), the service charged %d", r.Op(), f, p.outcome, err, spent)
 			}
 		}
 	}
@@ -86,7 +86,7 @@ func TestWhatTheClientLetsPassTheServiceAccepts(t *testing.T) {
 				return false // refused before anything was sent
 			}
 			if _, err := client.Do(t.Context(), r, new(purse)); err != nil {
-				t.Fatalf("%s %v is answered %v", r.Op, r.Params, err)
+				t.Fatalf("%s %v is answered %v", r.Op(), r.Params(), err)
 			}
 			if calls := s.Books().Calls; calls[len(calls)-1].Identity != r.Identity() {
 				t.Fatalf("the service calls %q what the client calls %q", calls[len(calls)-1].Identity, r.Identity())
@@ -154,8 +154,8 @@ func TestClientReadsScansAsTheyGo(t *testing.T) {
 		if reread, err := outlier.ReadScan(answer.Body); err != nil || reread.ID != got.ID || reread.Status != status {
 			t.Errorf("%s is read again as %+v, %v", status, reread, err)
 		}
-		if spent := s.Books().Total.Spent(); spent != start.Price {
-			t.Errorf("spent %d, the client expects %d", spent, start.Price)
+		if spent := s.Books().Total.Spent(); spent != start.Price() {
+			t.Errorf("spent %d, the client expects %d", spent, start.Price())
 		}
 	}
 }

@@ -60,7 +60,7 @@ func (w *worker) fetch(ctx context.Context, r *outlier.Request, p state.Purchase
 		if full := w.anotherOf(p, r); full != nil {
 			return answer, errors.Join(err, full)
 		}
-		w.engine.log().Warn("call repeated", "job", p.Job, "op", r.Op, "entity", r.Entity, "attempt", p.Attempt, "err", err)
+		w.engine.log().Warn("call repeated", "job", p.Job, "op", r.Op(), "entity", r.Entity(), "attempt", p.Attempt, "err", err)
 		if err := pause(ctx, backoff(attempts)); err != nil {
 			return answer, err
 		}
@@ -71,7 +71,7 @@ func (w *worker) fetch(ctx context.Context, r *outlier.Request, p state.Purchase
 // call is about a scan that was paid for.
 func (w *worker) anotherOf(p state.Purchase, r *outlier.Request) error {
 	for _, run := range w.runs {
-		if run.row.ID == cmp.Or(w.charged, p.Run) && p.FromHold == 0 && r.Op != outlier.OpScan {
+		if run.row.ID == cmp.Or(w.charged, p.Run) && p.FromHold == 0 && r.Op() != outlier.OpScan {
 			return run.allowed()
 		}
 	}
@@ -126,7 +126,7 @@ func (w *worker) needsRoom(r *outlier.Request, p state.Purchase) (bool, error) {
 		return r.Paid(), nil
 	}
 	rest, err := w.engine.Store.HoldOf(p.FromHold)
-	return rest < r.Price, err
+	return rest < r.Price(), err
 }
 
 // elsewhere reports whether somebody else answers in the service's place without

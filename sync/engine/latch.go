@@ -27,7 +27,7 @@ const probeAfter = 24 * time.Hour
 func (w *worker) latched(r *outlier.Request) error {
 	latch, err := w.latchOf(state.LatchKey)
 	if err == nil && latch != nil {
-		return &outlier.Error{Kind: outlier.Unauthorized, Op: r.Op, Entity: r.Entity,
+		return &outlier.Error{Kind: outlier.Unauthorized, Op: r.Op(), Entity: r.Entity(),
 			Message: fmt.Sprintf("%s (refused %s; asked again when the key changes, or when you run or ask for something by hand)", latch.Reason, w.said(latch.Since))}
 	}
 	if err != nil || !r.Paid() {
@@ -37,7 +37,7 @@ func (w *worker) latched(r *outlier.Request) error {
 	if err != nil || latch == nil || !stands(latch, w.engine.Store.ServiceTime()) {
 		return err
 	}
-	return &outlier.Error{Kind: outlier.NoCredits, Op: r.Op,
+	return &outlier.Error{Kind: outlier.NoCredits, Op: r.Op(),
 		Message: fmt.Sprintf("%s (refused %s; tried again after %s, or at once after 'outlierd budget resume')", latch.Reason, w.said(latch.Since), w.said(latch.Until))}
 }
 

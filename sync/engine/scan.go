@@ -222,8 +222,8 @@ func (r *run) startScan(ctx context.Context, step *state.Step) error {
 func (r *run) intend(step *state.Step, request *outlier.Request) (*state.Scan, error) {
 	scan := &state.Scan{
 		Run: r.row.ID, Job: r.row.Job, Due: r.row.Due, Step: step.ID,
-		FindBy: request.Params.Get("findBy"), Mode: request.Params.Get("mode"), Queries: request.Params["query"],
-		Price: request.Price, Again: r.plan.Again, State: state.ScanIntended, Intended: r.engine.Store.ServiceTime(),
+		FindBy: request.Params().Get("findBy"), Mode: request.Params().Get("mode"), Queries: request.Params()["query"],
+		Price: request.Price(), Again: r.plan.Again, State: state.ScanIntended, Intended: r.engine.Store.ServiceTime(),
 	}
 	err := r.engine.Store.Update(func(tx *state.Tx) (err error) {
 		scan.Intent, err = tx.IntendScan(*scan)

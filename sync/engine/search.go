@@ -254,7 +254,7 @@ func (e *Engine) known(request *outlier.Request, reuseFor time.Duration) (*state
 	if reuseFor <= 0 {
 		return nil, nil
 	}
-	return e.Store.Answered(request.Op, request.Params.Encode(), time.Now().Add(-reuseFor))
+	return e.Store.Answered(request.Op(), request.Params().Encode(), time.Now().Add(-reuseFor))
 }
 
 // read reads a page as sinks will. A hit that they will have no row of loses its id, as

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -210,17 +209,13 @@ func (h held) settle(tx *store.Tx, l *Ledger, started func(*store.Tx, int64, *ou
 	if done || err != nil {
 		return err
 	}
-	params, err := url.ParseQuery(h.Params)
-	if err != nil {
-		return err
-	}
 	a := &attempt{
 		l: l, id: h.Attempt, params: h.Params,
 		p: Purchase{
 			Run: h.Run, Job: h.Job, Step: h.Step, Item: h.Item, Page: h.Page, RankBase: h.RankBase,
 			Attempt: h.Try,
 		},
-		r: &outlier.Request{Op: h.Op, Entity: h.Entity, Params: params, Price: h.Price},
+		r: asked{h.Op, h.Entity, h.Price},
 	}
 	answer := h.answer()
 	kept, err := a.keep(tx, answer, h.Outcome, l.journal.Pack(answer))
@@ -318,19 +313,19 @@ func (f *recovered) answer(r *outlier.Request) *outlier.Answer {
 		ReceivedAt: f.ReceivedAt,
 	}
 	if f.kind != "" {
-		answer.Err = &outlier.Error{Kind: f.kind, Op: r.Op, Entity: r.Entity, Status: f.Status,
+		answer.Err = &outlier.Error{Kind: f.kind, Op: r.Op(), Entity: r.Entity(), Status: f.Status,
 			Message: f.message}
 	}
 	return answer
 }
 
 func (l *Ledger) recoveredFor(step int64, r *outlier.Request) (*recovered, error) {
-	params := r.Params.Encode()
+	params := r.Params().Encode()
 	found, err := l.recovered(func(e *journal.Entry) bool {
-		return e.Step == step && e.Op == r.Op && e.Entity == r.Entity && e.Params.Encode() == params
+		return e.Step == step && e.Op == r.Op() && e.Entity == r.Entity() && e.Params.Encode() == params
 	})
 	if err != nil {
-		return nil, fmt.Errorf("look for an answer of an earlier process to %s: %w", describe(r), err)
+		return nil, fmt.Errorf("look for an answer of an earlier process to %s: %w", asked{r.Op(), r.Entity(), r.Price()}, err)
 	}
 	return found, nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"outlierd/outlier"
@@ -73,7 +74,7 @@ func (m meter) Reserve(ctx context.Context, r *outlier.Request) (outlier.Attempt
 	if err := m.l.db.Room(); err != nil {
 		return nil, err
 	}
-	a := &attempt{l: m.l, p: m.p, ctx: ctx, r: r, params: r.Params.Encode()}
+	a := &attempt{l: m.l, p: m.p, ctx: ctx, r: asked{r.Op(), r.Entity(), r.Price()}, params: r.Params().Encode()}
 	if !r.Paid() {
 		return a, nil
 	}
@@ -84,17 +85,30 @@ func (m meter) Reserve(ctx context.Context, r *outlier.Request) (outlier.Attempt
 		return nil, errors.New("a hold belongs to a step")
 	}
 	if err := a.reserve(); err != nil {
-		return nil, fmt.Errorf("reserve %d credits for %s: %w", r.Price, r.Op, err)
+		return nil, fmt.Errorf("reserve %d credits for %s: %w", r.Price(), r.Op(), err)
 	}
 	return a, nil
 }
+
+// asked is what the ledger has of a request besides its parameters. A row that is read
+// again has it too, whatever requests may be made by now.
+type asked struct {
+	Op     outlier.Operation
+	Entity string
+	Price  outlier.Credits
+}
+
+// Paid reports whether an answer costs credits.
+func (r asked) Paid() bool { return r.Price > 0 }
+
+func (r asked) String() string { return strings.TrimSpace(string(r.Op) + " " + r.Entity) }
 
 // attempt implements [outlier.Attempt].
 type attempt struct {
 	l      *Ledger
 	p      Purchase
 	ctx    context.Context // once it has ended, a locked database is not waited for any longer
-	r      *outlier.Request
+	r      asked
 	params string
 	id     int64 // ledger row of a paid attempt
 
@@ -109,7 +123,7 @@ var errSettled = errors.New("the attempt has been settled before")
 func (a *attempt) Sending() error {
 	if !a.r.Paid() {
 		if err := a.noteInFlight(); err != nil {
-			return fmt.Errorf("note that %s is sent: %w", describe(a.r), err)
+			return fmt.Errorf("note that %s is sent: %w", a.r, err)
 		}
 		return nil
 	}
@@ -138,7 +152,7 @@ func (a *attempt) Settle(answer *outlier.Answer, o outlier.Outcome) error {
 		err = a.hold(answer, o, kept, err)
 	}
 	if err != nil {
-		return fmt.Errorf("keep the answer to %s: %w", describe(a.r), err)
+		return fmt.Errorf("keep the answer to %s: %w", a.r, err)
 	}
 	return nil
 }
@@ -164,13 +178,6 @@ func (a *attempt) settle(answer *outlier.Answer, o outlier.Outcome, kept journal
 		err = errors.Join(err, bare)
 	}
 	return err
-}
-
-func describe(r *outlier.Request) string {
-	if r.Entity == "" {
-		return string(r.Op)
-	}
-	return string(r.Op) + " " + r.Entity
 }
 
 // hear takes the time from an answer, once: a date that is doubted has to be confirmed by
@@ -202,7 +209,7 @@ func (a *attempt) keep(tx *store.Tx, answer *outlier.Answer, o outlier.Outcome, 
 // worthKeeping: answers that count, whatever arrived of them; and that a thing does
 // not exist or must not be asked about, which is an answer too. An error that came as a
 // success is kept as the proof of its refund. Other errors are in the ledger alone.
-func worthKeeping(r *outlier.Request, answer *outlier.Answer, o outlier.Outcome) bool {
+func worthKeeping(r asked, answer *outlier.Answer, o outlier.Outcome) bool {
 	switch o {
 	case outlier.Charged:
 		return true

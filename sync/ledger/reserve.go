@@ -204,7 +204,7 @@ const OpJoinScan = "join_scan"
 // SetAside makes the hold of p for a scan that another step has started, and performs
 // first in the same unit of work: both, or if that passes a cap neither.
 func (l *Ledger) SetAside(p Purchase, first func(*store.Tx) error) error {
-	a := &attempt{l: l, p: p, r: &outlier.Request{Op: OpJoinScan}}
+	a := &attempt{l: l, p: p, r: asked{Op: OpJoinScan}}
 	t, err := a.terms()
 	if err != nil {
 		return err

@@ -36,7 +36,7 @@ func BenchmarkSettleFree(b *testing.B) {
 	for b.Loop() {
 		n++
 		request := detailsRequest(fmt.Sprintf("%011d", n))
-		task := Task{Op: outlier.OpDetails, Entity: request.Entity, Run: "run-1", Job: "ideas"}
+		task := Task{Op: outlier.OpDetails, Entity: request.Entity(), Run: "run-1", Job: "ideas"}
 		answer := answerTo(request, "")
 		answer.Body, answer.Encoding = body, "gzip"
 		buy(b, s, Purchase{Run: "run-1", Job: "ideas", Attempt: 1, Commit: func(tx *Tx, k Kept) error {

@@ -73,7 +73,10 @@ func (c *calendars) open(r *rapid.T) {
 // tell lets two answers tell the service's time: one alone might be wrong about it.
 func (c *calendars) tell(r *rapid.T) {
 	for range 2 {
-		request := &outlier.Request{Op: outlier.OpDetails, Path: "/video/dQw4w9WgXcQ", Entity: "dQw4w9WgXcQ"}
+		request, err := outlier.DataRequest(outlier.OpDetails, "dQw4w9WgXcQ")
+		if err != nil {
+			r.Fatal(err)
+		}
 		a, err := c.store.Meter(state.Purchase{}).Reserve(c.t.Context(), request)
 		if err == nil {
 			date := http.Header{"Date": {c.now.Format(http.TimeFormat)}}

@@ -51,7 +51,7 @@ func TestFullDiskLosesNothingThatWasAccepted(t *testing.T) {
 	var err error
 	for err == nil && accepted < store.GroupSize {
 		a := reserve(t, s, Purchase{Run: "run-1"}, detailsRequest(fmt.Sprintf("%011d", accepted)))
-		if err = a.Settle(answerTo(detailsRequest(""), noise(20_000)), outlier.Charged); err == nil {
+		if err = a.Settle(answerTo(detailsRequest("video-00001"), noise(20_000)), outlier.Charged); err == nil {
 			accepted++
 		}
 	}

@@ -129,7 +129,7 @@ func TestAnswerIsKeptEvenIfNobodyKnowsWhatToDoWithIt(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := a.Settle(answerTo(request, `garbage`), outlier.Charged); !errors.Is(err, failure) {
-			t.Errorf("%s: Settle: %v, want the failure of Commit", request.Op, err)
+			t.Errorf("%s: Settle: %v, want the failure of Commit", request.Op(), err)
 		}
 	}
 	if got := entries(t, s, 0); len(got) != 2 || string(got[0].Body) != "garbage" {

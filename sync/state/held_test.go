@@ -243,7 +243,7 @@ func TestAStartedScanOutlivesItsProcess(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		request := &outlier.Request{Op: outlier.OpStartScan, Path: "/scan", Price: 50, Params: searchRequest("0").Params}
+		request := scanRequest()
 		p := capped(100)
 		p.Step, p.Intent, p.Commit = step.ID, wish.Intent, func(*Tx, Kept) error { return nil }
 		ctx, stop := context.WithCancel(t.Context())

@@ -109,8 +109,7 @@ func TestRefundedReadingGoesBackToTheHold(t *testing.T) {
 
 func TestHoldThatDoesNotCoverThePriceIsLeftAlone(t *testing.T) {
 	s, step := scanned(t)
-	dear := searchRequest("0")
-	dear.Price = 11
+	dear := searchFor("0", 11)
 	buy(t, s, reading(step, 71), answerTo(dear, `{}`), outlier.Charged)
 	checkHold(t, s, step.ID, 10)
 	checkHeld(t, s, month(), 71)

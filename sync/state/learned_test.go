@@ -51,7 +51,7 @@ func TestIdenticalCallIsAnsweredByTheNewestChargedAnswer(t *testing.T) {
 	details := answerTo(detailsRequest("video-00001"), `{"n":6}`)
 	buy(t, s, Purchase{Run: "run-1"}, details, outlier.Charged)
 
-	params := searchRequest("0").Params.Encode()
+	params := searchRequest("0").Params().Encode()
 	for name, c := range map[string]struct {
 		op     outlier.Operation
 		params string
@@ -60,7 +60,7 @@ func TestIdenticalCallIsAnsweredByTheNewestChargedAnswer(t *testing.T) {
 	}{
 		"the newest":               {outlier.OpSearch, params, noon.Add(-time.Hour), `{"n":2}`},
 		"the moment itself is not": {outlier.OpSearch, params, noon.Add(time.Hour), ""},
-		"another page":             {outlier.OpSearch, searchRequest("1").Params.Encode(), noon, `{"n":5}`},
+		"another page":             {outlier.OpSearch, searchRequest("1").Params().Encode(), noon, `{"n":5}`},
 		"other parameters":         {outlier.OpSearch, params + "&by=lexical", noon.Add(-time.Hour), ""},
 		"another operation":        {outlier.OpRelated, params, noon.Add(-time.Hour), ""},
 		"a free call":              {outlier.OpDetails, "", noon.Add(-time.Hour), ""},

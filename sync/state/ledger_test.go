@@ -139,7 +139,7 @@ func TestAttemptIsSettledOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := a.Settle(answerTo(request, `{}`), outlier.Charged); err == nil || !strings.Contains(err.Error(), "settled before") {
-			t.Errorf("%s was settled twice: %v", request.Op, err)
+			t.Errorf("%s was settled twice: %v", request.Op(), err)
 		}
 	}
 	if got := len(entries(t, s, 0)); got != 2 {
@@ -214,8 +214,7 @@ func TestRowKeepsThePriceTheCapsAndThePeriodsInForce(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			request := searchRequest("0")
-			request.Price = price
+			request := searchFor("0", price)
 			buy(t, s, p, answerTo(request, `{}`), outlier.Charged)
 			if err := s.Close(); err != nil {
 				t.Fatal(err)
@@ -309,7 +308,7 @@ func TestNothingIsBoughtWhenSpaceIsLow(t *testing.T) {
 	for _, request := range []*outlier.Request{searchRequest("0"), detailsRequest("video-00001")} {
 		_, err := s.Meter(Purchase{}).Reserve(t.Context(), request)
 		if _, ok := errors.AsType[*LowSpaceError](err); !ok {
-			t.Errorf("%s: got %v, want a LowSpaceError", request.Op, err)
+			t.Errorf("%s: got %v, want a LowSpaceError", request.Op(), err)
 		}
 	}
 	free = 1 << 40

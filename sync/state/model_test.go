@@ -217,8 +217,7 @@ func (b *books) start(r *rapid.T) {
 		s.state, s.charged = ScanIntended, false
 	}
 	hold := rapid.SampledFrom([]outlier.Credits{0, 1, 4, 6}).Draw(r, "hold")
-	request := scanRequest()
-	request.Price = scanPrice
+	request := scanFor(scanPrice)
 	l := live{run: s.run, price: scanPrice, request: request, starts: s, garbled: rapid.Bool().Draw(r, "garbled")}
 	if hold > 0 {
 		l.made = &setAside{rest: hold, open: true}

@@ -406,7 +406,7 @@ func TestDistinctCountsKeysOnce(t *testing.T) {
 		return errors.Join(err, again)
 	})
 	for _, op := range []outlier.Operation{outlier.OpChannelVideos, outlier.OpChannelShorts} {
-		r := &outlier.Request{Op: op, Entity: "UC"}
+		r := must(outlier.DataRequest(op, "UC1234567890abcdefghijkl"))
 		buy(t, s, Purchase{Run: "run-1", Job: "ideas"}, answerTo(r, `{}`), outlier.Charged)
 	}
 	for run, want := range map[string]map[string]int64{
@@ -426,7 +426,7 @@ func TestFreeCallInFlightIsCounted(t *testing.T) {
 	s := open(t, dir)
 	beginRun(t, s, "run-1")
 	p := Purchase{Run: "run-1", Job: "ideas", Attempt: 1}
-	buy(t, s, p, answerTo(detailsRequest("a-rather-long-id"), `{}`), outlier.Charged)
+	buy(t, s, p, answerTo(must(outlier.DataRequest(outlier.OpTranscript, "video-00001")), `{}`), outlier.Charged)
 	if err := s.Flush(); err != nil {
 		t.Fatal(err)
 	}
@@ -441,14 +441,14 @@ func TestFreeCallInFlightIsCounted(t *testing.T) {
 	if got := requests(copyFolder(t, dir)); got != 1 {
 		t.Errorf("killed after an answer, the run has %d requests, want 1", got)
 	}
-	if err := reserve(t, s, p, detailsRequest("short")).Sending(); err != nil {
+	if err := reserve(t, s, p, detailsRequest("video-00002")).Sending(); err != nil {
 		t.Fatal(err)
 	}
 	killed := copyFolder(t, dir)
 	if got := requests(killed); got != 2 {
 		t.Errorf("killed before an answer, the run has %d requests, want 2", got)
 	}
-	if got := ask(t, killed, `SELECT entity || ' ' || state FROM attempts ORDER BY id`); !slices.Equal(got, []string{"a-rather-long-id charged", "short unknown"}) {
+	if got := ask(t, killed, `SELECT entity || ' ' || state FROM attempts ORDER BY id`); !slices.Equal(got, []string{"video-00001 charged", "video-00002 unknown"}) {
 		t.Errorf("on record is %q", got)
 	}
 }

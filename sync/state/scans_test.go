@@ -20,7 +20,11 @@ const (
 )
 
 func scanRequest() *outlier.Request {
-	return &outlier.Request{Op: outlier.OpStartScan, Path: "/scan", Price: 50, Params: url.Values{"query": {"chess"}}}
+	return scanFor(50)
+}
+
+func scanFor(price outlier.Credits) *outlier.Request {
+	return must(outlier.NewRequest(outlier.OpStartScan, url.Values{"query": {"chess"}}, outlier.Prices{"scan_fast": price}))
 }
 
 // niche is the scan that most tests want.

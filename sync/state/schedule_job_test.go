@@ -260,7 +260,7 @@ func (j *job) holder(run *state.Run, step *state.Step) (int64, error) {
 	}
 	start := slices.IndexFunc(steps, func(s state.Step) bool { return s.Op == outlier.OpStartScan })
 	rest, err := j.store.HoldOf(steps[start].ID)
-	if rest >= j.request(step).Price {
+	if rest >= j.request(step).Price() {
 		j.saw("a page was paid from a hold")
 	}
 	return steps[start].ID, err

@@ -127,7 +127,7 @@ func (m pausing) Reserve(ctx context.Context, r *outlier.Request) (outlier.Attem
 	if now.After(m.newest) {
 		m.newest = now
 	}
-	m.note("reserved %d for %s, booked for %s", r.Price, r.Op, m.c.at.Format("01-02 15:04:05"))
+	m.note("reserved %d for %s, booked for %s", r.Price(), r.Op(), m.c.at.Format("01-02 15:04:05"))
 	m.breaks(m.checkDay(m.c))
 	m.pause("reserved")
 	return pausingAttempt{m, attempt}, nil

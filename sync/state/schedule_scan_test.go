@@ -32,13 +32,13 @@ func (j *job) scan(run *state.Run, step *state.Step) error {
 // wish is the scan that a step is about. A careless job takes its own for another one.
 func (j *job) wish(run *state.Run, step *state.Step) state.Scan {
 	r := j.request(step)
-	mode := r.Params.Get("mode")
+	mode := r.Params().Get("mode")
 	if j.bug.alone {
 		mode = j.account
 	}
 	return state.Scan{
-		Run: run.ID, Job: j.name, Due: run.Due, Step: step.ID, FindBy: r.Params.Get("findBy"), Mode: mode, Queries: r.Params["query"],
-		Price: r.Price, State: state.ScanIntended, Intended: time.Now(),
+		Run: run.ID, Job: j.name, Due: run.Due, Step: step.ID, FindBy: r.Params().Get("findBy"), Mode: mode, Queries: r.Params()["query"],
+		Price: r.Price(), State: state.ScanIntended, Intended: time.Now(),
 	}
 }
 

@@ -47,14 +47,23 @@ func openWith(t testing.TB, dir string, o Options) *Store {
 }
 
 func searchRequest(page string) *outlier.Request {
-	return &outlier.Request{
-		Op: outlier.OpSearch, Path: "/search/outliers", Price: 2,
-		Params: url.Values{"query": {"chess"}, "from": {page}, "size": {"40"}},
+	return searchFor(page, 2)
+}
+
+func searchFor(page string, price outlier.Credits) *outlier.Request {
+	params := url.Values{"query": {"chess"}, "from": {page}, "size": {"40"}}
+	return must(outlier.NewRequest(outlier.OpSearch, params, outlier.Prices{"search": price}))
+}
+
+func must(r *outlier.Request, err error) *outlier.Request {
+	if err != nil {
+		panic(err)
 	}
+	return r
 }
 
 func detailsRequest(video string) *outlier.Request {
-	return &outlier.Request{Op: outlier.OpDetails, Path: "/video/" + video, Entity: video, Params: url.Values{}}
+	return must(outlier.DataRequest(outlier.OpDetails, video))
 }
 
 // answerTo is a whole answer with a JSON body, as it arrives now.
@@ -70,14 +79,14 @@ func answerTo(r *outlier.Request, body string) *outlier.Answer {
 func errorTo(r *outlier.Request, status int, kind outlier.Kind) *outlier.Answer {
 	a := answerTo(r, `{"status":"error","error":{"message":"no"}}`)
 	a.Status = status
-	a.Err = &outlier.Error{Kind: kind, Op: r.Op, Entity: r.Entity, Status: status, Message: "no"}
+	a.Err = &outlier.Error{Kind: kind, Op: r.Op(), Entity: r.Entity(), Status: status, Message: "no"}
 	return a
 }
 
 // lost is what is known when a request was sent and nothing came back.
 func lost(r *outlier.Request) *outlier.Answer {
 	now := time.Now()
-	return &outlier.Answer{Request: r, SentAt: now, ReceivedAt: now, Err: &outlier.Error{Kind: outlier.Lost, Op: r.Op}}
+	return &outlier.Answer{Request: r, SentAt: now, ReceivedAt: now, Err: &outlier.Error{Kind: outlier.Lost, Op: r.Op()}}
 }
 
 // reserve makes a reservation that must succeed.

@@ -166,10 +166,10 @@ func TestQueueIsClearedBesideItsHolder(t *testing.T) {
 	task := func(job, entity string) Task {
 		return Task{Op: outlier.OpDetails, Entity: entity, Run: "run-1", Job: job, MaxAge: time.Hour}
 	}
-	enqueue(t, holder, task("a", "answered"), task("a", "failed"), task("a", "both"), task("b", "both"))
-	request := detailsRequest("answered")
+	enqueue(t, holder, task("a", "answered-01"), task("a", "failed"), task("a", "both"), task("b", "both"))
+	request := detailsRequest("answered-01")
 	underWay := reserve(t, holder, Purchase{Run: "run-1", Job: "a", Attempt: 1, Commit: func(tx *Tx, k Kept) error {
-		return tx.Done(task("a", "answered"), k.Response, false, time.Time{})
+		return tx.Done(task("a", "answered-01"), k.Response, false, time.Time{})
 	}}, request)
 	if err := underWay.Sending(); err != nil {
 		t.Fatal(err)
@@ -182,7 +182,7 @@ func TestQueueIsClearedBesideItsHolder(t *testing.T) {
 		t.Errorf("the answer to a call that was given up is not kept: %v", err)
 	}
 	update(t, holder, func(tx *Tx) error { return tx.Fail(task("a", "failed"), time.Now(), "time-out", time.Now()) })
-	if n := enqueue(t, holder, task("a", "answered")); n != 0 {
+	if n := enqueue(t, holder, task("a", "answered-01")); n != 0 {
 		t.Error("what was answered is asked for again")
 	}
 	if left := next(t, holder, Filter{}); left == nil || left.Entity != "both" || left.Job != "b" {

@@ -92,7 +92,7 @@ func TestCallsAboutAnIDAndThoseThatWait(t *testing.T) {
 		t.Errorf("calls %+v", calls)
 	}
 	asked := Task{Op: outlier.OpTranscript, Entity: tape, Job: "ideas"}
-	silent := &outlier.Request{Op: asked.Op, Path: "/video/transcript/" + tape, Entity: tape}
+	silent := must(outlier.DataRequest(asked.Op, tape))
 	buy(t, s, Purchase{Run: "run-1", Job: "ideas", Attempt: 1, Commit: func(tx *Tx, k Kept) error {
 		return tx.Done(asked, k.Response, true, time.Now().Add(time.Hour))
 	}}, answerTo(silent, `{"items":[]}`), outlier.Charged)
