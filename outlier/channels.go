@@ -6,11 +6,11 @@ import (
 	"github.com/go-faster/jx"
 )
 
-// ReadChannelPage reads the answer of a search for channels as [ReadPage] does
+// readChannelPage reads the answer of a search for channels as readOutlierPage does
 // that of a search for outliers. Its hits have a ChannelID, and Facts under the
 // names that a search for channels sorts by; what recency orders by is not known, so there
 // is none of that name.
-func ReadChannelPage(body []byte) (Page, error) {
+func readChannelPage(body []byte) (Page, error) {
 	p, err := readPage(body, (*Hit).readChannel)
 	if err != nil {
 		return Page{}, fmt.Errorf("read a page of channels: %w", err)

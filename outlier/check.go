@@ -35,7 +35,7 @@ func (p Param) Check(params url.Values) []FieldError {
 	case Numbers:
 		return checkRange(p, params, numbers, p.checkNumber)
 	case Instants:
-		return checkRange(p, params, instants, func(time.Time, bool) string { return "" })
+		return checkRange(p, params, instants, anyInstant)
 	}
 	values, given := params[p.Name]
 	switch {
@@ -183,6 +183,9 @@ func (p Param) checkNumber(x float64, isTo bool) string {
 	}
 	return ""
 }
+
+// anyInstant passes all: the form has four digits for a year, as the interface's pattern.
+func anyInstant(time.Time, bool) string { return "" }
 
 // checkChannelID holds a parameter to the form that the interface gives for
 // channel ids in paths; for parameters it shows no rule.

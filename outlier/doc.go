@@ -20,7 +20,7 @@
 //
 // An [Answer] keeps the body as it came over the wire, because it was paid for. This package reads from it only what
 // steers the program: a [Page] with its hits, the state of a [Scan], whether there
-// is nothing at all ([Empty]), and what went wrong ([ReadError]). No structs mirror
+// is nothing at all ([Empty]), and what went wrong ([Error]). No structs mirror
 // the answers; package schema is the full decoder.
 //
 // What an answer costs is a matter of [Prices], which are given with the parameters.

@@ -62,10 +62,10 @@ func ParseChannelID(s string) (string, error) {
 	return "", fmt.Errorf("%q is neither a channel id, 24 letters, digits, - or _, nor the address of a channel; "+remedy, clean(s))
 }
 
-// ChannelHandle is the handle of a channel, with its @ and in lower case, if s is one or an
+// channelHandle is the handle of a channel, with its @ and in lower case, if s is one or an
 // address that has it: "@Name", "host/@name/videos". The service knows no handles, but
 // its answers show them beside the ids.
-func ChannelHandle(s string) (handle string, ok bool) {
+func channelHandle(s string) (handle string, ok bool) {
 	s = strings.TrimSpace(s)
 	if path, _ := address(s); len(path) > 0 {
 		s = path[0]
@@ -77,9 +77,9 @@ func ChannelHandle(s string) (handle string, ok bool) {
 }
 
 // ParseChannel accepts what [ParseChannelID] does, and a handle or an address that has one,
-// of which it gives the handle: see [ChannelHandle].
+// of which it gives the handle: see channelHandle.
 func ParseChannel(s string) (idOrHandle string, err error) {
-	if handle, ok := ChannelHandle(s); ok {
+	if handle, ok := channelHandle(s); ok {
 		return handle, nil
 	}
 	return ParseChannelID(s)

@@ -53,7 +53,7 @@ func TestHandlesAreReadFromAddressesToo(t *testing.T) {
 		"name": "", "@": "", "@two words": "", "@a'b": "", "video.test/c/name": "", "video.test/@": "", aChannel: "",
 		"https://video.test/watch?v=" + aVideo: "", "someone@host.test": "",
 	} {
-		if got, ok := ChannelHandle(text); got != want || ok != (want != "") {
+		if got, ok := channelHandle(text); got != want || ok != (want != "") {
 			t.Errorf("%q gives %q, %v, want %q", text, got, ok, want)
 		}
 	}

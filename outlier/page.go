@@ -51,9 +51,9 @@ func (h Hit) SortValue(sortBy string) (float64, bool) {
 func PageOf(op Operation, body []byte) (Page, error) {
 	switch op {
 	case OpSearch, OpRelated:
-		return ReadPage(body)
+		return readOutlierPage(body)
 	case OpFindChannels, OpFindRelatedChannels:
-		return ReadChannelPage(body)
+		return readChannelPage(body)
 	case OpTrendingFormats:
 		if !jx.Valid(body) {
 			return Page{}, errors.New("read trending formats: not JSON")
@@ -66,10 +66,10 @@ func PageOf(op Operation, body []byte) (Page, error) {
 // noPage is a page of which nothing is known.
 var noPage = Page{Total: -1, From: -1, Size: -1}
 
-// ReadPage reads the answer of a search for outliers. It takes any field to be
+// readOutlierPage reads the answer of a search for outliers. It takes any field to be
 // null, absent or of another type, and fails only if body is not JSON or is not a
 // search answer: an object with hits.
-func ReadPage(body []byte) (Page, error) {
+func readOutlierPage(body []byte) (Page, error) {
 	p, err := readPage(body, (*Hit).read)
 	if err != nil {
 		return Page{}, fmt.Errorf("read a page of hits: %w", err)

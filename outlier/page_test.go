@@ -14,7 +14,7 @@ const hit = `{"id":"dQw4w9WgXcQ","kind":"video","time":"2026-11-21T00:00:00Z",
 "statistics":{"viewCount":123456,"zScore":2.5,"averageViewsRatio":7.25}}`
 
 func TestReadPageReadsWhatSteers(t *testing.T) {
-	got, err := ReadPage([]byte(`{"pagination":{"total":10000,"from":40,"size":1},"hits":[` + hit + `]}`))
+	got, err := readOutlierPage([]byte(`{"pagination":{"total":10000,"from":40,"size":1},"hits":[` + hit + `]}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +60,7 @@ func TestReadPageToleratesOddFields(t *testing.T) {
 		"unknown fields":         {`{"hits":[{"new":{"a":[1]},"statistics":{"zScore":"1.5","x":1}}],"y":[{}]}`, page(Hit{Facts: map[string]float64{"zScore": 1.5}})},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := ReadPage([]byte(tt.body))
+			got, err := readOutlierPage([]byte(tt.body))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -73,7 +73,7 @@ func TestReadPageToleratesOddFields(t *testing.T) {
 
 func TestReadPageRefusesWhatIsNoSearchAnswer(t *testing.T) {
 	for _, body := range []string{``, `null`, `[]`, `"hits"`, `{}`, `{"hits":{}}`, `{"hits":[`, `{"items":[]}`, `{"hits":[{"id":}]}`, `<html>`} {
-		if p, err := ReadPage([]byte(body)); err == nil {
+		if p, err := readOutlierPage([]byte(body)); err == nil {
 			t.Errorf("%s passes as %+v", body, p)
 		}
 	}
@@ -124,7 +124,7 @@ func FuzzReadPage(f *testing.F) {
 	f.Add([]byte(`{"pagination":{"total":"7","from":1e1,"size":null},"hits":[` + hit + `,null,[]]}`))
 	f.Add([]byte(`{"hits":[{"id":7,"snippet":{"monetization":{"rpmEstimationFrom":"x"}}}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		p, err := ReadPage(body)
+		p, err := readOutlierPage(body)
 		if err != nil {
 			return
 		}

@@ -160,12 +160,12 @@ func (o Operation) known() (all []Param) {
 	return all
 }
 
-// IsRange reports whether the parameter is sent as two: see [Param.Names].
-func (p Param) IsRange() bool { return p.Form == Integers || p.Form == Numbers || p.Form == Instants }
+// isRange reports whether the parameter is sent as two: see [Param.Names].
+func (p Param) isRange() bool { return p.Form == Integers || p.Form == Numbers || p.Form == Instants }
 
 // Names are the names of the parameter on the wire.
 func (p Param) Names() []string {
-	if p.IsRange() {
+	if p.isRange() {
 		return []string{p.Name + "From", p.Name + "To"}
 	}
 	return []string{p.Name}
