@@ -16,7 +16,7 @@ type asker struct {
 	b     *builder
 	ask   *template
 	loops []loop // the for_each of the job
-	free  bool   // for a filter, whose templates are filled in by whoever uses it
+	free  bool   // for a filter, whose templates are filled in where it is used
 }
 
 // A loop is a Loop together with its values and where they stand: in the job file, or by
@@ -25,7 +25,7 @@ type loop struct {
 	Loop
 	tried   []string
 	members []*yamltree.Node
-	said    bool // somewhere the job asks for ${name}
+	used    bool // the job has ${name} somewhere
 }
 
 func (b *builder) newTemplate(op outlier.Operation) *template {
@@ -49,7 +49,7 @@ func (a *asker) fields(verb, where *yamltree.Node) {
 // assign reads n into the parameter f of a request, and holds it to the rule of the
 // interface.
 func (a *asker) assign(f outlier.Param, n *yamltree.Node) {
-	if !n.Has(yamltree.Text, yamltree.Whole, yamltree.Number, yamltree.Boolean, yamltree.List, yamltree.Mapping, yamltree.Template) {
+	if n == nil || n.Wrong || n.Kind == yamltree.Null {
 		return
 	}
 	switch f.Form {
@@ -65,7 +65,7 @@ func (a *asker) assign(f outlier.Param, n *yamltree.Node) {
 		return
 	}
 	if n.Kind == yamltree.Template {
-		return // what nobody takes is refused in the end
+		return // a template that is used nowhere is refused in the end
 	}
 	var err error
 	switch f.Form {
@@ -136,7 +136,8 @@ func (a *asker) lines(name string, n *yamltree.Node, source Source) {
 		if _, err := a.ask.accept(name, v.text); err != nil {
 			words := fmt.Sprintf("in line %d of %s: %v", v.line, n.Shown(), err)
 			if source.Field == "" && tabular(source.File) && !n.FromOutside() {
-				n.RefuseWithHint("name the column that has the values: {file: rivals.csv, column: channel}", "%s", words)
+				const hint = "name the column that has the values: {file: rivals.csv, column: channel}"
+				n.RefuseWithHint(hint, "%s", words)
 				return
 			}
 			n.RefuseQuoting(words)
@@ -174,10 +175,11 @@ func (a *asker) fits(n *yamltree.Node) bool {
 	for _, name := range n.Names {
 		i := slices.Index(known, name)
 		if i < 0 {
-			n.RefuseWithHint(didYouMeanName(name, known), "${%s} has no value: no for_each names it, and %s", name, yamltree.NotSetError(name))
+			n.RefuseWithHint(didYouMeanName(name, known),
+				"${%s} has no value: no for_each names it, and %s", name, yamltree.NotSetError(name))
 			return false
 		}
-		a.loops[i].said = true
+		a.loops[i].used = true
 	}
 	return true
 }

@@ -39,7 +39,8 @@ func (s Spec) Backfill(from, to, each string, most outlier.Credits) (Spec, error
 	case most <= 0:
 		return Spec{}, fmt.Errorf("--max-credits must be positive, got %d", most)
 	case s.Verb != VerbSearch && s.Verb != VerbRelated:
-		return Spec{}, fmt.Errorf("job %s: a backfill is for jobs of search and related, this is one of %s", s.Name, s.Verb)
+		return Spec{}, fmt.Errorf("job %s: a backfill is for jobs of search and related, this is one of %s",
+			s.Name, s.Verb)
 	}
 	since := s.ask.Window.Since
 	if err := s.between(window{}); err != nil {
@@ -49,7 +50,8 @@ func (s Spec) Backfill(from, to, each string, most outlier.Credits) (Spec, error
 	s.SeedsFresh, s.ReuseFor = 0, max(s.ReuseFor, backfillReuse)
 	s.Hash = s.hash() // the same backfill whatever it may cost, so that a higher cap goes on with it
 	s.Budget.PerRun = &most
-	s.Overridden, s.Flags = true, strings.TrimSpace(fmt.Sprintf("--from %s --to %s --each %s %s", from, to, each, s.Flags))
+	s.Overridden, s.Flags = true, strings.TrimSpace(fmt.Sprintf("--from %s --to %s --each %s %s",
+		from, to, each, s.Flags))
 	return s, nil
 }
 

@@ -112,7 +112,7 @@ const (
 	SinkParquet = "parquet"
 )
 
-// Mistake words what somebody else found wrong with the file, such as SQL that names
+// Mistake words what another package found wrong with the file, such as SQL that names
 // no table, as all other mistakes are worded.
 func (c *Config) Mistake(line, column int, message, hint string) yamltree.Mistake {
 	return yamltree.New(c.Path, c.src, withoutKeys).Mistake(line, column, message, hint)

@@ -85,8 +85,8 @@ func duration(n *yamltree.Node) time.Duration {
 	return time.Duration(d)
 }
 
-// dues are the keys that say when a job is due, of which it has one at most: what two
-// of them would mean together, nobody could tell.
+// dues are the keys that say when a job is due. It has one at most: two together would be
+// ambiguous.
 var dues = []string{"schedule", "every", "after"}
 
 func (b *builder) schedule(job *yamltree.Node) (string, times) {
@@ -96,7 +96,8 @@ func (b *builder) schedule(job *yamltree.Node) (string, times) {
 		switch {
 		case !slices.Contains(dues, e.Key.Text):
 		case first != nil:
-			e.Key.Refuse("cannot be combined with %s: a job has one of %s", first.Text, strings.Join(dues, ", "))
+			e.Key.Refuse("cannot be combined with %s: a job has one of %s",
+				first.Text, strings.Join(dues, ", "))
 		default:
 			first = e.Key
 		}
@@ -120,7 +121,8 @@ func (b *builder) notified(n *yamltree.Node) []string {
 			continue
 		}
 		if known.Get(name.Text) == nil {
-			name.RefuseWithHint(name.DidYouMean(name.Text, known.Keys()), "notify at the top of the file does not name %s", name.Shown())
+			name.RefuseWithHint(name.DidYouMean(name.Text, known.Keys()),
+				"notify at the top of the file does not name %s", name.Shown())
 			continue
 		}
 		names = append(names, name.Text)
@@ -174,13 +176,15 @@ func (b *builder) enrich(spec *Spec, job *yamltree.Node) {
 				Op: op, Top: count("top"), TopPerItem: count("top_per_item"),
 				RefreshAfter: duration(e.Value.Get("refresh_after")), Value: count("value"),
 			})
-			if each := e.Value.Get("top_per_item"); each != nil && len(spec.Loops) == 0 && job.Get("enrich") == n {
+			if each := e.Value.Get("top_per_item"); each != nil &&
+				len(spec.Loops) == 0 && job.Get("enrich") == n {
 				each.Warn("write top", "has the effect of top, as the job has no for_each")
 			}
 		}
 	}
 	if where := n.Get("where"); where != nil && len(spec.Enrich) == 0 && job.Get("enrich") == n {
-		where.Head().Warn("name something, such as comments: {}", "has no effect, as enrich names nothing to fetch")
+		where.Head().Warn("name something, such as comments: {}",
+			"has no effect, as enrich names nothing to fetch")
 	}
 }
 
@@ -208,7 +212,8 @@ func (b *builder) enrichWhere(spec *Spec, n *yamltree.Node) {
 		switch v := filters[key]; {
 		case v.Wrong:
 		case !slices.Contains(shown, key) && brought != "":
-			at.Head().RefuseWithHint("remove it with "+key+": ~", "brings %s, which the hits of %s do not show", key, spec.Verb)
+			at.Head().RefuseWithHint("remove it with "+key+": ~",
+				"brings %s, which the hits of %s do not show", key, spec.Verb)
 		case !slices.Contains(shown, key):
 			at.Head().Refuse("the hits of %s do not show this value", spec.Verb)
 		case v.Has(yamltree.Template): // another job may fill it in
@@ -219,7 +224,8 @@ func (b *builder) enrichWhere(spec *Spec, n *yamltree.Node) {
 	}
 	a.fields(nil, n)
 	if a.ask.Window.Since {
-		filters["published_at"].RefuseWithHint("write last 7d, or dates", "hits cannot be chosen since the last success")
+		filters["published_at"].RefuseWithHint("write last 7d, or dates",
+			"hits cannot be chosen since the last success")
 	}
 	spec.wanted = a.ask
 }
@@ -232,7 +238,7 @@ func refuseIfSet(n *yamltree.Node, format string, args ...any) {
 }
 
 // enrichSort reads which hits come first: by the order that is asked of the service,
-// if nothing else is said and the hits show what it goes by.
+// unless the job says otherwise, if the hits show the value.
 func (b *builder) enrichSort(spec *Spec, n *yamltree.Node) {
 	orders, otherwise := sortsOf(outlier.OpSearch), "zScore"
 	if spec.Verb == VerbFindChannels {
@@ -244,7 +250,8 @@ func (b *builder) enrichSort(spec *Spec, n *yamltree.Node) {
 	case said && !slices.Contains(orders, by.By):
 		word, _, _ := strings.Cut(n.Text, " ")
 		known := inWords(orders)
-		n.RefuseWithHint(n.DidYouMean(word, known), "hits of %s can be sorted by %s, got %s", spec.Verb, strings.Join(known, ", "), n.Shown())
+		n.RefuseWithHint(n.DidYouMean(word, known),
+			"hits of %s can be sorted by %s, got %s", spec.Verb, strings.Join(known, ", "), n.Shown())
 	case said:
 		spec.EnrichSort = by
 	case slices.Contains(orders, asked.By):
@@ -346,7 +353,7 @@ func (b *builder) after(jobs *yamltree.Node, spec Spec, n *yamltree.Node) {
 	path := []string{spec.Name}
 	for at := parent; at != nil; at = b.cfg.Job(at.After) {
 		if after := jobs.Get(at.Name).Get("after"); after != nil && after.Wrong {
-			return // this one need not be told of it too
+			return // one message per cycle is enough
 		}
 		path = append(path, at.Name)
 		if at.Name == spec.Name {
@@ -383,8 +390,8 @@ func (b *builder) was(spec Spec, n *yamltree.Node) {
 	}
 }
 
-// unfilled refuses the templates below n that nobody has taken: they stand where no
-// text is meant, or are none, but variables that are not set. The names are those of
+// unfilled refuses the templates below n that are used nowhere: those in places that take no
+// templates, and variables that are not set. The names are those of
 // the for_each that could fill them in.
 func (b *builder) unfilled(n *yamltree.Node, names []string) {
 	if n == nil || n.Ignored {
@@ -393,7 +400,8 @@ func (b *builder) unfilled(n *yamltree.Node, names []string) {
 	if n.Kind == yamltree.Template && !n.Used && !n.Wrong {
 		words := n.Unfilled
 		if !slices.ContainsFunc(n.Names, func(name string) bool { return !slices.Contains(names, name) }) {
-			words = fmt.Sprintf("cannot use ${%s} here: for_each fills in texts such as query and title_pattern", n.Names[0])
+			words = fmt.Sprintf("cannot use ${%s} here: for_each fills in texts such as query and title_pattern",
+				n.Names[0])
 		}
 		n.Refuse("%s", words)
 	}

@@ -30,7 +30,8 @@ func (b *builder) origin(n *yamltree.Node) (Source, []*yamltree.Node) {
 	column := n.Get("column")
 	switch {
 	case len(from) > 1:
-		from[1].Key.Refuse("cannot be combined with %s: a list comes from one of list, file and sql", from[0].Key.Text)
+		from[1].Key.Refuse("cannot be combined with %s: a list comes from one of list, file and sql",
+			from[0].Key.Text)
 		return at, nil
 	case len(from) == 0 || column != nil && from[0].Key.Text != "file":
 		column.Head().RefuseWithHint("write {file: channels.csv, column: channel}", "column needs file")
@@ -43,7 +44,8 @@ func (b *builder) origin(n *yamltree.Node) (Source, []*yamltree.Node) {
 	case "list":
 		return at, b.list(value)
 	case "file":
-		return Source{File: b.absolute(value.Text), Field: column.TextOr(""), Line: value.Line, Column: value.Column}, nil
+		at.File, at.Field, at.Line, at.Column = b.absolute(value.Text), column.TextOr(""), value.Line, value.Column
+		return at, nil
 	case "sql":
 		return Source{SQL: b.sql(value), Line: value.Line, Column: value.Column}, nil
 	}
@@ -113,7 +115,8 @@ func (b *builder) loops(job *yamltree.Node) []loop {
 func (l *loop) values(members []*yamltree.Node) {
 	seen := map[string]bool{}
 	for _, m := range members {
-		if m.Has(yamltree.Text, yamltree.Whole, yamltree.Number) && strings.TrimSpace(m.Text) != "" && !seen[m.Text] {
+		if m.Has(yamltree.Text, yamltree.Whole, yamltree.Number) &&
+			strings.TrimSpace(m.Text) != "" && !seen[m.Text] {
 			seen[m.Text] = true
 			l.tried, l.members = append(l.tried, m.Text), append(l.members, m)
 		}
@@ -127,7 +130,8 @@ func (b *builder) loopName(key *yamltree.Node) bool {
 	case !yamltree.IsName(key.Text):
 		key.Refuse("must be letters, digits and _, not beginning with a digit, got %q", key.Text)
 	case taken:
-		key.RefuseWithHint("choose another name", "the environment variable %s is set, so ${%s} would be ambiguous", key.Text, key.Text)
+		key.RefuseWithHint("choose another name",
+			"the environment variable %s is set, so ${%s} would be ambiguous", key.Text, key.Text)
 	default:
 		return true
 	}

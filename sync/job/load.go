@@ -42,7 +42,8 @@ func Parse(path string, src []byte, env func(string) (string, bool)) (*Config, e
 func parseFile(path string, src []byte, env func(string) (string, bool), reading bool) (*Config, error) {
 	dir, err := filepath.Abs(filepath.Dir(path))
 	if err != nil {
-		return nil, yamltree.Mistakes{{File: path, Line: 1, Column: 1, Message: fmt.Sprintf("find the folder of the file: %v", err)}}
+		message := fmt.Sprintf("find the folder of the file: %v", err)
+		return nil, yamltree.Mistakes{{File: path, Line: 1, Column: 1, Message: message}}
 	}
 	b := newBuilder(path, src, env)
 	b.cfg.Dir, b.reading = dir, reading

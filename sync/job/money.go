@@ -53,18 +53,20 @@ func (b *builder) caps(spec *Spec, n *yamltree.Node) {
 	atMost(n.Get("per_run"), month, "the budget's per_month")
 	atMost(n.Get("per_month"), month, "the budget's per_month")
 	price, what := spec.step(b.cfg.Service.Prices)
-	for _, cap := range []*yamltree.Node{n.Get("per_run"), n.Get("per_month"), all.Get("per_day"), all.Get("per_month")} {
+	caps := []*yamltree.Node{n.Get("per_run"), n.Get("per_month"), all.Get("per_day"), all.Get("per_month")}
+	for _, cap := range caps {
 		atLeast(cap, price, 0, what)
 	}
 	if reserve := credits(all.Get("reserve")); reserve != nil {
 		atLeast(all.Get("per_month"), price, *reserve, what)
 	}
-	if most := n.Get("max_requests"); spec.Scan != nil && most.Has(yamltree.Whole) && spec.Budget.MaxRequests < 3 {
+	if most := n.Get("max_requests"); spec.Scan != nil &&
+		most.Has(yamltree.Whole) && spec.Budget.MaxRequests < 3 {
 		most.Refuse("must be at least 3 for a scan (start, poll, read), got %s", most.Shown())
 	}
 }
 
-// atMost refuses a cap above another one, which messages call by name. A nil limit is none.
+// atMost refuses a cap above another one, which messages call by name. A nil limit allows any amount.
 func atMost(n *yamltree.Node, limit *outlier.Credits, name string) {
 	if amount := credits(n); amount != nil && limit != nil && *amount > *limit {
 		n.Refuse("must be at most %d, %s, got %s", *limit, name, n.Shown())
@@ -76,14 +78,15 @@ func atLeast(n *yamltree.Node, price, reserve outlier.Credits, what string) {
 	switch amount := credits(n); {
 	case amount == nil || *amount-reserve >= price:
 	case reserve > 0:
-		n.Refuse("must be at least %s, the reserve and the price of %s, got %s", inCredits(reserve+price), what, n.Shown())
+		n.Refuse("must be at least %s, the reserve and the price of %s, got %s",
+			inCredits(reserve+price), what, n.Shown())
 	default:
 		n.Refuse("must be at least %s, the price of %s, got %s", inCredits(price), what, n.Shown())
 	}
 }
 
-// unbounded refuses all pages without a cap for the run: nobody knows how many there
-// are. The cap that it advises holds the smallest step and exceeds no other cap.
+// unbounded refuses `pages: all` without a cap for the run, as the number of pages is not
+// known. The cap that it advises holds the smallest step and exceeds no other cap.
 func (b *builder) unbounded(spec *Spec, job, verb *yamltree.Node) {
 	budget := b.own(job, "budget")
 	if spec.Pages != AllPages || budget.Get("per_run") != nil {

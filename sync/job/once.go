@@ -132,7 +132,8 @@ func (s *Spec) set(values map[string]string) error {
 		case strings.TrimSpace(values[name]) == "":
 			return fmt.Errorf("--set %s: the value is empty", name)
 		}
-		s.Loops[i].Source = Source{Values: []string{values[name]}, Line: s.Loops[i].Source.Line, Column: s.Loops[i].Source.Column}
+		at := s.Loops[i].Source
+		s.Loops[i].Source = Source{Values: []string{values[name]}, Line: at.Line, Column: at.Column}
 	}
 	return nil
 }

@@ -177,15 +177,15 @@ func (r *resolver) one(chosen []string) error {
 // asks reports whether params ask for something. A search whose SQL found nothing to
 // search for would otherwise be one for everything, and be paid for.
 func (t *template) asks(params url.Values) bool {
-	meant := false
+	has := false // the job has a subject, though it may be empty now
 	for _, name := range subjects {
 		_, given := t.From[name]
-		meant = meant || given || t.Params.Has(name)
+		has = has || given || t.Params.Has(name)
 		if params.Has(name) {
 			return true
 		}
 	}
-	return !meant
+	return !has
 }
 
 // params are the parameters of a template, filled in and held to the interface.

@@ -193,12 +193,14 @@ func parseCron(expression string) (times, error) {
 	case strings.HasPrefix(expression, "@every"):
 		return times{}, fmt.Errorf("@every is not supported; use every, as in every: 6h")
 	case len(parts) == 1:
-		if word := yamltree.Nearest("@"+strings.TrimPrefix(expression, "@"), slices.Sorted(maps.Keys(shorthands))); word != "" {
+		known := slices.Sorted(maps.Keys(shorthands))
+		if word := yamltree.Nearest("@"+strings.TrimPrefix(expression, "@"), known); word != "" {
 			return times{}, fmt.Errorf("must be a cron expression; did you mean %q?", word)
 		}
 		return times{}, fmt.Errorf("must be a cron expression of five fields, or @hourly, @daily, @weekly, @monthly or @yearly")
 	case len(parts) != len(fields):
-		return times{}, fmt.Errorf("must have 5 fields (minute, hour, day of the month, month, day of the week), got %d", len(parts))
+		return times{}, fmt.Errorf("must have 5 fields (minute, hour, day of the month, month, day of the week), got %d",
+			len(parts))
 	}
 	for i, part := range parts {
 		if i == 4 {
@@ -236,7 +238,8 @@ func checkField(part string, i int) error {
 	for member := range strings.SplitSeq(part, ",") {
 		if m := stepSize.FindStringSubmatch(member); m != nil {
 			if n, err := strconv.Atoi(m[1]); err != nil || n >= fields[i].size && n > 1 {
-				return fmt.Errorf("the step of the %s (%s) must be less than %d, got %s", fields[i].name, fields[i].example, fields[i].size, m[1])
+				return fmt.Errorf("the step of the %s (%s) must be less than %d, got %s",
+					fields[i].name, fields[i].example, fields[i].size, m[1])
 			}
 		}
 		all := [...]string{"*", "*", "*", "*", "*"}

@@ -27,8 +27,8 @@ var (
 )
 
 // withoutKeys hides the user and password of addresses, and what follows `key:` unless it is
-// a mere reference, together with the deeper lines below it, over which a text may go on. It works on bare lines, as
-// there has to be an excerpt even of a file that is not YAML.
+// a mere reference, together with the deeper lines below it, over which a text may go on. It
+// works on bare lines, as there has to be an excerpt even of a file that is not YAML.
 func withoutKeys(lines []string) []string {
 	shown, hiding := slices.Clone(lines), -1
 	for i, line := range lines {

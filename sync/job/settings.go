@@ -13,7 +13,7 @@ import (
 	"outlierd/sync/yamltree"
 )
 
-// credits is an amount, or nil if there is none to be used.
+// credits is an amount, or nil if n holds none.
 func credits(n *yamltree.Node) *outlier.Credits {
 	if !n.Has(yamltree.Whole) {
 		return nil
@@ -121,9 +121,11 @@ func (b *builder) key(service *yamltree.Node) {
 	case given && defaulted.MatchString(n.Raw):
 		n.RefuseWithHint(`leave it out, as in "${OUTLIERD_KEY}"`, "the default after :- is a key in clear text")
 	case given && n.Raw != "" && !reference.MatchString(n.Raw):
-		n.RefuseWithHint(`take it from a variable or a file: "${OUTLIERD_KEY}" or "${file:/run/secrets/outlierd_key}"`, "the key is written in clear text")
+		n.RefuseWithHint(`take it from a variable or a file: "${OUTLIERD_KEY}" or "${file:/run/secrets/outlierd_key}"`,
+			"the key is written in clear text")
 	case given && n.Text != "" && s.Simulated():
-		n.RefuseWithHint("leave key out, or give the service's url", "sim:// takes no key, so that simulated rows never mix with bought ones")
+		n.RefuseWithHint("leave key out, or give the service's url",
+			"sim:// takes no key, so that simulated rows never mix with bought ones")
 	case s.URL == "" || s.Simulated():
 	case n == nil && b.reading:
 	case n == nil:
@@ -210,7 +212,8 @@ func (b *builder) sinks(n *yamltree.Node) {
 		duckdb, parquet := item.Get(SinkDuckDB), item.Get(SinkParquet)
 		switch {
 		case duckdb != nil && parquet != nil:
-			parquet.Key.RefuseWithHint("begin a new item with - before it", "cannot be in one list item with duckdb")
+			parquet.Key.RefuseWithHint("begin a new item with - before it",
+				"cannot be in one list item with duckdb")
 		case duckdb != nil:
 			b.sink(duckdb, SinkDuckDB)
 		case parquet != nil:
@@ -230,7 +233,8 @@ func (b *builder) sink(n *yamltree.Node, kind string) {
 	first, _, _ := strings.Cut(filepath.ToSlash(path), "/")
 	switch {
 	case !filepath.IsLocal(path) || path == "." || strings.ContainsRune(path, 0):
-		n.RefuseWithHint("move the data folder itself with `data`", "must be a path inside the data folder, got %s", n.Shown())
+		n.RefuseWithHint("move the data folder itself with `data`",
+			"must be a path inside the data folder, got %s", n.Shown())
 		return
 	case first == "state":
 		n.Refuse("must not be in the folder state, which is reserved")

@@ -45,8 +45,8 @@ func adviseOnValue(n *yamltree.Node, wants string) string {
 	return ""
 }
 
-// adviseOnKey says what an unknown key was meant to be: one that stands elsewhere, or one
-// that is spelled nearly so.
+// adviseOnKey is the remedy for an unknown key: where it belongs, or a key of nearly the same
+// spelling.
 func adviseOnKey(n *yamltree.Node, name, place string) string {
 	if advice := elsewhere(n, name, place); advice != "" {
 		return advice

@@ -23,12 +23,12 @@ const (
 	VerbTrendingFormats Verb = "trending_formats"
 )
 
-// CatchUp says what becomes of due times that passed while nobody was there.
+// CatchUp says what becomes of due times that passed while no process ran.
 type CatchUp string
 
 // The ways of catching up.
 const (
-	CatchUpLatest CatchUp = "latest" // the last one runs late; what is meant if nothing is said
+	CatchUpLatest CatchUp = "latest" // the last one runs late; the default
 	CatchUpAll    CatchUp = "all"    // each runs late
 	CatchUpNone   CatchUp = "none"   // none runs
 )
@@ -43,7 +43,7 @@ const AllPages = math.MaxInt32
 type Spec struct {
 	Name     string
 	Was      string // its name before it was renamed: whose watermark, caps and queue it inherits
-	About    string // for people; "" if nothing is said
+	About    string // for people; "" if the file has none
 	Disabled bool   // neither due by itself nor fired by another job
 
 	Schedule string        // cron, five fields or @daily and the like; "" if none

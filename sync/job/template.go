@@ -20,7 +20,7 @@ type template struct {
 	From   map[string]Source // the parameters whose values files and SQL give
 	Window window            // of publishedAt
 	Read   *template         // of a scan: the search that reads its results
-	Hits   bool              `json:",omitempty"` // which hits of the search are meant, in place of the search itself
+	Hits   bool              `json:",omitempty"` // it chooses hits of the search, and is not sent
 
 	arrays    outlier.Arrays // how lists are sent
 	published string         // published_at as the file has it; "" if it has none

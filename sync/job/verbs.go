@@ -27,14 +27,16 @@ func (b *builder) verb(spec *Spec, job *yamltree.Node) *yamltree.Node {
 		switch {
 		case !isVerb(e.Key.Text):
 		case found != nil:
-			e.Key.RefuseWithHint("make it two jobs, the second with after: "+spec.Name, "cannot be combined with %s: a job does one thing", spec.Verb)
+			e.Key.RefuseWithHint("make it two jobs, the second with after: "+spec.Name,
+				"cannot be combined with %s: a job does one thing", spec.Verb)
 		default:
 			found, spec.Verb = e.Value, Verb(e.Key.Text)
 		}
 	}
 	if found == nil {
 		if !hasUnknownKey(job) {
-			job.Head().RefuseWithHint("as in search: {query: moka pot}", "must have one of %s", strings.Join(verbs, ", "))
+			job.Head().RefuseWithHint("as in search: {query: moka pot}",
+				"must have one of %s", strings.Join(verbs, ", "))
 		}
 		return nil
 	}
@@ -44,7 +46,7 @@ func (b *builder) verb(spec *Spec, job *yamltree.Node) *yamltree.Node {
 	return found
 }
 
-// hasUnknownKey reports whether n has a key that is not one: it may have been meant for what
+// hasUnknownKey reports whether n has an unknown key: it may be a misspelling of what
 // n now lacks.
 func hasUnknownKey(n *yamltree.Node) bool {
 	for _, e := range n.Entries {
@@ -73,8 +75,9 @@ func (b *builder) asks(spec *Spec, job, n *yamltree.Node) {
 	spec.ask = *a.ask
 	for _, l := range a.loops {
 		spec.Loops = append(spec.Loops, l.Loop)
-		if !l.said && !mentions(n, l.Name) {
-			job.Get("for_each").Get(l.Name).Head().Refuse("%s does not use ${%s}, so all values would make the same request", spec.Verb, l.Name)
+		if !l.used && !mentions(n, l.Name) {
+			at := job.Get("for_each").Get(l.Name).Head()
+			at.Refuse("%s does not use ${%s}, so all values would make the same request", spec.Verb, l.Name)
 		}
 	}
 }

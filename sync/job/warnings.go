@@ -60,7 +60,7 @@ func (s *Spec) shortest() (least time.Duration) {
 	return least
 }
 
-// idle warns of keys that are read, but that nothing heeds yet.
+// idle warns of keys that have no effect yet.
 func (b *builder) idle() {
 	keys := []*yamltree.Node{b.root.Get("notify"), b.root.Get("daemon")}
 	if sinks := b.root.Get("sinks"); sinks.Has(yamltree.List) {
@@ -113,7 +113,8 @@ func (b *builder) floor() {
 	}
 	if last > 0 {
 		b.root.Get("budget").Get("per_month").Warn("raise it, or let jobs run less often",
-			"all jobs together cost at least %d credits in a cycle of 31 days, the budget is %d: it lasts until day %d", sum, left, last)
+			"all jobs together cost at least %d credits in a cycle of 31 days, the budget is %d: it lasts until day %d",
+			sum, left, last)
 	}
 }
 
@@ -123,7 +124,7 @@ type forecast struct {
 	zone   *time.Location
 	begin  time.Time
 	days   [31]outlier.Credits
-	dues   int // how many more due times are looked at
+	dues   int // how many more due times are counted
 }
 
 // maxDues is more than a handful of jobs has that are due every minute. A file with
@@ -145,7 +146,8 @@ func (f *forecast) add(spec *Spec, config *Config) {
 	var sum outlier.Credits
 	fresh, most := max(spec.ReuseFor, spec.SeedsFresh), spec.Budget.PerMonth
 	end := f.begin.AddDate(0, 0, len(f.days))
-	for due := root.Next(f.begin.Add(-time.Second), f.zone); !due.IsZero() && due.Before(end) && f.dues > 0; due = root.Next(due, f.zone) {
+	next := func(after time.Time) time.Time { return root.Next(after, f.zone) }
+	for due := next(f.begin.Add(-time.Second)); !due.IsZero() && due.Before(end) && f.dues > 0; due = next(due) {
 		f.dues--
 		if !bought.IsZero() && due.Sub(bought) < fresh {
 			continue // the same again costs nothing

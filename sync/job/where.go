@@ -48,7 +48,7 @@ func Filters(op outlier.Operation) (keys []string) {
 // ordering are the parameters that stand beside `where` and choose the order.
 var ordering = []string{"seed", "sortBy", "sortOrder", "by"}
 
-// filters remembers the named filters and checks them, also those that nobody uses.
+// filters remembers the named filters and checks them, also those without a use.
 func (b *builder) filters(n *yamltree.Node) {
 	if !n.Has(yamltree.Mapping) {
 		return
@@ -63,7 +63,7 @@ func (b *builder) filters(n *yamltree.Node) {
 }
 
 // merge is what a where comes to: what `use` brings, the later filter over the
-// earlier, and over all of it the where's own keys. ~ takes away what was brought.
+// earlier, and over all of it the where's own keys. ~ removes what `use` brings.
 // Each where is merged once: filters that use each other twice would double the work
 // at every step.
 func (b *builder) merge(n *yamltree.Node) map[string]*yamltree.Node {

@@ -128,9 +128,11 @@ func parseInstant(text string, days int, zone *time.Location) (time.Time, error)
 	d, err := time.Parse(time.DateOnly, text)
 	switch {
 	case err != nil && noDate(text):
-		return time.Time{}, fmt.Errorf("the date %s does not exist%s", text[:len(time.DateOnly)], leapHint(text))
+		return time.Time{}, fmt.Errorf("the date %s does not exist%s",
+			text[:len(time.DateOnly)], leapHint(text))
 	case err != nil:
-		return time.Time{}, fmt.Errorf("%q is neither a date such as 2026-10-31 nor a time such as 2026-10-31T18:00:00Z", text)
+		return time.Time{}, fmt.Errorf("%q is neither a date such as 2026-10-31 nor a time such as 2026-10-31T18:00:00Z",
+			text)
 	}
 	t := clock(d.AddDate(0, 0, days), zone)
 	return t.Add(-time.Duration(days) * time.Second).UTC(), nil
@@ -180,7 +182,7 @@ func parsePoll(text string) (first, most time.Duration, err error) {
 }
 
 // A window is a stretch of time that ends now and begins with a day. The zero window
-// is none.
+// is no window.
 type window struct {
 	Since bool          // it begins where the last success did, less Overlap; else Last ago
 	Last  time.Duration // how long it is; with Since, if there was no success yet

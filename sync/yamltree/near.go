@@ -1,7 +1,6 @@
 package yamltree
 
-// Nearest is the candidate that somebody who typed word most likely meant, or "" if
-// none is near: about a third of the letters may be wrong, and the first of equally
+// Nearest is the candidate that is most likely meant by word, or "" if none is near: about a third of the letters may be wrong, and the first of equally
 // near ones wins.
 func Nearest(word string, candidates []string) string {
 	letters := []rune(word)
@@ -17,8 +16,8 @@ func Nearest(word string, candidates []string) string {
 	return best
 }
 
-// DidYouMean asks whether somebody who typed word meant the nearest of the candidates; it is
-// "" if none is near, or if n's value came from outside the file.
+// DidYouMean suggests the candidate nearest to word, which is n's value or a part of it. It is
+// "" if none is near, or if the value came from outside the file.
 func (n *Node) DidYouMean(word string, candidates []string) string {
 	if n.FromOutside() {
 		return ""

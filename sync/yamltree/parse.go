@@ -43,7 +43,8 @@ func (f *File) Parse() *Node {
 		case doc.Body == nil || doc.Body.Type() == ast.DirectiveType:
 		case root != nil:
 			at := doc.Body.GetToken().Position
-			f.Report(at.Line, at.Column, "a second YAML document begins here", "keep one document in the file and remove the line ---")
+			f.Report(at.Line, at.Column, "a second YAML document begins here",
+				"keep one document in the file and remove the line ---")
 			return root
 		default:
 			root = r.node(doc.Body, "", 0)
@@ -56,7 +57,8 @@ func (f *File) Parse() *Node {
 func (f *File) legible() bool {
 	switch {
 	case len(f.src) > MaxBytes:
-		f.Report(1, 1, fmt.Sprintf("the file has %d bytes, more than the limit of %d", len(f.src), MaxBytes), "")
+		message := fmt.Sprintf("the file has %d bytes, more than the limit of %d", len(f.src), MaxBytes)
+		f.Report(1, 1, message, "")
 	case !utf8.Valid(f.src):
 		for i, line := range f.lines {
 			if before, _, found := strings.Cut(line, "\uFFFD"); found {
@@ -74,7 +76,8 @@ func (f *File) legible() bool {
 // must not be done with too many or too deep ones.
 func (f *File) bounded(tokens token.Tokens) bool {
 	if len(tokens) > maxTokens {
-		f.Report(1, 1, fmt.Sprintf("the file has more than %d words and signs", maxTokens), "split it into several files")
+		message := fmt.Sprintf("the file has more than %d words and signs", maxTokens)
+		f.Report(1, 1, message, "split it into several files")
 		return false
 	}
 	var columns []int // where the block collections that are open begin
@@ -86,7 +89,8 @@ func (f *File) bounded(tokens token.Tokens) bool {
 		case token.MappingEndType, token.SequenceEndType:
 			flow = max(flow-1, 0)
 		}
-		if flow == 0 && (t.Position.Line != line || t.Type == token.SequenceEntryType || t.Type == token.MappingKeyType) {
+		if flow == 0 &&
+			(t.Position.Line != line || t.Type == token.SequenceEntryType || t.Type == token.MappingKeyType) {
 			for len(columns) > 0 && columns[len(columns)-1] >= t.Position.Column {
 				columns = columns[:len(columns)-1]
 			}
@@ -94,7 +98,8 @@ func (f *File) bounded(tokens token.Tokens) bool {
 		}
 		line = t.Position.Line
 		if len(columns)+flow > maxDepth {
-			f.Report(t.Position.Line, t.Position.Column, fmt.Sprintf("nested more than %d levels deep", maxDepth), "")
+			message := fmt.Sprintf("nested more than %d levels deep", maxDepth)
+			f.Report(t.Position.Line, t.Position.Column, message, "")
 			return false
 		}
 	}
@@ -119,7 +124,8 @@ func (f *File) syntax(err error) {
 	case at.Position.Line <= len(f.lines) && strings.Contains(f.lines[at.Position.Line-1], "${"):
 		hint = "within { } or [ ] put ${…} between quotes"
 	}
-	f.Report(wrong.Token.Position.Line, wrong.Token.Position.Column, "not YAML: "+strings.ReplaceAll(wrong.Message, "\t", `\t`), hint)
+	at, message := wrong.Token.Position, strings.ReplaceAll(wrong.Message, "\t", `\t`)
+	f.Report(at.Line, at.Column, "not YAML: "+message, hint)
 }
 
 // reader builds nodes out of the parser's tree: aliases and merges are resolved, and

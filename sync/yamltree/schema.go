@@ -200,7 +200,8 @@ func (j *judge) hint(e *jsonschema.ValidationError, n *Node, wants string) strin
 		switch {
 		case wantsWhole && n.Kind == Number:
 			return "write a whole number in digits"
-		case wantsWhole && n.Kind == Text && KindOf(n.Text) == Whole && !n.FromOutside() && j.schema.bounded(e.SchemaURL, n.Text):
+		case wantsWhole && n.Kind == Text && KindOf(n.Text) == Whole &&
+			!n.FromOutside() && j.schema.bounded(e.SchemaURL, n.Text):
 			return "write it without quotes: " + n.Text
 		}
 		return j.advice.Value(n, wants)
