@@ -53,6 +53,7 @@ jobs:
 // random moments of a run, runs it again, and compares with a run that nobody
 // disturbed.
 func TestKilledAtAnyMomentNothingIsLostOrBoughtTwice(t *testing.T) {
+	t.Parallel() // it runs processes of its own
 	kills := 6
 	switch {
 	case *long:
@@ -149,6 +150,7 @@ func (w *testWorld) repeatsAreUnknown() {
 // TestReadersNeverMeetALockOrHalfABatch opens the published file again and again,
 // each time in a process of its own reach, while a run writes and publishes.
 func TestReadersNeverMeetALockOrHalfABatch(t *testing.T) {
+	t.Parallel() // it runs processes of its own
 	if testing.Short() {
 		t.Skip("opens the file hundreds of times")
 	}

@@ -356,6 +356,7 @@ func keyOf(row object, key []string) string {
 // enrichments over HTTP; then every table, in DuckDB and in Parquet, has exactly
 // the rows that follow from the service's answers, and the ledger what it charged.
 func TestTablesHoldWhatTheServiceServed(t *testing.T) {
+	t.Parallel() // it runs processes of its own
 	if testing.Short() {
 		t.Skip("fetches thousands of answers, which takes minutes under the race detector")
 	}
