@@ -52,7 +52,11 @@ var Comments = define(Table{
 	Rows:    []Place{{outlier.OpComments, "items[].comments[]"}},
 	Columns: []Column{
 		{Name: "video_id", Type: varchar, Path: "../id"},
-		{Name: "comment_key", Type: varchar, Comment: "hash of author, text and occurrence in the answer; the service gives no id", of: []string{"author_channel_id", "author_text", "text"}, drawn: drawCommentKey},
+		{
+			Name: "comment_key", Type: varchar,
+			Comment: "hash of author, text and occurrence in the answer; the service gives no id",
+			of:      []string{"author_channel_id", "author_text", "text"}, drawn: drawCommentKey,
+		},
 		{Name: "author_channel_id", Type: varchar, Path: "authorChannelId"},
 		{Name: "author_text", Type: varchar, Path: "authorText"},
 		{Name: "author_thumbnails", Type: images, Path: "authorThumbnail"},

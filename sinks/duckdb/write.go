@@ -241,7 +241,8 @@ func (s *Sink) replaced(ctx context.Context, t *schema.Table, rows arrow.RecordB
 func (s *Sink) memory(ctx context.Context, t *schema.Table) (*sinks.Parents, error) {
 	if s.parents[t] == nil {
 		memory := sinks.NewParents(t)
-		err := s.in.db.Records(ctx, "SELECT DISTINCT "+list("", t.Identity())+" FROM "+database.TableName(t), func(old arrow.RecordBatch) { memory.Learn(old) })
+		identities := "SELECT DISTINCT " + list("", t.Identity()) + " FROM " + database.TableName(t)
+		err := s.in.db.Records(ctx, identities, func(old arrow.RecordBatch) { memory.Learn(old) })
 		if err != nil {
 			return nil, fmt.Errorf("read the identities: %w", err)
 		}

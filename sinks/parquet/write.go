@@ -270,7 +270,9 @@ func staying(rows arrow.RecordBatch, t *schema.Table, gone map[string]bool) []in
 }
 
 // eachPart reads all parts of a table in the order of the journal.
-func (s *Sink) eachPart(ctx context.Context, t *schema.Table, columns []string, each func(name string, rows arrow.RecordBatch) error) error {
+func (s *Sink) eachPart(
+	ctx context.Context, t *schema.Table, columns []string, each func(name string, rows arrow.RecordBatch) error,
+) error {
 	parts, err := s.list(t, isPart)
 	if err != nil {
 		return err

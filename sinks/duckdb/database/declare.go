@@ -79,7 +79,8 @@ func (db *DB) Declare(ctx context.Context, tables []*schema.Table) error {
 	}
 	if len(marks) == 0 {
 		ddl = append(ddl, "CREATE TABLE warehouse.outlierd.marks (name VARCHAR, id BIGINT)",
-			"COMMENT ON TABLE warehouse.outlierd.marks IS 'How far the writer has come: the answers of the journal, the changes of the operations tables.'")
+			"COMMENT ON TABLE warehouse.outlierd.marks IS "+
+				Text("How far the writer has come: the answers of the journal, the changes of the operations tables."))
 	}
 	if len(ddl) > 2 {
 		if _, err := db.Exec(ctx, "BEGIN; "+strings.Join(ddl, "; ")+"; COMMIT; CHECKPOINT warehouse"); err != nil {

@@ -16,7 +16,7 @@ import (
 
 // SQL of the user's that a schedule runs gets an instance of its own, in which there
 // are tables to be read, and nothing else. Order matters: whatever opens a file comes
-// first, then the fence, which cannot be taken down again, then the SQL.
+// first, then the settings that confine it, which cannot be changed again, then the SQL.
 
 // maxMemory is the most memory that such SQL gets.
 const maxMemory = 1 << 30

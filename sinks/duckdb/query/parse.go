@@ -39,7 +39,8 @@ func oneSelect(ctx context.Context, db *database.DB, sql string) error {
 	}
 	for _, name := range tableFunctions(parsed.Statements) {
 		if !slices.Contains(tableFunctionsAllowed, name) {
-			return fmt.Errorf("the SQL calls %s: it may read the tables, and call no table functions but %s", name, strings.Join(tableFunctionsAllowed, ", "))
+			return fmt.Errorf("the SQL calls %s: it may read the tables, and call no table functions but %s",
+				name, strings.Join(tableFunctionsAllowed, ", "))
 		}
 	}
 	return nil
@@ -55,7 +56,7 @@ func syntaxError(sql, message, position string) error {
 
 // tableFunctionsAllowed are the functions that SQL may call in a FROM. Others read files, run SQL
 // from texts, or change DuckDB itself although they stand in a SELECT: one that makes
-// it log into a file, which the fence forbids, takes the whole process down.
+// it log into a file, which its settings forbid, takes the whole process down.
 var tableFunctionsAllowed = []string{"generate_series", "json_each", "json_tree", "range", "repeat", "unnest"}
 
 // tableFunctions are the names in a parsed statement of the functions that it calls

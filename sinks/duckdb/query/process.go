@@ -25,7 +25,7 @@ type Process struct {
 }
 
 // question is what such a process is asked: what the SQL gives of the published file,
-// or, without seeds, whether it can be bound. A time in JSON loses the name of its zone.
+// or, without IDs, whether it can be bound. A time in JSON loses the name of its zone.
 type question struct {
 	SQL  string
 	IDs  *IDs
@@ -81,7 +81,8 @@ func (a Process) ask(ctx context.Context, q question) (got answer, err error) {
 func died(err error) error {
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		said, _, _ := bytes.Cut(exit.Stderr, []byte("\n"))
-		return fmt.Errorf("the SQL ended the process that ran it, as happens when memory runs out (%s): make it look at fewer rows, or make smaller values",
+		return fmt.Errorf("the SQL ended the process that ran it, as happens when memory runs out (%s): "+
+			"make it look at fewer rows, or make smaller values",
 			strings.TrimSpace(fmt.Sprintf("%v %.200s", exit, said)))
 	}
 	return fmt.Errorf("ask SQL in another process: %w", err)
