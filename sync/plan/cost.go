@@ -46,8 +46,10 @@ func (i *item) least() outlier.Credits {
 }
 
 // items are what the open steps ask for, and once for each endpoint the page that may be
-// wasted on learning what `from` counts.
+// wasted on learning what `from` counts. Those come last, so that none takes the room of a
+// scan, which is had as a whole.
 func (p *Plan) items() (all []item) {
+	var waste []item
 	wasted := map[outlier.Operation]bool{}
 	for i := range p.Steps {
 		step := &p.Steps[i]
@@ -58,10 +60,10 @@ func (p *Plan) items() (all []item) {
 		all = append(all, one)
 		if op := pagedBy(step.Op); one.pages > 0 && !wasted[op] && p.mayWaste(step) {
 			wasted[op] = true
-			all = append(all, item{price: one.price, pages: 1})
+			waste = append(waste, item{price: one.price, pages: 1})
 		}
 	}
-	return all
+	return append(all, waste...)
 }
 
 // itemOf is what an open step has left to ask for. A scan is polled for as long as it may
