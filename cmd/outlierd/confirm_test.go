@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -165,4 +166,15 @@ func TestAmountsAreToldFromFlags(t *testing.T) {
 			t.Errorf("%s becomes %s, want %s", args, got, want)
 		}
 	}
+}
+
+// withoutState lets work be priced that has no state yet, or whose state is not
+// asked: in the record of the engine nothing ever happened.
+func withoutState(ctx context.Context, config *job.Config, work func(*engine.Engine) error) (err error) {
+	p := &program{Engine: &engine.Engine{Config: config, IDs: seedsOnce(config)}}
+	defer func() { err = errors.Join(err, p.Close()) }()
+	if _, err := p.temporaryStore(ctx); err != nil {
+		return err
+	}
+	return work(p.Engine)
 }

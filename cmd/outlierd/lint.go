@@ -43,20 +43,19 @@ windows shorter.`,
 			for _, w := range config.Warnings {
 				said += fmt.Sprintf("warning: %s\n%s", w, w.Excerpt)
 			}
-			return withoutState(c.Context(), config, func(e *engine.Engine) error {
-				prices := priceList(c.Context(), e)
-				worst, err := e.WorstCycle(c.Context())
-				if err != nil {
-					return err
-				}
-				lines := strings.Split(strings.TrimPrefix(strings.ReplaceAll(prices, "\n  ", "\n"), "  "), "\n")
-				report := linted{config.Path, mistakesOf(config.Warnings), lines, worst}
-				if most := available(config); most != nil && worst > *most {
-					prices += fmt.Sprintf("\nAll scheduled runs of a cycle of 31 days cost at most %s. "+
-						"The budget allows %d.", term.Count(worst, "credit"), *most)
-				}
-				return o.done(report, "%s%s is fine. A run costs at most:\n%s\n", said, config.Path, prices)
-			})
+			e := &engine.Engine{Config: config, IDs: seedsOnce(config)}
+			prices := priceList(c.Context(), e)
+			worst, err := e.WorstCycle(c.Context())
+			if err != nil {
+				return err
+			}
+			lines := strings.Split(strings.TrimPrefix(strings.ReplaceAll(prices, "\n  ", "\n"), "  "), "\n")
+			report := linted{config.Path, mistakesOf(config.Warnings), lines, worst}
+			if most := available(config); most != nil && worst > *most {
+				prices += fmt.Sprintf("\nAll scheduled runs of a cycle of 31 days cost at most %s. "+
+					"The budget allows %d.", term.Count(worst, "credit"), *most)
+			}
+			return o.done(report, "%s%s is fine. A run costs at most:\n%s\n", said, config.Path, prices)
 		},
 	}
 }

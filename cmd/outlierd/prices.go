@@ -114,17 +114,6 @@ func costText(e *engine.Engine, cost plan.Cost) string {
 	return fmt.Sprintf("at most %s, %s, %s at %s", credits, term.Count(cost.Requests, "request"), term.Duration(e.Time(cost.Requests)), e.PaceText())
 }
 
-// withoutState lets work be priced that has no state yet, or whose state is not
-// asked: in the record of the engine nothing ever happened.
-func withoutState(ctx context.Context, config *job.Config, work func(*engine.Engine) error) (err error) {
-	p := &program{Engine: &engine.Engine{Config: config, IDs: seedsOnce(config)}}
-	defer func() { err = errors.Join(err, p.Close()) }()
-	if _, err := p.temporaryStore(ctx); err != nil {
-		return err
-	}
-	return work(p.Engine)
-}
-
 // leastConfirmed is the least number of credits above which the default of
 // budget.confirm_over, a tenth of the month, asks.
 const leastConfirmed outlier.Credits = 20

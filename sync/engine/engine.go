@@ -19,7 +19,7 @@ import (
 // time may work with it, and any number may watch.
 type Engine struct {
 	Config *job.Config
-	Store  *state.Store
+	Store  *state.Store // nil if only the prices of jobs that never ran are asked for
 	Client *outlier.Client
 	Pace   *pace.Limiter
 	Sinks  []sinks.Sink

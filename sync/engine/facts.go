@@ -15,7 +15,8 @@ import (
 // # Facts for a plan
 //
 // A plan is drawn up by package plan, which knows no store and no clock. Here is read what it
-// needs to know.
+// needs to know. Without a store the facts are those of a job that never ran, which is what
+// lint prices.
 
 // drawing says of which run a plan is drawn up.
 type drawing struct {
@@ -84,7 +85,7 @@ func (e *Engine) terms() *plan.Facts {
 // addAsk adds what is known of one search that the job asks for.
 func (e *Engine) addAsk(f *plan.Facts, spec *job.Spec, i int, d drawing) (err error) {
 	ask := &f.Work.Asks[i]
-	if err := e.addPaging(f, ask.Op); err != nil {
+	if err := e.addPaging(f, ask.Op); err != nil || e.Store == nil {
 		return err
 	}
 	if spec.SeedsFresh > 0 && len(ask.Seeds) > 0 {
@@ -120,6 +121,10 @@ func (e *Engine) addPaging(f *plan.Facts, op outlier.Operation) error {
 	if _, known := f.Paging[op]; known {
 		return nil
 	}
+	if e.Store == nil {
+		f.Paging[op] = e.configuredPaging()
+		return nil
+	}
 	p, err := e.Paging(op)
 	f.Paging[op] = p.Reading
 	return err
@@ -136,6 +141,12 @@ func (e *Engine) addLive(f *plan.Facts, ordinal int, step *state.Step, again boo
 
 // addCalls adds which data calls wait, and which a watch has to make.
 func (e *Engine) addCalls(f *plan.Facts, name string, frozen *plan.Frozen) (err error) {
+	if e.Store == nil {
+		for _, call := range frozen.Fetch {
+			f.Unasked[call.Op] = len(frozen.IDs)
+		}
+		return nil
+	}
 	if f.Queued, err = e.Store.Queued(state.Filter{Job: name}); err != nil {
 		return err
 	}
@@ -158,6 +169,9 @@ func (e *Engine) inputs(spec *job.Spec, d drawing) job.Inputs {
 	return job.Inputs{
 		Now: d.at, Assume: d.assume,
 		Since: func(key string) (time.Time, error) {
+			if e.Store == nil {
+				return time.Time{}, nil
+			}
 			last, err := e.Store.Watermark(spec.Name, key)
 			return earlier(last, d.at), err
 		},
