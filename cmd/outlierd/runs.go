@@ -155,7 +155,7 @@ func following(p *program, done errand, row *state.Run) (next []errand, err erro
 		}
 		owed = slices.DeleteFunc(owed, func(a *engine.Appointment) bool { return a.Spec.After != row.Job || !a.Due.Equal(row.Due) })
 		return performing(owed), nil
-	case !slices.Contains([]state.Status{state.OK, state.OKEmpty, state.Partial}, row.Status):
+	case !row.Status.EndedWell():
 		return nil, nil
 	}
 	due := row.Started.Truncate(time.Microsecond) // as it is on record

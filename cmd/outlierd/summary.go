@@ -363,8 +363,7 @@ func restLine(told outcome) []string {
 // offerRest adds to what is told of a run that has ended the command that buys what its
 // searches left.
 func (o *options) offerRest(p *program, told *outcome) error {
-	ended := []state.Status{state.OK, state.OKEmpty, state.Partial}
-	if !slices.Contains(ended, told.row.Status) || !slices.ContainsFunc(told.ends, func(e engine.Ending) bool { return e.Leaves() }) {
+	if !told.row.Status.EndedWell() || !slices.ContainsFunc(told.ends, func(e engine.Ending) bool { return e.Leaves() }) {
 		return nil
 	}
 	spec := restSpec(p, told.row)

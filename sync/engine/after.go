@@ -15,9 +15,6 @@ import (
 // off when its own run is on record: a kill in between loses nothing, and a parent that is
 // continued fires nothing twice. A parent that was run by hand fires nothing by itself.
 
-// fires are the ends of a run after which other jobs come.
-var fires = []state.Status{state.OK, state.OKEmpty, state.Partial}
-
 // debts are the runs that follow this one, whose searches have ended.
 func (r *run) debts() (all []state.Debt) {
 	if r.row.Due.IsZero() || r.row.Trigger == string(Manual) || r.capped != nil || r.trouble != nil {

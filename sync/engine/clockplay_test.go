@@ -252,7 +252,7 @@ func (p *process) instants(runs []state.Run) {
 		if p.j.dues[run.ID] = due; !run.Due.IsZero() {
 			has[due]++
 		}
-		if run.Job == "news" && slices.Contains(fires, run.Status) {
+		if run.Job == "news" && run.Status.EndedWell() {
 			fired = append(fired, run.Due)
 		}
 	}

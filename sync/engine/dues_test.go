@@ -252,7 +252,7 @@ func (h *history) checkFollows(spec *job.Spec, runs []state.Run, at func(string,
 		_, followed := at(spec.Name, run.Due)
 		parent, _ := at(spec.After, run.Due)
 		switch {
-		case run.Job == spec.After && slices.Contains(fires, run.Status) && !followed:
+		case run.Job == spec.After && run.Status.EndedWell() && !followed:
 			h.Errorf("%s has no run after that of %s for %s", spec.Name, run.Job, run.Due)
 		case run.Job == spec.Name && parent.Pages == 0:
 			h.Errorf("%s has a run for %s, at which its parent found nothing: %+v", spec.Name, run.Due, parent)

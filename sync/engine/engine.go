@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"log/slog"
-	"slices"
 	"sync"
 	"time"
 
@@ -40,7 +39,6 @@ type Engine struct {
 
 	mu      sync.Mutex
 	current Progress // of the run under way, or of the last one
-	alone   bool     // nothing is done but what the job of that run wants
 }
 
 func (e *Engine) log() *slog.Logger {
@@ -79,8 +77,9 @@ type Progress struct {
 	PerRun   *outlier.Credits
 
 	// Left is how long what is known to be left takes, at least: pages and data calls
-	// share the pace that the limiter has learned, with what other jobs have waiting
-	// before it and with what runs that come due until then will ask for.
+	// share the pace that the limiter has learned. Progress is shown of runs that a command
+	// performs, beside which no other job makes calls; what a daemon has to do is told by
+	// [Engine.Queue].
 	Left time.Duration
 }
 
@@ -98,7 +97,7 @@ func (p *Progress) calls() int {
 // Progress is the state of the run under way, or of the last one.
 func (e *Engine) Progress() (Progress, error) {
 	e.mu.Lock()
-	p, alone := e.current, e.alone
+	p := e.current
 	e.mu.Unlock()
 	p.Pace = e.Pace.Status()
 	if p.Run == "" {
@@ -111,30 +110,8 @@ func (e *Engine) Progress() (Progress, error) {
 	if p.Queued, err = e.Store.Queued(state.Filter{Job: p.Job}); err != nil {
 		return p, err
 	}
-	if p.Left = e.Pace.ETA(p.calls()); !alone && p.Queued > 0 {
-		err = e.wait(&p)
-	}
-	return p, err
-}
-
-// wait makes p's Left as long as its last data call has to wait among those of others.
-func (e *Engine) wait(p *Progress) error {
-	going, err := e.going()
-	if err != nil {
-		return err
-	}
-	if spec := e.Config.Job(p.Job); spec != nil && !slices.ContainsFunc(going, func(u unfinished) bool { return u.spec == spec }) {
-		going = append(going, unfinished{spec: spec, run: &state.Run{Status: state.Running}}) // too old to be continued
-	}
-	now := time.Now()
-	l, err := e.lastOf(now, p.Job, going)
-	if err != nil {
-		return err
-	}
-	return l.play(func(call placed) bool {
-		p.Left = max(p.Left, call.at.Sub(now))
-		return true
-	})
+	p.Left = e.Pace.ETA(p.calls())
+	return p, nil
 }
 
 // show replaces what Progress tells. It takes a whole value, so that a watcher

@@ -103,7 +103,7 @@ func (e *Engine) samples(spec *job.Spec) ([]sample, error) {
 	var all, full []sample
 	for i := range runs {
 		run := &runs[i]
-		if run.Status != state.OK && run.Status != state.OKEmpty && run.Status != state.Partial {
+		if !run.Status.EndedWell() {
 			continue
 		}
 		frozen := plan.Frozen{}

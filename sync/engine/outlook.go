@@ -121,7 +121,7 @@ func (e *Engine) brings(spec *job.Spec, now time.Time) (arrival, error) {
 	}
 	asked, n := map[outlier.Operation]int{}, 0 // by so many runs
 	for i := range runs {
-		if !slices.Contains(fires, runs[i].Status) {
+		if !runs[i].Status.EndedWell() {
 			continue
 		}
 		n++

@@ -272,21 +272,6 @@ func (l *timeline) rest(failed *turn) {
 	l.eta = func(calls int) time.Duration { return whole(calls) - first }
 }
 
-// lastOf is [Engine.timeline] that asks for the last task of a job only, and for those that
-// have failed.
-func (e *Engine) lastOf(now time.Time, name string, going []unfinished) (*timeline, error) {
-	l, err := e.timeline(now, state.Filter{Job: name}, going)
-	if err != nil {
-		return nil, err
-	}
-	ready := l.ready.(*readyCalls)
-	ready.ended = true
-	for _, t := range ready.last {
-		t.asked = slices.Contains(t.jobs, name)
-	}
-	return l, nil
-}
-
 // pageOfQueue is how many places are read at a time.
 const pageOfQueue = 500
 
@@ -362,7 +347,6 @@ func (c *readyCalls) read() (err error) {
 	}
 	var jobs []string
 	for len(c.last) > 0 && c.last[0].Compare(&next.Place) == 0 {
-		next.asked = next.asked || c.last[0].asked
 		jobs, c.last = append(jobs, c.last[0].jobs...), c.last[1:]
 	}
 	next.jobs = jobs

@@ -49,9 +49,6 @@ func (e *Engine) newWorker(ctx context.Context, filter state.Filter) (*worker, e
 	if err != nil {
 		return nil, err
 	}
-	e.mu.Lock()
-	e.alone = filter.Job != ""
-	e.mu.Unlock()
 	s := &worker{
 		engine: e, loader: loader, decoder: schema.NewDecoder(memory.DefaultAllocator), filter: filter, made: map[string]int64{},
 	}

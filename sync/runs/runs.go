@@ -31,9 +31,9 @@ const (
 // and goes on from there.
 func (s Status) Open() bool { return s == Running || s == Interrupted || s == PausedQuota }
 
-// over reports whether a run with this status has come to its end for good; any other
+// EndedWell reports whether a run with this status has come to its end for good; any other
 // may go on.
-func (s Status) over() bool {
+func (s Status) EndedWell() bool {
 	switch s {
 	case OK, OKEmpty, Partial:
 		return true
@@ -98,7 +98,7 @@ func (rs *Runs) Begin(r Run, steps []Step) error {
 			r.Plan, r.Config, r.RestOf, r.Overridden}, r.counts()...)
 		_, err := tx.Exec(`INSERT INTO runs (`+runColumns+`, unfinished)
 			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-			append(values, !r.Status.over())...)
+			append(values, !r.Status.EndedWell())...)
 		if err != nil {
 			return err
 		}
@@ -147,7 +147,7 @@ func (r *Run) counts() []any {
 
 // Finish records how a run stands: its status, counts, end and error. A run that
 // was interrupted or paused or has failed stays unfinished, and may be finished again.
-func Finish(tx *store.Tx, r Run) error { return finish(tx, r, !r.Status.over()) }
+func Finish(tx *store.Tx, r Run) error { return finish(tx, r, !r.Status.EndedWell()) }
 
 // Supersede records that an unfinished run is not continued any more. One that was cut
 // short while it was under way is interrupted; a status that says why the run stopped stays.
