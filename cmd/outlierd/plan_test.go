@@ -44,7 +44,7 @@ var everyPlan = engine.Forecast{
 				{Op: outlier.OpSearch, Item: "latte art", Queries: []string{"latte art"}, Skipped: "share"},
 			},
 			Cuts:    []engine.Cut{{Cap: "the cap for the day 2026-11-23 (budget.per_day)", Max: 260, Held: 258, Leaves: 2, Wants: 8}},
-			Changes: []string{`search ["latte art"]: zScoreFrom was 2 and is 3; what it has covered stays covered`},
+			Changes: []string{`search ["latte art"]: where.z_score: 2.. → 3..; 'cursor reset' searches earlier dates again`},
 		},
 		{
 			Job: "lookalikes", After: "coffee", Runs: 7, Basis: 1, Continues: "01a1fe45-0000", Standing: state.Interrupted,

@@ -102,7 +102,7 @@ func (c *comparison) changes(old []state.Step) (changes []string, err error) {
 		return changes, nil
 	}
 	for _, key := range slices.Sorted(maps.Keys(before)) {
-		changes = append(changes, named(before[key])+" is asked for no more")
+		changes = append(changes, named(before[key])+" is no longer searched")
 	}
 	return changes, nil
 }
@@ -119,17 +119,18 @@ func (c *comparison) search(was, step *state.Step) (changes []string, err error)
 		if asked, err := c.Store.LastSearched(c.spec.Name, step.Watermark); err != nil || !asked.IsZero() {
 			return nil, err
 		}
-		return []string{named(step) + " is new and starts afresh, " + c.price(step.Ordinal)}, nil
+		return []string{named(step) + " is new and starts from the beginning, " + c.price(step.Ordinal)}, nil
 	case was == nil:
 		return nil, nil
 	case mark.IsZero() && slices.Contains(covered, was.Stop) && c.remembers(step):
-		changes = append(changes, named(step)+" has lost its cursor and starts afresh, "+c.price(step.Ordinal))
+		changes = append(changes, named(step)+" has lost its cursor and starts from the beginning, "+c.price(step.Ordinal))
 	}
 	if c.same {
 		return changes, nil
 	}
 	for _, change := range differences(filters(&c.then, was), filters(&c.now.Frozen, step)) {
-		changes = append(changes, fmt.Sprintf("%s: %s; what it has covered stays covered", named(step), change))
+		changes = append(changes, fmt.Sprintf("%s: %s; 'cursor reset' searches earlier dates again",
+			named(step), change))
 	}
 	return changes, nil
 }
@@ -195,15 +196,21 @@ func enrichWhere(f *plan.Frozen, dates bool) []string {
 }
 
 // filters are what a search asks for, but for its dates and for what belongs to its
-// identity. Those of a scan are the ones by which its results are read.
+// identity, by the names that the file has for it. Those of a scan are the ones by which its
+// results are read.
 func filters(f *plan.Frozen, step *state.Step) map[string]string {
 	all := map[string]string{}
 	for _, encoded := range []string{step.Params, f.Reads[step.Ordinal].Params} {
 		params, _ := url.ParseQuery(encoded) // it was encoded by us
-		for name, values := range params {
-			if !slices.Contains([]string{"publishedAtFrom", "publishedAtTo", "query"}, name) {
-				all[name] = strings.Join(values, ", ")
+		for _, name := range []string{"publishedAtFrom", "publishedAtTo", "query"} {
+			params.Del(name)
+		}
+		for _, condition := range job.Conditions(params) {
+			name, value, _ := strings.Cut(condition, " ")
+			if strings.Contains(value, "..") {
+				name = "where." + name
 			}
+			all[name] = value
 		}
 	}
 	return all
@@ -220,7 +227,7 @@ func differences(was, is map[string]string) (changes []string) {
 		if old == now || kept && old == "" || wanted && now == "" {
 			continue
 		}
-		changes = append(changes, fmt.Sprintf("%s was %s and is %s", name, orNone(old), orNone(now)))
+		changes = append(changes, fmt.Sprintf("%s: %s → %s", name, orNone(old), orNone(now)))
 	}
 	return changes
 }

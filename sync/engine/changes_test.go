@@ -43,25 +43,25 @@ func TestPlanSaysWhatChangedSinceTheLastRun(t *testing.T) {
 		want             []string
 	}{
 		"nothing":           {window: `"since last success, overlap 3d, first 9d"`},
-		"a stretch of time": {"last 30d", "last 30d", "last 300d", []string{"published_at was last 30d and is last 300d"}},
+		"a stretch of time": {"last 30d", "last 30d", "last 300d", []string{"published_at: last 30d → last 300d"}},
 		"what a window since the last success looks back on": {`"since last success, overlap 14d, first 30d"`, "overlap 14d, first 30d", "overlap 60d, first 90d",
-			[]string{"published_at was since last success, overlap 14d, first 30d and is since last success, overlap 60d, first 90d"}},
-		"dates":     {"1999-11-01..1999-11-30", "..1999-11-30", "..1999-12-31", []string{"published_at was 1999-11-01..1999-11-30 and is 1999-11-01..1999-12-31"}},
-		"no window": {"last 2d", ", published_at: last 2d", "", []string{"published_at was last 2d and is any time"}},
-		"pages":     {"last 2d", "pages: 1", "pages: 9", []string{"pages was 1 and is 9"}},
+			[]string{"published_at: since last success, overlap 14d, first 30d → since last success, overlap 60d, first 90d"}},
+		"dates":     {"1999-11-01..1999-11-30", "..1999-11-30", "..1999-12-31", []string{"published_at: 1999-11-01..1999-11-30 → 1999-11-01..1999-12-31"}},
+		"no window": {"last 2d", ", published_at: last 2d", "", []string{"published_at: last 2d → any time"}},
+		"pages":     {"last 2d", "pages: 1", "pages: 9", []string{"pages: 1 → 9"}},
 		"enrichment": {"last 2d", "{details: {top: 2}, transcript: {top: 1}}", "{details: {top: 5}, comments: {}}", []string{
-			"comments was not set and is all again after 2d",
-			"details was top 2 again after 1d and is top 5 again after 1d",
-			"transcript was top 1 and is not set",
+			"comments: not set → all again after 2d",
+			"details: top 2 again after 1d → top 5 again after 1d",
+			"transcript: top 1 → not set",
 		}},
-		"a rule to stop by": {"last 2d", "pages: 1", "pages: 1, stop_when: {new_below: 7%}", []string{"stop_when was not set and is new_below 7%"}},
+		"a rule to stop by": {"last 2d", "pages: 1", "pages: 1, stop_when: {new_below: 7%}", []string{"stop_when: not set → new_below 7%"}},
 		"a filter": {"last 2d", "z_score: 2..", "z_score: 3..", []string{
-			`search ["go"] for "go": zScoreFrom was 2 and is 3; what it has covered stays covered`,
-			`search ["tea"] for "tea": zScoreFrom was 2 and is 3; what it has covered stays covered`,
+			`search ["go"] for "go": where.z_score: 2.. → 3..; 'cursor reset' searches earlier dates again`,
+			`search ["tea"] for "tea": where.z_score: 2.. → 3..; 'cursor reset' searches earlier dates again`,
 		}},
 		"a search": {"last 2d", "[go, tea]", "[go, chess]", []string{
-			`search ["chess"] for "chess" is new and starts afresh, at 2 credits`,
-			`search ["tea"] for "tea" is asked for no more`,
+			`search ["chess"] for "chess" is new and starts from the beginning, at 2 credits`,
+			`search ["tea"] for "tea" is no longer searched`,
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -87,7 +87,7 @@ func TestPlanSaysWhatStartingAfreshCosts(t *testing.T) {
 	bare(t, file, func(w *workshop) {
 		w.mustRun(state.OK)
 		w.use(strings.NewReplacer("[go, tea]", "[go, chess]", "pages: 1", "pages: 9").Replace(file))
-		if got, want := w.changes(), `search ["chess"] for "chess" is new and starts afresh, at 2 credits a page, 18 in all`; len(got) != 3 || got[1] != want {
+		if got, want := w.changes(), `search ["chess"] for "chess" is new and starts from the beginning, at 2 credits a page, 18 in all`; len(got) != 3 || got[1] != want {
 			t.Errorf("the plan says %q, want %q", got, want)
 		}
 		w.use(file)
@@ -97,8 +97,8 @@ func TestPlanSaysWhatStartingAfreshCosts(t *testing.T) {
 			}
 		})
 		want := []string{
-			`search ["go"] for "go" has lost its cursor and starts afresh, at 2 credits`,
-			`search ["tea"] for "tea" has lost its cursor and starts afresh, at 2 credits`,
+			`search ["go"] for "go" has lost its cursor and starts from the beginning, at 2 credits`,
+			`search ["tea"] for "tea" has lost its cursor and starts from the beginning, at 2 credits`,
 		}
 		if diff := cmp.Diff(want, w.changes()); diff != "" {
 			t.Errorf("after a reset the plan says (-want +got):\n%s", diff)
@@ -147,8 +147,8 @@ func TestChangedReadingOfAScanIsTold(t *testing.T) {
 		w.mustRun(state.OK)
 		w.use(strings.NewReplacer("2..", "3..", "last 9d", "last 8d").Replace(file))
 		want := []string{
-			"published_at was last 9d and is last 8d",
-			`start_scan ["espresso machine repair"]: zScoreFrom was 2 and is 3; what it has covered stays covered`,
+			"published_at: last 9d → last 8d",
+			`start_scan ["espresso machine repair"]: where.z_score: 2.. → 3..; 'cursor reset' searches earlier dates again`,
 		}
 		if diff := cmp.Diff(want, w.changes()); diff != "" {
 			t.Errorf("the plan says (-want +got):\n%s", diff)
@@ -168,7 +168,7 @@ func TestOverriddenRunsTellNothingOfTheFile(t *testing.T) {
 			t.Errorf("after a run that was overridden the plan says %q", got)
 		}
 		w.use(strings.Replace(file, "pages: 1", "pages: 2", 1))
-		if diff := cmp.Diff([]string{"pages was 1 and is 2"}, w.changes()); diff != "" {
+		if diff := cmp.Diff([]string{"pages: 1 → 2"}, w.changes()); diff != "" {
 			t.Errorf("after an edit, too, the plan says (-want +got):\n%s", diff)
 		}
 		w.use(file)

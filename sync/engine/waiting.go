@@ -216,9 +216,9 @@ func (w *witness) ofScan(scan *state.Scan) string {
 	case scan == nil || scan.State == state.ScanRefused || scan.State == state.ScanNotCreated:
 		return ""
 	case scan.State == state.ScanUnknown || scan.State == state.ScanIntended:
-		return "nobody knows whether it was started: see 'outlierd scan list'"
+		return "its start was not confirmed: see 'outlierd scan list'"
 	}
-	return fmt.Sprintf("waits for scan %s, and looks at it again at %s", scan.ScanID, w.clock(scan.NextPoll))
+	return fmt.Sprintf("waits for scan %s, polled again at %s", scan.ScanID, w.clock(scan.NextPoll))
 }
 
 // ofCap says which cap a run has met that is paused by one, and when it goes on: at the
