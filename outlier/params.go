@@ -171,11 +171,14 @@ func (p Param) Names() []string {
 	return []string{p.Name}
 }
 
-// Integer, Number and Instant write values as they are sent. An instant has the one
-// form that every reading of the interface accepts: seconds and Z, although the
-// interface calls the seconds optional.
-func Integer(n int64) string     { return strconv.FormatInt(n, 10) }
-func Number(x float64) string    { return strconv.FormatFloat(x, 'f', -1, 64) }
+// Integer writes a whole number as it is sent.
+func Integer(n int64) string { return strconv.FormatInt(n, 10) }
+
+// Number writes a number as it is sent.
+func Number(x float64) string { return strconv.FormatFloat(x, 'f', -1, 64) }
+
+// Instant writes a time as it is sent: in the one form that every reading of the interface
+// accepts, with seconds and Z, although the interface calls the seconds optional.
 func Instant(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05Z") }
 
 // SetRange puts a range of times into params; an end that is zero is left open.

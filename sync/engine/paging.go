@@ -52,12 +52,6 @@ const (
 	evidenceTotal = "`total`"
 )
 
-// countsUnknown reports whether a second page would be the one that tells.
-func (e *Engine) countsUnknown(op outlier.Operation) bool {
-	p, err := e.Paging(op)
-	return err == nil && p.Reading == ""
-}
-
 // counts is what `from` counts for a step: what its pages have shown, or those of another
 // search of the run, or else what is believed; "" if it is not known.
 func (e *Engine) counts(steps []state.Step, step *state.Step) (string, error) {

@@ -17,7 +17,7 @@ import (
 	fault "github.com/santhosh-tekuri/jsonschema/v6/kind"
 )
 
-// A schemaType is a JSON Schema that judges the shape of files: their keys, types and words.
+// A Schema is a JSON Schema that judges the shape of files: their keys, types and words.
 //
 // It has to be written so that one mistake is one error: without oneOf and anyOf, with
 // lists of types and keywords that apply to one type each. Besides the standard's keywords,
