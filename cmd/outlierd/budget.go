@@ -16,9 +16,9 @@ import (
 
 	"outlierd/cmd/outlierd/term"
 	"outlierd/outlier"
-	"outlierd/sync/credit"
 	"outlierd/sync/engine"
 	"outlierd/sync/job"
+	"outlierd/sync/ledger"
 	"outlierd/sync/state"
 )
 
@@ -103,11 +103,11 @@ func budgetOf(ctx context.Context, p *program) (*engine.Budget, error) {
 		if p.Engine.Config.Job(name) != nil {
 			continue
 		}
-		c := engine.CapBalance{Scope: engine.ScopeJob, Period: credit.JobCycle(name, cycle), Job: name}
-		if c.Balance, err = p.Engine.Store.Balance(credit.Cap{Scope: c.Scope, Period: c.Period}); err != nil {
+		c := engine.CapBalance{Scope: engine.ScopeJob, Period: ledger.JobCycle(name, cycle), Job: name}
+		if c.Balance, err = p.Engine.Store.Ledger.Balance(ledger.Cap{Scope: c.Scope, Period: c.Period}); err != nil {
 			return nil, err
 		}
-		if c.Balance != (state.Balance{}) {
+		if c.Balance != (ledger.Balance{}) {
 			c.Held = c.Balance.Held()
 			b.Caps = append(b.Caps, c)
 		}
@@ -228,10 +228,10 @@ func (p *planPrinter) notes(b *engine.Budget) {
 }
 
 func (p *planPrinter) refusal(r engine.Refusal) string {
-	if r.Latch == state.LatchKey {
+	if r.Latch == ledger.BlockKey {
 		return fmt.Sprintf("the service has refused the key since %s (%s):\n  calls stop until the key changes or someone runs a job", p.at(r.Since), term.Plain(r.Reason))
 	}
-	if r.Latch == state.LatchClock {
+	if r.Latch == ledger.BlockClock {
 		return fmt.Sprintf("paid calls are blocked since %s:\n  %s", p.at(r.Since), term.Plain(r.Reason))
 	}
 	return fmt.Sprintf("the account has had no credits left since %s (%s):\n  paid calls are tried again after %s, or after 'outlierd budget resume'",
@@ -298,7 +298,7 @@ func (o *options) adjust(ctx context.Context, amount, why string) error {
 	if err != nil {
 		return err
 	}
-	if err := o.books(ctx, config, func(store *state.Store) error { return store.Adjust(credits, why) }); err != nil {
+	if err := o.books(ctx, config, func(store *state.Store) error { return store.Ledger.Adjust(credits, why) }); err != nil {
 		return err
 	}
 	return o.showBudget(ctx)
@@ -337,7 +337,7 @@ Caps of the job file stay as they are. A running instance follows.`,
 }
 
 func (o *options) resumeSpending(ctx context.Context, config *job.Config) error {
-	var lifted []state.Latched
+	var lifted []ledger.Block
 	err := o.glance(ctx, config, func(p *program) (err error) {
 		lifted, err = state.Lift(ctx, filepath.Join(config.Data, "state"), stateOptions(config), p.Engine.Client.Key.Fingerprint())
 		return err
@@ -359,7 +359,7 @@ func (o *options) resumeSpending(ctx context.Context, config *job.Config) error 
 
 // refusalLifted is a refusal that stood in the way of calls.
 type refusalLifted struct {
-	Latch  state.Latch `json:"latch"`
-	Reason string      `json:"reason"`
-	Since  time.Time   `json:"since"`
+	Latch  ledger.BlockKind `json:"latch"`
+	Reason string           `json:"reason"`
+	Since  time.Time        `json:"since"`
 }

@@ -46,7 +46,7 @@ func (o *options) showCursors(p *program, name string) error {
 	if err != nil {
 		return err
 	}
-	marks, err := p.Engine.Store.Watermarks("")
+	marks, err := p.Engine.Store.Runs.Watermarks("")
 	if err != nil {
 		return err
 	}
@@ -92,7 +92,7 @@ have no cursor yet get one.`,
 					keys = []string{key}
 				}
 				for _, key := range keys {
-					if err := store.SetWatermark(args[0], key, at); err != nil {
+					if err := store.Runs.SetWatermark(args[0], key, at); err != nil {
 						return err
 					}
 				}
@@ -112,7 +112,7 @@ func cursorResetCommand(o *options) *cobra.Command {
 window, and buys fresh seeds again.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			return o.cursors(c.Context(), args[0], func(_ *job.Config, store *state.Store) error {
-				n, err := store.ResetWatermarks(args[0])
+				n, err := store.Runs.ResetWatermarks(args[0])
 				if err != nil {
 					return err
 				}
@@ -131,7 +131,7 @@ func (o *options) cursors(ctx context.Context, name string, work func(*job.Confi
 	}
 	return o.books(ctx, config, func(store *state.Store) error {
 		if config.Job(name) == nil {
-			marks, err := store.Watermarks(name)
+			marks, err := store.Runs.Watermarks(name)
 			if err != nil {
 				return err
 			}
@@ -146,7 +146,7 @@ func (o *options) cursors(ctx context.Context, name string, work func(*job.Confi
 // cursorKeys are the searches of a job: those that have a cursor, and those that it
 // would make now.
 func cursorKeys(ctx context.Context, config *job.Config, store *state.Store, name string) ([]string, error) {
-	marks, err := store.Watermarks(name)
+	marks, err := store.Runs.Watermarks(name)
 	if err != nil {
 		return nil, err
 	}
@@ -157,7 +157,7 @@ func cursorKeys(ctx context.Context, config *job.Config, store *state.Store, nam
 	if spec := config.Job(name); spec != nil {
 		work, err := spec.Resolve(job.Inputs{
 			Now:   time.Now(),
-			Since: func(key string) (time.Time, error) { return store.Watermark(name, key) },
+			Since: func(key string) (time.Time, error) { return store.Runs.Watermark(name, key) },
 			IDs:   func(sql, column string) ([]string, error) { return seeds(config)(ctx, sql, column) },
 		})
 		if err != nil {

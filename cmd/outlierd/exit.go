@@ -9,7 +9,9 @@ import (
 	"outlierd/cmd/outlierd/term"
 	"outlierd/outlier"
 	"outlierd/outlier/pace"
+	"outlierd/sync/runs"
 	"outlierd/sync/state"
+	"outlierd/sync/store"
 	"outlierd/sync/yamltree"
 )
 
@@ -34,7 +36,7 @@ func (e usageError) Unwrap() error { return e.error }
 
 // statusError says that a run ended otherwise than well, which its summary has
 // already told; only the exit code is left to say.
-type statusError struct{ state.Status }
+type statusError struct{ runs.Status }
 
 func (e statusError) Error() string { return "run ended " + string(e.Status) }
 
@@ -49,7 +51,7 @@ func exitCode(ctx context.Context, err error) int {
 	if _, ok := errors.AsType[yamltree.Mistakes](err); ok {
 		return exitConfig
 	}
-	if _, ok := errors.AsType[*state.HeldError](err); ok {
+	if _, ok := errors.AsType[*store.HeldError](err); ok {
 		return exitHeld
 	}
 	if ctx.Err() != nil {
@@ -63,9 +65,9 @@ func exitCode(ctx context.Context, err error) int {
 	}
 	if e, ok := errors.AsType[statusError](err); ok {
 		switch e.Status {
-		case state.Partial:
+		case runs.Partial:
 			return exitPartial
-		case state.PausedBudget, state.PausedQuota:
+		case runs.PausedBudget, runs.PausedQuota:
 			return exitBudget
 		}
 	}
@@ -96,7 +98,7 @@ func complaint(ctx context.Context, err error) string {
 // remedy is what to do about an error that itself knows nothing of job files and
 // commands.
 func remedy(err error) string {
-	if live, ok := errors.AsType[*state.LiveScanError](err); ok && live.Scan.ScanID != "" {
+	if live, ok := errors.AsType[*runs.LiveScanError](err); ok && live.Scan.ScanID != "" {
 		return "\n  it is not bought twice; when it has ended, read it with: outlierd scan read " + term.Plain(live.Scan.ScanID)
 	}
 	if _, long := errors.AsType[*pace.LongWaitError](err); long {

@@ -9,7 +9,9 @@ import (
 
 	"outlierd/outlier"
 	"outlierd/outlier/pace"
+	"outlierd/sync/runs"
 	"outlierd/sync/state"
+	"outlierd/sync/store"
 	"outlierd/sync/yamltree"
 )
 
@@ -26,17 +28,17 @@ func TestEveryErrorHasItsExitCode(t *testing.T) {
 		"usage":                          {usageError{plainly}, exitUsage},
 		"usage, told by the parser":      {usageError{mistakes}, exitUsage},
 		"mistakes":                       {mistakes, exitConfig},
-		"held":                           {&state.HeldError{Dir: "data/state"}, exitHeld},
-		"newer":                          {&state.NewerError{}, exitFailed},
-		"damaged":                        {&state.CorruptError{}, exitFailed},
-		"disk full":                      {&state.FullError{Cause: plainly}, exitFailed},
+		"held":                           {&store.HeldError{Dir: "data/state"}, exitHeld},
+		"newer":                          {&store.NewerError{}, exitFailed},
+		"damaged":                        {&store.CorruptError{}, exitFailed},
+		"disk full":                      {&store.FullError{Cause: plainly}, exitFailed},
 		"another service":                {&state.BoundError{}, exitFailed},
 		"key refused":                    {refused, exitKeyRefused},
 		"no credits":                     {&outlier.Error{Kind: outlier.NoCredits}, exitFailed},
 		"not sent":                       {&outlier.Error{Kind: outlier.Unsent, Cause: plainly}, exitFailed},
-		"partial":                        {statusError{state.Partial}, exitPartial},
-		"paused":                         {statusError{state.PausedBudget}, exitBudget},
-		"failed":                         {statusError{state.Failed}, exitFailed},
+		"partial":                        {statusError{runs.Partial}, exitPartial},
+		"paused":                         {statusError{runs.PausedBudget}, exitBudget},
+		"failed":                         {statusError{runs.Failed}, exitFailed},
 		"no interruption without signal": {context.Canceled, exitFailed},
 	} {
 		if got := exitCode(t.Context(), test.err); got != test.want {
@@ -63,8 +65,8 @@ func TestSignalDecidesTheExitCodeOfWhatItCutShort(t *testing.T) {
 		want int
 	}{
 		{nil, exitDone}, {ctx.Err(), exitInterrupted}, {fmt.Errorf("job coffee: %w", ctx.Err()), exitInterrupted},
-		{statusError{state.Partial}, exitInterrupted}, {usageError{errors.New("x")}, exitUsage}, {yamltree.Mistakes{{}}, exitConfig},
-		{&state.HeldError{}, exitHeld},
+		{statusError{runs.Partial}, exitInterrupted}, {usageError{errors.New("x")}, exitUsage}, {yamltree.Mistakes{{}}, exitConfig},
+		{&store.HeldError{}, exitHeld},
 	} {
 		if got := exitCode(ctx, test.err); got != test.want {
 			t.Errorf("%v: exit code %d, want %d", test.err, got, test.want)
@@ -108,7 +110,7 @@ func TestComplaintsAreToldOnce(t *testing.T) {
 		want string
 	}{
 		{nil, ""},
-		{statusError{state.Partial}, ""}, // the summary has told it
+		{statusError{runs.Partial}, ""}, // the summary has told it
 		{errors.New("open x: no such file"), "outlierd: open x: no such file"},
 		{usageError{yamltree.Mistakes{{File: "command line", Line: 1, Column: 9, Message: "search.pages: must be a number", Excerpt: "   1 | x\n"}}},
 			"command line:1:9: search.pages: must be a number\n   1 | x"},

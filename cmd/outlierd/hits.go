@@ -11,7 +11,7 @@ import (
 
 	"outlierd/sinks/duckdb/query"
 	"outlierd/sync/job"
-	"outlierd/sync/state"
+	"outlierd/sync/runs"
 )
 
 // What is shown to a person of each kind of row.
@@ -126,7 +126,7 @@ const kindsOfVideos = "details, comments, transcript, channel_videos, channel_sh
 func (o *options) hits(table, key, few string) func(showing) (string, error) {
 	return func(s showing) (string, error) {
 		var ids []string
-		hits, err := s.program.Engine.Store.Best(s.row.ID, state.Choice{All: true, Desc: !s.spec.EnrichSort.Ascending})
+		hits, err := s.program.Engine.Store.Runs.Best(s.row.ID, runs.Choice{All: true, Desc: !s.spec.EnrichSort.Ascending})
 		for _, hit := range hits {
 			ids = append(ids, hit.VideoID)
 		}

@@ -24,7 +24,7 @@ var mayImport = map[string][]string{
 	"sinks/sinktest":            {"schema", "sinks"},
 	"sync/yamltree":             {},
 	"sync/job":                  {"outlier", "outlier/pace", "sync/yamltree"},
-	"sync/plan":                 {"outlier", "sync/credit", "sync/job"},
+	"sync/plan":                 {"outlier", "sync/job"},
 	"sync/store":                {},
 	"sync/ops":                  {"sync/store"},
 	"sync/journal":              {"outlier", "sync/ops", "sync/store"},
@@ -32,13 +32,13 @@ var mayImport = map[string][]string{
 	"sync/queue":                {"outlier", "sync/journal", "sync/ledger", "sync/store"},
 	"sync/runs":                 {"outlier", "sync/ledger", "sync/ops", "sync/store"},
 	"sync/state":                {"outlier", "sync/journal", "sync/ledger", "sync/ops", "sync/queue", "sync/runs", "sync/store"},
-	"sync/credit":               {"sync/ledger"}, // forwards to it
 	// its own tests use it, so it cannot import sync/state
 	"sync/state/statetest": {},
-	"sync/engine":          {"outlier", "outlier/pace", "schema", "sinks", "sync/credit", "sync/job", "sync/plan", "sync/state"},
-	"cmd/outlierd/term":    {},
+	"sync/engine": {"outlier", "outlier/pace", "schema", "sinks", "sync/job", "sync/journal", "sync/ledger", "sync/ops",
+		"sync/plan", "sync/queue", "sync/runs", "sync/state", "sync/store"},
+	"cmd/outlierd/term": {},
 	"cmd/outlierd": {"cmd/outlierd/term", "outlier", "outlier/pace", "outlier/simulator", "schema", "sinks", "sinks/duckdb", "sinks/duckdb/query", "sinks/parquet",
-		"sync/credit", "sync/engine", "sync/job", "sync/plan", "sync/state", "sync/yamltree"},
+		"sync/engine", "sync/job", "sync/ledger", "sync/plan", "sync/queue", "sync/runs", "sync/state", "sync/store", "sync/yamltree"},
 }
 
 // fenced libraries may be imported by these packages only, so that each could be

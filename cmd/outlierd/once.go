@@ -13,7 +13,7 @@ import (
 	"outlierd/outlier"
 	"outlierd/sync/engine"
 	"outlierd/sync/job"
-	"outlierd/sync/state"
+	"outlierd/sync/runs"
 	"outlierd/sync/yamltree"
 )
 
@@ -68,7 +68,7 @@ type request struct {
 type showing struct {
 	program *program
 	spec    *job.Spec
-	row     *state.Run
+	row     *runs.Run
 }
 
 // spec is the job that a request describes. What is wrong with it is a mistake of the
@@ -153,7 +153,7 @@ func (o *options) cut(r request, s showing, failed error) error {
 // paused says how to go on with what a cap has stopped, after the summary has said which
 // cap. What the journal has is not bought again, but for six hours only, as of any search.
 func (o *options) paused(r request, s showing) error {
-	if s.row.Status != state.PausedBudget {
+	if s.row.Status != runs.PausedBudget {
 		return nil
 	}
 	how := "To continue when the budget allows; for six hours the pages that arrived come from the journal:\n  " + retyped(o.world.args)

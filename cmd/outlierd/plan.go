@@ -172,15 +172,15 @@ func (p *planPrinter) job(f *engine.JobForecast) {
 
 // limitedText says that `pages` was too small in earlier runs.
 func limitedText(l *engine.Limited) string {
-	runs := "the last run"
+	rows := "the last run"
 	if l.Runs > 1 {
-		runs = fmt.Sprintf("each of the last %d runs", l.Runs)
+		rows = fmt.Sprintf("each of the last %d runs", l.Runs)
 	}
 	total := fmt.Sprint(l.Total)
 	if l.Total >= saturated {
 		total = fmt.Sprintf("%d or more", l.Total)
 	}
-	return fmt.Sprintf("pages: %d cut off hits in %s, such as %d of %s hits of %q", l.Pages, runs, l.Seen, total, term.Clip(l.Search, 40))
+	return fmt.Sprintf("pages: %d cut off hits in %s, such as %d of %s hits of %q", l.Pages, rows, l.Seen, total, term.Clip(l.Search, 40))
 }
 
 // limitedHint is what would have been enough, if that is known.

@@ -14,8 +14,9 @@ import (
 	"outlierd/outlier"
 	"outlierd/sync/engine"
 	"outlierd/sync/job"
+	"outlierd/sync/ledger"
 	"outlierd/sync/plan"
-	"outlierd/sync/state"
+	"outlierd/sync/runs"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -29,7 +30,7 @@ func estimate(credits, lost outlier.Credits, requests int, minutes float64) engi
 // everyPlan has all that a plan can tell.
 var everyPlan = engine.Forecast{
 	At: day(21, 12), Pace: "10/min",
-	Refused: []engine.Refusal{{Latch: state.LatchCredits, Reason: "no credits left\x1b[2J", Since: day(20, 8), Until: day(21, 8)}},
+	Refused: []engine.Refusal{{Latch: ledger.BlockCredits, Reason: "no credits left\x1b[2J", Since: day(20, 8), Until: day(21, 8)}},
 	Cycle: engine.CycleForecast{
 		From: day(14, 0), To: day(44, 0), Cap: new(outlier.Credits(380)), Reserve: 20, Held: 42,
 		Wanted: 500, Worst: 540, Projected: 380, LastsTo: day(36, 0),
@@ -47,7 +48,7 @@ var everyPlan = engine.Forecast{
 			Changes: []string{`search ["latte art"]: where.z_score: 2.. → 3..; 'cursor reset' searches earlier dates again`},
 		},
 		{
-			Job: "lookalikes", After: "coffee", Runs: 7, Basis: 1, Continues: "01a1fe45-0000", Standing: state.Interrupted,
+			Job: "lookalikes", After: "coffee", Runs: 7, Basis: 1, Continues: "01a1fe45-0000", Standing: runs.Interrupted,
 			Expected: estimate(2, 4, 1, 0.1), Worst: estimate(2, 4, 1, 0.1),
 			Searches: []engine.SearchForecast{{Op: outlier.OpRelated, Seeds: []string{"dQw4w9WgXcQ"}, Skipped: "fresh"}},
 		},
@@ -78,7 +79,7 @@ func TestPlanForPeople(t *testing.T) {
 }
 
 func TestRunWithoutPagesLeftStillHasCallsToMake(t *testing.T) {
-	f := &engine.Forecast{Jobs: []engine.JobForecast{{Job: "coffee", Continues: "01a1fe45-0000", Standing: state.Interrupted, Worst: estimate(0, 0, 110, 11)}}}
+	f := &engine.Forecast{Jobs: []engine.JobForecast{{Job: "coffee", Continues: "01a1fe45-0000", Standing: runs.Interrupted, Worst: estimate(0, 0, 110, 11)}}}
 	if got := planText(f, time.UTC, true); strings.Contains(got, "nothing is there") {
 		t.Errorf("a plan with 110 requests says that there is nothing to ask for:\n%s", got)
 	}
@@ -101,14 +102,14 @@ func TestBudgetForPeople(t *testing.T) {
 		Cycle: everyPlan.Cycle,
 		Caps: []engine.CapBalance{
 			{Scope: engine.ScopeCycle, Period: "2026-11-14", Max: new(outlier.Credits(400)), Left: new(outlier.Credits(338)), Kept: 20, Held: 42,
-				Balance: state.Balance{Spent: 30, Unknown: 4, Reserved: 2, Scans: 10, Adjusted: -4, Refunded: 2, Explained: 2}},
-			{Scope: engine.ScopeDay, Period: "2026-11-21", Balance: state.Balance{Spent: 6}, Held: 6},
-			{Scope: engine.ScopeJob, Period: "coffee/2026-11-14", Job: "coffee", Max: new(outlier.Credits(100)), Left: new(outlier.Credits(94)), Held: 6, Balance: state.Balance{Spent: 6}},
-			{Scope: engine.ScopeJob, Period: "once:find_channels/2026-11-14", Job: "once:find_channels", Held: 10, Balance: state.Balance{Spent: 10}},
+				Balance: ledger.Balance{Spent: 30, Unknown: 4, Reserved: 2, Scans: 10, Adjusted: -4, Refunded: 2, Explained: 2}},
+			{Scope: engine.ScopeDay, Period: "2026-11-21", Balance: ledger.Balance{Spent: 6}, Held: 6},
+			{Scope: engine.ScopeJob, Period: "coffee/2026-11-14", Job: "coffee", Max: new(outlier.Credits(100)), Left: new(outlier.Credits(94)), Held: 6, Balance: ledger.Balance{Spent: 6}},
+			{Scope: engine.ScopeJob, Period: "once:find_channels/2026-11-14", Job: "once:find_channels", Held: 10, Balance: ledger.Balance{Spent: 10}},
 		},
-		Adjustments: []state.Adjustment{{At: day(20, 9), Credits: -4, Why: "top-up\x1b[2J"}},
+		Adjustments: []ledger.Adjustment{{At: day(20, 9), Credits: -4, Why: "top-up\x1b[2J"}},
 		Refusals: []engine.Refusal{everyPlan.Refused[0],
-			{Latch: state.LatchKey, Reason: "Unauthorized", Since: day(20, 8)}},
+			{Latch: ledger.BlockKey, Reason: "Unauthorized", Since: day(20, 8)}},
 	}
 	got := budgetText(b, term.Options{Screen: 100, Zone: time.UTC})
 	golden(t, "budget.golden", got)

@@ -157,7 +157,7 @@ const patience = 5 * time.Second
 // everyInstant: every due instant has a run, but for those that passed while nobody kept
 // the schedule or a run of the job was taking pages: the next run makes up for them.
 func (p *play) everyInstant(r *record, job string, every time.Duration) {
-	var runs []*runRecord
+	var rows []*runRecord
 	seen := map[time.Time]string{}
 	for _, run := range r.runs {
 		if run.Job != job || run.Due.IsZero() {
@@ -167,16 +167,16 @@ func (p *play) everyInstant(r *record, job string, every time.Duration) {
 			p.violation("%s: runs %s and %s are both of %s", job, other, run.Run, clockOf(run.Due))
 		}
 		seen[run.Due] = run.Run
-		runs = append(runs, run)
+		rows = append(rows, run)
 	}
-	slices.SortFunc(runs, func(a, b *runRecord) int { return a.Due.Compare(b.Due) })
+	slices.SortFunc(rows, func(a, b *runRecord) int { return a.Due.Compare(b.Due) })
 	busy := p.busy(r, job)
 	end := p.present[len(p.present)-1].to
 	first := p.present[0].from
 	passed := time.Duration(first.UnixNano()) % every
 	for due := first.Add(every - passed); due.Before(end.Add(-patience)); due = due.Add(every) {
-		i, has := slices.BinarySearchFunc(runs, due, func(run *runRecord, due time.Time) int { return run.Due.Compare(due) })
-		if has || job == "topics" && i == len(runs) {
+		i, has := slices.BinarySearchFunc(rows, due, func(run *runRecord, due time.Time) int { return run.Due.Compare(due) })
+		if has || job == "topics" && i == len(rows) {
 			continue
 		}
 		if job == "topics" {
@@ -184,8 +184,8 @@ func (p *play) everyInstant(r *record, job string, every time.Duration) {
 			continue
 		}
 		until := end
-		if i < len(runs) {
-			until = runs[i].Started
+		if i < len(rows) {
+			until = rows[i].Started
 		}
 		if idle := (span{due, until}).without(busy); idle > patience {
 			p.violation("%s: no run for %s, and for %v of the time until %s nothing stood in its way", job, clockOf(due), idle.Round(time.Millisecond), clockOf(until))

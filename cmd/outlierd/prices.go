@@ -11,7 +11,7 @@ import (
 	"outlierd/sync/engine"
 	"outlierd/sync/job"
 	"outlierd/sync/plan"
-	"outlierd/sync/state"
+	"outlierd/sync/runs"
 )
 
 // priceList has a line per job: its name and what a run of it may cost.
@@ -25,7 +25,7 @@ func priceList(ctx context.Context, e *engine.Engine) string {
 
 // beforehand says what is about to happen: a new run and its price, or an old one
 // that goes on as it was meant when it began, and the price of what it has left.
-func beforehand(ctx context.Context, e *engine.Engine, spec *job.Spec, old *state.Run) string {
+func beforehand(ctx context.Context, e *engine.Engine, spec *job.Spec, old *runs.Run) string {
 	if old == nil {
 		return planLine(ctx, e, spec)
 	}

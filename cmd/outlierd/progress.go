@@ -13,7 +13,7 @@ import (
 	"outlierd/outlier"
 	"outlierd/sync/engine"
 	"outlierd/sync/job"
-	"outlierd/sync/state"
+	"outlierd/sync/runs"
 )
 
 // How often progress is shown: a terminal is redrawn, a log gets a line.
@@ -94,7 +94,7 @@ func progressLines(p engine.Progress, now time.Time, room int) []string {
 }
 
 // open counts the searches that have not ended.
-func open(all []state.Step) (n int) {
+func open(all []runs.Step) (n int) {
 	for i := range all {
 		if isOpen(all[i]) {
 			n++
@@ -127,10 +127,10 @@ func left(p engine.Progress, now time.Time) time.Duration {
 	return d
 }
 
-func isOpen(s state.Step) bool { return s.Stop == "" }
+func isOpen(s runs.Step) bool { return s.Stop == "" }
 
 // around bounds the searches to show, so many that the first open one is among them.
-func around(all []state.Step, room int) (first, last int) {
+func around(all []runs.Step, room int) (first, last int) {
 	at := slices.IndexFunc(all, isOpen)
 	if at < 0 {
 		at = len(all)
@@ -141,7 +141,7 @@ func around(all []state.Step, room int) (first, last int) {
 
 const nameWidth = 24
 
-func searchLine(s state.Step, pages int) string {
+func searchLine(s runs.Step, pages int) string {
 	if s.Op == outlier.OpStartScan {
 		return fmt.Sprintf("  %s scan %s", term.Pad(term.Clip(engine.NameOf(&s), nameWidth), nameWidth), cmp.Or(s.Stop, "under way"))
 	}

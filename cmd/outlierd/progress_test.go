@@ -18,7 +18,8 @@ import (
 	"outlierd/outlier/pace"
 	"outlierd/sync/engine"
 	"outlierd/sync/job"
-	"outlierd/sync/state"
+	"outlierd/sync/ledger"
+	"outlierd/sync/runs"
 )
 
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
@@ -27,12 +28,12 @@ var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 func underWay() engine.Progress {
 	return engine.Progress{
 		Job: "coffee", Run: "01a1fe43", Started: noon.Add(-83 * time.Second), Pages: 3,
-		Searches: []state.Step{
+		Searches: []runs.Step{
 			{Queries: []string{"home espresso"}, Next: 3, Pages: 3, Hits: 104, NewHits: 61, Stop: "pages"},
 			{Queries: []string{"コーヒーの淹れ方と豆の選び方", "latte art"}, Next: 1, Pages: 1, Hits: 1, NewHits: 0},
 			{Seeds: []string{"dQw4w9WgXcQ"}},
 		},
-		Spend: state.Spend{Charged: 8}, Pace: pace.Status{Limit: 10, Window: time.Minute, Reset: noon},
+		Spend: ledger.Spend{Charged: 8}, Pace: pace.Status{Limit: 10, Window: time.Minute, Reset: noon},
 		Doing: "search page 2", Left: 30 * time.Second,
 	}
 }
@@ -75,7 +76,7 @@ coffee                                   01:23 · ETA 00:59
 
 func TestProgressOfARunThatWaitsForAScan(t *testing.T) {
 	p := underWay()
-	p.Searches = []state.Step{{Op: outlier.OpStartScan, Queries: []string{"espresso machine repair"}}}
+	p.Searches = []runs.Step{{Op: outlier.OpStartScan, Queries: []string{"espresso machine repair"}}}
 	p.Doing, p.Until = "", noon.Add(10*time.Minute)
 	want := `
 coffee                                   01:23 · ETA ≥ 10:00
@@ -103,7 +104,7 @@ func TestProgressWithoutABoundHasNoETA(t *testing.T) {
 func TestProgressStaysOnTheScreen(t *testing.T) {
 	for at := range 101 {
 		p := underWay()
-		p.Searches = make([]state.Step, 100)
+		p.Searches = make([]runs.Step, 100)
 		for i := range p.Searches {
 			p.Searches[i].Queries = []string{fmt.Sprint("query ", i)}
 			if i < at {

@@ -13,10 +13,9 @@ import (
 	"time"
 
 	"outlierd/sinks/duckdb/query"
-	"outlierd/sync/credit"
 	"outlierd/sync/engine"
 	"outlierd/sync/job"
-	"outlierd/sync/state"
+	"outlierd/sync/ledger"
 )
 
 // # Without the state
@@ -72,7 +71,7 @@ func (o *options) planPublished(ctx context.Context, config *job.Config, show fu
 	if err != nil {
 		return err
 	}
-	month := amounts[amountsKey{scope: credit.AllMonth}]
+	month := amounts[amountsKey{scope: ledger.ScopeMonth}]
 	held := month.Taken()
 	return o.unrecorded(ctx, config, func(p *program) error {
 		return show(p, func(f *engine.Forecast) {
@@ -106,7 +105,7 @@ func (o *options) budgetPublished(ctx context.Context, config *job.Config) (b *e
 	}
 	cycle := b.Caps[0].Period
 	for _, key := range slices.SortedFunc(maps.Keys(amounts), func(a, b amountsKey) int { return strings.Compare(a.job, b.job) }) {
-		period := credit.JobCycle(key.job, cycle)
+		period := ledger.JobCycle(key.job, cycle)
 		b.Caps = append(b.Caps, engine.CapBalance{Scope: key.scope, Period: period, Job: key.job, Balance: amounts[key]})
 	}
 	for i := range b.Caps {
@@ -122,27 +121,27 @@ func (o *options) budgetPublished(ctx context.Context, config *job.Config) (b *e
 
 // amountsKey is the cycle, the day, or a job in the cycle.
 type amountsKey struct {
-	scope credit.Scope
+	scope ledger.Scope
 	job   string
 }
 
 // publishedAmounts are the credits of the cycle, the day, and each job that bought something in
 // the cycle, as the published ledger has them. A row without a run was booked by hand.
-func publishedAmounts(ctx context.Context, config *job.Config) (map[amountsKey]state.Balance, error) {
+func publishedAmounts(ctx context.Context, config *job.Config) (map[amountsKey]ledger.Balance, error) {
 	now := time.Now()
-	cycle, day := credit.Cycle(now, config.Timezone, config.Budget.Renews), credit.Day(now, config.Timezone)
-	ledger, err := query.ReadLedger(ctx, published(config), cycle, day)
-	amounts := map[amountsKey]state.Balance{
-		{scope: credit.AllMonth}: balance(ledger.Cycle), {scope: credit.AllDay}: balance(ledger.Day),
+	cycle, day := ledger.Cycle(now, config.Timezone, config.Budget.Renews), ledger.Day(now, config.Timezone)
+	record, err := query.ReadLedger(ctx, published(config), cycle, day)
+	amounts := map[amountsKey]ledger.Balance{
+		{scope: ledger.ScopeMonth}: balance(record.Cycle), {scope: ledger.ScopeDay}: balance(record.Day),
 	}
-	for name, spending := range ledger.Jobs {
-		amounts[amountsKey{credit.JobMonth, name}] = balance(spending)
+	for name, spending := range record.Jobs {
+		amounts[amountsKey{ledger.ScopeJobMonth, name}] = balance(spending)
 	}
 	return amounts, err
 }
 
-func balance(s query.Spending) state.Balance {
-	return state.Balance{
+func balance(s query.Spending) ledger.Balance {
+	return ledger.Balance{
 		Spent: s.Spent, Unknown: s.Unknown, Reserved: s.Reserved, Adjusted: s.Adjusted, Refunded: s.Refunded,
 	}
 }

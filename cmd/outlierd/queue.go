@@ -107,7 +107,7 @@ func (o *options) waitingRow(w *engine.Waiting, now map[string]string, zone *tim
 
 // queueTotals says how much there is of which only the first was listed.
 func (o *options) queueTotals(p *program, name string, now map[string]string) error {
-	counts, err := p.Engine.Store.Counts()
+	counts, err := p.Engine.Store.Queue.Counts()
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 
 	"outlierd/outlier"
 	"outlierd/outlier/simulator"
+	"outlierd/sync/queue"
 	"outlierd/sync/state"
 )
 
@@ -27,9 +28,9 @@ func TestALongClearLetsTheLogBeUsedAgain(t *testing.T) {
 	}
 	defer holder.Close()
 	const calls = 50_000
-	err = holder.Queue(t.Context(), func(yield func(state.Task) bool) {
+	err = holder.Queue.Add(t.Context(), func(yield func(queue.Task) bool) {
 		for n := range calls {
-			if !yield(state.Task{Op: outlier.OpDetails, Entity: fmt.Sprintf("v%010d", n), Run: "run-1", Job: "long"}) {
+			if !yield(queue.Task{Op: outlier.OpDetails, Entity: fmt.Sprintf("v%010d", n), Run: "run-1", Job: "long"}) {
 				return
 			}
 		}

@@ -12,7 +12,7 @@ import (
 
 	"outlierd/sync/engine"
 	"outlierd/sync/job"
-	"outlierd/sync/state"
+	"outlierd/sync/runs"
 )
 
 // runFlags are what `run` can be told besides the names of jobs.
@@ -230,13 +230,13 @@ func leftOver(p *program, due []*engine.Appointment) (todo []errand, err error) 
 		if spec.Disabled || slices.ContainsFunc(due, isDue) {
 			continue
 		}
-		runs, err := p.Engine.LeftOver(spec)
+		rows, err := p.Engine.LeftOver(spec)
 		if err != nil {
 			return nil, err
 		}
-		for j := range runs {
+		for j := range rows {
 			a := engine.Appointment{Spec: spec, Trigger: engine.CatchUp}
-			todo = append(todo, errand{Appointment: a, old: &runs[j], after: !runs[j].Due.IsZero()})
+			todo = append(todo, errand{Appointment: a, old: &rows[j], after: !rows[j].Due.IsZero()})
 		}
 	}
 	return todo, nil
@@ -244,7 +244,7 @@ func leftOver(p *program, due []*engine.Appointment) (todo []errand, err error) 
 
 // restOf is the run that buys what the searches of another left. The job need not be named.
 func restOf(ctx context.Context, p *program, names []string, id string) ([]errand, error) {
-	row, err := p.Engine.Store.Run(id)
+	row, err := p.Engine.Store.Runs.Get(id)
 	if err != nil {
 		return nil, err
 	}
@@ -277,7 +277,7 @@ func restOf(ctx context.Context, p *program, names []string, id string) ([]erran
 
 // restSpec is the job of a run that buys the rest of another: that of the file, for its
 // caps, or for what was asked for once one without caps of its own; nil if it is in no file.
-func restSpec(p *program, row *state.Run) *job.Spec {
+func restSpec(p *program, row *runs.Run) *job.Spec {
 	spec := &job.Spec{Name: row.Job}
 	if !isOnce(row.Job) {
 		if spec = p.Engine.Config.Job(row.Job); spec == nil {

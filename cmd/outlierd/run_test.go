@@ -14,7 +14,7 @@ import (
 	"outlierd/outlier"
 	"outlierd/sync/engine"
 	"outlierd/sync/job"
-	"outlierd/sync/state"
+	"outlierd/sync/runs"
 )
 
 func TestGoingOnBuysNothingAgain(t *testing.T) {
@@ -27,8 +27,8 @@ func TestGoingOnBuysNothingAgain(t *testing.T) {
 
 func TestWorstOfSeveralRuns(t *testing.T) {
 	one, other := errors.New("no route"), errors.New("disk full")
-	partial, paused := statusError{state.Partial}, statusError{state.PausedBudget}
-	failed := statusError{state.Failed}
+	partial, paused := statusError{runs.Partial}, statusError{runs.PausedBudget}
+	failed := statusError{runs.Failed}
 	for _, test := range []struct {
 		errs []error
 		want int
@@ -99,8 +99,8 @@ func TestSpelledDurations(t *testing.T) {
 }
 
 // ended is a run that met everything.
-var ended = state.Run{
-	ID: "01a1fe45", Job: "coffee", Status: state.Partial, Started: noon, Ended: noon.Add(3 * time.Minute),
+var ended = runs.Run{
+	ID: "01a1fe45", Job: "coffee", Status: runs.Partial, Started: noon, Ended: noon.Add(3 * time.Minute),
 	Pages: 3, Hits: 120, NewHits: 7, Requests: 41, Credits: 6, Refunded: 2, Missing: 1, Failures: 2,
 	Rows:  map[string]int64{"videos": 12, "videos_history": 12, "outliers": 120, "comments": 0},
 	Error: "transcript dQw4w9WgXcQ: HTTP 500: \x1b[2Joops",
@@ -139,7 +139,7 @@ func TestSummaryOfARun(t *testing.T) {
 		t.Error("an error that is told elsewhere is told here, too")
 	}
 	out.Reset()
-	o.report(config, outcome{since: noon, row: &state.Run{ID: "01a1fe46", Job: "coffee", Status: state.OKEmpty, Started: noon, Ended: noon, Pages: 1, Hits: 1, Requests: 1, Credits: 1}})
+	o.report(config, outcome{since: noon, row: &runs.Run{ID: "01a1fe46", Job: "coffee", Status: runs.OKEmpty, Started: noon, Ended: noon, Pages: 1, Hits: 1, Requests: 1, Credits: 1}})
 	want = `✓ coffee  ok_empty in 0 s   run 01a1fe46
   1 hit on 1 page, 0 new · 1 request · 1 credit spent
   /data/outliers.duckdb
@@ -197,19 +197,19 @@ jobs:
 			t.Errorf("exit code %d: %s", code, told)
 		}
 		contains(t, told, "none  ok_empty", "much  paused_budget") // for people, beside it
-		var runs []struct {
+		var rows []struct {
 			Job, Status string
 			Credits     int
 			Searches    []map[string]any
 		}
-		if err := json.Unmarshal([]byte(out), &runs); err != nil || len(runs) != 2 {
+		if err := json.Unmarshal([]byte(out), &rows); err != nil || len(rows) != 2 {
 			t.Fatalf("%v: %s", err, out)
 		}
-		if saved := runs[0].Searches[0]["credits_saved"]; runs[0].Status != "ok_empty" || runs[0].Credits != 2 || saved != nil {
-			t.Errorf("of a search that returned nothing is told %+v", runs[0])
+		if saved := rows[0].Searches[0]["credits_saved"]; rows[0].Status != "ok_empty" || rows[0].Credits != 2 || saved != nil {
+			t.Errorf("of a search that returned nothing is told %+v", rows[0])
 		}
-		if left := runs[1].Searches[0]["credits_left"]; runs[1].Status != "paused_budget" || runs[1].Credits != 4 || left != 6.0 {
-			t.Errorf("of a search that was cut is told %+v", runs[1])
+		if left := rows[1].Searches[0]["credits_left"]; rows[1].Status != "paused_budget" || rows[1].Credits != 4 || left != 6.0 {
+			t.Errorf("of a search that was cut is told %+v", rows[1])
 		}
 		contains(t, p.refused(exitUsage, "run", "--all", "-o", "xml"), "want table, line, markdown, csv, json or ndjson")
 	})

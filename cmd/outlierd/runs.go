@@ -14,16 +14,17 @@ import (
 	"outlierd/outlier/pace"
 	"outlierd/sync/engine"
 	"outlierd/sync/job"
-	"outlierd/sync/state"
+	"outlierd/sync/runs"
+	"outlierd/sync/store"
 )
 
 // errand is one run that a command makes.
 type errand struct {
 	Appointment engine.Appointment
-	old         *state.Run // the unfinished run that is continued; nil for a new one
-	whole       bool       // what the job has unfinished, and does not go on with, comes before this run
-	afresh      bool       // an unfinished run is not continued
-	after       bool       // the jobs that come after this one are run, too
+	old         *runs.Run // the unfinished run that is continued; nil for a new one
+	whole       bool      // what the job has unfinished, and does not go on with, comes before this run
+	afresh      bool      // an unfinished run is not continued
+	after       bool      // the jobs that come after this one are run, too
 
 	rest *engine.Rest // what the run buys of an earlier one; nil for all others
 }
@@ -144,7 +145,7 @@ func (o *options) typed(command string) string {
 // following are the runs that come after one. Those of a due instant are owed, whatever
 // becomes of the rest of its run; those of a run by hand follow if it ended well enough,
 // and are due when that began, so that none is made twice for it.
-func following(p *program, done errand, row *state.Run) (next []errand, err error) {
+func following(p *program, done errand, row *runs.Run) (next []errand, err error) {
 	switch {
 	case !done.after || row == nil:
 		return nil, nil
@@ -170,7 +171,7 @@ func following(p *program, done errand, row *state.Run) (next []errand, err erro
 // everybodys reports whether an error is not the job's own: the next job would only
 // meet it again.
 func everybodys(err error) bool {
-	if _, short := errors.AsType[*state.LowSpaceError](err); short {
+	if _, short := errors.AsType[*store.LowSpaceError](err); short {
 		return true
 	}
 	if _, ahead := errors.AsType[*engine.AheadError](err); ahead {
@@ -191,10 +192,10 @@ func everybodys(err error) bool {
 
 // runJob performs one run while progress is shown, and returns its record, which is nil if it
 // never started.
-func (o *options) runJob(ctx context.Context, p *program, e errand) (*state.Run, error) {
+func (o *options) runJob(ctx context.Context, p *program, e errand) (*runs.Run, error) {
 	if e.rest != nil {
 		fmt.Fprintln(o.world.out, beforeRest(p.Engine, e.Appointment.Spec, e.rest))
-		return o.perform(p, e, func() (*state.Run, error) { return p.Engine.BuyRest(ctx, e.Appointment.Spec, e.rest) })
+		return o.perform(p, e, func() (*runs.Run, error) { return p.Engine.BuyRest(ctx, e.Appointment.Spec, e.rest) })
 	}
 	p.Engine.Afresh = e.afresh
 	if e.old == nil && !e.scheduled() {
@@ -207,7 +208,7 @@ func (o *options) runJob(ctx context.Context, p *program, e errand) (*state.Run,
 		return nil, err
 	}
 	fmt.Fprintln(o.world.out, beforehand(ctx, p.Engine, e.Appointment.Spec, e.old))
-	return o.perform(p, e, func() (*state.Run, error) {
+	return o.perform(p, e, func() (*runs.Run, error) {
 		if e.old != nil {
 			return p.Engine.Resume(ctx, e.Appointment.Spec, e.Appointment.Trigger, e.Appointment.Due, e.old)
 		}
@@ -216,7 +217,7 @@ func (o *options) runJob(ctx context.Context, p *program, e errand) (*state.Run,
 }
 
 // perform makes a run and reports it.
-func (o *options) perform(p *program, e errand, run func() (*state.Run, error)) (*state.Run, error) {
+func (o *options) perform(p *program, e errand, run func() (*runs.Run, error)) (*runs.Run, error) {
 	stop := o.watch(p.Engine)
 	row, failed := run()
 	stop()
@@ -228,7 +229,7 @@ func (o *options) perform(p *program, e errand, run func() (*state.Run, error)) 
 	if failed != nil {
 		return row, ofJob(e.Appointment.Spec.Name, failed)
 	}
-	if row.Status != state.OK && row.Status != state.OKEmpty {
+	if row.Status != runs.OK && row.Status != runs.OKEmpty {
 		return row, statusError{row.Status}
 	}
 	return row, nil
@@ -249,7 +250,7 @@ func ofJob(name string, err error) error {
 func worst(errs []error) error {
 	var untold []error
 	var status error
-	rank := []state.Status{state.Partial, state.PausedQuota, state.PausedBudget, state.Failed}
+	rank := []runs.Status{runs.Partial, runs.PausedQuota, runs.PausedBudget, runs.Failed}
 	highest := -1
 	for _, err := range errs {
 		s, ok := errors.AsType[statusError](err)
@@ -285,7 +286,7 @@ func performing(due []*engine.Appointment) (todo []errand) {
 // has unfinished goes on before. By hand the job's own unfinished run is what is performed.
 // A due instant that has had its run meanwhile gives none.
 func unfold(p *program, e errand) (todo []errand, err error) {
-	done, err := p.Engine.Store.Performed(e.Appointment.Spec.Name, e.Appointment.Due)
+	done, err := p.Engine.Store.Runs.Performed(e.Appointment.Spec.Name, e.Appointment.Due)
 	if done || err != nil {
 		return nil, err
 	}
@@ -311,7 +312,7 @@ func (o *options) tellDisplaced(p *program, e errand) error {
 	}
 	closed, left, err := p.Engine.Displaced(e.Appointment.Spec, e.Appointment.Due)
 	for i := range closed {
-		if old := &closed[i]; old.Status != state.Failed {
+		if old := &closed[i]; old.Status != runs.Failed {
 			fmt.Fprintf(o.world.out, "%s: %s is superseded by a new run\n", old.Job, nameOfRun(p, old))
 		}
 	}
@@ -324,7 +325,7 @@ func (o *options) tellDisplaced(p *program, e errand) error {
 }
 
 // nameOfRun is an unfinished run as people are told of it.
-func nameOfRun(p *program, run *state.Run) string {
+func nameOfRun(p *program, run *runs.Run) string {
 	name := "the run of " + run.Started.In(p.Engine.Config.Timezone).Format("2006-01-02 15:04")
 	if flags := engine.Flags(run); flags != "" {
 		name += " with " + flags

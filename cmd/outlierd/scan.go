@@ -14,6 +14,7 @@ import (
 	"outlierd/outlier"
 	"outlierd/sinks/duckdb/query"
 	"outlierd/sync/job"
+	"outlierd/sync/runs"
 	"outlierd/sync/state"
 )
 
@@ -34,7 +35,7 @@ func scanListCommand(o *options) *cobra.Command {
 				return err
 			}
 			return o.glanceOr(c.Context(), config, query.Scans(), func(p *program) error {
-				all, err := p.Engine.Store.Scans("")
+				all, err := p.Engine.Store.Runs.Scans("")
 				if err != nil {
 					return err
 				}
@@ -112,19 +113,19 @@ func (o *options) startable(ctx context.Context, s showing) error {
 // afterwards says how to go on with a scan that was cut short: one that was started is
 // not started again.
 func afterwards(s showing) (string, error) {
-	steps, err := s.program.Engine.Store.Steps(s.row.ID)
+	steps, err := s.program.Engine.Store.Runs.Steps(s.row.ID)
 	if err != nil || len(steps) == 0 {
 		return "", err
 	}
-	scan, err := s.program.Engine.Store.ScanOf(steps[0].ID)
+	scan, err := s.program.Engine.Store.Runs.ScanOf(steps[0].ID)
 	switch {
 	case err != nil || scan == nil:
 		return "", err
-	case scan.State == state.ScanEnded:
+	case scan.State == runs.ScanEnded:
 		return "the scan has ended. To read its results:\n  outlierd scan read " + term.Plain(scan.ScanID), nil
 	case scan.ScanID != "":
 		return "the scan continues at the service. When it has ended:\n  outlierd scan read " + term.Plain(scan.ScanID), nil
-	case scan.State == state.ScanUnknown:
+	case scan.State == runs.ScanUnknown:
 		return fmt.Sprintf("the start of the scan was not confirmed. If the service has it, and if not:\n"+
 			"  outlierd scan adopt ID\n  outlierd scan resolve --not-created %d", scan.Intent), nil
 	}
@@ -240,29 +241,29 @@ sent, name the start with --intent: then the time is not compared.`,
 // adopted says how to go on with a scan that was adopted. Only the run that wished for it
 // waits for it and reads it within its budget; where another has begun since, or the job
 // has left the file, the scan is read by hand.
-func adopted(p *program, scan *state.Scan) (string, error) {
+func adopted(p *program, scan *runs.Scan) (string, error) {
 	if spec := p.Engine.Config.Job(scan.Job); spec != nil {
-		runs, err := p.Engine.Unfinished(spec, time.Time{})
+		rows, err := p.Engine.Unfinished(spec, time.Time{})
 		if err != nil {
 			return "", err
 		}
-		if slices.ContainsFunc(runs, func(run state.Run) bool { return run.ID == scan.Run }) {
+		if slices.ContainsFunc(rows, func(run runs.Run) bool { return run.ID == scan.Run }) {
 			return "Continue with:\n  outlierd run " + scan.Job, nil
 		}
 	}
 	switch scan.State {
-	case state.ScanFailed:
+	case runs.ScanFailed:
 		return "The service reports that it ended as " + term.Plain(scan.Status) + ": there is nothing to read", nil
-	case state.ScanRunning:
+	case runs.ScanRunning:
 		return "When it has ended, read it with:\n  outlierd scan read " + scan.ScanID, nil
 	}
 	return "Read it with:\n  outlierd scan read " + scan.ScanID, nil
 }
 
 // awaited are the scans that wait to be adopted. Without one the service need not be asked.
-func awaited(store *state.Store) ([]state.Scan, error) {
-	all, err := store.Scans("")
-	waiting := slices.DeleteFunc(all, func(s state.Scan) bool { return s.State != state.ScanUnknown })
+func awaited(store *state.Store) ([]runs.Scan, error) {
+	all, err := store.Runs.Scans("")
+	waiting := slices.DeleteFunc(all, func(s runs.Scan) bool { return s.State != runs.ScanUnknown })
 	if err != nil || len(waiting) > 0 {
 		return waiting, err
 	}
@@ -271,7 +272,7 @@ func awaited(store *state.Store) ([]state.Scan, error) {
 
 // resolving is the command that says of a scan that it was never started, for each that
 // may be the one that is meant.
-func resolving(waiting []state.Scan) string {
+func resolving(waiting []runs.Scan) string {
 	var commands []string
 	for _, scan := range waiting {
 		commands = append(commands, fmt.Sprintf("'outlierd scan resolve --not-created %d'", scan.Intent))
@@ -299,7 +300,7 @@ If the service has the scan, use 'scan adopt'.`,
 				return err
 			}
 			return o.books(c.Context(), config, func(store *state.Store) error {
-				refunded, err := store.SettleScan(intent, state.Scan{State: state.ScanNotCreated})
+				refunded, err := store.Runs.SettleScan(intent, runs.Scan{State: runs.ScanNotCreated})
 				if err != nil {
 					return err
 				}
@@ -307,7 +308,7 @@ If the service has the scan, use 'scan adopt'.`,
 				if refunded == 0 {
 					price = "its price stays spent, since the service answered the start"
 				}
-				return o.done(map[string]any{"intent": intent, "state": state.ScanNotCreated, "refunded": refunded},
+				return o.done(map[string]any{"intent": intent, "state": runs.ScanNotCreated, "refunded": refunded},
 					"the scan with intent %d was not created; %s\n", intent, price)
 			})
 		},

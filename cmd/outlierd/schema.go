@@ -45,7 +45,7 @@ extra of their rows.`,
 				return err
 			}
 			return o.glance(c.Context(), config, func(p *program) error {
-				all, err := p.Engine.Store.Drift()
+				all, err := p.Engine.Store.Journal.Drift()
 				if err != nil {
 					return err
 				}

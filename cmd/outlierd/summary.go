@@ -12,12 +12,13 @@ import (
 	"outlierd/outlier"
 	"outlierd/sync/engine"
 	"outlierd/sync/job"
-	"outlierd/sync/state"
+	"outlierd/sync/queue"
+	"outlierd/sync/runs"
 )
 
 // outcome is the summary of a run that has ended.
 type outcome struct {
-	row     *state.Run
+	row     *runs.Run
 	since   time.Time             // when it was begun, or gone on with
 	queued  int                   // data calls left
 	unknown outlier.Credits       // of the row's, which may have been spent
@@ -26,7 +27,7 @@ type outcome struct {
 	why     string                // it ended so; "" if nothing has to be said
 	rest    *engine.Rest          // what its searches left, if that can be bought; else nil
 
-	distinct map[string]int64 // keys of its rows, by table; see [state.Store.Distinct]
+	distinct map[string]int64 // keys of its rows, by table; see [runs.Runs.Distinct]
 }
 
 // outcomeColumns are those of a run's row for programs; [outcome.values] has them.
@@ -49,13 +50,13 @@ func (told *outcome) values() []any {
 
 // reportRun gathers the summary of a run and prints it. The error of a failed run is left to
 // the caller, which prints it, so that it is not printed twice.
-func (o *options) reportRun(p *program, row *state.Run, failed error) error {
+func (o *options) reportRun(p *program, row *runs.Run, failed error) error {
 	told := outcome{row: row, since: row.Started}
 	if failed == nil {
 		told.why = row.Error
 	}
 	var err error
-	if told.queued, err = p.Engine.Store.Queued(state.Filter{Job: row.Job}); err != nil {
+	if told.queued, err = p.Engine.Store.Queue.Queued(queue.Filter{Job: row.Job}); err != nil {
 		return err
 	}
 	if told.ends, err = p.Engine.Endings(row); err != nil {
@@ -64,12 +65,12 @@ func (o *options) reportRun(p *program, row *state.Run, failed error) error {
 	if err := o.offerRest(p, &told); err != nil {
 		return err
 	}
-	spend, err := p.Engine.Store.Spent(row.ID)
+	spend, err := p.Engine.Store.Ledger.Spent(row.ID)
 	if err != nil {
 		return err
 	}
 	told.unknown = spend.Unknown
-	if told.distinct, err = p.Engine.Store.Distinct(row.ID); err != nil {
+	if told.distinct, err = p.Engine.Store.Runs.Distinct(row.ID); err != nil {
 		return err
 	}
 	progress, err := p.Engine.Progress()
@@ -112,9 +113,9 @@ func (o *options) report(config *job.Config, told outcome) {
 
 // barren reports whether a run was refused before it brought anything: all that there is
 // to tell of it is why.
-func barren(row *state.Run) bool {
+func barren(row *runs.Run) bool {
 	switch row.Status {
-	case state.Failed, state.PausedBudget, state.PausedQuota:
+	case runs.Failed, runs.PausedBudget, runs.PausedQuota:
 		return row.Hits == 0 && row.Credits == 0 && len(tableCounts(row.Rows, nil)) == 0
 	}
 	return false
@@ -122,7 +123,7 @@ func barren(row *state.Run) bool {
 
 // found is what a run brought and what it cost; what may have been spent stands apart. One
 // that searched nothing has no hits to count.
-func found(row *state.Run, unknown outlier.Credits, searched bool) []string {
+func found(row *runs.Run, unknown outlier.Credits, searched bool) []string {
 	var facts []string
 	if searched || row.Pages > 0 {
 		facts = append(facts, fmt.Sprintf("%s on %s, %d new", term.Count(row.Hits, "hit"), term.Count(row.Pages, "page"), row.NewHits))
@@ -138,7 +139,7 @@ func found(row *state.Run, unknown outlier.Credits, searched bool) []string {
 }
 
 // undone is what a run asked for and did not get.
-func undone(row *state.Run, queued int) []string {
+func undone(row *runs.Run, queued int) []string {
 	var facts []string
 	if row.Missing > 0 {
 		facts = append(facts, term.Count(row.Missing, "call")+" returned nothing")
@@ -163,11 +164,11 @@ func skipped(fresh map[time.Duration]int) (facts []string) {
 	return facts
 }
 
-func mark(s state.Status) string {
+func mark(s runs.Status) string {
 	switch s {
-	case state.OK, state.OKEmpty:
+	case runs.OK, runs.OKEmpty:
 		return "✓"
-	case state.Partial, state.PausedBudget, state.PausedQuota, state.Interrupted:
+	case runs.Partial, runs.PausedBudget, runs.PausedQuota, runs.Interrupted:
 		return "!"
 	}
 	return "✗"

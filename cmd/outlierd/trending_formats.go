@@ -3,10 +3,12 @@ package main
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"outlierd/sync/job"
+	"outlierd/sync/ledger"
 )
 
 func trendingFormatsCommand(o *options) *cobra.Command {
@@ -58,13 +60,13 @@ func sentAs(pairs []string) (wishes, error) {
 // formats shows the answer that a run bought or took from the journal: the newest one to
 // its request.
 func (o *options) formats(s showing) (string, error) {
-	steps, err := s.program.Engine.Store.Steps(s.row.ID)
+	steps, err := s.program.Engine.Store.Runs.Steps(s.row.ID)
 	if err != nil {
 		return "", err
 	}
 	response := int64(0) // the id of no answer
 	for _, step := range steps {
-		answer, err := s.program.Engine.Store.Answered(step.Op, step.Params, s.row.Started.Add(-s.spec.ReuseFor))
+		answer, err := s.program.Engine.Store.Journal.Answered(step.Op, step.Params, s.row.Started.Add(-s.spec.ReuseFor), time.Now().Add(ledger.Skew))
 		if err != nil {
 			return "", err
 		}

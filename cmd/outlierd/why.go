@@ -17,6 +17,8 @@ import (
 	"outlierd/sinks/duckdb/query"
 	"outlierd/sync/engine"
 	"outlierd/sync/job"
+	"outlierd/sync/ledger"
+	"outlierd/sync/runs"
 	"outlierd/sync/state"
 )
 
@@ -155,7 +157,7 @@ func (w *origin) name(ctx context.Context, path string) error {
 // originOf gathers what the record has of an id, and for a video of its channel.
 func originOf(store *state.Store, id string) (*origin, error) {
 	why := &origin{ID: id, Brought: []brought{}, Calls: []call{}, Waiting: []waitingCall{}}
-	times, err := store.Bringings(id)
+	times, err := store.Runs.Sightings(id)
 	if err != nil {
 		return nil, err
 	}
@@ -168,7 +170,7 @@ func originOf(store *state.Store, id string) (*origin, error) {
 		}
 	}
 	for _, id := range ids {
-		calls, err := store.CallsAbout(id)
+		calls, err := store.Ledger.CallsAbout(id)
 		if err != nil {
 			return nil, err
 		}
@@ -179,14 +181,14 @@ func originOf(store *state.Store, id string) (*origin, error) {
 		c := &why.Calls[i]
 		why.Waited += c.Waited
 	}
-	waiting, err := store.PendingFor(ids...)
+	waiting, err := store.Queue.PendingFor(ids...)
 	for _, w := range waiting {
 		why.Waiting = append(why.Waiting, waitingCall{string(w.Op), w.Entity, w.Job, w.Attempts, w.NotBefore, w.Reason})
 	}
 	return why, err
 }
 
-func broughtOf(b *state.Brought) brought {
+func broughtOf(b *runs.Sighting) brought {
 	told := brought{
 		Job: b.Job, Run: b.Run, Trigger: b.Trigger, Started: b.Started, First: b.First, Op: string(b.Op),
 		Queries: b.Queries, Seeds: b.Seeds, Item: b.Item, Window: b.Window, Scan: b.Scan,
@@ -207,7 +209,7 @@ func broughtOf(b *state.Brought) brought {
 	return told
 }
 
-func callsOf(calls []state.Call) []call {
+func callsOf(calls []ledger.Call) []call {
 	all := []call{}
 	for _, c := range calls {
 		all = append(all, call{
@@ -244,7 +246,7 @@ func (p *planPrinter) brought(b *brought, first bool) {
 		note = ", the first to find it"
 	}
 	p.line("\n%s  job %s%s", p.at(b.Started), b.Job, note)
-	what := fmt.Sprintf("%s %q", b.Op, engine.NameOf(&state.Step{Op: outlier.Operation(b.Op), Queries: b.Queries, Seeds: b.Seeds, Item: b.Item}))
+	what := fmt.Sprintf("%s %q", b.Op, engine.NameOf(&runs.Step{Op: outlier.Operation(b.Op), Queries: b.Queries, Seeds: b.Seeds, Item: b.Item}))
 	if b.Item != "" && !slices.Contains(b.Queries, b.Item) {
 		what += " for " + b.Item
 	}

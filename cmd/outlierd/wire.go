@@ -21,6 +21,7 @@ import (
 	"outlierd/sync/engine"
 	"outlierd/sync/job"
 	"outlierd/sync/state"
+	"outlierd/sync/store"
 	"outlierd/sync/yamltree"
 )
 
@@ -67,7 +68,7 @@ func missing(path string) bool {
 // folder that was made beside such a sink is removed again: it would look like the record of a
 // program that has spent nothing. A sink that does not answer is asked again by the engine.
 func (p *program) ahead(ctx context.Context) error {
-	end, err := p.Engine.Store.JournalEnd()
+	end, err := p.Engine.Store.Journal.End()
 	if err != nil {
 		return err
 	}
@@ -124,7 +125,7 @@ func (p *program) settle(ctx context.Context) error {
 			}
 		}
 	}
-	dropped, err := p.Engine.Store.DropUnwanted(ctx, func(name string, op outlier.Operation) bool {
+	dropped, err := p.Engine.Store.Queue.DropUnwanted(ctx, func(name string, op outlier.Operation) bool {
 		return isOnce(name) || wants(p.Engine.Config.Job(name), op)
 	})
 	if dropped > 0 {
@@ -347,7 +348,7 @@ func (o *options) glanceOr(ctx context.Context, config *job.Config, query string
 // first, unless another process holds it.
 func (p *program) peek(ctx context.Context, folder string) error {
 	seen, err := state.Peek(ctx, folder, stateOptions(p.Engine.Config))
-	if older, is := errors.AsType[*state.OlderError](err); is {
+	if older, is := errors.AsType[*store.OlderError](err); is {
 		store, failed := state.Open(ctx, folder, stateOptions(p.Engine.Config))
 		if failed != nil {
 			return errors.Join(older, failed)
@@ -394,7 +395,7 @@ func (p *program) formerly() (now map[string]string, err error) {
 		if spec.Was == "" || p.Engine.Config.Job(spec.Was) != nil {
 			continue
 		}
-		done, err := p.Engine.Store.Renamed(spec.Was, spec.Name)
+		done, err := p.Engine.Store.Runs.Renamed(spec.Was, spec.Name)
 		if err != nil {
 			return nil, err
 		}

@@ -16,7 +16,8 @@ import (
 	"outlierd/cmd/outlierd/term"
 	"outlierd/outlier"
 	"outlierd/outlier/simulator"
-	"outlierd/sync/state"
+	"outlierd/sync/queue"
+	"outlierd/sync/store"
 )
 
 // opened is the program for the person's job file.
@@ -128,15 +129,15 @@ func TestFileDecidesWhatStaysQueued(t *testing.T) {
 	file := func(job string) { p.write(`{version: 1, service: {url: "sim://"}, jobs: {` + job + `}}`) }
 	queued := func() (n int) {
 		p.opened(func(prog *program) (err error) {
-			n, err = prog.Engine.Store.Queued(state.Filter{})
+			n, err = prog.Engine.Store.Queue.Queued(queue.Filter{})
 			return err
 		})
 		return n
 	}
 	file(`tea: {search: {query: tea}, enrich: {details: {}, comments: {}}}`)
 	p.opened(func(prog *program) error {
-		return prog.Engine.Store.Update(func(tx *state.Tx) error {
-			_, err := tx.Enqueue([]state.Task{
+		return prog.Engine.Store.DB.Update(func(tx *store.Tx) error {
+			_, err := prog.Engine.Store.Queue.Enqueue(tx, []queue.Task{
 				{Op: outlier.OpDetails, Entity: "v1", Job: "tea"}, {Op: outlier.OpComments, Entity: "v1", Job: "tea"},
 				{Op: outlier.OpDetails, Entity: "v2", Job: "once:search"},
 			})

@@ -9,7 +9,8 @@ import (
 	"time"
 
 	"outlierd/outlier"
-	"outlierd/sync/state"
+	"outlierd/sync/ledger"
+	"outlierd/sync/runs"
 )
 
 // adoptWithin is how far the service's creation of a scan may lie from our wish for it:
@@ -20,18 +21,18 @@ const adoptWithin = 15 * time.Minute
 // service is asked about it, which is free: its queries, its size and the time of its
 // creation must be those of a scan that waits to be settled. With an intent (0 for none)
 // only that one is compared, and its time is not, which a clock may have told wrongly.
-func (e *Engine) AdoptScan(ctx context.Context, scanID string, intent int64) (*state.Scan, error) {
+func (e *Engine) AdoptScan(ctx context.Context, scanID string, intent int64) (*runs.Scan, error) {
 	told, answer, err := e.seeScan(ctx, scanID)
 	if err != nil {
 		return nil, err
 	}
-	all, err := e.Store.Scans("")
+	all, err := e.Store.Runs.Scans("")
 	if err != nil {
 		return nil, err
 	}
 	var misfits []string
 	for _, scan := range all {
-		if scan.State != state.ScanUnknown || intent != 0 && scan.Intent != intent {
+		if scan.State != runs.ScanUnknown || intent != 0 && scan.Intent != intent {
 			continue
 		}
 		wish := scan
@@ -45,7 +46,7 @@ func (e *Engine) AdoptScan(ctx context.Context, scanID string, intent int64) (*s
 		adopted := scan
 		adopted.ScanID, adopted.Status, adopted.Created, adopted.Polled = scanID, told.Status, told.CreatedAt, answer
 		adopted.NextPoll, adopted.State = answer, stateOf(told)
-		_, err := e.Store.SettleScan(scan.Intent, adopted)
+		_, err := e.Store.Runs.SettleScan(scan.Intent, adopted)
 		return &adopted, err
 	}
 	switch {
@@ -63,7 +64,7 @@ func (e *Engine) seeScan(ctx context.Context, scanID string) (outlier.Scan, time
 	if err != nil {
 		return outlier.Scan{}, time.Time{}, err
 	}
-	answer, err := e.Client.Do(ctx, request, e.Store.Meter(state.Purchase{}))
+	answer, err := e.Client.Do(ctx, request, e.Store.Ledger.Meter(ledger.Purchase{}))
 	if err != nil {
 		return outlier.Scan{}, time.Time{}, err
 	}
@@ -84,18 +85,18 @@ func readScan(body []byte, scanID string) (outlier.Scan, error) {
 	return told, err
 }
 
-func stateOf(told outlier.Scan) state.ScanState {
+func stateOf(told outlier.Scan) runs.ScanState {
 	switch {
 	case told.Succeeded():
-		return state.ScanEnded
+		return runs.ScanEnded
 	case told.Ended():
-		return state.ScanFailed
+		return runs.ScanFailed
 	}
-	return state.ScanRunning
+	return runs.ScanRunning
 }
 
 // misfit says why a scan of the service is not the one that was wished for; "" if it is.
-func misfit(wish *state.Scan, told outlier.Scan) string {
+func misfit(wish *runs.Scan, told outlier.Scan) string {
 	sorted := func(s []string) []string { return slices.Sorted(slices.Values(s)) }
 	switch {
 	case !slices.Equal(sorted(wish.Queries), sorted(told.Query)):
@@ -116,7 +117,7 @@ func misfit(wish *state.Scan, told outlier.Scan) string {
 // sized compares a scan's threshold with that of the mode that was asked for
 // (interface, Limits, Scan thresholds). Of the two sides one is unlimited; a
 // threshold that was not told fits everything.
-func sized(wish *state.Scan, told outlier.Scan) bool {
+func sized(wish *runs.Scan, told outlier.Scan) bool {
 	side, want := told.OutlierVideos, int64(1000)
 	if wish.FindBy == outlier.FindByChannels {
 		side, want = told.Channels, 100

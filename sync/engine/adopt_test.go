@@ -10,7 +10,7 @@ import (
 	"outlierd/outlier"
 	"outlierd/outlier/simulator"
 	"outlierd/sync/plan"
-	"outlierd/sync/state"
+	"outlierd/sync/runs"
 )
 
 // TestOnlyTheScanThatWasWishedForIsAdopted: its queries, its size and the time of its
@@ -19,8 +19,8 @@ func TestOnlyTheScanThatWasWishedForIsAdopted(t *testing.T) {
 	sent := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	limit := func(n int64) *int64 { return &n }
 	const unlimited = 9007199254740991
-	queries := state.Scan{FindBy: outlier.FindByQuery, Mode: outlier.ModeFast, Queries: []string{"b", "a"}, Intended: sent}
-	channels := state.Scan{FindBy: outlier.FindByChannels, Mode: outlier.ModeStandard, Queries: []string{"a", "b"}, Intended: sent}
+	queries := runs.Scan{FindBy: outlier.FindByQuery, Mode: outlier.ModeFast, Queries: []string{"b", "a"}, Intended: sent}
+	channels := runs.Scan{FindBy: outlier.FindByChannels, Mode: outlier.ModeStandard, Queries: []string{"a", "b"}, Intended: sent}
 	told := outlier.Scan{Query: []string{"a", "b"}, CreatedAt: sent.Add(time.Minute)}
 	with := func(change func(*outlier.Scan)) outlier.Scan {
 		s := told
@@ -28,7 +28,7 @@ func TestOnlyTheScanThatWasWishedForIsAdopted(t *testing.T) {
 		return s
 	}
 	for name, test := range map[string]struct {
-		wish state.Scan
+		wish runs.Scan
 		told outlier.Scan
 		why  string
 	}{
@@ -65,7 +65,7 @@ func TestAdoptedScanIsWaitedForThoughTheFirstLookFails(t *testing.T) {
 		for range plan.Attempts {
 			w.service.FailNext(outlier.OpScan, simulator.ServerError)
 		}
-		if row := w.mustRun(state.OK); row.Pages != 3 || w.spent() != 56 {
+		if row := w.mustRun(runs.OK); row.Pages != 3 || w.spent() != 56 {
 			t.Errorf("%d pages for %d credits, want the 3 pages of the scan for 56", row.Pages, w.spent())
 		}
 	})
@@ -96,7 +96,7 @@ func TestScanThatWasSentByAWrongClockIsAdoptedByItsIntent(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		if row := w.mustRun(state.OK); row.Pages != 3 || w.spent() != 56 {
+		if row := w.mustRun(runs.OK); row.Pages != 3 || w.spent() != 56 {
 			t.Errorf("%d pages for %d credits, want the 3 pages of the scan for 56", row.Pages, w.spent())
 		}
 	})

@@ -4,7 +4,8 @@ import (
 	"time"
 
 	"outlierd/sync/job"
-	"outlierd/sync/state"
+	"outlierd/sync/runs"
+	"outlierd/sync/store"
 )
 
 // # What comes after
@@ -16,13 +17,13 @@ import (
 // continued fires nothing twice. A parent that was run by hand fires nothing by itself.
 
 // debts are the runs that follow this one, whose searches have ended.
-func (r *run) debts() (all []state.Debt) {
+func (r *run) debts() (all []runs.Debt) {
 	if r.row.Due.IsZero() || r.row.Trigger == string(Manual) || r.capped != nil || r.trouble != nil {
 		return nil
 	}
 	for i := range r.engine.Config.Jobs {
 		if spec := &r.engine.Config.Jobs[i]; spec.After == r.row.Job && !spec.Disabled {
-			all = append(all, state.Debt{Job: spec.Name, Due: r.row.Due})
+			all = append(all, runs.Debt{Job: spec.Name, Due: r.row.Due})
 		}
 	}
 	return all
@@ -32,7 +33,7 @@ func (r *run) debts() (all []state.Debt) {
 // instants. Of those that are overdue `catch_up` decides, as of any
 // instants that passed. What a job owes that comes after no other any more is dropped.
 func (e *Engine) Owed(now time.Time) ([]*Appointment, error) {
-	debts, err := e.Store.Owed()
+	debts, err := e.Store.Runs.Owed()
 	if err != nil || len(debts) == 0 {
 		return nil, err
 	}
@@ -41,7 +42,7 @@ func (e *Engine) Owed(now time.Time) ([]*Appointment, error) {
 		latest[d.Job] = d.Due
 	}
 	var all []*Appointment
-	var dropped []state.Debt
+	var dropped []runs.Debt
 	for _, d := range debts {
 		switch spec := e.Config.Job(d.Job); {
 		case spec == nil || spec.After == "" || passed(spec, d, latest[d.Job], now):
@@ -53,11 +54,11 @@ func (e *Engine) Owed(now time.Time) ([]*Appointment, error) {
 	if len(dropped) == 0 {
 		return all, nil
 	}
-	return all, e.Store.Update(func(tx *state.Tx) error { return tx.Forgive(dropped) })
+	return all, e.Store.DB.Update(func(tx *store.Tx) error { return runs.Forgive(tx, dropped) })
 }
 
 // passed reports whether a job does not make up for what it owes.
-func passed(spec *job.Spec, d state.Debt, latest, now time.Time) bool {
+func passed(spec *job.Spec, d runs.Debt, latest, now time.Time) bool {
 	switch {
 	case spec.CatchUp == job.CatchUpAll || now.Sub(d.Noted) <= missedAfter:
 		return false

@@ -11,7 +11,7 @@ import (
 	"outlierd/outlier"
 	"outlierd/outlier/simulator"
 	"outlierd/sinks"
-	"outlierd/sync/state"
+	"outlierd/sync/runs"
 )
 
 const afterFile = `
@@ -31,13 +31,13 @@ jobs:
 func TestAfterFiresWhenThePagesArePublished(t *testing.T) {
 	bubble(t, afterFile, func(w *workshop) {
 		time.Sleep(6*time.Hour - time.Minute)
-		runs := w.serve(10 * time.Minute)
-		parents, children := runsOf(runs, "parent"), runsOf(runs, "child")
+		rows := w.serve(10 * time.Minute)
+		parents, children := runsOf(rows, "parent"), runsOf(rows, "child")
 		if len(parents) != 1 || len(children) != 1 {
 			t.Fatalf("%d parents and %d children in a morning", len(parents), len(children))
 		}
 		for i, child := range children {
-			if parent := parents[i]; child.Status != state.OK || child.Trigger != string(After) || !child.Due.Equal(parent.Due) || !child.Started.Before(parent.Ended) {
+			if parent := parents[i]; child.Status != runs.OK || child.Trigger != string(After) || !child.Due.Equal(parent.Due) || !child.Started.Before(parent.Ended) {
 				t.Errorf("child %d: %s for %s, due %s, started %s; want it to begin while the parent, due %s, goes on until %s",
 					i, child.Status, child.Trigger, child.Due, child.Started, parent.Due, parent.Ended)
 			}
@@ -57,22 +57,22 @@ func TestAfterWaitsForTheSinkThatItsSQLReads(t *testing.T) {
 		time.Sleep(6*time.Hour - time.Minute)
 		duck := &fakeSink{name: "duckdb", broken: between(0, 21*time.Minute)}
 		repaired := time.Now().Add(21 * time.Minute)
-		runs, log := w.serveInto(20*time.Minute, duck, &fakeSink{name: "parquet"})
-		if len(runsOf(runs, "parent")) != 1 || len(runsOf(runs, "child")) != 0 {
-			t.Fatalf("runs %+v; want the parent's alone", runs)
+		rows, log := w.serveInto(20*time.Minute, duck, &fakeSink{name: "parquet"})
+		if len(runsOf(rows, "parent")) != 1 || len(runsOf(rows, "child")) != 0 {
+			t.Fatalf("runs %+v; want the parent's alone", rows)
 		}
 		if n := strings.Count(log, "run waits"); n != 1 || !strings.Contains(log, "sink duckdb is disabled") {
 			t.Errorf("%d lines say that the run waits, want 1:\n%s", n, log)
 		}
 		w.inspect(func(e *Engine) {
 			e.Sinks = []sinks.Sink{duck, &fakeSink{name: "parquet", mark: duck.mark}}
-			row, err := e.Run(w.ctx, w.config.Job("child"), After, runs[0].Due)
+			row, err := e.Run(w.ctx, w.config.Job("child"), After, rows[0].Due)
 			if _, stale := errors.AsType[*StaleError](err); !stale || row != nil {
 				t.Errorf("run by hand it is %+v, error %v", row, err)
 			}
 		})
-		runs, _ = w.serveInto(30*time.Minute, duck, &fakeSink{name: "parquet"})
-		if children := runsOf(runs, "child"); len(children) != 1 || children[0].Started.Before(repaired) {
+		rows, _ = w.serveInto(30*time.Minute, duck, &fakeSink{name: "parquet"})
+		if children := runsOf(rows, "child"); len(children) != 1 || children[0].Started.Before(repaired) {
 			t.Errorf("children %+v; want one after %s", children, repaired)
 		}
 	})
@@ -97,7 +97,7 @@ func TestStopDuringSQLLeavesTheRunToTheNextStart(t *testing.T) {
 		e.Serve(ctx, agenda)
 		closeAll()
 		children := runsOf(w.serve(10*time.Minute), "child")
-		if len(children) != 1 || children[0].Status != state.OKEmpty {
+		if len(children) != 1 || children[0].Status != runs.OKEmpty {
 			t.Errorf("runs of the child: %+v; want one, which found no seeds", children)
 		}
 	})
@@ -111,14 +111,14 @@ func TestAfterFiresOnEveryGoodEndAndOnNoOther(t *testing.T) {
 		file   string
 		op     outlier.Operation
 		faults []simulator.Fault
-		parent state.Status
+		parent runs.Status
 		fires  bool
 	}{
-		{"ok", plain, "", nil, state.OK, true},
-		{"nothing found", strings.Replace(plain, "[home espresso]", "[home espresso], where: {z_score: 500..}", 1), "", nil, state.OKEmpty, true},
-		{"partial", plain, outlier.OpDetails, []simulator.Fault{simulator.GatewayPage, simulator.GatewayPage, simulator.GatewayPage}, state.Partial, true},
-		{"a failed page", plain, outlier.OpSearch, []simulator.Fault{simulator.ServerError, simulator.ServerError, simulator.ServerError}, state.Failed, false},
-		{"a cap", strings.Replace(plain, "per_month: 400", "per_month: 400, per_day: 4", 1) + "  early: {schedule: \"0 5 * * *\", search: {query: [moka pot], pages: 2}}\n", "", nil, state.PausedBudget, false},
+		{"ok", plain, "", nil, runs.OK, true},
+		{"nothing found", strings.Replace(plain, "[home espresso]", "[home espresso], where: {z_score: 500..}", 1), "", nil, runs.OKEmpty, true},
+		{"partial", plain, outlier.OpDetails, []simulator.Fault{simulator.GatewayPage, simulator.GatewayPage, simulator.GatewayPage}, runs.Partial, true},
+		{"a failed page", plain, outlier.OpSearch, []simulator.Fault{simulator.ServerError, simulator.ServerError, simulator.ServerError}, runs.Failed, false},
+		{"a cap", strings.Replace(plain, "per_month: 400", "per_month: 400, per_day: 4", 1) + "  early: {schedule: \"0 5 * * *\", search: {query: [moka pot], pages: 2}}\n", "", nil, runs.PausedBudget, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			bare(t, test.file, func(w *workshop) {
@@ -126,8 +126,8 @@ func TestAfterFiresOnEveryGoodEndAndOnNoOther(t *testing.T) {
 					w.service.FailNext(test.op, fault)
 				}
 				time.Sleep(5*time.Hour - time.Minute)
-				runs := w.serve(2 * time.Hour)
-				parents, children := runsOf(runs, "parent"), runsOf(runs, "child")
+				rows := w.serve(2 * time.Hour)
+				parents, children := runsOf(rows, "parent"), runsOf(rows, "child")
 				if len(parents) != 1 || parents[0].Status != test.parent || (len(children) == 1) != test.fires {
 					t.Errorf("parents %+v and %d children; want one that is %s, and a child: %t", parents, len(children), test.parent, test.fires)
 				}
@@ -139,9 +139,9 @@ func TestAfterFiresOnEveryGoodEndAndOnNoOther(t *testing.T) {
 // TestRunByHandFiresNothing by itself; --with-after asks for it.
 func TestRunByHandFiresNothing(t *testing.T) {
 	bare(t, afterFile, func(w *workshop) {
-		w.mustRun(state.OK)
-		if runs := w.serve(time.Hour); len(runs) != 1 {
-			t.Errorf("runs %+v, want that of the parent alone", runs)
+		w.mustRun(runs.OK)
+		if rows := w.serve(time.Hour); len(rows) != 1 {
+			t.Errorf("runs %+v, want that of the parent alone", rows)
 		}
 	})
 }
@@ -181,10 +181,10 @@ func TestAfterFiresOnceAlsoAcrossARestart(t *testing.T) {
 				}
 				w.wire = w.service.Transport()
 				time.Sleep(time.Minute)
-				runs := w.serve(time.Hour)
-				parents, children := runsOf(runs, "parent"), runsOf(runs, "child")
-				if len(parents) != 1 || len(children) != 1 || parents[0].Status != state.OK || children[0].Status != state.OK {
-					t.Errorf("runs %+v; want one of each that ended well", runs)
+				rows := w.serve(time.Hour)
+				parents, children := runsOf(rows, "parent"), runsOf(rows, "child")
+				if len(parents) != 1 || len(children) != 1 || parents[0].Status != runs.OK || children[0].Status != runs.OK {
+					t.Errorf("runs %+v; want one of each that ended well", rows)
 				}
 				if spent := w.spent(); spent != 6 {
 					t.Errorf("%d credits were spent, want 6", spent)
@@ -223,8 +223,8 @@ jobs:
   child: {after: parent, reuse_for: 1m, search: {query: [latte art], pages: 4}, enrich: {details: {}}, budget: {per_run: 20}}
 `
 	bare(t, file, func(w *workshop) {
-		runs := w.serve(45 * time.Minute)
-		parents, children := runsOf(runs, "parent"), runsOf(runs, "child")
+		rows := w.serve(45 * time.Minute)
+		parents, children := runsOf(rows, "parent"), runsOf(rows, "child")
 		if len(parents) != 4 || len(children) < 3 || children[1].Started.Before(children[0].Ended) {
 			t.Fatalf("%d parents and children %+v; want the second firing to wait for the end of a run of 16 minutes", len(parents), children)
 		}

@@ -12,7 +12,8 @@ import (
 	"time"
 
 	"outlierd/outlier"
-	"outlierd/sync/state"
+	"outlierd/sync/queue"
+	"outlierd/sync/runs"
 )
 
 // oneCallFile asks for one thing about one hit. %s is the operation.
@@ -39,24 +40,24 @@ func TestRefusedDataCallIsMadeOnce(t *testing.T) {
 			asked++
 			return page([]int{http.StatusOK, http.StatusBadRequest}[asked%2], "application/json", bodies[asked%2])
 		})
-		row := w.mustRun(state.Partial)
+		row := w.mustRun(runs.Partial)
 		if asked != 2 || row.Failures != 2 {
 			t.Errorf("%d calls and %d failures, want two each", asked, row.Failures)
 		}
 		w.inspect(func(e *Engine) {
-			if n, err := e.Store.Queued(state.Filter{}); n != 0 || err != nil {
+			if n, err := e.Store.Queue.Queued(queue.Filter{}); n != 0 || err != nil {
 				t.Errorf("%d calls are queued (error %v), want none", n, err)
 			}
 		})
 		if n := w.count("select count(*) from missing where reason = 'the service refused the request'"); n != 2 {
 			t.Errorf("table missing has %q", w.rows("select * from missing"))
 		}
-		if w.mustRun(state.OK); asked != 2 {
+		if w.mustRun(runs.OK); asked != 2 {
 			t.Errorf("%d calls after a second run, want the refusals to be remembered", asked)
 		}
 		time.Sleep(refusedFor + time.Hour)
 		w.wire = well
-		w.mustRun(state.OK)
+		w.mustRun(runs.OK)
 		if w.count("select count(*) from videos") != 2 {
 			t.Error("the videos were not asked for again")
 		}
@@ -73,7 +74,7 @@ func TestRefusedSearchIsSentOnce(t *testing.T) {
 			return page(http.StatusBadRequest, "application/json", `{"status":"error","error":{"message":"no such order"}}`), nil
 		})
 		row, err := w.run()
-		if err == nil || row.Status != state.Failed || !strings.Contains(row.Error, "no such order") || asked != 1 || row.Credits != 0 {
+		if err == nil || row.Status != runs.Failed || !strings.Contains(row.Error, "no such order") || asked != 1 || row.Credits != 0 {
 			t.Errorf("%d calls, run %+v, error %v; want one call, and a run that failed with its words", asked, row, err)
 		}
 	})
@@ -87,7 +88,7 @@ func TestErrorUnderStatus200IsNotCharged(t *testing.T) {
 			return page(http.StatusOK, "application/json", `{"status":"error","error":{"message":"try later"}}`), nil
 		})
 		row, err := w.run()
-		if err == nil || row.Status != state.Failed || row.Credits != 0 || row.Refunded == 0 {
+		if err == nil || row.Status != runs.Failed || row.Credits != 0 || row.Refunded == 0 {
 			t.Errorf("run %+v, error %v; want one that failed and spent nothing", row, err)
 		}
 	})
@@ -133,12 +134,12 @@ func answering(wire http.RoundTripper, body string) http.RoundTripper {
 // reasons are why the queued calls about the hits failed.
 func (w *workshop) reasons() (all []string) {
 	w.inspect(func(e *Engine) {
-		for entry, err := range e.Store.Journal(0) {
+		for entry, err := range e.Store.Journal.After(0) {
 			if err != nil {
 				w.Error(err)
 				return
 			}
-			waiting, err := e.Store.PendingFor(entry.Entity)
+			waiting, err := e.Store.Queue.PendingFor(entry.Entity)
 			for _, task := range waiting {
 				all = append(all, task.Reason)
 			}
@@ -155,13 +156,13 @@ func (w *workshop) reasons() (all []string) {
 func (w *workshop) answersInVain(op outlier.Operation, body string) {
 	well := w.wire
 	w.wire = answering(well, body)
-	row := w.mustRun(state.Partial)
+	row := w.mustRun(runs.Partial)
 	if row.Requests != 2 || row.Failures != 1 || row.Missing != 0 || !strings.Contains(strings.Join(w.reasons(), ""), "not usable") {
 		w.Errorf("%d requests, %d failures, %d missing for %q; want one call that failed", row.Requests, row.Failures, row.Missing, w.reasons())
 	}
 	w.inspect(func(e *Engine) {
 		kept := 0
-		for entry, err := range e.Store.Journal(0) {
+		for entry, err := range e.Store.Journal.After(0) {
 			if kept += strings.Count(string(entry.Op), string(op)); err != nil {
 				w.Error(err)
 			}
@@ -169,15 +170,15 @@ func (w *workshop) answersInVain(op outlier.Operation, body string) {
 		if kept != 1 {
 			w.Errorf("%d answers are in the journal, want the one", kept)
 		}
-		n, err := e.Store.Queued(state.Filter{})
-		retry, failed := e.Store.NextRetry(time.Now(), state.Filter{})
+		n, err := e.Store.Queue.Queued(queue.Filter{})
+		retry, failed := e.Store.Queue.NextRetry(time.Now(), queue.Filter{})
 		if wait := time.Until(retry); n != 1 || err != nil || failed != nil || wait < failedPause-time.Minute || wait > failedPause {
 			w.Errorf("%d calls are queued for %s, errors %v, %v; want one to wait for a quarter of an hour", n, wait, err, failed)
 		}
 	})
 	w.wire = well
 	time.Sleep(failedPause)
-	if w.mustRun(state.OK); w.calls(op) != 1 {
+	if w.mustRun(runs.OK); w.calls(op) != 1 {
 		w.Errorf("%d calls once the service was well, want one", w.calls(op))
 	}
 }
@@ -187,7 +188,7 @@ func TestAnswerThatHasFailedGivesNoRow(t *testing.T) {
 	bubble(t, oneCall(outlier.OpTranscript), func(w *workshop) {
 		well := w.wire
 		w.wire = answering(well, `{"ids":["ID"],"items":[{"id":"ID"}]}`)
-		w.mustRun(state.Partial)
+		w.mustRun(runs.Partial)
 		for _, table := range []string{"transcripts", "transcript_events", "missing"} {
 			if n := w.count("select count(*) from " + table); n != 0 {
 				t.Errorf("%d rows in %s", n, table)
@@ -195,7 +196,7 @@ func TestAnswerThatHasFailedGivesNoRow(t *testing.T) {
 		}
 		w.wire = well
 		time.Sleep(failedPause)
-		w.mustRun(state.OK)
+		w.mustRun(runs.OK)
 		if w.count("select count(*) from transcripts where transcript <> ''") != 1 {
 			t.Error("the transcript is not there once the service is well")
 		}
@@ -217,7 +218,7 @@ func TestAbsenceIsRemembered(t *testing.T) {
 		t.Run(string(c.op)+" "+c.body, func(t *testing.T) {
 			bare(t, oneCall(c.op), func(w *workshop) {
 				w.wire = answering(w.wire, c.body)
-				first, second := w.mustRun(state.OK), w.mustRun(state.OK)
+				first, second := w.mustRun(runs.OK), w.mustRun(runs.OK)
 				if first.Requests+second.Requests != 2 || (first.Missing == 1) != c.missing {
 					t.Errorf("%d and %d requests, %d missing; want a page and a call", first.Requests, second.Requests, first.Missing)
 				}
@@ -277,25 +278,25 @@ func TestHitsThatCannotBeStoredMakeTheRunPartial(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			bare(t, sinceFile, func(w *workshop) {
-				asked, want := 0, state.Partial
+				asked, want := 0, runs.Partial
 				if w.wire = searching(&asked, c.body); c.says == "" {
-					want = state.OK
+					want = runs.OK
 				}
 				row := w.mustRun(want)
 				if !strings.HasPrefix(row.Error, c.says) || row.Credits != 2 {
 					t.Errorf("error %q for %d credits, want %q for 2", row.Error, row.Credits, c.says)
 				}
 				w.inspect(func(e *Engine) {
-					marks, err := e.Store.Watermarks("")
+					marks, err := e.Store.Runs.Watermarks("")
 					if moved := len(marks) > 0; err != nil || moved != (c.says == "") {
 						t.Errorf("cursors %v, error %v", marks, err)
 					}
-					steps, err := e.Store.Steps(row.ID)
+					steps, err := e.Store.Runs.Steps(row.ID)
 					if err != nil || fmt.Sprint(steps[0].Unread, " of ", steps[0].Hits, " hits") != c.says && steps[0].Unread > 0 {
 						t.Errorf("%d of %d hits on record, error %v, want %s", steps[0].Unread, steps[0].Hits, err, c.says)
 					}
 					n := 0
-					for entry := range e.Store.Journal(0) {
+					for entry := range e.Store.Journal.After(0) {
 						n += strings.Count(string(entry.Body), c.body)
 					}
 					if n != 1 {
@@ -314,7 +315,7 @@ func TestIdsOfAnUnknownFormAreStoredAndNotAskedAbout(t *testing.T) {
 		asked := 0
 		body := hits(3, `"video/%d é"`, `,"snippet":{"channelId":"@somebody"}`, 4)
 		w.wire = searching(&asked, body[:len(body)-2]+`,{"id":null}]}`)
-		w.mustRun(state.Partial)
+		w.mustRun(runs.Partial)
 		if got := w.count("select count(*) from outliers where channel_id = '@somebody'"); got != 3 || asked != 1 {
 			t.Errorf("%d hits stored after %d calls, want 3 after one", got, asked)
 		}
@@ -329,11 +330,11 @@ func TestIdsOfAnUnknownFormAreStoredAndNotAskedAbout(t *testing.T) {
 func TestUnreadablePageIsNotBoughtAgainAndAgain(t *testing.T) {
 	for _, c := range []struct {
 		name, body string
-		want       state.Status
+		want       runs.Status
 	}{
-		{"no hit", hits(5, `null`, "", 5), state.Partial},
-		{"no search answer", `{"items":[]}`, state.Failed},
-		{"no JSON", `{"hits":[}`, state.Failed},
+		{"no hit", hits(5, `null`, "", 5), runs.Partial},
+		{"no search answer", `{"items":[]}`, runs.Failed},
+		{"no JSON", `{"hits":[}`, runs.Failed},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			bare(t, sinceFile, func(w *workshop) {
@@ -347,7 +348,7 @@ func TestUnreadablePageIsNotBoughtAgainAndAgain(t *testing.T) {
 				}
 				w.wire = well
 				time.Sleep(6 * time.Hour)
-				w.mustRun(state.OK)
+				w.mustRun(runs.OK)
 			})
 		})
 	}
@@ -375,7 +376,7 @@ func TestUnreadableHitsAreToldByTheRunThatGoesOn(t *testing.T) {
 		e, closed := w.open()
 		row, _ := e.Run(ctx, &w.config.Jobs[0], Manual, time.Time{})
 		closed()
-		next := w.mustRun(state.Partial)
+		next := w.mustRun(runs.Partial)
 		if next.ID != row.ID || !strings.HasPrefix(next.Error, "1 of 50 hits") {
 			t.Errorf("run %s ended with %q, want run %s to tell of the one hit", next.ID, next.Error, row.ID)
 		}
@@ -396,13 +397,13 @@ func TestAnswersOfEarlierVersionsAreJudgedAgain(t *testing.T) {
 			}
 			return answering(well, `{"items":[{"id":"ID"}]}`).RoundTrip(r)
 		})
-		w.mustRun(state.Partial)
+		w.mustRun(runs.Partial)
 		w.alter(`INSERT INTO freshness (op, entity, response, at, missing, retry_at) SELECT op, entity, id, received_at, 0, 0 FROM responses WHERE entity <> ''
 			ON CONFLICT DO UPDATE SET judged = 0`)
 		w.alter(`DELETE FROM queue`)
 		w.wire = well
 		for _, want := range []int{1, 1} {
-			if w.mustRun(state.OK); w.calls(outlier.OpTranscript) != want {
+			if w.mustRun(runs.OK); w.calls(outlier.OpTranscript) != want {
 				t.Errorf("%d transcripts were fetched, want the one that was lost", w.calls(outlier.OpTranscript))
 			}
 		}

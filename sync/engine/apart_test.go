@@ -12,7 +12,7 @@ import (
 
 	"outlierd/schema"
 	"outlierd/sinks"
-	"outlierd/sync/state"
+	"outlierd/sync/runs"
 )
 
 // flaky is a sink whose publication fails when it is told to: before, in the midst of or
@@ -90,7 +90,7 @@ func TestSinksAgreeAgainAfterOneFailed(t *testing.T) {
 					return ""
 				}}
 				row, err := e.Run(w.ctx, &w.config.Jobs[0], Manual, time.Time{})
-				if err != nil || row.Status != state.Partial {
+				if err != nil || row.Status != runs.Partial {
 					t.Errorf("%s %d: status %s, %v", how, which, row.Status, err)
 				}
 				stop()

@@ -8,8 +8,9 @@ import (
 	"time"
 
 	"outlierd/sync/job"
+	"outlierd/sync/ledger"
 	"outlierd/sync/plan"
-	"outlierd/sync/state"
+	"outlierd/sync/runs"
 )
 
 // # Backfill
@@ -24,13 +25,13 @@ import (
 // coveredDates are the dates for which the job has searched to an end, by itself or by a
 // backfill, and those that are for its own runs: from its cursor on, or from today.
 func (e *Engine) coveredDates(spec *job.Spec, key string) (all []plan.Dates, err error) {
-	searches, err := e.Store.Searched(spec.Name, key)
+	searches, err := e.Store.Runs.Searched(spec.Name, key)
 	if err != nil {
 		return nil, err
 	}
-	now := e.Store.ServiceTime()
+	now := e.Store.Ledger.ServiceTime()
 	for _, s := range searches {
-		if s.Began.After(now.Add(state.Skew)) { // by a clock that was wrong
+		if s.Began.After(now.Add(ledger.Skew)) { // by a clock that was wrong
 			continue
 		}
 		if len(s.Plan) > 0 { // other overridden runs may have taken fewer pages
@@ -44,7 +45,7 @@ func (e *Engine) coveredDates(spec *job.Spec, key string) (all []plan.Dates, err
 	}
 	year, month, day := now.In(e.Config.Timezone).Date()
 	own := time.Date(year, month, day, 0, 0, 0, 0, e.Config.Timezone)
-	cursor, err := e.Store.Watermark(spec.Name, key)
+	cursor, err := e.Store.Runs.Watermark(spec.Name, key)
 	if spec.Dates.Since && !cursor.IsZero() {
 		own = earlier(cursor.Truncate(time.Second), own)
 	}
@@ -53,7 +54,7 @@ func (e *Engine) coveredDates(spec *job.Spec, key string) (all []plan.Dates, err
 
 // datesOf are the dates that a search has covered: until it began, if it names no end. One
 // that names no dates at all has only shown the best of all times.
-func datesOf(s state.Searched) (plan.Dates, bool) {
+func datesOf(s runs.Searched) (plan.Dates, bool) {
 	params, _ := url.ParseQuery(s.Params) // it was encoded by us
 	from, err := time.Parse(time.RFC3339, params.Get("publishedAtFrom"))
 	if err != nil {
@@ -67,7 +68,7 @@ func datesOf(s state.Searched) (plan.Dates, bool) {
 }
 
 // Backfill are the searches that a backfill of spec would make, in their order.
-func (e *Engine) Backfill(ctx context.Context, spec *job.Spec) ([]state.Step, error) {
+func (e *Engine) Backfill(ctx context.Context, spec *job.Spec) ([]runs.Step, error) {
 	p, err := e.draw(ctx, spec, drawing{at: time.Now()})
 	if err != nil {
 		return nil, err
@@ -77,6 +78,6 @@ func (e *Engine) Backfill(ctx context.Context, spec *job.Spec) ([]state.Step, er
 
 // newestFirst orders the open searches of a backfill: those of a newer window first, and
 // within a window those with the fewest pages.
-func newestFirst(a, b *state.Step) int {
+func newestFirst(a, b *runs.Step) int {
 	return cmp.Or(cmp.Compare(b.Window, a.Window), cmp.Compare(a.Next, b.Next))
 }

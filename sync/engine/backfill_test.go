@@ -10,7 +10,7 @@ import (
 
 	"outlierd/outlier"
 	"outlierd/sync/job"
-	"outlierd/sync/state"
+	"outlierd/sync/runs"
 )
 
 const backfillFile = `
@@ -28,7 +28,7 @@ jobs:
 
 // backfill runs the first job over dates that lie so many days back, or goes on with a
 // backfill that was cut off; ctx may cut this one off.
-func (w *workshop) backfill(ctx context.Context, most outlier.Credits) (row *state.Run, steps []state.Step) {
+func (w *workshop) backfill(ctx context.Context, most outlier.Credits) (row *runs.Run, steps []runs.Step) {
 	w.Helper()
 	spec := w.backfillSpec(most)
 	w.inspect(func(e *Engine) {
@@ -41,7 +41,7 @@ func (w *workshop) backfill(ctx context.Context, most outlier.Credits) (row *sta
 		} else {
 			row, _ = e.Run(ctx, spec, Manual, time.Time{})
 		}
-		if steps, err = e.Store.Steps(row.ID); err != nil {
+		if steps, err = e.Store.Runs.Steps(row.ID); err != nil {
 			w.Fatal(err)
 		}
 	})
@@ -59,7 +59,7 @@ func (w *workshop) backfillSpec(most outlier.Credits) *job.Spec {
 }
 
 // became is what became of a run's searches, in their order.
-func became(steps []state.Step) (all []string) {
+func became(steps []runs.Step) (all []string) {
 	for _, s := range steps {
 		all = append(all, fmt.Sprintf("%s %s %d %s", s.Item, s.Window, s.Pages, s.Stop))
 	}
@@ -69,7 +69,7 @@ func became(steps []state.Step) (all []string) {
 // TestBackfillBuysWhatIsNotCoveredNewestFirst, and never twice; the cursor stays.
 func TestBackfillBuysWhatIsNotCoveredNewestFirst(t *testing.T) {
 	bare(t, backfillFile, func(w *workshop) {
-		w.mustRun(state.OK) // from 2 December on
+		w.mustRun(runs.OK) // from 2 December on
 		before := w.lessons()
 		row, steps := w.backfill(w.ctx, 12)
 		windows := []string{"1999-12-01..1999-12-01", "1999-11-01..1999-11-30", "1999-10-01..1999-10-31", "1999-09-10..1999-09-30"}
@@ -78,24 +78,24 @@ func TestBackfillBuysWhatIsNotCoveredNewestFirst(t *testing.T) {
 			if i%2 == 0 {
 				got = append(got, s.Window)
 			}
-			open := func(newer state.Step) bool { return newer.Window != s.Window && newer.Stop == "" }
+			open := func(newer runs.Step) bool { return newer.Window != s.Window && newer.Stop == "" }
 			if s.Pages > 0 && slices.ContainsFunc(steps[:i], open) {
 				t.Errorf("%s has pages before a newer window has all of its: %v", s.Window, became(steps))
 			}
 		}
-		if !slices.Equal(got, windows) || row.Status != state.PausedBudget || row.Credits != 12 {
+		if !slices.Equal(got, windows) || row.Status != runs.PausedBudget || row.Credits != 12 {
 			t.Fatalf("a backfill of 12 credits ends as %s with %d spent on %v, want windows %v", row.Status, row.Credits, became(steps), windows)
 		}
 		time.Sleep(8 * time.Hour) // longer than the job's own reuse_for
 		for range 9 {
-			if row, _ = w.backfill(w.ctx, 8); row.Status != state.PausedBudget {
+			if row, _ = w.backfill(w.ctx, 8); row.Status != runs.PausedBudget {
 				break
 			}
 		}
-		if row.Status != state.OK {
+		if row.Status != runs.OK {
 			t.Fatalf("the last backfill ended as %s: %s", row.Status, row.Error)
 		}
-		if after := w.lessons(); !slices.EqualFunc(before.Watermarks, after.Watermarks, func(a, b state.Watermark) bool { return a == b }) {
+		if after := w.lessons(); !slices.EqualFunc(before.Watermarks, after.Watermarks, func(a, b runs.Watermark) bool { return a == b }) {
 			t.Errorf("the cursor was %v and is %v", before.Watermarks, after.Watermarks)
 		}
 		w.inspect(func(e *Engine) {
@@ -124,7 +124,7 @@ func (w *workshop) boughtOnce() {
 	w.Helper()
 	w.inspect(func(e *Engine) {
 		pages := map[string]int{}
-		for entry, err := range e.Store.Journal(0) {
+		for entry, err := range e.Store.Journal.After(0) {
 			if err != nil {
 				w.Fatal(err)
 			}
@@ -147,20 +147,20 @@ func (w *workshop) boughtOnce() {
 // later and after runs of the job itself, and nothing else does.
 func TestBackfillThatWasCutOffGoesOn(t *testing.T) {
 	bare(t, strings.Replace(backfillFile, "10/min", "1/min", 1), func(w *workshop) {
-		w.mustRun(state.OK)
+		w.mustRun(runs.OK)
 		ctx, cancel := contextFor(w, 90*time.Second)
 		first, _ := w.backfill(ctx, 40)
 		cancel()
-		if first.Credits == 0 || first.Status == state.OK {
+		if first.Credits == 0 || first.Status == runs.OK {
 			t.Fatalf("cut off as %s with %d credits", first.Status, first.Credits)
 		}
 		time.Sleep(3 * 24 * time.Hour)
-		own := w.mustRun(state.OK)
+		own := w.mustRun(runs.OK)
 		if own.ID == first.ID {
 			t.Fatal("a run of the job goes on with the backfill")
 		}
 		row, steps := w.backfill(w.ctx, 40)
-		if row.ID != first.ID || row.Status != state.OK || row.Credits > 40 {
+		if row.ID != first.ID || row.Status != runs.OK || row.Credits > 40 {
 			t.Errorf("run %s ended as %s with %d credits, want %s to go on: %v", row.ID, row.Status, row.Credits, first.ID, became(steps))
 		}
 		w.boughtOnce()

@@ -13,8 +13,9 @@ import (
 
 	"outlierd/outlier"
 	"outlierd/sync/job"
+	"outlierd/sync/ledger"
 	"outlierd/sync/plan"
-	"outlierd/sync/state"
+	"outlierd/sync/runs"
 )
 
 // resumeWithin is how old an unfinished run may be and still be continued. For a job
@@ -54,11 +55,11 @@ func (w *worker) begin(ctx context.Context, spec *job.Spec, trigger Trigger, due
 }
 
 // resume goes on with an unfinished run.
-func (w *worker) resume(ctx context.Context, spec *job.Spec, trigger Trigger, old *state.Run) (*run, error) {
+func (w *worker) resume(ctx context.Context, spec *job.Spec, trigger Trigger, old *runs.Run) (*run, error) {
 	if err := w.rekey(trigger); err != nil {
 		return nil, err
 	}
-	if err := w.engine.Store.Resume(old.ID); err != nil {
+	if err := w.engine.Store.Runs.Resume(old.ID); err != nil {
 		return nil, err
 	}
 	return w.take(ctx, old, spec.Budget)
@@ -69,13 +70,13 @@ func (w *worker) resume(ctx context.Context, spec *job.Spec, trigger Trigger, ol
 func (w *worker) rekey(trigger Trigger) error {
 	w.engine.rekeyed()
 	if trigger == Manual {
-		return w.engine.lift(state.LatchKey)
+		return w.engine.lift(ledger.BlockKey)
 	}
 	return nil
 }
 
 // open puts a new run with its steps on record as running.
-func (w *worker) open(ctx context.Context, spec *job.Spec, trigger Trigger, due time.Time) (*state.Run, error) {
+func (w *worker) open(ctx context.Context, spec *job.Spec, trigger Trigger, due time.Time) (*runs.Run, error) {
 	now := time.Now()
 	if err := w.supersede(spec, due); err != nil {
 		return nil, err
@@ -84,9 +85,9 @@ func (w *worker) open(ctx context.Context, spec *job.Spec, trigger Trigger, due 
 	if err != nil {
 		return nil, err
 	}
-	row := state.Run{
+	row := runs.Run{
 		ID: id.String(), Job: spec.Name, Trigger: string(trigger), Due: due, Started: now,
-		Status: state.Running, Config: spec.Hash, Overridden: spec.Overridden,
+		Status: runs.Running, Config: spec.Hash, Overridden: spec.Overridden,
 	}
 	at, unsure, err := w.openingTime(ctx, spec)
 	if err != nil {
@@ -108,15 +109,15 @@ func (w *worker) open(ctx context.Context, spec *job.Spec, trigger Trigger, due 
 	if row.Plan, err = p.Frozen.Encode(); err != nil {
 		return nil, err
 	}
-	return &row, w.engine.Store.Begin(row, stepsOf(p))
+	return &row, w.engine.Store.Runs.Begin(row, stepsOf(p))
 }
 
 // failedStart records a run that could not even begin, and says why.
-func (e *Engine) failedStart(row state.Run, cause error) error {
-	if err := e.Store.Begin(row, nil); err != nil {
+func (e *Engine) failedStart(row runs.Run, cause error) error {
+	if err := e.Store.Runs.Begin(row, nil); err != nil {
 		return errors.Join(cause, err)
 	}
-	row.Status, row.Ended, row.Error = state.Failed, time.Now(), cause.Error()
+	row.Status, row.Ended, row.Error = runs.Failed, time.Now(), cause.Error()
 	return errors.Join(cause, e.Store.Supersede(row))
 }
 
@@ -142,8 +143,8 @@ func (w *worker) supersede(spec *job.Spec, due time.Time) error {
 // and those that it leaves as they are: the job's own run and one that a person has
 // overridden leave each other alone, and one that has paid for a scan is continued by the
 // job's next runs, which is not done for what was asked for once.
-func (e *Engine) Displaced(spec *job.Spec, due time.Time) (closed, left []state.Run, err error) {
-	all, err := e.Store.Unfinished(spec.Name)
+func (e *Engine) Displaced(spec *job.Spec, due time.Time) (closed, left []runs.Run, err error) {
+	all, err := e.Store.Runs.Unfinished(spec.Name)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -162,9 +163,9 @@ func (e *Engine) Displaced(spec *job.Spec, due time.Time) (closed, left []state.
 }
 
 // close ends the record of a run that is not continued.
-func (e *Engine) close(old *state.Run) error {
+func (e *Engine) close(old *runs.Run) error {
 	if old.Status.Open() {
-		steps, err := e.Store.Steps(old.ID)
+		steps, err := e.Store.Runs.Steps(old.ID)
 		if err != nil {
 			return err
 		}
@@ -177,14 +178,14 @@ func (e *Engine) close(old *state.Run) error {
 
 // going is an unfinished run that goes on.
 type going struct {
-	state.Run
+	runs.Run
 	held bool // it has paid for a scan
 }
 
 // goingOn are the unfinished runs of a job that go on: first those that have paid for a
 // scan, then the newest.
-func (e *Engine) goingOn(spec *job.Spec, due time.Time) (runs []going, err error) {
-	all, err := e.Store.Unfinished(spec.Name)
+func (e *Engine) goingOn(spec *job.Spec, due time.Time) (rows []going, err error) {
+	all, err := e.Store.Runs.Unfinished(spec.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -196,39 +197,39 @@ func (e *Engine) goingOn(spec *job.Spec, due time.Time) (runs []going, err error
 			return nil, err
 		case !goesOn:
 		case held:
-			runs = append(runs, going{all[i], held})
+			rows = append(rows, going{all[i], held})
 		default:
 			others = slices.Insert(others, 0, going{all[i], held})
 		}
 	}
-	return append(runs, others...), nil
+	return append(rows, others...), nil
 }
 
 // Unfinished are the runs of a job that go on before its run of a due instant or by hand
 // begins; due is zero for one by hand. The job leaves a run alone that a person has
 // overridden, unless it has paid for a scan; the same overrides go on with nothing else.
-func (e *Engine) Unfinished(spec *job.Spec, due time.Time) (runs []state.Run, err error) {
+func (e *Engine) Unfinished(spec *job.Spec, due time.Time) (rows []runs.Run, err error) {
 	if e.Afresh {
 		return nil, nil
 	}
 	all, err := e.goingOn(spec, due)
 	for _, old := range all {
 		if sameWay(spec, &old.Run) || old.held && !spec.Overridden {
-			runs = append(runs, old.Run)
+			rows = append(rows, old.Run)
 		}
 	}
-	return runs, err
+	return rows, err
 }
 
 // sameWay reports whether a run does what spec says: what the job's file says or said, or what
 // a person asked for with the same overrides.
-func sameWay(spec *job.Spec, run *state.Run) bool {
+func sameWay(spec *job.Spec, run *runs.Run) bool {
 	return run.Overridden == spec.Overridden && (!spec.Overridden || run.Config == spec.Hash && Flags(run) == spec.Flags)
 }
 
 // Flags are the flags of the command that began an overridden run, as they are typed; "" for
 // other runs, and where they are not on record.
-func Flags(run *state.Run) string {
+func Flags(run *runs.Run) string {
 	frozen, err := plan.Thaw(run.Plan)
 	if err != nil || !run.Overridden {
 		return ""
@@ -237,7 +238,7 @@ func Flags(run *state.Run) string {
 }
 
 // Command is the command that goes on with an unfinished run.
-func Command(run *state.Run) string {
+func Command(run *runs.Run) string {
 	if frozen, err := plan.Thaw(run.Plan); err == nil && frozen.Backfill != nil {
 		return fmt.Sprintf("outlierd backfill %s %s --max-credits %d", run.Job, frozen.Flags, frozen.Cap)
 	}
@@ -248,14 +249,14 @@ func Command(run *state.Run) string {
 // without a due instant: runs of the schedule that were stopped or killed, and runs that
 // have paid for a scan, whatever started them. Another run by hand is its person's to
 // continue, and one that failed is its job's next instant's.
-func (e *Engine) LeftOver(spec *job.Spec) (runs []state.Run, err error) {
+func (e *Engine) LeftOver(spec *job.Spec) (rows []runs.Run, err error) {
 	all, err := e.Unfinished(spec, time.Time{})
 	if err != nil {
 		return nil, err
 	}
 	for i := range all {
 		old := &all[i]
-		steps, err := e.Store.Steps(old.ID)
+		steps, err := e.Store.Runs.Steps(old.ID)
 		if err != nil {
 			return nil, err
 		}
@@ -264,21 +265,21 @@ func (e *Engine) LeftOver(spec *job.Spec) (runs []state.Run, err error) {
 			return nil, err
 		}
 		if held || old.Status.Open() && old.Trigger != string(Manual) {
-			runs = append(runs, *old)
+			rows = append(rows, *old)
 		}
 	}
-	return runs, nil
+	return rows, nil
 }
 
 // Continues is the unfinished run with which a run by hand goes on; nil if it is a new one.
-func (e *Engine) Continues(spec *job.Spec) (*state.Run, error) {
-	runs, err := e.Unfinished(spec, time.Time{})
+func (e *Engine) Continues(spec *job.Spec) (*runs.Run, error) {
+	rows, err := e.Unfinished(spec, time.Time{})
 	if err != nil {
 		return nil, err
 	}
-	for i := range runs {
-		if sameWay(spec, &runs[i]) {
-			return &runs[i], nil
+	for i := range rows {
+		if sameWay(spec, &rows[i]) {
+			return &rows[i], nil
 		}
 	}
 	return nil, nil
@@ -290,11 +291,11 @@ func (e *Engine) Continues(spec *job.Spec) (*state.Run, error) {
 // or whose request was refused, has come to its end. A scan that was paid for does not
 // age, nor do the dates of a backfill; but where its own cap has no room for another page of its results, that is the
 // end, too.
-func (e *Engine) standing(spec *job.Spec, old *state.Run, due time.Time) (held, goesOn bool, err error) {
+func (e *Engine) standing(spec *job.Spec, old *runs.Run, due time.Time) (held, goesOn bool, err error) {
 	if len(old.Plan) == 0 {
 		return false, false, nil
 	}
-	steps, err := e.Store.Steps(old.ID)
+	steps, err := e.Store.Runs.Steps(old.ID)
 	if err != nil {
 		return false, false, err
 	}
@@ -319,13 +320,13 @@ func (e *Engine) standing(spec *job.Spec, old *state.Run, due time.Time) (held, 
 }
 
 // refused reports whether a search was closed for good and none is left to go on with.
-func refused(steps []state.Step) bool {
-	return slices.ContainsFunc(steps, func(s state.Step) bool { return slices.Contains(finals, s.Stop) }) &&
-		!slices.ContainsFunc(steps, func(s state.Step) bool { return s.Stop == "" })
+func refused(steps []runs.Step) bool {
+	return slices.ContainsFunc(steps, func(s runs.Step) bool { return slices.Contains(finals, s.Stop) }) &&
+		!slices.ContainsFunc(steps, func(s runs.Step) bool { return s.Stop == "" })
 }
 
 // holdsScan reports whether a run has paid for a scan that it has not read.
-func (e *Engine) holdsScan(steps []state.Step) (bool, error) {
+func (e *Engine) holdsScan(steps []runs.Step) (bool, error) {
 	for i := range steps {
 		if paid, err := e.paidScan(&steps[i]); paid || err != nil {
 			return paid, err
@@ -336,26 +337,26 @@ func (e *Engine) holdsScan(steps []state.Step) (bool, error) {
 
 // paidScan reports whether a step is about a scan that was paid for, or may have been,
 // and that is not read to its end.
-func (e *Engine) paidScan(step *state.Step) (bool, error) {
+func (e *Engine) paidScan(step *runs.Step) (bool, error) {
 	if step.Stop != "" || step.Op != outlier.OpStartScan {
 		return step.Stop == "" && step.Scan != "", nil
 	}
-	scan, err := e.Store.ScanOf(step.ID)
+	scan, err := e.Store.Runs.ScanOf(step.ID)
 	if err != nil || scan == nil {
 		return false, err
 	}
-	return scan.State != state.ScanRefused && scan.State != state.ScanNotCreated, nil
+	return scan.State != runs.ScanRefused && scan.State != runs.ScanNotCreated, nil
 }
 
 // usedUp reports whether a run has something left to buy and no room for any of it under
 // its own cap, or has made all its requests. A scan that was paid for is seen to its end,
 // whatever number of requests that takes.
-func (e *Engine) usedUp(old *state.Run, steps []state.Step, own job.JobBudget) (bool, error) {
+func (e *Engine) usedUp(old *runs.Run, steps []runs.Step, own job.JobBudget) (bool, error) {
 	frozen, err := plan.Thaw(old.Plan)
 	if err != nil {
 		return false, err
 	}
-	spent, err := e.Store.Spent(old.ID)
+	spent, err := e.Store.Ledger.Spent(old.ID)
 	if err != nil {
 		return false, err
 	}
@@ -371,7 +372,7 @@ func (e *Engine) usedUp(old *state.Run, steps []state.Step, own job.JobBudget) (
 			continue
 		}
 		open = true
-		if awaits, err := e.Store.Awaits(steps[i].ID); awaits || err != nil {
+		if awaits, err := e.Store.Ledger.Awaits(steps[i].ID); awaits || err != nil {
 			return false, err // a page that was bought
 		}
 		if noRequests && !p.Steps[i].Paid {
@@ -386,17 +387,17 @@ func (e *Engine) usedUp(old *state.Run, steps []state.Step, own job.JobBudget) (
 }
 
 // heldFor is what is left of what was set aside to read the scan whose results a step reads.
-func (e *Engine) heldFor(steps []state.Step, step *state.Step) (outlier.Credits, error) {
+func (e *Engine) heldFor(steps []runs.Step, step *runs.Step) (outlier.Credits, error) {
 	holder, err := e.holder(steps, step)
 	if err != nil || holder == 0 {
 		return 0, err
 	}
-	return e.Store.HoldOf(holder)
+	return e.Store.Ledger.HoldOf(holder)
 }
 
 // age is how long ago a run began, seen from a due instant if there is one: how late that
 // is performed must not count.
-func age(old *state.Run, due time.Time) time.Duration {
+func age(old *runs.Run, due time.Time) time.Duration {
 	if due.IsZero() {
 		return time.Since(old.Started)
 	}

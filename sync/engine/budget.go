@@ -5,29 +5,28 @@ import (
 	"time"
 
 	"outlierd/outlier"
-	"outlierd/sync/credit"
-	"outlierd/sync/state"
+	"outlierd/sync/ledger"
 )
 
 // The scopes of a [CapBalance], for those who do not know package credit.
 const (
-	ScopeCycle = credit.AllMonth
-	ScopeDay   = credit.AllDay
-	ScopeJob   = credit.JobMonth // of a job, in a cycle
+	ScopeCycle = ledger.ScopeMonth
+	ScopeDay   = ledger.ScopeDay
+	ScopeJob   = ledger.ScopeJobMonth // of a job, in a cycle
 )
 
 // Budget is what may be spent, what was spent, and what stands in the way.
 type Budget struct {
-	At          time.Time          `json:"at"` // the service's time, by which periods turn
-	Cycle       CycleForecast      `json:"cycle"`
-	Caps        []CapBalance       `json:"caps"` // of the cycle, the day, and each job that has a cap or has spent something
-	Adjustments []state.Adjustment `json:"adjustments,omitempty"`
-	Refusals    []Refusal          `json:"refusals,omitempty"`
+	At          time.Time           `json:"at"` // the service's time, by which periods turn
+	Cycle       CycleForecast       `json:"cycle"`
+	Caps        []CapBalance        `json:"caps"` // of the cycle, the day, and each job that has a cap or has spent something
+	Adjustments []ledger.Adjustment `json:"adjustments,omitempty"`
+	Refusals    []Refusal           `json:"refusals,omitempty"`
 }
 
 // CapBalance is one period, whether or not it has a cap.
 type CapBalance struct {
-	Scope  credit.Scope     `json:"scope"`
+	Scope  ledger.Scope     `json:"scope"`
 	Period string           `json:"period"`
 	Job    string           `json:"job,omitempty"`
 	Max    *outlier.Credits `json:"max"`               // nil for no cap; the reserve is in it
@@ -35,15 +34,15 @@ type CapBalance struct {
 	Held   outlier.Credits  `json:"held"`              // all that counts; what was bought on top is room beside Max
 	Kept   outlier.Credits  `json:"reserve,omitempty"` // for `run --use-reserve`
 
-	state.Balance
+	ledger.Balance
 }
 
 // Refusal is a refusal of the service that stands for later calls.
 type Refusal struct {
-	Latch  state.Latch `json:"latch"`
-	Reason string      `json:"reason"`
-	Since  time.Time   `json:"since"`
-	Until  time.Time   `json:"until,omitzero"` // when it is tried again by itself
+	Latch  ledger.BlockKind `json:"latch"`
+	Reason string           `json:"reason"`
+	Since  time.Time        `json:"since"`
+	Until  time.Time        `json:"until,omitzero"` // when it is tried again by itself
 }
 
 // Budget tells how the budget stands. Like [Engine.Forecast], from which it takes how
@@ -53,13 +52,13 @@ func (e *Engine) Budget(ctx context.Context) (*Budget, error) {
 	if err != nil {
 		return nil, err
 	}
-	now, zone := e.Store.ServiceTime(), e.Config.Timezone
-	cycle := credit.Cycle(now, zone, e.Config.Budget.Renews)
+	now, zone := e.Store.Ledger.ServiceTime(), e.Config.Timezone
+	cycle := ledger.Cycle(now, zone, e.Config.Budget.Renews)
 	b := &Budget{At: now, Cycle: f.Cycle}
-	if err := e.addCaps(b, cycle, credit.Day(now, zone)); err != nil {
+	if err := e.addCaps(b, cycle, ledger.Day(now, zone)); err != nil {
 		return nil, err
 	}
-	if b.Adjustments, err = e.Store.Adjustments(cycle); err != nil {
+	if b.Adjustments, err = e.Store.Ledger.Adjustments(cycle); err != nil {
 		return nil, err
 	}
 	b.Refusals, err = e.refusals()
@@ -69,7 +68,7 @@ func (e *Engine) Budget(ctx context.Context) (*Budget, error) {
 func (e *Engine) addCaps(b *Budget, cycle, day string) error {
 	all := e.Config.Budget
 	add := func(c CapBalance) error {
-		balance, err := e.Store.Balance(credit.Cap{Scope: c.Scope, Period: c.Period})
+		balance, err := e.Store.Ledger.Balance(ledger.Cap{Scope: c.Scope, Period: c.Period})
 		if err != nil {
 			return err
 		}
@@ -77,20 +76,20 @@ func (e *Engine) addCaps(b *Budget, cycle, day string) error {
 		if c.Max != nil {
 			c.Left = new(max(0, *c.Max+balance.Bought()-c.Kept-c.Held))
 		}
-		if c.Job == "" || c.Max != nil || balance != (state.Balance{}) {
+		if c.Job == "" || c.Max != nil || balance != (ledger.Balance{}) {
 			b.Caps = append(b.Caps, c)
 		}
 		return nil
 	}
-	if err := add(CapBalance{Scope: credit.AllMonth, Period: cycle, Max: all.PerMonth, Kept: b.Cycle.Reserve}); err != nil {
+	if err := add(CapBalance{Scope: ledger.ScopeMonth, Period: cycle, Max: all.PerMonth, Kept: b.Cycle.Reserve}); err != nil {
 		return err
 	}
-	if err := add(CapBalance{Scope: credit.AllDay, Period: day, Max: all.PerDay}); err != nil {
+	if err := add(CapBalance{Scope: ledger.ScopeDay, Period: day, Max: all.PerDay}); err != nil {
 		return err
 	}
 	for i := range e.Config.Jobs {
 		spec := &e.Config.Jobs[i]
-		err := add(CapBalance{Scope: credit.JobMonth, Period: credit.JobCycle(spec.Name, cycle), Job: spec.Name, Max: spec.Budget.PerMonth})
+		err := add(CapBalance{Scope: ledger.ScopeJobMonth, Period: ledger.JobCycle(spec.Name, cycle), Job: spec.Name, Max: spec.Budget.PerMonth})
 		if err != nil {
 			return err
 		}
@@ -101,16 +100,16 @@ func (e *Engine) addCaps(b *Budget, cycle, day string) error {
 // refusals are the latches that have fallen for the key, and that of the clock, whose time
 // is not over.
 func (e *Engine) refusals() (all []Refusal, err error) {
-	for _, latch := range []state.Latch{state.LatchKey, state.LatchCredits, state.LatchClock} {
+	for _, latch := range []ledger.BlockKind{ledger.BlockKey, ledger.BlockCredits, ledger.BlockClock} {
 		of := e.Client.Key.Fingerprint()
-		if latch == state.LatchClock {
+		if latch == ledger.BlockClock {
 			of = ""
 		}
-		fallen, err := e.Store.Latch(latch, of)
+		fallen, err := e.Store.Ledger.Block(latch, of)
 		if err != nil {
 			return nil, err
 		}
-		if fallen != nil && stands(fallen, e.Store.ServiceTime()) {
+		if fallen != nil && stands(fallen, e.Store.Ledger.ServiceTime()) {
 			all = append(all, Refusal{latch, fallen.Reason, fallen.Since, fallen.Until})
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"outlierd/outlier"
+	"outlierd/sync/runs"
 	"outlierd/sync/state"
 )
 
@@ -42,7 +43,7 @@ jobs:
 	for _, change := range []struct{ was, is string }{{"on day 1", "on day 15"}, {"UTC", "Asia/Tokyo"}} {
 		bare(t, file, func(w *workshop) {
 			time.Sleep(19*day + 20*time.Hour)
-			w.mustRun(state.OK)
+			w.mustRun(runs.OK)
 			w.use(strings.Replace(file, change.was, change.is, 1))
 			glanced := w.glance()
 			if glanced.Cycle.Held != 2 || glanced.Cycle.Projected != 2 {

@@ -12,7 +12,8 @@ import (
 	"outlierd/outlier"
 	"outlierd/sync/job"
 	"outlierd/sync/plan"
-	"outlierd/sync/state"
+	"outlierd/sync/queue"
+	"outlierd/sync/runs"
 )
 
 // # The rest of a run
@@ -28,16 +29,16 @@ import (
 
 // Rest is what the searches of a run have left.
 type Rest struct {
-	Of      *state.Run
-	Run     *state.Run      // the unfinished run that buys it already; nil for a new one
+	Of      *runs.Run
+	Run     *runs.Run       // the unfinished run that buys it already; nil for a new one
 	After   string          // the last run that has bought of it, or Of itself
 	Credits outlier.Credits // for all of it, if no answer is lost
 	Cost    plan.Cost       // within the cap of the run
 	MayCost outlier.Credits // within all caps, answers that are lost included
 
 	plan   plan.Frozen
-	steps  []state.Step
-	closes []state.Run // unfinished runs whose searches it takes over
+	steps  []runs.Step
+	closes []runs.Run // unfinished runs whose searches it takes over
 }
 
 // Nothing reports whether nothing is left.
@@ -57,20 +58,20 @@ func (r *Rest) Began() (at time.Time) {
 func RestFlags(run string) string { return "--rest " + run }
 
 // UnendedError says that a run goes on by itself: nothing of it is the rest yet.
-type UnendedError struct{ Run *state.Run }
+type UnendedError struct{ Run *runs.Run }
 
 func (e *UnendedError) Error() string {
 	return fmt.Sprintf("run %s has not ended; '%s' goes on with it", e.Run.ID, Command(e.Run))
 }
 
 // Rest is what a run of spec's job has left that can be bought.
-func (e *Engine) Rest(spec *job.Spec, of *state.Run) (*Rest, error) {
+func (e *Engine) Rest(spec *job.Spec, of *runs.Run) (*Rest, error) {
 	rest := &Rest{Of: of}
-	unfinished, err := e.Store.Unfinished(of.Job)
+	unfinished, err := e.Store.Runs.Unfinished(of.Job)
 	if err != nil {
 		return nil, err
 	}
-	steps, err := e.Store.Steps(of.ID)
+	steps, err := e.Store.Runs.Steps(of.ID)
 	if err != nil || len(steps) == 0 {
 		return rest, err
 	}
@@ -80,7 +81,7 @@ func (e *Engine) Rest(spec *job.Spec, of *state.Run) (*Rest, error) {
 	rest.plan.BuyRest(RestFlags(of.ID))
 	bearers := map[string]bool{of.ID: true} // the runs that have bought of it last
 	for i := range steps {
-		last, err := e.Store.LastOf(&steps[i])
+		last, err := e.Store.Runs.LastOf(&steps[i])
 		if err != nil {
 			return nil, err
 		}
@@ -108,7 +109,7 @@ func (e *Engine) Rest(spec *job.Spec, of *state.Run) (*Rest, error) {
 	if err := rest.price(e, spec); err != nil {
 		return nil, err
 	}
-	run, frozen := &state.Run{ID: "next", Job: of.Job}, rest.plan
+	run, frozen := &runs.Run{ID: "next", Job: of.Job}, rest.plan
 	if rest.Run != nil {
 		run = rest.Run
 		p, c, err := e.rest(run, spec.Budget)
@@ -122,7 +123,7 @@ func (e *Engine) Rest(spec *job.Spec, of *state.Run) (*Rest, error) {
 }
 
 // add adds the search that goes on with a step, unless nothing is left of that.
-func (r *Rest) add(last state.Step) {
+func (r *Rest) add(last runs.Step) {
 	left := pagesLeft(&r.plan, &last)
 	switch {
 	case last.Op == outlier.OpStartScan || last.Op == outlier.OpTrendingFormats:
@@ -163,7 +164,7 @@ func (r *Rest) price(e *Engine, spec *job.Spec) (err error) {
 
 // BuyRest performs a run that buys what is left, or goes on with the one that does. It
 // returns as [Engine.Run] does.
-func (e *Engine) BuyRest(ctx context.Context, spec *job.Spec, rest *Rest) (*state.Run, error) {
+func (e *Engine) BuyRest(ctx context.Context, spec *job.Spec, rest *Rest) (*runs.Run, error) {
 	return e.workOn(ctx, spec, Manual, false, func(ctx context.Context, s *worker) (*run, error) {
 		if rest.Run != nil {
 			return s.resume(ctx, spec, Manual, rest.Run)
@@ -182,7 +183,7 @@ func (e *Engine) BuyRest(ctx context.Context, spec *job.Spec, rest *Rest) (*stat
 // Publish shows readers all that the journal has, also what a process that was killed had
 // not shown them.
 func (e *Engine) Publish(ctx context.Context) error {
-	s, err := e.newWorker(ctx, state.Filter{})
+	s, err := e.newWorker(ctx, queue.Filter{})
 	if err != nil {
 		return err
 	}
@@ -190,7 +191,7 @@ func (e *Engine) Publish(ctx context.Context) error {
 }
 
 // openRest puts the run on record, and closes those whose searches it takes over.
-func (w *worker) openRest(spec *job.Spec, rest *Rest) (*state.Run, error) {
+func (w *worker) openRest(spec *job.Spec, rest *Rest) (*runs.Run, error) {
 	for i := range rest.closes {
 		if err := w.engine.close(&rest.closes[i]); err != nil {
 			return nil, err
@@ -200,12 +201,12 @@ func (w *worker) openRest(spec *job.Spec, rest *Rest) (*state.Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	row := &state.Run{
+	row := &runs.Run{
 		ID: id.String(), Job: rest.Of.Job, Trigger: string(Manual), Started: time.Now(),
-		Status: state.Running, Config: spec.Hash, RestOf: rest.Of.ID, Overridden: true,
+		Status: runs.Running, Config: spec.Hash, RestOf: rest.Of.ID, Overridden: true,
 	}
 	if row.Plan, err = rest.plan.Encode(); err != nil {
 		return nil, err
 	}
-	return row, w.engine.Store.Begin(*row, rest.steps)
+	return row, w.engine.Store.Runs.Begin(*row, rest.steps)
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"outlierd/sync/state"
+	"outlierd/sync/runs"
 )
 
 const restFile = `
@@ -21,7 +21,7 @@ jobs:
 `
 
 // restOf is what a run of the only job has left.
-func (w *workshop) restOf(e *Engine, row *state.Run) *Rest {
+func (w *workshop) restOf(e *Engine, row *runs.Run) *Rest {
 	w.Helper()
 	spec := w.config.Jobs[0]
 	spec.Overridden, spec.Flags = true, RestFlags(row.ID)
@@ -33,16 +33,16 @@ func (w *workshop) restOf(e *Engine, row *state.Run) *Rest {
 }
 
 // buyRest buys what a run of the only job has left.
-func (w *workshop) buyRest(ctx context.Context, e *Engine, row *state.Run) (*state.Run, error) {
+func (w *workshop) buyRest(ctx context.Context, e *Engine, row *runs.Run) (*runs.Run, error) {
 	w.Helper()
 	return e.BuyRest(ctx, &w.config.Jobs[0], w.restOf(e, row))
 }
 
 // succeeds is a run of the only job that ended well.
-func (w *workshop) succeeds(e *Engine) *state.Run {
+func (w *workshop) succeeds(e *Engine) *runs.Run {
 	w.Helper()
 	row, err := e.Run(w.ctx, &w.config.Jobs[0], Manual, time.Time{})
-	if err != nil || row.Status != state.OK {
+	if err != nil || row.Status != runs.OK {
 		w.Fatalf("run %+v, error %v", row, err)
 	}
 	return row
@@ -64,7 +64,7 @@ func TestRestOfARunIsBoughtOnce(t *testing.T) {
 				if err != nil || !ends[0].Limited || ends[0].Left != 2 || ends[0].More != 4 || ends[0].Unseen() != 45 {
 					t.Fatalf("%+v (%v), want 2 pages left for 4 credits, with 45 hits", ends, err)
 				}
-				marks, err := e.Store.Watermarks("")
+				marks, err := e.Store.Runs.Watermarks("")
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -74,7 +74,7 @@ func TestRestOfARunIsBoughtOnce(t *testing.T) {
 				}
 				time.Sleep(48 * time.Hour)
 				row, err := w.buyRest(w.ctx, e, first)
-				if err != nil || row.Status != state.OK || row.RestOf != first.ID || row.Hits != 45 || row.Pages != 2 {
+				if err != nil || row.Status != runs.OK || row.RestOf != first.ID || row.Hits != 45 || row.Pages != 2 {
 					t.Fatalf("the rest ended as %+v: %v", row, err)
 				}
 				want := []int{0, 1, 2}
@@ -91,7 +91,7 @@ func TestRestOfARunIsBoughtOnce(t *testing.T) {
 				if rest := w.restOf(e, first); !rest.Nothing() || rest.After != row.ID {
 					t.Errorf("there is a rest of what was bought whole: %+v", rest)
 				}
-				after, err := e.Store.Watermarks("")
+				after, err := e.Store.Runs.Watermarks("")
 				if diff := cmp.Diff(marks, after); err != nil || diff != "" {
 					t.Errorf("the cursor moved: %v\n%s", err, diff)
 				}
@@ -106,9 +106,9 @@ func TestRestOfARunIsBoughtOnce(t *testing.T) {
 }
 
 // searchesOf are the searches of a run, by an engine that is open.
-func (w *workshop) searchesOf(e *Engine, row *state.Run) []state.Step {
+func (w *workshop) searchesOf(e *Engine, row *runs.Run) []runs.Step {
 	w.Helper()
-	steps, err := e.Store.Steps(row.ID)
+	steps, err := e.Store.Runs.Steps(row.ID)
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -144,13 +144,13 @@ func TestRestIsBoughtOnceThroughStopsAndEdits(t *testing.T) {
 					if stopAt < 4 {
 						t.Error("nothing is left of a run that was stopped")
 					}
-				} else if row, err := w.buyRest(w.ctx, e, first); err != nil || row.ID != cut.ID || row.Status != state.OK {
+				} else if row, err := w.buyRest(w.ctx, e, first); err != nil || row.ID != cut.ID || row.Status != runs.OK {
 					t.Errorf("%+v (%v), want run %s to go on", row, err, cut.ID)
 				}
 				if want := []int{0, 1, 2, 3, 4}; !slices.Equal(l.asked, want) {
 					t.Errorf("asked from %v, want %v", l.asked, want)
 				}
-				if spent, err := e.Store.Spent(cut.ID); err != nil || spent.Charged+spent.Unknown != 8 {
+				if spent, err := e.Store.Ledger.Spent(cut.ID); err != nil || spent.Charged+spent.Unknown != 8 {
 					t.Errorf("%+v spent (%v), want 8 credits", spent, err)
 				}
 			})
@@ -170,7 +170,7 @@ func TestQuestionBeforeTheRestReckonsWithAllCaps(t *testing.T) {
 		if rest := w.restOf(e, first); rest.MayCost != 4 || rest.Cost.Lost <= 4 {
 			t.Errorf("it is asked about %d of %d credits, want the 4 that the month leaves", rest.MayCost, rest.Cost.Lost)
 		}
-		if row, err := w.buyRest(w.ctx, e, first); err != nil || row.Status != state.PausedBudget {
+		if row, err := w.buyRest(w.ctx, e, first); err != nil || row.Status != runs.PausedBudget {
 			t.Fatalf("%+v (%v), want it to be paused by the month", row, err)
 		}
 		if rest := w.restOf(e, first); rest.Run == nil || rest.MayCost != 0 {
@@ -195,7 +195,7 @@ func TestCapOfTheJobCutsTheRest(t *testing.T) {
 			t.Errorf("the rest costs %d credits, at most %d; want 8 and the cap of 4", rest.Credits, rest.Cost.Lost)
 		}
 		row, err := w.buyRest(w.ctx, e, first)
-		if err != nil || row.Status != state.PausedBudget || row.Pages != 2 {
+		if err != nil || row.Status != runs.PausedBudget || row.Pages != 2 {
 			t.Fatalf("%+v (%v), want it to be paused after two pages", row, err)
 		}
 		for _, step := range w.searchesOf(e, row) {
@@ -204,7 +204,7 @@ func TestCapOfTheJobCutsTheRest(t *testing.T) {
 			}
 		}
 		row2, err := w.buyRest(w.ctx, e, first)
-		if err != nil || row2.ID == row.ID || row2.Status != state.OK || row2.Pages != 2 {
+		if err != nil || row2.ID == row.ID || row2.Status != runs.OK || row2.Pages != 2 {
 			t.Errorf("%+v (%v), want another run to buy the last two pages", row2, err)
 		}
 		if rest := w.restOf(e, first); !rest.Nothing() {
@@ -234,11 +234,11 @@ func TestRestPassesAPageThatCouldNotBeStored(t *testing.T) {
 					defer stop()
 					first, _ := e.Run(w.ctx, &w.config.Jobs[0], Manual, time.Time{})
 					ends, err := e.Endings(first)
-					if err != nil || first.Status != state.Partial || !ends[0].Leaves() || ends[0].Left != 4-bad {
+					if err != nil || first.Status != runs.Partial || !ends[0].Leaves() || ends[0].Left != 4-bad {
 						t.Fatalf("%s, %+v (%v), want partial, and %d pages left", first.Status, ends, err, 4-bad)
 					}
 					row, err := w.buyRest(w.ctx, e, first)
-					if err != nil || row.Status != state.OK {
+					if err != nil || row.Status != runs.OK {
 						t.Fatalf("the rest ended as %+v: %v", row, err)
 					}
 					if step := w.searchesOf(e, row)[0]; step.Seen != 185-unread || step.Unread != 0 {
@@ -296,7 +296,7 @@ jobs:
 		defer stop()
 		first := w.succeeds(e)
 		row, err := w.buyRest(w.ctx, e, first)
-		if err != nil || row.Status != state.OK {
+		if err != nil || row.Status != runs.OK {
 			t.Fatalf("%+v (%v)", row, err)
 		}
 		if n := w.count("select count(*) from ops.requests where operation = 'details' and outcome = 'charged'"); n != 6 {

@@ -5,40 +5,40 @@ import (
 	"time"
 
 	"outlierd/outlier"
-	"outlierd/sync/credit"
 	"outlierd/sync/job"
+	"outlierd/sync/ledger"
 	"outlierd/sync/plan"
-	"outlierd/sync/state"
+	"outlierd/sync/runs"
 )
 
 // capsOf are the limits that a paid call of a run at the given service time has to
 // keep, with the periods that are then current.
-func (e *Engine) capsOf(run *state.Run, f plan.Frozen, own job.JobBudget) func(time.Time) []credit.Cap {
+func (e *Engine) capsOf(run *runs.Run, f plan.Frozen, own job.JobBudget) func(time.Time) []ledger.Cap {
 	budget, zone := e.Config.Budget, e.Config.Timezone
 	var reserve outlier.Credits // which no run touches by itself
 	if budget.Reserve != nil && !e.UseReserve {
 		reserve = *budget.Reserve
 	}
-	return func(now time.Time) []credit.Cap {
-		cycle := credit.Cycle(now, zone, budget.Renews)
-		var caps []credit.Cap
-		add := func(scope credit.Scope, period string, limit *outlier.Credits, reserve outlier.Credits) {
+	return func(now time.Time) []ledger.Cap {
+		cycle := ledger.Cycle(now, zone, budget.Renews)
+		var caps []ledger.Cap
+		add := func(scope ledger.Scope, period string, limit *outlier.Credits, reserve outlier.Credits) {
 			if limit != nil {
-				caps = append(caps, credit.Cap{Scope: scope, Period: period, Max: *limit - reserve, Reserve: reserve})
+				caps = append(caps, ledger.Cap{Scope: scope, Period: period, Max: *limit - reserve, Reserve: reserve})
 			}
 		}
-		add(credit.Run, run.ID, new(f.CapFor(own)), 0)
-		add(credit.JobMonth, credit.JobCycle(run.Job, cycle), own.PerMonth, 0)
-		add(credit.AllDay, credit.Day(now, zone), budget.PerDay, 0)
-		add(credit.AllMonth, cycle, budget.PerMonth, reserve)
+		add(ledger.ScopeRun, run.ID, new(f.CapFor(own)), 0)
+		add(ledger.ScopeJobMonth, ledger.JobCycle(run.Job, cycle), own.PerMonth, 0)
+		add(ledger.ScopeDay, ledger.Day(now, zone), budget.PerDay, 0)
+		add(ledger.ScopeMonth, cycle, budget.PerMonth, reserve)
 		return caps
 	}
 }
 
 // affords is the most that a run may cost, answers that are lost included: no more than all
 // caps leave beside what it has set aside.
-func (e *Engine) affords(run *state.Run, f plan.Frozen, own job.JobBudget, c plan.Cost) (outlier.Credits, error) {
-	spent, err := e.Store.Spent(run.ID)
+func (e *Engine) affords(run *runs.Run, f plan.Frozen, own job.JobBudget, c plan.Cost) (outlier.Credits, error) {
+	spent, err := e.Store.Ledger.Spent(run.ID)
 	if err != nil {
 		return 0, err
 	}
@@ -47,10 +47,10 @@ func (e *Engine) affords(run *state.Run, f plan.Frozen, own job.JobBudget, c pla
 }
 
 // leaves is what the caps leave for a run now: its own, its job's, the day's and the cycle's.
-func (e *Engine) leaves(run *state.Run, f plan.Frozen, own job.JobBudget) (outlier.Credits, error) {
+func (e *Engine) leaves(run *runs.Run, f plan.Frozen, own job.JobBudget) (outlier.Credits, error) {
 	least := outlier.Credits(math.MaxInt64)
-	for _, c := range e.capsOf(run, f, own)(e.Store.ServiceTime()) {
-		held, err := e.Store.Held(c)
+	for _, c := range e.capsOf(run, f, own)(e.Store.Ledger.ServiceTime()) {
+		held, err := e.Store.Ledger.Held(c)
 		if err != nil {
 			return 0, err
 		}

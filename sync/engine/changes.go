@@ -10,22 +10,22 @@ import (
 	"outlierd/outlier"
 	"outlierd/sync/job"
 	"outlierd/sync/plan"
-	"outlierd/sync/state"
+	"outlierd/sync/runs"
 )
 
 // changed says what the next run does otherwise than the last one that did what the
 // file said, and what of it starts afresh. Dates move with every run and are no change;
 // another window is.
 func (e *Engine) changed(f *JobForecast, spec *job.Spec, p *plan.Plan) error {
-	runs, err := e.Store.Runs(spec.Name, 1)
+	rows, err := e.Store.Runs.List(spec.Name, 1)
 	switch {
 	case err != nil:
 		return err
-	case len(runs) == 0:
+	case len(rows) == 0:
 		f.Changes = []string{"it has never run"}
 		return nil
 	case f.Continues != "":
-		if !p.Frozen.Overridden && runs[0].Config != spec.Hash {
+		if !p.Frozen.Overridden && rows[0].Config != spec.Hash {
 			f.Changes = []string{"the file has changed since this run began; what it says now applies from the next one on"}
 		}
 		return nil
@@ -41,7 +41,7 @@ func (e *Engine) changed(f *JobForecast, spec *job.Spec, p *plan.Plan) error {
 		return nil
 	}
 	c := comparison{Engine: e, spec: spec, same: last.Config == spec.Hash, then: then, now: p, whole: f.whole}
-	old, err := e.Store.Steps(last.ID)
+	old, err := e.Store.Runs.Steps(last.ID)
 	if err != nil {
 		return err
 	}
@@ -51,15 +51,15 @@ func (e *Engine) changed(f *JobForecast, spec *job.Spec, p *plan.Plan) error {
 
 // asWritten is the newest of the runs that did what the file said then, and its plan; nil
 // if there is none. Some could not even begin.
-func (e *Engine) asWritten(spec *job.Spec) (last *state.Run, then plan.Frozen, err error) {
-	runs, err := e.Store.OwnRuns(spec.Name, expectFrom)
+func (e *Engine) asWritten(spec *job.Spec) (last *runs.Run, then plan.Frozen, err error) {
+	rows, err := e.Store.Runs.OwnRuns(spec.Name, expectFrom)
 	if err != nil {
 		return nil, then, err
 	}
-	for i := range runs {
-		if len(runs[i].Plan) > 0 {
-			then, err = plan.Thaw(runs[i].Plan)
-			return &runs[i], then, err
+	for i := range rows {
+		if len(rows[i].Plan) > 0 {
+			then, err = plan.Thaw(rows[i].Plan)
+			return &rows[i], then, err
 		}
 	}
 	return nil, then, nil
@@ -77,11 +77,11 @@ type comparison struct {
 
 // changes are what the job as a whole does otherwise; then the searches that start
 // afresh or ask for something else; then those that are there no more.
-func (c *comparison) changes(old []state.Step) (changes []string, err error) {
+func (c *comparison) changes(old []runs.Step) (changes []string, err error) {
 	if !c.same {
 		changes = differences(settings(&c.then), settings(&c.now.Frozen))
 	}
-	before := map[string]*state.Step{}
+	before := map[string]*runs.Step{}
 	for i := range old {
 		if old[i].Scan == "" {
 			before[identity(&old[i])] = &old[i]
@@ -109,14 +109,14 @@ func (c *comparison) changes(old []state.Step) (changes []string, err error) {
 
 // search is what is to be said of one search; was is nil if the last run did not have
 // it. That alone makes it no new one: a run by hand may be about one search of many.
-func (c *comparison) search(was, step *state.Step) (changes []string, err error) {
-	mark, err := c.Store.Watermark(c.spec.Name, step.Watermark)
+func (c *comparison) search(was, step *runs.Step) (changes []string, err error) {
+	mark, err := c.Store.Runs.Watermark(c.spec.Name, step.Watermark)
 	if err != nil {
 		return nil, err
 	}
 	switch {
 	case was == nil && mark.IsZero() && !c.same:
-		if asked, err := c.Store.LastSearched(c.spec.Name, step.Watermark); err != nil || !asked.IsZero() {
+		if asked, err := c.Store.Runs.LastSearched(c.spec.Name, step.Watermark); err != nil || !asked.IsZero() {
 			return nil, err
 		}
 		return []string{named(step) + " is new and starts from the beginning, " + c.price(step.Ordinal)}, nil
@@ -136,7 +136,7 @@ func (c *comparison) search(was, step *state.Step) (changes []string, err error)
 }
 
 // remembers reports whether it matters to a search what it has covered.
-func (c *comparison) remembers(step *state.Step) bool {
+func (c *comparison) remembers(step *runs.Step) bool {
 	return c.spec.SinceLastSuccess() || c.spec.SeedsFresh > 0 && len(step.Seeds) > 0
 }
 
@@ -151,11 +151,11 @@ func (c *comparison) price(i int) string {
 	return fmt.Sprintf("at %d credits a page, %d in all", each, all)
 }
 
-func identity(step *state.Step) string {
+func identity(step *runs.Step) string {
 	return strings.Join([]string{string(step.Op), step.Watermark, step.Item}, "\x00")
 }
 
-func named(step *state.Step) string {
+func named(step *runs.Step) string {
 	if step.Item != "" {
 		return fmt.Sprintf("%s for %q", describe(step), step.Item)
 	}
@@ -198,7 +198,7 @@ func enrichWhere(f *plan.Frozen, dates bool) []string {
 // filters are what a search asks for, but for its dates and for what belongs to its
 // identity, by the names that the file has for it. Those of a scan are the ones by which its
 // results are read.
-func filters(f *plan.Frozen, step *state.Step) map[string]string {
+func filters(f *plan.Frozen, step *runs.Step) map[string]string {
 	all := map[string]string{}
 	for _, encoded := range []string{step.Params, f.Reads[step.Ordinal].Params} {
 		params, _ := url.ParseQuery(encoded) // it was encoded by us

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"outlierd/sync/job"
-	"outlierd/sync/state"
+	"outlierd/sync/runs"
 )
 
 const changingFile = `
@@ -67,9 +67,9 @@ func TestPlanSaysWhatChangedSinceTheLastRun(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			file := strings.Replace(changingFile, "WINDOW", test.window, 1)
 			bare(t, file, func(w *workshop) {
-				w.mustRun(state.OK)
+				w.mustRun(runs.OK)
 				time.Sleep(40 * day)
-				w.mustRun(state.OK)
+				w.mustRun(runs.OK)
 				time.Sleep(50 * day)
 				w.use(strings.Replace(file, test.from, test.to, 1))
 				if diff := cmp.Diff(test.want, w.changes()); diff != "" {
@@ -85,14 +85,14 @@ func TestPlanSaysWhatChangedSinceTheLastRun(t *testing.T) {
 func TestPlanSaysWhatStartingAfreshCosts(t *testing.T) {
 	file := strings.Replace(changingFile, "WINDOW", "since last success", 1)
 	bare(t, file, func(w *workshop) {
-		w.mustRun(state.OK)
+		w.mustRun(runs.OK)
 		w.use(strings.NewReplacer("[go, tea]", "[go, chess]", "pages: 1", "pages: 9").Replace(file))
 		if got, want := w.changes(), `search ["chess"] for "chess" is new and starts from the beginning, at 2 credits a page, 18 in all`; len(got) != 3 || got[1] != want {
 			t.Errorf("the plan says %q, want %q", got, want)
 		}
 		w.use(file)
 		w.inspect(func(e *Engine) {
-			if _, err := e.Store.ResetWatermarks("one"); err != nil {
+			if _, err := e.Store.Runs.ResetWatermarks("one"); err != nil {
 				t.Fatal(err)
 			}
 		})
@@ -109,14 +109,14 @@ func TestPlanSaysWhatStartingAfreshCosts(t *testing.T) {
 // TestRunAboutOneSearchMakesTheOthersNoNewOnes: their cursors stand where they stood.
 func TestRunAboutOneSearchMakesTheOthersNoNewOnes(t *testing.T) {
 	bare(t, strings.Replace(changingFile, "WINDOW", "since last success", 1), func(w *workshop) {
-		w.mustRun(state.OK)
+		w.mustRun(runs.OK)
 		time.Sleep(day)
 		w.inspect(func(e *Engine) {
 			tea, err := w.config.Job("one").With(job.Overrides{Set: map[string]string{"topic": "tea"}})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if row, err := e.Run(w.ctx, &tea, Manual, time.Time{}); err != nil || row.Status != state.OK {
+			if row, err := e.Run(w.ctx, &tea, Manual, time.Time{}); err != nil || row.Status != runs.OK {
 				t.Fatal(row, err)
 			}
 		})
@@ -130,7 +130,7 @@ func TestRunAboutOneSearchMakesTheOthersNoNewOnes(t *testing.T) {
 func TestWindowsOfEarlierVersionsAreNotKnown(t *testing.T) {
 	file := strings.Replace(changingFile, "WINDOW", "last 30d", 1)
 	bare(t, file, func(w *workshop) {
-		w.mustRun(state.OK)
+		w.mustRun(runs.OK)
 		w.alter(`UPDATE runs SET plan = cast(json_remove(plan, '$.published_at') AS blob)`)
 		w.use(strings.Replace(file, "last 30d", "last 300d", 1))
 		if got := w.changes(); len(got) != 0 {
@@ -144,7 +144,7 @@ func TestChangedReadingOfAScanIsTold(t *testing.T) {
 	file := strings.Replace(scanFile, "pages: 3", `pages: 3, where: {z_score: 2.., published_at: last 9d}`, 1)
 	bare(t, file, func(w *workshop) {
 		w.renew(anHour)
-		w.mustRun(state.OK)
+		w.mustRun(runs.OK)
 		w.use(strings.NewReplacer("2..", "3..", "last 9d", "last 8d").Replace(file))
 		want := []string{
 			"published_at: last 9d → last 8d",
@@ -162,7 +162,7 @@ func TestOverriddenRunsTellNothingOfTheFile(t *testing.T) {
 	file := strings.Replace(changingFile, "WINDOW", "last 9d", 1)
 	once := job.Overrides{Pages: 4, NoEnrich: true, Again: true}
 	bare(t, file, func(w *workshop) {
-		w.mustRun(state.OK)
+		w.mustRun(runs.OK)
 		w.performed(once, "one")
 		if got := w.changes(); len(got) != 0 {
 			t.Errorf("after a run that was overridden the plan says %q", got)
@@ -180,7 +180,7 @@ func TestOverriddenRunsTellNothingOfTheFile(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if row, err := e.Run(ctx, &spec, Manual, time.Time{}); err == nil || row.Status != state.Interrupted {
+			if row, err := e.Run(ctx, &spec, Manual, time.Time{}); err == nil || row.Status != runs.Interrupted {
 				t.Fatalf("the run that was left is %v, %v", row, err)
 			}
 			if f, err := e.Forecast(w.ctx); err != nil || f.Jobs[0].Continues != "" || len(f.Jobs[0].Changes) > 0 {

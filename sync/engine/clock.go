@@ -9,9 +9,10 @@ import (
 
 	"outlierd/outlier"
 	"outlierd/outlier/pace"
-	"outlierd/sync/credit"
 	"outlierd/sync/job"
-	"outlierd/sync/state"
+	"outlierd/sync/ledger"
+	"outlierd/sync/runs"
+	"outlierd/sync/store"
 )
 
 // # Whose clock
@@ -48,7 +49,7 @@ func (e *ClockError) Error() string {
 
 // ready makes sure, before a paid call is put together, that the time is agreed on under
 // which it will be booked, if anything is booked at all.
-func (w *worker) ready(ctx context.Context, r *outlier.Request, p state.Purchase) error {
+func (w *worker) ready(ctx context.Context, r *outlier.Request, p ledger.Purchase) error {
 	if err := w.refused(r); err != nil {
 		return err
 	}
@@ -64,11 +65,11 @@ func (w *worker) ready(ctx context.Context, r *outlier.Request, p state.Purchase
 func (w *worker) proveTime(ctx context.Context) error { return w.agreeOnTime(ctx, w.fetch) }
 
 // call makes one attempt at a request, or several.
-type call func(context.Context, *outlier.Request, state.Purchase) (*outlier.Answer, error)
+type call func(context.Context, *outlier.Request, ledger.Purchase) (*outlier.Answer, error)
 
 func (w *worker) agreeOnTime(ctx context.Context, ask call) error {
 	told := 0
-	for ; told < askings && !w.engine.Store.ClockAgreed(); told++ {
+	for ; told < askings && !w.engine.Store.Ledger.ClockAgreed(); told++ {
 		date, err := askTime(ctx, ask)
 		if err != nil {
 			return fmt.Errorf("ask the service for the time: %w", err)
@@ -77,7 +78,7 @@ func (w *worker) agreeOnTime(ctx context.Context, ask call) error {
 			break
 		}
 	}
-	if !w.engine.Store.ClockAgreed() {
+	if !w.engine.Store.Ledger.ClockAgreed() {
 		if err := w.confirmed(told > 0); err != nil {
 			return err
 		}
@@ -92,7 +93,7 @@ func askTime(ctx context.Context, ask call) (time.Time, error) {
 	if err != nil {
 		return time.Time{}, err
 	}
-	answer, err := ask(pace.Urgent(ctx), request, state.Purchase{TimeOnly: true}) // a purchase waits for it
+	answer, err := ask(pace.Urgent(ctx), request, ledger.Purchase{TimeOnly: true}) // a purchase waits for it
 	switch {
 	case answer != nil && (answer.Own || err == nil):
 		return answer.ServiceTime(), nil
@@ -113,21 +114,21 @@ func (w *worker) confirmed(differs bool) error {
 		return err
 	}
 	if !turned && !differs {
-		w.engine.Store.Trust()
+		w.engine.Store.Ledger.ConfirmClock()
 		return nil
 	}
 	now, zone := time.Now(), w.engine.Config.Timezone
-	latch, err := w.engine.Store.Latch(state.LatchClock, "")
+	latch, err := w.engine.Store.Ledger.Block(ledger.BlockClock, "")
 	if err != nil {
 		return err
 	}
-	if latch != nil && !latch.Until.IsZero() && credit.Day(latch.Until, zone) == credit.Day(now, zone) {
-		w.engine.Store.Trust()
+	if latch != nil && !latch.Until.IsZero() && ledger.Day(latch.Until, zone) == ledger.Day(now, zone) {
+		w.engine.Store.Ledger.ConfirmClock()
 		return nil
 	}
 	unsure := &ClockError{Now: now.In(zone), Differs: differs}
-	err = w.engine.Store.Update(func(tx *state.Tx) error {
-		return tx.SetLatch(state.LatchClock, "", unsure.Error(), time.Time{})
+	err = w.engine.Store.DB.Update(func(tx *store.Tx) error {
+		return ledger.SetBlock(tx, ledger.BlockClock, "", unsure.Error(), time.Time{})
 	})
 	if err != nil {
 		return err
@@ -138,7 +139,7 @@ func (w *worker) confirmed(differs bool) error {
 // turned reports whether this machine's clock shows a later period than anything was booked
 // in, and a cap goes by such a period.
 func (w *worker) turned() (bool, error) {
-	day, cycle, err := w.engine.Store.Turned()
+	day, cycle, err := w.engine.Store.Ledger.Turned()
 	capped := w.engine.Config.Budget.PerMonth != nil || slices.ContainsFunc(w.engine.Config.Jobs, func(j job.Spec) bool { return j.Budget.PerMonth != nil })
 	return day && w.engine.Config.Budget.PerDay != nil || cycle && capped, err
 }
@@ -149,30 +150,30 @@ func (w *worker) turned() (bool, error) {
 // address that is not the service's is an error at once.
 func (w *worker) openingTime(ctx context.Context, spec *job.Spec) (at time.Time, unsure bool, err error) {
 	if len(spec.Fetch) > 0 { // a watch buys nothing
-		return w.engine.Store.ServiceTime(), false, nil
+		return w.engine.Store.Ledger.ServiceTime(), false, nil
 	}
 	err = w.agreeOnTime(ctx, w.once)
 	if isNotService(err) {
-		return w.engine.Store.ServiceTime(), true, err
+		return w.engine.Store.Ledger.ServiceTime(), true, err
 	}
 	if err != nil {
 		w.engine.log().Debug("service time unknown", "job", spec.Name, "err", err)
 	}
-	return w.engine.Store.ServiceTime(), err != nil, nil
+	return w.engine.Store.Ledger.ServiceTime(), err != nil, nil
 }
 
 // inTime closes a search whose dates were resolved by a clock that has turned out to be
 // wrong since, before its page one is bought.
-func (r *run) inTime(step *state.Step) error {
+func (r *run) inTime(step *runs.Step) error {
 	if r.plan.Unsure.IsZero() || !step.Began.IsZero() {
 		return nil
 	}
-	now := r.engine.Store.ServiceTime()
-	if late := now.Sub(r.plan.Unsure); late >= -state.Skew && late <= resumeWithin {
+	now := r.engine.Store.Ledger.ServiceTime()
+	if late := now.Sub(r.plan.Unsure); late >= -ledger.Skew && late <= resumeWithin {
 		return nil
 	}
 	step.Stop = stopClock
-	err := r.engine.Store.Update(func(tx *state.Tx) error { return tx.SaveStep(*step) })
+	err := r.engine.Store.DB.Update(func(tx *store.Tx) error { return runs.SaveStep(tx, *step) })
 	return errors.Join(err, fmt.Errorf("its dates were resolved when the service could not tell its time, by a clock that showed %s; it is %s: "+
 		"run the job again", r.worker.said(r.plan.Unsure), r.worker.said(now)))
 }

@@ -12,7 +12,8 @@ import (
 	"time"
 
 	"outlierd/outlier"
-	"outlierd/sync/credit"
+	"outlierd/sync/ledger"
+	"outlierd/sync/runs"
 	"outlierd/sync/state"
 )
 
@@ -52,11 +53,11 @@ func asking(t *testing.T, file string, test func(w *workshop)) {
 // machine's clock is anything bought, as long as the service's day is the same.
 func TestClockThatJumpsForwardMintsNoFreshBudget(t *testing.T) {
 	asking(t, cappedFile, func(w *workshop) {
-		w.mustRun(state.OK)
+		w.mustRun(runs.OK)
 		for _, jump := range []time.Duration{25 * time.Hour, 40 * 24 * time.Hour} {
 			time.Sleep(jump)
 			w.wire = slow{w.service.Transport(), time.Since(time.Date(2000, 1, 1, 1, 0, 0, 0, time.UTC))}
-			row := w.mustRun(state.PausedBudget)
+			row := w.mustRun(runs.PausedBudget)
 			if row.Credits != 0 {
 				t.Errorf("%s ahead of the service, %d credits were spent", jump, row.Credits)
 			}
@@ -70,18 +71,18 @@ func TestClockThatJumpsForwardMintsNoFreshBudget(t *testing.T) {
 // TestWhatWasBookedAheadCountsAsNow: a clock that was set forward and is right again has
 // neither hidden what was spent under it nor used up more than that.
 func TestWhatWasBookedAheadCountsAsNow(t *testing.T) {
-	for most, ends := range map[string]state.Status{"2": state.PausedBudget, "4": state.OK} {
+	for most, ends := range map[string]runs.Status{"2": runs.PausedBudget, "4": runs.OK} {
 		data := t.TempDir()
 		file := strings.NewReplacer("per_month: 2", "per_month: "+most, "per_day: 2", "per_day: "+most).Replace(cappedFile)
 		asking(t, file, func(w *workshop) {
 			w.dir = data
 			time.Sleep(40 * 24 * time.Hour) // this machine's clock stands in February
 			w.wire = undated{w.service.Transport()}
-			w.mustRun(state.OK)
+			w.mustRun(runs.OK)
 		})
 		asking(t, file, func(w *workshop) { // and was set right: all clocks begin in January
 			w.dir = data
-			if row := w.mustRun(ends); row.Credits != map[state.Status]outlier.Credits{state.OK: 2}[ends] {
+			if row := w.mustRun(ends); row.Credits != map[runs.Status]outlier.Credits{runs.OK: 2}[ends] {
 				t.Errorf("%d credits were spent under a cap of %s, of which 2 are dated in the future", row.Credits, most)
 			}
 		})
@@ -108,7 +109,7 @@ func TestTimeIsAskedBeforeAProcessBuysAndNotAgain(t *testing.T) {
 			calls = append(calls, strings.TrimPrefix(r.URL.Path, "/search/"))
 			return w.service.Transport().RoundTrip(r)
 		})
-		w.mustRun(state.OK)
+		w.mustRun(runs.OK)
 		if want := "[/video/----------- outliers outliers]"; fmt.Sprint(calls) != want {
 			t.Errorf("a process called %v, want %s", calls, want)
 		}
@@ -118,7 +119,7 @@ func TestTimeIsAskedBeforeAProcessBuysAndNotAgain(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, _ = e.Client.Do(w.ctx, request, e.Store.Meter(state.Purchase{})) // there is no such video, says the service
+			_, _ = e.Client.Do(w.ctx, request, e.Store.Ledger.Meter(ledger.Purchase{})) // there is no such video, says the service
 			time.Sleep(time.Hour)
 			if row, err := e.Run(w.ctx, &w.config.Jobs[0], Manual, time.Time{}); err != nil || row.Pages != 2 {
 				t.Errorf("run %+v, error %v", row, err)
@@ -136,7 +137,7 @@ func TestTimeIsAskedBeforeAProcessBuysAndNotAgain(t *testing.T) {
 // journaled counts the answers about an entity.
 func (w *workshop) journaled(entity string) (n int, err error) {
 	w.inspect(func(e *Engine) {
-		for entry, failed := range e.Store.Journal(0) {
+		for entry, failed := range e.Store.Journal.After(0) {
 			if err = failed; err != nil {
 				return
 			}
@@ -170,7 +171,7 @@ func TestWindowAndBookingsGoByOneClock(t *testing.T) {
 		asking(t, file, func(w *workshop) {
 			time.Sleep(100 * day)
 			w.wire = shifted{w.service.Transport(), off}
-			w.mustRun(state.OK)
+			w.mustRun(runs.OK)
 			now := time.Now().Add(off)
 			w.inspect(func(e *Engine) {
 				steps := w.latestSteps(e)
@@ -180,7 +181,7 @@ func TestWindowAndBookingsGoByOneClock(t *testing.T) {
 				if late := now.Sub(steps[0].Began); late < 0 || late > time.Minute {
 					t.Errorf("page one was asked for at %s by the service's clock, which shows %s", steps[0].Began, now)
 				}
-				balance, err := e.Store.Balance(credit.Cap{Scope: credit.AllDay, Period: credit.Day(now, time.UTC)})
+				balance, err := e.Store.Ledger.Balance(ledger.Cap{Scope: ledger.ScopeDay, Period: ledger.Day(now, time.UTC)})
 				if err != nil || balance.Spent != 2 {
 					t.Errorf("%d credits are booked on the service's day, want 2 (%v)", balance.Spent, err)
 				}
@@ -190,13 +191,13 @@ func TestWindowAndBookingsGoByOneClock(t *testing.T) {
 }
 
 // steps are those of the newest run.
-func (w *workshop) latestSteps(e *Engine) []state.Step {
+func (w *workshop) latestSteps(e *Engine) []runs.Step {
 	w.Helper()
-	runs, err := e.Store.Runs("", 1)
-	if err != nil || len(runs) != 1 {
-		w.Fatalf("runs %v, error %v", runs, err)
+	rows, err := e.Store.Runs.List("", 1)
+	if err != nil || len(rows) != 1 {
+		w.Fatalf("runs %v, error %v", rows, err)
 	}
-	steps, err := e.Store.Steps(runs[0].ID)
+	steps, err := e.Store.Runs.Steps(rows[0].ID)
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -208,14 +209,14 @@ func (w *workshop) latestSteps(e *Engine) []state.Step {
 func TestClockAloneOpensNoFreshBudget(t *testing.T) {
 	asking(t, cappedFile, func(w *workshop) {
 		w.wire = undated{w.service.Transport()}
-		w.mustRun(state.OK)
+		w.mustRun(runs.OK)
 		time.Sleep(40 * day)
 		row, _ := w.run()
-		if row.Status != state.PausedBudget || row.Credits != 0 || !strings.Contains(row.Error, "budget resume") {
+		if row.Status != runs.PausedBudget || row.Credits != 0 || !strings.Contains(row.Error, "budget resume") {
 			t.Errorf("run %+v; want one that waits for a person's word", row)
 		}
 		w.resume()
-		if row := w.mustRun(state.OK); row.Credits != 2 {
+		if row := w.mustRun(runs.OK); row.Credits != 2 {
 			t.Errorf("%d credits after a person's word, want 2", row.Credits)
 		}
 		w.inspect(func(e *Engine) {
@@ -224,7 +225,7 @@ func TestClockAloneOpensNoFreshBudget(t *testing.T) {
 			}
 		})
 		time.Sleep(day)
-		if row, _ := w.run(); row.Status != state.PausedBudget {
+		if row, _ := w.run(); row.Status != runs.PausedBudget {
 			t.Errorf("the run of another day ended as %s; want it to wait for a word of that day", row.Status)
 		}
 	})
@@ -261,11 +262,11 @@ func TestOneWrongDateIsNotTheBudgetsClock(t *testing.T) {
 					}
 					return answer, err
 				})
-				if row := w.mustRun(state.PausedBudget); row.Credits != 2 {
+				if row := w.mustRun(runs.PausedBudget); row.Credits != 2 {
 					t.Errorf("%s, a date %s off: %d credits were spent, want the 2 of the cap", name, off, row.Credits)
 				}
 				w.inspect(func(e *Engine) {
-					balance, err := e.Store.Balance(credit.Cap{Scope: credit.AllDay, Period: credit.Day(time.Now(), time.UTC)})
+					balance, err := e.Store.Ledger.Balance(ledger.Cap{Scope: ledger.ScopeDay, Period: ledger.Day(time.Now(), time.UTC)})
 					if err != nil || balance.Spent != 2 {
 						t.Errorf("%s, a date %s off: %d credits are booked today (%v)", name, off, balance.Spent, err)
 					}
@@ -297,7 +298,7 @@ func TestGatewaysTellNoTime(t *testing.T) {
 			w.wire = w.service.Transport()
 			_, _ = w.run()
 			w.inspect(func(e *Engine) {
-				balance, err := e.Store.Balance(credit.Cap{Scope: credit.AllMonth, Period: credit.Cycle(time.Now(), time.UTC, 1)})
+				balance, err := e.Store.Ledger.Balance(ledger.Cap{Scope: ledger.ScopeMonth, Period: ledger.Cycle(time.Now(), time.UTC, 1)})
 				if err != nil || balance.Spent != 2 || w.spent() != 2 {
 					t.Errorf("%d %s: %d credits are booked in this cycle, %d were spent, want 2 (%v)", gateway.status, gateway.body, balance.Spent, w.spent(), err)
 				}
@@ -318,11 +319,11 @@ func TestServiceThatTellsTwoTimesIsNotBoughtFrom(t *testing.T) {
 			return answer, err
 		})
 		row, _ := w.run()
-		if row.Status != state.PausedBudget || row.Credits != 0 || !strings.Contains(row.Error, "differ") || w.spent() != 0 {
+		if row.Status != runs.PausedBudget || row.Credits != 0 || !strings.Contains(row.Error, "differ") || w.spent() != 0 {
 			t.Errorf("run %+v; want one that waits for a person's word", row)
 		}
 		w.resume()
-		if row := w.mustRun(state.OK); row.Credits != 2 {
+		if row := w.mustRun(runs.OK); row.Credits != 2 {
 			t.Errorf("%d credits after a person's word, want 2", row.Credits)
 		}
 	})
@@ -336,7 +337,7 @@ func TestDatesOfAWrongClockAreNotBought(t *testing.T) {
 		asking(t, file, func(w *workshop) {
 			time.Sleep(100 * day)
 			w.wire = roundTripper(func(r *http.Request) (*http.Response, error) { return nil, errors.New("no network") })
-			if row, err := w.run(); err == nil || row.Status != state.Failed {
+			if row, err := w.run(); err == nil || row.Status != runs.Failed {
 				t.Fatalf("run %+v without a network", row)
 			}
 			w.wire = shifted{w.service.Transport(), off}
@@ -347,7 +348,7 @@ func TestDatesOfAWrongClockAreNotBought(t *testing.T) {
 			if bought {
 				return
 			}
-			w.mustRun(state.OK) // which begins anew
+			w.mustRun(runs.OK) // which begins anew
 			w.inspect(func(e *Engine) {
 				if want := time.Now().Add(off).AddDate(0, 0, -90).UTC().Format(time.DateOnly) + ".."; w.latestSteps(e)[0].Window != want {
 					t.Errorf("the window is %s, want %s", w.latestSteps(e)[0].Window, want)
@@ -360,10 +361,10 @@ func TestDatesOfAWrongClockAreNotBought(t *testing.T) {
 // TestClockThatJumpsADayMintsNoFreshDay where the month has room.
 func TestClockThatJumpsADayMintsNoFreshDay(t *testing.T) {
 	asking(t, strings.Replace(cappedFile, "per_month: 2", "per_month: 20", 1), func(w *workshop) {
-		w.mustRun(state.OK)
+		w.mustRun(runs.OK)
 		time.Sleep(25 * time.Hour)
 		w.wire = slow{w.service.Transport(), 25 * time.Hour}
-		if row := w.mustRun(state.PausedBudget); row.Credits != 0 {
+		if row := w.mustRun(runs.PausedBudget); row.Credits != 0 {
 			t.Errorf("%d credits were spent on a day that the service had not begun", row.Credits)
 		}
 	})
@@ -373,10 +374,10 @@ func TestClockThatJumpsADayMintsNoFreshDay(t *testing.T) {
 func TestCapOfAJobTurnsByTheServicesClock(t *testing.T) {
 	file := strings.NewReplacer("budget: {per_month: 2, per_day: 2}\n", "", "reuse_for: 1m}", "reuse_for: 1m, budget: {per_month: 2}}").Replace(cappedFile)
 	asking(t, file, func(w *workshop) {
-		w.mustRun(state.OK)
+		w.mustRun(runs.OK)
 		time.Sleep(40 * day)
 		w.wire = slow{w.service.Transport(), 40 * day}
-		if row := w.mustRun(state.PausedBudget); row.Credits != 0 {
+		if row := w.mustRun(runs.PausedBudget); row.Credits != 0 {
 			t.Errorf("%d credits were spent in a cycle that the service had not begun", row.Credits)
 		}
 	})
@@ -388,11 +389,11 @@ func TestTimeIsToldBeforeAnythingIsBoughtAndAtOnce(t *testing.T) {
 	for _, limit := range []string{"10/min", "10/10m"} {
 		file := strings.NewReplacer("10/min", limit, "per_month: 2, per_day: 2", "per_month: 20, per_day: 20").Replace(cappedFile)
 		asking(t, file, func(w *workshop) {
-			w.mustRun(state.OK)
+			w.mustRun(runs.OK)
 			time.Sleep(45 * day)
 			w.wire = slow{w.service.Transport(), 40 * day}
 			began := time.Now()
-			if w.mustRun(state.OK); time.Since(began) > time.Minute {
+			if w.mustRun(runs.OK); time.Since(began) > time.Minute {
 				t.Errorf("%s: the limiter is idle, and the page took %s", limit, time.Since(began))
 			}
 		})
@@ -418,7 +419,7 @@ jobs:
 			}
 		})
 		time.Sleep(30 * time.Hour)
-		if row := w.mustRun(state.OK); row.Pages != 2 {
+		if row := w.mustRun(runs.OK); row.Pages != 2 {
 			t.Errorf("%d pages were read, want 2", row.Pages)
 		}
 	})
@@ -453,7 +454,7 @@ func TestRepairedClockLosesNoVideos(t *testing.T) {
 				if want := searched.AddDate(0, 0, -2).UTC().Format(time.DateOnly) + ".."; w.latestSteps(e)[0].Window != want {
 					t.Errorf("%s: the window is %s, want %s, two days before the search", name, w.latestSteps(e)[0].Window, want)
 				}
-				marks, err := e.Store.Watermarks("")
+				marks, err := e.Store.Runs.Watermarks("")
 				if err != nil || len(marks) != 1 || time.Since(marks[0].At).Abs() > time.Hour {
 					t.Errorf("%s: the cursor is %v (%v), want one of now", name, marks, err)
 				}

@@ -18,6 +18,8 @@ import (
 
 	"outlierd/outlier"
 	"outlierd/outlier/simulator"
+	"outlierd/sync/ops"
+	"outlierd/sync/runs"
 	"outlierd/sync/state"
 )
 
@@ -202,7 +204,7 @@ func (s *snapshot) restore() {
 func (p *process) settle() {
 	p.wire = p.service.Transport()
 	p.inspect(func(e *Engine) {
-		scans, err := e.Store.Scans("")
+		scans, err := e.Store.Runs.Scans("")
 		if err != nil {
 			p.Fatal(err)
 		}
@@ -213,11 +215,11 @@ func (p *process) settle() {
 		lost := slices.DeleteFunc(p.started(), func(id string) bool { return known[id] })
 		for _, s := range scans {
 			switch {
-			case s.State != state.ScanUnknown:
+			case s.State != runs.ScanUnknown:
 			case len(lost) > 0:
 				_, err = e.AdoptScan(p.ctx, lost[0], 0)
 			default:
-				_, err = e.Store.SettleScan(s.Intent, state.Scan{State: state.ScanNotCreated})
+				_, err = e.Store.Runs.SettleScan(s.Intent, runs.Scan{State: runs.ScanNotCreated})
 			}
 			if err != nil {
 				p.Errorf("settle scan %+v: %v", s, err)
@@ -229,22 +231,22 @@ func (p *process) settle() {
 // judge holds the record against what the service knows.
 func (p *process) judge() {
 	p.inspect(func(e *Engine) {
-		runs, err := e.Store.Runs("", 0)
+		rows, err := e.Store.Runs.List("", 0)
 		if err != nil {
 			p.Fatal(err)
 		}
-		p.instants(runs)
-		p.bought(e, runs)
+		p.instants(rows)
+		p.bought(e, rows)
 		p.books(e)
 	})
 }
 
 // instants: each that passed has one run, which is what it was; and so has each that
 // comes after one.
-func (p *process) instants(runs []state.Run) {
+func (p *process) instants(rows []runs.Run) {
 	has := map[string]int{}
 	var fired []time.Time
-	for _, run := range runs {
+	for _, run := range rows {
 		due := run.Job + " " + stamp(run.Due)
 		if was := p.j.dues[run.ID]; was != "" && was != due {
 			p.Errorf("run %s was due as %s and is as %s", run.ID, was, due)
@@ -277,17 +279,17 @@ func (p *process) instants(runs []state.Run) {
 
 // bought: what an earlier process has bought under another clock is not taken for new. A
 // run takes pages from the journal that another one has bought within the hour.
-func (p *process) bought(e *Engine, runs []state.Run) {
-	for _, run := range runs {
+func (p *process) bought(e *Engine, rows []runs.Run) {
+	for _, run := range rows {
 		if run.Job != "news" || run.Started.Before(p.began.Add(time.Hour)) || run.Started.After(p.ended) || run.Due.IsZero() {
 			continue
 		}
-		if slices.ContainsFunc(runs, func(other state.Run) bool {
+		if slices.ContainsFunc(rows, func(other runs.Run) bool {
 			return other.Job == run.Job && other.ID != run.ID && other.Ended.After(run.Started.Add(-time.Hour)) && !other.Ended.After(run.Started)
 		}) {
 			continue
 		}
-		steps, err := e.Store.Steps(run.ID)
+		steps, err := e.Store.Runs.Steps(run.ID)
 		if err != nil {
 			p.Fatal(err)
 		}
@@ -305,7 +307,7 @@ func (p *process) books(e *Engine) {
 	columns := state.OpsColumns("ops.credits")
 	at := func(name string) int { return slices.Index(columns, name) }
 	spent, held := map[string]outlier.Credits{}, map[string]outlier.Credits{}
-	for rows, err := range e.Store.OpsRows("ops.credits", state.OpsNews{All: true}, 1000) {
+	for rows, err := range e.Store.OpsRows("ops.credits", ops.News{All: true}, 1000) {
 		if err != nil {
 			p.Fatal(err)
 		}
@@ -340,9 +342,9 @@ func (p *process) books(e *Engine) {
 }
 
 // marks are all watermarks.
-func (p *process) marks(e *Engine) (all []state.Watermark) {
+func (p *process) marks(e *Engine) (all []runs.Watermark) {
 	for _, name := range []string{"news", "kin", "topics"} {
-		marks, err := e.Store.Watermarks(name)
+		marks, err := e.Store.Runs.Watermarks(name)
 		if err != nil {
 			p.Fatal(err)
 		}

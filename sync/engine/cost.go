@@ -10,21 +10,21 @@ import (
 	"outlierd/outlier/pace"
 	"outlierd/sync/job"
 	"outlierd/sync/plan"
-	"outlierd/sync/state"
+	"outlierd/sync/runs"
 )
 
 // rest is what a run that is continued has left to do, and what that may cost: its steps as
 // they were meant when it began, within what its cap leaves.
-func (e *Engine) rest(old *state.Run, own job.JobBudget) (p *plan.Plan, c plan.Cost, err error) {
+func (e *Engine) rest(old *runs.Run, own job.JobBudget) (p *plan.Plan, c plan.Cost, err error) {
 	frozen, err := plan.Thaw(old.Plan)
 	if err != nil {
 		return nil, c, err
 	}
-	steps, err := e.Store.Steps(old.ID)
+	steps, err := e.Store.Runs.Steps(old.ID)
 	if err != nil {
 		return nil, c, err
 	}
-	spent, err := e.Store.Spent(old.ID)
+	spent, err := e.Store.Ledger.Spent(old.ID)
 	if err != nil {
 		return nil, c, err
 	}
@@ -70,7 +70,7 @@ func (e *Engine) MayCost(ctx context.Context, spec *job.Spec, later bool) (outli
 		if err != nil {
 			return 0, err
 		}
-		return e.affords(&state.Run{ID: "next", Job: spec.Name}, p.Frozen, spec.Budget, p.Cost(spec.Budget, plan.Spent{}))
+		return e.affords(&runs.Run{ID: "next", Job: spec.Name}, p.Frozen, spec.Budget, p.Cost(spec.Budget, plan.Spent{}))
 	}
 	p, c, err := e.rest(old, spec.Budget)
 	if err != nil {

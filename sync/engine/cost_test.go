@@ -9,7 +9,7 @@ import (
 	"outlierd/outlier"
 	"outlierd/sync/job"
 	"outlierd/sync/plan"
-	"outlierd/sync/state"
+	"outlierd/sync/runs"
 )
 
 // TestStatementCapAndQuestionAreOneNumber: the lesser of per_run and of what a run can
@@ -58,7 +58,7 @@ jobs:
 func TestRaisedCapHoldsForARunUnderWay(t *testing.T) {
 	file := strings.NewReplacer("per_run: 60", "per_run: 2", "pages: all", "pages: 3").Replace(pagesFile)
 	bare(t, file, func(w *workshop) {
-		w.mustRun(state.PausedBudget)
+		w.mustRun(runs.PausedBudget)
 		for raised, want := range map[string]outlier.Credits{"per_run: 10": 10, "per_run: 100": 4 * 2 * plan.Attempts} {
 			w.use(strings.Replace(file, "per_run: 2", raised, 1))
 			w.inspect(func(e *Engine) {
@@ -66,7 +66,7 @@ func TestRaisedCapHoldsForARunUnderWay(t *testing.T) {
 				if err != nil || f.Jobs[0].Continues == "" || f.Jobs[0].Worst.Lost > want-2 {
 					t.Errorf("%s: plan says %+v (%v); want a run that goes on, with %d to spend at most", raised, f.Jobs[0], err, want-2)
 				}
-				rows, err := e.Store.Runs("one", 1)
+				rows, err := e.Store.Runs.List("one", 1)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -76,7 +76,7 @@ func TestRaisedCapHoldsForARunUnderWay(t *testing.T) {
 				}
 			})
 		}
-		if row := w.mustRun(state.OK); row.Pages != 3 {
+		if row := w.mustRun(runs.OK); row.Pages != 3 {
 			t.Errorf("%d pages, want 3", row.Pages)
 		}
 	})
@@ -98,7 +98,7 @@ func TestReadingAScanMayWasteAPage(t *testing.T) {
 			}
 			worst = f.Jobs[0].Worst
 		})
-		row := w.mustRun(state.OK)
+		row := w.mustRun(runs.OK)
 		if row.Pages != 3 || row.Credits != 58 || row.Credits > worst.Credits || int(row.Requests) > worst.Requests {
 			t.Errorf("%d pages for %d credits in %d requests; want 3 for 58, and no more than the %d credits and %d requests of the plan",
 				row.Pages, row.Credits, row.Requests, worst.Credits, worst.Requests)
@@ -110,7 +110,7 @@ func TestReadingAScanMayWasteAPage(t *testing.T) {
 func TestPlanOfWhatIsFresh(t *testing.T) {
 	bare(t, jobsFile, func(w *workshop) {
 		w.naming("weekly")
-		w.mustRun(state.OK)
+		w.mustRun(runs.OK)
 		w.inspect(func(e *Engine) {
 			for later, want := range map[time.Duration]int{day: 0, 8 * day: 2} {
 				spec := *w.config.Job("weekly")

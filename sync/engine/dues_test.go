@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"outlierd/sync/job"
-	"outlierd/sync/state"
+	"outlierd/sync/runs"
 )
 
 // histories is how many histories TestEveryDueInstantIsAccountedFor plays.
@@ -112,15 +112,15 @@ func (h *history) live(until time.Time) {
 	}
 }
 
-func (h *history) runs() (runs []state.Run) {
+func (h *history) runs() (rows []runs.Run) {
 	h.inspect(func(e *Engine) {
 		var err error
-		if runs, err = e.Store.Runs("", 0); err != nil {
+		if rows, err = e.Store.Runs.List("", 0); err != nil {
 			h.Fatal(err)
 		}
 	})
-	slices.Reverse(runs)
-	return runs
+	slices.Reverse(rows)
+	return rows
 }
 
 // play lives through some days, and through some hours in which all is well.
@@ -159,9 +159,9 @@ func (h *history) up(at time.Time) span {
 
 // check holds every due instant against what is on record.
 func (h *history) check() {
-	runs, end := h.runs(), time.Now()
-	record := map[string]state.Run{}
-	for _, run := range runs {
+	rows, end := h.runs(), time.Now()
+	record := map[string]runs.Run{}
+	for _, run := range rows {
 		key := fmt.Sprint(run.Job, run.Due.UnixMicro())
 		if _, twice := record[key]; twice {
 			h.Errorf("%s has two runs for %s", run.Job, run.Due)
@@ -169,14 +169,14 @@ func (h *history) check() {
 		record[key] = run
 		h.saysWhy(&run)
 	}
-	at := func(name string, due time.Time) (state.Run, bool) {
+	at := func(name string, due time.Time) (runs.Run, bool) {
 		run, ok := record[fmt.Sprint(name, due.UnixMicro())]
 		return run, ok
 	}
 	for i := range h.config.Jobs {
 		spec := &h.config.Jobs[i]
 		if spec.After != "" {
-			h.checkFollows(spec, runs, at)
+			h.checkFollows(spec, rows, at)
 			continue
 		}
 		for due := spec.Next(h.ups[0].from, time.UTC); due.Before(end.Add(-prompt)); due = spec.Next(due, time.UTC) {
@@ -195,25 +195,25 @@ func (h *history) check() {
 }
 
 // saysWhy checks that a run has searched, or that its record says why not.
-func (h *history) saysWhy(run *state.Run) {
+func (h *history) saysWhy(run *runs.Run) {
 	switch run.Status {
-	case state.OK, state.Partial, state.OKEmpty:
+	case runs.OK, runs.Partial, runs.OKEmpty:
 		if run.Pages == 0 {
 			h.Errorf("%s for %s is %s without a page", run.Job, run.Due, run.Status)
 		}
-	case state.Failed:
+	case runs.Failed:
 		if run.Error == "" {
 			h.Errorf("%s for %s failed and does not say why", run.Job, run.Due)
 		}
-	case state.Running:
+	case runs.Running:
 		h.Errorf("%s for %s is running, and no process is", run.Job, run.Due)
-	case state.Interrupted:
+	case runs.Interrupted:
 		h.inspect(func(e *Engine) {
-			open, err := e.Store.Unfinished(run.Job)
+			open, err := e.Store.Runs.Unfinished(run.Job)
 			if err != nil {
 				h.Fatal(err)
 			}
-			left := slices.ContainsFunc(open, func(u state.Run) bool { return u.ID == run.ID })
+			left := slices.ContainsFunc(open, func(u runs.Run) bool { return u.ID == run.ID })
 			if left && run.Started.Before(time.Now().Add(-6*time.Hour)) {
 				h.Errorf("%s for %s is still interrupted", run.Job, run.Due)
 			}
@@ -229,7 +229,7 @@ func (h *history) late(spec *job.Spec, due time.Time) bool {
 
 // checkCaughtUp looks for the run of the instant that had passed last when a process
 // started, if that was up for long enough.
-func (h *history) checkCaughtUp(spec *job.Spec, s span, at func(string, time.Time) (state.Run, bool)) {
+func (h *history) checkCaughtUp(spec *job.Spec, s span, at func(string, time.Time) (runs.Run, bool)) {
 	var last time.Time
 	for due := spec.Next(h.ups[0].from, time.UTC); !due.After(s.from); due = spec.Next(due, time.UTC) {
 		last = due
@@ -247,8 +247,8 @@ func (h *history) checkCaughtUp(spec *job.Spec, s span, at func(string, time.Tim
 }
 
 // checkFollows checks that a job has one run for each search of its parent, and no other.
-func (h *history) checkFollows(spec *job.Spec, runs []state.Run, at func(string, time.Time) (state.Run, bool)) {
-	for _, run := range runs {
+func (h *history) checkFollows(spec *job.Spec, rows []runs.Run, at func(string, time.Time) (runs.Run, bool)) {
+	for _, run := range rows {
 		_, followed := at(spec.Name, run.Due)
 		parent, _ := at(spec.After, run.Due)
 		switch {

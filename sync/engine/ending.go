@@ -9,7 +9,7 @@ import (
 	"outlierd/outlier"
 	"outlierd/sync/job"
 	"outlierd/sync/plan"
-	"outlierd/sync/state"
+	"outlierd/sync/runs"
 )
 
 // # How searches end
@@ -52,7 +52,7 @@ type Ending struct {
 	More   outlier.Credits // for these; -1 if that is not known
 	Rest   string          // the command that buys them, which [Engine.Endings] leaves to its caller
 
-	step *state.Step // the search itself
+	step *runs.Step // the search itself
 
 	Joined    string    // id of a scan that another run had started; "" if it is about no such scan
 	StartedBy string    // the job that started it
@@ -70,13 +70,13 @@ var early = map[string]string{
 
 // NameOf is what a step looks for, as a person would call it: words, or videos or
 // channels whose like it looks for, or else the value of for_each or the operation.
-func NameOf(s *state.Step) string {
+func NameOf(s *runs.Step) string {
 	return cmp.Or(strings.Join(s.Queries, ", "), strings.Join(s.Seeds, ", "), s.Item, string(s.Op))
 }
 
 // Endings tells how the searches of a run ended, in their order. It is for runs that
 // have ended: what is open counts as cut.
-func (e *Engine) Endings(row *state.Run) ([]Ending, error) {
+func (e *Engine) Endings(row *runs.Run) ([]Ending, error) {
 	if len(row.Plan) == 0 {
 		return nil, nil // it could not even begin
 	}
@@ -84,7 +84,7 @@ func (e *Engine) Endings(row *state.Run) ([]Ending, error) {
 	if err != nil {
 		return nil, err
 	}
-	steps, err := e.Store.Steps(row.ID)
+	steps, err := e.Store.Runs.Steps(row.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -93,7 +93,7 @@ func (e *Engine) Endings(row *state.Run) ([]Ending, error) {
 
 // endings are [Engine.Endings] of a run's plan and steps. It adds to the steps whose pages
 // have not shown what `from` counts what is believed of it.
-func (e *Engine) endings(row *state.Run, frozen plan.Frozen, steps []state.Step) ([]Ending, error) {
+func (e *Engine) endings(row *runs.Run, frozen plan.Frozen, steps []runs.Step) ([]Ending, error) {
 	own := job.JobBudget{}
 	if spec := e.Config.Job(row.Job); spec != nil {
 		own = spec.Budget
@@ -120,7 +120,7 @@ func (e *Engine) endings(row *state.Run, frozen plan.Frozen, steps []state.Step)
 	ends := e.endingsIn(frozen, steps, room, known)
 	for i := range ends {
 		if end := &ends[i]; end.Short {
-			unread, err := e.Store.Unread(end.step) // which were given
+			unread, err := e.Store.Runs.Unread(end.step) // which were given
 			if err != nil {
 				return nil, err
 			}
@@ -131,13 +131,13 @@ func (e *Engine) endings(row *state.Run, frozen plan.Frozen, steps []state.Step)
 }
 
 // joined are the scans of other runs that a run has joined.
-func (e *Engine) joined(run string, steps []state.Step) (all []Ending, err error) {
+func (e *Engine) joined(run string, steps []runs.Step) (all []Ending, err error) {
 	for i := range steps {
 		step := &steps[i]
 		if step.Joined == 0 {
 			continue
 		}
-		scan, err := e.Store.ScanOf(step.ID)
+		scan, err := e.Store.Runs.ScanOf(step.ID)
 		if err != nil {
 			return nil, err
 		}
@@ -151,7 +151,7 @@ func (e *Engine) joined(run string, steps []state.Step) (all []Ending, err error
 
 // journaled is how many of the pages that searches left as they ended early the journal has,
 // by the step's ordinal: the run would have taken them from there.
-func (e *Engine) journaled(frozen plan.Frozen, steps []state.Step) (map[int]int, error) {
+func (e *Engine) journaled(frozen plan.Frozen, steps []runs.Step) (map[int]int, error) {
 	known := map[int]int{}
 	for i := range steps {
 		left := untaken(&frozen, &steps[i])
@@ -181,7 +181,7 @@ func (e *Engine) journaled(frozen plan.Frozen, steps []state.Step) (map[int]int,
 // how many pages that were not taken the journal has. What searches saved that ended early
 // comes out of the room, since what could not have been spent is not saved. A page from the
 // journal was had, and saved its price.
-func (e *Engine) endingsIn(frozen plan.Frozen, steps []state.Step, room outlier.Credits, journaled map[int]int) (all []Ending) {
+func (e *Engine) endingsIn(frozen plan.Frozen, steps []runs.Step, room outlier.Credits, journaled map[int]int) (all []Ending) {
 	for i := range steps {
 		step := &steps[i]
 		if step.Op == outlier.OpStartScan && step.Stop != stopTime && step.Stop != plan.StopShare {
@@ -212,7 +212,7 @@ func fitting(room *outlier.Credits, pages int, price outlier.Credits) outlier.Cr
 }
 
 // ending is how a step ended, apart from what that saved.
-func (e *Engine) ending(frozen plan.Frozen, s *state.Step) Ending {
+func (e *Engine) ending(frozen plan.Frozen, s *runs.Step) Ending {
 	end := Ending{step: s, Search: NameOf(s), Pages: s.Pages, Reused: s.Reused,
 		Hits: s.Hits, Unread: s.Unread, Of: reachable(&frozen, s), Seen: s.Seen, Total: s.Total}
 	if s.Next > 1 {
@@ -249,7 +249,7 @@ func (e *Engine) ending(frozen plan.Frozen, s *state.Step) Ending {
 
 // untaken is how many pages a search left as it ended early: those that the service had, as
 // far as the run would have taken them. One that ended as there was nothing more left none.
-func untaken(f *plan.Frozen, s *state.Step) int {
+func untaken(f *plan.Frozen, s *runs.Step) int {
 	if s.Stop != stopKnown && s.Stop != stopRepeated {
 		return 0
 	}
@@ -258,7 +258,7 @@ func untaken(f *plan.Frozen, s *state.Step) int {
 }
 
 // leftOf is how many pages of a cut search were not taken; -1 if unknown.
-func leftOf(f *plan.Frozen, s *state.Step) int {
+func leftOf(f *plan.Frozen, s *runs.Step) int {
 	if s.Op == outlier.OpTrendingFormats {
 		return 1 - s.Pages
 	}
@@ -267,7 +267,7 @@ func leftOf(f *plan.Frozen, s *state.Step) int {
 
 // reachable is how many hits the job could have had: those that there are, as far as
 // its pages go. It is -1 while the service has not said how many there are.
-func reachable(f *plan.Frozen, s *state.Step) int64 {
+func reachable(f *plan.Frozen, s *runs.Step) int64 {
 	if s.Total < 0 || f.PagesOf(s.Ordinal) == job.AllPages {
 		return s.Total
 	}

@@ -14,7 +14,7 @@ import (
 	"outlierd/outlier"
 	"outlierd/sync/job"
 	"outlierd/sync/plan"
-	"outlierd/sync/state"
+	"outlierd/sync/runs"
 )
 
 // told is an ending as a log has it, and whether it is a cut.
@@ -35,7 +35,7 @@ func told(e Ending) string {
 
 // ended is how the searches of a run ended that wanted so many pages of each, with room for
 // so many credits, and without a page in the journal.
-func ended(pages int, room outlier.Credits, steps ...state.Step) []Ending {
+func ended(pages int, room outlier.Credits, steps ...runs.Step) []Ending {
 	e := &Engine{Config: &job.Config{Service: job.Service{Prices: outlier.Prices{}}}}
 	return e.endingsIn(plan.Frozen{Pages: pages, Scan: &job.Scan{Mode: outlier.ModeFast}}, steps, room, nil)
 }
@@ -43,44 +43,44 @@ func ended(pages int, room outlier.Credits, steps ...state.Step) []Ending {
 func TestEndingsSayWhatWasSavedAndWhatWasLeft(t *testing.T) {
 	const all = job.AllPages
 	for name, test := range map[string]struct {
-		step  state.Step
+		step  runs.Step
 		pages int
 		room  outlier.Credits
 		want  string
 	}{
-		"an ordinary end":       {state.Step{Pages: 3, Next: 3, Hits: 120, Seen: 120, Total: 480, Stop: "pages"}, 3, 99, "pages=3 hits=120 of=120 seen=120 total=480 pages_left=9 credits_left=18, limited"},
-		"no total is known":     {state.Step{Pages: 1, Next: 1, Hits: 40, Seen: 40, Total: -1, Stop: "pages"}, 1, 99, "pages=1 hits=40 seen=40, limited"},
-		"all of the last page":  {state.Step{Pages: 2, Next: 2, Hits: 80, Seen: 80, Total: 80, Stop: "pages"}, 2, 99, "pages=2 hits=80 of=80"},
-		"moved by a newcomer":   {state.Step{Pages: 2, Next: 2, Hits: 80, Seen: 79, Total: 80, Stop: "pages"}, 2, 99, "pages=2 hits=80 of=80 seen=79 total=80, short"},
-		"less than was counted": {state.Step{Pages: 2, Next: 2, Hits: 40, Seen: 40, Total: 85, Stop: "empty"}, 5, 99, "pages=2 hits=40 of=85 early=there was nothing more seen=40 total=85, short"},
-		"on its last page":      {state.Step{Pages: 2, Next: 2, Hits: 80, Seen: 40, Total: 85, Stop: "repeated"}, 2, 99, "pages=2 hits=80 of=80 seen=40 total=85, short"},
-		"hardly anything new":   {state.Step{Pages: 2, Next: 2, Hits: 80, Seen: 80, Total: 480, Stop: "known"}, 5, 99, "pages=2 hits=80 of=200 early=hardly anything was new credits_saved=6"},
-		"on the last page":      {state.Step{Pages: 5, Next: 5, Hits: 200, Seen: 200, Total: 480, Stop: "known"}, 5, 99, "pages=5 hits=200 of=200"},
-		"an empty page":         {state.Step{Pages: 1, Next: 1, Stop: "empty"}, 2, 99, "pages=1 hits=0 of=0 early=there was nothing more"},
-		"a short page":          {state.Step{Pages: 1, Next: 1, Hits: 12, Seen: 12, Total: 12, Stop: "short"}, 3, 99, "pages=1 hits=12 of=12 early=there was nothing more"},
-		"repetition":            {state.Step{Pages: 2, Next: 2, Hits: 80, Seen: 80, Total: -1, Stop: "repeated"}, 3, 99, "pages=2 hits=80 early=a page brought only what had come before"},
-		"all there is":          {state.Step{Pages: 2, Next: 2, Hits: 52, Seen: 52, Total: 52, Stop: "short"}, all, 99, "pages=2 hits=52 of=52 early=there was nothing more"},
-		"known, without an end": {state.Step{Pages: 2, Next: 2, Hits: 80, Seen: 80, Total: 161, Stop: "known"}, all, 99, "pages=2 hits=80 of=161 early=hardly anything was new credits_saved=6"},
-		"with room for a page":  {state.Step{Pages: 2, Next: 2, Hits: 80, Seen: 80, Total: 480, Stop: "known"}, 9, 3, "pages=2 hits=80 of=360 early=hardly anything was new credits_saved=2"},
-		"without any room":      {state.Step{Pages: 2, Next: 2, Hits: 80, Seen: 80, Total: 480, Stop: "known"}, 9, 1, "pages=2 hits=80 of=360 early=hardly anything was new"},
-		"fewer than are wanted": {state.Step{Pages: 2, Next: 2, Hits: 80, Seen: 80, Total: 85, Stop: "known"}, 500, 999, "pages=2 hits=80 of=85 early=hardly anything was new credits_saved=2"},
-		"85 hits on 500 pages":  {state.Step{Pages: 3, Next: 3, Hits: 85, Seen: 85, Total: 85, Stop: "short"}, 500, 999, "pages=3 hits=85 of=85 early=there was nothing more"},
-		"from the journal":      {state.Step{Pages: 3, Next: 3, Reused: 2, Hits: 120, Seen: 120, Total: 120, Stop: "pages"}, 3, 99, "pages=3 hits=120 of=120 pages_reused=2 credits_saved=4"},
-		"and without any room":  {state.Step{Pages: 3, Next: 3, Reused: 3, Hits: 120, Seen: 120, Total: 120, Stop: "pages"}, 3, 2, "pages=3 hits=120 of=120 pages_reused=3 credits_saved=6"},
-		"both":                  {state.Step{Pages: 3, Next: 3, Reused: 2, Hits: 120, Seen: 120, Total: 480, Stop: "known"}, 9, 4, "pages=3 hits=120 of=360 early=hardly anything was new pages_reused=2 credits_saved=8"},
-		"a cap":                 {state.Step{Pages: 3, Next: 3, Hits: 120, Seen: 120, Total: 480}, 12, 0, "pages=3 hits=120 of=480 pages_left=9 credits_left=18, cut"},
-		"a cap, no end known":   {state.Step{Pages: 1, Next: 1, Hits: 40, Seen: 40, Total: 10_000}, all, 0, "pages=1 hits=40 of=10000 pages_left=249 credits_left=498, cut"},
-		"a cap, no total known": {state.Step{Pages: 1, Next: 1, Hits: 40, Seen: 40, Total: -1}, 4, 0, "pages=1 hits=40 pages_left=3 credits_left=6, cut"},
-		"unknown total":         {state.Step{Pages: 1, Next: 1, Hits: 40, Seen: 40, Total: -1}, all, 0, "pages=1 hits=40, cut"},
-		"a cap after the end":   {state.Step{Pages: 1, Next: 1, Hits: 40, Seen: 40, Total: 40}, 4, 0, "pages=1 hits=40 of=40"},
-		"out of time":           {state.Step{Pages: 1, Next: 1, Hits: 40, Seen: 40, Total: 60, Stop: "time", Left: 1}, 4, 99, "pages=1 hits=40 of=60 pages_left=1 credits_left=2, cut"},
-		"no share of the month": {state.Step{Total: -1, Stop: "share", Left: -1}, 4, 0, "pages=0 hits=0 pages_left=4 credits_left=8, cut"},
-		"a part of it":          {state.Step{Pages: 1, Next: 1, Hits: 40, Seen: 40, Total: 480, Stop: "share", Left: -1}, 4, 0, "pages=1 hits=40 of=160 pages_left=3 credits_left=6, cut"},
-		"bought lately":         {state.Step{Op: outlier.OpRelated, Total: -1, Stop: "fresh", Left: -1}, 4, 99, "pages=0 hits=0 fresh=true"},
-		"refused":               {state.Step{Total: -1, Stop: "refused", Left: -1}, 4, 99, "pages=0 hits=0"},
-		"channels cost five":    {state.Step{Op: outlier.OpFindChannels, Pages: 1, Next: 1, Hits: 40, Seen: 40, Total: 100}, 3, 0, "pages=1 hits=40 of=100 pages_left=2 credits_left=10, cut"},
-		"formats have one page": {state.Step{Op: outlier.OpTrendingFormats, Total: -1, Stop: "share"}, 1, 0, "pages=0 hits=0 pages_left=1 credits_left=1, cut"},
-		"a scan, put off":       {state.Step{Op: outlier.OpStartScan, Params: "mode=fast", Total: -1, Stop: "share"}, 5, 0, "pages=0 hits=0 credits_left=60, cut"},
+		"an ordinary end":       {runs.Step{Pages: 3, Next: 3, Hits: 120, Seen: 120, Total: 480, Stop: "pages"}, 3, 99, "pages=3 hits=120 of=120 seen=120 total=480 pages_left=9 credits_left=18, limited"},
+		"no total is known":     {runs.Step{Pages: 1, Next: 1, Hits: 40, Seen: 40, Total: -1, Stop: "pages"}, 1, 99, "pages=1 hits=40 seen=40, limited"},
+		"all of the last page":  {runs.Step{Pages: 2, Next: 2, Hits: 80, Seen: 80, Total: 80, Stop: "pages"}, 2, 99, "pages=2 hits=80 of=80"},
+		"moved by a newcomer":   {runs.Step{Pages: 2, Next: 2, Hits: 80, Seen: 79, Total: 80, Stop: "pages"}, 2, 99, "pages=2 hits=80 of=80 seen=79 total=80, short"},
+		"less than was counted": {runs.Step{Pages: 2, Next: 2, Hits: 40, Seen: 40, Total: 85, Stop: "empty"}, 5, 99, "pages=2 hits=40 of=85 early=there was nothing more seen=40 total=85, short"},
+		"on its last page":      {runs.Step{Pages: 2, Next: 2, Hits: 80, Seen: 40, Total: 85, Stop: "repeated"}, 2, 99, "pages=2 hits=80 of=80 seen=40 total=85, short"},
+		"hardly anything new":   {runs.Step{Pages: 2, Next: 2, Hits: 80, Seen: 80, Total: 480, Stop: "known"}, 5, 99, "pages=2 hits=80 of=200 early=hardly anything was new credits_saved=6"},
+		"on the last page":      {runs.Step{Pages: 5, Next: 5, Hits: 200, Seen: 200, Total: 480, Stop: "known"}, 5, 99, "pages=5 hits=200 of=200"},
+		"an empty page":         {runs.Step{Pages: 1, Next: 1, Stop: "empty"}, 2, 99, "pages=1 hits=0 of=0 early=there was nothing more"},
+		"a short page":          {runs.Step{Pages: 1, Next: 1, Hits: 12, Seen: 12, Total: 12, Stop: "short"}, 3, 99, "pages=1 hits=12 of=12 early=there was nothing more"},
+		"repetition":            {runs.Step{Pages: 2, Next: 2, Hits: 80, Seen: 80, Total: -1, Stop: "repeated"}, 3, 99, "pages=2 hits=80 early=a page brought only what had come before"},
+		"all there is":          {runs.Step{Pages: 2, Next: 2, Hits: 52, Seen: 52, Total: 52, Stop: "short"}, all, 99, "pages=2 hits=52 of=52 early=there was nothing more"},
+		"known, without an end": {runs.Step{Pages: 2, Next: 2, Hits: 80, Seen: 80, Total: 161, Stop: "known"}, all, 99, "pages=2 hits=80 of=161 early=hardly anything was new credits_saved=6"},
+		"with room for a page":  {runs.Step{Pages: 2, Next: 2, Hits: 80, Seen: 80, Total: 480, Stop: "known"}, 9, 3, "pages=2 hits=80 of=360 early=hardly anything was new credits_saved=2"},
+		"without any room":      {runs.Step{Pages: 2, Next: 2, Hits: 80, Seen: 80, Total: 480, Stop: "known"}, 9, 1, "pages=2 hits=80 of=360 early=hardly anything was new"},
+		"fewer than are wanted": {runs.Step{Pages: 2, Next: 2, Hits: 80, Seen: 80, Total: 85, Stop: "known"}, 500, 999, "pages=2 hits=80 of=85 early=hardly anything was new credits_saved=2"},
+		"85 hits on 500 pages":  {runs.Step{Pages: 3, Next: 3, Hits: 85, Seen: 85, Total: 85, Stop: "short"}, 500, 999, "pages=3 hits=85 of=85 early=there was nothing more"},
+		"from the journal":      {runs.Step{Pages: 3, Next: 3, Reused: 2, Hits: 120, Seen: 120, Total: 120, Stop: "pages"}, 3, 99, "pages=3 hits=120 of=120 pages_reused=2 credits_saved=4"},
+		"and without any room":  {runs.Step{Pages: 3, Next: 3, Reused: 3, Hits: 120, Seen: 120, Total: 120, Stop: "pages"}, 3, 2, "pages=3 hits=120 of=120 pages_reused=3 credits_saved=6"},
+		"both":                  {runs.Step{Pages: 3, Next: 3, Reused: 2, Hits: 120, Seen: 120, Total: 480, Stop: "known"}, 9, 4, "pages=3 hits=120 of=360 early=hardly anything was new pages_reused=2 credits_saved=8"},
+		"a cap":                 {runs.Step{Pages: 3, Next: 3, Hits: 120, Seen: 120, Total: 480}, 12, 0, "pages=3 hits=120 of=480 pages_left=9 credits_left=18, cut"},
+		"a cap, no end known":   {runs.Step{Pages: 1, Next: 1, Hits: 40, Seen: 40, Total: 10_000}, all, 0, "pages=1 hits=40 of=10000 pages_left=249 credits_left=498, cut"},
+		"a cap, no total known": {runs.Step{Pages: 1, Next: 1, Hits: 40, Seen: 40, Total: -1}, 4, 0, "pages=1 hits=40 pages_left=3 credits_left=6, cut"},
+		"unknown total":         {runs.Step{Pages: 1, Next: 1, Hits: 40, Seen: 40, Total: -1}, all, 0, "pages=1 hits=40, cut"},
+		"a cap after the end":   {runs.Step{Pages: 1, Next: 1, Hits: 40, Seen: 40, Total: 40}, 4, 0, "pages=1 hits=40 of=40"},
+		"out of time":           {runs.Step{Pages: 1, Next: 1, Hits: 40, Seen: 40, Total: 60, Stop: "time", Left: 1}, 4, 99, "pages=1 hits=40 of=60 pages_left=1 credits_left=2, cut"},
+		"no share of the month": {runs.Step{Total: -1, Stop: "share", Left: -1}, 4, 0, "pages=0 hits=0 pages_left=4 credits_left=8, cut"},
+		"a part of it":          {runs.Step{Pages: 1, Next: 1, Hits: 40, Seen: 40, Total: 480, Stop: "share", Left: -1}, 4, 0, "pages=1 hits=40 of=160 pages_left=3 credits_left=6, cut"},
+		"bought lately":         {runs.Step{Op: outlier.OpRelated, Total: -1, Stop: "fresh", Left: -1}, 4, 99, "pages=0 hits=0 fresh=true"},
+		"refused":               {runs.Step{Total: -1, Stop: "refused", Left: -1}, 4, 99, "pages=0 hits=0"},
+		"channels cost five":    {runs.Step{Op: outlier.OpFindChannels, Pages: 1, Next: 1, Hits: 40, Seen: 40, Total: 100}, 3, 0, "pages=1 hits=40 of=100 pages_left=2 credits_left=10, cut"},
+		"formats have one page": {runs.Step{Op: outlier.OpTrendingFormats, Total: -1, Stop: "share"}, 1, 0, "pages=0 hits=0 pages_left=1 credits_left=1, cut"},
+		"a scan, put off":       {runs.Step{Op: outlier.OpStartScan, Params: "mode=fast", Total: -1, Stop: "share"}, 5, 0, "pages=0 hits=0 credits_left=60, cut"},
 	} {
 		if test.step.Op == "" {
 			test.step.Op = outlier.OpSearch
@@ -90,7 +90,7 @@ func TestEndingsSayWhatWasSavedAndWhatWasLeft(t *testing.T) {
 		}
 	}
 	for _, stop := range []string{"", "scanned", "scan failed", "deadline"} { // a cap that refused it is told by its own words
-		if got := ended(5, 0, state.Step{Op: outlier.OpStartScan, Stop: stop, Left: -1}); got != nil {
+		if got := ended(5, 0, runs.Step{Op: outlier.OpStartScan, Stop: stop, Left: -1}); got != nil {
 			t.Errorf("the start of a scan is told as a search: %+v", got)
 		}
 	}
@@ -125,11 +125,11 @@ jobs:
 // TestSavingsAreWhatWouldHaveBeenPaid: for pages that the service had and the job wanted,
 // at the prices of the file.
 func TestSavingsAreWhatWouldHaveBeenPaid(t *testing.T) {
-	known := state.Step{Op: outlier.OpSearch, Pages: 1, Next: 1, Hits: 40, Seen: 40, Total: 480, Stop: "known"}
-	journal := known
-	journal.Reused = 1
+	known := runs.Step{Op: outlier.OpSearch, Pages: 1, Next: 1, Hits: 40, Seen: 40, Total: 480, Stop: "known"}
+	answers := known
+	answers.Reused = 1
 	e := &Engine{Config: &job.Config{Service: job.Service{Prices: outlier.Prices{}}}}
-	frozen, steps := plan.Frozen{Pages: 3}, []state.Step{known, journal}
+	frozen, steps := plan.Frozen{Pages: 3}, []runs.Step{known, answers}
 	got := e.endingsIn(frozen, steps, 6, nil)
 	want := []any{"pages_reused", 1, "credits_saved", outlier.Credits(8)}
 	if diff := cmp.Diff(want, sumOf(got)); diff != "" {
@@ -252,7 +252,7 @@ func steady(_ []string, a slog.Attr) slog.Attr {
 }
 
 func TestEndingIsTheSameInJSON(t *testing.T) {
-	cut := ended(4, 0, state.Step{Op: outlier.OpSearch, Queries: []string{"moka pot"}, Pages: 1, Next: 1, Hits: 40, Seen: 40, Total: -1})
+	cut := ended(4, 0, runs.Step{Op: outlier.OpSearch, Queries: []string{"moka pot"}, Pages: 1, Next: 1, Hits: 40, Seen: 40, Total: -1})
 	got, err := json.Marshal(cut)
 	const want = `[{"credits_left":6,"cut":true,"hits":40,"pages":1,"pages_left":3,"search":"moka pot","seen":40}]`
 	if err != nil || string(got) != want {

@@ -10,6 +10,10 @@ import (
 	"outlierd/outlier/pace"
 	"outlierd/sinks"
 	"outlierd/sync/job"
+	"outlierd/sync/journal"
+	"outlierd/sync/ledger"
+	"outlierd/sync/queue"
+	"outlierd/sync/runs"
 	"outlierd/sync/state"
 )
 
@@ -34,8 +38,8 @@ type Engine struct {
 	UseReserve bool // let runs spend the part of the budget that is kept back
 	Afresh     bool // begin new runs where unfinished ones could be continued
 
-	unread   string      // why the key could not be read again, as the log has it
-	believed state.Limit // what the limiter believed last, less what changes with every call
+	unread   string        // why the key could not be read again, as the log has it
+	believed journal.Limit // what the limiter believed last, less what changes with every call
 
 	mu      sync.Mutex
 	current Progress // of the run under way, or of the last one
@@ -62,7 +66,7 @@ const (
 type Progress struct {
 	Job, Run string
 	Started  time.Time
-	Searches []state.Step
+	Searches []runs.Step
 	Pages    int                       // each search may take at most; job.AllPages if only the budget bounds it
 	Tasks    map[outlier.Operation]int // data calls done, by endpoint
 	Done     int                       // data calls answered, also with "no such thing"
@@ -70,7 +74,7 @@ type Progress struct {
 	Fresh    map[time.Duration]int     // data calls that are not made, by how old what is known may be; 0 is what was received since the run was due
 	Missing  int
 	Failures int
-	Spend    state.Spend
+	Spend    ledger.Spend
 	Pace     pace.Status
 	Doing    string    // the call under way: "search page 2", "transcript dQw4w9WgXcQ"
 	Until    time.Time // when the run goes on if it waits for a scan; else zero
@@ -104,10 +108,10 @@ func (e *Engine) Progress() (Progress, error) {
 		return p, nil
 	}
 	var err error
-	if p.Spend, err = e.Store.Spent(p.Run); err != nil {
+	if p.Spend, err = e.Store.Ledger.Spent(p.Run); err != nil {
 		return p, err
 	}
-	if p.Queued, err = e.Store.Queued(state.Filter{Job: p.Job}); err != nil {
+	if p.Queued, err = e.Store.Queue.Queued(queue.Filter{Job: p.Job}); err != nil {
 		return p, err
 	}
 	p.Left = e.Pace.ETA(p.calls())

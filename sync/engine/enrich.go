@@ -13,8 +13,12 @@ import (
 	"outlierd/outlier"
 	"outlierd/schema"
 	"outlierd/sync/job"
+	"outlierd/sync/journal"
+	"outlierd/sync/ledger"
 	"outlierd/sync/plan"
-	"outlierd/sync/state"
+	"outlierd/sync/queue"
+	"outlierd/sync/runs"
+	"outlierd/sync/store"
 )
 
 // What the service does not have is asked for again after this long, and what it refuses
@@ -34,15 +38,15 @@ const failuresInARow = 5
 // queued or fresh is not queued again, and the ranking of a run whose searches are over stays
 // as it is. With it the searches are over, and the jobs that come after this one owe a run.
 func (r *run) choose(ctx context.Context) error {
-	best := make([][]state.Hit, len(r.plan.Enrich))
+	best := make([][]runs.Hit, len(r.plan.Enrich))
 	for i, e := range r.plan.Enrich {
 		var err error
-		best[i], err = r.engine.Store.Best(r.row.ID, state.Choice{Most: e.Top, Each: e.TopPerItem, Desc: !r.plan.Ascending})
+		best[i], err = r.engine.Store.Runs.Best(r.row.ID, runs.Choice{Most: e.Top, Each: e.TopPerItem, Desc: !r.plan.Ascending})
 		if err != nil {
 			return err
 		}
 	}
-	err := r.engine.Store.Queue(ctx, func(yield func(state.Task) bool) {
+	err := r.engine.Store.Queue.Add(ctx, func(yield func(queue.Task) bool) {
 		for i, e := range r.plan.Enrich {
 			since := earlier(time.Now().Add(-e.RefreshAfter), r.row.Started) // what it has asked for itself is fresh
 			for task := range r.tasks(e, slices.Values(best[i]), since) {
@@ -57,7 +61,7 @@ func (r *run) choose(ctx context.Context) error {
 	}
 	debts := r.debts()
 	if len(debts) > 0 {
-		if err := r.engine.Store.Update(func(tx *state.Tx) error { return tx.Owe(debts) }); err != nil {
+		if err := r.engine.Store.DB.Update(func(tx *store.Tx) error { return runs.Owe(tx, debts) }); err != nil {
 			return err
 		}
 	}
@@ -70,7 +74,7 @@ func (r *run) choose(ctx context.Context) error {
 
 // want queues what a watch asks about its channels or videos.
 func (r *run) want(ctx context.Context) error {
-	err := r.engine.Store.Queue(ctx, func(yield func(state.Task) bool) {
+	err := r.engine.Store.Queue.Add(ctx, func(yield func(queue.Task) bool) {
 		for _, e := range r.plan.Fetch {
 			for task := range r.tasks(e, entities(r.plan.IDs), r.plan.FreshSince(e, time.Now())) {
 				if !yield(task) {
@@ -87,7 +91,7 @@ func (r *run) want(ctx context.Context) error {
 
 // skipping counts anew which calls are not made since what is known is fresh. What the run
 // itself has asked for before it was interrupted does not count.
-func (r *run) skipping(calls []plan.Call) func(state.Task, time.Time) {
+func (r *run) skipping(calls []plan.Call) func(queue.Task, time.Time) {
 	if len(calls) == 0 {
 		return nil // a watch has no hits, and hits have no watch
 	}
@@ -96,7 +100,7 @@ func (r *run) skipping(calls []plan.Call) func(state.Task, time.Time) {
 	for _, call := range calls {
 		ages[call.Op] = call.RefreshAfter
 	}
-	return func(task state.Task, learned time.Time) {
+	return func(task queue.Task, learned time.Time) {
 		if learned.Before(r.row.Started) {
 			r.fresh[ages[task.Op]]++
 		}
@@ -104,10 +108,10 @@ func (r *run) skipping(calls []plan.Call) func(state.Task, time.Time) {
 }
 
 // entities are ids in the place of hits.
-func entities(ids []string) iter.Seq[state.Hit] {
-	return func(yield func(state.Hit) bool) {
+func entities(ids []string) iter.Seq[runs.Hit] {
+	return func(yield func(runs.Hit) bool) {
 		for _, id := range ids {
-			if !yield(state.Hit{VideoID: id, ChannelID: id}) {
+			if !yield(runs.Hit{VideoID: id, ChannelID: id}) {
 				return
 			}
 		}
@@ -117,11 +121,11 @@ func entities(ids []string) iter.Seq[state.Hit] {
 // tasks are the calls that one line of `enrich` asks for: videos, or the channels
 // of those videos, each once. Neither hits nor ids repeat a video. What was received after
 // since is fresh.
-func (r *run) tasks(e plan.Call, best iter.Seq[state.Hit], since time.Time) iter.Seq[state.Task] {
-	return func(yield func(state.Task) bool) {
+func (r *run) tasks(e plan.Call, best iter.Seq[runs.Hit], since time.Time) iter.Seq[queue.Task] {
+	return func(yield func(queue.Task) bool) {
 		rank, channels := 0, map[string]bool{}
 		for hit := range best {
-			task := state.Task{
+			task := queue.Task{
 				Op: e.Op, Entity: hit.VideoID, Run: r.row.ID, Job: r.row.Job,
 				Value: e.Value - float64(rank)/1e6, MaxAge: time.Since(since),
 			}
@@ -156,7 +160,7 @@ func fatal(err error) bool {
 // perform makes one data call and settles its queue row in the transaction of the
 // answer. A thing that the service does not have is an answer too. The run that the
 // call is for may have ended long ago; the waiters are those under way.
-func (w *worker) perform(ctx context.Context, task *state.Task, waiters []*run) error {
+func (w *worker) perform(ctx context.Context, task *queue.Task, waiters []*run) error {
 	request, err := outlier.DataRequest(task.Op, task.Entity)
 	if err != nil {
 		return err
@@ -165,9 +169,9 @@ func (w *worker) perform(ctx context.Context, task *state.Task, waiters []*run) 
 		r.doing(fmt.Sprintf("%s %s", task.Op, task.Entity))
 	}
 	missing, wrong := false, error(nil)
-	_, err = w.fetch(ctx, request, state.Purchase{
+	_, err = w.fetch(ctx, request, ledger.Purchase{
 		Run: task.Run, Job: task.Job,
-		Commit: func(tx *state.Tx, kept state.Kept) error {
+		Commit: func(tx *store.Tx, kept ledger.Kept) error {
 			var err error
 			missing, wrong, err = w.settle(tx, task, kept)
 			return err
@@ -204,7 +208,7 @@ func (r *run) answered(op outlier.Operation, missing bool) {
 // settle notes what an answer says about the task's entity. An answer that says nothing
 // about it is wrong: it stays in the journal, and the task in the queue. A request that is
 // refused would be refused again.
-func (w *worker) settle(tx *state.Tx, task *state.Task, kept state.Kept) (missing bool, wrong, err error) {
+func (w *worker) settle(tx *store.Tx, task *queue.Task, kept ledger.Kept) (missing bool, wrong, err error) {
 	answer, retry := kept.Answer, time.Time{}
 	switch kind := kindOf(answer.Err); {
 	case answer.Err == nil:
@@ -214,19 +218,19 @@ func (w *worker) settle(tx *state.Tx, task *state.Task, kept state.Kept) (missin
 	case kind == outlier.NotFound:
 		missing = true
 	case kind == outlier.Invalid:
-		return false, nil, tx.Done(*task, kept.Response, true, answer.ReceivedAt.Add(refusedFor))
+		return false, nil, queue.Done(tx, *task, kept.Response, true, answer.ReceivedAt.Add(refusedFor))
 	default:
 		return false, nil, nil
 	}
 	if missing {
 		retry = answer.ReceivedAt.Add(missingFor)
 	}
-	return missing, nil, tx.Done(*task, kept.Response, missing, retry)
+	return missing, nil, queue.Done(tx, *task, kept.Response, missing, retry)
 }
 
 // judge reports whether a whole answer says that the service has none of what was asked about, or
 // why it says nothing: it must give a row, if a sink is to have any.
-func (w *worker) judge(task *state.Task, kept state.Kept) (missing bool, wrong error) {
+func (w *worker) judge(task *queue.Task, kept ledger.Kept) (missing bool, wrong error) {
 	body, err := kept.Body()
 	if err == nil && outlier.Empty(task.Op, task.Entity, body) {
 		return true, nil
@@ -242,9 +246,9 @@ func (w *worker) judge(task *state.Task, kept state.Kept) (missing bool, wrong e
 }
 
 // Judge is [state.Options.Judge], for one store.
-func Judge() func(*state.Entry) bool {
+func Judge() func(*journal.Entry) bool {
 	var decoder *schema.Decoder // which most commands have no need of
-	return func(e *state.Entry) bool {
+	return func(e *journal.Entry) bool {
 		if decoder == nil {
 			decoder = schema.NewDecoder(memory.DefaultAllocator)
 		}
@@ -254,11 +258,11 @@ func Judge() func(*state.Entry) bool {
 }
 
 // postpone leaves a failed call in the queue for later.
-func (w *worker) postpone(task *state.Task, cause error) error {
+func (w *worker) postpone(task *queue.Task, cause error) error {
 	now := time.Now()
 	retry := now.Add(failedPause * time.Duration(task.Attempts+1))
-	return w.engine.Store.Update(func(tx *state.Tx) error {
-		return tx.Fail(*task, now, cause.Error(), retry)
+	return w.engine.Store.DB.Update(func(tx *store.Tx) error {
+		return queue.Fail(tx, *task, now, cause.Error(), retry)
 	})
 }
 

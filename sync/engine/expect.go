@@ -6,7 +6,7 @@ import (
 	"outlierd/outlier"
 	"outlierd/sync/job"
 	"outlierd/sync/plan"
-	"outlierd/sync/state"
+	"outlierd/sync/runs"
 )
 
 // expectFrom is from how many earlier runs is drawn what to expect of the next one.
@@ -96,13 +96,13 @@ type sample struct {
 // their pages are the better ones: a run soon after another costs less than the one of
 // tomorrow.
 func (e *Engine) samples(spec *job.Spec) ([]sample, error) {
-	runs, err := e.Store.OwnRuns(spec.Name, expectFrom)
+	rows, err := e.Store.Runs.OwnRuns(spec.Name, expectFrom)
 	if err != nil {
 		return nil, err
 	}
 	var all, full []sample
-	for i := range runs {
-		run := &runs[i]
+	for i := range rows {
+		run := &rows[i]
 		if !run.Status.EndedWell() {
 			continue
 		}
@@ -127,19 +127,19 @@ func (e *Engine) samples(spec *job.Spec) ([]sample, error) {
 	return all, nil
 }
 
-func (e *Engine) sampleOf(run *state.Run, frozen plan.Frozen) (sample, error) {
+func (e *Engine) sampleOf(run *runs.Run, frozen plan.Frozen) (sample, error) {
 	s := sample{requests: run.Requests}
 	if frozen.Share != nil {
 		s.share = *frozen.Share
 	}
-	steps, err := e.Store.Steps(run.ID)
+	steps, err := e.Store.Runs.Steps(run.ID)
 	for i := range steps {
 		s.bought += e.bought(&steps[i])
 		s.reused = s.reused || steps[i].Reused > 0
 		if steps[i].Joined == 0 {
 			continue
 		}
-		scan, err := e.Store.ScanOf(steps[i].ID)
+		scan, err := e.Store.Runs.ScanOf(steps[i].ID)
 		if err != nil {
 			return s, err
 		}
@@ -149,7 +149,7 @@ func (e *Engine) sampleOf(run *state.Run, frozen plan.Frozen) (sample, error) {
 }
 
 // bought is what the pages of a step would cost today.
-func (e *Engine) bought(step *state.Step) outlier.Credits {
+func (e *Engine) bought(step *runs.Step) outlier.Credits {
 	if step.Op == outlier.OpStartScan {
 		if step.Began.IsZero() && step.Stop == "" || step.Joined != 0 {
 			return 0

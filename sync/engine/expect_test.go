@@ -7,7 +7,7 @@ import (
 
 	"outlierd/outlier"
 	"outlierd/sync/job"
-	"outlierd/sync/state"
+	"outlierd/sync/runs"
 )
 
 const expectedFile = `
@@ -34,9 +34,9 @@ func TestExpectationIsDrawnFromRunsLikeTheNext(t *testing.T) {
 		w.performed(job.Overrides{Pages: 1}, "one")
 		w.expected(4, 2, 0)
 		time.Sleep(day)
-		w.mustRun(state.OK)
+		w.mustRun(runs.OK)
 		w.expected(4, 2, 1)
-		if row := w.mustRun(state.OK); row.Credits != 0 {
+		if row := w.mustRun(runs.OK); row.Credits != 0 {
 			t.Fatalf("the pages of a moment ago were bought again for %d credits", row.Credits)
 		}
 		w.expected(4, 2, 1)
@@ -48,7 +48,7 @@ func TestExpectationOfAJobThatLivesOnTheJournal(t *testing.T) {
 	bare(t, expectedFile, func(w *workshop) {
 		w.performed(job.Overrides{}, "one")
 		w.use(strings.Replace(expectedFile, "  one:", "  two:", 1))
-		w.mustRun(state.OK)
+		w.mustRun(runs.OK)
 		w.expected(0, 0, 1)
 	})
 }
@@ -59,7 +59,7 @@ func TestExpectationKeepsToTheCaps(t *testing.T) {
 	for caps, want := range map[string][2]int{"per_month: 4": {0, 0}, "per_month: 6": {2, 1}, "per_month: 9": {4, 2}} {
 		file := strings.Replace(expectedFile, "pages: 2}", "pages: 2}, budget: {"+caps+"}", 1)
 		bare(t, file, func(w *workshop) {
-			w.mustRun(state.OK)
+			w.mustRun(runs.OK)
 			time.Sleep(7 * time.Hour) // what is in the journal would not be bought again
 			w.expected(outlier.Credits(want[0]), want[1], 1)
 		})

@@ -8,8 +8,10 @@ import (
 
 	"outlierd/outlier"
 	"outlierd/sync/job"
+	"outlierd/sync/ledger"
 	"outlierd/sync/plan"
-	"outlierd/sync/state"
+	"outlierd/sync/queue"
+	"outlierd/sync/runs"
 )
 
 // # Facts for a plan
@@ -89,11 +91,11 @@ func (e *Engine) addAsk(f *plan.Facts, spec *job.Spec, i int, d drawing) (err er
 		return err
 	}
 	if spec.SeedsFresh > 0 && len(ask.Seeds) > 0 {
-		bought, err := e.Store.Watermark(spec.Name, boughtKey(ask.Watermark))
+		bought, err := e.Store.Runs.Watermark(spec.Name, boughtKey(ask.Watermark))
 		if err != nil {
 			return err
 		}
-		if !bought.After(d.at.Add(state.Skew)) { // else by a clock that was wrong
+		if !bought.After(d.at.Add(ledger.Skew)) { // else by a clock that was wrong
 			f.Bought[ask.Watermark] = bought
 		}
 	}
@@ -103,12 +105,12 @@ func (e *Engine) addAsk(f *plan.Facts, spec *job.Spec, i int, d drawing) (err er
 		}
 	}
 	if d.share {
-		if f.Searched[ask.Watermark], err = e.Store.LastSearched(spec.Name, ask.Watermark); err != nil {
+		if f.Searched[ask.Watermark], err = e.Store.Runs.LastSearched(spec.Name, ask.Watermark); err != nil {
 			return err
 		}
 	}
 	if d.now && ask.Op == outlier.OpStartScan {
-		return e.addLive(f, i, &state.Step{Params: ask.Params.Encode()}, spec.Again)
+		return e.addLive(f, i, &runs.Step{Params: ask.Params.Encode()}, spec.Again)
 	}
 	return nil
 }
@@ -131,8 +133,8 @@ func (e *Engine) addPaging(f *plan.Facts, op outlier.Operation) error {
 }
 
 // addLive adds the scan of another step that a step would only repeat, if there is one.
-func (e *Engine) addLive(f *plan.Facts, ordinal int, step *state.Step, again bool) error {
-	live, err := e.Store.LiveScan(wishOf(step, again))
+func (e *Engine) addLive(f *plan.Facts, ordinal int, step *runs.Step, again bool) error {
+	live, err := e.Store.Runs.LiveScan(wishOf(step, again))
 	if err == nil && live != nil && live.ScanID != "" && live.Step != step.ID {
 		f.Live[ordinal] = live.ScanID
 	}
@@ -147,17 +149,17 @@ func (e *Engine) addCalls(f *plan.Facts, name string, frozen *plan.Frozen) (err 
 		}
 		return nil
 	}
-	if f.Queued, err = e.Store.Queued(state.Filter{Job: name}); err != nil {
+	if f.Queued, err = e.Store.Queue.Queued(queue.Filter{Job: name}); err != nil {
 		return err
 	}
 	now := time.Now()
 	at := frozen.JudgedAt(now)
 	for _, call := range frozen.Fetch {
 		since := frozen.FreshSince(call, now)
-		if f.Unasked[call.Op], err = e.Store.Unasked(name, call.Op, frozen.IDs, since, at); err != nil {
+		if f.Unasked[call.Op], err = e.Store.Queue.Unasked(name, call.Op, frozen.IDs, since, at); err != nil {
 			return err
 		}
-		if f.Fresh[call.Op], err = e.Store.Fresh(call.Op, frozen.IDs, since, at); err != nil {
+		if f.Fresh[call.Op], err = e.Store.Queue.Fresh(call.Op, frozen.IDs, since, at); err != nil {
 			return err
 		}
 	}
@@ -172,7 +174,7 @@ func (e *Engine) inputs(spec *job.Spec, d drawing) job.Inputs {
 			if e.Store == nil {
 				return time.Time{}, nil
 			}
-			last, err := e.Store.Watermark(spec.Name, key)
+			last, err := e.Store.Runs.Watermark(spec.Name, key)
 			return earlier(last, d.at), err
 		},
 		IDs: d.ids,
@@ -181,7 +183,7 @@ func (e *Engine) inputs(spec *job.Spec, d drawing) job.Inputs {
 
 // continued is the plan of a run that has begun, as far as its steps have come. calls adds
 // which data calls wait.
-func (e *Engine) continued(name string, frozen plan.Frozen, steps []state.Step, calls bool) (*plan.Plan, error) {
+func (e *Engine) continued(name string, frozen plan.Frozen, steps []runs.Step, calls bool) (*plan.Plan, error) {
 	f := e.terms()
 	f.Now = time.Now()
 	all := make([]plan.Step, len(steps))
@@ -210,7 +212,7 @@ func (e *Engine) continued(name string, frozen plan.Frozen, steps []state.Step, 
 }
 
 // plannedStep is a step of a run as package plan knows it.
-func plannedStep(s *state.Step, paid bool) plan.Step {
+func plannedStep(s *runs.Step, paid bool) plan.Step {
 	return plan.Step{
 		Ordinal: s.Ordinal, Op: s.Op, Item: s.Item, Queries: s.Queries, Seeds: s.Seeds,
 		Params: s.Params, Window: s.Window, Watermark: s.Watermark, Scan: s.Scan, Paid: paid,
@@ -219,11 +221,11 @@ func plannedStep(s *state.Step, paid bool) plan.Step {
 }
 
 // stepsOf are the steps of a plan as a run that has not begun has them on record.
-func stepsOf(p *plan.Plan) []state.Step {
-	all := make([]state.Step, len(p.Steps))
+func stepsOf(p *plan.Plan) []runs.Step {
+	all := make([]runs.Step, len(p.Steps))
 	for i := range p.Steps {
 		s := &p.Steps[i]
-		all[i] = state.Step{
+		all[i] = runs.Step{
 			Ordinal: s.Ordinal, Op: s.Op, Item: s.Item, Queries: s.Queries, Seeds: s.Seeds,
 			Params: s.Params, Window: s.Window, Watermark: s.Watermark, Total: -1, Stop: s.Stop, Left: s.Left,
 		}
@@ -232,7 +234,7 @@ func stepsOf(p *plan.Plan) []state.Step {
 }
 
 // priceOf is what one call of a step costs by the configured prices.
-func (e *Engine) priceOf(step *state.Step) outlier.Credits {
+func (e *Engine) priceOf(step *runs.Step) outlier.Credits {
 	return plan.Price(e.Config.Service.Prices, step.Op, step.Params)
 }
 

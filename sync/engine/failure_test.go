@@ -10,8 +10,9 @@ import (
 	"outlierd/outlier"
 	"outlierd/outlier/simulator"
 	"outlierd/sync/job"
+	"outlierd/sync/ledger"
 	"outlierd/sync/plan"
-	"outlierd/sync/state"
+	"outlierd/sync/runs"
 )
 
 func TestFailedCallsStayQueuedAndTheRunIsPartial(t *testing.T) {
@@ -19,12 +20,12 @@ func TestFailedCallsStayQueuedAndTheRunIsPartial(t *testing.T) {
 		for range plan.Attempts {
 			w.service.FailNext(outlier.OpComments, simulator.GatewayPage)
 		}
-		row := w.mustRun(state.Partial)
+		row := w.mustRun(runs.Partial)
 		if row.Failures != 1 {
 			t.Errorf("%d failures, want 1", row.Failures)
 		}
 		time.Sleep(time.Hour)
-		w.mustRun(state.OK)
+		w.mustRun(runs.OK)
 		if got := w.count("select count(distinct video_id) from comment_counts"); got < 3 {
 			t.Errorf("comments of %d videos, want those of all 3", got)
 		}
@@ -50,13 +51,13 @@ func TestOutageLeavesARunByHandPartial(t *testing.T) {
 			bare(t, jobsFile, func(w *workshop) {
 				well := w.wire
 				w.wire = outage(well)
-				row := w.mustRun(state.Partial)
+				row := w.mustRun(runs.Partial)
 				if !strings.Contains(row.Error, name) || !strings.Contains(row.Error, "calls stay queued") || row.Pages != 2 {
 					t.Errorf("error %q with %d pages; want both pages, and that calls stay queued as they are %s", row.Error, row.Pages, name)
 				}
 				w.wire = well
 				time.Sleep(time.Hour)
-				if next := w.mustRun(state.OK); next.ID == row.ID || next.Credits != 0 || w.calls(outlier.OpComments) != 3 {
+				if next := w.mustRun(runs.OK); next.ID == row.ID || next.Credits != 0 || w.calls(outlier.OpComments) != 3 {
 					t.Errorf("run %+v with %d calls for comments; want a new one whose pages the journal has, and the calls made", next, w.calls(outlier.OpComments))
 				}
 			})
@@ -75,11 +76,11 @@ func TestFirewallIsNotTakenForTheService(t *testing.T) {
 			_, err := well.RoundTrip(r)
 			return page(http.StatusForbidden, "text/html", "<html>denied</html>"), err
 		})
-		if row, err := w.run(); err == nil || row.Status != state.Failed || asked != 1 || row.Credits != 2 {
+		if row, err := w.run(); err == nil || row.Status != runs.Failed || asked != 1 || row.Credits != 2 {
 			t.Errorf("%d calls, run %+v, error %v; want one call whose price is held", asked, row, err)
 		}
 		w.wire = well
-		w.mustRun(state.OK)
+		w.mustRun(runs.OK)
 	})
 }
 
@@ -101,9 +102,9 @@ func TestAddressThatIsNotTheServicesStopsAtOnce(t *testing.T) {
 					t.Errorf("%d requests, error %v; want one request, and what is wrong", asked, err)
 				}
 				w.inspect(func(e *Engine) {
-					runs, err := e.Store.Runs(of, 0)
-					if err != nil || len(runs) != 1 || runs[0].Status != state.Failed || runs[0].Credits != 0 {
-						t.Errorf("on record are %+v (%v), want one failed run without a credit", runs, err)
+					rows, err := e.Store.Runs.List(of, 0)
+					if err != nil || len(rows) != 1 || rows[0].Status != runs.Failed || rows[0].Credits != 0 {
+						t.Errorf("on record are %+v (%v), want one failed run without a credit", rows, err)
 					}
 				})
 			})
@@ -115,7 +116,7 @@ func TestAddressThatIsNotTheServicesStopsAtOnce(t *testing.T) {
 // page that knows no such path is a failure of today, and holds the price of one attempt.
 func TestPageOfAServerThatIsNotTheServiceIsAskedForOnce(t *testing.T) {
 	bare(t, jobsFile, func(w *workshop) {
-		w.mustRun(state.OK)
+		w.mustRun(runs.OK)
 		well, asked := w.wire, 0
 		w.wire = roundTripper(func(r *http.Request) (*http.Response, error) {
 			asked++
@@ -128,7 +129,7 @@ func TestPageOfAServerThatIsNotTheServiceIsAskedForOnce(t *testing.T) {
 			t.Errorf("%d requests, run %+v, error %v; want one whose price is held", asked, row, err)
 		}
 		w.wire = well
-		w.mustRun(state.OK)
+		w.mustRun(runs.OK)
 	})
 }
 
@@ -146,7 +147,7 @@ func TestRefusalsOfAnyShapeAreRefunded(t *testing.T) {
 			connect(r)
 			return page(http.StatusTooManyRequests, "text/html", body), nil
 		})
-		if row := w.mustRun(state.OK); row.Credits != 4 || row.Refunded != 8 {
+		if row := w.mustRun(runs.OK); row.Credits != 4 || row.Refunded != 8 {
 			t.Errorf("%d credits spent and %d refunded; want those of two pages, and four refusals", row.Credits, row.Refunded)
 		}
 	})
@@ -156,7 +157,7 @@ func TestRefusalsOfAnyShapeAreRefunded(t *testing.T) {
 func TestAnswersLostOnTheWireAreHeld(t *testing.T) {
 	bubble(t, jobsFile, func(w *workshop) {
 		w.service.FailNext(outlier.OpSearch, simulator.DropAnswer)
-		row := w.mustRun(state.OK)
+		row := w.mustRun(runs.OK)
 		if row.Credits != 6 {
 			t.Errorf("the run holds %d credits, want 6: two pages and an answer that was lost", row.Credits)
 		}
@@ -202,7 +203,7 @@ func TestFailuresThatPassAreContinued(t *testing.T) {
 					w.service.FailNext(outlier.OpSearch, test.fault)
 				}
 				row, err := w.run()
-				if err == nil || row.Status != state.Failed || !strings.Contains(err.Error(), test.message) {
+				if err == nil || row.Status != runs.Failed || !strings.Contains(err.Error(), test.message) {
 					t.Fatalf("status %s, error %v; want a failure that says %q", row.Status, err, test.message)
 				}
 				if row.Credits != test.held {
@@ -212,7 +213,7 @@ func TestFailuresThatPassAreContinued(t *testing.T) {
 					w.service = simulator.New(simulator.Options{Seed: 1, Key: testKey})
 					w.wire = w.service.Transport()
 				}
-				next := w.mustRun(state.OK)
+				next := w.mustRun(runs.OK)
 				if next.ID != row.ID || next.Credits != test.held+4 {
 					t.Errorf("run %s holds %d credits, want run %s to go on and hold %d", next.ID, next.Credits, row.ID, test.held+4)
 				}
@@ -228,21 +229,21 @@ func TestFailuresThatPassAreContinued(t *testing.T) {
 func TestServiceOutOfCreditsPausesTheRun(t *testing.T) {
 	bubble(t, jobsFile, func(w *workshop) {
 		w.service.FailNext(outlier.OpSearch, simulator.NoCredits)
-		row := w.mustRun(state.PausedBudget)
+		row := w.mustRun(runs.PausedBudget)
 		if row.Credits != 0 || !strings.Contains(row.Error, "budget resume") {
 			t.Errorf("%d credits, error %q; want none, and the remedy", row.Credits, row.Error)
 		}
 		calls := w.service.Books().Total.Calls
-		if again := w.mustRun(state.PausedBudget); again.ID != row.ID || strings.Contains(again.Error, "search: search") || w.service.Books().Total.Calls != calls {
+		if again := w.mustRun(runs.PausedBudget); again.ID != row.ID || strings.Contains(again.Error, "search: search") || w.service.Books().Total.Calls != calls {
 			t.Errorf("the refusal stands until the cycle turns, and %d calls were made", w.service.Books().Total.Calls-calls)
 		}
 		e, stop := w.open()
-		err := e.lift(state.LatchCredits)
+		err := e.lift(ledger.BlockCredits)
 		stop()
 		if err != nil {
 			t.Fatal(err)
 		}
-		if next := w.mustRun(state.OK); next.ID != row.ID {
+		if next := w.mustRun(runs.OK); next.ID != row.ID {
 			t.Error("the next run did not continue the paused one")
 		}
 	})
@@ -260,13 +261,13 @@ jobs:
 	bare(t, file, func(w *workshop) {
 		time.Sleep(3 * 24 * time.Hour)
 		w.service.FailNext(outlier.OpSearch, simulator.NoCredits)
-		runs := w.serve(20 * time.Hour)
+		rows := w.serve(20 * time.Hour)
 		if calls := w.service.Books().Operations[outlier.OpSearch].Calls; calls != 1 {
 			t.Errorf("%d searches were sent on the first day, want the one that was refused", calls)
 		}
 		w.serve(10 * time.Hour)
 		if spent := w.service.Books().Total.Spent(); spent == 0 {
-			t.Errorf("nothing was bought after a day; the first runs were %+v", runs[:2])
+			t.Errorf("nothing was bought after a day; the first runs were %+v", rows[:2])
 		}
 	})
 }
@@ -276,7 +277,7 @@ func TestRefusalForThePaceIsWaitedOut(t *testing.T) {
 	bubble(t, jobsFile, func(w *workshop) {
 		w.service.FailNext(outlier.OpSearch, simulator.RateLimited)
 		w.service.FailNext(outlier.OpComments, simulator.RateLimited)
-		row := w.mustRun(state.OK)
+		row := w.mustRun(runs.OK)
 		if row.Credits != 4 || row.Failures != 0 {
 			t.Errorf("%d credits and %d failures, want 4 and none", row.Credits, row.Failures)
 		}

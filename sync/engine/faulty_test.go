@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"outlierd/schema"
-	"outlierd/sync/state"
+	"outlierd/sync/runs"
 )
 
 // altering lets a test change the bodies of answers on their way.
@@ -46,7 +46,7 @@ func TestOneBadValueCostsNoPage(t *testing.T) {
 			at = bytes.LastIndex(body, title) + len(title)
 			return append(body[:at:at], append(bytes.Repeat([]byte("x"), 5<<20), body[at:]...)...)
 		})
-		row := w.mustRun(state.OK)
+		row := w.mustRun(runs.OK)
 		if row.Hits != 40 || w.spent() != 2 {
 			t.Errorf("%d hits for %d credits, want 40 for 2", row.Hits, w.spent())
 		}
@@ -62,12 +62,12 @@ func TestOneBadValueCostsNoPage(t *testing.T) {
 			}
 		}
 		w.inspect(func(e *Engine) {
-			for entry, err := range e.Store.Journal(0) {
+			for entry, err := range e.Store.Journal.After(0) {
 				if err != nil || !bytes.Contains(entry.Body, []byte(`"title":"`+"\xff")) || len(entry.Body) < 5<<20 {
 					t.Errorf("answer %d is not as it came (%d bytes), %v", entry.ID, len(entry.Body), err)
 				}
 			}
-			drift, err := e.Store.Drift()
+			drift, err := e.Store.Journal.Drift()
 			var told []string
 			for _, d := range drift {
 				told = append(told, d.Path+" "+d.Problem)
@@ -94,16 +94,16 @@ func TestEchoedKeyIsKeptNowhere(t *testing.T) {
 			echo := `"request":{"Authorization":["Api-Key ` + strings.Join(spelled, `","`) + `"]},"id":`
 			return bytes.Replace(body, []byte(`"id":`), []byte(echo), 2)
 		})
-		w.mustRun(state.Partial)
+		w.mustRun(runs.Partial)
 		told := strings.Join(w.rows("select extra from outliers where extra is not null"), " ") +
 			strings.Join(w.rows("select error from ops.runs where error is not null"), " ")
 		w.inspect(func(e *Engine) {
-			for entry, err := range e.Store.Journal(0) {
+			for entry, err := range e.Store.Journal.After(0) {
 				if told += string(entry.Body); err != nil || entry.Size == 0 {
 					t.Errorf("answer %d has %d bytes, %v", entry.ID, entry.Size, err)
 				}
 			}
-			drift, err := e.Store.Drift()
+			drift, err := e.Store.Journal.Drift()
 			if err != nil {
 				t.Fatal(err)
 			}

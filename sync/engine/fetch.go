@@ -10,8 +10,9 @@ import (
 	"time"
 
 	"outlierd/outlier"
+	"outlierd/sync/journal"
+	"outlierd/sync/ledger"
 	"outlierd/sync/plan"
-	"outlierd/sync/state"
 )
 
 // How often a call is attempted, and how long apart. A refusal for the rate limit
@@ -24,8 +25,8 @@ const (
 // has received an answer that nothing has followed from yet. A repeated paid
 // request reserves its price anew: an attempt whose answer was lost stays in the
 // books as unknown, because nothing proves that it was not charged.
-func (w *worker) fetch(ctx context.Context, r *outlier.Request, p state.Purchase) (*outlier.Answer, error) {
-	if answer, err := w.engine.Store.TakeUp(p, r); answer != nil || err != nil {
+func (w *worker) fetch(ctx context.Context, r *outlier.Request, p ledger.Purchase) (*outlier.Answer, error) {
+	if answer, err := w.engine.Store.Ledger.TakeUp(p, r); answer != nil || err != nil {
 		return answer, err
 	}
 	attempts, refusals := 0, 0
@@ -69,7 +70,7 @@ func (w *worker) fetch(ctx context.Context, r *outlier.Request, p state.Purchase
 
 // anotherOf refuses another attempt to a run that has made all its requests, unless the
 // call is about a scan that was paid for.
-func (w *worker) anotherOf(p state.Purchase, r *outlier.Request) error {
+func (w *worker) anotherOf(p ledger.Purchase, r *outlier.Request) error {
 	for _, run := range w.runs {
 		if run.row.ID == cmp.Or(w.charged, p.Run) && p.FromHold == 0 && r.Op() != outlier.OpScan {
 			return run.allowed()
@@ -79,11 +80,11 @@ func (w *worker) anotherOf(p state.Purchase, r *outlier.Request) error {
 }
 
 // once makes one attempt, unless it is known what the service would say.
-func (w *worker) once(ctx context.Context, r *outlier.Request, p state.Purchase) (*outlier.Answer, error) {
+func (w *worker) once(ctx context.Context, r *outlier.Request, p ledger.Purchase) (*outlier.Answer, error) {
 	if err := w.refused(r); err != nil {
 		return nil, err
 	}
-	answer, err := w.engine.Client.Do(ctx, r, w.engine.Store.Meter(p))
+	answer, err := w.engine.Client.Do(ctx, r, w.engine.Store.Ledger.Meter(p))
 	if answer != nil && !answer.SentAt.IsZero() {
 		run := cmp.Or(w.charged, p.Run)
 		if _, underWay := w.made[run]; underWay {
@@ -121,11 +122,11 @@ func (w *worker) refused(r *outlier.Request) error {
 
 // needsRoom reports whether a call has to fit into what a period leaves: one whose price
 // was set aside before has counted since.
-func (w *worker) needsRoom(r *outlier.Request, p state.Purchase) (bool, error) {
+func (w *worker) needsRoom(r *outlier.Request, p ledger.Purchase) (bool, error) {
 	if !r.Paid() || p.FromHold == 0 {
 		return r.Paid(), nil
 	}
-	rest, err := w.engine.Store.HoldOf(p.FromHold)
+	rest, err := w.engine.Store.Ledger.HoldOf(p.FromHold)
 	return rest < r.Price(), err
 }
 
@@ -178,7 +179,7 @@ func backoff(attempts int) time.Duration {
 // learn puts on record what the limiter believes, when that has changed.
 func (e *Engine) learn() error {
 	now := e.Pace.Status()
-	belief := state.Limit{Limit: int64(now.Limit), Window: now.Window, Foreign: int64(now.Foreign)}
+	belief := journal.Limit{Limit: int64(now.Limit), Window: now.Window, Foreign: int64(now.Foreign)}
 	if belief == e.believed {
 		return nil
 	}
@@ -187,7 +188,7 @@ func (e *Engine) learn() error {
 	}
 	e.believed = belief
 	belief.Remaining, belief.Reset = int64(now.Remaining), now.Reset
-	return e.Store.LearnLimit(belief)
+	return e.Store.Journal.LearnLimit(belief)
 }
 
 // kindOf is the kind of a service error, or "" for errors of other making: where the

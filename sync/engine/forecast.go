@@ -8,10 +8,11 @@ import (
 	"time"
 
 	"outlierd/outlier"
-	"outlierd/sync/credit"
 	"outlierd/sync/job"
+	"outlierd/sync/ledger"
 	"outlierd/sync/plan"
-	"outlierd/sync/state"
+	"outlierd/sync/queue"
+	"outlierd/sync/runs"
 )
 
 // Forecast is what would happen from now to the turn of the billing cycle, as far as
@@ -57,7 +58,7 @@ type JobForecast struct {
 	Due       []time.Time      `json:"due,omitempty"`              // the next three
 	Runs      int              `json:"runs"`                       // due before the cycle turns
 	Continues string           `json:"continues,omitempty"`        // the run that it goes on with; all below is what that one has left
-	Standing  state.Status     `json:"continues_status,omitempty"` // how that run stands
+	Standing  runs.Status      `json:"continues_status,omitempty"` // how that run stands
 	Searches  []SearchForecast `json:"searches,omitempty"`
 	Calls     int              `json:"calls,omitempty"`        // of a watch: data calls to make
 	Fresh     int              `json:"fresh,omitempty"`        // of a watch: ids times kinds of data that need no call
@@ -124,7 +125,7 @@ func (e *Engine) Forecast(ctx context.Context, names ...string) (*Forecast, erro
 	if f.Refused, err = e.refusals(); err != nil {
 		return nil, err
 	}
-	from, turn := credit.CycleBounds(e.Store.ServiceTime(), e.Config.Timezone, e.Config.Budget.Renews)
+	from, turn := ledger.CycleBounds(e.Store.Ledger.ServiceTime(), e.Config.Timezone, e.Config.Budget.Renews)
 	f.Cycle.From, f.Cycle.To = from, turn
 	d := &demands{calendar: plan.NewCalendar(e.Config, now, turn)}
 	for i := range e.Config.Jobs {
@@ -192,26 +193,26 @@ func (e *Engine) jobLeft(spec *job.Spec) (outlier.Credits, error) {
 	if spec.Budget.PerMonth == nil {
 		return math.MaxInt64, nil
 	}
-	cycle := credit.Cycle(e.Store.ServiceTime(), e.Config.Timezone, e.Config.Budget.Renews)
-	held, err := e.Store.Held(credit.Cap{Scope: credit.JobMonth, Period: credit.JobCycle(spec.Name, cycle)})
+	cycle := ledger.Cycle(e.Store.Ledger.ServiceTime(), e.Config.Timezone, e.Config.Budget.Renews)
+	held, err := e.Store.Ledger.Held(ledger.Cap{Scope: ledger.ScopeJobMonth, Period: ledger.JobCycle(spec.Name, cycle)})
 	return max(0, *spec.Budget.PerMonth-held), err
 }
 
 // daysLeave is what the cap of a day leaves until the cycle turns.
 func (e *Engine) daysLeave(c *CycleForecast) (outlier.Credits, error) {
-	most, now := e.Config.Budget.PerDay, e.Store.ServiceTime()
+	most, now := e.Config.Budget.PerDay, e.Store.Ledger.ServiceTime()
 	if most == nil {
 		return math.MaxInt64, nil
 	}
-	today, err := e.Store.Held(credit.Cap{Scope: credit.AllDay, Period: credit.Day(now, e.Config.Timezone)})
+	today, err := e.Store.Ledger.Held(ledger.Cap{Scope: ledger.ScopeDay, Period: ledger.Day(now, e.Config.Timezone)})
 	days := outlier.Credits((c.To.Sub(now) + 24*time.Hour - 1) / (24 * time.Hour))
 	return max(0, days**most-today), err
 }
 
 // project says how the cycle ends if its runs go as earlier ones did.
 func (e *Engine) project(c *CycleForecast) error {
-	budget, now := e.Config.Budget, e.Store.ServiceTime()
-	balance, err := e.Store.Balance(credit.Cap{Scope: credit.AllMonth, Period: credit.Cycle(now, e.Config.Timezone, budget.Renews)})
+	budget, now := e.Config.Budget, e.Store.Ledger.ServiceTime()
+	balance, err := e.Store.Ledger.Balance(ledger.Cap{Scope: ledger.ScopeMonth, Period: ledger.Cycle(now, e.Config.Timezone, budget.Renews)})
 	if err != nil {
 		return err
 	}
@@ -262,8 +263,8 @@ func (e *Engine) forecast(ctx context.Context, spec *job.Spec, now time.Time, d 
 
 // continuation is what the run that a job goes on with has left. Those after it begin anew;
 // if it is not known what they ask for, they are taken to cost as little as the rest.
-func (e *Engine) continuation(ctx context.Context, f *JobForecast, spec *job.Spec, old *state.Run, now time.Time) (*plan.Plan, error) {
-	spent, err := e.Store.Spent(old.ID)
+func (e *Engine) continuation(ctx context.Context, f *JobForecast, spec *job.Spec, old *runs.Run, now time.Time) (*plan.Plan, error) {
+	spent, err := e.Store.Ledger.Spent(old.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -356,17 +357,17 @@ func (e *Engine) cuts(f *JobForecast, spec *job.Spec, frozen plan.Frozen) error 
 		wanted += search.Credits
 	}
 	wanted = max(0, max(wanted, f.Worst.Credits)-f.aside)
-	run := &state.Run{ID: cmp.Or(f.Continues, "next"), Job: spec.Name}
-	at := e.Store.ServiceTime()
+	run := &runs.Run{ID: cmp.Or(f.Continues, "next"), Job: spec.Name}
+	at := e.Store.Ledger.ServiceTime()
 	if f.Continues == "" && len(f.Due) > 0 && f.Due[0].After(at) {
 		at = f.Due[0]
 	}
 	for _, c := range e.capsOf(run, frozen, spec.Budget)(at) {
-		held, err := e.Store.Held(c)
+		held, err := e.Store.Ledger.Held(c)
 		if err != nil {
 			return err
 		}
-		if c.Scope == credit.Run && frozen.Share != nil {
+		if c.Scope == ledger.ScopeRun && frozen.Share != nil {
 			continue // the share tells it
 		}
 		if leaves := max(0, c.Max-held); leaves < wanted {
@@ -388,15 +389,15 @@ func (e *Engine) orphans() ([]Orphan, error) {
 			continue
 		}
 		orphan := Orphan{Job: name}
-		marks, err := e.Store.Watermarks(name)
+		marks, err := e.Store.Runs.Watermarks(name)
 		if err != nil {
 			return nil, err
 		}
 		orphan.Watermarks = len(marks)
-		if orphan.Queued, err = e.Store.Queued(state.Filter{Job: name}); err != nil {
+		if orphan.Queued, err = e.Store.Queue.Queued(queue.Filter{Job: name}); err != nil {
 			return nil, err
 		}
-		old, err := e.Store.Unfinished(name)
+		old, err := e.Store.Runs.Unfinished(name)
 		if err != nil {
 			return nil, err
 		}
@@ -418,8 +419,8 @@ func (e *Engine) WorstCycle(ctx context.Context) (sum outlier.Credits, err error
 	calendar := plan.NewCalendar(e.Config, begin.Add(-time.Second), begin.AddDate(0, 0, 31))
 	for i := range e.Config.Jobs {
 		spec := &e.Config.Jobs[i]
-		runs := calendar.Runs(spec, begin.Add(-time.Second))
-		if spec.Disabled || runs == 0 {
+		rows := calendar.Runs(spec, begin.Add(-time.Second))
+		if spec.Disabled || rows == 0 {
 			continue
 		}
 		cost, _, err := e.WorstCaseLater(ctx, spec)
@@ -429,7 +430,7 @@ func (e *Engine) WorstCycle(ctx context.Context) (sum outlier.Credits, err error
 		if err != nil {
 			continue // it cannot run, which is said elsewhere
 		}
-		all := outlier.Credits(runs) * cost.Credits
+		all := outlier.Credits(rows) * cost.Credits
 		if most := spec.Budget.PerMonth; most != nil {
 			all = min(all, *most)
 		}

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"outlierd/outlier"
-	"outlierd/sync/state"
+	"outlierd/sync/runs"
 )
 
 // unsettled says of a run that goes on what it waits for if that is a person's word on
@@ -14,7 +14,7 @@ func (e *Engine) unsettled(f *JobForecast) error {
 	if f.Continues == "" {
 		return nil
 	}
-	steps, err := e.Store.Steps(f.Continues)
+	steps, err := e.Store.Runs.Steps(f.Continues)
 	if err != nil {
 		return err
 	}
@@ -27,11 +27,11 @@ func (e *Engine) unsettled(f *JobForecast) error {
 		if steps[i].Op != outlier.OpStartScan {
 			continue
 		}
-		scan, err := e.Store.ScanOf(steps[i].ID)
+		scan, err := e.Store.Runs.ScanOf(steps[i].ID)
 		if err != nil {
 			return err
 		}
-		if scan != nil && scan.State == state.ScanUnknown {
+		if scan != nil && scan.State == runs.ScanUnknown {
 			waits = append(waits, fmt.Sprintf("a scan of %q may have been started: %s", scan.Queries, settling(scan)))
 		}
 	}

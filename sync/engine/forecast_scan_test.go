@@ -12,7 +12,7 @@ import (
 
 	"outlierd/outlier"
 	"outlierd/outlier/simulator"
-	"outlierd/sync/state"
+	"outlierd/sync/runs"
 )
 
 const underWayFile = `
@@ -49,7 +49,7 @@ func TestForecastWithAScanUnderWay(t *testing.T) {
 				defer stop()
 				test.until(w, stop)
 				w.inspect(func(e *Engine) {
-					if row, err := e.Run(ctx, w.config.Job("niche"), Manual, time.Time{}); err == nil || row.Status != state.Interrupted {
+					if row, err := e.Run(ctx, w.config.Job("niche"), Manual, time.Time{}); err == nil || row.Status != runs.Interrupted {
 						t.Fatalf("the run that was left is %v, %v", row, err)
 					}
 				})
@@ -102,7 +102,7 @@ func TestForecastOfAScanThatNobodyKnowsOf(t *testing.T) {
 			time.AfterFunc(20*time.Minute, stop)
 			w.inspect(func(e *Engine) {
 				row, err := e.Run(ctx, w.config.Job("niche"), Manual, time.Time{})
-				if err == nil || row.Status != state.Interrupted {
+				if err == nil || row.Status != runs.Interrupted {
 					t.Fatalf("the run that was left is %v, %v", row, err)
 				}
 			})

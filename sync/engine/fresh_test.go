@@ -12,7 +12,7 @@ import (
 
 	"outlierd/outlier"
 	"outlierd/sync/job"
-	"outlierd/sync/state"
+	"outlierd/sync/runs"
 )
 
 // namingFile has a job that names channels, one that keeps what it has for a week, and one
@@ -32,11 +32,11 @@ jobs:
 func (w *workshop) naming(only string) {
 	w.Helper()
 	w.use(`{version: 1, service: {url: "sim://", limit: 10/min}, jobs: {one: {search: {query: espresso}}}}`)
-	row := w.mustRun(state.OK)
+	row := w.mustRun(runs.OK)
 	var channels []string
 	video := ""
 	w.inspect(func(e *Engine) {
-		hits, err := e.Store.Best(row.ID, state.Choice{Most: 40, Desc: true})
+		hits, err := e.Store.Runs.Best(row.ID, runs.Choice{Most: 40, Desc: true})
 		if err != nil {
 			w.Fatal(err)
 		}
@@ -76,9 +76,9 @@ func TestWhatAJobNamesIsWantedEachTimeItIsDue(t *testing.T) {
 		bare(t, jobsFile, func(w *workshop) {
 			w.naming(name)
 			w.inspect(func(e *Engine) { w.see(e, name) })
-			runs := w.serve(24*time.Hour + time.Minute)
-			if got := w.fetched(map[outlier.Operation]int{}); len(runs) != 4 || !maps.Equal(got, want) {
-				t.Errorf("%s has asked for %v in %d runs of a day, want %v in 3", name, got, len(runs)-1, want)
+			rows := w.serve(24*time.Hour + time.Minute)
+			if got := w.fetched(map[outlier.Operation]int{}); len(rows) != 4 || !maps.Equal(got, want) {
+				t.Errorf("%s has asked for %v in %d runs of a day, want %v in 3", name, got, len(rows)-1, want)
 			}
 		})
 	}
@@ -182,7 +182,7 @@ jobs:
 		time.Sleep(2 * time.Minute)
 		skipped(false, map[time.Duration]int{day: 3, 3 * day: 4, 36500 * day: 2})
 		time.Sleep(25 * time.Hour)
-		row := w.mustRun(state.OK)
+		row := w.mustRun(runs.OK)
 		if row.Requests < 4 {
 			t.Errorf("%d requests a day later; want the details again", row.Requests)
 		}

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"outlierd/sync/state"
+	"outlierd/sync/runs"
 )
 
 // TestWhatIsGoneLeavesBothSinks: the comments of a video that has none any more, and the note
@@ -56,19 +56,19 @@ func TestWhatIsGoneLeavesBothSinks(t *testing.T) {
 				}
 			}
 		}
-		w.mustRun(state.OK)
+		w.mustRun(runs.OK)
 		few := "[" + other + "one " + other + "two"
 		check("at first", few+" "+id+"one "+id+"two]", "[2 2]", "["+other+" "+id+"]")
 		changed = true
 		time.Sleep(60 * day) // when a transcript that was missing is asked for again
-		w.mustRun(state.OK)
+		w.mustRun(runs.OK)
 		check("later", few+"]", "[0 2]", "["+other+"]")
 		for _, lost := range []string{"outliers.duckdb", "state/warehouse.duckdb", "parquet"} {
 			if err := os.RemoveAll(filepath.Join(w.data(), lost)); err != nil {
 				t.Fatal(err)
 			}
 		}
-		w.mustRun(state.OK)
+		w.mustRun(runs.OK)
 		check("rebuilt", few+"]", "[0 2]", "["+other+"]")
 	})
 }

@@ -12,7 +12,8 @@ import (
 	"outlierd/outlier/simulator"
 	"outlierd/sync/job"
 	"outlierd/sync/plan"
-	"outlierd/sync/state"
+	"outlierd/sync/queue"
+	"outlierd/sync/runs"
 )
 
 // sameFile has two jobs that scan for the same, in another order, and read it differently.
@@ -30,7 +31,7 @@ jobs:
 `
 
 // runOf performs a job for a while, or to its end.
-func (w *workshop) runOf(name string, d time.Duration, change job.Overrides) (row *state.Run, err error) {
+func (w *workshop) runOf(name string, d time.Duration, change job.Overrides) (row *runs.Run, err error) {
 	w.Helper()
 	w.inspect(func(e *Engine) {
 		spec := *w.config.Job(name)
@@ -61,19 +62,19 @@ func TestRunsThatWantTheSameScanShareIt(t *testing.T) {
 		})
 		time.Sleep(23 * time.Hour)
 		w.inspect(func(e *Engine) { w.see(e, "first", "second") })
-		runs := w.serve(90 * time.Minute)
-		if len(runs) != 2 || runs[0].Status != state.Interrupted || runs[1].Status != state.Interrupted {
-			t.Fatalf("runs %+v; want two that wait", runs)
+		rows := w.serve(90 * time.Minute)
+		if len(rows) != 2 || rows[0].Status != runs.Interrupted || rows[1].Status != runs.Interrupted {
+			t.Fatalf("runs %+v; want two that wait", rows)
 		}
-		runs = w.serve(90 * time.Minute) // another process
-		if len(runs) != 2 || len(w.started()) != 1 || w.spent() != 50+6+2 {
-			t.Fatalf("%d runs, %d scans and %d credits; want 2, 1 and 58", len(runs), len(w.started()), w.spent())
+		rows = w.serve(90 * time.Minute) // another process
+		if len(rows) != 2 || len(w.started()) != 1 || w.spent() != 50+6+2 {
+			t.Fatalf("%d runs, %d scans and %d credits; want 2, 1 and 58", len(rows), len(w.started()), w.spent())
 		}
 		for i, want := range []struct {
 			pages   int64
 			credits outlier.Credits
 		}{{3, 56}, {1, 2}} {
-			if r := runs[i]; r.Status != state.OK || r.Pages != want.pages || r.Credits != want.credits {
+			if r := rows[i]; r.Status != runs.OK || r.Pages != want.pages || r.Credits != want.credits {
 				t.Errorf("the run of %s ended as %s with %d pages for %d credits, want %d for %d", r.Job, r.Status, r.Pages, r.Credits, want.pages, want.credits)
 			}
 		}
@@ -107,7 +108,7 @@ func TestRunThatJoinsSetsAsideWhatReadingCosts(t *testing.T) {
 		})
 		full := new(outlier.Credits(57)) // 50 are spent and 6 set aside
 		w.config.Budget.PerDay = full
-		if row, _ := w.runOf("second", time.Hour, job.Overrides{}); row.Status != state.PausedBudget || !strings.Contains(row.Error, "reading the scan may cost 2") {
+		if row, _ := w.runOf("second", time.Hour, job.Overrides{}); row.Status != runs.PausedBudget || !strings.Contains(row.Error, "reading the scan may cost 2") {
 			t.Errorf("without room for reading the run ended as %s: %s", row.Status, row.Error)
 		}
 		w.config.Budget.PerDay = new(outlier.Credits(58))
@@ -120,7 +121,7 @@ func TestRunThatJoinsSetsAsideWhatReadingCosts(t *testing.T) {
 			}
 		})
 		for _, name := range []string{"second", "first"} {
-			if row, err := w.runOf(name, 2*time.Hour, job.Overrides{}); err != nil || row.Status != state.OK {
+			if row, err := w.runOf(name, 2*time.Hour, job.Overrides{}); err != nil || row.Status != runs.OK {
 				t.Errorf("the run of %s ended as %s: %v", name, row.Status, err)
 			}
 		}
@@ -137,7 +138,7 @@ func TestScanIsJoinedWhenTheRunBegins(t *testing.T) {
 		w.renew(anHour)
 		_, _ = w.runOf("first", 10*time.Minute, job.Overrides{})
 		w.inspect(func(e *Engine) {
-			s, err := e.newWorker(w.ctx, state.Filter{})
+			s, err := e.newWorker(w.ctx, queue.Filter{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -206,7 +207,7 @@ func TestOnlyAPersonBuysASecondScan(t *testing.T) {
 			t.Errorf("%d scans after a person has asked for another, want 2", len(w.started()))
 		}
 		for _, name := range []string{"first", "second"} {
-			if row, err := w.runOf(name, 2*time.Hour, job.Overrides{}); err != nil || row.Status != state.OK {
+			if row, err := w.runOf(name, 2*time.Hour, job.Overrides{}); err != nil || row.Status != runs.OK {
 				t.Errorf("the run of %s ended as %s: %v", name, row.Status, err)
 			}
 		}
@@ -250,11 +251,11 @@ func TestValuesThatOnlyFilterTheReadingShareOneScan(t *testing.T) {
 				t.Errorf("it costs %d credits (%v), want 58", cost.Credits, err)
 			}
 		})
-		runs := w.serve(26 * time.Hour)
-		if len(runs) != 1 || runs[0].Status != state.OK || runs[0].Pages != 4 || w.spent() != 58 || len(w.started()) != 1 {
-			t.Errorf("runs %+v; %d credits for %d scans, want 58 for one", runs, w.spent(), len(w.started()))
+		rows := w.serve(26 * time.Hour)
+		if len(rows) != 1 || rows[0].Status != runs.OK || rows[0].Pages != 4 || w.spent() != 58 || len(w.started()) != 1 {
+			t.Errorf("runs %+v; %d credits for %d scans, want 58 for one", rows, w.spent(), len(w.started()))
 		}
-		for _, step := range w.steps(&runs[0]) {
+		for _, step := range w.steps(&rows[0]) {
 			if step.Scan != "" && !strings.Contains(step.Params, "type="+step.Item) {
 				t.Errorf("read for %q by %s", step.Item, step.Params)
 			}
@@ -268,7 +269,7 @@ func TestNothingIsPaidForWhatCouldNotBeRead(t *testing.T) {
 	bare(t, scanFile, func(w *workshop) {
 		w.renew(anHour)
 		w.inspect(func(e *Engine) {
-			s, err := e.newWorker(w.ctx, state.Filter{})
+			s, err := e.newWorker(w.ctx, queue.Filter{})
 			if err != nil {
 				t.Fatal(err)
 			}

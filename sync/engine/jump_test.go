@@ -6,8 +6,9 @@ import (
 
 	"outlierd/outlier/simulator"
 	"outlierd/sync/job"
+	"outlierd/sync/ledger"
 	"outlierd/sync/plan"
-	"outlierd/sync/state"
+	"outlierd/sync/runs"
 )
 
 // What was written down by a clock that was wrong.
@@ -26,7 +27,7 @@ func TestClockThatWasSetForwardGivesUpNoScan(t *testing.T) {
 		})
 		time.Sleep(40 * day)                               // the clock is set forward
 		w.wire = shifted{w.service.Transport(), -40 * day} // and only minutes have passed
-		if row := w.mustRun(state.OK); row.Credits != 56 || row.Pages != 3 {
+		if row := w.mustRun(runs.OK); row.Credits != 56 || row.Pages != 3 {
 			t.Errorf("%d credits and %d pages, want the scan to be read", row.Credits, row.Pages)
 		}
 		if got := len(w.started()); got != 1 {
@@ -50,11 +51,11 @@ func TestClockThatWasAheadKeepsNothingWaiting(t *testing.T) {
 				t.Errorf("on %s the job is due at %s by %s, want a day later", now, a.Due, a.Trigger)
 			}
 			r := &run{engine: e, worker: s.worker, plan: plan.Frozen{Scan: &job.Scan{PollMin: time.Minute, PollMax: 10 * time.Minute}}}
-			if next := r.lookDue(&state.Scan{NextPoll: now.Add(30 * day)}); next.Sub(now) > 10*time.Minute {
+			if next := r.lookDue(&runs.Scan{NextPoll: now.Add(30 * day)}); next.Sub(now) > 10*time.Minute {
 				t.Errorf("a scan is looked at on %s", next)
 			}
 			for ahead, want := range map[time.Duration]bool{time.Hour: true, probeAfter: true, 30 * day: false, -time.Hour: false} {
-				if got := stands(&state.Latched{Until: now.Add(ahead)}, now); got != want {
+				if got := stands(&ledger.Block{Until: now.Add(ahead)}, now); got != want {
 					t.Errorf("a refusal that ends %s ahead stands: %v", ahead, got)
 				}
 			}

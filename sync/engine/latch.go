@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"outlierd/outlier"
-	"outlierd/sync/credit"
-	"outlierd/sync/state"
+	"outlierd/sync/ledger"
+	"outlierd/sync/store"
 )
 
 // # Latches
@@ -25,7 +25,7 @@ const probeAfter = 24 * time.Hour
 
 // latched refuses a call in the service's name if a latch says what it would answer.
 func (w *worker) latched(r *outlier.Request) error {
-	latch, err := w.latchOf(state.LatchKey)
+	latch, err := w.latchOf(ledger.BlockKey)
 	if err == nil && latch != nil {
 		return &outlier.Error{Kind: outlier.Unauthorized, Op: r.Op(), Entity: r.Entity(),
 			Message: fmt.Sprintf("%s (refused %s; asked again when the key changes, or when you run or ask for something by hand)", latch.Reason, w.said(latch.Since))}
@@ -33,8 +33,8 @@ func (w *worker) latched(r *outlier.Request) error {
 	if err != nil || !r.Paid() {
 		return err
 	}
-	latch, err = w.latchOf(state.LatchCredits)
-	if err != nil || latch == nil || !stands(latch, w.engine.Store.ServiceTime()) {
+	latch, err = w.latchOf(ledger.BlockCredits)
+	if err != nil || latch == nil || !stands(latch, w.engine.Store.Ledger.ServiceTime()) {
 		return err
 	}
 	return &outlier.Error{Kind: outlier.NoCredits, Op: r.Op(),
@@ -43,8 +43,8 @@ func (w *worker) latched(r *outlier.Request) error {
 
 // stands reports whether a latch holds at a time. An end farther ahead than latches are set
 // for was set by a clock that was wrong.
-func stands(l *state.Latched, now time.Time) bool {
-	return l.Until.IsZero() || now.Before(l.Until) && l.Until.Sub(now) <= probeAfter+state.Skew
+func stands(l *ledger.Block, now time.Time) bool {
+	return l.Until.IsZero() || now.Before(l.Until) && l.Until.Sub(now) <= probeAfter+ledger.Skew
 }
 
 func (w *worker) said(t time.Time) string {
@@ -52,12 +52,12 @@ func (w *worker) said(t time.Time) string {
 }
 
 // latchOf is a latch of the key; nil if there is none, or a new key, which has none.
-func (w *worker) latchOf(which state.Latch) (*state.Latched, error) {
-	latch, err := w.engine.Store.Latch(which, w.engine.Client.Key.Fingerprint())
+func (w *worker) latchOf(which ledger.BlockKind) (*ledger.Block, error) {
+	latch, err := w.engine.Store.Ledger.Block(which, w.engine.Client.Key.Fingerprint())
 	if err != nil || latch == nil || !w.engine.rekeyed() {
 		return latch, err
 	}
-	return w.engine.Store.Latch(which, w.engine.Client.Key.Fingerprint())
+	return w.engine.Store.Ledger.Block(which, w.engine.Client.Key.Fingerprint())
 }
 
 // rekeyed takes up a new key and reports whether there is one. A file that cannot be read
@@ -86,28 +86,28 @@ func (e *Engine) rekeyed() bool {
 
 // latch remembers a refusal, and forgets the old one when a call was answered.
 func (w *worker) latch(r *outlier.Request, err error) error {
-	key, now := w.engine.Client.Key.Fingerprint(), w.engine.Store.ServiceTime()
-	return w.engine.Store.Update(func(tx *state.Tx) error {
+	key, now := w.engine.Client.Key.Fingerprint(), w.engine.Store.Ledger.ServiceTime()
+	return w.engine.Store.DB.Update(func(tx *store.Tx) error {
 		switch kind := kindOf(err); {
 		case kind == outlier.NoCredits:
-			_, turn := credit.CycleBounds(now, w.engine.Config.Timezone, w.engine.Config.Budget.Renews)
+			_, turn := ledger.CycleBounds(now, w.engine.Config.Timezone, w.engine.Config.Budget.Renews)
 			until := now.Add(probeAfter)
 			if turn.Before(until) {
 				until = turn
 			}
-			return tx.SetLatch(state.LatchCredits, key, refusal(err), until)
+			return ledger.SetBlock(tx, ledger.BlockCredits, key, refusal(err), until)
 		case kind == outlier.Unauthorized:
-			return tx.SetLatch(state.LatchKey, key, refusal(err), time.Time{})
+			return ledger.SetBlock(tx, ledger.BlockKey, key, refusal(err), time.Time{})
 		case err == nil && r.Paid():
-			return errors.Join(tx.Unlatch(state.LatchCredits, key), tx.Unlatch(state.LatchClock, ""))
+			return errors.Join(ledger.LiftBlock(tx, ledger.BlockCredits, key), ledger.LiftBlock(tx, ledger.BlockClock, ""))
 		}
 		return nil
 	})
 }
 
 // lift forgets a refusal of the key.
-func (e *Engine) lift(l state.Latch) error {
-	return e.Store.Update(func(tx *state.Tx) error { return tx.Unlatch(l, e.Client.Key.Fingerprint()) })
+func (e *Engine) lift(l ledger.BlockKind) error {
+	return e.Store.DB.Update(func(tx *store.Tx) error { return ledger.LiftBlock(tx, l, e.Client.Key.Fingerprint()) })
 }
 
 // refusal is what the service said, without the call that it said it to.

@@ -6,7 +6,7 @@ import (
 	"outlierd/outlier"
 	"outlierd/sync/job"
 	"outlierd/sync/plan"
-	"outlierd/sync/state"
+	"outlierd/sync/runs"
 )
 
 // limitedFrom is how many runs tell whether `pages` is too small for a job.
@@ -31,23 +31,23 @@ func (e *Engine) Limited(spec *job.Spec) (*Limited, error) {
 	if pages == job.AllPages {
 		return nil, nil
 	}
-	runs, err := e.Store.OwnRuns(spec.Name, limitedFrom)
+	rows, err := e.Store.Runs.OwnRuns(spec.Name, limitedFrom)
 	if err != nil {
 		return nil, err
 	}
 	var last *Limited
-	for i := range runs {
-		if runs[i].Status != state.OK && runs[i].Status != state.Partial {
+	for i := range rows {
+		if rows[i].Status != runs.OK && rows[i].Status != runs.Partial {
 			continue
 		}
-		frozen, err := plan.Thaw(runs[i].Plan)
+		frozen, err := plan.Thaw(rows[i].Plan)
 		if err != nil {
 			return nil, err
 		}
 		if frozen.PagesOf(0) != pages {
 			break // what it said before is no matter
 		}
-		of, err := e.limitedIn(&runs[i])
+		of, err := e.limitedIn(&rows[i])
 		if of == nil || err != nil {
 			return nil, err
 		}
@@ -60,8 +60,8 @@ func (e *Engine) Limited(spec *job.Spec) (*Limited, error) {
 }
 
 // limitedIn is what `pages` cut off in one run; nil if nothing.
-func (e *Engine) limitedIn(run *state.Run) (*Limited, error) {
-	steps, err := e.Store.Steps(run.ID)
+func (e *Engine) limitedIn(run *runs.Run) (*Limited, error) {
+	steps, err := e.Store.Runs.Steps(run.ID)
 	if err != nil {
 		return nil, err
 	}

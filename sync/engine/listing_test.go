@@ -13,7 +13,9 @@ import (
 
 	"outlierd/outlier"
 	"outlierd/sync/job"
-	"outlierd/sync/state"
+	"outlierd/sync/journal"
+	"outlierd/sync/runs"
+	"outlierd/sync/store"
 )
 
 // A listing is a service with one list of videos, which changes between its pages.
@@ -82,15 +84,15 @@ jobs:
 
 // searched is one run over a listing, its only search, and how that ended. Before it is
 // believed what the test says.
-func (w *workshop) searched(e *Engine, l *listing, believed string) (state.Step, Ending) {
+func (w *workshop) searched(e *Engine, l *listing, believed string) (runs.Step, Ending) {
 	w.Helper()
 	w.wire = l
 	e.Client.Transport = l
-	err := e.Store.Update(func(tx *state.Tx) error {
-		if err := tx.UnlearnPaging(outlier.OpSearch); err != nil || believed == "" {
+	err := e.Store.DB.Update(func(tx *store.Tx) error {
+		if err := journal.UnlearnPaging(tx, outlier.OpSearch); err != nil || believed == "" {
 			return err
 		}
-		return tx.LearnPaging(outlier.OpSearch, believed, "the test says so")
+		return journal.LearnPaging(tx, outlier.OpSearch, believed, "the test says so")
 	})
 	if err != nil {
 		w.Fatal(err)
@@ -100,7 +102,7 @@ func (w *workshop) searched(e *Engine, l *listing, believed string) (state.Step,
 	if err != nil {
 		w.Fatal(err)
 	}
-	steps, err := e.Store.Steps(row.ID)
+	steps, err := e.Store.Runs.Steps(row.ID)
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -215,10 +217,10 @@ func TestNoChangeBetweenPagesEndsASearchInSilence(t *testing.T) {
 }
 
 // brought reports whether a step has found a video.
-func (w *workshop) brought(e *Engine, step *state.Step, id string) (found bool) {
+func (w *workshop) brought(e *Engine, step *runs.Step, id string) (found bool) {
 	w.Helper()
-	err := e.Store.Update(func(tx *state.Tx) error {
-		n, err := tx.Sighted(step, []state.Hit{{VideoID: id}})
+	err := e.Store.DB.Update(func(tx *store.Tx) error {
+		n, err := runs.Sighted(tx, step, []runs.Hit{{VideoID: id}})
 		found = n > 0
 		return err
 	})

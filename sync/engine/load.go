@@ -12,7 +12,10 @@ import (
 
 	"outlierd/schema"
 	"outlierd/sinks"
+	"outlierd/sync/journal"
+	"outlierd/sync/ops"
 	"outlierd/sync/state"
+	"outlierd/sync/store"
 )
 
 // A batch is cut when it holds this much, and before publishing. DuckDB's cost of a
@@ -47,7 +50,7 @@ type loader struct {
 	lo, hi  int64                       // the answers (lo, hi] are in the decoder
 	counted int64                       // answers up to this one are in rows, or were counted by another process
 	rows    map[string]map[string]int64 // by run and table
-	drift   []state.Drift               // noticed in the answers of the batch
+	drift   []journal.Drift             // noticed in the answers of the batch
 	drifted int64                       // what answers up to this one brought of it is on record
 
 	shown     int64         // the answers up to this one were there when readers last got something new
@@ -68,7 +71,7 @@ func newLoader(ctx context.Context, store *state.Store, all []sinks.Sink, log *s
 		rows: map[string]map[string]int64{}, published: time.Now(), answered: len(all) == 0,
 	}
 	var err error
-	if l.downSince, err = store.SinksDownSince(); err != nil {
+	if l.downSince, err = store.Runs.SinksDownSince(); err != nil {
 		return nil, err
 	}
 	for _, sink := range all {
@@ -80,7 +83,7 @@ func newLoader(ctx context.Context, store *state.Store, all []sinks.Sink, log *s
 		}
 		l.counted = max(l.counted, s.mark)
 	}
-	if l.drifted, err = store.DriftMark(); err != nil {
+	if l.drifted, err = store.Journal.DriftMark(); err != nil {
 		return nil, err
 	}
 	l.restart()
@@ -144,7 +147,7 @@ func (l *loader) full() bool {
 // batch has to be written before more can be decoded.
 func (l *loader) fill() (bool, error) {
 	stop := l.nextMark()
-	for entry, err := range l.store.Journal(l.hi) {
+	for entry, err := range l.store.Journal.After(l.hi) {
 		if err != nil {
 			return false, fmt.Errorf("read the journal after %d: %w", l.hi, err)
 		}
@@ -170,7 +173,7 @@ func (l *loader) nextMark() int64 {
 
 // decode adds an answer's rows to the batch. An answer that cannot be read stays
 // in the journal, quarantined: it adds no rows and stops nobody.
-func (l *loader) decode(entry *state.Entry) {
+func (l *loader) decode(entry *journal.Entry) {
 	source, ok := l.sourceOf(entry)
 	if !ok {
 		return
@@ -183,7 +186,7 @@ func (l *loader) decode(entry *state.Entry) {
 		if entry.ID <= l.drifted {
 			continue
 		}
-		l.drift = append(l.drift, state.Drift{
+		l.drift = append(l.drift, journal.Drift{
 			Op: d.Op, Path: d.Path, Problem: d.Problem, Count: int64(d.Count), Example: d.Example,
 			First: entry.ReceivedAt, Last: entry.ReceivedAt,
 		})
@@ -192,7 +195,7 @@ func (l *loader) decode(entry *state.Entry) {
 
 // count adds an answer's rows to those of its run. A sink that catches up makes
 // answers be decoded again, which brings nothing new.
-func (l *loader) count(entry *state.Entry) {
+func (l *loader) count(entry *journal.Entry) {
 	if entry.ID <= l.counted {
 		return
 	}
@@ -211,9 +214,9 @@ func (l *loader) noteDrift() error {
 	if len(l.drift) == 0 {
 		return nil
 	}
-	var fresh []state.Drift
-	err := l.store.Update(func(tx *state.Tx) (err error) {
-		fresh, err = tx.NoteDrift(l.drift, l.hi)
+	var fresh []journal.Drift
+	err := l.store.DB.Update(func(tx *store.Tx) (err error) {
+		fresh, err = journal.NoteDrift(tx, l.drift, l.hi)
 		return err
 	})
 	if err != nil {
@@ -241,7 +244,7 @@ func brief(err error) string {
 // journal. A stop does not interrupt a batch that was begun: it is soon over, and
 // the decoder has forgotten its rows.
 func (l *loader) flush(ctx context.Context) error {
-	if err := l.store.Flush(); err != nil {
+	if err := l.store.DB.Flush(); err != nil {
 		return err
 	}
 	if err := l.noteDrift(); err != nil {
@@ -318,7 +321,7 @@ func (l *loader) publishAt() time.Time {
 
 // unseen reports whether the journal holds what no reader was shown.
 func (l *loader) unseen() (bool, error) {
-	end, err := l.store.JournalEnd()
+	end, err := l.store.Journal.End()
 	return l.hi >= 0 && end > l.shown, err
 }
 
@@ -327,7 +330,7 @@ func (l *loader) unseen() (bool, error) {
 func (l *loader) publishAll(ctx context.Context) error {
 	ctx = context.WithoutCancel(ctx)
 	began := time.Now()
-	if err := l.store.Flush(); err != nil {
+	if err := l.store.DB.Flush(); err != nil {
 		return err
 	}
 	for _, s := range l.sinks {
@@ -349,7 +352,7 @@ func (l *loader) publish(ctx context.Context, s *sinkState) error {
 	if err != nil {
 		return l.disable(s, fmt.Errorf("ask sink %s for the version of the operations tables: %w", s.Name(), err))
 	}
-	news, err := l.store.OpsNews(version)
+	news, err := ops.Since(l.store.DB, version)
 	if err != nil {
 		return err
 	}
@@ -368,7 +371,7 @@ func (l *loader) publish(ctx context.Context, s *sinkState) error {
 const opsBatchRows = 10_000
 
 // opsBatches reads the news from the state as they are asked for.
-func (l *loader) opsBatches(news state.OpsNews) iter.Seq2[sinks.OpsBatch, error] {
+func (l *loader) opsBatches(news ops.News) iter.Seq2[sinks.OpsBatch, error] {
 	return func(yield func(sinks.OpsBatch, error) bool) {
 		var batch sinks.OpsBatch
 		rows := int64(0)
@@ -396,7 +399,7 @@ func (l *loader) opsBatches(news state.OpsNews) iter.Seq2[sinks.OpsBatch, error]
 }
 
 // opsParts are the news of one table, each as large as may be but for the last.
-func (l *loader) opsParts(table *schema.Table, news state.OpsNews) iter.Seq2[schema.Part, error] {
+func (l *loader) opsParts(table *schema.Table, news ops.News) iter.Seq2[schema.Part, error] {
 	return func(yield func(schema.Part, error) bool) {
 		columns := state.OpsColumns(table.Name)
 		if !slices.EqualFunc(columns, table.Columns, func(name string, c schema.Column) bool { return name == c.Name }) {
@@ -429,5 +432,5 @@ func (l *loader) forgetOps() error {
 		return nil
 	}
 	l.forgotten = version
-	return l.store.ForgetOps(version)
+	return ops.Forget(l.store.DB, version)
 }

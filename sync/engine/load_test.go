@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"outlierd/sinks"
+	"outlierd/sync/ops"
+	"outlierd/sync/runs"
 	"outlierd/sync/state"
 )
 
@@ -43,7 +45,7 @@ func TestRunThatCannotBePublishedSaysSo(t *testing.T) {
 		e.Sinks[1] = unpublished{e.Sinks[1]}
 		row, err := e.Run(w.ctx, &w.config.Jobs[0], Manual, time.Time{})
 		stop()
-		if err != nil || row.Status != state.Partial {
+		if err != nil || row.Status != runs.Partial {
 			t.Fatalf("status %s, error %v; want a partial run", row.Status, err)
 		}
 		if got := w.count("select count(*) from ops.runs where status = 'partial' and error like '%publish sink parquet%'"); got != 1 {
@@ -63,7 +65,7 @@ func TestSinkThatFailsMakesNoOtherFail(t *testing.T) {
 		defer stop()
 		e.Sinks[0] = unpublished{e.Sinks[0]}
 		row, err := e.Run(w.ctx, &w.config.Jobs[0], Manual, time.Time{})
-		if err != nil || row.Status != state.Partial || !strings.Contains(row.Error, "sink duckdb") || strings.Contains(row.Error, "sink parquet") {
+		if err != nil || row.Status != runs.Partial || !strings.Contains(row.Error, "sink duckdb") || strings.Contains(row.Error, "sink parquet") {
 			t.Fatalf("status %s: %s, error %v; want a partial run that names the one sink", row.Status, row.Error, err)
 		}
 	})
@@ -92,7 +94,7 @@ func (s interrupted) Write(ctx context.Context, b sinks.Batch) error {
 
 func TestSinkThatWasAwayCatchesUp(t *testing.T) {
 	bubble(t, jobsFile, func(w *workshop) {
-		w.mustRun(state.OK)
+		w.mustRun(runs.OK)
 		if err := os.RemoveAll(filepath.Join(w.data(), "parquet")); err != nil {
 			t.Fatal(err)
 		}
@@ -101,7 +103,7 @@ func TestSinkThatWasAwayCatchesUp(t *testing.T) {
 		}
 		before := w.service.Books().Total.Calls
 		time.Sleep(7 * time.Hour) // an answer of the last hours would not be bought again
-		w.mustRun(state.OK)
+		w.mustRun(runs.OK)
 		if got := w.count("select count(*) from outliers_history"); got != 160 {
 			t.Errorf("%d sightings, want 160: those of both runs, the first from the journal", got)
 		}
@@ -113,7 +115,7 @@ func TestSinkThatWasAwayCatchesUp(t *testing.T) {
 
 func TestSinkAheadOfTheJournalIsRefused(t *testing.T) {
 	bubble(t, jobsFile, func(w *workshop) {
-		w.mustRun(state.OK)
+		w.mustRun(runs.OK)
 		for _, name := range []string{"state.db", "state.db-wal", "state.db-shm"} {
 			if err := os.Remove(filepath.Join(w.data(), "state", name)); err != nil && !errors.Is(err, os.ErrNotExist) {
 				t.Fatal(err)
@@ -144,7 +146,7 @@ func TestSinkIsWrittenAfterTheJournalIsDurable(t *testing.T) {
 			}
 			defer kept.Close()
 			last := int64(0)
-			for entry, err := range kept.Journal(0) {
+			for entry, err := range kept.Journal.After(0) {
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -158,15 +160,15 @@ func TestSinkIsWrittenAfterTheJournalIsDurable(t *testing.T) {
 			if kept := durable(); kept < b.Hi {
 				t.Errorf("answers up to %d are written, and the journal would have %d after a kill", b.Hi, kept)
 			}
-		}, func(ops *sinks.Ops) {
+		}, func(shown *sinks.Ops) {
 			published++
 			kept, err := state.Peek(w.ctx, filepath.Join(w.data(), "state"), state.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer kept.Close()
-			if news, err := kept.OpsNews(ops.Since); err != nil || news.Version < ops.Version {
-				t.Errorf("version %d of the operations tables is published, and the state would have %d after a kill, %v", ops.Version, news.Version, err)
+			if news, err := ops.Since(kept.DB, shown.Since); err != nil || news.Version < shown.Version {
+				t.Errorf("version %d of the operations tables is published, and the state would have %d after a kill, %v", shown.Version, news.Version, err)
 			}
 		}}}
 		if _, err := e.Run(w.ctx, &w.config.Jobs[0], Manual, time.Time{}); err != nil {
@@ -210,7 +212,7 @@ jobs:
 		"by hand": func(w *workshop, sink *fakeSink) {
 			w.inspect(func(e *Engine) {
 				e.Sinks = []sinks.Sink{sink}
-				if row, err := e.Run(w.ctx, &w.config.Jobs[0], Manual, time.Time{}); err != nil || row.Status != state.OK {
+				if row, err := e.Run(w.ctx, &w.config.Jobs[0], Manual, time.Time{}); err != nil || row.Status != runs.OK {
 					w.Errorf("run %+v, error %v", row, err)
 				}
 			})
@@ -218,8 +220,8 @@ jobs:
 		"on a schedule": func(w *workshop, sink *fakeSink) {
 			w.inspect(func(e *Engine) { w.see(e, "one") })
 			time.Sleep(time.Hour)
-			if runs, _ := w.serveInto(10*time.Minute, sink); len(runs) != 1 || runs[0].Status != state.OK {
-				w.Errorf("runs %+v", runs)
+			if rows, _ := w.serveInto(10*time.Minute, sink); len(rows) != 1 || rows[0].Status != runs.OK {
+				w.Errorf("runs %+v", rows)
 			}
 		},
 	} {

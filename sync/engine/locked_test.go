@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"outlierd/outlier"
-	"outlierd/sync/state"
+	"outlierd/sync/runs"
 )
 
 // lockState lets another program lock the state until unlock is called.
@@ -72,7 +72,7 @@ func TestALockedStateIsWaitedForWithAnAnswerInHand(t *testing.T) {
 			bare(t, lockedFile, func(w *workshop) {
 				var unlock func()
 				unlock = w.lockAt(op, func() { time.AfterFunc(time.Minute, func() { unlock() }) })
-				row := w.mustRun(state.OK)
+				row := w.mustRun(runs.OK)
 				if w.spent() != 2 || row.Credits != 2 || row.Hits == 0 || w.calls(outlier.OpDetails) != 3 {
 					t.Errorf("%d credits for %d hits and %d data calls, want 2, a page and 3", w.spent(), row.Hits, w.calls(outlier.OpDetails))
 				}
@@ -111,7 +111,7 @@ func TestAnAnswerInHandOutlivesAStop(t *testing.T) {
 
 				time.Sleep(time.Hour)
 				calls, spent := w.calls(test.call), w.spent()
-				next := w.mustRun(state.OK)
+				next := w.mustRun(runs.OK)
 				if next.ID != row.ID {
 					t.Errorf("run %s went on, want %s", next.ID, row.ID)
 				}
@@ -142,11 +142,11 @@ func TestAnAnswerInHandOutlivesAStop(t *testing.T) {
 }
 
 // stepsOf are the steps of a run.
-func (w *workshop) stepsOf(run string) []state.Step {
+func (w *workshop) stepsOf(run string) []runs.Step {
 	w.Helper()
 	e, stop := w.open()
 	defer stop()
-	steps, err := e.Store.Steps(run)
+	steps, err := e.Store.Runs.Steps(run)
 	if err != nil {
 		w.Fatal(err)
 	}

@@ -4,7 +4,8 @@ import (
 	"context"
 
 	"outlierd/outlier"
-	"outlierd/sync/state"
+	"outlierd/sync/runs"
+	"outlierd/sync/store"
 )
 
 // LookAtScan asks the service how a scan stands, which is free, and notes that of a
@@ -14,11 +15,11 @@ func (e *Engine) LookAtScan(ctx context.Context, scanID string) (outlier.Scan, e
 	if err != nil {
 		return told, err
 	}
-	known, err := e.Store.ScanByID(scanID)
-	if err != nil || known == nil || known.State != state.ScanRunning {
+	known, err := e.Store.Runs.ScanByID(scanID)
+	if err != nil || known == nil || known.State != runs.ScanRunning {
 		return told, err
 	}
 	known.Status, known.Polled, known.NextPoll, known.State = told.Status, at, at, stateOf(told)
 	known.Polls++
-	return told, e.Store.Update(func(tx *state.Tx) error { return tx.SaveScan(*known) })
+	return told, e.Store.DB.Update(func(tx *store.Tx) error { return runs.SaveScan(tx, *known) })
 }

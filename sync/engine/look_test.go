@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"outlierd/outlier"
-	"outlierd/sync/state"
+	"outlierd/sync/runs"
 )
 
 // A look by hand finds out for the run as well: the next one reads at once.
@@ -16,28 +16,28 @@ func TestLookAtAScanIsNotedForWhoeverWaits(t *testing.T) {
 		ctx, cancel := context.WithTimeout(w.ctx, 10*time.Minute)
 		defer cancel()
 		w.inspect(func(e *Engine) {
-			if row, err := e.Run(ctx, w.config.Job("niche"), Manual, time.Time{}); err == nil || row.Status != state.Interrupted {
+			if row, err := e.Run(ctx, w.config.Job("niche"), Manual, time.Time{}); err == nil || row.Status != runs.Interrupted {
 				t.Errorf("the run that was left is %v, %v", row, err)
 			}
 		})
-		look := func(status string, as state.ScanState) {
+		look := func(status string, as runs.ScanState) {
 			w.inspect(func(e *Engine) {
 				id := w.started()[0]
 				told, err := e.LookAtScan(w.ctx, id)
 				if err != nil || told.Status != status {
 					t.Errorf("the scan is %q (%v), want %s", told.Status, err, status)
 				}
-				if scan, err := e.Store.ScanByID(id); err != nil || scan.State != as || scan.Status != status {
+				if scan, err := e.Store.Runs.ScanByID(id); err != nil || scan.State != as || scan.Status != status {
 					t.Errorf("noted is %v (%v), want %s", scan, err, as)
 				}
 			})
 		}
-		look("Running", state.ScanRunning)
+		look("Running", runs.ScanRunning)
 		time.Sleep(time.Hour)
-		look("Completed", state.ScanEnded)
-		look("Completed", state.ScanEnded)
+		look("Completed", runs.ScanEnded)
+		look("Completed", runs.ScanEnded)
 		looks := w.calls(outlier.OpScan)
-		if row := w.mustRun(state.OK); row.Pages != 3 || w.calls(outlier.OpScan) != looks || w.calls(outlier.OpStartScan) != 1 {
+		if row := w.mustRun(runs.OK); row.Pages != 3 || w.calls(outlier.OpScan) != looks || w.calls(outlier.OpStartScan) != 1 {
 			t.Errorf("%d pages after %d more looks and %d scans; want 3, none and 1", row.Pages, w.calls(outlier.OpScan)-looks, w.calls(outlier.OpStartScan))
 		}
 	})

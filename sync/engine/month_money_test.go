@@ -9,8 +9,7 @@ import (
 
 	"outlierd/outlier"
 	"outlierd/outlier/simulator"
-	"outlierd/sync/credit"
-	"outlierd/sync/state"
+	"outlierd/sync/ledger"
 )
 
 // moneyFile has six jobs that want about three times of what there is.
@@ -126,7 +125,7 @@ func (w *workshop) resumed() {
 		if err != nil || len(b.Refusals) != 1 {
 			w.Fatalf("refusals %+v, error %v; want that for lack of credits", b.Refusals, err)
 		}
-		if err := e.lift(state.LatchCredits); err != nil {
+		if err := e.lift(ledger.BlockCredits); err != nil {
 			w.Fatal(err)
 		}
 	})
@@ -140,7 +139,7 @@ func (w *workshop) foreseen() (f *Forecast, held outlier.Credits) {
 		if f, err = e.Forecast(w.ctx); err != nil {
 			w.Fatal(err)
 		}
-		if held, err = e.Store.Held(credit.Cap{Scope: credit.AllMonth, Period: "2000-01-01"}); err != nil {
+		if held, err = e.Store.Ledger.Held(ledger.Cap{Scope: ledger.ScopeMonth, Period: "2000-01-01"}); err != nil {
 			w.Fatal(err)
 		}
 	})
@@ -152,12 +151,12 @@ func (w *workshop) cameRound(times int) {
 	w.Helper()
 	taken := map[string]int{}
 	w.inspect(func(e *Engine) {
-		runs, err := e.Store.Runs("", 0)
+		rows, err := e.Store.Runs.List("", 0)
 		if err != nil {
 			w.Fatal(err)
 		}
-		for _, run := range runs {
-			steps, err := e.Store.Steps(run.ID)
+		for _, run := range rows {
+			steps, err := e.Store.Runs.Steps(run.ID)
 			if err != nil {
 				w.Fatal(err)
 			}

@@ -11,7 +11,8 @@ import (
 	"outlierd/outlier/simulator"
 	"outlierd/sync/job"
 	"outlierd/sync/plan"
-	"outlierd/sync/state"
+	"outlierd/sync/queue"
+	"outlierd/sync/runs"
 )
 
 // What is compared of a video, and of each time it was seen: everything but what tells
@@ -32,9 +33,9 @@ func (w *workshop) counting(items bool) {
 
 // performed runs jobs by hand, one after another, as they are but for what is overridden,
 // and says how each ended.
-func (w *workshop) performed(o job.Overrides, names ...string) map[string]state.Status {
+func (w *workshop) performed(o job.Overrides, names ...string) map[string]runs.Status {
 	w.Helper()
-	ended := map[string]state.Status{}
+	ended := map[string]runs.Status{}
 	w.inspect(func(e *Engine) {
 		for _, name := range names {
 			spec := *w.config.Job(name)
@@ -70,7 +71,7 @@ func TestDesignFindsTheSameWhateverFromCounts(t *testing.T) {
 		bubble(t, file, func(w *workshop) {
 			w.counting(items)
 			for name, status := range w.performed(job.Overrides{}, "coffee", "lookalikes", "niche-scan", "rivals", "keep-fresh", "rising-channels") {
-				if status != state.OK {
+				if status != runs.OK {
 					t.Errorf("items %t: %s ended as %s", items, name, status)
 				}
 			}
@@ -115,15 +116,15 @@ func TestPageThatFindingOutTookIsMadeUpFor(t *testing.T) {
 					for i := range w.config.Jobs {
 						w.config.Jobs[i].Enrich = nil // as if the file asked for pages alone
 					}
-					want := map[string]state.Status{"coffee": state.OK, "niche-scan": state.OK}
+					want := map[string]runs.Status{"coffee": runs.OK, "niche-scan": runs.OK}
 					if items {
-						want[jobs[0]] = state.PausedBudget
+						want[jobs[0]] = runs.PausedBudget
 					}
 					if diff := cmp.Diff(want, w.performed(job.Overrides{}, jobs...)); diff != "" {
 						t.Errorf("items %t: the first runs ended (-want +got):\n%s", items, diff)
 					}
 					time.Sleep(25 * time.Hour) // an answer of the last hours would not be bought again, and a live scan be joined
-					want[jobs[0]] = state.OK
+					want[jobs[0]] = runs.OK
 					if diff := cmp.Diff(want, w.performed(job.Overrides{}, jobs...)); diff != "" {
 						t.Errorf("items %t: the next runs ended (-want +got):\n%s", items, diff)
 					}
@@ -154,7 +155,7 @@ func (w *workshop) toReaders() {
 	w.Helper()
 	w.bare, w.single = false, true
 	w.inspect(func(e *Engine) {
-		s, err := e.newWorker(w.ctx, state.Filter{})
+		s, err := e.newWorker(w.ctx, queue.Filter{})
 		if err == nil {
 			err = s.publish(w.ctx)
 		}

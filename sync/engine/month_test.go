@@ -15,7 +15,7 @@ import (
 	"outlierd/outlier"
 	"outlierd/outlier/simulator"
 	"outlierd/schema"
-	"outlierd/sync/state"
+	"outlierd/sync/runs"
 )
 
 // day is a day without a change of the clocks.
@@ -51,8 +51,8 @@ var wide = []string{
 // played is what a stretch of time left behind: the runs, oldest first, their searches,
 // and what SQL answered when.
 type played struct {
-	runs  []state.Run
-	steps map[string][]state.Step // by run
+	runs  []runs.Run
+	steps map[string][]runs.Step // by run
 	found []finding
 }
 
@@ -80,13 +80,13 @@ func (w *workshop) attend(d time.Duration, p *played) {
 		w.Fatal(err)
 	}
 	e.Serve(ctx, agenda)
-	if p.runs, err = e.Store.Runs("", 0); err != nil {
+	if p.runs, err = e.Store.Runs.List("", 0); err != nil {
 		w.Fatal(err)
 	}
 	slices.Reverse(p.runs)
-	p.steps = map[string][]state.Step{}
+	p.steps = map[string][]runs.Step{}
 	for _, run := range p.runs {
-		if p.steps[run.ID], err = e.Store.Steps(run.ID); err != nil {
+		if p.steps[run.ID], err = e.Store.Runs.Steps(run.ID); err != nil {
 			w.Fatal(err)
 		}
 	}
@@ -172,31 +172,31 @@ func TestMonthOfTheDesign(t *testing.T) {
 
 // deserves is how a run must have ended, by what there was for it: nothing only if the
 // service had nothing for any of its searches, or SQL no seed that is due.
-func (p *played) deserves(i int) state.Status {
+func (p *played) deserves(i int) runs.Status {
 	run := p.runs[i]
 	switch run.Job {
 	case "rivals":
-		return state.OK
+		return runs.OK
 	case "keep-fresh":
 		if len(p.answer(run, "limit 200")) > 0 {
-			return state.OK
+			return runs.OK
 		}
-		return state.OKEmpty
+		return runs.OKEmpty
 	case "lookalikes":
 		if seeds := p.answer(run, "limit 5"); len(seeds) == 0 || p.boughtBefore(i, seeds) {
-			return state.OKEmpty
+			return runs.OKEmpty
 		}
 	}
 	for _, step := range p.steps[run.ID] {
 		if step.Total > 0 {
-			return state.OK
+			return runs.OK
 		}
 	}
-	return state.OKEmpty
+	return runs.OKEmpty
 }
 
 // answer is what the SQL with these words found when a run began.
-func (p *played) answer(run state.Run, words string) (ids []string) {
+func (p *played) answer(run runs.Run, words string) (ids []string) {
 	for _, f := range p.found {
 		if strings.Contains(f.sql, words) && !f.at.After(run.Started.Add(time.Second)) {
 			ids = f.ids

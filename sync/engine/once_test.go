@@ -9,7 +9,7 @@ import (
 
 	"outlierd/outlier"
 	"outlierd/sync/job"
-	"outlierd/sync/state"
+	"outlierd/sync/runs"
 )
 
 // TestIdenticalRequestOfAnyJobIsTakenFromTheJournal: within reuse_for it costs neither
@@ -25,9 +25,9 @@ jobs:
 	bare(t, file, func(w *workshop) {
 		e, stop := w.open()
 		defer stop()
-		run := func(spec *job.Spec) *state.Run {
+		run := func(spec *job.Spec) *runs.Run {
 			row, err := e.Run(w.ctx, spec, Manual, time.Time{})
-			if err != nil || row.Status != state.OK {
+			if err != nil || row.Status != runs.OK {
 				t.Fatalf("status %s, error %v", row.Status, err)
 			}
 			return row
@@ -65,14 +65,14 @@ jobs:
 		for _, step := range []struct {
 			after time.Duration
 			file  string
-			want  state.Status
+			want  runs.Status
 			spent outlier.Credits
 		}{
-			{0, file, state.OK, 2},
-			{2 * day, file, state.OKEmpty, 2},
-			{0, strings.Replace(file, "moka pot, latte art", "latte art, moka pot", 1), state.OKEmpty, 2}, // the same set
-			{0, strings.Replace(file, "moka pot, latte art", "latte art", 1), state.OK, 4},
-			{day + time.Minute, file, state.OK, 6},
+			{0, file, runs.OK, 2},
+			{2 * day, file, runs.OKEmpty, 2},
+			{0, strings.Replace(file, "moka pot, latte art", "latte art, moka pot", 1), runs.OKEmpty, 2}, // the same set
+			{0, strings.Replace(file, "moka pot, latte art", "latte art", 1), runs.OK, 4},
+			{day + time.Minute, file, runs.OK, 6},
 		} {
 			time.Sleep(step.after)
 			w.use(step.file)
@@ -93,10 +93,10 @@ jobs:
   like: {related: {title: [moka pot], pages: 3, refresh_after: 14d}, budget: {per_run: 2}}
 `
 	bare(t, file, func(w *workshop) {
-		w.mustRun(state.PausedBudget)
+		w.mustRun(runs.PausedBudget)
 		for range 3 {
 			time.Sleep(25 * time.Hour)
-			w.mustRun(state.OKEmpty)
+			w.mustRun(runs.OKEmpty)
 		}
 		if w.spent() != 2 {
 			t.Errorf("%d credits, want the 2 of the first run", w.spent())
@@ -114,13 +114,13 @@ jobs:
   one: {reuse_for: 6h, search: {query: [home espresso]}, enrich: {details: {top: 5}, channel_videos: {top: 5}}}
 `
 	bare(t, file, func(w *workshop) {
-		w.mustRun(state.OK)
+		w.mustRun(runs.OK)
 		videos, channels := w.calls(outlier.OpDetails), w.calls(outlier.OpChannelVideos)
 		if videos != 5 || channels == 0 || channels > 5 {
 			t.Errorf("%d details and %d channels of the top 5", videos, channels)
 		}
 		time.Sleep(time.Hour)
-		w.mustRun(state.OK) // of the same page
+		w.mustRun(runs.OK) // of the same page
 		if w.calls(outlier.OpDetails) != videos || w.calls(outlier.OpChannelVideos) != channels {
 			t.Errorf("%d details and %d channels after a second run, want none more", w.calls(outlier.OpDetails), w.calls(outlier.OpChannelVideos))
 		}
@@ -157,7 +157,7 @@ jobs:
 				w.Errorf("the plan says %q of which hits are enriched", got)
 			}
 		})
-		row := w.mustRun(state.OK)
+		row := w.mustRun(runs.OK)
 		wanted := `select video_id from (select video_id, item, z_score from outliers_history
 				where view_count >= 20000 and published_at >= date_trunc('day', observed_at) - interval 60 day
 				qualify row_number() over (partition by item order by z_score desc nulls last, video_id) <= %d)
@@ -193,7 +193,7 @@ jobs:
 // TestNoEnrichNoEnrichment: nothing is asked for that no job names.
 func TestNoEnrichNoEnrichment(t *testing.T) {
 	bare(t, scheduledFile, func(w *workshop) {
-		w.mustRun(state.OK)
+		w.mustRun(runs.OK)
 		if calls := w.service.Books().Total.Calls; calls != 1 {
 			t.Errorf("%d calls, want the page alone", calls)
 		}
@@ -215,7 +215,7 @@ jobs:
 `
 	t.Run("enough", func(t *testing.T) {
 		bare(t, strings.Replace(file, "CAP", "16", 1), func(w *workshop) {
-			row := w.mustRun(state.OK)
+			row := w.mustRun(runs.OK)
 			if row.Pages != 8 || w.calls(outlier.OpDetails) != 6 {
 				t.Errorf("%d pages and %d details, want 8 and 6", row.Pages, w.calls(outlier.OpDetails))
 			}
@@ -230,7 +230,7 @@ jobs:
 	})
 	t.Run("a cap cuts depth and not topics", func(t *testing.T) {
 		bare(t, strings.Replace(file, "CAP", "10", 1), func(w *workshop) {
-			row := w.mustRun(state.PausedBudget)
+			row := w.mustRun(runs.PausedBudget)
 			for i, step := range w.steps(row) {
 				want := []int{2, 1, 1, 1}[i]
 				if step.Pages != want || want == 1 && step.Left != 1 { // the first came to its end

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"outlierd/outlier"
-	"outlierd/sync/state"
+	"outlierd/sync/runs"
 )
 
 // fiveFile is five jobs that search every morning.
@@ -39,15 +39,15 @@ func TestOutageDuringEnrichmentSkipsNoSearch(t *testing.T) {
 	bare(t, fiveFile(), func(w *workshop) {
 		first := time.Now().Add(6 * time.Hour)
 		w.away(first.Add(time.Minute), 20*time.Second)
-		runs := w.serve(31 * time.Hour)
+		rows := w.serve(31 * time.Hour)
 		for i := range w.config.Jobs {
-			mine := runsOf(runs, w.config.Jobs[i].Name)
+			mine := runsOf(rows, w.config.Jobs[i].Name)
 			if len(mine) != 2 {
 				t.Errorf("%s has %d runs in two days, want 2: %+v", w.config.Jobs[i].Name, len(mine), mine)
 				continue
 			}
 			for day, r := range mine {
-				if due := first.Add(time.Duration(day) * 24 * time.Hour); !r.Due.Equal(due) || r.Pages != 1 || r.Status != state.OK {
+				if due := first.Add(time.Duration(day) * 24 * time.Hour); !r.Due.Equal(due) || r.Pages != 1 || r.Status != runs.OK {
 					t.Errorf("%s on day %d: %d pages, %s, due %s, want a page for %s", r.Job, day+1, r.Pages, r.Status, r.Due, due)
 				}
 			}
@@ -68,12 +68,12 @@ jobs:
 `
 	bare(t, file, func(w *workshop) {
 		time.Sleep(12*time.Hour - time.Minute)
-		var runs []state.Run
+		var rows []runs.Run
 		for range 8 {
-			runs = w.serve(3 * time.Minute)
+			rows = w.serve(3 * time.Minute)
 		}
-		if len(runs) != 1 || runs[0].Status != state.OK || runs[0].Ended.Sub(runs[0].Started) > 6*time.Minute {
-			t.Errorf("runs %+v; want one that ended five minutes after it began", runs)
+		if len(rows) != 1 || rows[0].Status != runs.OK || rows[0].Ended.Sub(rows[0].Started) > 6*time.Minute {
+			t.Errorf("runs %+v; want one that ended five minutes after it began", rows)
 		}
 	})
 }
@@ -85,13 +85,13 @@ func TestSinkThatIsAwayWhenRunsEndSkipsNoSearch(t *testing.T) {
 		first := time.Now().Add(6 * time.Hour)
 		w.inspect(func(e *Engine) { w.see(e, "after") })
 		sink := &fakeSink{name: "duckdb", broken: between(6*time.Hour, 6*time.Hour+20*time.Minute)}
-		runs, _ := w.serveInto(7*time.Hour, sink)
-		if !slices.ContainsFunc(runs, func(r state.Run) bool { return r.Status == state.Failed && r.Pages == 1 }) {
+		rows, _ := w.serveInto(7*time.Hour, sink)
+		if !slices.ContainsFunc(rows, func(r runs.Run) bool { return r.Status == runs.Failed && r.Pages == 1 }) {
 			t.Fatal("no run failed for the sink: this test shows nothing")
 		}
-		runs, _ = w.serveInto(24*time.Hour, sink)
+		rows, _ = w.serveInto(24*time.Hour, sink)
 		for i := range w.config.Jobs {
-			mine := runsOf(runs, w.config.Jobs[i].Name)
+			mine := runsOf(rows, w.config.Jobs[i].Name)
 			if len(mine) != 2 {
 				t.Errorf("%s has %d runs in two days, want 2: %+v", w.config.Jobs[i].Name, len(mine), mine)
 				continue

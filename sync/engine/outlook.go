@@ -7,7 +7,7 @@ import (
 	"outlierd/outlier"
 	"outlierd/sync/job"
 	"outlierd/sync/plan"
-	"outlierd/sync/state"
+	"outlierd/sync/runs"
 )
 
 // lookAhead is how far runs to come are reckoned with.
@@ -32,9 +32,9 @@ type expected struct {
 // unfinished is a run that goes on, and what of its searches is open.
 type unfinished struct {
 	spec *job.Spec
-	run  *state.Run
+	run  *runs.Run
 	plan plan.Frozen
-	open []state.Step
+	open []runs.Step
 	own  bool // the job's next run goes on with it, and not only the command that began it
 }
 
@@ -42,19 +42,19 @@ type unfinished struct {
 func (e *Engine) going() (all []unfinished, err error) {
 	for i := range e.Config.Jobs {
 		spec := &e.Config.Jobs[i]
-		runs, err := e.goingOn(spec, time.Time{})
+		rows, err := e.goingOn(spec, time.Time{})
 		if err != nil {
 			return nil, err
 		}
-		for j := range runs {
-			u := unfinished{spec: spec, run: &runs[j].Run, own: runs[j].held || !runs[j].Overridden}
+		for j := range rows {
+			u := unfinished{spec: spec, run: &rows[j].Run, own: rows[j].held || !rows[j].Overridden}
 			if u.plan, err = plan.Thaw(u.run.Plan); err != nil {
 				return nil, err
 			}
-			if u.open, err = e.Store.Steps(u.run.ID); err != nil {
+			if u.open, err = e.Store.Runs.Steps(u.run.ID); err != nil {
 				return nil, err
 			}
-			u.open = slices.DeleteFunc(u.open, func(s state.Step) bool { return s.Stop != "" })
+			u.open = slices.DeleteFunc(u.open, func(s runs.Step) bool { return s.Stop != "" })
 			all = append(all, u)
 		}
 	}
@@ -65,12 +65,12 @@ func (e *Engine) going() (all []unfinished, err error) {
 // on its job: one that met a cap or failed waits for its next due instant, and one that a
 // person has overridden for the same command.
 func (u *unfinished) underWay() bool {
-	return u.run.Status == state.Running || u.run.Status.Open() && u.own
+	return u.run.Status == runs.Running || u.run.Status.Open() && u.own
 }
 
 // pages are those that an open search may still take: none that anybody knows of if only
 // the budget bounds them. A scan has its pages when it has ended, and nobody knows when.
-func (u *unfinished) pages(step *state.Step) int {
+func (u *unfinished) pages(step *runs.Step) int {
 	if step.Op == outlier.OpStartScan || u.plan.Pages == job.AllPages {
 		return 0
 	}
@@ -99,7 +99,7 @@ func (e *Engine) outlook(now time.Time, going []unfinished) (all []arrival, err 
 	var open []arrival
 	for i := range going {
 		u := &going[i]
-		if !u.underWay() || !slices.ContainsFunc(u.open, func(s state.Step) bool { return s.Op != outlier.OpStartScan }) {
+		if !u.underWay() || !slices.ContainsFunc(u.open, func(s runs.Step) bool { return s.Op != outlier.OpStartScan }) {
 			continue
 		}
 		a := brought[u.spec.Name]
@@ -115,17 +115,17 @@ func (e *Engine) outlook(now time.Time, going []unfinished) (all []arrival, err 
 // brings is what a run of spec asks for: as much as earlier ones on average, or where
 // there is none, what its plan asks for at most.
 func (e *Engine) brings(spec *job.Spec, now time.Time) (arrival, error) {
-	runs, err := e.Store.OwnRuns(spec.Name, expectFrom)
+	rows, err := e.Store.Runs.OwnRuns(spec.Name, expectFrom)
 	if err != nil {
 		return arrival{}, err
 	}
 	asked, n := map[outlier.Operation]int{}, 0 // by so many runs
-	for i := range runs {
-		if !runs[i].Status.EndedWell() {
+	for i := range rows {
+		if !rows[i].Status.EndedWell() {
 			continue
 		}
 		n++
-		each, err := e.Store.Asked(runs[i].ID)
+		each, err := e.Store.Ledger.Asked(rows[i].ID)
 		if err != nil {
 			return arrival{}, err
 		}

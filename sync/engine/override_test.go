@@ -11,7 +11,8 @@ import (
 
 	"outlierd/outlier"
 	"outlierd/sync/job"
-	"outlierd/sync/state"
+	"outlierd/sync/journal"
+	"outlierd/sync/runs"
 )
 
 const overriddenFile = `
@@ -27,7 +28,7 @@ jobs:
 `
 
 // overridden runs the first job in another way so many times, and returns the last record.
-func (w *workshop) overridden(times int, o job.Overrides) (row *state.Run) {
+func (w *workshop) overridden(times int, o job.Overrides) (row *runs.Run) {
 	w.Helper()
 	spec, err := w.config.Jobs[0].With(o)
 	if err != nil {
@@ -46,8 +47,8 @@ func (w *workshop) overridden(times int, o job.Overrides) (row *state.Run) {
 
 // lessons are what earlier runs teach later ones.
 type lessons struct {
-	Watermarks []state.Watermark
-	Paging     state.Paging
+	Watermarks []runs.Watermark
+	Paging     journal.Paging
 	Forecast   JobForecast
 	Turns      []time.Time // when its searches had theirs
 }
@@ -58,10 +59,10 @@ func (w *workshop) lessons() (m lessons) {
 	m.Forecast = f.Jobs[0]
 	w.inspect(func(e *Engine) {
 		var err error
-		if m.Watermarks, err = e.Store.Watermarks(""); err != nil {
+		if m.Watermarks, err = e.Store.Runs.Watermarks(""); err != nil {
 			w.Fatal(err)
 		}
-		if m.Paging, err = e.Store.Paging(outlier.OpSearch); err != nil {
+		if m.Paging, err = e.Store.Journal.Paging(outlier.OpSearch); err != nil {
 			w.Fatal(err)
 		}
 		p, err := e.draw(w.ctx, &w.config.Jobs[0], drawing{at: time.Now()})
@@ -69,7 +70,7 @@ func (w *workshop) lessons() (m lessons) {
 			w.Fatal(err)
 		}
 		for _, step := range p.Steps {
-			at, err := e.Store.LastSearched(w.config.Jobs[0].Name, step.Watermark)
+			at, err := e.Store.Runs.LastSearched(w.config.Jobs[0].Name, step.Watermark)
 			if err != nil {
 				w.Fatal(err)
 			}
@@ -101,7 +102,7 @@ func TestOverridesTeachNothing(t *testing.T) {
 					}
 				}
 				check()
-				row := w.mustRun(state.OK)
+				row := w.mustRun(runs.OK)
 				if window := w.steps(row)[0].Window; !strings.HasPrefix(window, days(-30)) {
 					t.Errorf("the first run of the job searches %s, want its first 30 days", window)
 				}
@@ -121,7 +122,7 @@ func TestMoveCursorLetsAnOverriddenRunTeach(t *testing.T) {
 		if m := w.lessons(); len(m.Watermarks) != 2 || m.Paging.Reading == "" {
 			t.Errorf("watermarks %+v, paging %q; want one for each topic, and the paging known", m.Watermarks, m.Paging)
 		}
-		if window := w.steps(w.mustRun(state.OK))[0].Window; !strings.HasPrefix(window, days(-1)) {
+		if window := w.steps(w.mustRun(runs.OK))[0].Window; !strings.HasPrefix(window, days(-1)) {
 			t.Errorf("the next run searches %s, want it to begin where that one did", window)
 		}
 	})
@@ -168,7 +169,7 @@ func TestOverriddenRunLeavesTheUnfinishedOneAlone(t *testing.T) {
 			return well.RoundTrip(r)
 		})
 		first := w.serve(6*time.Hour + 10*time.Minute)
-		if len(first) != 1 || first[0].Status != state.Failed || first[0].Pages != 1 {
+		if len(first) != 1 || first[0].Status != runs.Failed || first[0].Pages != 1 {
 			t.Fatalf("runs %+v; want one that failed after a page", first)
 		}
 		w.wire = well
@@ -184,29 +185,29 @@ func TestOverriddenRunLeavesTheUnfinishedOneAlone(t *testing.T) {
 			defer cancel()
 			w.wire = roundTripper(func(r *http.Request) (*http.Response, error) { <-r.Context().Done(); return nil, r.Context().Err() })
 			e.Client.Transport = w.wire
-			if row, err := e.Run(ctx, &spec, Manual, time.Time{}); err == nil || row.Status != state.Interrupted {
+			if row, err := e.Run(ctx, &spec, Manual, time.Time{}); err == nil || row.Status != runs.Interrupted {
 				t.Fatalf("run %+v, error %v; want it cut short", row, err)
 			}
 		})
 		w.wire = well
-		runs := w.serve(24 * time.Hour)
-		if len(runs) != 4 {
-			t.Fatalf("%d runs, want the failed one, two of a person, and that of the next day", len(runs))
+		rows := w.serve(24 * time.Hour)
+		if len(rows) != 4 {
+			t.Fatalf("%d runs, want the failed one, two of a person, and that of the next day", len(rows))
 		}
-		if old := runs[0]; old.Status != state.OK && old.Status != state.Partial || old.Pages != 4 || !old.Due.Equal(first[0].Due) {
+		if old := rows[0]; old.Status != runs.OK && old.Status != runs.Partial || old.Pages != 4 || !old.Due.Equal(first[0].Due) {
 			t.Errorf("the failed run is %s with %d pages; want the next instant to have gone on with it", old.Status, old.Pages)
 		}
-		if mine := runs[2]; mine.Status != state.Interrupted || !mine.Overridden {
+		if mine := rows[2]; mine.Status != runs.Interrupted || !mine.Overridden {
 			t.Errorf("the run that a person has cut short is %s; want it left alone", mine.Status)
 		}
-		if next := runs[3]; next.Status != state.OK || next.Pages < 2 || !next.Due.Equal(first[0].Due.Add(24*time.Hour)) {
+		if next := rows[3]; next.Status != runs.OK || next.Pages < 2 || !next.Due.Equal(first[0].Due.Add(24*time.Hour)) {
 			t.Errorf("the next day's run is %s with %d pages", next.Status, next.Pages)
 		}
 	})
 }
 
 // cut runs spec by hand for a second, in which the service does not answer.
-func (w *workshop) cut(spec *job.Spec) (row *state.Run) {
+func (w *workshop) cut(spec *job.Spec) (row *runs.Run) {
 	w.Helper()
 	well := w.wire
 	defer func() { w.wire = well }()
@@ -215,7 +216,7 @@ func (w *workshop) cut(spec *job.Spec) (row *state.Run) {
 		ctx, cancel := contextFor(w, time.Second)
 		defer cancel()
 		var err error
-		if row, err = e.Run(ctx, spec, Manual, time.Time{}); err == nil || row.Status != state.Interrupted {
+		if row, err = e.Run(ctx, spec, Manual, time.Time{}); err == nil || row.Status != runs.Interrupted {
 			w.Fatalf("run %+v, error %v; want it cut short", row, err)
 		}
 	})
@@ -242,7 +243,7 @@ func TestEachCommandGoesOnWithItsOwnRun(t *testing.T) {
 				}
 				why[waits.Why] = true
 			}
-			for command, run := range map[string]*state.Run{
+			for command, run := range map[string]*runs.Run{
 				"outlierd run weekly": own, "outlierd run weekly --pages 3 --set 'topic=moka pot'": mine,
 			} {
 				if got := Command(run); got != command || !why["its run was interrupted; go on with it: "+command] {
@@ -256,10 +257,10 @@ func TestEachCommandGoesOnWithItsOwnRun(t *testing.T) {
 			if old, err := e.Continues(&with); old != nil || err != nil {
 				t.Errorf("with --move-cursor, run %+v is continued, error %v", old, err)
 			}
-			if row, err := e.Run(w.ctx, &spec, Manual, time.Time{}); err != nil || row.ID != mine.ID || row.Status != state.OK {
+			if row, err := e.Run(w.ctx, &spec, Manual, time.Time{}); err != nil || row.ID != mine.ID || row.Status != runs.OK {
 				t.Errorf("the same overrides ran %+v, error %v; want %s", row, err, mine.ID)
 			}
-			if row, err := e.Run(w.ctx, &w.config.Jobs[0], Manual, time.Time{}); err != nil || row.ID != own.ID || row.Status != state.OK {
+			if row, err := e.Run(w.ctx, &w.config.Jobs[0], Manual, time.Time{}); err != nil || row.ID != own.ID || row.Status != runs.OK {
 				t.Errorf("the job ran %+v, error %v; want %s", row, err, own.ID)
 			}
 		})

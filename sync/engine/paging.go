@@ -7,8 +7,10 @@ import (
 
 	"outlierd/outlier"
 	"outlierd/sync/job"
+	"outlierd/sync/journal"
 	"outlierd/sync/plan"
-	"outlierd/sync/state"
+	"outlierd/sync/runs"
+	"outlierd/sync/store"
 )
 
 // # What `from` counts
@@ -30,11 +32,11 @@ const saturated = 10_000
 
 // Paging is what is believed of an endpoint: what the configuration says, or else what was
 // learned.
-func (e *Engine) Paging(op outlier.Operation) (state.Paging, error) {
+func (e *Engine) Paging(op outlier.Operation) (journal.Paging, error) {
 	if said := e.configuredPaging(); said != "" {
-		return state.Paging{Op: op, Reading: said, Evidence: "service.paging says so"}, nil
+		return journal.Paging{Op: op, Reading: said, Evidence: "service.paging says so"}, nil
 	}
-	return e.Store.Paging(op)
+	return e.Store.Journal.Paging(op)
 }
 
 // configuredPaging is what the configuration says that `from` counts; "" if that is learned.
@@ -54,7 +56,7 @@ const (
 
 // counts is what `from` counts for a step: what its pages have shown, or those of another
 // search of the run, or else what is believed; "" if it is not known.
-func (e *Engine) counts(steps []state.Step, step *state.Step) (string, error) {
+func (e *Engine) counts(steps []runs.Step, step *runs.Step) (string, error) {
 	if said := e.configuredPaging(); said != "" {
 		return said, nil
 	}
@@ -89,29 +91,29 @@ func (p place) behind(size int64) int64 {
 
 // place is that of the next page of a step, which is one of a run's. While nothing is known,
 // pages are counted.
-func (e *Engine) place(steps []state.Step, step *state.Step) (place, error) {
+func (e *Engine) place(steps []runs.Step, step *runs.Step) (place, error) {
 	reading, err := e.counts(steps, step)
 	if err != nil || reading != job.PagingOffset {
 		return place{step.Next, reading}, err
 	}
-	unread, err := e.Store.Unread(step)
+	unread, err := e.Store.Runs.Unread(step)
 	return place{step.Seen + unread, reading}, err
 }
 
 // heed learns from a page what `from` counts, and reports whether it is the page of the
 // search that it was asked for as. If not, step is what goes on by the other reading. Later
 // runs learn it too, unless a person has overridden this one.
-func (r *run) heed(tx *state.Tx, step *state.Step, at place, page outlier.Page) (keep bool, err error) {
+func (r *run) heed(tx *store.Tx, step *runs.Step, at place, page outlier.Page) (keep bool, err error) {
 	if at.from == 0 || r.engine.configuredPaging() != "" || unread(page) > 0 {
 		return true, nil
 	}
 	var first []string
 	if at.from < plan.PageSize {
-		if first, err = tx.FirstPage(step); err != nil {
+		if first, err = runs.FirstPage(tx, step); err != nil {
 			return false, err
 		}
 	}
-	known, err := tx.Sighted(step, r.hits(step, page))
+	known, err := runs.Sighted(tx, step, r.hits(step, page))
 	if err != nil {
 		return false, err
 	}
@@ -122,11 +124,11 @@ func (r *run) heed(tx *state.Tx, step *state.Step, at place, page outlier.Page) 
 		return true, nil // it shows nothing, or something else than the search has shown before
 	case shown.by != "":
 		if r.plan.Teaches() {
-			err = tx.LearnPaging(step.Op, shown.reading, shown.by)
+			err = journal.LearnPaging(tx, step.Op, shown.reading, shown.by)
 		}
 	case shown.reading == job.PagingPage && using == job.PagingOffset: // an empty page
 		if r.plan.Teaches() {
-			err = tx.UnlearnPaging(step.Op)
+			err = journal.UnlearnPaging(tx, step.Op)
 		}
 	case shown.reading == job.PagingOffset && at.reading == "" && (page.Total < 0 || page.Total > int64(step.Seen)):
 		// Nothing is known, and there is more to be had: it is worth a try.

@@ -12,7 +12,7 @@ import (
 
 	"outlierd/outlier"
 	"outlierd/outlier/simulator"
-	"outlierd/sync/state"
+	"outlierd/sync/runs"
 )
 
 const pagesFile = `
@@ -26,7 +26,7 @@ jobs:
 // library is how many hits there are for pagesFile.
 func (w *workshop) library() int {
 	w.Helper()
-	row := w.mustRun(state.OK)
+	row := w.mustRun(runs.OK)
 	time.Sleep(7 * time.Hour)
 	return int(row.Hits)
 }
@@ -70,7 +70,7 @@ func TestOddPagesEndTheSearchAndBuyNothingInVain(t *testing.T) {
 					w.renew(odd)
 					w.dir = t.TempDir()
 					w.use(pagesFile)
-					row := w.mustRun(state.OK)
+					row := w.mustRun(runs.OK)
 					steps := w.steps(row)
 					if test.part {
 						there = min(there, test.size)
@@ -95,11 +95,11 @@ func TestOddPagesEndTheSearchAndBuyNothingInVain(t *testing.T) {
 }
 
 // steps are the searches of a run.
-func (w *workshop) steps(row *state.Run) (steps []state.Step) {
+func (w *workshop) steps(row *runs.Run) (steps []runs.Step) {
 	w.Helper()
 	w.inspect(func(e *Engine) {
 		var err error
-		if steps, err = e.Store.Steps(row.ID); err != nil {
+		if steps, err = e.Store.Runs.Steps(row.ID); err != nil {
 			w.Fatal(err)
 		}
 	})
@@ -107,10 +107,10 @@ func (w *workshop) steps(row *state.Run) (steps []state.Step) {
 }
 
 // distinct is how many different hits a run has found.
-func (w *workshop) distinct(row *state.Run) (n int) {
+func (w *workshop) distinct(row *runs.Run) (n int) {
 	w.Helper()
 	w.inspect(func(e *Engine) {
-		hits, err := e.Store.Best(row.ID, state.Choice{All: true})
+		hits, err := e.Store.Runs.Best(row.ID, runs.Choice{All: true})
 		n = len(hits)
 		if err != nil {
 			w.Fatal(err)
@@ -136,7 +136,7 @@ jobs:
 					if items && run == 0 {
 						want++ // the one that told
 					}
-					row := w.mustRun(state.OK)
+					row := w.mustRun(runs.OK)
 					if got := w.calls(outlier.OpSearch) - before; got != want || w.distinct(row) != 120 || row.Hits != 120 || row.Pages != 3 {
 						t.Errorf("run %d: %d requests, %d hits of which %d differ, on %d pages; want %d requests, and 120 on 3 pages",
 							run, got, row.Hits, w.distinct(row), row.Pages, want)
@@ -162,7 +162,7 @@ jobs:
 		bubble(t, file, func(w *workshop) {
 			w.single = true
 			w.renew(simulator.Options{Limit: 600, PagingItems: items, Freeze: true})
-			w.mustRun(state.OK)
+			w.mustRun(runs.OK)
 			tables[items] = append(w.rows("select video_id, times_seen from outliers order by all"), w.rows("select video_id, page, rank from outliers_history order by all")...)
 			if calls := w.count("select count(*) from ops.requests"); items && calls != 4 {
 				t.Errorf("%d requests on record, want three pages and the one that told", calls)
@@ -182,9 +182,9 @@ jobs:
 func TestProbeThatTellsNothingTeachesNothing(t *testing.T) {
 	bare(t, pagesFile, func(w *workshop) {
 		w.renew(simulator.Options{Limit: 600, Quirks: simulator.PagesRepeated})
-		w.mustRun(state.OK)
+		w.mustRun(runs.OK)
 		w.inspect(func(e *Engine) {
-			if believed, err := e.Store.Paging(outlier.OpSearch); err != nil || believed.Reading != "" {
+			if believed, err := e.Store.Journal.Paging(outlier.OpSearch); err != nil || believed.Reading != "" {
 				t.Errorf("from counts %q by a page that was repeated, error %v", believed.Reading, err)
 			}
 		})
@@ -206,7 +206,7 @@ func TestKillWhileLearningWastesNoSecondRequest(t *testing.T) {
 					if !w.kill(n, when) {
 						t.Fatal("there was no such call")
 					}
-					row := w.mustRun(state.OK)
+					row := w.mustRun(runs.OK)
 					if row.Pages != 3 || row.Hits != 120 || w.distinct(row) != 120 {
 						t.Errorf("%d pages, %d hits, %d different ones; want 3 and 120", row.Pages, row.Hits, w.distinct(row))
 					}
@@ -225,7 +225,7 @@ func TestOffsetsFollowTheHitsThatCame(t *testing.T) {
 	file := strings.NewReplacer("pages: all", "pages: 4", "where: {z_score: 4..}, ", "").Replace(pagesFile)
 	bare(t, file, func(w *workshop) {
 		w.renew(simulator.Options{Limit: 600, PagingItems: true, Quirks: simulator.SizeIgnored, Freeze: true})
-		row := w.mustRun(state.OK)
+		row := w.mustRun(runs.OK)
 		var from []string
 		for _, call := range w.service.Books().Calls {
 			_, encoded, _ := strings.Cut(call.Identity, "  ")

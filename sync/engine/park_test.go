@@ -10,6 +10,7 @@ import (
 
 	"outlierd/outlier"
 	"outlierd/outlier/pace"
+	"outlierd/sync/runs"
 	"outlierd/sync/state"
 )
 
@@ -39,14 +40,14 @@ func TestLongWaitParksTheRun(t *testing.T) {
 				began := time.Now()
 				row, err := w.run()
 				long, ok := errors.AsType[*pace.LongWaitError](err)
-				if !ok || row.Status != state.PausedQuota {
+				if !ok || row.Status != runs.PausedQuota {
 					t.Fatalf("status %s, error %v; want a run that waits for the quota and a *pace.LongWaitError", row.Status, err)
 				}
 				if took := time.Since(began); took > 5*time.Minute || time.Until(long.Until) < 10*time.Minute {
 					t.Errorf("the run stopped after %s and says that it could go on in %s", took, time.Until(long.Until))
 				}
 				time.Sleep(time.Until(long.Until))
-				next := w.mustRun(state.OK)
+				next := w.mustRun(runs.OK)
 				if next.ID != row.ID || w.service.Books().Total.Spent() != 4 {
 					t.Errorf("run %s, %d credits; want run %s to go on to 4", next.ID, w.service.Books().Total.Spent(), row.ID)
 				}
@@ -72,13 +73,13 @@ jobs:
 				return
 			}
 			defer seen.Close()
-			if runs, err := seen.Runs("", 1); err != nil || runs[0].Status != state.PausedQuota || !strings.Contains(runs[0].Error, "leaves no room") {
-				t.Errorf("while it waits the run is %+v (%v); want %s and why", runs, err, state.PausedQuota)
+			if rows, err := seen.Runs.List("", 1); err != nil || rows[0].Status != runs.PausedQuota || !strings.Contains(rows[0].Error, "leaves no room") {
+				t.Errorf("while it waits the run is %+v (%v); want %s and why", rows, err, runs.PausedQuota)
 			}
 		})
-		runs := w.serve(time.Hour + 20*time.Minute)
-		if len(runs) != 1 || runs[0].Status != state.OK || runs[0].Failures != 0 {
-			t.Errorf("runs %+v; want one that ended well", runs)
+		rows := w.serve(time.Hour + 20*time.Minute)
+		if len(rows) != 1 || rows[0].Status != runs.OK || rows[0].Failures != 0 {
+			t.Errorf("runs %+v; want one that ended well", rows)
 		}
 		if calls := w.service.Books().Operations[outlier.OpDetails].Calls; calls != 3 {
 			t.Errorf("%d details, want 3", calls)
@@ -97,7 +98,7 @@ jobs:
 `
 	bubble(t, file, func(w *workshop) {
 		w.wire = blocking(w.service.Transport(), "/video/comments/")
-		if row, err := w.run(); row == nil || row.Status != state.PausedQuota {
+		if row, err := w.run(); row == nil || row.Status != runs.PausedQuota {
 			t.Fatalf("run %+v, error %v; want one that is unfinished", row, err)
 		}
 		e, stop := w.open()

@@ -21,7 +21,8 @@ import (
 	"outlierd/outlier"
 	"outlierd/outlier/simulator"
 	"outlierd/sync/job"
-	"outlierd/sync/state"
+	"outlierd/sync/ledger"
+	"outlierd/sync/runs"
 	"outlierd/sync/yamltree"
 )
 
@@ -167,7 +168,7 @@ func (w *wager) live() {
 	case 0:
 		w.draw()
 	case 1:
-		if err := e.Store.Adjust(one[outlier.Credits](w, -5, 12), "elsewhere"); err != nil {
+		if err := e.Store.Ledger.Adjust(one[outlier.Credits](w, -5, 12), "elsewhere"); err != nil {
 			w.Fatal(err)
 		}
 	default:
@@ -303,7 +304,7 @@ func (w *wager) consistent(f *Forecast) {
 
 // resumed stops a run in the middle, and checks that it promises no more than before when it
 // goes on.
-func (w *wager) resumed(told *JobForecast, row *state.Run) {
+func (w *wager) resumed(told *JobForecast, row *runs.Run) {
 	f := w.foretold()
 	for i := range f.Jobs {
 		now := &f.Jobs[i]
@@ -319,7 +320,7 @@ func (w *wager) resumed(told *JobForecast, row *state.Run) {
 
 // hold runs a job as it was foretold, and holds the run to it. Some are stopped on the way.
 func (w *wager) hold(told *JobForecast) {
-	var row *state.Run
+	var row *runs.Run
 	defer func() {
 		if row != nil {
 			w.resumed(told, row)
@@ -335,7 +336,7 @@ func (w *wager) hold(told *JobForecast) {
 			trigger, due = Scheduled, next
 		}
 	}
-	var before state.Spend
+	var before ledger.Spend
 	if told.Continues != "" {
 		before = w.spent(e, told.Continues)
 	}
@@ -378,8 +379,8 @@ func (w *wager) hold(told *JobForecast) {
 	}
 }
 
-func (w *wager) spent(e *Engine, run string) state.Spend {
-	spent, err := e.Store.Spent(run)
+func (w *wager) spent(e *Engine, run string) ledger.Spend {
+	spent, err := e.Store.Ledger.Spent(run)
 	if err != nil {
 		w.Fatal(err)
 	}

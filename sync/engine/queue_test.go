@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"outlierd/outlier"
-	"outlierd/sync/state"
+	"outlierd/sync/queue"
+	"outlierd/sync/runs"
+	"outlierd/sync/store"
 )
 
 // crowdedFile has runs to come whose calls go before some of what is queued and after others.
@@ -26,20 +28,20 @@ func crowd(w *workshop, e *Engine, seed uint64) {
 	dice := rand.New(rand.NewPCG(seed, 1))
 	for n := range 150 {
 		at := time.Now()
-		err := e.Store.Update(func(tx *state.Tx) error {
-			task := state.Task{
+		err := e.Store.DB.Update(func(tx *store.Tx) error {
+			task := queue.Task{
 				Op: outlier.OpDetails, Entity: fmt.Sprintf("video-%05d", dice.IntN(1000)), Run: "r",
 				Job: string("abc"[dice.IntN(3)]), Value: float64(dice.IntN(6)),
 			}
-			if _, err := tx.Enqueue([]state.Task{task}); err != nil || dice.IntN(6) > 0 {
+			if _, err := e.Store.Queue.Enqueue(tx, []queue.Task{task}); err != nil || dice.IntN(6) > 0 {
 				return err
 			}
 			if dice.IntN(2) == 0 {
 				task.Job = string("abc"[dice.IntN(3)])
-				_, err := tx.Enqueue([]state.Task{task})
+				_, err := e.Store.Queue.Enqueue(tx, []queue.Task{task})
 				return err
 			}
-			return tx.Fail(task, at, "HTTP 502", at.Add(time.Duration(dice.IntN(40))*time.Minute))
+			return queue.Fail(tx, task, at, "HTTP 502", at.Add(time.Duration(dice.IntN(40))*time.Minute))
 		})
 		if err != nil {
 			w.Fatal(err)
@@ -133,7 +135,7 @@ jobs:
 		if _, err := e.Run(ctx, w.config.Job("watch"), Manual, time.Time{}); err == nil {
 			t.Error("a run that is stopped while it queues ends well")
 		}
-		n, err := e.Store.Queued(state.Filter{})
+		n, err := e.Store.Queue.Queued(queue.Filter{})
 		if err != nil || n == 0 || n == 700 {
 			t.Fatalf("%d calls are queued (%v); the test needs a part of 700", n, err)
 		}
@@ -164,7 +166,7 @@ jobs:
 			calls int
 		}{{0, 5}, {time.Hour, 5}, {25 * time.Hour, 10}, {time.Hour, 10}} {
 			time.Sleep(run.after)
-			if row, err := e.Run(w.ctx, w.config.Job("daily"), Manual, time.Time{}); err != nil || row.Status != state.OK {
+			if row, err := e.Run(w.ctx, w.config.Job("daily"), Manual, time.Time{}); err != nil || row.Status != runs.OK {
 				t.Fatalf("%+v, error %v", row, err)
 			}
 			if n := w.calls(outlier.OpDetails); n != run.calls {

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"outlierd/sync/plan"
-	"outlierd/sync/state"
+	"outlierd/sync/runs"
 )
 
 // TestRunWithoutAShareHasNotFoundNothing: it did not look, which is on record, with the
@@ -26,7 +26,7 @@ jobs:
 				looked++
 				continue
 			}
-			if run.Status != state.OK || run.Credits != 0 {
+			if run.Status != runs.OK || run.Credits != 0 {
 				t.Errorf("a run without a share ended as %s for %d credits", run.Status, run.Credits)
 			}
 			if step := w.steps(&run)[0]; step.Stop != plan.StopShare || step.Left != 3 {
@@ -50,8 +50,8 @@ jobs:
 `
 	bare(t, file, func(w *workshop) {
 		w.inspect(func(e *Engine) { w.see(e, "daily") })
-		runs := w.serve(3*day + time.Hour)
-		for i, run := range runs {
+		rows := w.serve(3*day + time.Hour)
+		for i, run := range rows {
 			step := w.steps(&run)[0]
 			if step.Pages != 1 || step.Stop != plan.StopShare {
 				t.Errorf("run %d took %d pages and ended as %q; want its share to have cut it", i, step.Pages, step.Stop)
@@ -60,8 +60,8 @@ jobs:
 				t.Errorf("run %d searches from %s on, want %s as no search has come to its end", i, got, days(i+1-90))
 			}
 		}
-		if len(runs) != 3 {
-			t.Errorf("%d runs in three days", len(runs))
+		if len(rows) != 3 {
+			t.Errorf("%d runs in three days", len(rows))
 		}
 	})
 }

@@ -13,7 +13,7 @@ import (
 	"outlierd/outlier"
 	"outlierd/outlier/simulator"
 	"outlierd/sync/plan"
-	"outlierd/sync/state"
+	"outlierd/sync/runs"
 )
 
 // TestRunThatIsTooOldIsClosedAsInterrupted: a new one covers what it left.
@@ -30,15 +30,15 @@ jobs:
 			t.Fatal("there was no second page")
 		}
 		time.Sleep(25 * time.Hour)
-		row := w.mustRun(state.OK)
-		var all []state.Run
+		row := w.mustRun(runs.OK)
+		var all []runs.Run
 		w.inspect(func(e *Engine) {
 			var err error
-			if all, err = e.Store.Runs("weekly", 0); err != nil {
+			if all, err = e.Store.Runs.List("weekly", 0); err != nil {
 				t.Fatal(err)
 			}
 		})
-		if len(all) != 2 || all[1].Status != state.Interrupted || row.ID == all[1].ID || all[1].Pages != 1 || all[1].Credits != 2 || row.Pages == 0 {
+		if len(all) != 2 || all[1].Status != runs.Interrupted || row.ID == all[1].ID || all[1].Pages != 1 || all[1].Credits != 2 || row.Pages == 0 {
 			t.Errorf("runs %+v; want a new one, and the old one closed as interrupted with its page", all)
 		}
 		if window := w.steps(row)[0].Window; !strings.HasPrefix(window, days(1-30)) {
@@ -55,7 +55,7 @@ func TestPaidScanIsContinuedHoweverOldItIs(t *testing.T) {
 			t.Fatal("the scan was not looked at twice")
 		}
 		time.Sleep(5 * day)
-		if row := w.mustRun(state.OK); row.Pages != 3 || len(w.started()) != 1 {
+		if row := w.mustRun(runs.OK); row.Pages != 3 || len(w.started()) != 1 {
 			t.Errorf("%d pages of %d scans, want 3 of 1", row.Pages, len(w.started()))
 		}
 	})
@@ -70,12 +70,12 @@ jobs:
   one: {search: {query: [home espresso]}, enrich: {details: {top: 25}}, stop_after: 2m}
 `
 	bare(t, file, func(w *workshop) {
-		first := w.mustRun(state.OK)
+		first := w.mustRun(runs.OK)
 		done := w.calls(outlier.OpDetails)
 		if done == 0 || done == 25 || first.Ended.Sub(first.Started) > 3*time.Minute {
 			t.Fatalf("%d details in %s, want some within two minutes", done, first.Ended.Sub(first.Started))
 		}
-		if second := w.mustRun(state.OK); second.ID == first.ID || w.calls(outlier.OpDetails) != 25 {
+		if second := w.mustRun(runs.OK); second.ID == first.ID || w.calls(outlier.OpDetails) != 25 {
 			t.Errorf("%d details after the next run, want all 25", w.calls(outlier.OpDetails))
 		}
 	})
@@ -95,7 +95,7 @@ jobs:
 		"{for_each: {topic: {sql: select title from outliers}}, search: {query: [\"${topic}\"]}}",
 	} {
 		bare(t, strings.Replace(file, "VERB", verb, 1), func(w *workshop) {
-			w.mustRun(state.OKEmpty)
+			w.mustRun(runs.OKEmpty)
 			if calls := w.service.Books().Total.Calls; calls != 0 {
 				t.Errorf("%s: %d calls for no seeds", verb, calls)
 			}
@@ -111,9 +111,9 @@ func TestSQLThatFailsFailsTheRunBeforeAnythingIsSpent(t *testing.T) {
 			if row != nil || err == nil || !strings.Contains(err.Error(), "child") || !strings.Contains(err.Error(), "line") || !strings.Contains(err.Error(), "nosuch") {
 				t.Errorf("run %+v, error %v; want one that names the job, the place and the column", row, err)
 			}
-			runs, err := e.Store.Runs("child", 1)
-			if err != nil || len(runs) != 1 || runs[0].Status != state.Failed || runs[0].Credits != 0 {
-				t.Errorf("runs %+v, error %v; want one that failed", runs, err)
+			rows, err := e.Store.Runs.List("child", 1)
+			if err != nil || len(rows) != 1 || rows[0].Status != runs.Failed || rows[0].Credits != 0 {
+				t.Errorf("runs %+v, error %v; want one that failed", rows, err)
 			}
 		})
 	})
@@ -187,7 +187,7 @@ func TestNewKeyIsTakenUpWhenTheOldOneIsRefused(t *testing.T) {
 				return outlier.NewKey("another-key-for-tests")
 			}
 			row, err := e.Run(w.ctx, &w.config.Jobs[0], Manual, time.Time{})
-			if err != nil || row.Status != state.OK || renewed.Books().Total.Refused != 1 {
+			if err != nil || row.Status != runs.OK || renewed.Books().Total.Refused != 1 {
 				t.Errorf("run %+v, error %v, %d calls with the old key refused; want one that is repeated with the new one", row, err, renewed.Books().Total.Refused)
 			}
 		})
@@ -199,12 +199,12 @@ func TestNewKeyIsTakenUpWhenTheOldOneIsRefused(t *testing.T) {
 func TestNewKeyHasNoLatch(t *testing.T) {
 	bare(t, jobsFile, func(w *workshop) {
 		w.service.FailNext("", simulator.NoCredits)
-		w.mustRun(state.PausedBudget)
+		w.mustRun(runs.PausedBudget)
 		w.service = simulator.New(simulator.Options{Seed: 1, Key: "another-key-for-tests"})
 		w.wire = w.service.Transport()
 		w.inspect(func(e *Engine) {
 			e.Rekey = func() (outlier.Key, error) { return outlier.NewKey("another-key-for-tests") }
-			if row, err := e.Run(w.ctx, &w.config.Jobs[0], Scheduled, time.Now()); err != nil || row.Status != state.OK {
+			if row, err := e.Run(w.ctx, &w.config.Jobs[0], Scheduled, time.Now()); err != nil || row.Status != runs.OK {
 				t.Errorf("run %+v, error %v; want one that is well", row, err)
 			}
 		})
@@ -216,7 +216,7 @@ func TestKeyThatCannotBeReadAgainStaysInUse(t *testing.T) {
 	bare(t, jobsFile, func(w *workshop) {
 		w.inspect(func(e *Engine) {
 			e.Rekey = func() (outlier.Key, error) { return outlier.Key{}, errors.New("no such file") }
-			if row, err := e.Run(w.ctx, &w.config.Jobs[0], Manual, time.Time{}); err != nil || row.Status != state.OK {
+			if row, err := e.Run(w.ctx, &w.config.Jobs[0], Manual, time.Time{}); err != nil || row.Status != runs.OK {
 				t.Errorf("run %+v, error %v; want one that is well", row, err)
 			}
 		})
@@ -276,7 +276,7 @@ func TestWorstCaseCountsAttemptsAndIsTheRunsCap(t *testing.T) {
 func TestLedgerAndCapsOutliveAKey(t *testing.T) {
 	file := strings.NewReplacer("jobs:", "budget: {per_month: 5}\njobs:", "per_run: 20", "per_run: 5").Replace(jobsFile)
 	bare(t, file, func(w *workshop) {
-		w.mustRun(state.OK)
+		w.mustRun(runs.OK)
 		time.Sleep(7 * time.Hour)
 		w.service = simulator.New(simulator.Options{Seed: 1, Key: "another-key-for-tests"})
 		w.wire = w.service.Transport()
@@ -287,7 +287,7 @@ func TestLedgerAndCapsOutliveAKey(t *testing.T) {
 		w.inspect(func(e *Engine) {
 			e.Client.Key = key
 			row, err := e.Run(w.ctx, &w.config.Jobs[0], Manual, time.Time{})
-			if err != nil || row.Status != state.PausedBudget || w.calls(outlier.OpSearch) != 0 {
+			if err != nil || row.Status != runs.PausedBudget || w.calls(outlier.OpSearch) != 0 {
 				t.Errorf("run %+v, error %v, %d pages; want the cap that the other key has used up", row, err, w.calls(outlier.OpSearch))
 			}
 		})
@@ -322,7 +322,7 @@ func TestRowsOfAKilledRunAreCounted(t *testing.T) {
 	var want map[string]int64
 	bubble(t, jobsFile, func(w *workshop) {
 		w.single = true
-		want = w.mustRun(state.OK).Rows
+		want = w.mustRun(runs.OK).Rows
 	})
 	for _, ends := range [][]int{{2}, {7}, {3, 4}} {
 		bubble(t, jobsFile, func(w *workshop) {
@@ -332,7 +332,7 @@ func TestRowsOfAKilledRunAreCounted(t *testing.T) {
 					t.Fatalf("the run has no call %d", n)
 				}
 			}
-			if got := w.mustRun(state.OK).Rows; !maps.Equal(got, want) {
+			if got := w.mustRun(runs.OK).Rows; !maps.Equal(got, want) {
 				t.Errorf("after kills at %v the run has rows %v, want %v", ends, got, want)
 			}
 		})

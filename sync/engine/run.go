@@ -10,10 +10,12 @@ import (
 	"time"
 
 	"outlierd/outlier"
-	"outlierd/sync/credit"
 	"outlierd/sync/job"
+	"outlierd/sync/ledger"
 	"outlierd/sync/plan"
-	"outlierd/sync/state"
+	"outlierd/sync/queue"
+	"outlierd/sync/runs"
+	"outlierd/sync/store"
 )
 
 // run is one performance of a job.
@@ -21,10 +23,10 @@ type run struct {
 	engine *Engine
 	worker *worker // that makes its calls
 
-	row   state.Run
+	row   runs.Run
 	plan  plan.Frozen
-	steps []state.Step
-	caps  func(time.Time) []credit.Cap
+	steps []runs.Step
+	caps  func(time.Time) []ledger.Cap
 
 	searched bool                  // nothing is left to be bought, and what to ask about it is queued
 	over     outlier.Credits       // what costs as much as this is over a cap; 0 while nothing is
@@ -47,16 +49,16 @@ type run struct {
 
 // take takes up a run from its record. Only the caps are those of the file: a cap
 // that was changed applies at once.
-func (w *worker) take(ctx context.Context, row *state.Run, budget job.JobBudget) (*run, error) {
+func (w *worker) take(ctx context.Context, row *runs.Run, budget job.JobBudget) (*run, error) {
 	frozen, err := plan.Thaw(row.Plan)
 	if err != nil {
 		return nil, err
 	}
-	steps, err := w.engine.Store.Steps(row.ID)
+	steps, err := w.engine.Store.Runs.Steps(row.ID)
 	if err != nil {
 		return nil, err
 	}
-	spent, err := w.engine.Store.Spent(row.ID)
+	spent, err := w.engine.Store.Ledger.Spent(row.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +98,7 @@ func (w *worker) take(ctx context.Context, row *state.Run, budget job.JobBudget)
 // also where another job asked first, or waits for another try, or its time or its
 // requests are used up.
 func (r *run) done() (bool, error) {
-	pending, err := r.engine.Store.Pending(time.Now(), state.Filter{Job: r.row.Job})
+	pending, err := r.engine.Store.Queue.Pending(time.Now(), queue.Filter{Job: r.row.Job})
 	if !pending || err != nil {
 		return err == nil, err
 	}
@@ -154,7 +156,7 @@ func isQueued(err error) bool {
 // isCap reports whether an error is a cap that was reached, or may have been: ours, or the
 // balance at the service.
 func isCap(err error) bool {
-	_, ours := errors.AsType[*credit.Exceeded](err)
+	_, ours := errors.AsType[*ledger.Exceeded](err)
 	_, requests := errors.AsType[*RequestsError](err)
 	_, unsure := errors.AsType[*ClockError](err)
 	return ours || requests || unsure || kindOf(err) == outlier.NoCredits
@@ -208,7 +210,7 @@ func (w *worker) endAll(ctx context.Context, ending []*run, causeOf func(*run) e
 	}
 	for _, r := range ending {
 		switch {
-		case r.row.Status == state.PausedBudget || r.row.Status == state.Partial:
+		case r.row.Status == runs.PausedBudget || r.row.Status == runs.Partial:
 			r.err = lost
 		case !w.loader.working():
 			r.err = errors.Join(r.err, w.loader.problems())
@@ -230,7 +232,7 @@ func (r *run) record(ctx context.Context, cause error) error {
 	row.Missing = r.missed + int64(r.progress.Missing)
 	row.Failures = int64(r.progress.Failures)
 	row.Rows = merged(row.Rows, r.worker.loader.taken(row.ID))
-	resting, err := r.engine.Store.NextRetry(time.Now(), state.Filter{Job: row.Job})
+	resting, err := r.engine.Store.Queue.NextRetry(time.Now(), queue.Filter{Job: row.Job})
 	if err != nil {
 		return err
 	}
@@ -248,8 +250,8 @@ func (r *run) record(ctx context.Context, cause error) error {
 }
 
 // tally counts what a run has asked for and found.
-func (e *Engine) tally(row *state.Run, steps []state.Step) error {
-	spend, err := e.Store.Spent(row.ID)
+func (e *Engine) tally(row *runs.Run, steps []runs.Step) error {
+	spend, err := e.Store.Ledger.Spent(row.ID)
 	if err != nil {
 		return err
 	}
@@ -267,20 +269,20 @@ func (e *Engine) tally(row *state.Run, steps []state.Step) error {
 // closeSteps notes what was left, and gives back what was set aside for reading scans,
 // unless a scan is left that another try can read.
 func (r *run) closeSteps() error {
-	unread := slices.ContainsFunc(r.steps, func(s state.Step) bool {
+	unread := slices.ContainsFunc(r.steps, func(s runs.Step) bool {
 		return s.Stop == "" && (s.Op == outlier.OpStartScan || s.Scan != "")
 	})
-	return r.engine.Store.Update(func(tx *state.Tx) error {
+	return r.engine.Store.DB.Update(func(tx *store.Tx) error {
 		for i := range r.steps {
 			step := &r.steps[i]
 			if step.Stop == "" {
 				step.Left = pagesLeft(&r.plan, step)
-				if err := tx.SaveStep(*step); err != nil {
+				if err := runs.SaveStep(tx, *step); err != nil {
 					return err
 				}
 			}
 			if step.Op == outlier.OpStartScan && !unread {
-				if err := tx.Release(step.ID); err != nil {
+				if err := runs.Release(tx, step.ID); err != nil {
 					return err
 				}
 			}
@@ -291,28 +293,28 @@ func (r *run) closeSteps() error {
 
 // status tells empty, cut by a cap, interrupted and failed apart: half of the value
 // of a record is that these never look alike.
-func (r *run) status(ctx context.Context, cause error, resting bool) state.Status {
+func (r *run) status(ctx context.Context, cause error, resting bool) runs.Status {
 	switch {
 	case cause != nil && ctx.Err() != nil:
-		return state.Interrupted
+		return runs.Interrupted
 	case tooLong(cause):
-		return state.PausedQuota
+		return runs.PausedQuota
 	case cause != nil && isCap(cause) && r.worker.loader.working():
-		return state.PausedBudget
+		return runs.PausedBudget
 	case cause != nil && isQueued(cause) && r.worker.loader.working():
-		return state.Partial
+		return runs.Partial
 	case cause != nil || !r.worker.loader.working():
-		return state.Failed
+		return runs.Failed
 	case r.progress.Failures > 0 || resting: // calls that failed, now or before, wait for another try
-		return state.Partial
+		return runs.Partial
 	case r.unreadable() != nil:
-		return state.Partial
+		return runs.Partial
 	case r.worker.loader.problems() != nil: // readers of that sink do not see its rows yet
-		return state.Partial
+		return runs.Partial
 	case r.row.Hits == 0 && len(r.plan.IDs) == 0 && !r.uncounted():
-		return state.OKEmpty
+		return runs.OKEmpty
 	}
-	return state.OK
+	return runs.OK
 }
 
 // unreadable says which hits of the run's pages did not come or could not be stored; nil if
@@ -336,7 +338,7 @@ func (r *run) unreadable() error {
 // uncounted reports whether the run brought answers that have no hits to count, or had
 // no time or no credits to look: neither is the same as having found nothing.
 func (r *run) uncounted() bool {
-	return slices.ContainsFunc(r.steps, func(s state.Step) bool {
+	return slices.ContainsFunc(r.steps, func(s runs.Step) bool {
 		return s.Stop == stopTime || s.Stop == plan.StopShare || s.Op == outlier.OpTrendingFormats && s.Pages > 0
 	})
 }
@@ -363,7 +365,7 @@ func (r *run) updated() { r.doing("") }
 
 func (r *run) snapshot() Progress {
 	p := r.progress
-	p.Searches = append([]state.Step(nil), r.steps...)
+	p.Searches = append([]runs.Step(nil), r.steps...)
 	p.Tasks, p.Fresh = maps.Clone(r.progress.Tasks), maps.Clone(r.fresh)
 	return p
 }

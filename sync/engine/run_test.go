@@ -10,12 +10,12 @@ import (
 	"time"
 
 	"outlierd/outlier"
-	"outlierd/sync/state"
+	"outlierd/sync/runs"
 )
 
 func TestRunBuysPagesAndAsksAboutTheBestHits(t *testing.T) {
 	bubble(t, jobsFile, func(w *workshop) {
-		row := w.mustRun(state.OK)
+		row := w.mustRun(runs.OK)
 		books := w.service.Books()
 		if got := books.Total.Spent(); row.Credits != got || got != 4 {
 			t.Errorf("the run says %d credits, the service %d, want 4", row.Credits, got)
@@ -38,7 +38,7 @@ func TestRunBuysPagesAndAsksAboutTheBestHits(t *testing.T) {
 
 func TestAnswerThatMeansNoneIsRemembered(t *testing.T) {
 	bubble(t, strings.ReplaceAll(jobsFile, "transcript: {top: 5}", "transcript: {top: 80}"), func(w *workshop) {
-		row := w.mustRun(state.OK)
+		row := w.mustRun(runs.OK)
 		if row.Missing == 0 {
 			t.Fatal("the library has a transcript for every one of 80 videos; the test needs one without")
 		}
@@ -46,7 +46,7 @@ func TestAnswerThatMeansNoneIsRemembered(t *testing.T) {
 			t.Errorf("table missing has %d transcripts, the run says %d", got, row.Missing)
 		}
 		before := w.service.Books().Operations[outlier.OpTranscript].Calls
-		w.mustRun(state.OK)
+		w.mustRun(runs.OK)
 		if again := w.service.Books().Operations[outlier.OpTranscript].Calls - before; again != 0 {
 			t.Errorf("the second run asked for %d transcripts; they never change and none had come up", again)
 		}
@@ -55,10 +55,10 @@ func TestAnswerThatMeansNoneIsRemembered(t *testing.T) {
 
 func TestSecondRunBuysOnlyWhatMayHaveChanged(t *testing.T) {
 	bubble(t, jobsFile, func(w *workshop) {
-		w.mustRun(state.OK)
+		w.mustRun(runs.OK)
 		first := w.service.Books()
 		time.Sleep(25 * time.Hour) // details are fresh for a day, channels for a week
-		w.mustRun(state.OK)
+		w.mustRun(runs.OK)
 		second := w.service.Books()
 		calls := func(op outlier.Operation) int { return second.Operations[op].Calls - first.Operations[op].Calls }
 		if calls(outlier.OpSearch) != 2 {
@@ -82,12 +82,12 @@ func TestCapPausesTheRunAndTheNextOneGoesOn(t *testing.T) {
 	file := strings.Replace(jobsFile, "jobs:", "budget: {per_month: 400, per_day: 2}\njobs:", 1)
 	bubble(t, file, func(w *workshop) {
 		time.Sleep(13 * time.Hour) // the bubble begins at midnight
-		row := w.mustRun(state.PausedBudget)
+		row := w.mustRun(runs.PausedBudget)
 		if row.Pages != 1 || !strings.Contains(row.Error, "per_day") {
 			t.Errorf("%d pages, error %q; want one page and the name of the cap", row.Pages, row.Error)
 		}
 		time.Sleep(13 * time.Hour) // the next day, and less than a day after the start
-		next := w.mustRun(state.OK)
+		next := w.mustRun(runs.OK)
 		if next.ID != row.ID || next.Pages != 2 {
 			t.Errorf("run %s has %d pages, want run %s to go on to 2", next.ID, next.Pages, row.ID)
 		}
@@ -109,14 +109,14 @@ func TestStopKeepsTheRunOpenAndPublishesWhatIsThere(t *testing.T) {
 		e, stop := w.open()
 		row, err := e.Run(ctx, &w.config.Jobs[0], Manual, time.Time{})
 		stop()
-		if err == nil || row.Status != state.Interrupted {
+		if err == nil || row.Status != runs.Interrupted {
 			t.Fatalf("status %s, error %v; want an unfinished run", row.Status, err)
 		}
 		if got := w.count("select count(*) from outliers"); got != 80 {
 			t.Errorf("%d outliers are published, want the 80 that were bought", got)
 		}
 		w.wire = w.service.Transport()
-		next := w.mustRun(state.OK)
+		next := w.mustRun(runs.OK)
 		if next.ID != row.ID {
 			t.Errorf("run %s began although %s was unfinished", next.ID, row.ID)
 		}
@@ -156,7 +156,7 @@ func TestProgressCanBeWatched(t *testing.T) {
 		row, err := e.Run(w.ctx, &w.config.Jobs[0], Manual, time.Time{})
 		cancel()
 		watcher.Wait()
-		if err != nil || row.Status != state.OK || most < 5 {
+		if err != nil || row.Status != runs.OK || most < 5 {
 			t.Errorf("status %s, error %v, progress up to %d", row.Status, err, most)
 		}
 	})

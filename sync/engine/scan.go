@@ -12,8 +12,10 @@ import (
 
 	"outlierd/outlier"
 	"outlierd/sync/job"
+	"outlierd/sync/ledger"
 	"outlierd/sync/plan"
-	"outlierd/sync/state"
+	"outlierd/sync/runs"
+	"outlierd/sync/store"
 )
 
 // # A scan
@@ -30,8 +32,8 @@ import (
 
 // UnsettledScanError says that a scan may have been started and nobody can prove it.
 type UnsettledScanError struct {
-	Scan  state.Scan
-	Other *state.Scan // that the service named in answer to its start; nil for none
+	Scan  runs.Scan
+	Other *runs.Scan // that the service named in answer to its start; nil for none
 }
 
 func (e *UnsettledScanError) Error() string {
@@ -45,17 +47,17 @@ func (e *UnsettledScanError) Error() string {
 }
 
 // settling is what a person can do about a scan whose start is unknown.
-func settling(scan *state.Scan) string {
+func settling(scan *runs.Scan) string {
 	return fmt.Sprintf("`outlierd scan adopt ID` takes it over, `outlierd scan resolve --not-created %d` says that there is none", scan.Intent)
 }
 
 // scan does what is next for a scan: it is started, or looked at when it is time.
-func (r *run) scan(ctx context.Context, step *state.Step) (worked bool, err error) {
-	scan, err := r.engine.Store.ScanOf(step.ID)
+func (r *run) scan(ctx context.Context, step *runs.Step) (worked bool, err error) {
+	scan, err := r.engine.Store.Runs.ScanOf(step.ID)
 	switch {
 	case err != nil:
 		return true, err
-	case scan == nil || scan.State == state.ScanRefused || scan.State == state.ScanNotCreated:
+	case scan == nil || scan.State == runs.ScanRefused || scan.State == runs.ScanNotCreated:
 		if joined, err := r.joinScan(ctx, step); joined || err != nil {
 			return true, err
 		}
@@ -66,12 +68,12 @@ func (r *run) scan(ctx context.Context, step *state.Step) (worked bool, err erro
 			return true, err
 		}
 		return true, r.startScan(ctx, step)
-	case scan.State == state.ScanRunning:
+	case scan.State == runs.ScanRunning:
 		if r.looks[step.ID] = r.lookDue(scan); time.Now().Before(r.looks[step.ID]) {
 			return false, nil
 		}
 		return true, r.lookAt(ctx, step, scan)
-	case scan.State == state.ScanUnknown || scan.State == state.ScanIntended:
+	case scan.State == runs.ScanUnknown || scan.State == runs.ScanIntended:
 		return true, &UnsettledScanError{Scan: *scan}
 	}
 	return true, r.endScan(step, scan) // as a person's word or its first answer told
@@ -79,7 +81,7 @@ func (r *run) scan(ctx context.Context, step *state.Step) (worked bool, err erro
 
 // lookDue is when to look at a scan again: not before the limiter lets a poll pass, or
 // other calls would wait behind it.
-func (r *run) lookDue(scan *state.Scan) time.Time {
+func (r *run) lookDue(scan *runs.Scan) time.Time {
 	next := earlier(scan.NextPoll, time.Now().Add(r.plan.Scan.PollMax)) // a clock was ahead
 	if at := r.engine.Pace.Poll(); at.After(next) {
 		return at
@@ -102,12 +104,12 @@ func (r *run) nextLook() (at time.Time) {
 // Whatever started it, a live scan of the same queries and mode is the same scan: it is
 // waited for and read, and not bought a second time. What a step that joins it sets aside
 // is the price of reading alone; each run that reads pays for its own pages, with its own
-// filters. When a scan is live, [state.Store.LiveScan] says.
+// filters. When a scan is live, [runs.Runs.LiveScan] says.
 
 // joinScan lets a step join the scan that its own start would only repeat, if there is
 // one. One whose start is not confirmed waits for a person's word, whichever run wants it.
-func (r *run) joinScan(ctx context.Context, step *state.Step) (joined bool, err error) {
-	live, err := r.engine.Store.LiveScan(wishOf(step, r.plan.Again))
+func (r *run) joinScan(ctx context.Context, step *runs.Step) (joined bool, err error) {
+	live, err := r.engine.Store.Runs.LiveScan(wishOf(step, r.plan.Again))
 	if err != nil || live == nil {
 		return false, err
 	}
@@ -117,7 +119,7 @@ func (r *run) joinScan(ctx context.Context, step *state.Step) (joined bool, err 
 	if err := r.worker.proveTime(ctx); err != nil {
 		return false, err
 	}
-	err = r.engine.Store.JoinScan(state.Purchase{
+	err = r.engine.Store.Runs.JoinScan(ledger.Purchase{
 		Run: r.row.ID, Job: r.row.Job, Step: step.ID, Caps: r.caps,
 		Hold: r.engine.holdForReading(&r.plan),
 	}, live.Intent)
@@ -142,21 +144,21 @@ func (r *run) joinLive(ctx context.Context) {
 }
 
 // wishOf is the scan that a step is about, as far as its parameters say.
-func wishOf(step *state.Step, again bool) state.Scan {
+func wishOf(step *runs.Step, again bool) runs.Scan {
 	params, _ := url.ParseQuery(step.Params) // it was encoded by us
-	return state.Scan{
+	return runs.Scan{
 		Run: step.Run, FindBy: params.Get("findBy"), Mode: params.Get("mode"), Queries: params["query"], Again: again,
 	}
 }
 
 // Joins are the scans of other runs that a run of spec would join if it began now.
-func (e *Engine) Joins(ctx context.Context, spec *job.Spec) (all []state.Scan, err error) {
+func (e *Engine) Joins(ctx context.Context, spec *job.Spec) (all []runs.Scan, err error) {
 	p, err := e.draw(ctx, spec, drawing{at: time.Now(), now: true})
 	if err != nil {
 		return nil, err
 	}
 	for _, ordinal := range slices.Sorted(maps.Keys(p.Frozen.Joins)) {
-		scan, err := e.Store.ScanByID(p.Frozen.Joins[ordinal])
+		scan, err := e.Store.Runs.ScanByID(p.Frozen.Joins[ordinal])
 		if err != nil {
 			return nil, err
 		}
@@ -169,7 +171,7 @@ func (e *Engine) Joins(ctx context.Context, spec *job.Spec) (all []state.Scan, e
 
 // startScan makes one attempt. One that provably did nothing is followed by another,
 // with an intent of its own, when the step's turn comes again.
-func (r *run) startScan(ctx context.Context, step *state.Step) error {
+func (r *run) startScan(ctx context.Context, step *runs.Step) error {
 	params, err := stored(step.Params)
 	if err != nil {
 		return err
@@ -181,7 +183,7 @@ func (r *run) startScan(ctx context.Context, step *state.Step) error {
 	if err := r.plan.Reads[step.Ordinal].Check(); err != nil { // before anything is paid
 		return err
 	}
-	if err := r.worker.ready(ctx, request, state.Purchase{}); err != nil {
+	if err := r.worker.ready(ctx, request, ledger.Purchase{}); err != nil {
 		return err
 	}
 	scan, err := r.intend(step, request)
@@ -189,18 +191,18 @@ func (r *run) startScan(ctx context.Context, step *state.Step) error {
 		return err
 	}
 	r.doing("start a scan")
-	var before *state.Scan // that the answer names, if it was on record
-	answer, err := r.worker.once(ctx, request, state.Purchase{
+	var before *runs.Scan // that the answer names, if it was on record
+	answer, err := r.worker.once(ctx, request, ledger.Purchase{
 		Run: r.row.ID, Job: r.row.Job, Step: step.ID, Item: step.Item, Attempt: r.refusals[step.ID] + 1,
 		Caps: r.caps, Intent: scan.Intent, Hold: r.engine.holdForReading(&r.plan),
-		Commit: func(tx *state.Tx, kept state.Kept) (err error) {
+		Commit: func(tx *store.Tx, kept ledger.Kept) (err error) {
 			before, err = r.started(tx, scan, kept)
 			return err
 		},
 	})
 	r.updated()
 	if answer == nil { // nothing was even reserved
-		scan.State = state.ScanRefused
+		scan.State = runs.ScanRefused
 		return errors.Join(err, r.saveScan(scan))
 	}
 	if failed := r.engine.learn(); failed != nil {
@@ -209,7 +211,7 @@ func (r *run) startScan(ctx context.Context, step *state.Step) error {
 	switch {
 	case before == nil || unkept(err):
 		return r.retryScan(ctx, step, scan, err)
-	case scan.State == state.ScanNotCreated:
+	case scan.State == runs.ScanNotCreated:
 		step.Joined = before.Intent
 		r.engine.log().Warn("scan on record joined: the service started no other", "job", r.row.Job, "run", r.row.ID,
 			"scan", before.ScanID, "started_by", before.Job, "credits", scan.Price)
@@ -219,17 +221,17 @@ func (r *run) startScan(ctx context.Context, step *state.Step) error {
 }
 
 // intend makes the intent durable.
-func (r *run) intend(step *state.Step, request *outlier.Request) (*state.Scan, error) {
-	scan := &state.Scan{
+func (r *run) intend(step *runs.Step, request *outlier.Request) (*runs.Scan, error) {
+	scan := &runs.Scan{
 		Run: r.row.ID, Job: r.row.Job, Due: r.row.Due, Step: step.ID,
 		FindBy: request.Params().Get("findBy"), Mode: request.Params().Get("mode"), Queries: request.Params()["query"],
-		Price: request.Price(), Again: r.plan.Again, State: state.ScanIntended, Intended: r.engine.Store.ServiceTime(),
+		Price: request.Price(), Again: r.plan.Again, State: runs.ScanIntended, Intended: r.engine.Store.Ledger.ServiceTime(),
 	}
-	err := r.engine.Store.Update(func(tx *state.Tx) (err error) {
-		scan.Intent, err = tx.IntendScan(*scan)
+	err := r.engine.Store.DB.Update(func(tx *store.Tx) (err error) {
+		scan.Intent, err = r.engine.Store.Runs.IntendScan(tx, *scan)
 		return err
 	})
-	if live, ok := errors.AsType[*state.LiveScanError](err); ok && live.Scan.State != state.ScanRunning {
+	if live, ok := errors.AsType[*runs.LiveScanError](err); ok && live.Scan.State != runs.ScanRunning {
 		return nil, &UnsettledScanError{Scan: live.Scan}
 	}
 	return scan, err
@@ -237,16 +239,16 @@ func (r *run) intend(step *state.Step, request *outlier.Request) (*state.Scan, e
 
 // started notes what became of the attempt, in the transaction of its answer. Before is the
 // scan that the answer names if that is on record: the run joins it if it is the same.
-func (r *run) started(tx *state.Tx, scan *state.Scan, kept state.Kept) (before *state.Scan, err error) {
+func (r *run) started(tx *store.Tx, scan *runs.Scan, kept ledger.Kept) (before *runs.Scan, err error) {
 	if kept.Outcome == outlier.Refunded {
-		scan.State = state.ScanRefused
-		return nil, tx.SaveScan(*scan)
+		scan.State = runs.ScanRefused
+		return nil, runs.SaveScan(tx, *scan)
 	}
-	scan.State = state.ScanUnknown
+	scan.State = runs.ScanUnknown
 	// An answer that broke off may still tell the id, and that is all that is needed.
 	body, _ := kept.Body()
 	if told, _ := outlier.ReadScan(body); told.ID != "" {
-		if before, err = tx.NamedBefore(*scan, told.ID); err != nil {
+		if before, err = runs.NamedBefore(tx, *scan, told.ID); err != nil {
 			return nil, err
 		}
 		if before == nil {
@@ -254,16 +256,16 @@ func (r *run) started(tx *state.Tx, scan *state.Scan, kept state.Kept) (before *
 		}
 	}
 	if before != nil && kept.Outcome == outlier.Charged && scan.Repeats(before) {
-		return before, tx.JoinInstead(scan, before)
+		return before, runs.JoinInstead(tx, scan, before)
 	}
-	return before, tx.SaveScan(*scan)
+	return before, runs.SaveScan(tx, *scan)
 }
 
 // follow takes over what the service tells of a scan, which is waited for from the time
 // on at which it was told of first.
-func (r *run) follow(tx *state.Tx, scan *state.Scan, told outlier.Scan, now time.Time) {
+func (r *run) follow(tx *store.Tx, scan *runs.Scan, told outlier.Scan, now time.Time) {
 	if scan.Deadline.IsZero() {
-		scan.Deadline = tx.ServiceTime().Add(r.plan.Scan.Deadline)
+		scan.Deadline = r.engine.Store.Ledger.ServiceTime().Add(r.plan.Scan.Deadline)
 	}
 	scan.ScanID, scan.Status, scan.Created = told.ID, told.Status, told.CreatedAt
 	scan.Polled, scan.NextPoll = now, now.Add(plan.PollPause(r.plan.Scan, scan.Polls))
@@ -271,7 +273,7 @@ func (r *run) follow(tx *state.Tx, scan *state.Scan, told outlier.Scan, now time
 }
 
 // retryScan decides what an attempt that failed means for the run.
-func (r *run) retryScan(ctx context.Context, step *state.Step, scan *state.Scan, err error) error {
+func (r *run) retryScan(ctx context.Context, step *runs.Step, scan *runs.Scan, err error) error {
 	switch {
 	case unkept(err): // what the answer told is in the journal at most
 		return errors.Join(err, &UnsettledScanError{Scan: *scan})
@@ -280,7 +282,7 @@ func (r *run) retryScan(ctx context.Context, step *state.Step, scan *state.Scan,
 		return nil
 	case err == nil:
 		return &UnsettledScanError{Scan: *scan}
-	case scan.State == state.ScanUnknown:
+	case scan.State == runs.ScanUnknown:
 		return errors.Join(err, &UnsettledScanError{Scan: *scan})
 	case ctx.Err() != nil || isCap(err) || kindOf(err) == outlier.Unauthorized || kindOf(err) == "":
 		return err
@@ -302,21 +304,21 @@ func (r *run) retryScan(ctx context.Context, step *state.Step, scan *state.Scan,
 
 // lookAt asks how a scan stands. That the service does not answer is no reason to give
 // a paid scan up: it is asked again, until the deadline.
-func (r *run) lookAt(ctx context.Context, step *state.Step, scan *state.Scan) error {
+func (r *run) lookAt(ctx context.Context, step *runs.Step, scan *runs.Scan) error {
 	request, err := outlier.DataRequest(outlier.OpScan, scan.ScanID)
 	if err != nil {
 		return err
 	}
 	r.doing("scan " + scan.ScanID)
 	scan.Polls++
-	latest := r.engine.Store.ServiceTime().Add(r.plan.Scan.Deadline)
+	latest := r.engine.Store.Ledger.ServiceTime().Add(r.plan.Scan.Deadline)
 	if scan.Deadline.IsZero() || scan.Deadline.After(latest) { // it was adopted, or a clock was ahead
 		scan.Deadline = latest
 	}
 	var unread error // why the answer tells nothing about the scan
-	_, err = r.worker.fetch(ctx, request, state.Purchase{
+	_, err = r.worker.fetch(ctx, request, ledger.Purchase{
 		Run: r.row.ID, Job: r.row.Job, Step: step.ID, Item: step.Item,
-		Commit: func(tx *state.Tx, kept state.Kept) (err error) {
+		Commit: func(tx *store.Tx, kept ledger.Kept) (err error) {
 			unread, err = r.looked(tx, scan, kept)
 			return err
 		},
@@ -328,10 +330,10 @@ func (r *run) lookAt(ctx context.Context, step *state.Step, scan *state.Scan) er
 	if err = cmp.Or(err, unread); err != nil {
 		r.engine.log().Warn("scan not seen", "scan", scan.ScanID, "err", err)
 	}
-	if scan.State == state.ScanRunning && r.overdue(ctx, scan) {
-		scan.State = state.ScanExpired
+	if scan.State == runs.ScanRunning && r.overdue(ctx, scan) {
+		scan.State = runs.ScanExpired
 	}
-	if scan.State != state.ScanRunning {
+	if scan.State != runs.ScanRunning {
 		return r.endScan(step, scan)
 	}
 	if err != nil {
@@ -344,23 +346,23 @@ func (r *run) lookAt(ctx context.Context, step *state.Step, scan *state.Scan) er
 
 // overdue reports whether the deadline of a scan has passed. It was paid for, so this
 // machine's clock alone does not give it up, if the service tells its time.
-func (r *run) overdue(ctx context.Context, scan *state.Scan) bool {
-	if r.engine.Store.ServiceTime().Before(scan.Deadline) {
+func (r *run) overdue(ctx context.Context, scan *runs.Scan) bool {
+	if r.engine.Store.Ledger.ServiceTime().Before(scan.Deadline) {
 		return false
 	}
 	if err := r.worker.proveTime(ctx); err != nil {
 		r.engine.log().Debug("service time unknown", "job", r.row.Job, "err", err)
 	}
-	return !r.engine.Store.ServiceTime().Before(scan.Deadline)
+	return !r.engine.Store.Ledger.ServiceTime().Before(scan.Deadline)
 }
 
 // endScan closes the step of a scan that is not waited for any longer.
-func (r *run) endScan(step *state.Step, scan *state.Scan) error {
+func (r *run) endScan(step *runs.Step, scan *runs.Scan) error {
 	switch scan.State {
-	case state.ScanFailed:
+	case runs.ScanFailed:
 		r.fail(fmt.Errorf("scan %s of %q ended as %s; it was paid for, and there is nothing to read", scan.ScanID, scan.Queries, scan.Status))
 		return r.closeScan(step, stopScanFailed, scan)
-	case state.ScanExpired:
+	case runs.ScanExpired:
 		within := job.Duration(scan.Deadline.Sub(scan.Intended).Round(time.Minute))
 		r.fail(fmt.Errorf("scan %s of %q has not ended within %s; `outlierd scan read %s` reads its results when it has",
 			scan.ScanID, scan.Queries, within, scan.ScanID))
@@ -371,7 +373,7 @@ func (r *run) endScan(step *state.Step, scan *state.Scan) error {
 
 // looked notes what an answer tells of a scan. One that cannot be read, or that is about
 // another scan, stays in the journal, and the next poll may tell more.
-func (r *run) looked(tx *state.Tx, scan *state.Scan, kept state.Kept) (unread, err error) {
+func (r *run) looked(tx *store.Tx, scan *runs.Scan, kept ledger.Kept) (unread, err error) {
 	if kept.Answer.Err != nil {
 		return nil, nil
 	}
@@ -385,37 +387,37 @@ func (r *run) looked(tx *state.Tx, scan *state.Scan, kept state.Kept) (unread, e
 	}
 	told.ID = scan.ScanID
 	r.follow(tx, scan, told, kept.Answer.ReceivedAt)
-	return nil, tx.SaveScan(*scan)
+	return nil, runs.SaveScan(tx, *scan)
 }
 
 // closeScan ends a scan's step. The search that reads the results becomes a step of
 // its own in the same transaction.
-func (r *run) closeScan(step *state.Step, stop string, scan *state.Scan) error {
+func (r *run) closeScan(step *runs.Step, stop string, scan *runs.Scan) error {
 	closed := *step
 	closed.Stop = stop
-	err := r.engine.Store.Update(func(tx *state.Tx) error {
-		if err := tx.SaveScan(*scan); err != nil {
+	err := r.engine.Store.DB.Update(func(tx *store.Tx) error {
+		if err := runs.SaveScan(tx, *scan); err != nil {
 			return err
 		}
 		if stop == stopScanned {
-			if _, err := tx.AddStep(r.reading(step, scan)); err != nil {
+			if _, err := runs.AddStep(tx, r.reading(step, scan)); err != nil {
 				return err
 			}
 		}
-		return tx.SaveStep(closed)
+		return runs.SaveStep(tx, closed)
 	})
 	if err != nil {
 		return err
 	}
 	delete(r.looks, step.ID)
-	r.steps, err = r.engine.Store.Steps(r.row.ID)
+	r.steps, err = r.engine.Store.Runs.Steps(r.row.ID)
 	return err
 }
 
 // reading is the step that reads a scan's results.
-func (r *run) reading(step *state.Step, scan *state.Scan) state.Step {
+func (r *run) reading(step *runs.Step, scan *runs.Scan) runs.Step {
 	read := r.plan.Reads[step.Ordinal]
-	return state.Step{
+	return runs.Step{
 		Run: step.Run, Op: outlier.OpSearch, Item: step.Item, Queries: read.Queries, Params: withReference(read.Params, scan.ScanID),
 		Scan: scan.ScanID, Watermark: step.Watermark, Began: scan.Intended, Total: -1, Left: -1,
 	}
@@ -423,13 +425,13 @@ func (r *run) reading(step *state.Step, scan *state.Scan) state.Step {
 
 // holder is the step whose hold pays for a page of a scan's results: that of the run which
 // has started or joined the scan. 0 if there is none, as for any other search.
-func (e *Engine) holder(steps []state.Step, reading *state.Step) (int64, error) {
+func (e *Engine) holder(steps []runs.Step, reading *runs.Step) (int64, error) {
 	for i := range steps {
 		step := &steps[i]
 		if reading.Scan == "" || step.Op != outlier.OpStartScan || step.Item != reading.Item {
 			continue
 		}
-		scan, err := e.Store.ScanOf(step.ID)
+		scan, err := e.Store.Runs.ScanOf(step.ID)
 		if err != nil || scan != nil && scan.ScanID == reading.Scan {
 			return step.ID, err
 		}
@@ -448,6 +450,6 @@ func withReference(params, scanID string) string {
 // fail notes trouble of one search; the run goes on with the others.
 func (r *run) fail(err error) { r.trouble = errors.Join(r.trouble, err) }
 
-func (r *run) saveScan(scan *state.Scan) error {
-	return r.engine.Store.Update(func(tx *state.Tx) error { return tx.SaveScan(*scan) })
+func (r *run) saveScan(scan *runs.Scan) error {
+	return r.engine.Store.DB.Update(func(tx *store.Tx) error { return runs.SaveScan(tx, *scan) })
 }

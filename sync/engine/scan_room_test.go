@@ -8,7 +8,8 @@ import (
 
 	"outlierd/outlier"
 	"outlierd/outlier/simulator"
-	"outlierd/sync/state"
+	"outlierd/sync/queue"
+	"outlierd/sync/runs"
 )
 
 // TestTimeThatIsUpEndsNoScan: stop_after cuts what was not paid for.
@@ -16,12 +17,12 @@ func TestTimeThatIsUpEndsNoScan(t *testing.T) {
 	file := strings.Replace(scanFile, "budget: {per_run: 60}", "enrich: {details: {top: 30}}\n    stop_after: 30m\n    budget: {per_run: 60}", 1)
 	bare(t, file, func(w *workshop) {
 		w.renew(anHour)
-		row := w.mustRun(state.OK)
+		row := w.mustRun(runs.OK)
 		if row.Pages != 3 || w.calls(outlier.OpDetails) != 0 {
 			t.Errorf("%d pages and %d details; want the scan to be read, and the calls that cost nothing to wait", row.Pages, w.calls(outlier.OpDetails))
 		}
 		w.inspect(func(e *Engine) {
-			if queued, err := e.Store.Queued(state.Filter{}); err != nil || queued != 30 {
+			if queued, err := e.Store.Queue.Queued(queue.Filter{}); err != nil || queued != 30 {
 				t.Errorf("%d calls are queued, error %v; want 30", queued, err)
 			}
 		})
@@ -35,12 +36,12 @@ func TestScanWhoseRunHasNoRoomForAnotherPageHasEnded(t *testing.T) {
 	file := strings.Replace(scanFile, "per_run: 60", "per_run: 56", 1)
 	bare(t, file, func(w *workshop) {
 		w.renew(simulator.Options{Scans: anHour.Scans, PagingItems: true})
-		first := w.mustRun(state.PausedBudget)
+		first := w.mustRun(runs.PausedBudget)
 		if first.Pages != 2 || first.Credits != 56 {
 			t.Errorf("%d pages for %d credits, want 2 for 56", first.Pages, first.Credits)
 		}
 		time.Sleep(time.Hour)
-		next := w.mustRun(state.OK)
+		next := w.mustRun(runs.OK)
 		if next.ID == first.ID || next.Pages != 3 || len(w.started()) != 1 {
 			t.Errorf("run %s took %d pages of %d scans, want another than %s that takes 3 of the same scan", next.ID, next.Pages, len(w.started()), first.ID)
 		}
@@ -61,7 +62,7 @@ func TestScanIsContinuedWhileItsReadingFits(t *testing.T) {
 			}
 		})
 		time.Sleep(10 * day)
-		if row := w.mustRun(state.OK); row.Pages != 3 || len(w.started()) != 1 {
+		if row := w.mustRun(runs.OK); row.Pages != 3 || len(w.started()) != 1 {
 			t.Errorf("%d pages of %d scans, want 3 of one", row.Pages, len(w.started()))
 		}
 	})

@@ -12,10 +12,10 @@ import (
 
 	"outlierd/outlier"
 	"outlierd/outlier/simulator"
-	"outlierd/sync/credit"
 	"outlierd/sync/job"
+	"outlierd/sync/ledger"
 	"outlierd/sync/plan"
-	"outlierd/sync/state"
+	"outlierd/sync/runs"
 )
 
 const scanFile = `
@@ -43,8 +43,8 @@ var anHour = course(simulator.Phase{Status: "Queued", Lasts: 90 * time.Second}, 
 // ledger is what the books hold against a scope of the moment.
 func (w *workshop) held(e *Engine) outlier.Credits {
 	w.Helper()
-	now := e.Store.ServiceTime()
-	held, err := e.Store.Held(credit.Cap{Scope: credit.AllMonth, Period: credit.Cycle(now, w.config.Timezone, w.config.Budget.Renews)})
+	now := e.Store.Ledger.ServiceTime()
+	held, err := e.Store.Ledger.Held(ledger.Cap{Scope: ledger.ScopeMonth, Period: ledger.Cycle(now, w.config.Timezone, w.config.Budget.Renews)})
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -90,7 +90,7 @@ func TestScanIsPolledWithBackOffAndReadWithinItsHold(t *testing.T) {
 			return w.service.Transport().RoundTrip(r)
 		})
 		row, err := e.Run(w.ctx, &w.config.Jobs[0], Manual, time.Time{})
-		if err != nil || row.Status != state.OK {
+		if err != nil || row.Status != runs.OK {
 			t.Fatalf("status %s, error %v", row.Status, err)
 		}
 		want := []time.Duration{1, 3, 7, 15, 25, 35, 45, 55, 65}
@@ -146,13 +146,13 @@ func (w *workshop) recovers(unknown bool, pages int64, credits outlier.Credits) 
 	row, err := w.run()
 	if unknown {
 		unsettled, ok := errors.AsType[*UnsettledScanError](err)
-		if !ok || row.Status != state.Failed || row.Credits != 50 {
+		if !ok || row.Status != runs.Failed || row.Credits != 50 {
 			w.Fatalf("status %s with %d credits, error %v; want an *UnsettledScanError and the 50 held", row.Status, row.Credits, err)
 		}
 		w.settle(unsettled.Scan.Intent)
 		row, err = w.run()
 	}
-	if err != nil || row.Status != state.OK || row.Pages != pages || len(w.started()) != 1 {
+	if err != nil || row.Status != runs.OK || row.Pages != pages || len(w.started()) != 1 {
 		w.Fatalf("status %s, error %v, %d pages and %d scans; want %d pages of one scan", row.Status, err, row.Pages, len(w.started()), pages)
 	}
 	w.inspect(func(e *Engine) {
@@ -170,7 +170,7 @@ func (w *workshop) settle(intent int64) {
 		if ids := w.started(); len(ids) > 0 {
 			_, err = e.AdoptScan(w.ctx, ids[0], 0)
 		} else {
-			_, err = e.Store.SettleScan(intent, state.Scan{State: state.ScanNotCreated})
+			_, err = e.Store.Runs.SettleScan(intent, runs.Scan{State: runs.ScanNotCreated})
 		}
 		if err != nil {
 			w.Fatal(err)
@@ -184,12 +184,12 @@ func TestUnknownScanIsHeldReportedAndNeverRepeated(t *testing.T) {
 	bare(t, strings.Replace(scanFile, "scan:\n", "every: 24h\n    scan:\n", 1), func(w *workshop) {
 		w.renew(anHour)
 		w.service.FailNext(outlier.OpStartScan, simulator.DropAnswer)
-		runs := w.serve(5*24*time.Hour + time.Hour)
-		if calls := w.calls(outlier.OpStartScan); calls != 1 || len(runs) != 5 {
-			t.Errorf("%d calls and %d runs in five days, want 1 call until a person has looked, and a record for each day", calls, len(runs))
+		rows := w.serve(5*24*time.Hour + time.Hour)
+		if calls := w.calls(outlier.OpStartScan); calls != 1 || len(rows) != 5 {
+			t.Errorf("%d calls and %d runs in five days, want 1 call until a person has looked, and a record for each day", calls, len(rows))
 		}
-		for _, run := range runs {
-			if run.Status != state.Failed || !strings.Contains(run.Error, "scan adopt") || !strings.Contains(run.Error, "--not-created") {
+		for _, run := range rows {
+			if run.Status != runs.Failed || !strings.Contains(run.Error, "scan adopt") || !strings.Contains(run.Error, "--not-created") {
 				t.Errorf("status %s, error %q; want a failure that says what to do", run.Status, run.Error)
 			}
 		}
@@ -202,9 +202,9 @@ func TestUnknownScanIsHeldReportedAndNeverRepeated(t *testing.T) {
 			}
 		})
 		w.settle(0)
-		before := len(runs)
-		if runs = w.serve(time.Hour); len(runs) != before || runs[0].Status != state.OK || runs[0].Pages != 3 {
-			t.Errorf("%d runs, the last %s with %d pages; want the run to go on with the adopted scan", len(runs), runs[0].Status, runs[0].Pages)
+		before := len(rows)
+		if rows = w.serve(time.Hour); len(rows) != before || rows[0].Status != runs.OK || rows[0].Pages != 3 {
+			t.Errorf("%d runs, the last %s with %d pages; want the run to go on with the adopted scan", len(rows), rows[0].Status, rows[0].Pages)
 		}
 	})
 }
@@ -227,14 +227,14 @@ func naming(wire http.RoundTripper, id, query string) http.RoundTripper {
 func TestStartAnsweredWithAScanOnRecordJoinsIt(t *testing.T) {
 	bare(t, strings.Replace(scanFile, "per_run: 60", "per_run: 120", 1), func(w *workshop) {
 		w.renew(anHour)
-		w.mustRun(state.OK)
+		w.mustRun(runs.OK)
 		w.wire = naming(w.service.Transport(), w.started()[0], "espresso machine repair")
 		row, err := w.runOf("niche", 12*time.Hour, job.Overrides{Again: true})
-		if err != nil || row.Status != state.OK || row.Pages != 3 || row.Credits != 56 || len(w.started()) != 1 {
+		if err != nil || row.Status != runs.OK || row.Pages != 3 || row.Credits != 56 || len(w.started()) != 1 {
 			t.Errorf("run %+v, error %v, %d scans started; want the first one read once more", row, err, len(w.started()))
 		}
 		w.inspect(func(e *Engine) {
-			if scans, err := e.Store.Scans(""); err != nil || scans[0].State != state.ScanNotCreated || scans[0].ScanID != "" {
+			if scans, err := e.Store.Runs.Scans(""); err != nil || scans[0].State != runs.ScanNotCreated || scans[0].ScanID != "" {
 				t.Errorf("on record is %+v (%v), want that no second one was created", scans[0], err)
 			}
 			if held := w.held(e); held != 112 {
@@ -250,11 +250,11 @@ func TestStartAnsweredWithAnotherScanIsSettledByWord(t *testing.T) {
 	const other = "  other: {scan: {query: [latte art], read: {pages: 3}}, budget: {per_run: 120}}\n"
 	bare(t, scanFile+other, func(w *workshop) {
 		w.renew(anHour)
-		w.mustRun(state.OK)
+		w.mustRun(runs.OK)
 		w.wire = naming(w.service.Transport(), w.started()[0], "espresso machine repair")
 		for range 2 { // and a second run sends nothing
 			row, err := w.runOf("other", 12*time.Hour, job.Overrides{})
-			if err == nil || row.Status != state.Failed || row.Pages != 0 || len(w.started()) != 1 ||
+			if err == nil || row.Status != runs.Failed || row.Pages != 0 || len(w.started()) != 1 ||
 				!strings.Contains(row.Error, "scan resolve --not-created 2") || strings.Contains(row.Error, "UNIQUE") {
 				t.Errorf("run %+v, error %v, %d scans started; want a failure that says what to do", row, err, len(w.started()))
 			}
@@ -263,11 +263,11 @@ func TestStartAnsweredWithAnotherScanIsSettledByWord(t *testing.T) {
 			}
 		}
 		w.inspect(func(e *Engine) {
-			if refunded, err := e.Store.SettleScan(2, state.Scan{State: state.ScanNotCreated}); err != nil || refunded != 0 {
+			if refunded, err := e.Store.Runs.SettleScan(2, runs.Scan{State: runs.ScanNotCreated}); err != nil || refunded != 0 {
 				t.Errorf("%d credits are refunded (%v), want none: the service has answered", refunded, err)
 			}
 		})
-		if row, err := w.runOf("other", 12*time.Hour, job.Overrides{}); err != nil || row.Status != state.OK || len(w.started()) != 2 {
+		if row, err := w.runOf("other", 12*time.Hour, job.Overrides{}); err != nil || row.Status != runs.OK || len(w.started()) != 2 {
 			t.Errorf("run %+v, error %v; want the scan to be started after the word", row, err)
 		}
 	})
@@ -289,7 +289,7 @@ func TestScanThatSaysWhyItFailedHasEnded(t *testing.T) {
 			return page(http.StatusOK, "application/json", fmt.Sprintf(`{"id":%q,"status":"Failed","error":{"message":"no such topic"}}`, id)), nil
 		})
 		row, err := w.run()
-		if err == nil || row.Status != state.Failed || !strings.Contains(row.Error, "ended as Failed") || row.Credits != 50 || looks != 1 {
+		if err == nil || row.Status != runs.Failed || !strings.Contains(row.Error, "ended as Failed") || row.Credits != 50 || looks != 1 {
 			t.Errorf("after %d looks: run %+v, error %v; want the scan to have failed with the first", looks, row, err)
 		}
 	})
@@ -309,7 +309,7 @@ func TestAnswerAboutAnotherScanEndsNone(t *testing.T) {
 			return page(http.StatusOK, "application/json", `{"id":"11111111-2222-4333-8444-555555555555","status":"Completed","query":["tea"]}`), nil
 		})
 		began := time.Now()
-		row := w.mustRun(state.OK)
+		row := w.mustRun(runs.OK)
 		if row.Pages != 3 || row.Credits != 56 || mixed != 3 || time.Since(began) < time.Hour {
 			t.Errorf("after %s and %d answers about another scan: run %+v; want the scan's results when it has ended", time.Since(began), mixed, row)
 		}
@@ -331,13 +331,13 @@ func TestScanRefusedWithProofIsTriedAgain(t *testing.T) {
 	for _, test := range []struct {
 		fault simulator.Fault
 		times int
-		first state.Status
+		first runs.Status
 	}{
-		{simulator.ServerError, 1, state.OK},
-		{simulator.RateLimited, 1, state.OK},
-		{simulator.Unreachable, 2, state.OK},
-		{simulator.ServerError, plan.Attempts, state.Failed},
-		{simulator.Unreachable, plan.Attempts, state.Failed},
+		{simulator.ServerError, 1, runs.OK},
+		{simulator.RateLimited, 1, runs.OK},
+		{simulator.Unreachable, 2, runs.OK},
+		{simulator.ServerError, plan.Attempts, runs.Failed},
+		{simulator.Unreachable, plan.Attempts, runs.Failed},
 	} {
 		t.Run(fmt.Sprint(test.times, " ", test.fault), func(t *testing.T) {
 			bare(t, scanFile, func(w *workshop) {
@@ -349,13 +349,13 @@ func TestScanRefusedWithProofIsTriedAgain(t *testing.T) {
 				if row.Status != test.first {
 					t.Fatalf("status %s, error %v, want %s", row.Status, err, test.first)
 				}
-				if test.first == state.Failed {
+				if test.first == runs.Failed {
 					w.inspect(func(e *Engine) {
 						if held := w.held(e); held != 0 {
 							t.Errorf("%d credits are held for a scan that provably was not started", held)
 						}
 					})
-					row = w.mustRun(state.OK)
+					row = w.mustRun(runs.OK)
 				}
 				if spent := w.spent(); spent != 56 || row.Credits != 56 || len(w.started())-len(w.refunded()) != 1 {
 					t.Errorf("charged %d, booked %d, started %d; want 56, 56 and 1", spent, row.Credits, len(w.started()))
@@ -392,7 +392,7 @@ func TestScanThatEndsOtherwiseFailsTheRun(t *testing.T) {
 			bare(t, scanFile, func(w *workshop) {
 				w.renew(course(test.course...))
 				row, err := w.run()
-				if err == nil || row.Status != state.Failed || !strings.Contains(err.Error(), test.says) {
+				if err == nil || row.Status != runs.Failed || !strings.Contains(err.Error(), test.says) {
 					t.Fatalf("status %s, error %v; want a failure that says %q", row.Status, err, test.says)
 				}
 				if w.calls(outlier.OpSearch) > 0 {
@@ -402,7 +402,7 @@ func TestScanThatEndsOtherwiseFailsTheRun(t *testing.T) {
 					if held := w.held(e); held != 50 {
 						t.Errorf("%d credits are held, want the 50 of the scan alone", held)
 					}
-					steps, err := e.Store.Steps(row.ID)
+					steps, err := e.Store.Runs.Steps(row.ID)
 					if err != nil || steps[0].Stop != test.stop {
 						t.Errorf("steps %+v, error %v; want stop %q", steps, err, test.stop)
 					}
@@ -423,7 +423,7 @@ func TestScanPastItsDeadlineStaysReadable(t *testing.T) {
 		time.Sleep(2 * time.Hour)
 		w.use(strings.Replace(scanFile, "scan:\n      query: [espresso machine repair]\n      poll: 1m..10m\n      deadline: 6h\n      read: {pages: 3}",
 			"search: {where: {reference_id: "+w.started()[0]+"}}", 1))
-		if row := w.mustRun(state.OK); row.Hits == 0 {
+		if row := w.mustRun(runs.OK); row.Hits == 0 {
 			t.Error("there is nothing to read of a scan that has ended since")
 		}
 	})
@@ -438,7 +438,7 @@ func TestSilentServiceIsNoReasonToGiveUpAScan(t *testing.T) {
 				for range 3 * plan.Attempts {
 					w.service.FailNext(outlier.OpScan, fault)
 				}
-				if row := w.mustRun(state.OK); row.Credits != 56 {
+				if row := w.mustRun(runs.OK); row.Credits != 56 {
 					t.Errorf("%d credits, want 56", row.Credits)
 				}
 			})
@@ -457,7 +457,7 @@ func TestScanIsStartedOnlyIfReadingItFits(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bare(t, scanFile, func(w *workshop) {
 				lower(w.config)
-				row := w.mustRun(state.PausedBudget)
+				row := w.mustRun(runs.PausedBudget)
 				if calls := w.service.Books().Total.Calls; calls != 0 || row.Credits != 0 || !strings.Contains(row.Error, name) {
 					t.Errorf("%d calls, %d credits, error %q; want nothing sent and the name of the cap", calls, row.Credits, row.Error)
 				}
@@ -472,7 +472,7 @@ func TestEachValueOfForEachHasAScanOfItsOwn(t *testing.T) {
 	file := strings.NewReplacer("[espresso machine repair]", `["${topic}"]`, "scan:\n", "for_each: {topic: [moka pot, latte art, aeropress]}\n    scan:\n", "per_run: 60", "per_run: 170").Replace(scanFile)
 	bare(t, file, func(w *workshop) {
 		w.renew(anHour)
-		row := w.mustRun(state.OK)
+		row := w.mustRun(runs.OK)
 		began := w.service.Books().Calls[0].At
 		if len(w.started()) != 3 || row.Pages != 9 || row.Credits != 168 || w.spent() != 168 || row.Ended.Sub(began) > 90*time.Minute {
 			t.Errorf("%d scans, %d pages, %d credits, %s; want 3 scans at the same time with 3 pages each", len(w.started()), row.Pages, row.Credits, row.Ended.Sub(began))
@@ -489,7 +489,7 @@ func TestUnknownScanLeavesTheOthersAlone(t *testing.T) {
 		w.service.FailNext(outlier.OpStartScan, simulator.DropAnswer)
 		row, err := w.run()
 		unsettled, ok := errors.AsType[*UnsettledScanError](err)
-		if !ok || row.Status != state.Failed || len(w.started()) != 2 || row.Pages != 3 {
+		if !ok || row.Status != runs.Failed || len(w.started()) != 2 || row.Pages != 3 {
 			t.Fatalf("status %s, error %v, %d scans and %d pages; want one of two scans to be read", row.Status, err, len(w.started()), row.Pages)
 		}
 		w.inspect(func(e *Engine) {
@@ -497,7 +497,7 @@ func TestUnknownScanLeavesTheOthersAlone(t *testing.T) {
 				t.Fatalf("intent %d: %v", unsettled.Scan.Intent, err)
 			}
 		})
-		if next := w.mustRun(state.OK); next.ID != row.ID || next.Pages != 6 || next.Credits != 112 {
+		if next := w.mustRun(runs.OK); next.ID != row.ID || next.Pages != 6 || next.Credits != 112 {
 			t.Errorf("run %s has %d pages for %d credits, want run %s to read the other scan too", next.ID, next.Pages, next.Credits, row.ID)
 		}
 	})

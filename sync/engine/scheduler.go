@@ -8,7 +8,8 @@ import (
 
 	"outlierd/outlier/pace"
 	"outlierd/sync/job"
-	"outlierd/sync/state"
+	"outlierd/sync/queue"
+	"outlierd/sync/runs"
 )
 
 // nap bounds a single sleep of the schedule: the wall clock may be set, and timers
@@ -35,12 +36,12 @@ func (e *Engine) Agenda(now time.Time) ([]*Appointment, error) {
 		if spec.Disabled {
 			continue
 		}
-		last, err := e.Store.LastDue(spec.Name)
+		last, err := e.Store.Runs.LastDue(spec.Name)
 		if err != nil {
 			return nil, err
 		}
 		if last.IsZero() {
-			if last, err = e.Store.FirstSeen(spec.Name, now); err != nil {
+			if last, err = e.Store.Runs.FirstSeen(spec.Name, now); err != nil {
 				return nil, err
 			}
 		}
@@ -131,7 +132,7 @@ func (e *Engine) Serve(ctx context.Context, agenda []*Appointment) {
 // ready makes the worker, and goes on with what the last process left.
 func (s *scheduler) ready(ctx context.Context) error {
 	if s.worker == nil {
-		w, err := s.engine.newWorker(ctx, state.Filter{})
+		w, err := s.engine.newWorker(ctx, queue.Filter{})
 		if err != nil {
 			return err
 		}
@@ -246,12 +247,12 @@ func (s *scheduler) mayBegin(ctx context.Context, a *Appointment) bool {
 			return false
 		}
 	}
-	runs, err := s.engine.Unfinished(a.Spec, a.Due)
+	rows, err := s.engine.Unfinished(a.Spec, a.Due)
 	if err != nil {
 		s.engine.log().Error("unfinished runs left alone", "job", a.Spec.Name, "err", err)
 	}
-	for i := range runs {
-		if old := &runs[i]; !s.tried[old.ID].Equal(a.Due) {
+	for i := range rows {
+		if old := &rows[i]; !s.tried[old.ID].Equal(a.Due) {
 			s.tried[old.ID] = a.Due
 			if s.goOn(ctx, a.Spec, old) {
 				return false
@@ -273,7 +274,7 @@ func (s *scheduler) isStale(a *Appointment) bool {
 }
 
 // goOn continues an unfinished run, and reports whether it is under way.
-func (s *scheduler) goOn(ctx context.Context, spec *job.Spec, old *state.Run) bool {
+func (s *scheduler) goOn(ctx context.Context, spec *job.Spec, old *runs.Run) bool {
 	log := s.engine.log().With("job", spec.Name, "run", old.ID)
 	if _, err := s.worker.resume(ctx, spec, CatchUp, old); err != nil {
 		log.Error("run not continued", "err", err)
@@ -296,7 +297,7 @@ func (s *scheduler) start(ctx context.Context, a *Appointment) (recorded bool) {
 		return false
 	}
 	log.Error("run failed", "err", err)
-	if done, err := s.engine.Store.Performed(a.Spec.Name, a.Due); err == nil && done {
+	if done, err := s.engine.Store.Runs.Performed(a.Spec.Name, a.Due); err == nil && done {
 		return true
 	}
 	s.held[a.Spec.Name] = time.Now().Add(nap)
@@ -315,7 +316,7 @@ func (s *scheduler) park(long error) {
 		row := r.row
 		err := s.engine.tally(&row, r.steps)
 		if err == nil {
-			row.Status, row.Error = state.PausedQuota, long.Error()
+			row.Status, row.Error = runs.PausedQuota, long.Error()
 			err = s.engine.Store.Finish(row)
 		}
 		if err != nil {
@@ -333,7 +334,7 @@ func (s *scheduler) unpark() {
 		if !r.parked {
 			continue
 		}
-		if err := s.engine.Store.Resume(r.row.ID); err != nil {
+		if err := s.engine.Store.Runs.Resume(r.row.ID); err != nil {
 			s.engine.log().Error("end of the wait not put on record", "job", r.row.Job, "err", err)
 			continue
 		}
@@ -370,7 +371,7 @@ func (s *scheduler) stop(ctx context.Context) {
 // was cut or was skipped.
 func (s *scheduler) report(r *run) {
 	log := s.engine.log().With("job", r.row.Job)
-	if r.row.Status == state.Interrupted {
+	if r.row.Status == runs.Interrupted {
 		log.Info("run interrupted; the next start continues it")
 		return
 	}
@@ -384,12 +385,12 @@ func (s *scheduler) report(r *run) {
 		}
 	}
 	facts := Summary(&r.row, ends)
-	if queued, err := s.engine.Store.Queued(state.Filter{Job: r.row.Job}); err != nil {
+	if queued, err := s.engine.Store.Queue.Queued(queue.Filter{Job: r.row.Job}); err != nil {
 		log.Error("it is not known what is left in the queue", "run", r.row.ID, "err", err)
 	} else if queued > 0 {
 		facts = append(facts, "queued", queued)
 	}
-	if spend, err := s.engine.Store.Spent(r.row.ID); err != nil {
+	if spend, err := s.engine.Store.Ledger.Spent(r.row.ID); err != nil {
 		log.Error("what was spent is not known", "run", r.row.ID, "err", err)
 	} else if spend.Unknown > 0 {
 		facts = append(facts, "credits_unknown", spend.Unknown)
@@ -463,14 +464,14 @@ func (s *scheduler) wakes() (time.Time, error) {
 	if s.worker.rest.After(time.Now()) {
 		sooner(s.worker.rest)
 	}
-	retry, err := s.engine.Store.NextRetry(time.Now(), s.worker.filter)
+	retry, err := s.engine.Store.Queue.NextRetry(time.Now(), s.worker.filter)
 	sooner(retry)
 	return until, err
 }
 
 // Summary is a finished run as log attributes, with what the endings of its searches come
 // to: what they saved, and what they left.
-func Summary(row *state.Run, ends []Ending) []any {
+func Summary(row *runs.Run, ends []Ending) []any {
 	attrs := []any{"run", row.ID, "status", row.Status, "pages", row.Pages, "hits", row.Hits, "new", row.NewHits,
 		"requests", row.Requests, "credits", row.Credits, "took", row.Ended.Sub(row.Started).Round(time.Second).String()}
 	attrs = append(attrs, sumOf(ends)...)

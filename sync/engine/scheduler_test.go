@@ -15,7 +15,7 @@ import (
 	"outlierd/outlier"
 	"outlierd/outlier/simulator"
 	"outlierd/sync/plan"
-	"outlierd/sync/state"
+	"outlierd/sync/runs"
 )
 
 const scheduledFile = `
@@ -28,7 +28,7 @@ jobs:
 `
 
 // serve runs the schedule for a while and returns the runs that began, oldest first.
-func (w *workshop) serve(d time.Duration) []state.Run {
+func (w *workshop) serve(d time.Duration) []runs.Run {
 	w.Helper()
 	ctx, cancel := context.WithTimeout(w.ctx, d)
 	defer cancel()
@@ -36,7 +36,7 @@ func (w *workshop) serve(d time.Duration) []state.Run {
 }
 
 // serveUntil runs the schedule until ctx ends.
-func (w *workshop) serveUntil(ctx context.Context) []state.Run {
+func (w *workshop) serveUntil(ctx context.Context) []runs.Run {
 	w.Helper()
 	e, stop := w.open()
 	defer stop()
@@ -45,14 +45,14 @@ func (w *workshop) serveUntil(ctx context.Context) []state.Run {
 		w.Fatal(err)
 	}
 	e.Serve(ctx, agenda)
-	runs, err := e.Store.Runs("", 0)
+	rows, err := e.Store.Runs.List("", 0)
 	if err != nil {
 		w.Fatal(err)
 	}
-	for i, j := 0, len(runs)-1; i < j; i, j = i+1, j-1 {
-		runs[i], runs[j] = runs[j], runs[i]
+	for i, j := 0, len(rows)-1; i < j; i, j = i+1, j-1 {
+		rows[i], rows[j] = rows[j], rows[i]
 	}
-	return runs
+	return rows
 }
 
 func TestScheduledJobsRunWhenDueAndTheOthersNever(t *testing.T) {
@@ -71,7 +71,7 @@ func TestScheduledJobsRunWhenDueAndTheOthersNever(t *testing.T) {
 			default:
 				t.Errorf("job %s ran without a schedule", run.Job)
 			}
-			if run.Trigger != string(Scheduled) || run.Status != state.OK {
+			if run.Trigger != string(Scheduled) || run.Status != runs.OK {
 				t.Errorf("%s: trigger %s, status %s", run.Job, run.Trigger, run.Status)
 			}
 		}
@@ -113,8 +113,8 @@ jobs:
 		bare(t, file, func(w *workshop) {
 			w.inspect(func(e *Engine) { w.see(e, "daily") })
 			time.Sleep(6*time.Hour + 30*time.Minute + late)
-			if runs := w.serve(time.Hour); len(runs) != want {
-				t.Errorf("a process that starts %s late makes %d runs, want %d", late, len(runs), want)
+			if rows := w.serve(time.Hour); len(rows) != want {
+				t.Errorf("a process that starts %s late makes %d runs, want %d", late, len(rows), want)
 			}
 		})
 	}
@@ -160,12 +160,12 @@ jobs:
     budget: {per_run: 4}
 `
 	bubble(t, file, func(w *workshop) {
-		runs := w.serve(24*time.Hour + 10*time.Minute)
-		if len(runs) != 2 {
-			t.Fatalf("%d runs, want 2", len(runs))
+		rows := w.serve(24*time.Hour + 10*time.Minute)
+		if len(rows) != 2 {
+			t.Fatalf("%d runs, want 2", len(rows))
 		}
-		for _, run := range runs {
-			if run.Status != state.PausedBudget || run.Pages != 2 || run.Credits != 4 {
+		for _, run := range rows {
+			if run.Status != runs.PausedBudget || run.Pages != 2 || run.Credits != 4 {
 				t.Errorf("status %s, %d pages, %d credits; want each slot to buy what its cap allows", run.Status, run.Pages, run.Credits)
 			}
 		}
@@ -180,12 +180,12 @@ func TestFailedRunDoesNotEndTheSchedule(t *testing.T) {
 		for range plan.Attempts {
 			w.service.FailNext(outlier.OpSearch, simulator.ServerError)
 		}
-		runs := w.serve(2*time.Hour + time.Minute)
-		if len(runs) != 2 {
-			t.Fatalf("runs %+v, want one for each slot", runs)
+		rows := w.serve(2*time.Hour + time.Minute)
+		if len(rows) != 2 {
+			t.Fatalf("runs %+v, want one for each slot", rows)
 		}
-		for i, run := range runs {
-			if due := time.Date(2000, 1, 1, i+1, 0, 0, 0, time.UTC); run.Status != state.OK || run.Pages != 1 || !run.Due.Equal(due) {
+		for i, run := range rows {
+			if due := time.Date(2000, 1, 1, i+1, 0, 0, 0, time.UTC); run.Status != runs.OK || run.Pages != 1 || !run.Due.Equal(due) {
 				t.Errorf("the run due %s is %s with %d pages; want that of %s to have searched", run.Due, run.Status, run.Pages, due)
 			}
 		}
@@ -208,9 +208,9 @@ jobs:
 `
 	bubble(t, file, func(w *workshop) {
 		time.Sleep(11 * time.Hour)
-		runs := w.serve(2 * time.Hour)
-		if len(runs) != 1 || runs[0].Status != state.OK || runs[0].Ended.Sub(runs[0].Started) > 2*time.Minute {
-			t.Fatalf("runs %+v; want one that ended well after a minute", runs)
+		rows := w.serve(2 * time.Hour)
+		if len(rows) != 1 || rows[0].Status != runs.OK || rows[0].Ended.Sub(rows[0].Started) > 2*time.Minute {
+			t.Fatalf("runs %+v; want one that ended well after a minute", rows)
 		}
 		calls := w.service.Books().Operations[outlier.OpDetails].Calls
 		if calls != 30 {
@@ -242,22 +242,22 @@ jobs:
 				var log strings.Builder
 				w.log = slog.New(slog.NewTextHandler(&log, nil))
 				w.wire = roundTripper(func(*http.Request) (*http.Response, error) { return nil, errors.New("no route") })
-				runs := w.serve(121 * time.Hour)
-				for i, run := range runs {
-					if i > 0 && run.Due.Sub(runs[i-1].Due) != test.period || run.Status != state.Failed || run.Pages != 0 {
+				rows := w.serve(121 * time.Hour)
+				for i, run := range rows {
+					if i > 0 && run.Due.Sub(rows[i-1].Due) != test.period || run.Status != runs.Failed || run.Pages != 0 {
 						t.Errorf("run %d due %s is %s with %d pages, after one due %s; want each instant's to have failed",
-							i, run.Due, run.Status, run.Pages, runs[max(i-1, 0)].Due)
+							i, run.Due, run.Status, run.Pages, rows[max(i-1, 0)].Due)
 					}
 					want := 0
-					if test.goesOn && i < len(runs)-1 {
+					if test.goesOn && i < len(rows)-1 {
 						want = 1
 					}
 					if got := strings.Count(log.String(), `"run continued" job=one run=`+run.ID); got != want {
-						t.Errorf("run %d of %d was continued %d times, want %d", i, len(runs), got, want)
+						t.Errorf("run %d of %d was continued %d times, want %d", i, len(rows), got, want)
 					}
 				}
-				if len(runs) < 2 {
-					t.Errorf("%d runs in five days", len(runs))
+				if len(rows) < 2 {
+					t.Errorf("%d runs in five days", len(rows))
 				}
 			})
 		})

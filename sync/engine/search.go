@@ -12,8 +12,11 @@ import (
 	"outlierd/outlier"
 	"outlierd/schema"
 	"outlierd/sync/job"
+	"outlierd/sync/journal"
+	"outlierd/sync/ledger"
 	"outlierd/sync/plan"
-	"outlierd/sync/state"
+	"outlierd/sync/runs"
+	"outlierd/sync/store"
 )
 
 // search does one thing for the searches of a run: it takes a page, starts a scan or
@@ -50,14 +53,14 @@ func (r *run) search(ctx context.Context) (worked bool, err error) {
 
 // openSteps are the steps with something to do, those with the fewest pages first, of a
 // backfill those of the newest window.
-func (r *run) openSteps() []*state.Step {
-	var open []*state.Step
+func (r *run) openSteps() []*runs.Step {
+	var open []*runs.Step
 	for i := range r.steps {
 		if r.steps[i].Stop == "" {
 			open = append(open, &r.steps[i])
 		}
 	}
-	order := func(a, b *state.Step) int { return a.Next - b.Next }
+	order := func(a, b *runs.Step) int { return a.Next - b.Next }
 	if r.plan.Backfill != nil {
 		order = newestFirst
 	}
@@ -67,14 +70,14 @@ func (r *run) openSteps() []*state.Step {
 
 // advance does what is next for a step, if it can be done now and is not over a cap
 // that others have met.
-func (r *run) advance(ctx context.Context, step *state.Step) (worked bool, err error) {
+func (r *run) advance(ctx context.Context, step *runs.Step) (worked bool, err error) {
 	if step.Op == outlier.OpStartScan {
 		return r.scan(ctx, step)
 	}
 	if r.tooDear(step) {
 		return false, nil
 	}
-	awaits, err := r.engine.Store.Awaits(step.ID)
+	awaits, err := r.engine.Store.Ledger.Awaits(step.ID)
 	if err != nil {
 		return true, err
 	}
@@ -88,7 +91,7 @@ func (r *run) advance(ctx context.Context, step *state.Step) (worked bool, err e
 
 // cap notes which cap was met, and by what. Other steps may be cheaper, or have set
 // aside what they need.
-func (r *run) cap(step *state.Step, met error) {
+func (r *run) cap(step *runs.Step, met error) {
 	r.capped, r.stuck[step.ID] = met, true
 	if step.Scan == "" {
 		r.over = r.engine.priceOf(step)
@@ -96,13 +99,13 @@ func (r *run) cap(step *state.Step, met error) {
 }
 
 // tooDear reports whether a step costs as much as what was over a cap before.
-func (r *run) tooDear(step *state.Step) bool {
+func (r *run) tooDear(step *runs.Step) bool {
 	return step.Scan == "" && r.over > 0 && r.engine.priceOf(step) >= r.over
 }
 
 // leave gives a step up for now, which stays open: the run goes on with the others and
 // fails in the end.
-func (r *run) leave(step *state.Step, err error) {
+func (r *run) leave(step *runs.Step, err error) {
 	r.stuck[step.ID] = true
 	delete(r.looks, step.ID) // nobody waits for it any more
 	r.engine.log().Error("search left", "job", r.row.Job, "of", describe(step), "err", err)
@@ -112,7 +115,7 @@ func (r *run) leave(step *state.Step, err error) {
 // cutShort closes what is open because the run's time is up. What was paid for is not
 // thrown away: a scan that is under way is waited for and read.
 func (r *run) cutShort() error {
-	var cut []*state.Step
+	var cut []*runs.Step
 	for _, step := range r.openSteps() {
 		paid, err := r.engine.paidScan(step)
 		if err != nil {
@@ -126,9 +129,9 @@ func (r *run) cutShort() error {
 	if len(cut) == 0 {
 		return nil
 	}
-	return r.engine.Store.Update(func(tx *state.Tx) error {
+	return r.engine.Store.DB.Update(func(tx *store.Tx) error {
 		for _, step := range cut {
-			if err := tx.SaveStep(*step); err != nil {
+			if err := runs.SaveStep(tx, *step); err != nil {
 				return err
 			}
 		}
@@ -138,7 +141,7 @@ func (r *run) cutShort() error {
 
 // takePage buys the step's next page, or takes it from the journal. The step advances
 // in the transaction that keeps the answer; only then does the copy in memory follow.
-func (r *run) takePage(ctx context.Context, step *state.Step) error {
+func (r *run) takePage(ctx context.Context, step *runs.Step) error {
 	at, err := r.engine.place(r.steps, step)
 	if err != nil {
 		return err
@@ -155,7 +158,7 @@ func (r *run) takePage(ctx context.Context, step *state.Step) error {
 		return err
 	}
 	r.doing(fmt.Sprintf("page %d", step.Next+1))
-	if err := r.worker.ready(ctx, request, state.Purchase{FromHold: holder}); err != nil {
+	if err := r.worker.ready(ctx, request, ledger.Purchase{FromHold: holder}); err != nil {
 		return r.taken(step, err)
 	}
 	if err := r.inTime(step); err != nil {
@@ -163,14 +166,14 @@ func (r *run) takePage(ctx context.Context, step *state.Step) error {
 	}
 	next := *step
 	if next.Began.IsZero() {
-		next.Began = r.engine.Store.ServiceTime()
+		next.Began = r.engine.Store.Ledger.ServiceTime()
 	}
 	first := next
-	_, err = r.worker.fetch(ctx, request, state.Purchase{
+	_, err = r.worker.fetch(ctx, request, ledger.Purchase{
 		Run: r.row.ID, Job: r.row.Job, Step: step.ID, Item: step.Item,
 		Page: step.Next, RankBase: step.Seen,
 		Caps: r.caps, FromHold: holder,
-		Commit: func(tx *state.Tx, kept state.Kept) error {
+		Commit: func(tx *store.Tx, kept ledger.Kept) error {
 			next = first
 			return r.keepPage(tx, &next, kept, at)
 		},
@@ -182,7 +185,7 @@ func (r *run) takePage(ctx context.Context, step *state.Step) error {
 }
 
 // turned lets the step follow what is on record.
-func (r *run) turned(step *state.Step, next state.Step) {
+func (r *run) turned(step *runs.Step, next runs.Step) {
 	if unread := next.Unread - step.Unread; unread > 0 {
 		r.engine.log().Warn("hits could not be stored", "job", r.row.Job, "run", r.row.ID, "search", NameOf(step), "page", step.Next+1,
 			"hits", next.Hits-step.Hits, "unreadable", unread)
@@ -192,7 +195,7 @@ func (r *run) turned(step *state.Step, next state.Step) {
 }
 
 // taken decides what it means for the run that a page came, or did not.
-func (r *run) taken(step *state.Step, err error) error {
+func (r *run) taken(step *runs.Step, err error) error {
 	if err == nil && step.Stop == stopUnreadable && step.Unread == 0 {
 		err = errors.New("the answer is no search answer; it was paid for and stays in the journal")
 	}
@@ -208,22 +211,22 @@ func (r *run) taken(step *state.Step, err error) error {
 
 // reuse takes the step's next page from the journal, if any job had the identical
 // request answered lately: it costs neither credits nor pace.
-func (r *run) reuse(step *state.Step, request *outlier.Request, at place) (bool, error) {
+func (r *run) reuse(step *runs.Step, request *outlier.Request, at place) (bool, error) {
 	known, err := r.engine.known(request, r.plan.ReuseFor)
 	if err != nil || known == nil {
 		return false, err
 	}
-	if awaits, err := r.engine.Store.Awaits(step.ID); awaits || err != nil {
-		return false, err // the step has bought this page itself; see [state.Store.TakeUp]
+	if awaits, err := r.engine.Store.Ledger.Awaits(step.ID); awaits || err != nil {
+		return false, err // the step has bought this page itself; see [ledger.Ledger.TakeUp]
 	}
 	next := *step
 	if next.Began.IsZero() {
-		next.Began = earlier(known.SentAt, r.engine.Store.ServiceTime())
+		next.Began = earlier(known.SentAt, r.engine.Store.Ledger.ServiceTime())
 	}
 	page, err := r.read(step, known.Body)
 	if err != nil { // it could not be read when it came, either
 		next.Stop = stopUnreadable
-		if err := r.engine.Store.Update(func(tx *state.Tx) error { return tx.SaveStep(next) }); err != nil {
+		if err := r.engine.Store.DB.Update(func(tx *store.Tx) error { return runs.SaveStep(tx, next) }); err != nil {
 			return true, err
 		}
 		r.turned(step, next)
@@ -231,14 +234,14 @@ func (r *run) reuse(step *state.Step, request *outlier.Request, at place) (bool,
 			known.ReceivedAt.In(r.engine.Config.Timezone).Format("2006-01-02 15:04 MST"), err))
 	}
 	first := next
-	err = r.engine.Store.Update(func(tx *state.Tx) error {
+	err = r.engine.Store.DB.Update(func(tx *store.Tx) error {
 		next = first
 		keep, err := r.heed(tx, &next, at, page)
 		switch {
 		case err != nil:
 			return err
 		case !keep:
-			return tx.SaveStep(next)
+			return runs.SaveStep(tx, next)
 		}
 		next.Reused++
 		return r.turn(tx, &next, at, page)
@@ -250,16 +253,16 @@ func (r *run) reuse(step *state.Step, request *outlier.Request, at place) (bool,
 }
 
 // known is the answer in the journal that makes a request needless, or nil.
-func (e *Engine) known(request *outlier.Request, reuseFor time.Duration) (*state.Entry, error) {
+func (e *Engine) known(request *outlier.Request, reuseFor time.Duration) (*journal.Entry, error) {
 	if reuseFor <= 0 {
 		return nil, nil
 	}
-	return e.Store.Answered(request.Op(), request.Params().Encode(), time.Now().Add(-reuseFor))
+	return e.Store.Journal.Answered(request.Op(), request.Params().Encode(), time.Now().Add(-reuseFor), time.Now().Add(ledger.Skew))
 }
 
 // read reads a page as sinks will. A hit that they will have no row of loses its id, as
 // nothing more can be said of it.
-func (r *run) read(step *state.Step, body []byte) (outlier.Page, error) {
+func (r *run) read(step *runs.Step, body []byte) (outlier.Page, error) {
 	page, err := outlier.PageOf(step.Op, body)
 	if err != nil {
 		return page, err
@@ -285,7 +288,7 @@ func (r *run) read(step *state.Step, body []byte) (outlier.Page, error) {
 }
 
 // pageRequest is the call for the step's next page.
-func (e *Engine) pageRequest(step *state.Step, at place) (*outlier.Request, error) {
+func (e *Engine) pageRequest(step *runs.Step, at place) (*outlier.Request, error) {
 	params, err := stored(step.Params)
 	if err != nil {
 		return nil, err
@@ -299,25 +302,25 @@ func (e *Engine) pageRequest(step *state.Step, at place) (*outlier.Request, erro
 
 // keepPage records a page in the transaction of its answer. An attempt without an
 // answer leaves the step where it is, and so does a page that is not one of its search.
-func (r *run) keepPage(tx *state.Tx, step *state.Step, kept state.Kept, at place) error {
+func (r *run) keepPage(tx *store.Tx, step *runs.Step, kept ledger.Kept, at place) error {
 	if kept.Answer.Err != nil {
 		if stop := stopFor(kindOf(kept.Answer.Err)); stop != "" {
 			step.Stop = stop
-			return tx.SaveStep(*step)
+			return runs.SaveStep(tx, *step)
 		}
 		return nil
 	}
 	body, err := kept.Body()
 	if err != nil {
 		step.Stop = stopUnreadable
-		return tx.SaveStep(*step)
+		return runs.SaveStep(tx, *step)
 	}
 	page, err := r.read(step, body)
 	if err != nil {
 		step.Stop = stopUnreadable
-		return tx.SaveStep(*step)
+		return runs.SaveStep(tx, *step)
 	}
-	if err := tx.Paging(page.From, page.Size, page.Total); err != nil {
+	if err := ledger.Paging(tx, kept, page.From, page.Size, page.Total); err != nil {
 		return err
 	}
 	keep, err := r.heed(tx, step, at, page)
@@ -327,10 +330,10 @@ func (r *run) keepPage(tx *state.Tx, step *state.Step, kept state.Kept, at place
 	case keep:
 		return r.turn(tx, step, at, page)
 	}
-	if err := tx.SetAside(kept.Response); err != nil {
+	if err := journal.SetAside(tx, kept.Response); err != nil {
 		return err
 	}
-	return tx.SaveStep(*step)
+	return runs.SaveStep(tx, *step)
 }
 
 // boughtKey is the watermark that tells when seeds were bought last: with page one, as
@@ -340,13 +343,13 @@ func boughtKey(watermark string) string { return "bought: " + watermark }
 // turn records the page's hits and moves the step on. A search that has come to its
 // own end moves the job's watermark, whatever becomes of the rest of its run, unless a
 // person has overridden that.
-func (r *run) turn(tx *state.Tx, step *state.Step, at place, page outlier.Page) error {
+func (r *run) turn(tx *store.Tx, step *runs.Step, at place, page outlier.Page) error {
 	hits := r.hits(step, page)
-	known, err := tx.Sighted(step, hits)
+	known, err := runs.Sighted(tx, step, hits)
 	if err != nil {
 		return err
 	}
-	seen, err := tx.AddHits(r.row.ID, step.ID, step.Next, step.Seen, hits)
+	seen, err := runs.AddHits(tx, r.row.ID, step.ID, step.Next, step.Seen, hits)
 	if err != nil {
 		return err
 	}
@@ -363,36 +366,36 @@ func (r *run) turn(tx *state.Tx, step *state.Step, at place, page outlier.Page) 
 		step.Left = pagesLeft(&r.plan, step)
 	}
 	if !r.plan.Teaches() {
-		return tx.SaveStep(*step)
+		return runs.SaveStep(tx, *step)
 	}
 	complete := slices.Contains(covered, step.Stop) && step.Unread == 0
 	if complete {
-		if err := tx.Cover(r.row.ID, step.ID); err != nil {
+		if err := runs.Cover(tx, r.row.ID, step.ID); err != nil {
 			return err
 		}
 	}
-	mark := state.Watermark{Job: r.row.Job, Key: step.Watermark, At: step.Began, Run: r.row.ID}
+	mark := runs.Watermark{Job: r.row.Job, Key: step.Watermark, At: step.Began, Run: r.row.ID}
 	if step.Watermark != "" && complete {
-		if err := tx.MoveWatermark(mark); err != nil {
+		if err := runs.MoveWatermark(tx, mark); err != nil {
 			return err
 		}
 	}
 	if mark.Key = boughtKey(step.Watermark); len(step.Seeds) > 0 && step.Stop != stopUnreadable && step.Stop != stopMissing {
-		if err := tx.MoveWatermark(mark); err != nil {
+		if err := runs.MoveWatermark(tx, mark); err != nil {
 			return err
 		}
 	}
-	return tx.SaveStep(*step)
+	return runs.SaveStep(tx, *step)
 }
 
 // hits are the facts of a page that ranking and enrichment need. What a search for
 // channels finds goes by the channel's id.
-func (r *run) hits(step *state.Step, page outlier.Page) []state.Hit {
+func (r *run) hits(step *runs.Step, page outlier.Page) []runs.Hit {
 	params, _ := url.ParseQuery(r.plan.EnrichWhere) // it was encoded by us
 	wanted := outlier.NewHitFilter(step.Op, params)
-	hits := make([]state.Hit, 0, len(page.Hits))
+	hits := make([]runs.Hit, 0, len(page.Hits))
 	for _, h := range page.Hits {
-		hit := state.Hit{VideoID: h.VideoID, ChannelID: h.ChannelID, Comments: h.Comments, Excluded: !wanted.Admits(h)}
+		hit := runs.Hit{VideoID: h.VideoID, ChannelID: h.ChannelID, Comments: h.Comments, Excluded: !wanted.Admits(h)}
 		if step.Op == outlier.OpFindChannels || step.Op == outlier.OpFindRelatedChannels {
 			hit.VideoID = h.ChannelID
 		}
@@ -414,7 +417,7 @@ func unread(page outlier.Page) (n int) {
 	return n
 }
 
-func distinct(hits []state.Hit) int {
+func distinct(hits []runs.Hit) int {
 	ids := map[string]bool{}
 	for _, hit := range hits {
 		if hit.VideoID != "" {
@@ -426,7 +429,7 @@ func distinct(hits []state.Hit) int {
 
 // pagesLeft is how many pages of a step were not taken that the run may take, or that the
 // service has beyond the job's last page; -1 if it is not known.
-func pagesLeft(f *plan.Frozen, step *state.Step) int {
+func pagesLeft(f *plan.Frozen, step *runs.Step) int {
 	if step.Op == outlier.OpStartScan || step.Op == outlier.OpTrendingFormats {
 		return -1
 	}
@@ -446,7 +449,7 @@ func pagesLeft(f *plan.Frozen, step *state.Step) int {
 
 // beyond is how many pages there are beyond those that a step has taken, by what the
 // service says; -1 if it does not say.
-func beyond(step *state.Step) int {
+func beyond(step *runs.Step) int {
 	if step.Total < 0 {
 		return -1
 	}
@@ -461,7 +464,7 @@ func beyond(step *state.Step) int {
 }
 
 // describe names a step as a person would: by what it looks for.
-func describe(step *state.Step) string {
+func describe(step *runs.Step) string {
 	for _, words := range [][]string{step.Queries, step.Seeds} {
 		if len(words) > 0 {
 			return fmt.Sprintf("%s %q", step.Op, words)

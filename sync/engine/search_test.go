@@ -13,7 +13,7 @@ import (
 	"outlierd/outlier"
 	"outlierd/outlier/simulator"
 	"outlierd/sync/job"
-	"outlierd/sync/state"
+	"outlierd/sync/runs"
 )
 
 // pagesOf answers searches from a list of pages, each a list of video numbers, and
@@ -76,9 +76,9 @@ jobs:
 		t.Run(test.name, func(t *testing.T) {
 			bubble(t, file, func(w *workshop) {
 				w.wire = pagesOf(t, test.total, test.pages...)
-				status := state.OK
+				status := runs.OK
 				if test.hits == 0 {
-					status = state.OKEmpty
+					status = runs.OKEmpty
 				}
 				row := w.mustRun(status)
 				if row.Pages != int64(test.taken) || row.Hits != int64(test.hits) {
@@ -106,7 +106,7 @@ jobs:
 			bubble(t, fmt.Sprintf(file, paging), func(w *workshop) {
 				w.service = simulator.New(simulator.Options{Seed: 1, Key: testKey, PagingItems: items, Limit: 600})
 				w.wire = w.service.Transport()
-				row := w.mustRun(state.OK)
+				row := w.mustRun(runs.OK)
 				if got := w.count("select count(*) from outliers"); row.Hits != 160 || got != 160 {
 					t.Errorf("%d hits and %d videos, want 160 of each", row.Hits, got)
 				}
@@ -123,10 +123,10 @@ jobs:
 func TestRunResumesFromItsStepsAndNotFromTheFile(t *testing.T) {
 	file := strings.Replace(jobsFile, "jobs:", "budget: {per_month: 400, per_day: 2}\njobs:", 1)
 	bubble(t, file, func(w *workshop) {
-		w.mustRun(state.PausedBudget)
+		w.mustRun(runs.PausedBudget)
 		edited := strings.NewReplacer("per_day: 2", "per_day: 10", "home espresso", "minecraft", "pages: 2", "pages: 9").Replace(file)
 		w.use(edited)
-		row := w.mustRun(state.OK)
+		row := w.mustRun(runs.OK)
 		if row.Pages != 2 {
 			t.Errorf("%d pages, want the 2 of the job as it was", row.Pages)
 		}
@@ -141,12 +141,12 @@ func TestRunResumesFromItsStepsAndNotFromTheFile(t *testing.T) {
 func TestChangedCapAppliesAtOnce(t *testing.T) {
 	file := strings.Replace(jobsFile, "per_run: 20", "per_run: 3", 1)
 	bubble(t, file, func(w *workshop) {
-		row := w.mustRun(state.PausedBudget)
+		row := w.mustRun(runs.PausedBudget)
 		if row.Credits != 2 || !strings.Contains(row.Error, "per_run") {
 			t.Fatalf("%d credits, error %q; want one page and the name of the cap", row.Credits, row.Error)
 		}
 		w.use(jobsFile)
-		if next := w.mustRun(state.OK); next.ID != row.ID || next.Pages != 2 {
+		if next := w.mustRun(runs.OK); next.ID != row.ID || next.Pages != 2 {
 			t.Errorf("run %s has %d pages, want run %s to go on to 2", next.ID, next.Pages, row.ID)
 		}
 	})
@@ -157,9 +157,9 @@ func TestOnlyAPersonTouchesTheReserve(t *testing.T) {
 	file = strings.Replace(file, "per_run: 20", "per_run: 3", 1)
 	file = strings.Replace(file, "pages: 2", "pages: 1", 1)
 	bubble(t, file, func(w *workshop) {
-		w.mustRun(state.OK)
+		w.mustRun(runs.OK)
 		time.Sleep(7 * time.Hour) // an answer of the last hours would cost nothing
-		row := w.mustRun(state.PausedBudget)
+		row := w.mustRun(runs.PausedBudget)
 		if row.Credits != 0 || !strings.Contains(row.Error, "reserve") {
 			t.Errorf("%d credits, error %q; want none, since a second page would leave less than the reserve", row.Credits, row.Error)
 		}
@@ -167,7 +167,7 @@ func TestOnlyAPersonTouchesTheReserve(t *testing.T) {
 		defer stop()
 		e.UseReserve = true
 		next, err := e.Run(w.ctx, &w.config.Jobs[0], Manual, time.Time{})
-		if err != nil || next.Status != state.OK || next.Credits != 2 {
+		if err != nil || next.Status != runs.OK || next.Credits != 2 {
 			t.Errorf("with the reserve: %+v, error %v; want the page to be bought", next, err)
 		}
 	})
@@ -175,7 +175,7 @@ func TestOnlyAPersonTouchesTheReserve(t *testing.T) {
 
 func TestHitsAreRankedOverTheWholeRun(t *testing.T) {
 	bubble(t, jobsFile, func(w *workshop) {
-		w.mustRun(state.OK)
+		w.mustRun(runs.OK)
 		const best = "(select video_id from outliers order by z_score desc nulls last, video_id limit %d)"
 		for table, n := range map[string]int{"videos": 4, "comment_counts": 3} {
 			query := fmt.Sprintf("select count(*) from %s where video_id not in "+best, table, n)

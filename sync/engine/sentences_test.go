@@ -19,7 +19,7 @@ import (
 	"outlierd/sinks"
 	"outlierd/sync/job"
 	"outlierd/sync/plan"
-	"outlierd/sync/state"
+	"outlierd/sync/runs"
 )
 
 // Sentences of testdata/semantics.txt that no other subject's tests show.
@@ -28,7 +28,7 @@ func TestRunIsAUUIDv7(t *testing.T) {
 	bare(t, scheduledFile, func(w *workshop) {
 		last := ""
 		for range 3 {
-			row := w.mustRun(state.OK)
+			row := w.mustRun(runs.OK)
 			id, err := uuid.Parse(row.ID)
 			if err != nil || id.Version() != 7 || id.Variant() != uuid.RFC4122 {
 				t.Errorf("run %s is of version %d (%v), want 7", row.ID, id.Version(), err)
@@ -45,12 +45,12 @@ func TestRunIsAUUIDv7(t *testing.T) {
 func TestRunByHandHasNoDueInstant(t *testing.T) {
 	bare(t, scheduledFile, func(w *workshop) {
 		for range 2 {
-			w.mustRun(state.OK) // of a job with a schedule
+			w.mustRun(runs.OK) // of a job with a schedule
 		}
 		w.inspect(func(e *Engine) {
-			runs, err := e.Store.Runs("hourly", 0)
-			if err != nil || len(runs) != 2 || !runs[0].Due.IsZero() || !runs[1].Due.IsZero() {
-				t.Errorf("runs %+v, error %v; want two without a due instant", runs, err)
+			rows, err := e.Store.Runs.List("hourly", 0)
+			if err != nil || len(rows) != 2 || !rows[0].Due.IsZero() || !rows[1].Due.IsZero() {
+				t.Errorf("runs %+v, error %v; want two without a due instant", rows, err)
 			}
 		})
 	})
@@ -83,7 +83,7 @@ jobs:
 			return pages.RoundTrip(r)
 		})
 		answer := []string{"dQw4w9WgXcQ", "9bZkp7q19f0"}
-		perform := func(want state.Status) (row *state.Run) {
+		perform := func(want runs.Status) (row *runs.Run) {
 			w.inspect(func(e *Engine) {
 				e.IDs = func(context.Context, string, string) ([]string, error) { return answer, nil }
 				var err error
@@ -93,7 +93,7 @@ jobs:
 			})
 			return row
 		}
-		first := perform(state.PausedBudget)
+		first := perform(runs.PausedBudget)
 		stored := paramsOf(w.steps(first))
 		if len(stored) != 2 || !strings.Contains(stored[1], "type=short") || strings.Contains(stored[0], "from=") {
 			t.Fatalf("steps %q; want one for each value, with canonical parameters and without from", stored)
@@ -101,7 +101,7 @@ jobs:
 		time.Sleep(20 * time.Hour) // which is another day
 		answer = []string{"kJQP7kiw5Fk"}
 		w.use(strings.NewReplacer("[video, short]", "[video]", "last 3d", "last 9d", "no ${kind}", "not ${kind}", "per_day: 4", "per_day: 40").Replace(file))
-		second := perform(state.OK)
+		second := perform(runs.OK)
 		if second.ID != first.ID || !slices.Equal(paramsOf(w.steps(second)), stored) {
 			t.Errorf("run %s with steps %q, want run %s to go on with %q", second.ID, paramsOf(w.steps(second)), first.ID, stored)
 		}
@@ -111,7 +111,7 @@ jobs:
 	})
 }
 
-func paramsOf(steps []state.Step) (all []string) {
+func paramsOf(steps []runs.Step) (all []string) {
 	for _, step := range steps {
 		all = append(all, step.Params)
 	}
@@ -133,7 +133,7 @@ jobs:
 		if diff := cmp.Diff(want, f.Jobs[0].Searches); diff != "" {
 			t.Errorf("the plan says (-want +got):\n%s", diff)
 		}
-		w.mustRun(state.OK)
+		w.mustRun(runs.OK)
 		calls := w.service.Books().Calls
 		if len(calls) != 1 || !strings.Contains(calls[0].Identity, "query=moka+pot&query=latte+art") || calls[0].Charged != 2 {
 			t.Errorf("calls %+v, want one with both queries for 2 credits", calls)
@@ -158,7 +158,7 @@ jobs:
 		},
 	} {
 		bare(t, strings.Replace(file, "VERB", "{"+verb+"}", 1), func(w *workshop) {
-			w.mustRun(state.OK)
+			w.mustRun(runs.OK)
 			var got []string
 			for _, call := range w.service.Books().Calls {
 				got = append(got, fmt.Sprintf("%s %s", call.Op, call.Entity))
@@ -182,15 +182,15 @@ jobs:
 `
 	bare(t, file, func(w *workshop) {
 		time.Sleep(11 * time.Hour)
-		ended := map[string]state.Run{}
+		ended := map[string]runs.Run{}
 		for _, run := range w.serve(2 * time.Hour) {
 			ended[run.Job] = run
 		}
 		short, long := ended["short"], ended["long"]
-		if short.Status != state.OK || short.Pages != 2 || short.Requests != 2+3 {
+		if short.Status != runs.OK || short.Pages != 2 || short.Requests != 2+3 {
 			t.Errorf("the short run ended as %s with %d pages and %d requests, want ok with 2 and 5", short.Status, short.Pages, short.Requests)
 		}
-		if long.Status != state.OK || long.Requests != 1+40 || long.Ended.Sub(short.Ended) < 2*time.Minute {
+		if long.Status != runs.OK || long.Requests != 1+40 || long.Ended.Sub(short.Ended) < 2*time.Minute {
 			t.Errorf("the long run ended as %s with %d requests, %s after the short one; want ok with 41, minutes later", long.Status, long.Requests, long.Ended.Sub(short.Ended))
 		}
 	})
@@ -208,7 +208,7 @@ jobs:
 	bare(t, file, func(w *workshop) {
 		w.inspect(func(e *Engine) {
 			row, err := e.Run(w.ctx, w.config.Job("one"), Manual, time.Time{})
-			if took := row.Ended.Sub(row.Started); err != nil || row.Status != state.OK || row.Pages != 2 || took < 2*time.Minute || took > 3*time.Minute {
+			if took := row.Ended.Sub(row.Started); err != nil || row.Status != runs.OK || row.Pages != 2 || took < 2*time.Minute || took > 3*time.Minute {
 				t.Fatalf("the run ended as %s (%v) with %d pages after %s, want ok with 2 after two minutes", row.Status, err, row.Pages, took)
 			}
 			done := w.calls(outlier.OpDetails)
@@ -247,11 +247,11 @@ jobs:
 				if test.stop == stopKnown { // by what another job saw
 					w.performed(job.Overrides{}, "other")
 				}
-				if step := w.steps(w.mustRun(state.OK))[0]; step.Stop != test.stop {
+				if step := w.steps(w.mustRun(runs.OK))[0]; step.Stop != test.stop {
 					t.Errorf("the search ended as %s", step.Stop)
 				}
 				time.Sleep(10 * day)
-				if got := w.from(w.mustRun(state.OK)); got != days(-3) {
+				if got := w.from(w.mustRun(runs.OK)); got != days(-3) {
 					t.Errorf("the next window begins %s, want %s: 3 days before page one", got, days(-3))
 				}
 			})
@@ -261,7 +261,7 @@ jobs:
 
 // TestPageOneThatFailsMakesTheRunFailedAndAnEnrichmentPartial.
 func TestPageOneThatFailsMakesTheRunFailedAndAnEnrichmentPartial(t *testing.T) {
-	for op, want := range map[outlier.Operation]state.Status{outlier.OpSearch: state.Failed, outlier.OpDetails: state.Partial} {
+	for op, want := range map[outlier.Operation]runs.Status{outlier.OpSearch: runs.Failed, outlier.OpDetails: runs.Partial} {
 		bare(t, windowFile, func(w *workshop) {
 			for range plan.Attempts {
 				w.service.FailNext(op, simulator.ServerError)

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"outlierd/outlier"
-	"outlierd/sync/credit"
 	"outlierd/sync/job"
+	"outlierd/sync/ledger"
 	"outlierd/sync/plan"
 )
 
@@ -18,7 +18,7 @@ func (e *Engine) resolve(ctx context.Context, spec *job.Spec, trigger Trigger, n
 	if err != nil || !share {
 		return p, err
 	}
-	_, turn := credit.CycleBounds(e.Store.ServiceTime(), e.Config.Timezone, e.Config.Budget.Renews)
+	_, turn := ledger.CycleBounds(e.Store.Ledger.ServiceTime(), e.Config.Timezone, e.Config.Budget.Renews)
 	return p, e.limit(ctx, &demands{calendar: plan.NewCalendar(e.Config, now, turn)}, spec, p, now)
 }
 
@@ -45,7 +45,7 @@ func (e *Engine) limit(ctx context.Context, d *demands, spec *job.Spec, p *plan.
 	if i >= 0 {
 		all := d.at(now)
 		all[i].Runs++ // this one
-		left = credit.Share(left, all, i)
+		left = ledger.Share(left, all, i)
 	}
 	p.Limit(left, spec.Budget)
 	return nil
@@ -53,8 +53,8 @@ func (e *Engine) limit(ctx context.Context, d *demands, spec *job.Spec, p *plan.
 
 // leftOfCycle is what may still be spent by runs on a schedule.
 func (e *Engine) leftOfCycle() (outlier.Credits, error) {
-	budget, now := e.Config.Budget, e.Store.ServiceTime()
-	held, err := e.Store.Held(credit.Cap{Scope: credit.AllMonth, Period: credit.Cycle(now, e.Config.Timezone, budget.Renews)})
+	budget, now := e.Config.Budget, e.Store.Ledger.ServiceTime()
+	held, err := e.Store.Ledger.Held(ledger.Cap{Scope: ledger.ScopeMonth, Period: ledger.Cycle(now, e.Config.Timezone, budget.Renews)})
 	if err != nil {
 		return 0, err
 	}
@@ -76,7 +76,7 @@ type demands struct {
 type wanted struct {
 	spec  *job.Spec
 	facts *plan.Facts // nil if the job cannot be resolved: it wants nothing, and its run will say why
-	each  credit.Demand
+	each  ledger.Demand
 }
 
 // read reads what the jobs ask for. What comes after another job finds something by then.
@@ -98,14 +98,14 @@ func (d *demands) read(ctx context.Context, e *Engine, now time.Time) error {
 	return ctx.Err()
 }
 
-func demandOf(spec *job.Spec, p *plan.Plan) credit.Demand {
-	return credit.Demand{Each: p.Wants(spec.Budget), Step: p.Least()}
+func demandOf(spec *job.Spec, p *plan.Plan) ledger.Demand {
+	return ledger.Demand{Each: p.Wants(spec.Budget), Step: p.Least()}
 }
 
 // at is what the jobs want from the given time on. Which seeds are bought again depends on
 // it; nothing else that has a price does.
-func (d *demands) at(now time.Time) []credit.Demand {
-	all := make([]credit.Demand, len(d.jobs))
+func (d *demands) at(now time.Time) []ledger.Demand {
+	all := make([]ledger.Demand, len(d.jobs))
 	for i := range d.jobs {
 		w := &d.jobs[i]
 		if w.facts == nil {

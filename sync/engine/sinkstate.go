@@ -40,7 +40,7 @@ func (l *loader) ask(ctx context.Context, s *sinkState) error {
 	if err != nil {
 		return l.disable(s, fmt.Errorf("ask sink %s for its watermark: %w", s.Name(), err))
 	}
-	end, err := l.store.JournalEnd()
+	end, err := l.store.Journal.End()
 	if err != nil {
 		return err
 	}
@@ -69,7 +69,7 @@ func (l *loader) disable(s *sinkState, err error) error {
 		return nil
 	}
 	l.downSince = time.Now()
-	return l.store.SetSinksDown(l.downSince)
+	return l.store.Runs.SetSinksDown(l.downSince)
 }
 
 // recovered notes that a sink has published.
@@ -82,7 +82,7 @@ func (l *loader) recovered(s *sinkState) error {
 		return nil
 	}
 	l.downSince = time.Time{}
-	return l.store.SetSinksDown(time.Time{})
+	return l.store.Runs.SetSinksDown(time.Time{})
 }
 
 // retry tries the disabled sinks whose time has come, or with all set every one, also while

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"outlierd/sinks"
-	"outlierd/sync/state"
+	"outlierd/sync/runs"
 )
 
 // fakeSink is a sink that keeps nothing but how far it has come, and fails while it is told to.
@@ -89,7 +89,7 @@ func between(from, to time.Duration) func() bool {
 
 // serveInto runs the schedule for d into the given sinks, and returns the runs, oldest
 // first, and the log.
-func (w *workshop) serveInto(d time.Duration, all ...sinks.Sink) ([]state.Run, string) {
+func (w *workshop) serveInto(d time.Duration, all ...sinks.Sink) ([]runs.Run, string) {
 	w.Helper()
 	e, stop := w.open()
 	defer stop()
@@ -102,12 +102,12 @@ func (w *workshop) serveInto(d time.Duration, all ...sinks.Sink) ([]state.Run, s
 	ctx, cancel := contextFor(w, d)
 	defer cancel()
 	e.Serve(ctx, agenda)
-	runs, err := e.Store.Runs("", 0)
+	rows, err := e.Store.Runs.List("", 0)
 	if err != nil {
 		w.Fatal(err)
 	}
-	slices.Reverse(runs)
-	return runs, log.String()
+	slices.Reverse(rows)
+	return rows, log.String()
 }
 
 // overlappingFile has two jobs whose runs overlap, so that there is never a moment without one.
@@ -126,12 +126,12 @@ func TestRepairedSinkIsUsedAgainWhateverIsUnderWay(t *testing.T) {
 		repaired := began.Add(10 * time.Minute)
 		sink := &fakeSink{name: "duckdb", readOnly: true, broken: between(5*time.Minute+30*time.Second, 10*time.Minute)}
 		after := 0
-		runs, log := w.serveInto(16*time.Minute, sink)
-		for _, r := range runs {
+		rows, log := w.serveInto(16*time.Minute, sink)
+		for _, r := range rows {
 			switch {
-			case r.Status == state.Interrupted:
+			case r.Status == runs.Interrupted:
 			case r.Ended.Before(repaired):
-			case r.Status != state.OK && !strings.HasSuffix(r.Error, "the next run of the job is due"):
+			case r.Status != runs.OK && !strings.HasSuffix(r.Error, "the next run of the job is due"):
 				t.Errorf("the run due %s ended %s as %s: %s", r.Due, r.Ended, r.Status, r.Error)
 			default:
 				after++
@@ -160,15 +160,15 @@ func TestRunIsPartialWhileOneSinkWorks(t *testing.T) {
 		works := &fakeSink{name: "duckdb"}
 		e.Sinks = []sinks.Sink{broken, works}
 		row, err := e.Run(w.ctx, &w.config.Jobs[0], Manual, time.Time{})
-		if err != nil || row.Status != state.Partial || !strings.Contains(row.Error, "sink parquet") {
+		if err != nil || row.Status != runs.Partial || !strings.Contains(row.Error, "sink parquet") {
 			t.Fatalf("status %s, %q, error %v; want a partial run that names the sink", row.Status, row.Error, err)
 		}
-		if end, err := e.Store.JournalEnd(); err != nil || works.shown != end {
+		if end, err := e.Store.Journal.End(); err != nil || works.shown != end {
 			t.Errorf("the sink that works shows answers up to %d of %d, %v", works.shown, end, err)
 		}
 		broken.broken = nil
 		time.Sleep(7 * time.Hour)
-		if row, err = e.Run(w.ctx, &w.config.Jobs[0], Manual, time.Time{}); err != nil || row.Status != state.OK {
+		if row, err = e.Run(w.ctx, &w.config.Jobs[0], Manual, time.Time{}); err != nil || row.Status != runs.OK {
 			t.Fatalf("status %s, error %v after the repair", row.Status, err)
 		}
 		if broken.shown != works.shown {
@@ -185,16 +185,16 @@ func TestRunFailsWhileNoSinkWorks(t *testing.T) {
 		sink := &fakeSink{name: "duckdb", readOnly: true, broken: func() bool { return true }}
 		e.Sinks = []sinks.Sink{sink}
 		row, err := e.Run(w.ctx, &w.config.Jobs[0], Manual, time.Time{})
-		if err == nil || row.Status != state.Failed || row.Pages != 2 {
+		if err == nil || row.Status != runs.Failed || row.Pages != 2 {
 			t.Fatalf("status %s with %d pages, error %v; want a failed run with its pages", row.Status, row.Pages, err)
 		}
 		spent := w.spent()
 		sink.broken = nil
 		again, err := e.Run(w.ctx, &w.config.Jobs[0], Manual, time.Time{})
-		if err != nil || again.ID != row.ID || again.Status != state.OK {
+		if err != nil || again.ID != row.ID || again.Status != runs.OK {
 			t.Fatalf("run %s ended as %s, error %v; want run %s to end well", again.ID, again.Status, err, row.ID)
 		}
-		if end, err := e.Store.JournalEnd(); err != nil || sink.shown != end || w.spent() != spent {
+		if end, err := e.Store.Journal.End(); err != nil || sink.shown != end || w.spent() != spent {
 			t.Errorf("answers up to %d of %d are shown, %v; %d credits were spent after the repair", sink.shown, end, err, w.spent()-spent)
 		}
 	})
@@ -224,14 +224,14 @@ jobs:
 				t.Errorf("%d pages were bought until %s, %d of them until 4:30", pages, time.Since(began), bought)
 			}
 		}
-		runs, _ := w.serveInto(4*time.Hour, one, two)
+		rows, _ := w.serveInto(4*time.Hour, one, two)
 		if end := began.Add(11*time.Hour + 30*time.Minute); !time.Now().Equal(end) {
 			t.Fatalf("it is %s, want %s", time.Now(), end)
 		}
 		if pages := w.calls("search"); pages == bought || one.shown != one.mark || one.mark != two.mark {
 			t.Errorf("%d pages were bought, answers up to %d and %d are shown; want buying to go on after the repair", pages, one.shown, two.shown)
 		}
-		if last := runs[len(runs)-1]; last.Status != state.OK {
+		if last := rows[len(rows)-1]; last.Status != runs.OK {
 			t.Errorf("the last run is %s: %s", last.Status, last.Error)
 		}
 	})
@@ -244,7 +244,7 @@ func TestRunBeginsOnceASinkIsRepaired(t *testing.T) {
 		w.inspect(func(e *Engine) { w.see(e, "coffee") })
 		sink := &fakeSink{name: "parquet", readOnly: true, broken: between(0, 8*time.Hour)}
 		never := &fakeSink{name: "duckdb", broken: func() bool { return true }}
-		run := func() (*state.Run, error) {
+		run := func() (*runs.Run, error) {
 			e, stop := w.open()
 			defer stop()
 			e.Sinks, e.Afresh = []sinks.Sink{never, sink}, true
@@ -259,7 +259,7 @@ func TestRunBeginsOnceASinkIsRepaired(t *testing.T) {
 			t.Fatalf("run %v, error %v and %d credits, want none while no sink works", r, err, w.spent()-spent)
 		}
 		time.Sleep(2 * time.Hour)
-		if r, err := run(); err != nil || r.Status != state.Partial || w.spent() == spent {
+		if r, err := run(); err != nil || r.Status != runs.Partial || w.spent() == spent {
 			t.Errorf("error %v and %d credits after the repair, want a partial run that buys", err, w.spent()-spent)
 		}
 	})
@@ -304,9 +304,9 @@ func TestRunsThatEndTogetherArePublishedOnce(t *testing.T) {
 			before = sink.published
 		}()
 		running := 0
-		runs, _ := w.serveInto(63*time.Minute, sink)
-		for _, r := range runs {
-			if r.Status == state.Interrupted {
+		rows, _ := w.serveInto(63*time.Minute, sink)
+		for _, r := range rows {
+			if r.Status == runs.Interrupted {
 				running++
 			}
 		}
@@ -348,7 +348,7 @@ func TestPausedRunTellsWhatItsStatusDoesNot(t *testing.T) {
 			return wire.RoundTrip(r)
 		})
 		row, err := e.Run(w.ctx, &w.config.Jobs[0], Manual, time.Time{})
-		if _, ahead := errors.AsType[*AheadError](err); !ahead || row.Status != state.PausedBudget {
+		if _, ahead := errors.AsType[*AheadError](err); !ahead || row.Status != runs.PausedBudget {
 			t.Errorf("status %s, error %v; want a paused run and an *AheadError", row.Status, err)
 		}
 	})
@@ -363,7 +363,7 @@ func TestStopLeavesALongWayToTheNextStart(t *testing.T) {
 		if _, err := e.Run(w.ctx, &w.config.Jobs[0], Manual, time.Time{}); err != nil {
 			t.Fatal(err)
 		}
-		end, err := e.Store.JournalEnd()
+		end, err := e.Store.Journal.End()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"outlierd/outlier"
-	"outlierd/sync/state"
+	"outlierd/sync/runs"
 )
 
 // TestTenJobsAskOnceAboutTheSameChannels, and leave no slot of the limit idle while
@@ -32,18 +32,18 @@ func TestTenJobsAskOnceAboutTheSameChannels(t *testing.T) {
 			return w.service.Transport().RoundTrip(r)
 		})
 		time.Sleep(23 * time.Hour)
-		runs := w.serve(4 * time.Hour)
+		rows := w.serve(4 * time.Hour)
 		if calls := w.service.Books().Operations[outlier.OpChannelVideos].Calls; calls != channels || len(sent) != channels {
 			t.Fatalf("%d channel calls and %d in all, want %d: one for each", calls, len(sent), channels)
 		}
 		last := sent[len(sent)-1]
-		for _, r := range runs {
-			if r.Status != state.OK || r.Ended.Before(last) {
+		for _, r := range rows {
+			if r.Status != runs.OK || r.Ended.Before(last) {
 				t.Errorf("%s ended at %s as %s; its last answer came after %s", r.Job, r.Ended, r.Status, last)
 			}
 		}
-		if len(runs) != 10 {
-			t.Errorf("%d runs, want 10", len(runs))
+		if len(rows) != 10 {
+			t.Errorf("%d runs, want 10", len(rows))
 		}
 		const slack = time.Second // what the limiter keeps back for jitter; an idle slot would be six seconds
 		for i := 10; i < len(sent); i++ {

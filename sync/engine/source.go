@@ -5,13 +5,14 @@ import (
 
 	"outlierd/outlier"
 	"outlierd/schema"
-	"outlierd/sync/state"
+	"outlierd/sync/journal"
+	"outlierd/sync/runs"
 )
 
 // sourceOf tells the decoder what the journal knows of an answer. An answer that
 // tells nothing about the world, such as an error, has no rows, nor has a page that was
 // bought in vain.
-func (l *loader) sourceOf(e *state.Entry) (schema.Source, bool) {
+func (l *loader) sourceOf(e *journal.Entry) (schema.Source, bool) {
 	source := schema.Source{
 		Response:   e.ID,
 		Run:        e.Run,
@@ -35,22 +36,22 @@ func (l *loader) sourceOf(e *state.Entry) (schema.Source, bool) {
 		source.Queries = e.Params["query"]
 		if source.ScanID = e.Params.Get("referenceId"); source.ScanID != "" {
 			source.Kind = "scan"
-			l.ofScan(&source, func() (*state.Scan, error) { return l.store.ScanByID(source.ScanID) })
+			l.ofScan(&source, func() (*runs.Scan, error) { return l.store.Runs.ScanByID(source.ScanID) })
 		}
 	case outlier.OpRelated, outlier.OpFindRelatedChannels:
 		source.Kind = "related"
 		source.Seeds = slices.Concat(e.Params["title"], e.Params["videoId"], e.Params["thumbnailVideoId"], e.Params["relatedChannelId"])
 	case outlier.OpScan:
-		l.ofScan(&source, func() (*state.Scan, error) { return l.store.ScanByID(e.Entity) })
+		l.ofScan(&source, func() (*runs.Scan, error) { return l.store.Runs.ScanByID(e.Entity) })
 	case outlier.OpStartScan:
-		l.ofScan(&source, func() (*state.Scan, error) { return l.store.ScanOf(e.Step) })
+		l.ofScan(&source, func() (*runs.Scan, error) { return l.store.Runs.ScanOf(e.Step) })
 	}
-	return source, e.Missing || e.Outcome == outlier.Charged && e.Status/100 == 2 && e.Page != state.NoPage
+	return source, e.Missing || e.Outcome == outlier.Charged && e.Status/100 == 2 && e.Page != journal.NoPage
 }
 
 // ofScan adds what was asked for when a scan was started: no look at it and no page
 // of its results repeats that. A scan that somebody else started stays without.
-func (l *loader) ofScan(source *schema.Source, find func() (*state.Scan, error)) {
+func (l *loader) ofScan(source *schema.Source, find func() (*runs.Scan, error)) {
 	scan, err := find()
 	if err != nil {
 		l.log.Warn("scan unknown", "response", source.Response, "err", err)

@@ -3,7 +3,7 @@ package engine
 import (
 	"outlierd/outlier"
 	"outlierd/sync/plan"
-	"outlierd/sync/state"
+	"outlierd/sync/runs"
 )
 
 // Why a search ended; kept in ops.searches. Those that a plan itself has are in package plan.
@@ -32,7 +32,7 @@ var cutOff = []string{"", stopPages, stopTime, plan.StopShare}
 
 // passable reports whether a search ended with a page of which no hit could be stored: those
 // that follow may be better.
-func passable(step *state.Step) bool { return step.Stop == stopUnreadable && step.Unread > 0 }
+func passable(step *runs.Step) bool { return step.Stop == stopUnreadable && step.Unread > 0 }
 
 // covered are the ends after which a search needs no second look at what it covered:
 // the job's watermark moves on.
@@ -52,7 +52,7 @@ func stopFor(kind outlier.Kind) string {
 
 // stopAfter says why the search ends with this page, or "" if it goes on. A total
 // alone ends nothing: it saturates, and it is a hint of the service, no promise.
-func (r *run) stopAfter(step *state.Step, at place, page outlier.Page, seen state.Sighting, ids int) string {
+func (r *run) stopAfter(step *runs.Step, at place, page outlier.Page, seen runs.PageHits, ids int) string {
 	switch got := len(page.Hits); {
 	case step.Op == outlier.OpTrendingFormats:
 		return stopPages

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"outlierd/outlier"
+	"outlierd/sync/queue"
 	"outlierd/sync/state"
 )
 
@@ -33,25 +34,25 @@ type timeline struct {
 type lane interface {
 	head() (*turn, error) // nil at the end
 	pop()
-	split(at state.Place) error // the calls of the head, so that those before the place are a turn
+	split(at queue.Place) error // the calls of the head, so that those before the place are a turn
 }
 
 // turn is a place in the order: that of a task, of calls to come, or of so many calls that
 // stand before the next task and that were not asked about.
 type turn struct {
-	state.Place
+	queue.Place
 	calls int
 	task  bool     // it is the task at the place
 	asked bool     // and its time is wanted
 	jobs  []string // that have calls less to wait for with each one
 
-	after state.Place // of calls that are only counted: they stand between it and the place
+	after queue.Place // of calls that are only counted: they stand between it and the place
 	past  int         // and of so many more in front that is over
 }
 
 // placed is a task and what is estimated of it.
 type placed struct {
-	state.Place
+	queue.Place
 	before int // calls that are made before it
 	at     time.Time
 }
@@ -79,7 +80,7 @@ func rankOf(value float64, since time.Time) float64 {
 }
 
 // timeline begins one for the tasks that the filter lets through.
-func (e *Engine) timeline(now time.Time, of state.Filter, going []unfinished) (*timeline, error) {
+func (e *Engine) timeline(now time.Time, of queue.Filter, going []unfinished) (*timeline, error) {
 	coming, err := e.outlook(now, going)
 	if err != nil {
 		return nil, err
@@ -88,7 +89,7 @@ func (e *Engine) timeline(now time.Time, of state.Filter, going []unfinished) (*
 	for i := range going {
 		l.busy[going[i].spec.Name] = going[i].underWay()
 	}
-	counts, err := e.Store.Counts()
+	counts, err := e.Store.Queue.Counts()
 	if err != nil {
 		return nil, err
 	}
@@ -107,8 +108,8 @@ func (e *Engine) timeline(now time.Time, of state.Filter, going []unfinished) (*
 	for _, t := range last {
 		l.count(t, 1)
 	}
-	l.ready = &readyCalls{store: e.Store, now: now, of: of, after: state.Before, last: last}
-	l.failed = &failedCalls{store: e.Store, of: of, after: state.AfterNow(now)}
+	l.ready = &readyCalls{store: e.Store, now: now, of: of, after: queue.Before, last: last}
+	l.failed = &failedCalls{store: e.Store, of: of, after: queue.AfterNow(now)}
 	return l, nil
 }
 
@@ -121,7 +122,7 @@ func (e *Engine) lastTurns(now time.Time, coming []arrival, of string) (all []*t
 	}
 	slices.Sort(names)
 	for _, name := range slices.Compact(names) {
-		place, err := e.Store.LastPlace(name, now)
+		place, err := e.Store.Queue.LastPlace(name, now)
 		if err != nil {
 			return nil, err
 		}
@@ -250,7 +251,7 @@ func (l *timeline) begin(a arrival, at time.Time) {
 		if call.calls == 0 {
 			continue
 		}
-		t := &turn{Place: state.Place{Rank: rankOf(call.value, at), Op: toCome}, calls: call.calls, jobs: []string{a.job}}
+		t := &turn{Place: queue.Place{Rank: rankOf(call.value, at), Op: toCome}, calls: call.calls, jobs: []string{a.job}}
 		heap.Push(&l.joined, t)
 		l.count(t, call.calls)
 	}
@@ -280,10 +281,10 @@ const pageOfQueue = 500
 type readyCalls struct {
 	store *state.Store
 	now   time.Time
-	of    state.Filter
+	of    queue.Filter
 	last  []*turn     // of each job that matters; in order
-	after state.Place // what was given before
-	page  []state.Place
+	after queue.Place // what was given before
+	page  []queue.Place
 	ended bool // there is no other page
 	turns []*turn
 }
@@ -302,12 +303,12 @@ func (c *readyCalls) head() (*turn, error) {
 	return c.turns[0], nil
 }
 
-func (c *readyCalls) split(at state.Place) error {
+func (c *readyCalls) split(at queue.Place) error {
 	all := c.turns[0]
 	if at.Compare(&all.after) <= 0 {
 		return nil // all of them come after it
 	}
-	n, err := c.store.Between(c.now, all.after, at)
+	n, err := c.store.Queue.Between(c.now, all.after, at)
 	if err != nil {
 		return err
 	}
@@ -327,7 +328,7 @@ func (c *readyCalls) split(at state.Place) error {
 // read makes the turn of the next task, and one for the calls before it.
 func (c *readyCalls) read() (err error) {
 	if len(c.page) == 0 && !c.ended {
-		if c.page, err = c.store.Places(c.of, c.now, c.after, pageOfQueue); err != nil {
+		if c.page, err = c.store.Queue.Places(c.of, c.now, c.after, pageOfQueue); err != nil {
 			return err
 		}
 		c.ended = len(c.page) < pageOfQueue
@@ -351,7 +352,7 @@ func (c *readyCalls) read() (err error) {
 	}
 	next.jobs = jobs
 	if c.of.Job != "" {
-		n, err := c.store.Between(c.now, c.after, next.Place)
+		n, err := c.store.Queue.Between(c.now, c.after, next.Place)
 		if err != nil {
 			return err
 		}
@@ -367,23 +368,23 @@ func (c *readyCalls) read() (err error) {
 // come before one whose is.
 type failedCalls struct {
 	store *state.Store
-	of    state.Filter
-	page  []state.Place
+	of    queue.Filter
+	page  []queue.Place
 	ended bool // there is no other page
-	after state.Place
+	after queue.Place
 	turn  *turn
 }
 
 func (c *failedCalls) pop() { c.turn = nil }
 
-func (c *failedCalls) split(state.Place) error { return nil } // each is a turn
+func (c *failedCalls) split(queue.Place) error { return nil } // each is a turn
 
 func (c *failedCalls) head() (_ *turn, err error) {
 	if c.turn != nil {
 		return c.turn, nil
 	}
 	if len(c.page) == 0 && !c.ended {
-		if c.page, err = c.store.BackedOff(c.after, pageOfQueue); err != nil {
+		if c.page, err = c.store.Queue.BackedOff(c.after, pageOfQueue); err != nil {
 			return nil, err
 		}
 		c.ended = len(c.page) < pageOfQueue

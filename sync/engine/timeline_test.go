@@ -11,7 +11,8 @@ import (
 	"time"
 
 	"outlierd/outlier"
-	"outlierd/sync/state"
+	"outlierd/sync/queue"
+	"outlierd/sync/runs"
 )
 
 // TestForecastReckonsWithRunsToCome: while a long run is under way another job comes
@@ -51,11 +52,11 @@ jobs:
 		var said []foresight
 		for ended := false; !ended; {
 			time.Sleep(10 * time.Second)
-			row, err := e.Store.Runs("long", 1)
+			row, err := e.Store.Runs.List("long", 1)
 			if err != nil || len(row) != 1 {
 				t.Fatalf("runs %+v, error %v", row, err)
 			}
-			ended = row[0].Status != state.Running
+			ended = row[0].Status != runs.Running
 			if !ended {
 				said = append(said, foresee(w, e))
 			} else {
@@ -110,7 +111,7 @@ func TestTimelineTakesCallsInTheirOrder(t *testing.T) {
 	place := 0
 	task := func(job string, value float64, not int) *turn {
 		place++
-		t := &turn{Place: state.Place{Rank: rankOf(value, from), Entity: fmt.Sprintf("%03d %s", place, job)},
+		t := &turn{Place: queue.Place{Rank: rankOf(value, from), Entity: fmt.Sprintf("%03d %s", place, job)},
 			calls: 1, task: true, asked: true, jobs: []string{job}}
 		if not > 0 {
 			t.NotBefore = minute(not)
@@ -192,7 +193,7 @@ type turnsOf struct{ turns }
 
 func (l *turnsOf) pop() { l.turns = l.turns[1:] }
 
-func (l *turnsOf) split(state.Place) error { return nil }
+func (l *turnsOf) split(queue.Place) error { return nil }
 
 func (l *turnsOf) head() (*turn, error) {
 	if len(l.turns) == 0 {
@@ -221,7 +222,7 @@ jobs:
 		if err != nil || was.pages != 4 || !slices.Equal(was.calls, []expected{{3, 10}, {5, 160}}) {
 			t.Errorf("without a past %+v (%v), want the 4 pages that it can pay for, 10 transcripts and the channels of 160 hits", was, err)
 		}
-		if row, err := e.Run(w.ctx, spec, Manual, time.Time{}); err != nil || row.Status != state.OK {
+		if row, err := e.Run(w.ctx, spec, Manual, time.Time{}); err != nil || row.Status != runs.OK {
 			t.Fatalf("%+v, error %v", row, err)
 		}
 		pages, transcripts, channels := w.calls(outlier.OpSearch), w.calls(outlier.OpTranscript), w.calls(outlier.OpChannelVideos)

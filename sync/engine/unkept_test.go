@@ -10,12 +10,12 @@ import (
 	"time"
 
 	"outlierd/outlier"
-	"outlierd/sync/state"
+	"outlierd/sync/runs"
 )
 
 // refusing lets the database refuse what when says, as a disk that is full for a moment
 // would, while the only job is run.
-func (w *workshop) refusing(when string) (*state.Run, error) {
+func (w *workshop) refusing(when string) (*runs.Run, error) {
 	w.Helper()
 	e, stop := w.open()
 	defer stop()
@@ -43,16 +43,16 @@ func TestCursorStaysBehindAPageThatCouldNotBeKept(t *testing.T) {
 	bare(t, jobsFile, func(w *workshop) {
 		// What was left is noted when the run ends, and not with the page.
 		row, err := w.refusing(`BEFORE UPDATE ON steps WHEN new.next > old.next AND new.left_pages = -1`)
-		if _, ok := errors.AsType[*outlier.UnkeptError](err); !ok || row.Status != state.Failed {
+		if _, ok := errors.AsType[*outlier.UnkeptError](err); !ok || row.Status != runs.Failed {
 			t.Fatalf("status %s, error %v; want a run that failed with an *outlier.UnkeptError", row.Status, err)
 		}
 		w.inspect(func(e *Engine) {
-			steps, err := e.Store.Steps(row.ID)
+			steps, err := e.Store.Runs.Steps(row.ID)
 			if err != nil || steps[0].Next != 0 || steps[0].Hits != 0 {
 				t.Errorf("the search stands at page %d with %d hits (error %v), want it at its beginning", steps[0].Next, steps[0].Hits, err)
 			}
 		})
-		next := w.mustRun(state.OK)
+		next := w.mustRun(runs.OK)
 		if next.ID != row.ID || next.Hits != 80 || w.spent() != 4 {
 			t.Errorf("run %s ended with %d hits for %d credits, want run %s to end with 80 for 4", next.ID, next.Hits, w.spent(), row.ID)
 		}
@@ -97,8 +97,8 @@ jobs:
 		w.serve(10 * time.Minute) // leaves an unfinished run of both
 		w.wire = w.service.Transport()
 		w.alter(`UPDATE runs SET plan = CAST('{"pages":"x"}' AS BLOB) WHERE job = 'broken'`)
-		runs := w.serve(12 * time.Hour)
-		if fine, broken := runsOf(runs, "fine"), runsOf(runs, "broken"); len(fine) < 12 || len(broken) != 2 || broken[1].Status != state.OK {
+		rows := w.serve(12 * time.Hour)
+		if fine, broken := runsOf(rows, "fine"), runsOf(rows, "broken"); len(fine) < 12 || len(broken) != 2 || broken[1].Status != runs.OK {
 			t.Errorf("%d runs of the one, and of the other %+v; want 12 and one more that is well", len(fine), broken)
 		}
 	})
@@ -116,7 +116,7 @@ func TestThingThatIsMissingIsNotAskedForWithoutEnd(t *testing.T) {
 			return page(http.StatusNotFound, "application/json", `{"status":"error","error":{"message":"not found"}}`)
 		})
 		row, err := w.refusing(`BEFORE INSERT ON freshness`)
-		if err == nil || row.Status != state.Failed || row.Missing != 0 || asked != 1 {
+		if err == nil || row.Status != runs.Failed || row.Missing != 0 || asked != 1 {
 			t.Errorf("status %s, %d missing after %d calls, error %v; want a run that failed at the first call", row.Status, row.Missing, asked, err)
 		}
 	})
@@ -133,7 +133,7 @@ jobs:
 `
 	bare(t, file, func(w *workshop) {
 		row, err := w.refusing(`BEFORE UPDATE OF scan ON scans WHEN new.scan <> ''`)
-		if _, ok := errors.AsType[*UnsettledScanError](err); !ok || row.Status != state.Failed {
+		if _, ok := errors.AsType[*UnsettledScanError](err); !ok || row.Status != runs.Failed {
 			t.Errorf("status %s, error %v; want an *UnsettledScanError", row.Status, err)
 		}
 		if _, err := w.run(); err == nil || w.calls(outlier.OpStartScan) != 1 {

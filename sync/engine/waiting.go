@@ -9,8 +9,9 @@ import (
 	"time"
 
 	"outlierd/outlier"
-	"outlierd/sync/credit"
-	"outlierd/sync/state"
+	"outlierd/sync/ledger"
+	"outlierd/sync/queue"
+	"outlierd/sync/runs"
 )
 
 // Waiting is something that is wanted and not done: a search, a scan or a data call.
@@ -53,7 +54,7 @@ func (e *Engine) queue(name string, yield func(*Waiting) bool) error {
 	if err != nil {
 		return err
 	}
-	l, err := e.timeline(now, state.Filter{Job: name}, going)
+	l, err := e.timeline(now, queue.Filter{Job: name}, going)
 	if err != nil {
 		return err
 	}
@@ -94,11 +95,11 @@ func (e *Engine) queue(name string, yield func(*Waiting) bool) error {
 
 // calls are what is to be told of queued calls. Those that are answered by now are left out.
 func (e *Engine) calls(w *witness, page []placed) (all []Waiting, err error) {
-	places := make([]state.Place, len(page))
+	places := make([]queue.Place, len(page))
 	for i := range page {
 		places[i] = page[i].Place
 	}
-	tasks, err := e.Store.Waiting(places)
+	tasks, err := e.Store.Queue.At(places)
 	for i, task := range tasks {
 		if task == nil {
 			continue
@@ -155,7 +156,7 @@ func (e *Engine) witness(now time.Time) (*witness, error) {
 }
 
 // ofCall says what a data call waits for.
-func (w *witness) ofCall(call *state.Waiting, before int) string {
+func (w *witness) ofCall(call *queue.Waiting, before int) string {
 	if call.NotBefore.After(w.now) {
 		if call.Attempts == 1 {
 			return "failed once: " + call.Reason
@@ -169,9 +170,9 @@ func (w *witness) ofCall(call *state.Waiting, before int) string {
 }
 
 // ofSearch says what a search or a scan waits for, and when that will be over.
-func (w *witness) ofSearch(u *unfinished, step *state.Step, before int) (why string, at time.Time, err error) {
+func (w *witness) ofSearch(u *unfinished, step *runs.Step, before int) (why string, at time.Time, err error) {
 	if step.Op == outlier.OpStartScan {
-		scan, err := w.Store.ScanOf(step.ID)
+		scan, err := w.Store.Runs.ScanOf(step.ID)
 		if err != nil {
 			return "", at, err
 		}
@@ -181,7 +182,7 @@ func (w *witness) ofSearch(u *unfinished, step *state.Step, before int) (why str
 	}
 	next := w.nextOf(u.spec, w.now)
 	switch {
-	case u.run.Status == state.PausedBudget:
+	case u.run.Status == runs.PausedBudget:
 		return w.ofCap(u, step, next)
 	case u.run.Status.Open() && !u.underWay():
 		return cutShort(u.run), at, nil
@@ -195,15 +196,15 @@ func (w *witness) ofSearch(u *unfinished, step *state.Step, before int) (why str
 		at = w.now.Add(w.Pace.ETA(before + pages))
 	}
 	why = w.turn(before)
-	if u.run.Status != state.Running && !w.blocked.After(w.now) {
+	if u.run.Status != runs.Running && !w.blocked.After(w.now) {
 		why = cutShort(u.run)
 	}
 	return why, at, nil
 }
 
 // cutShort says why a run that goes on from where it stands was left, and how it goes on.
-func cutShort(run *state.Run) string {
-	if run.Status == state.PausedQuota {
+func cutShort(run *runs.Run) string {
+	if run.Status == runs.PausedQuota {
 		return "its run waits for the rate limit; go on with it: " + Command(run)
 	}
 	return "its run was interrupted; go on with it: " + Command(run)
@@ -211,11 +212,11 @@ func cutShort(run *state.Run) string {
 
 // ofScan says what a scan waits for that was started, or may have been; "" if it is for
 // its start.
-func (w *witness) ofScan(scan *state.Scan) string {
+func (w *witness) ofScan(scan *runs.Scan) string {
 	switch {
-	case scan == nil || scan.State == state.ScanRefused || scan.State == state.ScanNotCreated:
+	case scan == nil || scan.State == runs.ScanRefused || scan.State == runs.ScanNotCreated:
 		return ""
-	case scan.State == state.ScanUnknown || scan.State == state.ScanIntended:
+	case scan.State == runs.ScanUnknown || scan.State == runs.ScanIntended:
 		return "its start was not confirmed: see 'outlierd scan list'"
 	}
 	return fmt.Sprintf("waits for scan %s, polled again at %s", scan.ScanID, w.clock(scan.NextPoll))
@@ -223,12 +224,12 @@ func (w *witness) ofScan(scan *state.Scan) string {
 
 // ofCap says which cap a run has met that is paused by one, and when it goes on: at the
 // first of its due instants at which there is room. By now there may be.
-func (w *witness) ofCap(u *unfinished, step *state.Step, next time.Time) (why string, at time.Time, err error) {
+func (w *witness) ofCap(u *unfinished, step *runs.Step, next time.Time) (why string, at time.Time, err error) {
 	if why, until := w.refused(true); why != "" {
 		return why, w.dueFrom(u, next, until), nil
 	}
-	for _, c := range w.capsOf(u.run, u.plan, u.spec.Budget)(w.Store.ServiceTime()) {
-		held, err := w.Store.Held(c)
+	for _, c := range w.capsOf(u.run, u.plan, u.spec.Budget)(w.Store.Ledger.ServiceTime()) {
+		held, err := w.Store.Ledger.Held(c)
 		if err != nil {
 			return "", at, err
 		}
@@ -236,8 +237,8 @@ func (w *witness) ofCap(u *unfinished, step *state.Step, next time.Time) (why st
 			continue
 		}
 		why, at := fmt.Sprintf("a cap is reached: %s", c), next
-		if c.Scope != credit.Run {
-			_, turn, err := credit.Period{Scope: c.Scope, Key: c.Period}.Bounds(w.Config.Timezone, w.Config.Budget.Renews)
+		if c.Scope != ledger.ScopeRun {
+			_, turn, err := ledger.Period{Scope: c.Scope, Key: c.Period}.Bounds(w.Config.Timezone, w.Config.Budget.Renews)
 			if err != nil {
 				return "", at, err
 			}
@@ -265,11 +266,11 @@ func (w *witness) dueFrom(u *unfinished, next, from time.Time) time.Time {
 func (w *witness) refused(paid bool) (why string, until time.Time) {
 	for _, r := range w.refusals {
 		switch {
-		case r.Latch == state.LatchKey:
+		case r.Latch == ledger.BlockKey:
 			return fmt.Sprintf("the service refuses the key since %s: %s", w.clock(r.Since), r.Reason), r.Until
-		case r.Latch == state.LatchClock && paid:
+		case r.Latch == ledger.BlockClock && paid:
 			return "the clock has to be confirmed: see 'outlierd budget'", r.Until
-		case r.Latch == state.LatchCredits && paid:
+		case r.Latch == ledger.BlockCredits && paid:
 			return fmt.Sprintf("the service has no credits left since %s: %s", w.clock(r.Since), r.Reason), r.Until
 		}
 	}

@@ -5,7 +5,8 @@ import (
 	"time"
 
 	"outlierd/outlier"
-	"outlierd/sync/state"
+	"outlierd/sync/queue"
+	"outlierd/sync/runs"
 )
 
 // queueOf is the whole queue of a job.
@@ -44,7 +45,7 @@ func TestForecastOfTheEndHolds(t *testing.T) {
 			left         time.Duration
 		}
 		var all []forecast
-		ended := make(chan *state.Run)
+		ended := make(chan *runs.Run)
 		go func() {
 			row, err := e.Run(w.ctx, &w.config.Jobs[0], Manual, time.Time{})
 			if err != nil {
@@ -100,15 +101,15 @@ jobs:
 		time.Sleep(23 * time.Hour)
 		w.serve(time.Hour + 2*time.Minute)
 		e, stop := w.open()
-		queue, err := queueOf(e, "short")
+		waiting, err := queueOf(e, "short")
 		stop()
-		if err != nil || len(queue) < 15 {
-			t.Fatalf("%d calls wait, error %v; the test needs some", len(queue), err)
+		if err != nil || len(waiting) < 15 {
+			t.Fatalf("%d calls wait, error %v; the test needs some", len(waiting), err)
 		}
-		if queue[0].Why != "is next" || queue[0].Op != outlier.OpDetails {
-			t.Errorf("the first is %s %s: %s; transcripts are worth more and were first", queue[0].Op, queue[0].Entity, queue[0].Why)
+		if waiting[0].Why != "is next" || waiting[0].Op != outlier.OpDetails {
+			t.Errorf("the first is %s %s: %s; transcripts are worth more and were first", waiting[0].Op, waiting[0].Entity, waiting[0].Why)
 		}
-		w.serve(time.Until(queue[len(queue)-1].At) - 30*time.Second)
+		w.serve(time.Until(waiting[len(waiting)-1].At) - 30*time.Second)
 		e, stop = w.open()
 		defer stop()
 		left, err := queueOf(e, "")
@@ -116,7 +117,7 @@ jobs:
 			t.Errorf("half a minute before the end %d calls wait, error %v; want a few", len(left), err)
 		}
 		for i := range left {
-			if want := queue[len(queue)-len(left)+i]; left[i].Entity != want.Entity {
+			if want := waiting[len(waiting)-len(left)+i]; left[i].Entity != want.Entity {
 				t.Errorf("%s is left, want %s: the list was not in the order of doing", left[i].Entity, want.Entity)
 			}
 		}
@@ -129,7 +130,7 @@ jobs:
 func TestCallThatFailedIsToldWithHowOften(t *testing.T) {
 	now := time.Now()
 	for attempts, want := range map[int]string{1: "failed once: 502", 2: "failed 2 times, the last time: 502"} {
-		call := state.Waiting{Task: state.Task{Attempts: attempts, NotBefore: now.Add(time.Hour)}, Reason: "502"}
+		call := queue.Waiting{Task: queue.Task{Attempts: attempts, NotBefore: now.Add(time.Hour)}, Reason: "502"}
 		if got := (&witness{now: now}).ofCall(&call, 0); got != want {
 			t.Errorf("after %d attempts: %s", attempts, got)
 		}

@@ -6,7 +6,8 @@ import (
 	"time"
 
 	"outlierd/outlier"
-	"outlierd/sync/state"
+	"outlierd/sync/queue"
+	"outlierd/sync/runs"
 )
 
 const sharedFile = `
@@ -26,18 +27,18 @@ func TestRunWaitsForWhatAnotherJobAskedFirst(t *testing.T) {
 		ctx, cancel := contextFor(w, 30*time.Second)
 		defer cancel()
 		first, err := e.Run(ctx, w.config.Job("a"), Manual, time.Time{})
-		if first == nil || first.Status != state.Interrupted {
+		if first == nil || first.Status != runs.Interrupted {
 			t.Fatalf("run %+v, error %v; the test needs one that is cut short", first, err)
 		}
 		before := w.calls(outlier.OpDetails)
 		if before == 0 || before > 20 {
 			t.Fatalf("%d details before it was cut short; the test needs some and not all", before)
 		}
-		if n, err := e.Store.Queued(state.Filter{Job: "b"}); n != 0 || err != nil {
+		if n, err := e.Store.Queue.Queued(queue.Filter{Job: "b"}); n != 0 || err != nil {
 			t.Errorf("%d calls wait for a job that never asked, error %v", n, err)
 		}
 		row, err := e.Run(w.ctx, w.config.Job("b"), Manual, time.Time{})
-		if err != nil || row.Status != state.OK {
+		if err != nil || row.Status != runs.OK {
 			t.Fatalf("run %+v, error %v", row, err)
 		}
 		if n := w.calls(outlier.OpDetails); n != 40 {
@@ -49,7 +50,7 @@ func TestRunWaitsForWhatAnotherJobAskedFirst(t *testing.T) {
 		if p, err := e.Progress(); err != nil || p.Done != 41-before {
 			t.Errorf("%d calls are said to be done, want %d (%v)", p.Done, 41-before, err)
 		}
-		if spend, err := e.Store.Spent(first.ID); err != nil || spend.Requests != 41 {
+		if spend, err := e.Store.Ledger.Spent(first.ID); err != nil || spend.Requests != 41 {
 			t.Errorf("the first run has %d requests, want a page and 40 details (%v)", spend.Requests, err)
 		}
 	})
@@ -74,7 +75,7 @@ jobs:
 		}{{"b", 1}, {"a", 3}, {"a", 3}} {
 			before := w.service.Books().Total.Calls
 			row, err := e.Run(w.ctx, e.Config.Job(run.job), Manual, time.Time{})
-			if err != nil || row.Status != state.PausedBudget || row.Requests != int64(run.made) {
+			if err != nil || row.Status != runs.PausedBudget || row.Requests != int64(run.made) {
 				t.Errorf("the run of %s ended as %s with %d requests on record, want it paused after %d (%v)", run.job, row.Status, row.Requests, run.made, err)
 			}
 			if made := w.service.Books().Total.Calls - before; made != run.made {
@@ -94,9 +95,9 @@ jobs:
   b: {every: 1h, channels: {id: [UCnosuchchannel000000000], fetch: [channel_videos]}}
 `
 	bare(t, file, func(w *workshop) {
-		runs := w.serve(time.Hour + time.Minute)
+		rows := w.serve(time.Hour + time.Minute)
 		missing, requests := []int64{}, []int64{}
-		for _, r := range runs {
+		for _, r := range rows {
 			missing, requests = append(missing, r.Missing), append(requests, r.Requests)
 		}
 		if !slices.Equal(missing, []int64{1, 1}) || !slices.Equal(requests, []int64{1, 0}) {

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"outlierd/outlier"
-	"outlierd/sync/state"
+	"outlierd/sync/runs"
 )
 
 // TestQueueTellsWhyItsFirstRowWaits: also where nothing is queued yet, as the pages come
@@ -66,14 +66,14 @@ jobs:
 				ctx, cancel := contextFor(w, 3*time.Minute)
 				defer cancel()
 				row, err := e.Run(ctx, &w.config.Jobs[0], Manual, time.Time{})
-				if row.Status == state.OK {
+				if row.Status == runs.OK {
 					t.Fatalf("%+v, error %v; the test needs a run that is cut short", row, err)
 				}
-				queue, err := queueOf(e, "")
-				if err != nil || len(queue) < c.rows {
-					t.Fatalf("queue %+v, error %v", queue, err)
+				waiting, err := queueOf(e, "")
+				if err != nil || len(waiting) < c.rows {
+					t.Fatalf("queue %+v, error %v", waiting, err)
 				}
-				first := queue[0]
+				first := waiting[0]
 				if first.Op != c.op || c.what != "" && first.Entity != c.what || !strings.HasPrefix(first.Why, c.why) {
 					t.Errorf("first is %s %q: %s; want %s %q: %s", first.Op, first.Entity, first.Why, c.op, c.what, c.why)
 				}
@@ -83,9 +83,9 @@ jobs:
 				if (first.Value == nil) != (c.what != "") {
 					t.Errorf("its value is %v", first.Value)
 				}
-				for i := 1; i < len(queue); i++ {
-					if !strings.HasSuffix(queue[i].Why, " before it") && !strings.HasPrefix(queue[i].Why, "the service refuses the key") {
-						t.Errorf("row %d waits since %s", i, queue[i].Why)
+				for i := 1; i < len(waiting); i++ {
+					if !strings.HasSuffix(waiting[i].Why, " before it") && !strings.HasPrefix(waiting[i].Why, "the service refuses the key") {
+						t.Errorf("row %d waits since %s", i, waiting[i].Why)
 					}
 				}
 			})
@@ -111,11 +111,11 @@ func TestQueueNamesEverybodyWhoWantsACall(t *testing.T) {
 			_, _ = e.Run(ctx, w.config.Job(job), Manual, time.Time{}) // which is cut short
 			cancel()
 		}
-		queue, err := queueOf(e, "b")
-		if err != nil || len(queue) < 20 {
-			t.Fatalf("%d rows, error %v; the test needs what both want", len(queue), err)
+		waiting, err := queueOf(e, "b")
+		if err != nil || len(waiting) < 20 {
+			t.Fatalf("%d rows, error %v; the test needs what both want", len(waiting), err)
 		}
-		for _, row := range queue {
+		for _, row := range waiting {
 			if row.Op == outlier.OpDetails && (row.Job != "a" || len(row.Others) != 1 || row.Others[0] != "b") {
 				t.Errorf("%s %s is wanted by %s and %v", row.Op, row.Entity, row.Job, row.Others)
 			}

@@ -10,7 +10,7 @@ import (
 	"outlierd/outlier/simulator"
 	"outlierd/sync/job"
 	"outlierd/sync/plan"
-	"outlierd/sync/state"
+	"outlierd/sync/runs"
 )
 
 const windowFile = `
@@ -26,7 +26,7 @@ jobs:
 `
 
 // from is the day with which the window of the job's next request begins.
-func (w *workshop) from(row *state.Run) string {
+func (w *workshop) from(row *runs.Run) string {
 	w.Helper()
 	return strings.TrimSuffix(w.steps(row)[0].Window, "..")
 }
@@ -47,11 +47,11 @@ func TestWindowStartsWherePageOneOfTheLastSuccessWasRequested(t *testing.T) {
 			}
 			return w.service.Transport().RoundTrip(r)
 		})
-		if got := w.from(w.mustRun(state.OK)); got != days(-30) {
+		if got := w.from(w.mustRun(runs.OK)); got != days(-30) {
 			t.Errorf("the first window begins %s, want %s: 30 days ago", got, days(-30))
 		}
 		time.Sleep(10 * day)
-		if got := w.from(w.mustRun(state.OK)); got != days(-3) {
+		if got := w.from(w.mustRun(runs.OK)); got != days(-3) {
 			t.Errorf("the second window begins %s, want %s: the day of page one less the overlap", got, days(-3))
 		}
 		if got := w.callsFor("publishedAtFrom=1999-12-29T00%3A00%3A00Z"); len(got) == 0 {
@@ -66,9 +66,9 @@ func TestWatermarkMovesWhateverBecomesOfTheEnrichment(t *testing.T) {
 		for range plan.Attempts {
 			w.service.FailNext(outlier.OpDetails, simulator.GatewayPage)
 		}
-		w.mustRun(state.Partial)
+		w.mustRun(runs.Partial)
 		time.Sleep(10 * day)
-		if got := w.from(w.mustRun(state.OK)); got != days(-3) {
+		if got := w.from(w.mustRun(runs.OK)); got != days(-3) {
 			t.Errorf("the window begins %s, want %s", got, days(-3))
 		}
 	})
@@ -100,7 +100,7 @@ func TestWatermarkStaysWhereACapOrAnErrorEndedTheSearch(t *testing.T) {
 				}
 				time.Sleep(10 * day)
 				w.use(windowFile)
-				if got := w.from(w.mustRun(state.OK)); got != days(10-30) {
+				if got := w.from(w.mustRun(runs.OK)); got != days(10-30) {
 					t.Errorf("the window begins %s, want %s: no search has come to its end", got, days(10-30))
 				}
 			})
@@ -119,7 +119,7 @@ func TestChangedQueryStartsAfreshAndAChangedFilterDoesNot(t *testing.T) {
 		{"overlap 3d", "overlap 5d"}:                          days(-5),
 	} {
 		bare(t, windowFile, func(w *workshop) {
-			w.mustRun(state.OK)
+			w.mustRun(runs.OK)
 			time.Sleep(10 * day)
 			edited := strings.Replace(windowFile, change[0], change[1], 1)
 			if strings.Contains(edited, "for_each") {
@@ -161,11 +161,11 @@ jobs:
 			bare(t, strings.Replace(file, "limit: 600/min", "limit: 600/min, paging: page", 1), func(w *workshop) {
 				if test.before != nil {
 					w.wire = pagesOf(t, len(test.before[0]), test.before...)
-					w.mustRun(state.OK)
+					w.mustRun(runs.OK)
 					time.Sleep(time.Hour)
 				}
 				w.wire = pagesOf(t, 1000, test.after...)
-				if row := w.mustRun(state.OK); int(row.Pages) != test.taken {
+				if row := w.mustRun(runs.OK); int(row.Pages) != test.taken {
 					t.Errorf("%d pages, want %d", row.Pages, test.taken)
 				}
 			})
@@ -197,7 +197,7 @@ jobs:
 		},
 		"cut by a cap": func(w *workshop) {
 			w.use(strings.Replace(file, "BUDGET", ", budget: {per_run: 4}", 1))
-			if row := w.mustRun(state.PausedBudget); row.Pages != 2 {
+			if row := w.mustRun(runs.PausedBudget); row.Pages != 2 {
 				t.Fatalf("run %+v", row)
 			}
 			w.use(strings.Replace(file, "BUDGET", "", 1))
@@ -208,11 +208,11 @@ jobs:
 				w.wire = pagesOf(t, 1000, pages...)
 				before(w)
 				time.Sleep(25 * time.Hour)
-				if row := w.mustRun(state.OK); row.Pages != 4 {
+				if row := w.mustRun(runs.OK); row.Pages != 4 {
 					t.Errorf("the job's run takes %d pages, want 4", row.Pages)
 				}
 				time.Sleep(time.Hour)
-				if row := w.mustRun(state.OK); row.Pages != 2 {
+				if row := w.mustRun(runs.OK); row.Pages != 2 {
 					t.Errorf("the one after it takes %d pages, want 2: all is known", row.Pages)
 				}
 			})

@@ -14,7 +14,8 @@ import (
 	"outlierd/outlier/pace"
 	"outlierd/schema"
 	"outlierd/sync/job"
-	"outlierd/sync/state"
+	"outlierd/sync/queue"
+	"outlierd/sync/runs"
 )
 
 // A worker works on the runs that are under way, one call at a time, the most urgent
@@ -28,7 +29,7 @@ type worker struct {
 	loader  *loader
 	decoder *schema.Decoder // tells what an answer brings before it is believed
 	runs    []*run          // in the order in which they were begun
-	filter  state.Filter    // whose data calls are made: all that a job wants, or everybody's
+	filter  queue.Filter    // whose data calls are made: all that a job wants, or everybody's
 	streak  int             // of them that failed one after another
 	calls   int
 	made    map[string]int64 // requests, by run
@@ -44,7 +45,7 @@ type worker struct {
 }
 
 // newWorker asks the sinks where they stand, and lets them catch up.
-func (e *Engine) newWorker(ctx context.Context, filter state.Filter) (*worker, error) {
+func (e *Engine) newWorker(ctx context.Context, filter queue.Filter) (*worker, error) {
 	loader, err := newLoader(ctx, e.Store, e.Sinks, e.log())
 	if err != nil {
 		return nil, err
@@ -59,7 +60,7 @@ func (e *Engine) newWorker(ctx context.Context, filter state.Filter) (*worker, e
 // the run that a kill, a cap or an outage left unfinished, if there is one. It returns
 // the finished record; the error says why a run failed, or that ctx ended, in which case
 // the run stays unfinished.
-func (e *Engine) Run(ctx context.Context, spec *job.Spec, trigger Trigger, due time.Time) (*state.Run, error) {
+func (e *Engine) Run(ctx context.Context, spec *job.Spec, trigger Trigger, due time.Time) (*runs.Run, error) {
 	return e.workOn(ctx, spec, trigger, false, func(ctx context.Context, s *worker) (*run, error) {
 		return s.begin(ctx, spec, trigger, due)
 	})
@@ -68,7 +69,7 @@ func (e *Engine) Run(ctx context.Context, spec *job.Spec, trigger Trigger, due t
 // Resume goes on with one of the [Engine.Unfinished] runs of spec, and returns as
 // [Engine.Run] does. Where a due instant waits for it, which is zero if none does, the run
 // ends when it has its pages.
-func (e *Engine) Resume(ctx context.Context, spec *job.Spec, trigger Trigger, due time.Time, old *state.Run) (*state.Run, error) {
+func (e *Engine) Resume(ctx context.Context, spec *job.Spec, trigger Trigger, due time.Time, old *runs.Run) (*runs.Run, error) {
 	return e.workOn(ctx, spec, trigger, !due.IsZero(), func(ctx context.Context, s *worker) (*run, error) {
 		return s.resume(ctx, spec, trigger, old)
 	})
@@ -76,11 +77,11 @@ func (e *Engine) Resume(ctx context.Context, spec *job.Spec, trigger Trigger, du
 
 // workOn works on one run until it has ended, or only until it has its pages.
 func (e *Engine) workOn(ctx context.Context, spec *job.Spec, trigger Trigger, pages bool,
-	take func(context.Context, *worker) (*run, error)) (*state.Run, error) {
+	take func(context.Context, *worker) (*run, error)) (*runs.Run, error) {
 	if trigger == Manual {
 		ctx = pace.Urgent(ctx)
 	}
-	s, err := e.newWorker(ctx, state.Filter{Job: spec.Name})
+	s, err := e.newWorker(ctx, queue.Filter{Job: spec.Name})
 	if err != nil {
 		return nil, err
 	}
@@ -229,10 +230,10 @@ func (w *worker) ask(ctx context.Context) (worked bool, err error) {
 	if time.Now().Before(w.rest) {
 		return false, nil
 	}
-	if more, err := w.engine.Store.Expire(); more || err != nil {
+	if more, err := w.engine.Store.Queue.Expire(); more || err != nil {
 		return more, err
 	}
-	task, err := w.engine.Store.NextTask(time.Now(), w.filter)
+	task, err := w.engine.Store.Queue.NextTask(time.Now(), w.filter)
 	if err != nil || task == nil {
 		return false, err
 	}
@@ -282,8 +283,8 @@ func (w *worker) ask(ctx context.Context) (worked bool, err error) {
 // waiters are the runs under way that wait for a call: each of them counts it as done.
 // On record it is the run's that asked first, whether or not that is among them. A run
 // that may do no more waits for nothing, and its queue outlives it.
-func (w *worker) waiters(task *state.Task) (all []*run, err error) {
-	jobs, err := w.engine.Store.Wanting(*task)
+func (w *worker) waiters(task *queue.Task) (all []*run, err error) {
+	jobs, err := w.engine.Store.Queue.Wanting(*task)
 	for _, name := range jobs {
 		if r := w.runOf(name); r != nil && !r.spent() {
 			all = append(all, r)
@@ -294,7 +295,7 @@ func (w *worker) waiters(task *state.Task) (all []*run, err error) {
 
 // chargedRun is the run whose requests a call counts among, if the one that asked first is not
 // under way: the first that waits for it. On record the call stays that of the other.
-func (w *worker) chargedRun(task *state.Task, waiters []*run) string {
+func (w *worker) chargedRun(task *queue.Task, waiters []*run) string {
 	if len(waiters) == 0 || slices.ContainsFunc(w.runs, func(r *run) bool { return r.row.ID == task.Run }) {
 		return ""
 	}

@@ -9,7 +9,7 @@ import (
 	"outlierd/outlier"
 	"outlierd/outlier/simulator"
 	"outlierd/sync/plan"
-	"outlierd/sync/state"
+	"outlierd/sync/runs"
 )
 
 // callsFor are the service's calls that speak of a text, in the order in which they came.
@@ -23,8 +23,8 @@ func (w *workshop) callsFor(text string) (found []simulator.Call) {
 }
 
 // runsOf are the runs of a job among runs.
-func runsOf(runs []state.Run, name string) []state.Run {
-	return slices.DeleteFunc(slices.Clone(runs), func(r state.Run) bool { return r.Job != name })
+func runsOf(rows []runs.Run, name string) []runs.Run {
+	return slices.DeleteFunc(slices.Clone(rows), func(r runs.Run) bool { return r.Job != name })
 }
 
 // TestPagesOfAJobThatComesDueGoBeforeDataCallsOfAnother: runs overlap, and what is new is
@@ -39,10 +39,10 @@ jobs:
 `
 	bare(t, file, func(w *workshop) {
 		time.Sleep(11*time.Hour + 59*time.Minute)
-		runs := w.serve(30 * time.Minute)
-		long, soon := runsOf(runs, "long"), runsOf(runs, "soon")
-		if len(long) != 1 || len(soon) != 1 || long[0].Status != state.OK || soon[0].Status != state.OK {
-			t.Fatalf("runs %+v, want one of each that ended well", runs)
+		rows := w.serve(30 * time.Minute)
+		long, soon := runsOf(rows, "long"), runsOf(rows, "soon")
+		if len(long) != 1 || len(soon) != 1 || long[0].Status != runs.OK || soon[0].Status != runs.OK {
+			t.Fatalf("runs %+v, want one of each that ended well", rows)
 		}
 		if !soon[0].Started.Before(long[0].Ended) || !soon[0].Ended.Before(long[0].Ended) {
 			t.Error("the second run waited for the first")
@@ -72,9 +72,9 @@ jobs:
 	bare(t, file, func(w *workshop) {
 		w.renew(simulator.Options{Limit: 20, Window: 10 * time.Minute})
 		time.Sleep(11*time.Hour + 59*time.Minute)
-		runs := w.serve(30 * time.Minute)
-		soon := runsOf(runs, "soon")
-		if len(soon) != 1 || soon[0].Status != state.OK || soon[0].Started.Sub(soon[0].Due) > time.Second {
+		rows := w.serve(30 * time.Minute)
+		soon := runsOf(rows, "soon")
+		if len(soon) != 1 || soon[0].Status != runs.OK || soon[0].Started.Sub(soon[0].Due) > time.Second {
 			t.Fatalf("runs %+v, want one that begins when it is due", soon)
 		}
 		page := w.callsFor("moka")[0].At
@@ -99,16 +99,16 @@ jobs:
   often: {every: 2m, reuse_for: 1m, search: {query: [home espresso]}, enrich: {details: {top: 36, refresh_after: 1m}}}
 `
 	bare(t, file, func(w *workshop) {
-		runs := w.serve(31 * time.Minute)
-		if len(runs) != 15 {
-			t.Fatalf("%d runs in half an hour, want 15", len(runs))
+		rows := w.serve(31 * time.Minute)
+		if len(rows) != 15 {
+			t.Fatalf("%d runs in half an hour, want 15", len(rows))
 		}
-		for i, next := range runs[1:] {
-			last := runs[i]
-			if next.Started.Before(last.Ended) || next.Started.Sub(next.Due) > 30*time.Second || next.Pages != 1 && next.Status != state.Interrupted {
+		for i, next := range rows[1:] {
+			last := rows[i]
+			if next.Started.Before(last.Ended) || next.Started.Sub(next.Due) > 30*time.Second || next.Pages != 1 && next.Status != runs.Interrupted {
 				t.Errorf("run %d began at %s for %s with %d pages, and the one before it ended at %s", i+1, next.Started, next.Due, next.Pages, last.Ended)
 			}
-			if last.Status != state.Partial || !strings.Contains(last.Error, "the next run of the job is due") {
+			if last.Status != runs.Partial || !strings.Contains(last.Error, "the next run of the job is due") {
 				t.Errorf("run %d ended as %s: %s; want partial, as calls stay queued", i, last.Status, last.Error)
 			}
 		}
@@ -128,13 +128,13 @@ jobs:
 `
 	bare(t, file, func(w *workshop) {
 		w.renew(simulator.Options{Limit: 1, Window: time.Minute})
-		runs := w.serve(31 * time.Minute)
-		if len(runs) < 4 || len(runs) > 6 {
-			t.Fatalf("%d runs in half an hour, want one about every seven minutes", len(runs))
+		rows := w.serve(31 * time.Minute)
+		if len(rows) < 4 || len(rows) > 6 {
+			t.Fatalf("%d runs in half an hour, want one about every seven minutes", len(rows))
 		}
-		for i, next := range runs[1:] {
-			if passed := runs[i].Ended.Truncate(2 * time.Minute); next.Started.Before(runs[i].Ended) || next.Due.Before(passed) {
-				t.Errorf("run %d began at %s for %s; want the latest of the instants that passed before %s", i+1, next.Started, next.Due, runs[i].Ended)
+		for i, next := range rows[1:] {
+			if passed := rows[i].Ended.Truncate(2 * time.Minute); next.Started.Before(rows[i].Ended) || next.Due.Before(passed) {
+				t.Errorf("run %d began at %s for %s; want the latest of the instants that passed before %s", i+1, next.Started, next.Due, rows[i].Ended)
 			}
 		}
 	})
@@ -157,15 +157,15 @@ jobs:
 		t.Run(catch, func(t *testing.T) {
 			bare(t, strings.Replace(file, "CATCH", catch, 1), func(w *workshop) {
 				began := time.Now()
-				if runs := w.serve(7 * time.Hour); len(runs) != 1 || runs[0].Status != state.Interrupted {
-					t.Fatalf("runs %+v; want a first one that takes more than three hours", runs)
+				if rows := w.serve(7 * time.Hour); len(rows) != 1 || rows[0].Status != runs.Interrupted {
+					t.Fatalf("runs %+v; want a first one that takes more than three hours", rows)
 				}
 				time.Sleep(3 * time.Hour)
 				w.serve(3 * time.Hour) // the instant at 8 has passed by two hours
 				time.Sleep(11*time.Hour + 30*time.Minute)
-				runs := w.serve(time.Hour) // the one at 24 has passed by half an hour
+				rows := w.serve(time.Hour) // the one at 24 has passed by half an hour
 				var hours []int
-				for _, run := range runs {
+				for _, run := range rows {
 					hours = append(hours, int(run.Due.Sub(began).Hours()))
 				}
 				if !slices.Equal(hours, want) {
@@ -186,9 +186,9 @@ jobs:
   follower: {after: on, enabled: false, search: {query: [latte art]}}
 `
 	bare(t, file, func(w *workshop) {
-		runs := w.serve(2*time.Hour + time.Minute)
-		if len(runs) != 2 || len(runsOf(runs, "on")) != 2 {
-			t.Errorf("runs %+v, want two of the job that is enabled", runs)
+		rows := w.serve(2*time.Hour + time.Minute)
+		if len(rows) != 2 || len(runsOf(rows, "on")) != 2 {
+			t.Errorf("runs %+v, want two of the job that is enabled", rows)
 		}
 	})
 }
@@ -208,9 +208,9 @@ jobs:
 	t.Run("met while data is fetched", func(t *testing.T) {
 		bare(t, strings.Replace(file, "PAGES", "2", 1), func(w *workshop) {
 			time.Sleep(12*time.Hour - time.Minute)
-			runs := w.serve(10 * time.Minute)
-			if len(runs) != 1 || runs[0].Status != state.PausedBudget || runs[0].Requests != 5 || !strings.Contains(runs[0].Error, "max_requests") {
-				t.Errorf("runs %+v; want one that was paused after 5 requests", runs)
+			rows := w.serve(10 * time.Minute)
+			if len(rows) != 1 || rows[0].Status != runs.PausedBudget || rows[0].Requests != 5 || !strings.Contains(rows[0].Error, "max_requests") {
+				t.Errorf("runs %+v; want one that was paused after 5 requests", rows)
 			}
 			if calls := w.calls(outlier.OpDetails); calls != 8 {
 				t.Errorf("%d details, want all 8: idle time drains the queue", calls)
@@ -219,7 +219,7 @@ jobs:
 	})
 	t.Run("met while pages are taken", func(t *testing.T) {
 		bare(t, strings.Replace(file, "PAGES", "9", 1), func(w *workshop) {
-			row := w.mustRun(state.PausedBudget)
+			row := w.mustRun(runs.PausedBudget)
 			if row.Pages != 5 || w.service.Books().Total.Calls != 5 {
 				t.Errorf("%d pages and %d calls, want 5 of each", row.Pages, w.service.Books().Total.Calls)
 			}
@@ -232,14 +232,14 @@ jobs:
 					w.service.FailNext("", fault)
 				}
 				row, err := w.run()
-				if row.Status != state.PausedBudget || w.service.Books().Total.Calls != 2 || !strings.Contains(row.Error, "max_requests") {
+				if row.Status != runs.PausedBudget || w.service.Books().Total.Calls != 2 || !strings.Contains(row.Error, "max_requests") {
 					t.Errorf("%v: the run ended as %s after %d requests, error %v; want it paused after 2", fault, row.Status, w.service.Books().Total.Calls, err)
 				}
 			})
 		}
 	})
 	t.Run("as many as the run needs", func(t *testing.T) {
-		bare(t, strings.NewReplacer("PAGES", "2", "top: 8", "top: 3").Replace(file), func(w *workshop) { w.mustRun(state.OK) })
+		bare(t, strings.NewReplacer("PAGES", "2", "top: 8", "top: 3").Replace(file), func(w *workshop) { w.mustRun(runs.OK) })
 	})
 }
 
@@ -254,19 +254,19 @@ jobs:
 `
 	bare(t, file, func(w *workshop) {
 		e, stop := w.open()
-		if _, err := e.Store.FirstSeen("long", time.Now()); err != nil {
+		if _, err := e.Store.Runs.FirstSeen("long", time.Now()); err != nil {
 			t.Fatal(err)
 		}
 		stop()
 		monday := time.Date(2000, 1, 3, 12, 0, 0, 0, time.UTC)
 		time.Sleep(time.Until(monday) - time.Minute)
-		if runs := w.serve(3 * time.Minute); len(runs) != 1 || runs[0].Status != state.Interrupted {
-			t.Fatalf("runs %+v; want one that is cut short", runs)
+		if rows := w.serve(3 * time.Minute); len(rows) != 1 || rows[0].Status != runs.Interrupted {
+			t.Fatalf("runs %+v; want one that is cut short", rows)
 		}
 		time.Sleep(time.Hour)
-		runs := w.serve(10 * time.Minute)
-		if len(runs) != 1 || runs[0].Status != state.OK || w.calls(outlier.OpDetails) != 40 || w.spent() != 2 {
-			t.Errorf("runs %+v with %d details; want the same one to have ended well", runs, w.calls(outlier.OpDetails))
+		rows := w.serve(10 * time.Minute)
+		if len(rows) != 1 || rows[0].Status != runs.OK || w.calls(outlier.OpDetails) != 40 || w.spent() != 2 {
+			t.Errorf("runs %+v with %d details; want the same one to have ended well", rows, w.calls(outlier.OpDetails))
 		}
 	})
 }
@@ -283,9 +283,9 @@ func TestRunByHandIsItsPersonsToContinue(t *testing.T) {
 		if err == nil {
 			t.Fatal("the run was to be cut short")
 		}
-		runs := w.serve(30 * time.Minute)
-		if len(runs) != 1 || runs[0].Status != state.Interrupted {
-			t.Errorf("runs %+v; want that of the person to stand as it was left", runs)
+		rows := w.serve(30 * time.Minute)
+		if len(rows) != 1 || rows[0].Status != runs.Interrupted {
+			t.Errorf("runs %+v; want that of the person to stand as it was left", rows)
 		}
 	})
 }
@@ -296,20 +296,20 @@ func TestScanThatGoesOnHoldsUpNobody(t *testing.T) {
 	file := strings.Replace(scanFile, "  niche:\n", "  hourly: {every: 1h, search: {query: [home espresso]}, enrich: {details: {top: 5}}}\n  niche:\n    schedule: \"30 0 * * *\"\n", 1)
 	bare(t, file, func(w *workshop) {
 		w.renew(course(simulator.Phase{Status: "Running", Lasts: 5 * time.Hour}, simulator.Phase{Status: "Completed"}))
-		runs := w.serve(3*time.Hour + 10*time.Minute)
-		if scans := runsOf(runs, "niche"); len(scans) != 1 || scans[0].Status != state.Interrupted {
+		rows := w.serve(3*time.Hour + 10*time.Minute)
+		if scans := runsOf(rows, "niche"); len(scans) != 1 || scans[0].Status != runs.Interrupted {
 			t.Fatalf("scans %+v; want one that goes on", scans)
 		}
-		for _, run := range runsOf(runs, "hourly") {
-			if run.Status != state.OK || run.Ended.Sub(run.Due) > 3*time.Minute {
+		for _, run := range runsOf(rows, "hourly") {
+			if run.Status != runs.OK || run.Ended.Sub(run.Due) > 3*time.Minute {
 				t.Errorf("the run due %s ended %s as %s", run.Due, run.Ended, run.Status)
 			}
 		}
-		runs = w.serve(4 * time.Hour)
-		if scans := runsOf(runs, "niche"); len(scans) != 1 || scans[0].Status != state.OK || scans[0].Pages != 3 || len(w.started()) != 1 {
+		rows = w.serve(4 * time.Hour)
+		if scans := runsOf(rows, "niche"); len(scans) != 1 || scans[0].Status != runs.OK || scans[0].Pages != 3 || len(w.started()) != 1 {
 			t.Errorf("scans %+v; want the one to have been read", scans)
 		}
-		if hours := runsOf(runs, "hourly"); len(hours) != 7 {
+		if hours := runsOf(rows, "hourly"); len(hours) != 7 {
 			t.Errorf("%d hourly runs in seven hours", len(hours))
 		}
 	})
@@ -362,8 +362,8 @@ jobs:
   long: {every: 1h, search: {query: [home espresso]}, enrich: {details: {}}}
 `
 	bare(t, file, func(w *workshop) {
-		if runs := w.serve(time.Hour + time.Minute); len(runs) != 1 || runs[0].Status != state.Interrupted {
-			t.Fatalf("runs %+v; want one that is cut short", runs)
+		if rows := w.serve(time.Hour + time.Minute); len(rows) != 1 || rows[0].Status != runs.Interrupted {
+			t.Fatalf("runs %+v; want one that is cut short", rows)
 		}
 		w.inspect(func(e *Engine) {
 			again := &scheduler{engine: e}

@@ -27,6 +27,7 @@ import (
 	"outlierd/sinks/duckdb/query"
 	"outlierd/sinks/parquet"
 	"outlierd/sync/job"
+	"outlierd/sync/runs"
 	"outlierd/sync/state"
 )
 
@@ -129,7 +130,7 @@ func (w *workshop) open() (*Engine, func()) {
 		w.Fatal(err)
 	}
 	if !w.asks {
-		store.Trust()
+		store.Ledger.ConfirmClock()
 	}
 	limiter, err := pace.Open(w.config.Service.Limit, pace.Options{
 		Path: filepath.Join(folder, "pace.json"), Share: w.config.Service.Share, MaxWait: w.config.Service.MaxWait,
@@ -192,7 +193,7 @@ func (w *workshop) seeds(ctx context.Context, sql, column string) ([]string, err
 func (w *workshop) duckdb() string { return filepath.Join(w.data(), "outliers.duckdb") }
 
 // run performs the only job once, in an engine of its own.
-func (w *workshop) run() (*state.Run, error) {
+func (w *workshop) run() (*runs.Run, error) {
 	w.Helper()
 	e, stop := w.open()
 	defer stop()
@@ -200,7 +201,7 @@ func (w *workshop) run() (*state.Run, error) {
 }
 
 // mustRun is run for tests that expect the given end.
-func (w *workshop) mustRun(want state.Status) *state.Run {
+func (w *workshop) mustRun(want runs.Status) *runs.Run {
 	w.Helper()
 	row, err := w.run()
 	if err != nil || row.Status != want {
@@ -292,7 +293,7 @@ func contextFor(w *workshop, d time.Duration) (context.Context, context.CancelFu
 func (w *workshop) see(e *Engine, names ...string) {
 	w.Helper()
 	for _, name := range names {
-		if _, err := e.Store.FirstSeen(name, time.Now()); err != nil {
+		if _, err := e.Store.Runs.FirstSeen(name, time.Now()); err != nil {
 			w.Fatal(err)
 		}
 	}

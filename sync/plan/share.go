@@ -10,7 +10,7 @@ import (
 // # Spending evenly
 //
 // With `budget.pace: even` a scheduled run spends no more than its fair share of what
-// is left of the cycle (see [credit.Share]). If that is less than its searches cost,
+// is left of the cycle (see [ledger.Share]). If that is less than its searches cost,
 // they take turns: those that were searched longest ago come first, page one of each
 // before page two of any. What got no page, or fewer than the job wants, is closed as
 // "share": the run did what it was meant to do, and the watermark stays where it is,

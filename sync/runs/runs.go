@@ -320,9 +320,9 @@ func (rs *Runs) FirstSeen(job string, now time.Time) (first time.Time, err error
 	return first, nil
 }
 
-// Runs are the newest runs of the job, or of all jobs if job is "", newest first.
+// List returns the newest runs of the job, or of all jobs if job is "", newest first.
 // A limit of 0 or less means all.
-func (rs *Runs) Runs(job string, limit int) ([]Run, error) {
+func (rs *Runs) List(job string, limit int) ([]Run, error) {
 	if limit <= 0 {
 		limit = -1
 	}
@@ -330,8 +330,8 @@ func (rs *Runs) Runs(job string, limit int) ([]Run, error) {
 		job, limit)
 }
 
-// Run is a run of any job; nil if it is not on record.
-func (rs *Runs) Run(id string) (*Run, error) {
+// Get returns a run of any job; nil if it is not on record.
+func (rs *Runs) Get(id string) (*Run, error) {
 	runs, err := rs.runs(`SELECT `+runColumns+` FROM runs WHERE run = ?`, id)
 	if err != nil || len(runs) == 0 {
 		return nil, err

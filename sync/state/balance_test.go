@@ -7,8 +7,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"outlierd/outlier"
-	"outlierd/sync/credit"
 	"outlierd/sync/ledger"
+	"outlierd/sync/runs"
 	"outlierd/sync/store"
 )
 
@@ -18,14 +18,14 @@ func TestBalanceTellsWhatBecameOfThePeriod(t *testing.T) {
 	buy(t, s, capped(100), lost(searchRequest("1")), outlier.Unknown)
 	buy(t, s, capped(100), errorTo(searchRequest("2"), 500, outlier.Failed), outlier.Refunded)
 	reserve(t, s, capped(100), searchRequest("3"))
-	if err := s.Adjust(7, "a search by hand"); err != nil {
+	if err := s.Ledger.Adjust(7, "a search by hand"); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Adjust(-3, "a voucher"); err != nil {
+	if err := s.Ledger.Adjust(-3, "a voucher"); err != nil {
 		t.Fatal(err)
 	}
-	want := Balance{Spent: 2, Reserved: 2, Unknown: 2, Adjusted: 4, Refunded: 2}
-	got, err := s.Balance(month())
+	want := ledger.Balance{Spent: 2, Reserved: 2, Unknown: 2, Adjusted: 4, Refunded: 2}
+	got, err := s.Ledger.Balance(month())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,14 +35,14 @@ func TestBalanceTellsWhatBecameOfThePeriod(t *testing.T) {
 	checkHeld(t, s, month(), got.Held())
 
 	want.Adjusted = 0 // elsewhere was spent in the cycle, and not by this job
-	got, err = s.Balance(credit.Cap{Scope: credit.JobMonth, Period: credit.JobCycle("ideas", month().Period)})
+	got, err = s.Ledger.Balance(ledger.Cap{Scope: ledger.ScopeJobMonth, Period: ledger.JobCycle("ideas", month().Period)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("of the job: -want +got:\n%s", diff)
 	}
-	adjustments, err := s.Adjustments(month().Period)
+	adjustments, err := s.Ledger.Adjustments(month().Period)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,16 +56,16 @@ func TestWhatWasBoughtOnTopIsRoomAndNoDebt(t *testing.T) {
 	s := open(t, t.TempDir())
 	spend := func(most outlier.Credits) error {
 		t.Helper()
-		_, err := s.Meter(capped(most)).Reserve(t.Context(), searchRequest("0"))
+		_, err := s.Ledger.Meter(capped(most)).Reserve(t.Context(), searchRequest("0"))
 		return err
 	}
 	for _, step := range []struct{ adjust, taken, bought outlier.Credits }{
 		{-10, 0, 10}, {4, 0, 6}, {7, 1, 0}, {-1, 0, 0}, {-3, 0, 3},
 	} {
-		if err := s.Adjust(step.adjust, "a test"); err != nil {
+		if err := s.Ledger.Adjust(step.adjust, "a test"); err != nil {
 			t.Fatal(err)
 		}
-		b, err := s.Balance(month())
+		b, err := s.Ledger.Balance(month())
 		if err != nil || b.Taken() != step.taken || b.Bought() != step.bought || b.Held() != step.taken-step.bought {
 			t.Errorf("after %+d: %d taken, %d bought, %d held (%v), want %d and %d", step.adjust, b.Taken(), b.Bought(), b.Held(), err, step.taken, step.bought)
 		}
@@ -74,7 +74,7 @@ func TestWhatWasBoughtOnTopIsRoomAndNoDebt(t *testing.T) {
 		t.Error(err)
 	}
 	err := spend(0)
-	if refused, ok := errors.AsType[*credit.Exceeded](err); !ok || refused.Held != 2 || refused.Bought != 3 {
+	if refused, ok := errors.AsType[*ledger.Exceeded](err); !ok || refused.Held != 2 || refused.Bought != 3 {
 		t.Errorf("refused with %+v", err)
 	}
 	wantText(t, err, "2 of 0 credits (and 3 bought on top) are held and this call costs 2")
@@ -85,8 +85,8 @@ func TestWhatWasBoughtOnTopIsRoomAndNoDebt(t *testing.T) {
 // TestLaterAnswerExplainsAnUnknownOne: the request whose answer was lost is made
 // again, and charged.
 // pageCalls are the attempts at page one of step 1.
-func pageCalls(s *Store) (calls []Call, err error) {
-	err = s.db.View(func(tx *store.Tx) error {
+func pageCalls(s *Store) (calls []ledger.Call, err error) {
+	err = s.DB.View(func(tx *store.Tx) error {
 		calls, err = ledger.CallsOfPage(tx, "run-1", 1, 0)
 		return err
 	})
@@ -95,8 +95,8 @@ func pageCalls(s *Store) (calls []Call, err error) {
 
 func TestLaterAnswerExplainsAnUnknownOne(t *testing.T) {
 	s := open(t, t.TempDir())
-	run := Run{ID: "run-1", Job: "ideas", Status: Running}
-	if err := s.Begin(run, nil); err != nil {
+	run := runs.Run{ID: "run-1", Job: "ideas", Status: runs.Running}
+	if err := s.Runs.Begin(run, nil); err != nil {
 		t.Fatal(err)
 	}
 	other := lost(searchRequest("1"))
@@ -117,7 +117,7 @@ func TestLaterAnswerExplainsAnUnknownOne(t *testing.T) {
 	if diff := cmp.Diff(want, told); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	got, err := s.Balance(month())
+	got, err := s.Ledger.Balance(month())
 	if err != nil || got.Unknown != 4 || got.Explained != 2 || got.Held() != 6 {
 		t.Errorf("balance %+v, error %v; an explanation gives nothing back", got, err)
 	}

@@ -9,6 +9,10 @@ import (
 	"time"
 
 	"outlierd/outlier"
+	"outlierd/sync/ledger"
+	"outlierd/sync/queue"
+	"outlierd/sync/runs"
+	"outlierd/sync/store"
 )
 
 // page is a body of the size of a search answer: some 12 KB in gzip.
@@ -36,11 +40,11 @@ func BenchmarkSettleFree(b *testing.B) {
 	for b.Loop() {
 		n++
 		request := detailsRequest(fmt.Sprintf("%011d", n))
-		task := Task{Op: outlier.OpDetails, Entity: request.Entity(), Run: "run-1", Job: "ideas"}
+		task := queue.Task{Op: outlier.OpDetails, Entity: request.Entity(), Run: "run-1", Job: "ideas"}
 		answer := answerTo(request, "")
 		answer.Body, answer.Encoding = body, "gzip"
-		buy(b, s, Purchase{Run: "run-1", Job: "ideas", Attempt: 1, Commit: func(tx *Tx, k Kept) error {
-			return tx.Done(task, k.Response, false, time.Time{})
+		buy(b, s, ledger.Purchase{Run: "run-1", Job: "ideas", Attempt: 1, Commit: func(tx *store.Tx, k ledger.Kept) error {
+			return queue.Done(tx, task, k.Response, false, time.Time{})
 		}}, answer, outlier.Charged)
 	}
 	reportCPU(b, cpu)
@@ -54,19 +58,19 @@ func BenchmarkSettlePaid(b *testing.B) {
 	cpu := processorTime(b)
 	n := 0
 	for b.Loop() {
-		hits := make([]Hit, 40)
+		hits := make([]runs.Hit, 40)
 		for i := range hits {
-			hits[i] = Hit{VideoID: fmt.Sprintf("%011d", n*40+i), ChannelID: "UC"}
+			hits[i] = runs.Hit{VideoID: fmt.Sprintf("%011d", n*40+i), ChannelID: "UC"}
 		}
 		answer := answerTo(searchRequest(fmt.Sprint(n)), "")
 		answer.Body, answer.Encoding = body, "gzip"
 		p := capped(1 << 40)
-		p.Commit = func(tx *Tx, _ Kept) error {
-			if _, err := tx.AddHits("run-1", step.ID, n, n*40, hits); err != nil {
+		p.Commit = func(tx *store.Tx, _ ledger.Kept) error {
+			if _, err := runs.AddHits(tx, "run-1", step.ID, n, n*40, hits); err != nil {
 				return err
 			}
 			step.Next++
-			return tx.SaveStep(step)
+			return runs.SaveStep(tx, step)
 		}
 		buy(b, s, p, answer, outlier.Charged)
 		n++
@@ -81,12 +85,12 @@ func BenchmarkJournalRead(b *testing.B) {
 	for i := range answers {
 		answer := answerTo(detailsRequest(fmt.Sprintf("%011d", i)), "")
 		answer.Body, answer.Encoding = body, "gzip"
-		buy(b, s, Purchase{Attempt: 1}, answer, outlier.Charged)
+		buy(b, s, ledger.Purchase{Attempt: 1}, answer, outlier.Charged)
 	}
 	var plain int
 	for b.Loop() {
 		plain = 0
-		for e, err := range s.Journal(0) {
+		for e, err := range s.Journal.After(0) {
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -114,14 +118,14 @@ func reportCPU(b *testing.B, since time.Duration) {
 func BenchmarkNextTask(b *testing.B) {
 	s := open(b, b.TempDir())
 	for _, job := range []string{"a", "b"} {
-		var tasks []Task
+		var tasks []queue.Task
 		for n := range 10_000 {
-			tasks = append(tasks, Task{Op: outlier.OpDetails, Entity: fmt.Sprintf("%011d", n), Run: "run-of-" + job, Job: job, Value: float64(n % 5)})
+			tasks = append(tasks, queue.Task{Op: outlier.OpDetails, Entity: fmt.Sprintf("%011d", n), Run: "run-of-" + job, Job: job, Value: float64(n % 5)})
 		}
 		enqueue(b, s, tasks...)
 	}
 	for b.Loop() {
-		if task, err := s.NextTask(time.Now(), Filter{Job: "b"}); err != nil || task == nil {
+		if task, err := s.Queue.NextTask(time.Now(), queue.Filter{Job: "b"}); err != nil || task == nil {
 			b.Fatal(task, err)
 		}
 	}

@@ -13,8 +13,10 @@ import (
 	"pgregory.net/rapid"
 
 	"outlierd/outlier"
-	"outlierd/sync/credit"
+	"outlierd/sync/ledger"
+	"outlierd/sync/runs"
 	"outlierd/sync/state"
+	"outlierd/sync/store"
 )
 
 // TestNoChangeOfTheCalendarForgetsOrDoublesWhatWasSpent edits budget.renews and timezone
@@ -77,7 +79,7 @@ func (c *calendars) tell(r *rapid.T) {
 		if err != nil {
 			r.Fatal(err)
 		}
-		a, err := c.store.Meter(state.Purchase{}).Reserve(c.t.Context(), request)
+		a, err := c.store.Ledger.Meter(ledger.Purchase{}).Reserve(c.t.Context(), request)
 		if err == nil {
 			date := http.Header{"Date": {c.now.Format(http.TimeFormat)}}
 			err = a.Settle(&outlier.Answer{Request: request, Status: http.StatusOK, Header: date, Body: []byte(`{}`)}, outlier.Charged)
@@ -95,7 +97,7 @@ func (c *calendars) close(r *rapid.T) {
 }
 
 func (c *calendars) note(account string, n outlier.Credits) *spending {
-	one := &spending{account: account, at: c.store.ServiceTime(), credits: n}
+	one := &spending{account: account, at: c.store.Ledger.ServiceTime(), credits: n}
 	if account != "" {
 		one.run = account + "-run"
 	}
@@ -104,12 +106,12 @@ func (c *calendars) note(account string, n outlier.Credits) *spending {
 }
 
 // attempt makes a call of 2 credits, and reports whether they stay spent.
-func (c *calendars) attempt(r *rapid.T, p state.Purchase) bool {
+func (c *calendars) attempt(r *rapid.T, p ledger.Purchase) bool {
 	request, err := outlier.NewRequest(outlier.OpSearch, url.Values{"query": {"chess"}, "from": {"0"}, "size": {"40"}}, nil)
 	if err != nil {
 		r.Fatal(err)
 	}
-	a, err := c.store.Meter(p).Reserve(c.t.Context(), request)
+	a, err := c.store.Ledger.Meter(p).Reserve(c.t.Context(), request)
 	if err == nil {
 		err = a.Sending()
 	}
@@ -131,7 +133,7 @@ func anyJob(r *rapid.T) string { return rapid.SampledFrom([]string{"ideas", "riv
 func (c *calendars) buy(r *rapid.T) {
 	job := anyJob(r)
 	one := c.note(job, 2)
-	if !c.attempt(r, state.Purchase{Run: one.run, Job: job}) {
+	if !c.attempt(r, ledger.Purchase{Run: one.run, Job: job}) {
 		one.credits = 0
 	}
 }
@@ -141,7 +143,7 @@ func (c *calendars) setAside(r *rapid.T) {
 	job := anyJob(r)
 	c.steps++
 	one, hold := c.note(job, 2), c.note(job, 4)
-	if c.attempt(r, state.Purchase{Run: one.run, Job: job, Step: c.steps, Hold: 4}) {
+	if c.attempt(r, ledger.Purchase{Run: one.run, Job: job, Step: c.steps, Hold: 4}) {
 		c.holds[c.steps] = hold
 	} else {
 		one.credits, hold.credits = 0, 0
@@ -154,14 +156,14 @@ func (c *calendars) read(r *rapid.T) {
 	if hold == nil || hold.credits < 2 {
 		return
 	}
-	if c.attempt(r, state.Purchase{Run: hold.run, Job: hold.account, Step: c.steps, FromHold: c.steps}) {
+	if c.attempt(r, ledger.Purchase{Run: hold.run, Job: hold.account, Step: c.steps, FromHold: c.steps}) {
 		hold.credits -= 2
 		c.spent = append(c.spent, &spending{hold.run, hold.account, hold.at, 2})
 	}
 }
 
 func (c *calendars) release(r *rapid.T) {
-	if err := c.store.Update(func(tx *state.Tx) error { return tx.Release(c.steps) }); err != nil {
+	if err := c.store.DB.Update(func(tx *store.Tx) error { return runs.Release(tx, c.steps) }); err != nil {
 		r.Fatal(err)
 	}
 	if hold := c.holds[c.steps]; hold != nil {
@@ -172,7 +174,7 @@ func (c *calendars) release(r *rapid.T) {
 func (c *calendars) adjust(r *rapid.T) {
 	n := outlier.Credits(rapid.SampledFrom([]int{-5, 3, 9}).Draw(r, "credits"))
 	c.note("", n)
-	if err := c.store.Adjust(n, "elsewhere"); err != nil {
+	if err := c.store.Ledger.Adjust(n, "elsewhere"); err != nil {
 		r.Fatal(err)
 	}
 }
@@ -206,17 +208,17 @@ func (c *calendars) look(r *rapid.T) {
 
 // check holds the present periods against what was spent within them.
 func (c *calendars) check(r *rapid.T, s *state.Store) {
-	now := s.ServiceTime()
-	day, cycle := credit.Day(now, c.options.Location), credit.Cycle(now, c.options.Location, c.options.Renews)
+	now := s.Ledger.ServiceTime()
+	day, cycle := ledger.Day(now, c.options.Location), ledger.Cycle(now, c.options.Location, c.options.Renews)
 	for _, account := range []string{"ideas", "rivals"} {
-		for _, p := range credit.Periods(account+"-run", account, day, cycle) {
+		for _, p := range ledger.Periods(account+"-run", account, day, cycle) {
 			var want outlier.Credits
 			for _, one := range c.spent {
 				if c.counts(one, p, account, now) {
 					want += one.credits
 				}
 			}
-			if got, err := s.Held(credit.Cap{Scope: p.Scope, Period: p.Key}); err != nil || got != want {
+			if got, err := s.Ledger.Held(ledger.Cap{Scope: p.Scope, Period: p.Key}); err != nil || got != want {
 				r.Fatalf("by days of %s and cycles from day %d, %s %s holds %d (%v), want %d", c.options.Location, c.options.Renews, p.Scope, p.Key, got, err, want)
 			}
 		}
@@ -224,17 +226,17 @@ func (c *calendars) check(r *rapid.T, s *state.Store) {
 }
 
 // counts reports whether something that was spent belongs to the present period p.
-func (c *calendars) counts(one *spending, p credit.Period, account string, now time.Time) bool {
+func (c *calendars) counts(one *spending, p ledger.Period, account string, now time.Time) bool {
 	at, loc := one.at.In(c.options.Location), c.options.Location
 	switch p.Scope {
-	case credit.Run:
+	case ledger.ScopeRun:
 		return one.run == p.Key
-	case credit.AllDay:
+	case ledger.ScopeDay:
 		return one.account != "" && at.Format(time.DateOnly) == now.In(loc).Format(time.DateOnly)
-	case credit.JobMonth:
-		return one.account == account && credit.Cycle(at, loc, c.options.Renews) == credit.Cycle(now, loc, c.options.Renews)
+	case ledger.ScopeJobMonth:
+		return one.account == account && ledger.Cycle(at, loc, c.options.Renews) == ledger.Cycle(now, loc, c.options.Renews)
 	}
-	return credit.Cycle(at, loc, c.options.Renews) == credit.Cycle(now, loc, c.options.Renews)
+	return ledger.Cycle(at, loc, c.options.Renews) == ledger.Cycle(now, loc, c.options.Renews)
 }
 
 // TestCapsHoldAfterTheCalendarWasEdited: a job's month, and a day, that are used up stay
@@ -245,10 +247,10 @@ func TestCapsHoldAfterTheCalendarWasEdited(t *testing.T) {
 		t.Fatal(err)
 	}
 	fresh := newFolder(t)
-	for scope, change := range map[credit.Scope]func(*state.Options){
-		credit.JobMonth: func(o *state.Options) { o.Renews = 15 },
-		credit.AllMonth: func(o *state.Options) { o.Renews = 15 },
-		credit.AllDay:   func(o *state.Options) { o.Location = auckland },
+	for scope, change := range map[ledger.Scope]func(*state.Options){
+		ledger.ScopeJobMonth: func(o *state.Options) { o.Renews = 15 },
+		ledger.ScopeMonth:    func(o *state.Options) { o.Renews = 15 },
+		ledger.ScopeDay:      func(o *state.Options) { o.Location = auckland },
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			time.Sleep((19*24 + 15) * time.Hour) // the 20th of January at 15:00, which is the 21st in Auckland
@@ -265,16 +267,16 @@ func TestCapsHoldAfterTheCalendarWasEdited(t *testing.T) {
 }
 
 // buyAll makes calls of 2 credits until the cap of 4 on a period is reached.
-func buyAll(t *testing.T, dir string, o state.Options, scope credit.Scope, want int) {
+func buyAll(t *testing.T, dir string, o state.Options, scope ledger.Scope, want int) {
 	t.Helper()
 	s, err := state.Open(t.Context(), dir, o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	caps := func(at time.Time) []credit.Cap {
-		for _, p := range credit.Periods("run-1", "ideas", credit.Day(at, o.Location), credit.Cycle(at, o.Location, o.Renews)) {
+	caps := func(at time.Time) []ledger.Cap {
+		for _, p := range ledger.Periods("run-1", "ideas", ledger.Day(at, o.Location), ledger.Cycle(at, o.Location, o.Renews)) {
 			if p.Scope == scope {
-				return []credit.Cap{{Scope: scope, Period: p.Key, Max: 4}}
+				return []ledger.Cap{{Scope: scope, Period: p.Key, Max: 4}}
 			}
 		}
 		return nil
@@ -283,7 +285,7 @@ func buyAll(t *testing.T, dir string, o state.Options, scope credit.Scope, want 
 	bought := 0
 	for err == nil {
 		var a outlier.Attempt
-		if a, err = s.Meter(state.Purchase{Run: "run-1", Job: "ideas", Caps: caps}).Reserve(t.Context(), request); err == nil {
+		if a, err = s.Ledger.Meter(ledger.Purchase{Run: "run-1", Job: "ideas", Caps: caps}).Reserve(t.Context(), request); err == nil {
 			bought++
 			err = a.Sending()
 		}
@@ -291,7 +293,7 @@ func buyAll(t *testing.T, dir string, o state.Options, scope credit.Scope, want 
 	if bought != want {
 		t.Errorf("%s: %d calls were paid for, want %d", scope, bought, want)
 	}
-	if full, ok := errors.AsType[*credit.Exceeded](err); !ok || full.Held != 4 {
+	if full, ok := errors.AsType[*ledger.Exceeded](err); !ok || full.Held != 4 {
 		t.Errorf("%s: %v", scope, err)
 	}
 	if err := s.Close(); err != nil {

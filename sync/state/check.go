@@ -11,35 +11,35 @@ import (
 // checkAtStart looks for damage after an unclean end. A kill can only cut the newest
 // transaction short, which SQLite undoes; after anything worse all is checked.
 func (s *Store) checkAtStart(ctx context.Context) error {
-	why := s.db.Doubt()
+	why := s.DB.Doubt()
 	if why == "" {
 		if err := s.checkNewest(ctx); err != nil {
 			return err
 		}
-		return s.db.Sound()
+		return s.DB.Sound()
 	}
-	if err := s.db.Doubted(); err != nil {
+	if err := s.DB.Doubted(); err != nil {
 		return err
 	}
 	began := time.Now()
-	s.db.Log().Info("state check started", "reason", why, "path", s.db.Path())
+	s.DB.Log().Info("state check started", "reason", why, "path", s.DB.Path())
 	checked, err := s.Check(ctx)
 	if err != nil {
 		return err
 	}
-	s.db.Log().Info("state check finished", "answers", checked.Answers, "duration",
+	s.DB.Log().Info("state check finished", "answers", checked.Answers, "duration",
 		time.Since(began).Round(time.Millisecond))
-	return s.db.Sound()
+	return s.DB.Sound()
 }
 
 // checkNewest verifies the newest periods, and after an unclean end the newest answers.
 func (s *Store) checkNewest(ctx context.Context) error {
-	if s.db.Unclean() {
-		if err := s.journal.CheckNewest(ctx); err != nil {
+	if s.DB.Unclean() {
+		if err := s.Journal.CheckNewest(ctx); err != nil {
 			return err
 		}
 	}
-	return s.db.View(s.ledger.AuditNewest)
+	return s.DB.View(s.Ledger.AuditNewest)
 }
 
 // Checked counts what [Store.Check] has verified.
@@ -54,19 +54,19 @@ type Checked struct {
 // the sum of their attempts, and that every answer of the journal matches its checksum.
 // It fails with a [*store.CorruptError]. With a million answers it takes some 10 seconds.
 func (s *Store) Check(ctx context.Context) (checked Checked, err error) {
-	if err := s.db.CheckFile(ctx); err != nil {
+	if err := s.DB.CheckFile(ctx); err != nil {
 		return checked, err
 	}
-	err = s.db.View(func(tx *store.Tx) error {
+	err = s.DB.View(func(tx *store.Tx) error {
 		if checked.Journal, err = journal.Parts(tx); err != nil {
 			return err
 		}
-		checked.Periods, err = s.ledger.Audit(tx)
+		checked.Periods, err = s.Ledger.Audit(tx)
 		return err
 	})
 	if err != nil {
 		return checked, err
 	}
-	checked.Answers, err = s.journal.Check(ctx, 0)
+	checked.Answers, err = s.Journal.Check(ctx, 0)
 	return checked, err
 }

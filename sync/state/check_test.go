@@ -11,8 +11,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"outlierd/outlier"
+	"outlierd/sync/ledger"
+	"outlierd/sync/queue"
+	"outlierd/sync/runs"
 	"outlierd/sync/store"
 )
 
@@ -26,7 +30,7 @@ func killedState(t *testing.T) (dir string) {
 	if err := shell(t, s, `PRAGMA wal_checkpoint(TRUNCATE); DROP TRIGGER responses_fixed; DROP TRIGGER periods_cap`); err != nil {
 		t.Fatal(err)
 	}
-	return copyFolder(t, s.db.Dir())
+	return copyFolder(t, s.DB.Dir())
 }
 
 // damage changes a state behind the program's back, and leaves its log in place.
@@ -97,7 +101,7 @@ func TestWhatIsCheckedAtAStart(t *testing.T) {
 			}
 			if test.found != "" {
 				wantText(t, err, test.found)
-				if _, ok := errors.AsType[*CorruptError](err); !ok {
+				if _, ok := errors.AsType[*store.CorruptError](err); !ok {
 					t.Errorf("Open: %v, want a CorruptError", err)
 				}
 			}
@@ -118,7 +122,7 @@ func TestACheckThatFoundDamageIsNotForgotten(t *testing.T) {
 	o.BootID = func() string { return "boot-2" }
 	for attempt := range 3 {
 		_, err := Open(t.Context(), dir, o)
-		if _, ok := errors.AsType[*CorruptError](err); !ok {
+		if _, ok := errors.AsType[*store.CorruptError](err); !ok {
 			t.Errorf("start %d: %v, want a CorruptError", attempt, err)
 		}
 	}
@@ -133,7 +137,7 @@ func TestDamageThatSQLiteReportsIsCheckedAtTheNextStart(t *testing.T) {
 	}
 	beginRun(t, s, "run-1")
 	free(t, s, 200)
-	if err := errors.Join(s.Flush(), s.Close()); err != nil {
+	if err := errors.Join(s.DB.Flush(), s.Close()); err != nil {
 		t.Fatal(err)
 	}
 	path := filepath.Join(dir, "state.db")
@@ -157,13 +161,13 @@ func TestDamageThatSQLiteReportsIsCheckedAtTheNextStart(t *testing.T) {
 		t.Fatalf("the damage is old, and the end was clean: %v", err)
 	}
 	var met error
-	for _, err := range s.Journal(0) {
+	for _, err := range s.Journal.After(0) {
 		met = err
 	}
-	if _, ok := errors.AsType[*CorruptError](met); !ok {
+	if _, ok := errors.AsType[*store.CorruptError](met); !ok {
 		t.Fatalf("reading the journal: %v, want a CorruptError", met)
 	}
-	if err := s.Update(func(*Tx) error { return nil }); err == nil {
+	if err := s.DB.Update(func(*store.Tx) error { return nil }); err == nil {
 		t.Error("a damaged state was written")
 	}
 	_ = s.Close()
@@ -182,7 +186,7 @@ func TestCheckFindsAnyDamage(t *testing.T) {
 	free(t, s, newest+50)
 	buy(t, s, capped(100), answerTo(searchRequest("0"), `{}`), outlier.Charged)
 	check := func() (Checked, error) {
-		seen, err := Peek(t.Context(), s.db.Dir(), options())
+		seen, err := Peek(t.Context(), s.DB.Dir(), options())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -218,27 +222,27 @@ func TestNoStatementOfACallReadsAWholeTable(t *testing.T) {
 	step := beginRun(t, s, "run-2")
 	p := capped(100)
 	p.Hold, p.Step = 4, step.ID
-	p.Commit = func(tx *Tx, k Kept) error {
-		_, err := tx.AddHits("run-2", step.ID, 0, 0, []Hit{{VideoID: "video-00001", ChannelID: "UC"}})
-		return errors.Join(err, tx.SaveStep(step), tx.Paging(0, 40, 1))
+	p.Commit = func(tx *store.Tx, k ledger.Kept) error {
+		_, err := runs.AddHits(tx, "run-2", step.ID, 0, 0, []runs.Hit{{VideoID: "video-00001", ChannelID: "UC"}})
+		return errors.Join(err, runs.SaveStep(tx, step), ledger.Paging(tx, k, 0, 40, 1))
 	}
 	p.Run = "run-2"
 	buy(t, s, p, answerTo(searchRequest("1"), `{}`), outlier.Charged)
 	p.FromHold, p.Hold = step.ID, 0
 	buy(t, s, p, lost(searchRequest("2")), outlier.Unknown)
 	buy(t, s, p, answerTo(searchRequest("2"), `{}`), outlier.Charged)
-	task := Task{Op: outlier.OpDetails, Entity: "video-00001", Run: "run-2", Job: "ideas"}
+	task := queue.Task{Op: outlier.OpDetails, Entity: "video-00001", Run: "run-2", Job: "ideas"}
 	enqueue(t, s, task)
-	buy(t, s, Purchase{Run: "run-2", Job: "ideas", Commit: func(tx *Tx, k Kept) error {
-		return tx.Done(task, k.Response, false, k.Answer.ReceivedAt)
+	buy(t, s, ledger.Purchase{Run: "run-2", Job: "ideas", Commit: func(tx *store.Tx, k ledger.Kept) error {
+		return queue.Done(tx, task, k.Response, false, k.Answer.ReceivedAt)
 	}}, answerTo(detailsRequest("video-00001"), `{}`), outlier.Charged)
-	if _, err := s.Answered(outlier.OpSearch, "query=x", step.Began); err != nil {
+	if _, err := s.Journal.Answered(outlier.OpSearch, "query=x", step.Began, time.Now().Add(ledger.Skew)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Spent("run-2"); err != nil {
+	if _, err := s.Ledger.Spent("run-2"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Balance(month()); err != nil {
+	if _, err := s.Ledger.Balance(month()); err != nil {
 		t.Fatal(err)
 	}
 	for _, query := range append(triggered(t, s), prepared(s)...) {
@@ -263,7 +267,7 @@ func isLarge(scanned string) bool {
 }
 
 func prepared(s *Store) (queries []string) {
-	return slices.DeleteFunc(s.db.Statements(), func(query string) bool {
+	return slices.DeleteFunc(s.DB.Statements(), func(query string) bool {
 		return strings.HasPrefix(query, "PRAGMA") || strings.HasPrefix(query, "EXPLAIN")
 	})
 }
@@ -273,7 +277,7 @@ func prepared(s *Store) (queries []string) {
 func triggered(t *testing.T, s *Store) (queries []string) {
 	t.Helper()
 	var all []string
-	err := s.db.View(func(tx *store.Tx) (err error) {
+	err := s.DB.View(func(tx *store.Tx) (err error) {
 		all, err = store.List(tx, func(sql *string) []any { return []any{sql} }, `SELECT sql FROM sqlite_schema WHERE type = 'trigger'`)
 		return err
 	})

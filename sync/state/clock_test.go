@@ -8,7 +8,8 @@ import (
 	"time"
 
 	"outlierd/outlier"
-	"outlierd/sync/credit"
+	"outlierd/sync/ledger"
+	"outlierd/sync/queue"
 	"outlierd/sync/store"
 )
 
@@ -16,18 +17,18 @@ func TestPeriodIsFixedAtReservation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t, t.TempDir())
 		time.Sleep(24*time.Hour - time.Second) // the bubble begins at midnight
-		before := credit.Day(time.Now(), time.UTC)
+		before := ledger.Day(time.Now(), time.UTC)
 		a := reserve(t, s, capped(100), searchRequest("0"))
 		if err := a.Sending(); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
-		after := credit.Day(time.Now(), time.UTC)
+		after := ledger.Day(time.Now(), time.UTC)
 		if err := a.Settle(answerTo(searchRequest("0"), `{}`), outlier.Charged); err != nil {
 			t.Fatal(err)
 		}
-		checkHeld(t, s, credit.Cap{Scope: credit.AllDay, Period: before}, 2)
-		checkHeld(t, s, credit.Cap{Scope: credit.AllDay, Period: after}, 0)
+		checkHeld(t, s, ledger.Cap{Scope: ledger.ScopeDay, Period: before}, 2)
+		checkHeld(t, s, ledger.Cap{Scope: ledger.ScopeDay, Period: after}, 0)
 	})
 }
 
@@ -36,7 +37,7 @@ func tell(t *testing.T, s *Store, at time.Time) {
 	t.Helper()
 	answer := answerTo(detailsRequest("video-00001"), `{"items":[]}`)
 	answer.Header.Set("Date", at.UTC().Format(http.TimeFormat))
-	buy(t, s, Purchase{}, answer, outlier.Charged)
+	buy(t, s, ledger.Purchase{}, answer, outlier.Charged)
 }
 
 func TestDaysTurnByTheServicesClock(t *testing.T) {
@@ -46,15 +47,15 @@ func TestDaysTurnByTheServicesClock(t *testing.T) {
 		tell(t, s, service)
 		tell(t, s, service) // a date that is far off has to be told twice
 		time.Sleep(time.Hour)
-		if got, want := s.ServiceTime(), service.Add(time.Hour); !got.Equal(want) {
+		if got, want := s.Ledger.ServiceTime(), service.Add(time.Hour); !got.Equal(want) {
 			t.Errorf("the service's time is %s, want %s", got, want)
 		}
 		var asked time.Time
-		reserve(t, s, Purchase{Caps: func(now time.Time) []credit.Cap { asked = now; return nil }}, searchRequest("0"))
-		if !asked.Equal(s.ServiceTime()) {
-			t.Errorf("caps were asked for %s, want the service's time %s", asked, s.ServiceTime())
+		reserve(t, s, ledger.Purchase{Caps: func(now time.Time) []ledger.Cap { asked = now; return nil }}, searchRequest("0"))
+		if !asked.Equal(s.Ledger.ServiceTime()) {
+			t.Errorf("caps were asked for %s, want the service's time %s", asked, s.Ledger.ServiceTime())
 		}
-		checkHeld(t, s, credit.Cap{Scope: credit.AllDay, Period: credit.Day(service, time.UTC)}, 2)
+		checkHeld(t, s, ledger.Cap{Scope: ledger.ScopeDay, Period: ledger.Day(service, time.UTC)}, 2)
 	})
 }
 
@@ -65,10 +66,10 @@ func TestDateIsBelievedIfItIsNearOrToldTwice(t *testing.T) {
 		told []time.Duration // of this machine's clock
 		want time.Duration   // in the end
 	}{
-		{[]time.Duration{Skew - time.Second}, Skew - time.Second},
-		{[]time.Duration{-Skew + time.Second}, -Skew + time.Second},
-		{[]time.Duration{Skew + time.Minute}, 0},
-		{[]time.Duration{-Skew - time.Minute}, 0},
+		{[]time.Duration{ledger.Skew - time.Second}, ledger.Skew - time.Second},
+		{[]time.Duration{-ledger.Skew + time.Second}, -ledger.Skew + time.Second},
+		{[]time.Duration{ledger.Skew + time.Minute}, 0},
+		{[]time.Duration{-ledger.Skew - time.Minute}, 0},
 		{[]time.Duration{-10 * 365 * day}, 0},
 		{[]time.Duration{10 * 365 * day}, 0},
 		{[]time.Duration{-30 * day, -30 * day}, -30 * day},
@@ -82,14 +83,14 @@ func TestDateIsBelievedIfItIsNearOrToldTwice(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			s := open(t, t.TempDir())
-			if s.ClockAgreed() {
+			if s.Ledger.ClockAgreed() {
 				t.Error("the clock is agreed on, and nobody has told the time")
 			}
 			machine := time.Now()
 			for _, off := range test.told {
 				tell(t, s, machine.Add(off))
 			}
-			if got := s.ServiceTime().Sub(machine); got != test.want {
+			if got := s.Ledger.ServiceTime().Sub(machine); got != test.want {
 				t.Errorf("told %v, it is taken to be %v off, want %v", test.told, got, test.want)
 			}
 		})
@@ -102,13 +103,13 @@ func TestClockIsAgreedOnByAnAnswer(t *testing.T) {
 		s := open(t, t.TempDir())
 		page := answerTo(detailsRequest("video-00001"), `<html></html>`)
 		page.Own = false
-		buy(t, s, Purchase{}, page, outlier.Unknown)
+		buy(t, s, ledger.Purchase{}, page, outlier.Unknown)
 		tell(t, s, time.Now().Add(-time.Hour))
-		if s.ClockAgreed() {
+		if s.Ledger.ClockAgreed() {
 			t.Error("a gateway and one date that is far off have told the time")
 		}
 		tell(t, s, time.Now().Add(-time.Hour))
-		if !s.ClockAgreed() {
+		if !s.Ledger.ClockAgreed() {
 			t.Error("two answers that agree have not told the time")
 		}
 	})
@@ -118,26 +119,26 @@ func TestClockIsAgreedOnByAnAnswer(t *testing.T) {
 // in its own time when that comes.
 func TestClockThatWasSetBackMintsNoFreshBudget(t *testing.T) {
 	const day = 24 * time.Hour
-	for _, scope := range []credit.Scope{credit.AllDay, credit.AllMonth} {
+	for _, scope := range []ledger.Scope{ledger.ScopeDay, ledger.ScopeMonth} {
 		dir := t.TempDir()
 		synctest.Test(t, func(t *testing.T) {
 			time.Sleep(40 * day) // the clock is set forward
 			s := open(t, dir)
-			buy(t, s, Purchase{}, answerTo(searchRequest("0"), `{}`), outlier.Charged)
+			buy(t, s, ledger.Purchase{}, answerTo(searchRequest("0"), `{}`), outlier.Charged)
 		})
 		synctest.Test(t, func(t *testing.T) { // and set right: time begins anew
 			s := open(t, dir)
-			if got := s.ServiceTime(); !got.Equal(time.Now()) {
+			if got := s.Ledger.ServiceTime(); !got.Equal(time.Now()) {
 				t.Errorf("it is %s, and taken for %s", time.Now(), got)
 			}
 			bought := func(want outlier.Credits) {
 				t.Helper()
 				if got := s.exhaust(t, scope, 4); got != want {
-					t.Errorf("on %s a cap of 4 by %s gave %d credits, want %d", s.ServiceTime().Format(time.DateOnly), scope, got, want)
+					t.Errorf("on %s a cap of 4 by %s gave %d credits, want %d", s.Ledger.ServiceTime().Format(time.DateOnly), scope, got, want)
 				}
 				checkBooks(t, s)
 			}
-			daily := scope == credit.AllDay
+			daily := scope == ledger.ScopeDay
 			bought(2)
 			time.Sleep(day)
 			bought(pick(daily, 2, 0))
@@ -170,7 +171,7 @@ func TestClockThatFlipsMintsNoBudget(t *testing.T) {
 				at := time.Now().Add(time.Duration((i+first)%2) * 40 * 24 * time.Hour)
 				tell(t, s, at)
 				tell(t, s, at)
-				bought += s.exhaust(t, credit.AllMonth, 4)
+				bought += s.exhaust(t, ledger.ScopeMonth, 4)
 				checkBooks(t, s)
 			}
 			if bought != most {
@@ -181,19 +182,19 @@ func TestClockThatFlipsMintsNoBudget(t *testing.T) {
 }
 
 // exhaust buys what a cap on the present day or cycle leaves.
-func (s *Store) exhaust(t *testing.T, scope credit.Scope, most outlier.Credits) (bought outlier.Credits) {
+func (s *Store) exhaust(t *testing.T, scope ledger.Scope, most outlier.Credits) (bought outlier.Credits) {
 	t.Helper()
 	period := func(now time.Time) string {
-		if scope == credit.AllDay {
-			return credit.Day(now, time.UTC)
+		if scope == ledger.ScopeDay {
+			return ledger.Day(now, time.UTC)
 		}
-		return credit.Cycle(now, time.UTC, 1)
+		return ledger.Cycle(now, time.UTC, 1)
 	}
 	for {
-		a, err := s.Meter(Purchase{Caps: func(now time.Time) []credit.Cap {
-			return []credit.Cap{{Scope: scope, Period: period(now), Max: most}}
+		a, err := s.Ledger.Meter(ledger.Purchase{Caps: func(now time.Time) []ledger.Cap {
+			return []ledger.Cap{{Scope: scope, Period: period(now), Max: most}}
 		}}).Reserve(t.Context(), searchRequest("0"))
-		if _, full := errors.AsType[*credit.Exceeded](err); full {
+		if _, full := errors.AsType[*ledger.Exceeded](err); full {
 			return bought
 		}
 		if err != nil {
@@ -211,14 +212,14 @@ func (s *Store) exhaust(t *testing.T, scope credit.Scope, most outlier.Credits) 
 func TestClockThatWasSetForwardEmptiesNoQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t, t.TempDir())
-		enqueue(t, s, Task{Op: outlier.OpComments, Entity: "video-00001", Job: "a", Run: "run-1"})
+		enqueue(t, s, queue.Task{Op: outlier.OpComments, Entity: "video-00001", Job: "a", Run: "run-1"})
 		asked := time.Now()
 		time.Sleep(30 * 24 * time.Hour) // the clock is set
 		rows := func() (n int) {
-			if more, err := s.Expire(); err != nil {
+			if more, err := s.Queue.Expire(); err != nil {
 				t.Error(more, err)
 			}
-			if err := s.db.View(func(tx *store.Tx) error { return tx.Row(`SELECT count(*) FROM queue`).Scan(&n) }); err != nil {
+			if err := s.DB.View(func(tx *store.Tx) error { return tx.Row(`SELECT count(*) FROM queue`).Scan(&n) }); err != nil {
 				t.Error(err)
 			}
 			return n
@@ -231,7 +232,7 @@ func TestClockThatWasSetForwardEmptiesNoQueue(t *testing.T) {
 		if rows() != 1 {
 			t.Error("the queue was emptied although no week has passed at the service")
 		}
-		s.Trust()
+		s.Ledger.ConfirmClock()
 		if rows() != 0 {
 			t.Error("what has expired stays queued")
 		}
@@ -241,13 +242,13 @@ func TestClockThatWasSetForwardEmptiesNoQueue(t *testing.T) {
 // TestNothingThatWasLearnedInTheFutureIsFresh: neither an answer nor that there is none.
 func TestNothingThatWasLearnedInTheFutureIsFresh(t *testing.T) {
 	dir := t.TempDir()
-	tasks := []Task{
+	tasks := []queue.Task{
 		{Op: outlier.OpDetails, Entity: "video-00001", Job: "a", Run: "run-1", MaxAge: time.Hour},
 		{Op: outlier.OpTranscript, Entity: "video-00001", Job: "a", Run: "run-1", MaxAge: time.Hour},
 	}
 	known := func(s *Store) (n int) {
 		for _, task := range tasks {
-			fresh, err := s.Fresh(task.Op, []string{task.Entity}, time.Now().Add(-task.MaxAge), time.Now())
+			fresh, err := s.Queue.Fresh(task.Op, []string{task.Entity}, time.Now().Add(-task.MaxAge), time.Now())
 			if err != nil {
 				t.Error(err)
 			}
@@ -256,8 +257,8 @@ func TestNothingThatWasLearnedInTheFutureIsFresh(t *testing.T) {
 		return n
 	}
 	learn := func(s *Store) {
-		update(t, s, func(tx *Tx) error {
-			return errors.Join(tx.Done(tasks[0], 0, false, time.Time{}), tx.Done(tasks[1], 0, true, time.Now().Add(24*time.Hour)))
+		update(t, s, func(tx *store.Tx) error {
+			return errors.Join(queue.Done(tx, tasks[0], 0, false, time.Time{}), queue.Done(tx, tasks[1], 0, true, time.Now().Add(24*time.Hour)))
 		})
 	}
 	synctest.Test(t, func(t *testing.T) {
@@ -267,17 +268,17 @@ func TestNothingThatWasLearnedInTheFutureIsFresh(t *testing.T) {
 		if n := known(s); n != 2 {
 			t.Errorf("%d of 2 answers are fresh", n)
 		}
-		failed := Task{Op: outlier.OpComments, Entity: "video-00002", Job: "a", Run: "run-1"}
+		failed := queue.Task{Op: outlier.OpComments, Entity: "video-00002", Job: "a", Run: "run-1"}
 		enqueue(t, s, failed)
-		update(t, s, func(tx *Tx) error {
-			return tx.Fail(failed, time.Now(), "no answer", time.Now().Add(time.Hour))
+		update(t, s, func(tx *store.Tx) error {
+			return queue.Fail(tx, failed, time.Now(), "no answer", time.Now().Add(time.Hour))
 		})
 		step := beginRun(t, s, "run-2")
-		update(t, s, func(tx *Tx) error {
-			_, err := tx.tx.Exec(`UPDATE steps SET watermark = 'key', began = ?, pages = 1 WHERE id = ?`, store.Micros(time.Now()), step.ID)
+		update(t, s, func(tx *store.Tx) error {
+			_, err := tx.Exec(`UPDATE steps SET watermark = 'key', began = ?, pages = 1 WHERE id = ?`, store.Micros(time.Now()), step.ID)
 			return err
 		})
-		if at, err := s.LastSearched("ideas", "key"); at.IsZero() || err != nil {
+		if at, err := s.Runs.LastSearched("ideas", "key"); at.IsZero() || err != nil {
 			t.Errorf("it was last searched at %s (%v)", at, err)
 		}
 	})
@@ -286,14 +287,14 @@ func TestNothingThatWasLearnedInTheFutureIsFresh(t *testing.T) {
 		if n := known(s); n != 0 {
 			t.Errorf("%d answers from the future are fresh", n)
 		}
-		if task := next(t, s, Filter{}); task == nil || task.Entity != "video-00002" {
+		if task := next(t, s, queue.Filter{}); task == nil || task.Entity != "video-00002" {
 			t.Errorf("the next task is %v, want the one that is to wait until February", task)
 		}
 		enqueue(t, s, tasks...)
-		if n, err := s.Queued(Filter{}); n != 3 || err != nil {
+		if n, err := s.Queue.Queued(queue.Filter{}); n != 3 || err != nil {
 			t.Errorf("%d of 3 tasks are queued (%v)", n, err)
 		}
-		if at, err := s.LastSearched("ideas", "key"); !at.IsZero() || err != nil {
+		if at, err := s.Runs.LastSearched("ideas", "key"); !at.IsZero() || err != nil {
 			t.Errorf("it was last searched at %s, which is in the future (%v)", at, err)
 		}
 		learn(s)
@@ -308,8 +309,8 @@ func TestWordAboutTheClockIsNotRenewedByAnother(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
 	given := time.Now().Add(-30 * 24 * time.Hour)
-	err := s.Update(func(tx *Tx) error {
-		return errors.Join(tx.SetLatch(LatchClock, "", "who tells the time", given), tx.SetLatch(LatchCredits, "key", "no credits", time.Now().Add(time.Hour)))
+	err := s.DB.Update(func(tx *store.Tx) error {
+		return errors.Join(ledger.SetBlock(tx, ledger.BlockClock, "", "who tells the time", given), ledger.SetBlock(tx, ledger.BlockCredits, "key", "no credits", time.Now().Add(time.Hour)))
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -317,7 +318,7 @@ func TestWordAboutTheClockIsNotRenewedByAnother(t *testing.T) {
 	if lifted, err := Lift(t.Context(), dir, options(), "key"); err != nil || len(lifted) != 1 {
 		t.Errorf("lifted %v, want the one of the credits (%v)", lifted, err)
 	}
-	if l, err := s.Latch(LatchClock, ""); err != nil || l.Until.After(given) {
+	if l, err := s.Ledger.Block(ledger.BlockClock, ""); err != nil || l.Until.After(given) {
 		t.Errorf("the word of %s is one of %s (%v)", given, l.Until, err)
 	}
 }
@@ -328,14 +329,14 @@ func TestAnswerDoesNotAgreeWithItself(t *testing.T) {
 	request := detailsRequest("video-00001")
 	answer := answerTo(request, `{}`)
 	answer.Header.Set("Date", time.Now().Add(40*24*time.Hour).UTC().Format(http.TimeFormat))
-	a, err := s.Meter(Purchase{Commit: func(*Tx, Kept) error { return errors.New("no room") }}).Reserve(t.Context(), request)
+	a, err := s.Ledger.Meter(ledger.Purchase{Commit: func(*store.Tx, ledger.Kept) error { return errors.New("no room") }}).Reserve(t.Context(), request)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := errors.Join(a.Sending(), a.Settle(answer, outlier.Charged)); err == nil {
 		t.Fatal("the answer was kept as it was meant")
 	}
-	if ahead := time.Until(s.ServiceTime()); ahead > time.Hour {
+	if ahead := time.Until(s.Ledger.ServiceTime()); ahead > time.Hour {
 		t.Errorf("one answer has set the clock %s ahead", ahead)
 	}
 }

@@ -13,7 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"outlierd/outlier"
-	"outlierd/sync/credit"
+	"outlierd/sync/ledger"
+	"outlierd/sync/runs"
 	"outlierd/sync/store"
 )
 
@@ -30,7 +31,7 @@ func look(t *testing.T, dir string) image {
 	t.Helper()
 	s := open(t, dir)
 	var got image
-	err := s.db.View(func(tx *store.Tx) error {
+	err := s.DB.View(func(tx *store.Tx) error {
 		return tx.Row(`SELECT (SELECT coalesce(group_concat(state, ' '), '') FROM (SELECT state FROM attempts ORDER BY id)),
 			(SELECT coalesce(max(held), 0) FROM periods WHERE scope = 'month'), (SELECT count(*) FROM responses),
 			(SELECT next FROM steps), (SELECT count(*) FROM seen)`).
@@ -57,12 +58,12 @@ func TestKillAtEveryDurablePoint(t *testing.T) {
 	check("before anything", image{})
 
 	p := capped(100)
-	p.Commit = func(tx *Tx, k Kept) error {
-		if _, err := tx.AddHits("run-1", step.ID, 0, 0, []Hit{{VideoID: "video-00001"}}); err != nil {
+	p.Commit = func(tx *store.Tx, k ledger.Kept) error {
+		if _, err := runs.AddHits(tx, "run-1", step.ID, 0, 0, []runs.Hit{{VideoID: "video-00001"}}); err != nil {
 			return err
 		}
 		step.Next = 1
-		return tx.SaveStep(step)
+		return runs.SaveStep(tx, step)
 	}
 	a := reserve(t, s, p, searchRequest("0"))
 	check("after the reservation", image{states: "refunded"})
@@ -76,23 +77,23 @@ func TestKillAtEveryDurablePoint(t *testing.T) {
 	kept := image{states: "charged", held: 2, answers: 1, next: 1, seen: 1}
 	check("after the answer", kept)
 
-	buy(t, s, Purchase{Run: "run-1"}, answerTo(detailsRequest("video-00001"), `{}`), outlier.Charged)
+	buy(t, s, ledger.Purchase{Run: "run-1"}, answerTo(detailsRequest("video-00001"), `{}`), outlier.Charged)
 	// Whether it shares a commit with the next depends on how quick the machine is.
-	if err := s.Flush(); err != nil {
+	if err := s.DB.Flush(); err != nil {
 		t.Fatal(err)
 	}
 	kept.states, kept.answers = "charged charged", 2
 	check("after the flush", kept)
 
-	buy(t, s, Purchase{Run: "run-1"}, answerTo(detailsRequest("video-00002"), `{}`), outlier.Charged)
-	reserve(t, s, Purchase{Run: "run-1"}, searchRequest("1"))
+	buy(t, s, ledger.Purchase{Run: "run-1"}, answerTo(detailsRequest("video-00002"), `{}`), outlier.Charged)
+	reserve(t, s, ledger.Purchase{Run: "run-1"}, searchRequest("1"))
 	kept.states, kept.answers = "charged charged charged refunded", 3
 	check("after a reservation that took the group along", kept)
 }
 
 // startImage is what a process finds of a scan and its reading that starts after a kill.
 type startImage struct {
-	scan       ScanState
+	scan       runs.ScanState
 	id         string
 	states     string // of all attempts, in order
 	hold, held outlier.Credits
@@ -102,7 +103,7 @@ type startImage struct {
 func lookAtScan(t *testing.T, dir string) (got startImage) {
 	t.Helper()
 	s := open(t, dir)
-	err := s.db.View(func(tx *store.Tx) error {
+	err := s.DB.View(func(tx *store.Tx) error {
 		return tx.Row(`SELECT (SELECT coalesce(group_concat(state, ' '), '') FROM (SELECT state FROM attempts ORDER BY id)),
 			coalesce((SELECT state FROM scans), ''), coalesce((SELECT scan FROM scans), ''),
 			(SELECT coalesce(sum(rest), 0) FROM hold_rests),
@@ -140,19 +141,19 @@ func TestKillAtEveryStepOfAScan(t *testing.T) {
 	}
 	check("before anything", startImage{})
 	intent := intend(t, s, niche(step))
-	check("after the intent", startImage{scan: ScanRefused})
+	check("after the intent", startImage{scan: runs.ScanRefused})
 
 	p := running(starting(step, intent, 60), scanA)
 	a := reserve(t, s, p, scanRequest())
-	check("after the reservation", startImage{scan: ScanRefused, states: "refunded"})
+	check("after the reservation", startImage{scan: runs.ScanRefused, states: "refunded"})
 	sending(a)
-	check("after the mark", startImage{scan: ScanUnknown, states: "unknown", hold: 10, held: 60})
+	check("after the mark", startImage{scan: runs.ScanUnknown, states: "unknown", hold: 10, held: 60})
 	settle(a, errorTo(scanRequest(), 429, outlier.Limited), outlier.Refunded)
-	check("after a refusal", startImage{scan: ScanRefused, states: "refunded"})
+	check("after a refusal", startImage{scan: runs.ScanRefused, states: "refunded"})
 
 	a = sending(reserve(t, s, p, scanRequest()))
 	settle(a, answerTo(scanRequest(), `{}`), outlier.Charged)
-	kept := startImage{scan: ScanRunning, id: scanA, states: "refunded charged", hold: 10, held: 60, answers: 1}
+	kept := startImage{scan: runs.ScanRunning, id: scanA, states: "refunded charged", hold: 10, held: 60, answers: 1}
 	check("after the answer", kept)
 
 	a = reserve(t, s, reading(step, 60), searchRequest("0"))
@@ -165,7 +166,7 @@ func TestKillAtEveryStepOfAScan(t *testing.T) {
 	kept.states, kept.answers = "refunded charged charged", 2
 	check("after the answer of a page", kept)
 
-	update(t, s, func(tx *Tx) error { return tx.Release(step.ID) })
+	update(t, s, func(tx *store.Tx) error { return runs.Release(tx, step.ID) })
 	kept.hold, kept.held = 0, 52
 	check("after the release", kept)
 }
@@ -173,24 +174,24 @@ func TestKillAtEveryStepOfAScan(t *testing.T) {
 // TestKillAroundAnOperatorsWord looks at both ways to settle an unknown scan.
 func TestKillAroundAnOperatorsWord(t *testing.T) {
 	for _, c := range []struct {
-		as   Scan
+		as   runs.Scan
 		want startImage
 	}{
-		{Scan{State: ScanRunning, ScanID: scanA}, startImage{scan: ScanRunning, id: scanA, states: "charged", hold: 10, held: 60}},
-		{Scan{State: ScanNotCreated}, startImage{scan: ScanNotCreated, states: "refunded"}},
+		{runs.Scan{State: runs.ScanRunning, ScanID: scanA}, startImage{scan: runs.ScanRunning, id: scanA, states: "charged", hold: 10, held: 60}},
+		{runs.Scan{State: runs.ScanNotCreated}, startImage{scan: runs.ScanNotCreated, states: "refunded"}},
 	} {
 		dir := t.TempDir()
 		s := open(t, dir)
 		step, intent := begin(t, s)
-		lead(t, s, step, intent, ScanUnknown)
+		lead(t, s, step, intent, runs.ScanUnknown)
 		before := copyFolder(t, dir)
-		if _, err := s.SettleScan(intent, c.as); err != nil {
+		if _, err := s.Runs.SettleScan(intent, c.as); err != nil {
 			t.Fatal(err)
 		}
 		if got := lookAtScan(t, copyFolder(t, dir)); got != c.want {
 			t.Errorf("after %s: %+v, want %+v", c.as.State, got, c.want)
 		}
-		unknown := startImage{scan: ScanUnknown, states: "unknown", hold: 10, held: 60}
+		unknown := startImage{scan: runs.ScanUnknown, states: "unknown", hold: 10, held: 60}
 		if got := lookAtScan(t, before); got != unknown {
 			t.Errorf("before %s: %+v, want %+v", c.as.State, got, unknown)
 		}
@@ -200,26 +201,26 @@ func TestKillAroundAnOperatorsWord(t *testing.T) {
 // buyForEver settles one paid answer after another and tells of each after it is
 // durable.
 func buyForEver(s *Store) {
-	run := Run{ID: "run-1", Job: "ideas", Status: Running, Started: time.Now()}
+	run := runs.Run{ID: "run-1", Job: "ideas", Status: runs.Running, Started: time.Now()}
 	fail := func(err error) {
 		if err != nil {
 			fmt.Println("error", err)
 			os.Exit(1)
 		}
 	}
-	fail(s.Begin(run, []Step{{Op: outlier.OpSearch, Total: -1}}))
-	steps, err := s.Steps("run-1")
+	fail(s.Runs.Begin(run, []runs.Step{{Op: outlier.OpSearch, Total: -1}}))
+	steps, err := s.Runs.Steps("run-1")
 	fail(err)
 	step := steps[0]
 	for {
-		p := Purchase{Run: "run-1", Job: "ideas", Caps: func(now time.Time) []credit.Cap {
-			return []credit.Cap{{Scope: credit.AllMonth, Period: credit.Cycle(now, time.UTC, 1), Max: 1 << 40}}
-		}, Commit: func(tx *Tx, _ Kept) error {
+		p := ledger.Purchase{Run: "run-1", Job: "ideas", Caps: func(now time.Time) []ledger.Cap {
+			return []ledger.Cap{{Scope: ledger.ScopeMonth, Period: ledger.Cycle(now, time.UTC, 1), Max: 1 << 40}}
+		}, Commit: func(tx *store.Tx, _ ledger.Kept) error {
 			step.Next++
-			return tx.SaveStep(step)
+			return runs.SaveStep(tx, step)
 		}}
 		request := searchRequest(strconv.Itoa(step.Next))
-		a, err := s.Meter(p).Reserve(context.Background(), request)
+		a, err := s.Ledger.Meter(p).Reserve(context.Background(), request)
 		fail(err)
 		fail(a.Sending())
 		fail(a.Settle(answerTo(request, strings.Repeat("x", 20_000)), outlier.Charged))
@@ -253,7 +254,7 @@ func TestKilledProcessLosesNothingThatItToldOf(t *testing.T) {
 			}
 
 			s := open(t, dir)
-			step, err := s.Steps("run-1")
+			step, err := s.Runs.Steps("run-1")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -266,7 +267,7 @@ func TestKilledProcessLosesNothingThatItToldOf(t *testing.T) {
 					t.Errorf("answer %d came back as %d other bytes", e.ID, len(e.Body))
 				}
 			}
-			spend, err := s.Spent("run-1")
+			spend, err := s.Ledger.Spent("run-1")
 			if err != nil || spend.Reserved != 0 || spend.Charged != outlier.Credits(2*len(kept)) || spend.Unknown > 2 {
 				t.Errorf("spent %+v (%v) for %d answers", spend, err, len(kept))
 			}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"outlierd/sync/ledger"
+	"outlierd/sync/queue"
 	"outlierd/sync/store"
 )
 
@@ -31,44 +32,44 @@ var inOrder = regexp.MustCompile(`^SCAN (o|q|queue) USING (COVERING )?INDEX (que
 // little; each query may sort as often as it is said here.
 func TestNothingScansTheQueueOrTheJournal(t *testing.T) {
 	s := open(t, t.TempDir())
-	all, of := Filter{}, Filter{Job: "a"}
+	all, of := queue.Filter{}, queue.Filter{Job: "a"}
 	now, ctx := time.Now(), t.Context()
-	view := func(f func(*store.Tx) error) error { return s.db.View(f) }
+	view := func(f func(*store.Tx) error) error { return s.DB.View(f) }
 	for name, c := range map[string]struct {
 		ask   func() error
 		sorts int
 	}{
-		"next call":                     {func() error { _, err := s.NextTask(now, all); return err }, 2}, // the calls whose back-off is over, and the better one of two
-		"next call of a job":            {func() error { _, err := s.NextTask(now, of); return err }, 3},  // and of a job the same of what it shares
-		"whether a call waits":          {func() error { _, err := s.Pending(now, all); return err }, 0},
-		"whether a call of a job waits": {func() error { _, err := s.Pending(now, of); return err }, 0},
-		"next retry":                    {func() error { _, err := s.NextRetry(now, all); return err }, 0},
-		"next retry of a job":           {func() error { _, err := s.NextRetry(now, of); return err }, 0},
-		"how many wait":                 {func() error { _, err := s.Queued(all); return err }, 0},
-		"how many of a job wait":        {func() error { _, err := s.Queued(of); return err }, 0},
-		"what is known":                 {func() error { _, err := s.Fresh("details", []string{"v"}, now, now); return err }, 0},
-		"what is not asked for":         {func() error { _, err := s.Unasked("a", "details", []string{"v"}, now, now); return err }, 0},
-		"first places":                  {func() error { _, err := s.Places(all, now, Before, 9); return err }, 2},
-		"first places of a job":         {func() error { _, err := s.Places(of, now, Before, 9); return err }, 6},
-		"last place of a job":           {func() error { _, err := s.LastPlace("a", now); return err }, 6},
-		"calls between two places":      {func() error { _, err := s.Between(now, Before, Before); return err }, 0},
-		"calls in back-off":             {func() error { _, err := s.BackedOff(Before, 9); return err }, 2},
-		"tasks at places":               {func() error { _, err := s.Waiting([]Place{Before}); return err }, 1},
-		"what a job gives up":           {func() error { _, _, err := s.ClearQueue(ctx, "a"); return err }, 0},
-		"last search":                   {func() error { _, err := s.LastSearched("a", "key"); return err }, 0},
-		"searches for the same":         {func() error { _, err := s.Searched("a", "key"); return err }, 0},
-		"sightings":                     {func() error { _, err := s.Bringings("v"); return err }, 1},
-		"calls about an id":             {func() error { _, err := s.CallsAbout("v"); return err }, 0},
+		"next call":                     {func() error { _, err := s.Queue.NextTask(now, all); return err }, 2}, // the calls whose back-off is over, and the better one of two
+		"next call of a job":            {func() error { _, err := s.Queue.NextTask(now, of); return err }, 3},  // and of a job the same of what it shares
+		"whether a call waits":          {func() error { _, err := s.Queue.Pending(now, all); return err }, 0},
+		"whether a call of a job waits": {func() error { _, err := s.Queue.Pending(now, of); return err }, 0},
+		"next retry":                    {func() error { _, err := s.Queue.NextRetry(now, all); return err }, 0},
+		"next retry of a job":           {func() error { _, err := s.Queue.NextRetry(now, of); return err }, 0},
+		"how many wait":                 {func() error { _, err := s.Queue.Queued(all); return err }, 0},
+		"how many of a job wait":        {func() error { _, err := s.Queue.Queued(of); return err }, 0},
+		"what is known":                 {func() error { _, err := s.Queue.Fresh("details", []string{"v"}, now, now); return err }, 0},
+		"what is not asked for":         {func() error { _, err := s.Queue.Unasked("a", "details", []string{"v"}, now, now); return err }, 0},
+		"first places":                  {func() error { _, err := s.Queue.Places(all, now, queue.Before, 9); return err }, 2},
+		"first places of a job":         {func() error { _, err := s.Queue.Places(of, now, queue.Before, 9); return err }, 6},
+		"last place of a job":           {func() error { _, err := s.Queue.LastPlace("a", now); return err }, 6},
+		"calls between two places":      {func() error { _, err := s.Queue.Between(now, queue.Before, queue.Before); return err }, 0},
+		"calls in back-off":             {func() error { _, err := s.Queue.BackedOff(queue.Before, 9); return err }, 2},
+		"tasks at places":               {func() error { _, err := s.Queue.At([]queue.Place{queue.Before}); return err }, 1},
+		"what a job gives up":           {func() error { _, _, err := s.Queue.Cancel(ctx, "a"); return err }, 0},
+		"last search":                   {func() error { _, err := s.Runs.LastSearched("a", "key"); return err }, 0},
+		"searches for the same":         {func() error { _, err := s.Runs.Searched("a", "key"); return err }, 0},
+		"sightings":                     {func() error { _, err := s.Runs.Sightings("v"); return err }, 1},
+		"calls about an id":             {func() error { _, err := s.Ledger.CallsAbout("v"); return err }, 0},
 		"calls of a page": {func() error {
 			return view(func(tx *store.Tx) error { _, err := ledger.CallsOfPage(tx, "run-1", 1, 0); return err })
 		}, 0},
-		"answers to a step": {func() error { _, err := s.Awaits(1); return err }, 0},
+		"answers to a step": {func() error { _, err := s.Ledger.Awaits(1); return err }, 0},
 	} {
-		before := s.db.Statements()
+		before := s.DB.Statements()
 		if err := c.ask(); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		asked := slices.DeleteFunc(s.db.Statements(), func(query string) bool {
+		asked := slices.DeleteFunc(s.DB.Statements(), func(query string) bool {
 			return slices.Contains(before, query) || strings.HasPrefix(query, "BEGIN") || query == "COMMIT"
 		})
 		if len(asked) == 0 {

@@ -2,13 +2,13 @@ package state
 
 import (
 	"outlierd/outlier"
-	"outlierd/sync/credit"
+	"outlierd/sync/ledger"
 	"outlierd/sync/store"
 )
 
 // PeriodLine is what the ledger holds in one period, adjustments included.
 type PeriodLine struct {
-	credit.Period
+	ledger.Period
 	Held outlier.Credits
 }
 
@@ -19,16 +19,16 @@ func (s *Store) PeriodLines() (all []PeriodLine, err error) {
 		PeriodLine
 		ends int64
 	}
-	err = s.db.View(func(tx *store.Tx) error {
+	err = s.DB.View(func(tx *store.Tx) error {
 		rows, err := store.List(tx, func(r *row) []any { return []any{&r.Scope, &r.Key, &r.Held, &r.ends} },
 			`SELECT scope, period, held + adjusted, ends FROM periods`)
 		for _, r := range rows {
-			present := credit.Period{Scope: r.Scope, Key: r.Key}
-			if r.Scope == credit.JobMonth { // whose bounds are those of the cycle
-				_, cycle := credit.CutJobCycle(r.Key)
-				present = credit.Period{Scope: credit.AllMonth, Key: cycle}
+			present := ledger.Period{Scope: r.Scope, Key: r.Key}
+			if r.Scope == ledger.ScopeJobMonth { // whose bounds are those of the cycle
+				_, cycle := ledger.CutJobCycle(r.Key)
+				present = ledger.Period{Scope: ledger.ScopeMonth, Key: cycle}
 			}
-			if ends, err := s.ledger.PeriodEnds(tx, present); err != nil || store.Micros(ends) == r.ends {
+			if ends, err := s.Ledger.PeriodEnds(tx, present); err != nil || store.Micros(ends) == r.ends {
 				all = append(all, r.PeriodLine)
 			}
 		}
@@ -40,7 +40,7 @@ func (s *Store) PeriodLines() (all []PeriodLine, err error) {
 // GivenAway counts the holds that were released although nobody knows whether the scan
 // exists that they are for.
 func (s *Store) GivenAway() (n int, err error) {
-	err = s.db.View(func(tx *store.Tx) error {
+	err = s.DB.View(func(tx *store.Tx) error {
 		return tx.Row(`SELECT count(*) FROM holds h JOIN attempts a ON a.id = h.attempt JOIN scans s ON s.id = a.intent
 			WHERE h.open = 0 AND a.state <> 'refunded' AND s.state = 'unknown'`).Scan(&n)
 	})

@@ -11,7 +11,8 @@ import (
 	"testing"
 
 	"outlierd/outlier"
-	"outlierd/sync/credit"
+	"outlierd/sync/ledger"
+	"outlierd/sync/runs"
 	"outlierd/sync/store"
 )
 
@@ -29,7 +30,7 @@ func noise(n int) string {
 func fillUp(t *testing.T, s *Store, pages int) {
 	t.Helper()
 	var now int
-	if err := s.db.View(func(tx *store.Tx) error { return tx.Row(`PRAGMA page_count`).Scan(&now) }); err != nil {
+	if err := s.DB.View(func(tx *store.Tx) error { return tx.Row(`PRAGMA page_count`).Scan(&now) }); err != nil {
 		t.Fatal(err)
 	}
 	if err := shell(t, s, fmt.Sprintf(`PRAGMA max_page_count = %d`, now+pages)); err != nil {
@@ -50,25 +51,25 @@ func TestFullDiskLosesNothingThatWasAccepted(t *testing.T) {
 	accepted := 0
 	var err error
 	for err == nil && accepted < store.GroupSize {
-		a := reserve(t, s, Purchase{Run: "run-1"}, detailsRequest(fmt.Sprintf("%011d", accepted)))
+		a := reserve(t, s, ledger.Purchase{Run: "run-1"}, detailsRequest(fmt.Sprintf("%011d", accepted)))
 		if err = a.Settle(answerTo(detailsRequest("video-00001"), noise(20_000)), outlier.Charged); err == nil {
 			accepted++
 		}
 	}
-	if _, ok := errors.AsType[*FullError](err); !ok || accepted == 0 {
+	if _, ok := errors.AsType[*store.FullError](err); !ok || accepted == 0 {
 		t.Fatalf("after %d answers Settle returned %v, want a FullError", accepted, err)
 	}
-	wantText(t, err, "no room left", s.db.Dir(), "free some space")
+	wantText(t, err, "no room left", s.DB.Dir(), "free some space")
 	if got := len(entries(t, s, 0)); got != accepted {
 		t.Errorf("%d answers are left in the open group, want the %d accepted ones", got, accepted)
 	}
 
 	makeSpace(t, s)
 	free(t, s, 3)
-	if err := s.Flush(); err != nil {
+	if err := s.DB.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	got := entries(t, open(t, copyFolder(t, s.db.Dir())), 0)
+	got := entries(t, open(t, copyFolder(t, s.DB.Dir())), 0)
 	if len(got) != accepted+3 {
 		t.Fatalf("%d answers are durable, want %d", len(got), accepted+3)
 	}
@@ -83,9 +84,9 @@ func TestPaidAnswerCanBeSettledAgainWhenThereIsRoom(t *testing.T) {
 	s := open(t, t.TempDir())
 	step := beginRun(t, s, "run-1")
 	p := capped(10)
-	p.Commit = func(tx *Tx, _ Kept) error {
+	p.Commit = func(tx *store.Tx, _ ledger.Kept) error {
 		step.Next = 1
-		return tx.SaveStep(step)
+		return runs.SaveStep(tx, step)
 	}
 	a := reserve(t, s, p, searchRequest("0"))
 	if err := a.Sending(); err != nil {
@@ -95,10 +96,10 @@ func TestPaidAnswerCanBeSettledAgainWhenThereIsRoom(t *testing.T) {
 	fillUp(t, s, 5)
 	answer := answerTo(searchRequest("0"), noise(200_000))
 	err := a.Settle(answer, outlier.Charged)
-	if _, ok := errors.AsType[*FullError](err); !ok {
+	if _, ok := errors.AsType[*store.FullError](err); !ok {
 		t.Fatalf("Settle: %v, want a FullError", err)
 	}
-	if _, err := s.Meter(p).Reserve(t.Context(), searchRequest("1")); err == nil {
+	if _, err := s.Ledger.Meter(p).Reserve(t.Context(), searchRequest("1")); err == nil {
 		checkHeld(t, s, month(), 4) // a reservation is small and may still find room
 	} else {
 		checkHeld(t, s, month(), 2)
@@ -110,7 +111,7 @@ func TestPaidAnswerCanBeSettledAgainWhenThereIsRoom(t *testing.T) {
 	if got := len(entries(t, s, 0)); got != 3 {
 		t.Errorf("%d answers are kept, want the paid one and the 2 free ones", got)
 	}
-	if spend, err := s.Spent("run-1"); err != nil || spend.Charged != 2 {
+	if spend, err := s.Ledger.Spent("run-1"); err != nil || spend.Charged != 2 {
 		t.Errorf("spent %+v (%v), want 2 credits charged", spend, err)
 	}
 }
@@ -168,8 +169,8 @@ func TestOnSmallDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	free(t, s, 3)
-	err := s.Begin(Run{ID: "run-2", Plan: []byte(noise(400_000))}, nil)
-	if _, ok := errors.AsType[*FullError](err); !ok {
+	err := s.Runs.Begin(runs.Run{ID: "run-2", Plan: []byte(noise(400_000))}, nil)
+	if _, ok := errors.AsType[*store.FullError](err); !ok {
 		t.Fatalf("Begin without any room: %v, want a FullError", err)
 	}
 	for _, name := range []string{plug, plug + "2"} {
@@ -177,13 +178,13 @@ func TestOnSmallDisk(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := s.Flush(); err != nil {
+	if err := s.DB.Flush(); err != nil {
 		t.Fatalf("with room again: %v", err)
 	}
 	if got := len(entries(t, s, 0)); got != 9 {
 		t.Errorf("%d answers are kept after the second time, want 9", got)
 	}
-	checkHeld(t, s, credit.Cap{Scope: credit.Run, Period: "run-1"}, 2)
+	checkHeld(t, s, ledger.Cap{Scope: ledger.ScopeRun, Period: "run-1"}, 2)
 }
 
 // takeAllSpace writes until the disk is full.
@@ -209,7 +210,7 @@ func TestBallastIsLoadedAgainWhenThereIsRoom(t *testing.T) {
 	if err := os.Remove(ballast); err != nil {
 		t.Fatal(err)
 	}
-	buy(t, s, Purchase{}, answerTo(searchRequest("0"), `{}`), outlier.Charged)
+	buy(t, s, ledger.Purchase{}, answerTo(searchRequest("0"), `{}`), outlier.Charged)
 	info, err := os.Stat(ballast)
 	if err != nil || info.Size() != int64(options().MinFree/8) {
 		t.Errorf("ballast after a purchase: %v (%v)", info, err)

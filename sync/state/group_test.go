@@ -8,19 +8,21 @@ import (
 	"time"
 
 	"outlierd/outlier"
+	"outlierd/sync/ledger"
+	"outlierd/sync/runs"
 	"outlierd/sync/store"
 )
 
 // durable counts the answers that would survive a kill now.
 func durable(t *testing.T, s *Store) int {
 	t.Helper()
-	return len(entries(t, open(t, copyFolder(t, s.db.Dir())), 0))
+	return len(entries(t, open(t, copyFolder(t, s.DB.Dir())), 0))
 }
 
 func free(t testing.TB, s *Store, n int) {
 	t.Helper()
 	for i := range n {
-		buy(t, s, Purchase{}, answerTo(detailsRequest(fmt.Sprintf("%011d", i)), `{"n":1}`), outlier.Charged)
+		buy(t, s, ledger.Purchase{}, answerTo(detailsRequest(fmt.Sprintf("%011d", i)), `{"n":1}`), outlier.Charged)
 	}
 }
 
@@ -77,7 +79,7 @@ func TestPaidAnswersNeverWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t, t.TempDir())
 		free(t, s, 3)
-		buy(t, s, Purchase{}, answerTo(searchRequest("0"), `{}`), outlier.Charged)
+		buy(t, s, ledger.Purchase{}, answerTo(searchRequest("0"), `{}`), outlier.Charged)
 		if got := durable(t, s); got != 4 {
 			t.Errorf("%d answers are durable after a paid one, want it and the 3 before it", got)
 		}
@@ -90,21 +92,21 @@ func TestFailingUnitLeavesNoTraceAndTheGroupIntact(t *testing.T) {
 	free(t, s, 5)
 	before := entries(t, s, 0)
 	failure := errors.New("the engine cannot read this")
-	err := s.Update(func(tx *Tx) error {
+	err := s.DB.Update(func(tx *store.Tx) error {
 		step.Next = 7
-		return errors.Join(tx.SaveStep(step), failure)
+		return errors.Join(runs.SaveStep(tx, step), failure)
 	})
 	if !errors.Is(err, failure) {
 		t.Errorf("Update: %v, want the unit's own error", err)
 	}
-	steps, err := s.Steps("run-1")
+	steps, err := s.Runs.Steps("run-1")
 	if err != nil || steps[0].Next != 0 {
 		t.Errorf("the step stands at %d (%v), want 0", steps[0].Next, err)
 	}
-	if err := s.Flush(); err != nil {
+	if err := s.DB.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	after := entries(t, open(t, copyFolder(t, s.db.Dir())), 0)
+	after := entries(t, open(t, copyFolder(t, s.DB.Dir())), 0)
 	if len(after) != 5 {
 		t.Fatalf("%d of 5 answers of the group are left", len(after))
 	}
@@ -120,9 +122,9 @@ func TestAnswerIsKeptEvenIfNobodyKnowsWhatToDoWithIt(t *testing.T) {
 	step := beginRun(t, s, "run-1")
 	failure := errors.New("the engine cannot read this")
 	for _, request := range []*outlier.Request{searchRequest("0"), detailsRequest("video-00001")} {
-		p := Purchase{Run: "run-1", Commit: func(tx *Tx, _ Kept) error {
+		p := ledger.Purchase{Run: "run-1", Commit: func(tx *store.Tx, _ ledger.Kept) error {
 			step.Next = 7
-			return errors.Join(tx.SaveStep(step), failure)
+			return errors.Join(runs.SaveStep(tx, step), failure)
 		}}
 		a := reserve(t, s, p, request)
 		if err := a.Sending(); err != nil {
@@ -135,10 +137,10 @@ func TestAnswerIsKeptEvenIfNobodyKnowsWhatToDoWithIt(t *testing.T) {
 	if got := entries(t, s, 0); len(got) != 2 || string(got[0].Body) != "garbage" {
 		t.Errorf("kept %v, want both answers", got)
 	}
-	if steps, err := s.Steps("run-1"); err != nil || steps[0].Next != 0 {
+	if steps, err := s.Runs.Steps("run-1"); err != nil || steps[0].Next != 0 {
 		t.Errorf("the step stands at %d (%v), want 0: what Commit wrote must be gone", steps[0].Next, err)
 	}
-	if spend, err := s.Spent("run-1"); err != nil || spend.Charged != 2 {
+	if spend, err := s.Ledger.Spent("run-1"); err != nil || spend.Charged != 2 {
 		t.Errorf("spent %+v (%v), want 2 credits charged", spend, err)
 	}
 }

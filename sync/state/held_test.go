@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"outlierd/outlier"
+	"outlierd/sync/ledger"
+	"outlierd/sync/runs"
 	"outlierd/sync/store"
 )
 
@@ -46,7 +48,7 @@ func inHand(t *testing.T, dir string) []string {
 
 func stateOf(t *testing.T, s *Store, attempt int64) (state string) {
 	t.Helper()
-	err := s.db.View(func(tx *store.Tx) error {
+	err := s.DB.View(func(tx *store.Tx) error {
 		return tx.Row(`SELECT state FROM attempts WHERE id = ?`, attempt).Scan(&state)
 	})
 	if err != nil {
@@ -60,12 +62,12 @@ func stateOf(t *testing.T, s *Store, attempt int64) (state string) {
 func TestNothingIsSentWhileTheDatabaseIsLocked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t, t.TempDir())
-		a := reserve(t, s, Purchase{}, searchRequest("0"))
-		unlock := lockedBy(t, s.db.Dir())
+		a := reserve(t, s, ledger.Purchase{}, searchRequest("0"))
+		unlock := lockedBy(t, s.DB.Dir())
 		began := time.Now()
-		_, err := s.Meter(Purchase{}).Reserve(t.Context(), searchRequest("1"))
-		wantText(t, err, s.db.Path(), "locked by another program")
-		wantText(t, a.Sending(), s.db.Path(), "locked by another program")
+		_, err := s.Ledger.Meter(ledger.Purchase{}).Reserve(t.Context(), searchRequest("1"))
+		wantText(t, err, s.DB.Path(), "locked by another program")
+		wantText(t, a.Sending(), s.DB.Path(), "locked by another program")
 		if waited := time.Since(began); waited < patience || waited > patience+time.Second {
 			t.Errorf("both gave up after %v, want %v: the second has nothing left to wait for", waited, patience)
 		}
@@ -85,16 +87,16 @@ func TestAnAnswerWaitsForALockedDatabase(t *testing.T) {
 		step := beginRun(t, s, "run-1")
 		p := capped(100)
 		p.Step = step.ID
-		p.Commit = func(tx *Tx, _ Kept) error {
+		p.Commit = func(tx *store.Tx, _ ledger.Kept) error {
 			next := step
 			next.Next = 1
-			return tx.SaveStep(next)
+			return runs.SaveStep(tx, next)
 		}
 		a := reserve(t, s, p, searchRequest("0"))
 		if err := a.Sending(); err != nil {
 			t.Fatal(err)
 		}
-		unlock := lockedBy(t, s.db.Dir())
+		unlock := lockedBy(t, s.DB.Dir())
 		settled := make(chan error)
 		go func() { settled <- a.Settle(answerTo(searchRequest("0"), `{"hits":[]}`), outlier.Charged) }()
 		time.Sleep(time.Hour)
@@ -103,7 +105,7 @@ func TestAnAnswerWaitsForALockedDatabase(t *testing.T) {
 			t.Fatalf("Settle returned while the database was locked: %v", err)
 		default:
 		}
-		files := inHand(t, s.db.Dir())
+		files := inHand(t, s.DB.Dir())
 		if len(files) != 1 {
 			t.Fatalf("%d answers are in files, want 1", len(files))
 		}
@@ -114,10 +116,10 @@ func TestAnAnswerWaitsForALockedDatabase(t *testing.T) {
 		if err := <-settled; err != nil {
 			t.Fatal(err)
 		}
-		if files := inHand(t, s.db.Dir()); len(files) != 0 {
+		if files := inHand(t, s.DB.Dir()); len(files) != 0 {
 			t.Errorf("%v is left", files)
 		}
-		steps, err := s.Steps("run-1")
+		steps, err := s.Runs.Steps("run-1")
 		if err != nil || steps[0].Next != 1 || stateOf(t, s, 1) != "charged" || len(entries(t, s, 0)) != 1 {
 			t.Errorf("step at %d (%v), attempt %s, want 1 and charged", steps[0].Next, err, stateOf(t, s, 1))
 		}
@@ -145,27 +147,27 @@ func TestAnAnswerOutlivesItsProcess(t *testing.T) {
 				s := open(t, t.TempDir())
 				step := beginRun(t, s, "run-1")
 				p := capped(100)
-				p.Commit = func(*Tx, Kept) error { return nil }
+				p.Commit = func(*store.Tx, ledger.Kept) error { return nil }
 				if test.answer.Request.Paid() {
 					p.Step = step.ID
 				}
 				ctx, stop := context.WithCancel(t.Context())
-				a, err := s.Meter(p).Reserve(ctx, test.answer.Request)
+				a, err := s.Ledger.Meter(p).Reserve(ctx, test.answer.Request)
 				if err == nil {
 					err = a.Sending()
 				}
 				if err != nil {
 					t.Fatal(err)
 				}
-				unlock := lockedBy(t, s.db.Dir())
+				unlock := lockedBy(t, s.DB.Dir())
 				stop() // the process is asked to stop while the answer is in hand
 				err = a.Settle(test.answer, test.outcome)
-				files := inHand(t, s.db.Dir())
+				files := inHand(t, s.DB.Dir())
 				if len(files) != 1 {
 					t.Fatalf("%d answers are in files, want 1", len(files))
 				}
 				wantText(t, err, "locked by another program", "next start", files[0])
-				killed := copyFolder(t, s.db.Dir())
+				killed := copyFolder(t, s.DB.Dir())
 				unlock()
 
 				next := open(t, killed)
@@ -187,9 +189,9 @@ func TestAnAnswerOutlivesItsProcess(t *testing.T) {
 
 // checkOutlived compares what a process that has just started knows of an answer with
 // what it says.
-func checkOutlived(t *testing.T, s *Store, answer *outlier.Answer, o outlier.Outcome, p Purchase, follows bool) {
+func checkOutlived(t *testing.T, s *Store, answer *outlier.Answer, o outlier.Outcome, p ledger.Purchase, follows bool) {
 	t.Helper()
-	if files := inHand(t, s.db.Dir()); len(files) != 0 {
+	if files := inHand(t, s.DB.Dir()); len(files) != 0 {
 		t.Errorf("%v is left", files)
 	}
 	if got := stateOf(t, s, 1); got != string(o) {
@@ -199,12 +201,12 @@ func checkOutlived(t *testing.T, s *Store, answer *outlier.Answer, o outlier.Out
 	if want := min(len(answer.Body), 1); o != outlier.Refunded && len(kept) != want {
 		t.Fatalf("%d answers are in the journal, want %d", len(kept), want)
 	}
-	var commits []Kept
-	p.Commit = func(tx *Tx, k Kept) error {
+	var commits []ledger.Kept
+	p.Commit = func(tx *store.Tx, k ledger.Kept) error {
 		commits = append(commits, k)
-		return tx.Paging(0, 40, 1)
+		return ledger.Paging(tx, k, 0, 40, 1)
 	}
-	taken, err := s.TakeUp(p, answer.Request)
+	taken, err := s.Ledger.TakeUp(p, answer.Request)
 	if !follows {
 		if taken != nil || err != nil || len(commits) != 0 {
 			t.Errorf("%v (%v) was taken up, want nothing", taken, err)
@@ -218,7 +220,7 @@ func checkOutlived(t *testing.T, s *Store, answer *outlier.Answer, o outlier.Out
 	if err != nil || string(body) != string(answer.Body) || commits[0].Outcome != o || commits[0].Response != kept[0].ID {
 		t.Errorf("Commit was given %q (%v), want %q as answer %d", body, err, answer.Body, kept[0].ID)
 	}
-	if again, err := s.TakeUp(p, answer.Request); again != nil || err != nil {
+	if again, err := s.Ledger.TakeUp(p, answer.Request); again != nil || err != nil {
 		t.Errorf("%v (%v) was taken up a second time", again, err)
 	}
 }
@@ -235,9 +237,9 @@ func TestAStartedScanOutlivesItsProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t, t.TempDir())
 		step := beginRun(t, s, "run-1")
-		wish := Scan{Run: "run-1", Job: "ideas", Step: step.ID, FindBy: "outlierVideos", Mode: "fast", Queries: []string{"tea"}, Price: 50}
-		err := s.Update(func(tx *Tx) (err error) {
-			wish.Intent, err = tx.IntendScan(wish)
+		wish := runs.Scan{Run: "run-1", Job: "ideas", Step: step.ID, FindBy: "outlierVideos", Mode: "fast", Queries: []string{"tea"}, Price: 50}
+		err := s.DB.Update(func(tx *store.Tx) (err error) {
+			wish.Intent, err = s.Runs.IntendScan(tx, wish)
 			return err
 		})
 		if err != nil {
@@ -245,25 +247,25 @@ func TestAStartedScanOutlivesItsProcess(t *testing.T) {
 		}
 		request := scanRequest()
 		p := capped(100)
-		p.Step, p.Intent, p.Commit = step.ID, wish.Intent, func(*Tx, Kept) error { return nil }
+		p.Step, p.Intent, p.Commit = step.ID, wish.Intent, func(*store.Tx, ledger.Kept) error { return nil }
 		ctx, stop := context.WithCancel(t.Context())
-		a, err := s.Meter(p).Reserve(ctx, request)
+		a, err := s.Ledger.Meter(p).Reserve(ctx, request)
 		if err == nil {
 			err = a.Sending()
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
-		unlock := lockedBy(t, s.db.Dir())
+		unlock := lockedBy(t, s.DB.Dir())
 		stop()
 		id := "0b2a9c5e-7d1f-4c3a-8e6b-1f2d3c4b5a69"
 		err = a.Settle(answerTo(request, fmt.Sprintf(`{"id":%q,"status":"Running","query":["tea"]}`, id)), outlier.Charged)
 		wantText(t, err, "next start")
-		killed := copyFolder(t, s.db.Dir())
+		killed := copyFolder(t, s.DB.Dir())
 		unlock()
 		next := open(t, killed)
-		scan, err := next.ScanOf(step.ID)
-		if err != nil || scan == nil || scan.ScanID != id || scan.State != ScanRunning {
+		scan, err := next.Runs.ScanOf(step.ID)
+		if err != nil || scan == nil || scan.ScanID != id || scan.State != runs.ScanRunning {
 			t.Errorf("the scan is %+v (%v), want %s running", scan, err, id)
 		}
 	})

@@ -9,12 +9,14 @@ import (
 	"time"
 
 	"outlierd/outlier"
-	"outlierd/sync/credit"
+	"outlierd/sync/ledger"
+	"outlierd/sync/runs"
+	"outlierd/sync/store"
 )
 
 // reading is the purchase of one page of the results of a step's scan, under a cap
 // for the billing cycle.
-func reading(step Step, most outlier.Credits) Purchase {
+func reading(step runs.Step, most outlier.Credits) ledger.Purchase {
 	p := capped(most)
 	p.Run, p.Step, p.FromHold = step.Run, step.ID, step.ID
 	return p
@@ -22,11 +24,11 @@ func reading(step Step, most outlier.Credits) Purchase {
 
 // scanned is a store whose step has a running scan and holds 10 credits for reading
 // it; 60 are held in all.
-func scanned(t testing.TB) (*Store, Step) {
+func scanned(t testing.TB) (*Store, runs.Step) {
 	t.Helper()
 	s := hasty(t, open(t, t.TempDir()))
 	step, intent := begin(t, s)
-	lead(t, s, step, intent, ScanRunning)
+	lead(t, s, step, intent, runs.ScanRunning)
 	return s, step
 }
 
@@ -38,13 +40,13 @@ func TestReadingDrawsTheHoldDown(t *testing.T) {
 		checkHeld(t, s, month(), 60)
 		checkBooks(t, s)
 	}
-	_, err := s.Meter(reading(step, 61)).Reserve(t.Context(), searchRequest("0"))
-	if refusal, ok := errors.AsType[*credit.Exceeded](err); !ok || refusal.Held != 60 || refusal.Hold != 0 {
+	_, err := s.Ledger.Meter(reading(step, 61)).Reserve(t.Context(), searchRequest("0"))
+	if refusal, ok := errors.AsType[*ledger.Exceeded](err); !ok || refusal.Held != 60 || refusal.Hold != 0 {
 		t.Errorf("beyond the hold: %v, want an ordinary refusal", err)
 	}
 	buy(t, s, reading(step, 62), answerTo(searchRequest("0"), `{}`), outlier.Charged)
 	checkHeld(t, s, month(), 62)
-	if spend, err := s.Spent(step.Run); err != nil || spend.Charged != 62 || spend.Held != 0 {
+	if spend, err := s.Ledger.Spent(step.Run); err != nil || spend.Charged != 62 || spend.Held != 0 {
 		t.Errorf("spent %+v (%v)", spend, err)
 	}
 }
@@ -53,7 +55,7 @@ func TestReadingFromTheHoldMeetsNoCap(t *testing.T) {
 	s, step := scanned(t)
 	for _, most := range []outlier.Credits{60, 20, 0} { // caps are lowered meanwhile
 		other := capped(most)
-		if _, err := s.Meter(other).Reserve(t.Context(), searchRequest("0")); err == nil {
+		if _, err := s.Ledger.Meter(other).Reserve(t.Context(), searchRequest("0")); err == nil {
 			t.Errorf("another call fits under a cap of %d", most)
 		}
 		buy(t, s, reading(step, most), answerTo(searchRequest("0"), `{}`), outlier.Charged)
@@ -66,21 +68,21 @@ func TestReadingCountsForTheDayOfItsScan(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := hasty(t, open(t, t.TempDir()))
 		step, intent := begin(t, s)
-		lead(t, s, step, intent, ScanRunning)
-		first := credit.Day(time.Now(), time.UTC)
+		lead(t, s, step, intent, runs.ScanRunning)
+		first := ledger.Day(time.Now(), time.UTC)
 		time.Sleep(40 * 24 * time.Hour)
 		var asked time.Time
 		p := reading(step, 100)
-		p.Caps = func(now time.Time) []credit.Cap {
+		p.Caps = func(now time.Time) []ledger.Cap {
 			asked = now
-			return []credit.Cap{{Scope: credit.AllDay, Period: credit.Day(now, time.UTC), Max: 1}}
+			return []ledger.Cap{{Scope: ledger.ScopeDay, Period: ledger.Day(now, time.UTC), Max: 1}}
 		}
 		buy(t, s, p, answerTo(searchRequest("0"), `{}`), outlier.Charged)
-		if got := credit.Day(asked, time.UTC); got != first {
+		if got := ledger.Day(asked, time.UTC); got != first {
 			t.Errorf("caps were asked for %s, want %s", got, first)
 		}
-		checkHeld(t, s, credit.Cap{Scope: credit.AllDay, Period: first}, 60)
-		checkHeld(t, s, credit.Cap{Scope: credit.AllDay, Period: credit.Day(time.Now(), time.UTC)}, 0)
+		checkHeld(t, s, ledger.Cap{Scope: ledger.ScopeDay, Period: first}, 60)
+		checkHeld(t, s, ledger.Cap{Scope: ledger.ScopeDay, Period: ledger.Day(time.Now(), time.UTC)}, 0)
 		checkBooks(t, s)
 	})
 }
@@ -97,7 +99,7 @@ func TestRefundedReadingGoesBackToTheHold(t *testing.T) {
 		t.Fatal(err)
 	}
 	checkHold(t, s, step.ID, 8)
-	update(t, s, func(tx *Tx) error { return tx.Release(step.ID) })
+	update(t, s, func(tx *store.Tx) error { return runs.Release(tx, step.ID) })
 	checkHeld(t, s, month(), 52)
 	if err := late.Settle(limited, outlier.Refunded); err != nil {
 		t.Fatal(err)
@@ -116,39 +118,39 @@ func TestHoldThatDoesNotCoverThePriceIsLeftAlone(t *testing.T) {
 
 	stranger := reading(step, 71)
 	stranger.Run = "run-2"
-	if _, err := s.Meter(stranger).Reserve(t.Context(), searchRequest("0")); err == nil {
+	if _, err := s.Ledger.Meter(stranger).Reserve(t.Context(), searchRequest("0")); err == nil {
 		t.Error("another run draws from the hold")
 	}
 	checkBooks(t, s)
 }
 
 func TestHoldIsReleased(t *testing.T) {
-	finish := func(status Status) func(*testing.T, *Store, Step) {
-		return func(t *testing.T, s *Store, step Step) { finishRun(t, s, step.Run, status) }
+	finish := func(status runs.Status) func(*testing.T, *Store, runs.Step) {
+		return func(t *testing.T, s *Store, step runs.Step) { finishRun(t, s, step.Run, status) }
 	}
 	for name, c := range map[string]struct {
-		do   func(*testing.T, *Store, Step)
+		do   func(*testing.T, *Store, runs.Step)
 		rest outlier.Credits
 	}{
-		"by hand, and again": {func(t *testing.T, s *Store, step Step) {
+		"by hand, and again": {func(t *testing.T, s *Store, step runs.Step) {
 			for range 2 {
-				update(t, s, func(tx *Tx) error { return tx.Release(step.ID) })
+				update(t, s, func(tx *store.Tx) error { return runs.Release(tx, step.ID) })
 			}
 		}, 0},
-		"with its run":                    {finish(Partial), 0},
-		"not with a run that may go on":   {finish(PausedBudget), 8},
-		"not with a run that failed":      {finish(Failed), 8},
-		"not with a run that was stopped": {finish(Running), 8},
-		"not when another run begins": {func(t *testing.T, s *Store, step Step) {
-			finish(PausedBudget)(t, s, step)
+		"with its run":                    {finish(runs.Partial), 0},
+		"not with a run that may go on":   {finish(runs.PausedBudget), 8},
+		"not with a run that failed":      {finish(runs.Failed), 8},
+		"not with a run that was stopped": {finish(runs.Running), 8},
+		"not when another run begins": {func(t *testing.T, s *Store, step runs.Step) {
+			finish(runs.PausedBudget)(t, s, step)
 			beginRun(t, s, "run-2")
 		}, 8},
-		"when another run takes its place": {func(t *testing.T, s *Store, step Step) {
-			finish(PausedBudget)(t, s, step)
+		"when another run takes its place": {func(t *testing.T, s *Store, step runs.Step) {
+			finish(runs.PausedBudget)(t, s, step)
 			supersede(t, s, step.Run)
 		}, 0},
-		"not by a release elsewhere": {func(t *testing.T, s *Store, step Step) {
-			update(t, s, func(tx *Tx) error { return tx.Release(step.ID + 1) })
+		"not by a release elsewhere": {func(t *testing.T, s *Store, step runs.Step) {
+			update(t, s, func(tx *store.Tx) error { return runs.Release(tx, step.ID+1) })
 		}, 8},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -166,43 +168,43 @@ func TestHoldIsReleased(t *testing.T) {
 // what was to be spent on reading it, until somebody has looked.
 func TestHoldOfAScanThatNobodyKnowsOfOutlivesItsRun(t *testing.T) {
 	ends := map[string]struct {
-		do   func(*testing.T, *Store, Step)
+		do   func(*testing.T, *Store, runs.Step)
 		over bool // the run cannot go on, so nobody reads what is adopted
 	}{
-		"its run ends":           {func(t *testing.T, s *Store, step Step) { finishRun(t, s, step.Run, Partial) }, true},
-		"its run is interrupted": {func(t *testing.T, s *Store, step Step) { finishRun(t, s, step.Run, Interrupted) }, false},
-		"its run fails":          {func(t *testing.T, s *Store, step Step) { finishRun(t, s, step.Run, Failed) }, false},
-		"another run begins": {func(t *testing.T, s *Store, step Step) {
-			finishRun(t, s, step.Run, Failed)
+		"its run ends":           {func(t *testing.T, s *Store, step runs.Step) { finishRun(t, s, step.Run, runs.Partial) }, true},
+		"its run is interrupted": {func(t *testing.T, s *Store, step runs.Step) { finishRun(t, s, step.Run, runs.Interrupted) }, false},
+		"its run fails":          {func(t *testing.T, s *Store, step runs.Step) { finishRun(t, s, step.Run, runs.Failed) }, false},
+		"another run begins": {func(t *testing.T, s *Store, step runs.Step) {
+			finishRun(t, s, step.Run, runs.Failed)
 			beginRun(t, s, "run-2")
 		}, false},
-		"another run takes its place": {func(t *testing.T, s *Store, step Step) {
-			finishRun(t, s, step.Run, Failed)
+		"another run takes its place": {func(t *testing.T, s *Store, step runs.Step) {
+			finishRun(t, s, step.Run, runs.Failed)
 			supersede(t, s, step.Run)
 		}, true},
-		"its step lets go": {func(t *testing.T, s *Store, step Step) {
-			update(t, s, func(tx *Tx) error { return tx.Release(step.ID) })
+		"its step lets go": {func(t *testing.T, s *Store, step runs.Step) {
+			update(t, s, func(tx *store.Tx) error { return runs.Release(tx, step.ID) })
 		}, false},
 	}
 	words := map[string]struct {
-		scan       Scan
+		scan       runs.Scan
 		held, rest outlier.Credits // while the run may go on
 	}{
-		"it is adopted":        {Scan{State: ScanRunning, ScanID: scanA}, 60, 10},
-		"it was never created": {Scan{State: ScanNotCreated}, 0, 0},
+		"it is adopted":        {runs.Scan{State: runs.ScanRunning, ScanID: scanA}, 60, 10},
+		"it was never created": {runs.Scan{State: runs.ScanNotCreated}, 0, 0},
 	}
 	for end, e := range ends {
 		for word, w := range words {
 			t.Run(end+", and "+word, func(t *testing.T) {
 				s := hasty(t, open(t, t.TempDir()))
 				step, intent := begin(t, s)
-				lead(t, s, step, intent, ScanUnknown)
+				lead(t, s, step, intent, runs.ScanUnknown)
 				e.do(t, s, step)
 				checkHold(t, s, step.ID, 10)
 				checkHeld(t, s, month(), 60)
 				checkBooks(t, s)
 
-				if _, err := s.SettleScan(intent, w.scan); err != nil {
+				if _, err := s.Runs.SettleScan(intent, w.scan); err != nil {
 					t.Fatal(err)
 				}
 				if e.over {
@@ -216,21 +218,21 @@ func TestHoldOfAScanThatNobodyKnowsOfOutlivesItsRun(t *testing.T) {
 	}
 }
 
-func finishRun(t testing.TB, s *Store, run string, status Status) {
+func finishRun(t testing.TB, s *Store, run string, status runs.Status) {
 	t.Helper()
-	if err := s.Finish(Run{ID: run, Status: status}); err != nil {
+	if err := s.Finish(runs.Run{ID: run, Status: status}); err != nil {
 		t.Fatal(err)
 	}
 }
 
 func supersede(t testing.TB, s *Store, run string) {
 	t.Helper()
-	runs, err := s.Runs("", 0)
+	rows, err := s.Runs.List("", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	at := slices.IndexFunc(runs, func(r Run) bool { return r.ID == run })
-	if err := s.Supersede(runs[at]); err != nil {
+	at := slices.IndexFunc(rows, func(r runs.Run) bool { return r.ID == run })
+	if err := s.Supersede(rows[at]); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -238,7 +240,7 @@ func supersede(t testing.TB, s *Store, run string) {
 func TestDatabaseItselfKeepsTheHoldOfAScanThatNobodyKnowsOf(t *testing.T) {
 	s := hasty(t, open(t, t.TempDir()))
 	step, intent := begin(t, s)
-	lead(t, s, step, intent, ScanUnknown)
+	lead(t, s, step, intent, runs.ScanUnknown)
 	wantText(t, shell(t, s, `UPDATE holds SET open = 0`), "nobody knows yet")
 	checkHold(t, s, step.ID, 10)
 }
@@ -247,7 +249,7 @@ func TestHoldNeedsAStep(t *testing.T) {
 	s := hasty(t, open(t, t.TempDir()))
 	p := capped(100)
 	p.Hold = 10
-	_, err := s.Meter(p).Reserve(t.Context(), searchRequest("0"))
+	_, err := s.Ledger.Meter(p).Reserve(t.Context(), searchRequest("0"))
 	wantText(t, err, "belongs to a step")
 }
 
@@ -270,7 +272,7 @@ func TestDatabaseItselfKeepsHolds(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, step := scanned(t)
-			reserve(t, s, Purchase{Run: step.Run, Job: "ideas", Step: step.ID}, searchRequest("1"))
+			reserve(t, s, ledger.Purchase{Run: step.Run, Job: "ideas", Step: step.ID}, searchRequest("1"))
 			wantText(t, shell(t, s, c.statement), c.refusal)
 			checkBooks(t, s)
 		})

@@ -38,7 +38,7 @@ func plan(t *testing.T, s *Store, query string, arguments int) (steps []string) 
 		id, parent, unused int
 		detail             string
 	}
-	err := s.db.View(func(tx *store.Tx) error {
+	err := s.DB.View(func(tx *store.Tx) error {
 		all, err := store.List(tx, func(l *step) []any { return []any{&l.id, &l.parent, &l.unused, &l.detail} },
 			`EXPLAIN QUERY PLAN `+query, make([]any, arguments)...)
 		for _, l := range all {

@@ -9,7 +9,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"outlierd/outlier"
-	"outlierd/sync/credit"
+	"outlierd/sync/ledger"
+	"outlierd/sync/runs"
+	"outlierd/sync/store"
 )
 
 // TestScansThatEarlierVersionsStartedTwiceStayLive, and no other is started beside them.
@@ -26,11 +28,11 @@ func TestScansThatEarlierVersionsStartedTwiceStayLive(t *testing.T) {
 		UPDATE scans SET state = 'running', scan = 's2' WHERE id = 2;
 		UPDATE scans SET state = 'running', scan = 's4' WHERE id = 4;`)
 	s := open(t, dir)
-	err := s.Update(func(tx *Tx) error {
-		_, err := tx.IntendScan(Scan{Run: "r6", Job: "f", Step: 6, FindBy: "query", Mode: "fast", Queries: []string{"x"}, Again: true})
+	err := s.DB.Update(func(tx *store.Tx) error {
+		_, err := s.Runs.IntendScan(tx, runs.Scan{Run: "r6", Job: "f", Step: 6, FindBy: "query", Mode: "fast", Queries: []string{"x"}, Again: true})
 		return err
 	})
-	if live, ok := errors.AsType[*LiveScanError](err); !ok || live.Scan.Intent != 3 {
+	if live, ok := errors.AsType[*runs.LiveScanError](err); !ok || live.Scan.Intent != 3 {
 		t.Errorf("another one got %v, want a refusal for the one that is not confirmed", err)
 	}
 	if err := s.Close(); err != nil {
@@ -44,49 +46,49 @@ func TestScansThatEarlierVersionsStartedTwiceStayLive(t *testing.T) {
 
 // TestLiveScanIsFoundByWhatItLooksFor and by nothing else.
 func TestLiveScanIsFoundByWhatItLooksFor(t *testing.T) {
-	finished := func(t *testing.T, s *Store, step Step) { supersede(t, s, step.Run) }
-	read := func(run string) func(*testing.T, *Store, Step) {
-		return func(t *testing.T, s *Store, step Step) {
+	finished := func(t *testing.T, s *Store, step runs.Step) { supersede(t, s, step.Run) }
+	read := func(run string) func(*testing.T, *Store, runs.Step) {
+		return func(t *testing.T, s *Store, step runs.Step) {
 			if run != step.Run {
 				beginRun(t, s, run)
 			}
-			update(t, s, func(tx *Tx) error {
-				_, err := tx.AddStep(Step{Run: run, Op: outlier.OpSearch, Scan: scanA, Stop: "pages"})
+			update(t, s, func(tx *store.Tx) error {
+				_, err := runs.AddStep(tx, runs.Step{Run: run, Op: outlier.OpSearch, Scan: scanA, Stop: "pages"})
 				return err
 			})
 		}
 	}
-	closed := func(t *testing.T, s *Store, step Step) {
+	closed := func(t *testing.T, s *Store, step runs.Step) {
 		step.Stop = "scanned"
-		update(t, s, func(tx *Tx) error { return tx.SaveStep(step) })
+		update(t, s, func(tx *store.Tx) error { return runs.SaveStep(tx, step) })
 	}
 	for name, c := range map[string]struct {
-		state  ScanState
-		change func(*Scan)                      // of the wish of another run
-		then   []func(*testing.T, *Store, Step) // what happens to the run that paid
+		state  runs.ScanState
+		change func(*runs.Scan)                      // of the wish of another run
+		then   []func(*testing.T, *Store, runs.Step) // what happens to the run that paid
 		found  bool
 	}{
-		"intended":                            {ScanIntended, func(*Scan) {}, nil, true},
-		"not confirmed":                       {ScanUnknown, func(*Scan) {}, nil, true},
-		"running, in another order":           {ScanRunning, func(s *Scan) { slices.Reverse(s.Queries) }, nil, true},
-		"running, for another mode":           {ScanRunning, func(s *Scan) { s.Mode = "standard" }, nil, false},
-		"running, for channels":               {ScanRunning, func(s *Scan) { s.FindBy = "channels" }, nil, false},
-		"running, for a part":                 {ScanRunning, func(s *Scan) { s.Queries = s.Queries[:1] }, nil, false},
-		"running, its run given up":           {ScanRunning, func(*Scan) {}, []func(*testing.T, *Store, Step){finished}, true},
-		"running, and bought again":           {ScanRunning, func(s *Scan) { s.Again = true }, nil, false},
-		"not confirmed, and bought again":     {ScanUnknown, func(s *Scan) { s.Again = true }, nil, true},
-		"of this run, and bought again":       {ScanRunning, func(s *Scan) { s.Run, s.Again = "run-1", true }, nil, true},
-		"ended and unread":                    {ScanEnded, func(*Scan) {}, nil, true},
-		"ended, read by the run that paid":    {ScanEnded, func(*Scan) {}, []func(*testing.T, *Store, Step){closed, read("run-1")}, false},
-		"ended, read by another":              {ScanEnded, func(*Scan) {}, []func(*testing.T, *Store, Step){read("run-2")}, true},
-		"ended, given up and read by another": {ScanEnded, func(*Scan) {}, []func(*testing.T, *Store, Step){read("run-2"), finished}, false},
-		"ended, given up and read by nobody":  {ScanEnded, func(*Scan) {}, []func(*testing.T, *Store, Step){finished}, true},
-		"expired":                             {ScanExpired, func(*Scan) {}, nil, false},
-		"failed":                              {ScanFailed, func(*Scan) {}, nil, false},
-		"failed, of this run":                 {ScanFailed, func(s *Scan) { s.Run = "run-1" }, nil, true},
-		"refused":                             {ScanRefused, func(*Scan) {}, nil, false},
-		"refused, of this run":                {ScanRefused, func(s *Scan) { s.Run = "run-1" }, nil, false},
-		"disowned":                            {ScanNotCreated, func(*Scan) {}, nil, false},
+		"intended":                            {runs.ScanIntended, func(*runs.Scan) {}, nil, true},
+		"not confirmed":                       {runs.ScanUnknown, func(*runs.Scan) {}, nil, true},
+		"running, in another order":           {runs.ScanRunning, func(s *runs.Scan) { slices.Reverse(s.Queries) }, nil, true},
+		"running, for another mode":           {runs.ScanRunning, func(s *runs.Scan) { s.Mode = "standard" }, nil, false},
+		"running, for channels":               {runs.ScanRunning, func(s *runs.Scan) { s.FindBy = "channels" }, nil, false},
+		"running, for a part":                 {runs.ScanRunning, func(s *runs.Scan) { s.Queries = s.Queries[:1] }, nil, false},
+		"running, its run given up":           {runs.ScanRunning, func(*runs.Scan) {}, []func(*testing.T, *Store, runs.Step){finished}, true},
+		"running, and bought again":           {runs.ScanRunning, func(s *runs.Scan) { s.Again = true }, nil, false},
+		"not confirmed, and bought again":     {runs.ScanUnknown, func(s *runs.Scan) { s.Again = true }, nil, true},
+		"of this run, and bought again":       {runs.ScanRunning, func(s *runs.Scan) { s.Run, s.Again = "run-1", true }, nil, true},
+		"ended and unread":                    {runs.ScanEnded, func(*runs.Scan) {}, nil, true},
+		"ended, read by the run that paid":    {runs.ScanEnded, func(*runs.Scan) {}, []func(*testing.T, *Store, runs.Step){closed, read("run-1")}, false},
+		"ended, read by another":              {runs.ScanEnded, func(*runs.Scan) {}, []func(*testing.T, *Store, runs.Step){read("run-2")}, true},
+		"ended, given up and read by another": {runs.ScanEnded, func(*runs.Scan) {}, []func(*testing.T, *Store, runs.Step){read("run-2"), finished}, false},
+		"ended, given up and read by nobody":  {runs.ScanEnded, func(*runs.Scan) {}, []func(*testing.T, *Store, runs.Step){finished}, true},
+		"expired":                             {runs.ScanExpired, func(*runs.Scan) {}, nil, false},
+		"failed":                              {runs.ScanFailed, func(*runs.Scan) {}, nil, false},
+		"failed, of this run":                 {runs.ScanFailed, func(s *runs.Scan) { s.Run = "run-1" }, nil, true},
+		"refused":                             {runs.ScanRefused, func(*runs.Scan) {}, nil, false},
+		"refused, of this run":                {runs.ScanRefused, func(s *runs.Scan) { s.Run = "run-1" }, nil, false},
+		"disowned":                            {runs.ScanNotCreated, func(*runs.Scan) {}, nil, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := hasty(t, open(t, t.TempDir()))
@@ -97,9 +99,9 @@ func TestLiveScanIsFoundByWhatItLooksFor(t *testing.T) {
 			for _, then := range c.then {
 				then(t, s, step)
 			}
-			wish := niche(Step{Run: "run-9"})
+			wish := niche(runs.Step{Run: "run-9"})
 			c.change(&wish)
-			live, err := s.LiveScan(wish)
+			live, err := s.Runs.LiveScan(wish)
 			if err != nil || (live != nil) != c.found {
 				t.Errorf("found %+v (%v), want one: %v", live, err, c.found)
 			}
@@ -112,43 +114,43 @@ func TestScanPastItsDeadlineMakesRoom(t *testing.T) {
 	s := hasty(t, open(t, t.TempDir()))
 	step := beginRun(t, s, "run-1")
 	scan := niche(step)
-	lead(t, s, step, intend(t, s, scan), ScanRunning)
-	update(t, s, func(tx *Tx) error {
-		return tx.SaveScan(Scan{Intent: 1, State: ScanRunning, ScanID: scanA, Deadline: time.Now().Add(-time.Second)})
+	lead(t, s, step, intend(t, s, scan), runs.ScanRunning)
+	update(t, s, func(tx *store.Tx) error {
+		return runs.SaveScan(tx, runs.Scan{Intent: 1, State: runs.ScanRunning, ScanID: scanA, Deadline: time.Now().Add(-time.Second)})
 	})
 	other := niche(beginRun(t, s, "run-2"))
-	if live, err := s.LiveScan(other); live != nil || err != nil {
+	if live, err := s.Runs.LiveScan(other); live != nil || err != nil {
 		t.Errorf("found %+v (%v)", live, err)
 	}
 	intend(t, s, other)
-	checkScan(t, s, step.ID, ScanExpired)
+	checkScan(t, s, step.ID, runs.ScanExpired)
 }
 
 // TestJoinSetsAsideAllOrNothing: the step waits for the scan and has the price of reading
 // it, or neither. Each run that joins has a hold of its own.
 func TestJoinSetsAsideAllOrNothing(t *testing.T) {
 	s, first := scanned(t) // 60 of the cycle are held
-	var steps []Step
+	var steps []runs.Step
 	for _, run := range []string{"run-2", "run-3"} {
-		if err := s.Begin(Run{ID: run, Job: "job of " + run, Status: Running}, []Step{{Op: outlier.OpStartScan}}); err != nil {
+		if err := s.Runs.Begin(runs.Run{ID: run, Job: "job of " + run, Status: runs.Running}, []runs.Step{{Op: outlier.OpStartScan}}); err != nil {
 			t.Fatal(err)
 		}
-		all, err := s.Steps(run)
+		all, err := s.Runs.Steps(run)
 		if err != nil {
 			t.Fatal(err)
 		}
 		steps = append(steps, all[0])
 	}
-	join := func(step Step, most outlier.Credits) error {
+	join := func(step runs.Step, most outlier.Credits) error {
 		p := capped(most)
 		p.Run, p.Step, p.Hold = step.Run, step.ID, 6
-		return s.JoinScan(p, 1)
+		return s.Runs.JoinScan(p, 1)
 	}
 	err := join(steps[0], 65)
-	if over, ok := errors.AsType[*credit.Exceeded](err); !ok || over.Hold != 6 || over.Price != 0 {
+	if over, ok := errors.AsType[*ledger.Exceeded](err); !ok || over.Hold != 6 || over.Price != 0 {
 		t.Errorf("over the cap it got %v", err)
 	}
-	if scan, err := s.ScanOf(steps[0].ID); scan != nil || err != nil {
+	if scan, err := s.Runs.ScanOf(steps[0].ID); scan != nil || err != nil {
 		t.Errorf("it waits for %+v (%v), and has nothing to read it with", scan, err)
 	}
 	for i, step := range steps {
@@ -157,15 +159,15 @@ func TestJoinSetsAsideAllOrNothing(t *testing.T) {
 		}
 		checkHold(t, s, step.ID, 6)
 		checkHeld(t, s, month(), 66+outlier.Credits(6*i))
-		if scan := checkScan(t, s, step.ID, ScanRunning); scan.Intent != 1 || scan.Run != "run-1" {
+		if scan := checkScan(t, s, step.ID, runs.ScanRunning); scan.Intent != 1 || scan.Run != "run-1" {
 			t.Errorf("it waits for %+v", scan)
 		}
 	}
 	wantText(t, join(steps[0], 100), "joins one scan")
 	buy(t, s, reading(steps[0], 0), answerTo(searchRequest("0"), `{}`), outlier.Charged)
 	checkHold(t, s, steps[0].ID, 4)
-	finishRun(t, s, first.Run, OK)
-	finishRun(t, s, "run-2", OK)
+	finishRun(t, s, first.Run, runs.OK)
+	finishRun(t, s, "run-2", runs.OK)
 	checkHold(t, s, first.ID, 0)
 	checkHold(t, s, steps[0].ID, 0)
 	checkHold(t, s, steps[1].ID, 6)
@@ -175,7 +177,7 @@ func TestJoinSetsAsideAllOrNothing(t *testing.T) {
 	if rows := opsRows(t, s, "ops.requests", 0); len(rows) != 2 {
 		t.Errorf("%d requests on record, want the start and a page: joining sends nothing", len(rows))
 	}
-	kept, err := s.Steps("run-2")
+	kept, err := s.Runs.Steps("run-2")
 	if diff := cmp.Diff(int64(1), kept[0].Joined); diff != "" || err != nil {
 		t.Errorf("the step has joined (%v, -want +got):\n%s", err, diff)
 	}

@@ -11,6 +11,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"outlierd/outlier"
+	"outlierd/sync/journal"
+	"outlierd/sync/ledger"
+	"outlierd/sync/queue"
+	"outlierd/sync/store"
 )
 
 func TestJournalGivesAnswersBackAsTheyCame(t *testing.T) {
@@ -19,15 +23,15 @@ func TestJournalGivesAnswersBackAsTheyCame(t *testing.T) {
 	long := `{"hits":[` + strings.Repeat(`{"id":"dQw4w9WgXcQ"},`, 500) + `{}]}`
 	search := answerTo(searchRequest("1"), "")
 	search.Body, search.Encoding = gzipped(t, long), "gzip"
-	p := Purchase{Run: "run-1", Job: "ideas", Step: step.ID, Item: "chess", Page: 1, RankBase: 40, Attempt: 2}
+	p := ledger.Purchase{Run: "run-1", Job: "ideas", Step: step.ID, Item: "chess", Page: 1, RankBase: 40, Attempt: 2}
 	buy(t, s, p, search, outlier.Charged)
 	plain := answerTo(detailsRequest("video-00001"), "\xef\xbb\xbf"+long)
-	buy(t, s, Purchase{Run: "run-1", Job: "ideas"}, plain, outlier.Charged)
+	buy(t, s, ledger.Purchase{Run: "run-1", Job: "ideas"}, plain, outlier.Charged)
 	small := answerTo(detailsRequest("video-00002"), `{}`)
-	buy(t, s, Purchase{Run: "run-1", Job: "ideas"}, small, outlier.Charged)
+	buy(t, s, ledger.Purchase{Run: "run-1", Job: "ideas"}, small, outlier.Charged)
 
 	at := func(a *outlier.Answer) time.Time { return a.ReceivedAt.UTC().Truncate(time.Microsecond) }
-	want := []Entry{{
+	want := []journal.Entry{{
 		ID: 1, Run: "run-1", Job: "ideas", Step: step.ID, Op: outlier.OpSearch, Item: "chess", Page: 1, RankBase: 40,
 		Params: url.Values{"query": {"chess"}, "from": {"1"}, "size": {"40"}},
 		SentAt: at(search), ReceivedAt: at(search), Status: 200, Outcome: outlier.Charged,
@@ -56,11 +60,11 @@ func TestUnreadableBodiesAreKept(t *testing.T) {
 	s := open(t, t.TempDir())
 	cut := answerTo(searchRequest("0"), "")
 	cut.Body, cut.Encoding = gzipped(t, strings.Repeat("some text ", 100))[:30], "gzip"
-	buy(t, s, Purchase{}, cut, outlier.Charged)
+	buy(t, s, ledger.Purchase{}, cut, outlier.Charged)
 	foreign := answerTo(searchRequest("1"), "whatever br is")
 	foreign.Encoding = "br"
-	buy(t, s, Purchase{}, foreign, outlier.Unknown)
-	buy(t, s, Purchase{}, answerTo(searchRequest("2"), ""), outlier.Charged)
+	buy(t, s, ledger.Purchase{}, foreign, outlier.Unknown)
+	buy(t, s, ledger.Purchase{}, answerTo(searchRequest("2"), ""), outlier.Charged)
 	var sizes []int
 	for _, e := range entries(t, s, 0) {
 		if len(e.Body) > 0 {
@@ -93,7 +97,7 @@ func TestOnlyAnswersThatTellSomethingAreJournaled(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := open(t, t.TempDir())
 			var response int64
-			buy(t, s, Purchase{Commit: func(_ *Tx, k Kept) error { response = k.Response; return nil }}, c.answer, c.outcome)
+			buy(t, s, ledger.Purchase{Commit: func(_ *store.Tx, k ledger.Kept) error { response = k.Response; return nil }}, c.answer, c.outcome)
 			if got := entries(t, s, 0); len(got) != c.want || int(response) != c.want {
 				t.Errorf("%d answers kept and Commit was told %d, want %d", len(got), response, c.want)
 			}
@@ -104,8 +108,8 @@ func TestOnlyAnswersThatTellSomethingAreJournaled(t *testing.T) {
 func TestMissingThingsAreRemembered(t *testing.T) {
 	s := open(t, t.TempDir())
 	retry := time.Now().Add(time.Hour).UTC().Truncate(time.Microsecond)
-	task := Task{Op: outlier.OpDetails, Entity: "video-00001"}
-	p := Purchase{Commit: func(tx *Tx, k Kept) error { return tx.Done(task, k.Response, true, retry) }}
+	task := queue.Task{Op: outlier.OpDetails, Entity: "video-00001"}
+	p := ledger.Purchase{Commit: func(tx *store.Tx, k ledger.Kept) error { return queue.Done(tx, task, k.Response, true, retry) }}
 	buy(t, s, p, errorTo(detailsRequest("video-00001"), http.StatusNotFound, outlier.NotFound), outlier.Refunded)
 	got := entries(t, s, 0)
 	if len(got) != 1 || !got[0].Missing || !got[0].RetryAt.Equal(retry) || got[0].Status != 404 || got[0].Outcome != outlier.Refunded {
@@ -116,7 +120,7 @@ func TestMissingThingsAreRemembered(t *testing.T) {
 func TestFlippedBitEndsTheJournal(t *testing.T) {
 	s := open(t, t.TempDir())
 	free(t, s, 3)
-	if err := s.Flush(); err != nil {
+	if err := s.DB.Flush(); err != nil {
 		t.Fatal(err)
 	}
 	if err := shell(t, s, `DROP TRIGGER responses_fixed; UPDATE responses SET body = CAST('{"n":2}' AS BLOB) WHERE id = 2`); err != nil {
@@ -124,12 +128,12 @@ func TestFlippedBitEndsTheJournal(t *testing.T) {
 	}
 	var read []int64
 	var last error
-	for e, err := range s.Journal(0) {
+	for e, err := range s.Journal.After(0) {
 		if last = err; err == nil {
 			read = append(read, e.ID)
 		}
 	}
-	if _, ok := errors.AsType[*CorruptError](last); !ok || len(read) != 1 {
+	if _, ok := errors.AsType[*store.CorruptError](last); !ok || len(read) != 1 {
 		t.Errorf("read %v and then %v, want answer 1 and a CorruptError", read, last)
 	}
 	wantText(t, last, "answer 2", "checksum")
@@ -138,18 +142,18 @@ func TestFlippedBitEndsTheJournal(t *testing.T) {
 func TestJournalEndCountsWhatWasPruned(t *testing.T) {
 	s := open(t, t.TempDir())
 	for _, want := range []int64{0, 3} {
-		if got, err := s.JournalEnd(); err != nil || got != want {
+		if got, err := s.Journal.End(); err != nil || got != want {
 			t.Errorf("the journal ends at %d (%v), want %d", got, err, want)
 		}
 		free(t, s, 3)
 	}
-	if err := s.Flush(); err != nil {
+	if err := s.DB.Flush(); err != nil {
 		t.Fatal(err)
 	}
 	if err := shell(t, s, `DELETE FROM responses`); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := s.JournalEnd(); err != nil || got != 6 {
+	if got, err := s.Journal.End(); err != nil || got != 6 {
 		t.Errorf("after pruning the journal ends at %d (%v), want 6", got, err)
 	}
 	free(t, s, 1)
@@ -162,7 +166,7 @@ func TestJournalMayBeLeftEarlyAndWrittenWhileItIsRead(t *testing.T) {
 	s := open(t, t.TempDir())
 	free(t, s, 2*chunk+5)
 	read := 0
-	for _, err := range s.Journal(0) {
+	for _, err := range s.Journal.After(0) {
 		if err != nil {
 			t.Fatal(err)
 		}

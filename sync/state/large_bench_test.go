@@ -8,7 +8,11 @@ import (
 	"time"
 
 	"outlierd/outlier"
+	"outlierd/sync/ledger"
+	"outlierd/sync/queue"
+	"outlierd/sync/runs"
 	"outlierd/sync/state/statetest"
+	"outlierd/sync/store"
 )
 
 // large is a folder with a large state; see [statetest.Large]. With killed set, the
@@ -100,19 +104,19 @@ func settlePaid(b *testing.B, s *Store) {
 	defer func() { reportCPU(b, cpu) }()
 	n := 0
 	for b.Loop() {
-		hits := make([]Hit, 40)
+		hits := make([]runs.Hit, 40)
 		for i := range hits {
-			hits[i] = Hit{VideoID: fmt.Sprintf("%011d", n*40+i), ChannelID: "UC"}
+			hits[i] = runs.Hit{VideoID: fmt.Sprintf("%011d", n*40+i), ChannelID: "UC"}
 		}
 		answer := answerTo(searchRequest(fmt.Sprint(n)), "")
 		answer.Body, answer.Encoding = body, "gzip"
 		p := capped(1 << 40)
-		p.Commit = func(tx *Tx, _ Kept) error {
-			if _, err := tx.AddHits("run-1", step.ID, n, n*40, hits); err != nil {
+		p.Commit = func(tx *store.Tx, _ ledger.Kept) error {
+			if _, err := runs.AddHits(tx, "run-1", step.ID, n, n*40, hits); err != nil {
 				return err
 			}
 			step.Next++
-			return tx.SaveStep(step)
+			return runs.SaveStep(tx, step)
 		}
 		buy(b, s, p, answer, outlier.Charged)
 		n++
@@ -128,11 +132,11 @@ func settleFree(b *testing.B, s *Store) {
 	for b.Loop() {
 		n++
 		request := detailsRequest(fmt.Sprintf("%011d", n))
-		task := Task{Op: outlier.OpDetails, Entity: request.Entity(), Run: "run-1", Job: "ideas"}
+		task := queue.Task{Op: outlier.OpDetails, Entity: request.Entity(), Run: "run-1", Job: "ideas"}
 		answer := answerTo(request, "")
 		answer.Body, answer.Encoding = body, "gzip"
-		buy(b, s, Purchase{Run: "run-1", Job: "ideas", Attempt: 1, Commit: func(tx *Tx, k Kept) error {
-			return tx.Done(task, k.Response, false, time.Time{})
+		buy(b, s, ledger.Purchase{Run: "run-1", Job: "ideas", Attempt: 1, Commit: func(tx *store.Tx, k ledger.Kept) error {
+			return queue.Done(tx, task, k.Response, false, time.Time{})
 		}}, answer, outlier.Charged)
 	}
 }

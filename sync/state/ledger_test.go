@@ -14,31 +14,32 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"outlierd/outlier"
-	"outlierd/sync/credit"
+	"outlierd/sync/ledger"
+	"outlierd/sync/queue"
 	"outlierd/sync/store"
 )
 
 func TestReservationIsRefusedWhenACapWouldBePassed(t *testing.T) {
 	now := time.Now()
-	day, cycle := credit.Day(now, time.UTC), credit.Cycle(now, time.UTC, 1)
-	for _, c := range []credit.Cap{
-		{Scope: credit.Run, Period: "run-1", Max: 5},
-		{Scope: credit.JobMonth, Period: "ideas/" + cycle, Max: 5},
-		{Scope: credit.AllDay, Period: day, Max: 5},
-		{Scope: credit.AllMonth, Period: cycle, Max: 5},
+	day, cycle := ledger.Day(now, time.UTC), ledger.Cycle(now, time.UTC, 1)
+	for _, c := range []ledger.Cap{
+		{Scope: ledger.ScopeRun, Period: "run-1", Max: 5},
+		{Scope: ledger.ScopeJobMonth, Period: "ideas/" + cycle, Max: 5},
+		{Scope: ledger.ScopeDay, Period: day, Max: 5},
+		{Scope: ledger.ScopeMonth, Period: cycle, Max: 5},
 	} {
 		t.Run(string(c.Scope), func(t *testing.T) {
 			s := open(t, t.TempDir())
-			p := Purchase{Run: "run-1", Job: "ideas", Caps: func(time.Time) []credit.Cap { return []credit.Cap{c} }}
+			p := ledger.Purchase{Run: "run-1", Job: "ideas", Caps: func(time.Time) []ledger.Cap { return []ledger.Cap{c} }}
 			request := searchRequest("0")
 			buy(t, s, p, answerTo(request, `{}`), outlier.Charged)
 			buy(t, s, p, answerTo(request, `{}`), outlier.Charged)
-			_, err := s.Meter(p).Reserve(t.Context(), request)
-			refusal, ok := errors.AsType[*credit.Exceeded](err)
+			_, err := s.Ledger.Meter(p).Reserve(t.Context(), request)
+			refusal, ok := errors.AsType[*ledger.Exceeded](err)
 			if !ok {
 				t.Fatalf("the third call got %v, want a refusal", err)
 			}
-			if want := (credit.Exceeded{Cap: c, Held: 4, Price: 2}); *refusal != want {
+			if want := (ledger.Exceeded{Cap: c, Held: 4, Price: 2}); *refusal != want {
 				t.Errorf("refused with %+v, want %+v", *refusal, want)
 			}
 			checkHeld(t, s, c, 4)
@@ -96,18 +97,18 @@ func TestOutcomeDecidesWhatStaysHeld(t *testing.T) {
 		answer  *outlier.Answer
 		outcome outlier.Outcome
 		held    outlier.Credits
-		spend   Spend
+		spend   ledger.Spend
 	}{
-		"charged":  {answerTo(request, `{}`), outlier.Charged, 2, Spend{Charged: 2, Requests: 1}},
-		"refunded": {errorTo(request, http.StatusBadRequest, outlier.Invalid), outlier.Refunded, 0, Spend{Refunded: 2, Requests: 1}},
-		"unknown":  {lost(request), outlier.Unknown, 2, Spend{Unknown: 2, Requests: 1}},
-		"unsent":   {&outlier.Answer{Request: request, Err: &outlier.Error{Kind: outlier.Unsent}}, outlier.Refunded, 0, Spend{Refunded: 2}},
+		"charged":  {answerTo(request, `{}`), outlier.Charged, 2, ledger.Spend{Charged: 2, Requests: 1}},
+		"refunded": {errorTo(request, http.StatusBadRequest, outlier.Invalid), outlier.Refunded, 0, ledger.Spend{Refunded: 2, Requests: 1}},
+		"unknown":  {lost(request), outlier.Unknown, 2, ledger.Spend{Unknown: 2, Requests: 1}},
+		"unsent":   {&outlier.Answer{Request: request, Err: &outlier.Error{Kind: outlier.Unsent}}, outlier.Refunded, 0, ledger.Spend{Refunded: 2}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := open(t, t.TempDir())
 			buy(t, s, capped(100), c.answer, c.outcome)
 			checkHeld(t, s, month(), c.held)
-			got, err := s.Spent("run-1")
+			got, err := s.Ledger.Spent("run-1")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -131,7 +132,7 @@ func TestLostAnswerIsNotRefundedWithoutProof(t *testing.T) {
 func TestAttemptIsSettledOnce(t *testing.T) {
 	s := open(t, t.TempDir())
 	for _, request := range []*outlier.Request{searchRequest("0"), detailsRequest("video-00001")} {
-		a := reserve(t, s, Purchase{}, request)
+		a := reserve(t, s, ledger.Purchase{}, request)
 		if err := a.Sending(); err != nil {
 			t.Fatal(err)
 		}
@@ -151,23 +152,23 @@ func TestAttemptIsSettledOnce(t *testing.T) {
 func TestTextThatIsCutStaysText(t *testing.T) {
 	s := open(t, t.TempDir())
 	long := "x" + strings.Repeat("é", maxErrorText)
-	task := Task{Op: outlier.OpDetails, Entity: "v1", Job: "ideas"}
+	task := queue.Task{Op: outlier.OpDetails, Entity: "v1", Job: "ideas"}
 	enqueue(t, s, task)
-	update(t, s, func(tx *Tx) error {
-		if err := tx.SetLatch(LatchKey, "key", long, time.Time{}); err != nil {
+	update(t, s, func(tx *store.Tx) error {
+		if err := ledger.SetBlock(tx, ledger.BlockKey, "key", long, time.Time{}); err != nil {
 			return err
 		}
-		return tx.Fail(task, time.Now(), long, time.Time{})
+		return queue.Fail(tx, task, time.Now(), long, time.Time{})
 	})
-	if err := s.Adjust(1, long); err != nil {
+	if err := s.Ledger.Adjust(1, long); err != nil {
 		t.Fatal(err)
 	}
-	latch, err := s.Latch(LatchKey, "key")
+	latch, err := s.Ledger.Block(ledger.BlockKey, "key")
 	if err != nil {
 		t.Fatal(err)
 	}
-	waiting := listed(t, s, Filter{})
-	adjusted, err := s.Adjustments(month().Period)
+	waiting := listed(t, s, queue.Filter{})
+	adjusted, err := s.Ledger.Adjustments(month().Period)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -182,16 +183,16 @@ func TestTextThatIsCutStaysText(t *testing.T) {
 func TestChangedCapsApplyAtOnceAndForgetNothing(t *testing.T) {
 	s := open(t, t.TempDir())
 	request := searchRequest("0")
-	buy(t, s, Purchase{Run: "run-1", Job: "ideas"}, answerTo(request, `{}`), outlier.Charged)
+	buy(t, s, ledger.Purchase{Run: "run-1", Job: "ideas"}, answerTo(request, `{}`), outlier.Charged)
 	buy(t, s, capped(4), answerTo(request, `{}`), outlier.Charged)
-	if _, err := s.Meter(capped(5)).Reserve(t.Context(), request); err == nil {
+	if _, err := s.Ledger.Meter(capped(5)).Reserve(t.Context(), request); err == nil {
 		t.Error("a cap of 5 let 6 credits through: what was spent before it was set is not counted")
 	}
 	buy(t, s, capped(6), answerTo(request, `{}`), outlier.Charged)
-	if _, err := s.Meter(capped(1)).Reserve(t.Context(), request); err == nil {
+	if _, err := s.Ledger.Meter(capped(1)).Reserve(t.Context(), request); err == nil {
 		t.Error("a cap below what is held let a call through")
 	}
-	buy(t, s, Purchase{Run: "run-1", Job: "ideas"}, answerTo(request, `{}`), outlier.Charged)
+	buy(t, s, ledger.Purchase{Run: "run-1", Job: "ideas"}, answerTo(request, `{}`), outlier.Charged)
 	checkHeld(t, s, month(), 8)
 }
 
@@ -199,17 +200,17 @@ func TestChangedCapsApplyAtOnceAndForgetNothing(t *testing.T) {
 func TestRowKeepsThePriceTheCapsAndThePeriodsInForce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir, o := t.TempDir(), options()
-		of := func(most outlier.Credits, reserve outlier.Credits) Purchase {
-			return Purchase{Run: "run-1", Job: "ideas", Caps: func(at time.Time) (caps []credit.Cap) {
-				for _, p := range credit.Periods("run-1", "ideas", credit.Day(at, o.Location), credit.Cycle(at, o.Location, o.Renews)) {
+		of := func(most outlier.Credits, reserve outlier.Credits) ledger.Purchase {
+			return ledger.Purchase{Run: "run-1", Job: "ideas", Caps: func(at time.Time) (caps []ledger.Cap) {
+				for _, p := range ledger.Periods("run-1", "ideas", ledger.Day(at, o.Location), ledger.Cycle(at, o.Location, o.Renews)) {
 					most++
-					caps = append(caps, credit.Cap{Scope: p.Scope, Period: p.Key, Max: most})
+					caps = append(caps, ledger.Cap{Scope: p.Scope, Period: p.Key, Max: most})
 				}
 				caps[1].Reserve = reserve // of the cycle
 				return caps
 			}}
 		}
-		spend := func(price outlier.Credits, p Purchase) {
+		spend := func(price outlier.Credits, p ledger.Purchase) {
 			s, err := Open(t.Context(), dir, o)
 			if err != nil {
 				t.Fatal(err)
@@ -241,10 +242,10 @@ func TestRowKeepsThePriceTheCapsAndThePeriodsInForce(t *testing.T) {
 
 func TestCapForAnotherPeriodIsRefused(t *testing.T) {
 	s := open(t, t.TempDir())
-	p := Purchase{Caps: func(time.Time) []credit.Cap {
-		return []credit.Cap{{Scope: credit.AllMonth, Period: "1999-01-01", Max: 10}}
+	p := ledger.Purchase{Caps: func(time.Time) []ledger.Cap {
+		return []ledger.Cap{{Scope: ledger.ScopeMonth, Period: "1999-01-01", Max: 10}}
 	}}
-	_, err := s.Meter(p).Reserve(t.Context(), searchRequest("0"))
+	_, err := s.Ledger.Meter(p).Reserve(t.Context(), searchRequest("0"))
 	wantText(t, err, "1999-01-01", "cannot hold")
 }
 
@@ -253,13 +254,13 @@ func TestAdjustmentChangesWhatIsLeftOfTheCycle(t *testing.T) {
 	s := open(t, dir)
 	adjust := func(credits outlier.Credits, why string) {
 		t.Helper()
-		if err := s.Adjust(credits, why); err != nil {
+		if err := s.Ledger.Adjust(credits, why); err != nil {
 			t.Fatal(err)
 		}
 	}
 	fits := func(want bool) {
 		t.Helper()
-		a, err := s.Meter(capped(4)).Reserve(t.Context(), searchRequest("0"))
+		a, err := s.Ledger.Meter(capped(4)).Reserve(t.Context(), searchRequest("0"))
 		if (err == nil) != want {
 			t.Errorf("a call for 2 under a cap of 4 got %v", err)
 		}
@@ -279,8 +280,8 @@ func TestAdjustmentChangesWhatIsLeftOfTheCycle(t *testing.T) {
 	adjust(-1000, "bought on top")
 	checkHeld(t, s, month(), -98)
 	fits(true)
-	wantText(t, s.Adjust(0, "nothing"), "an amount and a reason")
-	wantText(t, s.Adjust(1, ""), "an amount and a reason")
+	wantText(t, s.Ledger.Adjust(0, "nothing"), "an amount and a reason")
+	wantText(t, s.Ledger.Adjust(1, ""), "an amount and a reason")
 
 	got := column(t, s, "ops.credits", "price", 0)
 	if diff := gocmp.Diff([]any{int64(3), int64(-1), int64(2), int64(900), int64(-1000), int64(2)}, got); diff != "" {
@@ -306,13 +307,13 @@ func TestNothingIsBoughtWhenSpaceIsLow(t *testing.T) {
 	s := openWith(t, t.TempDir(), o)
 	free = o.MinFree - 1
 	for _, request := range []*outlier.Request{searchRequest("0"), detailsRequest("video-00001")} {
-		_, err := s.Meter(Purchase{}).Reserve(t.Context(), request)
-		if _, ok := errors.AsType[*LowSpaceError](err); !ok {
+		_, err := s.Ledger.Meter(ledger.Purchase{}).Reserve(t.Context(), request)
+		if _, ok := errors.AsType[*store.LowSpaceError](err); !ok {
 			t.Errorf("%s: got %v, want a LowSpaceError", request.Op(), err)
 		}
 	}
 	free = 1 << 40
-	buy(t, s, Purchase{}, answerTo(searchRequest("0"), `{}`), outlier.Charged)
+	buy(t, s, ledger.Purchase{}, answerTo(searchRequest("0"), `{}`), outlier.Charged)
 }
 
 func TestAuditFindsABookThatWasTamperedWith(t *testing.T) {
@@ -323,7 +324,7 @@ func TestAuditFindsABookThatWasTamperedWith(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := Open(t.Context(), copyFolder(t, dir), options())
-	damage, ok := errors.AsType[*CorruptError](err)
+	damage, ok := errors.AsType[*store.CorruptError](err)
 	if !ok {
 		t.Fatalf("Open: %v, want a CorruptError", err)
 	}
@@ -333,19 +334,19 @@ func TestAuditFindsABookThatWasTamperedWith(t *testing.T) {
 func TestPeriodsOfTheDatabaseAreThoseOfTheArithmetic(t *testing.T) {
 	s := open(t, t.TempDir())
 	now := time.Now()
-	for _, p := range []Purchase{{Run: "run-1", Job: "ideas"}, {Run: "run-1"}, {Job: "ideas"}, {}} {
+	for _, p := range []ledger.Purchase{{Run: "run-1", Job: "ideas"}, {Run: "run-1"}, {Job: "ideas"}, {}} {
 		buy(t, s, p, answerTo(searchRequest("0"), `{}`), outlier.Charged)
-		var got []credit.Period
-		err := s.db.View(func(tx *store.Tx) (err error) {
-			got, err = store.List(tx, func(p *credit.Period) []any { return []any{&p.Scope, &p.Key} },
+		var got []ledger.Period
+		err := s.DB.View(func(tx *store.Tx) (err error) {
+			got, err = store.List(tx, func(p *ledger.Period) []any { return []any{&p.Scope, &p.Key} },
 				`SELECT scope, period FROM attempt_periods WHERE id = (SELECT max(id) FROM attempts) ORDER BY scope`)
 			return err
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := credit.Periods(p.Run, p.Job, credit.Day(now, time.UTC), credit.Cycle(now, time.UTC, 1))
-		slices.SortFunc(want, func(a, b credit.Period) int { return cmp.Compare(a.Scope, b.Scope) })
+		want := ledger.Periods(p.Run, p.Job, ledger.Day(now, time.UTC), ledger.Cycle(now, time.UTC, 1))
+		slices.SortFunc(want, func(a, b ledger.Period) int { return cmp.Compare(a.Scope, b.Scope) })
 		if fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Errorf("a call of run %q and job %q counts for %v in the database, want %v", p.Run, p.Job, got, want)
 		}

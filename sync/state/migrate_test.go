@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"outlierd/outlier"
-	"outlierd/sync/credit"
+	"outlierd/sync/ledger"
 	"outlierd/sync/store"
 )
 
@@ -98,7 +98,7 @@ func TestStateOfTheFirstVersionOpensAndKeepsEverything(t *testing.T) {
 	}
 
 	s := open(t, dir)
-	if err := s.Flush(); err != nil {
+	if err := s.DB.Flush(); err != nil {
 		t.Fatal(err)
 	}
 	for _, table := range tables {
@@ -110,21 +110,21 @@ func TestStateOfTheFirstVersionOpensAndKeepsEverything(t *testing.T) {
 		}
 	}
 
-	cycle := credit.Cap{Scope: credit.JobMonth, Period: "ideas/2026-11-01"}
+	cycle := ledger.Cap{Scope: ledger.ScopeJobMonth, Period: "ideas/2026-11-01"}
 	checkHeld(t, s, cycle, 4)
-	steps, err := s.Steps("run-2")
+	steps, err := s.Runs.Steps("run-2")
 	if err != nil || len(steps) != 1 || steps[0].Left != -1 || steps[0].Watermark != "" || !steps[0].Began.IsZero() {
 		t.Errorf("steps %+v (%v)", steps, err)
 	}
 	if kept := entries(t, s, 0); len(kept) != 1 || string(kept[0].Body) != `{"hits":[]}` {
 		t.Errorf("the journal has %+v", kept)
 	}
-	entry, err := s.Answered(outlier.OpSearch, "from=0&query=chess&size=40", time.Unix(0, 0))
+	entry, err := s.Journal.Answered(outlier.OpSearch, "from=0&query=chess&size=40", time.Unix(0, 0), time.Now().Add(ledger.Skew))
 	if err != nil || entry == nil {
 		t.Errorf("an earlier answer is not found (%v)", err)
 	}
 	rename(t, s, "ideas", "coffee")
-	checkHeld(t, s, credit.Cap{Scope: credit.JobMonth, Period: "coffee/2026-11-01"}, 4)
+	checkHeld(t, s, ledger.Cap{Scope: ledger.ScopeJobMonth, Period: "coffee/2026-11-01"}, 4)
 }
 
 // TestWhatAnEarlierVersionCarriedOverCountsOnce: it booked an adjustment when cycles
@@ -147,12 +147,12 @@ func TestWhatAnEarlierVersionCarriedOverCountsOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		cycle := fmt.Sprint("2026-11-", renews)
-		got, err := s.Balance(credit.Cap{Scope: credit.AllMonth, Period: cycle})
-		if diff := cmp.Diff(Balance{Spent: 4, Adjusted: 3}, got); diff != "" || err != nil {
+		got, err := s.Ledger.Balance(ledger.Cap{Scope: ledger.ScopeMonth, Period: cycle})
+		if diff := cmp.Diff(ledger.Balance{Spent: 4, Adjusted: 3}, got); diff != "" || err != nil {
 			t.Errorf("the cycle from %s (%v): -want +got:\n%s", cycle, err, diff)
 		}
-		checkHeld(t, s, credit.Cap{Scope: credit.JobMonth, Period: "ideas/" + cycle}, 4)
-		if all, err := s.Adjustments(cycle); err != nil || len(all) != 1 {
+		checkHeld(t, s, ledger.Cap{Scope: ledger.ScopeJobMonth, Period: "ideas/" + cycle}, 4)
+		if all, err := s.Ledger.Adjustments(cycle); err != nil || len(all) != 1 {
 			t.Errorf("adjustments %+v (%v)", all, err)
 		}
 		if err := s.Close(); err != nil {
@@ -171,7 +171,7 @@ func TestMigrationThatIsCutShortLeavesTheOldVersion(t *testing.T) {
 	if got := columnsOf(t, dir, "watermarks"); got != "" {
 		t.Errorf("half of the second version is there: watermarks (%s)", got)
 	}
-	if _, ok := errors.AsType[*CorruptError](err); ok {
+	if _, ok := errors.AsType[*store.CorruptError](err); ok {
 		t.Error("it is called damaged")
 	}
 }

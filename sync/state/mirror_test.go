@@ -6,6 +6,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"outlierd/schema"
+	"outlierd/sync/ops"
 	"outlierd/sync/state"
 )
 
@@ -17,7 +18,7 @@ type mirror struct {
 
 // follow takes the news in, and compares all rows.
 func (m *mirror) follow(s *state.Store) error {
-	news, err := s.OpsNews(m.version)
+	news, err := ops.Since(s.DB, m.version)
 	if err != nil {
 		return err
 	}
@@ -28,7 +29,7 @@ func (m *mirror) follow(s *state.Store) error {
 		return err
 	}
 	whole := mirror{tables: map[string]map[any]string{}}
-	if news, err = s.OpsNews(0); err == nil {
+	if news, err = ops.Since(s.DB, 0); err == nil {
 		err = whole.take(s, news)
 	}
 	if diff := gocmp.Diff(whole.tables, m.tables); err == nil && diff != "" {
@@ -37,7 +38,7 @@ func (m *mirror) follow(s *state.Store) error {
 	return err
 }
 
-func (m *mirror) take(s *state.Store, news state.OpsNews) error {
+func (m *mirror) take(s *state.Store, news ops.News) error {
 	for _, table := range schema.OpsTables() {
 		for rows, err := range s.OpsRows(table.Name, news, 3) {
 			if err != nil {
@@ -64,5 +65,5 @@ func (p *process) checkNews() error {
 	if err := p.mirror.follow(p.store); err != nil || p.turns%10 != 0 {
 		return err
 	}
-	return p.store.ForgetOps(p.mirror.version)
+	return ops.Forget(p.store.DB, p.mirror.version)
 }

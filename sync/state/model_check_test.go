@@ -3,7 +3,8 @@ package state
 import (
 	"pgregory.net/rapid"
 
-	"outlierd/sync/credit"
+	"outlierd/sync/ledger"
+	"outlierd/sync/runs"
 	"outlierd/sync/store"
 )
 
@@ -11,34 +12,34 @@ func (b *books) check(r *rapid.T) {
 	for run, want := range b.held {
 		period := b.cap()
 		if run != "" {
-			period = credit.Cap{Scope: credit.Run, Period: run}
-			spend, err := b.s.Spent(run)
+			period = ledger.Cap{Scope: ledger.ScopeRun, Period: run}
+			spend, err := b.s.Ledger.Spent(run)
 			if sum := spend.Charged + spend.Unknown + spend.Reserved + spend.Held; err != nil || sum != want {
 				r.Fatalf("%s spent %+v (%v), want a sum of %d", run, spend, err, want)
 			}
 		}
-		if got, err := b.s.Held(period); err != nil || got != want {
+		if got, err := b.s.Ledger.Held(period); err != nil || got != want {
 			r.Fatalf("%s %s holds %d (%v), want %d", period.Scope, period.Period, got, err, want)
 		}
 	}
 	for _, s := range b.scans {
 		b.checkScan(r, s)
 	}
-	if err := b.s.db.View(func(tx *store.Tx) error { _, err := b.s.ledger.Audit(tx); return err }); err != nil {
+	if err := b.s.DB.View(func(tx *store.Tx) error { _, err := b.s.Ledger.Audit(tx); return err }); err != nil {
 		r.Fatal(err)
 	}
 }
 
 func (b *books) checkScan(r *rapid.T, s *scanning) {
-	var state ScanState
-	scan, err := b.s.ScanOf(s.step)
+	var state runs.ScanState
+	scan, err := b.s.Runs.ScanOf(s.step)
 	if scan != nil {
 		state = scan.State
 	}
 	if err != nil || state != s.state {
 		r.Fatalf("the scan of %s is %q (%v), want %q", s.run, state, err, s.state)
 	}
-	if rest, err := b.s.HoldOf(s.step); err != nil || rest != s.hold.rest {
+	if rest, err := b.s.Ledger.HoldOf(s.step); err != nil || rest != s.hold.rest {
 		r.Fatalf("%s holds %d (%v), want %d", s.run, rest, err, s.hold.rest)
 	}
 }

@@ -11,7 +11,9 @@ import (
 	"pgregory.net/rapid"
 
 	"outlierd/outlier"
-	"outlierd/sync/credit"
+	"outlierd/sync/ledger"
+	"outlierd/sync/runs"
+	"outlierd/sync/store"
 )
 
 // TestLedgerFollowsTheModel performs random attempts, scans and readings, now and
@@ -57,10 +59,10 @@ type scanning struct {
 	what    string // it looks for
 	step    int64
 	intent  int64
-	state   ScanState // "" before the first intent
-	ended   bool      // the run has, for good
-	charged bool      // the ledger's row is
-	joined  bool      // it waits for the scan of another, and begins none
+	state   runs.ScanState // "" before the first intent
+	ended   bool           // the run has, for good
+	charged bool           // the ledger's row is
+	joined  bool           // it waits for the scan of another, and begins none
 	hold    *setAside
 }
 
@@ -95,10 +97,10 @@ func (b *books) begin(r *rapid.T) {
 		if !alike {
 			s.what += name
 		}
-		if err := b.s.Begin(Run{ID: s.run, Job: b.job, Status: Running}, []Step{{Op: outlier.OpStartScan}}); err != nil {
+		if err := b.s.Runs.Begin(runs.Run{ID: s.run, Job: b.job, Status: runs.Running}, []runs.Step{{Op: outlier.OpStartScan}}); err != nil {
 			r.Fatal(err)
 		}
-		steps, err := b.s.Steps(s.run)
+		steps, err := b.s.Runs.Steps(s.run)
 		if err != nil {
 			r.Fatal(err)
 		}
@@ -108,8 +110,8 @@ func (b *books) begin(r *rapid.T) {
 	b.limit = drawLimit(r)
 }
 
-func (b *books) cap() credit.Cap {
-	return credit.Cap{Scope: credit.JobMonth, Period: credit.JobCycle(b.job, credit.Cycle(time.Now(), time.UTC, 1)), Max: b.limit}
+func (b *books) cap() ledger.Cap {
+	return ledger.Cap{Scope: ledger.ScopeJobMonth, Period: ledger.JobCycle(b.job, ledger.Cycle(time.Now(), time.UTC, 1)), Max: b.limit}
 }
 
 func (b *books) book(run string, amount outlier.Credits) {
@@ -143,10 +145,10 @@ func (b *books) starting(s *scanning) bool {
 }
 
 // attempt reserves l for p, which must succeed exactly if it may.
-func (b *books) attempt(r *rapid.T, p Purchase, l live, may bool) bool {
+func (b *books) attempt(r *rapid.T, p ledger.Purchase, l live, may bool) bool {
 	p.Job, p.Run = b.job, l.run
-	p.Caps = func(time.Time) []credit.Cap { return []credit.Cap{b.cap()} }
-	a, err := b.s.Meter(p).Reserve(b.t.Context(), l.request)
+	p.Caps = func(time.Time) []ledger.Cap { return []ledger.Cap{b.cap()} }
+	a, err := b.s.Ledger.Meter(p).Reserve(b.t.Context(), l.request)
 	if (err == nil) != may {
 		r.Fatalf("holding %d of %d, a call for %d and a hold of %d got %v", b.held[""], b.limit, l.price, p.Hold, err)
 	}
@@ -159,7 +161,7 @@ func (b *books) attempt(r *rapid.T, p Purchase, l live, may bool) bool {
 
 func (b *books) reserve(r *rapid.T) {
 	l := live{run: b.scan(r).run, price: pagePrice, request: searchRequest("0")}
-	if b.attempt(r, Purchase{}, l, b.held[""]+pagePrice <= b.limit) {
+	if b.attempt(r, ledger.Purchase{}, l, b.held[""]+pagePrice <= b.limit) {
 		b.book(l.run, pagePrice)
 	}
 }
@@ -167,7 +169,7 @@ func (b *books) reserve(r *rapid.T) {
 // live reports whether a scan of the same may be under way.
 func (b *books) live(s *scanning) bool {
 	return slices.ContainsFunc(b.scans, func(other *scanning) bool {
-		return other.what == s.what && slices.Contains([]ScanState{ScanIntended, ScanUnknown, ScanRunning}, other.state)
+		return other.what == s.what && slices.Contains([]runs.ScanState{runs.ScanIntended, runs.ScanUnknown, runs.ScanRunning}, other.state)
 	})
 }
 
@@ -182,11 +184,11 @@ func (b *books) join(r *rapid.T) {
 		return
 	}
 	hold := rapid.SampledFrom([]outlier.Credits{1, 4, 6}).Draw(r, "hold")
-	err := b.s.JoinScan(Purchase{
+	err := b.s.Runs.JoinScan(ledger.Purchase{
 		Job: b.job, Run: s.run, Step: s.step, Hold: hold,
-		Caps: func(time.Time) []credit.Cap { return []credit.Cap{b.cap()} },
+		Caps: func(time.Time) []ledger.Cap { return []ledger.Cap{b.cap()} },
 	}, other.intent)
-	if may := other.state == ScanRunning && b.held[""]+hold <= b.limit; may != (err == nil) {
+	if may := other.state == runs.ScanRunning && b.held[""]+hold <= b.limit; may != (err == nil) {
 		r.Fatalf("holding %d of %d, joining a scan that is %q with a hold of %d got %v", b.held[""], b.limit, other.state, hold, err)
 	}
 	if err == nil {
@@ -202,19 +204,19 @@ func (b *books) start(r *rapid.T) {
 		return
 	}
 	standing := b.live(s)
-	err := b.s.Update(func(tx *Tx) error {
-		id, err := tx.IntendScan(Scan{Run: s.run, Job: b.job, Step: s.step, Queries: []string{s.what}, Price: scanPrice})
+	err := b.s.DB.Update(func(tx *store.Tx) error {
+		id, err := b.s.Runs.IntendScan(tx, runs.Scan{Run: s.run, Job: b.job, Step: s.step, Queries: []string{s.what}, Price: scanPrice})
 		if err == nil {
 			s.intent = id
 		}
 		return err
 	})
-	_, refused := errors.AsType[*LiveScanError](err)
+	_, refused := errors.AsType[*runs.LiveScanError](err)
 	if refused != standing || refused != (err != nil) {
 		r.Fatalf("while the scan is %q, a second intent got %v", s.state, err)
 	}
 	if err == nil {
-		s.state, s.charged = ScanIntended, false
+		s.state, s.charged = runs.ScanIntended, false
 	}
 	hold := rapid.SampledFrom([]outlier.Credits{0, 1, 4, 6}).Draw(r, "hold")
 	request := scanFor(scanPrice)
@@ -222,8 +224,8 @@ func (b *books) start(r *rapid.T) {
 	if hold > 0 {
 		l.made = &setAside{rest: hold, open: true}
 	}
-	p := Purchase{Step: s.step, Intent: s.intent, Hold: hold, Commit: b.keep(&l)}
-	may := s.state == ScanIntended && !b.starting(s) && b.held[""]+scanPrice+hold <= b.limit
+	p := ledger.Purchase{Step: s.step, Intent: s.intent, Hold: hold, Commit: b.keep(&l)}
+	may := s.state == runs.ScanIntended && !b.starting(s) && b.held[""]+scanPrice+hold <= b.limit
 	if b.attempt(r, p, l, may) {
 		b.book(s.run, scanPrice+hold)
 		if l.made != nil {
@@ -233,13 +235,13 @@ func (b *books) start(r *rapid.T) {
 }
 
 // keep does what the engine does with the answer to a scan's start.
-func (b *books) keep(l *live) func(*Tx, Kept) error {
-	scan := Scan{Intent: l.starts.intent, State: ScanRunning, ScanID: fmt.Sprint("scan-", b.checks, "-", l.starts.intent)}
-	return func(tx *Tx, k Kept) error {
+func (b *books) keep(l *live) func(*store.Tx, ledger.Kept) error {
+	scan := runs.Scan{Intent: l.starts.intent, State: runs.ScanRunning, ScanID: fmt.Sprint("scan-", b.checks, "-", l.starts.intent)}
+	return func(tx *store.Tx, k ledger.Kept) error {
 		if k.Outcome != outlier.Charged || l.garbled {
 			return nil
 		}
-		return tx.SaveScan(scan)
+		return runs.SaveScan(tx, scan)
 	}
 }
 
@@ -251,7 +253,7 @@ func (b *books) read(r *rapid.T) {
 	if covered {
 		l.drawn = s.hold
 	}
-	if !b.attempt(r, Purchase{Step: s.step, FromHold: s.step}, l, covered || b.held[""]+pagePrice <= b.limit) {
+	if !b.attempt(r, ledger.Purchase{Step: s.step, FromHold: s.step}, l, covered || b.held[""]+pagePrice <= b.limit) {
 		return
 	}
 	if covered {
@@ -263,7 +265,7 @@ func (b *books) read(r *rapid.T) {
 
 func (b *books) release(r *rapid.T) {
 	s := b.scan(r)
-	if err := b.s.Update(func(tx *Tx) error { return tx.Release(s.step) }); err != nil {
+	if err := b.s.DB.Update(func(tx *store.Tx) error { return runs.Release(tx, s.step) }); err != nil {
 		r.Fatal(err)
 	}
 	b.letGo(s)
@@ -272,7 +274,7 @@ func (b *books) release(r *rapid.T) {
 // end ends a run for good. What it still holds comes back.
 func (b *books) end(r *rapid.T) {
 	s := b.scan(r)
-	if err := b.s.Finish(Run{ID: s.run, Status: rapid.SampledFrom([]Status{OK, Partial}).Draw(r, "status")}); err != nil {
+	if err := b.s.Finish(runs.Run{ID: s.run, Status: rapid.SampledFrom([]runs.Status{runs.OK, runs.Partial}).Draw(r, "status")}); err != nil {
 		r.Fatal(err)
 	}
 	s.ended = true
@@ -282,7 +284,7 @@ func (b *books) end(r *rapid.T) {
 // letGo is what may be given back of a hold: nothing while the scan may exist that
 // nobody knows of.
 func (b *books) letGo(s *scanning) {
-	if s.state != ScanUnknown {
+	if s.state != runs.ScanUnknown {
 		b.close(s.run, s.hold)
 	}
 }
@@ -308,7 +310,7 @@ func (b *books) send(r *rapid.T) {
 	}
 	l.sent = true
 	if l.starts != nil {
-		l.starts.state = ScanUnknown
+		l.starts.state = runs.ScanUnknown
 	}
 	b.alive = append(b.alive, l)
 }
@@ -342,11 +344,11 @@ func (b *books) settleScan(l *live, o outlier.Outcome) {
 	switch {
 	case l.starts == nil:
 	case o == outlier.Refunded:
-		l.starts.state = ScanIntended
+		l.starts.state = runs.ScanIntended
 	case o == outlier.Charged:
 		l.starts.charged = true
 		if !l.garbled {
-			l.starts.state = ScanRunning
+			l.starts.state = runs.ScanRunning
 		}
 	}
 }
@@ -354,19 +356,19 @@ func (b *books) settleScan(l *live, o outlier.Outcome) {
 // operate asks an operator about a scan, who can tell only of unknown ones.
 func (b *books) operate(r *rapid.T) {
 	s := b.scan(r)
-	to := Scan{State: ScanNotCreated}
+	to := runs.Scan{State: runs.ScanNotCreated}
 	if rapid.Bool().Draw(r, "found") {
-		to = Scan{State: ScanRunning, ScanID: fmt.Sprint("found-", b.checks, "-", s.intent)}
+		to = runs.Scan{State: runs.ScanRunning, ScanID: fmt.Sprint("found-", b.checks, "-", s.intent)}
 	}
-	_, err := b.s.SettleScan(s.intent, to)
-	if may := s.state == ScanUnknown && !b.starting(s); may != (err == nil) {
+	_, err := b.s.Runs.SettleScan(s.intent, to)
+	if may := s.state == runs.ScanUnknown && !b.starting(s); may != (err == nil) {
 		r.Fatalf("while the scan is %q, an operator's word got %v", s.state, err)
 	}
 	if err != nil {
 		return
 	}
 	s.state = to.State
-	if to.State == ScanNotCreated {
+	if to.State == runs.ScanNotCreated {
 		if !s.charged {
 			b.book(s.run, -scanPrice)
 		}
@@ -392,7 +394,7 @@ func (b *books) kill(r *rapid.T) {
 	if rapid.IntRange(0, 9).Draw(r, "rarely") > 0 {
 		return // opening takes longer than all else together
 	}
-	killed := copyFolder(b.t, b.s.db.Dir())
+	killed := copyFolder(b.t, b.s.DB.Dir())
 	if err := b.s.Close(); err != nil {
 		r.Fatal(err)
 	}
@@ -404,8 +406,8 @@ func (b *books) kill(r *rapid.T) {
 	}
 	b.alive = nil
 	for _, s := range b.scans {
-		if s.state == ScanIntended {
-			s.state = ScanRefused
+		if s.state == runs.ScanIntended {
+			s.state = runs.ScanRefused
 		}
 	}
 }

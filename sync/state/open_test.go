@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"outlierd/outlier"
+	"outlierd/sync/ledger"
 	"outlierd/sync/store"
 )
 
@@ -74,7 +75,7 @@ func TestSecondProcessIsToldWhoHoldsTheFolder(t *testing.T) {
 		t.Fatalf("the other process said %q (%v)", line, err)
 	}
 	_, err := Open(t.Context(), dir, options())
-	held, ok := errors.AsType[*HeldError](err)
+	held, ok := errors.AsType[*store.HeldError](err)
 	if !ok {
 		t.Fatalf("Open: %v, want a HeldError", err)
 	}
@@ -95,7 +96,7 @@ func TestSecondProcessIsToldWhoHoldsTheFolder(t *testing.T) {
 func TestFolderIsForItsOwnerAlone(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data", "state")
 	s := open(t, dir)
-	buy(t, s, Purchase{}, answerTo(searchRequest("0"), `{}`), outlier.Charged)
+	buy(t, s, ledger.Purchase{}, answerTo(searchRequest("0"), `{}`), outlier.Charged)
 	for name, want := range map[string]fs.FileMode{"": 0o700, "state.db": 0o600, "state.db-wal": 0o600, "state.db-shm": 0o600, "lock": 0o600, "ballast": 0o600} {
 		info, err := os.Stat(filepath.Join(dir, name))
 		if err != nil {
@@ -113,12 +114,12 @@ func TestFolderIsBoundToItsService(t *testing.T) {
 	s := openWith(t, dir, mistyped)
 	never := answerTo(searchRequest("0"), `<html></html>`)
 	never.Status = 404
-	buy(t, s, Purchase{}, never, outlier.Unknown)
+	buy(t, s, ledger.Purchase{}, never, outlier.Unknown)
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
 	s = open(t, dir) // nothing has ever answered there: the address may be put right
-	buy(t, s, Purchase{}, answerTo(searchRequest("0"), `{}`), outlier.Charged)
+	buy(t, s, ledger.Purchase{}, answerTo(searchRequest("0"), `{}`), outlier.Charged)
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -142,7 +143,7 @@ func TestStateOfANewerVersionIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := Open(t.Context(), copyFolder(t, dir), options())
-	if newer, ok := errors.AsType[*NewerError](err); !ok || newer.Have != 99 || newer.Want != len(migrations) {
+	if newer, ok := errors.AsType[*store.NewerError](err); !ok || newer.Have != 99 || newer.Want != len(migrations) {
 		t.Fatalf("Open: %v, want a NewerError", err)
 	}
 	wantText(t, err, "99", "outlierd v1", "later")
@@ -171,7 +172,7 @@ func TestFilesThatAreNoStateAreRefused(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, err = Open(t.Context(), dir, options())
-			if _, ok := errors.AsType[*CorruptError](err); !ok {
+			if _, ok := errors.AsType[*store.CorruptError](err); !ok {
 				t.Errorf("Open: %v, want a CorruptError", err)
 			}
 			if name == "text" {
@@ -191,7 +192,7 @@ func TestDatabaseIsSetUpToKeepWhatItConfirms(t *testing.T) {
 		"busy_timeout": "0", "cell_size_check": "1", "cache_spill": "0",
 	} {
 		var got string
-		if err := s.db.View(func(tx *store.Tx) error { return tx.Row(`PRAGMA ` + pragma).Scan(&got) }); err != nil || got != want {
+		if err := s.DB.View(func(tx *store.Tx) error { return tx.Row(`PRAGMA ` + pragma).Scan(&got) }); err != nil || got != want {
 			t.Errorf("%s is %s (%v), want %s", pragma, got, err, want)
 		}
 	}
@@ -242,10 +243,10 @@ func TestClosedStoreSaysSo(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Runs("", 0); !errors.Is(err, store.ErrClosed) {
+	if _, err := s.Runs.List("", 0); !errors.Is(err, store.ErrClosed) {
 		t.Errorf("Runs after Close: %v", err)
 	}
-	if err := s.Update(func(*Tx) error { return nil }); !errors.Is(err, store.ErrClosed) {
+	if err := s.DB.Update(func(*store.Tx) error { return nil }); !errors.Is(err, store.ErrClosed) {
 		t.Errorf("Update after Close: %v", err)
 	}
 }

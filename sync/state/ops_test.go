@@ -10,7 +10,11 @@ import (
 
 	"outlierd/outlier"
 	"outlierd/schema"
-	"outlierd/sync/credit"
+	"outlierd/sync/journal"
+	"outlierd/sync/ledger"
+	"outlierd/sync/ops"
+	"outlierd/sync/runs"
+	"outlierd/sync/store"
 )
 
 func TestOperationsTablesFitTheirDeclaration(t *testing.T) {
@@ -35,7 +39,7 @@ func TestOperationsTablesFitTheirDeclaration(t *testing.T) {
 		}
 		record.Release()
 	}
-	for _, err := range s.OpsRows("ops.nothing", OpsNews{All: true}, 10) {
+	for _, err := range s.OpsRows("ops.nothing", ops.News{All: true}, 10) {
 		if err == nil {
 			t.Error("a table that does not exist has rows")
 		}
@@ -45,7 +49,7 @@ func TestOperationsTablesFitTheirDeclaration(t *testing.T) {
 // opsRows are the rows of an operations table that have changed since a version.
 func opsRows(t *testing.T, s *Store, table string, since int64) (all [][]any) {
 	t.Helper()
-	news, err := s.OpsNews(since)
+	news, err := ops.Since(s.DB, since)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,30 +66,30 @@ func opsRows(t *testing.T, s *Store, table string, since int64) (all [][]any) {
 // run with a reservation and a detail.
 func history(t *testing.T, s *Store) {
 	t.Helper()
-	run := Run{ID: "run-1", Job: "ideas", Trigger: "manual", Started: time.Now(), Status: Running}
+	run := runs.Run{ID: "run-1", Job: "ideas", Trigger: "manual", Started: time.Now(), Status: runs.Running}
 	params := "publishedAtFrom=2026-11-01T00%3A00%3A00Z&query=a&query=b&type=video"
-	if err := s.Begin(run, []Step{{Op: outlier.OpSearch, Queries: []string{"a", "b"}, Params: params, Total: -1, Began: noon, Reused: 2, Left: -1}}); err != nil {
+	if err := s.Runs.Begin(run, []runs.Step{{Op: outlier.OpSearch, Queries: []string{"a", "b"}, Params: params, Total: -1, Began: noon, Reused: 2, Left: -1}}); err != nil {
 		t.Fatal(err)
 	}
-	p := Purchase{Run: "run-1", Job: "ideas", Step: 1, Attempt: 1, Caps: func(now time.Time) []credit.Cap {
-		return []credit.Cap{{Scope: credit.Run, Period: "run-1", Max: 10},
-			{Scope: credit.JobMonth, Period: credit.JobCycle("ideas", credit.Cycle(now, time.UTC, 1)), Max: 50},
-			{Scope: credit.AllMonth, Period: credit.Cycle(now, time.UTC, 1), Max: 90, Reserve: 10}}
+	p := ledger.Purchase{Run: "run-1", Job: "ideas", Step: 1, Attempt: 1, Caps: func(now time.Time) []ledger.Cap {
+		return []ledger.Cap{{Scope: ledger.ScopeRun, Period: "run-1", Max: 10},
+			{Scope: ledger.ScopeJobMonth, Period: ledger.JobCycle("ideas", ledger.Cycle(now, time.UTC, 1)), Max: 50},
+			{Scope: ledger.ScopeMonth, Period: ledger.Cycle(now, time.UTC, 1), Max: 90, Reserve: 10}}
 	}}
-	p.Commit = func(tx *Tx, _ Kept) error { return tx.Paging(0, 40, 10000) }
+	p.Commit = func(tx *store.Tx, k ledger.Kept) error { return ledger.Paging(tx, k, 0, 40, 10000) }
 	buy(t, s, p, answerTo(searchRequest("0"), `{}`), outlier.Charged)
 	p.Commit = nil
 	buy(t, s, p, errorTo(searchRequest("1"), http.StatusBadRequest, outlier.Invalid), outlier.Refunded)
-	buy(t, s, Purchase{Run: "run-1", Job: "ideas", Attempt: 1},
+	buy(t, s, ledger.Purchase{Run: "run-1", Job: "ideas", Attempt: 1},
 		errorTo(detailsRequest("video-00001"), http.StatusNotFound, outlier.NotFound), outlier.Refunded)
-	run.Status, run.Ended, run.Rows = Partial, time.Now(), map[string]int64{"outliers": 40}
+	run.Status, run.Ended, run.Rows = runs.Partial, time.Now(), map[string]int64{"outliers": 40}
 	if err := s.Finish(run); err != nil {
 		t.Fatal(err)
 	}
 	beginRun(t, s, "run-2")
 	reserve(t, s, p, searchRequest("0"))
-	buy(t, s, Purchase{Run: "run-2", Attempt: 1}, answerTo(detailsRequest("video-00002"), `{}`), outlier.Charged)
-	if err := s.LearnLimit(Limit{Limit: 10, Window: time.Minute, Remaining: -1, Foreign: -1}); err != nil {
+	buy(t, s, ledger.Purchase{Run: "run-2", Attempt: 1}, answerTo(detailsRequest("video-00002"), `{}`), outlier.Charged)
+	if err := s.Journal.LearnLimit(journal.Limit{Limit: 10, Window: time.Minute, Remaining: -1, Foreign: -1}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -145,7 +149,7 @@ func TestNewsAreWhatHasChanged(t *testing.T) {
 	s := open(t, t.TempDir())
 	history(t, s)
 	version := func() int64 {
-		news, err := s.OpsNews(1)
+		news, err := ops.Since(s.DB, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -157,17 +161,17 @@ func TestNewsAreWhatHasChanged(t *testing.T) {
 		want   map[string][]any // ids
 	}{
 		{"nothing", func() error { return nil }, nil},
-		{"a run ends", func() error { return s.Finish(Run{ID: "run-2", Status: OK, Ended: noon}) }, map[string][]any{"ops.runs": {int64(2)}}},
+		{"a run ends", func() error { return s.Finish(runs.Run{ID: "run-2", Status: runs.OK, Ended: noon}) }, map[string][]any{"ops.runs": {int64(2)}}},
 		{"a free call", func() error {
-			buy(t, s, Purchase{Run: "run-2", Attempt: 1}, answerTo(detailsRequest("video-00003"), `{}`), outlier.Charged)
+			buy(t, s, ledger.Purchase{Run: "run-2", Attempt: 1}, answerTo(detailsRequest("video-00003"), `{}`), outlier.Charged)
 			return nil
 		}, map[string][]any{"ops.requests": {int64(6)}}},
 		{"a paid call", func() error {
-			buy(t, s, Purchase{Run: "run-1", Step: 1, Attempt: 1}, answerTo(searchRequest("5"), `{}`), outlier.Charged)
+			buy(t, s, ledger.Purchase{Run: "run-1", Step: 1, Attempt: 1}, answerTo(searchRequest("5"), `{}`), outlier.Charged)
 			return nil
 		}, map[string][]any{"ops.requests": {int64(7)}, "ops.credits": {int64(7)}, "ops.searches": {int64(1)}}},
-		{"an adjustment", func() error { return s.Adjust(3, "a test") }, map[string][]any{"ops.credits": {int64(8)}}},
-		{"a limit", func() error { return s.LearnLimit(Limit{Limit: 20, Window: time.Minute}) }, map[string][]any{"ops.limits": {int64(2)}}},
+		{"an adjustment", func() error { return s.Ledger.Adjust(3, "a test") }, map[string][]any{"ops.credits": {int64(8)}}},
+		{"a limit", func() error { return s.Journal.LearnLimit(journal.Limit{Limit: 20, Window: time.Minute}) }, map[string][]any{"ops.limits": {int64(2)}}},
 	} {
 		before := version()
 		if err := c.change(); err != nil {
@@ -186,16 +190,16 @@ func TestNewsAreWhatHasChanged(t *testing.T) {
 func TestWhatIsForgottenIsToldByAllRows(t *testing.T) {
 	s := open(t, t.TempDir())
 	history(t, s)
-	first, err := s.OpsNews(0)
+	first, err := ops.Since(s.DB, 0)
 	if err != nil || !first.All {
 		t.Fatalf("all rows are news: %t, %v", first.All, err)
 	}
-	if err := s.ForgetOps(first.Version); err != nil {
+	if err := ops.Forget(s.DB, first.Version); err != nil {
 		t.Fatal(err)
 	}
 	beginRun(t, s, "run-3")
 	for since, all := range map[int64]bool{first.Version - 1: true, first.Version: false, first.Version + 100: true} {
-		if news, err := s.OpsNews(since); err != nil || news.All != all || news.None() {
+		if news, err := ops.Since(s.DB, since); err != nil || news.All != all || news.None() {
 			t.Errorf("since %d: all rows are news: %t, none: %t, %v", since, news.All, news.None(), err)
 		}
 	}
@@ -206,14 +210,14 @@ func TestWhatIsForgottenIsToldByAllRows(t *testing.T) {
 
 func TestLimitIsKeptWhenItChanges(t *testing.T) {
 	s := open(t, t.TempDir())
-	for _, l := range []Limit{
+	for _, l := range []journal.Limit{
 		{Limit: 10, Window: time.Minute, Remaining: 9, Foreign: -1},
 		{Limit: 10, Window: time.Minute, Remaining: 3, Foreign: -1},
 		{Limit: 20, Window: time.Minute, Remaining: 3, Foreign: -1},
 		{Limit: 20, Window: time.Minute, Remaining: 3, Foreign: 4},
 		{Limit: 20, Window: time.Hour, Remaining: 3, Foreign: 4},
 	} {
-		if err := s.LearnLimit(l); err != nil {
+		if err := s.Journal.LearnLimit(l); err != nil {
 			t.Fatal(err)
 		}
 	}

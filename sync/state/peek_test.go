@@ -9,6 +9,9 @@ import (
 	"time"
 
 	"outlierd/outlier"
+	"outlierd/sync/ledger"
+	"outlierd/sync/runs"
+	"outlierd/sync/store"
 )
 
 func peek(t *testing.T, dir string, o Options) *Store {
@@ -41,10 +44,10 @@ func TestPeekWritesNothing(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
 	seen := peek(t, dir, options())
-	if err := seen.Adjust(5, "nobody should"); err == nil {
+	if err := seen.Ledger.Adjust(5, "nobody should"); err == nil {
 		t.Error("a store that was opened to read has been written to")
 	}
-	if err := seen.Begin(Run{ID: "run-9", Job: "ideas"}, nil); err == nil {
+	if err := seen.Runs.Begin(runs.Run{ID: "run-9", Job: "ideas"}, nil); err == nil {
 		t.Error("a store that was opened to read has begun a run")
 	}
 	checkHeld(t, s, month(), 0)
@@ -62,10 +65,10 @@ func TestPeekSettlesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	seen := peek(t, dir, options())
-	if b, err := seen.Balance(month()); err != nil || b.Reserved != 2 {
+	if b, err := seen.Ledger.Balance(month()); err != nil || b.Reserved != 2 {
 		t.Errorf("balance %+v, error %v; want 2 reserved", b, err)
 	}
-	if now := seen.ServiceTime(); now.IsZero() || time.Until(now) > time.Hour {
+	if now := seen.Ledger.ServiceTime(); now.IsZero() || time.Until(now) > time.Hour {
 		t.Errorf("the service's time is %s", now)
 	}
 }
@@ -79,7 +82,7 @@ func TestPeekRefusesWhatItCannotRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	buy(t, s, Purchase{}, answerTo(searchRequest("0"), `{}`), outlier.Charged)
+	buy(t, s, ledger.Purchase{}, answerTo(searchRequest("0"), `{}`), outlier.Charged)
 	other := options()
 	other.Service = "https://elsewhere.test"
 	if _, err := Peek(t.Context(), dir, other); err == nil {
@@ -94,7 +97,7 @@ func TestPeekRefusesWhatItCannotRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = Peek(t.Context(), dir, options())
-	if older, ok := errors.AsType[*OlderError](err); !ok || older.Have != 1 || older.Want != len(migrations) {
+	if older, ok := errors.AsType[*store.OlderError](err); !ok || older.Have != 1 || older.Want != len(migrations) {
 		t.Errorf("an older state: %v", err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "state.db"), []byte("this is no database at all, but long enough to be looked at"), 0o600); err != nil {
@@ -102,7 +105,7 @@ func TestPeekRefusesWhatItCannotRead(t *testing.T) {
 	}
 	if _, err = Peek(t.Context(), dir, options()); err == nil {
 		t.Error("a file that is no database has been opened")
-	} else if _, ok := errors.AsType[*CorruptError](err); !ok {
+	} else if _, ok := errors.AsType[*store.CorruptError](err); !ok {
 		t.Errorf("no database: %v", err)
 	}
 }
@@ -110,10 +113,10 @@ func TestPeekRefusesWhatItCannotRead(t *testing.T) {
 func TestLiftWorksBesideTheHolder(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
-	err := s.Update(func(tx *Tx) error {
+	err := s.DB.Update(func(tx *store.Tx) error {
 		return errors.Join(
-			tx.SetLatch(LatchCredits, "mine", "no credits", time.Now().Add(time.Hour)),
-			tx.SetLatch(LatchCredits, "another's", "no credits", time.Now().Add(time.Hour)))
+			ledger.SetBlock(tx, ledger.BlockCredits, "mine", "no credits", time.Now().Add(time.Hour)),
+			ledger.SetBlock(tx, ledger.BlockCredits, "another's", "no credits", time.Now().Add(time.Hour)))
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -123,7 +126,7 @@ func TestLiftWorksBesideTheHolder(t *testing.T) {
 		t.Fatalf("lifted %+v, error %v", lifted, err)
 	}
 	for key, stands := range map[string]bool{"mine": false, "another's": true} {
-		if latch, err := s.Latch(LatchCredits, key); err != nil || (latch != nil) != stands {
+		if latch, err := s.Ledger.Block(ledger.BlockCredits, key); err != nil || (latch != nil) != stands {
 			t.Errorf("the latch of %s is %+v, error %v", key, latch, err)
 		}
 	}
@@ -134,13 +137,13 @@ func TestLiftWorksBesideTheHolder(t *testing.T) {
 
 func TestRenamedTellsWhetherARenameWasCarriedOut(t *testing.T) {
 	s := open(t, t.TempDir())
-	if done, err := s.Renamed("old", "new"); err != nil || done {
+	if done, err := s.Runs.Renamed("old", "new"); err != nil || done {
 		t.Errorf("done %v, error %v before", done, err)
 	}
 	if err := s.Rename(t.Context(), "old", "new"); err != nil {
 		t.Fatal(err)
 	}
-	if done, err := s.Renamed("old", "new"); err != nil || !done {
+	if done, err := s.Runs.Renamed("old", "new"); err != nil || !done {
 		t.Errorf("done %v, error %v after", done, err)
 	}
 }

@@ -13,13 +13,14 @@ import (
 	"pgregory.net/rapid"
 
 	"outlierd/outlier"
+	"outlierd/sync/queue"
 	"outlierd/sync/store"
 )
 
 // manyTasks are tasks of a job, more than one piece takes.
-func manyTasks(job string) (all []Task) {
+func manyTasks(job string) (all []queue.Task) {
 	for n := range 1200 {
-		all = append(all, Task{Op: outlier.OpDetails, Entity: fmt.Sprintf("video-%05d", n), Run: "run-of-" + job, Job: job, MaxAge: time.Hour})
+		all = append(all, queue.Task{Op: outlier.OpDetails, Entity: fmt.Sprintf("video-%05d", n), Run: "run-of-" + job, Job: job, MaxAge: time.Hour})
 	}
 	return all
 }
@@ -39,18 +40,18 @@ func TestLongChangesGoInPieces(t *testing.T) {
 		left   map[string]int // calls of the jobs when it is through
 	}{
 		"queue many": {func(ctx context.Context, s *Store) error {
-			return s.Queue(ctx, slices.Values(manyTasks("c")), nil)
+			return s.Queue.Add(ctx, slices.Values(manyTasks("c")), nil)
 		}, map[string]int{"a": 1200, "b": 600, "c": 1200}},
 		"clear the queue of a job": {func(ctx context.Context, s *Store) error {
-			_, _, err := s.ClearQueue(ctx, "a")
+			_, _, err := s.Queue.Cancel(ctx, "a")
 			return err
 		}, map[string]int{"a": 0, "b": 600}},
 		"clear what a job shares": {func(ctx context.Context, s *Store) error {
-			_, _, err := s.ClearQueue(ctx, "b")
+			_, _, err := s.Queue.Cancel(ctx, "b")
 			return err
 		}, map[string]int{"a": 1200, "b": 0}},
 		"drop what is not wanted": {func(ctx context.Context, s *Store) error {
-			_, err := s.DropUnwanted(ctx, func(job string, _ outlier.Operation) bool { return job == "b" })
+			_, err := s.Queue.DropUnwanted(ctx, func(job string, _ outlier.Operation) bool { return job == "b" })
 			return err
 		}, map[string]int{"a": 0, "b": 600}},
 		"rename": {func(ctx context.Context, s *Store) error {
@@ -72,7 +73,7 @@ func TestLongChangesGoInPieces(t *testing.T) {
 			if cmp.Equal(before, after) || cmp.Equal(after, c.left) {
 				t.Errorf("a piece has led from %v to %v", before, after)
 			}
-			if done, err := s.Renamed("a", "z"); done || err != nil {
+			if done, err := s.Runs.Renamed("a", "z"); done || err != nil {
 				t.Errorf("half a rename counts as one (%v)", err)
 			}
 			checkCounts(t, s)
@@ -95,23 +96,23 @@ func TestTasksExpireInPieces(t *testing.T) {
 		s := hasty(t, open(t, t.TempDir()))
 		enqueue(t, s, manyTasks("a")...)
 		time.Sleep(keepQueued)
-		enqueue(t, s, Task{Op: outlier.OpComments, Entity: "fresh", Job: "a", Value: -1})
-		s.Trust()
+		enqueue(t, s, queue.Task{Op: outlier.OpComments, Entity: "fresh", Job: "a", Value: -1})
+		s.Ledger.ConfirmClock()
 		left := []int{}
 		for more := true; more; {
 			var err error
-			if more, err = s.Expire(); err != nil {
+			if more, err = s.Queue.Expire(); err != nil {
 				t.Fatal(err)
 			}
 			rows := 0
-			if err := s.db.View(func(tx *store.Tx) error { return tx.Row(`SELECT count(*) FROM queue`).Scan(&rows) }); err != nil {
+			if err := s.DB.View(func(tx *store.Tx) error { return tx.Row(`SELECT count(*) FROM queue`).Scan(&rows) }); err != nil {
 				t.Fatal(err)
 			}
 			left = append(left, rows)
-			if n, err := s.Queued(Filter{Job: "a"}); n != 1 || err != nil {
+			if n, err := s.Queue.Queued(queue.Filter{Job: "a"}); n != 1 || err != nil {
 				t.Errorf("%d calls are queued while others expire (%v)", n, err)
 			}
-			if task := next(t, s, Filter{}); task == nil || task.Entity != "fresh" {
+			if task := next(t, s, queue.Filter{}); task == nil || task.Entity != "fresh" {
 				t.Errorf("the next call is %v", task)
 			}
 		}
@@ -125,7 +126,7 @@ func TestTasksExpireInPieces(t *testing.T) {
 // queuedBy counts the calls that each job wants.
 func queuedBy(t testing.TB, s *Store) map[string]int {
 	t.Helper()
-	counts, err := s.Counts()
+	counts, err := s.Queue.Counts()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,7 +149,7 @@ func checkCounts(t testing.TB, s *Store) {
 		"jobs named twice": `SELECT count(*) FROM queue_others o JOIN queue q USING (op, entity) WHERE o.job = q.job`,
 	} {
 		wrong := 0
-		if err := s.db.View(func(tx *store.Tx) error { return tx.Row(query).Scan(&wrong) }); err != nil || wrong > 0 {
+		if err := s.DB.View(func(tx *store.Tx) error { return tx.Row(query).Scan(&wrong) }); err != nil || wrong > 0 {
 			t.Errorf("%s: %d rows are wrong (%v)", what, wrong, err)
 		}
 	}
@@ -162,7 +163,7 @@ func TestCountsFollowTheQueue(t *testing.T) {
 			jobs := []string{"a", "b", "c"}
 			for n := range rapid.IntRange(1, 30).Draw(r, "steps") {
 				job := rapid.SampledFrom(jobs).Draw(r, "job")
-				task := Task{
+				task := queue.Task{
 					Op:     rapid.SampledFrom([]outlier.Operation{outlier.OpDetails, outlier.OpComments}).Draw(r, "op"),
 					Entity: rapid.SampledFrom([]string{"v1", "v2", "v3"}).Draw(r, "entity"),
 					Job:    job, Run: fmt.Sprint("run-", n), Value: float64(rapid.IntRange(0, 3).Draw(r, "value")),
@@ -172,20 +173,22 @@ func TestCountsFollowTheQueue(t *testing.T) {
 				case "want":
 					enqueue(t, s, task)
 				case "done":
-					update(t, s, func(tx *Tx) error { return tx.Done(task, 0, false, time.Time{}) })
+					update(t, s, func(tx *store.Tx) error { return queue.Done(tx, task, 0, false, time.Time{}) })
 				case "fail":
-					update(t, s, func(tx *Tx) error { return tx.Fail(task, time.Now(), "time-out", time.Now().Add(time.Hour)) })
+					update(t, s, func(tx *store.Tx) error {
+						return queue.Fail(tx, task, time.Now(), "time-out", time.Now().Add(time.Hour))
+					})
 				case "clear":
-					_, _, err = s.ClearQueue(t.Context(), job)
+					_, _, err = s.Queue.Cancel(t.Context(), job)
 				case "drop":
-					_, err = s.DropUnwanted(t.Context(), func(j string, op outlier.Operation) bool { return j != job || op != task.Op })
+					_, err = s.Queue.DropUnwanted(t.Context(), func(j string, op outlier.Operation) bool { return j != job || op != task.Op })
 				case "rename":
 					if to := rapid.SampledFrom(jobs).Draw(r, "to"); to != job {
 						err = s.Rename(t.Context(), job, to)
 					}
 				case "expire":
 					time.Sleep(rapid.SampledFrom([]time.Duration{time.Hour, keepQueued}).Draw(r, "while"))
-					_, err = s.Expire()
+					_, err = s.Queue.Expire()
 				}
 				if err != nil {
 					r.Fatal(err)
@@ -204,22 +207,22 @@ func TestCountsFollowTheQueue(t *testing.T) {
 func TestFreshnessIsRenewedByEveryAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t, t.TempDir())
-		task := Task{Op: outlier.OpDetails, Entity: "v1", Job: "a", MaxAge: 24 * time.Hour}
+		task := queue.Task{Op: outlier.OpDetails, Entity: "v1", Job: "a", MaxAge: 24 * time.Hour}
 		retry := func() time.Time { return time.Now().Add(24 * time.Hour) }
 		for _, missing := range []bool{false, false, true, true, false} {
 			if n := enqueue(t, s, task); n != 1 {
 				t.Fatalf("%d calls are wanted before an answer", n)
 			}
-			update(t, s, func(tx *Tx) error { return tx.Done(task, 0, missing, retry()) })
+			update(t, s, func(tx *store.Tx) error { return queue.Done(tx, task, 0, missing, retry()) })
 			time.Sleep(23 * time.Hour)
 			if n := enqueue(t, s, task); n != 0 {
 				t.Errorf("an answer of 23 hours ago (missing: %t) is asked for again", missing)
 			}
-			if n, err := s.Fresh(task.Op, []string{"v1", "v2"}, time.Now().Add(-task.MaxAge), time.Now()); n != 1 || err != nil {
+			if n, err := s.Queue.Fresh(task.Op, []string{"v1", "v2"}, time.Now().Add(-task.MaxAge), time.Now()); n != 1 || err != nil {
 				t.Errorf("%d of two are said to be known, want 1 (%v)", n, err)
 			}
 			time.Sleep(time.Hour)
-			if n, err := s.Fresh(task.Op, []string{"v1", "v2"}, time.Now().Add(-task.MaxAge), time.Now()); n != 0 || err != nil {
+			if n, err := s.Queue.Fresh(task.Op, []string{"v1", "v2"}, time.Now().Add(-task.MaxAge), time.Now()); n != 0 || err != nil {
 				t.Errorf("%d of two are said to be known after a day (%v)", n, err)
 			}
 		}

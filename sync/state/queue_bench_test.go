@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"outlierd/outlier"
+	"outlierd/sync/queue"
 	"outlierd/sync/store"
 )
 
@@ -15,13 +16,13 @@ import (
 // to do, with a million queued calls.
 func BenchmarkLook(b *testing.B) {
 	s := open(b, large(b, false))
-	for name, f := range map[string]Filter{"all": {}, "job": {Job: "job-07"}} {
+	for name, f := range map[string]queue.Filter{"all": {}, "job": {Job: "job-07"}} {
 		for what, look := range map[string]func() error{
-			"next":    func() error { _, err := s.NextTask(time.Now(), f); return err },
-			"pending": func() error { _, err := s.Pending(time.Now(), f); return err },
-			"retry":   func() error { _, err := s.NextRetry(time.Now(), f); return err },
-			"queued":  func() error { _, err := s.Queued(f); return err },
-			"expire":  func() error { _, err := s.Expire(); return err },
+			"next":    func() error { _, err := s.Queue.NextTask(time.Now(), f); return err },
+			"pending": func() error { _, err := s.Queue.Pending(time.Now(), f); return err },
+			"retry":   func() error { _, err := s.Queue.NextRetry(time.Now(), f); return err },
+			"queued":  func() error { _, err := s.Queue.Queued(f); return err },
+			"expire":  func() error { _, err := s.Queue.Expire(); return err },
 		} {
 			b.Run(what+"/"+name, func(b *testing.B) {
 				for b.Loop() {
@@ -42,9 +43,9 @@ func BenchmarkQueue(b *testing.B) {
 	round := 0
 	for b.Loop() {
 		round++
-		err := s.Queue(b.Context(), func(yield func(Task) bool) {
+		err := s.Queue.Add(b.Context(), func(yield func(queue.Task) bool) {
 			for n := range calls {
-				task := Task{Op: outlier.OpDetails, Entity: fmt.Sprintf("n%04d%06d", round, n), Run: "run", Job: "new", Value: 1 - float64(n)/1e6}
+				task := queue.Task{Op: outlier.OpDetails, Entity: fmt.Sprintf("n%04d%06d", round, n), Run: "run", Job: "new", Value: 1 - float64(n)/1e6}
 				if !yield(task) {
 					return
 				}
@@ -82,7 +83,7 @@ func BenchmarkClearQueue(b *testing.B) {
 	})
 	calls := 0
 	for job := 0; b.Loop(); job++ {
-		gone, kept, err := s.ClearQueue(b.Context(), fmt.Sprintf("job-%02d", job))
+		gone, kept, err := s.Queue.Cancel(b.Context(), fmt.Sprintf("job-%02d", job))
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -10,13 +10,14 @@ import (
 	"pgregory.net/rapid"
 
 	"outlierd/outlier"
+	"outlierd/sync/queue"
 	"outlierd/sync/store"
 )
 
-func enqueue(t testing.TB, s *Store, tasks ...Task) (queued int) {
+func enqueue(t testing.TB, s *Store, tasks ...queue.Task) (queued int) {
 	t.Helper()
-	err := s.Update(func(tx *Tx) (err error) {
-		queued, err = tx.Enqueue(tasks)
+	err := s.DB.Update(func(tx *store.Tx) (err error) {
+		queued, err = s.Queue.Enqueue(tx, tasks)
 		return err
 	})
 	if err != nil {
@@ -25,9 +26,9 @@ func enqueue(t testing.TB, s *Store, tasks ...Task) (queued int) {
 	return queued
 }
 
-func next(t testing.TB, s *Store, f Filter) *Task {
+func next(t testing.TB, s *Store, f queue.Filter) *queue.Task {
 	t.Helper()
-	task, err := s.NextTask(time.Now(), f)
+	task, err := s.Queue.NextTask(time.Now(), f)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,14 +36,14 @@ func next(t testing.TB, s *Store, f Filter) *Task {
 }
 
 // listed are the tasks that the filter lets through, best first, those in back-off included.
-func listed(t testing.TB, s *Store, f Filter) (all []Waiting) {
+func listed(t testing.TB, s *Store, f queue.Filter) (all []queue.Waiting) {
 	t.Helper()
 	now := time.Now()
-	places, err := s.Places(f, now, Before, 1000)
+	places, err := s.Queue.Places(f, now, queue.Before, 1000)
 	if err != nil {
 		t.Fatal(err)
 	}
-	failed, err := s.BackedOff(AfterNow(now), 1000)
+	failed, err := s.Queue.BackedOff(queue.AfterNow(now), 1000)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,8 +52,8 @@ func listed(t testing.TB, s *Store, f Filter) (all []Waiting) {
 			places = append(places, p)
 		}
 	}
-	slices.SortFunc(places, func(p, q Place) int { return p.Compare(&q) })
-	waiting, err := s.Waiting(places)
+	slices.SortFunc(places, func(p, q queue.Place) int { return p.Compare(&q) })
+	waiting, err := s.Queue.At(places)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,24 +65,24 @@ func listed(t testing.TB, s *Store, f Filter) (all []Waiting) {
 	return all
 }
 
-func update(t testing.TB, s *Store, f func(*Tx) error) {
+func update(t testing.TB, s *Store, f func(*store.Tx) error) {
 	t.Helper()
-	if err := s.Update(f); err != nil {
+	if err := s.DB.Update(f); err != nil {
 		t.Fatal(err)
 	}
 }
 
 func TestOneRowServesAllWhoWantTheSame(t *testing.T) {
 	s := open(t, t.TempDir())
-	first := Task{Op: outlier.OpDetails, Entity: "v1", Run: "run-1", Job: "ideas", Value: 1, MaxAge: time.Hour}
-	second := Task{Op: outlier.OpDetails, Entity: "v1", Run: "run-2", Job: "rivals", Value: 5, MaxAge: 2 * time.Hour}
-	third := Task{Op: outlier.OpDetails, Entity: "v1", Run: "run-3", Job: "news", Value: 2, MaxAge: time.Minute}
+	first := queue.Task{Op: outlier.OpDetails, Entity: "v1", Run: "run-1", Job: "ideas", Value: 1, MaxAge: time.Hour}
+	second := queue.Task{Op: outlier.OpDetails, Entity: "v1", Run: "run-2", Job: "rivals", Value: 5, MaxAge: 2 * time.Hour}
+	third := queue.Task{Op: outlier.OpDetails, Entity: "v1", Run: "run-3", Job: "news", Value: 2, MaxAge: time.Minute}
 	if got := enqueue(t, s, first, second, third); got != 1 {
 		t.Errorf("%d tasks joined the queue, want 1", got)
 	}
 	want := first
 	want.Value, want.MaxAge = 5, time.Minute
-	if diff := cmp.Diff(&want, next(t, s, Filter{})); diff != "" {
+	if diff := cmp.Diff(&want, next(t, s, queue.Filter{})); diff != "" {
 		t.Errorf("queued (-want +got):\n%s", diff)
 	}
 }
@@ -89,27 +90,27 @@ func TestOneRowServesAllWhoWantTheSame(t *testing.T) {
 func TestTasksComeByValueAndAsTheFilterAllows(t *testing.T) {
 	s := open(t, t.TempDir())
 	enqueue(t, s,
-		Task{Op: outlier.OpDetails, Entity: "low", Run: "run-1", Job: "ideas", Value: 1},
-		Task{Op: outlier.OpDetails, Entity: "high", Run: "run-2", Job: "rivals", Value: 9},
-		Task{Op: outlier.OpComments, Entity: "b", Run: "run-1", Job: "ideas", Value: 5},
-		Task{Op: outlier.OpComments, Entity: "a", Run: "run-1", Job: "ideas", Value: 5},
-		Task{Op: outlier.OpDetails, Entity: "later", Run: "run-1", Job: "ideas", Value: 99, NotBefore: time.Now().Add(time.Hour)},
+		queue.Task{Op: outlier.OpDetails, Entity: "low", Run: "run-1", Job: "ideas", Value: 1},
+		queue.Task{Op: outlier.OpDetails, Entity: "high", Run: "run-2", Job: "rivals", Value: 9},
+		queue.Task{Op: outlier.OpComments, Entity: "b", Run: "run-1", Job: "ideas", Value: 5},
+		queue.Task{Op: outlier.OpComments, Entity: "a", Run: "run-1", Job: "ideas", Value: 5},
+		queue.Task{Op: outlier.OpDetails, Entity: "later", Run: "run-1", Job: "ideas", Value: 99, NotBefore: time.Now().Add(time.Hour)},
 	)
 	for _, c := range []struct {
-		filter Filter
+		filter queue.Filter
 		want   string
 		queued int
 	}{
-		{Filter{}, "high", 5},
-		{Filter{Job: "ideas"}, "a", 4},
-		{Filter{Job: "rivals"}, "high", 1},
-		{Filter{Job: "unheard of"}, "", 0},
+		{queue.Filter{}, "high", 5},
+		{queue.Filter{Job: "ideas"}, "a", 4},
+		{queue.Filter{Job: "rivals"}, "high", 1},
+		{queue.Filter{Job: "unheard of"}, "", 0},
 	} {
 		got := ""
 		if task := next(t, s, c.filter); task != nil {
 			got = task.Entity
 		}
-		n, err := s.Queued(c.filter)
+		n, err := s.Queue.Queued(c.filter)
 		if got != c.want || n != c.queued || err != nil {
 			t.Errorf("%+v: next is %q of %d (%v), want %q of %d", c.filter, got, n, err, c.want, c.queued)
 		}
@@ -120,19 +121,19 @@ func TestTasksComeByValueAndAsTheFilterAllows(t *testing.T) {
 func TestWaitingAddsWorth(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t, t.TempDir())
-		old := Task{Op: outlier.OpDetails, Entity: "waits", Value: 1}
+		old := queue.Task{Op: outlier.OpDetails, Entity: "waits", Value: 1}
 		enqueue(t, s, old)
 		for _, test := range []struct {
 			after time.Duration
 			want  string
 		}{{time.Hour, "fresh-1h0m0s"}, {47 * time.Hour, "fresh-48h0m0s"}, {2 * time.Hour, "waits"}} {
 			time.Sleep(test.after)
-			fresh := Task{Op: outlier.OpDetails, Entity: "fresh-" + time.Since(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)).String(), Value: 3}
+			fresh := queue.Task{Op: outlier.OpDetails, Entity: "fresh-" + time.Since(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)).String(), Value: 3}
 			enqueue(t, s, fresh)
-			if got := next(t, s, Filter{}); got.Entity != test.want {
+			if got := next(t, s, queue.Filter{}); got.Entity != test.want {
 				t.Errorf("next is %s, want %s", got.Entity, test.want)
 			}
-			update(t, s, func(tx *Tx) error { return tx.Done(fresh, 0, false, time.Time{}) })
+			update(t, s, func(tx *store.Tx) error { return queue.Done(tx, fresh, 0, false, time.Time{}) })
 		}
 	})
 }
@@ -142,22 +143,22 @@ func TestWaitingAddsWorth(t *testing.T) {
 func TestUnmovedNumberNeedsNoOtherAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t, t.TempDir())
-		with := func(n int64) Task {
-			return Task{Op: outlier.OpComments, Entity: "v1", MaxAge: time.Hour, Mark: &n}
+		with := func(n int64) queue.Task {
+			return queue.Task{Op: outlier.OpComments, Entity: "v1", MaxAge: time.Hour, Mark: &n}
 		}
-		update(t, s, func(tx *Tx) error { return tx.Done(with(12), 0, false, time.Time{}) })
+		update(t, s, func(tx *store.Tx) error { return queue.Done(tx, with(12), 0, false, time.Time{}) })
 		time.Sleep(30 * 24 * time.Hour)
 		unknown := with(0)
 		unknown.Mark = nil
 		for _, test := range []struct {
-			task Task
+			task queue.Task
 			want int
 		}{{with(12), 0}, {with(13), 1}} {
 			if got := enqueue(t, s, test.task); got != test.want {
 				t.Errorf("with %d comments %d calls are wanted, want %d", *test.task.Mark, got, test.want)
 			}
 		}
-		update(t, s, func(tx *Tx) error { return tx.Done(unknown, 0, false, time.Time{}) })
+		update(t, s, func(tx *store.Tx) error { return queue.Done(tx, unknown, 0, false, time.Time{}) })
 		time.Sleep(2 * time.Hour)
 		if got := enqueue(t, s, with(13)); got != 1 {
 			t.Error("an answer of which the number is not known is as good as any other")
@@ -168,30 +169,32 @@ func TestUnmovedNumberNeedsNoOtherAnswer(t *testing.T) {
 func TestFailedTaskWaitsAndExpiresAWeekAfterItWasLastWanted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t, t.TempDir())
-		task := Task{Op: outlier.OpDetails, Entity: "v1", Run: "run-1", Job: "ideas"}
+		task := queue.Task{Op: outlier.OpDetails, Entity: "v1", Run: "run-1", Job: "ideas"}
 		enqueue(t, s, task)
-		update(t, s, func(tx *Tx) error { return tx.Fail(task, time.Now(), "time-out", time.Now().Add(time.Hour)) })
-		if got := next(t, s, Filter{}); got != nil {
+		update(t, s, func(tx *store.Tx) error {
+			return queue.Fail(tx, task, time.Now(), "time-out", time.Now().Add(time.Hour))
+		})
+		if got := next(t, s, queue.Filter{}); got != nil {
 			t.Errorf("a failed task comes at once: %v", got)
 		}
 		time.Sleep(time.Hour)
-		if got := next(t, s, Filter{}); got == nil || got.Attempts != 1 {
+		if got := next(t, s, queue.Filter{}); got == nil || got.Attempts != 1 {
 			t.Errorf("an hour later: %v, want the task after one attempt", got)
 		}
 		time.Sleep(6 * 24 * time.Hour)
 		enqueue(t, s, task)
 		time.Sleep(6 * 24 * time.Hour)
-		if got := next(t, s, Filter{}); got == nil {
+		if got := next(t, s, queue.Filter{}); got == nil {
 			t.Error("a task that was wanted 6 days ago is gone")
 		}
 		time.Sleep(24 * time.Hour)
-		if got := next(t, s, Filter{}); got != nil {
+		if got := next(t, s, queue.Filter{}); got != nil {
 			t.Errorf("a task that was last wanted a week ago is still there: %v", got)
 		}
-		s.Trust()
-		update(t, s, func(tx *Tx) error { return s.queue.ExpireSome(tx.tx) })
+		s.Ledger.ConfirmClock()
+		update(t, s, func(tx *store.Tx) error { return s.Queue.ExpireSome(tx) })
 		left := 0
-		if err := s.db.View(func(tx *store.Tx) error { return tx.Row(`SELECT count(*) FROM queue`).Scan(&left) }); err != nil || left > 0 {
+		if err := s.DB.View(func(tx *store.Tx) error { return tx.Row(`SELECT count(*) FROM queue`).Scan(&left) }); err != nil || left > 0 {
 			t.Errorf("%d expired tasks are left (%v)", left, err)
 		}
 	})
@@ -203,7 +206,7 @@ func TestFailedTaskWaitsAndExpiresAWeekAfterItWasLastWanted(t *testing.T) {
 func TestQueueFollowsTheModel(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		synctest.Test(t, func(t *testing.T) {
-			w := &wishes{t: t, s: hasty(t, open(t, t.TempDir())), queue: map[string]*Task{}, since: map[string]time.Time{}, known: map[string]news{}}
+			w := &wishes{t: t, s: hasty(t, open(t, t.TempDir())), queue: map[string]*queue.Task{}, since: map[string]time.Time{}, known: map[string]news{}}
 			for range rapid.IntRange(1, 40).Draw(r, "steps") {
 				w.step(r)
 				w.check(r)
@@ -216,7 +219,7 @@ func TestQueueFollowsTheModel(t *testing.T) {
 type wishes struct {
 	t     *testing.T
 	s     *Store
-	queue map[string]*Task
+	queue map[string]*queue.Task
 	since map[string]time.Time // when each joined the queue
 	known map[string]news
 }
@@ -229,7 +232,7 @@ type news struct {
 }
 
 func (w *wishes) step(r *rapid.T) {
-	task := Task{
+	task := queue.Task{
 		Op: outlier.OpDetails, Entity: rapid.SampledFrom([]string{"v1", "v2", "v3"}).Draw(r, "entity"),
 		Job:    rapid.SampledFrom([]string{"ideas", "rivals"}).Draw(r, "job"),
 		Value:  float64(rapid.IntRange(0, 3).Draw(r, "value")),
@@ -243,12 +246,12 @@ func (w *wishes) step(r *rapid.T) {
 		}
 	case "done":
 		n := news{at: time.Now(), retry: time.Now().Add(90 * time.Minute), missing: rapid.Bool().Draw(r, "missing"), mark: task.Mark}
-		update(w.t, w.s, func(tx *Tx) error { return tx.Done(task, 0, n.missing, n.retry) })
+		update(w.t, w.s, func(tx *store.Tx) error { return queue.Done(tx, task, 0, n.missing, n.retry) })
 		w.known[task.Entity] = n
 		delete(w.queue, task.Entity)
 	case "fail":
 		retry := time.Now().Add(30 * time.Minute).UTC()
-		update(w.t, w.s, func(tx *Tx) error { return tx.Fail(task, time.Now(), "time-out", retry) })
+		update(w.t, w.s, func(tx *store.Tx) error { return queue.Fail(tx, task, time.Now(), "time-out", retry) })
 		if queued := w.queue[task.Entity]; queued != nil {
 			queued.Attempts++
 			queued.NotBefore = retry
@@ -259,7 +262,7 @@ func (w *wishes) step(r *rapid.T) {
 }
 
 // want is the number of tasks that join the queue by this wish.
-func (w *wishes) want(task Task) int {
+func (w *wishes) want(task queue.Task) int {
 	n, ok := w.known[task.Entity]
 	unmoved := n.mark != nil && task.Mark != nil && *n.mark == *task.Mark
 	if ok && (n.missing && time.Now().Before(n.retry) || !n.missing && (unmoved || time.Since(n.at) < task.MaxAge)) {
@@ -277,11 +280,11 @@ func (w *wishes) want(task Task) int {
 }
 
 // rank is what a task is worth beside others: its value, and a day of waiting as one more.
-func (w *wishes) rank(task *Task) float64 {
+func (w *wishes) rank(task *queue.Task) float64 {
 	return task.Value - float64(w.since[task.Entity].UnixMicro())/86400e6
 }
 
-func (w *wishes) best() (best *Task) {
+func (w *wishes) best() (best *queue.Task) {
 	for _, task := range w.queue {
 		switch {
 		case task.NotBefore.After(time.Now()):
@@ -293,10 +296,10 @@ func (w *wishes) best() (best *Task) {
 }
 
 func (w *wishes) check(r *rapid.T) {
-	if diff := cmp.Diff(w.best(), next(w.t, w.s, Filter{})); diff != "" {
+	if diff := cmp.Diff(w.best(), next(w.t, w.s, queue.Filter{})); diff != "" {
 		r.Fatalf("next task (-want +got):\n%s", diff)
 	}
-	if n, err := w.s.Queued(Filter{}); err != nil || n != len(w.queue) {
+	if n, err := w.s.Queue.Queued(queue.Filter{}); err != nil || n != len(w.queue) {
 		r.Fatalf("%d tasks are queued (%v), want %d", n, err, len(w.queue))
 	}
 }
@@ -307,8 +310,8 @@ func TestNextRetryIsTheFirstInstantAtWhichSomethingNewMayBeTried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t, t.TempDir())
 		now := time.Now()
-		when := func(f Filter) time.Duration {
-			at, err := s.NextRetry(time.Now(), f)
+		when := func(f queue.Filter) time.Duration {
+			at, err := s.Queue.NextRetry(time.Now(), f)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -317,20 +320,20 @@ func TestNextRetryIsTheFirstInstantAtWhichSomethingNewMayBeTried(t *testing.T) {
 			}
 			return at.Sub(now)
 		}
-		if got := when(Filter{}); got != 0 {
+		if got := when(queue.Filter{}); got != 0 {
 			t.Errorf("an empty queue wakes somebody after %s", got)
 		}
 		enqueue(t, s,
-			Task{Op: outlier.OpDetails, Entity: "ready", Run: "run-1", Job: "ideas"},
-			Task{Op: outlier.OpDetails, Entity: "late", Run: "run-1", Job: "ideas", NotBefore: now.Add(2 * time.Hour)},
-			Task{Op: outlier.OpDetails, Entity: "soon", Run: "run-2", Job: "rivals", NotBefore: now.Add(time.Hour)})
-		for f, want := range map[Filter]time.Duration{{}: time.Hour, {Job: "ideas"}: 2 * time.Hour, {Job: "rivals"}: time.Hour, {Job: "news"}: 0} {
+			queue.Task{Op: outlier.OpDetails, Entity: "ready", Run: "run-1", Job: "ideas"},
+			queue.Task{Op: outlier.OpDetails, Entity: "late", Run: "run-1", Job: "ideas", NotBefore: now.Add(2 * time.Hour)},
+			queue.Task{Op: outlier.OpDetails, Entity: "soon", Run: "run-2", Job: "rivals", NotBefore: now.Add(time.Hour)})
+		for f, want := range map[queue.Filter]time.Duration{{}: time.Hour, {Job: "ideas"}: 2 * time.Hour, {Job: "rivals"}: time.Hour, {Job: "news"}: 0} {
 			if got := when(f); got != want {
 				t.Errorf("for %+v after %s, want %s", f, got, want)
 			}
 		}
 		time.Sleep(keepQueued)
-		if got := when(Filter{}); got != 0 {
+		if got := when(queue.Filter{}); got != 0 {
 			t.Errorf("what has expired wakes somebody after %s", got)
 		}
 	})

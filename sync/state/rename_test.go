@@ -6,7 +6,10 @@ import (
 	"time"
 
 	"outlierd/outlier"
-	"outlierd/sync/credit"
+	"outlierd/sync/ledger"
+	"outlierd/sync/queue"
+	"outlierd/sync/runs"
+	"outlierd/sync/store"
 )
 
 func rename(t *testing.T, s *Store, old, new string) {
@@ -17,34 +20,34 @@ func rename(t *testing.T, s *Store, old, new string) {
 }
 
 // underCap is a purchase for a job that may hold 5 credits in the billing cycle.
-func underCap(job string) Purchase {
-	return Purchase{Job: job, Caps: func(now time.Time) []credit.Cap {
-		return []credit.Cap{{Scope: credit.JobMonth, Period: credit.JobCycle(job, credit.Cycle(now, time.UTC, 1)), Max: 5}}
+func underCap(job string) ledger.Purchase {
+	return ledger.Purchase{Job: job, Caps: func(now time.Time) []ledger.Cap {
+		return []ledger.Cap{{Scope: ledger.ScopeJobMonth, Period: ledger.JobCycle(job, ledger.Cycle(now, time.UTC, 1)), Max: 5}}
 	}}
 }
 
-func jobMonth(job string) credit.Cap {
-	return credit.Cap{Scope: credit.JobMonth, Period: credit.JobCycle(job, credit.Cycle(time.Now(), time.UTC, 1))}
+func jobMonth(job string) ledger.Cap {
+	return ledger.Cap{Scope: ledger.ScopeJobMonth, Period: ledger.JobCycle(job, ledger.Cycle(time.Now(), time.UTC, 1))}
 }
 
 func TestRenamedJobGoesOnWhereItWas(t *testing.T) {
 	s := hasty(t, open(t, t.TempDir()))
-	first, err := s.FirstSeen("old", noon)
+	first, err := s.Runs.FirstSeen("old", noon)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, r := range []Run{
-		{ID: "run-1", Job: "old", Due: noon, Status: OK}, {ID: "run-2", Job: "old", Due: noon.Add(time.Hour), Status: PausedBudget},
+	for _, r := range []runs.Run{
+		{ID: "run-1", Job: "old", Due: noon, Status: runs.OK}, {ID: "run-2", Job: "old", Due: noon.Add(time.Hour), Status: runs.PausedBudget},
 	} {
-		if err := s.Begin(r, []Step{{Op: outlier.OpStartScan}}); err != nil {
+		if err := s.Runs.Begin(r, []runs.Step{{Op: outlier.OpStartScan}}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	scan := Scan{Run: "run-2", Job: "old", Step: 2, Mode: "fast", Queries: []string{"chess"}}
+	scan := runs.Scan{Run: "run-2", Job: "old", Step: 2, Mode: "fast", Queries: []string{"chess"}}
 	scan.Intent = intend(t, s, scan)
-	move(t, s, Watermark{Job: "old", Key: "a", At: noon, Run: "run-1"})
-	update(t, s, func(tx *Tx) error {
-		_, err := tx.Enqueue([]Task{{Op: outlier.OpDetails, Entity: "video-00001", Run: "run-1", Job: "old"}})
+	move(t, s, runs.Watermark{Job: "old", Key: "a", At: noon, Run: "run-1"})
+	update(t, s, func(tx *store.Tx) error {
+		_, err := s.Queue.Enqueue(tx, []queue.Task{{Op: outlier.OpDetails, Entity: "video-00001", Run: "run-1", Job: "old"}})
 		return err
 	})
 	request := searchRequest("0")
@@ -54,27 +57,27 @@ func TestRenamedJobGoesOnWhereItWas(t *testing.T) {
 		rename(t, s, "old", "new")
 		checkWatermark(t, s, "new", "a", noon)
 		checkWatermark(t, s, "old", "a", time.Time{})
-		if runs, err := s.Unfinished("new"); err != nil || len(runs) != 1 || runs[0].ID != "run-2" || runs[0].Job != "new" {
-			t.Errorf("unfinished are %+v (%v)", runs, err)
+		if rows, err := s.Runs.Unfinished("new"); err != nil || len(rows) != 1 || rows[0].ID != "run-2" || rows[0].Job != "new" {
+			t.Errorf("unfinished are %+v (%v)", rows, err)
 		}
 		for job, want := range map[string]time.Time{"new": noon.Add(time.Hour), "old": {}} {
-			if due, err := s.LastDue(job); err != nil || !due.Equal(want) {
+			if due, err := s.Runs.LastDue(job); err != nil || !due.Equal(want) {
 				t.Errorf("%s was last due at %s (%v), want %s", job, due, err, want)
 			}
 		}
-		if runs, err := s.Runs("old", 0); err != nil || len(runs) != 1 || runs[0].ID != "run-1" {
-			t.Errorf("runs of the old name: %+v (%v)", runs, err)
+		if rows, err := s.Runs.List("old", 0); err != nil || len(rows) != 1 || rows[0].ID != "run-1" {
+			t.Errorf("runs of the old name: %+v (%v)", rows, err)
 		}
-		if seen, err := s.FirstSeen("new", noon.Add(time.Hour)); err != nil || !seen.Equal(first) {
+		if seen, err := s.Runs.FirstSeen("new", noon.Add(time.Hour)); err != nil || !seen.Equal(first) {
 			t.Errorf("first seen at %s (%v), want %s", seen, err, first)
 		}
-		if n, err := s.Queued(Filter{Job: "new"}); n != 1 || err != nil {
+		if n, err := s.Queue.Queued(queue.Filter{Job: "new"}); n != 1 || err != nil {
 			t.Errorf("%d tasks are queued (%v), want 1", n, err)
 		}
-		if _, ok := errors.AsType[*LiveScanError](s.Update(func(tx *Tx) error {
+		if _, ok := errors.AsType[*runs.LiveScanError](s.DB.Update(func(tx *store.Tx) error {
 			again := scan
 			again.Job = "new"
-			_, err := tx.IntendScan(again)
+			_, err := s.Runs.IntendScan(tx, again)
 			return err
 		})); !ok {
 			t.Error("the scan of the old name can be started again under the new one")
@@ -84,8 +87,8 @@ func TestRenamedJobGoesOnWhereItWas(t *testing.T) {
 	}
 
 	buy(t, s, underCap("new"), answerTo(request, `{}`), outlier.Charged)
-	_, err = s.Meter(underCap("new")).Reserve(t.Context(), request)
-	if refusal, ok := errors.AsType[*credit.Exceeded](err); !ok || refusal.Held != 4 {
+	_, err = s.Ledger.Meter(underCap("new")).Reserve(t.Context(), request)
+	if refusal, ok := errors.AsType[*ledger.Exceeded](err); !ok || refusal.Held != 4 {
 		t.Errorf("what was spent under the old name does not count: %v", err)
 	}
 	checkBooks(t, s)
@@ -97,15 +100,15 @@ func TestFormerNameIsFreeForAnotherJob(t *testing.T) {
 	buy(t, s, underCap("a"), answerTo(request, `{}`), outlier.Charged)
 	rename(t, s, "a", "b")
 	buy(t, s, underCap("a"), answerTo(request, `{}`), outlier.Charged)
-	move(t, s, Watermark{Job: "a", Key: "a", At: noon, Run: "run-9"})
-	if err := s.Begin(Run{ID: "run-9", Job: "a", Due: noon, Status: OK}, nil); err != nil {
+	move(t, s, runs.Watermark{Job: "a", Key: "a", At: noon, Run: "run-9"})
+	if err := s.Runs.Begin(runs.Run{ID: "run-9", Job: "a", Due: noon, Status: runs.OK}, nil); err != nil {
 		t.Fatal(err)
 	}
 	rename(t, s, "a", "b") // was: a is still in the file
 	checkWatermark(t, s, "a", "a", noon)
 	checkHeld(t, s, jobMonth("a"), 2)
 	checkHeld(t, s, jobMonth("b"), 2)
-	if due, err := s.LastDue("a"); err != nil || !due.Equal(noon) {
+	if due, err := s.Runs.LastDue("a"); err != nil || !due.Equal(noon) {
 		t.Errorf("a was last due at %s (%v)", due, err)
 	}
 	checkBooks(t, s)
@@ -115,8 +118,8 @@ func TestRenameCanBeTakenBackAndDoneAgain(t *testing.T) {
 	s := hasty(t, open(t, t.TempDir()))
 	request := searchRequest("0")
 	buy(t, s, underCap("a"), answerTo(request, `{}`), outlier.Charged)
-	move(t, s, Watermark{Job: "a", Key: "k", At: noon, Run: "run-1"})
-	if err := s.Begin(Run{ID: "run-1", Job: "a", Due: noon, Status: OK}, nil); err != nil {
+	move(t, s, runs.Watermark{Job: "a", Key: "k", At: noon, Run: "run-1"})
+	if err := s.Runs.Begin(runs.Run{ID: "run-1", Job: "a", Due: noon, Status: runs.OK}, nil); err != nil {
 		t.Fatal(err)
 	}
 	for _, to := range [][2]string{{"a", "b"}, {"b", "a"}, {"a", "b"}, {"b", "c"}} {
@@ -125,7 +128,7 @@ func TestRenameCanBeTakenBackAndDoneAgain(t *testing.T) {
 		checkWatermark(t, s, to[1], "k", noon)
 		checkHeld(t, s, jobMonth(to[0]), 0)
 		checkHeld(t, s, jobMonth(to[1]), 2)
-		if due, err := s.LastDue(to[1]); err != nil || !due.Equal(noon) {
+		if due, err := s.Runs.LastDue(to[1]); err != nil || !due.Equal(noon) {
 			t.Errorf("%s was last due at %s (%v)", to[1], due, err)
 		}
 	}
@@ -138,7 +141,7 @@ func TestRenameToANameInUseLosesNothing(t *testing.T) {
 	for _, job := range []string{"old", "new", "new"} {
 		buy(t, s, underCap(job), answerTo(request, `{}`), outlier.Charged)
 	}
-	for _, w := range []Watermark{{Job: "old", Key: "a", At: noon}, {Job: "new", Key: "a", At: noon.Add(time.Hour)},
+	for _, w := range []runs.Watermark{{Job: "old", Key: "a", At: noon}, {Job: "new", Key: "a", At: noon.Add(time.Hour)},
 		{Job: "old", Key: "b", At: noon.Add(time.Hour)}, {Job: "new", Key: "b", At: noon}, {Job: "old", Key: "c", At: noon}} {
 		w.Run = "run-1"
 		move(t, s, w)
@@ -147,7 +150,7 @@ func TestRenameToANameInUseLosesNothing(t *testing.T) {
 	checkWatermark(t, s, "new", "a", noon.Add(time.Hour))
 	checkWatermark(t, s, "new", "b", noon.Add(time.Hour))
 	checkWatermark(t, s, "new", "c", noon)
-	if left, err := s.Watermarks("old"); len(left) != 0 || err != nil {
+	if left, err := s.Runs.Watermarks("old"); len(left) != 0 || err != nil {
 		t.Errorf("the old name keeps %+v (%v)", left, err)
 	}
 	checkHeld(t, s, jobMonth("new"), 4)

@@ -9,41 +9,44 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"outlierd/outlier"
+	"outlierd/sync/ledger"
+	"outlierd/sync/runs"
+	"outlierd/sync/store"
 )
 
 func TestRunIsKeptWholeFromBeginToFinish(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
 	now := time.Date(2026, 11, 21, 7, 0, 0, 123000, time.UTC)
-	run := Run{
-		ID: "run-1", Job: "ideas", Trigger: "schedule", Due: now, Started: now.Add(time.Second), Status: Running,
+	run := runs.Run{
+		ID: "run-1", Job: "ideas", Trigger: "schedule", Due: now, Started: now.Add(time.Second), Status: runs.Running,
 		Plan: []byte(`{"pages":3}`), Config: "abc",
 	}
-	steps := []Step{
+	steps := []runs.Step{
 		{Op: outlier.OpSearch, Item: "chess", Queries: []string{"a", "b"}, Seeds: []string{"a", "b"}, Params: "query=a&query=b", Window: "2026-11-01..", Total: -1},
 		{Op: outlier.OpSearch, Params: "query=c", Total: -1},
 	}
-	if err := s.Begin(run, steps); err != nil {
+	if err := s.Runs.Begin(run, steps); err != nil {
 		t.Fatal(err)
 	}
 	steps[0].Run, steps[1].Run, steps[1].Ordinal = "run-1", "run-1", 1
 	steps[0].ID, steps[1].ID = 1, 2
-	got, err := s.Steps("run-1")
+	got, err := s.Runs.Steps("run-1")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(steps, got); diff != "" {
 		t.Errorf("steps (-want +got):\n%s", diff)
 	}
-	unfinished, err := s.Unfinished("ideas")
+	unfinished, err := s.Runs.Unfinished("ideas")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]Run{run}, unfinished); diff != "" {
+	if diff := cmp.Diff([]runs.Run{run}, unfinished); diff != "" {
 		t.Errorf("unfinished (-want +got):\n%s", diff)
 	}
 
-	run.Ended, run.Status, run.Error = now.Add(time.Minute), Partial, "one call failed"
+	run.Ended, run.Status, run.Error = now.Add(time.Minute), runs.Partial, "one call failed"
 	run.Pages, run.Hits, run.NewHits, run.Requests, run.Missing, run.Failures = 1, 2, 3, 4, 5, 6
 	run.Credits, run.Refunded, run.Waited, run.Rows = 7, 8, 90*time.Millisecond, map[string]int64{"videos": 10}
 	if err := s.Finish(run); err != nil {
@@ -52,11 +55,11 @@ func TestRunIsKeptWholeFromBeginToFinish(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	runs, err := open(t, dir).Runs("", 0)
+	rows, err := open(t, dir).Runs.List("", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]Run{run}, runs); diff != "" {
+	if diff := cmp.Diff([]runs.Run{run}, rows); diff != "" {
 		t.Errorf("runs (-want +got):\n%s", diff)
 	}
 }
@@ -65,11 +68,11 @@ func TestStepsAreAddedToARunThatIsUnderWay(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
 	first := beginRun(t, s, "run-1")
-	next := Step{
+	next := runs.Step{
 		Run: "run-1", Ordinal: 99, Op: outlier.OpSearch, Item: "chess", Params: "referenceId=" + scanA, Scan: scanA, Watermark: "search chess", Total: -1, Left: -1,
 	}
-	add := func(step Step) (id int64, err error) {
-		err = s.Update(func(tx *Tx) error { id, err = tx.AddStep(step); return err })
+	add := func(step runs.Step) (id int64, err error) {
+		err = s.DB.Update(func(tx *store.Tx) error { id, err = runs.AddStep(tx, step); return err })
 		return id, err
 	}
 	id, err := add(next)
@@ -80,25 +83,25 @@ func TestStepsAreAddedToARunThatIsUnderWay(t *testing.T) {
 	next.Began, next.Next, next.Pages, next.Reused, next.Left, next.Stop = noon, 2, 2, 1, 3, "cap"
 	changed := next
 	changed.Scan, changed.Watermark, changed.Params = scanB, "other", "other" // fixed since it was added
-	update(t, s, func(tx *Tx) error { return tx.SaveStep(changed) })
+	update(t, s, func(tx *store.Tx) error { return runs.SaveStep(tx, changed) })
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
 	s = open(t, dir)
-	got, err := s.Steps("run-1")
+	got, err := s.Runs.Steps("run-1")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]Step{first, next}, got); diff != "" {
+	if diff := cmp.Diff([]runs.Step{first, next}, got); diff != "" {
 		t.Errorf("steps (-want +got):\n%s", diff)
 	}
 
-	_, err = add(Step{Run: "nobody"})
+	_, err = add(runs.Step{Run: "nobody"})
 	wantText(t, err, "nobody", "never begun")
-	if err := s.Finish(Run{ID: "run-1", Status: OK}); err != nil {
+	if err := s.Finish(runs.Run{ID: "run-1", Status: runs.OK}); err != nil {
 		t.Fatal(err)
 	}
-	_, err = add(Step{Run: "run-1"})
+	_, err = add(runs.Step{Run: "run-1"})
 	wantText(t, err, "run-1", "is ok")
 }
 
@@ -106,7 +109,7 @@ func TestDueInstantIsPerformedOnce(t *testing.T) {
 	s := open(t, t.TempDir())
 	due := time.Date(2026, 11, 21, 7, 0, 0, 0, time.UTC)
 	begin := func(id, job string, due time.Time) error {
-		return s.Begin(Run{ID: id, Job: job, Due: due, Status: Running}, nil)
+		return s.Runs.Begin(runs.Run{ID: id, Job: job, Due: due, Status: runs.Running}, nil)
 	}
 	for _, err := range []error{begin("run-1", "ideas", due), begin("run-2", "rivals", due), begin("run-3", "ideas", due.Add(time.Hour)),
 		begin("run-4", "ideas", time.Time{}), begin("run-5", "ideas", time.Time{})} {
@@ -115,12 +118,12 @@ func TestDueInstantIsPerformedOnce(t *testing.T) {
 		}
 	}
 	err := begin("run-6", "ideas", due)
-	if e, ok := errors.AsType[*DuplicateRunError](err); !ok || e.Run != "run-1" {
+	if e, ok := errors.AsType[*runs.DuplicateRunError](err); !ok || e.Run != "run-1" {
 		t.Errorf("Begin: %v, want a DuplicateRunError that names run-1", err)
 	}
 	wantText(t, shell(t, s, `UPDATE runs SET due = (SELECT due FROM runs WHERE run = 'run-1') WHERE run = 'run-3'`), "UNIQUE")
 	for job, want := range map[string]time.Time{"ideas": due.Add(time.Hour), "rivals": due, "news": {}} {
-		if got, err := s.LastDue(job); err != nil || !got.Equal(want) {
+		if got, err := s.Runs.LastDue(job); err != nil || !got.Equal(want) {
 			t.Errorf("%s was last due at %s (%v), want %s", job, got, err, want)
 		}
 	}
@@ -129,20 +132,20 @@ func TestDueInstantIsPerformedOnce(t *testing.T) {
 // TestRunMayGoOnUntilItIsOverOrSuperseded: several runs of a job may be unfinished.
 func TestRunMayGoOnUntilItIsOverOrSuperseded(t *testing.T) {
 	s := open(t, t.TempDir())
-	for _, r := range []Run{
-		{ID: "run-1", Job: "ideas", Status: Running}, {ID: "run-2", Job: "ideas", Status: Failed},
-		{ID: "run-3", Job: "rivals", Status: Running}, {ID: "run-4", Job: "ideas", Status: PausedBudget},
-		{ID: "run-5", Job: "ideas", Status: OK}, {ID: "run-6", Job: "ideas", Status: Running},
+	for _, r := range []runs.Run{
+		{ID: "run-1", Job: "ideas", Status: runs.Running}, {ID: "run-2", Job: "ideas", Status: runs.Failed},
+		{ID: "run-3", Job: "rivals", Status: runs.Running}, {ID: "run-4", Job: "ideas", Status: runs.PausedBudget},
+		{ID: "run-5", Job: "ideas", Status: runs.OK}, {ID: "run-6", Job: "ideas", Status: runs.Running},
 	} {
-		if err := s.Begin(r, nil); err != nil {
+		if err := s.Runs.Begin(r, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
 	check := func(job string, want ...string) {
 		t.Helper()
-		runs, err := s.Unfinished(job)
+		rows, err := s.Runs.Unfinished(job)
 		var got []string
-		for _, r := range runs {
+		for _, r := range rows {
 			got = append(got, r.ID)
 		}
 		if diff := cmp.Diff(want, got); diff != "" || err != nil {
@@ -153,23 +156,23 @@ func TestRunMayGoOnUntilItIsOverOrSuperseded(t *testing.T) {
 	check("rivals", "run-3")
 	check("nobody")
 
-	finishRun(t, s, "run-6", Partial)
+	finishRun(t, s, "run-6", runs.Partial)
 	supersede(t, s, "run-1")
 	supersede(t, s, "run-2")
 	check("ideas", "run-4")
-	wantText(t, s.Resume("run-2"), "run-2", "no such record")
-	runs, err := s.Runs("ideas", 4)
+	wantText(t, s.Runs.Resume("run-2"), "run-2", "no such record")
+	rows, err := s.Runs.List("ideas", 4)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var ends []Status
-	for _, r := range runs {
+	var ends []runs.Status
+	for _, r := range rows {
 		ends = append(ends, r.Status)
 	}
-	if diff := cmp.Diff([]Status{Partial, OK, PausedBudget, Failed}, ends); diff != "" {
+	if diff := cmp.Diff([]runs.Status{runs.Partial, runs.OK, runs.PausedBudget, runs.Failed}, ends); diff != "" {
 		t.Errorf("the newest four (-want +got):\n%s", diff)
 	}
-	if all, err := s.Runs("ideas", 0); err != nil || all[4].Status != Interrupted || all[4].Ended.IsZero() {
+	if all, err := s.Runs.List("ideas", 0); err != nil || all[4].Status != runs.Interrupted || all[4].Ended.IsZero() {
 		t.Errorf("the oldest is %+v (%v), want it interrupted", all[4], err)
 	}
 }
@@ -181,40 +184,40 @@ func TestRunOfAKilledProcessIsInterrupted(t *testing.T) {
 	s := open(t, dir)
 	step := beginRun(t, s, "run-1")
 	p := capped(100)
-	p.Commit = func(tx *Tx, _ Kept) error {
+	p.Commit = func(tx *store.Tx, _ ledger.Kept) error {
 		step.Next, step.Pages, step.Hits, step.NewHits = 1, 1, 40, 30
-		return tx.SaveStep(step)
+		return runs.SaveStep(tx, step)
 	}
 	buy(t, s, p, answerTo(searchRequest("0"), `{}`), outlier.Charged)
 	if err := reserve(t, s, capped(100), searchRequest("1")).Sending(); err != nil {
 		t.Fatal(err)
 	}
-	status := func(s *Store) Run {
+	status := func(s *Store) runs.Run {
 		t.Helper()
-		all, err := s.Unfinished("ideas")
+		all, err := s.Runs.Unfinished("ideas")
 		if err != nil || len(all) != 1 {
 			t.Fatalf("unfinished %+v, error %v; want one run", all, err)
 		}
 		return all[0]
 	}
-	if got := status(peek(t, dir, options())); got.Status != Running {
+	if got := status(peek(t, dir, options())); got.Status != runs.Running {
 		t.Errorf("beside its process the run is %s", got.Status)
 	}
 	killed := copyFolder(t, dir)
-	if got := status(peek(t, killed, options())); got.Status != Interrupted {
+	if got := status(peek(t, killed, options())); got.Status != runs.Interrupted {
 		t.Errorf("without a process the run is %s to readers", got.Status)
 	}
 	next := open(t, killed)
 	got := status(next)
-	want := Run{Status: Interrupted, Pages: 1, Hits: 40, NewHits: 30, Requests: 2, Credits: 4}
+	want := runs.Run{Status: runs.Interrupted, Pages: 1, Hits: 40, NewHits: 30, Requests: 2, Credits: 4}
 	if got.Status != want.Status || got.Pages != want.Pages || got.Hits != want.Hits || got.NewHits != want.NewHits ||
 		got.Requests != want.Requests || got.Credits != want.Credits || got.Ended.Before(got.Started) {
 		t.Errorf("the next process recorded %+v, want %+v and an end", got, want)
 	}
-	if err := next.Resume("run-1"); err != nil {
+	if err := next.Runs.Resume("run-1"); err != nil {
 		t.Fatal(err)
 	}
-	if got := status(next); got.Status != Running || !got.Ended.IsZero() {
+	if got := status(next); got.Status != runs.Running || !got.Ended.IsZero() {
 		t.Errorf("resumed, the run is %+v", got)
 	}
 }
@@ -223,14 +226,14 @@ func TestRunOfAKilledProcessIsInterrupted(t *testing.T) {
 func TestWhatIsOwedIsOwedUntilItHasBegun(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
-	first, second := Debt{Job: "child", Due: noon}, Debt{Job: "child", Due: noon.Add(time.Hour)}
-	owe := func(all ...Debt) {
+	first, second := runs.Debt{Job: "child", Due: noon}, runs.Debt{Job: "child", Due: noon.Add(time.Hour)}
+	owe := func(all ...runs.Debt) {
 		t.Helper()
-		update(t, s, func(tx *Tx) error { return tx.Owe(all) })
+		update(t, s, func(tx *store.Tx) error { return runs.Owe(tx, all) })
 	}
-	check := func(want ...Debt) {
+	check := func(want ...runs.Debt) {
 		t.Helper()
-		got, err := s.Owed()
+		got, err := s.Runs.Owed()
 		for i := range got {
 			if got[i].Noted.IsZero() {
 				t.Errorf("%+v was noted at no time", got[i])
@@ -247,24 +250,24 @@ func TestWhatIsOwedIsOwedUntilItHasBegun(t *testing.T) {
 	}
 	s = open(t, dir)
 	check(first, second)
-	if err := s.Begin(Run{ID: "run-1", Job: "child", Due: first.Due, Status: Failed}, nil); err != nil {
+	if err := s.Runs.Begin(runs.Run{ID: "run-1", Job: "child", Due: first.Due, Status: runs.Failed}, nil); err != nil {
 		t.Fatal(err)
 	}
 	owe(first)
 	check(second)
-	if done, err := s.Performed("child", first.Due); err != nil || !done {
+	if done, err := s.Runs.Performed("child", first.Due); err != nil || !done {
 		t.Errorf("the first is performed: %t (%v)", done, err)
 	}
 	rename(t, s, "child", "heir")
-	check(Debt{Job: "heir", Due: second.Due})
-	update(t, s, func(tx *Tx) error { return tx.Forgive([]Debt{{Job: "heir", Due: second.Due}}) })
+	check(runs.Debt{Job: "heir", Due: second.Due})
+	update(t, s, func(tx *store.Tx) error { return runs.Forgive(tx, []runs.Debt{{Job: "heir", Due: second.Due}}) })
 	check()
 }
 
 func TestUnknownRecordsAreNotUpdated(t *testing.T) {
 	s := open(t, t.TempDir())
-	wantText(t, s.Finish(Run{ID: "nobody"}), "nobody", "no such record")
-	wantText(t, s.Update(func(tx *Tx) error { return tx.SaveStep(Step{ID: 9}) }), "step 9", "no such record")
+	wantText(t, s.Finish(runs.Run{ID: "nobody"}), "nobody", "no such record")
+	wantText(t, s.DB.Update(func(tx *store.Tx) error { return runs.SaveStep(tx, runs.Step{ID: 9}) }), "step 9", "no such record")
 }
 
 func value(v float64) *float64 { return &v }
@@ -272,32 +275,32 @@ func value(v float64) *float64 { return &v }
 func TestHitsAreCountedAgainstWhatWasSeenBefore(t *testing.T) {
 	s := open(t, t.TempDir())
 	one, two := beginRun(t, s, "run-1"), beginRun(t, s, "run-2")
-	hits := func(ids ...string) (hits []Hit) {
+	hits := func(ids ...string) (hits []runs.Hit) {
 		for _, id := range ids {
-			hits = append(hits, Hit{VideoID: id, ChannelID: "UC-" + id})
+			hits = append(hits, runs.Hit{VideoID: id, ChannelID: "UC-" + id})
 		}
 		return hits
 	}
 	for _, c := range []struct {
 		name string
-		step Step
+		step runs.Step
 		page int
 		ids  []string
-		want Sighting
+		want runs.PageHits
 	}{
-		{"all are new", one, 0, []string{"a", "b", "b", "c"}, Sighting{Fresh: 3, New: 3, Distinct: 3}},
-		{"a later page repeats some", one, 1, []string{"c", "d"}, Sighting{Fresh: 2, New: 1, Distinct: 1}},
-		{"a page repeats all", one, 2, []string{"a", "d"}, Sighting{Fresh: 2}},
-		{"the next run has seen some", two, 0, []string{"a", "b", "e"}, Sighting{Fresh: 1, New: 1, Distinct: 3}},
-		{"an empty page", two, 1, nil, Sighting{}},
+		{"all are new", one, 0, []string{"a", "b", "b", "c"}, runs.PageHits{Fresh: 3, New: 3, Distinct: 3}},
+		{"a later page repeats some", one, 1, []string{"c", "d"}, runs.PageHits{Fresh: 2, New: 1, Distinct: 1}},
+		{"a page repeats all", one, 2, []string{"a", "d"}, runs.PageHits{Fresh: 2}},
+		{"the next run has seen some", two, 0, []string{"a", "b", "e"}, runs.PageHits{Fresh: 1, New: 1, Distinct: 3}},
+		{"an empty page", two, 1, nil, runs.PageHits{}},
 	} {
-		update(t, s, func(tx *Tx) error {
+		update(t, s, func(tx *store.Tx) error {
 			if c.step.Run == two.Run { // the search before has come to its own end
-				if err := tx.Cover(one.Run, one.ID); err != nil {
+				if err := runs.Cover(tx, one.Run, one.ID); err != nil {
 					return err
 				}
 			}
-			got, err := tx.AddHits(c.step.Run, c.step.ID, c.page, 40*c.page, hits(c.ids...))
+			got, err := runs.AddHits(tx, c.step.Run, c.step.ID, c.page, 40*c.page, hits(c.ids...))
 			if got != c.want {
 				t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
 			}
@@ -308,17 +311,17 @@ func TestHitsAreCountedAgainstWhatWasSeenBefore(t *testing.T) {
 
 func TestBestRanksTheRunsDistinctHits(t *testing.T) {
 	s := open(t, t.TempDir())
-	run := Run{ID: "run-1", Job: "ideas", Status: Running}
-	if err := s.Begin(run, []Step{{Total: -1}, {Total: -1}}); err != nil {
+	run := runs.Run{ID: "run-1", Job: "ideas", Status: runs.Running}
+	if err := s.Runs.Begin(run, []runs.Step{{Total: -1}, {Total: -1}}); err != nil {
 		t.Fatal(err)
 	}
-	update(t, s, func(tx *Tx) error {
-		_, err := tx.AddHits("run-1", 1, 0, 0, []Hit{
+	update(t, s, func(tx *store.Tx) error {
+		_, err := runs.AddHits(tx, "run-1", 1, 0, 0, []runs.Hit{
 			{VideoID: "low", ChannelID: "UC1", Value: value(1)}, {VideoID: "none", ChannelID: "UC2", Value: nil}, {VideoID: "tie-b", ChannelID: "UC3", Value: value(5)}, {VideoID: "tie-a", ChannelID: "UC4", Value: value(5)}})
 		return err
 	})
-	update(t, s, func(tx *Tx) error {
-		_, err := tx.AddHits("run-1", 2, 0, 0, []Hit{{VideoID: "low", ChannelID: "UC1", Value: value(9)}, {VideoID: "negative", ChannelID: "UC5", Value: value(-1)}})
+	update(t, s, func(tx *store.Tx) error {
+		_, err := runs.AddHits(tx, "run-1", 2, 0, 0, []runs.Hit{{VideoID: "low", ChannelID: "UC1", Value: value(9)}, {VideoID: "negative", ChannelID: "UC5", Value: value(-1)}})
 		return err
 	})
 	for _, c := range []struct {
@@ -331,7 +334,7 @@ func TestBestRanksTheRunsDistinctHits(t *testing.T) {
 		{2, true, []string{"low", "tie-a"}},
 		{99, true, []string{"low", "tie-a", "tie-b", "negative", "none"}},
 	} {
-		top, err := s.Best("run-1", Choice{Most: c.n, Desc: c.desc})
+		top, err := s.Runs.Best("run-1", runs.Choice{Most: c.n, Desc: c.desc})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -344,7 +347,7 @@ func TestBestRanksTheRunsDistinctHits(t *testing.T) {
 	}
 }
 
-func ids(hits []Hit) (ids []string) {
+func ids(hits []runs.Hit) (ids []string) {
 	for _, hit := range hits {
 		ids = append(ids, hit.VideoID)
 	}
@@ -355,33 +358,33 @@ func ids(hits []Hit) (ids []string) {
 // step where that is asked for.
 func TestBestLeavesOutWhatIsExcluded(t *testing.T) {
 	s := open(t, t.TempDir())
-	if err := s.Begin(Run{ID: "run-1", Job: "ideas", Status: Running}, []Step{{Total: -1}, {Total: -1}}); err != nil {
+	if err := s.Runs.Begin(runs.Run{ID: "run-1", Job: "ideas", Status: runs.Running}, []runs.Step{{Total: -1}, {Total: -1}}); err != nil {
 		t.Fatal(err)
 	}
-	hit := func(id string, v float64, excluded bool) Hit {
-		return Hit{VideoID: id, ChannelID: "UC", Value: &v, Excluded: excluded}
+	hit := func(id string, v float64, excluded bool) runs.Hit {
+		return runs.Hit{VideoID: id, ChannelID: "UC", Value: &v, Excluded: excluded}
 	}
-	update(t, s, func(tx *Tx) error {
-		_, err := tx.AddHits("run-1", 1, 0, 0, []Hit{
+	update(t, s, func(tx *store.Tx) error {
+		_, err := runs.AddHits(tx, "run-1", 1, 0, 0, []runs.Hit{
 			hit("a9", 9, false), hit("a8", 8, true), hit("a7", 7, false), hit("a6", 6, false), {VideoID: "none", ChannelID: "UC"}})
 		return err
 	})
-	update(t, s, func(tx *Tx) error {
-		_, err := tx.AddHits("run-1", 2, 0, 0, []Hit{hit("a8", 3, true), hit("a7", 5, true), hit("b2", 2, false), hit("b1", 1, false)})
+	update(t, s, func(tx *store.Tx) error {
+		_, err := runs.AddHits(tx, "run-1", 2, 0, 0, []runs.Hit{hit("a8", 3, true), hit("a7", 5, true), hit("b2", 2, false), hit("b1", 1, false)})
 		return err
 	})
 	for _, c := range []struct {
-		choice Choice
+		choice runs.Choice
 		want   []string
 	}{
-		{Choice{Desc: true}, []string{"a9", "a7", "a6", "b2", "b1", "none"}},
-		{Choice{Desc: true, Most: 3}, []string{"a9", "a7", "a6"}},
-		{Choice{Desc: true, Each: 1}, []string{"a9", "b2"}},
-		{Choice{Desc: true, Each: 2, Most: 3}, []string{"a9", "a7", "b2"}},
-		{Choice{Each: 1}, []string{"b1", "a6"}},
-		{Choice{Desc: true, All: true}, []string{"a9", "a8", "a7", "a6", "b2", "b1", "none"}},
+		{runs.Choice{Desc: true}, []string{"a9", "a7", "a6", "b2", "b1", "none"}},
+		{runs.Choice{Desc: true, Most: 3}, []string{"a9", "a7", "a6"}},
+		{runs.Choice{Desc: true, Each: 1}, []string{"a9", "b2"}},
+		{runs.Choice{Desc: true, Each: 2, Most: 3}, []string{"a9", "a7", "b2"}},
+		{runs.Choice{Each: 1}, []string{"b1", "a6"}},
+		{runs.Choice{Desc: true, All: true}, []string{"a9", "a8", "a7", "a6", "b2", "b1", "none"}},
 	} {
-		hits, err := s.Best("run-1", c.choice)
+		hits, err := s.Runs.Best("run-1", c.choice)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -396,24 +399,24 @@ func TestDistinctCountsKeysOnce(t *testing.T) {
 	s := open(t, t.TempDir())
 	step := beginRun(t, s, "run-1")
 	beginRun(t, s, "run-2")
-	update(t, s, func(tx *Tx) error {
-		other, err := tx.AddStep(Step{Run: "run-1", Op: outlier.OpSearch, Total: -1})
+	update(t, s, func(tx *store.Tx) error {
+		other, err := runs.AddStep(tx, runs.Step{Run: "run-1", Op: outlier.OpSearch, Total: -1})
 		if err != nil {
 			return err
 		}
-		_, err = tx.AddHits("run-1", step.ID, 0, 0, []Hit{{VideoID: "a"}, {VideoID: "b"}})
-		_, again := tx.AddHits("run-1", other, 0, 0, []Hit{{VideoID: "b"}, {VideoID: "c"}})
+		_, err = runs.AddHits(tx, "run-1", step.ID, 0, 0, []runs.Hit{{VideoID: "a"}, {VideoID: "b"}})
+		_, again := runs.AddHits(tx, "run-1", other, 0, 0, []runs.Hit{{VideoID: "b"}, {VideoID: "c"}})
 		return errors.Join(err, again)
 	})
 	for _, op := range []outlier.Operation{outlier.OpChannelVideos, outlier.OpChannelShorts} {
 		r := must(outlier.DataRequest(op, "UC1234567890abcdefghijkl"))
-		buy(t, s, Purchase{Run: "run-1", Job: "ideas"}, answerTo(r, `{}`), outlier.Charged)
+		buy(t, s, ledger.Purchase{Run: "run-1", Job: "ideas"}, answerTo(r, `{}`), outlier.Charged)
 	}
 	for run, want := range map[string]map[string]int64{
 		"run-1": {"outliers": 3, "found_channels": 3, "channels": 1},
 		"run-2": {"outliers": 0, "found_channels": 0, "channels": 0},
 	} {
-		if got, err := s.Distinct(run); err != nil || !cmp.Equal(got, want) {
+		if got, err := s.Runs.Distinct(run); err != nil || !cmp.Equal(got, want) {
 			t.Errorf("%s: %v (%v), want %v", run, got, err, want)
 		}
 	}
@@ -425,14 +428,14 @@ func TestFreeCallInFlightIsCounted(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
 	beginRun(t, s, "run-1")
-	p := Purchase{Run: "run-1", Job: "ideas", Attempt: 1}
+	p := ledger.Purchase{Run: "run-1", Job: "ideas", Attempt: 1}
 	buy(t, s, p, answerTo(must(outlier.DataRequest(outlier.OpTranscript, "video-00001")), `{}`), outlier.Charged)
-	if err := s.Flush(); err != nil {
+	if err := s.DB.Flush(); err != nil {
 		t.Fatal(err)
 	}
 	requests := func(dir string) int64 {
 		t.Helper()
-		all, err := open(t, dir).Runs("ideas", 1)
+		all, err := open(t, dir).Runs.List("ideas", 1)
 		if err != nil || len(all) != 1 {
 			t.Fatalf("runs %+v, error %v", all, err)
 		}

@@ -10,8 +10,9 @@ import (
 	"time"
 
 	"outlierd/outlier"
-	"outlierd/sync/credit"
-	"outlierd/sync/state"
+	"outlierd/sync/ledger"
+	"outlierd/sync/runs"
+	"outlierd/sync/store"
 )
 
 // job is one of the jobs of a process, doing what package engine does. It stops at
@@ -104,13 +105,13 @@ func expected(err error) bool {
 	if e, ok := errors.AsType[*outlier.Error](err); ok {
 		return e.Kind != outlier.Invalid && e.Kind != outlier.NotFound
 	}
-	_, capped := errors.AsType[*credit.Exceeded](err)
+	_, capped := errors.AsType[*ledger.Exceeded](err)
 	return capped || errors.Is(err, errNoTime) || errors.Is(err, errUnsettled) || errors.Is(err, errRunning) || errors.Is(err, errKilled)
 }
 
 // open takes up a run that may go on, or begins another in its place.
-func (j *job) open() (*state.Run, error) {
-	unfinished, err := j.store.Unfinished(j.name)
+func (j *job) open() (*runs.Run, error) {
+	unfinished, err := j.store.Runs.Unfinished(j.name)
 	if err != nil {
 		return nil, err
 	}
@@ -118,7 +119,7 @@ func (j *job) open() (*state.Run, error) {
 		old := &unfinished[i]
 		if j.dice.IntN(3) > 0 {
 			j.note("continues %s, which was %s", old.ID, old.Status)
-			return old, j.store.Resume(old.ID)
+			return old, j.store.Runs.Resume(old.ID)
 		}
 		if err := j.sawUnknown(old); err != nil {
 			return nil, err
@@ -128,24 +129,24 @@ func (j *job) open() (*state.Run, error) {
 		}
 	}
 	j.runs++
-	run := state.Run{ID: fmt.Sprint("run-", j.runs), Job: j.name, Trigger: "schedule", Started: time.Now(), Status: state.Running, Plan: []byte(`{}`)}
+	run := runs.Run{ID: fmt.Sprint("run-", j.runs), Job: j.name, Trigger: "schedule", Started: time.Now(), Status: runs.Running, Plan: []byte(`{}`)}
 	if j.dice.IntN(4) == 0 {
 		run.Due = time.Unix(int64(j.runs)*3600, 0)
 	}
 	steps := j.steps()
 	j.note("begins %s of %d steps", run.ID, len(steps))
-	return &run, j.store.Begin(run, steps)
+	return &run, j.store.Runs.Begin(run, steps)
 }
 
 // steps are what a run is to do. The jobs ask for the same now and then.
-func (j *job) steps() (steps []state.Step) {
+func (j *job) steps() (steps []runs.Step) {
 	query := url.Values{"query": {one(j.dice, "chess", "go")}}.Encode()
 	if j.dice.IntN(2) == 0 {
-		steps = append(steps, state.Step{Op: outlier.OpStartScan, Params: query})
+		steps = append(steps, runs.Step{Op: outlier.OpStartScan, Params: query})
 	}
 	for range 1 + j.dice.IntN(2) {
 		op := one(j.dice, outlier.OpTrendingFormats, outlier.OpTrendingFormats, outlier.OpSearch, outlier.OpFindChannels)
-		steps = append(steps, state.Step{Op: op, Params: query})
+		steps = append(steps, runs.Step{Op: op, Params: query})
 	}
 	return steps
 }
@@ -154,8 +155,8 @@ func (j *job) steps() (steps []state.Step) {
 const pages = 2
 
 // nextStep is the open step with the fewest pages; nil if all that are open are stuck.
-func (j *job) nextStep(run *state.Run, stuck map[int64]error) (next *state.Step, err error) {
-	steps, err := j.store.Steps(run.ID)
+func (j *job) nextStep(run *runs.Run, stuck map[int64]error) (next *runs.Step, err error) {
+	steps, err := j.store.Runs.Steps(run.ID)
 	for i, s := range steps {
 		if s.Stop == "" && stuck[s.ID] == nil && (next == nil || s.Next < next.Next) {
 			next = &steps[i]
@@ -164,7 +165,7 @@ func (j *job) nextStep(run *state.Run, stuck map[int64]error) (next *state.Step,
 	return next, err
 }
 
-func (j *job) advance(run *state.Run, step *state.Step) error {
+func (j *job) advance(run *runs.Run, step *runs.Step) error {
 	if step.Op == outlier.OpStartScan {
 		return j.scan(run, step)
 	}
@@ -172,16 +173,16 @@ func (j *job) advance(run *state.Run, step *state.Step) error {
 }
 
 // finish ends the run, unless it waits for a scan.
-func (j *job) finish(run *state.Run, stuck map[int64]error) error {
-	run.Status = state.OK
+func (j *job) finish(run *runs.Run, stuck map[int64]error) error {
+	run.Status = runs.OK
 	for _, met := range stuck {
 		if errors.Is(met, errRunning) {
 			return nil
 		}
-		if _, ok := errors.AsType[*credit.Exceeded](met); ok {
-			run.Status = state.PausedBudget
-		} else if run.Status == state.OK {
-			run.Status = state.Failed
+		if _, ok := errors.AsType[*ledger.Exceeded](met); ok {
+			run.Status = runs.PausedBudget
+		} else if run.Status == runs.OK {
+			run.Status = runs.Failed
 		}
 	}
 	run.Ended = time.Now()
@@ -190,7 +191,7 @@ func (j *job) finish(run *state.Run, stuck map[int64]error) error {
 }
 
 // request is the step's next call, at the price that is on the list.
-func (j *job) request(step *state.Step) *outlier.Request {
+func (j *job) request(step *runs.Step) *outlier.Request {
 	params, _ := url.ParseQuery(step.Params) // it was encoded by us
 	prices := outlier.DocumentedPrices()
 	for tariff := range prices {
@@ -209,15 +210,15 @@ func (j *job) request(step *state.Step) *outlier.Request {
 
 // page takes the step's next page, and asks a second time where that may help: for the
 // same, which the service may give for nothing.
-func (j *job) page(run *state.Run, step *state.Step) error {
+func (j *job) page(run *runs.Run, step *runs.Step) error {
 	holder, err := j.holder(run, step)
 	if err != nil {
 		return err
 	}
 	for attempt := 1; ; attempt++ {
-		_, err = j.buy(run, j.request(step), state.Purchase{
+		_, err = j.buy(run, j.request(step), ledger.Purchase{
 			Step: step.ID, Page: step.Next, Attempt: attempt, FromHold: holder,
-			Commit: func(tx *state.Tx, kept state.Kept) error { return turnPage(tx, *step, kept) },
+			Commit: func(tx *store.Tx, kept ledger.Kept) error { return turnPage(tx, *step, kept) },
 		})
 		if err == nil || j.dead || attempt == 2 || !passes(err) {
 			return err
@@ -232,10 +233,10 @@ func passes(err error) bool {
 }
 
 // turnPage moves the step's cursor in the transaction of the answer.
-func turnPage(tx *state.Tx, step state.Step, kept state.Kept) error {
+func turnPage(tx *store.Tx, step runs.Step, kept ledger.Kept) error {
 	if e, ok := errors.AsType[*outlier.Error](kept.Answer.Err); ok && e.Kind == outlier.Malformed {
 		step.Stop = "unreadable"
-		return tx.SaveStep(step)
+		return runs.SaveStep(tx, step)
 	}
 	if kept.Answer.Err != nil {
 		return nil
@@ -245,21 +246,21 @@ func turnPage(tx *state.Tx, step state.Step, kept state.Kept) error {
 	if step.Next == pages {
 		step.Stop = "pages"
 	}
-	return tx.SaveStep(step)
+	return runs.SaveStep(tx, step)
 }
 
 // holder is the step whose hold pays for the pages of a scan: that of the run which has
 // started or joined it.
-func (j *job) holder(run *state.Run, step *state.Step) (int64, error) {
+func (j *job) holder(run *runs.Run, step *runs.Step) (int64, error) {
 	if step.Scan == "" {
 		return 0, nil
 	}
-	steps, err := j.store.Steps(run.ID)
+	steps, err := j.store.Runs.Steps(run.ID)
 	if err != nil {
 		return 0, err
 	}
-	start := slices.IndexFunc(steps, func(s state.Step) bool { return s.Op == outlier.OpStartScan })
-	rest, err := j.store.HoldOf(steps[start].ID)
+	start := slices.IndexFunc(steps, func(s runs.Step) bool { return s.Op == outlier.OpStartScan })
+	rest, err := j.store.Ledger.HoldOf(steps[start].ID)
 	if rest >= j.request(step).Price() {
 		j.saw("a page was paid from a hold")
 	}

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"outlierd/outlier"
-	"outlierd/sync/credit"
+	"outlierd/sync/ledger"
 	"outlierd/sync/state"
 )
 
@@ -210,18 +210,18 @@ func (p *process) wait() {
 // periods are those of the moment, by the service's clock.
 func (p *process) periods() (day, cycle string) {
 	now := p.now()
-	return credit.Day(now, p.options.Location), credit.Cycle(now, p.options.Location, p.options.Renews)
+	return ledger.Day(now, p.options.Location), ledger.Cycle(now, p.options.Location, p.options.Renews)
 }
 
 // adjust books credits that were spent or bought elsewhere.
 func (p *process) adjust() {
 	n := one[outlier.Credits](p.dice, -10, -2, 1, 7)
-	now := p.store.ServiceTime()
+	now := p.store.Ledger.ServiceTime()
 	p.spend(spending{at: now, credits: n})
 	p.held[p.periodsAt("", "", now)[1]] += n // it meets no cap
 	p.saw("the books were adjusted")
 	p.note("", "the books are adjusted by %d", n)
-	if err := p.store.Adjust(n, "elsewhere"); err != nil {
+	if err := p.store.Ledger.Adjust(n, "elsewhere"); err != nil {
 		p.wrong = err
 	}
 }

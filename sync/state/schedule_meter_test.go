@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"outlierd/outlier"
-	"outlierd/sync/credit"
-	"outlierd/sync/state"
+	"outlierd/sync/ledger"
+	"outlierd/sync/runs"
 )
 
 // call is a request on its way to the service.
@@ -27,7 +27,7 @@ type call struct {
 var errNoTime = errors.New("nobody tells the time")
 
 // buy makes a paid call, once the service's time is agreed on.
-func (j *job) buy(run *state.Run, r *outlier.Request, p state.Purchase) (*outlier.Answer, error) {
+func (j *job) buy(run *runs.Run, r *outlier.Request, p ledger.Purchase) (*outlier.Answer, error) {
 	j.pause("about to reserve")
 	if err := j.proveTime(run); err != nil {
 		return nil, err
@@ -38,16 +38,16 @@ func (j *job) buy(run *state.Run, r *outlier.Request, p state.Purchase) (*outlie
 // proveTime makes sure that the service's time is agreed on. A date that is far from what was
 // believed has to be told twice. Where the service tells none, a local clock that claims no
 // later day is trusted.
-func (j *job) proveTime(run *state.Run) error {
+func (j *job) proveTime(run *runs.Run) error {
 	for range 3 {
-		if j.store.ClockAgreed() || j.dead || j.bug.guesses {
+		if j.store.Ledger.ClockAgreed() || j.dead || j.bug.guesses {
 			return nil
 		}
 		if err := j.askTime(run); err != nil {
 			return err
 		}
 	}
-	day, cycle, err := j.store.Turned()
+	day, cycle, err := j.store.Ledger.Turned()
 	if err != nil {
 		return err
 	}
@@ -55,18 +55,18 @@ func (j *job) proveTime(run *state.Run) error {
 		j.saw("nobody told the time")
 		return errNoTime
 	}
-	j.store.Trust()
+	j.store.Ledger.ConfirmClock()
 	return nil
 }
 
 // askTime asks the service for anything that is free: what matters is the date.
-func (j *job) askTime(run *state.Run) error {
+func (j *job) askTime(run *runs.Run) error {
 	j.saw("the time was asked for")
 	r, err := outlier.DataRequest(outlier.OpDetails, "dQw4w9WgXcQ")
 	if err != nil {
 		return err
 	}
-	answer, err := j.do(run, r, state.Purchase{})
+	answer, err := j.do(run, r, ledger.Purchase{})
 	if answer == nil || answer.Status == 0 {
 		return err
 	}
@@ -74,14 +74,14 @@ func (j *job) askTime(run *state.Run) error {
 }
 
 // do makes one call.
-func (j *job) do(run *state.Run, r *outlier.Request, p state.Purchase) (*outlier.Answer, error) {
+func (j *job) do(run *runs.Run, r *outlier.Request, p ledger.Purchase) (*outlier.Answer, error) {
 	c := &call{run: run.ID, job: j.name, account: j.account, step: p.Step, intent: p.Intent, paid: r.Paid()}
 	p.Run, p.Job = run.ID, j.name
-	p.Caps = func(at time.Time) []credit.Cap {
+	p.Caps = func(at time.Time) []ledger.Cap {
 		c.at = at
 		return j.caps.of(j.periodsOf(c))
 	}
-	var books outlier.Meter = j.store.Meter(p)
+	var books outlier.Meter = j.store.Ledger.Meter(p)
 	if j.bug.meter != nil {
 		books = j.bug.meter(books)
 	}
@@ -110,12 +110,12 @@ func (m pausing) Reserve(ctx context.Context, r *outlier.Request) (outlier.Attem
 	if m.dead {
 		return nil, errKilled
 	}
-	now := m.store.ServiceTime().Truncate(time.Microsecond)
+	now := m.store.Ledger.ServiceTime().Truncate(time.Microsecond)
 	m.c.at = now
 	attempt, err := m.books.Reserve(ctx, r)
-	if e, ok := errors.AsType[*credit.Exceeded](err); ok {
+	if e, ok := errors.AsType[*ledger.Exceeded](err); ok {
 		m.saw("refused by " + string(e.Cap.Scope))
-		if e.Cap.Scope == credit.AllDay && m.caps[credit.AllMonth] == roomy {
+		if e.Cap.Scope == ledger.ScopeDay && m.caps[ledger.ScopeMonth] == roomy {
 			m.saw("the day was spent in a roomy month")
 		}
 	} else if err != nil {

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"outlierd/outlier"
-	"outlierd/sync/credit"
+	"outlierd/sync/ledger"
 )
 
 // # What must hold after every turn
@@ -55,7 +55,7 @@ var hoped = []string{
 }
 
 // caps are what the configuration allows in each scope; a scope that is missing has no cap.
-type caps map[credit.Scope]outlier.Credits
+type caps map[ledger.Scope]outlier.Credits
 
 // roomy is a cap of the billing cycle that no schedule meets.
 const roomy = 10_000
@@ -64,37 +64,37 @@ const roomy = 10_000
 func (s *schedule) recap() {
 	s.caps = caps{}
 	if s.dice.IntN(5) == 0 {
-		s.caps[credit.AllDay], s.caps[credit.AllMonth] = one[outlier.Credits](s.dice, 8, 70, 130), roomy
+		s.caps[ledger.ScopeDay], s.caps[ledger.ScopeMonth] = one[outlier.Credits](s.dice, 8, 70, 130), roomy
 		return
 	}
-	draw := func(scope credit.Scope, most ...outlier.Credits) {
+	draw := func(scope ledger.Scope, most ...outlier.Credits) {
 		if s.dice.IntN(3) > 0 {
 			s.caps[scope] = one(s.dice, most...)
 		}
 	}
-	draw(credit.Run, 6, 60, 90, 120)
-	draw(credit.JobMonth, 10, 100, 200, 300)
-	draw(credit.AllDay, 8, 70, 130, 200)
-	draw(credit.AllMonth, 20, 150, 250, 400)
+	draw(ledger.ScopeRun, 6, 60, 90, 120)
+	draw(ledger.ScopeJobMonth, 10, 100, 200, 300)
+	draw(ledger.ScopeDay, 8, 70, 130, 200)
+	draw(ledger.ScopeMonth, 20, 150, 250, 400)
 }
 
 // of are the caps on a call that is booked at a time.
-func (c caps) of(periods []credit.Period) (all []credit.Cap) {
+func (c caps) of(periods []ledger.Period) (all []ledger.Cap) {
 	for _, p := range periods {
 		if most, ok := c[p.Scope]; ok {
-			all = append(all, credit.Cap{Scope: p.Scope, Period: p.Key, Max: most})
+			all = append(all, ledger.Cap{Scope: p.Scope, Period: p.Key, Max: most})
 		}
 	}
 	return all
 }
 
 // periodsOf are the periods that a call counts for, under the name that its job has.
-func (s *schedule) periodsOf(c *call) []credit.Period {
+func (s *schedule) periodsOf(c *call) []ledger.Period {
 	return s.periodsAt(c.run, c.job, c.at)
 }
 
-func (s *schedule) periodsAt(run, job string, at time.Time) []credit.Period {
-	return credit.Periods(run, job, credit.Day(at, s.options.Location), credit.Cycle(at, s.options.Location, s.options.Renews))
+func (s *schedule) periodsAt(run, job string, at time.Time) []ledger.Period {
+	return ledger.Periods(run, job, ledger.Day(at, s.options.Location), ledger.Cycle(at, s.options.Location, s.options.Renews))
 }
 
 // begun is a scan that the service accepted, for an intent of a step.
@@ -118,9 +118,9 @@ type spending struct {
 type books struct {
 	read    int // lines of the service's books
 	spent   []spending
-	charged map[credit.Period]outlier.Credits // what was spent, by the calendar in force
+	charged map[ledger.Period]outlier.Credits // what was spent, by the calendar in force
 	begun   []begun                           // scans at the service
-	held    map[credit.Period]outlier.Credits // by the ledger, when it was looked at last
+	held    map[ledger.Period]outlier.Credits // by the ledger, when it was looked at last
 	newest  time.Time                         // reservation
 }
 
@@ -132,7 +132,7 @@ func (s *schedule) spend(one spending) {
 
 func (s *schedule) count(one spending) {
 	for _, period := range s.periodsAt(one.run, one.account, one.at) {
-		if one.account != "" || period.Scope == credit.AllMonth {
+		if one.account != "" || period.Scope == ledger.ScopeMonth {
 			s.charged[period] += one.credits
 		}
 	}
@@ -140,7 +140,7 @@ func (s *schedule) count(one spending) {
 
 // recount adds up what was spent, in the periods of another calendar.
 func (s *schedule) recount() {
-	s.charged = map[credit.Period]outlier.Credits{}
+	s.charged = map[ledger.Period]outlier.Credits{}
 	for _, one := range s.spent {
 		s.count(one)
 	}
@@ -168,12 +168,12 @@ func (p *process) check() error {
 
 // ledger is what the ledger holds in each period that it has a row for, and in those in
 // which anything was spent.
-func (p *process) ledger() (map[credit.Period]outlier.Credits, error) {
+func (p *process) ledger() (map[ledger.Period]outlier.Credits, error) {
 	lines, err := p.store.PeriodLines()
 	if err != nil {
 		return nil, err
 	}
-	held := make(map[credit.Period]outlier.Credits, len(lines))
+	held := make(map[ledger.Period]outlier.Credits, len(lines))
 	for _, l := range lines {
 		held[l.Period] = l.Held
 	}
@@ -181,7 +181,7 @@ func (p *process) ledger() (map[credit.Period]outlier.Credits, error) {
 		if _, known := held[period]; known {
 			continue
 		}
-		if held[period], err = p.store.Held(p.capOn(period)); err != nil {
+		if held[period], err = p.store.Ledger.Held(p.capOn(period)); err != nil {
 			return nil, err
 		}
 	}
@@ -189,18 +189,18 @@ func (p *process) ledger() (map[credit.Period]outlier.Credits, error) {
 }
 
 // capOn is the cap on a period, whose job is called by the name that it has.
-func (s *schedule) capOn(period credit.Period) credit.Cap {
-	if period.Scope == credit.JobMonth {
-		account, cycle := credit.CutJobCycle(period.Key)
-		period.Key = credit.JobCycle(s.names[account], cycle)
+func (s *schedule) capOn(period ledger.Period) ledger.Cap {
+	if period.Scope == ledger.ScopeJobMonth {
+		account, cycle := ledger.CutJobCycle(period.Key)
+		period.Key = ledger.JobCycle(s.names[account], cycle)
 	}
-	return credit.Cap{Scope: period.Scope, Period: period.Key}
+	return ledger.Cap{Scope: period.Scope, Period: period.Key}
 }
 
 // boughtLater is what was bought on top after the end of a period. Where the present one
 // reaches up to what is dated in the future, its cap is raised by that as well.
-func (p *process) boughtLater(period credit.Period) (bought outlier.Credits) {
-	if period.Scope != credit.AllMonth {
+func (p *process) boughtLater(period ledger.Period) (bought outlier.Credits) {
+	if period.Scope != ledger.ScopeMonth {
 		return 0
 	}
 	_, end, err := period.Bounds(p.options.Location, p.options.Renews)
@@ -217,7 +217,7 @@ func (p *process) boughtLater(period credit.Period) (bought outlier.Credits) {
 
 // checkPeriods: what is dated in the future counts as now, so that a clock which is behind
 // lets the present period hold more than it did.
-func (p *process) checkPeriods(held map[credit.Period]outlier.Credits) error {
+func (p *process) checkPeriods(held map[ledger.Period]outlier.Credits) error {
 	for _, period := range inOrder(p.charged) {
 		if charged := p.charged[period]; charged > held[period]+p.boughtLater(period) {
 			return &broken{ruleCharged, fmt.Sprintf("%d credits for %s %s, of which %d are held", charged, period.Scope, period.Key, held[period])}
@@ -225,7 +225,7 @@ func (p *process) checkPeriods(held map[credit.Period]outlier.Credits) error {
 	}
 	for _, period := range inOrder(held) {
 		now := held[period]
-		if most, capped := p.caps[period.Scope]; capped && !p.store.ServiceTime().Before(p.newest) && now > max(most, p.held[period]) {
+		if most, capped := p.caps[period.Scope]; capped && !p.store.Ledger.ServiceTime().Before(p.newest) && now > max(most, p.held[period]) {
 			return &broken{ruleCapped, fmt.Sprintf("%s %s holds %d of %d credits, and held %d before", period.Scope, period.Key, now, most, p.held[period])}
 		}
 	}
@@ -233,8 +233,8 @@ func (p *process) checkPeriods(held map[credit.Period]outlier.Credits) error {
 }
 
 // inOrder are the periods of m, so that the same schedule always breaks the same rule.
-func inOrder(m map[credit.Period]outlier.Credits) []credit.Period {
-	return slices.SortedFunc(maps.Keys(m), func(a, b credit.Period) int {
+func inOrder(m map[ledger.Period]outlier.Credits) []ledger.Period {
+	return slices.SortedFunc(maps.Keys(m), func(a, b ledger.Period) int {
 		return cmp.Or(cmp.Compare(a.Scope, b.Scope), cmp.Compare(a.Key, b.Key))
 	})
 }
@@ -284,7 +284,7 @@ func (p *process) heed(answer *outlier.Answer) {
 // checkClock: once two answers have told the time, it is not taken to be later than it is;
 // one that is far from what was believed may be wrong.
 func (p *process) checkClock() error {
-	if told := p.store.ServiceTime(); p.told > 1 && told.After(p.now()) {
+	if told := p.store.Ledger.ServiceTime(); p.told > 1 && told.After(p.now()) {
 		return &broken{ruleClock, fmt.Sprintf("it is taken for %v, and the service has %v", told, p.now())}
 	}
 	return nil
@@ -293,7 +293,7 @@ func (p *process) checkClock() error {
 // checkDay: nothing is booked for a day that has not come, whose budget is fresh. A
 // service that does not tell the time leaves us with the local clock.
 func (p *process) checkDay(c *call) error {
-	booked, today := credit.Day(c.at, p.options.Location), credit.Day(p.now(), p.options.Location)
+	booked, today := ledger.Day(c.at, p.options.Location), ledger.Day(p.now(), p.options.Location)
 	if booked > today && !p.silent {
 		return &broken{ruleClock, fmt.Sprintf("a call was booked for %s on %s", booked, today)}
 	}
@@ -314,7 +314,7 @@ func (p *process) audit() error {
 	explained := false
 	for _, period := range inOrder(p.held) {
 		held := p.held[period]
-		b, err := p.store.Balance(p.capOn(period))
+		b, err := p.store.Ledger.Balance(p.capOn(period))
 		switch charged := p.charged[period]; {
 		case err != nil:
 			return err

@@ -5,45 +5,46 @@ import (
 	"time"
 
 	"outlierd/outlier"
-	"outlierd/sync/credit"
-	"outlierd/sync/state"
+	"outlierd/sync/ledger"
+	"outlierd/sync/runs"
+	"outlierd/sync/store"
 )
 
 // scan does what is next for a scan: it is begun, looked at, or handed over to be read.
-func (j *job) scan(run *state.Run, step *state.Step) error {
-	scan, err := j.store.ScanOf(step.ID)
+func (j *job) scan(run *runs.Run, step *runs.Step) error {
+	scan, err := j.store.Runs.ScanOf(step.ID)
 	switch {
 	case err != nil:
 		return err
-	case scan == nil || scan.State == state.ScanRefused || scan.State == state.ScanNotCreated:
-		live, err := j.store.LiveScan(j.wish(run, step))
+	case scan == nil || scan.State == runs.ScanRefused || scan.State == runs.ScanNotCreated:
+		live, err := j.store.Runs.LiveScan(j.wish(run, step))
 		if err != nil || live != nil && !j.bug.alone {
 			return errors.Join(err, j.join(run, step, live))
 		}
 		return j.startScan(run, step)
-	case scan.State == state.ScanRunning:
+	case scan.State == runs.ScanRunning:
 		return j.lookAt(run, step, scan)
-	case scan.State == state.ScanUnknown || scan.State == state.ScanIntended:
+	case scan.State == runs.ScanUnknown || scan.State == runs.ScanIntended:
 		return errUnsettled
 	}
 	return j.endScan(step, scan)
 }
 
 // wish is the scan that a step is about. A careless job takes its own for another one.
-func (j *job) wish(run *state.Run, step *state.Step) state.Scan {
+func (j *job) wish(run *runs.Run, step *runs.Step) runs.Scan {
 	r := j.request(step)
 	mode := r.Params().Get("mode")
 	if j.bug.alone {
 		mode = j.account
 	}
-	return state.Scan{
+	return runs.Scan{
 		Run: run.ID, Job: j.name, Due: run.Due, Step: step.ID, FindBy: r.Params().Get("findBy"), Mode: mode, Queries: r.Params()["query"],
-		Price: r.Price(), State: state.ScanIntended, Intended: time.Now(),
+		Price: r.Price(), State: runs.ScanIntended, Intended: time.Now(),
 	}
 }
 
 // join lets a step wait for a scan that is live, with the price of reading set aside.
-func (j *job) join(run *state.Run, step *state.Step, live *state.Scan) error {
+func (j *job) join(run *runs.Run, step *runs.Step, live *runs.Scan) error {
 	if live == nil {
 		return nil
 	}
@@ -59,9 +60,9 @@ func (j *job) join(run *state.Run, step *state.Step, live *state.Scan) error {
 		return errKilled
 	}
 	c := &call{run: run.ID, job: j.name, account: j.account}
-	err := j.store.JoinScan(state.Purchase{
+	err := j.store.Runs.JoinScan(ledger.Purchase{
 		Run: run.ID, Job: j.name, Step: step.ID, Hold: 2 * pages,
-		Caps: func(at time.Time) []credit.Cap {
+		Caps: func(at time.Time) []ledger.Cap {
 			c.at = at
 			return j.caps.of(j.periodsOf(c))
 		},
@@ -79,14 +80,14 @@ func (j *job) join(run *state.Run, step *state.Step, live *state.Scan) error {
 
 // startScan makes one attempt, and never a second one without proof that the first did
 // nothing.
-func (j *job) startScan(run *state.Run, step *state.Step) error {
+func (j *job) startScan(run *runs.Run, step *runs.Step) error {
 	wish := j.wish(run, step)
 	scan, err := j.intend(wish)
 	if err != nil {
 		return err
 	}
 	err = j.attemptScan(run, step, scan, 2*pages)
-	if j.bug.again && scan.State == state.ScanUnknown && !j.dead {
+	if j.bug.again && scan.State == runs.ScanUnknown && !j.dead {
 		// The database forbids a second intent for the same, and a second hold. Another
 		// mode makes it another scan, which needs no hold of its own.
 		wish.Mode += " again"
@@ -99,13 +100,13 @@ func (j *job) startScan(run *state.Run, step *state.Step) error {
 }
 
 // intend makes the intent durable.
-func (j *job) intend(wish state.Scan) (*state.Scan, error) {
+func (j *job) intend(wish runs.Scan) (*runs.Scan, error) {
 	scan := &wish
-	err := j.store.Update(func(tx *state.Tx) (err error) {
-		scan.Intent, err = tx.IntendScan(*scan)
+	err := j.store.DB.Update(func(tx *store.Tx) (err error) {
+		scan.Intent, err = j.store.Runs.IntendScan(tx, *scan)
 		return err
 	})
-	if _, ok := errors.AsType[*state.LiveScanError](err); ok {
+	if _, ok := errors.AsType[*runs.LiveScanError](err); ok {
 		j.saw("a scan stood in the way of another")
 		return nil, errUnsettled
 	}
@@ -118,17 +119,17 @@ func (j *job) intend(wish state.Scan) (*state.Scan, error) {
 }
 
 // attemptScan sends the request for an intent, with the price of reading set aside.
-func (j *job) attemptScan(run *state.Run, step *state.Step, scan *state.Scan, hold outlier.Credits) error {
+func (j *job) attemptScan(run *runs.Run, step *runs.Step, scan *runs.Scan, hold outlier.Credits) error {
 	if j.dead {
 		return errKilled
 	}
-	answer, err := j.buy(run, j.request(step), state.Purchase{
+	answer, err := j.buy(run, j.request(step), ledger.Purchase{
 		Step: step.ID, Attempt: 1, Intent: scan.Intent, Hold: hold,
-		Commit: func(tx *state.Tx, kept state.Kept) error { return started(tx, scan, kept) },
+		Commit: func(tx *store.Tx, kept ledger.Kept) error { return started(tx, scan, kept) },
 	})
 	if answer == nil && !j.dead { // nothing was reserved
-		scan.State = state.ScanRefused
-		return errors.Join(err, j.store.Update(func(tx *state.Tx) error { return tx.SaveScan(*scan) }))
+		scan.State = runs.ScanRefused
+		return errors.Join(err, j.store.DB.Update(func(tx *store.Tx) error { return runs.SaveScan(tx, *scan) }))
 	}
 	if err == nil && scan.ScanID == "" {
 		return errUnsettled
@@ -138,27 +139,27 @@ func (j *job) attemptScan(run *state.Run, step *state.Step, scan *state.Scan, ho
 
 // started notes what became of the attempt, in the transaction of its answer. One that
 // broke off may still tell the id.
-func started(tx *state.Tx, scan *state.Scan, kept state.Kept) error {
-	scan.State = state.ScanUnknown
+func started(tx *store.Tx, scan *runs.Scan, kept ledger.Kept) error {
+	scan.State = runs.ScanUnknown
 	if kept.Outcome == outlier.Refunded {
-		scan.State = state.ScanRefused
-		return tx.SaveScan(*scan)
+		scan.State = runs.ScanRefused
+		return runs.SaveScan(tx, *scan)
 	}
 	body, _ := kept.Body()
 	if told, _ := outlier.ReadScan(body); told.ID != "" {
 		scan.ScanID, scan.Status, scan.State = told.ID, told.Status, stateOf(told)
 	}
-	return tx.SaveScan(*scan)
+	return runs.SaveScan(tx, *scan)
 }
 
 // lookAt asks how a scan stands.
-func (j *job) lookAt(run *state.Run, step *state.Step, scan *state.Scan) error {
+func (j *job) lookAt(run *runs.Run, step *runs.Step, scan *runs.Scan) error {
 	request, err := outlier.DataRequest(outlier.OpScan, scan.ScanID)
 	if err != nil {
 		return err
 	}
 	scan.Polls++
-	_, err = j.do(run, request, state.Purchase{Step: step.ID, Commit: func(tx *state.Tx, kept state.Kept) error {
+	_, err = j.do(run, request, ledger.Purchase{Step: step.ID, Commit: func(tx *store.Tx, kept ledger.Kept) error {
 		body, err := kept.Body()
 		if err != nil || kept.Answer.Err != nil {
 			return nil // the next look may tell more
@@ -166,10 +167,10 @@ func (j *job) lookAt(run *state.Run, step *state.Step, scan *state.Scan) error {
 		if told, err := outlier.ReadScan(body); err == nil {
 			scan.State, scan.Status = stateOf(told), told.Status
 		}
-		return tx.SaveScan(*scan)
+		return runs.SaveScan(tx, *scan)
 	}})
 	j.pause("looked")
-	if err == nil && scan.State == state.ScanRunning {
+	if err == nil && scan.State == runs.ScanRunning {
 		err = errRunning
 	}
 	return err
@@ -177,26 +178,26 @@ func (j *job) lookAt(run *state.Run, step *state.Step, scan *state.Scan) error {
 
 // endScan closes the step of a scan. The search that reads its results becomes a step
 // of its own in the same transaction.
-func (j *job) endScan(step *state.Step, scan *state.Scan) error {
+func (j *job) endScan(step *runs.Step, scan *runs.Scan) error {
 	step.Stop = "scanned"
-	return j.store.Update(func(tx *state.Tx) error {
-		if scan.State == state.ScanEnded {
+	return j.store.DB.Update(func(tx *store.Tx) error {
+		if scan.State == runs.ScanEnded {
 			params := "query=chess&referenceId=" + scan.ScanID
-			if _, err := tx.AddStep(state.Step{Run: step.Run, Op: outlier.OpSearch, Params: params, Scan: scan.ScanID}); err != nil {
+			if _, err := runs.AddStep(tx, runs.Step{Run: step.Run, Op: outlier.OpSearch, Params: params, Scan: scan.ScanID}); err != nil {
 				return err
 			}
 			j.saw("a scan was read")
 		}
-		return tx.SaveStep(*step)
+		return runs.SaveStep(tx, *step)
 	})
 }
 
 // sawUnknown counts the runs that are not continued although nobody knows whether their
 // scan was begun.
-func (j *job) sawUnknown(run *state.Run) error {
-	scans, err := j.store.Scans(j.name)
+func (j *job) sawUnknown(run *runs.Run) error {
+	scans, err := j.store.Runs.Scans(j.name)
 	for _, scan := range scans {
-		if scan.Run == run.ID && scan.State == state.ScanUnknown {
+		if scan.Run == run.ID && scan.State == runs.ScanUnknown {
 			j.saw("a run gave way while nobody knew of its scan")
 		}
 	}

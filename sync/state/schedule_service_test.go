@@ -9,7 +9,8 @@ import (
 
 	"outlierd/outlier"
 	"outlierd/outlier/simulator"
-	"outlierd/sync/state"
+	"outlierd/sync/ledger"
+	"outlierd/sync/runs"
 )
 
 // keys of the account, which take turns.
@@ -115,13 +116,13 @@ func (p *process) rekey() {
 // operate has an operator look for a scan that nobody knows of whether it was begun, and
 // tell what became of it.
 func (p *process) operate() {
-	scans, err := p.store.Scans("")
+	scans, err := p.store.Runs.Scans("")
 	if err != nil {
 		p.wrong = err
 		return
 	}
 	for _, scan := range scans {
-		if scan.State == state.ScanUnknown {
+		if scan.State == runs.ScanUnknown {
 			p.settle(scan)
 			return
 		}
@@ -130,8 +131,8 @@ func (p *process) operate() {
 
 // settle tells the truth about a scan. The ledger takes no word for an attempt that is
 // under way.
-func (p *process) settle(scan state.Scan) {
-	word := state.Scan{State: state.ScanNotCreated}
+func (p *process) settle(scan runs.Scan) {
+	word := runs.Scan{State: runs.ScanNotCreated}
 	for _, b := range p.begun {
 		if b.intent != scan.Intent {
 			continue
@@ -144,14 +145,14 @@ func (p *process) settle(scan state.Scan) {
 		word = *found
 	}
 	busy := p.starting(scan.Intent)
-	_, err := p.store.SettleScan(scan.Intent, word)
+	_, err := p.store.Runs.SettleScan(scan.Intent, word)
 	p.note("", "an operator says that the scan of intent %d is %s: %v", scan.Intent, word.State, err)
 	switch {
 	case busy != (err != nil):
 		p.wrong = fmt.Errorf("an operator's word about intent %d, being started: %v, got %w", scan.Intent, busy, err)
 	case busy:
 		p.saw("a scan was told of while it was started")
-	case word.State == state.ScanNotCreated:
+	case word.State == runs.ScanNotCreated:
 		p.saw("a scan was never created")
 	default:
 		p.saw("a scan was adopted")
@@ -169,13 +170,13 @@ func (p *process) starting(intent int64) bool {
 }
 
 // look asks the service how a scan stands, which is free.
-func (p *process) look(id string) (*state.Scan, error) {
+func (p *process) look(id string) (*runs.Scan, error) {
 	request, err := outlier.DataRequest(outlier.OpScan, id)
 	if err != nil {
 		return nil, err
 	}
 	c := p.client(roundTripper(func(r *http.Request) (*http.Response, error) { return p.deliver(r, &call{}) }))
-	answer, err := c.Do(p.t.Context(), request, p.store.Meter(state.Purchase{}))
+	answer, err := c.Do(p.t.Context(), request, p.store.Ledger.Meter(ledger.Purchase{}))
 	p.heed(answer)
 	if err != nil {
 		return nil, err
@@ -185,15 +186,15 @@ func (p *process) look(id string) (*state.Scan, error) {
 		return nil, err
 	}
 	told, err := outlier.ReadScan(body)
-	return &state.Scan{State: stateOf(told), ScanID: told.ID, Status: told.Status}, err
+	return &runs.Scan{State: stateOf(told), ScanID: told.ID, Status: told.Status}, err
 }
 
-func stateOf(told outlier.Scan) state.ScanState {
+func stateOf(told outlier.Scan) runs.ScanState {
 	switch {
 	case told.Succeeded():
-		return state.ScanEnded
+		return runs.ScanEnded
 	case told.Ended():
-		return state.ScanFailed
+		return runs.ScanFailed
 	}
-	return state.ScanRunning
+	return runs.ScanRunning
 }

@@ -6,7 +6,7 @@ import "testing"
 func TestIdsOfTheJournalAreNeverUsedAgain(t *testing.T) {
 	s := open(t, t.TempDir())
 	free(t, s, 3)
-	if err := s.Flush(); err != nil {
+	if err := s.DB.Flush(); err != nil {
 		t.Fatal(err)
 	}
 	if err := shell(t, s, `DELETE FROM responses WHERE id > 1`); err != nil {

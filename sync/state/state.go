@@ -47,11 +47,11 @@ func (o Options) store() store.Options {
 // Store is an open state folder: its file, and what the packages keep in it that own its
 // tables. Its methods may be called by several goroutines.
 type Store struct {
-	db      *store.Store
-	journal *journal.Journal
-	ledger  *ledger.Ledger
-	queue   *queue.Queue
-	runs    *runs.Runs
+	DB      *store.Store
+	Journal *journal.Journal
+	Ledger  *ledger.Ledger
+	Queue   *queue.Queue
+	Runs    *runs.Runs
 
 	service, version string
 }
@@ -64,7 +64,7 @@ func over(db *store.Store, o Options) (*Store, error) {
 	}
 	l := ledger.New(db, j, cmp.Or(o.Location, time.UTC), cmp.Or(o.Renews, 1))
 	return &Store{
-		db: db, journal: j, ledger: l, queue: queue.New(db, j, l, o.Judge), runs: runs.New(db, l),
+		DB: db, Journal: j, Ledger: l, Queue: queue.New(db, j, l, o.Judge), Runs: runs.New(db, l),
 		service: o.Service, version: o.Version,
 	}, nil
 }
@@ -102,27 +102,27 @@ func (s *Store) start(ctx context.Context) error {
 	if err := s.checkAtStart(ctx); err != nil {
 		return err
 	}
-	if err := s.db.Update(s.bind); err != nil {
+	if err := s.DB.Update(s.bind); err != nil {
 		return err
 	}
-	if err := s.ledger.SettleHeld(runs.Started); err != nil {
+	if err := s.Ledger.SettleHeld(runs.Started); err != nil {
 		return err
 	}
-	if err := s.db.Update(s.recover); err != nil {
+	if err := s.DB.Update(s.recover); err != nil {
 		return err
 	}
-	if err := s.ledger.TurnCalendar(); err != nil {
+	if err := s.Ledger.TurnCalendar(); err != nil {
 		return err
 	}
-	return s.db.Ready(ctx)
+	return s.DB.Ready(ctx)
 }
 
 // recover settles what the last process left open.
 func (s *Store) recover(tx *store.Tx) error {
-	if err := s.ledger.Recover(tx); err != nil {
+	if err := s.Ledger.Recover(tx); err != nil {
 		return err
 	}
-	return errors.Join(runs.Recover(tx), queue.Correct(tx), s.queue.ExpireSome(tx))
+	return errors.Join(runs.Recover(tx), queue.Correct(tx), s.Queue.ExpireSome(tx))
 }
 
 // bind ties the folder to its service, and notes who writes.
@@ -158,14 +158,14 @@ func (s *Store) bound(tx *store.Tx) error {
 	}
 	heard, err := ledger.Heard(tx)
 	if err == nil && heard {
-		err = &BoundError{Dir: s.db.Dir(), Have: have, Want: s.service}
+		err = &BoundError{Dir: s.DB.Dir(), Have: have, Want: s.service}
 	}
 	return err
 }
 
 // Heard reports whether the service has ever answered in its own form, be it with an error.
 func (s *Store) Heard() (heard bool, err error) {
-	err = s.db.View(func(tx *store.Tx) error {
+	err = s.DB.View(func(tx *store.Tx) error {
 		heard, err = ledger.Heard(tx)
 		return err
 	})
@@ -176,7 +176,7 @@ func (s *Store) Heard() (heard bool, err error) {
 }
 
 // Close commits the open group and lets go of the folder. Closing again does nothing.
-func (s *Store) Close() error { return errors.Join(s.db.Close(), s.ledger.Close()) }
+func (s *Store) Close() error { return errors.Join(s.DB.Close(), s.Ledger.Close()) }
 
 // Peek opens the state folder dir to read, also while another process holds it; see
 // [store.Peek].
@@ -208,7 +208,7 @@ func Lift(ctx context.Context, dir string, o Options, key string) (lifted []ledg
 	if err != nil {
 		return nil, err
 	}
-	lifted, err = seen.ledger.Liftable(key)
+	lifted, err = seen.Ledger.Liftable(key)
 	if err := errors.Join(err, seen.Close()); err != nil || len(lifted) == 0 {
 		return nil, err
 	}
@@ -240,7 +240,7 @@ func Clear(ctx context.Context, dir string, o Options, job string) (dropped, kep
 	}
 	s, err := over(db, o)
 	if err == nil {
-		dropped, kept, err = s.queue.Cancel(ctx, job)
+		dropped, kept, err = s.Queue.Cancel(ctx, job)
 	}
 	return dropped, kept, errors.Join(err, db.Close())
 }
@@ -249,11 +249,11 @@ func Clear(ctx context.Context, dir string, o Options, job string) (dropped, kep
 // to be ahead, now that the time is agreed on: it puts watermarks back to when they were
 // written, and lets calls that such a date keeps waiting be made.
 func (s *Store) CorrectDates() error {
-	if s.ledger.DatesCorrected() {
+	if s.Ledger.DatesCorrected() {
 		return nil
 	}
-	now := s.ledger.ServiceTime()
-	err := s.db.Update(func(tx *store.Tx) error {
+	now := s.Ledger.ServiceTime()
+	err := s.DB.Update(func(tx *store.Tx) error {
 		if err := queue.Correct(tx); err != nil {
 			return err
 		}
@@ -262,7 +262,7 @@ func (s *Store) CorrectDates() error {
 	if err != nil {
 		return fmt.Errorf("correct what lies in the future: %w", err)
 	}
-	s.ledger.SetDatesCorrected()
+	s.Ledger.SetDatesCorrected()
 	return nil
 }
 
@@ -277,13 +277,13 @@ func (s *Store) Rename(ctx context.Context, old, new string) error {
 	if old == new || old == "" || new == "" {
 		return fmt.Errorf("rename job %q to %q: two different names are needed", old, new)
 	}
-	done, err := s.runs.Renamed(old, new)
+	done, err := s.Runs.Renamed(old, new)
 	if done || err != nil {
 		return err
 	}
-	err = s.queue.Rename(ctx, old, new)
+	err = s.Queue.Rename(ctx, old, new)
 	if err == nil {
-		err = s.db.Update(func(tx *store.Tx) error { return runs.Rename(tx, old, new) })
+		err = s.DB.Update(func(tx *store.Tx) error { return runs.Rename(tx, old, new) })
 	}
 	if err != nil {
 		return fmt.Errorf("rename job %s to %s: %w", old, new, err)
@@ -294,31 +294,31 @@ func (s *Store) Rename(ctx context.Context, old, new string) error {
 // Finish records how a run stands; see [runs.Finish]. Calls that have expired leave the
 // queue.
 func (s *Store) Finish(r runs.Run) error {
-	return s.db.Update(func(tx *store.Tx) error {
+	return s.DB.Update(func(tx *store.Tx) error {
 		if err := runs.Finish(tx, r); err != nil {
 			return err
 		}
-		return s.queue.ExpireSome(tx)
+		return s.Queue.ExpireSome(tx)
 	})
 }
 
 // Supersede records that a run is not continued any more; see [runs.Supersede].
 func (s *Store) Supersede(r runs.Run) error {
-	return s.db.Update(func(tx *store.Tx) error {
+	return s.DB.Update(func(tx *store.Tx) error {
 		if err := runs.Supersede(tx, r); err != nil {
 			return err
 		}
-		return s.queue.ExpireSome(tx)
+		return s.Queue.ExpireSome(tx)
 	})
 }
 
 // Jobs are the names under which anything is on record: runs, watermarks, queued calls.
 func (s *Store) Jobs() ([]string, error) {
-	names, err := s.runs.Jobs()
+	names, err := s.Runs.Jobs()
 	if err != nil {
 		return nil, err
 	}
-	counts, err := s.queue.Counts()
+	counts, err := s.Queue.Counts()
 	for _, c := range counts {
 		names = append(names, c.Job)
 	}
@@ -358,5 +358,18 @@ func (s *Store) OpsRows(table string, news ops.News, most int) iter.Seq2[[][]any
 			yield(nil, fmt.Errorf("there is no operations table %q", table))
 		}
 	}
-	return t.Rows(s.db, news, most)
+	return t.Rows(s.DB, news, most)
+}
+
+// JournalOf is the journal of the answers to a run's calls, up to and including an id. It
+// reads no answers of other runs.
+func (s *Store) JournalOf(run string, upTo int64) iter.Seq2[*journal.Entry, error] {
+	return func(yield func(*journal.Entry, error) bool) {
+		ids, err := s.Ledger.Answers(run, upTo)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		s.Journal.Each(ids)(yield)
+	}
 }

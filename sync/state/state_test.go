@@ -15,7 +15,9 @@ import (
 	"github.com/klauspost/compress/gzip"
 
 	"outlierd/outlier"
-	"outlierd/sync/credit"
+	"outlierd/sync/journal"
+	"outlierd/sync/ledger"
+	"outlierd/sync/runs"
 	"outlierd/sync/store"
 )
 
@@ -90,9 +92,9 @@ func lost(r *outlier.Request) *outlier.Answer {
 }
 
 // reserve makes a reservation that must succeed.
-func reserve(t testing.TB, s *Store, p Purchase, r *outlier.Request) outlier.Attempt {
+func reserve(t testing.TB, s *Store, p ledger.Purchase, r *outlier.Request) outlier.Attempt {
 	t.Helper()
-	a, err := s.Meter(p).Reserve(t.Context(), r)
+	a, err := s.Ledger.Meter(p).Reserve(t.Context(), r)
 	if err != nil {
 		t.Fatalf("Reserve: %v", err)
 	}
@@ -100,7 +102,7 @@ func reserve(t testing.TB, s *Store, p Purchase, r *outlier.Request) outlier.Att
 }
 
 // buy goes through a whole attempt.
-func buy(t testing.TB, s *Store, p Purchase, answer *outlier.Answer, o outlier.Outcome) {
+func buy(t testing.TB, s *Store, p ledger.Purchase, answer *outlier.Answer, o outlier.Outcome) {
 	t.Helper()
 	a := reserve(t, s, p, answer.Request)
 	if err := a.Sending(); err != nil {
@@ -112,20 +114,20 @@ func buy(t testing.TB, s *Store, p Purchase, answer *outlier.Answer, o outlier.O
 }
 
 // capped is a purchase under one cap for all jobs in the billing cycle.
-func capped(most outlier.Credits) Purchase {
-	return Purchase{Run: "run-1", Job: "ideas", Attempt: 1, Caps: func(now time.Time) []credit.Cap {
-		return []credit.Cap{{Scope: credit.AllMonth, Period: credit.Cycle(now, time.UTC, 1), Max: most}}
+func capped(most outlier.Credits) ledger.Purchase {
+	return ledger.Purchase{Run: "run-1", Job: "ideas", Attempt: 1, Caps: func(now time.Time) []ledger.Cap {
+		return []ledger.Cap{{Scope: ledger.ScopeMonth, Period: ledger.Cycle(now, time.UTC, 1), Max: most}}
 	}}
 }
 
 // month is the cap that is asked about, of whatever size.
-func month() credit.Cap {
-	return credit.Cap{Scope: credit.AllMonth, Period: credit.Cycle(time.Now(), time.UTC, 1)}
+func month() ledger.Cap {
+	return ledger.Cap{Scope: ledger.ScopeMonth, Period: ledger.Cycle(time.Now(), time.UTC, 1)}
 }
 
-func checkHeld(t testing.TB, s *Store, c credit.Cap, want outlier.Credits) {
+func checkHeld(t testing.TB, s *Store, c ledger.Cap, want outlier.Credits) {
 	t.Helper()
-	got, err := s.Held(c)
+	got, err := s.Ledger.Held(c)
 	if err != nil {
 		t.Fatalf("Held: %v", err)
 	}
@@ -135,13 +137,13 @@ func checkHeld(t testing.TB, s *Store, c credit.Cap, want outlier.Credits) {
 }
 
 // beginRun records an open run with one step and returns the step.
-func beginRun(t testing.TB, s *Store, id string) Step {
+func beginRun(t testing.TB, s *Store, id string) runs.Step {
 	t.Helper()
-	run := Run{ID: id, Job: "ideas", Trigger: "manual", Started: time.Now(), Status: Running, Plan: []byte(`{}`)}
-	if err := s.Begin(run, []Step{{Op: outlier.OpSearch, Queries: []string{"chess"}, Params: "query=chess", Total: -1}}); err != nil {
+	run := runs.Run{ID: id, Job: "ideas", Trigger: "manual", Started: time.Now(), Status: runs.Running, Plan: []byte(`{}`)}
+	if err := s.Runs.Begin(run, []runs.Step{{Op: outlier.OpSearch, Queries: []string{"chess"}, Params: "query=chess", Total: -1}}); err != nil {
 		t.Fatal(err)
 	}
-	steps, err := s.Steps(id)
+	steps, err := s.Runs.Steps(id)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,10 +151,10 @@ func beginRun(t testing.TB, s *Store, id string) Step {
 }
 
 // entries reads the journal after an id, whole. Bodies are copied.
-func entries(t testing.TB, s *Store, after int64) []Entry {
+func entries(t testing.TB, s *Store, after int64) []journal.Entry {
 	t.Helper()
-	var all []Entry
-	for e, err := range s.Journal(after) {
+	var all []journal.Entry
+	for e, err := range s.Journal.After(after) {
 		if err != nil {
 			t.Fatalf("Journal: %v", err)
 		}
@@ -166,7 +168,7 @@ func entries(t testing.TB, s *Store, after int64) []Entry {
 // shell performs statements behind the store's back, as somebody with a shell would.
 func shell(t testing.TB, s *Store, statement string) error {
 	t.Helper()
-	err := s.db.View(func(tx *store.Tx) error {
+	err := s.DB.View(func(tx *store.Tx) error {
 		var unused any
 		return tx.Row(statement).Scan(&unused)
 	})

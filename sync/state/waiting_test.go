@@ -8,6 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"outlierd/outlier"
+	"outlierd/sync/queue"
+	"outlierd/sync/store"
 )
 
 func TestQueueIsListedInTheOrderInWhichItIsDone(t *testing.T) {
@@ -15,28 +17,28 @@ func TestQueueIsListedInTheOrderInWhichItIsDone(t *testing.T) {
 		s := open(t, t.TempDir())
 		began := time.Now().UTC()
 		enqueue(t, s,
-			Task{Op: outlier.OpDetails, Entity: "v1", Job: "ideas", Value: 1, MaxAge: time.Hour},
-			Task{Op: outlier.OpComments, Entity: "v2", Job: "rivals", Value: 2, MaxAge: time.Hour},
-			Task{Op: outlier.OpDetails, Entity: "v1", Job: "shelf", Value: 1, MaxAge: time.Hour},
-			Task{Op: outlier.OpDetails, Entity: "v1", Job: "news", Value: 1, MaxAge: time.Hour})
+			queue.Task{Op: outlier.OpDetails, Entity: "v1", Job: "ideas", Value: 1, MaxAge: time.Hour},
+			queue.Task{Op: outlier.OpComments, Entity: "v2", Job: "rivals", Value: 2, MaxAge: time.Hour},
+			queue.Task{Op: outlier.OpDetails, Entity: "v1", Job: "shelf", Value: 1, MaxAge: time.Hour},
+			queue.Task{Op: outlier.OpDetails, Entity: "v1", Job: "news", Value: 1, MaxAge: time.Hour})
 		retry := began.Add(time.Hour)
-		update(t, s, func(tx *Tx) error {
-			return tx.Fail(Task{Op: outlier.OpComments, Entity: "v2"}, began, "time-out", retry)
+		update(t, s, func(tx *store.Tx) error {
+			return queue.Fail(tx, queue.Task{Op: outlier.OpComments, Entity: "v2"}, began, "time-out", retry)
 		})
-		got := listed(t, s, Filter{})
-		want := []Waiting{
-			{Task: Task{Op: outlier.OpComments, Entity: "v2", Job: "rivals", Value: 2, MaxAge: time.Hour, Attempts: 1, NotBefore: retry},
+		got := listed(t, s, queue.Filter{})
+		want := []queue.Waiting{
+			{Task: queue.Task{Op: outlier.OpComments, Entity: "v2", Job: "rivals", Value: 2, MaxAge: time.Hour, Attempts: 1, NotBefore: retry},
 				Others: []string{}, Since: began, Failed: began, Reason: "time-out"},
-			{Task: Task{Op: outlier.OpDetails, Entity: "v1", Job: "ideas", Value: 1, MaxAge: time.Hour},
+			{Task: queue.Task{Op: outlier.OpDetails, Entity: "v1", Job: "ideas", Value: 1, MaxAge: time.Hour},
 				Others: []string{"news", "shelf"}, Since: began},
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("queue (-want +got):\n%s", diff)
 		}
-		if n, _, err := s.ClearQueue(t.Context(), "rivals"); n != 1 || err != nil {
+		if n, _, err := s.Queue.Cancel(t.Context(), "rivals"); n != 1 || err != nil {
 			t.Errorf("%d tasks were cleared, error %v", n, err)
 		}
-		if left := listed(t, s, Filter{}); len(left) != 1 || left[0].Entity != "v1" {
+		if left := listed(t, s, queue.Filter{}); len(left) != 1 || left[0].Entity != "v1" {
 			t.Errorf("%v is left", left)
 		}
 	})

@@ -9,6 +9,9 @@ import (
 	"time"
 
 	"outlierd/outlier"
+	"outlierd/sync/ledger"
+	"outlierd/sync/queue"
+	"outlierd/sync/store"
 )
 
 // TestCallStaysWhileAnyJobWantsIt: several jobs ask for the same, in this order; then
@@ -32,14 +35,14 @@ func TestCallStaysWhileAnyJobWantsIt(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := open(t, t.TempDir())
 				for _, job := range c.asked {
-					enqueue(t, s, Task{Op: outlier.OpDetails, Entity: "v1", Run: "run-of-" + job, Job: job})
+					enqueue(t, s, queue.Task{Op: outlier.OpDetails, Entity: "v1", Run: "run-of-" + job, Job: job})
 					time.Sleep(time.Minute)
 				}
-				dropped, err := s.DropUnwanted(t.Context(), func(job string, _ outlier.Operation) bool { return slices.Contains(c.wanted, job) })
+				dropped, err := s.Queue.DropUnwanted(t.Context(), func(job string, _ outlier.Operation) bool { return slices.Contains(c.wanted, job) })
 				if err != nil || (dropped == 1) != (c.heir == "") {
 					t.Errorf("%d tasks were dropped (%v)", dropped, err)
 				}
-				task, err := s.NextTask(time.Now(), Filter{})
+				task, err := s.Queue.NextTask(time.Now(), queue.Filter{})
 				switch {
 				case err != nil:
 					t.Fatal(err)
@@ -57,13 +60,13 @@ func TestCallStaysWhileAnyJobWantsIt(t *testing.T) {
 // not inherit the next one.
 func TestHeirsAreForgottenWithTheCall(t *testing.T) {
 	s := open(t, t.TempDir())
-	task := Task{Op: outlier.OpDetails, Entity: "v1", Run: "run-1", Job: "a"}
-	other := Task{Op: outlier.OpDetails, Entity: "v1", Run: "run-2", Job: "b"}
+	task := queue.Task{Op: outlier.OpDetails, Entity: "v1", Run: "run-1", Job: "a"}
+	other := queue.Task{Op: outlier.OpDetails, Entity: "v1", Run: "run-2", Job: "b"}
 	enqueue(t, s, task, other)
-	update(t, s, func(tx *Tx) error { return tx.Done(task, 0, false, time.Time{}) })
+	update(t, s, func(tx *store.Tx) error { return queue.Done(tx, task, 0, false, time.Time{}) })
 	enqueue(t, s, task)
-	dropped, err := s.DropUnwanted(t.Context(), func(job string, _ outlier.Operation) bool { return job == "b" })
-	if left, failed := s.Queued(Filter{}); dropped != 1 || left != 0 || err != nil || failed != nil {
+	dropped, err := s.Queue.DropUnwanted(t.Context(), func(job string, _ outlier.Operation) bool { return job == "b" })
+	if left, failed := s.Queue.Queued(queue.Filter{}); dropped != 1 || left != 0 || err != nil || failed != nil {
 		t.Errorf("%d dropped, %d left (%v, %v)", dropped, left, err, failed)
 	}
 }
@@ -71,15 +74,15 @@ func TestHeirsAreForgottenWithTheCall(t *testing.T) {
 func TestClearedQueueKeepsWhatAnotherJobWants(t *testing.T) {
 	s := open(t, t.TempDir())
 	for _, job := range []string{"a", "b"} {
-		enqueue(t, s, Task{Op: outlier.OpDetails, Entity: "both", Run: "run-1", Job: job}, Task{Op: outlier.OpDetails, Entity: job, Run: "run-1", Job: job})
+		enqueue(t, s, queue.Task{Op: outlier.OpDetails, Entity: "both", Run: "run-1", Job: job}, queue.Task{Op: outlier.OpDetails, Entity: job, Run: "run-1", Job: job})
 	}
 	rename(t, s, "b", "c")
 	for _, want := range []struct {
 		job                 string
 		dropped, kept, left int
 	}{{"b", 0, 0, 3}, {"a", 1, 1, 2}, {"c", 2, 0, 0}} {
-		n, kept, err := s.ClearQueue(t.Context(), want.job)
-		left, failed := s.Queued(Filter{})
+		n, kept, err := s.Queue.Cancel(t.Context(), want.job)
+		left, failed := s.Queue.Queued(queue.Filter{})
 		if n != want.dropped || kept != want.kept || left != want.left || err != nil || failed != nil {
 			t.Errorf("job %s: %d dropped, %d kept, %d left (%v, %v), want %+v", want.job, n, kept, left, err, failed, want)
 		}
@@ -90,19 +93,19 @@ func TestClearedQueueKeepsWhatAnotherJobWants(t *testing.T) {
 // how much waits, and who waits for it.
 func TestEachJobSeesWhatItWants(t *testing.T) {
 	s := open(t, t.TempDir())
-	task := func(job, entity string, value float64) Task {
-		return Task{Op: outlier.OpDetails, Entity: entity, Run: "run-of-" + job, Job: job, Value: value}
+	task := func(job, entity string, value float64) queue.Task {
+		return queue.Task{Op: outlier.OpDetails, Entity: entity, Run: "run-of-" + job, Job: job, Value: value}
 	}
 	enqueue(t, s, task("a", "both", 1), task("a", "a", 2), task("b", "both", 1), task("b", "later", 1))
-	update(t, s, func(tx *Tx) error {
-		return tx.Fail(task("b", "later", 1), time.Now(), "time-out", time.Now().Add(time.Hour))
+	update(t, s, func(tx *store.Tx) error {
+		return queue.Fail(tx, task("b", "later", 1), time.Now(), "time-out", time.Now().Add(time.Hour))
 	})
 	see := func(job, next string, queued int) {
 		t.Helper()
-		f := Filter{Job: job}
-		found, err := s.NextTask(time.Now(), f)
-		pending, err2 := s.Pending(time.Now(), f)
-		n, err3 := s.Queued(f)
+		f := queue.Filter{Job: job}
+		found, err := s.Queue.NextTask(time.Now(), f)
+		pending, err2 := s.Queue.Pending(time.Now(), f)
+		n, err3 := s.Queue.Queued(f)
 		list := listed(t, s, f)
 		if err := errors.Join(err, err2, err3); err != nil {
 			t.Fatal(err)
@@ -115,16 +118,16 @@ func TestEachJobSeesWhatItWants(t *testing.T) {
 	see("b", "both", 2)
 	see("c", "", 0)
 	see("", "a", 3)
-	if jobs, err := s.Wanting(task("", "both", 0)); err != nil || !slices.Equal(jobs, []string{"a", "b"}) {
+	if jobs, err := s.Queue.Wanting(task("", "both", 0)); err != nil || !slices.Equal(jobs, []string{"a", "b"}) {
 		t.Errorf("%q want it (%v)", jobs, err)
 	}
 	rename(t, s, "a", "z")
-	if jobs, err := s.Wanting(task("", "both", 0)); err != nil || !slices.Equal(jobs, []string{"z", "b"}) {
+	if jobs, err := s.Queue.Wanting(task("", "both", 0)); err != nil || !slices.Equal(jobs, []string{"z", "b"}) {
 		t.Errorf("%q want it after a rename, the first first (%v)", jobs, err)
 	}
 	rename(t, s, "b", "z")
 	see("z", "a", 3)
-	update(t, s, func(tx *Tx) error { return tx.Done(task("z", "both", 1), 0, false, time.Time{}) })
+	update(t, s, func(tx *store.Tx) error { return queue.Done(tx, task("z", "both", 1), 0, false, time.Time{}) })
 	see("z", "a", 2)
 }
 
@@ -132,13 +135,13 @@ func TestEachJobSeesWhatItWants(t *testing.T) {
 func TestHeirIsCountedOnce(t *testing.T) {
 	s := open(t, t.TempDir())
 	for _, job := range []string{"a", "b", "c"} {
-		enqueue(t, s, Task{Op: outlier.OpDetails, Entity: "v1", Run: "run-of-" + job, Job: job})
+		enqueue(t, s, queue.Task{Op: outlier.OpDetails, Entity: "v1", Run: "run-of-" + job, Job: job})
 	}
-	if n, kept, err := s.ClearQueue(t.Context(), "a"); n != 0 || kept != 1 || err != nil {
+	if n, kept, err := s.Queue.Cancel(t.Context(), "a"); n != 0 || kept != 1 || err != nil {
 		t.Errorf("%d dropped (%v)", n, err)
 	}
 	for job, want := range map[string]int{"a": 0, "b": 1, "c": 1, "": 1} {
-		if n, err := s.Queued(Filter{Job: job}); n != want || err != nil {
+		if n, err := s.Queue.Queued(queue.Filter{Job: job}); n != want || err != nil {
 			t.Errorf("%d calls wait for %q, want %d (%v)", n, job, want, err)
 		}
 	}
@@ -147,12 +150,12 @@ func TestHeirIsCountedOnce(t *testing.T) {
 // TestRankOfACallIsThatOfAllWhoWantIt: what one job values more comes sooner for the others.
 func TestRankOfACallIsThatOfAllWhoWantIt(t *testing.T) {
 	s := open(t, t.TempDir())
-	call := func(job, entity string, value float64) Task {
-		return Task{Op: outlier.OpDetails, Entity: entity, Run: "run-of-" + job, Job: job, Value: value}
+	call := func(job, entity string, value float64) queue.Task {
+		return queue.Task{Op: outlier.OpDetails, Entity: entity, Run: "run-of-" + job, Job: job, Value: value}
 	}
 	enqueue(t, s, call("a", "v1", 1), call("b", "v1", 1), call("b", "v2", 2), call("c", "v1", 5))
 	for job, want := range map[string]string{"a": "v1", "b": "v1", "c": "v1", "": "v1"} {
-		if task, err := s.NextTask(time.Now(), Filter{Job: job}); err != nil || task == nil || task.Entity != want {
+		if task, err := s.Queue.NextTask(time.Now(), queue.Filter{Job: job}); err != nil || task == nil || task.Entity != want {
 			t.Errorf("the next call for %q is %v, want that about %s (%v)", job, task, want, err)
 		}
 	}
@@ -163,13 +166,13 @@ func TestRankOfACallIsThatOfAllWhoWantIt(t *testing.T) {
 func TestQueueIsClearedBesideItsHolder(t *testing.T) {
 	dir := t.TempDir()
 	holder := open(t, dir)
-	task := func(job, entity string) Task {
-		return Task{Op: outlier.OpDetails, Entity: entity, Run: "run-1", Job: job, MaxAge: time.Hour}
+	task := func(job, entity string) queue.Task {
+		return queue.Task{Op: outlier.OpDetails, Entity: entity, Run: "run-1", Job: job, MaxAge: time.Hour}
 	}
 	enqueue(t, holder, task("a", "answered-01"), task("a", "failed"), task("a", "both"), task("b", "both"))
 	request := detailsRequest("answered-01")
-	underWay := reserve(t, holder, Purchase{Run: "run-1", Job: "a", Attempt: 1, Commit: func(tx *Tx, k Kept) error {
-		return tx.Done(task("a", "answered-01"), k.Response, false, time.Time{})
+	underWay := reserve(t, holder, ledger.Purchase{Run: "run-1", Job: "a", Attempt: 1, Commit: func(tx *store.Tx, k ledger.Kept) error {
+		return queue.Done(tx, task("a", "answered-01"), k.Response, false, time.Time{})
 	}}, request)
 	if err := underWay.Sending(); err != nil {
 		t.Fatal(err)
@@ -181,11 +184,13 @@ func TestQueueIsClearedBesideItsHolder(t *testing.T) {
 	if err := underWay.Settle(answerTo(request, `{}`), outlier.Charged); err != nil {
 		t.Errorf("the answer to a call that was given up is not kept: %v", err)
 	}
-	update(t, holder, func(tx *Tx) error { return tx.Fail(task("a", "failed"), time.Now(), "time-out", time.Now()) })
+	update(t, holder, func(tx *store.Tx) error {
+		return queue.Fail(tx, task("a", "failed"), time.Now(), "time-out", time.Now())
+	})
 	if n := enqueue(t, holder, task("a", "answered-01")); n != 0 {
 		t.Error("what was answered is asked for again")
 	}
-	if left := next(t, holder, Filter{}); left == nil || left.Entity != "both" || left.Job != "b" {
+	if left := next(t, holder, queue.Filter{}); left == nil || left.Entity != "both" || left.Job != "b" {
 		t.Errorf("%+v is left, want what b wants", left)
 	}
 	if n, _, err := Clear(t.Context(), t.TempDir(), options(), "a"); n != 0 || !errors.Is(err, fs.ErrNotExist) {
@@ -196,19 +201,19 @@ func TestQueueIsClearedBesideItsHolder(t *testing.T) {
 func TestWhatNoJobWantsAnyMoreLeavesTheQueue(t *testing.T) {
 	s := open(t, t.TempDir())
 	enqueue(t, s,
-		Task{Op: outlier.OpDetails, Entity: "v1", Run: "run-1", Job: "ideas"},
-		Task{Op: outlier.OpComments, Entity: "v1", Run: "run-1", Job: "ideas"},
-		Task{Op: outlier.OpComments, Entity: "v2", Run: "run-1", Job: "ideas"},
-		Task{Op: outlier.OpDetails, Entity: "v3", Run: "run-2", Job: "gone"},
+		queue.Task{Op: outlier.OpDetails, Entity: "v1", Run: "run-1", Job: "ideas"},
+		queue.Task{Op: outlier.OpComments, Entity: "v1", Run: "run-1", Job: "ideas"},
+		queue.Task{Op: outlier.OpComments, Entity: "v2", Run: "run-1", Job: "ideas"},
+		queue.Task{Op: outlier.OpDetails, Entity: "v3", Run: "run-2", Job: "gone"},
 	)
 	wanted := func(job string, op outlier.Operation) bool { return job == "ideas" && op == outlier.OpDetails }
 	for _, want := range []int{3, 0} {
-		if dropped, err := s.DropUnwanted(t.Context(), wanted); err != nil || dropped != want {
+		if dropped, err := s.Queue.DropUnwanted(t.Context(), wanted); err != nil || dropped != want {
 			t.Errorf("%d tasks were dropped (%v), want %d", dropped, err, want)
 		}
 	}
-	left, err := s.Queued(Filter{})
-	if task := next(t, s, Filter{}); err != nil || left != 1 || task.Entity != "v1" || task.Op != outlier.OpDetails {
+	left, err := s.Queue.Queued(queue.Filter{})
+	if task := next(t, s, queue.Filter{}); err != nil || left != 1 || task.Entity != "v1" || task.Op != outlier.OpDetails {
 		t.Errorf("%d tasks are left (%v), the first %v", left, err, task)
 	}
 }

@@ -6,6 +6,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"outlierd/sync/runs"
+	"outlierd/sync/store"
 )
 
 // noon is an instant for tests in which it does not matter which.
@@ -13,14 +16,14 @@ var noon = time.Date(2026, 11, 21, 12, 0, 0, 123000, time.UTC)
 
 func checkWatermark(t *testing.T, s *Store, job, key string, want time.Time) {
 	t.Helper()
-	if got, err := s.Watermark(job, key); err != nil || !got.Equal(want) {
+	if got, err := s.Runs.Watermark(job, key); err != nil || !got.Equal(want) {
 		t.Errorf("watermark %s of %s is %s (%v), want %s", key, job, got, err, want)
 	}
 }
 
-func move(t *testing.T, s *Store, w Watermark) {
+func move(t *testing.T, s *Store, w runs.Watermark) {
 	t.Helper()
-	update(t, s, func(tx *Tx) error { return tx.MoveWatermark(w) })
+	update(t, s, func(tx *store.Tx) error { return runs.MoveWatermark(tx, w) })
 }
 
 func TestRunsMoveWatermarksForwardOnly(t *testing.T) {
@@ -29,37 +32,39 @@ func TestRunsMoveWatermarksForwardOnly(t *testing.T) {
 	for _, c := range []struct{ to, want time.Time }{
 		{noon, noon}, {noon.Add(-time.Hour), noon}, {noon.Add(time.Hour), noon.Add(time.Hour)},
 	} {
-		move(t, s, Watermark{Job: "ideas", Key: "a", At: c.to, Run: "run-1"})
+		move(t, s, runs.Watermark{Job: "ideas", Key: "a", At: c.to, Run: "run-1"})
 		checkWatermark(t, s, "ideas", "a", c.want)
 	}
 	checkWatermark(t, s, "ideas", "b", time.Time{})
 	checkWatermark(t, s, "rivals", "a", time.Time{})
 	wantText(t, shell(t, s, `UPDATE watermarks SET at = at - 1`), "no run moves a watermark back")
-	wantText(t, s.Update(func(tx *Tx) error { return tx.MoveWatermark(Watermark{Job: "ideas", Key: "a", At: noon}) }), "by hand")
+	wantText(t, s.DB.Update(func(tx *store.Tx) error {
+		return runs.MoveWatermark(tx, runs.Watermark{Job: "ideas", Key: "a", At: noon})
+	}), "by hand")
 }
 
 func TestWatermarksAreSetAndResetByHand(t *testing.T) {
 	s := open(t, t.TempDir())
 	for _, key := range []string{"a", "b"} {
-		move(t, s, Watermark{Job: "ideas", Key: key, At: noon, Run: "run-1"})
+		move(t, s, runs.Watermark{Job: "ideas", Key: key, At: noon, Run: "run-1"})
 	}
-	move(t, s, Watermark{Job: "rivals", Key: "a", At: noon, Run: "run-2"})
+	move(t, s, runs.Watermark{Job: "rivals", Key: "a", At: noon, Run: "run-2"})
 
 	earlier, later := noon.Add(-time.Hour), noon.Add(time.Hour)
-	for _, err := range []error{s.SetWatermark("ideas", "", earlier), s.SetWatermark("ideas", "b", later), s.SetWatermark("ideas", "c", noon)} {
+	for _, err := range []error{s.Runs.SetWatermark("ideas", "", earlier), s.Runs.SetWatermark("ideas", "b", later), s.Runs.SetWatermark("ideas", "c", noon)} {
 		if err != nil {
 			t.Error(err)
 		}
 	}
-	all, err := s.Watermarks("")
+	all, err := s.Runs.Watermarks("")
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []Watermark{
+	want := []runs.Watermark{
 		{Job: "ideas", Key: "a", At: earlier}, {Job: "ideas", Key: "b", At: later}, {Job: "ideas", Key: "c", At: noon},
 		{Job: "rivals", Key: "a", At: noon, Run: "run-2"},
 	}
-	if diff := cmp.Diff(want, all, cmpopts.IgnoreFields(Watermark{}, "Set")); diff != "" {
+	if diff := cmp.Diff(want, all, cmpopts.IgnoreFields(runs.Watermark{}, "Set")); diff != "" {
 		t.Errorf("watermarks (-want +got):\n%s", diff)
 	}
 	for _, w := range all {
@@ -67,13 +72,13 @@ func TestWatermarksAreSetAndResetByHand(t *testing.T) {
 			t.Errorf("%s of %s was set at %s", w.Key, w.Job, w.Set)
 		}
 	}
-	wantText(t, s.SetWatermark("nobody", "", noon), "nobody", "no such record")
-	wantText(t, s.SetWatermark("ideas", "a", time.Time{}), "ideas", "no time")
+	wantText(t, s.Runs.SetWatermark("nobody", "", noon), "nobody", "no such record")
+	wantText(t, s.Runs.SetWatermark("ideas", "a", time.Time{}), "ideas", "no time")
 
-	if n, err := s.ResetWatermarks("ideas"); n != 3 || err != nil {
+	if n, err := s.Runs.ResetWatermarks("ideas"); n != 3 || err != nil {
 		t.Errorf("%d watermarks were reset (%v), want 3", n, err)
 	}
-	if n, err := s.ResetWatermarks("ideas"); n != 0 || err != nil {
+	if n, err := s.Runs.ResetWatermarks("ideas"); n != 0 || err != nil {
 		t.Errorf("%d watermarks were reset again (%v), want none", n, err)
 	}
 	checkWatermark(t, s, "rivals", "a", noon)

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"outlierd/sync/queue"
 	"outlierd/sync/state"
 	"outlierd/sync/state/statetest"
 )
@@ -27,7 +28,7 @@ func TestAStateThatIsGeneratedIsSound(t *testing.T) {
 	}
 	defer s.Close()
 	n := 0
-	for entry, err := range s.Journal(0) {
+	for entry, err := range s.Journal.After(0) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -36,7 +37,7 @@ func TestAStateThatIsGeneratedIsSound(t *testing.T) {
 		}
 		n++
 	}
-	queued, err := s.Queued(state.Filter{})
+	queued, err := s.Queue.Queued(queue.Filter{})
 	if err != nil || n != 2000 || queued != 300 {
 		t.Errorf("%d answers and %d queued calls (%v), want 2000 and 300", n, queued, err)
 	}
