@@ -40,7 +40,7 @@ func (e *Engine) changed(f *JobForecast, spec *job.Spec, p *plan.Plan) error {
 		}
 		return nil
 	}
-	c := comparison{Engine: e, spec: spec, same: last.Config == spec.Hash, then: then, now: p, whole: f.whole}
+	c := comparison{engine: e, spec: spec, same: last.Config == spec.Hash, then: then, now: p, whole: f.whole}
 	old, err := e.Store.Runs.Steps(last.ID)
 	if err != nil {
 		return err
@@ -67,12 +67,12 @@ func (e *Engine) asWritten(spec *job.Spec) (last *runs.Run, then plan.Frozen, er
 
 // A comparison tells the last run of a job and the next one apart.
 type comparison struct {
-	*Engine
-	spec  *job.Spec
-	same  bool // the job is the same: its searches can differ by their cursors alone
-	then  plan.Frozen
-	now   *plan.Plan
-	whole outlier.Credits // what a run costs at worst
+	engine *Engine
+	spec   *job.Spec
+	same   bool // the job is the same: its searches can differ by their cursors alone
+	then   plan.Frozen
+	now    *plan.Plan
+	whole  outlier.Credits // what a run costs at worst
 }
 
 // changes are what the job as a whole does otherwise; then the searches that start
@@ -110,13 +110,13 @@ func (c *comparison) changes(old []runs.Step) (changes []string, err error) {
 // search is what is to be said of one search; was is nil if the last run did not have
 // it. That alone makes it no new one: a run by hand may be about one search of many.
 func (c *comparison) search(was, step *runs.Step) (changes []string, err error) {
-	mark, err := c.Store.Runs.Watermark(c.spec.Name, step.Watermark)
+	mark, err := c.engine.Store.Runs.Watermark(c.spec.Name, step.Watermark)
 	if err != nil {
 		return nil, err
 	}
 	switch {
 	case was == nil && mark.IsZero() && !c.same:
-		if asked, err := c.Store.Runs.LastSearched(c.spec.Name, step.Watermark); err != nil || !asked.IsZero() {
+		if asked, err := c.engine.Store.Runs.LastSearched(c.spec.Name, step.Watermark); err != nil || !asked.IsZero() {
 			return nil, err
 		}
 		return []string{named(step) + " is new and starts from the beginning, " + c.price(step.Ordinal)}, nil

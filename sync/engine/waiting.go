@@ -46,7 +46,7 @@ func (e *Engine) queue(name string, yield func(*Waiting) bool) error {
 		return err
 	}
 	now := time.Now()
-	w, err := e.witness(now)
+	w, err := e.explainer(now)
 	if err != nil {
 		return err
 	}
@@ -94,7 +94,7 @@ func (e *Engine) queue(name string, yield func(*Waiting) bool) error {
 }
 
 // calls are what is to be told of queued calls. Those that are answered by now are left out.
-func (e *Engine) calls(w *witness, page []placed) (all []Waiting, err error) {
+func (e *Engine) calls(w *explainer, page []placed) (all []Waiting, err error) {
 	places := make([]queue.Place, len(page))
 	for i := range page {
 		places[i] = page[i].Place
@@ -115,7 +115,7 @@ func (e *Engine) calls(w *witness, page []placed) (all []Waiting, err error) {
 
 // searches are the open searches and scans of runs that go on, of all jobs or of one: those first
 // that are done first, and last those without a known time.
-func (e *Engine) searches(w *witness, name string, going []unfinished) (all []Waiting, err error) {
+func (e *Engine) searches(w *explainer, name string, going []unfinished) (all []Waiting, err error) {
 	before := 0
 	for i := range going {
 		u := &going[i]
@@ -142,21 +142,21 @@ func (e *Engine) searches(w *witness, name string, going []unfinished) (all []Wa
 	return all, nil
 }
 
-// witness knows why things wait.
-type witness struct {
-	*Engine
+// An explainer says why things wait.
+type explainer struct {
+	engine   *Engine
 	now      time.Time
 	blocked  time.Time // until when the service refuses every call; zero if it does not
 	refusals []Refusal
 }
 
-func (e *Engine) witness(now time.Time) (*witness, error) {
+func (e *Engine) explainer(now time.Time) (*explainer, error) {
 	refusals, err := e.refusals()
-	return &witness{Engine: e, now: now, blocked: e.Pace.Status().BlockedUntil, refusals: refusals}, err
+	return &explainer{engine: e, now: now, blocked: e.Pace.Status().BlockedUntil, refusals: refusals}, err
 }
 
 // ofCall says what a data call waits for.
-func (w *witness) ofCall(call *queue.Waiting, before int) string {
+func (w *explainer) ofCall(call *queue.Waiting, before int) string {
 	if call.NotBefore.After(w.now) {
 		if call.Attempts == 1 {
 			return "failed once: " + call.Reason
@@ -170,9 +170,9 @@ func (w *witness) ofCall(call *queue.Waiting, before int) string {
 }
 
 // ofSearch says what a search or a scan waits for, and when that will be over.
-func (w *witness) ofSearch(u *unfinished, step *runs.Step, before int) (why string, at time.Time, err error) {
+func (w *explainer) ofSearch(u *unfinished, step *runs.Step, before int) (why string, at time.Time, err error) {
 	if step.Op == outlier.OpStartScan {
-		scan, err := w.Store.Runs.ScanOf(step.ID)
+		scan, err := w.engine.Store.Runs.ScanOf(step.ID)
 		if err != nil {
 			return "", at, err
 		}
@@ -180,7 +180,7 @@ func (w *witness) ofSearch(u *unfinished, step *runs.Step, before int) (why stri
 			return why, at, nil
 		}
 	}
-	next := w.nextOf(u.spec, w.now)
+	next := w.engine.nextOf(u.spec, w.now)
 	switch {
 	case u.run.Status == runs.PausedBudget:
 		return w.ofCap(u, step, next)
@@ -189,11 +189,11 @@ func (w *witness) ofSearch(u *unfinished, step *runs.Step, before int) (why stri
 	case !u.underWay():
 		return "its run failed, and the next one goes on with it: " + u.run.Error, next, nil
 	}
-	if why, until := w.refused(w.priceOf(step) > 0); why != "" {
+	if why, until := w.refused(w.engine.priceOf(step) > 0); why != "" {
 		return why, until, nil
 	}
 	if pages := u.pages(step); pages > 0 {
-		at = w.now.Add(w.Pace.ETA(before + pages))
+		at = w.now.Add(w.engine.Pace.ETA(before + pages))
 	}
 	why = w.turn(before)
 	if u.run.Status != runs.Running && !w.blocked.After(w.now) {
@@ -212,7 +212,7 @@ func cutShort(run *runs.Run) string {
 
 // ofScan says what a scan waits for that was started, or may have been; "" if it is for
 // its start.
-func (w *witness) ofScan(scan *runs.Scan) string {
+func (w *explainer) ofScan(scan *runs.Scan) string {
 	switch {
 	case scan == nil || scan.State == runs.ScanRefused || scan.State == runs.ScanNotCreated:
 		return ""
@@ -224,21 +224,21 @@ func (w *witness) ofScan(scan *runs.Scan) string {
 
 // ofCap says which cap a run has met that is paused by one, and when it goes on: at the
 // first of its due instants at which there is room. By now there may be.
-func (w *witness) ofCap(u *unfinished, step *runs.Step, next time.Time) (why string, at time.Time, err error) {
+func (w *explainer) ofCap(u *unfinished, step *runs.Step, next time.Time) (why string, at time.Time, err error) {
 	if why, until := w.refused(true); why != "" {
 		return why, w.dueFrom(u, next, until), nil
 	}
-	for _, c := range w.capsOf(u.run, u.plan, u.spec.Budget)(w.Store.Ledger.ServiceTime()) {
-		held, err := w.Store.Ledger.Held(c)
+	for _, c := range w.engine.capsOf(u.run, u.plan, u.spec.Budget)(w.engine.Store.Ledger.ServiceTime()) {
+		held, err := w.engine.Store.Ledger.Held(c)
 		if err != nil {
 			return "", at, err
 		}
-		if held+w.priceOf(step) <= c.Max {
+		if held+w.engine.priceOf(step) <= c.Max {
 			continue
 		}
 		why, at := fmt.Sprintf("a cap is reached: %s", c), next
 		if c.Scope != ledger.ScopeRun {
-			_, turn, err := ledger.Period{Scope: c.Scope, Key: c.Period}.Bounds(w.Config.Timezone, w.Config.Budget.Renews)
+			_, turn, err := ledger.Period{Scope: c.Scope, Key: c.Period}.Bounds(w.engine.Config.Timezone, w.engine.Config.Budget.Renews)
 			if err != nil {
 				return "", at, err
 			}
@@ -251,19 +251,19 @@ func (w *witness) ofCap(u *unfinished, step *runs.Step, next time.Time) (why str
 
 // dueFrom is the first due instant of a run's job that is not before the given time; zero if
 // nobody knows when that is over, or the job has none.
-func (w *witness) dueFrom(u *unfinished, next, from time.Time) time.Time {
+func (w *explainer) dueFrom(u *unfinished, next, from time.Time) time.Time {
 	if from.IsZero() || next.IsZero() {
 		return time.Time{}
 	}
 	if next.Before(from) {
-		return w.nextOf(u.spec, from.Add(-1))
+		return w.engine.nextOf(u.spec, from.Add(-1))
 	}
 	return next
 }
 
 // refused says what the service has said to all calls, or to all that are paid for, and
 // when that is over; "" if nothing.
-func (w *witness) refused(paid bool) (why string, until time.Time) {
+func (w *explainer) refused(paid bool) (why string, until time.Time) {
 	for _, r := range w.refusals {
 		switch {
 		case r.Latch == ledger.BlockKey:
@@ -278,7 +278,7 @@ func (w *witness) refused(paid bool) (why string, until time.Time) {
 }
 
 // turn says how far something is from its turn.
-func (w *witness) turn(before int) string {
+func (w *explainer) turn(before int) string {
 	switch {
 	case before > 1:
 		return fmt.Sprintf("%d calls before it", before)
@@ -291,8 +291,8 @@ func (w *witness) turn(before int) string {
 }
 
 // clock tells a time as a clock does, with the day unless that is today.
-func (w *witness) clock(t time.Time) string {
-	t, now := t.In(w.Config.Timezone), w.now.In(w.Config.Timezone)
+func (w *explainer) clock(t time.Time) string {
+	t, now := t.In(w.engine.Config.Timezone), w.now.In(w.engine.Config.Timezone)
 	if t.Format(time.DateOnly) == now.Format(time.DateOnly) {
 		return t.Format("15:04")
 	}

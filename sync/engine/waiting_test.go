@@ -131,7 +131,7 @@ func TestCallThatFailedIsToldWithHowOften(t *testing.T) {
 	now := time.Now()
 	for attempts, want := range map[int]string{1: "failed once: 502", 2: "failed 2 times, the last time: 502"} {
 		call := queue.Waiting{Task: queue.Task{Attempts: attempts, NotBefore: now.Add(time.Hour)}, Reason: "502"}
-		if got := (&witness{now: now}).ofCall(&call, 0); got != want {
+		if got := (&explainer{now: now}).ofCall(&call, 0); got != want {
 			t.Errorf("after %d attempts: %s", attempts, got)
 		}
 	}

@@ -80,7 +80,7 @@ func (k packed) intact() bool {
 
 // opener unpacks one body after another into the same memory.
 type opener struct {
-	*packer
+	packer *packer
 	gzip   *gzip.Reader
 	buffer bytes.Buffer
 	plain  []byte
@@ -90,7 +90,7 @@ type opener struct {
 // with an answer that was cut short.
 func (o *opener) open(k packed) []byte {
 	if k.encoding == asGzip {
-		if body := o.recent.take(k.sum); body != nil {
+		if body := o.packer.recent.take(k.sum); body != nil {
 			return body
 		}
 	}
@@ -106,7 +106,7 @@ func (o *opener) inflate(k packed) ([]byte, error) {
 	case asPlain:
 		return k.body, nil
 	case asZstd:
-		plain, err := o.decoder.DecodeAll(k.body, o.plain[:0])
+		plain, err := o.packer.decoder.DecodeAll(k.body, o.plain[:0])
 		o.plain = plain
 		return plain, err
 	case asGzip:
