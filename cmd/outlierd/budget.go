@@ -228,10 +228,10 @@ func (p *planPrinter) notes(b *engine.Budget) {
 }
 
 func (p *planPrinter) refusal(r engine.Refusal) string {
-	if r.Latch == ledger.BlockKey {
+	if r.Block == ledger.BlockKey {
 		return fmt.Sprintf("the service has refused the key since %s (%s):\n  calls stop until the key changes or someone runs a job", p.at(r.Since), term.Plain(r.Reason))
 	}
-	if r.Latch == ledger.BlockClock {
+	if r.Block == ledger.BlockClock {
 		return fmt.Sprintf("paid calls are blocked since %s:\n  %s", p.at(r.Since), term.Plain(r.Reason))
 	}
 	return fmt.Sprintf("the account has had no credits left since %s (%s):\n  paid calls are tried again after %s, or after 'outlierd budget resume'",
@@ -350,16 +350,16 @@ func (o *options) resumeSpending(ctx context.Context, config *job.Config) error 
 	}
 	var all []refusalLifted
 	said := ""
-	for _, latch := range lifted {
-		all = append(all, refusalLifted{latch.Kind, latch.Reason, latch.Since})
-		said += fmt.Sprintf("lifted: %s (since %s)\n", term.Plain(latch.Reason), latch.Since.In(config.Timezone).Format("2006-01-02 15:04 MST"))
+	for _, block := range lifted {
+		all = append(all, refusalLifted{block.Kind, block.Reason, block.Since})
+		said += fmt.Sprintf("lifted: %s (since %s)\n", term.Plain(block.Reason), block.Since.In(config.Timezone).Format("2006-01-02 15:04 MST"))
 	}
 	return o.done(map[string]any{"lifted": all}, "%scalls resume, within the caps of %s\n", said, config.Path)
 }
 
 // refusalLifted is a refusal that stood in the way of calls.
 type refusalLifted struct {
-	Latch  ledger.BlockKind `json:"latch"`
+	Block  ledger.BlockKind `json:"block"`
 	Reason string           `json:"reason"`
 	Since  time.Time        `json:"since"`
 }

@@ -30,7 +30,7 @@ func estimate(credits, lost outlier.Credits, requests int, minutes float64) engi
 // everyPlan has all that a plan can tell.
 var everyPlan = engine.Forecast{
 	At: day(21, 12), Pace: "10/min",
-	Refused: []engine.Refusal{{Latch: ledger.BlockCredits, Reason: "no credits left\x1b[2J", Since: day(20, 8), Until: day(21, 8)}},
+	Refused: []engine.Refusal{{Block: ledger.BlockCredits, Reason: "no credits left\x1b[2J", Since: day(20, 8), Until: day(21, 8)}},
 	Cycle: engine.CycleForecast{
 		From: day(14, 0), To: day(44, 0), Cap: new(outlier.Credits(380)), Reserve: 20, Held: 42,
 		Wanted: 500, Worst: 540, Projected: 380, LastsTo: day(36, 0),
@@ -109,7 +109,7 @@ func TestBudgetForPeople(t *testing.T) {
 		},
 		Adjustments: []ledger.Adjustment{{At: day(20, 9), Credits: -4, Why: "top-up\x1b[2J"}},
 		Refusals: []engine.Refusal{everyPlan.Refused[0],
-			{Latch: ledger.BlockKey, Reason: "Unauthorized", Since: day(20, 8)}},
+			{Block: ledger.BlockKey, Reason: "Unauthorized", Since: day(20, 8)}},
 	}
 	got := budgetText(b, term.Options{Screen: 100, Zone: time.UTC})
 	golden(t, "budget.golden", got)

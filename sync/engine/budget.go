@@ -39,7 +39,7 @@ type CapBalance struct {
 
 // Refusal is a refusal of the service that stands for later calls.
 type Refusal struct {
-	Latch  ledger.BlockKind `json:"latch"`
+	Block  ledger.BlockKind `json:"block"`
 	Reason string           `json:"reason"`
 	Since  time.Time        `json:"since"`
 	Until  time.Time        `json:"until,omitzero"` // when it is tried again by itself
@@ -97,20 +97,20 @@ func (e *Engine) addCaps(b *Budget, cycle, day string) error {
 	return nil
 }
 
-// refusals are the latches that have fallen for the key, and that of the clock, whose time
+// refusals are the blocks that stand for the key, and that of the clock, whose time
 // is not over.
 func (e *Engine) refusals() (all []Refusal, err error) {
-	for _, latch := range []ledger.BlockKind{ledger.BlockKey, ledger.BlockCredits, ledger.BlockClock} {
+	for _, block := range []ledger.BlockKind{ledger.BlockKey, ledger.BlockCredits, ledger.BlockClock} {
 		of := e.Client.Key.Fingerprint()
-		if latch == ledger.BlockClock {
+		if block == ledger.BlockClock {
 			of = ""
 		}
-		fallen, err := e.Store.Ledger.Block(latch, of)
+		fallen, err := e.Store.Ledger.Block(block, of)
 		if err != nil {
 			return nil, err
 		}
 		if fallen != nil && stands(fallen, e.Store.Ledger.ServiceTime()) {
-			all = append(all, Refusal{latch, fallen.Reason, fallen.Since, fallen.Until})
+			all = append(all, Refusal{block, fallen.Reason, fallen.Since, fallen.Until})
 		}
 	}
 	return all, nil

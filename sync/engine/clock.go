@@ -118,11 +118,11 @@ func (w *worker) confirmed(differs bool) error {
 		return nil
 	}
 	now, zone := time.Now(), w.engine.Config.Timezone
-	latch, err := w.engine.Store.Ledger.Block(ledger.BlockClock, "")
+	block, err := w.engine.Store.Ledger.Block(ledger.BlockClock, "")
 	if err != nil {
 		return err
 	}
-	if latch != nil && !latch.Until.IsZero() && ledger.Day(latch.Until, zone) == ledger.Day(now, zone) {
+	if block != nil && !block.Until.IsZero() && ledger.Day(block.Until, zone) == ledger.Day(now, zone) {
 		w.engine.Store.Ledger.ConfirmClock()
 		return nil
 	}

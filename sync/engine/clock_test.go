@@ -240,7 +240,7 @@ func (w *workshop) resume() {
 	}
 	options := state.Options{Service: w.config.Service.URL, Location: w.config.Timezone, Renews: w.config.Budget.Renews}
 	if lifted, err := state.Lift(w.ctx, filepath.Join(w.data(), "state"), options, key.Fingerprint()); err != nil || len(lifted) != 1 {
-		w.Errorf("lifted %v, error %v; want one latch", lifted, err)
+		w.Errorf("lifted %v, error %v; want one block", lifted, err)
 	}
 }
 

@@ -50,7 +50,7 @@
 //
 // The pace is the limiter's and the caps are the store's; here is what saves both. An
 // identical request that was answered lately is taken from the journal. A refusal for
-// lack of credits, or of the key, is remembered as a latch (latch.go). Where this machine's
+// lack of credits, or of the key, is remembered as a block (blocks.go). Where this machine's
 // clock alone says that a new day or cycle has begun, the service is asked first, or else a
 // person (clock.go). With
 // `budget.pace: even` a run gets a share of what is left of the cycle, which its searches

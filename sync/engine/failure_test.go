@@ -249,7 +249,7 @@ func TestServiceOutOfCreditsPausesTheRun(t *testing.T) {
 	})
 }
 
-// TestOneCallADayTriesWhetherThereAreCreditsAgain: nobody has to remember the latch.
+// TestOneCallADayTriesWhetherThereAreCreditsAgain: nobody has to remember the block.
 func TestOneCallADayTriesWhetherThereAreCreditsAgain(t *testing.T) {
 	const file = `
 version: 1

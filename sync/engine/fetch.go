@@ -92,7 +92,7 @@ func (w *worker) once(ctx context.Context, r *outlier.Request, p ledger.Purchase
 		}
 	}
 	if kind := kindOf(err); kind == outlier.NoCredits || kind == outlier.Unauthorized || err == nil && r.Paid() {
-		if failed := w.latch(r, err); failed != nil {
+		if failed := w.noteBlock(r, err); failed != nil {
 			return answer, errors.Join(err, failed)
 		}
 	}
@@ -114,7 +114,7 @@ func (w *worker) once(ctx context.Context, r *outlier.Request, p ledger.Purchase
 // refused says why a call is not made: it is known what the service would say, or what it
 // brings could not be seen.
 func (w *worker) refused(r *outlier.Request) error {
-	if err := w.latched(r); err != nil || !r.Paid() {
+	if err := w.blocked(r); err != nil || !r.Paid() {
 		return err
 	}
 	return w.loader.down(w.engine.Config.SinksDownAfter)

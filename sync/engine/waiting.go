@@ -266,11 +266,11 @@ func (w *explainer) dueFrom(u *unfinished, next, from time.Time) time.Time {
 func (w *explainer) refused(paid bool) (why string, until time.Time) {
 	for _, r := range w.refusals {
 		switch {
-		case r.Latch == ledger.BlockKey:
+		case r.Block == ledger.BlockKey:
 			return fmt.Sprintf("the service refuses the key since %s: %s", w.clock(r.Since), r.Reason), r.Until
-		case r.Latch == ledger.BlockClock && paid:
+		case r.Block == ledger.BlockClock && paid:
 			return "the clock has to be confirmed: see 'outlierd budget'", r.Until
-		case r.Latch == ledger.BlockCredits && paid:
+		case r.Block == ledger.BlockCredits && paid:
 			return fmt.Sprintf("the service has no credits left since %s: %s", w.clock(r.Since), r.Reason), r.Until
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"outlierd/sync/store"
 )
 
-// # Latches
+// # Blocks
 //
 // A service without credits refuses every paid call, and a refused key every call: to
 // ask again for each page would only use up the pace. So such a refusal is remembered
@@ -23,25 +23,25 @@ import (
 // probeAfter is how long a refusal for lack of credits stands before one call tries again.
 const probeAfter = 24 * time.Hour
 
-// latched refuses a call in the service's name if a latch says what it would answer.
-func (w *worker) latched(r *outlier.Request) error {
-	latch, err := w.latchOf(ledger.BlockKey)
-	if err == nil && latch != nil {
+// blocked refuses a call in the service's name if a block says what it would answer.
+func (w *worker) blocked(r *outlier.Request) error {
+	block, err := w.blockOf(ledger.BlockKey)
+	if err == nil && block != nil {
 		return &outlier.Error{Kind: outlier.Unauthorized, Op: r.Op(), Entity: r.Entity(),
-			Message: fmt.Sprintf("%s (refused %s; asked again when the key changes, or when you run or ask for something by hand)", latch.Reason, w.said(latch.Since))}
+			Message: fmt.Sprintf("%s (refused %s; asked again when the key changes, or when you run or ask for something by hand)", block.Reason, w.said(block.Since))}
 	}
 	if err != nil || !r.Paid() {
 		return err
 	}
-	latch, err = w.latchOf(ledger.BlockCredits)
-	if err != nil || latch == nil || !stands(latch, w.engine.Store.Ledger.ServiceTime()) {
+	block, err = w.blockOf(ledger.BlockCredits)
+	if err != nil || block == nil || !stands(block, w.engine.Store.Ledger.ServiceTime()) {
 		return err
 	}
 	return &outlier.Error{Kind: outlier.NoCredits, Op: r.Op(),
-		Message: fmt.Sprintf("%s (refused %s; tried again after %s, or at once after 'outlierd budget resume')", latch.Reason, w.said(latch.Since), w.said(latch.Until))}
+		Message: fmt.Sprintf("%s (refused %s; tried again after %s, or at once after 'outlierd budget resume')", block.Reason, w.said(block.Since), w.said(block.Until))}
 }
 
-// stands reports whether a latch holds at a time. An end farther ahead than latches are set
+// stands reports whether a block holds at a time. An end farther ahead than blocks are set
 // for was set by a clock that was wrong.
 func stands(l *ledger.Block, now time.Time) bool {
 	return l.Until.IsZero() || now.Before(l.Until) && l.Until.Sub(now) <= probeAfter+ledger.Skew
@@ -51,11 +51,11 @@ func (w *worker) said(t time.Time) string {
 	return t.In(w.engine.Config.Timezone).Format("2006-01-02 15:04 MST")
 }
 
-// latchOf is a latch of the key; nil if there is none, or a new key, which has none.
-func (w *worker) latchOf(which ledger.BlockKind) (*ledger.Block, error) {
-	latch, err := w.engine.Store.Ledger.Block(which, w.engine.Client.Key.Fingerprint())
-	if err != nil || latch == nil || !w.engine.rekeyed() {
-		return latch, err
+// blockOf is a block of the key; nil if there is none, or a new key, which has none.
+func (w *worker) blockOf(which ledger.BlockKind) (*ledger.Block, error) {
+	block, err := w.engine.Store.Ledger.Block(which, w.engine.Client.Key.Fingerprint())
+	if err != nil || block == nil || !w.engine.rekeyed() {
+		return block, err
 	}
 	return w.engine.Store.Ledger.Block(which, w.engine.Client.Key.Fingerprint())
 }
@@ -84,8 +84,8 @@ func (e *Engine) rekeyed() bool {
 	return true
 }
 
-// latch remembers a refusal, and forgets the old one when a call was answered.
-func (w *worker) latch(r *outlier.Request, err error) error {
+// noteBlock remembers a refusal, and forgets the old one when a call was answered.
+func (w *worker) noteBlock(r *outlier.Request, err error) error {
 	key, now := w.engine.Client.Key.Fingerprint(), w.engine.Store.Ledger.ServiceTime()
 	return w.engine.Store.DB.Update(func(tx *store.Tx) error {
 		switch kind := kindOf(err); {
