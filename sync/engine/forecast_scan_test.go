@@ -125,14 +125,16 @@ func (w *workshop) leftUnsettled() *UnsettledScanError {
 	return unsettled
 }
 
-// stopAtSearch asks for a stop during the given search, which is answered all the same.
+// stopAtSearch asks for a stop during the given search, once the service has it: then it is
+// answered all the same.
 func stopAtSearch(wire http.RoundTripper, nth int, stop func()) http.RoundTripper {
 	return roundTripper(func(r *http.Request) (*http.Response, error) {
+		answer, err := wire.RoundTrip(r)
 		if strings.HasPrefix(r.URL.Path, "/search/") {
 			if nth--; nth == 0 {
 				stop()
 			}
 		}
-		return wire.RoundTrip(r)
+		return answer, err
 	})
 }
