@@ -103,7 +103,7 @@ func budgetOf(ctx context.Context, p *program) (*engine.Budget, error) {
 		if p.Engine.Config.Job(name) != nil {
 			continue
 		}
-		c := engine.CapBalance{Scope: engine.ScopeJob, Period: ledger.JobCycle(name, cycle), Job: name}
+		c := engine.CapBalance{Scope: ledger.ScopeJobMonth, Period: ledger.JobCycle(name, cycle), Job: name}
 		if c.Balance, err = p.Engine.Store.Ledger.Balance(ledger.Cap{Scope: c.Scope, Period: c.Period}); err != nil {
 			return nil, err
 		}
@@ -190,7 +190,7 @@ func over(c *engine.CapBalance) string {
 		return "by hand: " + shown(c.Job)
 	case c.Job != "":
 		return "job " + c.Job
-	case c.Scope == engine.ScopeDay:
+	case c.Scope == ledger.ScopeDay:
 		return "day " + c.Period
 	}
 	return "cycle from " + c.Period

@@ -8,13 +8,6 @@ import (
 	"outlierd/sync/ledger"
 )
 
-// The scopes of a [CapBalance], for those who do not know package credit.
-const (
-	ScopeCycle = ledger.ScopeMonth
-	ScopeDay   = ledger.ScopeDay
-	ScopeJob   = ledger.ScopeJobMonth // of a job, in a cycle
-)
-
 // Budget is what may be spent, what was spent, and what stands in the way.
 type Budget struct {
 	At          time.Time           `json:"at"` // the service's time, by which periods turn

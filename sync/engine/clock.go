@@ -21,7 +21,7 @@ import (
 // it: one clock for what a page covers and for what it is booked under. It is agreed on
 // before the first paid call of a process. Where no answer of the service is at hand, it
 // is asked for nothing but its time, which costs one request of the pace. A date that is
-// far from what was believed has to be told twice; see package state. A service that tells
+// far from what was believed has to be told twice; see package ledger. A service that tells
 // no time leaves the machine's clock alone with its claim: if that is that another
 // period has begun by which a cap goes, a person has to confirm it.
 

@@ -92,7 +92,7 @@ func newLoader(ctx context.Context, store *state.Store, all []sinks.Sink, log *s
 }
 
 // AheadError says that a sink holds answers which the journal does not have: the
-// state was lost, or is an old copy, and nobody knows what has been spent.
+// state was lost, or is an old copy, and it is unknown what has been spent.
 type AheadError struct {
 	Sink      string
 	Mark, End int64

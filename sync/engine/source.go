@@ -11,7 +11,7 @@ import (
 
 // sourceOf tells the decoder what the journal knows of an answer. An answer that
 // tells nothing about the world, such as an error, has no rows, nor has a page that was
-// bought in vain.
+// bought and set aside.
 func (l *loader) sourceOf(e *journal.Entry) (schema.Source, bool) {
 	source := schema.Source{
 		Response:   e.ID,

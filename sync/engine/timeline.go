@@ -74,7 +74,7 @@ func (t *turns) Pop() any {
 }
 
 // rankOf is what orders calls: their value, and a day of waiting as one more; see the
-// queue of package state.
+// order of package queue.
 func rankOf(value float64, since time.Time) float64 {
 	return value - float64(since.UnixMicro())/86400e6
 }

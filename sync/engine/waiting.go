@@ -250,7 +250,7 @@ func (w *explainer) ofCap(u *unfinished, step *runs.Step, next time.Time) (why s
 }
 
 // dueFrom is the first due instant of a run's job that is not before the given time; zero if
-// nobody knows when that is over, or the job has none.
+// the end is unknown, or the job has none.
 func (w *explainer) dueFrom(u *unfinished, next, from time.Time) time.Time {
 	if from.IsZero() || next.IsZero() {
 		return time.Time{}

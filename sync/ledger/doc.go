@@ -19,7 +19,7 @@
 // bounds, within which the database counts what is held: nothing is carried from one
 // period to another, so nothing is lost on the way, or counted twice.
 //
-// What one call makes necessary is held together with its price: a scan that cannot be
-// read is money thrown away. A hold counts like a price, and what is drawn from it has
-// been counted already; only the sum of both is ever compared with a cap.
+// What one call makes necessary is held together with its price: a scan is
+// worth nothing without the means to read it. A hold counts like a price, and what is
+// taken from it has been counted already; only the sum of both is ever compared with a cap.
 package ledger
