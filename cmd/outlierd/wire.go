@@ -52,7 +52,7 @@ func (o *options) open(ctx context.Context, config *job.Config, log *slog.Logger
 	p.addSinks(ctx, folder, memory)
 	if lost {
 		if err := p.ahead(ctx); err != nil {
-			return p, errors.Join(err, p.Close(), os.RemoveAll(folder))
+			return p, errors.Join(err, p.discard(err, folder))
 		}
 	}
 	return p, p.openClient(o, folder, func() (outlier.Key, error) { return o.rekey(config.Service.URL) })
@@ -78,6 +78,15 @@ func (p *program) ahead(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// discard removes a state folder that a sink is ahead of, if it holds no answer. One that does
+// is the record of another process, which made it since this one found none.
+func (p *program) discard(cause error, folder string) error {
+	if ahead, ok := errors.AsType[*engine.AheadError](cause); !ok || ahead.End > 0 {
+		return nil
+	}
+	return errors.Join(p.Close(), os.RemoveAll(folder))
 }
 
 // rekey reads the key again from the job file, unless the file names another address by

@@ -16,6 +16,7 @@ import (
 	"outlierd/cmd/outlierd/term"
 	"outlierd/outlier"
 	"outlierd/outlier/simulator"
+	"outlierd/sync/engine"
 	"outlierd/sync/queue"
 	"outlierd/sync/store"
 )
@@ -169,4 +170,24 @@ func TestSimulatorReadsListsAsTheyAreSent(t *testing.T) {
 	if hits["repeat"] == "" || hits["bracket"] != hits["repeat"] || hits["comma"] != hits["repeat"] {
 		t.Errorf("the hits are %v", hits)
 	}
+}
+
+// TestOnlyAnEmptyStateIsDiscarded: where two processes find no state, the second one meets
+// what the first has made meanwhile, and must not take it for its own.
+func TestOnlyAnEmptyStateIsDiscarded(t *testing.T) {
+	bubble(t, `{version: 1, service: {url: "sim://"}, jobs: {tea: {search: {query: tea}}}}`, func(p *person) {
+		folder := filepath.Join(p.dir, "data", "state")
+		for end, kept := range map[int64]bool{0: false, 3: true} {
+			p.opened(func(prog *program) error {
+				return prog.discard(&engine.AheadError{Sink: "duckdb", Mark: 7, End: end}, folder)
+			})
+			if missing(folder) == kept {
+				t.Errorf("a state with %d answers is there: %v, want %v", end, !kept, kept)
+			}
+		}
+		p.opened(func(prog *program) error { return prog.discard(context.Canceled, folder) })
+		if missing(folder) {
+			t.Error("a state went because a command was stopped")
+		}
+	})
 }
