@@ -2,10 +2,12 @@ package outlier
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/klauspost/compress/gzip"
@@ -72,13 +74,20 @@ func open(body []byte, encoding string) ([]byte, error) {
 	return bytes.TrimPrefix(body, []byte("\xef\xbb\xbf")), err
 }
 
+// inflate undoes gzip. Its last four bytes say how long the contents are, which is believed as far
+// as it is likely.
 func inflate(body []byte) ([]byte, error) {
-	z, err := gzip.NewReader(bytes.NewReader(body))
-	if err != nil {
+	z, _ := readers.Get().(*gzip.Reader)
+	if z == nil {
+		z = new(gzip.Reader)
+	}
+	defer readers.Put(z)
+	if err := z.Reset(bytes.NewReader(body)); err != nil {
 		return nil, fmt.Errorf("inflate the answer: %w", cutShort(err))
 	}
+	said := int64(binary.LittleEndian.Uint32(body[len(body)-4:]))
 	var b bytes.Buffer
-	b.Grow(min(6*len(body), maxOpen))
+	b.Grow(int(min(said, 20*int64(len(body)), maxOpen)) + bytes.MinRead)
 	if _, err := b.ReadFrom(io.LimitReader(z, maxOpen+1)); err != nil {
 		return nil, fmt.Errorf("inflate the answer: %w", cutShort(err))
 	}
@@ -87,6 +96,9 @@ func inflate(body []byte) ([]byte, error) {
 	}
 	return b.Bytes(), nil
 }
+
+// readers are those of gzip: each has a window of 32 KiB.
+var readers sync.Pool
 
 // cutShort gives an input that ends early one name, wherever the end fell.
 func cutShort(err error) error {

@@ -23,7 +23,7 @@ type Client struct {
 	Key       Key               // the zero Key sends no Authorization
 	Arrays    Arrays            // how lists go into a query string; "" means ArraysRepeat
 	Pacer     Pacer             // nil: unpaced
-	Transport http.RoundTripper // nil: NewTransport(TransportOptions{})
+	Transport http.RoundTripper // nil: as of [NewTransport], with a connection for each call
 	UserAgent string            // "" means "outlierd"
 	Timeout   time.Duration     // from connecting to the last byte; 0 means 60 s
 }
@@ -108,6 +108,9 @@ func (c *Client) request(ctx context.Context, r *Request) (*http.Request, error)
 		Method: cmp.Or(endpoints[r.op].method, http.MethodGet), URL: u, Host: u.Host, Header: header,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 	}
+	if !r.Paid() && req.Method == http.MethodGet {
+		req.Body = unrepeatable{}
+	}
 	if err := c.Arrays.put(r, req); err != nil {
 		return nil, err
 	}
@@ -118,7 +121,11 @@ func (c *Client) transport() (http.RoundTripper, error) {
 	if c.Transport != nil {
 		return c.Transport, nil
 	}
-	return NewTransport(TransportOptions{})
+	t, err := NewTransport(TransportOptions{})
+	if err != nil {
+		return nil, err
+	}
+	return t.fresh, nil
 }
 
 // name is how errors speak of r: "transcript dQw4w9WgXcQ".

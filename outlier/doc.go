@@ -10,20 +10,22 @@
 // The data endpoints (videos and shorts of a channel; details, comments and
 // transcript of a video) are free with a subscription. All share one rate limit.
 //
-//	NewRequest  ─┐
-//	DataRequest ─┴─> Request ──> Client.Do ──> Answer ──> PageOf, ReadScan, Empty; package schema
+//	NewQuery ──> Query.Page ─┐
+//	             DataRequest ┴─> Request ──> Client.Do ──> Answer ──> PageOf, ReadScan, Empty; package schema
 //
-// A [Request] exists only if it obeys the interface, and never changes. [NewRequest] holds parameters, in
-// the form in which they are sent and stored, to the one table of them
-// ([Operation.Params]) before anything is spent. It refuses what the operation does not
-// have, since a misspelled filter would be paid for and not applied.
+// A [Query] is what is wanted: an operation and its parameters. Jobs, plans and the record
+// of a run hold it. A [Request] is one call: of a query, or about an id. It exists only if
+// it obeys the interface, and never changes. [NewRequest] checks parameters, in the form in
+// which they are sent and stored, against the one table of them ([Operation.Params]) before
+// anything is spent. It refuses what the operation does not have, since a misspelled filter
+// would be paid for and not applied.
 //
-// An [Answer] keeps the body as it came over the wire, because it was paid for. This package reads from it only what
-// steers the program: a [Page] with its hits, the state of a [Scan], whether there
-// is nothing at all ([Empty]), and what went wrong ([Error]). No structs mirror
+// An [Answer] keeps the body as it came over the wire, because it was paid for. This package
+// reads from it only what steers the program: a [Page] with its hits, the state of a [Scan],
+// whether there is nothing at all ([Empty]), and what went wrong ([Error]). No structs mirror
 // the answers; package schema is the full decoder.
 //
-// What an answer costs is a matter of [Prices], which are given with the parameters.
+// What an answer costs is a matter of [Prices], which are given when a request is made.
 // The price of a scan depends on its mode, which is therefore always sent, even where
 // it is the service's default.
 //
@@ -34,8 +36,8 @@
 //
 //  1. [Pacer.Wait]: the request may leave as far as the rate limit goes.
 //  2. [Meter.Reserve]: its price is set aside, or the budget refuses.
-//  3. A connection is made, for this attempt alone: on a connection used before, Go
-//     may send a GET twice without a word.
+//  3. A connection is made, for this attempt alone if it is paid. A free one may have the
+//     connection of the one before, in a form that Go cannot send twice; see [Transport].
 //  4. [Attempt.Sending]: durably marked as sent, before the first byte. If the
 //     marking fails, the connection is closed, and nothing was sent.
 //  5. The whole answer is read, within limits of size and time. Redirects are not
@@ -70,7 +72,7 @@
 //	parameters of trending formats       checkOpen: as they are written
 //	a related search without any seed    checkParams: refused
 //	form of date-times                   Instant: UTC, whole seconds, Z
-//	what from counts                     the caller of [NewRequest] knows
+//	what from counts                     the caller of [Query.Page] knows
 //	form of ids in parameters            checkChannelID, checkVideoID: as of ids elsewhere
 //	ranges the wrong way round           checkRange: refused, they can only be empty
 //	HTTP statuses of the error shapes    Error.kind: clear statuses first, then shapes

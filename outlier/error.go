@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 	"unicode"
+
+	"outlierd/excerpt"
 )
 
 // Kind says what an [Error] means for whoever must react to it.
@@ -139,18 +141,10 @@ func (e *UnkeptError) Unwrap() error { return e.Cause }
 // clean makes foreign text fit for one line of a terminal or a log: at most 300
 // characters, none of which moves the cursor or is invisible.
 func clean(s string) string {
-	const most = 300
-	var b strings.Builder
-	n := 0
-	for _, r := range s {
-		if n++; n > most {
-			b.WriteString("…")
-			break
+	return strings.TrimSpace(strings.Map(func(r rune) rune {
+		if unicode.IsGraphic(r) {
+			return r
 		}
-		if !unicode.IsGraphic(r) {
-			r = ' '
-		}
-		b.WriteRune(r)
-	}
-	return strings.TrimSpace(b.String())
+		return ' '
+	}, excerpt.Runes(s, 300)))
 }

@@ -22,6 +22,9 @@ type exchange struct {
 
 	mu   sync.Mutex // orders mark and stop: what is sent before a stop may finish
 	sent bool
+
+	kept   *counted // the connection, if it was used before
+	before int64    // bytes that were written to it before this attempt
 }
 
 var (
@@ -74,6 +77,11 @@ func (x *exchange) stopUnsent(cause error) bool {
 // written to it. To forbid the writing it closes the connection: the transport
 // writes from another goroutine, which could outrun a mere cancellation.
 func (x *exchange) gotConn(info httptrace.GotConnInfo) {
+	if info.Reused && x.kept == nil {
+		if x.kept = countedBelow(info.Conn); x.kept != nil {
+			x.before = x.kept.written.Load()
+		}
+	}
 	if err := x.mark(); err != nil {
 		x.cancel(err)
 		if info.Conn != nil {
@@ -122,11 +130,19 @@ func (x *exchange) send(c *Client) (Outcome, *Error) {
 func (x *exchange) unanswered(err error) (Outcome, *Error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	if x.sent && x.stale() {
+		x.sent, x.a.SentAt = false, time.Time{}
+	}
 	if x.sent {
 		return Unknown, &Error{Kind: Lost, Message: "sent, but not answered", Cause: x.why(err)}
 	}
 	return Refunded, &Error{Kind: Unsent, Message: "not sent", Cause: x.why(err)}
 }
+
+// stale reports whether the attempt had a kept connection that had been closed before a byte of
+// the request was written, which proves that it was not sent. It is asked once the transport has
+// failed: then it writes no more.
+func (x *exchange) stale() bool { return x.kept != nil && x.kept.written.Load() == x.before }
 
 // why prefers the reason for which the exchange was cancelled to its symptoms.
 func (x *exchange) why(err error) error {

@@ -22,10 +22,21 @@ const (
 	Instants             // a range of times: UTC, whole seconds, Z
 )
 
+// A Role is what a parameter does in a request.
+type Role int
+
+// The roles of parameters.
+const (
+	Filter  Role = iota // narrows what is found
+	Subject             // what is looked for, or resembled
+	Order               // in which order hits come, and how their texts are compared
+)
+
 // A Param is one parameter of a request and its rule.
 type Param struct {
 	Name  string // as the interface spells it, without From and To for a range: "viewCount"
 	Form  Form
+	Role  Role
 	OneOf []string // the only texts allowed, if any
 
 	ops      []Operation         // the operations that have it
@@ -67,8 +78,8 @@ var (
 	qualities = []string{"negative", "neutral", "positive"}
 	hitSorts  = []string{"views", "zScore", "averageViewsRatio", "publishedAt", "revenue", "rpm"}
 
-	channelSorts = []string{"subscribers", "averageViews", "avgViewsToSubscribersRatio", "viewVariationCoefficient",
-		"revenueMonthly", "rpm", "foundAt", "recency"}
+	channelSorts = []string{"subscribers", "averageViews", "avgViewsToSubscribersRatio",
+		"viewVariationCoefficient", "revenueMonthly", "rpm", "foundAt", "recency"}
 )
 
 // params is the table of all parameters (interface, Endpoints and Common filters),
@@ -76,17 +87,18 @@ var (
 // channel searches are those of services of this shape: the interface shows none,
 // so they are bounded as the common filters bound the same quantities.
 var params = []Param{
-	{Name: "query", Form: Texts, ops: inQueried},
-	{Name: "seed", ops: inQueried}, // any text; randomises the order
-	{Name: "sortBy", ops: inSearch, OneOf: hitSorts},
-	{Name: "sortBy", ops: inFindChannels, OneOf: channelSorts},
-	{Name: "sortOrder", ops: inQueried, OneOf: orders},
-	{Name: "title", Form: Texts, ops: inRelated},
-	{Name: "videoId", Form: Texts, ops: inRelated, text: checkVideoID},
-	{Name: "thumbnailVideoId", ops: inRelated, text: checkVideoID},
-	{Name: "relatedChannelId", Form: Texts, ops: inRelated, text: checkChannelID},
-	{Name: "relatedChannelId", Form: Texts, ops: inRelatedChannels, text: checkChannelID, required: true},
-	{Name: "by", ops: inOutliers, OneOf: matching},
+	{Name: "query", Role: Subject, Form: Texts, ops: inQueried},
+	{Name: "seed", Role: Order, ops: inQueried}, // any text; randomises the order
+	{Name: "sortBy", Role: Order, ops: inSearch, OneOf: hitSorts},
+	{Name: "sortBy", Role: Order, ops: inFindChannels, OneOf: channelSorts},
+	{Name: "sortOrder", Role: Order, ops: inQueried, OneOf: orders},
+	{Name: "title", Role: Subject, Form: Texts, ops: inRelated},
+	{Name: "videoId", Role: Subject, Form: Texts, ops: inRelated, text: checkVideoID},
+	{Name: "thumbnailVideoId", Role: Subject, ops: inRelated, text: checkVideoID},
+	{Name: "relatedChannelId", Role: Subject, Form: Texts, ops: inRelated, text: checkChannelID},
+	{Name: "relatedChannelId", Role: Subject, Form: Texts, ops: inRelatedChannels, text: checkChannelID,
+		required: true},
+	{Name: "by", Role: Order, ops: inOutliers, OneOf: matching},
 
 	{Name: "type", ops: inOutliers, OneOf: kinds, shown: "kind"},
 	{Name: "averageViewsRatio", Form: Numbers, ops: inOutliers, shown: "averageViewsRatio"},
@@ -95,7 +107,8 @@ var params = []Param{
 	{Name: "language", Form: Texts, ops: inOutliers, text: checkLanguage, shown: "language"},
 	{Name: "duration", Form: Integers, ops: inOutliers, positive: true, max: maxInteger, shown: "duration"},
 	{Name: "publishedAt", Form: Instants, ops: inOutliers, shown: "publishedAt"},
-	{Name: "subscribersCount", Form: Integers, ops: inOutliers, positive: true, max: maxInteger, shown: "subscribers"},
+	{Name: "subscribersCount", Form: Integers, ops: inOutliers, positive: true, max: maxInteger,
+		shown: "subscribers"},
 	{Name: "channelAvgViews", Form: Numbers, ops: inOutliers, positive: true},
 	{Name: "channelVideoCount", Form: Integers, ops: inOutliers, positive: true, max: 120},
 	{Name: "channelId", ops: inOutliers, text: checkChannelID, shown: "channelId"},
@@ -118,10 +131,12 @@ var params = []Param{
 	{Name: "averageViews", Form: Numbers, ops: inChannels, positive: true, shown: "averageViews"},
 	{Name: "medianViews", Form: Numbers, ops: inChannels, positive: true},
 	{Name: "language", Form: Texts, ops: inChannels, text: checkLanguage, shown: "language"},
-	{Name: "avgViewsToSubscribersRatio", Form: Numbers, ops: inChannels, positive: true, shown: "avgViewsToSubscribersRatio"},
+	{Name: "avgViewsToSubscribersRatio", Form: Numbers, ops: inChannels, positive: true,
+		shown: "avgViewsToSubscribersRatio"},
 	{Name: "subscribers", Form: Numbers, ops: inChannels, positive: true, shown: "subscribers"},
 	{Name: "videosCount", Form: Numbers, ops: inChannels, positive: true},
-	{Name: "viewVariationCoefficient", Form: Numbers, ops: inChannels, positive: true, shown: "viewVariationCoefficient"},
+	{Name: "viewVariationCoefficient", Form: Numbers, ops: inChannels, positive: true,
+		shown: "viewVariationCoefficient"},
 	{Name: "revenueMonthlyEstimation", Form: Numbers, ops: inChannels, positive: true, shown: "revenueMonthly"},
 	{Name: "rpmEstimation", Form: Numbers, ops: inChannels, positive: true, shown: "rpm"},
 	{Name: "avgDuration", Form: Numbers, ops: inChannels, positive: true}, // in seconds
@@ -131,7 +146,7 @@ var params = []Param{
 	{Name: "classificationIsFaceless", Form: Flag, ops: inChannels, shown: "faceless"},
 
 	{Name: "findBy", ops: inStartScan, OneOf: []string{FindByQuery, FindByChannels}, always: FindByQuery},
-	{Name: "query", Form: Texts, ops: inStartScan, required: true},
+	{Name: "query", Role: Subject, Form: Texts, ops: inStartScan, required: true},
 	{Name: "mode", ops: inStartScan, OneOf: []string{ModeFast, ModeStandard}, always: ModeFast},
 
 	{Name: "from", Form: Count, ops: inPaged, max: maxInteger},
@@ -150,6 +165,18 @@ func (o Operation) Params() (all []Param) {
 	return all
 }
 
+// Subjects names the parameters that say what an operation looks for. Where the interface
+// shows none, a parameter that is a subject elsewhere is taken for one.
+func (o Operation) Subjects() (names []string) {
+	for _, p := range params {
+		known := endpoints[o].open || slices.Contains(p.ops, o)
+		if known && p.Role == Subject && !slices.Contains(names, p.Name) {
+			names = append(names, p.Name)
+		}
+	}
+	return names
+}
+
 // known are all parameters of an operation, from and size included.
 func (o Operation) known() (all []Param) {
 	for _, p := range params {
@@ -159,6 +186,9 @@ func (o Operation) known() (all []Param) {
 	}
 	return all
 }
+
+// paged reports whether an operation has pages.
+func (o Operation) paged() bool { return slices.Contains(inPaged, o) }
 
 // isRange reports whether the parameter is sent as two: see [Param.Names].
 func (p Param) isRange() bool { return p.Form == Integers || p.Form == Numbers || p.Form == Instants }

@@ -1,7 +1,5 @@
 package outlier
 
-import "net/url"
-
 // Credits is an amount of the service's money.
 type Credits int64
 
@@ -32,11 +30,11 @@ func DocumentedPrices() Prices {
 	return all
 }
 
-// Of is what an answer to a request with such parameters costs at most: a cached one
-// costs nothing, but nothing in an answer says that it was cached. It is 0 for what is
-// free. Of the parameters only the mode of a scan matters.
-func (p Prices) Of(op Operation, params url.Values) Credits {
-	tariff, documented := tariff(op, params.Get("mode"))
+// Of is what an answer costs at most: a cached one costs nothing, but nothing in an answer
+// says that it was cached. It is 0 for what is free. The mode is that of a scan which is to
+// be started, and "" for all else.
+func (p Prices) Of(op Operation, mode string) Credits {
+	tariff, documented := tariff(op, mode)
 	if price, ok := p[tariff]; ok {
 		return price
 	}

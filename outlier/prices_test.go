@@ -43,10 +43,10 @@ func TestTariffSaysWhatARequestCosts(t *testing.T) {
 		{OpStartScan, scan("thorough"), "scan_standard", 100},
 	} {
 		name, price := tariff(tt.op, tt.params.Get("mode"))
-		if name != tt.tariff || price != tt.price || Prices(nil).Of(tt.op, tt.params) != tt.price {
+		if name != tt.tariff || price != tt.price || Prices(nil).Of(tt.op, tt.params.Get("mode")) != tt.price {
 			t.Errorf("%s %v has the tariff %q and costs %d, want %q and %d", tt.op, tt.params, name, price, tt.tariff, tt.price)
 		}
-		if set := (Prices{tt.tariff: 77}); set.Of(tt.op, tt.params) != 77 {
+		if set := (Prices{tt.tariff: 77}); set.Of(tt.op, tt.params.Get("mode")) != 77 {
 			t.Errorf("%s %v does not cost what is set for %s", tt.op, tt.params, tt.tariff)
 		}
 	}
@@ -73,7 +73,7 @@ func TestPricesThatAreNotSetAreTheDocumentedOnes(t *testing.T) {
 		{OpStartScan, url.Values{"mode": {"standard"}}, 100},
 		{OpDetails, nil, 0}, // data is free whatever a table says
 	} {
-		if got := set.Of(tt.op, tt.params); got != tt.want {
+		if got := set.Of(tt.op, tt.params.Get("mode")); got != tt.want {
 			t.Errorf("%s costs %d, want %d", tt.op, got, tt.want)
 		}
 	}

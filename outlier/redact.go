@@ -9,6 +9,7 @@ import (
 	"html"
 	"io"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/go-faster/jx"
@@ -23,6 +24,9 @@ import (
 // one may be part of ordinary words, and is looked for as it stands in the header.
 const shortestAlone = 8
 
+// Redact takes the key out of a text that is about to leave the program.
+func (k Key) Redact(s string) string { return k.redact(s) }
+
 // redact takes the key out of a text that came from outside.
 func (k Key) redact(s string) string {
 	clean, _ := k.scrub([]byte(s))
@@ -31,8 +35,11 @@ func (k Key) redact(s string) string {
 
 // scrub takes the key out of bytes that came from outside. It reports whether they held
 // the key, and returns b itself if not.
-func (k Key) scrub(b []byte) (clean []byte, held bool) {
-	if k.IsZero() || !k.in(b) {
+func (k Key) scrub(b []byte) (clean []byte, held bool) { return k.remove(k.forms(), b) }
+
+// remove is scrub with the key's forms, for one who has them.
+func (k Key) remove(forms []form, b []byte) (clean []byte, held bool) {
+	if !mayHold(b, forms) {
 		return b, false
 	}
 	pattern := k.pattern()
@@ -43,39 +50,72 @@ func (k Key) scrub(b []byte) (clean []byte, held bool) {
 	return clean, !bytes.Equal(clean, b)
 }
 
-// in reports whether b may hold the key, which is found out much faster than where.
-func (k Key) in(b []byte) bool {
-	folded := fold(fold(b))
-	for _, text := range append(k.base64(), k.sent()) {
-		if bytes.Contains(b, []byte(text)) || bytes.Contains(folded, fold(fold([]byte(text)))) {
-			return true
-		}
+// form is one of the texts that an answer which holds the key has, and what [fold] makes of it.
+type form struct{ plain, folded []byte }
+
+// forms are the key and all that base64 may make of it, each once; none of the zero key.
+func (k Key) forms() (all []form) {
+	if k.IsZero() {
+		return nil
 	}
-	return false
+	texts := append(k.base64(), k.sent())
+	slices.Sort(texts)
+	for _, text := range slices.Compact(texts) {
+		all = append(all, form{[]byte(text), fold(fold([]byte(text)))})
+	}
+	return all
 }
 
-// escapes are the bytes with which an escape begins. All others stand for themselves.
-var escapes = [256]bool{'\\': true, '%': true, '&': true}
-
-// unescaped is how many bytes stand before the first escape.
-func unescaped(b []byte) int {
-	for i, c := range b {
-		if escapes[c] {
-			return i
-		}
+// mayHold reports whether b may hold the key of these forms, which is found out much faster
+// than where.
+func mayHold(b []byte, forms []form) bool {
+	if len(forms) == 0 {
+		return false
 	}
-	return len(b)
+	folded := fold(b)
+	escaped := len(folded) != len(b) || len(b) > 0 && &folded[0] != &b[0]
+	if escaped {
+		folded = fold(folded)
+	}
+	return slices.ContainsFunc(forms, func(f form) bool {
+		return bytes.Contains(b, f.plain) || escaped && bytes.Contains(folded, f.folded)
+	})
 }
 
-// fold undoes the escapes that [Key.pattern] knows, and drops backslashes. It returns b itself
+// escapes finds the bytes with which an escape begins. All others stand for themselves.
+type escapes struct {
+	in []byte
+	at [3]int // where the first one of each kind is, not before where it was asked for last
+}
+
+// after is where the first escape at or after i begins; the end if there is none. To ask for
+// all of them in their order takes one pass for each kind.
+func (e *escapes) after(i int) int {
+	first := len(e.in)
+	for kind, c := range [...]byte{'\\', '%', '&'} {
+		if e.at[kind] < i || i == 0 {
+			if e.at[kind] = len(e.in); i < len(e.in) {
+				if n := bytes.IndexByte(e.in[i:], c); n >= 0 {
+					e.at[kind] = i + n
+				}
+			}
+		}
+		first = min(first, e.at[kind])
+	}
+	return first
+}
+
+// fold undoes the escapes that [Key.pattern] knows, and drops backslashes. It returns the text itself
 // if there is nothing to undo.
-func fold(b []byte) []byte {
-	plain := unescaped(b)
-	if plain == len(b) {
-		return b
+func fold(text []byte) []byte {
+	find := escapes{in: text}
+	at := find.after(0)
+	if at == len(text) {
+		return text
 	}
-	out := append(make([]byte, 0, len(b)), b[:plain]...)
-	for b = b[plain:]; len(b) > 0; b = b[plain:] {
+	out := append(make([]byte, 0, len(text)), text[:at]...)
+	for at < len(text) {
+		b := text[at:]
 		c, n := b[0], 0 // the character, and how many bytes more spell it
 		switch c {
 		case '\\':
@@ -99,9 +139,9 @@ func fold(b []byte) []byte {
 		if c != '\\' || n > 0 {
 			out = append(out, c)
 		}
-		b = b[n+1:]
-		plain = unescaped(b)
-		out = append(out, b[:plain]...)
+		from := at + n + 1
+		at = find.after(from)
+		out = append(out, text[from:at]...)
 	}
 	return out
 }
@@ -159,9 +199,11 @@ var entities = map[byte]string{'&': "amp", '"': "quot", '<': "lt", '>': "gt", '\
 // redact takes the key out of an answer that has just arrived. A body that holds it is kept
 // without its encoding from here on, and else as it came.
 func (a *Answer) redact(k Key) {
+	forms := k.forms()
 	for _, values := range a.Header {
 		for i, value := range values {
-			values[i] = k.redact(value)
+			clean, _ := k.remove(forms, []byte(value))
+			values[i] = string(clean)
 		}
 	}
 	plain := a.Body
@@ -174,7 +216,7 @@ func (a *Answer) redact(k Key) {
 		}
 		plain = opened
 	}
-	if clean, held := k.scrub(plain); held {
+	if clean, held := k.remove(forms, plain); held {
 		a.Body, a.Encoding, a.opened = clean, "", nil
 	}
 }

@@ -136,7 +136,7 @@ func NewRequest(op Operation, params url.Values, prices Prices) (*Request, error
 	if wrong := checkParams(op, sent); len(wrong) > 0 {
 		return nil, invalid(op, "", wrong...)
 	}
-	return &Request{op: op, path: e.path, params: sent, price: prices.Of(op, sent)}, nil
+	return &Request{op: op, path: e.path, params: sent, price: prices.Of(op, sent.Get("mode"))}, nil
 }
 
 // DataRequest asks a data endpoint about one channel or video, or reads the record
@@ -176,17 +176,16 @@ func checkParams(op Operation, params url.Values) (wrong []FieldError) {
 			wrong = append(wrong, FieldError{Path: clean(name), Code: codeUnknown, Message: message})
 		}
 	}
-	if op == OpRelated && !slices.ContainsFunc(relatedSeeds, params.Has) {
+	// The interface allows a related search without a seed, which is answered with whatever
+	// there is, and paid for.
+	if op == OpRelated && !slices.ContainsFunc(op.Subjects(), params.Has) {
 		wrong = append(wrong, FieldError{Code: codeRequired, Message: noSeeds})
 	}
 	return wrong
 }
 
-// relatedSeeds are what a related search starts from. The interface allows one without
-// any, which is answered with whatever there is, and paid for; it is refused.
-var relatedSeeds = []string{"title", "videoId", "thumbnailVideoId", "relatedChannelId"}
-
-const noSeeds = "title, videoId, thumbnailVideoId and relatedChannelId are all missing; give at least one to relate to"
+const noSeeds = "title, videoId, thumbnailVideoId and relatedChannelId are all missing; " +
+	"give at least one to relate to"
 
 // checkOpen refuses only what cannot be a parameter.
 func checkOpen(params url.Values) (wrong []FieldError) {

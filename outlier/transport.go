@@ -1,10 +1,12 @@
 package outlier
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/netip"
@@ -12,6 +14,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -20,13 +23,30 @@ type TransportOptions struct {
 	CAFile string // certificates in PEM to trust besides the system's; "" for none
 }
 
-// NewTransport makes the transport that suits a service where every request may
-// cost money. Each attempt has a connection of its own, because Go silently sends
-// a GET again when a reused connection turns out to be closed, and speaks
-// HTTP/1.1, because HTTP/2 has more such cases. Answers stay as they came over
-// the wire. Proxies come from the environment. There is no way to skip the
-// verification of certificates.
-func NewTransport(o TransportOptions) (*http.Transport, error) {
+// A Transport carries requests to a service where each may cost money. It speaks HTTP/1.1,
+// because Go repeats requests by itself in more cases of HTTP/2. Answers stay as they came over
+// the wire. Proxies come from the environment. There is no way to skip the verification of
+// certificates.
+//
+// A request that costs credits has a connection of its own. One that is free shares a kept
+// connection with those before it, which saves a handshake, with TLS two or three round trips,
+// and most of the processor time of a call. See [unrepeatable] for why none is sent twice. After
+// one of them failed without an answer, free requests have connections of their own for a while,
+// too: a server or a gateway may be no friend of kept ones.
+type Transport struct {
+	fresh *http.Transport // a connection for each request
+	kept  *http.Transport // for unrepeatable requests; one connection is kept between them
+
+	failed    atomic.Int64  // when a request on kept failed last, in nanoseconds since 1970
+	keepAfter time.Duration // how long after that connections are kept again
+}
+
+// keptFor is how long a connection without a request is kept: longer than the pause between
+// calls at ten a minute, and shorter than the idle limit of most gateways.
+const keptFor = 30 * time.Second
+
+// NewTransport makes a transport; see [Transport].
+func NewTransport(o TransportOptions) (*Transport, error) {
 	roots, err := certificates(o.CAFile)
 	if err != nil {
 		return nil, err
@@ -36,9 +56,9 @@ func NewTransport(o TransportOptions) (*http.Transport, error) {
 	}
 	http1 := new(http.Protocols)
 	http1.SetHTTP1(true)
-	return &http.Transport{
+	fresh := &http.Transport{
 		Proxy:                  proxy,
-		DialContext:            (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: -1}).DialContext, // one answer and it closes: no probes
+		DialContext:            dial,
 		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots},
 		TLSHandshakeTimeout:    10 * time.Second,
 		ResponseHeaderTimeout:  defaultTimeout,
@@ -46,7 +66,72 @@ func NewTransport(o TransportOptions) (*http.Transport, error) {
 		DisableKeepAlives:      true,
 		DisableCompression:     true,
 		Protocols:              http1,
-	}, nil
+	}
+	kept := fresh.Clone()
+	kept.DisableKeepAlives = false
+	kept.MaxIdleConns, kept.MaxIdleConnsPerHost, kept.IdleConnTimeout = 1, 1, keptFor
+	return &Transport{fresh: fresh, kept: kept, keepAfter: time.Hour}, nil
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	_, ok := r.Body.(unrepeatable)
+	if !ok || time.Since(time.Unix(0, t.failed.Load())).Abs() < t.keepAfter {
+		return t.fresh.RoundTrip(r)
+	}
+	answer, err := t.kept.RoundTrip(r)
+	if err != nil {
+		t.failed.Store(time.Now().UnixNano())
+	}
+	return answer, err
+}
+
+// unrepeatable is the body of a free GET: empty, and in a form that net/http cannot send again by
+// itself. When a kept connection turns out to be closed, Go repeats a request on another one,
+// although the server may have read it before it closed. It does so for a GET with no body, or
+// with a GetBody that makes the body anew, and if nothing was written also for a body whose
+// length is known to be 0. This body exists, has no GetBody, and its length is not known. It does
+// not show on the wire: Go reads it before it writes the request, and finds it empty.
+type unrepeatable struct{}
+
+func (unrepeatable) Read([]byte) (int, error) { return 0, io.EOF }
+func (unrepeatable) Close() error             { return nil }
+
+// dial makes connections that count what is written to them. They are kept too shortly to be
+// probed.
+func dial(ctx context.Context, network, address string) (net.Conn, error) {
+	c, err := (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: -1}).DialContext(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	return &counted{Conn: c}, nil
+}
+
+// counted is a connection that counts the bytes that the network took from us.
+type counted struct {
+	net.Conn
+	written atomic.Int64
+}
+
+// Write implements [net.Conn].
+func (c *counted) Write(b []byte) (int, error) {
+	n, err := c.Conn.Write(b)
+	c.written.Add(int64(n))
+	return n, err
+}
+
+// countedBelow is the connection of [dial] below TLS; nil if there is none.
+func countedBelow(conn net.Conn) *counted {
+	for {
+		switch c := conn.(type) {
+		case *counted:
+			return c
+		case *tls.Conn:
+			conn = c.NetConn()
+		default:
+			return nil
+		}
+	}
 }
 
 // maxCertificates is what a file of certificates may have in bytes. The system's have less

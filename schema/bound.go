@@ -6,6 +6,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/go-faster/jx"
+
+	"outlierd/excerpt"
 )
 
 // MaxValue is the largest value of a column in bytes: a text, a list of texts, or JSON. A
@@ -26,25 +28,18 @@ func (d *Decoder) bound(n *node, r *record, begin int) {
 	}
 	if len(text) > MaxValue {
 		d.drift.note(d.src.Op, r.path, n.path, tooLarge, nil)
-		n.to.bytes = n.to.bytes[:begin+len(cutText(text, MaxValue))]
+		cut := excerpt.Bytes(text, MaxValue, cutMark(len(text))) // in place
+		n.to.bytes = n.to.bytes[:begin+len(cut)]
 	}
 }
 
-// cutText shortens a text in place to at most so many bytes, and marks it as cut.
-func cutText(text []byte, most int) []byte {
-	mark := fmt.Sprintf("… [cut from %d bytes]", len(text))
-	end := most - len(mark)
-	for !utf8.RuneStart(text[end]) {
-		end--
-	}
-	return append(text[:end], mark...)
-}
+// cutMark ends a value that had so many bytes and was cut.
+func cutMark(size int) string { return fmt.Sprintf("… [cut from %d bytes]", size) }
 
 // appendCutJSON appends the beginning of JSON as a JSON text that is marked as cut.
 func appendCutJSON(dst, json []byte) []byte {
 	w := jx.Writer{Buf: dst}
-	shown := bytes.ToValidUTF8(json[:shownOfJSON], nil) // which may end in the midst of a character
-	w.Str(fmt.Sprintf("%s… [cut from %d bytes]", shown, len(json)))
+	w.Str(string(excerpt.Prefix(json, shownOfJSON)) + cutMark(len(json)))
 	return w.Buf
 }
 

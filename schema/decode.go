@@ -109,6 +109,16 @@ func (d *Decoder) Decode(src Source, body []byte) error {
 	return err
 }
 
+// Undo takes back what the last [Decoder.Decode] has appended, and the drift since the last
+// call of [Decoder.Drift].
+func (d *Decoder) Undo() {
+	for _, r := range d.all {
+		r.cut(r.kept)
+		r.came = 0
+	}
+	clear(d.drift)
+}
+
 // Check reads one answer as [Decoder.Decode] does, and keeps nothing of it. It returns
 // which of its hits or items have no row, by their places from 0, and the error of Decode.
 func (d *Decoder) Check(src Source, body []byte) (lost []int, err error) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-faster/jx"
 
+	"outlierd/excerpt"
 	"outlierd/outlier"
 )
 
@@ -204,29 +205,18 @@ const (
 )
 
 func (all drifts) note(op outlier.Operation, within, path, problem string, raw jx.Raw) {
-	path = cut(strings.Trim(within+"."+path, "."))
+	path = excerpt.Bytes(strings.Trim(within+"."+path, "."), maxExample, excerpt.Mark)
 	key := string(op) + " " + problem + " " + path
 	known := all[key]
 	if known == nil && len(all) >= maxDrifts {
 		return
 	}
 	if known == nil {
-		known = &Drift{Op: op, Path: path, Problem: problem, Example: cut(string(raw))}
+		example := excerpt.Bytes(string(raw), maxExample, excerpt.Mark)
+		known = &Drift{Op: op, Path: path, Problem: problem, Example: example}
 		all[key] = known
 	}
 	known.Count++
-}
-
-// cut shortens a text to maxExample bytes without splitting a character.
-func cut(s string) string {
-	if len(s) <= maxExample {
-		return s
-	}
-	end := maxExample - len("…")
-	for !utf8.RuneStart(s[end]) {
-		end--
-	}
-	return s[:end] + "…"
 }
 
 // Drift lists how the answers since its last call differed from the interface, by

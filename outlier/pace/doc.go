@@ -1,78 +1,87 @@
-// Package pace decides when the next request may leave, so that all of the key's
-// quota is used and the service refuses nothing.
+// Package pace decides when the next request may leave, so that the whole quota of the
+// key is used and the service refuses nothing.
 //
 // # The window
 //
-// The service allows so many requests per window and shows neither the number
-// nor the kind of window (interface, Rate limits). The limiter believes a
-// configured [Quota] and remembers when each of its requests was sent. A slot is
-// taken from the moment a request is let go until one window, and a margin for the
-// unequal ways to the service, after it was sent. Then no stretch of one window holds
-// more requests than the quota at the service, wherever its windows begin: windows
-// on the clock or from the first hit, sliding ones and token buckets are all
-// content. Nothing is spread: after a pause the whole window may be used at once.
+// The service allows a number of requests per window. It documents neither the number
+// nor the kind of window (interface, Rate limits). The limiter starts with a configured
+// [Quota] and remembers when each of its requests was sent. A request holds a slot from
+// the moment it is let go until one window after it was sent, plus a margin for unequal
+// latencies. So no stretch of one window holds more requests than the quota, wherever
+// the service's windows begin. This satisfies windows on the clock, windows from the
+// first hit, sliding windows and token buckets. Requests are not spread: after a pause
+// the whole window may be used at once.
 //
-// One form of rule describes them all: at most n requests in any stretch of so
-// long. A token bucket of burst b that gains one in each t is b in b·t; GCRA is the
-// same; strict spacing is 1 in t. To learn a service is to learn these two numbers.
+// One rule describes all these limits: at most n requests in any stretch of length w. A
+// token bucket of burst b that gains one request each t is b in b·t; GCRA is the same;
+// strict spacing is 1 in t. To learn a service is to learn n and w.
 //
 // # What answers teach
 //
 // Every answer is read: the 429 body, RateLimit and RateLimit-Policy in all drafts,
 // RateLimit-*, X-RateLimit-* and their variants, Retry-After. Absolute times are read
-// against the Date of the same answer, so that no clock need be right.
+// against the Date of the same answer, so no clock has to be right.
 //
-//   - A limit below the belief is believed at once, as the same pace with a
-//     smaller burst, until times to a reset show that the window is longer.
-//   - A limit above the belief is believed once three answers have counted our
-//     requests. A header that never counts proves nothing. If a request is then
-//     refused although two were promised, nothing above the belief is believed
-//     for a week.
-//   - Resets show how windows turn: one that stays where it is belongs to a fixed
-//     window, and jumps by its length; one that grows with what is used to a bucket; if
-//     what was used is not forgotten at a reset, the service only estimates.
-//   - Of a bucket, how far away its reset is and how much is used tell together what it
-//     gains, even where the window that it tells goes with the burst alone.
+//   - A limit below the believed one is believed at once. It is taken for the same pace
+//     with a smaller burst, until times to a reset show that the window is longer.
+//   - A limit above it is believed once three answers have counted our requests. A header
+//     that never counts proves nothing. If a request is refused although the last answer
+//     allowed two more, no higher limit is believed for a week.
+//   - Resets show the kind of window. A reset that stays where it is and then jumps by
+//     the window's length belongs to a fixed window. One that grows with what is used
+//     belongs to a bucket. If the count does not start afresh after a reset, the service
+//     only estimates a sliding window.
+//   - For a bucket, the time to the reset and the number used together give the time in
+//     which it gains one request, even where the stated window describes the burst alone.
 //
 // # Refusals
 //
-// Nothing leaves until the later of Retry-After and resetTime where they can be
-// believed, else for the time that one request is worth, doubling with every further
-// refusal to 5 minutes. The times of our own requests show which burst was exceeded
-// at the least: the pace stays, the burst shrinks to what was admitted, and is tried
-// again after 6 hours, then 12 and so on. Where even a burst of one would have been kept,
-// the windows are stretched until the pace is what the service let through from one refusal
-// to the next; a faster one is tried after an hour, halfway to the one that was refused, and
-// taken back when it is refused. Where the service counted
-// more than we sent, it was others, and nothing is learned. What a mistake costs is
-// therefore small: a burst of one at the same pace is as fast as any.
+// After a refusal nothing leaves until the later of Retry-After and resetTime, where
+// they are credible. Otherwise the wait is the time that one request takes at this pace,
+// doubled with every further refusal up to 5 minutes.
 //
-// # Others on the key
+// The times of our own requests show the smallest burst that was exceeded. The pace
+// stays, the burst shrinks to what was admitted, and a full window is tried again after
+// 6 hours, then 12 and so on. If even a burst of one had been kept, the pace is too fast:
+// the windows are stretched to what the service let through between two refusals. A
+// faster pace is tried after an hour, halfway to the one that was refused, and taken back
+// if it is refused as well. Where the service counted more than we sent, other clients
+// caused the refusal, and nothing is learned. A wrong conclusion costs little, as a burst of
+// one at the same pace is as fast as any.
 //
-// What the service counts beyond our own requests is somebody else's. Once seen,
-// such requests take slots like ours. When they come again, requests are spaced evenly,
-// as only then do both sides see all of each other; if they stay, or anything is refused
-// then, a number of slots is left to them. A refusal lessens ours by one. One more is taken when the service had some
-// left for a while, which is long, differs from time to time and doubles after refusals.
-// Who was given a share does nothing about others before a refusal: they have theirs.
+// # Other clients on the key
+//
+// Requests that the service counts beyond ours were sent by other clients. They take
+// slots like ours. When more of them come, our requests are spaced evenly, so that both
+// sides see the whole of each other's use. If they stay, or a request is refused
+// meanwhile, some slots are left to them. Each refusal takes one slot from us. We take
+// one more when the service had some left for a while; that while is long, varies, and
+// doubles after refusals. A limiter with a configured share does nothing about other
+// clients before a refusal, as they have a share of their own.
 //
 // # Order
 //
 // Waiting calls go by class: a person's own, paid ones, scan polls, all others.
-// [Limiter.ETA] tells when a number of calls will have left, [Limiter.Slot] when one
-// of a kind could.
+// [Limiter.ETA] estimates when a number of calls will have left, and [Limiter.Slot] when
+// one of a kind could leave.
 //
 // # Restarts
 //
-// A window outlives the process. The memory is written to a file before a request may
-// leave, so that a process that was killed and started again knows what went out.
-// One file per request is right for 10 a minute and absurd for 100,000: a save
-// therefore pays for a hundredth of the quota in advance, and the requests that it
-// covers need no save of their own. Of these a kill wastes at most that hundredth, for
-// one window. The log itself is coarse to a thousandth of the window. A file that cannot
-// be read still tells by its date that nothing left later.
+// A window outlives the process. The state is written to a file before a request may
+// leave, so that a process that is killed and started again knows what was sent. One
+// write per request is right for 10 a minute and too many for 100,000. One write
+// therefore covers a hundredth of the quota in advance; a kill wastes at most that
+// hundredth, for one window. Times are kept to a thousandth of the window. The date of a
+// file that cannot be read still shows that nothing left after it.
 //
-// golang.org/x/time/rate is not used: a bucket that fills evenly lets up to twice
-// the quota into one window of the service, and cannot be told what happened before
-// it was made. docs/pace.md measures both.
+// # golang.org/x/time/rate
+//
+// It does not serve as the window: a bucket that fills evenly lets up to twice the quota
+// into one window of the service, and cannot be given a history. docs/pace.md measures
+// both. Nor does it serve for even spacing and for the polls' share, which are a bucket
+// of one. There the time of the last request is the whole state, which has to be in the
+// file anyway. A [rate.Limiter] keeps its state to itself and would have to be made anew
+// from that time at every question, since learning changes the pace.
+//
+// [rate.Limiter]: https://pkg.go.dev/golang.org/x/time/rate#Limiter
 package pace

@@ -9,24 +9,24 @@ import (
 	"time"
 )
 
-// note is what the file holds.
-type note struct {
+// file is the content of the file.
+type file struct {
 	Owner string `json:",omitempty"`
-	Out   int    // granted or about to be, completion not recorded
-	memory
+	Out   int    // granted or about to be, without a recorded completion
+	saved
 }
 
-// advance is how many requests one writing of the file covers.
+// advance is how many requests one write of the file covers.
 func (c *core) advance() int { return max(1, c.quota.Requests/100) }
 
-// text is what the file should hold now.
+// text is the present content of the file.
 func (c *core) text(owner string) ([]byte, error) {
 	c.Quota = c.quota
-	return json.Marshal(note{Owner: owner, Out: c.out + c.prepaid, memory: c.memory})
+	return json.Marshal(file{Owner: owner, Out: c.inFlight + c.prepaid, saved: c.saved})
 }
 
-// save writes the file anew beside the old one and renames it. It is not synced:
-// the rename survives a kill of this process, and a power loss costs one window at most.
+// save writes a new file and renames it over the old one. It does not sync: the rename
+// survives a kill of this process, and a power loss costs one window at most.
 func (l *Limiter) save() error {
 	if l.options.Path == "" {
 		return nil
@@ -39,16 +39,15 @@ func (l *Limiter) save() error {
 		err = os.Rename(l.options.Path+".tmp", l.options.Path)
 	}
 	if err != nil {
-		return fmt.Errorf("remember the pace: %w", err)
+		return fmt.Errorf("write the state of the rate limit: %w", err)
 	}
 	return nil
 }
 
-// load reads the file. No file, or that of another owner, is a fresh window; a limiter without an
-// owner, as of a reader that has no key, believes whichever file is there. A
-// file that cannot be understood, as a power loss may leave it, tells one thing all
-// the same: nothing left after it was written. What left before is gone one window
-// after that, and by then nothing is lost.
+// load reads the file. No file, or that of another owner, is a fresh window. A limiter
+// without an owner, such as a reader's that has no key, accepts any file. A file that cannot
+// be parsed, as a power loss may leave it, counts as a whole window that was used when it was
+// written, as nothing left after that.
 func (l *Limiter) load(now time.Time) error {
 	if l.options.Path == "" {
 		return nil
@@ -59,12 +58,12 @@ func (l *Limiter) load(now time.Time) error {
 	}
 	var written time.Time
 	if err == nil {
-		written, err = modified(l.options.Path)
+		written, err = modTime(l.options.Path)
 	}
 	if err != nil {
-		return fmt.Errorf("remember the pace: %w", err)
+		return fmt.Errorf("read the state of the rate limit: %w", err)
 	}
-	switch n, ok := understand(text); {
+	switch n, ok := parse(text); {
 	case !ok:
 		l.core.Log.add(cell{At: earliest(written, now), Own: l.core.quota.Requests}, 0)
 	case n.Owner == l.options.Owner, l.options.Owner == "":
@@ -74,7 +73,7 @@ func (l *Limiter) load(now time.Time) error {
 	return nil
 }
 
-func modified(path string) (time.Time, error) {
+func modTime(path string) (time.Time, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return time.Time{}, err
@@ -82,56 +81,62 @@ func modified(path string) (time.Time, error) {
 	return info.ModTime(), nil
 }
 
-func understand(text []byte) (n note, ok bool) {
+func parse(text []byte) (n file, ok bool) {
 	err := json.Unmarshal(text, &n)
-	ok = err == nil && n.Out >= 0 && n.Streak >= 0 && n.Belief.valid() && n.Lesson.valid() && n.Crowd.valid()
+	ok = err == nil && n.Out >= 0 && n.Streak >= 0 &&
+		n.Belief.valid() && n.Refusals.valid() && n.Others.valid()
 	for i, c := range n.Log.Cells {
-		ok = ok && c.Own >= 0 && c.Others >= 0 && c.requests(true) > 0 && (i == 0 || !c.At.Before(n.Log.Cells[i-1].At))
+		ok = ok && c.Own >= 0 && c.Others >= 0 && c.requests(true) > 0 &&
+			(i == 0 || !c.At.Before(n.Log.Cells[i-1].At))
 	}
 	return n, ok
 }
 
 func (b *belief) valid() bool {
-	return (b.Depth[1] == 0 || b.Gain[0] > 0) && (b.Taught == Quota{} || b.Taught.Requests > 0 && b.Taught.Window > 0 && b.Taught.Window <= absurd)
+	q := b.Learned
+	return (b.GainUsed[1] == 0 || b.GainTime[0] > 0) &&
+		(q == Quota{} || q.Requests > 0 && q.Window > 0 && q.Window <= farthest)
 }
 
-// incredible is a slowness that no refusals teach, see [slowest].
-const incredible = 1e9
+// stretchLimit is a stretch that no refusals lead to; see [mostStretchOf].
+const stretchLimit = 1e9
 
-func (s *lesson) valid() bool {
-	return s.Burst >= 0 && s.slow() <= incredible && s.Fast >= 0 && s.Held >= 0 && s.Got >= 0 && s.Took >= 0 && s.Again >= 0 && s.Again <= mostAgain
+func (s *refusals) valid() bool {
+	return s.Burst >= 0 && s.stretch() <= stretchLimit && s.Refused >= 0 && s.Previous >= 0 &&
+		s.Answers >= 0 && s.Elapsed >= 0 && s.Relearned >= 0 && s.Relearned <= mostRelearned
 }
 
-func (o *crowd) valid() bool {
-	return o.Stage >= alone && o.Stage <= sharing && (o.Stage == alone || o.Keep > 0) && o.Calm >= 0 && o.Calm <= calmest
+func (o *otherClients) valid() bool {
+	return o.Stage >= alone && o.Stage <= sharing && (o.Stage == alone || o.Own > 0) &&
+		o.Doubled >= 0 && o.Doubled <= mostDoubled
 }
 
-// resume goes on where another process ended. When a request that was out then
-// reached the service is not known, but it was before now.
-func (c *core) resume(n note, now time.Time) {
-	c.memory = n.memory
+// resume continues where another process ended. Requests in flight then may have reached the
+// service at any time before now.
+func (c *core) resume(n file, now time.Time) {
+	c.saved = n.saved
 	if n.Quota != c.quota && n.Quota.check() == nil {
 		c.reconfigured(n.Quota)
 	}
 	c.notAfter(now)
 	at := now
-	if c.advance() == 1 { // else Last is only the first of those that the file covers
-		at = earliest(now, c.Last.Add(stray))
+	if c.advance() == 1 { // otherwise Last is only the first of those that the file covers
+		at = earliest(now, c.Last.Add(longestFlight))
 	}
 	if n.Out > 0 {
 		c.Log.add(cell{At: at, Own: n.Out}, c.grain())
 	}
 }
 
-// reconfigured keeps the pace that refusals taught under another configured limit, and
-// forgets what was guessed from that.
+// reconfigured keeps the pace that refusals taught under another configured limit, and drops
+// what was guessed from that limit.
 func (c *core) reconfigured(old Quota) {
 	was := old
-	if c.Belief.Taught.Requests > 0 {
-		was = c.Belief.Taught
+	if c.Belief.Learned.Requests > 0 {
+		was = c.Belief.Learned
 	}
-	if c.Belief.Guess {
-		c.Belief.Taught, c.Belief.Guess = Quota{}, false
+	if c.Belief.WindowGuessed {
+		c.Belief.Learned, c.Belief.WindowGuessed = Quota{}, false
 	}
-	c.Lesson.scale(float64(was.spacing()) / float64(c.told().spacing()))
+	c.Refusals.rescale(float64(was.spacing()) / float64(c.keyQuota().spacing()))
 }

@@ -8,14 +8,14 @@ import (
 	"outlierd/outlier"
 )
 
-// A scene is a service, clients that always have something to ask it, and what
-// lies between them. It runs in virtual time, one event after the other.
-type scene struct {
+// A scenario is a service, clients that always have a call waiting, and the network between
+// them. It runs in virtual time, one event after the other.
+type scenario struct {
 	service  service
 	style    style
-	clients  []client  // strangers to each other
-	shares   []float64 // of the quota that is each client's; 1 if it wants all that there is
-	jobs     int       // calls of each client under way at most
+	clients  []client  // none of which knows the others
+	shares   []float64 // of each client in the quota; 1 if it wants all of it
+	jobs     int       // calls of each client in flight at most
 	restarts time.Duration
 	skew     time.Duration // the service's clock is ahead
 	random   *rand.Rand
@@ -28,18 +28,18 @@ const (
 	maxLatency = 2 * time.Second
 )
 
-// A result is what came of a scene.
+// A result is the outcome of a scenario.
 type result struct {
-	use      float64 // of the requests that an omniscient client gets through
+	use      float64 // relative to a client that knows the service's state
 	refused  int
 	hourly   int           // refusals in the worst hour after the first
-	waited   time.Duration // the first ten requests together
-	again    time.Duration // the tenth request after an hour's pause at the end
+	waited   time.Duration // by the first ten requests together
+	again    time.Duration // by the tenth request after an hour's pause at the end
 	admitted []int         // of each client
 }
 
-// An errand is one call under way: to the service, or back with an answer.
-type errand struct {
+// A transit is one call in flight: to the service, or back with an answer.
+type transit struct {
 	client int
 	at     time.Time // when it arrives
 	sent   time.Time
@@ -47,17 +47,17 @@ type errand struct {
 	answer *outlier.Answer // nil on the way there
 }
 
-var dawn = time.Date(2026, 3, 28, 23, 59, 13, 417_000_000, time.UTC)
+var simulationStart = time.Date(2026, 3, 28, 23, 59, 13, 417_000_000, time.UTC)
 
-// run plays the scene for a time.
-func (s *scene) run(span time.Duration) (r result) {
-	var under []errand
-	now, end := dawn, dawn.Add(span)
-	killed := dawn.Add(s.restarts)
+// run plays the scenario for the given time.
+func (s *scenario) run(span time.Duration) (r result) {
+	var under []transit
+	now, end := simulationStart, simulationStart.Add(span)
+	killed := simulationStart.Add(s.restarts)
 	idle := make([]int, len(s.clients))        // jobs that wait
 	ready := make([]time.Time, len(s.clients)) // since when one has
 	for i := range idle {
-		idle[i], ready[i] = s.jobs, dawn
+		idle[i], ready[i] = s.jobs, simulationStart
 	}
 	r.admitted = make([]int, len(s.clients))
 	sent := 0
@@ -91,13 +91,13 @@ func (s *scene) run(span time.Duration) (r result) {
 			if sent++; sent <= 10 {
 				r.waited += now.Sub(ready[who])
 			}
-			under = append(under, errand{client: who, at: now.Add(s.between(0, jitter)), sent: now})
+			under = append(under, transit{client: who, at: now.Add(s.between(0, jitter)), sent: now})
 			continue
 		}
 		e := &under[what]
 		if e.answer == nil {
 			if refused := r.refused; s.arrive(e, &r) != refused {
-				hours[int(now.Sub(dawn)/time.Hour)]++
+				hours[int(now.Sub(simulationStart)/time.Hour)]++
 			}
 			continue
 		}
@@ -118,9 +118,9 @@ func (s *scene) run(span time.Duration) (r result) {
 	return r
 }
 
-// use is the part used of what the service would admit; where each client has its
-// share, by the one that uses the least of its own.
-func (s *scene) use(admitted []int, span time.Duration) float64 {
+// use is the share used of what the service would admit. If clients have shares, it is that of
+// the client that uses the least of its own.
+func (s *scenario) use(admitted []int, span time.Duration) float64 {
 	least, sum := math.Inf(1), 0
 	for i, n := range admitted {
 		sum += n
@@ -132,13 +132,12 @@ func (s *scene) use(admitted []int, span time.Duration) float64 {
 	return least / s.service.most(span)
 }
 
-// again is for how long the tenth request of a client waits that comes when nothing
-// was sent for an hour.
-func (s *scene) again(end time.Time) (wait time.Duration) {
+// again is how long the tenth request of a client waits after an hour without requests.
+func (s *scenario) again(end time.Time) (wait time.Duration) {
 	for _, c := range s.clients {
-		if l, ok := c.(*limiter); ok {
+		if l, ok := c.(*ourLimiter); ok {
 			now := end.Add(time.Hour)
-			l.out = 0 // what was under way has long come back
+			l.inFlight = 0 // everything in flight has completed long ago
 			l.forget(now)
 			wait = max(wait, l.slot(now, 10).Sub(now))
 		}
@@ -147,7 +146,7 @@ func (s *scene) again(end time.Time) (wait time.Duration) {
 }
 
 // next is when the next client that waits may go, and which.
-func (s *scene) next(now time.Time, idle []int, end time.Time) (next time.Time, who int) {
+func (s *scenario) next(now time.Time, idle []int, end time.Time) (next time.Time, who int) {
 	next = end
 	for i, c := range s.clients {
 		if idle[i] == 0 {
@@ -160,9 +159,9 @@ func (s *scene) next(now time.Time, idle []int, end time.Time) (next time.Time, 
 	return next, who
 }
 
-// arrive has a request counted and answered, and tells how many were refused so far.
-func (s *scene) arrive(e *errand, r *result) (refused int) {
-	v := s.service.ask(e.at.Sub(dawn))
+// arrive lets the service count and answer a request, and returns the refusals so far.
+func (s *scenario) arrive(e *transit, r *result) (refused int) {
+	v := s.service.ask(e.at.Sub(simulationStart))
 	if v.ok {
 		r.admitted[e.client]++
 	} else {
@@ -174,6 +173,6 @@ func (s *scene) arrive(e *errand, r *result) (refused int) {
 	return r.refused
 }
 
-func (s *scene) between(from, to time.Duration) time.Duration {
+func (s *scenario) between(from, to time.Duration) time.Duration {
 	return from + time.Duration(s.random.Int64N(int64(to-from)))
 }

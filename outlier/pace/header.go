@@ -8,34 +8,36 @@ import (
 	"time"
 )
 
-// Headers without a common standard: a prefix, what it is about, and perhaps a
-// window. They are written as [http.Header] keeps them.
+// Headers without a common standard have a prefix, a subject and sometimes a window. They
+// are written in the canonical form of [http.Header].
 var (
 	prefixes = []string{"Ratelimit-", "X-Ratelimit-", "X-Rate-Limit-", "Rate-Limit-"}
 	suffixes = []struct {
 		text   string
 		window time.Duration
 	}{
-		{"", 0}, {"-Requests", 0}, {"-Minute", time.Minute}, {"-Second", time.Second}, {"-Hour", time.Hour}, {"-Day", 24 * time.Hour},
+		{"", 0}, {"-Requests", 0}, {"-Minute", time.Minute}, {"-Second", time.Second}, {"-Hour", time.Hour},
+		{"-Day", 24 * time.Hour},
 	}
 	families = func() (all []family) {
 		for _, p := range prefixes {
 			for _, s := range suffixes {
-				all = append(all, family{p + "Limit" + s.text, p + "Remaining" + s.text, p + "Reset" + s.text, s.window})
+				limit, remaining, reset := p+"Limit"+s.text, p+"Remaining"+s.text, p+"Reset"+s.text
+				all = append(all, family{limit, remaining, reset, s.window})
 			}
 		}
 		return all
 	}()
 )
 
-// A family is the headers that tell of one limit.
+// A family is the names of the headers that describe one limit.
 type family struct {
 	limit, remaining, reset string
 	window                  time.Duration
 }
 
-// readFamilies takes the first family that gives a limit or what remains of one.
-// Where a service sends several, they tell of one limit: the plainest comes first.
+// readFamilies reads the first family that gives a limit or what remains of one. A service
+// that sends several families describes one limit by them: the plainest name comes first.
 func (r *reading) readFamilies(h http.Header, date time.Time) {
 	for _, f := range families {
 		if len(h[f.limit]) == 0 && len(h[f.remaining]) == 0 {
@@ -59,8 +61,8 @@ func (r *reading) readFamilies(h http.Header, date time.Time) {
 	}
 }
 
-// policyWindow is the window that RateLimit-Policy or the limit itself gives, as
-// the drafts up to the sixth do: "10, 10;w=60".
+// policyWindow is the window that RateLimit-Policy or the limit itself gives, as in the
+// drafts up to the sixth: "10, 10;w=60". 0 if neither does.
 func policyWindow(h http.Header, f family, limit int) time.Duration {
 	for _, name := range []string{f.limit, "Ratelimit-Policy", "X-Ratelimit-Policy"} {
 		for _, p := range policies(h[name]) {
@@ -79,8 +81,8 @@ func first(h http.Header, name string) string {
 	return ""
 }
 
-// A policy is one limit of RateLimit-Policy together with its state in RateLimit.
-// What is not given is negative, a window 0.
+// A policy is one limit of RateLimit-Policy together with its state in RateLimit. A value
+// that is not given is negative, a window 0.
 type policy struct {
 	name      string
 	limit     int
@@ -91,7 +93,8 @@ type policy struct {
 
 // readStructured reads RateLimit and RateLimit-Policy, in the form of the drafts
 // from the eighth on ("name";r=9;t=51) and of the seventh (limit=10, remaining=9,
-// reset=51). False if there is no RateLimit header that can be read.
+// reset=51). It takes the policy whose window is nearest to the given one. False if there
+// is no RateLimit header that can be read.
 func (r *reading) readStructured(h http.Header, window time.Duration) bool {
 	if len(h["Ratelimit"]) == 0 {
 		return false
@@ -125,8 +128,8 @@ func distance(a, b time.Duration) float64 {
 	return math.Abs(math.Log(float64(a) / float64(b)))
 }
 
-// policies reads a list of policies, "name";q=10;w=60 or 10;w=60. Those that limit
-// something else than requests, or so many in more than a day, are left out.
+// policies reads a list of policies, "name";q=10;w=60 or 10;w=60. It skips those that limit
+// anything but requests, and those with a window of more than a day.
 func policies(values []string) (all []policy) {
 	for _, v := range values {
 		for e := range elements(v) {
@@ -137,7 +140,7 @@ func policies(values []string) (all []policy) {
 			if w := e.number("w"); w > 0 {
 				p.window = time.Duration(w) * time.Second
 			}
-			if p.limit > 0 && p.window <= absurd && e.of("requests") {
+			if p.limit > 0 && p.window <= farthest && e.of("requests") {
 				all = append(all, p)
 			}
 		}
@@ -145,8 +148,7 @@ func policies(values []string) (all []policy) {
 	return all
 }
 
-// states reads the RateLimit header and gives each limit that it tells of what is
-// known of it.
+// states reads the RateLimit header and completes each limit from the known policies.
 func states(values []string, known []policy) (all []policy) {
 	var seventh element
 	for _, v := range values {
@@ -174,7 +176,7 @@ func states(values []string, known []policy) (all []policy) {
 	return all
 }
 
-// state finds the policy that e is about.
+// state finds the policy that e describes.
 func state(e element, known []policy) policy {
 	for _, k := range known {
 		if k.name == e.key || len(known) == 1 {

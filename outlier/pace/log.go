@@ -6,9 +6,8 @@ import (
 	"time"
 )
 
-// A cell is a number of requests that were sent at about one time, which is
-// stamped with the last of them. Those of others on the key are stamped with the
-// moment at which they were noticed.
+// A cell is a number of requests that were sent at about the same time. At is when the last
+// of them was sent; requests of other clients count from when they were noticed.
 type cell struct {
 	At     time.Time `json:"at"`
 	Own    int       `json:"n,omitempty"`
@@ -22,16 +21,17 @@ func (c cell) requests(others bool) int {
 	return c.Own
 }
 
-// A log holds the requests of the last window, oldest first. Requests closer
-// together than a grain share a cell, so that a log has about a thousand cells at
-// most whatever the quota is; as the cell has the later stamp, this only ever
-// frees a slot too late, by that grain.
-type log struct {
+// A requestLog holds the requests of the last windows, oldest first. Requests closer
+// together than a grain share a cell, so that a log has about a thousand cells a window at
+// most, whatever the quota. As the cell has the later time, this frees a slot too late at
+// worst, by one grain.
+type requestLog struct {
 	Cells []cell
 	first time.Time // the earliest request in the last cell
 }
 
-func (g *log) add(c cell, grain time.Duration) {
+// add inserts a cell in the order of time, or joins it to the cell within whose grain it is.
+func (g *requestLog) add(c cell, grain time.Duration) {
 	last := len(g.Cells) - 1
 	switch {
 	case last < 0 || !c.At.Before(g.Cells[last].At):
@@ -41,8 +41,10 @@ func (g *log) add(c cell, grain time.Duration) {
 		}
 		g.Cells = append(g.Cells, c)
 		g.first = c.At
-	default: // it was sent before another whose answer came first
-		i, _ := slices.BinarySearchFunc(g.Cells, c.At, func(c cell, t time.Time) int { return c.At.Compare(t) })
+	default: // a request that was sent later was answered earlier
+		i, _ := slices.BinarySearchFunc(g.Cells, c.At, func(c cell, t time.Time) int {
+			return c.At.Compare(t)
+		})
 		if g.Cells[i].At.Sub(c.At) < grain {
 			g.join(i, c)
 			return
@@ -51,13 +53,13 @@ func (g *log) add(c cell, grain time.Duration) {
 	}
 }
 
-func (g *log) join(i int, c cell) {
+func (g *requestLog) join(i int, c cell) {
 	to := &g.Cells[i]
 	to.At, to.Own, to.Others = latest(to.At, c.At), to.Own+c.Own, to.Others+c.Others
 }
 
-// forget drops what is not after t.
-func (g *log) forget(t time.Time) {
+// forget drops the cells that are not after t.
+func (g *requestLog) forget(t time.Time) {
 	kept := 0
 	for kept < len(g.Cells) && !g.Cells[kept].At.After(t) {
 		kept++
@@ -65,8 +67,8 @@ func (g *log) forget(t time.Time) {
 	g.Cells = g.Cells[kept:]
 }
 
-// newest is when the nth-newest request was sent; false if there are fewer.
-func (g *log) newest(n int, others bool) (time.Time, bool) {
+// newest is when the nth-newest request was sent; false if there are fewer than n.
+func (g *requestLog) newest(n int, others bool) (time.Time, bool) {
 	for i := len(g.Cells) - 1; i >= 0; i-- {
 		if n -= g.Cells[i].requests(others); n <= 0 {
 			return g.Cells[i].At, true
@@ -75,25 +77,24 @@ func (g *log) newest(n int, others bool) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// since counts the requests after t.
-func (g *log) since(t time.Time, others bool) (n int) {
+// since counts the requests after t, those of other clients only if others is set.
+func (g *requestLog) since(t time.Time, others bool) (n int) {
 	for i := len(g.Cells) - 1; i >= 0 && g.Cells[i].At.After(t); i-- {
 		n += g.Cells[i].requests(others)
 	}
 	return n
 }
 
-// others counts the requests of others.
-func (g *log) others() (n int) {
+// others counts the requests of other clients.
+func (g *requestLog) others() (n int) {
 	for _, c := range g.Cells {
 		n += c.Others
 	}
 	return n
 }
 
-// dropOthers takes up to n requests of others out, the oldest first, which are not
-// after t.
-func (g *log) dropOthers(t time.Time, n int) {
+// dropOthers removes up to n requests of other clients that are not after t, oldest first.
+func (g *requestLog) dropOthers(t time.Time, n int) {
 	if n == 0 {
 		return
 	}
@@ -108,10 +109,9 @@ func (g *log) dropOthers(t time.Time, n int) {
 	g.Cells = slices.DeleteFunc(g.Cells, func(c cell) bool { return c.requests(true) == 0 })
 }
 
-// owed is how many requests a bucket that was full before the log begins and gains
-// one in each of the given time lacks at t, or after the last request if that
-// is later.
-func (g *log) owed(t time.Time, each time.Duration, others bool) float64 {
+// owed is how many requests a bucket lacks at t, or after the last request if that is later.
+// The bucket was full before the log begins, and gains one request in the given time.
+func (g *requestLog) owed(t time.Time, each time.Duration, others bool) float64 {
 	lack := 0.0
 	for i, c := range g.Cells {
 		if i > 0 {
@@ -125,8 +125,8 @@ func (g *log) owed(t time.Time, each time.Duration, others bool) float64 {
 	return math.Max(lack, 0)
 }
 
-// notAfter moves stamps from the future to now: the clock was set back.
-func (g *log) notAfter(now time.Time) {
+// notAfter moves times that lie in the future to now, in case the clock was set back.
+func (g *requestLog) notAfter(now time.Time) {
 	for i := len(g.Cells) - 1; i >= 0 && g.Cells[i].At.After(now); i-- {
 		g.Cells[i].At = now
 	}

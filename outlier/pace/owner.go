@@ -1,12 +1,11 @@
 package pace
 
-// Own says that the key was changed, and whose window it is from now on. What was
-// learned with the last one, a block too, is no longer believed: the limiter begins as
-// [Open] does with the file of another owner. The same owner changes nothing.
+// Own sets the owner of the window after a change of the key. Everything learned with the
+// old key is dropped, a block too: the limiter begins as [Open] does with the file of
+// another owner. The same owner changes nothing.
 //
-// Requests under way keep their slots until they come back, as those that have not been
-// sent may leave with the new key. Answers to those that have are the last owner's, and
-// teach nothing.
+// Requests in flight keep their slots until they complete, as those that were not sent yet
+// may leave with the new key. Answers to requests of the old key teach nothing.
 func (l *Limiter) Own(owner string) {
 	now := wallClock()
 	l.mu.Lock()
@@ -15,9 +14,9 @@ func (l *Limiter) Own(owner string) {
 		return
 	}
 	l.options.Owner = owner
-	l.core = core{quota: l.core.quota, share: l.core.share, out: l.core.out, begun: now}
-	// Should this fail, the file stays the last owner's, and the next request has to
-	// save, and reports.
+	l.core = core{quota: l.core.quota, share: l.core.share, inFlight: l.core.inFlight, ownedSince: now}
+	// If this fails, the file stays the last owner's, and the next request has to save and
+	// reports the error.
 	_ = l.save()
 	l.wake()
 }

@@ -77,7 +77,7 @@ func TestSameKeyKeepsItsBlock(t *testing.T) {
 	})
 }
 
-// Until it comes back it has its slot, as it may not have left yet.
+// Until it completes it keeps its slot, as it may not have left yet.
 func TestAnswerToTheLastKeyTeachesTheNewOneNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := openAs(t, "old", "")

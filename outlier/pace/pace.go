@@ -13,26 +13,29 @@ import (
 // usualWait is the longest wait where none is set.
 const usualWait = 10 * time.Minute
 
-// recheck is how long one sleep may be: a machine may sleep through it.
+// recheck bounds one sleep: the timer stands still while the machine sleeps.
 const recheck = 30 * time.Second
 
-// Options say what a limiter remembers, and where.
+// Options configure a limiter.
 type Options struct {
-	Path  string // the file that remembers the window; "" keeps it in memory
-	Owner string // whose window it is, such as a key's fingerprint; the file of another owner is not believed
+	Path string // the file that keeps the window; "" keeps it in memory
 
-	// Share is the part of the key's quota that is ours, above 0 and up to 1; the
-	// rest is left to others on the key. 0 means all of it.
+	// Owner identifies the key, such as by its fingerprint. The file of another owner is not
+	// read.
+	Owner string
+
+	// Share is the part of the key's quota that is ours, above 0 and up to 1. The rest is left
+	// to other clients on the key. 0 means all of it.
 	Share float64
 
 	// MaxWait is how long a call may wait at most. One that would have to wait
-	// longer fails at once with a [LongWaitError]. 0 means ten minutes, or a window
-	// if that is longer: whoever has used up an hour's quota waits for that hour.
+	// longer fails at once with a [LongWaitError]. 0 means ten minutes, or a window if that
+	// is longer: a client that has used up an hour's quota waits for that hour.
 	MaxWait time.Duration
 }
 
-// Limiter lets requests leave so that a quota is kept. It implements
-// [outlier.Pacer] and serves any number of goroutines.
+// Limiter lets requests leave so that a quota is kept. It implements [outlier.Pacer], and any
+// number of goroutines may use it at once.
 type Limiter struct {
 	options Options
 
@@ -48,14 +51,14 @@ var _ outlier.Pacer = (*Limiter)(nil)
 type Status struct {
 	Limit        int           // requests per Window that are ours
 	Window       time.Duration // how long a slot stays taken after its request was sent
-	Remaining    int           // requests that may leave now, but for BlockedUntil and even spacing
+	Remaining    int           // requests that may leave now, apart from BlockedUntil and even spacing
 	Reset        time.Time     // when the next request may leave; the moment asked about if at once
 	BlockedUntil time.Time     // until when a refusal forbids every request; zero if none does
-	Foreign      int           // requests of others in the window, as far as they were noticed
-	Learned      bool          // the service taught another pace than what is configured
+	Foreign      int           // requests of other clients noticed in the window
+	Learned      bool          // the believed pace differs from the configured one
 }
 
-// Pace is what is believed, for people: as it is configured, or as a learned rate.
+// Pace is the believed pace for people: as configured, or as a learned rate.
 func (s Status) Pace() string {
 	q := Quota{s.Limit, s.Window}
 	if !s.Learned {
@@ -72,17 +75,17 @@ type LongWaitError struct {
 
 // Error says until when.
 func (e *LongWaitError) Error() string {
-	return "the rate limit leaves no room before " + e.Until.UTC().Format("2006-01-02 15:04 UTC")
+	return "the rate limit allows no request before " + e.Until.UTC().Format("2006-01-02 15:04 UTC")
 }
 
-// Open makes a limiter that begins with the window that the file of o remembers.
-// A fresh one may be used at once.
+// Open makes a limiter that continues the window in the file of o. Without a file the whole
+// window may be used at once.
 func Open(q Quota, o Options) (*Limiter, error) {
 	if err := q.check(); err != nil {
 		return nil, err
 	}
 	if o.Share < 0 || o.Share > 1 {
-		return nil, fmt.Errorf("a share of %v is none: more than 0 and at most 1, the whole limit", o.Share)
+		return nil, fmt.Errorf("share must be in (0, 1], got %v", o.Share)
 	}
 	l := &Limiter{options: o, changed: make(chan struct{}), core: core{quota: q, share: o.Share}}
 	return l, l.load(wallClock())
@@ -97,8 +100,8 @@ func wallClock() time.Time { return time.Now().Round(0) }
 // in the order in which they came. Scan polls, a person's too, take a twentieth of the
 // quota at most.
 //
-// Its error is the context's cause, a [LongWaitError], or that the window cannot be
-// remembered, without which nothing leaves.
+// Its error is the context's cause, a [LongWaitError], or that the file cannot be written,
+// without which no request leaves.
 func (l *Limiter) Wait(ctx context.Context, r *outlier.Request) error {
 	w := &waiter{classOf(ctx, r.Op(), r.Paid())}
 	l.join(w)
@@ -127,8 +130,7 @@ func (l *Limiter) join(w *waiter) {
 	l.waiting.join(w)
 }
 
-// leave takes w out of the queue, whether or not it was let go. Those behind it
-// look again.
+// leave removes w from the queue, whether or not it was let go, and wakes the waiters.
 func (l *Limiter) leave(w *waiter) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -136,8 +138,10 @@ func (l *Limiter) leave(w *waiter) {
 	l.wake()
 }
 
-// claim takes a slot, or says for how long there is none unless changed is closed.
-func (l *Limiter) claim(now time.Time, w *waiter) (pause time.Duration, changed <-chan struct{}, err error) {
+// claim takes a slot, or returns how long to wait for one, or until changed is closed.
+func (l *Limiter) claim(now time.Time, w *waiter) (
+	pause time.Duration, changed <-chan struct{}, err error,
+) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.core.notAfter(now)
@@ -146,9 +150,9 @@ func (l *Limiter) claim(now time.Time, w *waiter) (pause time.Duration, changed 
 		return turn.Sub(now), l.changed, l.tooLong(now, turn)
 	}
 	if w.class == polls {
-		l.core.Polled = now // before it is saved, or a restart would let another one through
+		l.core.LastPoll = now // before saving, or a restart would let another poll through
 	}
-	l.core.elapse(now)
+	l.core.countTime(now)
 	if l.core.prepaid == 0 {
 		l.core.prepaid, l.core.Last = l.core.advance(), now
 		if err := l.save(); err != nil {
@@ -174,9 +178,9 @@ func (l *Limiter) tooLong(now, until time.Time) error {
 	return nil
 }
 
-// Slot is when a call of op could leave if it were asked for now with ctx, after all
-// that wait and go before it; a time not after now says at once. It takes nothing and
-// reserves nothing. Its error is the [LongWaitError] that Wait would give.
+// Slot is when a call of op could leave if it were requested now with ctx, after all waiting
+// calls that go before it. A time not after now means at once. It reserves nothing. Its error
+// is the [LongWaitError] that Wait would return.
 func (l *Limiter) Slot(ctx context.Context, op outlier.Operation) (time.Time, error) {
 	now := wallClock()
 	l.mu.Lock()
@@ -211,8 +215,8 @@ func (l *Limiter) Observe(a *outlier.Answer) {
 	}
 	l.core.observe(now, sent, read(a, now, l.core.quota.Window))
 	if !l.core.Blocked.Equal(blocked) {
-		// Should this fail, nothing is prepaid any more, so that the next request
-		// has to save, and reports.
+		// If this fails, nothing is prepaid any more, so the next request has to save and
+		// reports the error.
 		l.core.prepaid = 0
 		_ = l.save()
 	}
@@ -224,7 +228,7 @@ func (l *Limiter) wake() {
 	l.changed = make(chan struct{})
 }
 
-// Status tells what is believed now.
+// Status returns what is believed now.
 func (l *Limiter) Status() Status {
 	now := wallClock()
 	l.mu.Lock()
@@ -232,17 +236,21 @@ func (l *Limiter) Status() Status {
 	l.core.notAfter(now)
 	l.core.forget(now)
 	q, r := l.core.ours(), l.core.rule()
-	s := Status{Limit: q.Requests, Window: q.Window, Reset: l.core.slot(now, 1), Foreign: l.core.Log.others(), Learned: l.core.believed().rate() != l.core.quota.rate()}
-	s.Remaining = max(0, r.n-l.core.Log.since(now.Add(-r.span), r.others)-l.core.out)
+	s := Status{
+		Limit: q.Requests, Window: q.Window, Reset: l.core.slot(now, 1),
+		Foreign: l.core.Log.others(),
+		Learned: l.core.believed().rate() != l.core.quota.rate(),
+	}
+	s.Remaining = max(0, r.n-l.core.Log.since(now.Add(-r.span), r.others)-l.core.inFlight)
 	if l.core.Blocked.After(now) {
 		s.BlockedUntil = l.core.Blocked
 	}
 	return s
 }
 
-// ETA is how long it takes from now until so many more calls of the last class, those
-// that wait already among them, have been let go: at the pace learned, from the
-// window as it stands, after the more urgent calls that wait.
+// ETA is how long it takes from now until the given number of calls of the last class have
+// been let go, those among them that wait already: at the learned pace, from the window as
+// it stands, after the more urgent calls that wait.
 func (l *Limiter) ETA(calls int) time.Duration {
 	if calls <= 0 {
 		return 0

@@ -16,8 +16,8 @@ import (
 	"outlierd/outlier"
 )
 
-// A line leads from limiters to a service, and counts.
-type line struct {
+// A link connects limiters with a service, and counts.
+type link struct {
 	service service
 	style   style
 	begun   time.Time
@@ -28,16 +28,16 @@ type line struct {
 	refused  int
 }
 
-// pause lets up to so much time pass.
-func (n *line) pause(most time.Duration) {
+// pause lets a random time pass, up to the given one.
+func (n *link) pause(most time.Duration) {
 	n.mu.Lock()
 	d := time.Duration(n.random.Int64N(int64(most)))
 	n.mu.Unlock()
 	time.Sleep(d)
 }
 
-// answer brings r to the service and its answer back.
-func (n *line) answer(r *outlier.Request) *outlier.Answer {
+// answer sends r to the service and returns its answer.
+func (n *link) answer(r *outlier.Request) *outlier.Answer {
 	sent := time.Now()
 	n.pause(jitter)
 	n.mu.Lock()
@@ -55,9 +55,9 @@ func (n *line) answer(r *outlier.Request) *outlier.Answer {
 	return a
 }
 
-// call makes one call over l. The end of ctx is a kill of the process: a call that
-// is out then reaches the service, but its answer nobody.
-func (n *line) call(ctx context.Context, l *Limiter) error {
+// call makes one call over l. The end of ctx is a kill of the process: a call in flight then
+// reaches the service, but its answer is lost.
+func (n *link) call(ctx context.Context, l *Limiter) error {
 	if err := l.Wait(ctx, details); err != nil {
 		return err
 	}
@@ -74,11 +74,12 @@ func refusal(rate *outlier.Rate, header http.Header) *outlier.Answer {
 	if header == nil {
 		header = http.Header{}
 	}
-	return &outlier.Answer{Status: 429, Header: header, Err: &outlier.Error{Kind: outlier.Limited, Status: 429, Rate: rate}}
+	err := &outlier.Error{Kind: outlier.Limited, Status: 429, Rate: rate}
+	return &outlier.Answer{Status: 429, Header: header, Err: err}
 }
 
-// work calls with so many workers until d has passed or the process is killed.
-func (n *line) work(l *Limiter, workers int, d time.Duration) {
+// work calls with the given number of workers for d, and then kills the process.
+func (n *link) work(l *Limiter, workers int, d time.Duration) {
 	ctx, kill := context.WithTimeout(context.Background(), d)
 	defer kill()
 	var wg sync.WaitGroup
@@ -103,7 +104,7 @@ func open(t *testing.T, q Quota, path string) *Limiter {
 
 var tenAMinute = Quota{10, time.Minute}
 
-// The table plays a day without goroutines, locks and files. This is with them.
+// The table plays a day without goroutines, locks and files. This test has them.
 func TestQuotaIsUsedUpAndNeverExceeded(t *testing.T) {
 	for name, tt := range map[string]struct {
 		quota    Quota
@@ -119,7 +120,9 @@ func TestQuotaIsUsedUpAndNeverExceeded(t *testing.T) {
 		"killed in every window":   {tenAMinute, 2, 47 * time.Second, time.Hour, 0.93},
 		"an hour's window":         {Quota{100, time.Hour}, 2, 0, 24 * time.Hour, 0.95},
 	} {
-		for kind, newService := range map[string]kind{"fixed window": clockOf(tt.quota), "sliding log": slidingOf(tt.quota)} {
+		for kind, newService := range map[string]kind{
+			"fixed window": clockOf(tt.quota), "sliding log": slidingOf(tt.quota),
+		} {
 			t.Run(name+" on a "+kind, func(t *testing.T) {
 				path := ""
 				if tt.killedAt > 0 {
@@ -127,7 +130,7 @@ func TestQuotaIsUsedUpAndNeverExceeded(t *testing.T) {
 				}
 				synctest.Test(t, func(t *testing.T) {
 					random := rand.New(rand.NewPCG(1, 2))
-					n := &line{service: newService(random, 1), style: styles[0], random: random, begun: time.Now()}
+					n := &link{service: newService(random, 1), style: styles[0], random: random, begun: time.Now()}
 					for time.Since(n.begun) < tt.span {
 						left := tt.span - time.Since(n.begun)
 						if tt.killedAt > 0 {
@@ -163,7 +166,8 @@ func TestFreshWindowIsUsedAtOnce(t *testing.T) {
 			}
 			time.Sleep(2 * time.Minute)
 		}
-		if s, want := l.Status(), (Status{Limit: 10, Window: time.Minute, Remaining: 10, Reset: wallClock()}); s != want {
+		want := Status{Limit: 10, Window: time.Minute, Remaining: 10, Reset: wallClock()}
+		if s := l.Status(); s != want {
 			t.Errorf("after a pause the status is %+v, want %+v", s, want)
 		}
 	})
@@ -229,7 +233,8 @@ func TestWindowOutlivesTheProcess(t *testing.T) {
 			t.Errorf("after 7 of 10 a restart finds %d", s.Remaining)
 		}
 		drain(t, l, 3)
-		if s := open(t, tenAMinute, path).Status(); s.Remaining != 0 || time.Until(s.Reset) != 40*time.Second+margin(time.Minute) {
+		s := open(t, tenAMinute, path).Status()
+		if s.Remaining != 0 || time.Until(s.Reset) != 40*time.Second+margin(time.Minute) {
 			t.Errorf("after 10 of 10 a restart finds %+v, free in %v", s, time.Until(s.Reset))
 		}
 	})
@@ -261,7 +266,8 @@ func TestFileThatMakesNoSenseIsAFullWindow(t *testing.T) {
 				t.Fatal(err)
 			}
 			synctest.Test(t, func(t *testing.T) {
-				if s := open(t, tenAMinute, path).Status(); s.Remaining != 0 || time.Until(s.Reset) != time.Minute+margin(time.Minute) {
+				s := open(t, tenAMinute, path).Status()
+				if s.Remaining != 0 || time.Until(s.Reset) != time.Minute+margin(time.Minute) {
 					t.Errorf("status is %+v", s)
 				}
 			})
@@ -269,7 +275,7 @@ func TestFileThatMakesNoSenseIsAFullWindow(t *testing.T) {
 	}
 }
 
-// What cannot be read still has a date, after which nothing left.
+// A file that cannot be read still has a date, and nothing left after it.
 func TestOldFileThatMakesNoSenseCostsNothing(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pace.json")
 	if err := os.WriteFile(path, []byte("{"), 0o600); err != nil {
@@ -285,7 +291,8 @@ func TestOldFileThatMakesNoSenseCostsNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 			s := open(t, tenAMinute, path).Status()
-			if s.Remaining != tt.free || tt.free == 0 && !s.Reset.Equal(written.Add(time.Minute+margin(time.Minute))) {
+			until := written.Add(time.Minute + margin(time.Minute))
+			if s.Remaining != tt.free || tt.free == 0 && !s.Reset.Equal(until) {
 				t.Errorf("written %v ago, it leaves %d until %v", tt.age, s.Remaining, s.Reset)
 			}
 		}
@@ -308,13 +315,16 @@ func TestClockSetBackCostsAWindowAtMost(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pace.json")
 	synctest.Test(t, func(t *testing.T) {
 		future := time.Now().Add(1000 * time.Hour).UTC().Format(time.RFC3339)
-		text := fmt.Sprintf(`{"Log":{"Cells":[{"at":%[1]q,"n":10}]},"Last":%[1]q,"Blocked":%[1]q,"Lesson":{"At":%[1]q}}`, future)
+		text := fmt.Sprintf(
+			`{"Log":{"Cells":[{"at":%[1]q,"n":10}]},"Last":%[1]q,"Blocked":%[1]q,"Lesson":{"At":%[1]q}}`,
+			future,
+		)
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		begun := time.Now()
 		drain(t, open(t, tenAMinute, path), 1)
-		if took := time.Since(begun); took != longBlock+guard {
+		if took := time.Since(begun); took != longBlock+clockSlack {
 			t.Errorf("the next request left after %v", took)
 		}
 	})

@@ -2,10 +2,10 @@ package pace
 
 import "time"
 
-// Poll is when the next scan poll may leave, as far as the polls' share of the quota
-// goes. Who does not ask for one before keeps no other call waiting behind it.
+// Poll is when the next scan poll may leave, as far as the polls' share of the quota goes. A
+// caller that waits until then before it asks for a poll holds up no other call.
 func (l *Limiter) Poll() time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.core.poll(1)
+	return l.core.nextPoll(1)
 }

@@ -7,8 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// anything draws a reading such as no sane service would give. Limits up to most
-// are claimed; what remains never counts down unless counting is set.
+// anything draws a reading such as no sane service would give, with limits up to most.
 func anything(t *rapid.T, most int) reading {
 	seconds := func(name string, from int) time.Duration {
 		return time.Duration(rapid.IntRange(from, 86_400).Draw(t, name)) * time.Second
@@ -31,12 +30,12 @@ func anything(t *rapid.T, most int) reading {
 	return r
 }
 
-// Whatever the answers say: no more leaves than is configured, unless answers that
-// count have proved more; and the next request may leave some day.
+// Whatever the answers say: no more requests leave than configured, unless answers that count
+// have proved more; and the next request may always leave within days.
 func TestNoAnswersMakeItExceedTheBeliefOrSleepForEver(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := &core{quota: tenAMinute}
-		now := dawn
+		now := simulationStart
 		var left []time.Time
 		for range rapid.IntRange(1, 120).Draw(t, "requests") {
 			c.forget(now)
@@ -63,12 +62,12 @@ func TestNoAnswersMakeItExceedTheBeliefOrSleepForEver(t *testing.T) {
 	})
 }
 
-// Calls that come and go in any order leave the count of those under way right, and
-// the memory that is written can be read.
+// After calls in any order the number in flight is right, and the file that was written can
+// be read.
 func TestMemoryOutlivesAnything(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := &core{quota: tenAMinute}
-		now := dawn
+		now := simulationStart
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			now = now.Add(time.Duration(rapid.IntRange(0, 100_000).Draw(t, "pause")) * time.Millisecond)
 			c.notAfter(now)
@@ -76,9 +75,9 @@ func TestMemoryOutlivesAnything(t *testing.T) {
 			switch free := !c.slot(now, 1).After(now); {
 			case free && rapid.Bool().Draw(t, "go"):
 				c.grant(now)
-			case c.out > 0 && rapid.Bool().Draw(t, "unsent"):
+			case c.inFlight > 0 && rapid.Bool().Draw(t, "unsent"):
 				c.unsent()
-			case c.out > 0:
+			case c.inFlight > 0:
 				ago := time.Duration(rapid.IntRange(0, 5000).Draw(t, "ago")) * time.Millisecond
 				c.observe(now, now.Add(-ago), anything(t, 40))
 			}
@@ -88,13 +87,13 @@ func TestMemoryOutlivesAnything(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		n, ok := understand(text)
-		if !ok || n.Out != c.out {
+		n, ok := parse(text)
+		if !ok || n.Out != c.inFlight {
 			t.Fatalf("%s is not understood", text)
 		}
 		again := &core{quota: tenAMinute}
 		again.resume(n, now)
-		if was, is := c.slot(now, 1), again.slot(now, 1); is.Before(was) && c.out == 0 {
+		if was, is := c.slot(now, 1), again.slot(now, 1); is.Before(was) && c.inFlight == 0 {
 			t.Fatalf("a restart makes the next request leave at %v instead of %v", is, was)
 		}
 	})

@@ -8,24 +8,24 @@ import (
 	"outlierd/outlier"
 )
 
-// A class is how urgent a call is; the lower goes first.
+// A class is how urgent a call is; the lowest goes first.
 type class int
 
 const (
 	byPerson   class = iota + 1 // marked with [Urgent]
 	paid                        // searches and the start of scans
-	polls                       // the state of a scan, whoever asks
+	polls                       // the state of a scan, also for a person
 	enrichment                  // everything else
 )
 
 type urgentKey struct{}
 
-// Urgent marks the calls made with the context as a person's own, which go before
-// all others that wait; but for scan polls, which have their share and no more.
+// Urgent marks calls made with the context as a person's own. They go before all others that
+// wait, except for scan polls, which never take more than their share.
 func Urgent(ctx context.Context) context.Context { return context.WithValue(ctx, urgentKey{}, true) }
 
-// classOf is the class of a call. That it is a poll comes first: a person who waits for a
-// scan needs the quota for everything else, too.
+// classOf is the class of a call. A poll is a poll even if a person asks: a person who waits
+// for a scan needs the quota for other calls, too.
 func classOf(ctx context.Context, op outlier.Operation, isPaid bool) class {
 	switch {
 	case op == outlier.OpScan:
@@ -57,8 +57,8 @@ func (q *queue) leave(w *waiter) {
 	*q = slices.DeleteFunc(*q, func(o *waiter) bool { return o == w })
 }
 
-// turn is when w may go: there must be a slot for each one before it and one
-// more. A poll that has to wait for its own share holds up nobody.
+// turn is when w may go: there must be a slot for it and for each one before it. A poll that
+// has to wait for its own share holds up no other call.
 func (q queue) turn(c *core, now time.Time, w *waiter) time.Time {
 	before, asking := 0, 0
 	for _, o := range q {
@@ -67,7 +67,7 @@ func (q queue) turn(c *core, now time.Time, w *waiter) time.Time {
 		}
 		if o.class == polls {
 			asking++
-			if c.poll(asking).After(now) {
+			if c.nextPoll(asking).After(now) {
 				continue
 			}
 		}
@@ -75,12 +75,12 @@ func (q queue) turn(c *core, now time.Time, w *waiter) time.Time {
 	}
 	t := c.slot(now, before+1)
 	if w.class == polls {
-		t = latest(t, c.poll(asking+1))
+		t = latest(t, c.nextPoll(asking+1))
 	}
 	return t
 }
 
-// ahead counts the waiters that go before a new one of the last class does.
+// ahead counts the waiters of the classes before the last one.
 func (q queue) ahead() (n int) {
 	for _, o := range q {
 		if o.class < enrichment {

@@ -63,7 +63,7 @@ func TestWaitingCallsGoByClassAndThenInTurn(t *testing.T) {
 	})
 }
 
-// However many of them wait, and whoever asks.
+// However many polls wait, also if a person asks for them.
 func TestPollsTakeATwentiethAtMost(t *testing.T) {
 	for name, with := range map[string]func(context.Context) context.Context{
 		"on a schedule": func(ctx context.Context) context.Context { return ctx }, "by hand": Urgent,
@@ -93,7 +93,7 @@ func TestPollsTakeATwentiethAtMost(t *testing.T) {
 	}
 }
 
-// The polls' share outlives the process, or one that is restarted often polls without end.
+// The polls' share outlives the process. Otherwise one that restarts often would exceed it.
 func TestPollsKeepTheirShareOverARestart(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pace.json")
 	synctest.Test(t, func(t *testing.T) {
@@ -110,7 +110,7 @@ func TestPollsKeepTheirShareOverARestart(t *testing.T) {
 	})
 }
 
-// What goes before enrichment puts it off.
+// Calls that go before enrichment delay it.
 func TestForecastReckonsWithWhatGoesBefore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := open(t, Quota{1, time.Minute}, "")
@@ -130,7 +130,7 @@ func TestForecastReckonsWithWhatGoesBefore(t *testing.T) {
 }
 
 // A slot is idle while something waits although fewer requests than the quota lie
-// within the last window. The reference is worked out from the times alone.
+// within the last window. The expected value is computed from the times alone.
 func TestNoSlotIsIdleWhileSomethingWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := open(t, tenAMinute, "")
@@ -187,8 +187,8 @@ func TestWaitThatIsTooLongFailsAtOnceAndTakesNothing(t *testing.T) {
 	})
 }
 
-// Who has used up a quota waits for its window, however long that is, and else for ten
-// minutes, where nobody said how long a call may wait.
+// Without a configured maximum, a client that has used up a quota waits for its window,
+// however long that is, and otherwise for ten minutes.
 func TestWaitForAWindowIsNotTooLong(t *testing.T) {
 	for _, tt := range []struct {
 		quota Quota
@@ -211,7 +211,10 @@ func TestWaitForAWindowIsNotTooLong(t *testing.T) {
 				}
 				drain(t, l, l.Status().Limit-1)
 				retry := strconv.Itoa(int(tt.block.Seconds()))
-				ask(t, l, &outlier.Answer{Status: 503, Header: http.Header{"Retry-After": {retry}}, Err: &outlier.Error{Kind: outlier.Foreign}})
+				ask(t, l, &outlier.Answer{
+					Status: 503, Header: http.Header{"Retry-After": {retry}},
+					Err: &outlier.Error{Kind: outlier.Foreign},
+				})
 				if err := l.Wait(t.Context(), details); (err == nil) != tt.ok {
 					t.Errorf("the next call ends with %v", err)
 				}
@@ -234,7 +237,10 @@ func TestBlockThatIsTooLongEndsAWaitUnderWay(t *testing.T) {
 		go func() { failed <- l.Wait(t.Context(), details) }()
 		synctest.Wait()
 		begun := time.Now()
-		l.Observe(&outlier.Answer{Status: 503, Header: map[string][]string{"Retry-After": {"600"}}, Err: &outlier.Error{Kind: outlier.Foreign}})
+		l.Observe(&outlier.Answer{
+			Status: 503, Header: http.Header{"Retry-After": {"600"}},
+			Err: &outlier.Error{Kind: outlier.Foreign},
+		})
 		if _, ok := errors.AsType[*LongWaitError](<-failed); !ok || time.Since(begun) > time.Second {
 			t.Errorf("it goes on waiting for %v", time.Since(begun))
 		}
@@ -247,7 +253,8 @@ func TestShareLeavesTheRestToOthers(t *testing.T) {
 		limit  int
 		window time.Duration
 	}{
-		{0, 10, time.Minute}, {1, 10, time.Minute}, {0.5, 5, time.Minute}, {0.39, 3, time.Minute}, {0.05, 1, 2 * time.Minute},
+		{0, 10, time.Minute}, {1, 10, time.Minute}, {0.5, 5, time.Minute}, {0.39, 3, time.Minute},
+		{0.05, 1, 2 * time.Minute},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			l, err := Open(tenAMinute, Options{Share: tt.share})
@@ -271,9 +278,9 @@ func TestShareLeavesTheRestToOthers(t *testing.T) {
 	}
 }
 
-// A run is a number of calls that are queued, and what was forecast on the way.
+// A queuedRun is a number of queued calls, and what was forecast on the way.
 type queuedRun struct {
-	n     *line
+	n     *link
 	calls int
 
 	mu       sync.Mutex
@@ -317,8 +324,9 @@ func (q *queuedRun) work(t *testing.T, l *Limiter) {
 // calls of up to two seconds in a minute.
 func TestForecastComesTrue(t *testing.T) {
 	for name, kind := range map[string]kind{
-		"fixed window": clockOf(tenAMinute), "window from the first hit": hitOf(tenAMinute), "sliding log": slidingOf(tenAMinute),
-		"bucket": bucketOf(10), "GCRA": bucketOf(1), "twice the window": clockOf(tenIn2Minutes), "three times the limit": clockOf(thirtyAMinute),
+		"fixed window": clockOf(tenAMinute), "window from the first hit": hitOf(tenAMinute),
+		"sliding log": slidingOf(tenAMinute), "bucket": bucketOf(10), "GCRA": bucketOf(1),
+		"twice the window": clockOf(tenIn2Minutes), "three times the limit": clockOf(thirtyAMinute),
 	} {
 		for workers := 1; workers <= 3; workers += 2 {
 			if workers == 1 && name == "three times the limit" {
@@ -328,7 +336,7 @@ func TestForecastComesTrue(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					l := open(t, tenAMinute, "")
 					random := rand.New(rand.NewPCG(9, 9))
-					n := &line{service: kind(random, 0), style: styles[5], random: random, begun: time.Now()}
+					n := &link{service: kind(random, 0), style: styles[5], random: random, begun: time.Now()}
 					q := &queuedRun{n: n, calls: 300, forecast: map[int]time.Time{}}
 					var wg sync.WaitGroup
 					for range workers {

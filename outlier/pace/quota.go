@@ -51,7 +51,7 @@ func parseWindow(text string) (time.Duration, bool) {
 
 func (q Quota) check() error {
 	if q.Requests < 1 || q.Window < time.Second || q.Window > 24*time.Hour {
-		return fmt.Errorf("a limit of %d requests per %v is none: at least 1 request in 1 s to 24 h", q.Requests, q.Window)
+		return fmt.Errorf("limit must be at least 1 request in 1 s to 24 h, got %d in %v", q.Requests, q.Window)
 	}
 	return nil
 }
@@ -86,8 +86,8 @@ func (q Quota) rate() string {
 // spacing is the time between requests that are spread evenly.
 func (q Quota) spacing() time.Duration { return q.Window / time.Duration(q.Requests) }
 
-// Time is how long n requests take at this pace: at most the longest Duration that there
-// is, about 292 years.
+// Time is how long n requests take at this pace, at most the longest [time.Duration] of about
+// 292 years.
 func (q Quota) Time(n int) time.Duration {
 	windows := float64(max(n, 0)) / float64(max(q.Requests, 1))
 	if most := float64(math.MaxInt64) / float64(max(q.Window, 1)); windows >= most {

@@ -35,7 +35,10 @@ func TestQuotasAreWrittenAsPeopleDo(t *testing.T) {
 }
 
 func TestWhatIsNoQuotaIsRefused(t *testing.T) {
-	for _, text := range []string{"", "10", "10/", "/min", "min/10", "0/min", "-1/min", "1.5/min", "10/0s", "10/-1m", "10/100ms", "10/25h", "10/week", "10 min", "99999999999999999999/min"} {
+	for _, text := range []string{
+		"", "10", "10/", "/min", "min/10", "0/min", "-1/min", "1.5/min", "10/0s", "10/-1m", "10/100ms", "10/25h",
+		"10/week", "10 min", "99999999999999999999/min",
+	} {
 		if q, err := ParseQuota(text); err == nil {
 			t.Errorf("%q passes as %v", text, q)
 		}

@@ -9,25 +9,25 @@ import (
 	"outlierd/outlier"
 )
 
-// A reading is what one answer says of the limit. A number that it does not say is
-// negative, a time 0, but for reset, which is then negative.
+// A reading is what one answer states about the limit. A number that it does not state is
+// negative, a time 0, except for reset, which is then negative.
 type reading struct {
 	answered  bool // usable
-	refused   bool // for the pace
+	refused   bool // for the rate limit
 	limit     int
 	remaining int
-	current   int           // counted in the window, also what was refused
+	current   int           // counted in the window, refused requests included
 	window    time.Duration // of limit
-	reset     time.Duration // from now until the window ends, or all is there again
-	retry     time.Duration // from now until the service wants to be asked again
-	spent     time.Duration // from now until another limit, that is used up, ends
+	reset     time.Duration // from now until the window ends, or the bucket is full
+	retry     time.Duration // from now until the service accepts another request
+	spent     time.Duration // from now until another limit, which is used up, is reset
 }
 
-// absurd is how far away a time may be and still be believed at all.
-const absurd = 24 * time.Hour
+// farthest is how far ahead a time may lie and still be credible.
+const farthest = 24 * time.Hour
 
-// read takes from an answer what it says of the limit. Of several limits the one
-// whose window is closest to the given one is the one to pace by.
+// read reads what an answer states about the limit. Of several limits it takes the one whose
+// window is nearest to the given one.
 func read(a *outlier.Answer, now time.Time, window time.Duration) reading {
 	r := reading{answered: a.Err == nil, limit: -1, remaining: -1, current: -1, reset: -1}
 	date := clock(a, now)
@@ -44,8 +44,8 @@ func read(a *outlier.Answer, now time.Time, window time.Duration) reading {
 	return r
 }
 
-// readBody takes what the body of a refusal says (interface, Errors, rule 2),
-// which wins over the headers.
+// readBody reads the body of a refusal (interface, Errors, rule 2), which wins over the
+// headers.
 func (r *reading) readBody(rate *outlier.Rate, date time.Time) {
 	if rate == nil {
 		return
@@ -64,7 +64,7 @@ func (r *reading) readBody(rate *outlier.Rate, date time.Time) {
 	}
 }
 
-// clock is the service's time of an answer, or ours if it did not tell.
+// clock is the service's time of an answer, or ours if the answer has none.
 func clock(a *outlier.Answer, now time.Time) time.Time {
 	if t := a.Date(); !t.IsZero() {
 		return t
@@ -72,17 +72,17 @@ func clock(a *outlier.Answer, now time.Time) time.Time {
 	return now
 }
 
-// sensible is d, if it is neither past nor absurdly far ahead.
+// sensible is d, and whether it is neither in the past nor too far ahead.
 func sensible(d time.Duration) (time.Duration, bool) {
-	if d < 0 || d > absurd {
+	if d < 0 || d > farthest {
 		return 0, false
 	}
 	return d, true
 }
 
-// until reads a time as a length from date on, however it is written: seconds,
-// with a fraction or not; a length with units (6m0s); an epoch in seconds,
-// milliseconds, microseconds or nanoseconds, told apart by their size; a date.
+// until reads a time in any notation as a duration from date on: seconds, with or without a
+// fraction; a duration with units (6m0s); an epoch in seconds, milliseconds, microseconds or
+// nanoseconds, told apart by size; a date.
 func until(text string, date time.Time) (time.Duration, bool) {
 	text = strings.TrimSpace(text)
 	if n, err := strconv.ParseFloat(text, 64); err == nil {
@@ -111,7 +111,7 @@ func until(text string, date time.Time) (time.Duration, bool) {
 	return 0, false
 }
 
-// number reads a count, of which lists give several: "10", "10, 10;w=60".
+// number reads a count, the first one of a list: "10", "10, 10;w=60".
 func number(text string) (int, bool) {
 	text, _, _ = strings.Cut(text, ",")
 	text, _, _ = strings.Cut(text, ";")

@@ -64,10 +64,10 @@ func TestRefusalIsObeyedAsFarAsItCanBeBelieved(t *testing.T) {
 				ask(t, l, refusal(tt.rate, header))
 				blocked := l.Status().BlockedUntil
 				ask(t, l, &outlier.Answer{Status: 200})
-				if took := time.Since(now); took != tt.want+guard {
+				if took := time.Since(now); took != tt.want+clockSlack {
 					t.Errorf("the next request left after %v, want %v", took, tt.want)
 				}
-				if !blocked.Equal(now.Add(tt.want + guard)) {
+				if !blocked.Equal(now.Add(tt.want + clockSlack)) {
 					t.Errorf("blocked until %v", blocked)
 				}
 			})
@@ -79,7 +79,7 @@ func TestResetWithoutDateIsReadByOurClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := open(t, tenAMinute, "")
 		ask(t, l, refusal(&outlier.Rate{Reset: time.Now().Add(33 * time.Second)}, nil))
-		if d := time.Until(l.Status().BlockedUntil); d != 33*time.Second+guard {
+		if d := time.Until(l.Status().BlockedUntil); d != 33*time.Second+clockSlack {
 			t.Errorf("blocked for %v", d)
 		}
 	})
@@ -90,7 +90,7 @@ func TestRefusalsWithoutAnswerBetweenThemDouble(t *testing.T) {
 		l := open(t, tenAMinute, "")
 		next := func(a *outlier.Answer) time.Duration {
 			ask(t, l, a)
-			return time.Until(l.Status().BlockedUntil) - guard
+			return time.Until(l.Status().BlockedUntil) - clockSlack
 		}
 		for _, want := range []time.Duration{6, 12, 24, 48, 96, 192, 300, 300} {
 			if got := next(refusal(nil, nil)); got != want*time.Second {
@@ -116,7 +116,7 @@ func TestOverloadedServiceIsLeftAloneAsLongAsItAsks(t *testing.T) {
 			Err: &outlier.Error{Kind: outlier.Foreign, Status: 503},
 		}
 		ask(t, l, down)
-		if s := l.Status(); time.Until(s.BlockedUntil) != 2*time.Minute+guard || s.Limit != 10 {
+		if s := l.Status(); time.Until(s.BlockedUntil) != 2*time.Minute+clockSlack || s.Limit != 10 {
 			t.Errorf("status is %+v", s)
 		}
 	})
@@ -129,7 +129,7 @@ func TestLowerLimitIsKeptForAWeek(t *testing.T) {
 		if s := l.Status(); s.Limit != 5 {
 			t.Errorf("limit is %d", s.Limit)
 		}
-		time.Sleep(lessonLasts + time.Second)
+		time.Sleep(learnedLasts + time.Second)
 		if s := l.Status(); s.Limit != 10 || s.Remaining != 10 {
 			t.Errorf("a week later the status is %+v", s)
 		}
@@ -159,7 +159,7 @@ func TestOthersOnTheKeyAreCounted(t *testing.T) {
 	})
 }
 
-// One call of a stranger, of which nothing is told before the refusal that it causes.
+// One call of another client, which no answer shows before the refusal that it causes.
 func TestRefusalThatOthersCausedTeachesNoBurst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := open(t, tenAMinute, "")
@@ -176,48 +176,48 @@ func TestRefusalThatOthersCausedTeachesNoBurst(t *testing.T) {
 	})
 }
 
-// A burst that was learned from a refusal without a reason is tried again within hours,
-// and the longer not, the more often that was refused.
-func TestBurstHealsLaterEachTimeItIsRefused(t *testing.T) {
+// A whole window is tried again hours after a refusal without a reason, and later each time
+// that is refused.
+func TestBurstIsTriedAgainLaterEachTimeItIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := open(t, tenAMinute, "")
 		for i := range 3 {
 			drain(t, l, 9)
 			ask(t, l, refusal(nil, nil))
-			time.Sleep(burstHeals<<i - time.Minute)
+			time.Sleep(burstLasts<<i - time.Minute)
 			if at := l.Status(); at.Remaining == 10 {
-				t.Errorf("the burst has healed too soon for the %d. time", i+1)
+				t.Errorf("a whole window is tried too soon after refusal %d", i+1)
 			}
 			time.Sleep(2 * time.Minute)
 			if at := l.Status(); at.Remaining != 10 {
-				t.Errorf("the burst has not healed for the %d. time: %d may leave", i+1, at.Remaining)
+				t.Errorf("no whole window is tried after refusal %d: %d may leave", i+1, at.Remaining)
 			}
 		}
 	})
 }
 
-// A service that was strict long ago may have changed: it is met as at first.
-func TestBurstOfLongAgoHealsAsSoonAsTheFirst(t *testing.T) {
+// A service that was strict long ago may have changed: the first refusal counts as the first.
+func TestBurstOfLongAgoIsTriedAgainAsSoonAsTheFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := open(t, tenAMinute, "")
-		for i := range mostAgain + 1 {
+		for i := range mostRelearned + 1 {
 			drain(t, l, 9)
 			ask(t, l, refusal(nil, nil))
-			time.Sleep(burstHeals<<i + time.Minute)
+			time.Sleep(burstLasts<<i + time.Minute)
 			if at := l.Status(); at.Remaining != 10 {
-				t.Fatalf("the burst has not healed for the %d. time: %d may leave", i+1, at.Remaining)
+				t.Fatalf("no whole window is tried after refusal %d: %d may leave", i+1, at.Remaining)
 			}
 		}
 		time.Sleep(60 * day)
 		drain(t, l, 9)
 		ask(t, l, refusal(nil, nil))
-		time.Sleep(burstHeals - time.Minute)
+		time.Sleep(burstLasts - time.Minute)
 		if at := l.Status(); at.Remaining == 10 {
-			t.Error("two months later the burst has healed too soon")
+			t.Error("two months later a whole window is tried too soon")
 		}
 		time.Sleep(2 * time.Minute)
 		if at := l.Status(); at.Remaining != 10 {
-			t.Errorf("two months later the first refusal holds for more than %v: %d may leave", burstHeals, at.Remaining)
+			t.Errorf("two months later the first refusal holds for more than %v: %d may leave", burstLasts, at.Remaining)
 		}
 	})
 }
@@ -225,10 +225,11 @@ func TestBurstOfLongAgoHealsAsSoonAsTheFirst(t *testing.T) {
 func TestBlockOutlivesTheProcess(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pace.json")
 	synctest.Test(t, func(t *testing.T) {
-		ask(t, open(t, tenAMinute, path), refusal(&outlier.Rate{Limit: 5, Current: 6, Reset: time.Now().Add(5 * time.Minute)}, nil))
+		reset := time.Now().Add(5 * time.Minute)
+		ask(t, open(t, tenAMinute, path), refusal(&outlier.Rate{Limit: 5, Current: 6, Reset: reset}, nil))
 		time.Sleep(time.Minute)
 		s := open(t, tenAMinute, path).Status()
-		if time.Until(s.BlockedUntil) != 4*time.Minute+guard || s.Limit != 5 {
+		if time.Until(s.BlockedUntil) != 4*time.Minute+clockSlack || s.Limit != 5 {
 			t.Errorf("status is %+v", s)
 		}
 	})
@@ -237,7 +238,8 @@ func TestBlockOutlivesTheProcess(t *testing.T) {
 // Where a service is stricter than its numbers, one refusal is enough to learn it.
 func TestStrictServiceIsAskedEvenly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := &line{service: bucketOf(1)(nil, 0), style: styles[0], random: rand.New(rand.NewPCG(1, 2)), begun: time.Now()}
+		random := rand.New(rand.NewPCG(1, 2))
+		n := &link{service: bucketOf(1)(nil, 0), style: styles[0], random: random, begun: time.Now()}
 		n.work(open(t, tenAMinute, ""), 1, time.Hour)
 		if n.refused != 1 || n.admitted < 580 {
 			t.Errorf("%d admitted, %d refused", n.admitted, n.refused)
@@ -249,28 +251,30 @@ func TestStrictServiceIsAskedEvenly(t *testing.T) {
 func TestSmallerBurstIsNoLearnedPace(t *testing.T) {
 	l := &Limiter{}
 	l.core.quota = Quota{600, time.Minute}
-	l.core.Lesson.Slow = 1.0001
+	l.core.Refusals.Stretch = 1.0001
 	if s := l.Status(); s.Learned {
 		t.Errorf("%+v shows %q beside a limit of 600/min", s, s.Pace())
 	}
-	l.core.Lesson.Slow = 1.2
+	l.core.Refusals.Stretch = 1.2
 	if s := l.Status(); s.Pace() != "500/min, learned" {
 		t.Errorf("a pace of 500 a minute is shown as %q", s.Pace())
 	}
 }
 
-// A limit that is far too fast is learned within the hour, shown, and not learned anew where
-// the configured limit is put right.
+// The pace of a service that is far slower than configured is learned within the hour, shown,
+// and kept when the configured limit is corrected.
 func TestPaceOfASilentServiceIsLearned(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pace.json")
 	synctest.Test(t, func(t *testing.T) {
-		n := &line{service: bucketOf(10)(nil, 0), style: silent, random: rand.New(rand.NewPCG(1, 2)), begun: time.Now()}
+		random := rand.New(rand.NewPCG(1, 2))
+		n := &link{service: bucketOf(10)(nil, 0), style: silent, random: random, begun: time.Now()}
 		fast := open(t, Quota{600, time.Minute}, path)
 		n.work(fast, 1, time.Hour)
 		n.refused = 0
 		n.work(fast, 1, time.Hour)
 		if n.refused > 5 || n.admitted < 500 {
-			t.Errorf("in the second hour %d are refused, %d admitted in both; want fewer than one in ten minutes, and at least 500", n.refused, n.admitted)
+			t.Errorf("in the second hour %d are refused, %d admitted in both; "+
+				"want fewer than one in ten minutes, and at least 500", n.refused, n.admitted)
 		}
 		learned := func(l *Limiter) time.Duration {
 			s := l.Status()

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A verdict is what a service decides about one request, and knows of its limit.
+// A verdict is what a service decides about one request, and the state of its limit.
 type verdict struct {
 	ok        bool
 	limit     int
@@ -15,7 +15,7 @@ type verdict struct {
 	window    time.Duration
 	reset     time.Duration // from now
 	retry     time.Duration // from now until a request would be admitted
-	never     bool          // reset and retry are told as the end of the year 9999
+	never     bool          // reset and retry are stated as the end of the year 9999
 }
 
 var endOfTime = time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)
@@ -125,8 +125,8 @@ func (s *slidingLog) most(end time.Duration) float64 {
 	return float64(s.Requests) * math.Ceil(float64(end)/float64(s.Window))
 }
 
-// refilling is a token bucket, or GCRA, which is the same: a burst, and one more
-// in each of so much time. Its reset is when all is there again.
+// refilling is a token bucket, or GCRA, which is the same: a burst, and one more request in
+// each interval. Its reset is when it is full again.
 type refilling struct {
 	burst int
 	each  time.Duration
@@ -183,23 +183,23 @@ func (s *approximate) ask(now time.Duration) verdict {
 	return v
 }
 
-// most: after a window with any request, ten in the next would need the last of
-// them at its very end. Nine can be had again and again.
+// most: after a window with any request, ten in the next would need the last of them at its
+// very end. Nine a window are possible for long.
 func (s *approximate) most(end time.Duration) float64 {
 	return 1 + float64(s.Requests-1)*float64(int64((end+s.phase)/s.Window)+1)
 }
 
-// liar enforces a limit and tells something else.
-type liar struct {
+// lying enforces a limit and states another.
+type lying struct {
 	service
 	lie int
 }
 
-const lies = 4
+const lieKinds = 4
 
-func (s *liar) ask(now time.Duration) verdict {
+func (s *lying) ask(now time.Duration) verdict {
 	v := s.service.ask(now)
-	switch s.lie % lies {
+	switch s.lie % lieKinds {
 	case 0:
 		v.remaining = 9999
 	case 1:
@@ -212,7 +212,7 @@ func (s *liar) ask(now time.Duration) verdict {
 	return v
 }
 
-// windowed tells another window than the one in which it gains what it allows.
+// windowed states another window than the one of its pace.
 type windowed struct {
 	service
 	window time.Duration
@@ -224,7 +224,7 @@ func (s *windowed) ask(now time.Duration) verdict {
 	return v
 }
 
-// some is a moment in the first window.
+// some is a random time in the first window.
 func some(random *rand.Rand, q Quota) time.Duration {
 	return time.Duration(random.Int64N(int64(q.Window)))
 }

@@ -46,7 +46,8 @@ func TestSlotIsWhenACallWouldLeave(t *testing.T) {
 					t.Errorf("slots at %v and %v, error %v", at, again, err)
 				}
 				call(ctx, tt.r)
-				if left := time.Since(begun); left != at.Sub(begun) || left != time.Duration(tt.want)*(time.Minute+margin(time.Minute)) {
+				want := time.Duration(tt.want) * (time.Minute + margin(time.Minute))
+				if left := time.Since(begun); left != at.Sub(begun) || left != want {
 					t.Errorf("it left after %v, and was to after %v", left, at.Sub(begun))
 				}
 				wg.Wait()

@@ -17,8 +17,8 @@ type element struct {
 
 type param struct{ name, value string }
 
-// elements takes a structured list apart. It is tolerant: what it cannot read is
-// left out or given as it stands, and the numbers in it are not believed later.
+// elements are the members of a structured list. It is tolerant: a member that it cannot
+// read is skipped or returned as it stands, and its numbers are refused later.
 func elements(text string) iter.Seq[element] {
 	return func(yield func(element) bool) {
 		for member := range split(text, ',') {
@@ -91,7 +91,7 @@ func (e element) number(name string) int {
 	return -1
 }
 
-// seconds is a parameter that is a length of time, or -1.
+// seconds is a parameter that is a time in seconds, or -1.
 func (e element) seconds(name string) time.Duration {
 	n := e.number(name)
 	if d, ok := sensible(time.Duration(n) * time.Second); ok && n >= 0 {

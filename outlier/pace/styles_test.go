@@ -1,6 +1,7 @@
 package pace
 
 import (
+	"fmt"
 	"net/http"
 	"strconv"
 	"time"
@@ -8,8 +9,8 @@ import (
 	"outlierd/outlier"
 )
 
-// A style is how a service tells of its limit in the headers of every answer. All
-// of them tell it in the body of a refusal too.
+// A style is how a service states its limit in the headers of every answer. All of them state
+// it in the body of a refusal too.
 type style struct {
 	name string
 	say  func(h http.Header, v verdict, clock time.Time)
@@ -20,16 +21,19 @@ var styles = []style{
 	{"X epoch s", func(h http.Header, v verdict, clock time.Time) {
 		x(h, v, number64(v.resets(clock).Add(time.Second-1).Unix()))
 	}},
-	{"X epoch ms", func(h http.Header, v verdict, clock time.Time) { x(h, v, number64(v.resets(clock).UnixMilli())) }},
+	{"X epoch ms", func(h http.Header, v verdict, clock time.Time) {
+		x(h, v, number64(v.resets(clock).UnixMilli()))
+	}},
 	{"X delta", func(h http.Header, v verdict, clock time.Time) { x(h, v, number64(v.toReset(clock))) }},
 	{"draft 6", func(h http.Header, v verdict, clock time.Time) {
-		h["Ratelimit-Limit"], h["Ratelimit-Remaining"] = []string{strconv.Itoa(v.limit)}, []string{strconv.Itoa(v.remaining)}
+		h["Ratelimit-Limit"] = []string{strconv.Itoa(v.limit)}
+		h["Ratelimit-Remaining"] = []string{strconv.Itoa(v.remaining)}
 		h["Ratelimit-Reset"] = []string{number64(v.toReset(clock))}
 		h["Ratelimit-Policy"] = []string{strconv.Itoa(v.limit) + ";w=" + number64(ceilSeconds(v.window))}
 		retryAfter(h, v)
 	}},
 	{"draft 7", func(h http.Header, v verdict, clock time.Time) {
-		h["Ratelimit"] = []string{"limit=" + strconv.Itoa(v.limit) + ", remaining=" + strconv.Itoa(v.remaining) + ", reset=" + number64(v.toReset(clock))}
+		h["Ratelimit"] = []string{fmt.Sprintf("limit=%d, remaining=%d, reset=%d", v.limit, v.remaining, v.toReset(clock))}
 		h["Ratelimit-Policy"] = []string{strconv.Itoa(v.limit) + ";w=" + number64(ceilSeconds(v.window))}
 		retryAfter(h, v)
 	}},
@@ -40,11 +44,12 @@ var styles = []style{
 	}},
 }
 
-// silent says nothing in its headers nor in the body of a refusal.
+// silent states nothing, neither in headers nor in the body of a refusal.
 var silent = style{name: "nothing"}
 
 func x(h http.Header, v verdict, reset string) {
-	h["X-Ratelimit-Limit"], h["X-Ratelimit-Remaining"] = []string{strconv.Itoa(v.limit)}, []string{strconv.Itoa(v.remaining)}
+	h["X-Ratelimit-Limit"] = []string{strconv.Itoa(v.limit)}
+	h["X-Ratelimit-Remaining"] = []string{strconv.Itoa(v.remaining)}
 	h["X-Ratelimit-Reset"] = []string{reset}
 }
 
@@ -75,6 +80,8 @@ func answer(s style, v verdict, counted, answered time.Time) *outlier.Answer {
 	case s.say == nil:
 		return &outlier.Answer{Status: 429, Header: h, Err: &outlier.Error{Kind: outlier.Limited, Status: 429}}
 	}
-	rate := &outlier.Rate{Limit: v.limit, Current: v.current, Remaining: min(v.remaining, v.limit), Reset: v.resets(counted)}
-	return &outlier.Answer{Status: 429, Header: h, Err: &outlier.Error{Kind: outlier.Limited, Status: 429, Rate: rate}}
+	rate := &outlier.Rate{
+		Limit: v.limit, Current: v.current, Remaining: min(v.remaining, v.limit), Reset: v.resets(counted),
+	}
+	return refusal(rate, h)
 }

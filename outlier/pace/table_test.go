@@ -29,7 +29,7 @@ var (
 	unheaded      = []style{silent, styles[0]}
 )
 
-// A kind makes one service, its phase by chance.
+// A kind makes one service with a random phase.
 type kind func(random *rand.Rand, seed int) service
 
 func clockOf(q Quota) kind {
@@ -47,7 +47,7 @@ func bucketOf(burst int) kind {
 	return func(*rand.Rand, int) service { return &refilling{burst: burst, each: 6 * time.Second} }
 }
 
-// burstOf is a bucket that tells a minute's window whatever its burst is.
+// burstOf is a bucket that states a minute's window whatever its burst is.
 func burstOf(burst int) kind {
 	return func(*rand.Rand, int) service {
 		return &windowed{&refilling{burst: burst, each: 6 * time.Second}, time.Minute}
@@ -58,11 +58,11 @@ func approximateOf(q Quota) kind {
 	return func(random *rand.Rand, _ int) service { return &approximate{Quota: q, phase: some(random, q)} }
 }
 
-// lyingOf tells each of the lies.
+// lyingOf makes a service of each kind for each lie.
 func lyingOf(kinds ...kind) (all []kind) {
 	for _, k := range kinds {
-		for lie := range lies {
-			all = append(all, func(random *rand.Rand, seed int) service { return &liar{k(random, seed), lie} })
+		for lie := range lieKinds {
+			all = append(all, func(random *rand.Rand, seed int) service { return &lying{k(random, seed), lie} })
 		}
 	}
 	return all
@@ -74,7 +74,7 @@ type row struct {
 	services []kind
 	styles   []style
 	jobs     int       // 0 = 1
-	clients  int       // strangers to each other; 0 = 1
+	clients  int       // none of which knows the others; 0 = 1
 	shares   []float64 // of the quota, in place of clients that want all of it
 	restarts time.Duration
 	belief   Quota // zero = ten a minute
@@ -114,35 +114,100 @@ func rows() (all []row) {
 		bucketOf(20), burstOf(60), bucketOf(5), bucketOf(1), approximateOf(tenAMinute),
 	}
 	return append(all, []row{
-		{name: "the first four, shares of 0.5 and 0.5", services: first, styles: styles, shares: []float64{0.5, 0.5}, use: 0.99},
-		{name: "the first four, shares of 0.3 and 0.7", services: first, styles: styles, shares: []float64{0.3, 0.7}, use: 0.99},
-		{name: "10 in 120 s, on the clock", services: []kind{clockOf(tenIn2Minutes)}, styles: withHeaders, use: 0.99, refused: 1, prompt: true},
-		{name: "10 in 120 s, from the first hit", services: []kind{hitOf(tenIn2Minutes)}, styles: withHeaders, use: 0.99, refused: 1, prompt: true},
-		{name: "30 in 60 s, on the clock", services: []kind{clockOf(thirtyAMinute)}, styles: withHeaders, use: 0.99, refused: 1, prompt: true},
-		{name: "30 in 60 s, from the first hit", services: []kind{hitOf(thirtyAMinute)}, styles: withHeaders, use: 0.99, refused: 1, prompt: true},
-		{name: "token bucket of 20 that gains 10 a minute", services: []kind{bucketOf(20)}, styles: withHeaders, use: 0.99, refused: 1, prompt: true},
-		{name: "the same, told as 20 in 60 s", services: []kind{burstOf(20)}, styles: withHeaders, use: 0.99, refused: 1, prompt: true},
-		{name: "the same with 60, told as 60 in 60 s", services: []kind{burstOf(60)}, styles: withHeaders, use: 0.99, refused: 1, prompt: true},
+		{
+			name:     "the first four, shares of 0.5 and 0.5",
+			services: first,
+			styles:   styles, shares: []float64{0.5, 0.5}, use: 0.99,
+		},
+		{
+			name:     "the first four, shares of 0.3 and 0.7",
+			services: first,
+			styles:   styles, shares: []float64{0.3, 0.7}, use: 0.99,
+		},
+		{
+			name:     "10 in 120 s, on the clock",
+			services: []kind{clockOf(tenIn2Minutes)},
+			styles:   withHeaders, use: 0.99, refused: 1, prompt: true,
+		},
+		{
+			name:     "10 in 120 s, from the first hit",
+			services: []kind{hitOf(tenIn2Minutes)},
+			styles:   withHeaders, use: 0.99, refused: 1, prompt: true,
+		},
+		{
+			name:     "30 in 60 s, on the clock",
+			services: []kind{clockOf(thirtyAMinute)},
+			styles:   withHeaders, use: 0.99, refused: 1, prompt: true,
+		},
+		{
+			name:     "30 in 60 s, from the first hit",
+			services: []kind{hitOf(thirtyAMinute)},
+			styles:   withHeaders, use: 0.99, refused: 1, prompt: true,
+		},
+		{
+			name:     "token bucket of 20 that gains 10 a minute",
+			services: []kind{bucketOf(20)},
+			styles:   withHeaders, use: 0.99, refused: 1, prompt: true,
+		},
+		{
+			name:     "the same, stated as 20 in 60 s",
+			services: []kind{burstOf(20)},
+			styles:   withHeaders, use: 0.99, refused: 1, prompt: true,
+		},
+		{
+			name:     "the same with 60, stated as 60 in 60 s",
+			services: []kind{burstOf(60)},
+			styles:   withHeaders, use: 0.99, refused: 1, prompt: true,
+		},
 		{name: "GCRA, burst 5", services: []kind{bucketOf(5)}, styles: withHeaders, use: 0.98, refused: 1},
 		{name: "GCRA, burst 5", services: []kind{bucketOf(5)}, styles: bodyOnly, use: 0.95, refused: 1},
 		{name: "GCRA, burst 1", services: []kind{bucketOf(1)}, styles: withHeaders, use: 0.95, refused: 1},
 		{name: "GCRA, burst 1", services: []kind{bucketOf(1)}, styles: bodyOnly, use: 0.90, refused: 1},
-		{name: "approximate sliding counter", services: []kind{approximateOf(tenAMinute)}, styles: styles, use: 0.95, refused: 5, prompt: true, strict: true},
+		{
+			name:     "approximate sliding counter",
+			services: []kind{approximateOf(tenAMinute)},
+			styles:   styles, use: 0.95, refused: 5, prompt: true, strict: true,
+		},
 		{
 			name:     "the first four with headers that lie",
 			services: lyingOf(first...),
 			styles:   styles, use: 0.99, refused: 1, prompt: true,
 		},
-		{name: "the first four, believed to allow 20 a minute", services: first, styles: unheaded, belief: Quota{20, time.Minute}, use: 0.80, refused: 40, late: true},
-		{name: "the first four, believed to allow 600 a minute", services: first, styles: unheaded, belief: Quota{600, time.Minute}, use: 0.80, refused: 40, late: true},
-		{name: "the first four, believed to allow 1000 a minute", services: first, styles: unheaded, belief: Quota{1000, time.Minute}, use: 0.80, refused: 40, late: true},
-		{name: "the other nine services, believed to allow 1000 a minute", services: others, styles: unheaded, belief: Quota{1000, time.Minute}, use: 0.80, refused: 40, late: true},
-		{name: "the first four with headers that lie, believed to allow 1000 a minute", services: lyingOf(first...), styles: withDelta, belief: Quota{1000, time.Minute}, use: 0.80, refused: 40, late: true},
+		{
+			name:     "the first four, believed to allow 20 a minute",
+			services: first,
+			styles:   unheaded,
+			belief:   Quota{20, time.Minute}, use: 0.80, refused: 40, late: true,
+		},
+		{
+			name:     "the first four, believed to allow 600 a minute",
+			services: first,
+			styles:   unheaded,
+			belief:   Quota{600, time.Minute}, use: 0.80, refused: 40, late: true,
+		},
+		{
+			name:     "the first four, believed to allow 1000 a minute",
+			services: first,
+			styles:   unheaded,
+			belief:   Quota{1000, time.Minute}, use: 0.80, refused: 40, late: true,
+		},
+		{
+			name:     "the other nine services, believed to allow 1000 a minute",
+			services: others,
+			styles:   unheaded,
+			belief:   Quota{1000, time.Minute}, use: 0.80, refused: 40, late: true,
+		},
+		{
+			name:     "the first four with headers that lie, believed to allow 1000 a minute",
+			services: lyingOf(first...),
+			styles:   withDelta,
+			belief:   Quota{1000, time.Minute}, use: 0.80, refused: 40, late: true,
+		},
 	}...)
 }
 
-// told names the styles of a row.
-func (r row) told() string {
+// headers names the styles of a row.
+func (r row) headers() string {
 	switch {
 	case len(r.styles) == len(styles):
 		return "all"
@@ -154,36 +219,36 @@ func (r row) told() string {
 	return "with headers"
 }
 
-// clients that are compared, by the columns of the table.
-var rivals = []struct {
+// limiters are compared in the columns of the table.
+var limiters = []struct {
 	name string
-	new  func(belief Quota, kept bool, share float64) client
+	new  func(q Quota, kept bool, share float64) client
 }{
-	{"this limiter", func(belief Quota, kept bool, share float64) client { return newLimiter(belief, kept, share) }},
-	{"rate, burst 1", func(belief Quota, _ bool, share float64) client { return newTokens(belief, 1, share) }},
-	{"rate, burst 10", func(belief Quota, _ bool, share float64) client { return newTokens(belief, 10, share) }},
-	{"stop at 0", func(belief Quota, _ bool, _ float64) client { return &obedient{q: belief} }},
+	{"this limiter", func(q Quota, kept bool, share float64) client { return newLimiter(q, kept, share) }},
+	{"rate, burst 1", func(q Quota, _ bool, share float64) client { return newTokens(q, 1, share) }},
+	{"rate, burst 10", func(q Quota, _ bool, share float64) client { return newTokens(q, 10, share) }},
+	{"stop at 0", func(q Quota, _ bool, _ float64) client { return &stopsAtZero{q: q} }},
 }
 
-// rivalSeeds is how many seeds the others play at most: three of them take longer than
-// this limiter, and are there to be compared with, not to be held to anything.
-const rivalSeeds = 3
+// otherSeeds is how many seeds the other limiters play at most. Three of them take longer than
+// this limiter, and are there for comparison alone.
+const otherSeeds = 3
 
-// play is the worst that comes of a row over all its services, styles and so many seeds.
-func (r row) play(rival, seeds int) result {
+// play is the worst result of a row over all its services, styles and seeds.
+func (r row) play(limiter, seeds int) result {
 	worst := result{use: 2}
 	for _, service := range r.services {
 		for _, style := range r.styles {
 			for seed := *begin; seed < *begin+seeds; seed++ {
-				worst = worst.or(r.scene(service, style, seed, rival).run(day))
+				worst = worst.or(r.scene(service, style, seed, limiter).run(day))
 			}
 		}
 	}
 	return worst
 }
 
-// playSample plays a few of the scenes of a row, by chance of those that `-seeds 20`
-// plays, so that ordinary runs play all of them in time.
+// playSample plays a few random scenarios of a row, of those that `-seeds 20` plays, so that
+// ordinary runs play all of them in time.
 func (r row) playSample(t *testing.T) result {
 	t.Helper()
 	worst := result{use: 2}
@@ -204,22 +269,22 @@ func (a result) or(b result) result {
 	}
 }
 
-func (r row) scene(k kind, s style, seed, rival int) *scene {
+func (r row) scene(k kind, s style, seed, limiter int) *scenario {
 	random := rand.New(rand.NewPCG(uint64(seed), 7))
-	sc := &scene{service: k(random, seed), style: s, jobs: max(1, r.jobs), restarts: r.restarts, random: random}
+	sc := &scenario{service: k(random, seed), style: s, jobs: max(1, r.jobs), restarts: r.restarts, random: random}
 	sc.skew = sc.between(-2*time.Minute, 2*time.Minute)
 	sc.shares = r.shares
 	if r.shares == nil {
 		sc.shares = slices.Repeat([]float64{1}, max(1, r.clients))
 	}
 	for _, share := range sc.shares {
-		sc.clients = append(sc.clients, rivals[rival].new(cmp.Or(r.belief, tenAMinute), r.restarts > 0, share))
+		sc.clients = append(sc.clients, limiters[limiter].new(cmp.Or(r.belief, tenAMinute), r.restarts > 0, share))
 	}
 	return sc
 }
 
 func (r row) head() string {
-	return fmt.Sprintf("| %s | %s | ≥ %.4g %%, ≤ %d |", r.name, r.told(), 100*r.use, r.refused)
+	return fmt.Sprintf("| %s | %s | ≥ %.4g %%, ≤ %d |", r.name, r.headers(), 100*r.use, r.refused)
 }
 
 func cellOf(got result) string { return fmt.Sprintf(" %.1f %%, %d |", 100*got.use, got.refused) }
@@ -236,7 +301,7 @@ func TestTable(t *testing.T) {
 	lines := make([]string, len(all))
 	t.Run("rows", func(t *testing.T) {
 		for i, r := range all {
-			t.Run(r.name+"/"+r.told(), func(t *testing.T) {
+			t.Run(r.name+"/"+r.headers(), func(t *testing.T) {
 				t.Parallel()
 				var got result
 				if *seeds > 0 {
@@ -245,7 +310,8 @@ func TestTable(t *testing.T) {
 					got = r.playSample(t)
 				}
 				if got.use < r.use || got.refused > r.refused {
-					t.Errorf("uses %.2f %% with %d refusals, want at least %.2f %% with at most %d", 100*got.use, got.refused, 100*r.use, r.refused)
+					t.Errorf("uses %.2f %% with %d refusals, want at least %.2f %% with at most %d",
+						100*got.use, got.refused, 100*r.use, r.refused)
 				}
 				if r.late && got.hourly > 5 {
 					t.Errorf("%d refusals in an hour after the first, want fewer than one in ten minutes", got.hourly)
@@ -257,20 +323,21 @@ func TestTable(t *testing.T) {
 					t.Errorf("after a day and a pause the tenth request waits for %v", got.again)
 				}
 				lines[i] = r.head() + cellOf(got)
-				for rival := 1; *update && rival < len(rivals); rival++ {
-					lines[i] += cellOf(r.play(rival, min(*seeds, rivalSeeds)))
+				for limiter := 1; *update && limiter < len(limiters); limiter++ {
+					lines[i] += cellOf(r.play(limiter, min(*seeds, otherSeeds)))
 				}
 			})
 		}
 	})
 	if *update {
-		note := fmt.Sprintf("\nSeeds from %d on: %d for this limiter, %d for the others.\n", *begin, *seeds, min(*seeds, rivalSeeds))
+		note := fmt.Sprintf("\nSeeds from %d on: %d for this limiter, %d for the others.\n",
+			*begin, *seeds, min(*seeds, otherSeeds))
 		rewrite(t, page, "table", head()+strings.Join(lines, "\n")+"\n"+note)
 	}
 }
 
-// One of the two sees hardly anything of the other here, and must yield all the same.
-func TestStrangersAgreeThoughOneHidesTheOther(t *testing.T) {
+// One of the two sees hardly any request of the other here, and must leave slots all the same.
+func TestClientsAgreeThoughOneHidesTheOther(t *testing.T) {
 	r := row{clients: 2}
 	for _, seed := range []int{1019, 1022, 1045} {
 		for _, style := range []style{styles[1], styles[3], styles[6]} {
@@ -284,7 +351,7 @@ func TestStrangersAgreeThoughOneHidesTheOther(t *testing.T) {
 func head() string {
 	names := "| Service | Headers | Target |"
 	rule := "|---|---|---|"
-	for _, r := range rivals {
+	for _, r := range limiters {
 		names += " " + r.name + " |"
 		rule += "---|"
 	}

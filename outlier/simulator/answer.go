@@ -19,8 +19,8 @@ type endpoint struct {
 	price  outlier.Credits
 	id     rule
 	params map[string]rule
-	needs  string // a parameter that must be there, or ""
-	open   bool   // which parameters there are is not known, so none is unknown
+	needs  string // a required parameter, or ""
+	open   bool   // the interface does not list the parameters, so none is unknown
 }
 
 // operation is "" for an unknown path.
@@ -56,25 +56,25 @@ const (
 	statusMissing      = http.StatusNotFound
 )
 
-// call is one request on its way through the house.
+// call is one request while it is answered.
 type call struct {
 	Call
-	endpoint *endpoint // nil for an unknown path
-	method   string
-	key      string // the header Authorization
-	params   url.Values
-	garbled  error       // the query string cannot be read
-	order    *order      // the body, if the endpoint takes one
-	wrong    []complaint // about the body
-	zip      bool
-	real     time.Time // by the real clock
+	endpoint   *endpoint // nil for an unknown path
+	method     string
+	key        string // the header Authorization
+	params     url.Values
+	unreadable error       // why the query string cannot be read
+	order      *order      // the body, if the endpoint takes one
+	wrong      []complaint // about the body
+	zip        bool
+	real       time.Time // by the real clock
 }
 
-// read finds out what is asked.
+// read reads a request.
 func (s *Service) read(r *http.Request) *call {
 	c := &call{method: r.Method, key: r.Header.Get("Authorization"), zip: acceptsGzip(r.Header), real: time.Now()}
 	c.At = s.now()
-	c.params, c.garbled = readQuery(r.URL.RawQuery, s.options.Arrays)
+	c.params, c.unreadable = readQuery(r.URL.RawQuery, s.options.Arrays)
 	c.endpoint, c.Entity = route(r.URL.Path)
 	c.Op = c.endpoint.operation()
 	asked := c.params
@@ -97,8 +97,8 @@ func (c *call) price() outlier.Credits {
 	return c.endpoint.price
 }
 
-// cacheable tells whether a repeat is free (interface, Credit rules). What starts
-// something starts it anew each time.
+// cacheable reports whether a repeat is free (interface, Credit rules). A POST is not: it
+// starts another scan.
 func (c *call) cacheable() bool { return c.price() > 0 && c.method == http.MethodGet }
 
 func route(path string) (e *endpoint, entity string) {
@@ -119,26 +119,26 @@ type refusal struct {
 	fault  Fault
 }
 
-func refuse(status int, message string) *refusal {
+func refusalOf(status int, message string) *refusal {
 	return &refusal{status: status, err: simpleError{message}}
 }
 
-// answer takes a request through the door, the rules, the library and the till.
+// answer checks a request, answers it from the library and charges for it.
 func (s *Service) answer(r *http.Request) *reply {
 	c := s.read(r)
 	if r.URL.Path == booksPath {
-		return s.showBooks(c)
+		return s.booksReply(c)
 	}
-	for _, check := range []func(*call) *refusal{s.atTheDoor, s.withinLimit, s.known, s.obeysRules} {
+	for _, check := range []func(*call) *refusal{s.checkKey, s.checkLimit, s.checkEndpoint, s.checkRules} {
 		if no := check(c); no != nil {
-			return s.turnAway(c, no)
+			return s.refuse(c, no)
 		}
 	}
 	made := c.instant()
 	if earlier, ok := s.ledger.cached(c); ok {
 		made = earlier
 	}
-	answer := s.look(c, made)
+	answer := s.find(c, made)
 	if answer.status == statusMissing {
 		c.Result, c.Status = Missing, answer.status
 		s.ledger.book(c.Call)
@@ -147,27 +147,27 @@ func (s *Service) answer(r *http.Request) *reply {
 	return s.serve(c, answer)
 }
 
-// atTheDoor looks at the key, after the faults that strike earlier.
-func (s *Service) atTheDoor(c *call) *refusal {
-	switch f := s.script.next(c.Op, atDial, atDoor); f {
+// checkKey checks the key, after the faults of earlier stages.
+func (s *Service) checkKey(c *call) *refusal {
+	switch f := s.faults.next(c.Op, beforeConnection, beforeCounting); f {
 	case Unreachable, DropRequest:
 		return &refusal{fault: f}
 	case Unauthorized:
 		return &refusal{statusUnauthorized, simpleError{"Unauthorized"}, f}
 	case RateLimited:
-		current, reset, _ := s.window.enter(c.real, true)
+		current, reset, _ := s.window.count(c.real, true)
 		return s.limited(c, current, reset, f)
 	}
 	if !s.keyFits(c) {
-		return refuse(statusUnauthorized, "Unauthorized")
+		return refusalOf(statusUnauthorized, "Unauthorized")
 	}
 	return nil
 }
 
 func (s *Service) keyFits(c *call) bool { return c.key == "Api-Key "+s.options.Key }
 
-func (s *Service) withinLimit(c *call) *refusal {
-	current, reset, ok := s.window.enter(c.real, false)
+func (s *Service) checkLimit(c *call) *refusal {
+	current, reset, ok := s.window.count(c.real, false)
 	if ok {
 		return nil
 	}
@@ -175,30 +175,33 @@ func (s *Service) withinLimit(c *call) *refusal {
 }
 
 func (s *Service) limited(c *call, current int, reset time.Duration, f Fault) *refusal {
-	told := rateLimit{Limit: s.options.Limit, Current: current, ResetTime: c.At.Add(reset).Format(library.WithMillis)}
-	return &refusal{statusLimited, rateLimitError{"Rate limit exceeded", told}, f}
+	resetTime := c.At.Add(reset).Format(library.WithMillis)
+	limit := rateLimit{Limit: s.options.Limit, Current: current, ResetTime: resetTime}
+	return &refusal{statusLimited, rateLimitError{"Rate limit exceeded", limit}, f}
 }
 
-func (s *Service) known(c *call) *refusal {
+func (s *Service) checkEndpoint(c *call) *refusal {
 	switch {
 	case c.endpoint == nil:
-		return refuse(statusMissing, "Not found")
+		return refusalOf(statusMissing, "Not found")
 	case c.method != c.endpoint.verb():
-		return refuse(http.StatusMethodNotAllowed, "Method not allowed")
+		return refusalOf(http.StatusMethodNotAllowed, "Method not allowed")
 	}
 	return nil
 }
 
 func (e *endpoint) verb() string { return cmp.Or(e.method, http.MethodGet) }
 
-func (s *Service) obeysRules(c *call) *refusal {
-	if c.garbled != nil {
-		unread := complaint{Code: "invalid_query", Validation: "query", Message: "The query string cannot be read", Path: []string{}}
-		return &refusal{status: statusInvalid, err: validationError{[]complaint{unread}}}
+func (s *Service) checkRules(c *call) *refusal {
+	if c.unreadable != nil {
+		unreadable := complaint{
+			Code: "invalid_query", Validation: "query", Message: "The query string cannot be read", Path: []string{},
+		}
+		return &refusal{status: statusInvalid, err: validationError{[]complaint{unreadable}}}
 	}
-	wrong, unknown := breaches(c.params, c.endpoint.params, c.endpoint.needs)
+	wrong, unknown := violations(c.params, c.endpoint.params, c.endpoint.needs)
 	if !c.endpoint.open {
-		s.ledger.strangers(unknown)
+		s.ledger.countUnknown(unknown)
 	}
 	if c.endpoint.id != nil {
 		if bad := c.endpoint.id([]string{c.Entity}); bad != nil {
@@ -213,8 +216,8 @@ func (s *Service) obeysRules(c *call) *refusal {
 	return nil
 }
 
-// turnAway books a refused call and says why.
-func (s *Service) turnAway(c *call, no *refusal) *reply {
+// refuse books a refused call and returns the error.
+func (s *Service) refuse(c *call, no *refusal) *reply {
 	c.Result, c.Status, c.Fault, c.Scan = Refused, no.status, no.fault.name, ""
 	if no.status == statusMissing {
 		c.Result = Missing
@@ -223,24 +226,25 @@ func (s *Service) turnAway(c *call, no *refusal) *reply {
 	if no.status == 0 {
 		return &reply{ending: reset}
 	}
-	out := s.sorry(c, no.status, no.err)
+	out := s.errorReply(c, no.status, no.err)
 	if no.status == http.StatusMethodNotAllowed {
 		out.header.Set("Allow", c.endpoint.verb())
 	}
 	return out
 }
 
-func (s *Service) sorry(c *call, status int, err any) *reply {
-	return s.press.print(status, errorAnswer{err, "error"}, c.zip, c.At)
+func (s *Service) errorReply(c *call, status int, err any) *reply {
+	return s.encoder.encode(status, errorAnswer{err, "error"}, c.zip, c.At)
 }
 
-// look asks the library, as of a time.
-func (s *Service) look(c *call, at instant) *reply {
+// find answers from the library as of the given time. A frozen service keeps its answers,
+// except those about scans.
+func (s *Service) find(c *call, at instant) *reply {
 	find := func() *reply {
 		if answer := s.content(c, at); answer != nil {
-			return s.press.print(http.StatusOK, answer, c.zip, c.At)
+			return s.encoder.encode(http.StatusOK, answer, c.zip, c.At)
 		}
-		return s.sorry(c, statusMissing, simpleError{"Not found"})
+		return s.errorReply(c, statusMissing, simpleError{"Not found"})
 	}
 	if !s.options.Freeze || c.aboutScans() {
 		return find()
@@ -249,37 +253,37 @@ func (s *Service) look(c *call, at instant) *reply {
 	if c.zip {
 		key += " gzip"
 	}
-	return s.press.keep(key, find)
+	return s.encoder.cached(key, find)
 }
 
-// aboutScans tells whether an answer depends on scans, which go on for ever.
+// aboutScans reports whether an answer depends on scans, which change with the real clock.
 func (c *call) aboutScans() bool {
 	return c.Op == outlier.OpStartScan || c.Op == outlier.OpScan || c.params.Has("referenceId")
 }
 
-// content is the answer to a good request; nil if there is no such thing.
+// content is the answer to a valid request; nil if there is no such entity.
 func (s *Service) content(c *call, at instant) any {
 	l := library.Open(s.options.Seed)
 	switch c.Op {
 	case outlier.OpSearch:
-		x := s.shelf(c, at)
+		x := s.searched(c, at)
 		return hitPage(x, x.Find(c.params, l.Seed), c.params, s.paging())
 	case outlier.OpRelated:
-		x := s.shelf(c, at)
+		x := s.searched(c, at)
 		return hitPage(x, x.Related(c.params, l), c.params, s.paging())
 	case outlier.OpFindChannels:
-		return channelPage(l.Index(at.told).FindChannels(c.params, l.Seed), c.params, s.paging())
+		return channelPage(l.Index(at.service).FindChannels(c.params, l.Seed), c.params, s.paging())
 	case outlier.OpFindRelatedChannels:
-		return channelPage(l.Index(at.told).RelatedChannels(c.params, l), c.params, s.paging())
+		return channelPage(l.Index(at.service).RelatedChannels(c.params, l), c.params, s.paging())
 	case outlier.OpTrendingFormats:
-		return l.TrendingFormats(at.told)
+		return l.TrendingFormats(at.service)
 	case outlier.OpStartScan:
-		c.Scan = s.begin(c.order, at)
+		c.Scan = s.startScan(c.order, at)
 		return s.scanAnswer(c.Scan, at)
 	case outlier.OpScan:
 		return s.scanAnswer(c.Entity, at)
 	}
-	return data(l, c, at.told)
+	return data(l, c, at.service)
 }
 
 // data is the answer of a data endpoint.
@@ -298,27 +302,27 @@ func data(l *library.Library, c *call, at time.Time) any {
 	}
 }
 
-// serve charges for a good answer and hands it out, unless a fault spoils it.
+// serve charges for a good answer and returns it, unless a fault replaces it.
 func (s *Service) serve(c *call, good *reply) *reply {
-	f := s.script.next(c.Op, atCounter, atCounter)
+	f := s.faults.next(c.Op, beforeAnswer, beforeAnswer)
 	if f == NoCredits {
-		return s.turnAway(c, &refusal{statusNoCredits, simpleError{"Insufficient credits"}, f})
+		return s.refuse(c, &refusal{statusNoCredits, simpleError{"Insufficient credits"}, f})
 	}
-	out := s.spoil(c, good, f)
+	out := s.applyFault(c, good, f)
 	if !s.ledger.sell(c) {
-		return s.sorry(c, statusNoCredits, simpleError{"Insufficient credits"})
+		return s.errorReply(c, statusNoCredits, simpleError{"Insufficient credits"})
 	}
 	return out
 }
 
-// spoil applies a fault to a good answer.
-func (s *Service) spoil(c *call, good *reply, f Fault) *reply {
+// applyFault applies a fault to a good answer.
+func (s *Service) applyFault(c *call, good *reply, f Fault) *reply {
 	out := *good
 	c.Result, c.Fault = Lost, f.name
 	switch f.name {
 	case ServerError.name:
 		c.Result, c.Scan = Failed, ""
-		out = *s.sorry(c, http.StatusInternalServerError, simpleError{"Internal server error"})
+		out = *s.errorReply(c, http.StatusInternalServerError, simpleError{"Internal server error"})
 	case GatewayPage.name:
 		out = *page(http.StatusBadGateway, "text/html", []byte(gatewayHTML), c.At)
 	case GatewayJSON.name:

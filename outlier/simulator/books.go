@@ -9,16 +9,21 @@ import (
 	"outlierd/outlier"
 )
 
-// Books is what the service charged, served and refused, so that a test can hold
-// its client's ledger against it. Over HTTP it is GET /_simulator/books.
+// Books is what the service charged, served and refused, so that a test can compare its
+// client's ledger with it. Over HTTP it is GET /_simulator/books.
 type Books struct {
-	Total         Totals                       `json:"total"`
-	Operations    map[outlier.Operation]Totals `json:"operations"`
-	UnknownParams map[string]int               `json:"unknown_params"` // query parameters that the interface does not name, and how often they came
-	Calls         []Call                       `json:"calls"`          // in the order in which they were answered; the last 90,000 at least
+	Total      Totals                       `json:"total"`
+	Operations map[outlier.Operation]Totals `json:"operations"`
+
+	// UnknownParams are query parameters that the interface does not name, and how often
+	// they came.
+	UnknownParams map[string]int `json:"unknown_params"`
+
+	// Calls are in the order in which they were answered; the last 90,000 at least.
+	Calls []Call `json:"calls"`
 }
 
-// Totals sums calls up. Every call is exactly one of Served, Missing, Refused,
+// Totals are sums over calls. Every call is exactly one of Served, Missing, Refused,
 // Failed and Lost.
 type Totals struct {
 	Calls    int             `json:"calls"`
@@ -32,10 +37,10 @@ type Totals struct {
 	Refunded outlier.Credits `json:"refunded"` // of Charged
 }
 
-// Spent is what the account is poorer by.
+// Spent is what was charged and not refunded.
 func (t Totals) Spent() outlier.Credits { return t.Charged - t.Refunded }
 
-// Result is what became of a call.
+// Result is the outcome of a call.
 type Result string
 
 // The results, one for each column of [Totals].
@@ -59,14 +64,13 @@ type Call struct {
 	Refunded outlier.Credits   `json:"refunded"`
 	Cached   bool              `json:"cached"`
 	Fault    string            `json:"fault,omitempty"`
-	Scan     string            `json:"scan,omitempty"` // the id of the scan that the call started, told or not
+	Scan     string            `json:"scan,omitempty"` // that the call started, even if the answer was lost
 }
 
-// maxLog bounds the log, so that a simulator may run for weeks. Totals are exact all the same.
+// maxLog bounds the log, so that a simulator may run for weeks. Totals stay exact.
 const maxLog = 100_000
 
-// ledger is the account and its books. What a call costs and that it was made are
-// written down in one step.
+// ledger is the account and its books. A call and its price are booked in one step.
 type ledger struct {
 	unlimited   bool
 	cachePeriod time.Duration
@@ -77,8 +81,8 @@ type ledger struct {
 	bought  map[string]purchase // by identity
 }
 
-// purchase is a paid answer that may be had again for nothing. It need not be
-// kept: it follows from the time at which it was made.
+// purchase is a paid answer whose repeats are free. The answer itself is not kept: it follows
+// from the time at which it was made.
 type purchase struct {
 	made  instant
 	until time.Time // by the real clock
@@ -94,7 +98,7 @@ func newLedger(o Options) *ledger {
 	}
 }
 
-// Books returns a copy of the books as they stand.
+// Books returns a copy of the present books.
 func (s *Service) Books() Books {
 	s.ledger.mu.Lock()
 	defer s.ledger.mu.Unlock()
@@ -105,7 +109,7 @@ func (s *Service) Books() Books {
 	return b
 }
 
-// cached returns when the answer to an earlier call was made of which c is a free repeat.
+// cached returns when the answer was made that c repeats for free.
 func (l *ledger) cached(c *call) (made instant, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -140,7 +144,7 @@ func (l *ledger) sell(c *call) bool {
 	return true
 }
 
-// remember keeps a purchase, and now and then forgets those whose time is over.
+// remember keeps a purchase, and every 1,024 purchases drops the expired ones.
 func (l *ledger) remember(identity string, p purchase, real time.Time) {
 	if len(l.bought)%1024 == 1023 {
 		maps.DeleteFunc(l.bought, func(_ string, p purchase) bool { return !real.Before(p.until) })
@@ -148,15 +152,15 @@ func (l *ledger) remember(identity string, p purchase, real time.Time) {
 	l.bought[identity] = p
 }
 
-// book writes down a call that was not sold.
+// book records a call that was not charged.
 func (l *ledger) book(c Call) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.write(c)
 }
 
-// strangers counts query parameters that the interface does not name.
-func (l *ledger) strangers(names []string) {
+// countUnknown counts query parameters that the interface does not name.
+func (l *ledger) countUnknown(names []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, name := range names {

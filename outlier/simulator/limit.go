@@ -5,30 +5,30 @@ import (
 	"time"
 )
 
-// window is the rate limit of a key: a fixed window that begins with the first
-// request after the last one ended. Refused requests count too. It goes by the
-// real (or synctest's) clock even when the library's stands still.
+// window is the rate limit of a key: a fixed window that begins with the first request
+// after the last one ended. Refused requests count too. It goes by the real (or
+// synctest's) clock even if the service is frozen.
 type window struct {
 	limit  int
 	length time.Duration
 
-	mu    sync.Mutex
-	ends  time.Time
-	count int
+	mu   sync.Mutex
+	ends time.Time
+	used int
 }
 
-// enter counts a request. If it is one too many, it is told what the rate limit
-// shape tells (interface, Errors), reset being the time until the window ends.
-// With exhaust, somebody else has used the window up.
-func (w *window) enter(now time.Time, exhaust bool) (current int, reset time.Duration, ok bool) {
+// count counts a request, and reports whether it is within the limit. It returns the number
+// of requests in the window and the time until the window ends (interface, Errors). With
+// exhaust, another client has used the window up.
+func (w *window) count(now time.Time, exhaust bool) (current int, reset time.Duration, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !now.Before(w.ends) {
-		w.ends, w.count = now.Add(w.length), 0
+		w.ends, w.used = now.Add(w.length), 0
 	}
 	if exhaust {
-		w.count = max(w.count, w.limit)
+		w.used = max(w.used, w.limit)
 	}
-	w.count++
-	return w.count, w.ends.Sub(now), w.count <= w.limit
+	w.used++
+	return w.used, w.ends.Sub(now), w.used <= w.limit
 }

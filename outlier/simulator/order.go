@@ -18,7 +18,7 @@ type order struct {
 	mode     *scanMode
 }
 
-// params are the order as query parameters would have it: a request is known by them.
+// params are the order as query parameters, which identify a request.
 func (o *order) params() url.Values {
 	p := url.Values{"query": o.query, "findBy": {"query"}, "mode": {o.mode.name}}
 	if o.channels {
@@ -27,7 +27,7 @@ func (o *order) params() url.Values {
 	return p
 }
 
-// readOrder reads an order and tells everything that is wrong with it.
+// readOrder reads an order and returns everything that is wrong with it.
 func readOrder(r *http.Request) (*order, []complaint) {
 	fields, c := readObject(r)
 	if c != nil {
@@ -81,7 +81,7 @@ func (f *form) complain(c *complaint, path ...string) {
 	f.wrong = append(f.wrong, *c)
 }
 
-// choice reads a text that may be missing, and is then the first one allowed.
+// choice reads an optional text; the default is the first one allowed.
 func (f *form) choice(name string, allowed ...string) string {
 	value, given := f.fields[name]
 	if !given {
@@ -96,7 +96,7 @@ func (f *form) choice(name string, allowed ...string) string {
 	return text
 }
 
-// texts reads a list of one text at least.
+// texts reads a list of at least one text.
 func (f *form) texts(name string, element check) []string {
 	values, ok := f.fields[name].([]any)
 	switch {
@@ -118,7 +118,7 @@ func (f *form) texts(name string, element check) []string {
 	return texts
 }
 
-// close refuses all fields but these.
+// close refuses all other fields.
 func (f *form) close(names ...string) {
 	for _, name := range slices.Sorted(maps.Keys(f.fields)) {
 		if !slices.Contains(names, name) {

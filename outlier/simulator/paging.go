@@ -11,15 +11,15 @@ import (
 // SizeIgnored.
 type Quirk uint
 
-// The quirks. Without any, total is how many there are, at most 10,000.
+// The quirks. Without any, total is the number of results, at most 10,000.
 const (
 	TotalNull     Quirk = 1 << iota // total is null
 	TotalGrows                      // by ten with every page
-	TotalShrinks                    // by ten with every page, down to none
-	TotalStands                     // at 10,000, where counting ends, however few there are
-	SizeIgnored                     // a page holds 20 whatever was asked, and says so
-	PagesRepeated                   // every page after the first one is the first one again
-	PagesEndless                    // after the last one the first follows again, without a seam
+	TotalShrinks                    // by ten with every page, down to 0
+	TotalStands                     // at 10,000, where counting ends, even if there are fewer
+	SizeIgnored                     // a page has 20 hits whatever size was asked, and says so
+	PagesRepeated                   // every page is the first one
+	PagesEndless                    // the first hit follows the last, also within a page
 )
 
 const (
@@ -60,8 +60,7 @@ func channelPage(found []*library.Sample, p url.Values, g paging) listing[librar
 	return cutPage(found, p, g, (*library.Sample).Shape)
 }
 
-// cutPage cuts the page that p asks for out of what was found. The parameters
-// have passed the rules.
+// cutPage is the page of found that p asks for. The parameters have been checked.
 func cutPage[T, S any](found []T, p url.Values, g paging, shape func(T) S) listing[S] {
 	from, size := integerOf(p, "from", 0), integerOf(p, "size", defaultSize)
 	if g.has(SizeIgnored) {
@@ -71,14 +70,15 @@ func cutPage[T, S any](found []T, p url.Values, g paging, shape func(T) S) listi
 	if !g.items {
 		skip = from * size
 	}
-	a := listing[S]{Pagination: pagination{Total: g.total(int64(len(found)), skip/size), From: from, Size: int(size)}, Hits: []S{}}
-	for i := range g.places(skip, size, int64(len(found))) {
+	total := g.total(int64(len(found)), skip/size)
+	a := listing[S]{Pagination: pagination{Total: total, From: from, Size: int(size)}, Hits: []S{}}
+	for i := range g.indexes(skip, size, int64(len(found))) {
 		a.Hits = append(a.Hits, shape(found[i]))
 	}
 	return a
 }
 
-// total is what the n-th page says of how many there are.
+// total is pagination.total of the n-th page.
 func (g paging) total(there, n int64) *int {
 	total := min(there, maxTotal)
 	switch {
@@ -94,8 +94,8 @@ func (g paging) total(there, n int64) *int {
 	return new(int(total))
 }
 
-// places are the places of a page among all that was found.
-func (g paging) places(skip, size, there int64) func(yield func(int64) bool) {
+// indexes are those of the hits of a page among all found.
+func (g paging) indexes(skip, size, there int64) func(yield func(int64) bool) {
 	if g.has(PagesRepeated) {
 		skip = 0
 	}
@@ -111,7 +111,7 @@ func (g paging) places(skip, size, there int64) func(yield func(int64) bool) {
 
 func integerOf(p url.Values, name string, otherwise int64) int64 {
 	n, err := strconv.ParseInt(p.Get(name), 10, 64)
-	if err != nil { // absent; the rules let nothing else through
+	if err != nil { // absent, since the rules were checked
 		return otherwise
 	}
 	return n

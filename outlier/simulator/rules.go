@@ -14,16 +14,16 @@ import (
 	"outlierd/outlier/simulator/library"
 )
 
-// The rules of the interface, written down from it for the service's own use:
-// a client that shares its mistakes with the service would never be caught.
+// The rules of the interface, written for the service alone: rules shared with the client
+// would hide the client's mistakes.
 
-// rule tells what is wrong with the values of a parameter; nil if nothing is.
+// rule returns what is wrong with the values of a parameter; nil if nothing is.
 type rule func(values []string) *complaint
 
 const maxInteger = 9007199254740991
 
 // searchRules are the parameters of GET /search/outliers.
-var searchRules = both(commonRules, map[string]rule{
+var searchRules = merged(commonRules, map[string]rule{
 	"query":     list(anything),
 	"seed":      one(anything),
 	"sortBy":    one(oneOf("views", "zScore", "averageViewsRatio", "publishedAt", "revenue", "rpm")),
@@ -31,7 +31,7 @@ var searchRules = both(commonRules, map[string]rule{
 })
 
 // relatedRules are the parameters of GET /search/outliers/related.
-var relatedRules = both(commonRules, map[string]rule{
+var relatedRules = merged(commonRules, map[string]rule{
 	"title":            list(anything),
 	"videoId":          list(videoIDForm),
 	"thumbnailVideoId": one(videoIDForm),
@@ -78,17 +78,18 @@ var commonRules = map[string]rule{
 }
 
 // findRules are the parameters of GET /search/channels.
-var findRules = both(channelRules, map[string]rule{
-	"query":     list(anything),
-	"seed":      one(anything),
-	"sortBy":    one(oneOf("subscribers", "averageViews", "avgViewsToSubscribersRatio", "viewVariationCoefficient", "revenueMonthly", "rpm", "foundAt", "recency")),
+var findRules = merged(channelRules, map[string]rule{
+	"query": list(anything),
+	"seed":  one(anything),
+	"sortBy": one(oneOf("subscribers", "averageViews", "avgViewsToSubscribersRatio", "viewVariationCoefficient",
+		"revenueMonthly", "rpm", "foundAt", "recency")),
 	"sortOrder": one(oneOf("asc", "desc")),
 })
 
 // findRelatedRules are the parameters of GET /search/channels/related.
-var findRelatedRules = both(channelRules, map[string]rule{"relatedChannelId": list(channelIDForm)})
+var findRelatedRules = merged(channelRules, map[string]rule{"relatedChannelId": list(channelIDForm)})
 
-// channelRules are the filters of both. No bounds of theirs are known.
+// channelRules are the filters of both. Their bounds are not documented.
 var channelRules = map[string]rule{
 	"filterBy":                       one(oneOf("video", "short")),
 	"contentKind":                    one(oneOf("video", "short", "long-form", "short-form")),
@@ -130,16 +131,16 @@ var (
 	scanIDForm    = matching(`^([0-9a-fA-F]{8}-[0-9a-fA-F]{4}-4[0-9a-fA-F]{3}-[89abAB][0-9a-fA-F]{3}-[0-9a-fA-F]{12})$`)
 )
 
-// both joins two sets of rules.
-func both(a, b map[string]rule) map[string]rule {
+// merged joins two sets of rules.
+func merged(a, b map[string]rule) map[string]rule {
 	all := maps.Clone(a)
 	maps.Copy(all, b)
 	return all
 }
 
-// breaches checks parameters against rules and returns all complaints, in order
-// of the names, and the names that no rule knows. One parameter may be required.
-func breaches(p url.Values, rules map[string]rule, required string) (wrong []complaint, unknown []string) {
+// violations checks parameters and returns all complaints, ordered by name, and the names
+// without a rule. One parameter may be required.
+func violations(p url.Values, rules map[string]rule, required string) (wrong []complaint, unknown []string) {
 	if required != "" && !p.Has(required) {
 		missing := broken("invalid_type", "required", "Required")
 		missing.Path = []string{required}

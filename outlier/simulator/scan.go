@@ -5,54 +5,55 @@ import (
 	"sync"
 	"time"
 
+	"outlierd/excerpt"
 	"outlierd/outlier/simulator/library"
 )
 
-// Scans, by interface, POST /scan and GET /scan/{id}: begun, told of, and read by
+// Scans (interface, POST /scan and GET /scan/{id}) are started, polled, and read by
 // `referenceId` once they have completed.
 
-// begin starts the scan that was ordered, and tells its id.
-func (s *Service) begin(o *order, at instant) string {
+// startScan starts the scan that was ordered, and returns its id.
+func (s *Service) startScan(o *order, at instant) string {
 	n := scan{
-		started: uint64(at.real.Sub(library.Dawn).Milliseconds()), standard: o.mode == standard, channels: o.channels,
+		started:  uint64(at.real.Sub(library.Beginning).Milliseconds()),
+		standard: o.mode == standard, channels: o.channels,
 		topics: uint64(library.Open(s.options.Seed).TopicsOf(o.query, o.channels)),
-		salt:   lowest(library.HashText(strings.Join(o.query, "\n"))+s.wording.next(), saltBits),
+		salt:   lowest(library.HashText(strings.Join(o.query, "\n"))+s.queries.next(), saltBits),
 	}
 	id := n.id(s.options.Seed)
-	s.wording.keep(id, o.query)
+	s.queries.keep(id, o.query)
 	return id
 }
 
-// wording is what the scans of a service were asked for. It is the one thing that
-// their ids do not tell: of a scan that another service began, the queries are the
-// names of the topics that were meant.
-type wording struct {
+// queries are the texts that the scans of a service were started with. Only these are missing
+// in a scan's id: for a scan that another Service started, the names of its topics stand in.
+type queries struct {
 	mu    sync.Mutex
 	begun uint64
 	of    map[string][]string // by id
 }
 
-// maxWording bounds what is kept, so that a simulator may run for weeks.
-const maxWording = 10_000
+// maxQueries bounds the kept queries, so that a simulator may run for weeks.
+const maxQueries = 10_000
 
-// next counts scans, so that no two of a millisecond have one id.
-func (w *wording) next() uint64 {
+// next counts scans, so that two of the same millisecond have different ids.
+func (w *queries) next() uint64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.begun++
 	return w.begun
 }
 
-func (w *wording) keep(id string, query []string) {
+func (w *queries) keep(id string, query []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.of == nil || len(w.of) >= maxWording {
+	if w.of == nil || len(w.of) >= maxQueries {
 		w.of = map[string][]string{}
 	}
 	w.of[id] = query
 }
 
-func (w *wording) find(id string) (query []string, ok bool) {
+func (w *queries) find(id string) (query []string, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	query, ok = w.of[id]
@@ -66,39 +67,40 @@ func (s *Service) scanAnswer(id string, at instant) any {
 		return nil
 	}
 	after := n.after(at)
-	stands := standing(s.course(n), after)
-	tell := func(d time.Duration) string { return s.scanTime(n).Add(d).Format(library.WithMillis) }
-	a := scanAnswer{ID: n.id(s.options.Seed), Status: stands.status, Input: scanInput{Threshold: n.threshold(s.options.Seed)}}
-	a.CreatedAt, a.UpdatedAt = tell(0), tell(max(stands.since, after.Truncate(time.Minute)))
-	if stands.ended {
-		a.UpdatedAt = tell(stands.since)
+	state := stateAt(s.phasesOf(n), after)
+	timeOf := func(d time.Duration) string { return s.scanTime(n).Add(d).Format(library.WithMillis) }
+	a := scanAnswer{ID: n.id(s.options.Seed), Status: state.status}
+	a.Input.Threshold = n.threshold(s.options.Seed)
+	a.CreatedAt, a.UpdatedAt = timeOf(0), timeOf(max(state.since, after.Truncate(time.Minute)))
+	if state.ended {
+		a.UpdatedAt = timeOf(state.since)
 		a.EndedAt = new(a.UpdatedAt)
 	}
-	query, ok := s.wording.find(a.ID)
+	query, ok := s.queries.find(a.ID)
 	if !ok {
-		query = []string{} // a scan from channels does not tell which
+		query = []string{} // the id of a scan from channels does not contain them
 		if !n.channels {
 			query = library.TopicSet(n.topics).Names()
 		}
 	}
-	a.Input.Query, a.Name = query, excerpt("Scan: "+strings.Join(query, ", "))
+	a.Input.Query, a.Name = query, excerpt.Runes("Scan: "+strings.Join(query, ", "), maxName)
 	return a
 }
 
-// course is how a scan goes in this service.
-func (s *Service) course(n *scan) []Phase {
+// phasesOf are the phases of a scan in this service.
+func (s *Service) phasesOf(n *scan) []Phase {
 	if s.options.Scans != nil {
 		return s.options.Scans(n.mode().name)
 	}
-	return n.course(s.options.Seed)
+	return n.phases(s.options.Seed)
 }
 
-// after is how long the scan has been there.
+// after is the time since the scan started.
 func (n *scan) after(at instant) time.Duration { return max(at.real.Sub(n.begun()), 0) }
 
 // begun is when the scan started by the real clock.
 func (n *scan) begun() time.Time {
-	return library.Dawn.Add(time.Duration(n.started) * time.Millisecond)
+	return library.Beginning.Add(time.Duration(n.started) * time.Millisecond)
 }
 
 // scanTime is when the scan started by the service's clock.
@@ -109,7 +111,7 @@ func (s *Service) scanTime(n *scan) time.Time {
 	return n.begun()
 }
 
-// threshold is seen in two forms: both limits, of which one is infinite, or the
+// threshold has two forms, as the service's: both limits, of which one is infinite, or the
 // finite one alone.
 func (n *scan) threshold(seed uint64) any {
 	t := scanThreshold{Channels: maxInteger, OutlierVideos: int64(n.mode().outliers)}
@@ -118,7 +120,7 @@ func (n *scan) threshold(seed uint64) any {
 		t = scanThreshold{Channels: int64(n.mode().channels), OutlierVideos: maxInteger}
 		only = t.Channels
 	}
-	if library.Unit(library.Hash(seed, uint64(library.AboutScan), n.started, n.salt)) < 0.25 {
+	if library.Unit(library.Hash(seed, uint64(library.ForScan), n.started, n.salt)) < 0.25 {
 		return only
 	}
 	return t
@@ -127,41 +129,33 @@ func (n *scan) threshold(seed uint64) any {
 // maxName is how many characters the name of a scan has at most.
 const maxName = 80
 
-func excerpt(s string) string {
-	if r := []rune(s); len(r) > maxName {
-		return string(r[:maxName-1]) + "…"
-	}
-	return s
-}
-
-// shelf is where the hits of a search stand: the library, or what a scan found. A
-// scan that has not completed found nothing yet, and one that nobody knows nothing
-// ever.
-func (s *Service) shelf(c *call, at instant) *library.Index {
+// searched is the index that a search looks in: the library, or the results of a scan. A
+// scan that has not completed, or does not exist, has no results.
+func (s *Service) searched(c *call, at instant) *library.Index {
 	l := library.Open(s.options.Seed)
 	if !c.params.Has("referenceId") {
-		return l.Index(at.told)
+		return l.Index(at.service)
 	}
 	n, ok := scanOf(s.options.Seed, c.params.Get("referenceId"))
 	if !ok {
-		return &library.Index{At: at.told}
+		return &library.Index{At: at.service}
 	}
-	stands := standing(s.course(n), n.after(at))
-	if !stands.ended || stands.status != completed {
-		return &library.Index{At: at.told}
+	state := stateAt(s.phasesOf(n), n.after(at))
+	if !state.ended || state.status != completed {
+		return &library.Index{At: at.service}
 	}
 	ended := s.scanTime(n)
 	if !s.options.Freeze {
-		ended = ended.Add(stands.since)
+		ended = ended.Add(state.since)
 	}
 	return n.results(l.Index(ended), l.Seed)
 }
 
-// results are what the scan found: the outliers nearest to its topics, or those of
-// the channels nearest to them, as many as its threshold says. They are as they
-// were when it ended, so that they stand still while they are read.
+// results are the outliers nearest to the scan's topics, or those of the channels nearest to
+// them, as many as its threshold allows. They are as of the scan's end, so that they do not
+// change while they are read.
 func (n *scan) results(x *library.Index, seed uint64) *library.Index {
-	salt := library.Hash(seed, uint64(library.AboutScan), n.salt)
+	salt := library.Hash(seed, uint64(library.ForScan), n.salt)
 	if n.channels {
 		return x.NearestChannels(library.TopicSet(n.topics), salt, n.mode().channels)
 	}

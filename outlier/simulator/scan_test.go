@@ -128,10 +128,10 @@ func TestDiceLetScansGoEveryWay(t *testing.T) {
 	seen := map[string]int{}
 	rapid.Check(t, func(t *rapid.T) {
 		n := drawScan(t)
-		phases := n.course(1)
+		phases := n.phases(1)
 		var sum time.Duration
 		for i, p := range phases {
-			if last := i == len(phases)-1; last == slices.Contains(goingOn, p.Status) || !last && p.Lasts <= 0 {
+			if last := i == len(phases)-1; last == slices.Contains(unfinished, p.Status) || !last && p.Lasts <= 0 {
 				t.Fatalf("phase %d of %v", i, phases)
 			}
 			sum += p.Lasts
@@ -139,13 +139,13 @@ func TestDiceLetScansGoEveryWay(t *testing.T) {
 		if m := n.mode(); sum < m.shortest || sum > m.longest {
 			t.Errorf("%s takes %v: %v", m.name, sum, phases)
 		}
-		if !cmp.Equal(phases, n.course(1)) {
+		if !cmp.Equal(phases, n.phases(1)) {
 			t.Error("the dice fall otherwise the second time")
 		}
 	})
 	first := map[string]bool{}
 	for salt := range uint64(2000) {
-		phases := (&scan{started: 1 << 40, salt: salt}).course(1)
+		phases := (&scan{started: 1 << 40, salt: salt}).phases(1)
 		first[phases[0].Status] = true
 		for _, p := range phases {
 			seen[p.Status]++

@@ -11,22 +11,22 @@ import (
 	"outlierd/outlier/simulator/library"
 )
 
-// scan is what the id of a scan tells: all there is to know of it but the wording
-// of its queries. So a service made anew goes on with the scans of the one before.
+// scan is the content of a scan's id: everything about it except the text of its queries. So
+// a new Service continues the scans of another one.
 type scan struct {
-	started  uint64 // milliseconds since dawn, by the real clock
+	started  uint64 // milliseconds since library.Beginning, by the real clock
 	standard bool   // in this mode, or else fast
 	channels bool   // from channels, or else from queries
 	topics   uint64 // what it is about, one bit for each topic of the library
-	salt     uint64 // tells scans apart that are equal otherwise
+	salt     uint64 // distinguishes scans that are equal otherwise
 }
 
-// scanMode is a mode as the interface has it in Credits per request and in Limits.
+// scanMode is a mode of the interface (Credits per request, and Limits).
 type scanMode struct {
 	name               string
 	price              outlier.Credits
-	outliers, channels int           // where it ends, by what it starts from
-	shortest, longest  time.Duration // by the dice
+	outliers, channels int           // the most results, by what it starts from
+	shortest, longest  time.Duration // of random phases
 }
 
 var (
@@ -51,21 +51,22 @@ const (
 
 func (n *scan) id(seed uint64) string {
 	head := n.started<<2 | bit(n.standard)<<1 | bit(n.channels)
-	head, tail := veil(seed, head<<checkBits, n.topics<<saltBits|n.salt)
-	return fmt.Sprintf("%08x-%04x-4%03x-%04x-%012x", head>>28, head>>12&0xffff, head&0xfff, 0x8000|tail>>48, tail&(1<<48-1))
+	head, tail := encipher(seed, head<<checkBits, n.topics<<saltBits|n.salt)
+	return fmt.Sprintf("%08x-%04x-4%03x-%04x-%012x",
+		head>>28, head>>12&0xffff, head&0xfff, 0x8000|tail>>48, tail&(1<<48-1))
 }
 
 var uuid = regexp.MustCompile(`^([0-9a-f]{8})-([0-9a-f]{4})-4([0-9a-f]{3})-([89ab][0-9a-f]{3})-([0-9a-f]{12})$`)
 
-// scanOf reads an id back; ok is false for an id that the service never gave.
+// scanOf decodes an id; ok is false for an id that no service gave.
 func scanOf(seed uint64, id string) (s *scan, ok bool) {
 	m := uuid.FindStringSubmatch(strings.ToLower(id))
 	if m == nil {
 		return nil, false
 	}
-	head, _ := strconv.ParseUint(m[1]+m[2]+m[3], 16, 64) // the pattern lets nothing else through
+	head, _ := strconv.ParseUint(m[1]+m[2]+m[3], 16, 64) // the pattern allows nothing else
 	tail, _ := strconv.ParseUint(m[4]+m[5], 16, 64)
-	head, tail = unveil(seed, head, lowest(tail, tailBits))
+	head, tail = decipher(seed, head, lowest(tail, tailBits))
 	if lowest(head, checkBits) != 0 {
 		return nil, false
 	}
@@ -85,18 +86,18 @@ func bit(set bool) uint64 {
 
 func lowest(v uint64, bits int) uint64 { return v & (1<<bits - 1) }
 
-// veil is a Feistel network of three rounds over halves of unequal length. Each
-// round undoes itself, so unveil takes them the other way round.
-func veil(seed, head, tail uint64) (uint64, uint64) {
-	tail ^= lowest(library.Hash(seed, uint64(library.AboutScan), 0, head), tailBits)
-	head ^= lowest(library.Hash(seed, uint64(library.AboutScan), 1, tail), headBits)
-	tail ^= lowest(library.Hash(seed, uint64(library.AboutScan), 2, head), tailBits)
+// encipher is a Feistel network of three rounds over halves of unequal length. Each round is
+// its own inverse, so decipher applies them in reverse order.
+func encipher(seed, head, tail uint64) (uint64, uint64) {
+	tail ^= lowest(library.Hash(seed, uint64(library.ForScan), 0, head), tailBits)
+	head ^= lowest(library.Hash(seed, uint64(library.ForScan), 1, tail), headBits)
+	tail ^= lowest(library.Hash(seed, uint64(library.ForScan), 2, head), tailBits)
 	return head, tail
 }
 
-func unveil(seed, head, tail uint64) (uint64, uint64) {
-	tail ^= lowest(library.Hash(seed, uint64(library.AboutScan), 2, head), tailBits)
-	head ^= lowest(library.Hash(seed, uint64(library.AboutScan), 1, tail), headBits)
-	tail ^= lowest(library.Hash(seed, uint64(library.AboutScan), 0, head), tailBits)
+func decipher(seed, head, tail uint64) (uint64, uint64) {
+	tail ^= lowest(library.Hash(seed, uint64(library.ForScan), 2, head), tailBits)
+	head ^= lowest(library.Hash(seed, uint64(library.ForScan), 1, tail), headBits)
+	tail ^= lowest(library.Hash(seed, uint64(library.ForScan), 0, head), tailBits)
 	return head, tail
 }

@@ -101,7 +101,7 @@ func TestFiltersKeepExactlyWhatTheyAllow(t *testing.T) {
 			name, values := drawFilter(t, all)
 			p[name] = values
 		}
-		if wrong, unknown := breaches(p, searchRules, ""); wrong != nil || unknown != nil {
+		if wrong, unknown := violations(p, searchRules, ""); wrong != nil || unknown != nil {
 			t.Fatalf("the test itself breaks the rules: %v %v", wrong, unknown)
 		}
 		want := map[string]bool{}

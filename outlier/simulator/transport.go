@@ -14,10 +14,9 @@ import (
 	"time"
 )
 
-// Transport is the service without a network. It behaves as an http.Transport
-// without keep-alive would towards a listener: it calls the hooks of httptrace,
-// honours the request's context, and lets faults be seen as the errors of a real
-// connection. It works inside a synctest bubble.
+// Transport is the service without a network. It behaves like an http.Transport without
+// keep-alive: it calls the hooks of httptrace, honours the request's context, and returns
+// faults as the errors of a real connection. It works inside a synctest bubble.
 func (s *Service) Transport() http.RoundTripper { return transport{s} }
 
 type transport struct{ service *Service }
@@ -36,7 +35,7 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	switch out.ending {
 	case reset:
-		return nil, broke("read", "read", syscall.ECONNRESET)
+		return nil, netError("read", "read", syscall.ECONNRESET)
 	case closed:
 		return nil, io.EOF
 	}
@@ -50,8 +49,8 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// connect does what comes before the request is written. A client may still
-// withdraw in GotConn, by its context: then nothing is sent.
+// connect calls the hooks up to WroteRequest. A client may still cancel its context in
+// GotConn: then nothing is sent.
 func (t transport) connect(r *http.Request) error {
 	ctx := r.Context()
 	if ctx.Err() != nil {
@@ -62,8 +61,8 @@ func (t transport) connect(r *http.Request) error {
 		trace.GetConn(r.URL.Host)
 	}
 	e, _ := route(r.URL.Path)
-	if f := t.service.script.next(e.operation(), atDial, atDial); f == Unreachable {
-		return broke("dial", "connect", syscall.ECONNREFUSED)
+	if f := t.service.faults.next(e.operation(), beforeConnection, beforeConnection); f == Unreachable {
+		return netError("dial", "connect", syscall.ECONNREFUSED)
 	}
 	if trace != nil && trace.GotConn != nil {
 		trace.GotConn(httptrace.GotConnInfo{})
@@ -77,12 +76,12 @@ func (t transport) connect(r *http.Request) error {
 	return nil
 }
 
-// broke is an error as package net makes it.
-func broke(op, call string, err syscall.Errno) error {
+// netError is an error as package net makes it.
+func netError(op, call string, err syscall.Errno) error {
 	return &net.OpError{Op: op, Net: "tcp", Err: os.NewSyscallError(call, err)}
 }
 
-// wait lets the answer take its time.
+// wait waits for the latency of an answer, plus d.
 func (s *Service) wait(ctx context.Context, d time.Duration) error {
 	if s.options.Latency != nil {
 		d += s.options.Latency()
@@ -113,7 +112,7 @@ type brokenReader struct{}
 
 func (brokenReader) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 
-// stalledBody gives its rest and then nothing until somebody gives up.
+// stalledBody returns its rest, and then blocks until the context or the body is closed.
 type stalledBody struct {
 	ctx    context.Context
 	rest   *bytes.Reader
@@ -138,8 +137,8 @@ func (b *stalledBody) Close() error {
 	return nil
 }
 
-// ServeHTTP answers one request over a listener. Faults and latency strike as
-// they do behind [Service.Transport].
+// ServeHTTP answers one request over a listener. Faults and latency are those of
+// [Service.Transport].
 func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	out := s.answer(r)
 	if err := s.wait(r.Context(), out.delay); err != nil {
@@ -147,7 +146,7 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	switch out.ending {
 	case reset:
-		hangUp(w)
+		resetConnection(w)
 		return
 	case closed:
 		panic(http.ErrAbortHandler)
@@ -168,14 +167,14 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	panic(http.ErrAbortHandler)
 }
 
-// hangUp resets the connection, so that the client sees it end without a word.
-func hangUp(w http.ResponseWriter) {
+// resetConnection resets the connection without an answer.
+func resetConnection(w http.ResponseWriter) {
 	conn, _, err := http.NewResponseController(w).Hijack()
 	if err != nil { // HTTP/2, or a recorder
 		panic(http.ErrAbortHandler)
 	}
 	if tcp, ok := conn.(*net.TCPConn); ok {
-		tcp.SetLinger(0) // a reset instead of a farewell
+		tcp.SetLinger(0) // sends RST in place of FIN
 	}
 	conn.Close()
 }

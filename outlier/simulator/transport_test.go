@@ -73,7 +73,7 @@ func TestFaultsLookTheSameThroughBothDoors(t *testing.T) {
 		want  seen
 		books Totals
 	}{
-		{Fault{name: "none", stage: atCounter}, seen{200, plain, "", true}, Totals{Served: 1, Charged: 2}},
+		{Fault{name: "none", stage: beforeAnswer}, seen{200, plain, "", true}, Totals{Served: 1, Charged: 2}},
 		{Slow(time.Nanosecond), seen{200, plain, "", true}, Totals{Served: 1, Charged: 2}},
 		{ServerError, seen{500, plain, "", true}, Totals{Failed: 1, Charged: 2, Refunded: 2}},
 		{GatewayPage, seen{502, html, "", false}, Totals{Lost: 1, Charged: 2}},

@@ -3,7 +3,12 @@
 package duckdb
 
 import (
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"outlierd/sinks/sinktest"
 )
@@ -50,4 +55,96 @@ func BenchmarkOpen(b *testing.B) {
 			}
 		}
 	})
+}
+
+// BenchmarkPublish shows one more answer of 40 hits in files of some sizes. A publication copies
+// the whole file, so its cost follows the size of the file and not that of the change. written
+// is what the process hands to the file system; cpu is the processor time of all threads.
+func BenchmarkPublish(b *testing.B) {
+	for _, size := range []int64{10, 50, 200} {
+		b.Run(fmt.Sprintf("MB=%d", size), func(b *testing.B) {
+			s, err := Open(b.Context(), whole(b.TempDir()))
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer s.Close()
+			fillFile(b, s, size<<20)
+			lo, copied, spent := int64(0), int64(0), time.Duration(0)
+			for b.Loop() {
+				b.StopTimer()
+				batch := sinktest.Hits(lo, lo+1)
+				lo = batch.Hi
+				if err := s.Write(b.Context(), batch); err != nil {
+					b.Fatal(err)
+				}
+				sinktest.Release(batch)
+				from, began := written(b), cpu(b)
+				b.StartTimer()
+				if err := s.Publish(b.Context(), nil); err != nil {
+					b.Fatal(err)
+				}
+				b.StopTimer()
+				copied += written(b) - from
+				spent += cpu(b) - began
+				b.StartTimer()
+			}
+			info, err := os.Stat(s.options.Published)
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.ReportMetric(float64(info.Size())/(1<<20), "file-MB")
+			b.ReportMetric(float64(copied)/(1<<20)/float64(lo), "written-MB/op")
+			b.ReportMetric(float64(spent.Milliseconds())/float64(lo), "cpu-ms/op")
+		})
+	}
+}
+
+// fillFile makes the private file at least so many bytes large, and publishes it.
+func fillFile(b *testing.B, s *Sink, size int64) {
+	b.Helper()
+	for {
+		if info, err := os.Stat(s.options.Private); err != nil {
+			b.Fatal(err)
+		} else if info.Size() >= size {
+			return
+		}
+		in, err := s.instance(b.Context())
+		if err != nil {
+			b.Fatal(err)
+		}
+		_, err = in.db.Exec(b.Context(), `INSERT INTO warehouse.main.outliers_history (video_id, title)
+			SELECT md5(random()::VARCHAR), md5(random()::VARCHAR) FROM range(100_000)`)
+		if err != nil {
+			b.Fatal(err)
+		}
+		s.dirty = true
+		if err := s.Publish(b.Context(), nil); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// written is how many bytes this process has written so far.
+func written(b *testing.B) (n int64) {
+	b.Helper()
+	text, err := os.ReadFile("/proc/self/io")
+	if err != nil {
+		b.Skip("only Linux counts what a process writes")
+	}
+	for line := range strings.Lines(string(text)) {
+		if _, err := fmt.Sscanf(line, "wchar: %d", &n); err == nil {
+			return n
+		}
+	}
+	b.Fatalf("no wchar in /proc/self/io: %s", text)
+	return 0
+}
+
+func cpu(b *testing.B) time.Duration {
+	b.Helper()
+	var use syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &use); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(use.Utime.Nano() + use.Stime.Nano())
 }

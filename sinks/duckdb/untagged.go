@@ -9,10 +9,30 @@ import (
 	"outlierd/sinks"
 )
 
-// Sink cannot be had without the build tag.
-type Sink struct{ sinks.Sink }
+var _ sinks.Sink = (*Sink)(nil)
+
+// Sink does nothing without the build tag. [Open] never returns one.
+type Sink struct{}
 
 var errUntagged = errors.New("this program cannot write or check DuckDB files: build with -tags duckdb_arrow")
 
 // Open says which build tag is missing.
 func Open(context.Context, Options) (*Sink, error) { return nil, errUntagged }
+
+// Name implements [sinks.Sink].
+func (*Sink) Name() string { return "duckdb" }
+
+// Watermark implements [sinks.Sink].
+func (*Sink) Watermark(context.Context) (int64, error) { return 0, errUntagged }
+
+// Write implements [sinks.Sink].
+func (*Sink) Write(context.Context, sinks.Batch) error { return errUntagged }
+
+// OpsVersion implements [sinks.Sink].
+func (*Sink) OpsVersion(context.Context) (int64, error) { return 0, errUntagged }
+
+// Publish implements [sinks.Sink].
+func (*Sink) Publish(context.Context, *sinks.Ops) error { return errUntagged }
+
+// Close implements [sinks.Sink].
+func (*Sink) Close() error { return nil }

@@ -203,12 +203,19 @@ func retype(data arrow.ArrayData, to arrow.DataType) (arrow.ArrayData, error) {
 	return array.NewData(to, data.Len(), data.Buffers(), children, data.NullN(), data.Offset()), nil
 }
 
+// pendingRows bounds what is held in memory of a pending file that is read.
+const pendingRows = 4096
+
 // encodePending writes rows as they are in memory: they will soon be read once.
 func encodePending(w io.Writer, all []arrow.RecordBatch) error {
 	out := ipc.NewWriter(w, ipc.WithSchema(all[0].Schema()))
 	var err error
 	for _, rows := range all {
-		err = errors.Join(err, out.Write(rows))
+		for from := int64(0); from < rows.NumRows(); from += pendingRows {
+			some := rows.NewSlice(from, min(from+pendingRows, rows.NumRows()))
+			err = errors.Join(err, out.Write(some))
+			some.Release()
+		}
 	}
 	return errors.Join(err, out.Close())
 }

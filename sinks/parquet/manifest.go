@@ -1,7 +1,6 @@
 package parquet
 
 import (
-	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -180,11 +179,12 @@ func (s *Sink) create(name string, content func(io.Writer) error) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	w := bufio.NewWriterSize(f, 256<<10)
-	if err := content(w); err != nil {
+	s.buffer.Reset(f)
+	defer s.buffer.Reset(nil)
+	if err := content(s.buffer); err != nil {
 		return fmt.Errorf("write %s: %w", name, err)
 	}
-	if err := w.Flush(); err != nil {
+	if err := s.buffer.Flush(); err != nil {
 		return err
 	}
 	return s.syncFile(name, f)

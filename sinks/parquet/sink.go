@@ -26,6 +26,7 @@
 package parquet
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -58,6 +59,7 @@ type Sink struct {
 	pending map[string][]string // by a table's folder: its pending files, in the order of the journal
 	changes map[*schema.Table]*sinks.Changes
 	parents map[*schema.Table]*sinks.Parents
+	buffer  *bufio.Writer // of the file that is being written, one at a time
 
 	// step is called before every change of the disk with what it will do; tests
 	// let it fail.
@@ -84,7 +86,7 @@ func open(o Options, step func(what string) error) (*Sink, error) {
 	if err != nil {
 		return nil, fmt.Errorf("folder of the Parquet sink: %w", err)
 	}
-	s := &Sink{options: o, root: root, step: step, sync: (*os.File).Sync}
+	s := &Sink{options: o, root: root, step: step, sync: (*os.File).Sync, buffer: bufio.NewWriterSize(nil, 256<<10)}
 	if err := s.recover(); err != nil {
 		return nil, errors.Join(err, root.Close())
 	}

@@ -5,10 +5,11 @@ import (
 	"math"
 	"math/rand/v2"
 	"strings"
+	"sync"
 	"time"
 )
 
-// channel is what does not change about a channel.
+// channel holds what does not change about a channel.
 type channel struct {
 	Seed        uint64
 	index       int
@@ -18,18 +19,60 @@ type channel struct {
 	description string
 	keywords    []string
 	Niche       *niche
-	field       int   // index of niche
+	nicheIndex  int   // index of niche
 	topics      []int // indexes into niche.topics; the first is its main one
 	language    int
-	Gone        bool    // the channel endpoints know it no more
+	Gone        bool    // the channel endpoints answer 404
 	subscribers float64 // in the beginning
 	growth      float64 // of subscribers, a year
 	rpm         float64
 	adsense     bool
-	sponsored   *bool // nil: not looked at
+	sponsored   *bool // nil: unknown
 	faceless    *bool // nil: not classified
 	quality     string
-	lines       [2]line // by kind
+	schedules   [2]schedule // by kind
+	words       string      // of its title and keywords, see [words]
+
+	mu   sync.Mutex
+	kept [2]uploads // by kind
+}
+
+// uploads are some of a schedule's uploads with consecutive numbers, kept because samples
+// of neighbouring hours have almost all of theirs in common.
+type uploads struct {
+	first int // number of all[0]
+	all   []Upload
+}
+
+// maxKept bounds how many uploads of a schedule are kept. A sample has 120 at most.
+const maxKept = 400
+
+// newest returns the n uploads up to number latest, the oldest first.
+func (c *channel) newest(k Kind, latest, n int) []Upload {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	kept, first := &c.kept[k], latest-n+1
+	end := kept.first + len(kept.all)
+	if first > end || latest+1 < kept.first || max(end, latest+1)-min(kept.first, first) > maxKept {
+		*kept, end = uploads{first: first}, first
+	}
+	if first < kept.first {
+		kept.all = append(c.uploads(k, first, kept.first), kept.all...)
+		kept.first = first
+	}
+	if end <= latest {
+		kept.all = append(kept.all, c.uploads(k, end, latest+1)...)
+	}
+	return kept.all[first-kept.first:][:n:n]
+}
+
+// uploads computes the uploads from number first up to, not including, end.
+func (c *channel) uploads(k Kind, first, end int) []Upload {
+	all := make([]Upload, 0, end-first)
+	for n := first; n < end; n++ {
+		all = append(all, c.upload(k, n))
+	}
+	return all
 }
 
 // Kind is a kind of upload.
@@ -43,26 +86,29 @@ const (
 
 func (k Kind) String() string { return [2]string{"video", "short"}[k] }
 
-// line is a channel's schedule of one kind of upload, without end: number n comes
-// out every*n after the first, give or take. A line that is never used has every 0.
-type line struct {
+// schedule is when a channel publishes one kind of upload, without end: number n comes out
+// about every*n after the first. A channel without that kind has every 0.
+type schedule struct {
 	every  time.Duration
 	first  time.Time
 	depth  int     // how many uploads the service samples at most
-	median float64 // views of a typical upload in the end
+	median float64 // final views of a typical upload
 	spread float64 // of the logarithm of views
 	length float64 // median duration in seconds
 }
 
-// Dawn is before anything: no library holds an older upload. It lies well before
-// the clock of a synctest bubble, so that channels have a past even there.
-var Dawn = time.Date(1995, time.January, 1, 0, 0, 0, 0, time.UTC)
+// Beginning is the time of the oldest uploads. It lies well before the clock of a synctest
+// bubble, so that channels have a past even there.
+var Beginning = time.Date(1995, time.January, 1, 0, 0, 0, 0, time.UTC)
 
 func newChannel(seed uint64, index int) *channel {
-	d := Dice(seed, aboutChannel, uint64(index))
-	c := &channel{Seed: seed, index: index, field: index % len(Niches), language: pickLanguage(d)}
-	c.ID = "UC" + spell(Hash(seed, uint64(aboutChannelID), uint64(index)), Hash(seed, uint64(aboutChannelID), uint64(index), 1))
-	c.Niche = &Niches[c.field]
+	d := Random(seed, forChannel, uint64(index))
+	c := &channel{Seed: seed, index: index, nicheIndex: index % len(Niches), language: pickLanguage(d)}
+	c.ID = "UC" + encodeBits(
+		Hash(seed, uint64(forChannelID), uint64(index)),
+		Hash(seed, uint64(forChannelID), uint64(index), 1),
+	)
+	c.Niche = &Niches[c.nicheIndex]
 	c.topics = d.Perm(len(c.Niche.Topics))[:1+d.IntN(3)]
 	c.name(d)
 	c.Gone = Chance(d, 0.015)
@@ -71,13 +117,14 @@ func newChannel(seed uint64, index int) *channel {
 	c.rpm = c.Niche.rpm * math.Exp(0.3*d.NormFloat64())
 	c.adsense = Chance(d, 0.85)
 	c.classify(d)
-	for k := range c.lines {
-		c.lines[k] = newLine(c, Kind(k))
+	c.words = words(c.title + " " + strings.Join(c.keywords, " "))
+	for k := range c.schedules {
+		c.schedules[k] = newSchedule(c, Kind(k))
 	}
 	return c
 }
 
-// pickLanguage gives two channels in five to the first language.
+// pickLanguage picks the first language for two channels in five.
 func pickLanguage(d *rand.Rand) int {
 	if Chance(d, 0.4) {
 		return 0
@@ -86,12 +133,13 @@ func pickLanguage(d *rand.Rand) int {
 }
 
 func (c *channel) name(d *rand.Rand) {
-	v := &voices[c.language]
+	v := &phrasesOf[c.language]
 	topic := c.Niche.Topics[c.topics[0]].Names[c.language]
-	c.title = fill(pick(d, v.brands), capitals(topic), d, v)
+	c.title = fill(pick(d, v.channels), capitals(topic), d, v)
 	c.description = paragraphs(v, topic, d, 1+d.IntN(3))
-	c.handle = fmt.Sprintf("%s%03d", strings.ReplaceAll(strings.ToLower(c.Niche.Topics[c.topics[0]].Names[0]), " ", ""), c.index)
-	if Chance(d, 0.7) { // seen with and without it
+	english := strings.ToLower(c.Niche.Topics[c.topics[0]].Names[0])
+	c.handle = fmt.Sprintf("%s%03d", strings.ReplaceAll(english, " ", ""), c.index)
+	if Chance(d, 0.7) { // the service shows handles with and without it
 		c.handle = "@" + c.handle
 	}
 	for _, t := range c.topics {
@@ -109,9 +157,9 @@ func (c *channel) classify(d *rand.Rand) {
 	}
 }
 
-func newLine(c *channel, k Kind) line {
-	d := Dice(c.Seed, aboutLine, uint64(c.index), uint64(k))
-	l := line{
+func newSchedule(c *channel, k Kind) schedule {
+	d := Random(c.Seed, forSchedule, uint64(c.index), uint64(k))
+	l := schedule{
 		depth:  20 + d.IntN(101),
 		median: c.subscribers * math.Exp(-2+0.8*d.NormFloat64()),
 		spread: 0.25 + 0.6*d.Float64(),
@@ -120,26 +168,26 @@ func newLine(c *channel, k Kind) line {
 	days := 1 + 9*d.Float64()
 	if k == Short {
 		if Chance(d, 0.2) {
-			return line{}
+			return schedule{}
 		}
 		days /= 2
 		l.median *= 2
 		l.length = 15 + 30*d.Float64()
 	}
 	l.every = time.Duration(days * 24 * float64(time.Hour)).Round(time.Minute)
-	l.first = Dawn.Add(time.Duration(d.Int64N(int64(l.every))).Truncate(time.Second))
+	l.first = Beginning.Add(time.Duration(d.Int64N(int64(l.every))).Truncate(time.Second))
 	return l
 }
 
-// subscribersAt is the audience at an instant.
+// subscribersAt is the number of subscribers at a time.
 func (c *channel) subscribersAt(at time.Time) int64 {
-	years := at.Sub(Dawn).Hours() / (24 * 365)
+	years := at.Sub(Beginning).Hours() / (24 * 365)
 	return int64(c.subscribers * (1 + c.growth*years))
 }
 
-// latest is the number of the newest upload of kind k that is out; -1 if there is none.
+// latest is the number of the newest upload of kind k published by then; -1 if there is none.
 func (c *channel) latest(k Kind, at time.Time) int {
-	l := c.lines[k]
+	l := c.schedules[k]
 	if l.every == 0 || at.Before(l.first) {
 		return -1
 	}
@@ -150,10 +198,10 @@ func (c *channel) latest(k Kind, at time.Time) int {
 	return n
 }
 
-// published is when number n came or comes out: late by up to four fifths of the
-// interval, so that numbers stay in order.
+// published is when number n comes out: late by up to four fifths of the interval, so that
+// numbers stay in order.
 func (c *channel) published(k Kind, n int) time.Time {
-	l := c.lines[k]
-	late := Unit(Hash(c.Seed, uint64(aboutTime), uint64(c.index), uint64(k), uint64(n))) * 0.8 * float64(l.every)
+	l := c.schedules[k]
+	late := Unit(Hash(c.Seed, uint64(forTime), uint64(c.index), uint64(k), uint64(n))) * 0.8 * float64(l.every)
 	return l.first.Add(time.Duration(n)*l.every + time.Duration(late).Truncate(time.Second))
 }

@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// The answers of the data endpoints. Each is nil if there is no such thing.
+// The answers of the data endpoints are nil if there is no such entity.
 
 const (
-	WithMillis = "2006-01-02T15:04:05.000Z" // both forms of times are seen
+	WithMillis = "2006-01-02T15:04:05.000Z" // the service uses both forms
 	noMillis   = "2006-01-02T15:04:05Z"
 )
 
@@ -22,7 +22,7 @@ func (l *Library) ChannelAnswer(id string, k Kind, now time.Time) any {
 	if !ok || c.Gone {
 		return nil
 	}
-	s := c.Sample(k, measured(now))
+	s := c.Sample(k, sampledAt(now))
 	item := channelItem{ID: id, Kind: "channel", Snippet: c.snippet(), Statistics: s.Statistics()}
 	if k == Short {
 		item.Shorts = new(s.shorts())
@@ -37,7 +37,9 @@ func (c *channel) snippet() channelSnippet {
 	return channelSnippet{
 		Handle: c.handle, Title: c.title, Description: c.description, Keywords: c.keywords,
 		Thumbnails: thumbnails{
-			Default: thumbnail{URL: base + "=s88"}, Medium: thumbnail{URL: base + "=s240"}, High: thumbnail{URL: base + "=s800"},
+			Default: thumbnail{URL: base + "=s88"},
+			Medium:  thumbnail{URL: base + "=s240"},
+			High:    thumbnail{URL: base + "=s800"},
 		},
 	}
 }
@@ -73,7 +75,7 @@ func (e *entry) statistics() EntryStatistics {
 	return EntryStatistics{e.z, e.ratio, e.positive(), e.negative()}
 }
 
-// Statistics are what the service tells of a sample.
+// Statistics are those that the service shows of a sample.
 func (s *Sample) Statistics() ChannelStatistics {
 	t := ChannelStatistics{
 		SubscriberCount:                s.subscribers,
@@ -97,7 +99,7 @@ func (s *Sample) Statistics() ChannelStatistics {
 	return t
 }
 
-// datedStatistics are what a list of shorts does not show: it has neither dates nor durations.
+// datedStatistics are missing for shorts, whose list has neither dates nor durations.
 func (s *Sample) datedStatistics(t *ChannelStatistics) {
 	if s.kind == Short || len(s.entries) == 0 {
 		return
@@ -105,7 +107,8 @@ func (s *Sample) datedStatistics(t *ChannelStatistics) {
 	t.VideosCountRaw = roughly(int64(s.total)) + " videos"
 	t.AverageVideoDurationEstimate = new(s.length)
 	t.LastPublishedAtEstimate = new(estimate(s.newest, s.at).Format(WithMillis))
-	t.OldestParsedPublishedAtEstimate = new(estimate(s.entries[len(s.entries)-1].Published, s.at).Format(WithMillis))
+	oldest := s.entries[len(s.entries)-1].Published
+	t.OldestParsedPublishedAtEstimate = new(estimate(oldest, s.at).Format(WithMillis))
 }
 
 func count(yes bool) int {
@@ -136,7 +139,7 @@ func (u *Upload) live() map[string]bool {
 	return map[string]bool{}
 }
 
-// counts are the two numbers that creators may hide.
+// counts are the two numbers that a creator may hide.
 func (u *Upload) counts(g Gaps, at time.Time) (comments, likes *int64) {
 	if !g.commentsDisabled {
 		comments = new(u.Comments(at))
@@ -147,9 +150,9 @@ func (u *Upload) counts(g Gaps, at time.Time) (comments, likes *int64) {
 	return comments, likes
 }
 
-// DetailsAnswer is what the service knows of an upload.
+// DetailsAnswer is the details of an upload.
 func (l *Library) DetailsAnswer(id string, now time.Time) any {
-	at := measured(now)
+	at := sampledAt(now)
 	u, ok := l.find(id, at)
 	g := u.knownGaps(ok)
 	if g.deleted {
@@ -171,7 +174,7 @@ func (l *Library) DetailsAnswer(id string, now time.Time) any {
 	}
 }
 
-// knownGaps treats an upload that was not found as one that was deleted.
+// knownGaps treats an upload that was not found as deleted.
 func (u *Upload) knownGaps(found bool) Gaps {
 	if !found {
 		return Gaps{deleted: true}
@@ -179,12 +182,12 @@ func (u *Upload) knownGaps(found bool) Gaps {
 	return u.gaps()
 }
 
-// maxComments is how many comments the interface gives of a video: the last ones.
+// maxComments is how many comments an answer has at most: the last ones.
 const maxComments = 100
 
 // CommentsAnswer is the last comments under an upload, at most [maxComments].
 func (l *Library) CommentsAnswer(id string, now time.Time) any {
-	at := measured(now)
+	at := sampledAt(now)
 	u, ok := l.find(id, at)
 	g := u.knownGaps(ok)
 	if g.deleted {
@@ -201,23 +204,23 @@ func (l *Library) CommentsAnswer(id string, now time.Time) any {
 	return commentsAnswer{IDs: []string{id}, Items: []commentItem{item}, Time: now.Format(WithMillis)}
 }
 
-// comment is the n-th comment under u, as it stands at an instant.
+// comment is the n-th comment under u, as of the given time.
 func (u *Upload) comment(n int64, at time.Time) comment {
-	d := Dice(u.Channel.Seed, aboutComment, u.address(), uint64(n))
-	v := u.voice()
-	written := u.reached(min(float64(n+1)/(u.potential*u.discussed), 1-1e-9)) // the last share is reached never
+	d := Random(u.Channel.Seed, forComment, u.address(), uint64(n))
+	v := u.phrases()
+	written := u.reached(min(float64(n+1)/(u.potential*u.discussed), 1-1e-9)) // all views are never reached
 	if written.After(at) {
 		written = at
 	}
 	likes := int64(math.Exp(1.5 * d.NormFloat64()))
 	replies := max(0, int64(3*d.NormFloat64()))
 	c := comment{
-		AuthorText:  "@" + strings.ReplaceAll(pick(d, v.names), " ", "") + fmt.Sprint(d.IntN(10000)),
+		AuthorText:  "@" + strings.ReplaceAll(pick(d, v.people), " ", "") + fmt.Sprint(d.IntN(10000)),
 		Text:        fill(pick(d, v.comments), u.topicName(), d, v),
 		PublishedAt: written.Format(WithMillis), PublishedAtRaw: ago(at.Sub(written)),
 		LikesCount: likes, LikesCountRaw: likes, ReplyCount: replies, ReplyCountRaw: replies,
 	}
-	c.AuthorChannelID = "UC" + spell(d.Uint64(), d.Uint64())
+	c.AuthorChannelID = "UC" + encodeBits(d.Uint64(), d.Uint64())
 	if Chance(d, 0.02) {
 		c.AuthorIsChannelOwner, c.AuthorChannelID, c.AuthorText = true, u.Channel.ID, u.Channel.handle
 	}
@@ -229,9 +232,9 @@ func (u *Upload) comment(n int64, at time.Time) comment {
 // maxEvents bounds a transcript.
 const maxEvents = 600
 
-// TranscriptAnswer is what is said in an upload, at most [maxEvents] events.
+// TranscriptAnswer is the transcript of an upload, at most [maxEvents] events.
 func (l *Library) TranscriptAnswer(id string, now time.Time) any {
-	u, ok := l.find(id, measured(now))
+	u, ok := l.find(id, sampledAt(now))
 	g := u.knownGaps(ok)
 	if g.deleted || g.transcript == transcript404 {
 		return nil
@@ -246,16 +249,17 @@ func (l *Library) TranscriptAnswer(id string, now time.Time) any {
 	return a
 }
 
-// transcript is all that is said: an event every two to four seconds.
+// transcript has an event every two to four seconds.
 func (u *Upload) transcript() transcriptItem {
-	d := Dice(u.Channel.Seed, aboutTranscript, u.address())
-	v, topic := u.voice(), u.topicName()
+	d := Random(u.Channel.Seed, forTranscript, u.address())
+	v, topic := u.phrases(), u.topicName()
 	var events []event
 	var said []string
 	for start := d.Int64N(1500); start < u.duration*1000 && len(events) < maxEvents; {
 		next := start + 2000 + d.Int64N(2000)
-		e := event{StartMs: start, DurationMs: next - start + d.Int64N(500), Text: fill(pick(d, v.says), topic, d, v)}
-		e.EndMs = e.StartMs + e.DurationMs // events may overlap a little
+		e := event{StartMs: start, DurationMs: next - start + d.Int64N(500)} // events may overlap a little
+		e.EndMs = e.StartMs + e.DurationMs
+		e.Text = fill(pick(d, v.spoken), topic, d, v)
 		events = append(events, e)
 		said = append(said, e.Text)
 		start = next
@@ -263,7 +267,7 @@ func (u *Upload) transcript() transcriptItem {
 	return transcriptItem{ID: u.ID(), Events: slices.Clip(events), Transcript: strings.Join(said, " ")}
 }
 
-// chatter is a spread of up to a tenth around an estimate.
-func chatter(d *rand.Rand, mid float64) (from, to float64) {
+// estimateRange is a range of 70 to 80 % up to 120 to 140 % of an estimate.
+func estimateRange(d *rand.Rand, mid float64) (from, to float64) {
 	return math.Round(mid*(0.7+0.1*d.Float64())*100) / 100, math.Round(mid*(1.2+0.2*d.Float64())*100) / 100
 }

@@ -6,9 +6,8 @@ import (
 	"time"
 )
 
-// hitTerms are the common filters and the values of sortBy (interface, Common
-// filters and GET /search/outliers), but for referenceId, which says in
-// which index to look.
+// hitTerms are the common filters and the values of sortBy (interface, Common filters and
+// GET /search/outliers), except for referenceId, which selects the index.
 var hitTerms = terms[*Hit]{
 	ranges: map[string]score[*Hit]{
 		"averageViewsRatio":                 func(h *Hit) (float64, bool) { return h.ratio, true },
@@ -27,10 +26,10 @@ var hitTerms = terms[*Hit]{
 		"type":                         func(h *Hit, v string) bool { return h.Kind.String() == v },
 		"channelId":                    func(h *Hit, v string) bool { return h.Channel.ID == v },
 		"titlePattern":                 func(h *Hit, v string) bool { return matches(strings.ToLower(v), h.lower) },
-		"channelMonetizationAdsense":   func(h *Hit, v string) bool { return is(&h.Channel.adsense, v) },
-		"channelMonetizationSponsored": func(h *Hit, v string) bool { return is(h.Channel.sponsored, v) },
+		"channelMonetizationAdsense":   func(h *Hit, v string) bool { return equals(&h.Channel.adsense, v) },
+		"channelMonetizationSponsored": func(h *Hit, v string) bool { return equals(h.Channel.sponsored, v) },
 		"classificationQuality":        func(h *Hit, v string) bool { return !h.Gaps.unclassified && h.Channel.quality == v },
-		"classificationIsFaceless":     func(h *Hit, v string) bool { return !h.Gaps.unclassified && is(h.Channel.faceless, v) },
+		"classificationIsFaceless":     func(h *Hit, v string) bool { return !h.Gaps.unclassified && equals(h.Channel.faceless, v) },
 	},
 	lists: map[string]func(h *Hit, vs []string) bool{
 		"language": func(h *Hit, vs []string) bool { return slices.Contains(vs, languages[h.Channel.language]) },

@@ -6,30 +6,29 @@ import (
 	"time"
 )
 
-// Channel search: GET /search/channels and GET /search/channels/related, which the
-// interface names by their prices alone. Parameters and answer are those of
-// services of this shape.
+// Channel search: GET /search/channels and GET /search/channels/related. The interface
+// documents only their prices. Parameters and answer are those of similar services.
 
-// channelTerms are the filters and the values of sortBy. A channel is found by one
-// of its samples: the one that filterBy names, or else that of its videos.
+// channelTerms are the filters and the values of sortBy. A channel is found by the sample
+// that filterBy names, by default that of its videos.
 var channelTerms = terms[*Sample]{
 	ranges: map[string]score[*Sample]{
 		"publishedAt":                func(s *Sample) (float64, bool) { return seconds(s.newest), s.size > 0 },
 		"averageViews":               func(s *Sample) (float64, bool) { return s.mean, s.size > 0 },
 		"medianViews":                func(s *Sample) (float64, bool) { return s.median, s.size > 0 },
-		"avgViewsToSubscribersRatio": (*Sample).reach,
-		"subscribers":                (*Sample).audience,
+		"avgViewsToSubscribersRatio": (*Sample).viewsRatio,
+		"subscribers":                (*Sample).subscriberCount,
 		"videosCount":                func(s *Sample) (float64, bool) { return float64(s.total), true },
 		"viewVariationCoefficient":   (*Sample).variation,
 		"revenueMonthlyEstimation":   func(s *Sample) (float64, bool) { return s.income().RevenueMonthlyFrom, s.size > 0 },
 		"rpmEstimation":              func(s *Sample) (float64, bool) { return s.income().RPMFrom, true },
-		"avgDuration":                func(s *Sample) (float64, bool) { return s.length, s.size > 0 && s.kind == Video }, // of shorts, it is not known
+		"avgDuration":                func(s *Sample) (float64, bool) { return s.length, s.size > 0 && s.kind == Video }, // unknown for shorts
 	},
 	choices: map[string]func(s *Sample, value string) bool{
 		"contentKind":              func(s *Sample, v string) bool { return slices.Contains(s.channel.publishes(), forms[v]) },
-		"monetizationAdsense":      func(s *Sample, v string) bool { return !s.channel.gaps().noAdsense && is(&s.channel.adsense, v) },
+		"monetizationAdsense":      func(s *Sample, v string) bool { return !s.channel.gaps().noAdsense && equals(&s.channel.adsense, v) },
 		"classificationQuality":    func(s *Sample, v string) bool { return !s.channel.gaps().unclassified && s.channel.quality == v },
-		"classificationIsFaceless": func(s *Sample, v string) bool { return !s.channel.gaps().unclassified && is(s.channel.faceless, v) },
+		"classificationIsFaceless": func(s *Sample, v string) bool { return !s.channel.gaps().unclassified && equals(s.channel.faceless, v) },
 	},
 	lists: map[string]func(s *Sample, vs []string) bool{
 		"language": func(s *Sample, vs []string) bool {
@@ -38,13 +37,13 @@ var channelTerms = terms[*Sample]{
 		"excludeNiche": func(s *Sample, vs []string) bool { return !slices.Contains(vs, s.channel.Niche.Name) },
 	},
 	orders: map[string]score[*Sample]{
-		"subscribers":                (*Sample).audience,
+		"subscribers":                (*Sample).subscriberCount,
 		"averageViews":               func(s *Sample) (float64, bool) { return s.mean, s.size > 0 },
-		"avgViewsToSubscribersRatio": (*Sample).reach,
+		"avgViewsToSubscribersRatio": (*Sample).viewsRatio,
 		"viewVariationCoefficient":   (*Sample).variation,
 		"revenueMonthly":             func(s *Sample) (float64, bool) { return s.income().RevenueMonthlyFrom, s.size > 0 },
 		"rpm":                        func(s *Sample) (float64, bool) { return s.income().RPMFrom, true },
-		"foundAt":                    func(s *Sample) (float64, bool) { return seconds(s.channel.found()), true },
+		"foundAt":                    func(s *Sample) (float64, bool) { return seconds(s.channel.discovered()), true },
 		"recency":                    func(s *Sample) (float64, bool) { return seconds(s.newest), s.size > 0 },
 	},
 }
@@ -52,22 +51,22 @@ var channelTerms = terms[*Sample]{
 // forms are the values of contentKind, which has two names for each kind.
 var forms = map[string]string{"video": "video", "long-form": "video", "short": "short", "short-form": "short"}
 
-// audience is how many subscribers the sample's channel shows.
-func (s *Sample) audience() (float64, bool) {
+// subscriberCount is how many subscribers the channel shows.
+func (s *Sample) subscriberCount() (float64, bool) {
 	return float64(s.subscribers), !s.channel.gaps().subscribersHidden
 }
 
-func (s *Sample) reach() (float64, bool) {
-	_, known := s.audience()
+func (s *Sample) viewsRatio() (float64, bool) {
+	_, known := s.subscriberCount()
 	return s.viewsPerSubscriber(), known && s.size > 0
 }
 
 func (s *Sample) variation() (float64, bool) { return quotient(s.deviation, s.mean), s.size > 0 }
 
-// publishes are the kinds of uploads that the channel makes.
+// publishes are the kinds of uploads that the channel has.
 func (c *channel) publishes() []string {
 	var kinds []string
-	for k, l := range c.lines {
+	for k, l := range c.schedules {
 		if l.every != 0 {
 			kinds = append(kinds, Kind(k).String())
 		}
@@ -75,19 +74,19 @@ func (c *channel) publishes() []string {
 	return kinds
 }
 
-// found is when the service came to know the channel: in the library's first years.
-func (c *channel) found() time.Time {
-	years := 4 * Unit(Hash(c.Seed, uint64(aboutFound), uint64(c.index)))
-	return Dawn.Add(time.Duration(years * 365 * 24 * float64(time.Hour)))
+// discovered is when the service first saw the channel: in the library's first four years.
+func (c *channel) discovered() time.Time {
+	years := 4 * Unit(Hash(c.Seed, uint64(forDiscovery), uint64(c.index)))
+	return Beginning.Add(time.Duration(years * 365 * 24 * float64(time.Hour)))
 }
 
-// channelGaps are what a search does not have of a channel.
+// channelGaps are the fields that a search lacks of a channel.
 type channelGaps struct {
 	noHandle, subscribersHidden, noLanguage, noAdsense, unclassified bool
 }
 
 func (c *channel) gaps() channelGaps {
-	d := Dice(c.Seed, aboutFound, uint64(c.index))
+	d := Random(c.Seed, forDiscovery, uint64(c.index))
 	return channelGaps{
 		noHandle: Chance(d, 0.01), subscribersHidden: Chance(d, 0.03), noLanguage: Chance(d, 0.03),
 		noAdsense: Chance(d, 0.03), unclassified: Chance(d, 0.03),
@@ -104,11 +103,11 @@ func (x *Index) FindChannels(p url.Values, seed uint64) []*Sample {
 	if scores == nil {
 		scores = append(scores, func(s *Sample) (float64, bool) { return float64(s.subscribers), true })
 	}
-	return seek(x.samplesOf(p), p, &channelTerms, aim[*Sample]{score: best(scores)})
+	return search(x.samplesOf(p), p, &channelTerms, target[*Sample]{score: best(scores)})
 }
 
-// RelatedChannels returns the channels that resemble others, which are not found
-// themselves, the nearest first.
+// RelatedChannels returns the channels that resemble those in p, without these, the nearest
+// first.
 func (x *Index) RelatedChannels(p url.Values, l *Library) []*Sample {
 	ids := p["relatedChannelId"]
 	var scores []score[*Sample]
@@ -118,7 +117,7 @@ func (x *Index) RelatedChannels(p url.Values, l *Library) []*Sample {
 		}
 	}
 	resembles := best(scores)
-	return seek(x.samplesOf(p), p, &channelTerms, aim[*Sample]{score: func(s *Sample) (float64, bool) {
+	return search(x.samplesOf(p), p, &channelTerms, target[*Sample]{score: func(s *Sample) (float64, bool) {
 		r, ok := resembles(s)
 		return r, ok && !slices.Contains(ids, s.channel.ID)
 	}})
@@ -132,10 +131,10 @@ func (x *Index) samplesOf(p url.Values) []*Sample {
 	return x.samples[Video]
 }
 
-// ofChannel is how much a channel is meant, by the best of its topics.
+// ofChannel is how well a channel matches, by the best of its topics.
 func (i intent) ofChannel(s *Sample) (best float64, found bool) {
 	for _, t := range s.channel.topics {
-		if r, ok := i.of(s.channel.field, t, s.words, s.address()); ok {
+		if r, ok := i.of(s.channel.nicheIndex, t, s.words, s.address()); ok {
 			best, found = max(best, r), true
 		}
 	}
@@ -147,21 +146,21 @@ func (s *Sample) Shape() ChannelShape {
 	c, g := s.channel, s.channel.gaps()
 	shape := ChannelShape{ID: c.ID}
 	shape.Snippet.Title, shape.Snippet.ContentKind = c.title, c.publishes()
-	shape.Snippet.Handle = unless(g.noHandle, c.handle)
-	shape.Statistics.Subscribers = unless(g.subscribersHidden, s.subscribers)
-	shape.Statistics.AverageViews = unless(s.size == 0, s.mean)
-	ratio, known := s.reach()
-	shape.Statistics.AvgViewsToSubscribersRatio = unless(!known, ratio)
-	shape.Language.Code = unless(g.noLanguage, languages[c.language])
-	shape.Monetization.Adsense = unless(g.noAdsense, c.adsense)
+	shape.Snippet.Handle = orNull(g.noHandle, c.handle)
+	shape.Statistics.Subscribers = orNull(g.subscribersHidden, s.subscribers)
+	shape.Statistics.AverageViews = orNull(s.size == 0, s.mean)
+	ratio, known := s.viewsRatio()
+	shape.Statistics.AvgViewsToSubscribersRatio = orNull(!known, ratio)
+	shape.Language.Code = orNull(g.noLanguage, languages[c.language])
+	shape.Monetization.Adsense = orNull(g.noAdsense, c.adsense)
 	if !g.unclassified {
-		shape.Classification = &classification{IsFaceless: c.faceless, Quality: unless(c.quality == "", c.quality)}
+		shape.Classification = &classification{IsFaceless: c.faceless, Quality: orNull(c.quality == "", c.quality)}
 	}
 	return shape
 }
 
-// unless is null if something is lacking.
-func unless[T any](lacking bool, value T) *T {
+// orNull is the value, or null if it is lacking.
+func orNull[T any](lacking bool, value T) *T {
 	if lacking {
 		return nil
 	}

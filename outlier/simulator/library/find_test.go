@@ -164,17 +164,17 @@ func TestRelatedChannelsResembleTheirSeedsWhichAreNotFound(t *testing.T) {
 	l := Open(1)
 	x := l.Index(epoch)
 	a, b := l.Channels[0], l.Channels[1]
-	if a.field == b.field {
+	if a.nicheIndex == b.nicheIndex {
 		t.Fatal("two channels of one niche")
 	}
 	fields := map[int]bool{}
 	for _, s := range x.RelatedChannels(url.Values{"relatedChannelId": {a.ID, b.ID, "UCaaaaaaaaaaaaaaaaaaaaaa"}}, l) {
-		fields[s.channel.field] = true
+		fields[s.channel.nicheIndex] = true
 		if s.channel == a || s.channel == b {
 			t.Errorf("finds its seed %s", s.channel.ID)
 		}
 	}
-	if !gocmp.Equal(fields, map[int]bool{a.field: true, b.field: true}) {
+	if !gocmp.Equal(fields, map[int]bool{a.nicheIndex: true, b.nicheIndex: true}) {
 		t.Errorf("finds niches %v", fields)
 	}
 	first := x.RelatedChannels(url.Values{"relatedChannelId": {a.ID}}, l)[0]

@@ -2,12 +2,11 @@
 // uploads, texts, statistics, and what a search finds among them. It knows no HTTP.
 //
 // Everything in it is a function of a seed and the time, by the hour, so that nothing
-// has to be kept: the same question in the same hour has the same answer in every
+// has to be stored: the same question in the same hour has the same answer in every
 // process.
 package library
 
 import (
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -16,28 +15,29 @@ import (
 // ChannelCount makes some 75,000 uploads in samples, of which some thousands are outliers.
 const ChannelCount = 600
 
-// Library holds everything that the service knows. It never ends: uploads follow
-// from the seed and their number, measures from the clock. The service measures
-// the library once an hour, so all answers of an hour agree with one another.
+// Library is everything that the service knows. It has no end: an upload follows from the
+// seed and its number, and its statistics from the clock. Statistics change once an hour,
+// so all answers of an hour agree with one another.
 type Library struct {
 	Seed     uint64
 	Channels []*channel
 	ByID     map[string]*channel
 
 	mu      sync.Mutex
-	indexes map[int64]*Index // by hour, the last few
+	indexes []*Index // of several hours, the most recently used first
 }
 
-// libraries keeps the libraries of the last seeds: a library is the same for all
-// services of its seed, so that a thousand services in tests share one index.
+// libraries keeps the libraries of the last seeds. All services of a seed share one, so that
+// a thousand services in tests share its indexes.
 var libraries = struct {
 	sync.Mutex
 	bySeed map[uint64]*Library
 }{bySeed: map[uint64]*Library{}}
 
-const maxLibraries, maxIndexes = 8, 3
+// An index takes 2 MB. Tests that run in parallel use about a dozen different hours.
+const maxLibraries, maxIndexes = 8, 12
 
-// Open returns the library of a seed, which all services of the seed share.
+// Open returns the shared library of a seed.
 func Open(seed uint64) *Library {
 	libraries.Lock()
 	defer libraries.Unlock()
@@ -52,9 +52,9 @@ func Open(seed uint64) *Library {
 	return l
 }
 
-// New makes the library of a seed, of which nothing is shared.
+// New makes a library of a seed that is not shared.
 func New(seed uint64) *Library {
-	l := &Library{Seed: seed, ByID: map[string]*channel{}, indexes: map[int64]*Index{}}
+	l := &Library{Seed: seed, ByID: map[string]*channel{}}
 	for i := range ChannelCount {
 		c := newChannel(seed, i)
 		l.Channels = append(l.Channels, c)
@@ -63,10 +63,10 @@ func New(seed uint64) *Library {
 	return l
 }
 
-// measured is when the library was last measured.
-func measured(at time.Time) time.Time { return at.Truncate(time.Hour) }
+// sampledAt is the time of the latest statistics.
+func sampledAt(at time.Time) time.Time { return at.Truncate(time.Hour) }
 
-// find returns the upload with this id if it is out.
+// find returns the upload with this id, if it is published by then.
 func (l *Library) find(id string, at time.Time) (Upload, bool) {
 	address, ok := addressOf(l.Seed, id)
 	if !ok || address>>36 >= uint64(len(l.Channels)) {
@@ -79,14 +79,14 @@ func (l *Library) find(id string, at time.Time) (Upload, bool) {
 	return c.upload(k, n), true
 }
 
-// Index is what search looks through: all samples of an hour and their outliers.
+// Index is what a search looks in: all samples of an hour and their outliers.
 type Index struct {
 	At      time.Time
 	Hits    []*Hit
 	samples [2][]*Sample // by kind, without their entries
 }
 
-// add takes a sample and its outliers in and lets the rest of it go.
+// add adds a sample and its outliers, and drops its other entries.
 func (x *Index) add(s *Sample) {
 	x.samples[s.kind] = append(x.samples[s.kind], s)
 	for i := range s.entries {
@@ -97,23 +97,26 @@ func (x *Index) add(s *Sample) {
 	s.entries = nil
 }
 
-// Index returns the index of the hour of at, made when first asked for.
+// Index returns the index of the hour of at.
 func (l *Library) Index(at time.Time) *Index {
-	at = measured(at)
+	at = sampledAt(at)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if x, ok := l.indexes[at.Unix()]; ok {
+	if i := slices.IndexFunc(l.indexes, func(x *Index) bool { return x.At.Equal(at) }); i >= 0 {
+		x := l.indexes[i]
+		copy(l.indexes[1:], l.indexes[:i])
+		l.indexes[0] = x
 		return x
-	}
-	if len(l.indexes) >= maxIndexes {
-		delete(l.indexes, slices.Min(slices.Collect(maps.Keys(l.indexes))))
 	}
 	x := &Index{At: at}
 	for _, c := range l.Channels {
-		for k := range c.lines {
+		for k := range c.schedules {
 			x.add(c.Sample(Kind(k), at))
 		}
 	}
-	l.indexes[at.Unix()] = x
+	if len(l.indexes) == maxIndexes {
+		l.indexes = slices.Delete(l.indexes, maxIndexes-1, maxIndexes)
+	}
+	l.indexes = slices.Insert(l.indexes, 0, x)
 	return x
 }

@@ -18,7 +18,7 @@ func TestLibraryIsAsLargeAndAsMixedAsPromised(t *testing.T) {
 	uploads, spoken := 0, map[int]int{}
 	for _, c := range l.Channels {
 		spoken[c.language]++
-		for k := range c.lines {
+		for k := range c.schedules {
 			uploads += c.Sample(Kind(k), epoch).size
 		}
 	}

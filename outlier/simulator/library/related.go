@@ -5,34 +5,34 @@ import (
 	"slices"
 )
 
-// Related search, by interface, GET /search/outliers/related: what resembles the
-// seeds, which are not found themselves.
+// Related search (interface, GET /search/outliers/related) finds what resembles the seeds,
+// without the seeds themselves.
 
 const (
-	besides = 0.8 // a channel's further topics, if its main one is 1
-	looks   = 16  // ways in which channels make thumbnails
+	secondary       = 0.8 // weight of a channel's further topics; its main one has 1
+	thumbnailStyles = 16  // number of thumbnail styles
 )
 
 // seedNames are the parameters that name seeds.
 var seedNames = []string{"title", "videoId", "thumbnailVideoId", "relatedChannelId"}
 
-// Related returns all hits that resemble a seed in p, the nearest first. Without
-// a seed there is nothing to resemble, and everything is found, in no order that
-// means anything.
+// Related returns all hits that resemble a seed in p, the nearest first. Without a seed it
+// returns all hits in arbitrary order.
 func (x *Index) Related(p url.Values, l *Library) []*Hit {
 	if !slices.ContainsFunc(seedNames, p.Has) {
-		salt := Hash(l.Seed, uint64(aboutNoise))
-		return seek(x.Hits, p, &hitTerms, aim[*Hit]{score: func(h *Hit) (float64, bool) { return Unit(Hash(salt, h.address())), true }})
+		salt := Hash(l.Seed, uint64(forRelevance))
+		random := func(h *Hit) (float64, bool) { return Unit(Hash(salt, h.address())), true }
+		return search(x.Hits, p, &hitTerms, target[*Hit]{score: random})
 	}
 	s := x.seeds(p, l)
 	resembles := best(s.scores)
-	return seek(x.Hits, p, &hitTerms, aim[*Hit]{most: limitOf(p), score: func(h *Hit) (float64, bool) {
+	return search(x.Hits, p, &hitTerms, target[*Hit]{most: limitOf(p), score: func(h *Hit) (float64, bool) {
 		r, ok := resembles(h)
 		return r, ok && !s.has(h)
 	}})
 }
 
-// seeds are what a related search starts from.
+// seeds are those of one related search.
 type seeds struct {
 	lexical  bool
 	scores   []score[*Hit] // one for each seed
@@ -44,7 +44,7 @@ func (s *seeds) has(h *Hit) bool {
 	return slices.Contains(s.uploads, h.address()) || slices.Contains(s.channels, h.Channel)
 }
 
-// seeds reads the seeds in p. What the library does not know resembles nothing.
+// seeds reads the seeds in p. Nothing resembles an unknown id.
 func (x *Index) seeds(p url.Values, l *Library) *seeds {
 	s := &seeds{lexical: p.Get("by") == "lexical"}
 	for _, title := range p["title"] {
@@ -57,7 +57,7 @@ func (x *Index) seeds(p url.Values, l *Library) *seeds {
 		}
 	}
 	if u, ok := l.find(p.Get("thumbnailVideoId"), x.At); ok {
-		s.scores = append(s.scores, u.looksLike())
+		s.scores = append(s.scores, u.sameThumbnailStyle())
 		s.uploads = append(s.uploads, u.address())
 	}
 	for _, id := range p["relatedChannelId"] {
@@ -77,30 +77,30 @@ func (s *seeds) add(i intent) {
 	}
 }
 
-// sharedWords finds hits that have any of the words, by how many.
+// sharedWords finds hits with any of the words, those with most first.
 func (i intent) sharedWords(h *Hit) (float64, bool) {
 	n := shared(i.wanted, h.words)
 	return n + closeness*Unit(Hash(i.salt, h.address())), n > 0
 }
 
-// intent is to find more of the same.
+// intent is the topic and the words of the upload.
 func (u *Upload) intent() intent {
-	i := about(u.Channel.field, u.Topic)
-	i.wanted, i.salt = meantWords(words(u.title())), Hash(u.Channel.Seed, uint64(aboutNoise), u.address())
+	i := about(u.Channel.nicheIndex, u.Topic)
+	i.wanted, i.salt = meantWords(words(u.title())), Hash(u.Channel.Seed, uint64(forRelevance), u.address())
 	return i
 }
 
-// intent is to find what the channel is about.
+// intent is the topics of the channel and the words of its title.
 func (c *channel) intent() intent {
-	i := about(c.field, c.topics[0])
+	i := about(c.nicheIndex, c.topics[0])
 	for _, t := range c.topics[1:] {
-		i.topics[c.field][t] = besides
+		i.topics[c.nicheIndex][t] = secondary
 	}
-	i.wanted, i.salt = meantWords(words(c.title)), Hash(c.Seed, uint64(aboutNoise), uint64(c.index))
+	i.wanted, i.salt = meantWords(words(c.title)), Hash(c.Seed, uint64(forRelevance), uint64(c.index))
 	return i
 }
 
-// about is the intent to find a topic, and then its neighbours.
+// about is the intent to find a topic, and then the others of its niche.
 func about(niche, topic int) intent {
 	i := intent{known: true, topics: make([][]float64, len(Niches))}
 	for f := range Niches {
@@ -113,12 +113,14 @@ func about(niche, topic int) intent {
 	return i
 }
 
-// looksLike finds hits whose thumbnails are made in the same way.
-func (u *Upload) looksLike() score[*Hit] {
-	look, salt := u.Channel.look(), Hash(u.Channel.Seed, uint64(aboutLook), u.address())
-	return func(h *Hit) (float64, bool) { return Unit(Hash(salt, h.address())), h.Channel.look() == look }
+// sameThumbnailStyle finds hits with thumbnails of the same style.
+func (u *Upload) sameThumbnailStyle() score[*Hit] {
+	style, salt := u.Channel.thumbnailStyle(), Hash(u.Channel.Seed, uint64(forThumbnails), u.address())
+	return func(h *Hit) (float64, bool) {
+		return Unit(Hash(salt, h.address())), h.Channel.thumbnailStyle() == style
+	}
 }
 
-func (c *channel) look() uint64 {
-	return Hash(c.Seed, uint64(aboutLook), uint64(c.index)) % looks
+func (c *channel) thumbnailStyle() uint64 {
+	return Hash(c.Seed, uint64(forThumbnails), uint64(c.index)) % thumbnailStyles
 }

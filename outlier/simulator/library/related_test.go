@@ -13,7 +13,7 @@ func seedHits(t *testing.T, x *Index) (a, b *Hit) {
 		if a == nil {
 			a = h
 		}
-		if h.Channel.field != a.Channel.field {
+		if h.Channel.nicheIndex != a.Channel.nicheIndex {
 			return a, h
 		}
 	}
@@ -32,7 +32,7 @@ func TestRelatedFindsTheTopicOfItsSeedFirst(t *testing.T) {
 			t.Errorf("%v finds %d", p, len(found))
 		}
 		for i, h := range found {
-			if h.Channel.field != a.Channel.field || i < 20 && h.Topic != a.Topic {
+			if h.Channel.nicheIndex != a.Channel.nicheIndex || i < 20 && h.Topic != a.Topic {
 				t.Errorf("%v finds, at place %d, %q of niche %s", p, i, h.Title, h.Channel.Niche.Name)
 				break
 			}
@@ -46,7 +46,7 @@ func TestRelatedChannelsLeadToTheirTopics(t *testing.T) {
 	a, _ := seedHits(t, x)
 	found := x.Related(url.Values{"relatedChannelId": {a.Channel.ID}}, l)
 	for i, h := range found {
-		if h.Channel.field != a.Channel.field || i < 20 && !slices.Contains(a.Channel.topics, h.Topic) {
+		if h.Channel.nicheIndex != a.Channel.nicheIndex || i < 20 && !slices.Contains(a.Channel.topics, h.Topic) {
 			t.Fatalf("finds, at place %d, %q of niche %s", i, h.Title, h.Channel.Niche.Name)
 		}
 	}
@@ -61,8 +61,8 @@ func TestRelatedThumbnailsAreOfAStyleNotOfATopic(t *testing.T) {
 	a, _ := seedHits(t, x)
 	fields := map[int]bool{}
 	for _, h := range x.Related(url.Values{"thumbnailVideoId": {a.ID()}}, l) {
-		fields[h.Channel.field] = true
-		if h.Channel.look() != a.Channel.look() {
+		fields[h.Channel.nicheIndex] = true
+		if h.Channel.thumbnailStyle() != a.Channel.thumbnailStyle() {
 			t.Fatalf("%s looks otherwise", h.ID())
 		}
 	}
@@ -95,9 +95,9 @@ func TestSeveralSeedsFindTheUnion(t *testing.T) {
 	a, b := seedHits(t, x)
 	found := map[int]bool{}
 	for _, h := range x.Related(url.Values{"videoId": {a.ID(), b.ID()}}, l) {
-		found[h.Channel.field] = true
+		found[h.Channel.nicheIndex] = true
 	}
-	if len(found) != 2 || !found[a.Channel.field] || !found[b.Channel.field] {
+	if len(found) != 2 || !found[a.Channel.nicheIndex] || !found[b.Channel.nicheIndex] {
 		t.Errorf("finds niches %v, want those of both seeds", found)
 	}
 }

@@ -7,26 +7,27 @@ import (
 	"strings"
 )
 
-// Meaning here is coarse: a query means a topic if it shares words with it, and
-// then also, less, the topics around it. A query that means no topic finds a
-// stable share of the library, so that every query finds something.
+// Semantic search is coarse here: a query matches a topic if they share words, and then
+// also, less, the other topics of the niche. A query that matches no topic finds a stable
+// share of the library, so that every query finds something.
 const (
-	named      = 1.0  // the query has the topic's name
-	neighbour  = 0.45 // of the best score within the niche, for its other topics
-	sameWords  = 0.25 // all words of the query stand in the title
-	closeness  = 0.2  // spread between hits that are equal otherwise
-	enough     = 0.2  // below it a topic is not meant
-	strayShare = 0.15 // of the library, found by a query that means no topic
+	named        = 1.0  // the query contains the topic's name
+	neighbour    = 0.45 // for the other topics of a niche, relative to its best score
+	sameWords    = 0.25 // all words of the query are in the title
+	closeness    = 0.2  // random spread between hits that are equal otherwise
+	enough       = 0.2  // below it a topic does not match
+	unknownShare = 0.15 // of the library, found by a query that matches no topic
 )
 
-// idle words mean nothing by themselves.
-const idle = " a an and at best for good home how i in is make making my of on the tips to tools top vs what why with your "
+// stopWords are ignored in queries.
+const stopWords = " a an and at best for good home how i in is make making my of on the tips to tools top " +
+	"vs what why with your "
 
-// queried aims at the queries of p, of which the best counts: several queries
-// find the union. Without a query all hits are found, the largest ratio first.
-func queried(p url.Values, seed uint64) aim[*Hit] {
+// queried is the target of the queries of p. The best query counts, so several queries find
+// the union. Without a query all hits are found, the largest ratio first.
+func queried(p url.Values, seed uint64) target[*Hit] {
 	if len(p["query"]) == 0 {
-		return aim[*Hit]{score: func(h *Hit) (float64, bool) { return h.ratio, true }}
+		return target[*Hit]{score: func(h *Hit) (float64, bool) { return h.ratio, true }}
 	}
 	var scores []score[*Hit]
 	for _, q := range p["query"] {
@@ -36,10 +37,10 @@ func queried(p url.Values, seed uint64) aim[*Hit] {
 			scores = append(scores, meaning(q, seed).ofHit)
 		}
 	}
-	return aim[*Hit]{best(scores), limitOf(p)}
+	return target[*Hit]{best(scores), limitOf(p)}
 }
 
-// limitOf is how many hits a search by meaning or by words finds.
+// limitOf is how many hits a search finds at most; 0 means all, as for a lexical one.
 func limitOf(p url.Values) int {
 	if p.Get("by") == "lexical" {
 		return 0
@@ -59,8 +60,8 @@ func best[T entity](scores []score[T]) score[T] {
 	}
 }
 
-// lexical finds hits that have every word of the query in the title or in the
-// channel's name. Scripts without spaces are searched inside words.
+// lexical finds hits with every word of the query in the title or the channel's name. Words
+// in scripts without spaces are also found inside words.
 func lexical(query string) score[*Hit] {
 	wanted := strings.Fields(words(query))
 	for i, w := range wanted {
@@ -87,41 +88,43 @@ func isASCII(s string) bool {
 	return true
 }
 
-// intent is what somebody means, in the coarse way of this file.
+// intent is what a query or a seed asks for.
 type intent struct {
-	topics [][]float64 // how much each is meant, by niche and topic
-	known  bool        // whether any is
+	topics [][]float64 // how well each matches, by niche and topic
+	known  bool        // whether any does
 	wanted []string    // words
-	salt   uint64      // of the spread between what is equal otherwise
+	salt   uint64      // of the random spread
 }
 
 // meaning is the intent of a query.
 func meaning(query string, seed uint64) intent {
 	text := words(query)
-	i := intent{wanted: meantWords(text), salt: Hash(seed, uint64(aboutNoise), HashText(text))}
+	i := intent{wanted: meantWords(text), salt: Hash(seed, uint64(forRelevance), HashText(text))}
 	i.topics, i.known = topicScores(i.wanted, text)
 	return i
 }
 
 func meantWords(text string) []string {
-	return slices.DeleteFunc(strings.Fields(text), func(w string) bool { return strings.Contains(idle, " "+w+" ") })
+	return slices.DeleteFunc(strings.Fields(text), func(w string) bool {
+		return strings.Contains(stopWords, " "+w+" ")
+	})
 }
 
 func (i intent) ofHit(h *Hit) (float64, bool) {
-	return i.of(h.Channel.field, h.Topic, h.words, h.address())
+	return i.of(h.Channel.nicheIndex, h.Topic, h.words, h.address())
 }
 
-// of is how much a thing is meant that is about a topic of a niche and has some words.
+// of is how well a thing matches that has a topic of a niche and some words.
 func (i intent) of(niche, topic int, text string, address uint64) (float64, bool) {
 	noise := Unit(Hash(i.salt, address))
 	if !i.known {
-		return noise, noise > 1-strayShare
+		return noise, noise > 1-unknownShare
 	}
 	r := i.topics[niche][topic]
 	return r + sameWords*quotient(shared(i.wanted, text), float64(len(i.wanted))) + closeness*noise, r >= enough
 }
 
-// topicScores is how much each topic is meant, by niche and topic.
+// topicScores is how well each topic matches, by niche and topic.
 func topicScores(wanted []string, text string) (scores [][]float64, known bool) {
 	for f := range Niches {
 		n := &Niches[f]
@@ -141,11 +144,12 @@ func topicScores(wanted []string, text string) (scores [][]float64, known bool) 
 	return scores, known
 }
 
-// score is how much a query means the topic, by its name in any language or by
-// words that belong to it.
+// score is how well a query matches the topic, by its name in any language or by related
+// words.
 func (t *topic) score(wanted []string, text string) float64 {
 	for _, name := range t.Names {
-		if strings.Contains(text, words(name)) || !isASCII(name) && strings.Contains(text, strings.TrimSpace(words(name))) {
+		folded := words(name)
+		if strings.Contains(text, folded) || !isASCII(name) && strings.Contains(text, strings.TrimSpace(folded)) {
 			return named
 		}
 	}
@@ -157,7 +161,7 @@ func meant(wanted []string, text string) float64 {
 	return 1 - math.Exp2(-shared(wanted, text))
 }
 
-// shared counts the wanted words that stand in a text of [words].
+// shared counts the wanted words in a text folded by [words].
 func shared(wanted []string, text string) float64 {
 	var n float64
 	for _, w := range wanted {

@@ -3,12 +3,11 @@ package library
 import (
 	"math"
 	"slices"
-	"strings"
 	"time"
 )
 
-// Sample is the newest uploads of one kind of a channel, as measured at an
-// instant. Every statistic that the service tells follows from it.
+// Sample is the newest uploads of one kind of a channel, as of some time. All statistics that
+// the service shows follow from it.
 type Sample struct {
 	channel     *channel
 	kind        Kind
@@ -25,7 +24,7 @@ type Sample struct {
 	words       string // of the channel, see [words]
 }
 
-// address is the channel's place in the library.
+// address is the number of the channel in the library.
 func (s *Sample) address() uint64 { return uint64(s.channel.index) }
 
 // entry is one upload of a sample.
@@ -47,18 +46,19 @@ func (e *entry) negative() bool { return e.z <= negativeFrom }
 
 func (c *channel) Sample(k Kind, at time.Time) *Sample {
 	latest := c.latest(k, at)
-	s := &Sample{channel: c, kind: k, at: at, total: latest + 1, subscribers: c.subscribersAt(at), words: words(c.title + " " + strings.Join(c.keywords, " "))}
-	s.size = min(c.lines[k].depth, latest+1)
+	s := &Sample{
+		channel: c, kind: k, at: at, total: latest + 1, subscribers: c.subscribersAt(at), words: c.words,
+	}
+	s.size = min(c.schedules[k].depth, latest+1)
 	s.entries = make([]entry, 0, s.size)
-	for n := latest; n > latest-s.size; n-- {
-		u := c.upload(k, n)
+	for _, u := range slices.Backward(c.newest(k, latest, s.size)) {
 		s.entries = append(s.entries, entry{Upload: u, Views: u.Views(at)})
 	}
 	s.measure()
 	return s
 }
 
-// measure derives what follows from the views.
+// measure computes the statistics.
 func (s *Sample) measure() {
 	if len(s.entries) == 0 {
 		return
@@ -84,7 +84,7 @@ func (s *Sample) measure() {
 	}
 }
 
-// quotient is a/b, and 0 where nothing was measured.
+// quotient is a/b, or 0 if b is 0.
 func quotient(a, b float64) float64 {
 	if b == 0 {
 		return 0
@@ -94,7 +94,7 @@ func quotient(a, b float64) float64 {
 
 // monthly is how many uploads of the sample's kind come out in 30 days.
 func (s *Sample) monthly() float64 {
-	return quotient(30*24*float64(time.Hour), float64(s.channel.lines[s.kind].every))
+	return quotient(30*24*float64(time.Hour), float64(s.channel.schedules[s.kind].every))
 }
 
 func (s *Sample) viewsPerSubscriber() float64 { return quotient(s.mean, float64(s.subscribers)) }

@@ -6,10 +6,9 @@ import (
 	"time"
 )
 
-// Search, by interface, GET /search/outliers: filter, rank, cut to the nearest,
-// sort, page.
+// Search (interface, GET /search/outliers): filter, rank, keep the nearest, sort, page.
 
-// Hit is one outlier in the index, with what search asks of it worked out.
+// Hit is one outlier in the index, with the values that a search needs.
 type Hit struct {
 	entry
 	sample *Sample
@@ -25,37 +24,39 @@ func newHit(e *entry, s *Sample) *Hit {
 	h := &Hit{entry: *e, sample: s, Gaps: e.gaps(), Title: e.title()}
 	h.lower = strings.ToLower(h.Title)
 	h.words = words(h.Title + " " + s.channel.title)
-	d := Dice(e.Channel.Seed, aboutGaps, e.address(), 1)
-	h.money.RPMFrom, h.money.RPMTo = chatter(d, s.channel.rpm)
+	d := Random(e.Channel.Seed, forGaps, e.address(), 1)
+	h.money.RPMFrom, h.money.RPMTo = estimateRange(d, s.channel.rpm)
 	h.money.RevenueFrom = float64(e.Views) / 1000 * h.money.RPMFrom
 	h.money.RevenueTo = float64(e.Views) / 1000 * h.money.RPMTo
 	h.income = s.income()
 	return h
 }
 
-// income is what the channel is thought to earn with this kind of upload.
+// income is the estimated income of the channel with this kind of upload.
 func (s *Sample) income() channelMonetization {
-	d := Dice(s.channel.Seed, aboutChannel, uint64(s.channel.index), 1)
+	d := Random(s.channel.Seed, forChannel, uint64(s.channel.index), 1)
 	m := channelMonetization{Adsense: s.channel.adsense}
-	m.RPMFrom, m.RPMTo = chatter(d, s.channel.rpm)
+	m.RPMFrom, m.RPMTo = estimateRange(d, s.channel.rpm)
 	monthly := s.mean * s.monthly() / 1000
 	m.RevenueMonthlyFrom, m.RevenueMonthlyTo = monthly*m.RPMFrom, monthly*m.RPMTo
 	return m
 }
 
-// Shape is the hit as a search answers it.
+// Shape is the hit in an answer.
 func (h *Hit) Shape(at time.Time) HitShape {
 	c := h.Channel
 	id := h.ID()
 	shape := HitShape{
 		ID: id, Kind: h.Kind.String(), Time: at.Format(WithMillis),
 		Snippet: hitSnippet{
-			ChannelID: c.ID, ChannelTitle: c.title, ChannelHandle: c.handle, ChannelSubscribers: h.sample.subscribers,
-			Title: h.Title, PublishedAt: h.Published.Format(WithMillis), Language: languages[c.language], Duration: h.duration,
-			ChannelMonetization: &h.income,
+			ChannelID: c.ID, ChannelTitle: c.title, ChannelHandle: c.handle,
+			ChannelSubscribers: h.sample.subscribers, ChannelMonetization: &h.income,
+			Title: h.Title, PublishedAt: h.Published.Format(WithMillis), Language: languages[c.language],
+			Duration: h.duration,
 		},
 		Statistics: hitStatistics{
-			ViewCount: h.Views, AverageViewsRatio: h.ratio, IsPositiveOutlier: h.positive(), IsNegativeOutlier: h.negative(),
+			ViewCount: h.Views, AverageViewsRatio: h.ratio,
+			IsPositiveOutlier: h.positive(), IsNegativeOutlier: h.negative(),
 		},
 	}
 	shape.Statistics.CommentCount, shape.Statistics.LikeCount = h.counts(h.Gaps, at)
@@ -63,7 +64,7 @@ func (h *Hit) Shape(at time.Time) HitShape {
 	return shape
 }
 
-// shapeGaps adds what a hit may lack.
+// shapeGaps sets the fields that a hit may lack.
 func (h *Hit) shapeGaps(shape *HitShape) {
 	if !h.Gaps.noThumbnails {
 		shape.Snippet.Thumbnails = new(keyed(shape.ID))
@@ -82,10 +83,10 @@ func (h *Hit) shapeGaps(shape *HitShape) {
 	}
 }
 
-// nearest is how many hits a search by meaning finds at most.
+// nearest is how many hits a semantic search finds at most.
 const nearest = 1_000
 
 // Find returns all hits of GET /search/outliers in order.
 func (x *Index) Find(p url.Values, seed uint64) []*Hit {
-	return seek(x.Hits, p, &hitTerms, queried(p, seed))
+	return search(x.Hits, p, &hitTerms, queried(p, seed))
 }

@@ -154,7 +154,7 @@ func TestTheYear2000HasALibraryToo(t *testing.T) {
 		t.Errorf("%d hits", len(x.Hits))
 	}
 	for _, h := range x.Hits {
-		if h.Published.After(bubble) || h.Published.Before(Dawn) {
+		if h.Published.After(bubble) || h.Published.Before(Beginning) {
 			t.Fatalf("%s is of %s", h.ID(), h.Published)
 		}
 	}

@@ -1,7 +1,7 @@
 package library
 
-// The answers, with their fields in the order in which the interface lists them.
-// A pointer is a field that may be null, omitempty one that may be absent.
+// The answers, with their fields in the order of the interface. A field with a pointer may
+// be null, one with omitempty may be absent.
 
 type thumbnail struct {
 	URL    string `json:"url"`
@@ -17,7 +17,7 @@ type thumbnails struct {
 
 // Interface, Outlier hit.
 
-// HitShape is an outlier as searches answer it.
+// HitShape is an outlier in an answer.
 type HitShape struct {
 	ID             string          `json:"id"`
 	Kind           string          `json:"kind"`
@@ -71,9 +71,9 @@ type classification struct {
 	Quality    *string `json:"quality"`
 }
 
-// A hit of the channel searches, which the interface does not show.
+// A hit of the channel searches, which the interface does not document.
 
-// ChannelShape is a channel as searches answer it.
+// ChannelShape is a channel in an answer.
 type ChannelShape struct {
 	ID      string `json:"id"`
 	Snippet struct {
@@ -104,7 +104,7 @@ type ChannelAnswer struct {
 	Item channelItem `json:"item"`
 }
 
-// channelItem has Videos or Shorts, as asked.
+// channelItem has Videos or Shorts, depending on the endpoint.
 type channelItem struct {
 	ID         string            `json:"id"`
 	Kind       string            `json:"kind"`

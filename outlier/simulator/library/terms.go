@@ -13,18 +13,18 @@ import (
 // entity is what a search finds: an outlier, or a channel by one of its samples.
 type entity interface {
 	*Hit | *Sample
-	address() uint64 // its place in the library
+	address() uint64 // identifies it in the library
 }
 
-// score is a value of a T, or how relevant it is; ok is false for a T that lacks
-// the value, or is not meant.
+// score is a value of a T, or how well it matches; ok is false for a T that lacks the value,
+// or does not match.
 type score[T entity] func(T) (value float64, ok bool)
 
-// terms are what a request may say about a T (interface, Common filters). A T
-// that lacks a value passes no filter on it, and is sorted last.
+// terms are the filters and orders of a T (interface, Common filters). A T that lacks a value
+// passes no filter on it, and is sorted last.
 type terms[T entity] struct {
 	ranges  map[string]score[T]                     // <name>From and <name>To, both inclusive
-	choices map[string]func(v T, value string) bool // a value that a T has or has not
+	choices map[string]func(v T, value string) bool // one value that a T has or lacks
 	lists   map[string]func(v T, vs []string) bool  // several values
 	orders  map[string]score[T]                     // of sortBy
 }
@@ -41,7 +41,7 @@ func (f filters[T]) all(v T) bool {
 	return true
 }
 
-// filters reads the filters of a request that has passed the rules.
+// filters reads the filters of a request. Its parameters have been checked.
 func (t *terms[T]) filters(p url.Values) filters[T] {
 	var f filters[T]
 	for name, value := range t.ranges {
@@ -67,15 +67,15 @@ func (t *terms[T]) filters(p url.Values) filters[T] {
 	return f
 }
 
-// aim is what a request looks for.
-type aim[T entity] struct {
+// target is what a request looks for.
+type target[T entity] struct {
 	score score[T]
 	most  int // how many are found at most; 0 means all
 }
 
-// seek returns what passes the filters of p and is meant, in order: the most
-// relevant first, unless p wants another order.
-func seek[T entity](all []T, p url.Values, t *terms[T], a aim[T]) []T {
+// search returns what passes the filters of p and matches, the most relevant first, unless p
+// asks for another order.
+func search[T entity](all []T, p url.Values, t *terms[T], a target[T]) []T {
 	found := nearestFirst(all, t.filters(p), a)
 	if p.Has("seed") {
 		shuffle(found, HashText(p.Get("seed")))
@@ -86,7 +86,7 @@ func seek[T entity](all []T, p url.Values, t *terms[T], a aim[T]) []T {
 	return found
 }
 
-func nearestFirst[T entity](all []T, keep filters[T], a aim[T]) []T {
+func nearestFirst[T entity](all []T, keep filters[T], a target[T]) []T {
 	type ranked struct {
 		thing     T
 		relevance float64
@@ -119,7 +119,7 @@ func shuffle[T entity](found []T, seed uint64) {
 	})
 }
 
-// by sorts what lacks the value last. The interface does not show the default of
+// by sorts a T that lacks the value last. The interface does not document the default of
 // sortOrder; here it is desc.
 func by[T entity](value score[T], ascending bool) func(v, w T) int {
 	return func(v, w T) int {
@@ -140,7 +140,7 @@ func number(s string) float64 {
 	if at, ok := Moment(s); ok {
 		return seconds(at)
 	}
-	n, _ := strconv.ParseFloat(s, 64) // the rules let nothing else through
+	n, _ := strconv.ParseFloat(s, 64) // the rules allow nothing else
 	return n
 }
 
@@ -159,9 +159,9 @@ func Moment(v string) (time.Time, bool) {
 	return t, err == nil
 }
 
-func is(b *bool, value string) bool { return b != nil && *b == (value == "true") }
+func equals(b *bool, value string) bool { return b != nil && *b == (value == "true") }
 
-// matches tells whether s has the form of a pattern, in which * is any text.
+// matches reports whether s matches a pattern in which * is any text.
 func matches(pattern, s string) bool {
 	parts := strings.Split(pattern, "*")
 	s, ok := strings.CutPrefix(s, parts[0])

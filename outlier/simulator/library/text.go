@@ -10,19 +10,19 @@ import (
 	"unicode/utf8"
 )
 
-// fill replaces the placeholders of a template, see voice.
-func fill(template, topic string, d *rand.Rand, v *voice) string {
+// fill replaces the placeholders of a template; see [phrases].
+func fill(template, topic string, d *rand.Rand, v *phrases) string {
 	s := strings.ReplaceAll(template, "{t}", topic)
 	if strings.Contains(s, "{n}") {
 		s = strings.ReplaceAll(s, "{n}", strconv.Itoa(2+d.IntN(98)))
 	}
 	if strings.Contains(s, "{a}") {
-		s = strings.ReplaceAll(s, "{a}", pick(d, v.names))
+		s = strings.ReplaceAll(s, "{a}", pick(d, v.people))
 	}
 	return s
 }
 
-// capitals writes the words of a Latin text with capital letters.
+// capitals capitalizes the words of a Latin text.
 func capitals(s string) string {
 	w := strings.Split(s, " ")
 	for i := range w {
@@ -33,15 +33,15 @@ func capitals(s string) string {
 	return strings.Join(w, " ")
 }
 
-func paragraphs(v *voice, topic string, d *rand.Rand, n int) string {
+func paragraphs(v *phrases, topic string, d *rand.Rand, n int) string {
 	lines := make([]string, n)
 	for i := range lines {
-		lines[i] = fill(v.blurb[i%len(v.blurb)], topic, d, v)
+		lines[i] = fill(v.descriptions[i%len(v.descriptions)], topic, d, v)
 	}
 	return strings.Join(lines, "\n\n")
 }
 
-func (u *Upload) voice() *voice { return &voices[u.Channel.language] }
+func (u *Upload) phrases() *phrases { return &phrasesOf[u.Channel.language] }
 
 // topicName is the topic in the channel's language.
 func (u *Upload) topicName() string {
@@ -49,8 +49,8 @@ func (u *Upload) topicName() string {
 }
 
 func (u *Upload) title() string {
-	d := Dice(u.Channel.Seed, aboutTitle, u.address())
-	v := u.voice()
+	d := Random(u.Channel.Seed, forTitle, u.address())
+	v := u.phrases()
 	if Chance(d, 0.01) {
 		return fill(pick(d, hostile), u.topicName(), d, v)
 	}
@@ -72,8 +72,8 @@ func (u *Upload) title() string {
 }
 
 func (u *Upload) description() string {
-	d := Dice(u.Channel.Seed, aboutDescription, u.address())
-	return paragraphs(u.voice(), u.topicName(), d, d.IntN(6))
+	d := Random(u.Channel.Seed, forDescription, u.address())
+	return paragraphs(u.phrases(), u.topicName(), d, d.IntN(6))
 }
 
 // words folds a text to its lower-case words, each between single spaces.
@@ -84,7 +84,7 @@ func words(s string) string {
 	return " " + strings.Join(f, " ") + " "
 }
 
-// units are the steps of "3 weeks ago".
+// units are those of "3 weeks ago".
 var units = []struct {
 	name string
 	span time.Duration
@@ -93,7 +93,7 @@ var units = []struct {
 	{"day", 24 * time.Hour}, {"hour", time.Hour}, {"minute", time.Minute}, {"second", time.Second},
 }
 
-// ago is the age of something as a page shows it.
+// ago is an age as a web page shows it.
 func ago(age time.Duration) string {
 	for _, u := range units {
 		if n := int(age / u.span); n == 1 {
@@ -105,8 +105,8 @@ func ago(age time.Duration) string {
 	return "just now"
 }
 
-// estimate is the instant that ago leads back to: what is known of an upload's
-// date when only its page was seen.
+// estimate is the time that a text of [ago] stands for: the date of an upload as far as its
+// web page shows it.
 func estimate(published, at time.Time) time.Time {
 	age := at.Sub(published)
 	for _, u := range units {
@@ -117,7 +117,7 @@ func estimate(published, at time.Time) time.Time {
 	return at
 }
 
-// roughly is a count as a page shows it: "1.23M".
+// roughly is a count as a web page shows it: "1.23M".
 func roughly(n int64) string {
 	switch {
 	case n >= 1e6:

@@ -1,25 +1,25 @@
 package library
 
-// niche is a neighbourhood of topics: a channel stays within one, and a semantic
-// search that means a topic also finds, further down, its neighbours.
+// niche is a group of topics. A channel has one niche, and a semantic search for a topic also
+// finds, further down, the others of its niche.
 type niche struct {
 	Name       string
-	words      string // what else people call it, in English
+	words      string // further English words for it
 	categoryID string // of video details
 	rpm        float64
-	faceless   float64 // share of channels without a face
+	faceless   float64 // share of faceless channels
 	Topics     []topic
 }
 
-// topic is what a video is about: its names in the order of [languages].
+// topic is the subject of a video, with its names in the order of [languages].
 type topic struct {
 	Names [8]string
-	words string // further words that mean it, in English
+	words string // related English words
 }
 
 var languages = [8]string{"en", "de", "es", "fr", "pt", "ja", "ko", "ar"}
 
-// Niches are what channels are about.
+// Niches are the subjects of channels.
 var Niches = []niche{
 	{"coffee", "coffee cafe barista caffeine beans brew brewing", "26", 6.5, 0.3, []topic{
 		{[8]string{"home espresso", "Espresso zu Hause", "espresso en casa", "espresso maison", "espresso em casa", "おうちエスプレッソ", "홈 에스프레소", "إسبريسو منزلي"}, "machine portafilter crema shot dial"},

@@ -5,13 +5,12 @@ import (
 	"slices"
 )
 
-// TopicSet is some of the topics of all niches, one bit for each.
+// TopicSet is a set of topics of all niches, one bit each.
 type TopicSet uint64
 
 func (s TopicSet) has(niche, topic int) bool { return s>>TopicPlace(niche, topic)&1 != 0 }
 
-// TopicsOf are the topics that queries mean, or that the channels with these ids are
-// about.
+// TopicsOf are the topics that match the queries, or those of the channels with these ids.
 func (l *Library) TopicsOf(query []string, channels bool) (topics TopicSet) {
 	for _, q := range query {
 		c, known := l.ByID[q]
@@ -20,15 +19,14 @@ func (l *Library) TopicsOf(query []string, channels bool) (topics TopicSet) {
 			topics |= meantTopics(q)
 		case known:
 			for _, t := range c.topics {
-				topics |= 1 << TopicPlace(c.field, t)
+				topics |= 1 << TopicPlace(c.nicheIndex, t)
 			}
 		}
 	}
 	return topics
 }
 
-// meantTopics are the topics that a query means most, in each niche that it means
-// at all.
+// meantTopics are the topics that match a query best, in each niche that matches at all.
 func meantTopics(query string) (topics TopicSet) {
 	for f, scores := range meaning(query, 0).topics {
 		for t, score := range scores {
@@ -61,7 +59,7 @@ func (s TopicSet) Names() []string {
 	return names
 }
 
-// intent is to find the topics of the set, and then those of their niches.
+// intent is to find the topics of the set, and then the others of their niches.
 func (s TopicSet) intent(salt uint64) intent {
 	i := intent{known: s != 0, salt: salt, topics: make([][]float64, len(Niches))}
 	for f := range Niches {
@@ -80,15 +78,15 @@ func (s TopicSet) intent(salt uint64) intent {
 	return i
 }
 
-// Nearest is an index of the outliers nearest to some topics, at most so many. The
-// salt decides between equals.
+// Nearest is an index of at most the given number of outliers, those nearest to the topics.
+// The salt decides between equals.
 func (x *Index) Nearest(topics TopicSet, salt uint64, most int) *Index {
 	nearby := x.byDistance(topics, salt)
 	return &Index{At: x.At, Hits: nearby[:min(most, len(nearby))]}
 }
 
-// NearestChannels is an index of all outliers of the channels nearest to some topics,
-// at most so many channels.
+// NearestChannels is an index of all outliers of at most the given number of channels, those
+// nearest to the topics.
 func (x *Index) NearestChannels(topics TopicSet, salt uint64, most int) *Index {
 	nearby := x.byDistance(topics, salt)
 	found := map[*channel]bool{}
@@ -100,10 +98,10 @@ func (x *Index) NearestChannels(topics TopicSet, salt uint64, most int) *Index {
 	return &Index{At: x.At, Hits: slices.DeleteFunc(nearby, func(h *Hit) bool { return !found[h.Channel] })}
 }
 
-// byDistance is all outliers, those nearest to some topics first.
+// byDistance is all outliers, those nearest to the topics first.
 func (x *Index) byDistance(topics TopicSet, salt uint64) []*Hit {
 	i := topics.intent(salt)
-	return nearestFirst(x.Hits, nil, aim[*Hit]{score: func(h *Hit) (float64, bool) {
+	return nearestFirst(x.Hits, nil, target[*Hit]{score: func(h *Hit) (float64, bool) {
 		r, _ := i.ofHit(h)
 		return r, true
 	}})

@@ -8,24 +8,24 @@ import (
 	"time"
 )
 
-// Trending formats: GET /search/trending-formats, of which nothing but the price is
-// known. The answer is one that a service of this shape might give, anew each day:
-// the forms of titles under which most outliers came out in the week before.
+// Trending formats: GET /search/trending-formats, of which the interface documents only the
+// price. The answer is what a similar service might give, new each day: the title patterns
+// with most outliers in the week before.
 
-// Format is a form of titles.
+// Format is a title pattern.
 type Format struct {
-	Pattern  string          `json:"pattern"` // as of titlePattern
+	Pattern  string          `json:"pattern"` // in the form of titlePattern
 	Language string          `json:"language"`
-	Outliers momentum        `json:"outliers"`
+	Outliers weeks           `json:"outliers"`
 	Niches   []string        `json:"niches"`
 	Examples []formatExample `json:"examples"` // the largest ratios first
 }
 
-// momentum counts the outliers of two weeks.
-type momentum struct {
+// weeks counts the outliers of two weeks.
+type weeks struct {
 	Week       int      `json:"week"`
 	WeekBefore int      `json:"weekBefore"`
-	Growth     *float64 `json:"growth"` // null if there was none in the week before
+	Growth     *float64 `json:"growth"` // null if the week before had none
 }
 
 type formatExample struct {
@@ -41,12 +41,12 @@ type exampleScores struct {
 }
 
 const (
-	MaxFormats  = 20 // at most are trending
+	MaxFormats  = 20 // the most that are trending
 	maxExamples = 3
 	week        = 7 * 24 * time.Hour
 )
 
-// TrendingFormats are those of the day, the most frequent first.
+// TrendingFormats are the formats of the day, the most frequent first.
 func (l *Library) TrendingFormats(now time.Time) []Format {
 	x := l.Index(now.Truncate(24 * time.Hour))
 	fresh := make([][]*Hit, len(languages)) // of two weeks, by language
@@ -56,7 +56,7 @@ func (l *Library) TrendingFormats(now time.Time) []Format {
 		}
 	}
 	all := []Format{}
-	for language, v := range voices {
+	for language, v := range phrasesOf {
 		for _, template := range slices.Concat(v.titles, v.shorts) {
 			if f := formatOf(template, fresh[language], x.At); f.Outliers.Week > 0 {
 				f.Language = languages[language]
@@ -68,13 +68,13 @@ func (l *Library) TrendingFormats(now time.Time) []Format {
 	return all[:min(MaxFormats, len(all))]
 }
 
-// placeholder is a part of a template that titles fill in, see [voice].
+// placeholder is a placeholder of a template; see [phrases].
 var placeholder = regexp.MustCompile(`\{[tna]\}`)
 
-// formatOf is what became of a template of titles among hits of two weeks.
+// formatOf counts the titles of a template among hits of two weeks.
 func formatOf(template string, hits []*Hit, at time.Time) Format {
-	f := Format{Pattern: placeholder.ReplaceAllString(template, "*") + "*", Niches: []string{}, Examples: []formatExample{}}
-	f.Pattern = strings.ReplaceAll(f.Pattern, "**", "*")
+	pattern := strings.ReplaceAll(placeholder.ReplaceAllString(template, "*")+"*", "**", "*")
+	f := Format{Pattern: pattern, Niches: []string{}, Examples: []formatExample{}}
 	wanted := strings.ToLower(f.Pattern)
 	hits = slices.DeleteFunc(slices.Clone(hits), func(h *Hit) bool { return !matches(wanted, h.lower) })
 	slices.SortStableFunc(hits, func(g, h *Hit) int { return cmp.Compare(h.ratio, g.ratio) })
@@ -87,7 +87,7 @@ func formatOf(template string, hits []*Hit, at time.Time) Format {
 	return f
 }
 
-// add counts a hit in.
+// add counts a hit.
 func (f *Format) add(h *Hit, at time.Time) {
 	if !h.Published.After(at.Add(-week)) {
 		f.Outliers.WeekBefore++
@@ -98,7 +98,7 @@ func (f *Format) add(h *Hit, at time.Time) {
 		f.Niches = append(f.Niches, h.Channel.Niche.Name)
 	}
 	if len(f.Examples) < maxExamples {
-		scores := exampleScores{unless(h.Gaps.unscored, h.z), h.ratio}
+		scores := exampleScores{orNull(h.Gaps.unscored, h.z), h.ratio}
 		f.Examples = append(f.Examples, formatExample{h.ID(), h.Title, h.Kind.String(), scores})
 	}
 }

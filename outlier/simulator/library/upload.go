@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Upload is one video or short: what it will come to, and how fast.
+// Upload is one video or short, with its final views and how fast it gets them.
 type Upload struct {
 	Channel   *channel
 	Kind      Kind
@@ -13,22 +13,22 @@ type Upload struct {
 	Published time.Time
 	Topic     int // index into the niche's topics
 	duration  int64
-	potential float64 // views in the end, give or take
+	potential float64 // final views, approximately
 	tau, beta float64 // of its growth, see maturity; tau in days
 	liked     float64 // likes per view
 	discussed float64 // comments per view
 }
 
-// upload works number n of a channel out. It is not checked to be out yet.
+// upload computes number n of a channel, whether or not it is published yet.
 func (c *channel) upload(k Kind, n int) Upload {
-	d := Dice(c.Seed, aboutFate, uint64(c.index), uint64(k), uint64(n))
+	d := Random(c.Seed, forUpload, uint64(c.index), uint64(k), uint64(n))
 	u := Upload{Channel: c, Kind: k, n: n, Published: c.published(k, n)}
-	of := &c.lines[k]
+	of := &c.schedules[k]
 	u.potential = of.median * math.Exp(of.spread*d.NormFloat64())
 	switch luck := d.Float64(); {
-	case luck < 0.06: // it broke out
+	case luck < 0.06: // a breakout
 		u.potential *= 3 + 25*d.Float64()*d.Float64()
-	case luck < 0.09: // nobody cared
+	case luck < 0.09: // a failure
 		u.potential *= 0.05 + 0.2*d.Float64()
 	}
 	u.tau, u.beta = 2+12*d.Float64(), 0.45+0.2*d.Float64()
@@ -42,28 +42,28 @@ func (c *channel) upload(k Kind, n int) Upload {
 	return u
 }
 
-// address is the upload's place in the library, which its id enciphers.
+// address identifies the upload in the library; its id is the enciphered address.
 func (u *Upload) address() uint64 {
 	return uint64(u.Channel.index)<<36 | uint64(u.Kind)<<35 | uint64(u.n)
 }
 
-// ID is a video id, which leads back to the upload.
+// ID is the video id.
 func (u *Upload) ID() string { return videoID(u.Channel.Seed, u.address()) }
 
-// maturity is the share of its views that an upload has reached: steep in the
-// first days, with a long tail. It never falls.
+// maturity is the share of its final views that an upload has: steep in the first days, with
+// a long tail, and never falling.
 func (u *Upload) maturity(at time.Time) float64 {
 	days := at.Sub(u.Published).Hours() / 24
 	return 1 - math.Exp(-math.Pow(max(days, 0)/u.tau, u.beta))
 }
 
-// reached is the inverse: when the upload came to this share of its views.
+// reached is the inverse: when the upload has this share of its final views.
 func (u *Upload) reached(share float64) time.Time {
 	days := u.tau * math.Pow(-math.Log(1-share), 1/u.beta)
 	return u.Published.Add(time.Duration(days * 24 * float64(time.Hour)))
 }
 
-// Views are those at an instant. They go on a little for ever: even an old upload is found now and then.
+// Views are those at a time. They never stop growing: old uploads still get a few.
 func (u *Upload) Views(at time.Time) int64 {
 	months := max(at.Sub(u.Published).Hours()/24/30, 0)
 	return int64(u.potential * u.maturity(at) * (1 + 0.05*math.Log1p(months)))
@@ -73,14 +73,14 @@ func (u *Upload) likes(at time.Time) int64 {
 	return int64(u.potential * u.liked * u.maturity(at))
 }
 
-// Comments is how many comments there are at an instant.
+// Comments is the number of comments at a time.
 func (u *Upload) Comments(at time.Time) int64 {
 	return int64(u.potential * u.discussed * u.maturity(at))
 }
 
-// Gaps are what the service does not have of an upload, although the library does.
+// Gaps are what the service lacks of an upload although the library has it.
 type Gaps struct {
-	deleted          bool // since it was indexed: every data endpoint answers 404
+	deleted          bool // after it was indexed: every data endpoint answers 404
 	commentsDisabled bool
 	likesHidden      bool
 	unclassified     bool
@@ -91,7 +91,7 @@ type Gaps struct {
 	transcript       transcriptGap
 }
 
-// transcriptGap is in which of three ways a transcript is lacking.
+// transcriptGap is one of three ways in which a transcript may be missing.
 type transcriptGap int
 
 const (
@@ -102,7 +102,7 @@ const (
 )
 
 func (u *Upload) gaps() Gaps {
-	d := Dice(u.Channel.Seed, aboutGaps, u.address())
+	d := Random(u.Channel.Seed, forGaps, u.address())
 	return Gaps{
 		deleted:          Chance(d, 0.025),
 		commentsDisabled: Chance(d, 0.05),

@@ -22,14 +22,12 @@ func split(t *schema.Table) (space, table string) {
 	return "main", t.Name
 }
 
-// column is a column as the declaration wants it.
+// column is a column as the declaration wants it, or as the file has it.
 type column struct{ name, kind, comment string }
 
-// columns are the declared columns; types as DuckDB itself writes them, so that
-// they can be compared with what a file has.
-func (db *DB) columns(ctx context.Context, t *schema.Table) ([]column, error) {
+// columns are the declared columns.
+func columns(t *schema.Table) []column {
 	var columns []column
-	var kinds []string
 	for _, f := range t.Stored().Fields() {
 		c := column{name: f.Name, kind: schema.SQLType(f.Type)}
 		if i := slices.IndexFunc(t.Columns, func(d schema.Column) bool { return d.Name == f.Name }); i >= 0 {
@@ -39,28 +37,102 @@ func (db *DB) columns(ctx context.Context, t *schema.Table) ([]column, error) {
 			}
 		}
 		columns = append(columns, c)
-		kinds = append(kinds, "typeof(NULL::"+c.kind+")")
 	}
-	row, err := db.Query(ctx, "SELECT "+strings.Join(kinds, ", "))
-	if err != nil {
-		return nil, fmt.Errorf("types of table %s: %w", t.Name, err)
-	}
-	for i := range columns {
-		columns[i].kind = row[0][i].(string)
-	}
-	return columns, nil
+	return columns
 }
 
-// found is a column of the file.
-type found struct{ kind, comment string }
+// types are the names by which DuckDB itself calls the types of the declared columns, so
+// that they can be compared with what a file has.
+func (db *DB) types(ctx context.Context, tables []*schema.Table) (map[string]string, error) {
+	var kinds, calls []string
+	for _, t := range tables {
+		for _, c := range columns(t) {
+			if !slices.Contains(kinds, c.kind) {
+				kinds = append(kinds, c.kind)
+				calls = append(calls, "typeof(NULL::"+c.kind+")")
+			}
+		}
+	}
+	rows, err := db.Query(ctx, "SELECT "+strings.Join(calls, ", "))
+	if err != nil {
+		return nil, fmt.Errorf("types of the declared columns: %w", err)
+	}
+	types := map[string]string{}
+	for i, kind := range kinds {
+		types[kind] = rows[0][i].(string)
+	}
+	return types, nil
+}
+
+// table is a table of the file, its columns by name.
+type table struct {
+	columns map[string]column
+	comment string
+}
+
+// found reads the tables that the file has, by schema and name. It asks once for all: DuckDB
+// goes through its whole catalog for each such query.
+func (db *DB) found(ctx context.Context) (map[[2]string]table, error) {
+	rows, err := db.Query(ctx, "SELECT schema_name, table_name, coalesce(comment, '') FROM duckdb_tables() WHERE database_name = 'warehouse'")
+	if err != nil {
+		return nil, fmt.Errorf("tables of the file: %w", err)
+	}
+	tables := map[[2]string]table{}
+	for _, r := range rows {
+		tables[[2]string{r[0].(string), r[1].(string)}] = table{columns: map[string]column{}, comment: r[2].(string)}
+	}
+	rows, err = db.Query(ctx, `SELECT schema_name, table_name, column_name, data_type, coalesce(comment, '')
+		FROM duckdb_columns() WHERE database_name = 'warehouse'`)
+	if err != nil {
+		return nil, fmt.Errorf("columns of the file: %w", err)
+	}
+	for _, r := range rows {
+		if t, ok := tables[[2]string{r[0].(string), r[1].(string)}]; ok { // a view has columns too
+			name := r[2].(string)
+			t.columns[name] = column{name: name, kind: r[3].(string), comment: r[4].(string)}
+		}
+	}
+	return tables, nil
+}
+
+// createSchemas makes room for the tables that are not in main.
+const createSchemas = "CREATE SCHEMA IF NOT EXISTS warehouse.ops; CREATE SCHEMA IF NOT EXISTS warehouse.outlierd"
+
+// createMarks makes the table of the watermark and its like.
+const createMarks = "CREATE TABLE warehouse.outlierd.marks (name VARCHAR, id BIGINT)"
+
+// Create makes tables and views in a new database, without rows and without comments, so
+// that SQL can be bound to them.
+func (db *DB) Create(ctx context.Context, tables []*schema.Table) error {
+	ddl := []string{createSchemas, createMarks}
+	for _, t := range tables {
+		ddl = append(ddl, create(t))
+	}
+	for _, v := range viewsOf(tables) {
+		ddl = append(ddl, createView(v))
+	}
+	if _, err := db.Exec(ctx, "BEGIN; "+strings.Join(ddl, "; ")+"; COMMIT"); err != nil {
+		return fmt.Errorf("create tables: %w", err)
+	}
+	return nil
+}
 
 // Declare brings the file to the declarations: tables and columns that it lacks
 // are added, comments and views follow, and no table is ever narrowed or dropped. A
 // file that agrees is not written to.
 func (db *DB) Declare(ctx context.Context, tables []*schema.Table) error {
-	ddl := []string{"CREATE SCHEMA IF NOT EXISTS warehouse.ops", "CREATE SCHEMA IF NOT EXISTS warehouse.outlierd"}
+	types, err := db.types(ctx, tables)
+	if err != nil {
+		return err
+	}
+	have, err := db.found(ctx)
+	if err != nil {
+		return err
+	}
+	var ddl []string
 	for _, t := range tables {
-		changes, err := db.alterations(ctx, t)
+		space, name := split(t)
+		changes, err := alterations(t, have[[2]string{space, name}], types)
 		if err != nil {
 			return err
 		}
@@ -73,17 +145,13 @@ func (db *DB) Declare(ctx context.Context, tables []*schema.Table) error {
 		}
 		ddl = append(ddl, changes...)
 	}
-	marks, err := db.Query(ctx, "SELECT 1 FROM duckdb_tables() WHERE database_name = 'warehouse' AND schema_name = 'outlierd'")
-	if err != nil {
-		return err
-	}
-	if len(marks) == 0 {
-		ddl = append(ddl, "CREATE TABLE warehouse.outlierd.marks (name VARCHAR, id BIGINT)",
+	if _, ok := have[[2]string{"outlierd", "marks"}]; !ok {
+		ddl = append(ddl, createMarks,
 			"COMMENT ON TABLE warehouse.outlierd.marks IS "+
 				Text("How far the writer has come: the answers of the journal, the changes of the operations tables."))
 	}
-	if len(ddl) > 2 {
-		if _, err := db.Exec(ctx, "BEGIN; "+strings.Join(ddl, "; ")+"; COMMIT; CHECKPOINT warehouse"); err != nil {
+	if len(ddl) > 0 {
+		if _, err := db.Exec(ctx, "BEGIN; "+createSchemas+"; "+strings.Join(ddl, "; ")+"; COMMIT; CHECKPOINT warehouse"); err != nil {
 			return fmt.Errorf("declare tables: %w", err)
 		}
 	}
@@ -116,32 +184,25 @@ func (e *TypeError) Error() string {
 }
 
 // alterations are the statements that bring one table to its declaration.
-func (db *DB) alterations(ctx context.Context, t *schema.Table) ([]string, error) {
-	want, err := db.columns(ctx, t)
-	if err != nil {
-		return nil, err
-	}
-	have, comment, err := db.found(ctx, t)
-	if err != nil {
-		return nil, err
-	}
-	if len(have) == 0 {
-		return create(t, want), nil
-	}
+func alterations(t *schema.Table, have table, types map[string]string) ([]string, error) {
 	var ddl []string
-	for _, c := range want {
-		old, ok := have[c.name]
-		if ok && old.kind != c.kind {
-			return nil, &TypeError{Table: t.Name, Column: c.name, Have: old.kind, Want: c.kind}
+	exists := len(have.columns) > 0
+	if !exists {
+		ddl = append(ddl, create(t))
+	}
+	for _, c := range columns(t) {
+		old, ok := have.columns[c.name]
+		if kind := types[c.kind]; ok && old.kind != kind {
+			return nil, &TypeError{Table: t.Name, Column: c.name, Have: old.kind, Want: kind}
 		}
-		if !ok {
+		if exists && !ok {
 			ddl = append(ddl, "ALTER TABLE "+TableName(t)+" ADD COLUMN "+Name(c.name)+" "+c.kind)
 		}
 		if old.comment != c.comment {
 			ddl = append(ddl, "COMMENT ON COLUMN "+TableName(t)+"."+Name(c.name)+" IS "+Text(c.comment))
 		}
 	}
-	if comment != t.Comment {
+	if have.comment != t.Comment {
 		ddl = append(ddl, "COMMENT ON TABLE "+TableName(t)+" IS "+Text(t.Comment))
 	}
 	return ddl, nil
@@ -160,47 +221,21 @@ func (db *DB) view(ctx context.Context, v View) ([]string, error) {
 	comment := "COMMENT ON VIEW warehouse." + v.Name + " IS " + Text(v.Comment)
 	switch {
 	case len(rows) == 0:
-		return []string{"CREATE OR REPLACE VIEW warehouse." + v.Name + " AS " + v.SQL, comment}, nil
+		return []string{createView(v), comment}, nil
 	case rows[0][0] != true:
 		return []string{comment}, nil
 	}
 	return nil, nil
 }
 
-func create(t *schema.Table, columns []column) []string {
+func create(t *schema.Table) string {
 	var lines []string
-	ddl := []string{""}
-	for _, c := range columns {
+	for _, c := range columns(t) {
 		lines = append(lines, Name(c.name)+" "+c.kind)
-		if c.comment != "" {
-			ddl = append(ddl, "COMMENT ON COLUMN "+TableName(t)+"."+Name(c.name)+" IS "+Text(c.comment))
-		}
 	}
-	ddl[0] = "CREATE TABLE " + TableName(t) + " (" + strings.Join(lines, ", ") + ")"
-	if t.Comment != "" {
-		ddl = append(ddl, "COMMENT ON TABLE "+TableName(t)+" IS "+Text(t.Comment))
-	}
-	return ddl
+	return "CREATE TABLE " + TableName(t) + " (" + strings.Join(lines, ", ") + ")"
 }
 
-// found reads what the file has of a table; no columns if it has no such table.
-func (db *DB) found(ctx context.Context, t *schema.Table) (map[string]found, string, error) {
-	space, table := split(t)
-	where := "WHERE database_name = 'warehouse' AND schema_name = " + Text(space) + " AND table_name = " + Text(table)
-	rows, err := db.Query(ctx, "SELECT column_name, data_type, coalesce(comment, '') FROM duckdb_columns() "+where)
-	if err != nil {
-		return nil, "", fmt.Errorf("columns of table %s: %w", t.Name, err)
-	}
-	columns := map[string]found{}
-	for _, r := range rows {
-		columns[r[0].(string)] = found{kind: r[1].(string), comment: r[2].(string)}
-	}
-	rows, err = db.Query(ctx, "SELECT coalesce(comment, '') FROM duckdb_tables() "+where)
-	if err != nil {
-		return nil, "", fmt.Errorf("comment of table %s: %w", t.Name, err)
-	}
-	if len(rows) == 0 {
-		return columns, "", nil
-	}
-	return columns, rows[0][0].(string), nil
+func createView(v View) string {
+	return "CREATE OR REPLACE VIEW warehouse." + v.Name + " AS " + v.SQL
 }

@@ -47,7 +47,7 @@ func fieldsOf(ctx context.Context, sql string, tables []*schema.Table) (fields [
 	if _, err := db.Exec(ctx, "ATTACH ':memory:' AS warehouse"); err != nil {
 		return nil, err
 	}
-	if err := db.Declare(ctx, tables); err != nil {
+	if err := db.Create(ctx, tables); err != nil {
 		return nil, err
 	}
 	if err := admit(ctx, db, sql); err != nil {

@@ -3,45 +3,46 @@ package library
 import (
 	"encoding/base64"
 	"encoding/binary"
+	"hash/fnv"
 	"math/rand/v2"
 )
 
-// subject keeps the dice of different questions about one thing apart.
-type subject uint64
+// purpose separates the random numbers of different properties of one thing.
+type purpose uint64
 
 const (
-	aboutChannel subject = iota + 1
-	aboutChannelID
-	aboutLine
-	aboutTime
-	aboutFate
-	aboutTitle
-	aboutGaps
-	aboutDescription
-	aboutComment
-	aboutTranscript
-	aboutNoise
-	aboutLook
-	aboutFound
-	AboutScan
+	forChannel purpose = iota + 1
+	forChannelID
+	forSchedule
+	forTime
+	forUpload
+	forTitle
+	forGaps
+	forDescription
+	forComment
+	forTranscript
+	forRelevance
+	forThumbnails
+	forDiscovery
+	ForScan
 )
 
-// Dice rolls numbers that follow from the seed, the subject and what it is about
-// alone, so that anything can be worked out at any time without being kept.
-func Dice(seed uint64, s subject, of ...uint64) *rand.Rand {
+// Random is a source that follows from the seed, the purpose and the numbers of a thing
+// alone, so that everything can be computed at any time and nothing is stored.
+func Random(seed uint64, s purpose, of ...uint64) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, Hash(uint64(s), of...)))
 }
 
 // Hash mixes numbers into one (the finalizer of SplitMix64, chained).
 func Hash(h uint64, vs ...uint64) uint64 {
-	h = scramble(h)
+	h = mix(h)
 	for _, v := range vs {
-		h = scramble(h ^ v)
+		h = mix(h ^ v)
 	}
 	return h
 }
 
-func scramble(x uint64) uint64 {
+func mix(x uint64) uint64 {
 	x += 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
 	x = (x ^ x>>27) * 0x94d049bb133111eb
@@ -50,11 +51,9 @@ func scramble(x uint64) uint64 {
 
 // HashText is FNV-1a.
 func HashText(s string) uint64 {
-	h := uint64(14695981039346656037)
-	for i := range len(s) {
-		h = (h ^ uint64(s[i])) * 1099511628211
-	}
-	return h
+	h := fnv.New64a()
+	h.Write([]byte(s)) // a hash takes everything
+	return h.Sum64()
 }
 
 // Unit maps a hash to [0, 1).
@@ -64,9 +63,9 @@ func pick[T any](d *rand.Rand, from []T) T { return from[d.IntN(len(from))] }
 
 func Chance(d *rand.Rand, p float64) bool { return d.Float64() < p }
 
-// spell writes the bits of vs in the alphabet of the interface's identifiers: 11
-// characters for one number, 22 for two.
-func spell(vs ...uint64) string {
+// encodeBits encodes numbers in the alphabet of the interface's identifiers: 11 characters for
+// one number, 22 for two.
+func encodeBits(vs ...uint64) string {
 	b := make([]byte, 0, 16)
 	for _, v := range vs {
 		b = binary.BigEndian.AppendUint64(b, v)
@@ -74,13 +73,13 @@ func spell(vs ...uint64) string {
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
-// A video's id is its address in the library, enciphered: 12 bits channel, 1 bit
-// kind, 35 bits number, 16 bits that are zero. So an id needs no index to be
-// looked up, and one that was made up is told by its check bits.
+// A video's id is its address in the library, enciphered: 12 bits channel, 1 bit kind, 35
+// bits number, 16 bits that are zero. So looking up an id needs no index, and the zero bits
+// expose an invented id.
 
-func videoID(seed, address uint64) string { return spell(encipher(seed, address)) }
+func videoID(seed, address uint64) string { return encodeBits(encipher(seed, address)) }
 
-// addressOf reads an id back; ok is false for an id that the library never gave.
+// addressOf decodes an id; ok is false for an id that no library gave.
 func addressOf(seed uint64, id string) (address uint64, ok bool) {
 	b, err := base64.RawURLEncoding.Strict().DecodeString(id)
 	if err != nil || len(b) != 8 {
@@ -90,7 +89,7 @@ func addressOf(seed uint64, id string) (address uint64, ok bool) {
 	return address, address>>48 == 0
 }
 
-// encipher is a Feistel network of four rounds: enough to look random.
+// encipher is a Feistel network of four rounds, which suffice to look random.
 func encipher(seed, v uint64) uint64 {
 	left, right := uint32(v>>32), uint32(v)
 	for round := range uint64(4) {

@@ -8,24 +8,24 @@ import (
 	"outlierd/outlier/simulator/library"
 )
 
-// Phase is one status of a scan and how long it stands. The last phase of a scan
-// stands for ever.
+// Phase is one status of a scan and how long it lasts. The last phase of a scan lasts for
+// ever.
 type Phase struct {
 	Status string
 	Lasts  time.Duration
 }
 
-// The statuses that go on, of which the interface shows Running (States and
-// transitions). A scan has ended when its last phase has any other status.
-var goingOn = []string{"Queued", "Running", "Suspended", "ContinuedAsNew"}
+// unfinished are the statuses of a scan that goes on. The interface shows Running alone (States
+// and transitions). A scan has ended when its last phase has any other status.
+var unfinished = []string{"Queued", "Running", "Suspended", "ContinuedAsNew"}
 
-// completed is the one end with results.
+// completed is the only final status with results.
 const completed = "Completed"
 
-// course is how a scan goes by the dice: one in two waits first, one in four is
-// suspended, one in four is continued as new, and few do not complete.
-func (n *scan) course(seed uint64) []Phase {
-	d := library.Dice(seed, library.AboutScan, n.started, bit(n.standard), n.topics, n.salt)
+// phases are random: one scan in two is queued first, one in four is suspended, one in four is
+// continued as new, and 3 % do not complete.
+func (n *scan) phases(seed uint64) []Phase {
+	d := library.Random(seed, library.ForScan, n.started, bit(n.standard), n.topics, n.salt)
 	m := n.mode()
 	left := m.shortest + time.Duration(d.Float64()*float64(m.longest-m.shortest))
 	var phases []Phase
@@ -48,7 +48,7 @@ func (n *scan) course(seed uint64) []Phase {
 	return append(phases, Phase{Status: lastStatus(d.Float64())})
 }
 
-// share is a part of what is left, in whole seconds.
+// share is a random part of what is left, in whole seconds.
 func share(d *rand.Rand, left time.Duration) time.Duration {
 	return time.Duration((0.1 + 0.6*d.Float64()) * float64(left)).Truncate(time.Second)
 }
@@ -63,22 +63,21 @@ func lastStatus(luck float64) string {
 	return completed
 }
 
-// stand is where a course has come to after a time.
-type stand struct {
+// state is the phase of a scan at some time.
+type state struct {
 	status string
 	since  time.Duration // of the scan's start
 	ended  bool
 }
 
-// standing finds where a course has come to. A course without phases has
-// completed at once.
-func standing(course []Phase, after time.Duration) stand {
+// stateAt is the state after some time. A scan without phases has completed at once.
+func stateAt(course []Phase, after time.Duration) state {
 	var since time.Duration
 	for i, p := range course {
 		if last := i == len(course)-1; last || after < since+p.Lasts {
-			return stand{p.Status, since, last && !slices.Contains(goingOn, p.Status)}
+			return state{p.Status, since, last && !slices.Contains(unfinished, p.Status)}
 		}
 		since += p.Lasts
 	}
-	return stand{completed, since, true}
+	return state{completed, since, true}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// reply is what leaves the service after delay: an answer, or less.
+// reply is what leaves the service after delay: an answer, or a part of it.
 type reply struct {
 	status int
 	header http.Header
@@ -32,10 +32,10 @@ const (
 	stalled        // never, after half of the body
 )
 
-// half is as much of the body as leaves when the ending is cut or stalled.
+// half is the part of the body that leaves if the ending is cut or stalled.
 func (r *reply) half() []byte { return r.body[:len(r.body)/2] }
 
-// page is a reply with a body of some type.
+// page is a reply with a body of the given type.
 func page(status int, mime string, body []byte, date time.Time) *reply {
 	return &reply{status: status, body: body, header: http.Header{
 		"Content-Type":   {mime},
@@ -46,23 +46,23 @@ func page(status int, mime string, body []byte, date time.Time) *reply {
 
 const mimeJSON = "application/json; charset=utf-8"
 
-// press turns answers into bytes.
-type press struct {
+// encoder encodes answers as JSON, compressed if the client accepts it.
+type encoder struct {
 	zippers sync.Pool
 
 	mu    sync.Mutex
-	shelf map[string]*reply // of a frozen service, whose answers never change
+	kept  map[string]*reply // by identity; of a frozen service, whose answers never change
 	bytes int
 }
 
-// maxShelf bounds what a frozen service keeps of its answers.
-const maxShelf = 64 << 20
+// maxKept bounds the answers that a frozen service keeps, in bytes.
+const maxKept = 64 << 20
 
-// worthZipping is the size from which compression pays.
-const worthZipping = 1024
+// worthCompressing is the size in bytes from which compression pays.
+const worthCompressing = 1024
 
-// print encodes an answer. Compression is light: it is the client that is measured.
-func (p *press) print(status int, answer any, zip bool, date time.Time) *reply {
+// encode encodes an answer. Compression is fast, as benchmarks measure the client.
+func (p *encoder) encode(status int, answer any, zip bool, date time.Time) *reply {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
@@ -70,7 +70,7 @@ func (p *press) print(status int, answer any, zip bool, date time.Time) *reply {
 		panic("simulator: an answer that JSON cannot hold: " + err.Error()) // a mistake in shapes.go
 	}
 	body := bytes.TrimSuffix(b.Bytes(), []byte("\n"))
-	if !zip || len(body) < worthZipping {
+	if !zip || len(body) < worthCompressing {
 		return page(status, mimeJSON, body, date)
 	}
 	r := page(status, mimeJSON, p.zip(body), date)
@@ -78,7 +78,7 @@ func (p *press) print(status int, answer any, zip bool, date time.Time) *reply {
 	return r
 }
 
-func (p *press) zip(body []byte) []byte {
+func (p *encoder) zip(body []byte) []byte {
 	z, ok := p.zippers.Get().(*gzip.Writer)
 	if !ok {
 		z, _ = gzip.NewWriterLevel(nil, gzip.BestSpeed) // errs on unknown levels only
@@ -91,10 +91,10 @@ func (p *press) zip(body []byte) []byte {
 	return b.Bytes()
 }
 
-// keep returns the reply on the shelf, or makes it and puts it there.
-func (p *press) keep(key string, find func() *reply) *reply {
+// cached returns the reply kept under a key, or makes and keeps it.
+func (p *encoder) cached(key string, find func() *reply) *reply {
 	p.mu.Lock()
-	r, ok := p.shelf[key]
+	r, ok := p.kept[key]
 	p.mu.Unlock()
 	if ok {
 		return r
@@ -102,14 +102,14 @@ func (p *press) keep(key string, find func() *reply) *reply {
 	r = find()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.bytes += len(r.body); p.shelf == nil || p.bytes > maxShelf {
-		p.shelf, p.bytes = map[string]*reply{}, len(r.body)
+	if p.bytes += len(r.body); p.kept == nil || p.bytes > maxKept {
+		p.kept, p.bytes = map[string]*reply{}, len(r.body)
 	}
-	p.shelf[key] = r
+	p.kept[key] = r
 	return r
 }
 
-// acceptsGzip reads Accept-Encoding as far as it matters here.
+// acceptsGzip reports whether an Accept-Encoding header allows gzip.
 func acceptsGzip(h http.Header) bool {
 	for part := range strings.SplitSeq(h.Get("Accept-Encoding"), ",") {
 		coding, weight, weighted := strings.Cut(part, ";")

@@ -1,0 +1,107 @@
+package pace
+
+import (
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"outlierd/outlier"
+)
+
+// A client decides when calls leave, and sees their answers.
+type client interface {
+	next(now time.Time) time.Time // when one may leave
+	left(now time.Time)
+	answered(now, sent time.Time, a *outlier.Answer)
+	restart(now time.Time)
+}
+
+// ourLimiter is the limiter of this package, with its file in memory.
+type ourLimiter struct {
+	core
+	kept bool
+	file []byte
+}
+
+func newLimiter(belief Quota, kept bool, share float64) *ourLimiter {
+	return &ourLimiter{core: core{quota: belief, share: share}, kept: kept}
+}
+
+func (l *ourLimiter) next(now time.Time) time.Time {
+	l.forget(now)
+	return l.slot(now, 1)
+}
+
+func (l *ourLimiter) left(now time.Time) {
+	l.countTime(now)
+	l.prepaid, l.Last = 1, now
+	l.save()
+	l.grant(now)
+}
+
+func (l *ourLimiter) save() {
+	if l.kept {
+		var err error
+		if l.file, err = l.text(""); err != nil {
+			panic(err)
+		}
+	}
+}
+
+func (l *ourLimiter) answered(now, sent time.Time, a *outlier.Answer) {
+	blocked := l.Blocked
+	l.observe(now, sent, read(a, now, l.quota.Window))
+	if l.Blocked != blocked {
+		l.save()
+	}
+}
+
+func (l *ourLimiter) restart(now time.Time) {
+	n, ok := parse(l.file)
+	if !ok {
+		panic("the limiter wrote what it does not understand")
+	}
+	l.core = core{quota: l.quota, share: l.share}
+	l.resume(n, now)
+}
+
+// bucketLimiter is golang.org/x/time/rate in virtual time.
+type bucketLimiter struct{ *rate.Limiter }
+
+// newTokens has a share of the believed quota and of the burst.
+func newTokens(belief Quota, burst int, share float64) *bucketLimiter {
+	limit := rate.Every(belief.spacing()) * rate.Limit(share)
+	return &bucketLimiter{rate.NewLimiter(limit, max(1, int(float64(burst)*share)))}
+}
+
+func (l *bucketLimiter) next(now time.Time) time.Time {
+	r := l.ReserveN(now, 1)
+	defer r.CancelAt(now)
+	return now.Add(r.DelayFrom(now))
+}
+
+func (l *bucketLimiter) left(now time.Time)                             { l.ReserveN(now, 1) }
+func (l *bucketLimiter) answered(time.Time, time.Time, *outlier.Answer) {}
+
+func (l *bucketLimiter) restart(time.Time) { l.Limiter = rate.NewLimiter(l.Limit(), l.Burst()) }
+
+// stopsAtZero sends at once until an answer says that nothing remains, and then waits for the
+// reset.
+type stopsAtZero struct {
+	q     Quota
+	until time.Time
+}
+
+func (l *stopsAtZero) next(now time.Time) time.Time { return latest(now, l.until) }
+func (l *stopsAtZero) left(time.Time)               {}
+func (l *stopsAtZero) restart(time.Time)            { l.until = time.Time{} }
+
+func (l *stopsAtZero) answered(now, _ time.Time, a *outlier.Answer) {
+	r := read(a, now, l.q.Window)
+	switch {
+	case r.refused:
+		l.until = latest(l.until, now.Add(max(r.retry, r.reset, time.Second)))
+	case r.remaining == 0:
+		l.until = latest(l.until, now.Add(max(r.reset, 0)))
+	}
+}
