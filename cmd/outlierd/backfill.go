@@ -54,12 +54,12 @@ the same command spends up to as much again on what is left.`,
 			if spec, err = spec.Backfill(from, to, each, outlier.Credits(most)); err != nil {
 				return usageError{err}
 			}
-			err = o.telling(c.Context(), config, func(p *program) ([]errand, error) {
-				searches, err := p.Engine.Backfill(c.Context(), &spec)
+			err = o.reporting(c.Context(), config, func(p *program) ([]errand, error) {
+				searches, err := p.forecasts().Backfill(c.Context(), &spec)
 				if err != nil {
 					return nil, err
 				}
-				old, err := p.Engine.Continues(&spec)
+				old, err := p.Engine.Facts().Continues(&spec)
 				if err != nil {
 					return nil, err
 				}
@@ -71,7 +71,7 @@ the same command spends up to as much again on what is left.`,
 						searches[0].Window, searches[len(searches)-1].Window, len(searches))
 				}
 				todo := []errand{{Appointment: engine.Appointment{Spec: &spec, Trigger: engine.Manual}}}
-				return todo, approve(c.Context(), p.Engine, todo, yes, o.asker())
+				return todo, approve(c.Context(), p.forecasts(), todo, yes, o.asker())
 			})
 			if exitCode(c.Context(), err) == exitBudget {
 				fmt.Fprintf(o.world.err, "To continue when the budget allows, without what is covered:\n  %s\n", retyped(o.world.args))

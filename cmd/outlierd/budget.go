@@ -16,7 +16,7 @@ import (
 
 	"outlierd/cmd/outlierd/term"
 	"outlierd/outlier"
-	"outlierd/sync/engine"
+	"outlierd/sync/forecast"
 	"outlierd/sync/job"
 	"outlierd/sync/ledger"
 	"outlierd/sync/state"
@@ -72,7 +72,7 @@ func (o *options) showBudget(ctx context.Context) error {
 }
 
 // printBudget prints a budget in any of the formats.
-func (o *options) printBudget(b *engine.Budget) error {
+func (o *options) printBudget(b *forecast.Budget) error {
 	switch o.output {
 	case "json", "ndjson":
 		return o.whole(b)
@@ -85,12 +85,12 @@ func (o *options) printBudget(b *engine.Budget) error {
 
 // budgetOf is how the budget stands, with what was spent by jobs that stand in no file:
 // by hand, and by those that the file no longer has.
-func budgetOf(ctx context.Context, p *program) (*engine.Budget, error) {
+func budgetOf(ctx context.Context, p *program) (*forecast.Budget, error) {
 	now, err := p.formerly()
 	if err != nil {
 		return nil, err
 	}
-	b, err := p.Engine.Budget(ctx)
+	b, err := p.forecasts().Budget(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +103,7 @@ func budgetOf(ctx context.Context, p *program) (*engine.Budget, error) {
 		if p.Engine.Config.Job(name) != nil {
 			continue
 		}
-		c := engine.CapBalance{Scope: ledger.ScopeJobMonth, Period: ledger.JobCycle(name, cycle), Job: name}
+		c := forecast.CapBalance{Scope: ledger.ScopeJobMonth, Period: ledger.JobCycle(name, cycle), Job: name}
 		if c.Balance, err = p.Engine.Store.Ledger.Balance(ledger.Cap{Scope: c.Scope, Period: c.Period}); err != nil {
 			return nil, err
 		}
@@ -119,7 +119,7 @@ func budgetOf(ctx context.Context, p *program) (*engine.Budget, error) {
 }
 
 // budgetRows is the table of the budget for programs.
-func budgetRows(b *engine.Budget) (rows [][]any) {
+func budgetRows(b *forecast.Budget) (rows [][]any) {
 	for i := range b.Caps {
 		c := &b.Caps[i]
 		row := []any{string(c.Scope), c.Period, filled(c.Job)}
@@ -136,7 +136,7 @@ func budgetRows(b *engine.Budget) (rows [][]any) {
 }
 
 // budgetText is the budget for people.
-func budgetText(b *engine.Budget, l term.Options) string {
+func budgetText(b *forecast.Budget, l term.Options) string {
 	p := &planPrinter{zone: l.Zone}
 	shown := amountsToTell(b)
 	columns := []string{"credits"}
@@ -162,14 +162,14 @@ func budgetText(b *engine.Budget, l term.Options) string {
 
 // amountsToTell are the columns of the budget: those that are always there, and those in which
 // there is something.
-func amountsToTell(b *engine.Budget) (shown []int) {
+func amountsToTell(b *forecast.Budget) (shown []int) {
 	for at, column := range amountColumns {
-		tell := slices.Contains([]string{"cap", "held", "left", "spent"}, column)
+		show := slices.Contains([]string{"cap", "held", "left", "spent"}, column)
 		for i := range b.Caps {
 			n := amountsOf(&b.Caps[i])[at]
-			tell = tell || n != nil && *n != 0
+			show = show || n != nil && *n != 0
 		}
-		if tell {
+		if show {
 			shown = append(shown, at)
 		}
 	}
@@ -178,13 +178,13 @@ func amountsToTell(b *engine.Budget) (shown []int) {
 
 var amountColumns = [...]string{"cap", "held", "left", "spent", "unknown", "reserved", "scans", "adjusted", "refunded"}
 
-// amountsOf are what amountColumns name; nil where there is none to tell.
-func amountsOf(c *engine.CapBalance) [len(amountColumns)]*outlier.Credits {
+// amountsOf are what amountColumns name; nil where there is none.
+func amountsOf(c *forecast.CapBalance) [len(amountColumns)]*outlier.Credits {
 	return [...]*outlier.Credits{c.Max, &c.Held, c.Left, &c.Spent, &c.Unknown, &c.Reserved, &c.Scans, &c.Adjusted, &c.Refunded}
 }
 
 // over is what a cap is over.
-func over(c *engine.CapBalance) string {
+func over(c *forecast.CapBalance) string {
 	switch {
 	case isOnce(c.Job):
 		return "by hand: " + shown(c.Job)
@@ -196,7 +196,7 @@ func over(c *engine.CapBalance) string {
 	return "cycle from " + c.Period
 }
 
-// amount is a number of credits, or a dash where there is none to tell.
+// amount is a number of credits, or a dash where there is none.
 func amount(n *outlier.Credits) string {
 	if n == nil {
 		return "–"
@@ -205,7 +205,7 @@ func amount(n *outlier.Credits) string {
 }
 
 // notes are what a table cannot say.
-func (p *planPrinter) notes(b *engine.Budget) {
+func (p *planPrinter) notes(b *forecast.Budget) {
 	p.line("")
 	if b.Cycle.Reserve > 0 {
 		p.line("%s of the cycle are reserved for 'run --use-reserve'", term.Count(b.Cycle.Reserve, "credit"))
@@ -227,7 +227,7 @@ func (p *planPrinter) notes(b *engine.Budget) {
 	}
 }
 
-func (p *planPrinter) refusal(r engine.Refusal) string {
+func (p *planPrinter) refusal(r forecast.Refusal) string {
 	if r.Block == ledger.BlockKey {
 		return fmt.Sprintf("the service has refused the key since %s (%s):\n  calls stop until the key changes or someone runs a job", p.at(r.Since), term.Plain(r.Reason))
 	}

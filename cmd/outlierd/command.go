@@ -24,7 +24,7 @@ type options struct {
 	printed   *countingWriter // standard output, where it is for a program; else nil
 	block     *term.Block     // of the run that is watched at a terminal
 	ended     string          // why the run of a one-off command ended as it did
-	told      []outcome       // of the runs that have ended
+	outcomes  []outcome       // of the runs that have ended
 }
 
 // newCommand is the whole command line.
@@ -90,7 +90,7 @@ func addCommands(root *cobra.Command, o *options) {
 			searchCommand(o), relatedCommand(o), findChannelsCommand(o), trendingFormatsCommand(o), scanCommand(o),
 			channelCommand(o), videoCommand(o), commentsCommand(o), transcriptCommand(o),
 		}},
-		{"Inspect:", []*cobra.Command{sqlCommand(o), whyCommand(o), budgetCommand(o), schemaCommand(o), checkCommand(o)}},
+		{"Inspect:", []*cobra.Command{sqlCommand(o), whyCommand(o), budgetCommand(o), schemaCommand(o), checkCommand(o), notifyCommand(o)}},
 	} {
 		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title})
 		for _, c := range g.commands {

@@ -12,6 +12,7 @@ import (
 
 	"outlierd/cmd/outlierd/term"
 	"outlierd/sync/engine"
+	"outlierd/sync/forecast"
 	"outlierd/sync/job"
 )
 
@@ -70,8 +71,8 @@ func TestDearRunsByHandAreAskedAbout(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var out bytes.Buffer
-			err := withoutState(t.Context(), config, func(e *engine.Engine) error {
-				return approve(t.Context(), e, test.todo, test.yes, &term.Asker{In: strings.NewReader(test.answer), Out: &out})
+			err := withoutState(t.Context(), config, func(r *forecast.Reader) error {
+				return approve(t.Context(), r, test.todo, test.yes, &term.Asker{In: strings.NewReader(test.answer), Out: &out})
 			})
 			if (err == nil) != test.goes || err != nil && !errors.Is(err, errDeclined) {
 				t.Errorf("error %v, want the run to go on: %v", err, test.goes)
@@ -107,13 +108,13 @@ jobs:
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = withoutState(t.Context(), config, func(e *engine.Engine) error {
+		err = withoutState(t.Context(), config, func(r *forecast.Reader) error {
 			var out bytes.Buffer
-			err := approve(t.Context(), e, byHand(config.Jobs), test.yes, &term.Asker{In: strings.NewReader("n\n"), Out: &out})
+			err := approve(t.Context(), r, byHand(config.Jobs), test.yes, &term.Asker{In: strings.NewReader("n\n"), Out: &out})
 			if asked := out.String(); !strings.Contains(asked, test.asked) || (asked == "") != (test.asked == "") || (err == nil) != (asked == "") {
 				t.Errorf("%s pages of %s a month: asked %q, error %v, want %q", test.pages, test.month, asked, err, test.asked)
 			}
-			return approve(t.Context(), e, byHand(config.Jobs), false, nil)
+			return approve(t.Context(), r, byHand(config.Jobs), false, nil)
 		})
 		if err != nil {
 			t.Errorf("elsewhere than at a terminal: %v", err)
@@ -126,11 +127,11 @@ jobs:
 func TestNobodyToAskIsNoYes(t *testing.T) {
 	config := configOf(t, dearJobs)
 	todo := byHand(config.Jobs[1:2])
-	err := withoutState(t.Context(), config, func(e *engine.Engine) error { return approve(t.Context(), e, todo, false, nil) })
+	err := withoutState(t.Context(), config, func(r *forecast.Reader) error { return approve(t.Context(), r, todo, false, nil) })
 	if exitCode(t.Context(), err) != exitUsage || !strings.Contains(err.Error(), "--yes") {
 		t.Errorf("error %v, want exit code 2 and the remedy", err)
 	}
-	err = withoutState(t.Context(), config, func(e *engine.Engine) error { return approve(t.Context(), e, todo, true, nil) })
+	err = withoutState(t.Context(), config, func(r *forecast.Reader) error { return approve(t.Context(), r, todo, true, nil) })
 	if err != nil {
 		t.Errorf("with --yes: %v", err)
 	}
@@ -170,11 +171,11 @@ func TestAmountsAreToldFromFlags(t *testing.T) {
 
 // withoutState lets work be priced that has no state yet, or whose state is not
 // asked: in the record of the engine nothing ever happened.
-func withoutState(ctx context.Context, config *job.Config, work func(*engine.Engine) error) (err error) {
+func withoutState(ctx context.Context, config *job.Config, work func(*forecast.Reader) error) (err error) {
 	p := &program{Engine: &engine.Engine{Config: config, IDs: seedsOnce(config)}}
 	defer func() { err = errors.Join(err, p.Close()) }()
 	if _, err := p.temporaryStore(ctx); err != nil {
 		return err
 	}
-	return work(p.Engine)
+	return work(p.forecasts())
 }

@@ -74,7 +74,7 @@ func exitCode(ctx context.Context, err error) int {
 	return exitFailed
 }
 
-// complaint is what the person at the other end is told about err, once.
+// complaint is what a person reads about err, once.
 func complaint(ctx context.Context, err error) string {
 	if err == nil {
 		return ""
@@ -90,7 +90,7 @@ func complaint(ctx context.Context, err error) string {
 	}
 	lines := strings.Split(strings.ReplaceAll(err.Error(), "job "+onceMark, ""), "\n") // the person asked for no job
 	for i, line := range lines {
-		lines[i] = term.Plain(line) // it may quote strangers
+		lines[i] = term.Plain(line) // it may quote titles and comments of other people
 	}
 	return "outlierd: " + strings.Join(lines, "\n") + remedy(err)
 }

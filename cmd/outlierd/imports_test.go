@@ -11,18 +11,19 @@ import (
 // and which of the heavy libraries are fenced in. CONTRIBUTING.md shows the same
 // as a picture in words.
 var mayImport = map[string][]string{
-	"outlier":                   {},
+	"excerpt":                   {},
+	"outlier":                   {"excerpt"},
 	"outlier/pace":              {"outlier"},
-	"outlier/simulator":         {"outlier", "outlier/simulator/library"},
+	"outlier/simulator":         {"excerpt", "outlier", "outlier/simulator/library"},
 	"outlier/simulator/library": {},
-	"schema":                    {"outlier"},
+	"schema":                    {"excerpt", "outlier"},
 	"sinks":                     {"schema"},
 	"sinks/duckdb/database":     {"schema"},
 	"sinks/duckdb/query":        {"outlier", "schema", "sinks/duckdb/database"},
 	"sinks/duckdb":              {"schema", "sinks", "sinks/duckdb/database"},
 	"sinks/parquet":             {"schema", "sinks"},
 	"sinks/sinktest":            {"schema", "sinks"},
-	"sync/yamltree":             {},
+	"sync/yamltree":             {"excerpt"},
 	"sync/job":                  {"outlier", "outlier/pace", "sync/yamltree"},
 	"sync/plan":                 {"outlier", "sync/job"},
 	"sync/store":                {},
@@ -32,13 +33,18 @@ var mayImport = map[string][]string{
 	"sync/queue":                {"outlier", "sync/journal", "sync/ledger", "sync/store"},
 	"sync/runs":                 {"outlier", "sync/ledger", "sync/ops", "sync/store"},
 	"sync/state":                {"outlier", "sync/journal", "sync/ledger", "sync/ops", "sync/queue", "sync/runs", "sync/store"},
-	// its own tests use it, so it cannot import sync/state
-	"sync/state/statetest": {},
-	"sync/engine": {"outlier", "outlier/pace", "schema", "sinks", "sync/job", "sync/journal", "sync/ledger", "sync/ops",
+	"sync/state/statetest": {"outlier", "sync/journal", "sync/ledger", "sync/ops", "sync/queue", "sync/runs",
+		"sync/state", "sync/store"},
+	"sync/facts": {"outlier", "sync/job", "sync/journal", "sync/ledger", "sync/plan", "sync/queue", "sync/runs",
+		"sync/state"},
+	"sync/forecast": {"outlier", "outlier/pace", "sync/facts", "sync/job", "sync/ledger", "sync/plan", "sync/queue",
+		"sync/runs", "sync/state"},
+	"sync/engine": {"excerpt", "outlier", "outlier/pace", "schema", "sinks", "sync/facts", "sync/job", "sync/journal", "sync/ledger", "sync/ops",
 		"sync/plan", "sync/queue", "sync/runs", "sync/state", "sync/store"},
+	"sync/notify":       {"excerpt", "sync/job", "sync/journal", "sync/ledger", "sync/runs", "sync/state", "sync/store"},
 	"cmd/outlierd/term": {},
 	"cmd/outlierd": {"cmd/outlierd/term", "outlier", "outlier/pace", "outlier/simulator", "schema", "sinks", "sinks/duckdb", "sinks/duckdb/query", "sinks/parquet",
-		"sync/engine", "sync/job", "sync/ledger", "sync/plan", "sync/queue", "sync/runs", "sync/state", "sync/store", "sync/yamltree"},
+		"sync/engine", "sync/facts", "sync/forecast", "sync/job", "sync/ledger", "sync/notify", "sync/plan", "sync/queue", "sync/runs", "sync/state", "sync/store", "sync/yamltree"},
 }
 
 // fenced libraries may be imported by these packages only, so that each could be
@@ -52,6 +58,7 @@ var fenced = map[string][]string{
 	"github.com/robfig/cron/":     {"sync/job"},
 	"github.com/getkin/":          {}, // for tests alone
 	"github.com/spf13/":           {"cmd/outlierd"},
+	"github.com/wneessen/":        {"sync/notify"},
 	"golang.org/x/term":           {"cmd/outlierd/term"},
 	"github.com/jedib0t/":         {"cmd/outlierd/term"},
 }

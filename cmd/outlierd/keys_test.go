@@ -127,18 +127,18 @@ func (w wish) sends(t *testing.T) map[string][]string {
 // sendsOf adds what an ask sends: its parameters, those that count its pages, and the
 // looks at a scan.
 func sendsOf(all map[string][]string, spec *job.Spec, ask job.Ask) {
-	endpoint := "GET " + ask.Op.Path()
+	endpoint := "GET " + ask.Query.Op().Path()
 	switch {
-	case ask.Op == outlier.OpStartScan:
+	case ask.Query.Op() == outlier.OpStartScan:
 		endpoint = "POST /scan"
 		all["GET /scan/{id} id"] = []string{spec.Scan.PollMin.String(), spec.Scan.PollMax.String()}
-	case ask.Op != outlier.OpTrendingFormats:
+	case ask.Query.Op() != outlier.OpTrendingFormats:
 		for page := range spec.Pages {
 			all[endpoint+" from"] = append(all[endpoint+" from"], fmt.Sprint(page))
 			all[endpoint+" size"] = append(all[endpoint+" size"], fmt.Sprint(outlier.MaxSize))
 		}
 	}
-	for name, values := range ask.Params {
+	for name, values := range ask.Query.Params() {
 		all[endpoint+" "+name] = values
 	}
 }

@@ -54,7 +54,7 @@ jobs:
 // disturbed.
 func TestKilledAtAnyMomentNothingIsLostOrBoughtTwice(t *testing.T) {
 	t.Parallel() // it runs processes of its own
-	kills := 6
+	kills := 4
 	switch {
 	case *long:
 		kills = 50
@@ -73,7 +73,10 @@ func TestKilledAtAnyMomentNothingIsLostOrBoughtTwice(t *testing.T) {
 	for _, table := range schema.Tables() {
 		want[table.Name] = calm.withoutLineage(table.Name)
 	}
-	random := rand.New(rand.NewPCG(1, 2))
+	// Other moments in every run, so that few of them suffice in each.
+	seed := rand.Uint64()
+	random := rand.New(rand.NewPCG(seed, 0))
+	t.Logf("moments by seed %d", seed)
 	for hit := 0; hit < kills && !t.Failed(); {
 		w := newWorld(t, o)
 		w.write(oneSearch)
@@ -180,7 +183,7 @@ func TestReadersNeverMeetALockOrHalfABatch(t *testing.T) {
 		+ (select count(*) from transcripts t where event_count != (select count(*) from transcript_events e where e.video_id = t.video_id))
 		+ (select count(*) from comment_counts c where sampled != (select count(*) from comments m where m.video_id = c.video_id)) as torn`
 	var seen int64
-	opens := 100
+	opens := 60
 	if *long {
 		opens = 1000
 	}

@@ -12,7 +12,8 @@ import (
 	"outlierd/cmd/outlierd/term"
 	"outlierd/outlier"
 	"outlierd/sinks/duckdb/query"
-	"outlierd/sync/engine"
+	"outlierd/sync/facts"
+	"outlierd/sync/forecast"
 	"outlierd/sync/job"
 	"outlierd/sync/state"
 	"outlierd/sync/yamltree"
@@ -43,9 +44,9 @@ windows shorter.`,
 			for _, w := range config.Warnings {
 				said += fmt.Sprintf("warning: %s\n%s", w, w.Excerpt)
 			}
-			e := &engine.Engine{Config: config, IDs: seedsOnce(config)}
-			prices := priceList(c.Context(), e)
-			worst, err := e.WorstCycle(c.Context())
+			r := &forecast.Reader{Facts: &facts.Reader{Config: config, IDs: seedsOnce(config)}}
+			prices := priceList(c.Context(), r)
+			worst, err := r.WorstCycle(c.Context())
 			if err != nil {
 				return err
 			}
@@ -76,10 +77,10 @@ func adviseOnPages(ctx context.Context, config *job.Config) error {
 	if err != nil {
 		return ctx.Err()
 	}
-	e := &engine.Engine{Config: config, Store: seen}
+	r := &forecast.Reader{Facts: &facts.Reader{Config: config, Store: seen}}
 	for i := range config.Jobs {
 		spec := &config.Jobs[i]
-		limited, failed := e.Limited(spec)
+		limited, failed := r.Limited(spec)
 		if failed != nil {
 			err = errors.Join(err, failed)
 		} else if limited != nil {
@@ -90,8 +91,8 @@ func adviseOnPages(ctx context.Context, config *job.Config) error {
 	return errors.Join(err, seen.Close())
 }
 
-// checkSQL binds every SQL of every job against the tables as they are declared, all
-// empty: what cannot be asked is a mistake of the file like any other, with its place,
+// checkSQL binds every SQL of every job and alert against the tables as they are declared,
+// all empty: what cannot be asked is a mistake of the file like any other, with its place,
 // and is found before anything is spent.
 func checkSQL(ctx context.Context, config *job.Config) error {
 	var found yamltree.Mistakes
@@ -104,9 +105,11 @@ func checkSQL(ctx context.Context, config *job.Config) error {
 			}
 		}
 	}
+	found = append(found, checkAlerts(ctx, config)...)
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	found = append(found, checkBodies(config)...)
 	if len(found) > 0 {
 		return found
 	}

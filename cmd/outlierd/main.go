@@ -3,6 +3,7 @@
 //
 // A reader new to the repository may want to take the packages in this order:
 //
+//   - excerpt: cutting a text that is too long; it stands below all others.
 //   - outlier: the service, one to one with its interface; its Client is the only
 //     code that spends.
 //   - outlier/pace: when the next call may leave.
@@ -20,7 +21,10 @@
 //   - sync/state: opens the state folder, which these five share.
 //   - sync/plan: what a run will ask for and cost, from facts alone.
 //   - sync/ops: the rows of the published tables ops.*.
+//   - sync/facts: what a plan needs to know, read from the state, and which runs go on.
 //   - sync/engine: what happens when a job runs.
+//   - sync/forecast: what would happen, for people.
+//   - sync/notify: who is told what about it.
 //   - cmd/outlierd/term: what results look like, for people and for programs.
 //
 // This package wires them together. A command is a file of its name; runs.go, once.go, hits.go,
@@ -31,6 +35,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log"
 	"net/http"
 	"os"
 	"os/signal"
@@ -46,12 +51,17 @@ func main() {
 	os.Exit(Main())
 }
 
-// The Go side of a run holds a few tens of megabytes and makes garbage all the time.
-// Collecting when the heap reaches softMemory, rather than whenever it has doubled,
-// costs a third of the work and bounds the peak. GOMEMLIMIT and GOGC override both.
+// gcPercent is for commands that only look: a result of any size costs little to collect, and
+// takes three times its size. GOGC overrides it.
+const gcPercent = 200
+
+// The Go side of a run holds little and makes garbage all the time, beside DuckDB, which
+// wants the memory. Collecting when the heap reaches runMemory, rather than whenever it has
+// grown by a part, bounds the peak; a run whose heap is larger collects all the time.
+// GOMEMLIMIT and GOGC override both.
 const (
-	softMemory = 56 << 20
-	gcPercent  = 400
+	runMemory    = 48 << 20
+	runGCPercent = 400
 )
 
 // A run makes one call at a time and each step waits for the one before it: with a
@@ -62,23 +72,33 @@ const processors = 1
 
 // Main runs the program in this process's surroundings and returns its exit code.
 func Main() int {
-	if os.Getenv("GOMEMLIMIT") == "" {
-		debug.SetMemoryLimit(softMemory)
-	}
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}
 	if os.Getenv("GOMAXPROCS") == "" {
 		runtime.GOMAXPROCS(processors)
 	}
+	// net/http writes there what a server sends unasked on a connection that is kept: a text of
+	// others, at any length of line. Nothing of ours writes there.
+	log.SetOutput(io.Discard)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	// A second signal stops at once: the first one takes the handler away.
 	context.AfterFunc(ctx, stop)
 	return run(ctx, os.Args[1:], world{
 		in: os.Stdin, out: os.Stdout, err: os.Stderr, env: os.LookupEnv,
-		network: network,
+		network: network, collect: collectAsRun,
 	})
+}
+
+// collectAsRun sets how Go collects garbage in a process that carries out runs.
+func collectAsRun() {
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(runMemory)
+	}
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(runGCPercent)
+	}
 }
 
 // world is what the program knows of its surroundings.
@@ -90,6 +110,9 @@ type world struct {
 
 	// network makes the transport to the service.
 	network func(outlier.TransportOptions) (http.RoundTripper, error)
+
+	// collect is called before runs are carried out; nil leaves the process as it is.
+	collect func()
 }
 
 // network is the transport of the operating system.

@@ -119,7 +119,7 @@ func (o *options) once(ctx context.Context, r request) error {
 		if s.row.Status.Open() {
 			return o.cut(r, s, failed)
 		}
-		if err := errors.Join(o.tell(ctx, r, s), o.paused(r, s)); err != nil {
+		if err := errors.Join(o.printResult(ctx, r, s), o.paused(r, s)); err != nil {
 			return worst([]error{failed, err})
 		}
 		return failed
@@ -198,22 +198,22 @@ func (o *options) permitted(ctx context.Context, r request, s showing, e errand)
 			return err
 		}
 	}
-	return approve(ctx, s.program.Engine, []errand{e}, r.yes, o.asker())
+	return approve(ctx, s.program.forecasts(), []errand{e}, r.yes, o.asker())
 }
 
 // named searches for the channels whose handles a request names and whose ids the tables do
 // not have, if a person confirms the price.
 func (o *options) named(ctx context.Context, r request, s showing) error {
-	_, err := s.program.Engine.WorstCase(ctx, s.spec)
+	_, err := s.program.forecasts().WorstCase(ctx, s.spec)
 	unknown, ok := errors.AsType[*job.UnknownHandlesError](err)
 	if !ok {
 		return nil // what else may be wrong the run says
 	}
 	if !r.yes {
-		price := s.program.Engine.Config.Service.Prices.Of(outlier.OpFindChannels, nil)
-		told := fmt.Sprintf("your tables do not have the channel id of %s; a search for it costs %s",
+		price := s.program.Engine.Config.Service.Prices.Of(outlier.OpFindChannels, "")
+		unknownIDs := fmt.Sprintf("your tables do not have the channel id of %s; a search for it costs %s",
 			strings.Join(unknown.Handles, ", "), term.Count(price*outlier.Credits(len(unknown.Handles)), "credit"))
-		if err := consent(o.asker(), told, "Search?"); err != nil {
+		if err := consent(o.asker(), unknownIDs, "Search?"); err != nil {
 			return err
 		}
 	}
@@ -228,7 +228,7 @@ func (o *options) named(ctx context.Context, r request, s showing) error {
 			return err
 		}
 	}
-	_, err = s.program.Engine.WorstCase(ctx, s.spec)
+	_, err = s.program.forecasts().WorstCase(ctx, s.spec)
 	if unknown, ok := errors.AsType[*job.UnknownHandlesError](err); ok {
 		return fmt.Errorf("the search found no channel with the handle %s; give its id of 24 characters, which the channel's page offers to copy",
 			strings.Join(unknown.Handles, ", "))
@@ -236,9 +236,9 @@ func (o *options) named(ctx context.Context, r request, s showing) error {
 	return err
 }
 
-// tell prints what came of a request. A run that was refused has no result, not even
+// printResult prints what came of a request. A run that was refused has no result, not even
 // an empty one.
-func (o *options) tell(ctx context.Context, r request, s showing) error {
+func (o *options) printResult(ctx context.Context, r request, s showing) error {
 	if barren(s.row) {
 		return nil
 	}

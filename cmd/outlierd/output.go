@@ -71,26 +71,26 @@ func (o *options) fail(ctx context.Context, err error) error {
 	if err == nil || !o.forPrograms() && !asksForJSON(o.world.args) || o.printed != nil && o.printed.n > 0 {
 		return nil
 	}
-	told := failure{
+	document := failure{
 		Message:  cmp.Or(strings.TrimPrefix(complaint(ctx, err), "outlierd: "), o.ended, err.Error()),
 		ExitCode: exitCode(ctx, err),
 	}
 	if mistakes, ok := errors.AsType[yamltree.Mistakes](err); ok {
-		told.Mistakes = mistakesOf(mistakes)
-		told.Message = mistakes[0].String()
+		document.Mistakes = mistakesOf(mistakes)
+		document.Message = mistakes[0].String()
 		if more := len(mistakes) - 1; more > 0 {
-			told.Message += fmt.Sprintf(" (and %d more)", more)
+			document.Message += fmt.Sprintf(" (and %d more)", more)
 		}
 	}
-	return o.whole(map[string]failure{"error": told})
+	return o.whole(map[string]failure{"error": document})
 }
 
 func mistakesOf(all []yamltree.Mistake) []mistake {
-	told := []mistake{}
+	list := []mistake{}
 	for _, m := range all {
-		told = append(told, mistake{m.File, m.Line, m.Column, m.Message, m.Hint})
+		list = append(list, mistake{m.File, m.Line, m.Column, m.Message, m.Hint})
 	}
-	return told
+	return list
 }
 
 // asksForJSON finds -o json among arguments that could not be read as flags.
@@ -182,7 +182,7 @@ func when(t time.Time) any {
 	return t
 }
 
-// second is a value as people are told it: a time to the second.
+// second is a value as people read it: a time to the second.
 func second(v any) any {
 	if t, ok := v.(time.Time); ok {
 		return t.Truncate(time.Second)

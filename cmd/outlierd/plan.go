@@ -10,7 +10,7 @@ import (
 
 	"outlierd/cmd/outlierd/term"
 	"outlierd/outlier"
-	"outlierd/sync/engine"
+	"outlierd/sync/forecast"
 	"outlierd/sync/job"
 )
 
@@ -45,8 +45,8 @@ all that the job asks for. SQL may find more by the time of the run.`,
 					return noJob(config, name, "")
 				}
 			}
-			show := func(p *program, amend func(*engine.Forecast)) error {
-				f, err := forecast(c, p, names)
+			show := func(p *program, amend func(*forecast.Forecast)) error {
+				f, err := forecastOf(c, p, names)
 				if err != nil {
 					return err
 				}
@@ -58,16 +58,16 @@ all that the job asks for. SQL may find more by the time of the run.`,
 				return err
 			}
 			look := func() error {
-				return o.glance(c.Context(), config, func(p *program) error { return show(p, func(*engine.Forecast) {}) })
+				return o.glance(c.Context(), config, func(p *program) error { return show(p, func(*forecast.Forecast) {}) })
 			}
 			return o.orPublished(config, look, func() error { return o.planPublished(c.Context(), config, show) })
 		},
 	}
 }
 
-// forecast asks the engine, under the names that the record knows, and tells it under
+// forecastOf asks the engine, under the names that the record knows, and reports it under
 // those of the file.
-func forecast(c *cobra.Command, p *program, names []string) (*engine.Forecast, error) {
+func forecastOf(c *cobra.Command, p *program, names []string) (*forecast.Forecast, error) {
 	now, err := p.formerly()
 	if err != nil {
 		return nil, err
@@ -80,12 +80,12 @@ func forecast(c *cobra.Command, p *program, names []string) (*engine.Forecast, e
 			}
 		}
 	}
-	f, err := p.Engine.Forecast(c.Context(), known...)
+	f, err := p.forecasts().Forecast(c.Context(), known...)
 	if err != nil {
 		return nil, err
 	}
 	// One-off requests are in no job file, so they are not missing there.
-	f.Orphans = slices.DeleteFunc(f.Orphans, func(orphan engine.Orphan) bool { return isOnce(orphan.Job) })
+	f.Orphans = slices.DeleteFunc(f.Orphans, func(orphan forecast.Orphan) bool { return isOnce(orphan.Job) })
 	for i := range f.Jobs {
 		if is := now[f.Jobs[i].Job]; is != "" {
 			f.Jobs[i].Changes = append(f.Jobs[i].Changes, fmt.Sprintf("renamed from %s, and continues its cursors and runs", f.Jobs[i].Job))
@@ -105,11 +105,11 @@ type planPrinter struct {
 }
 
 // planText is a forecast for people. Of named jobs alone, the rest of the file is left out.
-func planText(f *engine.Forecast, zone *time.Location, whole bool) string {
+func planText(f *forecast.Forecast, zone *time.Location, whole bool) string {
 	p := &planPrinter{zone: zone}
 	for _, r := range f.Refused {
-		p.line("! the service refuses calls since %s: %s", p.at(r.Since), term.Plain(r.Reason))
-		p.line("  'outlierd budget' tells more\n")
+		p.line("! the service has refused calls since %s: %s", p.at(r.Since), term.Plain(r.Reason))
+		p.line("  'outlierd budget' shows what was refused\n")
 	}
 	for i := range f.Jobs {
 		p.job(&f.Jobs[i])
@@ -129,7 +129,7 @@ func (p *planPrinter) line(format string, args ...any) { fmt.Fprintf(p, format+"
 func (p *planPrinter) at(t time.Time) string  { return t.In(p.zone).Format("2006-01-02 15:04 MST") }
 func (p *planPrinter) day(t time.Time) string { return t.In(p.zone).Format(time.DateOnly) }
 
-func (p *planPrinter) job(f *engine.JobForecast) {
+func (p *planPrinter) job(f *forecast.Job) {
 	p.line("%s  %s", f.Job, p.when(f))
 	if f.Continues != "" {
 		p.line("  continues run %s (%s); this is what is left of it", f.Continues, f.Standing)
@@ -171,7 +171,7 @@ func (p *planPrinter) job(f *engine.JobForecast) {
 }
 
 // limitedText says that `pages` was too small in earlier runs.
-func limitedText(l *engine.Limited) string {
+func limitedText(l *forecast.Limited) string {
 	rows := "the last run"
 	if l.Runs > 1 {
 		rows = fmt.Sprintf("each of the last %d runs", l.Runs)
@@ -184,7 +184,7 @@ func limitedText(l *engine.Limited) string {
 }
 
 // limitedHint is what would have been enough, if that is known.
-func limitedHint(l *engine.Limited) string {
+func limitedHint(l *forecast.Limited) string {
 	if l.Total >= saturated {
 		return "more pages or narrower filters miss less"
 	}
@@ -192,7 +192,7 @@ func limitedHint(l *engine.Limited) string {
 }
 
 // when is when a job runs next, and how often until the cycle turns.
-func (p *planPrinter) when(f *engine.JobForecast) string {
+func (p *planPrinter) when(f *forecast.Job) string {
 	switch {
 	case f.Disabled:
 		return "disabled: runs by name only"
@@ -212,14 +212,14 @@ func (p *planPrinter) when(f *engine.JobForecast) string {
 	return fmt.Sprintf("next %s · %s in this cycle", strings.Join(due, ", "), term.Count(f.Runs, "run"))
 }
 
-func (p *planPrinter) cost(name string, c engine.Estimate, note string) {
+func (p *planPrinter) cost(name string, c forecast.Estimate, note string) {
 	p.line("%s", strings.TrimRight(fmt.Sprintf("  %-9s %12s %15s %10s   %s", name, term.Count(c.Credits, "credit"),
 		term.Count(c.Requests, "request"), term.Duration(time.Duration(c.Minutes*float64(time.Minute))), note), " "))
 }
 
-// basis is what the expected cost of a run is drawn from. What a job of channels or videos asks
+// basis is what the expected cost of a run is computed from. What a job of channels or videos asks
 // for is known.
-func basis(f *engine.JobForecast) string {
+func basis(f *forecast.Job) string {
 	switch {
 	case f.Calls+f.Fresh > 0:
 		return ""
@@ -233,7 +233,7 @@ func basis(f *engine.JobForecast) string {
 	return fmt.Sprintf("like the last %d runs", f.Basis)
 }
 
-func lost(c engine.Estimate) string {
+func lost(c forecast.Estimate) string {
 	if c.Lost == c.Credits || c.Credits == 0 {
 		return ""
 	}
@@ -247,7 +247,7 @@ func isAre(n int) string {
 	return fmt.Sprintf("%d are", n)
 }
 
-func (p *planPrinter) turns(f *engine.JobForecast) string {
+func (p *planPrinter) turns(f *forecast.Job) string {
 	if f.Round == 0 {
 		return ": not enough for a page, so it is kept for a later run"
 	}
@@ -261,13 +261,17 @@ func (p *planPrinter) turns(f *engine.JobForecast) string {
 const searchPlansMost = 12
 
 // searchPlans has a line for each search, and one for those for which there is no room.
-func searchPlans(all []engine.SearchForecast) []string {
+func searchPlans(all []forecast.Search) []string {
 	var lines []string
 	for i := range min(len(all), searchPlansMost) {
 		s := &all[i]
 		line := fmt.Sprintf("%s %s %s", term.Pad(term.Clip(asked(s), 40), 40), term.Pad(s.Window, 22), searchCost(s))
 		if len(s.Queries) > 1 && s.Skipped == "" {
-			line += fmt.Sprintf("  one request per page covers all %d queries", len(s.Queries))
+			all := "both"
+			if len(s.Queries) > 2 {
+				all = fmt.Sprintf("all %d", len(s.Queries))
+			}
+			line += "  one request per page covers " + all + " queries"
 		}
 		switch s.Joins {
 		case "":
@@ -293,7 +297,7 @@ func searchPlans(all []engine.SearchForecast) []string {
 }
 
 // asked is what a search asks for, with the for_each value if that is not all.
-func asked(s *engine.SearchForecast) string {
+func asked(s *forecast.Search) string {
 	words := strings.Join(slices.Concat(s.Queries, s.Seeds), ", ")
 	text := strings.TrimSpace(fmt.Sprintf("%s %s", verbs[s.Op], words))
 	if s.Item != "" && s.Item != words {
@@ -314,7 +318,7 @@ var skips = map[string]string{
 	"share": "not its turn",
 }
 
-func searchCost(s *engine.SearchForecast) string {
+func searchCost(s *forecast.Search) string {
 	if s.Skipped != "" {
 		why := skips[s.Skipped]
 		if why == "" {
@@ -329,8 +333,8 @@ func searchCost(s *engine.SearchForecast) string {
 	return fmt.Sprintf("%9s %11s", pages, term.Count(s.Credits, "credit"))
 }
 
-// cycle tells how the billing cycle ends.
-func (p *planPrinter) cycle(c *engine.CycleForecast, pace string) {
+// cycle says how the billing cycle ends.
+func (p *planPrinter) cycle(c *forecast.Cycle, pace string) {
 	p.line("the cycle from %s to %s, at %s", p.day(c.From), p.day(c.To), pace)
 	held := term.Count(c.Held, "credit") + " spent or held"
 	switch {
@@ -354,12 +358,12 @@ func (p *planPrinter) cycle(c *engine.CycleForecast, pace string) {
 }
 
 // needs is what scheduled runs are expected to spend until the cycle turns.
-func (p *planPrinter) needs(c *engine.CycleForecast) string {
+func (p *planPrinter) needs(c *forecast.Cycle) string {
 	return fmt.Sprintf("scheduled runs need about %s, %d in total by %s", term.Count(c.Wanted, "more credit"), c.Projected, p.day(c.To))
 }
 
 // pagingPlan is what is believed of `from` at an endpoint.
-func pagingPlan(f engine.PagingForecast, zone *time.Location) string {
+func pagingPlan(f forecast.Paging, zone *time.Location) string {
 	counts := map[string]string{job.PagingPage: "pages", job.PagingOffset: "items"}[f.Counts]
 	switch {
 	case counts == "":
@@ -371,7 +375,7 @@ func pagingPlan(f engine.PagingForecast, zone *time.Location) string {
 }
 
 // orphans are what is on record and in no file.
-func (p *planPrinter) orphans(all []engine.Orphan) {
+func (p *planPrinter) orphans(all []forecast.Orphan) {
 	for _, o := range all {
 		var kept []string
 		if o.Watermarks > 0 {

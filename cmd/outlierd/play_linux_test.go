@@ -134,6 +134,7 @@ func (p *play) scheduled() map[string]time.Duration {
 }
 
 func TestPlay(t *testing.T) {
+	t.Parallel() // it runs processes of its own
 	if testing.Short() {
 		t.Skip("lasts a quarter of a minute at least")
 	}

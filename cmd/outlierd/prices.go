@@ -9,69 +9,80 @@ import (
 	"outlierd/cmd/outlierd/term"
 	"outlierd/outlier"
 	"outlierd/sync/engine"
+	"outlierd/sync/facts"
+	"outlierd/sync/forecast"
 	"outlierd/sync/job"
 	"outlierd/sync/plan"
 	"outlierd/sync/runs"
 )
 
+// forecasts reads what would happen from what the program stands on.
+func (p *program) forecasts() *forecast.Reader {
+	r := &forecast.Reader{Facts: p.Engine.Facts(), Pace: p.Engine.Pace}
+	if p.Engine.Client != nil {
+		r.Key = p.Engine.Client.Key.Fingerprint()
+	}
+	return r
+}
+
 // priceList has a line per job: its name and what a run of it may cost.
-func priceList(ctx context.Context, e *engine.Engine) string {
+func priceList(ctx context.Context, r *forecast.Reader) string {
 	var b strings.Builder
-	for i := range e.Config.Jobs {
-		fmt.Fprintf(&b, "  %s\n", laterLine(ctx, e, &e.Config.Jobs[i]))
+	for i := range r.Facts.Config.Jobs {
+		fmt.Fprintf(&b, "  %s\n", laterLine(ctx, r, &r.Facts.Config.Jobs[i]))
 	}
 	return strings.TrimRight(b.String(), "\n")
 }
 
 // beforehand says what is about to happen: a new run and its price, or an old one
 // that goes on as it was meant when it began, and the price of what it has left.
-func beforehand(ctx context.Context, e *engine.Engine, spec *job.Spec, old *runs.Run) string {
+func beforehand(ctx context.Context, r *forecast.Reader, spec *job.Spec, old *runs.Run) string {
 	if old == nil {
-		return planLine(ctx, e, spec)
+		return planLine(ctx, r, spec)
 	}
-	line := fmt.Sprintf("%s: continuing the run of %s", shown(spec.Name), old.Started.In(e.Config.Timezone).Format("2006-01-02 15:04 MST"))
+	line := fmt.Sprintf("%s: continuing the run of %s", shown(spec.Name), old.Started.In(r.Facts.Config.Timezone).Format("2006-01-02 15:04 MST"))
 	switch {
 	case old.Overridden:
-		line += " with " + term.Plain(engine.Flags(old))
+		line += " with " + term.Plain(facts.Flags(old))
 	case old.Config != spec.Hash:
-		line += fmt.Sprintf(" with %s as it was then; its changes apply from the next run on", e.Config.Path)
+		line += fmt.Sprintf(" with %s as it was then; its changes apply from the next run on", r.Facts.Config.Path)
 	}
-	f, err := e.Forecast(ctx, spec.Name)
+	f, err := r.Forecast(ctx, spec.Name)
 	if err != nil || len(f.Jobs) != 1 || f.Jobs[0].Continues != old.ID || f.Jobs[0].Problem != "" {
 		return line // the run itself says what is wrong
 	}
-	return line + "\n  left to do: " + costText(e, f.Jobs[0].Worst.Cost)
+	return line + "\n  left to do: " + costText(r, f.Jobs[0].Worst.Cost)
 }
 
-// planLine tells the worst case of a run that begins now in all three scarcities: credits,
+// planLine is the worst case of a run that begins now in all three scarcities: credits,
 // requests, time.
-func planLine(ctx context.Context, e *engine.Engine, spec *job.Spec) string {
-	cost, err := e.WorstCase(ctx, spec)
+func planLine(ctx context.Context, r *forecast.Reader, spec *job.Spec) string {
+	cost, err := r.WorstCase(ctx, spec)
 	if err != nil {
 		return cannotRun(spec, err)
 	}
-	line := shown(spec.Name) + ": " + costText(e, cost)
+	line := shown(spec.Name) + ": " + costText(r, cost)
 	if len(spec.SQL()) > 0 {
 		line += ", for what its SQL finds now"
 	}
 	return line
 }
 
-// laterLine tells the worst case of a run that is to come. What the SQL of a job finds may
+// laterLine is the worst case of a run that is to come. What the SQL of a job finds may
 // be more by the time that it runs.
-func laterLine(ctx context.Context, e *engine.Engine, spec *job.Spec) string {
-	cost, assumed, err := e.WorstCaseLater(ctx, spec)
+func laterLine(ctx context.Context, r *forecast.Reader, spec *job.Spec) string {
+	cost, assumed, err := r.WorstCaseLater(ctx, spec)
 	if err != nil {
 		return cannotRun(spec, err)
 	}
-	line := shown(spec.Name) + ": " + costText(e, cost)
+	line := shown(spec.Name) + ": " + costText(r, cost)
 	switch {
 	case assumed:
 		line += ", if its SQL finds one row; it finds none now"
 	case len(spec.SQL()) > 0:
 		line += ", for what its SQL finds now"
 	}
-	return line + capsText(e.Config, spec, cost.Credits)
+	return line + capsText(r.Facts.Config, spec, cost.Credits)
 }
 
 func cannotRun(spec *job.Spec, err error) string {
@@ -106,12 +117,12 @@ func available(config *job.Config) *outlier.Credits {
 }
 
 // costText is a worst case in words, at the pace that counts.
-func costText(e *engine.Engine, cost plan.Cost) string {
+func costText(r *forecast.Reader, cost plan.Cost) string {
 	credits := term.Count(cost.Credits, "credit")
 	if cost.Credits > 0 && cost.Lost > cost.Credits {
 		credits += fmt.Sprintf(" (%d if answers are lost)", cost.Lost)
 	}
-	return fmt.Sprintf("at most %s, %s, %s at %s", credits, term.Count(cost.Requests, "request"), term.Duration(e.Time(cost.Requests)), e.PaceText())
+	return fmt.Sprintf("at most %s, %s, %s at %s", credits, term.Count(cost.Requests, "request"), term.Duration(r.Time(cost.Requests)), r.PaceText())
 }
 
 // leastConfirmed is the least number of credits above which the default of
@@ -135,11 +146,11 @@ func confirmOver(config *job.Config, atTerminal bool) (limit *outlier.Credits, w
 var errDeclined = errors.New("not confirmed; nothing was started")
 
 // consent asks a person for a yes. Without a terminal, where who is nil, it refuses.
-func consent(who *term.Asker, told, question string) error {
+func consent(who *term.Asker, warning, question string) error {
 	if who == nil {
-		return usageError{errors.New(told + "; this is not a terminal, so pass --yes to confirm")}
+		return usageError{errors.New(warning + "; this is not a terminal, so pass --yes to confirm")}
 	}
-	agreed, err := who.Yes(told + ". " + question)
+	agreed, err := who.Yes(warning + ". " + question)
 	if err == nil && !agreed {
 		err = errDeclined
 	}
@@ -150,17 +161,17 @@ func consent(who *term.Asker, told, question string) error {
 // once, and before the first of them begins. The price of a run is its cap. Runs on a
 // schedule are never asked about, nor is anybody if yes is set; without a person to ask,
 // who is nil, runs that need a yes are refused.
-func approve(ctx context.Context, e *engine.Engine, todo []errand, yes bool, who *term.Asker) error {
-	limit, why := confirmOver(e.Config, who != nil)
+func approve(ctx context.Context, r *forecast.Reader, todo []errand, yes bool, who *term.Asker) error {
+	limit, why := confirmOver(r.Facts.Config, who != nil)
 	if limit == nil || yes {
 		return nil
 	}
-	dear, err := dearer(ctx, e, withFollowers(e.Config, todo), *limit)
+	dear, err := dearer(ctx, r, withFollowers(r.Facts.Config, todo), *limit)
 	if err != nil || len(dear) == 0 {
 		return err
 	}
-	told := fmt.Sprintf("%s may cost more than %s (%s): %s", subjects(dear), term.Count(*limit, "credit"), why, strings.Join(dear, ", "))
-	return consent(who, told, "Run it?")
+	warning := fmt.Sprintf("%s may cost more than %s (%s): %s", subjects(dear), term.Count(*limit, "credit"), why, strings.Join(dear, ", "))
+	return consent(who, warning, "Run it?")
 }
 
 func subjects(dear []string) string {
@@ -171,14 +182,14 @@ func subjects(dear []string) string {
 }
 
 // dearer are the runs by hand that may cost more than limit, with their price.
-func dearer(ctx context.Context, e *engine.Engine, todo []errand, limit outlier.Credits) (dear []string, err error) {
-	defer func(afresh bool) { e.Afresh = afresh }(e.Afresh)
+func dearer(ctx context.Context, r *forecast.Reader, todo []errand, limit outlier.Credits) (dear []string, err error) {
 	for _, next := range todo {
 		if next.scheduled() {
 			continue
 		}
-		e.Afresh = next.afresh
-		most, err := next.mayCost(ctx, e)
+		read := *r.Facts
+		read.Afresh = next.afresh
+		most, err := next.mayCost(ctx, &forecast.Reader{Facts: &read, Pace: r.Pace, Key: r.Key})
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
@@ -190,11 +201,11 @@ func dearer(ctx context.Context, e *engine.Engine, todo []errand, limit outlier.
 }
 
 // mayCost is the most that a run by hand may cost.
-func (e *errand) mayCost(ctx context.Context, in *engine.Engine) (outlier.Credits, error) {
+func (e *errand) mayCost(ctx context.Context, r *forecast.Reader) (outlier.Credits, error) {
 	if e.rest != nil {
 		return e.rest.MayCost, nil
 	}
-	return in.MayCost(ctx, e.Appointment.Spec, e.Appointment.Trigger == engine.After)
+	return r.MayCost(ctx, e.Appointment.Spec, e.Appointment.Trigger == engine.After)
 }
 
 // withFollowers adds the jobs that come after those to be run by hand, so that the

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"outlierd/cmd/outlierd/term"
 	"outlierd/outlier"
 	"outlierd/sync/engine"
@@ -16,20 +18,22 @@ import (
 	"outlierd/sync/runs"
 )
 
-// How often progress is shown: a terminal is redrawn, a log gets a line.
+// How often progress is shown: a terminal is redrawn, a log gets a line. An error that keeps
+// it from being read is logged less often than a terminal is redrawn.
 const (
-	redraw  = 200 * time.Millisecond
-	logLine = 30 * time.Second
+	redraw       = 200 * time.Millisecond
+	logLine      = 30 * time.Second
+	unknownEvery = 10 * time.Second
 )
 
 // watch shows the run's progress until the returned function is called: one
 // block redrawn in place at a terminal, a log line every 30 s elsewhere.
 func (o *options) watch(e *engine.Engine) (stop func()) {
-	every, tell := logLine, func(p engine.Progress) { e.Log.Info("progress", progressAttrs(p)...) }
+	every, show := logLine, func(p engine.Progress) { e.Log.Info("progress", progressAttrs(p)...) }
 	finish := func() {}
 	if term.Is(o.world.out) {
 		every, finish = redraw, o.block.Erase
-		tell = func(p engine.Progress) {
+		show = func(p engine.Progress) {
 			o.block.Draw(func(rows int) []string { return progressLines(p, time.Now(), rows) })
 		}
 	}
@@ -38,14 +42,15 @@ func (o *options) watch(e *engine.Engine) (stop func()) {
 	wg.Go(func() {
 		ticker := time.NewTicker(every)
 		defer ticker.Stop()
+		unknown := rate.Sometimes{Interval: unknownEvery}
 		for {
 			select {
 			case <-ticker.C:
 				p, err := e.Progress()
 				if err != nil {
-					e.Log.Warn("progress unknown", "err", err)
+					unknown.Do(func() { e.Log.Warn("progress unknown", "err", err) })
 				} else if p.Run != "" {
-					tell(p)
+					show(p)
 				}
 			case <-done:
 				return
@@ -68,15 +73,16 @@ func progressAttrs(p engine.Progress) []any {
 	return attrs
 }
 
-// screen is the size of the terminal that results go to. It is asked for every time,
-// since windows are dragged about; 0 columns mean that there is no terminal.
+// screen is the size of the terminal that results go to; 0 columns mean that there is none.
+// It is read each time, as a window may be resized.
 func (o *options) screen() (columns, rows int) { return term.Size(o.world.out) }
 
-// progressLines is the block's text: what was searched, what was asked about the
-// hits, what it cost, and how fast the service lets us go. Of more searches than
-// there is room for, those around the one under way are shown, and the number of the others.
+// progressLines is the block's text: the searches, the calls about their hits, the credits
+// and the pace. If there are more searches than fit, it shows those around the one under way
+// and counts the others.
 func progressLines(p engine.Progress, now time.Time, room int) []string {
-	lines := []string{fmt.Sprintf("%s %s · ETA %s", term.Pad(term.Clip(shown(p.Job), 40), 40), term.Clock(now.Sub(p.Started)), eta(p, now))}
+	name := term.Pad(term.Clip(shown(p.Job), 40), 40)
+	lines := []string{fmt.Sprintf("%s %s · ETA %s", name, term.Clock(now.Sub(p.Started)), eta(p, now))}
 	rest := spendLines(p, now)
 	room = max(1, room-len(lines)-len(rest))
 	if len(p.Searches) > room {
@@ -103,7 +109,7 @@ func open(all []runs.Step) (n int) {
 	return n
 }
 
-// eta is a lower bound while searches are open: what they find is asked about later.
+// eta is a lower bound while searches are open: calls about their hits are added later.
 func eta(p engine.Progress, now time.Time) string {
 	switch {
 	case !slices.ContainsFunc(p.Searches, isOpen) && p.Until.IsZero():
@@ -114,8 +120,8 @@ func eta(p engine.Progress, now time.Time) string {
 	return "≥ " + term.Clock(left(p, now))
 }
 
-// left is how long the calls known of take: no less than until the next may leave, and
-// than until a scan is looked at again.
+// left is how long the known calls take, at least until the next call may leave and until a
+// scan is polled again.
 func left(p engine.Progress, now time.Time) time.Duration {
 	d := p.Left
 	if d > 0 {
@@ -129,7 +135,7 @@ func left(p engine.Progress, now time.Time) time.Duration {
 
 func isOpen(s runs.Step) bool { return s.Stop == "" }
 
-// around bounds the searches to show, so many that the first open one is among them.
+// around bounds the searches to show, the first open one among them.
 func around(all []runs.Step, room int) (first, last int) {
 	at := slices.IndexFunc(all, isOpen)
 	if at < 0 {
@@ -142,21 +148,23 @@ func around(all []runs.Step, room int) (first, last int) {
 const nameWidth = 24
 
 func searchLine(s runs.Step, pages int) string {
-	if s.Op == outlier.OpStartScan {
-		return fmt.Sprintf("  %s scan %s", term.Pad(term.Clip(engine.NameOf(&s), nameWidth), nameWidth), cmp.Or(s.Stop, "under way"))
+	name := term.Pad(term.Clip(s.Name(), nameWidth), nameWidth)
+	if s.Query.Op() == outlier.OpStartScan {
+		return fmt.Sprintf("  %s scan %s", name, cmp.Or(s.Stop, "under way"))
 	}
-	name := term.Pad(term.Clip(engine.NameOf(&s), nameWidth), nameWidth)
+	hits := term.Count(s.Hits, "hit")
 	if !isOpen(s) {
-		return fmt.Sprintf("  %s %s %s  %s  %d new", name, term.Pad(endedAs(s.Stop), term.BarWidth), term.Count(s.Pages, "page"), term.Count(s.Hits, "hit"), s.NewHits)
+		ended := term.Pad(endedAs(s.Stop), term.BarWidth)
+		return fmt.Sprintf("  %s %s %s  %s  %d new", name, ended, term.Count(s.Pages, "page"), hits, s.NewHits)
 	}
 	of := "?"
 	if pages != job.AllPages {
 		of = strconv.Itoa(pages)
 	}
-	return fmt.Sprintf("  %s %s %d/%s pages  %s  %d new", name, term.Bar(s.Next, pages), s.Pages, of, term.Count(s.Hits, "hit"), s.NewHits)
+	return fmt.Sprintf("  %s %s %d/%s pages  %s  %d new", name, term.Bar(s.Next, pages), s.Pages, of, hits, s.NewHits)
 }
 
-// endedAs says of a search whether it has what there was, or what kept it from that.
+// endedAs is how a search ended, for people: done, cut off or failed.
 func endedAs(stop string) string {
 	switch stop {
 	case "refused", "unreadable":
@@ -170,7 +178,8 @@ func endedAs(stop string) string {
 func spendLines(p engine.Progress, now time.Time) []string {
 	var lines []string
 	if total := p.Done + p.Queued; total > 0 {
-		lines = append(lines, fmt.Sprintf("  %s %s %d/%d calls", term.Pad("enrich", nameWidth), term.Bar(p.Done, total), p.Done, total))
+		name := term.Pad("enrich", nameWidth)
+		lines = append(lines, fmt.Sprintf("  %s %s %d/%d calls", name, term.Bar(p.Done, total), p.Done, total))
 	}
 	if done := calls(p); done != "" {
 		lines = append(lines, "  done     "+done)

@@ -76,7 +76,7 @@ coffee                                   01:23 · ETA 00:59
 
 func TestProgressOfARunThatWaitsForAScan(t *testing.T) {
 	p := underWay()
-	p.Searches = []runs.Step{{Op: outlier.OpStartScan, Queries: []string{"espresso machine repair"}}}
+	p.Searches = []runs.Step{{Query: outlier.UncheckedQuery(outlier.OpStartScan, ""), Queries: []string{"espresso machine repair"}}}
 	p.Doing, p.Until = "", noon.Add(10*time.Minute)
 	want := `
 coffee                                   01:23 · ETA ≥ 10:00

@@ -14,6 +14,7 @@ import (
 
 	"outlierd/sinks/duckdb/query"
 	"outlierd/sync/engine"
+	"outlierd/sync/forecast"
 	"outlierd/sync/job"
 	"outlierd/sync/ledger"
 )
@@ -22,7 +23,7 @@ import (
 //
 // The folder `state` is its owner's alone, and the published tables are for everybody. In the
 // data folder of a colleague, or in a copy of it without `state`, the commands that show what is
-// on record answer from these tables, as far as they tell it, and say so.
+// on record answer from these tables, as far as they have it, and say so.
 
 // orPublished looks at the state, or reads the published tables where the state may not be read
 // or is missing. Without published tables the state has to answer.
@@ -66,7 +67,7 @@ func (o *options) unrecorded(ctx context.Context, config *job.Config, work func(
 
 // planPublished forecasts without the state, in a cycle of which the published ledger says
 // what is spent.
-func (o *options) planPublished(ctx context.Context, config *job.Config, show func(*program, func(*engine.Forecast)) error) error {
+func (o *options) planPublished(ctx context.Context, config *job.Config, show func(*program, func(*forecast.Forecast)) error) error {
 	amounts, err := publishedAmounts(ctx, config)
 	if err != nil {
 		return err
@@ -74,7 +75,7 @@ func (o *options) planPublished(ctx context.Context, config *job.Config, show fu
 	month := amounts[amountsKey{scope: ledger.ScopeMonth}]
 	held := month.Taken()
 	return o.unrecorded(ctx, config, func(p *program) error {
-		return show(p, func(f *engine.Forecast) {
+		return show(p, func(f *forecast.Forecast) {
 			f.Cycle.Held, f.Cycle.Projected = f.Cycle.Held+held, f.Cycle.Projected+held
 			for i := range f.Jobs {
 				f.Jobs[i].Changes = nil // against runs that are not known here
@@ -85,13 +86,13 @@ func (o *options) planPublished(ctx context.Context, config *job.Config, show fu
 
 // budgetPublished is the budget without the state: what the published ledger says, with the
 // caps of the job file.
-func (o *options) budgetPublished(ctx context.Context, config *job.Config) (b *engine.Budget, err error) {
+func (o *options) budgetPublished(ctx context.Context, config *job.Config) (b *forecast.Budget, err error) {
 	amounts, err := publishedAmounts(ctx, config)
 	if err != nil {
 		return nil, err
 	}
 	err = o.unrecorded(ctx, config, func(p *program) error {
-		b, err = p.Engine.Budget(ctx)
+		b, err = p.forecasts().Budget(ctx)
 		return err
 	})
 	if err != nil {
@@ -106,7 +107,7 @@ func (o *options) budgetPublished(ctx context.Context, config *job.Config) (b *e
 	cycle := b.Caps[0].Period
 	for _, key := range slices.SortedFunc(maps.Keys(amounts), func(a, b amountsKey) int { return strings.Compare(a.job, b.job) }) {
 		period := ledger.JobCycle(key.job, cycle)
-		b.Caps = append(b.Caps, engine.CapBalance{Scope: key.scope, Period: period, Job: key.job, Balance: amounts[key]})
+		b.Caps = append(b.Caps, forecast.CapBalance{Scope: key.scope, Period: period, Job: key.job, Balance: amounts[key]})
 	}
 	for i := range b.Caps {
 		c := &b.Caps[i]

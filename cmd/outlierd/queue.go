@@ -16,7 +16,7 @@ import (
 
 	"outlierd/cmd/outlierd/term"
 	"outlierd/sinks/duckdb/query"
-	"outlierd/sync/engine"
+	"outlierd/sync/forecast"
 	"outlierd/sync/job"
 	"outlierd/sync/state"
 )
@@ -47,7 +47,9 @@ It works while another instance is running.`,
 				return err
 			}
 			name := strings.Join(args, "")
-			err = o.glanceOr(c.Context(), config, query.Unfinished(name), func(p *program) error { return o.showQueue(p, name, all) })
+			err = o.glanceOr(c.Context(), config, query.Unfinished(name), func(p *program) error {
+				return o.showQueue(c.Context(), p, name, all)
+			})
 			if mistyped, is := errors.AsType[usageError](err); is && name != "" {
 				err = usageError{fmt.Errorf("%w%s", mistyped, meantBelow(c, name))}
 			}
@@ -65,7 +67,7 @@ const firstScreen = 40
 // showQueue lists the calls that wait for a job, or for all if the name is "": in a table the
 // first ones, unless all are wanted. Jobs that have a new name are told by it, also where no run
 // has carried the rename out yet.
-func (o *options) showQueue(p *program, name string, all bool) error {
+func (o *options) showQueue(ctx context.Context, p *program, name string, all bool) error {
 	name, now, err := p.recorded(name)
 	if err != nil {
 		return err
@@ -75,7 +77,7 @@ func (o *options) showQueue(p *program, name string, all bool) error {
 		return err
 	}
 	printed, more := 0, false
-	for w, err := range p.Engine.Queue(name) {
+	for w, err := range p.forecasts().Queue(ctx, name) {
 		if err != nil {
 			return err
 		}
@@ -94,7 +96,7 @@ func (o *options) showQueue(p *program, name string, all bool) error {
 }
 
 // waitingRow is what waits as a row.
-func (o *options) waitingRow(w *engine.Waiting, now map[string]string, zone *time.Location) []any {
+func (o *options) waitingRow(w *forecast.Waiting, now map[string]string, zone *time.Location) []any {
 	row := []any{strings.Join(jobs(w, now), ", "), string(w.Op), w.Entity, nil, nil, term.Plain(w.Why), w.Since.In(zone)}
 	if w.Value != nil {
 		row[3] = math.Round(*w.Value*100) / 100
@@ -137,7 +139,7 @@ func (o *options) queueTotals(p *program, name string, now map[string]string) er
 }
 
 // jobs are those that want what waits, the first who asked in front, by their names of now.
-func jobs(w *engine.Waiting, now map[string]string) (names []string) {
+func jobs(w *forecast.Waiting, now map[string]string) (names []string) {
 	for _, name := range append([]string{w.Job}, w.Others...) {
 		names = append(names, cmp.Or(now[name], name))
 	}
@@ -163,7 +165,7 @@ It works while another instance is running, which follows.`,
 }
 
 // clearQueue looks first and clears when it has looked: while the moment of a look is held, the
-// log of the database cannot be folded into it, and would grow with all that is given up.
+// log of the database cannot be folded into it, and would grow with all that is cancelled.
 func (o *options) clearQueue(ctx context.Context, config *job.Config, name string) error {
 	was := name
 	err := o.glance(ctx, config, func(p *program) (err error) {

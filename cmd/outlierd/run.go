@@ -11,11 +11,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"outlierd/sync/engine"
+	"outlierd/sync/forecast"
 	"outlierd/sync/job"
 	"outlierd/sync/runs"
 )
 
-// runFlags are what `run` can be told besides the names of jobs.
+// runFlags are what `run` takes besides the names of jobs.
 type runFlags struct {
 	all, due, reserve, withAfter, yes bool
 
@@ -59,16 +60,20 @@ standard error.`,
 	}
 	flags := c.Flags()
 	flags.BoolVar(&f.all, "all", false, "run every job of the file that is enabled")
-	flags.BoolVar(&f.due, "due", false, "run due jobs, those after them, and unfinished runs; for an external scheduler such as a CronJob")
+	flags.BoolVar(&f.due, "due", false,
+		"run due jobs, those after them, and unfinished runs; for an external scheduler such as a CronJob")
 	flags.BoolVar(&f.reserve, "use-reserve", false, "let this run spend the reserve of the budget")
 	flags.BoolVar(&f.yes, "yes", false, "do not ask for confirmation, whatever the cost (budget.confirm_over)")
-	flags.BoolVar(&f.withAfter, "with-after", false, "also run the jobs that come after it, if it ends ok or partial")
+	flags.BoolVar(&f.withAfter, "with-after", false,
+		"also run the jobs that come after it, if it ends ok or partial")
 	flags.IntVar(&f.pages, "pages", 0, "buy at most this many pages of each search")
 	flags.StringVar(&f.since, "since", "", "search from this long ago, such as 90d, in place of published_at")
 	flags.BoolVar(&f.noEnrich, "no-enrich", false, "do not fetch anything about the hits")
-	flags.BoolVar(&f.again, "again", false, "buy again what is still fresh (reuse_for, refresh_after of seeds), and a scan even if it is live")
+	flags.BoolVar(&f.again, "again", false,
+		"buy again what is still fresh (reuse_for, refresh_after of seeds), and a scan even if it is live")
 	flags.BoolVar(&f.moveCursor, "move-cursor", false, "move the job's cursor although flags change the run")
-	flags.StringArrayVar(&f.set, "set", nil, "one value for a for_each name, as in topic=\"moka pot\"; repeatable")
+	flags.StringArrayVar(&f.set, "set", nil,
+		"one value for a for_each name, as in topic=\"moka pot\"; repeatable")
 	flags.StringVar(&f.rest, "rest", "", "buy the pages that the searches of an earlier `RUN` left")
 	return c
 }
@@ -78,7 +83,8 @@ func (o *options) runNamed(c *cobra.Command, f *runFlags, names []string) error 
 		return usageError{errors.New("give names of jobs, --all or --due, only one of them")}
 	}
 	if f.withAfter && (f.all || f.due) {
-		return usageError{errors.New("--with-after needs names of jobs: --all and --due run the jobs that come after anyway")}
+		return usageError{errors.New("--with-after needs names of jobs: " +
+			"--all and --due run the jobs that come after anyway")}
 	}
 	change, err := f.overrides(c)
 	if err != nil {
@@ -88,7 +94,8 @@ func (o *options) runNamed(c *cobra.Command, f *runFlags, names []string) error 
 		return usageError{errors.New("--pages, --since, --set, --no-enrich and --again need names of jobs")}
 	}
 	if c.Flags().Changed("rest") && (f.rest == "" || change != nil || f.all || f.due || f.withAfter || len(names) > 1) {
-		return usageError{errors.New("--rest needs the id of a run; it takes at most one job, and no other flag but --yes and --use-reserve")}
+		return usageError{errors.New("--rest needs the id of a run; " +
+			"it takes at most one job, and no other flag but --yes and --use-reserve")}
 	}
 	if err := o.anyOutput(); err != nil {
 		return err
@@ -97,7 +104,7 @@ func (o *options) runNamed(c *cobra.Command, f *runFlags, names []string) error 
 	if err != nil {
 		return err
 	}
-	return o.telling(c.Context(), config, func(p *program) ([]errand, error) {
+	return o.reporting(c.Context(), config, func(p *program) ([]errand, error) {
 		p.Engine.UseReserve = f.reserve
 		todo, err := f.todo(c.Context(), p, names, change)
 		if err == nil && len(todo) == 0 {
@@ -106,7 +113,7 @@ func (o *options) runNamed(c *cobra.Command, f *runFlags, names []string) error 
 		if err != nil {
 			return nil, err
 		}
-		return todo, approve(c.Context(), p.Engine, todo, f.yes, o.asker())
+		return todo, approve(c.Context(), p.forecasts(), todo, f.yes, o.asker())
 	})
 }
 
@@ -118,7 +125,8 @@ func (f *runFlags) todo(ctx context.Context, p *program, names []string, change 
 	case f.due:
 		return dueNow(p, time.Now())
 	case f.all:
-		return byHand(slices.DeleteFunc(slices.Clone(p.Engine.Config.Jobs), func(s job.Spec) bool { return s.Disabled })), nil
+		disabled := func(s job.Spec) bool { return s.Disabled }
+		return byHand(slices.DeleteFunc(slices.Clone(p.Engine.Config.Jobs), disabled)), nil
 	}
 	todo, err := jobsNamed(ctx, p, names)
 	if err != nil {
@@ -138,11 +146,14 @@ func (f *runFlags) overrides(c *cobra.Command) (*job.Overrides, error) {
 	}
 	switch {
 	case !any && f.moveCursor:
-		return nil, usageError{errors.New("--move-cursor needs --pages, --since, --set, --no-enrich or --again; any other run moves the cursor anyway")}
+		return nil, usageError{errors.New("--move-cursor needs --pages, --since, --set, --no-enrich or --again; " +
+			"any other run moves the cursor anyway")}
 	case !any:
 		return nil, nil
 	}
-	change := &job.Overrides{Pages: f.pages, NoEnrich: f.noEnrich, Again: f.again, Set: map[string]string{}, MoveCursor: f.moveCursor}
+	change := &job.Overrides{
+		Pages: f.pages, NoEnrich: f.noEnrich, Again: f.again, Set: map[string]string{}, MoveCursor: f.moveCursor,
+	}
 	if c.Flags().Changed("pages") && f.pages < 1 {
 		return nil, usageError{fmt.Errorf("--pages must be positive, got %d", f.pages)}
 	}
@@ -156,7 +167,7 @@ func (f *runFlags) overrides(c *cobra.Command) (*job.Overrides, error) {
 	for _, pair := range f.set {
 		name, value, ok := strings.Cut(pair, "=")
 		if !ok || change.Set[name] != "" {
-			return nil, usageError{fmt.Errorf("--set %s: want name=value, each name once, as in topic=\"moka pot\"", pair)}
+			return nil, usageError{fmt.Errorf("--set %q: must be name=value, each name once, as in topic=\"moka pot\"", pair)}
 		}
 		change.Set[name] = value
 	}
@@ -185,13 +196,15 @@ func jobsNamed(ctx context.Context, p *program, names []string) ([]errand, error
 		return byHand(config.Jobs), nil
 	}
 	if len(names) == 0 {
-		return nil, usageError{fmt.Errorf("%s has several jobs; name one, or pass --all:\n%s", config.Path, priceList(ctx, p.Engine))}
+		return nil, usageError{fmt.Errorf("%s has several jobs; name one, or pass --all:\n%s",
+			config.Path, priceList(ctx, p.forecasts()))}
 	}
 	var specs []job.Spec
 	for _, name := range names {
 		spec := config.Job(name)
 		if spec == nil {
-			return nil, usageError{fmt.Errorf("%w\nthe jobs are:\n%s", noJob(config, name, ""), priceList(ctx, p.Engine))}
+			return nil, usageError{fmt.Errorf("%w\nthe jobs are:\n%s",
+				noJob(config, name, ""), priceList(ctx, p.forecasts()))}
 		}
 		specs = append(specs, *spec)
 	}
@@ -230,7 +243,7 @@ func leftOver(p *program, due []*engine.Appointment) (todo []errand, err error) 
 		if spec.Disabled || slices.ContainsFunc(due, isDue) {
 			continue
 		}
-		rows, err := p.Engine.LeftOver(spec)
+		rows, err := p.Engine.Facts().LeftOver(spec)
 		if err != nil {
 			return nil, err
 		}
@@ -249,14 +262,16 @@ func restOf(ctx context.Context, p *program, names []string, id string) ([]erran
 		return nil, err
 	}
 	if row == nil {
-		return nil, usageError{fmt.Errorf("--rest %s: there is no such run; the summary of a run and ops.runs have its id", id)}
+		return nil, usageError{fmt.Errorf("--rest %s: there is no such run; "+
+			"the summary of a run and ops.runs have its id", id)}
 	}
 	if len(names) > 0 && names[0] != row.Job {
 		return nil, usageError{fmt.Errorf("--rest %s: the run belongs to job %s, not to %s", id, row.Job, names[0])}
 	}
 	spec := restSpec(p, row)
 	if spec == nil {
-		return nil, usageError{fmt.Errorf("--rest %s: %s no longer has the job %q, whose caps apply to the run", id, p.Engine.Config.Path, row.Job)}
+		return nil, usageError{fmt.Errorf("--rest %s: %s no longer has the job %q, whose caps apply to the run",
+			id, p.Engine.Config.Path, row.Job)}
 	}
 	rest, err := p.Engine.Rest(spec, row)
 	if err != nil {
@@ -292,10 +307,10 @@ func restSpec(p *program, row *runs.Run) *job.Spec {
 // agedAfter is the age from which on the service's results have probably another order.
 const agedAfter = 24 * time.Hour
 
-// beforeRest tells what the rest of a run costs at most.
-func beforeRest(e *engine.Engine, spec *job.Spec, rest *engine.Rest) string {
+// beforeRest says what the rest of a run costs at most.
+func beforeRest(r *forecast.Reader, spec *job.Spec, rest *engine.Rest) string {
 	line := fmt.Sprintf("%s: the rest of the run of %s: %s", shown(spec.Name),
-		rest.Of.Started.In(e.Config.Timezone).Format("2006-01-02 15:04 MST"), costText(e, rest.Cost))
+		rest.Of.Started.In(r.Facts.Config.Timezone).Format("2006-01-02 15:04 MST"), costText(r, rest.Cost))
 	if rest.Run != nil {
 		line += "\n  continuing run " + rest.Run.ID
 	}

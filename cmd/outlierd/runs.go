@@ -13,6 +13,7 @@ import (
 	"outlierd/outlier"
 	"outlierd/outlier/pace"
 	"outlierd/sync/engine"
+	"outlierd/sync/facts"
 	"outlierd/sync/job"
 	"outlierd/sync/runs"
 	"outlierd/sync/store"
@@ -39,17 +40,17 @@ type idle string
 
 func (why idle) Error() string { return string(why) }
 
-// telling performs runs and reports them: to people by summaries, and to programs by one row
+// reporting performs runs and reports them: to people by summaries, and to programs by one row
 // for each run, while the summaries go to standard error.
-func (o *options) telling(ctx context.Context, config *job.Config, which func(*program) ([]errand, error)) error {
+func (o *options) reporting(ctx context.Context, config *job.Config, which func(*program) ([]errand, error)) error {
 	if o.output == "table" {
 		return o.runJobs(ctx, config, which)
 	}
 	aside := o.aside()
 	failed := aside.runJobs(ctx, config, which)
 	var rows [][]any
-	for _, told := range aside.told {
-		rows = append(rows, told.values())
+	for _, end := range aside.outcomes {
+		rows = append(rows, end.values())
 	}
 	if failed != nil && len(rows) == 0 {
 		return failed // nothing ran
@@ -194,20 +195,20 @@ func everybodys(err error) bool {
 // never started.
 func (o *options) runJob(ctx context.Context, p *program, e errand) (*runs.Run, error) {
 	if e.rest != nil {
-		fmt.Fprintln(o.world.out, beforeRest(p.Engine, e.Appointment.Spec, e.rest))
+		fmt.Fprintln(o.world.out, beforeRest(p.forecasts(), e.Appointment.Spec, e.rest))
 		return o.perform(p, e, func() (*runs.Run, error) { return p.Engine.BuyRest(ctx, e.Appointment.Spec, e.rest) })
 	}
 	p.Engine.Afresh = e.afresh
 	if e.old == nil && !e.scheduled() {
 		var err error
-		if e.old, err = p.Engine.Continues(e.Appointment.Spec); err != nil {
+		if e.old, err = p.Engine.Facts().Continues(e.Appointment.Spec); err != nil {
 			return nil, err
 		}
 	}
-	if err := o.tellDisplaced(p, e); err != nil {
+	if err := o.listDisplaced(p, e); err != nil {
 		return nil, err
 	}
-	fmt.Fprintln(o.world.out, beforehand(ctx, p.Engine, e.Appointment.Spec, e.old))
+	fmt.Fprintln(o.world.out, beforehand(ctx, p.forecasts(), e.Appointment.Spec, e.old))
 	return o.perform(p, e, func() (*runs.Run, error) {
 		if e.old != nil {
 			return p.Engine.Resume(ctx, e.Appointment.Spec, e.Appointment.Trigger, e.Appointment.Due, e.old)
@@ -244,24 +245,24 @@ func ofJob(name string, err error) error {
 	return fmt.Errorf("job %s: %w", name, err)
 }
 
-// worst picks what the exit code is to tell: an error over a run that failed, that
-// over one that was cut short, and that over a partial one. Errors are told all;
+// worst picks what the exit code says: an error over a run that failed, that
+// over one that was cut short, and that over a partial one. All errors are reported;
 // the statuses beside them stand in the summaries already.
 func worst(errs []error) error {
-	var untold []error
+	var unseen []error
 	var status error
 	rank := []runs.Status{runs.Partial, runs.PausedQuota, runs.PausedBudget, runs.Failed}
 	highest := -1
 	for _, err := range errs {
 		s, ok := errors.AsType[statusError](err)
 		if !ok {
-			untold = append(untold, err)
+			unseen = append(unseen, err)
 		} else if at := slices.Index(rank, s.Status); status == nil || at > highest {
 			status, highest = err, at
 		}
 	}
-	if len(untold) > 0 {
-		return errors.Join(untold...)
+	if len(unseen) > 0 {
+		return errors.Join(unseen...)
 	}
 	return status
 }
@@ -291,7 +292,7 @@ func unfold(p *program, e errand) (todo []errand, err error) {
 		return nil, err
 	}
 	p.Engine.Afresh = false
-	unfinished, err := p.Engine.Unfinished(e.Appointment.Spec, e.Appointment.Due)
+	unfinished, err := p.Engine.Facts().Unfinished(e.Appointment.Spec, e.Appointment.Due)
 	if err != nil {
 		return nil, err
 	}
@@ -305,12 +306,12 @@ func unfold(p *program, e errand) (todo []errand, err error) {
 	return append(todo, e), nil
 }
 
-// tellDisplaced names the unfinished runs that a new one closes, and those that it leaves.
-func (o *options) tellDisplaced(p *program, e errand) error {
+// listDisplaced names the unfinished runs that a new one closes, and those that it leaves.
+func (o *options) listDisplaced(p *program, e errand) error {
 	if e.old != nil || isOnce(e.Appointment.Spec.Name) {
 		return nil
 	}
-	closed, left, err := p.Engine.Displaced(e.Appointment.Spec, e.Appointment.Due)
+	closed, left, err := p.Engine.Facts().Displaced(e.Appointment.Spec, e.Appointment.Due)
 	for i := range closed {
 		if old := &closed[i]; old.Status != runs.Failed {
 			fmt.Fprintf(o.world.out, "%s: %s is superseded by a new run\n", old.Job, nameOfRun(p, old))
@@ -319,15 +320,15 @@ func (o *options) tellDisplaced(p *program, e errand) error {
 	for i := range left {
 		old := &left[i]
 		fmt.Fprintf(o.world.out, "%s: %s stays unfinished. To continue it:\n  %s\n", old.Job, nameOfRun(p, old),
-			o.typed(strings.TrimPrefix(engine.Command(old), "outlierd ")))
+			o.typed(strings.TrimPrefix(facts.Command(old), "outlierd ")))
 	}
 	return err
 }
 
-// nameOfRun is an unfinished run as people are told of it.
+// nameOfRun is an unfinished run as people read of it.
 func nameOfRun(p *program, run *runs.Run) string {
 	name := "the run of " + run.Started.In(p.Engine.Config.Timezone).Format("2006-01-02 15:04")
-	if flags := engine.Flags(run); flags != "" {
+	if flags := facts.Flags(run); flags != "" {
 		name += " with " + flags
 	}
 	return fmt.Sprintf("%s (%s)", term.Plain(name), run.Status)

@@ -94,11 +94,11 @@ for that one and reads it. With --again it starts another.`,
 
 // startable asks a person before a scan is started; without one, --yes must be said.
 func (o *options) startable(ctx context.Context, s showing) error {
-	cost, err := s.program.Engine.WorstCase(ctx, s.spec)
+	cost, err := s.program.forecasts().WorstCase(ctx, s.spec)
 	if err != nil {
 		return err
 	}
-	joined, err := s.program.Engine.Joins(ctx, s.spec)
+	joined, err := s.program.forecasts().Joins(ctx, s.spec)
 	if err != nil {
 		return err
 	}
@@ -187,7 +187,7 @@ func absent(err error, id, remedy string) error {
 
 // readable looks whether there is something to read of a scan.
 func readable(ctx context.Context, p *program, id string) error {
-	scan, err := p.Engine.LookAtScan(ctx, id)
+	scan, err := p.Engine.PollScan(ctx, id)
 	switch {
 	case err != nil:
 		return absent(err, id, "'outlierd scan list' lists the known scans")
@@ -243,7 +243,7 @@ sent, name the start with --intent: then the time is not compared.`,
 // has left the file, the scan is read by hand.
 func adopted(p *program, scan *runs.Scan) (string, error) {
 	if spec := p.Engine.Config.Job(scan.Job); spec != nil {
-		rows, err := p.Engine.Unfinished(spec, time.Time{})
+		rows, err := p.Engine.Facts().Unfinished(spec, time.Time{})
 		if err != nil {
 			return "", err
 		}

@@ -6,20 +6,21 @@ import (
 	"time"
 
 	"outlierd/outlier"
-	"outlierd/sync/engine"
+	"outlierd/sync/forecast"
 )
 
 // TestPlanSaysThatAListIsOneRequest: one line with all queries, at the price of one.
 func TestPlanSaysThatAListIsOneRequest(t *testing.T) {
-	f := &engine.Forecast{Jobs: []engine.JobForecast{{
+	f := &forecast.Forecast{Jobs: []forecast.Job{{
 		Job:      "coffee",
-		Searches: []engine.SearchForecast{{Op: outlier.OpSearch, Queries: []string{"moka pot", "latte art"}, Pages: 1, Credits: 2}},
+		Searches: []forecast.Search{{Op: outlier.OpSearch, Queries: []string{"moka pot", "latte art"}, Pages: 1, Credits: 2}},
 	}}}
 	for line := range strings.Lines(planText(f, time.UTC, true)) {
 		if strings.Contains(line, "moka pot") != strings.Contains(line, "latte art") {
 			t.Errorf("the queries of one request are told apart: %s", line)
 		}
-		if strings.Contains(line, "moka pot") && strings.HasSuffix(strings.TrimSpace(line), "1 page   2 credits  one request per page covers all 2 queries") {
+		cost := "1 page   2 credits  one request per page covers both queries"
+		if strings.Contains(line, "moka pot") && strings.HasSuffix(strings.TrimSpace(line), cost) {
 			return
 		}
 	}

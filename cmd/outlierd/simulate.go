@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log"
 	"net"
 	"net/http"
 	"time"
@@ -58,7 +59,9 @@ func (o *options) serve(ctx context.Context, address string, handler http.Handle
 	if err != nil {
 		return fmt.Errorf("listen on %s: %w", address, err)
 	}
-	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
+	server := &http.Server{
+		Handler: handler, ReadHeaderTimeout: 10 * time.Second, ErrorLog: log.New(o.world.err, "", log.LstdFlags),
+	}
 	stopped := context.AfterFunc(ctx, func() { _ = server.Close() }) // Serve reports it
 	defer stopped()
 	url := "http://" + listener.Addr().String()

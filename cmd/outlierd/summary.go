@@ -35,42 +35,46 @@ var outcomeColumns = []string{"run", "job", "status", "started_at", "ended_at", 
 
 	"missing", "failures", "queued", "skipped_fresh", "rest_of", "error", "searches"}
 
-func (told *outcome) values() []any {
-	row, searches := told.row, told.ends
+func (end *outcome) values() []any {
+	row, searches := end.row, end.ends
 	if searches == nil {
 		searches = []engine.Ending{}
 	}
 	var skipped int64
-	for _, calls := range told.fresh {
+	for _, calls := range end.fresh {
 		skipped += int64(calls)
 	}
-	return []any{row.ID, row.Job, string(row.Status), when(row.Started), when(row.Ended), row.Pages, row.Hits, row.NewHits, row.Requests, int64(row.Credits),
-		int64(told.unknown), int64(row.Refunded), row.Missing, row.Failures, int64(told.queued), skipped, filled(row.RestOf), filled(row.Error), searches}
+	return []any{
+		row.ID, row.Job, string(row.Status), when(row.Started), when(row.Ended),
+		row.Pages, row.Hits, row.NewHits, row.Requests, int64(row.Credits),
+		int64(end.unknown), int64(row.Refunded), row.Missing, row.Failures, int64(end.queued),
+		skipped, filled(row.RestOf), filled(row.Error), searches,
+	}
 }
 
 // reportRun gathers the summary of a run and prints it. The error of a failed run is left to
 // the caller, which prints it, so that it is not printed twice.
 func (o *options) reportRun(p *program, row *runs.Run, failed error) error {
-	told := outcome{row: row, since: row.Started}
+	end := outcome{row: row, since: row.Started}
 	if failed == nil {
-		told.why = row.Error
+		end.why = row.Error
 	}
 	var err error
-	if told.queued, err = p.Engine.Store.Queue.Queued(queue.Filter{Job: row.Job}); err != nil {
+	if end.queued, err = p.Engine.Store.Queue.Queued(queue.Filter{Job: row.Job}); err != nil {
 		return err
 	}
-	if told.ends, err = p.Engine.Endings(row); err != nil {
+	if end.ends, err = p.Engine.Endings(row); err != nil {
 		return err
 	}
-	if err := o.offerRest(p, &told); err != nil {
+	if err := o.offerRest(p, &end); err != nil {
 		return err
 	}
 	spend, err := p.Engine.Store.Ledger.Spent(row.ID)
 	if err != nil {
 		return err
 	}
-	told.unknown = spend.Unknown
-	if told.distinct, err = p.Engine.Store.Runs.Distinct(row.ID); err != nil {
+	end.unknown = spend.Unknown
+	if end.distinct, err = p.Engine.Store.Runs.Distinct(row.ID); err != nil {
 		return err
 	}
 	progress, err := p.Engine.Progress()
@@ -78,30 +82,34 @@ func (o *options) reportRun(p *program, row *runs.Run, failed error) error {
 		return err
 	}
 	if progress.Run == row.ID {
-		told.since, told.fresh = progress.Started, progress.Fresh
+		end.since, end.fresh = progress.Started, progress.Fresh
 	}
-	o.told = append(o.told, told)
-	o.report(p.Engine.Config, told)
+	o.outcomes = append(o.outcomes, end)
+	o.report(p.Engine.Config, end)
 	return nil
 }
 
-// report tells how a run ended and where its rows are.
-func (o *options) report(config *job.Config, told outcome) {
-	row := told.row
-	fmt.Fprintf(o.world.out, "%s %s  %s in %s   run %s\n", mark(row.Status), shown(row.Job), row.Status, term.Duration(row.Ended.Sub(told.since)), row.ID)
+// report prints how a run ended and where its rows are.
+func (o *options) report(config *job.Config, end outcome) {
+	row := end.row
+	fmt.Fprintf(o.world.out, "%s %s  %s in %s   run %s\n",
+		mark(row.Status), shown(row.Job), row.Status, term.Duration(row.Ended.Sub(end.since)), row.ID)
 	if !barren(row) {
 		columns, _ := o.screen()
-		for _, facts := range [][]string{found(row, told.unknown, len(told.ends) > 0), undone(row, told.queued), spared(told.ends), skipped(told.fresh), tableCounts(row.Rows, told.distinct)} {
+		for _, facts := range [][]string{
+			found(row, end.unknown, len(end.ends) > 0), undone(row, end.queued), spared(end.ends), skipped(end.fresh),
+			tableCounts(row.Rows, end.distinct),
+		} {
 			if len(facts) > 0 {
 				fmt.Fprint(o.world.out, term.Wrap(facts, columns))
 			}
 		}
 	}
-	for _, line := range slices.Concat(endLines(told.ends), restLine(told), pagings(told.ends)) {
+	for _, line := range slices.Concat(endLines(end.ends), restLine(end), pagings(end.ends)) {
 		fmt.Fprintf(o.world.out, "  %s\n", term.Plain(line))
 	}
-	if told.why != "" {
-		fmt.Fprintf(o.world.out, "  %s\n", term.Plain(told.why))
+	if end.why != "" {
+		fmt.Fprintf(o.world.out, "  %s\n", term.Plain(end.why))
 	}
 	if barren(row) {
 		return
@@ -214,7 +222,8 @@ const saturated = 10_000
 func sentence(e *engine.Ending) string {
 	switch {
 	case e.Joined != "":
-		return fmt.Sprintf("%s: joined scan %s, %s; no credits spent on its start", e.Search, e.Joined, startedBy(e.StartedBy, e.StartedAt))
+		return fmt.Sprintf("%s: joined scan %s, %s; no credits spent on its start",
+			e.Search, e.Joined, startedBy(e.StartedBy, e.StartedAt))
 	case e.Short:
 		return fmt.Sprintf("%s: %s; the service counted more than it returned", e.Search, seenOf(e))
 	case e.Limited && e.More < 0:
@@ -231,7 +240,8 @@ func sentence(e *engine.Ending) string {
 		}
 		return text
 	case e.Cut && e.More < 0:
-		return fmt.Sprintf("%s: cut after %s; the number of further hits is not known", e.Search, term.Count(e.Pages, "page"))
+		return fmt.Sprintf("%s: cut after %s; the number of further hits is not known",
+			e.Search, term.Count(e.Pages, "page"))
 	case e.Cut && e.Pages == 0:
 		return fmt.Sprintf("%s: not started (%s)", e.Search, term.Count(e.More, "credit"))
 	case e.Cut && e.Unread > 0:
@@ -270,7 +280,7 @@ func seenOf(e *engine.Ending) string {
 	return fmt.Sprintf("%d of %s", e.Seen, term.Count(e.Total, "hit"))
 }
 
-// endLinesMost is how many searches a report tells of one by one.
+// endLinesMost is how many searches a report lists one by one.
 const endLinesMost = 10
 
 // endLines are the searches that ended early or were cut, and in one line those for
@@ -353,36 +363,37 @@ func pagings(all []engine.Ending) []string {
 }
 
 // restLine is the command that buys what several searches left; one alone has it at its end.
-func restLine(told outcome) []string {
-	left := slices.DeleteFunc(slices.Clone(told.ends), func(e engine.Ending) bool { return e.Rest == "" })
+func restLine(end outcome) []string {
+	left := slices.DeleteFunc(slices.Clone(end.ends), func(e engine.Ending) bool { return e.Rest == "" })
 	if len(left) < 2 {
 		return nil
 	}
-	return []string{fmt.Sprintf("the rest of these %d searches costs %s: %s", len(left), term.Count(told.rest.Credits, "credit"), left[0].Rest)}
+	return []string{fmt.Sprintf("the rest of these %d searches costs %s: %s",
+		len(left), term.Count(end.rest.Credits, "credit"), left[0].Rest)}
 }
 
-// offerRest adds to what is told of a run that has ended the command that buys what its
+// offerRest adds to the outcome of a run the command that buys what its
 // searches left.
-func (o *options) offerRest(p *program, told *outcome) error {
-	if !told.row.Status.EndedWell() || !slices.ContainsFunc(told.ends, func(e engine.Ending) bool { return e.Leaves() }) {
+func (o *options) offerRest(p *program, end *outcome) error {
+	if !end.row.Status.EndedWell() || !slices.ContainsFunc(end.ends, func(e engine.Ending) bool { return e.Leaves() }) {
 		return nil
 	}
-	spec := restSpec(p, told.row)
+	spec := restSpec(p, end.row)
 	if spec == nil {
 		return nil
 	}
-	rest, err := p.Engine.Rest(spec, told.row)
+	rest, err := p.Engine.Rest(spec, end.row)
 	if err != nil || rest.Nothing() {
 		return err
 	}
-	told.rest = rest
-	for i := range told.ends {
-		if told.ends[i].Leaves() {
-			name := told.row.Job + " "
-			if isOnce(told.row.Job) {
+	end.rest = rest
+	for i := range end.ends {
+		if end.ends[i].Leaves() {
+			name := end.row.Job + " "
+			if isOnce(end.row.Job) {
 				name = "" // which no person typed
 			}
-			told.ends[i].Rest = o.typed("run " + name + spec.Flags)
+			end.ends[i].Rest = o.typed("run " + name + spec.Flags)
 		}
 	}
 	return nil

@@ -47,7 +47,7 @@ func sentAs(pairs []string) (wishes, error) {
 		name, text, ok := strings.Cut(pair, "=")
 		switch {
 		case !ok || strings.TrimSpace(name) == "":
-			return nil, usageError{fmt.Errorf("--param %s: want name=value, as in language=en", pair)}
+			return nil, usageError{fmt.Errorf("--param %q: must be name=value, as in language=en", pair)}
 		case strings.HasPrefix(name, "x-"): // the job file ignores such keys
 			return nil, usageError{fmt.Errorf("--param %s: a name cannot begin with x-", pair)}
 		}
@@ -66,7 +66,8 @@ func (o *options) formats(s showing) (string, error) {
 	}
 	response := int64(0) // the id of no answer
 	for _, step := range steps {
-		answer, err := s.program.Engine.Store.Journal.Answered(step.Op, step.Params, s.row.Started.Add(-s.spec.ReuseFor), time.Now().Add(ledger.Skew))
+		answer, err := s.program.Engine.Store.Journal.Answered(step.Query.Op(), step.Query.Encode(),
+			s.row.Started.Add(-s.spec.ReuseFor), time.Now().Add(ledger.Skew))
 		if err != nil {
 			return "", err
 		}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os/signal"
+	"sync"
 	"syscall"
 	"time"
 
@@ -53,7 +54,14 @@ is ignored.`,
 			for _, a := range agenda {
 				log.Info("job scheduled", "job", a.Spec.Name, "due", a.Due.In(config.Timezone), "trigger", a.Trigger)
 			}
+			n, err := o.notifier(p)
+			if err != nil {
+				return err
+			}
+			var notifying sync.WaitGroup
+			notifying.Go(func() { n.serve(c.Context()) })
 			p.Engine.Serve(c.Context(), agenda)
+			notifying.Wait()
 			log.Info("stopped")
 			return nil
 		},

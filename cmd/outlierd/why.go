@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"net/url"
 	"os"
 	"slices"
 	"strings"
@@ -15,7 +14,6 @@ import (
 	"outlierd/cmd/outlierd/term"
 	"outlierd/outlier"
 	"outlierd/sinks/duckdb/query"
-	"outlierd/sync/engine"
 	"outlierd/sync/job"
 	"outlierd/sync/ledger"
 	"outlierd/sync/runs"
@@ -189,24 +187,22 @@ func originOf(store *state.Store, id string) (*origin, error) {
 }
 
 func broughtOf(b *runs.Sighting) brought {
-	told := brought{
-		Job: b.Job, Run: b.Run, Trigger: b.Trigger, Started: b.Started, First: b.First, Op: string(b.Op),
+	page := brought{
+		Job: b.Job, Run: b.Run, Trigger: b.Trigger, Started: b.Started, First: b.First, Op: string(b.Query.Op()),
 		Queries: b.Queries, Seeds: b.Seeds, Item: b.Item, Window: b.Window, Scan: b.Scan,
 		Page: b.Page + 1, Rank: b.Rank, Hits: b.Hits, Attempts: callsOf(b.Calls),
 	}
-	if params, err := url.ParseQuery(b.Params); err == nil { // what is on record was made by us
-		told.Filters, told.Sort = job.FiltersAndSort(params)
-	}
+	page.Filters, page.Sort = job.FiltersAndSort(b.Query)
 	for _, c := range b.Calls {
 		switch c.Outcome {
 		case outlier.Refunded:
 			continue
 		case outlier.Unknown:
-			told.Unknown += c.Price
+			page.Unknown += c.Price
 		}
-		told.Credits += c.Price
+		page.Credits += c.Price
 	}
-	return told
+	return page
 }
 
 func callsOf(calls []ledger.Call) []call {
@@ -246,7 +242,8 @@ func (p *planPrinter) brought(b *brought, first bool) {
 		note = ", the first to find it"
 	}
 	p.line("\n%s  job %s%s", p.at(b.Started), b.Job, note)
-	what := fmt.Sprintf("%s %q", b.Op, engine.NameOf(&runs.Step{Op: outlier.Operation(b.Op), Queries: b.Queries, Seeds: b.Seeds, Item: b.Item}))
+	step := runs.Step{Query: outlier.UncheckedQuery(outlier.Operation(b.Op), ""), Queries: b.Queries, Seeds: b.Seeds, Item: b.Item}
+	what := fmt.Sprintf("%s %q", b.Op, step.Name())
 	if b.Item != "" && !slices.Contains(b.Queries, b.Item) {
 		what += " for " + b.Item
 	}
@@ -299,33 +296,35 @@ func bargain(b *brought) string {
 }
 
 func (p *planPrinter) call(c *call) {
-	told := []string{c.Outcome}
+	words := []string{c.Outcome}
 	switch {
 	case c.Credits > 0:
-		told = append(told, term.Count(c.Credits, "credit"))
+		words = append(words, term.Count(c.Credits, "credit"))
 	case c.Empty:
-		told = []string{"an empty answer", "free"}
+		words = []string{"an empty answer", "free"}
 	case c.Outcome == string(outlier.Charged):
-		told = []string{"answered", "free"}
+		words = []string{"answered", "free"}
 	case c.Status == 404:
-		told = []string{"not found", "free"}
+		words = []string{"not found", "free"}
 	case c.Outcome == string(outlier.Refunded):
-		told = []string{"failed", "free"}
+		words = []string{"failed", "free"}
 	}
 	if c.Waited >= 1 {
-		told = append(told, "waited "+term.Duration(time.Duration(c.Waited*float64(time.Second))))
+		words = append(words, "waited "+term.Duration(time.Duration(c.Waited*float64(time.Second))))
 	}
 	if c.Explained {
-		told = append(told, "a later attempt succeeded")
+		words = append(words, "a later attempt succeeded")
 	}
 	if c.Error != "" && c.Status != 404 {
-		told = append(told, term.Plain(c.Error))
+		words = append(words, term.Plain(c.Error))
 	}
 	at := c.SentAt
 	if at.IsZero() {
 		at = c.Answered
 	}
-	p.line("  %s", term.Clip(fmt.Sprintf("%s  %s %s", at.In(p.zone).Format("2006-01-02 15:04"), term.Pad(strings.TrimSpace(c.Op+" "+c.Entity), 40), strings.Join(told, " · ")), 98))
+	of := term.Pad(strings.TrimSpace(c.Op+" "+c.Entity), 40)
+	line := fmt.Sprintf("%s  %s %s", at.In(p.zone).Format("2006-01-02 15:04"), of, strings.Join(words, " · "))
+	p.line("  %s", term.Clip(line, 98))
 }
 
 // String is a call that waits, for people.

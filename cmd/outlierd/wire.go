@@ -20,6 +20,7 @@ import (
 	"outlierd/sinks/parquet"
 	"outlierd/sync/engine"
 	"outlierd/sync/job"
+	"outlierd/sync/notify"
 	"outlierd/sync/state"
 	"outlierd/sync/store"
 	"outlierd/sync/yamltree"
@@ -28,12 +29,16 @@ import (
 // program is an engine with everything that it stands on.
 type program struct {
 	Engine  *engine.Engine
+	watcher *notify.Watcher // puts what happens in the outbox; nil where the job file has no target
 	closers []func() error
 }
 
 // open builds the program for a configuration. The state comes first: it takes the
 // lock, and without it nothing else may be touched.
 func (o *options) open(ctx context.Context, config *job.Config, log *slog.Logger) (_ *program, err error) {
+	if o.world.collect != nil {
+		o.world.collect()
+	}
 	p := &program{Engine: &engine.Engine{Config: config, Log: log, IDs: seeds(config)}}
 	defer func() {
 		if err != nil {
@@ -116,6 +121,9 @@ func (p *program) openState(ctx context.Context, folder string) (err error) {
 	}
 	with := stateOptions(p.Engine.Config)
 	with.Log = p.Engine.Log
+	if p.watcher = notify.NewWatcher(p.Engine.Config, p.Engine.Log); p.watcher != nil {
+		with.Began, with.Ended = p.watcher.RunBegan, p.watcher.RunEnded
+	}
 	p.Engine.Store, err = state.Open(ctx, folder, with)
 	if err != nil {
 		return forbidden(err, p.Engine.Config.Data)
@@ -169,6 +177,11 @@ func (o *options) with(ctx context.Context, config *job.Config, work func(*progr
 	}
 	defer func() { err = errors.Join(err, p.Close()) }()
 	p.Engine.IDs = seedsOnce(config)
+	n, err := o.notifier(p)
+	if err != nil {
+		return err
+	}
+	defer n.finish(ctx)
 	return work(p)
 }
 

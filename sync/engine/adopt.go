@@ -11,18 +11,19 @@ import (
 	"outlierd/outlier"
 	"outlierd/sync/ledger"
 	"outlierd/sync/runs"
+	"outlierd/sync/store"
 )
 
 // adoptWithin is how far the service's creation of a scan may lie from our wish for it:
 // the pace, a slow network, and clocks that are set apart.
 const adoptWithin = 15 * time.Minute
 
-// AdoptScan takes over a scan of which it was not known whether it was started. The
+// AdoptScan takes over a scan whose start was not confirmed. The
 // service is asked about it, which is free: its queries, its size and the time of its
 // creation must be those of a scan that waits to be settled. With an intent (0 for none)
-// only that one is compared, and its time is not, which a clock may have told wrongly.
+// only that one is compared, and its time is not, which may be by a wrong clock.
 func (e *Engine) AdoptScan(ctx context.Context, scanID string, intent int64) (*runs.Scan, error) {
-	told, answer, err := e.seeScan(ctx, scanID)
+	seen, answer, err := e.seeScan(ctx, scanID)
 	if err != nil {
 		return nil, err
 	}
@@ -37,15 +38,15 @@ func (e *Engine) AdoptScan(ctx context.Context, scanID string, intent int64) (*r
 		}
 		wish := scan
 		if intent != 0 {
-			wish.Intended = told.CreatedAt
+			wish.Intended = seen.CreatedAt
 		}
-		if why := misfit(&wish, told); why != "" {
+		if why := misfit(&wish, seen); why != "" {
 			misfits = append(misfits, fmt.Sprintf("the scan of job %s, intent %d: %s", scan.Job, scan.Intent, why))
 			continue
 		}
 		adopted := scan
-		adopted.ScanID, adopted.Status, adopted.Created, adopted.Polled = scanID, told.Status, told.CreatedAt, answer
-		adopted.NextPoll, adopted.State = answer, stateOf(told)
+		adopted.ScanID, adopted.Status, adopted.State = scanID, seen.Status, stateOf(seen)
+		adopted.Created, adopted.Polled, adopted.NextPoll = seen.CreatedAt, answer, answer
 		_, err := e.Store.Runs.SettleScan(scan.Intent, adopted)
 		return &adopted, err
 	}
@@ -55,7 +56,8 @@ func (e *Engine) AdoptScan(ctx context.Context, scanID string, intent int64) (*r
 	case len(misfits) == 0:
 		return nil, errors.New("no scan waits to be adopted; `outlierd scan list` shows all")
 	}
-	return nil, fmt.Errorf("scan %s is none of those that wait to be adopted: %s", scanID, strings.Join(misfits, "; "))
+	return nil, fmt.Errorf("scan %s matches no scan that waits to be adopted: %s",
+		scanID, strings.Join(misfits, "; "))
 }
 
 // seeScan asks the service about a scan.
@@ -72,43 +74,44 @@ func (e *Engine) seeScan(ctx context.Context, scanID string) (outlier.Scan, time
 	if err != nil {
 		return outlier.Scan{}, time.Time{}, err
 	}
-	told, err := readScan(body, scanID)
-	return told, answer.ReceivedAt, err
+	seen, err := readScan(body, scanID)
+	return seen, answer.ReceivedAt, err
 }
 
-// readScan reads an answer about a scan. One about another scan tells nothing.
+// readScan reads an answer about a scan, which must be the scan that was asked about.
 func readScan(body []byte, scanID string) (outlier.Scan, error) {
-	told, err := outlier.ReadScan(body)
-	if err == nil && !strings.EqualFold(told.ID, scanID) {
-		err = fmt.Errorf("the service was asked about scan %s and answered about %s", scanID, told.ID)
+	seen, err := outlier.ReadScan(body)
+	if err == nil && !strings.EqualFold(seen.ID, scanID) {
+		err = fmt.Errorf("the service was asked about scan %s and answered about %s", scanID, seen.ID)
 	}
-	return told, err
+	return seen, err
 }
 
-func stateOf(told outlier.Scan) runs.ScanState {
+func stateOf(seen outlier.Scan) runs.ScanState {
 	switch {
-	case told.Succeeded():
+	case seen.Succeeded():
 		return runs.ScanEnded
-	case told.Ended():
+	case seen.Ended():
 		return runs.ScanFailed
 	}
 	return runs.ScanRunning
 }
 
 // misfit says why a scan of the service is not the one that was wished for; "" if it is.
-func misfit(wish *runs.Scan, told outlier.Scan) string {
+func misfit(wish *runs.Scan, seen outlier.Scan) string {
 	sorted := func(s []string) []string { return slices.Sorted(slices.Values(s)) }
 	switch {
-	case !slices.Equal(sorted(wish.Queries), sorted(told.Query)):
-		return fmt.Sprintf("asked for %q, not for %q", wish.Queries, told.Query)
-	case !sized(wish, told):
-		return "is of another mode: its threshold is another"
-	case told.CreatedAt.Sub(wish.Intended).Abs() > adoptWithin:
+	case !slices.Equal(sorted(wish.Queries), sorted(seen.Query)):
+		return fmt.Sprintf("asked for %q, not for %q", wish.Queries, seen.Query)
+	case !sized(wish, seen):
+		return "is of another mode: its threshold differs"
+	case seen.CreatedAt.Sub(wish.Intended).Abs() > adoptWithin:
 		created := "at an unknown time"
-		if !told.CreatedAt.IsZero() {
-			created = "at " + told.CreatedAt.UTC().Format(time.DateTime)
+		if !seen.CreatedAt.IsZero() {
+			created = "at " + seen.CreatedAt.UTC().Format(time.DateTime)
 		}
-		return fmt.Sprintf("was sent at %s, and this one was created %s; if the clock was wrong then and it is the same scan, say --intent %d",
+		return fmt.Sprintf("was sent at %s, and this one was created %s; "+
+			"if the clock was wrong then and it is the same scan, pass --intent %d",
 			wish.Intended.UTC().Format(time.DateTime), created, wish.Intent)
 	}
 	return ""
@@ -116,17 +119,33 @@ func misfit(wish *runs.Scan, told outlier.Scan) string {
 
 // sized compares a scan's threshold with that of the mode that was asked for
 // (interface, Limits, Scan thresholds). Of the two sides one is unlimited; a
-// threshold that was not told fits everything.
-func sized(wish *runs.Scan, told outlier.Scan) bool {
-	side, want := told.OutlierVideos, int64(1000)
+// missing threshold fits every mode.
+func sized(wish *runs.Scan, seen outlier.Scan) bool {
+	side, want := seen.OutlierVideos, int64(1000)
 	if wish.FindBy == outlier.FindByChannels {
-		side, want = told.Channels, 100
+		side, want = seen.Channels, 100
 		if side == nil {
-			side = told.OutlierVideos // a plain number, which says of neither
+			side = seen.OutlierVideos // a plain number, which does not say of which side
 		}
 	}
 	if wish.Mode == outlier.ModeStandard {
 		want = want * 5 / 2
 	}
 	return side == nil || *side == want
+}
+
+// PollScan asks the service how a scan stands, which is free. If the scan is on record as
+// running, its record is brought up to date, whether or not a run waits for it.
+func (e *Engine) PollScan(ctx context.Context, scanID string) (outlier.Scan, error) {
+	seen, at, err := e.seeScan(ctx, scanID)
+	if err != nil {
+		return seen, err
+	}
+	known, err := e.Store.Runs.ScanByID(scanID)
+	if err != nil || known == nil || known.State != runs.ScanRunning {
+		return seen, err
+	}
+	known.Status, known.Polled, known.NextPoll, known.State = seen.Status, at, at, stateOf(seen)
+	known.Polls++
+	return seen, e.Store.DB.Update(func(tx *store.Tx) error { return runs.SaveScan(tx, *known) })
 }

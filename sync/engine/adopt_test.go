@@ -16,6 +16,7 @@ import (
 // TestOnlyTheScanThatWasWishedForIsAdopted: its queries, its size and the time of its
 // creation have to fit, in either shape of the threshold.
 func TestOnlyTheScanThatWasWishedForIsAdopted(t *testing.T) {
+	t.Parallel()
 	sent := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	limit := func(n int64) *int64 { return &n }
 	const unlimited = 9007199254740991
@@ -50,9 +51,10 @@ func TestOnlyTheScanThatWasWishedForIsAdopted(t *testing.T) {
 	}
 }
 
-// TestAdoptedScanIsWaitedForThoughTheFirstLookFails: no answer of the service has said
+// TestAdoptedScanIsWaitedForThoughTheFirstPollFails: no answer of the service has said
 // yet from when on it is waited for.
-func TestAdoptedScanIsWaitedForThoughTheFirstLookFails(t *testing.T) {
+func TestAdoptedScanIsWaitedForThoughTheFirstPollFails(t *testing.T) {
+	t.Parallel()
 	bare(t, scanFile, func(w *workshop) {
 		w.renew(anHour)
 		w.service.FailNext(outlier.OpStartScan, simulator.DropAnswer)
@@ -74,6 +76,7 @@ func TestAdoptedScanIsWaitedForThoughTheFirstLookFails(t *testing.T) {
 // TestScanThatWasSentByAWrongClockIsAdoptedByItsIntent: the date in its record is a
 // month off, so only a person can say that the service's scan is this one.
 func TestScanThatWasSentByAWrongClockIsAdoptedByItsIntent(t *testing.T) {
+	t.Parallel()
 	asking(t, scanFile, func(w *workshop) {
 		w.renew(anHour)
 		w.wire = slow{w.service.Transport(), 30 * 24 * time.Hour}

@@ -10,20 +10,20 @@ import (
 
 // # What comes after
 //
-// A job with `after` runs once for each search of its parent, when the parent's pages can
+// A job with `after` runs once for each run of its parent, when the parent's pages can
 // be read, while the parent may still ask about its hits. It is due at the instant of the
 // parent's run. What it owes is noted when the parent's searches have ended and is struck
 // off when its own run is on record: a kill in between loses nothing, and a parent that is
 // continued fires nothing twice. A parent that was run by hand fires nothing by itself.
 
 // debts are the runs that follow this one, whose searches have ended.
-func (r *run) debts() (all []runs.Debt) {
+func (r *run) debts() (all []runs.FollowUp) {
 	if r.row.Due.IsZero() || r.row.Trigger == string(Manual) || r.capped != nil || r.trouble != nil {
 		return nil
 	}
 	for i := range r.engine.Config.Jobs {
 		if spec := &r.engine.Config.Jobs[i]; spec.After == r.row.Job && !spec.Disabled {
-			all = append(all, runs.Debt{Job: spec.Name, Due: r.row.Due})
+			all = append(all, runs.FollowUp{Job: spec.Name, Due: r.row.Due})
 		}
 	}
 	return all
@@ -33,7 +33,7 @@ func (r *run) debts() (all []runs.Debt) {
 // instants. Of those that are overdue `catch_up` decides, as of any
 // instants that passed. What a job owes that comes after no other any more is dropped.
 func (e *Engine) Owed(now time.Time) ([]*Appointment, error) {
-	debts, err := e.Store.Runs.Owed()
+	debts, err := e.Store.Runs.FollowUps()
 	if err != nil || len(debts) == 0 {
 		return nil, err
 	}
@@ -42,7 +42,7 @@ func (e *Engine) Owed(now time.Time) ([]*Appointment, error) {
 		latest[d.Job] = d.Due
 	}
 	var all []*Appointment
-	var dropped []runs.Debt
+	var dropped []runs.FollowUp
 	for _, d := range debts {
 		switch spec := e.Config.Job(d.Job); {
 		case spec == nil || spec.After == "" || passed(spec, d, latest[d.Job], now):
@@ -54,11 +54,11 @@ func (e *Engine) Owed(now time.Time) ([]*Appointment, error) {
 	if len(dropped) == 0 {
 		return all, nil
 	}
-	return all, e.Store.DB.Update(func(tx *store.Tx) error { return runs.Forgive(tx, dropped) })
+	return all, e.Store.DB.Update(func(tx *store.Tx) error { return runs.DropFollowUps(tx, dropped) })
 }
 
 // passed reports whether a job does not make up for what it owes.
-func passed(spec *job.Spec, d runs.Debt, latest, now time.Time) bool {
+func passed(spec *job.Spec, d runs.FollowUp, latest, now time.Time) bool {
 	switch {
 	case spec.CatchUp == job.CatchUpAll || now.Sub(d.Noted) <= missedAfter:
 		return false

@@ -29,6 +29,7 @@ jobs:
 // TestAfterFiresWhenThePagesArePublished and not only when their enrichment is done: the
 // SQL of the child sees them.
 func TestAfterFiresWhenThePagesArePublished(t *testing.T) {
+	t.Parallel()
 	bubble(t, afterFile, func(w *workshop) {
 		time.Sleep(6*time.Hour - time.Minute)
 		rows := w.serve(10 * time.Minute)
@@ -52,6 +53,7 @@ func TestAfterFiresWhenThePagesArePublished(t *testing.T) {
 // TestAfterWaitsForTheSinkThatItsSQLReads: while another sink works, its parent ends well, and
 // SQL would not find what that has brought.
 func TestAfterWaitsForTheSinkThatItsSQLReads(t *testing.T) {
+	t.Parallel()
 	bare(t, afterFile, func(w *workshop) {
 		w.inspect(func(e *Engine) { w.see(e, "parent") })
 		time.Sleep(6*time.Hour - time.Minute)
@@ -81,6 +83,7 @@ func TestAfterWaitsForTheSinkThatItsSQLReads(t *testing.T) {
 // TestStopDuringSQLLeavesTheRunToTheNextStart: it is no failure, and the due instant has had
 // no run.
 func TestStopDuringSQLLeavesTheRunToTheNextStart(t *testing.T) {
+	t.Parallel()
 	bare(t, afterFile, func(w *workshop) {
 		time.Sleep(6*time.Hour - time.Minute)
 		e, closeAll := w.open()
@@ -105,6 +108,7 @@ func TestStopDuringSQLLeavesTheRunToTheNextStart(t *testing.T) {
 
 // TestAfterFiresOnEveryGoodEndAndOnNoOther: a parent that found nothing has still looked.
 func TestAfterFiresOnEveryGoodEndAndOnNoOther(t *testing.T) {
+	t.Parallel()
 	plain := strings.Replace(afterFile, "related:\n      video_id: {sql: select video_id from outliers where last_seen_at > now() - interval 1 day order by z_score desc limit 3}", "search: {query: [latte art]}", 1)
 	for _, test := range []struct {
 		name   string
@@ -138,6 +142,7 @@ func TestAfterFiresOnEveryGoodEndAndOnNoOther(t *testing.T) {
 
 // TestRunByHandFiresNothing by itself; --with-after asks for it.
 func TestRunByHandFiresNothing(t *testing.T) {
+	t.Parallel()
 	bare(t, afterFile, func(w *workshop) {
 		w.mustRun(runs.OK)
 		if rows := w.serve(time.Hour); len(rows) != 1 {
@@ -149,6 +154,7 @@ func TestRunByHandFiresNothing(t *testing.T) {
 // TestAfterFiresOnceAlsoAcrossARestart: wherever the process is stopped, the child has
 // one run for each instant of its parent.
 func TestAfterFiresOnceAlsoAcrossARestart(t *testing.T) {
+	t.Parallel()
 	file := strings.Replace(afterFile, "related:\n      video_id: {sql: select video_id from outliers where last_seen_at > now() - interval 1 day order by z_score desc limit 3}", "search: {query: [latte art], pages: 2}\n    enrich: {comments: {}}", 1)
 	for _, test := range []struct {
 		name string
@@ -196,6 +202,7 @@ func TestAfterFiresOnceAlsoAcrossARestart(t *testing.T) {
 
 // TestChildOfARunThatEndedBeforeTheRestartIsBegun: its parent's end is on record.
 func TestChildOfARunThatEndedBeforeTheRestartIsBegun(t *testing.T) {
+	t.Parallel()
 	bare(t, strings.Replace(afterFile, "related:\n      video_id: {sql: select video_id from outliers where last_seen_at > now() - interval 1 day order by z_score desc limit 3}", "search: {query: [latte art]}", 1), func(w *workshop) {
 		due := time.Date(2000, 1, 1, 6, 0, 0, 0, time.UTC)
 		time.Sleep(time.Until(due))
@@ -215,6 +222,7 @@ func TestChildOfARunThatEndedBeforeTheRestartIsBegun(t *testing.T) {
 
 // TestFiringThatComesDuringARunOfTheChildWaitsForItsEnd and is not forgotten.
 func TestFiringThatComesDuringARunOfTheChildWaitsForItsEnd(t *testing.T) {
+	t.Parallel()
 	const file = `
 version: 1
 service: {url: "sim://", limit: 10/min}

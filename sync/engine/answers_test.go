@@ -30,6 +30,7 @@ func oneCall(op outlier.Operation) string { return strings.Replace(oneCallFile, 
 // refusal, in either of the documented shapes and also under HTTP 200, is told, remembered for a while, and in no
 // queue.
 func TestRefusedDataCallIsMadeOnce(t *testing.T) {
+	t.Parallel()
 	bodies := []string{
 		`{"status":"error","error":{"errors":[{"code":"pattern","message":"no such form","path":["id"]}]}}`,
 		`{"status":"error","error":{"message":"bad id"}}`,
@@ -66,6 +67,7 @@ func TestRefusedDataCallIsMadeOnce(t *testing.T) {
 
 // TestRefusedSearchIsSentOnce, in whichever of the documented shapes.
 func TestRefusedSearchIsSentOnce(t *testing.T) {
+	t.Parallel()
 	bare(t, oneCall(outlier.OpDetails), func(w *workshop) {
 		asked := 0
 		w.wire = roundTripper(func(r *http.Request) (*http.Response, error) {
@@ -82,6 +84,7 @@ func TestRefusedSearchIsSentOnce(t *testing.T) {
 
 // TestErrorUnderStatus200IsNotCharged: the documented error is one whatever the status says.
 func TestErrorUnderStatus200IsNotCharged(t *testing.T) {
+	t.Parallel()
 	bare(t, oneCall(outlier.OpDetails), func(w *workshop) {
 		w.wire = roundTripper(func(r *http.Request) (*http.Response, error) {
 			connect(r)
@@ -97,6 +100,7 @@ func TestErrorUnderStatus200IsNotCharged(t *testing.T) {
 // TestAnswerWithoutARowOfItsEntityHasFailed, however well it came: the call stays queued, the
 // answer in the journal, and the run is partial.
 func TestAnswerWithoutARowOfItsEntityHasFailed(t *testing.T) {
+	t.Parallel()
 	const other = `"otherother1"`
 	nested := strings.Repeat("[", 200) + strings.Repeat("]", 200)
 	for _, c := range []struct {
@@ -185,6 +189,7 @@ func (w *workshop) answersInVain(op outlier.Operation, body string) {
 
 // TestAnswerThatHasFailedGivesNoRow in any sink, not even the id that was asked about.
 func TestAnswerThatHasFailedGivesNoRow(t *testing.T) {
+	t.Parallel()
 	bubble(t, oneCall(outlier.OpTranscript), func(w *workshop) {
 		well := w.wire
 		w.wire = answering(well, `{"ids":["ID"],"items":[{"id":"ID"}]}`)
@@ -205,6 +210,7 @@ func TestAnswerThatHasFailedGivesNoRow(t *testing.T) {
 
 // TestAbsenceIsRemembered: what the service says it does not have is no failure.
 func TestAbsenceIsRemembered(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		op      outlier.Operation
 		body    string
@@ -259,6 +265,7 @@ func searching(asked *int, body string) http.RoundTripper {
 // TestHitsThatCannotBeStoredMakeTheRunPartial: it says how many of how many, leaves the cursor
 // where it is, and stores the others.
 func TestHitsThatCannotBeStoredMakeTheRunPartial(t *testing.T) {
+	t.Parallel()
 	nested := strings.Repeat("[", 200) + strings.Repeat("]", 200)
 	good := hits(3, `"goodgood%d"`, "", 4)
 	for _, c := range []struct {
@@ -311,6 +318,7 @@ func TestHitsThatCannotBeStoredMakeTheRunPartial(t *testing.T) {
 // TestIdsOfAnUnknownFormAreStoredAndNotAskedAbout: it is unknown what the service means by
 // them, so the request's own rules decide.
 func TestIdsOfAnUnknownFormAreStoredAndNotAskedAbout(t *testing.T) {
+	t.Parallel()
 	bubble(t, sinceFile, func(w *workshop) {
 		asked := 0
 		body := hits(3, `"video/%d é"`, `,"snippet":{"channelId":"@somebody"}`, 4)
@@ -328,6 +336,7 @@ func TestIdsOfAnUnknownFormAreStoredAndNotAskedAbout(t *testing.T) {
 // TestUnreadablePageIsNotBoughtAgainAndAgain: what was bought lately is taken from the journal
 // whether or not it can be read, and never looks well. A person can buy it again.
 func TestUnreadablePageIsNotBoughtAgainAndAgain(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name, body string
 		want       runs.Status
@@ -354,8 +363,9 @@ func TestUnreadablePageIsNotBoughtAgainAndAgain(t *testing.T) {
 	}
 }
 
-// TestUnreadableHitsAreToldByTheRunThatGoesOn: a kill between two pages makes no difference.
-func TestUnreadableHitsAreToldByTheRunThatGoesOn(t *testing.T) {
+// TestUnreadableHitsAreReportedByTheRunThatGoesOn: a kill between two pages makes no difference.
+func TestUnreadableHitsAreReportedByTheRunThatGoesOn(t *testing.T) {
+	t.Parallel()
 	bare(t, sinceFile, func(w *workshop) {
 		asked := 0
 		first := hits(40, `"goodgood%d"`, "", 50)
@@ -386,6 +396,7 @@ func TestUnreadableHitsAreToldByTheRunThatGoesOn(t *testing.T) {
 // TestAnswersOfEarlierVersionsAreJudgedAgain: they took one without a row of what was asked
 // about for good, and a transcript is fetched once.
 func TestAnswersOfEarlierVersionsAreJudgedAgain(t *testing.T) {
+	t.Parallel()
 	bare(t, strings.Replace(oneCall(outlier.OpTranscript), "top: 1", "top: 2", 1), func(w *workshop) {
 		well := w.wire
 		answers := 0

@@ -76,6 +76,7 @@ func (w *workshop) opsAgree(when string) {
 // TestSinksAgreeAgainAfterOneFailed to publish, once and whichever way, by the end of the
 // process.
 func TestSinksAgreeAgainAfterOneFailed(t *testing.T) {
+	t.Parallel()
 	const file = "version: 1\nservice: {url: \"sim://\"}\njobs: {coffee: {every: 1h, reuse_for: 1m, search: {query: [home espresso]}}}\n"
 	bubble(t, file, func(w *workshop) {
 		w.inspect(func(e *Engine) { w.see(e, "coffee") })

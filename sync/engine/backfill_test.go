@@ -32,7 +32,7 @@ func (w *workshop) backfill(ctx context.Context, most outlier.Credits) (row *run
 	w.Helper()
 	spec := w.backfillSpec(most)
 	w.inspect(func(e *Engine) {
-		old, err := e.Continues(spec)
+		old, err := e.Facts().Continues(spec)
 		if err != nil {
 			w.Fatal(err)
 		}
@@ -68,6 +68,7 @@ func became(steps []runs.Step) (all []string) {
 
 // TestBackfillBuysWhatIsNotCoveredNewestFirst, and never twice; the cursor stays.
 func TestBackfillBuysWhatIsNotCoveredNewestFirst(t *testing.T) {
+	t.Parallel()
 	bare(t, backfillFile, func(w *workshop) {
 		w.mustRun(runs.OK) // from 2 December on
 		before := w.lessons()
@@ -99,7 +100,7 @@ func TestBackfillBuysWhatIsNotCoveredNewestFirst(t *testing.T) {
 			t.Errorf("the cursor was %v and is %v", before.Watermarks, after.Watermarks)
 		}
 		w.inspect(func(e *Engine) {
-			if left, err := e.Backfill(w.ctx, w.backfillSpec(8)); err != nil || len(left) > 0 {
+			if left, err := forecasts(e).Backfill(w.ctx, w.backfillSpec(8)); err != nil || len(left) > 0 {
 				t.Errorf("%v is left of what was covered (%v)", became(left), err)
 			}
 		})
@@ -109,9 +110,10 @@ func TestBackfillBuysWhatIsNotCoveredNewestFirst(t *testing.T) {
 
 // TestBackfillLeavesTodayToTheJob, also where that has never run.
 func TestBackfillLeavesTodayToTheJob(t *testing.T) {
+	t.Parallel()
 	bare(t, backfillFile, func(w *workshop) {
 		w.inspect(func(e *Engine) {
-			steps, err := e.Backfill(w.ctx, w.backfillSpec(8))
+			steps, err := forecasts(e).Backfill(w.ctx, w.backfillSpec(8))
 			if err != nil || len(steps) != 8 || steps[0].Window != "1999-12-01..1999-12-31" {
 				w.Errorf("%v (%v), want four windows of two searches from yesterday back", became(steps), err)
 			}
@@ -146,6 +148,7 @@ func (w *workshop) boughtOnce() {
 // TestBackfillThatWasCutOffGoesOn: the same command continues it within its cap, days
 // later and after runs of the job itself, and nothing else does.
 func TestBackfillThatWasCutOffGoesOn(t *testing.T) {
+	t.Parallel()
 	bare(t, strings.Replace(backfillFile, "10/min", "1/min", 1), func(w *workshop) {
 		w.mustRun(runs.OK)
 		ctx, cancel := contextFor(w, 90*time.Second)

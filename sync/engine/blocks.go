@@ -18,42 +18,39 @@ import (
 // for the key. Paid calls begin again with the next billing cycle, with `outlierd
 // budget resume`, or with the one call a day that tries; a refused key is tried again
 // when it changes, or when a person runs a job by hand. Both belong to the key: a new one
-// has neither. It is looked for when a run begins, and whenever the old one is refused.
-
-// probeAfter is how long a refusal for lack of credits stands before one call tries again.
-const probeAfter = 24 * time.Hour
+// has neither. The file is read again when a run begins, and whenever the old one is refused.
 
 // blocked refuses a call in the service's name if a block says what it would answer.
 func (w *worker) blocked(r *outlier.Request) error {
 	block, err := w.blockOf(ledger.BlockKey)
 	if err == nil && block != nil {
 		return &outlier.Error{Kind: outlier.Unauthorized, Op: r.Op(), Entity: r.Entity(),
-			Message: fmt.Sprintf("%s (refused %s; asked again when the key changes, or when you run or ask for something by hand)", block.Reason, w.said(block.Since))}
+			Message: fmt.Sprintf("%s (refused %s; "+
+				"asked again when the key changes, or when you run or ask for something by hand)",
+				block.Reason, w.clock(block.Since))}
 	}
 	if err != nil || !r.Paid() {
 		return err
 	}
 	block, err = w.blockOf(ledger.BlockCredits)
-	if err != nil || block == nil || !stands(block, w.engine.Store.Ledger.ServiceTime()) {
+	if err != nil || block == nil || !block.Stands(w.engine.Store.Ledger.ServiceTime()) {
 		return err
 	}
 	return &outlier.Error{Kind: outlier.NoCredits, Op: r.Op(),
-		Message: fmt.Sprintf("%s (refused %s; tried again after %s, or at once after 'outlierd budget resume')", block.Reason, w.said(block.Since), w.said(block.Until))}
-}
-
-// stands reports whether a block holds at a time. An end farther ahead than blocks are set
-// for was set by a clock that was wrong.
-func stands(l *ledger.Block, now time.Time) bool {
-	return l.Until.IsZero() || now.Before(l.Until) && l.Until.Sub(now) <= probeAfter+ledger.Skew
-}
-
-func (w *worker) said(t time.Time) string {
-	return t.In(w.engine.Config.Timezone).Format("2006-01-02 15:04 MST")
+		Message: fmt.Sprintf("%s (refused %s; tried again after %s, or at once after 'outlierd budget resume')",
+			block.Reason, w.clock(block.Since), w.clock(block.Until))}
 }
 
 // blockOf is a block of the key; nil if there is none, or a new key, which has none.
 func (w *worker) blockOf(which ledger.BlockKind) (*ledger.Block, error) {
-	block, err := w.engine.Store.Ledger.Block(which, w.engine.Client.Key.Fingerprint())
+	key := w.engine.Client.Key.Fingerprint()
+	if which == ledger.BlockKey && w.engine.unrefused == key {
+		return nil, nil
+	}
+	block, err := w.engine.Store.Ledger.Block(which, key)
+	if which == ledger.BlockKey && block == nil && err == nil {
+		w.engine.unrefused = key
+	}
 	if err != nil || block == nil || !w.engine.rekeyed() {
 		return block, err
 	}
@@ -87,11 +84,12 @@ func (e *Engine) rekeyed() bool {
 // noteBlock remembers a refusal, and forgets the old one when a call was answered.
 func (w *worker) noteBlock(r *outlier.Request, err error) error {
 	key, now := w.engine.Client.Key.Fingerprint(), w.engine.Store.Ledger.ServiceTime()
+	w.engine.unrefused = ""
 	return w.engine.Store.DB.Update(func(tx *store.Tx) error {
 		switch kind := kindOf(err); {
 		case kind == outlier.NoCredits:
 			_, turn := ledger.CycleBounds(now, w.engine.Config.Timezone, w.engine.Config.Budget.Renews)
-			until := now.Add(probeAfter)
+			until := now.Add(ledger.BlockFor)
 			if turn.Before(until) {
 				until = turn
 			}
@@ -99,7 +97,9 @@ func (w *worker) noteBlock(r *outlier.Request, err error) error {
 		case kind == outlier.Unauthorized:
 			return ledger.SetBlock(tx, ledger.BlockKey, key, refusal(err), time.Time{})
 		case err == nil && r.Paid():
-			return errors.Join(ledger.LiftBlock(tx, ledger.BlockCredits, key), ledger.LiftBlock(tx, ledger.BlockClock, ""))
+			return errors.Join(
+				ledger.LiftBlock(tx, ledger.BlockCredits, key),
+				ledger.LiftBlock(tx, ledger.BlockClock, ""))
 		}
 		return nil
 	})
@@ -107,7 +107,9 @@ func (w *worker) noteBlock(r *outlier.Request, err error) error {
 
 // lift forgets a refusal of the key.
 func (e *Engine) lift(l ledger.BlockKind) error {
-	return e.Store.DB.Update(func(tx *store.Tx) error { return ledger.LiftBlock(tx, l, e.Client.Key.Fingerprint()) })
+	return e.Store.DB.Update(func(tx *store.Tx) error {
+		return ledger.LiftBlock(tx, l, e.Client.Key.Fingerprint())
+	})
 }
 
 // refusal is what the service said, without the call that it said it to.

@@ -9,12 +9,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"outlierd/outlier"
+	"outlierd/sync/forecast"
 	"outlierd/sync/runs"
 	"outlierd/sync/state"
 )
 
 // glance is the budget as somebody sees it who opens the state to read only.
-func (w *workshop) glance() *Budget {
+func (w *workshop) glance() *forecast.Budget {
 	w.Helper()
 	store, err := state.Peek(w.ctx, filepath.Join(w.data(), "state"),
 		state.Options{Service: w.config.Service.URL, Location: w.config.Timezone, Renews: w.config.Budget.Renews})
@@ -23,7 +24,7 @@ func (w *workshop) glance() *Budget {
 	}
 	defer store.Close()
 	e := &Engine{Config: w.config, Store: store, IDs: w.seeds, Client: &outlier.Client{}}
-	b, err := e.Budget(w.ctx)
+	b, err := forecasts(e).Budget(w.ctx)
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -32,6 +33,7 @@ func (w *workshop) glance() *Budget {
 
 // TestPlanKnowsWhatAChangedCalendarHolds before anybody has opened the books by it.
 func TestPlanKnowsWhatAChangedCalendarHolds(t *testing.T) {
+	t.Parallel()
 	const file = `
 version: 1
 service: {url: "sim://", limit: 10/min}
@@ -50,7 +52,7 @@ jobs:
 				t.Errorf("%s: %d credits are held and %d projected, want 2", change.is, glanced.Cycle.Held, glanced.Cycle.Projected)
 			}
 			w.inspect(func(e *Engine) {
-				b, err := e.Budget(w.ctx)
+				b, err := forecasts(e).Budget(w.ctx)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"outlierd/outlier"
+	"outlierd/sync/facts"
 	"outlierd/sync/job"
 	"outlierd/sync/plan"
 	"outlierd/sync/queue"
@@ -24,8 +25,8 @@ import (
 // twice: a search goes on where the last run that bought of it ended, and a run that was
 // interrupted goes on itself.
 //
-// Such a run tells nothing of what the job costs or covers beyond what the first run asked
-// for: it moves a cursor at most to when page one of the search was requested.
+// Such a run teaches nothing about what the job costs or covers beyond what the first run
+// asked for: it moves a cursor at most to when page one of the search was requested.
 
 // Rest is what the searches of a run have left.
 type Rest struct {
@@ -57,11 +58,11 @@ func (r *Rest) Began() (at time.Time) {
 // RestFlags are the flags of the command that buys the rest of a run.
 func RestFlags(run string) string { return "--rest " + run }
 
-// UnendedError says that a run goes on by itself: nothing of it is the rest yet.
+// UnendedError says that a run goes on by itself, so that it has no rest yet.
 type UnendedError struct{ Run *runs.Run }
 
 func (e *UnendedError) Error() string {
-	return fmt.Sprintf("run %s has not ended; '%s' goes on with it", e.Run.ID, Command(e.Run))
+	return fmt.Sprintf("run %s has not ended; '%s' goes on with it", e.Run.ID, facts.Command(e.Run))
 }
 
 // Rest is what a run of spec's job has left that can be bought.
@@ -94,7 +95,7 @@ func (e *Engine) Rest(spec *job.Spec, of *runs.Run) (*Rest, error) {
 		if !bearers[run.ID] {
 			continue
 		}
-		_, goesOn, err := e.standing(spec, run, time.Time{})
+		_, goesOn, err := e.Facts().Standing(spec, run, time.Time{})
 		switch {
 		case err != nil:
 			return nil, err
@@ -112,13 +113,13 @@ func (e *Engine) Rest(spec *job.Spec, of *runs.Run) (*Rest, error) {
 	run, frozen := &runs.Run{ID: "next", Job: of.Job}, rest.plan
 	if rest.Run != nil {
 		run = rest.Run
-		p, c, err := e.rest(run, spec.Budget)
+		p, c, err := e.Facts().Left(run, spec.Budget)
 		if err != nil {
 			return nil, err
 		}
 		frozen, rest.Cost = p.Frozen, c
 	}
-	rest.MayCost, err = e.affords(run, frozen, spec.Budget, rest.Cost)
+	rest.MayCost, err = e.Facts().Affords(run, frozen, spec.Budget, rest.Cost)
 	return rest, err
 }
 
@@ -126,7 +127,7 @@ func (e *Engine) Rest(spec *job.Spec, of *runs.Run) (*Rest, error) {
 func (r *Rest) add(last runs.Step) {
 	left := pagesLeft(&r.plan, &last)
 	switch {
-	case last.Op == outlier.OpStartScan || last.Op == outlier.OpTrendingFormats:
+	case last.Query.Op() == outlier.OpStartScan || last.Query.Op() == outlier.OpTrendingFormats:
 		return
 	case left == 0 || !slices.Contains(cutOff, last.Stop) && !passable(&last):
 		return
@@ -151,9 +152,9 @@ const restPages = 10
 func (r *Rest) price(e *Engine, spec *job.Spec) (err error) {
 	for i := range r.steps {
 		step := &r.steps[i]
-		r.Credits += outlier.Credits(r.plan.Ends[i]-step.Next) * e.priceOf(step)
+		r.Credits += outlier.Credits(r.plan.Ends[i]-step.Next) * e.Facts().PriceOf(step)
 	}
-	p, err := e.continued(spec.Name, r.plan, r.steps, true)
+	p, err := e.Facts().Continue(spec.Name, r.plan, r.steps, true)
 	if err != nil {
 		return err
 	}

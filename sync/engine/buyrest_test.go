@@ -51,6 +51,7 @@ func (w *workshop) succeeds(e *Engine) *runs.Run {
 // TestRestOfARunIsBoughtOnce: each page of the list is asked for once, whatever `from` counts,
 // and cursor and forecast stay as they were.
 func TestRestOfARunIsBoughtOnce(t *testing.T) {
+	t.Parallel()
 	for _, items := range []bool{false, true} {
 		t.Run(fmt.Sprint("items ", items), func(t *testing.T) {
 			bare(t, restFile, func(w *workshop) {
@@ -68,7 +69,7 @@ func TestRestOfARunIsBoughtOnce(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				before, err := e.Forecast(w.ctx)
+				before, err := forecasts(e).Forecast(w.ctx)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -95,7 +96,7 @@ func TestRestOfARunIsBoughtOnce(t *testing.T) {
 				if diff := cmp.Diff(marks, after); err != nil || diff != "" {
 					t.Errorf("the cursor moved: %v\n%s", err, diff)
 				}
-				forecast, err := e.Forecast(w.ctx)
+				forecast, err := forecasts(e).Forecast(w.ctx)
 				if err != nil || forecast.Jobs[0].Expected.Credits != before.Jobs[0].Expected.Credits {
 					t.Errorf("%d credits are expected of the next run, and %d before the rest (%v)",
 						forecast.Jobs[0].Expected.Credits, before.Jobs[0].Expected.Credits, err)
@@ -118,6 +119,7 @@ func (w *workshop) searchesOf(e *Engine, row *runs.Run) []runs.Step {
 // TestRestIsBoughtOnceThroughStopsAndEdits: stopped at any page, begun twice, and with another
 // query in the file, the rest is one run of the stored search.
 func TestRestIsBoughtOnceThroughStopsAndEdits(t *testing.T) {
+	t.Parallel()
 	for stopAt := 1; stopAt <= 4; stopAt++ {
 		t.Run(fmt.Sprint("page ", stopAt), func(t *testing.T) {
 			bare(t, restFile, func(w *workshop) {
@@ -160,6 +162,7 @@ func TestRestIsBoughtOnceThroughStopsAndEdits(t *testing.T) {
 
 // TestQuestionBeforeTheRestReckonsWithAllCaps, also before it goes on.
 func TestQuestionBeforeTheRestReckonsWithAllCaps(t *testing.T) {
+	t.Parallel()
 	bare(t, strings.Replace(restFile, "jobs:", "budget: {per_month: 6}\njobs:", 1), func(w *workshop) {
 		l := &listing{counts: true}
 		l.arrive(200)
@@ -182,6 +185,7 @@ func TestQuestionBeforeTheRestReckonsWithAllCaps(t *testing.T) {
 // TestCapOfTheJobCutsTheRest which goes on when there is room, or later as a run of its own;
 // pages go breadth first.
 func TestCapOfTheJobCutsTheRest(t *testing.T) {
+	t.Parallel()
 	file := strings.NewReplacer("watch: {search: {query: [finance]", "watch: {budget: {per_run: 4}, for_each: {q: [a, b]}, search: {query: [\"${q}\"]").Replace(restFile)
 	bare(t, file, func(w *workshop) {
 		l := &listing{counts: true}
@@ -219,6 +223,7 @@ func TestCapOfTheJobCutsTheRest(t *testing.T) {
 // TestRestPassesAPageThatCouldNotBeStored: the page is not asked for again, the search says what
 // it has left, and the run that brings that is not blamed for it.
 func TestRestPassesAPageThatCouldNotBeStored(t *testing.T) {
+	t.Parallel()
 	for _, items := range []bool{false, true} {
 		for bad, unread := range []int{1, 40} { // of page one, and of page two
 			t.Run(fmt.Sprintf("items %t, %d unreadable", items, unread), func(t *testing.T) {
@@ -265,6 +270,7 @@ func TestRestPassesAPageThatCouldNotBeStored(t *testing.T) {
 
 // TestRestOfAnUncountedSearchIsAsManyPagesAgain: there is no other bound.
 func TestRestOfAnUncountedSearchIsAsManyPagesAgain(t *testing.T) {
+	t.Parallel()
 	bare(t, strings.Replace(restFile, "pages: 1", "pages: 2", 1), func(w *workshop) {
 		l := &listing{}
 		l.arrive(300)
@@ -284,6 +290,7 @@ func TestRestOfAnUncountedSearchIsAsManyPagesAgain(t *testing.T) {
 
 // TestRestIsEnrichedAsTheJobSays: the best of the rest, beside those of the first run.
 func TestRestIsEnrichedAsTheJobSays(t *testing.T) {
+	t.Parallel()
 	const file = `
 version: 1
 service: {url: "sim://", limit: 600/min}
@@ -318,6 +325,7 @@ jobs:
 
 // TestRestOfARunThatGoesOnIsNoRest: its own job continues it.
 func TestRestOfARunThatGoesOnIsNoRest(t *testing.T) {
+	t.Parallel()
 	bare(t, strings.Replace(restFile, "pages: 1", "pages: 3", 1), func(w *workshop) {
 		l := &listing{counts: true}
 		l.arrive(200)

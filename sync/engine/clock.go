@@ -9,6 +9,7 @@ import (
 
 	"outlierd/outlier"
 	"outlierd/outlier/pace"
+	"outlierd/sync/facts"
 	"outlierd/sync/job"
 	"outlierd/sync/ledger"
 	"outlierd/sync/runs"
@@ -21,9 +22,9 @@ import (
 // it: one clock for what a page covers and for what it is booked under. It is agreed on
 // before the first paid call of a process. Where no answer of the service is at hand, it
 // is asked for nothing but its time, which costs one request of the pace. A date that is
-// far from what was believed has to be told twice; see package ledger. A service that tells
-// no time leaves the machine's clock alone with its claim: if that is that another
-// period has begun by which a cap goes, a person has to confirm it.
+// far from what was believed counts when a second answer agrees; see package ledger. Where
+// answers have no time, only the machine's clock is left: if by that clock a new period has
+// begun that a cap counts by, a person has to confirm it.
 
 // nowhere is the id of no video: to ask for its details costs nothing and brings the time.
 const nowhere = "-----------"
@@ -34,16 +35,18 @@ const askings = 3
 // ClockError says that the time is not known by which purchases would be booked.
 type ClockError struct {
 	Now     time.Time // by this machine's clock
-	Differs bool      // the service's answers tell times, and no two that follow each other agree
+	Differs bool      // the service's answers have times, and no two that follow each other agree
 }
 
 func (e *ClockError) Error() string {
 	now := e.Now.Format("2006-01-02 15:04 MST")
 	if e.Differs {
-		return fmt.Sprintf("the service's answers tell times that differ from each other and from this machine's clock, which shows %s; "+
+		return fmt.Sprintf("the service's answers have times that differ from each other "+
+			"and from this machine's clock, which shows %s; "+
 			"nothing is bought until they agree, or until 'outlierd budget resume' confirms the machine's clock", now)
 	}
-	return fmt.Sprintf("the service's answers do not tell the time, and by this machine's clock alone a new day or billing cycle has begun: it shows %s; "+
+	return fmt.Sprintf("the service's answers have no time, "+
+		"and by this machine's clock alone a new day or billing cycle has begun: it shows %s; "+
 		"nothing is bought until 'outlierd budget resume' confirms that clock", now)
 }
 
@@ -60,16 +63,16 @@ func (w *worker) ready(ctx context.Context, r *outlier.Request, p ledger.Purchas
 	return w.proveTime(ctx)
 }
 
-// proveTime makes sure that the time is agreed on. Where no answer has told it, the service
-// is asked.
+// proveTime makes sure that the time is agreed on. Where no answer had it, the service is
+// asked.
 func (w *worker) proveTime(ctx context.Context) error { return w.agreeOnTime(ctx, w.fetch) }
 
 // call makes one attempt at a request, or several.
 type call func(context.Context, *outlier.Request, ledger.Purchase) (*outlier.Answer, error)
 
 func (w *worker) agreeOnTime(ctx context.Context, ask call) error {
-	told := 0
-	for ; told < askings && !w.engine.Store.Ledger.ClockAgreed(); told++ {
+	answers := 0
+	for ; answers < askings && !w.engine.Store.Ledger.ClockAgreed(); answers++ {
 		date, err := askTime(ctx, ask)
 		if err != nil {
 			return fmt.Errorf("ask the service for the time: %w", err)
@@ -79,7 +82,7 @@ func (w *worker) agreeOnTime(ctx context.Context, ask call) error {
 		}
 	}
 	if !w.engine.Store.Ledger.ClockAgreed() {
-		if err := w.confirmed(told > 0); err != nil {
+		if err := w.confirmed(answers > 0); err != nil {
 			return err
 		}
 	}
@@ -140,8 +143,10 @@ func (w *worker) confirmed(differs bool) error {
 // in, and a cap goes by such a period.
 func (w *worker) turned() (bool, error) {
 	day, cycle, err := w.engine.Store.Ledger.Turned()
-	capped := w.engine.Config.Budget.PerMonth != nil || slices.ContainsFunc(w.engine.Config.Jobs, func(j job.Spec) bool { return j.Budget.PerMonth != nil })
-	return day && w.engine.Config.Budget.PerDay != nil || cycle && capped, err
+	config := w.engine.Config
+	capped := config.Budget.PerMonth != nil ||
+		slices.ContainsFunc(config.Jobs, func(j job.Spec) bool { return j.Budget.PerMonth != nil })
+	return day && config.Budget.PerDay != nil || cycle && capped, err
 }
 
 // openingTime is the time by which a new run of spec resolves its windows. If the service
@@ -169,13 +174,14 @@ func (r *run) inTime(step *runs.Step) error {
 		return nil
 	}
 	now := r.engine.Store.Ledger.ServiceTime()
-	if late := now.Sub(r.plan.Unsure); late >= -ledger.Skew && late <= resumeWithin {
+	if late := now.Sub(r.plan.Unsure); late >= -ledger.Skew && late <= facts.ResumeWithin {
 		return nil
 	}
-	step.Stop = stopClock
-	err := r.engine.Store.DB.Update(func(tx *store.Tx) error { return runs.SaveStep(tx, *step) })
-	return errors.Join(err, fmt.Errorf("its dates were resolved when the service could not tell its time, by a clock that showed %s; it is %s: "+
-		"run the job again", r.worker.said(r.plan.Unsure), r.worker.said(now)))
+	step.Stop = runs.StopClock
+	err := r.saveStep(*step)
+	return errors.Join(err, fmt.Errorf("its dates were resolved by a clock that showed %s, "+
+		"while the service could not be asked for its time; it is %s: run the job again",
+		r.worker.clock(r.plan.Unsure), r.worker.clock(now)))
 }
 
 // earlier is the earlier of two times.
@@ -184,4 +190,9 @@ func earlier(a, b time.Time) time.Time {
 		return b
 	}
 	return a
+}
+
+// clock shows a time in the time zone of the configuration.
+func (w *worker) clock(t time.Time) string {
+	return t.In(w.engine.Config.Timezone).Format("2006-01-02 15:04 MST")
 }

@@ -52,6 +52,7 @@ func asking(t *testing.T, file string, test func(w *workshop)) {
 // TestClockThatJumpsForwardMintsNoFreshBudget: neither a day nor a month later by this
 // machine's clock is anything bought, as long as the service's day is the same.
 func TestClockThatJumpsForwardMintsNoFreshBudget(t *testing.T) {
+	t.Parallel()
 	asking(t, cappedFile, func(w *workshop) {
 		w.mustRun(runs.OK)
 		for _, jump := range []time.Duration{25 * time.Hour, 40 * 24 * time.Hour} {
@@ -71,8 +72,9 @@ func TestClockThatJumpsForwardMintsNoFreshBudget(t *testing.T) {
 // TestWhatWasBookedAheadCountsAsNow: a clock that was set forward and is right again has
 // neither hidden what was spent under it nor used up more than that.
 func TestWhatWasBookedAheadCountsAsNow(t *testing.T) {
+	t.Parallel()
 	for most, ends := range map[string]runs.Status{"2": runs.PausedBudget, "4": runs.OK} {
-		data := t.TempDir()
+		data := swift(t)
 		file := strings.NewReplacer("per_month: 2", "per_month: "+most, "per_day: 2", "per_day: "+most).Replace(cappedFile)
 		asking(t, file, func(w *workshop) {
 			w.dir = data
@@ -102,6 +104,7 @@ func (u undated) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // TestTimeIsAskedBeforeAProcessBuysAndNotAgain: nor where an answer has told it anyway.
 func TestTimeIsAskedBeforeAProcessBuysAndNotAgain(t *testing.T) {
+	t.Parallel()
 	file := strings.NewReplacer("[home espresso]", "[home espresso], pages: 2, where: {published_at: last 90d}", "per_month: 2, per_day: 2", "per_month: 200").Replace(cappedFile)
 	asking(t, file, func(w *workshop) {
 		var calls []string
@@ -166,6 +169,7 @@ func (s shifted) RoundTrip(r *http.Request) (*http.Response, error) {
 // TestWindowAndBookingsGoByOneClock: also where one page is all that a process buys, and
 // however far the service's clock is from this machine's.
 func TestWindowAndBookingsGoByOneClock(t *testing.T) {
+	t.Parallel()
 	file := strings.NewReplacer("[home espresso]", "[home espresso], where: {published_at: last 90d}", "per_month: 2, per_day: 2", "per_month: 200").Replace(cappedFile)
 	for _, off := range []time.Duration{30 * day, -30 * day, 0} {
 		asking(t, file, func(w *workshop) {
@@ -207,6 +211,7 @@ func (w *workshop) latestSteps(e *Engine) []runs.Step {
 // TestClockAloneOpensNoFreshBudget: where the service tells no time, a person has to say that
 // the clock is right, for that day. While a process lives it counts the time itself.
 func TestClockAloneOpensNoFreshBudget(t *testing.T) {
+	t.Parallel()
 	asking(t, cappedFile, func(w *workshop) {
 		w.wire = undated{w.service.Transport()}
 		w.mustRun(runs.OK)
@@ -220,7 +225,7 @@ func TestClockAloneOpensNoFreshBudget(t *testing.T) {
 			t.Errorf("%d credits after a person's word, want 2", row.Credits)
 		}
 		w.inspect(func(e *Engine) {
-			if left, err := e.refusals(); err != nil || len(left) != 0 {
+			if left, err := forecasts(e).Refusals(); err != nil || len(left) != 0 {
 				t.Errorf("%v still stands in the way (%v)", left, err)
 			}
 		})
@@ -247,6 +252,7 @@ func (w *workshop) resume() {
 // TestOneWrongDateIsNotTheBudgetsClock: neither one in the future, whose budget is fresh, nor
 // one in the past, which may have some left.
 func TestOneWrongDateIsNotTheBudgetsClock(t *testing.T) {
+	t.Parallel()
 	for name, file := range map[string]string{
 		"by day and cycle": cappedFile,
 		"by day":           strings.Replace(cappedFile, "per_month: 2", "per_month: 20", 1),
@@ -278,6 +284,7 @@ func TestOneWrongDateIsNotTheBudgetsClock(t *testing.T) {
 
 // TestGatewaysTellNoTime: what stands before the service has a clock of its own.
 func TestGatewaysTellNoTime(t *testing.T) {
+	t.Parallel()
 	for _, gateway := range []struct {
 		status int
 		body   string
@@ -307,9 +314,10 @@ func TestGatewaysTellNoTime(t *testing.T) {
 	}
 }
 
-// TestServiceThatTellsTwoTimesIsNotBoughtFrom, until a person has confirmed this machine's
+// TestServiceThatGivesTwoTimesIsNotBoughtFrom, until a person has confirmed this machine's
 // clock: nobody can say which period it is.
-func TestServiceThatTellsTwoTimesIsNotBoughtFrom(t *testing.T) {
+func TestServiceThatGivesTwoTimesIsNotBoughtFrom(t *testing.T) {
+	t.Parallel()
 	asking(t, cappedFile, func(w *workshop) {
 		answers := 0
 		w.wire = roundTripper(func(r *http.Request) (*http.Response, error) {
@@ -332,6 +340,7 @@ func TestServiceThatTellsTwoTimesIsNotBoughtFrom(t *testing.T) {
 // TestDatesOfAWrongClockAreNotBought: a run that could not ask for the time when it began
 // buys nothing under a window of another time than it turns out to be.
 func TestDatesOfAWrongClockAreNotBought(t *testing.T) {
+	t.Parallel()
 	file := strings.NewReplacer("[home espresso]", "[home espresso], where: {published_at: last 90d}", "per_month: 2, per_day: 2", "per_month: 200").Replace(cappedFile)
 	for off, bought := range map[time.Duration]bool{time.Hour: true, 30 * day: false, -30 * day: false} {
 		asking(t, file, func(w *workshop) {
@@ -360,6 +369,7 @@ func TestDatesOfAWrongClockAreNotBought(t *testing.T) {
 
 // TestClockThatJumpsADayMintsNoFreshDay where the month has room.
 func TestClockThatJumpsADayMintsNoFreshDay(t *testing.T) {
+	t.Parallel()
 	asking(t, strings.Replace(cappedFile, "per_month: 2", "per_month: 20", 1), func(w *workshop) {
 		w.mustRun(runs.OK)
 		time.Sleep(25 * time.Hour)
@@ -372,6 +382,7 @@ func TestClockThatJumpsADayMintsNoFreshDay(t *testing.T) {
 
 // TestCapOfAJobTurnsByTheServicesClock, too, where no other cap goes by the cycle.
 func TestCapOfAJobTurnsByTheServicesClock(t *testing.T) {
+	t.Parallel()
 	file := strings.NewReplacer("budget: {per_month: 2, per_day: 2}\n", "", "reuse_for: 1m}", "reuse_for: 1m, budget: {per_month: 2}}").Replace(cappedFile)
 	asking(t, file, func(w *workshop) {
 		w.mustRun(runs.OK)
@@ -383,9 +394,10 @@ func TestCapOfAJobTurnsByTheServicesClock(t *testing.T) {
 	})
 }
 
-// TestTimeIsToldBeforeAnythingIsBoughtAndAtOnce: the question has no share of the quota to
+// TestTimeIsKnownBeforeAnythingIsBoughtAndAtOnce: the question has no share of the quota to
 // wait for, as looks at scans have.
-func TestTimeIsToldBeforeAnythingIsBoughtAndAtOnce(t *testing.T) {
+func TestTimeIsKnownBeforeAnythingIsBoughtAndAtOnce(t *testing.T) {
+	t.Parallel()
 	for _, limit := range []string{"10/min", "10/10m"} {
 		file := strings.NewReplacer("10/min", limit, "per_month: 2, per_day: 2", "per_month: 20, per_day: 20").Replace(cappedFile)
 		asking(t, file, func(w *workshop) {
@@ -400,8 +412,9 @@ func TestTimeIsToldBeforeAnythingIsBoughtAndAtOnce(t *testing.T) {
 	}
 }
 
-// TestPageThatWasSetAsideNeedsNoClock: it counts for the day on which its scan was started.
-func TestPageThatWasSetAsideNeedsNoClock(t *testing.T) {
+// TestPageThatIsHeldNeedsNoClock: it counts for the day on which its scan was started.
+func TestPageThatIsHeldNeedsNoClock(t *testing.T) {
+	t.Parallel()
 	const file = `
 version: 1
 service: {url: "sim://", limit: 10/min}
@@ -428,6 +441,7 @@ jobs:
 // TestRepairedClockLosesNoVideos: a service clock that was 30 days ahead and is right again
 // leaves no cursor in the future. What was published since the search is looked for.
 func TestRepairedClockLosesNoVideos(t *testing.T) {
+	t.Parallel()
 	file := strings.NewReplacer("[home espresso]", `[home espresso], where: {published_at: "since last success, overlap 2d, first 90d"}`,
 		"per_month: 2, per_day: 2", "per_month: 200").Replace(cappedFile)
 	for name, wait := range map[string]time.Duration{"soon": 10 * day, "when the false date has come": 40 * day} {

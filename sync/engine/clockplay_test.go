@@ -75,6 +75,7 @@ type process struct {
 }
 
 func TestMachineClockJumpsBetweenProcesses(t *testing.T) {
+	t.Parallel()
 	lives := 5
 	if testing.Short() {
 		lives = 3
@@ -82,7 +83,7 @@ func TestMachineClockJumpsBetweenProcesses(t *testing.T) {
 	for _, seed := range seedsToPlay(t, *jumpSeeds, 1, 20) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			j := &jumps{
-				T: t, dir: t.TempDir(), random: rand.New(rand.NewPCG(seed, 7)), truth: time.Date(2000, 3, 1, 5, 17, 0, 0, time.UTC),
+				T: t, dir: swift(t), random: rand.New(rand.NewPCG(seed, 7)), truth: time.Date(2000, 3, 1, 5, 17, 0, 0, time.UTC),
 				dues: map[string]string{}, charged: map[string]outlier.Credits{}, scans: map[string]int{},
 			}
 			offsets := []time.Duration{0, 0, 3 * time.Hour, -3 * time.Hour, 2 * day, -2 * day, 31 * day, -31 * day}
@@ -182,7 +183,7 @@ func (s *snapshot) take(now moment) bool {
 	if s.dir != "" || s.calls != s.end || s.when != now {
 		return s.dir != ""
 	}
-	s.dir = filepath.Join(s.TempDir(), "image")
+	s.dir = filepath.Join(s.workshop.dir, "image")
 	if err := os.CopyFS(s.dir, os.DirFS(s.data())); err != nil {
 		s.Fatal(err)
 	}
@@ -195,7 +196,7 @@ func (s *snapshot) restore() {
 	if s.dir == "" {
 		return
 	}
-	if err := errors.Join(os.RemoveAll(s.data()), os.CopyFS(s.data(), os.DirFS(s.dir))); err != nil {
+	if err := errors.Join(os.RemoveAll(s.data()), os.Rename(s.dir, s.data())); err != nil {
 		s.Fatal(err)
 	}
 }

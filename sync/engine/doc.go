@@ -1,17 +1,38 @@
-// Package engine runs jobs: it plans them, buys their pages, starts and reads their
-// scans, asks about their hits, loads what was bought into the sinks and keeps the
-// schedule.
+// Package engine runs jobs: it begins runs by their plans, buys their pages, starts and reads
+// their scans, asks about their hits, loads what was bought into the sinks and keeps the
+// schedule. What plans need to know is read by package facts, and what would happen is for
+// package forecast.
+//
+// # Reading order
+//
+// In this order most calls between files go from top to bottom:
+//
+//   - engine.go: the engine and the progress of a run.
+//   - scheduler.go: the schedule, which adds runs to a worker when they are due; after.go has
+//     the jobs that come after others.
+//   - worker.go: what is done next, of all runs under way; begin.go begins and resumes runs,
+//     buyrest.go buys what an earlier run left.
+//   - run.go: one run, from taking it up to its record; ending.go says how its searches ended.
+//   - search.go: pages of searches; scan.go: scans; adopt.go: scans that a person settles;
+//     paging.go: what `from` counts; stops.go: why a search ends.
+//   - enrich.go: data calls about hits and ids.
+//   - fetch.go: attempts at a call; blocks.go and clock.go hold calls back.
+//   - load.go, sinkstate.go, source.go: from the journal into the sinks.
+//
+// References back up are mostly to the types [run] and [worker]: their methods stand in the file
+// of what they do. The rest end something: a search ends its run, a call that fails pauses the
+// worker.
 //
 // # The path of one answer
 //
 // A run begins by resolving its job into stored steps and a frozen plan; from then on it
-// reads these and never the file, so a run that was killed goes on as it was meant. Only
+// reads these and never the file, so a run that was killed goes on as it began. Only
 // its caps are those of today's file. Every call is one [outlier.Client.Do] bound to its
 // step: the store commits the answer, its outcome, the step's cursor and the hits of the
 // page in one transaction. A kill at any instant therefore leaves either the page and the
 // cursor behind it, or neither.
 //
-// A search that comes to its own end moves the watermark of what it looked for in the
+// A search that comes to its own end moves the watermark of what it searched for in the
 // same transaction, and the next run begins its window there. One that a cap or an error
 // ended leaves the watermark where it was.
 //
@@ -22,12 +43,12 @@
 // # The worker
 //
 // Calls are made one at a time by a [worker], which works on all runs that are under way:
-// pages come first, then scans that it is time to look at, then the data calls of all
+// pages come first, then scans that it is time to poll, then the data calls of all
 // runs by what they are worth. Runs on a schedule overlap in this way ([Engine.Serve]),
-// and one by hand has a worker to itself ([Engine.Run]). A scan is waited for and not
-// slept through: others work meanwhile, and scan.go tells why it is never started twice.
-// Trouble of one search is that search's, trouble of one run's pages ends that run, and
-// what every call would meet pauses the queue, longer each time, and ends nothing.
+// and one by hand has a worker to itself ([Engine.Run]). While a run waits for a scan, the
+// worker works on the others; scan.go says why a scan is never started twice.
+// Trouble of one search concerns that search alone, trouble of one run's pages ends that run,
+// and what every call would meet pauses the queue, longer each time, and ends nothing.
 //
 // # A due instant
 //
@@ -38,7 +59,7 @@
 //   - one that still takes pages goes on to the end of these;
 //   - an unfinished run that is not under way goes on, once for each instant, if it is
 //     younger than a period of the job (a day at most) or has paid for a scan;
-//   - then the instant's own run begins. It takes the place of what is still unfinished, as
+//   - then the instant's own run begins. It supersedes what is still unfinished, as
 //     its window covers that too: so a job that is stuck has one unfinished run and a record
 //     for each instant. Only a run that has paid for a scan stays unfinished beside it.
 //
@@ -48,18 +69,12 @@
 //
 // # What keeps a call back
 //
-// The pace is the limiter's and the caps are the store's; here is what saves both. An
+// The pace is the limiter's and the caps are the ledger's; here is what saves both. An
 // identical request that was answered lately is taken from the journal. A refusal for
 // lack of credits, or of the key, is remembered as a block (blocks.go). Where this machine's
 // clock alone says that a new day or cycle has begun, the service is asked first, or else a
-// person (clock.go). With
-// `budget.pace: even` a run gets a share of what is left of the cycle, which its searches
-// take in turns (ration.go).
-//
-// # A forecast
-//
-// [Engine.Forecast] draws plans up by the very functions by which runs are, and sends and
-// writes nothing; so what it foretells and what a run does cannot drift apart.
+// person (clock.go). With `budget.pace: even` a run gets a share of what is left of the
+// cycle, which its searches take in turns ([facts.Reader.Limit]).
 //
 // # The journal leads, the sinks follow
 //

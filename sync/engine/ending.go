@@ -1,12 +1,11 @@
 package engine
 
 import (
-	"cmp"
 	"encoding/json"
-	"strings"
 	"time"
 
 	"outlierd/outlier"
+	"outlierd/sync/facts"
 	"outlierd/sync/job"
 	"outlierd/sync/plan"
 	"outlierd/sync/runs"
@@ -21,15 +20,15 @@ import (
 // journal had was not paid for, and neither was a search for what resembles seeds that were
 // bought lately.
 //
-// What the job's own `pages` cut off was not wanted, and is told nevertheless, since it can be
-// bought: see [Engine.Rest]. A search that came to an end of its own with fewer hits than the
-// service counts is told, too: its list changed between two pages, or it cannot be had whole.
+// What the job's own `pages` cut off was not wanted, and is reported nevertheless, since it
+// can be bought: see [Engine.Rest]. A search that came to an end of its own with fewer hits than the
+// service counts is reported, too: its list changed between two pages, or it cannot be had whole.
 
 // Ending is how one search of a run ended. At most one of Early, Cut, Limited and Fresh
 // holds, and none after an ordinary end. The start of a scan is a search only if the run had no
-// time or no share for it: what else happens to a scan is told by its own words.
+// time or no share for it: what else happens to a scan has messages of its own.
 type Ending struct {
-	Search string // what it looks for: [NameOf]
+	Search string // what it looks for: [runs.Step.Name]
 	Pages  int    // taken
 	Hits   int
 	Of     int64 // hits that the job could have had; -1 if unknown
@@ -42,7 +41,7 @@ type Ending struct {
 
 	Limited bool   // `pages` ended it, and there is more, or may be
 	Short   bool   // it came to its own end, and the service counts more than it gave
-	Paging  string // what `from` counts, "page" or "offset", for a search of several pages; "" if that is not known
+	Paging  string // what `from` counts in a search of several pages, "page" or "offset"; "" if not known
 
 	Unread int             // of Hits, those that could not be stored
 	Reused int             // pages that the journal had
@@ -61,20 +60,14 @@ type Ending struct {
 
 // early says of each end that a search comes to before its last page why it came.
 var early = map[string]string{
-	stopEmpty:    "there was nothing more",
-	stopMissing:  "the service answered with none of them",
-	stopShort:    "there was nothing more",
-	stopRepeated: "a page brought only what had come before",
-	stopKnown:    "hardly anything was new",
+	runs.StopEmpty:    "there was nothing more",
+	runs.StopMissing:  "the service answered with none of them",
+	runs.StopShort:    "there was nothing more",
+	runs.StopRepeated: "a page brought only what had come before",
+	runs.StopKnown:    "hardly anything was new",
 }
 
-// NameOf is what a step looks for, as a person would call it: words, or videos or
-// channels whose like it looks for, or else the value of for_each or the operation.
-func NameOf(s *runs.Step) string {
-	return cmp.Or(strings.Join(s.Queries, ", "), strings.Join(s.Seeds, ", "), s.Item, string(s.Op))
-}
-
-// Endings tells how the searches of a run ended, in their order. It is for runs that
+// Endings are how the searches of a run ended, in their order. It is for runs that
 // have ended: what is open counts as cut.
 func (e *Engine) Endings(row *runs.Run) ([]Ending, error) {
 	if len(row.Plan) == 0 {
@@ -98,7 +91,7 @@ func (e *Engine) endings(row *runs.Run, frozen plan.Frozen, steps []runs.Step) (
 	if spec := e.Config.Job(row.Job); spec != nil {
 		own = spec.Budget
 	}
-	room, err := e.leaves(row, frozen, own)
+	room, err := e.Facts().Leaves(row, frozen, own)
 	if err != nil {
 		return nil, err
 	}
@@ -142,7 +135,7 @@ func (e *Engine) joined(run string, steps []runs.Step) (all []Ending, err error)
 			return nil, err
 		}
 		if scan != nil && scan.Run != run {
-			all = append(all, Ending{Search: NameOf(step), Of: -1,
+			all = append(all, Ending{Search: step.Name(), Of: -1,
 				Joined: scan.ScanID, StartedBy: scan.Job, StartedAt: scan.Intended.In(e.Config.Timezone)})
 		}
 	}
@@ -160,7 +153,7 @@ func (e *Engine) journaled(frozen plan.Frozen, steps []runs.Step) (map[int]int, 
 			if err != nil {
 				return nil, err
 			}
-			request, err := e.pageRequest(&step, at)
+			request, err := step.Query.Page(at.from, e.Config.Service.Prices)
 			if err != nil {
 				return nil, err
 			}
@@ -171,7 +164,7 @@ func (e *Engine) journaled(frozen plan.Frozen, steps []runs.Step) (map[int]int, 
 			if answer != nil {
 				known[step.Ordinal]++
 			}
-			step.Next, step.Seen = step.Next+1, step.Seen+plan.PageSize
+			step.Next, step.Seen = step.Next+1, step.Seen+outlier.MaxSize
 		}
 	}
 	return known, nil
@@ -181,20 +174,21 @@ func (e *Engine) journaled(frozen plan.Frozen, steps []runs.Step) (map[int]int, 
 // how many pages that were not taken the journal has. What searches saved that ended early
 // comes out of the room, since what could not have been spent is not saved. A page from the
 // journal was had, and saved its price.
-func (e *Engine) endingsIn(frozen plan.Frozen, steps []runs.Step, room outlier.Credits, journaled map[int]int) (all []Ending) {
+func (e *Engine) endingsIn(frozen plan.Frozen, steps []runs.Step, room outlier.Credits,
+	journaled map[int]int) (all []Ending) {
 	for i := range steps {
 		step := &steps[i]
-		if step.Op == outlier.OpStartScan && step.Stop != stopTime && step.Stop != plan.StopShare {
+		if step.Query.Op() == outlier.OpStartScan && step.Stop != runs.StopTime && step.Stop != plan.StopShare {
 			continue
 		}
 		end := e.ending(frozen, step)
-		end.Kept = outlier.Credits(end.Reused) * e.priceOf(step)
+		end.Kept = outlier.Credits(end.Reused) * e.Facts().PriceOf(step)
 		all = append(all, end)
 	}
 	for i := range all {
 		if all[i].Early != "" && !all[i].Short {
 			step := all[i].step
-			all[i].Saved = fitting(&room, untaken(&frozen, step)-journaled[step.Ordinal], e.priceOf(step))
+			all[i].Saved = fitting(&room, untaken(&frozen, step)-journaled[step.Ordinal], e.Facts().PriceOf(step))
 		}
 	}
 	return all
@@ -213,7 +207,7 @@ func fitting(room *outlier.Credits, pages int, price outlier.Credits) outlier.Cr
 
 // ending is how a step ended, apart from what that saved.
 func (e *Engine) ending(frozen plan.Frozen, s *runs.Step) Ending {
-	end := Ending{step: s, Search: NameOf(s), Pages: s.Pages, Reused: s.Reused,
+	end := Ending{step: s, Search: s.Name(), Pages: s.Pages, Reused: s.Reused,
 		Hits: s.Hits, Unread: s.Unread, Of: reachable(&frozen, s), Seen: s.Seen, Total: s.Total}
 	if s.Next > 1 {
 		end.Paging = s.Reading
@@ -221,28 +215,28 @@ func (e *Engine) ending(frozen plan.Frozen, s *runs.Step) Ending {
 	switch s.Stop {
 	case plan.StopFresh:
 		end.Fresh = true
-	case "", stopTime, plan.StopShare, stopUnreadable:
-		if left := leftOf(&frozen, s); left != 0 && (s.Stop != stopUnreadable || passable(s)) {
+	case "", runs.StopTime, plan.StopShare, runs.StopUnreadable:
+		if left := leftOf(&frozen, s); left != 0 && (s.Stop != runs.StopUnreadable || passable(s)) {
 			end.Cut, end.Left, end.More = true, left, -1
 			if left > 0 {
-				end.More = outlier.Credits(left) * e.priceOf(s)
+				end.More = outlier.Credits(left) * e.Facts().PriceOf(s)
 			}
-			if s.Op == outlier.OpStartScan {
-				end.More = frozen.PriceOfScan(e.Config.Service.Prices, s.Ordinal, s.Params)
+			if s.Query.Op() == outlier.OpStartScan {
+				end.More = frozen.PriceOfScan(e.Config.Service.Prices, s.Ordinal)
 			}
 		}
-	case stopPages:
-		end.Left = beyond(s)
-		end.Limited = end.Left != 0 && s.Op != outlier.OpTrendingFormats
+	case runs.StopPages:
+		end.Left = facts.Beyond(s)
+		end.Limited = end.Left != 0 && s.Query.Op() != outlier.OpTrendingFormats
 		end.Short = end.Left == 0 && int64(s.Seen) < s.Total
 		if end.More = -1; end.Left >= 0 {
-			end.More = outlier.Credits(end.Left) * e.priceOf(s)
+			end.More = outlier.Credits(end.Left) * e.Facts().PriceOf(s)
 		}
 	default:
 		if s.Next < frozen.LimitOf(s.Ordinal, s.Scan) {
 			end.Early = early[s.Stop]
 		}
-		end.Short = s.Stop != stopKnown && early[s.Stop] != "" && int64(s.Seen) < s.Total
+		end.Short = s.Stop != runs.StopKnown && early[s.Stop] != "" && int64(s.Seen) < s.Total
 	}
 	return end
 }
@@ -250,16 +244,16 @@ func (e *Engine) ending(frozen plan.Frozen, s *runs.Step) Ending {
 // untaken is how many pages a search left as it ended early: those that the service had, as
 // far as the run would have taken them. One that ended as there was nothing more left none.
 func untaken(f *plan.Frozen, s *runs.Step) int {
-	if s.Stop != stopKnown && s.Stop != stopRepeated {
+	if s.Stop != runs.StopKnown && s.Stop != runs.StopRepeated {
 		return 0
 	}
-	there := (int(s.Total) - s.Hits + plan.PageSize - 1) / plan.PageSize
+	there := (int(s.Total) - s.Hits + outlier.MaxSize - 1) / outlier.MaxSize
 	return max(0, min(there, f.LimitOf(s.Ordinal, s.Scan)-s.Pages))
 }
 
 // leftOf is how many pages of a cut search were not taken; -1 if unknown.
 func leftOf(f *plan.Frozen, s *runs.Step) int {
-	if s.Op == outlier.OpTrendingFormats {
+	if s.Query.Op() == outlier.OpTrendingFormats {
 		return 1 - s.Pages
 	}
 	return pagesLeft(f, s)
@@ -271,13 +265,13 @@ func reachable(f *plan.Frozen, s *runs.Step) int64 {
 	if s.Total < 0 || f.PagesOf(s.Ordinal) == job.AllPages {
 		return s.Total
 	}
-	return min(s.Total, int64(f.PagesOf(s.Ordinal))*plan.PageSize)
+	return min(s.Total, int64(f.PagesOf(s.Ordinal))*outlier.MaxSize)
 }
 
 // Leaves reports whether the search left pages that a run can buy; see [Engine.Rest].
 func (e *Ending) Leaves() bool { return e.Limited || e.Cut && e.Left != 0 }
 
-// message is the line of a log that tells of an ending; "" if it was an ordinary one.
+// message is the log line of an ending; "" if it was an ordinary one.
 func (e *Ending) message() string {
 	switch {
 	case e.Short:
@@ -294,8 +288,8 @@ func (e *Ending) message() string {
 	return ""
 }
 
-// Attrs are the ending as attributes of a log, whose message tells a cut. What is not
-// known is left out, and so is a saving of nothing.
+// Attrs are the ending as attributes of a log line, whose message says that it is a cut.
+// What is not known is left out, and so is a saving of nothing.
 func (e *Ending) Attrs() []any {
 	attrs := []any{"search", e.Search, "pages", e.Pages, "hits", e.Hits}
 	add := func(known bool, name string, value any) {
@@ -327,7 +321,7 @@ func (e *Ending) Unseen() int64 {
 	return max(0, e.Total-int64(e.Seen))
 }
 
-// MarshalJSON writes an ending as a log does, and with `cut` what the message tells there.
+// MarshalJSON writes an ending as a log line does, and with `cut` what the message says there.
 func (e Ending) MarshalJSON() ([]byte, error) {
 	members, attrs := map[string]any{}, e.Attrs()
 	for i := 0; i < len(attrs); i += 2 {

@@ -41,6 +41,7 @@ func ended(pages int, room outlier.Credits, steps ...runs.Step) []Ending {
 }
 
 func TestEndingsSayWhatWasSavedAndWhatWasLeft(t *testing.T) {
+	t.Parallel()
 	const all = job.AllPages
 	for name, test := range map[string]struct {
 		step  runs.Step
@@ -76,21 +77,21 @@ func TestEndingsSayWhatWasSavedAndWhatWasLeft(t *testing.T) {
 		"out of time":           {runs.Step{Pages: 1, Next: 1, Hits: 40, Seen: 40, Total: 60, Stop: "time", Left: 1}, 4, 99, "pages=1 hits=40 of=60 pages_left=1 credits_left=2, cut"},
 		"no share of the month": {runs.Step{Total: -1, Stop: "share", Left: -1}, 4, 0, "pages=0 hits=0 pages_left=4 credits_left=8, cut"},
 		"a part of it":          {runs.Step{Pages: 1, Next: 1, Hits: 40, Seen: 40, Total: 480, Stop: "share", Left: -1}, 4, 0, "pages=1 hits=40 of=160 pages_left=3 credits_left=6, cut"},
-		"bought lately":         {runs.Step{Op: outlier.OpRelated, Total: -1, Stop: "fresh", Left: -1}, 4, 99, "pages=0 hits=0 fresh=true"},
+		"bought lately":         {runs.Step{Query: outlier.UncheckedQuery(outlier.OpRelated, ""), Total: -1, Stop: "fresh", Left: -1}, 4, 99, "pages=0 hits=0 fresh=true"},
 		"refused":               {runs.Step{Total: -1, Stop: "refused", Left: -1}, 4, 99, "pages=0 hits=0"},
-		"channels cost five":    {runs.Step{Op: outlier.OpFindChannels, Pages: 1, Next: 1, Hits: 40, Seen: 40, Total: 100}, 3, 0, "pages=1 hits=40 of=100 pages_left=2 credits_left=10, cut"},
-		"formats have one page": {runs.Step{Op: outlier.OpTrendingFormats, Total: -1, Stop: "share"}, 1, 0, "pages=0 hits=0 pages_left=1 credits_left=1, cut"},
-		"a scan, put off":       {runs.Step{Op: outlier.OpStartScan, Params: "mode=fast", Total: -1, Stop: "share"}, 5, 0, "pages=0 hits=0 credits_left=60, cut"},
+		"channels cost five":    {runs.Step{Query: outlier.UncheckedQuery(outlier.OpFindChannels, ""), Pages: 1, Next: 1, Hits: 40, Seen: 40, Total: 100}, 3, 0, "pages=1 hits=40 of=100 pages_left=2 credits_left=10, cut"},
+		"formats have one page": {runs.Step{Query: outlier.UncheckedQuery(outlier.OpTrendingFormats, ""), Total: -1, Stop: "share"}, 1, 0, "pages=0 hits=0 pages_left=1 credits_left=1, cut"},
+		"a scan, put off":       {runs.Step{Query: outlier.UncheckedQuery(outlier.OpStartScan, "mode=fast"), Total: -1, Stop: "share"}, 5, 0, "pages=0 hits=0 credits_left=60, cut"},
 	} {
-		if test.step.Op == "" {
-			test.step.Op = outlier.OpSearch
+		if test.step.Query.Op() == "" {
+			test.step.Query = outlier.UncheckedQuery(outlier.OpSearch, "")
 		}
 		if got := ended(test.pages, test.room, test.step); len(got) != 1 || told(got[0]) != test.want {
 			t.Errorf("%s: %q, want %q", name, told(got[0]), test.want)
 		}
 	}
 	for _, stop := range []string{"", "scanned", "scan failed", "deadline"} { // a cap that refused it is told by its own words
-		if got := ended(5, 0, runs.Step{Op: outlier.OpStartScan, Stop: stop, Left: -1}); got != nil {
+		if got := ended(5, 0, runs.Step{Query: outlier.UncheckedQuery(outlier.OpStartScan, ""), Stop: stop, Left: -1}); got != nil {
 			t.Errorf("the start of a scan is told as a search: %+v", got)
 		}
 	}
@@ -99,6 +100,7 @@ func TestEndingsSayWhatWasSavedAndWhatWasLeft(t *testing.T) {
 // TestPagesInTheJournalAreSavedOnce: those that a search leaves as it ends early would have
 // cost nothing while the journal has them.
 func TestPagesInTheJournalAreSavedOnce(t *testing.T) {
+	t.Parallel()
 	bare(t, `
 version: 1
 service: {url: "sim://", limit: 600/min, paging: page}
@@ -125,7 +127,8 @@ jobs:
 // TestSavingsAreWhatWouldHaveBeenPaid: for pages that the service had and the job wanted,
 // at the prices of the file.
 func TestSavingsAreWhatWouldHaveBeenPaid(t *testing.T) {
-	known := runs.Step{Op: outlier.OpSearch, Pages: 1, Next: 1, Hits: 40, Seen: 40, Total: 480, Stop: "known"}
+	t.Parallel()
+	known := runs.Step{Query: outlier.UncheckedQuery(outlier.OpSearch, ""), Pages: 1, Next: 1, Hits: 40, Seen: 40, Total: 480, Stop: "known"}
 	answers := known
 	answers.Reused = 1
 	e := &Engine{Config: &job.Config{Service: job.Service{Prices: outlier.Prices{}}}}
@@ -153,6 +156,7 @@ func TestSavingsAreWhatWouldHaveBeenPaid(t *testing.T) {
 
 // TestNothingIsSavedThatNoCapWouldHaveLetPass: neither the run's own cap nor the cycle's.
 func TestNothingIsSavedThatNoCapWouldHaveLetPass(t *testing.T) {
+	t.Parallel()
 	const file = `
 version: 1
 service: {url: "sim://", limit: 60/min, paging: page}
@@ -200,6 +204,7 @@ jobs:
 
 // TestScheduleTellsOfEachEarlyStopAndEachCut, and at the end what they come to.
 func TestScheduleTellsOfEachEarlyStopAndEachCut(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct {
 		file string
 		want []string
@@ -252,7 +257,8 @@ func steady(_ []string, a slog.Attr) slog.Attr {
 }
 
 func TestEndingIsTheSameInJSON(t *testing.T) {
-	cut := ended(4, 0, runs.Step{Op: outlier.OpSearch, Queries: []string{"moka pot"}, Pages: 1, Next: 1, Hits: 40, Seen: 40, Total: -1})
+	t.Parallel()
+	cut := ended(4, 0, runs.Step{Query: outlier.UncheckedQuery(outlier.OpSearch, ""), Queries: []string{"moka pot"}, Pages: 1, Next: 1, Hits: 40, Seen: 40, Total: -1})
 	got, err := json.Marshal(cut)
 	const want = `[{"credits_left":6,"cut":true,"hits":40,"pages":1,"pages_left":3,"search":"moka pot","seen":40}]`
 	if err != nil || string(got) != want {

@@ -9,6 +9,7 @@ import (
 	"outlierd/outlier"
 	"outlierd/outlier/pace"
 	"outlierd/sinks"
+	"outlierd/sync/facts"
 	"outlierd/sync/job"
 	"outlierd/sync/journal"
 	"outlierd/sync/ledger"
@@ -38,11 +39,19 @@ type Engine struct {
 	UseReserve bool // let runs spend the part of the budget that is kept back
 	Afresh     bool // begin new runs where unfinished ones could be continued
 
-	unread   string        // why the key could not be read again, as the log has it
-	believed journal.Limit // what the limiter believed last, less what changes with every call
+	unread    string        // why the key could not be read again, as the log has it
+	unrefused string        // fingerprint of the key of which no refusal is on record; "" if that is not known
+	believed  journal.Limit // what the limiter believed last, less what changes with every call
 
 	mu      sync.Mutex
 	current Progress // of the run under way, or of the last one
+}
+
+// Facts reads what plans need to know, by the choices of the command line.
+func (e *Engine) Facts() *facts.Reader {
+	return &facts.Reader{
+		Config: e.Config, Store: e.Store, Log: e.log(), IDs: e.IDs, UseReserve: e.UseReserve, Afresh: e.Afresh,
+	}
 }
 
 func (e *Engine) log() *slog.Logger {
@@ -56,13 +65,13 @@ func (e *Engine) log() *slog.Logger {
 type Trigger string
 
 const (
-	Manual    Trigger = "manual"
+	Manual    Trigger = runs.Manual
 	Scheduled Trigger = "schedule"
-	CatchUp   Trigger = "catch-up" // a due instant that passed while nobody watched
+	CatchUp   Trigger = "catch-up" // a due instant that passed while no process kept the schedule
 	After     Trigger = "after"    // the pages of another job's run were published
 )
 
-// Progress is what a run has done and has left, for whoever watches.
+// Progress is what a run has done and has left, for people who watch it.
 type Progress struct {
 	Job, Run string
 	Started  time.Time
@@ -71,7 +80,7 @@ type Progress struct {
 	Tasks    map[outlier.Operation]int // data calls done, by endpoint
 	Done     int                       // data calls answered, also with "no such thing"
 	Queued   int                       // data calls left
-	Fresh    map[time.Duration]int     // data calls that are not made, by how old what is known may be; 0 is what was received since the run was due
+	Fresh    map[time.Duration]int     // data calls not made, by how old an answer may be; see [FreshFor]
 	Missing  int
 	Failures int
 	Spend    ledger.Spend
@@ -82,8 +91,8 @@ type Progress struct {
 
 	// Left is how long what is known to be left takes, at least: pages and data calls
 	// share the pace that the limiter has learned. Progress is shown of runs that a command
-	// performs, beside which no other job makes calls; what a daemon has to do is told by
-	// [Engine.Queue].
+	// performs, beside which no other job makes calls; what a daemon has left to do is for
+	// package forecast.
 	Left time.Duration
 }
 
@@ -91,7 +100,7 @@ type Progress struct {
 func (p *Progress) calls() int {
 	calls := p.Queued
 	for _, s := range p.Searches {
-		if s.Stop == "" && s.Op != outlier.OpStartScan && p.Pages != job.AllPages {
+		if s.Stop == "" && s.Query.Op() != outlier.OpStartScan && p.Pages != job.AllPages {
 			calls += p.Pages - s.Next
 		}
 	}
@@ -118,7 +127,7 @@ func (e *Engine) Progress() (Progress, error) {
 	return p, nil
 }
 
-// show replaces what Progress tells. It takes a whole value, so that a watcher
+// show replaces what Progress returns. It takes a whole value, so that a watcher
 // never sees half an update.
 func (e *Engine) show(p Progress) {
 	e.mu.Lock()

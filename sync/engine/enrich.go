@@ -41,7 +41,8 @@ func (r *run) choose(ctx context.Context) error {
 	best := make([][]runs.Hit, len(r.plan.Enrich))
 	for i, e := range r.plan.Enrich {
 		var err error
-		best[i], err = r.engine.Store.Runs.Best(r.row.ID, runs.Choice{Most: e.Top, Each: e.TopPerItem, Desc: !r.plan.Ascending})
+		choice := runs.Choice{Most: e.Top, Each: e.TopPerItem, Desc: !r.plan.Ascending}
+		best[i], err = r.engine.Store.Runs.Best(r.row.ID, choice)
 		if err != nil {
 			return err
 		}
@@ -61,13 +62,16 @@ func (r *run) choose(ctx context.Context) error {
 	}
 	debts := r.debts()
 	if len(debts) > 0 {
-		if err := r.engine.Store.DB.Update(func(tx *store.Tx) error { return runs.Owe(tx, debts) }); err != nil {
+		note := func(tx *store.Tx) error { return runs.NoteFollowUps(tx, debts) }
+		if err := r.engine.Store.DB.Update(note); err != nil {
 			return err
 		}
 	}
 	r.searched, r.worker.owing = true, r.worker.owing || len(debts) > 0
 	done, err := r.done()
-	r.worker.loader.pagesIn = r.worker.loader.pagesIn || !done && len(r.steps) > 0 // else it publishes at its end
+	if !done && len(r.steps) > 0 { // else it publishes at its end
+		r.worker.loader.pagesIn = true
+	}
 	r.updated()
 	return err
 }
@@ -177,6 +181,7 @@ func (w *worker) perform(ctx context.Context, task *queue.Task, waiters []*run) 
 			return err
 		},
 	})
+	w.loader.settleAhead(err == nil)
 	if err == nil {
 		err = wrong
 	}
@@ -235,12 +240,12 @@ func (w *worker) judge(task *queue.Task, kept ledger.Kept) (missing bool, wrong 
 	if err == nil && outlier.Empty(task.Op, task.Entity, body) {
 		return true, nil
 	}
-	if err == nil {
+	if err == nil && !w.loader.decodeAhead(entryOf(task, kept, body)) {
 		_, err = w.decoder.Check(schema.Source{Op: task.Op, Entity: task.Entity}, body)
 	}
 	if err != nil {
-		return false, &outlier.Error{Kind: outlier.Malformed, Op: task.Op, Entity: task.Entity, Status: kept.Answer.Status,
-			Message: "not usable", Cause: err}
+		return false, &outlier.Error{Kind: outlier.Malformed, Op: task.Op, Entity: task.Entity,
+			Status: kept.Answer.Status, Message: "not usable", Cause: err}
 	}
 	return false, nil
 }

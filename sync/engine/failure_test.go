@@ -16,6 +16,7 @@ import (
 )
 
 func TestFailedCallsStayQueuedAndTheRunIsPartial(t *testing.T) {
+	t.Parallel()
 	bubble(t, jobsFile, func(w *workshop) {
 		for range plan.Attempts {
 			w.service.FailNext(outlier.OpComments, simulator.GatewayPage)
@@ -34,6 +35,7 @@ func TestFailedCallsStayQueuedAndTheRunIsPartial(t *testing.T) {
 
 // TestOutageLeavesARunByHandPartial: what is queued is made by the next one.
 func TestOutageLeavesARunByHandPartial(t *testing.T) {
+	t.Parallel()
 	for name, outage := range map[string]func(http.RoundTripper) http.RoundTripper{
 		"in a row": func(wire http.RoundTripper) http.RoundTripper {
 			return afterPages(wire, func() *http.Response { return page(http.StatusBadGateway, "text/html", "<html>no</html>") })
@@ -66,8 +68,9 @@ func TestOutageLeavesARunByHandPartial(t *testing.T) {
 }
 
 // TestFirewallIsNotTakenForTheService: it is asked once, what it did is unknown, and the key
-// is not given up for it.
+// is not cancelled for it.
 func TestFirewallIsNotTakenForTheService(t *testing.T) {
+	t.Parallel()
 	bare(t, jobsFile, func(w *workshop) {
 		asked := 0
 		well := w.wire
@@ -87,6 +90,7 @@ func TestFirewallIsNotTakenForTheService(t *testing.T) {
 // TestAddressThatIsNotTheServicesStopsAtOnce: a mistyped address is asked once, for nothing
 // but the time, and the data folder takes the right one.
 func TestAddressThatIsNotTheServicesStopsAtOnce(t *testing.T) {
+	t.Parallel()
 	watch := "\n  rivals: {channels: {id: [UC1234567890abcdefghijkl], fetch: [channel_videos]}}\n"
 	for name, of := range map[string]string{"a search": "coffee", "data calls": "rivals"} {
 		t.Run(name, func(t *testing.T) {
@@ -115,6 +119,7 @@ func TestAddressThatIsNotTheServicesStopsAtOnce(t *testing.T) {
 // TestPageOfAServerThatIsNotTheServiceIsAskedForOnce: where the service has answered before, a
 // page that knows no such path is a failure of today, and holds the price of one attempt.
 func TestPageOfAServerThatIsNotTheServiceIsAskedForOnce(t *testing.T) {
+	t.Parallel()
 	bare(t, jobsFile, func(w *workshop) {
 		w.mustRun(runs.OK)
 		well, asked := w.wire, 0
@@ -135,6 +140,7 @@ func TestPageOfAServerThatIsNotTheServiceIsAskedForOnce(t *testing.T) {
 
 // TestRefusalsOfAnyShapeAreRefunded: who counts requests refuses before any work is done.
 func TestRefusalsOfAnyShapeAreRefunded(t *testing.T) {
+	t.Parallel()
 	bare(t, jobsFile, func(w *workshop) {
 		well := w.wire
 		bodies := []string{"<html>slow down</html>", `{}`, `{"error":"slow down"}`, ""}
@@ -155,6 +161,7 @@ func TestRefusalsOfAnyShapeAreRefunded(t *testing.T) {
 
 // TestAnswersLostOnTheWireAreHeld: what nobody can prove to be free is counted.
 func TestAnswersLostOnTheWireAreHeld(t *testing.T) {
+	t.Parallel()
 	bubble(t, jobsFile, func(w *workshop) {
 		w.service.FailNext(outlier.OpSearch, simulator.DropAnswer)
 		row := w.mustRun(runs.OK)
@@ -168,6 +175,7 @@ func TestAnswersLostOnTheWireAreHeld(t *testing.T) {
 }
 
 func TestUnreadableAnswerIsKeptAndNotBoughtAgain(t *testing.T) {
+	t.Parallel()
 	bubble(t, jobsFile, func(w *workshop) {
 		w.service.FailNext(outlier.OpSearch, simulator.Garbage)
 		_, err := w.run()
@@ -183,6 +191,7 @@ func TestUnreadableAnswerIsKeptAndNotBoughtAgain(t *testing.T) {
 // TestFailuresThatPassAreContinued: each of these ends a run with one clear message;
 // when the trouble is over the same run goes on, and no page is bought twice.
 func TestFailuresThatPassAreContinued(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		fault   simulator.Fault
 		message string
@@ -227,6 +236,7 @@ func TestFailuresThatPassAreContinued(t *testing.T) {
 
 // TestServiceOutOfCreditsPausesTheRun: 402 is the service's own cap.
 func TestServiceOutOfCreditsPausesTheRun(t *testing.T) {
+	t.Parallel()
 	bubble(t, jobsFile, func(w *workshop) {
 		w.service.FailNext(outlier.OpSearch, simulator.NoCredits)
 		row := w.mustRun(runs.PausedBudget)
@@ -251,6 +261,7 @@ func TestServiceOutOfCreditsPausesTheRun(t *testing.T) {
 
 // TestOneCallADayTriesWhetherThereAreCreditsAgain: nobody has to remember the block.
 func TestOneCallADayTriesWhetherThereAreCreditsAgain(t *testing.T) {
+	t.Parallel()
 	const file = `
 version: 1
 service: {url: "sim://", limit: 10/min}
@@ -274,6 +285,7 @@ jobs:
 
 // TestRefusalForThePaceIsWaitedOut: a 429 costs time and nothing else.
 func TestRefusalForThePaceIsWaitedOut(t *testing.T) {
+	t.Parallel()
 	bubble(t, jobsFile, func(w *workshop) {
 		w.service.FailNext(outlier.OpSearch, simulator.RateLimited)
 		w.service.FailNext(outlier.OpComments, simulator.RateLimited)

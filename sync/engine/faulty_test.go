@@ -37,6 +37,7 @@ func altering(wire http.RoundTripper, change func(path string, body []byte) []by
 // TestOneBadValueCostsNoPage: a byte that is not UTF-8 is replaced and a title of many
 // megabytes is cut, in both sinks; the other hits are as they came, and the journal has all.
 func TestOneBadValueCostsNoPage(t *testing.T) {
+	t.Parallel()
 	const file = "version: 1\nservice: {url: \"sim://\"}\njobs: {coffee: {search: {query: [home espresso]}}}\n"
 	bubble(t, file, func(w *workshop) {
 		title := []byte(`"title":"`)
@@ -82,6 +83,7 @@ func TestOneBadValueCostsNoPage(t *testing.T) {
 // TestEchoedKeyIsKeptNowhere: the service puts the headers of the request into its answers,
 // partly escaped.
 func TestEchoedKeyIsKeptNowhere(t *testing.T) {
+	t.Parallel()
 	spelled := []string{testKey, strings.Replace(testKey, "-", `\u002d`, 1), strings.ReplaceAll(testKey, "-", "%2D"), "YS1rZXktZm9yLXRlc3Rz"}
 	file := "version: 1\nservice: {url: \"sim://\"}\njobs: {coffee: {search: {query: [home espresso]}, enrich: {details: {top: 1}, comments: {top: 1}}}}\n"
 	bubble(t, file, func(w *workshop) {

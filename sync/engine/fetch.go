@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"outlierd/outlier"
+	"outlierd/outlier/pace"
 	"outlierd/sync/journal"
 	"outlierd/sync/ledger"
 	"outlierd/sync/plan"
@@ -206,6 +207,18 @@ func unkept(err error) bool {
 	_, ok := errors.AsType[*outlier.UnkeptError](err)
 	return ok
 }
+
+// tooLong reports whether an error is the limiter's, which would make a call wait for
+// longer than service.max_wait. Nothing is held in memory meanwhile: a run by hand
+// stops, stays unfinished, and is continued by the next one; the daemon waits.
+func tooLong(err error) bool {
+	_, long := errors.AsType[*pace.LongWaitError](err)
+	return long
+}
+
+// nap bounds a single sleep: the wall clock may be set, and timers
+// stand still while a machine is suspended.
+const nap = time.Minute
 
 // pause sleeps unless ctx ends first, and then says why it ended.
 func pause(ctx context.Context, d time.Duration) error {

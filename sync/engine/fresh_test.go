@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -68,6 +69,7 @@ func (w *workshop) fetched(before map[outlier.Operation]int) map[outlier.Operati
 // TestWhatAJobNamesIsWantedEachTimeItIsDue: a job that is due every eight hours asks every
 // eight hours, unless it says how old an answer may be; what never changes is fetched once.
 func TestWhatAJobNamesIsWantedEachTimeItIsDue(t *testing.T) {
+	t.Parallel()
 	for name, want := range map[string]map[outlier.Operation]int{
 		"rivals": {outlier.OpChannelVideos: 6},
 		"weekly": {outlier.OpChannelVideos: 2},
@@ -88,6 +90,7 @@ func TestWhatAJobNamesIsWantedEachTimeItIsDue(t *testing.T) {
 // was killed asks for the rest alone, and what another job has asked for meanwhile is not
 // asked for again.
 func TestFreshIsWhatWasReceivedSinceTheDueInstant(t *testing.T) {
+	t.Parallel()
 	bare(t, jobsFile, func(w *workshop) {
 		w.naming("")
 		before := map[outlier.Operation]int{}
@@ -136,6 +139,7 @@ func TestFreshIsWhatWasReceivedSinceTheDueInstant(t *testing.T) {
 
 // TestRunOfWhatIsNamedTellsWhatItSkipsAsFresh at its end, too.
 func TestRunOfWhatIsNamedTellsWhatItSkipsAsFresh(t *testing.T) {
+	t.Parallel()
 	bare(t, jobsFile, func(w *workshop) {
 		w.naming("weekly")
 		for _, want := range []map[time.Duration]int{{}, {7 * day: 2}} {
@@ -152,6 +156,7 @@ func TestRunOfWhatIsNamedTellsWhatItSkipsAsFresh(t *testing.T) {
 
 // TestRunTellsWhatItSkipsAsFresh, and by which age.
 func TestRunTellsWhatItSkipsAsFresh(t *testing.T) {
+	t.Parallel()
 	const file = `
 version: 1
 service: {url: "sim://", limit: 10/min}
@@ -186,5 +191,17 @@ jobs:
 		if row.Requests < 4 {
 			t.Errorf("%d requests a day later; want the details again", row.Requests)
 		}
+	})
+}
+
+// stopAfter asks for a stop during the call after so many: once the service has it, so that
+// what is stopped is certain to have made the call.
+func stopAfter(wire http.RoundTripper, calls int, stop func()) http.RoundTripper {
+	return roundTripper(func(r *http.Request) (*http.Response, error) {
+		answer, err := wire.RoundTrip(r)
+		if calls--; calls < 0 {
+			stop()
+		}
+		return answer, err
 	})
 }

@@ -51,6 +51,7 @@ func (w *workshop) runOf(name string, d time.Duration, change job.Overrides) (ro
 // TestRunsThatWantTheSameScanShareIt: it is started once and looked at once for all; each
 // sets aside what reading costs it, and reads with its own filters.
 func TestRunsThatWantTheSameScanShareIt(t *testing.T) {
+	t.Parallel()
 	bare(t, sameFile, func(w *workshop) {
 		w.renew(anHour)
 		looks := 0
@@ -92,17 +93,18 @@ func TestRunsThatWantTheSameScanShareIt(t *testing.T) {
 // TestRunThatJoinsSetsAsideWhatReadingCosts: it begins only if that fits, and what it may
 // cost is that alone.
 func TestRunThatJoinsSetsAsideWhatReadingCosts(t *testing.T) {
+	t.Parallel()
 	bare(t, sameFile, func(w *workshop) {
 		w.renew(anHour)
 		if _, err := w.runOf("first", 10*time.Minute, job.Overrides{}); !errors.Is(err, context.DeadlineExceeded) {
 			t.Fatal(err)
 		}
 		w.inspect(func(e *Engine) {
-			cost, err := e.WorstCase(w.ctx, w.config.Job("second"))
+			cost, err := forecasts(e).WorstCase(w.ctx, w.config.Job("second"))
 			if err != nil || cost.Credits != 2 || cost.Lost != 6 {
 				t.Errorf("reading costs %+v (%v), want 2 credits and 6 if answers are lost", cost, err)
 			}
-			if scans, err := e.Joins(w.ctx, w.config.Job("second")); err != nil || len(scans) != 1 || scans[0].Job != "first" {
+			if scans, err := forecasts(e).Joins(w.ctx, w.config.Job("second")); err != nil || len(scans) != 1 || scans[0].Job != "first" {
 				t.Errorf("it joins %+v (%v), want the scan of the first job", scans, err)
 			}
 		})
@@ -134,6 +136,7 @@ func TestRunThatJoinsSetsAsideWhatReadingCosts(t *testing.T) {
 // TestScanIsJoinedWhenTheRunBegins and not when its turn comes: by then it may have been
 // read, and the run's cap has no room for another.
 func TestScanIsJoinedWhenTheRunBegins(t *testing.T) {
+	t.Parallel()
 	bare(t, sameFile, func(w *workshop) {
 		w.renew(anHour)
 		_, _ = w.runOf("first", 10*time.Minute, job.Overrides{})
@@ -150,8 +153,9 @@ func TestScanIsJoinedWhenTheRunBegins(t *testing.T) {
 	})
 }
 
-// TestScanOutlivesTheRunThatStartedIt where that is given up: whoever joined reads it.
+// TestScanOutlivesTheRunThatStartedIt where that is cancelled: the run that joined reads it.
 func TestScanOutlivesTheRunThatStartedIt(t *testing.T) {
+	t.Parallel()
 	bare(t, sameFile, func(w *workshop) {
 		w.renew(anHour)
 		paid, _ := w.runOf("first", 10*time.Minute, job.Overrides{})
@@ -173,12 +177,12 @@ func TestScanOutlivesTheRunThatStartedIt(t *testing.T) {
 				t.Errorf("%d credits held and %d spent on %d scans, want 56 on one", held, w.spent(), len(w.started()))
 			}
 		})
-		// It was read by whoever wanted it, so the next one is another.
+		// It was read by the run that wanted it, so the next one is another.
 		if row, err := w.runOf("second", 3*time.Hour, job.Overrides{}); err != nil || row.Credits != 52 {
 			t.Errorf("the next run has spent %d credits (%v), want 52", row.Credits, err)
 		}
 		w.inspect(func(e *Engine) {
-			f, err := e.Forecast(w.ctx, "second")
+			f, err := forecasts(e).Forecast(w.ctx, "second")
 			if err != nil || f.Jobs[0].Expected.Credits != 52 {
 				t.Errorf("%d credits are expected of the next one (%v), want 52: not every run finds a scan to join", f.Jobs[0].Expected.Credits, err)
 			}
@@ -188,6 +192,7 @@ func TestScanOutlivesTheRunThatStartedIt(t *testing.T) {
 
 // TestOnlyAPersonBuysASecondScan, and not beside one of which nobody knows whether it runs.
 func TestOnlyAPersonBuysASecondScan(t *testing.T) {
+	t.Parallel()
 	bare(t, sameFile, func(w *workshop) {
 		w.renew(anHour)
 		w.service.FailNext(outlier.OpStartScan, simulator.DropAnswer)
@@ -219,6 +224,7 @@ func TestOnlyAPersonBuysASecondScan(t *testing.T) {
 
 // TestScanPastItsDeadlineIsNotJoined: what nobody waited for is of another day.
 func TestScanPastItsDeadlineIsNotJoined(t *testing.T) {
+	t.Parallel()
 	bare(t, sameFile, func(w *workshop) {
 		w.renew(anHour)
 		_, _ = w.runOf("first", 10*time.Minute, job.Overrides{})
@@ -244,10 +250,11 @@ jobs:
 // TestValuesThatOnlyFilterTheReadingShareOneScan: for_each under read asks for the same scan
 // each time, and reads it once for each value.
 func TestValuesThatOnlyFilterTheReadingShareOneScan(t *testing.T) {
+	t.Parallel()
 	bare(t, sharedScanFile, func(w *workshop) {
 		w.renew(anHour)
 		w.inspect(func(e *Engine) {
-			if cost, err := e.WorstCase(w.ctx, w.config.Job("niche")); err != nil || cost.Credits != 50+2*4 {
+			if cost, err := forecasts(e).WorstCase(w.ctx, w.config.Job("niche")); err != nil || cost.Credits != 50+2*4 {
 				t.Errorf("it costs %d credits (%v), want 58", cost.Credits, err)
 			}
 		})
@@ -256,8 +263,8 @@ func TestValuesThatOnlyFilterTheReadingShareOneScan(t *testing.T) {
 			t.Errorf("runs %+v; %d credits for %d scans, want 58 for one", rows, w.spent(), len(w.started()))
 		}
 		for _, step := range w.steps(&rows[0]) {
-			if step.Scan != "" && !strings.Contains(step.Params, "type="+step.Item) {
-				t.Errorf("read for %q by %s", step.Item, step.Params)
+			if step.Scan != "" && !strings.Contains(step.Query.Encode(), "type="+step.Item) {
+				t.Errorf("read for %q by %s", step.Item, step.Query.Encode())
 			}
 		}
 	})
@@ -266,6 +273,7 @@ func TestValuesThatOnlyFilterTheReadingShareOneScan(t *testing.T) {
 // TestNothingIsPaidForWhatCouldNotBeRead: the search of the results is held to the interface
 // before the scan is bought.
 func TestNothingIsPaidForWhatCouldNotBeRead(t *testing.T) {
+	t.Parallel()
 	bare(t, scanFile, func(w *workshop) {
 		w.renew(anHour)
 		w.inspect(func(e *Engine) {
@@ -277,7 +285,7 @@ func TestNothingIsPaidForWhatCouldNotBeRead(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r.plan.Reads[0] = plan.Read{Params: "sortBy=luck"} // as a version with other rules may have left it
+			r.plan.Reads[0] = plan.Read{Query: outlier.UncheckedQuery(outlier.OpSearch, "sortBy=luck")} // as a version with other rules may have left it
 			_, err = r.search(w.ctx)
 			if err == nil || !strings.Contains(err.Error(), "the scan is not started") || !strings.Contains(err.Error(), "luck") || len(w.started()) > 0 {
 				t.Errorf("%d scans started, error %v; want none, and why", len(w.started()), err)

@@ -16,6 +16,7 @@ import (
 // TestClockThatWasSetForwardGivesUpNoScan: it was paid for, and its deadline has not passed
 // at the service.
 func TestClockThatWasSetForwardGivesUpNoScan(t *testing.T) {
+	t.Parallel()
 	asking(t, scanFile, func(w *workshop) {
 		w.renew(course(simulator.Phase{Status: "Running", Lasts: 40*day + time.Hour}, simulator.Phase{Status: "Completed"}))
 		w.inspect(func(e *Engine) {
@@ -39,6 +40,7 @@ func TestClockThatWasSetForwardGivesUpNoScan(t *testing.T) {
 // TestClockThatWasAheadKeepsNothingWaiting: neither a job for an instant far ahead, nor a scan
 // for its next poll, nor paid calls for the end of a refusal.
 func TestClockThatWasAheadKeepsNothingWaiting(t *testing.T) {
+	t.Parallel()
 	bare(t, jobsFile, func(w *workshop) {
 		w.use("version: 1\nservice: {url: \"sim://\"}\njobs: {daily: {every: 1d, search: {query: [tea]}}}\n")
 		w.inspect(func(e *Engine) {
@@ -51,11 +53,11 @@ func TestClockThatWasAheadKeepsNothingWaiting(t *testing.T) {
 				t.Errorf("on %s the job is due at %s by %s, want a day later", now, a.Due, a.Trigger)
 			}
 			r := &run{engine: e, worker: s.worker, plan: plan.Frozen{Scan: &job.Scan{PollMin: time.Minute, PollMax: 10 * time.Minute}}}
-			if next := r.lookDue(&runs.Scan{NextPoll: now.Add(30 * day)}); next.Sub(now) > 10*time.Minute {
+			if next := r.pollDue(&runs.Scan{NextPoll: now.Add(30 * day)}); next.Sub(now) > 10*time.Minute {
 				t.Errorf("a scan is looked at on %s", next)
 			}
-			for ahead, want := range map[time.Duration]bool{time.Hour: true, probeAfter: true, 30 * day: false, -time.Hour: false} {
-				if got := stands(&ledger.Block{Until: now.Add(ahead)}, now); got != want {
+			for ahead, want := range map[time.Duration]bool{time.Hour: true, ledger.BlockFor: true, 30 * day: false, -time.Hour: false} {
+				if got := (&ledger.Block{Until: now.Add(ahead)}).Stands(now); got != want {
 					t.Errorf("a refusal that ends %s ahead stands: %v", ahead, got)
 				}
 			}

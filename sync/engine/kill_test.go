@@ -31,7 +31,7 @@ func (w *workshop) kill(n int, when moment) (hit bool) {
 	w.Helper()
 	ctx, cancel := context.WithCancelCause(w.ctx)
 	defer cancel(nil)
-	image, calls := filepath.Join(w.TempDir(), "image"), 0
+	image, calls := filepath.Join(w.dir, "image"), 0
 	here := func(now moment) bool {
 		if hit || calls != n || now != when {
 			return false
@@ -65,7 +65,7 @@ func (w *workshop) kill(n int, when moment) (hit bool) {
 	stop()
 	w.wire, w.pacer = w.service.Transport(), nil
 	if hit {
-		if err := errors.Join(os.RemoveAll(w.data()), os.CopyFS(w.data(), os.DirFS(image))); err != nil {
+		if err := errors.Join(os.RemoveAll(w.data()), os.Rename(image, w.data())); err != nil {
 			w.Fatal(err)
 		}
 	}

@@ -116,6 +116,7 @@ func (w *workshop) searched(e *Engine, l *listing, believed string) (runs.Step, 
 // TestVideoThatArrivesBetweenTwoPagesTeachesNothing: the second page of 41 hits is one old
 // hit and a new one then. The next search has 200 hits and finds them all.
 func TestVideoThatArrivesBetweenTwoPagesTeachesNothing(t *testing.T) {
+	t.Parallel()
 	bare(t, listingFile, func(w *workshop) {
 		e, stop := w.open()
 		defer stop()
@@ -125,7 +126,7 @@ func TestVideoThatArrivesBetweenTwoPagesTeachesNothing(t *testing.T) {
 		if step, _ := w.searched(e, odd, ""); step.Seen != 41 {
 			t.Errorf("%d hits were seen, want 41", step.Seen)
 		}
-		if believed, err := e.Paging(outlier.OpSearch); err != nil || believed.Reading == job.PagingOffset {
+		if believed, err := e.Facts().Paging(outlier.OpSearch); err != nil || believed.Reading == job.PagingOffset {
 			t.Errorf("from counts %q because of %s (%v)", believed.Reading, believed.Evidence, err)
 		}
 		long := &listing{counts: true, named: 1000}
@@ -138,6 +139,7 @@ func TestVideoThatArrivesBetweenTwoPagesTeachesNothing(t *testing.T) {
 
 // TestWrongBeliefAboutPagingIsUnlearned by the page that contradicts it, within the search.
 func TestWrongBeliefAboutPagingIsUnlearned(t *testing.T) {
+	t.Parallel()
 	for _, items := range []bool{false, true} {
 		for _, there := range []int{41, 60, 85, 200, 1630} {
 			t.Run(fmt.Sprint(there, " items ", items), func(t *testing.T) {
@@ -157,7 +159,7 @@ func TestWrongBeliefAboutPagingIsUnlearned(t *testing.T) {
 					if most := (there+39)/40 + 2; len(l.asked) > most {
 						t.Errorf("%d requests, want %d at most: %v", len(l.asked), most, l.asked)
 					}
-					if believed, err := e.Paging(outlier.OpSearch); err != nil || believed.Reading == wrong || there > 41 && believed.Reading != right {
+					if believed, err := e.Facts().Paging(outlier.OpSearch); err != nil || believed.Reading == wrong || there > 41 && believed.Reading != right {
 						t.Errorf("from counts %q because of %s (%v), want %q", believed.Reading, believed.Evidence, err, right)
 					}
 				})
@@ -171,6 +173,7 @@ func TestWrongBeliefAboutPagingIsUnlearned(t *testing.T) {
 // as many as the service ever counted; all of them that were there the whole time, if videos
 // only arrive or only vanish. If nothing changes, it finds all.
 func TestNoChangeBetweenPagesEndsASearchInSilence(t *testing.T) {
+	t.Parallel()
 	const plays = 100
 	bare(t, listingFile, func(w *workshop) {
 		e, stop := w.open()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
+	"outlierd/excerpt"
 	"outlierd/schema"
 	"outlierd/sinks"
 	"outlierd/sync/journal"
@@ -52,6 +53,8 @@ type loader struct {
 	rows    map[string]map[string]int64 // by run and table
 	drift   []journal.Drift             // noticed in the answers of the batch
 	drifted int64                       // what answers up to this one brought of it is on record
+	ahead   *journal.Entry              // whose rows are in the decoder before its commit; see decodeAhead
+	behind  bool                        // the journal has answers that the decoder could not take ahead
 
 	shown     int64         // the answers up to this one were there when readers last got something new
 	published time.Time     // when that was
@@ -123,6 +126,7 @@ const batchesAfterStop = 2
 // nothing is left waiting for a batch to fill. A sink that fails is disabled and
 // stops no other: what it lacks is safe in the journal. [loader.problems] tells.
 func (l *loader) load(ctx context.Context, all bool) error {
+	l.behind = false
 	for batches := 0; l.lo >= 0 && (ctx.Err() == nil || batches < batchesAfterStop); batches++ {
 		more, err := l.fill()
 		if err != nil {
@@ -171,6 +175,10 @@ func (l *loader) nextMark() int64 {
 	return next
 }
 
+// mostOfError is how many characters of an error are logged: a message about deeply nested
+// JSON is as deep itself.
+const mostOfError = 300
+
 // decode adds an answer's rows to the batch. An answer that cannot be read stays
 // in the journal, quarantined: it adds no rows and stops nobody.
 func (l *loader) decode(entry *journal.Entry) {
@@ -179,8 +187,14 @@ func (l *loader) decode(entry *journal.Entry) {
 		return
 	}
 	if err := l.decoder.Decode(source, entry.Body); err != nil {
-		l.log.Warn("answer quarantined", "response", entry.ID, "op", entry.Op, "entity", entry.Entity, "err", brief(err))
+		l.log.Warn("answer quarantined", "response", entry.ID, "op", entry.Op, "entity", entry.Entity, "err", excerpt.Runes(err.Error(), mostOfError))
 	}
+	l.decoded(entry)
+}
+
+// decoded counts the rows of an answer that is in the batch, and notes what is new about its
+// shape.
+func (l *loader) decoded(entry *journal.Entry) {
 	l.count(entry)
 	for _, d := range l.decoder.Drift() {
 		if entry.ID <= l.drifted {
@@ -229,16 +243,6 @@ func (l *loader) noteDrift() error {
 	return nil
 }
 
-// brief keeps a message readable: one about deeply nested JSON is as deep itself.
-func brief(err error) string {
-	const most = 300
-	text := []rune(err.Error())
-	if len(text) > most {
-		return string(text[:most]) + "…"
-	}
-	return string(text)
-}
-
 // flush writes the batch to every sink that stands at its beginning. The store is
 // flushed first: a sink must never hold an answer that a kill could take from the
 // journal. A stop does not interrupt a batch that was begun: it is soon over, and
@@ -253,6 +257,9 @@ func (l *loader) flush(ctx context.Context) error {
 	ctx = context.WithoutCancel(ctx)
 	batch := sinks.Batch{Lo: l.lo, Hi: l.hi, Parts: l.decoder.Take()}
 	defer release(batch.Parts)
+	// A decoder keeps room for the largest batch that each table ever had, several batches
+	// in all, while the sinks need memory most.
+	l.decoder = schema.NewDecoder(memory.DefaultAllocator)
 	for _, s := range l.sinks {
 		if s.err != nil || s.mark != batch.Lo {
 			continue

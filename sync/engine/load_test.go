@@ -20,6 +20,7 @@ import (
 // TestStopDuringAFlushLosesNothing: a signal that comes while a sink writes must not
 // leave a hole below its watermark.
 func TestStopDuringAFlushLosesNothing(t *testing.T) {
+	t.Parallel()
 	bubble(t, jobsFile, func(w *workshop) {
 		ctx, cancel := context.WithCancelCause(w.ctx)
 		defer cancel(nil)
@@ -40,6 +41,7 @@ func TestStopDuringAFlushLosesNothing(t *testing.T) {
 
 // TestRunThatCannotBePublishedSaysSo: readers of the other sink see which one lags.
 func TestRunThatCannotBePublishedSaysSo(t *testing.T) {
+	t.Parallel()
 	bubble(t, strings.ReplaceAll(jobsFile, "transcript: {top: 5}", "transcript: {top: 40}"), func(w *workshop) {
 		e, stop := w.open()
 		e.Sinks[1] = unpublished{e.Sinks[1]}
@@ -60,6 +62,7 @@ func TestRunThatCannotBePublishedSaysSo(t *testing.T) {
 // TestSinkThatFailsMakesNoOtherFail: the run's end is told twice then, first as what it
 // seemed to be.
 func TestSinkThatFailsMakesNoOtherFail(t *testing.T) {
+	t.Parallel()
 	bubble(t, "version: 1\nservice: {url: \"sim://\"}\njobs: {one: {search: {query: [tea]}}}\n", func(w *workshop) {
 		e, stop := w.open()
 		defer stop()
@@ -93,6 +96,7 @@ func (s interrupted) Write(ctx context.Context, b sinks.Batch) error {
 }
 
 func TestSinkThatWasAwayCatchesUp(t *testing.T) {
+	t.Parallel()
 	bubble(t, jobsFile, func(w *workshop) {
 		w.mustRun(runs.OK)
 		if err := os.RemoveAll(filepath.Join(w.data(), "parquet")); err != nil {
@@ -114,6 +118,7 @@ func TestSinkThatWasAwayCatchesUp(t *testing.T) {
 }
 
 func TestSinkAheadOfTheJournalIsRefused(t *testing.T) {
+	t.Parallel()
 	bubble(t, jobsFile, func(w *workshop) {
 		w.mustRun(runs.OK)
 		for _, name := range []string{"state.db", "state.db-wal", "state.db-shm"} {
@@ -132,9 +137,10 @@ func TestSinkAheadOfTheJournalIsRefused(t *testing.T) {
 	})
 }
 
-// TestSinkIsWrittenAfterTheJournalIsDurable: what a sink is given, whoever reads the state
+// TestSinkIsWrittenAfterTheJournalIsDurable: what a sink is given, every reader of the state
 // after a kill at that moment has, too.
 func TestSinkIsWrittenAfterTheJournalIsDurable(t *testing.T) {
+	t.Parallel()
 	bare(t, jobsFile, func(w *workshop) {
 		e, stop := w.open()
 		defer stop()
@@ -202,6 +208,7 @@ func (s watched) Publish(ctx context.Context, ops *sinks.Ops) error {
 // TestReadersSeeTheHitsBeforeTheQueueIsWorkedOff: ten seconds after the pages of a run are in,
 // and not each of them.
 func TestReadersSeeTheHitsBeforeTheQueueIsWorkedOff(t *testing.T) {
+	t.Parallel()
 	const file = `
 version: 1
 service: {url: "sim://", limit: 10/min, paging: page}

@@ -67,6 +67,7 @@ jobs:
 // TestALockedStateIsWaitedForWithAnAnswerInHand: a long write by another program costs
 // time and nothing else.
 func TestALockedStateIsWaitedForWithAnAnswerInHand(t *testing.T) {
+	t.Parallel()
 	for _, op := range []string{"/search/outliers", "/video/"} {
 		t.Run(op, func(t *testing.T) {
 			bare(t, lockedFile, func(w *workshop) {
@@ -84,6 +85,7 @@ func TestALockedStateIsWaitedForWithAnAnswerInHand(t *testing.T) {
 // TestAnAnswerInHandOutlivesAStop: a stop while the state is locked leaves the answer in a
 // file, and the next process goes on with it as if it had come then, whatever its age.
 func TestAnAnswerInHandOutlivesAStop(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name string
 		op   string

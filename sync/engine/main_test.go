@@ -11,7 +11,10 @@ import (
 	"testing"
 
 	"github.com/apache/arrow-go/v18/parquet/compress"
+	"github.com/klauspost/compress/zstd"
 
+	"outlierd/schema"
+	"outlierd/sinks/duckdb"
 	"outlierd/sync/state"
 )
 
@@ -37,18 +40,19 @@ func seedsToPlay(t *testing.T, asked, few, all int) []uint64 {
 	return seeds
 }
 
-// blankState is a state folder's database in which nothing has happened. To copy it is
-// much faster than to make it, which the race detector turns into seconds.
-var blankState []byte
+// blank is a data folder in which nothing has happened, by path: the state and both files of
+// the DuckDB sink. To copy them is much faster than to make them.
+var blank = map[string][]byte{
+	"state/state.db":         nil,
+	"state/warehouse.duckdb": nil,
+	"outliers.duckdb":        nil,
+}
 
-// TestMain makes what tests share outside of any bubble of virtual time. Arrow's one
-// decompressor is among it: it holds channels, which must not belong to the first test.
+// TestMain makes what tests share outside of any bubble of virtual time.
 func TestMain(m *testing.M) {
-	codec, err := compress.GetCodec(compress.Codecs.Zstd)
+	err := shareCompressor()
 	if err == nil {
-		text := []byte("made outside of any bubble")
-		codec.Decode(make([]byte, len(text)), codec.Encode(nil, text))
-		blankState, err = makeBlankState()
+		err = makeBlank()
 	}
 	if err != nil {
 		panic(err)
@@ -56,30 +60,85 @@ func TestMain(m *testing.M) {
 	m.Run()
 }
 
-func makeBlankState() ([]byte, error) {
-	dir, err := os.MkdirTemp("", "blank")
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(dir)
-	store, err := state.Open(context.Background(), dir, state.Options{})
-	if err != nil {
-		return nil, err
-	}
-	if err := store.Close(); err != nil {
-		return nil, err
-	}
-	return os.ReadFile(filepath.Join(dir, "state.db"))
+// sharedZstd compresses with one encoder. Arrow keeps encoders in a pool, and an encoder
+// holds a channel, which no other bubble may use than the one that made it.
+type sharedZstd struct {
+	compress.Codec
+	encoder *zstd.Encoder
 }
 
-// prepareState lays the blank state into a folder that has none.
-func prepareState(folder string) error {
-	path := filepath.Join(folder, "state.db")
-	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
+// EncodeLevel implements [compress.Codec], at the level that the encoder was made with.
+func (c sharedZstd) EncodeLevel(dst, src []byte, _ int) []byte {
+	return c.encoder.EncodeAll(src, dst[:0])
+}
+
+// shareCompressor gives Arrow an encoder that was made outside of any bubble, and lets it
+// make its one decoder there.
+func shareCompressor() error {
+	codec, err := compress.GetCodec(compress.Codecs.Zstd)
+	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(folder, 0o700); err != nil {
+	// As Arrow makes them for the level of the Parquet sink.
+	encoder, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.EncoderLevelFromZstd(1)), zstd.WithZeroFrames(true),
+		zstd.WithAllLitEntropyCompression(true))
+	if err != nil {
 		return err
 	}
-	return os.WriteFile(path, blankState, 0o600)
+	text := []byte("made outside of any bubble")
+	codec.Decode(make([]byte, len(text)), encoder.EncodeAll(text, nil))
+	compress.RegisterCodec(compress.Codecs.Zstd, sharedZstd{codec, encoder})
+	return nil
+}
+
+func makeBlank() (err error) {
+	dir, err := os.MkdirTemp("", "blank")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	ctx, folder := context.Background(), filepath.Join(dir, "state")
+	store, err := state.Open(ctx, folder, state.Options{MinFree: littleRoom})
+	if err != nil {
+		return err
+	}
+	if err := store.Close(); err != nil {
+		return err
+	}
+	sink, err := duckdb.Open(ctx, duckdb.Options{
+		Private: filepath.Join(folder, "warehouse.duckdb"), Published: filepath.Join(dir, "outliers.duckdb"),
+		Temp: filepath.Join(folder, "tmp"), Tables: schema.Tables(), Ops: schema.OpsTables(),
+	})
+	if err != nil {
+		return err
+	}
+	if err := sink.Close(); err != nil {
+		return err
+	}
+	for path := range blank {
+		if blank[path], err = os.ReadFile(filepath.Join(dir, path)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// prepare lays the blank files into a data folder without a state. A folder without sinks
+// gets the state alone.
+func prepare(data string, sinks bool) error {
+	if _, err := os.Stat(filepath.Join(data, "state", "state.db")); !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Join(data, "state"), 0o700); err != nil {
+		return err
+	}
+	for path, content := range blank {
+		if !sinks && path != "state/state.db" {
+			continue
+		}
+		if err := os.WriteFile(filepath.Join(data, path), content, 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
 }

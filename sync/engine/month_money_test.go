@@ -9,6 +9,7 @@ import (
 
 	"outlierd/outlier"
 	"outlierd/outlier/simulator"
+	"outlierd/sync/forecast"
 	"outlierd/sync/ledger"
 )
 
@@ -41,6 +42,7 @@ jobs:
 // comes round, nobody touches the reserve, and from the tenth day on the end is known.
 // One of the two budgets is played by chance, and both with -long.
 func TestMonthOfMoney(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("plays a month")
 	}
@@ -121,7 +123,7 @@ func (w *workshop) pricesFollow(dearer time.Time, held outlier.Credits) {
 func (w *workshop) resumed() {
 	w.Helper()
 	w.inspect(func(e *Engine) {
-		b, err := e.Budget(w.ctx)
+		b, err := forecasts(e).Budget(w.ctx)
 		if err != nil || len(b.Refusals) != 1 {
 			w.Fatalf("refusals %+v, error %v; want that for lack of credits", b.Refusals, err)
 		}
@@ -132,11 +134,11 @@ func (w *workshop) resumed() {
 }
 
 // foreseen is the forecast of now, and what the cycle of January holds.
-func (w *workshop) foreseen() (f *Forecast, held outlier.Credits) {
+func (w *workshop) foreseen() (f *forecast.Forecast, held outlier.Credits) {
 	w.Helper()
 	w.inspect(func(e *Engine) {
 		var err error
-		if f, err = e.Forecast(w.ctx); err != nil {
+		if f, err = forecasts(e).Forecast(w.ctx); err != nil {
 			w.Fatal(err)
 		}
 		if held, err = e.Store.Ledger.Held(ledger.Cap{Scope: ledger.ScopeMonth, Period: "2000-01-01"}); err != nil {

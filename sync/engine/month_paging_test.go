@@ -10,7 +10,6 @@ import (
 	"outlierd/outlier"
 	"outlierd/outlier/simulator"
 	"outlierd/sync/job"
-	"outlierd/sync/plan"
 	"outlierd/sync/queue"
 	"outlierd/sync/runs"
 )
@@ -62,6 +61,7 @@ func (w *workshop) performed(o job.Overrides, names ...string) map[string]runs.S
 // and of the scan hold the pages that the jobs want and nothing else, so both are raised
 // here by that one page; what happens where nobody raises them is the next test's.
 func TestDesignFindsTheSameWhateverFromCounts(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("plays the jobs of weeks twice")
 	}
@@ -103,6 +103,7 @@ func TestDesignFindsTheSameWhateverFromCounts(t *testing.T) {
 // seen once less. Another scan of the same words is another scan: what nothing else finds
 // of the page of the first one stays away, until somebody reads on with `scan read`.
 func TestPageThatFindingOutTookIsMadeUpFor(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("plays the jobs with pages four times")
 	}
@@ -135,7 +136,7 @@ func TestPageThatFindingOutTookIsMadeUpFor(t *testing.T) {
 				})
 			}
 			missed := without(seen[false], seen[true])
-			if len(missed) == 0 || len(missed) > plan.PageSize {
+			if len(missed) == 0 || len(missed) > outlier.MaxSize {
 				t.Errorf("by items %d sightings are missing, want those of one page", len(missed))
 			}
 			for _, row := range without(tables[false], tables[true]) {

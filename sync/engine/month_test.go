@@ -112,6 +112,7 @@ func (w *workshop) play(days int) *played {
 // TestMonthOfTheDesign: every job of the design ends well, whatever its kind, and the
 // books are those of the service. The month itself is played with -long only.
 func TestMonthOfTheDesign(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("plays a month")
 	}
@@ -226,7 +227,7 @@ func (p *played) ends() (second, known int) {
 			if run.Job == "coffee" && step.Pages > 1 {
 				second++
 			}
-			if step.Stop == stopKnown {
+			if step.Stop == runs.StopKnown {
 				known++
 			}
 		}

@@ -15,6 +15,7 @@ import (
 // TestIdenticalRequestOfAnyJobIsTakenFromTheJournal: within reuse_for it costs neither
 // credits nor pace, and its hits count like others.
 func TestIdenticalRequestOfAnyJobIsTakenFromTheJournal(t *testing.T) {
+	t.Parallel()
 	const file = `
 version: 1
 service: {url: "sim://", limit: 10/min}
@@ -55,6 +56,7 @@ jobs:
 
 // TestSameSeedsAreNotBoughtAgainWithinRefreshAfter and other ones are.
 func TestSameSeedsAreNotBoughtAgainWithinRefreshAfter(t *testing.T) {
+	t.Parallel()
 	const file = `
 version: 1
 service: {url: "sim://", limit: 10/min}
@@ -86,6 +88,7 @@ jobs:
 // TestSeedsOfARunThatACapCutAreNotBoughtAgain: their first page is there, and a cap is no
 // reason to pay for it twice.
 func TestSeedsOfARunThatACapCutAreNotBoughtAgain(t *testing.T) {
+	t.Parallel()
 	const file = `
 version: 1
 service: {url: "sim://", limit: 10/min}
@@ -104,9 +107,10 @@ jobs:
 	})
 }
 
-// TestFreshnessPromotesNobody: what is fresh keeps its place among the top, and nobody
+// TestFreshnessPromotesNoJob: what is fresh keeps its place among the top, and nobody
 // takes it.
-func TestFreshnessPromotesNobody(t *testing.T) {
+func TestFreshnessPromotesNoJob(t *testing.T) {
+	t.Parallel()
 	const file = `
 version: 1
 service: {url: "sim://", limit: 10/min}
@@ -130,6 +134,7 @@ jobs:
 // TestOnlyHitsThatAreWantedAreEnriched: enrich.where decides first, then the best of each
 // value of for_each, then the best of all. The others keep their rows.
 func TestOnlyHitsThatAreWantedAreEnriched(t *testing.T) {
+	t.Parallel()
 	const file = `
 version: 1
 service: {url: "sim://", limit: 10/min}
@@ -145,11 +150,11 @@ jobs:
 `
 	bubble(t, file, func(w *workshop) {
 		w.inspect(func(e *Engine) {
-			cost, err := e.WorstCase(w.ctx, &w.config.Jobs[0])
+			cost, err := forecasts(e).WorstCase(w.ctx, &w.config.Jobs[0])
 			if err != nil || cost.Requests != 3+5+3 {
 				w.Errorf("the worst case is %+v (%v), want 3 pages, 5 details and 3 transcripts", cost, err)
 			}
-			f, err := e.Forecast(w.ctx)
+			f, err := forecasts(e).Forecast(w.ctx)
 			if err != nil {
 				w.Fatal(err)
 			}
@@ -179,7 +184,7 @@ jobs:
 		}
 		w.use(strings.Replace(file, "20000..", "30000..", 1))
 		w.inspect(func(e *Engine) {
-			f, err := e.Forecast(w.ctx)
+			f, err := forecasts(e).Forecast(w.ctx)
 			if err != nil {
 				w.Fatal(err)
 			}
@@ -192,6 +197,7 @@ jobs:
 
 // TestNoEnrichNoEnrichment: nothing is asked for that no job names.
 func TestNoEnrichNoEnrichment(t *testing.T) {
+	t.Parallel()
 	bare(t, scheduledFile, func(w *workshop) {
 		w.mustRun(runs.OK)
 		if calls := w.service.Books().Total.Calls; calls != 1 {
@@ -203,6 +209,7 @@ func TestNoEnrichNoEnrichment(t *testing.T) {
 // TestPagesCountPerSearchAndTheRestPerRun: so many pages for each combination of values,
 // and so many hits and credits for all of them.
 func TestPagesCountPerSearchAndTheRestPerRun(t *testing.T) {
+	t.Parallel()
 	const file = `
 version: 1
 service: {url: "sim://", limit: 10/min}

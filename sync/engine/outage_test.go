@@ -36,6 +36,7 @@ func (w *workshop) away(from time.Time, d time.Duration) {
 
 // TestOutageDuringEnrichmentSkipsNoSearch: every job searches on the next day, too.
 func TestOutageDuringEnrichmentSkipsNoSearch(t *testing.T) {
+	t.Parallel()
 	bare(t, fiveFile(), func(w *workshop) {
 		first := time.Now().Add(6 * time.Hour)
 		w.away(first.Add(time.Minute), 20*time.Second)
@@ -60,6 +61,7 @@ func TestOutageDuringEnrichmentSkipsNoSearch(t *testing.T) {
 
 // TestStopAfterEndsAtAnInstantFixedWhenTheRunBegan also where the process starts anew.
 func TestStopAfterEndsAtAnInstantFixedWhenTheRunBegan(t *testing.T) {
+	t.Parallel()
 	const file = `
 version: 1
 service: {url: "sim://", limit: 10/min}
@@ -81,6 +83,7 @@ jobs:
 // TestSinkThatIsAwayWhenRunsEndSkipsNoSearch: they fail, and every job searches on the
 // next day, too. What comes after one runs when its pages can be read.
 func TestSinkThatIsAwayWhenRunsEndSkipsNoSearch(t *testing.T) {
+	t.Parallel()
 	bare(t, fiveFile()+"  after: {after: moka-pot, search: {query: [ristretto]}}\n", func(w *workshop) {
 		first := time.Now().Add(6 * time.Hour)
 		w.inspect(func(e *Engine) { w.see(e, "after") })

@@ -10,6 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"outlierd/outlier"
+	"outlierd/sync/facts"
+	"outlierd/sync/forecast"
 	"outlierd/sync/job"
 	"outlierd/sync/journal"
 	"outlierd/sync/runs"
@@ -49,7 +51,7 @@ func (w *workshop) overridden(times int, o job.Overrides) (row *runs.Run) {
 type lessons struct {
 	Watermarks []runs.Watermark
 	Paging     journal.Paging
-	Forecast   JobForecast
+	Forecast   forecast.Job
 	Turns      []time.Time // when its searches had theirs
 }
 
@@ -65,7 +67,7 @@ func (w *workshop) lessons() (m lessons) {
 		if m.Paging, err = e.Store.Journal.Paging(outlier.OpSearch); err != nil {
 			w.Fatal(err)
 		}
-		p, err := e.draw(w.ctx, &w.config.Jobs[0], drawing{at: time.Now()})
+		p, err := e.Facts().Plan(w.ctx, &w.config.Jobs[0], facts.Options{At: time.Now()})
 		if err != nil {
 			w.Fatal(err)
 		}
@@ -83,6 +85,7 @@ func (w *workshop) lessons() (m lessons) {
 // TestOverridesTeachNothing: what a person wants once leaves cursor, paging and forecast as
 // they were, before the job's first run and after it.
 func TestOverridesTeachNothing(t *testing.T) {
+	t.Parallel()
 	for name, o := range map[string]job.Overrides{
 		"since":     {Since: 48 * time.Hour},
 		"pages":     {Pages: 3},
@@ -95,8 +98,8 @@ func TestOverridesTeachNothing(t *testing.T) {
 				check := func() {
 					t.Helper()
 					before := w.lessons()
-					w.overridden(expectFrom+1, o) // more than expectations rest on
-					if diff := cmp.Diff(before, w.lessons(), cmp.AllowUnexported(JobForecast{}), cmp.FilterPath(
+					w.overridden(11, o) // more than expectations rest on
+					if diff := cmp.Diff(before, w.lessons(), cmp.AllowUnexported(forecast.Job{}), cmp.FilterPath(
 						func(p cmp.Path) bool { return p.Last().String() == ".Changes" }, cmp.Ignore())); diff != "" {
 						t.Errorf("overridden runs have changed (-before +after):\n%s", diff)
 					}
@@ -116,6 +119,7 @@ func TestOverridesTeachNothing(t *testing.T) {
 
 // TestMoveCursorLetsAnOverriddenRunTeach its cursor and the paging.
 func TestMoveCursorLetsAnOverriddenRunTeach(t *testing.T) {
+	t.Parallel()
 	bare(t, overriddenFile, func(w *workshop) {
 		w.overridden(1, job.Overrides{Since: 20 * 24 * time.Hour, MoveCursor: true})
 		time.Sleep(time.Hour)
@@ -130,6 +134,7 @@ func TestMoveCursorLetsAnOverriddenRunTeach(t *testing.T) {
 
 // TestOverriddenRunKnowsItsOwnPaging: it wastes one page on learning it, and no second one.
 func TestOverriddenRunKnowsItsOwnPaging(t *testing.T) {
+	t.Parallel()
 	bare(t, overriddenFile, func(w *workshop) {
 		row := w.overridden(1, job.Overrides{Pages: 3, Since: 300 * 24 * time.Hour})
 		if calls := w.calls(outlier.OpSearch); row.Pages != 6 || calls > 7 {
@@ -140,6 +145,7 @@ func TestOverriddenRunKnowsItsOwnPaging(t *testing.T) {
 
 // TestSeedsThatAnOverriddenRunHasBoughtAreTheJobsToBuy: the job has not bought them.
 func TestSeedsThatAnOverriddenRunHasBoughtAreTheJobsToBuy(t *testing.T) {
+	t.Parallel()
 	const file = `
 version: 1
 service: {url: "sim://", limit: 10/min}
@@ -158,6 +164,7 @@ jobs:
 // TestOverriddenRunLeavesTheUnfinishedOneAlone, and no due instant goes on with what a
 // person has cut short.
 func TestOverriddenRunLeavesTheUnfinishedOneAlone(t *testing.T) {
+	t.Parallel()
 	bare(t, overriddenFile, func(w *workshop) {
 		w.inspect(func(e *Engine) { w.see(e, "weekly") })
 		well := w.wire
@@ -226,6 +233,7 @@ func (w *workshop) cut(spec *job.Spec) (row *runs.Run) {
 // TestEachCommandGoesOnWithItsOwnRun: a job's own run is not that which a person has
 // overridden, and other overrides go on with neither. The queue lists both.
 func TestEachCommandGoesOnWithItsOwnRun(t *testing.T) {
+	t.Parallel()
 	bare(t, overriddenFile, func(w *workshop) {
 		spec, err := w.config.Jobs[0].With(job.Overrides{Pages: 3, Set: map[string]string{"topic": "moka pot"}})
 		if err != nil {
@@ -237,7 +245,7 @@ func TestEachCommandGoesOnWithItsOwnRun(t *testing.T) {
 		}
 		why := map[string]bool{}
 		w.inspect(func(e *Engine) {
-			for waits, err := range e.Queue("") {
+			for waits, err := range forecasts(e).Queue(w.ctx, "") {
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -246,7 +254,7 @@ func TestEachCommandGoesOnWithItsOwnRun(t *testing.T) {
 			for command, run := range map[string]*runs.Run{
 				"outlierd run weekly": own, "outlierd run weekly --pages 3 --set 'topic=moka pot'": mine,
 			} {
-				if got := Command(run); got != command || !why["its run was interrupted; go on with it: "+command] {
+				if got := facts.Command(run); got != command || !why["its run was interrupted; go on with it: "+command] {
 					t.Errorf("the command is %q, want %q, and in the queue: %v", got, command, why)
 				}
 			}
@@ -254,7 +262,7 @@ func TestEachCommandGoesOnWithItsOwnRun(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if old, err := e.Continues(&with); old != nil || err != nil {
+			if old, err := e.Facts().Continues(&with); old != nil || err != nil {
 				t.Errorf("with --move-cursor, run %+v is continued, error %v", old, err)
 			}
 			if row, err := e.Run(w.ctx, &spec, Manual, time.Time{}); err != nil || row.ID != mine.ID || row.Status != runs.OK {

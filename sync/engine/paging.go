@@ -6,9 +6,9 @@ import (
 	"slices"
 
 	"outlierd/outlier"
+	"outlierd/sync/facts"
 	"outlierd/sync/job"
 	"outlierd/sync/journal"
-	"outlierd/sync/plan"
 	"outlierd/sync/runs"
 	"outlierd/sync/store"
 )
@@ -25,27 +25,10 @@ import (
 // A page that only the other reading explains is no page of its search. It stays in the
 // journal, and no row is made of it: its hits come again with the pages that are asked for
 // by the other reading. That happens once in a search; what contradicts it after that does
-// not end the search, and is told by what it has seen of the total.
+// not end the search, and shows in how much of the total it has seen.
 
 // saturated is where `pagination.total` stops counting: from there on it proves nothing.
 const saturated = 10_000
-
-// Paging is what is believed of an endpoint: what the configuration says, or else what was
-// learned.
-func (e *Engine) Paging(op outlier.Operation) (journal.Paging, error) {
-	if said := e.configuredPaging(); said != "" {
-		return journal.Paging{Op: op, Reading: said, Evidence: "service.paging says so"}, nil
-	}
-	return e.Store.Journal.Paging(op)
-}
-
-// configuredPaging is what the configuration says that `from` counts; "" if that is learned.
-func (e *Engine) configuredPaging() string {
-	if said := e.Config.Service.Paging; said == job.PagingPage || said == job.PagingOffset {
-		return said
-	}
-	return ""
-}
 
 // What can show what `from` counts.
 const (
@@ -57,18 +40,18 @@ const (
 // counts is what `from` counts for a step: what its pages have shown, or those of another
 // search of the run, or else what is believed; "" if it is not known.
 func (e *Engine) counts(steps []runs.Step, step *runs.Step) (string, error) {
-	if said := e.configuredPaging(); said != "" {
+	if said := facts.ConfiguredPaging(e.Config); said != "" {
 		return said, nil
 	}
 	if step.Reading != "" {
 		return step.Reading, nil
 	}
 	for i := range steps {
-		if steps[i].Op == step.Op && steps[i].Reading != "" {
+		if steps[i].Query.Op() == step.Query.Op() && steps[i].Reading != "" {
 			return steps[i].Reading, nil
 		}
 	}
-	p, err := e.Paging(step.Op)
+	p, err := e.Facts().Paging(step.Query.Op())
 	if err != nil {
 		return "", fmt.Errorf("what does `from` count: %w", err)
 	}
@@ -104,11 +87,11 @@ func (e *Engine) place(steps []runs.Step, step *runs.Step) (place, error) {
 // search that it was asked for as. If not, step is what goes on by the other reading. Later
 // runs learn it too, unless a person has overridden this one.
 func (r *run) heed(tx *store.Tx, step *runs.Step, at place, page outlier.Page) (keep bool, err error) {
-	if at.from == 0 || r.engine.configuredPaging() != "" || unread(page) > 0 {
+	if at.from == 0 || facts.ConfiguredPaging(r.engine.Config) != "" || unread(page) > 0 {
 		return true, nil
 	}
 	var first []string
-	if at.from < plan.PageSize {
+	if at.from < outlier.MaxSize {
 		if first, err = runs.FirstPage(tx, step); err != nil {
 			return false, err
 		}
@@ -124,13 +107,14 @@ func (r *run) heed(tx *store.Tx, step *runs.Step, at place, page outlier.Page) (
 		return true, nil // it shows nothing, or something else than the search has shown before
 	case shown.by != "":
 		if r.plan.Teaches() {
-			err = journal.LearnPaging(tx, step.Op, shown.reading, shown.by)
+			err = journal.LearnPaging(tx, step.Query.Op(), shown.reading, shown.by)
 		}
 	case shown.reading == job.PagingPage && using == job.PagingOffset: // an empty page
 		if r.plan.Teaches() {
-			err = journal.UnlearnPaging(tx, step.Op)
+			err = journal.UnlearnPaging(tx, step.Query.Op())
 		}
-	case shown.reading == job.PagingOffset && at.reading == "" && (page.Total < 0 || page.Total > int64(step.Seen)):
+	case shown.reading == job.PagingOffset && at.reading == "" &&
+		(page.Total < 0 || page.Total > int64(step.Seen)):
 		// Nothing is known, and there is more to be had: it is worth a try.
 	default:
 		return true, nil
@@ -162,8 +146,8 @@ type evidence struct {
 // since a total may count what cannot be had. Nor is one that repeats many hits in another
 // order or number, since videos come and go.
 func evidenceOf(first []string, known int, page outlier.Page, from int) evidence {
-	size := plan.PageSize
-	if page.Size > 0 && page.Size < plan.PageSize {
+	size := outlier.MaxSize
+	if page.Size > 0 && page.Size < outlier.MaxSize {
 		size = int(page.Size)
 	}
 	ids := make([]string, 0, len(page.Hits))

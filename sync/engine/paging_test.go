@@ -31,10 +31,11 @@ func (w *workshop) library() int {
 	return int(row.Hits)
 }
 
-// TestOddPagesEndTheSearchAndBuyNothingInVain: whatever a service says of its pages, all
+// TestOddPagesEndTheSearchAndWasteNoPurchase: whatever a service says of its pages, all
 // hits are found, once, and at most one request finds nothing new; two where every page is
 // the first one again, which both readings of `from` are tried on.
-func TestOddPagesEndTheSearchAndBuyNothingInVain(t *testing.T) {
+func TestOddPagesEndTheSearchAndWasteNoPurchase(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("plays many kinds of services")
 	}
@@ -68,7 +69,7 @@ func TestOddPagesEndTheSearchAndBuyNothingInVain(t *testing.T) {
 					odd := plain
 					odd.Quirks, odd.PagingItems = test.quirks, items
 					w.renew(odd)
-					w.dir = t.TempDir()
+					w.dir = swift(t)
 					w.use(pagesFile)
 					row := w.mustRun(runs.OK)
 					steps := w.steps(row)
@@ -85,7 +86,7 @@ func TestOddPagesEndTheSearchAndBuyNothingInVain(t *testing.T) {
 					if most := (there+test.size-1)/test.size + test.vain + probes; w.calls(outlier.OpSearch) > most {
 						t.Errorf("%d requests for %d hits on pages of %d, want %d at most", w.calls(outlier.OpSearch), there, test.size, most)
 					}
-					if stop := steps[0].Stop; stop != stopEmpty && stop != stopShort && stop != stopRepeated {
+					if stop := steps[0].Stop; stop != runs.StopEmpty && stop != runs.StopShort && stop != runs.StopRepeated {
 						t.Errorf("the search ended for %q", stop)
 					}
 				})
@@ -121,6 +122,7 @@ func (w *workshop) distinct(row *runs.Run) (n int) {
 
 // TestWhatFromCountsIsLearnedOnceAndRemembered for each endpoint, also by the next process.
 func TestWhatFromCountsIsLearnedOnceAndRemembered(t *testing.T) {
+	t.Parallel()
 	const file = `
 version: 1
 service: {url: "sim://", limit: 600/min}
@@ -151,6 +153,7 @@ jobs:
 // TestWastedPageLeavesNoTrace but in the journal: what it repeats was seen once, and what it
 // brings comes with the next page.
 func TestWastedPageLeavesNoTrace(t *testing.T) {
+	t.Parallel()
 	const file = `
 version: 1
 service: {url: "sim://", limit: 600/min}
@@ -180,6 +183,7 @@ jobs:
 // TestProbeThatTellsNothingTeachesNothing: a service that repeats its page is of neither
 // kind, and the next search asks anew.
 func TestProbeThatTellsNothingTeachesNothing(t *testing.T) {
+	t.Parallel()
 	bare(t, pagesFile, func(w *workshop) {
 		w.renew(simulator.Options{Limit: 600, Quirks: simulator.PagesRepeated})
 		w.mustRun(runs.OK)
@@ -194,6 +198,7 @@ func TestProbeThatTellsNothingTeachesNothing(t *testing.T) {
 // TestKillWhileLearningWastesNoSecondRequest: what was learned and where the search stands
 // are one transaction with the answer.
 func TestKillWhileLearningWastesNoSecondRequest(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("kills at every moment")
 	}
@@ -222,6 +227,7 @@ func TestKillWhileLearningWastesNoSecondRequest(t *testing.T) {
 // TestOffsetsFollowTheHitsThatCame: where `from` counts items, the page after one that is
 // shorter than was asked for begins behind its last hit, or what lies between is lost.
 func TestOffsetsFollowTheHitsThatCame(t *testing.T) {
+	t.Parallel()
 	file := strings.NewReplacer("pages: all", "pages: 4", "where: {z_score: 4..}, ", "").Replace(pagesFile)
 	bare(t, file, func(w *workshop) {
 		w.renew(simulator.Options{Limit: 600, PagingItems: true, Quirks: simulator.SizeIgnored, Freeze: true})

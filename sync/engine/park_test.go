@@ -33,6 +33,7 @@ func blocking(wire http.RoundTripper, path string) http.RoundTripper {
 // TestLongWaitParksTheRun: a run by hand does not sleep for a quarter of an hour; it
 // stops, and the next one goes on with it.
 func TestLongWaitParksTheRun(t *testing.T) {
+	t.Parallel()
 	for _, path := range []string{"/search/", "/video/comments/"} {
 		t.Run(path, func(t *testing.T) {
 			bubble(t, jobsFile, func(w *workshop) {
@@ -58,6 +59,7 @@ func TestLongWaitParksTheRun(t *testing.T) {
 
 // TestDaemonWaitsOutALongWait: nobody has to come back.
 func TestDaemonWaitsOutALongWait(t *testing.T) {
+	t.Parallel()
 	const file = `
 version: 1
 service: {url: "sim://", limit: 10/min}
@@ -73,7 +75,7 @@ jobs:
 				return
 			}
 			defer seen.Close()
-			if rows, err := seen.Runs.List("", 1); err != nil || rows[0].Status != runs.PausedQuota || !strings.Contains(rows[0].Error, "leaves no room") {
+			if rows, err := seen.Runs.List("", 1); err != nil || rows[0].Status != runs.PausedQuota || !strings.Contains(rows[0].Error, "allows no request") {
 				t.Errorf("while it waits the run is %+v (%v); want %s and why", rows, err, runs.PausedQuota)
 			}
 		})
@@ -90,6 +92,7 @@ jobs:
 // TestRunsAfterOneThatGoesOnCountInFull: what an unfinished run has left says nothing of
 // what the runs after it will want, which matters most before the first one has ended.
 func TestRunsAfterOneThatGoesOnCountInFull(t *testing.T) {
+	t.Parallel()
 	const file = `
 version: 1
 service: {url: "sim://", limit: 10/min}
@@ -103,7 +106,7 @@ jobs:
 		}
 		e, stop := w.open()
 		defer stop()
-		f, err := e.Forecast(t.Context())
+		f, err := forecasts(e).Forecast(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,13 +8,14 @@ import (
 	"time"
 
 	"outlierd/outlier"
+	"outlierd/sync/forecast"
 	"outlierd/sync/queue"
 	"outlierd/sync/runs"
 	"outlierd/sync/store"
 )
 
-// crowdedFile has runs to come whose calls go before some of what is queued and after others.
-const crowdedFile = `
+// mixedFile has runs to come whose calls go before some of what is queued and after others.
+const mixedFile = `
 version: 1
 service: {url: "sim://", limit: 10/min}
 jobs:
@@ -23,8 +24,8 @@ jobs:
   c: {search: {query: [moka pot]}, enrich: {comments: {}}}
 `
 
-// crowd fills the queue with calls of three jobs, some of them shared, some in back-off.
-func crowd(w *workshop, e *Engine, seed uint64) {
+// fillQueue fills the queue with calls of three jobs, some of them shared, some in back-off.
+func fillQueue(w *workshop, e *Engine, seed uint64) {
 	dice := rand.New(rand.NewPCG(seed, 1))
 	for n := range 150 {
 		at := time.Now()
@@ -55,16 +56,17 @@ func crowd(w *workshop, e *Engine, seed uint64) {
 // TestQueueOfAJobIsItsPartOfTheWhole: its calls are told as they are among all others,
 // although those are only counted; and it ends when the last of them is made.
 func TestQueueOfAJobIsItsPartOfTheWhole(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(4) {
-		bare(t, crowdedFile, func(w *workshop) {
+		bare(t, mixedFile, func(w *workshop) {
 			e, stop := w.open()
 			defer stop()
-			crowd(w, e, seed)
+			fillQueue(w, e, seed)
 			whole, err := queueOf(e, "")
 			if err != nil || len(whole) < 100 {
 				t.Fatalf("%d calls wait (%v); the test needs many", len(whole), err)
 			}
-			if !slices.IsSortedFunc(whole, func(a, b Waiting) int { return a.At.Compare(b.At) }) {
+			if !slices.IsSortedFunc(whole, func(a, b forecast.Waiting) int { return a.At.Compare(b.At) }) {
 				t.Error("the queue is not in the order in which it is done")
 			}
 			for _, name := range []string{"a", "b", "c"} {
@@ -72,8 +74,8 @@ func TestQueueOfAJobIsItsPartOfTheWhole(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				want := slices.DeleteFunc(slices.Clone(whole), func(one Waiting) bool { return one.Job != name && !slices.Contains(one.Others, name) })
-				same := func(a, b Waiting) bool { return a.Entity == b.Entity && a.At.Equal(b.At) && a.Why == b.Why }
+				want := slices.DeleteFunc(slices.Clone(whole), func(one forecast.Waiting) bool { return one.Job != name && !slices.Contains(one.Others, name) })
+				same := func(a, b forecast.Waiting) bool { return a.Entity == b.Entity && a.At.Equal(b.At) && a.Why == b.Why }
 				if !slices.EqualFunc(part, want, same) {
 					t.Errorf("seed %d, job %s: %d rows and not the %d of the whole", seed, name, len(part), len(want))
 					for i := range min(len(part), len(want)) {
@@ -88,19 +90,20 @@ func TestQueueOfAJobIsItsPartOfTheWhole(t *testing.T) {
 	}
 }
 
-// TestBeginningOfTheQueueIsToldAlone: what is not looked at is not worked out.
-func TestBeginningOfTheQueueIsToldAlone(t *testing.T) {
-	bare(t, crowdedFile, func(w *workshop) {
+// TestBeginningOfTheQueueIsListedAlone: what is not looked at is not worked out.
+func TestBeginningOfTheQueueIsListedAlone(t *testing.T) {
+	t.Parallel()
+	bare(t, mixedFile, func(w *workshop) {
 		e, stop := w.open()
 		defer stop()
-		crowd(w, e, 1)
+		fillQueue(w, e, 1)
 		whole, err := queueOf(e, "")
 		if err != nil {
 			t.Fatal(err)
 		}
 		for most := range 5 {
-			var first []Waiting
-			for one, err := range e.Queue("") {
+			var first []forecast.Waiting
+			for one, err := range forecasts(e).Queue(w.ctx, "") {
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -118,6 +121,7 @@ func TestBeginningOfTheQueueIsToldAlone(t *testing.T) {
 // TestQueueingGoesOnAfterAKill: a run is stopped after a part of its calls was queued. When it
 // goes on the others are queued as well, and each is made once.
 func TestQueueingGoesOnAfterAKill(t *testing.T) {
+	t.Parallel()
 	const file = `
 version: 1
 service: {url: "sim://", limit: 10/min}
@@ -152,6 +156,7 @@ jobs:
 // TestAnswerRenewsFreshness: details are good for a day. What was fetched anew yesterday is
 // not fetched again within a day of that.
 func TestAnswerRenewsFreshness(t *testing.T) {
+	t.Parallel()
 	const file = `
 version: 1
 service: {url: "sim://", limit: 10/min}

@@ -18,6 +18,7 @@ import (
 
 // TestRunThatIsTooOldIsClosedAsInterrupted: a new one covers what it left.
 func TestRunThatIsTooOldIsClosedAsInterrupted(t *testing.T) {
+	t.Parallel()
 	const file = `
 version: 1
 service: {url: "sim://", limit: 10/min}
@@ -49,6 +50,7 @@ jobs:
 
 // TestPaidScanIsContinuedHoweverOldItIs: fifty credits do not lapse with a day.
 func TestPaidScanIsContinuedHoweverOldItIs(t *testing.T) {
+	t.Parallel()
 	bare(t, scanFile, func(w *workshop) {
 		w.renew(anHour)
 		if !w.kill(3, beforePace) {
@@ -63,6 +65,7 @@ func TestPaidScanIsContinuedHoweverOldItIs(t *testing.T) {
 
 // TestLaterRunTakesTheRestAlong: stop_after ends a run and not its queue.
 func TestLaterRunTakesTheRestAlong(t *testing.T) {
+	t.Parallel()
 	const file = `
 version: 1
 service: {url: "sim://", limit: 10/min}
@@ -83,6 +86,7 @@ jobs:
 
 // TestSQLThatReturnsNoSeedIsOKEmpty: nothing is asked, and nothing is spent.
 func TestSQLThatReturnsNoSeedIsOKEmpty(t *testing.T) {
+	t.Parallel()
 	const file = `
 version: 1
 service: {url: "sim://", limit: 10/min}
@@ -105,6 +109,7 @@ jobs:
 
 // TestSQLThatFailsFailsTheRunBeforeAnythingIsSpent and says where it stands.
 func TestSQLThatFailsFailsTheRunBeforeAnythingIsSpent(t *testing.T) {
+	t.Parallel()
 	bare(t, strings.Replace(afterFile, "select video_id from outliers where", "select nosuch from outliers where", 1), func(w *workshop) {
 		w.inspect(func(e *Engine) {
 			row, err := e.Run(w.ctx, w.config.Job("child"), Manual, time.Time{})
@@ -121,6 +126,7 @@ func TestSQLThatFailsFailsTheRunBeforeAnythingIsSpent(t *testing.T) {
 
 // TestScheduleStaysAliveWhenTheKeyIsRefused and goes on with a new key.
 func TestScheduleStaysAliveWhenTheKeyIsRefused(t *testing.T) {
+	t.Parallel()
 	const file = `
 version: 1
 service: {url: "sim://", limit: 10/min}
@@ -169,6 +175,7 @@ jobs:
 
 // TestNewKeyIsTakenUpWhenTheOldOneIsRefused: the run that meets it goes on.
 func TestNewKeyIsTakenUpWhenTheOldOneIsRefused(t *testing.T) {
+	t.Parallel()
 	bare(t, jobsFile, func(w *workshop) {
 		old := w.service
 		renewed := simulator.New(simulator.Options{Seed: 1, Key: "another-key-for-tests"})
@@ -194,9 +201,10 @@ func TestNewKeyIsTakenUpWhenTheOldOneIsRefused(t *testing.T) {
 	})
 }
 
-// TestNewKeyHasNoLatch: the old one had no credits, and its successor was there before the
+// TestNewKeyHasNoBlock: the old one had no credits, and its successor was there before the
 // next run.
-func TestNewKeyHasNoLatch(t *testing.T) {
+func TestNewKeyHasNoBlock(t *testing.T) {
+	t.Parallel()
 	bare(t, jobsFile, func(w *workshop) {
 		w.service.FailNext("", simulator.NoCredits)
 		w.mustRun(runs.PausedBudget)
@@ -213,6 +221,7 @@ func TestNewKeyHasNoLatch(t *testing.T) {
 
 // TestKeyThatCannotBeReadAgainStaysInUse: its file may be being replaced.
 func TestKeyThatCannotBeReadAgainStaysInUse(t *testing.T) {
+	t.Parallel()
 	bare(t, jobsFile, func(w *workshop) {
 		w.inspect(func(e *Engine) {
 			e.Rekey = func() (outlier.Key, error) { return outlier.Key{}, errors.New("no such file") }
@@ -225,6 +234,7 @@ func TestKeyThatCannotBeReadAgainStaysInUse(t *testing.T) {
 
 // TestOneCallIsInFlightAtATime whatever is due.
 func TestOneCallIsInFlightAtATime(t *testing.T) {
+	t.Parallel()
 	bare(t, strings.Replace(jobsFile, "search:", "every: 10m\n    search:", 1), func(w *workshop) {
 		var flying, most atomic.Int64
 		w.wire = roundTripper(func(r *http.Request) (*http.Response, error) {
@@ -242,12 +252,13 @@ func TestOneCallIsInFlightAtATime(t *testing.T) {
 
 // TestWorstCaseCountsAttemptsAndIsTheRunsCap: answers that are lost cannot cost more.
 func TestWorstCaseCountsAttemptsAndIsTheRunsCap(t *testing.T) {
+	t.Parallel()
 	bare(t, pagesFile, func(w *workshop) {
 		w.use(strings.NewReplacer("pages: all", "pages: 2", ", budget: {per_run: 60}", "").Replace(pagesFile))
 		var worst plan.Cost
 		w.inspect(func(e *Engine) {
 			var err error
-			if worst, err = e.WorstCase(w.ctx, &w.config.Jobs[0]); err != nil {
+			if worst, err = forecasts(e).WorstCase(w.ctx, &w.config.Jobs[0]); err != nil {
 				t.Fatal(err)
 			}
 		})
@@ -274,6 +285,7 @@ func TestWorstCaseCountsAttemptsAndIsTheRunsCap(t *testing.T) {
 
 // TestLedgerAndCapsOutliveAKey: they are the account's.
 func TestLedgerAndCapsOutliveAKey(t *testing.T) {
+	t.Parallel()
 	file := strings.NewReplacer("jobs:", "budget: {per_month: 5}\njobs:", "per_run: 20", "per_run: 5").Replace(jobsFile)
 	bare(t, file, func(w *workshop) {
 		w.mustRun(runs.OK)
@@ -296,6 +308,7 @@ func TestLedgerAndCapsOutliveAKey(t *testing.T) {
 
 // TestReadersSeeThatAKilledRunWasInterrupted as soon as the schedule starts, with what it did.
 func TestReadersSeeThatAKilledRunWasInterrupted(t *testing.T) {
+	t.Parallel()
 	const file = `
 version: 1
 service: {url: "sim://", limit: 10/min}
@@ -319,6 +332,7 @@ jobs:
 // TestRowsOfAKilledRunAreCounted: what a run says it brought is what an undisturbed one
 // says, though its first process was killed, or stopped before, and never came to say it.
 func TestRowsOfAKilledRunAreCounted(t *testing.T) {
+	t.Parallel()
 	var want map[string]int64
 	bubble(t, jobsFile, func(w *workshop) {
 		w.single = true

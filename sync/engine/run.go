@@ -36,9 +36,9 @@ type run struct {
 	refusals map[int64]int         // of scans, with proof that nothing was started, by step
 	missed   int64                 // found missing before this process took the run up
 	until    time.Time             // when the run ends, whatever is left; zero for never
-	looks    map[int64]time.Time   // when to look at its scans again, by step
+	polls    map[int64]time.Time   // when to poll its scans again, by step
 	wake     time.Time             // the first of these
-	fresh    map[time.Duration]int // data calls that are not made, by how old what is known may be
+	fresh    map[time.Duration]int // data calls that are not made, by how old an answer may be
 	progress Progress
 
 	parked bool // on record as waiting for the rate limit
@@ -64,7 +64,7 @@ func (w *worker) take(ctx context.Context, row *runs.Run, budget job.JobBudget) 
 	}
 	r := &run{
 		engine: w.engine, worker: w, row: *row, plan: frozen, steps: steps, missed: row.Missing,
-		stuck: map[int64]bool{}, refusals: map[int64]int{}, looks: map[int64]time.Time{},
+		stuck: map[int64]bool{}, refusals: map[int64]int{}, polls: map[int64]time.Time{},
 	}
 	w.made[row.ID] = max(spent.Requests, row.Requests) // some are on record as those of who asked first
 	if row.Rows == nil {
@@ -73,13 +73,13 @@ func (w *worker) take(ctx context.Context, row *runs.Run, budget job.JobBudget) 
 		}
 	}
 	w.loader.expect(row.ID)
-	r.caps = w.engine.capsOf(row, frozen, budget)
+	r.caps = w.engine.Facts().CapsOf(row, frozen, budget)
 	if err := r.want(ctx); err != nil {
 		return nil, err
 	}
 	for i := range steps { // what went wrong before still has
-		if slices.Contains(finals, steps[i].Stop) && steps[i].Unread == 0 {
-			r.fail(fmt.Errorf("%s: %s", describe(&steps[i]), steps[i].Stop))
+		if runs.Final(steps[i].Stop) && steps[i].Unread == 0 {
+			r.fail(fmt.Errorf("%s: %s", steps[i].Title(), steps[i].Stop))
 		}
 	}
 	if frozen.StopAfter > 0 {
@@ -99,18 +99,24 @@ func (w *worker) take(ctx context.Context, row *runs.Run, budget job.JobBudget) 
 // requests are used up.
 func (r *run) done() (bool, error) {
 	pending, err := r.engine.Store.Queue.Pending(time.Now(), queue.Filter{Job: r.row.Job})
-	if !pending || err != nil {
-		return err == nil, err
+	if err != nil {
+		return false, err
 	}
+	return !pending || r.mayNotAsk(), nil
+}
+
+// mayNotAsk reports whether the run may not make the calls that wait for it, and remembers
+// the cap if there is one.
+func (r *run) mayNotAsk() bool {
 	if !r.late() {
 		r.capped = cmp.Or(r.capped, r.allowed())
 	}
-	return r.spent(), nil
+	return r.spent()
 }
 
-// giveWay ends a run that has its pages, as the next one of its job is due. What is left
+// endForNext ends a run that has its pages, as the next one of its job is due. What is left
 // of its calls stays queued, and is made whatever is under way.
-func (r *run) giveWay(ctx context.Context) error {
+func (r *run) endForNext(ctx context.Context) error {
 	done, err := r.done()
 	if err != nil {
 		return err
@@ -133,12 +139,13 @@ func (r *run) late() bool { return !r.until.IsZero() && !time.Now().Before(r.unt
 type RequestsError struct{ Max int }
 
 func (e *RequestsError) Error() string {
-	return fmt.Sprintf("the run has made %d requests, which is its cap (budget.max_requests of its job); raise the cap, or let the next run do the rest", e.Max)
+	return fmt.Sprintf("the run has made %d requests, which is its cap (budget.max_requests of its job); "+
+		"raise the cap, or let the next run do the rest", e.Max)
 }
 
 // allowed refuses another request to a run that has made all that it may. What it
 // takes over from earlier runs counts for those, and a scan that was paid for is
-// looked at and read however many requests that takes.
+// polled and read however many requests that takes.
 func (r *run) allowed() error {
 	most := r.plan.MaxRequests
 	if most > 0 && r.worker.made[r.row.ID] >= int64(most) {
@@ -162,8 +169,7 @@ func isCap(err error) bool {
 	return ours || requests || unsure || kindOf(err) == outlier.NoCredits
 }
 
-// await sleeps until it is time to look at the run's scans again, or to make the next data
-// call.
+// await sleeps until it is time to poll the run's scans again, or to make the next data call.
 func (r *run) await(ctx context.Context) error {
 	until := r.worker.slot
 	if until.IsZero() || !r.wake.IsZero() && r.wake.Before(until) {
@@ -188,7 +194,7 @@ func (r *run) end(ctx context.Context, cause error) {
 // what was paid for, so nothing here is interrupted by one.
 func (w *worker) endAll(ctx context.Context, ending []*run, causeOf func(*run) error) {
 	w.runs = slices.DeleteFunc(w.runs, func(r *run) bool { return slices.Contains(ending, r) })
-	lost := errors.Join(w.loader.retry(ctx, true), w.loader.load(ctx, true)) // what no status tells
+	lost := errors.Join(w.loader.retry(ctx, true), w.loader.load(ctx, true)) // what no status shows
 	record := func(r *run, cause error) {
 		unkept := r.record(ctx, cause)
 		r.err, lost = errors.Join(cause, unkept), errors.Join(lost, unkept)
@@ -215,8 +221,8 @@ func (w *worker) endAll(ctx context.Context, ending []*run, causeOf func(*run) e
 		case !w.loader.working():
 			r.err = errors.Join(r.err, w.loader.problems())
 		}
-		if w.told != nil {
-			w.told(r)
+		if w.onEnd != nil {
+			w.onEnd(r)
 		}
 	}
 }
@@ -232,11 +238,11 @@ func (r *run) record(ctx context.Context, cause error) error {
 	row.Missing = r.missed + int64(r.progress.Missing)
 	row.Failures = int64(r.progress.Failures)
 	row.Rows = merged(row.Rows, r.worker.loader.taken(row.ID))
-	resting, err := r.engine.Store.Queue.NextRetry(time.Now(), queue.Filter{Job: row.Job})
+	retry, err := r.engine.Store.Queue.NextRetry(time.Now(), queue.Filter{Job: row.Job})
 	if err != nil {
 		return err
 	}
-	row.Status, row.Error = r.status(ctx, cause, !resting.IsZero()), ""
+	row.Status, row.Error = r.status(ctx, cause, !retry.IsZero()), ""
 	if all := errors.Join(cause, r.unreadable(), r.worker.loader.problems()); all != nil {
 		row.Error = all.Error()
 	}
@@ -270,7 +276,7 @@ func (e *Engine) tally(row *runs.Run, steps []runs.Step) error {
 // unless a scan is left that another try can read.
 func (r *run) closeSteps() error {
 	unread := slices.ContainsFunc(r.steps, func(s runs.Step) bool {
-		return s.Stop == "" && (s.Op == outlier.OpStartScan || s.Scan != "")
+		return s.Stop == "" && (s.Query.Op() == outlier.OpStartScan || s.Scan != "")
 	})
 	return r.engine.Store.DB.Update(func(tx *store.Tx) error {
 		for i := range r.steps {
@@ -281,7 +287,7 @@ func (r *run) closeSteps() error {
 					return err
 				}
 			}
-			if step.Op == outlier.OpStartScan && !unread {
+			if step.Query.Op() == outlier.OpStartScan && !unread {
 				if err := runs.Release(tx, step.ID); err != nil {
 					return err
 				}
@@ -291,9 +297,9 @@ func (r *run) closeSteps() error {
 	})
 }
 
-// status tells empty, cut by a cap, interrupted and failed apart: half of the value
-// of a record is that these never look alike.
-func (r *run) status(ctx context.Context, cause error, resting bool) runs.Status {
+// status distinguishes a run that found nothing from one that a cap cut, that was interrupted
+// or that failed.
+func (r *run) status(ctx context.Context, cause error, backedOff bool) runs.Status {
 	switch {
 	case cause != nil && ctx.Err() != nil:
 		return runs.Interrupted
@@ -305,7 +311,7 @@ func (r *run) status(ctx context.Context, cause error, resting bool) runs.Status
 		return runs.Partial
 	case cause != nil || !r.worker.loader.working():
 		return runs.Failed
-	case r.progress.Failures > 0 || resting: // calls that failed, now or before, wait for another try
+	case r.progress.Failures > 0 || backedOff: // calls that failed, now or before, wait for another try
 		return runs.Partial
 	case r.unreadable() != nil:
 		return runs.Partial
@@ -325,21 +331,23 @@ func (r *run) unreadable() error {
 	for i := range r.steps {
 		s := &r.steps[i]
 		unread, hits = unread+s.Unread, hits+s.Hits
-		if s.Stop == stopMissing {
-			all = append(all, fmt.Errorf("%s: the service counts %d hits and answered with none", describe(s), s.Total))
+		if s.Stop == runs.StopMissing {
+			all = append(all, fmt.Errorf("%s: the service counts %d hits and answered with none", s.Title(), s.Total))
 		}
 	}
 	if unread > 0 {
-		all = append(all, fmt.Errorf("%d of %d hits could not be stored; the journal keeps the pages as they came", unread, hits))
+		all = append(all, fmt.Errorf("%d of %d hits could not be stored; the journal keeps the pages as they came",
+			unread, hits))
 	}
 	return errors.Join(all...)
 }
 
 // uncounted reports whether the run brought answers that have no hits to count, or had
-// no time or no credits to look: neither is the same as having found nothing.
+// no time or no credits to search: neither is the same as having found nothing.
 func (r *run) uncounted() bool {
 	return slices.ContainsFunc(r.steps, func(s runs.Step) bool {
-		return s.Stop == stopTime || s.Stop == plan.StopShare || s.Op == outlier.OpTrendingFormats && s.Pages > 0
+		return s.Stop == runs.StopTime || s.Stop == plan.StopShare ||
+			s.Query.Op() == outlier.OpTrendingFormats && s.Pages > 0
 	})
 }
 

@@ -14,6 +14,7 @@ import (
 )
 
 func TestRunBuysPagesAndAsksAboutTheBestHits(t *testing.T) {
+	t.Parallel()
 	bubble(t, jobsFile, func(w *workshop) {
 		row := w.mustRun(runs.OK)
 		books := w.service.Books()
@@ -37,6 +38,7 @@ func TestRunBuysPagesAndAsksAboutTheBestHits(t *testing.T) {
 }
 
 func TestAnswerThatMeansNoneIsRemembered(t *testing.T) {
+	t.Parallel()
 	bubble(t, strings.ReplaceAll(jobsFile, "transcript: {top: 5}", "transcript: {top: 80}"), func(w *workshop) {
 		row := w.mustRun(runs.OK)
 		if row.Missing == 0 {
@@ -54,6 +56,7 @@ func TestAnswerThatMeansNoneIsRemembered(t *testing.T) {
 }
 
 func TestSecondRunBuysOnlyWhatMayHaveChanged(t *testing.T) {
+	t.Parallel()
 	bubble(t, jobsFile, func(w *workshop) {
 		w.mustRun(runs.OK)
 		first := w.service.Books()
@@ -79,6 +82,7 @@ func TestSecondRunBuysOnlyWhatMayHaveChanged(t *testing.T) {
 }
 
 func TestCapPausesTheRunAndTheNextOneGoesOn(t *testing.T) {
+	t.Parallel()
 	file := strings.Replace(jobsFile, "jobs:", "budget: {per_month: 400, per_day: 2}\njobs:", 1)
 	bubble(t, file, func(w *workshop) {
 		time.Sleep(13 * time.Hour) // the bubble begins at midnight
@@ -98,6 +102,7 @@ func TestCapPausesTheRunAndTheNextOneGoesOn(t *testing.T) {
 }
 
 func TestStopKeepsTheRunOpenAndPublishesWhatIsThere(t *testing.T) {
+	t.Parallel()
 	bubble(t, jobsFile, func(w *workshop) {
 		ctx, cancel := context.WithCancelCause(w.ctx)
 		w.wire = roundTripper(func(r *http.Request) (*http.Response, error) {
@@ -126,8 +131,9 @@ func TestStopKeepsTheRunOpenAndPublishesWhatIsThere(t *testing.T) {
 	})
 }
 
-// TestProgressCanBeWatched: whoever watches sees the run move, and stands in nobody's way.
+// TestProgressCanBeWatched: a watcher sees the run move, and delays nothing.
 func TestProgressCanBeWatched(t *testing.T) {
+	t.Parallel()
 	bubble(t, jobsFile, func(w *workshop) {
 		e, stop := w.open()
 		defer stop()

@@ -5,12 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"net/url"
-	"slices"
 	"time"
 
 	"outlierd/outlier"
+	"outlierd/sync/facts"
 	"outlierd/sync/job"
 	"outlierd/sync/ledger"
 	"outlierd/sync/plan"
@@ -24,13 +22,12 @@ import (
 // an idempotency key nor a list of scans. So an intent is durable before anything is
 // sent, and a second one for the same thing is refused by the database, whichever run wants
 // it. It is started again only with proof that the first request did nothing. Where
-// there is none, the scan is reported and waits for a person, who can look at the
-// service and knows.
+// there is none, the scan is reported and waits for a person, who can look at the service.
 //
 // The price of reading the results is set aside together with the price of the scan:
 // a scan that cannot be read would be money thrown away.
 
-// UnsettledScanError says that a scan may have been started and nobody can prove it.
+// UnsettledScanError says that the start of a scan was not confirmed.
 type UnsettledScanError struct {
 	Scan  runs.Scan
 	Other *runs.Scan // that the service named in answer to its start; nil for none
@@ -38,20 +35,19 @@ type UnsettledScanError struct {
 
 func (e *UnsettledScanError) Error() string {
 	if e.Other != nil {
-		return fmt.Sprintf("the service answered the start of a scan of %q with scan %s, which is on record and looks for %q; "+
-			"it is not known whether one of %q was started, and it is not sent again. Look for it at the service: %s",
-			e.Scan.Queries, e.Other.ScanID, e.Other.Queries, e.Scan.Queries, settling(&e.Scan))
+		return fmt.Sprintf("the service answered the start of a scan of %q with scan %s, "+
+			"which is on record and searches for %q; "+
+			"it is not known whether one of %q was started, and it is not sent again. "+
+			"Look for it at the service: %s",
+			e.Scan.Queries, e.Other.ScanID, e.Other.Queries, e.Scan.Queries, e.Scan.HowToSettle())
 	}
-	return fmt.Sprintf("a scan of %q was sent on %s and it is not known whether it was started; it is not sent again. "+
-		"Look for it at the service: %s", e.Scan.Queries, e.Scan.Intended.UTC().Format("2006-01-02 15:04 UTC"), settling(&e.Scan))
+	return fmt.Sprintf("a scan of %q was sent on %s and it is not known whether it was started; "+
+		"it is not sent again. "+
+		"Look for it at the service: %s",
+		e.Scan.Queries, e.Scan.Intended.UTC().Format("2006-01-02 15:04 UTC"), e.Scan.HowToSettle())
 }
 
-// settling is what a person can do about a scan whose start is unknown.
-func settling(scan *runs.Scan) string {
-	return fmt.Sprintf("`outlierd scan adopt ID` takes it over, `outlierd scan resolve --not-created %d` says that there is none", scan.Intent)
-}
-
-// scan does what is next for a scan: it is started, or looked at when it is time.
+// scan does what is next for a scan: it is started, or polled when it is time.
 func (r *run) scan(ctx context.Context, step *runs.Step) (worked bool, err error) {
 	scan, err := r.engine.Store.Runs.ScanOf(step.ID)
 	switch {
@@ -69,19 +65,19 @@ func (r *run) scan(ctx context.Context, step *runs.Step) (worked bool, err error
 		}
 		return true, r.startScan(ctx, step)
 	case scan.State == runs.ScanRunning:
-		if r.looks[step.ID] = r.lookDue(scan); time.Now().Before(r.looks[step.ID]) {
+		if r.polls[step.ID] = r.pollDue(scan); time.Now().Before(r.polls[step.ID]) {
 			return false, nil
 		}
-		return true, r.lookAt(ctx, step, scan)
+		return true, r.poll(ctx, step, scan)
 	case scan.State == runs.ScanUnknown || scan.State == runs.ScanIntended:
 		return true, &UnsettledScanError{Scan: *scan}
 	}
-	return true, r.endScan(step, scan) // as a person's word or its first answer told
+	return true, r.endScan(step, scan) // as a person or its first answer said
 }
 
-// lookDue is when to look at a scan again: not before the limiter lets a poll pass, or
+// pollDue is when to poll a scan again: not before the limiter lets a poll pass, or
 // other calls would wait behind it.
-func (r *run) lookDue(scan *runs.Scan) time.Time {
+func (r *run) pollDue(scan *runs.Scan) time.Time {
 	next := earlier(scan.NextPoll, time.Now().Add(r.plan.Scan.PollMax)) // a clock was ahead
 	if at := r.engine.Pace.Poll(); at.After(next) {
 		return at
@@ -89,9 +85,9 @@ func (r *run) lookDue(scan *runs.Scan) time.Time {
 	return next
 }
 
-// nextLook is when to look at a scan again; zero if none is running.
-func (r *run) nextLook() (at time.Time) {
-	for _, next := range r.looks {
+// nextPoll is when to poll a scan again; zero if none is running.
+func (r *run) nextPoll() (at time.Time) {
+	for _, next := range r.polls {
 		if at.IsZero() || next.Before(at) {
 			at = next
 		}
@@ -109,7 +105,7 @@ func (r *run) nextLook() (at time.Time) {
 // joinScan lets a step join the scan that its own start would only repeat, if there is
 // one. One whose start is not confirmed waits for a person's word, whichever run wants it.
 func (r *run) joinScan(ctx context.Context, step *runs.Step) (joined bool, err error) {
-	live, err := r.engine.Store.Runs.LiveScan(wishOf(step, r.plan.Again))
+	live, err := r.engine.Store.Runs.LiveScan(facts.ScanOf(step, r.plan.Again))
 	if err != nil || live == nil {
 		return false, err
 	}
@@ -133,7 +129,7 @@ func (r *run) joinScan(ctx context.Context, step *runs.Step) (joined bool, err e
 }
 
 // joinLive joins the scans that the run's plan reckons with, before they can end: a run
-// whose cap holds no start could not begin one of its own. What goes wrong is told when it
+// whose cap holds no start could not begin one of its own. What goes wrong is reported when it
 // is the step's turn, and it is tried again.
 func (r *run) joinLive(ctx context.Context) {
 	for i := range r.steps {
@@ -143,45 +139,15 @@ func (r *run) joinLive(ctx context.Context) {
 	}
 }
 
-// wishOf is the scan that a step is about, as far as its parameters say.
-func wishOf(step *runs.Step, again bool) runs.Scan {
-	params, _ := url.ParseQuery(step.Params) // it was encoded by us
-	return runs.Scan{
-		Run: step.Run, FindBy: params.Get("findBy"), Mode: params.Get("mode"), Queries: params["query"], Again: again,
-	}
-}
-
-// Joins are the scans of other runs that a run of spec would join if it began now.
-func (e *Engine) Joins(ctx context.Context, spec *job.Spec) (all []runs.Scan, err error) {
-	p, err := e.draw(ctx, spec, drawing{at: time.Now(), now: true})
-	if err != nil {
-		return nil, err
-	}
-	for _, ordinal := range slices.Sorted(maps.Keys(p.Frozen.Joins)) {
-		scan, err := e.Store.Runs.ScanByID(p.Frozen.Joins[ordinal])
-		if err != nil {
-			return nil, err
-		}
-		if scan != nil {
-			all = append(all, *scan)
-		}
-	}
-	return all, nil
-}
-
 // startScan makes one attempt. One that provably did nothing is followed by another,
 // with an intent of its own, when the step's turn comes again.
 func (r *run) startScan(ctx context.Context, step *runs.Step) error {
-	params, err := stored(step.Params)
+	request, err := step.Query.Request(r.engine.Config.Service.Prices)
 	if err != nil {
 		return err
 	}
-	request, err := outlier.NewRequest(step.Op, params, r.engine.Config.Service.Prices)
-	if err != nil {
-		return err
-	}
-	if err := r.plan.Reads[step.Ordinal].Check(); err != nil { // before anything is paid
-		return err
+	if _, err := r.plan.Reads[step.Ordinal].Query.Request(nil); err != nil { // before anything is paid
+		return fmt.Errorf("the scan is not started, since its results could not be read: %w", err)
 	}
 	if err := r.worker.ready(ctx, request, ledger.Purchase{}); err != nil {
 		return err
@@ -213,8 +179,8 @@ func (r *run) startScan(ctx context.Context, step *runs.Step) error {
 		return r.retryScan(ctx, step, scan, err)
 	case scan.State == runs.ScanNotCreated:
 		step.Joined = before.Intent
-		r.engine.log().Warn("scan on record joined: the service started no other", "job", r.row.Job, "run", r.row.ID,
-			"scan", before.ScanID, "started_by", before.Job, "credits", scan.Price)
+		r.engine.log().Warn("scan on record joined: the service started no other",
+			"job", r.row.Job, "run", r.row.ID, "scan", before.ScanID, "started_by", before.Job, "credits", scan.Price)
 		return nil
 	}
 	return errors.Join(err, &UnsettledScanError{Scan: *scan, Other: before})
@@ -222,10 +188,12 @@ func (r *run) startScan(ctx context.Context, step *runs.Step) error {
 
 // intend makes the intent durable.
 func (r *run) intend(step *runs.Step, request *outlier.Request) (*runs.Scan, error) {
+	params := request.Params()
 	scan := &runs.Scan{
 		Run: r.row.ID, Job: r.row.Job, Due: r.row.Due, Step: step.ID,
-		FindBy: request.Params().Get("findBy"), Mode: request.Params().Get("mode"), Queries: request.Params()["query"],
-		Price: request.Price(), Again: r.plan.Again, State: runs.ScanIntended, Intended: r.engine.Store.Ledger.ServiceTime(),
+		FindBy: params.Get("findBy"), Mode: params.Get("mode"), Queries: params["query"],
+		Price: request.Price(), Again: r.plan.Again, State: runs.ScanIntended,
+		Intended: r.engine.Store.Ledger.ServiceTime(),
 	}
 	err := r.engine.Store.DB.Update(func(tx *store.Tx) (err error) {
 		scan.Intent, err = r.engine.Store.Runs.IntendScan(tx, *scan)
@@ -247,12 +215,12 @@ func (r *run) started(tx *store.Tx, scan *runs.Scan, kept ledger.Kept) (before *
 	scan.State = runs.ScanUnknown
 	// An answer that broke off may still tell the id, and that is all that is needed.
 	body, _ := kept.Body()
-	if told, _ := outlier.ReadScan(body); told.ID != "" {
-		if before, err = runs.NamedBefore(tx, *scan, told.ID); err != nil {
+	if seen, _ := outlier.ReadScan(body); seen.ID != "" {
+		if before, err = runs.NamedBefore(tx, *scan, seen.ID); err != nil {
 			return nil, err
 		}
 		if before == nil {
-			r.follow(tx, scan, told, kept.Answer.ReceivedAt)
+			r.follow(tx, scan, seen, kept.Answer.ReceivedAt)
 		}
 	}
 	if before != nil && kept.Outcome == outlier.Charged && scan.Repeats(before) {
@@ -261,24 +229,24 @@ func (r *run) started(tx *store.Tx, scan *runs.Scan, kept ledger.Kept) (before *
 	return before, runs.SaveScan(tx, *scan)
 }
 
-// follow takes over what the service tells of a scan, which is waited for from the time
-// on at which it was told of first.
-func (r *run) follow(tx *store.Tx, scan *runs.Scan, told outlier.Scan, now time.Time) {
+// follow takes over what an answer says of a scan. The deadline counts from the first such
+// answer.
+func (r *run) follow(tx *store.Tx, scan *runs.Scan, seen outlier.Scan, now time.Time) {
 	if scan.Deadline.IsZero() {
 		scan.Deadline = r.engine.Store.Ledger.ServiceTime().Add(r.plan.Scan.Deadline)
 	}
-	scan.ScanID, scan.Status, scan.Created = told.ID, told.Status, told.CreatedAt
+	scan.ScanID, scan.Status, scan.Created = seen.ID, seen.Status, seen.CreatedAt
 	scan.Polled, scan.NextPoll = now, now.Add(plan.PollPause(r.plan.Scan, scan.Polls))
-	scan.State = stateOf(told)
+	scan.State = stateOf(seen)
 }
 
 // retryScan decides what an attempt that failed means for the run.
 func (r *run) retryScan(ctx context.Context, step *runs.Step, scan *runs.Scan, err error) error {
 	switch {
-	case unkept(err): // what the answer told is in the journal at most
+	case unkept(err): // what the answer said is in the journal at most
 		return errors.Join(err, &UnsettledScanError{Scan: *scan})
 	case scan.ScanID != "":
-		r.looks[step.ID] = scan.NextPoll
+		r.polls[step.ID] = scan.NextPoll
 		return nil
 	case err == nil:
 		return &UnsettledScanError{Scan: *scan}
@@ -302,9 +270,9 @@ func (r *run) retryScan(ctx context.Context, step *runs.Step, scan *runs.Scan, e
 	return pause(ctx, backoff(r.refusals[step.ID]))
 }
 
-// lookAt asks how a scan stands. That the service does not answer is no reason to give
+// poll asks how a scan stands. That the service does not answer is no reason to give
 // a paid scan up: it is asked again, until the deadline.
-func (r *run) lookAt(ctx context.Context, step *runs.Step, scan *runs.Scan) error {
+func (r *run) poll(ctx context.Context, step *runs.Step, scan *runs.Scan) error {
 	request, err := outlier.DataRequest(outlier.OpScan, scan.ScanID)
 	if err != nil {
 		return err
@@ -315,11 +283,11 @@ func (r *run) lookAt(ctx context.Context, step *runs.Step, scan *runs.Scan) erro
 	if scan.Deadline.IsZero() || scan.Deadline.After(latest) { // it was adopted, or a clock was ahead
 		scan.Deadline = latest
 	}
-	var unread error // why the answer tells nothing about the scan
+	var unread error // why the answer says nothing about the scan
 	_, err = r.worker.fetch(ctx, request, ledger.Purchase{
 		Run: r.row.ID, Job: r.row.Job, Step: step.ID, Item: step.Item,
 		Commit: func(tx *store.Tx, kept ledger.Kept) (err error) {
-			unread, err = r.looked(tx, scan, kept)
+			unread, err = r.polled(tx, scan, kept)
 			return err
 		},
 	})
@@ -328,7 +296,7 @@ func (r *run) lookAt(ctx context.Context, step *runs.Step, scan *runs.Scan) erro
 		return err
 	}
 	if err = cmp.Or(err, unread); err != nil {
-		r.engine.log().Warn("scan not seen", "scan", scan.ScanID, "err", err)
+		r.engine.log().Warn("scan not polled", "scan", scan.ScanID, "err", err)
 	}
 	if scan.State == runs.ScanRunning && r.overdue(ctx, scan) {
 		scan.State = runs.ScanExpired
@@ -340,12 +308,12 @@ func (r *run) lookAt(ctx context.Context, step *runs.Step, scan *runs.Scan) erro
 		scan.NextPoll = time.Now().Add(plan.PollPause(r.plan.Scan, scan.Polls))
 		err = r.saveScan(scan)
 	}
-	r.looks[step.ID] = scan.NextPoll
+	r.polls[step.ID] = scan.NextPoll
 	return err
 }
 
 // overdue reports whether the deadline of a scan has passed. It was paid for, so this
-// machine's clock alone does not give it up, if the service tells its time.
+// machine's clock alone does not give it up, if the service's answers have a time.
 func (r *run) overdue(ctx context.Context, scan *runs.Scan) bool {
 	if r.engine.Store.Ledger.ServiceTime().Before(scan.Deadline) {
 		return false
@@ -360,20 +328,22 @@ func (r *run) overdue(ctx context.Context, scan *runs.Scan) bool {
 func (r *run) endScan(step *runs.Step, scan *runs.Scan) error {
 	switch scan.State {
 	case runs.ScanFailed:
-		r.fail(fmt.Errorf("scan %s of %q ended as %s; it was paid for, and there is nothing to read", scan.ScanID, scan.Queries, scan.Status))
-		return r.closeScan(step, stopScanFailed, scan)
+		r.fail(fmt.Errorf("scan %s of %q ended as %s; it was paid for, and there is nothing to read",
+			scan.ScanID, scan.Queries, scan.Status))
+		return r.closeScan(step, runs.StopScanFailed, scan)
 	case runs.ScanExpired:
 		within := job.Duration(scan.Deadline.Sub(scan.Intended).Round(time.Minute))
-		r.fail(fmt.Errorf("scan %s of %q has not ended within %s; `outlierd scan read %s` reads its results when it has",
+		r.fail(fmt.Errorf("scan %s of %q has not ended within %s; "+
+			"`outlierd scan read %s` reads its results when it has",
 			scan.ScanID, scan.Queries, within, scan.ScanID))
-		return r.closeScan(step, stopDeadline, scan)
+		return r.closeScan(step, runs.StopDeadline, scan)
 	}
-	return r.closeScan(step, stopScanned, scan)
+	return r.closeScan(step, runs.StopScanned, scan)
 }
 
-// looked notes what an answer tells of a scan. One that cannot be read, or that is about
+// polled notes what an answer says of a scan. One that cannot be read, or that is about
 // another scan, stays in the journal, and the next poll may tell more.
-func (r *run) looked(tx *store.Tx, scan *runs.Scan, kept ledger.Kept) (unread, err error) {
+func (r *run) polled(tx *store.Tx, scan *runs.Scan, kept ledger.Kept) (unread, err error) {
 	if kept.Answer.Err != nil {
 		return nil, nil
 	}
@@ -381,12 +351,12 @@ func (r *run) looked(tx *store.Tx, scan *runs.Scan, kept ledger.Kept) (unread, e
 	if unread != nil {
 		return unread, nil
 	}
-	told, unread := readScan(body, scan.ScanID)
+	seen, unread := readScan(body, scan.ScanID)
 	if unread != nil {
 		return unread, nil
 	}
-	told.ID = scan.ScanID
-	r.follow(tx, scan, told, kept.Answer.ReceivedAt)
+	seen.ID = scan.ScanID
+	r.follow(tx, scan, seen, kept.Answer.ReceivedAt)
 	return nil, runs.SaveScan(tx, *scan)
 }
 
@@ -399,7 +369,7 @@ func (r *run) closeScan(step *runs.Step, stop string, scan *runs.Scan) error {
 		if err := runs.SaveScan(tx, *scan); err != nil {
 			return err
 		}
-		if stop == stopScanned {
+		if stop == runs.StopScanned {
 			if _, err := runs.AddStep(tx, r.reading(step, scan)); err != nil {
 				return err
 			}
@@ -409,42 +379,18 @@ func (r *run) closeScan(step *runs.Step, stop string, scan *runs.Scan) error {
 	if err != nil {
 		return err
 	}
-	delete(r.looks, step.ID)
+	delete(r.polls, step.ID)
 	r.steps, err = r.engine.Store.Runs.Steps(r.row.ID)
 	return err
 }
 
 // reading is the step that reads a scan's results.
 func (r *run) reading(step *runs.Step, scan *runs.Scan) runs.Step {
-	read := r.plan.Reads[step.Ordinal]
 	return runs.Step{
-		Run: step.Run, Op: outlier.OpSearch, Item: step.Item, Queries: read.Queries, Params: withReference(read.Params, scan.ScanID),
-		Scan: scan.ScanID, Watermark: step.Watermark, Began: scan.Intended, Total: -1, Left: -1,
+		Run: step.Run, Item: step.Item, Queries: step.Queries,
+		Query: r.plan.Reads[step.Ordinal].Query.OfScan(scan.ScanID),
+		Scan:  scan.ScanID, Watermark: step.Watermark, Began: scan.Intended, Total: -1, Left: -1,
 	}
-}
-
-// holder is the step whose hold pays for a page of a scan's results: that of the run which
-// has started or joined the scan. 0 if there is none, as for any other search.
-func (e *Engine) holder(steps []runs.Step, reading *runs.Step) (int64, error) {
-	for i := range steps {
-		step := &steps[i]
-		if reading.Scan == "" || step.Op != outlier.OpStartScan || step.Item != reading.Item {
-			continue
-		}
-		scan, err := e.Store.Runs.ScanOf(step.ID)
-		if err != nil || scan != nil && scan.ScanID == reading.Scan {
-			return step.ID, err
-		}
-	}
-	return 0, nil
-}
-
-// withReference is a search of a scan's results (interface, Common filters,
-// referenceId).
-func withReference(params, scanID string) string {
-	values, _ := url.ParseQuery(params) // it was encoded by us
-	values.Set("referenceId", scanID)
-	return values.Encode()
 }
 
 // fail notes trouble of one search; the run goes on with the others.
@@ -452,4 +398,10 @@ func (r *run) fail(err error) { r.trouble = errors.Join(r.trouble, err) }
 
 func (r *run) saveScan(scan *runs.Scan) error {
 	return r.engine.Store.DB.Update(func(tx *store.Tx) error { return runs.SaveScan(tx, *scan) })
+}
+
+// holdForReading is what is set aside to read the results of a scan.
+func (e *Engine) holdForReading(f *plan.Frozen) outlier.Credits {
+	_, reading := f.Scan.Price(e.Config.Service.Prices, f.Pages)
+	return reading
 }

@@ -14,6 +14,7 @@ import (
 
 // TestTimeThatIsUpEndsNoScan: stop_after cuts what was not paid for.
 func TestTimeThatIsUpEndsNoScan(t *testing.T) {
+	t.Parallel()
 	file := strings.Replace(scanFile, "budget: {per_run: 60}", "enrich: {details: {top: 30}}\n    stop_after: 30m\n    budget: {per_run: 60}", 1)
 	bare(t, file, func(w *workshop) {
 		w.renew(anHour)
@@ -33,6 +34,7 @@ func TestTimeThatIsUpEndsNoScan(t *testing.T) {
 // paid from what was set aside for reading, and the last one is over the run's own cap. The
 // next run is a new one, which joins the scan: it was paid for, and nobody has read it all.
 func TestScanWhoseRunHasNoRoomForAnotherPageHasEnded(t *testing.T) {
+	t.Parallel()
 	file := strings.Replace(scanFile, "per_run: 60", "per_run: 56", 1)
 	bare(t, file, func(w *workshop) {
 		w.renew(simulator.Options{Scans: anHour.Scans, PagingItems: true})
@@ -51,6 +53,7 @@ func TestScanWhoseRunHasNoRoomForAnotherPageHasEnded(t *testing.T) {
 // TestScanIsContinuedWhileItsReadingFits, however old it is and however few requests were
 // left: it was paid for.
 func TestScanIsContinuedWhileItsReadingFits(t *testing.T) {
+	t.Parallel()
 	file := strings.Replace(scanFile, "per_run: 60", "per_run: 60, max_requests: 3", 1)
 	bare(t, file, func(w *workshop) {
 		w.renew(anHour)

@@ -72,17 +72,18 @@ func (w *workshop) started() (ids []string) {
 // TestScanIsPolledWithBackOffAndReadWithinItsHold: the price of reading is set aside
 // with that of the scan, and what is not read is given back at the end.
 func TestScanIsPolledWithBackOffAndReadWithinItsHold(t *testing.T) {
+	t.Parallel()
 	file := strings.Replace(scanFile, "pages: 3", "pages: 3, where: {z_score: 9..}", 1)
 	bare(t, file, func(w *workshop) {
 		w.renew(anHour)
 		e, stop := w.open()
 		defer stop()
-		var looks []time.Duration
+		var polls []time.Duration
 		began := time.Now()
 		w.wire = nil
 		e.Client.Transport = roundTripper(func(r *http.Request) (*http.Response, error) {
 			if r.Method == http.MethodGet && strings.HasPrefix(r.URL.Path, "/scan/") {
-				looks = append(looks, time.Since(began))
+				polls = append(polls, time.Since(began))
 				if held := w.held(e); held != 56 {
 					t.Errorf("%d credits are held while the scan goes on, want 50 for it and 6 for reading it", held)
 				}
@@ -97,8 +98,8 @@ func TestScanIsPolledWithBackOffAndReadWithinItsHold(t *testing.T) {
 		for i := range want {
 			want[i] *= time.Minute
 		}
-		if diff := cmp.Diff(want, looks); diff != "" {
-			t.Errorf("looks after the start (-want +got):\n%s", diff)
+		if diff := cmp.Diff(want, polls); diff != "" {
+			t.Errorf("polls after the start (-want +got):\n%s", diff)
 		}
 		if held, spent := w.held(e), w.spent(); held != spent || held >= 56 || held <= 50 || row.Credits != spent {
 			t.Errorf("%d credits are held at the end, the run says %d and the service charged %d; want the same, and less than the 56 that were set aside", held, row.Credits, spent)
@@ -115,6 +116,7 @@ func TestScanIsPolledWithBackOffAndReadWithinItsHold(t *testing.T) {
 // moment of it, and lets the next process go on. Only where nobody can know what the
 // service did, a person has to say. So it is where a second search joins the first one's.
 func TestScanIsStartedOnceWhateverHappens(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("kills at every moment")
 	}
@@ -181,6 +183,7 @@ func (w *workshop) settle(intent int64) {
 // TestUnknownScanIsHeldReportedAndNeverRepeated: a lost answer to POST /scan may have
 // cost 50 credits, so every further run says so and sends nothing.
 func TestUnknownScanIsHeldReportedAndNeverRepeated(t *testing.T) {
+	t.Parallel()
 	bare(t, strings.Replace(scanFile, "scan:\n", "every: 24h\n    scan:\n", 1), func(w *workshop) {
 		w.renew(anHour)
 		w.service.FailNext(outlier.OpStartScan, simulator.DropAnswer)
@@ -225,6 +228,7 @@ func naming(wire http.RoundTripper, id, query string) http.RoundTripper {
 // TestStartAnsweredWithAScanOnRecordJoinsIt, as a service does that starts no second scan of
 // the same, or answers from a cache. What that start cost nothing tells, so it is counted.
 func TestStartAnsweredWithAScanOnRecordJoinsIt(t *testing.T) {
+	t.Parallel()
 	bare(t, strings.Replace(scanFile, "per_run: 60", "per_run: 120", 1), func(w *workshop) {
 		w.renew(anHour)
 		w.mustRun(runs.OK)
@@ -247,6 +251,7 @@ func TestStartAnsweredWithAScanOnRecordJoinsIt(t *testing.T) {
 // TestStartAnsweredWithAnotherScanIsSettledByWord: it is unknown what became of the one that
 // was asked for.
 func TestStartAnsweredWithAnotherScanIsSettledByWord(t *testing.T) {
+	t.Parallel()
 	const other = "  other: {scan: {query: [latte art], read: {pages: 3}}, budget: {per_run: 120}}\n"
 	bare(t, scanFile+other, func(w *workshop) {
 		w.renew(anHour)
@@ -276,27 +281,29 @@ func TestStartAnsweredWithAnotherScanIsSettledByWord(t *testing.T) {
 // TestScanThatSaysWhyItFailedHasEnded: a record with a status and an error is no error of the
 // service.
 func TestScanThatSaysWhyItFailedHasEnded(t *testing.T) {
+	t.Parallel()
 	bare(t, scanFile, func(w *workshop) {
 		w.renew(anHour)
-		looks := 0
+		polls := 0
 		w.wire = roundTripper(func(r *http.Request) (*http.Response, error) {
 			id, polled := strings.CutPrefix(r.URL.Path, "/scan/")
 			if !polled {
 				return w.service.Transport().RoundTrip(r)
 			}
-			looks++
+			polls++
 			connect(r)
 			return page(http.StatusOK, "application/json", fmt.Sprintf(`{"id":%q,"status":"Failed","error":{"message":"no such topic"}}`, id)), nil
 		})
 		row, err := w.run()
-		if err == nil || row.Status != runs.Failed || !strings.Contains(row.Error, "ended as Failed") || row.Credits != 50 || looks != 1 {
-			t.Errorf("after %d looks: run %+v, error %v; want the scan to have failed with the first", looks, row, err)
+		if err == nil || row.Status != runs.Failed || !strings.Contains(row.Error, "ended as Failed") || row.Credits != 50 || polls != 1 {
+			t.Errorf("after %d polls: run %+v, error %v; want the scan to have failed with the first", polls, row, err)
 		}
 	})
 }
 
-// TestAnswerAboutAnotherScanEndsNone: neither is anything read, nor is the scan given up.
+// TestAnswerAboutAnotherScanEndsNone: neither is anything read, nor is the scan cancelled.
 func TestAnswerAboutAnotherScanEndsNone(t *testing.T) {
+	t.Parallel()
 	bare(t, scanFile, func(w *workshop) {
 		w.renew(anHour)
 		mixed := 0
@@ -314,11 +321,11 @@ func TestAnswerAboutAnotherScanEndsNone(t *testing.T) {
 			t.Errorf("after %s and %d answers about another scan: run %+v; want the scan's results when it has ended", time.Since(began), mixed, row)
 		}
 		w.inspect(func(e *Engine) {
-			if _, err := e.LookAtScan(w.ctx, w.started()[0]); err != nil {
+			if _, err := e.PollScan(w.ctx, w.started()[0]); err != nil {
 				t.Error(err)
 			}
 			mixed = 0
-			if _, err := e.LookAtScan(w.ctx, w.started()[0]); err == nil || !strings.Contains(err.Error(), "answered about 11111111") {
+			if _, err := e.PollScan(w.ctx, w.started()[0]); err == nil || !strings.Contains(err.Error(), "answered about 11111111") {
 				t.Errorf("error %v, want that the answer is about another scan", err)
 			}
 		})
@@ -328,6 +335,7 @@ func TestAnswerAboutAnotherScanEndsNone(t *testing.T) {
 // TestScanRefusedWithProofIsTriedAgain: the documented error says that nothing was
 // started and nothing is charged.
 func TestScanRefusedWithProofIsTriedAgain(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		fault simulator.Fault
 		times int
@@ -377,6 +385,7 @@ func (w *workshop) refunded() (ids []string) {
 
 // TestScanThatEndsOtherwiseFailsTheRun and gives the price of reading back.
 func TestScanThatEndsOtherwiseFailsTheRun(t *testing.T) {
+	t.Parallel()
 	running := simulator.Phase{Status: "Running", Lasts: 20 * time.Minute}
 	for _, test := range []struct {
 		name   string
@@ -384,9 +393,9 @@ func TestScanThatEndsOtherwiseFailsTheRun(t *testing.T) {
 		says   string
 		stop   string
 	}{
-		{"Failed", []simulator.Phase{running, {Status: "Failed"}}, "ended as Failed", stopScanFailed},
-		{"Terminated at once", []simulator.Phase{{Status: "Terminated"}}, "ended as Terminated", stopScanFailed},
-		{"going on in every known way", []simulator.Phase{running, {Status: "Suspended", Lasts: time.Hour}, {Status: "ContinuedAsNew", Lasts: time.Hour}, {Status: "Running"}}, "within 6h", stopDeadline},
+		{"Failed", []simulator.Phase{running, {Status: "Failed"}}, "ended as Failed", runs.StopScanFailed},
+		{"Terminated at once", []simulator.Phase{{Status: "Terminated"}}, "ended as Terminated", runs.StopScanFailed},
+		{"going on in every known way", []simulator.Phase{running, {Status: "Suspended", Lasts: time.Hour}, {Status: "ContinuedAsNew", Lasts: time.Hour}, {Status: "Running"}}, "within 6h", runs.StopDeadline},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			bare(t, scanFile, func(w *workshop) {
@@ -412,8 +421,9 @@ func TestScanThatEndsOtherwiseFailsTheRun(t *testing.T) {
 	}
 }
 
-// TestScanPastItsDeadlineStaysReadable: whoever looks later finds its results.
+// TestScanPastItsDeadlineStaysReadable: a later run finds its results.
 func TestScanPastItsDeadlineStaysReadable(t *testing.T) {
+	t.Parallel()
 	bare(t, scanFile, func(w *workshop) {
 		w.renew(course(simulator.Phase{Status: "Running", Lasts: 7 * time.Hour}, simulator.Phase{Status: "Completed"}))
 		_, err := w.run()
@@ -431,6 +441,7 @@ func TestScanPastItsDeadlineStaysReadable(t *testing.T) {
 
 // TestSilentServiceIsNoReasonToGiveUpAScan: it was paid for, so it is asked again.
 func TestSilentServiceIsNoReasonToGiveUpAScan(t *testing.T) {
+	t.Parallel()
 	for _, fault := range []simulator.Fault{simulator.Unreachable, simulator.GatewayPage, simulator.GatewayJSON, simulator.ServerError, simulator.Garbage, simulator.CutBody} {
 		t.Run(fault.String(), func(t *testing.T) {
 			bare(t, scanFile, func(w *workshop) {
@@ -448,6 +459,7 @@ func TestSilentServiceIsNoReasonToGiveUpAScan(t *testing.T) {
 
 // TestScanIsStartedOnlyIfReadingItFits: a scan that nobody can read is money thrown away.
 func TestScanIsStartedOnlyIfReadingItFits(t *testing.T) {
+	t.Parallel()
 	short := new(outlier.Credits(55)) // of the 56 that it takes; the file would be refused
 	for name, lower := range map[string]func(*job.Config){
 		"per_run":   func(c *job.Config) { c.Jobs[0].Budget.PerRun = short },
@@ -469,6 +481,7 @@ func TestScanIsStartedOnlyIfReadingItFits(t *testing.T) {
 // TestEachValueOfForEachHasAScanOfItsOwn: they run side by side, and one that fails
 // does not take the others with it.
 func TestEachValueOfForEachHasAScanOfItsOwn(t *testing.T) {
+	t.Parallel()
 	file := strings.NewReplacer("[espresso machine repair]", `["${topic}"]`, "scan:\n", "for_each: {topic: [moka pot, latte art, aeropress]}\n    scan:\n", "per_run: 60", "per_run: 170").Replace(scanFile)
 	bare(t, file, func(w *workshop) {
 		w.renew(anHour)
@@ -482,6 +495,7 @@ func TestEachValueOfForEachHasAScanOfItsOwn(t *testing.T) {
 
 // TestUnknownScanLeavesTheOthersAlone: they were paid for, and are waited for and read.
 func TestUnknownScanLeavesTheOthersAlone(t *testing.T) {
+	t.Parallel()
 	file := strings.NewReplacer("[espresso machine repair]", `["${topic}"]`, "scan:\n", "for_each: {topic: [moka pot, latte art]}\n    scan:\n", "per_run: 60", "per_run: 120").Replace(scanFile)
 	bare(t, file, func(w *workshop) {
 		w.renew(anHour)

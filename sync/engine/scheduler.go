@@ -12,10 +12,6 @@ import (
 	"outlierd/sync/runs"
 )
 
-// nap bounds a single sleep of the schedule: the wall clock may be set, and timers
-// stand still while a machine is suspended.
-const nap = time.Minute
-
 // missedAfter is how late a job with `catch_up: none` may still be run, since a scheduler
 // outside calls `run --due` every few minutes.
 const missedAfter = 10 * time.Minute
@@ -27,8 +23,7 @@ type Appointment struct {
 	Trigger Trigger // CatchUp if Due has passed
 }
 
-// Agenda tells for each scheduled job, in the order of the file, when it is due
-// next, seen from now.
+// Agenda is when each scheduled job is due next, seen from now, in the order of the file.
 func (e *Engine) Agenda(now time.Time) ([]*Appointment, error) {
 	var agenda []*Appointment
 	for i := range e.Config.Jobs {
@@ -84,7 +79,7 @@ type scheduler struct {
 	tried   map[string]time.Time // the due instant before which an unfinished run was continued last, by run
 	held    map[string]time.Time // until when a job is not begun: a run of it could not be put on record
 	stale   map[string]time.Time // the due instant for which a job waits for the sink that its SQL reads
-	fireAt  time.Time            // before that jobs that come after others are not looked for: it failed
+	fireAt  time.Time            // when to ask again which jobs come after others, as asking failed
 }
 
 // Serve runs the jobs of the agenda when they are due until ctx ends, and returns
@@ -136,7 +131,7 @@ func (s *scheduler) ready(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		s.worker, w.told, w.patient, w.owing = w, s.report, true, true
+		s.worker, w.onEnd, w.patient, w.owing = w, s.report, true, true
 	}
 	if s.resumed {
 		return nil
@@ -155,7 +150,7 @@ func (s *scheduler) resume(ctx context.Context) {
 		if spec.Disabled || s.isDue(spec) || s.worker.runOf(spec.Name) != nil {
 			continue
 		}
-		left, err := s.engine.LeftOver(spec)
+		left, err := s.engine.Facts().LeftOver(spec)
 		if err != nil {
 			s.engine.log().Error("unfinished runs left alone", "job", spec.Name, "err", err)
 		}
@@ -169,7 +164,9 @@ func (s *scheduler) resume(ctx context.Context) {
 
 // isDue reports whether a job has an instant that has passed.
 func (s *scheduler) isDue(spec *job.Spec) bool {
-	return slices.ContainsFunc(s.agenda, func(a *Appointment) bool { return a.Spec.Name == spec.Name && !a.Due.After(time.Now()) })
+	return slices.ContainsFunc(s.agenda, func(a *Appointment) bool {
+		return a.Spec.Name == spec.Name && !a.Due.After(time.Now())
+	})
 }
 
 // beginDue begins what is due. An instant is over when a run for it is on record, and
@@ -209,8 +206,8 @@ func (s *scheduler) bringForward(a *Appointment, now time.Time) {
 	}
 }
 
-// fire looks for jobs that come after others and have to run, once readers have the pages
-// of those others. While no sink works they wait.
+// fire finds the jobs that come after others and have to run, once readers have the pages of
+// those others. While no sink works they wait.
 func (s *scheduler) fire(ctx context.Context) {
 	if !s.worker.owing || !s.worker.loader.working() || time.Now().Before(s.fireAt) {
 		return
@@ -220,7 +217,7 @@ func (s *scheduler) fire(ctx context.Context) {
 		err = s.worker.publish(ctx)
 	}
 	if err != nil {
-		s.engine.log().Error("jobs that come after others have to wait", "err", err)
+		s.engine.log().Error("jobs that come after others are delayed", "err", err)
 		s.fireAt = time.Now().Add(nap)
 		return
 	}
@@ -241,13 +238,13 @@ func (s *scheduler) mayBegin(ctx context.Context, a *Appointment) bool {
 		if !r.searched {
 			return false
 		}
-		if err := r.giveWay(ctx); err != nil {
+		if err := r.endForNext(ctx); err != nil {
 			s.engine.log().Error("run not ended", "job", a.Spec.Name, "err", err)
 			s.held[a.Spec.Name] = time.Now().Add(nap)
 			return false
 		}
 	}
-	rows, err := s.engine.Unfinished(a.Spec, a.Due)
+	rows, err := s.engine.Facts().Unfinished(a.Spec, a.Due)
 	if err != nil {
 		s.engine.log().Error("unfinished runs left alone", "job", a.Spec.Name, "err", err)
 	}
@@ -304,8 +301,8 @@ func (s *scheduler) start(ctx context.Context, a *Appointment) (recorded bool) {
 	return false
 }
 
-// longestRest bounds the pauses of the queue.
-const longestRest = 8 * nap
+// longestPause bounds the pauses of the queue.
+const longestPause = 8 * nap
 
 // park puts on record that the runs under way wait for the rate limit.
 func (s *scheduler) park(long error) {
@@ -348,9 +345,9 @@ func (s *scheduler) trouble(ctx context.Context, err error) {
 	if ctx.Err() != nil {
 		return // the runs end with the loop
 	}
-	s.worker.rest = time.Now().Add(min(nap<<min(s.worker.rests, 8), longestRest))
-	s.worker.rests++
-	s.engine.log().Error("queue paused", "until", s.worker.rest.In(s.engine.Config.Timezone), "err", err)
+	s.worker.pausedUntil = time.Now().Add(min(nap<<min(s.worker.pauses, 8), longestPause))
+	s.worker.pauses++
+	s.engine.log().Error("queue paused", "until", s.worker.pausedUntil.In(s.engine.Config.Timezone), "err", err)
 }
 
 // stop ends what is under way; the next start goes on with it. What the queue brought
@@ -377,42 +374,42 @@ func (s *scheduler) report(r *run) {
 	}
 	ends, err := s.engine.endings(&r.row, r.plan, slices.Clone(r.steps))
 	if err != nil {
-		log.Error("it is not known how the searches ended", "run", r.row.ID, "err", err)
+		log.Error("endings of searches not read", "run", r.row.ID, "err", err)
 	}
 	for i := range ends {
 		if message := ends[i].message(); message != "" {
 			log.Info(message, ends[i].Attrs()...)
 		}
 	}
-	facts := Summary(&r.row, ends)
+	attrs := Summary(&r.row, ends)
 	if queued, err := s.engine.Store.Queue.Queued(queue.Filter{Job: r.row.Job}); err != nil {
-		log.Error("it is not known what is left in the queue", "run", r.row.ID, "err", err)
+		log.Error("queue not counted", "run", r.row.ID, "err", err)
 	} else if queued > 0 {
-		facts = append(facts, "queued", queued)
+		attrs = append(attrs, "queued", queued)
 	}
 	if spend, err := s.engine.Store.Ledger.Spent(r.row.ID); err != nil {
-		log.Error("what was spent is not known", "run", r.row.ID, "err", err)
+		log.Error("spending not read", "run", r.row.ID, "err", err)
 	} else if spend.Unknown > 0 {
-		facts = append(facts, "credits_unknown", spend.Unknown)
+		attrs = append(attrs, "credits_unknown", spend.Unknown)
 	}
 	if skipped := sumOfFresh(r.fresh); skipped > 0 {
-		facts = append(facts, "skipped_fresh", skipped)
+		attrs = append(attrs, "skipped_fresh", skipped)
 	}
 	if r.err != nil {
 		if r.row.Error == "" {
-			facts = append(facts, "err", r.err)
+			attrs = append(attrs, "err", r.err)
 		}
-		log.Error("run failed", facts...)
+		log.Error("run failed", attrs...)
 		return
 	}
-	log.Info("run finished", facts...)
+	log.Info("run finished", attrs...)
 }
 
 // idle sleeps until there may be something to do, after readers were shown what idle
 // time has brought, if that is due.
 func (s *scheduler) idle(ctx context.Context) {
 	until := time.Now().Add(nap)
-	err := s.showRest(ctx)
+	err := s.publishIdle(ctx)
 	if err == nil {
 		until, err = s.wakes()
 	}
@@ -422,8 +419,8 @@ func (s *scheduler) idle(ctx context.Context) {
 	_ = pause(ctx, time.Until(until)) // why it ended is ctx's to say, at the head of the loop
 }
 
-// showRest publishes what no reader was shown, if that is due.
-func (s *scheduler) showRest(ctx context.Context) error {
+// publishIdle publishes what readers do not see yet, if that is due.
+func (s *scheduler) publishIdle(ctx context.Context) error {
 	if !s.worker.loader.publishDue() {
 		return nil
 	}
@@ -461,8 +458,8 @@ func (s *scheduler) wakes() (time.Time, error) {
 	if s.worker.loader.pagesIn {
 		sooner(s.worker.loader.publishAt())
 	}
-	if s.worker.rest.After(time.Now()) {
-		sooner(s.worker.rest)
+	if s.worker.pausedUntil.After(time.Now()) {
+		sooner(s.worker.pausedUntil)
 	}
 	retry, err := s.engine.Store.Queue.NextRetry(time.Now(), s.worker.filter)
 	sooner(retry)
@@ -472,8 +469,9 @@ func (s *scheduler) wakes() (time.Time, error) {
 // Summary is a finished run as log attributes, with what the endings of its searches come
 // to: what they saved, and what they left.
 func Summary(row *runs.Run, ends []Ending) []any {
+	took := row.Ended.Sub(row.Started).Round(time.Second)
 	attrs := []any{"run", row.ID, "status", row.Status, "pages", row.Pages, "hits", row.Hits, "new", row.NewHits,
-		"requests", row.Requests, "credits", row.Credits, "took", row.Ended.Sub(row.Started).Round(time.Second).String()}
+		"requests", row.Requests, "credits", row.Credits, "took", took.String()}
 	attrs = append(attrs, sumOf(ends)...)
 	if row.Error != "" {
 		attrs = append(attrs, "err", row.Error)

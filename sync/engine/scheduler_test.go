@@ -56,6 +56,7 @@ func (w *workshop) serveUntil(ctx context.Context) []runs.Run {
 }
 
 func TestScheduledJobsRunWhenDueAndTheOthersNever(t *testing.T) {
+	t.Parallel()
 	bare(t, scheduledFile, func(w *workshop) {
 		began := time.Now() // midnight
 		hours, days := 0, 0
@@ -81,7 +82,8 @@ func TestScheduledJobsRunWhenDueAndTheOthersNever(t *testing.T) {
 	})
 }
 
-func TestInstantsThatPassedWhileNobodyWatchedCollapseIntoOne(t *testing.T) {
+func TestInstantsThatPassedWhileNothingRanCollapseIntoOne(t *testing.T) {
+	t.Parallel()
 	bubble(t, scheduledFile, func(w *workshop) {
 		first := w.serve(90 * time.Minute)
 		time.Sleep(5*time.Hour + 15*time.Minute) // now it is 6:45
@@ -103,6 +105,7 @@ func TestInstantsThatPassedWhileNobodyWatchedCollapseIntoOne(t *testing.T) {
 
 // TestNoneCatchesUpOnNothing but on what a scheduler outside is a few minutes late for.
 func TestNoneCatchesUpOnNothing(t *testing.T) {
+	t.Parallel()
 	const file = `
 version: 1
 service: {url: "sim://", limit: 10/min}
@@ -121,6 +124,7 @@ jobs:
 }
 
 func TestJobOwesNothingForTheTimeBeforeItWasSeen(t *testing.T) {
+	t.Parallel()
 	bubble(t, scheduledFile, func(w *workshop) {
 		time.Sleep(12 * time.Hour)
 		e, stop := w.open()
@@ -149,6 +153,7 @@ func TestJobOwesNothingForTheTimeBeforeItWasSeen(t *testing.T) {
 
 // TestRunThatReachedItsOwnCapHasEnded: the next slot is another run with another cap.
 func TestRunThatReachedItsOwnCapHasEnded(t *testing.T) {
+	t.Parallel()
 	const file = `
 version: 1
 service: {url: "sim://", limit: 10/min}
@@ -176,6 +181,7 @@ jobs:
 }
 
 func TestFailedRunDoesNotEndTheSchedule(t *testing.T) {
+	t.Parallel()
 	bubble(t, scheduledFile, func(w *workshop) {
 		for range plan.Attempts {
 			w.service.FailNext(outlier.OpSearch, simulator.ServerError)
@@ -196,6 +202,7 @@ func TestFailedRunDoesNotEndTheSchedule(t *testing.T) {
 }
 
 func TestIdleTimeDrainsWhatARunLeftInTheQueue(t *testing.T) {
+	t.Parallel()
 	const file = `
 version: 1
 service: {url: "sim://", limit: 10/min}
@@ -226,6 +233,7 @@ jobs:
 // instant: then its place is taken, as a new one covers what it left. Its age counts from
 // when it began, however often it is continued.
 func TestRunIsContinuedForOnePeriodAtMost(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		schedule string
 		period   time.Duration

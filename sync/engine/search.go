@@ -1,16 +1,16 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
 	"slices"
-	"strconv"
 	"time"
 
 	"outlierd/outlier"
 	"outlierd/schema"
+	"outlierd/sync/facts"
 	"outlierd/sync/job"
 	"outlierd/sync/journal"
 	"outlierd/sync/ledger"
@@ -20,7 +20,7 @@ import (
 )
 
 // search does one thing for the searches of a run: it takes a page, starts a scan or
-// looks at one. It reports false if all that is left is to wait for a scan. Pages
+// polls one. It reports false if all that is left is to wait for a scan. Pages
 // are taken breadth first, so that a cap cuts depth and not topics.
 func (r *run) search(ctx context.Context) (worked bool, err error) {
 	if r.late() {
@@ -45,7 +45,7 @@ func (r *run) search(ctx context.Context) (worked bool, err error) {
 			return true, err
 		}
 	}
-	if r.wake = r.nextLook(); !r.wake.IsZero() {
+	if r.wake = r.nextPoll(); !r.wake.IsZero() {
 		return false, nil
 	}
 	return true, r.choose(ctx)
@@ -68,10 +68,16 @@ func (r *run) openSteps() []*runs.Step {
 	return open
 }
 
+// newestFirst orders the open searches of a backfill: those of a newer window first, and
+// within a window those with the fewest pages.
+func newestFirst(a, b *runs.Step) int {
+	return cmp.Or(cmp.Compare(b.Window, a.Window), cmp.Compare(a.Next, b.Next))
+}
+
 // advance does what is next for a step, if it can be done now and is not over a cap
 // that others have met.
 func (r *run) advance(ctx context.Context, step *runs.Step) (worked bool, err error) {
-	if step.Op == outlier.OpStartScan {
+	if step.Query.Op() == outlier.OpStartScan {
 		return r.scan(ctx, step)
 	}
 	if r.tooDear(step) {
@@ -94,21 +100,20 @@ func (r *run) advance(ctx context.Context, step *runs.Step) (worked bool, err er
 func (r *run) cap(step *runs.Step, met error) {
 	r.capped, r.stuck[step.ID] = met, true
 	if step.Scan == "" {
-		r.over = r.engine.priceOf(step)
+		r.over = r.engine.Facts().PriceOf(step)
 	}
 }
 
 // tooDear reports whether a step costs as much as what was over a cap before.
 func (r *run) tooDear(step *runs.Step) bool {
-	return step.Scan == "" && r.over > 0 && r.engine.priceOf(step) >= r.over
+	return step.Scan == "" && r.over > 0 && r.engine.Facts().PriceOf(step) >= r.over
 }
 
-// leave gives a step up for now, which stays open: the run goes on with the others and
-// fails in the end.
+// leave leaves a step open and goes on with the others. The run fails in the end.
 func (r *run) leave(step *runs.Step, err error) {
 	r.stuck[step.ID] = true
-	delete(r.looks, step.ID) // nobody waits for it any more
-	r.engine.log().Error("search left", "job", r.row.Job, "of", describe(step), "err", err)
+	delete(r.polls, step.ID)
+	r.engine.log().Error("search skipped", "job", r.row.Job, "run", r.row.ID, "search", step.Title(), "err", err)
 	r.fail(err)
 }
 
@@ -117,12 +122,12 @@ func (r *run) leave(step *runs.Step, err error) {
 func (r *run) cutShort() error {
 	var cut []*runs.Step
 	for _, step := range r.openSteps() {
-		paid, err := r.engine.paidScan(step)
+		paid, err := r.engine.Facts().PaidScan(step)
 		if err != nil {
 			return err
 		}
 		if !paid {
-			step.Left, step.Stop = pagesLeft(&r.plan, step), stopTime
+			step.Left, step.Stop = pagesLeft(&r.plan, step), runs.StopTime
 			cut = append(cut, step)
 		}
 	}
@@ -146,14 +151,14 @@ func (r *run) takePage(ctx context.Context, step *runs.Step) error {
 	if err != nil {
 		return err
 	}
-	request, err := r.engine.pageRequest(step, at)
+	request, err := step.Query.Page(at.from, r.engine.Config.Service.Prices)
 	if err != nil {
 		return err
 	}
 	if reused, err := r.reuse(step, request, at); reused || err != nil {
 		return err
 	}
-	holder, err := r.engine.holder(r.steps, step)
+	holder, err := r.engine.Facts().Holder(r.steps, step)
 	if err != nil {
 		return err
 	}
@@ -187,7 +192,8 @@ func (r *run) takePage(ctx context.Context, step *runs.Step) error {
 // turned lets the step follow what is on record.
 func (r *run) turned(step *runs.Step, next runs.Step) {
 	if unread := next.Unread - step.Unread; unread > 0 {
-		r.engine.log().Warn("hits could not be stored", "job", r.row.Job, "run", r.row.ID, "search", NameOf(step), "page", step.Next+1,
+		r.engine.log().Warn("hits could not be stored", "job", r.row.Job, "run", r.row.ID,
+			"search", step.Name(), "page", step.Next+1,
 			"hits", next.Hits-step.Hits, "unreadable", unread)
 	}
 	*step = next
@@ -196,13 +202,13 @@ func (r *run) turned(step *runs.Step, next runs.Step) {
 
 // taken decides what it means for the run that a page came, or did not.
 func (r *run) taken(step *runs.Step, err error) error {
-	if err == nil && step.Stop == stopUnreadable && step.Unread == 0 {
+	if err == nil && step.Stop == runs.StopUnreadable && step.Unread == 0 {
 		err = errors.New("the answer is no search answer; it was paid for and stays in the journal")
 	}
 	if err != nil {
-		err = fmt.Errorf("page %d of %s: %w", step.Next+1, describe(step), err)
+		err = fmt.Errorf("page %d of %s: %w", step.Next+1, step.Title(), err)
 	}
-	if slices.Contains(finals, step.Stop) { // which is this search's trouble and no other's
+	if runs.Final(step.Stop) { // which is this search's trouble and no other's
 		r.fail(err)
 		return nil
 	}
@@ -225,13 +231,13 @@ func (r *run) reuse(step *runs.Step, request *outlier.Request, at place) (bool, 
 	}
 	page, err := r.read(step, known.Body)
 	if err != nil { // it could not be read when it came, either
-		next.Stop = stopUnreadable
-		if err := r.engine.Store.DB.Update(func(tx *store.Tx) error { return runs.SaveStep(tx, next) }); err != nil {
+		next.Stop = runs.StopUnreadable
+		if err := r.saveStep(next); err != nil {
 			return true, err
 		}
 		r.turned(step, next)
-		return true, r.taken(step, fmt.Errorf("the answer that was bought at %s cannot be read (%w); with --again the page is bought once more",
-			known.ReceivedAt.In(r.engine.Config.Timezone).Format("2006-01-02 15:04 MST"), err))
+		return true, r.taken(step, fmt.Errorf("the answer that was bought at %s cannot be read (%w); "+
+			"with --again the page is bought once more", r.worker.clock(known.ReceivedAt), err))
 	}
 	first := next
 	err = r.engine.Store.DB.Update(func(tx *store.Tx) error {
@@ -257,13 +263,15 @@ func (e *Engine) known(request *outlier.Request, reuseFor time.Duration) (*journ
 	if reuseFor <= 0 {
 		return nil, nil
 	}
-	return e.Store.Journal.Answered(request.Op(), request.Params().Encode(), time.Now().Add(-reuseFor), time.Now().Add(ledger.Skew))
+	now := time.Now()
+	params := request.Params().Encode()
+	return e.Store.Journal.Answered(request.Op(), params, now.Add(-reuseFor), now.Add(ledger.Skew))
 }
 
 // read reads a page as sinks will. A hit that they will have no row of loses its id, as
 // nothing more can be said of it.
 func (r *run) read(step *runs.Step, body []byte) (outlier.Page, error) {
-	page, err := outlier.PageOf(step.Op, body)
+	page, err := outlier.PageOf(step.Query.Op(), body)
 	if err != nil {
 		return page, err
 	}
@@ -274,7 +282,7 @@ func (r *run) read(step *runs.Step, body []byte) (outlier.Page, error) {
 		}
 		page.Hits = make([]outlier.Hit, max(0, min(left, sizeOf(page))))
 	}
-	lost, err := r.worker.decoder.Check(schema.Source{Op: step.Op}, body)
+	lost, err := r.worker.decoder.Check(schema.Source{Op: step.Query.Op()}, body)
 	if err != nil && len(page.Hits) == 0 {
 		return page, err
 	}
@@ -285,19 +293,6 @@ func (r *run) read(step *runs.Step, body []byte) (outlier.Page, error) {
 		page.Hits[place] = outlier.Hit{}
 	}
 	return page, nil
-}
-
-// pageRequest is the call for the step's next page.
-func (e *Engine) pageRequest(step *runs.Step, at place) (*outlier.Request, error) {
-	params, err := stored(step.Params)
-	if err != nil {
-		return nil, err
-	}
-	if step.Op != outlier.OpTrendingFormats {
-		params.Set("from", strconv.Itoa(at.from))
-		params.Set("size", strconv.Itoa(plan.PageSize))
-	}
-	return outlier.NewRequest(step.Op, params, e.Config.Service.Prices)
 }
 
 // keepPage records a page in the transaction of its answer. An attempt without an
@@ -312,12 +307,12 @@ func (r *run) keepPage(tx *store.Tx, step *runs.Step, kept ledger.Kept, at place
 	}
 	body, err := kept.Body()
 	if err != nil {
-		step.Stop = stopUnreadable
+		step.Stop = runs.StopUnreadable
 		return runs.SaveStep(tx, *step)
 	}
 	page, err := r.read(step, body)
 	if err != nil {
-		step.Stop = stopUnreadable
+		step.Stop = runs.StopUnreadable
 		return runs.SaveStep(tx, *step)
 	}
 	if err := ledger.Paging(tx, kept, page.From, page.Size, page.Total); err != nil {
@@ -335,10 +330,6 @@ func (r *run) keepPage(tx *store.Tx, step *runs.Step, kept ledger.Kept, at place
 	}
 	return runs.SaveStep(tx, *step)
 }
-
-// boughtKey is the watermark that tells when seeds were bought last: with page one, as
-// a cap that cuts the others is no reason to buy it again.
-func boughtKey(watermark string) string { return "bought: " + watermark }
 
 // turn records the page's hits and moves the step on. A search that has come to its
 // own end moves the job's watermark, whatever becomes of the rest of its run, unless a
@@ -362,13 +353,13 @@ func (r *run) turn(tx *store.Tx, step *runs.Step, at place, page outlier.Page) e
 	step.NewHits += seen.New
 	step.Seen += seen.Distinct
 	step.Total = max(step.Total, page.Total)
-	if step.Stop == stopPages || step.Stop == plan.StopShare || step.Stop == stopUnreadable {
+	if step.Stop == runs.StopPages || step.Stop == plan.StopShare || step.Stop == runs.StopUnreadable {
 		step.Left = pagesLeft(&r.plan, step)
 	}
 	if !r.plan.Teaches() {
 		return runs.SaveStep(tx, *step)
 	}
-	complete := slices.Contains(covered, step.Stop) && step.Unread == 0
+	complete := runs.Covered(step.Stop) && step.Unread == 0
 	if complete {
 		if err := runs.Cover(tx, r.row.ID, step.ID); err != nil {
 			return err
@@ -380,7 +371,8 @@ func (r *run) turn(tx *store.Tx, step *runs.Step, at place, page outlier.Page) e
 			return err
 		}
 	}
-	if mark.Key = boughtKey(step.Watermark); len(step.Seeds) > 0 && step.Stop != stopUnreadable && step.Stop != stopMissing {
+	bought := step.Stop != runs.StopUnreadable && step.Stop != runs.StopMissing
+	if mark.Key = facts.BoughtKey(step.Watermark); len(step.Seeds) > 0 && bought {
 		if err := runs.MoveWatermark(tx, mark); err != nil {
 			return err
 		}
@@ -391,12 +383,13 @@ func (r *run) turn(tx *store.Tx, step *runs.Step, at place, page outlier.Page) e
 // hits are the facts of a page that ranking and enrichment need. What a search for
 // channels finds goes by the channel's id.
 func (r *run) hits(step *runs.Step, page outlier.Page) []runs.Hit {
-	params, _ := url.ParseQuery(r.plan.EnrichWhere) // it was encoded by us
-	wanted := outlier.NewHitFilter(step.Op, params)
+	wanted := outlier.NewHitFilter(step.Query.Op(), r.plan.HitParams())
 	hits := make([]runs.Hit, 0, len(page.Hits))
 	for _, h := range page.Hits {
-		hit := runs.Hit{VideoID: h.VideoID, ChannelID: h.ChannelID, Comments: h.Comments, Excluded: !wanted.Admits(h)}
-		if step.Op == outlier.OpFindChannels || step.Op == outlier.OpFindRelatedChannels {
+		hit := runs.Hit{
+			VideoID: h.VideoID, ChannelID: h.ChannelID, Comments: h.Comments, Excluded: !wanted.Admits(h),
+		}
+		if step.Query.Op() == outlier.OpFindChannels || step.Query.Op() == outlier.OpFindRelatedChannels {
 			hit.VideoID = h.ChannelID
 		}
 		if value, ok := h.SortValue(r.plan.Sort); ok {
@@ -430,11 +423,11 @@ func distinct(hits []runs.Hit) int {
 // pagesLeft is how many pages of a step were not taken that the run may take, or that the
 // service has beyond the job's last page; -1 if it is not known.
 func pagesLeft(f *plan.Frozen, step *runs.Step) int {
-	if step.Op == outlier.OpStartScan || step.Op == outlier.OpTrendingFormats {
+	if step.Query.Op() == outlier.OpStartScan || step.Query.Op() == outlier.OpTrendingFormats {
 		return -1
 	}
-	beyond := beyond(step)
-	if step.Stop == stopPages || step.Stop == stopUnreadable {
+	beyond := facts.Beyond(step)
+	if step.Stop == runs.StopPages || step.Stop == runs.StopUnreadable {
 		return beyond
 	}
 	left := f.PagesOf(step.Ordinal) - step.Next
@@ -447,28 +440,6 @@ func pagesLeft(f *plan.Frozen, step *runs.Step) int {
 	return left
 }
 
-// beyond is how many pages there are beyond those that a step has taken, by what the
-// service says; -1 if it does not say.
-func beyond(step *runs.Step) int {
-	if step.Total < 0 {
-		return -1
-	}
-	size := plan.PageSize // or less, if the service has smaller pages
-	if step.Pages > 0 && step.Hits > 0 {
-		size = min(size, (step.Hits+step.Pages-1)/step.Pages)
-	}
-	if step.Reading == job.PagingOffset {
-		return max(0, (int(step.Total)-step.Seen-step.Unread+size-1)/size)
-	}
-	return max(0, (int(step.Total)+size-1)/size-step.Next)
-}
-
-// describe names a step as a person would: by what it looks for.
-func describe(step *runs.Step) string {
-	for _, words := range [][]string{step.Queries, step.Seeds} {
-		if len(words) > 0 {
-			return fmt.Sprintf("%s %q", step.Op, words)
-		}
-	}
-	return string(step.Op)
+func (r *run) saveStep(step runs.Step) error {
+	return r.engine.Store.DB.Update(func(tx *store.Tx) error { return runs.SaveStep(tx, step) })
 }

@@ -51,6 +51,7 @@ func numbers(first, n int) (all []int) {
 }
 
 func TestSearchStopsWhenThereIsNothingMoreToBuy(t *testing.T) {
+	t.Parallel()
 	const file = `
 version: 1
 service: {url: "sim://", limit: 600/min}
@@ -65,13 +66,13 @@ jobs:
 		taken int
 		hits  int
 	}{
-		{"as many pages as the job wants", 1000, [][]int{numbers(0, 40), numbers(40, 40), numbers(80, 40), numbers(120, 40), numbers(160, 40), numbers(200, 40)}, stopPages, 5, 200},
-		{"an empty page", 1000, [][]int{numbers(0, 40), {}}, stopEmpty, 2, 40},
-		{"nothing at all", 0, nil, stopEmpty, 1, 0},
-		{"a short page that the total explains", 55, [][]int{numbers(0, 40), numbers(40, 15)}, stopShort, 2, 55},
-		{"a short page that it does not", 1000, [][]int{numbers(0, 30), numbers(30, 40), {}}, stopEmpty, 3, 70},
-		{"a page without a new id", 1000, [][]int{numbers(0, 40), numbers(40, 40), numbers(0, 40)}, stopRepeated, 3, 120},
-		{"a total alone ends nothing", 40, [][]int{numbers(0, 40), numbers(40, 40), {}}, stopEmpty, 3, 80},
+		{"as many pages as the job wants", 1000, [][]int{numbers(0, 40), numbers(40, 40), numbers(80, 40), numbers(120, 40), numbers(160, 40), numbers(200, 40)}, runs.StopPages, 5, 200},
+		{"an empty page", 1000, [][]int{numbers(0, 40), {}}, runs.StopEmpty, 2, 40},
+		{"nothing at all", 0, nil, runs.StopEmpty, 1, 0},
+		{"a short page that the total explains", 55, [][]int{numbers(0, 40), numbers(40, 15)}, runs.StopShort, 2, 55},
+		{"a short page that it does not", 1000, [][]int{numbers(0, 30), numbers(30, 40), {}}, runs.StopEmpty, 3, 70},
+		{"a page without a new id", 1000, [][]int{numbers(0, 40), numbers(40, 40), numbers(0, 40)}, runs.StopRepeated, 3, 120},
+		{"a total alone ends nothing", 40, [][]int{numbers(0, 40), numbers(40, 40), {}}, runs.StopEmpty, 3, 80},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			bubble(t, file, func(w *workshop) {
@@ -95,6 +96,7 @@ jobs:
 // TestPagesAndOffsetsBringTheSameHits: the interface leaves open what `from` counts;
 // service.paging says it.
 func TestPagesAndOffsetsBringTheSameHits(t *testing.T) {
+	t.Parallel()
 	const file = `
 version: 1
 service: {url: "sim://", limit: 600/min, paging: %s}
@@ -121,6 +123,7 @@ jobs:
 // TestRunResumesFromItsStepsAndNotFromTheFile: what was resolved when the run began
 // is what is bought, whatever the file says by now.
 func TestRunResumesFromItsStepsAndNotFromTheFile(t *testing.T) {
+	t.Parallel()
 	file := strings.Replace(jobsFile, "jobs:", "budget: {per_month: 400, per_day: 2}\njobs:", 1)
 	bubble(t, file, func(w *workshop) {
 		w.mustRun(runs.PausedBudget)
@@ -139,6 +142,7 @@ func TestRunResumesFromItsStepsAndNotFromTheFile(t *testing.T) {
 }
 
 func TestChangedCapAppliesAtOnce(t *testing.T) {
+	t.Parallel()
 	file := strings.Replace(jobsFile, "per_run: 20", "per_run: 3", 1)
 	bubble(t, file, func(w *workshop) {
 		row := w.mustRun(runs.PausedBudget)
@@ -153,6 +157,7 @@ func TestChangedCapAppliesAtOnce(t *testing.T) {
 }
 
 func TestOnlyAPersonTouchesTheReserve(t *testing.T) {
+	t.Parallel()
 	file := strings.Replace(jobsFile, "jobs:", "budget: {per_month: 5, reserve: 2}\njobs:", 1)
 	file = strings.Replace(file, "per_run: 20", "per_run: 3", 1)
 	file = strings.Replace(file, "pages: 2", "pages: 1", 1)
@@ -174,6 +179,7 @@ func TestOnlyAPersonTouchesTheReserve(t *testing.T) {
 }
 
 func TestHitsAreRankedOverTheWholeRun(t *testing.T) {
+	t.Parallel()
 	bubble(t, jobsFile, func(w *workshop) {
 		w.mustRun(runs.OK)
 		const best = "(select video_id from outliers order by z_score desc nulls last, video_id limit %d)"

@@ -18,7 +18,7 @@ type promise struct {
 var promises = []promise{
 	// Steps and runs.
 	{"**Run.** A UUIDv7.", []string{"sync/engine TestRunIsAUUIDv7"}},
-	{"A scheduled run is unique by (job, due instant);", []string{"sync/state TestDueInstantIsPerformedOnce"}},
+	{"A scheduled run is unique by (job, due instant);", []string{"sync/runs TestDueInstantIsPerformedOnce"}},
 	{"a manual one has no due instant.", []string{"sync/engine TestRunByHandHasNoDueInstant"}},
 	{"Without a name `run` takes the only job, or lists jobs with their prices and exits 2;", []string{"cmd/outlierd/testdata/script/runs.txt"}},
 	{
@@ -69,7 +69,7 @@ var promises = []promise{
 		"A run's due instant never changes.",
 		[]string{"sync/engine TestEveryDueInstantIsAccountedFor", "sync/engine TestOutageDuringEnrichmentSkipsNoSearch"},
 	},
-	{"Due instants that passed while nothing ran collapse by `catch_up`.", []string{"sync/engine TestInstantsThatPassedWhileNobodyWatchedCollapseIntoOne"}},
+	{"Due instants that passed while nothing ran collapse by `catch_up`.", []string{"sync/engine TestInstantsThatPassedWhileNothingRanCollapseIntoOne"}},
 	{
 		"**Overrides** (`--since`, `--pages`, `--set`, …) leave the job's cursor, learned paging and forecast as they were, unless `--move-cursor`.",
 		[]string{
@@ -123,7 +123,7 @@ var promises = []promise{
 	},
 	{"Changing one of those starts with `first`;", []string{"sync/engine TestChangedQueryStartsAfreshAndAChangedFilterDoesNot"}},
 	{"changing another filter keeps it;", []string{"sync/engine TestChangedQueryStartsAfreshAndAChangedFilterDoesNot"}},
-	{"`plan` prints which.", []string{"sync/engine TestPlanSaysWhatChangedSinceTheLastRun", "cmd/outlierd TestPlanForPeople"}},
+	{"`plan` prints which.", []string{"sync/forecast TestPlanSaysWhatChangedSinceTheLastRun", "cmd/outlierd TestPlanForPeople"}},
 	{
 		"It moves whatever becomes of the enrichment, and never when a cap or an error ended the search;",
 		[]string{"sync/engine TestWatermarkMovesWhateverBecomesOfTheEnrichment", "sync/engine TestWatermarkStaysWhereACapOrAnErrorEndedTheSearch"},
@@ -162,9 +162,9 @@ var promises = []promise{
 	},
 	{
 		"**`top: N`.** After the last page one transaction ranks the run's distinct hits over all its searches by `sort` (nulls last, id breaks ties), takes the first N (for channel calls: the channels of those N), and queues those that are not fresh.",
-		[]string{"sync/state TestBestRanksTheRunsDistinctHits", "sync/engine TestHitsAreRankedOverTheWholeRun"},
+		[]string{"sync/runs TestBestRanksTheRunsDistinctHits", "sync/engine TestHitsAreRankedOverTheWholeRun"},
 	},
-	{"Freshness promotes nobody: the list is never extended to fill N.", []string{"sync/engine TestFreshnessPromotesNobody"}},
+	{"Freshness promotes nobody: the list is never extended to fill N.", []string{"sync/engine TestFreshnessPromotesNoJob"}},
 	{
 		"**Freshness.** Default of `channels` and `videos` jobs: only what was received since the due instant is fresh (what they name is wanted each time);",
 		[]string{"sync/engine TestWhatAJobNamesIsWantedEachTimeItIsDue", "sync/engine TestFreshIsWhatWasReceivedSinceTheDueInstant"},
@@ -174,14 +174,14 @@ var promises = []promise{
 		"`refresh_after` is compared per job with the last good or missing answer for (endpoint, id).",
 		[]string{"sync/engine TestSecondRunBuysOnlyWhatMayHaveChanged", "sync/engine TestAnswerThatMeansNoneIsRemembered"},
 	},
-	{"One queue row per (endpoint, id) over all jobs;", []string{"sync/state TestOneRowServesAllWhoWantTheSame"}},
-	{"the higher value and the shorter age win;", []string{"sync/state TestOneRowServesAllWhoWantTheSame"}},
-	{"lineage is the first requester's.", []string{"sync/state TestOneRowServesAllWhoWantTheSame"}},
+	{"One queue row per (endpoint, id) over all jobs;", []string{"sync/queue TestOneRowServesAllWhoWantTheSame"}},
+	{"the higher value and the shorter age win;", []string{"sync/queue TestOneRowServesAllWhoWantTheSame"}},
+	{"lineage is the first requester's.", []string{"sync/queue TestOneRowServesAllWhoWantTheSame"}},
 	{
 		"Rows that no job wants any more are dropped at reload;",
-		[]string{"cmd/outlierd TestFileDecidesWhatStaysQueued", "sync/state TestWhatNoJobWantsAnyMoreLeavesTheQueue"},
+		[]string{"cmd/outlierd TestFileDecidesWhatStaysQueued", "sync/queue TestWhatNoJobWantsAnyMoreLeavesTheQueue"},
 	},
-	{"others expire after 7 days.", []string{"sync/state TestFailedTaskWaitsAndExpiresAWeekAfterItWasLastWanted"}},
+	{"others expire after 7 days.", []string{"sync/queue TestFailedTaskWaitsAndExpiresAWeekAfterItWasLastWanted"}},
 	{"No `enrich`, no enrichment.", []string{"sync/engine TestNoEnrichNoEnrichment"}},
 	{"A page one that fails makes a search `failed`;", []string{"sync/engine TestPageOneThatFailsMakesTheRunFailedAndAnEnrichmentPartial"}},
 	{
@@ -209,24 +209,24 @@ var promises = []promise{
 	{
 		"Days and cycles turn at 00:00 in `timezone` (default UTC), read from the service's clock, agreed on before the first paid call of a process (a `Date` of the service's own answers, two of which agree if it is more than 10 minutes off; never a gateway's);",
 		[]string{
-			"sync/ledger TestDayTurnsAtMidnightOfTheZone", "sync/state TestDaysTurnByTheServicesClock",
+			"sync/ledger TestDayTurnsAtMidnightOfTheZone", "sync/ledger TestDaysTurnByTheServicesClock",
 			"sync/engine TestCapOfAJobTurnsByTheServicesClock", "sync/engine TestClockAloneOpensNoFreshBudget",
 			"sync/engine TestTimeIsAskedBeforeAProcessBuysAndNotAgain", "sync/engine TestWindowAndBookingsGoByOneClock",
-			"outlier TestOnlyTheServicesOwnAnswersTellTheTime", "sync/state TestDateIsBelievedIfItIsNearOrToldTwice",
+			"outlier TestOnlyTheServicesOwnAnswersTellTheTime", "sync/ledger TestDateIsBelievedIfItIsNearOrGivenTwice",
 			"sync/engine TestOneWrongDateIsNotTheBudgetsClock", "sync/engine TestGatewaysTellNoTime",
 		},
 	},
 	{
 		"what is dated in the future counts as now.",
 		[]string{
-			"sync/state TestClockThatWasSetBackMintsNoFreshBudget", "sync/state TestClockThatFlipsMintsNoBudget",
+			"sync/ledger TestClockThatWasSetBackMintsNoFreshBudget", "sync/ledger TestClockThatFlipsMintsNoBudget",
 			"sync/engine TestWhatWasBookedAheadCountsAsNow", "sync/engine TestRepairedClockLosesNoVideos",
-			"sync/state TestNothingThatWasLearnedInTheFutureIsFresh", "sync/engine TestClockThatWasAheadKeepsNothingWaiting",
+			"sync/ledger TestNothingThatWasLearnedInTheFutureIsFresh", "sync/engine TestClockThatWasAheadKeepsNothingWaiting",
 		},
 	},
 	{
 		"Changed caps apply at once without resetting what was spent.",
-		[]string{"sync/engine TestChangedCapAppliesAtOnce", "sync/state TestChangedCapsApplyAtOnceAndForgetNothing"},
+		[]string{"sync/engine TestChangedCapAppliesAtOnce", "sync/ledger TestChangedCapsApplyAtOnceAndForgetNothing"},
 	},
 	{"`budget.per_month` is required except on `sim://`.", []string{"sync/job TestAMonthlyBudgetIsRequiredExceptOnTheSimulator"}},
 	{"The worst case of `plan` counts attempts, and becomes that run's cap.", []string{"sync/engine TestWorstCaseCountsAttemptsAndIsTheRunsCap"}},
@@ -234,10 +234,10 @@ var promises = []promise{
 		"A scan holds its price and the price of reading (`read.pages`, default 5) together;",
 		[]string{"sync/engine TestScanIsPolledWithBackOffAndReadWithinItsHold", "sync/engine TestScanIsStartedOnlyIfReadingItFits"},
 	},
-	{"reading draws the hold down;", []string{"sync/state TestReadingDrawsTheHoldDown"}},
+	{"reading draws the hold down;", []string{"sync/ledger TestReadingDrawsTheHoldDown"}},
 	{
 		"what is not read is released at the run's end.",
-		[]string{"sync/state TestHoldIsReleased", "sync/engine TestScanIsPolledWithBackOffAndReadWithinItsHold"},
+		[]string{"sync/ledger TestHoldIsReleased", "sync/engine TestScanIsPolledWithBackOffAndReadWithinItsHold"},
 	},
 	{
 		"`lint` refuses a job whose smallest step exceeds a cap, and warns when the floor of all jobs exceeds the cycle (\"lasts until day 22\").",
@@ -256,7 +256,7 @@ var promises = []promise{
 	{"a key alone is read again.", []string{"cmd/outlierd TestKeyAloneIsReadAgain"}},
 	{
 		"The 402 and 401/403 latches belong to the key's fingerprint and fall with a new key;",
-		[]string{"sync/state TestLatchStandsForItsKeyUntilItIsLifted", "sync/engine TestNewKeyHasNoLatch"},
+		[]string{"sync/journal TestBlockStandsForItsKeyUntilItIsLifted", "sync/engine TestNewKeyHasNoBlock"},
 	},
 	{"ledger and caps belong to the account and outlive a key.", []string{"sync/engine TestLedgerAndCapsOutliveAKey"}},
 	{"`up` stays alive when latched;", []string{"sync/engine TestScheduleStaysAliveWhenTheKeyIsRefused"}},
@@ -270,7 +270,7 @@ var promises = []promise{
 	// Commit.
 	{
 		"`Meter.Reserve` returns an `Attempt` with `Sending()` and `Settle(answer, outcome)`.",
-		[]string{"sync/state TestAttemptIsSettledOnce", "outlier TestDoKeepsTheOrderOfACall"},
+		[]string{"sync/ledger TestAttemptIsSettledOnce", "outlier TestDoKeepsTheOrderOfACall"},
 	},
 	{
 		"The engine binds the step to the meter, so that Settle commits the answer, its outcome, the cursor, and the page's rows in `run_hits` and `seen`.",
@@ -278,20 +278,20 @@ var promises = []promise{
 	},
 	{
 		"A body that cannot be read is committed as quarantined, never thrown away.",
-		[]string{"sync/state TestUnreadableBodiesAreKept", "sync/engine TestUnreadableAnswerIsKeptAndNotBoughtAgain"},
+		[]string{"sync/journal TestUnreadableBodiesAreKept", "sync/engine TestUnreadableAnswerIsKeptAndNotBoughtAgain"},
 	},
 	{
 		"**Free calls** are journaled with their answer;",
-		[]string{"sync/state TestJournalGivesAnswersBackAsTheyCame", "sync/state TestOnlyAnswersThatTellSomethingAreJournaled"},
+		[]string{"sync/journal TestJournalGivesAnswersBackAsTheyCame", "sync/journal TestOnlyAnswersThatTellSomethingAreJournaled"},
 	},
 	{
 		"before sending there is only the pacer's stamp (committed without fsync, which survives a kill).",
 		[]string{"outlier/pace TestWindowOutlivesTheProcess"},
 	},
-	{"Each answer is committed before the next call leaves;", []string{"sync/state TestAnswersAreCommittedBeforeTheNextCallLeaves"}},
+	{"Each answer is committed before the next call leaves;", []string{"sync/store TestAnswersAreCommittedBeforeTheNextCallLeaves"}},
 	{
 		"only where the pace leaves no time (more than 20 calls a second) may free answers share a commit.",
-		[]string{"sync/state TestFreeAnswersShareACommit", "sync/state TestOldGroupIsCommittedByItself", "sync/state TestPaidAnswersNeverWait"},
+		[]string{"sync/store TestFreeAnswersShareACommit", "sync/store TestOldGroupIsCommittedByItself", "sync/store TestPaidAnswersNeverWait"},
 	},
 	{"One paid and one free call are in flight at most;", []string{"sync/engine TestOneCallIsInFlightAtATime"}},
 	{
@@ -301,13 +301,13 @@ var promises = []promise{
 	{
 		"An answer in hand is never given up: a locked database is waited for, and at the last written to a file beside it.",
 		[]string{
-			"sync/state TestAnAnswerWaitsForALockedDatabase", "sync/state TestAnAnswerOutlivesItsProcess", "sync/state TestAStartedScanOutlivesItsProcess",
+			"sync/ledger TestAnAnswerWaitsForALockedDatabase", "sync/ledger TestAnAnswerOutlivesItsProcess", "sync/ledger TestAStartedScanOutlivesItsProcess",
 			"sync/engine TestALockedStateIsWaitedForWithAnAnswerInHand", "sync/engine TestAnAnswerInHandOutlivesAStop",
 		},
 	},
 	{
 		"**Journal row:** operation, parameters, run, job, step, page, rank base, times, outcome, and the body as it came over the wire (gzip kept, else zstd), checksummed.",
-		[]string{"sync/state TestJournalGivesAnswersBackAsTheyCame", "outlier TestGzipIsKeptAndOpened", "sync/state TestFlippedBitEndsTheJournal"},
+		[]string{"sync/journal TestJournalGivesAnswersBackAsTheyCame", "outlier TestGzipIsKeptAndOpened", "sync/journal TestFlippedBitEndsTheJournal"},
 	},
 	{
 		"A body that holds the key is kept unpacked, with `[redacted]` in its place, and nothing that is made of an answer holds the key.",
@@ -355,6 +355,7 @@ var unbuilt = []string{
 // TestEverySentenceHasItsTests: no sentence of testdata/semantics.txt is without a row,
 // no row is about anything else, and the tests that rows name exist.
 func TestEverySentenceHasItsTests(t *testing.T) {
+	t.Parallel()
 	text, err := os.ReadFile("testdata/semantics.txt")
 	if err != nil {
 		t.Fatal(err)

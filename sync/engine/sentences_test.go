@@ -17,6 +17,7 @@ import (
 	"outlierd/outlier"
 	"outlierd/outlier/simulator"
 	"outlierd/sinks"
+	"outlierd/sync/forecast"
 	"outlierd/sync/job"
 	"outlierd/sync/plan"
 	"outlierd/sync/runs"
@@ -25,6 +26,7 @@ import (
 // Sentences of testdata/semantics.txt that no other subject's tests show.
 
 func TestRunIsAUUIDv7(t *testing.T) {
+	t.Parallel()
 	bare(t, scheduledFile, func(w *workshop) {
 		last := ""
 		for range 3 {
@@ -43,6 +45,7 @@ func TestRunIsAUUIDv7(t *testing.T) {
 }
 
 func TestRunByHandHasNoDueInstant(t *testing.T) {
+	t.Parallel()
 	bare(t, scheduledFile, func(w *workshop) {
 		for range 2 {
 			w.mustRun(runs.OK) // of a job with a schedule
@@ -59,6 +62,7 @@ func TestRunByHandHasNoDueInstant(t *testing.T) {
 // TestEverythingIsResolvedOnceIntoStoredSteps: lists, SQL seeds, templates and windows.
 // What the file, the tables or the clock say later changes nothing in a run under way.
 func TestEverythingIsResolvedOnceIntoStoredSteps(t *testing.T) {
+	t.Parallel()
 	const file = `
 version: 1
 service: {url: "sim://", limit: 10/min, paging: page}
@@ -113,7 +117,7 @@ jobs:
 
 func paramsOf(steps []runs.Step) (all []string) {
 	for _, step := range steps {
-		all = append(all, step.Params)
+		all = append(all, step.Query.Encode())
 	}
 	return all
 }
@@ -121,6 +125,7 @@ func paramsOf(steps []runs.Step) (all []string) {
 // TestListInAParameterIsOneRequestOverBoth at the price of one. The plan has
 // one line for it.
 func TestListInAParameterIsOneRequestOverBoth(t *testing.T) {
+	t.Parallel()
 	const file = `
 version: 1
 service: {url: "sim://", limit: 10/min}
@@ -129,7 +134,7 @@ jobs:
 `
 	bare(t, file, func(w *workshop) {
 		f, _ := w.foreseen()
-		want := []SearchForecast{{Op: outlier.OpSearch, Queries: []string{"moka pot", "latte art"}, Pages: 1, Credits: 2}}
+		want := []forecast.Search{{Op: outlier.OpSearch, Queries: []string{"moka pot", "latte art"}, Pages: 1, Credits: 2}}
 		if diff := cmp.Diff(want, f.Jobs[0].Searches); diff != "" {
 			t.Errorf("the plan says (-want +got):\n%s", diff)
 		}
@@ -142,6 +147,7 @@ jobs:
 }
 
 func TestIdsOfChannelsAndVideosAreOneCallEach(t *testing.T) {
+	t.Parallel()
 	const file = `
 version: 1
 service: {url: "sim://", limit: 60/min}
@@ -173,6 +179,7 @@ jobs:
 // TestRunEndsWhenItsSearchesHaveEndedAndItsOwnEnrichmentIsDone, while the queue still has
 // what another job wants.
 func TestRunEndsWhenItsSearchesHaveEndedAndItsOwnEnrichmentIsDone(t *testing.T) {
+	t.Parallel()
 	const file = `
 version: 1
 service: {url: "sim://", limit: 10/min}
@@ -199,6 +206,7 @@ jobs:
 // TestRunThatStopsAfterItsTimeIsOKAndSaysWhatIsQueued: its time and its top are those of
 // all its searches together.
 func TestRunThatStopsAfterItsTimeIsOKAndSaysWhatIsQueued(t *testing.T) {
+	t.Parallel()
 	const file = `
 version: 1
 service: {url: "sim://", limit: 10/min}
@@ -222,6 +230,7 @@ jobs:
 // TestWatermarkMovesHoweverASearchEndedByItself: also with the last page that the job
 // wants, with a page that its stop_when made the last, and with one that brought nothing new.
 func TestWatermarkMovesHoweverASearchEndedByItself(t *testing.T) {
+	t.Parallel()
 	const file = `
 version: 1
 service: {url: "sim://", limit: 600/min, paging: page}
@@ -235,16 +244,16 @@ jobs:
 		total int
 		pages [][]int
 	}{
-		{stopEmpty, 1000, [][]int{numbers(0, 40), {}}},
-		{stopShort, 50, [][]int{numbers(0, 40), numbers(40, 10)}},
-		{stopRepeated, 1000, [][]int{numbers(0, 40), numbers(0, 40)}},
-		{stopPages, 1000, [][]int{numbers(0, 40), numbers(40, 40), numbers(80, 40)}},
-		{stopKnown, 1000, [][]int{numbers(0, 40), numbers(40, 40)}},
+		{runs.StopEmpty, 1000, [][]int{numbers(0, 40), {}}},
+		{runs.StopShort, 50, [][]int{numbers(0, 40), numbers(40, 10)}},
+		{runs.StopRepeated, 1000, [][]int{numbers(0, 40), numbers(0, 40)}},
+		{runs.StopPages, 1000, [][]int{numbers(0, 40), numbers(40, 40), numbers(80, 40)}},
+		{runs.StopKnown, 1000, [][]int{numbers(0, 40), numbers(40, 40)}},
 	} {
 		t.Run(test.stop, func(t *testing.T) {
 			bare(t, file, func(w *workshop) {
 				w.wire = pagesOf(t, test.total, test.pages...)
-				if test.stop == stopKnown { // by what another job saw
+				if test.stop == runs.StopKnown { // by what another job saw
 					w.performed(job.Overrides{}, "other")
 				}
 				if step := w.steps(w.mustRun(runs.OK))[0]; step.Stop != test.stop {
@@ -261,6 +270,7 @@ jobs:
 
 // TestPageOneThatFailsMakesTheRunFailedAndAnEnrichmentPartial.
 func TestPageOneThatFailsMakesTheRunFailedAndAnEnrichmentPartial(t *testing.T) {
+	t.Parallel()
 	for op, want := range map[outlier.Operation]runs.Status{outlier.OpSearch: runs.Failed, outlier.OpDetails: runs.Partial} {
 		bare(t, windowFile, func(w *workshop) {
 			for range plan.Attempts {
@@ -280,6 +290,7 @@ func TestPageOneThatFailsMakesTheRunFailedAndAnEnrichmentPartial(t *testing.T) {
 // TestBatchIsBoundedByItsBytes: rows alone tell nothing, as a few hundred can be as large
 // as memory has room for.
 func TestBatchIsBoundedByItsBytes(t *testing.T) {
+	t.Parallel()
 	const pages, title = 12, 50 << 10 // some 2 MB a page
 	file := fmt.Sprintf(`
 version: 1
@@ -301,7 +312,7 @@ jobs:
 		for _, n := range batches {
 			answers += n
 		}
-		most := int64(batchBytes/(title*plan.PageSize) + 1) // the bound may be passed by the last answer
+		most := int64(batchBytes/(title*outlier.MaxSize) + 1) // the bound may be passed by the last answer
 		if answers != pages || slices.Max(batches) > most || slices.Max(batches) < most-1 {
 			t.Errorf("batches of %v answers, want %d in all and about %d in each", batches, pages, most)
 		}
@@ -317,13 +328,13 @@ func largePages(t *testing.T, title int) http.RoundTripper {
 			t.Errorf("from: %v", err)
 		}
 		var hits []map[string]any
-		for i := range plan.PageSize {
+		for i := range outlier.MaxSize {
 			hits = append(hits, map[string]any{
 				"id": fmt.Sprintf("video%03d%03d", from, i), "kind": "video",
 				"snippet": map[string]any{"channelId": "UC-aaaaaaaaaaaaaaaaaaaaa", "title": strings.Repeat("x", title)}, "statistics": map[string]any{},
 			})
 		}
-		body, err := json.Marshal(map[string]any{"pagination": map[string]any{"total": 1000, "from": from, "size": plan.PageSize}, "hits": hits})
+		body, err := json.Marshal(map[string]any{"pagination": map[string]any{"total": 1000, "from": from, "size": outlier.MaxSize}, "hits": hits})
 		if err != nil {
 			t.Error(err)
 		}

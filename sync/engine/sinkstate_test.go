@@ -120,6 +120,7 @@ jobs:
 `
 
 func TestRepairedSinkIsUsedAgainWhateverIsUnderWay(t *testing.T) {
+	t.Parallel()
 	bare(t, overlappingFile, func(w *workshop) {
 		w.inspect(func(e *Engine) { w.see(e, "coffee", "tea") })
 		began := time.Now()
@@ -153,6 +154,7 @@ func TestRepairedSinkIsUsedAgainWhateverIsUnderWay(t *testing.T) {
 
 // TestRunIsPartialWhileOneSinkWorks, and says which one does not.
 func TestRunIsPartialWhileOneSinkWorks(t *testing.T) {
+	t.Parallel()
 	bare(t, jobsFile, func(w *workshop) {
 		e, stop := w.open()
 		defer stop()
@@ -179,6 +181,7 @@ func TestRunIsPartialWhileOneSinkWorks(t *testing.T) {
 
 // TestRunFailsWhileNoSinkWorks and what it bought is not bought again.
 func TestRunFailsWhileNoSinkWorks(t *testing.T) {
+	t.Parallel()
 	bare(t, jobsFile, func(w *workshop) {
 		e, stop := w.open()
 		defer stop()
@@ -203,6 +206,7 @@ func TestRunFailsWhileNoSinkWorks(t *testing.T) {
 // TestNothingIsBoughtWhileNoSinkWorks for longer than sinks_down_after, not even by one
 // process after another, and buying goes on by itself.
 func TestNothingIsBoughtWhileNoSinkWorks(t *testing.T) {
+	t.Parallel()
 	const file = `
 version: 1
 service: {url: "sim://"}
@@ -240,6 +244,7 @@ jobs:
 // TestRunBeginsOnceASinkIsRepaired, however long none has worked: a process of its own finds
 // that out before it refuses.
 func TestRunBeginsOnceASinkIsRepaired(t *testing.T) {
+	t.Parallel()
 	bare(t, jobsFile, func(w *workshop) {
 		w.inspect(func(e *Engine) { w.see(e, "coffee") })
 		sink := &fakeSink{name: "parquet", readOnly: true, broken: between(0, 8*time.Hour)}
@@ -268,6 +273,7 @@ func TestRunBeginsOnceASinkIsRepaired(t *testing.T) {
 // TestNothingIsBoughtUntilASinkHasAnswered: before that it is not known whether the
 // journal, and with it the ledger, is complete.
 func TestNothingIsBoughtUntilASinkHasAnswered(t *testing.T) {
+	t.Parallel()
 	bare(t, strings.Replace(jobsFile, "coffee:", "coffee:\n    every: 1h", 1), func(w *workshop) {
 		w.inspect(func(e *Engine) { w.see(e, "coffee") })
 		sink := &fakeSink{name: "duckdb", broken: between(0, 90*time.Minute)}
@@ -290,6 +296,7 @@ func TestNothingIsBoughtUntilASinkHasAnswered(t *testing.T) {
 // TestRunsThatEndTogetherArePublishedOnce: the copy for readers costs in proportion to
 // the data, and a stop has to be over soon.
 func TestRunsThatEndTogetherArePublishedOnce(t *testing.T) {
+	t.Parallel()
 	var file strings.Builder
 	file.WriteString("version: 1\nservice: {url: \"sim://\", limit: 25/min}\njobs:\n")
 	for _, name := range strings.Split("abcdefghijklmnopqrst", "") {
@@ -298,10 +305,11 @@ func TestRunsThatEndTogetherArePublishedOnce(t *testing.T) {
 	bare(t, file.String(), func(w *workshop) {
 		w.inspect(func(e *Engine) { w.see(e, strings.Split("abcdefghijklmnopqrst", "")...) })
 		sink := &fakeSink{name: "duckdb"}
-		before := 0
+		counted := make(chan int, 1)
 		go func() {
 			time.Sleep(62*time.Minute + 55*time.Second)
-			before = sink.published
+			_, published := sink.reads()
+			counted <- published
 		}()
 		running := 0
 		rows, _ := w.serveInto(63*time.Minute, sink)
@@ -310,8 +318,9 @@ func TestRunsThatEndTogetherArePublishedOnce(t *testing.T) {
 				running++
 			}
 		}
-		if running != 20 || sink.published-before != 1 {
-			t.Errorf("%d runs were stopped, and published %d times; want 20, once", running, sink.published-before)
+		_, published := sink.reads()
+		if published -= <-counted; running != 20 || published != 1 {
+			t.Errorf("%d runs were stopped, and published %d times; want 20, once", running, published)
 		}
 	})
 }
@@ -319,6 +328,7 @@ func TestRunsThatEndTogetherArePublishedOnce(t *testing.T) {
 // TestSinkThatTurnsOutToBeAheadStopsBuying: it was away at the start, and knows of answers
 // that the journal does not have.
 func TestSinkThatTurnsOutToBeAheadStopsBuying(t *testing.T) {
+	t.Parallel()
 	bare(t, strings.Replace(jobsFile, "coffee:", "coffee:\n    every: 1h\n    reuse_for: 1m", 1), func(w *workshop) {
 		w.inspect(func(e *Engine) { w.see(e, "coffee") })
 		ahead := &fakeSink{name: "parquet", mark: 1000, broken: between(0, 90*time.Minute)}
@@ -336,6 +346,7 @@ func TestSinkThatTurnsOutToBeAheadStopsBuying(t *testing.T) {
 // TestPausedRunTellsWhatItsStatusDoesNot: the run meets its cap while a sink comes back that
 // knows of answers which the journal does not have.
 func TestPausedRunTellsWhatItsStatusDoesNot(t *testing.T) {
+	t.Parallel()
 	const file = "version: 1\nservice: {url: \"sim://\"}\njobs: {coffee: {search: {query: [home espresso], pages: 2}, budget: {per_run: 2}}}\n"
 	bare(t, file, func(w *workshop) {
 		away := true
@@ -357,6 +368,7 @@ func TestPausedRunTellsWhatItsStatusDoesNot(t *testing.T) {
 // TestStopLeavesALongWayToTheNextStart: a sink that has all of the journal to catch up
 // with must not hold up the end of the process.
 func TestStopLeavesALongWayToTheNextStart(t *testing.T) {
+	t.Parallel()
 	bare(t, jobsFile, func(w *workshop) {
 		e, stop := w.open()
 		defer stop()

@@ -14,6 +14,7 @@ import (
 // TestTenJobsAskOnceAboutTheSameChannels, and leave no slot of the limit idle while
 // anything is due.
 func TestTenJobsAskOnceAboutTheSameChannels(t *testing.T) {
+	t.Parallel()
 	const channels = 1000
 	var file strings.Builder
 	file.WriteString("version: 1\nservice: {url: \"sim://\", limit: 10/min}\nlists:\n  shelf: [")

@@ -1,17 +1,14 @@
 package engine
 
 import (
-	"slices"
-
 	"outlierd/outlier"
 	"outlierd/schema"
 	"outlierd/sync/journal"
 	"outlierd/sync/runs"
 )
 
-// sourceOf tells the decoder what the journal knows of an answer. An answer that
-// tells nothing about the world, such as an error, has no rows, nor has a page that was
-// bought and set aside.
+// sourceOf is what the journal knows of an answer, for the decoder. An answer that is an
+// error has no rows, nor has a page that was bought and set aside.
 func (l *loader) sourceOf(e *journal.Entry) (schema.Source, bool) {
 	source := schema.Source{
 		Response:   e.ID,
@@ -27,7 +24,8 @@ func (l *loader) sourceOf(e *journal.Entry) (schema.Source, bool) {
 		Status:     e.Status,
 		RetryAt:    e.RetryAt,
 	}
-	if e.Missing && e.Outcome == outlier.Refunded && e.Status/100 == 2 { // the documented error under a status of success
+	// The documented error may come under a status of success.
+	if e.Missing && e.Outcome == outlier.Refunded && e.Status/100 == 2 {
 		source.Reason = "the service refused the request"
 	}
 	switch e.Op {
@@ -40,7 +38,9 @@ func (l *loader) sourceOf(e *journal.Entry) (schema.Source, bool) {
 		}
 	case outlier.OpRelated, outlier.OpFindRelatedChannels:
 		source.Kind = "related"
-		source.Seeds = slices.Concat(e.Params["title"], e.Params["videoId"], e.Params["thumbnailVideoId"], e.Params["relatedChannelId"])
+		for _, name := range e.Op.Subjects() {
+			source.Seeds = append(source.Seeds, e.Params[name]...)
+		}
 	case outlier.OpScan:
 		l.ofScan(&source, func() (*runs.Scan, error) { return l.store.Runs.ScanByID(e.Entity) })
 	case outlier.OpStartScan:
@@ -49,8 +49,8 @@ func (l *loader) sourceOf(e *journal.Entry) (schema.Source, bool) {
 	return source, e.Missing || e.Outcome == outlier.Charged && e.Status/100 == 2 && e.Page != journal.NoPage
 }
 
-// ofScan adds what was asked for when a scan was started: no look at it and no page
-// of its results repeats that. A scan that somebody else started stays without.
+// ofScan adds what was asked for when a scan was started: no poll and no page of its
+// results repeats that. A scan that another client started stays without.
 func (l *loader) ofScan(source *schema.Source, find func() (*runs.Scan, error)) {
 	scan, err := find()
 	if err != nil {

@@ -40,6 +40,7 @@ func (w *workshop) alter(statement string) {
 // TestCursorStaysBehindAPageThatCouldNotBeKept: the answer is in the journal, but its hits
 // are not on record. The search goes on with that page, and does not buy it again.
 func TestCursorStaysBehindAPageThatCouldNotBeKept(t *testing.T) {
+	t.Parallel()
 	bare(t, jobsFile, func(w *workshop) {
 		// What was left is noted when the run ends, and not with the page.
 		row, err := w.refusing(`BEFORE UPDATE ON steps WHEN new.next > old.next AND new.left_pages = -1`)
@@ -62,6 +63,7 @@ func TestCursorStaysBehindAPageThatCouldNotBeKept(t *testing.T) {
 // TestInstantIsNotOverBeforeItsRunIsOnRecord: the disk is full from half past six to
 // seven, and a job is due then.
 func TestInstantIsNotOverBeforeItsRunIsOnRecord(t *testing.T) {
+	t.Parallel()
 	bare(t, scheduledFile, func(w *workshop) {
 		due := time.Now().Add(6*time.Hour + 30*time.Minute)
 		room := due.Add(30 * time.Minute)
@@ -84,6 +86,7 @@ func TestInstantIsNotOverBeforeItsRunIsOnRecord(t *testing.T) {
 
 // TestRunThatCannotBeReadStopsNoOther: neither its own job, nor another one.
 func TestRunThatCannotBeReadStopsNoOther(t *testing.T) {
+	t.Parallel()
 	const file = `
 version: 1
 service: {url: "sim://", limit: 10/min}
@@ -107,6 +110,7 @@ jobs:
 // TestThingThatIsMissingIsNotAskedForWithoutEnd: what cannot be noted ends the run, as
 // the same call would be the next one again.
 func TestThingThatIsMissingIsNotAskedForWithoutEnd(t *testing.T) {
+	t.Parallel()
 	bare(t, jobsFile, func(w *workshop) {
 		asked := 0
 		w.wire = afterPages(w.wire, func() *http.Response {
@@ -125,6 +129,7 @@ func TestThingThatIsMissingIsNotAskedForWithoutEnd(t *testing.T) {
 // TestScanWhoseAnswerCouldNotBeKeptWaitsForAPerson: it is running at the service, and
 // nothing here says so.
 func TestScanWhoseAnswerCouldNotBeKeptWaitsForAPerson(t *testing.T) {
+	t.Parallel()
 	const file = `
 version: 1
 service: {url: "sim://", limit: 10/min}

@@ -21,6 +21,7 @@ jobs:
 // TestRunWaitsForWhatAnotherJobAskedFirst: a run is not done while what it asks for is
 // not, although another job's run is the one that asked for it first, and was killed.
 func TestRunWaitsForWhatAnotherJobAskedFirst(t *testing.T) {
+	t.Parallel()
 	bare(t, sharedFile, func(w *workshop) {
 		e, stop := w.open()
 		defer stop()
@@ -56,9 +57,10 @@ func TestRunWaitsForWhatAnotherJobAskedFirst(t *testing.T) {
 	})
 }
 
-// TestRequestCapHoldsForCallsThatOthersAskedForFirst: whoever makes them, and goes on with
+// TestRequestCapHoldsForCallsThatOthersAskedForFirst: whichever job makes them, and goes on with
 // them later, has made them.
 func TestRequestCapHoldsForCallsThatOthersAskedForFirst(t *testing.T) {
+	t.Parallel()
 	const file = `
 version: 1
 service: {url: "sim://", limit: 600/min}
@@ -87,6 +89,7 @@ jobs:
 
 // TestEachRunCountsTheCallsThatItWaitedFor, also those that are another's on record.
 func TestEachRunCountsTheCallsThatItWaitedFor(t *testing.T) {
+	t.Parallel()
 	const file = `
 version: 1
 service: {url: "sim://", limit: 10/min}

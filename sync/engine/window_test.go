@@ -39,6 +39,7 @@ func days(n int) string {
 // TestWindowStartsWherePageOneOfTheLastSuccessWasRequested less the overlap: not where it
 // ended, and not where a search that did not end by itself was.
 func TestWindowStartsWherePageOneOfTheLastSuccessWasRequested(t *testing.T) {
+	t.Parallel()
 	bare(t, windowFile, func(w *workshop) {
 		time.Sleep(day - 30*time.Second) // page one is asked for on one day, and page two on the next
 		w.wire = roundTripper(func(r *http.Request) (*http.Response, error) {
@@ -62,6 +63,7 @@ func TestWindowStartsWherePageOneOfTheLastSuccessWasRequested(t *testing.T) {
 
 // TestWatermarkMovesWhateverBecomesOfTheEnrichment: the pages were searched.
 func TestWatermarkMovesWhateverBecomesOfTheEnrichment(t *testing.T) {
+	t.Parallel()
 	bare(t, windowFile, func(w *workshop) {
 		for range plan.Attempts {
 			w.service.FailNext(outlier.OpDetails, simulator.GatewayPage)
@@ -76,6 +78,7 @@ func TestWatermarkMovesWhateverBecomesOfTheEnrichment(t *testing.T) {
 
 // TestWatermarkStaysWhereACapOrAnErrorEndedTheSearch: what was left is looked for again.
 func TestWatermarkStaysWhereACapOrAnErrorEndedTheSearch(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name   string
 		file   string
@@ -111,6 +114,7 @@ func TestWatermarkStaysWhereACapOrAnErrorEndedTheSearch(t *testing.T) {
 // TestChangedQueryStartsAfreshAndAChangedFilterDoesNot: a watermark belongs to what is
 // searched.
 func TestChangedQueryStartsAfreshAndAChangedFilterDoesNot(t *testing.T) {
+	t.Parallel()
 	for change, want := range map[[2]string]string{
 		{"where: {", "where: {z_score: 2.., "}:                days(-3),
 		{"[home espresso]", "[moka pot]"}:                     days(10 - 30),
@@ -140,6 +144,7 @@ func TestChangedQueryStartsAfreshAndAChangedFilterDoesNot(t *testing.T) {
 // TestStopWhenCountsIdsUnknownBeforeTheRun: what an earlier page of the same run brought
 // is as new as before, and page one never ends a search.
 func TestStopWhenCountsIdsUnknownBeforeTheRun(t *testing.T) {
+	t.Parallel()
 	const file = `
 version: 1
 service: {url: "sim://", limit: 600/min}
@@ -176,6 +181,7 @@ jobs:
 // TestStopWhenKnowsOnlyWhatASearchHasCovered: what was seen by a run that a person has
 // overridden, or by a search that a cap or an error has cut, ends no later search early.
 func TestStopWhenKnowsOnlyWhatASearchHasCovered(t *testing.T) {
+	t.Parallel()
 	const file = `
 version: 1
 service: {url: "sim://", limit: 600/min, paging: page}

@@ -3,7 +3,6 @@ package engine
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -19,30 +18,35 @@ import (
 )
 
 // A worker works on the runs that are under way, one call at a time, the most urgent
-// first: pages, which bring what is new; then scans that it is time to look at; then
+// first: pages, which bring what is new; then scans that it is time to poll; then
 // the data calls of all runs, by what they are worth.
 //
 // Nothing would be gained by more calls at once. The pace is shared by all jobs, and a
 // call takes a fraction of the time after which the next one may leave.
 type worker struct {
-	engine  *Engine
-	loader  *loader
-	decoder *schema.Decoder // tells what an answer brings before it is believed
-	runs    []*run          // in the order in which they were begun
-	filter  queue.Filter    // whose data calls are made: all that a job wants, or everybody's
-	streak  int             // of them that failed one after another
-	calls   int
-	made    map[string]int64 // requests, by run
-	rest    time.Time        // until when no data call is made: the service seems ill
-	rests   int              // of the queue since a call was answered
-	owing   bool             // jobs that come after others may have to run
-	slot    time.Time        // when the limiter lets the next data call leave, if one waits for it
-	charged string           // the run that the call under way counts for, where the one that asked first is over
+	engine      *Engine
+	loader      *loader
+	decoder     *schema.Decoder // checks an answer before it is believed
+	runs        []*run          // in the order in which they were begun
+	filter      queue.Filter    // whose data calls are made: those of one job, or all
+	streak      int             // of them that failed one after another
+	calls       int
+	made        map[string]int64 // requests, by run
+	pausedUntil time.Time        // until when no data call is made: the service does not answer
+	pauses      int              // of the queue since a call was answered
+	owing       bool             // jobs that come after others may have to run
+	expired     time.Time        // when the queue was last cleared of calls that have expired
+	slot        time.Time        // when the limiter lets the next data call leave, if one waits for it
+	charged     string           // the run that the call counts for, if the one that asked first is over
 
 	patient bool // the schedule's: a run waits while no sink works; else it ends
 
-	told func(*run) // what follows the end of a run; nil for nothing
+	onEnd func(*run) // called when a run has ended; nil for nothing
 }
+
+// expireEvery is how often the queue is cleared of calls that have expired. They are not made
+// in any case.
+const expireEvery = time.Minute
 
 // newWorker asks the sinks where they stand, and lets them catch up.
 func (e *Engine) newWorker(ctx context.Context, filter queue.Filter) (*worker, error) {
@@ -51,7 +55,8 @@ func (e *Engine) newWorker(ctx context.Context, filter queue.Filter) (*worker, e
 		return nil, err
 	}
 	s := &worker{
-		engine: e, loader: loader, decoder: schema.NewDecoder(memory.DefaultAllocator), filter: filter, made: map[string]int64{},
+		engine: e, loader: loader, decoder: schema.NewDecoder(memory.DefaultAllocator),
+		filter: filter, made: map[string]int64{},
 	}
 	return s, loader.load(ctx, true)
 }
@@ -66,10 +71,11 @@ func (e *Engine) Run(ctx context.Context, spec *job.Spec, trigger Trigger, due t
 	})
 }
 
-// Resume goes on with one of the [Engine.Unfinished] runs of spec, and returns as
+// Resume goes on with one of the [facts.Reader.Unfinished] runs of spec, and returns as
 // [Engine.Run] does. Where a due instant waits for it, which is zero if none does, the run
 // ends when it has its pages.
-func (e *Engine) Resume(ctx context.Context, spec *job.Spec, trigger Trigger, due time.Time, old *runs.Run) (*runs.Run, error) {
+func (e *Engine) Resume(ctx context.Context, spec *job.Spec, trigger Trigger, due time.Time,
+	old *runs.Run) (*runs.Run, error) {
 	return e.workOn(ctx, spec, trigger, !due.IsZero(), func(ctx context.Context, s *worker) (*run, error) {
 		return s.resume(ctx, spec, trigger, old)
 	})
@@ -109,7 +115,7 @@ func (e *Engine) workOn(ctx context.Context, spec *job.Spec, trigger Trigger, pa
 		switch {
 		case err != nil || r.ended:
 		case pages && r.searched:
-			err = r.giveWay(ctx)
+			err = r.endForNext(ctx)
 		case !worked && s.loader.pagesIn && s.loader.publishDue():
 			err = s.publish(ctx)
 		case !worked:
@@ -140,7 +146,7 @@ func (e *QueuedError) Unwrap() error { return e.Err }
 
 // work does the most urgent thing that can be done now. It reports false if all that
 // is left to do is to wait. What goes wrong for one run ends that run; an error that
-// is returned is everybody's.
+// is returned concerns all runs.
 func (w *worker) work(ctx context.Context) (worked bool, err error) {
 	if ctx.Err() != nil {
 		return false, context.Cause(ctx)
@@ -167,30 +173,28 @@ func (w *worker) work(ctx context.Context) (worked bool, err error) {
 			return true, w.load(ctx)
 		}
 	}
-	if ended, err := w.endDone(ctx); ended || err != nil {
+	next, err := w.engine.Store.Queue.NextTask(time.Now(), w.filter)
+	if err != nil {
+		return false, err
+	}
+	if ended, err := w.endDone(ctx, next); ended || err != nil {
 		return ended, err
 	}
-	return w.ask(ctx)
+	return w.ask(ctx, next)
 }
 
-// tooLong reports whether an error is the limiter's, which would make a call wait for
-// longer than service.max_wait. Nothing is held in memory meanwhile: a run by hand
-// stops, stays unfinished, and is continued by the next one; the daemon waits.
-func tooLong(err error) bool {
-	_, long := errors.AsType[*pace.LongWaitError](err)
-	return long
-}
-
-// endDone ends the runs that have nothing left to do, or no time for it.
-func (w *worker) endDone(ctx context.Context) (ended bool, err error) {
+// endDone ends the runs that have nothing left to do, or no time for it. Next is the next
+// data call, so that the queue is not asked whether one waits for the runs that want it.
+func (w *worker) endDone(ctx context.Context, next *queue.Task) (ended bool, err error) {
 	var over []*run
 	for _, r := range w.runs {
 		if !r.searched {
 			continue
 		}
-		done, failed := r.done()
-		if failed != nil {
-			err = failed
+		var done bool
+		if next != nil && slices.Contains(next.Wanting(), r.row.Job) {
+			done = r.mayNotAsk()
+		} else if done, err = r.done(); err != nil {
 			break
 		}
 		if done {
@@ -206,7 +210,7 @@ func (w *worker) endDone(ctx context.Context) (ended bool, err error) {
 // load lets the sinks follow from time to time, and readers see it when that is due.
 func (w *worker) load(ctx context.Context) error {
 	if !w.loader.publishDue() {
-		if w.calls++; w.calls%loadEvery != 0 {
+		if w.calls++; w.calls%loadEvery != 0 && !w.loader.behind {
 			return nil
 		}
 		return w.loader.load(ctx, false)
@@ -222,25 +226,24 @@ func (w *worker) publish(ctx context.Context) error {
 	return w.loader.publishAll(ctx)
 }
 
-// ask makes the data call that is worth most of those that may be made now. It does not
-// wait for the limiter with a call in its hands: until there is a slot, a page may come
-// due, or something of more worth.
-func (w *worker) ask(ctx context.Context) (worked bool, err error) {
+// ask makes the data call that is worth most of those that may be made now, if there is one.
+// It does not wait for the limiter with a call in its hands: until there is a slot, a page may
+// come due, or something of more worth.
+func (w *worker) ask(ctx context.Context, task *queue.Task) (worked bool, err error) {
 	w.slot = time.Time{}
-	if time.Now().Before(w.rest) {
+	if time.Now().Before(w.pausedUntil) {
 		return false, nil
 	}
-	if more, err := w.engine.Store.Queue.Expire(); more || err != nil {
-		return more, err
+	if time.Since(w.expired) >= expireEvery {
+		if more, err := w.engine.Store.Queue.Expire(); more || err != nil {
+			return more, err
+		}
+		w.expired = time.Now()
 	}
-	task, err := w.engine.Store.Queue.NextTask(time.Now(), w.filter)
-	if err != nil || task == nil {
-		return false, err
+	if task == nil {
+		return false, nil
 	}
-	waiters, err := w.waiters(task)
-	if err != nil {
-		return false, err
-	}
+	waiters := w.waiters(task)
 	if w.filter.Job != "" && len(waiters) == 0 {
 		return false, nil // its run waits for a scan, and that is all that it may still do
 	}
@@ -258,7 +261,7 @@ func (w *worker) ask(ctx context.Context) (worked bool, err error) {
 	w.charged = ""
 	switch {
 	case err == nil:
-		w.streak, w.rests = 0, 0
+		w.streak, w.pauses = 0, 0
 	case ctx.Err() != nil:
 		return true, context.Cause(ctx)
 	case fatal(err):
@@ -283,14 +286,13 @@ func (w *worker) ask(ctx context.Context) (worked bool, err error) {
 // waiters are the runs under way that wait for a call: each of them counts it as done.
 // On record it is the run's that asked first, whether or not that is among them. A run
 // that may do no more waits for nothing, and its queue outlives it.
-func (w *worker) waiters(task *queue.Task) (all []*run, err error) {
-	jobs, err := w.engine.Store.Queue.Wanting(*task)
-	for _, name := range jobs {
+func (w *worker) waiters(task *queue.Task) (all []*run) {
+	for _, name := range task.Wanting() {
 		if r := w.runOf(name); r != nil && !r.spent() {
 			all = append(all, r)
 		}
 	}
-	return all, err
+	return all
 }
 
 // chargedRun is the run whose requests a call counts among, if the one that asked first is not

@@ -30,6 +30,7 @@ func runsOf(rows []runs.Run, name string) []runs.Run {
 // TestPagesOfAJobThatComesDueGoBeforeDataCallsOfAnother: runs overlap, and what is new is
 // worth more than what is nice to know.
 func TestPagesOfAJobThatComesDueGoBeforeDataCallsOfAnother(t *testing.T) {
+	t.Parallel()
 	const file = `
 version: 1
 service: {url: "sim://", limit: 10/min}
@@ -62,6 +63,7 @@ jobs:
 // lets nothing leave, so that what comes due meanwhile has the next slot, and its run is on
 // record at its time.
 func TestPageTakesTheSlotThatADataCallWaitedFor(t *testing.T) {
+	t.Parallel()
 	const file = `
 version: 1
 service: {url: "sim://", limit: 20/10m, max_wait: 30m}
@@ -92,6 +94,7 @@ jobs:
 // TestRunThatHasItsPagesEndsWhenTheNextOneIsDue: it holds no search, its queue goes on, and
 // a job has one run at a time.
 func TestRunThatHasItsPagesEndsWhenTheNextOneIsDue(t *testing.T) {
+	t.Parallel()
 	const file = `
 version: 1
 service: {url: "sim://", limit: 10/min}
@@ -120,6 +123,7 @@ jobs:
 
 // TestJobThatIsStillTakingPagesIsBegunOnceAfterThat whatever has come due meanwhile.
 func TestJobThatIsStillTakingPagesIsBegunOnceAfterThat(t *testing.T) {
+	t.Parallel()
 	const file = `
 version: 1
 service: {url: "sim://", limit: 1/min, paging: page}
@@ -143,6 +147,7 @@ jobs:
 // TestCatchUpSaysWhatBecomesOfInstantsThatPassed: while nobody was there, and while a run
 // of the job itself was under way.
 func TestCatchUpSaysWhatBecomesOfInstantsThatPassed(t *testing.T) {
+	t.Parallel()
 	const file = `
 version: 1
 service: {url: "sim://", limit: 1/min}
@@ -177,6 +182,7 @@ jobs:
 }
 
 func TestDisabledJobIsNeitherDueNorFired(t *testing.T) {
+	t.Parallel()
 	const file = `
 version: 1
 service: {url: "sim://", limit: 10/min}
@@ -195,6 +201,7 @@ jobs:
 
 // TestRequestCapEndsTheRunAndNotItsQueue: a request is one whether or not it costs credits.
 func TestRequestCapEndsTheRunAndNotItsQueue(t *testing.T) {
+	t.Parallel()
 	const file = `
 version: 1
 service: {url: "sim://", limit: 10/min}
@@ -246,6 +253,7 @@ jobs:
 // TestStoppedScheduleGoesOnWhereItWas: a run that a stop or a kill cut short is continued
 // at once, but one by hand is its person's to continue.
 func TestStoppedScheduleGoesOnWhereItWas(t *testing.T) {
+	t.Parallel()
 	const file = `
 version: 1
 service: {url: "sim://", limit: 10/min}
@@ -273,6 +281,7 @@ jobs:
 
 // TestRunByHandIsItsPersonsToContinue and not the schedule's.
 func TestRunByHandIsItsPersonsToContinue(t *testing.T) {
+	t.Parallel()
 	bare(t, scheduledFile, func(w *workshop) {
 		w.use(strings.Replace(scheduledFile, "by-hand: {search: {query: [latte art], pages: 1}}", "by-hand: {search: {query: [latte art]}, enrich: {details: {}}}", 1))
 		e, stop := w.open()
@@ -290,9 +299,10 @@ func TestRunByHandIsItsPersonsToContinue(t *testing.T) {
 	})
 }
 
-// TestScanThatGoesOnHoldsUpNobody: a schedule works on other jobs meanwhile, and goes on
+// TestScanThatGoesOnHoldsUpNoJob: a schedule works on other jobs meanwhile, and goes on
 // with the scan after a restart.
-func TestScanThatGoesOnHoldsUpNobody(t *testing.T) {
+func TestScanThatGoesOnHoldsUpNoJob(t *testing.T) {
+	t.Parallel()
 	file := strings.Replace(scanFile, "  niche:\n", "  hourly: {every: 1h, search: {query: [home espresso]}, enrich: {details: {top: 5}}}\n  niche:\n    schedule: \"30 0 * * *\"\n", 1)
 	bare(t, file, func(w *workshop) {
 		w.renew(course(simulator.Phase{Status: "Running", Lasts: 5 * time.Hour}, simulator.Phase{Status: "Completed"}))
@@ -317,6 +327,7 @@ func TestScanThatGoesOnHoldsUpNobody(t *testing.T) {
 
 // TestCallThatFailedIsMadeAgainWhenItsTimeHasCome and what it brings is published.
 func TestCallThatFailedIsMadeAgainWhenItsTimeHasCome(t *testing.T) {
+	t.Parallel()
 	const file = `
 version: 1
 service: {url: "sim://", limit: 10/min}
@@ -355,6 +366,7 @@ jobs:
 
 // TestRunIsTakenUpOnce: resuming is tried again where it failed for one of the jobs.
 func TestRunIsTakenUpOnce(t *testing.T) {
+	t.Parallel()
 	const file = `
 version: 1
 service: {url: "sim://", limit: 10/min}

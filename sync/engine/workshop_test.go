@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -48,6 +47,10 @@ type workshop struct {
 }
 
 const testKey = "a-key-for-tests"
+
+// littleRoom is what must be free for a state of tests, in bytes. A share of it is written
+// at each open; of the usual amount that is 32 MiB.
+const littleRoom = 1 << 20
 
 // jobsFile is the job that most tests run.
 const jobsFile = `
@@ -122,10 +125,13 @@ func (w *workshop) data() string { return filepath.Join(w.dir, "data") }
 func (w *workshop) open() (*Engine, func()) {
 	w.Helper()
 	folder := filepath.Join(w.data(), "state")
-	if err := prepareState(folder); err != nil {
+	if err := prepare(w.data(), !w.bare); err != nil {
 		w.Fatal(err)
 	}
-	store, err := state.Open(w.ctx, folder, state.Options{Service: w.config.Service.URL, Location: w.config.Timezone, Renews: w.config.Budget.Renews, Judge: Judge()})
+	store, err := state.Open(w.ctx, folder, state.Options{
+		Service: w.config.Service.URL, Location: w.config.Timezone, Renews: w.config.Budget.Renews, Judge: Judge(),
+		MinFree: littleRoom,
+	})
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -244,13 +250,7 @@ func (w *workshop) rows(sql string) (all []string) {
 }
 
 // bubble runs a test in virtual time: waiting for the service costs nothing.
-//
-// Arrow keeps its compressors in a pool. One that was made in another bubble holds
-// a channel of that bubble and may not be used in this one; two collections empty
-// the pool.
 func bubble(t *testing.T, file string, test func(w *workshop)) {
-	runtime.GC()
-	runtime.GC()
 	synctest.Test(t, func(t *testing.T) { test(newWorkshop(t, file)) })
 }
 

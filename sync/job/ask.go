@@ -2,7 +2,6 @@ package job
 
 import (
 	"fmt"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,10 +25,6 @@ type loop struct {
 	tried   []string
 	members []*yamltree.Node
 	used    bool // the job has ${name} somewhere
-}
-
-func (b *builder) newTemplate(op outlier.Operation) *template {
-	return &template{Op: op, Params: url.Values{}, From: map[string]Source{}, arrays: b.cfg.Service.Arrays}
 }
 
 // fields reads the parameters of the request: each from the verb's own mapping or

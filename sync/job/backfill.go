@@ -10,16 +10,6 @@ import (
 	"outlierd/outlier"
 )
 
-// Dates are publication dates that a backfill searches, in windows. Both ends belong to it.
-type Dates struct {
-	From, To time.Time
-	Each     string // month, week or day: how long a window is
-	Since    bool   // the job itself searches since its last success, and goes on from there
-}
-
-// Windows are the lengths of a backfill's windows, by the calendar; weeks begin on Monday.
-var Windows = []string{"month", "week", "day"}
-
 // Backfill is the job as it searches dates that lie back, once, for at most so many
 // credits. The dates are read as published_at has them; --from and --to are their names.
 func (s Spec) Backfill(from, to, each string, most outlier.Credits) (Spec, error) {
@@ -58,6 +48,16 @@ func (s Spec) Backfill(from, to, each string, most outlier.Credits) (Spec, error
 // backfillReuse is how long the pages of a backfill are taken from the journal: what was
 // published long ago hardly moves, and half a window is not bought twice.
 const backfillReuse = 30 * day
+
+// Dates are publication dates that a backfill searches, in windows. Both ends belong to it.
+type Dates struct {
+	From, To time.Time
+	Each     string // month, week or day: how long a window is
+	Since    bool   // the job itself searches since its last success, and goes on from there
+}
+
+// Windows are the lengths of a backfill's windows, by the calendar; weeks begin on Monday.
+var Windows = []string{"month", "week", "day"}
 
 // Windows are the windows of the dates, the newest first.
 func (d *Dates) Windows(zone *time.Location) iter.Seq2[time.Time, time.Time] {

@@ -35,7 +35,7 @@ jobs:
 		if got := strings.Join(got, ", "); got != c.want {
 			t.Errorf("%s..%s by %s is\n%s, want\n%s", c.from, c.to, c.each, got, c.want)
 		}
-		if spec.Dates.Since || !spec.Overridden || *spec.Budget.PerRun != 20 || must(t, &spec, nothingKnown()).Asks[0].Params.Encode() != "query=a&zScoreFrom=2" {
+		if spec.Dates.Since || !spec.Overridden || *spec.Budget.PerRun != 20 || must(t, &spec, nothingKnown()).Asks[0].Query.Params().Encode() != "query=a&zScoreFrom=2" {
 			t.Errorf("the backfill is %+v", spec)
 		}
 	}

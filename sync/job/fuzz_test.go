@@ -61,14 +61,14 @@ func obeys(t *testing.T, spec *Spec) {
 		t.Fatalf("job %s cannot be resolved: %v", spec.Name, err)
 	}
 	for _, ask := range got.Asks {
-		if ask.Op == outlier.OpTrendingFormats {
+		if ask.Query.Op() == outlier.OpTrendingFormats {
 			continue
 		}
 		known := map[string]bool{"findBy": true}
-		for _, f := range (&template{Op: ask.Op}).fields() {
+		for _, f := range (&template{Op: ask.Query.Op()}).fields() {
 			known[f.Name], known[f.Name+"From"], known[f.Name+"To"] = true, true, true
 		}
-		for name, values := range ask.Params {
+		for name, values := range ask.Query.Params() {
 			if !known[name] || len(values) == 0 {
 				t.Fatalf("job %s sends %s = %q", spec.Name, name, values)
 			}

@@ -9,9 +9,9 @@
 //     ${file:…}; a ${name} that may be a job's for_each stays a template;
 //  2. the JSON Schema judges the shape: keys, types, words (shape.go, jobs.schema.json);
 //  3. Go judges the meaning: what is configured (settings.go), the jobs (jobs.go), what they
-//     ask (verbs.go, ask.go, where.go, lists.go), what that costs (money.go), and what is
-//     allowed but hardly meant (warnings.go). The bounds of parameters are the service's and
-//     live in package outlier.
+//     ask (verbs.go, ask.go, where.go, lists.go) and fetch for their hits (enrich.go), what
+//     that costs (money.go), and what is allowed but probably a mistake (warnings.go). The bounds
+//     of parameters are the service's and live in package outlier.
 //
 // A value that one step has refused is not read by the next, so that one mistake is one
 // message. The result is plain data: a [Spec] for each job (spec.go), whose requests are
@@ -47,8 +47,11 @@ type Config struct {
 
 	SinksDownAfter time.Duration // once no sink has worked for so long, nothing is bought
 
+	Targets []Target // of notifications, in the order of the file
+	Alerts  []Alert  // in the order of the file
+
 	Jobs     []Spec             // in the order of the file
-	Warnings []yamltree.Mistake // what is allowed but hardly meant, in the order of the file
+	Warnings []yamltree.Mistake // what is allowed but probably a mistake, in the order of the file
 
 	// What was read, so that [Config.Once] can read it again.
 	src []byte

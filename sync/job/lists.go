@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -13,6 +14,109 @@ import (
 
 	"outlierd/sync/yamltree"
 )
+
+// loops reads for_each: each name with its values, in the order of the file.
+func (b *builder) loops(job *yamltree.Node) []loop {
+	n := job.Get("for_each")
+	if !n.Has(yamltree.Mapping) {
+		return nil
+	}
+	var loops []loop
+	var lists [][]string
+	for _, e := range n.Entries {
+		if !b.loopName(e.Key) {
+			continue
+		}
+		source, members := b.origin(e.Value)
+		l := loop{Loop: Loop{e.Key.Text, source}}
+		if source.File != "" {
+			for _, v := range readable(e.Value.Get("file"), source) {
+				members = append(members, b.file.Scalar(v.text))
+			}
+		}
+		l.values(members)
+		if source.File == "" && l.tried != nil {
+			l.Source.Values = l.tried
+			lists = append(lists, l.tried)
+		}
+		loops = append(loops, l)
+	}
+	if product(lists) > MaxAsks {
+		n.Head().Refuse("makes more than %d combinations", MaxAsks)
+	}
+	return loops
+}
+
+// values takes the values that are known, each once.
+func (l *loop) values(members []*yamltree.Node) {
+	seen := map[string]bool{}
+	for _, m := range members {
+		if m.Has(yamltree.Text, yamltree.Whole, yamltree.Number) &&
+			strings.TrimSpace(m.Text) != "" && !seen[m.Text] {
+			seen[m.Text] = true
+			l.tried, l.members = append(l.tried, m.Text), append(l.members, m)
+		}
+	}
+}
+
+// loopName refuses names that could never be filled in.
+func (b *builder) loopName(key *yamltree.Node) bool {
+	_, taken := b.env(key.Text)
+	switch {
+	case !yamltree.IsName(key.Text):
+		key.Refuse("must be letters, digits and _, not beginning with a digit, got %q", key.Text)
+	case taken:
+		key.RefuseWithHint("choose another name",
+			"the environment variable %s is set, so ${%s} would be ambiguous", key.Text, key.Text)
+	default:
+		return true
+	}
+	return false
+}
+
+// MaxAsks bounds what one run may ask: a cross product is soon larger than anybody
+// meant it to be.
+const MaxAsks = 10_000
+
+// product is how many combinations lists have, or a number above MaxAsks.
+func product(lists [][]string) int {
+	n := 1
+	for _, l := range lists {
+		if n = n * len(l); n > MaxAsks {
+			return n
+		}
+	}
+	return n
+}
+
+// combinations are the cross product of the lists, the last one varying fastest.
+func combinations(lists [][]string) iter.Seq[[]string] {
+	return func(yield func([]string) bool) {
+		if slices.ContainsFunc(lists, func(l []string) bool { return len(l) == 0 }) {
+			return
+		}
+		at := make([]int, len(lists))
+		for {
+			chosen := make([]string, len(lists))
+			for i, l := range lists {
+				chosen[i] = l[at[i]]
+			}
+			if !yield(chosen) {
+				return
+			}
+			i := len(at) - 1
+			for ; i >= 0; i-- {
+				if at[i]++; at[i] < len(lists[i]) {
+					break
+				}
+				at[i] = 0
+			}
+			if i < 0 {
+				return
+			}
+		}
+	}
+}
 
 // origin reads where a list comes from, and the nodes of its members if it stands in
 // the file itself.
@@ -79,65 +183,6 @@ func (b *builder) list(name *yamltree.Node) []*yamltree.Node {
 	return nil
 }
 
-// loops reads for_each: each name with its values, in the order of the file.
-func (b *builder) loops(job *yamltree.Node) []loop {
-	n := job.Get("for_each")
-	if !n.Has(yamltree.Mapping) {
-		return nil
-	}
-	var loops []loop
-	var lists [][]string
-	for _, e := range n.Entries {
-		if !b.loopName(e.Key) {
-			continue
-		}
-		source, members := b.origin(e.Value)
-		l := loop{Loop: Loop{e.Key.Text, source}}
-		if source.File != "" {
-			for _, v := range readable(e.Value.Get("file"), source) {
-				members = append(members, b.file.Scalar(v.text))
-			}
-		}
-		l.values(members)
-		if source.File == "" && l.tried != nil {
-			l.Source.Values = l.tried
-			lists = append(lists, l.tried)
-		}
-		loops = append(loops, l)
-	}
-	if product(lists) > MaxAsks {
-		n.Head().Refuse("makes more than %d combinations", MaxAsks)
-	}
-	return loops
-}
-
-// values takes the values that are known, each once.
-func (l *loop) values(members []*yamltree.Node) {
-	seen := map[string]bool{}
-	for _, m := range members {
-		if m.Has(yamltree.Text, yamltree.Whole, yamltree.Number) &&
-			strings.TrimSpace(m.Text) != "" && !seen[m.Text] {
-			seen[m.Text] = true
-			l.tried, l.members = append(l.tried, m.Text), append(l.members, m)
-		}
-	}
-}
-
-// loopName refuses names that could never be filled in.
-func (b *builder) loopName(key *yamltree.Node) bool {
-	_, taken := b.env(key.Text)
-	switch {
-	case !yamltree.IsName(key.Text):
-		key.Refuse("must be letters, digits and _, not beginning with a digit, got %q", key.Text)
-	case taken:
-		key.RefuseWithHint("choose another name",
-			"the environment variable %s is set, so ${%s} would be ambiguous", key.Text, key.Text)
-	default:
-		return true
-	}
-	return false
-}
-
 // readable are the values of a file that n names. That it holds none may change, and is
 // worth a warning only.
 func readable(n *yamltree.Node, source Source) []value {
@@ -150,12 +195,6 @@ func readable(n *yamltree.Node, source Source) []value {
 	}
 	return values
 }
-
-// What a file of values may hold: lines of text, or a table, which has other columns too.
-const (
-	maxList  = 4 << 20
-	maxTable = 64 << 20
-)
 
 // A value of a file, and the line where it begins.
 type value struct {
@@ -187,6 +226,12 @@ func (s Source) values(name string) ([]value, error) {
 	}
 	return values, nil
 }
+
+// What a file of values may hold: lines of text, or a table, which has other columns too.
+const (
+	maxList  = 4 << 20
+	maxTable = 64 << 20
+)
 
 // linesOf are the lines of a text, without blanks around them, comments and empty ones. A
 // comment is a line that begins with #, or what follows a # after a blank: an address may

@@ -72,11 +72,13 @@ type builder struct {
 	cfg  *Config
 	root *yamltree.Node
 
-	defaults *yamltree.Node                               // what jobs have that do not say otherwise
-	named    map[string]*yamltree.Node                    // the filters, by name
-	merged   map[*yamltree.Node]map[string]*yamltree.Node // what a filter or a where comes to, by snake_case name
-	open     []string                                     // the filters that are being merged
-	reading  bool                                         // no call will be made: neither address nor key is needed
+	defaults *yamltree.Node            // what jobs have that do not say otherwise
+	named    map[string]*yamltree.Node // the filters, by name
+	open     []string                  // the filters that are being merged
+	reading  bool                      // no call will be made: neither address nor key is needed
+
+	// merged is what a filter or a where comes to, by snake_case name.
+	merged map[*yamltree.Node]map[string]*yamltree.Node
 }
 
 func (b *builder) build() {
@@ -101,6 +103,8 @@ func (b *builder) build() {
 	b.sinks(b.root.Get("sinks"))
 	b.cfg.SinksDownAfter = cmp.Or(duration(b.root.Get("sinks_down_after")), sinksDownAfter)
 	b.filters(b.root.Get("filters"))
+	b.notify(b.root.Get("notify"))
+	b.alerts(b.root.Get("alerts"))
 	b.jobs(b.root.Get("jobs"))
 	b.budgeted(b.root.Get("budget"))
 	b.leftovers()

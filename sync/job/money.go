@@ -3,46 +3,10 @@ package job
 import (
 	"cmp"
 	"fmt"
-	"net/url"
 
 	"outlierd/outlier"
 	"outlierd/sync/yamltree"
 )
-
-// step is the price of the smallest thing that the job buys, and what that is: a page,
-// or a scan together with all that is to be read of its results, for which a run sets
-// the price aside before it starts one. Without paid requests it is 0.
-func (s *Spec) step(prices outlier.Prices) (outlier.Credits, string) {
-	price := s.least(prices)
-	switch s.ask.Op {
-	case outlier.OpSearch:
-		return price, "a page of a search"
-	case outlier.OpRelated:
-		return price, "a page of a related search"
-	case outlier.OpFindChannels, outlier.OpFindRelatedChannels:
-		return price, "a page of channels"
-	case outlier.OpTrendingFormats:
-		return price, "a page of trending formats"
-	case outlier.OpStartScan:
-		pages := s.Scan.Pages(s.Pages)
-		price += outlier.Credits(pages-1) * prices.Of(outlier.OpSearch, nil)
-		if pages == 1 {
-			return price, fmt.Sprintf("a %s scan with a page of its results", s.Scan.Mode)
-		}
-		return price, fmt.Sprintf("a %s scan with %d pages of its results", s.Scan.Mode, pages)
-	}
-	return 0, ""
-}
-
-// least is what the job pays at least once it buys anything: of a scan's results a
-// page, which may turn out to be the only one.
-func (s *Spec) least(prices outlier.Prices) outlier.Credits {
-	if s.ask.Op != outlier.OpStartScan {
-		return prices.Of(s.ask.Op, nil)
-	}
-	start := prices.Of(outlier.OpStartScan, url.Values{"mode": {s.Scan.Mode}})
-	return start + prices.Of(outlier.OpSearch, nil)
-}
 
 // caps refuses amounts that contradict each other, and those that not even the
 // smallest step fits into: such a job would never do anything.
@@ -83,6 +47,13 @@ func atLeast(n *yamltree.Node, price, reserve outlier.Credits, what string) {
 	default:
 		n.Refuse("must be at least %s, the price of %s, got %s", inCredits(price), what, n.Shown())
 	}
+}
+
+func inCredits(price outlier.Credits) string {
+	if price == 1 {
+		return "1 credit"
+	}
+	return fmt.Sprintf("%d credits", price)
 }
 
 // unbounded refuses `pages: all` without a cap for the run, as the number of pages is not
@@ -138,9 +109,36 @@ func (b *builder) budgeted(n *yamltree.Node) {
 	n.Missing("per_month", fmt.Sprintf("add per_month: %d; %s", month, why))
 }
 
-func inCredits(price outlier.Credits) string {
-	if price == 1 {
-		return "1 credit"
+// pageOf is what messages call a page of each operation that has a price.
+var pageOf = map[outlier.Operation]string{
+	outlier.OpSearch:              "a page of a search",
+	outlier.OpRelated:             "a page of a related search",
+	outlier.OpFindChannels:        "a page of channels",
+	outlier.OpFindRelatedChannels: "a page of channels",
+	outlier.OpTrendingFormats:     "a page of trending formats",
+}
+
+// step is the price of the smallest thing that the job buys, and what that is: a page,
+// or a scan together with all that is to be read of its results, for which a run sets
+// the price aside before it starts one. Without paid requests it is 0.
+func (s *Spec) step(prices outlier.Prices) (price outlier.Credits, what string) {
+	if s.Scan == nil {
+		return s.least(prices), pageOf[s.ask.Op]
 	}
-	return fmt.Sprintf("%d credits", price)
+	start, reading := s.Scan.Price(prices, s.Pages)
+	pages := "a page"
+	if n := s.Scan.Pages(s.Pages); n > 1 {
+		pages = fmt.Sprintf("%d pages", n)
+	}
+	return start + reading, fmt.Sprintf("a %s scan with %s of its results", s.Scan.Mode, pages)
+}
+
+// least is what the job pays at least once it buys anything: of a scan's results a
+// page, which may turn out to be the only one.
+func (s *Spec) least(prices outlier.Prices) outlier.Credits {
+	if s.Scan == nil {
+		return prices.Of(s.ask.Op, "")
+	}
+	start, reading := s.Scan.Price(prices, 1)
+	return start + reading
 }

@@ -55,9 +55,6 @@ func (o Overrides) flags() string {
 	return strings.Join(all, " ")
 }
 
-// harmless words are the same in every shell without quotes.
-var harmless = regexp.MustCompile(`^[A-Za-z0-9_./:=@%+,-]+$`)
-
 // Quoted is a word as a shell wants it.
 func Quoted(word string) string {
 	if harmless.MatchString(word) {
@@ -65,6 +62,9 @@ func Quoted(word string) string {
 	}
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
+
+// harmless words are the same in every shell without quotes.
+var harmless = regexp.MustCompile(`^[A-Za-z0-9_./:=@%+,-]+$`)
 
 func (s *Spec) override(o Overrides) error {
 	switch {
@@ -118,6 +118,8 @@ func (s *Spec) between(w window) error {
 	return nil
 }
 
+func published(f outlier.Param) bool { return f.Name == "publishedAt" }
+
 // set gives names of for_each one value each. Whether it fits where it is filled in,
 // Resolve tells.
 func (s *Spec) set(values map[string]string) error {
@@ -145,9 +147,6 @@ func (s *Spec) loopNames() string {
 	}
 	return strings.Join(names, ", ")
 }
-
-// commandLine is the name of the file in which mistakes of a one-off job stand.
-const commandLine = "command line"
 
 // Once is a one-off job that stands in no file: yaml is the mapping of one job with
 // the given verb, which may use the lists and filters of the file. It has no schedule,
@@ -181,4 +180,5 @@ func (c *Config) Once(verb Verb, yaml []byte) (*Spec, error) {
 	return &spec, nil
 }
 
-func published(f outlier.Param) bool { return f.Name == "publishedAt" }
+// commandLine is the name of the file in which mistakes of a one-off job stand.
+const commandLine = "command line"

@@ -31,11 +31,11 @@ func TestOverridesChangeOneRun(t *testing.T) {
 	if len(asked) != 2 {
 		t.Fatalf("there are %d requests", len(asked))
 	}
-	if q := asked[1].Params; q.Get("query") != "a $ ${lang}" || q.Get("language") != "de" ||
+	if q := asked[1].Query.Params(); q.Get("query") != "a $ ${lang}" || q.Get("language") != "de" ||
 		q.Get("publishedAtFrom") != "2026-11-18T23:00:00Z" || q.Has("publishedAtTo") {
 		t.Errorf("the second asks for %v", q)
 	}
-	if diff := cmp.Diff(before, *spec, plain); diff != "" || len(asks(t, spec)) != 4 || !asks(t, spec)[0].Params.Has("publishedAtTo") {
+	if diff := cmp.Diff(before, *spec, plain); diff != "" || len(asks(t, spec)) != 4 || !asks(t, spec)[0].Query.Params().Has("publishedAtTo") {
 		t.Errorf("the job itself has changed\n%s", diff)
 	}
 	for _, o := range []Overrides{{}, {Pages: 3}} {
@@ -51,10 +51,10 @@ func TestOverridesReachTheReadingOfAScan(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if from := asks(t, &got)[0].Read.Params.Get("publishedAtFrom"); got.Pages != 2 || from != "2026-11-17T23:00:00Z" {
+	if from := asks(t, &got)[0].Read.Params().Get("publishedAtFrom"); got.Pages != 2 || from != "2026-11-17T23:00:00Z" {
 		t.Errorf("%d pages are read from %s on", got.Pages, from)
 	}
-	if from := asks(t, spec)[0].Read.Params.Get("publishedAtFrom"); from != "2026-11-19T23:00:00Z" {
+	if from := asks(t, spec)[0].Read.Params().Get("publishedAtFrom"); from != "2026-11-19T23:00:00Z" {
 		t.Errorf("the job itself now reads from %s on", from)
 	}
 }
@@ -107,7 +107,7 @@ jobs: {search: {search: {query: other}}}
 	if diff := cmp.Diff(want, spec, plain); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
-	asked := asks(t, spec)[0].Params
+	asked := asks(t, spec)[0].Query.Params()
 	if got := asked["query"]; !slices.Equal(got, []string{"tea", "mate"}) || asked.Get("type") != "short" || asked.Get("zScoreFrom") != "2" || asked.Get("titlePattern") != "a ${b} *" {
 		t.Errorf("it asks for %v", asked)
 	}

@@ -17,10 +17,14 @@ import (
 var plain = cmp.Options{
 	cmp.Comparer(func(a, b *time.Location) bool { return a.String() == b.String() }),
 	cmp.Comparer(func(a, b outlier.Key) bool { return a.Fingerprint() == b.Fingerprint() }),
+	cmp.AllowUnexported(Secret{}),
 	cmpopts.IgnoreUnexported(Config{}, Spec{}),
 	cmpopts.IgnoreFields(Config{}, "Warnings"),
 	cmpopts.IgnoreFields(Spec{}, "Hash"),
 }
+
+// sameQuery compares queries as values.
+var sameQuery = cmpopts.EquateComparable(outlier.Query{})
 
 // parse is the Config of a text without mistakes.
 func parse(t *testing.T, text string) *Config {
@@ -60,7 +64,7 @@ func asks(t *testing.T, spec *Spec) []Ask {
 // search is what the first job asks first, in a text that goes on after head.
 func search(t *testing.T, body string) url.Values {
 	t.Helper()
-	return asks(t, &parse(t, head+body).Jobs[0])[0].Params
+	return asks(t, &parse(t, head+body).Jobs[0])[0].Query.Params()
 }
 
 // params are parameters as they are sent, from a query string.
@@ -153,6 +157,9 @@ sinks_down_after: 2h
 			Pace: PaceEven, ConfirmOver: new(outlier.Credits(50)),
 		},
 		Sinks: []Sink{{SinkParquet, "files/parquet"}, {SinkDuckDB, "out.duckdb"}}, SinksDownAfter: 2 * time.Hour,
+		Targets: []Target{{
+			Name: "me", Kind: TargetWebhook, URL: Secret{new("https://hooks.example.com/1")}, Host: "hooks.example.com", As: AsJSON,
+		}},
 		Jobs: []Spec{{
 			Name: "coffee", Was: "espresso", About: "Coffee", Disabled: true, Schedule: "30 6 * * mon,thu", CatchUp: CatchUpAll,
 			Verb:     VerbSearch,
@@ -183,7 +190,7 @@ sinks_down_after: 2h
 	for i, kind := range []string{"video", "short"} {
 		want := params(t, "query=moka+pot&query=2024&by=lexical&seed=7&sortBy=averageViewsRatio&sortOrder=asc&"+
 			"type="+kind+"&zScoreFrom=2&viewCountFrom=5")
-		if diff := cmp.Diff(want, asked[i].Params); diff != "" {
+		if diff := cmp.Diff(want, asked[i].Query.Params()); diff != "" {
 			t.Errorf("(-want +got)\n%s", diff)
 		}
 	}

@@ -30,9 +30,6 @@ type Inputs struct {
 	Assume bool
 }
 
-// Assumed stands for what SQL does not find yet; see [Inputs].
-const Assumed = "(what its SQL finds)"
-
 // Resolved is what a job asks for now: either asks or ids of free data.
 type Resolved struct {
 	Asks []Ask
@@ -47,32 +44,28 @@ type Resolved struct {
 // Ask is one search of a job, each page of which is one paid request, or the start of
 // one scan.
 type Ask struct {
-	Op             outlier.Operation
-	Params         url.Values // as they are sent, without from and size
-	Item           string     // the values of for_each, joined by " / "
-	Queries, Seeds []string   // what is searched for, and what it is to resemble
+	Query          outlier.Query
+	Read           outlier.Query // of a scan: reads its results, but lacks the scan's id
+	Item           string        // the values of for_each, joined by " / "
+	Queries, Seeds []string      // what is searched for, and what it is to resemble
 
 	// Watermark identifies the search through time: what is asked for and where, but
 	// not its filters. It is short JSON.
 	Watermark string
-
-	Read   *Ask // of a scan: the search that reads its results, which yet lacks referenceId
-	Afresh bool // its window begins with `first`, since nothing is known
 }
+
+// Assumed stands for what SQL does not find yet; see [Inputs].
+const Assumed = "(what its SQL finds)"
 
 // Resolve is what the job asks for, given what is known now. It reads files and may
 // run SQL, and changes nothing. Its errors name the job and the place in the file.
 func (s *Spec) Resolve(in Inputs) (Resolved, error) {
 	r := resolver{in: in, job: s, answers: map[string][]string{}, handles: map[string]string{}}
-	if err := r.all(); err != nil {
+	if err := r.resolve(); err != nil {
 		return Resolved{}, fmt.Errorf("job %s: %w", s.Name, err)
 	}
 	return r.done, nil
 }
-
-// MaxAsks bounds what one run may ask: a cross product is soon larger than anybody
-// meant it to be.
-const MaxAsks = 10_000
 
 type resolver struct {
 	in      Inputs
@@ -82,7 +75,7 @@ type resolver struct {
 	done    Resolved
 }
 
-func (r *resolver) all() error {
+func (r *resolver) resolve() error {
 	var lists [][]string
 	for _, loop := range r.job.Loops {
 		values, err := r.read(loop.Source, "")
@@ -95,7 +88,7 @@ func (r *resolver) all() error {
 		return fmt.Errorf("for_each makes more than %d combinations", MaxAsks)
 	}
 	for chosen := range combinations(lists) {
-		if err := r.one(chosen); err != nil {
+		if err := r.combination(chosen); err != nil {
 			return err
 		}
 	}
@@ -103,44 +96,8 @@ func (r *resolver) all() error {
 	return r.wanted()
 }
 
-// wanted resolves for which hits to fetch something.
-func (r *resolver) wanted() error {
-	if r.job.wanted == nil {
-		return nil
-	}
-	params, err := r.params(r.job.wanted, make([]string, len(r.job.Loops)))
-	if err != nil {
-		return fmt.Errorf("enrich: %w", err)
-	}
-	hits := Ask{Params: params}
-	err = r.window(&hits, r.job.wanted.Window)
-	r.done.Wanted = hits.Params
-	return err
-}
-
-// product is how many combinations lists have, or a number above MaxAsks.
-func product(lists [][]string) int {
-	n := 1
-	for _, l := range lists {
-		if n = n * len(l); n > MaxAsks {
-			return n
-		}
-	}
-	return n
-}
-
-// uniq leaves repetitions out.
-func uniq(list []string) []string {
-	seen := make(map[string]struct{}, len(list))
-	return slices.DeleteFunc(list, func(s string) bool {
-		known := len(seen)
-		seen[s] = struct{}{}
-		return len(seen) == known
-	})
-}
-
-// one resolves the job for one combination of the values of its for_each.
-func (r *resolver) one(chosen []string) error {
+// combination resolves the job for one combination of the values of its for_each.
+func (r *resolver) combination(chosen []string) error {
 	params, err := r.params(&r.job.ask, chosen)
 	if err != nil {
 		return err
@@ -152,43 +109,25 @@ func (r *resolver) one(chosen []string) error {
 	if !r.job.ask.asks(params) {
 		return nil
 	}
-	ask := Ask{Op: r.job.ask.Op, Params: params, Item: strings.Join(chosen, " / ")}
-	ask.subject()
-	ask.Watermark = watermark(&ask, chosen)
-	if read := r.job.ask.Read; read != nil {
-		params, err := r.params(read, chosen)
-		if err != nil {
-			return err
-		}
-		results := ask
-		results.Op, results.Params = read.Op, params
-		if err := r.window(&results, read.Window); err != nil {
-			return err
-		}
-		ask.Read = &results
-	}
-	if err := r.window(&ask, r.job.ask.Window); err != nil {
+	ask := Ask{Item: strings.Join(chosen, " / ")}
+	ask.Queries, ask.Seeds = subjectsOf(r.job.ask.Op, params)
+	ask.Watermark = watermark(r.job.ask.Op, params, chosen)
+	if ask.Query, err = r.query(&r.job.ask, params, ask.Watermark); err != nil {
 		return err
+	}
+	if read := r.job.ask.Read; read != nil {
+		if params, err = r.params(read, chosen); err != nil {
+			return err
+		}
+		if ask.Read, err = r.query(read, params, ask.Watermark); err != nil {
+			return err
+		}
 	}
 	r.done.Asks = append(r.done.Asks, ask)
 	return nil
 }
 
-// asks reports whether params ask for something. A search whose SQL found nothing to
-// search for would otherwise be one for everything, and be paid for.
-func (t *template) asks(params url.Values) bool {
-	has := false // the job has a subject, though it may be empty now
-	for _, name := range subjects {
-		_, given := t.From[name]
-		has = has || given || t.Params.Has(name)
-		if params.Has(name) {
-			return true
-		}
-	}
-	return !has
-}
-
-// params are the parameters of a template, filled in and held to the interface.
+// params are the parameters of a template, filled in and each checked against the interface.
 func (r *resolver) params(t *template, chosen []string) (url.Values, error) {
 	var values []string
 	for i, loop := range r.job.Loops {
@@ -226,7 +165,7 @@ func (r *resolver) params(t *template, chosen []string) (url.Values, error) {
 			return nil, fmt.Errorf("%s: %w", snake(name), err)
 		}
 	}
-	for _, name := range subjects { // ids are held against those of all combinations
+	for _, name := range t.Op.Subjects() { // repeated ids go later, over all combinations
 		if params.Has(name) {
 			params[name] = uniq(params[name])
 		}
@@ -234,20 +173,12 @@ func (r *resolver) params(t *template, chosen []string) (url.Values, error) {
 	return params, nil
 }
 
-// accept holds a value to the interface, unless it stands for what SQL will find.
+// accept checks a value against the interface, unless it stands for what SQL will find.
 func (r *resolver) accept(t *template, name, text string) (string, error) {
 	if r.done.Assumed && strings.Contains(text, Assumed) {
 		return text, nil
 	}
 	return t.accept(name, text)
-}
-
-// place says where a value came from that stands in no literal list.
-func (s Source) place() string {
-	if s.File != "" {
-		return "the file " + s.File
-	}
-	return fmt.Sprintf("the SQL in line %d", s.Line)
 }
 
 // read is the list that a source gives now. Blank values are left out.
@@ -288,28 +219,37 @@ func (r *resolver) fetch(s Source, column string) ([]string, error) {
 	return texts, err
 }
 
-// subject says what the ask looks for, or what its hits are to resemble.
-func (a *Ask) subject() {
-	for _, name := range subjects {
-		if name == "query" && a.Params.Get("findBy") != outlier.FindByChannels {
-			a.Queries = append(a.Queries, a.Params[name]...)
+// place says where a value came from that stands in no literal list.
+func (s Source) place() string {
+	if s.File != "" {
+		return "the file " + s.File
+	}
+	return fmt.Sprintf("the SQL in line %d", s.Line)
+}
+
+// subjectsOf are what parameters look for, and what their hits are to resemble.
+func subjectsOf(op outlier.Operation, params url.Values) (queries, seeds []string) {
+	for _, name := range op.Subjects() {
+		if name == "query" && params.Get("findBy") != outlier.FindByChannels {
+			queries = append(queries, params[name]...)
 		} else {
-			a.Seeds = append(a.Seeds, a.Params[name]...)
+			seeds = append(seeds, params[name]...)
 		}
 	}
+	return queries, seeds
 }
 
 // watermark identifies what is asked: the operation, the queries or seeds in any
 // order, and the values of for_each. A filter may be changed without beginning anew.
-func watermark(a *Ask, chosen []string) string {
+func watermark(op outlier.Operation, params url.Values, chosen []string) string {
 	identity := struct {
 		Operation outlier.Operation   `json:"operation"`
 		Of        map[string][]string `json:"of,omitempty"`
 		ForEach   []string            `json:"for_each,omitempty"`
-	}{a.Op, map[string][]string{}, chosen}
-	for _, name := range subjects {
-		values, key := a.Params[name], snake(name)
-		if a.Params.Get("findBy") == outlier.FindByChannels {
+	}{op, map[string][]string{}, chosen}
+	for _, name := range op.Subjects() {
+		values, key := params[name], snake(name)
+		if params.Get("findBy") == outlier.FindByChannels {
 			key = "channel_id"
 		}
 		if len(values) > 0 {
@@ -323,40 +263,59 @@ func watermark(a *Ask, chosen []string) string {
 	return string(text)
 }
 
-// window sets the dates of an ask whose published_at is given in words.
-func (r *resolver) window(a *Ask, w window) error {
+// query is the query of a template whose parameters are filled in, with the dates of its
+// window. What SQL will find can be held to no rule yet.
+func (r *resolver) query(t *template, params url.Values, watermark string) (outlier.Query, error) {
+	if err := r.window(params, t.Window, watermark); err != nil {
+		return outlier.Query{}, err
+	}
+	if r.done.Assumed {
+		return outlier.UncheckedQuery(t.Op, params.Encode()), nil
+	}
+	query, err := outlier.NewQuery(t.Op, params)
+	if err != nil {
+		err = fmt.Errorf("%s in line %d: %w", r.job.Verb, r.job.Line, err)
+	}
+	return query, err
+}
+
+// window sets the dates of parameters whose published_at is given in words.
+func (r *resolver) window(params url.Values, w window, watermark string) error {
 	if w == (window{}) {
 		return nil
 	}
 	var last time.Time
 	if w.Since {
 		var err error
-		if last, err = r.in.Since(a.Watermark); err != nil {
+		if last, err = r.in.Since(watermark); err != nil {
 			return fmt.Errorf("published_at: find the last success: %w", err)
 		}
-		a.Afresh = last.IsZero()
 	}
-	from := w.begin(r.in.Now, last).UTC()
-	outlier.SetRange(a.Params, "publishedAt", from, time.Time{})
+	outlier.SetRange(params, "publishedAt", w.begin(r.in.Now, last).UTC(), time.Time{})
 	return nil
 }
 
-// isHandle reports whether the text for a channel is its handle, and not its id.
-func isHandle(text string) bool { return strings.HasPrefix(text, "@") }
-
-// UnknownHandlesError says of which channels a job names by handle the tables do not have
-// the id.
-type UnknownHandlesError struct{ Handles []string }
-
-func (e *UnknownHandlesError) Error() string {
-	first := e.Handles[0]
-	what := first + " is"
-	if len(e.Handles) > 1 {
-		what = strings.Join(e.Handles, ", ") + " are"
+// wanted resolves for which hits to fetch something.
+func (r *resolver) wanted() error {
+	if r.job.wanted == nil {
+		return nil
 	}
-	return fmt.Sprintf("%s in none of the published tables, so the channel id is not known; "+
-		"find it with `outlierd find-channels %s`, or write the id of 24 characters",
-		what, strings.TrimPrefix(first, "@"))
+	params, err := r.params(r.job.wanted, make([]string, len(r.job.Loops)))
+	if err != nil {
+		return fmt.Errorf("enrich: %w", err)
+	}
+	r.done.Wanted = params
+	return r.window(params, r.job.wanted.Window, "")
+}
+
+// uniq leaves repetitions out.
+func uniq(list []string) []string {
+	seen := make(map[string]struct{}, len(list))
+	return slices.DeleteFunc(list, func(s string) bool {
+		known := len(seen)
+		seen[s] = struct{}{}
+		return len(seen) == known
+	})
 }
 
 // channels puts the ids of channels in the place of their handles. A handle that the tables
@@ -381,6 +340,9 @@ func (r *resolver) channels(texts []string) ([]string, error) {
 	}
 	return texts, nil
 }
+
+// isHandle reports whether the text for a channel is its handle, and not its id.
+func isHandle(text string) bool { return strings.HasPrefix(text, "@") }
 
 // lookUp finds the ids of channels in the user's tables.
 func (r *resolver) lookUp(handles []string) error {
@@ -410,3 +372,18 @@ const handleSQL = `select handle || ' ' || channel_id as channel_id from (
 	union all select '@' || ltrim(lower(handle), '@'), channel_id, last_seen_at from found_channels)
 where handle in (%s) and channel_id is not null
 qualify row_number() over (partition by handle order by last_seen_at desc, channel_id) = 1`
+
+// UnknownHandlesError says of which channels a job names by handle the tables do not have
+// the id.
+type UnknownHandlesError struct{ Handles []string }
+
+func (e *UnknownHandlesError) Error() string {
+	first := e.Handles[0]
+	what := first + " is"
+	if len(e.Handles) > 1 {
+		what = strings.Join(e.Handles, ", ") + " are"
+	}
+	return fmt.Sprintf("%s in none of the published tables, so the channel id is not known; "+
+		"find it with `outlierd find-channels %s`, or write the id of 24 characters",
+		what, strings.TrimPrefix(first, "@"))
+}

@@ -33,7 +33,7 @@ func TestTheDesignedFileParsesAndResolves(t *testing.T) {
 	for _, w := range config.Warnings {
 		warned = append(warned, w.Message)
 	}
-	wantWarned := []string{"sinks.compact: has no effect yet", "notify: has no effect yet", "daemon: has no effect yet"}
+	wantWarned := []string{"sinks.compact: has no effect yet", "daemon: has no effect yet"}
 	if diff := cmp.Diff(wantWarned, warned); diff != "" {
 		t.Errorf("warnings (-want +got)\n%s", diff)
 	}
@@ -52,9 +52,9 @@ func TestTheDesignedFileParsesAndResolves(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, ask := range resolved.Asks {
-			got = append(got, fmt.Sprintf("%s %s %s %s", spec.Name, ask.Op, ask.Params.Encode(), ask.Watermark))
-			if ask.Read != nil {
-				got = append(got, fmt.Sprintf("%s reads %s %s", spec.Name, ask.Read.Op, ask.Read.Params.Encode()))
+			got = append(got, fmt.Sprintf("%s %s %s %s", spec.Name, ask.Query.Op(), ask.Query.Encode(), ask.Watermark))
+			if ask.Query.Op() == outlier.OpStartScan {
+				got = append(got, fmt.Sprintf("%s reads %s %s", spec.Name, ask.Read.Op(), ask.Read.Encode()))
 			}
 		}
 		if len(resolved.IDs) > 0 {
@@ -68,7 +68,7 @@ func TestForEachAsksForEveryCombinationInTheOrderOfTheFile(t *testing.T) {
 	spec := one(t, `for_each: {topic: [tea, mate], lang: [en, de]}, search: {query: ["${topic}", "best ${topic}"], where: {language: "${lang}"}}`)
 	var got []string
 	for _, ask := range asks(t, spec) {
-		got = append(got, ask.Item+": "+strings.Join(ask.Queries, ", ")+" in "+ask.Params.Get("language"))
+		got = append(got, ask.Item+": "+strings.Join(ask.Queries, ", ")+" in "+ask.Query.Params().Get("language"))
 	}
 	want := []string{"tea / en: tea, best tea in en", "tea / de: tea, best tea in de", "mate / en: mate, best mate in en", "mate / de: mate, best mate in de"}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -164,7 +164,7 @@ jobs:
 	var got []string
 	for i := range config.Jobs {
 		for _, ask := range asks(t, &config.Jobs[i]) {
-			got = append(got, ask.Params.Get("titlePattern"))
+			got = append(got, ask.Query.Params().Get("titlePattern"))
 		}
 	}
 	if want := []string{"how * here", "why * here", "when * here"}; !slices.Equal(got, want) {
@@ -184,8 +184,8 @@ func TestTheWindowSinceTheLastSuccess(t *testing.T) {
 	} {
 		spec := one(t, `search: {query: tea, where: {published_at: "`+c.words+`"}}`)
 		in := nothingKnown()
-		if ask := must(t, spec, in).Asks[0]; !ask.Afresh || ask.Params.Get("publishedAtFrom") != c.fresh {
-			t.Errorf("%s begins afresh (%v) at %s, want %s", c.words, ask.Afresh, ask.Params.Get("publishedAtFrom"), c.fresh)
+		if got := must(t, spec, in).Asks[0].Query.Params().Get("publishedAtFrom"); got != c.fresh {
+			t.Errorf("%s begins afresh at %s, want %s", c.words, got, c.fresh)
 		}
 		in.Since = func(watermark string) (time.Time, error) {
 			if watermark != `{"operation":"search","of":{"query":["tea"]}}` {
@@ -193,8 +193,8 @@ func TestTheWindowSinceTheLastSuccess(t *testing.T) {
 			}
 			return last, nil
 		}
-		if ask := must(t, spec, in).Asks[0]; ask.Afresh || ask.Params.Get("publishedAtFrom") != c.known {
-			t.Errorf("%s goes on (%v) at %s, want %s", c.words, !ask.Afresh, ask.Params.Get("publishedAtFrom"), c.known)
+		if got := must(t, spec, in).Asks[0].Query.Params().Get("publishedAtFrom"); got != c.known {
+			t.Errorf("%s goes on at %s, want %s", c.words, got, c.known)
 		}
 	}
 }
@@ -214,7 +214,7 @@ func TestWindowsAreTheSameAllDay(t *testing.T) {
 	morning, evening := nothingKnown(), nothingKnown()
 	morning.Now = time.Date(2026, 11, 20, 23, 0, 0, 0, time.UTC) // midnight in Berlin
 	evening.Now = time.Date(2026, 11, 21, 22, 59, 59, 0, time.UTC)
-	if diff := cmp.Diff(must(t, spec, morning).Asks[0].Params, must(t, spec, evening).Asks[0].Params); diff != "" {
+	if diff := cmp.Diff(must(t, spec, morning).Asks[0].Query.Params(), must(t, spec, evening).Asks[0].Query.Params()); diff != "" {
 		t.Errorf("(-morning +evening)\n%s", diff)
 	}
 }
@@ -260,17 +260,14 @@ func TestAScanIsReadByASearchOfItsOwn(t *testing.T) {
 		t.Errorf("the reading takes %d pages down to %v by %v", spec.Pages, spec.NewBelow, spec.EnrichSort)
 	}
 	mark := `{"operation":"start_scan","of":{"channel_id":["UC1234567890abcdefghijkl"]},"for_each":["tea"]}`
+	start := url.Values{"findBy": {"channels"}, "mode": {"standard"}, "query": {"UC1234567890abcdefghijkl"}}
+	read := url.Values{"titlePattern": {"tea *"}, "publishedAtFrom": {"2026-10-21T22:00:00Z"}, "sortBy": {"views"}, "sortOrder": {"asc"}}
 	want := []Ask{{
-		Op: outlier.OpStartScan, Item: "tea", Watermark: mark,
-		Params: url.Values{"findBy": {"channels"}, "mode": {"standard"}, "query": {"UC1234567890abcdefghijkl"}},
-		Seeds:  []string{"UC1234567890abcdefghijkl"},
-		Read: &Ask{
-			Op: outlier.OpSearch, Item: "tea", Watermark: mark, Afresh: true,
-			Params: url.Values{"titlePattern": {"tea *"}, "publishedAtFrom": {"2026-10-21T22:00:00Z"}, "sortBy": {"views"}, "sortOrder": {"asc"}},
-			Seeds:  []string{"UC1234567890abcdefghijkl"},
-		},
+		Query: outlier.UncheckedQuery(outlier.OpStartScan, start.Encode()),
+		Read:  outlier.UncheckedQuery(outlier.OpSearch, read.Encode()),
+		Item:  "tea", Watermark: mark, Seeds: []string{"UC1234567890abcdefghijkl"},
 	}}
-	if diff := cmp.Diff(want, asks(t, spec)); diff != "" {
+	if diff := cmp.Diff(want, asks(t, spec), sameQuery); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 }
@@ -279,13 +276,13 @@ func TestChannelsAreFoundByQueryOrByKinship(t *testing.T) {
 	query := asks(t, one(t, `find_channels: {query: tea, seed: 7, sort: found_at, where: {subscribers: 100.., content_kind: long-form, monetization_adsense: true, published_at: last 30d}}`))[0]
 	want := url.Values{"query": {"tea"}, "seed": {"7"}, "sortBy": {"foundAt"}, "sortOrder": {"desc"}, "subscribersFrom": {"100"},
 		"contentKind": {"long-form"}, "monetizationAdsense": {"true"}, "publishedAtFrom": {"2026-10-21T22:00:00Z"}}
-	if diff := cmp.Diff(want, query.Params); diff != "" || query.Op != outlier.OpFindChannels {
-		t.Errorf("%s (-want +got)\n%s", query.Op, diff)
+	if diff := cmp.Diff(want, query.Query.Params()); diff != "" || query.Query.Op() != outlier.OpFindChannels {
+		t.Errorf("%s (-want +got)\n%s", query.Query.Op(), diff)
 	}
 	kin := asks(t, one(t, `find_channels: {related_to: video.example/channel/UC1234567890abcdefghijkl, where: {exclude_niche: [gaming]}}`))[0]
 	want = url.Values{"relatedChannelId": {"UC1234567890abcdefghijkl"}, "excludeNiche": {"gaming"}}
-	if diff := cmp.Diff(want, kin.Params); diff != "" || kin.Op != outlier.OpFindRelatedChannels || len(kin.Queries) > 0 || len(kin.Seeds) != 1 {
-		t.Errorf("%s of %v (-want +got)\n%s", kin.Op, kin.Seeds, diff)
+	if diff := cmp.Diff(want, kin.Query.Params()); diff != "" || kin.Query.Op() != outlier.OpFindRelatedChannels || len(kin.Queries) > 0 || len(kin.Seeds) != 1 {
+		t.Errorf("%s of %v (-want +got)\n%s", kin.Query.Op(), kin.Seeds, diff)
 	}
 }
 
@@ -293,7 +290,7 @@ func TestChannelsAreFoundByQueryOrByKinship(t *testing.T) {
 // it: it is the absence of one.
 func TestASeedOfNothingIsNoSeed(t *testing.T) {
 	for _, job := range []string{"search: {query: tea, seed: ~}", "find_channels: {query: tea, seed: null}", "find_channels: {related_to: UC1234567890abcdefghijkl, seed: ~}"} {
-		if got := asks(t, one(t, job))[0].Params; got.Has("seed") {
+		if got := asks(t, one(t, job))[0].Query.Params(); got.Has("seed") {
 			t.Errorf("%s asks for %v", job, got)
 		}
 	}
@@ -302,8 +299,8 @@ func TestASeedOfNothingIsNoSeed(t *testing.T) {
 func TestTrendingFormatsAreAskedForAsWritten(t *testing.T) {
 	got := asks(t, one(t, `for_each: {of: [a]}, trending_formats: {niche: ["${of}", b], minViews: 1.50, live: true, x-note: no, contentKind: short}`))[0]
 	want := url.Values{"niche": {"a", "b"}, "minViews": {"1.50"}, "live": {"true"}, "contentKind": {"short"}}
-	if diff := cmp.Diff(want, got.Params); diff != "" || got.Op != outlier.OpTrendingFormats {
-		t.Errorf("%s (-want +got)\n%s", got.Op, diff)
+	if diff := cmp.Diff(want, got.Query.Params()); diff != "" || got.Query.Op() != outlier.OpTrendingFormats {
+		t.Errorf("%s (-want +got)\n%s", got.Query.Op(), diff)
 	}
 	if got := asks(t, one(t, "trending_formats: {}")); len(got) != 1 {
 		t.Errorf("without parameters there are %d requests", len(got))

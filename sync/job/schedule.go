@@ -41,32 +41,6 @@ func (s Spec) Next(after time.Time, loc *time.Location) time.Time {
 	return s.times.fixed(after, loc)
 }
 
-// wall is what clocks in loc show at t, as if it were UTC: a time line without jumps,
-// on which the arithmetic of schedules is safe.
-func wall(t time.Time, loc *time.Location) time.Time {
-	_, offset := t.In(loc).Zone()
-	return t.Add(time.Duration(offset) * time.Second).UTC()
-}
-
-// clock is the first instant at which clocks in loc show the given wall time or a
-// later one: for a time that is skipped the end of the gap, for a time that comes
-// twice the first of the two.
-func clock(shown time.Time, loc *time.Location) time.Time {
-	t := shown.Add(-day).In(loc) // no zone is a day away from UTC
-	for {
-		_, offset := t.Zone()
-		start, end := t.ZoneBounds()
-		at := shown.Add(-time.Duration(offset) * time.Second).In(loc)
-		if end.IsZero() || at.Before(end) {
-			if at.Before(start) {
-				return start
-			}
-			return at
-		}
-		t = end
-	}
-}
-
 // times are the days and times of day that a cron expression names, on a wall clock. Bit
 // n of a field stands for the value n.
 type times struct {
@@ -153,26 +127,30 @@ func (s times) flowing(after time.Time, loc *time.Location) time.Time {
 	}
 }
 
-// fields are the five parts of a cron expression. A step has to fit into the size.
-var fields = [...]struct {
-	name, example string
-	size          int
-}{
-	{"minute", "0 to 59", 60},
-	{"hour", "0 to 23", 24},
-	{"day of the month", "1 to 31", 31},
-	{"month", "1 to 12 or jan to dec", 12},
-	{"day of the week", "0 to 7 or sun to sat", 7},
+// wall is what clocks in loc show at t, as if it were UTC: a time line without jumps,
+// on which the arithmetic of schedules is safe.
+func wall(t time.Time, loc *time.Location) time.Time {
+	_, offset := t.In(loc).Zone()
+	return t.Add(time.Duration(offset) * time.Second).UTC()
 }
 
-var shorthands = map[string]string{
-	"@hourly":   "0 * * * *",
-	"@daily":    "0 0 * * *",
-	"@midnight": "0 0 * * *",
-	"@weekly":   "0 0 * * 0",
-	"@monthly":  "0 0 1 * *",
-	"@yearly":   "0 0 1 1 *",
-	"@annually": "0 0 1 1 *",
+// clock is the first instant at which clocks in loc show the given wall time or a
+// later one: for a time that is skipped the end of the gap, for a time that comes
+// twice the first of the two.
+func clock(shown time.Time, loc *time.Location) time.Time {
+	t := shown.Add(-day).In(loc) // no zone is a day away from UTC
+	for {
+		_, offset := t.Zone()
+		start, end := t.ZoneBounds()
+		at := shown.Add(-time.Duration(offset) * time.Second).In(loc)
+		if end.IsZero() || at.Before(end) {
+			if at.Before(start) {
+				return start
+			}
+			return at
+		}
+		t = end
+	}
 }
 
 // parseCron reads an expression of five fields, or a shorthand in any case. The
@@ -197,10 +175,11 @@ func parseCron(expression string) (times, error) {
 		if word := yamltree.Nearest("@"+strings.TrimPrefix(expression, "@"), known); word != "" {
 			return times{}, fmt.Errorf("must be a cron expression; did you mean %q?", word)
 		}
-		return times{}, fmt.Errorf("must be a cron expression of five fields, or @hourly, @daily, @weekly, @monthly or @yearly")
+		return times{}, fmt.Errorf("must be a cron expression of five fields, " +
+			"or @hourly, @daily, @weekly, @monthly or @yearly")
 	case len(parts) != len(fields):
-		return times{}, fmt.Errorf("must have 5 fields (minute, hour, day of the month, month, day of the week), got %d",
-			len(parts))
+		return times{}, fmt.Errorf("must have 5 fields "+
+			"(minute, hour, day of the month, month, day of the week), got %d", len(parts))
 	}
 	for i, part := range parts {
 		if i == 4 {
@@ -228,10 +207,27 @@ func parseCron(expression string) (times, error) {
 	return due, nil
 }
 
-var (
-	stepSize  = regexp.MustCompile(`/([0-9]+)$`)
-	toSunday7 = regexp.MustCompile(`^([0-6])-7(?:/([1-7]))?$`)
-)
+// fields are the five parts of a cron expression. A step has to fit into the size.
+var fields = [...]struct {
+	name, example string
+	size          int
+}{
+	{"minute", "0 to 59", 60},
+	{"hour", "0 to 23", 24},
+	{"day of the month", "1 to 31", 31},
+	{"month", "1 to 12 or jan to dec", 12},
+	{"day of the week", "0 to 7 or sun to sat", 7},
+}
+
+var shorthands = map[string]string{
+	"@hourly":   "0 * * * *",
+	"@daily":    "0 0 * * *",
+	"@midnight": "0 0 * * *",
+	"@weekly":   "0 0 * * 0",
+	"@monthly":  "0 0 1 * *",
+	"@yearly":   "0 0 1 1 *",
+	"@annually": "0 0 1 1 *",
+}
 
 // checkField parses one field among four that allow anything.
 func checkField(part string, i int) error {
@@ -250,6 +246,11 @@ func checkField(part string, i int) error {
 	}
 	return nil
 }
+
+var (
+	stepSize  = regexp.MustCompile(`/([0-9]+)$`)
+	toSunday7 = regexp.MustCompile(`^([0-6])-7(?:/([1-7]))?$`)
+)
 
 // withSunday7 writes Sunday as 0 wherever the day of the week has it as 7.
 func withSunday7(part string) string {

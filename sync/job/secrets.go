@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// keyLine finds what may be a secret in clear text: `key:` or `webhook:`, also quoted
-// or within braces, and whatever follows it.
-var keyLine = regexp.MustCompile(`^(.*?\b(?:key|webhook)["']?\s*:)(.*)$`)
+// keyLine finds what may be a secret in clear text: `key:`, `webhook:` and the like, also
+// quoted or within braces, and whatever follows it.
+var keyLine = regexp.MustCompile(`^(.*?\b(?:key|webhook|healthchecks|password|headers)["']?\s*:)(.*)$`)
 
 // reference is a value that takes a key from outside and gives none away.
 var reference = regexp.MustCompile(`^\s*["']?\$\{(?:file:)?[^}:]*(?::-)?\}["']?\s*[,}]?\s*(?:#.*)?$`)

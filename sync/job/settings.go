@@ -13,26 +13,6 @@ import (
 	"outlierd/sync/yamltree"
 )
 
-// credits is an amount, or nil if n holds none.
-func credits(n *yamltree.Node) *outlier.Credits {
-	if !n.Has(yamltree.Whole) {
-		return nil
-	}
-	v, err := strconv.ParseInt(n.Text, 10, 64)
-	if err != nil {
-		return nil // the schema has bounded its size
-	}
-	return new(outlier.Credits(v))
-}
-
-// absolute is a path of the file as the rest of the program sees it.
-func (b *builder) absolute(path string) string {
-	if filepath.IsAbs(path) {
-		return filepath.Clean(path)
-	}
-	return filepath.Join(b.cfg.Dir, path)
-}
-
 func (b *builder) timezone(n *yamltree.Node) {
 	b.cfg.Timezone = time.UTC
 	name := n.TextOr("UTC")
@@ -121,8 +101,8 @@ func (b *builder) key(service *yamltree.Node) {
 	case given && defaulted.MatchString(n.Raw):
 		n.RefuseWithHint(`leave it out, as in "${OUTLIERD_KEY}"`, "the default after :- is a key in clear text")
 	case given && n.Raw != "" && !reference.MatchString(n.Raw):
-		n.RefuseWithHint(`take it from a variable or a file: "${OUTLIERD_KEY}" or "${file:/run/secrets/outlierd_key}"`,
-			"the key is written in clear text")
+		const hint = `take it from a variable or a file: "${OUTLIERD_KEY}" or "${file:/run/secrets/outlierd_key}"`
+		n.RefuseWithHint(hint, "the key is written in clear text")
 	case given && n.Text != "" && s.Simulated():
 		n.RefuseWithHint("leave key out, or give the service's url",
 			"sim:// takes no key, so that simulated rows never mix with bought ones")
@@ -140,13 +120,6 @@ func (b *builder) key(service *yamltree.Node) {
 	}
 }
 
-// Limits that hold where the file names none: that of the service, and the simulator's
-// own, which keeps whatever it is given.
-var (
-	documentedLimit = pace.Quota{Requests: 10, Window: time.Minute}
-	simulatedLimit  = pace.Quota{Requests: 600, Window: time.Minute}
-)
-
 func (b *builder) limit(n *yamltree.Node) {
 	b.cfg.Service.Limit = documentedLimit
 	if b.cfg.Service.Simulated() {
@@ -163,9 +136,17 @@ func (b *builder) limit(n *yamltree.Node) {
 	b.cfg.Service.Limit = q
 	if b.paid() && q.Time(1) < documentedLimit.Time(1) {
 		n.Warn(fmt.Sprintf("write %s, or leave limit out", documentedLimit),
-			"%s is more than the service's limit of %s: it refuses calls until outlierd has learned its limit", q, documentedLimit)
+			"%s is more than the service's limit of %s: it refuses calls until outlierd has learned its limit",
+			q, documentedLimit)
 	}
 }
+
+// Limits that hold where the file names none: that of the service, and the simulator's
+// own, which keeps whatever it is given.
+var (
+	documentedLimit = pace.Quota{Requests: 10, Window: time.Minute}
+	simulatedLimit  = pace.Quota{Requests: 600, Window: time.Minute}
+)
 
 func (b *builder) data(n *yamltree.Node) {
 	b.cfg.Data = b.absolute(n.TextOr("data"))
@@ -196,9 +177,6 @@ func (b *builder) budget(n *yamltree.Node) {
 
 // paid reports whether the service is one that takes money.
 func (b *builder) paid() bool { return b.cfg.Service.URL != "" && !b.cfg.Service.Simulated() }
-
-// sinksDownAfter is what the file means where it does not say.
-const sinksDownAfter = 30 * time.Minute
 
 func (b *builder) sinks(n *yamltree.Node) {
 	if n == nil {
@@ -256,4 +234,39 @@ func (b *builder) sink(n *yamltree.Node, kind string) {
 // within reports whether path is folder or lies inside it.
 func within(path, folder string) bool {
 	return path == folder || strings.HasPrefix(path, folder+string(filepath.Separator))
+}
+
+// sinksDownAfter is what the file means where it does not say.
+const sinksDownAfter = 30 * time.Minute
+
+// absolute is a path of the file as the rest of the program sees it.
+func (b *builder) absolute(path string) string {
+	if filepath.IsAbs(path) {
+		return filepath.Clean(path)
+	}
+	return filepath.Join(b.cfg.Dir, path)
+}
+
+// credits is an amount, or nil if n holds none.
+func credits(n *yamltree.Node) *outlier.Credits {
+	if !n.Has(yamltree.Whole) {
+		return nil
+	}
+	v, err := strconv.ParseInt(n.Text, 10, 64)
+	if err != nil {
+		return nil // the schema has bounded its size
+	}
+	return new(outlier.Credits(v))
+}
+
+// duration is the time that n says, or 0 if it says none.
+func duration(n *yamltree.Node) time.Duration {
+	if !n.Has(yamltree.Text) {
+		return 0
+	}
+	d, err := ParseDuration(n.Text)
+	if err != nil {
+		n.RefuseQuoting(err.Error())
+	}
+	return time.Duration(d)
 }

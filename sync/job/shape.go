@@ -10,12 +10,6 @@ import (
 	"outlierd/sync/yamltree"
 )
 
-//go:embed jobs.schema.json
-var schemaText []byte
-
-//go:embed example.yaml
-var exampleText []byte
-
 // Schema is the JSON Schema (draft-07) of jobs.yaml, with a description of every key:
 // the reference of the file, for editors and for people.
 func Schema() []byte { return bytes.Clone(schemaText) }
@@ -24,18 +18,24 @@ func Schema() []byte { return bytes.Clone(schemaText) }
 // simulator as it is.
 func Example() []byte { return bytes.Clone(exampleText) }
 
-// oneOff is the part of the schema that a job of the command line is held against.
+//go:embed jobs.schema.json
+var schemaText []byte
+
+//go:embed example.yaml
+var exampleText []byte
+
+// shape checks a tree against the schema, or against one part of it.
+func shape(root *yamltree.Node, part string) {
+	schema().Check(root, part, yamltree.Advice{Unknown: adviseOnKey, Value: adviseOnValue})
+}
+
+// oneOff is the part of the schema for a job of the command line.
 const oneOff = "#/definitions/job"
 
 // schema is compiled when the first file is read.
 var schema = sync.OnceValue(func() *yamltree.Schema {
 	return yamltree.CompileSchema("jobs.schema.json", schemaText, oneOff)
 })
-
-// shape holds a tree against the schema, or against one part of it.
-func shape(root *yamltree.Node, part string) {
-	schema().Check(root, part, yamltree.Advice{Unknown: adviseOnKey, Value: adviseOnValue})
-}
 
 // adviseOnValue says how a number is written where a range is meant.
 func adviseOnValue(n *yamltree.Node, wants string) string {

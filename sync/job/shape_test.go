@@ -224,6 +224,8 @@ func TestTheSchemasExamplesHaveNoMistakes(t *testing.T) {
 		"defaults":     head + `"jobs":{` + coffee + `},"defaults":{%s}}`,
 		"daemon":       head + `"jobs":{` + coffee + `},"daemon":{%s}}`,
 		"receiver":     `{"version":1,"service":{"url":"sim://"},"jobs":{"a":{"search":{}}},"notify":{"team":{"webhook":"",%s}}}`,
+		"mail":         `{"version":1,"service":{"url":"sim://"},"jobs":{"a":{"search":{}}},"notify":{"m":{"mail":{"server":"x","from":"a@b.example","to":"a@b.example",%s}}}}`,
+		"alert":        head + `"jobs":{` + coffee + `},"alerts":{"a":{"key":"x","sql":"select 1","notify":"team",%s}}}`,
 		"sink":         head + `"jobs":{` + coffee + `},"sinks":[{%s}]}`,
 		"where":        head + `"filters":{"breakout":{}},"jobs":{"a":{"search":{"where":{%s}}}}}`,
 		"channelWhere": head + `"jobs":{"a":{"find_channels":{"where":{%s}}}}}`,
@@ -267,6 +269,12 @@ func exampleParses(t *testing.T, frame, place string, example any) {
 		t.Fatal(err)
 	}
 	switch place {
+	case "receiver.healthchecks", "receiver.command", "receiver.mail":
+		frame = strings.Replace(frame, `"webhook":"",`, "", 1)
+	case "mail.user", "mail.password":
+		return // one needs the other, and the password a variable
+	case "mail.server", "mail.from", "mail.to", "alert.key", "alert.sql", "alert.notify":
+		frame = regexp.MustCompile(`"`+place[strings.Index(place, ".")+1:]+`":"[^"]*",(.*%s)`).ReplaceAllString(frame, "$1")
 	case "service.url", "service.key", "receiver.webhook":
 		return // the frame has the one, and cannot have the other
 	case "job.search", "job.related", "job.scan", "job.channels", "job.videos", "job.find_channels", "job.trending_formats":

@@ -41,7 +41,7 @@ func TestTheManualsExamplesHaveNoMistakes(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, page := range []string{"README.md", "docs/jobs.md", "docs/writing-jobs.md", "docs/budget.md"} {
+	for _, page := range []string{"README.md", "docs/jobs.md", "docs/writing-jobs.md", "docs/budget.md", "docs/notifications.md"} {
 		manual, err := os.ReadFile(filepath.Join("../..", filepath.FromSlash(page)))
 		if err != nil {
 			t.Fatal(err)

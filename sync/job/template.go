@@ -3,9 +3,7 @@ package job
 import (
 	"errors"
 	"fmt"
-	"iter"
 	"net/url"
-	"slices"
 	"strings"
 
 	"outlierd/outlier"
@@ -24,6 +22,10 @@ type template struct {
 
 	arrays    outlier.Arrays // how lists are sent
 	published string         // published_at as the file has it; "" if it has none
+}
+
+func (b *builder) newTemplate(op outlier.Operation) *template {
+	return &template{Op: op, Params: url.Values{}, From: map[string]Source{}, arrays: b.cfg.Service.Arrays}
 }
 
 // ids is the parameter that a job of channels or videos has its ids in. It is never
@@ -73,9 +75,6 @@ func (t *template) accept(name, text string) (string, error) {
 	return text, nil
 }
 
-// subjects are the parameters that say what is looked for, as opposed to filters.
-var subjects = []string{"query", "title", "videoId", "thumbnailVideoId", "relatedChannelId"}
-
 // column is the SQL column that has the values of the parameter called name.
 func (t *template) column(name string) string {
 	switch {
@@ -89,31 +88,16 @@ func (t *template) column(name string) string {
 	return "channel_id"
 }
 
-// combinations are the cross product of the lists, the last one varying fastest.
-func combinations(lists [][]string) iter.Seq[[]string] {
-	return func(yield func([]string) bool) {
-		if slices.ContainsFunc(lists, func(l []string) bool { return len(l) == 0 }) {
-			return
-		}
-		at := make([]int, len(lists))
-		for {
-			chosen := make([]string, len(lists))
-			for i, l := range lists {
-				chosen[i] = l[at[i]]
-			}
-			if !yield(chosen) {
-				return
-			}
-			i := len(at) - 1
-			for ; i >= 0; i-- {
-				if at[i]++; at[i] < len(lists[i]) {
-					break
-				}
-				at[i] = 0
-			}
-			if i < 0 {
-				return
-			}
+// asks reports whether params ask for something. A search whose SQL found nothing to
+// search for would otherwise be one for everything, and be paid for.
+func (t *template) asks(params url.Values) bool {
+	has := false // the job has a subject, though it may be empty now
+	for _, name := range t.Op.Subjects() {
+		_, given := t.From[name]
+		has = has || given || t.Params.Has(name)
+		if params.Has(name) {
+			return true
 		}
 	}
+	return !has
 }

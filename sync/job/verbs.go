@@ -12,14 +12,6 @@ import (
 	"outlierd/sync/yamltree"
 )
 
-// verbs in the order in which a message lists them.
-var verbs = []string{
-	string(VerbSearch), string(VerbRelated), string(VerbScan), string(VerbChannels),
-	string(VerbVideos), string(VerbFindChannels), string(VerbTrendingFormats),
-}
-
-func isVerb(key string) bool { return slices.Contains(verbs, key) }
-
 // verb finds what the job does: exactly one thing.
 func (b *builder) verb(spec *Spec, job *yamltree.Node) *yamltree.Node {
 	var found *yamltree.Node
@@ -36,7 +28,7 @@ func (b *builder) verb(spec *Spec, job *yamltree.Node) *yamltree.Node {
 	if found == nil {
 		if !hasUnknownKey(job) {
 			job.Head().RefuseWithHint("as in search: {query: moka pot}",
-				"must have one of %s", strings.Join(verbs, ", "))
+				"must have one of %s", strings.Join(verbNames(), ", "))
 		}
 		return nil
 	}
@@ -45,6 +37,30 @@ func (b *builder) verb(spec *Spec, job *yamltree.Node) *yamltree.Node {
 	}
 	return found
 }
+
+// verbs are what a job can do, in the order in which a message lists them, and what reads
+// each. The parameters that each has are those of its operations: [outlier.Operation.Params].
+var verbs = []struct {
+	verb Verb
+	read func(*asker, *Spec, *yamltree.Node)
+}{
+	{VerbSearch, (*asker).search},
+	{VerbRelated, (*asker).related},
+	{VerbScan, (*asker).scan},
+	{VerbChannels, (*asker).channels},
+	{VerbVideos, (*asker).videos},
+	{VerbFindChannels, (*asker).findChannels},
+	{VerbTrendingFormats, (*asker).trending},
+}
+
+func verbNames() (names []string) {
+	for _, v := range verbs {
+		names = append(names, string(v.verb))
+	}
+	return names
+}
+
+func isVerb(key string) bool { return slices.Contains(verbNames(), key) }
 
 // hasUnknownKey reports whether n has an unknown key: it may be a misspelling of what
 // n now lacks.
@@ -60,17 +76,10 @@ func hasUnknownKey(n *yamltree.Node) bool {
 // asks reads what the verb asks.
 func (b *builder) asks(spec *Spec, job, n *yamltree.Node) {
 	a := asker{b: b, loops: b.loops(job)}
-	switch spec.Verb {
-	case VerbSearch, VerbRelated, VerbFindChannels:
-		a.search(spec, n)
-	case VerbScan:
-		a.scan(spec, n)
-	case VerbChannels:
-		a.data(spec, n, outlier.OpChannelVideos, []outlier.Operation{outlier.OpChannelVideos, outlier.OpChannelShorts})
-	case VerbVideos:
-		a.data(spec, n, outlier.OpDetails, []outlier.Operation{outlier.OpDetails})
-	case VerbTrendingFormats:
-		a.trending(spec, n)
+	for _, v := range verbs {
+		if v.verb == spec.Verb {
+			v.read(&a, spec, n)
+		}
 	}
 	spec.ask = *a.ask
 	for _, l := range a.loops {
@@ -92,47 +101,32 @@ func mentions(n *yamltree.Node, name string) bool {
 	return false
 }
 
-// How long seeds count as bought, and how deep a scan is read, if the job does not say.
-const (
-	defaultSeeds    = 7 * day
-	defaultReading  = 5
-	defaultDeadline = 24 * time.Hour
-)
-
-// search reads a verb that has hits and pages.
 func (a *asker) search(spec *Spec, n *yamltree.Node) {
-	switch spec.Verb {
-	case VerbSearch:
-		a.ask = a.b.newTemplate(outlier.OpSearch)
-	case VerbRelated:
-		a.ask = a.b.newTemplate(outlier.OpRelated)
-		a.seeded(n)
-		spec.SeedsFresh = cmp.Or(duration(n.Get("refresh_after")), defaultSeeds)
-	case VerbFindChannels:
-		a.ask = a.b.newTemplate(outlier.OpFindChannels)
-		if to := n.Get("related_to"); to != nil {
-			a.related(n, to)
-		}
-	}
-	a.fields(n, n.Get("where"))
-	a.order(n.Get("sort"))
-	a.paging(spec, n, 1)
+	a.ask = a.b.newTemplate(outlier.OpSearch)
+	a.hits(spec, n)
 }
 
-// seeded refuses a related search without a seed: the service would answer it with
-// whatever there is, and charge for that.
-func (a *asker) seeded(n *yamltree.Node) {
-	for _, name := range subjects {
-		if n.Get(snake(name)) != nil {
-			return
-		}
+func (a *asker) related(spec *Spec, n *yamltree.Node) {
+	a.ask = a.b.newTemplate(outlier.OpRelated)
+	spec.SeedsFresh = cmp.Or(duration(n.Get("refresh_after")), defaultSeeds)
+	// The service would answer a related search without a seed with whatever there is, and
+	// charge for that.
+	given := func(name string) bool { return n.Get(snake(name)) != nil }
+	if !slices.ContainsFunc(a.ask.Op.Subjects(), given) {
+		n.Head().Refuse("must have at least one of title, video_id, thumbnail_video_id and related_channel_id")
 	}
-	n.Head().Refuse("must have at least one of title, video_id, thumbnail_video_id and related_channel_id")
+	a.hits(spec, n)
 }
 
-// related makes a search for channels one for those related to given ones, of which
-// the service knows neither queries nor orders.
-func (a *asker) related(n, to *yamltree.Node) {
+// findChannels reads a search for channels: by a query, or for those related to given ones,
+// for which the service knows neither queries nor orders.
+func (a *asker) findChannels(spec *Spec, n *yamltree.Node) {
+	a.ask = a.b.newTemplate(outlier.OpFindChannels)
+	to := n.Get("related_to")
+	if to == nil {
+		a.hits(spec, n)
+		return
+	}
 	a.ask = a.b.newTemplate(outlier.OpFindRelatedChannels)
 	for _, key := range []string{"query", "seed", "sort"} {
 		if other := n.Get(key); other != nil && !other.Has(yamltree.Null) {
@@ -143,6 +137,14 @@ func (a *asker) related(n, to *yamltree.Node) {
 	if texts := a.texts("relatedChannelId", to); len(texts) > 0 {
 		a.ask.Params["relatedChannelId"] = texts
 	}
+	a.hits(spec, n)
+}
+
+// hits reads what all verbs have that search for hits.
+func (a *asker) hits(spec *Spec, n *yamltree.Node) {
+	a.fields(n, n.Get("where"))
+	a.order(n.Get("sort"))
+	a.paging(spec, n, 1)
 }
 
 // order asks the service for an order of hits.
@@ -225,14 +227,20 @@ func (a *asker) reading(spec *Spec, n *yamltree.Node) {
 	scan.Read, a.ask = a.ask, scan
 }
 
-// data reads the ids of channels or videos, and what to fetch for each of them.
-func (a *asker) data(spec *Spec, n *yamltree.Node, op outlier.Operation, otherwise []outlier.Operation) {
-	a.ask = a.b.newTemplate(op)
+func (a *asker) channels(spec *Spec, n *yamltree.Node) {
+	a.data(spec, n, outlier.OpChannelVideos, outlier.OpChannelShorts)
+}
+
+func (a *asker) videos(spec *Spec, n *yamltree.Node) { a.data(spec, n, outlier.OpDetails) }
+
+// data reads the ids of channels or videos, and what to fetch for each of them: ops if the
+// file does not say. The first of these tells of which kind the ids are.
+func (a *asker) data(spec *Spec, n *yamltree.Node, ops ...outlier.Operation) {
+	a.ask = a.b.newTemplate(ops[0])
 	if id := n.Get("id"); id != nil {
 		a.ask.Params[ids] = a.texts(ids, id)
 	}
 	fresh := duration(n.Get("refresh_after"))
-	ops := otherwise
 	if fetch := n.Get("fetch").Members(); len(fetch) > 0 {
 		ops = nil
 		for _, f := range fetch {
@@ -262,3 +270,10 @@ func (a *asker) trending(spec *Spec, n *yamltree.Node) {
 		}
 	}
 }
+
+// How long seeds count as bought, and how deep a scan is read, if the job does not say.
+const (
+	defaultSeeds    = 7 * day
+	defaultReading  = 5
+	defaultDeadline = 24 * time.Hour
+)

@@ -62,7 +62,7 @@ func (s *Spec) shortest() (least time.Duration) {
 
 // idle warns of keys that have no effect yet.
 func (b *builder) idle() {
-	keys := []*yamltree.Node{b.root.Get("notify"), b.root.Get("daemon")}
+	keys := []*yamltree.Node{b.root.Get("daemon")}
 	if sinks := b.root.Get("sinks"); sinks.Has(yamltree.List) {
 		for _, item := range sinks.Items {
 			keys = append(keys, item.Get("compact"))
@@ -113,8 +113,8 @@ func (b *builder) floor() {
 	}
 	if last > 0 {
 		b.root.Get("budget").Get("per_month").Warn("raise it, or let jobs run less often",
-			"all jobs together cost at least %d credits in a cycle of 31 days, the budget is %d: it lasts until day %d",
-			sum, left, last)
+			"all jobs together cost at least %d credits in a cycle of 31 days, the budget is %d: "+
+				"it lasts until day %d", sum, left, last)
 	}
 }
 

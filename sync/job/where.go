@@ -38,15 +38,12 @@ func camel(name string) string {
 // interface; none for an operation without filters.
 func Filters(op outlier.Operation) (keys []string) {
 	for _, f := range (&template{Op: op}).fields() {
-		if !slices.Contains(subjects, f.Name) && !slices.Contains(ordering, f.Name) {
+		if f.Role == outlier.Filter {
 			keys = append(keys, snake(f.Name))
 		}
 	}
 	return keys
 }
-
-// ordering are the parameters that stand beside `where` and choose the order.
-var ordering = []string{"seed", "sortBy", "sortOrder", "by"}
 
 // filters remembers the named filters and checks them, also those without a use.
 func (b *builder) filters(n *yamltree.Node) {
@@ -191,11 +188,13 @@ func Conditions(params url.Values) (words []string) {
 // FiltersAndSort are the parameters of a search in the words of the file: how they narrow the
 // hits, "z_score 2.. · language en, de", and how they order them, "z_score desc". The window of
 // publication is left out.
-func FiltersAndSort(params url.Values) (filters, sort string) {
-	rest := maps.Clone(params)
-	maps.DeleteFunc(rest, func(name string, _ []string) bool {
-		return slices.Contains(subjects, name) || slices.Contains(ordering, name) || strings.HasPrefix(name, "publishedAt")
-	})
+func FiltersAndSort(query outlier.Query) (filters, sort string) {
+	params, rest := query.Params(), query.Params()
+	for _, p := range query.Op().Params() {
+		if p.Role != outlier.Filter || p.Name == "publishedAt" {
+			maps.DeleteFunc(rest, func(name string, _ []string) bool { return slices.Contains(p.Names(), name) })
+		}
+	}
 	if by := params.Get("sortBy"); by != "" {
 		sort = strings.TrimSpace(snake(by) + " " + params.Get("sortOrder"))
 	}

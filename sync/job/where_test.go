@@ -1,7 +1,6 @@
 package job
 
 import (
-	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -129,7 +128,7 @@ jobs:
 `)
 	var got []string
 	for _, j := range config.Jobs {
-		got = append(got, j.Name+" "+asks(t, &j)[0].Params.Get("by")+" "+strings.Repeat("p", j.Pages))
+		got = append(got, j.Name+" "+asks(t, &j)[0].Query.Params().Get("by")+" "+strings.Repeat("p", j.Pages))
 	}
 	if want := []string{"a lexical ppp", "b semantic pp"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
@@ -176,11 +175,8 @@ func TestParametersInTheWordsOfTheFile(t *testing.T) {
 		{"query=tea&viewCountTo=5000&language=en&language=de&publishedAtFrom=2026-11-01T00%3A00%3A00Z", "language en, de · view_count ..5000", ""},
 		{"zScoreFrom=1&zScoreTo=3&isFaceless=true", "is_faceless true · z_score 1..3", ""},
 	} {
-		params, err := url.ParseQuery(test.params)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if filters, sort := FiltersAndSort(params); filters != test.filters || sort != test.sort {
+		query := outlier.UncheckedQuery(outlier.OpSearch, test.params)
+		if filters, sort := FiltersAndSort(query); filters != test.filters || sort != test.sort {
 			t.Errorf("%s: filters %q, sort %q, want %q, %q", test.params, filters, sort, test.filters, test.sort)
 		}
 	}

@@ -27,13 +27,13 @@ func TestWindowsCountDaysAndNotHoursWhereTheClocksChange(t *testing.T) {
 		in := nothingKnown()
 		in.Now = c.at
 		last := one(t, `search: {query: tea, where: {published_at: "last `+c.days+`"}}`)
-		if got := must(t, last, in).Asks[0].Params.Get("publishedAtFrom"); got != c.want {
+		if got := must(t, last, in).Asks[0].Query.Params().Get("publishedAtFrom"); got != c.want {
 			t.Errorf("last %s, at %s, begins %s, want %s", c.days, c.at, got, c.want)
 		}
 		in.Now = c.at.AddDate(0, 0, 3)
 		in.Since = func(string) (time.Time, error) { return c.at, nil }
 		since := one(t, `search: {query: tea, where: {published_at: "since last success, overlap `+c.days+`"}}`)
-		if got := must(t, since, in).Asks[0].Params.Get("publishedAtFrom"); got != c.want {
+		if got := must(t, since, in).Asks[0].Query.Params().Get("publishedAtFrom"); got != c.want {
 			t.Errorf("an overlap of %s with %s begins %s, want %s", c.days, c.at, got, c.want)
 		}
 	}

@@ -1,7 +1,6 @@
 package job
 
 import (
-	"cmp"
 	"fmt"
 	"regexp"
 	"strconv"
@@ -15,12 +14,12 @@ import (
 // hours, days of 24 hours, or weeks.
 type Duration time.Duration
 
+var units = map[byte]time.Duration{'m': time.Minute, 'h': time.Hour, 'd': day, 'w': week}
+
 const (
 	day  = 24 * time.Hour
 	week = 7 * day
 )
-
-var units = map[byte]time.Duration{'m': time.Minute, 'h': time.Hour, 'd': day, 'w': week}
 
 // ParseDuration reads "90m", "36h", "7d" or "2w": more than nothing, and at most ten
 // years.
@@ -131,8 +130,8 @@ func parseInstant(text string, days int, zone *time.Location) (time.Time, error)
 		return time.Time{}, fmt.Errorf("the date %s does not exist%s",
 			text[:len(time.DateOnly)], leapHint(text))
 	case err != nil:
-		return time.Time{}, fmt.Errorf("%q is neither a date such as 2026-10-31 nor a time such as 2026-10-31T18:00:00Z",
-			text)
+		return time.Time{}, fmt.Errorf("%q is neither a date such as 2026-10-31 "+
+			"nor a time such as 2026-10-31T18:00:00Z", text)
 	}
 	t := clock(d.AddDate(0, 0, days), zone)
 	return t.Add(-time.Duration(days) * time.Second).UTC(), nil
@@ -179,94 +178,4 @@ func parsePoll(text string) (first, most time.Duration, err error) {
 		return 0, 0, fmt.Errorf("%q is not a range of durations such as 1m..10m", text)
 	}
 	return time.Duration(*r.From), time.Duration(*r.To), nil
-}
-
-// A window is a stretch of time that ends now and begins with a day. The zero window
-// is no window.
-type window struct {
-	Since bool          // it begins where the last success did, less Overlap; else Last ago
-	Last  time.Duration // how long it is; with Since, if there was no success yet
-
-	Overlap time.Duration  // with Since
-	Zone    *time.Location `json:"-"` // whose midnights bound it; nil is UTC
-}
-
-// The parts of a window since the last success that are not given. Videos become
-// outliers days after they appear, so that each search looks back again.
-const (
-	defaultOverlap = 14 * day
-	defaultFirst   = 30 * day
-)
-
-// begin is where the window begins: at the midnight before, so that a search repeated
-// within a day is the same request, which the service answers from its cache for
-// nothing (interface, Credit rules 1). The last success is zero if there was none.
-func (w window) begin(now, last time.Time) time.Time {
-	if w.Since && !last.IsZero() {
-		return w.midnight(last, w.Overlap)
-	}
-	return w.midnight(now, w.Last)
-}
-
-// midnight counts whole days by the calendar, so that a change of the clocks within
-// the window does not move its first day.
-func (w window) midnight(from time.Time, back time.Duration) time.Time {
-	zone := cmp.Or(w.Zone, time.UTC)
-	year, month, date := from.In(zone).AddDate(0, 0, -int(back/day)).Add(-(back % day)).Date()
-	return clock(time.Date(year, month, date, 0, 0, 0, 0, time.UTC), zone)
-}
-
-// parseWindow reads "last 30d" and "since last success, overlap 14d, first 30d", of
-// which the parts behind the first comma may be left out and stand in any order.
-func parseWindow(text string) (window, error) {
-	if length, found := strings.CutPrefix(text, "last "); found {
-		d, err := ParseDuration(strings.TrimSpace(length))
-		return window{Last: time.Duration(d)}, err
-	}
-	begin, parts, _ := strings.Cut(text, ",")
-	if strings.TrimSpace(begin) != "since last success" {
-		return window{}, fmt.Errorf("must be dates such as 2026-10-01..2026-10-31, last 30d, "+
-			"or since last success, overlap 14d, first 30d, got %q", text)
-	}
-	w := window{Since: true}
-	for part := range strings.SplitSeq(parts, ",") {
-		if err := w.part(strings.TrimSpace(part)); err != nil && parts != "" {
-			return window{}, err
-		}
-	}
-	w.Overlap, w.Last = cmp.Or(w.Overlap, defaultOverlap), cmp.Or(w.Last, defaultFirst)
-	return w, nil
-}
-
-// part reads "overlap 14d" or "first 30d".
-func (w *window) part(text string) error {
-	name, length, _ := strings.Cut(text, " ")
-	into := map[string]*time.Duration{"overlap": &w.Overlap, "first": &w.Last}[name]
-	switch {
-	case into == nil:
-		return fmt.Errorf("%q is not part of a window; write since last success, overlap 14d, first 30d", text)
-	case *into != 0:
-		return fmt.Errorf("%s is given twice", name)
-	}
-	d, err := ParseDuration(strings.TrimSpace(length))
-	if err != nil {
-		return fmt.Errorf("%s: %w", name, err)
-	}
-	*into = time.Duration(d)
-	return nil
-}
-
-// SinceLastSuccess reports whether the job searches from where its last success began, which is
-// what its cursors are for.
-func (s *Spec) SinceLastSuccess() bool {
-	return s.ask.Window.Since || s.ask.Read != nil && s.ask.Read.Window.Since
-}
-
-// PublishedAt is the job's published_at as the file has it; "" if it has none, and where a
-// person has overridden it.
-func (s *Spec) PublishedAt() string {
-	if s.ask.Read != nil {
-		return s.ask.Read.published
-	}
-	return s.ask.published
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"net/url"
+	"strconv"
 	"time"
 
 	"outlierd/outlier"
@@ -100,10 +101,13 @@ func (j *Journal) After(after int64) iter.Seq2[*Entry, error] {
 	}
 }
 
+// chunkAfter has its limit in the text: SQLite plans a query anew each time a limit is bound.
+var chunkAfter = `SELECT ` + entryColumns + ` FROM responses WHERE id > ? ORDER BY id LIMIT ` +
+	strconv.Itoa(chunkSize)
+
 func (j *Journal) chunk(after int64) (chunk []entryRow, err error) {
 	err = j.db.View(func(tx *store.Tx) error {
-		chunk, err = store.List(tx, (*entryRow).columns, `SELECT `+entryColumns+` FROM responses
-			WHERE id > ? ORDER BY id LIMIT ?`, after, chunkSize)
+		chunk, err = store.List(tx, (*entryRow).columns, chunkAfter, after)
 		return err
 	})
 	if err != nil {

@@ -33,6 +33,15 @@ type Block struct {
 	Until  time.Time // zero if only [LiftBlock] ends it
 }
 
+// BlockFor is how long a refusal for lack of credits stands before one call tries again.
+const BlockFor = 24 * time.Hour
+
+// Stands reports whether the block holds at a time. An end farther ahead than blocks are set
+// for was set by a clock that was wrong.
+func (b *Block) Stands(now time.Time) bool {
+	return b.Until.IsZero() || now.Before(b.Until) && b.Until.Sub(now) <= BlockFor+Skew
+}
+
 // SetBlock blocks calls for a key, until an instant or for good if it is zero. A block
 // that is in force already keeps the time since when.
 func SetBlock(tx *store.Tx, kind BlockKind, key, reason string, until time.Time) error {

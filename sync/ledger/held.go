@@ -237,6 +237,7 @@ func (h held) settle(tx *store.Tx, l *Ledger, started func(*store.Tx, int64, *ou
 	if !h.Follows || kept.Response == 0 || !good {
 		return nil // another attempt follows
 	}
+	l.allTakenUp.Store(false)
 	_, err = tx.Exec(`INSERT INTO recovered (response, attempt, kind, message) VALUES (?, ?, ?, ?)`,
 		kept.Response, kept.Attempt, string(h.Kind), h.Message)
 	return err
@@ -334,9 +335,15 @@ func (l *Ledger) recoveredFor(step int64, r *outlier.Request) (*recovered, error
 // commit for which is holds; nil if there is none. There are only as many as were in
 // flight when that process ended, so they are read one by one.
 func (l *Ledger) recovered(is func(*journal.Entry) bool) (found *recovered, err error) {
+	if l.allTakenUp.Load() {
+		return nil, nil
+	}
 	err = l.db.View(func(tx *store.Tx) error {
 		all, err := store.List(tx, func(f *recovered) []any { return []any{&f.response, &f.attempt, &f.kind, &f.message} },
 			`SELECT response, attempt, kind, message FROM recovered ORDER BY response`)
+		if err == nil && len(all) == 0 {
+			l.allTakenUp.Store(true)
+		}
 		for i := range all {
 			f := &all[i]
 			if f.Entry, err = l.journal.Answer(tx, f.response); err != nil {

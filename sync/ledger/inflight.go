@@ -19,7 +19,7 @@ import (
 // before the call is sent and not synced, which survives a kill of the process: the next one
 // finds whether its answer was kept, and else puts on record that it was sent.
 type inFlight struct {
-	After    int64 // the newest attempt on record when it was written
+	After    int64 // no attempt on record before it was written has a higher id and is of this call
 	Run, Job string
 	Step     int64
 	Op       outlier.Operation
@@ -37,18 +37,20 @@ func (a *attempt) noteInFlight() error {
 		Run: a.p.Run, Job: a.p.Job, Step: a.p.Step, Op: a.r.Op, Entity: a.r.Entity, Params: a.params,
 		Attempt: a.p.Attempt, At: store.Micros(time.Now()),
 	}
-	err := a.l.db.View(func(tx *store.Tx) error {
-		return tx.Row(`SELECT coalesce(max(id), 0) FROM attempts`).Scan(&f.After)
-	})
-	if err != nil {
-		return err
+	a.l.sendingMu.Lock()
+	defer a.l.sendingMu.Unlock()
+	if f.After = a.l.newest; f.After == 0 {
+		err := a.l.db.View(func(tx *store.Tx) error {
+			return tx.Row(`SELECT coalesce(max(id), 0) FROM attempts`).Scan(&f.After)
+		})
+		if err != nil {
+			return err
+		}
 	}
 	text, err := json.Marshal(f)
 	if err != nil {
 		return err
 	}
-	a.l.sendingMu.Lock()
-	defer a.l.sendingMu.Unlock()
 	if a.l.sending == nil {
 		if a.l.sending, err = os.OpenFile(a.l.inFlightPath(), os.O_WRONLY|os.O_CREATE|unix.O_NOFOLLOW, 0o600); err != nil {
 			return err
@@ -56,6 +58,13 @@ func (a *attempt) noteInFlight() error {
 	}
 	_, err = a.l.sending.WriteAt(append(text, '\n'), 0) // what stands behind the line is of longer ones before it
 	return err
+}
+
+// settledLast remembers the newest attempt that is on record.
+func (l *Ledger) settledLast(id int64) {
+	l.sendingMu.Lock()
+	defer l.sendingMu.Unlock()
+	l.newest = max(l.newest, id)
 }
 
 // recoverInFlight puts the call that was in flight when the last process ended on record,

@@ -3,6 +3,7 @@ package ledger
 import (
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"outlierd/sync/journal"
@@ -20,6 +21,9 @@ type Ledger struct {
 
 	sendingMu sync.Mutex
 	sending   *os.File // what is in flight; see [inFlight]
+	newest    int64    // the newest attempt settled by this process; 0 before its first
+
+	allTakenUp atomic.Bool // no answer of an earlier process is left to follow from; see [Ledger.TakeUp]
 }
 
 // New is the ledger in a file whose schema is up to date. Days and billing cycles turn in

@@ -159,9 +159,10 @@ func (a *attempt) Settle(answer *outlier.Answer, o outlier.Outcome) error {
 
 // settle tries once. After an error that [isBusy] nothing has happened.
 func (a *attempt) settle(answer *outlier.Answer, o outlier.Outcome, kept journal.Packed) error {
+	var k Kept
 	var refused error // by Commit
-	err := a.l.db.UpdateWithin(settlePatience, !a.r.Paid(), func(tx *store.Tx) error {
-		k, err := a.keep(tx, answer, o, kept)
+	err := a.l.db.UpdateWithin(settlePatience, !a.r.Paid(), func(tx *store.Tx) (err error) {
+		k, err = a.keep(tx, answer, o, kept)
 		if err == nil && a.p.Commit != nil {
 			refused = a.p.Commit(tx, k)
 		}
@@ -170,12 +171,15 @@ func (a *attempt) settle(answer *outlier.Answer, o outlier.Outcome, kept journal
 	a.settled = err == nil
 	if refused != nil {
 		// What was paid for is kept, even if it cannot be used.
-		bare := a.l.db.UpdateWithin(settlePatience, !a.r.Paid(), func(tx *store.Tx) error {
-			_, err := a.keep(tx, answer, o, kept)
+		bare := a.l.db.UpdateWithin(settlePatience, !a.r.Paid(), func(tx *store.Tx) (err error) {
+			k, err = a.keep(tx, answer, o, kept)
 			return err
 		})
 		a.settled = bare == nil
 		err = errors.Join(err, bare)
+	}
+	if a.settled {
+		a.l.settledLast(k.Attempt)
 	}
 	return err
 }

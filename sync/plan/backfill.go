@@ -8,21 +8,20 @@ import (
 	"outlierd/sync/job"
 )
 
-// Dates are a stretch of publication dates in whole seconds, both ends included.
-type Dates struct{ From, To time.Time }
-
 // backfill puts the windows of a backfill in the place of what a job asks for, the newest
 // first: of each what is not covered yet.
 func backfill(spec *job.Spec, asks []job.Ask, facts *Facts) (all []job.Ask, err error) {
 	for from, to := range spec.Dates.Windows(facts.Zone) {
 		for _, ask := range asks {
 			for _, gap := range gaps(Dates{from, to}, facts.Covered[ask.Watermark]) {
-				all = append(all, dated(ask, gap))
+				dated := ask
+				dated.Query = ask.Query.PublishedIn(gap.From, gap.To)
+				all = append(all, dated)
 			}
 		}
 		if len(all) > job.MaxAsks {
-			return nil, fmt.Errorf("job %s: the backfill makes more than %d searches; take fewer dates or --each month",
-				spec.Name, job.MaxAsks)
+			return nil, fmt.Errorf("job %s: the backfill makes more than %d searches; "+
+				"take fewer dates or --each month", spec.Name, job.MaxAsks)
 		}
 	}
 	return all, nil
@@ -49,3 +48,6 @@ func gaps(whole Dates, covered []Dates) (left []Dates) {
 	}
 	return left
 }
+
+// Dates are a stretch of publication dates in whole seconds, both ends included.
+type Dates struct{ From, To time.Time }

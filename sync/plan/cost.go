@@ -3,6 +3,7 @@ package plan
 import (
 	"outlierd/outlier"
 	"outlierd/sync/job"
+	"time"
 )
 
 // # What a run may cost
@@ -16,7 +17,7 @@ import (
 // Cost is what a job may ask of the two scarcities, at worst.
 type Cost struct {
 	Credits  outlier.Credits `json:"credits"`  // if every answer arrives
-	Lost     outlier.Credits `json:"cap"`      // if answers are lost and have to be asked for again: the run's cap
+	Lost     outlier.Credits `json:"cap"`      // if answers are lost and asked for again: the run's cap
 	Requests int             `json:"requests"` // if every answer arrives
 }
 
@@ -24,6 +25,78 @@ type Cost struct {
 type Spent struct {
 	Credits  outlier.Credits // charged, unknown and reserved
 	Requests int
+}
+
+// Cost is what a run that has spent something may still ask for, within its own cap. A scan
+// that was paid for is read, whatever number of requests that takes.
+func (p *Plan) Cost(own job.JobBudget, spent Spent) Cost {
+	c, pages := p.Buys(p.Frozen.CapFor(own) - spent.Credits)
+	for i := range p.Steps {
+		pages += p.Steps[i].Pages
+	}
+	c.Requests += p.dataCalls(pages)
+	if most := p.Frozen.MaxRequests; most > 0 && p.Frozen.Scan == nil {
+		c.Requests = min(c.Requests, max(0, most-spent.Requests))
+	}
+	return c
+}
+
+// Buys is what the open steps ask for at most for so many credits, and how many pages that
+// are.
+func (p *Plan) Buys(room outlier.Credits) (c Cost, pages int) {
+	items := p.items()
+	c, pages = fit(items, room)
+	c.Lost = min(ifLost(items), max(0, room))
+	return c, pages
+}
+
+// Wants is what the open steps cost within the run's own cap, if no answer is lost.
+func (p *Plan) Wants(own job.JobBudget) outlier.Credits {
+	c, _ := p.Buys(p.Frozen.CapFor(own))
+	return c.Credits
+}
+
+// Least is the least that can be bought of what the open steps ask for; 0 if they ask for
+// nothing.
+func (p *Plan) Least() (least outlier.Credits) {
+	items := p.items()
+	for i := range items {
+		if price := items[i].least(); least == 0 || price < least {
+			least = price
+		}
+	}
+	return least
+}
+
+// dataCalls is how many free calls a run makes at most after so many pages: those of earlier
+// runs of the job that wait in the queue, and its own that do not wait there yet.
+func (p *Plan) dataCalls(pages int) int {
+	n := p.facts.Queued
+	for i := range p.Steps {
+		if p.Steps[i].Stop == "" { // what is wanted of the hits is queued once all searches have ended
+			for _, call := range p.Frozen.Enrich {
+				n += call.Most(pages, len(p.Steps))
+			}
+			break
+		}
+	}
+	for _, call := range p.Frozen.Fetch {
+		n += p.facts.Unasked[call.Op]
+	}
+	return n
+}
+
+// Most is how many calls of the kind are wanted of what so many pages of a run's searches
+// bring at most.
+func (c Call) Most(pages, searches int) int {
+	hits := pages * outlier.MaxSize
+	if c.TopPerItem > 0 {
+		hits = min(hits, c.TopPerItem*searches)
+	}
+	if c.Top > 0 {
+		hits = min(hits, c.Top)
+	}
+	return hits
 }
 
 // An item is what one open search asks for if every page is full.
@@ -58,7 +131,7 @@ func (p *Plan) items() (all []item) {
 		}
 		one := p.itemOf(i)
 		all = append(all, one)
-		if op := pagedBy(step.Op); one.pages > 0 && !wasted[op] && p.mayWaste(step) {
+		if op := PagedBy(step.Query.Op()); one.pages > 0 && !wasted[op] && p.mayWaste(step) {
 			wasted[op] = true
 			waste = append(waste, item{price: one.price, pages: 1})
 		}
@@ -70,13 +143,13 @@ func (p *Plan) items() (all []item) {
 // last.
 func (p *Plan) itemOf(i int) item {
 	step := &p.Steps[i]
-	switch step.Op {
+	switch step.Query.Op() {
 	case outlier.OpTrendingFormats:
 		return item{price: p.prices[i], pages: max(0, 1-step.Next)}
 	case outlier.OpStartScan:
 		return item{
 			start: p.priceOfStart(i), polls: 1 + polls(p.Frozen.Scan), whole: !step.Paid,
-			price: PriceOfReading(p.facts.Prices), pages: p.Frozen.ReadPages(),
+			price: p.facts.Prices.Of(outlier.OpSearch, ""), pages: p.Frozen.ReadPages(),
 		}
 	}
 	return item{price: p.prices[i], pages: max(0, p.Frozen.LimitOf(step.Ordinal, step.Scan)-step.Next)}
@@ -91,9 +164,9 @@ func (p *Plan) priceOfStart(i int) outlier.Credits {
 	return p.prices[i]
 }
 
-// pagedBy is the endpoint that a step has its pages from. The results of a scan are read by
+// PagedBy is the endpoint that a step has its pages from. The results of a scan are read by
 // a search.
-func pagedBy(op outlier.Operation) outlier.Operation {
+func PagedBy(op outlier.Operation) outlier.Operation {
 	if op == outlier.OpStartScan {
 		return outlier.OpSearch
 	}
@@ -103,11 +176,11 @@ func pagedBy(op outlier.Operation) outlier.Operation {
 // mayWaste reports whether a page of the step may be wasted on learning what `from` counts.
 func (p *Plan) mayWaste(step *Step) bool {
 	pages := p.Frozen.LimitOf(step.Ordinal, step.Scan)
-	if step.Op == outlier.OpStartScan {
+	if step.Query.Op() == outlier.OpStartScan {
 		pages = p.Frozen.ReadPages()
 	}
-	return step.Op != outlier.OpTrendingFormats && pages > 1 && step.Reading == "" &&
-		p.facts.Paging[pagedBy(step.Op)] == ""
+	return step.Query.Op() != outlier.OpTrendingFormats && pages > 1 && step.Reading == "" &&
+		p.facts.Paging[PagedBy(step.Query.Op())] == ""
 }
 
 // fit is how much of items can be had for so many credits, and how many pages that are.
@@ -136,83 +209,29 @@ func ifLost(items []item) (sum outlier.Credits) {
 	return sum
 }
 
-// Buys is what the open steps ask for at most for so many credits, and how many pages that
-// are.
-func (p *Plan) Buys(room outlier.Credits) (c Cost, pages int) {
-	items := p.items()
-	c, pages = fit(items, room)
-	c.Lost = min(ifLost(items), max(0, room))
-	return c, pages
+// PollPause is how long to wait before a scan is polled again: twice as long each time,
+// within the bounds of the job.
+func PollPause(scan *job.Scan, polls int) time.Duration {
+	pause := scan.PollMin
+	for range min(polls, 20) {
+		pause = min(2*pause, scan.PollMax)
+	}
+	return pause
 }
 
-// Wants is what the open steps cost within the run's own cap, if no answer is lost.
-func (p *Plan) Wants(own job.JobBudget) outlier.Credits {
-	c, _ := p.Buys(p.Frozen.CapFor(own))
-	return c.Credits
-}
-
-// Least is the least that can be bought of what the open steps ask for; 0 if they ask for
-// nothing.
-func (p *Plan) Least() (least outlier.Credits) {
-	items := p.items()
-	for i := range items {
-		if price := items[i].least(); least == 0 || price < least {
-			least = price
-		}
-	}
-	return least
-}
-
-// Cost is what a run that has spent something may still ask for, within its own cap. A scan
-// that was paid for is read, whatever number of requests that takes.
-func (p *Plan) Cost(own job.JobBudget, spent Spent) Cost {
-	c, pages := p.Buys(p.Frozen.CapFor(own) - spent.Credits)
-	for i := range p.Steps {
-		pages += p.Steps[i].Pages
-	}
-	c.Requests += p.dataCalls(pages)
-	if most := p.Frozen.MaxRequests; most > 0 && p.Frozen.Scan == nil {
-		c.Requests = min(c.Requests, max(0, most-spent.Requests))
-	}
-	return c
-}
-
-// dataCalls is how many free calls a run makes at most after so many pages: those of earlier
-// runs of the job that wait in the queue, and its own that do not wait there yet.
-func (p *Plan) dataCalls(pages int) int {
-	n := p.facts.Queued
-	for i := range p.Steps {
-		if p.Steps[i].Stop == "" { // what is wanted of the hits is queued once all searches have ended
-			for _, call := range p.Frozen.Enrich {
-				n += call.Most(pages, len(p.Steps))
-			}
-			break
-		}
-	}
-	for _, call := range p.Frozen.Fetch {
-		n += p.facts.Unasked[call.Op]
+// polls is how often a scan is polled until its deadline.
+func polls(scan *job.Scan) (n int) {
+	for t := time.Duration(0); t < scan.Deadline; n++ {
+		t += PollPause(scan, n)
 	}
 	return n
-}
-
-// Most is how many calls of the kind are wanted of what so many pages of a run's searches
-// bring at most.
-func (c Call) Most(pages, searches int) int {
-	hits := pages * PageSize
-	if c.TopPerItem > 0 {
-		hits = min(hits, c.TopPerItem*searches)
-	}
-	if c.Top > 0 {
-		hits = min(hits, c.Top)
-	}
-	return hits
 }
 
 // LeftOf is how many pages an open step has left at most, and what they cost: with a scan
 // its start, unless it was started. Of a search without an end, most is the end.
 func (p *Plan) LeftOf(i int, most outlier.Credits) (pages int, credits outlier.Credits) {
 	step := &p.Steps[i]
-	if step.Op == outlier.OpStartScan {
+	if step.Query.Op() == outlier.OpStartScan {
 		one := p.itemOf(i)
 		return one.pages, one.credits()
 	}
@@ -237,8 +256,5 @@ func (p *Plan) Fits(i int, left, held outlier.Credits) bool {
 	case !step.Paid:
 		return false
 	}
-	return step.Op == outlier.OpStartScan || price <= held
+	return step.Query.Op() == outlier.OpStartScan || price <= held
 }
-
-// PriceOf is what one call of a step costs.
-func (p *Plan) PriceOf(i int) outlier.Credits { return p.prices[i] }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"net/url"
 	"time"
 
 	"outlierd/outlier"
@@ -14,46 +15,107 @@ import (
 // run begins and read when it resumes, so an edit of the file never changes a run
 // that is half done.
 type Frozen struct {
-	Overridden  bool            `json:"overridden,omitempty"`   // what a person wanted that once: it tells nothing of the file
-	Flags       string          `json:"flags,omitempty"`        // by which it was overridden, as they are typed
-	Backfill    *job.Dates      `json:"backfill,omitempty"`     // the dates of a backfill
-	MoveCursor  bool            `json:"move_cursor,omitempty"`  // and moves the job's cursors nevertheless
-	Unsure      time.Time       `json:"unsure,omitzero"`        // the time that was believed when it was resolved, if it was not agreed on
-	Pages       int             `json:"pages,omitempty"`        // per step; job.AllPages for as many as there are
-	PublishedAt string          `json:"published_at,omitempty"` // as the file has it, or [AnyTime]; "" if the job asks for nothing, and in plans of earlier versions
-	NewBelow    float64         `json:"new_below,omitempty"`
-	ReuseFor    time.Duration   `json:"reuse_for,omitempty"`
-	Sort        string          `json:"sort,omitempty"`
-	Ascending   bool            `json:"ascending,omitempty"`
-	Enrich      []Call          `json:"enrich,omitempty"`
-	EnrichWhere string          `json:"enrich_where,omitempty"` // parameters of the [outlier.HitFilter] that chooses hits; "" for all
+	// Of a run that a person has overridden, which tells nothing of the file.
+	Overridden bool       `json:"overridden,omitempty"`
+	Flags      string     `json:"flags,omitempty"`       // by which it was overridden, as they are typed
+	Backfill   *job.Dates `json:"backfill,omitempty"`    // the dates of a backfill
+	MoveCursor bool       `json:"move_cursor,omitempty"` // it moves the job's cursors nevertheless
+
+	// Unsure is the time that was believed when the job was resolved, if it was not
+	// agreed on with the service.
+	Unsure time.Time `json:"unsure,omitzero"`
+
+	// PublishedAt is as the file has it, or [AnyTime]; "" if the job asks for nothing,
+	// and in plans of earlier versions.
+	PublishedAt string        `json:"published_at,omitempty"`
+	Pages       int           `json:"pages,omitempty"` // per step; job.AllPages for all that there are
+	NewBelow    float64       `json:"new_below,omitempty"`
+	ReuseFor    time.Duration `json:"reuse_for,omitempty"`
+
+	// Of the hits, which are best and what is fetched for them. EnrichWhere chooses them;
+	// see [Frozen.HitParams].
+	Sort        string `json:"sort,omitempty"`
+	Ascending   bool   `json:"ascending,omitempty"`
+	Enrich      []Call `json:"enrich,omitempty"`
+	EnrichWhere string `json:"enrich_where,omitempty"`
+
+	// Cap is the worst case when the run began, answers that are lost included. Most is
+	// the same if there were no per_run, which may be raised meanwhile.
+	Cap         outlier.Credits `json:"cap"`
+	Most        outlier.Credits `json:"most,omitempty"`
 	StopAfter   time.Duration   `json:"stop_after,omitempty"`
 	MaxRequests int             `json:"max_requests,omitempty"`
-	Cap         outlier.Credits `json:"cap"`            // the worst case when it began, answers that are lost included
-	Most        outlier.Credits `json:"most,omitempty"` // the same if there were no per_run, which may be raised meanwhile
 
 	Share      *outlier.Credits `json:"share,omitempty"`   // of the month, if it is less than the searches cost
-	SharePages map[int]int      `json:"rations,omitempty"` // pages that the share has for each step, by ordinal
+	SharePages map[int]int      `json:"rations,omitempty"` // that the share has for each step, by ordinal
 
-	Ends map[int]int `json:"ends,omitempty"` // of a run that buys the rest of another: the pages with which each step ends, by ordinal
+	// Ends are the pages with which each step ends, by ordinal, of a run that buys the
+	// rest of another.
+	Ends map[int]int `json:"ends,omitempty"`
 
-	Fetch []Call    `json:"fetch,omitempty"` // of a watch: about each of IDs
+	// Of a watch: what is fetched about each of IDs. Since is its due instant, or its
+	// start if a person began it.
+	Fetch []Call    `json:"fetch,omitempty"`
 	IDs   []string  `json:"ids,omitempty"`
-	Since time.Time `json:"since,omitzero"` // of a watch: its due instant, or its start if a person began it
+	Since time.Time `json:"since,omitzero"`
 
+	// Of scans. With Again they are bought also where a live one of the same could be
+	// joined. Joins and Reads are by the step's ordinal: the scans to be joined, as it
+	// was when the run began, and how each scan's results are read.
 	Scan  *job.Scan      `json:"scan,omitempty"`
-	Again bool           `json:"again,omitempty"` // scans are bought also where a live one of the same could be joined
-	Joins map[int]string `json:"joins,omitempty"` // scans to be joined, as it was when the run began, by the step's ordinal
-	Reads map[int]Read   `json:"reads,omitempty"` // how each scan's results are read, by the step's ordinal
+	Again bool           `json:"again,omitempty"`
+	Joins map[int]string `json:"joins,omitempty"`
+	Reads map[int]Read   `json:"reads,omitempty"`
+}
+
+func freeze(spec *job.Spec) Frozen {
+	return Frozen{
+		Overridden:  spec.Overridden,
+		Flags:       spec.Flags,
+		Backfill:    spec.Dates,
+		MoveCursor:  spec.MoveCursor,
+		Pages:       cmp.Or(spec.Pages, 1),
+		NewBelow:    spec.NewBelow,
+		ReuseFor:    spec.ReuseFor,
+		Sort:        spec.EnrichSort.By,
+		Ascending:   spec.EnrichSort.Ascending,
+		Enrich:      EnrichCalls(spec),
+		Fetch:       FetchCalls(spec),
+		StopAfter:   spec.StopAfter,
+		MaxRequests: spec.Budget.MaxRequests,
+		Scan:        spec.Scan,
+		Again:       spec.Again,
+	}
+}
+
+// EnrichCalls are the data calls that a run of spec makes about its hits.
+func EnrichCalls(spec *job.Spec) []Call { return complete(spec.Enrich, freshFor) }
+
+// FetchCalls are the data calls that a run of spec makes about the ids that it names.
+func FetchCalls(spec *job.Spec) []Call { return complete(spec.Fetch, freshForNamed) }
+
+// complete are calls with all that the job leaves to the program, which has ages for it.
+func complete(wanted []job.Enrich, ages map[outlier.Operation]time.Duration) []Call {
+	var all []Call
+	for _, e := range wanted {
+		all = append(all, Call{
+			Op: e.Op, Top: e.Top, TopPerItem: e.TopPerItem,
+			RefreshAfter: cmp.Or(e.RefreshAfter, ages[e.Op]), Value: cmp.Or(float64(e.Value), worth[e.Op]),
+		})
+	}
+	return all
 }
 
 // Call is one kind of data call that a run makes: about its hits, or about given ids.
 type Call struct {
-	Op           outlier.Operation `json:"op"`
-	Top          int               `json:"top,omitempty"`          // 0 means every hit
-	TopPerItem   int               `json:"top_per_item,omitempty"` // of each step; 0 means every hit
-	RefreshAfter time.Duration     `json:"refresh_after"`          // 0, of a watch: only what was received since it was due is fresh
-	Value        float64           `json:"value"`
+	Op         outlier.Operation `json:"op"`
+	Top        int               `json:"top,omitempty"`          // 0 means every hit
+	TopPerItem int               `json:"top_per_item,omitempty"` // of each step; 0 means every hit
+	Value      float64           `json:"value"`
+
+	// RefreshAfter is the age up to which an answer is fresh. For a watch 0 means that
+	// only what was received since it was due is.
+	RefreshAfter time.Duration `json:"refresh_after"`
 }
 
 // String is what the file says of the calls.
@@ -93,17 +155,6 @@ var freshFor = map[outlier.Operation]time.Duration{
 // time the job is due, but for what never changes.
 var freshForNamed = map[outlier.Operation]time.Duration{outlier.OpTranscript: Once}
 
-// FreshSince is when what a watch asks for must have been received not to be asked for
-// again. It counts from the due instant, so that a run that is continued asks for no more
-// than it did before.
-func (f *Frozen) FreshSince(call Call, now time.Time) time.Time {
-	return f.JudgedAt(now).Add(-call.RefreshAfter)
-}
-
-// JudgedAt is when a watch judges what is fresh: now for one that began under a version
-// that did not keep it.
-func (f *Frozen) JudgedAt(now time.Time) time.Time { return cmp.Or(f.Since, now) }
-
 // worth orders data calls by what one request brings. A channel page holds up to
 // 120 uploads and the channel's statistics; a transcript never changes; comments
 // are a hundred rows; a hit already carries most of the details. A job may say
@@ -116,42 +167,15 @@ var worth = map[outlier.Operation]float64{
 	outlier.OpDetails:       1,
 }
 
-func freeze(spec *job.Spec) Frozen {
-	return Frozen{
-		Overridden:  spec.Overridden,
-		Flags:       spec.Flags,
-		Backfill:    spec.Dates,
-		MoveCursor:  spec.MoveCursor,
-		Pages:       cmp.Or(spec.Pages, 1),
-		NewBelow:    spec.NewBelow,
-		ReuseFor:    spec.ReuseFor,
-		Sort:        spec.EnrichSort.By,
-		Ascending:   spec.EnrichSort.Ascending,
-		Enrich:      EnrichCalls(spec),
-		Fetch:       FetchCalls(spec),
-		StopAfter:   spec.StopAfter,
-		MaxRequests: spec.Budget.MaxRequests,
-		Scan:        spec.Scan,
-		Again:       spec.Again,
-	}
-}
+// JudgedAt is when a watch judges what is fresh: now for one that began under a version
+// that did not keep it.
+func (f *Frozen) JudgedAt(now time.Time) time.Time { return cmp.Or(f.Since, now) }
 
-// EnrichCalls are the data calls that a run of spec makes about its hits.
-func EnrichCalls(spec *job.Spec) []Call { return complete(spec.Enrich, freshFor) }
-
-// FetchCalls are the data calls that a run of spec makes about the ids that it names.
-func FetchCalls(spec *job.Spec) []Call { return complete(spec.Fetch, freshForNamed) }
-
-// complete are calls with all that the job leaves to the program, which has ages for it.
-func complete(wanted []job.Enrich, ages map[outlier.Operation]time.Duration) []Call {
-	var all []Call
-	for _, e := range wanted {
-		all = append(all, Call{
-			Op: e.Op, Top: e.Top, TopPerItem: e.TopPerItem,
-			RefreshAfter: cmp.Or(e.RefreshAfter, ages[e.Op]), Value: cmp.Or(float64(e.Value), worth[e.Op]),
-		})
-	}
-	return all
+// FreshSince is when what a watch asks for must have been received not to be asked for
+// again. It counts from the due instant, so that a run that is continued asks for no more
+// than it did before.
+func (f *Frozen) FreshSince(call Call, now time.Time) time.Time {
+	return f.JudgedAt(now).Add(-call.RefreshAfter)
 }
 
 // Teaches reports whether the run moves the job's cursors, and learns what holds for later
@@ -214,6 +238,12 @@ func (f *Frozen) LimitOf(ordinal int, scan string) int {
 // ReadPages is how many pages of each scan's results the run reads at most.
 func (f *Frozen) ReadPages() int { return f.Scan.Pages(f.Pages) }
 
+// HitParams are the parameters of the [outlier.HitFilter] that chooses hits; none for all.
+func (f *Frozen) HitParams() url.Values {
+	params, _ := url.ParseQuery(f.EnrichWhere) // it was encoded by us
+	return params
+}
+
 // Encode is the plan as the run's record keeps it.
 func (f Frozen) Encode() ([]byte, error) { return json.Marshal(f) }
 
@@ -224,4 +254,23 @@ func Thaw(plan []byte) (Frozen, error) {
 		return f, fmt.Errorf("read the run's frozen plan: %w", err)
 	}
 	return f, nil
+}
+
+// Read is the search that reads a scan's results, which lacks only the scan's id.
+type Read struct{ Query outlier.Query }
+
+// stored is a Read as the run's record keeps it.
+type stored struct {
+	Params string `json:"params"`
+}
+
+// MarshalJSON writes what is kept on record.
+func (r Read) MarshalJSON() ([]byte, error) { return json.Marshal(stored{r.Query.Encode()}) }
+
+// UnmarshalJSON reads what is on record, also from an earlier version.
+func (r *Read) UnmarshalJSON(text []byte) error {
+	var s stored
+	err := json.Unmarshal(text, &s)
+	r.Query = outlier.UncheckedQuery(outlier.OpSearch, s.Params)
+	return err
 }

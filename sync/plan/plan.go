@@ -14,29 +14,12 @@ package plan
 import (
 	"cmp"
 	"fmt"
-	"maps"
-	"net/url"
+	"slices"
 	"time"
 
 	"outlierd/outlier"
 	"outlierd/sync/job"
 )
-
-// PageSize is the largest that the interface allows (Limits, Page size and paging): the
-// price is per request, so a smaller page only makes a hit dearer.
-const PageSize = 40
-
-// Attempts is how often a run asks for a page whose answer is lost.
-const Attempts = 3
-
-// Why a step is closed by the plan itself, before anything is sent.
-const (
-	StopFresh = "fresh" // the job bought the same seeds lately
-	StopShare = "share" // the run's budget share has no page for it, or no more
-)
-
-// AnyTime is the published_at of searches that name no dates.
-const AnyTime = "any time"
 
 // Facts are what a plan needs to know besides its job. A fact that is missing is unknown:
 // the zero Facts with Work and Prices are those of a job that never ran.
@@ -57,14 +40,23 @@ type Facts struct {
 	Fresh   map[outlier.Operation]int // ids of a watch that need no call
 }
 
+// Plan is what a run will do.
+type Plan struct {
+	Frozen  Frozen // what the run keeps of it
+	Steps   []Step
+	Assumed bool // SQL finds nothing now, and one row was taken for granted
+
+	facts  *Facts
+	prices []outlier.Credits // of one call of each step
+}
+
 // Step is one search or one scan of a run, and how far it has come.
 type Step struct {
 	Ordinal   int
-	Op        outlier.Operation
+	Query     outlier.Query
 	Item      string // the value of for_each
 	Queries   []string
 	Seeds     []string
-	Params    string // canonical, without from and size
 	Window    string // publication dates, for people
 	Watermark string // identity of what is searched for; "" if it has none
 
@@ -77,18 +69,9 @@ type Step struct {
 	Left    int    // pages that were left when it ended; -1 if it is not known how many
 }
 
-// Plan is what a run will do.
-type Plan struct {
-	Frozen  Frozen // what the run keeps of it
-	Steps   []Step
-	Assumed bool // SQL finds nothing now, and one row was taken for granted
-
-	facts  *Facts
-	prices []outlier.Credits // of one call of each step
-}
-
-// New is the plan of a run of spec that begins at facts.Now: windows are dates, and lists
-// and SQL are their members.
+// New is the plan of a run of spec that begins at facts.Now. Each thing that the job asks for
+// is a step. Of a backfill that is each window of its dates, less what is covered already.
+// The only error is a backfill with too many windows.
 func New(spec *job.Spec, facts *Facts) (*Plan, error) {
 	p := &Plan{Frozen: freeze(spec), Assumed: facts.Work.Assumed, facts: facts}
 	f := &p.Frozen
@@ -103,19 +86,14 @@ func New(spec *job.Spec, facts *Facts) (*Plan, error) {
 			return nil, err
 		}
 	}
+	if spec.Scan != nil {
+		f.Reads = map[int]Read{}
+	}
 	for i, ask := range asks {
 		p.Steps = append(p.Steps, stepOf(spec, i, ask, facts))
-		if ask.Read == nil {
-			continue
+		if spec.Scan != nil {
+			f.Reads[i] = Read{ask.Read}
 		}
-		read := Read{Params: ask.Read.Params.Encode(), Queries: ask.Queries}
-		if err := read.Check(); err != nil && !p.Assumed {
-			return nil, fmt.Errorf("job %s: %w", spec.Name, err)
-		}
-		if f.Reads == nil {
-			f.Reads = map[int]Read{}
-		}
-		f.Reads[i] = read
 	}
 	if len(p.Steps) > 0 {
 		f.PublishedAt = cmp.Or(spec.PublishedAt(), AnyTime)
@@ -123,6 +101,76 @@ func New(spec *job.Spec, facts *Facts) (*Plan, error) {
 	p.prepare()
 	p.Bound(spec.Budget)
 	return p, nil
+}
+
+// stepOf is the step that buys what ask asks for. Seeds that the job has bought lately are
+// not bought again: their step is closed from the beginning.
+func stepOf(spec *job.Spec, ordinal int, ask job.Ask, facts *Facts) Step {
+	step := Step{
+		Ordinal: ordinal, Query: ask.Query, Item: ask.Item, Queries: ask.Queries, Seeds: ask.Seeds,
+		Window: window(ask.Query, facts.Zone), Watermark: ask.Watermark, Left: -1,
+	}
+	bought, known := facts.Bought[ask.Watermark]
+	if spec.SeedsFresh > 0 && len(ask.Seeds) > 0 && known && facts.Now.Before(bought.Add(spec.SeedsFresh)) {
+		step.Stop = StopFresh
+	}
+	return step
+}
+
+// window says which publication dates a search covers, for people: by their calendar.
+func window(query outlier.Query, zone *time.Location) string {
+	from, to := query.Published()
+	if from.IsZero() && to.IsZero() {
+		return ""
+	}
+	day := func(t time.Time) string {
+		if t.IsZero() {
+			return ""
+		}
+		return t.In(zone).Format(time.DateOnly)
+	}
+	return day(from) + ".." + day(to)
+}
+
+// prepare works out what all questions about the plan need.
+func (p *Plan) prepare() {
+	p.prices = make([]outlier.Credits, len(p.Steps))
+	for i := range p.Steps {
+		p.prices[i] = p.Steps[i].Query.Price(p.facts.Prices)
+	}
+	p.Frozen.Joins = joins(p.Steps, p.facts.Live)
+}
+
+// joins are the open steps that wait for a scan instead of starting one, by ordinal, with
+// the id of that scan; "" if a step before them has still to start it.
+func joins(steps []Step, live map[int]string) map[int]string {
+	joined, begun := map[int]string{}, map[string]bool{}
+	for i := range steps {
+		step := &steps[i]
+		if step.Query.Op() != outlier.OpStartScan || step.Stop != "" {
+			continue
+		}
+		params := step.Query.Params()
+		wanted := slices.Sorted(slices.Values(params["query"]))
+		same := fmt.Sprintf("%q %q %q", params.Get("findBy"), params.Get("mode"), wanted)
+		if begun[same] {
+			joined[step.Ordinal] = ""
+		}
+		begun[same] = true
+		if scan := live[step.Ordinal]; scan != "" {
+			joined[step.Ordinal] = scan
+		}
+	}
+	return joined
+}
+
+// Bound sets what the run may cost at most.
+func (p *Plan) Bound(own job.JobBudget) {
+	p.Frozen.Most = ifLost(p.items())
+	p.Frozen.Cap = p.Frozen.Most
+	if own.PerRun != nil {
+		p.Frozen.Cap = min(p.Frozen.Cap, *own.PerRun)
+	}
 }
 
 // Continue is the plan of a run that has begun: of its steps as far as they have come.
@@ -143,15 +191,6 @@ func (p *Plan) Open() *Plan {
 	return Continue(p.Frozen, open, p.facts)
 }
 
-// prepare works out what all questions about the plan need.
-func (p *Plan) prepare() {
-	p.prices = make([]outlier.Credits, len(p.Steps))
-	for i := range p.Steps {
-		p.prices[i] = Price(p.facts.Prices, p.Steps[i].Op, p.Steps[i].Params)
-	}
-	p.Frozen.Joins = joins(p.Steps, p.facts.Live)
-}
-
 // Freshness is how many calls a watch makes for the ids that it names, and for how many it
 // needs none.
 func (p *Plan) Freshness() (calls, fresh int) {
@@ -162,63 +201,14 @@ func (p *Plan) Freshness() (calls, fresh int) {
 	return calls, fresh
 }
 
-// Bound sets what the run may cost at most.
-func (p *Plan) Bound(own job.JobBudget) {
-	p.Frozen.Most = ifLost(p.items())
-	p.Frozen.Cap = p.Frozen.Most
-	if own.PerRun != nil {
-		p.Frozen.Cap = min(p.Frozen.Cap, *own.PerRun)
-	}
-}
+// Attempts is how often a run asks for a page whose answer is lost.
+const Attempts = 3
 
-// stepOf is the step that buys what ask asks for. Seeds that the job has bought lately are
-// not bought again: their step is closed from the beginning.
-func stepOf(spec *job.Spec, ordinal int, ask job.Ask, facts *Facts) Step {
-	step := Step{
-		Ordinal: ordinal, Op: ask.Op, Item: ask.Item, Queries: ask.Queries, Seeds: ask.Seeds,
-		Params: ask.Params.Encode(), Window: window(ask.Params, facts.Zone), Watermark: ask.Watermark, Left: -1,
-	}
-	bought, known := facts.Bought[ask.Watermark]
-	if spec.SeedsFresh > 0 && len(ask.Seeds) > 0 && known && facts.Now.Before(bought.Add(spec.SeedsFresh)) {
-		step.Stop = StopFresh
-	}
-	return step
-}
+// Why a step is closed by the plan itself, before anything is sent.
+const (
+	StopFresh = "fresh" // the job bought the same seeds lately
+	StopShare = "share" // the run's budget share has no page for it, or no more
+)
 
-// window says which publication dates a search covers, for people: by their calendar.
-func window(params url.Values, zone *time.Location) string {
-	day := func(name string) string {
-		t, err := time.Parse(time.RFC3339, params.Get(name))
-		if err != nil {
-			return ""
-		}
-		return t.In(zone).Format(time.DateOnly)
-	}
-	from, to := day("publishedAtFrom"), day("publishedAtTo")
-	if from == "" && to == "" {
-		return ""
-	}
-	return from + ".." + to
-}
-
-// Price is what one call costs at most, by its operation and its stored parameters.
-// Parameters that cannot be read cost nothing: making the call reports them.
-func Price(prices outlier.Prices, op outlier.Operation, params string) outlier.Credits {
-	values, err := url.ParseQuery(params)
-	if err != nil {
-		return 0
-	}
-	return prices.Of(op, values)
-}
-
-// PriceOfReading is what a page of a scan's results costs: a search.
-func PriceOfReading(prices outlier.Prices) outlier.Credits {
-	return Price(prices, outlier.OpSearch, "")
-}
-
-// dated is ask for the dates of a window.
-func dated(ask job.Ask, d Dates) job.Ask {
-	ask.Params = maps.Clone(ask.Params)
-	outlier.SetRange(ask.Params, "publishedAt", d.From, d.To)
-	return ask
-}
+// AnyTime is the published_at of searches that name no dates.
+const AnyTime = "any time"

@@ -18,6 +18,9 @@ import (
 // sameZone compares time zones by what they are.
 var sameZone = cmp.Comparer(func(a, b *time.Location) bool { return a == b })
 
+// sameQuery compares queries as values.
+var sameQuery = cmpopts.EquateComparable(outlier.Query{})
+
 var epoch = time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 
 // TestAnyFactsGiveASoundPlan: whatever the facts are, the same ones give the same plan and
@@ -36,10 +39,10 @@ func TestAnyFactsGiveASoundPlan(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(p, again, cmp.AllowUnexported(Plan{}), sameZone); diff != "" {
+		if diff := cmp.Diff(p, again, cmp.AllowUnexported(Plan{}), sameZone, sameQuery); diff != "" {
 			t.Fatalf("the same facts give another plan (-first +second)\n%s", diff)
 		}
-		if diff := cmp.Diff(before, facts, sameZone); diff != "" {
+		if diff := cmp.Diff(before, facts, sameZone, sameQuery); diff != "" {
 			t.Fatalf("planning has changed the facts (-before +after)\n%s", diff)
 		}
 		checkStored(t, p)
@@ -64,7 +67,7 @@ func checkStored(t *rapid.T, p *Plan) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(p.Frozen, back, cmpopts.EquateEmpty()); diff != "" {
+	if diff := cmp.Diff(p.Frozen, back, cmpopts.EquateEmpty(), sameQuery); diff != "" {
 		t.Fatalf("the stored plan is another one (-plan +stored)\n%s", diff)
 	}
 }
@@ -93,18 +96,18 @@ func checkWorstCase(t *rapid.T, spec *job.Spec, p *Plan) {
 		if step.Stop != "" {
 			continue
 		}
-		pages, price := p.Frozen.LimitOf(step.Ordinal, step.Scan)-step.Next, p.PriceOf(i)
-		switch step.Op {
+		pages, price := p.Frozen.LimitOf(step.Ordinal, step.Scan)-step.Next, p.prices[i]
+		switch step.Query.Op() {
 		case outlier.OpTrendingFormats:
 			pages = 1 - step.Next
 		case outlier.OpStartScan:
 			each, _ := p.WholeOf(i)
 			scan, joined := p.Frozen.Joins[step.Ordinal]
-			if spent+held+each > limit || joined && scan == "" && !started[step.Params] {
+			if spent+held+each > limit || joined && scan == "" && !started[step.Query.Encode()] {
 				continue // a scan is started only if reading it fits, too
 			}
-			started[step.Params] = true
-			pages, price = p.Frozen.ReadPages(), PriceOfReading(p.facts.Prices)
+			started[step.Query.Encode()] = true
+			pages, price = p.Frozen.ReadPages(), p.facts.Prices.Of(outlier.OpSearch, "")
 			held += outlier.Credits(pages) * price
 			spent += each - outlier.Credits(pages)*price
 		}
@@ -119,7 +122,7 @@ func checkWorstCase(t *rapid.T, spec *job.Spec, p *Plan) {
 			}
 			for range times {
 				switch {
-				case step.Op == outlier.OpStartScan && held >= price:
+				case step.Query.Op() == outlier.OpStartScan && held >= price:
 					held, spent = held-price, spent+price
 				case spent+held+price <= limit:
 					spent += price
@@ -167,7 +170,7 @@ func anyFacts(t *rapid.T, spec *job.Spec) Facts {
 		outlier.OpSearch, outlier.OpRelated, outlier.OpFindChannels, outlier.OpTrendingFormats, outlier.OpStartScan,
 	}).Draw(t, "operation")
 	if rapid.Bool().Draw(t, "paging known") {
-		f.Paging[pagedBy(op)] = job.PagingPage
+		f.Paging[PagedBy(op)] = job.PagingPage
 	}
 	if op == outlier.OpStartScan {
 		spec.Scan = &job.Scan{
@@ -178,17 +181,19 @@ func anyFacts(t *rapid.T, spec *job.Spec) Facts {
 	live := rapid.SliceOf(rapid.SampledFrom([]string{"tea", "coffee"})).Draw(t, "live scans")
 	for i := range rapid.IntRange(0, 6).Draw(t, "searches") {
 		words := rapid.SampledFrom([]string{"tea", "coffee", "milk"}).Draw(t, "words")
-		ask := job.Ask{Op: op, Params: url.Values{"query": {words}}, Queries: []string{words}, Watermark: fmt.Sprint(op, words)}
+		params := url.Values{"query": {words}}
+		ask := job.Ask{Queries: []string{words}, Watermark: fmt.Sprint(op, words)}
 		switch op {
 		case outlier.OpRelated:
 			ask.Seeds = []string{words}
 		case outlier.OpStartScan:
-			ask.Params.Set("mode", spec.Scan.Mode)
-			ask.Read = &job.Ask{Op: outlier.OpSearch, Params: url.Values{"sortBy": {"views"}}}
+			params.Set("mode", spec.Scan.Mode)
+			ask.Read = outlier.UncheckedQuery(outlier.OpSearch, "sortBy=views")
 			if slices.Contains(live, words) {
 				f.Live[i] = "scan " + words
 			}
 		}
+		ask.Query = outlier.UncheckedQuery(op, params.Encode())
 		if rapid.Bool().Draw(t, "bought") {
 			f.Bought[ask.Watermark] = epoch.Add(-time.Duration(rapid.IntRange(0, 20).Draw(t, "days ago")) * 24 * time.Hour)
 		}
@@ -202,13 +207,5 @@ func anyFacts(t *rapid.T, spec *job.Spec) Facts {
 func anyCopy(f *Facts) *Facts {
 	copied := *f
 	copied.Work.Asks = slices.Clone(f.Work.Asks)
-	for i := range copied.Work.Asks {
-		ask := &copied.Work.Asks[i]
-		params := url.Values{}
-		for name, values := range ask.Params {
-			params[name] = slices.Clone(values)
-		}
-		ask.Params = params
-	}
 	return &copied
 }

@@ -28,7 +28,7 @@ func (p *Plan) Limit(share outlier.Credits, own job.JobBudget) {
 	p.Frozen.Share = &share
 	for i := range p.Steps {
 		if step := &p.Steps[i]; step.Stop == "" && p.Frozen.SharePages[i] == 0 {
-			step.Stop, step.Left = StopShare, p.wantedPages(step.Op)
+			step.Stop, step.Left = StopShare, p.wantedPages(step.Query.Op())
 		}
 	}
 }
@@ -41,7 +41,7 @@ func (p *Plan) deal(share outlier.Credits) map[int]int {
 	for page := 0; ; page++ {
 		given := false
 		for _, i := range order {
-			price, pages := p.priceOfTurn(i), p.wantedPages(p.Steps[i].Op)
+			price, pages := p.priceOfTurn(i), p.wantedPages(p.Steps[i].Query.Op())
 			if page < pages && dealt[i] == page && price <= share {
 				share -= price
 				dealt[i]++
@@ -66,26 +66,26 @@ func (p *Plan) wantedPages(op outlier.Operation) int {
 // all that reading it costs.
 func (p *Plan) priceOfTurn(i int) outlier.Credits {
 	step := &p.Steps[i]
-	if step.Op != outlier.OpStartScan {
+	if step.Query.Op() != outlier.OpStartScan {
 		return p.prices[i]
 	}
-	return p.Frozen.PriceOfScan(p.facts.Prices, step.Ordinal, step.Params)
+	return p.Frozen.PriceOfScan(p.facts.Prices, step.Ordinal)
 }
 
 // PriceOfScan is what the scan of a step costs with all that reading it costs. A scan that is
 // joined costs its reading alone.
-func (f *Frozen) PriceOfScan(prices outlier.Prices, ordinal int, params string) outlier.Credits {
-	price := outlier.Credits(f.ReadPages()) * PriceOfReading(prices)
-	if _, joined := f.Joins[ordinal]; !joined {
-		price += Price(prices, outlier.OpStartScan, params)
+func (f *Frozen) PriceOfScan(prices outlier.Prices, ordinal int) outlier.Credits {
+	start, reading := f.Scan.Price(prices, f.Pages)
+	if _, joined := f.Joins[ordinal]; joined {
+		return reading
 	}
-	return price
+	return start + reading
 }
 
 // WholeOf is what a step costs from its beginning, whatever the budget share has for it: the
 // price of a turn, and how many turns the job wants.
 func (p *Plan) WholeOf(i int) (each outlier.Credits, turns int) {
-	return p.priceOfTurn(i), p.wantedPages(p.Steps[i].Op)
+	return p.priceOfTurn(i), p.wantedPages(p.Steps[i].Query.Op())
 }
 
 // turns are the open steps, those first that were searched longest ago or never.

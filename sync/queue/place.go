@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -52,12 +53,19 @@ type placeRow struct {
 
 func (p *Place) columns() []any { return []any{&p.Rank, &p.Op, &p.Entity} }
 
-// The tasks of a part of the queue that may be tried at ?1, as there are separate indexes for
-// those in back-off; and the same by rank.
-var (
-	triable = [...]string{`WHERE not_before = 0`, `WHERE not_before > 0 AND not_before <= ?1`}
-	ranked  = [...]string{triable[0], `INDEXED BY queue_back_off_ranked ` + triable[1]}
-)
+// Places are those of the first tasks after a place that may be tried now, as many as limit,
+// in their order.
+func (q *Queue) Places(f Filter, now time.Time, after Place, limit int) (all []Place, err error) {
+	err = q.db.View(func(tx *store.Tx) error {
+		all, err = store.List(tx, (*Place).columns, f.places(), store.Micros(now), after.Rank,
+			string(after.Op), after.Entity, limit, f.Job)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list the queue: %w", err)
+	}
+	return all, nil
+}
 
 // places is the query for tasks that may be tried at ?1, after the place in ?2, ?3 and ?4. ?6
 // is the job.
@@ -78,32 +86,12 @@ func (f Filter) places() string {
 		LIMIT ?5`
 }
 
-// Places are those of the first tasks after a place that may be tried now, as many as limit,
-// in their order.
-func (q *Queue) Places(f Filter, now time.Time, after Place, limit int) (all []Place, err error) {
-	err = q.db.View(func(tx *store.Tx) error {
-		all, err = store.List(tx, (*Place).columns, f.places(), store.Micros(now), after.Rank,
-			string(after.Op), after.Entity, limit, f.Job)
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("list the queue: %w", err)
-	}
-	return all, nil
-}
-
-// last is the query for the last place of a task that job ?2 wants and that may be tried at ?1.
-func last() string {
-	const backwards = ` ORDER BY rank, op DESC, entity DESC LIMIT 1`
-	var parts []string
-	for _, table := range []string{"queue", "queue_others"} {
-		for _, may := range triable {
-			parts = append(parts, `SELECT * FROM (SELECT rank, op, entity FROM `+table+` o `+may+`
-				AND job = ?2`+backwards+`)`)
-		}
-	}
-	return `SELECT * FROM (` + strings.Join(parts, ` UNION ALL `) + `)` + backwards
-}
+// The tasks of a part of the queue that may be tried at ?1, as there are separate indexes for
+// those in back-off; and the same by rank.
+var (
+	triable = [...]string{`WHERE not_before = 0`, `WHERE not_before > 0 AND not_before <= ?1`}
+	ranked  = [...]string{triable[0], `INDEXED BY queue_back_off_ranked ` + triable[1]}
+)
 
 // LastPlace is that of the last task of a job that may be tried now; nil if there is none.
 func (q *Queue) LastPlace(job string, now time.Time) (*Place, error) {
@@ -119,6 +107,31 @@ func (q *Queue) LastPlace(job string, now time.Time) (*Place, error) {
 		return nil, nil
 	}
 	return &all[0], nil
+}
+
+// last is the query for the last place of a task that job ?2 wants and that may be tried at ?1.
+func last() string {
+	const backwards = ` ORDER BY rank, op DESC, entity DESC LIMIT 1`
+	var parts []string
+	for _, table := range []string{"queue", "queue_others"} {
+		for _, may := range triable {
+			parts = append(parts, `SELECT * FROM (SELECT rank, op, entity FROM `+table+` o `+may+`
+				AND job = ?2`+backwards+`)`)
+		}
+	}
+	return `SELECT * FROM (` + strings.Join(parts, ` UNION ALL `) + `)` + backwards
+}
+
+// Between counts the tasks that stand between two places and may be tried now.
+func (q *Queue) Between(now time.Time, from, to Place) (n int, err error) {
+	err = q.db.View(func(tx *store.Tx) error {
+		return tx.Row(between(), store.Micros(now), from.Rank, string(from.Op), from.Entity, to.Rank,
+			string(to.Op), to.Entity).Scan(&n)
+	})
+	if err != nil {
+		return 0, fmt.Errorf("count a part of the queue: %w", err)
+	}
+	return n, nil
 }
 
 // between is the query for how many tasks that may be tried at ?1 stand between two places,
@@ -138,27 +151,6 @@ func between() string {
 	return `SELECT ` + strings.Join(parts, ` + `)
 }
 
-// Between counts the tasks that stand between two places and may be tried now.
-func (q *Queue) Between(now time.Time, from, to Place) (n int, err error) {
-	err = q.db.View(func(tx *store.Tx) error {
-		return tx.Row(between(), store.Micros(now), from.Rank, string(from.Op), from.Entity, to.Rank,
-			string(to.Op), to.Entity).Scan(&n)
-	})
-	if err != nil {
-		return 0, fmt.Errorf("count a part of the queue: %w", err)
-	}
-	return n, nil
-}
-
-// backedOff is the query for the tasks in back-off after the one in ?1, ?2 and ?3. The bound
-// stands before the term that names the partial index: the first of two is where it is entered.
-const backedOff = `SELECT p.rank, op, entity, p.not_before, q.job,
-		(SELECT json_group_array(o.job) FROM queue_others o WHERE o.op = q.op AND o.entity = q.entity)
-	FROM (SELECT rank, op, entity, not_before FROM queue INDEXED BY queue_back_off
-		WHERE not_before >= ?1 AND not_before > 0 AND (not_before > ?1 OR (op, entity) > (?2, ?3))
-		ORDER BY not_before, op, entity LIMIT ?4) p CROSS JOIN queue q USING (op, entity)
-	ORDER BY p.not_before, op, entity`
-
 // AfterNow is the place of a task in back-off after all whose back-off is over.
 func AfterNow(now time.Time) Place { return Place{NotBefore: now, Op: "~"} }
 
@@ -166,7 +158,8 @@ func AfterNow(now time.Time) Place { return Place{NotBefore: now, Op: "~"} }
 // limit, by when they may be tried again.
 func (q *Queue) BackedOff(after Place, limit int) (all []Place, err error) {
 	err = q.db.View(func(tx *store.Tx) error {
-		rows, err := store.List(tx, func(r *placeRow) []any { return append(r.columns(), &r.notBefore, &r.job, &r.others) }, backedOff,
+		columns := func(r *placeRow) []any { return append(r.columns(), &r.notBefore, &r.job, &r.others) }
+		rows, err := store.List(tx, columns, backedOff,
 			store.Micros(after.NotBefore), string(after.Op), after.Entity, limit)
 		for i := range rows {
 			r := &rows[i]
@@ -185,10 +178,14 @@ func (q *Queue) BackedOff(after Place, limit int) (all []Place, err error) {
 	return all, nil
 }
 
-// details is the query for tasks by a JSON list of [operation, entity]. Those that were last
-// asked for at ?2 or before have expired.
-const details = `SELECT ` + waitingColumns + ` FROM json_each(?1) p CROSS JOIN queue q
-	WHERE q.op = p.value ->> 0 AND q.entity = p.value ->> 1 AND q.wanted_at > ?2`
+// backedOff is the query for the tasks in back-off after the one in ?1, ?2 and ?3. The bound
+// stands before the term that names the partial index: the first of two is where it is entered.
+const backedOff = `SELECT p.rank, op, entity, p.not_before, q.job,
+		(SELECT json_group_array(o.job) FROM queue_others o WHERE o.op = q.op AND o.entity = q.entity)
+	FROM (SELECT rank, op, entity, not_before FROM queue INDEXED BY queue_back_off
+		WHERE not_before >= ?1 AND not_before > 0 AND (not_before > ?1 OR (op, entity) > (?2, ?3))
+		ORDER BY not_before, op, entity LIMIT ?4) p CROSS JOIN queue q USING (op, entity)
+	ORDER BY p.not_before, op, entity`
 
 // At are the tasks that stand at places; nil where one is gone by now, or has expired.
 func (q *Queue) At(places []Place) ([]*Waiting, error) {
@@ -209,4 +206,71 @@ func (q *Queue) At(places []Place) ([]*Waiting, error) {
 		return nil, fmt.Errorf("list the queue: %w", err)
 	}
 	return all, nil
+}
+
+// details is the query for tasks by a JSON list of [operation, entity]. Those that were last
+// asked for at ?2 or before have expired.
+const details = `SELECT ` + waitingColumns + ` FROM json_each(?1) p CROSS JOIN queue q
+	WHERE q.op = p.value ->> 0 AND q.entity = p.value ->> 1 AND q.wanted_at > ?2`
+
+// Waiting is a task as it stands in the queue.
+type Waiting struct {
+	Task
+	Since  time.Time // when it joined
+	Failed time.Time // when it failed last; zero if it never did
+	Reason string    // of that failure
+}
+
+// PendingFor lists the tasks about ids, best first.
+func (q *Queue) PendingFor(ids ...string) (all []Waiting, err error) {
+	err = q.db.View(func(tx *store.Tx) error {
+		all, err = waiting(tx, `WITH ops (op) AS (SELECT DISTINCT op FROM queue_counts)
+			SELECT `+waitingColumns+` FROM json_each(?) ids CROSS JOIN ops CROSS JOIN queue q
+			WHERE q.op = ops.op AND q.entity = ids.value ORDER BY rank DESC, q.op, q.entity`,
+			slices.Concat([]string{}, ids))
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list the queue: %w", err)
+	}
+	return all, nil
+}
+
+// waiting lists tasks by a query whose first parameter is a list, as JSON.
+func waiting(tx *store.Tx, query string, of any, args ...any) (all []Waiting, err error) {
+	encoded, err := json.Marshal(of)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := store.List(tx, (*waitingRow).columns, query, append([]any{string(encoded)}, args...)...)
+	for i := range rows {
+		r := &rows[i]
+		r.MaxAge, r.NotBefore = time.Duration(r.maxAge)*time.Microsecond, store.Instant(r.notBefore)
+		r.Since, r.Failed = store.Instant(r.since), store.Instant(r.failed)
+		if err := json.Unmarshal([]byte(r.others), &r.Others); err != nil {
+			return nil, fmt.Errorf("who else wants %s: %w", r.Task, err)
+		}
+		all = append(all, r.Waiting)
+	}
+	return all, err
+}
+
+const waitingColumns = `q.op, q.entity, q.run, q.job, q.value, max_age, attempts, not_before, mark, since,
+	failed_at, reason, ` + others
+
+// others is the SQL expression for the jobs that want the task in q beside that which asked
+// first, as JSON.
+const others = `(SELECT json_group_array(job) FROM (SELECT job FROM queue_others o
+	WHERE o.op = q.op AND o.entity = q.entity ORDER BY job))`
+
+// waitingRow is a task on its way out of the database.
+type waitingRow struct {
+	Waiting
+	maxAge, notBefore, since, failed int64
+	others                           string
+}
+
+func (r *waitingRow) columns() []any {
+	return []any{&r.Op, &r.Entity, &r.Run, &r.Job, &r.Value, &r.maxAge, &r.Attempts, &r.notBefore, &r.Mark,
+		&r.since, &r.failed, &r.Reason, &r.others}
 }

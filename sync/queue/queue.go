@@ -1,3 +1,6 @@
+// Package queue keeps the calls that are wanted: in which order they are made, which
+// answers are young enough to spare one, which calls have failed and when they are tried
+// again. It owns the tables queue, queue_others, queue_counts and freshness.
 package queue
 
 import (
@@ -49,11 +52,16 @@ type Task struct {
 	// not known, or means nothing.
 	Mark *int64
 
+	Others []string // jobs that want it beside that which asked first; known of what is queued
+
 	Attempts  int       // that failed
 	NotBefore time.Time // when to try again
 }
 
 func (t Task) String() string { return fmt.Sprintf("%s %s", t.Op, t.Entity) }
+
+// Wanting are the jobs that want a queued task, the first who asked before the others.
+func (t Task) Wanting() []string { return append([]string{t.Job}, t.Others...) }
 
 // Filter narrows the queue to the tasks that one job wants, whether or not it was the
 // first who asked for them. Its zero value lets everything through.
@@ -66,31 +74,6 @@ type Filter struct{ Job string }
 // too is remembered, for when the first does not want it any more.
 func (q *Queue) Enqueue(tx *store.Tx, tasks []Task) (queued int, err error) {
 	return q.enqueue(tx, tasks, nil)
-}
-
-// enqueue is [Queue.Enqueue]. It calls skipped, unless that is nil, for each task of which
-// what is known will do, with the time at which that was learned.
-func (q *Queue) enqueue(tx *store.Tx, tasks []Task, skipped func(Task, time.Time)) (queued int, err error) {
-	for _, task := range tasks {
-		at, fresh, err := q.fresh(tx, task)
-		if err != nil {
-			return queued, fmt.Errorf("queue %s: %w", task, err)
-		}
-		if fresh {
-			if skipped != nil {
-				skipped(task, at)
-			}
-			continue
-		}
-		joined, err := ask(tx, task)
-		if err != nil {
-			return queued, fmt.Errorf("queue %s: %w", task, err)
-		}
-		if joined {
-			queued++
-		}
-	}
-	return queued, nil
 }
 
 // Add is [Queue.Enqueue] for any number of tasks, a piece of them at a time; see
@@ -112,109 +95,35 @@ func (q *Queue) Add(ctx context.Context, tasks iter.Seq[Task], skipped func(Task
 	})
 }
 
-// fresh counts the entities of a JSON list ?2 of which what is known will do at ?3 if it was
-// learned after ?4, and not after ?5. It is [Queue.fresh] for many at once.
-const fresh = `SELECT count(*) FROM json_each(?2) e CROSS JOIN freshness f ON f.op = ?1 AND f.entity = e.value
-	WHERE iif(f.missing, f.retry_at > ?3, f.at > ?4) AND f.at <= ?5`
-
-// Fresh counts the entities about which op would not be asked at the given time, which may
-// be to come, by a job that takes answers received after since.
-func (q *Queue) Fresh(op outlier.Operation, entities []string, since, at time.Time) (n int, err error) {
-	now := time.Now()
-	for piece := range slices.Chunk(entities, 1000) {
-		list, err := json.Marshal(piece)
+// enqueue is [Queue.Enqueue]. It calls skipped, unless that is nil, for each task of which
+// what is known will do, with the time at which that was learned.
+func (q *Queue) enqueue(tx *store.Tx, tasks []Task, skipped func(Task, time.Time)) (queued int, err error) {
+	for _, task := range tasks {
+		at, fresh, err := q.fresh(tx, task)
 		if err != nil {
-			return 0, err
+			return queued, fmt.Errorf("queue %s: %w", task, err)
 		}
-		known := 0
-		err = q.db.View(func(tx *store.Tx) error {
-			return tx.Row(fresh, string(op), string(list), store.Micros(at), store.Micros(since),
-				store.Micros(now.Add(ledger.Skew))).Scan(&known)
-		})
+		if fresh {
+			if skipped != nil {
+				skipped(task, at)
+			}
+			continue
+		}
+		joined, err := put(tx, task)
 		if err != nil {
-			return 0, fmt.Errorf("count what is known by %s: %w", op, err)
+			return queued, fmt.Errorf("queue %s: %w", task, err)
 		}
-		n += known
+		if joined {
+			queued++
+		}
 	}
-	return n, nil
+	return queued, nil
 }
 
-// unasked counts the entities of a JSON list ?2 of which nothing that will do is known, and
-// for which the job ?6 has no call in the queue that was wanted after ?7.
-const unasked = `SELECT count(*) FROM json_each(?2) e WHERE NOT EXISTS (
-		SELECT 1 FROM freshness f WHERE f.op = ?1 AND f.entity = e.value
-			AND iif(f.missing, f.retry_at > ?3, f.at > ?4) AND f.at <= ?5)
-	AND NOT EXISTS (
-		SELECT 1 FROM queue q WHERE q.op = ?1 AND q.entity = e.value AND q.wanted_at > ?7
-		AND (q.job = ?6 OR EXISTS (
-			SELECT 1 FROM queue_others o WHERE o.op = q.op AND o.entity = q.entity AND o.job = ?6)))`
-
-// Unasked counts the entities that are neither fresh, as [Queue.Fresh] has it, nor queued
-// for the job.
-func (q *Queue) Unasked(job string, op outlier.Operation, entities []string, since, at time.Time) (n int, err error) {
-	now := time.Now()
-	for piece := range slices.Chunk(entities, 1000) {
-		list, err := json.Marshal(piece)
-		if err != nil {
-			return 0, err
-		}
-		more := 0
-		err = q.db.View(func(tx *store.Tx) error {
-			return tx.Row(unasked, string(op), string(list), store.Micros(at), store.Micros(since),
-				store.Micros(now.Add(ledger.Skew)),
-				job, store.Micros(now.Add(-keepQueued))).Scan(&more)
-		})
-		if err != nil {
-			return 0, fmt.Errorf("count what is to be asked by %s: %w", op, err)
-		}
-		n += more
-	}
-	return n, nil
-}
-
-// fresh reports whether what is known of the task's entity will do, and when it was learned.
-// What was learned in the future was dated by a clock that was wrong, and is as old as can be.
-func (q *Queue) fresh(tx *store.Tx, task Task) (learned time.Time, fresh bool, err error) {
-	var at, missing, retry, response int64
-	var judged bool
-	var mark *int64
-	err = tx.Row(`SELECT at, missing, retry_at, mark, response, judged FROM freshness WHERE op = ?
-		AND entity = ?`, string(task.Op), task.Entity).
-		Scan(&at, &missing, &retry, &mark, &response, &judged)
-	if errors.Is(err, sql.ErrNoRows) {
-		return time.Time{}, false, nil
-	}
-	if err != nil || at > store.Micros(tx.Now().Add(ledger.Skew)) {
-		return time.Time{}, false, err
-	}
-	learned = store.Instant(at)
-	if missing != 0 {
-		return learned, tx.Now().Before(store.Instant(retry)), nil
-	}
-	unmoved := mark != nil && task.Mark != nil && *mark == *task.Mark
-	fresh = unmoved || tx.Now().Before(learned.Add(task.MaxAge))
-	if fresh && !judged && q.judgeAnswer != nil {
-		fresh, err = q.judge(tx, task, response)
-	}
-	return learned, fresh, err
-}
-
-// judge reports whether an answer that an earlier version took for good has a row of what
-// was asked about, as far as it is kept; that is then on record.
-func (q *Queue) judge(tx *store.Tx, task Task, response int64) (good bool, err error) {
-	entry, err := q.journal.Answer(tx, response)
-	if err != nil || entry != nil && !q.judgeAnswer(entry) {
-		return false, err
-	}
-	_, err = tx.Exec(`UPDATE freshness SET judged = 1 WHERE op = ? AND entity = ?`,
-		string(task.Op), task.Entity)
-	return true, err
-}
-
-// ask queues a task, and reports whether it was not queued before. A day of waiting
+// put queues a task, and reports whether it was not queued before. A day of waiting
 // makes any task worth one more, so that what is worth little is done one day, too;
 // as that is the same for all of them, the order is fixed here (see 0003.sql).
-func ask(tx *store.Tx, task Task) (bool, error) {
+func put(tx *store.Tx, task Task) (bool, error) {
 	now := store.Micros(tx.Now())
 	result, err := tx.Exec(`INSERT INTO queue (op, entity, run, job, value, max_age, not_before, wanted_at,
 		since, rank, mark)
@@ -234,6 +143,135 @@ func ask(tx *store.Tx, task Task) (bool, error) {
 			task.Job, task.Run, now, string(task.Op), task.Entity)
 	}
 	return false, err
+}
+
+// parts are the parts of the queue that the filter lets through, each as FROM and WHERE with
+// o for the row: what may be tried at once, and what is in back-off, for which there are
+// separate indexes. ?1 is the job; what was last asked for at ?2 or before has expired.
+func (f Filter) parts() (ready, backOff []string) {
+	parts := []string{`queue o WHERE o.job = ?1 AND o.wanted_at > ?2`,
+		`queue_others o CROSS JOIN queue q USING (op, entity) WHERE o.job = ?1 AND q.wanted_at > ?2`}
+	if f.Job == "" {
+		parts = []string{`queue o WHERE ?1 = '' AND o.wanted_at > ?2`}
+	}
+	for _, part := range parts {
+		ready, backOff = append(ready, part+` AND o.not_before = 0`), append(backOff, part+`
+			AND o.not_before > 0`)
+	}
+	return ready, backOff
+}
+
+// NextTask is the most valuable task that may be tried now; nil if there is none.
+// It stays queued until it is [Queue.Done].
+func (q *Queue) NextTask(now time.Time, f Filter) (*Task, error) {
+	var task Task
+	var maxAge, notBefore int64
+	var others string
+	err := q.db.View(func(tx *store.Tx) error {
+		return tx.Row(f.queries().next, f.Job, store.Micros(now.Add(-keepQueued)), store.Micros(now)).
+			Scan(&task.Op, &task.Entity, &task.Run, &task.Job, &task.Value, &maxAge, &task.Attempts,
+				&notBefore, &task.Mark, &others)
+	})
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("look for the next task: %w", err)
+	}
+	if others != "[]" {
+		if err := json.Unmarshal([]byte(others), &task.Others); err != nil {
+			return nil, fmt.Errorf("who else wants %s: %w", task, err)
+		}
+	}
+	task.MaxAge, task.NotBefore = time.Duration(maxAge)*time.Microsecond, store.Instant(notBefore)
+	return &task, nil
+}
+
+// queries are those of a filter that are asked for each call. They differ only by whether it names
+// a job, and are built once.
+type queries struct{ next, pending string }
+
+var (
+	ofAll = queries{Filter{}.next(), Filter{}.pending()}
+	ofOne = queries{Filter{Job: "any"}.next(), Filter{Job: "any"}.pending()}
+)
+
+func (f Filter) queries() queries {
+	if f.Job == "" {
+		return ofAll
+	}
+	return ofOne
+}
+
+// next is the query for the best task that may be tried at ?3: the best of each part has an
+// index, so that the length of the queue does not matter.
+func (f Filter) next() string {
+	ready, backOff := f.parts()
+	for i := range backOff {
+		backOff[i] += ` AND o.not_before <= ?3`
+	}
+	var best []string
+	for _, part := range slices.Concat(ready, backOff) {
+		best = append(best, `SELECT * FROM (SELECT o.op, o.entity FROM `+part+`
+			ORDER BY o.rank DESC, o.op, o.entity LIMIT 1)`)
+	}
+	return `SELECT q.op, q.entity, run, job, value, max_age, attempts, not_before, mark, ` + others + `
+		FROM (` + strings.Join(best, ` UNION ALL `) + `) CROSS JOIN queue q USING (op, entity)
+		ORDER BY rank DESC, op, entity LIMIT 1`
+}
+
+// Pending reports whether there is a task that may be tried now. It is cheaper than
+// [Queue.NextTask], which looks for the best.
+func (q *Queue) Pending(now time.Time, f Filter) (pending bool, err error) {
+	err = q.db.View(func(tx *store.Tx) error {
+		return tx.Row(f.queries().pending, f.Job, store.Micros(now.Add(-keepQueued)),
+			store.Micros(now)).Scan(&pending)
+	})
+	if err != nil {
+		return false, fmt.Errorf("look whether a task waits: %w", err)
+	}
+	return pending, nil
+}
+
+// pending is the query for whether a task may be tried at ?3.
+func (f Filter) pending() string {
+	ready, backOff := f.parts()
+	var any []string
+	for _, part := range ready {
+		any = append(any, `EXISTS (SELECT 1 FROM `+part+`)`)
+	}
+	for _, part := range backOff {
+		any = append(any, `EXISTS (SELECT 1 FROM `+part+` AND o.not_before <= ?3)`)
+	}
+	return `SELECT ` + strings.Join(any, ` OR `)
+}
+
+// NextRetry is the first instant after now at which a task may be tried that may not
+// be tried yet; zero if there is none. Until then [Queue.NextTask] has nothing new.
+func (q *Queue) NextRetry(now time.Time, f Filter) (time.Time, error) {
+	var at int64
+	err := q.db.View(func(tx *store.Tx) error {
+		return tx.Row(f.retry(), f.Job, store.Micros(now.Add(-keepQueued)), store.Micros(now)).Scan(&at)
+	})
+	if err != nil {
+		return time.Time{}, fmt.Errorf("look for the next retry: %w", err)
+	}
+	return store.Instant(at), nil
+}
+
+// retry is the query for the first instant after ?3 at which a task may be tried.
+func (f Filter) retry() string {
+	_, backOff := f.parts()
+	var first []string
+	for _, part := range backOff {
+		// The bound stands first: that is where the index is entered. The plus keeps SQLite
+		// from asking whether the bound implies the index's condition: then it would plan the
+		// statement anew for every bound.
+		part = strings.Replace(part, `o.not_before > 0`, `o.not_before > +?3 AND o.not_before > 0`, 1)
+		first = append(first, `SELECT * FROM (SELECT o.not_before AS at FROM `+part+` ORDER BY o.not_before
+			LIMIT 1)`)
+	}
+	return `SELECT coalesce(min(at), 0) FROM (` + strings.Join(first, ` UNION ALL `) + `)`
 }
 
 // Done notes that a task was answered, for better or worse: with missing set the
@@ -275,158 +313,31 @@ func Fail(tx *store.Tx, task Task, at time.Time, reason string, retryAt time.Tim
 	return nil
 }
 
-// expirePiece is how many tasks expire in one transaction at most.
-const expirePiece = 1000
-
-// Correct lets calls be tried again now that are to wait for longer than any call is
-// queued: a clock was ahead when they failed.
-func Correct(tx *store.Tx) error {
-	_, err := tx.Exec(`UPDATE queue SET not_before = ? WHERE not_before > 0 AND not_before > ?`,
-		store.Micros(tx.Now()), store.Micros(tx.Now().Add(keepQueued)))
-	return err
-}
-
-// expired is the time at which what was last asked for has expired; 0 while the service has
-// not confirmed its time: a machine's clock that was set forward empties no queue.
-func (q *Queue) expired() int64 {
-	now := time.Now()
-	service, agreed := q.ledger.LearnedTime()
-	if !agreed {
-		return 0
-	}
-	if service.Before(now) {
-		now = service
-	}
-	return store.Micros(now.Add(-keepQueued))
-}
-
-// ExpireSome drops tasks that no job has asked for in a week, as many as one transaction may take.
-func (q *Queue) ExpireSome(tx *store.Tx) error {
-	_, err := tx.Exec(`DELETE FROM queue WHERE (op, entity) IN (SELECT op, entity FROM queue
-		WHERE wanted_at <= ? LIMIT ?)`,
-		q.expired(), expirePiece)
-	return err
-}
-
-// Expire drops tasks that no job has asked for in a week, and reports whether there may be
-// more of them: they go a piece at a time, so that no other command waits for long.
-func (q *Queue) Expire() (more bool, err error) {
-	err = q.db.View(func(tx *store.Tx) error {
-		return tx.Row(`SELECT EXISTS (SELECT 1 FROM queue WHERE wanted_at <= ?)`, q.expired()).Scan(&more)
-	})
-	if err == nil && more {
-		err = q.db.Update(func(tx *store.Tx) error { return q.ExpireSome(tx) })
-	}
-	if err != nil {
-		return false, fmt.Errorf("drop calls from the queue that have expired: %w", err)
-	}
-	return more, nil
-}
-
-// parts are the parts of the queue that the filter lets through, each as FROM and WHERE with
-// o for the row: what may be tried at once, and what is in back-off, for which there are
-// separate indexes. ?1 is the job; what was last asked for at ?2 or before has expired.
-func (f Filter) parts() (ready, backOff []string) {
-	parts := []string{`queue o WHERE o.job = ?1 AND o.wanted_at > ?2`,
-		`queue_others o CROSS JOIN queue q USING (op, entity) WHERE o.job = ?1 AND q.wanted_at > ?2`}
+// Queued counts the tasks that wait, those included that may not be tried yet.
+func (q *Queue) Queued(f Filter) (n int, err error) {
+	query := queuedOf
 	if f.Job == "" {
-		parts = []string{`queue o WHERE ?1 = '' AND o.wanted_at > ?2`}
+		query = queued
 	}
-	for _, part := range parts {
-		ready, backOff = append(ready, part+` AND o.not_before = 0`), append(backOff, part+`
-			AND o.not_before > 0`)
-	}
-	return ready, backOff
-}
-
-// next is the query for the best task that may be tried at ?3: the best of each part has an
-// index, so that the length of the queue does not matter.
-func (f Filter) next() string {
-	ready, backOff := f.parts()
-	for i := range backOff {
-		backOff[i] += ` AND o.not_before <= ?3`
-	}
-	var best []string
-	for _, part := range slices.Concat(ready, backOff) {
-		best = append(best, `SELECT * FROM (SELECT o.op, o.entity FROM `+part+`
-			ORDER BY o.rank DESC, o.op, o.entity LIMIT 1)`)
-	}
-	return `SELECT op, entity, run, job, value, max_age, attempts, not_before, mark
-		FROM (` + strings.Join(best, ` UNION ALL `) + `) CROSS JOIN queue USING (op, entity)
-		ORDER BY rank DESC, op, entity LIMIT 1`
-}
-
-// NextTask is the most valuable task that may be tried now; nil if there is none.
-// It stays queued until it is [Queue.Done].
-func (q *Queue) NextTask(now time.Time, f Filter) (*Task, error) {
-	var task Task
-	var maxAge, notBefore int64
-	err := q.db.View(func(tx *store.Tx) error {
-		return tx.Row(f.next(), f.Job, store.Micros(now.Add(-keepQueued)), store.Micros(now)).
-			Scan(&task.Op, &task.Entity, &task.Run, &task.Job, &task.Value, &maxAge, &task.Attempts,
-				&notBefore, &task.Mark)
-	})
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("look for the next task: %w", err)
-	}
-	task.MaxAge, task.NotBefore = time.Duration(maxAge)*time.Microsecond, store.Instant(notBefore)
-	return &task, nil
-}
-
-// pending is the query for whether a task may be tried at ?3.
-func (f Filter) pending() string {
-	ready, backOff := f.parts()
-	var any []string
-	for _, part := range ready {
-		any = append(any, `EXISTS (SELECT 1 FROM `+part+`)`)
-	}
-	for _, part := range backOff {
-		any = append(any, `EXISTS (SELECT 1 FROM `+part+` AND o.not_before <= ?3)`)
-	}
-	return `SELECT ` + strings.Join(any, ` OR `)
-}
-
-// Pending reports whether there is a task that may be tried now. It is cheaper than
-// [Queue.NextTask], which looks for the best.
-func (q *Queue) Pending(now time.Time, f Filter) (pending bool, err error) {
 	err = q.db.View(func(tx *store.Tx) error {
-		return tx.Row(f.pending(), f.Job, store.Micros(now.Add(-keepQueued)),
-			store.Micros(now)).Scan(&pending)
+		return tx.Row(query, f.Job, store.Micros(time.Now().Add(-keepQueued))).Scan(&n)
 	})
 	if err != nil {
-		return false, fmt.Errorf("look whether a task waits: %w", err)
+		return 0, fmt.Errorf("count the queue: %w", err)
 	}
-	return pending, nil
+	return n, nil
 }
 
-// retry is the query for the first instant after ?3 at which a task may be tried.
-func (f Filter) retry() string {
-	_, backOff := f.parts()
-	var first []string
-	for _, part := range backOff {
-		// The bound stands first: that is where the index is entered.
-		part = strings.Replace(part, `o.not_before > 0`, `o.not_before > ?3 AND o.not_before > 0`, 1)
-		first = append(first, `SELECT * FROM (SELECT o.not_before AS at FROM `+part+` ORDER BY o.not_before
-			LIMIT 1)`)
-	}
-	return `SELECT coalesce(min(at), 0) FROM (` + strings.Join(first, ` UNION ALL `) + `)`
-}
+// The queries for how many tasks are queued: what was counted, less what has expired since
+// the queue was last cleared of that.
+const (
+	queued = `SELECT coalesce((SELECT sum(asked) FROM queue_counts), 0) - (SELECT count(*) FROM queue
+		WHERE wanted_at <= ?2) WHERE ?1 = ''`
 
-// NextRetry is the first instant after now at which a task may be tried that may not
-// be tried yet; zero if there is none. Until then [Queue.NextTask] has nothing new.
-func (q *Queue) NextRetry(now time.Time, f Filter) (time.Time, error) {
-	var at int64
-	err := q.db.View(func(tx *store.Tx) error {
-		return tx.Row(f.retry(), f.Job, store.Micros(now.Add(-keepQueued)), store.Micros(now)).Scan(&at)
-	})
-	if err != nil {
-		return time.Time{}, fmt.Errorf("look for the next retry: %w", err)
-	}
-	return store.Instant(at), nil
-}
+	queuedOf = `SELECT coalesce((SELECT sum(asked + shared) FROM queue_counts WHERE job = ?1), 0)
+		- (SELECT count(*) FROM queue q WHERE wanted_at <= ?2 AND (job = ?1 OR EXISTS (
+			SELECT 1 FROM queue_others o WHERE o.op = q.op AND o.entity = q.entity AND o.job = ?1)))`
+)
 
 // Count is how many calls of a kind a job wants, be it as the first who asked or not.
 type Count struct {
@@ -449,28 +360,50 @@ func (q *Queue) Counts() (all []Count, err error) {
 	return all, nil
 }
 
-// The queries for how many tasks are queued: what was counted, less what has expired since
-// the queue was last cleared of that.
-const (
-	queued = `SELECT coalesce((SELECT sum(asked) FROM queue_counts), 0) - (SELECT count(*) FROM queue
-		WHERE wanted_at <= ?2) WHERE ?1 = ''`
-
-	queuedOf = `SELECT coalesce((SELECT sum(asked + shared) FROM queue_counts WHERE job = ?1), 0)
-		- (SELECT count(*) FROM queue q WHERE wanted_at <= ?2 AND (job = ?1 OR EXISTS (
-			SELECT 1 FROM queue_others o WHERE o.op = q.op AND o.entity = q.entity AND o.job = ?1)))`
-)
-
-// Queued counts the tasks that wait, those included that may not be tried yet.
-func (q *Queue) Queued(f Filter) (n int, err error) {
-	query := queuedOf
-	if f.Job == "" {
-		query = queued
-	}
+// Expire drops tasks that no job has asked for in a week, and reports whether there may be
+// more of them: they go a piece at a time, so that no other command waits for long.
+func (q *Queue) Expire() (more bool, err error) {
 	err = q.db.View(func(tx *store.Tx) error {
-		return tx.Row(query, f.Job, store.Micros(time.Now().Add(-keepQueued))).Scan(&n)
+		return tx.Row(`SELECT EXISTS (SELECT 1 FROM queue WHERE wanted_at <= ?)`, q.expired()).Scan(&more)
 	})
-	if err != nil {
-		return 0, fmt.Errorf("count the queue: %w", err)
+	if err == nil && more {
+		err = q.db.Update(func(tx *store.Tx) error { return q.ExpireSome(tx) })
 	}
-	return n, nil
+	if err != nil {
+		return false, fmt.Errorf("drop calls from the queue that have expired: %w", err)
+	}
+	return more, nil
+}
+
+// ExpireSome drops tasks that no job has asked for in a week, as many as one transaction may take.
+func (q *Queue) ExpireSome(tx *store.Tx) error {
+	_, err := tx.Exec(`DELETE FROM queue WHERE (op, entity) IN (SELECT op, entity FROM queue
+		WHERE wanted_at <= ? LIMIT ?)`,
+		q.expired(), expirePiece)
+	return err
+}
+
+// expired is the time at which what was last asked for has expired; 0 while the service has
+// not confirmed its time: a machine's clock that was set forward empties no queue.
+func (q *Queue) expired() int64 {
+	now := time.Now()
+	service, agreed := q.ledger.LearnedTime()
+	if !agreed {
+		return 0
+	}
+	if service.Before(now) {
+		now = service
+	}
+	return store.Micros(now.Add(-keepQueued))
+}
+
+// expirePiece is how many tasks expire in one transaction at most.
+const expirePiece = 1000
+
+// Correct lets calls be tried again now that are to wait for longer than any call is
+// queued: a clock was ahead when they failed.
+func Correct(tx *store.Tx) error {
+	_, err := tx.Exec(`UPDATE queue SET not_before = ? WHERE not_before > 0 AND not_before > ?`,
+		store.Micros(tx.Now()), store.Micros(tx.Now().Add(keepQueued)))
+	return err
 }

@@ -8,32 +8,12 @@ import (
 	"outlierd/sync/store"
 )
 
-// want is a kind of call that a job has in the queue, whether or not it asked first. An op
-// of "" stands for all of them.
-type want struct {
-	job string
-	op  outlier.Operation
-}
-
-// Wanting are the jobs that want a task, the first who asked before the others; none if
-// it is not queued.
-func (q *Queue) Wanting(task Task) (jobs []string, err error) {
-	err = q.db.View(func(tx *store.Tx) error {
-		jobs, err = store.List(tx, func(job *string) []any { return []any{job} },
-			`SELECT job FROM queue_wants WHERE op = ? AND entity = ? ORDER BY first DESC, job`,
-			string(task.Op), task.Entity)
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("who wants %s: %w", task, err)
-	}
-	return jobs, nil
-}
-
 // DropUnwanted removes from the queue what wanted says no job wants any more, as after
 // an edit of the file, and returns how many tasks that were. A task stays while one of
 // the jobs that asked for it wants it, and is then that job's.
-func (q *Queue) DropUnwanted(ctx context.Context, wanted func(job string, op outlier.Operation) bool) (dropped int, err error) {
+func (q *Queue) DropUnwanted(
+	ctx context.Context, wanted func(job string, op outlier.Operation) bool,
+) (dropped int, err error) {
 	counts, err := q.Counts()
 	if err != nil {
 		return 0, err
@@ -44,28 +24,35 @@ func (q *Queue) DropUnwanted(ctx context.Context, wanted func(job string, op out
 			unwanted = append(unwanted, want{c.Job, c.Op})
 		}
 	}
-	dropped, _, err = q.forgo(ctx, unwanted)
+	dropped, _, err = q.withdraw(ctx, unwanted)
 	if err != nil {
 		return 0, fmt.Errorf("drop what no job wants any more from the queue: %w", err)
 	}
 	return dropped, nil
 }
 
-// Cancel takes back the wish of a job for all that it has in the queue, and returns
+// Cancel withdraws a job from all calls that it has in the queue, and returns
 // how many tasks were dropped, and how many were kept since another job wants them. If it
 // ends with an error, a part may be done; it can be called again for the rest.
 func (q *Queue) Cancel(ctx context.Context, job string) (dropped, kept int, err error) {
-	dropped, kept, err = q.forgo(ctx, []want{{job: job}})
+	dropped, kept, err = q.withdraw(ctx, []want{{job: job}})
 	if err != nil {
 		return 0, 0, fmt.Errorf("clear the queue: %w", err)
 	}
 	return dropped, kept, nil
 }
 
-// forgo takes back the wish of jobs for kinds of calls, and returns how many tasks were
-// dropped since no other job wants them, and of how many wishes the task was kept. All who
-// want one no more have to be forgotten before the job is looked for that it goes to.
-func (q *Queue) forgo(ctx context.Context, kinds []want) (dropped, kept int, err error) {
+// want is a kind of call that a job has in the queue, whether or not it asked first. An op
+// of "" stands for all of them.
+type want struct {
+	job string
+	op  outlier.Operation
+}
+
+// withdraw withdraws jobs from kinds of calls. It returns how many tasks were dropped since
+// no other job wants them, and how often a task was kept. Of a task all jobs that no longer
+// want it have to be removed before it is passed to another.
+func (q *Queue) withdraw(ctx context.Context, kinds []want) (dropped, kept int, err error) {
 	for _, k := range kinds {
 		err := q.db.InPieces(ctx, func(tx *store.Tx, most int) (int, error) {
 			result, err := tx.Exec(`DELETE FROM queue_others WHERE job = ?1
@@ -84,7 +71,7 @@ func (q *Queue) forgo(ctx context.Context, kinds []want) (dropped, kept int, err
 	}
 	for _, k := range kinds {
 		err := q.db.InPieces(ctx, func(tx *store.Tx, most int) (int, error) {
-			gone, passed, err := forgo(tx, k, most)
+			gone, passed, err := dropOrPass(tx, k, most)
 			dropped, kept = dropped+gone, kept+passed
 			return gone + passed, err
 		})
@@ -95,17 +82,9 @@ func (q *Queue) forgo(ctx context.Context, kinds []want) (dropped, kept int, err
 	return dropped, kept, nil
 }
 
-// wants is the query for some of the calls of operation ?2, or of any if that is ”, that job
-// ?1 has in a table of the queue. There are separate indexes for those in back-off.
-func wants(table string) string {
-	return `SELECT op, entity FROM (SELECT op, entity FROM ` + table + ` WHERE job = ?1 AND not_before = 0
-		UNION ALL SELECT op, entity FROM ` + table + ` WHERE job = ?1 AND not_before > 0)
-		WHERE op = ?2 OR ?2 = '' LIMIT ?3`
-}
-
-// forgo drops some of the calls that a job asked for first, or passes them to the job that
-// asked next.
-func forgo(tx *store.Tx, k want, most int) (dropped, passed int, err error) {
+// dropOrPass drops some of the calls that a job asked for first, or passes them to the job
+// that asked next.
+func dropOrPass(tx *store.Tx, k want, most int) (dropped, passed int, err error) {
 	type call struct {
 		op, entity string
 		shared     bool
@@ -128,4 +107,46 @@ func forgo(tx *store.Tx, k want, most int) (dropped, passed int, err error) {
 		}
 	}
 	return dropped, passed, err
+}
+
+// wants is the query for some of the calls of operation ?2, or of any if that is empty, that job
+// ?1 has in a table of the queue. There are separate indexes for those in back-off.
+func wants(table string) string {
+	return `SELECT op, entity FROM (SELECT op, entity FROM ` + table + ` WHERE job = ?1 AND not_before = 0
+		UNION ALL SELECT op, entity FROM ` + table + ` WHERE job = ?1 AND not_before > 0)
+		WHERE op = ?2 OR ?2 = '' LIMIT ?3`
+}
+
+// Rename moves the calls of a job to its new name. Where the new name wants the same call
+// already, that stays as it is.
+func (q *Queue) Rename(ctx context.Context, old, new string) error {
+	const shared = ` AND (EXISTS (SELECT 1 FROM queue q WHERE q.op = ?3 AND q.entity = ?4 AND q.job = ?2)
+		OR EXISTS (SELECT 1 FROM queue_others n WHERE n.op = ?3 AND n.entity = ?4 AND n.job = ?2))`
+	for _, table := range []struct{ name, drop string }{
+		{"queue", ""},
+		{"queue_others", `DELETE FROM queue_others WHERE job = ?1 AND op = ?3 AND entity = ?4` + shared},
+	} {
+		move := `UPDATE ` + table.name + ` SET job = ?2 WHERE job = ?1 AND op = ?3 AND entity = ?4`
+		err := q.db.InPieces(ctx, func(tx *store.Tx, most int) (int, error) {
+			type call struct{ op, entity string }
+			calls, err := store.List(tx, func(c *call) []any { return []any{&c.op, &c.entity} },
+				wants(table.name), old, "", most)
+			for _, c := range calls {
+				if table.drop != "" {
+					_, err = tx.Exec(table.drop, old, new, c.op, c.entity)
+				}
+				if err == nil {
+					_, err = tx.Exec(move, old, new, c.op, c.entity)
+				}
+				if err != nil {
+					break
+				}
+			}
+			return len(calls), err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }

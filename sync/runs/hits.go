@@ -28,7 +28,9 @@ type PageHits struct {
 }
 
 // AddHits records a page's hits and counts them.
-func AddHits(tx *store.Tx, run string, step int64, page, rankBase int, hits []Hit) (seen PageHits, err error) {
+func AddHits(
+	tx *store.Tx, run string, step int64, page, rankBase int, hits []Hit,
+) (seen PageHits, err error) {
 	number, err := number(tx, run)
 	if err != nil {
 		return seen, err

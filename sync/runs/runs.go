@@ -1,3 +1,18 @@
+// Package runs keeps what jobs have done: their runs with their steps and hits, the scans
+// that they started, up to when their searches have covered what they look for, and which
+// runs are still to follow others. It owns the tables runs, steps, seen, run_hits, scans, watermarks,
+// owed and renames.
+//
+// # A scan is started once
+//
+// The service cannot know that a second request for a scan means the first one. So
+// the intent comes first, as a row of its own, and the attempts that carry it out refer
+// to it: unique indexes allow one intent at a time for what a scan looks for, whichever run
+// wants it, and one attempt for the intent that is not refunded. Triggers let the state of
+// the scan follow its attempt. From the moment an attempt is marked as sent the scan may
+// exist; it is unknown until an answer is read, a refund proves that there is none, or an
+// operator says what there is. A run that wants a live scan joins it, with a hold of
+// its own for reading it.
 package runs
 
 import (
@@ -12,6 +27,22 @@ import (
 	"outlierd/sync/store"
 )
 
+// Runs is the record of what jobs have done in one state folder.
+type Runs struct {
+	db     *store.Store
+	ledger *ledger.Ledger
+	began  func(*store.Tx, Run) error
+}
+
+// New is the record in a file whose schema is up to date. began is called in the unit of work
+// that records the beginning of a run; nil calls nothing.
+func New(db *store.Store, l *ledger.Ledger, began func(*store.Tx, Run) error) *Runs {
+	if began == nil {
+		began = func(*store.Tx, Run) error { return nil }
+	}
+	return &Runs{db: db, ledger: l, began: began}
+}
+
 // Status is how a run stands, or how it ended.
 type Status string
 
@@ -22,7 +53,7 @@ const (
 	OKEmpty      Status = "ok_empty"
 	Partial      Status = "partial"       // some items failed and stay queued
 	PausedBudget Status = "paused_budget" // a cap was reached; the run keeps its place
-	PausedQuota  Status = "paused_quota"  // the rate limit leaves no room for longer than a call may wait; the run keeps its place
+	PausedQuota  Status = "paused_quota"  // the rate limit has no room for longer than a call may wait; likewise
 	Failed       Status = "failed"
 	Interrupted  Status = "interrupted" // its process was stopped or killed, or a newer run took its place
 )
@@ -50,7 +81,7 @@ type Run struct {
 	Plan             []byte // JSON that the engine froze at the beginning
 	Config           string // hash of the job as configured
 	RestOf           string // the run whose searches this one completes; "" for all others
-	Overridden       bool   // a person ran the job in another way: the run says nothing about what the job has covered
+	Overridden       bool   // by a person: the run says nothing about what the job has covered
 
 	Pages, Hits, NewHits        int64
 	Requests, Missing, Failures int64
@@ -59,6 +90,9 @@ type Run struct {
 	Rows                        map[string]int64 // per table
 	Error                       string
 }
+
+// Manual is the trigger of a run that a person began.
+const Manual = "manual"
 
 const runColumns = `run, job, cause, due, started, ended, status, plan, config, rest_of, overridden, pages,
 	hits, new_hits,
@@ -88,13 +122,14 @@ func (r *runRow) run() (Run, error) {
 
 // Begin records a run with its steps, whose ids it assigns; see [Runs.Steps]. A run
 // of a due instant that has one is refused with a [*DuplicateRunError]; otherwise the
-// instant is no longer owed.
+// instant is no longer one of [Runs.FollowUps].
 func (rs *Runs) Begin(r Run, steps []Step) error {
 	err := rs.db.Update(func(tx *store.Tx) error {
 		if err := unique(tx, r); err != nil {
 			return err
 		}
-		values := append([]any{r.ID, r.Job, r.Trigger, store.Micros(r.Due), store.Micros(r.Started), store.Micros(r.Ended), string(r.Status),
+		values := append([]any{r.ID, r.Job, r.Trigger,
+			store.Micros(r.Due), store.Micros(r.Started), store.Micros(r.Ended), string(r.Status),
 			r.Plan, r.Config, r.RestOf, r.Overridden}, r.counts()...)
 		_, err := tx.Exec(`INSERT INTO runs (`+runColumns+`, unfinished)
 			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
@@ -112,7 +147,7 @@ func (rs *Runs) Begin(r Run, steps []Step) error {
 				return err
 			}
 		}
-		return nil
+		return rs.began(tx, r)
 	})
 	if err != nil {
 		return fmt.Errorf("begin run %s of job %s: %w", r.ID, r.Job, err)
@@ -136,6 +171,18 @@ func unique(tx *store.Tx, r Run) error {
 		return err
 	}
 	return &DuplicateRunError{Job: r.Job, Due: r.Due, Run: before}
+}
+
+// DuplicateRunError says that a due instant was performed before.
+type DuplicateRunError struct {
+	Job string
+	Due time.Time
+	Run string // the run that performed it
+}
+
+func (e *DuplicateRunError) Error() string {
+	return fmt.Sprintf("job %s, due at %s, has been begun already as run %s", e.Job,
+		e.Due.Format(time.RFC3339), e.Run)
 }
 
 // counts are the columns that change as a run goes on, in the order of runColumns.
@@ -242,62 +289,6 @@ func interrupt(tx *store.Tx, r *runRow) error {
 	return err
 }
 
-// Debt is a due instant of a job with `after` at which it has to run: that of a run of its
-// parent whose searches have ended.
-type Debt struct {
-	Job   string
-	Due   time.Time
-	Noted time.Time // when its searches had ended
-}
-
-// Owe notes what jobs have to run for, unless they have.
-func Owe(tx *store.Tx, debts []Debt) error {
-	for _, d := range debts {
-		_, err := tx.Exec(`INSERT INTO owed (job, due, noted) SELECT ?1, ?2, ?3
-			WHERE NOT EXISTS (SELECT 1 FROM runs WHERE job = ?1 AND due = ?2 AND due <> 0)
-			ON CONFLICT DO NOTHING`,
-			d.Job, store.Micros(d.Due), store.Micros(tx.Now()))
-		if err != nil {
-			return fmt.Errorf("note that job %s is due at %s: %w", d.Job, d.Due, err)
-		}
-	}
-	return nil
-}
-
-// Forgive drops what jobs have to run for.
-func Forgive(tx *store.Tx, debts []Debt) error {
-	for _, d := range debts {
-		if _, err := tx.Exec(`DELETE FROM owed WHERE job = ? AND due = ?`,
-			d.Job, store.Micros(d.Due)); err != nil {
-			return fmt.Errorf("drop the run of job %s due at %s: %w", d.Job, d.Due, err)
-		}
-	}
-	return nil
-}
-
-// Owed are the runs that jobs with `after` have to make, by due instant.
-func (rs *Runs) Owed() (all []Debt, err error) {
-	type row struct {
-		job        string
-		due, noted int64
-	}
-	err = rs.db.View(func(tx *store.Tx) error {
-		rows, err := store.List(tx, func(r *row) []any { return []any{&r.job, &r.due, &r.noted} },
-			`SELECT job, due, noted FROM owed ORDER BY due, job`)
-		for _, r := range rows {
-			all = append(all, Debt{r.job, store.Instant(r.due), store.Instant(r.noted)})
-		}
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("look for runs that are owed: %w", err)
-	}
-	return all, nil
-}
-
-// firstSeen precedes a job's name where meta keeps when it was first seen.
-const firstSeen = "first seen: "
-
 // FirstSeen is when a job was first asked about, which is now if it never was. A
 // schedule owes nothing for the time before.
 func (rs *Runs) FirstSeen(job string, now time.Time) (first time.Time, err error) {
@@ -319,6 +310,9 @@ func (rs *Runs) FirstSeen(job string, now time.Time) (first time.Time, err error
 	}
 	return first, nil
 }
+
+// firstSeen precedes a job's name where meta keeps when it was first seen.
+const firstSeen = "first seen: "
 
 // List returns the newest runs of the job, or of all jobs if job is "", newest first.
 // A limit of 0 or less means all.

@@ -29,7 +29,7 @@ const (
 	ScanNotCreated ScanState = "not_created" // an operator says that nothing was started
 )
 
-// Scan is the wish to start one scan and what became of it.
+// Scan is the intent to start one scan and what became of it.
 type Scan struct {
 	Intent   int64
 	Run, Job string
@@ -47,6 +47,12 @@ type Scan struct {
 
 	Intended, Created, Polled, NextPoll, Deadline time.Time
 	Polls                                         int
+}
+
+// HowToSettle is what a person can do about a scan whose start was not confirmed.
+func (s *Scan) HowToSettle() string {
+	return fmt.Sprintf("`outlierd scan adopt ID` takes it over, "+
+		"`outlierd scan resolve --not-created %d` says that there is none", s.Intent)
 }
 
 const scanColumns = `id, run, job, due, step, find_by, mode, queries, price, again <> 0, state, scan, status,
@@ -67,7 +73,8 @@ func (r *scanRow) columns() []any {
 
 func (r *scanRow) scan() (Scan, error) {
 	r.Due, r.Intended, r.Created = store.Instant(r.due), store.Instant(r.intended), store.Instant(r.created)
-	r.Polled, r.NextPoll, r.Deadline = store.Instant(r.polled), store.Instant(r.nextPoll), store.Instant(r.deadline)
+	r.Polled, r.NextPoll = store.Instant(r.polled), store.Instant(r.nextPoll)
+	r.Deadline = store.Instant(r.deadline)
 	if err := json.Unmarshal([]byte(r.queries), &r.Queries); err != nil {
 		return r.Scan, fmt.Errorf("read the queries of scan intent %d: %w", r.Intent, err)
 	}
@@ -101,11 +108,11 @@ func (s *Scan) wanted() (string, error) {
 	return string(text), err
 }
 
-// LiveScan is the scan that a start of wish would only repeat: a live one of the same, or
-// one of the same run, whatever became of it. nil if there is none. If wish is to be
+// LiveScan is the scan that a start of s would only repeat: a live one of the same, or
+// one of the same run, whatever became of it. nil if there is none. If s is to be
 // bought again, only one whose start is not confirmed stands in its way, and one of its run.
-func (rs *Runs) LiveScan(wish Scan) (live *Scan, err error) {
-	wanted, err := wish.wanted()
+func (rs *Runs) LiveScan(s Scan) (live *Scan, err error) {
+	wanted, err := s.wanted()
 	if err == nil {
 		err = rs.db.View(func(tx *store.Tx) error {
 			live, err = oneScan(tx, `SELECT `+scanColumns+` FROM scans WHERE `+same+` AND (
@@ -113,12 +120,12 @@ func (rs *Runs) LiveScan(wish Scan) (live *Scan, err error) {
 					OR state IN ('intended', 'unknown')
 					OR NOT ?6 AND `+timely+` AND (state = 'running' OR state = 'ended' AND `+unread+`))
 				ORDER BY run = ?5 DESC, state IN ('intended', 'unknown') DESC, id DESC LIMIT 1`,
-				wish.FindBy, wish.Mode, wanted, store.Micros(rs.ledger.ServiceTime()), wish.Run, wish.Again)
+				s.FindBy, s.Mode, wanted, store.Micros(rs.ledger.ServiceTime()), s.Run, s.Again)
 			return err
 		})
 	}
 	if err != nil {
-		return nil, fmt.Errorf("look for a live scan of %q: %w", wish.Queries, err)
+		return nil, fmt.Errorf("look for a live scan of %q: %w", s.Queries, err)
 	}
 	return live, nil
 }
@@ -168,9 +175,9 @@ func JoinInstead(tx *store.Tx, scan *Scan, before *Scan) error {
 	return nil
 }
 
-// IntendScan puts the wish for a scan on record, before anything is reserved for it,
+// IntendScan puts the intent of a scan on record, before anything is reserved for it,
 // and returns its id for [ledger.Purchase]. A live one of the same, or one that the same due
-// instant had, refuses it with a [*LiveScanError]. An earlier wish of the step for which
+// instant had, refuses it with a [*LiveScanError]. An earlier intent of the step for which
 // nothing was even reserved, as when it was parked or met a cap, is superseded by it.
 func (rs *Runs) IntendScan(tx *store.Tx, s Scan) (int64, error) {
 	queries, err := json.Marshal(s.Queries)
@@ -184,7 +191,7 @@ func (rs *Runs) IntendScan(tx *store.Tx, s Scan) (int64, error) {
 	if err := rs.alone(tx, s, wanted); err != nil {
 		return 0, err
 	}
-	if err := forgetVain(tx, s.Step); err != nil {
+	if err := dropRefused(tx, s.Step); err != nil {
 		return 0, err
 	}
 	result, err := tx.Exec(`INSERT INTO scans (run, job, due, step, find_by, mode, queries, wanted, price,
@@ -200,9 +207,9 @@ func (rs *Runs) IntendScan(tx *store.Tx, s Scan) (int64, error) {
 	return result.LastInsertId()
 }
 
-// forgetVain removes the wishes of a step that came to nothing before anything was
-// reserved for them: they say nothing, and a step that waits for room makes many.
-func forgetVain(tx *store.Tx, step int64) error {
+// dropRefused removes the intents of a step that were refused before anything was reserved
+// for them: they say nothing, and a step that waits for room makes many.
+func dropRefused(tx *store.Tx, step int64) error {
 	refused, err := store.List(tx, func(id *int64) []any { return []any{id} },
 		`SELECT id FROM scans WHERE step = ? AND state = 'refused'`, step)
 	for i := 0; err == nil && i < len(refused); i++ {
@@ -212,27 +219,9 @@ func forgetVain(tx *store.Tx, step int64) error {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("forget the vain wishes for a scan of step %d: %w", step, err)
+		return fmt.Errorf("drop the refused scan intents of step %d: %w", step, err)
 	}
 	return nil
-}
-
-// unconfirmed are the intents of the scans whose start is not confirmed.
-func unconfirmed(tx *store.Tx) ([]int64, error) {
-	// The first condition is that of the index.
-	return store.List(tx, func(id *int64) []any { return []any{id} },
-		`SELECT id FROM scans WHERE state IN ('intended', 'unknown', 'running') AND state = 'unknown'`)
-}
-
-// Release gives back what is left of the hold of a step. Releasing again, or where
-// nothing was held, does nothing; nor does it while the start of the step's scan is
-// not confirmed, which [Runs.SettleScan] ends.
-func Release(tx *store.Tx, step int64) error {
-	intents, err := unconfirmed(tx)
-	if err != nil {
-		return err
-	}
-	return ledger.Release(tx, step, intents)
 }
 
 // alone names the scan that stands in the way of s, if there is one. The database
@@ -255,6 +244,41 @@ func (rs *Runs) alone(tx *store.Tx, s Scan, wanted string) error {
 	return &LiveScanError{Scan: *before}
 }
 
+// LiveScanError says that the same scan may be under way, or was made for the same
+// due instant.
+type LiveScanError struct{ Scan Scan }
+
+func (e *LiveScanError) Error() string {
+	text := fmt.Sprintf("job %s has this scan already (intent %d, %s", e.Scan.Job, e.Scan.Intent,
+		e.Scan.State)
+	if e.Scan.ScanID != "" {
+		text += ", id " + e.Scan.ScanID
+	}
+	text += fmt.Sprintf(", intended at %s)", e.Scan.Intended.Format(time.RFC3339))
+	if e.Scan.State == ScanUnknown {
+		text += "; say what became of it with scan adopt or scan resolve"
+	}
+	return text
+}
+
+// unconfirmed are the intents of the scans whose start is not confirmed.
+func unconfirmed(tx *store.Tx) ([]int64, error) {
+	// The first condition is that of the index.
+	return store.List(tx, func(id *int64) []any { return []any{id} },
+		`SELECT id FROM scans WHERE state IN ('intended', 'unknown', 'running') AND state = 'unknown'`)
+}
+
+// Release gives back what is left of the hold of a step. Releasing again, or where
+// nothing was held, does nothing; nor does it while the start of the step's scan is
+// not confirmed, which [Runs.SettleScan] ends.
+func Release(tx *store.Tx, step int64) error {
+	intents, err := unconfirmed(tx)
+	if err != nil {
+		return err
+	}
+	return ledger.Release(tx, step, intents)
+}
+
 // SaveScan records how a scan stands: its state, the service's id and word, times
 // and polls. What was intended never changes, and a state never goes back.
 func SaveScan(tx *store.Tx, s Scan) error {
@@ -267,6 +291,30 @@ func SaveScan(tx *store.Tx, s Scan) error {
 		return fmt.Errorf("save scan intent %d as %s: %w", s.Intent, s.State, err)
 	}
 	return nil
+}
+
+// Started adopts the scan that an answer to a start names, for the intent of its attempt. One that
+// broke off may still have the id, and that is all that is needed: the run that waits for
+// the scan asks for the rest.
+func Started(tx *store.Tx, intent int64, answer *outlier.Answer) error {
+	scan, err := oneScan(tx, `SELECT `+scanColumns+` FROM scans WHERE state = 'unknown' AND id = ?`, intent)
+	if err != nil || scan == nil {
+		return err
+	}
+	body, _ := answer.JSON()
+	read, _ := outlier.ReadScan(body)
+	if read.ID == "" {
+		return nil
+	}
+	if before, err := NamedBefore(tx, *scan, read.ID); before != nil || err != nil {
+		if err == nil && answer.Err == nil && scan.Repeats(before) {
+			err = JoinInstead(tx, scan, before)
+		}
+		return err // else it stays unknown: the answer names a scan that looks for something else
+	}
+	scan.State, scan.ScanID, scan.Status, scan.Created = ScanRunning, read.ID, read.Status, read.CreatedAt
+	scan.Polled, scan.NextPoll = answer.ReceivedAt, answer.ReceivedAt
+	return SaveScan(tx, *scan)
 }
 
 // Scans are the scans of a job, or of all jobs if job is "", newest first.
@@ -326,28 +374,4 @@ func oneScan(tx *store.Tx, query string, args ...any) (*Scan, error) {
 	}
 	scan, err := r.scan()
 	return &scan, err
-}
-
-// Started adopts the scan that an answer to a start names, for the intent of its attempt. One that
-// broke off may still have the id, and that is all that is needed: the run that waits for
-// the scan asks for the rest.
-func Started(tx *store.Tx, intent int64, answer *outlier.Answer) error {
-	scan, err := oneScan(tx, `SELECT `+scanColumns+` FROM scans WHERE state = 'unknown' AND id = ?`, intent)
-	if err != nil || scan == nil {
-		return err
-	}
-	body, _ := answer.JSON()
-	read, _ := outlier.ReadScan(body)
-	if read.ID == "" {
-		return nil
-	}
-	if before, err := NamedBefore(tx, *scan, read.ID); before != nil || err != nil {
-		if err == nil && answer.Err == nil && scan.Repeats(before) {
-			err = JoinInstead(tx, scan, before)
-		}
-		return err // else it stays unknown: the answer names a scan that looks for something else
-	}
-	scan.State, scan.ScanID, scan.Status, scan.Created = ScanRunning, read.ID, read.Status, read.CreatedAt
-	scan.Polled, scan.NextPoll = answer.ReceivedAt, answer.ReceivedAt
-	return SaveScan(tx, *scan)
 }

@@ -21,10 +21,9 @@ type Sighting struct {
 	Due               time.Time // of the run; zero for one by hand
 	Started           time.Time // of the run
 	Step              int64
-	Op                outlier.Operation
+	Query             outlier.Query
 	Item              string // the for_each value
 	Queries, Seeds    []string
-	Params            string // of the request, without from and size
 	Window            string
 	Scan              string // id of the scan whose results these are
 	Channel           string // of the video
@@ -39,14 +38,16 @@ type Sighting struct {
 type sightingRow struct {
 	Sighting
 	due, started   int64
+	op             outlier.Operation
+	params         string
 	queries, seeds string
 	run            int64
 }
 
 func (r *sightingRow) columns() []any {
-	return []any{&r.Run, &r.Job, &r.Trigger, &r.due, &r.started, &r.run, &r.Step, &r.Op, &r.Item,
+	return []any{&r.Run, &r.Job, &r.Trigger, &r.due, &r.started, &r.run, &r.Step, &r.op, &r.Item,
 		&r.queries, &r.seeds,
-		&r.Params, &r.Window, &r.Scan, &r.Channel, &r.Page, &r.Rank, &r.First}
+		&r.params, &r.Window, &r.Scan, &r.Channel, &r.Page, &r.Rank, &r.First}
 }
 
 const sightings = `SELECT r.run, r.job, r.cause, r.due, r.started, r.id, s.id, s.op, s.item, s.queries,
@@ -79,6 +80,7 @@ func (rs *Runs) Sightings(id string) (all []Sighting, err error) {
 // complete adds what stands in other tables.
 func complete(tx *store.Tx, r *sightingRow) error {
 	r.Due, r.Started = store.Instant(r.due), store.Instant(r.started)
+	r.Query = outlier.UncheckedQuery(r.op, r.params)
 	if err := json.Unmarshal([]byte(r.queries), &r.Queries); err != nil {
 		return fmt.Errorf("read step %d: %w", r.Step, err)
 	}

@@ -1,10 +1,13 @@
 package runs
 
 import (
+	"cmp"
 	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"outlierd/outlier"
@@ -17,11 +20,10 @@ type Step struct {
 	ID      int64
 	Run     string
 	Ordinal int
-	Op      outlier.Operation
+	Query   outlier.Query
 	Item    string // the for_each value
 	Queries []string
 	Seeds   []string
-	Params  string // canonical, without from and size
 	Window  string // publication dates "2026-11-01..2026-11-14"; either may be missing
 
 	Watermark string // identity of what is searched; see [Watermark]. "" if it has none
@@ -41,7 +43,53 @@ type Step struct {
 	Credits outlier.Credits // what its attempts cost, those of unknown outcome included; follows from the ledger
 	Unread  int             // of Hits, those that could not be stored
 	Reused  int             // pages that the journal had, and that were not bought again
-	Left    int             // pages that were left when it ended, whatever ended it; -1 if it is not known how many
+	Left    int             // pages that were left when it ended, whatever ended it; -1 if unknown
+}
+
+// Name is what a step looks for, as a person would call it: words, or videos or
+// channels whose like it looks for, or else the value of for_each or the operation.
+func (s *Step) Name() string {
+	return cmp.Or(strings.Join(s.Queries, ", "), strings.Join(s.Seeds, ", "), s.Item, string(s.Query.Op()))
+}
+
+// Title is the operation of a step with what it looks for.
+func (s *Step) Title() string {
+	for _, words := range [][]string{s.Queries, s.Seeds} {
+		if len(words) > 0 {
+			return fmt.Sprintf("%s %q", s.Query.Op(), words)
+		}
+	}
+	return string(s.Query.Op())
+}
+
+// Why a search ended; kept in ops.searches. Those that a plan itself has are
+// in package plan.
+const (
+	StopEmpty      = "empty"      // a page without hits
+	StopShort      = "short"      // a short page, and the total agrees
+	StopRepeated   = "repeated"   // a page without an id that was new to the search
+	StopPages      = "pages"      // as many pages as the job wants
+	StopKnown      = "known"      // the job's stop_when: hardly an id that was not known
+	StopRefused    = "refused"    // the service refused the request itself
+	StopMissing    = "missing"    // page one has no hits, and its total counts some
+	StopUnreadable = "unreadable" // an answer of which no hit can be stored; it stays in the journal
+	StopClock      = "clock"      // its dates follow from a clock that was wrong; nothing was sent
+	StopTime       = "time"       // the job's stop_after
+
+	StopScanned    = "scanned"     // the scan has ended, and another search reads its results
+	StopScanFailed = "scan failed" // as the service says
+	StopDeadline   = "deadline"    // the scan had not ended in time; its results can still be read
+)
+
+// Final reports whether a search that ended so is closed for good: trying again cannot help.
+func Final(stop string) bool {
+	return slices.Contains([]string{StopRefused, StopUnreadable, StopClock, StopScanFailed, StopDeadline}, stop)
+}
+
+// Covered reports whether a search that ended so need not be repeated for what it covered:
+// the job's watermark moves on.
+func Covered(stop string) bool {
+	return slices.Contains([]string{StopEmpty, StopShort, StopRepeated, StopPages, StopKnown}, stop)
 }
 
 const stepColumns = `id, run, ordinal, op, item, queries, seeds, params, window, next, pages, hits,
@@ -51,18 +99,20 @@ const stepColumns = `id, run, ordinal, op, item, queries, seeds, params, window,
 
 type stepRow struct {
 	Step
+	op             outlier.Operation
+	params         string
 	queries, seeds string
 	began          int64
 }
 
 func (r *stepRow) columns() []any {
-	return []any{&r.ID, &r.Run, &r.Ordinal, &r.Op, &r.Item, &r.queries, &r.seeds, &r.Params, &r.Window,
+	return []any{&r.ID, &r.Run, &r.Ordinal, &r.op, &r.Item, &r.queries, &r.seeds, &r.params, &r.Window,
 		&r.Next, &r.Pages, &r.Hits, &r.NewHits, &r.Seen, &r.Unread, &r.Total, &r.Reading, &r.Stop,
 		&r.Watermark, &r.Scan, &r.Joined, &r.Origin, &r.began, &r.Reused, &r.Left, &r.Credits}
 }
 
 func (r *stepRow) step() (Step, error) {
-	r.Began = store.Instant(r.began)
+	r.Began, r.Query = store.Instant(r.began), outlier.UncheckedQuery(r.op, r.params)
 	err := json.Unmarshal([]byte(r.queries), &r.Queries)
 	if err == nil {
 		err = json.Unmarshal([]byte(r.seeds), &r.Seeds)
@@ -108,7 +158,7 @@ func addStep(tx *store.Tx, s Step) (int64, error) {
 		pages, hits, new_hits, seen, unread, total,
 		reading, stop, watermark, scan, origin, began, reused, left_pages)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, nullif(?, 0), ?, ?, ?)`,
-		s.Run, s.Ordinal, string(s.Op), s.Item, string(queries), string(seeds), s.Params, s.Window,
+		s.Run, s.Ordinal, string(s.Query.Op()), s.Item, string(queries), string(seeds), s.Query.Encode(), s.Window,
 		s.Next, s.Pages, s.Hits, s.NewHits, s.Seen, s.Unread, s.Total,
 		s.Reading, s.Stop, s.Watermark, s.Scan, s.Origin, store.Micros(s.Began), s.Reused, s.Left)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"outlierd/outlier"
 	"outlierd/sync/ledger"
 	"outlierd/sync/store"
 )
@@ -76,17 +77,18 @@ func (rs *Runs) LastSearched(job, key string) (time.Time, error) {
 }
 
 // searched is the query for it.
-const searched = `SELECT steps.params, steps.stop, steps.began, CASE WHEN runs.overridden THEN runs.plan END
+const searched = `SELECT steps.op, steps.params, steps.stop, steps.began,
+	CASE WHEN runs.overridden THEN runs.plan END
 	FROM steps CROSS JOIN runs USING (run)
 	WHERE steps.watermark = ?2 AND steps.pages > 0 AND (runs.job = ?1 OR runs.job IN (SELECT old
 	FROM renames WHERE new = ?1))`
 
 // Searched is a search that has had pages.
 type Searched struct {
-	Params string // as [Step] has them
-	Stop   string
-	Began  time.Time
-	Plan   []byte // of its run, if a person has overridden that
+	Query outlier.Query
+	Stop  string
+	Began time.Time
+	Plan  []byte // of its run, if a person has overridden that
 }
 
 // Searched are the searches that a job has made for what a watermark's key names, also
@@ -94,12 +96,15 @@ type Searched struct {
 func (rs *Runs) Searched(job, key string) (all []Searched, err error) {
 	type row struct {
 		Searched
-		began int64
+		op     outlier.Operation
+		params string
+		began  int64
 	}
 	err = rs.db.View(func(tx *store.Tx) error {
-		rows, err := store.List(tx, func(r *row) []any { return []any{&r.Params, &r.Stop, &r.began, &r.Plan} }, searched, job, key)
+		columns := func(r *row) []any { return []any{&r.op, &r.params, &r.Stop, &r.began, &r.Plan} }
+		rows, err := store.List(tx, columns, searched, job, key)
 		for _, r := range rows {
-			r.Began = store.Instant(r.began)
+			r.Query, r.Began = outlier.UncheckedQuery(r.op, r.params), store.Instant(r.began)
 			all = append(all, r.Searched)
 		}
 		return err

@@ -1,4 +1,4 @@
-package state
+package state_test
 
 import (
 	"fmt"
@@ -12,6 +12,7 @@ import (
 	"outlierd/sync/ledger"
 	"outlierd/sync/queue"
 	"outlierd/sync/runs"
+	"outlierd/sync/state/statetest"
 	"outlierd/sync/store"
 )
 
@@ -28,22 +29,22 @@ func page(t testing.TB) []byte {
 		fmt.Fprintf(&b, `"},"statistics":{"viewCount":%d,"likeCount":%d,"zScore":%f,"averageViewsRatio":%f}}`,
 			random.IntN(1e8), random.IntN(1e6), random.NormFloat64(), random.ExpFloat64())
 	}
-	return gzipped(t, b.String())
+	return statetest.Gzipped(t, b.String())
 }
 
 func BenchmarkSettleFree(b *testing.B) {
-	s := open(b, b.TempDir())
-	beginRun(b, s, "run-1")
+	s := statetest.Open(b, b.TempDir())
+	statetest.BeginRun(b, s, "run-1")
 	body := page(b)
 	cpu := processorTime(b)
 	n := 0
 	for b.Loop() {
 		n++
-		request := detailsRequest(fmt.Sprintf("%011d", n))
+		request := statetest.DetailsRequest(fmt.Sprintf("%011d", n))
 		task := queue.Task{Op: outlier.OpDetails, Entity: request.Entity(), Run: "run-1", Job: "ideas"}
-		answer := answerTo(request, "")
+		answer := statetest.AnswerTo(request, "")
 		answer.Body, answer.Encoding = body, "gzip"
-		buy(b, s, ledger.Purchase{Run: "run-1", Job: "ideas", Attempt: 1, Commit: func(tx *store.Tx, k ledger.Kept) error {
+		statetest.Buy(b, s, ledger.Purchase{Run: "run-1", Job: "ideas", Attempt: 1, Commit: func(tx *store.Tx, k ledger.Kept) error {
 			return queue.Done(tx, task, k.Response, false, time.Time{})
 		}}, answer, outlier.Charged)
 	}
@@ -52,8 +53,8 @@ func BenchmarkSettleFree(b *testing.B) {
 }
 
 func BenchmarkSettlePaid(b *testing.B) {
-	s := open(b, b.TempDir())
-	step := beginRun(b, s, "run-1")
+	s := statetest.Open(b, b.TempDir())
+	step := statetest.BeginRun(b, s, "run-1")
 	body := page(b)
 	cpu := processorTime(b)
 	n := 0
@@ -62,9 +63,9 @@ func BenchmarkSettlePaid(b *testing.B) {
 		for i := range hits {
 			hits[i] = runs.Hit{VideoID: fmt.Sprintf("%011d", n*40+i), ChannelID: "UC"}
 		}
-		answer := answerTo(searchRequest(fmt.Sprint(n)), "")
+		answer := statetest.AnswerTo(statetest.SearchRequest(fmt.Sprint(n)), "")
 		answer.Body, answer.Encoding = body, "gzip"
-		p := capped(1 << 40)
+		p := statetest.Capped(1 << 40)
 		p.Commit = func(tx *store.Tx, _ ledger.Kept) error {
 			if _, err := runs.AddHits(tx, "run-1", step.ID, n, n*40, hits); err != nil {
 				return err
@@ -72,20 +73,20 @@ func BenchmarkSettlePaid(b *testing.B) {
 			step.Next++
 			return runs.SaveStep(tx, step)
 		}
-		buy(b, s, p, answer, outlier.Charged)
+		statetest.Buy(b, s, p, answer, outlier.Charged)
 		n++
 	}
 	reportCPU(b, cpu)
 }
 
 func BenchmarkJournalRead(b *testing.B) {
-	s := open(b, b.TempDir())
+	s := statetest.Open(b, b.TempDir())
 	body := page(b)
 	const answers = 512
 	for i := range answers {
-		answer := answerTo(detailsRequest(fmt.Sprintf("%011d", i)), "")
+		answer := statetest.AnswerTo(statetest.DetailsRequest(fmt.Sprintf("%011d", i)), "")
 		answer.Body, answer.Encoding = body, "gzip"
-		buy(b, s, ledger.Purchase{Attempt: 1}, answer, outlier.Charged)
+		statetest.Buy(b, s, ledger.Purchase{Attempt: 1}, answer, outlier.Charged)
 	}
 	var plain int
 	for b.Loop() {
@@ -116,13 +117,13 @@ func reportCPU(b *testing.B, since time.Duration) {
 // BenchmarkNextTask looks for the next call of the second of two jobs that want the same
 // ten thousand.
 func BenchmarkNextTask(b *testing.B) {
-	s := open(b, b.TempDir())
+	s := statetest.Open(b, b.TempDir())
 	for _, job := range []string{"a", "b"} {
 		var tasks []queue.Task
 		for n := range 10_000 {
 			tasks = append(tasks, queue.Task{Op: outlier.OpDetails, Entity: fmt.Sprintf("%011d", n), Run: "run-of-" + job, Job: job, Value: float64(n % 5)})
 		}
-		enqueue(b, s, tasks...)
+		statetest.Enqueue(b, s, tasks...)
 	}
 	for b.Loop() {
 		if task, err := s.Queue.NextTask(time.Now(), queue.Filter{Job: "b"}); err != nil || task == nil {

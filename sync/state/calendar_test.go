@@ -21,8 +21,9 @@ import (
 
 // TestNoChangeOfTheCalendarForgetsOrDoublesWhatWasSpent edits budget.renews and timezone
 // as often as it likes, back too, and buys and waits in between: every present period
-// holds exactly what was reserved within it, as whoever only looks sees as well.
+// holds exactly what was reserved within it, as a reader sees as well.
 func TestNoChangeOfTheCalendarForgetsOrDoublesWhatWasSpent(t *testing.T) {
+	t.Parallel()
 	fresh := newFolder(t)
 	checks := 0
 	rapid.Check(t, func(r *rapid.T) {
@@ -242,6 +243,7 @@ func (c *calendars) counts(one *spending, p ledger.Period, account string, now t
 // TestCapsHoldAfterTheCalendarWasEdited: a job's month, and a day, that are used up stay
 // so when they are called by another name.
 func TestCapsHoldAfterTheCalendarWasEdited(t *testing.T) {
+	t.Parallel()
 	auckland, err := time.LoadLocation("Pacific/Auckland")
 	if err != nil {
 		t.Fatal(err)

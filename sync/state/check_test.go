@@ -1,4 +1,4 @@
-package state
+package state_test
 
 import (
 	"bytes"
@@ -17,26 +17,31 @@ import (
 	"outlierd/sync/ledger"
 	"outlierd/sync/queue"
 	"outlierd/sync/runs"
+	"outlierd/sync/state"
+	"outlierd/sync/state/statetest"
 	"outlierd/sync/store"
 )
+
+// newest is how many answers and runs are checked after a kill.
+const newest = 256
 
 // checkedState is a killed state with more answers than are checked after a kill, and
 // more paid attempts, of which the older ones count for another day.
 func killedState(t *testing.T) (dir string) {
 	t.Helper()
-	s := hasty(t, open(t, t.TempDir()))
-	free(t, s, newest+50)
-	buy(t, s, capped(100), answerTo(searchRequest("0"), `{}`), outlier.Charged)
-	if err := shell(t, s, `PRAGMA wal_checkpoint(TRUNCATE); DROP TRIGGER responses_fixed; DROP TRIGGER periods_cap`); err != nil {
+	s := statetest.Hasty(t, statetest.Open(t, t.TempDir()))
+	statetest.Free(t, s, newest+50)
+	statetest.Buy(t, s, statetest.Capped(100), statetest.AnswerTo(statetest.SearchRequest("0"), `{}`), outlier.Charged)
+	if err := statetest.Shell(t, s, `PRAGMA wal_checkpoint(TRUNCATE); DROP TRIGGER responses_fixed; DROP TRIGGER periods_cap`); err != nil {
 		t.Fatal(err)
 	}
-	return copyFolder(t, s.DB.Dir())
+	return statetest.CopyFolder(t, s.DB.Dir())
 }
 
 // damage changes a state behind the program's back, and leaves its log in place.
 func damage(t *testing.T, dir, statement string) {
 	t.Helper()
-	source := copyFolder(t, dir)
+	source := statetest.CopyFolder(t, dir)
 	db, err := sql.Open("sqlite", filepath.Join(source, "state.db"))
 	if err != nil {
 		t.Fatal(err)
@@ -61,6 +66,7 @@ func damage(t *testing.T, dir, statement string) {
 // TestWhatIsCheckedAtAStart: after a kill the newest rows, after the machine went down
 // everything, after a clean end no answer.
 func TestWhatIsCheckedAtAStart(t *testing.T) {
+	t.Parallel()
 	const (
 		oldAnswer = `UPDATE responses SET body = CAST('{}' AS BLOB) WHERE id = 3`
 		newAnswer = `UPDATE responses SET body = CAST('{}' AS BLOB) WHERE id = (SELECT max(id) - 1 FROM responses)`
@@ -85,14 +91,14 @@ func TestWhatIsCheckedAtAStart(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			dir := killedState(t)
 			var log bytes.Buffer
-			o := options()
+			o := statetest.Options()
 			o.Log = slog.New(slog.NewTextHandler(&log, nil))
 			o.BootID = func() string { return "boot-1" }
-			openWith(t, dir, o)
-			dir = copyFolder(t, dir) // killed again, in boot-1
+			statetest.OpenWith(t, dir, o)
+			dir = statetest.CopyFolder(t, dir) // killed again, in boot-1
 			damage(t, dir, test.damage)
 			o.BootID = func() string { return test.boot }
-			s, err := Open(t.Context(), dir, o)
+			s, err := state.Open(t.Context(), dir, o)
 			if s != nil {
 				defer s.Close()
 			}
@@ -100,7 +106,7 @@ func TestWhatIsCheckedAtAStart(t *testing.T) {
 				t.Fatal(err)
 			}
 			if test.found != "" {
-				wantText(t, err, test.found)
+				statetest.WantText(t, err, test.found)
 				if _, ok := errors.AsType[*store.CorruptError](err); !ok {
 					t.Errorf("Open: %v, want a CorruptError", err)
 				}
@@ -116,12 +122,13 @@ func TestWhatIsCheckedAtAStart(t *testing.T) {
 // TestACheckThatFoundDamageIsNotForgotten: closing a damaged state leaves no log behind,
 // and the next start must not take it for a sound one.
 func TestACheckThatFoundDamageIsNotForgotten(t *testing.T) {
+	t.Parallel()
 	dir := killedState(t)
 	damage(t, dir, `UPDATE responses SET body = CAST('{}' AS BLOB) WHERE id = 3`)
-	o := options()
+	o := statetest.Options()
 	o.BootID = func() string { return "boot-2" }
 	for attempt := range 3 {
-		_, err := Open(t.Context(), dir, o)
+		_, err := state.Open(t.Context(), dir, o)
 		if _, ok := errors.AsType[*store.CorruptError](err); !ok {
 			t.Errorf("start %d: %v, want a CorruptError", attempt, err)
 		}
@@ -130,13 +137,14 @@ func TestACheckThatFoundDamageIsNotForgotten(t *testing.T) {
 
 // TestDamageThatSQLiteReportsIsCheckedAtTheNextStart: and nothing more is written before.
 func TestDamageThatSQLiteReportsIsCheckedAtTheNextStart(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
-	s, err := Open(t.Context(), dir, options())
+	s, err := state.Open(t.Context(), dir, statetest.Options())
 	if err != nil {
 		t.Fatal(err)
 	}
-	beginRun(t, s, "run-1")
-	free(t, s, 200)
+	statetest.BeginRun(t, s, "run-1")
+	statetest.Free(t, s, 200)
 	if err := errors.Join(s.DB.Flush(), s.Close()); err != nil {
 		t.Fatal(err)
 	}
@@ -157,7 +165,7 @@ func TestDamageThatSQLiteReportsIsCheckedAtTheNextStart(t *testing.T) {
 	if err := os.WriteFile(path, damaged, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if s, err = Open(t.Context(), dir, options()); err != nil {
+	if s, err = state.Open(t.Context(), dir, statetest.Options()); err != nil {
 		t.Fatalf("the damage is old, and the end was clean: %v", err)
 	}
 	var met error
@@ -171,22 +179,23 @@ func TestDamageThatSQLiteReportsIsCheckedAtTheNextStart(t *testing.T) {
 		t.Error("a damaged state was written")
 	}
 	_ = s.Close()
-	if _, err = Open(t.Context(), dir, options()); err == nil {
+	if _, err = state.Open(t.Context(), dir, statetest.Options()); err == nil {
 		t.Fatal("the state opens, although damage was reported before")
 	}
 	if err := os.WriteFile(path, data, 0o600); err != nil { // a backup is brought back
 		t.Fatal(err)
 	}
-	open(t, dir)
+	statetest.Open(t, dir)
 }
 
 // TestCheckFindsAnyDamage, also beside a process that holds the state.
 func TestCheckFindsAnyDamage(t *testing.T) {
-	s := open(t, t.TempDir())
-	free(t, s, newest+50)
-	buy(t, s, capped(100), answerTo(searchRequest("0"), `{}`), outlier.Charged)
-	check := func() (Checked, error) {
-		seen, err := Peek(t.Context(), s.DB.Dir(), options())
+	t.Parallel()
+	s := statetest.Open(t, t.TempDir())
+	statetest.Free(t, s, newest+50)
+	statetest.Buy(t, s, statetest.Capped(100), statetest.AnswerTo(statetest.SearchRequest("0"), `{}`), outlier.Charged)
+	check := func() (state.Checked, error) {
+		seen, err := state.Peek(t.Context(), s.DB.Dir(), statetest.Options())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -200,7 +209,7 @@ func TestCheckFindsAnyDamage(t *testing.T) {
 		`DROP TRIGGER responses_fixed; UPDATE responses SET body = CAST('{}' AS BLOB) WHERE id = 3`,
 		`UPDATE responses SET body = CAST('{"n":1}' AS BLOB) WHERE id = 3; UPDATE periods SET held = 1 WHERE scope = 'month'`,
 	} {
-		if err := shell(t, s, statement); err != nil {
+		if err := statetest.Shell(t, s, statement); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := check(); err == nil {
@@ -212,41 +221,42 @@ func TestCheckFindsAnyDamage(t *testing.T) {
 // TestNoStatementOfACallReadsAWholeTable asks SQLite how it will perform each statement
 // that the starts and the calls of this test have used, those of triggers included.
 func TestNoStatementOfACallReadsAWholeTable(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
-	s := open(t, dir)
-	beginRun(t, s, "run-1")
-	if err := reserve(t, s, capped(100), searchRequest("0")).Sending(); err != nil {
+	s := statetest.Open(t, dir)
+	statetest.BeginRun(t, s, "run-1")
+	if err := statetest.Reserve(t, s, statetest.Capped(100), statetest.SearchRequest("0")).Sending(); err != nil {
 		t.Fatal(err)
 	}
-	s = open(t, copyFolder(t, dir)) // with an attempt to be settled
-	step := beginRun(t, s, "run-2")
-	p := capped(100)
+	s = statetest.Open(t, statetest.CopyFolder(t, dir)) // with an attempt to be settled
+	step := statetest.BeginRun(t, s, "run-2")
+	p := statetest.Capped(100)
 	p.Hold, p.Step = 4, step.ID
 	p.Commit = func(tx *store.Tx, k ledger.Kept) error {
 		_, err := runs.AddHits(tx, "run-2", step.ID, 0, 0, []runs.Hit{{VideoID: "video-00001", ChannelID: "UC"}})
 		return errors.Join(err, runs.SaveStep(tx, step), ledger.Paging(tx, k, 0, 40, 1))
 	}
 	p.Run = "run-2"
-	buy(t, s, p, answerTo(searchRequest("1"), `{}`), outlier.Charged)
+	statetest.Buy(t, s, p, statetest.AnswerTo(statetest.SearchRequest("1"), `{}`), outlier.Charged)
 	p.FromHold, p.Hold = step.ID, 0
-	buy(t, s, p, lost(searchRequest("2")), outlier.Unknown)
-	buy(t, s, p, answerTo(searchRequest("2"), `{}`), outlier.Charged)
+	statetest.Buy(t, s, p, statetest.Lost(statetest.SearchRequest("2")), outlier.Unknown)
+	statetest.Buy(t, s, p, statetest.AnswerTo(statetest.SearchRequest("2"), `{}`), outlier.Charged)
 	task := queue.Task{Op: outlier.OpDetails, Entity: "video-00001", Run: "run-2", Job: "ideas"}
-	enqueue(t, s, task)
-	buy(t, s, ledger.Purchase{Run: "run-2", Job: "ideas", Commit: func(tx *store.Tx, k ledger.Kept) error {
+	statetest.Enqueue(t, s, task)
+	statetest.Buy(t, s, ledger.Purchase{Run: "run-2", Job: "ideas", Commit: func(tx *store.Tx, k ledger.Kept) error {
 		return queue.Done(tx, task, k.Response, false, k.Answer.ReceivedAt)
-	}}, answerTo(detailsRequest("video-00001"), `{}`), outlier.Charged)
+	}}, statetest.AnswerTo(statetest.DetailsRequest("video-00001"), `{}`), outlier.Charged)
 	if _, err := s.Journal.Answered(outlier.OpSearch, "query=x", step.Began, time.Now().Add(ledger.Skew)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.Ledger.Spent("run-2"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Ledger.Balance(month()); err != nil {
+	if _, err := s.Ledger.Balance(statetest.Month()); err != nil {
 		t.Fatal(err)
 	}
 	for _, query := range append(triggered(t, s), prepared(s)...) {
-		for _, line := range plan(t, s, query, strings.Count(query, "?")) {
+		for _, line := range statetest.Plan(t, s, query, strings.Count(query, "?")) {
 			if table, scans := strings.CutPrefix(line, "SCAN "); scans && isLarge(table) {
 				t.Errorf("%s\nin %s", line, query)
 			}
@@ -266,7 +276,7 @@ func isLarge(scanned string) bool {
 		"periods", "holds", "a", "o", "p", "q", "r"}, table)
 }
 
-func prepared(s *Store) (queries []string) {
+func prepared(s *state.Store) (queries []string) {
 	return slices.DeleteFunc(s.DB.Statements(), func(query string) bool {
 		return strings.HasPrefix(query, "PRAGMA") || strings.HasPrefix(query, "EXPLAIN")
 	})
@@ -274,7 +284,7 @@ func prepared(s *Store) (queries []string) {
 
 // triggered are the statements and the conditions of all triggers, with parameters in
 // the place of the row's columns.
-func triggered(t *testing.T, s *Store) (queries []string) {
+func triggered(t *testing.T, s *state.Store) (queries []string) {
 	t.Helper()
 	var all []string
 	err := s.DB.View(func(tx *store.Tx) (err error) {

@@ -1,4 +1,4 @@
-package state
+package state_test
 
 import (
 	"bytes"
@@ -15,6 +15,8 @@ import (
 	"outlierd/outlier"
 	"outlierd/sync/ledger"
 	"outlierd/sync/runs"
+	"outlierd/sync/state"
+	"outlierd/sync/state/statetest"
 	"outlierd/sync/store"
 )
 
@@ -29,7 +31,7 @@ type image struct {
 
 func look(t *testing.T, dir string) image {
 	t.Helper()
-	s := open(t, dir)
+	s := statetest.Open(t, dir)
 	var got image
 	err := s.DB.View(func(tx *store.Tx) error {
 		return tx.Row(`SELECT (SELECT coalesce(group_concat(state, ' '), '') FROM (SELECT state FROM attempts ORDER BY id)),
@@ -46,18 +48,19 @@ func look(t *testing.T, dir string) image {
 // TestKillAtEveryDurablePoint looks at the folder as a kill would leave it after
 // each step of a paid call and of a free one.
 func TestKillAtEveryDurablePoint(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
-	s := open(t, dir)
-	step := beginRun(t, s, "run-1")
+	s := statetest.Open(t, dir)
+	step := statetest.BeginRun(t, s, "run-1")
 	check := func(when string, want image) {
 		t.Helper()
-		if diff := cmp.Diff(want, look(t, copyFolder(t, dir)), cmp.AllowUnexported(image{})); diff != "" {
+		if diff := cmp.Diff(want, look(t, statetest.CopyFolder(t, dir)), cmp.AllowUnexported(image{})); diff != "" {
 			t.Errorf("killed %s (-want +got):\n%s", when, diff)
 		}
 	}
 	check("before anything", image{})
 
-	p := capped(100)
+	p := statetest.Capped(100)
 	p.Commit = func(tx *store.Tx, k ledger.Kept) error {
 		if _, err := runs.AddHits(tx, "run-1", step.ID, 0, 0, []runs.Hit{{VideoID: "video-00001"}}); err != nil {
 			return err
@@ -65,19 +68,19 @@ func TestKillAtEveryDurablePoint(t *testing.T) {
 		step.Next = 1
 		return runs.SaveStep(tx, step)
 	}
-	a := reserve(t, s, p, searchRequest("0"))
+	a := statetest.Reserve(t, s, p, statetest.SearchRequest("0"))
 	check("after the reservation", image{states: "refunded"})
 	if err := a.Sending(); err != nil {
 		t.Fatal(err)
 	}
 	check("after the mark", image{states: "unknown", held: 2})
-	if err := a.Settle(answerTo(searchRequest("0"), `{}`), outlier.Charged); err != nil {
+	if err := a.Settle(statetest.AnswerTo(statetest.SearchRequest("0"), `{}`), outlier.Charged); err != nil {
 		t.Fatal(err)
 	}
 	kept := image{states: "charged", held: 2, answers: 1, next: 1, seen: 1}
 	check("after the answer", kept)
 
-	buy(t, s, ledger.Purchase{Run: "run-1"}, answerTo(detailsRequest("video-00001"), `{}`), outlier.Charged)
+	statetest.Buy(t, s, ledger.Purchase{Run: "run-1"}, statetest.AnswerTo(statetest.DetailsRequest("video-00001"), `{}`), outlier.Charged)
 	// Whether it shares a commit with the next depends on how quick the machine is.
 	if err := s.DB.Flush(); err != nil {
 		t.Fatal(err)
@@ -85,8 +88,8 @@ func TestKillAtEveryDurablePoint(t *testing.T) {
 	kept.states, kept.answers = "charged charged", 2
 	check("after the flush", kept)
 
-	buy(t, s, ledger.Purchase{Run: "run-1"}, answerTo(detailsRequest("video-00002"), `{}`), outlier.Charged)
-	reserve(t, s, ledger.Purchase{Run: "run-1"}, searchRequest("1"))
+	statetest.Buy(t, s, ledger.Purchase{Run: "run-1"}, statetest.AnswerTo(statetest.DetailsRequest("video-00002"), `{}`), outlier.Charged)
+	statetest.Reserve(t, s, ledger.Purchase{Run: "run-1"}, statetest.SearchRequest("1"))
 	kept.states, kept.answers = "charged charged charged refunded", 3
 	check("after a reservation that took the group along", kept)
 }
@@ -102,7 +105,7 @@ type startImage struct {
 
 func lookAtScan(t *testing.T, dir string) (got startImage) {
 	t.Helper()
-	s := open(t, dir)
+	s := statetest.Open(t, dir)
 	err := s.DB.View(func(tx *store.Tx) error {
 		return tx.Row(`SELECT (SELECT coalesce(group_concat(state, ' '), '') FROM (SELECT state FROM attempts ORDER BY id)),
 			coalesce((SELECT state FROM scans), ''), coalesce((SELECT scan FROM scans), ''),
@@ -119,12 +122,13 @@ func lookAtScan(t *testing.T, dir string) (got startImage) {
 // TestKillAtEveryStepOfAScan looks at the folder as a kill would leave it after each
 // step of starting a scan and of reading its first page.
 func TestKillAtEveryStepOfAScan(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
-	s := open(t, dir)
-	step := beginRun(t, s, "run-1")
+	s := statetest.Open(t, dir)
+	step := statetest.BeginRun(t, s, "run-1")
 	check := func(when string, want startImage) {
 		t.Helper()
-		if diff := cmp.Diff(want, lookAtScan(t, copyFolder(t, dir)), cmp.AllowUnexported(startImage{})); diff != "" {
+		if diff := cmp.Diff(want, lookAtScan(t, statetest.CopyFolder(t, dir)), cmp.AllowUnexported(startImage{})); diff != "" {
 			t.Errorf("killed %s (-want +got):\n%s", when, diff)
 		}
 	}
@@ -140,55 +144,56 @@ func TestKillAtEveryStepOfAScan(t *testing.T) {
 		}
 	}
 	check("before anything", startImage{})
-	intent := intend(t, s, niche(step))
+	intent := statetest.Intend(t, s, statetest.Niche(step))
 	check("after the intent", startImage{scan: runs.ScanRefused})
 
-	p := running(starting(step, intent, 60), scanA)
-	a := reserve(t, s, p, scanRequest())
+	p := statetest.Running(statetest.Starting(step, intent, 60), statetest.ScanA)
+	a := statetest.Reserve(t, s, p, statetest.ScanRequest())
 	check("after the reservation", startImage{scan: runs.ScanRefused, states: "refunded"})
 	sending(a)
 	check("after the mark", startImage{scan: runs.ScanUnknown, states: "unknown", hold: 10, held: 60})
-	settle(a, errorTo(scanRequest(), 429, outlier.Limited), outlier.Refunded)
+	settle(a, statetest.ErrorTo(statetest.ScanRequest(), 429, outlier.Limited), outlier.Refunded)
 	check("after a refusal", startImage{scan: runs.ScanRefused, states: "refunded"})
 
-	a = sending(reserve(t, s, p, scanRequest()))
-	settle(a, answerTo(scanRequest(), `{}`), outlier.Charged)
-	kept := startImage{scan: runs.ScanRunning, id: scanA, states: "refunded charged", hold: 10, held: 60, answers: 1}
+	a = sending(statetest.Reserve(t, s, p, statetest.ScanRequest()))
+	settle(a, statetest.AnswerTo(statetest.ScanRequest(), `{}`), outlier.Charged)
+	kept := startImage{scan: runs.ScanRunning, id: statetest.ScanA, states: "refunded charged", hold: 10, held: 60, answers: 1}
 	check("after the answer", kept)
 
-	a = reserve(t, s, reading(step, 60), searchRequest("0"))
+	a = statetest.Reserve(t, s, statetest.Reading(step, 60), statetest.SearchRequest("0"))
 	kept.states = "refunded charged refunded"
 	check("after the reservation of a page", kept)
 	sending(a)
 	kept.states, kept.hold = "refunded charged unknown", 8
 	check("after the mark of a page", kept)
-	settle(a, answerTo(searchRequest("0"), `{}`), outlier.Charged)
+	settle(a, statetest.AnswerTo(statetest.SearchRequest("0"), `{}`), outlier.Charged)
 	kept.states, kept.answers = "refunded charged charged", 2
 	check("after the answer of a page", kept)
 
-	update(t, s, func(tx *store.Tx) error { return runs.Release(tx, step.ID) })
+	statetest.Update(t, s, func(tx *store.Tx) error { return runs.Release(tx, step.ID) })
 	kept.hold, kept.held = 0, 52
 	check("after the release", kept)
 }
 
 // TestKillAroundAnOperatorsWord looks at both ways to settle an unknown scan.
 func TestKillAroundAnOperatorsWord(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		as   runs.Scan
 		want startImage
 	}{
-		{runs.Scan{State: runs.ScanRunning, ScanID: scanA}, startImage{scan: runs.ScanRunning, id: scanA, states: "charged", hold: 10, held: 60}},
+		{runs.Scan{State: runs.ScanRunning, ScanID: statetest.ScanA}, startImage{scan: runs.ScanRunning, id: statetest.ScanA, states: "charged", hold: 10, held: 60}},
 		{runs.Scan{State: runs.ScanNotCreated}, startImage{scan: runs.ScanNotCreated, states: "refunded"}},
 	} {
 		dir := t.TempDir()
-		s := open(t, dir)
-		step, intent := begin(t, s)
-		lead(t, s, step, intent, runs.ScanUnknown)
-		before := copyFolder(t, dir)
+		s := statetest.Open(t, dir)
+		step, intent := statetest.Begin(t, s)
+		statetest.Lead(t, s, step, intent, runs.ScanUnknown)
+		before := statetest.CopyFolder(t, dir)
 		if _, err := s.Runs.SettleScan(intent, c.as); err != nil {
 			t.Fatal(err)
 		}
-		if got := lookAtScan(t, copyFolder(t, dir)); got != c.want {
+		if got := lookAtScan(t, statetest.CopyFolder(t, dir)); got != c.want {
 			t.Errorf("after %s: %+v, want %+v", c.as.State, got, c.want)
 		}
 		unknown := startImage{scan: runs.ScanUnknown, states: "unknown", hold: 10, held: 60}
@@ -200,7 +205,7 @@ func TestKillAroundAnOperatorsWord(t *testing.T) {
 
 // buyForEver settles one paid answer after another and tells of each after it is
 // durable.
-func buyForEver(s *Store) {
+func buyForEver(s *state.Store) {
 	run := runs.Run{ID: "run-1", Job: "ideas", Status: runs.Running, Started: time.Now()}
 	fail := func(err error) {
 		if err != nil {
@@ -208,7 +213,7 @@ func buyForEver(s *Store) {
 			os.Exit(1)
 		}
 	}
-	fail(s.Runs.Begin(run, []runs.Step{{Op: outlier.OpSearch, Total: -1}}))
+	fail(s.Runs.Begin(run, []runs.Step{{Query: outlier.UncheckedQuery(outlier.OpSearch, ""), Total: -1}}))
 	steps, err := s.Runs.Steps("run-1")
 	fail(err)
 	step := steps[0]
@@ -219,11 +224,11 @@ func buyForEver(s *Store) {
 			step.Next++
 			return runs.SaveStep(tx, step)
 		}}
-		request := searchRequest(strconv.Itoa(step.Next))
+		request := statetest.SearchRequest(strconv.Itoa(step.Next))
 		a, err := s.Ledger.Meter(p).Reserve(context.Background(), request)
 		fail(err)
 		fail(a.Sending())
-		fail(a.Settle(answerTo(request, strings.Repeat("x", 20_000)), outlier.Charged))
+		fail(a.Settle(statetest.AnswerTo(request, strings.Repeat("x", 20_000)), outlier.Charged))
 		fmt.Println(step.Next)
 	}
 }
@@ -231,6 +236,7 @@ func buyForEver(s *Store) {
 // TestKilledProcessLosesNothingThatItToldOf kills a real process at moments of its
 // own choosing.
 func TestKilledProcessLosesNothingThatItToldOf(t *testing.T) {
+	t.Parallel()
 	for _, answers := range []int{1, 3, 10, 40} {
 		t.Run(strconv.Itoa(answers), func(t *testing.T) {
 			dir := t.TempDir()
@@ -253,12 +259,12 @@ func TestKilledProcessLosesNothingThatItToldOf(t *testing.T) {
 				t.Error("the killed process ended well")
 			}
 
-			s := open(t, dir)
+			s := statetest.Open(t, dir)
 			step, err := s.Runs.Steps("run-1")
 			if err != nil {
 				t.Fatal(err)
 			}
-			kept := entries(t, s, 0)
+			kept := statetest.Entries(t, s, 0)
 			if len(kept) < told || len(kept) > told+1 || step[0].Next != len(kept) {
 				t.Errorf("it told of %d answers; %d are kept and the cursor stands at %d", told, len(kept), step[0].Next)
 			}

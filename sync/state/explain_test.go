@@ -1,4 +1,4 @@
-package state
+package state_test
 
 import (
 	"regexp"
@@ -9,29 +9,19 @@ import (
 
 	"outlierd/sync/ledger"
 	"outlierd/sync/queue"
+	"outlierd/sync/state/statetest"
 	"outlierd/sync/store"
 )
 
-// arguments is how many a query has.
-func arguments(query string) (n int) {
-	for _, number := range regexp.MustCompile(`\?(\d?)`).FindAllStringSubmatch(query, -1) {
-		if number[1] == "" {
-			n++
-		} else {
-			n = max(n, int(number[1][0]-'0'))
-		}
-	}
-	return n
-}
-
-// inOrder are scans that end with their first rows: of an index in the order that is asked for.
-var inOrder = regexp.MustCompile(`^SCAN (o|q|queue) USING (COVERING )?INDEX (queue_ready|queue_back_off_ranked)$`)
+// rankedScan are scans that end with their first rows: of an index in the order that is asked for.
+var rankedScan = regexp.MustCompile(`^SCAN (o|q|queue) USING (COVERING )?INDEX (queue_ready|queue_back_off_ranked)$`)
 
 // TestNothingScansTheQueueOrTheJournal: what is asked before every call, at every redraw, or
 // by a command that shows a part of it. Sorting is for what was found, of which there is
 // little; each query may sort as often as it is said here.
 func TestNothingScansTheQueueOrTheJournal(t *testing.T) {
-	s := open(t, t.TempDir())
+	t.Parallel()
+	s := statetest.Open(t, t.TempDir())
 	all, of := queue.Filter{}, queue.Filter{Job: "a"}
 	now, ctx := time.Now(), t.Context()
 	view := func(f func(*store.Tx) error) error { return s.DB.View(f) }
@@ -76,13 +66,13 @@ func TestNothingScansTheQueueOrTheJournal(t *testing.T) {
 			t.Errorf("%s is not asked for by a statement of its own", name)
 		}
 		for _, query := range asked {
-			steps, sorts := plan(t, s, query, arguments(query)), 0
+			steps, sorts := statetest.Plan(t, s, query, statetest.Arguments(query)), 0
 			for _, step := range steps {
 				if strings.Contains(step, "TEMP B-TREE") {
 					sorts++
 				}
 				for _, table := range []string{"o", "q", "queue", "queue_others", "attempts", "responses", "run_hits", "h", "steps", "a", "r"} {
-					if step == "SCAN "+table || strings.HasPrefix(step, "SCAN "+table+" ") && !inOrder.MatchString(step) {
+					if step == "SCAN "+table || strings.HasPrefix(step, "SCAN "+table+" ") && !rankedScan.MatchString(step) {
 						t.Errorf("%s is looked for by %q in\n%s", name, step, strings.Join(steps, "\n"))
 					}
 				}

@@ -46,3 +46,9 @@ func (s *Store) GivenAway() (n int, err error) {
 	})
 	return n, err
 }
+
+// Migrations are those of all packages.
+var Migrations = migrations
+
+// ForStore are the options of the file.
+func (o Options) ForStore() store.Options { return o.store() }

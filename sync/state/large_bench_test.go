@@ -1,4 +1,4 @@
-package state
+package state_test
 
 import (
 	"fmt"
@@ -11,6 +11,7 @@ import (
 	"outlierd/sync/ledger"
 	"outlierd/sync/queue"
 	"outlierd/sync/runs"
+	"outlierd/sync/state"
 	"outlierd/sync/state/statetest"
 	"outlierd/sync/store"
 )
@@ -21,7 +22,7 @@ func large(b *testing.B, killed bool) string {
 	b.Helper()
 	dir := filepath.Join(b.TempDir(), "state")
 	statetest.Large(b, dir, func(dir string) error {
-		s, err := Open(b.Context(), dir, options())
+		s, err := state.Open(b.Context(), dir, statetest.Options())
 		if err != nil {
 			return err
 		}
@@ -37,9 +38,9 @@ func large(b *testing.B, killed bool) string {
 // with an attempt that was sent and not settled.
 func kill(b *testing.B, dir string) {
 	b.Helper()
-	s := open(b, dir)
-	beginRun(b, s, fmt.Sprint("killed-", time.Now().UnixNano()))
-	if err := reserve(b, s, capped(1<<40), searchRequest("0")).Sending(); err != nil {
+	s := statetest.Open(b, dir)
+	statetest.BeginRun(b, s, fmt.Sprint("killed-", time.Now().UnixNano()))
+	if err := statetest.Reserve(b, s, statetest.Capped(1<<40), statetest.SearchRequest("0")).Sending(); err != nil {
 		b.Fatal(err)
 	}
 	wal, err := os.ReadFile(filepath.Join(dir, "state.db-wal"))
@@ -64,7 +65,7 @@ func BenchmarkStart(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			dir := made(b)
 			for b.Loop() {
-				s, err := Open(b.Context(), dir, options())
+				s, err := state.Open(b.Context(), dir, statetest.Options())
 				if err == nil {
 					err = s.Close()
 				}
@@ -92,13 +93,13 @@ func BenchmarkBookkeeping(b *testing.B) {
 		{"large", func(b *testing.B) string { return large(b, false) }},
 	}
 	for _, state := range states {
-		b.Run("paid/"+state.name, func(b *testing.B) { settlePaid(b, open(b, state.made(b))) })
-		b.Run("free/"+state.name, func(b *testing.B) { settleFree(b, open(b, state.made(b))) })
+		b.Run("paid/"+state.name, func(b *testing.B) { settlePaid(b, statetest.Open(b, state.made(b))) })
+		b.Run("free/"+state.name, func(b *testing.B) { settleFree(b, statetest.Open(b, state.made(b))) })
 	}
 }
 
-func settlePaid(b *testing.B, s *Store) {
-	step := beginRun(b, s, "run-1")
+func settlePaid(b *testing.B, s *state.Store) {
+	step := statetest.BeginRun(b, s, "run-1")
 	body := page(b)
 	cpu := processorTime(b)
 	defer func() { reportCPU(b, cpu) }()
@@ -108,9 +109,9 @@ func settlePaid(b *testing.B, s *Store) {
 		for i := range hits {
 			hits[i] = runs.Hit{VideoID: fmt.Sprintf("%011d", n*40+i), ChannelID: "UC"}
 		}
-		answer := answerTo(searchRequest(fmt.Sprint(n)), "")
+		answer := statetest.AnswerTo(statetest.SearchRequest(fmt.Sprint(n)), "")
 		answer.Body, answer.Encoding = body, "gzip"
-		p := capped(1 << 40)
+		p := statetest.Capped(1 << 40)
 		p.Commit = func(tx *store.Tx, _ ledger.Kept) error {
 			if _, err := runs.AddHits(tx, "run-1", step.ID, n, n*40, hits); err != nil {
 				return err
@@ -118,24 +119,24 @@ func settlePaid(b *testing.B, s *Store) {
 			step.Next++
 			return runs.SaveStep(tx, step)
 		}
-		buy(b, s, p, answer, outlier.Charged)
+		statetest.Buy(b, s, p, answer, outlier.Charged)
 		n++
 	}
 }
 
-func settleFree(b *testing.B, s *Store) {
-	beginRun(b, s, "run-1")
+func settleFree(b *testing.B, s *state.Store) {
+	statetest.BeginRun(b, s, "run-1")
 	body := page(b)
 	cpu := processorTime(b)
 	defer func() { reportCPU(b, cpu) }()
 	n := 0
 	for b.Loop() {
 		n++
-		request := detailsRequest(fmt.Sprintf("%011d", n))
+		request := statetest.DetailsRequest(fmt.Sprintf("%011d", n))
 		task := queue.Task{Op: outlier.OpDetails, Entity: request.Entity(), Run: "run-1", Job: "ideas"}
-		answer := answerTo(request, "")
+		answer := statetest.AnswerTo(request, "")
 		answer.Body, answer.Encoding = body, "gzip"
-		buy(b, s, ledger.Purchase{Run: "run-1", Job: "ideas", Attempt: 1, Commit: func(tx *store.Tx, k ledger.Kept) error {
+		statetest.Buy(b, s, ledger.Purchase{Run: "run-1", Job: "ideas", Attempt: 1, Commit: func(tx *store.Tx, k ledger.Kept) error {
 			return queue.Done(tx, task, k.Response, false, time.Time{})
 		}}, answer, outlier.Charged)
 	}

@@ -1,4 +1,4 @@
-package state
+package state_test
 
 import (
 	stdsql "database/sql"
@@ -15,6 +15,9 @@ import (
 
 	"outlierd/outlier"
 	"outlierd/sync/ledger"
+	"outlierd/sync/runs"
+	"outlierd/sync/state"
+	"outlierd/sync/state/statetest"
 	"outlierd/sync/store"
 )
 
@@ -23,8 +26,8 @@ import (
 func stateOfVersion(t *testing.T, version int, statement string) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
-	o := options().store()
-	o.Migrations = migrations[:version]
+	o := statetest.Options().ForStore()
+	o.Migrations = state.Migrations[:version]
 	made, err := store.Open(t.Context(), dir, o)
 	if err == nil {
 		err = made.Close()
@@ -45,35 +48,16 @@ func stateOfVersion(t *testing.T, version int, statement string) (dir string) {
 	return dir
 }
 
-// ask gives the rows of a query for one text.
-func ask(t *testing.T, dir, query string) (rows []string) {
-	t.Helper()
-	db, err := stdsql.Open("sqlite", filepath.Join(dir, "state.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	found, err := db.Query(query)
-	if err != nil {
-		t.Fatal(err)
-	}
-	rows, err = textColumn(found)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return rows
-}
-
 // columnsOf are the columns of a table, blobs in hex.
 func columnsOf(t *testing.T, dir, table string) string {
 	t.Helper()
-	return strings.Join(ask(t, dir, `SELECT iif(type = 'BLOB', 'hex(' || name || ')', '"' || name || '"') FROM pragma_table_info('`+table+`')`), ", ")
+	return strings.Join(statetest.Ask(t, dir, `SELECT iif(type = 'BLOB', 'hex(' || name || ')', '"' || name || '"') FROM pragma_table_info('`+table+`')`), ", ")
 }
 
 // dump is every row of a table, with the given columns.
 func dump(t *testing.T, dir, columns, table string) []string {
 	t.Helper()
-	return ask(t, dir, `SELECT json_array(`+columns+`) FROM `+table)
+	return statetest.Ask(t, dir, `SELECT json_array(`+columns+`) FROM `+table)
 }
 
 // gone is what later versions do not keep: a step's credits follow from the ledger.
@@ -82,6 +66,7 @@ var gone = map[string]string{"steps": `, "credits"`}
 // TestStateOfTheFirstVersionOpensAndKeepsEverything compares the columns that the
 // first version had, table by table, before and after.
 func TestStateOfTheFirstVersionOpensAndKeepsEverything(t *testing.T) {
+	t.Parallel()
 	first, err := os.ReadFile("testdata/version1.sql")
 	if err != nil {
 		t.Fatal(err)
@@ -97,7 +82,7 @@ func TestStateOfTheFirstVersionOpensAndKeepsEverything(t *testing.T) {
 		}
 	}
 
-	s := open(t, dir)
+	s := statetest.Open(t, dir)
 	if err := s.DB.Flush(); err != nil {
 		t.Fatal(err)
 	}
@@ -111,25 +96,26 @@ func TestStateOfTheFirstVersionOpensAndKeepsEverything(t *testing.T) {
 	}
 
 	cycle := ledger.Cap{Scope: ledger.ScopeJobMonth, Period: "ideas/2026-11-01"}
-	checkHeld(t, s, cycle, 4)
+	statetest.CheckHeld(t, s, cycle, 4)
 	steps, err := s.Runs.Steps("run-2")
 	if err != nil || len(steps) != 1 || steps[0].Left != -1 || steps[0].Watermark != "" || !steps[0].Began.IsZero() {
 		t.Errorf("steps %+v (%v)", steps, err)
 	}
-	if kept := entries(t, s, 0); len(kept) != 1 || string(kept[0].Body) != `{"hits":[]}` {
+	if kept := statetest.Entries(t, s, 0); len(kept) != 1 || string(kept[0].Body) != `{"hits":[]}` {
 		t.Errorf("the journal has %+v", kept)
 	}
 	entry, err := s.Journal.Answered(outlier.OpSearch, "from=0&query=chess&size=40", time.Unix(0, 0), time.Now().Add(ledger.Skew))
 	if err != nil || entry == nil {
 		t.Errorf("an earlier answer is not found (%v)", err)
 	}
-	rename(t, s, "ideas", "coffee")
-	checkHeld(t, s, ledger.Cap{Scope: ledger.ScopeJobMonth, Period: "coffee/2026-11-01"}, 4)
+	statetest.Rename(t, s, "ideas", "coffee")
+	statetest.CheckHeld(t, s, ledger.Cap{Scope: ledger.ScopeJobMonth, Period: "coffee/2026-11-01"}, 4)
 }
 
 // TestWhatAnEarlierVersionCarriedOverCountsOnce: it booked an adjustment when cycles
 // began on another day.
 func TestWhatAnEarlierVersionCarriedOverCountsOnce(t *testing.T) {
+	t.Parallel()
 	const at = "1794830400000000" // the 16th of November 2026
 	row := func(values string) string {
 		return `INSERT INTO attempts (run, job, account, step, op, attempt, params, entity, price, state, day, cycle, adjustment, error, caps, reserved_at, sent_at,
@@ -140,9 +126,9 @@ func TestWhatAnEarlierVersionCarriedOverCountsOnce(t *testing.T) {
 		row(`'', '', '', 0, 'adjustment', 0, '', '', 0, 'charged', '2026-11-16', '2026-11-14', 3, 'elsewhere'`)+
 		row(`'', '', '', 0, 'adjustment', 0, '', 'carried over', 0, 'charged', '2026-11-16', '2026-11-15', 7, 'carried'`))
 	for _, renews := range []int{15, 14} {
-		o := options()
+		o := statetest.Options()
 		o.Renews = renews
-		s, err := Open(t.Context(), dir, o)
+		s, err := state.Open(t.Context(), dir, o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -151,7 +137,7 @@ func TestWhatAnEarlierVersionCarriedOverCountsOnce(t *testing.T) {
 		if diff := cmp.Diff(ledger.Balance{Spent: 4, Adjusted: 3}, got); diff != "" || err != nil {
 			t.Errorf("the cycle from %s (%v): -want +got:\n%s", cycle, err, diff)
 		}
-		checkHeld(t, s, ledger.Cap{Scope: ledger.ScopeJobMonth, Period: "ideas/" + cycle}, 4)
+		statetest.CheckHeld(t, s, ledger.Cap{Scope: ledger.ScopeJobMonth, Period: "ideas/" + cycle}, 4)
 		if all, err := s.Ledger.Adjustments(cycle); err != nil || len(all) != 1 {
 			t.Errorf("adjustments %+v (%v)", all, err)
 		}
@@ -162,10 +148,11 @@ func TestWhatAnEarlierVersionCarriedOverCountsOnce(t *testing.T) {
 }
 
 func TestMigrationThatIsCutShortLeavesTheOldVersion(t *testing.T) {
+	t.Parallel()
 	dir := stateOfVersion(t, 1, `CREATE TABLE holds (id INTEGER)`) // which stands in the way of the second
-	_, err := Open(t.Context(), dir, options())
-	wantText(t, err, "from schema version 1 to ", "step to 2")
-	if got := ask(t, dir, `PRAGMA user_version`); got[0] != "1" {
+	_, err := state.Open(t.Context(), dir, statetest.Options())
+	statetest.WantText(t, err, "from schema version 1 to ", "step to 2")
+	if got := statetest.Ask(t, dir, `PRAGMA user_version`); got[0] != "1" {
 		t.Errorf("the version is %s, want 1", got)
 	}
 	if got := columnsOf(t, dir, "watermarks"); got != "" {
@@ -173,5 +160,36 @@ func TestMigrationThatIsCutShortLeavesTheOldVersion(t *testing.T) {
 	}
 	if _, ok := errors.AsType[*store.CorruptError](err); ok {
 		t.Error("it is called damaged")
+	}
+}
+
+// TestScansThatEarlierVersionsStartedTwiceStayLive, and no other is started beside them.
+func TestScansThatEarlierVersionsStartedTwiceStayLive(t *testing.T) {
+	t.Parallel()
+	dir := stateOfVersion(t, 11, `
+		INSERT INTO scans (run, job, due, step, find_by, mode, queries, wanted, price, state, scan, status, intended, created, polled, next_poll, deadline, polls)
+		VALUES ('r1', 'a', 0, 1, 'query', 'fast', '["x"]', '["x"]', 50, 'intended', '', '', 1, 0, 0, 0, 0, 0),
+			('r2', 'b', 0, 2, 'query', 'fast', '["x"]', '["x"]', 50, 'intended', '', '', 1, 0, 0, 0, 0, 0),
+			('r3', 'c', 0, 3, 'query', 'fast', '["x"]', '["x"]', 50, 'intended', '', '', 1, 0, 0, 0, 0, 0),
+			('r4', 'd', 0, 4, 'query', 'fast', '["x"]', '["x"]', 50, 'intended', '', '', 1, 0, 0, 0, 0, 0),
+			('r5', 'e', 0, 5, 'query', 'fast', '["y"]', '["y"]', 50, 'intended', '', '', 1, 0, 0, 0, 0, 0);
+		UPDATE scans SET state = 'unknown';
+		UPDATE scans SET state = 'ended', scan = 's1' WHERE id = 1;
+		UPDATE scans SET state = 'running', scan = 's2' WHERE id = 2;
+		UPDATE scans SET state = 'running', scan = 's4' WHERE id = 4;`)
+	s := statetest.Open(t, dir)
+	err := s.DB.Update(func(tx *store.Tx) error {
+		_, err := s.Runs.IntendScan(tx, runs.Scan{Run: "r6", Job: "f", Step: 6, FindBy: "query", Mode: "fast", Queries: []string{"x"}, Again: true})
+		return err
+	})
+	if live, ok := errors.AsType[*runs.LiveScanError](err); !ok || live.Scan.Intent != 3 {
+		t.Errorf("another one got %v, want a refusal for the one that is not confirmed", err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"1 ended 0", "2 running 0", "3 unknown 1", "4 running 2", "5 unknown 0"}
+	if got := statetest.Ask(t, dir, `SELECT id || ' ' || state || ' ' || again FROM scans ORDER BY id`); !slices.Equal(got, want) {
+		t.Errorf("scans %q, want %q", got, want)
 	}
 }

@@ -1,4 +1,4 @@
-package state
+package state_test
 
 import (
 	"pgregory.net/rapid"
@@ -8,7 +8,7 @@ import (
 	"outlierd/sync/store"
 )
 
-func (b *books) check(r *rapid.T) {
+func (b *model) check(r *rapid.T) {
 	for run, want := range b.held {
 		period := b.cap()
 		if run != "" {
@@ -30,7 +30,7 @@ func (b *books) check(r *rapid.T) {
 	}
 }
 
-func (b *books) checkScan(r *rapid.T, s *scanning) {
+func (b *model) checkScan(r *rapid.T, s *scanning) {
 	var state runs.ScanState
 	scan, err := b.s.Runs.ScanOf(s.step)
 	if scan != nil {

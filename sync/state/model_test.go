@@ -1,4 +1,4 @@
-package state
+package state_test
 
 import (
 	"context"
@@ -13,6 +13,8 @@ import (
 	"outlierd/outlier"
 	"outlierd/sync/ledger"
 	"outlierd/sync/runs"
+	"outlierd/sync/state"
+	"outlierd/sync/state/statetest"
 	"outlierd/sync/store"
 )
 
@@ -20,7 +22,8 @@ import (
 // then on a store as a kill leaves it, beside a model of what each period must hold
 // and how each scan must stand.
 func TestLedgerFollowsTheModel(t *testing.T) {
-	b := &books{t: t, s: hasty(t, open(t, t.TempDir()))}
+	t.Parallel()
+	b := &model{t: t, s: statetest.Hasty(t, statetest.Open(t, t.TempDir()))}
 	rapid.Check(t, func(r *rapid.T) {
 		b.begin(r)
 		r.Repeat(map[string]func(*rapid.T){
@@ -40,10 +43,10 @@ const (
 	scanPrice = 5
 )
 
-// books are a store and what is known of it.
-type books struct {
+// model is a store and what is known of it.
+type model struct {
 	t      *testing.T
-	s      *Store
+	s      *state.Store
 	checks int
 
 	job   string
@@ -87,7 +90,7 @@ type live struct {
 }
 
 // begin takes a job of its own for every check.
-func (b *books) begin(r *rapid.T) {
+func (b *model) begin(r *rapid.T) {
 	b.checks++
 	b.job = fmt.Sprint("job-", b.checks)
 	b.held, b.alive, b.scans = map[string]outlier.Credits{}, nil, nil
@@ -97,7 +100,7 @@ func (b *books) begin(r *rapid.T) {
 		if !alike {
 			s.what += name
 		}
-		if err := b.s.Runs.Begin(runs.Run{ID: s.run, Job: b.job, Status: runs.Running}, []runs.Step{{Op: outlier.OpStartScan}}); err != nil {
+		if err := b.s.Runs.Begin(runs.Run{ID: s.run, Job: b.job, Status: runs.Running}, []runs.Step{{Query: outlier.UncheckedQuery(outlier.OpStartScan, "")}}); err != nil {
 			r.Fatal(err)
 		}
 		steps, err := b.s.Runs.Steps(s.run)
@@ -110,16 +113,16 @@ func (b *books) begin(r *rapid.T) {
 	b.limit = drawLimit(r)
 }
 
-func (b *books) cap() ledger.Cap {
+func (b *model) cap() ledger.Cap {
 	return ledger.Cap{Scope: ledger.ScopeJobMonth, Period: ledger.JobCycle(b.job, ledger.Cycle(time.Now(), time.UTC, 1)), Max: b.limit}
 }
 
-func (b *books) book(run string, amount outlier.Credits) {
+func (b *model) book(run string, amount outlier.Credits) {
 	b.held[run] += amount
 	b.held[""] += amount
 }
 
-func (b *books) close(run string, h *setAside) {
+func (b *model) close(run string, h *setAside) {
 	if h.open {
 		b.book(run, -h.rest)
 		h.rest, h.open = 0, false
@@ -127,7 +130,7 @@ func (b *books) close(run string, h *setAside) {
 }
 
 // refund is what a settled attempt gives back, and to whom.
-func (b *books) refund(l *live) {
+func (b *model) refund(l *live) {
 	if l.drawn != nil && l.drawn.open {
 		l.drawn.rest += l.price
 	} else {
@@ -138,14 +141,14 @@ func (b *books) refund(l *live) {
 	}
 }
 
-func (b *books) scan(r *rapid.T) *scanning { return rapid.SampledFrom(b.scans).Draw(r, "scan") }
+func (b *model) scan(r *rapid.T) *scanning { return rapid.SampledFrom(b.scans).Draw(r, "scan") }
 
-func (b *books) starting(s *scanning) bool {
+func (b *model) starting(s *scanning) bool {
 	return slices.ContainsFunc(b.alive, func(l *live) bool { return l.starts == s })
 }
 
 // attempt reserves l for p, which must succeed exactly if it may.
-func (b *books) attempt(r *rapid.T, p ledger.Purchase, l live, may bool) bool {
+func (b *model) attempt(r *rapid.T, p ledger.Purchase, l live, may bool) bool {
 	p.Job, p.Run = b.job, l.run
 	p.Caps = func(time.Time) []ledger.Cap { return []ledger.Cap{b.cap()} }
 	a, err := b.s.Ledger.Meter(p).Reserve(b.t.Context(), l.request)
@@ -159,15 +162,15 @@ func (b *books) attempt(r *rapid.T, p ledger.Purchase, l live, may bool) bool {
 	return err == nil
 }
 
-func (b *books) reserve(r *rapid.T) {
-	l := live{run: b.scan(r).run, price: pagePrice, request: searchRequest("0")}
+func (b *model) reserve(r *rapid.T) {
+	l := live{run: b.scan(r).run, price: pagePrice, request: statetest.SearchRequest("0")}
 	if b.attempt(r, ledger.Purchase{}, l, b.held[""]+pagePrice <= b.limit) {
 		b.book(l.run, pagePrice)
 	}
 }
 
 // live reports whether a scan of the same may be under way.
-func (b *books) live(s *scanning) bool {
+func (b *model) live(s *scanning) bool {
 	return slices.ContainsFunc(b.scans, func(other *scanning) bool {
 		return other.what == s.what && slices.Contains([]runs.ScanState{runs.ScanIntended, runs.ScanUnknown, runs.ScanRunning}, other.state)
 	})
@@ -175,7 +178,7 @@ func (b *books) live(s *scanning) bool {
 
 // join lets a run wait for the scan of the other one, which must succeed exactly if the
 // service has that and reading it fits.
-func (b *books) join(r *rapid.T) {
+func (b *model) join(r *rapid.T) {
 	s, other := b.scans[0], b.scans[1]
 	if rapid.Bool().Draw(r, "the first") {
 		s, other = other, s
@@ -198,7 +201,7 @@ func (b *books) join(r *rapid.T) {
 }
 
 // start intends a scan if none may be under way, and tries to start it in any case.
-func (b *books) start(r *rapid.T) {
+func (b *model) start(r *rapid.T) {
 	s := b.scan(r)
 	if s.joined {
 		return
@@ -219,7 +222,7 @@ func (b *books) start(r *rapid.T) {
 		s.state, s.charged = runs.ScanIntended, false
 	}
 	hold := rapid.SampledFrom([]outlier.Credits{0, 1, 4, 6}).Draw(r, "hold")
-	request := scanFor(scanPrice)
+	request := statetest.ScanFor(scanPrice)
 	l := live{run: s.run, price: scanPrice, request: request, starts: s, garbled: rapid.Bool().Draw(r, "garbled")}
 	if hold > 0 {
 		l.made = &setAside{rest: hold, open: true}
@@ -235,7 +238,7 @@ func (b *books) start(r *rapid.T) {
 }
 
 // keep does what the engine does with the answer to a scan's start.
-func (b *books) keep(l *live) func(*store.Tx, ledger.Kept) error {
+func (b *model) keep(l *live) func(*store.Tx, ledger.Kept) error {
 	scan := runs.Scan{Intent: l.starts.intent, State: runs.ScanRunning, ScanID: fmt.Sprint("scan-", b.checks, "-", l.starts.intent)}
 	return func(tx *store.Tx, k ledger.Kept) error {
 		if k.Outcome != outlier.Charged || l.garbled {
@@ -246,9 +249,9 @@ func (b *books) keep(l *live) func(*store.Tx, ledger.Kept) error {
 }
 
 // read takes a page's price from the hold, or from the periods if the hold is used up.
-func (b *books) read(r *rapid.T) {
+func (b *model) read(r *rapid.T) {
 	s := b.scan(r)
-	l := live{run: s.run, price: pagePrice, request: searchRequest("0")}
+	l := live{run: s.run, price: pagePrice, request: statetest.SearchRequest("0")}
 	covered := s.hold.open && s.hold.rest >= pagePrice
 	if covered {
 		l.drawn = s.hold
@@ -263,7 +266,7 @@ func (b *books) read(r *rapid.T) {
 	}
 }
 
-func (b *books) release(r *rapid.T) {
+func (b *model) release(r *rapid.T) {
 	s := b.scan(r)
 	if err := b.s.DB.Update(func(tx *store.Tx) error { return runs.Release(tx, s.step) }); err != nil {
 		r.Fatal(err)
@@ -272,7 +275,7 @@ func (b *books) release(r *rapid.T) {
 }
 
 // end ends a run for good. What it still holds comes back.
-func (b *books) end(r *rapid.T) {
+func (b *model) end(r *rapid.T) {
 	s := b.scan(r)
 	if err := b.s.Finish(runs.Run{ID: s.run, Status: rapid.SampledFrom([]runs.Status{runs.OK, runs.Partial}).Draw(r, "status")}); err != nil {
 		r.Fatal(err)
@@ -283,14 +286,14 @@ func (b *books) end(r *rapid.T) {
 
 // letGo is what may be given back of a hold: nothing while the scan may exist that
 // nobody knows of.
-func (b *books) letGo(s *scanning) {
+func (b *model) letGo(s *scanning) {
 	if s.state != runs.ScanUnknown {
 		b.close(s.run, s.hold)
 	}
 }
 
 // take picks an attempt that is alive, nil if there is none.
-func (b *books) take(r *rapid.T) *live {
+func (b *model) take(r *rapid.T) *live {
 	if len(b.alive) == 0 {
 		return nil
 	}
@@ -300,7 +303,7 @@ func (b *books) take(r *rapid.T) *live {
 	return l
 }
 
-func (b *books) send(r *rapid.T) {
+func (b *model) send(r *rapid.T) {
 	l := b.take(r)
 	if l == nil {
 		return
@@ -315,7 +318,7 @@ func (b *books) send(r *rapid.T) {
 	b.alive = append(b.alive, l)
 }
 
-func (b *books) settle(r *rapid.T) {
+func (b *model) settle(r *rapid.T) {
 	l := b.take(r)
 	if l == nil {
 		return
@@ -324,11 +327,11 @@ func (b *books) settle(r *rapid.T) {
 	if l.sent {
 		switch rapid.SampledFrom([]outlier.Outcome{outlier.Charged, outlier.Refunded, outlier.Unknown}).Draw(r, "outcome") {
 		case outlier.Charged:
-			answer, outcome = answerTo(l.request, `{}`), outlier.Charged
+			answer, outcome = statetest.AnswerTo(l.request, `{}`), outlier.Charged
 		case outlier.Refunded:
-			answer = errorTo(l.request, 429, outlier.Limited)
+			answer = statetest.ErrorTo(l.request, 429, outlier.Limited)
 		case outlier.Unknown:
-			answer, outcome = lost(l.request), outlier.Unknown
+			answer, outcome = statetest.Lost(l.request), outlier.Unknown
 		}
 	}
 	if err := l.Settle(answer, outcome); err != nil {
@@ -340,7 +343,7 @@ func (b *books) settle(r *rapid.T) {
 	b.settleScan(l, outcome)
 }
 
-func (b *books) settleScan(l *live, o outlier.Outcome) {
+func (b *model) settleScan(l *live, o outlier.Outcome) {
 	switch {
 	case l.starts == nil:
 	case o == outlier.Refunded:
@@ -354,7 +357,7 @@ func (b *books) settleScan(l *live, o outlier.Outcome) {
 }
 
 // operate asks an operator about a scan, who can tell only of unknown ones.
-func (b *books) operate(r *rapid.T) {
+func (b *model) operate(r *rapid.T) {
 	s := b.scan(r)
 	to := runs.Scan{State: runs.ScanNotCreated}
 	if rapid.Bool().Draw(r, "found") {
@@ -380,7 +383,7 @@ func (b *books) operate(r *rapid.T) {
 }
 
 // rename goes on under another name, which must make no difference.
-func (b *books) rename(r *rapid.T) {
+func (b *model) rename(r *rapid.T) {
 	to := b.job + "'"
 	if err := b.s.Rename(context.Background(), b.job, to); err != nil {
 		r.Fatal(err)
@@ -390,15 +393,15 @@ func (b *books) rename(r *rapid.T) {
 
 // kill goes on with the store as another process would find it: what was never
 // marked as sent comes back, what was stays held.
-func (b *books) kill(r *rapid.T) {
+func (b *model) kill(r *rapid.T) {
 	if rapid.IntRange(0, 9).Draw(r, "rarely") > 0 {
 		return // opening takes longer than all else together
 	}
-	killed := copyFolder(b.t, b.s.DB.Dir())
+	killed := statetest.CopyFolder(b.t, b.s.DB.Dir())
 	if err := b.s.Close(); err != nil {
 		r.Fatal(err)
 	}
-	b.s = hasty(b.t, open(b.t, killed))
+	b.s = statetest.Hasty(b.t, statetest.Open(b.t, killed))
 	for _, l := range b.alive {
 		if !l.sent {
 			b.refund(l)

@@ -1,4 +1,4 @@
-package state
+package state_test
 
 import (
 	"bufio"
@@ -17,6 +17,8 @@ import (
 
 	"outlierd/outlier"
 	"outlierd/sync/ledger"
+	"outlierd/sync/state"
+	"outlierd/sync/state/statetest"
 	"outlierd/sync/store"
 )
 
@@ -37,7 +39,7 @@ func TestMain(m *testing.M) {
 // otherProcess opens the folder, plays its role, and waits to be killed, or for its
 // input to end.
 func otherProcess(dir, role string) {
-	s, err := Open(context.Background(), dir, options())
+	s, err := state.Open(context.Background(), dir, statetest.Options())
 	if err != nil {
 		os.Stdout.WriteString("error " + err.Error() + "\n")
 		return
@@ -68,13 +70,14 @@ func startOther(t *testing.T, dir, role string) (*exec.Cmd, *bufio.Reader) {
 	return cmd, bufio.NewReader(out)
 }
 
-func TestSecondProcessIsToldWhoHoldsTheFolder(t *testing.T) {
+func TestSecondProcessLearnsWhoHoldsTheFolder(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	cmd, out := startOther(t, dir, "hold")
 	if line, err := out.ReadString('\n'); line != "open\n" {
 		t.Fatalf("the other process said %q (%v)", line, err)
 	}
-	_, err := Open(t.Context(), dir, options())
+	_, err := state.Open(t.Context(), dir, statetest.Options())
 	held, ok := errors.AsType[*store.HeldError](err)
 	if !ok {
 		t.Fatalf("Open: %v, want a HeldError", err)
@@ -82,7 +85,7 @@ func TestSecondProcessIsToldWhoHoldsTheFolder(t *testing.T) {
 	if held.PID != cmd.Process.Pid || held.Dir != dir || time.Since(held.Since) > time.Minute {
 		t.Errorf("held by %+v, want process %d", held, cmd.Process.Pid)
 	}
-	wantText(t, err, filepath.Base(os.Args[0]), dir)
+	statetest.WantText(t, err, filepath.Base(os.Args[0]), dir)
 
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
@@ -90,13 +93,14 @@ func TestSecondProcessIsToldWhoHoldsTheFolder(t *testing.T) {
 	if err := cmd.Wait(); err == nil {
 		t.Error("the killed process ended well")
 	}
-	open(t, dir)
+	statetest.Open(t, dir)
 }
 
 func TestFolderIsForItsOwnerAlone(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data", "state")
-	s := open(t, dir)
-	buy(t, s, ledger.Purchase{}, answerTo(searchRequest("0"), `{}`), outlier.Charged)
+	s := statetest.Open(t, dir)
+	statetest.Buy(t, s, ledger.Purchase{}, statetest.AnswerTo(statetest.SearchRequest("0"), `{}`), outlier.Charged)
 	for name, want := range map[string]fs.FileMode{"": 0o700, "state.db": 0o600, "state.db-wal": 0o600, "state.db-shm": 0o600, "lock": 0o600, "ballast": 0o600} {
 		info, err := os.Stat(filepath.Join(dir, name))
 		if err != nil {
@@ -108,48 +112,51 @@ func TestFolderIsForItsOwnerAlone(t *testing.T) {
 }
 
 func TestFolderIsBoundToItsService(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
-	mistyped := options()
+	mistyped := statetest.Options()
 	mistyped.Service = "https://servce.test"
-	s := openWith(t, dir, mistyped)
-	never := answerTo(searchRequest("0"), `<html></html>`)
+	s := statetest.OpenWith(t, dir, mistyped)
+	never := statetest.AnswerTo(statetest.SearchRequest("0"), `<html></html>`)
 	never.Status = 404
-	buy(t, s, ledger.Purchase{}, never, outlier.Unknown)
+	statetest.Buy(t, s, ledger.Purchase{}, never, outlier.Unknown)
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	s = open(t, dir) // nothing has ever answered there: the address may be put right
-	buy(t, s, ledger.Purchase{}, answerTo(searchRequest("0"), `{}`), outlier.Charged)
+	s = statetest.Open(t, dir) // nothing has ever answered there: the address may be put right
+	statetest.Buy(t, s, ledger.Purchase{}, statetest.AnswerTo(statetest.SearchRequest("0"), `{}`), outlier.Charged)
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	o := options()
+	o := statetest.Options()
 	o.Service = "sim://"
-	_, err := Open(t.Context(), dir, o)
-	if bound, ok := errors.AsType[*BoundError](err); !ok || bound.Have != "https://service.test" || bound.Want != "sim://" {
+	_, err := state.Open(t.Context(), dir, o)
+	if bound, ok := errors.AsType[*state.BoundError](err); !ok || bound.Have != "https://service.test" || bound.Want != "sim://" {
 		t.Errorf("Open: %v, want a BoundError that names both services", err)
 	}
 	o.Service = ""
-	if err := openWith(t, dir, o).Close(); err != nil {
+	if err := statetest.OpenWith(t, dir, o).Close(); err != nil {
 		t.Error(err)
 	}
-	open(t, dir)
+	statetest.Open(t, dir)
 }
 
 func TestStateOfANewerVersionIsRefused(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
-	s := open(t, dir)
-	if err := shell(t, s, `PRAGMA user_version = 99`); err != nil {
+	s := statetest.Open(t, dir)
+	if err := statetest.Shell(t, s, `PRAGMA user_version = 99`); err != nil {
 		t.Fatal(err)
 	}
-	_, err := Open(t.Context(), copyFolder(t, dir), options())
-	if newer, ok := errors.AsType[*store.NewerError](err); !ok || newer.Have != 99 || newer.Want != len(migrations) {
+	_, err := state.Open(t.Context(), statetest.CopyFolder(t, dir), statetest.Options())
+	if newer, ok := errors.AsType[*store.NewerError](err); !ok || newer.Have != 99 || newer.Want != len(state.Migrations) {
 		t.Fatalf("Open: %v, want a NewerError", err)
 	}
-	wantText(t, err, "99", "outlierd v1", "later")
+	statetest.WantText(t, err, "99", "outlierd v1", "later")
 }
 
 func TestFilesThatAreNoStateAreRefused(t *testing.T) {
+	t.Parallel()
 	garbage := strings.Repeat("this is no database ", 1000)
 	for name, make := range map[string]func(path string) error{
 		"text": func(path string) error { return os.WriteFile(path, []byte(garbage), 0o600) },
@@ -171,7 +178,7 @@ func TestFilesThatAreNoStateAreRefused(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, err = Open(t.Context(), dir, options())
+			_, err = state.Open(t.Context(), dir, statetest.Options())
 			if _, ok := errors.AsType[*store.CorruptError](err); !ok {
 				t.Errorf("Open: %v, want a CorruptError", err)
 			}
@@ -186,7 +193,8 @@ func TestFilesThatAreNoStateAreRefused(t *testing.T) {
 }
 
 func TestDatabaseIsSetUpToKeepWhatItConfirms(t *testing.T) {
-	s := open(t, t.TempDir())
+	t.Parallel()
+	s := statetest.Open(t, t.TempDir())
 	for pragma, want := range map[string]string{
 		"journal_mode": "wal", "synchronous": "2", "foreign_keys": "1", "trusted_schema": "0",
 		"busy_timeout": "0", "cell_size_check": "1", "cache_spill": "0",
@@ -199,44 +207,47 @@ func TestDatabaseIsSetUpToKeepWhatItConfirms(t *testing.T) {
 }
 
 func TestUnusablePathsAreNamed(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	blocked := filepath.Join(dir, "file")
 	if err := os.WriteFile(blocked, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, err := Open(t.Context(), filepath.Join(blocked, "state"), options())
-	wantText(t, err, blocked, "create the state folder")
+	_, err := state.Open(t.Context(), filepath.Join(blocked, "state"), statetest.Options())
+	statetest.WantText(t, err, blocked, "create the state folder")
 
 	if err := os.Mkdir(filepath.Join(dir, "state.db"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	_, err = Open(t.Context(), dir, options())
-	wantText(t, err, filepath.Join(dir, "state.db"), "open the state")
+	_, err = state.Open(t.Context(), dir, statetest.Options())
+	statetest.WantText(t, err, filepath.Join(dir, "state.db"), "open the state")
 }
 
 // TestClosingKeepsTheOpenGroup: nothing else commits it in time.
 func TestClosingKeepsTheOpenGroup(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
-		s, err := Open(t.Context(), dir, options())
+		s, err := state.Open(t.Context(), dir, statetest.Options())
 		if err != nil {
 			t.Fatal(err)
 		}
-		free(t, s, store.GroupSize/2)
-		if got := durable(t, s); got != 0 {
+		statetest.Free(t, s, store.GroupSize/2)
+		if got := statetest.Durable(t, s); got != 0 {
 			t.Fatalf("%d answers are durable before the end, so this test shows nothing", got)
 		}
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if got := len(entries(t, open(t, dir), 0)); got != store.GroupSize/2 {
+		if got := len(statetest.Entries(t, statetest.Open(t, dir), 0)); got != store.GroupSize/2 {
 			t.Errorf("%d answers are left of %d", got, store.GroupSize/2)
 		}
 	})
 }
 
 func TestClosedStoreSaysSo(t *testing.T) {
-	s, err := Open(t.Context(), t.TempDir(), options())
+	t.Parallel()
+	s, err := state.Open(t.Context(), t.TempDir(), statetest.Options())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package state
+package state_test
 
 import (
 	"context"
@@ -9,13 +9,14 @@ import (
 
 	"outlierd/outlier"
 	"outlierd/sync/queue"
+	"outlierd/sync/state/statetest"
 	"outlierd/sync/store"
 )
 
 // BenchmarkLook is what a worker asks of the queue before each call and while it has nothing
 // to do, with a million queued calls.
 func BenchmarkLook(b *testing.B) {
-	s := open(b, large(b, false))
+	s := statetest.Open(b, large(b, false))
 	for name, f := range map[string]queue.Filter{"all": {}, "job": {Job: "job-07"}} {
 		for what, look := range map[string]func() error{
 			"next":    func() error { _, err := s.Queue.NextTask(time.Now(), f); return err },
@@ -37,7 +38,7 @@ func BenchmarkLook(b *testing.B) {
 
 // BenchmarkQueue queues 10,000 calls beside a million others.
 func BenchmarkQueue(b *testing.B) {
-	s := open(b, large(b, false))
+	s := statetest.Open(b, large(b, false))
 	const calls = 10_000
 	b.ReportAllocs()
 	round := 0
@@ -62,8 +63,8 @@ func BenchmarkQueue(b *testing.B) {
 // for how long that one had to wait at most.
 func BenchmarkClearQueue(b *testing.B) {
 	dir := large(b, false)
-	s := open(b, dir)
-	beside, err := store.Beside(b.Context(), dir, options().store())
+	s := statetest.Open(b, dir)
+	beside, err := store.Beside(b.Context(), dir, statetest.Options().ForStore())
 	if err != nil {
 		b.Fatal(err)
 	}

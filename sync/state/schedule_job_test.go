@@ -142,11 +142,11 @@ func (j *job) open() (*runs.Run, error) {
 func (j *job) steps() (steps []runs.Step) {
 	query := url.Values{"query": {one(j.dice, "chess", "go")}}.Encode()
 	if j.dice.IntN(2) == 0 {
-		steps = append(steps, runs.Step{Op: outlier.OpStartScan, Params: query})
+		steps = append(steps, runs.Step{Query: outlier.UncheckedQuery(outlier.OpStartScan, query)})
 	}
 	for range 1 + j.dice.IntN(2) {
 		op := one(j.dice, outlier.OpTrendingFormats, outlier.OpTrendingFormats, outlier.OpSearch, outlier.OpFindChannels)
-		steps = append(steps, runs.Step{Op: op, Params: query})
+		steps = append(steps, runs.Step{Query: outlier.UncheckedQuery(op, query)})
 	}
 	return steps
 }
@@ -166,7 +166,7 @@ func (j *job) nextStep(run *runs.Run, stuck map[int64]error) (next *runs.Step, e
 }
 
 func (j *job) advance(run *runs.Run, step *runs.Step) error {
-	if step.Op == outlier.OpStartScan {
+	if step.Query.Op() == outlier.OpStartScan {
 		return j.scan(run, step)
 	}
 	return j.page(run, step)
@@ -192,16 +192,16 @@ func (j *job) finish(run *runs.Run, stuck map[int64]error) error {
 
 // request is the step's next call, at the price that is on the list.
 func (j *job) request(step *runs.Step) *outlier.Request {
-	params, _ := url.ParseQuery(step.Params) // it was encoded by us
+	params, _ := url.ParseQuery(step.Query.Encode()) // it was encoded by us
 	prices := outlier.DocumentedPrices()
 	for tariff := range prices {
 		prices[tariff] += j.dearer
 	}
-	if step.Op != outlier.OpStartScan {
+	if step.Query.Op() != outlier.OpStartScan {
 		params.Set("from", strconv.Itoa(step.Next))
 		params.Set("size", "1")
 	}
-	r, err := outlier.NewRequest(step.Op, params, prices)
+	r, err := outlier.NewRequest(step.Query.Op(), params, prices)
 	if err != nil {
 		j.t.Fatal(err)
 	}
@@ -259,7 +259,7 @@ func (j *job) holder(run *runs.Run, step *runs.Step) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	start := slices.IndexFunc(steps, func(s runs.Step) bool { return s.Op == outlier.OpStartScan })
+	start := slices.IndexFunc(steps, func(s runs.Step) bool { return s.Query.Op() == outlier.OpStartScan })
 	rest, err := j.store.Ledger.HoldOf(steps[start].ID)
 	if rest >= j.request(step).Price() {
 		j.saw("a page was paid from a hold")

@@ -265,7 +265,7 @@ func (s *schedule) checkScans() error {
 	return nil
 }
 
-// checkHolds: whoever finds a scan can read it.
+// checkHolds: who finds a scan can read it.
 func (p *process) checkHolds() error {
 	n, err := p.store.GivenAway()
 	if err == nil && n > 0 {

@@ -36,6 +36,7 @@ var sabotages = []sabotage{
 
 // TestEverySabotageIsCaught makes sure that schedules find what they are there to find.
 func TestEverySabotageIsCaught(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("it takes hundreds of schedules")
 	}

@@ -183,7 +183,7 @@ func (j *job) endScan(step *runs.Step, scan *runs.Scan) error {
 	return j.store.DB.Update(func(tx *store.Tx) error {
 		if scan.State == runs.ScanEnded {
 			params := "query=chess&referenceId=" + scan.ScanID
-			if _, err := runs.AddStep(tx, runs.Step{Run: step.Run, Op: outlier.OpSearch, Params: params, Scan: scan.ScanID}); err != nil {
+			if _, err := runs.AddStep(tx, runs.Step{Run: step.Run, Query: outlier.UncheckedQuery(outlier.OpSearch, params), Scan: scan.ScanID}); err != nil {
 				return err
 			}
 			j.saw("a scan was read")

@@ -68,6 +68,7 @@ func seedsToPlay(t *testing.T) []int {
 
 // TestServiceNeverChargesMoreThanIsHeldAndNeverPastACap plays schedules.
 func TestServiceNeverChargesMoreThanIsHeldAndNeverPastACap(t *testing.T) {
+	t.Parallel()
 	seeds := seedsToPlay(t)
 	defer debug.SetGCPercent(debug.SetGCPercent(400)) // each process leaves much behind
 	fresh := newFolder(t)
@@ -104,6 +105,7 @@ func TestServiceNeverChargesMoreThanIsHeldAndNeverPastACap(t *testing.T) {
 
 // TestScheduleFollowsFromItsSeed makes sure that a schedule can be told again.
 func TestScheduleFollowsFromItsSeed(t *testing.T) {
+	t.Parallel()
 	fresh := newFolder(t)
 	for seed := range uint64(5) {
 		once, again := play(t, fresh, seed, sabotage{}), play(t, fresh, seed, sabotage{})

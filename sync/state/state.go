@@ -36,6 +36,11 @@ type Options struct {
 	// those that an earlier version took for good. nil believes them.
 	Judge func(*journal.Entry) bool
 
+	// Began and Ended are called in the unit of work that records the beginning of a run, or how
+	// one stands; superseded says that it is not continued. nil calls nothing.
+	Began func(tx *store.Tx, r runs.Run) error
+	Ended func(tx *store.Tx, r runs.Run, superseded bool) error
+
 	Log *slog.Logger // nil discards
 }
 
@@ -54,6 +59,8 @@ type Store struct {
 	Runs    *runs.Runs
 
 	service, version string
+
+	ended func(tx *store.Tx, r runs.Run, superseded bool) error
 }
 
 // over is what the packages keep in a file.
@@ -63,9 +70,12 @@ func over(db *store.Store, o Options) (*Store, error) {
 		return nil, err
 	}
 	l := ledger.New(db, j, cmp.Or(o.Location, time.UTC), cmp.Or(o.Renews, 1))
+	if o.Ended == nil {
+		o.Ended = func(*store.Tx, runs.Run, bool) error { return nil }
+	}
 	return &Store{
-		DB: db, Journal: j, Ledger: l, Queue: queue.New(db, j, l, o.Judge), Runs: runs.New(db, l),
-		service: o.Service, version: o.Version,
+		DB: db, Journal: j, Ledger: l, Queue: queue.New(db, j, l, o.Judge), Runs: runs.New(db, l, o.Began),
+		service: o.Service, version: o.Version, ended: o.Ended,
 	}, nil
 }
 
@@ -298,6 +308,9 @@ func (s *Store) Finish(r runs.Run) error {
 		if err := runs.Finish(tx, r); err != nil {
 			return err
 		}
+		if err := s.ended(tx, r, false); err != nil {
+			return err
+		}
 		return s.Queue.ExpireSome(tx)
 	})
 }
@@ -306,6 +319,9 @@ func (s *Store) Finish(r runs.Run) error {
 func (s *Store) Supersede(r runs.Run) error {
 	return s.DB.Update(func(tx *store.Tx) error {
 		if err := runs.Supersede(tx, r); err != nil {
+			return err
+		}
+		if err := s.ended(tx, r, true); err != nil {
 			return err
 		}
 		return s.Queue.ExpireSome(tx)

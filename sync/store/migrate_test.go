@@ -25,7 +25,7 @@ func TestMigrationsLeadToTheLatestVersionOrNowhere(t *testing.T) {
 	var text string
 	var stars, version, columns int
 	if err := db.QueryRow(`PRAGMA user_version`).Scan(&version); err != nil || version != 1 {
-		t.Errorf("the version is %d (%v), want 1: whoever reads meanwhile must find the old version or the latest", version, err)
+		t.Errorf("the version is %d (%v), want 1: a reader must meanwhile find the old version or the latest", version, err)
 	}
 	if err := migrate(t.Context(), db, path, []string{first, second}); err != nil {
 		t.Fatal(err)

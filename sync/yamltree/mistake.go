@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"outlierd/excerpt"
 )
 
 // Mistake is one thing that is wrong with the file, and where.
@@ -40,7 +42,7 @@ func (ms Mistakes) Error() string {
 	return b.String()
 }
 
-// sorted are the mistakes by their places, without repetitions.
+// sorted are the mistakes in the order of their positions, without duplicates.
 func (ms Mistakes) sorted() Mistakes {
 	ms = slices.Clone(ms)
 	slices.SortStableFunc(ms, func(a, b Mistake) int {
@@ -50,7 +52,7 @@ func (ms Mistakes) sorted() Mistakes {
 	return slices.Compact(ms)
 }
 
-// Join is all that several files have wrong, in the order of the places.
+// Join is the mistakes of several files, in the order of their positions.
 func Join(files ...*File) Mistakes {
 	var all Mistakes
 	for _, f := range files {
@@ -59,7 +61,7 @@ func Join(files ...*File) Mistakes {
 	return all.sorted()
 }
 
-// Mistake is a mistake of f at a position, for what is found wrong with it later.
+// Mistake is a mistake of f at a position, for callers that find it later.
 func (f *File) Mistake(line, column int, message, hint string) Mistake {
 	line, column = max(line, 1), max(column, 1)
 	return Mistake{
@@ -69,13 +71,13 @@ func (f *File) Mistake(line, column int, message, hint string) Mistake {
 	}
 }
 
-// Report notes a mistake at a position.
+// Report adds a mistake at a position.
 func (f *File) Report(line, column int, message, hint string) {
 	f.found = append(f.found, f.Mistake(line, column, message, hint))
 }
 
-// Refuse reports a mistake in n's value. From then on n is wrong, and nothing that
-// reads it complains a second time.
+// Refuse reports a mistake in n's value, and marks n as wrong, so that it is reported only
+// once.
 func (n *Node) Refuse(format string, args ...any) {
 	n.RefuseWithHint("", format, args...)
 }
@@ -101,14 +103,15 @@ func (n *Node) Missing(key, hint string) {
 	at.file.Report(at.Line, at.Column, n.path.prefix()+key+" is missing", hint)
 }
 
-// Warn reports what is allowed in n but hardly meant.
+// Warn reports what is allowed in n but probably not intended.
 func (n *Node) Warn(hint, format string, args ...any) {
 	message := n.path.prefix() + fmt.Sprintf(format, args...)
 	n.file.warnings = append(n.file.warnings, n.file.Mistake(n.Line, n.Column, message, hint))
 }
 
-// excerptWidth is how much of a long line is shown around a caret.
-const excerptWidth = 100
+// excerptWidth is how many characters of a long line are shown around a caret, the mark of a
+// cut included.
+const excerptWidth = 101
 
 // excerpt shows a line, the line before it unless that is blank, and a caret:
 //
@@ -120,7 +123,7 @@ func (f *File) excerpt(line, column int) string {
 		return ""
 	}
 	skip := 0
-	if column > excerptWidth {
+	if column >= excerptWidth { // the mark has no caret
 		skip = column - excerptWidth*3/4
 	}
 	var b strings.Builder
@@ -138,8 +141,5 @@ func (f *File) excerpt(line, column int) string {
 func stretch(line string, skip int) string {
 	letters := []rune(line)
 	letters = letters[min(skip, len(letters)):]
-	if len(letters) > excerptWidth {
-		letters = append(slices.Clone(letters[:excerptWidth]), '…')
-	}
-	return strings.TrimRight(string(letters), " ")
+	return strings.TrimRight(excerpt.Runes(string(letters), excerptWidth), " ")
 }

@@ -1,10 +1,10 @@
 package yamltree
 
-// Nearest is the candidate that is most likely meant by word, or "" if none is near: about a third of the letters may be wrong, and the first of equally
-// near ones wins.
+// Nearest is the candidate most similar to word, or "" if none is near: about a third of the
+// letters may differ. Of equally near ones it is the first.
 func Nearest(word string, candidates []string) string {
 	letters := []rune(word)
-	if len(letters) > 64 { // no slip of the finger is that long
+	if len(letters) > 64 { // no typing mistake is that long
 		return ""
 	}
 	best, fewest := "", (len(letters)+1)/3+1
@@ -28,8 +28,8 @@ func (n *Node) DidYouMean(word string, candidates []string) string {
 	return ""
 }
 
-// distance counts the slips that turn a into b: a letter too many, too few, wrong,
-// or swapped with its neighbour (Damerau and Levenshtein, in the restricted form).
+// distance is the restricted Damerau-Levenshtein distance of a and b: how many letters are
+// added, missing, wrong, or swapped with their neighbour.
 func distance(a, b []rune) int {
 	rows := make([][]int, len(a)+1)
 	for i := range rows {

@@ -5,6 +5,8 @@ import (
 	"iter"
 	"regexp"
 	"slices"
+
+	"outlierd/excerpt"
 )
 
 // Kind is what a YAML value is, in the words of a message.
@@ -172,10 +174,7 @@ func (n *Node) Shown() string {
 	case Null, List, Mapping:
 		return string(n.Kind)
 	}
-	raw := n.Raw
-	if runes := []rune(raw); len(runes) > 60 {
-		raw = string(runes[:60]) + "…"
-	}
+	raw := excerpt.Runes(n.Raw, 60)
 	if n.plain && !n.FromOutside() && n.Kind != Text {
 		return raw
 	}

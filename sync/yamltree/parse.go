@@ -24,7 +24,7 @@ const (
 
 // Parse turns the text into a tree, or reports why it cannot. An empty file is nil.
 func (f *File) Parse() *Node {
-	if !f.legible() {
+	if !f.readable() {
 		return nil
 	}
 	tokens := lexer.Tokenize(strings.Join(f.lines, "\n"))
@@ -53,8 +53,8 @@ func (f *File) Parse() *Node {
 	return root
 }
 
-// legible reports whether the text is short enough, and UTF-8.
-func (f *File) legible() bool {
+// readable reports whether the text is short enough, and UTF-8.
+func (f *File) readable() bool {
 	switch {
 	case len(f.src) > MaxBytes:
 		message := fmt.Sprintf("the file has %d bytes, more than the limit of %d", len(f.src), MaxBytes)
@@ -72,8 +72,8 @@ func (f *File) legible() bool {
 	return false
 }
 
-// bounded judges size and depth by the tokens alone, as building the tree is what
-// must not be done with too many or too deep ones.
+// bounded checks size and depth by the tokens, since a tree of too many or too deep nodes must
+// not be built.
 func (f *File) bounded(tokens token.Tokens) bool {
 	if len(tokens) > maxTokens {
 		message := fmt.Sprintf("the file has more than %d words and signs", maxTokens)
@@ -106,7 +106,7 @@ func (f *File) bounded(tokens token.Tokens) bool {
 	return true
 }
 
-// syntax reports what the parser said. Its words quote nothing of the file.
+// syntax reports the parser's error, which quotes nothing of the file.
 func (f *File) syntax(err error) {
 	wrong, ok := errors.AsType[*yaml.SyntaxError](err)
 	if !ok || wrong.Token == nil || wrong.Token.Position == nil {
@@ -173,7 +173,7 @@ func (r *reader) node(from ast.Node, at path, depth int) *Node {
 	return n
 }
 
-// place is an empty node that knows where it stands.
+// place is an empty node with its position.
 func (r *reader) place(from ast.Node, at path) *Node {
 	t := from.GetToken()
 	if m, ok := from.(*ast.MappingNode); ok && !m.IsFlowStyle && len(m.Values) > 0 {
@@ -253,7 +253,7 @@ func (r *reader) merge(n, from *Node) {
 	}
 }
 
-// alias builds what the alias names anew, under the path where it is used.
+// alias builds the node that the alias names, under the path where it is used.
 func (r *reader) alias(n *Node, v *ast.AliasNode, depth int) *Node {
 	name := v.Value.GetToken().Value
 	target, known := r.anchors[name]

@@ -53,13 +53,14 @@ func CompileSchema(name string, text []byte, parts ...string) *Schema {
 	return s
 }
 
-// Check holds a tree against one part of the schema. Whatever it refuses is marked wrong,
-// so that nothing later trips over it again. It also reports which ${…} could not be filled in.
+// Check validates a tree against one part of the schema. It marks the values that it refuses as
+// wrong, so that later steps do not report them again. It also reports which ${…} could not be
+// filled in.
 func (s *Schema) Check(root *Node, part string, advice Advice) {
 	err := s.parts[part].Validate(root.value())
 	if invalid, ok := errors.AsType[*jsonschema.ValidationError](err); ok {
-		j := judge{s, root, advice}
-		j.leaves(invalid)
+		c := checker{s, root, advice}
+		c.leaves(invalid)
 	} else if err != nil {
 		root.Refuse("%s", err)
 	}
@@ -108,66 +109,66 @@ func (n *Node) value() any {
 	return n.Text
 }
 
-// judge words what is wrong with one tree.
-type judge struct {
+// checker reports what is wrong with one tree.
+type checker struct {
 	schema *Schema
 	root   *Node
 	advice Advice
 }
 
-func (j *judge) leaves(e *jsonschema.ValidationError) {
+func (c *checker) leaves(e *jsonschema.ValidationError) {
 	_, isName := e.ErrorKind.(*fault.PropertyNames)
 	if len(e.Causes) == 0 || isName {
-		j.leaf(e)
+		c.leaf(e)
 		return
 	}
 	for _, cause := range e.Causes {
-		j.leaves(cause)
+		c.leaves(cause)
 	}
 }
 
-// leaf words one error of the validator.
-func (j *judge) leaf(e *jsonschema.ValidationError) {
+// leaf reports one error of the validator.
+func (c *checker) leaf(e *jsonschema.ValidationError) {
 	if k, ok := e.ErrorKind.(*fault.PropertyNames); ok {
-		j.name(k.Property, e.SchemaURL)
+		c.name(k.Property, e.SchemaURL)
 		return
 	}
-	n := j.root.find(e.InstanceLocation)
+	n := c.root.find(e.InstanceLocation)
 	if n.Wrong || n.Unfilled != "" {
 		return // already reported, or the value is not known
 	}
 	switch k := e.ErrorKind.(type) {
 	case *fault.AdditionalProperties:
 		for _, name := range k.Properties {
-			j.unknown(n, name, e.SchemaURL)
+			c.unknown(n, name, e.SchemaURL)
 		}
 	case *fault.Not:
 		n.Wrong, n.Ignored = true, true
 		n.Head().Refuse("not supported yet")
 	case *fault.Required:
 		for _, name := range k.Missing {
-			n.Missing(name, j.schema.example(e.SchemaURL, name))
+			n.Missing(name, c.schema.example(e.SchemaURL, name))
 		}
 	default:
-		wants := j.schema.title(e.SchemaURL)
-		n.RefuseWithHint(j.hint(e, n, wants), "%s", complaint(e.ErrorKind, n, wants))
+		wants := c.schema.title(e.SchemaURL)
+		n.RefuseWithHint(c.hint(e, n, wants), "%s", complaint(e.ErrorKind, n, wants))
 	}
 }
 
 // name reports a key that is no name. The library reuses the memory of this error's
 // InstanceLocation, so the place is taken from the schema's side: what has names for
 // keys stands at the top of the file.
-func (j *judge) name(key, place string) {
+func (c *checker) name(key, place string) {
 	_, pointer, _ := strings.Cut(place, "#/properties/")
 	named, _, _ := strings.Cut(pointer, "/")
-	j.root.Get(named).Get(key).Key.Refuse("must be %s, got %q", j.schema.title(place), key)
+	c.root.Get(named).Get(key).Key.Refuse("must be %s, got %q", c.schema.title(place), key)
 }
 
 // unknown reports a key that the piece of the schema at a place does not have.
-func (j *judge) unknown(n *Node, name, place string) {
+func (c *checker) unknown(n *Node, name, place string) {
 	value := n.Get(name)
 	value.Wrong, value.Ignored = true, true
-	value.Key.RefuseWithHint(j.advice.Unknown(n, name, place), "unknown key")
+	value.Key.RefuseWithHint(c.advice.Unknown(n, name, place), "unknown key")
 }
 
 // complaint is what is wrong with n, whose schema has the title wants.
@@ -183,9 +184,8 @@ func complaint(k jsonschema.ErrorKind, n *Node, wants string) string {
 	return fmt.Sprintf("must be %s, got %s", wants, n.Shown())
 }
 
-// hint is the remedy for mistakes that many make. What it says to write is not refused
-// in its turn.
-func (j *judge) hint(e *jsonschema.ValidationError, n *Node, wants string) string {
+// hint is the remedy for common mistakes. The value that it suggests is a valid one.
+func (c *checker) hint(e *jsonschema.ValidationError, n *Node, wants string) string {
 	switch k := e.ErrorKind.(type) {
 	case *fault.Enum:
 		var words []string
@@ -201,10 +201,10 @@ func (j *judge) hint(e *jsonschema.ValidationError, n *Node, wants string) strin
 		case wantsWhole && n.Kind == Number:
 			return "write a whole number in digits"
 		case wantsWhole && n.Kind == Text && KindOf(n.Text) == Whole &&
-			!n.FromOutside() && j.schema.bounded(e.SchemaURL, n.Text):
+			!n.FromOutside() && c.schema.bounded(e.SchemaURL, n.Text):
 			return "write it without quotes: " + n.Text
 		}
-		return j.advice.Value(n, wants)
+		return c.advice.Value(n, wants)
 	}
 	return ""
 }

@@ -66,7 +66,7 @@ func (v Variables) fill(s string) (string, error) {
 	return replace(s, func(literal string) string { return literal }, v.lookup)
 }
 
-// pattern replaces what is known in s, and says which names are not.
+// pattern replaces the known references in s, and returns the names of the others.
 func (v Variables) pattern(s string) (pattern string, names []string, err error) {
 	pattern, err = replace(s, Escape, func(inside string) (string, error) {
 		value, err := v.lookup(inside)
@@ -79,7 +79,7 @@ func (v Variables) pattern(s string) (pattern string, names []string, err error)
 	return pattern, names, err
 }
 
-// replace puts values in place of the references in s, and passes on what is between.
+// replace replaces the references in s by values, and passes the text between to literal.
 func replace(s string, literal func(string) string, lookup func(inside string) (string, error)) (string, error) {
 	var b strings.Builder
 	for {
@@ -179,8 +179,8 @@ func (v Variables) file(name string) (string, error) {
 	return strings.TrimSuffix(strings.TrimSuffix(value, "\n"), "\r"), err
 }
 
-// ReadFile is the text of a regular file of at most so many bytes, which errors call by
-// name. Devices and pipes are refused, as reading one may never end. A file that does not
+// ReadFile is the text of a regular file of at most the given number of bytes. Errors contain
+// name in place of its path. Devices and pipes are refused, as reading one may never end. A file that does not
 // exist is an [fs.ErrNotExist].
 func ReadFile(path, name string, most int) (string, error) {
 	info, err := os.Stat(path)
@@ -215,7 +215,7 @@ func reason(err error) error {
 	return err
 }
 
-// Escape is a text as a pattern that means just this text.
+// Escape is a text as a pattern that stands for exactly this text.
 func Escape(text string) string { return strings.ReplaceAll(text, "$", "$$") }
 
 // Fill is a pattern with values: pairs of names and values are filled in at once, so

@@ -1,7 +1,7 @@
-// Package yamltree reads a YAML file into a tree of nodes that know where they stand,
-// and words what is wrong with them. It knows nothing of what the file is about.
+// Package yamltree reads a YAML file into a tree of nodes with their positions, and reports
+// what is wrong with them. It knows nothing of the meaning of the file.
 //
-// Reading goes in steps, and a value that one step has refused is not read by the next:
+// Reading has several steps. A value that one step has refused is not read by the next:
 //
 //	f := yamltree.New("jobs.yaml", src, hide) // hide: lines without secrets, for excerpts
 //	root := f.Parse()                         // size, depth and aliases are bounded
@@ -44,7 +44,7 @@ func New(name string, src []byte, hide func(lines []string) []string) *File {
 // Mistakes are those found so far, in the order of the file; nil if there is none.
 func (f *File) Mistakes() Mistakes { return f.found.sorted() }
 
-// Warnings are what is allowed but hardly meant, in the order of the file.
+// Warnings are what is allowed but probably not intended, in the order of the file.
 func (f *File) Warnings() Mistakes { return f.warnings.sorted() }
 
 // Forget drops all mistakes found so far.

@@ -35,8 +35,8 @@ func (a above) Write(text []byte) (int, error) {
 	return a.w.Write(text)
 }
 
-// Draw replaces the block by the lines of text, which is told how many fit. A line that has
-// scrolled off the top could not be redrawn.
+// Draw replaces the block by the lines of text, which gets the number of lines that fit. A line
+// that has scrolled off the top could not be redrawn.
 func (b *Block) Draw(text func(rows int) []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -49,12 +49,12 @@ func (b *Block) Draw(text func(rows int) []string) {
 		b.lines[i] = Clip(line, columns-1)
 		out.WriteString(b.lines[i] + "\n")
 	}
-	_, _ = io.WriteString(b.w, out.String()) // a terminal that went away stops no run
+	_, _ = io.WriteString(b.w, out.String()) // a closed terminal does not stop a run
 }
 
-// rewind moves to the block's first character and clears from there. Lines that
-// fitted when they were drawn are wrapped by a terminal that was made narrower, and
-// the ^C that somebody typed stands where the cursor was.
+// rewind moves to the block's first character and clears from there. A terminal that was made
+// narrower has wrapped lines that fitted when they were drawn, and shows a typed ^C at the
+// cursor.
 func (b *Block) rewind(out *strings.Builder, columns int) {
 	if len(b.lines) == 0 {
 		return

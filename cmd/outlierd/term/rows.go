@@ -91,7 +91,7 @@ func newJSON(p *jsonPrinter) (*jsonPrinter, error) {
 	taken := map[string]bool{}
 	for _, column := range p.columns {
 		unique := column
-		for n := 1; taken[unique]; n++ { // as DuckDB tells two columns of one name apart
+		for n := 1; taken[unique]; n++ { // as DuckDB names two columns of the same name
 			unique = fmt.Sprintf("%s_%d", column, n)
 		}
 		taken[unique] = true
@@ -169,8 +169,8 @@ func blob(b []byte) string {
 	return out.String()
 }
 
-// JSON is a value as JSON in which nothing can act on a terminal: what JSON would let
-// through of control characters is escaped, which changes no value.
+// JSON is a value as JSON that cannot act on a terminal: control characters that JSON allows
+// are escaped, which changes no value.
 func JSON(v any) ([]byte, error) {
 	var out bytes.Buffer
 	e := json.NewEncoder(&out)
@@ -179,12 +179,12 @@ func JSON(v any) ([]byte, error) {
 		return nil, err
 	}
 	line := bytes.TrimSuffix(out.Bytes(), []byte("\n"))
-	if !bytes.ContainsFunc(line, Unsafe) {
+	if !bytes.ContainsFunc(line, isUnsafe) {
 		return line, nil
 	}
 	var safe []byte
 	for _, r := range string(line) {
-		if Unsafe(r) {
+		if isUnsafe(r) {
 			safe = fmt.Appendf(safe, `\u%04x`, r)
 		} else {
 			safe = utf8.AppendRune(safe, r)
@@ -193,7 +193,7 @@ func JSON(v any) ([]byte, error) {
 	return safe, nil
 }
 
-// timeForm is a time for people, but for its zone.
+// timeForm is the layout of a time for people, without its zone.
 const timeForm = "2006-01-02 15:04:05"
 
 // show is a value for a person: a time to the second, in the zone of the job file.
@@ -214,8 +214,8 @@ func show(v any, zone *time.Location) string {
 	return Plain(Raw(v))
 }
 
-// decimals rounds to four places, which is enough for scores and rates; the very
-// small and the very large keep their size instead.
+// decimals rounds to four places, which is enough for scores and rates. Very small and very
+// large numbers keep their magnitude.
 func decimals(f float64) string {
 	if size := math.Abs(f); size != 0 && size < 0.0001 || size >= 1e15 {
 		return strconv.FormatFloat(f, 'g', 5, 64)
@@ -223,7 +223,7 @@ func decimals(f float64) string {
 	return strings.TrimSuffix(strings.TrimRight(strconv.FormatFloat(f, 'f', 4, 64), "0"), ".")
 }
 
-// numeric tells whether a value is a number, which stands at the right of its column.
+// numeric reports whether a value is a number, which is aligned right.
 func numeric(v any) bool {
 	switch v.(type) {
 	case int8, int16, int32, int64, uint8, uint16, uint32, uint64, *big.Int, json.Number, float32, float64:

@@ -10,13 +10,12 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 )
 
-// A library aligns columns and knows how wide characters are. What it does not do is to choose
-// which columns fit a screen; that is done here. Cells are made harmless before it sees them.
+// A library aligns columns and knows the width of characters. This file chooses which columns
+// fit a screen. Cells are made harmless before the library gets them.
 
 func init() { text.OverrideRuneWidthEastAsianWidth(false) } // the same table whatever LANG says
 
-// DefaultScreen is the width, in columns, of a terminal that does not tell it, and of what is
-// no terminal.
+// DefaultScreen is the width, in columns, of a terminal of unknown width, and of other outputs.
 const DefaultScreen = 80
 
 // Options are how results look to a person.
@@ -51,12 +50,12 @@ const (
 func NewTable(w io.Writer, o Options, columns []string) *Table {
 	p := &Table{w: w, options: o, right: make([]bool, len(columns))}
 	for _, c := range columns {
-		p.columns = append(p.columns, Clip(c, widestCell)) // a pivot makes names of data
+		p.columns = append(p.columns, Clip(c, widestCell)) // a pivot makes column names of data
 	}
 	return p
 }
 
-// AlignRight aligns the columns at these places right, which those of numbers are anyway.
+// AlignRight aligns the columns with these indexes right. Columns of numbers always are.
 func (p *Table) AlignRight(places ...int) {
 	for _, i := range places {
 		p.right[i] = true
@@ -250,7 +249,7 @@ func (p *markdownPrinter) Close() error {
 	return err
 }
 
-// markdownText is what would be markup in a text; the library sees to the bars between columns.
+// markdownText escapes markup in a text; the library escapes the bars between columns.
 var markdownText = strings.NewReplacer(`\`, `\\`, "`", "\\`", `*`, `\*`, `[`, `\[`, `]`, `\]`, `<`, `&lt;`, `&`, `&amp;`)
 
 func inMarkdown(cell string) string { return markdownText.Replace(cell) }

@@ -132,7 +132,7 @@ func TestHostileTextDoesNothingAtATerminal(t *testing.T) {
 			t.Errorf("json (-want +got):\n%s", diff)
 		}
 		for _, r := range printed(t, path, "table", query) {
-			if r != '\n' && Unsafe(r) {
+			if r != '\n' && isUnsafe(r) {
 				t.Errorf("%s: the table has character %U", query, r)
 			}
 		}
@@ -209,7 +209,7 @@ func TestTablesFitTheScreen(t *testing.T) {
 		}
 		lines := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
 		for _, line := range lines[:2+rows] {
-			if Width(line) > screen || strings.ContainsFunc(line, Unsafe) {
+			if Width(line) > screen || strings.ContainsFunc(line, isUnsafe) {
 				t.Errorf("%d columns on a screen of %d: %q", Width(line), screen, line)
 			}
 		}

@@ -17,8 +17,8 @@ func Is(stream any) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// Size is the size of the terminal that w is. It changes when a window is resized, so it is
-// asked for whenever it is needed; 0 columns mean that w is no terminal.
+// Size is the size of the terminal w; 0 columns mean that w is not a terminal. The size changes
+// when a window is resized, so callers ask for it each time.
 func Size(w io.Writer) (columns, rows int) {
 	f, ok := w.(*os.File)
 	if !ok {

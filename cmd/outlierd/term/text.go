@@ -1,5 +1,5 @@
 // Package term knows how results look to people and to programs: tables, JSON and CSV, a
-// block of progress, a question, and text that can do nothing to a terminal.
+// block of progress, a question, and text that cannot act on a terminal.
 package term
 
 import (
@@ -13,7 +13,7 @@ import (
 )
 
 // Plain makes a text harmless to a terminal. Titles and comments are written by
-// strangers: a control character in one could move the cursor or worse.
+// other people: a control character in one could move the cursor or worse.
 func Plain(s string) string {
 	if !utf8.ValidString(s) {
 		s = strings.ToValidUTF8(s, "\ufffd")
@@ -22,16 +22,16 @@ func Plain(s string) string {
 		switch {
 		case unicode.IsSpace(r): // line ends of every kind among them
 			return ' '
-		case Unsafe(r):
+		case isUnsafe(r):
 			return '\ufffd'
 		}
 		return r
 	}, s)
 }
 
-// Unsafe reports whether a character acts on a terminal instead of showing on it, or reverses
+// isUnsafe reports whether a character acts on a terminal instead of showing on it, or reverses
 // the direction of the text after it.
-func Unsafe(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) }
+func isUnsafe(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) }
 
 // Width is the number of columns that a text without control characters takes on a terminal.
 func Width(s string) int { return text.StringWidthWithoutEscSequences(s) }

@@ -1,0 +1,23 @@
+package engine
+
+import (
+	"context"
+
+	"outlierd/sync/forecast"
+)
+
+// forecasts tells what would happen, as the commands ask for it.
+func forecasts(e *Engine) *forecast.Reader {
+	return &forecast.Reader{Facts: e.Facts(), Pace: e.Pace, Key: e.Client.Key.Fingerprint()}
+}
+
+// queueOf is the whole queue of a job.
+func queueOf(e *Engine, name string) (all []forecast.Waiting, err error) {
+	for w, err := range forecasts(e).Queue(context.Background(), name) {
+		if err != nil {
+			return all, err
+		}
+		all = append(all, *w)
+	}
+	return all, nil
+}

@@ -1,0 +1,108 @@
+package engine
+
+import (
+	"testing"
+	"time"
+
+	"outlierd/sync/runs"
+)
+
+const longQueueFile = `
+version: 1
+service: {url: "sim://", limit: 10/min}
+jobs:
+  long:
+    search: {query: [home espresso], pages: 5}
+    enrich: {details: {}, comments: {}}
+    budget: {per_run: 60}
+`
+
+// TestForecastOfARunByHandLeavesOthersOut: it makes no calls but its own, however much
+// those of others are worth.
+func TestForecastOfARunByHandLeavesOthersOut(t *testing.T) {
+	const file = `
+version: 1
+service: {url: "sim://", limit: 10/min}
+jobs:
+  other: {search: {query: [home espresso]}, enrich: {transcript: {}}}
+  mine: {search: {query: [latte art]}, enrich: {details: {}}}
+  due: {every: 1m, search: {query: [moka pot]}, enrich: {channel_videos: {}}}
+`
+	bare(t, file, func(w *workshop) {
+		e, stop := w.open()
+		defer stop()
+		ctx, cancel := contextFor(w, 10*time.Second)
+		defer cancel()
+		_, _ = e.Run(ctx, w.config.Job("other"), Manual, time.Time{}) // which is cut short
+		var left time.Duration
+		at := time.Now().Add(70 * time.Second)
+		time.AfterFunc(70*time.Second, func() {
+			p, err := e.Progress()
+			if err != nil || p.Job != "mine" {
+				t.Errorf("progress %+v, error %v", p, err)
+			}
+			left = p.Left
+		})
+		row, err := e.Run(w.ctx, w.config.Job("mine"), Manual, time.Time{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if truth := row.Ended.Sub(at); (left - truth).Abs() > truth/10 {
+			t.Errorf("%s are left by the forecast, and %s in truth", left, truth)
+		}
+	})
+}
+
+// TestForecastOfTheEndHolds: what a run of 300 calls and more says of its end is within
+// a tenth of the truth, from its first calls on.
+func TestForecastOfTheEndHolds(t *testing.T) {
+	if testing.Short() {
+		t.Skip("makes hundreds of calls")
+	}
+	bubble(t, longQueueFile, func(w *workshop) {
+		e, stop := w.open()
+		defer stop()
+		type forecast struct {
+			done, queued int
+			at           time.Time
+			left         time.Duration
+		}
+		var all []forecast
+		ended := make(chan *runs.Run)
+		go func() {
+			row, err := e.Run(w.ctx, &w.config.Jobs[0], Manual, time.Time{})
+			if err != nil {
+				t.Error(err)
+			}
+			ended <- row
+		}()
+		for {
+			select {
+			case row := <-ended:
+				total := all[len(all)-1].done
+				for _, part := range []float64{0.1, 0.5, 0.9} {
+					for _, f := range all {
+						if float64(f.done) < part*float64(total) {
+							continue
+						}
+						truth := row.Ended.Sub(f.at)
+						if off := (f.left - truth).Abs(); off > truth/10 {
+							t.Errorf("after %d of %d calls %s are left by the forecast, and %s in truth", f.done, total, f.left, truth)
+						}
+						break
+					}
+				}
+				if total < 300 {
+					t.Errorf("the run made %d calls; the test needs 300", total)
+				}
+				return
+			case <-time.After(15 * time.Second):
+				p, err := e.Progress()
+				if err != nil {
+					t.Error(err)
+				}
+				all = append(all, forecast{p.Done, p.Queued, time.Now(), p.Left})
+			}
+		}
+	})
+}

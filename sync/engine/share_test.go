@@ -1,0 +1,69 @@
+package engine
+
+import (
+	"testing"
+	"time"
+
+	"outlierd/sync/plan"
+	"outlierd/sync/runs"
+)
+
+// TestRunWithoutAShareHasNotFoundNothing: it did not look, which is on record, with the
+// pages that it left.
+func TestRunWithoutAShareHasNotFoundNothing(t *testing.T) {
+	t.Parallel()
+	const file = `
+version: 1
+service: {url: "sim://", limit: 10/min}
+budget: {per_month: 4, pace: even}
+jobs:
+  daily: {every: 24h, search: {query: [home espresso], pages: 3}}
+`
+	bare(t, file, func(w *workshop) {
+		w.inspect(func(e *Engine) { w.see(e, "daily") })
+		looked := 0
+		for _, run := range w.serve(5*day + time.Hour) {
+			if run.Pages > 0 {
+				looked++
+				continue
+			}
+			if run.Status != runs.OK || run.Credits != 0 {
+				t.Errorf("a run without a share ended as %s for %d credits", run.Status, run.Credits)
+			}
+			if step := w.steps(&run)[0]; step.Stop != plan.StopShare || step.Left != 3 {
+				t.Errorf("its search ended as %q and left %d pages, want %q and 3", step.Stop, step.Left, plan.StopShare)
+			}
+		}
+		if looked > 2 {
+			t.Errorf("%d runs in five days took a page; want the credits to last the month", looked)
+		}
+	})
+}
+
+// TestWatermarkStaysWhereAShareCutTheSearch: what was left is searched when its turn comes.
+func TestWatermarkStaysWhereAShareCutTheSearch(t *testing.T) {
+	t.Parallel()
+	const file = `
+version: 1
+service: {url: "sim://", limit: 10/min, paging: page}
+budget: {per_month: 70, pace: even}
+jobs:
+  daily: {every: 24h, search: {query: [home espresso], where: {published_at: "since last success, overlap 3d, first 90d"}, pages: 3}}
+`
+	bare(t, file, func(w *workshop) {
+		w.inspect(func(e *Engine) { w.see(e, "daily") })
+		rows := w.serve(3*day + time.Hour)
+		for i, run := range rows {
+			step := w.steps(&run)[0]
+			if step.Pages != 1 || step.Stop != plan.StopShare {
+				t.Errorf("run %d took %d pages and ended as %q; want its share to have cut it", i, step.Pages, step.Stop)
+			}
+			if got := w.from(&run); got != days(i+1-90) {
+				t.Errorf("run %d searches from %s on, want %s as no search has come to its end", i, got, days(i+1-90))
+			}
+		}
+		if len(rows) != 3 {
+			t.Errorf("%d runs in three days", len(rows))
+		}
+	})
+}

@@ -1,0 +1,72 @@
+package facts
+
+import (
+	"math"
+	"time"
+
+	"outlierd/outlier"
+	"outlierd/sync/job"
+	"outlierd/sync/ledger"
+	"outlierd/sync/plan"
+	"outlierd/sync/runs"
+)
+
+// CapsOf are the limits that a paid call of a run at the given service time has to
+// keep, with the periods that are then current.
+func (r *Reader) CapsOf(run *runs.Run, f plan.Frozen, own job.JobBudget) func(time.Time) []ledger.Cap {
+	budget, zone := r.Config.Budget, r.Config.Timezone
+	var reserve outlier.Credits // which no run touches by itself
+	if budget.Reserve != nil && !r.UseReserve {
+		reserve = *budget.Reserve
+	}
+	return func(now time.Time) []ledger.Cap {
+		cycle := ledger.Cycle(now, zone, budget.Renews)
+		var caps []ledger.Cap
+		add := func(scope ledger.Scope, period string, limit *outlier.Credits, reserve outlier.Credits) {
+			if limit != nil {
+				c := ledger.Cap{Scope: scope, Period: period, Max: *limit - reserve, Reserve: reserve}
+				caps = append(caps, c)
+			}
+		}
+		add(ledger.ScopeRun, run.ID, new(f.CapFor(own)), 0)
+		add(ledger.ScopeJobMonth, ledger.JobCycle(run.Job, cycle), own.PerMonth, 0)
+		add(ledger.ScopeDay, ledger.Day(now, zone), budget.PerDay, 0)
+		add(ledger.ScopeMonth, cycle, budget.PerMonth, reserve)
+		return caps
+	}
+}
+
+// Affords is the most that a run may cost, answers that are lost included: no more than all
+// caps leave beside what it has set aside.
+func (r *Reader) Affords(run *runs.Run, f plan.Frozen, own job.JobBudget, c plan.Cost) (
+	outlier.Credits, error) {
+	spent, err := r.Store.Ledger.Spent(run.ID)
+	if err != nil {
+		return 0, err
+	}
+	leaves, err := r.Leaves(run, f, own)
+	return min(c.Lost, leaves+spent.Held), err
+}
+
+// Leaves is what the caps leave for a run now: its own, its job's, the day's and the cycle's.
+func (r *Reader) Leaves(run *runs.Run, f plan.Frozen, own job.JobBudget) (outlier.Credits, error) {
+	least := outlier.Credits(math.MaxInt64)
+	for _, c := range r.CapsOf(run, f, own)(r.Store.Ledger.ServiceTime()) {
+		held, err := r.Store.Ledger.Held(c)
+		if err != nil {
+			return 0, err
+		}
+		least = min(least, max(0, c.Max-held))
+	}
+	return least, nil
+}
+
+// Cycle is the key of the billing cycle of now.
+func (r *Reader) Cycle() string {
+	return ledger.Cycle(r.Store.Ledger.ServiceTime(), r.Config.Timezone, r.Config.Budget.Renews)
+}
+
+// CycleBounds are when the billing cycle of now began and when the next one begins.
+func (r *Reader) CycleBounds() (from, turn time.Time) {
+	return ledger.CycleBounds(r.Store.Ledger.ServiceTime(), r.Config.Timezone, r.Config.Budget.Renews)
+}

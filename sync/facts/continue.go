@@ -1,0 +1,64 @@
+package facts
+
+import (
+	"time"
+
+	"outlierd/outlier"
+	"outlierd/sync/job"
+	"outlierd/sync/plan"
+	"outlierd/sync/runs"
+)
+
+// Continue is the plan of a run that has begun, as far as its steps have come. calls adds
+// which data calls are queued.
+func (r *Reader) Continue(name string, frozen plan.Frozen, steps []runs.Step, calls bool) (
+	*plan.Plan, error) {
+	f := blank(r.Config)
+	f.Now = time.Now()
+	all := make([]plan.Step, len(steps))
+	for i := range steps {
+		step := &steps[i]
+		paid, err := r.PaidScan(step)
+		if err != nil {
+			return nil, err
+		}
+		all[i] = plannedStep(step, paid)
+		if err := r.addPaging(f, step.Query.Op()); err != nil {
+			return nil, err
+		}
+		if step.Query.Op() == outlier.OpStartScan && step.Stop == "" {
+			if err := r.addLive(f, step.Ordinal, step, frozen.Again); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if calls {
+		if err := r.addCalls(f, name, &frozen); err != nil {
+			return nil, err
+		}
+	}
+	return plan.Continue(frozen, all, f), nil
+}
+
+// Left is what a run that is continued has left to do, and what that may cost: its steps as
+// they were meant when it began, within what its cap leaves.
+func (r *Reader) Left(old *runs.Run, own job.JobBudget) (p *plan.Plan, c plan.Cost, err error) {
+	frozen, err := plan.Thaw(old.Plan)
+	if err != nil {
+		return nil, c, err
+	}
+	steps, err := r.Store.Runs.Steps(old.ID)
+	if err != nil {
+		return nil, c, err
+	}
+	spent, err := r.Store.Ledger.Spent(old.ID)
+	if err != nil {
+		return nil, c, err
+	}
+	if p, err = r.Continue(old.Job, frozen, steps, true); err != nil {
+		return nil, c, err
+	}
+	return p, p.Cost(own, plan.Spent{
+		Credits: spent.Charged + spent.Unknown + spent.Reserved, Requests: int(max(spent.Requests, old.Requests)),
+	}), nil
+}

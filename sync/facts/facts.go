@@ -1,0 +1,216 @@
+// Package facts reads from the state what planning needs to know of a job, and which
+// unfinished runs go on.
+//
+// It stands between the state, which it only reads, and two readers: package engine, which
+// performs runs, and package forecast, which says what would happen. Both get their
+// plans here, so that a run does what was forecast of it.
+//
+// # One moment
+//
+// The facts of a plan come from several tables and have to be of one moment: a page that is
+// bought between two reads would count as done in one and as open in the other. Two things
+// see to that. A process that only reads opens the state by [state.Peek], which holds one read
+// transaction from the first read until it is closed. A process that holds the folder is the
+// only one that writes what is read here, and the goroutine that makes a plan is the one that
+// performs the runs. A transaction for each plan would add nothing to this, and would lock the
+// file while the SQL of a job runs.
+package facts
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"outlierd/outlier"
+	"outlierd/sync/job"
+	"outlierd/sync/ledger"
+	"outlierd/sync/plan"
+	"outlierd/sync/queue"
+	"outlierd/sync/runs"
+	"outlierd/sync/state"
+)
+
+// Reader reads facts. Nothing that it does sends or writes anything.
+type Reader struct {
+	Config *job.Config
+	Store  *state.Store
+	Log    *slog.Logger // nil discards
+
+	// IDs runs the SQL of a job over the published tables and returns one column of
+	// the result, the first one for "". nil refuses every SQL.
+	IDs func(ctx context.Context, sql, column string) ([]string, error)
+
+	UseReserve bool // runs may spend the part of the budget that is kept back
+	Afresh     bool // new runs begin where unfinished ones could be continued
+}
+
+// Options say of which run the facts are.
+type Options struct {
+	At     time.Time // when it begins or is due
+	Now    bool      // it begins now: it joins the scans that are live
+	Assume bool      // where SQL finds nothing now, one row is assumed
+	Share  bool      // it may be limited to its budget share
+	Calls  bool      // its data calls are counted
+	NoSQL  bool      // SQL is not run and finds nothing
+}
+
+// Plan is the plan of a run that is still to begin.
+func (r *Reader) Plan(ctx context.Context, spec *job.Spec, o Options) (*plan.Plan, error) {
+	known, err := r.Facts(ctx, spec, o)
+	if err != nil {
+		return nil, err
+	}
+	return plan.New(spec, known)
+}
+
+// Facts are what the plan of a run of spec needs to know.
+func (r *Reader) Facts(ctx context.Context, spec *job.Spec, o Options) (*plan.Facts, error) {
+	since := func(key string) (time.Time, error) {
+		last, err := r.Store.Runs.Watermark(spec.Name, key)
+		if o.At.Before(last) {
+			last = o.At
+		}
+		return last, err
+	}
+	work, err := resolve(spec, o, since, r.asking(ctx, o))
+	if err != nil {
+		return nil, err
+	}
+	f := blank(r.Config)
+	f.Now, f.Work = o.At, work
+	for i := range work.Asks {
+		if err := r.addAsk(f, spec, i, o); err != nil {
+			return nil, err
+		}
+	}
+	if o.Calls {
+		watch := plan.Frozen{Fetch: plan.FetchCalls(spec), IDs: work.IDs, Since: o.At}
+		err = r.addCalls(f, spec.Name, &watch)
+	}
+	return f, err
+}
+
+// NeverRun are the facts of a job that never ran, for which no state is needed. r.Store may
+// be nil.
+func (r *Reader) NeverRun(ctx context.Context, spec *job.Spec, o Options) (*plan.Facts, error) {
+	never := func(string) (time.Time, error) { return time.Time{}, nil }
+	work, err := resolve(spec, o, never, r.asking(ctx, o))
+	if err != nil {
+		return nil, err
+	}
+	f := blank(r.Config)
+	f.Now, f.Work = o.At, work
+	for i := range work.Asks {
+		f.Paging[plan.PagedBy(work.Asks[i].Query.Op())] = ConfiguredPaging(r.Config)
+	}
+	for _, call := range plan.FetchCalls(spec) {
+		f.Unasked[call.Op] = len(work.IDs)
+	}
+	return f, nil
+}
+
+// finder answers the SQL of a job with one column of what it finds.
+type finder func(sql, column string) ([]string, error)
+
+// asking is what answers the SQL of a job.
+func (r *Reader) asking(ctx context.Context, o Options) finder {
+	return func(sql, column string) ([]string, error) {
+		switch {
+		case o.NoSQL:
+			return nil, nil
+		case r.IDs == nil:
+			return nil, errors.New("no published tables to ask")
+		}
+		return r.IDs(ctx, sql, column)
+	}
+}
+
+// resolve is what spec asks for. since is when a watermark was moved last.
+func resolve(spec *job.Spec, o Options, since func(string) (time.Time, error), ids finder) (
+	job.Resolved, error) {
+	return spec.Resolve(job.Inputs{Now: o.At, Assume: o.Assume, Since: since, IDs: ids})
+}
+
+// blank are the facts that do not depend on a job.
+func blank(config *job.Config) *plan.Facts {
+	return &plan.Facts{
+		Prices: config.Service.Prices, Zone: config.Timezone,
+		Paging: map[outlier.Operation]string{}, Live: map[int]string{},
+		Bought: map[string]time.Time{}, Searched: map[string]time.Time{}, Covered: map[string][]plan.Dates{},
+		Unasked: map[outlier.Operation]int{}, Fresh: map[outlier.Operation]int{},
+	}
+}
+
+// addAsk adds what is known of one search that the job asks for.
+func (r *Reader) addAsk(f *plan.Facts, spec *job.Spec, i int, o Options) (err error) {
+	ask := &f.Work.Asks[i]
+	if err := r.addPaging(f, ask.Query.Op()); err != nil {
+		return err
+	}
+	if spec.SeedsFresh > 0 && len(ask.Seeds) > 0 {
+		bought, err := r.Store.Runs.Watermark(spec.Name, BoughtKey(ask.Watermark))
+		if err != nil {
+			return err
+		}
+		if !bought.After(o.At.Add(ledger.Skew)) { // else by a clock that was wrong
+			f.Bought[ask.Watermark] = bought
+		}
+	}
+	if _, known := f.Covered[ask.Watermark]; spec.Dates != nil && !known {
+		if f.Covered[ask.Watermark], err = r.covered(spec, ask.Watermark); err != nil {
+			return err
+		}
+	}
+	if o.Share {
+		if f.Searched[ask.Watermark], err = r.Store.Runs.LastSearched(spec.Name, ask.Watermark); err != nil {
+			return err
+		}
+	}
+	if o.Now && ask.Query.Op() == outlier.OpStartScan {
+		return r.addLive(f, i, &runs.Step{Query: ask.Query}, spec.Again)
+	}
+	return nil
+}
+
+// BoughtKey is the watermark that says when seeds were bought last: with page one, as
+// a cap that cuts the others is no reason to buy it again.
+func BoughtKey(watermark string) string { return "bought: " + watermark }
+
+// addPaging adds what `from` counts at the endpoint that a step has its pages from.
+func (r *Reader) addPaging(f *plan.Facts, op outlier.Operation) error {
+	op = plan.PagedBy(op)
+	if _, known := f.Paging[op]; known {
+		return nil
+	}
+	p, err := r.Paging(op)
+	f.Paging[op] = p.Reading
+	return err
+}
+
+// addLive adds the scan of another step that a step would only repeat, if there is one.
+func (r *Reader) addLive(f *plan.Facts, ordinal int, step *runs.Step, again bool) error {
+	live, err := r.Store.Runs.LiveScan(ScanOf(step, again))
+	if err == nil && live != nil && live.ScanID != "" && live.Step != step.ID {
+		f.Live[ordinal] = live.ScanID
+	}
+	return err
+}
+
+// addCalls adds which data calls are queued, and which a watch has to make.
+func (r *Reader) addCalls(f *plan.Facts, name string, frozen *plan.Frozen) (err error) {
+	if f.Queued, err = r.Store.Queue.Queued(queue.Filter{Job: name}); err != nil {
+		return err
+	}
+	at := frozen.JudgedAt(f.Now)
+	for _, call := range frozen.Fetch {
+		since := frozen.FreshSince(call, f.Now)
+		if f.Unasked[call.Op], err = r.Store.Queue.Unasked(name, call.Op, frozen.IDs, since, at); err != nil {
+			return err
+		}
+		if f.Fresh[call.Op], err = r.Store.Queue.Fresh(call.Op, frozen.IDs, since, at); err != nil {
+			return err
+		}
+	}
+	return nil
+}

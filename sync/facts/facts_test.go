@@ -1,0 +1,68 @@
+package facts
+
+import (
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"outlierd/outlier"
+	"outlierd/sync/job"
+	"outlierd/sync/plan"
+	"outlierd/sync/state"
+)
+
+// TestNeverRunIsWhatAnEmptyStateSays: lint prices a job without a state as plan does with one
+// in which nothing has happened.
+func TestNeverRunIsWhatAnEmptyStateSays(t *testing.T) {
+	const file = `
+version: 1
+service: {url: "sim://", limit: 10/min}
+budget: {per_month: 400, pace: even}
+lists: {rivals: [UCaaaaaaaaaaaaaaaaaaaaaa, UCbbbbbbbbbbbbbbbbbbbbbb]}
+jobs:
+  news: {every: 8h, search: {query: [a, b], pages: 3, where: {published_at: since last success}}}
+  all: {search: {query: [a], pages: all}, enrich: {details: {top: 5}}, budget: {per_run: 9}}
+  scan: {scan: {query: [a], read: {pages: 2}}}
+  rivals: {every: 8h, channels: {id: {list: rivals}, fetch: channel_videos}}
+  found: {related: {video_id: {sql: SELECT video_id FROM videos}}}
+`
+	dir := t.TempDir()
+	config, err := job.Parse(filepath.Join(dir, "jobs.yaml"), []byte(file),
+		func(string) (string, bool) { return "", false })
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, err := state.Open(t.Context(), filepath.Join(dir, "state"), state.Options{Service: config.Service.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	o := Options{At: time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC), Now: true, Assume: true, Calls: true}
+	for i := range config.Jobs {
+		spec := &config.Jobs[i]
+		priced := func(r *Reader, read func() (*plan.Facts, error)) (*plan.Plan, plan.Cost) {
+			known, err := read()
+			if err != nil {
+				t.Fatalf("%s: %v", spec.Name, err)
+			}
+			p, err := plan.New(spec, known)
+			if err != nil {
+				t.Fatalf("%s: %v", spec.Name, err)
+			}
+			return p, p.Cost(spec.Budget, plan.Spent{})
+		}
+		without, with := &Reader{Config: config}, &Reader{Config: config, Store: store}
+		o := o
+		o.NoSQL = true
+		never, cost := priced(without, func() (*plan.Facts, error) { return without.NeverRun(t.Context(), spec, o) })
+		empty, want := priced(with, func() (*plan.Facts, error) { return with.Facts(t.Context(), spec, o) })
+		if cost != want || cost.Requests == 0 {
+			t.Errorf("%s costs %+v without a state, and %+v with an empty one", spec.Name, cost, want)
+		}
+		if diff := cmp.Diff(empty.Steps, never.Steps, cmp.Comparer(func(a, b outlier.Query) bool { return a.Op() == b.Op() && a.Encode() == b.Encode() })); diff != "" {
+			t.Errorf("%s: the steps differ:\n%s", spec.Name, diff)
+		}
+	}
+}

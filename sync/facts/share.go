@@ -1,0 +1,127 @@
+package facts
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"outlierd/outlier"
+	"outlierd/sync/job"
+	"outlierd/sync/ledger"
+	"outlierd/sync/plan"
+)
+
+// PlanNow is the plan of a run that begins now. One on a schedule is limited to its budget
+// share.
+func (r *Reader) PlanNow(ctx context.Context, spec *job.Spec, scheduled bool, now time.Time) (
+	*plan.Plan, error) {
+	share := scheduled && r.Shares()
+	p, err := r.Plan(ctx, spec, Options{At: now, Now: true, Share: share})
+	if err != nil || !share {
+		return p, err
+	}
+	_, turn := r.CycleBounds()
+	return p, r.Limit(ctx, &Demands{Calendar: plan.NewCalendar(r.Config, now, turn)}, spec, p, now)
+}
+
+// Shares reports whether runs on a schedule are limited to budget shares.
+func (r *Reader) Shares() bool {
+	return r.Config.Budget.Pace == job.PaceEven && r.Config.Budget.PerMonth != nil
+}
+
+// Limit limits the plan of a run that begins at the given time to its budget share.
+func (r *Reader) Limit(ctx context.Context, d *Demands, spec *job.Spec, p *plan.Plan, now time.Time) error {
+	if p.Wants(spec.Budget) == 0 {
+		return nil
+	}
+	left, err := r.leftOfCycle()
+	if err != nil {
+		return err
+	}
+	if d.jobs == nil {
+		if err := d.read(ctx, r, now); err != nil {
+			return err
+		}
+	}
+	i := slices.IndexFunc(r.Config.Jobs, func(s job.Spec) bool { return s.Name == spec.Name })
+	if i >= 0 {
+		all := d.at(now)
+		all[i].Runs++ // this one
+		left = ledger.Share(left, all, i)
+	}
+	p.Limit(left, spec.Budget)
+	return nil
+}
+
+// leftOfCycle is what may still be spent by runs on a schedule.
+func (r *Reader) leftOfCycle() (outlier.Credits, error) {
+	budget := r.Config.Budget
+	held, err := r.Store.Ledger.Held(ledger.Cap{Scope: ledger.ScopeMonth, Period: r.Cycle()})
+	if err != nil {
+		return 0, err
+	}
+	left := *budget.PerMonth - held
+	if budget.Reserve != nil {
+		left -= *budget.Reserve
+	}
+	return max(left, 0), nil
+}
+
+// Demands are what the jobs of the file want until the end of a calendar. What they ask for
+// is read once, however many runs are asked about.
+type Demands struct {
+	Calendar *plan.Calendar
+	jobs     []wanted // in the order of the file
+}
+
+// wanted is what the runs of one job ask for.
+type wanted struct {
+	spec  *job.Spec
+	facts *plan.Facts // nil if the job cannot be resolved: it wants nothing, and its run will say why
+	each  ledger.Demand
+}
+
+// read reads what the jobs ask for. What comes after another job finds something by then.
+func (d *Demands) read(ctx context.Context, r *Reader, now time.Time) error {
+	d.jobs = make([]wanted, len(r.Config.Jobs))
+	for i := range r.Config.Jobs {
+		w := &d.jobs[i]
+		if w.spec = &r.Config.Jobs[i]; w.spec.After == "" && w.spec.Schedule == "" && w.spec.Every == 0 {
+			continue
+		}
+		known, err := r.Facts(ctx, w.spec, Options{At: now, Assume: true})
+		if err != nil {
+			continue
+		}
+		if p, err := plan.New(w.spec, known); err == nil {
+			w.facts, w.each = known, demandOf(w.spec, p)
+		}
+	}
+	return ctx.Err()
+}
+
+func demandOf(spec *job.Spec, p *plan.Plan) ledger.Demand {
+	return ledger.Demand{Each: p.Wants(spec.Budget), Step: p.Least()}
+}
+
+// at is what the jobs want from the given time on. Which seeds are bought again depends on
+// it; nothing else that has a price does.
+func (d *Demands) at(now time.Time) []ledger.Demand {
+	all := make([]ledger.Demand, len(d.jobs))
+	for i := range d.jobs {
+		w := &d.jobs[i]
+		if w.facts == nil {
+			continue
+		}
+		all[i] = w.each
+		if w.spec.SeedsFresh > 0 {
+			then := *w.facts
+			then.Now = now
+			if p, err := plan.New(w.spec, &then); err == nil {
+				all[i] = demandOf(w.spec, p)
+			}
+		}
+		all[i].Runs = d.Calendar.Runs(w.spec, now)
+	}
+	return all
+}

@@ -1,0 +1,60 @@
+package facts
+
+import (
+	"outlierd/outlier"
+	"outlierd/sync/job"
+	"outlierd/sync/plan"
+	"outlierd/sync/runs"
+)
+
+// plannedStep is a step of a run as package plan knows it.
+func plannedStep(s *runs.Step, paid bool) plan.Step {
+	return plan.Step{
+		Ordinal: s.Ordinal, Query: s.Query, Item: s.Item, Queries: s.Queries, Seeds: s.Seeds,
+		Window: s.Window, Watermark: s.Watermark, Scan: s.Scan, Paid: paid,
+		Next: s.Next, Pages: s.Pages, Reading: s.Reading, Stop: s.Stop, Left: s.Left,
+	}
+}
+
+// StepsOf are the steps of a plan as a run that has not begun has them on record.
+func StepsOf(p *plan.Plan) []runs.Step {
+	all := make([]runs.Step, len(p.Steps))
+	for i := range p.Steps {
+		s := &p.Steps[i]
+		all[i] = runs.Step{
+			Ordinal: s.Ordinal, Query: s.Query, Item: s.Item, Queries: s.Queries, Seeds: s.Seeds,
+			Window: s.Window, Watermark: s.Watermark, Total: -1, Stop: s.Stop, Left: s.Left,
+		}
+	}
+	return all
+}
+
+// PriceOf is what one call of a step costs by the configured prices.
+func (r *Reader) PriceOf(step *runs.Step) outlier.Credits {
+	return step.Query.Price(r.Config.Service.Prices)
+}
+
+// ScanOf is the scan that a step asks for, as its parameters have it.
+func ScanOf(step *runs.Step, again bool) runs.Scan {
+	params := step.Query.Params()
+	return runs.Scan{
+		Run: step.Run, Again: again,
+		FindBy: params.Get("findBy"), Mode: params.Get("mode"), Queries: params["query"],
+	}
+}
+
+// Beyond is how many pages there are beyond those that a step has taken, by what the
+// service says; -1 if it does not say.
+func Beyond(step *runs.Step) int {
+	if step.Total < 0 {
+		return -1
+	}
+	size := outlier.MaxSize // or less, if the service has smaller pages
+	if step.Pages > 0 && step.Hits > 0 {
+		size = min(size, (step.Hits+step.Pages-1)/step.Pages)
+	}
+	if step.Reading == job.PagingOffset {
+		return max(0, (int(step.Total)-step.Seen-step.Unread+size-1)/size)
+	}
+	return max(0, (int(step.Total)+size-1)/size-step.Next)
+}

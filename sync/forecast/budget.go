@@ -1,0 +1,112 @@
+package forecast
+
+import (
+	"context"
+	"time"
+
+	"outlierd/outlier"
+	"outlierd/sync/ledger"
+)
+
+// Budget is what may be spent, what was spent, and what stands in the way.
+type Budget struct {
+	At          time.Time           `json:"at"` // the service's time, by which periods turn
+	Cycle       Cycle               `json:"cycle"`
+	Caps        []CapBalance        `json:"caps"` // of the cycle, the day, and jobs with a cap or spending
+	Adjustments []ledger.Adjustment `json:"adjustments,omitempty"`
+	Refusals    []Refusal           `json:"refusals,omitempty"`
+}
+
+// CapBalance is one period, whether or not it has a cap.
+type CapBalance struct {
+	Scope  ledger.Scope     `json:"scope"`
+	Period string           `json:"period"`
+	Job    string           `json:"job,omitempty"`
+	Max    *outlier.Credits `json:"max"`               // nil for no cap; the reserve is in it
+	Left   *outlier.Credits `json:"left"`              // of Max, for runs that do not use the reserve
+	Held   outlier.Credits  `json:"held"`              // all that counts; credits bought on top extend Max
+	Kept   outlier.Credits  `json:"reserve,omitempty"` // for `run --use-reserve`
+
+	ledger.Balance
+}
+
+// Refusal is a refusal of the service that stands for later calls.
+type Refusal struct {
+	Block  ledger.BlockKind `json:"block"`
+	Reason string           `json:"reason"`
+	Since  time.Time        `json:"since"`
+	Until  time.Time        `json:"until,omitzero"` // when it is tried again by itself
+}
+
+// Budget is how the budget stands. How the cycle ends is that of [Reader.Forecast].
+func (r *Reader) Budget(ctx context.Context) (*Budget, error) {
+	f, err := r.Forecast(ctx)
+	if err != nil {
+		return nil, err
+	}
+	now, cycle := r.Facts.Store.Ledger.ServiceTime(), r.Facts.Cycle()
+	b := &Budget{At: now, Cycle: f.Cycle}
+	if err := r.addCaps(b, cycle, ledger.Day(now, r.Facts.Config.Timezone)); err != nil {
+		return nil, err
+	}
+	if b.Adjustments, err = r.Facts.Store.Ledger.Adjustments(cycle); err != nil {
+		return nil, err
+	}
+	b.Refusals, err = r.Refusals()
+	return b, err
+}
+
+func (r *Reader) addCaps(b *Budget, cycle, day string) error {
+	all := r.Facts.Config.Budget
+	add := func(c CapBalance) error {
+		balance, err := r.Facts.Store.Ledger.Balance(ledger.Cap{Scope: c.Scope, Period: c.Period})
+		if err != nil {
+			return err
+		}
+		c.Balance, c.Held = balance, balance.Taken()
+		if c.Max != nil {
+			c.Left = new(max(0, *c.Max+balance.Bought()-c.Kept-c.Held))
+		}
+		if c.Job == "" || c.Max != nil || balance != (ledger.Balance{}) {
+			b.Caps = append(b.Caps, c)
+		}
+		return nil
+	}
+	err := add(CapBalance{Scope: ledger.ScopeMonth, Period: cycle, Max: all.PerMonth, Kept: b.Cycle.Reserve})
+	if err != nil {
+		return err
+	}
+	if err := add(CapBalance{Scope: ledger.ScopeDay, Period: day, Max: all.PerDay}); err != nil {
+		return err
+	}
+	for i := range r.Facts.Config.Jobs {
+		spec := &r.Facts.Config.Jobs[i]
+		period := ledger.JobCycle(spec.Name, cycle)
+		err := add(CapBalance{
+			Scope: ledger.ScopeJobMonth, Period: period, Job: spec.Name, Max: spec.Budget.PerMonth,
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Refusals are the blocks that stand for the key, and that of the clock, whose time
+// is not over.
+func (r *Reader) Refusals() (all []Refusal, err error) {
+	for _, block := range []ledger.BlockKind{ledger.BlockKey, ledger.BlockCredits, ledger.BlockClock} {
+		of := r.Key
+		if block == ledger.BlockClock {
+			of = ""
+		}
+		fallen, err := r.Facts.Store.Ledger.Block(block, of)
+		if err != nil {
+			return nil, err
+		}
+		if fallen != nil && fallen.Stands(r.Facts.Store.Ledger.ServiceTime()) {
+			all = append(all, Refusal{block, fallen.Reason, fallen.Since, fallen.Until})
+		}
+	}
+	return all, nil
+}

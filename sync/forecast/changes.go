@@ -1,0 +1,251 @@
+package forecast
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"outlierd/outlier"
+	"outlierd/sync/facts"
+	"outlierd/sync/job"
+	"outlierd/sync/plan"
+	"outlierd/sync/runs"
+)
+
+// changed says what the next run does otherwise than the last one that did what the
+// file said, and what of it starts afresh. Dates move with every run and are no change;
+// another window is.
+func (r *Reader) changed(f *Job, spec *job.Spec, p *plan.Plan) error {
+	rows, err := r.Facts.Store.Runs.List(spec.Name, 1)
+	switch {
+	case err != nil:
+		return err
+	case len(rows) == 0:
+		f.Changes = []string{"it has never run"}
+		return nil
+	case f.Continues != "":
+		if !p.Frozen.Overridden && rows[0].Config != spec.Hash {
+			f.Changes = []string{"the file has changed since this run began; " +
+				"what it says now applies from the next one on"}
+		}
+		return nil
+	}
+	last, then, err := r.asWritten(spec)
+	if last == nil || err != nil {
+		return err
+	}
+	if p.Assumed { // the searches themselves are not known yet
+		if last.Config != spec.Hash {
+			f.Changes = differences(settings(&then), settings(&p.Frozen))
+		}
+		return nil
+	}
+	c := comparison{reader: r, spec: spec, same: last.Config == spec.Hash, then: then, now: p, whole: f.whole}
+	old, err := r.Facts.Store.Runs.Steps(last.ID)
+	if err != nil {
+		return err
+	}
+	f.Changes, err = c.changes(old)
+	return err
+}
+
+// asWritten is the newest of the runs that did what the file said then, and its plan; nil
+// if there is none. Some could not even begin.
+func (r *Reader) asWritten(spec *job.Spec) (last *runs.Run, then plan.Frozen, err error) {
+	rows, err := r.Facts.Store.Runs.OwnRuns(spec.Name, expectFrom)
+	if err != nil {
+		return nil, then, err
+	}
+	for i := range rows {
+		if len(rows[i].Plan) > 0 {
+			then, err = plan.Thaw(rows[i].Plan)
+			return &rows[i], then, err
+		}
+	}
+	return nil, then, nil
+}
+
+// A comparison compares the last run of a job with the next one.
+type comparison struct {
+	reader *Reader
+	spec   *job.Spec
+	same   bool // the job is the same: its searches can differ by their cursors alone
+	then   plan.Frozen
+	now    *plan.Plan
+	whole  outlier.Credits // what a run costs at worst
+}
+
+// changes are what the job as a whole does otherwise; then the searches that start
+// afresh or ask for something else; then those that are there no more.
+func (c *comparison) changes(old []runs.Step) (changes []string, err error) {
+	if !c.same {
+		changes = differences(settings(&c.then), settings(&c.now.Frozen))
+	}
+	before := map[string]*runs.Step{}
+	for i := range old {
+		if old[i].Scan == "" {
+			before[identity(&old[i])] = &old[i]
+		}
+	}
+	steps := facts.StepsOf(c.now)
+	for i := range steps {
+		step := &steps[i]
+		was := before[identity(step)]
+		delete(before, identity(step))
+		said, err := c.search(was, step)
+		if err != nil {
+			return nil, err
+		}
+		changes = append(changes, said...)
+	}
+	if c.same {
+		return changes, nil
+	}
+	for _, key := range slices.Sorted(maps.Keys(before)) {
+		changes = append(changes, named(before[key])+" is no longer searched")
+	}
+	return changes, nil
+}
+
+// search is what is to be said of one search; was is nil if the last run did not have
+// it. That alone makes it no new one: a run by hand may be about one search of many.
+func (c *comparison) search(was, step *runs.Step) (changes []string, err error) {
+	mark, err := c.reader.Facts.Store.Runs.Watermark(c.spec.Name, step.Watermark)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case was == nil && mark.IsZero() && !c.same:
+		asked, err := c.reader.Facts.Store.Runs.LastSearched(c.spec.Name, step.Watermark)
+		if err != nil || !asked.IsZero() {
+			return nil, err
+		}
+		return []string{named(step) + " is new and starts from the beginning, " + c.price(step.Ordinal)}, nil
+	case was == nil:
+		return nil, nil
+	case mark.IsZero() && runs.Covered(was.Stop) && c.remembers(step):
+		changes = append(changes,
+			named(step)+" has lost its cursor and starts from the beginning, "+c.price(step.Ordinal))
+	}
+	if c.same {
+		return changes, nil
+	}
+	for _, change := range differences(filters(&c.then, was), filters(&c.now.Frozen, step)) {
+		changes = append(changes, fmt.Sprintf("%s: %s; 'cursor reset' searches earlier dates again",
+			named(step), change))
+	}
+	return changes, nil
+}
+
+// remembers reports whether it matters to a search what it has covered.
+func (c *comparison) remembers(step *runs.Step) bool {
+	return c.spec.SinceLastSuccess() || c.spec.SeedsFresh > 0 && len(step.Seeds) > 0
+}
+
+// price is what a search costs that starts afresh, at most, however its run's share of
+// the month spreads it.
+func (c *comparison) price(i int) string {
+	each, pages := c.now.WholeOf(i)
+	all := min(outlier.Credits(pages)*each, c.whole)
+	if pages == 1 {
+		return fmt.Sprintf("at %d credits", all)
+	}
+	return fmt.Sprintf("at %d credits a page, %d in all", each, all)
+}
+
+func identity(step *runs.Step) string {
+	return strings.Join([]string{string(step.Query.Op()), step.Watermark, step.Item}, "\x00")
+}
+
+func named(step *runs.Step) string {
+	if step.Item != "" {
+		return fmt.Sprintf("%s for %q", step.Title(), step.Item)
+	}
+	return step.Title()
+}
+
+// # What is compared
+//
+// Two plans are compared by what the file has for each setting: name and value, as they are
+// then shown. Both texts are made here, from two frozen plans, so a newer version that words
+// a value in another way reports no change. A comparison of the fields would need the same
+// two texts for each of them, and the fields are no fixed list: the kinds of calls and the
+// filters have names of their own.
+
+// settings are what a job does besides what its searches ask for, by the names that the
+// file has for it.
+func settings(f *plan.Frozen) map[string]string {
+	all := map[string]string{"published_at": f.PublishedAt}
+	switch {
+	case f.Pages == job.AllPages:
+		all["pages"] = "all"
+	case len(f.IDs) == 0:
+		all["pages"] = fmt.Sprint(f.Pages)
+	}
+	if f.NewBelow > 0 {
+		all["stop_when"] = fmt.Sprintf("new_below %.4g%%", 100*f.NewBelow)
+	}
+	for _, call := range slices.Concat(f.Enrich, f.Fetch) {
+		all[string(call.Op)] = call.String()
+	}
+	if where := enrichWhere(f, false); len(f.Enrich) > 0 && len(where) > 0 {
+		all["enrich.where"] = strings.Join(where, ", ")
+	}
+	return all
+}
+
+// enrichWhere is which hits something is fetched for, in the words of the file; without
+// dates, which may move with every run, if they are not wanted.
+func enrichWhere(f *plan.Frozen, dates bool) []string {
+	params := f.HitParams()
+	if !dates {
+		params.Del("publishedAtFrom")
+		params.Del("publishedAtTo")
+	}
+	return job.Conditions(params)
+}
+
+// filters are what a search asks for, but for its dates and for what belongs to its
+// identity, by the names that the file has for it. Those of a scan are the ones by which its
+// results are read.
+func filters(f *plan.Frozen, step *runs.Step) map[string]string {
+	all := map[string]string{}
+	for _, query := range []outlier.Query{step.Query, f.Reads[step.Ordinal].Query} {
+		params := query.Params()
+		for _, name := range []string{"publishedAtFrom", "publishedAtTo", "query"} {
+			params.Del(name)
+		}
+		for _, condition := range job.Conditions(params) {
+			name, value, _ := strings.Cut(condition, " ")
+			if strings.Contains(value, "..") {
+				name = "where." + name
+			}
+			all[name] = value
+		}
+	}
+	return all
+}
+
+// differences are the names whose values are not the same. What an earlier version of
+// the program did not keep is "", and nothing is said of it.
+func differences(was, is map[string]string) (changes []string) {
+	names := maps.Clone(was)
+	maps.Copy(names, is)
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		old, kept := was[name]
+		now, wanted := is[name]
+		if old == now || kept && old == "" || wanted && now == "" {
+			continue
+		}
+		changes = append(changes, fmt.Sprintf("%s: %s → %s", name, orNone(old), orNone(now)))
+	}
+	return changes
+}
+
+func orNone(value string) string {
+	if value == "" {
+		return "not set"
+	}
+	return value
+}

@@ -1,0 +1,192 @@
+package forecast
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"outlierd/sync/engine"
+	"outlierd/sync/job"
+	"outlierd/sync/runs"
+)
+
+const changingFile = `
+version: 1
+service: {url: "sim://", limit: 600/min, paging: page}
+jobs:
+  one:
+    for_each: {topic: [go, tea]}
+    search: {query: ["${topic}"], pages: 1, where: {z_score: 2.., published_at: WINDOW}}
+    enrich: {details: {top: 2}, transcript: {top: 1}}
+`
+
+// changes are what the forecast says of the only job.
+func (w *workshop) changes() (told []string) {
+	w.Helper()
+	w.inspect(func(e *engine.Engine) {
+		f, err := forecasts(e).Forecast(w.ctx)
+		if err != nil || f.Jobs[0].Problem != "" {
+			w.Fatal(err, f.Jobs[0].Problem)
+		}
+		told = f.Jobs[0].Changes
+	})
+	return told
+}
+
+// TestPlanSaysWhatChangedSinceTheLastRun and says it of what the file means: the dates of
+// a window move by themselves.
+func TestPlanSaysWhatChangedSinceTheLastRun(t *testing.T) {
+	for name, test := range map[string]struct {
+		window, from, to string
+		want             []string
+	}{
+		"nothing":           {window: `"since last success, overlap 3d, first 9d"`},
+		"a stretch of time": {"last 30d", "last 30d", "last 300d", []string{"published_at: last 30d → last 300d"}},
+		"what a window since the last success looks back on": {`"since last success, overlap 14d, first 30d"`, "overlap 14d, first 30d", "overlap 60d, first 90d",
+			[]string{"published_at: since last success, overlap 14d, first 30d → since last success, overlap 60d, first 90d"}},
+		"dates":     {"1999-11-01..1999-11-30", "..1999-11-30", "..1999-12-31", []string{"published_at: 1999-11-01..1999-11-30 → 1999-11-01..1999-12-31"}},
+		"no window": {"last 2d", ", published_at: last 2d", "", []string{"published_at: last 2d → any time"}},
+		"pages":     {"last 2d", "pages: 1", "pages: 9", []string{"pages: 1 → 9"}},
+		"enrichment": {"last 2d", "{details: {top: 2}, transcript: {top: 1}}", "{details: {top: 5}, comments: {}}", []string{
+			"comments: not set → all again after 2d",
+			"details: top 2 again after 1d → top 5 again after 1d",
+			"transcript: top 1 → not set",
+		}},
+		"a rule to stop by": {"last 2d", "pages: 1", "pages: 1, stop_when: {new_below: 7%}", []string{"stop_when: not set → new_below 7%"}},
+		"a filter": {"last 2d", "z_score: 2..", "z_score: 3..", []string{
+			`search ["go"] for "go": where.z_score: 2.. → 3..; 'cursor reset' searches earlier dates again`,
+			`search ["tea"] for "tea": where.z_score: 2.. → 3..; 'cursor reset' searches earlier dates again`,
+		}},
+		"a search": {"last 2d", "[go, tea]", "[go, chess]", []string{
+			`search ["chess"] for "chess" is new and starts from the beginning, at 2 credits`,
+			`search ["tea"] for "tea" is no longer searched`,
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			file := strings.Replace(changingFile, "WINDOW", test.window, 1)
+			bare(t, file, func(w *workshop) {
+				w.mustRun(runs.OK)
+				time.Sleep(40 * day)
+				w.mustRun(runs.OK)
+				time.Sleep(50 * day)
+				w.use(strings.Replace(file, test.from, test.to, 1))
+				if diff := cmp.Diff(test.want, w.changes()); diff != "" {
+					t.Errorf("the plan says (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+// TestPlanSaysWhatStartingAfreshCosts in all: of a search that is new, and of one whose
+// cursor was reset.
+func TestPlanSaysWhatStartingAfreshCosts(t *testing.T) {
+	file := strings.Replace(changingFile, "WINDOW", "since last success", 1)
+	bare(t, file, func(w *workshop) {
+		w.mustRun(runs.OK)
+		w.use(strings.NewReplacer("[go, tea]", "[go, chess]", "pages: 1", "pages: 9").Replace(file))
+		if got, want := w.changes(), `search ["chess"] for "chess" is new and starts from the beginning, at 2 credits a page, 18 in all`; len(got) != 3 || got[1] != want {
+			t.Errorf("the plan says %q, want %q", got, want)
+		}
+		w.use(file)
+		w.inspect(func(e *engine.Engine) {
+			if _, err := e.Store.Runs.ResetWatermarks("one"); err != nil {
+				t.Fatal(err)
+			}
+		})
+		want := []string{
+			`search ["go"] for "go" has lost its cursor and starts from the beginning, at 2 credits`,
+			`search ["tea"] for "tea" has lost its cursor and starts from the beginning, at 2 credits`,
+		}
+		if diff := cmp.Diff(want, w.changes()); diff != "" {
+			t.Errorf("after a reset the plan says (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// TestRunAboutOneSearchMakesTheOthersNoNewOnes: their cursors stand where they stood.
+func TestRunAboutOneSearchMakesTheOthersNoNewOnes(t *testing.T) {
+	bare(t, strings.Replace(changingFile, "WINDOW", "since last success", 1), func(w *workshop) {
+		w.mustRun(runs.OK)
+		time.Sleep(day)
+		w.inspect(func(e *engine.Engine) {
+			tea, err := w.config.Job("one").With(job.Overrides{Set: map[string]string{"topic": "tea"}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if row, err := e.Run(w.ctx, &tea, engine.Manual, time.Time{}); err != nil || row.Status != runs.OK {
+				t.Fatal(row, err)
+			}
+		})
+		if got := w.changes(); len(got) != 0 {
+			t.Errorf("the plan says %q of a job that is as it was", got)
+		}
+	})
+}
+
+// TestWindowsOfEarlierVersionsAreNotKnown, and nothing is said of them.
+func TestWindowsOfEarlierVersionsAreNotKnown(t *testing.T) {
+	file := strings.Replace(changingFile, "WINDOW", "last 30d", 1)
+	bare(t, file, func(w *workshop) {
+		w.mustRun(runs.OK)
+		w.alter(`UPDATE runs SET plan = cast(json_remove(plan, '$.published_at') AS blob)`)
+		w.use(strings.Replace(file, "last 30d", "last 300d", 1))
+		if got := w.changes(); len(got) != 0 {
+			t.Errorf("the plan says %q", got)
+		}
+	})
+}
+
+// TestChangedReadingOfAScanIsTold: its filters are those that matter.
+func TestChangedReadingOfAScanIsTold(t *testing.T) {
+	file := strings.Replace(scanFile, "pages: 3", `pages: 3, where: {z_score: 2.., published_at: last 9d}`, 1)
+	bare(t, file, func(w *workshop) {
+		w.renew(anHour)
+		w.mustRun(runs.OK)
+		w.use(strings.NewReplacer("2..", "3..", "last 9d", "last 8d").Replace(file))
+		want := []string{
+			"published_at: last 9d → last 8d",
+			`start_scan ["espresso machine repair"]: where.z_score: 2.. → 3..; 'cursor reset' searches earlier dates again`,
+		}
+		if diff := cmp.Diff(want, w.changes()); diff != "" {
+			t.Errorf("the plan says (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// TestOverriddenRunsTellNothingOfTheFile: what a person wanted once is no change of what
+// is written, whether or not that run has come to its end; an edit is one still.
+func TestOverriddenRunsTellNothingOfTheFile(t *testing.T) {
+	file := strings.Replace(changingFile, "WINDOW", "last 9d", 1)
+	once := job.Overrides{Pages: 4, NoEnrich: true, Again: true}
+	bare(t, file, func(w *workshop) {
+		w.mustRun(runs.OK)
+		w.performed(once, "one")
+		if got := w.changes(); len(got) != 0 {
+			t.Errorf("after a run that was overridden the plan says %q", got)
+		}
+		w.use(strings.Replace(file, "pages: 1", "pages: 2", 1))
+		if diff := cmp.Diff([]string{"pages: 1 → 2"}, w.changes()); diff != "" {
+			t.Errorf("after an edit, too, the plan says (-want +got):\n%s", diff)
+		}
+		w.use(file)
+		ctx, stop := context.WithCancel(w.ctx)
+		defer stop()
+		w.wire = stopAtSearch(w.service.Transport(), 1, stop)
+		w.inspect(func(e *engine.Engine) {
+			spec, err := w.config.Job("one").With(once)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if row, err := e.Run(ctx, &spec, engine.Manual, time.Time{}); err == nil || row.Status != runs.Interrupted {
+				t.Fatalf("the run that was left is %v, %v", row, err)
+			}
+			if f, err := forecasts(e).Forecast(w.ctx); err != nil || f.Jobs[0].Continues != "" || len(f.Jobs[0].Changes) > 0 {
+				t.Errorf("beside an unfinished run that was overridden the plan says %+v, %v", f, err)
+			}
+		})
+	})
+}

@@ -1,0 +1,279 @@
+package forecast
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"outlierd/outlier"
+	"outlierd/sync/engine"
+	"outlierd/sync/facts"
+	"outlierd/sync/job"
+	"outlierd/sync/plan"
+	"outlierd/sync/runs"
+)
+
+// TestStatementCapAndQuestionAreOneNumber: the lesser of per_run and of what a run can
+// cost at all, answers that are lost included.
+func TestStatementCapAndQuestionAreOneNumber(t *testing.T) {
+	const searching = `search: {query: [home espresso], pages: 1}`
+	for name, test := range map[string]struct {
+		does, budget string
+		want         outlier.Credits
+	}{
+		"a cap that cannot be reached": {searching, "{per_run: 100}", 2 * plan.Attempts},
+		"no cap":                       {searching, "{}", 2 * plan.Attempts},
+		"a cap that can":               {searching, "{per_run: 5}", 5},
+		"all pages":                    {strings.Replace(searching, "1", "all", 1), "{per_run: 100}", 100},
+		"a page that may be wasted":    {strings.Replace(searching, "1", "2", 1), "{per_run: 100}", 3 * 2 * plan.Attempts},
+		"a scan, which is sent once":   {`scan: {query: [home espresso], read: {pages: 1}}`, "{per_run: 100}", 50 + 2*plan.Attempts},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bare(t, `
+version: 1
+service: {url: "sim://", limit: 10/min}
+budget: {per_month: 400}
+jobs:
+  one: {`+test.does+`, budget: `+test.budget+`}
+`, func(w *workshop) {
+				e, stop := w.open()
+				defer stop()
+				spec := w.config.Job("one")
+				f, err := forecasts(e).Forecast(w.ctx)
+				if err != nil || f.Jobs[0].Worst.Lost != test.want {
+					t.Errorf("plan says %d (%v), want %d", f.Jobs[0].Worst.Lost, err, test.want)
+				}
+				if most, err := forecasts(e).MayCost(w.ctx, spec, false); err != nil || most != test.want {
+					t.Errorf("it is asked about %d (%v), want %d", most, err, test.want)
+				}
+				p, err := e.Facts().PlanNow(w.ctx, spec, false, time.Now())
+				if err != nil || p.Frozen.CapFor(spec.Budget) != test.want {
+					t.Errorf("the cap is %d (%v), want %d", p.Frozen.CapFor(spec.Budget), err, test.want)
+				}
+			})
+		})
+	}
+}
+
+// TestRaisedCapHoldsForARunUnderWay as far as the run can make use of it.
+func TestRaisedCapHoldsForARunUnderWay(t *testing.T) {
+	file := strings.NewReplacer("per_run: 60", "per_run: 2", "pages: all", "pages: 3").Replace(pagesFile)
+	bare(t, file, func(w *workshop) {
+		w.mustRun(runs.PausedBudget)
+		for raised, want := range map[string]outlier.Credits{"per_run: 10": 10, "per_run: 100": 4 * 2 * plan.Attempts} {
+			w.use(strings.Replace(file, "per_run: 2", raised, 1))
+			w.inspect(func(e *engine.Engine) {
+				f, err := forecasts(e).Forecast(w.ctx)
+				if err != nil || f.Jobs[0].Continues == "" || f.Jobs[0].Worst.Lost > want-2 {
+					t.Errorf("%s: plan says %+v (%v); want a run that goes on, with %d to spend at most", raised, f.Jobs[0], err, want-2)
+				}
+				rows, err := e.Store.Runs.List("one", 1)
+				if err != nil {
+					t.Fatal(err)
+				}
+				frozen, err := plan.Thaw(rows[0].Plan)
+				if cap := frozen.CapFor(w.config.Job("one").Budget); err != nil || cap != want {
+					t.Errorf("%s: the cap is %d (%v), want %d", raised, cap, err, want)
+				}
+			})
+		}
+		if row := w.mustRun(runs.OK); row.Pages != 3 {
+			t.Errorf("%d pages, want 3", row.Pages)
+		}
+	})
+}
+
+// TestReadingAScanMayWasteAPage, like any search whose second page tells what `from`
+// counts.
+func TestReadingAScanMayWasteAPage(t *testing.T) {
+	file := strings.Replace(scanFile, "per_run: 60", "per_run: 90", 1)
+	bare(t, file, func(w *workshop) {
+		o := anHour
+		o.PagingItems = true
+		w.renew(o)
+		var worst Estimate
+		w.inspect(func(e *engine.Engine) {
+			f, err := forecasts(e).Forecast(w.ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			worst = f.Jobs[0].Worst
+		})
+		row := w.mustRun(runs.OK)
+		if row.Pages != 3 || row.Credits != 58 || row.Credits > worst.Credits || int(row.Requests) > worst.Requests {
+			t.Errorf("%d pages for %d credits in %d requests; want 3 for 58, and no more than the %d credits and %d requests of the plan",
+				row.Pages, row.Credits, row.Requests, worst.Credits, worst.Requests)
+		}
+	})
+}
+
+// TestPlanOfWhatIsFresh asks for nothing, in all of its numbers.
+func TestPlanOfWhatIsFresh(t *testing.T) {
+	bare(t, jobsFile, func(w *workshop) {
+		w.naming("weekly")
+		w.mustRun(runs.OK)
+		w.inspect(func(e *engine.Engine) {
+			for later, want := range map[time.Duration]int{day: 0, 8 * day: 2} {
+				spec := *w.config.Job("weekly")
+				spec.Every = 0
+				spec.Schedule = ""
+				f := Job{}
+				p, err := forecasts(e).planNext(w.ctx, &spec, &f, time.Now().Add(later), &facts.Demands{})
+				if err == nil {
+					err = forecasts(e).fill(&f, &spec, p)
+				}
+				if err != nil || f.Calls != want || f.Fresh != 2-want || f.Worst.Requests != want || f.Expected.Requests != want {
+					t.Errorf("after %s: %d calls, %d fresh, %d requests at worst, %d expected (%v); want %d calls in all of them",
+						later, f.Calls, f.Fresh, f.Worst.Requests, f.Expected.Requests, err, want)
+				}
+			}
+		})
+	})
+}
+
+// TestSQLThatFindsNothingYetCostsWhatOneRowDoes, or what it came to before, in plans of runs to
+// come; a run that begins now is told what it finds now.
+func TestSQLThatFindsNothingYetCostsWhatOneRowDoes(t *testing.T) {
+	const file = `
+version: 1
+service: {url: "sim://", limit: 600/min, paging: page}
+budget: {per_month: 400}
+jobs:
+  first: {every: 24h, search: {query: tea}}
+  alike: {after: first, related: {video_id: {sql: select video_id from outliers}, pages: 3, refresh_after: 1d}, budget: {per_run: 5}}
+  each: {every: 24h, reuse_for: 1m, for_each: {channel: {sql: select channel_id from outliers}}, search: {where: {channel_id: "${channel}"}}}
+  rivals: {every: 24h, channels: {id: {sql: select channel_id from outliers}}}
+`
+	bare(t, file, func(w *workshop) {
+		e, stop := w.open()
+		defer stop()
+		var found []string
+		e.IDs = func(context.Context, string, string) ([]string, error) { return found, nil }
+		told := func(name string, credits outlier.Credits, requests int, assumed bool) {
+			t.Helper()
+			f, err := forecasts(e).Forecast(w.ctx, name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := f.Jobs[0]
+			if got.Worst.Credits != credits || got.Worst.Requests != requests || got.Assumed != assumed || got.Expected.Credits != credits {
+				t.Errorf("%s: %+v, expected %+v, assumed %t; want %d credits, %d requests, assumed %t",
+					name, got.Worst, got.Expected, got.Assumed, credits, requests, assumed)
+			}
+			if got.Problem != "" || strings.Contains(strings.Join(got.Changes, " "), job.Assumed) {
+				t.Errorf("%s: problem %q, changes %q", name, got.Problem, got.Changes)
+			}
+		}
+		told("alike", 4, 2, true) // of six, within five
+		told("each", 2, 1, true)
+		told("rivals", 0, 2, true)
+		if c, err := forecasts(e).WorstCase(w.ctx, w.config.Job("each")); err != nil || c.Credits != 0 {
+			t.Errorf("a run that begins now and finds nothing may cost %+v (%v)", c, err)
+		}
+		if most, err := forecasts(e).MayCost(w.ctx, w.config.Job("alike"), true); err != nil || most != 5 {
+			t.Errorf("a run that comes after another may cost %d (%v), want the 5 of its cap", most, err)
+		}
+		found = []string{"UC1234567890abcdefghijkl", "UCabcdefghijkl1234567890", "UCabcdefghijkl1234567891"}
+		told("each", 6, 3, false)
+		if row, err := e.Run(w.ctx, w.config.Job("each"), engine.Manual, time.Time{}); err != nil || row.Credits != 6 {
+			t.Fatalf("%+v: %v", row, err)
+		}
+		found = nil
+		told("each", 6, 3, true)
+	})
+}
+
+// TestWhatIsExpectedCanBeBought: a page costs two credits, so one credit buys nothing.
+func TestWhatIsExpectedCanBeBought(t *testing.T) {
+	for average, want := range map[float64]outlier.Credits{0: 0, 0.9: 0, 1: 2, 2.9: 2, 3: 4, 4: 4} {
+		if got := inWholes(average, 2); got != want {
+			t.Errorf("%d credits are expected from an average of %g, want %d", got, average, want)
+		}
+	}
+	f := Job{Expected: Estimate{Cost: plan.Cost{Credits: 8, Requests: 12}}, Cuts: []Cut{{Leaves: 5}}, least: 2}
+	if f.curb(); f.Expected.Credits != 4 || f.Expected.Requests != 6 {
+		t.Errorf("a cap of 5 lets %+v of 8 credits in 12 requests pass, want 4 in 6", f.Expected)
+	}
+}
+
+// TestWorstCaseOfACycleIsTold, which may be more than its budget.
+func TestWorstCaseOfACycleIsTold(t *testing.T) {
+	bare(t, `
+version: 1
+service: {url: "sim://", limit: 10/min, paging: page}
+budget: {per_month: 200}
+jobs:
+  daily: {schedule: "0 6 * * *", search: {query: [home espresso], pages: 9}}
+  little: {schedule: "0 6 * * *", search: {query: [tea], pages: 9}, budget: {per_month: 20}}
+  off: {schedule: "0 6 * * *", enabled: false, search: {query: [tea], pages: 9}}
+`, func(w *workshop) {
+		w.inspect(func(e *engine.Engine) {
+			f, err := forecasts(e).Forecast(w.ctx)
+			if err != nil || f.Cycle.Worst != 31*18+20 || f.Cycle.Projected != 200 {
+				t.Errorf("%+v (%v), want 578 credits at worst, and 200 projected", f.Cycle, err)
+			}
+			if all, err := forecasts(e).WorstCycle(w.ctx); err != nil || all != 31*18+20 {
+				t.Errorf("the runs of 31 days cost %d credits at worst (%v), want 578", all, err)
+			}
+		})
+	})
+}
+
+// TestWorstCaseOfACycleKeepsToTheCapOfADay, beside which nothing can be spent.
+func TestWorstCaseOfACycleKeepsToTheCapOfADay(t *testing.T) {
+	bare(t, `
+version: 1
+service: {url: "sim://", limit: 10/min, paging: page}
+budget: {per_month: 200, per_day: 6}
+jobs:
+  daily: {schedule: "0 6 * * *", search: {query: [home espresso], pages: 9}}
+`, func(w *workshop) {
+		w.inspect(func(e *engine.Engine) {
+			f, err := forecasts(e).Forecast(w.ctx)
+			days := outlier.Credits((time.Until(f.Cycle.To) + day - 1) / day)
+			if err != nil || f.Cycle.Worst != 6*days {
+				t.Errorf("%+v (%v), want %d days of 6 credits at worst", f.Cycle, err, days)
+			}
+			if all, err := forecasts(e).WorstCycle(w.ctx); err != nil || all != 31*6 {
+				t.Errorf("the runs of 31 days cost %d credits at worst (%v), want 186", all, err)
+			}
+		})
+	})
+}
+
+// TestQuestionBeforeARunReckonsWithAllCaps: what no cap lets pass cannot be spent.
+func TestQuestionBeforeARunReckonsWithAllCaps(t *testing.T) {
+	for caps, want := range map[[2]string]outlier.Credits{
+		{"per_month: 9000", "{}"}:                          500*2*plan.Attempts + 2*plan.Attempts,
+		{"per_month: 200", "{}"}:                           190,
+		{"per_month: 200, reserve: 50", "{}"}:              140,
+		{"per_month: 200, per_day: 60", "{}"}:              50,
+		{"per_month: 200", "{per_month: 30}"}:              30,
+		{"per_month: 200", "{per_run: 20, per_month: 30}"}: 20,
+		{"per_month: 200, reserve: 195", "{per_run: 5}"}:   5,
+		{"per_month: 200, per_day: 60", "{per_month: 60}"}: 50,
+	} {
+		bare(t, `
+version: 1
+service: {url: "sim://", limit: 10/min}
+budget: {`+caps[0]+`}
+jobs:
+  one: {search: {query: [home espresso], pages: 500}, budget: `+caps[1]+`}
+  other: {search: {query: [tea]}}
+`, func(w *workshop) {
+			e, stop := w.open()
+			defer stop()
+			if caps[0] != "per_month: 9000" && !strings.Contains(caps[0], "195") {
+				five := *w.config.Job("other")
+				five.Pages = 5
+				if row, err := e.Run(w.ctx, &five, engine.Manual, time.Time{}); err != nil || row.Credits != 10 {
+					t.Fatalf("%+v: %v; the test needs 10 credits", row, err)
+				}
+			}
+			if most, err := forecasts(e).MayCost(w.ctx, w.config.Job("one"), false); err != nil || most != want {
+				t.Errorf("%v: it is asked about %d credits (%v), want %d", caps, most, err, want)
+			}
+		})
+	}
+}

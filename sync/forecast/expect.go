@@ -1,0 +1,160 @@
+package forecast
+
+import (
+	"math"
+
+	"outlierd/outlier"
+	"outlierd/sync/job"
+	"outlierd/sync/plan"
+	"outlierd/sync/runs"
+)
+
+// expectFrom is how many earlier runs an estimate of the next one is made from.
+const expectFrom = 10
+
+// expect estimates from earlier runs what the next one will ask of the two scarcities. What
+// counts are the pages that they bought, at the prices of today: whole pages, or whole
+// scans. What a watch asks for is known.
+func (r *Reader) expect(f *Job, spec *job.Spec, p *plan.Plan) error {
+	all, err := r.samples(spec)
+	if err != nil {
+		return err
+	}
+	f.least = p.Least()
+	var credits, used, shares, dearest outlier.Credits
+	var requests, most int64
+	for _, s := range all {
+		if s.share > 0 {
+			used, shares = used+s.bought, shares+s.share
+		}
+		credits, requests = credits+s.bought, requests+s.requests
+		dearest, most = max(dearest, s.bought), max(most, s.requests)
+	}
+	if f.Assumed { // what the SQL has found before, it may find again
+		room := p.Frozen.CapFor(spec.Budget)
+		if spec.Budget.PerRun == nil && p.Frozen.Share == nil {
+			room = max(room, dearest)
+		}
+		f.Worst.Credits = max(f.Worst.Credits, min(dearest, room))
+		f.Worst.Lost = max(f.Worst.Lost, f.Worst.Credits)
+		f.Worst.Requests = max(f.Worst.Requests, int(most))
+		f.whole = max(f.whole, f.Worst.Credits)
+	}
+	f.Basis = len(all)
+	f.Expected.Cost, f.each = f.Worst.Cost, float64(max(f.Worst.Credits, f.whole))
+	n := int64(f.Basis)
+	if n == 0 || len(spec.Fetch) > 0 {
+		return nil
+	}
+	average := float64(credits) / float64(n)
+	f.Expected.Credits = min(inWholes(average, f.least), f.Worst.Credits)
+	f.Expected.Requests = min(int((requests+n/2)/n), f.Worst.Requests)
+	switch {
+	case shares > 0: // how much of what it gets the job makes use of
+		f.each *= float64(min(used, shares)) / float64(shares)
+	case f.Continues != "":
+		f.each = average
+	default:
+		f.each = min(average, f.each)
+	}
+	return nil
+}
+
+// inWholes is an average as what can be bought: a multiple of the least.
+func inWholes(average float64, least outlier.Credits) outlier.Credits {
+	if least == 0 {
+		return outlier.Credits(math.Round(average))
+	}
+	return outlier.Credits(math.Round(average/float64(least))) * least
+}
+
+// curb keeps what is expected within what the caps leave beside what is set aside. The
+// requests are fewer in proportion: what is fetched about hits follows from the pages.
+func (f *Job) curb() {
+	f.rest = f.Expected.Credits
+	for _, c := range f.Cuts {
+		most := c.Leaves + f.aside
+		if most >= f.Expected.Credits {
+			continue
+		}
+		if f.least > 0 {
+			most -= most % f.least
+		}
+		f.Expected.Requests = int(int64(f.Expected.Requests) * int64(most) / int64(f.Expected.Credits))
+		f.Expected.Credits = most
+	}
+}
+
+// A sample is what one earlier run says of the next.
+type sample struct {
+	bought, share outlier.Credits // at the prices of today; its share of the month then, 0 if there was none
+	requests      int64
+	reused        bool // it did not buy all: pages were in the journal, or another run had the scan
+}
+
+// samples are the latest runs that did what the file said then. Those that bought all
+// their pages are the better ones: a run soon after another costs less than the one of
+// tomorrow.
+func (r *Reader) samples(spec *job.Spec) ([]sample, error) {
+	rows, err := r.Facts.Store.Runs.OwnRuns(spec.Name, expectFrom)
+	if err != nil {
+		return nil, err
+	}
+	var all, full []sample
+	for i := range rows {
+		run := &rows[i]
+		if !run.Status.EndedWell() {
+			continue
+		}
+		frozen := plan.Frozen{}
+		if len(run.Plan) > 0 {
+			if frozen, err = plan.Thaw(run.Plan); err != nil {
+				return nil, err
+			}
+		}
+		s, err := r.sampleOf(run, frozen)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, s)
+		if !s.reused {
+			full = append(full, s)
+		}
+	}
+	if len(full) > 0 {
+		return full, nil
+	}
+	return all, nil
+}
+
+func (r *Reader) sampleOf(run *runs.Run, frozen plan.Frozen) (sample, error) {
+	s := sample{requests: run.Requests}
+	if frozen.Share != nil {
+		s.share = *frozen.Share
+	}
+	steps, err := r.Facts.Store.Runs.Steps(run.ID)
+	for i := range steps {
+		s.bought += r.bought(&steps[i])
+		s.reused = s.reused || steps[i].Reused > 0
+		if steps[i].Joined == 0 {
+			continue
+		}
+		scan, err := r.Facts.Store.Runs.ScanOf(steps[i].ID)
+		if err != nil {
+			return s, err
+		}
+		s.reused = s.reused || scan != nil && scan.Run != run.ID
+	}
+	return s, err
+}
+
+// bought is what the pages of a step would cost today.
+func (r *Reader) bought(step *runs.Step) outlier.Credits {
+	if step.Query.Op() == outlier.OpStartScan {
+		if step.Began.IsZero() && step.Stop == "" || step.Joined != 0 {
+			return 0
+		}
+		return r.Facts.PriceOf(step)
+	}
+	return outlier.Credits(step.Pages-step.Reused) * r.Facts.PriceOf(step)
+}

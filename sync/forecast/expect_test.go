@@ -1,0 +1,67 @@
+package forecast
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"outlierd/outlier"
+	"outlierd/sync/job"
+	"outlierd/sync/runs"
+)
+
+const expectedFile = `
+version: 1
+service: {url: "sim://", limit: 600/min, paging: page}
+jobs:
+  one: {search: {query: [home espresso], pages: 2}}
+`
+
+// expected checks what the forecast expects of the only job.
+func (w *workshop) expected(credits outlier.Credits, requests, basis int) {
+	w.Helper()
+	f, _ := w.foreseen()
+	if got := f.Jobs[0]; got.Expected.Credits != credits || got.Expected.Requests != requests || got.Basis != basis {
+		w.Errorf("%d credits and %d requests are expected from %d runs; want %d, %d and %d",
+			got.Expected.Credits, got.Expected.Requests, got.Basis, credits, requests, basis)
+	}
+}
+
+// TestExpectationIsDrawnFromRunsLikeTheNext: not from one that was overridden, nor from
+// one that found its pages in the journal where another had to buy them.
+func TestExpectationIsDrawnFromRunsLikeTheNext(t *testing.T) {
+	bare(t, expectedFile, func(w *workshop) {
+		w.performed(job.Overrides{Pages: 1}, "one")
+		w.expected(4, 2, 0)
+		time.Sleep(day)
+		w.mustRun(runs.OK)
+		w.expected(4, 2, 1)
+		if row := w.mustRun(runs.OK); row.Credits != 0 {
+			t.Fatalf("the pages of a moment ago were bought again for %d credits", row.Credits)
+		}
+		w.expected(4, 2, 1)
+	})
+}
+
+// TestExpectationOfAJobThatLivesOnTheJournal is what it always did: nothing else is known.
+func TestExpectationOfAJobThatLivesOnTheJournal(t *testing.T) {
+	bare(t, expectedFile, func(w *workshop) {
+		w.performed(job.Overrides{}, "one")
+		w.use(strings.Replace(expectedFile, "  one:", "  two:", 1))
+		w.mustRun(runs.OK)
+		w.expected(0, 0, 1)
+	})
+}
+
+// TestExpectationKeepsToTheCaps: what they do not leave cannot be spent, however much the
+// last run was.
+func TestExpectationKeepsToTheCaps(t *testing.T) {
+	for caps, want := range map[string][2]int{"per_month: 4": {0, 0}, "per_month: 6": {2, 1}, "per_month: 9": {4, 2}} {
+		file := strings.Replace(expectedFile, "pages: 2}", "pages: 2}, budget: {"+caps+"}", 1)
+		bare(t, file, func(w *workshop) {
+			w.mustRun(runs.OK)
+			time.Sleep(7 * time.Hour) // what is in the journal would not be bought again
+			w.expected(outlier.Credits(want[0]), want[1], 1)
+		})
+	}
+}

@@ -1,0 +1,464 @@
+// Package forecast tells people what would happen: what the next runs cost and find, how the
+// billing cycle ends, when queued calls are made, and what stands in the way.
+//
+// It reads and computes, and it sends and changes nothing. Plans come from package facts, which
+// makes those of runs too, so that a run does what was forecast of it.
+package forecast
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"slices"
+	"time"
+
+	"outlierd/outlier"
+	"outlierd/outlier/pace"
+	"outlierd/sync/facts"
+	"outlierd/sync/job"
+	"outlierd/sync/ledger"
+	"outlierd/sync/plan"
+	"outlierd/sync/queue"
+	"outlierd/sync/runs"
+)
+
+// Reader answers from the state, at the pace that was learned.
+type Reader struct {
+	Facts *facts.Reader // without a Store only prices of jobs that never ran can be asked for
+	Pace  *pace.Limiter // nil counts time at the configured pace, and knows no queue
+	Key   string        // fingerprint of the key whose blocks count; "" for any
+}
+
+// Forecast is what would happen from now to the turn of the billing cycle, as far as
+// configuration, state and caps say.
+type Forecast struct {
+	At      time.Time `json:"at"`
+	Cycle   Cycle     `json:"cycle"`
+	Jobs    []Job     `json:"jobs"`
+	Orphans []Orphan  `json:"orphans,omitempty"`
+	Refused []Refusal `json:"refused,omitempty"` // why the service refuses calls for now
+	Pace    string    `json:"pace"`              // as learned or configured; minutes are counted at it
+
+	Paging []Paging `json:"paging,omitempty"` // of the endpoints that the jobs want several pages of
+}
+
+// Paging is what is believed of `from` at an endpoint.
+type Paging struct {
+	Op      outlier.Operation `json:"operation"`
+	Counts  string            `json:"counts"`            // "page", "offset", or "" while it is not known
+	Because string            `json:"because,omitempty"` // what has shown it
+	Since   time.Time         `json:"since,omitzero"`    // when
+}
+
+// Cycle is the budget of the billing cycle, and how it is going to end.
+type Cycle struct {
+	From      time.Time        `json:"from"`
+	To        time.Time        `json:"to"`
+	Cap       *outlier.Credits `json:"cap"` // of runs on a schedule: budget.per_month less the reserve
+	Reserve   outlier.Credits  `json:"reserve"`
+	Held      outlier.Credits  `json:"held"`      // spent, reserved and unknown
+	Wanted    outlier.Credits  `json:"wanted"`    // by all runs to come, if they go as earlier ones did
+	Worst     outlier.Credits  `json:"worst"`     // the same if every page is full, whatever caps leave
+	Projected outlier.Credits  `json:"projected"` // held at the end
+	LastsTo   time.Time        `json:"lasts_to,omitzero"`
+}
+
+// Job is the next run of one job.
+type Job struct {
+	Job       string           `json:"job"`
+	After     string           `json:"after,omitempty"` // the job that fires it
+	Disabled  bool             `json:"disabled,omitempty"`
+	Due       []time.Time      `json:"due,omitempty"`              // the next three
+	Runs      int              `json:"runs"`                       // due before the cycle turns
+	Continues string           `json:"continues,omitempty"`        // the run that goes on, with what it has left
+	Standing  runs.Status      `json:"continues_status,omitempty"` // how that run stands
+	Searches  []Search         `json:"searches,omitempty"`
+	Calls     int              `json:"calls,omitempty"`        // of a watch: data calls to make
+	Fresh     int              `json:"fresh,omitempty"`        // of a watch: calls that are not needed
+	Where     []string         `json:"enrich_where,omitempty"` // hits that data is fetched for; empty for all
+	Worst     Estimate         `json:"worst"`                  // and Worst.Lost is the run's cap
+	Expected  Estimate         `json:"expected"`               // from earlier runs; Worst if there were none
+	Basis     int              `json:"basis"`                  // how many runs Expected is computed from
+	Share     *outlier.Credits `json:"share,omitempty"`        // with pace: even, if it is less than wanted
+	Round     int              `json:"round,omitempty"`        // with a share: runs until each search is made
+	Cuts      []Cut            `json:"cuts,omitempty"`         // caps that leave less than the worst case
+	Changes   []string         `json:"changes,omitempty"`      // since the last run
+	Limited   *Limited         `json:"limited,omitempty"`      // what `pages` cut off in each of the latest runs
+	Assumed   bool             `json:"assumed,omitempty"`      // SQL finds nothing now, and one row is assumed
+	Problem   string           `json:"problem,omitempty"`      // why it cannot be run, and what to do
+
+	aside outlier.Credits // what the run that it goes on with has set aside: held already, whatever it reads
+	whole outlier.Credits // what a run costs at worst that no share limits
+	each  float64         // what such a run costs, as far as is known
+	rest  outlier.Credits // what this run is expected to cost, whatever the caps of today leave
+	least outlier.Credits // the least that it can buy
+}
+
+// Estimate is a cost together with the time that its requests take.
+type Estimate struct {
+	plan.Cost
+	Minutes float64 `json:"minutes"` // if nothing else is under way
+}
+
+// Search is one search of the next run.
+type Search struct {
+	Op      outlier.Operation `json:"operation"`
+	Item    string            `json:"item,omitempty"`
+	Queries []string          `json:"queries,omitempty"`
+	Seeds   []string          `json:"seeds,omitempty"`
+	Window  string            `json:"window,omitempty"` // publication dates
+	Pages   int               `json:"pages"`            // at most
+	Credits outlier.Credits   `json:"credits"`          // at most, if no answer is lost
+	Skipped string            `json:"skipped,omitempty"`
+
+	// Joins is the id of the scan that is joined in place of a start; "this run" if a search
+	// before it starts that scan.
+	Joins string `json:"joins,omitempty"`
+}
+
+// Cut says that a cap leaves less than a run may need.
+type Cut struct {
+	Cap    string          `json:"cap"`
+	Max    outlier.Credits `json:"max"`
+	Held   outlier.Credits `json:"held"`
+	Leaves outlier.Credits `json:"leaves"`
+	Wants  outlier.Credits `json:"wants"` // the run, if there were no cap
+}
+
+// Orphan is a job that is on record and not in the file.
+type Orphan struct {
+	Job        string `json:"job"`
+	Queued     int    `json:"queued"`
+	Unfinished string `json:"unfinished,omitempty"` // its unfinished run
+	Watermarks int    `json:"watermarks"`
+}
+
+// Forecast is what the named jobs would do, or all jobs.
+func (r *Reader) Forecast(ctx context.Context, names ...string) (*Forecast, error) {
+	now := time.Now()
+	f := &Forecast{At: now, Pace: r.PaceText()}
+	var err error
+	if f.Refused, err = r.Refusals(); err != nil {
+		return nil, err
+	}
+	from, turn := r.Facts.CycleBounds()
+	f.Cycle.From, f.Cycle.To = from, turn
+	d := &facts.Demands{Calendar: plan.NewCalendar(r.Facts.Config, now, turn)}
+	for i := range r.Facts.Config.Jobs {
+		spec := &r.Facts.Config.Jobs[i]
+		next, err := r.forecast(ctx, spec, now, d)
+		if err != nil {
+			return nil, err
+		}
+		wanted, worst := next.wanted()
+		left, err := r.jobLeft(spec)
+		if err != nil {
+			return nil, err
+		}
+		f.Cycle.Wanted += min(wanted, left)
+		f.Cycle.Worst += min(worst, left)
+		if len(names) == 0 || slices.Contains(names, spec.Name) {
+			f.Jobs = append(f.Jobs, *next)
+		}
+	}
+	if err := r.pagings(f); err != nil {
+		return nil, err
+	}
+	if f.Orphans, err = r.orphans(); err != nil {
+		return nil, err
+	}
+	return f, r.project(&f.Cycle)
+}
+
+// pagings adds what is believed of the endpoints of which several pages are wanted.
+func (r *Reader) pagings(f *Forecast) error {
+	for _, job := range f.Jobs {
+		for _, search := range job.Searches {
+			op := search.Op
+			if op == outlier.OpStartScan {
+				op = outlier.OpSearch // reads it
+			}
+			if search.Pages < 2 || slices.ContainsFunc(f.Paging, func(p Paging) bool { return p.Op == op }) {
+				continue
+			}
+			p, err := r.Facts.Paging(op)
+			if err != nil {
+				return err
+			}
+			f.Paging = append(f.Paging, Paging{Op: op, Counts: p.Reading, Because: p.Evidence, Since: p.Learned})
+		}
+	}
+	return nil
+}
+
+// wanted is what the runs of a job would spend until the cycle turns if each got all that
+// it asks for, and what they would spend at worst. What a run that goes on has left comes on
+// top of those that are due, but for what it has set aside.
+func (f *Job) wanted() (expected, worst outlier.Credits) {
+	expected = outlier.Credits(math.Round(float64(f.Runs) * f.each))
+	worst = outlier.Credits(f.Runs) * f.whole
+	if f.Continues != "" {
+		expected += max(0, f.rest-f.aside)
+		worst += max(0, f.Worst.Credits-f.aside)
+	}
+	return expected, max(worst, expected)
+}
+
+// jobLeft is what a job's own cap leaves of the cycle.
+func (r *Reader) jobLeft(spec *job.Spec) (outlier.Credits, error) {
+	if spec.Budget.PerMonth == nil {
+		return math.MaxInt64, nil
+	}
+	period := ledger.JobCycle(spec.Name, r.Facts.Cycle())
+	held, err := r.Facts.Store.Ledger.Held(ledger.Cap{Scope: ledger.ScopeJobMonth, Period: period})
+	return max(0, *spec.Budget.PerMonth-held), err
+}
+
+// daysLeave is what the cap of a day leaves until the cycle turns.
+func (r *Reader) daysLeave(c *Cycle) (outlier.Credits, error) {
+	most, now := r.Facts.Config.Budget.PerDay, r.Facts.Store.Ledger.ServiceTime()
+	if most == nil {
+		return math.MaxInt64, nil
+	}
+	day := ledger.Day(now, r.Facts.Config.Timezone)
+	today, err := r.Facts.Store.Ledger.Held(ledger.Cap{Scope: ledger.ScopeDay, Period: day})
+	days := outlier.Credits((c.To.Sub(now) + 24*time.Hour - 1) / (24 * time.Hour))
+	return max(0, days**most-today), err
+}
+
+// project says how the cycle ends if its runs go as earlier ones did.
+func (r *Reader) project(c *Cycle) error {
+	budget, now := r.Facts.Config.Budget, r.Facts.Store.Ledger.ServiceTime()
+	balance, err := r.Facts.Store.Ledger.Balance(ledger.Cap{Scope: ledger.ScopeMonth, Period: r.Facts.Cycle()})
+	if err != nil {
+		return err
+	}
+	held := balance.Taken()
+	days, err := r.daysLeave(c)
+	if err != nil {
+		return err
+	}
+	c.Wanted, c.Worst = min(c.Wanted, days), min(c.Worst, days)
+	c.Held, c.Projected = held, held+c.Wanted
+	if budget.PerMonth == nil {
+		return nil
+	}
+	if budget.Reserve != nil {
+		c.Reserve = *budget.Reserve
+	}
+	most := *budget.PerMonth + balance.Bought() - c.Reserve
+	c.Cap, c.Projected = &most, max(held, min(c.Projected, most))
+	// Who is served first leaves nothing for the last days; shares are cut so that they last.
+	if left := most - held; c.Wanted > left && left >= 0 && budget.Pace != job.PaceEven {
+		c.LastsTo = now.Add(time.Duration(float64(c.To.Sub(now)) * float64(left) / float64(c.Wanted)))
+	}
+	return nil
+}
+
+// forecast is the next run of one job.
+func (r *Reader) forecast(ctx context.Context, spec *job.Spec, now time.Time, d *facts.Demands) (*Job, error) {
+	f := &Job{Job: spec.Name, After: spec.After, Disabled: spec.Disabled, Runs: d.Calendar.Runs(spec, now)}
+	zone := r.Facts.Config.Timezone
+	for due := spec.Next(now, zone); !due.IsZero() && len(f.Due) < 3; due = spec.Next(due, zone) {
+		f.Due = append(f.Due, due)
+	}
+	old, err := r.Facts.Continues(spec)
+	if err != nil {
+		return nil, err
+	}
+	var p *plan.Plan
+	if old != nil {
+		p, err = r.continuation(ctx, f, spec, old, now)
+	} else {
+		p, err = r.planNext(ctx, spec, f, now, d)
+	}
+	if err != nil {
+		f.Problem = err.Error()
+		return f, ctx.Err()
+	}
+	return f, r.fill(f, spec, p)
+}
+
+// continuation is what the run that a job goes on with has left. Those after it begin anew;
+// if it is not known what they ask for, they are taken to cost as little as the rest.
+func (r *Reader) continuation(ctx context.Context, f *Job, spec *job.Spec, old *runs.Run, now time.Time) (
+	*plan.Plan, error) {
+	spent, err := r.Facts.Store.Ledger.Spent(old.ID)
+	if err != nil {
+		return nil, err
+	}
+	f.Continues, f.Standing, f.aside = old.ID, old.Status, spent.Held
+	if later, unknown := r.Facts.Plan(ctx, spec, facts.Options{At: now, Assume: true}); unknown == nil {
+		f.whole = later.Wants(spec.Budget)
+	}
+	p, cost, err := r.Facts.Left(old, spec.Budget)
+	if err != nil {
+		return nil, err
+	}
+	f.Worst.Cost = cost
+	return p.Open(), nil
+}
+
+// planNext makes the plan of the next run of a job as it will be when it is due, if
+// nothing else is spent until then. One that is due after the cycle has turned, or only
+// by hand, takes no share of this cycle. SQL finds something by then, or has found it in
+// earlier runs.
+func (r *Reader) planNext(ctx context.Context, spec *job.Spec, f *Job, now time.Time, all *facts.Demands) (
+	*plan.Plan, error) {
+	d := facts.Options{At: now, Now: true, Assume: true, Share: f.Runs > 0 && r.Facts.Shares(), Calls: true}
+	if due := r.nextOf(spec, now); !due.IsZero() {
+		d.At, d.Now = due, false
+	}
+	p, err := r.Facts.Plan(ctx, spec, d)
+	if err != nil {
+		return nil, err
+	}
+	f.whole, f.Assumed = p.Wants(spec.Budget), p.Assumed
+	if d.Share {
+		if err := r.Facts.Limit(ctx, all, spec, p, d.At); err != nil {
+			return nil, err
+		}
+	}
+	f.Share = p.Frozen.Share
+	f.Worst.Cost = p.Cost(spec.Budget, plan.Spent{})
+	return p, nil
+}
+
+// fill adds to a forecast what follows from the steps of the run.
+func (r *Reader) fill(f *Job, spec *job.Spec, p *plan.Plan) (err error) {
+	f.Round = p.Round()
+	if len(p.Frozen.Enrich) > 0 {
+		f.Where = enrichWhere(&p.Frozen, true)
+	}
+	f.Searches = searchForecasts(p, f.Worst.Credits)
+	f.Calls, f.Fresh = p.Freshness()
+	for _, add := range []func() error{
+		func() error { return r.expect(f, spec, p) },
+		func() error { return r.cuts(f, spec, p.Frozen) },
+		func() error { f.curb(); return nil },
+		func() error { return r.changed(f, spec, p) },
+		func() error { return r.unsettled(f) },
+	} {
+		if err := add(); err != nil {
+			return err
+		}
+	}
+	if f.Limited, err = r.Limited(spec); err != nil {
+		return err
+	}
+	f.Worst.Minutes, f.Expected.Minutes = r.minutes(f.Worst.Requests), r.minutes(f.Expected.Requests)
+	return nil
+}
+
+// searchForecasts are the searches one by one. Of one without an end, most is the end.
+func searchForecasts(p *plan.Plan, most outlier.Credits) []Search {
+	var all []Search
+	for i := range p.Steps {
+		step := &p.Steps[i]
+		s := Search{
+			Op: step.Query.Op(), Item: step.Item, Queries: step.Queries, Seeds: step.Seeds,
+			Window: step.Window, Skipped: step.Stop,
+		}
+		if step.Stop == "" {
+			s.Pages, s.Credits = p.LeftOf(i, most)
+			if scan, joins := p.Frozen.Joins[step.Ordinal]; joins {
+				s.Joins = cmp.Or(scan, "this run")
+			}
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
+// cuts are the caps that leave less than the next run may need beside what is set aside
+// for it.
+func (r *Reader) cuts(f *Job, spec *job.Spec, frozen plan.Frozen) error {
+	var wanted outlier.Credits // without a cap
+	for _, search := range f.Searches {
+		wanted += search.Credits
+	}
+	wanted = max(0, max(wanted, f.Worst.Credits)-f.aside)
+	run := &runs.Run{ID: cmp.Or(f.Continues, "next"), Job: spec.Name}
+	at := r.Facts.Store.Ledger.ServiceTime()
+	if f.Continues == "" && len(f.Due) > 0 && f.Due[0].After(at) {
+		at = f.Due[0]
+	}
+	for _, c := range r.Facts.CapsOf(run, frozen, spec.Budget)(at) {
+		held, err := r.Facts.Store.Ledger.Held(c)
+		if err != nil {
+			return err
+		}
+		if c.Scope == ledger.ScopeRun && frozen.Share != nil {
+			continue // Share says it
+		}
+		if leaves := max(0, c.Max-held); leaves < wanted {
+			f.Cuts = append(f.Cuts, Cut{Cap: c.String(), Max: c.Max, Held: held, Leaves: leaves, Wants: wanted})
+		}
+	}
+	return nil
+}
+
+// orphans are jobs on record that the file does not have.
+func (r *Reader) orphans() ([]Orphan, error) {
+	names, err := r.Facts.Store.Jobs()
+	if err != nil {
+		return nil, err
+	}
+	var all []Orphan
+	for _, name := range names {
+		if r.Facts.Config.Job(name) != nil {
+			continue
+		}
+		orphan := Orphan{Job: name}
+		marks, err := r.Facts.Store.Runs.Watermarks(name)
+		if err != nil {
+			return nil, err
+		}
+		orphan.Watermarks = len(marks)
+		if orphan.Queued, err = r.Facts.Store.Queue.Queued(queue.Filter{Job: name}); err != nil {
+			return nil, err
+		}
+		old, err := r.Facts.Store.Runs.Unfinished(name)
+		if err != nil {
+			return nil, err
+		}
+		if len(old) > 0 {
+			orphan.Unfinished = old[len(old)-1].ID
+		}
+		if orphan.Watermarks+orphan.Queued > 0 || len(old) > 0 {
+			all = append(all, orphan)
+		}
+	}
+	return all, nil
+}
+
+// WorstCycle is what the scheduled runs of a cycle of 31 days cost together if every page is
+// full and days and jobs keep to their caps, whatever that of the cycle leaves. The cycle from
+// July to August stands for all: no clock changes in it.
+func (r *Reader) WorstCycle(ctx context.Context) (sum outlier.Credits, err error) {
+	begin := time.Date(2026, time.July, r.Facts.Config.Budget.Renews, 0, 0, 0, 0, r.Facts.Config.Timezone)
+	calendar := plan.NewCalendar(r.Facts.Config, begin.Add(-time.Second), begin.AddDate(0, 0, 31))
+	for i := range r.Facts.Config.Jobs {
+		spec := &r.Facts.Config.Jobs[i]
+		rows := calendar.Runs(spec, begin.Add(-time.Second))
+		if spec.Disabled || rows == 0 {
+			continue
+		}
+		cost, _, err := r.WorstCaseLater(ctx, spec)
+		if ctx.Err() != nil {
+			return 0, err
+		}
+		if err != nil {
+			continue // it cannot run, which is said elsewhere
+		}
+		all := outlier.Credits(rows) * cost.Credits
+		if most := spec.Budget.PerMonth; most != nil {
+			all = min(all, *most)
+		}
+		sum += all
+	}
+	if most := r.Facts.Config.Budget.PerDay; most != nil {
+		sum = min(sum, 31**most)
+	}
+	return sum, nil
+}

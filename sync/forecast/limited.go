@@ -1,0 +1,86 @@
+package forecast
+
+import (
+	"cmp"
+
+	"outlierd/outlier"
+	"outlierd/sync/facts"
+	"outlierd/sync/job"
+	"outlierd/sync/plan"
+	"outlierd/sync/runs"
+)
+
+// limitedFrom is how many runs tell whether `pages` is too small for a job.
+const limitedFrom = 3
+
+// Limited is what a job's `pages` cut off in each of its latest runs.
+type Limited struct {
+	Runs    int             `json:"runs"`    // that were looked at
+	Pages   int             `json:"pages"`   // of each search, as the job has it
+	Search  string          `json:"search"`  // of the last run that lost most
+	Seen    int             `json:"seen"`    // hits of this search
+	Total   int64           `json:"total"`   // hits that the service counts for it
+	All     int             `json:"all"`     // pages that every search of the last run would have needed at most
+	Credits outlier.Credits `json:"credits"` // that these cost more than the run did
+}
+
+// Limited is what `pages` cut off in each of the latest runs that took as many pages as spec
+// does now; nil if it did not in each, or there was none. Runs that a person has overridden do
+// not count.
+func (r *Reader) Limited(spec *job.Spec) (*Limited, error) {
+	pages := cmp.Or(spec.Pages, 1)
+	if pages == job.AllPages {
+		return nil, nil
+	}
+	rows, err := r.Facts.Store.Runs.OwnRuns(spec.Name, limitedFrom)
+	if err != nil {
+		return nil, err
+	}
+	var last *Limited
+	for i := range rows {
+		if rows[i].Status != runs.OK && rows[i].Status != runs.Partial {
+			continue
+		}
+		frozen, err := plan.Thaw(rows[i].Plan)
+		if err != nil {
+			return nil, err
+		}
+		if frozen.PagesOf(0) != pages {
+			break // what it said before is no matter
+		}
+		of, err := r.limitedIn(&rows[i])
+		if of == nil || err != nil {
+			return nil, err
+		}
+		if last == nil {
+			last = of
+		}
+		last.Runs, last.Pages = last.Runs+1, pages
+	}
+	return last, nil
+}
+
+// limitedIn is what `pages` cut off in one run; nil if nothing.
+func (r *Reader) limitedIn(run *runs.Run) (*Limited, error) {
+	steps, err := r.Facts.Store.Runs.Steps(run.ID)
+	if err != nil {
+		return nil, err
+	}
+	var of *Limited
+	for i := range steps {
+		step := &steps[i]
+		left := facts.Beyond(step)
+		if step.Stop != runs.StopPages || left <= 0 || step.Query.Op() == outlier.OpTrendingFormats {
+			continue
+		}
+		if of == nil {
+			of = &Limited{}
+		}
+		if unseen := step.Total - int64(step.Seen); of.Search == "" || unseen > of.Total-int64(of.Seen) {
+			of.Search, of.Seen, of.Total = step.Name(), step.Seen, step.Total
+		}
+		of.All = max(of.All, step.Next+left)
+		of.Credits += outlier.Credits(left) * r.Facts.PriceOf(step)
+	}
+	return of, nil
+}

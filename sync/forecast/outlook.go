@@ -1,0 +1,175 @@
+package forecast
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"outlierd/outlier"
+	"outlierd/sync/facts"
+	"outlierd/sync/job"
+	"outlierd/sync/plan"
+	"outlierd/sync/runs"
+)
+
+// lookAhead is how far ahead due runs are counted.
+const lookAhead = 7 * 24 * time.Hour
+
+// arrival is what a run will ask for that is not in the queue yet: one that comes due,
+// or one that is still taking its pages.
+type arrival struct {
+	job   string
+	at    time.Time
+	begun bool // it is under way
+	pages int  // and what else goes before data calls
+	calls []expected
+}
+
+// expected are data calls of one kind.
+type expected struct {
+	value float64
+	calls int
+}
+
+// unfinished is a run that goes on, and what of its searches is open.
+type unfinished struct {
+	spec *job.Spec
+	run  *runs.Run
+	plan plan.Frozen
+	open []runs.Step
+	own  bool // the job's next run goes on with it, and not only the command that began it
+}
+
+// going are the runs of the file's jobs that go on, in the order of the file.
+func (r *Reader) going() (all []unfinished, err error) {
+	for i := range r.Facts.Config.Jobs {
+		spec := &r.Facts.Config.Jobs[i]
+		rows, err := r.Facts.GoingOn(spec, time.Time{})
+		if err != nil {
+			return nil, err
+		}
+		for j := range rows {
+			u := unfinished{spec: spec, run: &rows[j].Run, own: rows[j].Held || !rows[j].Run.Overridden}
+			if u.plan, err = plan.Thaw(u.run.Plan); err != nil {
+				return nil, err
+			}
+			if u.open, err = r.Facts.Store.Runs.Steps(u.run.ID); err != nil {
+				return nil, err
+			}
+			u.open = slices.DeleteFunc(u.open, func(s runs.Step) bool { return s.Stop != "" })
+			all = append(all, u)
+		}
+	}
+	return all, nil
+}
+
+// underWay reports whether the run is being worked on, or will be as soon as a process works
+// on its job: one that met a cap or failed waits for its next due instant, and one that a
+// person has overridden for the same command.
+func (u *unfinished) underWay() bool {
+	return u.run.Status == runs.Running || u.run.Status.Open() && u.own
+}
+
+// pages are those that an open search may still take: 0 where only the budget bounds them,
+// and for a scan, which has its pages when it has ended.
+func (u *unfinished) pages(step *runs.Step) int {
+	if step.Query.Op() == outlier.OpStartScan || u.plan.Pages == job.AllPages {
+		return 0
+	}
+	return max(0, u.plan.LimitOf(step.Ordinal, step.Scan)-step.Next)
+}
+
+// outlook is what the runs to come will ask for, soonest first; those under way that are
+// still taking pages are the first of them.
+func (r *Reader) outlook(ctx context.Context, now time.Time, going []unfinished) (all []arrival, err error) {
+	brought := map[string]arrival{}
+	for i := range r.Facts.Config.Jobs {
+		spec := &r.Facts.Config.Jobs[i]
+		if brought[spec.Name], err = r.brings(ctx, spec, now); err != nil {
+			return nil, err
+		}
+		if spec.Scan != nil {
+			continue // hours lie between its start and what there is to read
+		}
+		for due := r.nextOf(spec, now); !due.IsZero() && due.Before(now.Add(lookAhead)); due = r.nextOf(spec, due) {
+			a := brought[spec.Name]
+			a.at = due
+			all = append(all, a)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b arrival) int { return a.at.Compare(b.at) })
+	var open []arrival
+	for i := range going {
+		u := &going[i]
+		takesPages := func(s runs.Step) bool { return s.Query.Op() != outlier.OpStartScan }
+		if !u.underWay() || !slices.ContainsFunc(u.open, takesPages) {
+			continue
+		}
+		a := brought[u.spec.Name]
+		a.at, a.begun, a.pages = now, true, 0
+		for i := range u.open {
+			a.pages += u.pages(&u.open[i])
+		}
+		open = append(open, a)
+	}
+	return append(open, all...), nil
+}
+
+// brings is what a run of spec asks for: as much as earlier ones on average, or where
+// there is none, what its plan asks for at most.
+func (r *Reader) brings(ctx context.Context, spec *job.Spec, now time.Time) (arrival, error) {
+	rows, err := r.Facts.Store.Runs.OwnRuns(spec.Name, expectFrom)
+	if err != nil {
+		return arrival{}, err
+	}
+	asked, n := map[outlier.Operation]int{}, 0 // by so many runs
+	for i := range rows {
+		if !rows[i].Status.EndedWell() {
+			continue
+		}
+		n++
+		each, err := r.Facts.Store.Ledger.Asked(rows[i].ID)
+		if err != nil {
+			return arrival{}, err
+		}
+		for op, requests := range each {
+			asked[op] += requests
+		}
+	}
+	if n == 0 {
+		return r.atMost(ctx, spec, now), nil
+	}
+	a := arrival{job: spec.Name}
+	for _, call := range slices.Concat(plan.EnrichCalls(spec), plan.FetchCalls(spec)) {
+		a.calls = append(a.calls, expected{call.Value, (asked[call.Op] + n/2) / n})
+		delete(asked, call.Op)
+	}
+	for _, others := range asked { // go before data calls, as pages do
+		a.pages += (others + n/2) / n
+	}
+	return a, nil
+}
+
+// atMost is what a run of spec asks for if every page is full, as far as that is known
+// without asking SQL, which only the run itself does.
+func (r *Reader) atMost(ctx context.Context, spec *job.Spec, now time.Time) arrival {
+	a := arrival{job: spec.Name}
+	p, err := r.Facts.Plan(ctx, spec, facts.Options{At: now, NoSQL: true})
+	if err != nil {
+		return a // the run will fail with it, and ask for nothing
+	}
+	_, a.pages = p.Buys(p.Frozen.CapFor(spec.Budget))
+	for _, call := range p.Frozen.Enrich {
+		a.calls = append(a.calls, expected{call.Value, call.Most(a.pages, len(p.Steps))})
+	}
+	for _, call := range p.Frozen.Fetch {
+		a.calls = append(a.calls, expected{call.Value, len(p.Frozen.IDs)})
+	}
+	return a
+}
+
+// nextOf is when a job is due after now, or the job that it comes after in the end; zero
+// for never.
+func (r *Reader) nextOf(spec *job.Spec, now time.Time) time.Time {
+	return plan.Clock(r.Facts.Config, spec).Next(now, r.Facts.Config.Timezone)
+}

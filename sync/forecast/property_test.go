@@ -1,0 +1,402 @@
+package forecast
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"outlierd/outlier"
+	"outlierd/outlier/simulator"
+	"outlierd/sync/engine"
+	"outlierd/sync/job"
+	"outlierd/sync/ledger"
+	"outlierd/sync/plan"
+	"outlierd/sync/runs"
+	"outlierd/sync/yamltree"
+)
+
+// enough seeds meet every kind of run.
+const enough = 200
+
+var seeds = flag.Int("seeds", 0, "how many seeds TestRunsStayWithinWhatPlanSaid plays; 0 plays a sample")
+
+// TestRunsStayWithinWhatPlanSaid draws job files and what became of them so far, asks for
+// the forecast, and runs a job through whatever faults there are: the run keeps to what
+// the forecast called the worst case, and the forecast itself has changed nothing and sent
+// nothing. A seed that failed is played alone with -seeds 1000 -run 'PlanSaid/^seed$'.
+func TestRunsStayWithinWhatPlanSaid(t *testing.T) {
+	few := 50
+	if testing.Short() {
+		few = 15
+	}
+	kinds, played := map[string]int{}, 0
+	for _, seed := range seedsToPlay(t, *seeds, few, 1000) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			played++
+			synctest.Test(t, func(t *testing.T) {
+				w := &wager{workshop: &workshop{T: t, dir: swift(t), ctx: t.Context()}, dice: rand.New(rand.NewPCG(seed, 7)), kinds: kinds}
+				w.play()
+			})
+		})
+	}
+	// A test that never met a case would prove nothing about it.
+	for _, kind := range []string{"fresh", "continued", "shared", "cut", "lost", "scan", "watch", "bought", "resumed"} {
+		if kinds[kind] == 0 && played >= enough {
+			t.Errorf("no run of this kind among %v: %s", kinds, kind)
+		}
+	}
+}
+
+// wager is a workshop whose file and history are drawn by dice.
+type wager struct {
+	*workshop
+	dice  *rand.Rand
+	kinds map[string]int // what was met
+	harms bool           // something may go wrong, or went wrong
+}
+
+// one draws one of several.
+func one[T any](w *wager, of ...T) T { return of[w.dice.IntN(len(of))] }
+
+// maybe is true so often in a hundred.
+func (w *wager) maybe(percent int) bool { return w.dice.IntN(100) < percent }
+
+func (w *wager) play() {
+	w.renew(simulator.Options{Limit: 600, PagingItems: w.maybe(50)})
+	w.draw()
+	for range w.dice.IntN(4) {
+		w.live()
+	}
+	f := w.foretold()
+	if len(f.Jobs) == 0 {
+		return
+	}
+	w.consistent(f)
+	told := f.Jobs[w.dice.IntN(len(f.Jobs))]
+	if told.Problem == "" {
+		w.hold(&told)
+	}
+}
+
+// draw replaces the job file by one without mistakes; most drawn ones are.
+func (w *wager) draw() {
+	for range 200 {
+		text := w.file()
+		config, err := job.Parse(filepath.Join(w.dir, "jobs.yaml"), []byte(text), func(string) (string, bool) { return "", false })
+		if err == nil {
+			w.config = config
+			return
+		}
+		if _, mistaken := errors.AsType[yamltree.Mistakes](err); !mistaken {
+			w.Fatal(err)
+		}
+	}
+	w.Fatal("no file without mistakes was drawn")
+}
+
+func (w *wager) file() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "version: 1\nservice: {url: \"sim://\", limit: 600/min, prices: {search: %d}}\n", one(w, 2, 2, 3))
+	fmt.Fprintf(&b, "budget: {per_month: %d, per_day: %d, reserve: %d%s}\njobs:\n", one(w, 20, 70, 150, 400), one(w, 8, 70, 200), one(w, 0, 5), one(w, "", ", pace: even"))
+	names := []string{"ada", "bob", "cid", "dot"}
+	for i, name := range names[:1+w.dice.IntN(4)] {
+		fmt.Fprintf(&b, "  %s:\n%s", name, w.job())
+		switch {
+		case i > 0 && w.maybe(20):
+			fmt.Fprintf(&b, "    after: %s\n", names[i-1])
+		case w.maybe(70):
+			fmt.Fprintf(&b, "    every: %s\n", one(w, "3h", "12h", "5d"))
+		}
+		if w.maybe(50) {
+			fmt.Fprintf(&b, "    budget: {per_run: %d, max_requests: %d}\n", one(w, 2, 6, 15, 80), one(w, 3, 10, 400))
+		}
+	}
+	return b.String()
+}
+
+// job is what a job does; its keys stand four columns in.
+func (w *wager) job() string {
+	var b strings.Builder
+	query := "home espresso"
+	if w.maybe(40) {
+		query = "${x}"
+		fmt.Fprintf(&b, "    for_each: {x: [chess, tea%s]}\n", one(w, "", ", pizza, yoga, running"))
+	}
+	pages := one(w, "1", "2", "4", "all")
+	switch w.dice.IntN(8) {
+	case 0:
+		fmt.Fprintf(&b, "    related: {title: [%q], pages: %s, refresh_after: %s}\n", query, pages, one(w, "1d", "7d"))
+	case 1:
+		fmt.Fprintf(&b, "    find_channels: {query: [%q], pages: %s}\n", query, pages)
+	case 2:
+		return "    trending_formats: {type: video}\n"
+	case 3:
+		return "    channels: {id: [UC1234567890abcdefghijkl, UCabcdefghijkl1234567890], fetch: [channel_videos, channel_shorts]}\n"
+	case 4:
+		fmt.Fprintf(&b, "    scan: {query: [%q], deadline: %s, read: {pages: %d}}\n", query, one(w, "1h", "24h"), one(w, 1, 3))
+		return b.String()
+	default:
+		stop := one(w, "", ", stop_when: {new_below: 50%}")
+		fmt.Fprintf(&b, "    search: {query: [%q], pages: %s%s}\n", query, pages, stop)
+	}
+	if w.maybe(30) {
+		fmt.Fprintf(&b, "    reuse_for: %s\n", one(w, "1m", "2d"))
+	}
+	if w.maybe(50) {
+		fmt.Fprintf(&b, "    enrich: {details: {top: %d}, channel_videos: {top: 2}}\n", one(w, 1, 5))
+	}
+	return b.String()
+}
+
+// live lets something happen that leaves a mark.
+func (w *wager) live() {
+	e, stop := w.open()
+	defer stop()
+	switch w.dice.IntN(10) {
+	case 0:
+		w.draw()
+	case 1:
+		if err := e.Store.Ledger.Adjust(one[outlier.Credits](w, -5, 12), "elsewhere"); err != nil {
+			w.Fatal(err)
+		}
+	default:
+		spec := &e.Config.Jobs[w.dice.IntN(len(e.Config.Jobs))]
+		ctx, cancel := context.WithCancel(w.ctx)
+		defer cancel()
+		if w.maybe(30) {
+			e.Client.Transport = stopAfter(w.wire, w.dice.IntN(6), cancel)
+		}
+		w.harm(append(losses, simulator.NoCredits, simulator.Garbage))
+		_, _ = e.Run(ctx, spec, one(w, engine.Manual, engine.Scheduled), time.Time{}) // however it ends, it leaves its mark
+	}
+	time.Sleep(time.Duration(w.dice.Int64N(int64(one(w, time.Minute, 5*time.Hour, 70*time.Hour)))))
+}
+
+// stopAfter asks for a stop during the call after so many: once the service has it, so that
+// what is stopped is certain to have made the call.
+func stopAfter(wire http.RoundTripper, calls int, stop func()) http.RoundTripper {
+	return roundTripper(func(r *http.Request) (*http.Response, error) {
+		answer, err := wire.RoundTrip(r)
+		if calls--; calls < 0 {
+			stop()
+		}
+		return answer, err
+	})
+}
+
+// losses are faults after which a call is made again.
+var losses = []simulator.Fault{simulator.DropAnswer, simulator.GatewayPage, simulator.GatewayJSON, simulator.CutBody, simulator.ServerError, simulator.DropRequest, simulator.Unreachable}
+
+// harm lets some of the next calls go wrong. Those that are not made yet are left for later.
+func (w *wager) harm(faults []simulator.Fault) {
+	if w.maybe(50) {
+		return
+	}
+	w.harms = true
+	for range 1 + w.dice.IntN(4) {
+		w.service.FailNext(one(w, outlier.OpSearch, outlier.OpSearch, outlier.OpRelated, outlier.OpStartScan, outlier.OpFindChannels), one(w, faults...))
+	}
+}
+
+// foretold is the forecast, if it leaves everything as it is.
+func (w *wager) foretold() *Forecast {
+	e, stop := w.open()
+	defer stop()
+	before, calls := w.dump(), w.service.Books().Total.Calls
+	f, err := forecasts(e).Forecast(w.ctx)
+	if err != nil {
+		w.Fatalf("forecast: %v", err)
+	}
+	if _, err := forecasts(e).Budget(w.ctx); err != nil {
+		w.Fatalf("budget: %v", err)
+	}
+	if diff := cmp.Diff(before, w.dump()); diff != "" {
+		w.Fatalf("the forecast has changed the state:\n%s", diff)
+	}
+	if now := w.service.Books().Total.Calls; now != calls {
+		w.Fatalf("the forecast has made %d calls", now-calls)
+	}
+	return f
+}
+
+// dump tells the contents of every table, and of the limiter's file.
+func (w *wager) dump() map[string]string {
+	folder := filepath.Join(w.data(), "state")
+	db, err := sql.Open("sqlite", filepath.Join(folder, "state.db"))
+	if err != nil {
+		w.Fatal(err)
+	}
+	defer db.Close()
+	all := map[string]string{}
+	for _, table := range w.rows(db, `SELECT name FROM sqlite_schema WHERE type = 'table'`) {
+		rows := w.rows(db, `SELECT * FROM `+table)
+		all[table] = fmt.Sprintf("%d rows, %x", len(rows), sha256.Sum256([]byte(strings.Join(rows, "\n"))))
+	}
+	text, err := os.ReadFile(filepath.Join(folder, "pace.json"))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		w.Fatal(err)
+	}
+	all["pace.json"] = string(text)
+	return all
+}
+
+func (w *wager) rows(db *sql.DB, query string) (all []string) {
+	rows, err := db.QueryContext(w.ctx, query)
+	if err != nil {
+		w.Fatal(err)
+	}
+	defer rows.Close()
+	columns, err := rows.Columns()
+	if err != nil {
+		w.Fatal(err)
+	}
+	for rows.Next() {
+		values, into := make([]any, len(columns)), make([]any, len(columns))
+		for i := range into {
+			into[i] = &values[i]
+		}
+		if err := rows.Scan(into...); err != nil {
+			w.Fatal(err)
+		}
+		all = append(all, strings.Trim(fmt.Sprint(values), "[]"))
+	}
+	if err := rows.Err(); err != nil {
+		w.Fatal(err)
+	}
+	return all
+}
+
+// consistent checks that what a forecast tells of a job does not contradict itself.
+func (w *wager) consistent(f *Forecast) {
+	for i := range f.Jobs {
+		told := &f.Jobs[i]
+		worst, expected := told.Worst, told.Expected
+		if expected.Credits < 0 || worst.Credits < expected.Credits || worst.Lost < worst.Credits {
+			w.Errorf("%s: %d credits are expected, at worst %d, and %d if answers are lost", told.Job, expected.Credits, worst.Credits, worst.Lost)
+		}
+		if expected.Requests < 0 || worst.Requests < expected.Requests {
+			w.Errorf("%s: %d requests are expected, and at worst %d", told.Job, expected.Requests, worst.Requests)
+		}
+		spec := w.config.Job(told.Job)
+		if spec.Scan == nil && told.least > 0 && (worst.Credits%told.least > 0 || expected.Credits%told.least > 0) {
+			w.Errorf("%s: a page costs %d credits; %d are expected, and at worst %d", told.Job, told.least, expected.Credits, worst.Credits)
+		}
+		if calls := told.Calls; spec.Budget.MaxRequests == 0 && worst.Requests < calls {
+			w.Errorf("%s: %d calls are to be made, %d requests are expected, and at worst %d", told.Job, calls, expected.Requests, worst.Requests)
+		}
+	}
+	if f.Cycle.Worst < f.Cycle.Wanted {
+		w.Errorf("the runs of the cycle want %d credits, and at worst %d", f.Cycle.Wanted, f.Cycle.Worst)
+	}
+}
+
+// resumed stops a run in the middle, and checks that it promises no more than before when it
+// goes on.
+func (w *wager) resumed(told *Job, row *runs.Run) {
+	f := w.foretold()
+	for i := range f.Jobs {
+		now := &f.Jobs[i]
+		if now.Job != told.Job || now.Continues != row.ID || now.Problem != "" {
+			continue
+		}
+		w.kinds["resumed"]++
+		if now.Worst.Credits > told.Worst.Credits || now.Worst.Lost > told.Worst.Lost || now.Worst.Requests > told.Worst.Requests {
+			w.Errorf("run %s of %s promised %+v, and %+v when it goes on", row.ID, told.Job, told.Worst.Cost, now.Worst.Cost)
+		}
+	}
+}
+
+// hold runs a job as it was foretold, and holds the run to it. Some are stopped on the way.
+func (w *wager) hold(told *Job) {
+	var row *runs.Run
+	defer func() {
+		if row != nil {
+			w.resumed(told, row)
+		}
+	}()
+	e, stop := w.open()
+	defer stop()
+	spec := e.Config.Job(told.Job)
+	trigger, due := engine.Manual, time.Time{}
+	if told.Continues == "" {
+		if next := plan.Clock(e.Config, spec).Next(time.Now(), e.Config.Timezone); !next.IsZero() {
+			time.Sleep(time.Until(next))
+			trigger, due = engine.Scheduled, next
+		}
+	}
+	var before ledger.Spend
+	if told.Continues != "" {
+		before = w.spent(e, told.Continues)
+	}
+	charged := w.service.Books().Total.Spent()
+	w.harm(losses)
+	ctx, cancel := context.WithCancel(w.ctx)
+	defer cancel()
+	if w.maybe(40) {
+		e.Client.Transport = stopAfter(w.wire, w.dice.IntN(8), cancel)
+	}
+	var err error
+	row, err = e.Run(ctx, spec, trigger, due)
+	if row == nil && ctx.Err() != nil {
+		return
+	}
+	if row == nil {
+		w.Fatalf("job %s was not run: %v", told.Job, err)
+	}
+	after := w.spent(e, row.ID)
+	unknown := after.Unknown - before.Unknown
+	credits := after.Charged - before.Charged + unknown
+	w.meet(told, credits, unknown)
+	if told.Continues != "" && row.ID != told.Continues {
+		w.Errorf("run %s began although %s was to be continued", row.ID, told.Continues)
+	}
+	if credits > told.Worst.Lost {
+		w.Errorf("the run of %s has spent %d credits, at worst %d were foretold", told.Job, credits, told.Worst.Lost)
+	}
+	if unknown == 0 && credits > told.Worst.Credits {
+		w.Errorf("no answer was lost and the run of %s has spent %d credits, at worst %d were foretold", told.Job, credits, told.Worst.Credits)
+	}
+	if now := w.service.Books().Total.Spent() - charged; now > credits {
+		w.Errorf("the service has charged %d credits, and %d are in the books", now, credits)
+	}
+	if made := int(after.Requests - before.Requests); !w.harms && made > told.Worst.Requests {
+		w.Errorf("the run of %s has made %d requests, at worst %d were foretold", told.Job, made, told.Worst.Requests)
+	}
+	if most := int64(spec.Budget.MaxRequests); most > 0 && spec.Scan == nil && after.Requests > most {
+		w.Errorf("the run of %s has made %d requests, repeated ones included, and %d are its cap", told.Job, after.Requests, most)
+	}
+}
+
+func (w *wager) spent(e *engine.Engine, run string) ledger.Spend {
+	spent, err := e.Store.Ledger.Spent(run)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return spent
+}
+
+// meet counts what kind of run it was.
+func (w *wager) meet(told *Job, credits, unknown outlier.Credits) {
+	spec := w.config.Job(told.Job)
+	for kind, met := range map[string]bool{
+		"fresh": told.Continues == "", "continued": told.Continues != "", "shared": told.Share != nil, "cut": len(told.Cuts) > 0,
+		"lost": unknown > 0, "scan": spec.Scan != nil, "watch": len(spec.Fetch) > 0, "bought": credits > 0,
+	} {
+		if met {
+			w.kinds[kind]++
+		}
+	}
+}

@@ -1,0 +1,45 @@
+package forecast
+
+import (
+	"fmt"
+
+	"outlierd/outlier"
+	"outlierd/sync/runs"
+)
+
+// unsettled adds to the forecast of a run that goes on which of its scans wait for a person,
+// since their start was not confirmed. A run that has other searches, too, performs these. A
+// scan that is merely intended does not count: a run starts it again, or is about to send it.
+func (r *Reader) unsettled(f *Job) error {
+	if f.Continues == "" {
+		return nil
+	}
+	steps, err := r.Facts.Store.Runs.Steps(f.Continues)
+	if err != nil {
+		return err
+	}
+	open, waits := 0, []string{}
+	for i := range steps {
+		if steps[i].Stop != "" {
+			continue
+		}
+		open++
+		if steps[i].Query.Op() != outlier.OpStartScan {
+			continue
+		}
+		scan, err := r.Facts.Store.Runs.ScanOf(steps[i].ID)
+		if err != nil {
+			return err
+		}
+		if scan != nil && scan.State == runs.ScanUnknown {
+			waits = append(waits,
+				fmt.Sprintf("a scan of %q may have been started: %s", scan.Queries, scan.HowToSettle()))
+		}
+	}
+	if open > 0 && len(waits) == open {
+		f.Problem = waits[0]
+		return nil
+	}
+	f.Changes = append(f.Changes, waits...)
+	return nil
+}

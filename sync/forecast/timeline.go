@@ -1,0 +1,404 @@
+package forecast
+
+import (
+	"container/heap"
+	"context"
+	"slices"
+	"sort"
+	"time"
+
+	"outlierd/outlier"
+	"outlierd/sync/queue"
+	"outlierd/sync/state"
+)
+
+// A timeline estimates when queued calls will be made, in the order in which a worker makes
+// them: pages before data calls, those by rank, and what a run that comes due will ask for from
+// then on. It reads only calls whose time is asked for. What stands between two of them is a
+// number, and many calls are passed at once where nothing happens in between: so the time of
+// the last of a million calls is found without reading them.
+type timeline struct {
+	from   time.Time                     // since when there has always been something to do
+	eta    func(calls int) time.Duration // how long after from the n-th call leaves
+	calls  int                           // made since from
+	sent   int                           // made in all
+	coming []arrival                     // soonest first
+	ready  lane                          // what may be tried now, best first
+	failed lane                          // what may not be tried yet, soonest first
+	joined turns                         // those whose back-off is over, and calls to come; best first
+	wanted int                           // tasks whose time is asked for and not yet yielded
+	left   map[string]int                // what a job waits for before its next run begins
+	busy   map[string]bool               // jobs with a run under way, which a next one waits for
+}
+
+// lane is a part of the queue, read in its order.
+type lane interface {
+	head() (*turn, error) // nil at the end
+	pop()
+	split(at queue.Place) error // the calls of the head, so that those before the place are a turn
+}
+
+// turn is a place in the order: that of a task, of calls to come, or of so many calls that
+// stand before the next task and that were not asked about.
+type turn struct {
+	queue.Place
+	calls int
+	task  bool     // it is the task at the place
+	asked bool     // and its time is wanted
+	jobs  []string // that have calls less to wait for with each one
+
+	after queue.Place // of calls that are only counted: they stand between it and the place
+	past  int         // and of so many more in front that is over
+}
+
+// placed is a task and what is estimated of it.
+type placed struct {
+	queue.Place
+	before int // calls that are made before it
+	at     time.Time
+}
+
+// toCome is the operation of calls to come in the order: they follow all tasks of their rank.
+const toCome outlier.Operation = "~"
+
+// turns is a heap of those whose turn it may be.
+type turns []*turn
+
+func (t turns) Len() int           { return len(t) }
+func (t turns) Swap(i, j int)      { t[i], t[j] = t[j], t[i] }
+func (t turns) Less(i, j int) bool { return t[i].Compare(&t[j].Place) < 0 }
+func (t *turns) Push(x any)        { *t = append(*t, x.(*turn)) }
+func (t *turns) Pop() any {
+	last := (*t)[len(*t)-1]
+	*t = (*t)[:len(*t)-1]
+	return last
+}
+
+// rankOf is what orders calls: their value, and a day of waiting as one more; see the
+// order of package queue.
+func rankOf(value float64, since time.Time) float64 {
+	return value - float64(since.UnixMicro())/86400e6
+}
+
+// timeline begins one for the tasks that the filter lets through.
+func (r *Reader) timeline(ctx context.Context, now time.Time, of queue.Filter, going []unfinished) (
+	*timeline, error) {
+	coming, err := r.outlook(ctx, now, going)
+	if err != nil {
+		return nil, err
+	}
+	l := &timeline{from: now, eta: r.Pace.ETA, coming: coming, left: map[string]int{}, busy: map[string]bool{}}
+	for i := range going {
+		l.busy[going[i].spec.Name] = going[i].underWay()
+	}
+	counts, err := r.Facts.Store.Queue.Counts()
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range counts {
+		switch of.Job {
+		case "":
+			l.wanted += c.Asked
+		case c.Job:
+			l.wanted += c.Asked + c.Shared
+		}
+	}
+	last, err := r.lastTurns(now, coming, of.Job)
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range last {
+		l.count(t, 1)
+	}
+	l.ready = &readyCalls{store: r.Facts.Store, now: now, of: of, after: queue.Before, last: last}
+	l.failed = &failedCalls{store: r.Facts.Store, of: of, after: queue.AfterNow(now)}
+	return l, nil
+}
+
+// lastTurns are the last tasks of a job, and of those that have runs to come, in their order: a
+// job's next run waits for them if one is under way.
+func (r *Reader) lastTurns(now time.Time, coming []arrival, of string) (all []*turn, err error) {
+	names := []string{of}
+	for i := range coming {
+		names = append(names, coming[i].job)
+	}
+	slices.Sort(names)
+	for _, name := range slices.Compact(names) {
+		place, err := r.Facts.Store.Queue.LastPlace(name, now)
+		if err != nil {
+			return nil, err
+		}
+		if place != nil {
+			all = append(all, &turn{Place: *place, calls: 1, task: true, jobs: []string{name}})
+		}
+	}
+	slices.SortFunc(all, func(a, b *turn) int { return a.Compare(&b.Place) })
+	return all, nil
+}
+
+// play yields the tasks whose time is asked for, in the order in which they will be done,
+// until yield returns false or there are none.
+func (l *timeline) play(yield func(placed) bool) error {
+	for {
+		ready, failed, err := l.heads()
+		if err != nil {
+			return err
+		}
+		isTask := func(t *turn) bool { return t.task }
+		if l.wanted == 0 || ready == nil && failed == nil && !slices.ContainsFunc(l.joined, isTask) {
+			return nil
+		}
+		at := l.next()
+		if l.admit(at, failed) {
+			continue // which pushes what waits back
+		}
+		if ready == nil && len(l.joined) == 0 {
+			l.skip(failed)
+			continue
+		}
+		t, pop := ready, l.ready.pop
+		if len(l.joined) > 0 && (ready == nil || l.joined[0].Compare(&ready.Place) < 0) {
+			if t, pop = l.joined[0], func() { heap.Pop(&l.joined) }; t.asked && ready != nil && !ready.task {
+				if err := l.ready.split(t.Place); err != nil {
+					return err
+				}
+				if before, err := l.ready.head(); err != nil || before.Compare(&t.Place) == 0 {
+					t, pop = before, l.ready.pop
+				}
+			}
+		}
+		if t.asked {
+			if l.wanted--; !yield(placed{t.Place, l.sent, at}) {
+				return nil
+			}
+		}
+		n := l.undisturbed(t.calls, failed)
+		t.past += n
+		if t.calls -= n; t.calls == 0 {
+			pop()
+		}
+		l.count(t, -n)
+		l.spend(n)
+	}
+}
+
+func (l *timeline) heads() (ready, failed *turn, err error) {
+	if ready, err = l.ready.head(); err == nil {
+		failed, err = l.failed.head()
+	}
+	return ready, failed, err
+}
+
+// next is when the next call may leave.
+func (l *timeline) next() time.Time { return l.from.Add(l.eta(l.calls + 1)) }
+
+// undisturbed is how many of the next calls, at least one, leave before anything changes the
+// order.
+func (l *timeline) undisturbed(calls int, failed *turn) int {
+	if calls == 1 {
+		return 1
+	}
+	var change time.Time
+	if failed != nil {
+		change = failed.NotBefore
+	}
+	for i := range l.coming {
+		if a := &l.coming[i]; !l.held(a) && (change.IsZero() || a.at.Before(change)) {
+			change = a.at
+		}
+	}
+	if change.IsZero() {
+		return calls
+	}
+	return max(1, sort.Search(calls, func(n int) bool {
+		return !l.from.Add(l.eta(l.calls + n + 1)).Before(change)
+	}))
+}
+
+func (l *timeline) spend(calls int) {
+	l.calls += calls
+	l.sent += calls
+}
+
+// count keeps what each job waits for.
+func (l *timeline) count(t *turn, n int) {
+	for _, job := range t.jobs {
+		l.left[job] += n
+	}
+}
+
+// held reports whether a run is begun only when the one before it has ended.
+func (l *timeline) held(a *arrival) bool { return !a.begun && l.busy[a.job] && l.left[a.job] > 0 }
+
+// admit lets in what there is by then. It reports whether that was anything.
+func (l *timeline) admit(at time.Time, failed *turn) bool {
+	if failed != nil && !failed.NotBefore.After(at) {
+		heap.Push(&l.joined, failed)
+		l.count(failed, 1)
+		l.failed.pop()
+		return true
+	}
+	for i := 0; i < len(l.coming) && !l.coming[i].at.After(at); i++ {
+		if a := l.coming[i]; !l.held(&a) {
+			l.begin(a, at)
+			return true
+		}
+	}
+	return false
+}
+
+// begin lets a run in, together with the instants of its job that have passed meanwhile.
+func (l *timeline) begin(a arrival, at time.Time) {
+	l.coming = slices.DeleteFunc(l.coming, func(b arrival) bool { return b.job == a.job && !b.at.After(at) })
+	l.busy[a.job] = true
+	l.spend(a.pages)
+	for _, call := range a.calls {
+		if call.calls == 0 {
+			continue
+		}
+		place := queue.Place{Rank: rankOf(call.value, at), Op: toCome}
+		t := &turn{Place: place, calls: call.calls, jobs: []string{a.job}}
+		heap.Push(&l.joined, t)
+		l.count(t, call.calls)
+	}
+}
+
+// skip passes the time until there is something to do: a task that may be tried, or a
+// run. The window is free by then.
+func (l *timeline) skip(failed *turn) {
+	var until time.Time
+	if failed != nil {
+		until = failed.NotBefore
+	}
+	if len(l.coming) > 0 && (until.IsZero() || l.coming[0].at.Before(until)) {
+		until = l.coming[0].at
+	}
+	first := l.eta(1)
+	whole := l.eta
+	l.from, l.calls = until, 0
+	l.eta = func(calls int) time.Duration { return whole(calls) - first }
+}
+
+// pageOfQueue is how many places are read at a time.
+const pageOfQueue = 500
+
+// readyCalls are the tasks that may be tried now and whose time is asked for, with the others
+// as numbers in between.
+type readyCalls struct {
+	store *state.Store
+	now   time.Time
+	of    queue.Filter
+	last  []*turn     // of each job that matters; in order
+	after queue.Place // what was given before
+	page  []queue.Place
+	ended bool // there is no other page
+	turns []*turn
+}
+
+func (c *readyCalls) pop() { c.turns = c.turns[1:] }
+
+func (c *readyCalls) head() (*turn, error) {
+	if len(c.turns) == 0 {
+		if err := c.read(); err != nil {
+			return nil, err
+		}
+	}
+	if len(c.turns) == 0 {
+		return nil, nil
+	}
+	return c.turns[0], nil
+}
+
+func (c *readyCalls) split(at queue.Place) error {
+	all := c.turns[0]
+	if at.Compare(&all.after) <= 0 {
+		return nil // all of them come after it
+	}
+	n, err := c.store.Queue.Between(c.now, all.after, at)
+	if err != nil {
+		return err
+	}
+	rest := *all
+	rest.after, rest.past = at, max(0, all.past-n)
+	c.turns[0] = &rest
+	if before := n - all.past; before > 0 {
+		rest.calls -= before
+		first := &turn{Place: at, calls: before, after: all.after, past: all.past}
+		if c.turns = slices.Insert(c.turns, 0, first); rest.calls == 0 {
+			c.turns = slices.Delete(c.turns, 1, 2)
+		}
+	}
+	return nil
+}
+
+// read makes the turn of the next task, and one for the calls before it.
+func (c *readyCalls) read() (err error) {
+	if len(c.page) == 0 && !c.ended {
+		if c.page, err = c.store.Queue.Places(c.of, c.now, c.after, pageOfQueue); err != nil {
+			return err
+		}
+		c.ended = len(c.page) < pageOfQueue
+	}
+	var next *turn
+	if len(c.page) > 0 {
+		next = &turn{Place: c.page[0], calls: 1, task: true, asked: true}
+	}
+	if len(c.last) > 0 && (next == nil || c.last[0].Compare(&next.Place) < 0) {
+		next = c.last[0]
+	}
+	if next == nil {
+		return nil
+	}
+	if len(c.page) > 0 && c.page[0].Compare(&next.Place) == 0 {
+		next.asked, c.page = true, c.page[1:]
+	}
+	var jobs []string
+	for len(c.last) > 0 && c.last[0].Compare(&next.Place) == 0 {
+		jobs, c.last = append(jobs, c.last[0].jobs...), c.last[1:]
+	}
+	next.jobs = jobs
+	if c.of.Job != "" {
+		n, err := c.store.Queue.Between(c.now, c.after, next.Place)
+		if err != nil {
+			return err
+		}
+		if n > 0 {
+			c.turns = append(c.turns, &turn{Place: next.Place, calls: n, after: c.after})
+		}
+	}
+	c.after, c.turns = next.Place, append(c.turns, next)
+	return nil
+}
+
+// failedCalls are the tasks in back-off, whether or not their time is asked for: any of them may
+// come before one whose is.
+type failedCalls struct {
+	store *state.Store
+	of    queue.Filter
+	page  []queue.Place
+	ended bool // there is no other page
+	after queue.Place
+	turn  *turn
+}
+
+func (c *failedCalls) pop() { c.turn = nil }
+
+func (c *failedCalls) split(queue.Place) error { return nil } // each is a turn
+
+func (c *failedCalls) head() (_ *turn, err error) {
+	if c.turn != nil {
+		return c.turn, nil
+	}
+	if len(c.page) == 0 && !c.ended {
+		if c.page, err = c.store.Queue.BackedOff(c.after, pageOfQueue); err != nil {
+			return nil, err
+		}
+		c.ended = len(c.page) < pageOfQueue
+	}
+	if len(c.page) > 0 {
+		c.after, c.page = c.page[0], c.page[1:]
+		c.turn = &turn{Place: c.after, calls: 1, task: true, jobs: c.after.Jobs,
+			asked: c.of.Job == "" || slices.Contains(c.after.Jobs, c.of.Job)}
+	}
+	return c.turn, nil
+}

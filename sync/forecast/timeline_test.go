@@ -1,0 +1,235 @@
+package forecast
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sort"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"outlierd/outlier"
+	"outlierd/sync/engine"
+	"outlierd/sync/queue"
+	"outlierd/sync/runs"
+)
+
+// TestForecastReckonsWithRunsToCome: while a long run is under way another job comes
+// due, whose calls are worth more and go first. What is said of the long one's end, and
+// of that of each call in the queue, is within a tenth of the truth from the start on.
+func TestForecastReckonsWithRunsToCome(t *testing.T) {
+	if testing.Short() {
+		t.Skip("makes hundreds of calls")
+	}
+	const file = `
+version: 1
+service: {url: "sim://", limit: 10/min}
+jobs:
+  long:
+    schedule: "55 11 * * *"
+    search: {query: [home espresso], pages: 4}
+    enrich: {details: {}, comments: {}}
+  news:
+    schedule: "5 6,12 * * *"
+    search: {query: [latte art], pages: 3}
+    enrich: {channel_videos: {refresh_after: 1h}, transcript: {top: 60, refresh_after: 1h}}
+`
+	bare(t, file, func(w *workshop) {
+		e, stop := w.open()
+		defer stop()
+		w.see(e, "long", "news")
+		agenda, err := e.Agenda(time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(w.ctx, 16*time.Hour)
+		var serving sync.WaitGroup
+		defer serving.Wait()
+		defer cancel()
+		serving.Go(func() { e.Serve(ctx, agenda) })
+		time.Sleep(11*time.Hour + 56*time.Minute)
+		var said []foresight
+		for ended := false; !ended; {
+			time.Sleep(10 * time.Second)
+			row, err := e.Store.Runs.List("long", 1)
+			if err != nil || len(row) != 1 {
+				t.Fatalf("runs %+v, error %v", row, err)
+			}
+			ended = row[0].Status != runs.Running
+			if !ended {
+				said = append(said, foresee(w, e))
+			} else {
+				judge(t, said, row[0].Ended)
+			}
+		}
+	})
+}
+
+// foresight is what is said at one moment of the end of job long.
+type foresight struct {
+	at      time.Time
+	queue   time.Duration // by the last row of Queue
+	waiting int
+}
+
+func foresee(w *workshop, e *engine.Engine) foresight {
+	rows, err := queueOf(e, "long")
+	if err != nil {
+		w.Fatal(err)
+	}
+	f := foresight{at: time.Now(), waiting: len(rows)}
+	if len(rows) > 0 {
+		f.queue = time.Until(rows[len(rows)-1].At)
+	}
+	return f
+}
+
+// judge compares what was said at 10, 50 and 90 percent of the calls with the truth.
+func judge(t *testing.T, said []foresight, ended time.Time) {
+	t.Helper()
+	all := said[0].waiting
+	for _, part := range []float64{0, 0.1, 0.5, 0.9} {
+		for _, f := range said {
+			if float64(all-f.waiting) < part*float64(all) || f.waiting == 0 {
+				continue
+			}
+			truth := ended.Sub(f.at)
+			if off := (f.queue - truth).Abs(); off > truth/10 {
+				t.Errorf("with %d of %d calls left the queue says %s, and in truth it is %s", f.waiting, all, f.queue, truth)
+			}
+			break
+		}
+	}
+}
+
+// TestTimelineTakesCallsInTheirOrder: one call leaves each minute, and each letter is one
+// of the job that it names.
+func TestTimelineTakesCallsInTheirOrder(t *testing.T) {
+	from := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	minute := func(n int) time.Time { return from.Add(time.Duration(n) * time.Minute) }
+	place := 0
+	task := func(job string, value float64, not int) *turn {
+		place++
+		t := &turn{Place: queue.Place{Rank: rankOf(value, from), Entity: fmt.Sprintf("%03d %s", place, job)},
+			calls: 1, task: true, asked: true, jobs: []string{job}}
+		if not > 0 {
+			t.NotBefore = minute(not)
+		}
+		return t
+	}
+	for name, c := range map[string]struct {
+		tasks  []*turn
+		coming []arrival
+		busy   string
+		at     []int  // when the tasks are done
+		order  string // which
+		before int    // the last of them
+	}{
+		"by value": {
+			tasks: []*turn{task("a", 1, 0), task("b", 2, 0), task("c", 1, 0)},
+			at:    []int{1, 2, 3}, order: "bac", before: 2,
+		},
+		"pages first": {
+			tasks:  []*turn{task("a", 1, 0)},
+			coming: []arrival{{job: "b", at: from, begun: true, pages: 3}},
+			at:     []int{4}, order: "a", before: 3,
+		},
+		"dearer calls to come first, cheaper ones after": {
+			tasks:  []*turn{task("a", 2, 0), task("a", 2, 0)},
+			coming: []arrival{{job: "b", at: minute(2), pages: 1, calls: []expected{{3, 4}, {1, 9}}}},
+			at:     []int{1, 7}, order: "aa", before: 6,
+		},
+		"what comes later does not matter": {
+			tasks:  []*turn{task("a", 2, 0), task("a", 2, 0)},
+			coming: []arrival{{job: "b", at: minute(3), pages: 1}},
+			at:     []int{1, 2}, order: "aa", before: 1,
+		},
+		"the next run of a job waits for this one, and is begun once": {
+			tasks:  []*turn{task("a", 3, 0), task("b", 2, 0), task("a", 3, 0)},
+			coming: []arrival{{job: "a", at: minute(1), pages: 2}, {job: "a", at: minute(2), pages: 2}},
+			busy:   "a",
+			at:     []int{1, 2, 5}, order: "aab", before: 4,
+		},
+		"idle time is passed": {
+			tasks:  []*turn{task("a", 3, 30), task("b", 2, 0)},
+			coming: []arrival{{job: "c", at: minute(10), pages: 2}},
+			at:     []int{1, 30}, order: "ba", before: 3,
+		},
+	} {
+		l := &timeline{from: from, eta: func(n int) time.Duration { return time.Duration(n) * time.Minute },
+			coming: c.coming, left: map[string]int{}, busy: map[string]bool{c.busy: true}, wanted: len(c.tasks)}
+		ready, failed := &turnsOf{}, &turnsOf{}
+		for _, t := range c.tasks {
+			if t.NotBefore.IsZero() {
+				ready.turns = append(ready.turns, t)
+				l.count(t, 1)
+			} else {
+				failed.turns = append(failed.turns, t)
+			}
+		}
+		sort.Sort(ready)
+		l.ready, l.failed = ready, failed
+		var at []int
+		var order strings.Builder
+		before := 0
+		err := l.play(func(p placed) bool {
+			at = append(at, int(p.at.Sub(from).Minutes()))
+			order.WriteString(p.Entity[4:])
+			before = p.before
+			return true
+		})
+		if err != nil {
+			t.Error(err)
+		}
+		if !slices.Equal(at, c.at) || order.String() != c.order || before != c.before {
+			t.Errorf("%s: %s at %v, %d before the last; want %s at %v, %d", name, &order, at, before, c.order, c.at, c.before)
+		}
+	}
+}
+
+// turnsOf is a lane of turns that are known.
+type turnsOf struct{ turns }
+
+func (l *turnsOf) pop() { l.turns = l.turns[1:] }
+
+func (l *turnsOf) split(queue.Place) error { return nil }
+
+func (l *turnsOf) head() (*turn, error) {
+	if len(l.turns) == 0 {
+		return nil, nil
+	}
+	return l.turns[0], nil
+}
+
+// TestRunWithoutAPastIsReckonedAtItsPlan, and one with a past at what it brought.
+func TestRunWithoutAPastIsReckonedAtItsPlan(t *testing.T) {
+	const file = `
+version: 1
+service: {url: "sim://", limit: 100/min}
+jobs:
+  news:
+    for_each: {topic: [latte art, moka pot]}
+    search: {query: ["${topic}"], pages: 2}
+    enrich: {transcript: {top: 10}, channel_videos: {}}
+    budget: {per_run: 8}
+`
+	bare(t, file, func(w *workshop) {
+		e, stop := w.open()
+		defer stop()
+		spec := w.config.Job("news")
+		was, err := forecasts(e).brings(t.Context(), spec, time.Now())
+		if err != nil || was.pages != 4 || !slices.Equal(was.calls, []expected{{3, 10}, {5, 160}}) {
+			t.Errorf("without a past %+v (%v), want the 4 pages that it can pay for, 10 transcripts and the channels of 160 hits", was, err)
+		}
+		if row, err := e.Run(w.ctx, spec, engine.Manual, time.Time{}); err != nil || row.Status != runs.OK {
+			t.Fatalf("%+v, error %v", row, err)
+		}
+		pages, transcripts, channels := w.calls(outlier.OpSearch), w.calls(outlier.OpTranscript), w.calls(outlier.OpChannelVideos)
+		is, err := forecasts(e).brings(t.Context(), spec, time.Now())
+		if err != nil || is.pages != pages || !slices.Equal(is.calls, []expected{{3, transcripts}, {5, channels}}) || channels >= 160 {
+			t.Errorf("with a past %+v (%v), want %d pages, %d transcripts and %d channels", is, err, pages, transcripts, channels)
+		}
+	})
+}

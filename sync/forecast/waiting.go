@@ -1,0 +1,306 @@
+package forecast
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"time"
+
+	"outlierd/outlier"
+	"outlierd/sync/facts"
+	"outlierd/sync/ledger"
+	"outlierd/sync/queue"
+	"outlierd/sync/runs"
+)
+
+// Waiting is something that is wanted and not done: a search, a scan or a data call.
+type Waiting struct {
+	Job    string   // that wants it, of several the one that asked first
+	Others []string // jobs that want it, too
+	Op     outlier.Operation
+	Entity string    // what a data call is about, or a search looks for
+	Value  *float64  // of a data call: the higher, the sooner; nil for what comes before all of them
+	Since  time.Time // when it joined the queue, or its run began
+	Why    string    // it waits
+	At     time.Time // when it will be done, if a process works on it from now on; zero if that is not known
+}
+
+// Queue yields what waits, of all jobs or of one, in the order in which it will be done:
+// the open searches and scans of runs that go on, and the data calls. When that is
+// follows from the pace that was learned, from what stands before it, of any job,
+// and from what the runs that come due first will ask for. Only what is yielded is
+// worked out; an error comes last.
+func (r *Reader) Queue(ctx context.Context, name string) iter.Seq2[*Waiting, error] {
+	return func(yield func(*Waiting, error) bool) {
+		err := r.queue(ctx, name, func(w *Waiting) bool { return yield(w, nil) })
+		if err != nil {
+			yield(nil, err)
+		}
+	}
+}
+
+func (r *Reader) queue(ctx context.Context, name string, yield func(*Waiting) bool) error {
+	going, err := r.going()
+	if err != nil {
+		return err
+	}
+	now := time.Now()
+	w, err := r.explainer(now)
+	if err != nil {
+		return err
+	}
+	searches, err := r.searches(w, name, going)
+	if err != nil {
+		return err
+	}
+	l, err := r.timeline(ctx, now, queue.Filter{Job: name}, going)
+	if err != nil {
+		return err
+	}
+	more := true
+	until := func(at time.Time) bool { // yields the searches that come before, or all that are left
+		for more && len(searches) > 0 && (at.IsZero() || !searches[0].At.IsZero() && !searches[0].At.After(at)) {
+			more, searches = yield(&searches[0]), searches[1:]
+		}
+		return more
+	}
+	var page []placed
+	flush := func() error {
+		calls, err := r.calls(w, page)
+		for i := 0; err == nil && i < len(calls) && until(calls[i].At) && more; i++ {
+			more = yield(&calls[i])
+		}
+		page = page[:0]
+		return err
+	}
+	size := 1 // of a page: most callers stop after the first
+	var failed error
+	err = l.play(func(p placed) bool {
+		page = append(page, p)
+		if len(page) >= size {
+			failed = flush()
+			size = min(2*size, pageOfQueue)
+		}
+		return more && failed == nil
+	})
+	if err == nil && failed == nil && more {
+		err = flush()
+	}
+	if err == nil && failed == nil {
+		until(time.Time{})
+	}
+	return errors.Join(err, failed)
+}
+
+// calls are the queued calls at the given places. Those that are answered by now are left out.
+func (r *Reader) calls(w *explainer, page []placed) (all []Waiting, err error) {
+	places := make([]queue.Place, len(page))
+	for i := range page {
+		places[i] = page[i].Place
+	}
+	tasks, err := r.Facts.Store.Queue.At(places)
+	for i, task := range tasks {
+		if task == nil {
+			continue
+		}
+		all = append(all, Waiting{
+			Job: task.Job, Others: task.Others, Op: task.Op, Entity: task.Entity,
+			Value: new(task.Value + w.now.Sub(task.Since).Hours()/24),
+			Since: task.Since, Why: w.ofCall(task, page[i].before), At: page[i].at,
+		})
+	}
+	return all, err
+}
+
+// searches are the open searches and scans of runs that go on, of all jobs or of one: those first
+// that are done first, and last those without a known time.
+func (r *Reader) searches(w *explainer, name string, going []unfinished) (all []Waiting, err error) {
+	before := 0
+	for i := range going {
+		u := &going[i]
+		for j := range u.open {
+			step := &u.open[j]
+			one := Waiting{Job: u.spec.Name, Op: step.Query.Op(), Entity: step.Name(), Since: u.run.Started}
+			if one.Why, one.At, err = w.ofSearch(u, step, before); err != nil {
+				return nil, err
+			}
+			if u.underWay() {
+				before += u.pages(step)
+			}
+			if name == "" || name == one.Job {
+				all = append(all, one)
+			}
+		}
+	}
+	slices.SortStableFunc(all, func(a, b Waiting) int {
+		if a.At.IsZero() != b.At.IsZero() {
+			return cmp.Compare(b.At.Unix(), a.At.Unix())
+		}
+		return a.At.Compare(b.At)
+	})
+	return all, nil
+}
+
+// An explainer says why things wait.
+type explainer struct {
+	reader   *Reader
+	now      time.Time
+	blocked  time.Time // until when the service refuses every call; zero if it does not
+	refusals []Refusal
+}
+
+func (r *Reader) explainer(now time.Time) (*explainer, error) {
+	refusals, err := r.Refusals()
+	return &explainer{reader: r, now: now, blocked: r.Pace.Status().BlockedUntil, refusals: refusals}, err
+}
+
+// ofCall says what a data call waits for.
+func (w *explainer) ofCall(call *queue.Waiting, before int) string {
+	if call.NotBefore.After(w.now) {
+		if call.Attempts == 1 {
+			return "failed once: " + call.Reason
+		}
+		return fmt.Sprintf("failed %d times, the last time: %s", call.Attempts, call.Reason)
+	}
+	if why, _ := w.refused(false); why != "" {
+		return why
+	}
+	return w.turn(before)
+}
+
+// ofSearch says what a search or a scan waits for, and when that will be over.
+func (w *explainer) ofSearch(u *unfinished, step *runs.Step, before int) (
+	why string, at time.Time, err error) {
+	if step.Query.Op() == outlier.OpStartScan {
+		scan, err := w.reader.Facts.Store.Runs.ScanOf(step.ID)
+		if err != nil {
+			return "", at, err
+		}
+		if why := w.ofScan(scan); why != "" {
+			return why, at, nil
+		}
+	}
+	next := w.reader.nextOf(u.spec, w.now)
+	switch {
+	case u.run.Status == runs.PausedBudget:
+		return w.ofCap(u, step, next)
+	case u.run.Status.Open() && !u.underWay():
+		return cutShort(u.run), at, nil
+	case !u.underWay():
+		return "its run failed, and the next one goes on with it: " + u.run.Error, next, nil
+	}
+	if why, until := w.refused(w.reader.Facts.PriceOf(step) > 0); why != "" {
+		return why, until, nil
+	}
+	if pages := u.pages(step); pages > 0 {
+		at = w.now.Add(w.reader.Pace.ETA(before + pages))
+	}
+	why = w.turn(before)
+	if u.run.Status != runs.Running && !w.blocked.After(w.now) {
+		why = cutShort(u.run)
+	}
+	return why, at, nil
+}
+
+// cutShort says why a run that goes on from where it stands was left, and how it goes on.
+func cutShort(run *runs.Run) string {
+	if run.Status == runs.PausedQuota {
+		return "its run waits for the rate limit; go on with it: " + facts.Command(run)
+	}
+	return "its run was interrupted; go on with it: " + facts.Command(run)
+}
+
+// ofScan says what a scan waits for that was started, or may have been; "" if it is for
+// its start.
+func (w *explainer) ofScan(scan *runs.Scan) string {
+	switch {
+	case scan == nil || scan.State == runs.ScanRefused || scan.State == runs.ScanNotCreated:
+		return ""
+	case scan.State == runs.ScanUnknown || scan.State == runs.ScanIntended:
+		return "its start was not confirmed: see 'outlierd scan list'"
+	}
+	return fmt.Sprintf("waits for scan %s, polled again at %s", scan.ScanID, w.clock(scan.NextPoll))
+}
+
+// ofCap says which cap a run has met that is paused by one, and when it goes on: at the
+// first of its due instants at which there is room. By now there may be.
+func (w *explainer) ofCap(u *unfinished, step *runs.Step, next time.Time) (
+	why string, at time.Time, err error) {
+	if why, until := w.refused(true); why != "" {
+		return why, w.dueFrom(u, next, until), nil
+	}
+	config, books := w.reader.Facts.Config, w.reader.Facts.Store.Ledger
+	for _, c := range w.reader.Facts.CapsOf(u.run, u.plan, u.spec.Budget)(books.ServiceTime()) {
+		held, err := books.Held(c)
+		if err != nil {
+			return "", at, err
+		}
+		if held+w.reader.Facts.PriceOf(step) <= c.Max {
+			continue
+		}
+		why, at := fmt.Sprintf("a cap is reached: %s", c), next
+		if c.Scope != ledger.ScopeRun {
+			period := ledger.Period{Scope: c.Scope, Key: c.Period}
+			_, turn, err := period.Bounds(config.Timezone, config.Budget.Renews)
+			if err != nil {
+				return "", at, err
+			}
+			at = w.dueFrom(u, next, turn)
+		}
+		return why, at, nil
+	}
+	return "its run met a cap or a refusal that is over, and the next one goes on with it", next, nil
+}
+
+// dueFrom is the first due instant of a run's job that is not before the given time; zero if
+// the end is unknown, or the job has none.
+func (w *explainer) dueFrom(u *unfinished, next, from time.Time) time.Time {
+	if from.IsZero() || next.IsZero() {
+		return time.Time{}
+	}
+	if next.Before(from) {
+		return w.reader.nextOf(u.spec, from.Add(-1))
+	}
+	return next
+}
+
+// refused says what the service has said to all calls, or to all that are paid for, and
+// when that is over; "" if nothing.
+func (w *explainer) refused(paid bool) (why string, until time.Time) {
+	for _, r := range w.refusals {
+		switch {
+		case r.Block == ledger.BlockKey:
+			return fmt.Sprintf("the service refuses the key since %s: %s", w.clock(r.Since), r.Reason), r.Until
+		case r.Block == ledger.BlockClock && paid:
+			return "the clock has to be confirmed: see 'outlierd budget'", r.Until
+		case r.Block == ledger.BlockCredits && paid:
+			return fmt.Sprintf("the service has no credits left since %s: %s", w.clock(r.Since), r.Reason), r.Until
+		}
+	}
+	return "", time.Time{}
+}
+
+// turn says how far something is from its turn.
+func (w *explainer) turn(before int) string {
+	switch {
+	case before > 1:
+		return fmt.Sprintf("%d calls before it", before)
+	case before == 1:
+		return "1 call before it"
+	case w.blocked.After(w.now):
+		return "the service refuses until " + w.clock(w.blocked)
+	}
+	return "is next"
+}
+
+// clock is the time of day, with the date unless that is today.
+func (w *explainer) clock(t time.Time) string {
+	t, now := t.In(w.reader.Facts.Config.Timezone), w.now.In(w.reader.Facts.Config.Timezone)
+	if t.Format(time.DateOnly) == now.Format(time.DateOnly) {
+		return t.Format("15:04")
+	}
+	return t.Format("2006-01-02 15:04")
+}

@@ -1,0 +1,125 @@
+package forecast
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"outlierd/outlier"
+	"outlierd/sync/engine"
+	"outlierd/sync/runs"
+)
+
+// TestQueueTellsWhyItsFirstRowWaits: also where nothing is queued yet, as the pages come
+// first.
+func TestQueueTellsWhyItsFirstRowWaits(t *testing.T) {
+	const scanFile = `
+version: 1
+service: {url: "sim://", limit: 10/min}
+jobs:
+  niche: {scan: {query: [grinder], poll: 1m..10m, read: {pages: 2}}, budget: {per_run: 60}}
+`
+	for name, c := range map[string]struct {
+		file string
+		wire func(http.RoundTripper) http.RoundTripper
+		op   outlier.Operation
+		what string
+		why  string // a part of it
+		rows int    // at least
+		soon bool   // done within half an hour, as is told
+	}{
+		"a refusal of a search": {
+			file: jobsFile, wire: func(w http.RoundTripper) http.RoundTripper { return blocking(w, "/search/") },
+			op: outlier.OpSearch, what: "home espresso", why: "the service refuses until 00:15", rows: 1, soon: true,
+		},
+		"a refusal of a data call": {
+			file: jobsFile, wire: func(w http.RoundTripper) http.RoundTripper { return blocking(w, "/video/comments/") },
+			op: outlier.OpComments, why: "the service refuses until 00:1", rows: 5, soon: true,
+		},
+		"a cap": {
+			file: strings.Replace(jobsFile, "jobs:", "budget: {per_month: 100, per_day: 2}\njobs:", 1),
+			op:   outlier.OpSearch, what: "home espresso", why: "a cap is reached: the cap for the day 2000-01-01", rows: 1,
+		},
+		"a refused key": {
+			file: jobsFile, wire: func(http.RoundTripper) http.RoundTripper { return refusing(http.StatusUnauthorized, "who are you") },
+			op: outlier.OpSearch, what: "home espresso", why: "its run failed, and the next one goes on with it: ", rows: 1,
+		},
+		"a key that is refused later": {
+			file: jobsFile, wire: func(w http.RoundTripper) http.RoundTripper {
+				return afterPages(w, func() *http.Response {
+					return page(http.StatusUnauthorized, "application/json", `{"status":"error","error":{"message":"who are you"}}`)
+				})
+			},
+			op: outlier.OpChannelVideos, why: "the service refuses the key since 00:00: ", rows: 5, soon: true,
+		},
+		"a scan": {
+			file: scanFile, op: outlier.OpStartScan, what: "grinder", why: "waits for scan ", rows: 1,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bare(t, c.file, func(w *workshop) {
+				if c.wire != nil {
+					w.wire = c.wire(w.service.Transport())
+				}
+				e, stop := w.open()
+				defer stop()
+				ctx, cancel := contextFor(w, 3*time.Minute)
+				defer cancel()
+				row, err := e.Run(ctx, &w.config.Jobs[0], engine.Manual, time.Time{})
+				if row.Status == runs.OK {
+					t.Fatalf("%+v, error %v; the test needs a run that is cut short", row, err)
+				}
+				waiting, err := queueOf(e, "")
+				if err != nil || len(waiting) < c.rows {
+					t.Fatalf("queue %+v, error %v", waiting, err)
+				}
+				first := waiting[0]
+				if first.Op != c.op || c.what != "" && first.Entity != c.what || !strings.HasPrefix(first.Why, c.why) {
+					t.Errorf("first is %s %q: %s; want %s %q: %s", first.Op, first.Entity, first.Why, c.op, c.what, c.why)
+				}
+				if soon := !first.At.IsZero() && time.Until(first.At) < 30*time.Minute; soon != c.soon {
+					t.Errorf("it is said to be done at %s", first.At)
+				}
+				if (first.Value == nil) != (c.what != "") {
+					t.Errorf("its value is %v", first.Value)
+				}
+				for i := 1; i < len(waiting); i++ {
+					if !strings.HasSuffix(waiting[i].Why, " before it") && !strings.HasPrefix(waiting[i].Why, "the service refuses the key") {
+						t.Errorf("row %d waits since %s", i, waiting[i].Why)
+					}
+				}
+			})
+		})
+	}
+}
+
+// refusing is a service that refuses everything.
+func refusing(status int, message string) http.RoundTripper {
+	return roundTripper(func(r *http.Request) (*http.Response, error) {
+		connect(r)
+		return page(status, "application/json", `{"status":"error","error":{"message":"`+message+`"}}`), nil
+	})
+}
+
+// TestQueueNamesEverybodyWhoWantsACall, and whatever a job wants is listed for it.
+func TestQueueNamesEverybodyWhoWantsACall(t *testing.T) {
+	bare(t, sharedFile, func(w *workshop) {
+		e, stop := w.open()
+		defer stop()
+		for _, job := range []string{"a", "b"} {
+			ctx, cancel := contextFor(w, 10*time.Second)
+			_, _ = e.Run(ctx, w.config.Job(job), engine.Manual, time.Time{}) // which is cut short
+			cancel()
+		}
+		waiting, err := queueOf(e, "b")
+		if err != nil || len(waiting) < 20 {
+			t.Fatalf("%d rows, error %v; the test needs what both want", len(waiting), err)
+		}
+		for _, row := range waiting {
+			if row.Op == outlier.OpDetails && (row.Job != "a" || len(row.Others) != 1 || row.Others[0] != "b") {
+				t.Errorf("%s %s is wanted by %s and %v", row.Op, row.Entity, row.Job, row.Others)
+			}
+		}
+	})
+}

@@ -1,0 +1,414 @@
+package forecast
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"outlierd/outlier"
+	"outlierd/outlier/pace"
+	"outlierd/outlier/simulator"
+	"outlierd/sync/engine"
+	"outlierd/sync/job"
+	"outlierd/sync/ledger"
+	"outlierd/sync/runs"
+	"outlierd/sync/state"
+)
+
+// queueOf is the whole queue of a job.
+func queueOf(e *engine.Engine, name string) (all []Waiting, err error) {
+	for w, err := range forecasts(e).Queue(context.Background(), name) {
+		if err != nil {
+			return all, err
+		}
+		all = append(all, *w)
+	}
+	return all, nil
+}
+
+// workshop is a state folder and a service to run jobs against, without sinks. Opening an
+// engine on it, closing it and opening another is what a restart is.
+type workshop struct {
+	*testing.T
+	dir     string
+	service *simulator.Service
+	wire    http.RoundTripper // the service's, unless a test puts itself in between
+	config  *job.Config
+	ctx     context.Context
+}
+
+// forecasts tells what would happen, as the commands ask for it.
+func forecasts(e *engine.Engine) *Reader {
+	return &Reader{Facts: e.Facts(), Pace: e.Pace, Key: e.Client.Key.Fingerprint()}
+}
+
+const testKey = "a-key-for-tests"
+
+// jobsFile is the job that most tests run.
+const jobsFile = `
+version: 1
+service: {url: "sim://", limit: 10/min}
+jobs:
+  coffee:
+    search:
+      query: [home espresso]
+      sort: z_score desc
+      pages: 2
+    enrich:
+      channel_videos: {top: 3}
+      details: {top: 4}
+      comments: {top: 3}
+      transcript: {top: 5}
+    budget: {per_run: 20}
+`
+
+func newWorkshop(t *testing.T, file string) *workshop {
+	t.Helper()
+	w := &workshop{T: t, dir: swift(t), ctx: t.Context()}
+	w.renew(simulator.Options{})
+	w.use(file)
+	return w
+}
+
+// swift is a folder in memory where there is such a thing with room enough: what a disk
+// takes to make things durable would be most of these tests, and no kill of theirs is one
+// of the machine.
+func swift(t *testing.T) string {
+	t.Helper()
+	const memory, room = "/dev/shm", 1 << 30
+	var volume unix.Statfs_t
+	if err := unix.Statfs(memory, &volume); err != nil || volume.Bavail*uint64(volume.Bsize) < room {
+		return t.TempDir()
+	}
+	dir, err := os.MkdirTemp(memory, "outlierd-")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
+
+// renew puts another service in the place of the old one.
+func (w *workshop) renew(o simulator.Options) {
+	o.Seed, o.Key = cmp.Or(o.Seed, 1), testKey
+	w.service = simulator.New(o)
+	w.wire = w.service.Transport()
+}
+
+// use replaces the job file.
+func (w *workshop) use(file string) {
+	w.Helper()
+	none := func(string) (string, bool) { return "", false }
+	config, err := job.Parse(filepath.Join(w.dir, "jobs.yaml"), []byte(file), none)
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.config = config
+}
+
+// data is where everything is kept.
+func (w *workshop) data() string { return filepath.Join(w.dir, "data") }
+
+// open starts an engine; the returned function stops it.
+func (w *workshop) open() (*engine.Engine, func()) {
+	w.Helper()
+	folder := filepath.Join(w.data(), "state")
+	store, err := state.Open(w.ctx, folder, state.Options{
+		Service: w.config.Service.URL, Location: w.config.Timezone, Renews: w.config.Budget.Renews, Judge: engine.Judge(),
+	})
+	if err != nil {
+		w.Fatal(err)
+	}
+	store.Ledger.ConfirmClock()
+	limiter, err := pace.Open(w.config.Service.Limit, pace.Options{
+		Path: filepath.Join(folder, "pace.json"), Share: w.config.Service.Share, MaxWait: w.config.Service.MaxWait,
+	})
+	if err != nil {
+		w.Fatal(err)
+	}
+	key, err := outlier.NewKey(testKey)
+	if err != nil {
+		w.Fatal(err)
+	}
+	e := &engine.Engine{
+		Config: w.config, Store: store, Pace: limiter,
+		Client: &outlier.Client{URL: "http://localhost", Key: key, Pacer: limiter, Transport: w.wire},
+	}
+	return e, func() {
+		if err := store.Close(); err != nil {
+			w.Error(err)
+		}
+	}
+}
+
+// run performs the only job once, in an engine of its own.
+func (w *workshop) run() (*runs.Run, error) {
+	w.Helper()
+	e, stop := w.open()
+	defer stop()
+	return e.Run(w.ctx, &w.config.Jobs[0], engine.Manual, time.Time{})
+}
+
+// mustRun is run for tests that expect the given end.
+func (w *workshop) mustRun(want runs.Status) *runs.Run {
+	w.Helper()
+	row, err := w.run()
+	if err != nil || row.Status != want {
+		w.Fatalf("run ended as %+v with error %v, want status %s", row, err, want)
+	}
+	return row
+}
+
+// bare runs a test in virtual time: waiting for the service costs nothing.
+func bare(t *testing.T, file string, test func(w *workshop)) {
+	synctest.Test(t, func(t *testing.T) { test(newWorkshop(t, file)) })
+}
+
+// calls is how often the service was called.
+func (w *workshop) calls(op outlier.Operation) int { return w.service.Books().Operations[op].Calls }
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+// contextFor ends after d, as a stop does.
+func contextFor(w *workshop, d time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(w.ctx, d)
+}
+
+// see makes jobs known, so that they owe what comes due from now on.
+func (w *workshop) see(e *engine.Engine, names ...string) {
+	w.Helper()
+	for _, name := range names {
+		if _, err := e.Store.Runs.FirstSeen(name, time.Now()); err != nil {
+			w.Fatal(err)
+		}
+	}
+}
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// inspect opens the state alone.
+func (w *workshop) inspect(look func(e *engine.Engine)) {
+	w.Helper()
+	e, stop := w.open()
+	defer stop()
+	look(e)
+}
+
+// settle says what a look at the service shows: the scan is there, or it is not.
+func (w *workshop) settle(intent int64) {
+	w.Helper()
+	w.inspect(func(e *engine.Engine) {
+		var err error
+		if ids := w.started(); len(ids) > 0 {
+			_, err = e.AdoptScan(w.ctx, ids[0], 0)
+		} else {
+			_, err = e.Store.Runs.SettleScan(intent, runs.Scan{State: runs.ScanNotCreated})
+		}
+		if err != nil {
+			w.Fatal(err)
+		}
+	})
+}
+
+// started are the scans that the service was asked for, told or not.
+func (w *workshop) started() (ids []string) {
+	for _, call := range w.service.Books().Calls {
+		if call.Scan != "" {
+			ids = append(ids, call.Scan)
+		}
+	}
+	return ids
+}
+
+const scanFile = `
+version: 1
+service: {url: "sim://", limit: 10/min}
+budget: {per_month: 400}
+jobs:
+  niche:
+    scan:
+      query: [espresso machine repair]
+      poll: 1m..10m
+      deadline: 6h
+      read: {pages: 3}
+    budget: {per_run: 60}
+`
+
+// foreseen is the forecast of now, and what the cycle of January holds.
+func (w *workshop) foreseen() (f *Forecast, held outlier.Credits) {
+	w.Helper()
+	w.inspect(func(e *engine.Engine) {
+		var err error
+		if f, err = forecasts(e).Forecast(w.ctx); err != nil {
+			w.Fatal(err)
+		}
+		if held, err = e.Store.Ledger.Held(ledger.Cap{Scope: ledger.ScopeMonth, Period: "2000-01-01"}); err != nil {
+			w.Fatal(err)
+		}
+	})
+	return f, held
+}
+
+// performed runs jobs by hand, one after another, as they are but for what is overridden,
+// and says how each ended.
+func (w *workshop) performed(o job.Overrides, names ...string) map[string]runs.Status {
+	w.Helper()
+	ended := map[string]runs.Status{}
+	w.inspect(func(e *engine.Engine) {
+		for _, name := range names {
+			spec := *w.config.Job(name)
+			if !reflect.DeepEqual(o, job.Overrides{}) {
+				var err error
+				if spec, err = spec.With(o); err != nil {
+					w.Fatal(err)
+				}
+			}
+			row, err := e.Run(w.ctx, &spec, engine.Manual, time.Time{})
+			if row == nil {
+				w.Fatalf("%s: %v", name, err)
+			}
+			ended[name] = row.Status
+		}
+	})
+	return ended
+}
+
+// serve runs the schedule for a while and returns the runs that began, oldest first.
+func (w *workshop) serve(d time.Duration) []runs.Run {
+	w.Helper()
+	ctx, cancel := context.WithTimeout(w.ctx, d)
+	defer cancel()
+	return w.serveUntil(ctx)
+}
+
+// serveUntil runs the schedule until ctx ends.
+func (w *workshop) serveUntil(ctx context.Context) []runs.Run {
+	w.Helper()
+	e, stop := w.open()
+	defer stop()
+	agenda, err := e.Agenda(time.Now())
+	if err != nil {
+		w.Fatal(err)
+	}
+	e.Serve(ctx, agenda)
+	rows, err := e.Store.Runs.List("", 0)
+	if err != nil {
+		w.Fatal(err)
+	}
+	for i, j := 0, len(rows)-1; i < j; i, j = i+1, j-1 {
+		rows[i], rows[j] = rows[j], rows[i]
+	}
+	return rows
+}
+
+// alter changes the database behind the store's back.
+func (w *workshop) alter(statement string) {
+	w.Helper()
+	db, err := sql.Open("sqlite", filepath.Join(w.data(), "state", "state.db"))
+	if err != nil {
+		w.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.ExecContext(w.ctx, statement); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// namingFile has a job that names channels, one that keeps what it has for a week, and one
+// of videos.
+const namingFile = `
+version: 1
+service: {url: "sim://", limit: 10/min}
+lists: {rivals: [%s]}
+jobs:
+  rivals: {every: 8h, channels: {id: {list: rivals}, fetch: channel_videos}}
+  weekly: {every: 8h, channels: {id: {list: rivals}, fetch: channel_videos, refresh_after: 7d}}
+  saved: {every: 8h, videos: {id: [%s], fetch: [details, transcript]}}
+`
+
+// naming lets the workshop use namingFile, with two channels and a video that the service
+// has, or only one of its jobs.
+func (w *workshop) naming(only string) {
+	w.Helper()
+	w.use(`{version: 1, service: {url: "sim://", limit: 10/min}, jobs: {one: {search: {query: espresso}}}}`)
+	row := w.mustRun(runs.OK)
+	var channels []string
+	video := ""
+	w.inspect(func(e *engine.Engine) {
+		hits, err := e.Store.Runs.Best(row.ID, runs.Choice{Most: 40, Desc: true})
+		if err != nil {
+			w.Fatal(err)
+		}
+		for _, hit := range hits {
+			if !slices.Contains(channels, hit.ChannelID) && len(channels) < 2 {
+				channels = append(channels, hit.ChannelID)
+			}
+			video = hit.VideoID
+		}
+	})
+	w.use(fmt.Sprintf(namingFile, strings.Join(channels, ", "), strconv.Quote(video)))
+	if only != "" {
+		w.config.Jobs = []job.Spec{*w.config.Job(only)}
+	}
+}
+
+const sharedFile = `
+version: 1
+service: {url: "sim://", limit: 10/min}
+jobs:
+  a: {search: {query: [home espresso]}, enrich: {details: {}}}
+  b: {search: {query: [home espresso]}, enrich: {details: {}, comments: {top: 1}}}
+`
+
+const pagesFile = `
+version: 1
+service: {url: "sim://", limit: 600/min}
+budget: {per_month: 400}
+jobs:
+  one: {search: {query: [home espresso], where: {z_score: 4..}, pages: all}, budget: {per_run: 60}}
+`
+
+const day = 24 * time.Hour
+
+// anHour is a scan that completes after an hour.
+var anHour = simulator.Options{Scans: func(string) []simulator.Phase {
+	return []simulator.Phase{simulator.Phase{Status: "Queued", Lasts: 90 * time.Second}, simulator.Phase{Status: "Running", Lasts: 58*time.Minute + 30*time.Second}, simulator.Phase{Status: "Completed"}}
+}}
+
+// seedsToPlay are the seeds 0 to asked, if a flag asks for that many, and otherwise a few
+// by chance of those that the commands of CONTRIBUTING.md play, so that ordinary runs
+// play all of them in time.
+func seedsToPlay(t *testing.T, asked, few, all int) []uint64 {
+	t.Helper()
+	var seeds []uint64
+	if asked > 0 {
+		for seed := range uint64(asked) {
+			seeds = append(seeds, seed)
+		}
+		return seeds
+	}
+	for _, seed := range rand.Perm(all)[:few] {
+		seeds = append(seeds, uint64(seed))
+	}
+	slices.Sort(seeds)
+	t.Logf("seeds by chance: %d", seeds)
+	return seeds
+}

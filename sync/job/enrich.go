@@ -1,0 +1,190 @@
+package job
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"outlierd/outlier"
+	"outlierd/sync/yamltree"
+)
+
+// enrich reads what to fetch for the hits, in the order of the file. What `defaults`
+// says is meant for hits that are videos.
+func (b *builder) enrich(spec *Spec, job *yamltree.Node) {
+	n := job.Get("enrich")
+	switch spec.Verb {
+	case VerbChannels, VerbVideos:
+		refuseIfSet(n, "not supported in a job of %s: use %s.fetch", spec.Verb, spec.Verb)
+		return
+	case VerbTrendingFormats:
+		refuseIfSet(n, "not supported for trending formats")
+		return
+	case VerbFindChannels:
+	default:
+		n = b.own(job, "enrich")
+	}
+	b.enrichSort(spec, n.Get("sort"))
+	b.enrichWhere(spec, n.Get("where"))
+	if !n.Has(yamltree.Mapping) {
+		return
+	}
+	for _, e := range n.Entries {
+		op := outlier.Operation(e.Key.Text)
+		switch {
+		case !slices.Contains(enrichments, op):
+		case spec.Verb == VerbFindChannels && !ofChannels(op):
+			e.Key.Refuse("not supported for channels: use channel_videos or channel_shorts")
+		default:
+			count := func(key string) int {
+				n, _ := strconv.Atoi(e.Value.Get(key).TextOr("0")) // bounded by the schema
+				return n
+			}
+			spec.Enrich = append(spec.Enrich, Enrich{
+				Op: op, Top: count("top"), TopPerItem: count("top_per_item"),
+				RefreshAfter: duration(e.Value.Get("refresh_after")), Value: count("value"),
+			})
+			if each := e.Value.Get("top_per_item"); each != nil &&
+				len(spec.Loops) == 0 && job.Get("enrich") == n {
+				each.Warn("write top", "has the effect of top, as the job has no for_each")
+			}
+		}
+	}
+	if where := n.Get("where"); where != nil && len(spec.Enrich) == 0 && job.Get("enrich") == n {
+		where.Head().Warn("name something, such as comments: {}",
+			"has no effect, as enrich names nothing to fetch")
+	}
+}
+
+// enrichments are the operations that a job can ask for its hits: those of channels
+// and those of videos.
+var enrichments = []outlier.Operation{
+	outlier.OpChannelVideos, outlier.OpChannelShorts,
+	outlier.OpDetails, outlier.OpComments, outlier.OpTranscript,
+}
+
+// ofChannels reports whether op is about a channel.
+func ofChannels(op outlier.Operation) bool {
+	return op == outlier.OpChannelVideos || op == outlier.OpChannelShorts
+}
+
+// enrichWhere reads for which of the hits to fetch something. Hits show some of what a
+// search filters by.
+func (b *builder) enrichWhere(spec *Spec, n *yamltree.Node) {
+	if !n.Has(yamltree.Mapping) {
+		return
+	}
+	a := asker{b: b, ask: b.newTemplate(outlier.OpSearch)}
+	if spec.Verb == VerbFindChannels {
+		a.ask.Op = outlier.OpFindChannels
+	}
+	a.ask.Hits = true
+	var shown []string
+	for _, f := range a.ask.fields() {
+		shown = append(shown, snake(f.Name))
+	}
+	filters := b.merge(n)
+	for _, key := range slices.Sorted(maps.Keys(filters)) {
+		at, brought := n.Get(key), ""
+		if at == nil {
+			at, brought = n.Get("use"), "brings "+key+", but "
+		}
+		switch v := filters[key]; {
+		case v.Wrong:
+		case !slices.Contains(shown, key) && brought != "":
+			at.Head().RefuseWithHint("remove it with "+key+": ~",
+				"brings %s, which the hits of %s do not show", key, spec.Verb)
+		case !slices.Contains(shown, key):
+			at.Head().Refuse("the hits of %s do not show this value", spec.Verb)
+		case v.Has(yamltree.Template): // another job may fill it in
+			at.Head().Refuse("%shits cannot be chosen by ${%s}", brought, v.Names[0])
+			v.Used = true
+			delete(filters, key)
+		}
+	}
+	a.fields(nil, n)
+	if a.ask.Window.Since {
+		filters["published_at"].RefuseWithHint("write last 7d, or dates",
+			"hits cannot be chosen since the last success")
+	}
+	spec.wanted = a.ask
+}
+
+// refuseIfSet reports a key that has no place in the job, if it is there.
+func refuseIfSet(n *yamltree.Node, format string, args ...any) {
+	if n != nil {
+		n.Head().Refuse(format, args...)
+	}
+}
+
+// enrichSort reads which hits come first: by the order that is asked of the service,
+// unless the job says otherwise, if the hits show the value.
+func (b *builder) enrichSort(spec *Spec, n *yamltree.Node) {
+	orders, otherwise := sortsOf(outlier.OpSearch), "zScore"
+	if spec.Verb == VerbFindChannels {
+		orders, otherwise = sortsOf(outlier.OpFindChannels), "subscribers"
+		orders = slices.DeleteFunc(orders, func(by string) bool { return by == "recency" })
+	}
+	by, said := readSort(n)
+	switch asked := spec.ask.sorted(); {
+	case said && !slices.Contains(orders, by.By):
+		word, _, _ := strings.Cut(n.Text, " ")
+		known := inWords(orders)
+		n.RefuseWithHint(n.DidYouMean(word, known),
+			"hits of %s can be sorted by %s, got %s", spec.Verb, strings.Join(known, ", "), n.Shown())
+	case said:
+		spec.EnrichSort = by
+	case slices.Contains(orders, asked.By):
+		spec.EnrichSort = asked
+	default:
+		spec.EnrichSort = Sort{By: otherwise}
+	}
+}
+
+// sorted is the order that the service is asked for, of a scan that of its results.
+func (t *template) sorted() Sort {
+	if t.Read != nil {
+		t = t.Read
+	}
+	return Sort{t.Params.Get("sortBy"), t.Params.Get("sortOrder") == "asc"}
+}
+
+// Sorts are the orders that an operation knows, by their names in the file; none for one
+// whose results have no order to choose.
+func Sorts(op outlier.Operation) []string { return inWords(sortsOf(op)) }
+
+// inWords are parameters by their names in the file.
+func inWords(names []string) []string {
+	var words []string
+	for _, name := range names {
+		words = append(words, snake(name))
+	}
+	return words
+}
+
+// sortsOf are the orders that an operation knows.
+func sortsOf(op outlier.Operation) []string {
+	for _, f := range (&template{Op: op}).fields() {
+		if f.Name == "sortBy" {
+			return slices.Clone(f.OneOf)
+		}
+	}
+	return nil
+}
+
+// readSort reads "z_score", "z_score desc" or "z_score asc".
+func readSort(n *yamltree.Node) (Sort, bool) {
+	if !n.Has(yamltree.Text) {
+		return Sort{}, false
+	}
+	by, order, _ := strings.Cut(n.Text, " ")
+	return Sort{By: camel(by), Ascending: order == "asc"}, true
+}
+
+func (s Sort) order() string {
+	if s.Ascending {
+		return "asc"
+	}
+	return "desc"
+}

@@ -1,0 +1,347 @@
+package job
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"net/mail"
+	"net/netip"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+
+	"outlierd/sync/yamltree"
+)
+
+// The kinds of targets: the key under `notify.NAME` that says how a notification is sent.
+const (
+	TargetWebhook      = "webhook"
+	TargetHealthchecks = "healthchecks"
+	TargetCommand      = "command"
+	TargetMail         = "mail"
+)
+
+var targetKinds = []string{TargetWebhook, TargetHealthchecks, TargetCommand, TargetMail}
+
+// Formats of a webhook's body: the values of `as`.
+const (
+	AsJSON    = "json"
+	AsSlack   = "slack"
+	AsDiscord = "discord"
+	AsNtfy    = "ntfy"
+)
+
+// Secret is a text that must not be printed: a webhook's address, a password. However it is
+// formatted it shows as "[redacted]". The zero Secret is empty.
+type Secret struct{ text *string } // behind a pointer, which fmt prints as an address at worst
+
+// Reveal is the text itself, for the one place that sends it.
+func (s Secret) Reveal() string {
+	if s.text == nil {
+		return ""
+	}
+	return *s.text
+}
+
+// Format implements [fmt.Formatter], so that no verb reaches the text.
+func (s Secret) Format(f fmt.State, _ rune) { io.WriteString(f, "[redacted]") } // fmt.State keeps no errors
+
+// Target is one entry of `notify`: where notifications go, and which.
+type Target struct {
+	Name string
+	Kind string // TargetWebhook and so on
+	Off  bool   // its address is empty, as where the variable that holds it is not set
+
+	URL     Secret            // of a webhook or healthchecks
+	Host    string            // of URL, without a port: all of it that may be shown
+	As      string            // of a webhook: AsJSON and so on
+	Headers map[string]Secret // of a webhook
+	Body    string            // of a webhook: a text/template, "" for the format's own body
+	Command []string          // program and arguments
+	Mail    Mail
+
+	Events []string // the events that are sent; empty for the default
+
+	BodyLine, BodyColumn int // where Body stands in the file
+}
+
+// Mail says how a target's mail is sent.
+type Mail struct {
+	Host     string
+	Port     int
+	User     string // "" to send without a login
+	Password Secret
+	TLS      string // MailStartTLS, MailTLS or MailPlain
+	From     string
+	To       []string
+}
+
+// How the connection to a mail server is encrypted: the values of mail.tls.
+const (
+	MailStartTLS = "starttls" // required: without it nothing is sent
+	MailTLS      = "tls"
+	MailPlain    = "none"
+)
+
+// Alert is one entry of `alerts`: SQL whose new rows are told.
+type Alert struct {
+	Name   string
+	About  string   // for people; "" if the file has none
+	Key    []string // the columns that make a row the same row
+	SQL    string
+	Notify []string // names of the file's notify
+
+	Line, Column int // where SQL stands in the file
+}
+
+// Target is the target of that name, or nil.
+func (c *Config) Target(name string) *Target {
+	i := slices.IndexFunc(c.Targets, func(t Target) bool { return t.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return &c.Targets[i]
+}
+
+func (b *builder) notify(n *yamltree.Node) {
+	if !n.Has(yamltree.Mapping) {
+		return
+	}
+	for _, e := range n.Entries {
+		if e.Value.Has(yamltree.Mapping) {
+			b.target(e.Key, e.Value)
+		}
+	}
+}
+
+// target reads one target. The schema has checked its keys and their types.
+func (b *builder) target(name, n *yamltree.Node) {
+	t := Target{Name: name.Text}
+	for _, kind := range targetKinds {
+		switch key := n.Get(kind); {
+		case key == nil:
+		case t.Kind != "":
+			key.Head().Refuse("cannot be combined with %s: a target has one of %s", t.Kind, strings.Join(targetKinds, ", "))
+			return
+		default:
+			t.Kind = kind
+		}
+	}
+	switch t.Kind {
+	case "":
+		name.Refuse("needs one of %s", strings.Join(targetKinds, ", "))
+		return
+	case TargetWebhook, TargetHealthchecks:
+		b.targetURL(&t, n.Get(t.Kind))
+	case TargetCommand:
+		for _, word := range n.Get(TargetCommand).Members() {
+			t.Command = append(t.Command, word.TextOr(""))
+		}
+	case TargetMail:
+		b.mail(&t.Mail, n.Get(TargetMail))
+	}
+	b.webhook(&t, n)
+	for _, event := range n.Get("events").Members() {
+		if t.Kind == TargetHealthchecks {
+			event.Refuse("cannot be combined with healthchecks, which gets the start and the end of each run")
+		}
+		t.Events = append(t.Events, event.TextOr(""))
+	}
+	b.cfg.Targets = append(b.cfg.Targets, t)
+}
+
+// targetURL reads an address, which is a secret: no message quotes it.
+func (b *builder) targetURL(t *Target, n *yamltree.Node) {
+	if !n.Has(yamltree.Text) {
+		t.Off = true // wrong, or empty
+		return
+	}
+	if t.Off = n.Text == ""; t.Off {
+		return
+	}
+	u, err := url.Parse(n.Text)
+	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || u.User != nil {
+		n.Refuse("must be an address such as https://HOST/PATH, without a user and a password")
+		return
+	}
+	t.Host, t.URL = u.Hostname(), Secret{new(n.Text)}
+	if u.Scheme == "http" && !loopback(t.Host) {
+		n.Warn("use https", "is sent without encryption: who is on the way can read the address and all that is sent")
+	}
+}
+
+func loopback(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.IsLoopback()
+}
+
+// webhook reads the keys that only a webhook has.
+func (b *builder) webhook(t *Target, n *yamltree.Node) {
+	if t.Kind != TargetWebhook {
+		for _, key := range []string{"as", "headers", "body"} {
+			refuseIfSet(n.Get(key), "needs webhook, this target has %s", t.Kind)
+		}
+		return
+	}
+	t.As = n.Get("as").TextOr(formatOf(t.Host))
+	if body := n.Get("body"); body != nil {
+		t.Body, t.BodyLine, t.BodyColumn = body.TextOr(""), body.Line, body.Column
+	}
+	headers := n.Get("headers")
+	if !headers.Has(yamltree.Mapping) {
+		return
+	}
+	t.Headers = map[string]Secret{}
+	for _, e := range headers.Entries {
+		name, value := http.CanonicalHeaderKey(e.Key.Text), e.Value.TextOr("")
+		switch {
+		case !headerName.MatchString(name) || slices.Contains(ownHeaders, name):
+			e.Key.Refuse("cannot be set: use the name of a header other than %s", strings.Join(ownHeaders, ", "))
+		case strings.ContainsFunc(value, unicode.IsControl):
+			e.Value.Refuse("has a line break or a control character")
+		default:
+			t.Headers[name] = Secret{&value}
+		}
+	}
+}
+
+var headerName = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
+
+// ownHeaders are those that are set for every request.
+var ownHeaders = []string{"Content-Length", "Content-Type", "Host", "Idempotency-Key", "Transfer-Encoding"}
+
+// formatOf is the format that a host is known to take.
+func formatOf(host string) string {
+	for domain, as := range map[string]string{
+		"hooks.slack.com": AsSlack, "discord.com": AsDiscord, "discordapp.com": AsDiscord, "ntfy.sh": AsNtfy,
+	} {
+		if host == domain || strings.HasSuffix(host, "."+domain) {
+			return as
+		}
+	}
+	return AsJSON
+}
+
+func (b *builder) mail(m *Mail, n *yamltree.Node) {
+	if !n.Has(yamltree.Mapping) {
+		return
+	}
+	if server := n.Get("server"); server.Has(yamltree.Text) {
+		var err error
+		if m.Host, m.Port, err = mailServer(server.Text); err != nil {
+			server.RefuseQuoting(err.Error())
+		}
+	}
+	m.TLS = n.Get("tls").TextOr(MailStartTLS)
+	if from := n.Get("from"); from.Has(yamltree.Text) {
+		m.From = address(from)
+	}
+	for _, to := range n.Get("to").Members() {
+		m.To = append(m.To, address(to))
+	}
+	user, password := n.Get("user"), n.Get("password")
+	switch m.User = user.TextOr(""); {
+	case m.User != "" && password == nil:
+		n.Missing("password", `add password: "${SMTP_PASSWORD}"`)
+	case m.User == "" && password != nil:
+		n.Missing("user", "add user, or remove password")
+	case m.User != "" && m.TLS == MailPlain && !loopback(m.Host):
+		n.Get("tls").RefuseWithHint("use starttls or tls", "a password is never sent without encryption")
+	}
+	if password.Has(yamltree.Text, yamltree.Whole, yamltree.Number) {
+		if !reference.MatchString(password.Raw) {
+			password.RefuseWithHint(`take it from a variable or a file: "${SMTP_PASSWORD}" or "${file:/run/secrets/smtp}"`,
+				"the password is written in clear text")
+		}
+		m.Password = Secret{new(password.Text)}
+	}
+}
+
+// mailServer reads HOST or HOST:PORT.
+func mailServer(text string) (host string, port int, err error) {
+	host, number := text, "587"
+	if h, p, err := net.SplitHostPort(text); err == nil {
+		host, number = h, p
+	}
+	port, err = net.LookupPort("tcp", number)
+	if err != nil || host == "" || strings.ContainsAny(host, "/@ ") {
+		return "", 0, fmt.Errorf("must be HOST or HOST:PORT, got %q", text)
+	}
+	return host, port, nil
+}
+
+// address reads the address of a mailbox.
+func address(n *yamltree.Node) string {
+	parsed, err := mail.ParseAddress(n.TextOr(""))
+	if err != nil || strings.ContainsFunc(n.Text, func(r rune) bool { return r < ' ' }) {
+		n.RefuseQuoting(fmt.Sprintf("must be an address such as outlierd@example.org, got %s", n.Shown()))
+		return ""
+	}
+	return parsed.String()
+}
+
+func (b *builder) alerts(n *yamltree.Node) {
+	if !n.Has(yamltree.Mapping) {
+		return
+	}
+	hasTables := slices.ContainsFunc(b.cfg.Sinks, func(s Sink) bool { return s.Kind == SinkDuckDB })
+	for _, e := range n.Entries {
+		if !e.Value.Has(yamltree.Mapping) {
+			continue
+		}
+		a := Alert{Name: e.Key.Text, About: e.Value.Get("about").TextOr(""), SQL: e.Value.Get("sql").TextOr("")}
+		if sql := e.Value.Get("sql"); sql != nil {
+			a.Line, a.Column = sql.Line, sql.Column
+			if !hasTables {
+				sql.Head().Refuse("needs a duckdb sink, whose file it reads")
+			}
+		}
+		for _, column := range e.Value.Get("key").Members() {
+			a.Key = append(a.Key, strings.ToLower(column.TextOr("")))
+		}
+		told := e.Value.Get("notify")
+		if told == nil {
+			told = b.root.Get("defaults").Get("notify")
+		}
+		if told == nil {
+			e.Key.RefuseWithHint("add notify: with a name under notify", "notifies no target")
+			continue
+		}
+		a.Notify = b.notified(told)
+		b.cfg.Alerts = append(b.cfg.Alerts, a)
+	}
+}
+
+// TargetNamed is the target of that name. The error names those that there are.
+func (c *Config) TargetNamed(name string) (*Target, error) {
+	if t := c.Target(name); t != nil {
+		return t, nil
+	}
+	var names []string
+	for _, t := range c.Targets {
+		names = append(names, t.Name)
+	}
+	if len(names) == 0 {
+		return nil, errors.New("the file has no notify: docs/notifications.md shows how to write one")
+	}
+	slices.Sort(names)
+	if near := yamltree.Nearest(name, names); near != "" {
+		return nil, fmt.Errorf("notify has no target %q; did you mean %s?", name, near)
+	}
+	return nil, fmt.Errorf("notify has no target %q: the targets are %s", name, strings.Join(names, ", "))
+}
+
+// Secrets are the texts of the target that no log and no error may show: its address, the
+// values of its headers and its password.
+func (t *Target) Secrets() []string {
+	all := []string{t.URL.Reveal(), t.Mail.Password.Reveal()}
+	for value := range maps.Values(t.Headers) {
+		all = append(all, value.Reveal())
+	}
+	return slices.DeleteFunc(all, func(text string) bool { return text == "" })
+}

@@ -1,0 +1,83 @@
+package job
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// A window is a stretch of time that ends now and begins with a day. The zero window
+// is no window.
+type window struct {
+	Since bool          // it begins where the last success did, less Overlap; else Last ago
+	Last  time.Duration // how long it is; with Since, if there was no success yet
+
+	Overlap time.Duration  // with Since
+	Zone    *time.Location `json:"-"` // whose midnights bound it; nil is UTC
+}
+
+// parseWindow reads "last 30d" and "since last success, overlap 14d, first 30d", of
+// which the parts behind the first comma may be left out and stand in any order.
+func parseWindow(text string) (window, error) {
+	if length, found := strings.CutPrefix(text, "last "); found {
+		d, err := ParseDuration(strings.TrimSpace(length))
+		return window{Last: time.Duration(d)}, err
+	}
+	begin, parts, _ := strings.Cut(text, ",")
+	if strings.TrimSpace(begin) != "since last success" {
+		return window{}, fmt.Errorf("must be dates such as 2026-10-01..2026-10-31, last 30d, "+
+			"or since last success, overlap 14d, first 30d, got %q", text)
+	}
+	w := window{Since: true}
+	for part := range strings.SplitSeq(parts, ",") {
+		if err := w.part(strings.TrimSpace(part)); err != nil && parts != "" {
+			return window{}, err
+		}
+	}
+	w.Overlap, w.Last = cmp.Or(w.Overlap, defaultOverlap), cmp.Or(w.Last, defaultFirst)
+	return w, nil
+}
+
+// part reads "overlap 14d" or "first 30d".
+func (w *window) part(text string) error {
+	name, length, _ := strings.Cut(text, " ")
+	into := map[string]*time.Duration{"overlap": &w.Overlap, "first": &w.Last}[name]
+	switch {
+	case into == nil:
+		return fmt.Errorf("%q is not part of a window; write since last success, overlap 14d, first 30d", text)
+	case *into != 0:
+		return fmt.Errorf("%s is given twice", name)
+	}
+	d, err := ParseDuration(strings.TrimSpace(length))
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	*into = time.Duration(d)
+	return nil
+}
+
+// The parts of a window since the last success that are not given. Videos become
+// outliers days after they appear, so that each search looks back again.
+const (
+	defaultOverlap = 14 * day
+	defaultFirst   = 30 * day
+)
+
+// begin is where the window begins: at the midnight before, so that a search repeated
+// within a day is the same request, which the service answers from its cache for
+// nothing (interface, Credit rules 1). The last success is zero if there was none.
+func (w window) begin(now, last time.Time) time.Time {
+	if w.Since && !last.IsZero() {
+		return w.midnight(last, w.Overlap)
+	}
+	return w.midnight(now, w.Last)
+}
+
+// midnight counts whole days by the calendar, so that a change of the clocks within
+// the window does not move its first day.
+func (w window) midnight(from time.Time, back time.Duration) time.Time {
+	zone := cmp.Or(w.Zone, time.UTC)
+	year, month, date := from.In(zone).AddDate(0, 0, -int(back/day)).Add(-(back % day)).Date()
+	return clock(time.Date(year, month, date, 0, 0, 0, 0, time.UTC), zone)
+}

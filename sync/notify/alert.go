@@ -1,0 +1,183 @@
+package notify
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"regexp"
+	"slices"
+	"strings"
+
+	"outlierd/sync/job"
+	"outlierd/sync/store"
+)
+
+// Alerts asks the SQL of alerts and tells their new rows.
+type Alerts struct {
+	Watcher *Watcher
+	Store   *store.Store
+	Log     *slog.Logger
+
+	// Ask gives the first column of a query's result, as text.
+	Ask func(ctx context.Context, sql string) ([]string, error)
+
+	failed map[string]string // what was logged of an alert's last failure, by its name
+}
+
+// Evaluate asks every alert once. One that fails is logged, and keeps no other from being
+// asked; the same failure is logged once.
+func (a *Alerts) Evaluate(ctx context.Context) {
+	for _, alert := range a.Watcher.config.Alerts {
+		err := a.evaluate(ctx, alert)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err == nil:
+			delete(a.failed, alert.Name)
+		case a.failed[alert.Name] != err.Error():
+			if a.failed == nil {
+				a.failed = map[string]string{}
+			}
+			a.failed[alert.Name] = err.Error()
+			a.Log.Warn("alert failed", "alert", alert.Name, "err", err)
+		}
+	}
+}
+
+func (a *Alerts) evaluate(ctx context.Context, alert job.Alert) error {
+	// The line break ends a comment at the end of the SQL.
+	sql := strings.TrimRight(alert.SQL, "; \n\t")
+	texts, err := a.Ask(ctx, "SELECT to_json(found)::VARCHAR AS row FROM (\n"+sql+"\n) AS found")
+	if err != nil {
+		return err
+	}
+	rows := make([]keyed, 0, len(texts))
+	for _, text := range texts {
+		row, err := readRow(text, alert.Key)
+		if err != nil {
+			return err
+		}
+		rows = append(rows, row)
+	}
+	seen, first, err := a.seen(alert)
+	if err != nil {
+		return err
+	}
+	fresh := slices.DeleteFunc(rows, func(r keyed) bool {
+		known := seen[r.hash]
+		seen[r.hash] = true // of two rows with one key the first is told
+		return known
+	})
+	if len(fresh) == 0 && !first {
+		return nil
+	}
+	return a.Store.Update(func(tx *store.Tx) error { return a.tell(tx, alert, fresh, first) })
+}
+
+// subject is under which the definition of an alert is remembered.
+func subject(alert job.Alert) string { return "alert/" + alert.Name }
+
+// definition tells two alerts of one name apart that are not about the same rows.
+func definition(alert job.Alert) string { return idOf(append([]string{alert.SQL}, alert.Key...)...) }
+
+// seen are the rows of an alert that were seen before, by the hash of their key. The first
+// time that an alert is asked, or after its SQL or its key has changed, there are none.
+func (a *Alerts) seen(alert job.Alert) (hashes map[string]bool, first bool, err error) {
+	hashes = map[string]bool{}
+	err = a.Store.View(func(tx *store.Tx) error {
+		known, _, err := told(tx, subject(alert))
+		if first = known != definition(alert); err != nil || first {
+			return err
+		}
+		all, err := store.List(tx, func(h *string) []any { return []any{h} },
+			`SELECT key FROM alert_rows WHERE alert = ?`, alert.Name)
+		for _, h := range all {
+			hashes[h] = true
+		}
+		return err
+	})
+	return hashes, first, err
+}
+
+// tell records new rows and, except the first time, puts them in the outbox.
+func (a *Alerts) tell(tx *store.Tx, alert job.Alert, fresh []keyed, first bool) error {
+	if first {
+		if _, err := tx.Exec(`DELETE FROM alert_rows WHERE alert = ?`, alert.Name); err != nil {
+			return err
+		}
+		if err := setTold(tx, subject(alert), definition(alert)); err != nil {
+			return err
+		}
+	}
+	for _, r := range fresh {
+		_, err := tx.Exec(`INSERT INTO alert_rows (alert, key, seen) VALUES (?, ?, ?)`,
+			alert.Name, r.hash, store.Micros(tx.Now()))
+		if err != nil {
+			return err
+		}
+	}
+	if first {
+		return nil
+	}
+	for some := range slices.Chunk(fresh, MaxRows) {
+		e := Event{Kind: Alert, Alert: alert.Name, Time: tx.Now()}
+		parts := []string{string(Alert), alert.Name, definition(alert)}
+		for _, r := range some {
+			parts, e.Rows = append(parts, r.hash), append(e.Rows, r.row)
+		}
+		e.ID, e.Title = idOf(parts...), fmt.Sprintf("%s: %d new rows", cmp.Or(alert.About, alert.Name), len(some))
+		if len(some) == 1 {
+			e.Title = fmt.Sprintf("%s: %s", cmp.Or(alert.About, alert.Name), cmp.Or(some[0].row.Title, "1 new row"))
+		}
+		if err := a.Watcher.outbox.put(tx, e, alert.Notify); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// keyed is a row with the hash of its key.
+type keyed struct {
+	row  Row
+	hash string
+}
+
+// readRow reads a row that DuckDB wrote as JSON. Its title is the column title, its link the
+// column link or that of its video.
+func readRow(text string, key []string) (keyed, error) {
+	d := json.NewDecoder(strings.NewReader(text))
+	d.UseNumber()
+	values := map[string]any{}
+	if err := d.Decode(&values); err != nil {
+		return keyed{}, fmt.Errorf("read a row of the result: %w", err)
+	}
+	lower := map[string]any{}
+	for name, value := range values {
+		lower[strings.ToLower(name)] = value
+	}
+	k := keyed{row: Row{Values: values}}
+	k.row.Title, _ = lower["title"].(string)
+	if k.row.Link, _ = lower["link"].(string); k.row.Link == "" {
+		if id, _ := lower["video_id"].(string); videoID.MatchString(id) {
+			k.row.Link = "https://youtu.be/" + id
+		}
+	}
+	var parts []string
+	for _, column := range key {
+		value, there := lower[column]
+		if !there {
+			return keyed{}, fmt.Errorf("the SQL gives no column %s, which key names", column)
+		}
+		part, err := json.Marshal(value)
+		if err != nil {
+			return keyed{}, err
+		}
+		parts = append(parts, string(part))
+	}
+	k.hash = idOf(parts...)
+	return k, nil
+}
+
+var videoID = regexp.MustCompile(`^[A-Za-z0-9_-]{11}$`)

@@ -1,0 +1,221 @@
+package notify
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"text/template"
+	"time"
+
+	"outlierd/excerpt"
+	"outlierd/sync/job"
+)
+
+// message is the body of a webhook's request with its type and the headers of its format.
+type message struct {
+	body        []byte
+	contentType string
+	headers     map[string]string
+}
+
+// Longest texts that the formats take, in characters.
+const (
+	maxSlack   = 30_000
+	maxDiscord = 2000
+	maxNtfy    = 1300 // an ntfy server cuts off at 4,096 bytes, and a character has up to three
+)
+
+// write makes the body of a webhook's request.
+func write(t *job.Target, e Event) (message, error) {
+	switch t.As {
+	case job.AsSlack:
+		text, err := chat(t, e, escapeSlack)
+		return jsonMessage(map[string]any{
+			"text": excerpt.Runes(text, maxSlack), "unfurl_links": false, "unfurl_media": false, "link_names": false,
+		}, err)
+	case job.AsDiscord:
+		text, err := chat(t, e, escapeDiscord)
+		return jsonMessage(map[string]any{
+			"content": excerpt.Runes(text, maxDiscord), "flags": 1 << 2, // no previews of links
+			"allowed_mentions": map[string]any{"parse": []string{}},
+		}, err)
+	case job.AsNtfy:
+		return ntfy(t, e)
+	}
+	if t.Body == "" {
+		return jsonMessage(e, nil)
+	}
+	body, err := fill(t.Body, e, nothing)
+	m := message{body: []byte(body), contentType: "text/plain; charset=utf-8"}
+	if err == nil && wantsJSON(body) {
+		if m.contentType = "application/json"; !json.Valid(m.body) {
+			err = errors.New("the body is not JSON: write values as {{json .Title}}")
+		}
+	}
+	return m, err
+}
+
+func nothing(s string) string { return s }
+
+// wantsJSON reports whether a body is meant to be JSON.
+func wantsJSON(body string) bool {
+	body = strings.TrimSpace(body)
+	return strings.HasPrefix(body, "{") || strings.HasPrefix(body, "[")
+}
+
+func jsonMessage(v any, err error) (message, error) {
+	if err != nil {
+		return message{}, err
+	}
+	body, err := json.Marshal(v)
+	return message{body: body, contentType: "application/json"}, err
+}
+
+// chat is the text of a chat message. Whatever escape makes harmless is what others wrote.
+func chat(t *job.Target, e Event, escape func(string) string) (string, error) {
+	if t.Body != "" {
+		return fill(t.Body, e, escape)
+	}
+	text := escape(e.Title)
+	if about := e.about(escape); about != "" {
+		text += "\n" + about
+	}
+	return text, nil
+}
+
+// mention is what chats read as a call to people: @everyone, @here, @name.
+var mention = regexp.MustCompile(`@(\w)`)
+
+// unmentioned breaks mentions by a space of no width.
+func unmentioned(s string) string { return mention.ReplaceAllString(s, "@\u200b$1") }
+
+// escapeSlack is what Slack asks for. Its mentions, such as <!channel>, and its links stand
+// in angle brackets.
+func escapeSlack(s string) string {
+	return unmentioned(strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(s))
+}
+
+var discordMarkup = regexp.MustCompile("[\\\\*_~`|>\\[\\]()#<-]")
+
+// escapeDiscord takes the meaning of all signs that Discord reads as Markdown. A mention rings
+// for nobody in any case, as allowed_mentions has none.
+func escapeDiscord(s string) string {
+	return unmentioned(discordMarkup.ReplaceAllString(s, `\$0`))
+}
+
+// ntfy is a message of ntfy: its body is shown as it is, and the rest is in headers.
+func ntfy(t *job.Target, e Event) (message, error) {
+	text, err := e.about(nothing), error(nil)
+	if t.Body != "" {
+		text, err = fill(t.Body, e, nothing)
+	}
+	m := message{
+		body: []byte(excerpt.Runes(text, maxNtfy)), contentType: "text/plain; charset=utf-8",
+		headers: map[string]string{"Title": headerText(e.Title)},
+	}
+	if urgent(e.Kind) {
+		m.headers["Priority"] = "high"
+	}
+	if len(e.Rows) == 1 && e.Rows[0].Link != "" {
+		m.headers["Click"] = e.Rows[0].Link
+	}
+	return m, err
+}
+
+// urgent reports whether an event keeps data from being bought until a person acts.
+func urgent(k Kind) bool { return k == Failed || k == KeyRefused || k == DiskLow || k == SinkBehind }
+
+// fields are what a template sees of an event. Texts that others wrote are escaped for
+// the format of the target.
+type fields struct {
+	ID, Event, Time, Job, Run, Alert, Title, Text string
+	Counts                                        map[string]int64
+	Rows                                          []Row
+}
+
+// fill carries out a template.
+func fill(body string, e Event, escape func(string) string) (string, error) {
+	parsed, err := parseBody(body)
+	if err != nil {
+		return "", err
+	}
+	f := fields{
+		ID: e.ID, Event: string(e.Kind), Time: e.Time.Format(time.RFC3339),
+		Job: e.Job, Run: e.Run, Alert: e.Alert,
+		Title: escape(e.Title), Text: escape(e.Text), Counts: e.Counts,
+	}
+	for _, r := range e.Rows {
+		shown := Row{Title: escape(r.Title), Link: r.Link, Values: map[string]any{}}
+		for name, value := range r.Values {
+			if text, ok := value.(string); ok {
+				value = escape(text)
+			}
+			shown.Values[name] = value
+		}
+		f.Rows = append(f.Rows, shown)
+	}
+	var out bytes.Buffer
+	if err := parsed.Execute(&out, f); err != nil {
+		return "", templateError(err)
+	}
+	return out.String(), nil
+}
+
+func parseBody(body string) (*template.Template, error) {
+	parsed, err := template.New("body").Option("missingkey=zero").Funcs(template.FuncMap{"json": asJSON}).Parse(body)
+	if err != nil {
+		return nil, templateError(err)
+	}
+	return parsed, nil
+}
+
+// asJSON is a value as JSON, for templates.
+func asJSON(v any) (string, error) {
+	var out bytes.Buffer
+	w := json.NewEncoder(&out)
+	w.SetEscapeHTML(false)
+	err := w.Encode(v)
+	return strings.TrimSuffix(out.String(), "\n"), err
+}
+
+// place is how text/template begins its errors: "template: body:1:23: executing …".
+var place = regexp.MustCompile(`^template: body:(\d+)(?::(\d+))?: (?:executing "body" at )?`)
+
+// templateError words a mistake in a template with its line in the template.
+func templateError(err error) error {
+	text := err.Error()
+	if m := place.FindStringSubmatch(text); m != nil {
+		return fmt.Errorf("line %s: %s", m[1], text[len(m[0]):])
+	}
+	return err
+}
+
+// CheckBody says what is wrong with the template of a webhook's body. It fills it in with
+// events that have every sign in their titles that could be taken for markup, with rows and
+// without.
+func CheckBody(t *job.Target) error {
+	if t.Body == "" {
+		return nil
+	}
+	const title = "\"quoted\" \\ {{.Job}} {} \n <!channel> @everyone"
+	row := Row{
+		Title: title, Link: "https://video.example/1",
+		Values: map[string]any{"title": title, "z_score": json.Number("5.5")},
+	}
+	for _, e := range []Event{
+		{
+			ID: "0", Kind: Failed, Job: "coffee", Run: "r", Title: title, Text: title,
+			Counts: map[string]int64{"credits": 2},
+		},
+		{ID: "1", Kind: Alert, Alert: "breakout", Title: title, Rows: []Row{row, row}},
+		{ID: "2", Kind: Test, Title: title},
+	} {
+		if _, err := write(t, e); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,224 @@
+package notify
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"outlierd/sync/job"
+	"outlierd/sync/store"
+)
+
+// Deliverer sends what is in the outbox, to each target in the order in which it was put in.
+// A target that fails is left alone for a minute, then for two, up to six hours; others go on.
+//
+// An event is sent at least once. It is sent twice if the process is killed after the target has
+// taken it and before that is on record.
+type Deliverer struct {
+	Store   *store.Store
+	Targets []job.Target
+	Sender  *Sender
+	Log     *slog.Logger
+
+	mu    sync.Mutex
+	taken map[int64]bool // events that a target has taken, where that could not be recorded yet
+	ill   map[string]int // attempts that failed one after another, by target
+}
+
+// The deliverer looks for new events this often, and ends an attempt so long after it
+// was told to stop.
+const (
+	lookEvery = 5 * time.Second
+	grace     = 2 * time.Second
+)
+
+// Run delivers until ctx ends.
+func (d *Deliverer) Run(ctx context.Context) {
+	var all sync.WaitGroup
+	for i := range d.Targets {
+		if t := &d.Targets[i]; !t.Off {
+			all.Go(func() { d.serve(ctx, t) })
+		}
+	}
+	all.Go(func() {
+		for {
+			d.expire()
+			if !sleep(ctx, time.Hour) {
+				return
+			}
+		}
+	})
+	all.Wait()
+}
+
+// serve delivers to one target until ctx ends.
+func (d *Deliverer) serve(ctx context.Context, t *job.Target) {
+	for {
+		next := d.pass(ctx, t)
+		wait := lookEvery
+		if until := time.Until(next); until > wait {
+			wait = until // others that wait for the target would meet the same
+		}
+		if !sleep(ctx, wait) {
+			return
+		}
+	}
+}
+
+// Flush makes one attempt at everything that may be tried now, for a process that is about to
+// end. What fails stays for the next one.
+func (d *Deliverer) Flush(ctx context.Context) {
+	var all sync.WaitGroup
+	for i := range d.Targets {
+		if t := &d.Targets[i]; !t.Off {
+			all.Go(func() { d.pass(ctx, t) })
+		}
+	}
+	all.Wait()
+}
+
+// pass sends what waits for a target until nothing does or an attempt fails that others would
+// fail like. It returns until when the target is left alone; zero for now.
+func (d *Deliverer) pass(ctx context.Context, t *job.Target) time.Time {
+	for ctx.Err() == nil {
+		var w *waiting
+		now := time.Now()
+		err := d.Store.View(func(tx *store.Tx) (err error) {
+			w, err = nextFor(tx, t.Name, now)
+			return err
+		})
+		if err != nil {
+			d.Log.Error("outbox not read", "target", t.Name, "err", err)
+			return now.Add(time.Minute)
+		}
+		if w == nil || w.next.After(now) {
+			return time.Time{}
+		}
+		if rest := d.attempt(ctx, t, w); !rest.IsZero() {
+			return rest
+		}
+	}
+	return time.Time{}
+}
+
+// attempt sends one event and records what became of that. It returns until when the target is
+// left alone; zero if the next event may follow.
+func (d *Deliverer) attempt(ctx context.Context, t *job.Target, w *waiting) time.Time {
+	var err error
+	if !d.isTaken(w.id) {
+		err = d.send(ctx, t, w.event)
+	}
+	if err != nil && ctx.Err() != nil {
+		return time.Time{} // stopped, which says nothing about the target
+	}
+	if err == nil {
+		d.set(w.id, true)
+		if err := d.Store.Update(func(tx *store.Tx) error { return settle(tx, w.id) }); err != nil {
+			d.Log.Error("delivery not recorded", "target", t.Name, "event", w.event.ID, "err", err)
+			return time.Now().Add(time.Minute)
+		}
+		d.set(w.id, false)
+		d.well(t)
+		return time.Time{}
+	}
+	wait := backoff(w.tries)
+	refused, isRefusal := errors.AsType[*RefusedError](err)
+	if isRefusal {
+		wait = max(wait, refused.After)
+	}
+	until := time.Now().Add(wait)
+	d.unwell(t, w, err, until)
+	if err := d.Store.UpdateSoon(func(tx *store.Tx) error { return postpone(tx, w.id, until) }); err != nil {
+		d.Log.Error("failed delivery not recorded", "target", t.Name, "event", w.event.ID, "err", err)
+		return until
+	}
+	if isRefusal && !refused.busy() {
+		return time.Time{} // it is about this event: another may be taken
+	}
+	return until
+}
+
+// send is [Sender.Send]. An attempt that is under way when ctx ends may finish shortly after,
+// since the target may have taken the event already.
+func (d *Deliverer) send(ctx context.Context, t *job.Target, e Event) error {
+	going, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() {
+		sleep(going, grace)
+		cancel()
+	})
+	defer stop()
+	return d.Sender.Send(going, t, e)
+}
+
+func (d *Deliverer) isTaken(id int64) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.taken[id]
+}
+
+func (d *Deliverer) set(id int64, taken bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.taken == nil {
+		d.taken = map[int64]bool{}
+	}
+	if delete(d.taken, id); taken {
+		d.taken[id] = true
+	}
+}
+
+// unwell logs the first of several attempts in a row that fail.
+func (d *Deliverer) unwell(t *job.Target, w *waiting, err error, until time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.ill == nil {
+		d.ill = map[string]int{}
+	}
+	if d.ill[t.Name]++; d.ill[t.Name] == 1 {
+		d.Log.Warn("notification failed", "target", t.Name, "event", string(w.event.Kind), "retry", until, "err", err)
+	}
+}
+
+// well logs that a target works again.
+func (d *Deliverer) well(t *job.Target) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if failed := d.ill[t.Name]; failed > 0 {
+		d.Log.Info("notifications delivered again", "target", t.Name, "attempts_failed", failed)
+	}
+	delete(d.ill, t.Name)
+}
+
+func (d *Deliverer) expire() {
+	var lost int64
+	err := d.Store.Update(func(tx *store.Tx) (err error) {
+		lost, err = expire(tx)
+		return err
+	})
+	switch {
+	case err != nil:
+		d.Log.Error("outbox not cleaned", "err", err)
+	case lost > 0:
+		d.Log.Error("notifications dropped", "events", lost, "err", "no target took them within 7 days")
+	}
+}
+
+// backoff is how long an event waits after so many attempts that failed before this one.
+func backoff(tries int) time.Duration {
+	return min(time.Minute<<min(tries, 16), maxBackoff)
+}
+
+// sleep reports whether it slept to the end.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,313 @@
+package notify
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"outlierd/sync/job"
+	"outlierd/sync/state"
+	"outlierd/sync/store"
+)
+
+// handler serves requests without a network, in a bubble of virtual time. A handler that waits
+// for the end of its request stands for a server that never answers.
+type handler func(w http.ResponseWriter, r *http.Request)
+
+func (h handler) RoundTrip(r *http.Request) (*http.Response, error) {
+	answer := httptest.NewRecorder()
+	h(answer, r)
+	if err := r.Context().Err(); err != nil {
+		return nil, err
+	}
+	return answer.Result(), nil
+}
+
+// parse is a job file with two targets, hook and other.
+func parse(t *testing.T, rest string) *job.Config {
+	t.Helper()
+	src := `version: 1
+service: {url: "sim://"}
+notify:
+  hook: {webhook: "https://hook.example/CANARY-4711", events: [published, failed, recovered, partial, budget_paused, schema_drift, disk_low]}
+  other: {webhook: "https://other.example/CANARY-4711"}
+  check: {healthchecks: "https://check.example/CANARY-4711"}
+jobs:
+  coffee: {search: {query: x}, notify: [hook, check]}
+` + rest
+	config, err := job.Parse("jobs.yaml", []byte(src), func(string) (string, bool) { return "", false })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return config
+}
+
+// world is a state folder with a watcher and a log.
+type world struct {
+	*testing.T
+	config  *job.Config
+	dir     string
+	state   *state.Store
+	watcher *Watcher
+	log     bytes.Buffer
+}
+
+func newWorld(t *testing.T, rest string) *world {
+	w := &world{T: t, config: parse(t, rest), dir: t.TempDir()}
+	w.open()
+	return w
+}
+
+func (w *world) logger() *slog.Logger { return slog.New(slog.NewTextHandler(&w.log, nil)) }
+
+func (w *world) open() {
+	w.Helper()
+	w.watcher = NewWatcher(w.config, w.logger())
+	var err error
+	w.state, err = state.Open(w.Context(), w.dir, state.Options{
+		Began: w.watcher.RunBegan, Ended: w.watcher.RunEnded,
+		FreeSpace: func(string) (uint64, error) { return 1 << 40, nil }, MinFree: 1 << 10,
+	})
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+func (w *world) close() {
+	w.Helper()
+	if err := w.state.Close(); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// update performs a unit of work.
+func (w *world) update(f func(*store.Tx) error) {
+	w.Helper()
+	if err := w.state.DB.Update(f); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// put puts events into the outbox for hook and other.
+func (w *world) put(ids ...string) {
+	w.Helper()
+	w.update(func(tx *store.Tx) error {
+		for _, id := range ids {
+			if err := w.watcher.outbox.put(tx, Event{ID: id, Kind: Failed, Title: id}, []string{"hook", "other"}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func (w *world) deliverer(network handler) *Deliverer {
+	return &Deliverer{
+		Store: w.state.DB, Targets: w.config.Targets, Log: w.logger(),
+		Sender: &Sender{Transport: network, Redact: nothing},
+	}
+}
+
+// start delivers until stop is called.
+func (w *world) start(network handler) (stop func()) {
+	ctx, cancel := context.WithCancel(w.Context())
+	d, done := w.deliverer(network), make(chan struct{})
+	go func() {
+		d.Run(ctx)
+		close(done)
+	}()
+	return func() {
+		cancel()
+		<-done
+	}
+}
+
+// idIn is the id of the event in a request.
+func idIn(t *testing.T, r *http.Request) string {
+	t.Helper()
+	var e Event
+	if err := json.NewDecoder(r.Body).Decode(&e); err != nil {
+		t.Error(err)
+	}
+	return e.ID
+}
+
+// A receiver that fails three times gets every event, over restarts in between.
+func TestEveryEventArrivesThoughAReceiverFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "")
+		var mu sync.Mutex
+		tries, arrived := map[string]int{}, map[string]int{}
+		network := handler(func(a http.ResponseWriter, r *http.Request) {
+			mu.Lock()
+			defer mu.Unlock()
+			id := idIn(t, r) + " at " + r.URL.Hostname()
+			if tries[id]++; tries[id] <= 3 {
+				a.WriteHeader(http.StatusServiceUnavailable)
+				return
+			}
+			arrived[id]++
+		})
+		w.put("a", "b", "c")
+		w.put("a", "b", "c") // which changes nothing
+		for range 40 {
+			stop := w.start(network)
+			time.Sleep(time.Minute)
+			stop()
+			w.close()
+			w.open()
+		}
+		for _, id := range []string{"a", "b", "c"} {
+			for _, host := range []string{"hook.example", "other.example"} {
+				if n := arrived[id+" at "+host]; n != 1 {
+					t.Errorf("%s arrived %d times at %s, after %d tries", id, n, host, tries[id+" at "+host])
+				}
+			}
+		}
+		w.close()
+	})
+}
+
+// A target that is down for a day, in whatever way, gets everything in order when it is back, costs
+// few attempts and two lines of the log, and delays no other.
+func TestATargetThatIsDownForADayLosesNothingAndDelaysNobody(t *testing.T) {
+	for name, down := range map[string]handler{
+		"500": func(a http.ResponseWriter, _ *http.Request) { a.WriteHeader(http.StatusInternalServerError) },
+		"redirect": func(a http.ResponseWriter, _ *http.Request) {
+			http.Redirect(a, new(http.Request), "https://evil.example", http.StatusFound)
+		},
+		"never answering": func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, "")
+				begin := time.Now()
+				var mu sync.Mutex
+				var hook, other []string
+				attempts := 0
+				stop := w.start(func(a http.ResponseWriter, r *http.Request) {
+					if r.URL.Hostname() == "other.example" {
+						mu.Lock()
+						other = append(other, idIn(t, r))
+						mu.Unlock()
+						return
+					}
+					if r.URL.Hostname() != "hook.example" {
+						t.Errorf("a request to %s", r.URL.Hostname())
+					}
+					attempts++
+					if time.Since(begin) < 24*time.Hour {
+						down(a, r)
+						return
+					}
+					hook = append(hook, idIn(t, r))
+				})
+				want := ""
+				for i := range 24 {
+					w.put(fmt.Sprint(i))
+					want += fmt.Sprint(i, " ")
+					time.Sleep(time.Minute)
+					synctest.Wait()
+					mu.Lock()
+					if len(other) != i+1 {
+						t.Errorf("after event %d other has %v", i, other)
+					}
+					mu.Unlock()
+					time.Sleep(time.Hour - time.Minute)
+				}
+				time.Sleep(7 * time.Hour)
+				stop()
+				if got := strings.Join(hook, " ") + " "; got != want {
+					t.Errorf("hook got %s, want %s", got, want)
+				}
+				if attempts > 24+15 {
+					t.Errorf("%d attempts", attempts)
+				}
+				said := w.log.String()
+				if strings.Count(said, "\n") != 2 || !strings.Contains(said, "notification failed") || !strings.Contains(said, "delivered again") || strings.Contains(said, secret) {
+					t.Errorf("the log says:\n%s", said)
+				}
+				w.close()
+			})
+		})
+	}
+}
+
+// An event that a target refuses keeps no other from it.
+func TestARefusedEventKeepsNoOtherBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "")
+		var got []string
+		w.put("bad", "good")
+		stop := w.start(func(a http.ResponseWriter, r *http.Request) {
+			if r.URL.Hostname() != "hook.example" {
+				return
+			}
+			id := idIn(t, r)
+			if id == "bad" {
+				a.WriteHeader(http.StatusBadRequest)
+				return
+			}
+			got = append(got, id)
+		})
+		time.Sleep(10 * time.Second)
+		stop()
+		if len(got) != 1 || got[0] != "good" {
+			t.Errorf("got %v", got)
+		}
+		w.close()
+	})
+}
+
+func TestTheOutboxIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "")
+		down := handler(func(a http.ResponseWriter, _ *http.Request) { a.WriteHeader(http.StatusBadGateway) })
+		stop := w.start(down)
+		w.put("a", "b")
+		time.Sleep(8 * 24 * time.Hour)
+		stop()
+		if n := w.waiting(); n != 0 {
+			t.Errorf("%d events wait after 8 days", n)
+		}
+		if said := w.log.String(); !strings.Contains(said, `msg="notifications dropped" events=4`) {
+			t.Errorf("the log says:\n%s", said)
+		}
+		var ids []string
+		for i := range mostWaiting + 5 {
+			ids = append(ids, fmt.Sprint(i))
+		}
+		w.put(ids...)
+		if n := w.waiting(); n != 2*mostWaiting {
+			t.Errorf("%d events wait, want %d for each of two targets", n, mostWaiting)
+		}
+		w.close()
+	})
+}
+
+// waiting counts the events that wait.
+func (w *world) waiting() (n int) {
+	w.Helper()
+	err := w.state.DB.View(func(tx *store.Tx) error {
+		return tx.Row(`SELECT count(*) FROM notify_outbox WHERE delivered = 0`).Scan(&n)
+	})
+	if err != nil {
+		w.Fatal(err)
+	}
+	return n
+}
+
+func TestBackoffGrowsToSixHours(t *testing.T) {
+	if backoff(0) != time.Minute || backoff(3) != 8*time.Minute || backoff(9) != 6*time.Hour || backoff(1<<40) != 6*time.Hour {
+		t.Errorf("got %v %v %v %v", backoff(0), backoff(3), backoff(9), backoff(1<<40))
+	}
+}

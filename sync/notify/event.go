@@ -1,0 +1,182 @@
+package notify
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"outlierd/excerpt"
+)
+
+// Kind is what an event is about. Its text is a word of `events` in the job file, but for
+// those that no target chooses.
+type Kind string
+
+// The kinds of events.
+const (
+	Published      Kind = "published"       // a run ended, and readers have what it brought
+	Partial        Kind = "partial"         // a run ended, and some of its items failed
+	Failed         Kind = "failed"          // a run failed
+	Recovered      Kind = "recovered"       // what was told before is over
+	BudgetLow      Kind = "budget_low"      // little of the cycle's credits is left
+	BudgetPaused   Kind = "budget_paused"   // a cap or missing credits paused a run
+	UnknownOutcome Kind = "unknown_outcome" // a paid call was sent, and no answer says whether it was charged
+	KeyRefused     Kind = "key_refused"     // the service refused the key
+	DiskLow        Kind = "disk_low"        // the disk has too little room to buy anything
+	SchemaDrift    Kind = "schema_drift"    // answers differ from the interface in a new way
+	SinkBehind     Kind = "sink_behind"     // no sink works
+
+	Started Kind = "started" // a run began; for Healthchecks alone
+	Alert   Kind = "alert"   // an alert's SQL gave new rows; goes to the alert's own targets
+	Test    Kind = "test"    // `outlierd notify test`
+)
+
+// Kinds are those that `events` in the job file can name.
+var Kinds = []Kind{Published, Partial, Failed, Recovered, BudgetLow, BudgetPaused, UnknownOutcome,
+	KeyRefused, DiskLow, SchemaDrift, SinkBehind}
+
+// Version is that of the JSON form of an event. It changes when a member is renamed,
+// removed or given another meaning, and not when one is added.
+const Version = 1
+
+// Event is one thing that is told. Its JSON form is what a webhook and a command receive.
+type Event struct {
+	Version int              `json:"version"`
+	ID      string           `json:"id"` // the same whenever the event is sent again
+	Kind    Kind             `json:"event"`
+	Time    time.Time        `json:"time"`
+	Job     string           `json:"job,omitempty"`
+	Run     string           `json:"run,omitempty"`
+	Alert   string           `json:"alert,omitempty"`
+	Title   string           `json:"title"`            // one line
+	Text    string           `json:"text,omitempty"`   // what happened, and what to do; may have several lines
+	Counts  map[string]int64 `json:"counts,omitempty"` // of a run: pages, hits, new_hits, requests, credits
+	Rows    []Row            `json:"rows,omitempty"`   // of an alert, at most MaxRows
+}
+
+// Row is one new row of an alert.
+type Row struct {
+	Title  string         `json:"title"`
+	Link   string         `json:"link,omitempty"` // an address of http or https
+	Values map[string]any `json:"values"`         // all columns, as JSON has them
+}
+
+// Bounds of an event: what is longer is cut.
+const (
+	MaxRows  = 20
+	maxTitle = 200  // characters
+	maxText  = 2000 // characters
+	maxValue = 300  // characters of one value of a row
+)
+
+// clean makes an event fit to be sent: texts of others lose what is invisible or would
+// steer a terminal, and what is too long is cut. redact takes the service's key out.
+func (e Event) clean(redact func(string) string) Event {
+	line := func(s string, most int) string { return excerpt.Runes(oneLine(redact(s)), most) }
+	e.Version, e.Time = Version, e.Time.UTC()
+	for _, text := range []*string{&e.Title, &e.Job, &e.Run, &e.Alert} {
+		*text = line(*text, maxTitle)
+	}
+	e.Text = excerpt.Runes(plain(redact(e.Text)), maxText)
+	rows := slices.Clone(e.Rows[:min(len(e.Rows), MaxRows)])
+	for i, r := range rows {
+		rows[i] = Row{Title: line(r.Title, maxTitle), Link: webLink(redact(r.Link)), Values: map[string]any{}}
+		for name, value := range r.Values {
+			rows[i].Values[line(name, maxTitle)] = cleanValue(value, func(s string) string { return line(s, maxValue) })
+		}
+	}
+	if e.Rows = rows; len(rows) == 0 {
+		e.Rows = nil
+	}
+	return e
+}
+
+// cleanValue cleans the texts in a value of a row; lists and structures become their JSON.
+func cleanValue(value any, line func(string) string) any {
+	switch v := value.(type) {
+	case string:
+		return line(v)
+	case nil, bool, json.Number, float64, int64:
+		return v
+	}
+	text, err := json.Marshal(value)
+	if err != nil { // a value that came from JSON can always be written
+		return line(fmt.Sprint(value))
+	}
+	return line(string(text))
+}
+
+// plain is a text without what is invisible: control characters other than line breaks, and
+// the marks that change the direction of writing.
+func plain(s string) string {
+	return strings.TrimSpace(strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n':
+			return r
+		case r == '\t', r == '\u2028', r == '\u2029':
+			return ' '
+		case unicode.IsControl(r), unicode.Is(unicode.Bidi_Control, r), r == unicode.ReplacementChar:
+			return -1
+		}
+		return r
+	}, s))
+}
+
+func oneLine(s string) string { return strings.ReplaceAll(plain(s), "\n", " ") }
+
+// webLink is an address that a reader may be sent to, or "".
+func webLink(s string) string {
+	u, err := url.Parse(s)
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil || len(s) > 2000 {
+		return ""
+	}
+	return u.String()
+}
+
+// about is the event in words: its text, and a line for each row. shown escapes what
+// others have written; links are given as they are.
+func (e *Event) about(shown func(string) string) string {
+	var lines []string
+	if e.Text != "" {
+		lines = append(lines, shown(e.Text))
+	}
+	for _, r := range e.Rows {
+		line := "• " + shown(cmp.Or(r.Title, "(no title)"))
+		if values := r.values(); values != "" {
+			line += " (" + shown(values) + ")"
+		}
+		if r.Link != "" {
+			line += "\n  " + r.Link
+		}
+		lines = append(lines, line)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// values are the columns of a row beside its title and its link, by name.
+func (r *Row) values() string {
+	var all []string
+	for _, name := range slices.Sorted(maps.Keys(r.Values)) {
+		value := r.Values[name]
+		if value == nil || name == "title" || name == "link" {
+			continue
+		}
+		all = append(all, fmt.Sprintf("%s %v", name, value))
+	}
+	return strings.Join(all, ", ")
+}
+
+// Sample is what `outlierd notify test` sends.
+func Sample(id string, now time.Time) Event {
+	return Event{
+		Version: Version, ID: id, Kind: Test, Time: now.UTC(),
+		Title: "Test notification",
+		Text:  "It was sent by `outlierd notify test`. Nothing has happened.",
+	}
+}

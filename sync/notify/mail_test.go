@@ -1,0 +1,117 @@
+package notify
+
+import (
+	"errors"
+	"io"
+	"mime"
+	"net"
+	"net/mail"
+	"strings"
+	"testing"
+
+	"github.com/emersion/go-sasl"
+	"github.com/emersion/go-smtp"
+)
+
+// mailbox is an SMTP server on this machine, with what it has received.
+type mailbox struct {
+	login string
+	from  string
+	to    []string
+	got   []*mail.Message
+	body  string
+}
+
+func (m *mailbox) NewSession(*smtp.Conn) (smtp.Session, error) { return m, nil }
+func (m *mailbox) AuthMechanisms() []string                    { return []string{sasl.Plain} }
+func (m *mailbox) Reset()                                      {}
+func (m *mailbox) Logout() error                               { return nil }
+
+func (m *mailbox) Auth(string) (sasl.Server, error) {
+	return sasl.NewPlainServer(func(_, user, password string) error {
+		if password != secret {
+			return errors.New("wrong password " + password)
+		}
+		m.login = user
+		return nil
+	}), nil
+}
+
+func (m *mailbox) Mail(from string, _ *smtp.MailOptions) error {
+	m.from = from
+	return nil
+}
+
+func (m *mailbox) Rcpt(to string, _ *smtp.RcptOptions) error {
+	m.to = append(m.to, to)
+	return nil
+}
+
+func (m *mailbox) Data(r io.Reader) error {
+	message, err := mail.ReadMessage(r)
+	if err != nil {
+		return err
+	}
+	body, err := io.ReadAll(message.Body)
+	m.got, m.body = append(m.got, message), string(body)
+	return err
+}
+
+// serve starts the server and returns its address.
+func (m *mailbox) serve(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := smtp.NewServer(m)
+	server.Domain, server.AllowInsecureAuth = "localhost", true
+	done := make(chan error)
+	go func() { done <- server.Serve(listener) }()
+	t.Cleanup(func() {
+		_ = listener.Close() // the server may not have begun to listen
+		if err := errors.Join(server.Close(), <-done); err != nil && !errors.Is(err, net.ErrClosed) {
+			t.Error(err)
+		}
+	})
+	return listener.Addr().String()
+}
+
+func TestMailArrivesAtAServer(t *testing.T) {
+	var m mailbox
+	address := m.serve(t)
+	target := targetOf(t, `{mail: {server: "`+address+`", tls: none, user: me, password: "${SECRET}", from: "Outlierd <o@example.org>", to: [a@example.org, b@example.org]}}`)
+	if err := sender().Send(t.Context(), target, breakout()); err != nil {
+		t.Fatal(err)
+	}
+	if m.login != "me" || m.from != "o@example.org" || strings.Join(m.to, " ") != "a@example.org b@example.org" || len(m.got) != 1 {
+		t.Fatalf("got %+v", m)
+	}
+	h := m.got[0].Header
+	subject, err := new(mime.WordDecoder).DecodeHeader(h.Get("Subject"))
+	if err != nil || !strings.HasPrefix(subject, "[outlierd] Breakout\"}") || h.Get("Bcc") != "" || h.Get("Message-ID") != "<event-1@outlierd.invalid>" {
+		t.Errorf("subject %q (%v), headers %v", subject, err, h)
+	}
+	if !strings.Contains(m.body, "z_score 5.5") || strings.Contains(m.body, "KEY-0815") {
+		t.Errorf("body %s", m.body)
+	}
+}
+
+func TestMailIsNotSentWithoutTheEncryptionAskedFor(t *testing.T) {
+	var m mailbox
+	address := m.serve(t)
+	err := sender().Send(t.Context(), targetOf(t, `{mail: {server: "`+address+`", user: me, password: "${SECRET}", from: o@example.org, to: a@example.org}}`), breakout())
+	if err == nil || !strings.Contains(err.Error(), "STARTTLS") || len(m.got) > 0 || m.login != "" {
+		t.Errorf("got %v, %+v", err, m)
+	}
+}
+
+func TestMailErrorsShowNoPassword(t *testing.T) {
+	var m mailbox
+	address := m.serve(t)
+	target := targetOf(t, `{mail: {server: "`+address+`", tls: none, user: me, password: "${WRONG}", from: o@example.org, to: a@example.org}}`)
+	err := sender().Send(t.Context(), target, breakout())
+	if err == nil || strings.Contains(err.Error(), secret) || len(m.got) > 0 {
+		t.Errorf("got %v", err)
+	}
+}

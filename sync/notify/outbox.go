@@ -1,0 +1,172 @@
+package notify
+
+import (
+	"crypto/sha256"
+	"database/sql"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"outlierd/sync/job"
+	"outlierd/sync/store"
+)
+
+// The outbox is bounded: what a target has not taken for so long, or beyond so many that
+// wait for it, is dropped with a line in the log. What was taken is remembered for a while, so that
+// it is not put in again.
+const (
+	keepWaiting   = 7 * 24 * time.Hour
+	keepDelivered = 30 * 24 * time.Hour
+	mostWaiting   = 1000 // per target
+)
+
+// An Outbox keeps events until their targets have taken them. It writes in the unit of work in
+// which that happens of which an event tells, so that neither is there without the other.
+type Outbox struct {
+	targets []job.Target
+	redact  func(string) string
+	log     *slog.Logger
+}
+
+// put puts an event in for those of the named targets that want it. An event that was put in
+// before, by its id, is not put in again.
+func (o *Outbox) put(tx *store.Tx, e Event, names []string) error {
+	e = e.clean(o.redact)
+	payload, err := json.Marshal(e)
+	if err != nil {
+		return fmt.Errorf("write the event %s: %w", e.Kind, err)
+	}
+	for i := range o.targets {
+		t := &o.targets[i]
+		if t.Off || !slices.Contains(names, t.Name) || !wants(t, e.Kind) {
+			continue
+		}
+		now := store.Micros(tx.Now())
+		result, err := tx.Exec(`INSERT INTO notify_outbox (event, kind, target, payload, created, next_try)
+			VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`, e.ID, string(e.Kind), t.Name, string(payload), now, now)
+		if err == nil && store.Changed(result) {
+			err = o.bound(tx, t.Name)
+		}
+		if err != nil {
+			return fmt.Errorf("put the event %s of target %s in the outbox: %w", e.Kind, t.Name, err)
+		}
+	}
+	return nil
+}
+
+// bound drops the oldest events of a target beyond [mostWaiting].
+func (o *Outbox) bound(tx *store.Tx, target string) error {
+	result, err := tx.Exec(`DELETE FROM notify_outbox WHERE delivered = 0 AND target = ?1 AND id <= (
+		SELECT id FROM notify_outbox WHERE delivered = 0 AND target = ?1 ORDER BY id DESC LIMIT 1 OFFSET ?2)`,
+		target, mostWaiting)
+	if err != nil {
+		return err
+	}
+	if n, err := result.RowsAffected(); err == nil && n > 0 {
+		o.log.Error("notifications dropped", "target", target, "events", n,
+			"err", fmt.Sprintf("more than %d wait", mostWaiting))
+	}
+	return nil
+}
+
+// wants reports whether a target is sent events of a kind.
+func wants(t *job.Target, k Kind) bool {
+	switch {
+	case t.Kind == job.TargetHealthchecks:
+		_, pinged := pings(k)
+		return pinged
+	case k == Started:
+		return false
+	case k == Alert:
+		return true
+	case len(t.Events) == 0:
+		return k != Published
+	}
+	return slices.Contains(t.Events, string(k))
+}
+
+// idOf is the id of an event: the same for the same parts, which say what it is about.
+func idOf(parts ...string) string {
+	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
+	return hex.EncodeToString(sum[:16])
+}
+
+// waiting is an event on its way to a target.
+type waiting struct {
+	id    int64
+	event Event
+	tries int
+	next  time.Time
+}
+
+// nextFor is the oldest event that waits for a target and may be tried at the given time, or
+// else the one that may be tried first; nil if none waits.
+func nextFor(tx *store.Tx, target string, now time.Time) (*waiting, error) {
+	var w waiting
+	var payload string
+	var next int64
+	err := tx.Row(`SELECT id, payload, tries, next_try FROM notify_outbox WHERE delivered = 0 AND target = ?1
+		ORDER BY next_try > ?2, iif(next_try > ?2, next_try, id), id LIMIT 1`, target, store.Micros(now)).
+		Scan(&w.id, &payload, &w.tries, &next)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	w.next = store.Instant(next)
+	return &w, json.Unmarshal([]byte(payload), &w.event)
+}
+
+// settle records that a target has taken an event.
+func settle(tx *store.Tx, id int64) error {
+	_, err := tx.Exec(`UPDATE notify_outbox SET delivered = ?, tries = tries + 1 WHERE id = ?`,
+		store.Micros(tx.Now()), id)
+	return err
+}
+
+// postpone records an attempt that failed.
+func postpone(tx *store.Tx, id int64, until time.Time) error {
+	_, err := tx.Exec(`UPDATE notify_outbox SET next_try = ?, tries = tries + 1 WHERE id = ?`,
+		store.Micros(until), id)
+	return err
+}
+
+// expire forgets what is too old. It returns how many events no target has taken.
+func expire(tx *store.Tx) (lost int64, err error) {
+	now := tx.Now()
+	result, err := tx.Exec(`DELETE FROM notify_outbox WHERE delivered = 0 AND created < ?`,
+		store.Micros(now.Add(-keepWaiting)))
+	if err != nil {
+		return 0, err
+	}
+	if lost, err = result.RowsAffected(); err != nil {
+		return 0, err
+	}
+	_, err = tx.Exec(`DELETE FROM notify_outbox WHERE delivered > 0 AND delivered < ?`,
+		store.Micros(now.Add(-keepDelivered)))
+	return lost, err
+}
+
+// told is what was told of a subject last, "" if nothing was, and since when.
+func told(tx *store.Tx, subject string) (state string, since time.Time, err error) {
+	var at int64
+	err = tx.Row(`SELECT state, since FROM notify_episodes WHERE subject = ?`, subject).Scan(&state, &at)
+	if errors.Is(err, sql.ErrNoRows) {
+		return "", time.Time{}, nil
+	}
+	return state, store.Instant(at), err
+}
+
+// setTold records what was told of a subject.
+func setTold(tx *store.Tx, subject, state string) error {
+	_, err := tx.Exec(`INSERT INTO notify_episodes (subject, state, since) VALUES (?, ?, ?)
+		ON CONFLICT (subject) DO UPDATE SET state = excluded.state, since = excluded.since`,
+		subject, state, store.Micros(tx.Now()))
+	return err
+}

@@ -1,0 +1,238 @@
+package notify
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"path"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"outlierd/excerpt"
+	"outlierd/sync/job"
+)
+
+// Sender sends events. Its methods may be called by several goroutines.
+type Sender struct {
+	Transport http.RoundTripper // to webhooks and Healthchecks
+	UserAgent string
+	Redact    func(string) string                       // takes the service's key out of a text
+	Dir       string                                    // where commands are started
+	Env       func(name string) (value string, ok bool) // of commands: PATH and the like
+}
+
+// timeout is how long one attempt may take, whatever the kind of target.
+const timeout = 20 * time.Second
+
+// RefusedError says that a target took an event's request and refused it. Other events may
+// be taken.
+type RefusedError struct {
+	Host   string
+	Status int    // of HTTP
+	Said   string // the beginning of the answer, in one line
+	After  time.Duration
+}
+
+func (e *RefusedError) Error() string {
+	text := fmt.Sprintf("%s answered %d %s", e.Host, e.Status, http.StatusText(e.Status))
+	if e.Status/100 == 3 {
+		return text + ": redirects are not followed, as the address is a secret; write the address that it leads to"
+	}
+	if e.Said != "" {
+		text += ": " + e.Said
+	}
+	return text
+}
+
+// busy reports whether the answer is about the target as a whole, and not about this event.
+func (e *RefusedError) busy() bool {
+	switch e.Status {
+	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
+		return true
+	}
+	return e.Status/100 == 3 || e.Status >= 500
+}
+
+// Send sends an event to a target, once, within 20 s. The error shows no secret of the target.
+func (s *Sender) Send(ctx context.Context, t *job.Target, e Event) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	e = e.clean(s.Redact)
+	var err error
+	switch t.Kind {
+	case job.TargetWebhook:
+		err = s.webhook(ctx, t, e)
+	case job.TargetHealthchecks:
+		err = s.healthchecks(ctx, t, e)
+	case job.TargetCommand:
+		err = s.command(ctx, t, e)
+	case job.TargetMail:
+		err = sendMail(ctx, &t.Mail, e)
+	default:
+		return fmt.Errorf("target %s is of the unknown kind %q", t.Name, t.Kind)
+	}
+	return withoutSecrets(err, t)
+}
+
+// withoutSecrets is err, or what it says without the target's secrets if it has one.
+func withoutSecrets(err error, t *job.Target) error {
+	if err == nil {
+		return nil
+	}
+	text := err.Error()
+	clean := text
+	for _, secret := range t.Secrets() {
+		clean = strings.ReplaceAll(clean, secret, "********")
+	}
+	if clean == text {
+		return err
+	}
+	return errors.New(clean)
+}
+
+func (s *Sender) webhook(ctx context.Context, t *job.Target, e Event) error {
+	m, err := write(t, e)
+	if err != nil {
+		return err
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, t.URL.Reveal(), bytes.NewReader(m.body))
+	if err != nil {
+		return errors.New("the address cannot be used") // whose error would quote it
+	}
+	for name, value := range m.headers {
+		r.Header.Set(name, value)
+	}
+	for name, value := range t.Headers {
+		r.Header.Set(name, value.Reveal())
+	}
+	r.Header.Set("Content-Type", m.contentType)
+	r.Header.Set("Idempotency-Key", e.ID)
+	return s.do(r, t.Host)
+}
+
+// do sends a request and judges the answer.
+func (s *Sender) do(r *http.Request, host string) error {
+	r.Header.Set("User-Agent", s.UserAgent)
+	client := http.Client{
+		Transport:     s.Transport,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	answer, err := client.Do(r)
+	if err != nil {
+		if wrapped, ok := errors.AsType[*url.Error](err); ok {
+			err = wrapped.Err // the rest of its text is the address
+		}
+		if errors.Is(err, context.DeadlineExceeded) {
+			err = fmt.Errorf("no answer within %d s", int(timeout.Seconds()))
+		}
+		return fmt.Errorf("%s: %w", host, err)
+	}
+	said, err := io.ReadAll(io.LimitReader(answer.Body, 4<<10))
+	if err := errors.Join(err, answer.Body.Close()); err != nil && answer.StatusCode/100 != 2 {
+		return fmt.Errorf("%s answered %d, and the answer was cut off: %w", host, answer.StatusCode, err)
+	}
+	if answer.StatusCode/100 == 2 {
+		return nil
+	}
+	wait, err := strconv.Atoi(answer.Header.Get("Retry-After"))
+	if err != nil || wait < 0 {
+		wait = 0
+	}
+	return &RefusedError{
+		Host: host, Status: answer.StatusCode, Said: excerpt.Runes(oneLine(strings.ToValidUTF8(string(said), "")), 120),
+		After: min(time.Duration(wait)*time.Second, maxBackoff),
+	}
+}
+
+// maxBackoff bounds the time between two attempts.
+const maxBackoff = 6 * time.Hour
+
+// headerText is a text as the value of a header: ASCII stays as it is.
+func headerText(s string) string { return mime.BEncoding.Encode("utf-8", oneLine(s)) }
+
+// pings is what a check of Healthchecks is told of an event: the end of its address, and
+// whether there is anything to tell.
+func pings(k Kind) (suffix string, ok bool) {
+	switch k {
+	case Started:
+		return "start", true
+	case Published, Partial, Test:
+		return "", true
+	case Failed, BudgetPaused:
+		return "fail", true
+	}
+	return "", false
+}
+
+func (s *Sender) healthchecks(ctx context.Context, t *job.Target, e Event) error {
+	suffix, ok := pings(e.Kind)
+	if !ok {
+		return nil
+	}
+	address, err := pingURL(t.URL.Reveal(), suffix, e)
+	if err != nil {
+		return err
+	}
+	body := strings.NewReader(strings.TrimSpace(e.Title + "\n" + e.Text))
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, address, body)
+	if err != nil {
+		return errors.New("the address cannot be used")
+	}
+	r.Header.Set("Content-Type", "text/plain; charset=utf-8")
+	return s.do(r, t.Host)
+}
+
+var notSlug = regexp.MustCompile(`[^a-z0-9-]+`)
+
+// pingURL is the address to ping. One that ends in the id of a check is that check's. One that
+// does not is that of a project, and the job's name is added, which the project
+// creates a check for where it is new.
+func pingURL(text, suffix string, e Event) (string, error) {
+	u, err := url.Parse(text)
+	if err != nil {
+		return "", errors.New("the address cannot be used")
+	}
+	query := u.Query()
+	if uuid.Validate(path.Base(u.Path)) != nil {
+		u = u.JoinPath(notSlug.ReplaceAllString(strings.ToLower(cmp.Or(e.Job, "outlierd")), "-"))
+		query.Set("create", "1")
+	}
+	if suffix != "" {
+		u = u.JoinPath(suffix)
+	}
+	if uuid.Validate(e.Run) == nil {
+		query.Set("rid", e.Run)
+	}
+	u.RawQuery = query.Encode()
+	return u.String(), nil
+}
+
+// Describe is what a person may see of a target: its kind and where it leads, without secrets.
+func Describe(t *job.Target) string {
+	switch t.Kind {
+	case job.TargetWebhook:
+		return fmt.Sprintf("webhook at %s as %s", t.Host, t.As)
+	case job.TargetHealthchecks:
+		return "healthchecks at " + t.Host
+	case job.TargetMail:
+		return fmt.Sprintf("mail to %s by %s", strings.Join(t.Mail.To, ", "), t.Mail.Host)
+	}
+	return t.Kind + " " + strings.Join(t.Command[:min(len(t.Command), 1)], "")
+}
+
+// encode is the JSON form of an event with a line break at its end.
+func encode(e Event) ([]byte, error) {
+	text, err := json.Marshal(e)
+	return append(text, '\n'), err
+}

@@ -1,0 +1,260 @@
+package notify
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"strings"
+	"time"
+
+	"outlierd/sync/job"
+	"outlierd/sync/journal"
+	"outlierd/sync/ledger"
+	"outlierd/sync/runs"
+	"outlierd/sync/state"
+	"outlierd/sync/store"
+)
+
+// Watcher turns what happens in a state folder into events. The end of a run puts its events
+// in the outbox in the unit of work that records it. Everything else is looked at now and
+// then, and told if it differs from what was told last.
+type Watcher struct {
+	config *job.Config
+	outbox Outbox
+	log    *slog.Logger
+}
+
+// NewWatcher is a watcher for the targets of a job file, nil if it has none.
+func NewWatcher(config *job.Config, log *slog.Logger) *Watcher {
+	if len(config.Targets) == 0 {
+		return nil
+	}
+	return &Watcher{config: config, log: log,
+		outbox: Outbox{targets: config.Targets, redact: config.Service.Key.Redact, log: log}}
+}
+
+// toldOf are the targets of a job's events.
+func (w *Watcher) toldOf(name string) []string {
+	if spec := w.config.Job(name); spec != nil {
+		return spec.Notify
+	}
+	return nil
+}
+
+// everyone are the targets of the events of the whole file.
+func (w *Watcher) everyone() (names []string) {
+	for _, t := range w.config.Targets {
+		if t.Kind != job.TargetHealthchecks {
+			names = append(names, t.Name)
+		}
+	}
+	return names
+}
+
+// split divides the named targets into those that get every run, and the rest.
+func (w *Watcher) split(names []string) (healthchecks, others []string) {
+	for _, name := range names {
+		if t := w.config.Target(name); t != nil && t.Kind == job.TargetHealthchecks {
+			healthchecks = append(healthchecks, name)
+		} else {
+			others = append(others, name)
+		}
+	}
+	return healthchecks, others
+}
+
+// RunBegan tells the checks of a job that a run begins.
+func (w *Watcher) RunBegan(tx *store.Tx, r runs.Run) error {
+	if r.Status != runs.Running {
+		return nil
+	}
+	checks, _ := w.split(w.toldOf(r.Job))
+	if len(checks) == 0 {
+		return nil
+	}
+	return w.outbox.put(tx, Event{
+		ID: idOf(string(Started), r.Job, r.ID), Kind: Started, Time: r.Started,
+		Job: r.Job, Run: r.ID, Title: r.Job + " started",
+	}, checks)
+}
+
+// RunEnded tells how a run stands that was just recorded. With superseded set the run is not
+// continued; it may have been told of long ago.
+func (w *Watcher) RunEnded(tx *store.Tx, r runs.Run, superseded bool) error {
+	names := w.toldOf(r.Job)
+	kind := outcome(r.Status)
+	if len(names) == 0 || kind == "" {
+		return nil
+	}
+	subject := "job/" + r.Job
+	open, since, err := told(tx, subject)
+	if err != nil || superseded && r.Started.Before(since) {
+		return err
+	}
+	checks, others := w.split(names)
+	if err := w.outbox.put(tx, runEvent(kind, r), checks); err != nil {
+		return err
+	}
+	tell, next := afterRun(Kind(open), r.Status)
+	for _, k := range tell {
+		if err := w.outbox.put(tx, runEvent(k, r), others); err != nil {
+			return err
+		}
+	}
+	if err := w.unknown(tx, r, others); err != nil {
+		return err
+	}
+	return setTold(tx, subject, string(next))
+}
+
+// unknown tells of paid calls of a run whose outcome is not known.
+func (w *Watcher) unknown(tx *store.Tx, r runs.Run, names []string) error {
+	spent, _, err := ledger.Totals(tx, r.ID)
+	if err != nil || spent.Unknown == 0 {
+		return err
+	}
+	e := runEvent(UnknownOutcome, r)
+	e.Title = fmt.Sprintf("%s: %d credits of unknown outcome", r.Job, spent.Unknown)
+	e.Text = "A paid call was sent and no answer came, so it may or may not have been charged. " +
+		"The credits count against the budget; `outlierd budget` shows them."
+	return w.outbox.put(tx, e, names)
+}
+
+// words are how the title of a run's event goes on after the job's name.
+var words = map[Kind]string{
+	Published: "has new data", Partial: "ended with failures", Failed: "failed", Recovered: "works again",
+	BudgetPaused: "was paused by the budget",
+}
+
+// runEvent is what is told of the end of a run.
+func runEvent(k Kind, r runs.Run) Event {
+	text := []string{fmt.Sprintf("Pages: %d, hits: %d (%d new), requests: %d, credits: %d.",
+		r.Pages, r.Hits, r.NewHits, r.Requests, r.Credits)}
+	if r.Error != "" {
+		text = append(text, r.Error)
+	}
+	return Event{
+		ID: idOf(string(k), r.Job, r.ID), Kind: k, Time: r.Ended, Job: r.Job, Run: r.ID,
+		Title: r.Job + " " + words[k], Text: strings.Join(text, "\n"),
+		Counts: map[string]int64{
+			"pages": r.Pages, "hits": r.Hits, "new_hits": r.NewHits,
+			"requests": r.Requests, "credits": int64(r.Credits),
+		},
+	}
+}
+
+// Look tells what has changed of the conditions that hold for the whole file.
+func (w *Watcher) Look(s *state.Store) error {
+	all, err := w.conditions(s)
+	if err != nil {
+		return fmt.Errorf("look for what to tell: %w", err)
+	}
+	return s.DB.Update(func(tx *store.Tx) error {
+		for _, c := range all {
+			if err := w.tell(tx, c); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// tell takes one step of a condition.
+func (w *Watcher) tell(tx *store.Tx, c condition) error {
+	last, _, err := told(tx, string(c.kind))
+	if err != nil {
+		return err
+	}
+	now := strconv.FormatInt(store.Micros(tx.Now()), 10)
+	tell, over, next := c.step(last, now)
+	e := Event{ID: idOf(string(c.kind), next), Kind: c.kind, Time: tx.Now(), Title: c.title, Text: c.text}
+	if over {
+		e = Event{ID: idOf(string(Recovered), string(c.kind), last), Kind: Recovered, Time: tx.Now(), Title: c.over}
+	}
+	if tell || over {
+		if err := w.outbox.put(tx, e, w.everyone()); err != nil {
+			return err
+		}
+	}
+	if next == last {
+		return nil
+	}
+	return setTold(tx, string(c.kind), next)
+}
+
+// behindAfter is how long no sink may work before that is told.
+const behindAfter = 5 * time.Minute
+
+// lowShare is the share of a cycle's credits, one in so many, below which little is left.
+const lowShare = 5
+
+// conditions are how things stand now.
+func (w *Watcher) conditions(s *state.Store) ([]condition, error) {
+	low, err := w.budgetLow(s)
+	block, blockErr := s.Ledger.Block(ledger.BlockKey, w.config.Service.Key.Fingerprint())
+	down, downErr := s.Runs.SinksDownSince()
+	drift, driftErr := w.drift(s)
+	roomErr := s.DB.Room()
+	full, isFull := errors.AsType[*store.LowSpaceError](roomErr)
+	if isFull {
+		roomErr = nil
+	}
+	if err := errors.Join(err, blockErr, downErr, driftErr, roomErr); err != nil {
+		return nil, err
+	}
+	refused := block != nil && (block.Until.IsZero() || block.Until.After(time.Now()))
+	all := []condition{low, drift, {
+		kind: KeyRefused, holds: refused,
+		title: "The service refused the key", over: "The key is no longer refused",
+	}, {
+		kind: DiskLow, holds: isFull,
+		title: "The disk is nearly full, and nothing is bought", over: "The disk has room again",
+	}, {
+		kind: SinkBehind, holds: !down.IsZero() && time.Since(down) >= behindAfter,
+		title: "No sink works: what is bought reaches no table", over: "A sink works again",
+		text: "Answers are kept in the journal and written once a sink works. `outlierd up` logs why each sink fails.",
+	}}
+	if refused {
+		all[2].instance = strconv.FormatInt(store.Micros(block.Since), 10)
+		all[2].text = block.Reason + "\nNo call is made until the key is replaced, or until `outlierd budget resume`."
+	}
+	if isFull {
+		all[3].text = full.Error()
+	}
+	return all, nil
+}
+
+// budgetLow is told once in a billing cycle.
+func (w *Watcher) budgetLow(s *state.Store) (condition, error) {
+	c := condition{kind: BudgetLow, lasting: true, title: "Little of the budget is left"}
+	most := w.config.Budget.PerMonth
+	if most == nil {
+		return c, nil
+	}
+	c.instance = ledger.Cycle(s.Ledger.ServiceTime(), w.config.Timezone, w.config.Budget.Renews)
+	held, err := s.Ledger.Held(ledger.Cap{Scope: ledger.ScopeMonth, Period: c.instance})
+	left := max(0, *most-held)
+	c.holds = left*lowShare < *most
+	c.text = fmt.Sprintf("%d of %d credits are left in the billing cycle from %s. `outlierd budget` shows where they went.",
+		left, *most, c.instance)
+	return c, err
+}
+
+// drift is told for each difference that is first seen. What was known when a file first had
+// a target is not told.
+func (w *Watcher) drift(s *state.Store) (condition, error) {
+	known, err := s.Journal.Drift()
+	c := condition{
+		kind: SchemaDrift, holds: len(known) > 0, instance: strconv.Itoa(len(known)), lasting: true, baseline: true,
+		title: "The service's answers have changed",
+	}
+	var newest journal.Drift
+	for _, d := range known {
+		if d.First.After(newest.First) {
+			newest = d
+		}
+	}
+	c.text = fmt.Sprintf("%s: %s: %s. `outlierd schema drift` lists all differences.", newest.Op, newest.Path, newest.Problem)
+	return c, err
+}

@@ -1,0 +1,117 @@
+package queue
+
+import (
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"outlierd/outlier"
+	"outlierd/sync/ledger"
+	"outlierd/sync/store"
+)
+
+// fresh reports whether what is known of the task's entity will do, and when it was learned.
+// What was learned in the future was dated by a clock that was wrong, and is as old as can be.
+func (q *Queue) fresh(tx *store.Tx, task Task) (learned time.Time, fresh bool, err error) {
+	var at, missing, retry, response int64
+	var judged bool
+	var mark *int64
+	err = tx.Row(`SELECT at, missing, retry_at, mark, response, judged FROM freshness WHERE op = ?
+		AND entity = ?`, string(task.Op), task.Entity).
+		Scan(&at, &missing, &retry, &mark, &response, &judged)
+	if errors.Is(err, sql.ErrNoRows) {
+		return time.Time{}, false, nil
+	}
+	if err != nil || at > store.Micros(tx.Now().Add(ledger.Skew)) {
+		return time.Time{}, false, err
+	}
+	learned = store.Instant(at)
+	if missing != 0 {
+		return learned, tx.Now().Before(store.Instant(retry)), nil
+	}
+	unmoved := mark != nil && task.Mark != nil && *mark == *task.Mark
+	fresh = unmoved || tx.Now().Before(learned.Add(task.MaxAge))
+	if fresh && !judged && q.judgeAnswer != nil {
+		fresh, err = q.judge(tx, task, response)
+	}
+	return learned, fresh, err
+}
+
+// judge reports whether an answer that an earlier version took for good has a row of what
+// was asked about, as far as it is kept; that is then on record.
+func (q *Queue) judge(tx *store.Tx, task Task, response int64) (good bool, err error) {
+	entry, err := q.journal.Answer(tx, response)
+	if err != nil || entry != nil && !q.judgeAnswer(entry) {
+		return false, err
+	}
+	_, err = tx.Exec(`UPDATE freshness SET judged = 1 WHERE op = ? AND entity = ?`,
+		string(task.Op), task.Entity)
+	return true, err
+}
+
+// Fresh counts the entities about which op would not be asked at the given time, which may
+// be to come, by a job that takes answers received after since.
+func (q *Queue) Fresh(op outlier.Operation, entities []string, since, at time.Time) (n int, err error) {
+	n, err = q.count(countFresh, op, entities,
+		store.Micros(at), store.Micros(since), store.Micros(time.Now().Add(ledger.Skew)))
+	if err != nil {
+		return 0, fmt.Errorf("count what is known by %s: %w", op, err)
+	}
+	return n, nil
+}
+
+// countFresh counts the entities of a JSON list ?2 of which what is known will do at ?3 if it
+// was learned after ?4, and not after ?5. It is [Queue.fresh] for many at once.
+const countFresh = `SELECT count(*) FROM json_each(?2) e CROSS JOIN freshness f
+	ON f.op = ?1 AND f.entity = e.value
+	WHERE iif(f.missing, f.retry_at > ?3, f.at > ?4) AND f.at <= ?5`
+
+// Unasked counts the entities that are neither fresh, as [Queue.Fresh] has it, nor queued
+// for the job.
+func (q *Queue) Unasked(
+	job string, op outlier.Operation, entities []string, since, at time.Time,
+) (n int, err error) {
+	now := time.Now()
+	n, err = q.count(countUnasked, op, entities,
+		store.Micros(at), store.Micros(since), store.Micros(now.Add(ledger.Skew)),
+		job, store.Micros(now.Add(-keepQueued)))
+	if err != nil {
+		return 0, fmt.Errorf("count what is to be asked by %s: %w", op, err)
+	}
+	return n, nil
+}
+
+// countUnasked counts the entities of a JSON list ?2 of which nothing that will do is known,
+// and for which the job ?6 has no call in the queue that was wanted after ?7.
+const countUnasked = `SELECT count(*) FROM json_each(?2) e WHERE NOT EXISTS (
+		SELECT 1 FROM freshness f WHERE f.op = ?1 AND f.entity = e.value
+			AND iif(f.missing, f.retry_at > ?3, f.at > ?4) AND f.at <= ?5)
+	AND NOT EXISTS (
+		SELECT 1 FROM queue q WHERE q.op = ?1 AND q.entity = e.value AND q.wanted_at > ?7
+		AND (q.job = ?6 OR EXISTS (
+			SELECT 1 FROM queue_others o WHERE o.op = q.op AND o.entity = q.entity AND o.job = ?6)))`
+
+// count sums a query over entities, a thousand at a time. Its first parameters are op and the
+// entities as a JSON list.
+func (q *Queue) count(
+	query string, op outlier.Operation, entities []string, more ...any,
+) (sum int, err error) {
+	for piece := range slices.Chunk(entities, 1000) {
+		list, err := json.Marshal(piece)
+		if err != nil {
+			return 0, err
+		}
+		n := 0
+		err = q.db.View(func(tx *store.Tx) error {
+			return tx.Row(query, append([]any{string(op), string(list)}, more...)...).Scan(&n)
+		})
+		if err != nil {
+			return 0, err
+		}
+		sum += n
+	}
+	return sum, nil
+}

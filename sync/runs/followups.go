@@ -1,0 +1,61 @@
+package runs
+
+import (
+	"fmt"
+	"time"
+
+	"outlierd/sync/store"
+)
+
+// FollowUp is a run that a job with `after` has still to make. Its due instant is that of
+// the run of its parent whose searches have ended.
+type FollowUp struct {
+	Job   string
+	Due   time.Time
+	Noted time.Time // when those searches had ended
+}
+
+// NoteFollowUps notes which runs are to follow, but for those that are on record.
+func NoteFollowUps(tx *store.Tx, all []FollowUp) error {
+	for _, f := range all {
+		_, err := tx.Exec(`INSERT INTO owed (job, due, noted) SELECT ?1, ?2, ?3
+			WHERE NOT EXISTS (SELECT 1 FROM runs WHERE job = ?1 AND due = ?2 AND due <> 0)
+			ON CONFLICT DO NOTHING`,
+			f.Job, store.Micros(f.Due), store.Micros(tx.Now()))
+		if err != nil {
+			return fmt.Errorf("note that job %s is due at %s: %w", f.Job, f.Due, err)
+		}
+	}
+	return nil
+}
+
+// DropFollowUps drops runs that were to follow.
+func DropFollowUps(tx *store.Tx, all []FollowUp) error {
+	for _, f := range all {
+		if _, err := tx.Exec(`DELETE FROM owed WHERE job = ? AND due = ?`,
+			f.Job, store.Micros(f.Due)); err != nil {
+			return fmt.Errorf("drop the run of job %s due at %s: %w", f.Job, f.Due, err)
+		}
+	}
+	return nil
+}
+
+// FollowUps are the runs that are still to follow, by due instant.
+func (rs *Runs) FollowUps() (all []FollowUp, err error) {
+	type row struct {
+		job        string
+		due, noted int64
+	}
+	err = rs.db.View(func(tx *store.Tx) error {
+		rows, err := store.List(tx, func(r *row) []any { return []any{&r.job, &r.due, &r.noted} },
+			`SELECT job, due, noted FROM owed ORDER BY due, job`)
+		for _, r := range rows {
+			all = append(all, FollowUp{r.job, store.Instant(r.due), store.Instant(r.noted)})
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("look for runs that are to follow others: %w", err)
+	}
+	return all, nil
+}

@@ -1,0 +1,35 @@
+package statetest
+
+import (
+	"slices"
+	"testing"
+
+	"outlierd/sync/ops"
+	"outlierd/sync/state"
+)
+
+// OpsRows are the rows of an operations table that have changed since a version.
+func OpsRows(t *testing.T, s *state.Store, table string, since int64) (all [][]any) {
+	t.Helper()
+	news, err := ops.Since(s.DB, since)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for rows, err := range s.OpsRows(table, news, 2) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, rows...)
+	}
+	return all
+}
+
+// Column picks one column of the rows that have changed since a version.
+func Column(t *testing.T, s *state.Store, table, name string, since int64) (values []any) {
+	t.Helper()
+	at := slices.Index(state.OpsColumns(table), name)
+	for _, row := range OpsRows(t, s, table, since) {
+		values = append(values, row[at])
+	}
+	return values
+}
