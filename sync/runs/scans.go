@@ -91,10 +91,11 @@ func (r *scanRow) scan() (Scan, error) {
 // same holds for scans that look for what ?1, ?2 and ?3 say.
 const same = `find_by = ?1 AND mode = ?2 AND wanted = ?3`
 
-// timely holds for scans whose deadline, which an adopted one may lack, is after ?4. Like
-// the time of the intent it is one of the service's clock: no jump of this machine's makes
-// a second purchase of a scan that is under way.
-const timely = `iif(deadline = 0, intended + 86400000000, deadline) > ?4`
+// timely holds for scans whose deadline is after ?4. One that was adopted has none before
+// its first poll; a day is given to it from when the service began it, which may be long
+// after the intent if the machine slept in between. All of these are times of the service's
+// clock: no jump of this machine's makes a second purchase of a scan that is under way.
+const timely = `iif(deadline = 0, max(intended, created) + 86400000000, deadline) > ?4`
 
 // unread holds for scans that the run which paid for them has not read to the end.
 const unread = `EXISTS (SELECT 1 FROM steps WHERE run = scans.run AND stop = ''

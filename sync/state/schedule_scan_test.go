@@ -147,7 +147,7 @@ func started(tx *store.Tx, scan *runs.Scan, kept ledger.Kept) error {
 	}
 	body, _ := kept.Body()
 	if told, _ := outlier.ReadScan(body); told.ID != "" {
-		scan.ScanID, scan.Status, scan.State = told.ID, told.Status, stateOf(told)
+		scan.ScanID, scan.Status, scan.Created, scan.State = told.ID, told.Status, told.CreatedAt, stateOf(told)
 	}
 	return runs.SaveScan(tx, *scan)
 }
