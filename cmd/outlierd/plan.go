@@ -209,6 +209,9 @@ func (p *planPrinter) when(f *forecast.Job) string {
 		}
 		due = append(due, t.In(p.zone).Format(form))
 	}
+	if !f.Begins.IsZero() {
+		due[0] += f.Begins.In(p.zone).Format(" (begins 15:04:05)")
+	}
 	return fmt.Sprintf("next %s · %s in this cycle", strings.Join(due, ", "), term.Count(f.Runs, "run"))
 }
 

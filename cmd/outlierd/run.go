@@ -223,7 +223,7 @@ func dueNow(p *program, now time.Time) ([]errand, error) {
 		return nil, err
 	}
 	for _, a := range agenda {
-		if !a.Due.After(now) {
+		if !a.Begins.After(now) {
 			due = append(due, a)
 		}
 	}

@@ -52,7 +52,7 @@ is ignored.`,
 				return fmt.Errorf("no job of %s has a schedule or an interval; give one `schedule:` or `every:`, or use 'outlierd run'", config.Path)
 			}
 			for _, a := range agenda {
-				log.Info("job scheduled", "job", a.Spec.Name, "due", a.Due.In(config.Timezone), "trigger", a.Trigger)
+				log.Info("job scheduled", append(a.Attrs(config.Timezone), "trigger", a.Trigger)...)
 			}
 			n, err := o.notifier(p)
 			if err != nil {

@@ -48,7 +48,7 @@ func (e *Engine) Owed(now time.Time) ([]*Appointment, error) {
 		case spec == nil || spec.After == "" || passed(spec, d, latest[d.Job], now):
 			dropped = append(dropped, d)
 		case !spec.Disabled:
-			all = append(all, &Appointment{Spec: spec, Due: d.Due, Trigger: After})
+			all = append(all, &Appointment{Spec: spec, Due: d.Due, Begins: d.Due, Trigger: After})
 		}
 	}
 	if len(dropped) == 0 {

@@ -46,7 +46,7 @@ func TestClockThatWasAheadKeepsNothingWaiting(t *testing.T) {
 		w.inspect(func(e *Engine) {
 			now := time.Now()
 			s := &scheduler{engine: e, worker: &worker{engine: e}, agenda: []*Appointment{
-				{Spec: &w.config.Jobs[0], Due: now.Add(31 * day), Trigger: CatchUp},
+				{Spec: &w.config.Jobs[0], Due: now.Add(31 * day), Begins: now.Add(31 * day), Trigger: CatchUp},
 			}}
 			s.beginDue(w.ctx)
 			if a := s.agenda[0]; !a.Due.Equal(now.Add(day)) || a.Trigger != Scheduled {

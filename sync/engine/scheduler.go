@@ -20,7 +20,17 @@ const missedAfter = 10 * time.Minute
 type Appointment struct {
 	Spec    *job.Spec
 	Due     time.Time
-	Trigger Trigger // CatchUp if Due has passed
+	Begins  time.Time // Due, or with the job's jitter up to so much later
+	Trigger Trigger   // CatchUp if Begins has passed
+}
+
+// Attrs is an appointment as log attributes, with times in a zone.
+func (a *Appointment) Attrs(zone *time.Location) []any {
+	attrs := []any{"job", a.Spec.Name, "due", a.Due.In(zone)}
+	if a.Begins.After(a.Due) {
+		attrs = append(attrs, "begins", a.Begins.In(zone))
+	}
+	return attrs
 }
 
 // Agenda is when each scheduled job is due next, seen from now, in the order of the file.
@@ -50,18 +60,27 @@ func (e *Engine) Agenda(now time.Time) ([]*Appointment, error) {
 // next is the job's next appointment. Of the instants that passed since the last one
 // it is the latest, unless the job wants every one or none of them; else it is the
 // first to come. A job that never ran owes nothing for the time before it was first
-// seen.
+// seen. An instant that jitter delays has not passed before its run may begin: until then it
+// is neither missed nor late.
 func (e *Engine) next(spec *job.Spec, last, now time.Time) *Appointment {
 	zone := e.Config.Timezone
-	a := &Appointment{Spec: spec, Due: spec.Next(now, zone), Trigger: Scheduled}
-	if a.Due.IsZero() {
+	coming := spec.Next(now, zone)
+	if coming.IsZero() {
 		return nil
 	}
+	a := &Appointment{Spec: spec, Due: coming, Begins: spec.Begins(coming, zone), Trigger: Scheduled}
 	for due := spec.Next(last, zone); !due.IsZero() && !due.After(now); due = spec.Next(due, zone) {
-		if spec.CatchUp == job.CatchUpNone && now.Sub(due) > missedAfter {
+		begins := spec.Begins(due, zone)
+		if begins.After(now) { // the last one before now
+			if a.Trigger == Scheduled {
+				a.Due, a.Begins = due, begins
+			}
+			break
+		}
+		if spec.CatchUp == job.CatchUpNone && now.Sub(begins) > missedAfter {
 			continue
 		}
-		a.Due, a.Trigger = due, CatchUp
+		a.Due, a.Begins, a.Trigger = due, begins, CatchUp
 		if spec.CatchUp == job.CatchUpAll {
 			break
 		}
@@ -165,7 +184,7 @@ func (s *scheduler) resume(ctx context.Context) {
 // isDue reports whether a job has an instant that has passed.
 func (s *scheduler) isDue(spec *job.Spec) bool {
 	return slices.ContainsFunc(s.agenda, func(a *Appointment) bool {
-		return a.Spec.Name == spec.Name && !a.Due.After(time.Now())
+		return a.Spec.Name == spec.Name && !a.Begins.After(time.Now())
 	})
 }
 
@@ -174,14 +193,14 @@ func (s *scheduler) isDue(spec *job.Spec) bool {
 func (s *scheduler) beginDue(ctx context.Context) {
 	for _, a := range s.agenda {
 		now := time.Now()
-		if a.Due.After(now) {
+		if a.Begins.After(now) {
 			s.bringForward(a, now)
 			continue
 		}
 		if late := s.engine.next(a.Spec, a.Due.Add(-1), now); late != nil && late.Due.After(a.Due) {
 			*a = *late
 		}
-		if a.Due.After(now) {
+		if a.Begins.After(now) {
 			continue // too late for a job that does not catch up
 		}
 		if !s.mayBegin(ctx, a) || !s.start(ctx, a) {
@@ -189,7 +208,7 @@ func (s *scheduler) beginDue(ctx context.Context) {
 		}
 		if next := s.engine.next(a.Spec, a.Due, time.Now()); next != nil {
 			*a = *next
-			s.engine.log().Info("job scheduled", "job", a.Spec.Name, "due", a.Due.In(s.engine.Config.Timezone))
+			s.engine.log().Info("job scheduled", a.Attrs(s.engine.Config.Timezone)...)
 		}
 	}
 	s.fire(ctx)
@@ -201,8 +220,9 @@ func (s *scheduler) beginDue(ctx context.Context) {
 // bringForward replaces an instant that is not the next one from now: a clock was ahead when
 // it was found.
 func (s *scheduler) bringForward(a *Appointment, now time.Time) {
-	if next := a.Spec.Next(now, s.engine.Config.Timezone); next.Before(a.Due) {
-		a.Due, a.Trigger = next, Scheduled
+	zone := s.engine.Config.Timezone
+	if next := a.Spec.Next(now, zone); next.Before(a.Due) {
+		a.Due, a.Begins, a.Trigger = next, a.Spec.Begins(next, zone), Scheduled
 	}
 }
 
@@ -444,10 +464,10 @@ func (s *scheduler) wakes() (time.Time, error) {
 		if r := s.worker.runOf(a.Spec.Name); r != nil && !r.searched {
 			continue
 		}
-		if held := s.held[a.Spec.Name]; a.Due.Before(held) {
+		if held := s.held[a.Spec.Name]; a.Begins.Before(held) {
 			sooner(held)
 		} else {
-			sooner(a.Due)
+			sooner(a.Begins)
 		}
 	}
 	for _, r := range s.worker.runs {

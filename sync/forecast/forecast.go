@@ -69,6 +69,7 @@ type Job struct {
 	After     string           `json:"after,omitempty"` // the job that fires it
 	Disabled  bool             `json:"disabled,omitempty"`
 	Due       []time.Time      `json:"due,omitempty"`              // the next three
+	Begins    time.Time        `json:"begins,omitzero"`            // the first of these, if jitter delays it
 	Runs      int              `json:"runs"`                       // due before the cycle turns
 	Continues string           `json:"continues,omitempty"`        // the run that goes on, with what it has left
 	Standing  runs.Status      `json:"continues_status,omitempty"` // how that run stands
@@ -259,8 +260,11 @@ func (r *Reader) project(c *Cycle) error {
 func (r *Reader) forecast(ctx context.Context, spec *job.Spec, now time.Time, d *facts.Demands) (*Job, error) {
 	f := &Job{Job: spec.Name, After: spec.After, Disabled: spec.Disabled, Runs: d.Calendar.Runs(spec, now)}
 	zone := r.Facts.Config.Timezone
-	for due := spec.Next(now, zone); !due.IsZero() && len(f.Due) < 3; due = spec.Next(due, zone) {
+	for due := comingDue(spec, now, zone); !due.IsZero() && len(f.Due) < 3; due = spec.Next(due, zone) {
 		f.Due = append(f.Due, due)
+	}
+	if len(f.Due) > 0 && spec.Jitter > 0 {
+		f.Begins = spec.Begins(f.Due[0], zone)
 	}
 	old, err := r.Facts.Continues(spec)
 	if err != nil {
@@ -277,6 +281,15 @@ func (r *Reader) forecast(ctx context.Context, spec *job.Spec, now time.Time, d 
 		return f, ctx.Err()
 	}
 	return f, r.fill(f, spec, p)
+}
+
+// comingDue is the first due instant of a job whose run is still to begin.
+func comingDue(spec *job.Spec, now time.Time, zone *time.Location) time.Time {
+	due := spec.Next(now.Add(-spec.Jitter), zone)
+	for !due.IsZero() && !spec.Begins(due, zone).After(now) {
+		due = spec.Next(due, zone)
+	}
+	return due
 }
 
 // continuation is what the run that a job goes on with has left. Those after it begin anew;

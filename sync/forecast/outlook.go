@@ -91,9 +91,10 @@ func (r *Reader) outlook(ctx context.Context, now time.Time, going []unfinished)
 		if spec.Scan != nil {
 			continue // hours lie between its start and what there is to read
 		}
-		for due := r.nextOf(spec, now); !due.IsZero() && due.Before(now.Add(lookAhead)); due = r.nextOf(spec, due) {
+		clock, zone := plan.Clock(r.Facts.Config, spec), r.Facts.Config.Timezone
+		for due := comingDue(clock, now, zone); !due.IsZero() && due.Before(now.Add(lookAhead)); due = clock.Next(due, zone) {
 			a := brought[spec.Name]
-			a.at = due
+			a.at = clock.Begins(due, zone)
 			all = append(all, a)
 		}
 	}

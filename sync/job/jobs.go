@@ -39,6 +39,7 @@ func (b *builder) spec(name, n *yamltree.Node) Spec {
 		After:    n.Get("after").TextOr(""),
 	}
 	spec.Schedule, spec.times = b.schedule(n)
+	spec.Jitter = b.jitter(n, &spec)
 	spec.ReuseFor = cmp.Or(duration(b.own(n, "reuse_for")), defaultReuse)
 	spec.StopAfter = duration(b.own(n, "stop_after"))
 	spec.Notify = b.notified(b.own(n, "notify"))
@@ -92,6 +93,18 @@ func (b *builder) schedule(job *yamltree.Node) (string, times) {
 		n.RefuseQuoting(err.Error())
 	}
 	return n.Text, due
+}
+
+// jitter is that of a job with a schedule. Among the defaults it says nothing of other jobs.
+func (b *builder) jitter(job *yamltree.Node, spec *Spec) time.Duration {
+	if job.Get("schedule") != nil || job.Get("every") != nil {
+		return duration(b.own(job, "jitter"))
+	}
+	if n := job.Get("jitter"); n != nil && !n.Wrong {
+		n.Key.RefuseWithHint("add one of them, or remove jitter",
+			"needs schedule or every: only due times can be spread")
+	}
+	return 0
 }
 
 // dues are the keys that say when a job is due. It has one at most: two together would be

@@ -110,6 +110,7 @@ func (b *builder) build() {
 	b.leftovers()
 	b.idle()
 	b.ages()
+	b.spread()
 	b.floor()
 }
 

@@ -1,6 +1,8 @@
 package job
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
 	"fmt"
 	"maps"
 	"math/bits"
@@ -39,6 +41,22 @@ func (s Spec) Next(after time.Time, loc *time.Location) time.Time {
 		return s.times.flowing(after, loc)
 	}
 	return s.times.fixed(after, loc)
+}
+
+// Begins is when the run of a due instant begins: at that instant or, with jitter, up to so much
+// later, and before the next one. The delay is one of whole seconds that follows from the job's name
+// and the instant, so that a restart or another process finds the same.
+func (s Spec) Begins(due time.Time, loc *time.Location) time.Time {
+	most := s.Jitter
+	if next := s.Next(due, loc); !next.IsZero() {
+		most = min(most, next.Sub(due))
+	}
+	if most < time.Second {
+		return due
+	}
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%d", s.Name, due.Unix()))
+	delay := binary.BigEndian.Uint64(sum[:]) % uint64(most/time.Second)
+	return due.Add(time.Duration(delay) * time.Second)
 }
 
 // times are the days and times of day that a cron expression names, on a wall clock. Bit

@@ -21,7 +21,8 @@ type Spec struct {
 	Schedule string        // cron, five fields or @daily and the like; "" if none
 	Every    time.Duration // 0 if none; never together with Schedule
 	CatchUp  CatchUp
-	After    string // the job whose published pages fire this one; "" if none does
+	Jitter   time.Duration `json:",omitempty"` // by which a run may begin later than it is due; see [Spec.Begins]
+	After    string        // the job whose published pages fire this one; "" if none does
 
 	Verb       Verb
 	Loops      []Loop        // for_each, in the order of the file

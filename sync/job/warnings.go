@@ -60,6 +60,25 @@ func (s *Spec) shortest() (least time.Duration) {
 	return least
 }
 
+// spread warns of a jitter that the time to the next run cuts.
+func (b *builder) spread() {
+	if len(b.file.Mistakes()) > 0 {
+		return // a schedule may be one of the mistakes
+	}
+	for i := range b.cfg.Jobs {
+		spec := &b.cfg.Jobs[i]
+		n := b.root.Get("jobs").Get(spec.Name).Get("jitter")
+		if n == nil || spec.Jitter == 0 {
+			continue
+		}
+		if between := spec.shortest(); between > 0 && spec.Jitter > between {
+			n.Warn("write at most "+Duration(between).String(),
+				"%s is longer than the %s between two runs; a run never begins later than the next one is due",
+				n.Shown(), Duration(between))
+		}
+	}
+}
+
 // idle warns of keys that have no effect yet.
 func (b *builder) idle() {
 	keys := []*yamltree.Node{b.root.Get("daemon")}

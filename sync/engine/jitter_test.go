@@ -1,0 +1,41 @@
+package engine
+
+import (
+	"testing"
+	"time"
+)
+
+const jitterFile = `
+version: 1
+service: {url: "sim://", limit: 600/min}
+jobs:
+  spread: {every: 6h, jitter: 1h, catch_up: none, reuse_for: 1m, search: {query: [home espresso]}}
+`
+
+// TestJitterDelaysRunsAndNotTheirDueTimes: each run is due at its nominal time and begins later, by
+// what the job says, though the process is started anew several times in between; and what is only
+// delayed is not missed.
+func TestJitterDelaysRunsAndNotTheirDueTimes(t *testing.T) {
+	t.Parallel()
+	bare(t, jitterFile, func(w *workshop) {
+		w.inspect(func(e *Engine) { w.see(e, "spread") })
+		end := time.Now().Add(5*day + time.Hour)
+		for time.Now().Before(end) {
+			w.serve(40 * time.Minute)
+		}
+		spec, late := w.config.Job("spread"), 0
+		rows := w.serve(time.Minute)
+		for _, run := range rows {
+			begins := spec.Begins(run.Due, w.config.Timezone)
+			if after := run.Started.Sub(begins); after < 0 || after > time.Minute {
+				t.Errorf("the run due %s began %s, want %s", run.Due, run.Started, begins)
+			}
+			if begins.After(run.Due.Add(missedAfter)) {
+				late++
+			}
+		}
+		if len(rows) != 20 || late == 0 {
+			t.Errorf("%d runs in five days, %d of them delayed for long; want 20 and some", len(rows), late)
+		}
+	})
+}
