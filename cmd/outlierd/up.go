@@ -44,6 +44,11 @@ is ignored.`,
 				return err
 			}
 			defer func() { err = errors.Join(err, p.Close()) }()
+			web, err := o.listen(c.Context(), p)
+			if err != nil {
+				return err
+			}
+			defer func() { err = errors.Join(err, web.close()) }()
 			agenda, err := p.Engine.Agenda(time.Now())
 			if err != nil {
 				return err

@@ -42,6 +42,7 @@ type Limiter struct {
 	mu      sync.Mutex
 	changed chan struct{} // closed and replaced when a slot may have become free
 	waiting queue
+	asked   time.Time // see [Limiter.Asked]
 	core    core
 }
 
@@ -144,6 +145,7 @@ func (l *Limiter) claim(now time.Time, w *waiter) (
 ) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.asked = time.Now()
 	l.core.notAfter(now)
 	l.core.forget(now)
 	if turn := l.waiting.turn(&l.core, now, w); turn.After(now) {
@@ -163,6 +165,14 @@ func (l *Limiter) claim(now time.Time, w *waiter) (
 	l.core.grant(now)
 	l.waiting.leave(w) // at once: its slot must not be counted twice
 	return 0, nil, nil
+}
+
+// Asked is when a call that waits last looked whether it may leave, which it does twice a
+// minute; zero if none ever did.
+func (l *Limiter) Asked() time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.asked
 }
 
 // tooLong is the error of a call that would have to wait until the given time, if that

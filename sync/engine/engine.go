@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"outlierd/outlier"
@@ -42,6 +43,8 @@ type Engine struct {
 	unread    string        // why the key could not be read again, as the log has it
 	unrefused string        // fingerprint of the key of which no refusal is on record; "" if that is not known
 	believed  journal.Limit // what the limiter believed last, less what changes with every call
+
+	beat atomic.Pointer[time.Time] // see [Engine.Beat]
 
 	mu      sync.Mutex
 	current Progress // of the run under way, or of the last one

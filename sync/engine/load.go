@@ -63,6 +63,8 @@ type loader struct {
 
 	forgotten int64 // changes of the operations tables up to this one every sink has, and the state has not
 
+	beats func() // called for each batch; see [Engine.Beat]
+
 	downSince time.Time // since when no sink works; zero while one does
 	answered  bool      // a sink has told its watermark, so the journal is known to be complete
 }
@@ -71,7 +73,7 @@ type loader struct {
 func newLoader(ctx context.Context, store *state.Store, all []sinks.Sink, log *slog.Logger) (*loader, error) {
 	l := &loader{
 		store: store, log: log, decoder: schema.NewDecoder(memory.DefaultAllocator),
-		rows: map[string]map[string]int64{}, published: time.Now(), answered: len(all) == 0,
+		rows: map[string]map[string]int64{}, published: time.Now(), answered: len(all) == 0, beats: func() {},
 	}
 	var err error
 	if l.downSince, err = store.Runs.SinksDownSince(); err != nil {
@@ -248,6 +250,7 @@ func (l *loader) noteDrift() error {
 // journal. A stop does not interrupt a batch that was begun: it is soon over, and
 // the decoder has forgotten its rows.
 func (l *loader) flush(ctx context.Context) error {
+	l.beats()
 	if err := l.store.DB.Flush(); err != nil {
 		return err
 	}

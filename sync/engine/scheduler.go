@@ -115,6 +115,7 @@ func (e *Engine) Serve(ctx context.Context, agenda []*Appointment) {
 		tried: map[string]time.Time{}, held: map[string]time.Time{}, stale: map[string]time.Time{},
 	}
 	for ctx.Err() == nil {
+		e.beats()
 		if err := s.ready(ctx); err != nil {
 			e.log().Error("scheduler stopped", "err", err)
 			_ = pause(ctx, nap) // why it ended is ctx's to say, at the head of the loop

@@ -54,6 +54,7 @@ func (e *Engine) newWorker(ctx context.Context, filter queue.Filter) (*worker, e
 	if err != nil {
 		return nil, err
 	}
+	loader.beats = e.beats
 	s := &worker{
 		engine: e, loader: loader, decoder: schema.NewDecoder(memory.DefaultAllocator),
 		filter: filter, made: map[string]int64{},

@@ -8,7 +8,7 @@
 //  1. package yamltree makes a tree of the file, with places, and fills in ${VAR} and
 //     ${file:…}; a ${name} that may be a job's for_each stays a template;
 //  2. the JSON Schema judges the shape: keys, types, words (shape.go, jobs.schema.json);
-//  3. Go judges the meaning: what is configured (settings.go), the jobs (jobs.go), what they
+//  3. Go judges the meaning: what is configured (settings.go, notify.go, daemon.go), the jobs (jobs.go), what they
 //     ask (verbs.go, ask.go, where.go, lists.go) and fetch for their hits (enrich.go), what
 //     that costs (money.go), and what is allowed but probably a mistake (warnings.go). The bounds
 //     of parameters are the service's and live in package outlier.
@@ -49,6 +49,8 @@ type Config struct {
 
 	Targets []Target // of notifications, in the order of the file
 	Alerts  []Alert  // in the order of the file
+
+	Daemon Daemon
 
 	Jobs     []Spec             // in the order of the file
 	Warnings []yamltree.Mistake // what is allowed but probably a mistake, in the order of the file

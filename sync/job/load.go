@@ -92,8 +92,9 @@ func (b *builder) build() {
 	}
 	b.expand()
 	if b.reading {
-		b.unneeded(b.root.Get("service").Get("url"), "address")
-		b.unneeded(b.root.Get("service").Get("key"), "key")
+		b.unneeded(b.root.Get("service").Get("url"), "no job can run without the address")
+		b.unneeded(b.root.Get("service").Get("key"), "no job can run without the key")
+		b.unneeded(b.root.Get("daemon").Get("token"), "`outlierd up` does not start without the token")
 	}
 	shape(b.root, "")
 	b.timezone(b.root.Get("timezone"))
@@ -105,6 +106,7 @@ func (b *builder) build() {
 	b.filters(b.root.Get("filters"))
 	b.notify(b.root.Get("notify"))
 	b.alerts(b.root.Get("alerts"))
+	b.daemon(b.root.Get("daemon"))
 	b.jobs(b.root.Get("jobs"))
 	b.budgeted(b.root.Get("budget"))
 	b.leftovers()

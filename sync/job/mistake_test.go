@@ -21,10 +21,11 @@ const secret = "CANARY-4711"
 // environment is what the files in testdata find set.
 func environment(name string) (string, bool) {
 	value, set := map[string]string{
-		"OUTLIERD_KEY": secret,
-		"SECRET":       secret,
-		"BAD_KEY":      secret + " " + secret,
-		"EMPTY":        "",
+		"OUTLIERD_KEY":   secret,
+		"OUTLIERD_TOKEN": secret + secret,
+		"SECRET":         secret,
+		"BAD_KEY":        secret + " " + secret,
+		"EMPTY":          "",
 	}[name]
 	return value, set
 }

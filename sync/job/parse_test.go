@@ -137,6 +137,7 @@ jobs:
     search: {query: tea, pages: all, sort: rpm asc}
     budget: {per_run: 10}
 sinks_down_after: 2h
+daemon: {listen: "[::]:7411", token: "${OUTLIERD_TOKEN}", reload: signal}
 `)
 	key, err := outlier.NewKey(secret)
 	if err != nil {
@@ -160,6 +161,7 @@ sinks_down_after: 2h
 		Targets: []Target{{
 			Name: "me", Kind: TargetWebhook, URL: Secret{new("https://hooks.example.com/1")}, Host: "hooks.example.com", As: AsJSON,
 		}},
+		Daemon: Daemon{Listen: "[::]:7411", Token: Secret{new(secret + secret)}, Reload: ReloadSignal},
 		Jobs: []Spec{{
 			Name: "coffee", Was: "espresso", About: "Coffee", Disabled: true, Schedule: "30 6 * * mon,thu", CatchUp: CatchUpAll,
 			Verb:     VerbSearch,
@@ -208,6 +210,7 @@ func TestWhatIsNotSaidHasDefaults(t *testing.T) {
 		Data:     "/etc/outlierd/data",
 		Budget:   Budget{Renews: 1},
 		Sinks:    []Sink{{SinkDuckDB, "outliers.duckdb"}, {SinkParquet, "parquet"}}, SinksDownAfter: 30 * time.Minute,
+		Daemon: Daemon{Reload: ReloadAuto},
 		Jobs: []Spec{{
 			Name:       "a",
 			CatchUp:    CatchUpLatest,

@@ -33,7 +33,7 @@ func TestTheDesignedFileParsesAndResolves(t *testing.T) {
 	for _, w := range config.Warnings {
 		warned = append(warned, w.Message)
 	}
-	wantWarned := []string{"sinks.compact: has no effect yet", "daemon: has no effect yet"}
+	wantWarned := []string{"sinks.compact: has no effect yet", "daemon.log: has no effect yet"}
 	if diff := cmp.Diff(wantWarned, warned); diff != "" {
 		t.Errorf("warnings (-want +got)\n%s", diff)
 	}

@@ -8,7 +8,7 @@ import (
 
 // keyLine finds what may be a secret in clear text: `key:`, `webhook:` and the like, also
 // quoted or within braces, and whatever follows it.
-var keyLine = regexp.MustCompile(`^(.*?\b(?:key|webhook|healthchecks|password|headers)["']?\s*:)(.*)$`)
+var keyLine = regexp.MustCompile(`^(.*?\b(?:key|webhook|healthchecks|password|headers|token)["']?\s*:)(.*)$`)
 
 // reference is a value that takes a key from outside and gives none away.
 var reference = regexp.MustCompile(`^\s*["']?\$\{(?:file:)?[^}:]*(?::-)?\}["']?\s*[,}]?\s*(?:#.*)?$`)

@@ -67,12 +67,12 @@ func (b *builder) prices(n *yamltree.Node) {
 	}
 }
 
-// unneeded lets a value of the service be missing that only calls need.
-func (b *builder) unneeded(n *yamltree.Node, what string) {
+// unneeded lets a value be missing that a command that only reads does not need.
+func (b *builder) unneeded(n *yamltree.Node, why string) {
 	if n == nil || n.Unfilled == "" {
 		return
 	}
-	n.Warn("", "%s; no job can run without the %s", n.Unfilled, what)
+	n.Warn("", "%s; %s", n.Unfilled, why)
 	n.Unfilled, n.Wrong = "", true
 }
 

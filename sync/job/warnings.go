@@ -81,7 +81,7 @@ func (b *builder) spread() {
 
 // idle warns of keys that have no effect yet.
 func (b *builder) idle() {
-	keys := []*yamltree.Node{b.root.Get("daemon")}
+	keys := []*yamltree.Node{b.root.Get("daemon").Get("log")}
 	if sinks := b.root.Get("sinks"); sinks.Has(yamltree.List) {
 		for _, item := range sinks.Items {
 			keys = append(keys, item.Get("compact"))

@@ -1,0 +1,123 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"outlierd/cmd/outlierd/term"
+	"outlierd/sync/job"
+)
+
+func healthCommand(o *options) *cobra.Command {
+	return &cobra.Command{
+		Use:   "health",
+		Short: "Check whether 'outlierd up' is alive",
+		Long: `Check whether 'outlierd up' is alive, as the health check of a container. It asks /healthz
+at daemon.listen, or the socket in the data folder where nothing listens there. It answers
+within 3 seconds: exit code 0 if it is alive, 1 if not.
+
+It is alive while its schedule goes on. A job that fails, a service that does not answer and
+a long wait for the rate limit are no reason to restart it.`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			where, err := o.alive(c.Context())
+			if err != nil {
+				return err
+			}
+			return o.done(map[string]string{"status": "ok", "asked": where}, "outlierd up is alive (asked %s)\n", where)
+		},
+	}
+}
+
+// askFor is how long a daemon has for its answer. Two places may have to be asked.
+const askFor = 1400 * time.Millisecond
+
+// alive asks the daemon, and returns what answered.
+func (o *options) alive(ctx context.Context) (where string, err error) {
+	data, d := o.daemon()
+	socket := filepath.Join(data, "state", "outlierd.sock")
+	if d.Listen != "" {
+		err := ask(ctx, "tcp", reachable(d.Listen), "/healthz", d.Token)
+		if err == nil || !errors.Is(err, syscall.ECONNREFUSED) {
+			return d.Listen, err
+		}
+	}
+	if err := ask(ctx, "unix", socket, "/v1", job.Secret{}); err != nil {
+		at := relative(socket)
+		if d.Listen != "" {
+			at = d.Listen + " nor at " + at
+		}
+		return "", fmt.Errorf("outlierd up is not running: nothing answers at %s (%w)", at, innermost(err))
+	}
+	return relative(socket), nil
+}
+
+// daemon is where a daemon of the job file answers. One that runs outlives a file that was
+// broken since, whose data folder is then the one that files have by default.
+func (o *options) daemon() (data string, d job.Daemon) {
+	config, err := o.loadToRead()
+	if err == nil {
+		return config.Data, config.Daemon
+	}
+	data, _ = o.world.env("OUTLIERD_DATA")
+	data = cmp.Or(data, "data")
+	if !filepath.IsAbs(data) {
+		data = filepath.Join(filepath.Dir(o.config), data)
+	}
+	return data, job.Daemon{}
+}
+
+// reachable is an address at which one that listens at all addresses is found.
+func reachable(listen string) string {
+	host, port, _ := net.SplitHostPort(listen)
+	if ip, err := netip.ParseAddr(host); host == "" || err == nil && ip.IsUnspecified() {
+		host = "localhost"
+	}
+	return net.JoinHostPort(host, port)
+}
+
+// ask makes one request of this machine's daemon. No proxy is asked.
+func ask(ctx context.Context, network, address, path string, token job.Secret) error {
+	ctx, cancel := context.WithTimeout(ctx, askFor)
+	defer cancel()
+	var dialer net.Dialer
+	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return dialer.DialContext(ctx, network, address)
+	}}
+	host := address
+	if network == "unix" {
+		host = "localhost"
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+host+path, nil)
+	if err != nil {
+		return err
+	}
+	if token.Reveal() != "" {
+		request.Header.Set("Authorization", "Bearer "+token.Reveal())
+	}
+	answer, err := transport.RoundTrip(request)
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("ask %s: no answer within %s", address, askFor)
+	case err != nil:
+		return fmt.Errorf("ask %s: %w", address, err)
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode == http.StatusOK {
+		return nil
+	}
+	said, _ := io.ReadAll(io.LimitReader(answer.Body, 200)) // the status says enough
+	return fmt.Errorf("ask %s: HTTP %d: %s", address, answer.StatusCode, term.Plain(strings.TrimSpace(string(said))))
+}

@@ -1,0 +1,220 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"outlierd/sync/job"
+	"outlierd/sync/store"
+	"outlierd/sync/yamltree"
+)
+
+// # What up tells over HTTP
+//
+// Health says whether this process should be restarted, so it depends on nothing but the
+// schedule's loop: a job that fails, a service that is away or a full disk are not cured by a
+// restart. Readiness says what does not work. Both are for a container's probes, which have no
+// token; who has none gets the one word that the status code says anyway.
+
+// stuckAfter is how long the schedule may not get on: it is longer than a call takes, and than
+// the copy of a large file for readers.
+const stuckAfter = 10 * time.Minute
+
+// How many requests are answered: those with the token, or all where none is needed, apart from
+// those without.
+const (
+	perSecond = 10
+	atOnce    = 20
+)
+
+// A monitor answers questions about the program that it belongs to. A nil one does nothing.
+type monitor struct {
+	program *program
+	config  *job.Config
+	file    string // the job file
+	env     func(string) (string, bool)
+	began   time.Time
+	server  *http.Server
+	known   *rate.Limiter // requests that have the token
+	unknown *rate.Limiter // requests that do not
+}
+
+func newMonitor(p *program, file string, env func(string) (string, bool)) *monitor {
+	return &monitor{
+		program: p, config: p.Engine.Config, file: file, env: env, began: time.Now(),
+		known: rate.NewLimiter(perSecond, atOnce), unknown: rate.NewLimiter(perSecond, atOnce),
+	}
+}
+
+// listen begins to answer at daemon.listen; nil without one.
+func (o *options) listen(ctx context.Context, p *program) (*monitor, error) {
+	d, log := p.Engine.Config.Daemon, p.Engine.Log
+	if d.Listen == "" {
+		return nil, nil
+	}
+	port, err := new(net.ListenConfig).Listen(ctx, "tcp", d.Listen)
+	if err != nil {
+		return nil, fmt.Errorf("listen at daemon.listen %s: %w; end the program that uses the address, or change daemon.listen",
+			d.Listen, innermost(err))
+	}
+	m := newMonitor(p, o.config, o.world.env)
+	m.server = &http.Server{
+		Handler:           m.handler(),
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       10 * time.Second,
+		WriteTimeout:      30 * time.Second,
+		IdleTimeout:       time.Minute,
+		MaxHeaderBytes:    16 << 10,
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+	}
+	if d.Private() {
+		log.Info("listening", "address", port.Addr().String())
+	} else {
+		log.Warn("listening beyond this machine, without encryption; requests need daemon.token", "address", port.Addr().String())
+	}
+	go func() {
+		if err := m.server.Serve(port); !errors.Is(err, http.ErrServerClosed) {
+			log.Error("health and metrics ended", "err", err)
+		}
+	}()
+	return m, nil
+}
+
+// innermost is the error that the operating system has given: what wraps it repeats the address.
+func innermost(err error) error {
+	for {
+		inner := errors.Unwrap(err)
+		if inner == nil {
+			return err
+		}
+		err = inner
+	}
+}
+
+// close lets the answers under way be finished.
+func (m *monitor) close() error {
+	if m == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), finishTime)
+	defer cancel()
+	if m.server.Shutdown(ctx) == nil {
+		return nil
+	}
+	return m.server.Close()
+}
+
+func (m *monitor) handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", m.health)
+	mux.HandleFunc("GET /readyz", m.ready)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cache-Control", "no-store")
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		limit := m.unknown
+		if m.knows(r) {
+			limit = m.known
+		}
+		switch {
+		case !limit.Allow():
+			w.Header().Set("Retry-After", "1")
+			http.Error(w, "too many requests", http.StatusTooManyRequests)
+		case !m.named(r):
+			http.Error(w, "ask by the address of daemon.listen, or set daemon.token", http.StatusForbidden)
+		default:
+			mux.ServeHTTP(w, r)
+		}
+	})
+}
+
+// knows reports whether a request has the token, if one is needed.
+func (m *monitor) knows(r *http.Request) bool {
+	token := m.config.Daemon.Token.Reveal()
+	scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	want, got := sha256.Sum256([]byte(token)), sha256.Sum256([]byte(given)) // of one length, whatever was sent
+	return token == "" || strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare(want[:], got[:]) == 1
+}
+
+// named reports whether a request without a token names this machine. One that a page in a
+// browser makes to a name of its own, which resolves to this machine, does not.
+func (m *monitor) named(r *http.Request) bool {
+	d := m.config.Daemon
+	asked, _, err := net.SplitHostPort(r.Host)
+	if err != nil {
+		asked = r.Host
+	}
+	host, _, _ := net.SplitHostPort(d.Listen)
+	ip := net.ParseIP(strings.Trim(asked, "[]"))
+	return d.Token.Reveal() != "" || asked == host || asked == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// health tells whether the schedule goes on.
+func (m *monitor) health(w http.ResponseWriter, _ *http.Request) {
+	last := m.began
+	if beat := m.program.Engine.Beat(); beat.After(last) {
+		last = beat
+	}
+	if still := time.Since(last); still > stuckAfter {
+		http.Error(w, fmt.Sprintf("the schedule has been stuck for %s", job.Duration(still.Round(time.Second))), http.StatusServiceUnavailable)
+		return
+	}
+	io.WriteString(w, "ok\n") // whether the client has read it is its own affair
+}
+
+// readiness is what /readyz tells: "ok", or what is wrong.
+type readiness struct {
+	Ready bool   `json:"ready"`
+	File  string `json:"file"`  // the job file as it is now
+	State string `json:"state"` // whether it can be read, and may be added to
+}
+
+// ready tells what works.
+func (m *monitor) ready(w http.ResponseWriter, r *http.Request) {
+	found := m.readiness()
+	code := http.StatusOK
+	if !found.Ready {
+		code = http.StatusServiceUnavailable
+	}
+	if !m.knows(r) {
+		http.Error(w, http.StatusText(code), code)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	_ = json.NewEncoder(w).Encode(found) // whether the client has read it is its own affair
+}
+
+func (m *monitor) readiness() readiness {
+	_, fileErr := job.Load(m.file, m.env)
+	if mistakes, ok := errors.AsType[yamltree.Mistakes](fileErr); ok {
+		fileErr = errors.New(mistakes[0].String()) // the first often causes the others
+	}
+	state := m.program.Engine.Store
+	stateErr := errors.Join(state.DB.View(func(tx *store.Tx) error {
+		_, err := tx.Meta("version")
+		return err
+	}), state.DB.Room())
+	return readiness{
+		Ready: fileErr == nil && stateErr == nil, File: wordOf(fileErr), State: wordOf(stateErr),
+	}
+}
+
+// wordOf is "ok", or what is wrong.
+func wordOf(err error) string {
+	if err == nil {
+		return "ok"
+	}
+	return err.Error()
+}

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"outlierd/outlier/pace"
+	"outlierd/sync/engine"
+	"outlierd/sync/job"
+)
+
+const daemonToken = "CANARY-4711-CANARY"
+
+// monitored is a monitor for a job file with the given section, without a port.
+func monitored(t *testing.T, section string) *monitor {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "jobs.yaml")
+	env := func(name string) (string, bool) { return daemonToken, name == "TOKEN" }
+	config, err := job.Parse(file, []byte("version: 1\nservice: {url: \"sim://\"}\ndaemon: "+section+"\njobs: {a: {search: {query: x}}}\n"), env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	limiter, err := pace.Open(config.Service.Limit, pace.Options{Path: filepath.Join(t.TempDir(), "pace.json")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return newMonitor(&program{Engine: &engine.Engine{Config: config, Pace: limiter}}, file, env)
+}
+
+// answerOf is the status and the text that a request is answered with.
+func answerOf(m *monitor, method, host, path, authorization string) (int, string) {
+	r := httptest.NewRequest(method, path, nil)
+	r.Host = host
+	if authorization != "" {
+		r.Header.Set("Authorization", authorization)
+	}
+	w := httptest.NewRecorder()
+	m.handler().ServeHTTP(w, r)
+	return w.Code, w.Body.String()
+}
+
+func TestHealthFollowsTheSchedule(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := monitored(t, `{listen: "127.0.0.1:7411"}`)
+		for _, c := range []struct {
+			wait time.Duration
+			want int
+		}{{0, http.StatusOK}, {stuckAfter - time.Second, http.StatusOK}, {2 * time.Second, http.StatusServiceUnavailable}} {
+			time.Sleep(c.wait)
+			if code, text := answerOf(m, "GET", "127.0.0.1:7411", "/healthz", ""); code != c.want {
+				t.Errorf("HTTP %d %q after %s more, want %d", code, text, c.wait, c.want)
+			}
+		}
+	})
+}
+
+func TestWhoIsAnswered(t *testing.T) {
+	const open, guarded = `{listen: "127.0.0.1:7411"}`, `{listen: "0.0.0.0:7411", token: "${TOKEN}"}`
+	for _, c := range []struct {
+		section, method, host, path, authorization string
+		want                                       int
+	}{
+		{open, "GET", "127.0.0.1:7411", "/healthz", "", 200},
+		{open, "HEAD", "[::1]:7411", "/healthz", "", 200},
+		{open, "GET", "localhost", "/healthz", "", 200},
+		{open, "GET", "rebound.example:7411", "/healthz", "", 403},
+		{open, "POST", "127.0.0.1:7411", "/healthz", "", 405},
+		{open, "GET", "127.0.0.1:7411", "/", "", 404},
+		{open, "GET", "127.0.0.1:7411", "/healthz/", "", 404},
+		{guarded, "GET", "outlierd:7411", "/healthz", "", 200},
+		{guarded, "GET", "outlierd:7411", "/healthz", "Bearer " + daemonToken, 200},
+		{guarded, "DELETE", "outlierd:7411", "/healthz", "Bearer " + daemonToken, 405},
+	} {
+		if code, text := answerOf(monitored(t, c.section), c.method, c.host, c.path, c.authorization); code != c.want || strings.Contains(text, "CANARY") {
+			t.Errorf("%s %s of %s with %q: HTTP %d %q, want %d", c.method, c.path, c.host, c.authorization, code, text, c.want)
+		}
+	}
+}
+
+func TestRequestsWithoutTheTokenTakeNoRoomFromOthers(t *testing.T) {
+	m := monitored(t, `{listen: "0.0.0.0:7411", token: "${TOKEN}"}`)
+	refused := 0
+	for range 5 * atOnce {
+		if code, _ := answerOf(m, "GET", "outlierd", "/healthz", "Bearer wrong"); code == http.StatusTooManyRequests {
+			refused++
+		}
+	}
+	if refused == 0 {
+		t.Error("any number of requests is answered")
+	}
+	if code, _ := answerOf(m, "GET", "outlierd", "/healthz", "Bearer "+daemonToken); code != http.StatusOK {
+		t.Errorf("a request with the token: HTTP %d after many without", code)
+	}
+}
