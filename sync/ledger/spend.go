@@ -110,6 +110,37 @@ func (l *Ledger) Asked(run string) (map[outlier.Operation]int, error) {
 	return counts, nil
 }
 
+// OpTotal is what the calls of one operation came to.
+type OpTotal struct {
+	Op       outlier.Operation
+	Requests int             // that reached the wire
+	Answered int             // also with "no such thing"
+	Failed   int             // with proof that they were not charged
+	Unknown  int             // whose answer was lost
+	Credits  outlier.Credits // those of Unknown included
+	Waited   time.Duration   // for the pace
+}
+
+// ByOperation adds up the calls of a run, those of most requests first.
+func (l *Ledger) ByOperation(run string) (all []OpTotal, err error) {
+	err = l.db.View(func(tx *store.Tx) error {
+		all, err = store.List(tx, func(t *OpTotal) []any {
+			return []any{&t.Op, &t.Requests, &t.Answered, &t.Failed, &t.Unknown, &t.Credits, &t.Waited}
+		}, `SELECT op, count(*) FILTER (WHERE sent_at <> 0) AS requests,
+			count(*) FILTER (WHERE state = 'charged' OR http_status = 404),
+			count(*) FILTER (WHERE state = 'refunded' AND http_status <> 404),
+			count(*) FILTER (WHERE state = 'unknown'),
+			coalesce(sum(price) FILTER (WHERE state IN ('charged', 'unknown')), 0),
+			sum(waited) * 1000
+			FROM attempts WHERE run = ? GROUP BY op ORDER BY requests DESC, op`, run)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("add up the calls of run %s: %w", run, err)
+	}
+	return all, nil
+}
+
 // DistinctEntities counts the entities about which a run's free calls of some operations
 // brought an answer.
 func DistinctEntities(tx *store.Tx, run string, ops ...outlier.Operation) (n int64, err error) {

@@ -314,16 +314,6 @@ func (rs *Runs) FirstSeen(job string, now time.Time) (first time.Time, err error
 // firstSeen precedes a job's name where meta keeps when it was first seen.
 const firstSeen = "first seen: "
 
-// List returns the newest runs of the job, or of all jobs if job is "", newest first.
-// A limit of 0 or less means all.
-func (rs *Runs) List(job string, limit int) ([]Run, error) {
-	if limit <= 0 {
-		limit = -1
-	}
-	return rs.runs(`SELECT `+runColumns+` FROM runs WHERE (job = ?1 OR ?1 = '') ORDER BY id DESC LIMIT ?2`,
-		job, limit)
-}
-
 // Get returns a run of any job; nil if it is not on record.
 func (rs *Runs) Get(id string) (*Run, error) {
 	runs, err := rs.runs(`SELECT `+runColumns+` FROM runs WHERE run = ?`, id)
@@ -347,19 +337,23 @@ func (rs *Runs) runs(query string, args ...any) ([]Run, error) {
 		for i := 0; err == nil && i < len(rows); i++ {
 			var r Run
 			r, err = rows[i].run()
-			runs = append(runs, r)
+			runs = append(runs, rs.asShown(r))
 		}
 		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("look for runs: %w", err)
 	}
-	for i := range runs {
-		if rs.db.Idle() && runs[i].Status == Running { // until a process records it; see [Recover]
-			runs[i].Status = Interrupted
-		}
-	}
 	return runs, nil
+}
+
+// asShown is a run as it stands by now. One on record as running was interrupted if no process
+// holds the folder; the next one records it, see [Recover].
+func (rs *Runs) asShown(r Run) Run {
+	if rs.db.Idle() && r.Status == Running {
+		r.Status = Interrupted
+	}
+	return r
 }
 
 // Jobs are the names of jobs that have runs or watermarks.

@@ -9,6 +9,7 @@ import (
 
 	"outlierd/sync/ledger"
 	"outlierd/sync/queue"
+	"outlierd/sync/runs"
 	"outlierd/sync/state/statetest"
 	"outlierd/sync/store"
 )
@@ -25,6 +26,12 @@ func TestNothingScansTheQueueOrTheJournal(t *testing.T) {
 	all, of := queue.Filter{}, queue.Filter{Job: "a"}
 	now, ctx := time.Now(), t.Context()
 	view := func(f func(*store.Tx) error) error { return s.DB.View(f) }
+	newest := func(f runs.Filter) (failed error) {
+		for _, failed = range s.Runs.Newest(f) {
+			break
+		}
+		return failed
+	}
 	for name, c := range map[string]struct {
 		ask   func() error
 		sorts int
@@ -48,6 +55,11 @@ func TestNothingScansTheQueueOrTheJournal(t *testing.T) {
 		"what a job gives up":           {func() error { _, _, err := s.Queue.Cancel(ctx, "a"); return err }, 0},
 		"last search":                   {func() error { _, err := s.Runs.LastSearched("a", "key"); return err }, 0},
 		"searches for the same":         {func() error { _, err := s.Runs.Searched("a", "key"); return err }, 0},
+		"newest runs":                   {func() error { return newest(runs.Filter{}) }, 0},
+		"newest runs of a job":          {func() error { return newest(runs.Filter{Job: "a"}) }, 0},
+		"newest failed run":             {func() error { return newest(runs.Filter{Status: runs.Failed}) }, 0},
+		"newest failed run of a job":    {func() error { return newest(runs.Filter{Job: "a", Status: runs.Failed}) }, 0},
+		"runs by their ids":             {func() error { _, err := s.Runs.Named("0", 2); return err }, 0},
 		"sightings":                     {func() error { _, err := s.Runs.Sightings("v"); return err }, 1},
 		"calls about an id":             {func() error { _, err := s.Ledger.CallsAbout("v"); return err }, 0},
 		"calls of a page": {func() error {
@@ -71,7 +83,7 @@ func TestNothingScansTheQueueOrTheJournal(t *testing.T) {
 				if strings.Contains(step, "TEMP B-TREE") {
 					sorts++
 				}
-				for _, table := range []string{"o", "q", "queue", "queue_others", "attempts", "responses", "run_hits", "h", "steps", "a", "r"} {
+				for _, table := range []string{"o", "q", "queue", "queue_others", "attempts", "responses", "runs", "run_hits", "h", "steps", "a", "r"} {
 					if step == "SCAN "+table || strings.HasPrefix(step, "SCAN "+table+" ") && !rankedScan.MatchString(step) {
 						t.Errorf("%s is looked for by %q in\n%s", name, step, strings.Join(steps, "\n"))
 					}

@@ -59,6 +59,9 @@ var migration18 string
 //go:embed migrations/0019.sql
 var migration19 string
 
+//go:embed migrations/0020.sql
+var migration20 string
+
 // migrations lead from one schema version to the next; the version of a file is
 // the number of those that were applied to it. The list only ever grows.
 //
@@ -68,5 +71,5 @@ var migration19 string
 var migrations = []string{
 	migration1, migration2, migration3, migration4, migration5, migration6,
 	migration7, migration8, migration9, migration10, migration11, migration12, migration13,
-	migration14, migration15, migration16, migration17, migration18, migration19,
+	migration14, migration15, migration16, migration17, migration18, migration19, migration20,
 }

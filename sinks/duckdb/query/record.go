@@ -102,6 +102,29 @@ from ops.credits where `
 	return ledger, err
 }
 
+// RunsColumns are the columns of ops.runs that `outlierd runs` prints for programs.
+const RunsColumns = `run_id, job, status, trigger, due_at, started_at, ended_at, pages, hits, new_hits, requests, credits, refunded,
+	missing, failures, waited_s, rest_of, error`
+
+// NewestRuns asks for the runs of a job with a status, or of all for "", newest first; a limit of
+// 0 means all.
+func NewestRuns(job, status string, limit int) string {
+	text := "select " + RunsColumns + " from ops.runs where true" + ofJob("job", job)
+	if status != "" {
+		text += " and status = " + database.Text(status)
+	}
+	text += " order by id desc"
+	if limit > 0 {
+		text += fmt.Sprintf(" limit %d", limit)
+	}
+	return text
+}
+
+// RunNamed asks for the runs whose ids begin with a text.
+func RunNamed(prefix string) string {
+	return "select " + RunsColumns + ", rows from ops.runs where starts_with(run_id, " + database.Text(prefix) + ") order by id"
+}
+
 // Unfinished asks what the last run of each job, or of one, has left. Queued data calls are not
 // published.
 func Unfinished(job string) string {

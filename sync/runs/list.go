@@ -1,0 +1,116 @@
+package runs
+
+import (
+	"fmt"
+	"iter"
+	"strconv"
+
+	"outlierd/sync/store"
+)
+
+// Filter chooses runs by job and by status; "" stands for any.
+type Filter struct {
+	Job    string
+	Status Status
+}
+
+// listPage is how many runs are read at a time.
+const listPage = 200
+
+// Newest yields the runs that a filter lets through, newest first. It reads no more of them
+// than are asked for. An error comes last.
+func (rs *Runs) Newest(f Filter) iter.Seq2[*Run, error] {
+	return func(yield func(*Run, error) bool) {
+		before, size := int64(1)<<62, 1 // of a page: many callers stop after the first
+		for {
+			page, last, err := rs.page(f, before, size)
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			for i := range page {
+				if !yield(&page[i], nil) {
+					return
+				}
+			}
+			if len(page) < size {
+				return
+			}
+			before, size = last, min(4*size, listPage)
+		}
+	}
+}
+
+// page is the next page of [Runs.Newest], with the row id of its last run.
+func (rs *Runs) page(f Filter, before int64, size int) (page []Run, last int64, err error) {
+	if rs.db.Idle() && f.Status == Running {
+		return nil, 0, nil
+	}
+	query, args := f.query(before, size, rs.db.Idle())
+	err = rs.db.View(func(tx *store.Tx) error {
+		rows, err := store.List(tx, (*placedRow).columns, query, args...)
+		for i := 0; err == nil && i < len(rows); i++ {
+			var r Run
+			r, err = rows[i].run()
+			page, last = append(page, rs.asShown(r)), rows[i].id
+		}
+		return err
+	})
+	if err != nil {
+		return nil, 0, fmt.Errorf("list runs: %w", err)
+	}
+	return page, last, nil
+}
+
+// placedRow is a run with its row id.
+type placedRow struct {
+	runRow
+	id int64
+}
+
+func (r *placedRow) columns() []any { return append(r.runRow.columns(), &r.id) }
+
+// query asks for one page. Its conditions have indexes that are in the order of the list, so that
+// nothing is sorted. Where no process holds the folder, interrupted runs stand in two places:
+// those on record as running were cut short, too.
+func (f Filter) query(before int64, size int, idle bool) (query string, args []any) {
+	limit := ` ORDER BY id DESC LIMIT ` + strconv.Itoa(size)
+	where := func(status Status) string {
+		text := `SELECT ` + runColumns + `, id FROM runs WHERE `
+		if f.Job != "" {
+			text, args = text+`job = ? AND `, append(args, f.Job)
+		}
+		if status != "" {
+			if f.Job != "" {
+				text += "+" // the index of the job has the status, too
+			}
+			text, args = text+`status = ? AND `, append(args, string(status))
+		}
+		args = append(args, before)
+		return text + `id < ?` + limit
+	}
+	if idle && f.Status == Interrupted {
+		return `SELECT * FROM (` + where(Interrupted) + `) UNION ALL SELECT * FROM (` + where(Running) + `)` + limit, args
+	}
+	return where(f.Status), args
+}
+
+// List are the newest runs of the job, or of all jobs if job is "", newest first. A limit of 0
+// or less means all.
+func (rs *Runs) List(job string, limit int) (all []Run, err error) {
+	for r, err := range rs.Newest(Filter{Job: job}) {
+		if err != nil {
+			return nil, err
+		}
+		if all = append(all, *r); len(all) == limit {
+			break
+		}
+	}
+	return all, nil
+}
+
+// Named are the runs whose ids begin with a text, oldest first, at most so many.
+func (rs *Runs) Named(prefix string, most int) ([]Run, error) {
+	return rs.runs(`SELECT `+runColumns+` FROM runs WHERE run >= ?1 AND run < ?1 || 'g' ORDER BY run LIMIT ?2`,
+		prefix, most) // ids are hexadecimal: no character of one comes after f
+}
