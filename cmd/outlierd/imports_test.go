@@ -24,7 +24,7 @@ var mayImport = map[string][]string{
 	"sinks/parquet":             {"schema", "sinks"},
 	"sinks/sinktest":            {"schema", "sinks"},
 	"sync/yamltree":             {"excerpt"},
-	"sync/job":                  {"outlier", "outlier/pace", "sync/yamltree"},
+	"sync/job":                  {"excerpt", "outlier", "outlier/pace", "sync/yamltree"},
 	"sync/plan":                 {"outlier", "sync/job"},
 	"sync/store":                {},
 	"sync/ops":                  {"sync/store"},

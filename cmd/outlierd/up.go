@@ -56,6 +56,9 @@ is ignored.`,
 			if len(agenda) == 0 {
 				return fmt.Errorf("no job of %s has a schedule or an interval; give one `schedule:` or `every:`, or use 'outlierd run'", config.Path)
 			}
+			if err := p.Engine.NoteJobs(); err != nil {
+				return err
+			}
 			for _, a := range agenda {
 				log.Info("job scheduled", append(a.Attrs(config.Timezone), "trigger", a.Trigger)...)
 			}

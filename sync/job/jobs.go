@@ -50,7 +50,7 @@ func (b *builder) spec(name, n *yamltree.Node) Spec {
 		b.caps(&spec, b.own(n, "budget"))
 		b.unbounded(&spec, n, verb)
 	}
-	spec.Hash = spec.hash()
+	spec.Hash, spec.worded = spec.hash(), b.worded(n)
 	return spec
 }
 

@@ -47,9 +47,10 @@ type Spec struct {
 	Overridden   bool   `json:"-"`          // by a person, for this once; see [Spec.With]
 
 	ask    template
-	wanted *template      // which of the hits Enrich is for; nil for all
-	times  times          // of Schedule, parsed when the file is read
-	zone   *time.Location // of windows
+	wanted *template         // which of the hits Enrich is for; nil for all
+	times  times             // of Schedule, parsed when the file is read
+	zone   *time.Location    // of windows
+	worded map[string]string // the job as the file words it; see [Known]
 }
 
 // Verb names what a job does. Its text is the key in jobs.yaml.

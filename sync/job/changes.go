@@ -1,0 +1,194 @@
+package job
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"outlierd/excerpt"
+	"outlierd/sync/yamltree"
+)
+
+// # What has changed in the file
+//
+// Of each job is kept how the file words it, by the names of the file: "pages" is "2". Filters
+// that it uses, its lists and the defaults are part of that. References stay as they are
+// written, "${TOPIC}" and all, so that what is kept, and what is told of a change, holds nothing
+// that came from a variable or a file. The hash tells where only such a value has changed.
+
+// Known is what is kept of a job, to tell later what has changed.
+type Known struct {
+	Name     string            `json:"name"`
+	Hash     string            `json:"hash"` // see [Spec.Hash]
+	Settings map[string]string `json:"settings"`
+}
+
+// Known are the jobs of the file.
+func (c *Config) Known() []Known {
+	all := make([]Known, len(c.Jobs))
+	for i := range c.Jobs {
+		spec := &c.Jobs[i]
+		all[i] = Known{Name: spec.Name, Hash: spec.Hash, Settings: spec.worded}
+	}
+	return all
+}
+
+// What happened to a job between two states of the file.
+const (
+	JobAdded   = "added"
+	JobRemoved = "removed"
+	JobRenamed = "renamed"
+	JobChanged = "changed"
+)
+
+// Change is what happened to one job.
+type Change struct {
+	Job     string
+	Kind    string // JobAdded and so on
+	Was     string // the former name of a job that is renamed
+	Changes string // "pages 2 → 3; sort not set → views desc"; "" if only the name has changed
+}
+
+// ChangesSince says what happened to the jobs of an earlier state of the file: first to those that
+// the file has now, in its order, then to those that are gone.
+func (c *Config) ChangesSince(earlier []Known) (all []Change) {
+	before := map[string]*Known{}
+	for i := range earlier {
+		before[earlier[i].Name] = &earlier[i]
+	}
+	for _, now := range c.Known() {
+		name, kind := now.Name, JobChanged
+		if was := c.Job(now.Name).Was; before[name] == nil && before[was] != nil {
+			name, kind = was, JobRenamed
+		}
+		old := before[name]
+		delete(before, name)
+		change := Change{Job: now.Name, Kind: kind}
+		switch {
+		case old == nil:
+			change.Kind = JobAdded
+		case kind == JobRenamed:
+			change.Was, change.Changes = name, differences(old, &now)
+		default:
+			if change.Changes = differences(old, &now); change.Changes == "" {
+				continue
+			}
+		}
+		all = append(all, change)
+	}
+	for _, old := range earlier {
+		if before[old.Name] != nil {
+			all = append(all, Change{Job: old.Name, Kind: JobRemoved})
+		}
+	}
+	return all
+}
+
+// mostDifferences bounds what is said of one job, and widest each value, in characters.
+const (
+	mostDifferences = 8
+	widest          = 60
+)
+
+// differences are the settings that are not the same, in the order of their names.
+func differences(was, is *Known) string {
+	names := maps.Clone(was.Settings)
+	if names == nil {
+		names = map[string]string{}
+	}
+	maps.Copy(names, is.Settings)
+	var changes []string
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		old, now := was.Settings[name], is.Settings[name]
+		switch {
+		case old == now || name == "was":
+		case short(old) == short(now):
+			changes = append(changes, name+" changed")
+		default:
+			changes = append(changes, fmt.Sprintf("%s %s → %s", name, short(old), short(now)))
+		}
+	}
+	if len(changes) == 0 && was.Hash != is.Hash {
+		return "what it takes from variables, files or this version's defaults changed"
+	}
+	if more := len(changes) - mostDifferences; more > 0 {
+		changes = append(changes[:mostDifferences], fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(changes, "; ")
+}
+
+// short is a value on one line.
+func short(value string) string {
+	return excerpt.Runes(strings.Join(strings.Fields(cmp.Or(value, "not set")), " "), widest)
+}
+
+// worded is a job as the file words it. Keys of the verb stand beside those of the job: no name
+// is in both.
+func (b *builder) worded(job *yamltree.Node) map[string]string {
+	all := map[string]string{}
+	for _, e := range job.Entries {
+		if !isVerb(e.Key.Text) {
+			b.word(all, e.Key.Text, e.Value)
+			continue
+		}
+		all["verb"] = e.Key.Text
+		for _, of := range e.Value.Entries {
+			b.word(all, of.Key.Text, of.Value)
+		}
+	}
+	if b.defaults.Has(yamltree.Mapping) {
+		for _, e := range b.defaults.Entries {
+			if job.Get(e.Key.Text) == nil {
+				b.word(all, e.Key.Text, e.Value)
+			}
+		}
+	}
+	return all
+}
+
+// word adds a value, or all that a mapping holds.
+func (b *builder) word(all map[string]string, name string, n *yamltree.Node) {
+	if list := b.root.Get("lists").Get(n.Get("list").TextOr("")); list != nil {
+		n = list
+	}
+	if n.Kind != yamltree.Mapping {
+		all[name] = inline(n)
+		return
+	}
+	values, merged := b.merged[n]
+	if !merged {
+		values = map[string]*yamltree.Node{}
+		for _, e := range n.Entries {
+			values[e.Key.Text] = e.Value
+		}
+	}
+	for key, value := range values {
+		b.word(all, name+"."+key, value)
+	}
+	if len(values) == 0 {
+		all[name] = "{}"
+	}
+}
+
+// inline is a value without keys, as it is written.
+func inline(n *yamltree.Node) string {
+	switch n.Kind {
+	case yamltree.Null:
+		return "~"
+	case yamltree.List:
+		var members []string
+		for _, item := range n.Items {
+			members = append(members, inline(item))
+		}
+		return "[" + strings.Join(members, ", ") + "]"
+	case yamltree.Mapping:
+		var members []string
+		for _, e := range n.Entries {
+			members = append(members, e.Key.Text+": "+inline(e.Value))
+		}
+		return "{" + strings.Join(members, ", ") + "}"
+	}
+	return n.Raw
+}
