@@ -15,46 +15,65 @@ import (
 	"outlierd/sync/runs"
 )
 
-// begin begins the run of a due instant, or one by hand, for which due is zero. A run by hand
-// goes on with what is unfinished, if there is anything. A job that cannot be resolved, as when
-// its SQL fails, has a run too: one that failed before it spent anything. The run is nil if
-// there is no record of it.
-func (w *worker) begin(ctx context.Context, spec *job.Spec, trigger Trigger, due time.Time) (*run, error) {
-	if due.IsZero() {
-		old, err := w.engine.Facts().Continues(spec)
-		if err != nil {
-			return nil, err
-		}
-		if old != nil {
-			return w.resume(ctx, spec, trigger, old)
-		}
-	}
-	if err := w.rekey(trigger); err != nil {
+// begin begins the run that an order asks for. One by hand goes on with what is unfinished, if
+// there is anything. A job that cannot be resolved, as when its SQL fails, has a run too: one
+// that failed before it spent anything. The run is nil if there is no record of it. A
+// [waitError] says when it can begin: nothing has happened.
+func (w *worker) begin(ctx context.Context, o *Order) (*run, error) {
+	if err := w.rekey(o.Trigger); err != nil {
 		return nil, err
 	}
-	row, err := w.open(ctx, spec, trigger, due)
+	old, err := o.continues(w.engine)
+	switch {
+	case err != nil:
+		return nil, err
+	case old != nil:
+		return w.resume(ctx, o, old)
+	case o.Rest != nil:
+		return w.beginRest(ctx, o)
+	}
+	at, unsure, err := w.openingTime(ctx, o.Spec)
+	if isWaiting(err) {
+		return nil, err
+	}
+	row, err := w.open(ctx, o, at, unsure, err)
 	if row == nil { // readers see that it failed
 		return nil, errors.Join(err, w.publish(ctx))
 	}
 	if err != nil {
-		return nil, fmt.Errorf("begin a run of job %s: %w", spec.Name, err)
+		return nil, fmt.Errorf("begin a run of job %s: %w", o.Spec.Name, err)
 	}
-	r, err := w.take(ctx, row, spec.Budget)
+	r, err := w.take(ctx, row, o)
 	if err == nil {
 		r.joinLive(ctx)
 	}
 	return r, err
 }
 
-// resume goes on with an unfinished run.
-func (w *worker) resume(ctx context.Context, spec *job.Spec, trigger Trigger, old *runs.Run) (*run, error) {
-	if err := w.rekey(trigger); err != nil {
-		return nil, err
+// continues is the unfinished run that an order goes on with; nil if it is for a new one.
+func (o *Order) continues(e *Engine) (*runs.Run, error) {
+	switch {
+	case o.Old != nil:
+		return o.Old, nil
+	case o.Rest != nil:
+		return o.Rest.Run, nil
+	case o.Due.IsZero():
+		return o.facts(e).Continues(o.Spec)
 	}
+	return nil, nil
+}
+
+// resume goes on with an unfinished run. It ends when it has its pages if a due instant waits
+// for it.
+func (w *worker) resume(ctx context.Context, o *Order, old *runs.Run) (*run, error) {
 	if err := w.engine.Store.Runs.Resume(old.ID); err != nil {
 		return nil, err
 	}
-	return w.take(ctx, old, spec.Budget)
+	r, err := w.take(ctx, old, o)
+	if err == nil {
+		r.forNext = !o.Due.IsZero()
+	}
+	return r, err
 }
 
 // rekey takes up a new key. A person who runs a job wants to know whether the old one is
@@ -67,11 +86,12 @@ func (w *worker) rekey(trigger Trigger) error {
 	return nil
 }
 
-// open puts a new run with its steps on record as running.
-func (w *worker) open(ctx context.Context, spec *job.Spec, trigger Trigger, due time.Time) (
+// open puts a new run with its steps on record as running. Its windows end at a time of which
+// it may be unsure; it fails if that could not be had.
+func (w *worker) open(ctx context.Context, o *Order, at time.Time, unsure bool, failed error) (
 	*runs.Run, error) {
-	now := time.Now()
-	if err := w.supersede(spec, due); err != nil {
+	now, spec := time.Now(), o.Spec
+	if err := w.supersede(spec, o.Due); err != nil {
 		return nil, err
 	}
 	id, err := uuid.NewV7()
@@ -79,14 +99,13 @@ func (w *worker) open(ctx context.Context, spec *job.Spec, trigger Trigger, due 
 		return nil, err
 	}
 	row := runs.Run{
-		ID: id.String(), Job: spec.Name, Trigger: string(trigger), Due: due, Started: now,
+		ID: id.String(), Job: spec.Name, Trigger: string(o.Trigger), Due: o.Due, Started: now,
 		Status: runs.Running, Config: spec.Hash, Overridden: spec.Overridden,
 	}
-	at, unsure, err := w.openingTime(ctx, spec)
-	if err != nil {
-		return nil, w.engine.failedStart(row, err)
+	if failed != nil {
+		return nil, w.engine.failedStart(row, failed)
 	}
-	p, err := w.engine.Facts().PlanNow(ctx, spec, trigger != Manual, at)
+	p, err := o.facts(w.engine).PlanNow(ctx, spec, o.Trigger != Manual, at)
 	if err != nil && ctx.Err() != nil { // a stop is no failure of the run: the next start begins it
 		return nil, context.Cause(ctx)
 	}
@@ -97,7 +116,7 @@ func (w *worker) open(ctx context.Context, spec *job.Spec, trigger Trigger, due 
 		p.Frozen.Unsure = at
 	}
 	if len(p.Frozen.Fetch) > 0 {
-		p.Frozen.Since = cmp.Or(due, now)
+		p.Frozen.Since = cmp.Or(o.Due, now)
 	}
 	if row.Plan, err = p.Frozen.Encode(); err != nil {
 		return nil, err
@@ -122,6 +141,9 @@ func (w *worker) supersede(spec *job.Spec, due time.Time) error {
 	}
 	for i := range closed {
 		old := &closed[i]
+		if w.underWay(old.ID) != nil {
+			continue // they leave each other alone; see [scheduler.beginOrder]
+		}
 		if w.patient { // a command prints it
 			w.engine.log().Info("run superseded", "job", old.Job, "run", old.ID, "status", old.Status)
 		}

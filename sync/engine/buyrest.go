@@ -166,19 +166,16 @@ func (r *Rest) price(e *Engine, spec *job.Spec) (err error) {
 // BuyRest performs a run that buys what is left, or goes on with the one that does. It
 // returns as [Engine.Run] does.
 func (e *Engine) BuyRest(ctx context.Context, spec *job.Spec, rest *Rest) (*runs.Run, error) {
-	return e.workOn(ctx, spec, Manual, false, func(ctx context.Context, s *worker) (*run, error) {
-		if rest.Run != nil {
-			return s.resume(ctx, spec, Manual, rest.Run)
-		}
-		if err := s.rekey(Manual); err != nil {
-			return nil, err
-		}
-		row, err := s.openRest(spec, rest)
-		if err != nil {
-			return nil, fmt.Errorf("begin to buy the rest of run %s: %w", rest.Of.ID, err)
-		}
-		return s.take(ctx, row, spec.Budget)
-	})
+	return e.workOn(ctx, &Order{Spec: spec, Trigger: Manual, Rest: rest})
+}
+
+// beginRest begins the run that buys what is left.
+func (w *worker) beginRest(ctx context.Context, o *Order) (*run, error) {
+	row, err := w.openRest(o.Spec, o.Rest)
+	if err != nil {
+		return nil, fmt.Errorf("begin to buy the rest of run %s: %w", o.Rest.Of.ID, err)
+	}
+	return w.take(ctx, row, o)
 }
 
 // Publish shows readers all that the journal has, also what a process that was killed had

@@ -71,16 +71,21 @@ func (w *worker) proveTime(ctx context.Context) error { return w.agreeOnTime(ctx
 type call func(context.Context, *outlier.Request, ledger.Purchase) (*outlier.Answer, error)
 
 func (w *worker) agreeOnTime(ctx context.Context, ask call) error {
-	answers := 0
-	for ; answers < askings && !w.engine.Store.Ledger.ClockAgreed(); answers++ {
+	for ; w.timesAsked < askings && !w.engine.Store.Ledger.ClockAgreed(); w.timesAsked++ {
 		date, err := askTime(ctx, ask)
+		if isWaiting(err) {
+			return err // the answers so far count when it goes on
+		}
 		if err != nil {
+			w.timesAsked = 0
 			return fmt.Errorf("ask the service for the time: %w", err)
 		}
 		if date.IsZero() {
 			break
 		}
 	}
+	answers := w.timesAsked
+	w.timesAsked = 0
 	if !w.engine.Store.Ledger.ClockAgreed() {
 		if err := w.confirmed(answers > 0); err != nil {
 			return err
@@ -158,7 +163,7 @@ func (w *worker) openingTime(ctx context.Context, spec *job.Spec) (at time.Time,
 		return w.engine.Store.Ledger.ServiceTime(), false, nil
 	}
 	err = w.agreeOnTime(ctx, w.once)
-	if isNotService(err) {
+	if isNotService(err) || isWaiting(err) {
 		return w.engine.Store.Ledger.ServiceTime(), true, err
 	}
 	if err != nil {

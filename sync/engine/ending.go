@@ -81,17 +81,17 @@ func (e *Engine) Endings(row *runs.Run) ([]Ending, error) {
 	if err != nil {
 		return nil, err
 	}
-	return e.endings(row, frozen, steps)
+	return e.endings(e.Facts(), row, frozen, steps)
 }
 
 // endings are [Engine.Endings] of a run's plan and steps. It adds to the steps whose pages
 // have not shown what `from` counts what is believed of it.
-func (e *Engine) endings(row *runs.Run, frozen plan.Frozen, steps []runs.Step) ([]Ending, error) {
+func (e *Engine) endings(known *facts.Reader, row *runs.Run, frozen plan.Frozen, steps []runs.Step) ([]Ending, error) {
 	own := job.JobBudget{}
 	if spec := e.Config.Job(row.Job); spec != nil {
 		own = spec.Budget
 	}
-	room, err := e.Facts().Leaves(row, frozen, own)
+	room, err := known.Leaves(row, frozen, own)
 	if err != nil {
 		return nil, err
 	}
@@ -106,11 +106,11 @@ func (e *Engine) endings(row *runs.Run, frozen plan.Frozen, steps []runs.Step) (
 			}
 		}
 	}
-	known, err := e.journaled(frozen, steps)
+	journaled, err := e.journaled(frozen, steps)
 	if err != nil {
 		return nil, err
 	}
-	ends := e.endingsIn(frozen, steps, room, known)
+	ends := e.endingsIn(frozen, steps, room, journaled)
 	for i := range ends {
 		if end := &ends[i]; end.Short {
 			unread, err := e.Store.Runs.Unread(end.step) // which were given

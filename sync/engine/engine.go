@@ -21,7 +21,8 @@ import (
 
 // Engine runs the jobs of one configuration. Its fields are its dependencies; all
 // but Log, IDs, Rekey and the choices of the command line are required. One goroutine at a
-// time may work with it, and any number may watch.
+// time may work with it, and any number may watch. While that one keeps the schedule, others
+// ask it for what they need; see [Engine.Order] and [Engine.Between].
 type Engine struct {
 	Config *job.Config
 	Store  *state.Store // nil if only the prices of jobs that never ran are asked for
@@ -46,8 +47,8 @@ type Engine struct {
 
 	beat atomic.Pointer[time.Time] // see [Engine.Beat]
 
-	mu      sync.Mutex
-	current Progress // of the run under way, or of the last one
+	current  atomic.Pointer[sight] // of the run under way, or of the last one
+	requests requests              // of other goroutines, while this one keeps the schedule
 }
 
 // Facts reads what plans need to know, by the choices of the command line.
@@ -112,28 +113,37 @@ func (p *Progress) calls() int {
 
 // Progress is the state of the run under way, or of the last one.
 func (e *Engine) Progress() (Progress, error) {
-	e.mu.Lock()
-	p := e.current
-	e.mu.Unlock()
-	p.Pace = e.Pace.Status()
-	if p.Run == "" {
-		return p, nil
+	if s := e.current.Load(); s != nil {
+		return e.progress(s)
 	}
-	var err error
-	if p.Spend, err = e.Store.Ledger.Spent(p.Run); err != nil {
-		return p, err
-	}
-	if p.Queued, err = e.Store.Queue.Queued(queue.Filter{Job: p.Job}); err != nil {
-		return p, err
-	}
-	p.Left = e.Pace.ETA(p.calls())
-	return p, nil
+	return Progress{Pace: e.Pace.Status()}, nil
 }
 
-// show replaces what Progress returns. It takes a whole value, so that a watcher
-// never sees half an update.
-func (e *Engine) show(p Progress) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.current = p
+// A sight is what others see of a run. It changes by whole values, so that nobody sees half an
+// update.
+type sight struct {
+	latest atomic.Pointer[Progress]
+
+	mu   sync.Mutex
+	of   *Progress // what is known of it: the spending and the queue were read when it was the latest
+	full Progress
+}
+
+// progress is what is seen of a run. The state is only asked when there is news.
+func (e *Engine) progress(s *sight) (p Progress, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if latest := s.latest.Load(); s.of != latest {
+		p = *latest
+		if p.Spend, err = e.Store.Ledger.Spent(p.Run); err != nil {
+			return p, err
+		}
+		if p.Queued, err = e.Store.Queue.Queued(queue.Filter{Job: p.Job}); err != nil {
+			return p, err
+		}
+		s.of, s.full = latest, p
+	}
+	p = s.full
+	p.Pace, p.Left = e.Pace.Status(), e.Pace.ETA(p.calls())
+	return p, nil
 }

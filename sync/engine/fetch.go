@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"time"
 
@@ -30,10 +31,18 @@ func (w *worker) fetch(ctx context.Context, r *outlier.Request, p ledger.Purchas
 	if answer, err := w.engine.Store.Ledger.TakeUp(p, r); answer != nil || err != nil {
 		return answer, err
 	}
-	attempts, refusals := 0, 0
+	key := callKey{p.Run, p.Step, r.Op(), r.Entity()}
 	for {
-		p.Attempt = attempts + refusals + 1
+		tried := w.tried[key]
+		if tried.again.After(time.Now()) {
+			return nil, &waitError{tried.again}
+		}
+		p.Attempt = tried.failures + tried.refusals + 1
 		answer, err := w.once(ctx, r, p)
+		if isWaiting(err) {
+			return nil, err
+		}
+		delete(w.tried, key)
 		if failed := w.engine.learn(); failed != nil {
 			return answer, errors.Join(err, failed)
 		}
@@ -42,31 +51,66 @@ func (w *worker) fetch(ctx context.Context, r *outlier.Request, p ledger.Purchas
 		}
 		switch kindOf(err) {
 		case outlier.Limited:
-			refusals++
+			tried.refusals++
 		case outlier.Unauthorized:
 			if !w.engine.rekeyed() {
 				return answer, err
 			}
-			refusals++
+			tried.refusals++
 		case outlier.Unsent, outlier.Lost, outlier.Foreign, outlier.Failed:
-			attempts++
+			tried.failures++
 			if elsewhere(err) {
 				return answer, err
 			}
 		default:
 			return answer, err
 		}
-		if ctx.Err() != nil || attempts >= plan.Attempts || refusals >= maxRefusals {
+		if ctx.Err() != nil || tried.failures >= plan.Attempts || tried.refusals >= maxRefusals {
 			return answer, err
 		}
 		if full := w.anotherOf(p, r); full != nil {
 			return answer, errors.Join(err, full)
 		}
 		w.engine.log().Warn("call repeated", "job", p.Job, "op", r.Op(), "entity", r.Entity(), "attempt", p.Attempt, "err", err)
-		if err := pause(ctx, backoff(attempts)); err != nil {
-			return answer, err
-		}
+		tried.again = time.Now().Add(backoff(tried.failures))
+		w.tried[key] = tried
 	}
+}
+
+// A callKey identifies a call that is attempted again.
+type callKey struct {
+	run    string
+	step   int64
+	op     outlier.Operation
+	entity string
+}
+
+// tries are the attempts at a call that came to nothing.
+type tries struct {
+	failures, refusals int
+	again              time.Time // when the next one may be made
+}
+
+// forget drops what is known of the calls of a run that has ended.
+func (w *worker) forget(r *run) {
+	maps.DeleteFunc(w.tried, func(key callKey, _ tries) bool { return key.run == r.row.ID })
+}
+
+// A waitError says that a call cannot leave yet. Nobody waits for that with the call in
+// hand: until then something of more worth may come, or a person may ask for something.
+type waitError struct{ until time.Time }
+
+func (e *waitError) Error() string { return "waits until " + e.until.UTC().Format(time.DateTime) }
+
+// isWaiting reports whether an error only says when a call can leave.
+func isWaiting(err error) bool { return !waitsUntil(err).IsZero() }
+
+// waitsUntil is when a call can leave that could not; zero if another error kept it.
+func waitsUntil(err error) time.Time {
+	if e, ok := errors.AsType[*waitError](err); ok {
+		return e.until
+	}
+	return time.Time{}
 }
 
 // anotherOf refuses another attempt to a run that has made all its requests, unless the
@@ -82,7 +126,7 @@ func (w *worker) anotherOf(p ledger.Purchase, r *outlier.Request) error {
 
 // once makes one attempt, unless it is known what the service would say.
 func (w *worker) once(ctx context.Context, r *outlier.Request, p ledger.Purchase) (*outlier.Answer, error) {
-	if err := w.refused(r); err != nil {
+	if err := cmp.Or(w.refused(r), w.slotFor(ctx, r)); err != nil {
 		return nil, err
 	}
 	answer, err := w.engine.Client.Do(ctx, r, w.engine.Store.Ledger.Meter(p))
@@ -110,6 +154,15 @@ func (w *worker) once(ctx context.Context, r *outlier.Request, p ledger.Purchase
 		err = fmt.Errorf("%w; paid calls rest until the cycle turns or the one call a day is answered, or until 'outlierd budget resume'", err)
 	}
 	return answer, err
+}
+
+// slotFor returns a [waitError] if the pace does not let a call leave now.
+func (w *worker) slotFor(ctx context.Context, r *outlier.Request) error {
+	at, err := w.engine.Pace.Slot(ctx, r.Op())
+	if err == nil && at.After(time.Now()) {
+		return &waitError{at}
+	}
+	return nil // or the call would have to wait for too long, which it says itself
 }
 
 // refused says why a call is not made: it is known what the service would say, or what it

@@ -145,7 +145,7 @@ func TestScanIsJoinedWhenTheRunBegins(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r, err := s.begin(w.ctx, w.config.Job("second"), Manual, time.Time{})
+			r, err := s.begin(w.ctx, &Order{Spec: w.config.Job("second"), Trigger: Manual})
 			if err != nil || r.steps[0].Joined != 1 || r.plan.Cap != 6 {
 				t.Errorf("the run begins with %+v under a cap of %d (%v), want the scan joined and 6", r.steps, r.plan.Cap, err)
 			}
@@ -281,7 +281,7 @@ func TestNothingIsPaidForWhatCouldNotBeRead(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r, err := s.begin(w.ctx, &w.config.Jobs[0], Manual, time.Time{})
+			r, err := s.begin(w.ctx, &Order{Spec: &w.config.Jobs[0], Trigger: Manual})
 			if err != nil {
 				t.Fatal(err)
 			}

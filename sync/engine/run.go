@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"outlierd/outlier"
-	"outlierd/sync/job"
 	"outlierd/sync/ledger"
 	"outlierd/sync/plan"
 	"outlierd/sync/queue"
@@ -28,6 +27,8 @@ type run struct {
 	steps []runs.Step
 	caps  func(time.Time) []ledger.Cap
 
+	useReserve bool // as in [Order]
+
 	searched bool                  // nothing is left to be bought, and what to ask about it is queued
 	over     outlier.Credits       // what costs as much as this is over a cap; 0 while nothing is
 	capped   error                 // the cap
@@ -43,13 +44,19 @@ type run struct {
 
 	parked bool // on record as waiting for the rate limit
 
+	ordered bool       // begun by an [Order]; else the schedule's, or that of a command which works alone
+	urgent  int        // the lower, the sooner it was asked for; 0 while nobody waits for it
+	waiting []*Ordered // whoever waits for it
+	forNext bool       // the next run of its job is due, so that it ends when it has its pages
+
+	seen  *sight
 	ended bool
 	err   error // why it ended, if not well
 }
 
 // take takes up a run from its record. Only the caps are those of the file: a cap
 // that was changed applies at once.
-func (w *worker) take(ctx context.Context, row *runs.Run, budget job.JobBudget) (*run, error) {
+func (w *worker) take(ctx context.Context, row *runs.Run, o *Order) (*run, error) {
 	frozen, err := plan.Thaw(row.Plan)
 	if err != nil {
 		return nil, err
@@ -64,7 +71,8 @@ func (w *worker) take(ctx context.Context, row *runs.Run, budget job.JobBudget) 
 	}
 	r := &run{
 		engine: w.engine, worker: w, row: *row, plan: frozen, steps: steps, missed: row.Missing,
-		stuck: map[int64]bool{}, refusals: map[int64]int{}, polls: map[int64]time.Time{},
+		stuck: map[int64]bool{}, refusals: map[int64]int{}, polls: map[int64]time.Time{}, seen: &sight{},
+		useReserve: o.UseReserve,
 	}
 	w.made[row.ID] = max(spent.Requests, row.Requests) // some are on record as those of who asked first
 	if row.Rows == nil {
@@ -73,7 +81,7 @@ func (w *worker) take(ctx context.Context, row *runs.Run, budget job.JobBudget) 
 		}
 	}
 	w.loader.expect(row.ID)
-	r.caps = w.engine.Facts().CapsOf(row, frozen, budget)
+	r.caps = o.facts(w.engine).CapsOf(row, frozen, o.Spec.Budget)
 	if err := r.want(ctx); err != nil {
 		return nil, err
 	}
@@ -86,7 +94,7 @@ func (w *worker) take(ctx context.Context, row *runs.Run, budget job.JobBudget) 
 		r.until = row.Started.Add(frozen.StopAfter) // also where the process has started anew since
 	}
 	r.progress = Progress{
-		Job: row.Job, Run: row.ID, Started: time.Now(), Pages: frozen.MostPages(), PerRun: budget.PerRun,
+		Job: row.Job, Run: row.ID, Started: time.Now(), Pages: frozen.MostPages(), PerRun: o.Spec.Budget.PerRun,
 		Tasks: map[outlier.Operation]int{},
 	}
 	w.runs = append(w.runs, r)
@@ -221,6 +229,10 @@ func (w *worker) endAll(ctx context.Context, ending []*run, causeOf func(*run) e
 		case !w.loader.working():
 			r.err = errors.Join(r.err, w.loader.problems())
 		}
+		w.forget(r)
+		for _, o := range r.waiting {
+			o.finish(&r.row, r.err)
+		}
 		if w.onEnd != nil {
 			w.onEnd(r)
 		}
@@ -301,7 +313,7 @@ func (r *run) closeSteps() error {
 // or that failed.
 func (r *run) status(ctx context.Context, cause error, backedOff bool) runs.Status {
 	switch {
-	case cause != nil && ctx.Err() != nil:
+	case cause != nil && ctx.Err() != nil || isCancelled(cause):
 		return runs.Interrupted
 	case tooLong(cause):
 		return runs.PausedQuota
@@ -365,7 +377,9 @@ func merged(a, b map[string]int64) map[string]int64 {
 // doing names the call under way.
 func (r *run) doing(what string) {
 	r.progress.Doing = what
-	r.worker.engine.show(r.snapshot())
+	p := r.snapshot()
+	r.seen.latest.Store(&p)
+	r.engine.current.Store(r.seen)
 }
 
 // updated refreshes what watchers see.

@@ -149,7 +149,14 @@ func (r *run) startScan(ctx context.Context, step *runs.Step) error {
 	if _, err := r.plan.Reads[step.Ordinal].Query.Request(nil); err != nil { // before anything is paid
 		return fmt.Errorf("the scan is not started, since its results could not be read: %w", err)
 	}
+	key := callKey{r.row.ID, step.ID, request.Op(), ""}
+	if again := r.worker.tried[key].again; again.After(time.Now()) {
+		return &waitError{again}
+	}
 	if err := r.worker.ready(ctx, request, ledger.Purchase{}); err != nil {
+		return err
+	}
+	if err := r.worker.slotFor(ctx, request); err != nil { // before the intent is on record
 		return err
 	}
 	scan, err := r.intend(step, request)
@@ -267,7 +274,9 @@ func (r *run) retryScan(ctx context.Context, step *runs.Step, scan *runs.Scan, e
 	if kindOf(err) == outlier.Limited {
 		return nil
 	}
-	return pause(ctx, backoff(r.refusals[step.ID]))
+	again := time.Now().Add(backoff(r.refusals[step.ID]))
+	r.worker.tried[callKey{r.row.ID, step.ID, outlier.OpStartScan, ""}] = tries{again: again}
+	return nil
 }
 
 // poll asks how a scan stands. That the service does not answer is no reason to give

@@ -96,9 +96,12 @@ type scheduler struct {
 	fired   []*Appointment // of jobs that come after others
 	resumed bool
 	tried   map[string]time.Time // the due instant before which an unfinished run was continued last, by run
-	held    map[string]time.Time // until when a job is not begun: a run of it could not be put on record
+	held    map[string]time.Time // until when a job is not begun: a run of it could not be put on record, or waits for the pace
+	logged  map[string]time.Time // the due instant of a job that the log has
 	stale   map[string]time.Time // the due instant for which a job waits for the sink that its SQL reads
 	fireAt  time.Time            // when to ask again which jobs come after others, as asking failed
+
+	ordersAt time.Time // when the pace lets the next run begin that somebody has asked for
 }
 
 // Serve runs the jobs of the agenda when they are due until ctx ends, and returns
@@ -113,24 +116,33 @@ func (e *Engine) Serve(ctx context.Context, agenda []*Appointment) {
 	s := &scheduler{
 		engine: e, agenda: agenda,
 		tried: map[string]time.Time{}, held: map[string]time.Time{}, stale: map[string]time.Time{},
+		logged: map[string]time.Time{},
 	}
+	e.requests.open(s)
+	defer e.requests.close(ctx)
 	for ctx.Err() == nil {
 		e.beats()
+		s.serveRequests(ctx)
 		if err := s.ready(ctx); err != nil {
 			e.log().Error("scheduler stopped", "err", err)
-			_ = pause(ctx, nap) // why it ended is ctx's to say, at the head of the loop
+			s.refuseOrders(err)
+			s.pause(ctx, nap)
 			continue
 		}
+		s.beginOrders(ctx)
 		s.beginDue(ctx)
 		worked, err := s.worker.work(ctx)
 		if err == nil {
 			s.unpark()
 		}
 		_, ahead := errors.AsType[*AheadError](err)
+		if err != nil && ctx.Err() == nil && !tooLong(err) && kindOf(err) == "" {
+			s.worker.release(ctx, err) // what keeps everything from going on
+		}
 		switch long, ok := errors.AsType[*pace.LongWaitError](err); {
 		case ok:
 			s.park(long)
-			_ = pause(ctx, min(time.Until(long.Until), nap))
+			s.pause(ctx, min(time.Until(long.Until), nap))
 		case ahead: // the runs under way stay unfinished until the state is back
 			s.worker, s.resumed = nil, false
 		case err != nil:
@@ -175,7 +187,7 @@ func (s *scheduler) resume(ctx context.Context) {
 			s.engine.log().Error("unfinished runs left alone", "job", spec.Name, "err", err)
 		}
 		for j := range left {
-			if ctx.Err() == nil && s.goOn(ctx, spec, &left[j]) {
+			if ctx.Err() == nil && s.worker.underWay(left[j].ID) == nil && s.goOn(ctx, spec, &left[j]) {
 				break // the others are for the next instant
 			}
 		}
@@ -270,7 +282,7 @@ func (s *scheduler) mayBegin(ctx context.Context, a *Appointment) bool {
 		s.engine.log().Error("unfinished runs left alone", "job", a.Spec.Name, "err", err)
 	}
 	for i := range rows {
-		if old := &rows[i]; !s.tried[old.ID].Equal(a.Due) {
+		if old := &rows[i]; !s.tried[old.ID].Equal(a.Due) && s.worker.underWay(old.ID) == nil {
 			s.tried[old.ID] = a.Due
 			if s.goOn(ctx, a.Spec, old) {
 				return false
@@ -294,7 +306,7 @@ func (s *scheduler) isStale(a *Appointment) bool {
 // goOn continues an unfinished run, and reports whether it is under way.
 func (s *scheduler) goOn(ctx context.Context, spec *job.Spec, old *runs.Run) bool {
 	log := s.engine.log().With("job", spec.Name, "run", old.ID)
-	if _, err := s.worker.resume(ctx, spec, CatchUp, old); err != nil {
+	if _, err := s.worker.begin(ctx, &Order{Spec: spec, Trigger: CatchUp, Old: old}); err != nil {
 		log.Error("run not continued", "err", err)
 		return false
 	}
@@ -306,10 +318,17 @@ func (s *scheduler) goOn(ctx context.Context, spec *job.Spec, old *runs.Run) boo
 // when the disk is full; then it is tried again after a while.
 func (s *scheduler) start(ctx context.Context, a *Appointment) (recorded bool) {
 	log := s.engine.log().With("job", a.Spec.Name)
-	log.Info("run due", "due", a.Due.In(s.engine.Config.Timezone), "trigger", a.Trigger)
-	_, err := s.worker.begin(ctx, a.Spec, a.Trigger, a.Due)
+	if !s.logged[a.Spec.Name].Equal(a.Due) {
+		s.logged[a.Spec.Name] = a.Due
+		log.Info("run due", "due", a.Due.In(s.engine.Config.Timezone), "trigger", a.Trigger)
+	}
+	_, err := s.worker.begin(ctx, &Order{Spec: a.Spec, Trigger: a.Trigger, Due: a.Due})
 	if err == nil {
 		return true
+	}
+	if isWaiting(err) {
+		s.held[a.Spec.Name] = waitsUntil(err)
+		return false
 	}
 	if ctx.Err() != nil {
 		return false
@@ -348,8 +367,9 @@ func (s *scheduler) park(long error) {
 
 // unpark puts on record that the runs under way go on.
 func (s *scheduler) unpark() {
+	waited := s.worker.urgent()
 	for _, r := range s.worker.runs {
-		if !r.parked {
+		if !r.parked || len(waited) > 0 && r.urgent == 0 { // it has not been asked whether it could go on
 			continue
 		}
 		if err := s.engine.Store.Runs.Resume(r.row.ID); err != nil {
@@ -389,11 +409,15 @@ func (s *scheduler) stop(ctx context.Context) {
 // was cut or was skipped.
 func (s *scheduler) report(r *run) {
 	log := s.engine.log().With("job", r.row.Job)
+	if isCancelled(r.err) {
+		log.Info("run cancelled", "run", r.row.ID)
+		return
+	}
 	if r.row.Status == runs.Interrupted {
 		log.Info("run interrupted; the next start continues it")
 		return
 	}
-	ends, err := s.engine.endings(&r.row, r.plan, slices.Clone(r.steps))
+	ends, err := s.engine.endings((&Order{UseReserve: r.useReserve}).facts(s.engine), &r.row, r.plan, slices.Clone(r.steps))
 	if err != nil {
 		log.Error("endings of searches not read", "run", r.row.ID, "err", err)
 	}
@@ -437,7 +461,16 @@ func (s *scheduler) idle(ctx context.Context) {
 	if err != nil {
 		s.trouble(ctx, err)
 	}
-	_ = pause(ctx, time.Until(until)) // why it ended is ctx's to say, at the head of the loop
+	s.pause(ctx, time.Until(until))
+}
+
+// pause sleeps until there may be something to do, or somebody asks for something.
+func (s *scheduler) pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-s.engine.requests.came:
+	case <-ctx.Done():
+	}
 }
 
 // publishIdle publishes what readers do not see yet, if that is due.
@@ -475,6 +508,9 @@ func (s *scheduler) wakes() (time.Time, error) {
 		sooner(r.wake)
 	}
 	sooner(s.worker.slot)
+	if s.ordersAt.After(time.Now()) {
+		sooner(s.ordersAt)
+	}
 	sooner(s.worker.loader.nextRetry())
 	if s.worker.loader.pagesIn {
 		sooner(s.worker.loader.publishAt())

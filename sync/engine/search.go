@@ -33,6 +33,11 @@ func (r *run) search(ctx context.Context) (worked bool, err error) {
 			continue
 		}
 		worked, err := r.advance(ctx, step)
+		if until := waitsUntil(err); !until.IsZero() {
+			r.worker.wait(until)
+			r.wake = time.Time{}
+			return false, nil
+		}
 		if _, ok := errors.AsType[*UnsettledScanError](err); ok {
 			r.leave(step, err)
 			return true, nil

@@ -87,7 +87,7 @@ func TestWatermarkStaysWhereACapOrAnErrorEndedTheSearch(t *testing.T) {
 	}{
 		{"a cap", strings.Replace(windowFile, "per_run: 8", "per_run: 3", 1), 0, 1},
 		{"an error", windowFile, plan.Attempts, 2},
-		{"time", strings.Replace(windowFile, "budget: {per_run: 8}", "stop_after: 1m", 1), -1, 1},
+		{"time", strings.Replace(windowFile, "budget: {per_run: 8}", "stop_after: 1m", 1), -1, 2},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			bare(t, test.file, func(w *workshop) {

@@ -36,8 +36,11 @@ type worker struct {
 	pauses      int              // of the queue since a call was answered
 	owing       bool             // jobs that come after others may have to run
 	expired     time.Time        // when the queue was last cleared of calls that have expired
-	slot        time.Time        // when the limiter lets the next data call leave, if one waits for it
-	charged     string           // the run that the call counts for, if the one that asked first is over
+	slot        time.Time        // when the first call can leave that waits for the pace, or to be repeated
+	tried       map[callKey]tries
+	timesAsked  int    // how often the service was asked for its time since that was agreed on last
+	asked       int    // how often somebody has asked for a run
+	charged     string // the run that the call counts for, if the one that asked first is over
 
 	patient bool // the schedule's: a run waits while no sink works; else it ends
 
@@ -57,7 +60,7 @@ func (e *Engine) newWorker(ctx context.Context, filter queue.Filter) (*worker, e
 	loader.beats = e.beats
 	s := &worker{
 		engine: e, loader: loader, decoder: schema.NewDecoder(memory.DefaultAllocator),
-		filter: filter, made: map[string]int64{},
+		filter: filter, made: map[string]int64{}, tried: map[callKey]tries{},
 	}
 	return s, loader.load(ctx, true)
 }
@@ -67,9 +70,7 @@ func (e *Engine) newWorker(ctx context.Context, filter queue.Filter) (*worker, e
 // the finished record; the error says why a run failed, or that ctx ended, in which case
 // the run stays unfinished.
 func (e *Engine) Run(ctx context.Context, spec *job.Spec, trigger Trigger, due time.Time) (*runs.Run, error) {
-	return e.workOn(ctx, spec, trigger, false, func(ctx context.Context, s *worker) (*run, error) {
-		return s.begin(ctx, spec, trigger, due)
-	})
+	return e.workOn(ctx, &Order{Spec: spec, Trigger: trigger, Due: due})
 }
 
 // Resume goes on with one of the [facts.Reader.Unfinished] runs of spec, and returns as
@@ -77,37 +78,27 @@ func (e *Engine) Run(ctx context.Context, spec *job.Spec, trigger Trigger, due t
 // ends when it has its pages.
 func (e *Engine) Resume(ctx context.Context, spec *job.Spec, trigger Trigger, due time.Time,
 	old *runs.Run) (*runs.Run, error) {
-	return e.workOn(ctx, spec, trigger, !due.IsZero(), func(ctx context.Context, s *worker) (*run, error) {
-		return s.resume(ctx, spec, trigger, old)
-	})
+	return e.workOn(ctx, &Order{Spec: spec, Trigger: trigger, Due: due, Old: old})
 }
 
 // workOn works on one run until it has ended, or only until it has its pages.
-func (e *Engine) workOn(ctx context.Context, spec *job.Spec, trigger Trigger, pages bool,
-	take func(context.Context, *worker) (*run, error)) (*runs.Run, error) {
-	if trigger == Manual {
+func (e *Engine) workOn(ctx context.Context, o *Order) (*runs.Run, error) {
+	if o.Trigger == Manual {
 		ctx = pace.Urgent(ctx)
 	}
-	s, err := e.newWorker(ctx, queue.Filter{Job: spec.Name})
+	s, err := e.newWorker(ctx, queue.Filter{Job: o.Spec.Name})
 	if err != nil {
 		return nil, err
 	}
-	// SQL after another job must find what that one has brought, also where it was killed; and
-	// whether a sink works that did not when the last process ended shows when it publishes.
-	if trigger == After || !s.loader.downSince.IsZero() {
-		if err := s.publish(ctx); err != nil {
+	if err := s.usable(ctx, o); err != nil {
+		return nil, err
+	}
+	r, err := s.begin(ctx, o)
+	for ; isWaiting(err); r, err = s.begin(ctx, o) {
+		if err := pause(ctx, min(time.Until(waitsUntil(err)), nap)); err != nil {
 			return nil, err
 		}
 	}
-	if !s.loader.working() { // what it buys could not be seen
-		return nil, &SinksDownError{Since: s.loader.downSince, Err: s.loader.problems()}
-	}
-	if trigger == After {
-		if err := s.loader.stale(spec); err != nil {
-			return nil, err
-		}
-	}
-	r, err := take(ctx, s)
 	if r == nil {
 		return nil, err
 	}
@@ -115,7 +106,7 @@ func (e *Engine) workOn(ctx context.Context, spec *job.Spec, trigger Trigger, pa
 		worked, err := s.work(ctx)
 		switch {
 		case err != nil || r.ended:
-		case pages && r.searched:
+		case r.forNext && r.searched:
 			err = r.endForNext(ctx)
 		case !worked && s.loader.pagesIn && s.loader.publishDue():
 			err = s.publish(ctx)
@@ -123,13 +114,37 @@ func (e *Engine) workOn(ctx context.Context, spec *job.Spec, trigger Trigger, pa
 			err = r.await(ctx)
 		}
 		if err != nil && !r.ended {
-			if r.searched && outage(err) {
-				err = &QueuedError{err}
-			}
-			r.end(ctx, err)
+			r.endFor(ctx, err)
 		}
 	}
 	return &r.row, r.err
+}
+
+// usable says why no run of an order can begin: what it buys could not be seen, or its SQL would
+// not find what it is about.
+func (w *worker) usable(ctx context.Context, o *Order) error {
+	// SQL after another job must find what that one has brought, also where it was killed; and
+	// whether a sink works that did not when the last process ended shows when it publishes.
+	if o.Trigger == After || !w.loader.downSince.IsZero() {
+		if err := w.publish(ctx); err != nil {
+			return err
+		}
+	}
+	if !w.loader.working() {
+		return &SinksDownError{Since: w.loader.downSince, Err: w.loader.problems()}
+	}
+	if o.Trigger == After {
+		return w.loader.stale(o.Spec)
+	}
+	return nil
+}
+
+// endFor ends a run for which nobody waits any longer, for what went wrong.
+func (r *run) endFor(ctx context.Context, err error) {
+	if r.searched && outage(err) {
+		err = &QueuedError{err}
+	}
+	r.end(ctx, err)
 }
 
 // outage reports whether it is the service that cannot be worked with for now.
@@ -152,11 +167,15 @@ func (w *worker) work(ctx context.Context) (worked bool, err error) {
 	if ctx.Err() != nil {
 		return false, context.Cause(ctx)
 	}
+	w.slot = time.Time{}
 	if err := w.loader.retry(ctx, false); err != nil {
 		return false, err
 	}
+	if worked, err := w.workUrgent(ctx); worked || err != nil {
+		return worked, err
+	}
 	for _, r := range w.runs {
-		if r.searched {
+		if r.searched || r.urgent > 0 {
 			continue
 		}
 		worked, err := r.search(ctx)
@@ -178,17 +197,24 @@ func (w *worker) work(ctx context.Context) (worked bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	if ended, err := w.endDone(ctx, next); ended || err != nil {
+	if ended, err := w.endDone(ctx, w.runs, next); ended || err != nil {
 		return ended, err
 	}
-	return w.ask(ctx, next)
+	return w.ask(ctx, next, nil)
+}
+
+// wait notes that a call cannot leave before a time.
+func (w *worker) wait(until time.Time) {
+	if w.slot.IsZero() || until.Before(w.slot) {
+		w.slot = until
+	}
 }
 
 // endDone ends the runs that have nothing left to do, or no time for it. Next is the next
 // data call, so that the queue is not asked whether one waits for the runs that want it.
-func (w *worker) endDone(ctx context.Context, next *queue.Task) (ended bool, err error) {
+func (w *worker) endDone(ctx context.Context, of []*run, next *queue.Task) (ended bool, err error) {
 	var over []*run
-	for _, r := range w.runs {
+	for _, r := range of {
 		if !r.searched {
 			continue
 		}
@@ -229,10 +255,10 @@ func (w *worker) publish(ctx context.Context) error {
 
 // ask makes the data call that is worth most of those that may be made now, if there is one.
 // It does not wait for the limiter with a call in its hands: until there is a slot, a page may
-// come due, or something of more worth.
-func (w *worker) ask(ctx context.Context, task *queue.Task) (worked bool, err error) {
-	w.slot = time.Time{}
-	if time.Now().Before(w.pausedUntil) {
+// come due, or something of more worth. For a run that somebody waits for, only its own calls
+// are made, also while the queue is paused: they find out whether the service answers again.
+func (w *worker) ask(ctx context.Context, task *queue.Task, urgent *run) (worked bool, err error) {
+	if urgent == nil && time.Now().Before(w.pausedUntil) {
 		return false, nil
 	}
 	if time.Since(w.expired) >= expireEvery {
@@ -245,13 +271,13 @@ func (w *worker) ask(ctx context.Context, task *queue.Task) (worked bool, err er
 		return false, nil
 	}
 	waiters := w.waiters(task)
-	if w.filter.Job != "" && len(waiters) == 0 {
+	if w.filter.Job != "" && len(waiters) == 0 || urgent != nil && !slices.Contains(waiters, urgent) {
 		return false, nil // its run waits for a scan, and that is all that it may still do
 	}
 	if at, err := w.engine.Pace.Slot(ctx, task.Op); err != nil {
 		return false, fmt.Errorf("%s: %w", task, err)
 	} else if at.After(time.Now()) {
-		w.slot = at
+		w.wait(at)
 		for _, r := range waiters {
 			r.doing(task.String())
 		}
@@ -262,7 +288,10 @@ func (w *worker) ask(ctx context.Context, task *queue.Task) (worked bool, err er
 	w.charged = ""
 	switch {
 	case err == nil:
-		w.streak, w.pauses = 0, 0
+		w.streak, w.pauses, w.pausedUntil = 0, 0, time.Time{}
+	case isWaiting(err):
+		w.wait(waitsUntil(err))
+		return false, nil
 	case ctx.Err() != nil:
 		return true, context.Cause(ctx)
 	case fatal(err):
@@ -289,9 +318,11 @@ func (w *worker) ask(ctx context.Context, task *queue.Task) (worked bool, err er
 // that may do no more waits for nothing, and its queue outlives it.
 func (w *worker) waiters(task *queue.Task) (all []*run) {
 	for _, name := range task.Wanting() {
-		if r := w.runOf(name); r != nil && !r.spent() {
-			all = append(all, r)
+		of := slices.DeleteFunc(slices.Clone(w.runs), func(r *run) bool { return r.row.Job != name || r.spent() })
+		if i := slices.IndexFunc(of, func(r *run) bool { return r.row.ID == task.Run }); i >= 0 {
+			of = of[i : i+1]
 		}
+		all = append(all, of...)
 	}
 	return all
 }
@@ -305,12 +336,19 @@ func (w *worker) chargedRun(task *queue.Task, waiters []*run) string {
 	return waiters[0].row.ID
 }
 
-// runOf is the run under way of a job; nil if there is none.
+// runOf is the run under way of a job, as its file has it; nil if there is none.
 func (w *worker) runOf(name string) *run {
-	for _, r := range w.runs {
-		if r.row.Job == name {
-			return r
-		}
+	return w.find(func(r *run) bool { return r.row.Job == name && !r.row.Overridden })
+}
+
+// underWay is the run under way with an id; nil if there is none.
+func (w *worker) underWay(id string) *run {
+	return w.find(func(r *run) bool { return r.row.ID == id })
+}
+
+func (w *worker) find(is func(*run) bool) *run {
+	if i := slices.IndexFunc(w.runs, is); i >= 0 {
+		return w.runs[i]
 	}
 	return nil
 }

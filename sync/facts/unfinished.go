@@ -78,16 +78,16 @@ func (r *Reader) Unfinished(spec *job.Spec, due time.Time) (rows []runs.Run, err
 	}
 	all, err := r.GoingOn(spec, due)
 	for _, old := range all {
-		if sameWay(spec, &old.Run) || old.Held && !spec.Overridden {
+		if Same(spec, &old.Run) || old.Held && !spec.Overridden {
 			rows = append(rows, old.Run)
 		}
 	}
 	return rows, err
 }
 
-// sameWay reports whether a run does what spec says: what the job's file says or said, or what
+// Same reports whether a run does what spec says: what the job's file says or said, or what
 // a person asked for with the same overrides.
-func sameWay(spec *job.Spec, run *runs.Run) bool {
+func Same(spec *job.Spec, run *runs.Run) bool {
 	return run.Overridden == spec.Overridden &&
 		(!spec.Overridden || run.Config == spec.Hash && Flags(run) == spec.Flags)
 }
@@ -143,7 +143,7 @@ func (r *Reader) Continues(spec *job.Spec) (*runs.Run, error) {
 		return nil, err
 	}
 	for i := range rows {
-		if sameWay(spec, &rows[i]) {
+		if Same(spec, &rows[i]) {
 			return &rows[i], nil
 		}
 	}
