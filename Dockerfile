@@ -18,10 +18,24 @@ RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache
     && mkdir /out/data
 
 FROM ${RUNTIME}
+# What a registry and a scanner show. The build passes what it knows; see .github/workflows/image.yml.
+ARG RUNTIME
+ARG VERSION=dev
+ARG REVISION=
+ARG CREATED=
+ARG SOURCE=
 LABEL org.opencontainers.image.title="outlierd" \
-      org.opencontainers.image.description="Buys outlier-video data on a schedule, within a budget, into DuckDB and Parquet"
+      org.opencontainers.image.description="Buys outlier-video data on a schedule, within a budget, into DuckDB and Parquet" \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.revision="${REVISION}" \
+      org.opencontainers.image.created="${CREATED}" \
+      org.opencontainers.image.source="${SOURCE}" \
+      org.opencontainers.image.url="${SOURCE}" \
+      org.opencontainers.image.documentation="${SOURCE:+${SOURCE}/blob/main/docs/README.md}" \
+      org.opencontainers.image.base.name="${RUNTIME}"
 COPY --from=build /out/outlierd /usr/local/bin/outlierd
-# The job file is mounted at /data/jobs.yaml; everything is written beside it.
+# The job file is mounted at /data/jobs.yaml; everything is written beside it, and nothing
+# anywhere else: the root file system may be read-only.
 COPY --from=build --chown=65532:65532 /out/data /data
 USER 65532:65532
 WORKDIR /data

@@ -32,6 +32,15 @@ import (
 // the copy of a large file for readers.
 const stuckAfter = 10 * time.Minute
 
+// stuckFor is for how long the schedule has not got on, by its last beat, in a process that began
+// to keep it at some time.
+func stuckFor(began, beat time.Time) time.Duration {
+	if beat.Before(began) {
+		beat = began
+	}
+	return time.Since(beat)
+}
+
 // How many requests are answered: those with the token, or all where none is needed, apart from
 // those without.
 const (
@@ -162,11 +171,7 @@ func (m *monitor) named(r *http.Request) bool {
 
 // health tells whether the schedule goes on.
 func (m *monitor) health(w http.ResponseWriter, _ *http.Request) {
-	last := m.began
-	if beat := m.program.Engine.Beat(); beat.After(last) {
-		last = beat
-	}
-	if still := time.Since(last); still > stuckAfter {
+	if still := stuckFor(m.began, m.program.Engine.Beat()); still > stuckAfter {
 		http.Error(w, fmt.Sprintf("the schedule has been stuck for %s", job.Duration(still.Round(time.Second))), http.StatusServiceUnavailable)
 		return
 	}

@@ -68,6 +68,7 @@ is ignored.`,
 			}
 			var notifying sync.WaitGroup
 			notifying.Go(func() { n.serve(c.Context()) })
+			notifying.Go(func() { newSystemd(o.world.env, log).serve(c.Context(), len(agenda), p.Engine.Beat) })
 			p.Engine.Serve(c.Context(), agenda)
 			notifying.Wait()
 			log.Info("stopped")

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// What a service manager gives a service of the kind that tells it how it is, in the protocol of
+// systemd's sd_notify(3) and sd_watchdog_enabled(3): lines of the form NAME=value, sent as
+// datagrams.
+const (
+	notifyVariable      = "NOTIFY_SOCKET" // a path, or an abstract name after @
+	watchdogVariable    = "WATCHDOG_USEC" // after how many microseconds of silence the service is restarted
+	watchdogPIDVariable = "WATCHDOG_PID"  // the process that the above is meant for; any without it
+)
+
+// sendFor bounds the wait for a service manager that does not read its socket.
+const sendFor = time.Second
+
+// systemd is the service manager that started this process. Without one, nothing is sent.
+type systemd struct {
+	socket net.Conn      // nil without a service manager
+	every  time.Duration // how often its watchdog hears that the schedule goes on; 0 without one
+	began  time.Time     // when this process began to keep the schedule
+	log    *slog.Logger
+}
+
+// newSystemd reaches the service manager that the environment names. One that cannot be reached
+// is no reason not to run: it ends a service that it does not hear of by its own rules.
+func newSystemd(env func(string) (string, bool), log *slog.Logger) *systemd {
+	s := &systemd{began: time.Now(), log: log}
+	address, _ := env(notifyVariable)
+	if address == "" {
+		return s
+	}
+	socket, err := net.Dial("unixgram", address)
+	if err != nil {
+		log.Warn("service manager not reached", "variable", notifyVariable, "err", err)
+		return s
+	}
+	s.socket = socket
+	wanted, _ := env(watchdogVariable)
+	pid, ofOne := env(watchdogPIDVariable)
+	if micros, err := strconv.ParseInt(wanted, 10, 64); err == nil && (!ofOne || pid == strconv.Itoa(os.Getpid())) {
+		s.every = time.Duration(micros) * time.Microsecond / 2
+	}
+	return s
+}
+
+// tell sends the states in one datagram, which the service manager takes as one change.
+func (s *systemd) tell(states ...string) {
+	err := s.socket.SetWriteDeadline(time.Now().Add(sendFor))
+	if err == nil {
+		_, err = s.socket.Write([]byte(strings.Join(states, "\n")))
+	}
+	if err != nil {
+		s.log.Warn("service manager not told", "states", states, "err", err)
+	}
+}
+
+// serve tells that the schedules of so many jobs are kept until ctx ends, and then that this
+// process stops. The watchdog is not fed because this goroutine lives, but because the schedule
+// goes on: beat is when it last did. One that is stuck is silent, and is restarted.
+func (s *systemd) serve(ctx context.Context, jobs int, beat func() time.Time) {
+	if s.socket == nil {
+		return
+	}
+	defer s.socket.Close() // what was sent, the other end has
+	s.tell("READY=1", fmt.Sprintf("STATUS=Schedules kept: %d", jobs))
+	var tick <-chan time.Time
+	if s.every > 0 {
+		ticker := time.NewTicker(s.every)
+		defer ticker.Stop()
+		tick = ticker.C
+	}
+	for {
+		select {
+		case <-tick:
+			if still := stuckFor(s.began, beat()); still <= stuckAfter {
+				s.tell("WATCHDOG=1")
+			} else {
+				s.tell(fmt.Sprintf("STATUS=The schedule has been stuck for %s", still.Round(time.Second)))
+			}
+		case <-ctx.Done():
+			s.tell("STOPPING=1", "STATUS=Stopping; a call under way may finish")
+			return
+		}
+	}
+}
