@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -98,6 +99,32 @@ func TestScanPastItsDeadlineMakesRoom(t *testing.T) {
 	}
 	statetest.Intend(t, s, other)
 	statetest.CheckScan(t, s, step.ID, runs.ScanExpired)
+}
+
+// TestScanAdoptedLongAfterItsIntentIsLive: a machine may sleep for weeks between the intent and
+// the start. Its day counts from the start.
+func TestScanAdoptedLongAfterItsIntentIsLive(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := statetest.Hasty(t, statetest.Open(t, t.TempDir()))
+		step := statetest.BeginRun(t, s, "run-1")
+		statetest.Lead(t, s, step, statetest.Intend(t, s, statetest.Niche(step)), runs.ScanRunning)
+		time.Sleep(30 * 24 * time.Hour)
+		begun := time.Now()
+		statetest.Update(t, s, func(tx *store.Tx) error {
+			return runs.SaveScan(tx, runs.Scan{Intent: 1, State: runs.ScanRunning, ScanID: statetest.ScanA, Created: begun})
+		})
+		for _, after := range []time.Duration{time.Minute, 23 * time.Hour, 25 * time.Hour} {
+			time.Sleep(time.Until(begun.Add(after)))
+			live, err := s.Runs.LiveScan(statetest.Niche(runs.Step{Run: "run-2"}))
+			if err != nil || (live != nil) != (after < 24*time.Hour) {
+				t.Errorf("%v after it began it is %+v (%v)", after, live, err)
+			}
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // TestJoinSetsAsideAllOrNothing: the step waits for the scan and has the price of reading

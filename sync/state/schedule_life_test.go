@@ -213,12 +213,18 @@ func (p *process) periods() (day, cycle string) {
 	return ledger.Day(now, p.options.Location), ledger.Cycle(now, p.options.Location, p.options.Renews)
 }
 
-// adjust books credits that were spent or bought elsewhere.
+// adjust books credits that were spent or bought elsewhere. It meets no cap: what the cycle
+// may hold rises by them, also where a new calendar has left nobody to add the cycle up yet.
 func (p *process) adjust() {
 	n := one[outlier.Credits](p.dice, -10, -2, 1, 7)
 	now := p.store.Ledger.ServiceTime()
 	p.spend(spending{at: now, credits: n})
-	p.held[p.periodsAt("", "", now)[1]] += n // it meets no cap
+	cycle := p.periodsAt("", "", now)[1]
+	held, err := p.store.Ledger.Held(p.capOn(cycle))
+	if err != nil {
+		p.wrong = err
+	}
+	p.held[cycle] = held + n
 	p.saw("the books were adjusted")
 	p.note("", "the books are adjusted by %d", n)
 	if err := p.store.Ledger.Adjust(n, "elsewhere"); err != nil {
