@@ -17,6 +17,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"outlierd/sync/job"
+	"outlierd/sync/metrics"
 	"outlierd/sync/store"
 	"outlierd/sync/yamltree"
 )
@@ -55,6 +56,7 @@ type monitor struct {
 	file    string // the job file
 	env     func(string) (string, bool)
 	began   time.Time
+	metrics http.Handler
 	server  *http.Server
 	known   *rate.Limiter // requests that have the token
 	unknown *rate.Limiter // requests that do not
@@ -79,6 +81,9 @@ func (o *options) listen(ctx context.Context, p *program) (*monitor, error) {
 			d.Listen, innermost(err))
 	}
 	m := newMonitor(p, o.config, o.world.env)
+	if m.metrics, err = p.metrics.Handler(metrics.Sources{Store: p.Engine.Store, Pace: p.Engine.Pace, Beat: p.Engine.Beat, Log: log}); err != nil {
+		return nil, errors.Join(err, port.Close())
+	}
 	m.server = &http.Server{
 		Handler:           m.handler(),
 		ReadHeaderTimeout: 5 * time.Second,
@@ -129,6 +134,7 @@ func (m *monitor) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", m.health)
 	mux.HandleFunc("GET /readyz", m.ready)
+	mux.HandleFunc("GET /metrics", m.measured)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "no-store")
 		w.Header().Set("X-Content-Type-Options", "nosniff")
@@ -178,11 +184,23 @@ func (m *monitor) health(w http.ResponseWriter, _ *http.Request) {
 	io.WriteString(w, "ok\n") // whether the client has read it is its own affair
 }
 
+// measured answers a scrape.
+func (m *monitor) measured(w http.ResponseWriter, r *http.Request) {
+	if !m.knows(r) {
+		w.Header().Set("WWW-Authenticate", `Bearer realm="outlierd"`)
+		http.Error(w, "daemon.token is needed, as `Authorization: Bearer TOKEN`", http.StatusUnauthorized)
+		return
+	}
+	m.metrics.ServeHTTP(w, r)
+}
+
 // readiness is what /readyz tells: "ok", or what is wrong.
 type readiness struct {
 	Ready bool   `json:"ready"`
 	File  string `json:"file"`  // the job file as it is now
 	State string `json:"state"` // whether it can be read, and may be added to
+
+	Sinks map[string]string `json:"sinks"`
 }
 
 // ready tells what works.
@@ -211,9 +229,12 @@ func (m *monitor) readiness() readiness {
 		_, err := tx.Meta("version")
 		return err
 	}), state.DB.Room())
-	return readiness{
-		Ready: fileErr == nil && stateErr == nil, File: wordOf(fileErr), State: wordOf(stateErr),
+	found := readiness{Ready: fileErr == nil && stateErr == nil, File: wordOf(fileErr), State: wordOf(stateErr), Sinks: map[string]string{}}
+	for name, err := range m.program.metrics.Sinks() {
+		found.Sinks[name] = wordOf(err)
+		found.Ready = found.Ready && err == nil
 	}
+	return found
 }
 
 // wordOf is "ok", or what is wrong.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -29,7 +30,9 @@ func monitored(t *testing.T, section string) *monitor {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return newMonitor(&program{Engine: &engine.Engine{Config: config, Pace: limiter}}, file, env)
+	m := newMonitor(&program{Engine: &engine.Engine{Config: config, Pace: limiter}}, file, env)
+	m.metrics = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "measured") })
+	return m
 }
 
 // answerOf is the status and the text that a request is answered with.
@@ -74,6 +77,12 @@ func TestWhoIsAnswered(t *testing.T) {
 		{open, "GET", "127.0.0.1:7411", "/healthz/", "", 404},
 		{guarded, "GET", "outlierd:7411", "/healthz", "", 200},
 		{guarded, "GET", "outlierd:7411", "/healthz", "Bearer " + daemonToken, 200},
+		{open, "GET", "127.0.0.1:7411", "/metrics", "", 200},
+		{guarded, "GET", "outlierd:7411", "/metrics", "", 401},
+		{guarded, "GET", "outlierd:7411", "/metrics", "Bearer", 401},
+		{guarded, "GET", "outlierd:7411", "/metrics", "Bearer " + daemonToken + "x", 401},
+		{guarded, "GET", "outlierd:7411", "/metrics", "Basic " + daemonToken, 401},
+		{guarded, "GET", "outlierd:7411", "/metrics", "bearer " + daemonToken, 200},
 		{guarded, "DELETE", "outlierd:7411", "/healthz", "Bearer " + daemonToken, 405},
 	} {
 		if code, text := answerOf(monitored(t, c.section), c.method, c.host, c.path, c.authorization); code != c.want || strings.Contains(text, "CANARY") {

@@ -4,6 +4,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -55,7 +56,7 @@ func TestScripts(t *testing.T) {
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"waitfor": waitFor, "waitport": waitPort, "sqlite": sqlite, "books": books, "mount": mount,
+			"waitfor": waitFor, "waitport": waitPort, "fetch": fetch, "sqlite": sqlite, "books": books, "mount": mount,
 			"document": document,
 		},
 		Condition: func(name string) (bool, error) {
@@ -95,6 +96,19 @@ func waitPort(ts *testscript.TestScript, neg bool, args []string) {
 			return
 		}
 	}
+}
+
+// fetch writes what an address answers with into a file.
+func fetch(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: fetch url file")
+	}
+	answer, err := http.Get(args[0])
+	ts.Check(err)
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	ts.Check(err)
+	ts.Check(os.WriteFile(ts.MkAbs(args[1]), text, 0o644))
 }
 
 // sqlite changes a database behind the program's back.

@@ -20,7 +20,9 @@ import (
 	"outlierd/sinks/parquet"
 	"outlierd/sync/engine"
 	"outlierd/sync/job"
+	"outlierd/sync/metrics"
 	"outlierd/sync/notify"
+	"outlierd/sync/runs"
 	"outlierd/sync/state"
 	"outlierd/sync/store"
 	"outlierd/sync/yamltree"
@@ -29,7 +31,8 @@ import (
 // program is an engine with everything that it stands on.
 type program struct {
 	Engine  *engine.Engine
-	watcher *notify.Watcher // puts what happens in the outbox; nil where the job file has no target
+	watcher *notify.Watcher  // puts what happens in the outbox; nil where the job file has no target
+	metrics *metrics.Metrics // nil where the job file has no daemon.listen
 	closers []func() error
 }
 
@@ -121,8 +124,10 @@ func (p *program) openState(ctx context.Context, folder string) (err error) {
 	}
 	with := stateOptions(p.Engine.Config)
 	with.Log = p.Engine.Log
-	if p.watcher = notify.NewWatcher(p.Engine.Config, p.Engine.Log); p.watcher != nil {
-		with.Began, with.Ended = p.watcher.RunBegan, p.watcher.RunEnded
+	p.watcher, p.metrics = notify.NewWatcher(p.Engine.Config, p.Engine.Log), metrics.New(p.Engine.Config, version())
+	with.Began, with.Ended = p.watcher.RunBegan, func(tx *store.Tx, r runs.Run, superseded bool) error {
+		p.metrics.RunEnded(r)
+		return p.watcher.RunEnded(tx, r, superseded)
 	}
 	p.Engine.Store, err = state.Open(ctx, folder, with)
 	if err != nil {
@@ -249,6 +254,7 @@ func (p *program) addSinks(ctx context.Context, folder string, memory int64) {
 			sink, err := openSink(ctx, s.Kind, sinkPath(p.Engine.Config, s), folder, memory)
 			return sink, forbidden(err, p.Engine.Config.Data)
 		})
+		sink = p.metrics.Sink(sink)
 		p.closers = append(p.closers, sink.Close)
 		p.Engine.Sinks = append(p.Engine.Sinks, sink)
 		_, _ = sink.Watermark(ctx) // the engine asks again

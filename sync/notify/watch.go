@@ -18,7 +18,7 @@ import (
 
 // Watcher turns what happens in a state folder into events. The end of a run puts its events
 // in the outbox in the unit of work that records it. Everything else is looked at now and
-// then, and told if it differs from what was told last.
+// then, and told if it differs from what was told last. A nil one tells nothing of runs.
 type Watcher struct {
 	config *job.Config
 	outbox Outbox
@@ -66,7 +66,7 @@ func (w *Watcher) split(names []string) (healthchecks, others []string) {
 
 // RunBegan tells the checks of a job that a run begins.
 func (w *Watcher) RunBegan(tx *store.Tx, r runs.Run) error {
-	if r.Status != runs.Running {
+	if w == nil || r.Status != runs.Running {
 		return nil
 	}
 	checks, _ := w.split(w.toldOf(r.Job))
@@ -82,6 +82,9 @@ func (w *Watcher) RunBegan(tx *store.Tx, r runs.Run) error {
 // RunEnded tells how a run stands that was just recorded. With superseded set the run is not
 // continued; it may have been told of long ago.
 func (w *Watcher) RunEnded(tx *store.Tx, r runs.Run, superseded bool) error {
+	if w == nil {
+		return nil
+	}
 	names := w.toldOf(r.Job)
 	kind := outcome(r.Status)
 	if len(names) == 0 || kind == "" {

@@ -404,3 +404,17 @@ func lastDue(tx *store.Tx, job string) (due int64, err error) {
 		job, former.AfterRun).Scan(&due)
 	return max(due, store.Micros(former.LastDue)), err
 }
+
+// LastSuccess is when a run of the job last ended well and whole; zero if none did. It looks
+// through the runs since.
+func (rs *Runs) LastSuccess(job string) (time.Time, error) {
+	var ended int64
+	err := rs.db.View(func(tx *store.Tx) error {
+		return tx.Row(`SELECT coalesce((SELECT ended FROM runs WHERE job = ? AND status IN ('ok', 'ok_empty')
+			ORDER BY id DESC LIMIT 1), 0)`, job).Scan(&ended)
+	})
+	if err != nil {
+		return time.Time{}, fmt.Errorf("when did job %s last succeed: %w", job, err)
+	}
+	return store.Instant(ended), nil
+}

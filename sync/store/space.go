@@ -28,6 +28,9 @@ func (s *space) ballast() string { return filepath.Join(s.dir, "ballast") }
 // Room refuses with a [*LowSpaceError] to ask for an answer that might find no room.
 func (s *Store) Room() error { return s.space.check() }
 
+// Free is how many bytes of the disk are free.
+func (s *Store) Free() (uint64, error) { return s.space.free(s.space.dir) }
+
 // Ballast makes sure that the room is taken in advance that the answer to a paid call needs.
 func (s *Store) Ballast() error { return s.space.load() }
 

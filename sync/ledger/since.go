@@ -1,0 +1,44 @@
+package ledger
+
+import (
+	"fmt"
+	"time"
+
+	"outlierd/sync/store"
+)
+
+// LastCall is the id of the newest attempt; 0 if there is none.
+func (l *Ledger) LastCall() (id int64, err error) {
+	err = l.db.View(func(tx *store.Tx) error {
+		return tx.Row(`SELECT coalesce(max(id), 0) FROM attempts`).Scan(&id)
+	})
+	if err != nil {
+		return 0, fmt.Errorf("look for the newest call: %w", err)
+	}
+	return id, nil
+}
+
+// CallsAfter are the attempts after an id, oldest first, so many of them at most. What the
+// journal says of their answers is left out.
+func (l *Ledger) CallsAfter(id int64, most int) ([]Call, error) {
+	return l.list(` WHERE id > ? AND op <> '`+adjustment+`' ORDER BY id LIMIT ?`, id, most)
+}
+
+// CallByID is an attempt, as one of [Ledger.CallsAfter]; none if there is none with this id.
+func (l *Ledger) CallByID(id int64) ([]Call, error) { return l.list(` WHERE id = ?`, id) }
+
+func (l *Ledger) list(condition string, args ...any) (all []Call, err error) {
+	err = l.db.View(func(tx *store.Tx) error {
+		rows, err := store.List(tx, (*callRow).columns, callColumns+condition, args...)
+		for _, r := range rows {
+			r.SentAt, r.AnsweredAt = store.Instant(r.sent), store.Instant(r.answered)
+			r.Waited = time.Duration(r.waited) * time.Microsecond
+			all = append(all, r.Call)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list calls: %w", err)
+	}
+	return all, nil
+}

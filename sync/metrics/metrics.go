@@ -1,0 +1,119 @@
+// Package metrics tells Prometheus how a daemon fares.
+//
+// What is true at one moment (the budget, the queue, the limit) is read from the state when it is
+// asked for, by queries whose cost does not follow the size of the state. What adds up is counted
+// from zero when the process starts, as Prometheus expects: calls and credits from the rows that
+// the ledger has gained, each once its outcome is on record, so that a call which waits a week for
+// the next scrape is not missed; runs as they end; rows as the sinks take them.
+//
+// Labels are endpoints, sinks, tables, and the jobs of the file: never what answers say.
+package metrics
+
+import (
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"outlierd/sync/job"
+	"outlierd/sync/runs"
+)
+
+// Metrics are those of one process. A nil one counts nothing.
+type Metrics struct {
+	config   *job.Config
+	registry *prometheus.Registry
+
+	requests *prometheus.CounterVec
+	duration *prometheus.HistogramVec
+	waited   prometheus.Counter
+	spent    *prometheus.CounterVec
+	refunded *prometheus.CounterVec
+
+	runs        *prometheus.CounterVec
+	runDuration *prometheus.HistogramVec
+	success     *prometheus.GaugeVec
+
+	rows      *prometheus.CounterVec
+	commit    *prometheus.HistogramVec
+	publish   *prometheus.HistogramVec
+	published *prometheus.GaugeVec
+	sinks     []*sink
+}
+
+// New are the metrics of a job file, nil if nobody can ask for them.
+func New(config *job.Config, version string) *Metrics {
+	if config.Daemon.Listen == "" {
+		return nil
+	}
+	m := &Metrics{
+		config: config, registry: prometheus.NewRegistry(),
+		requests: counters("api_requests_total", "Requests to the service, by how they ended: ok or the kind of error.", "endpoint", "outcome"),
+		duration: histograms("api_request_duration_seconds", "Time from sending a request to the end of its answer.",
+			[]float64{.05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}, "endpoint"),
+		waited: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "outlierd_api_wait_seconds_total", Help: "Time that requests were held back for the rate limit.",
+		}),
+		spent:    counters("credits_spent_total", "Credits of calls that were charged, or whose outcome is unknown.", "job", "endpoint"),
+		refunded: counters("credits_refunded_total", "Credits of calls that were provably not charged.", "job"),
+		runs:     counters("runs_total", "Runs that ended, by status. One that pauses and goes on counts at its pause too.", "job", "status"),
+		runDuration: histograms("run_duration_seconds", "Time from the start of a run to its end.",
+			[]float64{1, 10, 60, 300, 900, 3600, 4 * 3600, 12 * 3600, 24 * 3600}, "job"),
+		success: gauges("run_last_success_timestamp_seconds", "When a run of the job last ended as ok or ok_empty.", "job"),
+		rows:    counters("rows_written_total", "Rows written into a sink.", "sink", "table"),
+		commit: histograms("sink_commit_duration_seconds", "Time to write a batch of answers into a sink.",
+			[]float64{.01, .05, .1, .5, 1, 5, 30, 120}, "sink"),
+		publish: histograms("sink_publish_duration_seconds", "Time to let readers of a sink see what was written.",
+			[]float64{.01, .05, .1, .5, 1, 5, 30, 120, 600}, "sink"),
+		published: gauges("published_timestamp_seconds", "When readers of a sink last got to see all that was written.", "sink"),
+	}
+	build := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "outlierd_build_info", Help: "1, with the version of the program.", ConstLabels: prometheus.Labels{"version": version},
+	})
+	build.Set(1)
+	m.registry.MustRegister(build, m.requests, m.duration, m.waited, m.spent, m.refunded, m.runs, m.runDuration, m.success,
+		m.rows, m.commit, m.publish, m.published,
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return m
+}
+
+func counters(name, help string, labels ...string) *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "outlierd_" + name, Help: help}, labels)
+}
+
+func gauges(name, help string, labels ...string) *prometheus.GaugeVec {
+	return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "outlierd_" + name, Help: help}, labels)
+}
+
+func histograms(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
+	return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "outlierd_" + name, Help: help, Buckets: buckets}, labels)
+}
+
+// label is a job as a label: those of the file by name, requests without a job as "once", and
+// what other jobs have left as "other". So their number is that of the file's jobs, and two.
+func (m *Metrics) label(name string) string {
+	switch {
+	case m.config.Job(name) != nil:
+		return name
+	case strings.HasPrefix(name, "once:"):
+		return "once"
+	}
+	return "other"
+}
+
+// RunEnded counts a run whose status is being recorded. Should recording it fail, the run is
+// counted again when it is recorded after all.
+func (m *Metrics) RunEnded(r runs.Run) {
+	if m == nil {
+		return
+	}
+	name := m.label(r.Job)
+	m.runs.WithLabelValues(name, string(r.Status)).Inc()
+	if r.Status.Open() {
+		return
+	}
+	m.runDuration.WithLabelValues(name).Observe(max(0, r.Ended.Sub(r.Started).Seconds()))
+	if r.Status == runs.OK || r.Status == runs.OKEmpty {
+		m.success.WithLabelValues(name).Set(seconds(r.Ended))
+	}
+}

@@ -1,0 +1,303 @@
+//go:build duckdb_arrow
+
+package metrics
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+
+	"outlierd/outlier"
+	"outlierd/outlier/pace"
+	"outlierd/sinks"
+	"outlierd/sinks/sinktest"
+	"outlierd/sync/job"
+	"outlierd/sync/journal"
+	"outlierd/sync/queue"
+	"outlierd/sync/runs"
+	"outlierd/sync/state"
+	"outlierd/sync/state/statetest"
+	"outlierd/sync/store"
+)
+
+// measured is a job file's metrics over an empty state.
+type measured struct {
+	testing.TB
+	*Metrics
+	config  *job.Config
+	store   *state.Store
+	sink    sinks.Sink
+	fake    *fakeSink
+	handler http.Handler
+}
+
+const file = `
+version: 1
+service: {url: "sim://"}
+budget: {per_month: 400, per_day: 40}
+daemon: {listen: "127.0.0.1:7411"}
+jobs:
+  ideas: {every: 1h, search: {query: chess}}
+  by-hand: {search: {query: tea}}
+`
+
+func measure(t testing.TB) *measured {
+	t.Helper()
+	config, err := job.Parse("/etc/outlierd/jobs.yaml", []byte(file), func(string) (string, bool) { return "", false })
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &measured{TB: t, config: config, store: statetest.Open(t, filepath.Join(t.TempDir(), "state")), fake: &fakeSink{}}
+	m.start()
+	return m
+}
+
+// start counts anew, as a process that has just been started.
+func (m *measured) start() {
+	m.Helper()
+	limiter, err := pace.Open(m.config.Service.Limit, pace.Options{Path: filepath.Join(m.TempDir(), "pace.json")})
+	if err != nil {
+		m.Fatal(err)
+	}
+	m.Metrics = New(m.config, "v1")
+	m.sink = m.Sink(m.fake)
+	m.handler, err = m.Handler(Sources{Store: m.store, Pace: limiter, Beat: time.Now, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		m.Fatal(err)
+	}
+}
+
+// fakeSink takes everything, unless it is broken.
+type fakeSink struct {
+	sinks.Sink
+	err error
+}
+
+func (f *fakeSink) Name() string                              { return "duckdb" }
+func (f *fakeSink) Watermark(context.Context) (int64, error)  { return 0, f.err }
+func (f *fakeSink) Write(context.Context, sinks.Batch) error  { return f.err }
+func (f *fakeSink) Publish(context.Context, *sinks.Ops) error { return f.err }
+
+// scrape is what a scrape is answered with.
+func (m *measured) scrape() string {
+	m.Helper()
+	w := httptest.NewRecorder()
+	m.handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	if w.Code != http.StatusOK {
+		m.Fatalf("HTTP %d: %s", w.Code, w.Body)
+	}
+	return w.Body.String()
+}
+
+// has reports the lines that a scrape lacks.
+func (m *measured) has(lines ...string) {
+	m.Helper()
+	text := m.scrape()
+	for _, line := range lines {
+		if !strings.Contains("\n"+text, "\n"+line+"\n") {
+			name, _, _ := strings.Cut(line, "{")
+			m.Errorf("no %s, but\n%s", line, strings.Join(regexp.MustCompile(`(?m)^`+name+`.*$`).FindAllString(text, -1), "\n"))
+		}
+	}
+}
+
+// everything lets each metric have a value.
+func (m *measured) everything() {
+	m.Helper()
+	m.buy("ideas", statetest.AnswerTo(statetest.SearchRequest("0"), `{}`), outlier.Charged)
+	m.buy("ideas", statetest.ErrorTo(statetest.SearchRequest("1"), 429, outlier.Limited), outlier.Refunded)
+	statetest.Enqueue(m, m.store, queue.Task{Job: "ideas", Run: "run-1", Op: outlier.OpDetails, Entity: "dQw4w9WgXcQ"})
+	statetest.Update(m, m.store, func(tx *store.Tx) error {
+		_, err := journal.NoteDrift(tx, []journal.Drift{{Op: outlier.OpSearch, Path: "x", Problem: "new", Count: 3, First: time.Now(), Last: time.Now()}}, 1)
+		return err
+	})
+	m.RunEnded(runs.Run{Job: "ideas", Status: runs.OK, Started: time.Now().Add(-time.Minute), Ended: time.Now()})
+	j := sinktest.Sample(4)
+	b := j.Batch(0, 4)
+	defer sinktest.Release(b)
+	if err := errors.Join(m.sink.Write(m.Context(), b), m.sink.Publish(m.Context(), nil)); err != nil {
+		m.Fatal(err)
+	}
+}
+
+func (m *measured) buy(name string, answer *outlier.Answer, o outlier.Outcome) {
+	m.Helper()
+	p := statetest.Capped(1000)
+	p.Job = name
+	statetest.Buy(m, m.store, p, answer, o)
+}
+
+func TestWhatIsServedPassesTheLinter(t *testing.T) {
+	t.Parallel()
+	m := measure(t)
+	m.everything()
+	problems, err := promlint.New(strings.NewReader(m.scrape())).Lint()
+	if err != nil || len(problems) > 0 {
+		t.Errorf("%v, error %v", problems, err)
+	}
+}
+
+// families are the metrics of our own in a text.
+func families(t *testing.T, text string) map[string]*dto.MetricFamily {
+	t.Helper()
+	parser := expfmt.NewTextParser(model.LegacyValidation)
+	all, err := parser.TextToMetricFamilies(strings.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name := range all {
+		if !strings.HasPrefix(name, "outlierd_") {
+			delete(all, name)
+		}
+	}
+	return all
+}
+
+// TestTheManualHasEveryMetric with its labels and its type, and no other.
+func TestTheManualHasEveryMetric(t *testing.T) {
+	t.Parallel()
+	m := measure(t)
+	m.everything()
+	var served []string
+	all := families(t, m.scrape())
+	for name, family := range all {
+		var labels []string
+		for _, pair := range family.Metric[0].Label {
+			labels = append(labels, "`"+pair.GetName()+"`")
+		}
+		served = append(served, fmt.Sprintf("`%s` | %s | %s", name, strings.ToLower(family.GetType().String()), strings.Join(labels, ", ")))
+	}
+	manual, err := os.ReadFile("../../docs/monitoring.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var listed []string
+	for _, row := range regexp.MustCompile("(?m)^\\| (`outlierd_[^|]* \\| [^|]* \\|[^|]*) \\|").FindAllStringSubmatch(string(manual), -1) {
+		listed = append(listed, strings.TrimSpace(row[1]))
+	}
+	for i := range served {
+		served[i] = strings.TrimSpace(served[i])
+	}
+	slices.Sort(served)
+	slices.Sort(listed)
+	if diff := cmp.Diff(served, listed); diff != "" {
+		t.Errorf("docs/monitoring.md (-served +listed)\n%s", diff)
+	}
+	for _, name := range regexp.MustCompile(`outlierd_[a-z_]+(_total|_seconds|_credits|_bytes|_blocked|_up)\b`).FindAllString(string(manual), -1) {
+		if all[name] == nil {
+			t.Errorf("docs/monitoring.md asks for %s, which is not served", name)
+		}
+	}
+}
+
+func TestCallsCountOnceTheirOutcomeIsOnRecord(t *testing.T) {
+	t.Parallel()
+	m := measure(t)
+	p := statetest.Capped(1000)
+	open := statetest.Reserve(t, m.store, p, statetest.SearchRequest("0"))
+	if err := open.Sending(); err != nil {
+		t.Fatal(err)
+	}
+	m.buy("ideas", statetest.ErrorTo(statetest.SearchRequest("1"), 500, outlier.Failed), outlier.Refunded)
+	if text := m.scrape(); strings.Contains(text, "outlierd_credits_spent_total{") {
+		t.Error("a call that is under way counts as spent")
+	}
+	if err := open.Settle(statetest.Lost(statetest.SearchRequest("0")), outlier.Unknown); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		m.has(
+			`outlierd_api_requests_total{endpoint="search",outcome="lost"} 1`,
+			`outlierd_api_requests_total{endpoint="search",outcome="failed"} 1`,
+			`outlierd_credits_spent_total{endpoint="search",job="ideas"} 2`,
+			`outlierd_credits_refunded_total{job="ideas"} 2`,
+			`outlierd_budget_credits{scope="month",state="used"} 2`,
+			`outlierd_budget_credits{scope="day",state="limit"} 40`,
+		)
+	}
+}
+
+// TestCallsOfManyScrapesCountAllTheSame: more than are read at once.
+func TestCallsOfManyScrapesCountAllTheSame(t *testing.T) {
+	t.Parallel()
+	m := measure(t)
+	for range chunk + 1 {
+		m.buy("ideas", statetest.AnswerTo(statetest.DetailsRequest("dQw4w9WgXcQ"), `{}`), outlier.Charged)
+	}
+	m.has(fmt.Sprintf(`outlierd_api_requests_total{endpoint="details",outcome="ok"} %d`, chunk+1))
+}
+
+// TestCountersBeginWithTheProcess: what the ledger has from before counts no more, but when a
+// job last succeeded is known.
+func TestCountersBeginWithTheProcess(t *testing.T) {
+	t.Parallel()
+	m := measure(t)
+	m.buy("ideas", statetest.AnswerTo(statetest.SearchRequest("0"), `{}`), outlier.Charged)
+	statetest.BeginRun(t, m.store, "run-1")
+	if err := m.store.Finish(runs.Run{ID: "run-1", Job: "ideas", Status: runs.OK, Ended: statetest.Noon}); err != nil {
+		t.Fatal(err)
+	}
+	m.start()
+	text := m.scrape()
+	if strings.Contains(text, "outlierd_api_requests_total{") || strings.Contains(text, "outlierd_runs_total{") {
+		t.Error("what was done before the start is counted")
+	}
+	m.has(fmt.Sprintf(`outlierd_run_last_success_timestamp_seconds{job="ideas"} %v`, float64(statetest.Noon.Unix())))
+}
+
+// TestLabelsAreBoundedByTheFile: whatever names the state has.
+func TestLabelsAreBoundedByTheFile(t *testing.T) {
+	t.Parallel()
+	m := measure(t)
+	for i := range 30 {
+		m.RunEnded(runs.Run{Job: fmt.Sprintf("gone-%d", i), Status: runs.Failed})
+		m.RunEnded(runs.Run{Job: fmt.Sprintf("once:search-%d", i), Status: runs.OK})
+		statetest.Enqueue(t, m.store, queue.Task{Job: fmt.Sprintf("gone-%d", i), Run: "r", Op: outlier.OpDetails, Entity: fmt.Sprintf("video%06d", i)})
+	}
+	m.has(
+		`outlierd_runs_total{job="other",status="failed"} 30`,
+		`outlierd_runs_total{job="once",status="ok"} 30`,
+		`outlierd_tasks{endpoint="details",job="other"} 30`,
+	)
+}
+
+func TestASinkThatFailsIsSaidSo(t *testing.T) {
+	t.Parallel()
+	m := measure(t)
+	m.fake.err = errors.New("locked")
+	if err := m.sink.Publish(t.Context(), nil); !errors.Is(err, m.fake.err) || m.Sinks()["duckdb"] == nil {
+		t.Errorf("error %v, sinks %v", err, m.Sinks())
+	}
+	m.has(`outlierd_sink_up{sink="duckdb"} 0`)
+	m.fake.err = nil
+	if _, err := m.sink.Watermark(t.Context()); err != nil || m.Sinks()["duckdb"] != nil {
+		t.Errorf("error %v, sinks %v", err, m.Sinks())
+	}
+	m.has(`outlierd_sink_up{sink="duckdb"} 1`)
+}
+
+// TestWithoutAnAddressNothingIsCounted and all methods may be called.
+func TestWithoutAnAddressNothingIsCounted(t *testing.T) {
+	t.Parallel()
+	m := New(&job.Config{}, "v1")
+	m.RunEnded(runs.Run{})
+	if s := m.Sink(&fakeSink{}); m != nil || s.Name() != "duckdb" {
+		t.Errorf("metrics %v, sink %v", m, s)
+	}
+}

@@ -1,0 +1,308 @@
+package metrics
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	dto "github.com/prometheus/client_model/go"
+
+	"outlierd/outlier"
+	"outlierd/outlier/pace"
+	"outlierd/sync/ledger"
+	"outlierd/sync/state"
+)
+
+// Sources are where metrics are read when they are asked for.
+type Sources struct {
+	Store *state.Store
+	Pace  *pace.Limiter
+	Beat  func() time.Time // when the schedule last got on
+	Log   *slog.Logger
+}
+
+// Handler answers a scrape. Calls count from now on.
+func (m *Metrics) Handler(from Sources) (http.Handler, error) {
+	last, err := from.Store.Ledger.LastCall()
+	if err != nil {
+		return nil, err
+	}
+	for _, spec := range m.config.Jobs {
+		at, err := from.Store.Runs.LastSuccess(spec.Name)
+		if err != nil {
+			return nil, err
+		}
+		if !at.IsZero() {
+			m.success.WithLabelValues(spec.Name).Set(seconds(at))
+		}
+	}
+	s := &scrape{Sources: from, metrics: m, last: last}
+	m.registry.MustRegister(s)
+	return promhttp.HandlerFor(prometheus.GathererFunc(s.gather), promhttp.HandlerOpts{
+		ErrorLog: slog.NewLogLogger(from.Log.Handler(), slog.LevelWarn), ErrorHandling: promhttp.ContinueOnError,
+		MaxRequestsInFlight: 2, Timeout: 20 * time.Second,
+	}), nil
+}
+
+// scrape reads the state.
+type scrape struct {
+	Sources
+	metrics *Metrics
+
+	mu   sync.Mutex
+	last int64   // the call up to which calls are counted
+	open []int64 // those of them whose outcome was not on record
+}
+
+// gather brings the counters of calls up to date, which a collector beside theirs could not do
+// in time.
+func (s *scrape) gather() ([]*dto.MetricFamily, error) {
+	err := s.calls()
+	all, failed := s.metrics.registry.Gather()
+	return all, errors.Join(err, failed)
+}
+
+func described(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc("outlierd_"+name, help, labels, nil)
+}
+
+var (
+	limitRequests = described("api_limit_requests", "Requests in a window that the rate limit is believed to allow, ours alone.")
+	limitWindow   = described("api_limit_window_seconds", "The window of the rate limit.")
+	limitLeft     = described("api_limit_remaining", "Requests that may leave now.")
+	limitReset    = described("api_limit_reset_timestamp_seconds", "When the next request may leave.")
+	budget        = described("budget_credits", "Credits of the day and of the billing cycle: used, and the cap where there is one.", "scope", "state")
+	blocked       = described("calls_blocked", "1 while calls are refused: the key, lack of credits, or a clock that was not confirmed.", "reason")
+	nextFire      = described("job_next_fire_timestamp_seconds", "When a job with a schedule is due next.", "job")
+	tasks         = described("tasks", "Queued data calls.", "job", "endpoint")
+	sinkUp        = described("sink_up", "1 if the last call of a sink succeeded.", "sink")
+	sinkLag       = described("sink_lag_responses", "Answers that a sink does not have yet.", "sink")
+	unknownFields = described("response_unknown_fields_total", "Fields of answers that differ from the interface, since the state began.", "endpoint")
+	free          = described("disk_free_bytes", "Free space on the disk of the data folder.")
+	heartbeat     = described("scheduler_heartbeat_timestamp_seconds", "When the schedule last got on.")
+)
+
+// Describe implements [prometheus.Collector].
+func (s *scrape) Describe(to chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{
+		limitRequests, limitWindow, limitLeft, limitReset, budget, blocked, nextFire, tasks, sinkUp, sinkLag, unknownFields, free, heartbeat,
+	} {
+		to <- d
+	}
+}
+
+// Collect implements [prometheus.Collector]. What cannot be read is left out and logged.
+func (s *scrape) Collect(to chan<- prometheus.Metric) {
+	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
+		to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	}
+	for d, read := range map[*prometheus.Desc]func() error{
+		tasks:   func() error { return s.queue(gauge) },
+		budget:  func() error { return s.budget(gauge) },
+		blocked: func() error { return s.blocks(gauge) },
+		sinkLag: func() error { return s.sinks(gauge) },
+		free: func() error {
+			room, err := s.Store.DB.Free()
+			gauge(free, float64(room))
+			return err
+		},
+		unknownFields: func() error {
+			return s.drift(func(op outlier.Operation, n int64) {
+				to <- prometheus.MustNewConstMetric(unknownFields, prometheus.CounterValue, float64(n), string(op))
+			})
+		},
+	} {
+		if err := read(); err != nil {
+			to <- prometheus.NewInvalidMetric(d, err)
+		}
+	}
+	limit := s.Pace.Status()
+	gauge(limitRequests, float64(limit.Limit))
+	gauge(limitWindow, limit.Window.Seconds())
+	gauge(limitLeft, float64(limit.Remaining))
+	gauge(limitReset, seconds(limit.Reset))
+	if beat := s.Beat(); !beat.IsZero() {
+		gauge(heartbeat, seconds(beat))
+	}
+	config := s.metrics.config
+	for _, spec := range config.Jobs {
+		if next := spec.Next(time.Now(), config.Timezone); !next.IsZero() {
+			gauge(nextFire, seconds(next), spec.Name)
+		}
+	}
+}
+
+type set func(d *prometheus.Desc, v float64, labels ...string)
+
+// queue counts what is queued. What other jobs of the same label want is added up.
+func (s *scrape) queue(gauge set) error {
+	counts, err := s.Store.Queue.Counts()
+	sums := map[[2]string]int{}
+	for _, c := range counts {
+		sums[[2]string{s.metrics.label(c.Job), string(c.Op)}] += c.Asked
+	}
+	for labels, n := range sums {
+		gauge(tasks, float64(n), labels[:]...)
+	}
+	return err
+}
+
+func (s *scrape) budget(gauge set) error {
+	config, now := s.metrics.config, s.Store.Ledger.ServiceTime()
+	var failed []error
+	for _, scope := range []struct {
+		label string
+		cap   ledger.Cap
+		limit *outlier.Credits
+	}{
+		{"day", ledger.Cap{Scope: ledger.ScopeDay, Period: ledger.Day(now, config.Timezone)}, config.Budget.PerDay},
+		{"month", ledger.Cap{Scope: ledger.ScopeMonth, Period: ledger.Cycle(now, config.Timezone, config.Budget.Renews)}, config.Budget.PerMonth},
+	} {
+		held, err := s.Store.Ledger.Held(scope.cap)
+		if err != nil {
+			failed = append(failed, err)
+			continue
+		}
+		gauge(budget, float64(held), scope.label, "used")
+		if scope.limit != nil {
+			gauge(budget, float64(*scope.limit), scope.label, "limit")
+		}
+	}
+	return errors.Join(failed...)
+}
+
+func (s *scrape) blocks(gauge set) error {
+	key := s.metrics.config.Service.Key.Fingerprint()
+	var failed []error
+	for _, block := range []struct {
+		reason string
+		kind   ledger.BlockKind
+		key    string
+	}{{"key", ledger.BlockKey, key}, {"credits", ledger.BlockCredits, key}, {"clock", ledger.BlockClock, ""}} {
+		found, err := s.Store.Ledger.Block(block.kind, block.key)
+		if err != nil {
+			failed = append(failed, err)
+			continue
+		}
+		gauge(blocked, one(found != nil && found.Stands(time.Now())), block.reason)
+	}
+	return errors.Join(failed...)
+}
+
+func (s *scrape) sinks(gauge set) error {
+	end, err := s.Store.Journal.End()
+	for _, sink := range s.metrics.sinks {
+		gauge(sinkUp, one(sink.failed.Load() == nil), sink.Name())
+		if err == nil {
+			gauge(sinkLag, float64(max(0, end-sink.mark.Load())), sink.Name())
+		}
+	}
+	return err
+}
+
+func (s *scrape) drift(count func(outlier.Operation, int64)) error {
+	all, err := s.Store.Journal.Drift()
+	sums := map[outlier.Operation]int64{}
+	for _, d := range all {
+		sums[d.Op] += d.Count
+	}
+	for op, n := range sums {
+		count(op, n)
+	}
+	return err
+}
+
+// chunk is how many calls are read at once, so that the engine does not wait for long.
+const chunk = 500
+
+// calls counts the calls whose outcome has come on record since the last time.
+func (s *scrape) calls() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ledger := s.Store.Ledger
+	waiting := s.open
+	s.open = nil
+	for i, id := range waiting {
+		found, err := ledger.CallByID(id)
+		if err != nil {
+			s.open = append(s.open, waiting[i:]...)
+			return err
+		}
+		s.count(found)
+	}
+	for {
+		found, err := ledger.CallsAfter(s.last, chunk)
+		if err != nil {
+			return fmt.Errorf("count calls: %w", err)
+		}
+		s.count(found)
+		if len(found) > 0 {
+			s.last = found[len(found)-1].ID
+		}
+		if len(found) < chunk {
+			return nil
+		}
+	}
+}
+
+func (s *scrape) count(calls []ledger.Call) {
+	m := s.metrics
+	for _, c := range calls {
+		if c.Outcome == "" {
+			s.open = append(s.open, c.ID)
+			continue
+		}
+		op, name := string(c.Op), m.label(c.Job)
+		m.requests.WithLabelValues(op, outcome(c)).Inc()
+		m.waited.Add(c.Waited.Seconds())
+		if !c.SentAt.IsZero() && !c.AnsweredAt.Before(c.SentAt) {
+			m.duration.WithLabelValues(op).Observe(c.AnsweredAt.Sub(c.SentAt).Seconds())
+		}
+		switch {
+		case c.Price == 0:
+		case c.Outcome == outlier.Refunded:
+			m.refunded.WithLabelValues(name).Add(float64(c.Price))
+		default:
+			m.spent.WithLabelValues(name, op).Add(float64(c.Price))
+		}
+	}
+}
+
+// kinds are the errors that have a name of their own.
+var kinds = []outlier.Kind{
+	outlier.Invalid, outlier.Unauthorized, outlier.NoCredits, outlier.NotFound, outlier.Limited, outlier.Failed,
+	outlier.Unsent, outlier.Lost, outlier.Foreign, outlier.Malformed,
+}
+
+// outcome is how a call ended, for a label. The ledger's error begins with its kind.
+func outcome(c ledger.Call) string {
+	kind, _, _ := strings.Cut(c.Error, ":")
+	switch {
+	case c.Error == "":
+		return "ok"
+	case slices.Contains(kinds, outlier.Kind(kind)):
+		return kind
+	}
+	return "other"
+}
+
+func seconds(t time.Time) float64 {
+	if t.IsZero() {
+		return 0
+	}
+	return float64(t.UnixMilli()) / 1000
+}
+
+func one(yes bool) float64 {
+	if yes {
+		return 1
+	}
+	return 0
+}
