@@ -85,7 +85,7 @@ func addCommands(root *cobra.Command, o *options) {
 		commands []*cobra.Command
 	}{
 		{"Get started:", []*cobra.Command{demoCommand(o), initCommand(o), lintCommand(o)}},
-		{"Jobs:", []*cobra.Command{planCommand(o), runCommand(o), upCommand(o), backfillCommand(o), queueCommand(o), cursorCommand(o)}},
+		{"Jobs:", []*cobra.Command{planCommand(o), runCommand(o), upCommand(o), pauseCommand(o), resumeCommand(o), backfillCommand(o), queueCommand(o), cursorCommand(o)}},
 		{"One-off requests:", []*cobra.Command{
 			searchCommand(o), relatedCommand(o), findChannelsCommand(o), trendingFormatsCommand(o), scanCommand(o),
 			channelCommand(o), videoCommand(o), commentsCommand(o), transcriptCommand(o),

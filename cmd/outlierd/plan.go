@@ -196,6 +196,8 @@ func (p *planPrinter) when(f *forecast.Job) string {
 	switch {
 	case f.Disabled:
 		return "disabled: runs by name only"
+	case f.Paused != nil && len(f.Due) == 0:
+		return p.pausedBy(f)
 	case f.After != "":
 		return fmt.Sprintf("after %s · %s in this cycle", f.After, term.Count(f.Runs, "run"))
 	case len(f.Due) == 0:
@@ -212,7 +214,20 @@ func (p *planPrinter) when(f *forecast.Job) string {
 	if !f.Begins.IsZero() {
 		due[0] += f.Begins.In(p.zone).Format(" (begins 15:04:05)")
 	}
-	return fmt.Sprintf("next %s · %s in this cycle", strings.Join(due, ", "), term.Count(f.Runs, "run"))
+	paused := ""
+	if f.Paused != nil {
+		paused = pauseText(f.Paused, p.zone) + ", "
+	}
+	return paused + fmt.Sprintf("next %s · %s in this cycle", strings.Join(due, ", "), term.Count(f.Runs, "run"))
+}
+
+// pausedBy says that a job is paused, or the one that it comes after.
+func (p *planPrinter) pausedBy(f *forecast.Job) string {
+	said := pauseText(f.Paused, p.zone)
+	if f.Paused.Job != f.Job {
+		said = fmt.Sprintf("after %s, which is %s", f.Paused.Job, said)
+	}
+	return said + fmt.Sprintf(" · %s in this cycle", term.Count(f.Runs, "run"))
 }
 
 func (p *planPrinter) cost(name string, c forecast.Estimate, note string) {

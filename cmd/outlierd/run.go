@@ -110,6 +110,9 @@ func (o *options) runNamed(c *cobra.Command, f *runFlags, names []string) error 
 		if err == nil && len(todo) == 0 {
 			err = idle("nothing is due")
 		}
+		if err == nil {
+			err = o.sayPaused(p, todo)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -223,8 +226,11 @@ func dueNow(p *program, now time.Time) ([]errand, error) {
 		return nil, err
 	}
 	for _, a := range agenda {
-		if !a.Begins.After(now) {
+		if a.Ready(now) {
 			due = append(due, a)
+		}
+		if a.Paused != nil && !a.Begins.After(now) {
+			p.Engine.Log.Info("job paused", append(a.Attrs(p.Engine.Config.Timezone), "paused", pauseText(a.Paused, p.Engine.Config.Timezone))...)
 		}
 	}
 	todo, err := leftOver(p, due)

@@ -60,6 +60,10 @@ is ignored.`,
 				return err
 			}
 			for _, a := range agenda {
+				if a.Paused != nil {
+					log.Info("job paused", append(a.Attrs(config.Timezone), "paused", pauseText(a.Paused, config.Timezone))...)
+					continue
+				}
 				log.Info("job scheduled", append(a.Attrs(config.Timezone), "trigger", a.Trigger)...)
 			}
 			n, err := o.notifier(p)

@@ -31,10 +31,15 @@ func (r *run) debts() (all []runs.FollowUp) {
 
 // Owed are the runs that jobs with `after` have to make, in the order of their due
 // instants. Of those that are overdue `catch_up` decides, as of any
-// instants that passed. What a job owes that comes after no other any more is dropped.
+// instants that passed. What a job owes that comes after no other any more is dropped, and what a
+// paused one owes waits.
 func (e *Engine) Owed(now time.Time) ([]*Appointment, error) {
 	debts, err := e.Store.Runs.FollowUps()
 	if err != nil || len(debts) == 0 {
+		return nil, err
+	}
+	pauses, err := e.Store.Runs.Pauses(now)
+	if err != nil {
 		return nil, err
 	}
 	latest := map[string]time.Time{}
@@ -45,6 +50,7 @@ func (e *Engine) Owed(now time.Time) ([]*Appointment, error) {
 	var dropped []runs.FollowUp
 	for _, d := range debts {
 		switch spec := e.Config.Job(d.Job); {
+		case pauses[d.Job] != nil: // it waits; what is too late then is dropped then
 		case spec == nil || spec.After == "" || passed(spec, d, latest[d.Job], now):
 			dropped = append(dropped, d)
 		case !spec.Disabled:

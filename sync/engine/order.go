@@ -152,6 +152,9 @@ func (s *scheduler) serveRequests(ctx context.Context) {
 		cancel(nil)
 		r.answer(err)
 	}
+	if len(between) > 0 {
+		s.look(time.Now())
+	}
 }
 
 // Ordered is a run that somebody has asked for.

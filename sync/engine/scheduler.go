@@ -20,8 +20,9 @@ const missedAfter = 10 * time.Minute
 type Appointment struct {
 	Spec    *job.Spec
 	Due     time.Time
-	Begins  time.Time // Due, or with the job's jitter up to so much later
-	Trigger Trigger   // CatchUp if Begins has passed
+	Begins  time.Time   // Due, or with the job's jitter up to so much later
+	Trigger Trigger     // CatchUp if Begins has passed
+	Paused  *runs.Pause // while the job's schedule is paused, no run is begun; else nil
 }
 
 // Attrs is an appointment as log attributes, with times in a zone.
@@ -33,8 +34,16 @@ func (a *Appointment) Attrs(zone *time.Location) []any {
 	return attrs
 }
 
-// Agenda is when each scheduled job is due next, seen from now, in the order of the file.
+// Ready reports whether a run is to be begun.
+func (a *Appointment) Ready(now time.Time) bool { return a.Paused == nil && !a.Begins.After(now) }
+
+// Agenda is when each scheduled job is due next, seen from now, in the order of the file. What a
+// paused job has due waits for the end of the pause; then it is late, and catch_up decides.
 func (e *Engine) Agenda(now time.Time) ([]*Appointment, error) {
+	pauses, err := e.Store.Runs.Pauses(now)
+	if err != nil {
+		return nil, err
+	}
 	var agenda []*Appointment
 	for i := range e.Config.Jobs {
 		spec := &e.Config.Jobs[i]
@@ -51,6 +60,7 @@ func (e *Engine) Agenda(now time.Time) ([]*Appointment, error) {
 			}
 		}
 		if a := e.next(spec, last, now); a != nil {
+			a.Paused = pauses[spec.Name]
 			agenda = append(agenda, a)
 		}
 	}
@@ -101,7 +111,8 @@ type scheduler struct {
 	stale   map[string]time.Time // the due instant for which a job waits for the sink that its SQL reads
 	fireAt  time.Time            // when to ask again which jobs come after others, as asking failed
 
-	ordersAt time.Time // when the pace lets the next run begin that somebody has asked for
+	ordersAt  time.Time // when the pace lets the next run begin that somebody has asked for
+	pauseEnds time.Time // when the first of the pauses ends; zero if none does by itself
 }
 
 // Serve runs the jobs of the agenda when they are due until ctx ends, and returns
@@ -118,6 +129,7 @@ func (e *Engine) Serve(ctx context.Context, agenda []*Appointment) {
 		tried: map[string]time.Time{}, held: map[string]time.Time{}, stale: map[string]time.Time{},
 		logged: map[string]time.Time{},
 	}
+	s.notePauses(time.Now())
 	e.requests.open(s)
 	defer e.requests.close(ctx)
 	for ctx.Err() == nil {
@@ -197,15 +209,21 @@ func (s *scheduler) resume(ctx context.Context) {
 // isDue reports whether a job has an instant that has passed.
 func (s *scheduler) isDue(spec *job.Spec) bool {
 	return slices.ContainsFunc(s.agenda, func(a *Appointment) bool {
-		return a.Spec.Name == spec.Name && !a.Begins.After(time.Now())
+		return a.Spec.Name == spec.Name && a.Ready(time.Now())
 	})
 }
 
 // beginDue begins what is due. An instant is over when a run for it is on record, and
 // not before.
 func (s *scheduler) beginDue(ctx context.Context) {
+	if now := time.Now(); !s.pauseEnds.IsZero() && !now.Before(s.pauseEnds) {
+		s.look(now)
+	}
 	for _, a := range s.agenda {
 		now := time.Now()
+		if a.Paused != nil {
+			continue
+		}
 		if a.Begins.After(now) {
 			s.bringForward(a, now)
 			continue
@@ -228,6 +246,38 @@ func (s *scheduler) beginDue(ctx context.Context) {
 	s.fired = slices.DeleteFunc(s.fired, func(a *Appointment) bool {
 		return s.mayBegin(ctx, a) && s.start(ctx, a)
 	})
+}
+
+// look makes the agenda anew. An instant is over when its run is on record, so nothing is lost
+// with the old agenda. If the state does not answer, that one holds for now.
+func (s *scheduler) look(now time.Time) {
+	agenda, err := s.engine.Agenda(now)
+	if err != nil {
+		s.engine.log().Error("schedule not looked at anew", "err", err)
+		s.pauseEnds = now.Add(nap)
+		return
+	}
+	s.agenda, s.fired = agenda, nil
+	if s.worker != nil {
+		s.worker.owing = true
+	}
+	s.notePauses(now)
+}
+
+// notePauses finds when to look anew because a pause ends.
+func (s *scheduler) notePauses(now time.Time) {
+	pauses, err := s.engine.Store.Runs.Pauses(now)
+	if err != nil {
+		s.engine.log().Error("end of pauses not known", "err", err)
+		s.pauseEnds = now.Add(nap)
+		return
+	}
+	s.pauseEnds = time.Time{}
+	for _, p := range pauses {
+		if !p.Until.IsZero() && (s.pauseEnds.IsZero() || p.Until.Before(s.pauseEnds)) {
+			s.pauseEnds = p.Until
+		}
+	}
 }
 
 // bringForward replaces an instant that is not the next one from now: a clock was ahead when
@@ -494,7 +544,11 @@ func (s *scheduler) wakes() (time.Time, error) {
 			until = t
 		}
 	}
+	sooner(s.pauseEnds)
 	for _, a := range s.agenda {
+		if a.Paused != nil {
+			continue
+		}
 		if r := s.worker.runOf(a.Spec.Name); r != nil && !r.searched {
 			continue
 		}

@@ -70,6 +70,7 @@ type Job struct {
 	Disabled  bool             `json:"disabled,omitempty"`
 	Due       []time.Time      `json:"due,omitempty"`              // the next three
 	Begins    time.Time        `json:"begins,omitzero"`            // the first of these, if jitter delays it
+	Paused    *runs.Pause      `json:"paused,omitempty"`           // of the job, or of the one that it comes after
 	Runs      int              `json:"runs"`                       // due before the cycle turns
 	Continues string           `json:"continues,omitempty"`        // the run that goes on, with what it has left
 	Standing  runs.Status      `json:"continues_status,omitempty"` // how that run stands
@@ -259,8 +260,18 @@ func (r *Reader) project(c *Cycle) error {
 // forecast is the next run of one job.
 func (r *Reader) forecast(ctx context.Context, spec *job.Spec, now time.Time, d *facts.Demands) (*Job, error) {
 	f := &Job{Job: spec.Name, After: spec.After, Disabled: spec.Disabled, Runs: d.Calendar.Runs(spec, now)}
-	zone := r.Facts.Config.Timezone
-	for due := comingDue(spec, now, zone); !due.IsZero() && len(f.Due) < 3; due = spec.Next(due, zone) {
+	zone, from := r.Facts.Config.Timezone, now
+	pauses, err := r.Facts.Store.Runs.Pauses(now)
+	if err != nil {
+		return nil, err
+	}
+	if f.Paused = pausedBy(r.Facts.Config, spec, pauses); f.Paused != nil {
+		f.Runs, from = 0, f.Paused.Until
+		if !from.IsZero() {
+			f.Runs = d.Calendar.Runs(spec, from)
+		}
+	}
+	for due := comingDue(spec, from, zone); !from.IsZero() && !due.IsZero() && len(f.Due) < 3; due = spec.Next(due, zone) {
 		f.Due = append(f.Due, due)
 	}
 	if len(f.Due) > 0 && spec.Jitter > 0 {
@@ -281,6 +292,21 @@ func (r *Reader) forecast(ctx context.Context, spec *job.Spec, now time.Time, d 
 		return f, ctx.Err()
 	}
 	return f, r.fill(f, spec, p)
+}
+
+// pausedBy is the pause that keeps a job from being run by itself: its own, or that of a job that
+// it comes after; nil if there is none. Of several it is the one that ends last.
+func pausedBy(config *job.Config, spec *job.Spec, pauses map[string]*runs.Pause) (longest *runs.Pause) {
+	for range config.Jobs { // a chain of `after` is no longer than the file
+		p := pauses[spec.Name]
+		if p != nil && (longest == nil || p.Until.IsZero() || !longest.Until.IsZero() && p.Until.After(longest.Until)) {
+			longest = p
+		}
+		if spec = config.Job(spec.After); spec == nil {
+			break
+		}
+	}
+	return longest
 }
 
 // comingDue is the first due instant of a job whose run is still to begin.

@@ -83,6 +83,10 @@ func (u *unfinished) pages(step *runs.Step) int {
 // still taking pages are the first of them.
 func (r *Reader) outlook(ctx context.Context, now time.Time, going []unfinished) (all []arrival, err error) {
 	brought := map[string]arrival{}
+	pauses, err := r.Facts.Store.Runs.Pauses(now)
+	if err != nil {
+		return nil, err
+	}
 	for i := range r.Facts.Config.Jobs {
 		spec := &r.Facts.Config.Jobs[i]
 		if brought[spec.Name], err = r.brings(ctx, spec, now); err != nil {
@@ -91,8 +95,13 @@ func (r *Reader) outlook(ctx context.Context, now time.Time, going []unfinished)
 		if spec.Scan != nil {
 			continue // hours lie between its start and what there is to read
 		}
-		clock, zone := plan.Clock(r.Facts.Config, spec), r.Facts.Config.Timezone
-		for due := comingDue(clock, now, zone); !due.IsZero() && due.Before(now.Add(lookAhead)); due = clock.Next(due, zone) {
+		clock, zone, from := plan.Clock(r.Facts.Config, spec), r.Facts.Config.Timezone, now
+		if paused := pausedBy(r.Facts.Config, spec, pauses); paused != nil {
+			if from = paused.Until; from.IsZero() {
+				continue
+			}
+		}
+		for due := comingDue(clock, from, zone); !due.IsZero() && due.Before(now.Add(lookAhead)); due = clock.Next(due, zone) {
 			a := brought[spec.Name]
 			a.at = clock.Begins(due, zone)
 			all = append(all, a)

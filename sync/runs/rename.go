@@ -8,7 +8,7 @@ import (
 )
 
 // Rename lets a job go on under a new name: its watermarks, its scans, what it has spent,
-// since when it is known, when it was last due and a run that may go on. What is over keeps
+// since when it is known, when it was last due, a pause and a run that may go on. What is over keeps
 // the old name. Carrying it out again does nothing.
 func Rename(tx *store.Tx, old, new string) error {
 	result, err := tx.Exec(`INSERT INTO renames (old, new, at) VALUES (?, ?, ?) ON CONFLICT DO NOTHING`,
@@ -55,6 +55,8 @@ func handOver(tx *store.Tx, old, new string, rename int64) error {
 		`UPDATE OR IGNORE scans SET job = ?2 WHERE job = ?1`,
 		`UPDATE OR IGNORE runs SET job = ?2 WHERE job = ?1 AND ` + mayGoOn,
 		`UPDATE OR REPLACE owed SET job = ?2 WHERE job = ?1`,
+		`UPDATE OR IGNORE pauses SET job = ?2 WHERE job = ?1`,
+		`DELETE FROM pauses WHERE job = ?1`,
 	} {
 		if _, err := tx.Exec(statement, old, new); err != nil {
 			return err

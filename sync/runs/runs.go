@@ -1,7 +1,7 @@
 // Package runs keeps what jobs have done: their runs with their steps and hits, the scans
 // that they started, up to when their searches have covered what they look for, and which
 // runs are still to follow others. It owns the tables runs, steps, seen, run_hits, scans, watermarks,
-// owed and renames.
+// owed, renames and pauses.
 //
 // # A scan is started once
 //

@@ -62,6 +62,9 @@ var migration19 string
 //go:embed migrations/0020.sql
 var migration20 string
 
+//go:embed migrations/0021.sql
+var migration21 string
+
 // migrations lead from one schema version to the next; the version of a file is
 // the number of those that were applied to it. The list only ever grows.
 //
@@ -71,5 +74,5 @@ var migration20 string
 var migrations = []string{
 	migration1, migration2, migration3, migration4, migration5, migration6,
 	migration7, migration8, migration9, migration10, migration11, migration12, migration13,
-	migration14, migration15, migration16, migration17, migration18, migration19, migration20,
+	migration14, migration15, migration16, migration17, migration18, migration19, migration20, migration21,
 }

@@ -18,7 +18,7 @@ var owned = map[string][]string{
 	"journal": {"responses", "drift", "paging", "limits", "sqlite_sequence"},
 	"ledger":  {"attempts", "periods", "holds", "latches", "recovered", "jobs", "hold_rests", "period_sums"},
 	"queue":   {"queue", "queue_others", "queue_counts", "queue_wants", "freshness", "ops"},
-	"runs":    {"runs", "steps", "seen", "run_hits", "scans", "watermarks", "owed", "renames"},
+	"runs":    {"runs", "steps", "seen", "run_hits", "scans", "watermarks", "owed", "renames", "pauses"},
 	"notify":  {"notify_outbox", "notify_episodes", "alert_rows"},
 	"state":   {},
 }

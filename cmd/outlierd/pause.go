@@ -1,0 +1,151 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"outlierd/cmd/outlierd/term"
+	"outlierd/sync/job"
+	"outlierd/sync/runs"
+	"outlierd/sync/state"
+)
+
+// longestWhy bounds the reason of a pause, in characters.
+const longestWhy = 200
+
+func pauseCommand(o *options) *cobra.Command {
+	var until, why string
+	c := &cobra.Command{
+		Use: "pause JOB…", Short: "Pause the schedules of jobs",
+		Long: `Pause the schedules of jobs, until --until or until 'outlierd resume'. A run under way is
+finished. No due time begins a run meanwhile, nor does a job that it comes after. When the
+pause ends, due times that passed are late, and "catch_up" of the job decides what becomes
+of them. The pause outlives a restart. 'outlierd run JOB' runs a paused job.
+
+--until takes a date, which begins at midnight in the timezone of the job file, a time such
+as 2026-11-01T12:00Z, or a duration from now such as 12h. Pausing a paused job replaces the
+pause.`,
+		Example: `  outlierd pause coffee
+  outlierd pause coffee tea --until 2026-12-01 --why "budget is for the launch"`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(c *cobra.Command, names []string) error {
+			config, err := o.loadToRead()
+			if err != nil {
+				return err
+			}
+			if utf8.RuneCountInString(why) > longestWhy {
+				return usageError{fmt.Errorf("--why: at most %d characters", longestWhy)}
+			}
+			now := time.Now()
+			end, err := pauseEnd(until, now, config.Timezone)
+			if err != nil {
+				return err
+			}
+			var pauses []runs.Pause
+			for _, name := range names {
+				spec := config.Job(name)
+				switch {
+				case spec == nil:
+					return noJob(config, name, "")
+				case spec.Schedule == "" && spec.Every == 0 && spec.After == "":
+					return usageError{fmt.Errorf("job %s runs by hand only: it has no schedule to pause", name)}
+				}
+				pauses = append(pauses, runs.Pause{Job: name, Since: now, Until: end, Why: strings.TrimSpace(why)})
+			}
+			return o.books(c.Context(), config, func(store *state.Store) error {
+				if err := store.Runs.Pause(pauses); err != nil {
+					return err
+				}
+				return o.done(pauses, "%s %s\n", strings.Join(names, ", "), pauseText(&pauses[0], config.Timezone))
+			})
+		},
+	}
+	c.Flags().StringVar(&until, "until", "", "end the pause at this date or time, or after this long")
+	c.Flags().StringVar(&why, "why", "", "a reason, which status and plan show")
+	return c
+}
+
+func resumeCommand(o *options) *cobra.Command {
+	return &cobra.Command{
+		Use: "resume JOB…", Short: "Resume the schedules of paused jobs",
+		Long: `End the pauses of jobs. Due times that passed meanwhile are late, and "catch_up" of the job
+decides what becomes of them: the latest one runs now, all do, or none does.`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(c *cobra.Command, names []string) error {
+			config, err := o.loadToRead()
+			if err != nil {
+				return err
+			}
+			return o.books(c.Context(), config, func(store *state.Store) error {
+				pauses, err := store.Runs.Pauses(time.Now())
+				if err != nil {
+					return err
+				}
+				resumed, said := []string{}, ""
+				for _, name := range names {
+					switch {
+					case pauses[name] != nil:
+						resumed = append(resumed, name)
+						said += name + " resumed\n"
+					case config.Job(name) == nil:
+						return noJob(config, name, ", and no job of that name is paused")
+					default:
+						said += name + " is not paused\n"
+					}
+				}
+				if err := store.Runs.Unpause(resumed); err != nil {
+					return err
+				}
+				return o.done(map[string][]string{"resumed": resumed}, "%s", said)
+			})
+		},
+	}
+}
+
+// pauseEnd is a date, a time or a duration from now; zero for "".
+func pauseEnd(text string, now time.Time, zone *time.Location) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	if long, err := job.ParseDuration(text); err == nil {
+		return now.Add(time.Duration(long)), nil
+	}
+	at, err := job.ParseInstant(text, zone)
+	switch {
+	case err != nil:
+		return at, usageError{fmt.Errorf("--until %s: want a date, a time such as 2026-11-01T12:00Z or a duration such as 12h", text)}
+	case !at.After(now):
+		return at, usageError{fmt.Errorf("--until %s: must be in the future", text)}
+	}
+	return at, nil
+}
+
+// pauseText says that a schedule is paused, until when and why.
+func pauseText(p *runs.Pause, zone *time.Location) string {
+	said := "paused until resumed"
+	if !p.Until.IsZero() {
+		said = "paused until " + p.Until.In(zone).Format("2006-01-02 15:04 MST")
+	}
+	if p.Why != "" {
+		said += fmt.Sprintf(" (%s)", term.Plain(p.Why))
+	}
+	return said
+}
+
+// sayPaused says of jobs that are run by hand that their schedules are paused.
+func (o *options) sayPaused(p *program, todo []errand) error {
+	pauses, err := p.Engine.Store.Runs.Pauses(time.Now())
+	if err != nil {
+		return err
+	}
+	for i := range todo {
+		if pause := pauses[todo[i].Appointment.Spec.Name]; pause != nil && !todo[i].scheduled() {
+			fmt.Fprintf(o.world.out, "%s: its schedule is %s; this run is by hand\n", pause.Job, pauseText(pause, p.Engine.Config.Timezone))
+		}
+	}
+	return nil
+}
