@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -57,20 +58,24 @@ func (c *channel) newest(k Kind, latest, n int) []Upload {
 		*kept, end = uploads{first: first}, first
 	}
 	if first < kept.first {
-		kept.all = append(c.uploads(k, first, kept.first), kept.all...)
+		kept.all = append(c.uploads(nil, k, first, kept.first), kept.all...)
 		kept.first = first
 	}
 	if end <= latest {
-		kept.all = append(kept.all, c.uploads(k, end, latest+1)...)
+		kept.all = c.uploads(kept.all, k, end, latest+1)
 	}
 	return kept.all[first-kept.first:][:n:n]
 }
 
-// uploads computes the uploads from number first up to, not including, end.
-func (c *channel) uploads(k Kind, first, end int) []Upload {
-	all := make([]Upload, 0, end-first)
+// uploads appends the uploads from number first up to, not including, end. An index asks for
+// tens of thousands, so they share one source of random numbers.
+func (c *channel) uploads(all []Upload, k Kind, first, end int) []Upload {
+	source := rand.NewPCG(0, 0)
+	d := rand.New(source)
+	all = slices.Grow(all, end-first)
 	for n := first; n < end; n++ {
-		all = append(all, c.upload(k, n))
+		source.Seed(seedsOf(c.Seed, forUpload, uint64(c.index), uint64(k), uint64(n)))
+		all = append(all, c.uploadBy(d, k, n))
 	}
 	return all
 }

@@ -25,7 +25,7 @@ var hitTerms = terms[*Hit]{
 	choices: map[string]func(h *Hit, value string) bool{
 		"type":                         func(h *Hit, v string) bool { return h.Kind.String() == v },
 		"channelId":                    func(h *Hit, v string) bool { return h.Channel.ID == v },
-		"titlePattern":                 func(h *Hit, v string) bool { return matches(strings.ToLower(v), h.lower) },
+		"titlePattern":                 func(h *Hit, v string) bool { return matches(strings.ToLower(v), h.texts().lower) },
 		"channelMonetizationAdsense":   func(h *Hit, v string) bool { return equals(&h.Channel.adsense, v) },
 		"channelMonetizationSponsored": func(h *Hit, v string) bool { return equals(h.Channel.sponsored, v) },
 		"classificationQuality":        func(h *Hit, v string) bool { return !h.Gaps.unclassified && h.Channel.quality == v },
@@ -34,7 +34,7 @@ var hitTerms = terms[*Hit]{
 	lists: map[string]func(h *Hit, vs []string) bool{
 		"language": func(h *Hit, vs []string) bool { return slices.Contains(vs, languages[h.Channel.language]) },
 		"excludeKeyword": func(h *Hit, vs []string) bool {
-			return !slices.ContainsFunc(vs, func(v string) bool { return strings.Contains(h.lower, strings.ToLower(v)) })
+			return !slices.ContainsFunc(vs, func(v string) bool { return strings.Contains(h.texts().lower, strings.ToLower(v)) })
 		},
 	},
 	orders: map[string]score[*Hit]{

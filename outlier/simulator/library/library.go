@@ -86,15 +86,17 @@ type Index struct {
 	samples [2][]*Sample // by kind, without their entries
 }
 
-// add adds a sample and its outliers, and drops its other entries.
-func (x *Index) add(s *Sample) {
+// add adds a sample and its outliers, and takes its entries from it.
+func (x *Index) add(s *Sample) (entries []entry) {
 	x.samples[s.kind] = append(x.samples[s.kind], s)
+	income := s.income()
 	for i := range s.entries {
 		if e := &s.entries[i]; e.positive() || e.negative() {
-			x.Hits = append(x.Hits, newHit(e, s))
+			x.Hits = append(x.Hits, newHit(e, s, income))
 		}
 	}
-	s.entries = nil
+	entries, s.entries = s.entries, nil
+	return entries
 }
 
 // Index returns the index of the hour of at.
@@ -109,9 +111,10 @@ func (l *Library) Index(at time.Time) *Index {
 		return x
 	}
 	x := &Index{At: at}
+	var entries []entry
 	for _, c := range l.Channels {
 		for k := range c.schedules {
-			x.add(c.Sample(Kind(k), at))
+			entries = x.add(c.sampleInto(entries, Kind(k), at))
 		}
 	}
 	if len(l.indexes) == maxIndexes {

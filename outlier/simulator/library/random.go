@@ -30,7 +30,12 @@ const (
 // Random is a source that follows from the seed, the purpose and the numbers of a thing
 // alone, so that everything can be computed at any time and nothing is stored.
 func Random(seed uint64, s purpose, of ...uint64) *rand.Rand {
-	return rand.New(rand.NewPCG(seed, Hash(uint64(s), of...)))
+	return rand.New(rand.NewPCG(seedsOf(seed, s, of...)))
+}
+
+// seedsOf are the seeds of such a source.
+func seedsOf(seed uint64, s purpose, of ...uint64) (uint64, uint64) {
+	return seed, Hash(uint64(s), of...)
 }
 
 // Hash mixes numbers into one (the finalizer of SplitMix64, chained).

@@ -79,7 +79,7 @@ func (s *seeds) add(i intent) {
 
 // sharedWords finds hits with any of the words, those with most first.
 func (i intent) sharedWords(h *Hit) (float64, bool) {
-	n := shared(i.wanted, h.words)
+	n := shared(i.wanted, h.texts().words)
 	return n + closeness*Unit(Hash(i.salt, h.address())), n > 0
 }
 

@@ -71,7 +71,7 @@ func lexical(query string) score[*Hit] {
 	}
 	return func(h *Hit) (float64, bool) {
 		for _, w := range wanted {
-			if !strings.Contains(h.words, w) {
+			if !strings.Contains(h.texts().words, w) {
 				return 0, false
 			}
 		}
@@ -111,7 +111,7 @@ func meantWords(text string) []string {
 }
 
 func (i intent) ofHit(h *Hit) (float64, bool) {
-	return i.of(h.Channel.nicheIndex, h.Topic, h.words, h.address())
+	return i.of(h.Channel.nicheIndex, h.Topic, h.texts().words, h.address())
 }
 
 // of is how well a thing matches that has a topic of a niche and some words.

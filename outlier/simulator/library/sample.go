@@ -44,13 +44,16 @@ const (
 func (e *entry) positive() bool { return e.z >= positiveFrom }
 func (e *entry) negative() bool { return e.z <= negativeFrom }
 
-func (c *channel) Sample(k Kind, at time.Time) *Sample {
+func (c *channel) Sample(k Kind, at time.Time) *Sample { return c.sampleInto(nil, k, at) }
+
+// sampleInto is a sample whose entries take the place of others.
+func (c *channel) sampleInto(entries []entry, k Kind, at time.Time) *Sample {
 	latest := c.latest(k, at)
 	s := &Sample{
 		channel: c, kind: k, at: at, total: latest + 1, subscribers: c.subscribersAt(at), words: c.words,
 	}
 	s.size = min(c.schedules[k].depth, latest+1)
-	s.entries = make([]entry, 0, s.size)
+	s.entries = slices.Grow(entries[:0], s.size)
 	for _, u := range slices.Backward(c.newest(k, latest, s.size)) {
 		s.entries = append(s.entries, entry{Upload: u, Views: u.Views(at)})
 	}

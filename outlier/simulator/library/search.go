@@ -3,6 +3,7 @@ package library
 import (
 	"net/url"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -14,21 +15,33 @@ type Hit struct {
 	sample *Sample
 	Gaps   Gaps
 	Title  string
-	lower  string // title for patterns and excluded keywords
-	words  string // title and channel for lexical queries, see [words]
 	money  monetization
 	income channelMonetization
+
+	folding sync.Once
+	folded  foldedTexts
 }
 
-func newHit(e *entry, s *Sample) *Hit {
-	h := &Hit{entry: *e, sample: s, Gaps: e.gaps(), Title: e.title()}
-	h.lower = strings.ToLower(h.Title)
-	h.words = words(h.Title + " " + s.channel.title)
+// foldedTexts are the texts of a hit as searches compare them.
+type foldedTexts struct {
+	lower string // title for patterns and excluded keywords
+	words string // title and channel for queries, see [words]
+}
+
+// texts folds the texts when a search first compares them: of most hits, none ever does.
+func (h *Hit) texts() *foldedTexts {
+	h.folding.Do(func() {
+		h.folded = foldedTexts{lower: strings.ToLower(h.Title), words: words(h.Title + " " + h.Channel.title)}
+	})
+	return &h.folded
+}
+
+func newHit(e *entry, s *Sample, income channelMonetization) *Hit {
+	h := &Hit{entry: *e, sample: s, Gaps: e.gaps(), Title: e.title(), income: income}
 	d := Random(e.Channel.Seed, forGaps, e.address(), 1)
 	h.money.RPMFrom, h.money.RPMTo = estimateRange(d, s.channel.rpm)
 	h.money.RevenueFrom = float64(e.Views) / 1000 * h.money.RPMFrom
 	h.money.RevenueTo = float64(e.Views) / 1000 * h.money.RPMTo
-	h.income = s.income()
 	return h
 }
 

@@ -38,7 +38,7 @@ func TestTitlePatternMatchesTheWholeTitle(t *testing.T) {
 		}
 	}
 	for _, h := range Open(1).Index(epoch).Find(url.Values{"titlePattern": {"I TRIED * days"}}, 1) {
-		if !strings.HasPrefix(h.lower, "i tried ") || !strings.HasSuffix(h.lower, " days") {
+		if !strings.HasPrefix(h.texts().lower, "i tried ") || !strings.HasSuffix(h.texts().lower, " days") {
 			t.Errorf("found %q", h.Title)
 		}
 	}

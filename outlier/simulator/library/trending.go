@@ -76,7 +76,7 @@ func formatOf(template string, hits []*Hit, at time.Time) Format {
 	pattern := strings.ReplaceAll(placeholder.ReplaceAllString(template, "*")+"*", "**", "*")
 	f := Format{Pattern: pattern, Niches: []string{}, Examples: []formatExample{}}
 	wanted := strings.ToLower(f.Pattern)
-	hits = slices.DeleteFunc(slices.Clone(hits), func(h *Hit) bool { return !matches(wanted, h.lower) })
+	hits = slices.DeleteFunc(slices.Clone(hits), func(h *Hit) bool { return !matches(wanted, h.texts().lower) })
 	slices.SortStableFunc(hits, func(g, h *Hit) int { return cmp.Compare(h.ratio, g.ratio) })
 	for _, h := range hits {
 		f.add(h, at)

@@ -2,6 +2,7 @@ package library
 
 import (
 	"math"
+	"math/rand/v2"
 	"time"
 )
 
@@ -20,8 +21,10 @@ type Upload struct {
 }
 
 // upload computes number n of a channel, whether or not it is published yet.
-func (c *channel) upload(k Kind, n int) Upload {
-	d := Random(c.Seed, forUpload, uint64(c.index), uint64(k), uint64(n))
+func (c *channel) upload(k Kind, n int) Upload { return c.uploads(nil, k, n, n+1)[0] }
+
+// uploadBy is the upload that follows from its random numbers.
+func (c *channel) uploadBy(d *rand.Rand, k Kind, n int) Upload {
 	u := Upload{Channel: c, Kind: k, n: n, Published: c.published(k, n)}
 	of := &c.schedules[k]
 	u.potential = of.median * math.Exp(of.spread*d.NormFloat64())
