@@ -23,13 +23,20 @@ import (
 // TestMain lets the test binary be the program too: scripts and the tests that
 // kill it run `outlierd` as a process of its own.
 func TestMain(m *testing.M) {
-	decompress()
-	testscript.Main(m, map[string]func(){"outlierd": func() {
+	testscript.Main(tests{m}, map[string]func(){"outlierd": func() {
 		if os.Getenv(shortMinutes) != "" {
 			durationUnits['m'] = time.Second
 		}
 		os.Exit(Main())
 	}})
+}
+
+// tests are the tests, where this process is not to be the program.
+type tests struct{ *testing.M }
+
+func (t tests) Run() int {
+	decompress()
+	return t.M.Run()
 }
 
 // shortMinutes is an environment variable with which a minute of the job file lasts a
