@@ -42,5 +42,7 @@ WORKDIR /data
 VOLUME /data
 ENV OUTLIERD_CONFIG=/data/jobs.yaml
 STOPSIGNAL SIGTERM
+# A start after a power failure may check a large state first, which takes minutes.
+HEALTHCHECK --interval=60s --timeout=5s --start-period=10m --retries=3 CMD ["/usr/local/bin/outlierd", "health"]
 ENTRYPOINT ["/usr/local/bin/outlierd"]
 CMD ["up"]
