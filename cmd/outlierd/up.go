@@ -70,6 +70,7 @@ is ignored.`,
 			if err != nil {
 				return err
 			}
+			p.warnOfSpace()
 			var notifying sync.WaitGroup
 			notifying.Go(func() { n.serve(c.Context()) })
 			notifying.Go(func() { newSystemd(o.world.env, log).serve(c.Context(), len(agenda), p.Engine.Beat) })

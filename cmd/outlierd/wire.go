@@ -120,7 +120,7 @@ func (o *options) rekey(address string) (outlier.Key, error) {
 func (p *program) openState(ctx context.Context, folder string) (err error) {
 	// Readers of other users come through this folder; what is private lies deeper.
 	if err := os.MkdirAll(p.Engine.Config.Data, 0o755); err != nil {
-		return forbidden(fmt.Errorf("create the data folder: %w", err), filepath.Dir(p.Engine.Config.Data))
+		return writable(fmt.Errorf("create the data folder: %w", err), filepath.Dir(p.Engine.Config.Data))
 	}
 	with := stateOptions(p.Engine.Config)
 	with.Log = p.Engine.Log
@@ -131,7 +131,7 @@ func (p *program) openState(ctx context.Context, folder string) (err error) {
 	}
 	p.Engine.Store, err = state.Open(ctx, folder, with)
 	if err != nil {
-		return forbidden(err, p.Engine.Config.Data)
+		return writable(err, p.Engine.Config.Data)
 	}
 	p.closers = append(p.closers, p.Engine.Store.Close)
 	return p.settle(ctx)
@@ -209,16 +209,7 @@ func (o *options) books(ctx context.Context, config *job.Config, work func(*stat
 	return work(p.Engine.Store)
 }
 
-// forbidden adds the remedy to what the rights of files forbid, as when a container
-// meets a folder of another user.
-func forbidden(err error, folder string) error {
-	if !errors.Is(err, fs.ErrPermission) {
-		return err
-	}
-	return fmt.Errorf("%w; user %d needs write access to %s and everything in it", err, os.Getuid(), folder)
-}
-
-// unreadable is forbidden for commands that only look.
+// unreadable adds the remedy for commands that only look; see [writable].
 func unreadable(err error, folder string) error {
 	if !errors.Is(err, fs.ErrPermission) {
 		return err
@@ -252,7 +243,7 @@ func (p *program) addSinks(ctx context.Context, folder string, memory int64) {
 	for _, s := range p.Engine.Config.Sinks {
 		sink := sinks.Reopening(s.Kind, func(ctx context.Context) (sinks.Sink, error) {
 			sink, err := openSink(ctx, s.Kind, sinkPath(p.Engine.Config, s), folder, memory)
-			return sink, forbidden(err, p.Engine.Config.Data)
+			return sink, writable(err, p.Engine.Config.Data)
 		})
 		sink = p.metrics.Sink(sink)
 		p.closers = append(p.closers, sink.Close)
@@ -278,6 +269,9 @@ func openSink(ctx context.Context, kind, path, folder string, memory int64) (sin
 // which may have changed since; the simulator's never does.
 func (p *program) openClient(o *options, folder string, rekey func() (outlier.Key, error)) (err error) {
 	if err := p.openPace(folder); err != nil || p.Engine.Config.Service.Simulated() {
+		return err
+	}
+	if err := trusting(p.Engine.Config.Service); err != nil {
 		return err
 	}
 	p.Engine.Rekey = rekey
@@ -402,7 +396,7 @@ func (p *program) peek(ctx context.Context, folder string) error {
 func (p *program) temporaryStore(ctx context.Context) (folder string, err error) {
 	folder, err = os.MkdirTemp("", "outlierd-")
 	if err != nil {
-		return "", err
+		return "", fmt.Errorf("make a temporary folder: %w; set TMPDIR to a folder that user %d may write to", err, os.Getuid())
 	}
 	p.closers = append(p.closers, func() error { return os.RemoveAll(folder) })
 	p.Engine.Store, err = state.Open(ctx, folder, stateOptions(p.Engine.Config))

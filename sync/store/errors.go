@@ -26,6 +26,20 @@ func (e *HeldError) Error() string {
 		e.Dir, who)
 }
 
+// LocklessError says that the file system of the state folder has no locks. Without them two
+// processes could work with one state, and spend the same credits.
+type LocklessError struct {
+	Dir   string
+	Cause error
+}
+
+func (e *LocklessError) Error() string {
+	return fmt.Sprintf("lock the state folder %s: %v; its file system has no locks, as some network file systems: "+
+		"put the data folder on a local disk", e.Dir, e.Cause)
+}
+
+func (e *LocklessError) Unwrap() error { return e.Cause }
+
 // NewerError says that the state was written by a later version of the program.
 type NewerError struct {
 	Path       string

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -16,16 +17,19 @@ import (
 // lock takes the folder for this process and writes down who holds it. The kernel
 // lets go when the process ends, however it ends. It returns the [bootLine] of the
 // process that held the folder before, "" if there is none.
-func lock(dir string) (file *os.File, before string, err error) {
+func lock(dir string, take func(*os.File) error) (file *os.File, before string, err error) {
 	file, err = os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return nil, "", fmt.Errorf("lock the state folder as user %d: %w", os.Getuid(), err)
 	}
-	err = flock(file, unix.LOCK_EX)
+	err = take(file)
 	if errors.Is(err, unix.EWOULDBLOCK) {
 		held := holder(file)
 		held.Dir = dir
 		return nil, "", errors.Join(held, file.Close())
+	}
+	if lockless(err) {
+		return nil, "", errors.Join(&LocklessError{Dir: dir, Cause: err}, file.Close())
 	}
 	if err == nil {
 		before, err = lastBoot(file)
@@ -47,16 +51,37 @@ const (
 )
 
 // flock locks a file, without waiting for another process that holds it for long.
-func flock(file *os.File, how int) (err error) {
+func flock(file *os.File) (err error) {
 	for try := range lockTries {
 		if try > 0 {
 			time.Sleep(lockTryPause)
 		}
-		if err = unix.Flock(int(file.Fd()), how|unix.LOCK_NB); !errors.Is(err, unix.EWOULDBLOCK) {
+		if err = unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); !errors.Is(err, unix.EWOULDBLOCK) {
 			break
 		}
 	}
 	return err
+}
+
+// takeLock locks a file for this process, and tries whether it could also have a record of it
+// locked, as SQLite does with its own: some network file systems have neither, some but one.
+// A program that went on without would see SQLite wait for a lock that nobody holds.
+func takeLock(file *os.File) error {
+	if err := flock(file); err != nil {
+		return err
+	}
+	record := unix.Flock_t{Type: unix.F_WRLCK, Len: 1}
+	if err := unix.FcntlFlock(file.Fd(), unix.F_SETLK, &record); err != nil {
+		return err
+	}
+	record.Type = unix.F_UNLCK
+	return unix.FcntlFlock(file.Fd(), unix.F_SETLK, &record)
+}
+
+// lockless reports whether a file system says that it has no locks.
+func lockless(err error) bool {
+	return slices.ContainsFunc([]error{unix.ENOLCK, unix.ENOTSUP, unix.EOPNOTSUPP, unix.ENOSYS, unix.EINVAL},
+		func(e error) bool { return errors.Is(err, e) })
 }
 
 // unheld reports whether no process holds the folder. It holds the lock itself for a moment,

@@ -29,6 +29,10 @@ type Options struct {
 	// system.
 	BootID func() string
 
+	// TakeLock locks a file for this process; nil asks the file system. It fails with
+	// EWOULDBLOCK while another process has the lock.
+	TakeLock func(*os.File) error
+
 	Log *slog.Logger // nil discards
 }
 
@@ -40,6 +44,9 @@ func (o Options) withDefaults() Options {
 	if o.BootID == nil {
 		o.BootID = bootID
 	}
+	if o.TakeLock == nil {
+		o.TakeLock = takeLock
+	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
@@ -50,7 +57,7 @@ func (o Options) withDefaults() Options {
 // the file to the schema of the latest migration. The owners of the tables then settle
 // what an earlier process left behind, and end the opening with [Store.Ready].
 //
-// It fails with a [*HeldError], [*NewerError] or [*CorruptError].
+// It fails with a [*HeldError], [*LocklessError], [*NewerError] or [*CorruptError].
 func Open(ctx context.Context, dir string, o Options) (*Store, error) {
 	o = o.withDefaults()
 	if err := makeFolder(dir); err != nil {
@@ -59,7 +66,7 @@ func Open(ctx context.Context, dir string, o Options) (*Store, error) {
 	if err := guard(dir); err != nil {
 		return nil, err
 	}
-	held, before, err := lock(dir)
+	held, before, err := lock(dir, o.TakeLock)
 	if err != nil {
 		return nil, err
 	}

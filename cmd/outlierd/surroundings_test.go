@@ -1,0 +1,73 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// TestStartSaysWhatIsMissing: a machine or container that lacks something gets one line, which
+// names the remedy.
+func TestStartSaysWhatIsMissing(t *testing.T) {
+	t.Parallel()
+	simulated := "version: 1\nservice: {url: \"sim://\"}\njobs:\n  one: {every: 52w, search: {query: [espresso]}}\n"
+	for name, c := range map[string]struct {
+		jobs string
+		env  []string
+		args []string
+		want string // of the last line; "" if nothing is missing
+	}{
+		"certificates": {
+			"version: 1\nservice: {url: \"https://127.0.0.1:9\", key: \"${OUTLIERD_KEY}\"}\nbudget: {per_month: 10}\njobs:\n  one: {every: 52w, search: {query: [espresso]}}\n",
+			[]string{"SSL_CERT_FILE=/nonexistent", "SSL_CERT_DIR=/nonexistent", "OUTLIERD_KEY=canary"}, []string{"up"},
+			"outlierd: verify the certificate of https://127.0.0.1:9: this system has no CA certificates; install them",
+		},
+		"a folder for temporary files": {
+			simulated, []string{"TMPDIR=/nonexistent"}, []string{"plan"},
+			"set TMPDIR to a folder that user " + fmt.Sprint(os.Getuid()) + " may write to",
+		},
+		"nothing that a run needs": {simulated, []string{"TMPDIR=/nonexistent"}, []string{"run"}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := &testWorld{TB: t, dir: t.TempDir()}
+			w.write(c.jobs)
+			cmd, out := w.command(t.Context(), c.args...)
+			cmd.Env = c.env // no HOME, no PATH, no time zone
+			err := cmd.Run()
+			if c.want == "" {
+				if err != nil {
+					t.Errorf("%v\n%s", err, out)
+				}
+				return
+			}
+			if err == nil || !strings.Contains(out.String(), c.want) || strings.Count(out.String(), "\n") != 1 {
+				t.Errorf("%v, and it said\n%s\nwant one line with %q", err, out, c.want)
+			}
+		})
+	}
+}
+
+// TestFolderThatCannotBeWrittenToHasARemedy, whatever the system's word for it.
+func TestFolderThatCannotBeWrittenToHasARemedy(t *testing.T) {
+	t.Parallel()
+	for cause, remedy := range map[error]string{
+		syscall.EACCES: "needs write access to /data and everything in it",
+		syscall.EPERM:  "needs write access to /data and everything in it",
+		syscall.EROFS:  "mount /data so that user",
+		syscall.ENOSPC: "free some space on the disk of /data",
+		syscall.EDQUOT: "free some space on the disk of /data",
+	} {
+		err := writable(fmt.Errorf("create the data folder: %w", &fs.PathError{Op: "mkdir", Path: "/data", Err: cause}), "/data")
+		if !errors.Is(err, cause) || !strings.Contains(err.Error(), remedy) {
+			t.Errorf("%v: %v, want %q", cause, err, remedy)
+		}
+	}
+	if other := errors.New("another"); writable(other, "/data") != other {
+		t.Error("an error of another kind does not stay as it is")
+	}
+}
