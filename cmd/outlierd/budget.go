@@ -6,11 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -19,6 +17,7 @@ import (
 	"outlierd/sync/forecast"
 	"outlierd/sync/job"
 	"outlierd/sync/ledger"
+	"outlierd/sync/serve"
 	"outlierd/sync/state"
 )
 
@@ -248,7 +247,7 @@ cycle, such as on the service's site; -N were bought in addition. No cap limits 
 and what is left of the cycle changes by it. The row is kept with its reason. To undo it,
 adjust by the opposite amount.
 
-No other instance may be running.`,
+It works while 'outlierd up' is running.`,
 		Example: `  outlierd budget adjust +12 --why "searched by hand on the site"
   outlierd budget adjust -100 --why "top-up of 21 November"`,
 		DisableFlagParsing: true, // until -100 has been told from a flag
@@ -298,7 +297,11 @@ func (o *options) adjust(ctx context.Context, amount, why string) error {
 	if err != nil {
 		return err
 	}
-	if err := o.books(ctx, config, func(store *state.Store) error { return store.Ledger.Adjust(credits, why) }); err != nil {
+	err = o.books(ctx, config, func(p *program) error {
+		_, err := change(ctx, p, serve.Adjust{Credits: credits, Why: why})
+		return err
+	})
+	if err != nil {
 		return err
 	}
 	return o.showBudget(ctx)
@@ -337,29 +340,35 @@ Caps of the job file stay as they are. A running instance follows.`,
 }
 
 func (o *options) resumeSpending(ctx context.Context, config *job.Config) error {
-	var lifted []ledger.Block
-	err := o.glance(ctx, config, func(p *program) (err error) {
-		lifted, err = state.Lift(ctx, filepath.Join(config.Data, "state"), stateOptions(config), p.Engine.Client.Key.Fingerprint())
-		return err
-	})
+	lifted, err := o.lift(ctx, config)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	if len(lifted) == 0 {
-		return o.done(map[string]any{"lifted": []refusalLifted{}}, "no calls are blocked; the caps of %s apply\n", config.Path)
+		return o.done(map[string]any{"lifted": []serve.Block{}}, "no calls are blocked; the caps of %s apply\n", config.Path)
 	}
-	var all []refusalLifted
 	said := ""
 	for _, block := range lifted {
-		all = append(all, refusalLifted{block.Kind, block.Reason, block.Since})
 		said += fmt.Sprintf("lifted: %s (since %s)\n", term.Plain(block.Reason), block.Since.In(config.Timezone).Format("2006-01-02 15:04 MST"))
 	}
-	return o.done(map[string]any{"lifted": all}, "%scalls resume, within the caps of %s\n", said, config.Path)
+	return o.done(map[string]any{"lifted": lifted}, "%scalls resume, within the caps of %s\n", said, config.Path)
 }
 
-// refusalLifted is a refusal that stood in the way of calls.
-type refusalLifted struct {
-	Block  ledger.BlockKind `json:"block"`
-	Reason string           `json:"reason"`
-	Since  time.Time        `json:"since"`
+// lift lifts what keeps calls from being made. A daemon goes on at once; another process that
+// holds the state folder follows before its next call.
+func (o *options) lift(ctx context.Context, config *job.Config) ([]serve.Block, error) {
+	daemon, err := o.served(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	if daemon != nil {
+		lifted, err := serve.Send(ctx, daemon, serve.Lift{})
+		return lifted.Blocks, err
+	}
+	var lifted []ledger.Block
+	err = o.glance(ctx, config, func(p *program) (err error) {
+		lifted, err = state.Lift(ctx, stateFolder(config), stateOptions(config), p.Engine.Client.Key.Fingerprint())
+		return err
+	})
+	return serve.Blocks(lifted), err
 }

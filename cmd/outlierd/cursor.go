@@ -14,6 +14,7 @@ import (
 	"outlierd/cmd/outlierd/term"
 	"outlierd/sinks/duckdb/query"
 	"outlierd/sync/job"
+	"outlierd/sync/serve"
 	"outlierd/sync/state"
 )
 
@@ -72,7 +73,7 @@ have no cursor yet get one.`,
 		Example: "  outlierd cursor set coffee 2026-11-01",
 		Args:    cobra.ExactArgs(2),
 		RunE: func(c *cobra.Command, args []string) error {
-			return o.cursors(c.Context(), args[0], func(config *job.Config, store *state.Store) error {
+			return o.cursors(c.Context(), args[0], func(config *job.Config, p *program) error {
 				at, err := instant(args[1], config.Timezone)
 				if err != nil {
 					return err
@@ -81,7 +82,7 @@ have no cursor yet get one.`,
 					return usageError{fmt.Errorf("job %s has no cursor to set: "+
 						"only a job with `published_at: since last success` has one", spec.Name)}
 				}
-				keys, err := cursorKeys(c.Context(), config, store, args[0])
+				keys, err := cursorKeys(c.Context(), config, p.Engine.Store, args[0])
 				if err != nil {
 					return err
 				}
@@ -91,10 +92,8 @@ have no cursor yet get one.`,
 				if key != "" {
 					keys = []string{key}
 				}
-				for _, key := range keys {
-					if err := store.Runs.SetWatermark(args[0], key, at); err != nil {
-						return err
-					}
+				if _, err := change(c.Context(), p, serve.SetCursors{Job: args[0], Keys: keys, At: at}); err != nil {
+					return err
 				}
 				return o.done(map[string]any{"job": args[0], "at": at, "keys": keys},
 					"%s of %s set to %s\n", term.Count(len(keys), "cursor"), args[0], at.Format("2006-01-02 15:04 MST"))
@@ -111,27 +110,27 @@ func cursorResetCommand(o *options) *cobra.Command {
 		Long: `Delete the cursors of a job. Its next run searches like its first one, from "first" of its
 window, and buys fresh seeds again.`,
 		RunE: func(c *cobra.Command, args []string) error {
-			return o.cursors(c.Context(), args[0], func(_ *job.Config, store *state.Store) error {
-				n, err := store.Runs.ResetWatermarks(args[0])
+			return o.cursors(c.Context(), args[0], func(_ *job.Config, p *program) error {
+				deleted, err := change(c.Context(), p, serve.ResetCursors{Job: args[0]})
 				if err != nil {
 					return err
 				}
-				return o.done(map[string]any{"job": args[0], "forgotten": n},
-					"%s of %s deleted; its next run searches like its first one\n", term.Count(n, "cursor"), args[0])
+				return o.done(map[string]any{"job": args[0], "forgotten": deleted.Cursors},
+					"%s of %s deleted; its next run searches like its first one\n", term.Count(deleted.Cursors, "cursor"), args[0])
 			})
 		},
 	}
 }
 
 // cursors lets work set the cursors of a job that is in the file or was.
-func (o *options) cursors(ctx context.Context, name string, work func(*job.Config, *state.Store) error) error {
+func (o *options) cursors(ctx context.Context, name string, work func(*job.Config, *program) error) error {
 	config, err := o.loadToRead()
 	if err != nil {
 		return err
 	}
-	return o.books(ctx, config, func(store *state.Store) error {
+	return o.books(ctx, config, func(p *program) error {
 		if config.Job(name) == nil {
-			marks, err := store.Runs.Watermarks(name)
+			marks, err := p.Engine.Store.Runs.Watermarks(name)
 			if err != nil {
 				return err
 			}
@@ -139,7 +138,7 @@ func (o *options) cursors(ctx context.Context, name string, work func(*job.Confi
 				return noJob(config, name, ", and no job of that name has ever searched")
 			}
 		}
-		return work(config, store)
+		return work(config, p)
 	})
 }
 

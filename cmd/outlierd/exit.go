@@ -9,7 +9,10 @@ import (
 	"outlierd/cmd/outlierd/term"
 	"outlierd/outlier"
 	"outlierd/outlier/pace"
+	"outlierd/sync/engine"
+	"outlierd/sync/job"
 	"outlierd/sync/runs"
+	"outlierd/sync/serve"
 	"outlierd/sync/state"
 	"outlierd/sync/store"
 	"outlierd/sync/yamltree"
@@ -54,7 +57,10 @@ func exitCode(ctx context.Context, err error) int {
 	if _, ok := errors.AsType[*store.HeldError](err); ok {
 		return exitHeld
 	}
-	if ctx.Err() != nil {
+	if errors.Is(err, serve.ErrOtherJobs) || errors.Is(err, serve.ErrOtherVersion) {
+		return exitHeld
+	}
+	if ctx.Err() != nil || endedThere(err) {
 		return exitInterrupted
 	}
 	if e, ok := errors.AsType[*outlier.Error](err); ok && e.Kind == outlier.Unauthorized {
@@ -74,6 +80,12 @@ func exitCode(ctx context.Context, err error) int {
 	return exitFailed
 }
 
+// endedThere reports whether somebody stopped the daemon that worked for this command, or the run.
+func endedThere(err error) bool {
+	_, cancelled := errors.AsType[*engine.CancelledError](err)
+	return cancelled || errors.Is(err, serve.ErrStopped)
+}
+
 // complaint is what a person reads about err, once.
 func complaint(ctx context.Context, err error) string {
 	if err == nil {
@@ -85,10 +97,16 @@ func complaint(ctx context.Context, err error) string {
 	if mistakes, ok := errors.AsType[yamltree.Mistakes](err); ok {
 		return strings.TrimRight(mistakes.Error(), "\n")
 	}
+	if left, ok := errors.AsType[*detachedError](err); ok {
+		return "outlierd: " + left.explain()
+	}
+	if errors.Is(err, serve.ErrStopped) {
+		return "outlierd: 'outlierd up' was stopped; " + onward(err, "everything that was paid for is stored, and the same command continues from here")
+	}
 	if stopped(ctx, err) {
 		return "outlierd: interrupted; " + onward(err, "everything that was paid for is stored, and the next run continues from here")
 	}
-	lines := strings.Split(strings.ReplaceAll(err.Error(), "job "+onceMark, ""), "\n") // the person asked for no job
+	lines := strings.Split(strings.ReplaceAll(err.Error(), "job "+job.OnceMark, ""), "\n") // the person asked for no job
 	for i, line := range lines {
 		lines[i] = term.Plain(line) // it may quote titles and comments of other people
 	}
@@ -104,6 +122,9 @@ func remedy(err error) string {
 	if _, long := errors.AsType[*pace.LongWaitError](err); long {
 		return "\n  service.max_wait says how long to wait for the limit; " +
 			onward(err, "the next 'outlierd run', or 'outlierd up', continues the run")
+	}
+	if _, lost := errors.AsType[*serve.LostError](err); lost {
+		return "\n  everything that was paid for is stored; " + onward(err, "the same command continues the run")
 	}
 	if _, bound := errors.AsType[*state.BoundError](err); bound {
 		return "\n  `data:` in the job file names the folder, or OUTLIERD_DATA"

@@ -41,11 +41,12 @@ var mayImport = map[string][]string{
 		"sync/runs", "sync/state"},
 	"sync/engine": {"excerpt", "outlier", "outlier/pace", "schema", "sinks", "sync/facts", "sync/job", "sync/journal", "sync/ledger", "sync/ops",
 		"sync/plan", "sync/queue", "sync/runs", "sync/state", "sync/store"},
+	"sync/serve":        {"outlier", "outlier/pace", "sync/engine", "sync/job", "sync/ledger", "sync/runs", "sync/store"},
 	"sync/notify":       {"excerpt", "sync/job", "sync/journal", "sync/ledger", "sync/runs", "sync/state", "sync/store"},
 	"sync/metrics":      {"outlier", "outlier/pace", "sinks", "sync/job", "sync/ledger", "sync/runs", "sync/state"},
 	"cmd/outlierd/term": {},
 	"cmd/outlierd": {"cmd/outlierd/term", "outlier", "outlier/pace", "outlier/simulator", "schema", "sinks", "sinks/duckdb", "sinks/duckdb/query", "sinks/parquet",
-		"sync/engine", "sync/facts", "sync/forecast", "sync/job", "sync/ledger", "sync/metrics", "sync/notify", "sync/plan", "sync/queue", "sync/runs", "sync/state", "sync/store", "sync/yamltree"},
+		"sync/engine", "sync/facts", "sync/forecast", "sync/job", "sync/ledger", "sync/metrics", "sync/notify", "sync/plan", "sync/queue", "sync/runs", "sync/serve", "sync/state", "sync/store", "sync/yamltree"},
 }
 
 // fenced libraries may be imported by these packages only, so that each could be

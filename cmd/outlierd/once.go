@@ -25,15 +25,13 @@ import (
 // else, and their rows are printed. So standard output is for the rows, and what there
 // is to say about the run goes to standard error.
 
-// onceMark begins the names of these jobs, which no job of a file can have.
-const onceMark = "once:"
-
-func isOnce(name string) bool { return strings.HasPrefix(name, onceMark) }
+// isOnce reports whether a name is that of such a job.
+func isOnce(name string) bool { return strings.HasPrefix(name, job.OnceMark) }
 
 // shown is the name of a job as people read it: for a one-off request the command, such as
 // "find-channels".
 func shown(name string) string {
-	command, once := strings.CutPrefix(name, onceMark)
+	command, once := strings.CutPrefix(name, job.OnceMark)
 	if !once {
 		return name
 	}
@@ -78,13 +76,12 @@ func (r *request) spec(config *job.Config) (*job.Spec, error) {
 	if err != nil {
 		return nil, err
 	}
-	spec, err := config.Once(r.verb, text)
+	asked := job.Asked{Once: &job.OneOff{Verb: r.verb, Job: text}, Changes: &job.Overrides{Again: r.again}}
+	spec, err := config.Asked(asked)
 	if err != nil {
 		return nil, usageError{typed(r.verb, config.Path, err)}
 	}
-	once, err := spec.With(job.Overrides{Again: r.again})
-	once.Name = onceMark + string(r.verb)
-	return &once, err
+	return spec, nil
 }
 
 // once performs a request and prints its rows. That they can be printed is made sure
@@ -113,6 +110,9 @@ func (o *options) once(ctx context.Context, r request) error {
 		}
 		var failed error
 		if s.row, failed = aside.runJob(ctx, p, e); s.row == nil {
+			if left, is := errors.AsType[*detachedError](failed); is {
+				left.once, left.again = true, retyped(o.world.args)
+			}
 			return failed
 		}
 		o.ended = s.row.Error

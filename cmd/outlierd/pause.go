@@ -11,7 +11,7 @@ import (
 	"outlierd/cmd/outlierd/term"
 	"outlierd/sync/job"
 	"outlierd/sync/runs"
-	"outlierd/sync/state"
+	"outlierd/sync/serve"
 )
 
 // longestWhy bounds the reason of a pause, in characters.
@@ -56,8 +56,8 @@ pause.`,
 				}
 				pauses = append(pauses, runs.Pause{Job: name, Since: now, Until: end, Why: strings.TrimSpace(why)})
 			}
-			return o.books(c.Context(), config, func(store *state.Store) error {
-				if err := store.Runs.Pause(pauses); err != nil {
+			return o.books(c.Context(), config, func(p *program) error {
+				if _, err := change(c.Context(), p, serve.PauseJobs{Pauses: pauses}); err != nil {
 					return err
 				}
 				return o.done(pauses, "%s %s\n", strings.Join(names, ", "), pauseText(&pauses[0], config.Timezone))
@@ -80,8 +80,8 @@ decides what becomes of them: the latest one runs now, all do, or none does.`,
 			if err != nil {
 				return err
 			}
-			return o.books(c.Context(), config, func(store *state.Store) error {
-				pauses, err := store.Runs.Pauses(time.Now())
+			return o.books(c.Context(), config, func(p *program) error {
+				pauses, err := p.Engine.Store.Runs.Pauses(time.Now())
 				if err != nil {
 					return err
 				}
@@ -97,7 +97,7 @@ decides what becomes of them: the latest one runs now, all do, or none does.`,
 						said += name + " is not paused\n"
 					}
 				}
-				if err := store.Runs.Unpause(resumed); err != nil {
+				if _, err := change(c.Context(), p, serve.ResumeJobs{Jobs: resumed}); err != nil {
 					return err
 				}
 				return o.done(map[string][]string{"resumed": resumed}, "%s", said)

@@ -26,10 +26,11 @@ const (
 	unknownEvery = 10 * time.Second
 )
 
-// watch shows the run's progress until the returned function is called: one
+// watch shows the progress of a program's run until the returned function is called: one
 // block redrawn in place at a terminal, a log line every 30 s elsewhere.
-func (o *options) watch(e *engine.Engine) (stop func()) {
-	every, show := logLine, func(p engine.Progress) { e.Log.Info("progress", progressAttrs(p)...) }
+func (o *options) watch(p *program) (stop func()) {
+	log := p.Engine.Log
+	every, show := logLine, func(p engine.Progress) { log.Info("progress", progressAttrs(p)...) }
 	finish := func() {}
 	if term.Is(o.world.out) {
 		every, finish = redraw, o.block.Erase
@@ -46,9 +47,9 @@ func (o *options) watch(e *engine.Engine) (stop func()) {
 		for {
 			select {
 			case <-ticker.C:
-				p, err := e.Progress()
+				p, err := p.progress()
 				if err != nil {
-					unknown.Do(func() { e.Log.Warn("progress unknown", "err", err) })
+					unknown.Do(func() { log.Warn("progress unknown", "err", err) })
 				} else if p.Run != "" {
 					show(p)
 				}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -18,6 +17,7 @@ import (
 	"outlierd/sinks/duckdb/query"
 	"outlierd/sync/forecast"
 	"outlierd/sync/job"
+	"outlierd/sync/serve"
 	"outlierd/sync/state"
 )
 
@@ -175,15 +175,28 @@ func (o *options) clearQueue(ctx context.Context, config *job.Config, name strin
 	if err != nil {
 		return err
 	}
-	dropped, kept, err := state.Clear(ctx, filepath.Join(config.Data, "state"), stateOptions(config), was)
+	done, err := o.cancelCalls(ctx, config, was)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%w; some of the calls may be cancelled: run the command again for the rest", err)
 	}
-	said := fmt.Sprintf("%s of %s cancelled", term.Count(dropped, "call"), name)
-	if kept > 0 {
-		said += fmt.Sprintf("; %s stay queued for other jobs", term.Count(kept, "call"))
+	said := fmt.Sprintf("%s of %s cancelled", term.Count(done.Dropped, "call"), name)
+	if done.Kept > 0 {
+		said += fmt.Sprintf("; %s stay queued for other jobs", term.Count(done.Kept, "call"))
 	}
-	return o.done(map[string]any{"job": name, "dropped": dropped, "kept": kept}, "%s\n", said)
+	return o.done(map[string]any{"job": name, "dropped": done.Dropped, "kept": done.Kept}, "%s\n", said)
+}
+
+// cancelCalls lets a daemon cancel the calls of a job, or does it beside whoever holds the state.
+func (o *options) cancelCalls(ctx context.Context, config *job.Config, name string) (done serve.Cleared, err error) {
+	daemon, err := o.served(ctx, config)
+	if err != nil {
+		return done, err
+	}
+	if daemon != nil {
+		return serve.Send(ctx, daemon, serve.ClearQueue{Job: name})
+	}
+	done.Dropped, done.Kept, err = state.Clear(ctx, stateFolder(config), stateOptions(config), name)
+	return done, err
 }
 
 // recorded is the name under which the record knows a job, and what jobs are called

@@ -9,11 +9,11 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"outlierd/sync/engine"
 	"outlierd/sync/forecast"
 	"outlierd/sync/job"
-	"outlierd/sync/runs"
 )
 
 // runFlags are what `run` takes besides the names of jobs.
@@ -26,6 +26,7 @@ type runFlags struct {
 	moveCursor      bool
 	set             []string
 	rest            string
+	cancel          string
 }
 
 func runCommand(o *options) *cobra.Command {
@@ -49,6 +50,10 @@ are; with --move-cursor the cursor moves.
 --rest RUN buys the pages that "pages" cut off the searches of an earlier run, and no page
 twice: the stored searches continue at their next page, whatever the job file says now. The
 summary of a run prints this command where pages were left.
+
+While 'outlierd up' runs, it performs the run, before its own, and this command shows the
+progress. ^C then leaves the run as it is; --cancel stops it at the next safe point. If a run
+of the job is under way, the command watches that one.
 
 With -o json, ndjson or csv standard output has one row per run, and summaries go to
 standard error.`,
@@ -75,10 +80,19 @@ standard error.`,
 	flags.StringArrayVar(&f.set, "set", nil,
 		"one value for a for_each name, as in topic=\"moka pot\"; repeatable")
 	flags.StringVar(&f.rest, "rest", "", "buy the pages that the searches of an earlier `RUN` left")
+	flags.StringVar(&f.cancel, "cancel", "", "stop the run of a job, or a run by its id, in 'outlierd up': `JOB-or-RUN`")
 	return c
 }
 
 func (o *options) runNamed(c *cobra.Command, f *runFlags, names []string) error {
+	if c.Flags().Changed("cancel") {
+		others := len(names) > 0
+		c.LocalNonPersistentFlags().Visit(func(flag *pflag.Flag) { others = others || flag.Name != "cancel" })
+		if others || f.cancel == "" {
+			return usageError{errors.New("--cancel needs the name of one job or the id of a run, and takes nothing else")}
+		}
+		return o.cancelRun(c.Context(), f.cancel)
+	}
 	if f.all && (f.due || len(names) > 0) || f.due && len(names) > 0 {
 		return usageError{errors.New("give names of jobs, --all or --due, only one of them")}
 	}
@@ -125,6 +139,8 @@ func (f *runFlags) todo(ctx context.Context, p *program, names []string, change 
 	switch {
 	case f.rest != "":
 		return restOf(ctx, p, names, f.rest)
+	case f.due && p.daemon != nil:
+		return nil, idle(fmt.Sprintf("nothing is left to do: %s runs what is due", p.daemon.Name()))
 	case f.due:
 		return dueNow(p, time.Now())
 	case f.all:
@@ -274,7 +290,7 @@ func restOf(ctx context.Context, p *program, names []string, id string) ([]erran
 	if len(names) > 0 && names[0] != row.Job {
 		return nil, usageError{fmt.Errorf("--rest %s: the run belongs to job %s, not to %s", id, row.Job, names[0])}
 	}
-	spec := restSpec(p, row)
+	spec := engine.RestSpec(p.Engine.Config, row)
 	if spec == nil {
 		return nil, usageError{fmt.Errorf("--rest %s: %s no longer has the job %q, whose caps apply to the run",
 			id, p.Engine.Config.Path, row.Job)}
@@ -284,8 +300,10 @@ func restOf(ctx context.Context, p *program, names []string, id string) ([]erran
 		return nil, err
 	}
 	if rest.Nothing() {
-		if err := p.Engine.Publish(ctx); err != nil { // what bought it may have been killed at its very end
-			return nil, err
+		if p.daemon == nil { // what bought it may have been killed at its very end
+			if err := p.Engine.Publish(ctx); err != nil {
+				return nil, err
+			}
 		}
 		text := fmt.Sprintf("run %s left nothing to buy", id)
 		if rest.After != id {
@@ -294,20 +312,6 @@ func restOf(ctx context.Context, p *program, names []string, id string) ([]erran
 		return nil, idle(text)
 	}
 	return []errand{{Appointment: engine.Appointment{Spec: spec, Trigger: engine.Manual}, rest: rest}}, nil
-}
-
-// restSpec is the job of a run that buys the rest of another: that of the file, for its
-// caps, or for what was asked for once one without caps of its own; nil if it is in no file.
-func restSpec(p *program, row *runs.Run) *job.Spec {
-	spec := &job.Spec{Name: row.Job}
-	if !isOnce(row.Job) {
-		if spec = p.Engine.Config.Job(row.Job); spec == nil {
-			return nil
-		}
-	}
-	own := *spec
-	own.Overridden, own.Flags = true, engine.RestFlags(row.ID)
-	return &own
 }
 
 // agedAfter is the age from which on the service's results have probably another order.

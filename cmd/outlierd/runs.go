@@ -16,6 +16,7 @@ import (
 	"outlierd/sync/facts"
 	"outlierd/sync/job"
 	"outlierd/sync/runs"
+	"outlierd/sync/serve"
 	"outlierd/sync/store"
 )
 
@@ -89,7 +90,14 @@ func (o *options) runJobs(ctx context.Context, config *job.Config, which func(*p
 			if err != nil {
 				errs = append(errs, err)
 			}
-			if ctx.Err() != nil {
+			if left, is := errors.AsType[*detachedError](err); is {
+				left.again = o.goesOn(todo[:1])
+				if len(todo) > 1 {
+					left.others = o.goesOn(todo[1:])
+				}
+				return worst(append(errs[:len(errs)-1], left))
+			}
+			if ctx.Err() != nil || errors.Is(err, serve.ErrStopped) {
 				return worst(append(errs[:max(0, len(errs)-1)], o.interrupted(err, todo)))
 			}
 			if err != nil && everybodys(err) {
@@ -111,6 +119,11 @@ func (o *options) interrupted(failed error, todo []errand) error {
 	if failed == nil {
 		return nil
 	}
+	return &cutShort{failed, "everything that was paid for is stored. To continue:\n  " + o.goesOn(todo)}
+}
+
+// goesOn is the command that does what is still to be done.
+func (o *options) goesOn(todo []errand) string {
 	var names []string
 	for _, e := range todo {
 		if e.scheduled() {
@@ -131,7 +144,7 @@ func (o *options) interrupted(failed error, todo []errand) error {
 	if todo[0].Appointment.Spec.Dates != nil { // a backfill
 		line = retyped(o.world.args)
 	}
-	return &cutShort{failed, "everything that was paid for is stored. To continue:\n  " + line}
+	return line
 }
 
 // typed is a command as it is typed here: with the job file, if that is another than usual.
@@ -187,16 +200,22 @@ func everybodys(err error) bool {
 	if _, unkept := errors.AsType[*outlier.UnkeptError](err); unkept {
 		return true
 	}
+	if _, lost := errors.AsType[*serve.LostError](err); lost {
+		return true
+	}
 	refused, ok := errors.AsType[*outlier.Error](err)
 	return ok && refused.Kind == outlier.Unauthorized
 }
+
+// say tells a person something beside the results.
+func (o *options) say(line string) { fmt.Fprintln(o.world.out, line) }
 
 // runJob performs one run while progress is shown, and returns its record, which is nil if it
 // never started.
 func (o *options) runJob(ctx context.Context, p *program, e errand) (*runs.Run, error) {
 	if e.rest != nil {
 		fmt.Fprintln(o.world.out, beforeRest(p.forecasts(), e.Appointment.Spec, e.rest))
-		return o.perform(p, e, func() (*runs.Run, error) { return p.Engine.BuyRest(ctx, e.Appointment.Spec, e.rest) })
+		return o.perform(ctx, p, e, func() (*runs.Run, error) { return p.Engine.BuyRest(ctx, e.Appointment.Spec, e.rest) })
 	}
 	p.Engine.Afresh = e.afresh
 	if e.old == nil && !e.scheduled() {
@@ -209,7 +228,7 @@ func (o *options) runJob(ctx context.Context, p *program, e errand) (*runs.Run, 
 		return nil, err
 	}
 	fmt.Fprintln(o.world.out, beforehand(ctx, p.forecasts(), e.Appointment.Spec, e.old))
-	return o.perform(p, e, func() (*runs.Run, error) {
+	return o.perform(ctx, p, e, func() (*runs.Run, error) {
 		if e.old != nil {
 			return p.Engine.Resume(ctx, e.Appointment.Spec, e.Appointment.Trigger, e.Appointment.Due, e.old)
 		}
@@ -217,9 +236,12 @@ func (o *options) runJob(ctx context.Context, p *program, e errand) (*runs.Run, 
 	})
 }
 
-// perform makes a run and reports it.
-func (o *options) perform(p *program, e errand, run func() (*runs.Run, error)) (*runs.Run, error) {
-	stop := o.watch(p.Engine)
+// perform makes a run, which beside a daemon is for that to do, and reports it.
+func (o *options) perform(ctx context.Context, p *program, e errand, run func() (*runs.Run, error)) (*runs.Run, error) {
+	if p.daemon != nil {
+		run = func() (*runs.Run, error) { return p.order(ctx, o.say, e) }
+	}
+	stop := o.watch(p)
 	row, failed := run()
 	stop()
 	if row != nil {

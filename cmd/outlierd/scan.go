@@ -15,6 +15,7 @@ import (
 	"outlierd/sinks/duckdb/query"
 	"outlierd/sync/job"
 	"outlierd/sync/runs"
+	"outlierd/sync/serve"
 	"outlierd/sync/state"
 )
 
@@ -187,13 +188,13 @@ func absent(err error, id, remedy string) error {
 
 // readable looks whether there is something to read of a scan.
 func readable(ctx context.Context, p *program, id string) error {
-	scan, err := p.Engine.PollScan(ctx, id)
+	scan, err := change(ctx, p, serve.PollScan{Scan: id})
 	switch {
 	case err != nil:
 		return absent(err, id, "'outlierd scan list' lists the known scans")
-	case !scan.Ended():
+	case !scan.Ended:
 		return fmt.Errorf("scan %s has not ended: its status is %s; no credits were spent", id, scan.Status)
-	case !scan.Succeeded():
+	case !scan.Succeeded:
 		return fmt.Errorf("scan %s ended as %s: there is nothing to read; no credits were spent", id, scan.Status)
 	}
 	return nil
@@ -221,9 +222,16 @@ sent, name the start with --intent: then the time is not compared.`,
 				if err != nil {
 					return err
 				}
-				scan, err := p.Engine.AdoptScan(c.Context(), id, intent)
+				linked, err := change(c.Context(), p, serve.AdoptScan{Scan: id, Intent: intent})
 				if err != nil {
 					return absent(err, id, "look there for the id of the scan that was started; if there is none, run "+resolving(waiting))
+				}
+				scan, err := p.Engine.Store.Runs.ScanByID(id)
+				if err == nil && (scan == nil || scan.Intent != linked.Intent) {
+					err = fmt.Errorf("scan %s belongs to intent %d now, and cannot be read back", id, linked.Intent)
+				}
+				if err != nil {
+					return err
 				}
 				next, err := adopted(p, scan)
 				if err != nil {
@@ -299,16 +307,16 @@ If the service has the scan, use 'scan adopt'.`,
 			if err != nil {
 				return err
 			}
-			return o.books(c.Context(), config, func(store *state.Store) error {
-				refunded, err := store.Runs.SettleScan(intent, runs.Scan{State: runs.ScanNotCreated})
+			return o.books(c.Context(), config, func(p *program) error {
+				refunded, err := change(c.Context(), p, serve.ResolveScan{Intent: intent})
 				if err != nil {
 					return err
 				}
-				price := term.Count(refunded, "credit") + " are available again"
-				if refunded == 0 {
+				price := term.Count(refunded.Credits, "credit") + " are available again"
+				if refunded.Credits == 0 {
 					price = "its price stays spent, since the service answered the start"
 				}
-				return o.done(map[string]any{"intent": intent, "state": runs.ScanNotCreated, "refunded": refunded},
+				return o.done(map[string]any{"intent": intent, "state": runs.ScanNotCreated, "refunded": refunded.Credits},
 					"the scan with intent %d was not created; %s\n", intent, price)
 			})
 		},

@@ -77,7 +77,7 @@ func (o *options) reportRun(p *program, row *runs.Run, failed error) error {
 	if end.distinct, err = p.Engine.Store.Runs.Distinct(row.ID); err != nil {
 		return err
 	}
-	progress, err := p.Engine.Progress()
+	progress, err := p.progress()
 	if err != nil {
 		return err
 	}
@@ -378,7 +378,7 @@ func (o *options) offerRest(p *program, end *outcome) error {
 	if !end.row.Status.EndedWell() || !slices.ContainsFunc(end.ends, func(e engine.Ending) bool { return e.Leaves() }) {
 		return nil
 	}
-	spec := restSpec(p, end.row)
+	spec := engine.RestSpec(p.Engine.Config, end.row)
 	if spec == nil {
 		return nil
 	}

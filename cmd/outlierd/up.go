@@ -19,6 +19,9 @@ func upCommand(o *options) *cobra.Command {
 bought before another's calls about its hits. Queued calls of earlier runs are made between
 runs.
 
+Other commands work beside it: 'outlierd run' and the like hand their work over, which is
+done before the scheduled runs go on.
+
 SIGTERM or ^C stops it: the call in progress may finish, what arrived is stored and
 published, and the next start continues from there. A second signal stops at once. SIGHUP
 is ignored.`,
@@ -36,7 +39,7 @@ is ignored.`,
 			if err != nil {
 				return err
 			}
-			p, err := o.open(c.Context(), config, log)
+			p, err := o.open(c.Context(), config, log, true)
 			switch {
 			case c.Context().Err() != nil && err != nil:
 				return nil // stopped before it began
@@ -74,6 +77,7 @@ is ignored.`,
 			var notifying sync.WaitGroup
 			notifying.Go(func() { n.serve(c.Context()) })
 			notifying.Go(func() { newSystemd(o.world.env, log).serve(c.Context(), len(agenda), p.Engine.Beat) })
+			p.server.Ready()
 			p.Engine.Serve(c.Context(), agenda)
 			notifying.Wait()
 			log.Info("stopped")

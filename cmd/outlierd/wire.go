@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync/atomic"
 
 	"outlierd/cmd/outlierd/term"
 	"outlierd/outlier"
@@ -23,6 +24,7 @@ import (
 	"outlierd/sync/metrics"
 	"outlierd/sync/notify"
 	"outlierd/sync/runs"
+	"outlierd/sync/serve"
 	"outlierd/sync/state"
 	"outlierd/sync/store"
 	"outlierd/sync/yamltree"
@@ -34,11 +36,15 @@ type program struct {
 	watcher *notify.Watcher  // puts what happens in the outbox; nil where the job file has no target
 	metrics *metrics.Metrics // nil where the job file has no daemon.listen
 	closers []func() error
+
+	daemon *serve.Client                   // holds the state folder, which is only looked at here; nil if this process does
+	seen   atomic.Pointer[engine.Progress] // of the run that the daemon performs for this process; nil before the first
+	server *serve.Server                   // answers other commands; nil in all commands but up
 }
 
 // open builds the program for a configuration. The state comes first: it takes the
-// lock, and without it nothing else may be touched.
-func (o *options) open(ctx context.Context, config *job.Config, log *slog.Logger) (_ *program, err error) {
+// lock, and without it nothing else may be touched. A daemon listens from then on.
+func (o *options) open(ctx context.Context, config *job.Config, log *slog.Logger, daemon bool) (_ *program, err error) {
 	if o.world.collect != nil {
 		o.world.collect()
 	}
@@ -52,10 +58,13 @@ func (o *options) open(ctx context.Context, config *job.Config, log *slog.Logger
 	if err != nil {
 		return p, err
 	}
-	folder := filepath.Join(config.Data, "state")
+	folder := stateFolder(config)
 	lost := missing(folder)
 	if err := p.openState(ctx, folder); err != nil {
 		return p, err
+	}
+	if daemon {
+		p.listen(ctx)
 	}
 	p.addSinks(ctx, folder, memory)
 	if lost {
@@ -170,13 +179,13 @@ func published(config *job.Config) string {
 	return sinkPath(config, config.Sinks[i])
 }
 
-// with opens the program for as long as work needs it.
+// with opens the program for as long as work needs it, alone or beside a daemon.
 func (o *options) with(ctx context.Context, config *job.Config, work func(*program) error) (err error) {
 	log, err := o.logger()
 	if err != nil {
 		return err
 	}
-	p, err := o.open(ctx, config, log)
+	p, err := o.aloneOrBeside(ctx, config, log, func() (*program, error) { return o.open(ctx, config, log, false) })
 	if err != nil {
 		return err
 	}
@@ -191,22 +200,28 @@ func (o *options) with(ctx context.Context, config *job.Config, work func(*progr
 }
 
 // books opens no more than the state, for commands that look into it or set it right.
-func (o *options) books(ctx context.Context, config *job.Config, work func(*state.Store) error) (err error) {
+func (o *options) books(ctx context.Context, config *job.Config, work func(*program) error) (err error) {
 	log, err := o.logger()
 	if err != nil {
 		return err
 	}
-	p := &program{Engine: &engine.Engine{Config: config, Log: log}}
-	defer func() { err = errors.Join(err, p.Close()) }()
-	folder, tables := filepath.Join(config.Data, "state"), published(config)
+	folder, tables := stateFolder(config), published(config)
 	if tables != "" && missing(folder) && !missing(tables) {
 		return fmt.Errorf("%s is missing, though %s has what earlier runs published; bring the newest copy of the folder back",
 			relative(folder), relative(tables))
 	}
-	if err := p.openState(ctx, folder); err != nil {
+	p, err := o.aloneOrBeside(ctx, config, log, func() (*program, error) {
+		p := &program{Engine: &engine.Engine{Config: config, Log: log}}
+		if err := p.openState(ctx, folder); err != nil {
+			return nil, errors.Join(err, p.Close())
+		}
+		return p, nil
+	})
+	if err != nil {
 		return err
 	}
-	return work(p.Engine.Store)
+	defer func() { err = errors.Join(err, p.Close()) }()
+	return work(p)
 }
 
 // unreadable adds the remedy for commands that only look; see [writable].
@@ -347,16 +362,26 @@ func (o *options) glance(ctx context.Context, config *job.Config, work func(*pro
 	if err != nil {
 		return err
 	}
-	p := &program{Engine: &engine.Engine{Config: config, Log: log, IDs: seedsOnce(config)}}
-	defer func() { err = errors.Join(err, p.Close()) }()
-	folder := filepath.Join(config.Data, "state")
-	if err := p.peek(ctx, folder); err != nil {
-		return unreadable(err, folder)
-	}
-	if err := p.openPace(folder); err != nil {
+	p, err := o.readOnly(ctx, config, log)
+	if err != nil {
 		return err
 	}
+	defer func() { err = errors.Join(err, p.Close()) }()
 	return work(p)
+}
+
+// readOnly is a program that only looks at what is on record.
+func (o *options) readOnly(ctx context.Context, config *job.Config, log *slog.Logger) (*program, error) {
+	p := &program{Engine: &engine.Engine{Config: config, Log: log, IDs: seedsOnce(config)}}
+	folder := stateFolder(config)
+	err := unreadable(p.peek(ctx, folder), folder)
+	if err == nil {
+		err = p.openPace(folder)
+	}
+	if err != nil {
+		return nil, errors.Join(err, p.Close())
+	}
+	return p, nil
 }
 
 // glanceOr is glance, and answers by a query over the published tables where the state belongs

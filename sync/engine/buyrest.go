@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -57,6 +58,20 @@ func (r *Rest) Began() (at time.Time) {
 
 // RestFlags are the flags of the command that buys the rest of a run.
 func RestFlags(run string) string { return "--rest " + run }
+
+// RestSpec is the job of a run that buys the rest of another: that of the file, for its
+// caps, or for what was asked for once one without caps of its own; nil if it is in no file.
+func RestSpec(config *job.Config, row *runs.Run) *job.Spec {
+	spec := &job.Spec{Name: row.Job}
+	if !strings.HasPrefix(row.Job, job.OnceMark) {
+		if spec = config.Job(row.Job); spec == nil {
+			return nil
+		}
+	}
+	own := *spec
+	own.Overridden, own.Flags = true, RestFlags(row.ID)
+	return &own
+}
 
 // UnendedError says that a run goes on by itself, so that it has no rest yet.
 type UnendedError struct{ Run *runs.Run }

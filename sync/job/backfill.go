@@ -36,7 +36,7 @@ func (s Spec) Backfill(from, to, each string, most outlier.Credits) (Spec, error
 	if err := s.between(window{}); err != nil {
 		return Spec{}, fmt.Errorf("job %s: %w", s.Name, err)
 	}
-	s.Dates = &Dates{From: first, To: last, Each: each, Since: since}
+	s.Dates, s.backfill = &Dates{From: first, To: last, Each: each, Since: since}, &Backfill{from, to, each, most}
 	s.SeedsFresh, s.ReuseFor = 0, max(s.ReuseFor, backfillReuse)
 	s.Hash = s.hash() // the same backfill whatever it may cost, so that a higher cap goes on with it
 	s.Budget.PerRun = &most

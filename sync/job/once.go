@@ -32,7 +32,7 @@ func (s Spec) With(o Overrides) (Spec, error) {
 	written := s.Hash
 	s.Hash = s.hash()
 	s.Overridden = s.Overridden || s.Hash != written
-	s.Flags, s.MoveCursor = o.flags(), o.MoveCursor
+	s.Flags, s.MoveCursor, s.changes = o.flags(), o.MoveCursor, &o
 	return s, nil
 }
 
@@ -177,6 +177,7 @@ func (c *Config) Once(verb Verb, yaml []byte) (*Spec, error) {
 	if found := yamltree.Join(once, b.file); len(found) > 0 {
 		return nil, found
 	}
+	spec.once = &OneOff{verb, yaml}
 	return &spec, nil
 }
 

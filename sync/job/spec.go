@@ -51,6 +51,10 @@ type Spec struct {
 	times  times             // of Schedule, parsed when the file is read
 	zone   *time.Location    // of windows
 	worded map[string]string // the job as the file words it; see [Known]
+
+	once     *OneOff // how a person asked for it; see [Spec.Asked]
+	changes  *Overrides
+	backfill *Backfill
 }
 
 // Verb names what a job does. Its text is the key in jobs.yaml.

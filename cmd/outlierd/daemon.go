@@ -1,0 +1,242 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"slices"
+
+	"outlierd/sync/engine"
+	"outlierd/sync/job"
+	"outlierd/sync/runs"
+	"outlierd/sync/serve"
+	"outlierd/sync/store"
+)
+
+// # Beside a daemon
+//
+// While 'outlierd up' holds the state folder, the other commands do all that people see as ever,
+// from the state as it can be read beside it, and let the daemon make the calls and change what
+// there is to change. What they read is of one moment, so they read anew after each change.
+
+// stateFolder is where a configuration keeps its state.
+func stateFolder(config *job.Config) string { return filepath.Join(config.Data, "state") }
+
+// served is the daemon that holds the state folder; nil if none does.
+func (o *options) served(ctx context.Context, config *job.Config) (*serve.Client, error) {
+	c, err := serve.Dial(ctx, stateFolder(config))
+	if errors.Is(err, serve.ErrNobody) {
+		return nil, nil
+	}
+	if err == nil {
+		err = c.Understands(version())
+	}
+	if err != nil {
+		return nil, writable(err, config.Data)
+	}
+	return c, nil
+}
+
+// aloneOrBeside opens a program: alone by open, or beside the daemon that holds the folder.
+func (o *options) aloneOrBeside(ctx context.Context, config *job.Config, log *slog.Logger, open func() (*program, error)) (*program, error) {
+	c, err := o.served(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	if c == nil {
+		p, err := open()
+		if _, held := errors.AsType[*store.HeldError](err); !held {
+			return p, err
+		}
+		var failed error // it may have begun to listen meanwhile
+		if c, failed = o.served(ctx, config); failed != nil || c == nil {
+			return nil, errors.Join(err, failed)
+		}
+	}
+	p, err := o.readOnly(ctx, config, log)
+	if err != nil {
+		return nil, err
+	}
+	p.daemon = c
+	return p, nil
+}
+
+// refresh reads the state anew.
+func (p *program) refresh(ctx context.Context) error {
+	if err := p.Engine.Store.Close(); err != nil {
+		return err
+	}
+	return p.peek(ctx, stateFolder(p.Engine.Config))
+}
+
+// progress is that of the run which the program performs, or which the daemon performs for it.
+func (p *program) progress() (engine.Progress, error) {
+	if p.daemon == nil {
+		return p.Engine.Progress()
+	}
+	if seen := p.seen.Load(); seen != nil {
+		return *seen, nil
+	}
+	return engine.Progress{}, nil
+}
+
+// change carries a change out: here, or beside a daemon there.
+func change[R any](ctx context.Context, p *program, c serve.Change[R]) (R, error) {
+	if p.daemon == nil {
+		return c.Do(ctx, p.Engine)
+	}
+	result, err := serve.Send(ctx, p.daemon, c)
+	return result, errors.Join(err, p.refresh(ctx))
+}
+
+// order lets the daemon perform a run, and returns when it has ended.
+func (p *program) order(ctx context.Context, say func(string), e errand) (row *runs.Run, err error) {
+	asked := serve.Order{
+		Asked: e.Appointment.Spec.Asked(), Hash: e.Appointment.Spec.Hash, Trigger: e.Appointment.Trigger, Due: e.Appointment.Due,
+		Afresh: e.afresh, UseReserve: p.Engine.UseReserve,
+	}
+	if e.old != nil {
+		asked.Continues = e.old.ID
+	}
+	if e.rest != nil {
+		asked = serve.Order{Rest: e.rest.Of.ID, Trigger: engine.Manual, UseReserve: p.Engine.UseReserve}
+	}
+	// What is read is of one moment, and while it is looked at the daemon's log of changes grows.
+	if err := p.Engine.Store.Close(); err != nil {
+		return nil, err
+	}
+	p.seen.Store(nil)
+	w, err := p.daemon.Order(ctx, asked)
+	if err != nil {
+		return nil, errors.Join(p.left(ctx, err, ""), p.peek(context.WithoutCancel(ctx), stateFolder(p.Engine.Config)))
+	}
+	defer func() { err = errors.Join(err, w.Close()) }()
+	p.Engine.Log.Debug("run begun", "job", e.Appointment.Spec.Name, "run", w.Run, "daemon", p.daemon.PID)
+	if w.Joined {
+		say(fmt.Sprintf("%s: watching run %s, which is under way", shown(e.Appointment.Spec.Name), w.Run))
+	}
+	ended, err := w.Follow(func(now engine.Progress) { p.seen.Store(&now) })
+	if failed := p.peek(context.WithoutCancel(ctx), stateFolder(p.Engine.Config)); failed != nil {
+		return nil, errors.Join(err, failed)
+	}
+	if err != nil {
+		return nil, p.left(ctx, err, w.Run)
+	}
+	if row, err = p.Engine.Store.Runs.Get(w.Run); err != nil {
+		return nil, err
+	}
+	return row, ended.Err()
+}
+
+// left is why a run is not watched any longer: the person has had enough, or err.
+func (p *program) left(ctx context.Context, err error, run string) error {
+	if ctx.Err() == nil {
+		return err
+	}
+	return &detachedError{error: context.Cause(ctx), daemon: p.daemon.Name(), run: run}
+}
+
+// detachedError ends a command that a person has stopped while the daemon works for it.
+type detachedError struct {
+	error
+	daemon string
+	run    string // "" if the daemon had not begun it
+	once   bool   // the command shows rows at its end, and cannot watch the run again
+	again  string // the command that watches the run, or asks again
+	others string // the command that runs what was to be run after it; "" if there was nothing
+}
+
+func (e *detachedError) Unwrap() error { return e.error }
+
+// explain says where the run is that a person has left, and what can be done with it.
+func (e *detachedError) explain() string {
+	if e.run == "" {
+		return fmt.Sprintf("detached before %s said that the run has begun. To watch it, or to begin it:\n  %s", e.daemon, e.again)
+	}
+	text := fmt.Sprintf("detached; the run goes on in %s. To watch it:\n  %s\nTo stop it:\n  outlierd run --cancel %s", e.daemon, e.again, e.run)
+	if e.once {
+		text = fmt.Sprintf("detached; the run goes on in %s. To see its rows when it has ended:\n  %s\nTo stop it:\n  outlierd run --cancel %s",
+			e.daemon, e.again, e.run)
+	}
+	if e.others != "" {
+		text += "\nThe other jobs were not begun. To run them:\n  " + e.others
+	}
+	return text
+}
+
+// cancelRun asks the daemon to end a run.
+func (o *options) cancelRun(ctx context.Context, what string) error {
+	config, err := o.loadToRead()
+	if err != nil {
+		return err
+	}
+	daemon, err := o.served(ctx, config)
+	if err == nil && daemon == nil {
+		err = fmt.Errorf("no 'outlierd up' holds %s; a run of 'outlierd run' is stopped by ^C where it runs", relative(stateFolder(config)))
+	}
+	if err != nil {
+		return err
+	}
+	var run *runs.Run
+	err = o.glance(ctx, config, func(p *program) (err error) {
+		run, err = runUnderWay(p, what)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if err := daemon.Cancel(ctx, run.ID); err != nil {
+		return err
+	}
+	return o.done(map[string]any{"run": run.ID, "job": run.Job}, "run %s of %s is stopped; what was paid for is stored\n", run.ID, shown(run.Job))
+}
+
+// runUnderWay is the run under way of a job, or that has an id.
+func runUnderWay(p *program, what string) (*runs.Run, error) {
+	run, err := p.Engine.Store.Runs.Get(what)
+	if err != nil {
+		return nil, err
+	}
+	if run == nil {
+		if err := known(p.Engine.Config, p.Engine.Store, what); err != nil {
+			return nil, err
+		}
+		all, err := p.Engine.Store.Runs.Unfinished(what)
+		if err != nil {
+			return nil, err
+		}
+		at := slices.IndexFunc(all, func(r runs.Run) bool { return isUnderWay(&r) })
+		if at < 0 {
+			return nil, usageError{fmt.Errorf("no run of job %s is under way", what)}
+		}
+		run = &all[at]
+	}
+	if !isUnderWay(run) {
+		return nil, usageError{fmt.Errorf("run %s of %s is not under way: it is %s", run.ID, shown(run.Job), run.Status)}
+	}
+	return run, nil
+}
+
+// isUnderWay reports whether a daemon may be working on a run; one that waits for the rate limit
+// may be another process's, which the daemon knows.
+func isUnderWay(run *runs.Run) bool {
+	return run.Status == runs.Running || run.Status == runs.PausedQuota
+}
+
+// listen lets other commands work beside this process, which holds the state folder. Where
+// they cannot reach it, the schedule is kept nevertheless.
+func (p *program) listen(ctx context.Context) {
+	log := p.Engine.Log
+	p.server = serve.New(p.Engine, version())
+	l, err := serve.Listen(stateFolder(p.Engine.Config))
+	if err != nil {
+		log.Warn("other commands cannot work beside this process", "err", err)
+		return
+	}
+	context.AfterFunc(ctx, p.server.Stop)
+	done := make(chan error, 1)
+	go func() { done <- p.server.Serve(l) }()
+	p.closers = append(p.closers, func() error { return errors.Join(p.server.Close(), <-done) })
+}

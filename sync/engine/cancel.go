@@ -1,0 +1,23 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+)
+
+// Cancel stops a run between two calls, for all who wait for it, and returns when it has stopped.
+// What it had left stays for a later run of the job, as after a kill.
+func (e *Engine) Cancel(ctx context.Context, id string) error {
+	return e.Between(ctx, func(ctx context.Context) error {
+		e.requests.mu.Lock()
+		w := e.requests.scheduler.worker
+		e.requests.mu.Unlock()
+		if w != nil {
+			if r := w.underWay(id); r != nil {
+				r.end(ctx, &CancelledError{r.row.Job})
+				return nil
+			}
+		}
+		return fmt.Errorf("run %s is not under way", id)
+	})
+}

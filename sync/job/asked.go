@@ -1,0 +1,113 @@
+package job
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"outlierd/outlier"
+)
+
+// Asked is which job a person asks for, and how it is changed for this once, in words that
+// another process understands which has read the same file. Either Job or Once is set.
+type Asked struct {
+	Job      string     `json:"job,omitempty"`       // of the file
+	Once     *OneOff    `json:"once,omitempty"`      // or what stands in no file
+	Changes  *Overrides `json:"overrides,omitempty"` // of either
+	Backfill *Backfill  `json:"backfill,omitempty"`  // of the job
+}
+
+// OneOff is what a person asks for once: a mapping as a job of the file is one.
+type OneOff struct {
+	Verb Verb            `json:"verb"`
+	Job  json.RawMessage `json:"job"`
+}
+
+// Backfill is what is searched of the dates that lie back; see [Spec.Backfill].
+type Backfill struct {
+	From string          `json:"from"`
+	To   string          `json:"to"`
+	Each string          `json:"each"`
+	Most outlier.Credits `json:"max_credits"`
+}
+
+// Asked is how the spec was asked for: [Config.Asked] gives the same one.
+func (s *Spec) Asked() Asked {
+	if s.once != nil {
+		return Asked{Once: s.once, Changes: s.changes}
+	}
+	return Asked{Job: s.Name, Changes: s.changes, Backfill: s.backfill}
+}
+
+// Asked is the spec that is asked for. It is a nil one if the file has no such job.
+func (c *Config) Asked(a Asked) (*Spec, error) {
+	var spec Spec
+	if a.Once != nil {
+		once, err := c.Once(a.Once.Verb, a.Once.Job)
+		if err != nil {
+			return nil, err
+		}
+		spec = *once
+	} else if named := c.Job(a.Job); named != nil {
+		spec = *named
+	} else {
+		return nil, nil
+	}
+	if a.Changes != nil {
+		changed, err := spec.With(*a.Changes)
+		if err != nil {
+			return nil, err
+		}
+		spec = changed
+	}
+	if b := a.Backfill; b != nil {
+		back, err := spec.Backfill(b.From, b.To, b.Each, b.Most)
+		if err != nil {
+			return nil, err
+		}
+		spec = back
+	}
+	if a.Once != nil {
+		spec.Name = OnceMark + string(a.Once.Verb)
+	}
+	return &spec, nil
+}
+
+// OnceMark begins the names of jobs that are asked for once, which no job of a file can have.
+const OnceMark = "once:"
+
+// wire is how overrides are written down: lengths of time as the file has them.
+type wire struct {
+	Pages      int               `json:"pages,omitempty"`
+	Since      string            `json:"since,omitempty"`
+	NoEnrich   bool              `json:"no_enrich,omitempty"`
+	Again      bool              `json:"again,omitempty"`
+	Set        map[string]string `json:"set,omitempty"`
+	MoveCursor bool              `json:"move_cursor,omitempty"`
+}
+
+// MarshalJSON writes overrides as they are typed.
+func (o Overrides) MarshalJSON() ([]byte, error) {
+	w := wire{o.Pages, "", o.NoEnrich, o.Again, o.Set, o.MoveCursor}
+	if o.Since != 0 {
+		w.Since = Duration(o.Since).String()
+	}
+	return json.Marshal(w)
+}
+
+// UnmarshalJSON reads what MarshalJSON wrote.
+func (o *Overrides) UnmarshalJSON(text []byte) error {
+	var w wire
+	if err := json.Unmarshal(text, &w); err != nil {
+		return err
+	}
+	*o = Overrides{w.Pages, 0, w.NoEnrich, w.Again, w.Set, w.MoveCursor}
+	if w.Since != "" {
+		since, err := ParseDuration(w.Since)
+		if err != nil {
+			return fmt.Errorf("since: %w", err)
+		}
+		o.Since = time.Duration(since)
+	}
+	return nil
+}

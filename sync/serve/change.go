@@ -1,0 +1,218 @@
+package serve
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"outlierd/outlier"
+	"outlierd/outlier/pace"
+	"outlierd/sync/engine"
+	"outlierd/sync/ledger"
+	"outlierd/sync/runs"
+	"outlierd/sync/store"
+)
+
+// Change is a small change of the state. Beside a daemon it is sent there ([Send]); alone a
+// command carries it out itself.
+type Change[R any] interface {
+	path() string
+
+	// Do carries the change out in the process that holds the state folder.
+	Do(context.Context, *engine.Engine) (R, error)
+}
+
+// Nothing is what a change returns that has nothing to say.
+type Nothing struct{}
+
+// SetCursors sets the cursors of a job.
+type SetCursors struct {
+	Job  string    `json:"job"`
+	Keys []string  `json:"keys"`
+	At   time.Time `json:"at"`
+}
+
+func (SetCursors) path() string { return "/cursors/set" }
+
+// Do implements [Change].
+func (c SetCursors) Do(_ context.Context, e *engine.Engine) (Nothing, error) {
+	for _, key := range c.Keys {
+		if err := e.Store.Runs.SetWatermark(c.Job, key, c.At); err != nil {
+			return Nothing{}, err
+		}
+	}
+	return Nothing{}, nil
+}
+
+// ResetCursors deletes the cursors of a job.
+type ResetCursors struct {
+	Job string `json:"job"`
+}
+
+func (ResetCursors) path() string { return "/cursors/reset" }
+
+// Deleted is how many cursors a job had.
+type Deleted struct {
+	Cursors int `json:"cursors"`
+}
+
+// Do implements [Change].
+func (c ResetCursors) Do(_ context.Context, e *engine.Engine) (d Deleted, err error) {
+	d.Cursors, err = e.Store.Runs.ResetWatermarks(c.Job)
+	return d, err
+}
+
+// Adjust records credits that were spent or bought outside outlierd.
+type Adjust struct {
+	Credits outlier.Credits `json:"credits"`
+	Why     string          `json:"why"`
+}
+
+func (Adjust) path() string { return "/budget/adjust" }
+
+// Do implements [Change].
+func (c Adjust) Do(_ context.Context, e *engine.Engine) (Nothing, error) {
+	return Nothing{}, e.Store.Ledger.Adjust(c.Credits, c.Why)
+}
+
+// Lift lifts the blocks of the key with which the process makes its calls, and that of the clock.
+type Lift struct{}
+
+func (Lift) path() string { return "/budget/resume" }
+
+// Lifted is what was in force.
+type Lifted struct {
+	Blocks []Block `json:"lifted"`
+}
+
+// Block is what kept calls from being made.
+type Block struct {
+	Kind   ledger.BlockKind `json:"block"`
+	Reason string           `json:"reason"`
+	Since  time.Time        `json:"since"`
+}
+
+// Do implements [Change].
+func (Lift) Do(_ context.Context, e *engine.Engine) (lifted Lifted, err error) {
+	key := e.Client.Key.Fingerprint()
+	all, err := e.Store.Ledger.Liftable(key)
+	if err != nil || len(all) == 0 {
+		return lifted, err
+	}
+	lifted.Blocks = Blocks(all)
+	if err := e.Store.DB.Update(func(tx *store.Tx) error { return ledger.Lift(tx, key) }); err != nil {
+		return Lifted{}, fmt.Errorf("lift what refuses calls: %w", err)
+	}
+	return lifted, nil
+}
+
+// Blocks are blocks of the ledger, without the key's fingerprint.
+func Blocks(all []ledger.Block) (blocks []Block) {
+	for _, b := range all {
+		blocks = append(blocks, Block{b.Kind, b.Reason, b.Since})
+	}
+	return blocks
+}
+
+// ClearQueue cancels the queued calls of a job.
+type ClearQueue struct {
+	Job string `json:"job"`
+}
+
+func (ClearQueue) path() string { return "/queue/clear" }
+
+// Cleared is how many calls were cancelled, and how many stay for other jobs.
+type Cleared struct {
+	Dropped int `json:"dropped"`
+	Kept    int `json:"kept"`
+}
+
+// Do implements [Change].
+func (c ClearQueue) Do(ctx context.Context, e *engine.Engine) (done Cleared, err error) {
+	done.Dropped, done.Kept, err = e.Store.Queue.Cancel(ctx, c.Job)
+	return done, err
+}
+
+// PauseJobs pauses the schedules of jobs.
+type PauseJobs struct {
+	Pauses []runs.Pause `json:"pauses"`
+}
+
+func (PauseJobs) path() string { return "/jobs/pause" }
+
+// Do implements [Change].
+func (c PauseJobs) Do(_ context.Context, e *engine.Engine) (Nothing, error) {
+	return Nothing{}, e.Store.Runs.Pause(c.Pauses)
+}
+
+// ResumeJobs ends the pauses of jobs.
+type ResumeJobs struct {
+	Jobs []string `json:"jobs"`
+}
+
+func (ResumeJobs) path() string { return "/jobs/resume" }
+
+// Do implements [Change].
+func (c ResumeJobs) Do(_ context.Context, e *engine.Engine) (Nothing, error) {
+	return Nothing{}, e.Store.Runs.Unpause(c.Jobs)
+}
+
+// PollScan asks the service how a scan stands, which is free.
+type PollScan struct {
+	Scan string `json:"scan_id"`
+}
+
+func (PollScan) path() string { return "/scans/poll" }
+
+// Polled is how a scan stands.
+type Polled struct {
+	Status    string `json:"status"`
+	Ended     bool   `json:"ended"`
+	Succeeded bool   `json:"succeeded"`
+}
+
+// Do implements [Change].
+func (c PollScan) Do(ctx context.Context, e *engine.Engine) (Polled, error) {
+	scan, err := e.PollScan(pace.Urgent(ctx), c.Scan)
+	return Polled{scan.Status, scan.Ended(), scan.Succeeded()}, err
+}
+
+// AdoptScan links a start that was not confirmed to a scan of the service.
+type AdoptScan struct {
+	Scan   string `json:"scan_id"`
+	Intent int64  `json:"intent,omitempty"` // 0 for the one that fits
+}
+
+func (AdoptScan) path() string { return "/scans/adopt" }
+
+// Adopted is the intent that the scan belongs to now.
+type Adopted struct {
+	Intent int64 `json:"intent"`
+}
+
+// Do implements [Change].
+func (c AdoptScan) Do(ctx context.Context, e *engine.Engine) (Adopted, error) {
+	scan, err := e.AdoptScan(pace.Urgent(ctx), c.Scan, c.Intent)
+	if err != nil {
+		return Adopted{}, err
+	}
+	return Adopted{scan.Intent}, nil
+}
+
+// ResolveScan records that a start that was not confirmed has created no scan.
+type ResolveScan struct {
+	Intent int64 `json:"intent"`
+}
+
+func (ResolveScan) path() string { return "/scans/resolve" }
+
+// Refunded is what the start gives back.
+type Refunded struct {
+	Credits outlier.Credits `json:"credits"`
+}
+
+// Do implements [Change].
+func (c ResolveScan) Do(_ context.Context, e *engine.Engine) (r Refunded, err error) {
+	r.Credits, err = e.Store.Runs.SettleScan(c.Intent, runs.Scan{State: runs.ScanNotCreated})
+	return r, err
+}

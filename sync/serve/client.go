@@ -1,0 +1,226 @@
+package serve
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/url"
+	"syscall"
+	"time"
+
+	"outlierd/sync/engine"
+)
+
+// ErrNobody is the error of [Dial] where no daemon serves a state folder.
+var ErrNobody = errors.New("no daemon listens")
+
+// ErrOtherVersion is the error of a daemon that is of another version.
+var ErrOtherVersion = errors.New("another version")
+
+// answerTime is how long a daemon may take to say who it is. It does so at any time.
+const answerTime = 10 * time.Second
+
+// longestLine is the most that a daemon says at once: the progress of a run of many searches.
+const longestLine = 16 << 20
+
+// Client talks to the daemon that holds a state folder.
+type Client struct {
+	About
+	http http.Client
+}
+
+// Dial finds the daemon of a state folder. Its error is [ErrNobody] if there is none.
+func Dial(ctx context.Context, dir string) (*Client, error) { return dial(ctx, dir, answerTime) }
+
+func dial(ctx context.Context, dir string, patience time.Duration) (*Client, error) {
+	c := &Client{}
+	c.http.Transport = &http.Transport{
+		DisableKeepAlives: true, // a connection that is closed says that nobody waits for the answer
+		DialContext: func(ctx context.Context, _, _ string) (conn net.Conn, err error) {
+			err = reach(dir, func(path string) (err error) {
+				conn, err = new(net.Dialer).DialContext(ctx, "unix", path)
+				return err
+			})
+			return conn, err
+		},
+	}
+	within, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	err := c.get(within, "/v1", &c.About)
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
+		return nil, fmt.Errorf("%w on %s", ErrNobody, Socket(dir))
+	case ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded):
+		return nil, fmt.Errorf("the process that listens on %s does not answer; stop it, and start it again", Socket(dir))
+	case err != nil:
+		return nil, fmt.Errorf("ask %s who listens: %w", Socket(dir), err)
+	}
+	return c, nil
+}
+
+// Understands reports whether the daemon is of a version that a program understands.
+func (c *Client) Understands(program string) error {
+	if c.Interface == Version {
+		return nil
+	}
+	return fmt.Errorf("%w: %s is outlierd %s (interface %d), and this is outlierd %s (interface %d); restart it with this version, or use that one",
+		ErrOtherVersion, c.Name(), c.Program, c.Interface, program, Version)
+}
+
+// Send lets the daemon carry a change out.
+func Send[R any](ctx context.Context, c *Client, change Change[R]) (result R, err error) {
+	body, err := c.post(ctx, "/v1"+change.path(), change)
+	if err != nil {
+		return result, err
+	}
+	defer body.Close()
+	return result, c.decode(body, &result)
+}
+
+// Cancel asks the daemon to end a run at its next safe point.
+func (c *Client) Cancel(ctx context.Context, run string) error {
+	body, err := c.post(ctx, "/v1/runs/"+url.PathEscape(run)+"/cancel", struct{}{})
+	if err != nil {
+		return err
+	}
+	return body.Close()
+}
+
+// Watch is a run of the daemon's that is looked at. Closing it leaves the run as it is.
+type Watch struct {
+	Run    string
+	Joined bool // the run was under way
+
+	client *Client
+	body   io.ReadCloser
+	lines  *bufio.Scanner
+}
+
+// Order lets the daemon begin a run, or join one that is under way, and returns when it is on
+// record.
+func (c *Client) Order(ctx context.Context, o Order) (*Watch, error) {
+	body, err := c.post(ctx, "/v1/runs", o)
+	if err != nil {
+		return nil, err
+	}
+	w := &Watch{client: c, body: body, lines: bufio.NewScanner(body)}
+	w.lines.Buffer(nil, longestLine)
+	begun, err := w.next()
+	if err != nil {
+		return nil, errors.Join(err, body.Close())
+	}
+	w.Run, w.Joined = begun.Run, begun.Joined
+	return w, nil
+}
+
+// LostError says that the daemon went away while a run was watched.
+type LostError struct {
+	Daemon, Run string
+	Cause       error
+}
+
+func (e *LostError) Error() string { return fmt.Sprintf("%s has gone away: %v", e.Daemon, e.Cause) }
+
+func (e *LostError) Unwrap() error { return e.Cause }
+
+func (w *Watch) next() (e Event, err error) {
+	if !w.lines.Scan() {
+		err := w.lines.Err()
+		if err == nil {
+			err = io.ErrUnexpectedEOF
+		}
+		return e, &LostError{w.client.Name(), w.Run, err}
+	}
+	if err := json.Unmarshal(w.lines.Bytes(), &e); err != nil {
+		return e, w.client.foreign(err)
+	}
+	return e, nil
+}
+
+// Follow tells how the run goes on until it has ended, and returns how.
+func (w *Watch) Follow(show func(engine.Progress)) (*Ended, error) {
+	for {
+		e, err := w.next()
+		if err != nil {
+			return nil, err
+		}
+		if e.Progress != nil {
+			show(e.Progress.ofEngine(w.Run))
+		}
+		if e.Ended != nil {
+			return e.Ended, nil
+		}
+	}
+}
+
+// Err is why the run failed; nil if it did not.
+func (e *Ended) Err() error { return received(e.Error) }
+
+// Close stops watching.
+func (w *Watch) Close() error { return w.body.Close() }
+
+// get asks for a document.
+func (c *Client) get(ctx context.Context, path string, into any) error {
+	body, err := c.do(ctx, http.MethodGet, path, nil)
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	return c.decode(body, into)
+}
+
+func (c *Client) post(ctx context.Context, path string, v any) (io.ReadCloser, error) {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	return c.do(ctx, http.MethodPost, path, text)
+}
+
+// do makes a request and returns the body of its answer, or the error in it.
+func (c *Client) do(ctx context.Context, method, path string, text []byte) (io.ReadCloser, error) {
+	r, err := http.NewRequestWithContext(ctx, method, "http://outlierd"+path, bytes.NewReader(text))
+	if err != nil {
+		return nil, err
+	}
+	answer, err := c.http.Do(r)
+	if err != nil {
+		if outer, is := errors.AsType[*url.Error](err); is {
+			err = outer.Err // which names an address that nobody knows
+		}
+		return nil, err
+	}
+	if answer.StatusCode == http.StatusOK {
+		return answer.Body, nil
+	}
+	var failed struct {
+		Error *Failure `json:"error"`
+	}
+	err = c.decode(answer.Body, &failed)
+	if err == nil && failed.Error == nil {
+		err = c.foreign(errors.New(answer.Status))
+	}
+	if err == nil {
+		err = received(failed.Error)
+	}
+	return nil, errors.Join(err, answer.Body.Close())
+}
+
+func (c *Client) decode(body io.Reader, into any) error {
+	if err := json.NewDecoder(io.LimitReader(body, longestLine)).Decode(into); err != nil {
+		return c.foreign(err)
+	}
+	return nil
+}
+
+// foreign is the error of an answer that no daemon of ours gives.
+func (c *Client) foreign(err error) error {
+	return fmt.Errorf("read the daemon's answer: %w; is it another version of outlierd?", err)
+}

@@ -1,0 +1,114 @@
+package serve
+
+import (
+	"errors"
+	"strings"
+
+	"outlierd/outlier"
+	"outlierd/outlier/pace"
+	"outlierd/sync/engine"
+	"outlierd/sync/runs"
+	"outlierd/sync/store"
+)
+
+var (
+	// ErrStopped is why a run ended that the daemon did not finish, as it was asked to stop.
+	ErrStopped = errors.New("the daemon stops")
+
+	// ErrBadRequest is the error of a request that the daemon cannot make sense of.
+	ErrBadRequest = errors.New("bad request")
+
+	// ErrOtherJobs is the error of an order for a job that is not the same in the daemon's
+	// job file.
+	ErrOtherJobs = errors.New("the daemon has read another job file")
+)
+
+// Failure is an error on its way to a command. Kinds say what of it decides about exit codes
+// and remedies, so that a command that is told of it does what it does about its own errors.
+type Failure struct {
+	Message string   `json:"message"`
+	Kinds   []string `json:"kinds,omitempty"` // such as "long_wait" or "service:unauthorized"
+
+	causes []error // what the kinds stand for
+}
+
+func (f *Failure) Error() string { return f.Message }
+
+func (f *Failure) Unwrap() []error { return f.causes }
+
+// kind is an error that commands know.
+type kind struct {
+	name string
+	of   func(error) (detail string, is bool)
+	err  func(detail string) error
+}
+
+var kinds = []kind{
+	typed("service", func(e *outlier.Error) string { return string(e.Kind) },
+		func(d string) *outlier.Error { return &outlier.Error{Kind: outlier.Kind(d)} }),
+	typed("live_scan", func(e *runs.LiveScanError) string { return e.Scan.ScanID },
+		func(d string) *runs.LiveScanError { return &runs.LiveScanError{Scan: runs.Scan{ScanID: d}} }),
+	plain[*pace.LongWaitError]("long_wait", &pace.LongWaitError{}),
+	plain[*store.LowSpaceError]("low_space", &store.LowSpaceError{}),
+	plain[*engine.AheadError]("sink_ahead", &engine.AheadError{}),
+	plain[*engine.SinksDownError]("sinks_down", &engine.SinksDownError{}),
+	plain[*outlier.UnkeptError]("unkept", &outlier.UnkeptError{}),
+	plain[*engine.CancelledError]("cancelled", &engine.CancelledError{}),
+	sentinel("stopped", ErrStopped),
+	sentinel("bad_request", ErrBadRequest),
+	sentinel("other_jobs", ErrOtherJobs),
+}
+
+// typed is a kind of errors of one type, of which one detail matters.
+func typed[E error](name string, detail func(E) string, err func(string) E) kind {
+	return kind{
+		name: name,
+		of: func(e error) (string, bool) {
+			found, is := errors.AsType[E](e)
+			if !is {
+				return "", false
+			}
+			return detail(found), true
+		},
+		err: func(d string) error { return err(d) },
+	}
+}
+
+// plain is a kind of errors of one type, of which only the message matters.
+func plain[E error](name string, any E) kind {
+	return typed(name, func(E) string { return "" }, func(string) E { return any })
+}
+
+func sentinel(name string, err error) kind {
+	return kind{name, func(e error) (string, bool) { return "", errors.Is(e, err) }, func(string) error { return err }}
+}
+
+// failureOf is an error for the wire; nil for nil.
+func failureOf(err error) *Failure {
+	if err == nil {
+		return nil
+	}
+	f := &Failure{Message: err.Error()}
+	for _, k := range kinds {
+		if detail, is := k.of(err); is {
+			f.Kinds = append(f.Kinds, strings.TrimSuffix(k.name+":"+detail, ":"))
+		}
+	}
+	return f
+}
+
+// received gives an error from the wire the causes that its kinds stand for.
+func received(f *Failure) error {
+	if f == nil {
+		return nil
+	}
+	for _, text := range f.Kinds {
+		name, detail, _ := strings.Cut(text, ":")
+		for _, k := range kinds {
+			if k.name == name {
+				f.causes = append(f.causes, k.err(detail))
+			}
+		}
+	}
+	return f
+}

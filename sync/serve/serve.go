@@ -1,0 +1,99 @@
+// Package serve lets commands work beside the daemon that holds the state folder.
+//
+// The daemon listens on a unix socket in that folder, which only its user can reach, and
+// answers HTTP with JSON. A command reads the state for itself, and says, asks and prints all
+// that people see. Only what changes the state crosses the socket: a run that a person asks
+// for ([Order]), and small changes such as a cursor that is set ([Change]). The daemon's engine
+// does both between two of its own calls.
+//
+// docs/daemon.md describes the interface. Its version is in every path; a command that meets
+// another version says so and does nothing.
+package serve
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// Version is the version of the interface. A change that an older command or daemon would
+// misread makes it a new one.
+const Version = 1
+
+// About is who answers: GET /v1.
+type About struct {
+	Interface int       `json:"interface"` // its Version
+	Program   string    `json:"version"`
+	PID       int       `json:"pid"`
+	Config    string    `json:"config"` // path of the job file
+	Started   time.Time `json:"started"`
+	State     string    `json:"state"` // starting, serving or stopping
+}
+
+// Name is the daemon as people know it.
+func (a *About) Name() string { return fmt.Sprintf("'outlierd up' (process %d)", a.PID) }
+
+// Socket is the path of the socket in a state folder.
+func Socket(dir string) string { return filepath.Join(dir, "outlierd.sock") }
+
+// longestPath is how long the path of a socket may be on every system.
+const longestPath = 103
+
+// reach calls f with a path to the socket that the system takes. A path that is too long leads
+// through an open descriptor of the folder.
+func reach(dir string, f func(path string) error) error {
+	path := Socket(dir)
+	if len(path) <= longestPath {
+		return f(path)
+	}
+	folder, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	err = f(filepath.Join("/proc/self/fd", fmt.Sprint(folder.Fd()), filepath.Base(path)))
+	if failed := folder.Close(); err == nil {
+		err = failed
+	}
+	return err
+}
+
+// Listen listens on the socket of a state folder, which this process must hold: a socket that
+// is there already was left by a process that was killed.
+func Listen(dir string) (net.Listener, error) {
+	path := Socket(dir)
+	if err := os.Remove(path); err != nil && !os.IsNotExist(err) {
+		return nil, fmt.Errorf("remove the socket of an earlier process: %w", err)
+	}
+	var l *net.UnixListener
+	err := reach(dir, func(path string) (err error) {
+		l, err = net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+		return err
+	})
+	if err != nil && len(path) > longestPath {
+		err = fmt.Errorf("%w; the path has %d bytes and a socket's may have %d: use a data folder with a shorter path", err, len(path), longestPath)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("listen on %s: %w", path, err)
+	}
+	l.SetUnlinkOnClose(false) // by a path that may be good no longer
+	if err := os.Chmod(path, 0o600); err != nil {
+		return nil, fmt.Errorf("close the socket to others: %w", err)
+	}
+	return &socket{l, path}, nil
+}
+
+// socket removes its file when it is closed.
+type socket struct {
+	*net.UnixListener
+	path string
+}
+
+func (s *socket) Close() error {
+	err := s.UnixListener.Close()
+	if failed := os.Remove(s.path); err == nil && !os.IsNotExist(failed) {
+		err = failed
+	}
+	return err
+}

@@ -1,0 +1,346 @@
+package serve
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"outlierd/outlier"
+	"outlierd/outlier/pace"
+	"outlierd/sync/engine"
+	"outlierd/sync/job"
+	"outlierd/sync/ledger"
+	"outlierd/sync/runs"
+	"outlierd/sync/store"
+)
+
+// listening is a server on the socket of a folder; its engine keeps no schedule.
+func listening(t *testing.T, dir string, patience time.Duration) *Server {
+	t.Helper()
+	l, err := Listen(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newServer(&engine.Engine{Config: &job.Config{Path: "/etc/jobs.yaml"}}, "1.2.3", patience)
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(l) }()
+	t.Cleanup(func() {
+		if err := errors.Join(s.Close(), <-done); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// connect is a connection of a client that need not be ours.
+func connect(t *testing.T, dir string) net.Conn {
+	t.Helper()
+	conn, err := net.Dial("unix", Socket(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	return conn
+}
+
+func mustDial(t *testing.T, dir string) *Client {
+	t.Helper()
+	c, err := Dial(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestSocketOfAFolder(t *testing.T) {
+	short, long := t.TempDir(), filepath.Join(t.TempDir(), strings.Repeat("long/", 30))
+	for name, dir := range map[string]string{"short": short, "longer than a socket's path may be": long} {
+		t.Run(name, func(t *testing.T) {
+			if err := os.MkdirAll(dir, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := Dial(t.Context(), dir); !errors.Is(err, ErrNobody) {
+				t.Errorf("without a socket: %v", err)
+			}
+			killed, err := Listen(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := killed.(*socket).UnixListener.Close(); err != nil { // the file stays
+				t.Fatal(err)
+			}
+			if _, err := Dial(t.Context(), dir); !errors.Is(err, ErrNobody) {
+				t.Errorf("with the socket of a process that was killed: %v", err)
+			}
+			s := listening(t, dir, time.Minute)
+			if info, err := os.Stat(Socket(dir)); err != nil || info.Mode().Perm() != 0o600 {
+				t.Errorf("the socket: %v, %v; want 0600", info, err)
+			}
+			c := mustDial(t, dir)
+			want := About{Interface: Version, Program: "1.2.3", PID: os.Getpid(), Config: "/etc/jobs.yaml", State: "starting"}
+			if diff := cmp.Diff(want, c.About, cmpopts.IgnoreFields(About{}, "Started")); diff != "" || c.Started.IsZero() {
+				t.Errorf("who answers (-want +got):\n%s", diff)
+			}
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := os.Lstat(Socket(dir)); !os.IsNotExist(err) {
+				t.Errorf("the socket is left: %v", err)
+			}
+		})
+	}
+}
+
+// TestBadClients: whatever a client sends, it is refused in words, and the next one is served.
+func TestBadClients(t *testing.T) {
+	dir := t.TempDir()
+	s := listening(t, dir, time.Minute)
+	s.Stop() // so that what is well-formed is refused, too, and does not wait for a schedule
+	post := func(path, body string) string {
+		return fmt.Sprintf("POST %s HTTP/1.1\r\nHost: outlierd\r\nContent-Length: %d\r\n\r\n%s", path, len(body), body)
+	}
+	for name, c := range map[string]struct{ sends, want string }{
+		"another protocol":         {"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", "400 Bad Request"},
+		"another version":          {"GET /v2/runs HTTP/1.1\r\nHost: outlierd\r\n\r\n", "GET /v2/runs is not in version 1 of the interface, which outlierd 1.2.3 has"},
+		"another method":           {"GET /v1/runs HTTP/1.1\r\nHost: outlierd\r\n\r\n", "404 Not Found"},
+		"no JSON":                  {post("/v1/budget/adjust", "credits=5"), "read what is asked: invalid character 'c'"},
+		"a key that is not known":  {post("/v1/runs", `{"jobs": "coffee"}`), `unknown field \"jobs\"`},
+		"another type":             {post("/v1/cursors/set", `{"job": 5}`), "cannot unmarshal number"},
+		"two documents":            {post("/v1/queue/clear", `{"job": "a"} {"job": "b"}`), "more than one document"},
+		"headers without an end":   {"GET /v1 HTTP/1.1\r\n" + strings.Repeat("X: y\r\n", 10_000), "431 Request Header Fields Too Large"},
+		"hostile names":            {post("/v1/runs/%2e%2e%2f%00/cancel", `{}`), "the daemon stops"},
+		"while the daemon stops":   {post("/v1/queue/clear", `{"job": "a"}`), "503 Service Unavailable"},
+		"an order while it stops":  {post("/v1/runs", `{"job": "a", "hash": "", "trigger": "manual"}`), `"kinds":["stopped"]`},
+		"a body of a hundred megs": {"POST /v1/runs HTTP/1.1\r\nHost: outlierd\r\nContent-Length: 104857600\r\n\r\n" + strings.Repeat("x", mostBody+1), "request body too large"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			conn := connect(t, dir)
+			go func() { _, _ = io.WriteString(conn, c.sends) }() // it may not be read to its end
+			answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var text bytes.Buffer
+			_, _ = io.Copy(&text, answer.Body)
+			if all := answer.Status + " " + text.String(); !strings.Contains(all, c.want) {
+				t.Errorf("the answer is %s, want %q in it", all, c.want)
+			}
+			mustDial(t, dir)
+		})
+	}
+}
+
+// TestSlowClients are closed after a while: one that sends nothing, half a head, half a body.
+func TestSlowClients(t *testing.T) {
+	dir := t.TempDir()
+	listening(t, dir, 50*time.Millisecond)
+	for name, sends := range map[string]string{
+		"nothing":     "",
+		"half a head": "POST /v1/runs HTTP/1.1\r\nHost:",
+		"half a body": "POST /v1/runs HTTP/1.1\r\nHost: outlierd\r\nContent-Length: 100\r\n\r\n{\"job\":",
+	} {
+		t.Run(name, func(t *testing.T) {
+			conn := connect(t, dir)
+			if _, err := io.WriteString(conn, sends); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := io.Copy(io.Discard, conn); err != nil {
+				t.Errorf("the connection is not closed: %v", err)
+			}
+		})
+	}
+	mustDial(t, dir)
+}
+
+func TestTooManyConnections(t *testing.T) {
+	dir := t.TempDir()
+	listening(t, dir, time.Minute)
+	for range mostConnections {
+		connect(t, dir)
+	}
+	one := connect(t, dir)
+	if _, err := io.WriteString(one, "GET /v1 HTTP/1.1\r\nHost: outlierd\r\n\r\n"); err == nil {
+		if n, err := io.Copy(io.Discard, one); n > 0 || isTimeout(err) {
+			t.Errorf("connection %d is served: %d bytes, %v", mostConnections+1, n, err)
+		}
+	}
+}
+
+func isTimeout(err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) }
+
+func TestTooManyRequests(t *testing.T) {
+	dir := t.TempDir()
+	listening(t, dir, time.Minute)
+	for range 3 * requestsAtOnce {
+		if _, err := Dial(t.Context(), dir); err != nil {
+			if !strings.Contains(err.Error(), "more requests than the daemon takes; try again in a second") {
+				t.Fatal(err)
+			}
+			return
+		}
+	}
+	t.Errorf("%d requests in a row are served", 3*requestsAtOnce)
+}
+
+// served answers on the socket of a folder as a handler does, which need not be a daemon of ours.
+func served(t *testing.T, handler http.HandlerFunc) string {
+	t.Helper()
+	dir := t.TempDir()
+	l, err := Listen(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{Handler: handler}
+	go func() { _ = server.Serve(l) }()
+	t.Cleanup(func() { _ = server.Close() })
+	return dir
+}
+
+func TestDaemonOfAnotherKind(t *testing.T) {
+	for name, c := range map[string]struct {
+		answers http.HandlerFunc
+		want    string
+	}{
+		"no JSON":    {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>") }, "is it another version of outlierd?"},
+		"no such":    {http.NotFound, "is it another version of outlierd?"},
+		"hangs":      {func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, "does not answer; stop it, and start it again"},
+		"drops":      {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "EOF"},
+		"other JSON": {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "[1]") }, "is it another version of outlierd?"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := dial(t.Context(), served(t, c.answers), 100*time.Millisecond)
+			if err == nil || errors.Is(err, ErrNobody) || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("Dial: %v, want %q in it", err, c.want)
+			}
+		})
+	}
+	newer := served(t, func(w http.ResponseWriter, _ *http.Request) {
+		answer(w, http.StatusOK, About{Interface: 2, Program: "9.0", PID: 77})
+	})
+	err := mustDial(t, newer).Understands("1.2.3")
+	want := "another version: 'outlierd up' (process 77) is outlierd 9.0 (interface 2), and this is outlierd 1.2.3 (interface 1); restart it with this version, or use that one"
+	if err == nil || err.Error() != want || !errors.Is(err, ErrOtherVersion) {
+		t.Errorf("Understands: %v\nwant %s", err, want)
+	}
+}
+
+// TestDaemonGoesAway: a run is begun, and the process that performs it is killed.
+func TestDaemonGoesAway(t *testing.T) {
+	dir := served(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			answer(w, http.StatusOK, About{Interface: Version, PID: 77})
+			return
+		}
+		_ = json.NewEncoder(w).Encode(Event{Run: "r1", Joined: true})
+		_ = http.NewResponseController(w).Flush()
+		panic(http.ErrAbortHandler)
+	})
+	watch, err := mustDial(t, dir).Order(t.Context(), Order{})
+	if err != nil || watch.Run != "r1" || !watch.Joined {
+		t.Fatalf("Order: %v, %v", watch, err)
+	}
+	_, err = watch.Follow(func(engine.Progress) {})
+	lost, ok := errors.AsType[*LostError](err)
+	if !ok || lost.Run != "r1" || lost.Daemon != "'outlierd up' (process 77)" {
+		t.Errorf("Follow: %v", err)
+	}
+}
+
+// TestErrorsCrossTheSocket: what decides about exit codes and remedies arrives.
+func TestErrorsCrossTheSocket(t *testing.T) {
+	sent := fmt.Errorf("job a: %w", errors.Join(
+		&outlier.Error{Kind: outlier.Unauthorized, Op: outlier.OpSearch, Status: 401},
+		&pace.LongWaitError{}, &runs.LiveScanError{Scan: runs.Scan{ScanID: "s1"}}, &store.LowSpaceError{Dir: "data"},
+		&engine.AheadError{}, &engine.SinksDownError{Err: io.EOF}, ErrStopped, ErrOtherJobs))
+	text, err := json.Marshal(failureOf(sent))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var f Failure
+	if err := json.Unmarshal(text, &f); err != nil {
+		t.Fatal(err)
+	}
+	got := received(&f)
+	if got.Error() != sent.Error() {
+		t.Errorf("the message is %q, want %q", got, sent)
+	}
+	service, isService := errors.AsType[*outlier.Error](got)
+	scan, isScan := errors.AsType[*runs.LiveScanError](got)
+	if !isService || service.Kind != outlier.Unauthorized || !isScan || scan.Scan.ScanID != "s1" {
+		t.Errorf("details are lost: %v, %v", service, scan)
+	}
+	for i, is := range []bool{as[*pace.LongWaitError](got), as[*store.LowSpaceError](got), as[*engine.AheadError](got),
+		as[*engine.SinksDownError](got), errors.Is(got, ErrStopped), errors.Is(got, ErrOtherJobs)} {
+		if !is {
+			t.Errorf("kind %d is lost in %s", i, text)
+		}
+	}
+	if as[*outlier.UnkeptError](got) || errors.Is(got, ErrBadRequest) || as[*engine.CancelledError](got) {
+		t.Errorf("more kinds than were sent: %s", text)
+	}
+	if failureOf(nil) != nil || received(nil) != nil {
+		t.Error("no error becomes one")
+	}
+}
+
+func as[E error](err error) bool {
+	_, is := errors.AsType[E](err)
+	return is
+}
+
+// TestProgressCrossesTheSocket: all that a command shows arrives.
+func TestProgressCrossesTheSocket(t *testing.T) {
+	at := time.Date(2026, 11, 14, 12, 0, 0, 0, time.UTC)
+	want := engine.Progress{
+		Job: "coffee", Run: "r1", Started: at, Pages: job.AllPages, Done: 3, Queued: 4, Missing: 1, Failures: 2,
+		Searches: []runs.Step{{Query: outlier.UncheckedQuery(outlier.OpSearch, ""), Queries: []string{"moka"}, Next: 2, Pages: 1, Hits: 40, NewHits: 12},
+			{Query: outlier.UncheckedQuery(outlier.OpRelated, ""), Item: "x", Seeds: []string{"v1"}, Stop: "short"}},
+		Tasks: map[outlier.Operation]int{outlier.OpDetails: 3}, Fresh: map[time.Duration]int{36 * time.Hour: 5},
+		Spend: ledger.Spend{Charged: 2, Unknown: 2}, PerRun: new(outlier.Credits(40)), Doing: "details v1", Until: at.Add(time.Hour),
+		Left: 90 * time.Second,
+		Pace: pace.Status{Limit: 10, Window: time.Minute, Remaining: 3, Reset: at.Add(time.Second), Learned: true},
+	}
+	text, err := json.Marshal(progressOf(want))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var p Progress
+	if err := json.Unmarshal(text, &p); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, p.ofEngine("r1"), cmp.AllowUnexported(outlier.Query{})); diff != "" {
+		t.Errorf("progress (-sent +received):\n%s", diff)
+	}
+}
+
+// TestPersonGoesAwayBeforeItBegins: nothing is waited for any longer.
+func TestPersonGoesAwayBeforeItBegins(t *testing.T) {
+	dir := t.TempDir()
+	listening(t, dir, time.Minute)
+	c := mustDial(t, dir)
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(10*time.Millisecond, cancel)
+	if _, err := c.Order(ctx, Order{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("Order: %v", err)
+	}
+	if _, err := Send(ctx, c, ClearQueue{Job: "a"}); !errors.Is(err, context.Canceled) {
+		t.Errorf("Send: %v", err)
+	}
+}

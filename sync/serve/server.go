@@ -1,0 +1,415 @@
+package serve
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"outlierd/sync/engine"
+	"outlierd/sync/job"
+	"outlierd/sync/runs"
+)
+
+// What is admitted. Only its own user can reach the daemon, so these are limits against
+// mistakes: a script that runs wild, a client that hangs, a program that speaks something else.
+const (
+	mostConnections = 64
+	mostBody        = 1 << 20 // bytes
+	mostHeader      = 16 << 10
+	requestTime     = 10 * time.Second
+	closeTime       = 2 * time.Second // for answers that are on their way when the daemon stops
+
+	requestsPerSecond = 50
+	requestsAtOnce    = 100
+)
+
+// progressEvery is how often a run's progress is sent, if it has changed.
+const progressEvery = 500 * time.Millisecond
+
+// Server answers commands for an engine that keeps a schedule.
+type Server struct {
+	engine *engine.Engine
+	about  About
+	http   http.Server
+
+	ready    chan struct{} // closed when the engine takes orders
+	stopping chan struct{} // closed when it takes no more
+
+	patience    time.Duration // for a request to arrive, and for each piece of an answer to leave
+	admitted    *rate.Limiter
+	connections atomic.Int32
+
+	stop sync.Once
+}
+
+// New is a server for an engine that will keep a schedule once [Server.Ready] is called.
+func New(e *engine.Engine, program string) *Server { return newServer(e, program, requestTime) }
+
+func newServer(e *engine.Engine, program string, patience time.Duration) *Server {
+	s := &Server{
+		engine: e, patience: patience,
+		about: About{Interface: Version, Program: program, PID: os.Getpid(), Config: e.Config.Path, Started: time.Now().UTC()},
+		ready: make(chan struct{}), stopping: make(chan struct{}),
+		admitted: rate.NewLimiter(requestsPerSecond, requestsAtOnce),
+	}
+	s.http = http.Server{
+		Handler: s.admit(s.routes()), ReadHeaderTimeout: patience, IdleTimeout: time.Minute, MaxHeaderBytes: mostHeader,
+		ConnState: s.count, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug), // what strangers send is no event
+	}
+	return s
+}
+
+// routes are the paths of the interface. What changes the state and is no run is a [Change].
+func (s *Server) routes() *http.ServeMux {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /v1", s.who)
+	mux.HandleFunc("POST /v1/runs", s.order)
+	mux.HandleFunc("POST /v1/runs/{run}/cancel", s.cancel)
+	change[SetCursors](s, mux)
+	change[ResetCursors](s, mux)
+	change[Adjust](s, mux)
+	change[Lift](s, mux)
+	change[ClearQueue](s, mux)
+	change[PauseJobs](s, mux)
+	change[ResumeJobs](s, mux)
+	change[PollScan](s, mux)
+	change[AdoptScan](s, mux)
+	change[ResolveScan](s, mux)
+	mux.HandleFunc("/", s.unknown)
+	return mux
+}
+
+// Serve answers until Close is called.
+func (s *Server) Serve(l net.Listener) error {
+	if err := s.http.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// Ready says that the engine takes orders from now on.
+func (s *Server) Ready() { close(s.ready) }
+
+// Stop says that the engine takes no more orders. What it has begun it still tells the end of.
+func (s *Server) Stop() { s.stop.Do(func() { close(s.stopping) }) }
+
+// Close ends all answers, after those that are on their way to an end have reached it.
+func (s *Server) Close() error {
+	s.Stop()
+	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
+	defer cancel()
+	if err := s.http.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	return s.http.Close()
+}
+
+// count refuses connections above the most by closing them.
+func (s *Server) count(c net.Conn, state http.ConnState) {
+	switch state {
+	case http.StateNew:
+		if s.connections.Add(1) > mostConnections {
+			_ = c.Close() // the client reads that
+		}
+	case http.StateClosed, http.StateHijacked:
+		s.connections.Add(-1)
+	}
+}
+
+// admit refuses more requests than a person or a script makes.
+func (s *Server) admit(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !s.admitted.Allow() {
+			answer(w, http.StatusTooManyRequests, errors.New("more requests than the daemon takes; try again in a second"))
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+func (s *Server) who(w http.ResponseWriter, _ *http.Request) {
+	about := s.about
+	switch {
+	case closed(s.stopping):
+		about.State = "stopping"
+	case closed(s.ready):
+		about.State = "serving"
+	default:
+		about.State = "starting"
+	}
+	answer(w, http.StatusOK, about)
+}
+
+func closed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// unknown answers for paths of other versions, and what is no path at all.
+func (s *Server) unknown(w http.ResponseWriter, r *http.Request) {
+	answer(w, http.StatusNotFound, fmt.Errorf("%w: %s %s is not in version %d of the interface, which outlierd %s has",
+		ErrBadRequest, r.Method, r.URL.Path, Version, s.about.Program))
+}
+
+// answer writes one JSON document. A write that fails is the client's to notice.
+func answer(w http.ResponseWriter, status int, v any) {
+	if err, is := v.(error); is {
+		v = map[string]*Failure{"error": failureOf(err)}
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(v)
+}
+
+// refuse answers with an error, and a status for those who look at nothing else.
+func refuse(w http.ResponseWriter, err error) {
+	status := http.StatusInternalServerError
+	switch {
+	case errors.Is(err, ErrBadRequest):
+		status = http.StatusBadRequest
+	case errors.Is(err, ErrOtherJobs):
+		status = http.StatusConflict
+	case errors.Is(err, ErrStopped):
+		status = http.StatusServiceUnavailable
+	}
+	answer(w, status, err)
+}
+
+// read takes a request's body, which is one JSON document without keys that are not known.
+func (s *Server) read(w http.ResponseWriter, r *http.Request, into any) error {
+	control := http.NewResponseController(w)
+	if err := control.SetReadDeadline(time.Now().Add(s.patience)); err != nil {
+		return err
+	}
+	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, mostBody))
+	if err == nil {
+		d := json.NewDecoder(bytes.NewReader(text))
+		d.DisallowUnknownFields()
+		if err = d.Decode(into); err == nil && d.More() {
+			err = errors.New("there is more than one document")
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("%w: read what is asked: %w", ErrBadRequest, err)
+	}
+	return control.SetReadDeadline(time.Time{}) // else the client counts as gone when it has passed
+}
+
+// between carries f out between two calls of the engine, once that takes orders.
+func (s *Server) between(ctx context.Context, f func(context.Context) error) error {
+	return s.serving(ctx, func() error { return s.engine.Between(ctx, f) })
+}
+
+// serving calls f once the engine keeps the schedule.
+func (s *Server) serving(ctx context.Context, f func() error) error {
+	select {
+	case <-s.ready:
+	case <-s.stopping:
+		return ErrStopped
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	err := f()
+	if err != nil && closed(s.stopping) {
+		err = fmt.Errorf("%w: %w", ErrStopped, err)
+	}
+	return err
+}
+
+// change adds the path of a change.
+func change[C Change[R], R any](s *Server, mux *http.ServeMux) {
+	var none C
+	mux.HandleFunc("POST /v1"+none.path(), func(w http.ResponseWriter, r *http.Request) {
+		var c C
+		var result R
+		err := s.read(w, r, &c)
+		if err == nil {
+			err = s.between(r.Context(), func(ctx context.Context) (err error) {
+				result, err = c.Do(ctx, s.engine)
+				return err
+			})
+		}
+		if err != nil {
+			refuse(w, err)
+			return
+		}
+		answer(w, http.StatusOK, result)
+	})
+}
+
+// order begins a run, or joins it, and tells how it goes on until it has ended. A client that
+// goes away leaves the run as it is.
+func (s *Server) order(w http.ResponseWriter, r *http.Request) {
+	var o Order
+	err := s.read(w, r, &o)
+	var asked engine.Order
+	if err == nil {
+		err = s.between(r.Context(), func(context.Context) (err error) {
+			asked, err = s.resolve(&o)
+			return err
+		})
+	}
+	if err != nil {
+		refuse(w, err)
+		return
+	}
+	var ordered *engine.Ordered
+	err = s.serving(r.Context(), func() (err error) {
+		ordered, err = s.engine.Order(r.Context(), asked)
+		return err
+	})
+	if err != nil {
+		refuse(w, err)
+		return
+	}
+	s.tell(w, r, ordered)
+}
+
+// resolve finds what an order is about. It reads what the engine works with, and so is called
+// between two of its calls.
+func (s *Server) resolve(o *Order) (engine.Order, error) {
+	e := s.engine
+	asked := engine.Order{Trigger: o.Trigger, Due: o.Due, Afresh: o.Afresh, UseReserve: o.UseReserve}
+	if o.Rest != "" {
+		return asked, s.rest(o.Rest, &asked)
+	}
+	var err error
+	asked.Spec, err = e.Config.Asked(o.Asked)
+	if err != nil || asked.Spec == nil || asked.Spec.Hash != o.Hash {
+		return asked, errors.Join(s.differs(o, asked.Spec), err)
+	}
+	if o.Continues != "" {
+		asked.Old, err = s.unfinished(&asked, o.Continues)
+	}
+	return asked, err
+}
+
+// unfinished is a run that an order goes on with, if it has not ended since the command looked.
+func (s *Server) unfinished(asked *engine.Order, id string) (*runs.Run, error) {
+	all, err := s.engine.Facts().Unfinished(asked.Spec, asked.Due)
+	if err != nil {
+		return nil, err
+	}
+	at := slices.IndexFunc(all, func(r runs.Run) bool { return r.ID == id })
+	if at < 0 {
+		return nil, fmt.Errorf("run %s has ended meanwhile; nothing was begun: give the command again", id)
+	}
+	return &all[at], nil
+}
+
+// differs says what to do where a job is not what the command has read.
+func (s *Server) differs(o *Order, spec *job.Spec) error {
+	what := "the request is another one by the job file that it has read"
+	switch {
+	case spec == nil:
+		what = fmt.Sprintf("it has read no job %s", o.Job)
+	case o.Job != "":
+		what = fmt.Sprintf("it has read another job %s", o.Job)
+	}
+	return fmt.Errorf("%w: %s uses %s, and %s; nothing was spent. Let it read the file again (SIGHUP, or a restart), "+
+		"and give it the same variables", ErrOtherJobs, s.about.Name(), s.about.Config, what)
+}
+
+// rest finds what a run has left.
+func (s *Server) rest(id string, asked *engine.Order) error {
+	row, err := recorded(s.engine, id)
+	if err != nil {
+		return err
+	}
+	spec := engine.RestSpec(s.engine.Config, row)
+	if spec == nil {
+		return fmt.Errorf("%w: %s uses %s, which has no job %s", ErrOtherJobs, s.about.Name(), s.about.Config, row.Job)
+	}
+	asked.Spec = spec
+	asked.Rest, err = s.engine.Rest(spec, row)
+	return err
+}
+
+func recorded(e *engine.Engine, id string) (*runs.Run, error) {
+	row, err := e.Store.Runs.Get(id)
+	if err == nil && row == nil {
+		err = fmt.Errorf("%w: there is no run %s", ErrBadRequest, id)
+	}
+	return row, err
+}
+
+// tell writes what becomes of a run, a line for each event.
+func (s *Server) tell(w http.ResponseWriter, r *http.Request, o *engine.Ordered) {
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	control := http.NewResponseController(w)
+	send := func(e Event) bool {
+		e.Run = o.Run()
+		return control.SetWriteDeadline(time.Now().Add(s.patience)) == nil && json.NewEncoder(w).Encode(e) == nil && control.Flush() == nil
+	}
+	if !send(Event{Joined: o.Joined()}) {
+		return
+	}
+	var last []byte
+	ticker := time.NewTicker(progressEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-o.Done():
+			row, err := o.Result()
+			if err != nil && closed(s.stopping) {
+				err = fmt.Errorf("%w: %w", ErrStopped, err)
+			}
+			ended := &Ended{Error: failureOf(err)}
+			if row != nil {
+				ended.Status = row.Status
+			}
+			p, unknown := o.Progress()
+			e := Event{Ended: ended}
+			if unknown == nil {
+				e.Progress = progressOf(p)
+			}
+			send(e)
+			return
+		case <-r.Context().Done():
+			return
+		case <-ticker.C:
+			p, err := o.Progress()
+			if err != nil {
+				continue // the run goes on, and its end will be told
+			}
+			progress := progressOf(p)
+			text, err := json.Marshal(progress)
+			if err != nil || bytes.Equal(text, last) {
+				continue
+			}
+			if last = text; !send(Event{Progress: progress}) {
+				return
+			}
+		}
+	}
+}
+
+// cancel lets a run end at its next safe point.
+func (s *Server) cancel(w http.ResponseWriter, r *http.Request) {
+	err := s.read(w, r, &Nothing{})
+	if err == nil {
+		err = s.serving(r.Context(), func() error { return s.engine.Cancel(r.Context(), r.PathValue("run")) })
+	}
+	if err != nil {
+		refuse(w, err)
+		return
+	}
+	answer(w, http.StatusOK, Nothing{})
+}
