@@ -29,7 +29,7 @@ at daemon.listen, or the socket in the data folder where nothing listens there. 
 within 3 seconds: exit code 0 if it is alive, 1 if not.
 
 It is alive while its schedule goes on. A job that fails, a service that does not answer and
-a long wait for the rate limit are no reason to restart it.`,
+a long wait for the rate limit are no reason to restart it; 'outlierd doctor' finds those.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			where, err := o.alive(c.Context())
@@ -49,12 +49,12 @@ func (o *options) alive(ctx context.Context) (where string, err error) {
 	data, d := o.daemon()
 	socket := filepath.Join(data, "state", "outlierd.sock")
 	if d.Listen != "" {
-		err := ask(ctx, "tcp", reachable(d.Listen), "/healthz", d.Token)
+		_, err := ask(ctx, "tcp", reachable(d.Listen), "/healthz", d.Token)
 		if err == nil || !errors.Is(err, syscall.ECONNREFUSED) {
 			return d.Listen, err
 		}
 	}
-	if err := ask(ctx, "unix", socket, "/v1", job.Secret{}); err != nil {
+	if _, err := ask(ctx, "unix", socket, "/v1", job.Secret{}); err != nil {
 		at := relative(socket)
 		if d.Listen != "" {
 			at = d.Listen + " nor at " + at
@@ -88,8 +88,12 @@ func reachable(listen string) string {
 	return net.JoinHostPort(host, port)
 }
 
-// ask makes one request of this machine's daemon. No proxy is asked.
-func ask(ctx context.Context, network, address, path string, token job.Secret) error {
+// mostOfAnswer is how much of a daemon's answer is read.
+const mostOfAnswer = 64 << 10
+
+// ask makes one request of this machine's daemon, and returns what it says also if that is an
+// error. No proxy is asked.
+func ask(ctx context.Context, network, address, path string, token job.Secret) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, askFor)
 	defer cancel()
 	var dialer net.Dialer
@@ -102,7 +106,7 @@ func ask(ctx context.Context, network, address, path string, token job.Secret) e
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+host+path, nil)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if token.Reveal() != "" {
 		request.Header.Set("Authorization", "Bearer "+token.Reveal())
@@ -110,14 +114,18 @@ func ask(ctx context.Context, network, address, path string, token job.Secret) e
 	answer, err := transport.RoundTrip(request)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		return fmt.Errorf("ask %s: no answer within %s", address, askFor)
+		return nil, fmt.Errorf("ask %s: no answer within %s", address, askFor)
 	case err != nil:
-		return fmt.Errorf("ask %s: %w", address, err)
+		return nil, fmt.Errorf("ask %s: %w", address, err)
 	}
 	defer answer.Body.Close()
-	if answer.StatusCode == http.StatusOK {
-		return nil
+	text, err := io.ReadAll(io.LimitReader(answer.Body, mostOfAnswer))
+	if err != nil {
+		return nil, fmt.Errorf("read what %s says: %w", address, err)
 	}
-	said, _ := io.ReadAll(io.LimitReader(answer.Body, 200)) // the status says enough
-	return fmt.Errorf("ask %s: HTTP %d: %s", address, answer.StatusCode, term.Plain(strings.TrimSpace(string(said))))
+	if answer.StatusCode == http.StatusOK {
+		return text, nil
+	}
+	said := term.Plain(strings.TrimSpace(string(text[:min(len(text), 200)])))
+	return text, fmt.Errorf("ask %s: HTTP %d: %s", address, answer.StatusCode, said)
 }

@@ -39,7 +39,7 @@ type Options struct {
 func (o Options) withDefaults() Options {
 	o.MinFree = cmp.Or(o.MinFree, defaultMinFree)
 	if o.FreeSpace == nil {
-		o.FreeSpace = freeSpace
+		o.FreeSpace = FreeSpace
 	}
 	if o.BootID == nil {
 		o.BootID = bootID

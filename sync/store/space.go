@@ -85,8 +85,8 @@ func (s *space) throwOff() (bool, error) {
 	return err == nil, err
 }
 
-// freeSpace is what an unprivileged user may still write on the disk of dir.
-func freeSpace(dir string) (uint64, error) {
+// FreeSpace is what an unprivileged user may still write on the disk of dir.
+func FreeSpace(dir string) (uint64, error) {
 	var st unix.Statfs_t
 	if err := unix.Statfs(dir, &st); err != nil {
 		return 0, err

@@ -1,0 +1,364 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	"github.com/google/uuid"
+	"golang.org/x/sys/unix"
+
+	"outlierd/cmd/outlierd/term"
+	"outlierd/outlier"
+	"outlierd/sync/engine"
+	"outlierd/sync/job"
+	"outlierd/sync/ledger"
+	"outlierd/sync/notify"
+	"outlierd/sync/state"
+	"outlierd/sync/store"
+)
+
+var errNoLocks = errors.New("the file system has no locks")
+
+// tryFolder writes a file, syncs it, and locks it in both ways that the state is locked. The file
+// has lost its name before, so that a kill leaves none.
+func tryFolder(folder string) (err error) {
+	file, err := os.CreateTemp(folder, ".doctor-*")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	if err := os.Remove(file.Name()); err != nil {
+		return err
+	}
+	if _, err := file.WriteString("written by outlierd doctor\n"); err != nil {
+		return err
+	}
+	if err := file.Sync(); err != nil {
+		return err
+	}
+	whole := unix.Flock_t{Type: unix.F_WRLCK}
+	if err := errors.Join(unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB),
+		unix.FcntlFlock(file.Fd(), unix.F_SETLK, &whole)); err != nil {
+		return fmt.Errorf("lock a file in %s: %w: %w", folder, errNoLocks, err)
+	}
+	return nil
+}
+
+// writable finds a file or folder in a folder of ours that this user may not write to.
+func (c *checkup) writable(folder string) error {
+	entries, err := os.ReadDir(folder)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	for _, e := range entries {
+		path := filepath.Join(folder, e.Name())
+		if denied := unix.Access(path, unix.W_OK); denied != nil && !errors.Is(denied, unix.ENOENT) {
+			return &fs.PathError{Op: "write to", Path: path, Err: denied}
+		}
+	}
+	return err
+}
+
+// leastFree is what must be free before anything is bought.
+const leastFree = 256 << 20
+
+func (c *checkup) disk() {
+	const remedy = "free some space, or move the data folder to a larger disk"
+	there := existing(c.config.Data)
+	room, err := store.FreeSpace(there)
+	copied := uint64(0)
+	if info, err := os.Stat(published(c.config)); err == nil {
+		copied = uint64(info.Size())
+	}
+	switch {
+	case err != nil:
+		c.fail("disk", remedy, "ask for the free space of %s: %v", there, err)
+	case room < leastFree:
+		c.fail("disk", remedy, "%d MiB are free, and %d MiB are required before anything is bought", room>>20, leastFree>>20)
+	case room < leastFree+2*copied:
+		c.warn("disk", remedy, "%d MiB are free; the next copies of the DuckDB file take up to %d MiB", room>>20, 2*copied>>20)
+	default:
+		c.ok("disk", "%d MiB are free", room>>20)
+	}
+}
+
+// state looks into the state: whether it can be read, and what it says that stops calls.
+func (c *checkup) state(ctx context.Context) {
+	folder := filepath.Join(c.config.Data, "state")
+	seen, err := state.Peek(ctx, folder, stateOptions(c.config))
+	if older, is := errors.AsType[*store.OlderError](err); is {
+		c.ok("state", "it was written by an earlier version (schema %d); the next run brings it up to date", older.Have)
+		return
+	}
+	switch tables := published(c.config); {
+	case errors.Is(err, fs.ErrNotExist) && tables != "" && !missing(tables):
+		c.fail("state", "bring the newest copy of the folder back", "%s is missing, though %s has what earlier runs published", relative(folder), relative(tables))
+		return
+	case errors.Is(err, fs.ErrNotExist):
+		c.ok("state", "there is none yet; the first run creates it")
+		return
+	case err != nil:
+		c.fail("state", "'outlierd check' says more about damage", "%v", err)
+		return
+	}
+	defer seen.Close() // it was only read
+	c.ok("state", "it can be read")
+	c.budget(seen)
+	c.blocks(seen)
+	if since, err := seen.Runs.SinksDownSince(); err != nil {
+		c.fail("sinks", "", "%v", err)
+	} else if !since.IsZero() {
+		c.fail("sinks", "the log of the last run says why each sink fails", "no sink works since %s", c.at(since))
+	}
+}
+
+// at is a time as people read it.
+func (c *checkup) at(t time.Time) string {
+	return t.In(c.config.Timezone).Format("2006-01-02 15:04 MST")
+}
+
+func (c *checkup) budget(seen *state.Store) {
+	most := c.config.Budget.PerMonth
+	if most == nil {
+		return
+	}
+	cycle := ledger.Cycle(seen.Ledger.ServiceTime(), c.config.Timezone, c.config.Budget.Renews)
+	held, err := seen.Ledger.Held(ledger.Cap{Scope: ledger.ScopeMonth, Period: cycle})
+	switch left := max(0, *most-held); {
+	case err != nil:
+		c.fail("budget", "", "%v", err)
+	case left == 0:
+		c.warn("budget", "raise budget.per_month, or wait for the next cycle", "none of %d credits is left in the cycle from %s", *most, cycle)
+	default:
+		c.ok("budget", "%d of %d credits are left in the cycle from %s", left, *most, cycle)
+	}
+}
+
+// blocks finds what refuses calls although the service might answer them.
+func (c *checkup) blocks(seen *state.Store) {
+	all, err := seen.Ledger.Liftable(c.config.Service.Key.Fingerprint())
+	if err != nil {
+		c.fail("blocked calls", "", "%v", err)
+	}
+	for _, b := range all {
+		if b.Stands(time.Now()) {
+			c.fail("blocked calls", "remove the cause, then 'outlierd budget resume'", "since %s: %s", c.at(b.Since), b.Reason)
+		}
+	}
+}
+
+// daemonAlive tells whether `up` runs, and what it says of itself.
+func (c *checkup) daemonAlive(ctx context.Context) {
+	where, err := c.alive(ctx)
+	d := c.config.Daemon
+	switch {
+	case err != nil && where == "":
+		c.ok("up", "it is not running")
+		return
+	case err != nil:
+		c.fail("up", "look into its log, and restart it", "%v", err)
+		return
+	case where != d.Listen:
+		c.ok("up", "it is alive (asked %s)", where)
+		return
+	}
+	text, err := ask(ctx, "tcp", reachable(d.Listen), "/readyz", d.Token)
+	var found readiness
+	if json.Unmarshal(text, &found) != nil {
+		c.warn("up", "", "it is alive, and does not tell what works: %v", cmp.Or(err, errors.New("no JSON")))
+		return
+	}
+	if found.Ready {
+		c.ok("up", "it is alive and ready (asked %s)", d.Listen)
+		return
+	}
+	wrong := map[string]string{"job file": found.File, "state": found.State}
+	for name, word := range found.Sinks {
+		wrong["sink "+name] = word
+	}
+	for name, word := range wrong {
+		if word != "ok" {
+			c.fail("up", "'outlierd up' tries again by itself once the cause is gone", "%s: %s", name, word)
+		}
+	}
+}
+
+// callFor is how long the service has for its answer.
+const callFor = 20 * time.Second
+
+// probed is a video that is asked about. Whether the service knows it does not matter.
+const probed = "dQw4w9WgXcQ"
+
+// service makes one free call, which shows four things at once.
+func (c *checkup) service(ctx context.Context) {
+	config := c.config.Service
+	p := &program{Engine: &engine.Engine{Config: c.config}}
+	if err := p.openPace(filepath.Join(c.config.Data, "state")); err != nil {
+		c.fail("rate limit", "", "%v", err)
+		return
+	}
+	limit := p.Engine.Pace.Status()
+	switch {
+	case config.Simulated():
+		c.ok("address", "the built-in simulator, which needs neither a network nor a key")
+		return
+	case config.URL == "" || config.Key.IsZero():
+		return // the job file lacks it, which was said
+	case limit.Reset.After(time.Now()):
+		c.warn("rate limit", "run doctor again then", "the next request may leave at %s, so none was made", limit.Reset.In(c.config.Timezone).Format("15:04:05 MST"))
+		return
+	}
+	c.ok("rate limit", "%s; %s may leave now", limit.Pace(), term.Count(limit.Remaining, "request"))
+	transport, err := c.world.network(outlier.TransportOptions{CAFile: config.CAFile})
+	if err != nil {
+		c.fail("address", "see service.ca_file and HTTPS_PROXY", "%v", err)
+		return
+	}
+	request, err := outlier.DataRequest(outlier.OpDetails, probed)
+	if err != nil {
+		c.fail("address", "", "%v", err)
+		return
+	}
+	client := p.Engine.Client
+	client.Transport, client.Pacer, client.Timeout = transport, nil, callFor // `up` beside it counts this request as another client's
+	answer, err := client.Do(ctx, request, free{})
+	c.answered(answer, err)
+}
+
+// answered says what an answer, or the lack of one, proves.
+func (c *checkup) answered(answer *outlier.Answer, err error) {
+	kind := outlier.Kind("")
+	if e, ok := errors.AsType[*outlier.Error](err); ok {
+		kind = e.Kind
+	} else if err != nil || answer == nil {
+		c.fail("address", "", "%v", err)
+		return
+	}
+	const address = "check service.url, the network, HTTPS_PROXY and service.ca_file"
+	switch kind {
+	case outlier.Unsent, outlier.Lost:
+		c.fail("address", address, "%v", err)
+		return
+	case outlier.Foreign, outlier.Malformed:
+		c.fail("address", "check service.url: something else answers there", "%v", err)
+		return
+	case outlier.Failed, outlier.Invalid:
+		c.warn("address", "the service has a problem; try again later", "%v", err)
+	default:
+		c.ok("address", "the service answered in %s", answer.ReceivedAt.Sub(answer.SentAt).Round(time.Millisecond))
+	}
+	c.clock(answer)
+	const told = "the interface does not tell how many credits are left"
+	switch kind {
+	case outlier.Unauthorized:
+		c.fail("key", "put a valid key where service.key takes it from", "%v", err)
+	case outlier.NoCredits:
+		c.ok("key", "the service knows it")
+		c.fail("subscription", "renew it, or buy credits", "%v", err)
+	case outlier.Limited:
+		c.warn("key", "try again later", "not proven: %v", err)
+	case "", outlier.NotFound:
+		c.ok("key", "the service accepts it")
+		c.ok("subscription", "free calls are answered; %s", told)
+	}
+}
+
+// clock compares this machine's clock with the service's.
+func (c *checkup) clock(answer *outlier.Answer) {
+	const remedy = "set the clock, for example by NTP"
+	service := answer.ServiceTime()
+	if service.IsZero() {
+		c.warn("clock", "", "the answer does not tell the service's time")
+		return
+	}
+	here := answer.SentAt.Add(answer.ReceivedAt.Sub(answer.SentAt) / 2)
+	switch off := here.Sub(service).Round(time.Second); {
+	case off.Abs() > ledger.Skew:
+		c.fail("clock", remedy, "it is %s off the service's; schedules are kept by it", off)
+	case off.Abs() > time.Minute:
+		c.warn("clock", remedy, "it is %s off the service's", off)
+	default:
+		c.ok("clock", "it agrees with the service's to %s", max(off.Abs(), time.Second))
+	}
+}
+
+// sinks looks at what readers of each sink find.
+func (c *checkup) sinks(ctx context.Context) {
+	for _, s := range c.config.Sinks {
+		name, path := "sink "+s.Kind, sinkPath(c.config, s)
+		info, err := os.Stat(path)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			c.ok(name, "%s is not there yet; the first run creates it", relative(path))
+			continue
+		case err == nil && s.Kind == job.SinkDuckDB:
+			_, err = seeds(c.config)(ctx, "select count(*)::text as n from outliers", "")
+		case err == nil:
+			err = unix.Access(path, unix.W_OK)
+		}
+		if err != nil {
+			c.fail(name, fmt.Sprintf("user %d needs access to it; if it is damaged, move it away: the next run makes it anew from the journal", os.Getuid()),
+				"%s: %v", relative(path), err)
+			continue
+		}
+		c.ok(name, "%s can be used; it was published last at %s", relative(path), c.at(info.ModTime()))
+	}
+}
+
+// resolveFor bounds the look-up of a name.
+const resolveFor = 5 * time.Second
+
+func (c *checkup) targets(ctx context.Context, send bool) {
+	sender, err := c.sender(c.config)
+	if err != nil {
+		c.fail("notify", "", "%v", err)
+		return
+	}
+	for i := range c.config.Targets {
+		t := &c.config.Targets[i]
+		name := "notify " + t.Name
+		if t.Off {
+			c.warn(name, "set the variable that holds its address", "its address is empty, so nothing is sent")
+			continue
+		}
+		did, err := "was found; --notify sends a test", error(nil)
+		if send {
+			did, err = "took a test notification", sender.Send(ctx, t, notify.Sample(uuid.NewString(), time.Now()))
+		} else {
+			err = c.resolve(ctx, t)
+		}
+		if err != nil {
+			c.fail(name, "see docs/notifications.md", "%s: %v", notify.Describe(t), err)
+			continue
+		}
+		c.ok(name, "%s %s", notify.Describe(t), did)
+	}
+}
+
+// resolve looks a target up. Behind a proxy only that one knows the names of others.
+func (c *checkup) resolve(ctx context.Context, t *job.Target) error {
+	if t.Kind == job.TargetCommand {
+		program := t.Command[0]
+		if filepath.Base(program) != program && !filepath.IsAbs(program) {
+			program = filepath.Join(c.config.Dir, program)
+		}
+		_, err := exec.LookPath(program)
+		return err
+	}
+	if proxy, _ := c.world.env("HTTPS_PROXY"); proxy != "" && t.Kind != job.TargetMail {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, resolveFor)
+	defer cancel()
+	_, err := net.DefaultResolver.LookupHost(ctx, cmp.Or(t.Host, t.Mail.Host))
+	return err
+}
