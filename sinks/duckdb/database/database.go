@@ -34,7 +34,9 @@ const DefaultMemory = 64 << 20
 
 // Open starts DuckDB. It needs no network and reads no settings of the user's.
 func Open(ctx context.Context, o Options) (*DB, error) {
-	connector, err := duckdb.NewConnector("", nil)
+	// As a setting of a later moment, DuckDB would begin with a thread for each processor of the
+	// machine, which may be more than a container is allowed, and end them again.
+	connector, err := duckdb.NewConnector(fmt.Sprintf("?threads=%d", cmp.Or(o.Threads, 1)), nil)
 	if err != nil {
 		return nil, fmt.Errorf("start DuckDB: %w", err)
 	}
@@ -52,10 +54,9 @@ func (db *DB) connect(ctx context.Context, o Options) (err error) {
 	_, err = db.Exec(ctx, fmt.Sprintf(`SET autoinstall_known_extensions = false;
 		SET autoload_known_extensions = false;
 		SET memory_limit = %s;
-		SET threads = %d;
 		SET checkpoint_threshold = '1TB';
 		SET temp_directory = %s;
-		SET TimeZone = 'UTC'`, Text(db.limit), cmp.Or(o.Threads, 1), Text(o.Temp)))
+		SET TimeZone = 'UTC'`, Text(db.limit), Text(o.Temp)))
 	return err
 }
 
