@@ -65,11 +65,20 @@ func (l *loader) disable(s *sinkState, err error) error {
 	} else {
 		l.log.Error("sink disabled", "sink", s.Name(), "retry_at", s.retryAt, "err", err)
 	}
+	l.noteSink(s, l.store.Runs.SinkDisabled(s.Name(), err))
 	if l.working() || !l.downSince.IsZero() {
 		return nil
 	}
 	l.downSince = time.Now()
 	return l.store.Runs.SetSinksDown(l.downSince)
+}
+
+// noteSink logs that the state of a sink is not on record, where people look for it. That stops
+// nothing: the sink itself knows how far it is.
+func (l *loader) noteSink(s *sinkState, err error) {
+	if err != nil {
+		l.log.Warn("sink state not recorded", "sink", s.Name(), "err", err)
+	}
 }
 
 // recovered notes that a sink has published.
@@ -78,6 +87,7 @@ func (l *loader) recovered(s *sinkState) error {
 		s.pause, s.retryAt = 0, time.Time{}
 		l.log.Info("sink recovered", "sink", s.Name(), "answers", s.mark)
 	}
+	l.noteSink(s, l.store.Runs.SinkPublished(s.Name(), s.mark))
 	if l.downSince.IsZero() {
 		return nil
 	}

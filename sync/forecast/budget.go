@@ -57,39 +57,50 @@ func (r *Reader) Budget(ctx context.Context) (*Budget, error) {
 }
 
 func (r *Reader) addCaps(b *Budget, cycle, day string) error {
-	all := r.Facts.Config.Budget
-	add := func(c CapBalance) error {
-		balance, err := r.Facts.Store.Ledger.Balance(ledger.Cap{Scope: c.Scope, Period: c.Period})
-		if err != nil {
-			return err
-		}
-		c.Balance, c.Held = balance, balance.Taken()
-		if c.Max != nil {
-			c.Left = new(max(0, *c.Max+balance.Bought()-c.Kept-c.Held))
-		}
-		if c.Job == "" || c.Max != nil || balance != (ledger.Balance{}) {
-			b.Caps = append(b.Caps, c)
-		}
-		return nil
-	}
-	err := add(CapBalance{Scope: ledger.ScopeMonth, Period: cycle, Max: all.PerMonth, Kept: b.Cycle.Reserve})
-	if err != nil {
-		return err
-	}
-	if err := add(CapBalance{Scope: ledger.ScopeDay, Period: day, Max: all.PerDay}); err != nil {
+	if err := r.addShared(&b.Caps, cycle, day); err != nil {
 		return err
 	}
 	for i := range r.Facts.Config.Jobs {
 		spec := &r.Facts.Config.Jobs[i]
 		period := ledger.JobCycle(spec.Name, cycle)
-		err := add(CapBalance{
+		c, err := r.capBalance(CapBalance{
 			Scope: ledger.ScopeJobMonth, Period: period, Job: spec.Name, Max: spec.Budget.PerMonth,
 		})
 		if err != nil {
 			return err
 		}
+		if c.Max != nil || c.Balance != (ledger.Balance{}) {
+			b.Caps = append(b.Caps, c)
+		}
 	}
 	return nil
+}
+
+// addShared adds the billing cycle and the day, which all jobs share.
+func (r *Reader) addShared(caps *[]CapBalance, cycle, day string) error {
+	all := r.Facts.Config.Budget
+	month := CapBalance{Scope: ledger.ScopeMonth, Period: cycle, Max: all.PerMonth}
+	if all.PerMonth != nil && all.Reserve != nil {
+		month.Kept = *all.Reserve
+	}
+	for _, c := range []CapBalance{month, {Scope: ledger.ScopeDay, Period: day, Max: all.PerDay}} {
+		c, err := r.capBalance(c)
+		if err != nil {
+			return err
+		}
+		*caps = append(*caps, c)
+	}
+	return nil
+}
+
+// capBalance is a period with what it holds and has left.
+func (r *Reader) capBalance(c CapBalance) (CapBalance, error) {
+	balance, err := r.Facts.Store.Ledger.Balance(ledger.Cap{Scope: c.Scope, Period: c.Period})
+	c.Balance, c.Held = balance, balance.Taken()
+	if c.Max != nil {
+		c.Left = new(max(0, *c.Max+balance.Bought()-c.Kept-c.Held))
+	}
+	return c, err
 }
 
 // Refusals are the blocks that stand for the key, and that of the clock, whose time

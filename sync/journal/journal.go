@@ -208,3 +208,25 @@ func (j *Journal) End() (end int64, err error) {
 	}
 	return end, err
 }
+
+// Tail is what the journal has from an answer on, such as the last one that a sink has published.
+type Tail struct {
+	Answers int64     // after it
+	Since   time.Time // when the first of them came; zero if there is none
+	Last    time.Time // when the last charged answer up to it came; zero if none is kept
+}
+
+// Tail reads no more of the journal than the answers beside the given one.
+func (j *Journal) Tail(after int64) (t Tail, err error) {
+	var end, since, last int64
+	err = j.db.View(func(tx *store.Tx) error {
+		return tx.Row(`SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'responses'), 0),
+			coalesce((SELECT received_at FROM responses WHERE id > ?1 ORDER BY id LIMIT 1), 0),
+			coalesce((SELECT received_at FROM responses WHERE id <= ?1 AND outcome = 'charged'
+				ORDER BY id DESC LIMIT 1), 0)`, after).Scan(&end, &since, &last)
+	})
+	if err != nil {
+		return t, fmt.Errorf("look for answers after %d: %w", after, err)
+	}
+	return Tail{Answers: max(0, end-after), Since: store.Instant(since), Last: store.Instant(last)}, nil
+}

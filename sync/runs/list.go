@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"iter"
 	"strconv"
+	"time"
 
 	"outlierd/sync/store"
 )
@@ -113,4 +114,42 @@ func (rs *Runs) List(job string, limit int) (all []Run, err error) {
 func (rs *Runs) Named(prefix string, most int) ([]Run, error) {
 	return rs.runs(`SELECT `+runColumns+` FROM runs WHERE run >= ?1 AND run < ?1 || 'g' ORDER BY run LIMIT ?2`,
 		prefix, most) // ids are hexadecimal: no character of one comes after f
+}
+
+// Streak is how many of a job's own runs, one after another, have ended with the same status.
+type Streak struct {
+	Status Status    `json:"status"`
+	Runs   int       `json:"runs"`  // StreakMost stands for as many or more
+	Since  time.Time `json:"since"` // when the oldest of them began
+}
+
+// StreakMost is how many runs are counted.
+const StreakMost = 100
+
+// Streak counts back from a job's newest run that has ended. Runs that a person has overridden
+// are left out. It is blank for a job without runs.
+func (rs *Runs) Streak(job string) (s Streak, err error) {
+	type ended struct {
+		id     int64
+		status Status
+	}
+	err = rs.db.View(func(tx *store.Tx) error {
+		all, err := store.List(tx, func(e *ended) []any { return []any{&e.id, &e.status} },
+			`SELECT id, status FROM runs WHERE job = ? AND NOT overridden AND status <> 'running'
+				ORDER BY id DESC LIMIT `+strconv.Itoa(StreakMost), job)
+		if err != nil || len(all) == 0 {
+			return err
+		}
+		for s.Status = all[0].status; s.Runs < len(all) && all[s.Runs].status == s.Status; {
+			s.Runs++
+		}
+		var since int64
+		err = tx.Row(`SELECT started FROM runs WHERE id = ?`, all[s.Runs-1].id).Scan(&since)
+		s.Since = store.Instant(since)
+		return err
+	})
+	if err != nil {
+		return s, fmt.Errorf("count how the runs of job %s ended: %w", job, err)
+	}
+	return s, nil
 }

@@ -90,3 +90,31 @@ func TestRunsAreListedByJobAndStatus(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// TestStreakCountsHowTheLastRunsEnded leaves out what is under way and what a person has overridden.
+func TestStreakCountsHowTheLastRunsEnded(t *testing.T) {
+	t.Parallel()
+	s := statetest.Open(t, t.TempDir())
+	if streak, err := s.Runs.Streak("a"); streak != (runs.Streak{}) || err != nil {
+		t.Errorf("without runs: %v, error %v", streak, err)
+	}
+	for n, status := range []runs.Status{runs.OKEmpty, runs.OK, runs.OKEmpty, runs.OKEmpty, runs.Running} {
+		perform(t, s, fmt.Sprint("a", n), "a", status)
+		perform(t, s, fmt.Sprint("b", n), "b", runs.Failed)
+	}
+	by := runs.Run{ID: "by-hand", Job: "a", Trigger: runs.Manual, Started: time.Now(), Status: runs.Failed, Overridden: true}
+	if err := s.Runs.Begin(by, nil); err != nil {
+		t.Fatal(err)
+	}
+	streak, err := s.Runs.Streak("a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, err := s.Runs.Get("a2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := (runs.Streak{Status: runs.OKEmpty, Runs: 2, Since: first.Started}); streak != want {
+		t.Errorf("want %v, got %v", want, streak)
+	}
+}

@@ -1,6 +1,7 @@
 package runs
 
 import (
+	"encoding/json"
 	"fmt"
 	"time"
 
@@ -40,6 +41,72 @@ func (rs *Runs) SetSinksDown(since time.Time) error {
 	})
 	if err != nil {
 		return fmt.Errorf("record since when no sink works: %w", err)
+	}
+	return nil
+}
+
+// SinkState is how far readers of a sink see, as the process that works with it recorded last.
+type SinkState struct {
+	Mark      int64     `json:"mark"`               // journal id of the last answer that is published
+	Published time.Time `json:"published,omitzero"` // when
+	Error     string    `json:"error,omitempty"`    // why the sink is disabled; "" if it is not
+	Since     time.Time `json:"since,omitzero"`     // when it was disabled
+}
+
+// sinkKey precedes a sink's name where meta keeps its state.
+const sinkKey = "sink: "
+
+// Sink is the state of a sink; zero for one that nothing is known of.
+func (rs *Runs) Sink(name string) (s SinkState, err error) {
+	err = rs.db.View(func(tx *store.Tx) error {
+		s, err = sinkState(tx, name)
+		return err
+	})
+	if err != nil {
+		return s, fmt.Errorf("how far is sink %s: %w", name, err)
+	}
+	return s, nil
+}
+
+func sinkState(tx *store.Tx, name string) (s SinkState, err error) {
+	text, err := tx.Meta(sinkKey + name)
+	if err == nil && text != "" {
+		err = json.Unmarshal([]byte(text), &s)
+	}
+	return s, err
+}
+
+// SinkPublished records that readers of a sink see all answers up to a journal id. It need not be
+// durable at once: the sink itself knows how far it is.
+func (rs *Runs) SinkPublished(name string, mark int64) error {
+	return rs.setSink(name, func(s *SinkState, now time.Time) { *s = SinkState{Mark: mark, Published: now} })
+}
+
+// SinkDisabled records why a sink is disabled.
+func (rs *Runs) SinkDisabled(name string, cause error) error {
+	return rs.setSink(name, func(s *SinkState, now time.Time) {
+		if s.Error == "" {
+			s.Since = now
+		}
+		s.Error = store.Bounded(cause.Error())
+	})
+}
+
+func (rs *Runs) setSink(name string, change func(*SinkState, time.Time)) error {
+	err := rs.db.UpdateSoon(func(tx *store.Tx) error {
+		s, err := sinkState(tx, name)
+		if err != nil {
+			return err
+		}
+		change(&s, tx.Now().UTC())
+		text, err := json.Marshal(s)
+		if err != nil {
+			return err
+		}
+		return tx.SetMeta(sinkKey+name, string(text))
+	})
+	if err != nil {
+		return fmt.Errorf("record how far sink %s is: %w", name, err)
 	}
 	return nil
 }

@@ -59,6 +59,8 @@ func TestNothingScansTheQueueOrTheJournal(t *testing.T) {
 		"newest runs of a job":          {func() error { return newest(runs.Filter{Job: "a"}) }, 0},
 		"newest failed run":             {func() error { return newest(runs.Filter{Status: runs.Failed}) }, 0},
 		"newest failed run of a job":    {func() error { return newest(runs.Filter{Job: "a", Status: runs.Failed}) }, 0},
+		"how the runs of a job ended":   {func() error { _, err := s.Runs.Streak("a"); return err }, 0},
+		"what a sink lacks":             {func() error { _, err := s.Journal.Tail(1); return err }, 0},
 		"runs by their ids":             {func() error { _, err := s.Runs.Named("0", 2); return err }, 0},
 		"sightings":                     {func() error { _, err := s.Runs.Sightings("v"); return err }, 1},
 		"newest call":                   {func() error { _, err := s.Ledger.LastCall(); return err }, 0},

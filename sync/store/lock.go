@@ -44,7 +44,7 @@ func lock(dir string, take func(*os.File) error) (file *os.File, before string, 
 }
 
 // lockTries and lockTryPause say how often a lock is tried that is held, since a reader may
-// hold it for a moment; see [unheld].
+// hold it for a moment; see [heldBy].
 const (
 	lockTries    = 5
 	lockTryPause = 20 * time.Millisecond
@@ -84,22 +84,22 @@ func lockless(err error) bool {
 		func(e error) bool { return errors.Is(err, e) })
 }
 
-// unheld reports whether no process holds the folder. It holds the lock itself for a moment,
-// together with other readers.
-func unheld(dir string) (bool, error) {
+// heldBy says which process holds the folder, nil if none does. It holds the lock itself for a
+// moment, together with other readers.
+func heldBy(dir string) (held *HeldError, err error) {
 	file, err := os.Open(filepath.Join(dir, "lock"))
 	if errors.Is(err, os.ErrNotExist) {
-		return true, nil
+		return nil, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("look who holds the state folder: %w", err)
+		return nil, fmt.Errorf("look who holds the state folder: %w", err)
 	}
 	err = unix.Flock(int(file.Fd()), unix.LOCK_SH|unix.LOCK_NB)
-	held := errors.Is(err, unix.EWOULDBLOCK)
-	if held {
-		err = nil
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		held, err = holder(file), nil
+		held.Dir = dir
 	}
-	return !held && err == nil, errors.Join(err, file.Close())
+	return held, errors.Join(err, file.Close())
 }
 
 // sign writes down who holds the folder: process, command, since when, and a [bootLine],

@@ -104,6 +104,10 @@ func (s *Store) Path() string { return filepath.Join(s.dir, "state.db") }
 // Idle reports whether no process held the folder when it was opened to read.
 func (s *Store) Idle() bool { return s.idle }
 
+// Holder is the process that held the folder when it was opened to read; nil if none did, or if
+// this process holds it.
+func (s *Store) Holder() *HeldError { return s.holder }
+
 // Log is where the store, and the packages that keep tables in it, report events.
 func (s *Store) Log() *slog.Logger { return s.options.Log }
 

@@ -41,7 +41,8 @@ func Peek(ctx context.Context, dir string, o Options) (*Store, error) {
 		return nil, err
 	}
 	var err error
-	if s.idle, err = unheld(dir); err == nil {
+	if s.holder, err = heldBy(dir); err == nil {
+		s.idle = s.holder == nil
 		err = s.peek(ctx)
 	}
 	if err != nil {

@@ -27,6 +27,7 @@ type Store struct {
 	lock    *os.File
 	holds   bool // lock is the lock file, and this process holds the folder
 	idle    bool // no process held the folder when it was opened to read
+	holder  *HeldError
 	space   space
 
 	unclean    bool   // the last process ended without closing the file

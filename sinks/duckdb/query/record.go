@@ -125,6 +125,18 @@ func RunNamed(prefix string) string {
 	return "select " + RunsColumns + ", rows from ops.runs where starts_with(run_id, " + database.Text(prefix) + ") order by id"
 }
 
+// LastRuns asks for the newest run of each job, and how many of its runs, one after another, have
+// ended with the same status.
+func LastRuns() string {
+	return `with numbered as (
+	select *, row_number() over w as n, first_value(status) over w as newest from ops.runs window w as (partition by job order by id desc)
+), streaks as (
+	select job, coalesce(min(n) filter (where status <> newest), max(n) + 1) - 1 as streak from numbered group by job
+)
+select job, status, started_at, ended_at, hits, new_hits, credits, streak, error, run_id from numbered join streaks using (job)
+where n = 1 order by started_at desc`
+}
+
 // Unfinished asks what the last run of each job, or of one, has left. Queued data calls are not
 // published.
 func Unfinished(job string) string {

@@ -1,0 +1,302 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"outlierd/cmd/outlierd/term"
+	"outlierd/sinks/duckdb/query"
+	"outlierd/sync/forecast"
+	"outlierd/sync/ledger"
+	"outlierd/sync/runs"
+)
+
+func statusCommand(o *options) *cobra.Command {
+	return &cobra.Command{
+		Use:   "status",
+		Short: "Show what runs, what waits and why, and what is due next",
+		Long: `Show for each job its last run, what it does now and why it waits, and when it is due next;
+then the budget, the pace, the queue, the sinks and the last failure.
+
+  last run  how it ended; "5 × ok_empty" says that the last five ended so
+  queue     is done at the given time at the earliest, at the current pace
+  sinks     "behind" counts answers that are stored and not published yet
+
+It works while another instance is running, and without one. -o json has all of it, other
+formats have the rows of the jobs.`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			config, err := o.loadToRead()
+			if err != nil {
+				return err
+			}
+			return o.glanceOr(c.Context(), config, query.LastRuns(), o.showStatus)
+		},
+	}
+}
+
+func (o *options) showStatus(p *program) error {
+	s, err := statusOf(p)
+	if err != nil {
+		return err
+	}
+	switch o.output {
+	case "json", "ndjson":
+		return o.whole(s)
+	case "table":
+		text, err := statusText(s, o.look())
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprint(o.world.out, text)
+		return err
+	}
+	return o.rows(statusColumns, statusRows(s))
+}
+
+// statusOf is how everything stands, with the jobs under the names that the file gives them.
+func statusOf(p *program) (*forecast.Status, error) {
+	now, err := p.formerly()
+	if err != nil {
+		return nil, err
+	}
+	s, err := p.forecasts().Status()
+	if err != nil {
+		return nil, err
+	}
+	for i := range s.Jobs {
+		j := &s.Jobs[i]
+		j.Job, j.After = cmp.Or(now[j.Job], j.Job), cmp.Or(now[j.After], j.After)
+		if j.Last != nil {
+			j.Last.Job = cmp.Or(now[j.Last.Job], j.Last.Job)
+		}
+	}
+	if s.Failure != nil {
+		s.Failure.Job = cmp.Or(now[s.Failure.Job], s.Failure.Job)
+	}
+	return s, nil
+}
+
+// statusColumns are those of a job's row for programs.
+var statusColumns = []string{
+	"job", "status", "started_at", "ended_at", "hits", "new_hits", "credits", "streak", "streak_since", "doing", "why", "until",
+	"queued", "next_due", "overdue", "error", "run_id",
+}
+
+func statusRows(s *forecast.Status) (rows [][]any) {
+	for i := range s.Jobs {
+		j := &s.Jobs[i]
+		last, streak := cmp.Or(j.Last, &forecast.LastRun{}), cmp.Or(j.Streak, &runs.Streak{})
+		rows = append(rows, []any{
+			j.Job, filled(string(last.Status)), when(last.Started), when(last.Ended), last.Hits, last.NewHits, int64(last.Credits),
+			int64(streak.Runs), when(streak.Since), j.Doing, filled(j.Why), when(j.Until), int64(j.Queued), when(j.Due), j.Overdue,
+			filled(last.Error), filled(last.Run),
+		})
+	}
+	return rows
+}
+
+// statusText is the status for people.
+func statusText(s *forecast.Status, l term.Options) (string, error) {
+	p := &planPrinter{zone: l.Zone}
+	p.line("%s", term.Clip(p.at(s.At)+" · "+p.process(s.Process), l.Screen))
+	p.line("")
+	if err := p.jobTable(s, l); err != nil {
+		return "", err
+	}
+	p.line("")
+	waits := false
+	for i := range s.Jobs {
+		if j := &s.Jobs[i]; j.Why != "" {
+			p.line("%s", term.Clip(j.Job+": "+j.Why, max(l.Screen, 2*term.DefaultScreen)))
+			waits = true
+		}
+	}
+	if waits {
+		p.line("")
+	}
+	for _, line := range p.standing(s) {
+		p.line("%s", line)
+	}
+	return p.String(), nil
+}
+
+// process says who works with the folder.
+func (p *planPrinter) process(h *forecast.Process) string {
+	switch {
+	case h == nil:
+		return "no process is running: 'outlierd up' keeps the schedule"
+	case h.PID == 0:
+		return "another process works with the data folder"
+	}
+	return fmt.Sprintf("process %d since %s: %s", h.PID, p.at(h.Since), h.Command)
+}
+
+func (p *planPrinter) jobTable(s *forecast.Status, l term.Options) error {
+	t := term.NewTable(p, l, []string{"job", "last run", "next due", "now"})
+	for i := range s.Jobs {
+		j := &s.Jobs[i]
+		if err := t.Row([]any{j.Job, p.lastRun(j, s.At), p.nextDue(j, s.At), now(j)}); err != nil {
+			return err
+		}
+	}
+	return t.End()
+}
+
+// lastRun is how the last run of a job ended, and how often in a row runs of it have.
+func (p *planPrinter) lastRun(j *forecast.JobStatus, at time.Time) string {
+	last := j.Last
+	if last == nil {
+		return "never"
+	}
+	text := string(last.Status)
+	if s := j.Streak; s != nil && s.Status == last.Status && s.Runs > 1 && s.Status != runs.OK {
+		text = fmt.Sprintf("%d × %s", s.Runs, s.Status)
+		if s.Runs >= runs.StreakMost {
+			text = fmt.Sprintf("%d or more × %s", s.Runs, s.Status)
+		}
+	}
+	if last.Ended.IsZero() {
+		return text + ", began " + p.short(last.Started, at)
+	}
+	text += ", " + p.short(last.Ended, at)
+	if last.Hits > 0 {
+		text += fmt.Sprintf(", %d new", last.NewHits)
+	}
+	return text
+}
+
+// nextDue is when a job is due, and that it is late.
+func (p *planPrinter) nextDue(j *forecast.JobStatus, at time.Time) string {
+	switch {
+	case j.Disabled:
+		return "disabled"
+	case j.Paused != nil:
+		return pauseText(j.Paused, p.zone)
+	case j.Due.IsZero() && j.After == "":
+		return "by hand"
+	case j.Due.IsZero():
+		return "after " + j.After
+	case j.Overdue:
+		return p.short(j.Due, at) + ", overdue"
+	case j.After != "":
+		return fmt.Sprintf("%s, after %s", p.short(j.Due, at), j.After)
+	case j.Begins.After(j.Due):
+		return fmt.Sprintf("%s, begins %s", p.short(j.Due, at), j.Begins.In(p.zone).Format("15:04"))
+	}
+	return p.short(j.Due, at)
+}
+
+// now is what a job does, and how many of its calls wait.
+func now(j *forecast.JobStatus) string {
+	var parts []string
+	if j.Doing != forecast.JobIdle {
+		parts = append(parts, j.Doing)
+	}
+	if j.Queued > 0 {
+		parts = append(parts, fmt.Sprintf("%d queued", j.Queued))
+	}
+	return cmp.Or(strings.Join(parts, ", "), "–")
+}
+
+// short is a time without its date if that is the date of now.
+func (p *planPrinter) short(t, now time.Time) string {
+	t, now = t.In(p.zone), now.In(p.zone)
+	if t.Format(time.DateOnly) == now.Format(time.DateOnly) {
+		return t.Format("15:04")
+	}
+	return t.Format("2006-01-02 15:04")
+}
+
+// standing are the lines below the jobs.
+func (p *planPrinter) standing(s *forecast.Status) (lines []string) {
+	add := func(name, format string, args ...any) {
+		lines = append(lines, term.Pad(name, 8)+term.Plain(fmt.Sprintf(format, args...)))
+	}
+	add("budget", "%s", p.budgetLine(s))
+	for _, r := range s.Refused {
+		for line := range strings.Lines(p.refusal(r)) {
+			lines = append(lines, "! "+strings.TrimSpace(line))
+		}
+	}
+	add("pace", "%s", p.paceLine(s))
+	add("queue", "%s", p.queueLine(s))
+	for i := range s.Sinks {
+		add("sink", "%s", p.sinkLine(&s.Sinks[i], s.At))
+	}
+	if !s.Newest.IsZero() {
+		add("newest", "row of %s, %s ago", p.at(s.Newest), term.Duration(max(0, s.At.Sub(s.Newest))))
+	}
+	if f := s.Failure; f != nil {
+		add("failed", "%s on %s: %s", shown(f.Job), p.at(cmp.Or(f.Ended, f.Started)), term.Clip(cmp.Or(f.Error, "no reason on record"), 120))
+		add("", "outlierd runs %s", f.Run[:min(shortID, len(f.Run))])
+	}
+	return lines
+}
+
+// budgetLine is what is left of the cycle and of today.
+func (p *planPrinter) budgetLine(s *forecast.Status) string {
+	var parts []string
+	for i := range s.Budget {
+		c := &s.Budget[i]
+		of := "today"
+		if c.Scope == ledger.ScopeMonth {
+			of = "in the cycle from " + c.Period
+		}
+		if c.Max == nil {
+			parts = append(parts, fmt.Sprintf("%s held %s, no cap", term.Count(c.Held, "credit"), of))
+			continue
+		}
+		parts = append(parts, fmt.Sprintf("%d of %s left %s", *c.Left, term.Count(*c.Max, "credit"), of))
+	}
+	return strings.Join(parts, " · ")
+}
+
+// paceLine is the pace, and what keeps the next call from leaving.
+func (p *planPrinter) paceLine(s *forecast.Status) string {
+	switch {
+	case s.Pace.Blocked.After(s.At):
+		return fmt.Sprintf("%s · the service refuses calls until %s", s.Pace.Pace, p.at(s.Pace.Blocked))
+	case s.Pace.Next.Sub(s.At) > time.Second:
+		return fmt.Sprintf("%s · next call in %s", s.Pace.Pace, term.Duration(s.Pace.Next.Sub(s.At)))
+	}
+	return s.Pace.Pace
+}
+
+func (p *planPrinter) queueLine(s *forecast.Status) string {
+	if s.Queue.Done.IsZero() {
+		return "empty"
+	}
+	var parts []string
+	if s.Queue.Pages > 0 {
+		parts = append(parts, term.Count(s.Queue.Pages, "page"))
+	}
+	if s.Queue.Calls > 0 {
+		parts = append(parts, term.Count(s.Queue.Calls, "call"))
+	}
+	return fmt.Sprintf("%s, done at %s at the earliest", strings.Join(parts, " and "), p.at(s.Queue.Done))
+}
+
+// sinkLine is how far a sink is behind, and why.
+func (p *planPrinter) sinkLine(s *forecast.SinkStatus, at time.Time) string {
+	text := s.Sink + " up to date"
+	switch {
+	case !s.Known && s.Behind == 0:
+		text = s.Sink + " has nothing to publish yet"
+	case !s.Known:
+		text = s.Sink + ": not known before its next publication"
+	case s.Behind > 0:
+		text = fmt.Sprintf("%s %s behind, since %s", s.Sink, term.Count(s.Behind, "answer"), p.short(s.Since, at))
+	}
+	if s.Known && s.Error == "" {
+		text += ", published " + p.short(s.Published, at)
+	}
+	if s.Error != "" {
+		text += fmt.Sprintf("; disabled since %s: %s", p.short(s.SinkState.Since, at), s.Error)
+	}
+	return text
+}

@@ -1,0 +1,276 @@
+package forecast
+
+import (
+	"slices"
+	"time"
+
+	"outlierd/outlier"
+	"outlierd/sync/job"
+	"outlierd/sync/ledger"
+	"outlierd/sync/plan"
+	"outlierd/sync/runs"
+)
+
+// Status is how everything stands at one moment. It takes a few reads for each job, whatever is
+// on record, and plans nothing: it may be asked for again and again.
+type Status struct {
+	At      time.Time    `json:"at"`
+	Process *Process     `json:"process"` // that holds the state folder; null if none does
+	Jobs    []JobStatus  `json:"jobs"`
+	Queue   QueueStatus  `json:"queue"`
+	Budget  []CapBalance `json:"budget"`            // the billing cycle and the day
+	Refused []Refusal    `json:"refused,omitempty"` // why the service refuses calls for now
+	Pace    PaceStatus   `json:"pace"`
+	Sinks   []SinkStatus `json:"sinks"`
+	Newest  time.Time    `json:"newest_row_at,omitzero"` // when the last answer came that is published in some sink
+	Failure *LastRun     `json:"last_failure,omitempty"` // the last run of any job that failed
+}
+
+// Process is who works with a state folder.
+type Process struct {
+	PID     int       `json:"pid"` // 0 if it has not said who it is
+	Command string    `json:"command"`
+	Since   time.Time `json:"since,omitzero"`
+}
+
+// JobStatus is how one job stands.
+type JobStatus struct {
+	Job      string       `json:"job"`
+	Disabled bool         `json:"disabled,omitempty"`
+	After    string       `json:"after,omitempty"`
+	Last     *LastRun     `json:"last_run"`
+	Streak   *runs.Streak `json:"streak"` // of its own runs; see [runs.Streak]
+	Doing    string       `json:"doing"`
+	Run      string       `json:"run,omitempty"`      // the unfinished run that Doing is about
+	Why      string       `json:"why,omitempty"`      // it waits
+	Until    time.Time    `json:"until,omitzero"`     // when that will be over, as far as is known
+	Queued   int          `json:"queued"`             // data calls that it wants, also with others
+	Due      time.Time    `json:"next_due,omitzero"`  // or the one that has passed without a run
+	Begins   time.Time    `json:"begins_at,omitzero"` // if jitter delays it
+	Overdue  bool         `json:"overdue,omitempty"`
+	Paused   *runs.Pause  `json:"paused,omitempty"` // of the job, or of one that it comes after
+}
+
+// What a job does now.
+const (
+	JobIdle    = "idle"
+	JobRunning = "running" // a process works on a run of it, also where that waits for its turn
+	JobWaiting = "waiting" // it has an unfinished run that is not worked on
+)
+
+// LastRun is the newest run of a job, or the last one that failed.
+type LastRun struct {
+	Run      string          `json:"run_id"`
+	Job      string          `json:"job"`
+	Status   runs.Status     `json:"status"`
+	Started  time.Time       `json:"started_at"`
+	Ended    time.Time       `json:"ended_at,omitzero"`
+	Hits     int64           `json:"hits"`
+	NewHits  int64           `json:"new_hits"`
+	Credits  outlier.Credits `json:"credits"`
+	Failures int64           `json:"failures,omitempty"`
+	Error    string          `json:"error,omitempty"`
+}
+
+// QueueStatus is what is queued: data calls, and the pages of runs that go on.
+type QueueStatus struct {
+	Calls int       `json:"calls"`
+	Pages int       `json:"pages"`
+	Done  time.Time `json:"done_at,omitzero"` // at the earliest, at the pace that was learned
+}
+
+// PaceStatus is what the limiter believes.
+type PaceStatus struct {
+	Pace    string    `json:"pace"`
+	Next    time.Time `json:"next_at"` // when the next request may leave
+	Blocked time.Time `json:"blocked_until,omitzero"`
+}
+
+// SinkStatus is how far a sink is behind the journal.
+type SinkStatus struct {
+	Sink   string    `json:"sink"`
+	Known  bool      `json:"known"`                 // it was published since this was first recorded
+	Behind int64     `json:"behind"`                // answers that it has not published
+	Since  time.Time `json:"behind_since,omitzero"` // when the first of them came
+	runs.SinkState
+}
+
+// Status is how everything stands.
+func (r *Reader) Status() (s *Status, err error) {
+	now := time.Now()
+	s = &Status{At: now, Jobs: []JobStatus{}}
+	if h := r.Facts.Store.DB.Holder(); h != nil {
+		s.Process = &Process{PID: h.PID, Command: h.Command, Since: h.Since}
+	}
+	pace := r.Pace.Status()
+	s.Pace = PaceStatus{Pace: r.PaceText(), Next: pace.Reset, Blocked: pace.BlockedUntil}
+	for _, add := range []func(*Status) error{r.addJobs, r.addBudget, r.addSinks, r.addFailure} {
+		if err := add(s); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+func (r *Reader) addBudget(s *Status) (err error) {
+	day := ledger.Day(r.Facts.Store.Ledger.ServiceTime(), r.Facts.Config.Timezone)
+	if err := r.addShared(&s.Budget, r.Facts.Cycle(), day); err != nil {
+		return err
+	}
+	s.Refused, err = r.Refusals()
+	return err
+}
+
+func (r *Reader) addSinks(s *Status) error {
+	for _, sink := range r.Facts.Config.Sinks {
+		state, err := r.Facts.Store.Runs.Sink(sink.Kind)
+		if err != nil {
+			return err
+		}
+		tail, err := r.Facts.Store.Journal.Tail(state.Mark)
+		if err != nil {
+			return err
+		}
+		s.Sinks = append(s.Sinks, SinkStatus{
+			Sink: sink.Kind, Known: !state.Published.IsZero(), Behind: tail.Answers, Since: tail.Since, SinkState: state,
+		})
+		if tail.Last.After(s.Newest) {
+			s.Newest = tail.Last
+		}
+	}
+	return nil
+}
+
+func (r *Reader) addFailure(s *Status) error {
+	var err error
+	s.Failure, err = r.lastRun(runs.Filter{Status: runs.Failed})
+	return err
+}
+
+// lastRun is the newest run that a filter lets through; nil if there is none.
+func (r *Reader) lastRun(f runs.Filter) (*LastRun, error) {
+	for row, err := range r.Facts.Store.Runs.Newest(f) {
+		if err != nil {
+			return nil, err
+		}
+		return &LastRun{
+			Run: row.ID, Job: row.Job, Status: row.Status, Started: row.Started, Ended: row.Ended, Hits: row.Hits,
+			NewHits: row.NewHits, Credits: row.Credits, Failures: row.Failures, Error: row.Error,
+		}, nil
+	}
+	return nil, nil
+}
+
+// addJobs adds the jobs of the file in its order, and what is queued.
+func (r *Reader) addJobs(s *Status) error {
+	counts, err := r.Facts.Store.Queue.Counts()
+	if err != nil {
+		return err
+	}
+	queued := map[string]int{}
+	for _, c := range counts {
+		s.Queue.Calls += c.Asked
+		queued[c.Job] += c.Asked + c.Shared
+	}
+	going, err := r.going()
+	if err != nil {
+		return err
+	}
+	why, err := r.explainer(s.At)
+	if err != nil {
+		return err
+	}
+	searches, err := r.searches(why, "", going)
+	if err != nil {
+		return err
+	}
+	for i := range going {
+		if going[i].underWay() {
+			for j := range going[i].open {
+				s.Queue.Pages += going[i].pages(&going[i].open[j])
+			}
+		}
+	}
+	if calls := s.Queue.Calls + s.Queue.Pages; calls > 0 {
+		s.Queue.Done = s.At.Add(r.Pace.ETA(calls))
+	}
+	pauses, err := r.Facts.Store.Runs.Pauses(s.At)
+	if err != nil {
+		return err
+	}
+	for i := range r.Facts.Config.Jobs {
+		spec := &r.Facts.Config.Jobs[i]
+		j := JobStatus{Job: spec.Name, Disabled: spec.Disabled, After: spec.After, Doing: JobIdle, Queued: queued[spec.Name]}
+		j.Paused = pausedBy(r.Facts.Config, spec, pauses)
+		if err := r.addPast(&j); err != nil {
+			return err
+		}
+		if err := r.addDue(&j, spec, s.At); err != nil {
+			return err
+		}
+		if at := slices.IndexFunc(going, func(u unfinished) bool { return u.spec == spec }); at >= 0 {
+			j.stands(&going[at], searches, s.Process != nil)
+		}
+		s.Jobs = append(s.Jobs, j)
+	}
+	return nil
+}
+
+// addPast adds how the runs of a job have ended.
+func (r *Reader) addPast(j *JobStatus) (err error) {
+	if j.Last, err = r.lastRun(runs.Filter{Job: j.Job}); err != nil || j.Last == nil {
+		return err
+	}
+	streak, err := r.Facts.Store.Runs.Streak(j.Job)
+	if streak.Runs > 0 {
+		j.Streak = &streak
+	}
+	return err
+}
+
+// addDue adds when a job is due: the next instant, after its pause if it has one, or one that has
+// passed without a run, where the job catches up.
+func (r *Reader) addDue(j *JobStatus, spec *job.Spec, now time.Time) error {
+	clock, zone := plan.Clock(r.Facts.Config, spec), r.Facts.Config.Timezone
+	from := now
+	if j.Paused != nil {
+		from = j.Paused.Until
+	}
+	if from.IsZero() {
+		return nil
+	}
+	j.Due = comingDue(clock, from, zone)
+	if !j.Due.IsZero() && clock.Jitter > 0 {
+		j.Begins = clock.Begins(j.Due, zone)
+	}
+	if clock != spec || spec.Disabled || j.Paused != nil || spec.CatchUp == job.CatchUpNone {
+		return nil
+	}
+	last, err := r.Facts.Store.Runs.LastDue(spec.Name)
+	if err != nil || last.IsZero() {
+		return err
+	}
+	missed := clock.Next(last, zone)
+	if j.Overdue = !missed.IsZero() && !clock.Begins(missed, zone).After(now); j.Overdue {
+		j.Due, j.Begins = missed, time.Time{}
+	}
+	return nil
+}
+
+// stands adds how the unfinished run of a job stands that goes on first. A process that holds the
+// folder goes on by itself with a run that waits for the rate limit.
+func (j *JobStatus) stands(u *unfinished, searches []Waiting, held bool) {
+	j.Run, j.Doing = u.run.ID, JobWaiting
+	if u.run.Status == runs.Running {
+		j.Doing = JobRunning
+	}
+	at := slices.IndexFunc(searches, func(w Waiting) bool { return w.Job == j.Job })
+	switch {
+	case held && u.run.Status == runs.PausedQuota:
+		j.Why = u.run.Error
+	case at >= 0:
+		j.Why, j.Until = searches[at].Why, searches[at].At
+	case u.run.Status.Open() && u.run.Status != runs.Running:
+		j.Why = cutShort(u.run)
+	}
+}
