@@ -31,7 +31,7 @@ func (w *worker) fetch(ctx context.Context, r *outlier.Request, p ledger.Purchas
 	if answer, err := w.engine.Store.Ledger.TakeUp(p, r); answer != nil || err != nil {
 		return answer, err
 	}
-	key := callKey{p.Run, p.Step, r.Op(), r.Entity()}
+	key := keyOf(r, p)
 	for {
 		tried := w.tried[key]
 		if tried.again.After(time.Now()) {
@@ -43,6 +43,7 @@ func (w *worker) fetch(ctx context.Context, r *outlier.Request, p ledger.Purchas
 			return nil, err
 		}
 		delete(w.tried, key)
+		tried.since = time.Time{}
 		if failed := w.engine.learn(); failed != nil {
 			return answer, errors.Join(err, failed)
 		}
@@ -77,7 +78,7 @@ func (w *worker) fetch(ctx context.Context, r *outlier.Request, p ledger.Purchas
 	}
 }
 
-// A callKey identifies a call that is attempted again.
+// A callKey identifies a call that is put off.
 type callKey struct {
 	run    string
 	step   int64
@@ -85,10 +86,15 @@ type callKey struct {
 	entity string
 }
 
+func keyOf(r *outlier.Request, p ledger.Purchase) callKey {
+	return callKey{p.Run, p.Step, r.Op(), r.Entity()}
+}
+
 // tries are the attempts at a call that came to nothing.
 type tries struct {
 	failures, refusals int
 	again              time.Time // when the next one may be made
+	since              time.Time // since when it waits for the pace; zero if it does not
 }
 
 // forget drops what is known of the calls of a run that has ended.
@@ -126,7 +132,10 @@ func (w *worker) anotherOf(p ledger.Purchase, r *outlier.Request) error {
 
 // once makes one attempt, unless it is known what the service would say.
 func (w *worker) once(ctx context.Context, r *outlier.Request, p ledger.Purchase) (*outlier.Answer, error) {
-	if err := cmp.Or(w.refused(r), w.slotFor(ctx, r)); err != nil {
+	if err := w.refused(r); err != nil {
+		return nil, err
+	}
+	if err := w.slotFor(ctx, r, &p); err != nil {
 		return nil, err
 	}
 	answer, err := w.engine.Client.Do(ctx, r, w.engine.Store.Ledger.Meter(p))
@@ -156,13 +165,23 @@ func (w *worker) once(ctx context.Context, r *outlier.Request, p ledger.Purchase
 	return answer, err
 }
 
-// slotFor returns a [waitError] if the pace does not let a call leave now.
-func (w *worker) slotFor(ctx context.Context, r *outlier.Request) error {
-	at, err := w.engine.Pace.Slot(ctx, r.Op())
-	if err == nil && at.After(time.Now()) {
+// slotFor returns a [waitError] if the pace does not let a call leave now, or says in p how long
+// it has waited. If it would have to wait for too long, it says that itself.
+func (w *worker) slotFor(ctx context.Context, r *outlier.Request, p *ledger.Purchase) error {
+	key, now := keyOf(r, *p), time.Now()
+	tried := w.tried[key]
+	if at, err := w.engine.Pace.Slot(ctx, r.Op()); err == nil && at.After(now) {
+		if tried.since.IsZero() {
+			tried.since = now
+			w.tried[key] = tried
+		}
 		return &waitError{at}
 	}
-	return nil // or the call would have to wait for too long, which it says itself
+	if !tried.since.IsZero() {
+		p.Waited = now.Sub(tried.since)
+		delete(w.tried, key)
+	}
+	return nil
 }
 
 // refused says why a call is not made: it is known what the service would say, or what it

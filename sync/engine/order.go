@@ -162,14 +162,16 @@ type Ordered struct {
 	ctx    context.Context // of whoever asks, until the run is on record
 	order  Order
 	engine *Engine
+	again  time.Time // when the run may begin, if it waits for the pace
 
 	begun  chan struct{} // closed when the run is on record, or refused
 	run    *run          // nil if it was refused
 	joined bool
 
-	done chan struct{}
-	row  *runs.Run
-	err  error
+	done    chan struct{}
+	settled bool // done is closed
+	row     *runs.Run
+	err     error
 }
 
 // Order asks the goroutine that keeps the schedule for a run. It returns once the run is on
@@ -211,21 +213,17 @@ func (o *Ordered) Result() (*runs.Run, error) {
 // Progress is what the run has done and has left.
 func (o *Ordered) Progress() (Progress, error) { return o.engine.progress(o.run.seen) }
 
-// Cancel stops the run between two calls, for all who wait for it. It does not wait for that.
+// Cancel stops the run for all who wait for it, and does not wait for that; see [Engine.Cancel].
 func (o *Ordered) Cancel() {
-	cancel := &request{ctx: context.Background(), done: make(chan struct{}), f: func(ctx context.Context) error {
-		if !o.run.ended {
-			o.run.end(ctx, &CancelledError{o.run.row.Job})
-		}
-		return nil
-	}}
-	// If no schedule is kept, the run has ended.
-	_ = o.engine.requests.put(func() { o.engine.requests.between = append(o.engine.requests.between, cancel) })
+	go func() { _ = o.engine.Cancel(context.Background(), o.Run()) }() // or it has ended before
 }
 
 // finish says how the run has ended, or why there is none.
 func (o *Ordered) finish(row *runs.Run, err error) {
-	o.row, o.err = row, err
+	if o.settled {
+		return
+	}
+	o.row, o.err, o.settled = row, err, true
 	if o.run == nil {
 		close(o.begun)
 	}
@@ -235,18 +233,20 @@ func (o *Ordered) finish(row *runs.Run, err error) {
 // beginOrders begins the runs that were asked for.
 func (s *scheduler) beginOrders(ctx context.Context) {
 	q := &s.engine.requests
-	q.mu.Lock()
-	orders := slices.Clone(q.orders)
-	q.mu.Unlock()
-	s.ordersAt = time.Time{}
-	for _, o := range orders {
-		if ctx.Err() != nil || !s.beginOrder(ctx, o) {
-			continue
+	for _, o := range q.pending() {
+		if ctx.Err() == nil && s.beginOrder(ctx, o) {
+			q.mu.Lock()
+			q.orders = slices.DeleteFunc(q.orders, func(other *Ordered) bool { return other == o })
+			q.mu.Unlock()
 		}
-		q.mu.Lock()
-		q.orders = slices.DeleteFunc(q.orders, func(other *Ordered) bool { return other == o })
-		q.mu.Unlock()
 	}
+}
+
+// pending are the orders whose runs are not on record yet.
+func (q *requests) pending() []*Ordered {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return slices.Clone(q.orders)
 }
 
 // refuseOrders says why no run can begin.
@@ -265,21 +265,35 @@ func (s *scheduler) refuseOrders(err error) {
 // under way that it would supersede, waits for the pages of that one as a due instant does.
 // Other runs of a job leave each other alone; see [facts.Reader.Displaced].
 func (s *scheduler) beginOrder(ctx context.Context, o *Ordered) (settled bool) {
-	if o.ctx.Err() != nil {
-		o.finish(nil, context.Cause(o.ctx))
+	switch {
+	case o.settled:
 		return true
+	case o.ctx.Err() != nil:
+		s.worker.withdraw(o)
+		return s.refuse(ctx, o, context.Cause(o.ctx))
 	}
-	if err := s.worker.usable(ctx, &o.order); err != nil {
+	if time.Now().Before(o.again) {
+		return false
+	}
+	o.again = time.Time{}
+	if err := s.worker.renew(&o.order); err != nil {
 		return s.refuse(ctx, o, err)
 	}
 	if r := s.worker.joinable(&o.order); r != nil {
 		o.joined = true
 		s.worker.attach(o, r)
+		s.engine.log().Info("run made urgent", "job", r.row.Job, "run", r.row.ID)
 		return true
+	}
+	if err := s.worker.usable(ctx, &o.order); err != nil {
+		return s.refuse(ctx, o, err)
 	}
 	if r := s.worker.displaced(&o.order); r != nil {
 		if !r.searched {
 			r.hurry()
+			if !slices.Contains(r.before, o) {
+				r.before = append(r.before, o)
+			}
 			return false
 		}
 		if err := r.endForNext(ctx); err != nil {
@@ -287,10 +301,7 @@ func (s *scheduler) beginOrder(ctx context.Context, o *Ordered) (settled bool) {
 		}
 	}
 	r, err := s.worker.begin(pace.Urgent(ctx), &o.order)
-	if until := waitsUntil(err); !until.IsZero() {
-		if s.ordersAt.IsZero() || until.Before(s.ordersAt) {
-			s.ordersAt = until
-		}
+	if o.again = waitsUntil(err); !o.again.IsZero() {
 		return false
 	}
 	if r == nil {
@@ -300,6 +311,28 @@ func (s *scheduler) beginOrder(ctx context.Context, o *Ordered) (settled bool) {
 	s.worker.attach(o, r)
 	s.engine.log().Info("run ordered", "job", r.row.Job, "run", r.row.ID)
 	return true
+}
+
+// renew reads again what an order goes on with: while it waited, others may have gone on with
+// that, or have bought it.
+func (w *worker) renew(o *Order) (err error) {
+	switch {
+	case o.Old != nil:
+		if o.Old, err = w.engine.Store.Runs.Get(o.Old.ID); err == nil && o.Old == nil {
+			err = errors.New("the run that was to be continued is not on record")
+		}
+	case o.Rest != nil:
+		of := o.Rest.Of
+		if o.Rest, err = w.engine.Rest(o.Spec, of); err == nil && o.Rest.Nothing() {
+			err = fmt.Errorf("nothing is left of run %s", of.ID)
+		}
+		for i := 0; err == nil && i < len(o.Rest.closes); i++ {
+			if taken := &o.Rest.closes[i]; w.underWay(taken.ID) != nil {
+				err = &UnendedError{taken}
+			}
+		}
+	}
+	return err
 }
 
 // refuse says why a run cannot begin. An order that only a stop keeps from it is refused with
@@ -331,6 +364,16 @@ func (w *worker) displaced(o *Order) *run {
 		return nil
 	}
 	return w.find(func(r *run) bool { return r.row.Job == o.Spec.Name && r.row.Overridden == o.Spec.Overridden })
+}
+
+// withdraw takes back an order that waits for the pages of another run.
+func (w *worker) withdraw(o *Ordered) {
+	for _, r := range w.runs {
+		r.before = slices.DeleteFunc(r.before, func(other *Ordered) bool { return other == o })
+		if len(r.before)+len(r.waiting) == 0 {
+			r.urgent = 0
+		}
+	}
 }
 
 // attach lets somebody wait for a run.
@@ -431,7 +474,10 @@ func (w *worker) part(ctx context.Context, r *run, err error) {
 	for _, o := range r.waiting {
 		o.finish(&row, err)
 	}
-	r.waiting, r.urgent = nil, 0
+	for _, o := range r.before {
+		o.finish(nil, err)
+	}
+	r.waiting, r.before, r.urgent = nil, nil, 0
 }
 
 // release parts all who wait for runs.

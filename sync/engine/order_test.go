@@ -2,18 +2,45 @@ package engine
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"outlierd/outlier"
+	"outlierd/outlier/pace"
+	"outlierd/outlier/simulator"
+	"outlierd/sync/job"
+	"outlierd/sync/ledger"
+	"outlierd/sync/plan"
 	"outlierd/sync/runs"
 )
 
-// keeping keeps the schedule while a test asks for something, until that returns.
-func (w *workshop) keeping(test func(e *Engine)) {
+// busyFile has a run on a schedule that takes many pages and then makes calls about its hits.
+const busyFile = `
+version: 1
+service: {url: "sim://", limit: 10/min}
+jobs:
+  long:
+    every: 1h
+    for_each: {topic: [home espresso, chess, minecraft]}
+    search: {query: "${topic}", pages: 9}
+    enrich: {details: {top: 20}}
+  short: {search: {query: [latte art], pages: 1}, enrich: {transcript: {top: 2}}}
+  other: {search: {query: [moka pot], pages: 2}, enrich: {transcript: {top: 15}}}
+`
+
+// keeping keeps the schedule until the test returns, or stops it before.
+func (w *workshop) keeping(test func(e *Engine, stop func())) {
 	w.Helper()
-	e, stop := w.open()
-	defer stop()
+	e, closeAll := w.open()
+	defer closeAll()
 	agenda, err := e.Agenda(time.Now())
 	if err != nil {
 		w.Fatal(err)
@@ -24,12 +51,13 @@ func (w *workshop) keeping(test func(e *Engine)) {
 		defer close(over)
 		e.Serve(ctx, agenda)
 	}()
-	time.Sleep(time.Millisecond)
-	defer func() {
+	stop := func() {
 		cancel()
 		<-over
-	}()
-	test(e)
+	}
+	defer stop()
+	time.Sleep(time.Millisecond)
+	test(e, stop)
 }
 
 // order asks for a run of a job by hand, and waits until it has begun.
@@ -43,31 +71,674 @@ func (w *workshop) order(e *Engine, o Order) *Ordered {
 	return ordered
 }
 
+// ends waits for the end of an ordered run.
+func (w *workshop) ends(o *Ordered, want runs.Status) *runs.Run {
+	w.Helper()
+	row, err := o.Result()
+	if err != nil || row.Status != want {
+		w.Errorf("the ordered run ended as %+v with error %v, want status %s", row, err, want)
+	}
+	return row
+}
+
+// last is the last run of a job that is on record.
+func (w *workshop) last(e *Engine, name string) runs.Run {
+	w.Helper()
+	rows, err := e.Store.Runs.List(name, 1)
+	if err != nil || len(rows) == 0 {
+		w.Fatalf("runs of job %s: %v, %v", name, rows, err)
+	}
+	return rows[0]
+}
+
+// sent notes when which calls leave, and lets each take a while.
+type sent struct {
+	mu    sync.Mutex
+	calls []string
+	times []time.Time
+}
+
+func (s *sent) over(wire http.RoundTripper, latency time.Duration) http.RoundTripper {
+	return roundTripper(func(r *http.Request) (*http.Response, error) {
+		s.mu.Lock()
+		s.calls, s.times = append(s.calls, r.URL.Path+"?"+r.URL.RawQuery), append(s.times, time.Now())
+		s.mu.Unlock()
+		time.Sleep(latency)
+		return wire.RoundTrip(r)
+	})
+}
+
+// soFar are the calls that have left, and when.
+func (s *sent) soFar() (calls []string, times []time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.calls), slices.Clone(s.times)
+}
+
 // TestOrderIsServedByAnIdleSchedule: nothing is due, and a person need not wait for what is.
 func TestOrderIsServedByAnIdleSchedule(t *testing.T) {
 	t.Parallel()
 	bubble(t, scheduledFile, func(w *workshop) {
-		w.keeping(func(e *Engine) {
+		w.keeping(func(e *Engine, stop func()) {
 			time.Sleep(10 * time.Minute)
 			asked := time.Now()
 			o := w.order(e, Order{Spec: w.config.Job("by-hand")})
-			row, err := o.Result()
-			if err != nil || row.Status != runs.OK || row.ID != o.Run() || row.Pages != 1 || o.Joined() {
-				t.Errorf("the run ended as %+v, %v", row, err)
+			row := w.ends(o, runs.OK)
+			if row.ID != o.Run() || row.Pages != 1 || row.Trigger != string(Manual) || o.Joined() {
+				t.Errorf("the run ended as %+v", row)
 			}
 			if took := time.Since(asked); took > time.Second {
 				t.Errorf("it took %s", took)
 			}
-			p, err := o.Progress()
-			if err != nil || p.Run != row.ID || p.Spend.Charged != 2 {
+			if p, err := o.Progress(); err != nil || p.Run != row.ID || p.Spend.Charged != 2 {
 				t.Errorf("progress %+v, %v", p, err)
 			}
-			if err := e.Between(w.ctx, func(context.Context) error { return context.DeadlineExceeded }); err != context.DeadlineExceeded {
-				t.Errorf("what is called between two turns returned %v", err)
+			if n := w.count("select count(*) from outliers"); n == 0 {
+				t.Error("readers do not see what the run brought")
+			}
+			stop()
+			if _, err := e.Order(w.ctx, Order{Spec: w.config.Job("by-hand")}); !errors.Is(err, ErrNotServing) {
+				t.Errorf("an order after the schedule has stopped returned %v", err)
+			}
+			if err := e.Between(w.ctx, func(context.Context) error { return nil }); !errors.Is(err, ErrNotServing) {
+				t.Errorf("a call after the schedule has stopped returned %v", err)
 			}
 		})
-		if calls := w.calls(outlier.OpSearch); calls != 1 {
-			t.Errorf("%d searches, want 1", calls)
+	})
+}
+
+// TestOrderTakesTheNextSlot, with its pages and its data calls, whatever the schedule is at, and
+// the scheduled run brings the same for the same price as without.
+func TestOrderTakesTheNextSlot(t *testing.T) {
+	t.Parallel()
+	const latency = 2 * time.Second
+	what := func(w *workshop, e *Engine) string {
+		row := w.last(e, "long")
+		steps, err := e.Store.Runs.Steps(row.ID)
+		if err != nil || row.Waited < time.Minute {
+			w.Fatal(row.Waited, err)
 		}
+		all := []any{row.Status, row.Pages, row.Hits, row.Credits, row.Requests, row.Missing, row.Failures, row.Rows}
+		for _, step := range steps {
+			all = append(all, step.Stop, step.Seen, step.Pages)
+		}
+		return fmt.Sprintln(all...)
+	}
+	var alone string
+	bare(t, busyFile, func(w *workshop) {
+		w.keeping(func(e *Engine, _ func()) {
+			time.Sleep(time.Hour + 20*time.Minute)
+			alone = what(w, e)
+		})
+	})
+	for _, after := range []time.Duration{
+		time.Second,                   // in its first call
+		25 * time.Second,              // while a page waits for a slot
+		2*time.Minute + 1*time.Second, // in a later call
+		4 * time.Minute,               // while a data call waits for a slot
+	} {
+		bare(t, busyFile, func(w *workshop) {
+			var seen sent
+			w.wire = seen.over(w.wire, latency)
+			w.keeping(func(e *Engine, _ func()) {
+				time.Sleep(time.Hour + after)
+				asked := time.Now()
+				earlier, _ := seen.soFar()
+				before := len(earlier)
+				o := w.order(e, Order{Spec: w.config.Job("short")})
+				row := w.ends(o, runs.OK)
+				if row.Pages != 1 || row.Requests != 3 || row.Credits != 2 {
+					t.Errorf("after %s: %+v", after, row)
+				}
+				calls, times := seen.soFar()
+				mine := calls[before:]
+				if !strings.Contains(mine[0], "latte") || !strings.Contains(mine[1], "transcript") || !strings.Contains(mine[2], "transcript") {
+					t.Errorf("after %s the calls were %q", after, mine)
+				}
+				for i := range mine {
+					free := asked
+					if i > 0 {
+						free = times[before+i-1].Add(latency)
+					}
+					if at := before + i - 10; at >= 0 && times[at].Add(latency+time.Minute).After(free) {
+						free = times[at].Add(latency + time.Minute)
+					}
+					if late := times[before+i].Sub(free); late > latency+time.Second {
+						t.Errorf("after %s call %d of the person left %s after there was a slot", after, i, late)
+					}
+				}
+				time.Sleep(20 * time.Minute)
+				if got := what(w, e); got != alone {
+					t.Errorf("after %s the scheduled run ended as\n%s\nand alone as\n%s", after, got, alone)
+				}
+			})
+		})
+	}
+}
+
+// TestOrderBringsTheSameAsARunAlone, into the published tables.
+func TestOrderBringsTheSameAsARunAlone(t *testing.T) {
+	t.Parallel()
+	tables := []string{"select video_id, z_score from outliers order by all", "select video_id from transcripts order by all"}
+	rows := func(serve bool) (all [][]string) {
+		bubble(t, busyFile, func(w *workshop) {
+			w.single = true
+			if serve {
+				w.keeping(func(e *Engine, _ func()) { w.ends(w.order(e, Order{Spec: w.config.Job("other")}), runs.OK) })
+			} else {
+				w.inspect(func(e *Engine) {
+					if _, err := e.Run(w.ctx, w.config.Job("other"), Manual, time.Time{}); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			for _, query := range tables {
+				all = append(all, w.rows(query))
+			}
+		})
+		return all
+	}
+	alone := rows(false)
+	if diff := cmp.Diff(alone, rows(true)); diff != "" || len(alone[0]) == 0 || len(alone[1]) == 0 {
+		t.Errorf("what a run brings beside the schedule (-alone +beside):\n%s", diff)
+	}
+}
+
+// TestOrderInALongWaitEndsAtOnce, as a run alone does, and the schedule waits on.
+func TestOrderInALongWaitEndsAtOnce(t *testing.T) {
+	t.Parallel()
+	bare(t, busyFile, func(w *workshop) {
+		w.wire = blocking(w.service.Transport(), "/video/")
+		w.keeping(func(e *Engine, _ func()) {
+			time.Sleep(time.Hour + 5*time.Minute)
+			if row := w.last(e, "long"); row.Status != runs.PausedQuota {
+				t.Fatalf("the scheduled run is %+v, want it to wait for the rate limit", row)
+			}
+			asked := time.Now()
+			row, err := w.order(e, Order{Spec: w.config.Job("short")}).Result()
+			long, ok := errors.AsType[*pace.LongWaitError](err)
+			if !ok || row.Status != runs.PausedQuota || time.Since(asked) > time.Second {
+				t.Fatalf("the order ended as %+v with %v", row, err)
+			}
+			joined := w.order(e, Order{Spec: w.config.Job("long")})
+			if row, err := joined.Result(); !joined.Joined() || !errors.As(err, &long) || row.Status != runs.PausedQuota {
+				t.Errorf("who joins the run that waits is told %+v, %v", row, err)
+			}
+			if row := w.last(e, "long"); row.Status != runs.PausedQuota || row.ID != joined.Run() {
+				t.Errorf("the scheduled run is %+v, want it to wait on", row)
+			}
+			time.Sleep(time.Until(long.Until) + 10*time.Minute)
+			if row := w.last(e, "long"); row.Status != runs.OK || row.Pages != 27 {
+				t.Errorf("the scheduled run ended as %+v", row)
+			}
+			again := w.order(e, Order{Spec: w.config.Job("short")})
+			if w.ends(again, runs.OK); again.Run() != row.ID {
+				t.Errorf("run %s, want run %s to go on", again.Run(), row.ID)
+			}
+		})
+	})
+}
+
+// TestOrderInAnOutageIsTold what is wrong, while the schedule waits for the service, and the first
+// answer ends that wait.
+func TestOrderInAnOutageIsTold(t *testing.T) {
+	t.Parallel()
+	bare(t, busyFile, func(w *workshop) {
+		away := true
+		healthy := w.service.Transport()
+		w.wire = roundTripper(func(r *http.Request) (*http.Response, error) {
+			if away && !strings.HasPrefix(r.URL.Path, "/search/") {
+				connect(r)
+				return page(http.StatusBadGateway, "text/html", "<html>bad gateway</html>"), nil
+			}
+			return healthy.RoundTrip(r)
+		})
+		w.keeping(func(e *Engine, _ func()) {
+			time.Sleep(time.Hour + 10*time.Minute)
+			paused := func() (until time.Time) {
+				err := e.Between(w.ctx, func(context.Context) error {
+					until = e.requests.scheduler.worker.pausedUntil
+					return nil
+				})
+				if err != nil {
+					t.Error(err)
+				}
+				return until
+			}
+			if !paused().After(time.Now()) {
+				t.Fatal("the queue is not paused")
+			}
+			asked := time.Now()
+			row := w.ends(w.order(e, Order{Spec: w.config.Job("other")}), runs.Partial)
+			if took := time.Since(asked); took > 5*time.Minute || !strings.Contains(row.Error, "calls failed in a row") {
+				t.Errorf("after %s the order ended with %q", took, row.Error)
+			}
+			away = false
+			w.ends(w.order(e, Order{Spec: w.config.Job("short")}), runs.OK)
+			if until := paused(); until.After(time.Now()) {
+				t.Errorf("the queue is paused until %s, although the service answers", until)
+			}
+		})
+	})
+}
+
+// TestOrderDoesNotWaitForARepetition of a scheduled call that failed.
+func TestOrderDoesNotWaitForARepetition(t *testing.T) {
+	t.Parallel()
+	bare(t, busyFile, func(w *workshop) {
+		for range plan.Attempts - 1 {
+			w.service.FailNext(outlier.OpSearch, simulator.ServerError)
+		}
+		w.keeping(func(e *Engine, _ func()) {
+			time.Sleep(time.Hour + 2*time.Second) // the third attempt is due after five
+			asked := time.Now()
+			w.ends(w.order(e, Order{Spec: w.config.Job("short")}), runs.OK)
+			if took := time.Since(asked); took > time.Second {
+				t.Errorf("the order took %s", took)
+			}
+			time.Sleep(20 * time.Minute)
+			if row := w.last(e, "long"); row.Status != runs.OK || row.Pages != 27 || w.calls(outlier.OpSearch) != 27+1+plan.Attempts-1 {
+				t.Errorf("%d searches, and the scheduled run ended as %+v", w.calls(outlier.OpSearch), row)
+			}
+		})
+	})
+}
+
+// TestStopEndsOrders as it ends other runs; they can be continued.
+func TestStopEndsOrders(t *testing.T) {
+	t.Parallel()
+	bare(t, busyFile, func(w *workshop) {
+		var before *runs.Run
+		w.wire = (&sent{}).over(w.wire, time.Second)
+		w.keeping(func(e *Engine, stop func()) {
+			o := w.order(e, Order{Spec: w.config.Job("other")})
+			time.Sleep(1500 * time.Millisecond) // in page two
+			stop()
+			var err error
+			if before, err = o.Result(); !errors.Is(err, context.Canceled) || before.Status != runs.Interrupted || before.Pages != 1 {
+				t.Errorf("the order ended as %+v with %v", before, err)
+			}
+			o.Cancel() // which comes too late
+		})
+		w.keeping(func(e *Engine, stop func()) {
+			o := w.order(e, Order{Spec: w.config.Job("other")})
+			if row := w.ends(o, runs.OK); row.ID != before.ID || row.Pages != 2 || row.Credits != 4 || w.spent() != 4 {
+				t.Errorf("run %s ended as %+v", before.ID, row)
+			}
+		})
+	})
+}
+
+// TestStopRefusesWhatHasNotBegun, for the reason of the stop.
+func TestStopRefusesWhatHasNotBegun(t *testing.T) {
+	t.Parallel()
+	bare(t, busyFile, func(w *workshop) {
+		w.wire = (&sent{}).over(w.wire, 5*time.Second)
+		w.keeping(func(e *Engine, stop func()) {
+			time.Sleep(time.Hour + time.Second) // in page one
+			errs := make(chan error)
+			go func() {
+				_, err := e.Order(w.ctx, Order{Spec: w.config.Job("short"), Trigger: Manual})
+				errs <- err
+			}()
+			go func() { errs <- e.Between(w.ctx, func(context.Context) error { return nil }) }()
+			time.Sleep(time.Second)
+			go stop()
+			for range 2 {
+				if err := <-errs; !errors.Is(err, context.Canceled) {
+					t.Errorf("what had not begun was told %v", err)
+				}
+			}
+		})
+	})
+}
+
+// TestCancelledRunCanBeContinued, wherever it was cancelled, and buys nothing twice.
+func TestCancelledRunCanBeContinued(t *testing.T) {
+	t.Parallel()
+	for name, after := range map[string]time.Duration{
+		"in page one":           500 * time.Millisecond,
+		"in page two":           1500 * time.Millisecond,
+		"in a data call":        4500 * time.Millisecond,
+		"while a call may wait": 30 * time.Second,
+	} {
+		t.Run(name, func(t *testing.T) {
+			bare(t, busyFile, func(w *workshop) {
+				w.wire = (&sent{}).over(w.wire, time.Second)
+				w.keeping(func(e *Engine, _ func()) {
+					o := w.order(e, Order{Spec: w.config.Job("other")})
+					time.Sleep(after)
+					asked := time.Now()
+					o.Cancel()
+					row, err := o.Result()
+					if !isCancelled(err) || row.Status != runs.Interrupted || row.ID != o.Run() {
+						t.Errorf("the run ended as %+v with %v", row, err)
+					}
+					if took := time.Since(asked); took > time.Second {
+						t.Errorf("it was cancelled after %s", took)
+					}
+					if on, err := e.Store.Runs.Get(row.ID); err != nil || on.Status != runs.Interrupted || !strings.Contains(on.Error, "cancelled") {
+						t.Errorf("on record is %+v, %v", on, err)
+					}
+					if err := e.Cancel(w.ctx, row.ID); err == nil {
+						t.Error("it was cancelled twice")
+					}
+					again := w.order(e, Order{Spec: w.config.Job("other")})
+					if row := w.ends(again, runs.OK); row.ID != o.Run() || row.Pages != 2 || w.spent() != 4 || w.calls(outlier.OpTranscript) != 15 {
+						t.Errorf("%d credits and %d transcripts; the run ended as %+v", w.spent(), w.calls(outlier.OpTranscript), row)
+					}
+				})
+			})
+		})
+	}
+}
+
+// TestScheduledRunCanBeCancelled, and its next instant goes on with it.
+func TestScheduledRunCanBeCancelled(t *testing.T) {
+	t.Parallel()
+	bare(t, busyFile, func(w *workshop) {
+		w.keeping(func(e *Engine, _ func()) {
+			time.Sleep(time.Hour + time.Minute)
+			id := w.last(e, "long").ID
+			if err := e.Cancel(w.ctx, id); err != nil {
+				t.Error(err)
+			}
+			time.Sleep(30 * time.Minute)
+			if row := w.last(e, "long"); row.Status != runs.Interrupted || row.Pages >= 27 {
+				t.Errorf("the run is %+v", row)
+			}
+			time.Sleep(time.Hour)
+			if row, err := e.Store.Runs.Get(id); err != nil || row.Status.Open() || row.Pages != 27 {
+				t.Errorf("the run is %+v, %v", row, err)
+			}
+		})
+	})
+}
+
+// TestOrdersGoInTheOrderInWhichTheyCame: first their pages, then their data calls.
+func TestOrdersGoInTheOrderInWhichTheyCame(t *testing.T) {
+	t.Parallel()
+	bare(t, busyFile, func(w *workshop) {
+		var seen sent
+		w.wire = seen.over(w.wire, time.Second)
+		w.keeping(func(e *Engine, _ func()) {
+			time.Sleep(time.Hour + 2500*time.Millisecond)
+			first := w.order(e, Order{Spec: w.config.Job("other")})
+			second := w.order(e, Order{Spec: w.config.Job("short")})
+			w.ends(first, runs.OK)
+			w.ends(second, runs.OK)
+			calls, _ := seen.soFar()
+			before := slices.IndexFunc(calls, func(c string) bool { return strings.Contains(c, "moka") })
+			var order []string
+			for _, call := range calls[before : before+20] {
+				for _, part := range []string{"moka", "latte", "transcript"} {
+					if strings.Contains(call, part) && (len(order) == 0 || order[len(order)-1] != part) {
+						order = append(order, part)
+					}
+				}
+			}
+			if diff := cmp.Diff([]string{"moka", "latte", "transcript"}, order); diff != "" {
+				t.Errorf("the calls went otherwise (-want +got):\n%s", diff)
+			}
+			if a, b := w.last(e, "other"), w.last(e, "short"); a.Pages != 2 || b.Pages != 1 || !a.Ended.Before(b.Ended) {
+				t.Errorf("the runs ended as %+v and %+v", a, b)
+			}
+		})
+	})
+}
+
+// TestOrderJoinsTheRunUnderWay and makes it urgent.
+func TestOrderJoinsTheRunUnderWay(t *testing.T) {
+	t.Parallel()
+	bare(t, busyFile, func(w *workshop) {
+		var seen sent
+		w.wire = seen.over(w.wire, time.Second)
+		w.keeping(func(e *Engine, _ func()) {
+			time.Sleep(time.Hour + time.Minute)
+			w.order(e, Order{Spec: w.config.Job("other")})
+			one, two := w.order(e, Order{Spec: w.config.Job("long")}), w.order(e, Order{Spec: w.config.Job("long")})
+			if !one.Joined() || !two.Joined() || one.Run() != two.Run() {
+				t.Errorf("the orders made runs %s (joined: %t) and %s (%t)", one.Run(), one.Joined(), two.Run(), two.Joined())
+			}
+			a, b := w.ends(one, runs.OK), w.ends(two, runs.OK)
+			if a.ID != b.ID || a.Trigger != string(Scheduled) || a.Pages != 27 || a.Due.IsZero() {
+				t.Errorf("the run ended as %+v", a)
+			}
+			if o := w.last(e, "other"); !o.Ended.Before(a.Ended) {
+				t.Errorf("the run that was asked for first ended at %s, after the other at %s", o.Ended, a.Ended)
+			}
+		})
+	})
+}
+
+// TestOverriddenOrderLeavesTheJobsOwnRunAlone, though that is under way.
+func TestOverriddenOrderLeavesTheJobsOwnRunAlone(t *testing.T) {
+	t.Parallel()
+	bare(t, busyFile, func(w *workshop) {
+		w.keeping(func(e *Engine, _ func()) {
+			time.Sleep(time.Hour + time.Minute)
+			spec, err := w.config.Job("long").With(job.Overrides{Pages: 2, Again: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			o := w.order(e, Order{Spec: &spec})
+			if row := w.ends(o, runs.OK); o.Joined() || row.Pages != 6 || row.Credits != 12 || !row.Overridden {
+				t.Errorf("the ordered run ended as %+v", row)
+			}
+			time.Sleep(20 * time.Minute)
+			rows, err := e.Store.Runs.List("long", 0)
+			if err != nil || len(rows) != 2 || rows[1].Status != runs.OK || rows[1].Pages != 27 || rows[1].Ended.Before(rows[0].Ended) {
+				t.Errorf("runs %+v, %v", rows, err)
+			}
+		})
+	})
+}
+
+// TestNewRunWaitsForThePagesOfTheOneThatItSupersedes, as that of a due instant does.
+func TestNewRunWaitsForThePagesOfTheOneThatItSupersedes(t *testing.T) {
+	t.Parallel()
+	bare(t, busyFile, func(w *workshop) {
+		w.keeping(func(e *Engine, _ func()) {
+			time.Sleep(time.Hour + time.Minute)
+			hasty, cancel := context.WithTimeout(w.ctx, 10*time.Second)
+			defer cancel()
+			o := Order{Spec: w.config.Job("long"), Trigger: Manual, Afresh: true}
+			if _, err := e.Order(hasty, o); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("an order that was taken back returned %v", err)
+			}
+			ordered := w.order(e, o)
+			rows, err := e.Store.Runs.List("long", 0)
+			if err != nil || len(rows) != 2 || rows[0].ID != ordered.Run() || rows[1].Status != runs.Partial || rows[1].Pages != 27 {
+				t.Errorf("runs %+v, %v", rows, err)
+			}
+			if row := w.ends(ordered, runs.OK); row.Pages != 27 || row.Credits != 0 || w.spent() != 54 {
+				t.Errorf("%d credits; the run ended as %+v; want the pages to come from the journal", w.spent(), row)
+			}
+		})
+	})
+}
+
+// TestChoicesOfAnOrderAreItsOwn: the reserve is for the run of the person alone.
+func TestChoicesOfAnOrderAreItsOwn(t *testing.T) {
+	t.Parallel()
+	file := strings.Replace(scheduledFile, "jobs:", "budget: {per_month: 6, reserve: 4}\njobs:", 1)
+	bare(t, file, func(w *workshop) {
+		w.keeping(func(e *Engine, _ func()) {
+			time.Sleep(time.Hour + time.Minute)
+			if row := w.last(e, "hourly"); row.Credits != 2 {
+				t.Fatalf("the scheduled run is %+v", row)
+			}
+			if row := w.ends(w.order(e, Order{Spec: w.config.Job("by-hand")}), runs.PausedBudget); row.Credits != 0 {
+				t.Errorf("without the reserve: %+v", row)
+			}
+			if row := w.ends(w.order(e, Order{Spec: w.config.Job("by-hand"), UseReserve: true}), runs.OK); row.Credits != 2 {
+				t.Errorf("with the reserve: %+v", row)
+			}
+			time.Sleep(7 * time.Hour)
+			if row := w.last(e, "hourly"); row.Status != runs.PausedBudget || w.spent() != 4 {
+				t.Errorf("%d credits; the scheduled run is %+v", w.spent(), row)
+			}
+		})
+	})
+}
+
+// TestOneOffOrdersLeaveEachOtherAlone, also two of one kind.
+func TestOneOffOrdersLeaveEachOtherAlone(t *testing.T) {
+	t.Parallel()
+	bare(t, busyFile, func(w *workshop) {
+		once := func(query string) *job.Spec {
+			spec, err := w.config.Once(job.VerbSearch, []byte(`{"search": {"query": ["`+query+`"], "pages": 3}}`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			spec.Name = "once:search"
+			return spec
+		}
+		w.keeping(func(e *Engine, _ func()) {
+			time.Sleep(time.Hour + time.Minute)
+			one := w.order(e, Order{Spec: once("latte art"), Afresh: true})
+			two := w.order(e, Order{Spec: once("moka pot"), Afresh: true})
+			a, b := w.ends(one, runs.OK), w.ends(two, runs.OK)
+			if a.ID == b.ID || a.Pages != 3 || b.Pages != 3 || two.Joined() {
+				t.Errorf("the runs ended as %+v and %+v", a, b)
+			}
+			if row := w.last(e, "long"); row.Status != runs.Running {
+				t.Errorf("the scheduled run is %+v", row)
+			}
+		})
+	})
+}
+
+// TestRestIsBoughtOnceForAllWhoAskForIt: the second joins the first, and a third finds nothing left.
+func TestRestIsBoughtOnceForAllWhoAskForIt(t *testing.T) {
+	t.Parallel()
+	bare(t, busyFile, func(w *workshop) {
+		w.keeping(func(e *Engine, _ func()) {
+			spec := w.config.Job("short")
+			of := w.ends(w.order(e, Order{Spec: spec}), runs.OK)
+			var rest *Rest
+			err := e.Between(w.ctx, func(context.Context) (err error) {
+				rest, err = e.Rest(spec, of)
+				return err
+			})
+			if err != nil || rest.Nothing() {
+				t.Fatalf("rest %+v, %v", rest, err)
+			}
+			before := w.spent()
+			one, two := w.order(e, Order{Spec: spec, Rest: rest}), w.order(e, Order{Spec: spec, Rest: rest})
+			if one.Run() != two.Run() || one.Joined() || !two.Joined() {
+				t.Errorf("runs %s and %s", one.Run(), two.Run())
+			}
+			if row := w.ends(one, runs.OK); row.Credits == 0 || row.Credits != w.spent()-before || row.Credits != rest.Credits {
+				t.Errorf("%d credits for %d; the run ended as %+v", w.spent()-before, rest.Credits, row)
+			}
+			_, err = e.Order(w.ctx, Order{Spec: spec, Rest: rest, Trigger: Manual})
+			if err == nil || !strings.Contains(err.Error(), "nothing is left") {
+				t.Errorf("what was bought already is refused as %v", err)
+			}
+		})
+	})
+}
+
+// TestBetweenIsCalledWhenNoCallIsUnderWay, right after the one that is.
+func TestBetweenIsCalledWhenNoCallIsUnderWay(t *testing.T) {
+	t.Parallel()
+	bare(t, busyFile, func(w *workshop) {
+		var mu sync.Mutex
+		underWay := false
+		wire := w.wire
+		w.wire = roundTripper(func(r *http.Request) (*http.Response, error) {
+			mu.Lock()
+			underWay = true
+			mu.Unlock()
+			time.Sleep(3 * time.Second)
+			answer, err := wire.RoundTrip(r)
+			mu.Lock()
+			underWay = false
+			mu.Unlock()
+			return answer, err
+		})
+		w.keeping(func(e *Engine, _ func()) {
+			time.Sleep(time.Hour)
+			for range 50 {
+				time.Sleep(1700 * time.Millisecond)
+				asked := time.Now()
+				err := e.Between(w.ctx, func(context.Context) error {
+					mu.Lock()
+					defer mu.Unlock()
+					if underWay {
+						t.Error("a call is under way")
+					}
+					return http.ErrNoLocation
+				})
+				if took := time.Since(asked); err != http.ErrNoLocation || took > 3*time.Second {
+					t.Errorf("it took %s and returned %v", took, err)
+				}
+			}
+			gone, cancel := context.WithCancel(w.ctx)
+			cancel()
+			if err := e.Between(gone, func(context.Context) error { panic("called") }); !errors.Is(err, context.Canceled) {
+				t.Errorf("what was taken back returned %v", err)
+			}
+		})
+	})
+}
+
+// TestWatchersMayLookWhileAnOrderGoesOn, and cancel it.
+func TestWatchersMayLookWhileAnOrderGoesOn(t *testing.T) {
+	t.Parallel()
+	bare(t, busyFile, func(w *workshop) {
+		w.keeping(func(e *Engine, _ func()) {
+			time.Sleep(20 * time.Minute)
+			o := w.order(e, Order{Spec: w.config.Job("other")})
+			var watching sync.WaitGroup
+			for range 3 {
+				watching.Go(func() {
+					for done := 0; ; {
+						select {
+						case <-o.Done():
+							return
+						case <-time.After(700 * time.Millisecond):
+						}
+						p, err := o.Progress()
+						if err != nil || p.Job != "other" || p.Run != o.Run() || p.Done < done {
+							t.Errorf("progress %+v, %v", p, err)
+						}
+						done = p.Done
+					}
+				})
+			}
+			time.Sleep(30 * time.Second)
+			o.Cancel()
+			o.Cancel()
+			watching.Wait()
+			if p, err := o.Progress(); err != nil || p.Done == 0 || p.Queued == 0 || p.Spend.Charged != 4 {
+				t.Errorf("progress at the end %+v, %v", p, err)
+			}
+		})
+	})
+}
+
+// TestOrderFailsAsARunAlone does with a key that is refused, and the next one asks again.
+func TestOrderFailsAsARunAlone(t *testing.T) {
+	t.Parallel()
+	bare(t, busyFile, func(w *workshop) {
+		w.keeping(func(e *Engine, _ func()) {
+			key := e.Client.Key
+			wrong, err := outlier.NewKey("another-key")
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = e.Between(w.ctx, func(context.Context) error { e.Client.Key = wrong; return nil })
+			row, err := w.order(e, Order{Spec: w.config.Job("short")}).Result()
+			if kindOf(err) != outlier.Unauthorized || row.Status != runs.Failed {
+				t.Errorf("the run ended as %+v with %v", row, err)
+			}
+			_ = e.Between(w.ctx, func(context.Context) error { e.Client.Key = key; return nil })
+			w.ends(w.order(e, Order{Spec: w.config.Job("short")}), runs.OK)
+			if block, err := e.Store.Ledger.Block(ledger.BlockKey, key.Fingerprint()); block != nil || err != nil {
+				t.Errorf("block %+v, %v", block, err)
+			}
+		})
 	})
 }

@@ -46,7 +46,9 @@ type run struct {
 
 	ordered bool       // begun by an [Order]; else the schedule's, or that of a command which works alone
 	urgent  int        // the lower, the sooner it was asked for; 0 while nobody waits for it
-	waiting []*Ordered // whoever waits for it
+	waiting []*Ordered // those who wait for it
+	before  []*Ordered // those whose runs begin when it has its pages
+	streak  int        // of its data calls that failed one after another, while somebody waits for it
 	forNext bool       // the next run of its job is due, so that it ends when it has its pages
 
 	seen  *sight
@@ -181,15 +183,12 @@ func isCap(err error) bool {
 func (r *run) await(ctx context.Context) error {
 	until := r.worker.slot
 	if until.IsZero() || !r.wake.IsZero() && r.wake.Before(until) {
-		until, r.progress.Until = r.wake, r.wake
-		r.updated()
+		until = r.wake
 	}
 	if at := r.worker.loader.publishAt(); r.worker.loader.pagesIn && at.Before(until) {
 		until = at
 	}
-	err := pause(ctx, min(time.Until(until), nap))
-	r.progress.Until = time.Time{}
-	return err
+	return pause(ctx, min(time.Until(until), nap))
 }
 
 // end ends the run alone; see [worker.endAll].
@@ -377,6 +376,9 @@ func merged(a, b map[string]int64) map[string]int64 {
 // doing names the call under way.
 func (r *run) doing(what string) {
 	r.progress.Doing = what
+	if what != "" {
+		r.progress.Until = time.Time{}
+	}
 	p := r.snapshot()
 	r.seen.latest.Store(&p)
 	r.engine.current.Store(r.seen)

@@ -149,14 +149,17 @@ func (r *run) startScan(ctx context.Context, step *runs.Step) error {
 	if _, err := r.plan.Reads[step.Ordinal].Query.Request(nil); err != nil { // before anything is paid
 		return fmt.Errorf("the scan is not started, since its results could not be read: %w", err)
 	}
-	key := callKey{r.row.ID, step.ID, request.Op(), ""}
-	if again := r.worker.tried[key].again; again.After(time.Now()) {
+	purchase := ledger.Purchase{
+		Run: r.row.ID, Job: r.row.Job, Step: step.ID, Item: step.Item, Attempt: r.refusals[step.ID] + 1,
+		Caps: r.caps, Hold: r.engine.holdForReading(&r.plan),
+	}
+	if again := r.worker.tried[keyOf(request, purchase)].again; again.After(time.Now()) {
 		return &waitError{again}
 	}
 	if err := r.worker.ready(ctx, request, ledger.Purchase{}); err != nil {
 		return err
 	}
-	if err := r.worker.slotFor(ctx, request); err != nil { // before the intent is on record
+	if err := r.worker.slotFor(ctx, request, &purchase); err != nil { // before the intent is on record
 		return err
 	}
 	scan, err := r.intend(step, request)
@@ -165,14 +168,12 @@ func (r *run) startScan(ctx context.Context, step *runs.Step) error {
 	}
 	r.doing("start a scan")
 	var before *runs.Scan // that the answer names, if it was on record
-	answer, err := r.worker.once(ctx, request, ledger.Purchase{
-		Run: r.row.ID, Job: r.row.Job, Step: step.ID, Item: step.Item, Attempt: r.refusals[step.ID] + 1,
-		Caps: r.caps, Intent: scan.Intent, Hold: r.engine.holdForReading(&r.plan),
-		Commit: func(tx *store.Tx, kept ledger.Kept) (err error) {
-			before, err = r.started(tx, scan, kept)
-			return err
-		},
-	})
+	purchase.Intent = scan.Intent
+	purchase.Commit = func(tx *store.Tx, kept ledger.Kept) (err error) {
+		before, err = r.started(tx, scan, kept)
+		return err
+	}
+	answer, err := r.worker.once(ctx, request, purchase)
 	r.updated()
 	if answer == nil { // nothing was even reserved
 		scan.State = runs.ScanRefused
@@ -275,7 +276,7 @@ func (r *run) retryScan(ctx context.Context, step *runs.Step, scan *runs.Scan, e
 		return nil
 	}
 	again := time.Now().Add(backoff(r.refusals[step.ID]))
-	r.worker.tried[callKey{r.row.ID, step.ID, outlier.OpStartScan, ""}] = tries{again: again}
+	r.worker.tried[callKey{run: r.row.ID, step: step.ID, op: outlier.OpStartScan}] = tries{again: again}
 	return nil
 }
 

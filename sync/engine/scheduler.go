@@ -111,7 +111,6 @@ type scheduler struct {
 	stale   map[string]time.Time // the due instant for which a job waits for the sink that its SQL reads
 	fireAt  time.Time            // when to ask again which jobs come after others, as asking failed
 
-	ordersAt  time.Time // when the pace lets the next run begin that somebody has asked for
 	pauseEnds time.Time // when the first of the pauses ends; zero if none does by itself
 }
 
@@ -562,8 +561,8 @@ func (s *scheduler) wakes() (time.Time, error) {
 		sooner(r.wake)
 	}
 	sooner(s.worker.slot)
-	if s.ordersAt.After(time.Now()) {
-		sooner(s.ordersAt)
+	for _, o := range s.engine.requests.pending() {
+		sooner(o.again)
 	}
 	sooner(s.worker.loader.nextRetry())
 	if s.worker.loader.pagesIn {

@@ -51,6 +51,10 @@ func (r *run) search(ctx context.Context) (worked bool, err error) {
 		}
 	}
 	if r.wake = r.nextPoll(); !r.wake.IsZero() {
+		if !r.progress.Until.Equal(r.wake) {
+			r.progress.Until = r.wake
+			r.updated()
+		}
 		return false, nil
 	}
 	return true, r.choose(ctx)

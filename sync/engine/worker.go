@@ -283,12 +283,16 @@ func (w *worker) ask(ctx context.Context, task *queue.Task, urgent *run) (worked
 		}
 		return false, nil
 	}
+	streak := &w.streak
+	if urgent != nil {
+		streak = &urgent.streak
+	}
 	w.charged = w.chargedRun(task, waiters)
 	err = w.perform(ctx, task, waiters)
 	w.charged = ""
 	switch {
 	case err == nil:
-		w.streak, w.pauses, w.pausedUntil = 0, 0, time.Time{}
+		*streak, w.pauses, w.pausedUntil = 0, 0, time.Time{}
 	case isWaiting(err):
 		w.wait(waitsUntil(err))
 		return false, nil
@@ -300,8 +304,8 @@ func (w *worker) ask(ctx context.Context, task *queue.Task, urgent *run) (worked
 		for _, r := range waiters {
 			r.progress.Failures++
 		}
-		if w.streak++; w.streak >= failuresInARow {
-			w.streak = 0
+		if *streak++; *streak >= failuresInARow {
+			*streak = 0
 			return true, fmt.Errorf("%d calls failed in a row, the last: %w", failuresInARow, err)
 		}
 		happened := "call failed and stays queued"

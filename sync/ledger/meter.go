@@ -23,6 +23,10 @@ type Purchase struct {
 	Attempt  int    // 1 for the first
 	TimeOnly bool   // asked for the service's time and for nothing else: no answer is kept
 
+	// Waited is how long the pace has held the call back before it was made, in addition to
+	// what the answer says.
+	Waited time.Duration
+
 	// Intent is the scan that the attempt is to start; see [IntendScan]. Its state
 	// follows the attempt from then on.
 	Intent int64
@@ -145,6 +149,7 @@ func (a *attempt) Settle(answer *outlier.Answer, o outlier.Outcome) error {
 	if a.settled {
 		return errSettled
 	}
+	answer.Waited += a.p.Waited
 	a.hear(answer)
 	kept := a.l.journal.Pack(answer)
 	err := a.settle(answer, o, kept)
