@@ -171,7 +171,7 @@ func (c *checkup) daemonAlive(ctx context.Context) {
 		c.ok("up", "it is alive (asked %s)", where)
 		return
 	}
-	text, err := ask(ctx, "tcp", reachable(d.Listen), "/readyz", d.Token)
+	text, err := ask(ctx, reachable(d.Listen), "/readyz", d.Token)
 	var found readiness
 	if json.Unmarshal(text, &found) != nil {
 		c.warn("up", "", "it is alive, and does not tell what works: %v", cmp.Or(err, errors.New("no JSON")))

@@ -18,6 +18,7 @@ import (
 
 	"outlierd/cmd/outlierd/term"
 	"outlierd/sync/job"
+	"outlierd/sync/serve"
 )
 
 func healthCommand(o *options) *cobra.Command {
@@ -44,24 +45,27 @@ a long wait for the rate limit are no reason to restart it; 'outlierd doctor' fi
 // askFor is how long a daemon has for its answer. Two places may have to be asked.
 const askFor = 1400 * time.Millisecond
 
-// alive asks the daemon, and returns what answered.
+// alive asks the daemon, and returns what answered; "" if it does not run.
 func (o *options) alive(ctx context.Context) (where string, err error) {
 	data, d := o.daemon()
-	socket := filepath.Join(data, "state", "outlierd.sock")
+	folder := filepath.Join(data, "state")
 	if d.Listen != "" {
-		_, err := ask(ctx, "tcp", reachable(d.Listen), "/healthz", d.Token)
+		_, err := ask(ctx, reachable(d.Listen), "/healthz", d.Token)
 		if err == nil || !errors.Is(err, syscall.ECONNREFUSED) {
 			return d.Listen, err
 		}
 	}
-	if _, err := ask(ctx, "unix", socket, "/v1", job.Secret{}); err != nil {
-		at := relative(socket)
-		if d.Listen != "" {
-			at = d.Listen + " nor at " + at
-		}
-		return "", fmt.Errorf("outlierd up is not running: nothing answers at %s (%w)", at, innermost(err))
+	where = relative(serve.Socket(folder))
+	ctx, cancel := context.WithTimeout(ctx, askFor)
+	defer cancel()
+	_, err = serve.Dial(ctx, folder)
+	switch {
+	case errors.Is(err, serve.ErrNobody) && d.Listen != "":
+		return "", fmt.Errorf("outlierd up is not running: nothing answers at %s nor at %s", d.Listen, where)
+	case errors.Is(err, serve.ErrNobody):
+		return "", fmt.Errorf("outlierd up is not running: nothing answers at %s", where)
 	}
-	return relative(socket), nil
+	return where, err
 }
 
 // daemon is where a daemon of the job file answers. One that runs outlives a file that was
@@ -93,25 +97,17 @@ const mostOfAnswer = 64 << 10
 
 // ask makes one request of this machine's daemon, and returns what it says also if that is an
 // error. No proxy is asked.
-func ask(ctx context.Context, network, address, path string, token job.Secret) ([]byte, error) {
+func ask(ctx context.Context, address, path string, token job.Secret) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, askFor)
 	defer cancel()
-	var dialer net.Dialer
-	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return dialer.DialContext(ctx, network, address)
-	}}
-	host := address
-	if network == "unix" {
-		host = "localhost"
-	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+host+path, nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+path, nil)
 	if err != nil {
 		return nil, err
 	}
 	if token.Reveal() != "" {
 		request.Header.Set("Authorization", "Bearer "+token.Reveal())
 	}
-	answer, err := transport.RoundTrip(request)
+	answer, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(request)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		return nil, fmt.Errorf("ask %s: no answer within %s", address, askFor)
