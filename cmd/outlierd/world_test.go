@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -171,11 +172,36 @@ func (w *testWorld) sameInBothSinks() {
 			}
 			continue
 		}
+		if w.alike(table.Name, w.parquet(table.Name)) {
+			continue
+		}
 		duck, files := texts(w.rows(table.Name)), texts(w.rows(w.parquet(table.Name)))
 		if diff := difference(duck, files); diff != "" {
 			w.Errorf("table %s differs between DuckDB (-) and Parquet (+):\n%s", table.Name, diff)
 		}
 	}
+}
+
+// alike compares two tables or table functions but for some columns, by the sums of their rows'
+// hashes. That takes a tenth of the CPU of comparing rows as JSON, which tells what differs, and
+// is stricter: a null in a list is not nothing there.
+func (w *testWorld) alike(a, b string, but ...string) bool {
+	w.Helper()
+	sums := map[string]string{}
+	for _, from := range []string{a, b} {
+		var columns []string
+		w.query("describe from "+from, func(values []any) {
+			if name := values[0].(string); !slices.Contains(but, name) {
+				columns = append(columns, database.Name(name))
+			}
+		})
+		slices.Sort(columns)
+		names := strings.Join(columns, ", ")
+		w.query(fmt.Sprintf("select concat_ws(' ', count(*), sum(hash(%s)::hugeint)) from %s", names, from), func(values []any) {
+			sums[from] = fmt.Sprint(names, values)
+		})
+	}
+	return sums[a] == sums[b]
 }
 
 // booksAgree compares the ledger with what the service says it charged.
