@@ -11,8 +11,8 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 )
 
-// arrow copies the rows into an Arrow array of type t, each buffer as long as it
-// needs to be.
+// arrow makes an Arrow array of type t of the rows, which shares the slices of v: they must
+// not be written to any more.
 func (v *vector) arrow(mem memory.Allocator, t arrow.DataType) arrow.Array {
 	data := v.data(mem, t)
 	defer data.Release()
@@ -24,13 +24,13 @@ func (v *vector) data(mem memory.Allocator, t arrow.DataType) arrow.ArrayData {
 	var kids []arrow.ArrayData
 	switch v.form {
 	case number:
-		buffers = append(buffers, copied(mem, arrow.Int64Traits.CastToBytes(v.words)))
+		buffers = append(buffers, memory.NewBufferBytes(arrow.Int64Traits.CastToBytes(v.words)))
 	case truth:
 		buffers = append(buffers, v.bits(mem))
 	case text:
-		buffers = append(buffers, v.offsets(mem), copied(mem, v.bytes))
+		buffers = append(buffers, v.offsets(), memory.NewBufferBytes(v.bytes))
 	case listing:
-		buffers = append(buffers, v.offsets(mem))
+		buffers = append(buffers, v.offsets())
 		kids = append(kids, v.kids[0].data(mem, t.(*arrow.ListType).Elem()))
 	case object:
 		for i, f := range t.(*arrow.StructType).Fields() {
@@ -74,18 +74,8 @@ func (v *vector) bits(mem memory.Allocator) *memory.Buffer {
 	return memory.NewBufferWithAllocator(bits, mem)
 }
 
-func (v *vector) offsets(mem memory.Allocator) *memory.Buffer {
-	b := mem.Allocate(4 * (v.rows + 1))
-	offsets := arrow.Int32Traits.CastFromBytes(b)
-	offsets[0] = 0
-	copy(offsets[1:], v.ends)
-	return memory.NewBufferWithAllocator(b, mem)
-}
-
-func copied(mem memory.Allocator, b []byte) *memory.Buffer {
-	c := mem.Allocate(len(b))
-	copy(c, b)
-	return memory.NewBufferWithAllocator(c, mem)
+func (v *vector) offsets() *memory.Buffer {
+	return memory.NewBufferBytes(arrow.Int32Traits.CastToBytes(v.ends))
 }
 
 // Records makes rows of an operations table from values in the order of its columns:

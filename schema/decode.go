@@ -73,6 +73,13 @@ func (r *rows) cut(n int) {
 	}
 }
 
+// reserve makes room for a batch like the last one, once its first row comes.
+func (r *rows) reserve() {
+	for _, v := range r.vectors {
+		v.reserve()
+	}
+}
+
 // told appends to the new rows what is known from the source.
 func (r *rows) told(src *Source) {
 	for i, c := range r.columns {
@@ -82,7 +89,8 @@ func (r *rows) told(src *Source) {
 	}
 }
 
-// NewDecoder makes a decoder whose records are allocated from mem.
+// NewDecoder makes a decoder. What it makes for records beside its own slices is allocated
+// from mem.
 func NewDecoder(mem memory.Allocator) *Decoder {
 	d := &Decoder{mem: mem, drift: drifts{}, keys: map[listed]bool{}, same: map[commentHash][]int{}}
 	d.compile()
@@ -274,7 +282,6 @@ func (d *Decoder) Take() []Part {
 		if gone := d.gone[r.table]; r.n > 0 || gone != nil && gone.n > 0 {
 			made[r.table] = r.batch(d.mem)
 		}
-		r.cut(0)
 	}
 	var parts []Part
 	for _, t := range Tables() {
@@ -293,20 +300,21 @@ func (d *Decoder) takeGone(t *Table) arrow.RecordBatch {
 	if gone == nil || gone.n == 0 {
 		return nil
 	}
-	defer gone.cut(0)
 	return gone.batch(d.mem)
 }
 
-// batch copies the rows into a record.
+// batch hands the rows over as a record.
 func (r *rows) batch(mem memory.Allocator) arrow.RecordBatch {
 	var columns []arrow.Array
 	for i, v := range r.vectors {
 		columns = append(columns, v.arrow(mem, r.columns[i].Type))
+		v.handOver()
 	}
 	batch := array.NewRecordBatch(r.schema, columns, int64(r.n))
 	for _, c := range columns {
 		c.Release()
 	}
+	r.n = 0
 	return batch
 }
 

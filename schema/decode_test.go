@@ -249,7 +249,7 @@ func TestPartsComeInTheOrderOfTables(t *testing.T) {
 	}
 }
 
-// Memory is reused from batch to batch, so what was handed over must be a copy.
+// What was handed over is not copied, so the next batch must begin with memory of its own.
 func TestTakenRowsAreNotTouchedByLaterAnswers(t *testing.T) {
 	d := newDecoder(t)
 	decode := func(title string) arrow.RecordBatch {

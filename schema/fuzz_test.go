@@ -105,9 +105,9 @@ func (v *vector) sound() bool {
 	case truth:
 		return len(v.bytes) == v.rows
 	case text:
-		return len(v.ends) == v.rows && len(v.bytes) == end
+		return len(v.ends) == v.rows+1 && len(v.bytes) == end
 	case listing:
-		return len(v.ends) == v.rows && v.kids[0].rows == end
+		return len(v.ends) == v.rows+1 && v.kids[0].rows == end
 	}
 	return true
 }

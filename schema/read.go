@@ -60,6 +60,9 @@ func (n *node) find(name []byte, last int) int {
 func (d *Decoder) row(r *record) error {
 	r.seen = 0
 	r.strays.clear()
+	if r.rows.n == 0 {
+		r.rows.reserve()
+	}
 	for _, kid := range r.kids {
 		kid.mark, kid.given, kid.index = kid.rows.n, false, 0
 	}

@@ -10,16 +10,18 @@ import (
 
 // vector collects the values of one column, in slices laid out as Arrow wants them.
 // Unlike Arrow's builders it can take rows back ([vector.cut]), which is how an
-// answer that turns out to be unreadable leaves no trace, and its memory is kept
-// from batch to batch.
+// answer that turns out to be unreadable leaves no trace. The slices are handed over
+// to Arrow with the rows, not copied ([vector.handOver]).
 type vector struct {
 	form  form
 	rows  int
 	words []int64   // numbers: an integer, the bits of a float, or microseconds
 	bytes []byte    // texts, one after the other; a boolean is one byte
-	ends  []int32   // where each text ends in bytes, or each list in kids[0]
+	ends  []int32   // 0, and where each text ends in bytes, or each list in kids[0]
 	nulls []int32   // the rows that are null, ascending
 	kids  []*vector // the fields of a struct; the elements of a list
+
+	wordsBefore, bytesBefore, endsBefore int // the lengths of the slices that were handed over last
 }
 
 // form is how a vector keeps its values.
@@ -38,9 +40,9 @@ func newVector(t arrow.DataType) *vector {
 	case *arrow.BooleanType:
 		return &vector{form: truth}
 	case *arrow.StringType:
-		return &vector{form: text}
+		return &vector{form: text, ends: []int32{0}}
 	case *arrow.ListType:
-		return &vector{form: listing, kids: []*vector{newVector(t.Elem())}}
+		return &vector{form: listing, ends: []int32{0}, kids: []*vector{newVector(t.Elem())}}
 	case *arrow.StructType:
 		v := &vector{form: object}
 		for _, f := range t.Fields() {
@@ -98,12 +100,7 @@ func (v *vector) end() {
 }
 
 // span is where row i begins and ends in bytes or in the elements.
-func (v *vector) span(i int) (begin, end int32) {
-	if i > 0 {
-		begin = v.ends[i-1]
-	}
-	return begin, v.ends[i]
-}
+func (v *vector) span(i int) (begin, end int32) { return v.ends[i], v.ends[i+1] }
 
 // at is the text of row i, empty for null.
 func (v *vector) at(i int) []byte {
@@ -215,19 +212,17 @@ func (v *vector) cut(n int) {
 		v.nulls = v.nulls[:len(v.nulls)-1]
 	}
 	v.rows = n
-	end := 0
-	if v.ends = v.ends[:min(n, len(v.ends))]; n > 0 && len(v.ends) > 0 {
-		end = int(v.ends[n-1])
-	}
 	switch v.form {
 	case number:
 		v.words = v.words[:n]
 	case truth:
 		v.bytes = v.bytes[:n]
 	case text:
-		v.bytes = v.bytes[:end]
+		v.ends = v.ends[:n+1]
+		v.bytes = v.bytes[:v.ends[n]]
 	case listing:
-		v.kids[0].cut(end)
+		v.ends = v.ends[:n+1]
+		v.kids[0].cut(int(v.ends[n]))
 	case object:
 		for _, kid := range v.kids {
 			kid.cut(n)
@@ -237,9 +232,38 @@ func (v *vector) cut(n int) {
 
 // size is about how many bytes the rows take as Arrow.
 func (v *vector) size() int {
-	n := 8*len(v.words) + len(v.bytes) + 4*len(v.ends) + v.rows/8
+	n := 8*len(v.words) + len(v.bytes) + v.rows/8
+	if v.form == text || v.form == listing {
+		n += 4 * v.rows
+	}
 	for _, kid := range v.kids {
 		n += kid.size()
 	}
 	return n
+}
+
+// mostRoom is how many bytes a slice gets at once at most.
+const mostRoom = 4 << 20
+
+// handOver leaves the slices to Arrow, and remembers how long they were.
+func (v *vector) handOver() {
+	v.wordsBefore, v.bytesBefore, v.endsBefore = len(v.words), len(v.bytes), len(v.ends)
+	v.rows, v.words, v.bytes, v.nulls = 0, nil, nil, v.nulls[:0]
+	if v.ends != nil {
+		v.ends = []int32{0}
+	}
+	for _, kid := range v.kids {
+		kid.handOver()
+	}
+}
+
+// reserve makes room for as many rows as were handed over last. A slice that grows step by
+// step from nothing costs five times its length in memory, and is copied four times.
+func (v *vector) reserve() {
+	v.words = slices.Grow(v.words, min(v.wordsBefore, mostRoom/8))
+	v.bytes = slices.Grow(v.bytes, min(v.bytesBefore, mostRoom))
+	v.ends = slices.Grow(v.ends, min(v.endsBefore, mostRoom/4))
+	for _, kid := range v.kids {
+		kid.reserve()
+	}
 }

@@ -260,9 +260,6 @@ func (l *loader) flush(ctx context.Context) error {
 	ctx = context.WithoutCancel(ctx)
 	batch := sinks.Batch{Lo: l.lo, Hi: l.hi, Parts: l.decoder.Take()}
 	defer release(batch.Parts)
-	// A decoder keeps room for the largest batch that each table ever had, several batches
-	// in all, while the sinks need memory most.
-	l.decoder = schema.NewDecoder(memory.DefaultAllocator)
 	for _, s := range l.sinks {
 		if s.err != nil || s.mark != batch.Lo {
 			continue
