@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"path/filepath"
 	"slices"
 
@@ -225,14 +226,16 @@ func isUnderWay(run *runs.Run) bool {
 	return run.Status == runs.Running || run.Status == runs.PausedQuota
 }
 
-// listen lets other commands work beside this process, which holds the state folder. Where
+// serve lets other commands work beside this process, which holds the state folder. Where
 // they cannot reach it, the schedule is kept nevertheless.
-func (p *program) listen(ctx context.Context) {
-	log := p.Engine.Log
+func (p *program) serve(ctx context.Context, listen func(dir string) (net.Listener, error)) {
 	p.server = serve.New(p.Engine, version())
-	l, err := serve.Listen(stateFolder(p.Engine.Config))
+	if listen == nil {
+		return
+	}
+	l, err := listen(stateFolder(p.Engine.Config))
 	if err != nil {
-		log.Warn("other commands cannot work beside this process", "err", err)
+		p.Engine.Log.Warn("other commands cannot work beside this process", "err", err)
 		return
 	}
 	context.AfterFunc(ctx, p.server.Stop)

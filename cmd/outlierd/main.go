@@ -38,6 +38,7 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"net"
 	"net/http"
 	"os"
 	"os/signal"
@@ -47,6 +48,7 @@ import (
 
 	"outlierd/cmd/outlierd/term"
 	"outlierd/outlier"
+	"outlierd/sync/serve"
 )
 
 func main() {
@@ -89,7 +91,7 @@ func Main() int {
 	context.AfterFunc(ctx, stop)
 	return run(ctx, os.Args[1:], world{
 		in: os.Stdin, out: os.Stdout, err: os.Stderr, env: os.LookupEnv,
-		network: network, collect: collectAsRun,
+		network: network, listen: serve.Listen, collect: collectAsRun,
 	})
 }
 
@@ -112,6 +114,9 @@ type world struct {
 
 	// network makes the transport to the service.
 	network func(outlier.TransportOptions) (http.RoundTripper, error)
+
+	// listen makes the socket in a state folder at which commands find a daemon; nil for none.
+	listen func(dir string) (net.Listener, error)
 
 	// collect is called before runs are carried out; nil leaves the process as it is.
 	collect func()

@@ -64,7 +64,7 @@ func (o *options) open(ctx context.Context, config *job.Config, log *slog.Logger
 		return p, err
 	}
 	if daemon {
-		p.listen(ctx)
+		p.serve(ctx, o.world.listen)
 	}
 	p.addSinks(ctx, folder, memory)
 	if lost {
