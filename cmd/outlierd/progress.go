@@ -69,7 +69,7 @@ func progressAttrs(p engine.Progress) []any {
 	attrs := []any{"job", p.Job, "run", p.Run, "pages", pages, "hits", hits, "new", fresh, "calls", p.Done, "queued", p.Queued,
 		"credits", p.Spend.Charged + p.Spend.Unknown, "remaining", left(p, time.Now()).Round(time.Second).String()}
 	if !p.Until.IsZero() {
-		attrs = append(attrs, "waits_until", p.Until.Format(time.RFC3339))
+		attrs = append(attrs, "waits_until", p.Until)
 	}
 	return attrs
 }

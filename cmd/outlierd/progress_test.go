@@ -85,7 +85,7 @@ coffee                                   01:23 · ETA ≥ 10:00
   pace     10/min · waits for a scan, polled again in 10 min
 `
 	compareLines(t, want, progressLines(p, noon, 24))
-	if attrs := fmt.Sprint(progressAttrs(p)); !strings.Contains(attrs, "waits_until 2026-11-21T12:10:00Z") {
+	if attrs := fmt.Sprint(progressAttrs(p)); !strings.Contains(attrs, "waits_until 2026-11-21 12:10:00 +0000 UTC") {
 		t.Errorf("the log says %s", attrs)
 	}
 }

@@ -1,23 +1,27 @@
 package main
 
 import (
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
 
 	"outlierd/cmd/outlierd/term"
 	"outlierd/outlier"
+	"outlierd/outlier/pace"
+	"outlierd/sync/engine"
 	"outlierd/sync/forecast"
 	"outlierd/sync/ledger"
 	"outlierd/sync/runs"
 )
 
-func TestStatusForPeople(t *testing.T) {
+// everyStatus has a job in each state.
+func everyStatus() *forecast.Status {
 	at := day(21, 9)
 	full := func(scope ledger.Scope, period string, most, left outlier.Credits) forecast.CapBalance {
 		return forecast.CapBalance{Scope: scope, Period: period, Max: &most, Left: &left}
 	}
-	s := &forecast.Status{
+	return &forecast.Status{
 		At: at, Process: &forecast.Process{PID: 4711, Command: "outlierd up", Since: day(20, 8)},
 		Jobs: []forecast.JobStatus{
 			{Job: "coffee", Doing: forecast.JobRunning, Why: "3 calls before it", Queued: 38, Due: day(22, 6),
@@ -44,12 +48,41 @@ func TestStatusForPeople(t *testing.T) {
 		Newest:  at.Add(-2 * time.Minute),
 		Failure: &forecast.LastRun{Run: "01a204a9-80a2-7f39-9aaa-7d62707c727b", Job: "once:search", Ended: day(20, 6), Error: "the service\nrefused the key"},
 	}
-	got, err := statusText(s, term.Options{Screen: 120, Zone: time.UTC})
+}
+
+func TestStatusForPeople(t *testing.T) {
+	got, err := statusText(everyStatus(), term.Options{Screen: 120, Zone: time.UTC})
 	if err != nil {
 		t.Fatal(err)
 	}
 	golden(t, "status.golden", got)
 	if strings.ContainsRune(got, '\x1b') {
 		t.Error("the status acts on a terminal")
+	}
+}
+
+func TestTheBlockOfADaemonFitsTheScreen(t *testing.T) {
+	s := everyStatus()
+	s.Jobs[0].Run = "01a1fe45"
+	run := engine.Progress{
+		Run: "01a1fe45", Job: "coffee", Started: day(21, 8), Done: 2, Queued: 38, Doing: "transcript dQw4w9WgXcQ",
+		Searches: []runs.Step{{Pages: 2, Hits: 80}}, Pace: pace.Status{Limit: 10, Window: time.Minute, Reset: s.At.Add(6 * time.Second)},
+	}
+	golden(t, "live.golden", strings.Join(liveLines(s, run, s.At, time.UTC, 20), "\n")+"\n")
+	for room := range 8 {
+		lines := liveLines(s, run, s.At, time.UTC, room)
+		if len(lines) > max(room, 4) {
+			t.Errorf("%d lines, want %d at most: %q", len(lines), room, lines)
+		}
+	}
+}
+
+func TestLogLinesHaveTimesInTheZoneOfTheFile(t *testing.T) {
+	var out strings.Builder
+	zone := time.FixedZone("CET", 3600)
+	log := slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{ReplaceAttr: said(zone)}))
+	log.Info("sink disabled", "retry_at", day(21, 9), "due", time.Time{}, "entity", "")
+	if got := out.String(); !strings.Contains(got, "time=20") || strings.Contains(got, "Z ") || !strings.HasSuffix(got, "retry_at=2026-11-21T10:00:00.000+01:00\n") {
+		t.Errorf("want every time in %s, and nothing that says nothing: %s", zone, got)
 	}
 }

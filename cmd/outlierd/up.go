@@ -22,6 +22,8 @@ runs.
 Other commands work beside it: 'outlierd run' and the like hand their work over, which is
 done before the scheduled runs go on.
 
+At a terminal it shows what runs, what is due next, budget and pace below the log.
+
 SIGTERM or ^C stops it: the call in progress may finish, what arrived is stored and
 published, and the next start continues from there. A second signal stops at once. SIGHUP
 is ignored.`,
@@ -62,12 +64,8 @@ is ignored.`,
 			if err := p.Engine.NoteJobs(); err != nil {
 				return err
 			}
-			for _, a := range agenda {
-				if a.Paused != nil {
-					log.Info("job paused", append(a.Attrs(config.Timezone), "paused", pauseText(a.Paused, config.Timezone))...)
-					continue
-				}
-				log.Info("job scheduled", append(a.Attrs(config.Timezone), "trigger", a.Trigger)...)
+			if err := o.announce(p, agenda); err != nil {
+				return err
 			}
 			n, err := o.notifier(p)
 			if err != nil {
@@ -77,6 +75,7 @@ is ignored.`,
 			var notifying sync.WaitGroup
 			notifying.Go(func() { n.serve(c.Context()) })
 			notifying.Go(func() { newSystemd(o.world.env, log).serve(c.Context(), len(agenda), p.Engine.Beat) })
+			defer o.live(c.Context(), p)()
 			p.server.Ready()
 			p.Engine.Serve(c.Context(), agenda)
 			notifying.Wait()

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"outlierd/cmd/outlierd/term"
 	"outlierd/outlier"
@@ -332,7 +333,7 @@ func (o *options) logger() (*slog.Logger, error) {
 		meant := didYouMean(o.logLevel, logLevels)
 		return nil, usageError{fmt.Errorf("--log-level %s: want %s%s", o.logLevel, term.OneOf(logLevels), meant)}
 	}
-	with, w := &slog.HandlerOptions{Level: level, ReplaceAttr: said}, o.block.Above(o.world.err)
+	with, w := &slog.HandlerOptions{Level: level, ReplaceAttr: said(o.zone)}, o.block.Above(o.world.err)
 	switch o.logFormat {
 	case "text":
 		return slog.New(slog.NewTextHandler(w, with)), nil
@@ -347,12 +348,18 @@ func (o *options) logger() (*slog.Logger, error) {
 	return nil, usageError{fmt.Errorf("--log-format %s: want text, json or auto", o.logFormat)}
 }
 
-// said leaves out of a line what says nothing: a search, say, is about no entity.
-func said(_ []string, a slog.Attr) slog.Attr {
-	if a.Value.Kind() == slog.KindString && a.Value.String() == "" {
-		return slog.Attr{}
+// said gives times in a zone, or as they are for nil, and leaves out of a line what says nothing: a
+// search, say, is about no entity.
+func said(zone *time.Location) func([]string, slog.Attr) slog.Attr {
+	return func(_ []string, a slog.Attr) slog.Attr {
+		switch kind := a.Value.Kind(); {
+		case kind == slog.KindString && a.Value.String() == "", kind == slog.KindTime && a.Value.Time().IsZero():
+			return slog.Attr{}
+		case kind == slog.KindTime && zone != nil:
+			a.Value = slog.TimeValue(a.Value.Time().In(zone))
+		}
+		return a
 	}
-	return a
 }
 
 // glance lets work look at what is on record, also beside an instance that is running.

@@ -189,7 +189,7 @@ func (l *loader) decode(entry *journal.Entry) {
 		return
 	}
 	if err := l.decoder.Decode(source, entry.Body); err != nil {
-		l.log.Warn("answer quarantined", "response", entry.ID, "op", entry.Op, "entity", entry.Entity, "err", excerpt.Runes(err.Error(), mostOfError))
+		l.log.Warn("answer quarantined", "job", entry.Job, "run", entry.Run, "response", entry.ID, "op", entry.Op, "entity", entry.Entity, "err", excerpt.Runes(err.Error(), mostOfError))
 	}
 	l.decoded(entry)
 }

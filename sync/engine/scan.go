@@ -271,7 +271,7 @@ func (r *run) retryScan(ctx context.Context, step *runs.Step, scan *runs.Scan, e
 		r.leave(step, err)
 		return nil
 	}
-	r.engine.log().Warn("scan refused, and tried again", "job", r.row.Job, "err", err)
+	r.engine.log().Warn("scan refused, and tried again", "job", r.row.Job, "run", r.row.ID, "err", err)
 	if kindOf(err) == outlier.Limited {
 		return nil
 	}
@@ -306,7 +306,7 @@ func (r *run) poll(ctx context.Context, step *runs.Step, scan *runs.Scan) error 
 		return err
 	}
 	if err = cmp.Or(err, unread); err != nil {
-		r.engine.log().Warn("scan not polled", "scan", scan.ScanID, "err", err)
+		r.engine.log().Warn("scan not polled", "job", r.row.Job, "run", r.row.ID, "scan", scan.ScanID, "err", err)
 	}
 	if scan.State == runs.ScanRunning && r.overdue(ctx, scan) {
 		scan.State = runs.ScanExpired
@@ -329,7 +329,7 @@ func (r *run) overdue(ctx context.Context, scan *runs.Scan) bool {
 		return false
 	}
 	if err := r.worker.proveTime(ctx); err != nil {
-		r.engine.log().Debug("service time unknown", "job", r.row.Job, "err", err)
+		r.engine.log().Debug("service time unknown", "job", r.row.Job, "run", r.row.ID, "err", err)
 	}
 	return !r.engine.Store.Ledger.ServiceTime().Before(scan.Deadline)
 }

@@ -367,22 +367,24 @@ func (s *scheduler) goOn(ctx context.Context, spec *job.Spec, old *runs.Run) boo
 // when the disk is full; then it is tried again after a while.
 func (s *scheduler) start(ctx context.Context, a *Appointment) (recorded bool) {
 	log := s.engine.log().With("job", a.Spec.Name)
-	if !s.logged[a.Spec.Name].Equal(a.Due) {
-		s.logged[a.Spec.Name] = a.Due
-		log.Info("run due", "due", a.Due.In(s.engine.Config.Timezone), "trigger", a.Trigger)
-	}
-	_, err := s.worker.begin(ctx, &Order{Spec: a.Spec, Trigger: a.Trigger, Due: a.Due})
+	about := []any{"due", a.Due.In(s.engine.Config.Timezone), "trigger", a.Trigger}
+	r, err := s.worker.begin(ctx, &Order{Spec: a.Spec, Trigger: a.Trigger, Due: a.Due})
 	if err == nil {
+		log.Info("run started", append([]any{"run", r.row.ID}, about...)...)
 		return true
 	}
 	if isWaiting(err) {
+		if !s.logged[a.Spec.Name].Equal(a.Due) {
+			s.logged[a.Spec.Name] = a.Due
+			log.Info("run waits", append(about, "until", waitsUntil(err).In(s.engine.Config.Timezone))...)
+		}
 		s.held[a.Spec.Name] = waitsUntil(err)
 		return false
 	}
 	if ctx.Err() != nil {
 		return false
 	}
-	log.Error("run failed", "err", err)
+	log.Error("run failed", append(about, "err", err)...)
 	if done, err := s.engine.Store.Runs.Performed(a.Spec.Name, a.Due); err == nil && done {
 		return true
 	}
@@ -457,9 +459,9 @@ func (s *scheduler) stop(ctx context.Context) {
 // report logs how a run ended, after a line for each of its searches that ended early,
 // was cut or was skipped.
 func (s *scheduler) report(r *run) {
-	log := s.engine.log().With("job", r.row.Job)
+	log := s.engine.log().With("job", r.row.Job, "run", r.row.ID)
 	if isCancelled(r.err) {
-		log.Info("run cancelled", "run", r.row.ID)
+		log.Info("run cancelled")
 		return
 	}
 	if r.row.Status == runs.Interrupted {
@@ -468,7 +470,7 @@ func (s *scheduler) report(r *run) {
 	}
 	ends, err := s.engine.endings((&Order{UseReserve: r.useReserve}).facts(s.engine), &r.row, r.plan, slices.Clone(r.steps))
 	if err != nil {
-		log.Error("endings of searches not read", "run", r.row.ID, "err", err)
+		log.Error("endings of searches not read", "err", err)
 	}
 	for i := range ends {
 		if message := ends[i].message(); message != "" {
@@ -477,12 +479,12 @@ func (s *scheduler) report(r *run) {
 	}
 	attrs := Summary(&r.row, ends)
 	if queued, err := s.engine.Store.Queue.Queued(queue.Filter{Job: r.row.Job}); err != nil {
-		log.Error("queue not counted", "run", r.row.ID, "err", err)
+		log.Error("queue not counted", "err", err)
 	} else if queued > 0 {
 		attrs = append(attrs, "queued", queued)
 	}
 	if spend, err := s.engine.Store.Ledger.Spent(r.row.ID); err != nil {
-		log.Error("spending not read", "run", r.row.ID, "err", err)
+		log.Error("spending not read", "err", err)
 	} else if spend.Unknown > 0 {
 		attrs = append(attrs, "credits_unknown", spend.Unknown)
 	}
@@ -580,7 +582,7 @@ func (s *scheduler) wakes() (time.Time, error) {
 // to: what they saved, and what they left.
 func Summary(row *runs.Run, ends []Ending) []any {
 	took := row.Ended.Sub(row.Started).Round(time.Second)
-	attrs := []any{"run", row.ID, "status", row.Status, "pages", row.Pages, "hits", row.Hits, "new", row.NewHits,
+	attrs := []any{"status", row.Status, "pages", row.Pages, "hits", row.Hits, "new", row.NewHits,
 		"requests", row.Requests, "credits", row.Credits, "took", took.String()}
 	attrs = append(attrs, sumOf(ends)...)
 	if row.Error != "" {

@@ -178,7 +178,7 @@ func (d *Deliverer) unwell(t *job.Target, w *waiting, err error, until time.Time
 		d.ill = map[string]int{}
 	}
 	if d.ill[t.Name]++; d.ill[t.Name] == 1 {
-		d.Log.Warn("notification failed", "target", t.Name, "event", string(w.event.Kind), "retry", until, "err", err)
+		d.Log.Warn("notification failed", "target", t.Name, "event", string(w.event.Kind), "retry_at", until, "err", err)
 	}
 }
 
