@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -25,6 +26,28 @@ type Spend struct {
 func (l *Ledger) Held(c Cap) (outlier.Credits, error) {
 	b, err := l.Balance(c)
 	return b.Held(), err
+}
+
+// Counted is [Ledger.Held] as the database keeps count of it, without adding anything up unless
+// nothing was bought in the period so far.
+func (l *Ledger) Counted(c Cap) (held outlier.Credits, err error) {
+	err = l.db.View(func(tx *store.Tx) error {
+		known, err := l.period(tx, Period{Scope: c.Scope, Key: c.Period})
+		if err != nil {
+			return err
+		}
+		err = tx.Row(`SELECT held + adjusted FROM periods WHERE scope = ? AND period = ?`, string(c.Scope), known.Key).Scan(&held)
+		if errors.Is(err, sql.ErrNoRows) {
+			b, err := l.balance(tx, c)
+			held = b.Held()
+			return err
+		}
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("look up what counts against %s: %w", c, err)
+	}
+	return held, nil
 }
 
 // Adjust books credits that were spent elsewhere, or with a minus bought on top, in

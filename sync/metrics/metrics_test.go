@@ -59,11 +59,17 @@ jobs:
 
 func measure(t testing.TB) *measured {
 	t.Helper()
+	return measureIn(t, filepath.Join(t.TempDir(), "state"))
+}
+
+// measureIn are the metrics over the state in a folder.
+func measureIn(t testing.TB, folder string) *measured {
+	t.Helper()
 	config, err := job.Parse("/etc/outlierd/jobs.yaml", []byte(file), func(string) (string, bool) { return "", false })
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &measured{TB: t, config: config, store: statetest.Open(t, filepath.Join(t.TempDir(), "state")), fake: &fakeSink{}}
+	m := &measured{TB: t, config: config, store: statetest.Open(t, folder), fake: &fakeSink{}}
 	m.start()
 	return m
 }

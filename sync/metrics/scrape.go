@@ -165,7 +165,7 @@ func (s *scrape) budget(gauge set) error {
 		{"day", ledger.Cap{Scope: ledger.ScopeDay, Period: ledger.Day(now, config.Timezone)}, config.Budget.PerDay},
 		{"month", ledger.Cap{Scope: ledger.ScopeMonth, Period: ledger.Cycle(now, config.Timezone, config.Budget.Renews)}, config.Budget.PerMonth},
 	} {
-		held, err := s.Store.Ledger.Held(scope.cap)
+		held, err := s.Store.Ledger.Counted(scope.cap)
 		if err != nil {
 			failed = append(failed, err)
 			continue

@@ -63,11 +63,15 @@ func TestNothingScansTheQueueOrTheJournal(t *testing.T) {
 		"what a sink lacks":             {func() error { _, err := s.Journal.Tail(1); return err }, 0},
 		"runs by their ids":             {func() error { _, err := s.Runs.Named("0", 2); return err }, 0},
 		"sightings":                     {func() error { _, err := s.Runs.Sightings("v"); return err }, 1},
-		"newest call":                   {func() error { _, err := s.Ledger.LastCall(); return err }, 0},
-		"calls since":                   {func() error { _, err := s.Ledger.CallsAfter(1, 9); return err }, 0},
-		"call by id":                    {func() error { _, err := s.Ledger.CallByID(1); return err }, 0},
-		"last success of a job":         {func() error { _, err := s.Runs.LastSuccess("a"); return err }, 0},
-		"calls about an id":             {func() error { _, err := s.Ledger.CallsAbout("v"); return err }, 0},
+		"what counts against a cap": {func() error {
+			_, err := s.Ledger.Counted(ledger.Cap{Scope: ledger.ScopeMonth, Period: ledger.Cycle(now, time.UTC, 1)})
+			return err
+		}, 0},
+		"newest call":           {func() error { _, err := s.Ledger.LastCall(); return err }, 0},
+		"calls since":           {func() error { _, err := s.Ledger.CallsAfter(1, 9); return err }, 0},
+		"call by id":            {func() error { _, err := s.Ledger.CallByID(1); return err }, 0},
+		"last success of a job": {func() error { _, err := s.Runs.LastSuccess("a"); return err }, 0},
+		"calls about an id":     {func() error { _, err := s.Ledger.CallsAbout("v"); return err }, 0},
 		"calls of a page": {func() error {
 			return view(func(tx *store.Tx) error { _, err := ledger.CallsOfPage(tx, "run-1", 1, 0); return err })
 		}, 0},
