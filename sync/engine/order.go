@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -285,6 +286,11 @@ func (s *scheduler) beginOrder(ctx context.Context, o *Ordered) (settled bool) {
 		s.engine.log().Info("run made urgent", "job", r.row.Job, "run", r.row.ID)
 		return true
 	}
+	if !s.worker.loader.working() { // a person may have repaired one just now
+		if err := s.worker.loader.retry(ctx, true); err != nil {
+			return s.refuse(ctx, o, err)
+		}
+	}
 	if err := s.worker.usable(ctx, &o.order); err != nil {
 		return s.refuse(ctx, o, err)
 	}
@@ -307,10 +313,62 @@ func (s *scheduler) beginOrder(ctx context.Context, o *Ordered) (settled bool) {
 	if r == nil {
 		return s.refuse(ctx, o, err)
 	}
-	r.ordered = true
+	log := s.engine.log().With("job", r.row.Job, "run", r.row.ID)
+	r.ordered, r.noted = true, true
+	if err := s.engine.Store.Runs.NoteOrdered(runs.OrderedRun{Run: r.row.ID, UseReserve: o.order.UseReserve}); err != nil {
+		log.Error("a stop would leave the run to a person", "err", err)
+	}
 	s.worker.attach(o, r)
-	s.engine.log().Info("run ordered", "job", r.row.Job, "run", r.row.ID)
+	log.Info("run ordered")
 	return true
+}
+
+// resumeOrders goes on with the runs of orders that the last process left. Whoever asked for them
+// does not wait here any more, so they take their turn among the scheduled ones.
+func (s *scheduler) resumeOrders(ctx context.Context) error {
+	left, err := s.engine.Store.Runs.Ordered()
+	if err != nil {
+		return err
+	}
+	for _, order := range left {
+		if ctx.Err() != nil || s.worker.underWay(order.Run) != nil {
+			continue
+		}
+		goesOn, err := s.resumeOrder(ctx, order)
+		if err == nil && !goesOn { // it has ended, or a person has gone on with it
+			err = s.engine.Store.Runs.ForgetOrdered(order.Run)
+		}
+		if err != nil {
+			s.engine.log().Error("run not continued", "run", order.Run, "err", err)
+		}
+	}
+	return nil
+}
+
+// resumeOrder goes on with the run of an order, and reports false if nothing is left to be done
+// for it.
+func (s *scheduler) resumeOrder(ctx context.Context, order runs.OrderedRun) (goesOn bool, err error) {
+	row, err := s.engine.Store.Runs.Get(order.Run)
+	if err != nil || row == nil || !row.Status.Open() {
+		return false, err
+	}
+	spec := s.engine.Config.Job(row.Job)
+	switch {
+	case spec == nil && strings.HasPrefix(row.Job, job.OnceMark):
+		spec = &job.Spec{Name: row.Job}
+	case spec == nil:
+		return false, nil // its job has left the file
+	}
+	if _, goesOn, err = s.engine.Facts().Standing(spec, row, time.Time{}); err != nil || !goesOn {
+		return goesOn, err
+	}
+	r, err := s.worker.begin(ctx, &Order{Spec: spec, Trigger: CatchUp, Old: row, UseReserve: order.UseReserve})
+	if err != nil {
+		return true, err
+	}
+	r.noted = true
+	s.engine.log().Info("run continued", "job", row.Job, "run", row.ID)
+	return true, nil
 }
 
 // renew reads again what an order goes on with: while it waited, others may have gone on with
@@ -467,6 +525,9 @@ func (w *worker) part(ctx context.Context, r *run, err error) {
 		err = &QueuedError{err}
 	}
 	row := r.row
+	if failed := w.engine.tally(&row, r.steps); failed != nil {
+		err = errors.Join(err, failed)
+	}
 	row.Status, row.Error = r.status(ctx, err, true), err.Error()
 	if row.Status == runs.Partial {
 		err = nil

@@ -16,6 +16,7 @@ import (
 	"outlierd/outlier"
 	"outlierd/outlier/pace"
 	"outlierd/outlier/simulator"
+	"outlierd/sinks"
 	"outlierd/sync/job"
 	"outlierd/sync/ledger"
 	"outlierd/sync/plan"
@@ -41,6 +42,12 @@ func (w *workshop) keeping(test func(e *Engine, stop func())) {
 	w.Helper()
 	e, closeAll := w.open()
 	defer closeAll()
+	w.serving(e, func(stop func()) { test(e, stop) })
+}
+
+// serving is keeping with an engine that is open.
+func (w *workshop) serving(e *Engine, test func(stop func())) {
+	w.Helper()
 	agenda, err := e.Agenda(time.Now())
 	if err != nil {
 		w.Fatal(err)
@@ -57,7 +64,7 @@ func (w *workshop) keeping(test func(e *Engine, stop func())) {
 	}
 	defer stop()
 	time.Sleep(time.Millisecond)
-	test(e, stop)
+	test(stop)
 }
 
 // order asks for a run of a job by hand, and waits until it has begun.
@@ -79,6 +86,17 @@ func (w *workshop) ends(o *Ordered, want runs.Status) *runs.Run {
 		w.Errorf("the ordered run ended as %+v with error %v, want status %s", row, err, want)
 	}
 	return row
+}
+
+// once is a search that stands in no file.
+func (w *workshop) once(query string, pages int) *job.Spec {
+	w.Helper()
+	spec, err := w.config.Once(job.VerbSearch, fmt.Appendf(nil, `{"search": {"query": [%q], "pages": %d}}`, query, pages))
+	if err != nil {
+		w.Fatal(err)
+	}
+	spec.Name = job.OnceMark + "search"
+	return spec
 }
 
 // last is the last run of a job that is on record.
@@ -369,6 +387,47 @@ func TestStopEndsOrders(t *testing.T) {
 	})
 }
 
+// TestNextStartGoesOnWithOrders, of jobs and of one-off requests, as whoever asked need not be there;
+// but not with one that was cancelled.
+func TestNextStartGoesOnWithOrders(t *testing.T) {
+	t.Parallel()
+	file := strings.Replace(busyFile, "jobs:", "budget: {per_month: 10, reserve: 8}\njobs:", 1)
+	bare(t, file, func(w *workshop) {
+		w.wire = (&sent{}).over(w.wire, time.Second)
+		var ordered []*Ordered
+		w.keeping(func(e *Engine, stop func()) {
+			o := w.order(e, Order{Spec: w.config.Job("short")})
+			o.Cancel()
+			if _, err := o.Result(); !isCancelled(err) {
+				t.Errorf("the run was not cancelled: %v", err)
+			}
+			for _, spec := range []*job.Spec{w.config.Job("other"), w.once("latte art", 1)} {
+				ordered = append(ordered, w.order(e, Order{Spec: spec, Afresh: true, UseReserve: true}))
+			}
+			time.Sleep(500 * time.Millisecond)
+			stop()
+		})
+		w.keeping(func(e *Engine, stop func()) {
+			time.Sleep(5 * time.Minute)
+			for _, o := range ordered {
+				row, err := e.Store.Runs.Get(o.Run())
+				if err != nil || row.Status != runs.OK || row.Pages == 0 {
+					t.Errorf("the run of job %s ended as %+v, %v", row.Job, row, err)
+				}
+			}
+			if row := w.last(e, "short"); row.Status != runs.Interrupted {
+				t.Errorf("the run that was cancelled is %+v", row)
+			}
+			if left, err := e.Store.Runs.Ordered(); err != nil || len(left) > 0 {
+				t.Errorf("left are %v, %v", left, err)
+			}
+		})
+		if w.spent() != 6 {
+			t.Errorf("%d credits, want 6, which touches the reserve", w.spent())
+		}
+	})
+}
+
 // TestStopRefusesWhatHasNotBegun, for the reason of the stop.
 func TestStopRefusesWhatHasNotBegun(t *testing.T) {
 	t.Parallel()
@@ -586,18 +645,10 @@ func TestChoicesOfAnOrderAreItsOwn(t *testing.T) {
 func TestOneOffOrdersLeaveEachOtherAlone(t *testing.T) {
 	t.Parallel()
 	bare(t, busyFile, func(w *workshop) {
-		once := func(query string) *job.Spec {
-			spec, err := w.config.Once(job.VerbSearch, []byte(`{"search": {"query": ["`+query+`"], "pages": 3}}`))
-			if err != nil {
-				t.Fatal(err)
-			}
-			spec.Name = "once:search"
-			return spec
-		}
 		w.keeping(func(e *Engine, _ func()) {
 			time.Sleep(time.Hour + time.Minute)
-			one := w.order(e, Order{Spec: once("latte art"), Afresh: true})
-			two := w.order(e, Order{Spec: once("moka pot"), Afresh: true})
+			one := w.order(e, Order{Spec: w.once("latte art", 3), Afresh: true})
+			two := w.order(e, Order{Spec: w.once("moka pot", 3), Afresh: true})
 			a, b := w.ends(one, runs.OK), w.ends(two, runs.OK)
 			if a.ID == b.ID || a.Pages != 3 || b.Pages != 3 || two.Joined() {
 				t.Errorf("the runs ended as %+v and %+v", a, b)
@@ -738,6 +789,45 @@ func TestOrderFailsAsARunAlone(t *testing.T) {
 			w.ends(w.order(e, Order{Spec: w.config.Job("short")}), runs.OK)
 			if block, err := e.Store.Ledger.Block(ledger.BlockKey, key.Fingerprint()); block != nil || err != nil {
 				t.Errorf("block %+v, %v", block, err)
+			}
+		})
+	})
+}
+
+// TestOrderIsRefusedWhileNoSinkWorks, since what it buys could not be seen; and not a moment longer.
+func TestOrderIsRefusedWhileNoSinkWorks(t *testing.T) {
+	t.Parallel()
+	bare(t, busyFile, func(w *workshop) {
+		e, closeAll := w.open()
+		defer closeAll()
+		e.Sinks = []sinks.Sink{&fakeSink{name: "parquet", broken: between(0, 15*time.Minute)}}
+		w.serving(e, func(func()) {
+			time.Sleep(14 * time.Minute)
+			_, err := e.Order(w.ctx, Order{Spec: w.config.Job("short"), Trigger: Manual})
+			if !isSinksDown(err) || !errors.Is(err, errBroken) || w.spent() > 0 {
+				t.Errorf("%d credits, and the order returned %v", w.spent(), err)
+			}
+			time.Sleep(time.Minute + time.Second) // when it is not tried again by itself for minutes
+			w.ends(w.order(e, Order{Spec: w.config.Job("short")}), runs.OK)
+		})
+	})
+}
+
+// TestOrderIsRefusedWhileTheStateIsOlderThanASink, in which case no run begins.
+func TestOrderIsRefusedWhileTheStateIsOlderThanASink(t *testing.T) {
+	t.Parallel()
+	bare(t, busyFile, func(w *workshop) {
+		e, closeAll := w.open()
+		defer closeAll()
+		e.Sinks = []sinks.Sink{&fakeSink{name: "parquet", mark: 7}}
+		w.serving(e, func(func()) {
+			time.Sleep(10 * time.Minute)
+			_, err := e.Order(w.ctx, Order{Spec: w.config.Job("short"), Trigger: Manual})
+			if _, ahead := errors.AsType[*AheadError](err); !ahead || w.spent() > 0 {
+				t.Errorf("%d credits, and the order returned %v", w.spent(), err)
+			}
+			if err := e.Between(w.ctx, func(context.Context) error { return nil }); err != nil {
+				t.Errorf("a change of the state is refused: %v", err)
 			}
 		})
 	})

@@ -44,7 +44,8 @@ type run struct {
 
 	parked bool // on record as waiting for the rate limit
 
-	ordered bool       // begun by an [Order]; else the schedule's, or that of a command which works alone
+	ordered bool       // begun for an [Ordered]; else the schedule's, or that of a command which works alone
+	noted   bool       // among [runs.Runs.Ordered]
 	urgent  int        // the lower, the sooner it was asked for; 0 while nobody waits for it
 	waiting []*Ordered // those who wait for it
 	before  []*Ordered // those whose runs begin when it has its pages
@@ -229,6 +230,11 @@ func (w *worker) endAll(ctx context.Context, ending []*run, causeOf func(*run) e
 			r.err = errors.Join(r.err, w.loader.problems())
 		}
 		w.forget(r)
+		if r.noted && ctx.Err() == nil { // else the next start goes on with it
+			if err := w.engine.Store.Runs.ForgetOrdered(r.row.ID); err != nil {
+				w.engine.log().Error("the next start would look for the run", "run", r.row.ID, "err", err)
+			}
+		}
 		for _, o := range r.waiting {
 			o.finish(&r.row, r.err)
 		}

@@ -179,6 +179,9 @@ func (s *scheduler) ready(ctx context.Context) error {
 	if s.resumed {
 		return nil
 	}
+	if err := s.resumeOrders(ctx); err != nil {
+		return err
+	}
 	s.resume(ctx)
 	err := s.worker.publish(ctx) // what was the last process's doing, readers may still see as under way
 	s.resumed = err == nil
