@@ -145,7 +145,7 @@ func TestPlay(t *testing.T) {
 }
 
 func newPlay(t *testing.T) *play {
-	p := &play{length: 9 * time.Second, scale: time.Second, dues: map[string]string{}}
+	p := &play{length: 6 * time.Second, scale: time.Second, dues: map[string]string{}}
 	if *playFor > 0 {
 		p.length, p.scale = *playFor, 2*time.Second
 	}
@@ -282,7 +282,7 @@ func (p *play) watchLoad(over <-chan struct{}) {
 func (p *play) processes(ctx context.Context, random *rand.Rand) {
 	goal := *playKills
 	if goal == 0 {
-		goal = max(5, int(p.length/(6*time.Second)))
+		goal = max(4, int(p.length/(6*time.Second)))
 	}
 	for ctx.Err() == nil {
 		left := max(1, goal-p.kills)

@@ -30,7 +30,7 @@ jobs:
 // SQL of the child sees them.
 func TestAfterFiresWhenThePagesArePublished(t *testing.T) {
 	t.Parallel()
-	bubble(t, afterFile, func(w *workshop) {
+	single(t, afterFile, func(w *workshop) {
 		time.Sleep(6*time.Hour - time.Minute)
 		rows := w.serve(10 * time.Minute)
 		parents, children := runsOf(rows, "parent"), runsOf(rows, "child")

@@ -35,7 +35,7 @@ func TestRefusedDataCallIsMadeOnce(t *testing.T) {
 		`{"status":"error","error":{"errors":[{"code":"pattern","message":"no such form","path":["id"]}]}}`,
 		`{"status":"error","error":{"message":"bad id"}}`,
 	}
-	bubble(t, strings.Replace(oneCall(outlier.OpDetails), "top: 1", "top: 2", 1), func(w *workshop) {
+	single(t, strings.Replace(oneCall(outlier.OpDetails), "top: 1", "top: 2", 1), func(w *workshop) {
 		asked, well := 0, w.wire
 		w.wire = afterPages(well, func() *http.Response {
 			asked++
@@ -190,7 +190,7 @@ func (w *workshop) answersInVain(op outlier.Operation, body string) {
 // TestAnswerThatHasFailedGivesNoRow in any sink, not even the id that was asked about.
 func TestAnswerThatHasFailedGivesNoRow(t *testing.T) {
 	t.Parallel()
-	bubble(t, oneCall(outlier.OpTranscript), func(w *workshop) {
+	single(t, oneCall(outlier.OpTranscript), func(w *workshop) {
 		well := w.wire
 		w.wire = answering(well, `{"ids":["ID"],"items":[{"id":"ID"}]}`)
 		w.mustRun(runs.Partial)
@@ -319,7 +319,7 @@ func TestHitsThatCannotBeStoredMakeTheRunPartial(t *testing.T) {
 // them, so the request's own rules decide.
 func TestIdsOfAnUnknownFormAreStoredAndNotAskedAbout(t *testing.T) {
 	t.Parallel()
-	bubble(t, sinceFile, func(w *workshop) {
+	single(t, sinceFile, func(w *workshop) {
 		asked := 0
 		body := hits(3, `"video/%d é"`, `,"snippet":{"channelId":"@somebody"}`, 4)
 		w.wire = searching(&asked, body[:len(body)-2]+`,{"id":null}]}`)

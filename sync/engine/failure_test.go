@@ -17,7 +17,7 @@ import (
 
 func TestFailedCallsStayQueuedAndTheRunIsPartial(t *testing.T) {
 	t.Parallel()
-	bubble(t, jobsFile, func(w *workshop) {
+	single(t, jobsFile, func(w *workshop) {
 		for range plan.Attempts {
 			w.service.FailNext(outlier.OpComments, simulator.GatewayPage)
 		}
@@ -162,7 +162,7 @@ func TestRefusalsOfAnyShapeAreRefunded(t *testing.T) {
 // TestAnswersLostOnTheWireAreHeld: what nobody can prove to be free is counted.
 func TestAnswersLostOnTheWireAreHeld(t *testing.T) {
 	t.Parallel()
-	bubble(t, jobsFile, func(w *workshop) {
+	single(t, jobsFile, func(w *workshop) {
 		w.service.FailNext(outlier.OpSearch, simulator.DropAnswer)
 		row := w.mustRun(runs.OK)
 		if row.Credits != 6 {
@@ -176,7 +176,7 @@ func TestAnswersLostOnTheWireAreHeld(t *testing.T) {
 
 func TestUnreadableAnswerIsKeptAndNotBoughtAgain(t *testing.T) {
 	t.Parallel()
-	bubble(t, jobsFile, func(w *workshop) {
+	bare(t, jobsFile, func(w *workshop) {
 		w.service.FailNext(outlier.OpSearch, simulator.Garbage)
 		_, err := w.run()
 		if err == nil {
@@ -207,7 +207,7 @@ func TestFailuresThatPassAreContinued(t *testing.T) {
 		{simulator.Unauthorized, "nauthorized", 0},
 	} {
 		t.Run(test.fault.String(), func(t *testing.T) {
-			bubble(t, jobsFile, func(w *workshop) {
+			bare(t, jobsFile, func(w *workshop) {
 				for range plan.Attempts {
 					w.service.FailNext(outlier.OpSearch, test.fault)
 				}
@@ -237,7 +237,7 @@ func TestFailuresThatPassAreContinued(t *testing.T) {
 // TestServiceOutOfCreditsPausesTheRun: 402 is the service's own cap.
 func TestServiceOutOfCreditsPausesTheRun(t *testing.T) {
 	t.Parallel()
-	bubble(t, jobsFile, func(w *workshop) {
+	bare(t, jobsFile, func(w *workshop) {
 		w.service.FailNext(outlier.OpSearch, simulator.NoCredits)
 		row := w.mustRun(runs.PausedBudget)
 		if row.Credits != 0 || !strings.Contains(row.Error, "budget resume") {
@@ -286,7 +286,7 @@ jobs:
 // TestRefusalForThePaceIsWaitedOut: a 429 costs time and nothing else.
 func TestRefusalForThePaceIsWaitedOut(t *testing.T) {
 	t.Parallel()
-	bubble(t, jobsFile, func(w *workshop) {
+	bare(t, jobsFile, func(w *workshop) {
 		w.service.FailNext(outlier.OpSearch, simulator.RateLimited)
 		w.service.FailNext(outlier.OpComments, simulator.RateLimited)
 		row := w.mustRun(runs.OK)

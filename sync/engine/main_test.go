@@ -18,7 +18,7 @@ import (
 	"outlierd/sync/state"
 )
 
-var long = flag.Bool("long", false, "play months whole, in place of weeks")
+var long = flag.Bool("long", false, "play months whole, in place of weeks, and every case, in place of one by chance")
 
 // seedsToPlay are the seeds 0 to asked, if a flag asks for that many, and otherwise a few
 // by chance of those that the commands of CONTRIBUTING.md play, so that ordinary runs

@@ -148,7 +148,7 @@ jobs:
       details: {top: 5, top_per_item: 2}
       transcript: {top_per_item: 1}
 `
-	bubble(t, file, func(w *workshop) {
+	single(t, file, func(w *workshop) {
 		w.inspect(func(e *Engine) {
 			cost, err := forecasts(e).WorstCase(w.ctx, &w.config.Jobs[0])
 			if err != nil || cost.Requests != 3+5+3 {

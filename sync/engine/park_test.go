@@ -36,7 +36,7 @@ func TestLongWaitParksTheRun(t *testing.T) {
 	t.Parallel()
 	for _, path := range []string{"/search/", "/video/comments/"} {
 		t.Run(path, func(t *testing.T) {
-			bubble(t, jobsFile, func(w *workshop) {
+			bare(t, jobsFile, func(w *workshop) {
 				w.wire = blocking(w.service.Transport(), path)
 				began := time.Now()
 				row, err := w.run()
@@ -66,7 +66,7 @@ service: {url: "sim://", limit: 10/min}
 jobs:
   hourly: {every: 1h, search: {query: [home espresso]}, enrich: {details: {top: 3}}}
 `
-	bubble(t, file, func(w *workshop) {
+	bare(t, file, func(w *workshop) {
 		w.wire = blocking(w.service.Transport(), "/video/")
 		time.AfterFunc(time.Hour+2*time.Minute, func() { // of a quarter of an hour
 			seen, err := state.Peek(w.ctx, filepath.Join(w.data(), "state"), state.Options{})
@@ -99,7 +99,7 @@ service: {url: "sim://", limit: 10/min}
 jobs:
   daily: {every: 1d, search: {query: [home espresso]}, enrich: {comments: {top: 3}}}
 `
-	bubble(t, file, func(w *workshop) {
+	bare(t, file, func(w *workshop) {
 		w.wire = blocking(w.service.Transport(), "/video/comments/")
 		if row, err := w.run(); row == nil || row.Status != runs.PausedQuota {
 			t.Fatalf("run %+v, error %v; want one that is unfinished", row, err)

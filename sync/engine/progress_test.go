@@ -59,7 +59,7 @@ func TestForecastOfTheEndHolds(t *testing.T) {
 	if testing.Short() {
 		t.Skip("makes hundreds of calls")
 	}
-	bubble(t, longQueueFile, func(w *workshop) {
+	bare(t, longQueueFile, func(w *workshop) {
 		e, stop := w.open()
 		defer stop()
 		type forecast struct {

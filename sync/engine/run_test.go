@@ -15,7 +15,7 @@ import (
 
 func TestRunBuysPagesAndAsksAboutTheBestHits(t *testing.T) {
 	t.Parallel()
-	bubble(t, jobsFile, func(w *workshop) {
+	single(t, jobsFile, func(w *workshop) {
 		row := w.mustRun(runs.OK)
 		books := w.service.Books()
 		if got := books.Total.Spent(); row.Credits != got || got != 4 {
@@ -39,7 +39,7 @@ func TestRunBuysPagesAndAsksAboutTheBestHits(t *testing.T) {
 
 func TestAnswerThatMeansNoneIsRemembered(t *testing.T) {
 	t.Parallel()
-	bubble(t, strings.ReplaceAll(jobsFile, "transcript: {top: 5}", "transcript: {top: 80}"), func(w *workshop) {
+	single(t, strings.ReplaceAll(jobsFile, "transcript: {top: 5}", "transcript: {top: 80}"), func(w *workshop) {
 		row := w.mustRun(runs.OK)
 		if row.Missing == 0 {
 			t.Fatal("the library has a transcript for every one of 80 videos; the test needs one without")
@@ -57,7 +57,7 @@ func TestAnswerThatMeansNoneIsRemembered(t *testing.T) {
 
 func TestSecondRunBuysOnlyWhatMayHaveChanged(t *testing.T) {
 	t.Parallel()
-	bubble(t, jobsFile, func(w *workshop) {
+	single(t, jobsFile, func(w *workshop) {
 		w.mustRun(runs.OK)
 		first := w.service.Books()
 		time.Sleep(25 * time.Hour) // details are fresh for a day, channels for a week
@@ -84,7 +84,7 @@ func TestSecondRunBuysOnlyWhatMayHaveChanged(t *testing.T) {
 func TestCapPausesTheRunAndTheNextOneGoesOn(t *testing.T) {
 	t.Parallel()
 	file := strings.Replace(jobsFile, "jobs:", "budget: {per_month: 400, per_day: 2}\njobs:", 1)
-	bubble(t, file, func(w *workshop) {
+	bare(t, file, func(w *workshop) {
 		time.Sleep(13 * time.Hour) // the bubble begins at midnight
 		row := w.mustRun(runs.PausedBudget)
 		if row.Pages != 1 || !strings.Contains(row.Error, "per_day") {
@@ -103,7 +103,7 @@ func TestCapPausesTheRunAndTheNextOneGoesOn(t *testing.T) {
 
 func TestStopKeepsTheRunOpenAndPublishesWhatIsThere(t *testing.T) {
 	t.Parallel()
-	bubble(t, jobsFile, func(w *workshop) {
+	single(t, jobsFile, func(w *workshop) {
 		ctx, cancel := context.WithCancelCause(w.ctx)
 		w.wire = roundTripper(func(r *http.Request) (*http.Response, error) {
 			if strings.HasPrefix(r.URL.Path, "/video/") {

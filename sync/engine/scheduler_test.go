@@ -84,7 +84,7 @@ func TestScheduledJobsRunWhenDueAndTheOthersNever(t *testing.T) {
 
 func TestInstantsThatPassedWhileNothingRanCollapseIntoOne(t *testing.T) {
 	t.Parallel()
-	bubble(t, scheduledFile, func(w *workshop) {
+	bare(t, scheduledFile, func(w *workshop) {
 		first := w.serve(90 * time.Minute)
 		time.Sleep(5*time.Hour + 15*time.Minute) // now it is 6:45
 		all := w.serve(time.Minute)
@@ -125,7 +125,7 @@ jobs:
 
 func TestJobOwesNothingForTheTimeBeforeItWasSeen(t *testing.T) {
 	t.Parallel()
-	bubble(t, scheduledFile, func(w *workshop) {
+	bare(t, scheduledFile, func(w *workshop) {
 		time.Sleep(12 * time.Hour)
 		e, stop := w.open()
 		defer stop()
@@ -164,7 +164,7 @@ jobs:
     enrich: {details: {top: 3}}
     budget: {per_run: 4}
 `
-	bubble(t, file, func(w *workshop) {
+	single(t, file, func(w *workshop) {
 		rows := w.serve(24*time.Hour + 10*time.Minute)
 		if len(rows) != 2 {
 			t.Fatalf("%d runs, want 2", len(rows))
@@ -182,7 +182,7 @@ jobs:
 
 func TestFailedRunDoesNotEndTheSchedule(t *testing.T) {
 	t.Parallel()
-	bubble(t, scheduledFile, func(w *workshop) {
+	bare(t, scheduledFile, func(w *workshop) {
 		for range plan.Attempts {
 			w.service.FailNext(outlier.OpSearch, simulator.ServerError)
 		}
@@ -213,7 +213,7 @@ jobs:
     enrich: {details: {top: 30}}
     stop_after: 1m
 `
-	bubble(t, file, func(w *workshop) {
+	single(t, file, func(w *workshop) {
 		time.Sleep(11 * time.Hour)
 		rows := w.serve(2 * time.Hour)
 		if len(rows) != 1 || rows[0].Status != runs.OK || rows[0].Ended.Sub(rows[0].Started) > 2*time.Minute {

@@ -75,7 +75,7 @@ jobs:
 		{"a total alone ends nothing", 40, [][]int{numbers(0, 40), numbers(40, 40), {}}, runs.StopEmpty, 3, 80},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			bubble(t, file, func(w *workshop) {
+			single(t, file, func(w *workshop) {
 				w.wire = pagesOf(t, test.total, test.pages...)
 				status := runs.OK
 				if test.hits == 0 {
@@ -105,7 +105,7 @@ jobs:
 `
 	for paging, items := range map[string]bool{job.PagingPage: false, job.PagingOffset: true} {
 		t.Run(paging, func(t *testing.T) {
-			bubble(t, fmt.Sprintf(file, paging), func(w *workshop) {
+			single(t, fmt.Sprintf(file, paging), func(w *workshop) {
 				w.service = simulator.New(simulator.Options{Seed: 1, Key: testKey, PagingItems: items, Limit: 600})
 				w.wire = w.service.Transport()
 				row := w.mustRun(runs.OK)
@@ -125,7 +125,7 @@ jobs:
 func TestRunResumesFromItsStepsAndNotFromTheFile(t *testing.T) {
 	t.Parallel()
 	file := strings.Replace(jobsFile, "jobs:", "budget: {per_month: 400, per_day: 2}\njobs:", 1)
-	bubble(t, file, func(w *workshop) {
+	bare(t, file, func(w *workshop) {
 		w.mustRun(runs.PausedBudget)
 		edited := strings.NewReplacer("per_day: 2", "per_day: 10", "home espresso", "minecraft", "pages: 2", "pages: 9").Replace(file)
 		w.use(edited)
@@ -144,7 +144,7 @@ func TestRunResumesFromItsStepsAndNotFromTheFile(t *testing.T) {
 func TestChangedCapAppliesAtOnce(t *testing.T) {
 	t.Parallel()
 	file := strings.Replace(jobsFile, "per_run: 20", "per_run: 3", 1)
-	bubble(t, file, func(w *workshop) {
+	bare(t, file, func(w *workshop) {
 		row := w.mustRun(runs.PausedBudget)
 		if row.Credits != 2 || !strings.Contains(row.Error, "per_run") {
 			t.Fatalf("%d credits, error %q; want one page and the name of the cap", row.Credits, row.Error)
@@ -161,7 +161,7 @@ func TestOnlyAPersonTouchesTheReserve(t *testing.T) {
 	file := strings.Replace(jobsFile, "jobs:", "budget: {per_month: 5, reserve: 2}\njobs:", 1)
 	file = strings.Replace(file, "per_run: 20", "per_run: 3", 1)
 	file = strings.Replace(file, "pages: 2", "pages: 1", 1)
-	bubble(t, file, func(w *workshop) {
+	bare(t, file, func(w *workshop) {
 		w.mustRun(runs.OK)
 		time.Sleep(7 * time.Hour) // an answer of the last hours would cost nothing
 		row := w.mustRun(runs.PausedBudget)
@@ -180,7 +180,7 @@ func TestOnlyAPersonTouchesTheReserve(t *testing.T) {
 
 func TestHitsAreRankedOverTheWholeRun(t *testing.T) {
 	t.Parallel()
-	bubble(t, jobsFile, func(w *workshop) {
+	single(t, jobsFile, func(w *workshop) {
 		w.mustRun(runs.OK)
 		const best = "(select video_id from outliers order by z_score desc nulls last, video_id limit %d)"
 		for table, n := range map[string]int{"videos": 4, "comment_counts": 3} {

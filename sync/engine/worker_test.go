@@ -334,7 +334,7 @@ service: {url: "sim://", limit: 10/min}
 jobs:
   daily: {schedule: "0 6 * * *", search: {query: [home espresso]}, enrich: {details: {top: 3}}}
 `
-	bubble(t, file, func(w *workshop) {
+	single(t, file, func(w *workshop) {
 		time.Sleep(6*time.Hour - time.Minute)
 		for range plan.Attempts {
 			w.service.FailNext(outlier.OpDetails, simulator.GatewayPage)

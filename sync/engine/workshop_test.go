@@ -263,6 +263,15 @@ func bare(t *testing.T, file string, test func(w *workshop)) {
 	})
 }
 
+// single is a bubble with the DuckDB sink alone, for what its tables tell. That both sinks hold
+// the same rows is asked elsewhere.
+func single(t *testing.T, file string, test func(w *workshop)) {
+	bubble(t, file, func(w *workshop) {
+		w.single = true
+		test(w)
+	})
+}
+
 // calls is how often the service was called.
 func (w *workshop) calls(op outlier.Operation) int { return w.service.Books().Operations[op].Calls }
 
