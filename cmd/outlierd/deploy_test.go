@@ -352,6 +352,16 @@ func systemdUnit(t *testing.T) deployment {
 	return d
 }
 
+// TestUnitRestartsWhatHasPanicked: Go ends with 2 then, and when the watchdog ends it, so that
+// code may not be among those after which the service stays down.
+func TestUnitRestartsWhatHasPanicked(t *testing.T) {
+	t.Parallel()
+	unit := string(repositoryFile(t, "deploy/systemd/outlierd.service"))
+	if want := fmt.Sprintf("\nRestartPreventExitStatus=%d %d\n", exitConfig, exitHeld); !strings.Contains(unit, want) {
+		t.Errorf("the unit does not have %q", want)
+	}
+}
+
 // ours are the arguments of a command line that runs the program where the image has it.
 func ours(t *testing.T, line []string) []string {
 	t.Helper()
