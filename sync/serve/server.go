@@ -36,6 +36,9 @@ const (
 	requestsAtOnce    = 100
 )
 
+// momentBefore is how long the engine takes to begin, once it is about to.
+const momentBefore = 10 * time.Millisecond
+
 // progressEvery is how often a run's progress is sent, if it has changed.
 const progressEvery = 500 * time.Millisecond
 
@@ -227,6 +230,10 @@ func (s *Server) serving(ctx context.Context, f func() error) error {
 		return context.Cause(ctx)
 	}
 	err := f()
+	for errors.Is(err, engine.ErrNotServing) && !closed(s.stopping) && ctx.Err() == nil {
+		time.Sleep(momentBefore) // between Ready and the first turn
+		err = f()
+	}
 	if err != nil && closed(s.stopping) {
 		err = fmt.Errorf("%w: %w", ErrStopped, err)
 	}
