@@ -198,9 +198,10 @@ func TestDaemonIsKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.answers()
-	watching, said := w.command(t.Context(), "run", "coffee", "--log-level", "debug")
+	watching, _ := w.command(t.Context(), "run", "coffee", "--log-level", "debug")
+	var said bytes.Buffer
 	begun := &untilWritten{text: "run begun", seen: make(chan struct{})}
-	watching.Stderr = io.MultiWriter(said, begun)
+	watching.Stderr = io.MultiWriter(&said, begun)
 	if err := watching.Start(); err != nil {
 		t.Fatal(err)
 	}

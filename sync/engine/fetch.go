@@ -168,9 +168,11 @@ func (w *worker) once(ctx context.Context, r *outlier.Request, p ledger.Purchase
 // slotFor returns a [waitError] if the pace does not let a call leave now, or says in p how long
 // it has waited. If it would have to wait for too long, it says that itself.
 func (w *worker) slotFor(ctx context.Context, r *outlier.Request, p *ledger.Purchase) error {
-	key, now := keyOf(r, *p), time.Now()
+	key := keyOf(r, *p)
 	tried := w.tried[key]
-	if at, err := w.engine.Pace.Slot(ctx, r.Op()); err == nil && at.After(now) {
+	at, err := w.engine.Pace.Slot(ctx, r.Op())
+	now := time.Now() // after the limiter has looked at the clock: a free slot is never in the future
+	if err == nil && at.After(now) {
 		if tried.since.IsZero() {
 			tried.since = now
 			w.tried[key] = tried

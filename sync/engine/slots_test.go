@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"outlierd/outlier"
+	"outlierd/outlier/pace"
+	"outlierd/sync/ledger"
 	"outlierd/sync/runs"
 )
 
@@ -53,4 +55,24 @@ func TestTenJobsAskOnceAboutTheSameChannels(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestFreeSlotIsNotWaitedFor by a clock that goes on between two looks at it, as no clock of a
+// bubble does.
+func TestFreeSlotIsNotWaitedFor(t *testing.T) {
+	t.Parallel()
+	limiter, err := pace.Open(pace.Quota{Requests: 10, Window: time.Minute}, pace.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	request, err := outlier.DataRequest(outlier.OpDetails, "dQw4w9WgXcQ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &worker{engine: &Engine{Pace: limiter}, tried: map[callKey]tries{}}
+	for range 1000 {
+		if err := w.slotFor(t.Context(), request, &ledger.Purchase{}); err != nil {
+			t.Fatalf("a call that may leave at once: %v", err)
+		}
+	}
 }
