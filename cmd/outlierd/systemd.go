@@ -20,6 +20,9 @@ const (
 	watchdogPIDVariable = "WATCHDOG_PID"  // the process that the above is meant for; any without it
 )
 
+// keeping is what people see in the status of the service while all is well.
+const keeping = "STATUS=Keeping the schedules"
+
 // sendFor bounds the wait for a service manager that does not read its socket.
 const sendFor = time.Second
 
@@ -55,6 +58,9 @@ func newSystemd(env func(string) (string, bool), log *slog.Logger) *systemd {
 
 // tell sends the states in one datagram, which the service manager takes as one change.
 func (s *systemd) tell(states ...string) {
+	if s.socket == nil {
+		return
+	}
 	err := s.socket.SetWriteDeadline(time.Now().Add(sendFor))
 	if err == nil {
 		_, err = s.socket.Write([]byte(strings.Join(states, "\n")))
@@ -64,15 +70,11 @@ func (s *systemd) tell(states ...string) {
 	}
 }
 
-// serve tells that the schedules of so many jobs are kept until ctx ends, and then that this
-// process stops. The watchdog is not fed because this goroutine lives, but because the schedule
-// goes on: beat is when it last did. One that is stuck is silent, and is restarted.
-func (s *systemd) serve(ctx context.Context, jobs int, beat func() time.Time) {
-	if s.socket == nil {
-		return
-	}
-	defer s.socket.Close() // what was sent, the other end has
-	s.tell("READY=1", fmt.Sprintf("STATUS=Schedules kept: %d", jobs))
+// serve tells that the schedules are kept until ctx ends, and then that this process stops. The
+// watchdog is not fed because this goroutine lives, but because the schedule goes on: beat is
+// when it last did. One that is stuck is silent, and is restarted.
+func (s *systemd) serve(ctx context.Context, beat func() time.Time) {
+	s.keeps()
 	var tick <-chan time.Time
 	if s.every > 0 {
 		ticker := time.NewTicker(s.every)
@@ -83,7 +85,7 @@ func (s *systemd) serve(ctx context.Context, jobs int, beat func() time.Time) {
 		select {
 		case <-tick:
 			if still := stuckFor(s.began, beat()); still <= stuckAfter {
-				s.tell("WATCHDOG=1")
+				s.tell("WATCHDOG=1", keeping)
 			} else {
 				s.tell(fmt.Sprintf("STATUS=The schedule has been stuck for %s", still.Round(time.Second)))
 			}
@@ -93,3 +95,6 @@ func (s *systemd) serve(ctx context.Context, jobs int, beat func() time.Time) {
 		}
 	}
 }
+
+// keeps tells that the schedules are kept.
+func (s *systemd) keeps() { s.tell("READY=1", keeping) }

@@ -33,7 +33,7 @@ func TestServiceManagerIsTold(t *testing.T) {
 			if err := up.Start(); err != nil {
 				t.Fatal(err)
 			}
-			manager.want("READY=1", "STATUS=Schedules kept: 1")
+			manager.want("READY=1", "STATUS=Keeping the schedules")
 			if err := up.Process.Signal(os.Interrupt); err != nil {
 				t.Fatal(err)
 			}
@@ -88,13 +88,13 @@ func TestWatchdogHearsOfTheScheduleAlone(t *testing.T) {
 		env  map[string]string
 		want string
 	}{
-		"goes on":         {time.Now, nil, "WATCHDOG=1"},
+		"goes on":         {time.Now, nil, "WATCHDOG=1\n" + keeping},
 		"stuck":           {func() time.Time { return time.Now().Add(-stuckAfter - time.Second) }, nil, "STATUS=The schedule has been stuck for 10m1s"},
 		"never began":     {func() time.Time { return time.Time{} }, nil, "STATUS=The schedule has been stuck for 1h0m0s"},
 		"another's":       {time.Now, map[string]string{watchdogPIDVariable: "1"}, stopping},
 		"no watchdog":     {time.Now, map[string]string{watchdogVariable: ""}, stopping},
 		"not a number":    {time.Now, map[string]string{watchdogVariable: "10min"}, stopping},
-		"of this process": {time.Now, map[string]string{watchdogPIDVariable: strconv.Itoa(os.Getpid())}, "WATCHDOG=1"},
+		"of this process": {time.Now, map[string]string{watchdogPIDVariable: strconv.Itoa(os.Getpid())}, "WATCHDOG=1\n" + keeping},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -110,8 +110,8 @@ func TestWatchdogHearsOfTheScheduleAlone(t *testing.T) {
 			s.began = time.Now().Add(-time.Hour)
 			ctx, stop := context.WithCancel(t.Context())
 			var serving sync.WaitGroup
-			serving.Go(func() { s.serve(ctx, 3, c.beat) })
-			manager.want("READY=1", "STATUS=Schedules kept: 3")
+			serving.Go(func() { s.serve(ctx, c.beat) })
+			manager.want("READY=1", "STATUS=Keeping the schedules")
 			if c.want == stopping {
 				stop()
 			}

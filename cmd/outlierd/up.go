@@ -74,7 +74,7 @@ is ignored.`,
 			p.warnOfSpace()
 			var notifying sync.WaitGroup
 			notifying.Go(func() { n.serve(c.Context()) })
-			notifying.Go(func() { newSystemd(o.world.env, log).serve(c.Context(), len(agenda), p.Engine.Beat) })
+			notifying.Go(func() { newSystemd(o.world.env, log).serve(c.Context(), p.Engine.Beat) })
 			defer o.live(c.Context(), p)()
 			p.server.Ready()
 			p.Engine.Serve(c.Context(), agenda)
