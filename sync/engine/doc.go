@@ -9,7 +9,7 @@
 //
 //   - engine.go: the engine and the progress of a run.
 //   - scheduler.go: the schedule, which adds runs to a worker when they are due; after.go has
-//     the jobs that come after others.
+//     the jobs that come after others, order.go what others ask of it meanwhile.
 //   - worker.go: what is done next, of all runs under way; begin.go begins and resumes runs,
 //     buyrest.go buys what an earlier run left.
 //   - run.go: one run, from taking it up to its record; ending.go says how its searches ended.
@@ -44,9 +44,16 @@
 //
 // Calls are made one at a time by a [worker], which works on all runs that are under way:
 // pages come first, then scans that it is time to poll, then the data calls of all
-// runs by what they are worth. Runs on a schedule overlap in this way ([Engine.Serve]),
-// and one by hand has a worker to itself ([Engine.Run]). While a run waits for a scan, the
-// worker works on the others; scan.go says why a scan is never started twice.
+// runs by what they are worth. Runs on a schedule overlap in this way ([Engine.Serve]).
+// While a run waits for a scan, the worker works on the others; scan.go says why a scan is
+// never started twice.
+//
+// A turn of the worker never waits. A call that the pace does not let leave yet, or that failed
+// and is to be repeated, is put off ([waitError]), and the worker's owner sleeps until the first
+// of them may leave. So a run that a person asks for need not wait for more than the call under
+// way: its pages and then its data calls come before everything else ([Engine.Order]). Where no
+// schedule is kept, a run by hand has a worker to itself ([Engine.Run]).
+//
 // Trouble of one search concerns that search alone, trouble of one run's pages ends that run,
 // and what every call would meet pauses the queue, longer each time, and ends nothing.
 //

@@ -387,7 +387,9 @@ func (r *run) doing(what string) {
 	}
 	p := r.snapshot()
 	r.seen.latest.Store(&p)
-	r.engine.current.Store(r.seen)
+	if r.urgent > 0 || len(r.worker.urgent()) == 0 {
+		r.engine.current.Store(r.seen)
+	}
 }
 
 // updated refreshes what watchers see.
