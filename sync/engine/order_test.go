@@ -323,13 +323,13 @@ func TestOrderInAnOutageIsTold(t *testing.T) {
 				}
 				return until
 			}
-			if !paused().After(time.Now()) {
-				t.Fatal("the queue is not paused")
+			until := paused()
+			if time.Until(until) < 3*time.Minute {
+				t.Fatalf("the queue is paused for another %s", time.Until(until))
 			}
-			asked := time.Now()
 			row := w.ends(w.order(e, Order{Spec: w.config.Job("other")}), runs.Partial)
-			if took := time.Since(asked); took > 5*time.Minute || !strings.Contains(row.Error, "calls failed in a row") {
-				t.Errorf("after %s the order ended with %q", took, row.Error)
+			if time.Now().After(until) || !strings.Contains(row.Error, "calls failed in a row") {
+				t.Errorf("%s after the queue was paused the order ended with %q", time.Since(until), row.Error)
 			}
 			away = false
 			w.ends(w.order(e, Order{Spec: w.config.Job("short")}), runs.OK)
@@ -649,6 +649,9 @@ func TestOneOffOrdersLeaveEachOtherAlone(t *testing.T) {
 			time.Sleep(time.Hour + time.Minute)
 			one := w.order(e, Order{Spec: w.once("latte art", 3), Afresh: true})
 			two := w.order(e, Order{Spec: w.once("moka pot", 3), Afresh: true})
+			if row, err := e.Store.Runs.Get(one.Run()); err != nil || row.Status != runs.Running {
+				t.Errorf("once the second has begun, the first is %+v, %v", row, err)
+			}
 			a, b := w.ends(one, runs.OK), w.ends(two, runs.OK)
 			if a.ID == b.ID || a.Pages != 3 || b.Pages != 3 || two.Joined() {
 				t.Errorf("the runs ended as %+v and %+v", a, b)
@@ -829,6 +832,59 @@ func TestOrderIsRefusedWhileTheStateIsOlderThanASink(t *testing.T) {
 			if err := e.Between(w.ctx, func(context.Context) error { return nil }); err != nil {
 				t.Errorf("a change of the state is refused: %v", err)
 			}
+		})
+	})
+}
+
+// TestRunsThatAwaitTheTimeHoldNobodyUp: until there is a slot to ask the service for its time, no
+// run begins that depends on it, and the schedule is free for what does not.
+func TestRunsThatAwaitTheTimeHoldNobodyUp(t *testing.T) {
+	t.Parallel()
+	bare(t, busyFile, func(w *workshop) {
+		w.asks = true
+		time.Sleep(59*time.Minute + 30*time.Second)
+		w.keeping(func(e *Engine, _ func()) {
+			w.order(e, Order{Spec: w.config.Job("other")}) // which fills the window
+			time.Sleep(time.Second)
+		})
+		w.keeping(func(e *Engine, _ func()) {
+			time.Sleep(29 * time.Second) // now a run is due, too
+			begun := time.Now()
+			done := make(chan *Ordered)
+			go func() { done <- w.order(e, Order{Spec: w.config.Job("short")}) }()
+			time.Sleep(time.Second)
+			asked := time.Now()
+			if err := e.Between(w.ctx, func(context.Context) error { return nil }); err != nil || time.Since(asked) > 0 {
+				t.Errorf("a change of the state had to wait for %s: %v", time.Since(asked), err)
+			}
+			w.ends(<-done, runs.OK)
+			if took := time.Since(begun); took < 29*time.Second || took > 31*time.Second {
+				t.Errorf("the order took %s, want it to begin when a slot is free after half a minute", took)
+			}
+			time.Sleep(10 * time.Minute)
+			if row := w.last(e, "long"); row.Status != runs.OK || row.Pages != 27 || row.Due.IsZero() {
+				t.Errorf("the scheduled run is %+v", row)
+			}
+		})
+	})
+}
+
+// TestOrderOfAScanLetsTheScheduleGoOn while the service scans.
+func TestOrderOfAScanLetsTheScheduleGoOn(t *testing.T) {
+	t.Parallel()
+	bare(t, scanFile+"  hourly: {every: 1h, search: {query: [home espresso]}}\n", func(w *workshop) {
+		w.renew(anHour)
+		w.keeping(func(e *Engine, _ func()) {
+			time.Sleep(50 * time.Minute)
+			o := w.order(e, Order{Spec: w.config.Job("niche")})
+			time.Sleep(20 * time.Minute)
+			if p, err := o.Progress(); err != nil || !p.Until.After(time.Now()) || p.Doing != "" {
+				t.Errorf("progress while the scan is under way: %+v, %v", p, err)
+			}
+			if row := w.last(e, "hourly"); row.Status != runs.OK {
+				t.Errorf("the scheduled run is %+v", row)
+			}
+			w.ends(o, runs.OK)
 		})
 	})
 }
