@@ -1,0 +1,249 @@
+package engine
+
+import (
+	"archive/zip"
+	"cmp"
+	"flag"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"outlierd/sync/job"
+)
+
+var calendarSeed = flag.Uint64("calendar", 0, "the seed of the schedules, restarts and the year that are played in time zones; 0 means one by chance")
+
+// calendarDays contain each change of the clocks of a year, and some twice.
+const calendarDays = 400
+
+// TestCalendarIsFollowedInEveryTimeZone: over 400 days with changes of the clocks and with restarts
+// at random moments, the jobs of random cron expressions have runs for exactly the instants that
+// a walk through all minutes finds. One time zone is played by chance, and each with -long: those
+// whose clocks change at the same times count as one.
+func TestCalendarIsFollowedInEveryTimeZone(t *testing.T) {
+	t.Parallel()
+	seed := *calendarSeed
+	for seed == 0 {
+		seed = rand.Uint64()
+	}
+	random := rand.New(rand.NewPCG(seed, 0))
+	began := time.Date(2000+random.IntN(36), time.Month(1+random.IntN(12)), 1, 0, 0, 0, 0, time.UTC)
+	zones := changingZones(t, random, began)
+	if !*long {
+		zones = zones[:1]
+	}
+	t.Logf("%d time zones from %s on, by -calendar %d", len(zones), began.Format(time.DateOnly), seed)
+	for _, zone := range zones {
+		t.Run(zone.String(), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				name := fnv.New64a()
+				name.Write([]byte(zone.String())) // a hash takes everything
+				c := &calendar{random: rand.New(rand.NewPCG(seed, name.Sum64())), zone: zone}
+				c.play(t, began)
+			})
+		})
+	}
+}
+
+// changingZones are time zones whose clocks change in the days from a time on, in random order, and
+// one of those that agree on when.
+func changingZones(t *testing.T, random *rand.Rand, from time.Time) (zones []*time.Location) {
+	t.Helper()
+	root, err := exec.CommandContext(t.Context(), "go", "env", "GOROOT").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := zip.OpenReader(filepath.Join(strings.TrimSpace(string(root)), "lib", "time", "zoneinfo.zip"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer all.Close()
+	known, to := map[string]bool{}, from.AddDate(0, 0, calendarDays)
+	for _, i := range random.Perm(len(all.File)) {
+		name := all.File[i].Name
+		zone, err := time.LoadLocation(name)
+		if err != nil || strings.HasSuffix(name, "/") {
+			continue
+		}
+		var changes []string
+		for _, end := from.In(zone).ZoneBounds(); !end.IsZero() && end.Before(to); _, end = end.ZoneBounds() {
+			changes = append(changes, end.Format(time.RFC3339))
+		}
+		if key := strings.Join(changes, " "); key != "" && !known[key] {
+			known[key] = true
+			zones = append(zones, zone)
+		}
+	}
+	return zones
+}
+
+// calendar is a job file by chance, in a time zone, with a job for each rule of catch_up.
+type calendar struct {
+	random *rand.Rand
+	zone   *time.Location
+	crons  map[job.CatchUp]cron
+	ups    []span
+}
+
+func (c *calendar) play(t *testing.T, began time.Time) {
+	time.Sleep(time.Until(began) + c.some(time.Hour))
+	from := time.Now()
+	c.crons = map[job.CatchUp]cron{}
+	file := fmt.Sprintf("version: 1\ntimezone: %s\nservice: {url: \"sim://\"}\njobs:\n", c.zone)
+	for _, rule := range []job.CatchUp{job.CatchUpAll, job.CatchUpLatest, job.CatchUpNone} {
+		c.crons[rule] = c.someCron(from)
+		file += fmt.Sprintf("  %[1]s: {schedule: %q, catch_up: %[1]s, channels: {id: {file: nothing.txt}}}\n", rule, c.crons[rule].String())
+	}
+	w := newWorkshop(t, "version: 1\nservice: {url: \"sim://\"}\njobs: {any: {search: {query: tea}}}\n")
+	w.bare = true
+	if err := os.WriteFile(filepath.Join(w.dir, "nothing.txt"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w.use(file)
+	w.inspect(func(e *Engine) { w.see(e, "all", "latest", "none") })
+	end := from.AddDate(0, 0, calendarDays)
+	for time.Now().Before(end) {
+		up := span{time.Now(), time.Now().Add(c.some(time.Hour, 6*time.Hour, 36*time.Hour))}
+		// Most changes of the clocks meet a process, which is up for little time else: to idle for a
+		// day takes a thousand steps.
+		next := up.to.Add(c.some(time.Minute, 6*time.Hour, 30*day))
+		if _, change := up.from.In(c.zone).ZoneBounds(); !change.IsZero() && change.Before(next) && c.random.IntN(4) > 0 {
+			if next = change.Add(-c.some(4 * time.Hour)); next.Before(up.to) {
+				up.to = change.Add(c.some(4 * time.Hour))
+				next = up.to.Add(c.some(time.Minute, 6*time.Hour))
+			}
+		}
+		w.serve(up.to.Sub(up.from))
+		c.ups = append(c.ups, up)
+		time.Sleep(time.Until(next))
+	}
+	last := span{time.Now(), time.Now().Add(time.Minute)}
+	c.ups = append(c.ups, last)
+	got := map[string][]string{}
+	for _, run := range w.serve(time.Minute) {
+		got[run.Job] = append(got[run.Job], run.Due.In(c.zone).Format(time.RFC3339))
+	}
+	for rule, expression := range c.crons {
+		var want []string
+		for _, due := range c.expected(rule, expression.instants(from, last.to, c.zone)) {
+			want = append(want, due.Format(time.RFC3339))
+		}
+		slices.Sort(got[string(rule)])
+		slices.Sort(want)
+		if diff := gocmp.Diff(want, got[string(rule)]); diff != "" {
+			t.Errorf("%q with catch_up: %s has runs (-want +got):\n%s", expression, rule, diff)
+		}
+	}
+}
+
+// some is up to one of the given lengths.
+func (c *calendar) some(most ...time.Duration) time.Duration {
+	return time.Duration(c.random.Int64N(int64(most[c.random.IntN(len(most))])))
+}
+
+// expected are the instants that have a run: those at which the process was up, and of those that
+// had passed when it started what the rule says.
+func (c *calendar) expected(rule job.CatchUp, dues []time.Time) (kept []time.Time) {
+	if rule == job.CatchUpAll {
+		return dues
+	}
+	before := func(at time.Time) (some []time.Time) {
+		n := 0
+		for n < len(dues) && dues[n].Before(at) {
+			n++
+		}
+		some, dues = dues[:n], dues[n:]
+		return some
+	}
+	for _, up := range c.ups {
+		if missed := before(up.from); len(missed) > 0 {
+			last := missed[len(missed)-1]
+			if rule == job.CatchUpLatest || up.from.Sub(last) <= missedAfter {
+				kept = append(kept, last)
+			}
+		}
+		kept = append(kept, before(up.to)...)
+	}
+	return kept
+}
+
+// cron is an expression, as the values of its fields; nil stands for *.
+type cron struct{ minutes, hours, days, months, weekdays []int }
+
+// someCron is an expression of no more than some hundred instants, most of them in the hours at
+// which clocks change.
+func (c *calendar) someCron(from time.Time) cron {
+	pick := func(fields ...[]int) []int { return fields[c.random.IntN(len(fields))] }
+	for {
+		x := cron{
+			minutes:  pick([]int{0}, []int{30}, []int{c.random.IntN(60)}, []int{15, 45}, []int{0, 20, 40}),
+			hours:    pick(nil, []int{0}, []int{1, 2, 3}, []int{2}, []int{c.random.IntN(24)}, []int{0, 6, 12, 18}),
+			days:     pick(nil, nil, []int{1}, []int{8, 15, 31}, []int{25, 26, 27, 28, 29, 30, 31}),
+			months:   pick(nil, nil, []int{3, 10}, []int{4, 9, 11}),
+			weekdays: pick(nil, nil, []int{0}, []int{1, 4}, []int{0, 6}),
+		}
+		if n := len(x.instants(from, from.AddDate(0, 0, calendarDays), c.zone)); n > 0 && n < 250 {
+			return x
+		}
+	}
+}
+
+func (x cron) String() string {
+	var fields []string
+	for _, values := range [][]int{x.minutes, x.hours, x.days, x.months, x.weekdays} {
+		var texts []string
+		for _, v := range values {
+			texts = append(texts, strconv.Itoa(v))
+		}
+		fields = append(fields, cmp.Or(strings.Join(texts, ","), "*"))
+	}
+	return strings.Join(fields, " ")
+}
+
+// shows reports whether the expression names what a clock shows.
+func (x cron) shows(at time.Time) bool {
+	in := func(values []int, v int) bool { return values == nil || slices.Contains(values, v) }
+	day, weekday := in(x.days, at.Day()), in(x.weekdays, int(at.Weekday()))
+	either := x.days != nil && x.weekdays != nil && (day || weekday)
+	return in(x.minutes, at.Minute()) && in(x.hours, at.Hour()) && in(x.months, int(at.Month())) && (day && weekday || either)
+}
+
+// instants walks through all minutes. An expression that names hours follows what a clock shows for
+// the first time, together with what it skips just then; one of every hour follows time itself.
+func (x cron) instants(from, to time.Time, zone *time.Location) (dues []time.Time) {
+	shown := func(at time.Time) time.Time { // as if it were UTC
+		_, offset := at.In(zone).Zone()
+		return at.UTC().Add(time.Duration(offset) * time.Second)
+	}
+	at := from.Truncate(time.Minute)
+	latest := shown(at)
+	for at = at.Add(time.Minute); at.Before(to); at = at.Add(time.Minute) {
+		now := shown(at)
+		first := now
+		if x.hours != nil {
+			first = latest.Add(time.Minute)
+		}
+		for wall := first; !wall.After(now); wall = wall.Add(time.Minute) {
+			if x.shows(wall) {
+				dues = append(dues, at.In(zone))
+				break
+			}
+		}
+		if now.After(latest) {
+			latest = now
+		}
+	}
+	return dues
+}
