@@ -8,6 +8,7 @@ import (
 	"net"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"outlierd/sync/engine"
 	"outlierd/sync/job"
@@ -125,8 +126,15 @@ func (p *program) order(ctx context.Context, say func(string), e errand) (row *r
 	if err != nil {
 		return nil, p.left(ctx, err, w.Run)
 	}
-	if row, err = p.Engine.Store.Runs.Get(w.Run); err != nil {
-		return nil, err
+	row, err = p.Engine.Store.Runs.Get(w.Run)
+	if err == nil && row == nil {
+		err = fmt.Errorf("the state has no run %s", w.Run)
+	}
+	if err != nil {
+		return nil, errors.Join(err, ended.Err())
+	}
+	if row.Status == runs.Running { // it is the schedule's, which goes on with it
+		row.Status, row.Error, row.Ended = ended.Status, ended.Why, time.Now()
 	}
 	return row, ended.Err()
 }

@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -62,9 +63,13 @@ type Server struct {
 func New(e *engine.Engine, program string) *Server { return newServer(e, program, requestTime) }
 
 func newServer(e *engine.Engine, program string, patience time.Duration) *Server {
+	file, err := filepath.Abs(e.Config.Path)
+	if err != nil { // the working folder is gone
+		file = e.Config.Path
+	}
 	s := &Server{
 		engine: e, patience: patience,
-		about: About{Interface: Version, Program: program, PID: os.Getpid(), Config: e.Config.Path, Started: time.Now().UTC()},
+		about: About{Interface: Version, Program: program, PID: os.Getpid(), Config: file, Started: time.Now().UTC()},
 		ready: make(chan struct{}), stopping: make(chan struct{}),
 		admitted: rate.NewLimiter(requestsPerSecond, requestsAtOnce),
 	}
@@ -380,7 +385,7 @@ func (s *Server) tell(w http.ResponseWriter, r *http.Request, o *engine.Ordered)
 			}
 			ended := &Ended{Error: failureOf(err)}
 			if row != nil {
-				ended.Status = row.Status
+				ended.Status, ended.Why = row.Status, row.Error
 			}
 			p, unknown := o.Progress()
 			e := Event{Ended: ended}
