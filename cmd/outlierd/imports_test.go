@@ -44,9 +44,10 @@ var mayImport = map[string][]string{
 	"sync/serve":        {"outlier", "outlier/pace", "sync/engine", "sync/job", "sync/ledger", "sync/runs", "sync/store"},
 	"sync/notify":       {"excerpt", "sync/job", "sync/journal", "sync/ledger", "sync/runs", "sync/state", "sync/store"},
 	"sync/metrics":      {"outlier", "outlier/pace", "sinks", "sync/job", "sync/ledger", "sync/runs", "sync/state"},
+	"sync/trace":        {"outlier", "sync/ledger", "sync/runs", "sync/state"},
 	"cmd/outlierd/term": {},
 	"cmd/outlierd": {"cmd/outlierd/term", "outlier", "outlier/pace", "outlier/simulator", "schema", "sinks", "sinks/duckdb", "sinks/duckdb/query", "sinks/parquet",
-		"sync/engine", "sync/facts", "sync/forecast", "sync/job", "sync/ledger", "sync/metrics", "sync/notify", "sync/plan", "sync/queue", "sync/runs", "sync/serve", "sync/state", "sync/store", "sync/yamltree"},
+		"sync/engine", "sync/facts", "sync/forecast", "sync/job", "sync/ledger", "sync/metrics", "sync/notify", "sync/plan", "sync/queue", "sync/runs", "sync/serve", "sync/state", "sync/store", "sync/trace", "sync/yamltree"},
 }
 
 // fenced libraries may be imported by these packages only, so that each could be
@@ -60,6 +61,7 @@ var fenced = map[string][]string{
 	"github.com/robfig/cron/":     {"sync/job"},
 	"github.com/getkin/":          {}, // for tests alone
 	"github.com/spf13/":           {"cmd/outlierd"},
+	"go.opentelemetry.io/":        {"sync/trace"},
 	"github.com/wneessen/":        {"sync/notify"},
 	"github.com/prometheus/":      {"sync/metrics"},
 	"golang.org/x/term":           {"cmd/outlierd/term"},

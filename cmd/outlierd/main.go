@@ -26,6 +26,7 @@
 //   - sync/forecast: what would happen, for people.
 //   - sync/notify: who is told what about it.
 //   - sync/metrics: what a daemon tells Prometheus.
+//   - sync/trace: what an OpenTelemetry collector is sent of runs.
 //   - sync/serve: how commands work beside the daemon.
 //   - cmd/outlierd/term: what results look like, for people and for programs.
 //

@@ -28,6 +28,7 @@ import (
 	"outlierd/sync/serve"
 	"outlierd/sync/state"
 	"outlierd/sync/store"
+	"outlierd/sync/trace"
 	"outlierd/sync/yamltree"
 )
 
@@ -36,6 +37,7 @@ type program struct {
 	Engine  *engine.Engine
 	watcher *notify.Watcher  // puts what happens in the outbox; nil where the job file has no target
 	metrics *metrics.Metrics // nil where the job file has no daemon.listen
+	tracer  *trace.Tracer    // sends traces of runs; nil where the environment names no collector
 	closers []func() error
 
 	daemon *serve.Client                   // holds the state folder, which is only looked at here; nil if this process does
@@ -61,6 +63,7 @@ func (o *options) open(ctx context.Context, config *job.Config, log *slog.Logger
 	}
 	folder := stateFolder(config)
 	lost := missing(folder)
+	p.tracer = trace.New(trace.Options{Env: o.world.env, Version: version(), Redact: config.Service.Key.Redact, Log: log})
 	if err := p.openState(ctx, folder); err != nil {
 		return p, err
 	}
@@ -137,13 +140,15 @@ func (p *program) openState(ctx context.Context, folder string) (err error) {
 	p.watcher, p.metrics = notify.NewWatcher(p.Engine.Config, p.Engine.Log), metrics.New(p.Engine.Config, version())
 	with.Began, with.Ended = p.watcher.RunBegan, func(tx *store.Tx, r runs.Run, superseded bool) error {
 		p.metrics.RunEnded(r)
+		p.tracer.RunEnded(r, superseded)
 		return p.watcher.RunEnded(tx, r, superseded)
 	}
 	p.Engine.Store, err = state.Open(ctx, folder, with)
 	if err != nil {
 		return writable(err, p.Engine.Config.Data)
 	}
-	p.closers = append(p.closers, p.Engine.Store.Close)
+	p.tracer.Start(p.Engine.Store)
+	p.closers = append(p.closers, p.Engine.Store.Close, p.tracer.Close)
 	return p.settle(ctx)
 }
 

@@ -13,6 +13,7 @@ import (
 type Call struct {
 	ID         int64
 	Run, Job   string
+	Step       int64 // 0 for a data call
 	Op         outlier.Operation
 	Entity     string
 	Attempt    int // 1 for the first
@@ -35,13 +36,18 @@ type callRow struct {
 }
 
 func (r *callRow) columns() []any {
-	return []any{&r.ID, &r.Run, &r.Job, &r.Op, &r.Entity, &r.params, &r.Attempt, &r.Price, &r.Outcome,
+	return []any{&r.ID, &r.Run, &r.Job, &r.Step, &r.Op, &r.Entity, &r.params, &r.Attempt, &r.Price, &r.Outcome,
 		&r.sent, &r.answered, &r.waited, &r.Status, &r.Error, &r.Response}
 }
 
-const callColumns = `SELECT id, run, job, op, entity, params, attempt, price,
+const callColumns = `SELECT id, run, job, step, op, entity, params, attempt, price,
 	iif(state IN ('reserved', 'sending'), '', state), sent_at, settled_at, waited,
 	http_status, error, coalesce(response, 0) FROM attempts`
+
+func (r *callRow) times() {
+	r.SentAt, r.AnsweredAt = store.Instant(r.sent), store.Instant(r.answered)
+	r.Waited = time.Duration(r.waited) * time.Microsecond
+}
 
 // calls reads attempts, and what the journal says of their answers.
 func calls(tx *store.Tx, condition string, args ...any) (rows []callRow, notes map[int64]journal.Note, err error) {
@@ -58,8 +64,7 @@ func calls(tx *store.Tx, condition string, args ...any) (rows []callRow, notes m
 	}
 	for i := range rows {
 		r := &rows[i]
-		r.SentAt, r.AnsweredAt = store.Instant(r.sent), store.Instant(r.answered)
-		r.Waited = time.Duration(r.waited) * time.Microsecond
+		r.times()
 		note := notes[r.Response]
 		r.Explained = r.Price > 0 && r.Outcome == outlier.Unknown && note.Charged
 		r.Empty = note.Charged && note.Missing
@@ -78,6 +83,22 @@ func (l *Ledger) CallsAbout(id string) (all []Call, err error) {
 	})
 	if err != nil {
 		return nil, fmt.Errorf("look for calls about %s: %w", id, err)
+	}
+	return all, nil
+}
+
+// CallsOf are the calls of a run, oldest first, without what the journal says of their answers.
+func (l *Ledger) CallsOf(run string) (all []Call, err error) {
+	err = l.db.View(func(tx *store.Tx) error {
+		rows, err := store.List(tx, (*callRow).columns, callColumns+` WHERE run = ? ORDER BY id`, run)
+		for i := range rows {
+			rows[i].times()
+			all = append(all, rows[i].Call)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list the calls of run %s: %w", run, err)
 	}
 	return all, nil
 }
