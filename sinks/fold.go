@@ -1,10 +1,12 @@
 package sinks
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -105,15 +107,22 @@ func foldCurrent(ctx context.Context, t *schema.Table, rows arrow.RecordBatch) (
 func lastAnswers(t *schema.Table, rows arrow.RecordBatch) []int {
 	parents := KeysOf(rows, t.Key[:1])
 	answers := column(rows, ResponseID).(*array.Int64)
+	again := func(i int) bool { return parents.Again(i) && answers.Value(i) == answers.Value(i-1) }
 	last := map[string]int64{}
 	for i := range int(rows.NumRows()) {
+		if again(i) {
+			continue
+		}
 		if highest, ok := last[string(parents.At(i))]; !ok || answers.Value(i) > highest {
 			last[string(parents.At(i))] = answers.Value(i)
 		}
 	}
-	var kept []int
+	kept, stands := make([]int, 0, rows.NumRows()), false
 	for i := range int(rows.NumRows()) {
-		if last[string(parents.At(i))] == answers.Value(i) {
+		if !again(i) {
+			stands = last[string(parents.At(i))] == answers.Value(i)
+		}
+		if stands {
 			kept = append(kept, i)
 		}
 	}
@@ -198,6 +207,20 @@ func (k *Keys) At(i int) []byte {
 		k.buf = appendValue(k.buf, c, i)
 	}
 	return k.buf
+}
+
+// Again reports whether row i has the key of the row before it. The rows of an answer come one
+// after another, and comparing two of them costs much less than looking one up.
+func (k *Keys) Again(i int) bool {
+	return i > 0 && !slices.ContainsFunc(k.columns, func(c arrow.Array) bool { return !equal(c, i-1, i) })
+}
+
+// equal reports whether two values of a column are equal; null equals null.
+func equal(a arrow.Array, i, j int) bool {
+	if texts, ok := a.(*array.String); ok && texts.IsValid(i) && texts.IsValid(j) {
+		return texts.Value(i) == texts.Value(j)
+	}
+	return bytes.Equal(appendValue(nil, a, i), appendValue(nil, a, j))
 }
 
 // appendValue encodes a value such that no two different ones share a prefix.

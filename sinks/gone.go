@@ -32,10 +32,14 @@ func lastGone(t *schema.Table, gone arrow.RecordBatch) (answers map[string]int64
 // and returns these identities, each once.
 func dropEnded(ctx context.Context, part schema.Part) (rows, gone arrow.RecordBatch, err error) {
 	answers, last := lastGone(part.Table, part.Gone)
-	var standing []int
+	standing := make([]int, 0, part.Rows.NumRows())
 	keys, responses := KeysOf(part.Rows, part.Table.Identity()), column(part.Rows, ResponseID).(*array.Int64)
+	answer, ended := int64(0), false // of the row's identity
 	for i := range int(part.Rows.NumRows()) {
-		if answer, ended := answers[string(keys.At(i))]; !ended || responses.Value(i) >= answer {
+		if !keys.Again(i) {
+			answer, ended = answers[string(keys.At(i))]
+		}
+		if !ended || responses.Value(i) >= answer {
 			standing = append(standing, i)
 		}
 	}

@@ -44,6 +44,28 @@ var repeating = []struct {
 
 func twice(item string) string { return `{"items":[` + item + `,` + item + `]}` }
 
+// TestAgainComparesWithTheRowBefore: null equals null and nothing else, least of all the empty text.
+func TestAgainComparesWithTheRowBefore(t *testing.T) {
+	var rows []sinktest.Row
+	for _, id := range []any{nil, nil, "", "", nil, "a", "a", "ab"} {
+		for _, position := range []any{nil, int64(1), int64(1), int64(2), nil, nil} {
+			rows = append(rows, sinktest.Row{"video_id": id, "position": position})
+		}
+	}
+	record := sinktest.Record(schema.TranscriptEvents.Schema(), rows)
+	defer record.Release()
+	for _, names := range [][]string{{"video_id"}, {"position"}, {"video_id", "position"}} {
+		keys, before := sinks.KeysOf(record, names), ""
+		for i := range rows {
+			key := string(keys.At(i))
+			if got, want := keys.Again(i), i > 0 && key == before; got != want {
+				t.Errorf("%v of row %d are again those of the row before: %v, want %v", names, i, got, want)
+			}
+			before = key
+		}
+	}
+}
+
 // TestKeysAreUniqueWhateverTheServiceSends: in histories a key has one row per answer.
 func TestKeysAreUniqueWhateverTheServiceSends(t *testing.T) {
 	for _, answers := range []int{1, 3, len(repeating)} {

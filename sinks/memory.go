@@ -64,7 +64,9 @@ func (p *Parents) Learn(rows arrow.RecordBatch) []int {
 	again := p.Known(rows)
 	parents := KeysOf(rows, p.identity)
 	for i := range int(rows.NumRows()) {
-		p.known[maphash.Bytes(p.seed, parents.At(i))] = struct{}{}
+		if !parents.Again(i) {
+			p.known[maphash.Bytes(p.seed, parents.At(i))] = struct{}{}
+		}
 	}
 	return again
 }
@@ -75,6 +77,9 @@ func (p *Parents) Known(rows arrow.RecordBatch) []int {
 	met := map[string]struct{}{}
 	var known []int
 	for i := range int(rows.NumRows()) {
+		if parents.Again(i) {
+			continue
+		}
 		parent := parents.At(i)
 		if _, ok := met[string(parent)]; ok {
 			continue

@@ -142,16 +142,27 @@ func writeDates(
 func split(rows arrow.RecordBatch, times map[int64]arrow.Timestamp) map[string][]int {
 	dates := map[string][]int{}
 	observed, answers := observedAt(rows), answers(rows)
-	day, date := int64(-1), ""
+	var answered arrow.Timestamp // when the answer of the row was
+	day, date, some := int64(-1), "", []int(nil)
 	for i := range int(rows.NumRows()) {
-		at := times[answers.Value(i)]
+		if i == 0 || answers.Value(i) != answers.Value(i-1) {
+			answered = times[answers.Value(i)]
+		}
+		at := answered
 		if observed != nil && observed.IsValid(i) {
 			at = observed.Value(i)
 		}
 		if d := int64(at) / (24 * time.Hour).Microseconds(); d != day {
+			if some != nil {
+				dates[date] = some
+			}
 			day, date = d, dateOf(time.UnixMicro(int64(at)))
+			some = dates[date]
 		}
-		dates[date] = append(dates[date], i)
+		some = append(some, i)
+	}
+	if some != nil {
+		dates[date] = some
 	}
 	return dates
 }
