@@ -2,9 +2,22 @@ package engine
 
 import (
 	"bytes"
+	"context"
+	"errors"
+	"fmt"
 	"log/slog"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"outlierd/outlier"
+	"outlierd/sync/job"
+	"outlierd/sync/runs"
 )
 
 // TestStartTellsWhatChangedSinceTheLastOne: nothing at first and nothing where nothing changed.
@@ -39,6 +52,202 @@ func TestStartTellsWhatChangedSinceTheLastOne(t *testing.T) {
 		}
 		if said := start(); said != "" {
 			t.Errorf("the next start says it again: %s", said)
+		}
+	})
+}
+
+// reloads serves for a while, and gives the engine another state of the file at each of the given
+// times after the beginning.
+func (w *workshop) reloads(d time.Duration, files map[time.Duration]string) []runs.Run {
+	w.Helper()
+	e, stop := w.open()
+	defer stop()
+	agenda, err := e.Agenda(time.Now())
+	if err != nil {
+		w.Fatal(err)
+	}
+	ctx, cancel := contextFor(w, d)
+	defer cancel()
+	for at, file := range files {
+		go func() {
+			time.Sleep(at)
+			if err := w.reload(ctx, e, file); err != nil {
+				w.Errorf("reload after %s: %v", at, err)
+			}
+		}()
+	}
+	e.Serve(ctx, agenda)
+	rows, err := e.Store.Runs.List("", 0)
+	if err != nil {
+		w.Fatal(err)
+	}
+	slices.Reverse(rows)
+	return rows
+}
+
+// reload gives an engine another state of the file.
+func (w *workshop) reload(ctx context.Context, e *Engine, file string) error {
+	none := func(string) (string, bool) { return "", false }
+	config, err := job.Parse(filepath.Join(w.dir, "jobs.yaml"), []byte(file), none)
+	if err != nil {
+		return err
+	}
+	return e.Reload(ctx, config, func(ctx context.Context, underWay func(string) bool) error {
+		for i := range config.Jobs {
+			if spec := &config.Jobs[i]; spec.Was != "" {
+				if err := e.Store.Rename(ctx, spec.Was, spec.Name); err != nil {
+					return err
+				}
+			}
+		}
+		_, err := e.Store.Queue.DropUnwanted(ctx, func(name string, _ outlier.Operation) bool {
+			return config.Job(name) != nil || underWay(name)
+		})
+		return err
+	})
+}
+
+const reloadFile = `
+version: 1
+service: {url: "sim://", limit: 6/min}
+jobs:
+  coffee:
+    every: 3h
+    reuse_for: 1m
+    search: {query: [home espresso], pages: 8}
+    enrich: {details: {top: 6}}
+    budget: {per_run: 20}
+  later: {after: coffee, reuse_for: 1m, search: {query: [moka pot]}}
+`
+
+// TestRunGoesOnUnderTheNewNameOfItsJob, with the pages that it began with, at its new cap; and what
+// comes after it knows it by that name.
+func TestRunGoesOnUnderTheNewNameOfItsJob(t *testing.T) {
+	t.Parallel()
+	bare(t, reloadFile, func(w *workshop) {
+		renamed := strings.NewReplacer("  coffee:", "  espresso:\n    was: coffee", "after: coffee", "after: espresso",
+			"pages: 8", "pages: 2", "per_run: 20", "per_run: 30").Replace(reloadFile)
+		rows := w.reloads(6*time.Hour+10*time.Minute, map[time.Duration]string{3*time.Hour + 35*time.Second: renamed})
+		got := map[string]string{}
+		for _, run := range rows {
+			got[fmt.Sprintf("%s due %d", run.Job, run.Due.UTC().Hour())] = fmt.Sprintf("%s, %d pages", run.Status, run.Pages)
+		}
+		want := map[string]string{
+			"espresso due 3": "ok, 8 pages", "later due 3": "ok, 1 pages",
+			"espresso due 6": "ok, 2 pages", "later due 6": "ok, 1 pages",
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("runs (-want +got)\n%s", diff)
+		}
+		if w.calls(outlier.OpSearch) != 12 || w.calls(outlier.OpDetails) == 0 {
+			t.Errorf("%d searches and %d details", w.calls(outlier.OpSearch), w.calls(outlier.OpDetails))
+		}
+	})
+}
+
+// TestJobThatLeavesTheFileFinishesItsRunAndBeginsNone, with the calls about its hits; and one that
+// comes runs when it is due.
+func TestJobThatLeavesTheFileFinishesItsRunAndBeginsNone(t *testing.T) {
+	t.Parallel()
+	bare(t, reloadFile, func(w *workshop) {
+		other := "version: 1\nservice: {url: \"sim://\", limit: 6/min}\njobs: {tea: {every: 2h, reuse_for: 1m, search: {query: [tea]}}}\n"
+		rows := w.reloads(9*time.Hour, map[time.Duration]string{3*time.Hour + 35*time.Second: other})
+		if first := rows[0]; first.Job != "coffee" || first.Status != runs.OK || first.Pages != 8 || w.calls(outlier.OpDetails) != 6 {
+			t.Errorf("the run under way ended as %+v, with %d details", first, w.calls(outlier.OpDetails))
+		}
+		if diff := cmp.Diff(map[string][]int{"coffee": {3}, "tea": {4, 6, 8}}, hours(rows)); diff != "" {
+			t.Errorf("due hours of runs (-want +got)\n%s", diff)
+		}
+	})
+}
+
+// TestCapOfTheNewFileHoldsForTheRunUnderWay at its next page.
+func TestCapOfTheNewFileHoldsForTheRunUnderWay(t *testing.T) {
+	t.Parallel()
+	bare(t, reloadFile, func(w *workshop) {
+		lower := strings.Replace(reloadFile, "per_run: 20", "per_run: 14", 1)
+		rows := w.reloads(4*time.Hour, map[time.Duration]string{3*time.Hour + 15*time.Second: lower})
+		if rows[0].Status != runs.PausedBudget || rows[0].Credits != 14 {
+			t.Errorf("the run ended as %s with %d credits, want it to stop at the new cap of 14", rows[0].Status, rows[0].Credits)
+		}
+	})
+}
+
+// TestReloadThatFailsChangesNothing: the old file stays in use.
+func TestReloadThatFailsChangesNothing(t *testing.T) {
+	t.Parallel()
+	bare(t, reloadFile, func(w *workshop) {
+		e, stop := w.open()
+		defer stop()
+		agenda, err := e.Agenda(time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := contextFor(w, 4*time.Hour)
+		defer cancel()
+		go func() {
+			failed := errors.New("no space")
+			other := *w.config
+			other.Jobs = nil
+			err := e.Reload(ctx, &other, func(context.Context, func(string) bool) error { return failed })
+			if !errors.Is(err, failed) {
+				t.Errorf("reload: %v", err)
+			}
+		}()
+		e.Serve(ctx, agenda)
+		if done, err := e.Store.Runs.List("coffee", 0); err != nil || len(done) != 1 || e.Config != w.config {
+			t.Errorf("%d runs, %v", len(done), err)
+		}
+	})
+}
+
+// TestReloadsAtRandomMomentsKeepDueInstants: whatever the moments, and however often, each instant that
+// a plain enumeration of the schedules in force names has its run, once.
+func TestReloadsAtRandomMomentsKeepDueInstants(t *testing.T) {
+	t.Parallel()
+	const file = "version: 1\nservice: {url: \"sim://\", limit: 600/min}\ntimezone: Europe/Berlin\njobs:\n" +
+		"  job: {%s, jitter: 20m, catch_up: all, reuse_for: 1m, search: {query: [tea], pages: 1}}\n  other%d: {search: {query: [x]}}\n"
+	schedules := []string{"every: 7h", `schedule: "30 2 * * *"`, `schedule: "*/45 */3 * * *"`, "every: 50m"}
+	seed := rand.Uint64()
+	bare(t, fmt.Sprintf(file, schedules[0], 0), func(w *workshop) {
+		dice := rand.New(rand.NewPCG(seed, 1))
+		time.Sleep(time.Until(time.Date(2000, 3, 25, 6, 0, 0, 0, time.UTC))) // the clocks go forward at 1:00 of the next day
+		w.inspect(func(e *Engine) { w.see(e, "job") })
+		begun, end := time.Now(), time.Now().Add(2*day)
+		files, inForce := map[time.Duration]string{}, []time.Duration{0}
+		specs := map[time.Duration]*job.Spec{0: &w.config.Jobs[0]}
+		for n := 1; n <= 60; n++ {
+			at := time.Duration(dice.Int64N(int64(2 * day))).Round(time.Second)
+			files[at] = fmt.Sprintf(file, schedules[dice.IntN(len(schedules))], n)
+			config, err := job.Parse("jobs.yaml", []byte(files[at]), func(string) (string, bool) { return "", false })
+			if err != nil {
+				t.Fatal(err)
+			}
+			inForce, specs[at] = append(inForce, at), &config.Jobs[0]
+		}
+		slices.Sort(inForce)
+		inForce = append(slices.Compact(inForce), 2*day)
+		// What a schedule names after the last run, and may begin before the next file, is due.
+		var want []time.Time
+		last := begun
+		for i, at := range inForce[:len(inForce)-1] {
+			spec, until := specs[at], begun.Add(inForce[i+1])
+			for due := spec.Next(last, w.config.Timezone); spec.Begins(due, w.config.Timezone).Before(until); due = spec.Next(due, w.config.Timezone) {
+				want, last = append(want, due), due
+			}
+		}
+		var got []time.Time
+		for _, run := range w.reloads(time.Until(end), files) {
+			got = append(got, run.Due)
+		}
+		inZone := func(all []time.Time) (texts []string) {
+			for _, t := range all {
+				texts = append(texts, t.In(w.config.Timezone).Format(time.DateTime))
+			}
+			return texts
+		}
+		if diff := cmp.Diff(inZone(want), inZone(got)); diff != "" {
+			t.Errorf("seed %d: due instants (-enumerated +run)\n%s", seed, diff)
 		}
 	})
 }

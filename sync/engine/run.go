@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"outlierd/outlier"
+	"outlierd/sync/job"
 	"outlierd/sync/ledger"
 	"outlierd/sync/plan"
 	"outlierd/sync/queue"
@@ -25,6 +26,7 @@ type run struct {
 	row   runs.Run
 	plan  plan.Frozen
 	steps []runs.Step
+	own   job.JobBudget
 	caps  func(time.Time) []ledger.Cap
 
 	useReserve bool // as in [Order]
@@ -84,7 +86,7 @@ func (w *worker) take(ctx context.Context, row *runs.Run, o *Order) (*run, error
 		}
 	}
 	w.loader.expect(row.ID)
-	r.caps = o.facts(w.engine).CapsOf(row, frozen, o.Spec.Budget)
+	r.limit(o.Spec.Budget)
 	if err := r.want(ctx); err != nil {
 		return nil, err
 	}
@@ -103,6 +105,13 @@ func (w *worker) take(ctx context.Context, row *runs.Run, o *Order) (*run, error
 	w.runs = append(w.runs, r)
 	r.updated()
 	return r, nil
+}
+
+// limit sets the caps that the run keeps from now on: the job's own, and those of the file.
+func (r *run) limit(own job.JobBudget) {
+	caps := r.engine.Facts()
+	caps.UseReserve = caps.UseReserve || r.useReserve
+	r.own, r.caps, r.progress.PerRun = own, caps.CapsOf(&r.row, r.plan, own), own.PerRun
 }
 
 // done reports whether the run has nothing more to do: what it asks for is answered,

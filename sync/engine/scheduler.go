@@ -182,18 +182,18 @@ func (s *scheduler) ready(ctx context.Context) error {
 	if err := s.resumeOrders(ctx); err != nil {
 		return err
 	}
-	s.resume(ctx)
+	s.resume(ctx, func(*job.Spec) bool { return true })
 	err := s.worker.publish(ctx) // what was the last process's doing, readers may still see as under way
 	s.resumed = err == nil
 	return err
 }
 
-// resume goes on with what the last process left. An instant that has passed sees to that
-// itself.
-func (s *scheduler) resume(ctx context.Context) {
+// resume goes on with what the last process left of some jobs. An instant that has passed sees to
+// that itself.
+func (s *scheduler) resume(ctx context.Context, of func(*job.Spec) bool) {
 	for i := range s.engine.Config.Jobs {
 		spec := &s.engine.Config.Jobs[i]
-		if spec.Disabled || s.isDue(spec) || s.worker.runOf(spec.Name) != nil {
+		if !of(spec) || spec.Disabled || s.isDue(spec) || s.worker.runOf(spec.Name) != nil {
 			continue
 		}
 		left, err := s.engine.Facts().LeftOver(spec)
