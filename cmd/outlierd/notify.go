@@ -15,6 +15,7 @@ import (
 
 	"outlierd/outlier"
 	"outlierd/sinks/duckdb/query"
+	"outlierd/sync/engine"
 	"outlierd/sync/job"
 	"outlierd/sync/notify"
 	"outlierd/sync/yamltree"
@@ -119,7 +120,9 @@ func alertBindable(ctx context.Context, a job.Alert) error {
 
 // A notifier tells targets what happens, beside the runs. A nil one does nothing.
 type notifier struct {
-	program   *program
+	engine    *engine.Engine
+	config    *job.Config     // the engine's may be replaced while this one looks
+	watcher   *notify.Watcher // likewise
 	deliverer notify.Deliverer
 	alerts    notify.Alerts
 	asked     os.FileInfo // the published file of which alerts were asked last
@@ -138,7 +141,7 @@ func (o *options) notifier(p *program) (*notifier, error) {
 	}
 	find := seeds(e.Config)
 	return &notifier{
-		program:   p,
+		engine: e, config: e.Config, watcher: p.watcher,
 		deliverer: notify.Deliverer{Store: e.Store.DB, Targets: e.Config.Targets, Sender: sender, Log: e.Log},
 		alerts: notify.Alerts{Watcher: p.watcher, Store: e.Store.DB, Log: e.Log,
 			Ask: func(ctx context.Context, sql string) ([]string, error) { return find(ctx, sql, "") }},
@@ -169,18 +172,18 @@ func (n *notifier) serve(ctx context.Context) {
 // look puts in the outbox what has changed: the conditions of the whole file, and the new rows
 // of alerts if the tables were published since they were asked last.
 func (n *notifier) look(ctx context.Context) {
-	e := n.program.Engine
-	switch err := n.program.watcher.Look(e.Store); {
+	e := n.engine
+	switch err := n.watcher.Look(e.Store); {
 	case err == nil:
 		n.logged = ""
 	case n.logged != err.Error():
 		n.logged = err.Error()
 		e.Log.Error("notifications incomplete", "err", err)
 	}
-	if len(e.Config.Alerts) == 0 {
+	if len(n.config.Alerts) == 0 {
 		return
 	}
-	file, err := os.Stat(published(e.Config))
+	file, err := os.Stat(published(n.config))
 	if err != nil || n.asked != nil && os.SameFile(file, n.asked) && file.ModTime().Equal(n.asked.ModTime()) {
 		return // nothing is published yet, or nothing new
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"os"
 	"os/signal"
 	"sync"
 	"syscall"
@@ -25,11 +26,16 @@ done before the scheduled runs go on.
 At a terminal it shows what runs, what is due next, budget and pace below the log.
 
 SIGTERM or ^C stops it: the call in progress may finish, what arrived is stored and
-published, and the next start continues from there. A second signal stops at once. SIGHUP
-is ignored.`,
+published, and the next start continues from there. A second signal stops at once.
+
+An edit of the job file takes effect within about a minute, or at once on SIGHUP
+("daemon.reload"). Runs under way finish as they began. A file with a mistake is refused,
+and the log says why. service.url, timezone, data, sinks and budget.renews need a restart.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) (err error) {
-			signal.Ignore(syscall.SIGHUP) // a terminal that is closed, or a service manager that asks for a reload
+			hangup := make(chan os.Signal, 1)
+			signal.Notify(hangup, syscall.SIGHUP) // also of a terminal that is closed
+			defer signal.Stop(hangup)
 			config, err := sound(c.Context(), o.load)
 			switch {
 			case c.Context().Err() != nil && err != nil:
@@ -72,13 +78,16 @@ is ignored.`,
 				return err
 			}
 			p.warnOfSpace()
+			var t telling
+			t.start(c.Context(), n)
 			var notifying sync.WaitGroup
-			notifying.Go(func() { n.serve(c.Context()) })
+			notifying.Go(func() { o.reloader(p, &t).serve(c.Context(), hangup) })
 			notifying.Go(func() { newSystemd(o.world.env, log).serve(c.Context(), p.Engine.Beat) })
 			defer o.live(c.Context(), p)()
 			p.server.Ready()
 			p.Engine.Serve(c.Context(), agenda)
 			notifying.Wait()
+			t.stop()
 			log.Info("stopped")
 			return nil
 		},

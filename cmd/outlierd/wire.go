@@ -138,7 +138,8 @@ func (p *program) openState(ctx context.Context, folder string) (err error) {
 	with := stateOptions(p.Engine.Config)
 	with.Log = p.Engine.Log
 	p.watcher, p.metrics = notify.NewWatcher(p.Engine.Config, p.Engine.Log), metrics.New(p.Engine.Config, version())
-	with.Began, with.Ended = p.watcher.RunBegan, func(tx *store.Tx, r runs.Run, superseded bool) error {
+	with.Began = func(tx *store.Tx, r runs.Run) error { return p.watcher.RunBegan(tx, r) }
+	with.Ended = func(tx *store.Tx, r runs.Run, superseded bool) error {
 		p.metrics.RunEnded(r)
 		p.tracer.RunEnded(r, superseded)
 		return p.watcher.RunEnded(tx, r, superseded)
@@ -149,12 +150,12 @@ func (p *program) openState(ctx context.Context, folder string) (err error) {
 	}
 	p.tracer.Start(p.Engine.Store)
 	p.closers = append(p.closers, p.Engine.Store.Close, p.tracer.Close)
-	return p.settle(ctx)
+	return p.settle(ctx, func(string) bool { return false })
 }
 
 // settle brings the state in line with the file: jobs that have a new name go on under
-// it, and what no job wants to know any more is not asked about.
-func (p *program) settle(ctx context.Context) error {
+// it, and what no job wants to know any more is not asked about, unless a run of it is under way.
+func (p *program) settle(ctx context.Context, underWay func(name string) bool) error {
 	for i := range p.Engine.Config.Jobs {
 		if spec := &p.Engine.Config.Jobs[i]; spec.Was != "" {
 			if err := p.Engine.Store.Rename(ctx, spec.Was, spec.Name); err != nil {
@@ -163,7 +164,7 @@ func (p *program) settle(ctx context.Context) error {
 		}
 	}
 	dropped, err := p.Engine.Store.Queue.DropUnwanted(ctx, func(name string, op outlier.Operation) bool {
-		return isOnce(name) || wants(p.Engine.Config.Job(name), op)
+		return isOnce(name) || underWay(name) || wants(p.Engine.Config.Job(name), op)
 	})
 	if dropped > 0 {
 		p.Engine.Log.Info("calls cancelled that no job wants any more", "calls", dropped)
@@ -261,10 +262,11 @@ func (o *options) duckdbMemory() (int64, error) {
 // addSinks opens the sinks, so that readers find all tables before the first call. A sink that
 // cannot be opened is opened when it is used, and the engine reports its error then.
 func (p *program) addSinks(ctx context.Context, folder string, memory int64) {
-	for _, s := range p.Engine.Config.Sinks {
+	config := p.Engine.Config // of which a reload changes none of this
+	for _, s := range config.Sinks {
 		sink := sinks.Reopening(s.Kind, func(ctx context.Context) (sinks.Sink, error) {
-			sink, err := openSink(ctx, s.Kind, sinkPath(p.Engine.Config, s), folder, memory)
-			return sink, writable(err, p.Engine.Config.Data)
+			sink, err := openSink(ctx, s.Kind, sinkPath(config, s), folder, memory)
+			return sink, writable(err, config.Data)
 		})
 		sink = p.metrics.Sink(sink)
 		p.closers = append(p.closers, sink.Close)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -83,6 +84,50 @@ func (c *Config) ChangesSince(earlier []Known) (all []Change) {
 			all = append(all, Change{Job: old.Name, Kind: JobRemoved})
 		}
 	}
+	return all
+}
+
+// SettingsSince are the settings of the file besides its jobs that are not as they were in an
+// earlier state of it: "budget.per_day 100 → 200". Of what may hold a secret only the name is told.
+func (c *Config) SettingsSince(earlier *Config) string {
+	said := differences(&Known{Settings: earlier.worded}, &Known{Settings: c.worded})
+	was, now := earlier.placeless(), c.placeless()
+	for _, section := range []struct {
+		name     string
+		was, now any
+	}{{"notify", was.Targets, now.Targets}, {"alerts", was.Alerts, now.Alerts}} {
+		if reflect.DeepEqual(section.was, section.now) {
+			continue
+		}
+		if said != "" {
+			said += "; "
+		}
+		said += section.name + " changed"
+	}
+	return said
+}
+
+// placeless are targets and alerts without their places in the file.
+func (c *Config) placeless() (bare Config) {
+	bare.Targets, bare.Alerts = slices.Clone(c.Targets), slices.Clone(c.Alerts)
+	for i := range bare.Targets {
+		bare.Targets[i].BodyLine, bare.Targets[i].BodyColumn = 0, 0
+	}
+	for i := range bare.Alerts {
+		bare.Alerts[i].Line, bare.Alerts[i].Column = 0, 0
+	}
+	return bare
+}
+
+// settings are the file's besides its jobs as it words them, without what may hold a secret.
+func (b *builder) settings() map[string]string {
+	all := map[string]string{}
+	for _, name := range []string{"timezone", "data", "budget", "sinks_down_after", "daemon", "service"} {
+		if n := b.root.Get(name); n != nil {
+			b.word(all, name, n)
+		}
+	}
+	maps.DeleteFunc(all, func(name, _ string) bool { return name == "service.key" || name == "daemon.token" })
 	return all
 }
 

@@ -55,9 +55,13 @@ type Config struct {
 	Jobs     []Spec             // in the order of the file
 	Warnings []yamltree.Mistake // what is allowed but probably a mistake, in the order of the file
 
+	// Fingerprint tells states of the file apart: its text, and what its ${…} stand for.
+	Fingerprint string
+
 	// What was read, so that [Config.Once] can read it again.
-	src []byte
-	env func(string) (string, bool)
+	src    []byte
+	worded map[string]string // the settings besides jobs as the file words them
+	env    func(string) (string, bool)
 }
 
 // Job is the job of that name, or nil.

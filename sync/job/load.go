@@ -2,6 +2,8 @@ package job
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
@@ -91,6 +93,7 @@ func (b *builder) build() {
 		return
 	}
 	b.expand()
+	b.cfg.Fingerprint = b.fingerprint()
 	if b.reading {
 		b.unneeded(b.root.Get("service").Get("url"), "no job can run without the address")
 		b.unneeded(b.root.Get("service").Get("key"), "no job can run without the key")
@@ -108,12 +111,28 @@ func (b *builder) build() {
 	b.alerts(b.root.Get("alerts"))
 	b.daemon(b.root.Get("daemon"))
 	b.jobs(b.root.Get("jobs"))
+	b.cfg.worded = b.settings()
 	b.budgeted(b.root.Get("budget"))
 	b.leftovers()
 	b.idle()
 	b.ages()
 	b.spread()
 	b.floor()
+}
+
+// fingerprint is a hash of the file's text and of all values with ${…} filled in.
+func (b *builder) fingerprint() string {
+	sum := sha256.New()
+	sum.Write(b.cfg.src) // a hash returns no error
+	var add func(n *yamltree.Node)
+	add = func(n *yamltree.Node) {
+		fmt.Fprintf(sum, "%q %q\n", n.Text, n.Pattern)
+		for child := range n.Children() {
+			add(child)
+		}
+	}
+	add(b.root)
+	return hex.EncodeToString(sum.Sum(nil))
 }
 
 // expand fills in every value of the file. Templates may stand in filters and in

@@ -11,6 +11,7 @@ package metrics
 
 import (
 	"strings"
+	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -21,7 +22,7 @@ import (
 
 // Metrics are those of one process. A nil one counts nothing.
 type Metrics struct {
-	config   *job.Config
+	config   atomic.Pointer[job.Config]
 	registry *prometheus.Registry
 
 	requests *prometheus.CounterVec
@@ -47,7 +48,7 @@ func New(config *job.Config, version string) *Metrics {
 		return nil
 	}
 	m := &Metrics{
-		config: config, registry: prometheus.NewRegistry(),
+		registry: prometheus.NewRegistry(),
 		requests: counters("api_requests_total", "Requests to the service, by how they ended: ok or the kind of error.", "endpoint", "outcome"),
 		duration: histograms("api_request_duration_seconds", "Time from sending a request to the end of its answer.",
 			[]float64{.05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}, "endpoint"),
@@ -71,10 +72,18 @@ func New(config *job.Config, version string) *Metrics {
 		Name: "outlierd_build_info", Help: "1, with the version of the program.", ConstLabels: prometheus.Labels{"version": version},
 	})
 	build.Set(1)
+	m.config.Store(config)
 	m.registry.MustRegister(build, m.requests, m.duration, m.waited, m.spent, m.refunded, m.runs, m.runDuration, m.success,
 		m.rows, m.commit, m.publish, m.published,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
+}
+
+// Use lets the metrics go on with another state of the job file.
+func (m *Metrics) Use(config *job.Config) {
+	if m != nil {
+		m.config.Store(config)
+	}
 }
 
 func counters(name, help string, labels ...string) *prometheus.CounterVec {
@@ -93,7 +102,7 @@ func histograms(name, help string, buckets []float64, labels ...string) *prometh
 // what other jobs have left as "other". So their number is that of the file's jobs, and two.
 func (m *Metrics) label(name string) string {
 	switch {
-	case m.config.Job(name) != nil:
+	case m.config.Load().Job(name) != nil:
 		return name
 	case strings.HasPrefix(name, "once:"):
 		return "once"

@@ -34,7 +34,7 @@ func (m *Metrics) Handler(from Sources) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, spec := range m.config.Jobs {
+	for _, spec := range m.config.Load().Jobs {
 		at, err := from.Store.Runs.LastSuccess(spec.Name)
 		if err != nil {
 			return nil, err
@@ -131,7 +131,7 @@ func (s *scrape) Collect(to chan<- prometheus.Metric) {
 	if beat := s.Beat(); !beat.IsZero() {
 		gauge(heartbeat, seconds(beat))
 	}
-	config := s.metrics.config
+	config := s.metrics.config.Load()
 	for _, spec := range config.Jobs {
 		if next := spec.Next(time.Now(), config.Timezone); !next.IsZero() {
 			gauge(nextFire, seconds(next), spec.Name)
@@ -155,7 +155,7 @@ func (s *scrape) queue(gauge set) error {
 }
 
 func (s *scrape) budget(gauge set) error {
-	config, now := s.metrics.config, s.Store.Ledger.ServiceTime()
+	config, now := s.metrics.config.Load(), s.Store.Ledger.ServiceTime()
 	var failed []error
 	for _, scope := range []struct {
 		label string
@@ -179,7 +179,7 @@ func (s *scrape) budget(gauge set) error {
 }
 
 func (s *scrape) blocks(gauge set) error {
-	key := s.metrics.config.Service.Key.Fingerprint()
+	key := s.metrics.config.Load().Service.Key.Fingerprint()
 	var failed []error
 	for _, block := range []struct {
 		reason string

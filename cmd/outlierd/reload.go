@@ -1,0 +1,256 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"outlierd/sync/engine"
+	"outlierd/sync/job"
+	"outlierd/sync/notify"
+	"outlierd/sync/yamltree"
+)
+
+// # The job file while up runs
+//
+// An edit takes effect without a restart: at once on SIGHUP, and with `daemon.reload: auto` within
+// about a minute. What counts is the text of the file and of the files that its ${file:…} name, so
+// that it does not matter how an editor or a mounted volume replaces them. A file that is being
+// written is let alone until it is the same for a few seconds. One with a mistake is refused whole.
+
+// How often the file is looked at, and for how long it has to stay the same.
+const (
+	reloadEvery  = time.Minute
+	reloadSettle = 3 * time.Second
+)
+
+// mostMistakes bounds how many mistakes of a refused file are logged.
+const mostMistakes = 10
+
+// A reloader goes on with the job file as it is edited.
+type reloader struct {
+	load  func() (*job.Config, error)              // reads the file
+	check func(context.Context, *job.Config) error // finds what reading it does not
+	apply func(context.Context, *job.Config) error // goes on with it
+	log   *slog.Logger
+
+	used    *job.Config
+	refused string // the state of the file that the log says is refused; "" for none
+}
+
+// serve reads the file again on every hangup, and when it has changed, until ctx ends.
+func (r *reloader) serve(ctx context.Context, hangup <-chan os.Signal) {
+	tick := time.NewTicker(reloadEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-hangup:
+			config, err := r.load()
+			if err == nil && config.Fingerprint == r.used.Fingerprint {
+				r.log.Info("job file read again; it has not changed")
+			}
+			r.refused = ""
+			r.take(ctx, config, err)
+		case <-tick.C:
+			if r.used.Daemon.Reload == job.ReloadAuto {
+				r.look(ctx)
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// look takes the file if it has changed, and stays the same for a while.
+func (r *reloader) look(ctx context.Context) {
+	first, err := r.load()
+	before := stateOf(first, err)
+	if before == r.used.Fingerprint || before == r.refused {
+		r.take(ctx, first, err)
+		return
+	}
+	settled := time.NewTimer(reloadSettle)
+	defer settled.Stop()
+	select {
+	case <-settled.C:
+	case <-ctx.Done():
+		return
+	}
+	if config, err := r.load(); stateOf(config, err) == before {
+		r.take(ctx, config, err)
+	}
+}
+
+// stateOf tells states of the file apart, also those that cannot be read.
+func stateOf(config *job.Config, err error) string {
+	if err != nil {
+		return err.Error()
+	}
+	return config.Fingerprint
+}
+
+// take goes on with a file that is new and has no mistakes.
+func (r *reloader) take(ctx context.Context, config *job.Config, err error) {
+	state := stateOf(config, err)
+	if state == r.used.Fingerprint {
+		r.refused = "" // an edit was taken back
+		return
+	}
+	if state == r.refused {
+		return
+	}
+	if err == nil {
+		err = fixed(r.used, config)
+	}
+	if err == nil {
+		err = r.check(ctx, config)
+	}
+	if ctx.Err() != nil {
+		return
+	}
+	if err != nil {
+		r.refused = state
+		r.refuse(err)
+		return
+	}
+	if err := r.apply(ctx, config); err != nil {
+		if ctx.Err() == nil {
+			r.log.Error("job file not taken over, the old one stays in use; tried again", "err", err)
+		}
+		return
+	}
+	r.tell(config)
+	r.used, r.refused = config, ""
+}
+
+// refuse logs why the file is not used, a line for each of its mistakes.
+func (r *reloader) refuse(err error) {
+	mistakes, _ := errors.AsType[yamltree.Mistakes](err)
+	if len(mistakes) == 0 {
+		r.log.Error("job file refused, the old one stays in use", "err", err)
+		return
+	}
+	r.log.Error("job file refused, the old one stays in use", "mistakes", len(mistakes))
+	for _, m := range mistakes[:min(len(mistakes), mostMistakes)] {
+		r.log.Error("mistake in the job file", "err", m.String())
+	}
+}
+
+// tell logs what has changed besides jobs, of which the engine tells.
+func (r *reloader) tell(config *job.Config) {
+	r.log.Info("job file reloaded", "jobs", len(config.Jobs), "changes", config.SettingsSince(r.used))
+	if names := differing(startSettings, r.used, config); len(names) > 0 {
+		r.log.Warn("changed settings take effect at a restart", "settings", strings.Join(names, ", "))
+	}
+	for _, w := range config.Warnings {
+		if !slices.ContainsFunc(r.used.Warnings, func(old yamltree.Mistake) bool { return old.Message == w.Message }) {
+			r.log.Warn("job file warning", "err", w.String())
+		}
+	}
+}
+
+// A setting of the file that a process cannot change while it runs.
+type setting struct {
+	name  string
+	value func(*job.Config) any
+}
+
+// fixedSettings decide what a process has opened, whose the money is and when its periods turn. A
+// file in which one of them differs is refused whole: half of it would be neither file.
+var fixedSettings = []setting{
+	{"service.url", func(c *job.Config) any { return c.Service.URL }},
+	{"timezone", func(c *job.Config) any { return c.Timezone.String() }},
+	{"data", func(c *job.Config) any { return c.Data }},
+	{"sinks", func(c *job.Config) any { return c.Sinks }},
+	{"budget.renews", func(c *job.Config) any { return c.Budget.Renews }},
+}
+
+// startSettings are read when a process starts. The rest of an edited file is used without them.
+var startSettings = []setting{
+	{"service.limit", func(c *job.Config) any { return c.Service.Limit }},
+	{"service.share", func(c *job.Config) any { return c.Service.Share }},
+	{"service.max_wait", func(c *job.Config) any { return c.Service.MaxWait }},
+	{"service.arrays", func(c *job.Config) any { return c.Service.Arrays }},
+	{"service.ca_file", func(c *job.Config) any { return c.Service.CAFile }},
+	{"daemon.listen", func(c *job.Config) any { return c.Daemon.Listen }},
+	{"daemon.token", func(c *job.Config) any { return c.Daemon.Token.Reveal() }},
+}
+
+func differing(settings []setting, a, b *job.Config) (names []string) {
+	for _, s := range settings {
+		if !reflect.DeepEqual(s.value(a), s.value(b)) {
+			names = append(names, s.name)
+		}
+	}
+	return names
+}
+
+// fixed refuses a file that a process cannot go on with.
+func fixed(used, config *job.Config) error {
+	if names := differing(fixedSettings, used, config); len(names) > 0 {
+		return fmt.Errorf("%s changed, which needs a restart of outlierd; change it back to use the rest of the file",
+			strings.Join(names, " and "))
+	}
+	return nil
+}
+
+// telling runs the notifier of the job file in use.
+type telling struct{ stop func() }
+
+func (t *telling) start(ctx context.Context, n *notifier) {
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		n.serve(ctx)
+	}()
+	t.stop = func() { cancel(); <-done }
+}
+
+// reloader lets a program go on with the job file as it is edited.
+func (o *options) reloader(p *program, t *telling) *reloader {
+	return &reloader{
+		load:  func() (*job.Config, error) { return job.Load(o.config, o.world.env) },
+		check: checkSQL,
+		log:   p.Engine.Log,
+		used:  p.Engine.Config,
+		apply: func(ctx context.Context, config *job.Config) error { return o.reload(ctx, p, t, config) },
+	}
+}
+
+// startPause is between two tries to reload while the process starts.
+const startPause = 100 * time.Millisecond
+
+// reload lets the engine, the metrics and the notifications go on with another state of the file.
+func (o *options) reload(ctx context.Context, p *program, t *telling, config *job.Config) error {
+	settle := func(ctx context.Context, underWay func(string) bool) error {
+		if err := p.settle(ctx, underWay); err != nil {
+			return err
+		}
+		p.watcher = notify.NewWatcher(config, p.Engine.Log)
+		p.metrics.Use(config)
+		return nil
+	}
+	err := p.Engine.Reload(ctx, config, settle)
+	for errors.Is(err, engine.ErrNotServing) && ctx.Err() == nil { // a hangup while the process starts
+		time.Sleep(startPause)
+		err = p.Engine.Reload(ctx, config, settle)
+	}
+	if err != nil {
+		return err
+	}
+	n, err := o.notifier(p)
+	if err != nil {
+		p.Engine.Log.Error("notifications go on as they were", "err", err)
+		return nil
+	}
+	t.stop()
+	t.start(ctx, n)
+	return nil
+}
