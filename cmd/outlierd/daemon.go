@@ -8,6 +8,7 @@ import (
 	"net"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"outlierd/sync/engine"
@@ -49,11 +50,12 @@ func (o *options) aloneOrBeside(ctx context.Context, config *job.Config, log *sl
 	}
 	if c == nil {
 		p, err := open()
-		if _, held := errors.AsType[*store.HeldError](err); !held {
+		held, is := errors.AsType[*store.HeldError](err)
+		if !is {
 			return p, err
 		}
-		var failed error // it may have begun to listen meanwhile
-		if c, failed = o.served(ctx, config); failed != nil || c == nil {
+		var failed error
+		if c, failed = o.starting(ctx, config, held); failed != nil || c == nil {
 			return nil, errors.Join(err, failed)
 		}
 	}
@@ -63,6 +65,28 @@ func (o *options) aloneOrBeside(ctx context.Context, config *job.Config, log *sl
 	}
 	p.daemon = c
 	return p, nil
+}
+
+// A daemon holds the folder before it listens: the state has to be opened and checked first.
+const (
+	startTime = 5 * time.Second
+	startPoll = 50 * time.Millisecond
+)
+
+// starting is the daemon that holds the state folder since just now, once it listens; nil if
+// none does.
+func (o *options) starting(ctx context.Context, config *job.Config, held *store.HeldError) (*serve.Client, error) {
+	for {
+		c, err := o.served(ctx, config)
+		if c != nil || err != nil || !slices.Contains(strings.Fields(held.Command), "up") || time.Since(held.Since) > startTime {
+			return c, err
+		}
+		select {
+		case <-time.After(startPoll):
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
 }
 
 // refresh reads the state anew.
