@@ -1,0 +1,260 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os/exec"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"outlierd/outlier/simulator"
+	"outlierd/outlier/simulator/library"
+	"outlierd/schema"
+	"outlierd/sinks/duckdb/database"
+)
+
+var (
+	stops     = flag.Int("stops", 0, "how often a daemon is stopped, by SIGTERM and as often by SIGKILL; 0 means a sample")
+	stopsSeed = flag.Uint64("stops-seed", 0, "the seed of the moments at which a daemon is stopped; 0 means one by chance")
+)
+
+// stoppedJobs are six jobs, of which five come due by themselves. What the file calls a minute lasts
+// a second. The service's clock stands still, so that each run of a job has the same answers.
+const stoppedJobs = `
+version: 1
+service: {url: "${OUTLIERD_URL}", key: "${OUTLIERD_KEY}", limit: 1000000/min}
+budget: {per_month: 1000000}
+defaults: {catch_up: all, reuse_for: 1m}
+jobs:
+  news:
+    every: 2m
+    search: {query: [home espresso], sort: z_score desc, pages: 2}
+    enrich: {details: {top: 5}, comments: {top: 4}, transcript: {top: 3}}
+  kin: {after: news, related: {title: the best moka pot, refresh_after: 1m}}
+  topics:
+    every: 3m
+    for_each: {topic: [moka pot, minecraft, latte art]}
+    search: {query: "${topic}"}
+    enrich: {channel_videos: {top: 3}}
+  people: {every: 3m, find_channels: {query: espresso, pages: 2}}
+  formats: {every: 4m, trending_formats: {niche: coffee}}
+  rivals: {every: 5m, channels: {id: [%s]}}
+`
+
+// stoppedEvery are the jobs that come due by themselves.
+var stoppedEvery = map[string]time.Duration{
+	"news": 2 * time.Second, "topics": 3 * time.Second, "people": 3 * time.Second, "formats": 4 * time.Second, "rivals": 5 * time.Second,
+}
+
+// longestStop is how long a daemon may take to stop when it is asked to.
+const longestStop = 25 * time.Second
+
+// TestStoppedDaemonLosesNothingAndBuysNothingTwice stops a daemon again and again at random moments,
+// by SIGTERM and by SIGKILL, and starts it again. In the end its tables are those of a daemon that
+// was never stopped, each due instant has one run, and what was charged once more than that is in
+// the ledger as an answer that was lost.
+func TestStoppedDaemonLosesNothingAndBuysNothingTwice(t *testing.T) {
+	t.Parallel() // it runs processes of its own
+	each := *stops
+	if each == 0 {
+		if testing.Short() {
+			t.Skip("lasts ten seconds")
+		}
+		each = 2
+	}
+	seed := *stopsSeed
+	for seed == 0 {
+		seed = rand.Uint64()
+	}
+	t.Logf("moments by -stops-seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	// Without a cache every repeated purchase shows in the service's books.
+	o := simulator.Options{Seed: 1, Freeze: true, Limit: 1_000_000, CachePeriod: time.Nanosecond}
+	calm, stopped := newWorld(t, o), newWorld(t, o)
+	for _, w := range []*testWorld{calm, stopped} {
+		w.write(fmt.Sprintf(stoppedJobs, strings.Join(someChannels(), ", ")))
+	}
+	undisturbed := calm.up()
+	began := time.Now()
+	var known time.Time // when a daemon had said that it knows the jobs
+	var longest time.Duration
+	for _, i := range random.Perm(2 * each) {
+		d := stopped.up()
+		time.Sleep(time.Duration(random.Int64N(int64(2 * time.Second))))
+		if i < each {
+			d.kill()
+		} else {
+			longest = max(longest, d.stop())
+		}
+		if known.IsZero() && strings.Contains(d.log.String(), "job scheduled") {
+			known = time.Now()
+		}
+	}
+	ended := time.Now()
+	stopped.runDue()
+	undisturbed.stop()
+	t.Logf("stopped %d times by each signal within %s; the longest stop took %s", each, ended.Sub(began).Round(time.Second), longest.Round(time.Millisecond))
+
+	stopped.sameInBothSinks()
+	stopped.sameContent(calm)
+	stopped.oneRunEach(known, ended)
+	stopped.boughtOnce()
+}
+
+// someChannels are ids of channels that the simulator has.
+func someChannels() (ids []string) {
+	for _, c := range library.Open(1).Channels {
+		if !c.Gone && len(ids) < 4 {
+			ids = append(ids, c.ID)
+		}
+	}
+	return ids
+}
+
+// upProcess is `up` as a process of its own.
+type upProcess struct {
+	*testWorld
+	cmd *exec.Cmd
+	log *playLog
+}
+
+// up starts `up`, which may have got anywhere when this returns.
+func (w *testWorld) up() *upProcess {
+	w.Helper()
+	d := &upProcess{testWorld: w, log: &playLog{began: time.Now()}}
+	d.cmd, _ = w.command(w.Context(), "up")
+	d.cmd.Env = append(d.cmd.Env, shortMinutes+"=1")
+	d.cmd.Stdout, d.cmd.Stderr = d.log, d.log
+	if err := d.cmd.Start(); err != nil {
+		w.Fatal(err)
+	}
+	return d
+}
+
+func (d *upProcess) kill() {
+	d.Helper()
+	if err := d.cmd.Process.Kill(); err != nil {
+		d.Fatalf("up has ended before it was killed (%v): %s", err, d.log)
+	}
+	_ = d.cmd.Wait() // it says that it was killed
+}
+
+// stop asks the daemon to stop, and returns how long that took.
+func (d *upProcess) stop() time.Duration {
+	d.Helper()
+	asked := time.Now()
+	if err := d.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		d.Fatalf("up has ended before it was stopped (%v): %s", err, d.log)
+	}
+	overdue := time.AfterFunc(longestStop, func() { _ = d.cmd.Process.Kill() })
+	defer overdue.Stop()
+	err := d.cmd.Wait()
+	took := time.Since(asked)
+	// Before the program listens to signals, the first one ends it as it ends any process.
+	if err != nil && (took > longestStop || d.log.String() != "") {
+		d.Errorf("up ended with %v, %s after SIGTERM: %s", err, took, d.log.last())
+	}
+	return took
+}
+
+// runDue runs what is left, as the last process.
+func (w *testWorld) runDue() {
+	w.Helper()
+	cmd, out := w.command(w.Context(), "run", "--due")
+	cmd.Env = append(cmd.Env, shortMinutes+"=1")
+	// A run is partial if the next one of its job is due before its data calls are made.
+	if err := cmd.Run(); err != nil && cmd.ProcessState.ExitCode() != exitPartial {
+		w.Fatalf("outlierd run --due: %v\n%s", err, out)
+	}
+}
+
+// sameContent compares what the tables say of things with those of another world, whatever brought
+// it how often: how many runs there are is up to when each was started.
+func (w *testWorld) sameContent(calm *testWorld) {
+	w.Helper()
+	w.query("attach if not exists "+database.Text(calm.published())+" as calm (read_only)", func([]any) {})
+	but := append([]string{"_job", "times_seen"}, lineage...)
+	for _, table := range schema.Tables() {
+		if w.fingerprint("distinct", table.Name, but) == w.fingerprint("distinct", "calm."+table.Name, but) {
+			continue
+		}
+		plain := func(from string) []string {
+			rows := w.rows(from)
+			for _, row := range rows {
+				for _, name := range but {
+					delete(row, name)
+				}
+			}
+			return slices.Compact(texts(rows))
+		}
+		if diff := difference(plain("calm."+table.Name), plain(table.Name)); diff != "" {
+			w.Errorf("table %s differs from that of a daemon that was not stopped:\n%s", table.Name, diff)
+		}
+	}
+}
+
+// oneRunEach checks that each job has one run for each of its due instants, from soon after it was
+// known until the end, and that each ended well.
+func (w *testWorld) oneRunEach(known, ended time.Time) {
+	w.Helper()
+	dues := map[string][]time.Time{}
+	w.query("select job, due_at, status, coalesce(error, '') from ops.runs order by job, due_at", func(values []any) {
+		name, status := values[0].(string), values[2].(string)
+		dues[name] = append(dues[name], values[1].(time.Time))
+		if why := values[3].(string); status != "ok" && status != "ok_empty" && !strings.HasPrefix(why, "calls stay queued") {
+			w.Errorf("the run of %s for %s is %s: %s", name, values[1], status, why)
+		}
+	})
+	for name, every := range stoppedEvery {
+		all := dues[name]
+		if len(all) == 0 || all[0].After(known.Add(every)) || all[len(all)-1].Before(ended.Add(-every)) {
+			w.Errorf("%s has the runs %v, and was to have some from %s to %s", name, all, known, ended)
+		}
+		for i := 1; i < len(all); i++ {
+			if step := all[i].Sub(all[i-1]); step != every {
+				w.Errorf("%s is due every %s, and has runs for %s and %s", name, every, all[i-1], all[i])
+			}
+		}
+	}
+	if !slices.EqualFunc(dues["news"], dues["kin"], time.Time.Equal) {
+		w.Errorf("news has runs for %v, and kin, which comes after it, for %v", dues["news"], dues["kin"])
+	}
+}
+
+// boughtOnce holds the ledger against the service's books: no run has bought a page twice, and what
+// was charged without an answer is held as unknown.
+func (w *testWorld) boughtOnce() {
+	w.Helper()
+	w.query(`select run_id, operation, parameters::varchar, count(*) from ops.requests
+		where outcome = 'charged' and response_id is not null and operation in
+			('search', 'related', 'find_channels', 'trending_formats')
+		group by all having count(*) > 1`, func(values []any) {
+		w.Errorf("run %s has bought %s %s %d times", values...)
+	})
+	charged, spent, unknown := 0, 0, 0
+	var held float64
+	for _, call := range w.service.Books().Calls {
+		if call.Charged > call.Refunded {
+			charged++
+		}
+	}
+	for _, row := range w.rows("ops.credits") {
+		switch row["outcome"] {
+		case "spent":
+			spent++
+			held += row["price"].(float64)
+		case "unknown":
+			unknown++
+			held += row["price"].(float64)
+		}
+	}
+	w.Logf("%d calls were charged; the ledger has %d as spent and %d as unknown", charged, spent, unknown)
+	if total := w.service.Books().Total.Spent(); charged < spent || charged > spent+unknown || float64(total) > held {
+		w.Errorf("the service charged %d calls and %d credits, the ledger has %d as spent and %d as unknown and holds %.0f credits",
+			charged, total, spent, unknown, held)
+	}
+}
