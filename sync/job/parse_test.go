@@ -19,7 +19,7 @@ var plain = cmp.Options{
 	cmp.Comparer(func(a, b outlier.Key) bool { return a.Fingerprint() == b.Fingerprint() }),
 	cmp.AllowUnexported(Secret{}),
 	cmpopts.IgnoreUnexported(Config{}, Spec{}),
-	cmpopts.IgnoreFields(Config{}, "Warnings"),
+	cmpopts.IgnoreFields(Config{}, "Warnings", "Fingerprint"),
 	cmpopts.IgnoreFields(Spec{}, "Hash"),
 }
 
