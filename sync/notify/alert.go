@@ -61,7 +61,7 @@ func (a *Alerts) evaluate(ctx context.Context, alert job.Alert) error {
 		}
 		rows = append(rows, row)
 	}
-	seen, first, err := a.seen(alert)
+	seen, first, err := a.seen(alert, rows)
 	if err != nil {
 		return err
 	}
@@ -82,24 +82,36 @@ func subject(alert job.Alert) string { return "alert/" + alert.Name }
 // definition tells two alerts of one name apart that are not about the same rows.
 func definition(alert job.Alert) string { return idOf(append([]string{alert.SQL}, alert.Key...)...) }
 
-// seen are the rows of an alert that were seen before, by the hash of their key. The first
-// time that an alert is asked, or after its SQL or its key has changed, there are none.
-func (a *Alerts) seen(alert job.Alert) (hashes map[string]bool, first bool, err error) {
+// seen are those of an alert's rows that were seen before, by the hash of their key. The first
+// time that an alert is asked, or after its SQL or its key has changed, there are none. The cost
+// follows the rows of the result, and not all that were ever seen.
+func (a *Alerts) seen(alert job.Alert, rows []keyed) (hashes map[string]bool, first bool, err error) {
 	hashes = map[string]bool{}
+	asked := make([]string, 0, len(rows))
+	for _, r := range rows {
+		asked = append(asked, r.hash)
+	}
+	list, err := json.Marshal(asked)
+	if err != nil {
+		return nil, false, err
+	}
 	err = a.Store.View(func(tx *store.Tx) error {
 		known, _, err := told(tx, subject(alert))
 		if first = known != definition(alert); err != nil || first {
 			return err
 		}
-		all, err := store.List(tx, func(h *string) []any { return []any{h} },
-			`SELECT key FROM alert_rows WHERE alert = ?`, alert.Name)
-		for _, h := range all {
+		found, err := store.List(tx, func(h *string) []any { return []any{h} }, seenBefore, alert.Name, string(list))
+		for _, h := range found {
 			hashes[h] = true
 		}
 		return err
 	})
 	return hashes, first, err
 }
+
+// seenBefore looks each key up. The CROSS JOIN keeps SQLite from reading all rows of the alert.
+const seenBefore = `SELECT r.key FROM json_each(?2) AS asked CROSS JOIN alert_rows AS r
+	ON r.alert = ?1 AND r.key = asked.value`
 
 // tell records new rows and, except the first time, puts them in the outbox.
 func (a *Alerts) tell(tx *store.Tx, alert job.Alert, fresh []keyed, first bool) error {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"outlierd/sync/store"
 )
 
 const rivalAlert = `alerts: {rival-hit: {about: A rival, key: [Video_ID], sql: "select 1 -- all;", notify: hook}}
@@ -81,6 +83,30 @@ func TestEachNewRowOfAnAlertIsToldOnce(t *testing.T) {
 		t.Errorf("the log says:\n%s", said)
 	}
 	w.close()
+}
+
+// TestSeenRowsAreLookedUp: an alert that has told many rows costs no more than one that is new.
+func TestSeenRowsAreLookedUp(t *testing.T) {
+	w := newWorld(t, rivalAlert)
+	err := w.state.DB.View(func(tx *store.Tx) error {
+		plan, err := store.List(tx, func(s *step) []any { return []any{&s.id, &s.parent, &s.unused, &s.does} },
+			"EXPLAIN QUERY PLAN "+seenBefore, "rival-hit", `["a"]`)
+		got := fmt.Sprint(plan)
+		if err == nil && !strings.Contains(got, "SEARCH r USING PRIMARY KEY (alert=? AND key=?)") {
+			t.Errorf("the rows are found by %s", got)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.close()
+}
+
+// step is one of how SQLite performs a query.
+type step struct {
+	id, parent, unused int64
+	does               string
 }
 
 func TestARowLeadsToItsVideo(t *testing.T) {

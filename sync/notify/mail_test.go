@@ -1,11 +1,18 @@
 package notify
 
 import (
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"io"
 	"mime"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"net/mail"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -15,17 +22,22 @@ import (
 
 // mailbox is an SMTP server on this machine, with what it has received.
 type mailbox struct {
-	login string
-	from  string
-	to    []string
-	got   []*mail.Message
-	body  string
+	encrypted bool // the connection of the newest session
+	login     string
+	from      string
+	to        []string
+	got       []*mail.Message
+	body      string
 }
 
-func (m *mailbox) NewSession(*smtp.Conn) (smtp.Session, error) { return m, nil }
-func (m *mailbox) AuthMechanisms() []string                    { return []string{sasl.Plain} }
-func (m *mailbox) Reset()                                      {}
-func (m *mailbox) Logout() error                               { return nil }
+func (m *mailbox) NewSession(c *smtp.Conn) (smtp.Session, error) {
+	_, m.encrypted = c.TLSConnectionState()
+	return m, nil
+}
+
+func (m *mailbox) AuthMechanisms() []string { return []string{sasl.Plain} }
+func (m *mailbox) Reset()                   {}
+func (m *mailbox) Logout() error            { return nil }
 
 func (m *mailbox) Auth(string) (sasl.Server, error) {
 	return sasl.NewPlainServer(func(_, user, password string) error {
@@ -57,15 +69,37 @@ func (m *mailbox) Data(r io.Reader) error {
 	return err
 }
 
-// serve starts the server and returns its address.
-func (m *mailbox) serve(t *testing.T) string {
+// certified has a certificate for 127.0.0.1, which the tests of this package trust.
+var certified = httptest.NewTLSServer(http.NotFoundHandler())
+
+// trust makes a server's certificate the only one that this process trusts, as the certificates
+// of a machine are trusted. They are read once, so it has to come first.
+func trust(server *httptest.Server) error {
+	dir, err := os.MkdirTemp("", "roots")
+	if err != nil {
+		return err
+	}
+	file := filepath.Join(dir, "roots.pem")
+	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	err = errors.Join(os.WriteFile(file, text, 0o600), os.Setenv("SSL_CERT_FILE", file), os.Setenv("SSL_CERT_DIR", dir))
+	if err == nil {
+		_, err = x509.SystemCertPool()
+	}
+	return errors.Join(err, os.RemoveAll(dir), os.Unsetenv("SSL_CERT_FILE"), os.Unsetenv("SSL_CERT_DIR"))
+}
+
+// serve starts the server and returns its address. With a certificate it offers STARTTLS.
+func (m *mailbox) serve(t *testing.T, certificates ...tls.Certificate) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	server := smtp.NewServer(m)
-	server.Domain, server.AllowInsecureAuth = "localhost", true
+	server.Domain, server.AllowInsecureAuth = "localhost", len(certificates) == 0
+	if len(certificates) > 0 {
+		server.TLSConfig = &tls.Config{Certificates: certificates}
+	}
 	done := make(chan error)
 	go func() { done <- server.Serve(listener) }()
 	t.Cleanup(func() {
@@ -94,6 +128,30 @@ func TestMailArrivesAtAServer(t *testing.T) {
 	}
 	if !strings.Contains(m.body, "z_score 5.5") || strings.Contains(m.body, "KEY-0815") {
 		t.Errorf("body %s", m.body)
+	}
+}
+
+// Over STARTTLS, which is what a target has that says nothing of encryption.
+func TestMailArrivesEncrypted(t *testing.T) {
+	var m mailbox
+	address := m.serve(t, certified.TLS.Certificates...)
+	target := targetOf(t, `{mail: {server: "`+address+`", user: me, password: "${SECRET}", from: o@example.org, to: a@example.org}}`)
+	if err := sender().Send(t.Context(), target, breakout()); err != nil {
+		t.Fatal(err)
+	}
+	if !m.encrypted || m.login != "me" || len(m.got) != 1 || !strings.Contains(m.body, "z_score 5.5") {
+		t.Errorf("got %+v", m)
+	}
+}
+
+// A server that another one's certificate names gets neither password nor mail.
+func TestMailIsNotSentToAServerThatIsNotTrusted(t *testing.T) {
+	var m mailbox
+	address := m.serve(t, certified.TLS.Certificates...)
+	address = strings.Replace(address, "127.0.0.1", "localhost", 1) // which the certificate does not name
+	err := sender().Send(t.Context(), targetOf(t, `{mail: {server: "`+address+`", user: me, password: "${SECRET}", from: o@example.org, to: a@example.org}}`), breakout())
+	if err == nil || !strings.Contains(err.Error(), "certificate") || strings.Contains(err.Error(), secret) || m.login != "" || len(m.got) > 0 {
+		t.Errorf("got %v, %+v", err, m)
 	}
 }
 
