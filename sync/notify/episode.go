@@ -45,6 +45,7 @@ func outcome(status runs.Status) Kind {
 // A condition holds or does not, such as that the key is refused.
 type condition struct {
 	kind     Kind
+	of       string // what it is about, where several things have a condition of one kind; else ""
 	holds    bool
 	instance string // tells one time that it holds from the next; "" where it ends in between
 	lasting  bool   // it is told once for each instance, also if it ends in between, and its end is not told
@@ -52,6 +53,14 @@ type condition struct {
 	title    string
 	text     string
 	over     string // what is told when it ends
+}
+
+// subject is under which it is remembered what was told.
+func (c condition) subject() string {
+	if c.of == "" {
+		return string(c.kind)
+	}
+	return string(c.kind) + "/" + c.of
 }
 
 // step is what a look at a condition tells, given the instance that was told last ("" for

@@ -30,7 +30,7 @@ const (
 	KeyRefused     Kind = "key_refused"     // the service refused the key
 	DiskLow        Kind = "disk_low"        // the disk has too little room to buy anything
 	SchemaDrift    Kind = "schema_drift"    // answers differ from the interface in a new way
-	SinkBehind     Kind = "sink_behind"     // no sink works
+	SinkBehind     Kind = "sink_behind"     // a sink has been disabled for some time
 
 	Started Kind = "started" // a run began; for Healthchecks alone
 	Alert   Kind = "alert"   // an alert's SQL gave new rows; goes to the alert's own targets

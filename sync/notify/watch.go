@@ -165,15 +165,16 @@ func (w *Watcher) Look(s *state.Store) error {
 
 // tell takes one step of a condition.
 func (w *Watcher) tell(tx *store.Tx, c condition) error {
-	last, _, err := told(tx, string(c.kind))
+	subject := c.subject()
+	last, _, err := told(tx, subject)
 	if err != nil {
 		return err
 	}
 	now := strconv.FormatInt(store.Micros(tx.Now()), 10)
 	tell, over, next := c.step(last, now)
-	e := Event{ID: idOf(string(c.kind), next), Kind: c.kind, Time: tx.Now(), Title: c.title, Text: c.text}
+	e := Event{ID: idOf(subject, next), Kind: c.kind, Time: tx.Now(), Title: c.title, Text: c.text}
 	if over {
-		e = Event{ID: idOf(string(Recovered), string(c.kind), last), Kind: Recovered, Time: tx.Now(), Title: c.over}
+		e = Event{ID: idOf(string(Recovered), subject, last), Kind: Recovered, Time: tx.Now(), Title: c.over}
 	}
 	if tell || over {
 		if err := w.outbox.put(tx, e, w.everyone()); err != nil {
@@ -183,10 +184,10 @@ func (w *Watcher) tell(tx *store.Tx, c condition) error {
 	if next == last {
 		return nil
 	}
-	return setTold(tx, string(c.kind), next)
+	return setTold(tx, subject, next)
 }
 
-// behindAfter is how long no sink may work before that is told.
+// behindAfter is how long a sink may be disabled before that is told.
 const behindAfter = 5 * time.Minute
 
 // lowShare is the share of a cycle's credits, one in so many, below which little is left.
@@ -196,14 +197,14 @@ const lowShare = 5
 func (w *Watcher) conditions(s *state.Store) ([]condition, error) {
 	low, err := w.budgetLow(s)
 	block, blockErr := s.Ledger.Block(ledger.BlockKey, w.config.Service.Key.Fingerprint())
-	down, downErr := s.Runs.SinksDownSince()
+	sinks, sinksErr := w.sinks(s)
 	drift, driftErr := w.drift(s)
 	roomErr := s.DB.Room()
 	full, isFull := errors.AsType[*store.LowSpaceError](roomErr)
 	if isFull {
 		roomErr = nil
 	}
-	if err := errors.Join(err, blockErr, downErr, driftErr, roomErr); err != nil {
+	if err := errors.Join(err, blockErr, sinksErr, driftErr, roomErr); err != nil {
 		return nil, err
 	}
 	refused := block != nil && (block.Until.IsZero() || block.Until.After(time.Now()))
@@ -213,10 +214,6 @@ func (w *Watcher) conditions(s *state.Store) ([]condition, error) {
 	}, {
 		kind: DiskLow, holds: isFull,
 		title: "The disk is nearly full, and nothing is bought", over: "The disk has room again",
-	}, {
-		kind: SinkBehind, holds: !down.IsZero() && time.Since(down) >= behindAfter,
-		title: "No sink works: what is bought reaches no table", over: "A sink works again",
-		text: "Answers are kept in the journal and written once a sink works. `outlierd up` logs why each sink fails.",
 	}}
 	if refused {
 		all[2].instance = strconv.FormatInt(store.Micros(block.Since), 10)
@@ -224,6 +221,25 @@ func (w *Watcher) conditions(s *state.Store) ([]condition, error) {
 	}
 	if isFull {
 		all[3].text = full.Error()
+	}
+	return append(all, sinks...), nil
+}
+
+// sinks has a condition for each sink.
+func (w *Watcher) sinks(s *state.Store) (all []condition, err error) {
+	for _, sink := range w.config.Sinks {
+		now, err := s.Runs.Sink(sink.Kind)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, condition{
+			kind: SinkBehind, of: sink.Kind,
+			holds: now.Error != "" && time.Since(now.Since) >= behindAfter,
+			title: fmt.Sprintf("Sink %s is behind", sink.Kind), over: fmt.Sprintf("Sink %s works again", sink.Kind),
+			text: fmt.Sprintf("It has been disabled since %s: %s\nAnswers are kept in the journal and written once it works again. "+
+				"`outlierd status` shows how far each sink is behind.",
+				now.Since.In(w.config.Timezone).Format("2006-01-02 15:04 MST"), now.Error),
+		})
 	}
 	return all, nil
 }

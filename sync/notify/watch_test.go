@@ -182,23 +182,45 @@ func TestWhatHoldsForTheFileIsToldOncePerEpisode(t *testing.T) {
 			t.Fatal(err)
 		}
 		look()
-		if err := w.state.Runs.SetSinksDown(time.Now()); err != nil {
-			t.Fatal(err)
+		disable := func(sinks ...string) {
+			t.Helper()
+			for _, sink := range sinks {
+				if err := w.state.Runs.SinkDisabled(sink, errors.New(sink+" is full")); err != nil {
+					t.Fatal(err)
+				}
+			}
 		}
+		publish := func(sink string) {
+			t.Helper()
+			if err := w.state.Runs.SinkPublished(sink, 1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		disable("parquet")
 		look()
 		if got := w.told("other"); strings.Contains(got, "sink_behind") {
 			t.Errorf("a sink that fails for a moment is told: %s", got)
 		}
 		time.Sleep(behindAfter)
 		look()
-		if err := w.state.Runs.SetSinksDown(time.Time{}); err != nil {
-			t.Fatal(err)
+		if all := w.events("other"); !strings.Contains(all[len(all)-1].Text, "parquet is full") {
+			t.Errorf("told %+v", all[len(all)-1])
 		}
+		disable("parquet", "duckdb")
+		time.Sleep(behindAfter)
 		look()
-		if got := w.told("other"); got != "schema_drift key_refused recovered key_refused budget_low sink_behind recovered" {
+		publish("duckdb")
+		look()
+		publish("parquet")
+		look()
+		disable("parquet", "duckdb") // in one moment
+		time.Sleep(behindAfter)
+		look()
+		if got := w.told("other"); got != "schema_drift key_refused recovered key_refused budget_low "+
+			"sink_behind sink_behind recovered recovered sink_behind sink_behind" {
 			t.Errorf("told %s", got)
 		}
-		if got := w.told("hook"); got != "schema_drift recovered recovered" {
+		if got := w.told("hook"); got != "schema_drift recovered recovered recovered" {
 			t.Errorf("hook, which chooses, is told %s", got)
 		}
 		if e := w.events("other")[0]; !strings.Contains(e.Text, "a.b") {
