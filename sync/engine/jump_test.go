@@ -1,8 +1,13 @@
 package engine
 
 import (
+	"context"
+	"log/slog"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"outlierd/outlier/simulator"
 	"outlierd/sync/job"
@@ -62,5 +67,95 @@ func TestClockThatWasAheadKeepsNothingWaiting(t *testing.T) {
 				}
 			}
 		})
+	})
+}
+
+// TestClockThatJumpsIsLoggedOnce, and one that goes on is not, however long a turn takes.
+func TestClockThatJumpsIsLoggedOnce(t *testing.T) {
+	t.Parallel()
+	var log strings.Builder
+	w := &workshop{T: t}
+	w.use("version: 1\nservice: {url: \"sim://\"}\ntimezone: Europe/Berlin\njobs: {tea: {search: {query: [tea]}}}\n")
+	s := &scheduler{engine: &Engine{Config: w.config, Log: slog.New(slog.NewTextHandler(&log, nil))}}
+	wall, since := time.Date(2026, 3, 28, 12, 0, 0, 0, time.UTC), time.Duration(0)
+	for _, turn := range []struct {
+		wall, counted time.Duration
+		want          string
+	}{
+		{0, 0, ""},
+		{time.Minute, time.Minute, ""},
+		{3 * day, 3 * day, ""}, // the clocks of Berlin change; no machine's does
+		{time.Minute + 20*time.Second, time.Minute, ""}, // corrected by a little
+		{8*time.Hour + time.Minute, time.Minute, "msg=\"clock set forward, or the machine slept\" by=8h0m0s from=2026-03-31T14:03:20.000+02:00 to=2026-03-31T22:03:20.000+02:00"},
+		{time.Minute, time.Minute, ""},
+		{-365*day + time.Minute, time.Minute, "msg=\"clock set back\" by=8760h0m0s"},
+		{time.Minute, time.Minute, ""},
+	} {
+		log.Reset()
+		wall, since = wall.Add(turn.wall), since+turn.counted
+		s.noteClock(wall, since)
+		if said := log.String(); !strings.Contains(said, turn.want) || (said == "") != (turn.want == "") {
+			t.Errorf("at %s the log says %q, want %q", wall, said, turn.want)
+		}
+	}
+}
+
+// TestDaemonThatStoodStillMakesOneRunForEachJob: for hours, and for a year. What follows is on time.
+func TestDaemonThatStoodStillMakesOneRunForEachJob(t *testing.T) {
+	t.Parallel()
+	bare(t, scheduledFile, func(w *workshop) {
+		began := time.Now() // midnight
+		e, stop := w.open()
+		defer stop()
+		agenda, err := e.Agenda(began)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(w.ctx)
+		served := make(chan struct{})
+		go func() {
+			e.Serve(ctx, agenda)
+			close(served)
+		}()
+		var from time.Time
+		count := func(want map[string]int) {
+			t.Helper()
+			rows, err := e.Store.Runs.List("", 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := map[string]int{}
+			for _, row := range rows {
+				if !row.Started.Before(from) {
+					got[row.Job+" "+row.Trigger]++
+				}
+				if row.Status != runs.OK {
+					t.Errorf("%s of %s ended as %s: %s", row.Job, row.Started, row.Status, row.Error)
+				}
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("runs since %s (-want +got):\n%s", from, diff)
+			}
+			from = time.Now()
+		}
+		time.Sleep(90 * time.Minute)
+		count(map[string]int{"hourly schedule": 1})
+		for _, still := range []time.Duration{5*time.Hour + 15*time.Minute, 366 * day} { // until 6:45, and a year later
+			err := e.Between(ctx, func(context.Context) error {
+				time.Sleep(still)
+				return nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(10 * time.Minute)
+			count(map[string]int{"hourly catch-up": 1, "daily catch-up": 1})
+			time.Sleep(2 * time.Hour)
+			count(map[string]int{"hourly schedule": 2})
+			time.Sleep(21*time.Hour + 50*time.Minute) // 6:45 again
+			count(map[string]int{"hourly schedule": 22, "daily schedule": 1})
+		}
+		cancel()
+		<-served
 	})
 }

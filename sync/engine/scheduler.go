@@ -112,6 +112,10 @@ type scheduler struct {
 	fireAt  time.Time            // when to ask again which jobs come after others, as asking failed
 
 	pauseEnds time.Time // when the first of the pauses ends; zero if none does by itself
+
+	began time.Time     // with the monotonic reading
+	wall  time.Time     // this machine's clock at the last turn
+	since time.Duration // at that turn, the time counted since began
 }
 
 // Serve runs the jobs of the agenda when they are due until ctx ends, and returns
@@ -126,13 +130,14 @@ func (e *Engine) Serve(ctx context.Context, agenda []*Appointment) {
 	s := &scheduler{
 		engine: e, agenda: agenda,
 		tried: map[string]time.Time{}, held: map[string]time.Time{}, stale: map[string]time.Time{},
-		logged: map[string]time.Time{},
+		logged: map[string]time.Time{}, began: time.Now(),
 	}
 	s.notePauses(time.Now())
 	e.requests.open(s)
 	defer e.requests.close(ctx)
 	for ctx.Err() == nil {
 		e.beats()
+		s.noteClock(time.Now().Round(0), time.Since(s.began))
 		s.serveRequests(ctx)
 		if err := s.ready(ctx); err != nil {
 			e.log().Error("scheduler stopped", "err", err)
@@ -165,6 +170,23 @@ func (e *Engine) Serve(ctx context.Context, agenda []*Appointment) {
 	if s.worker != nil {
 		s.stop(ctx)
 	}
+}
+
+// noteClock logs, once, that this machine's clock shows another time than was counted since the
+// last turn. It was set, or the machine slept, during which nothing is counted. Jobs that came
+// due meanwhile are late, as after a stop, and the service's time is asked for before the next
+// purchase.
+func (s *scheduler) noteClock(wall time.Time, since time.Duration) {
+	ahead := wall.Sub(s.wall) - (since - s.since)
+	if zone := s.engine.Config.Timezone; !s.wall.IsZero() && ahead.Abs() > nap {
+		text := "clock set forward, or the machine slept"
+		if ahead < 0 {
+			text = "clock set back"
+		}
+		s.engine.log().Warn(text, "by", ahead.Abs().Round(time.Second).String(),
+			"from", wall.Add(-ahead).In(zone), "to", wall.In(zone))
+	}
+	s.wall, s.since = wall, since
 }
 
 // ready makes the worker, and goes on with what the last process left.
