@@ -38,6 +38,7 @@ type reloader struct {
 	load  func() (*job.Config, error)              // reads the file
 	check func(context.Context, *job.Config) error // finds what reading it does not
 	apply func(context.Context, *job.Config) error // goes on with it
+	told  func(refused error)                      // learns again and again why the file is refused; nil if it is used
 	log   *slog.Logger
 
 	used    *job.Config
@@ -100,6 +101,7 @@ func (r *reloader) take(ctx context.Context, config *job.Config, err error) {
 	state := stateOf(config, err)
 	if state == r.used.Fingerprint {
 		r.refused = "" // an edit was taken back
+		r.told(nil)
 		return
 	}
 	if state == r.refused {
@@ -117,6 +119,7 @@ func (r *reloader) take(ctx context.Context, config *job.Config, err error) {
 	if err != nil {
 		r.refused = state
 		r.refuse(err)
+		r.told(err)
 		return
 	}
 	if err := r.apply(ctx, config); err != nil {
@@ -127,6 +130,7 @@ func (r *reloader) take(ctx context.Context, config *job.Config, err error) {
 	}
 	r.tell(config)
 	r.used, r.refused = config, ""
+	r.told(nil)
 }
 
 // refuse logs why the file is not used, a line for each of its mistakes.
@@ -218,6 +222,7 @@ func (o *options) reloader(p *program, t *telling) *reloader {
 	return &reloader{
 		load:  func() (*job.Config, error) { return job.Load(o.config, o.world.env) },
 		check: checkSQL,
+		told:  func(refused error) { p.metrics.Reloaded(refused == nil) },
 		log:   p.Engine.Log,
 		used:  p.Engine.Config,
 		apply: func(ctx context.Context, config *job.Config) error { return o.reload(ctx, p, t, config) },

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -28,6 +29,7 @@ type edited struct {
 	log    bytes.Buffer
 	taken  []*job.Config // in their order, the first one aside
 	failed error         // of apply
+	told   []bool        // whether the file was refused, each time that this changed
 }
 
 const editedFile = "version: 1\nservice: {url: \"sim://\"}\nnotify: {team: {webhook: \"${file:hook:-}\"}}\n" +
@@ -52,6 +54,13 @@ func edit(t *testing.T, test func(e *edited)) {
 					return errors.New("no such table")
 				}
 				return nil
+			},
+			told: func(refused error) {
+				e.mu.Lock()
+				defer e.mu.Unlock()
+				if n := len(e.told); n == 0 && refused != nil || n > 0 && e.told[n-1] != (refused != nil) {
+					e.told = append(e.told, refused != nil)
+				}
 			},
 			apply: func(_ context.Context, c *job.Config) error {
 				e.mu.Lock()
@@ -210,6 +219,11 @@ func TestFileThatCannotBeUsedIsRefusedOnce(t *testing.T) {
 				e.want("the old text again", nil, "")
 				e.write("jobs.yaml", e.pages(7))
 				e.want("a good one", []int{7}, "job file reloaded")
+				e.mu.Lock()
+				defer e.mu.Unlock()
+				if !slices.Equal(e.told, []bool{true, false}) {
+					t.Errorf("it was told as %v", e.told)
+				}
 			})
 		})
 	}

@@ -271,7 +271,7 @@ func (r *Reader) forecast(ctx context.Context, spec *job.Spec, now time.Time, d 
 			f.Runs = d.Calendar.Runs(spec, from)
 		}
 	}
-	for due := comingDue(spec, from, zone); !from.IsZero() && !due.IsZero() && len(f.Due) < 3; due = spec.Next(due, zone) {
+	for due := spec.Coming(from, zone); !from.IsZero() && !due.IsZero() && len(f.Due) < 3; due = spec.Next(due, zone) {
 		f.Due = append(f.Due, due)
 	}
 	if len(f.Due) > 0 && spec.Jitter > 0 {
@@ -307,15 +307,6 @@ func pausedBy(config *job.Config, spec *job.Spec, pauses map[string]*runs.Pause)
 		}
 	}
 	return longest
-}
-
-// comingDue is the first due instant of a job whose run is still to begin.
-func comingDue(spec *job.Spec, now time.Time, zone *time.Location) time.Time {
-	due := spec.Next(now.Add(-spec.Jitter), zone)
-	for !due.IsZero() && !spec.Begins(due, zone).After(now) {
-		due = spec.Next(due, zone)
-	}
-	return due
 }
 
 // continuation is what the run that a job goes on with has left. Those after it begin anew;

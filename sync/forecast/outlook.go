@@ -101,7 +101,7 @@ func (r *Reader) outlook(ctx context.Context, now time.Time, going []unfinished)
 				continue
 			}
 		}
-		for due := comingDue(clock, from, zone); !due.IsZero() && due.Before(now.Add(lookAhead)); due = clock.Next(due, zone) {
+		for due := clock.Coming(from, zone); !due.IsZero() && due.Before(now.Add(lookAhead)); due = clock.Next(due, zone) {
 			a := brought[spec.Name]
 			a.at = clock.Begins(due, zone)
 			all = append(all, a)

@@ -239,7 +239,7 @@ func (r *Reader) addDue(j *JobStatus, spec *job.Spec, now time.Time) error {
 	if from.IsZero() {
 		return nil
 	}
-	j.Due = comingDue(clock, from, zone)
+	j.Due = clock.Coming(from, zone)
 	if !j.Due.IsZero() && clock.Jitter > 0 {
 		j.Begins = clock.Begins(j.Due, zone)
 	}

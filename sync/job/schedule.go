@@ -59,6 +59,15 @@ func (s Spec) Begins(due time.Time, loc *time.Location) time.Time {
 	return due.Add(time.Duration(delay) * time.Second)
 }
 
+// Coming is the first due instant whose run is still to begin, or zero if there is none.
+func (s Spec) Coming(now time.Time, loc *time.Location) time.Time {
+	due := s.Next(now.Add(-s.Jitter), loc)
+	for !due.IsZero() && !s.Begins(due, loc).After(now) {
+		due = s.Next(due, loc)
+	}
+	return due
+}
+
 // times are the days and times of day that a cron expression names, on a wall clock. Bit
 // n of a field stands for the value n.
 type times struct {

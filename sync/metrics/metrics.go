@@ -11,7 +11,9 @@ package metrics
 
 import (
 	"strings"
+	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -31,7 +33,12 @@ type Metrics struct {
 	spent    *prometheus.CounterVec
 	refunded *prometheus.CounterVec
 
+	reloaded   prometheus.Gauge
+	reloadedAt prometheus.Gauge
+
 	runs        *prometheus.CounterVec
+	mu          sync.Mutex
+	counted     map[string]map[runs.Status]bool // what runs counts of runs that may go on, by id
 	runDuration *prometheus.HistogramVec
 	success     *prometheus.GaugeVec
 
@@ -57,7 +64,8 @@ func New(config *job.Config, version string) *Metrics {
 		}),
 		spent:    counters("credits_spent_total", "Credits of calls that were charged, or whose outcome is unknown.", "job", "endpoint"),
 		refunded: counters("credits_refunded_total", "Credits of calls that were provably not charged.", "job"),
-		runs:     counters("runs_total", "Runs that ended, by status. One that pauses and goes on counts at its pause too.", "job", "status"),
+		runs:     counters("runs_total", "Runs that ended or paused, each once for every status that it had then.", "job", "status"),
+		counted:  map[string]map[runs.Status]bool{},
 		runDuration: histograms("run_duration_seconds", "Time from the start of a run to its end.",
 			[]float64{1, 10, 60, 300, 900, 3600, 4 * 3600, 12 * 3600, 24 * 3600}, "job"),
 		success: gauges("run_last_success_timestamp_seconds", "When a run of the job last ended as ok or ok_empty.", "job"),
@@ -68,12 +76,14 @@ func New(config *job.Config, version string) *Metrics {
 			[]float64{.01, .05, .1, .5, 1, 5, 30, 120, 600}, "sink"),
 		published: gauges("published_timestamp_seconds", "When readers of a sink last got to see all that was written.", "sink"),
 	}
+	m.reloaded = gauge("config_last_reload_successful", "1 if the job file in use is the one on disk when it was read last, 0 if that was refused.")
+	m.reloadedAt = gauge("config_last_reload_success_timestamp_seconds", "When the job file in use was read.")
 	build := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "outlierd_build_info", Help: "1, with the version of the program.", ConstLabels: prometheus.Labels{"version": version},
 	})
 	build.Set(1)
-	m.config.Store(config)
-	m.registry.MustRegister(build, m.requests, m.duration, m.waited, m.spent, m.refunded, m.runs, m.runDuration, m.success,
+	m.Use(config)
+	m.registry.MustRegister(build, m.reloaded, m.reloadedAt, m.requests, m.duration, m.waited, m.spent, m.refunded, m.runs, m.runDuration, m.success,
 		m.rows, m.commit, m.publish, m.published,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
@@ -83,7 +93,20 @@ func New(config *job.Config, version string) *Metrics {
 func (m *Metrics) Use(config *job.Config) {
 	if m != nil {
 		m.config.Store(config)
+		m.reloadedAt.Set(seconds(time.Now()))
+		m.Reloaded(true)
 	}
+}
+
+// Reloaded tells whether the job file on disk is the one in use, or was refused.
+func (m *Metrics) Reloaded(ok bool) {
+	if m != nil {
+		m.reloaded.Set(one(ok))
+	}
+}
+
+func gauge(name, help string) prometheus.Gauge {
+	return prometheus.NewGauge(prometheus.GaugeOpts{Name: "outlierd_" + name, Help: help})
 }
 
 func counters(name, help string, labels ...string) *prometheus.CounterVec {
@@ -110,14 +133,17 @@ func (m *Metrics) label(name string) string {
 	return "other"
 }
 
-// RunEnded counts a run whose status is being recorded. Should recording it fail, the run is
-// counted again when it is recorded after all.
-func (m *Metrics) RunEnded(r runs.Run) {
+// RunEnded counts a run whose status is being recorded, once for each status: one that waits for
+// the rate limit again and again has paused, and then has ended. With superseded set the run is
+// not continued.
+func (m *Metrics) RunEnded(r runs.Run, superseded bool) {
 	if m == nil {
 		return
 	}
 	name := m.label(r.Job)
-	m.runs.WithLabelValues(name, string(r.Status)).Inc()
+	if m.first(r, superseded) {
+		m.runs.WithLabelValues(name, string(r.Status)).Inc()
+	}
 	if r.Status.Open() {
 		return
 	}
@@ -125,4 +151,22 @@ func (m *Metrics) RunEnded(r runs.Run) {
 	if r.Status == runs.OK || r.Status == runs.OKEmpty {
 		m.success.WithLabelValues(name).Set(seconds(r.Ended))
 	}
+}
+
+// first reports whether a run has a status for the first time.
+func (m *Metrics) first(r runs.Run, superseded bool) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	had := m.counted[r.ID]
+	if first := !had[r.Status]; r.Status.EndedWell() || superseded {
+		delete(m.counted, r.ID)
+		return first
+	}
+	if had == nil {
+		had = map[runs.Status]bool{}
+		m.counted[r.ID] = had
+	}
+	first := !had[r.Status]
+	had[r.Status] = true
+	return first
 }

@@ -55,6 +55,8 @@ daemon: {listen: "127.0.0.1:7411"}
 jobs:
   ideas: {every: 1h, search: {query: chess}}
   by-hand: {search: {query: tea}}
+  next: {after: ideas, search: {query: go}}
+  late: {every: 1h, jitter: 50m, search: {query: xiangqi}}
 `
 
 func measure(t testing.TB) *measured {
@@ -133,7 +135,7 @@ func (m *measured) everything() {
 		_, err := journal.NoteDrift(tx, []journal.Drift{{Op: outlier.OpSearch, Path: "x", Problem: "new", Count: 3, First: time.Now(), Last: time.Now()}}, 1)
 		return err
 	})
-	m.RunEnded(runs.Run{Job: "ideas", Status: runs.OK, Started: time.Now().Add(-time.Minute), Ended: time.Now()})
+	m.RunEnded(runs.Run{Job: "ideas", Status: runs.OK, Started: time.Now().Add(-time.Minute), Ended: time.Now()}, false)
 	j := sinktest.Sample(4)
 	b := j.Batch(0, 4)
 	defer sinktest.Release(b)
@@ -205,7 +207,7 @@ func TestTheManualHasEveryMetric(t *testing.T) {
 	if diff := cmp.Diff(served, listed); diff != "" {
 		t.Errorf("docs/monitoring.md (-served +listed)\n%s", diff)
 	}
-	for _, name := range regexp.MustCompile(`outlierd_[a-z_]+(_total|_seconds|_credits|_bytes|_blocked|_up)\b`).FindAllString(string(manual), -1) {
+	for _, name := range regexp.MustCompile(`outlierd_[a-z_]+(_total|_seconds|_credits|_bytes|_blocked|_up|_paused|_successful)\b`).FindAllString(string(manual), -1) {
 		if all[name] == nil {
 			t.Errorf("docs/monitoring.md asks for %s, which is not served", name)
 		}
@@ -272,8 +274,8 @@ func TestLabelsAreBoundedByTheFile(t *testing.T) {
 	t.Parallel()
 	m := measure(t)
 	for i := range 30 {
-		m.RunEnded(runs.Run{Job: fmt.Sprintf("gone-%d", i), Status: runs.Failed})
-		m.RunEnded(runs.Run{Job: fmt.Sprintf("once:search-%d", i), Status: runs.OK})
+		m.RunEnded(runs.Run{Job: fmt.Sprintf("gone-%d", i), Status: runs.Failed}, false)
+		m.RunEnded(runs.Run{Job: fmt.Sprintf("once:search-%d", i), Status: runs.OK}, false)
 		statetest.Enqueue(t, m.store, queue.Task{Job: fmt.Sprintf("gone-%d", i), Run: "r", Op: outlier.OpDetails, Entity: fmt.Sprintf("video%06d", i)})
 	}
 	m.has(
@@ -302,8 +304,70 @@ func TestASinkThatFailsIsSaidSo(t *testing.T) {
 func TestWithoutAnAddressNothingIsCounted(t *testing.T) {
 	t.Parallel()
 	m := New(&job.Config{}, "v1")
-	m.RunEnded(runs.Run{})
+	m.RunEnded(runs.Run{}, false)
+	m.Use(&job.Config{})
+	m.Reloaded(false)
 	if s := m.Sink(&fakeSink{}); m != nil || s.Name() != "duckdb" {
 		t.Errorf("metrics %v, sink %v", m, s)
 	}
+}
+
+// TestRunsCountOnceForEachStatus, however often one waits for the rate limit.
+func TestRunsCountOnceForEachStatus(t *testing.T) {
+	t.Parallel()
+	m := measure(t)
+	for range 3 {
+		m.RunEnded(runs.Run{ID: "1", Job: "ideas", Status: runs.PausedQuota}, false)
+	}
+	m.RunEnded(runs.Run{ID: "2", Job: "ideas", Status: runs.PausedQuota}, false)
+	m.RunEnded(runs.Run{ID: "1", Job: "ideas", Status: runs.OK}, false)
+	m.RunEnded(runs.Run{ID: "2", Job: "ideas", Status: runs.Interrupted}, true)
+	m.has(
+		`outlierd_runs_total{job="ideas",status="paused_quota"} 2`,
+		`outlierd_runs_total{job="ideas",status="ok"} 1`,
+		`outlierd_runs_total{job="ideas",status="interrupted"} 1`,
+	)
+	if len(m.counted) > 0 {
+		t.Errorf("runs that have ended are remembered: %v", m.counted)
+	}
+}
+
+// TestNextRunIsThatOfTheSchedule: it has jitter, and while the job is paused there is none.
+func TestNextRunIsThatOfTheSchedule(t *testing.T) {
+	t.Parallel()
+	m := measure(t)
+	late := m.config.Job("late")
+	before := late.Coming(time.Now(), time.UTC)
+	text := m.scrape()
+	after := late.Coming(time.Now(), time.UTC)
+	begins := func(due time.Time) string {
+		return fmt.Sprintf("outlierd_job_next_fire_timestamp_seconds{job=\"late\"} %v\n", float64(late.Begins(due, time.UTC).Unix()))
+	}
+	if !strings.Contains(text, begins(before)) && !strings.Contains(text, begins(after)) {
+		t.Errorf("no %s in\n%s", begins(before), text)
+	}
+	if err := m.store.Runs.Pause([]runs.Pause{{Job: "ideas", Since: time.Now()}}); err != nil {
+		t.Fatal(err)
+	}
+	m.has(`outlierd_job_paused{job="ideas"} 1`, `outlierd_job_paused{job="next"} 1`, `outlierd_job_paused{job="late"} 0`)
+	if strings.Contains(m.scrape(), `outlierd_job_next_fire_timestamp_seconds{job="ideas"}`) {
+		t.Error("a job that is paused has a next run")
+	}
+	if err := m.store.Runs.Unpause([]string{"ideas"}); err != nil {
+		t.Fatal(err)
+	}
+	m.has(`outlierd_job_paused{job="next"} 0`)
+	if !strings.Contains(m.scrape(), `outlierd_job_next_fire_timestamp_seconds{job="ideas"}`) {
+		t.Error("a job that was resumed has no next run")
+	}
+}
+
+func TestAFileThatIsRefusedIsToldOf(t *testing.T) {
+	t.Parallel()
+	m := measure(t)
+	m.has(`outlierd_config_last_reload_successful 1`)
+	m.Reloaded(false)
+	m.has(`outlierd_config_last_reload_successful 0`)
+	m.Use(m.config)
+	m.has(`outlierd_config_last_reload_successful 1`)
 }

@@ -80,7 +80,8 @@ var (
 	limitReset    = described("api_limit_reset_timestamp_seconds", "When the next request may leave.")
 	budget        = described("budget_credits", "Credits of the day and of the billing cycle: used, and the cap where there is one.", "scope", "state")
 	blocked       = described("calls_blocked", "1 while calls are refused: the key, lack of credits, or a clock that was not confirmed.", "reason")
-	nextFire      = described("job_next_fire_timestamp_seconds", "When a job with a schedule is due next.", "job")
+	nextFire      = described("job_next_fire_timestamp_seconds", "When the next run of a job with a schedule begins; none while it is paused.", "job")
+	paused        = described("job_paused", "1 while the schedule of the job is paused, or that of a job that it comes after.", "job")
 	tasks         = described("tasks", "Queued data calls.", "job", "endpoint")
 	sinkUp        = described("sink_up", "1 if the last call of a sink succeeded.", "sink")
 	sinkLag       = described("sink_lag_responses", "Answers that a sink does not have yet.", "sink")
@@ -92,7 +93,7 @@ var (
 // Describe implements [prometheus.Collector].
 func (s *scrape) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		limitRequests, limitWindow, limitLeft, limitReset, budget, blocked, nextFire, tasks, sinkUp, sinkLag, unknownFields, free, heartbeat,
+		limitRequests, limitWindow, limitLeft, limitReset, budget, blocked, nextFire, paused, tasks, sinkUp, sinkLag, unknownFields, free, heartbeat,
 	} {
 		to <- d
 	}
@@ -108,6 +109,7 @@ func (s *scrape) Collect(to chan<- prometheus.Metric) {
 		budget:  func() error { return s.budget(gauge) },
 		blocked: func() error { return s.blocks(gauge) },
 		sinkLag: func() error { return s.sinks(gauge) },
+		paused:  func() error { return s.jobs(gauge) },
 		free: func() error {
 			room, err := s.Store.DB.Free()
 			gauge(free, float64(room))
@@ -131,15 +133,30 @@ func (s *scrape) Collect(to chan<- prometheus.Metric) {
 	if beat := s.Beat(); !beat.IsZero() {
 		gauge(heartbeat, seconds(beat))
 	}
-	config := s.metrics.config.Load()
-	for _, spec := range config.Jobs {
-		if next := spec.Next(time.Now(), config.Timezone); !next.IsZero() {
-			gauge(nextFire, seconds(next), spec.Name)
-		}
-	}
 }
 
 type set func(d *prometheus.Desc, v float64, labels ...string)
+
+// jobs tells when the schedules go on.
+func (s *scrape) jobs(gauge set) error {
+	config, now := s.metrics.config.Load(), time.Now()
+	pauses, err := s.Store.Runs.Pauses(now)
+	if err != nil {
+		return err
+	}
+	for i := range config.Jobs {
+		spec := &config.Jobs[i]
+		rests := false
+		for j := spec; j != nil && !rests; j = config.Job(j.After) {
+			rests = pauses[j.Name] != nil
+		}
+		gauge(paused, one(rests), spec.Name)
+		if due := spec.Coming(now, config.Timezone); !rests && !due.IsZero() {
+			gauge(nextFire, seconds(spec.Begins(due, config.Timezone)), spec.Name)
+		}
+	}
+	return nil
+}
 
 // queue counts what is queued. What other jobs of the same label want is added up.
 func (s *scrape) queue(gauge set) error {
