@@ -14,7 +14,7 @@ func (e *Engine) Cancel(ctx context.Context, id string) error {
 		e.requests.mu.Unlock()
 		if w != nil {
 			if r := w.underWay(id); r != nil {
-				r.end(ctx, &CancelledError{r.row.Job})
+				r.end(ctx, &CancelledError{})
 				return nil
 			}
 		}

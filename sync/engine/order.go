@@ -52,10 +52,10 @@ func (o *Order) facts(e *Engine) *facts.Reader {
 var ErrNotServing = errors.New("no schedule is being kept")
 
 // CancelledError ends a run that a person has cancelled.
-type CancelledError struct{ Job string }
+type CancelledError struct{}
 
 func (e *CancelledError) Error() string {
-	return fmt.Sprintf("the run of job %s was cancelled; everything that was paid for is stored", e.Job)
+	return "the run was cancelled; everything that was paid for is stored"
 }
 
 func isCancelled(err error) bool {
