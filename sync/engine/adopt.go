@@ -60,11 +60,17 @@ func (e *Engine) AdoptScan(ctx context.Context, scanID string, intent int64) (*r
 		scanID, strings.Join(misfits, "; "))
 }
 
-// seeScan asks the service about a scan.
+// seeScan asks the service about a scan. While a schedule is kept, it is called between two turns
+// of it, which must not wait for the pace.
 func (e *Engine) seeScan(ctx context.Context, scanID string) (outlier.Scan, time.Time, error) {
 	request, err := outlier.DataRequest(outlier.OpScan, scanID)
 	if err != nil {
 		return outlier.Scan{}, time.Time{}, err
+	}
+	if e.requests.serving() {
+		if at, err := e.Pace.Slot(ctx, request.Op()); err == nil && at.After(time.Now()) {
+			return outlier.Scan{}, time.Time{}, &waitError{at}
+		}
 	}
 	answer, err := e.Client.Do(ctx, request, e.Store.Ledger.Meter(ledger.Purchase{}))
 	if err != nil {

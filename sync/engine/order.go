@@ -109,10 +109,11 @@ func (q *requests) put(add func()) error {
 
 // A request is a function to be called between two turns of the scheduler.
 type request struct {
-	ctx  context.Context
-	f    func(context.Context) error
-	err  error
-	done chan struct{}
+	ctx   context.Context
+	f     func(context.Context) error
+	again time.Time // when to call f again, if it waits for the pace
+	err   error
+	done  chan struct{}
 }
 
 func (r *request) answer(err error) {
@@ -122,13 +123,19 @@ func (r *request) answer(err error) {
 
 // Between calls f between two turns of the scheduler, when no call is under way, and returns
 // its error. The context of f ends with ctx and with the schedule. After f the scheduler looks
-// anew at what is due. f must not wait for another request.
+// anew at what is due. f must not wait for another request. Where it makes a call that the pace
+// does not let leave yet, nothing waits for that: f is called again then.
 func (e *Engine) Between(ctx context.Context, f func(context.Context) error) error {
 	r := &request{ctx: ctx, f: f, done: make(chan struct{})}
 	if err := e.requests.put(func() { e.requests.between = append(e.requests.between, r) }); err != nil {
 		return err
 	}
-	<-r.done
+	select {
+	case <-r.done:
+	case <-ctx.Done():
+		_ = e.requests.put(func() {}) // wakes it; if no schedule is kept, the request has been refused
+		<-r.done
+	}
 	return r.err
 }
 
@@ -136,10 +143,13 @@ func (e *Engine) Between(ctx context.Context, f func(context.Context) error) err
 func (s *scheduler) serveRequests(ctx context.Context) {
 	q := &s.engine.requests
 	q.mu.Lock()
-	between := q.between
-	q.between = nil
+	between := slices.Clone(q.between)
 	q.mu.Unlock()
+	var served []*request
 	for _, r := range between {
+		if ctx.Err() == nil && r.ctx.Err() == nil && time.Now().Before(r.again) {
+			continue
+		}
 		both, cancel := context.WithCancelCause(r.ctx)
 		stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
 		if ctx.Err() != nil {
@@ -151,11 +161,38 @@ func (s *scheduler) serveRequests(ctx context.Context) {
 		}
 		stop()
 		cancel(nil)
-		r.answer(err)
+		if r.again = waitsUntil(err); r.again.IsZero() {
+			r.answer(err)
+			served = append(served, r)
+		}
 	}
-	if len(between) > 0 {
-		s.look(time.Now())
+	if len(served) == 0 {
+		return
 	}
+	q.mu.Lock()
+	q.between = slices.DeleteFunc(q.between, func(r *request) bool { return slices.Contains(served, r) })
+	q.mu.Unlock()
+	s.look(time.Now())
+}
+
+// serving reports whether a schedule is being kept.
+func (q *requests) serving() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.scheduler != nil
+}
+
+// waits are when requests can go on that wait for the pace.
+func (q *requests) waits() (all []time.Time) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, r := range q.between {
+		all = append(all, r.again)
+	}
+	for _, o := range q.orders {
+		all = append(all, o.again)
+	}
+	return all
 }
 
 // Ordered is a run that somebody has asked for.

@@ -2,10 +2,12 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
 	"outlierd/outlier"
+	"outlierd/outlier/pace"
 	"outlierd/sync/runs"
 )
 
@@ -53,6 +55,63 @@ func TestPollOfAScanOfOthers(t *testing.T) {
 			}
 			if _, err := e.PollScan(w.ctx, "no id"); err == nil {
 				t.Error("what is no id was asked about")
+			}
+		})
+	})
+}
+
+// TestPollThatWaitsForThePaceHoldsNobodyUp: while one waits for a slot, others look and take back
+// what they have asked for, and a stop ends it.
+func TestPollThatWaitsForThePaceHoldsNobodyUp(t *testing.T) {
+	t.Parallel()
+	bare(t, busyFile, func(w *workshop) {
+		w.keeping(func(e *Engine, stop func()) {
+			time.Sleep(time.Hour + time.Minute/2) // a run takes all slots
+			poll := func(ctx context.Context) <-chan error {
+				done := make(chan error, 1)
+				go func() {
+					done <- e.Between(ctx, func(ctx context.Context) error {
+						_, err := e.PollScan(pace.Urgent(ctx), "11111111-2222-4333-8444-555555555555")
+						return err
+					})
+				}()
+				return done
+			}
+			atOnce := func(what string) {
+				t.Helper()
+				asked := time.Now()
+				if err := e.Between(w.ctx, func(context.Context) error { return nil }); err != nil || time.Since(asked) > time.Second {
+					t.Errorf("%s a look took %s (%v)", what, time.Since(asked), err)
+				}
+			}
+			at, err := e.Pace.Slot(pace.Urgent(w.ctx), outlier.OpScan)
+			if err != nil || time.Until(at) < 10*time.Second {
+				t.Fatalf("a slot is free in %s (%v)", time.Until(at), err)
+			}
+			first := poll(w.ctx)
+			gone, cancel := context.WithCancel(w.ctx)
+			second := poll(gone)
+			time.Sleep(time.Second)
+			atOnce("while polls wait")
+			cancel()
+			taken := time.Now()
+			if err := <-second; !errors.Is(err, context.Canceled) || time.Since(taken) > time.Second {
+				t.Errorf("a poll that was taken back took %s (%v)", time.Since(taken), err)
+			}
+			if err := <-first; kindOf(err) != outlier.NotFound || time.Since(at) > time.Second {
+				t.Errorf("the poll was answered %s after its slot (%v)", time.Since(at), err)
+			}
+			for range 20 { // until there is no slot for the next
+				if at, err := e.Pace.Slot(pace.Urgent(w.ctx), outlier.OpScan); err == nil && time.Until(at) > 3*time.Second {
+					break
+				}
+				time.Sleep(time.Second)
+			}
+			last := poll(w.ctx)
+			time.Sleep(time.Second)
+			stop()
+			if err := <-last; !errors.Is(err, context.Canceled) {
+				t.Errorf("a poll that waited at the stop returned %v", err)
 			}
 		})
 	})

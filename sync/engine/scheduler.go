@@ -588,8 +588,8 @@ func (s *scheduler) wakes() (time.Time, error) {
 		sooner(r.wake)
 	}
 	sooner(s.worker.slot)
-	for _, o := range s.engine.requests.pending() {
-		sooner(o.again)
+	for _, again := range s.engine.requests.waits() {
+		sooner(again)
 	}
 	sooner(s.worker.loader.nextRetry())
 	if s.worker.loader.pagesIn {
