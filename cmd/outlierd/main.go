@@ -92,7 +92,7 @@ func Main() int {
 	context.AfterFunc(ctx, stop)
 	return run(ctx, os.Args[1:], world{
 		in: os.Stdin, out: os.Stdout, err: os.Stderr, env: os.LookupEnv,
-		network: network, listen: serve.Listen, collect: collectAsRun,
+		network: network, hangups: hangups, listen: serve.Listen, collect: collectAsRun,
 	})
 }
 
@@ -119,8 +119,18 @@ type world struct {
 	// listen makes the socket in a state folder at which commands find a daemon; nil for none.
 	listen func(dir string) (net.Listener, error)
 
+	// hangups delivers each SIGHUP of this process from now on; nil leaves it to end the process.
+	hangups func() <-chan os.Signal
+
 	// collect is called before runs are carried out; nil leaves the process as it is.
 	collect func()
+}
+
+// hangups are the SIGHUPs of this process.
+func hangups() <-chan os.Signal {
+	came := make(chan os.Signal, 1)
+	signal.Notify(came, syscall.SIGHUP)
+	return came
 }
 
 // network is the transport of the operating system.

@@ -4,9 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -33,9 +31,10 @@ An edit of the job file takes effect within about a minute, or at once on SIGHUP
 and the log says why. service.url, timezone, data, sinks and budget.renews need a restart.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) (err error) {
-			hangup := make(chan os.Signal, 1)
-			signal.Notify(hangup, syscall.SIGHUP) // also of a terminal that is closed
-			defer signal.Stop(hangup)
+			var hangup <-chan os.Signal
+			if o.world.hangups != nil {
+				hangup = o.world.hangups() // also of a terminal that is closed
+			}
 			config, err := sound(c.Context(), o.load)
 			switch {
 			case c.Context().Err() != nil && err != nil:
