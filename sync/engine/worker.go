@@ -3,6 +3,7 @@ package engine
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"outlierd/sync/job"
 	"outlierd/sync/queue"
 	"outlierd/sync/runs"
+	"outlierd/sync/store"
 )
 
 // A worker works on the runs that are under way, one call at a time, the most urgent
@@ -42,7 +44,8 @@ type worker struct {
 	asked       int    // how often somebody has asked for a run
 	charged     string // the run that the call counts for, if the one that asked first is over
 
-	patient bool // the schedule's: a run waits while no sink works; else it ends
+	patient bool // the schedule's: a run waits while no sink works or the disk is full; else it ends
+	full    bool // the disk is: no scheduled page is bought until pausedUntil
 
 	onEnd func(*run) // called when a run has ended; nil for nothing
 }
@@ -153,6 +156,12 @@ func outage(err error) bool {
 	return kind != "" && kind != outlier.Unauthorized && !isNotService(err)
 }
 
+// isFull reports whether an answer might find no room on the disk.
+func isFull(err error) bool {
+	_, full := errors.AsType[*store.LowSpaceError](err)
+	return full
+}
+
 // QueuedError ends a run that has its pages while calls of it stay queued.
 type QueuedError struct{ Err error }
 
@@ -178,8 +187,15 @@ func (w *worker) work(ctx context.Context) (worked bool, err error) {
 		if r.searched || r.urgent > 0 {
 			continue
 		}
+		if w.full && time.Now().Before(w.pausedUntil) {
+			continue
+		}
 		worked, err := r.search(ctx)
-		if tooLong(err) {
+		full := w.patient && isFull(err)
+		if w.full && !full { // there is room again
+			w.pauses, w.pausedUntil = 0, time.Time{}
+		}
+		if w.full = full; full || tooLong(err) {
 			return false, err
 		}
 		if isSinksDown(err) && w.patient {

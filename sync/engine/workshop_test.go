@@ -44,6 +44,7 @@ type workshop struct {
 	asks    bool                              // asks the service for its time before the first purchase; else it is agreed on from the beginning
 	pacer   func(outlier.Pacer) outlier.Pacer // puts something in between; nil for nothing
 	log     *slog.Logger                      // nil for none
+	free    func(string) (uint64, error)      // tells the room on the disk; nil asks the file system
 }
 
 const testKey = "a-key-for-tests"
@@ -130,7 +131,7 @@ func (w *workshop) open() (*Engine, func()) {
 	}
 	store, err := state.Open(w.ctx, folder, state.Options{
 		Service: w.config.Service.URL, Location: w.config.Timezone, Renews: w.config.Budget.Renews, Judge: Judge(),
-		MinFree: littleRoom,
+		MinFree: littleRoom, FreeSpace: w.free,
 	})
 	if err != nil {
 		w.Fatal(err)
