@@ -22,9 +22,10 @@ func pauseCommand(o *options) *cobra.Command {
 	c := &cobra.Command{
 		Use: "pause JOB…", Short: "Pause the schedules of jobs",
 		Long: `Pause the schedules of jobs, until --until or until 'outlierd resume'. A run under way is
-finished. No due time begins a run meanwhile, nor does a job that it comes after. When the
-pause ends, due times that passed are late, and "catch_up" of the job decides what becomes
-of them. The pause outlives a restart. 'outlierd run JOB' runs a paused job.
+finished. No due time begins a run meanwhile. Jobs that come "after" a paused job do not run
+either. When the pause ends, due times that passed are late, and "catch_up" of the job
+decides what becomes of them. The pause outlives a restart. 'outlierd run JOB' runs a paused
+job.
 
 --until takes a date, which begins at midnight in the timezone of the job file, a time such
 as 2026-11-01T12:00Z, or a duration from now such as 12h. Pausing a paused job replaces the

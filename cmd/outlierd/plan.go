@@ -12,6 +12,7 @@ import (
 	"outlierd/outlier"
 	"outlierd/sync/forecast"
 	"outlierd/sync/job"
+	"outlierd/sync/runs"
 )
 
 func planCommand(o *options) *cobra.Command {
@@ -197,7 +198,7 @@ func (p *planPrinter) when(f *forecast.Job) string {
 	case f.Disabled:
 		return "disabled: runs by name only"
 	case f.Paused != nil && len(f.Due) == 0:
-		return p.pausedBy(f)
+		return fmt.Sprintf("%s · %s in this cycle", p.pausedBy(f.Job, f.Paused), term.Count(f.Runs, "run"))
 	case f.After != "":
 		return fmt.Sprintf("after %s · %s in this cycle", f.After, term.Count(f.Runs, "run"))
 	case len(f.Due) == 0:
@@ -222,12 +223,12 @@ func (p *planPrinter) when(f *forecast.Job) string {
 }
 
 // pausedBy says that a job is paused, or the one that it comes after.
-func (p *planPrinter) pausedBy(f *forecast.Job) string {
-	said := pauseText(f.Paused, p.zone)
-	if f.Paused.Job != f.Job {
-		said = fmt.Sprintf("after %s, which is %s", f.Paused.Job, said)
+func (p *planPrinter) pausedBy(job string, pause *runs.Pause) string {
+	said := pauseText(pause, p.zone)
+	if pause.Job != job {
+		said = fmt.Sprintf("after %s, which is %s", pause.Job, said)
 	}
-	return said + fmt.Sprintf(" · %s in this cycle", term.Count(f.Runs, "run"))
+	return said
 }
 
 func (p *planPrinter) cost(name string, c forecast.Estimate, note string) {

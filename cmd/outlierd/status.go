@@ -176,7 +176,7 @@ func (p *planPrinter) nextDue(j *forecast.JobStatus, at time.Time) string {
 	case j.Disabled:
 		return "disabled"
 	case j.Paused != nil:
-		return pauseText(j.Paused, p.zone)
+		return p.pausedBy(j.Job, j.Paused)
 	case j.Due.IsZero() && j.After == "":
 		return "by hand"
 	case j.Due.IsZero():
