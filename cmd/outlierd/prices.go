@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"outlierd/cmd/outlierd/term"
@@ -18,7 +19,10 @@ import (
 
 // forecasts reads what would happen from what the program stands on.
 func (p *program) forecasts() *forecast.Reader {
-	r := &forecast.Reader{Facts: p.Engine.Facts(), Pace: p.Engine.Pace}
+	r := &forecast.Reader{Facts: p.Engine.Facts(), Pace: p.Engine.Pace, Kept: p.server != nil}
+	if store := p.Engine.Store; store != nil && store.DB.Holder() != nil {
+		r.Kept = slices.Contains(strings.Fields(store.DB.Holder().Command), "up")
+	}
 	if p.Engine.Client != nil {
 		r.Key = p.Engine.Client.Key.Fingerprint()
 	}

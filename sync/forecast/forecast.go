@@ -27,6 +27,7 @@ type Reader struct {
 	Facts *facts.Reader // without a Store only prices of jobs that never ran can be asked for
 	Pace  *pace.Limiter // nil counts time at the configured pace, and knows no queue
 	Key   string        // fingerprint of the key whose blocks count; "" for any
+	Kept  bool          // 'outlierd up' keeps the schedule, and goes on by itself with runs that wait
 }
 
 // Forecast is what would happen from now to the turn of the billing cycle, as far as

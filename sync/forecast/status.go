@@ -209,7 +209,7 @@ func (r *Reader) addJobs(s *Status) error {
 			return err
 		}
 		if at := slices.IndexFunc(going, func(u unfinished) bool { return u.spec == spec }); at >= 0 {
-			j.stands(&going[at], searches, s.Process != nil)
+			j.stands(&going[at], searches, why, s.Process != nil)
 		}
 		s.Jobs = append(s.Jobs, j)
 	}
@@ -259,7 +259,7 @@ func (r *Reader) addDue(j *JobStatus, spec *job.Spec, now time.Time) error {
 
 // stands adds how the unfinished run of a job stands that goes on first. A process that holds the
 // folder goes on by itself with a run that waits for the rate limit.
-func (j *JobStatus) stands(u *unfinished, searches []Waiting, held bool) {
+func (j *JobStatus) stands(u *unfinished, searches []Waiting, why *explainer, held bool) {
 	j.Run, j.Doing = u.run.ID, JobWaiting
 	if u.run.Status == runs.Running {
 		j.Doing = JobRunning
@@ -271,6 +271,6 @@ func (j *JobStatus) stands(u *unfinished, searches []Waiting, held bool) {
 	case at >= 0:
 		j.Why, j.Until = searches[at].Why, searches[at].At
 	case u.run.Status.Open() && u.run.Status != runs.Running:
-		j.Why = cutShort(u.run)
+		j.Why = why.cutShort(u)
 	}
 }

@@ -188,7 +188,7 @@ func (w *explainer) ofSearch(u *unfinished, step *runs.Step, before int) (
 	case u.run.Status == runs.PausedBudget:
 		return w.ofCap(u, step, next)
 	case u.run.Status.Open() && !u.underWay():
-		return cutShort(u.run), at, nil
+		return w.cutShort(u), at, nil
 	case !u.underWay():
 		return "its run failed, and the next one goes on with it: " + u.run.Error, next, nil
 	}
@@ -200,17 +200,20 @@ func (w *explainer) ofSearch(u *unfinished, step *runs.Step, before int) (
 	}
 	why = w.turn(before)
 	if u.run.Status != runs.Running && !w.blocked.After(w.now) {
-		why = cutShort(u.run)
+		why = w.cutShort(u)
 	}
 	return why, at, nil
 }
 
 // cutShort says why a run that goes on from where it stands was left, and how it goes on.
-func cutShort(run *runs.Run) string {
-	if run.Status == runs.PausedQuota {
-		return "its run waits for the rate limit; go on with it: " + facts.Command(run)
+func (w *explainer) cutShort(u *unfinished) string {
+	switch {
+	case u.run.Status != runs.PausedQuota:
+		return "its run was interrupted; go on with it: " + facts.Command(u.run)
+	case w.reader.Kept && u.own && !w.reader.nextOf(u.spec, w.now).IsZero():
+		return "its run waits for the rate limit, and 'outlierd up' goes on with it"
 	}
-	return "its run was interrupted; go on with it: " + facts.Command(run)
+	return "its run waits for the rate limit; go on with it: " + facts.Command(u.run)
 }
 
 // ofScan says what a scan waits for that was started, or may have been; "" if it is for
