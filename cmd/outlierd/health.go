@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -47,7 +46,7 @@ const askFor = 1400 * time.Millisecond
 
 // alive asks the daemon, and returns what answered; "" if it does not run.
 func (o *options) alive(ctx context.Context) (where string, err error) {
-	data, d := o.daemon()
+	data, d := job.DaemonOf(o.config, o.world.env)
 	folder := filepath.Join(data, "state")
 	if d.Listen != "" {
 		_, err := ask(ctx, reachable(d.Listen), "/healthz", d.Token)
@@ -66,21 +65,6 @@ func (o *options) alive(ctx context.Context) (where string, err error) {
 		return "", fmt.Errorf("outlierd up is not running: nothing answers at %s", where)
 	}
 	return where, err
-}
-
-// daemon is where a daemon of the job file answers. One that runs outlives a file that was
-// broken since, whose data folder is then the one that files have by default.
-func (o *options) daemon() (data string, d job.Daemon) {
-	config, err := o.loadToRead()
-	if err == nil {
-		return config.Data, config.Daemon
-	}
-	data, _ = o.world.env("OUTLIERD_DATA")
-	data = cmp.Or(data, "data")
-	if !filepath.IsAbs(data) {
-		data = filepath.Join(filepath.Dir(o.config), data)
-	}
-	return data, job.Daemon{}
 }
 
 // reachable is an address at which one that listens at all addresses is found.

@@ -2,6 +2,8 @@ package job
 
 import (
 	"net"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -25,6 +27,44 @@ const (
 func (d Daemon) Private() bool {
 	host, _, err := net.SplitHostPort(d.Listen)
 	return d.Listen == "" || err == nil && loopback(host)
+}
+
+// DaemonOf is where a daemon of the file at path has its data and answers, however much else of the
+// file is wrong: one that runs outlives a file that was broken since.
+func DaemonOf(path string, env func(string) (string, bool)) (data string, d Daemon) {
+	src, _ := yamltree.ReadFile(path, path, yamltree.MaxBytes) // a file that is gone has the defaults
+	dir, err := filepath.Abs(filepath.Dir(path))
+	if err != nil {
+		dir = filepath.Dir(path)
+	}
+	b := newBuilder(path, []byte(src), env)
+	if b.root = b.file.Parse(); b.root == nil {
+		b = newBuilder(path, []byte(sections(src, "data", "daemon")), env)
+		b.root = b.file.Parse()
+	}
+	b.cfg.Dir = dir
+	for _, key := range []string{"data", "daemon"} {
+		yamltree.Variables{Env: env, Dir: dir}.Expand(b.root.Get(key), false)
+	}
+	b.data(b.root.Get("data"))
+	b.daemon(b.root.Get("daemon"))
+	return b.cfg.Data, b.cfg.Daemon
+}
+
+// sections are the lines of a file below some of its keys, and those of the keys.
+func sections(src string, keys ...string) string {
+	var b strings.Builder
+	within := false
+	for line := range strings.Lines(src) {
+		if strings.TrimSpace(line) != "" && !strings.HasPrefix(line, " ") {
+			key, _, _ := strings.Cut(line, ":")
+			within = slices.Contains(keys, key)
+		}
+		if within {
+			b.WriteString(line)
+		}
+	}
+	return b.String()
 }
 
 func (b *builder) daemon(n *yamltree.Node) {
