@@ -44,8 +44,8 @@ type worker struct {
 	asked       int    // how often somebody has asked for a run
 	charged     string // the run that the call counts for, if the one that asked first is over
 
-	patient bool // the schedule's: a run waits while no sink works or the disk is full; else it ends
-	full    bool // the disk is: no scheduled page is bought until pausedUntil
+	patient   bool      // the schedule's: a run waits while no sink works or the disk is full; else it ends
+	fullUntil time.Time // until when no scheduled page is bought: the disk is full
 
 	onEnd func(*run) // called when a run has ended; nil for nothing
 }
@@ -184,19 +184,15 @@ func (w *worker) work(ctx context.Context) (worked bool, err error) {
 		return worked, err
 	}
 	for _, r := range w.runs {
-		if r.searched || r.urgent > 0 {
-			continue
-		}
-		if w.full && time.Now().Before(w.pausedUntil) {
+		if r.searched || r.urgent > 0 || time.Now().Before(w.fullUntil) {
 			continue
 		}
 		worked, err := r.search(ctx)
-		full := w.patient && isFull(err)
-		if w.full && !full { // there is room again
-			w.pauses, w.pausedUntil = 0, time.Time{}
-		}
-		if w.full = full; full || tooLong(err) {
+		if tooLong(err) || w.patient && isFull(err) {
 			return false, err
+		}
+		if worked && !w.fullUntil.IsZero() { // there is room again
+			w.pauses, w.pausedUntil, w.fullUntil = 0, time.Time{}, time.Time{}
 		}
 		if isSinksDown(err) && w.patient {
 			continue
