@@ -32,7 +32,7 @@ func everyStatus() *forecast.Status {
 			{Job: "niche", Doing: forecast.JobWaiting, Why: "a cap is reached: the cap for the day\x1b[2J", Due: day(20, 0), Overdue: true,
 				Last: &forecast.LastRun{Status: runs.PausedBudget, Started: day(19, 0), Ended: day(19, 0), Hits: 40, NewHits: 12}},
 			{Job: "kin", After: "coffee", Doing: forecast.JobIdle, Due: day(22, 6)},
-			{Job: "paused", Doing: forecast.JobIdle, Paused: &runs.Pause{Until: day(25, 8), Why: "holidays"}},
+			{Job: "paused", Doing: forecast.JobIdle, Paused: &runs.Pause{Job: "paused", Until: day(25, 8), Why: "holidays"}},
 			{Job: "old", Disabled: true, Doing: forecast.JobIdle},
 			{Job: "asked", Doing: forecast.JobIdle, Queued: 1, Last: &forecast.LastRun{Status: runs.OK, Started: day(21, 7), Ended: day(21, 7), Hits: 40},
 				Streak: &runs.Streak{Status: runs.OK, Runs: runs.StreakMost, Since: day(1, 7)}},
