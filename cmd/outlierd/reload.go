@@ -146,6 +146,17 @@ func (r *reloader) refuse(err error) {
 	}
 }
 
+// whyRefused is the reason on a line; "" for none.
+func whyRefused(err error) string {
+	if mistakes, ok := errors.AsType[yamltree.Mistakes](err); ok {
+		return mistakes[0].String() + more(len(mistakes)-1)
+	}
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
 // tell logs what has changed besides jobs, of which the engine tells.
 func (r *reloader) tell(config *job.Config) {
 	r.log.Info("job file reloaded", "jobs", len(config.Jobs), "changes", config.SettingsSince(r.used))
@@ -222,7 +233,10 @@ func (o *options) reloader(p *program, t *telling) *reloader {
 	return &reloader{
 		load:  func() (*job.Config, error) { return job.Load(o.config, o.world.env) },
 		check: checkSQL,
-		told:  func(refused error) { p.metrics.Reloaded(refused == nil) },
+		told: func(refused error) {
+			p.metrics.Reloaded(refused == nil)
+			p.server.Refused(whyRefused(refused))
+		},
 		log:   p.Engine.Log,
 		used:  p.Engine.Config,
 		apply: func(ctx context.Context, config *job.Config) error { return o.reload(ctx, p, t, config) },

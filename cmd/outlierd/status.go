@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"strings"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"outlierd/sync/forecast"
 	"outlierd/sync/ledger"
 	"outlierd/sync/runs"
+	"outlierd/sync/serve"
 )
 
 func statusCommand(o *options) *cobra.Command {
@@ -34,15 +36,22 @@ formats have the rows of the jobs.`,
 			if err != nil {
 				return err
 			}
-			return o.glanceOr(c.Context(), config, query.LastRuns(), o.showStatus)
+			return o.glanceOr(c.Context(), config, query.LastRuns(), func(p *program) error { return o.showStatus(c.Context(), p) })
 		},
 	}
 }
 
-func (o *options) showStatus(p *program) error {
+func (o *options) showStatus(ctx context.Context, p *program) error {
 	s, err := statusOf(p)
 	if err != nil {
 		return err
+	}
+	if s.Process != nil {
+		ctx, cancel := context.WithTimeout(ctx, askFor)
+		defer cancel()
+		if daemon, err := serve.Dial(ctx, stateFolder(p.Engine.Config)); err == nil { // else the state tells all the rest
+			s.Process.Refused = daemon.Refused
+		}
 	}
 	switch o.output {
 	case "json", "ndjson":
@@ -104,6 +113,9 @@ func statusRows(s *forecast.Status) (rows [][]any) {
 func statusText(s *forecast.Status, l term.Options) (string, error) {
 	p := &planPrinter{zone: l.Zone}
 	p.line("%s", term.Clip(p.at(s.At)+" · "+p.process(s.Process), l.Screen))
+	if s.Process != nil && s.Process.Refused != "" {
+		p.line("! the job file on disk is refused, and the old one stays in use: %s", term.Plain(s.Process.Refused))
+	}
 	p.line("")
 	if err := p.jobTable(s, l); err != nil {
 		return "", err

@@ -31,6 +31,7 @@ type Process struct {
 	PID     int       `json:"pid"` // 0 if it has not said who it is
 	Command string    `json:"command"`
 	Since   time.Time `json:"since,omitzero"`
+	Refused string    `json:"file_refused,omitempty"` // why 'outlierd up' does not use the job file as it is on disk
 }
 
 // JobStatus is how one job stands.

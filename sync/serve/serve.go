@@ -29,7 +29,8 @@ type About struct {
 	PID       int       `json:"pid"`
 	Config    string    `json:"config"` // path of the job file
 	Started   time.Time `json:"started"`
-	State     string    `json:"state"` // starting, serving or stopping
+	State     string    `json:"state"`             // starting, serving or stopping
+	Refused   string    `json:"refused,omitempty"` // why the job file as it is on disk is not the one in use
 }
 
 // Name is the daemon as people know it.

@@ -55,6 +55,7 @@ type Server struct {
 	patience    time.Duration // for a request to arrive, and for each piece of an answer to leave
 	admitted    *rate.Limiter
 	connections atomic.Int32
+	refused     atomic.Pointer[string] // why the job file on disk is not used
 
 	stop sync.Once
 }
@@ -111,6 +112,9 @@ func (s *Server) Serve(l net.Listener) error {
 // Ready says that the engine takes orders from now on.
 func (s *Server) Ready() { close(s.ready) }
 
+// Refused says why the job file on disk is not used; "" if it is.
+func (s *Server) Refused(why string) { s.refused.Store(&why) }
+
 // Stop says that the engine takes no more orders. What it has begun it still tells the end of.
 func (s *Server) Stop() { s.stop.Do(func() { close(s.stopping) }) }
 
@@ -157,6 +161,9 @@ func (s *Server) who(w http.ResponseWriter, _ *http.Request) {
 		about.State = "serving"
 	default:
 		about.State = "starting"
+	}
+	if why := s.refused.Load(); why != nil {
+		about.Refused = *why
 	}
 	answer(w, http.StatusOK, about)
 }
