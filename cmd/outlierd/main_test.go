@@ -9,9 +9,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"os/signal"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 	_ "unsafe" // for linkname
@@ -38,7 +36,6 @@ type tests struct{ *testing.M }
 
 func (t tests) Run() int {
 	decompress()
-	listen()
 	return t.M.Run()
 }
 
@@ -58,14 +55,6 @@ func decompress() {
 	}
 	text := []byte("made outside of any bubble")
 	codec.Decode(make([]byte, len(text)), codec.Encode(nil, text))
-}
-
-// listen has Go begin to listen for signals outside of any bubble: the goroutine that it starts
-// for that serves all tests.
-func listen() {
-	window := make(chan os.Signal, 1)
-	signal.Notify(window, syscall.SIGWINCH)
-	signal.Stop(window)
 }
 
 // TestScripts runs the program as a person would; each script is one promise.

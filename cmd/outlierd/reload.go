@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"outlierd/sync/engine"
 	"outlierd/sync/job"
 	"outlierd/sync/notify"
 	"outlierd/sync/yamltree"
@@ -243,9 +242,6 @@ func (o *options) reloader(p *program, t *telling) *reloader {
 	}
 }
 
-// startPause is between two tries to reload while the process starts.
-const startPause = 100 * time.Millisecond
-
 // reload lets the engine, the metrics and the notifications go on with another state of the file.
 func (o *options) reload(ctx context.Context, p *program, t *telling, config *job.Config) error {
 	settle := func(ctx context.Context, underWay func(string) bool) error {
@@ -256,12 +252,12 @@ func (o *options) reload(ctx context.Context, p *program, t *telling, config *jo
 		p.metrics.Use(config)
 		return nil
 	}
-	err := p.Engine.Reload(ctx, config, settle)
-	for errors.Is(err, engine.ErrNotServing) && ctx.Err() == nil { // a hangup while the process starts
-		time.Sleep(startPause)
-		err = p.Engine.Reload(ctx, config, settle)
+	select {
+	case <-p.Engine.Keeping(): // a hangup may come while the process starts
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
-	if err != nil {
+	if err := p.Engine.Reload(ctx, config, settle); err != nil {
 		return err
 	}
 	n, err := o.notifier(p)

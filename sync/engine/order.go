@@ -67,6 +67,8 @@ func isCancelled(err error) bool {
 type requests struct {
 	mu        sync.Mutex
 	scheduler *scheduler    // that keeps the schedule; nil while none is kept
+	keeping   chan struct{} // closed once a schedule is kept; see [Engine.Keeping]
+	kept      bool          // it is closed
 	came      chan struct{} // has room for one: something was asked for
 	between   []*request
 	orders    []*Ordered // whose runs are not on record yet, in the order in which they came
@@ -77,6 +79,26 @@ func (q *requests) open(s *scheduler) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.scheduler, q.came = s, make(chan struct{}, 1)
+	if !q.kept {
+		close(q.first())
+		q.kept = true
+	}
+}
+
+// first is closed when a schedule is kept for the first time.
+func (q *requests) first() chan struct{} {
+	if q.keeping == nil {
+		q.keeping = make(chan struct{})
+	}
+	return q.keeping
+}
+
+// Keeping is closed once the schedule is kept: what comes while the process starts may wait for
+// it. It stays closed when the schedule has ended.
+func (e *Engine) Keeping() <-chan struct{} {
+	e.requests.mu.Lock()
+	defer e.requests.mu.Unlock()
+	return e.requests.first()
 }
 
 // close refuses what has not been served, and whatever comes.

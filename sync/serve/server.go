@@ -37,9 +37,6 @@ const (
 	requestsAtOnce    = 100
 )
 
-// momentBefore is how long the engine takes to begin, once it is about to.
-const momentBefore = 10 * time.Millisecond
-
 // progressEvery is how often a run's progress is sent, if it has changed.
 const progressEvery = 500 * time.Millisecond
 
@@ -49,8 +46,7 @@ type Server struct {
 	about  About
 	http   http.Server
 
-	ready    chan struct{} // closed when the engine takes orders
-	stopping chan struct{} // closed when it takes no more
+	stopping chan struct{} // closed when the engine takes no more orders
 
 	patience    time.Duration // for a request to arrive, and for each piece of an answer to leave
 	admitted    *rate.Limiter
@@ -60,7 +56,7 @@ type Server struct {
 	stop sync.Once
 }
 
-// New is a server for an engine that will keep a schedule once [Server.Ready] is called.
+// New is a server for an engine that will keep a schedule. What comes before that waits for it.
 func New(e *engine.Engine, program string) *Server { return newServer(e, program, requestTime) }
 
 func newServer(e *engine.Engine, program string, patience time.Duration) *Server {
@@ -70,8 +66,8 @@ func newServer(e *engine.Engine, program string, patience time.Duration) *Server
 	}
 	s := &Server{
 		engine: e, patience: patience,
-		about: About{Interface: Version, Program: program, PID: os.Getpid(), Config: file, Started: time.Now().UTC()},
-		ready: make(chan struct{}), stopping: make(chan struct{}),
+		about:    About{Interface: Version, Program: program, PID: os.Getpid(), Config: file, Started: time.Now().UTC()},
+		stopping: make(chan struct{}),
 		admitted: rate.NewLimiter(requestsPerSecond, requestsAtOnce),
 	}
 	s.http = http.Server{
@@ -108,9 +104,6 @@ func (s *Server) Serve(l net.Listener) error {
 	}
 	return nil
 }
-
-// Ready says that the engine takes orders from now on.
-func (s *Server) Ready() { close(s.ready) }
 
 // Refused says why the job file on disk is not used; "" if it is.
 func (s *Server) Refused(why string) { s.refused.Store(&why) }
@@ -157,7 +150,7 @@ func (s *Server) who(w http.ResponseWriter, _ *http.Request) {
 	switch {
 	case closed(s.stopping):
 		about.State = "stopping"
-	case closed(s.ready):
+	case closed(s.engine.Keeping()):
 		about.State = "serving"
 	default:
 		about.State = "starting"
@@ -235,18 +228,14 @@ func (s *Server) between(ctx context.Context, f func(context.Context) error) err
 // serving calls f once the engine keeps the schedule.
 func (s *Server) serving(ctx context.Context, f func() error) error {
 	select {
-	case <-s.ready:
+	case <-s.engine.Keeping():
 	case <-s.stopping:
 		return ErrStopped
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
 	err := f()
-	for errors.Is(err, engine.ErrNotServing) && !closed(s.stopping) && ctx.Err() == nil {
-		time.Sleep(momentBefore) // between Ready and the first turn
-		err = f()
-	}
-	if err != nil && closed(s.stopping) {
+	if err != nil && (closed(s.stopping) || errors.Is(err, engine.ErrNotServing)) {
 		err = fmt.Errorf("%w: %w", ErrStopped, err)
 	}
 	return err
