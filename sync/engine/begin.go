@@ -33,8 +33,11 @@ func (w *worker) begin(ctx context.Context, o *Order) (*run, error) {
 		return w.beginRest(ctx, o)
 	}
 	at, unsure, err := w.openingTime(ctx, o.Spec)
-	if isWaiting(err) {
+	switch {
+	case isWaiting(err):
 		return nil, err
+	case unsure && ctx.Err() != nil: // a stop is no failure of the run: the next start begins it
+		return nil, context.Cause(ctx)
 	}
 	row, err := w.open(ctx, o, at, unsure, err)
 	if row == nil { // readers see that it failed

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -365,6 +366,27 @@ func TestDatesOfAWrongClockAreNotBought(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestStopWhileTheTimeIsAskedBeginsNoRun: what is due then is for the next start, whose windows
+// end at a time that is known.
+func TestStopWhileTheTimeIsAskedBeginsNoRun(t *testing.T) {
+	t.Parallel()
+	asking(t, cappedFile, func(w *workshop) {
+		whole := w.ctx
+		var stop context.CancelFunc
+		w.ctx, stop = context.WithCancel(whole)
+		w.wire = roundTripper(func(r *http.Request) (*http.Response, error) {
+			stop()
+			<-r.Context().Done()
+			return nil, r.Context().Err()
+		})
+		if row, err := w.run(); row != nil || !errors.Is(err, context.Canceled) {
+			t.Errorf("a run that was stopped before it began is %+v, error %v", row, err)
+		}
+		w.ctx, w.wire = whole, w.service.Transport()
+		w.mustRun(runs.OK)
+	})
 }
 
 // TestClockThatJumpsADayMintsNoFreshDay where the month has room.
