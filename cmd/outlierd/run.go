@@ -237,17 +237,17 @@ func dueNow(p *program, now time.Time) ([]errand, error) {
 	if err != nil {
 		return nil, err
 	}
-	agenda, err := p.Engine.Agenda(now)
+	late, err := p.Engine.Late(now)
 	if err != nil {
 		return nil, err
 	}
-	for _, a := range agenda {
-		if a.Ready(now) {
+	for _, a := range late {
+		if a.Paused == nil {
 			due = append(due, a)
+			continue
 		}
-		if a.Paused != nil && !a.Begins.After(now) {
-			p.Engine.Log.Info("job paused", append(a.Attrs(p.Engine.Config.Timezone), "paused", pauseText(a.Paused, p.Engine.Config.Timezone))...)
-		}
+		p.Engine.Log.Info("job paused",
+			append(a.Attrs(p.Engine.Config.Timezone), "paused", pauseText(a.Paused, p.Engine.Config.Timezone))...)
 	}
 	todo, err := leftOver(p, due)
 	if err != nil {

@@ -67,6 +67,23 @@ func (e *Engine) Agenda(now time.Time) ([]*Appointment, error) {
 	return agenda, nil
 }
 
+// Late are the appointments that jobs have missed by now, those of a job in their order: all of
+// them where it wants every one (catch_up), else at most one. Those of paused jobs are among them.
+func (e *Engine) Late(now time.Time) ([]*Appointment, error) {
+	agenda, err := e.Agenda(now)
+	if err != nil {
+		return nil, err
+	}
+	var late []*Appointment
+	for _, a := range agenda {
+		for paused := a.Paused; a != nil && !a.Begins.After(now); a = e.next(a.Spec, a.Due, now) {
+			a.Paused = paused
+			late = append(late, a)
+		}
+	}
+	return late, nil
+}
+
 // next is the job's next appointment. Of the instants that passed since the last one
 // it is the latest, unless the job wants every one or none of them; else it is the
 // first to come. A job that never ran owes nothing for the time before it was first
