@@ -3,12 +3,15 @@ package main
 import (
 	"database/sql"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
+	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -36,6 +39,11 @@ type tests struct{ *testing.M }
 
 func (t tests) Run() int {
 	decompress()
+	// Many tests wait for processes: with more of them at a time no processor waits. A flag on
+	// the command line, which is read later, overrides this.
+	if err := flag.Set("test.parallel", strconv.Itoa(2*runtime.GOMAXPROCS(0))); err != nil {
+		panic(err)
+	}
 	return t.M.Run()
 }
 
