@@ -177,7 +177,7 @@ func amountsToTell(b *forecast.Budget) (shown []int) {
 
 var amountColumns = [...]string{"cap", "held", "left", "spent", "unknown", "reserved", "scans", "adjusted", "refunded"}
 
-// amountsOf are what amountColumns name; nil where there is none.
+// amountsOf are the values of amountColumns; nil for a value that does not apply.
 func amountsOf(c *forecast.CapBalance) [len(amountColumns)]*outlier.Credits {
 	return [...]*outlier.Credits{c.Max, &c.Held, c.Left, &c.Spent, &c.Unknown, &c.Reserved, &c.Scans, &c.Adjusted, &c.Refunded}
 }
@@ -195,7 +195,7 @@ func over(c *forecast.CapBalance) string {
 	return "cycle from " + c.Period
 }
 
-// amount is a number of credits, or a dash where there is none.
+// amount is a number of credits, or a dash if it does not apply.
 func amount(n *outlier.Credits) string {
 	if n == nil {
 		return "–"

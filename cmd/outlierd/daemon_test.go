@@ -188,7 +188,7 @@ var varying = []struct {
 }
 
 // TestDaemonIsKilled: who watches a run is told what becomes of it, and the next daemon and the
-// next command find a socket on which nobody listens.
+// next command find a socket without a listener.
 func TestDaemonIsKilled(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, simulator.Options{Seed: 5, Key: "demo"})

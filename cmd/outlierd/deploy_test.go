@@ -26,7 +26,7 @@ import (
 // imageUser is the user of the image, who must be able to read and write what is mounted.
 const imageUser = 65532
 
-// stopWithin is what `up` may take to stop, see docs/operating.md; whoever stops it must wait longer.
+// stopWithin is what `up` may take to stop, see docs/operating.md. A service manager has to wait longer.
 const stopWithin = 25 * time.Second
 
 // deployment is one container or service that a file declares.

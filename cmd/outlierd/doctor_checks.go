@@ -104,7 +104,7 @@ func (c *checkup) state(ctx context.Context) {
 		c.fail("state", "bring the newest copy of the folder back", "%s is missing, though %s has what earlier runs published", relative(folder), relative(tables))
 		return
 	case errors.Is(err, fs.ErrNotExist):
-		c.ok("state", "there is none yet; the first run creates it")
+		c.ok("state", "not created yet; the first run creates it")
 		return
 	case err != nil:
 		c.fail("state", "'outlierd check' says more about damage", "%v", err)

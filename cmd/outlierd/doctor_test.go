@@ -112,7 +112,7 @@ func TestDoctorMakesNoCallThatCosts(t *testing.T) {
 func TestDoctorLeavesNothingBehind(t *testing.T) {
 	bubble(t, "version: 1\nservice: {url: \"sim://\"}\njobs: {a: {search: {query: x}}}\n", func(p *person) {
 		out := p.must("doctor")
-		if !strings.Contains(out, "ok    state           there is none yet") || strings.Contains(out, "fail") {
+		if !strings.Contains(out, "ok    state           not created yet") || strings.Contains(out, "fail") {
 			t.Error(out)
 		}
 		if files, err := os.ReadDir(p.dir); err != nil || len(files) != 1 {

@@ -95,7 +95,7 @@ func TestKilledAtAnyMomentNothingIsLostOrBoughtTwice(t *testing.T) {
 	}
 }
 
-// sameAs compares every table with that of a run that nobody disturbed, but for lineage.
+// sameAs compares every table with that of an undisturbed run, but for lineage.
 func (w *testWorld) sameAs(kill int, calm *testWorld) {
 	w.Helper()
 	w.query("attach if not exists "+database.Text(calm.published())+" as calm (read_only)", func([]any) {})

@@ -19,7 +19,7 @@ import (
 
 // # up at a terminal
 //
-// Whoever starts `up` at a terminal sees when each job is due, and then a block that is redrawn
+// A person who starts `up` at a terminal sees when each job is due, and then a block that is redrawn
 // below the log: what runs, pace, what is due next, budget. Elsewhere the log alone says what
 // happens, a line for each event.
 

@@ -74,7 +74,7 @@ func progressAttrs(p engine.Progress) []any {
 	return attrs
 }
 
-// screen is the size of the terminal that results go to; 0 columns mean that there is none.
+// screen is the size of the terminal that results go to; 0 columns without a terminal.
 // It is read each time, as a window may be resized.
 func (o *options) screen() (columns, rows int) { return term.Size(o.world.out) }
 
