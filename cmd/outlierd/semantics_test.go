@@ -1,6 +1,9 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -25,4 +28,35 @@ func TestPlanSaysThatAListIsOneRequest(t *testing.T) {
 		}
 	}
 	t.Error("no line has both queries, a page, two credits, and says that they are one request")
+}
+
+// opensFile is a line of an example that opens the published file with DuckDB.
+var opensFile = regexp.MustCompile(`(?i)^\s*(duckdb |.*duckdb\.connect\(|attach ).*outliers\.duckdb`)
+
+// TestExamplesOpenThePublishedFileReadOnly: whoever copies one cannot change the file.
+func TestExamplesOpenThePublishedFileReadOnly(t *testing.T) {
+	pages, err := filepath.Glob("../../docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := 0
+	for _, page := range append(pages, "../../README.md") {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(text)) {
+			if !opensFile.MatchString(line) {
+				continue
+			}
+			seen++
+			flat := strings.NewReplacer("_", "", "-", "").Replace(strings.ToLower(line))
+			if !strings.Contains(flat, "readonly") {
+				t.Errorf("%s opens it for writing: %s", page, line)
+			}
+		}
+	}
+	if seen < 4 {
+		t.Errorf("%d examples were found, want those of README.md and docs/querying.md", seen)
+	}
 }

@@ -205,6 +205,48 @@ func (s watched) Publish(ctx context.Context, ops *sinks.Ops) error {
 	return s.Sink.Publish(ctx, ops)
 }
 
+// slowToPublish takes its time to publish, and keeps when it began and ended.
+type slowToPublish struct {
+	fakeSink
+	takes        time.Duration
+	began, ended []time.Time
+}
+
+func (s *slowToPublish) Publish(ctx context.Context, ops *sinks.Ops) error {
+	s.began = append(s.began, time.Now())
+	time.Sleep(s.takes)
+	s.ended = append(s.ended, time.Now())
+	return s.fakeSink.Publish(ctx, ops)
+}
+
+// TestPublicationsTakeATwentiethOfTheTime of a run that goes on, however large the file.
+func TestPublicationsTakeATwentiethOfTheTime(t *testing.T) {
+	t.Parallel()
+	const file = `
+version: 1
+service: {url: "sim://", limit: 10/min, paging: page}
+jobs:
+  one: {search: {query: [home espresso], pages: 3}, enrich: {details: {top: 120}}}
+`
+	bare(t, file, func(w *workshop) {
+		sink := &slowToPublish{fakeSink: fakeSink{name: "duckdb"}, takes: 9 * time.Second}
+		w.inspect(func(e *Engine) {
+			e.Sinks = []sinks.Sink{sink}
+			if row, err := e.Run(w.ctx, &w.config.Jobs[0], Manual, time.Time{}); err != nil || row.Status != runs.OK {
+				w.Errorf("run %+v, error %v", row, err)
+			}
+		})
+		if len(sink.began) < 4 {
+			t.Fatalf("%d publications, want several while the run goes on", len(sink.began))
+		}
+		for i, began := range sink.began[1 : len(sink.began)-1] { // the last one ends the run
+			if between := began.Sub(sink.ended[i]); between < 20*sink.takes {
+				t.Errorf("publication %d began %v after the last one, which took %v", i+1, between, sink.takes)
+			}
+		}
+	})
+}
+
 // TestReadersSeeTheHitsBeforeTheQueueIsWorkedOff: ten seconds after the pages of a run are in,
 // and not each of them.
 func TestReadersSeeTheHitsBeforeTheQueueIsWorkedOff(t *testing.T) {

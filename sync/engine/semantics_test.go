@@ -189,7 +189,7 @@ var promises = []promise{
 		[]string{"sync/engine TestPageOneThatFailsMakesTheRunFailedAndAnEnrichmentPartial", "sync/engine TestFailedCallsStayQueuedAndTheRunIsPartial"},
 	},
 	{
-		"**An answer that yields no row of its own entity has failed**, whatever its status code, except documented absence (the 404, empty `items`, `events`, `comments`);",
+		"**An answer that yields no row of its own entity has failed**, whatever its status code, except absence as `../spec/service-notes.md` has it (the documented 404, empty `items`, `events`, `comments`);",
 		[]string{
 			"sync/engine TestAnswerWithoutARowOfItsEntityHasFailed", "sync/engine TestAnswerThatHasFailedGivesNoRow",
 			"sync/engine TestAbsenceIsRemembered", "sync/engine TestRefusedDataCallIsMadeOnce",
@@ -344,6 +344,66 @@ var promises = []promise{
 		[]string{"schema TestBytesThatAreNotUTF8CostNoAnswer", "sync/engine TestOneBadValueCostsNoPage"},
 	},
 	{"**Parquet** dates are those of the answers, whatever the batches.", []string{"sinks/parquet TestDatesDoNotDependOnBatches"}},
+	{"**Current rows** carry `first_seen_at` over from the old row;", []string{"sinks/duckdb TestSinkKeepsItsPromises", "sinks/parquet TestSinkKeepsItsPromises"}},
+	{"`times_seen` counts observations.", []string{"sinks/duckdb TestSinkKeepsItsPromises", "sinks/parquet TestSinkKeepsItsPromises"}},
+	{"Child rows of a parent (transcript events) are replaced by parent id.", []string{"sinks/duckdb TestSinkKeepsItsPromises", "sinks/parquet TestSinkKeepsItsPromises"}},
+	{
+		"**Narrow child tables** (`transcript_events`, `comments`) carry `_response_id` as their only lineage;",
+		[]string{"schema TestTablesAreAsPromised"},
+	},
+	{"`ops.requests` has the rest.", []string{"sync/ops TestOperationsTablesTellWhatHappened"}},
+	{"**Parquet:** histories append;", []string{"sinks/parquet TestCurrentTablesThatDidNotChangeAreNotWrittenAgain"}},
+	{
+		"current tables are rewritten when a run publishes and they changed, never per batch;",
+		[]string{"sinks/parquet TestCurrentTablesThatDidNotChangeAreNotWrittenAgain"},
+	},
+	{"`transcripts` and `transcript_events` are append-only there (fetched once).", []string{"schema TestTablesAreAsPromised"}},
+	{
+		"Files are named after the ids they hold: `part-<lo>-<hi>.parquet`.",
+		[]string{"sinks/parquet TestNamesSortInTheOrderOfTheJournal"},
+	},
+	{
+		"**`ops` tables** follow state.db (rows since the last publish, open ones replaced);",
+		[]string{"sync/ops TestNewsAreWhatHasChanged", "sinks/duckdb TestSinkKeepsItsPromises", "sinks/parquet TestSinkKeepsItsPromises"},
+	},
+	{"they are outside batches, watermarks and the difference test.", []string{"sinks TestBothSinksHoldTheSameRows"}},
+
+	// Files.
+	{"All relative paths are relative to the folder of jobs.yaml;", []string{"cmd/outlierd/testdata/script/env.txt"}},
+	{
+		"`OUTLIERD_DATA` overrides `data`.",
+		[]string{"sync/job TestTheDataFolderMayComeFromTheEnvironment", "cmd/outlierd/testdata/script/env.txt"},
+	},
+	{"A data folder is bound to its service URL at first use.", []string{"cmd/outlierd/testdata/script/service.txt"}},
+	{
+		"Another URL, or a key together with `sim://`, is refused: simulated rows never mix with bought ones.",
+		[]string{"cmd/outlierd/testdata/script/service.txt", "sync/job/testdata/mistakes/key-for-simulator.golden"},
+	},
+	{"The program has no default URL;", []string{"sync/job/testdata/mistakes/missing-everything.golden"}},
+	{"only the shipped example names `sim://`.", []string{"cmd/outlierd/testdata/script/init.txt"}},
+	{"An empty published file exists before the first call.", []string{"sinks/duckdb TestSinkKeepsItsPromises", "sinks/parquet TestSinkKeepsItsPromises"}},
+	{"Publishing removes a foreign `.wal` beside it right before the rename.", []string{"sinks/duckdb TestPublishingRemovesAForeignLog"}},
+	{
+		"It happens when a run's pages are in and at its end, and at most every max(10 s, 20 × the last copy's time).",
+		[]string{"sync/engine TestReadersSeeTheHitsBeforeTheQueueIsWorkedOff", "sync/engine TestPublicationsTakeATwentiethOfTheTime"},
+	},
+	{
+		"Docs mount the folder, never the file, and every example opens read-only.",
+		[]string{"cmd/outlierd TestExamplesOpenThePublishedFileReadOnly", "cmd/outlierd TestDeploymentsAgreeWithTheProgram"},
+	},
+	{"Our own reads open the published file per query and close it.", []string{"sinks/duckdb/query TestSeedsComeFromTheLatestPublication"}},
+
+	// Grammar.
+	{"`a..b` is inclusive;", []string{"sync/job TestEveryFilterIsRead"}},
+	{"`..2026-10-31` includes that day;", []string{"sync/job TestEveryFilterIsRead"}},
+	{"a bare number where a range is meant is an error;", []string{"sync/job/testdata/mistakes/enrich-where.golden"}},
+	{"`~` removes a key inherited by `use`;", []string{"sync/job TestUseBringsFiltersThatAJobMayChangeAndRemove"}},
+	{"`$${` escapes;", []string{"sync/job TestTemplatesMeetVariablesAndEscapes"}},
+	{"digits-only ids stay text (read the token, not the number).", []string{"sync/job TestTextsStayTexts", "sync/job TestEveryFilterIsRead"}},
+	{
+		"Sources of ids and `for_each`: a literal list, `{list: name}`, `{file: rivals.txt}`, `{sql: …}`.",
+		[]string{"sync/job TestIdsComeFromListsFilesAndSQLWithoutRepetitions", "sync/job TestForEachMakesTheCrossProductOfItsValues"},
+	},
 }
 
 // unbuilt are the sentences that nothing shows yet, by what they begin with. Whoever
