@@ -10,17 +10,23 @@ import (
 // price alone: the fields are those that services of this shape give, and whatever
 // else comes is in extra.
 var foundChannel = []Column{
-	{Name: "channel_id", Type: varchar, Path: "id", Comment: "24 characters"},
+	{Name: "channel_id", Type: varchar, Path: "id", Comment: "the channel's id, 24 characters"},
 	{Name: "handle", Type: varchar, Path: "snippet.handle", Comment: "as given, with or without @"},
-	{Name: "title", Type: varchar, Path: "snippet.title"},
-	{Name: "content_kind", Type: texts, Path: "snippet.contentKind"},
-	{Name: "subscribers", Type: bigint, Path: "statistics.subscribers"},
-	{Name: "average_views", Type: double, Path: "statistics.averageViews"},
-	{Name: "avg_views_to_subscribers_ratio", Type: double, Path: "statistics.avgViewsToSubscribersRatio"},
-	{Name: "language", Type: varchar, Path: "language.code", Comment: "ISO 639-1"},
-	{Name: "adsense", Type: boolean, Path: "monetization.adsense"},
-	{Name: "quality", Type: varchar, Path: "classification.quality", Comment: "negative, neutral or positive"},
-	{Name: "is_faceless", Type: boolean, Path: "classification.isFaceless"},
+	{Name: "title", Type: varchar, Path: "snippet.title", Comment: "name of the channel"},
+	{Name: "content_kind", Type: texts, Path: "snippet.contentKind",
+		Comment: "what it publishes, such as video or short"},
+	{Name: "subscribers", Type: bigint, Path: "statistics.subscribers", Comment: "subscribers"},
+	{Name: "average_views", Type: double, Path: "statistics.averageViews",
+		Comment: "average views per video"},
+	{Name: "avg_views_to_subscribers_ratio", Type: double, Path: "statistics.avgViewsToSubscribersRatio",
+		Comment: "average views per video divided by subscribers"},
+	{Name: "language", Type: varchar, Path: "language.code", Comment: "language of the channel, ISO 639-1"},
+	{Name: "adsense", Type: boolean, Path: "monetization.adsense",
+		Comment: "whether advertising pays the channel"},
+	{Name: "quality", Type: varchar, Path: "classification.quality",
+		Comment: "the service's grade: negative, neutral or positive"},
+	{Name: "is_faceless", Type: boolean, Path: "classification.isFaceless",
+		Comment: "whether the service finds no person on camera"},
 	extra,
 }
 

@@ -7,16 +7,16 @@ var (
 		{Name: "_run_id", Type: varchar, Comment: "run that bought the answer (UUIDv7)", told: tellRun},
 		{Name: "_job", Type: varchar, Comment: "job of that run", told: tellJob},
 		response,
-		{Name: "observed_at", Type: timestamp, Comment: "when the answer arrived", told: tellObserved},
+		{Name: "observed_at", Type: timestamp, Comment: "when the answer arrived, UTC", told: tellObserved},
 	}
 	narrow   = []Column{response}
-	response = Column{Name: "_response_id", Type: bigint, Comment: "answer in the journal", told: tellResponse}
+	response = Column{Name: "_response_id", Type: bigint, Comment: "number of the answer in the journal", told: tellResponse}
 )
 
 // seen is what a sink keeps of a key's past observations.
 var seen = []Column{
-	{Name: "first_seen_at", Type: timestamp, Comment: "first observed_at of the key"},
-	{Name: "last_seen_at", Type: timestamp, Comment: "last observed_at of the key"},
+	{Name: "first_seen_at", Type: timestamp, Comment: "first observed_at of the key, UTC"},
+	{Name: "last_seen_at", Type: timestamp, Comment: "last observed_at of the key, UTC"},
 	{Name: "times_seen", Type: bigint, Comment: "observations of the key"},
 }
 

@@ -101,10 +101,14 @@ func define(t Table, lineage []Column) *Table {
 	return &t
 }
 
+// CommentKey is the key of a column's comment in the metadata of its Arrow field.
+const CommentKey = "comment"
+
 func schemaOf(columns ...[]Column) *arrow.Schema {
 	var fields []arrow.Field
 	for _, c := range slices.Concat(columns...) {
-		fields = append(fields, arrow.Field{Name: c.Name, Type: c.Type, Nullable: true})
+		comment := arrow.NewMetadata([]string{CommentKey}, []string{c.Comment})
+		fields = append(fields, arrow.Field{Name: c.Name, Type: c.Type, Nullable: true, Metadata: comment})
 	}
 	return arrow.NewSchema(fields, nil)
 }

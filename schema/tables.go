@@ -20,7 +20,7 @@ func Tables() []*Table {
 
 // Columns that several tables have.
 var (
-	serviceTime = Column{Name: "service_time", Type: timestamp, Path: "/time", Comment: "the service's time marker of the answer"}
+	serviceTime = Column{Name: "service_time", Type: timestamp, Path: "/time", Comment: "the service's time marker of the answer, UTC"}
 	extra       = Column{Name: "extra", Type: varchar, JSON: true, drawn: drawExtra,
 		Comment: "unknown fields and values that do not fit their column, by dotted path below the row; NULL if none"}
 )

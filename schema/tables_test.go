@@ -69,6 +69,11 @@ func TestDeclarationsAreSound(t *testing.T) {
 				t.Errorf("%s has no key column %s", table.Name, key)
 			}
 		}
+		for _, f := range table.Stored().Fields() {
+			if comment, _ := f.Metadata.GetValue(CommentKey); comment == "" {
+				t.Errorf("%s.%s has no comment", table.Name, f.Name)
+			}
+		}
 		if table.Comment == "" || len(table.Key) == 0 {
 			t.Errorf("%s lacks a comment or a key", table.Name)
 		}

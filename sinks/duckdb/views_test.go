@@ -205,11 +205,35 @@ func TestViewsAreThereUnderAnyNameOfTheFile(t *testing.T) {
 	}
 }
 
+// TestEveryColumnOfTheFileHasAComment, of tables and of views alike.
+func TestEveryColumnOfTheFileHasAComment(t *testing.T) {
+	dir := t.TempDir()
+	openWhole(t, dir)
+	got := results(t, dir, `SELECT table_name || '.' || column_name AS name FROM duckdb_columns() WHERE NOT internal AND coalesce(comment, '') = ''
+		UNION SELECT table_name FROM duckdb_tables() WHERE coalesce(comment, '') = ''
+		UNION SELECT view_name FROM duckdb_views() WHERE NOT internal AND coalesce(comment, '') = '' ORDER BY 1`)
+	if len(got) > 0 {
+		t.Errorf("%d have none: %v", len(got), got)
+	}
+	columns := results(t, dir, `SELECT v.schema_name || '.' || view_name AS view, list(c.column_name ORDER BY c.column_index) AS columns
+		FROM duckdb_views() AS v JOIN duckdb_columns() AS c ON c.table_oid = v.view_oid WHERE NOT v.internal GROUP BY ALL`)
+	for _, v := range database.Views() {
+		names := []any{}
+		for _, c := range v.Columns {
+			names = append(names, c.Name)
+		}
+		if !slices.ContainsFunc(columns, func(r sinktest.Row) bool { return r["view"] == v.Name && cmp.Equal(r["columns"], any(names)) }) {
+			t.Errorf("the columns of %s are declared as %v, and are not in %v", v.Name, names, columns)
+		}
+	}
+}
+
 func TestOpenBringsViewsToTheirDefinition(t *testing.T) {
 	for name, ddl := range map[string]string{
 		"none":            "DROP VIEW warehouse.ops.query_yield",
 		"another SELECT":  "CREATE OR REPLACE VIEW warehouse.ops.query_yield AS SELECT 1 AS one",
 		"another comment": "COMMENT ON VIEW warehouse.ops.query_yield IS 'of an earlier version'",
+		"column comment":  "COMMENT ON COLUMN warehouse.ops.query_yield.job IS NULL",
 		"no comment":      "COMMENT ON VIEW warehouse.ops.query_yield IS NULL",
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -219,8 +243,10 @@ func TestOpenBringsViewsToTheirDefinition(t *testing.T) {
 			if err := s.Publish(t.Context(), nil); err != nil {
 				t.Fatal(err)
 			}
-			got := results(t, dir, "SELECT comment FROM duckdb_views() WHERE view_name = 'query_yield'")
-			if diff := cmp.Diff([]sinktest.Row{{"comment": view(t, "ops.query_yield").Comment}}, got); diff != "" {
+			got := results(t, dir, `SELECT v.comment, c.comment AS of_job FROM duckdb_views() AS v
+				JOIN duckdb_columns() AS c ON c.table_oid = v.view_oid WHERE view_name = 'query_yield' AND column_name = 'job'`)
+			declared := view(t, "ops.query_yield")
+			if diff := cmp.Diff([]sinktest.Row{{"comment": declared.Comment, "of_job": declared.Columns[0].Comment}}, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 			results(t, dir, "SELECT shared_ids FROM ops.query_yield")

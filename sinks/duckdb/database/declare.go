@@ -3,6 +3,7 @@ package database
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -28,15 +29,8 @@ type column struct{ name, kind, comment string }
 // columns are the declared columns.
 func columns(t *schema.Table) []column {
 	var columns []column
-	for _, f := range t.Stored().Fields() {
-		c := column{name: f.Name, kind: schema.SQLType(f.Type)}
-		if i := slices.IndexFunc(t.Columns, func(d schema.Column) bool { return d.Name == f.Name }); i >= 0 {
-			c.comment = t.Columns[i].Comment
-			if t.Columns[i].JSON {
-				c.kind = "JSON"
-			}
-		}
-		columns = append(columns, c)
+	for _, c := range t.All() {
+		columns = append(columns, column{name: c.Name, kind: c.SQLType(), comment: c.Comment})
 	}
 	return columns
 }
@@ -101,6 +95,32 @@ const createSchemas = "CREATE SCHEMA IF NOT EXISTS warehouse.ops; CREATE SCHEMA 
 // createMarks makes the table of the watermark and its like.
 const createMarks = "CREATE TABLE warehouse.outlierd.marks (name VARCHAR, id BIGINT)"
 
+// marks is that table as the declaration wants it.
+var marks = table{
+	comment: "How far the writer has come.",
+	columns: map[string]column{
+		"name": {comment: "journal, or operations for the operations tables"},
+		"id":   {comment: "the last answer of the journal, or change of the operations tables, that the file holds"},
+	},
+}
+
+// markChanges are the statements that bring the marks to their declaration.
+func markChanges(have table) []string {
+	var ddl []string
+	if have.columns == nil {
+		ddl = append(ddl, createMarks)
+	}
+	if have.comment != marks.comment {
+		ddl = append(ddl, "COMMENT ON TABLE warehouse.outlierd.marks IS "+Text(marks.comment))
+	}
+	for _, name := range slices.Sorted(maps.Keys(marks.columns)) {
+		if comment := marks.columns[name].comment; have.columns[name].comment != comment {
+			ddl = append(ddl, "COMMENT ON COLUMN warehouse.outlierd.marks."+name+" IS "+Text(comment))
+		}
+	}
+	return ddl
+}
+
 // Create makes tables and views in a new database, without rows and without comments, so
 // that SQL can be bound to them.
 func (db *DB) Create(ctx context.Context, tables []*schema.Table) error {
@@ -138,18 +158,12 @@ func (db *DB) Declare(ctx context.Context, tables []*schema.Table) error {
 		}
 		ddl = append(ddl, changes...)
 	}
-	for _, v := range viewsOf(tables) {
-		changes, err := db.view(ctx, v)
-		if err != nil {
-			return err
-		}
-		ddl = append(ddl, changes...)
+	changes, err := db.viewChanges(ctx, viewsOf(tables))
+	if err != nil {
+		return err
 	}
-	if _, ok := have[[2]string{"outlierd", "marks"}]; !ok {
-		ddl = append(ddl, createMarks,
-			"COMMENT ON TABLE warehouse.outlierd.marks IS "+
-				Text("How far the writer has come: the answers of the journal, the changes of the operations tables."))
-	}
+	ddl = append(ddl, changes...)
+	ddl = append(ddl, markChanges(have[[2]string{"outlierd", "marks"}])...)
 	if len(ddl) > 0 {
 		if _, err := db.Exec(ctx, "BEGIN; "+createSchemas+"; "+strings.Join(ddl, "; ")+"; COMMIT; CHECKPOINT warehouse"); err != nil {
 			return fmt.Errorf("declare tables: %w", err)
@@ -208,24 +222,48 @@ func alterations(t *schema.Table, have table, types map[string]string) ([]string
 	return ddl, nil
 }
 
-// view gives the statements that bring a view to its declaration. DuckDB keeps the
+// viewChanges are the statements that bring the views to their declarations. DuckDB keeps a
 // definition in words of its own, so the two are compared in these.
-func (db *DB) view(ctx context.Context, v View) ([]string, error) {
-	space, view, _ := strings.Cut(v.Name, ".")
-	rows, err := db.Query(ctx, `SELECT coalesce(comment, '') = `+Text(v.Comment)+`
-		FROM duckdb_views() WHERE database_name = 'warehouse' AND schema_name = `+Text(space)+` AND view_name = `+Text(view)+`
-		AND sql = 'CREATE VIEW `+v.Name+` AS ' || json_deserialize_sql(json_serialize_sql(`+Text(v.SQL)+`)) || ';'`)
+func (db *DB) viewChanges(ctx context.Context, views []View) ([]string, error) {
+	if len(views) == 0 {
+		return nil, nil
+	}
+	var wanted []string
+	for i, v := range views {
+		wanted = append(wanted, fmt.Sprintf("(%d, %s, %s)", i, Text(v.Name), Text(v.SQL)))
+	}
+	rows, err := db.Query(ctx, `SELECT w.nth, coalesce(v.comment, ''), list([c.column_name, coalesce(c.comment, '')])
+		FROM (VALUES `+strings.Join(wanted, ", ")+`) AS w(nth, name, sql)
+		JOIN duckdb_views() AS v ON v.database_name = 'warehouse' AND v.schema_name || '.' || v.view_name = w.name
+			AND v.sql = 'CREATE VIEW ' || w.name || ' AS ' || json_deserialize_sql(json_serialize_sql(w.sql)) || ';'
+		JOIN duckdb_columns() AS c ON c.database_name = 'warehouse' AND c.table_oid = v.view_oid GROUP BY ALL`)
 	if err != nil {
-		return nil, fmt.Errorf("definition of view %s: %w", v.Name, err)
+		return nil, fmt.Errorf("definitions of the views: %w", err)
 	}
-	comment := "COMMENT ON VIEW warehouse." + v.Name + " IS " + Text(v.Comment)
-	switch {
-	case len(rows) == 0:
-		return []string{createView(v), comment}, nil
-	case rows[0][0] != true:
-		return []string{comment}, nil
+	have := map[string]string{}
+	for _, r := range rows {
+		v := views[r[0].(int32)]
+		have[v.Name] = r[1].(string)
+		for _, column := range r[2].([]any) {
+			pair := column.([]any)
+			have[v.Name+"."+pair[0].(string)] = pair[1].(string)
+		}
 	}
-	return nil, nil
+	var ddl []string
+	for _, v := range views {
+		if _, ok := have[v.Name]; !ok {
+			ddl = append(ddl, createView(v))
+		}
+		if have[v.Name] != v.Comment {
+			ddl = append(ddl, "COMMENT ON VIEW warehouse."+v.Name+" IS "+Text(v.Comment))
+		}
+		for _, c := range v.Columns {
+			if have[v.Name+"."+c.Name] != c.Comment {
+				ddl = append(ddl, "COMMENT ON COLUMN warehouse."+v.Name+"."+Name(c.Name)+" IS "+Text(c.Comment))
+			}
+		}
+	}
+	return ddl, nil
 }
 
 func create(t *schema.Table) string {

@@ -10,10 +10,14 @@ import (
 type View struct {
 	Name    string // with its schema: "ops.query_yield"
 	Comment string
-	SQL     string // the SELECT
+	Columns []ViewColumn // in the order of the SELECT
+	SQL     string       // the SELECT
 
 	reads []*schema.Table
 }
+
+// ViewColumn is what a column of a view means.
+type ViewColumn struct{ Name, Comment string }
 
 // Views lists the views, which answer what is asked of the money: what it brought, what it
 // left, and when it went.
@@ -22,9 +26,27 @@ func Views() []View { return []View{queryYield, coverage, spendByDay} }
 // coverage has each search once: as it stands after the last run that bought its rest.
 var coverage = View{
 	Name: "ops.coverage",
-	Comment: "What each search has seen of what the service counts, a run of a job at a time, with the runs that bought its rest: run_id (the first run), " +
-		"last_run_id (the last that bought of it), total (saturates at 10000), seen (distinct hits), left_hits, left_pages, pages, credits, stop_reason. " +
-		"complete is NULL where the service does not say how many there are. Scans are left out, and searches for which nothing was sent.",
+	Comment: "What each search has seen of what the service counts, a run of a job at a time, with the runs that " +
+		"bought its rest. Scans are left out, and searches for which nothing was sent.",
+	Columns: []ViewColumn{
+		{"job", "name in jobs.yaml"},
+		{"item", "the `for_each` value; NULL if there is none"},
+		{"operation", "the endpoint that was asked"},
+		{"queries", "queries of the search; NULL if it had none"},
+		{"seeds", "seeds of a related search; NULL if it had none"},
+		{"filters", "the filters as sent"},
+		{"began_at", "service time at which page one was requested, UTC"},
+		{"run_id", "the first run"},
+		{"last_run_id", "the last run that bought of it"},
+		{"total", "hits that the service counts; saturates at 10000"},
+		{"seen", "distinct hits that were read"},
+		{"left_hits", "hits that the service counts and the search has not seen; NULL if it does not say"},
+		{"left_pages", "pages that would buy them; NULL if it is not known how many"},
+		{"complete", "whether nothing is left; NULL if the service does not say how many hits there are"},
+		{"pages", "pages taken"},
+		{"credits", "credits that they cost"},
+		{"stop_reason", "why no further page was taken; NULL while open"},
+	},
 	reads: []*schema.Table{schema.OpsSearches},
 	SQL: `SELECT first(job ORDER BY id) AS job, first(item ORDER BY id) AS item, first(operation ORDER BY id) AS operation,
 			first(queries ORDER BY id) AS queries, first(seeds ORDER BY id) AS seeds, first(filters ORDER BY id) AS filters,
@@ -38,10 +60,24 @@ var coverage = View{
 // hits were new. Job, queries, seeds and item say which search brought a hit; each
 // of them may be NULL.
 var queryYield = View{
-	Name: "ops.query_yield",
-	Comment: "What each query brought for its credits, over all runs: searches, pages, credits, hits, new_ids (never seen before the run), " +
-		"ids (distinct videos or channels), shared_ids (those of them that other queries brought too), credits_per_new_id. " +
-		"ids and shared_ids are NULL where the histories hold nothing of the query, as when all its pages were reused from another job.",
+	Name:    "ops.query_yield",
+	Comment: "What each query brought for its credits, over all runs.",
+	Columns: []ViewColumn{
+		{"job", "name in jobs.yaml"},
+		{"operation", "the endpoint that was asked"},
+		{"queries", "queries of the searches; NULL if they had none"},
+		{"seeds", "seeds of related searches; NULL if they had none"},
+		{"item", "the `for_each` value; NULL if there is none"},
+		{"searches", "how often it was searched"},
+		{"pages", "pages taken"},
+		{"credits", "credits that they cost"},
+		{"hits", "hits on those pages"},
+		{"new_ids", "hits never seen before their run"},
+		{"ids", "distinct videos or channels; NULL where the histories hold nothing of the query, " +
+			"as when all its pages were reused from another job"},
+		{"shared_ids", "those of ids that other queries brought too; NULL as ids"},
+		{"credits_per_new_id", "credits divided by new_ids; NULL if there are none"},
+	},
 	reads: []*schema.Table{schema.OpsSearches, schema.OutliersHistory, schema.FoundChannelsHistory},
 	SQL: `WITH searches AS (
 			SELECT job, operation, queries, seeds, item, count(*) AS searches, sum(pages)::BIGINT AS pages,
@@ -65,10 +101,24 @@ var queryYield = View{
 // spendByDay keeps adjustments apart, as `outlierd budget` does: they have either sign,
 // belong to a cycle, and no call of that day caused them.
 var spendByDay = View{
-	Name: "ops.spend_by_day",
-	Comment: "The ledger by day: month and day are period keys; reservations; credits (all that the day's calls hold: spent, unknown and reserved together), refunded, " +
-		"adjusted (booked that day beside the calls: spent elsewhere, less what was bought on top; part of no other column but adjusted_in_month), " +
-		"credits_in_month and adjusted_in_month (up to and with the day), cap_day and cap_month (last in force; NULL if there was none).",
+	Name:    "ops.spend_by_day",
+	Comment: "The ledger by day.",
+	Columns: []ViewColumn{
+		{"month", "period key of the billing cycle, its first day"},
+		{"day", "period key of the day, YYYY-MM-DD"},
+		{"reservations", "calls for which credits were reserved"},
+		{"credits", "credits that the day's calls hold: spent, unknown and reserved together"},
+		{"spent", "credits that the service charged"},
+		{"unknown", "credits of calls of which no answer came; counted as charged"},
+		{"reserved", "credits of calls that are not settled"},
+		{"refunded", "credits that came back"},
+		{"adjusted", "credits booked that day beside the calls: spent elsewhere, less what was bought on top; " +
+			"part of no other column but adjusted_in_month"},
+		{"credits_in_month", "credits of the cycle up to and with the day"},
+		{"adjusted_in_month", "adjusted of the cycle up to and with the day"},
+		{"cap_day", "cap per day, credits, last in force; NULL if there was none"},
+		{"cap_month", "cap per billing cycle, credits, last in force; NULL if there was none"},
+	},
 	reads: []*schema.Table{schema.OpsCredits},
 	SQL: `WITH days AS (
 			SELECT month, day, count(*) FILTER (NOT adjusts) AS reservations,
