@@ -86,7 +86,7 @@ var ChannelStatisticsHistory = define(Table{
 var ChannelStatistics = define(Table{
 	Name: "channel_statistics", Kind: Current, Key: []string{"channel_id", "kind"},
 	Comment: "Each channel's last numbers, for its videos and for its shorts.",
-	History: ChannelStatisticsHistory,
+	History: ChannelStatisticsHistory, Grows: "subscriber_count",
 	Columns: channelStatistics,
 }, lineage)
 
@@ -130,7 +130,7 @@ var ChannelUploadsHistory = define(Table{
 var ChannelUploads = define(Table{
 	Name: "channel_uploads", Kind: Current, Key: []string{"channel_id", "video_id"},
 	Comment: "Each sampled upload of a channel as it was last seen.",
-	History: ChannelUploadsHistory,
+	History: ChannelUploadsHistory, Grows: "view_count",
 	Columns: channelUploads,
 }, lineage)
 

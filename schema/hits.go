@@ -90,7 +90,7 @@ var OutliersHistory = define(Table{
 var Outliers = define(Table{
 	Name: "outliers", Kind: Current, Key: []string{"video_id"},
 	Comment: "Each outlier video as it was last seen by a search.",
-	History: OutliersHistory,
+	History: OutliersHistory, Grows: "view_count",
 	Columns: hit,
 }, lineage)
 

@@ -1,5 +1,7 @@
 package schema
 
+import "slices"
+
 // lineage is on every row of the data tables but those of comments and transcript
 // events, which are many and carry the answer alone; ops.requests has the rest.
 var (
@@ -18,6 +20,28 @@ var seen = []Column{
 	{Name: "first_seen_at", Type: timestamp, Comment: "first observed_at of the key, UTC"},
 	{Name: "last_seen_at", Type: timestamp, Comment: "last observed_at of the key, UTC"},
 	{Name: "times_seen", Type: bigint, Comment: "observations of the key"},
+}
+
+// PreviousSeenAt is the column of the time of [Table.Previous].
+const PreviousSeenAt = "previous_seen_at"
+
+// Previous is the column that has what [Table.Grows] was on an earlier day; "" if there is none.
+func (t *Table) Previous() string {
+	if t.Grows == "" {
+		return ""
+	}
+	return "previous_" + t.Grows
+}
+
+// carried are the columns that a Current table has beside those of its rows.
+func (t *Table) carried() []Column {
+	if t.Grows == "" {
+		return seen
+	}
+	return append(slices.Clone(seen),
+		Column{Name: PreviousSeenAt, Type: timestamp,
+			Comment: "last observed_at of the key before the day of last_seen_at, UTC; NULL if it was seen on that day alone"},
+		Column{Name: t.Previous(), Type: bigint, Comment: t.Grows + " at previous_seen_at"})
 }
 
 func tellRun(v *vector, s *Source, n int)      { v.texts([]byte(s.Run), n) }

@@ -14,6 +14,7 @@ declarations in package schema; ` + "`go test ./schema -update`" + ` writes it a
 How a table is kept:
 
 - **current**: one row per key, the last observation, with ` + "`first_seen_at`, `last_seen_at` and `times_seen`" + ` added.
+  Where a number grows, the row also has what it was on an earlier day, such as ` + "`previous_view_count`" + `.
 - **history**: every observation, append-only.
 - **changes**: a history that skips rows in which nothing but the lineage differs from the key's last row.
 - **children**: the rows of a parent, replaced whole when the parent is observed again.
@@ -92,7 +93,7 @@ func (t *Table) describe(b *strings.Builder) {
 func (t *Table) All() []Column {
 	columns := slices.Concat(t.Columns, t.lineage)
 	if t.Kind == Current {
-		columns = append(columns, seen...)
+		columns = append(columns, t.carried()...)
 	}
 	return columns
 }

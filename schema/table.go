@@ -20,7 +20,8 @@ type Kind int
 
 const (
 	// Current holds one row per key, the last observation. The sink adds the
-	// columns first_seen_at, last_seen_at and times_seen (see [Table.Stored]).
+	// columns first_seen_at, last_seen_at and times_seen, and of some tables what the key's
+	// sighting of an earlier day said (see [Table.Stored]).
 	Current Kind = iota
 	// History is append-only and holds every observation: one row per key and answer.
 	History
@@ -84,6 +85,7 @@ type Table struct {
 	Comment string
 	Rows    []Place // where rows stand; empty for projections, "missing" and ops
 	History *Table  // of a Current table: holds every observation; nil if nothing does
+	Grows   string  // of a Current table: the BIGINT column whose growth it shows; "" if none
 
 	lineage []Column
 	schema  *arrow.Schema
@@ -96,7 +98,7 @@ func define(t Table, lineage []Column) *Table {
 	t.schema = schemaOf(t.Columns, lineage)
 	t.stored = t.schema
 	if t.Kind == Current {
-		t.stored = schemaOf(t.Columns, lineage, seen)
+		t.stored = schemaOf(t.All())
 	}
 	return &t
 }
@@ -118,7 +120,10 @@ func (t *Table) Schema() *arrow.Schema { return t.schema }
 
 // Stored is the schema as a sink keeps it: [Table.Schema], and for a Current table
 // first_seen_at and last_seen_at (the first and last observed_at of the key) and
-// times_seen (how many observations there were).
+// times_seen (how many observations there were). A table that has [Table.Grows] also has
+// previous_seen_at and previous_<column>: the observation before the first one of the day,
+// in UTC, on which the key was observed last, so that several searches of one run, which
+// tell the same number, are one step of growth. They are NULL while there is none.
 func (t *Table) Stored() *arrow.Schema { return t.stored }
 
 // FileName is the table's folder name in Parquet: "ops_runs" for "ops.runs".

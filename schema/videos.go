@@ -48,7 +48,7 @@ var VideosHistory = define(Table{
 var Videos = define(Table{
 	Name: "videos", Kind: Current, Key: []string{"video_id"},
 	Comment: "Each video's details as they were last seen.",
-	History: VideosHistory,
+	History: VideosHistory, Grows: "view_count",
 	Columns: video,
 }, lineage)
 

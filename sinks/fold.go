@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -31,7 +32,10 @@ const (
 //
 //   - Current: each key's last row. Its times_seen counts the batch's observations
 //     and its first_seen_at is the first one's, so that folded rows can be folded
-//     again into older ones: keep the older first_seen_at, add up times_seen.
+//     again into older ones: keep the older first_seen_at, add up times_seen. Where
+//     previous_seen_at is null, all of the batch's observations are of one day: what is
+//     previous is then the older row's last, if that is of an [EarlierDay] than first_seen_at,
+//     else the older row's previous.
 //   - Children, Once: each parent's rows of its highest _response_id.
 //   - other kinds: the rows themselves. (Changes depend on the sink's rows, see [Changes].)
 //
@@ -68,21 +72,24 @@ func fold(ctx context.Context, t *schema.Table, rows arrow.RecordBatch) (arrow.R
 
 // foldCurrent keeps each key's last row, in the order of those rows.
 func foldCurrent(ctx context.Context, t *schema.Table, rows arrow.RecordBatch) (arrow.RecordBatch, error) {
-	type observations struct{ first, last, times int }
+	type observations struct{ first, last, times, previous int }
 	seen := make(map[string]*observations, rows.NumRows())
 	of := make([]*observations, rows.NumRows())
 	keys := KeysOf(rows, t.Key)
+	observed := column(rows, ObservedAt).(*array.Timestamp)
 	for i := range of {
 		o := seen[string(keys.At(i))]
 		if o == nil {
-			o = &observations{first: i}
+			o = &observations{first: i, last: i, previous: -1}
 			seen[string(keys.At(i))] = o
+		}
+		if observed.IsValid(o.last) && observed.IsValid(i) && EarlierDay(observed.Value(o.last), observed.Value(i)) {
+			o.previous = o.last
 		}
 		o.last, of[i] = i, o
 		o.times++
 	}
-	var last []int
-	observed := column(rows, ObservedAt).(*array.Timestamp)
+	var last, previous []int
 	first := newTimes(len(seen))
 	latest := newTimes(len(seen))
 	times := array.NewInt64Builder(memory.DefaultAllocator)
@@ -90,7 +97,7 @@ func foldCurrent(ctx context.Context, t *schema.Table, rows arrow.RecordBatch) (
 		if o.last != i {
 			continue
 		}
-		last = append(last, i)
+		last, previous = append(last, i), append(previous, o.previous)
 		appendTime(first, observed, o.first)
 		appendTime(latest, observed, i)
 		times.Append(int64(o.times))
@@ -100,7 +107,36 @@ func foldCurrent(ctx context.Context, t *schema.Table, rows arrow.RecordBatch) (
 		return nil, err
 	}
 	defer kept.Release()
-	return extend(kept, t.Stored(), first.NewArray(), latest.NewArray(), times.NewArray()), nil
+	carried := []arrow.Array{first.NewArray(), latest.NewArray(), times.NewArray()}
+	if t.Grows != "" {
+		carried = append(carried, before(observed, column(rows, t.Grows).(*array.Int64), previous)...)
+	}
+	return extend(kept, t.Stored(), carried...), nil
+}
+
+// EarlierDay reports whether a is on an earlier day than b, in UTC.
+func EarlierDay(a, b arrow.Timestamp) bool {
+	day := (24 * time.Hour).Microseconds()
+	return int64(a)/day < int64(b)/day
+}
+
+// before are times and numbers of the named rows, null for -1.
+func before(observed *array.Timestamp, grows *array.Int64, rows []int) []arrow.Array {
+	times, numbers := newTimes(len(rows)), array.NewInt64Builder(memory.DefaultAllocator)
+	for _, i := range rows {
+		if i < 0 {
+			times.AppendNull()
+			numbers.AppendNull()
+			continue
+		}
+		appendTime(times, observed, i)
+		if grows.IsNull(i) {
+			numbers.AppendNull()
+		} else {
+			numbers.Append(grows.Value(i))
+		}
+	}
+	return []arrow.Array{times.NewArray(), numbers.NewArray()}
 }
 
 // lastAnswers picks the rows that stand when a parent was answered more than once.

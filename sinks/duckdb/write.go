@@ -295,6 +295,9 @@ func (c *change) remove() string {
 	carried := "t.rowid AS place"
 	if c.table.Kind == schema.Current {
 		carried += ", t.first_seen_at, t.times_seen, " + list("t.", identity)
+		if grows := c.table.Grows; grows != "" {
+			carried += ", t.last_seen_at, t.previous_seen_at, " + list("t.", []string{grows, c.table.Previous()})
+		}
 	}
 	return fmt.Sprintf(`CREATE TEMP TABLE gone AS SELECT * FROM %s;
 		CREATE TEMP TABLE old AS SELECT %s FROM %s AS t JOIN temp.gone AS g ON %s;
@@ -311,9 +314,22 @@ func (c *change) insert() string {
 	if c.table.Kind != schema.Current {
 		return into + list("", names) + " FROM " + c.rows
 	}
-	declared := names[:len(names)-3]
+	declared := names[:len(c.table.Schema().Fields())]
 	return into + list("r.", declared) + `, coalesce(old.first_seen_at, r.first_seen_at), r.last_seen_at, r.times_seen + coalesce(old.times_seen, 0)
-		FROM ` + c.rows + " AS r LEFT JOIN temp.old ON " + same("r.", "old.", c.table.Key)
+		` + c.previous() + " FROM " + c.rows + " AS r LEFT JOIN temp.old ON " + same("r.", "old.", c.table.Key)
+}
+
+// previous are the values of previous_seen_at and its like, as [sinks.Fold] has it.
+func (c *change) previous() string {
+	if c.table.Grows == "" {
+		return ""
+	}
+	const day = "// 86400000000"
+	either := `, CASE WHEN r.previous_seen_at IS NOT NULL THEN r.%s
+		WHEN epoch_us(old.last_seen_at) ` + day + ` < epoch_us(r.first_seen_at) ` + day + ` THEN old.%s ELSE old.%s END`
+	previous := c.table.Previous()
+	return fmt.Sprintf(either, schema.PreviousSeenAt, sinks.LastSeenAt, schema.PreviousSeenAt) +
+		fmt.Sprintf(either, database.Name(previous), database.Name(c.table.Grows), database.Name(previous))
 }
 
 func list(of string, names []string) string {

@@ -90,6 +90,50 @@ type standing struct {
 	begun bool            // first is known
 	first arrow.Timestamp // first_seen_at, of a Current table
 	times int64           // times_seen, of a Current table
+	grown *growth         // of a table that grows: what is previous, see [sinks.Fold]
+}
+
+// growth is the first and the last observation of a key in some files, and the last one of an
+// earlier day, as far as these files know it.
+type growth struct {
+	first          arrow.Timestamp
+	last, previous sighting
+}
+
+// sighting is what a number was at some time; the number may be null, and so may both.
+type sighting struct {
+	at            arrow.Timestamp
+	number        int64
+	seen, counted bool
+}
+
+// then is the growth over files of which g knows the older ones.
+func (g growth) then(newer growth) *growth {
+	if newer.previous.seen {
+		g.previous = newer.previous
+	} else if g.last.seen && sinks.EarlierDay(g.last.at, newer.first) {
+		g.previous = g.last
+	}
+	g.last = newer.last
+	return &g
+}
+
+// growths reads the growth of each row; nil for tables without.
+func (m *merger) growths(rows arrow.RecordBatch) func(i int) growth {
+	if m.table.Grows == "" {
+		return nil
+	}
+	at := func(name string) arrow.Array { return rows.Column(rows.Schema().FieldIndices(name)[0]) }
+	sightings := func(time, number string) func(i int) sighting {
+		times, numbers := at(time).(*array.Timestamp), at(number).(*array.Int64)
+		return func(i int) sighting {
+			return sighting{times.Value(i), numbers.Value(i), times.IsValid(i), numbers.IsValid(i)}
+		}
+	}
+	first := at(sinks.FirstSeenAt).(*array.Timestamp)
+	last := sightings(sinks.LastSeenAt, m.table.Grows)
+	previous := sightings(schema.PreviousSeenAt, m.table.Previous())
+	return func(i int) growth { return growth{first.Value(i), last(i), previous(i)} }
 }
 
 // learn takes in a pending file; a folded file holds one row per key of a Current
@@ -97,6 +141,7 @@ type standing struct {
 func (m *merger) learn(file int, rows arrow.RecordBatch) {
 	keys, answers := sinks.KeysOf(rows, m.table.Identity()), answers(rows)
 	first, times := m.seen(rows)
+	grown := m.growths(rows)
 	for i := range int(rows.NumRows()) {
 		st := m.known[string(keys.At(i))]
 		if answers.IsNull(i) {
@@ -113,6 +158,12 @@ func (m *merger) learn(file int, rows arrow.RecordBatch) {
 		st.file = file
 		if times != nil {
 			st.times += times.Value(i)
+		}
+		if grown != nil && st.grown != nil {
+			st.grown = st.grown.then(grown(i))
+		} else if grown != nil {
+			g := grown(i)
+			st.grown = &g
 		}
 	}
 }
@@ -133,6 +184,7 @@ func (m *merger) putOld(ctx context.Context, put func(arrow.RecordBatch) error) 
 		var stay []int
 		keys := sinks.KeysOf(rows, m.table.Identity())
 		first, times := m.seen(rows)
+		grown := m.growths(rows)
 		for i := range int(rows.NumRows()) {
 			st := m.known[string(keys.At(i))]
 			if st == nil {
@@ -140,6 +192,9 @@ func (m *merger) putOld(ctx context.Context, put func(arrow.RecordBatch) error) 
 			} else if first != nil && !st.gone {
 				st.first = first.Value(i)
 				st.times += times.Value(i)
+				if grown != nil {
+					st.grown = grown(i).then(*st.grown)
+				}
 			}
 		}
 		return putSome(ctx, rows, stay, put)
@@ -151,12 +206,16 @@ func (m *merger) putNew(ctx context.Context, file int, rows arrow.RecordBatch, p
 	var stand []int
 	first := array.NewTimestampBuilder(memory.DefaultAllocator, &arrow.TimestampType{Unit: arrow.Microsecond, TimeZone: "UTC"})
 	times := array.NewInt64Builder(memory.DefaultAllocator)
+	var previous []sighting
 	keys, answers := sinks.KeysOf(rows, m.table.Identity()), answers(rows)
 	for i := range int(rows.NumRows()) {
 		if st := m.known[string(keys.At(i))]; st.file == file && answers.IsValid(i) {
 			stand = append(stand, i)
 			first.Append(st.first)
 			times.Append(st.times)
+			if st.grown != nil {
+				previous = append(previous, st.grown.previous)
+			}
 		}
 	}
 	if m.table.Kind != schema.Current {
@@ -166,10 +225,34 @@ func (m *merger) putNew(ctx context.Context, file int, rows arrow.RecordBatch, p
 		columns := slices.Clone(some.Columns())
 		columns[some.Schema().FieldIndices(sinks.FirstSeenAt)[0]] = first.NewArray()
 		columns[some.Schema().FieldIndices(sinks.TimesSeen)[0]] = times.NewArray()
+		if m.table.Grows != "" {
+			at, numbers := arrays(previous)
+			columns[some.Schema().FieldIndices(schema.PreviousSeenAt)[0]] = at
+			columns[some.Schema().FieldIndices(m.table.Previous())[0]] = numbers
+		}
 		carried := array.NewRecordBatch(some.Schema(), columns, some.NumRows())
 		defer carried.Release()
 		return put(carried)
 	})
+}
+
+// arrays are the times and the numbers of sightings.
+func arrays(all []sighting) (at, numbers arrow.Array) {
+	times := array.NewTimestampBuilder(memory.DefaultAllocator, &arrow.TimestampType{Unit: arrow.Microsecond, TimeZone: "UTC"})
+	counts := array.NewInt64Builder(memory.DefaultAllocator)
+	for _, s := range all {
+		if s.seen {
+			times.Append(s.at)
+		} else {
+			times.AppendNull()
+		}
+		if s.counted {
+			counts.Append(s.number)
+		} else {
+			counts.AppendNull()
+		}
+	}
+	return times.NewArray(), counts.NewArray()
 }
 
 func putSome(ctx context.Context, rows arrow.RecordBatch, which []int, put func(arrow.RecordBatch) error) error {

@@ -1,8 +1,10 @@
 package sinktest
 
 import (
+	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -53,6 +55,31 @@ func lastWins(t *testing.T, k Sink) {
 	want := []string{`"a"|"third"|3|`, `"b"|"only"|1|`}
 	for _, batches := range [][]int64{{2}, {1, 2}} {
 		got := k.tell(t, j, schema.Outliers, []string{"video_id", "title", sinks.TimesSeen}, batches...)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("batches %v (-want +got):\n%s", batches, diff)
+		}
+	}
+}
+
+// grows: what is previous is of an earlier day, whatever comes twice a day, and however the
+// answers are cut into batches.
+func grows(t *testing.T, k Sink) {
+	video := func(id string, views any) Row { return Row{"video_id": id, "view_count": views} }
+	j := story(schema.Outliers,
+		[]Row{video("a", int64(1)), video("b", int64(10)), video("c", nil)},
+		[]Row{video("a", int64(2)), video("c", int64(5))},
+		[]Row{video("a", int64(3)), video("a", int64(4))},
+		[]Row{video("b", nil)},
+		[]Row{video("a", int64(5))})
+	j[1].At = j[0].At.Add(time.Minute) // two searches of a day
+	for _, row := range j[1].Rows[schema.Outliers] {
+		row[sinks.ObservedAt] = j[1].At
+	}
+	columns := []string{"video_id", "view_count", "previous_view_count", schema.PreviousSeenAt}
+	at := func(i int) string { return fmt.Sprintf("%#v|", j[i].At) }
+	want := []string{`"a"|5|4|` + at(2), `"b"|<nil>|10|` + at(0), `"c"|5|<nil>|<nil>|`}
+	for _, batches := range everyCut(5) {
+		got := k.tell(t, j, schema.Outliers, columns, batches...)
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("batches %v (-want +got):\n%s", batches, diff)
 		}

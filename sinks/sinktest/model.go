@@ -5,6 +5,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"time"
 
 	"outlierd/schema"
 	"outlierd/sinks"
@@ -28,6 +29,9 @@ func (j Journal) Want(table *schema.Table, hi int64) []Row {
 				if i := slices.IndexFunc(kept, same); i >= 0 {
 					row[sinks.FirstSeenAt] = kept[i][sinks.FirstSeenAt]
 					row[sinks.TimesSeen] = kept[i][sinks.TimesSeen].(int64) + 1
+					if table.Grows != "" {
+						previous(table, row, kept[i])
+					}
 					kept = slices.Delete(kept, i, i+1)
 				}
 			case schema.Children, schema.Once:
@@ -44,6 +48,17 @@ func (j Journal) Want(table *schema.Table, hi int64) []Row {
 		}
 	}
 	return kept
+}
+
+// previous says in a row what it was on an earlier day, as far as the row before it knows.
+func previous(table *schema.Table, row, before Row) {
+	const day = 24 * time.Hour
+	at, last := row[sinks.LastSeenAt].(time.Time), before[sinks.LastSeenAt].(time.Time)
+	if last.UTC().Truncate(day).Before(at.UTC().Truncate(day)) {
+		row[schema.PreviousSeenAt], row[table.Previous()] = last, before[table.Grows]
+	} else {
+		row[schema.PreviousSeenAt], row[table.Previous()] = before[schema.PreviousSeenAt], before[table.Previous()]
+	}
 }
 
 // byOthers finds the rows of row's parent that another answer brought.

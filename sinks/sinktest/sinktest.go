@@ -39,6 +39,7 @@ func Run(t *testing.T, sink Sink) {
 		"what was written unpublished is not lost":    unpublished,
 		"publishing again changes nothing":            publishTwice,
 		"the last observation wins within a batch":    lastWins,
+		"growth is over days":                         grows,
 		"a parent's rows are replaced whole":          replacedWhole,
 		"what is gone leaves nothing":                 goneForGood,
 		"only changes are kept":                       onlyChanges,
