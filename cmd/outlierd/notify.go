@@ -127,6 +127,7 @@ type notifier struct {
 	alerts    notify.Alerts
 	asked     os.FileInfo // the published file of which alerts were asked last
 	logged    string      // why a look failed, as the log has it
+	soon      chan struct{}
 }
 
 // notifier is nil where the job file has no target.
@@ -141,7 +142,7 @@ func (o *options) notifier(p *program) (*notifier, error) {
 	}
 	find := seeds(e.Config)
 	return &notifier{
-		engine: e, config: e.Config, watcher: p.watcher,
+		engine: e, config: e.Config, watcher: p.watcher, soon: make(chan struct{}, 1),
 		deliverer: notify.Deliverer{Store: e.Store.DB, Targets: e.Config.Targets, Sender: sender, Log: e.Log},
 		alerts: notify.Alerts{Watcher: p.watcher, Store: e.Store.DB, Log: e.Log,
 			Ask: func(ctx context.Context, sql string) ([]string, error) { return find(ctx, sql, "") }},
@@ -162,11 +163,23 @@ func (n *notifier) serve(ctx context.Context) {
 		n.look(ctx)
 		select {
 		case <-next.C:
+		case <-n.soon:
 		case <-ctx.Done():
 			next.Stop()
 		}
 	}
 	delivering.Wait()
+}
+
+// lookSoon lets a daemon look before the next time that it would.
+func (n *notifier) lookSoon() {
+	if n == nil {
+		return
+	}
+	select {
+	case n.soon <- struct{}{}:
+	default: // it is about to look
+	}
 }
 
 // look puts in the outbox what has changed: the conditions of the whole file, and the new rows

@@ -215,7 +215,10 @@ func fixed(used, config *job.Config) error {
 }
 
 // telling runs the notifier of the job file in use.
-type telling struct{ stop func() }
+type telling struct {
+	now  *notifier // nil where the file has no target
+	stop func()
+}
 
 func (t *telling) start(ctx context.Context, n *notifier) {
 	ctx, cancel := context.WithCancel(ctx)
@@ -224,7 +227,7 @@ func (t *telling) start(ctx context.Context, n *notifier) {
 		defer close(done)
 		n.serve(ctx)
 	}()
-	t.stop = func() { cancel(); <-done }
+	t.now, t.stop = n, func() { cancel(); <-done }
 }
 
 // reloader lets a program go on with the job file as it is edited.
@@ -235,6 +238,8 @@ func (o *options) reloader(p *program, t *telling) *reloader {
 		told: func(refused error) {
 			p.metrics.Reloaded(refused == nil)
 			p.server.Refused(whyRefused(refused))
+			p.watcher.Refused(whyRefused(refused))
+			t.now.lookSoon()
 		},
 		log:   p.Engine.Log,
 		used:  p.Engine.Config,

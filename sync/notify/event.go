@@ -31,6 +31,7 @@ const (
 	DiskLow        Kind = "disk_low"        // the disk has too little room to buy anything
 	SchemaDrift    Kind = "schema_drift"    // answers differ from the interface in a new way
 	SinkBehind     Kind = "sink_behind"     // a sink has been disabled for some time
+	FileRefused    Kind = "file_refused"    // an edit of the job file has a mistake, or needs a restart
 
 	Started Kind = "started" // a run began; for Healthchecks alone
 	Alert   Kind = "alert"   // an alert's SQL gave new rows; goes to the alert's own targets
@@ -39,7 +40,7 @@ const (
 
 // Kinds are those that `events` in the job file can name.
 var Kinds = []Kind{Published, Partial, Failed, Recovered, BudgetLow, BudgetPaused, UnknownOutcome,
-	KeyRefused, DiskLow, SchemaDrift, SinkBehind}
+	KeyRefused, DiskLow, SchemaDrift, SinkBehind, FileRefused}
 
 // Version is that of the JSON form of an event. It changes when a member is renamed,
 // removed or given another meaning, and not when one is added.

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"outlierd/sync/job"
@@ -23,6 +24,8 @@ type Watcher struct {
 	config *job.Config
 	outbox Outbox
 	log    *slog.Logger
+
+	refused atomic.Pointer[string] // why an edit of the job file is not used; nil or "" if it is
 }
 
 // NewWatcher is a watcher for the targets of a job file, nil if it has none.
@@ -147,6 +150,13 @@ func runEvent(k Kind, r runs.Run) Event {
 	}
 }
 
+// Refused says why the job file on disk is not used; "" if it is.
+func (w *Watcher) Refused(why string) {
+	if w != nil {
+		w.refused.Store(&why)
+	}
+}
+
 // Look tells what has changed of the conditions that hold for the whole file.
 func (w *Watcher) Look(s *state.Store) error {
 	all, err := w.conditions(s)
@@ -222,7 +232,19 @@ func (w *Watcher) conditions(s *state.Store) ([]condition, error) {
 	if isFull {
 		all[3].text = full.Error()
 	}
-	return append(all, sinks...), nil
+	return append(append(all, w.file()), sinks...), nil
+}
+
+// file holds while the job file on disk is refused. A process that uses the file ends it.
+func (w *Watcher) file() condition {
+	c := condition{
+		kind:  FileRefused,
+		title: "The edited job file was refused, and the old one stays in use", over: "The job file on disk is in use again",
+	}
+	if why := w.refused.Load(); why != nil && *why != "" {
+		c.holds, c.text = true, *why+"\n`outlierd lint` shows all mistakes. A corrected file is taken over without a restart."
+	}
+	return c
 }
 
 // sinks has a condition for each sink.

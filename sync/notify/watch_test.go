@@ -216,11 +216,18 @@ func TestWhatHoldsForTheFileIsToldOncePerEpisode(t *testing.T) {
 		disable("parquet", "duckdb") // in one moment
 		time.Sleep(behindAfter)
 		look()
+		w.watcher.Refused("jobs.yaml:4:3: a mistake")
+		look()
+		w.watcher.Refused("jobs.yaml:5:3: another mistake")
+		look()
+		w.close()
+		w.open() // with a file that is valid, else it would not have started
+		look()
 		if got := w.told("other"); got != "schema_drift key_refused recovered key_refused budget_low "+
-			"sink_behind sink_behind recovered recovered sink_behind sink_behind" {
+			"sink_behind sink_behind recovered recovered sink_behind sink_behind file_refused recovered" {
 			t.Errorf("told %s", got)
 		}
-		if got := w.told("hook"); got != "schema_drift recovered recovered recovered" {
+		if got := w.told("hook"); got != "schema_drift recovered recovered recovered recovered" {
 			t.Errorf("hook, which chooses, is told %s", got)
 		}
 		if e := w.events("other")[0]; !strings.Contains(e.Text, "a.b") {
