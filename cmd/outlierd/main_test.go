@@ -101,9 +101,24 @@ func waitFor(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: waitfor file [text]")
 	}
 	want := strings.Join(args[1:], "")
-	for range time.Tick(10 * time.Millisecond) {
-		if content, err := os.ReadFile(ts.MkAbs(args[0])); err == nil && len(content) > 0 && strings.Contains(string(content), want) {
-			return
+	var content []byte
+	inTime(ts, func() (there bool) {
+		text, err := os.ReadFile(ts.MkAbs(args[0]))
+		if err == nil {
+			content = text
+		}
+		return err == nil && len(text) > 0 && strings.Contains(string(text), want)
+	}, func() string { return fmt.Sprintf("%s does not have %q; it has:\n%s", args[0], want, content) })
+}
+
+// waitMost is how long a script waits for what comes within seconds on an idle machine.
+const waitMost = 2 * time.Minute
+
+// inTime waits until something is there, and else ends the script with what is missing.
+func inTime(ts *testscript.TestScript, there func() bool, missing func() string) {
+	for end := time.Now().Add(waitMost); !there(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			ts.Fatalf("after %s %s", waitMost, missing())
 		}
 	}
 }
@@ -113,12 +128,13 @@ func waitPort(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: waitport address")
 	}
-	for range time.Tick(10 * time.Millisecond) {
-		if conn, err := net.Dial("tcp", args[0]); err == nil {
+	inTime(ts, func() bool {
+		conn, err := net.Dial("tcp", args[0])
+		if err == nil {
 			ts.Check(conn.Close())
-			return
 		}
-	}
+		return err == nil
+	}, func() string { return "nothing listens at " + args[0] })
 }
 
 // fetch writes what an address answers with into a file.
