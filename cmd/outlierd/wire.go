@@ -35,6 +35,7 @@ import (
 // program is an engine with everything that it stands on.
 type program struct {
 	Engine  *engine.Engine
+	targets notify.Health    // of notifications
 	watcher *notify.Watcher  // puts what happens in the outbox; nil where the job file has no target
 	metrics *metrics.Metrics // nil where the job file has no daemon.listen
 	tracer  *trace.Tracer    // sends traces of runs; nil where the environment names no collector

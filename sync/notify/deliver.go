@@ -21,11 +21,26 @@ type Deliverer struct {
 	Targets []job.Target
 	Sender  *Sender
 	Log     *slog.Logger
+	Health  *Health // of the targets; one for all deliverers of a process, so that a reload logs nothing anew
 
 	mu    sync.Mutex
 	taken map[int64]bool // events that a target has taken, where that could not be recorded yet
-	ill   map[string]int // attempts that failed one after another, by target
 }
+
+// Health is which targets fail. The log has a line when one begins to fail and another when it
+// works again, at most once in [warnEvery] for each target, as one may do so in turns.
+type Health struct {
+	mu  sync.Mutex
+	ill map[string]*illness // by target
+}
+
+type illness struct {
+	failed int       // attempts one after another
+	warned bool      // the log has that they fail
+	last   time.Time // when it had such a line last
+}
+
+const warnEvery = time.Hour
 
 // The deliverer looks for new events this often, and ends an attempt so long after it
 // was told to stop.
@@ -170,26 +185,39 @@ func (d *Deliverer) set(id int64, taken bool) {
 	}
 }
 
-// unwell logs the first of several attempts in a row that fail.
+// unwell logs that a target fails, unless the log has had that within the hour.
 func (d *Deliverer) unwell(t *job.Target, w *waiting, err error, until time.Time) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.ill == nil {
-		d.ill = map[string]int{}
+	h := d.Health
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.ill == nil {
+		h.ill = map[string]*illness{}
 	}
-	if d.ill[t.Name]++; d.ill[t.Name] == 1 {
+	of, known := h.ill[t.Name]
+	if !known {
+		of = &illness{}
+		h.ill[t.Name] = of
+	}
+	of.failed++
+	if now := time.Now(); !of.warned && (of.last.IsZero() || now.Sub(of.last) >= warnEvery) {
+		of.warned, of.last = true, now
 		d.Log.Warn("notification failed", "target", t.Name, "event", string(w.event.Kind), "retry_at", until, "err", err)
 	}
 }
 
-// well logs that a target works again.
+// well logs that a target works again of which the log says that it fails.
 func (d *Deliverer) well(t *job.Target) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if failed := d.ill[t.Name]; failed > 0 {
-		d.Log.Info("notifications delivered again", "target", t.Name, "attempts_failed", failed)
+	h := d.Health
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	of := h.ill[t.Name]
+	if of == nil {
+		return
 	}
-	delete(d.ill, t.Name)
+	if of.warned {
+		d.Log.Info("notifications delivered again", "target", t.Name, "attempts_failed", of.failed)
+	}
+	of.failed, of.warned = 0, false
 }
 
 func (d *Deliverer) expire() {

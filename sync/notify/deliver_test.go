@@ -59,6 +59,7 @@ type world struct {
 	state   *state.Store
 	watcher *Watcher
 	log     bytes.Buffer
+	health  Health
 }
 
 func newWorld(t *testing.T, rest string) *world {
@@ -112,7 +113,7 @@ func (w *world) put(ids ...string) {
 
 func (w *world) deliverer(network handler) *Deliverer {
 	return &Deliverer{
-		Store: w.state.DB, Targets: w.config.Targets, Log: w.logger(),
+		Store: w.state.DB, Targets: w.config.Targets, Log: w.logger(), Health: &w.health,
 		Sender: &Sender{Transport: network, Redact: nothing},
 	}
 }
@@ -263,6 +264,46 @@ func TestARefusedEventKeepsNoOtherBack(t *testing.T) {
 		stop()
 		if len(got) != 1 || got[0] != "good" {
 			t.Errorf("got %v", got)
+		}
+		w.close()
+	})
+}
+
+// TestATargetThatFailsNowAndThenIsLoggedOnceAnHour, also over reloads, each of which has a new
+// deliverer; and one that stays down is logged although it had failed shortly before.
+func TestATargetThatFailsNowAndThenIsLoggedOnceAnHour(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "")
+		asked, down := 0, false
+		flaps := handler(func(a http.ResponseWriter, r *http.Request) {
+			if r.URL.Hostname() != "hook.example" {
+				return
+			}
+			if asked++; down || asked%2 == 1 {
+				a.WriteHeader(http.StatusServiceUnavailable)
+			}
+		})
+		for hour := range 5 {
+			stop := w.start(flaps)
+			for i := range 30 {
+				w.put(fmt.Sprint(hour, "-", i))
+				time.Sleep(2 * time.Minute)
+			}
+			stop()
+		}
+		failed, again := strings.Count(w.log.String(), "notification failed"), strings.Count(w.log.String(), "delivered again")
+		if failed < 4 || failed > 6 || again != failed || asked < 290 {
+			t.Errorf("of %d attempts in 5 hours the log says %d times that they fail, and %d times that they succeed:\n%s",
+				asked, failed, again, w.log.String())
+		}
+		w.log.Reset()
+		down = true
+		stop := w.start(flaps)
+		w.put("last")
+		time.Sleep(4 * time.Hour)
+		stop()
+		if said := w.log.String(); strings.Count(said, "\n") != 1 || !strings.Contains(said, "notification failed") {
+			t.Errorf("of a target that stays down the log says:\n%s", said)
 		}
 		w.close()
 	})

@@ -63,7 +63,7 @@ func deliverAll(dir, address string) error {
 	if err != nil {
 		return err
 	}
-	d := Deliverer{Store: opened.DB, Targets: config.Targets, Log: log,
+	d := Deliverer{Store: opened.DB, Targets: config.Targets, Log: log, Health: new(Health),
 		Sender: &Sender{Transport: http.DefaultTransport, Redact: nothing}}
 	d.Flush(context.Background())
 	return opened.Close()
