@@ -26,13 +26,14 @@ type Client struct {
 	Transport http.RoundTripper // nil: as of [NewTransport], with a connection for each call
 	UserAgent string            // "" means "outlierd"
 	Timeout   time.Duration     // from connecting to the last byte; 0 means 60 s
+	Forgotten Mention           // of ids that are neither asked about nor kept; nil for none
 }
 
 // Do makes one attempt to have r answered, never a second one, and keeps m's
 // books. The package comment tells the way of a call.
 //
 // The Answer is nil only if r was never reserved: the context ended while waiting,
-// or m refused, whose reason the error wraps. Otherwise it is what was settled, and
+// r names what was forgotten ([*ForgottenError]), or m refused, whose reason the error wraps. Otherwise it is what was settled, and
 // the error is its Err, joined with an [*UnkeptError] if the books could not be kept.
 //
 // When ctx ends before the request was sent, nothing is sent. A request that was
@@ -42,6 +43,9 @@ type Client struct {
 // [httptrace.ClientTrace] before it sends anything, and then honour the request's
 // context.
 func (c *Client) Do(ctx context.Context, r *Request, m Meter) (a *Answer, err error) {
+	if r.mentions(c.Forgotten) {
+		return nil, &ForgottenError{r}
+	}
 	pacer := cmp.Or[Pacer](c.Pacer, unpaced{})
 	begun := time.Now()
 	if err := pacer.Wait(ctx, r); err != nil {

@@ -123,7 +123,7 @@ func (x *exchange) send(c *Client) (Outcome, *Error) {
 		return x.unanswered(err)
 	}
 	defer resp.Body.Close()
-	return x.receive(resp, c.Key)
+	return x.receive(resp, c)
 }
 
 // unanswered judges an attempt without so much as a status line.
@@ -152,15 +152,16 @@ func (x *exchange) why(err error) error {
 	return err
 }
 
-// receive reads the answer into x.a, as much of it as there is and without the key, and
-// judges it.
-func (x *exchange) receive(resp *http.Response, key Key) (Outcome, *Error) {
+// receive reads the answer into x.a, as much of it as there is, without the key and without what
+// was forgotten, and judges it.
+func (x *exchange) receive(resp *http.Response, c *Client) (Outcome, *Error) {
 	x.a.Status, x.a.Header = resp.StatusCode, resp.Header
 	x.a.Header.Del("Set-Cookie")
 	x.a.Encoding = encoding(resp.Header)
 	body, err := readBody(resp)
 	x.a.Body = body
-	x.a.redact(key)
+	x.a.redact(c.Key)
+	x.a.forget(c.Forgotten)
 	switch {
 	case x.a.SentAt.IsZero():
 		x.a.SentAt = time.Now() // no proof that it was not sent

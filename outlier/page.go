@@ -35,6 +35,8 @@ type Hit struct {
 
 	// Words holds the texts that a [HitFilter] judges besides the fields above.
 	Words map[string]string
+
+	Forgotten bool // it was taken out of the answer ([Redact]); nothing else is known of it
 }
 
 // SortValue is the number that sortBy orders by, and false if the hit has none.
@@ -119,6 +121,12 @@ func (p *Page) readPagination(d *jx.Decoder) error {
 func (p *Page) readHits(d *jx.Decoder, read func(*Hit, *jx.Decoder) error) error {
 	return array(d, func(d *jx.Decoder) error {
 		h := Hit{Facts: map[string]float64{}}
+		if d.Next() == jx.String {
+			raw, err := d.Raw()
+			h.Forgotten = string(raw) == Forgotten
+			p.Hits = append(p.Hits, h)
+			return err
+		}
 		err := read(&h, d)
 		p.Hits = append(p.Hits, h)
 		return err

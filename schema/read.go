@@ -5,6 +5,8 @@ import (
 	"math/bits"
 
 	"github.com/go-faster/jx"
+
+	"outlierd/outlier"
 )
 
 // The functions here and in scalar.go each read one value of the JSON, and leave
@@ -221,10 +223,10 @@ func (d *Decoder) misplaced(n *node, r *record) error {
 }
 
 // notRow skips an element that is no object. It cannot go to the row's extra, for
-// there is no row.
+// there is no row. In the place of one that was forgotten there is a text ([outlier.Redact]).
 func (d *Decoder) notRow(r *record) error {
 	raw, err := d.in.Raw()
-	if err == nil {
+	if err == nil && string(raw) != outlier.Forgotten {
 		d.drift.note(d.src.Op, r.path, "", notObject, raw)
 		d.lose(r)
 	}

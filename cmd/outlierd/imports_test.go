@@ -29,10 +29,11 @@ var mayImport = map[string][]string{
 	"sync/store":                {},
 	"sync/ops":                  {"sync/store"},
 	"sync/journal":              {"outlier", "sync/ops", "sync/store"},
+	"sync/forgotten":            {"sync/store"},
 	"sync/ledger":               {"outlier", "sync/journal", "sync/ops", "sync/store"},
-	"sync/queue":                {"outlier", "sync/journal", "sync/ledger", "sync/store"},
+	"sync/queue":                {"outlier", "sync/forgotten", "sync/journal", "sync/ledger", "sync/store"},
 	"sync/runs":                 {"outlier", "sync/ledger", "sync/ops", "sync/store"},
-	"sync/state":                {"outlier", "sync/journal", "sync/ledger", "sync/ops", "sync/queue", "sync/runs", "sync/store"},
+	"sync/state":                {"outlier", "sync/forgotten", "sync/journal", "sync/ledger", "sync/ops", "sync/queue", "sync/runs", "sync/store"},
 	"sync/state/statetest": {"outlier", "sync/journal", "sync/ledger", "sync/ops", "sync/queue", "sync/runs",
 		"sync/state", "sync/store"},
 	"sync/facts": {"outlier", "sync/job", "sync/journal", "sync/ledger", "sync/plan", "sync/queue", "sync/runs",
@@ -47,7 +48,7 @@ var mayImport = map[string][]string{
 	"sync/trace":        {"outlier", "sync/ledger", "sync/runs", "sync/state"},
 	"cmd/outlierd/term": {},
 	"cmd/outlierd": {"cmd/outlierd/term", "outlier", "outlier/pace", "outlier/simulator", "schema", "sinks", "sinks/duckdb", "sinks/duckdb/query", "sinks/parquet",
-		"sync/engine", "sync/facts", "sync/forecast", "sync/job", "sync/ledger", "sync/metrics", "sync/notify", "sync/plan", "sync/queue", "sync/runs", "sync/serve", "sync/state", "sync/store", "sync/trace", "sync/yamltree"},
+		"sync/engine", "sync/facts", "sync/forecast", "sync/forgotten", "sync/job", "sync/ledger", "sync/metrics", "sync/notify", "sync/plan", "sync/queue", "sync/runs", "sync/serve", "sync/state", "sync/store", "sync/trace", "sync/yamltree"},
 }
 
 // fenced libraries may be imported by these packages only, so that each could be

@@ -149,6 +149,11 @@ func (p *program) openState(ctx context.Context, folder string) (err error) {
 	if err != nil {
 		return writable(err, p.Engine.Config.Data)
 	}
+	if n, err := p.Engine.Store.Forgetting(); err != nil {
+		return errors.Join(err, p.Engine.Store.Close())
+	} else if n > 0 {
+		p.Engine.Log.Warn("erasure unfinished: run 'outlierd forget' again with the same ids", "ids", n)
+	}
 	p.tracer.Start(p.Engine.Store)
 	p.closers = append(p.closers, p.Engine.Store.Close, p.tracer.Close)
 	return p.settle(ctx, func(string) bool { return false })
@@ -292,8 +297,14 @@ func openSink(ctx context.Context, kind, path, folder string, memory int64) (sin
 // openClient makes the one thing that talks to the service. rekey reads the key again,
 // which may have changed since; the simulator's never does.
 func (p *program) openClient(o *options, folder string, rekey func() (outlier.Key, error)) (err error) {
-	if err := p.openPace(folder); err != nil || p.Engine.Config.Service.Simulated() {
+	if err := p.openPace(folder); err != nil {
 		return err
+	}
+	if forgotten := p.Engine.Store.Forgotten; !forgotten.Empty() {
+		p.Engine.Client.Forgotten = forgotten.Mentions
+	}
+	if p.Engine.Config.Service.Simulated() {
+		return nil
 	}
 	if err := trusting(p.Engine.Config.Service); err != nil {
 		return err

@@ -58,8 +58,7 @@ func ParseMemory(text string) (int64, error) {
 // The remedies for a private file that cannot be used, and for what is in the way of
 // the published one.
 const (
-	rebuild = "move it away with the .wal beside it, and the next run takes it from the published file; " +
-		"move the published file away too, and it rebuilds both from the journal"
+	rebuild   = "'outlierd rebuild duckdb' builds it anew from the journal"
 	elsewhere = "move it away, or set another path for the DuckDB sink"
 )
 

@@ -68,7 +68,7 @@ type Sink struct {
 }
 
 // rebuild is the remedy for a folder that cannot be used.
-const rebuild = "move the folder away; the next run rebuilds it from the journal"
+const rebuild = "'outlierd rebuild parquet' builds it anew from the journal"
 
 // Open finishes the last step, if a kill interrupted it.
 func Open(o Options) (*Sink, error) {

@@ -87,7 +87,7 @@ func (e *Engine) place(steps []runs.Step, step *runs.Step) (place, error) {
 // search that it was asked for as. If not, step is what goes on by the other reading. Later
 // runs learn it too, unless a person has overridden this one.
 func (r *run) heed(tx *store.Tx, step *runs.Step, at place, page outlier.Page) (keep bool, err error) {
-	if at.from == 0 || facts.ConfiguredPaging(r.engine.Config) != "" || unread(page) > 0 {
+	if at.from == 0 || facts.ConfiguredPaging(r.engine.Config) != "" || unread(page)+forgotten(page) > 0 {
 		return true, nil
 	}
 	var first []string

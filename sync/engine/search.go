@@ -360,7 +360,7 @@ func (r *run) turn(tx *store.Tx, step *runs.Step, at place, page outlier.Page) e
 	step.Hits += len(page.Hits)
 	step.Unread += unread(page)
 	step.NewHits += seen.New
-	step.Seen += seen.Distinct
+	step.Seen += seen.Distinct + forgotten(page)
 	step.Total = max(step.Total, page.Total)
 	if step.Stop == runs.StopPages || step.Stop == plan.StopShare || step.Stop == runs.StopUnreadable {
 		step.Left = pagesLeft(&r.plan, step)
@@ -412,7 +412,18 @@ func (r *run) hits(step *runs.Step, page outlier.Page) []runs.Hit {
 // unread is how many hits of a page could not be read.
 func unread(page outlier.Page) (n int) {
 	for _, hit := range page.Hits {
-		if idOf(hit) == "" {
+		if idOf(hit) == "" && !hit.Forgotten {
+			n++
+		}
+	}
+	return n
+}
+
+// forgotten is how many hits of a page were taken out of it. The search has seen them: they have
+// their places among the others.
+func forgotten(page outlier.Page) (n int) {
+	for _, hit := range page.Hits {
+		if hit.Forgotten {
 			n++
 		}
 	}

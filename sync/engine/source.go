@@ -5,10 +5,11 @@ import (
 	"outlierd/schema"
 	"outlierd/sync/journal"
 	"outlierd/sync/runs"
+	"outlierd/sync/store"
 )
 
 // sourceOf is what the journal knows of an answer, for the decoder. An answer that is an
-// error has no rows, nor has a page that was bought and set aside.
+// error has no rows, nor has a page that was bought and set aside, nor one about what was forgotten.
 func (l *loader) sourceOf(e *journal.Entry) (schema.Source, bool) {
 	source := schema.Source{
 		Response:   e.ID,
@@ -45,6 +46,9 @@ func (l *loader) sourceOf(e *journal.Entry) (schema.Source, bool) {
 		l.ofScan(&source, func() (*runs.Scan, error) { return l.store.Runs.ScanByID(e.Entity) })
 	case outlier.OpStartScan:
 		l.ofScan(&source, func() (*runs.Scan, error) { return l.store.Runs.ScanOf(e.Step) })
+	}
+	if e.Entity == store.Erased {
+		return source, false
 	}
 	return source, e.Missing || e.Outcome == outlier.Charged && e.Status/100 == 2 && e.Page != journal.NoPage
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"outlierd/outlier"
+	"outlierd/sync/forgotten"
 	"outlierd/sync/journal"
 	"outlierd/sync/ledger"
 	"outlierd/sync/store"
@@ -25,6 +26,9 @@ type Queue struct {
 	db      *store.Store
 	journal *journal.Journal
 	ledger  *ledger.Ledger
+
+	// Forgotten are ids about which no call is queued.
+	Forgotten *forgotten.Set
 
 	judgeAnswer func(*journal.Entry) bool
 }
@@ -67,8 +71,8 @@ func (t Task) Wanting() []string { return append([]string{t.Job}, t.Others...) }
 // first who asked for them. Its zero value lets everything through.
 type Filter struct{ Job string }
 
-// Enqueue asks for tasks and returns how many joined the queue by this call. A task
-// whose answer is young enough, or of whose entity it is known for now that it does
+// Enqueue asks for tasks and returns how many joined the queue by this call. A task about what
+// was forgotten is skipped. A task whose answer is young enough, or of whose entity it is known for now that it does
 // not exist, is skipped. One that is queued already keeps its first requester and
 // takes the higher value and the shorter age of the two; that another job wants it
 // too is remembered, for when the first does not want it any more.
@@ -99,6 +103,10 @@ func (q *Queue) Add(ctx context.Context, tasks iter.Seq[Task], skipped func(Task
 // what is known will do, with the time at which that was learned.
 func (q *Queue) enqueue(tx *store.Tx, tasks []Task, skipped func(Task, time.Time)) (queued int, err error) {
 	for _, task := range tasks {
+		if q.Forgotten.Mentions(nil, []byte(task.Entity)) {
+			q.db.Log().Warn("call skipped: its id was erased with 'outlierd forget'", "op", task.Op, "job", task.Job)
+			continue
+		}
 		at, fresh, err := q.fresh(tx, task)
 		if err != nil {
 			return queued, fmt.Errorf("queue %s: %w", task, err)

@@ -21,6 +21,8 @@ var owned = map[string][]string{
 	"runs":    {"runs", "steps", "seen", "run_hits", "scans", "watermarks", "owed", "renames", "pauses"},
 	"notify":  {"notify_outbox", "notify_episodes", "alert_rows"},
 	"state":   {},
+
+	"forgotten": {"forgotten"},
 }
 
 // TestNoPackageReadsTheTablesOfAnother: what a package needs of another one's tables it asks

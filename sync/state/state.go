@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"outlierd/sync/forgotten"
 	"outlierd/sync/journal"
 	"outlierd/sync/ledger"
 	"outlierd/sync/ops"
@@ -57,6 +58,8 @@ type Store struct {
 	Ledger  *ledger.Ledger
 	Queue   *queue.Queue
 	Runs    *runs.Runs
+
+	Forgotten *forgotten.Set // ids that are neither asked about nor kept; nil in a store that only reads
 
 	service, version string
 
@@ -113,6 +116,9 @@ func (s *Store) start(ctx context.Context) error {
 		return err
 	}
 	if err := s.DB.Update(s.bind); err != nil {
+		return err
+	}
+	if err := s.loadForgotten(); err != nil {
 		return err
 	}
 	if err := s.Ledger.SettleHeld(runs.Started); err != nil {

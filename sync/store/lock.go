@@ -115,6 +115,21 @@ func sign(file *os.File, boot string) error {
 	return err
 }
 
+// unsign takes the command out of the lock file before the lock is given up: what a command was
+// given may have to be forgotten.
+func unsign(file *os.File) error {
+	lines, err := lockLines(file)
+	if err != nil || len(lines) <= bootLine {
+		return err
+	}
+	lines[1] = ""
+	if err := file.Truncate(0); err != nil {
+		return err
+	}
+	_, err = file.WriteAt([]byte(strings.Join(lines, "\n")), 0)
+	return err
+}
+
 // bootLine is the fourth line of the lock file: the id of the machine's boot during which
 // the file was last known to be sound, or mustCheck. It need not be on disk: whatever a
 // power failure leaves of it is not the id of the next boot.

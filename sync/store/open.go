@@ -234,6 +234,9 @@ func (s *Store) release() error {
 	if s.broken == nil {
 		s.broken = ErrClosed
 	}
+	if s.holds {
+		errs = append(errs, unsign(s.lock))
+	}
 	errs = append(errs, s.lock.Close())
 	s.lock, s.holds = nil, false
 	return errors.Join(errs...)

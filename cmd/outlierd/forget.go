@@ -1,0 +1,163 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"outlierd/cmd/outlierd/term"
+	"outlierd/outlier"
+	"outlierd/sync/forgotten"
+	"outlierd/sync/notify"
+	"outlierd/sync/state"
+)
+
+// forgetFlags are the ids that 'outlierd forget' was given.
+type forgetFlags struct {
+	videos, channels, authors []string
+	dryRun, yes               bool
+}
+
+func forgetCommand(o *options) *cobra.Command {
+	var f forgetFlags
+	c := &cobra.Command{
+		Use: "forget", Short: "Erase what is stored of videos, channels or authors",
+		Long: `Erase all that is stored of videos, channels or authors of comments, and never store it
+again. A channel goes with its videos and the comments that it wrote. An author is named by
+the id of the author's channel, and only comments go.
+
+The answers in the journal are rewritten without what tells about the ids, and all sinks are
+rebuilt from it. Later answers are stripped of them as they arrive, and no call about them is
+made. Only a keyed hash of each id is kept. Credits that were spent stay on record.
+
+Not reached: backups and restore points, log files, what was exported or notified, files of
+which another program has a copy open, and your job file. A running daemon has to be stopped
+first. If the command is stopped, run it again with the same ids: it starts over.`,
+		Example: `  outlierd forget --author UC1234567890abcdefghijkl --dry-run
+  outlierd forget --channel UC1234567890abcdefghijkl --yes`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return o.forget(c.Context(), f) },
+	}
+	flags := c.Flags()
+	flags.StringSliceVar(&f.videos, "video", nil, "a video's id or address; may be repeated")
+	flags.StringSliceVar(&f.channels, "channel", nil, "a channel's id or address, with its videos and comments; may be repeated")
+	flags.StringSliceVar(&f.authors, "author", nil, "id of an author of comments; may be repeated")
+	flags.BoolVar(&f.dryRun, "dry-run", false, "only count what would be erased")
+	flags.BoolVar(&f.yes, "yes", false, "do not ask for confirmation")
+	return c
+}
+
+// ids are the parsed ids, each once.
+func (f *forgetFlags) ids() (ids []forgotten.ID, err error) {
+	for _, of := range []struct {
+		kind  forgotten.Kind
+		given []string
+		parse func(string) (string, error)
+	}{
+		{forgotten.Video, f.videos, outlier.ParseVideoID},
+		{forgotten.Channel, f.channels, outlier.ParseChannelID},
+		{forgotten.Author, f.authors, outlier.ParseChannelID},
+	} {
+		for _, given := range of.given {
+			id, err := of.parse(given)
+			if err != nil {
+				return nil, usageError{fmt.Errorf("--%s: %w", of.kind, err)}
+			}
+			if named := (forgotten.ID{Kind: of.kind, ID: id}); !slices.Contains(ids, named) {
+				ids = append(ids, named)
+			}
+		}
+	}
+	if len(ids) == 0 {
+		return nil, usageError{fmt.Errorf("name what to forget: --video, --channel or --author")}
+	}
+	return ids, nil
+}
+
+// forgottenThings is what programs are told of an erasure.
+type forgottenThings struct {
+	Videos     int   `json:"videos"`
+	Channels   int   `json:"channels"`
+	Authors    int   `json:"authors"`
+	Answers    int64 `json:"answers"`    // of the journal that told about one
+	Unreadable int64 `json:"unreadable"` // of these: were erased whole, as they are not JSON
+	Erased     bool  `json:"erased"`
+}
+
+func things(e *state.Erasure, erased bool) forgottenThings {
+	t := forgottenThings{Answers: e.Answers, Unreadable: e.Unreadable, Erased: erased}
+	for _, id := range e.IDs {
+		switch id.Kind {
+		case forgotten.Video:
+			t.Videos++
+		case forgotten.Channel:
+			t.Channels++
+		case forgotten.Author:
+			t.Authors++
+		}
+	}
+	return t
+}
+
+func (t forgottenThings) String() string {
+	return fmt.Sprintf("%s, %s and %s, named by %s", term.Count(t.Videos, "video"), term.Count(t.Channels, "channel"),
+		term.Count(t.Authors, "author"), term.Count(t.Answers, "stored answer"))
+}
+
+func (o *options) forget(ctx context.Context, f forgetFlags) error {
+	if err := o.tableOrJSON(); err != nil {
+		return err
+	}
+	ids, err := f.ids()
+	if err != nil {
+		return err
+	}
+	config, err := o.loadToRead()
+	if err != nil {
+		return err
+	}
+	return o.alone(ctx, config, func(p *program) error {
+		erasure, err := p.Engine.Store.Forgettable(ctx, ids, o.journalProgress(p, "looking for the ids"))
+		if err != nil {
+			return err
+		}
+		if found := things(erasure, false); f.dryRun {
+			return o.done(found, "would erase %s; nothing was changed\n", found)
+		} else if !f.yes {
+			if err := consent(o.asker(), fmt.Sprintf("this erases %s, and cannot be undone", found), "Erase?"); err != nil {
+				return err
+			}
+		}
+		for _, s := range config.Sinks { // before anything is erased
+			if err := o.ahead(ctx, p, s); err != nil {
+				return err
+			}
+		}
+		return o.erase(ctx, p, erasure)
+	})
+}
+
+// erase erases everywhere, and says so when nothing is left.
+func (o *options) erase(ctx context.Context, p *program, e *state.Erasure) error {
+	began, store := time.Now(), p.Engine.Store
+	if err := store.Forget(ctx, e, o.journalProgress(p, "erasing from the journal")); err != nil {
+		return err
+	}
+	if err := notify.Forget(store, e.Texts()); err != nil {
+		return err
+	}
+	for _, s := range p.Engine.Config.Sinks {
+		if _, err := o.rebuildSink(ctx, p, s); err != nil {
+			return fmt.Errorf("rebuild sink %s without what is forgotten: %w (run the command again with the same ids)", s.Kind, err)
+		}
+	}
+	if err := store.Forgot(); err != nil {
+		return err
+	}
+	gone := things(e, true)
+	return o.done(gone, "erased %s in %s\n"+
+		"Backups, exports and logs made before may still hold it.\n", gone, term.Duration(time.Since(began)))
+}

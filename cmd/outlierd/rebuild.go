@@ -1,0 +1,185 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/time/rate"
+
+	"outlierd/cmd/outlierd/term"
+	"outlierd/schema"
+	"outlierd/sinks"
+	"outlierd/sinks/duckdb"
+	"outlierd/sinks/parquet"
+	"outlierd/sync/engine"
+	"outlierd/sync/job"
+)
+
+func rebuildCommand(o *options) *cobra.Command {
+	return &cobra.Command{
+		Use: "rebuild SINK…", Short: "Rebuild a sink from the journal",
+		Long: `Rebuild sinks, duckdb or parquet, from the answers in the journal. Nothing is bought again.
+The new files are made beside the old ones and take their places at the end, so readers find
+the old tables until then, and a rebuild that is stopped changes nothing. It needs as much
+free space as the sink takes. A running daemon has to be stopped first.
+
+Use it if a sink is damaged, or to fill columns that a newer version of outlierd has added.`,
+		Example: `  outlierd rebuild duckdb`,
+		Args:    cobra.MinimumNArgs(1), ValidArgs: []string{job.SinkDuckDB, job.SinkParquet},
+		RunE: func(c *cobra.Command, names []string) error { return o.rebuild(c.Context(), names) },
+	}
+}
+
+// rebuilt is what programs are told of a sink that was rebuilt.
+type rebuilt struct {
+	Sink    string  `json:"sink"`
+	Answers int64   `json:"answers"` // of the journal that the sink holds
+	Seconds float64 `json:"seconds"`
+}
+
+func (o *options) rebuild(ctx context.Context, names []string) error {
+	config, err := o.loadToRead()
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if !slices.ContainsFunc(config.Sinks, func(s job.Sink) bool { return s.Kind == name }) {
+			return usageError{fmt.Errorf("%s has no sink %q; it has: %s", o.config, name, term.OneOf(sinkKinds(config)))}
+		}
+	}
+	return o.alone(ctx, config, func(p *program) error {
+		for _, s := range config.Sinks {
+			if !slices.Contains(names, s.Kind) {
+				continue
+			}
+			if err := o.ahead(ctx, p, s); err != nil {
+				return err
+			}
+			done, err := o.rebuildSink(ctx, p, s)
+			if err != nil {
+				return fmt.Errorf("rebuild sink %s: %w", s.Kind, err)
+			}
+			if err := o.done(done, "sink %s rebuilt from %s in %s\n", s.Kind, term.Count(done.Answers, "answer"), term.Duration(time.Duration(done.Seconds*float64(time.Second)))); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func sinkKinds(config *job.Config) (kinds []string) {
+	for _, s := range config.Sinks {
+		kinds = append(kinds, s.Kind)
+	}
+	return kinds
+}
+
+// ahead refuses to rebuild a sink that holds more than the journal: it would lose that. A sink that
+// cannot be read has nothing to lose.
+func (o *options) ahead(ctx context.Context, p *program, s job.Sink) error {
+	end, err := p.Engine.Store.Journal.End()
+	if err != nil {
+		return err
+	}
+	sink, err := o.openSink(ctx, p, s)
+	if err != nil {
+		p.Engine.Log.Warn("old sink unreadable", "sink", s.Kind, "err", err)
+		return nil
+	}
+	mark, err := sink.Watermark(ctx)
+	if err == nil && mark > end {
+		err = &engine.AheadError{Sink: s.Kind, Mark: mark, End: end}
+	}
+	return errors.Join(err, sink.Close())
+}
+
+func (o *options) openSink(ctx context.Context, p *program, s job.Sink) (sinks.Sink, error) {
+	memory, err := o.duckdbMemory()
+	if err != nil {
+		return nil, err
+	}
+	return openSink(ctx, s.Kind, sinkPath(p.Engine.Config, s), stateFolder(p.Engine.Config), memory)
+}
+
+// rebuildSink builds a sink anew and puts it in the place of the old one.
+func (o *options) rebuildSink(ctx context.Context, p *program, s job.Sink) (*rebuilt, error) {
+	memory, err := o.duckdbMemory()
+	if err != nil {
+		return nil, err
+	}
+	began := time.Now()
+	end, err := p.Engine.Store.Journal.End()
+	if err != nil {
+		return nil, err
+	}
+	fill := func(sink sinks.Sink) error {
+		p.Engine.Sinks = []sinks.Sink{&rebuilding{Sink: sink, end: end, show: o.journalProgress(p, "rebuilding sink "+s.Kind)}}
+		defer func() { p.Engine.Sinks = nil }()
+		err := p.Engine.Publish(ctx)
+		if err == nil && ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		return err
+	}
+	config := p.Engine.Config
+	path, folder := sinkPath(config, s), stateFolder(config)
+	if s.Kind == job.SinkParquet {
+		err = parquet.Rebuild(ctx, parquet.Options{Dir: path, Tables: schema.Tables(), Ops: schema.OpsTables()}, fill)
+	} else {
+		err = duckdb.Rebuild(ctx, duckdb.Options{
+			Private: filepath.Join(folder, "warehouse.duckdb"), Published: path, Temp: filepath.Join(folder, "tmp"), Memory: memory,
+			Tables: schema.Tables(), Ops: schema.OpsTables(),
+		}, fill)
+	}
+	return &rebuilt{Sink: s.Kind, Answers: end, Seconds: time.Since(began).Seconds()}, writable(err, config.Data)
+}
+
+// rebuilding is a sink that is being filled, and tells how far that has come.
+type rebuilding struct {
+	sinks.Sink
+	end  int64
+	show func(done, of int64)
+}
+
+// Write implements [sinks.Sink].
+func (r *rebuilding) Write(ctx context.Context, b sinks.Batch) error {
+	err := r.Sink.Write(ctx, b)
+	if err == nil {
+		r.show(b.Hi, r.end)
+	}
+	return err
+}
+
+// journalProgress shows how far a long pass over the journal has come, in the log.
+func (o *options) journalProgress(p *program, what string) func(done, of int64) {
+	every := rate.Sometimes{Interval: logLine}
+	began := time.Now()
+	return func(done, of int64) {
+		if time.Since(began) < logLine {
+			return
+		}
+		every.Do(func() { p.Engine.Log.Info("progress", "of", what, "answers", done, "total", of) })
+	}
+}
+
+// alone opens the state for work that no daemon may be beside.
+func (o *options) alone(ctx context.Context, config *job.Config, work func(*program) error) (err error) {
+	log, err := o.logger()
+	if err != nil {
+		return err
+	}
+	if folder := stateFolder(config); missing(folder) {
+		return fmt.Errorf("there is no state in %s yet; the first run creates it", folder)
+	}
+	p := &program{Engine: &engine.Engine{Config: config, Log: log}}
+	defer func() { err = errors.Join(err, p.Close()) }()
+	if err := p.openState(ctx, stateFolder(config)); err != nil {
+		return err
+	}
+	return work(p)
+}

@@ -1,0 +1,185 @@
+package outlier
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/go-faster/jx"
+)
+
+// Forgotten is the JSON text that [Redact] leaves in the place of an element of an array. The
+// elements behind it keep their positions and ranks.
+const Forgotten = `"forgotten"`
+
+// Mention reports whether a text in the JSON of an answer is an id that is to be taken out. member
+// names the member that holds the text, and is empty for an element of an array.
+type Mention func(member, text []byte) bool
+
+// Redact takes out of a JSON body what tells about ids. It puts [Forgotten] in the place of each
+// element of an array that is such an id, or an object with one among its texts or those of the
+// objects in it: a hit, a comment, an upload. Arrays within an object are looked through by
+// themselves, so that a video stays of which only a comment goes. All else stays as it came, but
+// for white space between values.
+//
+// Which fields hold ids is not asked of the interface, so that those that it does not document are
+// no gap. A body that tells about an id as a whole, as the answer about a channel
+// does, becomes nil. One that is not JSON is an error. taken is called with each value that goes,
+// which is valid until it returns; nil calls nothing.
+func Redact(body []byte, about Mention, taken func(value []byte)) (clean []byte, changed bool, err error) {
+	if !jx.Valid(body) {
+		return nil, false, errors.New("not JSON")
+	}
+	r := redaction{about: about, taken: taken}
+	clean, whole, err := r.value(nil, body)
+	if err != nil {
+		return nil, false, err
+	}
+	if whole {
+		r.take(body)
+		return nil, true, nil
+	}
+	if !r.changed {
+		return body, false, nil
+	}
+	return clean, true, nil
+}
+
+func (r *redaction) take(value []byte) {
+	if r.taken != nil {
+		r.taken(value)
+	}
+}
+
+// maxNesting bounds how deep Redact looks, far beyond what any answer needs: each level is copied.
+const maxNesting = 100
+
+type redaction struct {
+	about   Mention
+	taken   func([]byte)
+	depth   int
+	changed bool
+}
+
+// value is what is left of a value, and whether it tells about an id as a whole.
+func (r *redaction) value(member []byte, raw jx.Raw) (left []byte, whole bool, err error) {
+	if r.depth++; r.depth > maxNesting {
+		return nil, false, fmt.Errorf("nested more than %d levels deep", maxNesting)
+	}
+	defer func() { r.depth-- }()
+	d := jx.DecodeBytes(raw)
+	switch raw.Type() {
+	case jx.String:
+		text, err := d.StrBytes()
+		return raw, err == nil && r.about(member, text), err
+	case jx.Object:
+		return r.object(d)
+	case jx.Array:
+		left, err := r.array(d)
+		return left, false, err
+	}
+	return raw, false, nil
+}
+
+func (r *redaction) object(d *jx.Decoder) (left []byte, whole bool, err error) {
+	var w jx.Writer
+	w.ObjStart()
+	first := true
+	err = d.ObjBytes(func(d *jx.Decoder, name []byte) error {
+		raw, err := d.Raw()
+		if err != nil {
+			return err
+		}
+		if !first {
+			w.Comma()
+		}
+		first = false
+		w.FieldStart(string(name))
+		value, about, err := r.value(name, raw)
+		whole = whole || about
+		w.Raw(value)
+		return err
+	})
+	w.ObjEnd()
+	return w.Buf, whole, err
+}
+
+func (r *redaction) array(d *jx.Decoder) (left []byte, err error) {
+	var w jx.Writer
+	w.ArrStart()
+	first := true
+	err = d.Arr(func(d *jx.Decoder) error {
+		raw, err := d.Raw()
+		if err != nil {
+			return err
+		}
+		value, about, err := r.value(nil, raw)
+		if about {
+			r.take(raw)
+			value, r.changed = []byte(Forgotten), true
+		}
+		if !first {
+			w.Comma()
+		}
+		first = false
+		w.Raw(value)
+		return err
+	})
+	w.ArrEnd()
+	return w.Buf, err
+}
+
+// forget takes out of an answer that has just arrived what it tells about forgotten ids. Such a body
+// is kept without its encoding from here on. One that is not JSON, or was cut short, stays as it came.
+func (a *Answer) forget(about Mention) {
+	body, err := a.JSON()
+	if about == nil || err != nil {
+		return
+	}
+	if clean, changed, err := Redact(body, about, nil); err == nil && changed {
+		a.Body, a.Encoding, a.opened = clean, "", nil
+	}
+}
+
+// ForgottenError refuses a request that names an id whose data was erased.
+type ForgottenError struct{ Request *Request }
+
+func (e *ForgottenError) Error() string {
+	return e.Request.name() + ": it names an id that was erased with 'outlierd forget', " +
+		"so it is not sent; remove the id from the job"
+}
+
+// mentions reports whether a request names a forgotten id.
+func (r *Request) mentions(about Mention) bool {
+	if about == nil {
+		return false
+	}
+	named := about(nil, []byte(r.entity))
+	for _, values := range r.params {
+		for _, value := range values {
+			named = named || about(nil, []byte(value))
+		}
+	}
+	return named
+}
+
+// VideoIDs are the ids of videos in a JSON value: the texts of that form in members named id.
+func VideoIDs(value []byte) (ids []string) {
+	var within func(d *jx.Decoder, member string) error
+	within = func(d *jx.Decoder, member string) error {
+		switch d.Next() {
+		case jx.Object:
+			return d.Obj(within)
+		case jx.Array:
+			return d.Arr(func(d *jx.Decoder) error { return within(d, "") })
+		case jx.String:
+			text, err := d.Str()
+			if member == "id" && err == nil && videoID.MatchString(text) {
+				ids = append(ids, text)
+			}
+			return err
+		}
+		return d.Skip()
+	}
+	_ = within(jx.DecodeBytes(value), "") // what is not JSON to its end has the ids that came before
+	return ids
+}

@@ -1,0 +1,49 @@
+package outlier
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestRedactTakesOutWhatTellsAboutAnID(t *testing.T) {
+	for name, tt := range map[string]struct{ body, want string }{
+		"a hit":                   {`{"hits":[{"id":"a"},{"id":"x","snippet":{"title":"T"}},{"id":"b"}]}`, `{"hits":[{"id":"a"},"forgotten",{"id":"b"}]}`},
+		"a hit of a channel":      {`{"hits":[{"id":"a","snippet":{"channelId":"x"}}]}`, `{"hits":["forgotten"]}`},
+		"a comment":               {`{"items":[{"id":"a","comments":[{"authorChannelId":"x"},{"authorChannelId":"y"}]}]}`, `{"items":[{"id":"a","comments":["forgotten",{"authorChannelId":"y"}]}]}`},
+		"a video with comments":   {`{"ids":["x"],"items":[{"id":"x","comments":[{}]}],"time":"t"}`, `{"ids":["forgotten"],"items":["forgotten"],"time":"t"}`},
+		"a field of another name": {`{"hits":[{"id":"a","new":{"deep":{"who":"x"}}}]}`, `{"hits":["forgotten"]}`},
+		"escaped":                 {`{"hits":[{"id":"\u0078"}]}`, `{"hits":["forgotten"]}`},
+		"the whole":               {`{"id":"x","item":{"videos":[]}}`, ``},
+		"the whole, from within":  {`{"item":{"id":"x"}}`, ``},
+		"only the id":             {`"x"`, ``},
+		"an id in a longer text":  {`{"hits":[{"title":"x x"}]}`, `{"hits":[{"title":"x x"}]}`},
+		"a name":                  {`{"hits":[{"x":1}]}`, `{"hits":[{"x":1}]}`},
+		"what comes twice stays":  {`{"n":1.50,"n":1e2,"hits":["x"]}`, `{"n":1.50,"n":1e2,"hits":["forgotten"]}`},
+		"odd names":               {`{"a\"b":[ "x" , null ]}`, `{"a\"b":["forgotten",null]}`},
+		"nothing of it":           {` {"hits": [ 1 ]} `, ` {"hits": [ 1 ]} `},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, changed, err := Redact([]byte(tt.body), func(_, text []byte) bool { return string(text) == "x" }, nil)
+			if string(got) != tt.want || changed != (tt.body != tt.want) || err != nil {
+				t.Errorf("%s, %t, %v; want %s", got, changed, err, tt.want)
+			}
+		})
+	}
+}
+
+func TestRedactAsksForTheMemberToo(t *testing.T) {
+	body := `{"hits":[{"channelId":"x"},{"authorChannelId":"x"}]}`
+	author := func(member, text []byte) bool { return string(member) == "authorChannelId" && string(text) == "x" }
+	got, _, err := Redact([]byte(body), author, nil)
+	if want := `{"hits":[{"channelId":"x"},"forgotten"]}`; string(got) != want || err != nil {
+		t.Errorf("%s, %v; want %s", got, err, want)
+	}
+}
+
+func TestRedactRefusesWhatItCannotLookThrough(t *testing.T) {
+	for _, body := range []string{``, `{`, `[1,]`, `no JSON`, strings.Repeat("[", 200) + strings.Repeat("]", 200)} {
+		if got, changed, err := Redact([]byte(body), func(_, _ []byte) bool { return true }, nil); err == nil {
+			t.Errorf("%q became %q, %t", body, got, changed)
+		}
+	}
+}

@@ -1,0 +1,71 @@
+//go:build duckdb_arrow
+
+package duckdb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"outlierd/sinks"
+)
+
+// Rebuild makes both files anew beside the old ones, which it does not open, and puts them in their
+// places once fill has written and published everything. Readers keep the old published file until
+// then. After an error, or a kill, the old files are as they were: a kill between the two renames
+// leaves the new private file with the old published one, which the next publication replaces.
+func Rebuild(ctx context.Context, o Options, fill func(sinks.Sink) error) error {
+	made := o
+	made.Private, made.Published = o.Private+".rebuild", o.Published+".rebuild"
+	clean := func() error {
+		var errs []error
+		for _, path := range []string{made.Private, made.Published} {
+			errs = append(errs, remove(path), remove(path+".wal"), remove(path+".new"), remove(path+".new.wal"))
+		}
+		return errors.Join(errs...)
+	}
+	if err := clean(); err != nil {
+		return fmt.Errorf("remove what an earlier rebuild left: %w", err)
+	}
+	s, err := Open(ctx, made)
+	if err == nil {
+		err = fill(s)
+		if err == nil {
+			err = s.behind(ctx, o.Published)
+		}
+		err = errors.Join(err, s.Close())
+	}
+	if err != nil {
+		return errors.Join(err, clean())
+	}
+	if err := errors.Join(put(made.Private, o.Private), put(made.Published, o.Published)); err != nil {
+		return fmt.Errorf("put the rebuilt DuckDB files in place: %w", err)
+	}
+	return nil
+}
+
+// behind refuses to take the place of a published file that holds more answers. One that cannot be
+// read has nothing to lose.
+func (s *Sink) behind(ctx context.Context, published string) error {
+	mark, err := s.Watermark(ctx)
+	if err != nil {
+		return err
+	}
+	if shown, err := s.in.markOf(ctx, published); err == nil && shown > mark {
+		return fmt.Errorf("%s holds answers up to %d, but the journal ends at %d: it is left as it is", published, shown, mark)
+	}
+	return nil
+}
+
+// put moves a finished file over another one, whose log goes: it belongs to what is replaced.
+func put(from, to string) error {
+	if err := remove(to + ".wal"); err != nil {
+		return err
+	}
+	if err := os.Rename(from, to); err != nil {
+		return err
+	}
+	return syncFolder(filepath.Dir(to))
+}

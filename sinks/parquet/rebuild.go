@@ -1,0 +1,48 @@
+package parquet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"outlierd/sinks"
+)
+
+// Rebuild makes all files anew in a folder beside the old one, which it does not open, and exchanges
+// the two in one step once fill has written and published everything. Files of other programs in the
+// old folder go with it. After an error, or a kill, the old folder is as it was.
+func Rebuild(ctx context.Context, o Options, fill func(sinks.Sink) error) error {
+	made := o
+	made.Dir = filepath.Clean(o.Dir) + ".rebuild"
+	if err := os.RemoveAll(made.Dir); err != nil {
+		return fmt.Errorf("remove what an earlier rebuild left: %w", err)
+	}
+	s, err := Open(made)
+	if err == nil {
+		err = errors.Join(fill(s), s.Close())
+	}
+	if err == nil {
+		err = exchange(made.Dir, o.Dir)
+	}
+	return errors.Join(err, os.RemoveAll(made.Dir)) // by now perhaps the old one
+}
+
+// exchange lets two folders take each other's name, of which the second may not be there.
+func exchange(a, b string) error {
+	err := unix.Renameat2(unix.AT_FDCWD, a, unix.AT_FDCWD, b, unix.RENAME_EXCHANGE)
+	if errors.Is(err, unix.ENOENT) {
+		err = os.Rename(a, b)
+	}
+	if err != nil {
+		return fmt.Errorf("put the rebuilt Parquet folder in place of %s: %w", b, err)
+	}
+	parent, err := os.Open(filepath.Dir(b))
+	if err != nil {
+		return err
+	}
+	return errors.Join(parent.Sync(), parent.Close())
+}

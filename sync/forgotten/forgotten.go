@@ -1,0 +1,144 @@
+// Package forgotten keeps the ids that must not come back after their data was erased: as keyed
+// hashes, from which no id can be read. It owns the table forgotten.
+package forgotten
+
+import (
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+
+	"outlierd/sync/store"
+)
+
+// Kind is what an id names.
+type Kind string
+
+const (
+	Video   Kind = "video"
+	Channel Kind = "channel" // with its videos, and the comments by it
+	Author  Kind = "author"  // of comments, by the id of the author's channel
+)
+
+// ID is something to forget.
+type ID struct {
+	Kind Kind
+	ID   string
+}
+
+// authorMember is the member of a comment that names its author (interface, Video comments).
+const authorMember = "authorChannelId"
+
+// Names reports whether a text of an answer is the id, where it stands for what is to be
+// forgotten: an author's id names the author's channel elsewhere.
+func (id ID) Names(member, text string) bool {
+	return text == id.ID && (id.Kind != Author || member == authorMember)
+}
+
+type hash [sha256.Size]byte
+
+// Set is the ids that were forgotten. Nil and the zero Set hold none.
+type Set struct {
+	salt   []byte
+	hashes map[hash]bool
+}
+
+// saltKey is where the file keeps the key of its hashes.
+const saltKey = "forgotten_salt"
+
+// Load reads the set of a file.
+func Load(tx *store.Tx) (*Set, error) {
+	salt, err := tx.Meta(saltKey)
+	if err != nil || salt == "" {
+		return &Set{}, err
+	}
+	s := &Set{hashes: map[hash]bool{}}
+	if s.salt, err = hex.DecodeString(salt); err != nil {
+		return nil, fmt.Errorf("read what was forgotten: %w", err)
+	}
+	rows, err := store.List(tx, func(h *[]byte) []any { return []any{h} }, `SELECT hash FROM forgotten`)
+	if err != nil {
+		return nil, fmt.Errorf("read what was forgotten: %w", err)
+	}
+	for _, row := range rows {
+		s.hashes[hash(row)] = true
+	}
+	return s, nil
+}
+
+// Empty reports whether nothing was ever forgotten.
+func (s *Set) Empty() bool { return s == nil || len(s.hashes) == 0 }
+
+// Has reports whether an id was forgotten.
+func (s *Set) Has(id ID) bool { return !s.Empty() && s.hashes[sum(s.salt, id)] }
+
+// Mentions is an [outlier.Mention] of all that was forgotten, and of requests: a text that a
+// request names has no member.
+func (s *Set) Mentions(member, text []byte) bool {
+	if s.Empty() {
+		return false
+	}
+	switch len(text) {
+	case videoLength:
+		return s.Has(ID{Video, string(text)})
+	case channelLength:
+		return s.Has(ID{Channel, string(text)}) || string(member) == authorMember && s.Has(ID{Author, string(text)})
+	}
+	return false
+}
+
+// The lengths of ids (interface, Endpoints). All else is not looked up.
+const (
+	videoLength   = 11
+	channelLength = 24
+)
+
+func sum(salt []byte, id ID) hash {
+	mac := hmac.New(sha256.New, salt)
+	fmt.Fprintf(mac, "%s %s", id.Kind, id.ID)
+	return hash(mac.Sum(nil))
+}
+
+// Add records ids as forgotten, until [Finish] as not yet erased everywhere. While there are
+// such ids, the journal may be changed.
+func Add(tx *store.Tx, ids []ID) error {
+	salt, err := tx.Meta(saltKey)
+	if err != nil {
+		return err
+	}
+	if salt == "" {
+		key := make([]byte, sha256.Size)
+		rand.Read(key)
+		salt = hex.EncodeToString(key)
+		if err := tx.SetMeta(saltKey, salt); err != nil {
+			return err
+		}
+	}
+	key, err := hex.DecodeString(salt)
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		h := sum(key, id)
+		_, err := tx.Exec(`INSERT INTO forgotten (hash, kind, at, erased) VALUES (?, ?, ?, 0)
+			ON CONFLICT DO UPDATE SET erased = 0`, h[:], string(id.Kind), store.Micros(tx.Now()))
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Finish records that all of it has been erased.
+func Finish(tx *store.Tx) error {
+	_, err := tx.Exec(`UPDATE forgotten SET erased = 1 WHERE erased = 0`)
+	return err
+}
+
+// Unfinished counts the ids that are not yet erased everywhere: the process that did it was
+// stopped.
+func Unfinished(tx *store.Tx) (n int, err error) {
+	err = tx.Row(`SELECT count(*) FROM forgotten WHERE erased = 0`).Scan(&n)
+	return n, err
+}

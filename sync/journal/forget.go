@@ -1,0 +1,133 @@
+package journal
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+
+	"outlierd/outlier"
+	"outlierd/sync/store"
+)
+
+// Forgetting says what is to be taken out of the journal, and how far that has come.
+type Forgetting struct {
+	Mentions outlier.Mention
+	Texts    [][]byte             // an answer that has none of them, nor an escape that may hide one, is not looked through
+	Taken    func(value []byte)   // called with each value that goes, as of [outlier.Redact]; nil calls nothing
+	DryRun   bool                 // changes nothing
+	Progress func(id, last int64) // called now and then: the answers up to id are done
+}
+
+// Forget takes out of all answers what they tell about ids, and sums them anew. An answer to a call
+// that was about such an id as a whole loses its body. It returns how many answers were changed,
+// and how many mention an id and could not be looked through, as they are not JSON: those lose
+// their bodies too. After a stop it is called again.
+func (j *Journal) Forget(ctx context.Context, f Forgetting) (changed, unreadable int64, err error) {
+	last, err := j.End()
+	if err != nil {
+		return 0, 0, err
+	}
+	open := opener{packer: j.pack}
+	for after := int64(0); ; {
+		if ctx.Err() != nil {
+			return changed, unreadable, context.Cause(ctx)
+		}
+		chunk, err := j.chunk(after)
+		if err != nil {
+			return changed, unreadable, err
+		}
+		var less []entryRow
+		for i := range chunk {
+			r := &chunk[i]
+			after = r.ID
+			if !r.intact() {
+				return changed, unreadable, j.damaged(r.ID)
+			}
+			touched, readable := j.redact(r, &open, f)
+			if touched {
+				less = append(less, *r)
+			}
+			if !readable {
+				unreadable++
+			}
+		}
+		changed += int64(len(less))
+		if !f.DryRun && len(less) > 0 {
+			if err := j.db.Update(func(tx *store.Tx) error { return replace(tx, less) }); err != nil {
+				return changed, unreadable, fmt.Errorf("take what is forgotten out of the journal: %w", err)
+			}
+		}
+		if f.Progress != nil {
+			f.Progress(after, last)
+		}
+		if len(chunk) < chunkSize {
+			return changed, unreadable, nil
+		}
+	}
+}
+
+// redact takes out of an answer what it tells about ids. It reports whether that was anything, and
+// whether the answer could be looked through.
+func (j *Journal) redact(r *entryRow, open *opener, f Forgetting) (touched, readable bool) {
+	entity := f.Mentions(nil, []byte(r.Entity))
+	params := store.Without(r.params, f.Texts)
+	touched = entity || params != r.params
+	r.params = params
+	body := open.open(r.packed)
+	if body == nil {
+		body = r.body
+	}
+	if entity {
+		if f.Taken != nil {
+			f.Taken(body)
+		}
+		r.Entity, r.packed = store.Erased, j.pack.plain(nil)
+		return true, true
+	}
+	if !mayMention(body, f.Texts) {
+		return touched, true
+	}
+	clean, changed, err := outlier.Redact(body, f.Mentions, f.Taken)
+	if err != nil {
+		r.packed = j.pack.plain(nil)
+		return true, false
+	}
+	if changed {
+		r.packed = j.pack.plain(clean)
+	}
+	return touched || changed, true
+}
+
+// mayMention reports whether one of these texts is in a body, or may be, written with an escape.
+func mayMention(body []byte, texts [][]byte) bool {
+	if bytes.Contains(body, []byte(`\u00`)) {
+		return true
+	}
+	for _, text := range texts {
+		if bytes.Contains(body, text) {
+			return true
+		}
+	}
+	return false
+}
+
+// plain is a body that did not come over the wire, ready to be kept.
+func (p *packer) plain(body []byte) packed {
+	return p.pack(&outlier.Answer{Body: body})
+}
+
+func replace(tx *store.Tx, rows []entryRow) error {
+	for _, r := range rows {
+		_, err := tx.Exec(`UPDATE responses SET entity = ?, params = ?, encoding = ?, sum = ?, body = ? WHERE id = ?`,
+			r.Entity, r.params, r.encoding, r.sum, r.body, r.ID)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ForgetDrift takes examples that hold one of these texts out of what is known of schema drift.
+func ForgetDrift(tx *store.Tx, texts [][]byte) error {
+	return store.Erase(tx, "drift", texts, "example")
+}

@@ -1,0 +1,27 @@
+package runs
+
+import "outlierd/sync/store"
+
+// Forget removes videos, given by their ids and those of their channels, from what was found, and
+// takes the ids out of what runs asked for. The record of a scan stays as it was ordered.
+func Forget(tx *store.Tx, ids [][]byte) error {
+	for _, id := range ids {
+		for _, statement := range []string{
+			`DELETE FROM seen WHERE video = ?`,
+			`DELETE FROM run_hits WHERE video = ?`,
+			`DELETE FROM run_hits WHERE channel = ?`,
+		} {
+			if _, err := tx.Exec(statement, string(id)); err != nil {
+				return err
+			}
+		}
+	}
+	for table, columns := range map[string][]string{
+		"steps": {"seeds", "params"}, "watermarks": {"key"}, "runs": {"plan", "error"},
+	} {
+		if err := store.Erase(tx, table, ids, columns...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
