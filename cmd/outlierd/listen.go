@@ -81,7 +81,7 @@ func (o *options) listen(ctx context.Context, p *program) (*monitor, error) {
 			d.Listen, innermost(err))
 	}
 	m := newMonitor(p, o.config, o.world.env)
-	if m.metrics, err = p.metrics.Handler(metrics.Sources{Store: p.Engine.Store, Pace: p.Engine.Pace, Beat: p.Engine.Beat, Log: log}); err != nil {
+	if m.metrics, err = p.metrics.Handler(metrics.Sources{Store: p.Engine.Store, Pace: p.Engine.Pace, Waited: p.Engine.Waited, Beat: p.Engine.Beat, Log: log}); err != nil {
 		return nil, errors.Join(err, port.Close())
 	}
 	m.server = &http.Server{

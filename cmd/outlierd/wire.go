@@ -138,7 +138,7 @@ func (p *program) openState(ctx context.Context, folder string) (err error) {
 	}
 	with := stateOptions(p.Engine.Config)
 	with.Log = p.Engine.Log
-	p.watcher, p.metrics = notify.NewWatcher(p.Engine.Config, p.Engine.Log), metrics.New(p.Engine.Config, version())
+	p.watcher, p.metrics = notify.NewWatcher(p.Engine.Config, p.Engine.Log), metrics.New(p.Engine.Config, version(), duckdb.Version())
 	with.Began = func(tx *store.Tx, r runs.Run) error { return p.watcher.RunBegan(tx, r) }
 	with.Ended = func(tx *store.Tx, r runs.Run, superseded bool) error {
 		p.metrics.RunEnded(r, superseded)

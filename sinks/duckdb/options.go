@@ -18,6 +18,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/duckdb/duckdb-go/v2/mapping"
+
 	"outlierd/schema"
 )
 
@@ -34,6 +36,9 @@ type Options struct {
 	machine func() int64 // the memory of the machine or container; nil means [Memory]
 	limit   int64        // of the instance that is started; 0 means little
 }
+
+// Version is that of the DuckDB in this program, such as "v1.5.5".
+func Version() string { return mapping.LibraryVersion() }
 
 // MemoryVariable is the environment variable that sets [Options.Memory].
 const MemoryVariable = "OUTLIERD_DUCKDB_MEMORY"

@@ -48,6 +48,7 @@ type Engine struct {
 	beat atomic.Pointer[time.Time] // see [Engine.Beat]
 
 	current  atomic.Pointer[sight] // of the run under way, one that somebody waits for before others, or of the last one
+	waits    waits                 // see [Engine.Waited]
 	requests requests              // of other goroutines, while this one keeps the schedule
 }
 

@@ -39,11 +39,11 @@ func (w *worker) fetch(ctx context.Context, r *outlier.Request, p ledger.Purchas
 		}
 		p.Attempt = tried.failures + tried.refusals + 1
 		answer, err := w.once(ctx, r, p)
-		if isWaiting(err) {
+		if isWaiting(err) || tooLong(err) {
 			return nil, err
 		}
 		delete(w.tried, key)
-		tried.since = time.Time{}
+		tried = tries{failures: tried.failures, refusals: tried.refusals}
 		if failed := w.engine.learn(); failed != nil {
 			return answer, errors.Join(err, failed)
 		}
@@ -73,6 +73,7 @@ func (w *worker) fetch(ctx context.Context, r *outlier.Request, p ledger.Purchas
 			return answer, errors.Join(err, full)
 		}
 		w.engine.log().Warn("call repeated", "job", p.Job, "run", p.Run, "op", r.Op(), "entity", r.Entity(), "attempt", p.Attempt, "err", err)
+		w.engine.waits.add(waitRetry, backoff(tried.failures))
 		tried.again = time.Now().Add(backoff(tried.failures))
 		w.tried[key] = tried
 	}
@@ -95,6 +96,8 @@ type tries struct {
 	failures, refusals int
 	again              time.Time // when the next one may be made
 	since              time.Time // since when it waits for the pace; zero if it does not
+
+	refusedFrom, refusedUntil time.Time // meanwhile the service let nothing leave; zero if it did not
 }
 
 // forget drops what is known of the calls of a run that has ended.
@@ -172,15 +175,25 @@ func (w *worker) slotFor(ctx context.Context, r *outlier.Request, p *ledger.Purc
 	tried := w.tried[key]
 	at, err := w.engine.Pace.Slot(ctx, r.Op())
 	now := time.Now() // after the limiter has looked at the clock: a free slot is never in the future
-	if err == nil && at.After(now) {
+	if at.After(now) {
 		if tried.since.IsZero() {
 			tried.since = now
-			w.tried[key] = tried
 		}
-		return &waitError{at}
+		if until := w.engine.Pace.Status().BlockedUntil; until.After(now) {
+			if tried.refusedFrom.IsZero() {
+				tried.refusedFrom = now
+			}
+			tried.refusedUntil = until
+		}
+		w.tried[key] = tried
+		if err == nil {
+			return &waitError{at}
+		}
+		return nil
 	}
 	if !tried.since.IsZero() {
 		p.Waited = now.Sub(tried.since)
+		w.engine.held(tried, now)
 		delete(w.tried, key)
 	}
 	return nil

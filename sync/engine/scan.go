@@ -275,6 +275,7 @@ func (r *run) retryScan(ctx context.Context, step *runs.Step, scan *runs.Scan, e
 	if kindOf(err) == outlier.Limited {
 		return nil
 	}
+	r.engine.waits.add(waitRetry, backoff(r.refusals[step.ID]))
 	again := time.Now().Add(backoff(r.refusals[step.ID]))
 	r.worker.tried[callKey{run: r.row.ID, step: step.ID, op: outlier.OpStartScan}] = tries{again: again}
 	return nil

@@ -29,7 +29,6 @@ type Metrics struct {
 
 	requests *prometheus.CounterVec
 	duration *prometheus.HistogramVec
-	waited   prometheus.Counter
 	spent    *prometheus.CounterVec
 	refunded *prometheus.CounterVec
 
@@ -49,8 +48,9 @@ type Metrics struct {
 	sinks     []*sink
 }
 
-// New are the metrics of a job file, nil if nobody can ask for them.
-func New(config *job.Config, version string) *Metrics {
+// New are the metrics of a job file, nil if nobody can ask for them. The versions are those of
+// the program and of the DuckDB in it.
+func New(config *job.Config, version, duckdb string) *Metrics {
 	if config.Daemon.Listen == "" {
 		return nil
 	}
@@ -59,9 +59,6 @@ func New(config *job.Config, version string) *Metrics {
 		requests: counters("api_requests_total", "Requests to the service, by how they ended: ok or the kind of error.", "endpoint", "outcome"),
 		duration: histograms("api_request_duration_seconds", "Time from sending a request to the end of its answer.",
 			[]float64{.05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}, "endpoint"),
-		waited: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "outlierd_api_wait_seconds_total", Help: "Time that requests were held back for the rate limit.",
-		}),
 		spent:    counters("credits_spent_total", "Credits of calls that were charged, or whose outcome is unknown.", "job", "endpoint"),
 		refunded: counters("credits_refunded_total", "Credits of calls that were provably not charged.", "job"),
 		runs:     counters("runs_total", "Runs that ended or paused, each once for every status that it had then.", "job", "status"),
@@ -79,11 +76,12 @@ func New(config *job.Config, version string) *Metrics {
 	m.reloaded = gauge("config_last_reload_successful", "1 if the job file in use is the one on disk when it was read last, 0 if that was refused.")
 	m.reloadedAt = gauge("config_last_reload_success_timestamp_seconds", "When the job file in use was read.")
 	build := prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "outlierd_build_info", Help: "1, with the version of the program.", ConstLabels: prometheus.Labels{"version": version},
+		Name: "outlierd_build_info", Help: "1, with the versions of the program and of the DuckDB in it.",
+		ConstLabels: prometheus.Labels{"version": version, "duckdb": duckdb},
 	})
 	build.Set(1)
 	m.Use(config)
-	m.registry.MustRegister(build, m.reloaded, m.reloadedAt, m.requests, m.duration, m.waited, m.spent, m.refunded, m.runs, m.runDuration, m.success,
+	m.registry.MustRegister(build, m.reloaded, m.reloadedAt, m.requests, m.duration, m.spent, m.refunded, m.runs, m.runDuration, m.success,
 		m.rows, m.commit, m.publish, m.published,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m

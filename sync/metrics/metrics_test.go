@@ -83,12 +83,16 @@ func (m *measured) start() {
 	if err != nil {
 		m.Fatal(err)
 	}
-	m.Metrics = New(m.config, "v1")
+	m.Metrics = New(m.config, "v1", "v1.5.5")
 	m.sink = m.Sink(m.fake)
-	m.handler, err = m.Handler(Sources{Store: m.store, Pace: limiter, Beat: time.Now, Log: slog.New(slog.DiscardHandler)})
+	m.handler, err = m.Handler(Sources{Store: m.store, Pace: limiter, Waited: waits, Beat: time.Now, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		m.Fatal(err)
 	}
+}
+
+func waits() map[string]time.Duration {
+	return map[string]time.Duration{"pace": 90 * time.Second, "limit": 1500 * time.Millisecond, "retry": 0}
 }
 
 // fakeSink takes everything, unless it is broken.
@@ -231,6 +235,8 @@ func TestCallsCountOnceTheirOutcomeIsOnRecord(t *testing.T) {
 	}
 	for range 2 {
 		m.has(
+			`outlierd_api_wait_seconds_total{reason="pace"} 90`, `outlierd_api_wait_seconds_total{reason="limit"} 1.5`,
+			`outlierd_build_info{duckdb="v1.5.5",version="v1"} 1`,
 			`outlierd_api_requests_total{endpoint="search",outcome="lost"} 1`,
 			`outlierd_api_requests_total{endpoint="search",outcome="failed"} 1`,
 			`outlierd_credits_spent_total{endpoint="search",job="ideas"} 2`,
@@ -303,7 +309,7 @@ func TestASinkThatFailsIsSaidSo(t *testing.T) {
 // TestWithoutAnAddressNothingIsCounted and all methods may be called.
 func TestWithoutAnAddressNothingIsCounted(t *testing.T) {
 	t.Parallel()
-	m := New(&job.Config{}, "v1")
+	m := New(&job.Config{}, "v1", "v1.5.5")
 	m.RunEnded(runs.Run{}, false)
 	m.Use(&job.Config{})
 	m.Reloaded(false)

@@ -22,10 +22,11 @@ import (
 
 // Sources are where metrics are read when they are asked for.
 type Sources struct {
-	Store *state.Store
-	Pace  *pace.Limiter
-	Beat  func() time.Time // when the schedule last got on
-	Log   *slog.Logger
+	Store  *state.Store
+	Pace   *pace.Limiter
+	Waited func() map[string]time.Duration // for how long calls were held back since the start, by reason
+	Beat   func() time.Time                // when the schedule last got on
+	Log    *slog.Logger
 }
 
 // Handler answers a scrape. Calls count from now on.
@@ -78,6 +79,7 @@ var (
 	limitWindow   = described("api_limit_window_seconds", "The window of the rate limit.")
 	limitLeft     = described("api_limit_remaining", "Requests that may leave now.")
 	limitReset    = described("api_limit_reset_timestamp_seconds", "When the next request may leave.")
+	waited        = described("api_wait_seconds_total", "Time that requests were held back: for the learned limit, a refusal, or another attempt.", "reason")
 	budget        = described("budget_credits", "Credits of the day and of the billing cycle: used, and the cap where there is one.", "scope", "state")
 	blocked       = described("calls_blocked", "1 while calls are refused: the key, lack of credits, or a clock that was not confirmed.", "reason")
 	nextFire      = described("job_next_fire_timestamp_seconds", "When the next run of a job with a schedule begins; none while it is paused.", "job")
@@ -93,7 +95,7 @@ var (
 // Describe implements [prometheus.Collector].
 func (s *scrape) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		limitRequests, limitWindow, limitLeft, limitReset, budget, blocked, nextFire, paused, tasks, sinkUp, sinkLag, unknownFields, free, heartbeat,
+		limitRequests, limitWindow, limitLeft, limitReset, waited, budget, blocked, nextFire, paused, tasks, sinkUp, sinkLag, unknownFields, free, heartbeat,
 	} {
 		to <- d
 	}
@@ -130,6 +132,9 @@ func (s *scrape) Collect(to chan<- prometheus.Metric) {
 	gauge(limitWindow, limit.Window.Seconds())
 	gauge(limitLeft, float64(limit.Remaining))
 	gauge(limitReset, seconds(limit.Reset))
+	for reason, d := range s.Waited() {
+		to <- prometheus.MustNewConstMetric(waited, prometheus.CounterValue, d.Seconds(), reason)
+	}
 	if beat := s.Beat(); !beat.IsZero() {
 		gauge(heartbeat, seconds(beat))
 	}
@@ -278,7 +283,6 @@ func (s *scrape) count(calls []ledger.Call) {
 		}
 		op, name := string(c.Op), m.label(c.Job)
 		m.requests.WithLabelValues(op, outcome(c)).Inc()
-		m.waited.Add(c.Waited.Seconds())
 		if !c.SentAt.IsZero() && !c.AnsweredAt.Before(c.SentAt) {
 			m.duration.WithLabelValues(op).Observe(c.AnsweredAt.Sub(c.SentAt).Seconds())
 		}
