@@ -58,6 +58,17 @@ func (e *CancelledError) Error() string {
 	return "the run was cancelled; everything that was paid for is stored"
 }
 
+// JobGoneError refuses the run of a job that has left the job file, or has another name in it,
+// since it was asked for.
+type JobGoneError struct{ Job, Now string }
+
+func (e *JobGoneError) Error() string {
+	if e.Now != "" {
+		return fmt.Sprintf("job %s is %s since the job file was read again, so its run was not begun, and nothing was spent", e.Job, e.Now)
+	}
+	return fmt.Sprintf("job %s left the job file when it was read again, so its run was not begun, and nothing was spent", e.Job)
+}
+
 func isCancelled(err error) bool {
 	_, cancelled := errors.AsType[*CancelledError](err)
 	return cancelled
@@ -345,6 +356,10 @@ func (s *scheduler) beginOrder(ctx context.Context, o *Ordered) (settled bool) {
 		s.engine.log().Info("run made urgent", "job", r.row.Job, "run", r.row.ID)
 		return true
 	}
+	if err := s.engine.gone(o.order.Spec); err != nil {
+		s.worker.withdraw(o)
+		return s.refuse(ctx, o, err)
+	}
 	if !s.worker.loader.working() { // a person may have repaired one just now
 		if err := s.worker.loader.retry(ctx, true); err != nil {
 			return s.refuse(ctx, o, err)
@@ -380,6 +395,21 @@ func (s *scheduler) beginOrder(ctx context.Context, o *Ordered) (settled bool) {
 	s.worker.attach(o, r)
 	log.Info("run ordered")
 	return true
+}
+
+// gone is why no run of a job begins that was asked for before a reload; nil if it may begin. It
+// begins as it was asked for where the job has only changed.
+func (e *Engine) gone(spec *job.Spec) error {
+	if strings.HasPrefix(spec.Name, job.OnceMark) || e.Config.Job(spec.Name) != nil {
+		return nil
+	}
+	gone := &JobGoneError{Job: spec.Name}
+	for i := range e.Config.Jobs {
+		if e.Config.Jobs[i].Was == spec.Name {
+			gone.Now = e.Config.Jobs[i].Name
+		}
+	}
+	return gone
 }
 
 // resumeOrders goes on with the runs of orders that the last process left. Whoever asked for them

@@ -617,6 +617,67 @@ func TestNewRunWaitsForThePagesOfTheOneThatItSupersedes(t *testing.T) {
 	})
 }
 
+// TestOrderOfAJobThatLeavesTheFileIsRefused where it waits for the pace or for another run, at once
+// and without a call; what is no job, or has only changed, is begun.
+func TestOrderOfAJobThatLeavesTheFileIsRefused(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		edit  func(file string) string
+		order func(w *workshop) Order
+		says  string
+	}{
+		"waits for the pages of another run": {
+			edit:  func(file string) string { return strings.Replace(file, "  long:", "  other-long:", 1) },
+			order: func(w *workshop) Order { return Order{Spec: w.config.Job("long"), Afresh: true} },
+			says:  "job long left the job file when it was read again, so its run was not begun, and nothing was spent",
+		},
+		"came while the file was read": {
+			edit:  func(file string) string { return strings.Replace(file, "  short: {", "  brief: {was: short, ", 1) },
+			order: func(w *workshop) Order { return Order{Spec: w.config.Job("short")} },
+			says:  "job short is brief since the job file was read again",
+		},
+		"has changed": {
+			edit:  func(file string) string { return strings.Replace(file, "latte art", "cold brew", 1) },
+			order: func(w *workshop) Order { return Order{Spec: w.config.Job("short")} },
+		},
+		"is no job": {
+			edit:  func(file string) string { return strings.Replace(file, "  short:", "  brief:", 1) },
+			order: func(w *workshop) Order { return Order{Spec: w.once("cold brew", 1)} },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bare(t, busyFile, func(w *workshop) {
+				w.keeping(func(e *Engine, _ func()) {
+					time.Sleep(time.Hour + time.Minute)
+					asked := c.order(w)
+					asked.Trigger = Manual
+					if asked.Afresh { // it is there before the reload
+						go func() {
+							time.Sleep(5 * time.Second)
+							if err := w.reload(w.ctx, e, c.edit(busyFile)); err != nil {
+								t.Error(err)
+							}
+						}()
+					} else if err := w.reload(w.ctx, e, c.edit(busyFile)); err != nil {
+						t.Fatal(err)
+					}
+					begun := time.Now()
+					o, err := e.Order(w.ctx, asked)
+					gone, refused := errors.AsType[*JobGoneError](err)
+					switch {
+					case c.says == "" && err != nil:
+						t.Error(err)
+					case c.says == "":
+						w.ends(o, runs.OK)
+					case !refused || !strings.Contains(gone.Error(), c.says) || time.Since(begun) > 30*time.Second:
+						t.Errorf("after %s the order was told %v, want %s", time.Since(begun), err, c.says)
+					}
+				})
+			})
+		})
+	}
+}
+
 // TestChoicesOfAnOrderAreItsOwn: the reserve is for the run of the person alone.
 func TestChoicesOfAnOrderAreItsOwn(t *testing.T) {
 	t.Parallel()

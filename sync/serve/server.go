@@ -281,6 +281,9 @@ func (s *Server) order(w http.ResponseWriter, r *http.Request) {
 	var ordered *engine.Ordered
 	err = s.serving(r.Context(), func() (err error) {
 		ordered, err = s.engine.Order(r.Context(), asked)
+		if _, gone := errors.AsType[*engine.JobGoneError](err); gone {
+			err = fmt.Errorf("%w: %w", ErrOtherJobs, err)
+		}
 		return err
 	})
 	if err != nil {
