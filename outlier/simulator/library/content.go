@@ -162,7 +162,7 @@ func (l *Library) DetailsAnswer(id string, now time.Time) any {
 	s := detailSnippet{
 		CategoryID: u.Channel.Niche.categoryID, ChannelID: u.Channel.ID, ChannelTitle: u.Channel.title,
 		Description: u.description(), IsLiveBroadcast: u.isLive(), PublishedAt: u.Published.Format(noMillis),
-		Thumbnails: keyed(id), Title: u.title(), Duration: u.duration,
+		Thumbnails: keyed(id), Title: u.titleAt(at), Duration: u.duration,
 	}
 	if !g.noLanguages {
 		s.DefaultAudioLanguage = languages[u.Channel.language]

@@ -235,7 +235,7 @@ func (db *DB) viewChanges(ctx context.Context, views []View) ([]string, error) {
 	rows, err := db.Query(ctx, `SELECT w.nth, coalesce(v.comment, ''), list([c.column_name, coalesce(c.comment, '')])
 		FROM (VALUES `+strings.Join(wanted, ", ")+`) AS w(nth, name, sql)
 		JOIN duckdb_views() AS v ON v.database_name = 'warehouse' AND v.schema_name || '.' || v.view_name = w.name
-			AND v.sql = 'CREATE VIEW ' || w.name || ' AS ' || json_deserialize_sql(json_serialize_sql(w.sql)) || ';'
+			AND v.sql = 'CREATE VIEW ' || regexp_replace(w.name, '^main[.]', '') || ' AS ' || json_deserialize_sql(json_serialize_sql(w.sql)) || ';'
 		JOIN duckdb_columns() AS c ON c.database_name = 'warehouse' AND c.table_oid = v.view_oid GROUP BY ALL`)
 	if err != nil {
 		return nil, fmt.Errorf("definitions of the views: %w", err)

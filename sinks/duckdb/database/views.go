@@ -19,122 +19,15 @@ type View struct {
 // ViewColumn is what a column of a view means.
 type ViewColumn struct{ Name, Comment string }
 
-// Views lists the views, which answer what is asked of the money: what it brought, what it
-// left, and when it went.
-func Views() []View { return []View{queryYield, coverage, spendByDay} }
-
-// coverage has each search once: as it stands after the last run that bought its rest.
-var coverage = View{
-	Name: "ops.coverage",
-	Comment: "What each search has seen of what the service counts, a run of a job at a time, with the runs that " +
-		"bought its rest. Scans are left out, and searches for which nothing was sent.",
-	Columns: []ViewColumn{
-		{"job", "name in jobs.yaml"},
-		{"item", "the `for_each` value; NULL if there is none"},
-		{"operation", "the endpoint that was asked"},
-		{"queries", "queries of the search; NULL if it had none"},
-		{"seeds", "seeds of a related search; NULL if it had none"},
-		{"filters", "the filters as sent"},
-		{"began_at", "service time at which page one was requested, UTC"},
-		{"run_id", "the first run"},
-		{"last_run_id", "the last run that bought of it"},
-		{"total", "hits that the service counts; saturates at 10000"},
-		{"seen", "distinct hits that were read"},
-		{"left_hits", "hits that the service counts and the search has not seen; NULL if it does not say"},
-		{"left_pages", "pages that would buy them; NULL if it is not known how many"},
-		{"complete", "whether nothing is left; NULL if the service does not say how many hits there are"},
-		{"pages", "pages taken"},
-		{"credits", "credits that they cost"},
-		{"stop_reason", "why no further page was taken; NULL while open"},
-	},
-	reads: []*schema.Table{schema.OpsSearches},
-	SQL: `SELECT first(job ORDER BY id) AS job, first(item ORDER BY id) AS item, first(operation ORDER BY id) AS operation,
-			first(queries ORDER BY id) AS queries, first(seeds ORDER BY id) AS seeds, first(filters ORDER BY id) AS filters,
-			min(began_at) AS began_at, first(run_id ORDER BY id) AS run_id, last(run_id ORDER BY id) AS last_run_id,
-			max(total) AS total, max(seen) AS seen, last(left_hits ORDER BY id) AS left_hits, CASE WHEN last(left_hits ORDER BY id) = 0 THEN 0 ELSE last(left_pages ORDER BY id) END AS left_pages,
-			last(left_hits ORDER BY id) = 0 AS complete, sum(pages)::BIGINT AS pages, sum(credits)::BIGINT AS credits, last(stop_reason ORDER BY id) AS stop_reason
-		FROM ops.searches WHERE operation <> 'start_scan' AND (pages > 0 OR rest_of IS NOT NULL) GROUP BY coalesce(rest_of, id)`,
-}
-
-// queryYield counts ids in the history, since a search tells only how many of its
-// hits were new. Job, queries, seeds and item say which search brought a hit; each
-// of them may be NULL.
-var queryYield = View{
-	Name:    "ops.query_yield",
-	Comment: "What each query brought for its credits, over all runs.",
-	Columns: []ViewColumn{
-		{"job", "name in jobs.yaml"},
-		{"operation", "the endpoint that was asked"},
-		{"queries", "queries of the searches; NULL if they had none"},
-		{"seeds", "seeds of related searches; NULL if they had none"},
-		{"item", "the `for_each` value; NULL if there is none"},
-		{"searches", "how often it was searched"},
-		{"pages", "pages taken"},
-		{"credits", "credits that they cost"},
-		{"hits", "hits on those pages"},
-		{"new_ids", "hits never seen before their run"},
-		{"ids", "distinct videos or channels; NULL where the histories hold nothing of the query, " +
-			"as when all its pages were reused from another job"},
-		{"shared_ids", "those of ids that other queries brought too; NULL as ids"},
-		{"credits_per_new_id", "credits divided by new_ids; NULL if there are none"},
-	},
-	reads: []*schema.Table{schema.OpsSearches, schema.OutliersHistory, schema.FoundChannelsHistory},
-	SQL: `WITH searches AS (
-			SELECT job, operation, queries, seeds, item, count(*) AS searches, sum(pages)::BIGINT AS pages,
-				sum(credits)::BIGINT AS credits, sum(hits)::BIGINT AS hits, sum(new_hits)::BIGINT AS new_ids
-			FROM ops.searches GROUP BY job, operation, queries, seeds, item
-		), found AS (
-			SELECT _job AS job, queries, seeds, item, video_id AS id FROM main.outliers_history
-			UNION SELECT _job, queries, seeds, item, channel_id FROM main.found_channels_history
-		), shared AS (
-			SELECT id FROM found GROUP BY id HAVING count(*) > 1
-		), ids AS (
-			SELECT f.job, f.queries, f.seeds, f.item, count(*) AS ids, count(s.id) AS shared_ids
-			FROM found AS f LEFT JOIN shared AS s ON s.id = f.id GROUP BY f.job, f.queries, f.seeds, f.item
-		)
-		SELECT s.job, s.operation, s.queries, s.seeds, s.item, s.searches, s.pages, s.credits, s.hits, s.new_ids, i.ids, i.shared_ids,
-			s.credits / nullif(s.new_ids, 0) AS credits_per_new_id
-		FROM searches AS s LEFT JOIN ids AS i ON i.job IS NOT DISTINCT FROM s.job AND i.queries IS NOT DISTINCT FROM s.queries
-			AND i.seeds IS NOT DISTINCT FROM s.seeds AND i.item IS NOT DISTINCT FROM s.item`,
-}
-
-// spendByDay keeps adjustments apart, as `outlierd budget` does: they have either sign,
-// belong to a cycle, and no call of that day caused them.
-var spendByDay = View{
-	Name:    "ops.spend_by_day",
-	Comment: "The ledger by day.",
-	Columns: []ViewColumn{
-		{"month", "period key of the billing cycle, its first day"},
-		{"day", "period key of the day, YYYY-MM-DD"},
-		{"reservations", "calls for which credits were reserved"},
-		{"credits", "credits that the day's calls hold: spent, unknown and reserved together"},
-		{"spent", "credits that the service charged"},
-		{"unknown", "credits of calls of which no answer came; counted as charged"},
-		{"reserved", "credits of calls that are not settled"},
-		{"refunded", "credits that came back"},
-		{"adjusted", "credits booked that day beside the calls: spent elsewhere, less what was bought on top; " +
-			"part of no other column but adjusted_in_month"},
-		{"credits_in_month", "credits of the cycle up to and with the day"},
-		{"adjusted_in_month", "adjusted of the cycle up to and with the day"},
-		{"cap_day", "cap per day, credits, last in force; NULL if there was none"},
-		{"cap_month", "cap per billing cycle, credits, last in force; NULL if there was none"},
-	},
-	reads: []*schema.Table{schema.OpsCredits},
-	SQL: `WITH days AS (
-			SELECT month, day, count(*) FILTER (NOT adjusts) AS reservations,
-				coalesce(sum(price) FILTER (NOT adjusts AND outcome = 'spent'), 0)::BIGINT AS spent,
-				coalesce(sum(price) FILTER (outcome = 'unknown'), 0)::BIGINT AS unknown,
-				coalesce(sum(price) FILTER (outcome = 'reserved'), 0)::BIGINT AS reserved,
-				coalesce(sum(price) FILTER (outcome = 'refunded'), 0)::BIGINT AS refunded,
-				coalesce(sum(price) FILTER (adjusts), 0)::BIGINT AS adjusted,
-				last(cap_day ORDER BY id) FILTER (NOT adjusts) AS cap_day,
-				last(cap_month ORDER BY id) FILTER (NOT adjusts) AS cap_month
-			FROM (SELECT *, operation IS NOT DISTINCT FROM 'adjustment' AS adjusts FROM ops.credits) GROUP BY month, day
-		)
-		SELECT month, day, reservations, spent + unknown + reserved AS credits, spent, unknown, reserved, refunded, adjusted,
-			sum(spent + unknown + reserved) OVER sofar::BIGINT AS credits_in_month, sum(adjusted) OVER sofar::BIGINT AS adjusted_in_month,
-			cap_day, cap_month
-		FROM days WINDOW sofar AS (PARTITION BY month ORDER BY day)`,
+// Views lists the views: over the data, and over the operations, which answer what is asked of
+// the money: what it brought, what it left, and when it went.
+func Views() []View {
+	return []View{
+		growth, growthCurve, newThisWeek, weeklyTop, scores, recurrence, titleChanges,
+		leaderboard, oneHitChannels, followed, gone,
+		commentSearch, transcriptSearch, freshness,
+		coverage, saturation, queryYield, spendByDay,
+	}
 }
 
 // viewsOf are the views that can be had over these tables.
