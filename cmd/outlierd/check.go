@@ -5,30 +5,57 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"outlierd/cmd/outlierd/term"
+	"outlierd/schema"
+	"outlierd/sinks"
+	"outlierd/sinks/compare"
+	"outlierd/sinks/duckdb"
+	"outlierd/sinks/parquet"
+	"outlierd/sync/check"
+	"outlierd/sync/job"
 	"outlierd/sync/state"
 )
 
 func checkCommand(o *options) *cobra.Command {
-	return &cobra.Command{
+	var readData bool
+	c := &cobra.Command{
 		Use:   "check",
-		Short: "Check the state for damage",
+		Short: "Check the state and the sinks for damage",
 		Long: `Check the state in data/state: the database file, the sums of the ledger, and the checksum
-of every answer in the journal. It lists the answers by operation and changes nothing. It
-works while another instance is running. A million answers take about 10 seconds.
+of every answer in the journal. Then check each sink: which answers it holds, which rows, and
+whether its current tables agree with their histories. It lists the answers by operation, and
+changes nothing. A million answers take about 10 seconds.
 
-outlierd makes the same check when it starts after the machine went down, or after SQLite
+With --read-data every answer is decoded again, and every row of every sink is compared with
+what the answers amount to. That takes as long as building the sinks from the journal, and as
+much space below data/state/tmp as the DuckDB file.
+
+It works while another instance is running, and says up to which answer a sink was checked.
+Exit code 1 if there is damage or a difference; 'outlierd rebuild SINK' mends a sink.
+
+outlierd checks the state by itself when it starts after the machine went down, or after SQLite
 reported damage. After it was killed it checks what was written last.`,
 		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return o.check(c.Context()) },
+		RunE: func(c *cobra.Command, _ []string) error { return o.check(c.Context(), readData) },
 	}
+	c.Flags().BoolVar(&readData, "read-data", false, "compare every row with the answers of the journal")
+	return c
 }
 
-// check verifies the state and prints what was checked.
-func (o *options) check(ctx context.Context) error {
+// checked is what check prints for programs.
+type checked struct {
+	state.Checked
+	Sinks []check.Result `json:"sinks"`
+}
+
+// check verifies the state and the sinks and prints what was checked.
+func (o *options) check(ctx context.Context, readData bool) error {
 	if err := o.tableOrJSON(); err != nil {
 		return err
 	}
@@ -36,7 +63,7 @@ func (o *options) check(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	folder := filepath.Join(config.Data, "state")
+	folder := stateFolder(config)
 	seen, err := state.Peek(ctx, folder, stateOptions(config))
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("there is no state in %s yet; the first run creates it", folder)
@@ -44,16 +71,183 @@ func (o *options) check(ctx context.Context) error {
 	if err != nil {
 		return unreadable(err, folder)
 	}
-	checked, err := seen.Check(ctx)
+	var found checked
+	found.Checked, err = seen.Check(ctx)
+	if err == nil {
+		found.Sinks, err = o.checkSinks(ctx, config, seen, readData)
+	}
 	if err := errors.Join(err, seen.Close()); err != nil {
 		return err
 	}
-	if err := o.done(checked, "no damage: %d answers, %d periods of the ledger\n", checked.Answers, checked.Periods); err != nil || o.forPrograms() {
+	if err := o.printChecked(found); err != nil {
 		return err
 	}
+	return sinksDiffer(found.Sinks)
+}
+
+// printChecked says what was proved, and lists the answers.
+func (o *options) printChecked(c checked) error {
+	if err := o.done(c, "state: no damage: %d answers, %d periods of the ledger\n", c.Answers, c.Periods); err != nil || o.forPrograms() {
+		return err
+	}
+	for _, r := range c.Sinks {
+		for _, line := range proved(r) {
+			if _, err := fmt.Fprintln(o.world.out, line); err != nil {
+				return err
+			}
+		}
+	}
 	var rows [][]any
-	for _, part := range checked.Journal {
+	for _, part := range c.Journal {
 		rows = append(rows, []any{string(part.Op), part.Answers, part.Bytes, part.First, part.Last})
 	}
 	return o.rows([]string{"operation", "answers", "bytes", "first_at", "last_at"}, rows)
+}
+
+// proved are lines about a sink: its problems, or what was found to be right.
+func proved(r check.Result) []string {
+	var lines []string
+	for _, problem := range r.Problems {
+		lines = append(lines, r.Sink+": "+relative(r.Path)+": "+problem)
+	}
+	if len(lines) > 0 {
+		return lines
+	}
+	rows := int64(0)
+	for _, n := range r.Rows {
+		rows += n
+	}
+	said := fmt.Sprintf("%s: %s holds answers up to %d, %s in %s; current tables agree with their histories",
+		r.Sink, relative(r.Path), r.Answers, term.Count(rows, "row"), term.Count(len(r.Rows), "table"))
+	if r.ReadData {
+		said += "; all rows are those of the journal"
+	}
+	lines = append(lines, said)
+	if r.Behind > 0 {
+		lines = append(lines, fmt.Sprintf("%s: %s of the journal came later; the next publication adds them", r.Sink, term.Count(r.Behind, "answer")))
+	}
+	if len(r.Waiting) > 0 {
+		lines = append(lines, fmt.Sprintf("%s: not checked, as rows of them wait to be published: %s", r.Sink, strings.Join(r.Waiting, ", ")))
+	}
+	return lines
+}
+
+// sinksDiffer is the error about sinks that have problems.
+func sinksDiffer(results []check.Result) error {
+	var sinks, remedies []string
+	for _, r := range results {
+		if len(r.Problems) > 0 {
+			sinks, remedies = append(sinks, r.Sink), append(remedies, "outlierd rebuild "+r.Sink)
+		}
+	}
+	if len(sinks) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s: not what the journal amounts to. To build it anew:\n  %s", strings.Join(sinks, ", "), strings.Join(remedies, "\n  "))
+}
+
+// checkSinks checks what readers find.
+func (o *options) checkSinks(ctx context.Context, config *job.Config, seen *state.Store, readData bool) (_ []check.Result, err error) {
+	end, err := seen.Journal.Seen()
+	if err != nil {
+		return nil, err
+	}
+	log, err := o.logger()
+	if err != nil {
+		return nil, err
+	}
+	memory, err := o.duckdbMemory()
+	if err != nil {
+		return nil, err
+	}
+	temp, err := temporaryFolder(config)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(temp)) }()
+	c := &check.Check{State: seen, End: end, Temp: temp, Reader: compare.Open(filepath.Join(temp, "sort")),
+		Build: func(ctx context.Context, folder string) (sinks.Sink, compare.Source, error) {
+			source := compare.Source{Name: "the journal", File: filepath.Join(folder, "outliers.duckdb")}
+			sink, err := openSink(ctx, job.SinkDuckDB, source.File, folder, memory)
+			return sink, source, err
+		},
+		At: o.journalProgress(log, "compared with the journal"),
+	}
+	defer func() { err = errors.Join(err, c.Reader.Close()) }()
+	var all []check.Sink
+	results := []check.Result{}
+	for _, s := range config.Sinks {
+		keep := ""
+		if readData {
+			keep = filepath.Join(temp, "parquet")
+		}
+		for _, sink := range sinksOf(ctx, c.Reader, s, sinkPath(config, s), seen, keep) {
+			r, err := c.Look(ctx, sink)
+			if err != nil {
+				return nil, err
+			}
+			all, results = append(all, sink), append(results, r)
+		}
+	}
+	if readData {
+		err = c.Read(ctx, all, results)
+		o.block.Erase()
+	}
+	return results, err
+}
+
+// temporaryFolder makes a folder on the disk of the data.
+func temporaryFolder(config *job.Config) (string, error) {
+	above := filepath.Join(stateFolder(config), "tmp")
+	err := os.MkdirAll(above, 0o700)
+	if err == nil {
+		above, err = os.MkdirTemp(above, "check-")
+	}
+	return above, writable(err, config.Data)
+}
+
+// sinksOf are the places of a sink that are checked: what readers find, and for DuckDB also the
+// writer's own file where no process is using it.
+func sinksOf(ctx context.Context, reader *compare.Reader, s job.Sink, path string, seen *state.Store, keep string) []check.Sink {
+	places := []check.Sink{readersFind(ctx, reader, s, path, keep)}
+	private := filepath.Join(seen.DB.Dir(), duckdb.PrivateName)
+	if s.Kind == job.SinkDuckDB && seen.DB.Idle() && !missing(private) && missing(private+".wal") {
+		places = append(places, duckdbFile(ctx, reader, private))
+	}
+	return places
+}
+
+// readersFind is where readers find the tables of a sink. With keep, the Parquet files of this moment
+// are linked into that folder.
+func readersFind(ctx context.Context, reader *compare.Reader, s job.Sink, path, keep string) check.Sink {
+	if s.Kind == job.SinkParquet {
+		return parquetFolder(ctx, path, keep)
+	}
+	return duckdbFile(ctx, reader, path)
+}
+
+func duckdbFile(ctx context.Context, reader *compare.Reader, path string) check.Sink {
+	sink := check.Sink{Name: job.SinkDuckDB, Path: path, Source: compare.Source{Name: relative(path), File: path}}
+	err := duckdb.CheckFile(path)
+	if err == nil {
+		sink.Mark, err = reader.Watermark(ctx, sink.Source)
+	}
+	if err != nil {
+		sink.Problems = append(sink.Problems, "it cannot be read: "+err.Error())
+	}
+	return sink
+}
+
+func parquetFolder(ctx context.Context, path, keep string) check.Sink {
+	sink := check.Sink{Name: job.SinkParquet, Path: path, Waiting: map[string]bool{}}
+	folder, err := parquet.Look(ctx, path, keep, schema.Tables())
+	if err != nil {
+		sink.Problems = append(sink.Problems, "it cannot be read: "+err.Error())
+		return sink
+	}
+	sink.Mark, sink.Problems, sink.Source = folder.Watermark, folder.Problems, compare.Source{Name: relative(path), Parquet: folder.Paths}
+	for _, t := range schema.Tables() {
+		sink.Waiting[t.Name] = folder.Waiting[t.FileName()]
+	}
+	return sink
 }

@@ -119,8 +119,10 @@ func (o *options) forget(ctx context.Context, f forgetFlags) error {
 	if err != nil {
 		return err
 	}
+	defer o.block.Erase()
 	return o.alone(ctx, config, func(p *program) error {
-		erasure, err := p.Engine.Store.Forgettable(ctx, ids, o.journalProgress(p, "looking for the ids"))
+		erasure, err := p.Engine.Store.Forgettable(ctx, ids, o.journalProgress(p.Engine.Log, "looking for the ids"))
+		o.block.Erase()
 		if err != nil {
 			return err
 		}
@@ -143,7 +145,7 @@ func (o *options) forget(ctx context.Context, f forgetFlags) error {
 // erase erases everywhere, and says so when nothing is left.
 func (o *options) erase(ctx context.Context, p *program, e *state.Erasure) error {
 	began, store := time.Now(), p.Engine.Store
-	if err := store.Forget(ctx, e, o.journalProgress(p, "erasing from the journal")); err != nil {
+	if err := store.Forget(ctx, e, o.journalProgress(p.Engine.Log, "erasing from the journal")); err != nil {
 		return err
 	}
 	if err := notify.Forget(store, e.Texts()); err != nil {

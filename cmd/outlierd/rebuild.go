@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"path/filepath"
 	"slices"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"outlierd/cmd/outlierd/term"
 	"outlierd/schema"
 	"outlierd/sinks"
+	"outlierd/sinks/compare"
 	"outlierd/sinks/duckdb"
 	"outlierd/sinks/parquet"
 	"outlierd/sync/engine"
@@ -40,6 +42,8 @@ type rebuilt struct {
 	Sink    string  `json:"sink"`
 	Answers int64   `json:"answers"` // of the journal that the sink holds
 	Seconds float64 `json:"seconds"`
+
+	Rows map[string]int64 `json:"rows"` // by table
 }
 
 func (o *options) rebuild(ctx context.Context, names []string) error {
@@ -64,7 +68,7 @@ func (o *options) rebuild(ctx context.Context, names []string) error {
 			if err != nil {
 				return fmt.Errorf("rebuild sink %s: %w", s.Kind, err)
 			}
-			if err := o.done(done, "sink %s rebuilt from %s in %s\n", s.Kind, term.Count(done.Answers, "answer"), term.Duration(time.Duration(done.Seconds*float64(time.Second)))); err != nil {
+			if err := o.printRebuilt(done); err != nil {
 				return err
 			}
 		}
@@ -118,8 +122,9 @@ func (o *options) rebuildSink(ctx context.Context, p *program, s job.Sink) (*reb
 		return nil, err
 	}
 	fill := func(sink sinks.Sink) error {
-		p.Engine.Sinks = []sinks.Sink{&rebuilding{Sink: sink, end: end, show: o.journalProgress(p, "rebuilding sink "+s.Kind)}}
-		defer func() { p.Engine.Sinks = nil }()
+		into := &rebuilding{Sink: sink, end: end, show: o.journalProgress(p.Engine.Log, "rebuilding sink "+s.Kind)}
+		p.Engine.Sinks = []sinks.Sink{into}
+		defer func() { p.Engine.Sinks = nil; o.block.Erase() }()
 		err := p.Engine.Publish(ctx)
 		if err == nil && ctx.Err() != nil {
 			err = context.Cause(ctx)
@@ -132,11 +137,49 @@ func (o *options) rebuildSink(ctx context.Context, p *program, s job.Sink) (*reb
 		err = parquet.Rebuild(ctx, parquet.Options{Dir: path, Tables: schema.Tables(), Ops: schema.OpsTables()}, fill)
 	} else {
 		err = duckdb.Rebuild(ctx, duckdb.Options{
-			Private: filepath.Join(folder, "warehouse.duckdb"), Published: path, Temp: filepath.Join(folder, "tmp"), Memory: memory,
+			Private: filepath.Join(folder, duckdb.PrivateName), Published: path, Temp: filepath.Join(folder, "tmp"), Memory: memory,
 			Tables: schema.Tables(), Ops: schema.OpsTables(),
 		}, fill)
 	}
-	return &rebuilt{Sink: s.Kind, Answers: end, Seconds: time.Since(began).Seconds()}, writable(err, config.Data)
+	if err != nil {
+		return nil, writable(err, config.Data)
+	}
+	done := &rebuilt{Sink: s.Kind, Answers: end, Seconds: time.Since(began).Seconds()}
+	done.Rows, err = o.rowsIn(ctx, config, s)
+	return done, err
+}
+
+// rowsIn counts the rows that readers of a sink find, by table.
+func (o *options) rowsIn(ctx context.Context, config *job.Config, s job.Sink) (_ map[string]int64, err error) {
+	reader := compare.Open(filepath.Join(stateFolder(config), "tmp"))
+	defer func() { err = errors.Join(err, reader.Close()) }()
+	place := readersFind(ctx, reader, s, sinkPath(config, s), "")
+	if len(place.Problems) > 0 {
+		return nil, fmt.Errorf("read sink %s again: %s", s.Kind, place.Problems[0])
+	}
+	rows := map[string]int64{}
+	for _, t := range schema.Tables() {
+		n, err := reader.Rows(ctx, place.Source, t)
+		if err != nil {
+			return nil, err
+		}
+		rows[t.Name] = n.Count
+	}
+	return rows, nil
+}
+
+// printRebuilt says what was built, and how many rows each table has.
+func (o *options) printRebuilt(r *rebuilt) error {
+	took := term.Duration(time.Duration(r.Seconds * float64(time.Second)))
+	err := o.done(r, "sink %s rebuilt from %s in %s\n", r.Sink, term.Count(r.Answers, "answer"), took)
+	if err != nil || o.forPrograms() {
+		return err
+	}
+	var rows [][]any
+	for _, t := range schema.Tables() {
+		rows = append(rows, []any{t.Name, r.Rows[t.Name]})
+	}
+	return o.rows([]string{"table", "rows"}, rows)
 }
 
 // rebuilding is a sink that is being filled, and tells how far that has come.
@@ -155,15 +198,22 @@ func (r *rebuilding) Write(ctx context.Context, b sinks.Batch) error {
 	return err
 }
 
-// journalProgress shows how far a long pass over the journal has come, in the log.
-func (o *options) journalProgress(p *program, what string) func(done, of int64) {
+// journalProgress shows how far a long pass over the journal has come: at a terminal in a line that is
+// redrawn, elsewhere in the log.
+func (o *options) journalProgress(log *slog.Logger, what string) func(done, of int64) {
 	every := rate.Sometimes{Interval: logLine}
 	began := time.Now()
 	return func(done, of int64) {
+		if term.Is(o.world.out) {
+			o.block.Draw(func(int) []string {
+				return []string{fmt.Sprintf("%s: answers %d of %d  %s", what, done, of, term.Bar(int(100*done/max(of, 1)), 100))}
+			})
+			return
+		}
 		if time.Since(began) < logLine {
 			return
 		}
-		every.Do(func() { p.Engine.Log.Info("progress", "of", what, "answers", done, "total", of) })
+		every.Do(func() { log.Info("progress", "of", what, "answers", done, "total", of) })
 	}
 }
 
@@ -173,7 +223,8 @@ func (o *options) alone(ctx context.Context, config *job.Config, work func(*prog
 	if err != nil {
 		return err
 	}
-	if folder := stateFolder(config); missing(folder) {
+	folder := stateFolder(config)
+	if missing(folder) {
 		return fmt.Errorf("there is no state in %s yet; the first run creates it", folder)
 	}
 	p := &program{Engine: &engine.Engine{Config: config, Log: log}}

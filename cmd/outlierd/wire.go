@@ -289,7 +289,7 @@ func openSink(ctx context.Context, kind, path, folder string, memory int64) (sin
 		return parquet.Open(parquet.Options{Dir: path, Tables: schema.Tables(), Ops: schema.OpsTables()})
 	}
 	return duckdb.Open(ctx, duckdb.Options{
-		Private: filepath.Join(folder, "warehouse.duckdb"), Published: path, Temp: filepath.Join(folder, "tmp"), Memory: memory,
+		Private: filepath.Join(folder, duckdb.PrivateName), Published: path, Temp: filepath.Join(folder, "tmp"), Memory: memory,
 		Tables: schema.Tables(), Ops: schema.OpsTables(),
 	})
 }

@@ -46,14 +46,18 @@ func Rebuild(ctx context.Context, o Options, fill func(sinks.Sink) error) error 
 	return nil
 }
 
-// behind refuses to take the place of a published file that holds more answers. One that cannot be
-// read has nothing to lose.
+// behind refuses to take the place of a published file that holds more answers, or is another
+// program's. One that cannot be read has nothing to lose.
 func (s *Sink) behind(ctx context.Context, published string) error {
 	mark, err := s.Watermark(ctx)
 	if err != nil {
 		return err
 	}
-	if shown, err := s.in.markOf(ctx, published); err == nil && shown > mark {
+	shown, err := s.in.markOf(ctx, published)
+	if errors.Is(err, errForeign) {
+		return fmt.Errorf("%s: %w: %s", published, err, elsewhere)
+	}
+	if err == nil && shown > mark {
 		return fmt.Errorf("%s holds answers up to %d, but the journal ends at %d: it is left as it is", published, shown, mark)
 	}
 	return nil

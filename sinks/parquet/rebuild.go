@@ -4,17 +4,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
+	"outlierd/schema"
 	"outlierd/sinks"
 )
 
 // Rebuild makes all files anew in a folder beside the old one, which it does not open, and exchanges
 // the two in one step once fill has written and published everything. Files of other programs in the
-// old folder go with it. After an error, or a kill, the old folder is as it was.
+// old folder are in the new one too. After an error, or a kill, the old folder is as it was.
 func Rebuild(ctx context.Context, o Options, fill func(sinks.Sink) error) error {
 	made := o
 	made.Dir = filepath.Clean(o.Dir) + ".rebuild"
@@ -24,6 +28,9 @@ func Rebuild(ctx context.Context, o Options, fill func(sinks.Sink) error) error 
 	s, err := Open(made)
 	if err == nil {
 		err = errors.Join(fill(s), s.Close())
+	}
+	if err == nil {
+		err = keepForeign(o.Dir, made.Dir, slices.Concat(o.Tables, o.Ops))
 	}
 	if err == nil {
 		err = exchange(made.Dir, o.Dir)
@@ -45,4 +52,35 @@ func exchange(a, b string) error {
 		return err
 	}
 	return errors.Join(parent.Sync(), parent.Close())
+}
+
+// keepForeign gives files that are not ours a second name.
+func keepForeign(from, to string, tables []*schema.Table) error {
+	return filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) || err == nil && entry.IsDir() {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(from, path)
+		if err != nil || ours(name, tables) {
+			return err
+		}
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(to, name)), 0o755); err != nil {
+			return err
+		}
+		return os.Link(path, filepath.Join(to, name))
+	})
+}
+
+// ours reports whether a sink made a file.
+func ours(name string, tables []*schema.Table) bool {
+	folder, rest, _ := strings.Cut(filepath.ToSlash(name), "/")
+	if folder == manifestFolder {
+		return true
+	}
+	base := filepath.Base(rest)
+	known := isPart(base) || isPending(base) || isTemporary(base) || base == "current.parquet" || base == "open.parquet"
+	return known && slices.ContainsFunc(tables, func(t *schema.Table) bool { return t.FileName() == folder })
 }

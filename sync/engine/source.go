@@ -1,16 +1,23 @@
 package engine
 
 import (
+	"log/slog"
+
 	"outlierd/outlier"
 	"outlierd/schema"
 	"outlierd/sync/journal"
 	"outlierd/sync/runs"
+	"outlierd/sync/state"
 	"outlierd/sync/store"
 )
 
 // sourceOf is what the journal knows of an answer, for the decoder. An answer that is an
 // error has no rows, nor has a page that was bought and set aside, nor one about what was forgotten.
 func (l *loader) sourceOf(e *journal.Entry) (schema.Source, bool) {
+	return sourceOf(l.store, l.log, e)
+}
+
+func sourceOf(from *state.Store, log *slog.Logger, e *journal.Entry) (schema.Source, bool) {
 	source := schema.Source{
 		Response:   e.ID,
 		Run:        e.Run,
@@ -35,7 +42,7 @@ func (l *loader) sourceOf(e *journal.Entry) (schema.Source, bool) {
 		source.Queries = e.Params["query"]
 		if source.ScanID = e.Params.Get("referenceId"); source.ScanID != "" {
 			source.Kind = "scan"
-			l.ofScan(&source, func() (*runs.Scan, error) { return l.store.Runs.ScanByID(source.ScanID) })
+			ofScan(log, &source, func() (*runs.Scan, error) { return from.Runs.ScanByID(source.ScanID) })
 		}
 	case outlier.OpRelated, outlier.OpFindRelatedChannels:
 		source.Kind = "related"
@@ -43,9 +50,9 @@ func (l *loader) sourceOf(e *journal.Entry) (schema.Source, bool) {
 			source.Seeds = append(source.Seeds, e.Params[name]...)
 		}
 	case outlier.OpScan:
-		l.ofScan(&source, func() (*runs.Scan, error) { return l.store.Runs.ScanByID(e.Entity) })
+		ofScan(log, &source, func() (*runs.Scan, error) { return from.Runs.ScanByID(e.Entity) })
 	case outlier.OpStartScan:
-		l.ofScan(&source, func() (*runs.Scan, error) { return l.store.Runs.ScanOf(e.Step) })
+		ofScan(log, &source, func() (*runs.Scan, error) { return from.Runs.ScanOf(e.Step) })
 	}
 	if e.Entity == store.Erased {
 		return source, false
@@ -55,10 +62,10 @@ func (l *loader) sourceOf(e *journal.Entry) (schema.Source, bool) {
 
 // ofScan adds what was asked for when a scan was started: no poll and no page of its
 // results repeats that. A scan that another client started stays without.
-func (l *loader) ofScan(source *schema.Source, find func() (*runs.Scan, error)) {
+func ofScan(log *slog.Logger, source *schema.Source, find func() (*runs.Scan, error)) {
 	scan, err := find()
 	if err != nil {
-		l.log.Warn("scan unknown", "response", source.Response, "err", err)
+		log.Warn("scan unknown", "response", source.Response, "err", err)
 	}
 	if scan == nil {
 		return

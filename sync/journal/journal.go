@@ -200,6 +200,11 @@ func (j *Journal) End() (end int64, err error) {
 	if err := j.db.Flush(); err != nil {
 		return 0, err
 	}
+	return j.Seen()
+}
+
+// Seen is [Journal.End] for a state that was opened to read.
+func (j *Journal) Seen() (end int64, err error) {
 	err = j.db.View(func(tx *store.Tx) error {
 		return tx.Row(`SELECT seq FROM sqlite_sequence WHERE name = 'responses'`).Scan(&end)
 	})

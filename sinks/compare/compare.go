@@ -1,0 +1,278 @@
+// Package compare holds the tables of a sink against themselves and against tables that were
+// built anew from the journal. DuckDB reads both.
+//
+// Tables are compared by ranges of answers. DuckDB counts the rows of each range and adds up
+// their hashes; only the rows of ranges that differ are compared one by one. So memory does not
+// grow with the tables.
+package compare
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+
+	"outlierd/schema"
+	"outlierd/sinks/duckdb/database"
+)
+
+// Source is where the tables of a sink are read.
+type Source struct {
+	Name    string                         // as messages call it
+	File    string                         // the DuckDB file that has the tables; "" if Parquet files do
+	Parquet func(t *schema.Table) []string // the files of a table
+}
+
+// from is how a table stands in FROM; "" if it has no files yet.
+func (s Source) from(t *schema.Table) string {
+	if s.File != "" {
+		return strings.Replace(database.TableName(t), "warehouse", database.Name(s.File), 1)
+	}
+	var files []string
+	for _, path := range s.Parquet(t) {
+		files = append(files, database.Text(path))
+	}
+	if len(files) == 0 {
+		return ""
+	}
+	return "read_parquet([" + strings.Join(files, ", ") + "], union_by_name = true, hive_partitioning = false)"
+}
+
+// memoryForReading is what DuckDB's buffers may take, in bytes.
+const memoryForReading = 256 << 20
+
+// Reader reads tables. After an error it starts over, as DuckDB refuses all work once it has
+// met a damaged block.
+type Reader struct {
+	options database.Options
+	db      *database.DB
+}
+
+// Open makes a reader; what does not fit into memory goes into the folder temp.
+func Open(temp string) *Reader {
+	return &Reader{options: database.Options{Memory: memoryForReading, Threads: runtime.GOMAXPROCS(0), Temp: temp}}
+}
+
+// Close ends DuckDB.
+func (r *Reader) Close() error {
+	if r.db == nil {
+		return nil
+	}
+	err := r.db.Close()
+	r.db = nil
+	return err
+}
+
+// query asks about sources.
+func (r *Reader) query(ctx context.Context, sql string, of ...Source) ([][]driver.Value, error) {
+	rows, err := r.ask(ctx, sql, of)
+	if err != nil {
+		return nil, errors.Join(err, r.Close())
+	}
+	return rows, nil
+}
+
+func (r *Reader) ask(ctx context.Context, sql string, of []Source) (_ [][]driver.Value, err error) {
+	if r.db == nil {
+		if r.db, err = database.Open(ctx, r.options); err != nil {
+			return nil, err
+		}
+	}
+	for _, s := range of {
+		if s.File == "" {
+			continue
+		}
+		attach := "ATTACH IF NOT EXISTS " + database.Text(s.File) + " AS " + database.Name(s.File) + " (READ_ONLY)"
+		if _, err := r.db.Exec(ctx, attach); err != nil {
+			return nil, err
+		}
+	}
+	return r.db.Query(ctx, sql)
+}
+
+// Watermark is the last answer that a DuckDB file holds.
+func (r *Reader) Watermark(ctx context.Context, s Source) (int64, error) {
+	rows, err := r.query(ctx, "SELECT id FROM "+database.Name(s.File)+".outlierd.marks WHERE name = "+database.Text(database.Journal), s)
+	if err != nil {
+		return 0, err
+	}
+	if len(rows) == 1 {
+		if mark, ok := rows[0][0].(int64); ok {
+			return mark, nil
+		}
+	}
+	return 0, fmt.Errorf("%s does not say how far it has come", s.Name)
+}
+
+// Rows are the rows of a table, and the answers that they come from.
+type Rows struct{ Count, First, Last int64 }
+
+// Rows counts the rows of a table.
+func (r *Reader) Rows(ctx context.Context, s Source, t *schema.Table) (n Rows, err error) {
+	from := s.from(t)
+	if from == "" {
+		return n, nil
+	}
+	rows, err := r.query(ctx, "SELECT count(*), coalesce(min(_response_id), 0), coalesce(max(_response_id), 0) FROM "+from, s)
+	if err == nil {
+		n = Rows{rows[0][0].(int64), rows[0][1].(int64), rows[0][2].(int64)}
+	}
+	return n, err
+}
+
+// Stale counts the keys of a history whose last observation is not that of the current table:
+// those that it lacks, those that have an older one, and those of which there are several rows.
+func (r *Reader) Stale(ctx context.Context, s Source, current *schema.Table) (n int64, err error) {
+	now, history := s.from(current), s.from(current.History)
+	if now == "" && history == "" {
+		return 0, nil
+	}
+	if now == "" || history == "" {
+		return 1, nil
+	}
+	newer := "h.last <> c.last" // of a history that keeps every observation
+	if current.History.Kind == schema.Changes {
+		newer = "h.last > c.last"
+	}
+	keys := names("", current.Key)
+	rows, err := r.query(ctx, fmt.Sprintf(`SELECT count(*) FROM
+		(SELECT %[1]s, max(_response_id) AS last FROM %[2]s GROUP BY ALL) AS h
+		FULL JOIN (SELECT %[1]s, max(_response_id) AS last, count(*) AS n FROM %[3]s GROUP BY ALL) AS c ON %[4]s
+		WHERE h.last IS NULL OR c.last IS NULL OR %[5]s OR c.n > 1`,
+		keys, history, now, same("h.", "c.", current.Key), newer), s)
+	if err == nil {
+		n = rows[0][0].(int64)
+	}
+	return n, err
+}
+
+// Difference is what two tables do not have in common.
+type Difference struct {
+	Missing  int64    // rows that should be there
+	Surplus  int64    // rows that should not
+	Changed  int64    // rows with other values than they should have
+	Examples []string // of each kind the first
+}
+
+// Any reports whether there is a difference.
+func (d Difference) Any() bool { return d.Missing+d.Surplus+d.Changed > 0 }
+
+// String says how many rows differ.
+func (d Difference) String() string {
+	var parts []string
+	for _, p := range []struct {
+		n    int64
+		what string
+	}{{d.Missing, "missing"}, {d.Surplus, "not from the journal"}, {d.Changed, "changed"}} {
+		if p.n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", p.n, p.what))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// rangeOf is how many answers a range has.
+const rangeOf = 1000
+
+// Compare finds the differences between a table as it should be and as it is.
+func (r *Reader) Compare(ctx context.Context, want, have Source, t *schema.Table) (d Difference, err error) {
+	wanted, found := want.from(t), have.from(t)
+	if found == "" {
+		n, err := r.Rows(ctx, want, t)
+		return Difference{Missing: n.Count}, err
+	}
+	if err := r.columns(ctx, want, have, t); err != nil {
+		return d, err
+	}
+	columns := columnsOf(t)
+	sums := func(from string) string {
+		return fmt.Sprintf("SELECT _response_id // %d AS part, count(*) AS n, sum(hash(%s)) AS sum FROM (SELECT %s FROM %s) GROUP BY ALL",
+			rangeOf, names("", columnNames(t)), columns, from)
+	}
+	parts, err := r.query(ctx, fmt.Sprintf(`SELECT coalesce(w.part, h.part) FROM (%s) AS w FULL JOIN (%s) AS h ON w.part IS NOT DISTINCT FROM h.part
+		WHERE w.n IS DISTINCT FROM h.n OR w.sum IS DISTINCT FROM h.sum ORDER BY ALL`, sums(wanted), sums(found)), want, have)
+	if err != nil {
+		return d, err
+	}
+	for _, part := range parts {
+		within := "_response_id IS NULL"
+		if n, ok := part[0].(int64); ok {
+			within = fmt.Sprintf("_response_id BETWEEN %d AND %d", n*rangeOf, (n+1)*rangeOf-1)
+		}
+		one, err := r.differ(ctx, want, have, t, columns, within)
+		if err != nil {
+			return d, err
+		}
+		d.add(one)
+	}
+	return d, nil
+}
+
+func (d *Difference) add(o Difference) {
+	d.Missing, d.Surplus, d.Changed = d.Missing+o.Missing, d.Surplus+o.Surplus, d.Changed+o.Changed
+	for _, e := range o.Examples {
+		if len(d.Examples) < mostExamples {
+			d.Examples = append(d.Examples, e)
+		}
+	}
+}
+
+// mostExamples are shown of a table.
+const mostExamples = 3
+
+// columns refuses a table that lacks a column or has one of another type.
+func (r *Reader) columns(ctx context.Context, want, have Source, t *schema.Table) error {
+	describe := func(s Source) string {
+		return "SELECT column_name, replace(column_type, 'JSON', 'VARCHAR') FROM (DESCRIBE SELECT * FROM " + s.from(t) + ")"
+	}
+	types := func(s Source) (map[string]string, error) {
+		rows, err := r.query(ctx, describe(s), s)
+		types := map[string]string{}
+		for _, row := range rows {
+			types[row[0].(string)] = row[1].(string)
+		}
+		return types, err
+	}
+	wanted, err := types(want)
+	if err != nil {
+		return err
+	}
+	found, err := types(have)
+	if err != nil {
+		return err
+	}
+	for _, c := range t.All() {
+		if is := found[c.Name]; is == "" {
+			return fmt.Errorf("column %s is missing", c.Name)
+		} else if is != wanted[c.Name] {
+			return fmt.Errorf("column %s has type %s instead of %s", c.Name, is, wanted[c.Name])
+		}
+	}
+	return nil
+}
+
+// differ compares the rows of one range.
+func (r *Reader) differ(ctx context.Context, want, have Source, t *schema.Table, columns, within string) (d Difference, err error) {
+	rows := func(s Source) string { return "SELECT " + columns + " FROM " + s.from(t) + " WHERE " + within }
+	key := t.Key
+	if !slices.Contains(key, "_response_id") {
+		key = append(slices.Clone(key), "_response_id")
+	}
+	found, err := r.query(ctx, fmt.Sprintf(`WITH missing AS (%[1]s EXCEPT ALL %[2]s), surplus AS (%[2]s EXCEPT ALL %[1]s),
+		counted AS (SELECT %[3]s, sum(m) AS m, sum(s) AS s FROM
+			(SELECT %[3]s, 1 AS m, 0 AS s FROM missing UNION ALL SELECT %[3]s, 0, 1 FROM surplus) GROUP BY ALL)
+		SELECT m, s, least(m, s), %[4]s FROM counted ORDER BY ALL`, rows(want), rows(have), names("", key), words(key)), want, have)
+	if err != nil {
+		return d, err
+	}
+	for _, row := range found {
+		m, s, both := number(row[0]), number(row[1]), number(row[2])
+		one := Difference{Missing: m - both, Surplus: s - both, Changed: both}
+		one.Examples = []string{one.String() + ": " + row[3].(string)}
+		d.add(one)
+	}
+	return d, nil
+}

@@ -1,0 +1,71 @@
+package compare
+
+import (
+	"database/sql/driver"
+	"fmt"
+	"math/big"
+	"strings"
+
+	"outlierd/schema"
+	"outlierd/sinks/duckdb/database"
+)
+
+func names(of string, columns []string) string {
+	quoted := make([]string, len(columns))
+	for i, c := range columns {
+		quoted[i] = of + database.Name(c)
+	}
+	return strings.Join(quoted, ", ")
+}
+
+func same(a, b string, columns []string) string {
+	equal := make([]string, len(columns))
+	for i, c := range columns {
+		equal[i] = a + database.Name(c) + " IS NOT DISTINCT FROM " + b + database.Name(c)
+	}
+	return strings.Join(equal, " AND ")
+}
+
+// columnsOf lists the columns of a table so that they have the same types in every sink:
+// Parquet knows JSON as text.
+func columnsOf(t *schema.Table) string {
+	var list []string
+	for _, c := range t.All() {
+		name := database.Name(c.Name)
+		if c.JSON {
+			name = "CAST(" + name + " AS VARCHAR) AS " + name
+		}
+		list = append(list, name)
+	}
+	return strings.Join(list, ", ")
+}
+
+func columnNames(t *schema.Table) (names []string) {
+	for _, c := range t.All() {
+		names = append(names, c.Name)
+	}
+	return names
+}
+
+// words names a row by its key: video_id=abc, _response_id=17.
+func words(key []string) string {
+	var parts []string
+	for _, c := range key {
+		value := fmt.Sprintf("coalesce(left(CAST(%s AS VARCHAR), 60), 'NULL')", database.Name(c))
+		parts = append(parts, database.Text(c+"=")+" || "+value)
+	}
+	return strings.Join(parts, " || ', ' || ")
+}
+
+// number reads a sum, which DuckDB makes a HUGEINT.
+func number(v driver.Value) int64 {
+	switch v := v.(type) {
+	case int64:
+		return v
+	case int32:
+		return int64(v)
+	case *big.Int:
+		return v.Int64()
+	}
+	return 0
+}

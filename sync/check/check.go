@@ -1,0 +1,182 @@
+// Package check proves that sinks hold what the journal amounts to.
+package check
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"outlierd/schema"
+	"outlierd/sinks"
+	"outlierd/sinks/compare"
+	"outlierd/sync/engine"
+	"outlierd/sync/state"
+)
+
+// Sink is a place where readers find tables, as it stood at one moment.
+type Sink struct {
+	Name     string // in jobs.yaml: "duckdb"
+	Path     string // where readers find it
+	Source   compare.Source
+	Mark     int64           // the last answer that it holds
+	Waiting  map[string]bool // tables that lack rows which are not published yet
+	Problems []string        // that were found before its rows were read
+}
+
+// Result is what was found out about a sink.
+type Result struct {
+	Sink     string           `json:"sink"`
+	Path     string           `json:"path"`
+	Answers  int64            `json:"answers"` // the last one that it holds
+	Behind   int64            `json:"behind"`  // answers of the journal that it does not hold yet
+	Rows     map[string]int64 `json:"rows"`    // by table
+	ReadData bool             `json:"read_data"`
+	Waiting  []string         `json:"waiting"` // tables that were not compared, as rows of them wait to be published
+	Problems []string         `json:"problems"`
+}
+
+func (r *Result) problem(format string, args ...any) {
+	r.Problems = append(r.Problems, fmt.Sprintf(format, args...))
+}
+
+// Check compares sinks with the journal of a state.
+type Check struct {
+	State  *state.Store
+	End    int64 // the last answer of the journal
+	Reader *compare.Reader
+
+	// Build opens a new sink in an empty folder, and says where its tables are read once it has
+	// published them.
+	Build func(ctx context.Context, folder string) (sinks.Sink, compare.Source, error)
+	Temp  string // folder for it
+
+	At func(id, end int64) // is called while answers are decoded again
+}
+
+// Look compares what a sink says of itself with the journal, and its current tables with their
+// histories.
+func (c *Check) Look(ctx context.Context, s Sink) (Result, error) {
+	r := Result{Sink: s.Name, Path: s.Path, Answers: s.Mark, Behind: max(0, c.End-s.Mark),
+		Rows: map[string]int64{}, Waiting: []string{}, Problems: append([]string{}, s.Problems...)}
+	if len(r.Problems) > 0 {
+		return r, nil
+	}
+	if s.Mark > c.End {
+		r.problem("it holds answers up to %d, but the journal ends at %d", s.Mark, c.End)
+		return r, nil
+	}
+	for _, t := range schema.Tables() {
+		rows, err := c.Reader.Rows(ctx, s.Source, t)
+		if err != nil {
+			return r.unreadable(ctx, t, err)
+		}
+		r.Rows[t.Name] = rows.Count
+		if rows.Last > s.Mark || rows.Count > 0 && rows.First < 1 {
+			r.problem("table %s has rows of answers %d to %d, and the sink holds 1 to %d", t.Name, rows.First, rows.Last, s.Mark)
+		}
+		if s.Waiting[t.Name] {
+			r.Waiting = append(r.Waiting, t.Name)
+		}
+	}
+	for _, t := range schema.Tables() {
+		if t.History == nil || s.Waiting[t.Name] {
+			continue
+		}
+		stale, err := c.Reader.Stale(ctx, s.Source, t)
+		if err != nil {
+			return r.unreadable(ctx, t, err)
+		}
+		if stale > 0 {
+			r.problem("table %s does not agree with %s (keys: %d)", t.Name, t.History.Name, stale)
+		}
+	}
+	return r, nil
+}
+
+// unreadable is the result of a sink whose table cannot be read. After that, nothing else is read
+// of it.
+func (r Result) unreadable(ctx context.Context, t *schema.Table, err error) (Result, error) {
+	if ctx.Err() != nil {
+		return r, context.Cause(ctx)
+	}
+	r.problem("table %s cannot be read: %v", t.Name, err)
+	return r, nil
+}
+
+// Read decodes the answers of the journal again and compares all rows of the sinks with what
+// they amount to. It adds to the results of [Check.Look], which are those of the sinks in their
+// order.
+func (c *Check) Read(ctx context.Context, all []Sink, results []Result) (err error) {
+	folder, err := os.MkdirTemp(c.Temp, "check-")
+	if err != nil {
+		return fmt.Errorf("make a folder for what the journal amounts to: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
+	built := map[int64]bool{}
+	for i, s := range all {
+		if built[s.Mark] || len(results[i].Problems) > 0 {
+			continue
+		}
+		built[s.Mark] = true
+		if err := c.readAt(ctx, filepath.Join(folder, fmt.Sprint(s.Mark)), s.Mark, all, results); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readAt compares the sinks that hold the answers up to a mark.
+func (c *Check) readAt(ctx context.Context, folder string, mark int64, all []Sink, results []Result) (err error) {
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
+	want, err := c.build(ctx, folder, mark)
+	if err != nil {
+		return err
+	}
+	for i, s := range all {
+		if s.Mark != mark || len(s.Problems) > 0 {
+			continue
+		}
+		if results[i], err = c.compare(ctx, want, s, results[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// build makes a sink of the answers up to a mark.
+func (c *Check) build(ctx context.Context, folder string, mark int64) (want compare.Source, err error) {
+	sink, want, err := c.Build(ctx, folder)
+	if err != nil {
+		return want, fmt.Errorf("open a sink to compare with: %w", err)
+	}
+	defer func() { err = errors.Join(err, sink.Close()) }()
+	if err := engine.Project(ctx, c.State, mark, sink, func(id int64) { c.At(id, mark) }); err != nil {
+		return want, err
+	}
+	return want, sink.Publish(ctx, nil)
+}
+
+func (c *Check) compare(ctx context.Context, want compare.Source, s Sink, r Result) (Result, error) {
+	r.ReadData = true
+	for _, t := range schema.Tables() {
+		if s.Waiting[t.Name] {
+			continue
+		}
+		d, err := c.Reader.Compare(ctx, want, s.Source, t)
+		if err != nil {
+			return r.unreadable(ctx, t, err)
+		}
+		if d.Any() {
+			r.problem("table %s: rows %s", t.Name, d)
+			for _, e := range d.Examples {
+				r.problem("table %s: %s", t.Name, e)
+			}
+		}
+	}
+	return r, nil
+}
