@@ -57,7 +57,7 @@ var mayImport = map[string][]string{
 // exchanged in one place.
 var fenced = map[string][]string{
 	"github.com/duckdb/":          {"sinks/duckdb", "sinks/duckdb/database", "sinks/duckdb/query"},
-	"github.com/apache/arrow-go/": {"schema", "sinks", "sinks/duckdb", "sinks/duckdb/database", "sinks/parquet", "sinks/sinktest", "sync/engine"},
+	"github.com/apache/arrow-go/": {"cmd/outlierd/term", "schema", "sinks", "sinks/duckdb", "sinks/duckdb/database", "sinks/parquet", "sinks/sinktest", "sync/engine"},
 	"modernc.org/sqlite":          {"sync/store", "sync/state/statetest"},
 	"github.com/goccy/go-yaml":    {"sync/yamltree"},
 	"github.com/santhosh-tekuri/": {"sync/yamltree"},
@@ -68,6 +68,7 @@ var fenced = map[string][]string{
 	"github.com/wneessen/":        {"sync/notify"},
 	"github.com/prometheus/":      {"sync/metrics"},
 	"golang.org/x/term":           {"cmd/outlierd/term"},
+	"github.com/xuri/":            {"cmd/outlierd/term"},
 	"github.com/jedib0t/":         {"cmd/outlierd/term"},
 }
 

@@ -33,18 +33,14 @@ nor write other files. "-" reads the query from standard input. No daemon has to
 			if err != nil {
 				return err
 			}
-			text := args[0]
-			if text == "-" {
-				given, err := io.ReadAll(io.LimitReader(o.world.in, maxQuery+1))
-				if err != nil {
-					return fmt.Errorf("read the query from standard input: %w", err)
-				}
-				if len(given) > maxQuery {
-					return fmt.Errorf("the query on standard input has more than %d bytes", maxQuery)
-				}
-				text = string(given)
+			text, err := o.queryText(args[0])
+			if err != nil {
+				return err
 			}
 			if unsafe {
+				if o.output == "parquet" {
+					return usageError{errors.New("--unsafe does not go with -o parquet; the query may say COPY … TO itself")}
+				}
 				return o.askBy(c.Context(), config, text, query.RunUnsafe)
 			}
 			err = o.ask(c.Context(), config, text)
@@ -58,8 +54,27 @@ nor write other files. "-" reads the query from standard input. No daemon has to
 	return c
 }
 
+// queryText is a query, read from standard input if it is "-".
+func (o *options) queryText(arg string) (string, error) {
+	if arg != "-" {
+		return arg, nil
+	}
+	given, err := io.ReadAll(io.LimitReader(o.world.in, maxQuery+1))
+	if err != nil {
+		return "", fmt.Errorf("read the query from standard input: %w", err)
+	}
+	if len(given) > maxQuery {
+		return "", fmt.Errorf("the query on standard input has more than %d bytes", maxQuery)
+	}
+	return string(given), nil
+}
+
 // ask prints the result of a query over the published file.
 func (o *options) ask(ctx context.Context, config *job.Config, text string) error {
+	if o.output == "parquet" { // with DuckDB's types
+		_, err := o.exportTo(ctx, export{config: config, text: text, to: "-", format: o.output}, o.world.out)
+		return err
+	}
 	return o.askBy(ctx, config, text, query.Run)
 }
 
@@ -69,22 +84,33 @@ type querying func(ctx context.Context, path, text string, columns func([]string
 func (o *options) askBy(ctx context.Context, config *job.Config, text string, run querying) error {
 	path := published(config)
 	if path == "" {
-		return fmt.Errorf("%s has no duckdb sink, so there is nothing to query; add `- duckdb: outliers.duckdb` under `sinks:`", config.Path)
+		return noFile(config)
 	}
 	var p term.Printer
 	err := run(ctx, path, text, func(columns []string) (err error) {
 		p, err = o.printer(columns)
 		return err
 	}, func(values []any) error { return p.Row(values) })
+	if err != nil {
+		return explained(path, err)
+	}
+	return p.Close()
+}
+
+// noFile refuses to read tables where none are published.
+func noFile(config *job.Config) error {
+	return fmt.Errorf("%s has no duckdb sink, so there is nothing to query; add `- duckdb: outliers.duckdb` under `sinks:`", config.Path)
+}
+
+// explained says what to do about a published file that cannot be asked.
+func explained(path string, err error) error {
 	switch {
-	case errors.Is(err, query.ErrSeveral):
+	case errors.Is(err, query.ErrSeveral), errors.Is(err, query.ErrNoSelect):
 		return usageError{err}
 	case errors.Is(err, query.ErrNotPublished):
 		return fmt.Errorf("%s does not exist yet; 'outlierd run' makes it", relative(path))
 	case errors.Is(err, query.ErrNotRegular):
 		return fmt.Errorf("%s is not a regular file; move it away, and 'outlierd run' makes a new one", relative(path))
-	case err != nil:
-		return err
 	}
-	return p.Close()
+	return err
 }

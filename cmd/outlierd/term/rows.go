@@ -22,7 +22,7 @@ type Printer interface {
 }
 
 // Formats are what [NewPrinter] prints.
-var Formats = []string{"table", "line", "markdown", "csv", "json", "ndjson"}
+var Formats = []string{"table", "line", "markdown", "csv", "json", "ndjson", "parquet"}
 
 // NewPrinter makes a printer in one of the [Formats].
 func NewPrinter(format string, w io.Writer, o Options, columns []string) (Printer, error) {
@@ -38,6 +38,8 @@ func NewPrinter(format string, w io.Writer, o Options, columns []string) (Printe
 		return p, p.Write(columns)
 	case "ndjson":
 		return newJSON(&jsonPrinter{w: w, columns: columns, after: "\n"})
+	case "parquet":
+		return &parquetPrinter{w: w, columns: columns}, nil
 	case "json":
 		return newJSON(&jsonPrinter{w: w, columns: columns, before: "[", between: ",\n ", end: "]\n"})
 	}
@@ -88,20 +90,29 @@ type jsonPrinter struct {
 }
 
 func newJSON(p *jsonPrinter) (*jsonPrinter, error) {
-	taken := map[string]bool{}
-	for _, column := range p.columns {
-		unique := column
-		for n := 1; taken[unique]; n++ { // as DuckDB names two columns of the same name
-			unique = fmt.Sprintf("%s_%d", column, n)
-		}
-		taken[unique] = true
-		name, err := JSON(unique)
+	for _, column := range unique(p.columns) {
+		name, err := JSON(column)
 		if err != nil {
 			return nil, err
 		}
 		p.names = append(p.names, string(name))
 	}
 	return p, nil
+}
+
+// unique tells columns of the same name apart, as DuckDB does it.
+func unique(columns []string) []string {
+	var names []string
+	taken := map[string]bool{}
+	for _, column := range columns {
+		name := column
+		for n := 1; taken[name]; n++ {
+			name = fmt.Sprintf("%s_%d", column, n)
+		}
+		taken[name] = true
+		names = append(names, name)
+	}
+	return names
 }
 
 func (p *jsonPrinter) Row(values []any) error {

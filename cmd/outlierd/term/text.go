@@ -1,5 +1,5 @@
-// Package term knows how results look to people and to programs: tables, JSON and CSV, a
-// block of progress, a question, and text that cannot act on a terminal.
+// Package term knows how results look to people and to programs: tables, JSON, CSV, Parquet
+// and Excel, a block of progress, a question, and text that cannot act on a terminal.
 package term
 
 import (

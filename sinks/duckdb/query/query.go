@@ -87,7 +87,23 @@ func noWriting(conn driver.Conn, text string) error {
 func run(
 	ctx context.Context, path, text string, confine func(driver.Conn) error,
 	columns func([]string) error, row func([]any) error,
-) (err error) {
+) error {
+	return opened(ctx, path, func(conn driver.Conn) error {
+		if err := single(text); err != nil {
+			return err
+		}
+		if err := confine(conn); err != nil {
+			return err
+		}
+		if err := read(ctx, conn, text, columns, row); err != nil {
+			return fmt.Errorf("query %s: %w", path, err)
+		}
+		return nil
+	})
+}
+
+// opened opens the published file read-only for some work, and closes it.
+func opened(ctx context.Context, path string, work func(driver.Conn) error) (err error) {
 	switch info, err := os.Stat(path); {
 	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("%s: %w", path, ErrNotPublished)
@@ -105,16 +121,7 @@ func run(
 		return fmt.Errorf("open %s read-only: %w", path, err)
 	}
 	defer func() { err = errors.Join(err, conn.Close()) }()
-	if err := single(text); err != nil {
-		return err
-	}
-	if err := confine(conn); err != nil {
-		return err
-	}
-	if err := read(ctx, conn, text, columns, row); err != nil {
-		return fmt.Errorf("query %s: %w", path, err)
-	}
-	return nil
+	return work(conn)
 }
 
 // The errors about what stands in the place of the published file. Opening a pipe there might

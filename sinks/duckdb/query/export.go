@@ -1,0 +1,158 @@
+package query
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/duckdb/duckdb-go/v2"
+
+	"outlierd/sinks/duckdb/database"
+)
+
+// exportMemory is what DuckDB's buffers may take while it writes a result to disk.
+const exportMemory = 512 << 20
+
+// exportBatch is how many rows of a result are in memory at a time.
+const exportBatch = 20_000
+
+// Spool is [Run] for a result of any size. The result is first kept in a temporary table, which
+// goes to the folder temp where it does not fit into memory; then its rows are handed over in
+// their order. columns gets the number of rows, too. Two columns of the same name are told apart
+// as DuckDB does it. The query must be one SELECT.
+func Spool(
+	ctx context.Context, path, text, temp string,
+	columns func(fields []Field, rows int64) error, row func([]any) error,
+) error {
+	return export(ctx, path, text, temp, "", func(conn driver.Conn) error {
+		if err := execute(ctx, conn, "CREATE TEMP TABLE result AS\n"+text); err != nil {
+			return err
+		}
+		fields, rows, err := shape(ctx, conn)
+		if err != nil {
+			return err
+		}
+		if err := columns(fields, rows); err != nil {
+			return err
+		}
+		for from := int64(0); from < rows; from += exportBatch {
+			batch := fmt.Sprintf("FROM temp.result WHERE rowid >= %d AND rowid < %d", from, from+exportBatch)
+			if err := read(ctx, conn, batch, nil, row); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// shape gives the columns and the number of rows of the temporary table.
+func shape(ctx context.Context, conn driver.Conn) (fields []Field, rows int64, err error) {
+	err = read(ctx, conn, "DESCRIBE temp.result", nil, func(row []any) error {
+		fields = append(fields, Field{Name: row[0].(string), Kind: row[1].(string)})
+		return nil
+	})
+	if err != nil {
+		return nil, 0, err
+	}
+	err = read(ctx, conn, "SELECT count(*) FROM temp.result", nil, func(row []any) error {
+		rows = row[0].(int64)
+		return nil
+	})
+	return fields, rows, err
+}
+
+// Parquet writes the result of a query into the new Parquet file to, with the types that DuckDB
+// gives them, and counts its rows. What does not fit into memory goes to the folder temp.
+// The query must be one SELECT.
+func Parquet(ctx context.Context, path, text, temp, to string) (rows int64, err error) {
+	err = export(ctx, path, text, temp, to, func(conn driver.Conn) error {
+		// A view takes the query as it is, with a semicolon or a comment at its end.
+		if err := execute(ctx, conn, "CREATE TEMP VIEW result AS\n"+text); err != nil {
+			return err
+		}
+		var err error
+		if rows, err = copyTo(ctx, conn, to, 122_880); database.OutOfMemory(err) {
+			rows, err = copyTo(ctx, conn, to, 4096) // long texts
+		}
+		return err
+	})
+	return rows, err
+}
+
+// copyTo writes the view into a Parquet file. DuckDB holds a group of rows at a time.
+func copyTo(ctx context.Context, conn driver.Conn, to string, group int) (int64, error) {
+	copied, err := conn.(driver.ExecerContext).ExecContext(ctx, fmt.Sprintf(
+		"COPY (FROM temp.result) TO %s (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE %d)", database.Text(to), group), nil)
+	if err != nil {
+		return 0, err
+	}
+	return copied.RowsAffected()
+}
+
+// export opens the published file for a query whose result goes elsewhere. The query may use
+// nothing but the tables; DuckDB itself may write the file to, unless that is "", and the
+// folder temp.
+func export(ctx context.Context, path, text, temp, to string, work func(driver.Conn) error) error {
+	settings := []string{
+		fmt.Sprintf("SET memory_limit = '%dB'", int64(exportMemory)),
+		"SET temp_directory = " + database.Text(temp),
+		"SET threads = 2", // each may hold a group of rows
+	}
+	if to != "" {
+		settings = append(settings, "SET allowed_paths = ["+database.Text(to)+"]")
+	}
+	settings = append(settings, "SET enable_external_access = false", "SET lock_configuration = true")
+	err := opened(ctx, path, func(conn driver.Conn) error {
+		if err := single(text); err != nil {
+			return err
+		}
+		if err := execute(ctx, conn, strings.Join(settings, "; ")); err != nil {
+			return fmt.Errorf("confine the query: %w", err)
+		}
+		if err := selects(conn, text); err != nil {
+			return err
+		}
+		if err := work(conn); err != nil {
+			return fmt.Errorf("query %s: %w", path, err)
+		}
+		return nil
+	})
+	if failed, ok := errors.AsType[*duckdb.Error](err); ok && failed.Type == duckdb.ErrorTypePermission {
+		return &DeniedError{Cause: err}
+	}
+	return err
+}
+
+// ErrNoSelect refuses to export what has no rows, or is more than one statement to DuckDB.
+var ErrNoSelect = errors.New("only the result of one SELECT can be exported (a PIVOT needs its values: ON column IN (…))")
+
+// selects refuses what is no SELECT.
+func selects(conn driver.Conn, text string) error {
+	stmt, err := conn.Prepare(text)
+	if _, wrong := errors.AsType[*duckdb.Error](err); wrong {
+		return err
+	}
+	if err != nil {
+		return ErrNoSelect
+	}
+	kind, err := stmt.(*duckdb.Stmt).StatementType()
+	if err = errors.Join(err, stmt.Close()); err == nil && kind != duckdb.STATEMENT_TYPE_SELECT {
+		err = ErrNoSelect
+	}
+	return err
+}
+
+func execute(ctx context.Context, conn driver.Conn, sql string) error {
+	_, err := conn.(driver.ExecerContext).ExecContext(ctx, sql, nil)
+	return err
+}
+
+// Table is the query of all rows of a table or view: "ops.runs" is runs in the schema ops.
+func Table(name string) string {
+	if space, table, ok := strings.Cut(name, "."); ok {
+		return "FROM " + database.Name(space) + "." + database.Name(table)
+	}
+	return "FROM " + database.Name(name)
+}

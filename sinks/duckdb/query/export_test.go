@@ -1,0 +1,49 @@
+//go:build duckdb_arrow
+
+package query
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"outlierd/sinks/duckdb/database"
+)
+
+// TestSpoolHandsOverEveryRowInOrder, across batches, and Parquet has as many.
+func TestSpoolHandsOverEveryRowInOrder(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path := filepath.Join(dir, "published.duckdb")
+	db, err := database.Open(t.Context(), database.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Exec(t.Context(), "ATTACH "+database.Text(path)); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	const want = 3*exportBatch + 7
+	var told, got int64
+	text := "SELECT i, repeat(md5(i::VARCHAR), 10) AS t FROM (SELECT range AS i FROM range(60007))"
+	err = Spool(t.Context(), path, text, filepath.Join(dir, "temp"), func(_ []Field, rows int64) error {
+		told = rows
+		return nil
+	}, func(row []any) error {
+		if row[0].(int64) != got {
+			t.Fatalf("row %d is %v", got, row[0])
+		}
+		got++
+		return nil
+	})
+	if err != nil || told != want || got != want {
+		t.Errorf("%d rows of %d, %v, want %d", got, told, err, want)
+	}
+	to := filepath.Join(dir, "result's ☕.parquet")
+	rows, err := Parquet(t.Context(), path, text, filepath.Join(dir, "temp"), to)
+	if info, missing := os.Stat(to); err != nil || missing != nil || rows != want || info.Size() == 0 {
+		t.Errorf("%d rows in Parquet, %v, %v, want %d", rows, err, missing, want)
+	}
+}
