@@ -9,10 +9,12 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"outlierd/sync/job"
 	"outlierd/sync/notify"
+	"outlierd/sync/serve"
 	"outlierd/sync/yamltree"
 )
 
@@ -41,7 +43,8 @@ type reloader struct {
 	log   *slog.Logger
 
 	used    *job.Config
-	refused string // the state of the file that the log says is refused; "" for none
+	inUse   atomic.Pointer[job.Config] // it again, for other goroutines
+	refused string                     // the state of the file that the log says is refused; "" for none
 }
 
 // serve reads the file again on every hangup, and when it has changed, until ctx ends.
@@ -87,6 +90,19 @@ func (r *reloader) look(ctx context.Context) {
 	}
 }
 
+// changed says when the file is read again, if it is not the one in use.
+func (r *reloader) changed() string {
+	used := r.inUse.Load()
+	config, err := r.load()
+	switch {
+	case stateOf(config, err) == used.Fingerprint:
+		return ""
+	case used.Daemon.Reload == job.ReloadAuto:
+		return serve.ReadSoon
+	}
+	return serve.ReadOnSignal
+}
+
 // stateOf tells states of the file apart, also those that cannot be read.
 func stateOf(config *job.Config, err error) string {
 	if err != nil {
@@ -129,6 +145,7 @@ func (r *reloader) take(ctx context.Context, config *job.Config, err error) {
 	}
 	r.tell(config)
 	r.used, r.refused = config, ""
+	r.inUse.Store(config)
 	r.told(nil)
 }
 
@@ -232,7 +249,7 @@ func (t *telling) start(ctx context.Context, n *notifier) {
 
 // reloader lets a program go on with the job file as it is edited.
 func (o *options) reloader(p *program, t *telling) *reloader {
-	return &reloader{
+	r := &reloader{
 		load:  func() (*job.Config, error) { return job.Load(o.config, o.world.env) },
 		check: checkSQL,
 		told: func(refused error) {
@@ -245,6 +262,9 @@ func (o *options) reloader(p *program, t *telling) *reloader {
 		used:  p.Engine.Config,
 		apply: func(ctx context.Context, config *job.Config) error { return o.reload(ctx, p, t, config) },
 	}
+	r.inUse.Store(r.used)
+	p.server.Compare(r.changed)
+	return r
 }
 
 // reload lets the engine, the metrics and the notifications go on with another state of the file.

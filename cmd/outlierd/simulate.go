@@ -19,6 +19,7 @@ func simulateCommand(o *options) *cobra.Command {
 	var listen, limit, key string
 	var seed uint64
 	var freeze, items bool
+	var cached time.Duration
 	c := &cobra.Command{
 		Use:   "simulate",
 		Short: "Serve a simulator of the service over HTTP",
@@ -39,6 +40,7 @@ It reports what it charged and refunded:
 			}
 			service := simulator.New(simulator.Options{
 				Seed: seed, Key: key, Limit: quota.Requests, Window: quota.Window, Freeze: freeze, PagingItems: items,
+				CachePeriod: max(cached, 1), // 0 means the usual one
 			})
 			return o.serve(c.Context(), listen, service)
 		},
@@ -50,6 +52,7 @@ It reports what it charged and refunded:
 	flags.Uint64Var(&seed, "seed", 1, "the seed of the data: the same seed, the same data")
 	flags.BoolVar(&freeze, "freeze", false, "stop the clock: views do not grow, and every process serves the same data")
 	flags.BoolVar(&items, "paging-items", false, "make from count items instead of pages")
+	flags.DurationVar(&cached, "cached-for", 10*time.Minute, "how long an identical request is answered free of charge")
 	return c
 }
 

@@ -3,7 +3,9 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,6 +17,7 @@ import (
 	"outlierd/sync/ledger"
 	"outlierd/sync/runs"
 	"outlierd/sync/serve"
+	"outlierd/sync/store"
 )
 
 func statusCommand(o *options) *cobra.Command {
@@ -46,11 +49,12 @@ func (o *options) showStatus(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	if s.Process != nil {
-		ctx, cancel := context.WithTimeout(ctx, askFor)
-		defer cancel()
-		if daemon, err := serve.Dial(ctx, stateFolder(p.Engine.Config)); err == nil { // else the state tells all the rest
-			s.Process.Refused = daemon.Refused
+	if folder := stateFolder(p.Engine.Config); !missing(folder) { // else the state is a temporary one
+		if s.Disk, err = diskOf(p.Engine.Store.DB); err != nil {
+			return err
+		}
+		if s.Process != nil {
+			askProcess(ctx, folder, s.Process)
 		}
 	}
 	switch o.output {
@@ -65,6 +69,35 @@ func (o *options) showStatus(ctx context.Context, p *program) error {
 		return err
 	}
 	return o.rows(statusColumns, statusRows(s))
+}
+
+// diskOf is the disk of a state, if it has too little room to buy anything.
+func diskOf(db *store.Store) (*forecast.Disk, error) {
+	err := db.Room()
+	if low, is := errors.AsType[*store.LowSpaceError](err); is {
+		return &forecast.Disk{Free: low.Free, Need: low.Need}, nil
+	}
+	return nil, err
+}
+
+// askProcess asks the process that holds a state folder about its job file. One that is no
+// 'outlierd up' has no socket. Without an answer the state tells all the rest.
+func askProcess(ctx context.Context, folder string, h *forecast.Process) {
+	within, cancel := context.WithTimeout(ctx, askFor)
+	defer cancel()
+	daemon, err := serve.Dial(within, folder)
+	if err == nil {
+		err = daemon.Understands(version())
+	}
+	switch {
+	case err == nil:
+		h.Refused, h.Changed = daemon.Refused, daemon.Changed
+	case errors.Is(err, serve.ErrNobody) && !slices.Contains(strings.Fields(h.Command), "up"):
+	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
+		h.Silent = fmt.Sprintf("no answer within %s on %s; it may hang: look into its log, and restart it", askFor, relative(serve.Socket(folder)))
+	default:
+		h.Silent = err.Error()
+	}
 }
 
 // statusOf is how everything stands, with the jobs under the names that the file gives them.
@@ -113,8 +146,8 @@ func statusRows(s *forecast.Status) (rows [][]any) {
 func statusText(s *forecast.Status, l term.Options) (string, error) {
 	p := &planPrinter{zone: l.Zone}
 	p.line("%s", term.Clip(p.at(s.At)+" · "+p.process(s.Process), l.Screen))
-	if s.Process != nil && s.Process.Refused != "" {
-		p.line("! the job file on disk is refused, and the old one stays in use: %s", term.Plain(s.Process.Refused))
+	for _, line := range notable(s) {
+		p.line("! %s", term.Plain(line))
 	}
 	p.line("")
 	if err := p.jobTable(s, l); err != nil {
@@ -135,6 +168,26 @@ func statusText(s *forecast.Status, l term.Options) (string, error) {
 		p.line("%s", line)
 	}
 	return p.String(), nil
+}
+
+// notable is what a person has to know before all else, a line each.
+func notable(s *forecast.Status) (lines []string) {
+	if h := s.Process; h != nil {
+		switch {
+		case h.Silent != "":
+			lines = append(lines, "the process could not be asked, and what follows is what the state tells: "+h.Silent)
+		case h.Refused != "":
+			lines = append(lines, "the job file on disk is refused, and the old one stays in use: "+h.Refused)
+		case h.Changed == serve.ReadOnSignal:
+			lines = append(lines, "the job file on disk has changed since the process read it; it is read again on SIGHUP (daemon.reload: signal)")
+		case h.Changed != "":
+			lines = append(lines, "the job file on disk has changed since the process read it; it is read again within a minute, or at once on SIGHUP")
+		}
+	}
+	if d := s.Disk; d != nil {
+		lines = append(lines, fmt.Sprintf("calls wait for room on the disk: %d MiB are free, and %d MiB are required", d.Free>>20, d.Need>>20))
+	}
+	return lines
 }
 
 // process says who works with the folder.

@@ -15,7 +15,8 @@ import (
 // on record, and plans nothing: it may be asked for again and again.
 type Status struct {
 	At      time.Time    `json:"at"`
-	Process *Process     `json:"process"` // that holds the state folder; null if none does
+	Process *Process     `json:"process"`        // that holds the state folder; null if none does
+	Disk    *Disk        `json:"disk,omitempty"` // if it has too little room to buy anything
 	Jobs    []JobStatus  `json:"jobs"`
 	Queue   QueueStatus  `json:"queue"`
 	Budget  []CapBalance `json:"budget"`            // the billing cycle and the day
@@ -32,6 +33,14 @@ type Process struct {
 	Command string    `json:"command"`
 	Since   time.Time `json:"since,omitzero"`
 	Refused string    `json:"file_refused,omitempty"` // why 'outlierd up' does not use the job file as it is on disk
+	Changed string    `json:"file_changed,omitempty"` // "soon" or "signal": when it reads the job file again, which has changed
+	Silent  string    `json:"no_answer,omitempty"`    // why it could not be asked about its job file
+}
+
+// Disk is that of the data folder.
+type Disk struct {
+	Free uint64 `json:"free_bytes"`
+	Need uint64 `json:"required_bytes"`
 }
 
 // JobStatus is how one job stands.

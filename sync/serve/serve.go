@@ -31,7 +31,14 @@ type About struct {
 	Started   time.Time `json:"started"`
 	State     string    `json:"state"`             // starting, serving or stopping
 	Refused   string    `json:"refused,omitempty"` // why the job file as it is on disk is not the one in use
+	Changed   string    `json:"changed,omitempty"` // when the job file is read again, as it differs from the one in use: [ReadSoon] or [ReadOnSignal]
 }
+
+// When a job file that has changed is read again.
+const (
+	ReadSoon     = "soon"
+	ReadOnSignal = "signal"
+)
 
 // Name is the daemon as people know it.
 func (a *About) Name() string { return fmt.Sprintf("'outlierd up' (process %d)", a.PID) }

@@ -51,7 +51,8 @@ type Server struct {
 	patience    time.Duration // for a request to arrive, and for each piece of an answer to leave
 	admitted    *rate.Limiter
 	connections atomic.Int32
-	refused     atomic.Pointer[string] // why the job file on disk is not used
+	refused     atomic.Pointer[string]        // why the job file on disk is not used
+	changed     atomic.Pointer[func() string] // see [About.Changed]
 
 	stop sync.Once
 }
@@ -108,6 +109,10 @@ func (s *Server) Serve(l net.Listener) error {
 // Refused says why the job file on disk is not used; "" if it is.
 func (s *Server) Refused(why string) { s.refused.Store(&why) }
 
+// Compare lets the server say how the job file on disk compares with the one in use: see
+// [About.Changed]. The function is called by several goroutines.
+func (s *Server) Compare(changed func() string) { s.changed.Store(&changed) }
+
 // Stop says that the engine takes no more orders. What it has begun it still tells the end of.
 func (s *Server) Stop() { s.stop.Do(func() { close(s.stopping) }) }
 
@@ -157,6 +162,9 @@ func (s *Server) who(w http.ResponseWriter, _ *http.Request) {
 	}
 	if why := s.refused.Load(); why != nil {
 		about.Refused = *why
+	}
+	if changed := s.changed.Load(); changed != nil {
+		about.Changed = (*changed)()
 	}
 	answer(w, http.StatusOK, about)
 }

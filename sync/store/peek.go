@@ -30,7 +30,8 @@ func (e *OlderError) Error() string {
 // It fails with [os.ErrNotExist] where there is no state, or with an [*OlderError],
 // [*NewerError] or [*CorruptError].
 func Peek(ctx context.Context, dir string, o Options) (*Store, error) {
-	s := &Store{dir: dir, options: o.withDefaults(), stmts: map[string]*sql.Stmt{}}
+	o = o.withDefaults()
+	s := &Store{dir: dir, options: o, space: space{dir: dir, min: o.MinFree, free: o.FreeSpace}, stmts: map[string]*sql.Stmt{}}
 	if _, err := os.Stat(s.Path()); err != nil {
 		return nil, fmt.Errorf("open the state to read: %w", err)
 	}
