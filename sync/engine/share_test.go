@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"outlierd/outlier"
 	"outlierd/sync/plan"
 	"outlierd/sync/runs"
 )
@@ -65,5 +66,53 @@ jobs:
 		if len(rows) != 3 {
 			t.Errorf("%d runs in three days", len(rows))
 		}
+	})
+}
+
+// TestShareOfAPausedJobGoesToTheOthers for as long as it is paused: those that come after it want
+// nothing either, and what it wants after the pause is kept for it.
+func TestShareOfAPausedJobGoesToTheOthers(t *testing.T) {
+	t.Parallel()
+	const file = `
+version: 1
+service: {url: "sim://", limit: 10/min, paging: page}
+budget: {per_month: 160, pace: even}
+jobs:
+  daily: {every: 24h, search: {query: [home espresso], pages: 9}}
+  other: {every: 24h, search: {query: [moka pot], pages: 9}}
+  next: {after: other, search: {query: [latte art], pages: 9}}
+`
+	bare(t, file, func(w *workshop) {
+		w.inspect(func(e *Engine) {
+			share := func() outlier.Credits {
+				t.Helper()
+				p, err := e.Facts().PlanNow(w.ctx, w.config.Job("daily"), true, time.Now())
+				if err != nil {
+					t.Fatal(err)
+				}
+				if p.Frozen.Share == nil {
+					return -1 // it gets all that it asks for
+				}
+				return *p.Frozen.Share
+			}
+			pause := func(until time.Time) {
+				t.Helper()
+				if err := e.Store.Runs.Pause([]runs.Pause{{Job: "other", Since: time.Now(), Until: until}}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			_, turn := e.Facts().CycleBounds()
+			all := share()
+			pause(time.Time{})
+			alone := share()
+			pause(time.Now().Add(turn.Sub(time.Now()) / 2))
+			half := share()
+			pause(time.Now().Add(time.Minute))
+			time.Sleep(time.Hour)
+			if over := share(); !(0 < all && all < half && half < alone && over == all) {
+				t.Errorf("shares of %d credits, %d while two of three jobs are paused, %d if for half of the cycle, %d afterwards",
+					all, alone, half, over)
+			}
+		})
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"outlierd/sync/job"
 	"outlierd/sync/ledger"
 	"outlierd/sync/plan"
+	"outlierd/sync/runs"
 )
 
 // PlanNow is the plan of a run that begins now. One on a schedule is limited to its budget
@@ -79,10 +80,15 @@ type wanted struct {
 	spec  *job.Spec
 	facts *plan.Facts // nil if the job cannot be resolved: it wants nothing, and its run will say why
 	each  ledger.Demand
+	pause *runs.Pause // meanwhile it wants nothing, and its share is the others'
 }
 
 // read reads what the jobs ask for. What comes after another job finds something by then.
 func (d *Demands) read(ctx context.Context, r *Reader, now time.Time) error {
+	pauses, err := r.Store.Runs.Pauses(now)
+	if err != nil {
+		return err
+	}
 	d.jobs = make([]wanted, len(r.Config.Jobs))
 	for i := range r.Config.Jobs {
 		w := &d.jobs[i]
@@ -94,7 +100,7 @@ func (d *Demands) read(ctx context.Context, r *Reader, now time.Time) error {
 			continue
 		}
 		if p, err := plan.New(w.spec, known); err == nil {
-			w.facts, w.each = known, demandOf(w.spec, p)
+			w.facts, w.each, w.pause = known, demandOf(w.spec, p), PausedBy(r.Config, w.spec, pauses)
 		}
 	}
 	return ctx.Err()
@@ -121,7 +127,27 @@ func (d *Demands) at(now time.Time) []ledger.Demand {
 				all[i] = demandOf(w.spec, p)
 			}
 		}
-		all[i].Runs = d.Calendar.Runs(w.spec, now)
+		switch {
+		case w.pause == nil || !w.pause.Until.IsZero() && !w.pause.Until.After(now):
+			all[i].Runs = d.Calendar.Runs(w.spec, now)
+		case !w.pause.Until.IsZero():
+			all[i].Runs = d.Calendar.Runs(w.spec, w.pause.Until)
+		}
 	}
 	return all
+}
+
+// PausedBy is the pause that keeps a job from being run by itself: its own, or that of a job that
+// it comes after; nil if there is none. Of several it is the one that ends last.
+func PausedBy(config *job.Config, spec *job.Spec, pauses map[string]*runs.Pause) (longest *runs.Pause) {
+	for range config.Jobs { // a chain of `after` is no longer than the file
+		p := pauses[spec.Name]
+		if p != nil && (longest == nil || p.Until.IsZero() || !longest.Until.IsZero() && p.Until.After(longest.Until)) {
+			longest = p
+		}
+		if spec = config.Job(spec.After); spec == nil {
+			break
+		}
+	}
+	return longest
 }

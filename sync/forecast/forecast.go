@@ -266,7 +266,7 @@ func (r *Reader) forecast(ctx context.Context, spec *job.Spec, now time.Time, d 
 	if err != nil {
 		return nil, err
 	}
-	if f.Paused = pausedBy(r.Facts.Config, spec, pauses); f.Paused != nil {
+	if f.Paused = facts.PausedBy(r.Facts.Config, spec, pauses); f.Paused != nil {
 		f.Runs, from = 0, f.Paused.Until
 		if !from.IsZero() {
 			f.Runs = d.Calendar.Runs(spec, from)
@@ -293,21 +293,6 @@ func (r *Reader) forecast(ctx context.Context, spec *job.Spec, now time.Time, d 
 		return f, ctx.Err()
 	}
 	return f, r.fill(f, spec, p)
-}
-
-// pausedBy is the pause that keeps a job from being run by itself: its own, or that of a job that
-// it comes after; nil if there is none. Of several it is the one that ends last.
-func pausedBy(config *job.Config, spec *job.Spec, pauses map[string]*runs.Pause) (longest *runs.Pause) {
-	for range config.Jobs { // a chain of `after` is no longer than the file
-		p := pauses[spec.Name]
-		if p != nil && (longest == nil || p.Until.IsZero() || !longest.Until.IsZero() && p.Until.After(longest.Until)) {
-			longest = p
-		}
-		if spec = config.Job(spec.After); spec == nil {
-			break
-		}
-	}
-	return longest
 }
 
 // continuation is what the run that a job goes on with has left. Those after it begin anew;

@@ -96,7 +96,7 @@ func (r *Reader) outlook(ctx context.Context, now time.Time, going []unfinished)
 			continue // hours lie between its start and what there is to read
 		}
 		clock, zone, from := plan.Clock(r.Facts.Config, spec), r.Facts.Config.Timezone, now
-		if paused := pausedBy(r.Facts.Config, spec, pauses); paused != nil {
+		if paused := facts.PausedBy(r.Facts.Config, spec, pauses); paused != nil {
 			if from = paused.Until; from.IsZero() {
 				continue
 			}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"outlierd/outlier"
+	"outlierd/sync/facts"
 	"outlierd/sync/job"
 	"outlierd/sync/ledger"
 	"outlierd/sync/plan"
@@ -211,7 +212,7 @@ func (r *Reader) addJobs(s *Status) error {
 	for i := range r.Facts.Config.Jobs {
 		spec := &r.Facts.Config.Jobs[i]
 		j := JobStatus{Job: spec.Name, Disabled: spec.Disabled, After: spec.After, Doing: JobIdle, Queued: queued[spec.Name]}
-		j.Paused = pausedBy(r.Facts.Config, spec, pauses)
+		j.Paused = facts.PausedBy(r.Facts.Config, spec, pauses)
 		if err := r.addPast(&j); err != nil {
 			return err
 		}
