@@ -122,7 +122,7 @@ type scheduler struct {
 	agenda  []*Appointment
 	fired   []*Appointment // of jobs that come after others
 	resumed bool
-	tried   map[string]time.Time // the due instant before which an unfinished run was continued last, by run
+	tried   map[string]triedRuns // the unfinished runs that were continued before the last due instant, by job
 	held    map[string]time.Time // until when a job is not begun: a run of it could not be put on record, or waits for the pace
 	logged  map[string]time.Time // the due instant of a job that the log has
 	stale   map[string]time.Time // the due instant for which a job waits for the sink that its SQL reads
@@ -146,7 +146,7 @@ type scheduler struct {
 func (e *Engine) Serve(ctx context.Context, agenda []*Appointment) {
 	s := &scheduler{
 		engine: e, agenda: agenda,
-		tried: map[string]time.Time{}, held: map[string]time.Time{}, stale: map[string]time.Time{},
+		tried: map[string]triedRuns{}, held: map[string]time.Time{}, stale: map[string]time.Time{},
 		logged: map[string]time.Time{}, began: time.Now(),
 	}
 	s.notePauses(time.Now())
@@ -373,13 +373,32 @@ func (s *scheduler) mayBegin(ctx context.Context, a *Appointment) bool {
 		s.engine.log().Error("unfinished runs left alone", "job", a.Spec.Name, "err", err)
 	}
 	for i := range rows {
-		if old := &rows[i]; !s.tried[old.ID].Equal(a.Due) && s.worker.underWay(old.ID) == nil {
-			s.tried[old.ID] = a.Due
-			if s.goOn(ctx, a.Spec, old) {
-				return false
-			}
+		old := &rows[i]
+		if s.worker.underWay(old.ID) == nil && s.tryOnce(a, old.ID) && s.goOn(ctx, a.Spec, old) {
+			return false
 		}
 	}
+	return true
+}
+
+// triedRuns are the runs of a job that were continued before a due instant.
+type triedRuns struct {
+	due  time.Time
+	runs []string
+}
+
+// tryOnce reports whether a run has not been continued yet before the instant of an appointment,
+// and notes that it is now.
+func (s *scheduler) tryOnce(a *Appointment, run string) bool {
+	tried := s.tried[a.Spec.Name]
+	if !tried.due.Equal(a.Due) {
+		tried = triedRuns{due: a.Due}
+	}
+	if slices.Contains(tried.runs, run) {
+		return false
+	}
+	tried.runs = append(tried.runs, run)
+	s.tried[a.Spec.Name] = tried
 	return true
 }
 

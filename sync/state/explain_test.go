@@ -67,11 +67,12 @@ func TestNothingScansTheQueueOrTheJournal(t *testing.T) {
 			_, err := s.Ledger.Counted(ledger.Cap{Scope: ledger.ScopeMonth, Period: ledger.Cycle(now, time.UTC, 1)})
 			return err
 		}, 0},
-		"newest call":           {func() error { _, err := s.Ledger.LastCall(); return err }, 0},
-		"calls since":           {func() error { _, err := s.Ledger.CallsAfter(1, 9); return err }, 0},
-		"call by id":            {func() error { _, err := s.Ledger.CallByID(1); return err }, 0},
-		"last success of a job": {func() error { _, err := s.Runs.LastSuccess("a"); return err }, 0},
-		"calls about an id":     {func() error { _, err := s.Ledger.CallsAbout("v"); return err }, 0},
+		"newest call":                 {func() error { _, err := s.Ledger.LastCall(); return err }, 0},
+		"calls since":                 {func() error { _, err := s.Ledger.CallsAfter(1, 9); return err }, 0},
+		"call by id":                  {func() error { _, err := s.Ledger.CallByID(1); return err }, 0},
+		"last success of a job":       {func() error { _, err := s.Runs.LastSuccess("a"); return err }, 0},
+		"calls about an id":           {func() error { _, err := s.Ledger.CallsAbout("v"); return err }, 0},
+		"calls of a run by operation": {func() error { _, err := s.Ledger.ByOperation("run-1"); return err }, 2}, // to group and to order what was found
 		"calls of a page": {func() error {
 			return view(func(tx *store.Tx) error { _, err := ledger.CallsOfPage(tx, "run-1", 1, 0); return err })
 		}, 0},
