@@ -27,6 +27,10 @@ type Client struct {
 	UserAgent string            // "" means "outlierd"
 	Timeout   time.Duration     // from connecting to the last byte; 0 means 60 s
 	Forgotten Mention           // of ids that are neither asked about nor kept; nil for none
+
+	// Pseudonym is what is kept of the id of a comment's author, "" for nothing; nil keeps all
+	// that the service tells of authors.
+	Pseudonym func(id string) string
 }
 
 // Do makes one attempt to have r answered, never a second one, and keeps m's

@@ -153,7 +153,7 @@ func (x *exchange) why(err error) error {
 }
 
 // receive reads the answer into x.a, as much of it as there is, without the key and without what
-// was forgotten, and judges it.
+// is not to be kept, and judges it.
 func (x *exchange) receive(resp *http.Response, c *Client) (Outcome, *Error) {
 	x.a.Status, x.a.Header = resp.StatusCode, resp.Header
 	x.a.Header.Del("Set-Cookie")
@@ -162,6 +162,7 @@ func (x *exchange) receive(resp *http.Response, c *Client) (Outcome, *Error) {
 	x.a.Body = body
 	x.a.redact(c.Key)
 	x.a.forget(c.Forgotten)
+	x.a.hideAuthors(c.Pseudonym)
 	switch {
 	case x.a.SentAt.IsZero():
 		x.a.SentAt = time.Now() // no proof that it was not sent

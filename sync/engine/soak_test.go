@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io/fs"
@@ -10,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"testing"
@@ -31,7 +33,11 @@ jobs:
   coffee:
     every: 1h
     search: {query: [home espresso], pages: 2}
-    enrich: {channel_videos: {top: 1}, details: {top: 2}, comments: {top: 1}, transcript: {top: 1}}
+    enrich:
+      channel_videos: {top: 20, refresh_after: 30m}
+      details: {top: 30, refresh_after: 30m}
+      comments: {top: 20, refresh_after: 30m}
+      transcript: {top: 5}
   kin: {after: coffee, search: {query: [moka pot]}}
   topics:
     every: 2h
@@ -63,8 +69,9 @@ func sometimes(s *simulator.Service, random *rand.Rand) http.RoundTripper {
 
 // usage is what a process holds, and what its state has grown to.
 type usage struct {
-	heap, goroutines, files float64
-	bytes, answers          int64 // of the state, without the sinks' files; of the journal
+	heap, resident, goroutines, files float64
+
+	bytes, answers int64 // of the state, without the sinks' files; of the journal
 }
 
 func (w *workshop) usage(e *Engine) (u usage, err error) {
@@ -73,6 +80,9 @@ func (w *workshop) usage(e *Engine) (u usage, err error) {
 	var memory runtime.MemStats
 	runtime.ReadMemStats(&memory)
 	u.heap, u.goroutines = float64(memory.HeapAlloc), float64(runtime.NumGoroutine())
+	if u.resident, err = resident(); err != nil {
+		return u, err
+	}
 	if open, err := os.ReadDir("/proc/self/fd"); err == nil { // Linux alone has it
 		u.files = float64(len(open))
 	}
@@ -92,14 +102,30 @@ func (w *workshop) usage(e *Engine) (u usage, err error) {
 	return u, err
 }
 
+// resident is the memory of the process, with that of DuckDB and SQLite, once the heap has given
+// back what it does not need; 0 where the system does not say. It is in bytes.
+func resident() (float64, error) {
+	debug.FreeOSMemory()
+	text, err := os.ReadFile("/proc/self/statm")
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	var size, pages float64
+	if err == nil {
+		_, err = fmt.Sscan(string(text), &size, &pages)
+	}
+	return pages * float64(os.Getpagesize()), err
+}
+
 // need is what samples that follow each other come to: means, and the bytes by which the
 // state has grown for each answer.
-type need struct{ heap, goroutines, files, perAnswer float64 }
+type need struct{ heap, resident, goroutines, files, perAnswer float64 }
 
 func needOf(samples []usage) (n need) {
 	count := float64(len(samples))
 	for _, u := range samples {
-		n.heap, n.goroutines, n.files = n.heap+u.heap/count, n.goroutines+u.goroutines/count, n.files+u.files/count
+		n.heap, n.resident = n.heap+u.heap/count, n.resident+u.resident/count
+		n.goroutines, n.files = n.goroutines+u.goroutines/count, n.files+u.files/count
 	}
 	first, last := samples[0], samples[len(samples)-1]
 	n.perAnswer = float64(last.bytes-first.bytes) / float64(max(last.answers-first.answers, 1))
@@ -107,8 +133,8 @@ func needOf(samples []usage) (n need) {
 }
 
 func (n need) String() string {
-	return fmt.Sprintf("%.1f MB of heap, %.1f goroutines, %.1f open files, %.0f bytes of state for each new answer",
-		n.heap/1e6, n.goroutines, n.files, n.perAnswer)
+	return fmt.Sprintf("%.1f MB of heap, %.1f MB resident, %.1f goroutines, %.1f open files, %.0f bytes of state for each new answer",
+		n.heap/1e6, n.resident/1e6, n.goroutines, n.files, n.perAnswer)
 }
 
 // TestDaemonLeftAlone: while one call in twenty fails, a daemon needs no more in the last
@@ -180,6 +206,7 @@ func TestDaemonLeftAlone(t *testing.T) {
 			asked        bool
 		}{
 			{"heap", second.heap, last.heap, whole},
+			{"resident memory", second.resident, last.resident, whole},
 			{"goroutines", second.goroutines, last.goroutines, true},
 			{"open files", second.files, last.files, true},
 			{"bytes of state for each new answer", second.perAnswer, last.perAnswer, whole},
