@@ -87,16 +87,14 @@ type forgottenThings struct {
 	Erased     bool  `json:"erased"`
 }
 
-func things(e *state.Erasure, erased bool) forgottenThings {
-	t := forgottenThings{Answers: e.Answers, Unreadable: e.Unreadable, Erased: erased}
+// things are those of an erasure. Only videos become more than were asked for.
+func (f *forgetFlags) things(e *state.Erasure, erased bool) forgottenThings {
+	t := forgottenThings{
+		Channels: len(f.channels), Authors: len(f.authors), Answers: e.Answers, Unreadable: e.Unreadable, Erased: erased,
+	}
 	for _, id := range e.IDs {
-		switch id.Kind {
-		case forgotten.Video:
+		if id.Kind == forgotten.Video {
 			t.Videos++
-		case forgotten.Channel:
-			t.Channels++
-		case forgotten.Author:
-			t.Authors++
 		}
 	}
 	return t
@@ -126,7 +124,7 @@ func (o *options) forget(ctx context.Context, f forgetFlags) error {
 		if err != nil {
 			return err
 		}
-		if found := things(erasure, false); f.dryRun {
+		if found := f.things(erasure, false); f.dryRun {
 			return o.done(found, "would erase %s; nothing was changed\n", found)
 		} else if !f.yes {
 			if err := consent(o.asker(), fmt.Sprintf("this erases %s, and cannot be undone", found), "Erase?"); err != nil {
@@ -138,12 +136,12 @@ func (o *options) forget(ctx context.Context, f forgetFlags) error {
 				return err
 			}
 		}
-		return o.erase(ctx, p, erasure)
+		return o.erase(ctx, p, f, erasure)
 	})
 }
 
 // erase erases everywhere, and says so when nothing is left.
-func (o *options) erase(ctx context.Context, p *program, e *state.Erasure) error {
+func (o *options) erase(ctx context.Context, p *program, f forgetFlags, e *state.Erasure) error {
 	began, store := time.Now(), p.Engine.Store
 	if err := store.Forget(ctx, e, o.journalProgress(p.Engine.Log, "erasing from the journal")); err != nil {
 		return err
@@ -159,7 +157,7 @@ func (o *options) erase(ctx context.Context, p *program, e *state.Erasure) error
 	if err := store.Forgot(); err != nil {
 		return err
 	}
-	gone := things(e, true)
+	gone := f.things(e, true)
 	return o.done(gone, "erased %s in %s\n"+
 		"Backups, exports and logs made before may still hold it.\n", gone, term.Duration(time.Since(began)))
 }

@@ -209,6 +209,7 @@ var startSettings = []setting{
 	{"service.max_wait", func(c *job.Config) any { return c.Service.MaxWait }},
 	{"service.arrays", func(c *job.Config) any { return c.Service.Arrays }},
 	{"service.ca_file", func(c *job.Config) any { return c.Service.CAFile }},
+	{"privacy.comment_authors", func(c *job.Config) any { return c.CommentAuthors }},
 	{"daemon.listen", func(c *job.Config) any { return c.Daemon.Listen }},
 	{"daemon.token", func(c *job.Config) any { return c.Daemon.Token.Reveal() }},
 }

@@ -294,6 +294,17 @@ func openSink(ctx context.Context, kind, path, folder string, memory int64) (sin
 	})
 }
 
+// hideAuthors has taken out of comments what privacy.comment_authors does not keep.
+func (p *program) hideAuthors() (err error) {
+	switch p.Engine.Config.CommentAuthors {
+	case job.AuthorsHash:
+		p.Engine.Client.Pseudonym, err = p.Engine.Store.Pseudonyms()
+	case job.AuthorsDrop:
+		p.Engine.Client.Pseudonym = func(string) string { return "" }
+	}
+	return err
+}
+
 // openClient makes the one thing that talks to the service. rekey reads the key again,
 // which may have changed since; the simulator's never does.
 func (p *program) openClient(o *options, folder string, rekey func() (outlier.Key, error)) (err error) {
@@ -302,6 +313,9 @@ func (p *program) openClient(o *options, folder string, rekey func() (outlier.Ke
 	}
 	if forgotten := p.Engine.Store.Forgotten; !forgotten.Empty() {
 		p.Engine.Client.Forgotten = forgotten.Mentions
+	}
+	if err := p.hideAuthors(); err != nil {
+		return err
 	}
 	if p.Engine.Config.Service.Simulated() {
 		return nil

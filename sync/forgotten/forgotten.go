@@ -7,6 +7,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 
 	"outlierd/sync/store"
@@ -79,11 +80,13 @@ func (s *Set) Mentions(member, text []byte) bool {
 	if s.Empty() {
 		return false
 	}
-	switch len(text) {
-	case videoLength:
+	switch {
+	case string(member) == authorMember && s.Has(ID{Author, string(text)}):
+		return true
+	case len(text) == videoLength:
 		return s.Has(ID{Video, string(text)})
-	case channelLength:
-		return s.Has(ID{Channel, string(text)}) || string(member) == authorMember && s.Has(ID{Author, string(text)})
+	case len(text) == channelLength:
+		return s.Has(ID{Channel, string(text)})
 	}
 	return false
 }
@@ -100,22 +103,35 @@ func sum(salt []byte, id ID) hash {
 	return hash(mac.Sum(nil))
 }
 
+// key is that of the file's hashes, which is made when it is needed first.
+func key(tx *store.Tx) ([]byte, error) {
+	salt, err := tx.Meta(saltKey)
+	if err != nil || salt != "" {
+		key, wrong := hex.DecodeString(salt)
+		return key, errors.Join(err, wrong)
+	}
+	key := make([]byte, sha256.Size)
+	rand.Read(key)
+	return key, tx.SetMeta(saltKey, hex.EncodeToString(key))
+}
+
+// Pseudonyms gives what stands for the ids of authors, if these are not to be kept: a text that only
+// this file makes of an id.
+func Pseudonyms(tx *store.Tx) (func(id string) string, error) {
+	key, err := key(tx)
+	if err != nil {
+		return nil, fmt.Errorf("read the key of pseudonyms: %w", err)
+	}
+	return func(id string) string {
+		h := sum(key, ID{"pseudonym", id})
+		return "author-" + hex.EncodeToString(h[:8])
+	}, nil
+}
+
 // Add records ids as forgotten, until [Finish] as not yet erased everywhere. While there are
 // such ids, the journal may be changed.
 func Add(tx *store.Tx, ids []ID) error {
-	salt, err := tx.Meta(saltKey)
-	if err != nil {
-		return err
-	}
-	if salt == "" {
-		key := make([]byte, sha256.Size)
-		rand.Read(key)
-		salt = hex.EncodeToString(key)
-		if err := tx.SetMeta(saltKey, salt); err != nil {
-			return err
-		}
-	}
-	key, err := hex.DecodeString(salt)
+	key, err := key(tx)
 	if err != nil {
 		return err
 	}

@@ -52,6 +52,8 @@ type Config struct {
 
 	Daemon Daemon
 
+	CommentAuthors string // what is kept of them: AuthorsKeep, AuthorsHash or AuthorsDrop
+
 	Jobs     []Spec             // in the order of the file
 	Warnings []yamltree.Mistake // what is allowed but probably a mistake, in the order of the file
 
@@ -63,6 +65,13 @@ type Config struct {
 	worded map[string]string // the settings besides jobs as the file words them
 	env    func(string) (string, bool)
 }
+
+// What is kept of the authors of comments: the values of privacy.comment_authors.
+const (
+	AuthorsKeep = "keep"
+	AuthorsHash = "hash" // their ids, as hashes that only this data folder makes
+	AuthorsDrop = "drop"
+)
 
 // Job is the job of that name, or nil.
 func (c *Config) Job(name string) *Spec {

@@ -137,6 +137,7 @@ jobs:
     search: {query: tea, pages: all, sort: rpm asc}
     budget: {per_run: 10}
 sinks_down_after: 2h
+privacy: {comment_authors: hash}
 daemon: {listen: "[::]:7411", token: "${OUTLIERD_TOKEN}", reload: signal}
 `)
 	key, err := outlier.NewKey(secret)
@@ -158,6 +159,7 @@ daemon: {listen: "[::]:7411", token: "${OUTLIERD_TOKEN}", reload: signal}
 			Pace: PaceEven, ConfirmOver: new(outlier.Credits(50)),
 		},
 		Sinks: []Sink{{SinkParquet, "files/parquet"}, {SinkDuckDB, "out.duckdb"}}, SinksDownAfter: 2 * time.Hour,
+		CommentAuthors: AuthorsHash,
 		Targets: []Target{{
 			Name: "me", Kind: TargetWebhook, URL: Secret{new("https://hooks.example.com/1")}, Host: "hooks.example.com", As: AsJSON,
 		}},
@@ -210,7 +212,7 @@ func TestWhatIsNotSaidHasDefaults(t *testing.T) {
 		Data:     "/etc/outlierd/data",
 		Budget:   Budget{Renews: 1},
 		Sinks:    []Sink{{SinkDuckDB, "outliers.duckdb"}, {SinkParquet, "parquet"}}, SinksDownAfter: 30 * time.Minute,
-		Daemon: Daemon{Reload: ReloadAuto},
+		Daemon: Daemon{Reload: ReloadAuto}, CommentAuthors: AuthorsKeep,
 		Jobs: []Spec{{
 			Name:       "a",
 			CatchUp:    CatchUpLatest,

@@ -53,6 +53,9 @@ func (e *Erasure) mentions() outlier.Mention {
 // looked through and all of those; nil calls nothing.
 func (s *Store) Forgettable(ctx context.Context, ids []forgotten.ID, progress func(done, of int64)) (*Erasure, error) {
 	e := &Erasure{IDs: slices.Clone(ids)}
+	if err := s.addPseudonyms(e); err != nil {
+		return nil, err
+	}
 	if err := s.addVideos(ctx, e, progress); err != nil {
 		return nil, err
 	}
@@ -60,6 +63,26 @@ func (s *Store) Forgettable(ctx context.Context, ids []forgotten.ID, progress fu
 	var err error
 	e.Answers, e.Unreadable, err = s.Journal.Forget(ctx, f)
 	return e, err
+}
+
+// Pseudonyms gives what stands for the ids of authors; see [forgotten.Pseudonyms].
+func (s *Store) Pseudonyms() (pseudonym func(id string) string, err error) {
+	err = s.DB.Update(func(tx *store.Tx) error {
+		pseudonym, err = forgotten.Pseudonyms(tx)
+		return err
+	})
+	return pseudonym, err
+}
+
+// addPseudonyms adds what may stand for the ids of authors, and of channels that wrote comments.
+func (s *Store) addPseudonyms(e *Erasure) error {
+	pseudonym, err := s.Pseudonyms()
+	for _, id := range slices.Clone(e.IDs) {
+		if err == nil && id.Kind != forgotten.Video {
+			e.IDs = append(e.IDs, forgotten.ID{Kind: forgotten.Author, ID: pseudonym(id.ID)})
+		}
+	}
+	return err
 }
 
 // addVideos adds the videos of the channels: those that answers show as theirs.
