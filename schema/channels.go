@@ -15,6 +15,7 @@ var channel = []Column{
 	{Name: "thumbnails", Type: thumbnails, Path: "snippet.thumbnails",
 		Comment: "images by size; the service gives their addresses alone"},
 	extra,
+	fieldsMissing,
 }
 
 // ChannelsHistory holds a channel each time that something about it changed.
@@ -72,6 +73,7 @@ var channelStatistics = []Column{
 		Comment: "outliers downwards in the sample"},
 	serviceTime,
 	extra,
+	fieldsMissing,
 }
 
 // ChannelStatisticsHistory holds every observation of a channel's numbers.
@@ -116,6 +118,7 @@ var channelUploads = []Column{
 		Comment: "whether the service counts it as an outlier downwards"},
 	{Name: "position", Type: bigint, Comment: "place in the answer, from 0", drawn: drawPosition},
 	extra,
+	fieldsMissing,
 }
 
 // ChannelUploadsHistory holds every observation of a sampled upload.

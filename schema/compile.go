@@ -34,6 +34,7 @@ type record struct {
 	all    uint64    // fields that have a column
 	fields int       // how many there are
 	byBit  []*vector // columns, nil for a field that has none
+	names  []string  // of the columns of the row by their bit, "" for a field that has none of its own
 
 	needs  []*node               // fields without which a row does not count
 	fills  []fill                // columns of inner rows whose value stands in this row
@@ -92,7 +93,7 @@ func (d *Decoder) compile() {
 	}
 	var places []place
 	for _, t := range Tables() {
-		if t.History != nil {
+		if t.History != nil || t.Of != nil {
 			continue
 		}
 		r := newRows(t, slices.Concat(t.Columns, t.lineage))
@@ -241,6 +242,7 @@ func (r *record) leaf(c Column, v *vector) *node {
 		at = r.field(at, name)
 	}
 	r.bind(at, c.Type, v)
+	r.names[bits.TrailingZeros64(at.bit)] = c.Name
 	at.bare = c.bare
 	if c.JSON {
 		at.read = (*Decoder).anything
@@ -261,7 +263,7 @@ func (r *record) field(of *node, name string) *node {
 	n := &node{name: name, path: strings.TrimPrefix(of.path+"."+name, "."), bit: 1 << r.fields, next: []uint8{0}}
 	n.read = (*Decoder).inner
 	r.fields++
-	r.byBit = append(r.byBit, nil)
+	r.byBit, r.names = append(r.byBit, nil), append(r.names, "")
 	of.kids = append(of.kids, n)
 	of.next = append(of.next, uint8(len(of.kids)))
 	return n

@@ -247,7 +247,7 @@ func (s *Source) asked(id string) bool {
 func (d *Decoder) Counted() map[string]int64 {
 	counted := map[string]int64{}
 	for _, t := range Tables() {
-		if came := d.of[cmp.Or(t.History, t)].came; came > 0 {
+		if came := d.of[cmp.Or(t.History, t.Of, t)].came; came > 0 {
 			counted[t.Name] = int64(came)
 		}
 	}
@@ -275,7 +275,8 @@ func (d *Decoder) Bytes() int {
 }
 
 // Take hands the collected rows over, at most one Part per table in the order of
-// [Tables], and starts anew. A current table shares its history's arrays.
+// [Tables], and starts anew. A current table shares its history's arrays, and a table those
+// of the one that it is [Table.Of].
 func (d *Decoder) Take() []Part {
 	made := map[*Table]arrow.RecordBatch{}
 	for _, r := range d.rows {
@@ -287,7 +288,7 @@ func (d *Decoder) Take() []Part {
 	for _, t := range Tables() {
 		if batch := made[t]; batch != nil {
 			parts = append(parts, Part{Table: t, Rows: batch, Gone: d.takeGone(t)})
-		} else if batch := made[t.History]; batch != nil {
+		} else if batch := made[cmp.Or(t.History, t.Of)]; batch != nil && batch.NumRows() > 0 {
 			parts = append(parts, Part{Table: t, Rows: project(batch, t)})
 		}
 	}
@@ -318,11 +319,11 @@ func (r *rows) batch(mem memory.Allocator) arrow.RecordBatch {
 	return batch
 }
 
-// project is the columns of a history that its current table has.
-func project(history arrow.RecordBatch, t *Table) arrow.RecordBatch {
+// project is the columns of rows of another table that t has.
+func project(rows arrow.RecordBatch, t *Table) arrow.RecordBatch {
 	var columns []arrow.Array
 	for _, f := range t.schema.Fields() {
-		columns = append(columns, history.Column(history.Schema().FieldIndices(f.Name)[0]))
+		columns = append(columns, rows.Column(rows.Schema().FieldIndices(f.Name)[0]))
 	}
-	return array.NewRecordBatch(t.schema, columns, history.NumRows())
+	return array.NewRecordBatch(t.schema, columns, rows.NumRows())
 }

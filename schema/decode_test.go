@@ -178,6 +178,25 @@ func TestExamplesBecomeRows(t *testing.T) {
 	}
 }
 
+// TestMissingFieldsAreToldFromNull: what is null, or of no use, is in the answer all the same.
+func TestMissingFieldsAreToldFromNull(t *testing.T) {
+	whole := `{"id":"` + someVideo + `","comments":[],"statistics":{"count":1}}`
+	for item, want := range map[string]string{
+		whole:                                            "[]",
+		strings.Replace(whole, "1", "null", 1):           "[]",
+		strings.Replace(whole, "1", "[]", 1):             "[]", // in extra
+		strings.Replace(whole, `"count":1`, "", 1):       `["count"]`,
+		strings.Replace(whole, `{"count":1}`, "null", 1): `["count"]`,
+		`{"id":"` + someVideo + `"}`:                     `["count"]`,
+	} {
+		parts, _ := decode(t, outlier.OpComments, `{"items":[`+item+`]}`)
+		rows := parts[CommentCounts.Name]
+		if got := rows.Column(rows.Schema().FieldIndices("fields_missing")[0]).ValueStr(0); got != want {
+			t.Errorf("%s: %s are missing, want %s", item, got, want)
+		}
+	}
+}
+
 func TestCurrentTablesShareTheArraysOfTheirHistory(t *testing.T) {
 	for _, op := range operations {
 		parts, _ := decode(t, op, example(t, op))

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"math/bits"
 )
 
 // The functions here append the values that a row's other columns or its place give.
@@ -33,6 +34,16 @@ func drawExtra(v *vector, _ []*vector, r *record) {
 	}
 	v.text(append(r.strays.json, '}'))
 	r.strays.clear()
+}
+
+// drawFieldsMissing lists the columns whose field the row lacks; an empty list for none.
+func drawFieldsMissing(v *vector, _ []*vector, r *record) {
+	for missing := r.all &^ r.seen; missing != 0; missing &= missing - 1 {
+		if name := r.names[bits.TrailingZeros64(missing)]; name != "" {
+			v.kids[0].text([]byte(name))
+		}
+	}
+	v.end()
 }
 
 // drawChildren counts the rows inside the row; null if the answer lacks their place.

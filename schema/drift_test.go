@@ -90,7 +90,7 @@ func TestRowsAreCountedPerAnswer(t *testing.T) {
 	counted(source(outlier.OpSearch), example(t, outlier.OpSearch), hits)
 	counted(source(outlier.OpSearch), example(t, outlier.OpSearch), hits)
 	counted(source(outlier.OpComments), example(t, outlier.OpComments),
-		map[string]int64{"comments": 3, "comment_counts": 1, "comment_counts_history": 1})
+		map[string]int64{"comments": 3, "comments_history": 3, "comment_counts": 1, "comment_counts_history": 1})
 	take(t, d)
 	counted(source(outlier.OpSearch), example(t, outlier.OpSearch), hits)
 	counted(source(outlier.OpSearch), example(t, outlier.OpSearch)+"}", map[string]int64{})

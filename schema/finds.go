@@ -28,6 +28,7 @@ var foundChannel = []Column{
 	{Name: "is_faceless", Type: boolean, Path: "classification.isFaceless",
 		Comment: "whether the service finds no person on camera"},
 	extra,
+	fieldsMissing,
 }
 
 // FoundChannelsHistory holds every observation of a channel by a channel search.

@@ -63,6 +63,7 @@ var hit = []Column{
 	{Name: "service_time", Type: timestamp, Path: "time",
 		Comment: "the service's time marker of the hit, UTC"},
 	extra,
+	fieldsMissing,
 }
 
 // found says which search brought a hit, and where it stood.

@@ -31,6 +31,11 @@ the interface does not know. In ` + "`extra`" + ` a name that comes again has a 
 there the journal alone keeps such values. NUL characters in texts are kept; half a surrogate pair and bytes that are
 not UTF-8 are U+FFFD, and ` + "`outlierd schema drift`" + ` names the fields with such bytes ("not UTF-8").
 
+` + "`fields_missing`" + ` tells what the answer lacks from what is null in it: it lists the columns whose field is not there at all.
+
+A table that an earlier version made gets new columns, and new tables, when it is opened. Rows from before are NULL there, and
+a new history has nothing of them, until ` + "`outlierd rebuild`" + ` reads them from the journal once more.
+
 A value has at most 1 MiB (1,048,576 bytes). A longer text is cut and ends in ` + "`… [cut from 5242880 bytes]`" + `; longer JSON is
 replaced by a text of its beginning with the same mark; a longer list loses its last elements. ` + "`outlierd schema drift`" + `
 names the fields ("too large"), and the journal keeps the answer whole.

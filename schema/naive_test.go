@@ -166,7 +166,7 @@ func (n *naive) decodeHits(src Source, body []byte) error {
 		c.bools(h.Statistics.IsPositiveOutlier, h.Statistics.IsNegativeOutlier, h.Classification.IsFaceless)
 		c.texts(h.Classification.Quality)
 		c.time(h.Time)
-		c.next().AppendNull()
+		c.extra()
 		c.texts(src.Kind)
 		c.list(src.Queries)
 		c.list(src.Seeds)
@@ -191,7 +191,7 @@ func (n *naive) decodeComments(src Source, body []byte) error {
 		c.texts(item.ID)
 		c.ints(item.Statistics.Count, int64(len(item.Comments)))
 		c.time(answer.Time)
-		c.next().AppendNull()
+		c.extra()
 		c.lineage(src)
 		for i, comment := range item.Comments {
 			n.comment(src, item.ID, i, &comment)
@@ -218,7 +218,7 @@ func (n *naive) comment(src Source, video string, i int, comment *naiveComment) 
 	c.ints(comment.ReplyCount)
 	c.texts(strconv.FormatInt(comment.ReplyCountRaw, 10))
 	c.ints(int64(i))
-	c.next().AppendNull()
+	c.extra()
 	c.ints(src.Response)
 }
 
@@ -233,7 +233,7 @@ func (n *naive) decodeTranscript(src Source, body []byte) error {
 		c := columns{n.transcripts, 0}
 		c.texts(item.ID, item.Transcript)
 		c.ints(int64(len(item.Events)))
-		c.next().AppendNull()
+		c.extra()
 		c.lineage(src)
 		for i, e := range item.Events {
 			c := columns{n.events, 0}
@@ -309,4 +309,10 @@ func appendImage(b *array.StructBuilder, image naiveImage) {
 	b.FieldBuilder(0).(*array.StringBuilder).Append(image.URL)
 	b.FieldBuilder(1).(*array.Int64Builder).Append(image.Width)
 	b.FieldBuilder(2).(*array.Int64Builder).Append(image.Height)
+}
+
+// extra appends that nothing is unknown, and that nothing is missing.
+func (c *columns) extra() {
+	c.next().AppendNull()
+	c.list(nil)
 }

@@ -105,7 +105,7 @@ func (hit *naiveChannel) row(c *columns, i int, src Source) {
 	}
 	maybe(c, hit.Class.Quality)
 	maybe(c, hit.Class.IsFaceless)
-	c.next().AppendNull()
+	c.extra()
 	c.texts(src.Kind)
 	for _, list := range [][]string{src.Queries, src.Seeds} {
 		if list == nil {
@@ -132,7 +132,7 @@ func (scan *naiveScan) row(c *columns, src Source) {
 		}
 	}
 	c.ints(src.Credits)
-	c.next().AppendNull()
+	c.extra()
 	c.lineage(src)
 }
 
@@ -165,7 +165,7 @@ func TestExamplesReadTheSameByWayOfStructs(t *testing.T) {
 		parts, _ := decode(t, op, example(t, op))
 		for i, c := range want.Columns() {
 			column := want.ColumnName(i)
-			if table == TrendingFormats && column == "extra" {
+			if table == TrendingFormats && column == "extra" || column == fieldsMissing.Name {
 				continue // the baseline keeps none
 			}
 			if got := parts[table.Name].Column(i); !array.Equal(got, c) {

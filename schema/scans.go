@@ -31,6 +31,7 @@ var Scans = define(Table{
 		{Name: "credits", Type: bigint, told: tellCredits,
 			Comment: "credits that starting it cost; NULL if not known"},
 		extra,
+		fieldsMissing,
 	},
 }, lineage)
 

@@ -85,6 +85,7 @@ type Table struct {
 	Comment string
 	Rows    []Place // where rows stand; empty for projections, "missing" and ops
 	History *Table  // of a Current table: holds every observation; nil if nothing does
+	Of      *Table  // the table whose rows it keeps too, in some of their columns; nil for most
 	Grows   string  // of a Current table: the BIGINT column whose growth it shows; "" if none
 
 	lineage []Column

@@ -8,7 +8,7 @@ func Tables() []*Table {
 		ChannelStatistics, ChannelStatisticsHistory,
 		ChannelUploads, ChannelUploadsHistory,
 		Videos, VideosHistory,
-		Comments,
+		Comments, CommentsHistory,
 		CommentCounts, CommentCountsHistory,
 		Transcripts, TranscriptEvents,
 		Scans,
@@ -23,6 +23,10 @@ var (
 	serviceTime = Column{Name: "service_time", Type: timestamp, Path: "/time", Comment: "the service's time marker of the answer, UTC"}
 	extra       = Column{Name: "extra", Type: varchar, JSON: true, drawn: drawExtra,
 		Comment: "unknown fields and values that do not fit their column, by dotted path below the row; NULL if none"}
+
+	// fieldsMissing tells a field that the answer lacks from one that is null in it.
+	fieldsMissing = Column{Name: "fields_missing", Type: texts, drawn: drawFieldsMissing,
+		Comment: "columns that are NULL because the answer lacks their field; what else is NULL is null there, or in extra"}
 )
 
 // at is the companion of a column whose text is a time in an undocumented format.

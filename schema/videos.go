@@ -3,6 +3,7 @@ package schema
 import (
 	"cmp"
 	"net/http"
+	"slices"
 
 	"outlierd/outlier"
 )
@@ -34,6 +35,7 @@ var video = []Column{
 	{Name: "view_count", Type: bigint, Path: "statistics.viewCount", Comment: "views so far"},
 	serviceTime,
 	extra,
+	fieldsMissing,
 }
 
 // VideosHistory holds every observation of a video's details.
@@ -84,8 +86,25 @@ var Comments = define(Table{
 			Comment: "replies as the platform words it; text or number in the JSON"},
 		{Name: "position", Type: bigint, Comment: "place in the answer, from 0", drawn: drawPosition},
 		extra,
+		fieldsMissing,
 	},
 }, narrow)
+
+// CommentsHistory holds every observation of a comment, in the columns that change or that
+// tell it: of one that vanished the table comments has nothing any more.
+var CommentsHistory = define(Table{
+	Name: "comments_history", Kind: History, Key: []string{"video_id", "comment_key"},
+	Comment: "Every observation of a comment. comment_counts_history has the answers, by _response_id, with their times: " +
+		"one that lacks a comment has at most 100, so that it need not be deleted. The view comments_seen says what can be known.",
+	Of: Comments,
+	Columns: some(Comments.Columns, "video_id", "comment_key", "author_channel_id", "author_text", "text", "published_at",
+		"likes_count", "reply_count", "position"),
+}, narrow)
+
+// some are the columns of these names.
+func some(of []Column, names ...string) []Column {
+	return slices.DeleteFunc(slices.Clone(of), func(c Column) bool { return !slices.Contains(names, c.Name) })
+}
 
 var commentCounts = []Column{
 	{Name: "video_id", Type: varchar, Path: "id", Comment: "the video's id, 11 characters"},
@@ -95,6 +114,7 @@ var commentCounts = []Column{
 		Comment: "comments in the answer; NULL if it does not have their list"},
 	serviceTime,
 	extra,
+	fieldsMissing,
 }
 
 // CommentCountsHistory holds every observation of how many comments a video has.
@@ -124,6 +144,7 @@ var Transcripts = define(Table{
 		{Name: "event_count", Type: bigint, drawn: drawChildren,
 			Comment: "rows in transcript_events; NULL if the answer does not have their list"},
 		extra,
+		fieldsMissing,
 	},
 }, lineage)
 

@@ -246,7 +246,7 @@ func snake(name string) string {
 // beside are the columns that are not the answer's: where a row comes from, when it
 // was seen, and what is derived from other columns.
 var beside = []string{"_run_id", "_job", "_response_id", "observed_at", "first_seen_at", "last_seen_at", "times_seen",
-	"previous_seen_at", "previous_view_count", "previous_subscriber_count",
+	"previous_seen_at", "previous_view_count", "previous_subscriber_count", "fields_missing",
 	"thumbnail_url", "comment_key", "checked_at", "retry_at", "reason", "page", "item", "seeds", "scan_id",
 	"published_at_estimate_at", "last_published_at_estimate_at", "oldest_parsed_published_at_estimate_at"}
 

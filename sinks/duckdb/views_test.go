@@ -254,6 +254,46 @@ func TestOpenBringsViewsToTheirDefinition(t *testing.T) {
 	}
 }
 
+// TestCommentsSeenTellsWhatCanBeKnown: an answer with fewer than 100 comments has all of them.
+func TestCommentsSeenTellsWhatCanBeKnown(t *testing.T) {
+	dir := t.TempDir()
+	s := openWhole(t, dir)
+	day := func(n int64) time.Time { return time.Date(2026, 11, int(n), 0, 0, 0, 0, time.UTC) }
+	var comments, counts []sinktest.Row
+	for n, answer := range [][]string{{"a", "b", "c", "d"}, {"a", "b"}, {"a", "c"}} {
+		id := int64(n + 1)
+		for _, key := range answer {
+			comments = append(comments, sinktest.Row{"video_id": "v", "comment_key": key, "likes_count": id, "_response_id": id})
+		}
+		sampled := int64(len(answer))
+		if id == 3 {
+			sampled = 100 // as far as the service gives them
+		}
+		counts = append(counts, sinktest.Row{"video_id": "v", "count": int64(150), "sampled": sampled, "_response_id": id, "observed_at": day(id)})
+	}
+	batch := sinks.Batch{Lo: 0, Hi: 3, Parts: []schema.Part{
+		{Table: schema.CommentsHistory, Rows: sinktest.Record(schema.CommentsHistory.Schema(), comments)},
+		{Table: schema.CommentCountsHistory, Rows: sinktest.Record(schema.CommentCountsHistory.Schema(), counts)},
+	}}
+	defer sinktest.Release(batch)
+	if err := s.Write(t.Context(), batch); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Publish(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	seen := func(key string, first, last, times int64, gone, deleted any) sinktest.Row {
+		return sinktest.Row{"comment_key": key, "first_seen_at": day(first), "last_seen_at": day(last), "times_seen": times,
+			"likes_first": first, "likes_count": last, "gone_since": gone, "deleted": deleted}
+	}
+	want := []sinktest.Row{seen("a", 1, 3, 3, nil, nil), seen("b", 1, 2, 2, day(3), false), seen("c", 1, 3, 2, nil, nil), seen("d", 1, 1, 1, day(2), true)}
+	const query = `SELECT comment_key, first_seen_at, last_seen_at, times_seen, likes_first, likes_count, gone_since, deleted
+		FROM comments_seen ORDER BY comment_key`
+	if diff := cmp.Diff(want, results(t, dir, query)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 // alter changes a file behind the sink's back, and closes it.
 func alter(t *testing.T, s *Sink, ddl string) {
 	t.Helper()

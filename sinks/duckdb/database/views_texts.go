@@ -26,6 +26,47 @@ var commentSearch = View{
 			LEFT JOIN main.videos AS v ON v.video_id = c.video_id LEFT JOIN main.outliers AS o ON o.video_id = c.video_id`,
 }
 
+// commentsSeen tells vanishing from being left out: an answer has the last 100 comments at most,
+// so one with fewer has all that there are.
+var commentsSeen = View{
+	Name: "main.comments_seen",
+	Comment: "Each comment that was ever seen, also of those that are gone: when, how its likes grew, and since when answers lack it. " +
+		"An answer has at most 100 comments, so that a comment that newer ones pushed out is not told from a deleted one.",
+	Columns: []ViewColumn{
+		{"video_id", "the video's id, 11 characters"},
+		{"comment_key", "hash of author, text and occurrence in the answer"},
+		{"author_text", "name of the author"},
+		{"text", "what the comment says"},
+		{"published_at", "when it was written, UTC"},
+		{"first_seen_at", "when it was first fetched, UTC"},
+		{"last_seen_at", "when it was last fetched, UTC"},
+		{"times_seen", "answers that had it"},
+		{"likes_first", "likes at first_seen_at"},
+		{"likes_count", "likes at last_seen_at"},
+		{"reply_count", "replies at last_seen_at"},
+		{"gone_since", "the first answer after last_seen_at, which lacks it, UTC; NULL if the last answer has it"},
+		{"deleted", "whether that answer had all comments of the video, so that the comment is deleted or hidden; " +
+			"false if newer ones may have pushed it out"},
+	},
+	reads: []*schema.Table{schema.CommentsHistory, schema.CommentCountsHistory},
+	SQL: `WITH answers AS (
+			SELECT video_id, _response_id, observed_at, lead(observed_at) OVER later AS next_at,
+				lead(sampled < 100 OR sampled >= "count") OVER later AS next_has_all
+			FROM main.comment_counts_history WHERE sampled IS NOT NULL WINDOW later AS (PARTITION BY video_id ORDER BY _response_id)
+		), seen AS (
+			SELECT video_id, comment_key, min(_response_id) AS first_id, max(_response_id) AS last_id, count(*) AS times_seen
+			FROM main.comments_history GROUP BY video_id, comment_key
+		)
+		SELECT s.video_id, s.comment_key, l.author_text, l.text, l.published_at, first.observed_at AS first_seen_at,
+			last.observed_at AS last_seen_at, s.times_seen, f.likes_count AS likes_first, l.likes_count, l.reply_count,
+			last.next_at AS gone_since, CASE WHEN last.next_at IS NOT NULL THEN coalesce(last.next_has_all, false) END AS deleted
+		FROM seen AS s
+			JOIN main.comments_history AS f ON f.video_id = s.video_id AND f.comment_key = s.comment_key AND f._response_id = s.first_id
+			JOIN main.comments_history AS l ON l.video_id = s.video_id AND l.comment_key = s.comment_key AND l._response_id = s.last_id
+			JOIN answers AS first ON first.video_id = s.video_id AND first._response_id = s.first_id
+			JOIN answers AS last ON last.video_id = s.video_id AND last._response_id = s.last_id`,
+}
+
 var transcriptSearch = View{
 	Name:    "main.transcript_search",
 	Comment: "Transcripts line by line, with time codes and links to the moment. Search with `where text ilike '%word%'`.",
