@@ -87,6 +87,8 @@ func (o *options) doctor(ctx context.Context, send bool) error {
 		c.service(ctx)
 		c.sinks(ctx)
 		c.targets(ctx, send)
+	} else {
+		c.withoutFile(ctx)
 	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -127,7 +129,13 @@ func (c *checkup) file() bool {
 	const remedy = "'outlierd lint' shows where and what to write"
 	config, err := c.load()
 	if mistakes, ok := errors.AsType[yamltree.Mistakes](err); ok {
-		c.fail("job file", remedy, "%s%s", mistakes[0], more(len(mistakes)-1))
+		for _, m := range mistakes[:min(len(mistakes), mostMistakes)] {
+			c.fail("job file", "", "%s", m)
+		}
+		if n := len(mistakes) - mostMistakes; n > 0 {
+			c.fail("job file", "", "it has %s more", term.Count(n, "mistake"))
+		}
+		c.findings[len(c.findings)-1].Remedy = remedy
 		config, err = c.loadToRead()
 	} else if err != nil {
 		c.fail("job file", remedy, "%v", err)
@@ -141,6 +149,22 @@ func (c *checkup) file() bool {
 }
 
 // more says how many others there are.
+// withoutFile checks what does not depend on a job file that can be read.
+func (c *checkup) withoutFile(ctx context.Context) {
+	data, daemon := job.DaemonOf(c.options.config, c.world.env)
+	c.config = &job.Config{Path: c.options.config, Data: data, Daemon: daemon, Timezone: time.UTC}
+	const known = "Europe/Berlin"
+	if _, err := time.LoadLocation(known); err != nil {
+		c.fail("time zone", "install tzdata, or set ZONEINFO", "the data of %s is not there: %v", known, err)
+	} else {
+		c.ok("time zone", "it is %s; the data of other zones is there", time.Now().UTC().Format("Mon 2006-01-02 15:04 MST"))
+	}
+	c.folders()
+	c.disk()
+	c.daemonAlive(ctx)
+	c.warn("not checked", "correct the job file, and run doctor again", "state, service, key, clock, rate limit, sinks and targets: they depend on the job file")
+}
+
 func more(n int) string {
 	if n == 0 {
 		return ""
