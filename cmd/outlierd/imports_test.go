@@ -43,6 +43,7 @@ var mayImport = map[string][]string{
 		"sync/runs", "sync/state"},
 	"sync/engine": {"excerpt", "outlier", "outlier/pace", "schema", "sinks", "sync/facts", "sync/job", "sync/journal", "sync/ledger", "sync/ops",
 		"sync/plan", "sync/queue", "sync/runs", "sync/state", "sync/store"},
+	"sync/backup":       {"sync/state"},
 	"sync/check":        {"schema", "sinks", "sinks/compare", "sync/engine", "sync/state"},
 	"sync/serve":        {"outlier", "outlier/pace", "sync/engine", "sync/job", "sync/ledger", "sync/runs", "sync/store"},
 	"sync/notify":       {"excerpt", "sync/job", "sync/journal", "sync/ledger", "sync/runs", "sync/state", "sync/store"},
@@ -50,7 +51,7 @@ var mayImport = map[string][]string{
 	"sync/trace":        {"outlier", "sync/ledger", "sync/runs", "sync/state"},
 	"cmd/outlierd/term": {},
 	"cmd/outlierd": {"cmd/outlierd/term", "outlier", "outlier/pace", "outlier/simulator", "schema", "sinks", "sinks/compare", "sinks/duckdb", "sinks/duckdb/query", "sinks/parquet",
-		"sync/check", "sync/engine", "sync/facts", "sync/forecast", "sync/forgotten", "sync/job", "sync/ledger", "sync/metrics", "sync/notify", "sync/plan", "sync/queue", "sync/runs", "sync/serve", "sync/state", "sync/store", "sync/trace", "sync/yamltree"},
+		"sync/backup", "sync/check", "sync/engine", "sync/facts", "sync/forecast", "sync/forgotten", "sync/job", "sync/ledger", "sync/metrics", "sync/notify", "sync/plan", "sync/queue", "sync/runs", "sync/serve", "sync/state", "sync/store", "sync/trace", "sync/yamltree"},
 }
 
 // fenced libraries may be imported by these packages only, so that each could be

@@ -395,3 +395,8 @@ func (s *Store) JournalOf(run string, upTo int64) iter.Seq2[*journal.Entry, erro
 		s.Journal.Each(ids)(yield)
 	}
 }
+
+// Copy writes the state in a folder into a new file; see [store.Copy].
+func Copy(ctx context.Context, dir, to string, o Options) error {
+	return store.Copy(ctx, dir, to, o.store())
+}

@@ -45,11 +45,16 @@ type NewerError struct {
 	Path       string
 	Have, Want int    // schema versions: of the file, and the latest known here
 	Version    string // the program that wrote it last
+	Before     string // the newest copy from before an upgrade; "" if there is none
 }
 
 func (e *NewerError) Error() string {
-	return fmt.Sprintf("%s has schema version %d, written by outlierd %s, and this program knows versions up to %d; "+
+	text := fmt.Sprintf("%s has schema version %d, written by outlierd %s, and this program knows versions up to %d; "+
 		"use that version or a later one", e.Path, e.Have, e.Version, e.Want)
+	if e.Before != "" {
+		text += fmt.Sprintf(", or go back to the copy from before the upgrade, which has nothing of what was spent since: %s", e.Before)
+	}
+	return text
 }
 
 // CorruptError says that the state cannot be trusted. Nothing is bought on such a

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"path/filepath"
 )
 
 // migrate brings the file to the latest version in one transaction: after a kill it is of
@@ -47,6 +48,13 @@ func newer(ctx context.Context, db *sql.DB, path string, have, want int) error {
 	e := &NewerError{Path: path, Have: have, Want: want, Version: "of unknown version"}
 	err := db.QueryRowContext(ctx, `SELECT value FROM meta WHERE key = 'version'`).Scan(&e.Version)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return errors.Join(e, err)
+	}
+	copies, err := RestorePoints(filepath.Dir(path))
+	if len(copies) > 0 {
+		e.Before = copies[len(copies)-1]
+	}
+	if err != nil {
 		return errors.Join(e, err)
 	}
 	return e

@@ -119,6 +119,9 @@ func (s *Store) start(ctx context.Context) (err error) {
 	if err := s.connect(ctx); err != nil {
 		return err
 	}
+	if err := s.keepRestorePoint(ctx); err != nil {
+		return s.explain(err)
+	}
 	if err := migrate(ctx, s.db, s.Path(), s.options.Migrations); err != nil {
 		return s.explain(err)
 	}

@@ -1,0 +1,111 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+)
+
+// Copy writes the state in the folder dir into a new file, as it is at one moment, also while
+// another process holds the folder. The copy is durable when Copy returns nil.
+func Copy(ctx context.Context, dir, to string, o Options) (err error) {
+	seen, err := Peek(ctx, dir, o)
+	if err != nil {
+		return err
+	}
+	if err := seen.Close(); err != nil { // its transaction is in the way of a copy
+		return err
+	}
+	s := &Store{dir: dir, options: o.withDefaults(), stmts: map[string]*sql.Stmt{}}
+	if err := s.takeFolder(); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.release()) }()
+	if err := s.attach(ctx, "ro"); err != nil {
+		return err
+	}
+	return s.explain(copyInto(ctx, s.db, to))
+}
+
+// copyInto writes a file that is there whole or not at all.
+func copyInto(ctx context.Context, db *sql.DB, to string) error {
+	temp := to + ".new"
+	if err := os.RemoveAll(temp); err != nil { // of a process that was killed
+		return err
+	}
+	_, err := db.ExecContext(ctx, `VACUUM INTO ?`, temp)
+	if err == nil {
+		err = os.Chmod(temp, 0o600)
+	}
+	if err == nil {
+		err = syncPath(temp)
+	}
+	if err == nil {
+		err = os.Rename(temp, to)
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("copy the state to %s: %w", to, err), os.RemoveAll(temp))
+	}
+	return syncPath(filepath.Dir(to))
+}
+
+// syncPath makes a file, or the names in a folder, durable.
+func syncPath(path string) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(file.Sync(), file.Close())
+}
+
+// restorePoints is how many copies of earlier schema versions are kept.
+const restorePoints = 2
+
+// restorePoint names a copy of the state before it was brought to another schema version. The
+// times in the names let them sort by age.
+func restorePoint(dir string, version int, now time.Time) string {
+	return filepath.Join(dir, fmt.Sprintf("before-upgrade-%s-version-%d.db", now.UTC().Format("20060102T150405Z"), version))
+}
+
+// RestorePoints are the copies in a state folder, oldest first.
+func RestorePoints(dir string) ([]string, error) {
+	names, err := filepath.Glob(filepath.Join(dir, "before-upgrade-*.db"))
+	slices.Sort(names)
+	return names, err
+}
+
+// keepRestorePoint copies the file before a later version of the program changes it, if it has
+// anything to lose.
+func (s *Store) keepRestorePoint(ctx context.Context) error {
+	have, err := version(ctx, s.db, s.Path())
+	if err != nil || have == 0 || have >= len(s.options.Migrations) {
+		return err
+	}
+	info, err := os.Stat(s.Path())
+	if err != nil {
+		return err
+	}
+	free, err := s.options.FreeSpace(s.dir)
+	if err != nil {
+		return err
+	}
+	if need := uint64(info.Size()) + s.options.MinFree; free < need {
+		return fmt.Errorf("upgrade %s from schema version %d to %d: a copy is kept first, and %d MB are free of the %d MB that are needed: free some space",
+			s.Path(), have, len(s.options.Migrations), free>>20, need>>20)
+	}
+	to := restorePoint(s.dir, have, time.Now())
+	if err := copyInto(ctx, s.db, to); err != nil {
+		return err
+	}
+	s.options.Log.Info("state copied before the upgrade", "path", to, "from_version", have, "to_version", len(s.options.Migrations))
+	all, err := RestorePoints(s.dir)
+	for _, old := range all[:max(0, len(all)-restorePoints)] {
+		err = errors.Join(err, os.Remove(old))
+	}
+	return err
+}
