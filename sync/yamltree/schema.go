@@ -43,12 +43,14 @@ func CompileSchema(name string, text []byte, parts ...string) *Schema {
 		panic("yamltree: " + name + ": " + err.Error())
 	}
 	c := jsonschema.NewCompiler()
-	if err := c.AddResource(name, doc); err != nil {
+	// Without a scheme it would be a file in the working directory, whose name has its say then.
+	url := "embedded:///" + name
+	if err := c.AddResource(url, doc); err != nil {
 		panic("yamltree: " + name + ": " + err.Error())
 	}
 	s := &Schema{doc: doc, parts: map[string]*jsonschema.Schema{}}
 	for _, part := range append(parts, "") {
-		s.parts[part] = c.MustCompile(name + part)
+		s.parts[part] = c.MustCompile(url + part)
 	}
 	return s
 }
