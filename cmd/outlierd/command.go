@@ -90,7 +90,7 @@ func addCommands(root *cobra.Command, o *options) {
 			searchCommand(o), relatedCommand(o), findChannelsCommand(o), trendingFormatsCommand(o), scanCommand(o),
 			channelCommand(o), videoCommand(o), commentsCommand(o), transcriptCommand(o),
 		}},
-		{"Inspect:", []*cobra.Command{statusCommand(o), runsCommand(o), sqlCommand(o), exportCommand(o), whyCommand(o), budgetCommand(o), schemaCommand(o), checkCommand(o), doctorCommand(o), healthCommand(o), notifyCommand(o)}},
+		{"Inspect:", []*cobra.Command{statusCommand(o), runsCommand(o), sqlCommand(o), exportCommand(o), connectCommand(o), whyCommand(o), budgetCommand(o), schemaCommand(o), checkCommand(o), doctorCommand(o), healthCommand(o), notifyCommand(o)}},
 		{"Keep:", []*cobra.Command{backupCommand(o), restoreCommand(o), rebuildCommand(o), forgetCommand(o)}},
 	} {
 		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title})

@@ -1,0 +1,54 @@
+package main
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// TestPathsAreQuotedForEachLanguage: whatever a folder is called, each language reads back its
+// name. Shell and Python are asked themselves where this machine has them.
+func TestPathsAreQuotedForEachLanguage(t *testing.T) {
+	t.Parallel()
+	for _, path := range []string{
+		"/data/plain", "/with space/a'b\"c", `/back\slash`, "/Übung ☕ 𝔘", "/$HOME/`id`/$(id)", "/new\nline", "/{x}%s",
+	} {
+		if got, err := exec.CommandContext(t.Context(), "sh", "-c", "printf %s "+shellText(path)).Output(); string(got) != path || err != nil {
+			t.Errorf("the shell reads %q as %q (%v)", path, got, err)
+		}
+		if _, err := exec.LookPath("python3"); err == nil {
+			program := "import sys; sys.stdout.buffer.write(" + pythonText(path) + ".encode())"
+			if got, err := exec.CommandContext(t.Context(), "python3", "-c", program).Output(); string(got) != path || err != nil {
+				t.Errorf("Python reads %q as %q (%v)", path, got, err)
+			}
+		}
+		if got := strings.ReplaceAll(strings.Trim(sqlText(path), "'"), "''", "'"); got != path {
+			t.Errorf("SQL reads %q as %q", path, got)
+		}
+	}
+	if got, want := rText(`a"b\c`), `"a\"b\\c"`; got != want {
+		t.Errorf("for R %s, want %s", got, want)
+	}
+	if got, want := globText("/a[1]*?"), "/a[[]1][*][?]"; got != want {
+		t.Errorf("as a pattern %s, want %s", got, want)
+	}
+}
+
+// TestTriesAreBounded: a tool that is missing, fails, or lacks a part is told apart.
+func TestTriesAreBounded(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		command []string
+		want    string
+	}{
+		"counts":  {[]string{"sh", "-c", "echo 40"}, "ok: 40 outliers"},
+		"fails":   {[]string{"sh", "-c", "echo first >&2; echo last >&2; exit 1"}, "failed: last"},
+		"missing": {[]string{"no-such-tool"}, "not tried: no-such-tool is not on the PATH"},
+		"part":    {[]string{"sh", "-c", "echo no module; exit 77"}, "not tried: no module"},
+		"none":    {nil, "not tried: has no command line"},
+	} {
+		if got := tryTool(t.Context(), "t", "duckdb", c.command); got.Status+": "+got.Found != c.want {
+			t.Errorf("%s: %s: %s, want %s", name, got.Status, got.Found, c.want)
+		}
+	}
+}

@@ -1,0 +1,42 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+var (
+	weeks     = flag.Int("weeks", 0, "how many weeks the daemon of TestWeeks runs")
+	weeksInto = flag.String("weeks-into", "", "where TestWeeks leaves the tables")
+)
+
+// TestWeeks lets a daemon run for weeks of virtual time, with the job file of the notebooks and
+// the simulator, and leaves its data folder. .ci/notebooks reads that.
+func TestWeeks(t *testing.T) {
+	if *weeks == 0 {
+		t.Skip("without -weeks")
+	}
+	jobs, err := os.ReadFile(filepath.Join("..", "..", "examples", "notebooks", "jobs.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	bubble(t, string(jobs), func(p *person) {
+		time.Sleep(time.Until(time.Date(2026, time.September, 1, 0, 0, 0, 0, time.UTC)))
+		ctx, stop := context.WithTimeout(p.Context(), time.Duration(*weeks)*7*24*time.Hour)
+		defer stop()
+		if _, complaints, code := p.do(ctx, "up"); code != exitDone {
+			t.Errorf("exit code %d, want %d\n%s", code, exitDone, complaints)
+		}
+		data := filepath.Join(p.dir, "data")
+		if err := os.RemoveAll(filepath.Join(data, "state")); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.CopyFS(filepath.Join(*weeksInto, "data"), os.DirFS(data)); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
