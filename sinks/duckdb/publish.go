@@ -95,13 +95,13 @@ func (s *Sink) writeOpsBatch(ctx context.Context, o *sinks.Ops, batch sinks.OpsB
 		statements = append(statements, "UPDATE warehouse.outlierd.marks SET id = 0 WHERE name = "+database.Text(database.Operations))
 		version = 0
 	}
-	for i, part := range batch.Parts {
+	for _, part := range batch.Parts {
 		c := &change{table: part.Table, count: part.Rows.NumRows()}
 		if c.count == 0 {
 			continue
 		}
 		changes = append(changes, c)
-		if c.rows, err = c.offer(in, fmt.Sprintf("ops_%d", i), part.Rows); err != nil {
+		if c.rows, err = c.offer(in, "rows_"+part.Table.FileName(), part.Rows); err != nil {
 			return err
 		}
 		if !o.All {

@@ -72,8 +72,8 @@ func (s *Sink) write(ctx context.Context, b sinks.Batch) error {
 			c.release()
 		}
 	}()
-	for i, part := range b.Parts {
-		c, err := s.change(ctx, i, part)
+	for _, part := range b.Parts {
+		c, err := s.change(ctx, part)
 		if c != nil {
 			changes = append(changes, c)
 		}
@@ -134,7 +134,7 @@ func (c *change) release() {
 }
 
 // change folds a part and offers its rows to the instance, before the transaction.
-func (s *Sink) change(ctx context.Context, i int, part schema.Part) (*change, error) {
+func (s *Sink) change(ctx context.Context, part schema.Part) (*change, error) {
 	rows, gone, err := sinks.Fold(ctx, part)
 	if err != nil {
 		return nil, err
@@ -143,7 +143,7 @@ func (s *Sink) change(ctx context.Context, i int, part schema.Part) (*change, er
 	c := &change{table: part.Table}
 	if gone != nil {
 		defer gone.Release()
-		if err := s.offerGone(ctx, c, fmt.Sprintf("gone_%d", i), gone); err != nil {
+		if err := s.offerGone(ctx, c, "gone_"+part.Table.FileName(), gone); err != nil {
 			return c, err
 		}
 	}
@@ -161,11 +161,11 @@ func (s *Sink) change(ctx context.Context, i int, part schema.Part) (*change, er
 	}
 	if old != nil {
 		defer old.Release()
-		if c.old, err = c.offer(s.in, fmt.Sprintf("old_%d", i), old); err != nil {
+		if c.old, err = c.offer(s.in, "old_"+part.Table.FileName(), old); err != nil {
 			return c, err
 		}
 	}
-	c.rows, err = c.offer(s.in, fmt.Sprintf("rows_%d", i), rows)
+	c.rows, err = c.offer(s.in, "rows_"+part.Table.FileName(), rows)
 	return c, err
 }
 

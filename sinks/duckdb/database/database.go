@@ -20,6 +20,9 @@ type DB struct {
 	connector *duckdb.Connector
 	conn      driver.Conn
 	limit     string // of its memory, as a setting
+
+	feeds   map[string]*feed // by the names of their views
+	streams []func()         // release what DuckDB reads of the feeds
 }
 
 // Options say what DuckDB may use.
@@ -75,7 +78,12 @@ func (db *DB) Close() error {
 	if db.conn != nil {
 		err = db.conn.Close()
 	}
-	return errors.Join(err, db.connector.Close())
+	err = errors.Join(err, db.connector.Close())
+	for _, release := range db.streams {
+		release()
+	}
+	db.feeds, db.streams = nil, nil
+	return err
 }
 
 // Exec runs statements and counts the rows that the last one changed.

@@ -1,0 +1,44 @@
+package database
+
+import (
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+)
+
+// feed is an [array.RecordReader] that can be given rows again once it has come to its end.
+type feed struct {
+	schema *arrow.Schema
+	rows   arrow.RecordBatch // nil if there are none
+	shown  bool              // they were read
+}
+
+var _ array.RecordReader = (*feed)(nil)
+
+func (f *feed) give(rows arrow.RecordBatch) {
+	f.take()
+	rows.Retain()
+	f.rows, f.shown = rows, false
+}
+
+func (f *feed) take() {
+	if f.rows != nil {
+		f.rows.Release()
+		f.rows = nil
+	}
+}
+
+// Retain and Release do nothing: the rows are retained while they are offered.
+func (f *feed) Retain()  {}
+func (f *feed) Release() {}
+
+func (f *feed) Schema() *arrow.Schema          { return f.schema }
+func (f *feed) RecordBatch() arrow.RecordBatch { return f.rows }
+func (f *feed) Record() arrow.RecordBatch      { return f.rows }
+func (f *feed) Err() error                     { return nil }
+
+// Next implements [array.RecordReader].
+func (f *feed) Next() bool {
+	again := f.shown || f.rows == nil
+	f.shown = true
+	return !again
+}
