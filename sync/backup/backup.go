@@ -40,8 +40,7 @@ func Write(ctx context.Context, from, to string, o state.Options) (m Manifest, e
 	if err := os.MkdirAll(to, 0o700); err != nil {
 		return m, fmt.Errorf("create the folder of the backup: %w", err)
 	}
-	old, err := read(to)
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
+	if _, err := read(to); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return m, err
 	}
 	m = Manifest{Version: formatVersion, Program: o.Version, At: time.Now().UTC()}
@@ -59,10 +58,18 @@ func Write(ctx context.Context, from, to string, o state.Options) (m Manifest, e
 	if err := m.write(to); err != nil {
 		return m, err
 	}
-	if old.File != "" {
-		err = os.Remove(filepath.Join(to, old.File))
+	return m, removeOthers(to, m.File)
+}
+
+// removeOthers removes the copy of the backup before, and what backups that were killed have left.
+func removeOthers(folder, keep string) error {
+	names, err := filepath.Glob(filepath.Join(folder, "state-*.db*"))
+	for _, name := range names {
+		if filepath.Base(name) != keep {
+			err = errors.Join(err, os.Remove(name))
+		}
 	}
-	return m, err
+	return err
 }
 
 // answersIn asks a copy of the state for the last answer of its journal.
