@@ -71,7 +71,8 @@ func restoreCommand(o *options) *cobra.Command {
 A backup does not know what was spent after it was made. Look that up at the service, and say
 it with --spent, 0 if it is nothing: the credits are booked in the current billing cycle, so
 that its cap holds. A scan that was started after the backup is not known to it either: take
-it over with 'outlierd scan adopt' before a job starts it again.`,
+it over with 'outlierd scan adopt' before a job starts it again. What 'outlierd forget' erased
+after the backup is in it, and the state no longer knows that it was to go: erase it again.`,
 		Example: "  outlierd restore /mnt/backup/outlierd --spent 12",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -116,6 +117,7 @@ func (o *options) restore(ctx context.Context, from string, spent outlier.Credit
 	if err != nil {
 		return err
 	}
-	return o.done(m, "restored %s from the backup of %s: %d answers; %d credits booked as spent since\n",
+	return o.done(m, "restored %s from the backup of %s: %d answers; %d credits booked as spent since\n"+
+		"Anything erased after that with 'outlierd forget' is back: erase it again.\n",
 		relative(folder), m.At.Format(time.RFC3339), m.Answers, spent)
 }
