@@ -34,7 +34,7 @@ changes nothing. A million answers take about 10 seconds.
 
 With --read-data every answer is decoded again, and every row of every sink is compared with
 what the answers amount to. That takes as long as building the sinks from the journal, and as
-much space below data/state/tmp as the DuckDB file.
+much space below data/state/tmp as two copies of the DuckDB file.
 
 It works while another instance is running, and says up to which answer a sink was checked.
 Exit code 1 if there is damage or a difference; 'outlierd rebuild SINK' mends a sink.
