@@ -105,7 +105,7 @@ jobs:
 			all := share()
 			pause(time.Time{})
 			alone := share()
-			pause(time.Now().Add(turn.Sub(time.Now()) / 2))
+			pause(time.Now().Add(time.Until(turn) / 2))
 			half := share()
 			pause(time.Now().Add(time.Minute))
 			time.Sleep(time.Hour)
