@@ -19,6 +19,9 @@ var errUntagged = errors.New("this program cannot write or check DuckDB files: b
 // Open says which build tag is missing.
 func Open(context.Context, Options) (*Sink, error) { return nil, errUntagged }
 
+// Rebuild says which build tag is missing.
+func Rebuild(context.Context, Options, func(sinks.Sink) error) error { return errUntagged }
+
 // Name implements [sinks.Sink].
 func (*Sink) Name() string { return "duckdb" }
 
