@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"math/rand/v2"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -99,6 +100,32 @@ func TestCommandsBesideADaemon(t *testing.T) {
 	}
 	if a, b := alone.service.Books().Total.Spent(), beside.service.Books().Total.Spent(); a != b || a == 0 {
 		t.Errorf("the service charged %d credits alone and %d beside a daemon", a, b)
+	}
+}
+
+// TestScanIsAdoptedAndReadBesideADaemon: its start was answered on the way to the daemon only, and it
+// has ended when it is asked for.
+func TestScanIsAdoptedAndReadBesideADaemon(t *testing.T) {
+	t.Parallel()
+	done := func(string) []simulator.Phase { return []simulator.Phase{{Status: "Completed"}} }
+	service := &lossy{service: simulator.New(simulator.Options{Seed: 1, Limit: 1_000_000, Scans: done})}
+	server := httptest.NewServer(service)
+	t.Cleanup(server.Close)
+	w := &testWorld{TB: t, dir: t.TempDir(), url: server.URL}
+	w.write(besideJobs)
+	stop := w.daemon()
+	start, said := w.command(t.Context(), "scan", "start", "moka pot", "--yes")
+	if err := start.Run(); err == nil || start.ProcessState.ExitCode() != exitFailed || len(service.lost) != 1 {
+		t.Fatalf("a start without an answer ends with %v, and %d scans were started: %s", err, len(service.lost), said)
+	}
+	id := service.lost[0]
+	contains(t, w.mustRun("scan", "list"), "unknown", "moka pot")
+	contains(t, w.mustRun("scan", "adopt", id), "intent 1, ", "outlierd scan read "+id)
+	contains(t, w.mustRun("scan", "read", id), "40 hits on 1 page", "2 credits spent")
+	contains(t, w.mustRun("scan", "list"), id[:8], "Completed")
+	stop()
+	if got := w.rows("(from ops.credits where operation = 'start_scan')"); len(got) != 1 || got[0]["outcome"] != "spent" {
+		t.Errorf("the starts of scans are in the ledger as %v", got)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -105,13 +106,21 @@ func TestStoppedDaemonLosesNothingAndBuysNothingTwice(t *testing.T) {
 	}
 	longest = max(longest, last.stop())
 	ended := time.Now()
-	stopped.runDue()
 	undisturbed.stop()
-	calm.runDue() // where the machine was too slow for it
+	// Both have the same instants to make up for, which the calm one has where the machine is slow.
+	var left sync.WaitGroup
+	for _, w := range []*testWorld{calm, stopped} {
+		left.Go(w.runDue)
+	}
+	left.Wait()
+	if t.Failed() {
+		return
+	}
 	t.Logf("stopped %d times by each signal within %s; the longest stop took %s", each, ended.Sub(began).Round(time.Second), longest.Round(time.Millisecond))
 
 	stopped.sameInBothSinks()
 	stopped.sameContent(calm)
+	stopped.sameCounts(calm)
 	stopped.oneRunEach(known, ended)
 	stopped.boughtOnce()
 }
@@ -177,12 +186,12 @@ type upProcess struct {
 	log *playLog
 }
 
-// up starts `up`, which may have got anywhere when this returns.
-func (w *testWorld) up() *upProcess {
+// up starts `up`, which may have got anywhere when this returns, with more variables if they are given.
+func (w *testWorld) up(variables ...string) *upProcess {
 	w.Helper()
 	d := &upProcess{testWorld: w, log: &playLog{began: time.Now()}}
 	d.cmd, _ = w.command(w.Context(), "up")
-	d.cmd.Env = append(d.cmd.Env, shortMinutes+"=1")
+	d.cmd.Env = append(append(d.cmd.Env, shortMinutes+"=1"), variables...)
 	d.cmd.Stdout, d.cmd.Stderr = d.log, d.log
 	if err := d.cmd.Start(); err != nil {
 		w.Fatal(err)
@@ -223,15 +232,15 @@ func (w *testWorld) runDue() {
 	cmd.Env = append(cmd.Env, shortMinutes+"=1")
 	// A run is partial if the next one of its job is due before its data calls are made.
 	if err := cmd.Run(); err != nil && cmd.ProcessState.ExitCode() != exitPartial {
-		w.Fatalf("outlierd run --due: %v\n%s", err, out)
+		w.Errorf("outlierd run --due: %v\n%s", err, out)
 	}
 }
 
 // sameContent compares what the tables say of things with those of another world, in all columns but
 // lineage and those of observation. It compares distinct rows. How many runs see a thing is up to when
 // each daemon came to know its jobs, and which of two runs due together buys a page that the other
-// then takes from the journal is up to the moment. That each due instant has its run is compared
-// elsewhere ([testWorld.oneRunEach]).
+// then takes from the journal is up to the moment. What is not is compared elsewhere: that each due
+// instant has its run ([testWorld.oneRunEach]), and how many rows it brings ([testWorld.sameCounts]).
 func (w *testWorld) sameContent(calm *testWorld) {
 	w.Helper()
 	w.query("attach if not exists "+database.Text(calm.published())+" as calm (read_only)", func([]any) {})
@@ -253,6 +262,36 @@ func (w *testWorld) sameContent(calm *testWorld) {
 			w.Errorf("table %s differs from that of a daemon that was not stopped:\n%s", table.Name, diff)
 		}
 	}
+}
+
+// sameCounts compares with another world what is fixed however often a thing is asked for: how many
+// rows an answer to a request has in each table that keeps all of them, and how many pages and hits
+// a run of a job ends with. Rows that are lost, or loaded twice, are not those of an answer.
+func (w *testWorld) sameCounts(calm *testWorld) {
+	w.Helper()
+	compare := func(what, query string) { // with %[1]s where the other world's tables have its name
+		w.Helper()
+		counts := func(world string) (all []string) {
+			w.query(fmt.Sprintf(query, world), func(values []any) { all = append(all, fmt.Sprint(values...)) })
+			slices.Sort(all)
+			return all
+		}
+		want, got := counts("calm."), counts("")
+		if len(want) == 0 {
+			w.Errorf("there are no %s to compare", what)
+		}
+		if diff := difference(want, got); diff != "" {
+			w.Errorf("%s differ from those of a daemon that was not stopped:\n%s", what, diff)
+		}
+	}
+	for _, table := range schema.Tables() {
+		if table.Kind == schema.History || table.Name == schema.TrendingFormats.Name {
+			compare("rows of an answer in "+table.Name, `select distinct operation, entity, parameters::varchar, coalesce(n, 0)
+				from %[1]sops.requests left join (select _response_id, count(*) as n from %[1]s`+table.Name+` group by all)
+				on _response_id = response_id where response_id is not null`)
+		}
+	}
+	compare("pages and hits of a run", "select distinct job, pages, hits from %[1]sops.runs where status in ('ok', 'partial')")
 }
 
 // slow is how long a daemon may take for what takes no time on a machine that has time.
