@@ -27,10 +27,10 @@ var calendarSeed = flag.Uint64("calendar", 0, "the seed of the schedules, restar
 // calendarDays contain each change of the clocks of a year, and some twice.
 const calendarDays = 400
 
-// TestCalendarIsFollowedInEveryTimeZone: over 400 days with changes of the clocks and with restarts
-// at random moments, the jobs of random cron expressions have runs for exactly the instants that
-// a walk through all minutes finds. One time zone is played by chance, and each with -long: those
-// whose clocks change at the same times count as one.
+// TestCalendarIsFollowedInEveryTimeZone: over 400 days with changes of the clocks, and with restarts
+// and edits of the job file at random moments, the jobs of random cron expressions have runs for
+// exactly the instants that a walk through all minutes finds. One time zone is played by chance, and
+// each with -long: those whose clocks change at the same times count as one.
 func TestCalendarIsFollowedInEveryTimeZone(t *testing.T) {
 	t.Parallel()
 	seed := *calendarSeed
@@ -115,7 +115,7 @@ func (c *calendar) play(t *testing.T, began time.Time) {
 	w.inspect(func(e *Engine) { w.see(e, "all", "latest", "none") })
 	end := from.AddDate(0, 0, calendarDays)
 	for time.Now().Before(end) {
-		up := span{time.Now(), time.Now().Add(c.some(time.Hour, 6*time.Hour, 36*time.Hour))}
+		up := span{time.Now(), time.Now().Add(c.some(time.Hour, 3*time.Hour, 3*time.Hour, 3*time.Hour, 3*time.Hour, day))}
 		// Most changes of the clocks meet a process, which is up for little time else: to idle for a
 		// day takes a thousand steps.
 		next := up.to.Add(c.some(time.Minute, 6*time.Hour, 30*day))
@@ -125,7 +125,7 @@ func (c *calendar) play(t *testing.T, began time.Time) {
 				next = up.to.Add(c.some(time.Minute, 6*time.Hour))
 			}
 		}
-		w.serve(up.to.Sub(up.from))
+		w.reloads(up.to.Sub(up.from), c.edits(up, file))
 		c.ups = append(c.ups, up)
 		time.Sleep(time.Until(next))
 	}
@@ -146,6 +146,20 @@ func (c *calendar) play(t *testing.T, began time.Time) {
 			t.Errorf("%q with catch_up: %s has runs (-want +got):\n%s", expression, rule, diff)
 		}
 	}
+}
+
+// edits are states of the job file that a process is given at a random moment of the time that it is
+// up, half of them at the beginning of a minute, as due instants are. Its schedules stay the same.
+func (c *calendar) edits(up span, file string) map[time.Duration]string {
+	at := up.from.Add(c.some(up.to.Sub(up.from)))
+	if c.random.IntN(2) == 0 {
+		at = at.Truncate(time.Minute)
+	}
+	if !at.After(up.from) || c.random.IntN(3) > 0 {
+		return nil
+	}
+	edit := []string{"", "  other: {channels: {id: {file: nothing.txt}}}\n", "budget: {per_day: 10}\n"}[c.random.IntN(3)]
+	return map[time.Duration]string{at.Sub(up.from): file + edit}
 }
 
 // some is up to one of the given lengths.
@@ -223,8 +237,15 @@ func (x cron) shows(at time.Time) bool {
 // instants walks through all minutes. An expression that names hours follows what a clock shows for
 // the first time, together with what it skips just then; one of every hour follows time itself.
 func (x cron) instants(from, to time.Time, zone *time.Location) (dues []time.Time) {
+	var offset int
+	var change time.Time                    // until when the offset holds
 	shown := func(at time.Time) time.Time { // as if it were UTC
-		_, offset := at.In(zone).Zone()
+		if !at.Before(change) {
+			_, offset = at.In(zone).Zone()
+			if _, change = at.In(zone).ZoneBounds(); change.IsZero() {
+				change = to
+			}
+		}
 		return at.UTC().Add(time.Duration(offset) * time.Second)
 	}
 	at := from.Truncate(time.Minute)
