@@ -18,7 +18,7 @@ import (
 // What is compared of a video, and of each time it was seen: everything but what tells
 // which answer it was and when it came.
 const (
-	outlierRows = "select * exclude (_run_id, _response_id, observed_at, first_seen_at, last_seen_at, times_seen) from outliers order by video_id"
+	outlierRows = "select * exclude (_run_id, _response_id, observed_at, first_seen_at, last_seen_at, times_seen, previous_seen_at, previous_view_count) from outliers order by video_id"
 	timesSeen   = "select video_id, times_seen from outliers order by video_id"
 	sightings   = "select * exclude (_run_id, _response_id, observed_at, scan_id), scan_id is not null from outliers_history order by all"
 )

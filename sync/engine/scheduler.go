@@ -164,9 +164,10 @@ func (e *Engine) Serve(ctx context.Context, agenda []*Appointment) {
 		}
 		s.beginOrders(ctx)
 		s.beginDue(ctx)
+		waited := len(s.worker.urgent()) > 0
 		worked, err := s.worker.work(ctx)
 		if err == nil {
-			s.unpark()
+			s.unpark(waited)
 		}
 		_, ahead := errors.AsType[*AheadError](err)
 		if err != nil && ctx.Err() == nil && !tooLong(err) && kindOf(err) == "" {
@@ -477,11 +478,11 @@ func (s *scheduler) park(long error) {
 	}
 }
 
-// unpark puts on record that the runs under way go on.
-func (s *scheduler) unpark() {
-	waited := s.worker.urgent()
+// unpark puts on record that the runs under way go on. If somebody waited for a run in this turn,
+// only such runs were asked whether they could.
+func (s *scheduler) unpark(waited bool) {
 	for _, r := range s.worker.runs {
-		if !r.parked || len(waited) > 0 && r.urgent == 0 { // it has not been asked whether it could go on
+		if !r.parked || waited && r.urgent == 0 {
 			continue
 		}
 		if err := s.engine.Store.Runs.Resume(r.row.ID); err != nil {
