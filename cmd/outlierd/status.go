@@ -37,6 +37,9 @@ formats have the rows of the jobs.`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			config, err := o.loadToRead()
 			if err != nil {
+				if _, not := o.alive(c.Context()); not == nil {
+					fmt.Fprintln(o.world.err, "outlierd up is alive and goes on with the file as it was; as it is now, it is refused:")
+				}
 				return err
 			}
 			return o.glanceOr(c.Context(), config, query.LastRuns(), func(p *program) error { return o.showStatus(c.Context(), p) })
