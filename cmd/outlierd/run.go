@@ -271,7 +271,7 @@ func leftOver(p *program, due []*engine.Appointment) (todo []errand, err error) 
 		}
 		for j := range rows {
 			a := engine.Appointment{Spec: spec, Trigger: engine.CatchUp}
-			todo = append(todo, errand{Appointment: a, old: &rows[j], after: !rows[j].Due.IsZero()})
+			todo = append(todo, errand{Appointment: a, old: &rows[j], leftOver: true, after: !rows[j].Due.IsZero()})
 		}
 	}
 	return todo, nil

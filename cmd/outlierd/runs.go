@@ -26,6 +26,7 @@ type errand struct {
 	old         *runs.Run // the unfinished run that is continued; nil for a new one
 	whole       bool      // what the job has unfinished, and does not go on with, comes before this run
 	afresh      bool      // an unfinished run is not continued
+	leftOver    bool      // old is what the last process left; a due instant of its job may see to it before its turn comes
 	after       bool      // the jobs that come after this one are run, too
 
 	rest *engine.Rest // what the run buys of an earlier one; nil for all others
@@ -78,6 +79,14 @@ func (o *options) runJobs(ctx context.Context, config *job.Config, which func(*p
 		var errs []error
 		for len(todo) > 0 {
 			next := todo[0]
+			if next.leftOver {
+				if gone, err := overtaken(p, next); err != nil {
+					return worst(append(errs, err))
+				} else if gone {
+					todo = todo[1:]
+					continue
+				}
+			}
 			if next.whole {
 				first, err := unfold(p, next)
 				if err != nil {
@@ -303,6 +312,12 @@ func performing(due []*engine.Appointment) (todo []errand) {
 		todo = append(todo, errand{Appointment: *a, whole: true, after: true})
 	}
 	return todo
+}
+
+// overtaken reports whether nothing is left to do of the run that is to be continued.
+func overtaken(p *program, e errand) (bool, error) {
+	left, err := p.Engine.Facts().LeftOver(e.Appointment.Spec)
+	return !slices.ContainsFunc(left, func(r runs.Run) bool { return r.ID == e.old.ID }), err
 }
 
 // unfold are the runs that it takes to perform a due instant or a job by hand: what the job
