@@ -39,24 +39,3 @@ func (db *DB) Offer(name string, rows arrow.RecordBatch) (release func(), err er
 	f.give(rows)
 	return f.take, nil
 }
-
-// feed registers a view that shows what it is given. DuckDB never gives back the schema of a view
-// that is registered, which takes some 60 KB for the columns of the hits. So a view is registered
-// once, and not for each batch.
-func (db *DB) feed(name string, schema *arrow.Schema) (*feed, error) {
-	conn, err := duckdb.NewArrowFromConn(db.conn)
-	if err != nil {
-		return nil, err
-	}
-	f := &feed{schema: schema}
-	release, err := conn.RegisterView(f, name)
-	if err != nil {
-		return nil, err
-	}
-	if db.feeds == nil {
-		db.feeds = map[string]*feed{}
-	}
-	db.feeds[name] = f
-	db.streams = append(db.streams, release)
-	return f, nil
-}
