@@ -107,11 +107,16 @@ func (m Manifest) write(folder string) error {
 	if err := os.Rename(temp, filepath.Join(folder, manifestName)); err != nil {
 		return err
 	}
-	above, err := os.Open(folder)
+	return syncFolder(folder)
+}
+
+// syncFolder makes the names in a folder durable.
+func syncFolder(path string) error {
+	folder, err := os.Open(path)
 	if err != nil {
 		return err
 	}
-	return errors.Join(above.Sync(), above.Close())
+	return errors.Join(folder.Sync(), folder.Close())
 }
 
 func read(folder string) (m Manifest, err error) {
@@ -197,7 +202,10 @@ func Restore(ctx context.Context, from, to string, o state.Options, settle func(
 	if err := errors.Join(err, restored.Close()); err != nil {
 		return m, err
 	}
-	return m, os.Rename(made, to)
+	if err := os.Rename(made, to); err != nil {
+		return m, err
+	}
+	return m, syncFolder(filepath.Dir(to))
 }
 
 func copyFile(from, to string) error {
