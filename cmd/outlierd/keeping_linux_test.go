@@ -1,0 +1,300 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"flag"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+var keepingSteps = flag.Bool("keeping-steps", false, "kill rebuild, forget, backup and restore at each of their steps, in place of a sample")
+
+// keptJobs are two jobs, of which the second comes after the backup.
+const keptJobs = `
+version: 1
+service: {url: "sim://", limit: 6000/min}
+sinks: [{duckdb: outliers.duckdb}, {parquet: parquet}]
+budget: {per_month: 100}
+jobs:
+  coffee: {search: {query: [espresso]}, enrich: {details: {top: 3}, comments: {top: 3}, channel_videos: {top: 2}}}
+  tea: {search: {query: [green tea]}}
+`
+
+// keepingCommand is a command that is killed, and what must hold once it was run again.
+type keepingCommand struct {
+	args   []string
+	before func(w *testWorld)              // changes what the command finds; nil changes nothing
+	killed func(w *testWorld) (again bool) // looks at what a kill left; false if the command had ended. nil: run it again
+	after  func(w *testWorld)
+}
+
+// TestKilledKeepingIsDoneByRunningItAgain kills the commands that write whole files anew right after
+// one of their steps: whenever a file or folder has been made, written, renamed or removed. The same
+// command then does its work, the sinks hold what the journal amounts to, and no credit is lost.
+func TestKilledKeepingIsDoneByRunningItAgain(t *testing.T) {
+	t.Parallel() // it runs processes of its own
+	base := &testWorld{TB: t, dir: t.TempDir(), url: "sim://"}
+	base.write(keptJobs)
+	base.mustRun("run", "coffee")
+	base.mustRun("backup", "copies")
+	atBackup := base.spent()
+	base.mustRun("run", "tea")
+	spent := base.spent()
+	var erased string
+	base.query("select channel_id from channels order by channel_id limit 1", func(v []any) { erased = v[0].(string) })
+	base.close()
+
+	whole := func(w *testWorld) {
+		w.Helper()
+		w.sound()
+		if got := w.spent(); got != spent {
+			w.Errorf("%v credits are spent, want %v", got, spent)
+		}
+	}
+	commands := map[string]keepingCommand{
+		"rebuild": {args: []string{"rebuild", "duckdb", "parquet"}, after: whole},
+		"forget": {args: []string{"forget", "--channel", erased, "--yes"}, after: func(w *testWorld) {
+			whole(w)
+			w.hasNo(erased)
+		}},
+		"backup": {
+			args: []string{"backup", "copies"},
+			killed: func(w *testWorld) bool {
+				w.mustRun("backup", "--check", "copies")
+				return true
+			},
+			after: func(w *testWorld) {
+				whole(w)
+				w.mustRun("backup", "--check", "copies")
+				if files, err := os.ReadDir(filepath.Join(w.dir, "copies")); err != nil || len(files) != 2 {
+					w.Errorf("the backup has files %v, want a copy and its manifest (%v)", files, err)
+				}
+			},
+		},
+		"restore": {
+			args:   []string{"restore", "copies", "--spent", "3"},
+			before: func(w *testWorld) { w.remove("data") },
+			killed: func(w *testWorld) bool { return !w.has("data/state") },
+			after: func(w *testWorld) {
+				w.mustRun("rebuild", "duckdb", "parquet")
+				w.sound()
+				if got := w.spent(); got != atBackup+3 {
+					w.Errorf("%v credits are spent, want %v of the backup and 3", got, atBackup)
+				}
+				if w.has("data/state.restore") {
+					w.Error("data/state.restore is left")
+				}
+			},
+		},
+	}
+	for name, c := range commands {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			base.killKeeping(t, c)
+		})
+	}
+}
+
+// killKeeping runs a command once to its end, and then with kills.
+func (w *testWorld) killKeeping(t *testing.T, c keepingCommand) {
+	calm := w.copied(t, c)
+	steps := calm.killAtStep(0, c.args)
+	c.after(calm)
+	kills := rand.Perm(steps)
+	if !*keepingSteps {
+		kills = kills[:min(2, steps)]
+	}
+	t.Logf("%d steps, killed after %d of them", steps, len(kills))
+	for _, k := range kills {
+		if t.Failed() {
+			return
+		}
+		one := w.copied(t, c)
+		one.killAtStep(k+1, c.args)
+		if c.killed == nil || c.killed(one) {
+			one.mustRun(c.args...)
+		}
+		c.after(one)
+		if t.Failed() {
+			t.Logf("killed after step %d", k+1)
+		}
+		one.remove(".")
+	}
+}
+
+// copied is a world with the same files.
+func (w *testWorld) copied(t *testing.T, c keepingCommand) *testWorld {
+	t.Helper()
+	copied := &testWorld{TB: t, dir: filepath.Join(t.TempDir(), "copy"), url: w.url}
+	if err := os.CopyFS(copied.dir, os.DirFS(w.dir)); err != nil {
+		t.Fatal(err)
+	}
+	if c.before != nil {
+		c.before(copied)
+	}
+	return copied
+}
+
+// killAtStep runs the program and kills it after some steps, 0 for never. It returns how many steps
+// there were.
+func (w *testWorld) killAtStep(step int, args []string) (steps int) {
+	w.Helper()
+	ctx, kill := context.WithCancel(w.Context()) // CommandContext kills with SIGKILL
+	defer kill()
+	watch := w.watch()
+	counted := make(chan int)
+	go func() {
+		n := 0
+		watch.steps(func() {
+			if n++; n == step {
+				kill()
+			}
+		})
+		counted <- n
+	}()
+	cmd, out := w.command(ctx, args...)
+	err := cmd.Run()
+	watch.end()
+	steps = <-counted
+	if ctx.Err() == nil && err != nil {
+		w.Fatalf("outlierd %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return steps
+}
+
+// fileWatch tells what happens to the names in folders.
+type fileWatch struct {
+	testing.TB
+	fd      int
+	folders map[int32]string
+	last    string // the folder whose removal ends the watch
+}
+
+// stepEvents are what happens to a name, and the end of writing a file.
+const stepEvents = unix.IN_CREATE | unix.IN_DELETE | unix.IN_MOVED_TO | unix.IN_CLOSE_WRITE
+
+// watch watches all folders of the world.
+func (w *testWorld) watch() *fileWatch {
+	w.Helper()
+	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC)
+	if err != nil {
+		w.Fatal(err)
+	}
+	f := &fileWatch{TB: w.TB, fd: fd, folders: map[int32]string{}, last: w.TempDir()}
+	f.add(w.dir)
+	f.add(f.last)
+	return f
+}
+
+// add watches a folder and those below. One that has gone again is left out.
+func (f *fileWatch) add(top string) {
+	err := filepath.WalkDir(top, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.IsDir() {
+			return err
+		}
+		id, err := unix.InotifyAddWatch(f.fd, path, stepEvents)
+		f.folders[int32(id)] = path
+		return err
+	})
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		f.Error(err)
+	}
+}
+
+// end lets steps return.
+func (f *fileWatch) end() {
+	if err := os.WriteFile(filepath.Join(f.last, "end"), nil, 0o600); err != nil {
+		f.Error(err)
+	}
+}
+
+// steps calls step at each event until end is called.
+func (f *fileWatch) steps(step func()) {
+	defer unix.Close(f.fd)
+	for buffer := make([]byte, 64<<10); ; {
+		n, err := unix.Read(f.fd, buffer)
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		if err != nil {
+			f.Error(err)
+			return
+		}
+		for rest := buffer[:n]; len(rest) > 0; {
+			var e unix.InotifyEvent
+			if _, err := binary.Decode(rest, binary.NativeEndian, &e); err != nil {
+				f.Error(err)
+				return
+			}
+			end := unix.SizeofInotifyEvent + int(e.Len)
+			name := strings.TrimRight(string(rest[unix.SizeofInotifyEvent:end]), "\x00")
+			rest = rest[end:]
+			folder := f.folders[e.Wd]
+			if folder == f.last {
+				return
+			}
+			if e.Mask&unix.IN_ISDIR != 0 && e.Mask&unix.IN_CREATE != 0 {
+				f.add(filepath.Join(folder, name))
+			}
+			step()
+		}
+	}
+}
+
+// sound proves that the state is whole and that the sinks hold what the journal amounts to.
+func (w *testWorld) sound() {
+	w.Helper()
+	if said := w.mustRun("check", "--read-data"); strings.Count(said, "all rows are those of the journal") != 3 {
+		w.Errorf("check did not compare three sinks:\n%s", said)
+	}
+}
+
+// spent are the credits of the billing cycle that are spent.
+func (w *testWorld) spent() float64 {
+	w.Helper()
+	var budget struct{ Cycle struct{ Held float64 } }
+	if err := json.Unmarshal([]byte(w.mustRun("budget", "-o", "json")), &budget); err != nil {
+		w.Fatal(err)
+	}
+	return budget.Cycle.Held
+}
+
+func (w *testWorld) has(name string) bool {
+	_, err := os.Lstat(filepath.Join(w.dir, name))
+	return err == nil
+}
+
+func (w *testWorld) remove(name string) {
+	w.Helper()
+	if err := os.RemoveAll(filepath.Join(w.dir, name)); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// hasNo proves that no file of the data folder has a text in it.
+func (w *testWorld) hasNo(text string) {
+	w.Helper()
+	err := filepath.WalkDir(filepath.Join(w.dir, "data"), func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.Type().IsRegular() {
+			return err
+		}
+		content, err := os.ReadFile(path)
+		if bytes.Contains(content, []byte(text)) {
+			w.Errorf("%s still has %s in it", path, text)
+		}
+		return err
+	})
+	if err != nil {
+		w.Error(err)
+	}
+}
