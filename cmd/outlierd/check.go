@@ -110,7 +110,11 @@ func proved(r check.Result) []string {
 	for _, problem := range r.Problems {
 		lines = append(lines, r.Sink+": "+relative(r.Path)+": "+problem)
 	}
-	if len(lines) > 0 {
+	if len(r.Added) > 0 {
+		lines = append(lines, fmt.Sprintf("%s: added after rows were stored, and NULL in those until 'outlierd rebuild %s': %s",
+			r.Sink, r.Sink, strings.Join(r.Added, ", ")))
+	}
+	if len(r.Problems) > 0 {
 		return lines
 	}
 	rows := int64(0)
@@ -121,6 +125,9 @@ func proved(r check.Result) []string {
 		r.Sink, relative(r.Path), r.Answers, term.Count(rows, "row"), term.Count(len(r.Rows), "table"))
 	if r.ReadData {
 		said += "; all rows are those of the journal"
+	}
+	if len(r.Added) > 0 {
+		said += " but for added columns"
 	}
 	lines = append(lines, said)
 	if r.Behind > 0 {

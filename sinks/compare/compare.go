@@ -31,14 +31,20 @@ func (s Source) from(t *schema.Table) string {
 	if s.File != "" {
 		return strings.Replace(database.TableName(t), "warehouse", database.Name(s.File), 1)
 	}
+	files := s.files(t)
+	if files == "[]" {
+		return ""
+	}
+	return "read_parquet(" + files + ", union_by_name = true, hive_partitioning = false)"
+}
+
+// files lists the Parquet files of a table.
+func (s Source) files(t *schema.Table) string {
 	var files []string
 	for _, path := range s.Parquet(t) {
 		files = append(files, database.Text(path))
 	}
-	if len(files) == 0 {
-		return ""
-	}
-	return "read_parquet([" + strings.Join(files, ", ") + "], union_by_name = true, hive_partitioning = false)"
+	return "[" + strings.Join(files, ", ") + "]"
 }
 
 // memoryForReading is what DuckDB's buffers may take, in bytes.
@@ -149,12 +155,39 @@ func (r *Reader) Stale(ctx context.Context, s Source, current *schema.Table) (n 
 	return n, err
 }
 
+// StaleComments counts the videos whose comments are not those of their last answer in the history. A
+// later answer may have had no comments at all. A history that a later version of the program added begins
+// with the answers that came since: comments of older ones are not looked at.
+func (r *Reader) StaleComments(ctx context.Context, s Source) (n int64, err error) {
+	now, history, counts := s.from(schema.Comments), s.from(schema.CommentsHistory), s.from(schema.CommentCounts)
+	if now == "" || history == "" || counts == "" {
+		return 0, nil
+	}
+	rows, err := r.query(ctx, fmt.Sprintf(`WITH
+		last AS (SELECT video_id, max(_response_id) AS id FROM %[2]s GROUP BY ALL),
+		want AS (SELECT h.video_id, h.comment_key, h._response_id FROM %[2]s AS h JOIN last AS l ON h.video_id = l.video_id AND h._response_id = l.id),
+		have AS (SELECT video_id, comment_key, _response_id FROM %[1]s WHERE _response_id >= (SELECT min(_response_id) FROM %[2]s)),
+		differ AS (SELECT coalesce(w.video_id, h.video_id) AS video_id, w._response_id AS id FROM want AS w FULL JOIN have AS h
+			ON w.video_id = h.video_id AND w.comment_key = h.comment_key AND w._response_id = h._response_id
+			WHERE w.video_id IS NULL OR h.video_id IS NULL)
+		SELECT count(DISTINCT video_id) FROM differ AS d WHERE video_id IN (SELECT video_id FROM %[1]s)
+			OR NOT EXISTS (SELECT 1 FROM %[3]s AS k WHERE k.video_id = d.video_id AND k._response_id > d.id)`, now, history, counts), s)
+	if err == nil {
+		n = rows[0][0].(int64)
+	}
+	return n, err
+}
+
 // Difference is what two tables do not have in common.
 type Difference struct {
 	Missing  int64    // rows that should be there
 	Surplus  int64    // rows that should not
 	Changed  int64    // rows with other values than they should have
 	Examples []string // of each kind the first
+
+	// Added are columns that the sink got after it had stored rows. That these have no values in them
+	// is no difference.
+	Added []string
 }
 
 // Any reports whether there is a difference.
@@ -184,10 +217,11 @@ func (r *Reader) Compare(ctx context.Context, want, have Source, t *schema.Table
 		n, err := r.Rows(ctx, want, t)
 		return Difference{Missing: n.Count}, err
 	}
-	if err := r.columns(ctx, want, have, t); err != nil {
+	added, err := r.columns(ctx, want, have, t)
+	if err != nil {
 		return d, err
 	}
-	columns := columnsOf(t)
+	columns := columnsOf(t, added)
 	sums := func(from string) string {
 		return fmt.Sprintf("SELECT _response_id // %d AS part, count(*) AS n, sum(hash(%s)) AS sum FROM (SELECT %s FROM %s) GROUP BY ALL",
 			rangeOf, names("", columnNames(t)), columns, from)
@@ -208,7 +242,8 @@ func (r *Reader) Compare(ctx context.Context, want, have Source, t *schema.Table
 		}
 		d.add(one)
 	}
-	return d, nil
+	d.Added, err = r.empty(ctx, want, t, added)
+	return d, err
 }
 
 func (d *Difference) add(o Difference) {
@@ -223,35 +258,30 @@ func (d *Difference) add(o Difference) {
 // mostExamples are shown of a table.
 const mostExamples = 3
 
-// columns refuses a table that lacks a column or has one of another type.
-func (r *Reader) columns(ctx context.Context, want, have Source, t *schema.Table) error {
-	describe := func(s Source) string {
-		return "SELECT column_name, replace(column_type, 'JSON', 'VARCHAR') FROM (DESCRIBE SELECT * FROM " + s.from(t) + ")"
-	}
-	types := func(s Source) (map[string]string, error) {
-		rows, err := r.query(ctx, describe(s), s)
-		types := map[string]string{}
-		for _, row := range rows {
-			types[row[0].(string)] = row[1].(string)
-		}
-		return types, err
-	}
-	wanted, err := types(want)
+// columns finds those that were added later. It refuses a table that lacks a column or has one of
+// another type.
+func (r *Reader) columns(ctx context.Context, want, have Source, t *schema.Table) (later, error) {
+	wanted, err := r.describe(ctx, want, t)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	found, err := types(have)
+	is, err := r.describe(ctx, have, t)
 	if err != nil {
-		return err
+		return nil, err
+	}
+	added, err := r.addedTo(ctx, have, t, is)
+	if err != nil {
+		return nil, err
 	}
 	for _, c := range t.All() {
-		if is := found[c.Name]; is == "" {
-			return fmt.Errorf("column %s is missing", c.Name)
-		} else if is != wanted[c.Name] {
-			return fmt.Errorf("column %s has type %s instead of %s", c.Name, is, wanted[c.Name])
+		_, old := added[c.Name]
+		if kind := is.types[c.Name]; kind == "" && !old {
+			return nil, fmt.Errorf("column %s is missing", c.Name)
+		} else if kind != "" && kind != wanted.types[c.Name] {
+			return nil, fmt.Errorf("column %s has type %s instead of %s", c.Name, kind, wanted.types[c.Name])
 		}
 	}
-	return nil
+	return added, nil
 }
 
 // differ compares the rows of one range.

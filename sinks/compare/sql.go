@@ -3,6 +3,7 @@ package compare
 import (
 	"database/sql/driver"
 	"fmt"
+	"math"
 	"math/big"
 	"strings"
 
@@ -27,15 +28,24 @@ func same(a, b string, columns []string) string {
 }
 
 // columnsOf lists the columns of a table so that they have the same types in every sink:
-// Parquet knows JSON as text.
-func columnsOf(t *schema.Table) string {
+// Parquet knows JSON as text. Columns that were added later are NULL before they have values.
+func columnsOf(t *schema.Table, added later) string {
 	var list []string
 	for _, c := range t.All() {
 		name := database.Name(c.Name)
+		value := name
 		if c.JSON {
-			name = "CAST(" + name + " AS VARCHAR) AS " + name
+			value = "CAST(" + name + " AS VARCHAR)"
 		}
-		list = append(list, name)
+		if first, ok := added[c.Name]; ok && first == math.MaxInt64 {
+			value = "NULL"
+		} else if ok {
+			value = fmt.Sprintf("CASE WHEN _response_id >= %d THEN %s END", first, value)
+		}
+		if value != name {
+			value += " AS " + name
+		}
+		list = append(list, value)
 	}
 	return strings.Join(list, ", ")
 }

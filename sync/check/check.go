@@ -34,6 +34,7 @@ type Result struct {
 	Rows     map[string]int64 `json:"rows"`    // by table
 	ReadData bool             `json:"read_data"`
 	Waiting  []string         `json:"waiting"` // tables that were not compared, as rows of them wait to be published
+	Added    []string         `json:"added"`   // columns that have no values in rows that were stored before they were added
 	Problems []string         `json:"problems"`
 }
 
@@ -59,7 +60,7 @@ type Check struct {
 // histories.
 func (c *Check) Look(ctx context.Context, s Sink) (Result, error) {
 	r := Result{Sink: s.Name, Path: s.Path, Answers: s.Mark, Behind: max(0, c.End-s.Mark),
-		Rows: map[string]int64{}, Waiting: []string{}, Problems: append([]string{}, s.Problems...)}
+		Rows: map[string]int64{}, Waiting: []string{}, Added: []string{}, Problems: append([]string{}, s.Problems...)}
 	if len(r.Problems) > 0 {
 		return r, nil
 	}
@@ -91,6 +92,24 @@ func (c *Check) Look(ctx context.Context, s Sink) (Result, error) {
 		if stale > 0 {
 			r.problem("table %s does not agree with %s (keys: %d)", t.Name, t.History.Name, stale)
 		}
+	}
+	return c.lookAtComments(ctx, s, r)
+}
+
+// lookAtComments compares the comments of each video with their history. A video has many, and its last
+// answer may have none, so that this goes another way than that of one row a key.
+func (c *Check) lookAtComments(ctx context.Context, s Sink, r Result) (Result, error) {
+	for _, t := range []*schema.Table{schema.Comments, schema.CommentsHistory, schema.CommentCounts} {
+		if s.Waiting[t.Name] {
+			return r, nil
+		}
+	}
+	stale, err := c.Reader.StaleComments(ctx, s.Source)
+	if err != nil {
+		return r.unreadable(ctx, schema.Comments, err)
+	}
+	if stale > 0 {
+		r.problem("table %s does not agree with %s (videos: %d)", schema.Comments.Name, schema.CommentsHistory.Name, stale)
 	}
 	return r, nil
 }
@@ -170,6 +189,9 @@ func (c *Check) compare(ctx context.Context, want compare.Source, s Sink, r Resu
 		d, err := c.Reader.Compare(ctx, want, s.Source, t)
 		if err != nil {
 			return r.unreadable(ctx, t, err)
+		}
+		for _, column := range d.Added {
+			r.Added = append(r.Added, t.Name+"."+column)
 		}
 		if d.Any() {
 			r.problem("table %s: rows %s", t.Name, d)

@@ -1,0 +1,119 @@
+package compare
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"outlierd/schema"
+	"outlierd/sinks/duckdb/database"
+)
+
+// later are columns that a sink got after it had stored rows, as a new version of the program adds
+// some. They have no values before an answer.
+type later map[string]int64
+
+// found is a table of a sink as it is: its columns in their order, and their types.
+type found struct {
+	columns []string
+	types   map[string]string
+}
+
+func (r *Reader) describe(ctx context.Context, s Source, t *schema.Table) (f found, err error) {
+	rows, err := r.query(ctx, "SELECT column_name, replace(column_type, 'JSON', 'VARCHAR') FROM (DESCRIBE SELECT * FROM "+s.from(t)+")", s)
+	f.types = map[string]string{}
+	for _, row := range rows {
+		f.columns = append(f.columns, row[0].(string))
+		f.types[row[0].(string)] = row[1].(string)
+	}
+	return f, err
+}
+
+// addedTo finds the columns that a sink got later, and from which answer on they have values.
+// In a DuckDB file such a column stands behind those that it would stand before in a new one; of Parquet
+// files some do not have it.
+func (r *Reader) addedTo(ctx context.Context, s Source, t *schema.Table, is found) (later, error) {
+	var names []string
+	if s.File != "" {
+		names = outOfOrder(t, is.columns)
+	} else {
+		var err error
+		if names, err = r.notInAll(ctx, s, t); err != nil {
+			return nil, err
+		}
+	}
+	added := later{}
+	for _, name := range names {
+		added[name] = math.MaxInt64
+		if is.types[name] == "" {
+			continue
+		}
+		rows, err := r.query(ctx, fmt.Sprintf("SELECT min(_response_id) FROM %s WHERE %s IS NOT NULL", s.from(t), database.Name(name)), s)
+		if err != nil {
+			return nil, err
+		}
+		if first, ok := rows[0][0].(int64); ok {
+			added[name] = first
+		}
+	}
+	return added, nil
+}
+
+// outOfOrder are the columns that stand behind one that comes after them in the declaration.
+func outOfOrder(t *schema.Table, have []string) (names []string) {
+	place := map[string]int{}
+	for i, c := range t.All() {
+		place[c.Name] = i
+	}
+	last := -1
+	for _, name := range have {
+		at, ours := place[name]
+		if ours && at < last {
+			names = append(names, name)
+		}
+		last = max(last, at)
+	}
+	return names
+}
+
+// notInAll are the columns that some Parquet files do not have, of the table or of its history: the
+// file of a current table is written anew where the history keeps the old files.
+func (r *Reader) notInAll(ctx context.Context, s Source, t *schema.Table) (names []string, err error) {
+	for _, c := range t.All() {
+		for _, of := range []*schema.Table{t, t.History} {
+			if of == nil || !slices.Contains(columnNames(of), c.Name) || s.from(of) == "" {
+				continue
+			}
+			rows, err := r.query(ctx, fmt.Sprintf(`SELECT count(DISTINCT file_name) > count(DISTINCT file_name) FILTER (name = %s)
+				FROM parquet_schema(%s)`, database.Text(c.Name), s.files(of)), s)
+			if err != nil {
+				return nil, err
+			}
+			if rows[0][0] == true {
+				names = append(names, c.Name)
+				break
+			}
+		}
+	}
+	return names, nil
+}
+
+// empty are the columns that lack values which they should have.
+func (r *Reader) empty(ctx context.Context, want Source, t *schema.Table, added later) (names []string, err error) {
+	for _, c := range t.All() {
+		first, ok := added[c.Name]
+		if !ok {
+			continue
+		}
+		rows, err := r.query(ctx, fmt.Sprintf("SELECT count(*) > 0 FROM %s WHERE _response_id < %d AND %s IS NOT NULL",
+			want.from(t), first, database.Name(c.Name)), want)
+		if err != nil {
+			return nil, err
+		}
+		if rows[0][0] == true {
+			names = append(names, c.Name)
+		}
+	}
+	return names, nil
+}

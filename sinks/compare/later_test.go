@@ -1,0 +1,106 @@
+package compare
+
+import (
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"outlierd/schema"
+	"outlierd/sinks/duckdb/database"
+)
+
+// parquetOf writes Parquet files of a table, one for each query.
+func parquetOf(t *testing.T, r *Reader, of *schema.Table, queries ...string) Source {
+	t.Helper()
+	var files []string
+	dir := t.TempDir()
+	for i, q := range queries {
+		file := filepath.Join(dir, string(rune('a'+i))+".parquet")
+		if _, err := r.query(t.Context(), "COPY ("+q+") TO "+database.Text(file)); err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, file)
+	}
+	return Source{Name: dir, Parquet: func(table *schema.Table) []string {
+		if table.Name == of.Name {
+			return files
+		}
+		return nil
+	}}
+}
+
+// TestColumnAddedLaterIsNoDifference compares Parquet files of which some do not have a column that a
+// later version added: its values are missing there, and a difference everywhere else.
+func TestColumnAddedLaterIsNoDifference(t *testing.T) {
+	r := Open(t.TempDir())
+	defer func() {
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	table := schema.TranscriptEvents
+	const row = `SELECT 'v' AS video_id, i AS position, 1::BIGINT AS start_ms, 2::BIGINT AS duration_ms, 3::BIGINT AS end_ms,
+		'word' AS text, i AS _response_id FROM range(`
+	const from4 = row + `4, 8) r(i)`
+	want := parquetOf(t, r, table, row+`1, 8) r(i)`)
+	for name, c := range map[string]struct {
+		queries []string
+		added   []string
+		changed int64
+	}{
+		"all files have it":      {queries: []string{row + "1, 4) r(i)", from4}},
+		"the older one lacks it": {queries: []string{"SELECT * EXCLUDE text FROM (" + row + "1, 4) r(i))", from4}, added: []string{"text"}},
+		"all lack it":            {queries: []string{"SELECT * EXCLUDE text FROM (" + row + "1, 8) r(i))"}, added: []string{"text"}},
+		"a value of the newer one is lost": {
+			queries: []string{"SELECT * EXCLUDE text FROM (" + row + "1, 4) r(i))", "SELECT * REPLACE (if(position = 6, NULL, text) AS text) FROM (" + from4 + ")"},
+			added:   []string{"text"}, changed: 1,
+		},
+		"all have it, and the older values are lost": {
+			queries: []string{"SELECT * REPLACE (NULL::VARCHAR AS text) FROM (" + row + "1, 4) r(i))", from4}, changed: 3,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, err := r.Compare(t.Context(), want, parquetOf(t, r, table, c.queries...), table)
+			if err != nil || !slices.Equal(d.Added, c.added) || d.Changed != c.changed || d.Missing+d.Surplus != 0 {
+				t.Errorf("found %+v (%v), want added %v and %d changed", d, err, c.added, c.changed)
+			}
+		})
+	}
+}
+
+// TestStaleComments compares comments with their history.
+func TestStaleComments(t *testing.T) {
+	r := Open(t.TempDir())
+	defer func() {
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	const columns = " AS t(video_id, comment_key, _response_id)"
+	// Of a the second answer has another comment, of b it has none; c was asked about once.
+	const history = "FROM (VALUES ('a', 'x', 5), ('a', 'x', 7), ('a', 'y', 7), ('b', 'x', 6), ('c', 'z', 9))" + columns
+	const counts = "FROM (VALUES ('a', 7), ('b', 8), ('c', 9), ('old', 2)) AS t(video_id, _response_id)"
+	for name, c := range map[string]struct {
+		comments string
+		stale    int64
+	}{
+		"as they should be":                  {"('a', 'x', 7), ('a', 'y', 7), ('c', 'z', 9)", 0},
+		"older than the history":             {"('a', 'x', 7), ('a', 'y', 7), ('c', 'z', 9), ('old', 'x', 2)", 0},
+		"a comment is missing":               {"('a', 'x', 7), ('c', 'z', 9)", 1},
+		"a comment is surplus":               {"('a', 'x', 7), ('a', 'y', 7), ('a', 'n', 7), ('c', 'z', 9)", 1},
+		"those of an older answer":           {"('a', 'x', 5), ('c', 'z', 9)", 1},
+		"an answer without a list left them": {"('a', 'x', 7), ('a', 'y', 7), ('b', 'x', 6), ('c', 'z', 9)", 0},
+		"all of a video are missing":         {"('a', 'x', 7), ('a', 'y', 7)", 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			comments := parquetOf(t, r, schema.Comments, "FROM (VALUES "+c.comments+")"+columns)
+			kept, last := parquetOf(t, r, schema.CommentsHistory, history), parquetOf(t, r, schema.CommentCounts, counts)
+			s := Source{Name: "comments", Parquet: func(table *schema.Table) []string {
+				return slices.Concat(comments.Parquet(table), kept.Parquet(table), last.Parquet(table))
+			}}
+			if n, err := r.StaleComments(t.Context(), s); err != nil || n != c.stale {
+				t.Errorf("%d videos are stale (%v), want %d", n, err, c.stale)
+			}
+		})
+	}
+}
