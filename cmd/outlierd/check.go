@@ -253,6 +253,13 @@ func parquetFolder(ctx context.Context, path, keep string) check.Sink {
 		return sink
 	}
 	sink.Mark, sink.Problems, sink.Source = folder.Watermark, folder.Problems, compare.Source{Name: relative(path), Parquet: folder.Paths}
+	if keep != "" {
+		damaged, err := folder.Verify(ctx)
+		if err != nil {
+			sink.Problems = append(sink.Problems, "it cannot be read: "+err.Error())
+		}
+		sink.Problems = append(sink.Problems, damaged...)
+	}
 	for _, t := range schema.Tables() {
 		sink.Waiting[t.Name] = folder.Waiting[t.FileName()]
 	}

@@ -2,9 +2,13 @@ package parquet
 
 import (
 	"context"
-	"encoding/json"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -23,7 +27,9 @@ type Folder struct {
 	// Waiting are the folders of tables with rows that are not published yet.
 	Waiting map[string]bool
 
-	Problems []string // files that were committed and are not there
+	Problems []string // files that are not as the manifest has them
+
+	listed map[string]File // by their names below Dir; of a manifest of the first version none are
 }
 
 // Paths are the files of a table.
@@ -74,21 +80,24 @@ func (s *Sink) manifestText() ([]byte, error) { return s.root.ReadFile(manifestN
 
 // look finds the files that go with a manifest.
 func (s *Sink) look(text []byte, keep string) (*Folder, error) {
-	var m manifest
-	if err := json.Unmarshal(text, &m); err != nil {
+	m, err := parseManifest(text)
+	if err != nil {
 		return nil, fmt.Errorf("%s/%s: %w", s.options.Dir, manifestName, err)
 	}
-	if m.Version != manifestVersion {
+	if m.Version > manifestVersion {
 		return nil, fmt.Errorf("%s/%s is of version %d, this program knows %d", s.options.Dir, manifestName, m.Version, manifestVersion)
 	}
 	f := &Folder{Watermark: m.Watermark, OpsVersion: m.OpsVersion, Dir: s.options.Dir, Files: map[string][]string{}, Waiting: map[string]bool{}}
-	for _, name := range m.Moves {
-		if _, err := s.root.Lstat(name); err != nil {
-			f.Problems = append(f.Problems, name+" is missing")
+	if f.listed, err = s.listed(m); err != nil {
+		return nil, err
+	}
+	for _, name := range slices.Sorted(maps.Keys(f.listed)) {
+		if problem := s.lacks(m, name, f.listed[name].Bytes); problem != "" {
+			f.Problems = append(f.Problems, problem)
 		}
 	}
 	for _, t := range s.options.Tables {
-		names, err := s.list(t, func(name string) bool { return isPart(name) || isPending(name) || name == "current.parquet" })
+		names, err := s.list(t, func(name string) bool { return isPart(name) || isPending(name) || name == currentName })
 		if err != nil {
 			return nil, err
 		}
@@ -100,6 +109,81 @@ func (s *Sink) look(text []byte, keep string) (*Folder, error) {
 	}
 	f.Dir = keep
 	return f, f.link(s.options.Dir)
+}
+
+// listed are the files that a manifest names, by their names below the sink's folder.
+func (s *Sink) listed(m manifest) (map[string]File, error) {
+	all := map[string]File{}
+	for table, l := range m.Tables {
+		closed, err := s.readClosed(table, l)
+		if err != nil {
+			return nil, err
+		}
+		for _, f := range slices.Concat(l.Files, closed) {
+			all[path.Join(table, f.Name)] = f
+		}
+	}
+	return all, nil
+}
+
+// lacks says what is wrong with a file by its size; "" if nothing is. The step that the manifest
+// tells may still be on its way to the files.
+func (s *Sink) lacks(m manifest, name string, size int64) string {
+	for _, place := range []string{name, temporary(name, m.Step), path.Join(compactedFolder, name)} {
+		info, err := s.root.Lstat(place)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			continue
+		case err != nil:
+			return err.Error()
+		case !info.Mode().IsRegular():
+			return name + " is no file"
+		case info.Size() == size:
+			return ""
+		case place == name && !slices.Contains(m.Moves, name):
+			return fmt.Sprintf("%s has %d bytes in place of %d", name, info.Size(), size)
+		}
+	}
+	return name + " is missing"
+}
+
+// Verify reads the files, and says which of them do not hold what was written.
+func (f *Folder) Verify(ctx context.Context) (problems []string, err error) {
+	for _, names := range f.Files {
+		for _, name := range names {
+			want, ok := f.listed[name]
+			if !ok {
+				if len(f.listed) > 0 {
+					problems = append(problems, name+" is not of this folder: readers find its rows beside the others")
+				}
+				continue
+			}
+			if err := context.Cause(ctx); err != nil {
+				return nil, err
+			}
+			sum, err := checksum(filepath.Join(f.Dir, name))
+			if err != nil {
+				problems = append(problems, err.Error())
+			} else if sum != want.SHA256 {
+				problems = append(problems, name+" is damaged: it does not have the checksum that it was written with")
+			}
+		}
+	}
+	slices.Sort(problems)
+	return problems, nil
+}
+
+func checksum(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	sum := sha256.New()
+	if _, err := io.Copy(sum, f); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
 // link gives the files second names, which stay when the first ones go.

@@ -223,6 +223,7 @@ func TestKilledBetweenAnyTwoSteps(t *testing.T) {
 		if !errors.Is(err, errKilled) {
 			t.Fatalf("killed at step %d (%s): %v", n, kill.what, err)
 		}
+		checkNoPartTwice(t, dir)
 		s = openSink(t, dir)
 		checkReadable(t, s, dir, j)
 		if err := perform(t, s, j); err != nil {
@@ -234,6 +235,24 @@ func TestKilledBetweenAnyTwoSteps(t *testing.T) {
 		s.Close()
 		if t.Failed() {
 			t.Fatalf("after a kill at step %d (%s)", n, kill.what)
+		}
+	}
+}
+
+// checkNoPartTwice: what readers list never has an answer in two parts of a day, not even before
+// the next start: compacted parts take the places of the small ones in one step.
+func checkNoPartTwice(t *testing.T, dir string) {
+	t.Helper()
+	for _, table := range sinktest.Tables() {
+		for day, parts := range partsOf(t, dir, table) {
+			last := int64(0)
+			for _, part := range parts { // in the order of their names
+				lo, hi := rangeOf(part)
+				if lo < last {
+					t.Errorf("%s of %s has %v", table.Name, day, parts)
+				}
+				last = hi
+			}
 		}
 	}
 }
@@ -285,8 +304,8 @@ func TestOpenRefusesWhatItCannotContinue(t *testing.T) {
 		"a lost manifest":    {func(dir string) error { return os.Remove(filepath.Join(dir, manifestName)) }, []string{"no " + manifestName, rebuild}},
 		"a damaged manifest": {func(dir string) error { return os.Truncate(filepath.Join(dir, manifestName), 20) }, []string{manifestName, rebuild}},
 		"a newer manifest": {func(dir string) error {
-			return os.WriteFile(filepath.Join(dir, manifestName), []byte(`{"version": 2}`), 0o644)
-		}, []string{"version 2", "newer program"}},
+			return os.WriteFile(filepath.Join(dir, manifestName), []byte(`{"version": 3}`), 0o644)
+		}, []string{"version 3", "newer program"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := filled(t)

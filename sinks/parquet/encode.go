@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"os"
 	"slices"
+	"strconv"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -39,12 +41,12 @@ var repeating = []string{
 }
 
 // encoding are the writer's properties for a table.
-func encoding(t *schema.Table) *parquet.WriterProperties {
+func encoding(t *schema.Table, group int64) *parquet.WriterProperties {
 	properties := []parquet.WriterProperty{
 		parquet.WithCompression(compress.Codecs.Zstd),
 		parquet.WithCompressionLevel(1),
 		parquet.WithDictionaryDefault(false),
-		parquet.WithMaxRowGroupLength(rowGroup),
+		parquet.WithMaxRowGroupLength(group),
 		parquet.WithDataPageSize(page),
 		parquet.WithCreatedBy("outlierd"),
 	}
@@ -72,20 +74,53 @@ func repeats(t *schema.Table, column string) bool {
 	return slices.Contains(repeating, column) && !slices.Equal(t.Key, []string{column})
 }
 
-// encode writes what each gives it as one Parquet file.
-func encode(w io.Writer, t *schema.Table, each func(put func(arrow.RecordBatch) error) error) error {
-	out, err := pqarrow.NewFileWriter(t.Stored(), w, encoding(t), pqarrow.NewArrowWriterProperties())
+// mostOfGroup bounds a row group of wide rows, in bytes.
+const mostOfGroup = 32 << 20
+
+// encode writes what each gives it as one Parquet file, and counts the rows. The file says for itself
+// which folder it is of, and which rows.
+func (s *Sink) encode(
+	w io.Writer, t *schema.Table, f File, group int64, each func(put func(arrow.RecordBatch) error) error,
+) (count int64, err error) {
+	numbered := numbered(t)
+	out, err := pqarrow.NewFileWriter(numbered, w, encoding(t, group), pqarrow.NewArrowWriterProperties())
 	if err != nil {
-		return err
+		return 0, err
 	}
 	err = each(func(rows arrow.RecordBatch) error {
 		if rows.NumRows() == 0 {
 			return nil
 		}
-		return out.WriteBuffered(rows)
+		count += rows.NumRows()
+		rows = array.NewRecordBatch(numbered, rows.Columns(), rows.NumRows())
+		defer rows.Release()
+		if err := out.WriteBuffered(rows); err != nil || out.RowGroupTotalBytesWritten() < mostOfGroup {
+			return err
+		}
+		out.NewBufferedRowGroup()
+		return nil
 	})
-	return errors.Join(err, out.Close())
+	for _, pair := range [][2]string{
+		{"outlierd.instance", s.state.Instance}, {"outlierd.lo", strconv.FormatInt(f.Lo, 10)}, {"outlierd.hi", strconv.FormatInt(f.Hi, 10)},
+	} {
+		err = errors.Join(err, out.AppendKeyValueMetadata(pair[0], pair[1]))
+	}
+	return count, errors.Join(err, out.Close())
 }
+
+// numbered are the columns of a table with the ids that engines such as those of Iceberg know
+// columns by. An id is made of the name, so that it stays what it is whatever columns come and go.
+func numbered(t *schema.Table) *arrow.Schema {
+	fields := t.Stored().Fields()
+	for i := range fields {
+		f := &fields[i]
+		keys, values := slices.Clone(f.Metadata.Keys()), slices.Clone(f.Metadata.Values())
+		f.Metadata = arrow.NewMetadata(append(keys, "PARQUET:field_id"), append(values, strconv.Itoa(fieldID(f.Name))))
+	}
+	return arrow.NewSchema(fields, nil)
+}
+
+func fieldID(name string) int { return int(crc32.ChecksumIEEE([]byte(name)) >> 1) }
 
 // decode reads the named columns of a Parquet file (all of them if columns is nil)
 // in the types of the table, a record at a time.
@@ -207,17 +242,17 @@ func retype(data arrow.ArrayData, to arrow.DataType) (arrow.ArrayData, error) {
 const pendingRows = 4096
 
 // encodePending writes rows as they are in memory: they will soon be read once.
-func encodePending(w io.Writer, all []arrow.RecordBatch) error {
+func encodePending(w io.Writer, all []arrow.RecordBatch) (count int64, err error) {
 	out := ipc.NewWriter(w, ipc.WithSchema(all[0].Schema()))
-	var err error
 	for _, rows := range all {
+		count += rows.NumRows()
 		for from := int64(0); from < rows.NumRows(); from += pendingRows {
 			some := rows.NewSlice(from, min(from+pendingRows, rows.NumRows()))
 			err = errors.Join(err, out.Write(some))
 			some.Release()
 		}
 	}
-	return errors.Join(err, out.Close())
+	return count, errors.Join(err, out.Close())
 }
 
 // tombstones are rows with an identity and nothing else, not even an answer, as all others

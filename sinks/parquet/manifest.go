@@ -1,32 +1,62 @@
 package parquet
 
 import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"maps"
-	"os"
 	"path"
 	"slices"
+	"strings"
+
+	"github.com/apache/arrow-go/v18/parquet/file"
 
 	"outlierd/schema"
 )
 
-// manifest is the state of the sink, and the step that led to it.
+// manifest is the state of the sink, and the step that led to it. It names all files. Those of
+// closed days are in lists of their own, one for each table, so that a step writes as much as it
+// changes, and not as much as there is.
 type manifest struct {
 	Version    int              `json:"version"`
+	Instance   string           `json:"instance"`    // made with the first manifest, and in every file: tells this folder from others
 	Step       int64            `json:"step"`        // counts up
 	Watermark  int64            `json:"watermark"`   // journal id
 	OpsVersion int64            `json:"ops_version"` // of the operations tables
 	Ops        map[string]int64 `json:"ops"`         // by table: id up to which rows are in parts
-	Moves      []string         `json:"moves"`       // files whose temporary forms take their places
-	Removes    []string         `json:"removes"`     // files that go
+
+	Tables map[string]listed `json:"tables"` // by the table's folder
+
+	Moves     []string   `json:"moves"`     // files whose temporary forms take their places
+	Exchanges []exchange `json:"exchanges"` // folders that others take the places of, after the moves
+	Removes   []string   `json:"removes"`   // files that go
+}
+
+// listed are the files of a table.
+type listed struct {
+	Files  []File `json:"files"`
+	Closed string `json:"closed,omitempty"` // the file in _manifest with more of them, which change hardly any more
+}
+
+// File is a file of a table.
+type File struct {
+	Name   string `json:"name"` // below the table's folder
+	Rows   int64  `json:"rows"`
+	Bytes  int64  `json:"bytes"`
+	SHA256 string `json:"sha256"`
+
+	// The rows are of the journal's answers after Lo up to Hi, or have these numbers in an operations table.
+	Lo int64 `json:"lo"`
+	Hi int64 `json:"hi"`
 }
 
 const (
-	manifestVersion = 1
+	manifestVersion = 2
 	manifestFolder  = "_manifest"
 	manifestName    = manifestFolder + "/latest.json"
 )
@@ -41,13 +71,27 @@ func (s *Sink) readManifest() (manifest, error) {
 	if err != nil {
 		return manifest{}, err
 	}
-	var m manifest
-	if err := json.Unmarshal(text, &m); err != nil {
+	m, err := parseManifest(text)
+	switch {
+	case err != nil:
 		return manifest{}, fmt.Errorf("%s/%s: %w: %s", s.options.Dir, manifestName, err, rebuild)
-	}
-	if m.Version != manifestVersion {
+	case m.Version == 1:
+		return s.takeOver(m)
+	case m.Version != manifestVersion:
 		return manifest{}, fmt.Errorf("%s/%s is of version %d, this program knows %d: use a newer program, or %s",
 			s.options.Dir, manifestName, m.Version, manifestVersion, rebuild)
+	}
+	return m, nil
+}
+
+func parseManifest(text []byte) (m manifest, err error) {
+	if err := json.Unmarshal(text, &m); err != nil {
+		return m, err
+	}
+	for table, l := range m.Tables {
+		if l.Closed != "" && !isClosedList(l.Closed) {
+			return m, fmt.Errorf("table %s: %q is no list of files", table, l.Closed)
+		}
 	}
 	return m, nil
 }
@@ -63,21 +107,92 @@ func (s *Sink) firstManifest() (manifest, error) {
 				s.options.Dir, orphans[0], manifestName, rebuild)
 		}
 	}
-	m := manifest{Version: manifestVersion}
+	m := manifest{Version: manifestVersion, Instance: newInstance()}
 	if err := s.folder(manifestFolder); err != nil {
 		return m, err
 	}
 	return m, s.replaceManifest(m)
 }
 
+func newInstance() string {
+	id := make([]byte, 8)
+	rand.Read(id) // never fails
+	return hex.EncodeToString(id)
+}
+
+// takeOver brings a manifest of the first version, which does not name the files, to this one.
+func (s *Sink) takeOver(m manifest) (manifest, error) {
+	s.state = m
+	if err := s.finish(); err != nil {
+		return m, err
+	}
+	m.Version, m.Instance, m.Tables = manifestVersion, newInstance(), map[string]listed{}
+	m.Step++
+	m.Moves, m.Removes = nil, nil
+	for _, t := range slices.Concat(s.options.Tables, s.options.Ops) {
+		names, err := s.list(t, func(name string) bool { return isOurs(name) && !isTemporary(name) })
+		if err != nil {
+			return m, err
+		}
+		var all []File
+		for _, name := range names {
+			f, err := s.describe(name)
+			if err != nil {
+				return m, err
+			}
+			f.Name = strings.TrimPrefix(name, t.FileName()+"/")
+			all = append(all, f)
+		}
+		if len(all) > 0 {
+			m.Tables[t.FileName()] = listed{Files: all}
+		}
+	}
+	return m, s.replaceManifest(m)
+}
+
+// describe reads what the manifest says of a file.
+func (s *Sink) describe(name string) (f File, err error) {
+	in, err := s.root.Open(name)
+	if err != nil {
+		return f, err
+	}
+	defer in.Close()
+	sum := sha256.New()
+	if f.Bytes, err = io.Copy(sum, in); err != nil {
+		return f, fmt.Errorf("read %s: %w", name, err)
+	}
+	f.SHA256 = hex.EncodeToString(sum.Sum(nil))
+	f.Lo, f.Hi = rangeOf(name)
+	if isPending(path.Base(name)) {
+		return f, nil
+	}
+	content, err := file.NewParquetReader(in)
+	if err != nil {
+		return f, fmt.Errorf("read %s: %w: %s", name, err, rebuild)
+	}
+	f.Rows = content.NumRows()
+	return f, nil
+}
+
+// readClosed reads the list of a table's files of closed days.
+func (s *Sink) readClosed(table string, l listed) (all []File, err error) {
+	if l.Closed == "" {
+		return nil, nil
+	}
+	text, err := s.root.ReadFile(path.Join(manifestFolder, l.Closed))
+	if err == nil {
+		err = json.Unmarshal(text, &all)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list of the files of %s: %w: %s", table, err, rebuild)
+	}
+	return all, nil
+}
+
 // replaceManifest is the commit of a step.
 func (s *Sink) replaceManifest(m manifest) error {
-	text, err := json.Marshal(m)
-	if err != nil {
-		return err
-	}
 	temp := temporary(manifestName, 0)
-	if err := s.create(temp, func(w io.Writer) error { _, err := w.Write(text); return err }); err != nil {
+	if _, _, err := s.create(temp, func(w io.Writer) error { return json.NewEncoder(w).Encode(m) }); err != nil {
 		return err
 	}
 	if err := s.rename(temp, manifestName); err != nil {
@@ -100,6 +215,16 @@ func (s *Sink) finish() error {
 			return fmt.Errorf("a file that was committed is gone: %w: %s", err, rebuild)
 		}
 	}
+	for _, e := range s.state.Exchanges {
+		made := path.Join(compactedFolder, e.Folder)
+		folders[path.Dir(e.Folder)], folders[path.Dir(made)] = true, true
+		if _, err := s.root.Lstat(path.Join(e.Folder, e.Part)); err == nil {
+			continue // done before a kill
+		}
+		if err := s.exchange(made, e.Folder); err != nil {
+			return err
+		}
+	}
 	for _, name := range s.state.Removes {
 		folders[path.Dir(name)] = true
 		if err := s.remove(name); err != nil {
@@ -114,37 +239,127 @@ type step struct {
 	sink    *Sink
 	next    manifest
 	folders map[string]bool
+	closed  map[string][]File // lists of closed days that this step has read, and writes again, by the table's folder
 }
 
 func (s *Sink) begin() *step {
 	next := s.state
 	next.Step++
-	next.Ops = maps.Clone(s.state.Ops)
-	next.Moves, next.Removes = nil, nil
-	return &step{sink: s, next: next, folders: map[string]bool{}}
+	next.Ops, next.Tables = maps.Clone(s.state.Ops), map[string]listed{}
+	for table, l := range s.state.Tables {
+		next.Tables[table] = listed{slices.Clone(l.Files), l.Closed}
+	}
+	next.Moves, next.Exchanges, next.Removes = nil, nil, nil
+	return &step{sink: s, next: next, folders: map[string]bool{}, closed: map[string][]File{}}
 }
 
-// write adds a file, or a new version of one.
-func (p *step) write(name string, content func(io.Writer) error) error {
-	if folder := path.Dir(name); !p.folders[folder] {
-		if err := p.sink.folder(folder); err != nil {
-			return err
-		}
-		p.folders[folder] = true
+// write adds a file, or a new version of one. content returns how many rows it has written.
+func (p *step) write(t *schema.Table, f File, content func(io.Writer) (int64, error)) (err error) {
+	name := path.Join(t.FileName(), f.Name)
+	if err := p.makeFolder(path.Dir(name)); err != nil {
+		return err
 	}
 	p.next.Moves = append(p.next.Moves, name)
-	return p.sink.create(temporary(name, p.next.Step), content)
+	f.Bytes, f.SHA256, err = p.sink.create(temporary(name, p.next.Step), func(w io.Writer) (err error) {
+		f.Rows, err = content(w)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return p.put(t, f)
 }
 
-func (p *step) remove(names ...string) { p.next.Removes = append(p.next.Removes, names...) }
+func (p *step) makeFolder(name string) error {
+	if p.folders[name] {
+		return nil
+	}
+	p.folders[name] = true
+	return p.sink.folder(name)
+}
+
+// put names a file in the manifest, in the place of the older one of its name.
+func (p *step) put(t *schema.Table, f File) error {
+	table := t.FileName()
+	if p.next.Tables == nil {
+		p.next.Tables = map[string]listed{}
+	}
+	l := p.next.Tables[table]
+	if i := indexOf(l.Files, f.Name); i >= 0 {
+		l.Files[i] = f
+		return nil
+	}
+	if isPart(path.Base(f.Name)) && f.Lo < p.sink.newest(t) { // of a batch before: on the other list
+		closed, err := p.closedOf(table)
+		if err != nil {
+			return err
+		}
+		if i := indexOf(closed, f.Name); i >= 0 {
+			closed[i] = f
+			return nil
+		}
+	}
+	l.Files = append(l.Files, f)
+	p.next.Tables[table] = l
+	return nil
+}
+
+// newest is where the parts begin that a table does not have yet.
+func (s *Sink) newest(t *schema.Table) int64 {
+	if slices.Contains(s.options.Ops, t) {
+		return s.state.Ops[t.Name]
+	}
+	return s.state.Watermark
+}
+
+// closedOf is the list of a table's closed days, which is written again.
+func (p *step) closedOf(table string) ([]File, error) {
+	if all, ok := p.closed[table]; ok {
+		return all, nil
+	}
+	all, err := p.sink.readClosed(table, p.next.Tables[table])
+	if err == nil {
+		p.closed[table] = all
+	}
+	return all, err
+}
+
+func indexOf(files []File, name string) int {
+	return slices.IndexFunc(files, func(f File) bool { return f.Name == name })
+}
+
+// remove takes a file away, and out of the manifest.
+func (p *step) remove(name string) error {
+	p.next.Removes = append(p.next.Removes, name)
+	table, below, _ := strings.Cut(name, "/")
+	l := p.next.Tables[table]
+	if i := indexOf(l.Files, below); i >= 0 {
+		l.Files = slices.Delete(l.Files, i, i+1)
+		p.next.Tables[table] = l
+		return nil
+	}
+	closed, err := p.closedOf(table)
+	if err != nil {
+		return err
+	}
+	if i := indexOf(closed, below); i >= 0 {
+		p.closed[table] = slices.Delete(closed, i, i+1)
+	}
+	return nil
+}
 
 // empty reports whether nothing has changed.
 func (p *step) empty() bool {
-	return len(p.next.Moves)+len(p.next.Removes) == 0 && p.next.OpsVersion == p.sink.state.OpsVersion
+	return len(p.next.Moves)+len(p.next.Removes)+len(p.closed) == 0 && p.next.OpsVersion == p.sink.state.OpsVersion
 }
 
 // commit makes the step happen, whole.
 func (p *step) commit() error {
+	for _, table := range slices.Sorted(maps.Keys(p.closed)) {
+		if err := p.writeClosed(table); err != nil {
+			return err
+		}
+	}
 	if err := p.sink.syncFolders(p.folders); err != nil {
 		return err
 	}
@@ -152,10 +367,25 @@ func (p *step) commit() error {
 		return err
 	}
 	p.sink.state = p.next
-	if err := p.sink.finish(); err != nil {
-		return err
+	return p.sink.finish()
+}
+
+// writeClosed writes a list under a name of its own, so that the one before stays until the commit.
+func (p *step) writeClosed(table string) error {
+	l := p.next.Tables[table]
+	if l.Closed != "" {
+		p.next.Removes = append(p.next.Removes, path.Join(manifestFolder, l.Closed))
 	}
-	p.sink.track()
+	l.Closed = ""
+	if all := p.closed[table]; len(all) > 0 {
+		l.Closed = closedListOf(table, p.next.Step)
+		p.folders[manifestFolder] = true
+		_, _, err := p.sink.create(path.Join(manifestFolder, l.Closed), func(w io.Writer) error { return json.NewEncoder(w).Encode(all) })
+		if err != nil {
+			return err
+		}
+	}
+	p.next.Tables[table] = l
 	return nil
 }
 
@@ -166,98 +396,4 @@ func (s *Sink) change(do func() error) error {
 		s.stale = true
 	}
 	return err
-}
-
-// The rest changes the disk, each with its own chance to fail.
-
-func (s *Sink) create(name string, content func(io.Writer) error) (err error) {
-	if err := s.step("write " + name); err != nil {
-		return err
-	}
-	f, err := s.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	s.buffer.Reset(f)
-	defer s.buffer.Reset(nil)
-	if err := content(s.buffer); err != nil {
-		return fmt.Errorf("write %s: %w", name, err)
-	}
-	if err := s.buffer.Flush(); err != nil {
-		return err
-	}
-	return s.syncFile(name, f)
-}
-
-func (s *Sink) rename(from, to string) error {
-	if err := s.step("rename " + from); err != nil {
-		return err
-	}
-	return s.root.Rename(from, to)
-}
-
-func (s *Sink) remove(name string) error {
-	if err := s.step("remove " + name); err != nil {
-		return err
-	}
-	if err := s.root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return nil
-}
-
-// folder creates a folder and those above it, durably.
-func (s *Sink) folder(name string) error {
-	if _, err := s.root.Stat(name); err == nil {
-		return nil
-	}
-	if err := s.step("create " + name); err != nil {
-		return err
-	}
-	if err := s.root.MkdirAll(name, 0o755); err != nil {
-		return err
-	}
-	for above := path.Dir(name); ; above = path.Dir(above) {
-		if err := s.syncFolder(above); err != nil {
-			return err
-		}
-		if above == "." {
-			return nil
-		}
-	}
-}
-
-func (s *Sink) syncFolders(names map[string]bool) error {
-	for _, name := range slices.Sorted(maps.Keys(names)) {
-		if err := s.syncFolder(name); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (s *Sink) syncFolder(name string) error {
-	folder, err := s.root.Open(name)
-	if err != nil {
-		return err
-	}
-	return errors.Join(s.syncFile(name, folder), folder.Close())
-}
-
-// syncFile makes a file, or the names in a folder, durable.
-func (s *Sink) syncFile(name string, f *os.File) error {
-	if err := s.step("sync " + name); err != nil {
-		return err
-	}
-	return s.sync(f)
-}
-
-// exists tells whether a table's file is there.
-func (s *Sink) exists(t *schema.Table, name string) (bool, error) {
-	_, err := s.root.Lstat(path.Join(t.FileName(), name))
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	return err == nil, err
 }

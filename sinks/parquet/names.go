@@ -20,19 +20,45 @@ var (
 	pendingName   = regexp.MustCompile(`^pending-\d{12,}-\d{12,}\.arrow$`)
 	temporaryName = regexp.MustCompile(`^(part-\d{12,}-\d{12,}\.parquet|pending-\d{12,}-\d{12,}\.arrow|current\.parquet|open\.parquet)\.\d+\.tmp$`)
 	dateName      = regexp.MustCompile(`^date=\d{4}-\d{2}-\d{2}$`)
+	closedName    = regexp.MustCompile(`^[a-z_]+-\d{12,}\.json$`)
 )
 
 func isPart(name string) bool      { return partName.MatchString(name) }
 func isPending(name string) bool   { return pendingName.MatchString(name) }
 func isTemporary(name string) bool { return temporaryName.MatchString(name) }
 
+// isOurs reports whether a name in a table's folder is one that a sink gives.
+func isOurs(name string) bool {
+	return isPart(name) || isPending(name) || isTemporary(name) || name == currentName || name == openName
+}
+
+// The files of a table that are written again and again.
+const (
+	currentName = "current.parquet"
+	openName    = "open.parquet"
+)
+
+// closedListOf names a list of files of closed days in _manifest, by the step that wrote it.
+func closedListOf(table string, step int64) string { return fmt.Sprintf("%s-%012d.json", table, step) }
+
+func isClosedList(name string) bool { return closedName.MatchString(name) }
+
 // partOf names the rows of the ids (lo, hi] after the first and the last.
 func partOf(lo, hi int64) string { return fmt.Sprintf("part-%012d-%012d.parquet", lo+1, hi) }
 
+// rangeOf are the ids (lo, hi] of a part or of a pending file, by its name; 0 for others.
+func rangeOf(name string) (lo, hi int64) {
+	if ids, ok := strings.CutPrefix(path.Base(name), "part-"); ok {
+		_, _ = fmt.Sscanf(ids, "%d-%d", &lo, &hi)
+	} else if ids, ok := strings.CutPrefix(path.Base(name), "pending-"); ok {
+		_, _ = fmt.Sscanf(ids, "%d-%d", &lo, &hi)
+	}
+	return max(lo-1, 0), hi
+}
+
 // lastOf is the last id of a part, by its name.
 func lastOf(part string) int64 {
-	var lo, hi int64
-	_, _ = fmt.Sscanf(path.Base(part), "part-%d-%d.parquet", &lo, &hi) // it is the name of a part
+	_, hi := rangeOf(part)
 	return hi
 }
 
@@ -40,7 +66,7 @@ func pendingOf(lo, hi int64) string { return fmt.Sprintf("pending-%012d-%012d.ar
 
 func dateOf(t time.Time) string { return "date=" + t.UTC().Format(time.DateOnly) }
 
-func current(t *schema.Table) string { return path.Join(t.FileName(), "current.parquet") }
+func current(t *schema.Table) string { return path.Join(t.FileName(), currentName) }
 
 func temporary(name string, step int64) string { return fmt.Sprintf("%s.%d.tmp", name, step) }
 

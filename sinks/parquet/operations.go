@@ -63,8 +63,11 @@ func (s *Sink) writeOps(ctx context.Context, step *step, o *sinks.Ops) (*step, e
 	}
 	if o.All {
 		for _, name := range old {
-			if !slices.Contains(step.next.Moves, name) {
-				step.remove(name)
+			if slices.Contains(step.next.Moves, name) {
+				continue
+			}
+			if err := step.remove(name); err != nil {
+				return nil, err
 			}
 		}
 	}
@@ -75,7 +78,7 @@ func (s *Sink) writeOps(ctx context.Context, step *step, o *sinks.Ops) (*step, e
 // opsFiles are the files of the operations tables.
 func (s *Sink) opsFiles() (all []string, err error) {
 	for _, t := range s.options.Ops {
-		names, err := s.list(t, func(name string) bool { return isPart(name) || name == "open.parquet" })
+		names, err := s.list(t, func(name string) bool { return isPart(name) || name == openName })
 		if err != nil {
 			return nil, err
 		}
@@ -98,14 +101,14 @@ func (p *step) seal(t *schema.Table, rows arrow.RecordBatch) error {
 		p.next.Ops = map[string]int64{}
 	}
 	ids := idsOf(rows)
-	name := partOf(p.next.Ops[t.Name], ids[len(ids)-1])
-	p.next.Ops[t.Name] = ids[len(ids)-1]
-	return p.writeRows(t, name, rows)
+	lo, hi := p.next.Ops[t.Name], ids[len(ids)-1]
+	p.next.Ops[t.Name] = hi
+	return p.writeRows(t, File{Name: partOf(lo, hi), Lo: lo, Hi: hi}, rows)
 }
 
-func (p *step) writeRows(t *schema.Table, name string, rows arrow.RecordBatch) error {
-	return p.write(path.Join(t.FileName(), name), func(w io.Writer) error {
-		return encode(w, t, func(put func(arrow.RecordBatch) error) error { return put(rows) })
+func (p *step) writeRows(t *schema.Table, f File, rows arrow.RecordBatch) error {
+	return p.write(t, f, func(w io.Writer) (int64, error) {
+		return p.sink.encode(w, t, f, rowGroup, func(put func(arrow.RecordBatch) error) error { return put(rows) })
 	})
 }
 
@@ -127,12 +130,12 @@ func (s *Sink) writeChanged(ctx context.Context, step *step, part schema.Part) e
 // writeNewest takes rows over.
 func (s *Sink) writeNewest(ctx context.Context, step *step, t *schema.Table, rows arrow.RecordBatch) error {
 	defer rows.Release()
-	had, err := s.exists(t, "open.parquet")
+	had, err := s.exists(t, openName)
 	if err != nil {
 		return err
 	}
 	if had {
-		merged, err := s.mergeRows(ctx, t, "open.parquet", rows)
+		merged, err := s.mergeRows(ctx, t, openName, rows)
 		if err != nil {
 			return err
 		}
@@ -140,10 +143,13 @@ func (s *Sink) writeNewest(ctx context.Context, step *step, t *schema.Table, row
 		rows = merged
 	}
 	if rows.NumRows() < enoughForPart {
-		return step.writeRows(t, "open.parquet", rows)
+		ids := idsOf(rows)
+		return step.writeRows(t, File{Name: openName, Lo: step.next.Ops[t.Name], Hi: ids[len(ids)-1]}, rows)
 	}
 	if had {
-		step.remove(path.Join(t.FileName(), "open.parquet"))
+		if err := step.remove(path.Join(t.FileName(), openName)); err != nil {
+			return err
+		}
 	}
 	return step.seal(t, rows)
 }
@@ -168,7 +174,8 @@ func (s *Sink) rewriteParts(ctx context.Context, step *step, t *schema.Table, ro
 		if err != nil {
 			return err
 		}
-		err = step.writeRows(t, path.Base(parts[at]), merged)
+		lo, hi := rangeOf(parts[at])
+		err = step.writeRows(t, File{Name: path.Base(parts[at]), Lo: lo, Hi: hi}, merged)
 		merged.Release()
 		if err != nil {
 			return err

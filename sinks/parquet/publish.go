@@ -34,20 +34,22 @@ func (s *Sink) Publish(ctx context.Context, ops *sinks.Ops) error {
 			}
 			step = last
 		}
-		if step.empty() {
-			return nil
+		if !step.empty() {
+			if err := step.commit(); err != nil {
+				return err
+			}
 		}
-		return step.commit()
+		return s.compact(ctx)
 	})
 }
 
 // merge writes a table's current file anew from itself and what is pending.
 func (s *Sink) merge(ctx context.Context, step *step, t *schema.Table) error {
-	pending := slices.Clone(s.pending[t.FileName()])
+	pending := s.pending(t)
 	if len(pending) == 0 {
 		return nil
 	}
-	old, err := s.exists(t, "current.parquet")
+	old, err := s.exists(t, currentName)
 	if err != nil {
 		return err
 	}
@@ -57,9 +59,14 @@ func (s *Sink) merge(ctx context.Context, step *step, t *schema.Table) error {
 			return err
 		}
 	}
-	step.remove(pending...)
-	return step.write(current(t), func(w io.Writer) error {
-		return encode(w, t, func(put func(arrow.RecordBatch) error) error {
+	for _, name := range pending {
+		if err := step.remove(name); err != nil {
+			return err
+		}
+	}
+	f := File{Name: currentName, Hi: s.state.Watermark}
+	return step.write(t, f, func(w io.Writer) (int64, error) {
+		return s.encode(w, t, f, rowGroup, func(put func(arrow.RecordBatch) error) error {
 			if old {
 				if err := m.putOld(ctx, put); err != nil {
 					return err

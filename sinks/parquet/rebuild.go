@@ -33,13 +33,13 @@ func Rebuild(ctx context.Context, o Options, fill func(sinks.Sink) error) error 
 		err = keepForeign(o.Dir, made.Dir, slices.Concat(o.Tables, o.Ops))
 	}
 	if err == nil {
-		err = exchange(made.Dir, o.Dir)
+		err = swap(made.Dir, o.Dir)
 	}
 	return errors.Join(err, os.RemoveAll(made.Dir)) // by now perhaps the old one
 }
 
-// exchange lets two folders take each other's name, of which the second may not be there.
-func exchange(a, b string) error {
+// swap lets two folders take each other's name, of which the second may not be there.
+func swap(a, b string) error {
 	err := unix.Renameat2(unix.AT_FDCWD, a, unix.AT_FDCWD, b, unix.RENAME_EXCHANGE)
 	if errors.Is(err, unix.ENOENT) {
 		err = os.Rename(a, b)
@@ -77,10 +77,8 @@ func keepForeign(from, to string, tables []*schema.Table) error {
 // ours reports whether a sink made a file.
 func ours(name string, tables []*schema.Table) bool {
 	folder, rest, _ := strings.Cut(filepath.ToSlash(name), "/")
-	if folder == manifestFolder {
+	if folder == manifestFolder || folder == compactedFolder {
 		return true
 	}
-	base := filepath.Base(rest)
-	known := isPart(base) || isPending(base) || isTemporary(base) || base == "current.parquet" || base == "open.parquet"
-	return known && slices.ContainsFunc(tables, func(t *schema.Table) bool { return t.FileName() == folder })
+	return isOurs(filepath.Base(rest)) && slices.ContainsFunc(tables, func(t *schema.Table) bool { return t.FileName() == folder })
 }

@@ -1,11 +1,13 @@
 // Package parquet keeps tables as Parquet files for readers who use a glob.
 //
-//	<table>/date=YYYY-MM-DD/part-<lo>-<hi>.parquet   History, Changes, Once, Log: the rows of answers lo to hi
+//	<table>/date=YYYY-MM-DD/part-<lo>-<hi>.parquet   History, Changes, Once, Log: the rows of answers lo to hi; one part once the day is over
 //	<table>/current.parquet                          Current, Children: replaced when published
 //	<table>/pending-<lo>-<hi>.arrow                  Current, Children: rows of answers lo to hi, not yet published
 //	ops_<table>/part-<lo>-<hi>.parquet               operations: rows lo to hi
 //	ops_<table>/open.parquet                         operations: the newest rows, too few for a part
-//	_manifest/latest.json                            the sink's state, and the last step towards it
+//	_manifest/latest.json                            the sink's state, its files, and the last step towards it
+//	_manifest/<table>-<step>.json                    the files of days that are over
+//	_compacted/<table>/date=YYYY-MM-DD               the parts that one has taken the place of, for an hour
 //
 // A pending row without _response_id ends the older rows of its identity.
 // date is the UTC date of observed_at; a row without it goes by the other rows of its
@@ -33,6 +35,8 @@ import (
 	"os"
 	"path"
 	"slices"
+	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -55,16 +59,20 @@ type Sink struct {
 	options Options
 	root    *os.Root
 	state   manifest
-	stale   bool                // the state must be read again
-	pending map[string][]string // by a table's folder: its pending files, in the order of the journal
+	stale   bool // the state must be read again
 	changes map[*schema.Table]*sinks.Changes
 	parents map[*schema.Table]*sinks.Parents
 	buffer  *bufio.Writer // of the file that is being written, one at a time
+
+	replaced []replaced // folders below _compacted that are to go
+	probed   bool       // unable is known
+	unable   bool       // the file system cannot exchange folders
 
 	// step is called before every change of the disk with what it will do; tests
 	// let it fail.
 	step func(what string) error
 	sync func(*os.File) error // makes a file durable; tests watch it
+	now  func() time.Time     // tests set it
 }
 
 // rebuild is the remedy for a folder that cannot be used.
@@ -86,7 +94,7 @@ func open(o Options, step func(what string) error) (*Sink, error) {
 	if err != nil {
 		return nil, fmt.Errorf("folder of the Parquet sink: %w", err)
 	}
-	s := &Sink{options: o, root: root, step: step, sync: (*os.File).Sync, buffer: bufio.NewWriterSize(nil, 256<<10)}
+	s := &Sink{options: o, root: root, step: step, sync: (*os.File).Sync, now: time.Now, buffer: bufio.NewWriterSize(nil, 256<<10)}
 	if err := s.recover(); err != nil {
 		return nil, errors.Join(err, root.Close())
 	}
@@ -157,42 +165,48 @@ func (s *Sink) recover() error {
 	if err := s.finish(); err != nil {
 		return err
 	}
-	if err := s.survey(); err != nil {
+	if err := s.clean(); err != nil {
 		return err
 	}
 	s.stale = false
 	return nil
 }
 
-// survey looks at all folders: it removes temporary files and learns which files are pending.
-// From then on only this program adds or removes these, and a publication need not look at
-// the folders again.
-func (s *Sink) survey() error {
-	s.pending = map[string][]string{}
+// clean looks at all folders, and removes what a kill has left there. From then on only this program
+// adds files, and a publication need not look at the folders again.
+func (s *Sink) clean() error {
 	for _, t := range slices.Concat(s.options.Tables, s.options.Ops) {
-		names, err := s.list(t, func(name string) bool { return isTemporary(name) || isPending(name) })
+		names, err := s.list(t, isTemporary)
 		if err != nil {
 			return err
 		}
 		for _, name := range names {
-			if isPending(path.Base(name)) {
-				s.pending[t.FileName()] = append(s.pending[t.FileName()], name)
-			} else if err := s.remove(name); err != nil {
+			if err := s.remove(name); err != nil {
 				return err
 			}
 		}
 	}
-	return nil
-}
-
-// track brings what is known of pending files to the state, whose step is done.
-func (s *Sink) track() {
-	for _, name := range s.state.Moves {
-		if table := path.Dir(name); isPending(path.Base(name)) && !slices.Contains(s.pending[table], name) {
-			s.pending[table] = append(s.pending[table], name)
+	lists, err := s.readFolder(manifestFolder)
+	if err != nil {
+		return err
+	}
+	for _, e := range lists {
+		table, _, _ := strings.Cut(e.Name(), "-")
+		if isClosedList(e.Name()) && s.state.Tables[table].Closed != e.Name() {
+			if err := s.remove(path.Join(manifestFolder, e.Name())); err != nil {
+				return err
+			}
 		}
 	}
-	for table, pending := range s.pending {
-		s.pending[table] = slices.DeleteFunc(pending, func(name string) bool { return slices.Contains(s.state.Removes, name) })
+	return s.removeReplaced(0)
+}
+
+// pending are the files of a table with rows that are not published yet, in the order of the journal.
+func (s *Sink) pending(t *schema.Table) (names []string) {
+	for _, f := range s.state.Tables[t.FileName()].Files {
+		if isPending(f.Name) {
+			names = append(names, path.Join(t.FileName(), f.Name))
+		}
 	}
+	return names
 }

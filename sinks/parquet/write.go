@@ -7,6 +7,7 @@ import (
 	"maps"
 	"path"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -90,8 +91,7 @@ func (s *Sink) writePending(ctx context.Context, step *step, b sinks.Batch, t *s
 	if len(all) == 0 {
 		return nil
 	}
-	name := path.Join(t.FileName(), pendingOf(b.Lo, b.Hi))
-	return step.write(name, func(w io.Writer) error { return encodePending(w, all) })
+	return step.write(t, File{Name: pendingOf(b.Lo, b.Hi), Lo: b.Lo, Hi: b.Hi}, func(w io.Writer) (int64, error) { return encodePending(w, all) })
 }
 
 // identities knows which identities have rows in a table that is merged when it is
@@ -102,14 +102,14 @@ func (s *Sink) identities(ctx context.Context, t *schema.Table) (*sinks.Parents,
 	}
 	memory := sinks.NewParents(t)
 	learn := func(rows arrow.RecordBatch) error { memory.Learn(rows); return nil }
-	published, err := s.exists(t, "current.parquet")
+	published, err := s.exists(t, currentName)
 	if err == nil && published {
 		err = s.decode(ctx, t, current(t), t.Identity(), learn)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read the identities: %w", err)
 	}
-	for _, name := range s.pending[t.FileName()] {
+	for _, name := range s.pending(t) {
 		if err := s.decodePending(t, name, learn); err != nil {
 			return nil, fmt.Errorf("read the identities that are pending: %w", err)
 		}
@@ -128,8 +128,9 @@ func writeDates(
 			return err
 		}
 		defer some.Release()
-		err = step.write(path.Join(t.FileName(), date, partOf(b.Lo, b.Hi)), func(w io.Writer) error {
-			return encode(w, t, func(put func(arrow.RecordBatch) error) error { return put(some) })
+		f := File{Name: path.Join(date, partOf(b.Lo, b.Hi)), Lo: b.Lo, Hi: b.Hi}
+		err = step.write(t, f, func(w io.Writer) (int64, error) {
+			return step.sink.encode(w, t, f, rowGroup, func(put func(arrow.RecordBatch) error) error { return put(some) })
 		})
 		if err != nil {
 			return err
@@ -251,10 +252,14 @@ func (s *Sink) takeOut(ctx context.Context, step *step, t *schema.Table, gone ma
 		switch {
 		case !hit[name]:
 		case !left[name]:
-			step.remove(name)
+			if err := step.remove(name); err != nil {
+				return err
+			}
 		default:
-			err := step.write(name, func(w io.Writer) error {
-				return encode(w, t, func(put func(arrow.RecordBatch) error) error {
+			lo, hi := rangeOf(name)
+			f := File{Name: strings.TrimPrefix(name, t.FileName()+"/"), Lo: lo, Hi: hi}
+			err := step.write(t, f, func(w io.Writer) (int64, error) {
+				return s.encode(w, t, f, rowGroup, func(put func(arrow.RecordBatch) error) error {
 					return s.decode(ctx, t, name, nil, func(rows arrow.RecordBatch) error {
 						return putSome(ctx, rows, staying(rows, t, gone), put)
 					})

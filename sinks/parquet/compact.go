@@ -1,0 +1,313 @@
+package parquet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"path"
+	"slices"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"golang.org/x/sys/unix"
+
+	"outlierd/schema"
+)
+
+// # Compaction
+//
+// Each batch leaves a small part in the folder of its day. Once a day is over its parts become one,
+// in a folder of its own below _compacted, which then changes places with that of the day in one
+// step: whoever lists the day's folder finds the small parts or the one, and never both. The small
+// ones stay below _compacted for an hour, for those who have them open on a network file system.
+//
+// A publication compacts so much at most, and finds out what there is to do by the manifest, without
+// looking at the folders. A day whose folder has a file that is not ours, or lacks one, is left as
+// it is, and so is one with a part that cannot be read, which 'outlierd check' tells.
+
+const (
+	compactedFolder = "_compacted"
+
+	// settled is how long after its end a day is closed: an answer around midnight may be loaded
+	// late. One that comes later still is compacted with the rest of its day.
+	settled = 6 * time.Hour
+
+	// kept is how long the parts stay that one has taken the place of.
+	kept = time.Hour
+
+	// compactGroup is how many rows a row group of a compacted file has. Memory holds one.
+	compactGroup = 122_880
+
+	// compactAtOnce is about how many bytes of parts a publication compacts.
+	compactAtOnce = 64 << 20
+
+	// An operations table with so many parts has all but the newest ones listed as closed.
+	manyParts, newestParts = 64, 16
+)
+
+// replaced is a folder whose place one compacted file has taken.
+type replaced struct {
+	folder string
+	at     time.Time
+}
+
+// exchange is a day's folder that changes places with the one of its name below _compacted, which
+// has the part.
+type exchange struct {
+	Folder string `json:"folder"`
+	Part   string `json:"part"`
+}
+
+// compact closes days that are over, and removes what it has replaced an hour ago.
+func (s *Sink) compact(ctx context.Context) error {
+	if err := s.removeReplaced(kept); err != nil {
+		return err
+	}
+	room := int64(compactAtOnce)
+	for _, t := range s.options.Tables {
+		days := s.closing(t)
+		for len(days) > 0 && room > 0 {
+			n, bytes, err := s.closeDays(ctx, t, days, room)
+			if err != nil {
+				return fmt.Errorf("compact table %s: %w", t.Name, err)
+			}
+			days, room = days[n:], room-bytes
+		}
+	}
+	for _, t := range s.options.Ops {
+		if err := s.closeParts(t); err != nil {
+			return fmt.Errorf("list the files of table %s: %w", t.Name, err)
+		}
+	}
+	return nil
+}
+
+// closing are the days of a table that are over and not closed yet, the oldest first.
+func (s *Sink) closing(t *schema.Table) []string {
+	today := dateOf(s.now().Add(-settled))
+	days := map[string]bool{}
+	for _, f := range s.state.Tables[t.FileName()].Files {
+		if day := path.Dir(f.Name); dateName.MatchString(day) && day < today {
+			days[day] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(days))
+}
+
+// closeDays compacts days as one step, until it has read so many bytes, and returns for how many
+// days that was enough.
+func (s *Sink) closeDays(ctx context.Context, t *schema.Table, days []string, room int64) (n int, bytes int64, err error) {
+	p, table := s.begin(), t.FileName()
+	closed, err := p.closedOf(table)
+	if err != nil {
+		return 0, 0, err
+	}
+	for n < len(days) && bytes < room {
+		ofDay := func(f File) bool { return path.Dir(f.Name) == days[n] }
+		l := p.next.Tables[table]
+		parts := slices.Concat(only(closed, ofDay), only(l.Files, ofDay))
+		slices.SortFunc(parts, func(a, b File) int { return int(a.Lo - b.Lo) })
+		merged, err := p.merge(ctx, t, days[n], parts)
+		if err != nil {
+			return 0, 0, err
+		}
+		if merged != nil {
+			for _, f := range parts {
+				bytes += f.Bytes
+			}
+			parts = []File{*merged}
+		}
+		closed = append(slices.DeleteFunc(closed, ofDay), parts...)
+		l.Files = slices.DeleteFunc(l.Files, ofDay)
+		p.next.Tables[table] = l
+		n++
+	}
+	p.closed[table] = closed
+	if err := p.commit(); err != nil {
+		return 0, 0, err
+	}
+	for _, e := range p.next.Exchanges {
+		s.replaced = append(s.replaced, replaced{path.Join(compactedFolder, e.Folder), s.now()})
+	}
+	return n, bytes, nil
+}
+
+func only(files []File, is func(File) bool) (some []File) {
+	for _, f := range files {
+		if is(f) {
+			some = append(some, f)
+		}
+	}
+	return some
+}
+
+// merge makes one file of the parts of a day, which is to take their place; nil if the day stays as
+// it is.
+func (p *step) merge(ctx context.Context, t *schema.Table, day string, parts []File) (*File, error) {
+	folder := path.Join(t.FileName(), day)
+	if whole, err := p.sink.mergeable(folder, parts); err != nil || !whole {
+		return nil, err
+	}
+	made := path.Join(compactedFolder, folder)
+	if err := p.sink.removeFolder(made); err != nil { // of an hour that is not over
+		return nil, err
+	}
+	if err := p.makeFolder(made); err != nil {
+		return nil, err
+	}
+	f := File{Lo: parts[0].Lo, Hi: parts[len(parts)-1].Hi}
+	f.Name = path.Join(day, partOf(f.Lo, f.Hi))
+	unreadable := false
+	var err error
+	f.Bytes, f.SHA256, err = p.sink.create(path.Join(made, path.Base(f.Name)), func(w io.Writer) (err error) {
+		f.Rows, err = p.sink.encode(w, t, f, compactGroup, func(put func(arrow.RecordBatch) error) error {
+			unwritten := false
+			for _, part := range parts {
+				err := p.sink.decode(ctx, t, path.Join(t.FileName(), part.Name), nil, func(rows arrow.RecordBatch) error {
+					err := put(rows)
+					unwritten = unwritten || err != nil
+					return err
+				})
+				if err != nil {
+					unreadable = !unwritten && ctx.Err() == nil
+					return err
+				}
+			}
+			return nil
+		})
+		return err
+	})
+	if unreadable {
+		delete(p.folders, made)
+		return nil, p.sink.removeFolder(made)
+	}
+	if err != nil {
+		return nil, err
+	}
+	p.next.Exchanges = append(p.next.Exchanges, exchange{Folder: folder, Part: path.Base(f.Name)})
+	return &f, nil
+}
+
+// mergeable reports whether a day has several parts, and its folder these and nothing else.
+func (s *Sink) mergeable(folder string, parts []File) (bool, error) {
+	if len(parts) < 2 {
+		return false, nil
+	}
+	if info, err := s.root.Lstat(folder); err != nil || !info.IsDir() {
+		return false, ignoreMissing(err)
+	}
+	entries, err := s.readFolder(folder)
+	if err != nil || len(entries) != len(parts) {
+		return false, err
+	}
+	for _, f := range parts {
+		if !slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == path.Base(f.Name) && e.Type().IsRegular() }) {
+			return false, nil
+		}
+	}
+	return s.able()
+}
+
+// able reports whether the file system can exchange folders, which some network file systems cannot.
+func (s *Sink) able() (bool, error) {
+	if s.probed {
+		return !s.unable, nil
+	}
+	a, b := path.Join(compactedFolder, "a"), path.Join(compactedFolder, "b")
+	err := errors.Join(s.folder(a), s.folder(b))
+	if err != nil {
+		return false, err
+	}
+	err = s.exchange(a, b)
+	s.unable = errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EOPNOTSUPP)
+	if s.probed = err == nil || s.unable; !s.probed {
+		return false, err
+	}
+	return !s.unable, errors.Join(s.removeFolder(a), s.removeFolder(b))
+}
+
+// closeParts moves the older parts of an operations table to the list that is rarely written.
+func (s *Sink) closeParts(t *schema.Table) error {
+	table := t.FileName()
+	if len(s.state.Tables[table].Files) < manyParts {
+		return nil
+	}
+	p := s.begin()
+	closed, err := p.closedOf(table)
+	if err != nil {
+		return err
+	}
+	l := p.next.Tables[table]
+	older := only(l.Files, func(f File) bool { return isPart(f.Name) })
+	older = older[:max(0, len(older)-newestParts)]
+	if len(older) == 0 {
+		return nil
+	}
+	l.Files = slices.DeleteFunc(l.Files, func(f File) bool { return indexOf(older, f.Name) >= 0 })
+	p.next.Tables[table] = l
+	p.closed[table] = append(closed, older...)
+	return p.commit()
+}
+
+// removeReplaced removes the parts that others have taken the place of so long ago; all of them,
+// and what a kill left, if that is not long at all.
+func (s *Sink) removeReplaced(ago time.Duration) error {
+	if ago == 0 {
+		s.replaced = nil
+		tables, err := s.readFolder(compactedFolder)
+		if err != nil {
+			return err
+		}
+		for _, t := range tables {
+			days, err := s.readFolder(path.Join(compactedFolder, t.Name()))
+			if err != nil {
+				return err
+			}
+			for _, day := range days {
+				if err := s.removeFolder(path.Join(compactedFolder, t.Name(), day.Name())); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}
+	for len(s.replaced) > 0 && s.now().Sub(s.replaced[0].at) >= ago {
+		if err := s.removeFolder(s.replaced[0].folder); err != nil {
+			return err
+		}
+		s.replaced = s.replaced[1:]
+	}
+	return nil
+}
+
+// removeFolder removes a folder of parts. Files that are not ours stay.
+func (s *Sink) removeFolder(name string) error {
+	entries, err := s.readFolder(name)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if isPart(e.Name()) {
+			if err := s.remove(path.Join(name, e.Name())); err != nil {
+				return err
+			}
+		}
+	}
+	if err := s.step("remove " + name); err != nil {
+		return err
+	}
+	if err := s.root.Remove(name); err != nil && !errors.Is(err, unix.ENOTEMPTY) {
+		return ignoreMissing(err)
+	}
+	return nil
+}
+
+func ignoreMissing(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}

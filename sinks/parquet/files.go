@@ -1,0 +1,147 @@
+package parquet
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"outlierd/schema"
+)
+
+// What changes the disk, each with its own chance to fail.
+
+// create writes a file, and returns its size and checksum.
+func (s *Sink) create(name string, content func(io.Writer) error) (size int64, sum string, err error) {
+	if err := s.step("write " + name); err != nil {
+		return 0, "", err
+	}
+	f, err := s.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
+	if err != nil {
+		return 0, "", err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	written := &summed{to: f, hash: sha256.New()}
+	s.buffer.Reset(written)
+	defer s.buffer.Reset(nil)
+	if err := content(s.buffer); err != nil {
+		return 0, "", fmt.Errorf("write %s: %w", name, err)
+	}
+	if err := s.buffer.Flush(); err != nil {
+		return 0, "", err
+	}
+	return written.size, hex.EncodeToString(written.hash.Sum(nil)), s.syncFile(name, f)
+}
+
+// summed is a writer that adds up what it writes.
+type summed struct {
+	to   io.Writer
+	hash hash.Hash
+	size int64
+}
+
+func (s *summed) Write(some []byte) (int, error) {
+	n, err := s.to.Write(some)
+	s.hash.Write(some[:n])
+	s.size += int64(n)
+	return n, err
+}
+
+// exchange lets a folder and the one that is to take its place change places, in one step.
+func (s *Sink) exchange(made, folder string) error {
+	if err := s.step("exchange " + folder); err != nil {
+		return err
+	}
+	here, err := s.root.Open(".")
+	if err != nil {
+		return err
+	}
+	defer here.Close()
+	fd := int(here.Fd())
+	if err := unix.Renameat2(fd, made, fd, folder, unix.RENAME_EXCHANGE); err != nil {
+		return &os.LinkError{Op: "exchange", Old: filepath.Join(s.options.Dir, made), New: filepath.Join(s.options.Dir, folder), Err: err}
+	}
+	return nil
+}
+
+func (s *Sink) rename(from, to string) error {
+	if err := s.step("rename " + from); err != nil {
+		return err
+	}
+	return s.root.Rename(from, to)
+}
+
+func (s *Sink) remove(name string) error {
+	if err := s.step("remove " + name); err != nil {
+		return err
+	}
+	if err := s.root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// folder creates a folder and those above it, durably.
+func (s *Sink) folder(name string) error {
+	if _, err := s.root.Stat(name); err == nil {
+		return nil
+	}
+	if err := s.step("create " + name); err != nil {
+		return err
+	}
+	if err := s.root.MkdirAll(name, 0o755); err != nil {
+		return err
+	}
+	for above := path.Dir(name); ; above = path.Dir(above) {
+		if err := s.syncFolder(above); err != nil {
+			return err
+		}
+		if above == "." {
+			return nil
+		}
+	}
+}
+
+func (s *Sink) syncFolders(names map[string]bool) error {
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		if err := s.syncFolder(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Sink) syncFolder(name string) error {
+	folder, err := s.root.Open(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(s.syncFile(name, folder), folder.Close())
+}
+
+// syncFile makes a file, or the names in a folder, durable.
+func (s *Sink) syncFile(name string, f *os.File) error {
+	if err := s.step("sync " + name); err != nil {
+		return err
+	}
+	return s.sync(f)
+}
+
+// exists tells whether a table's file is there.
+func (s *Sink) exists(t *schema.Table, name string) (bool, error) {
+	_, err := s.root.Lstat(path.Join(t.FileName(), name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}
