@@ -14,6 +14,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"outlierd/sync/state"
 )
 
@@ -40,6 +42,11 @@ func Write(ctx context.Context, from, to string, o state.Options) (m Manifest, e
 	if err := os.MkdirAll(to, 0o700); err != nil {
 		return m, fmt.Errorf("create the folder of the backup: %w", err)
 	}
+	held, err := hold(to)
+	if err != nil {
+		return m, err
+	}
+	defer func() { err = errors.Join(err, held.Close()) }()
 	if _, err := read(to); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return m, err
 	}
@@ -59,6 +66,20 @@ func Write(ctx context.Context, from, to string, o state.Options) (m Manifest, e
 		return m, err
 	}
 	return m, removeOthers(to, m.File)
+}
+
+// hold keeps other backups and restores out of a folder until it is closed: they would remove what
+// this one is writing. The kernel lets go when the process ends, however it ends. A network file
+// system may have no locks for folders: a backup there goes on without.
+func hold(folder string) (*os.File, error) {
+	file, err := os.Open(folder)
+	if err != nil {
+		return nil, err
+	}
+	if errors.Is(unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB), unix.EWOULDBLOCK) {
+		return nil, errors.Join(fmt.Errorf("another backup or restore works in %s: wait until it has ended", folder), file.Close())
+	}
+	return file, nil
 }
 
 // removeOthers removes the copy of the backup before, and what backups that were killed have left.
@@ -180,6 +201,15 @@ func Restore(ctx context.Context, from, to string, o state.Options, settle func(
 	if m, err = Verify(from); err != nil {
 		return m, err
 	}
+	above := filepath.Dir(to)
+	if err := os.MkdirAll(above, 0o755); err != nil {
+		return m, err
+	}
+	held, err := hold(above)
+	if err != nil {
+		return m, err
+	}
+	defer func() { err = errors.Join(err, held.Close()) }()
 	made := to + ".restore"
 	if err := os.RemoveAll(made); err != nil { // of a restore that was killed
 		return m, err
@@ -205,7 +235,7 @@ func Restore(ctx context.Context, from, to string, o state.Options, settle func(
 	if err := os.Rename(made, to); err != nil {
 		return m, err
 	}
-	return m, syncFolder(filepath.Dir(to))
+	return m, syncFolder(above)
 }
 
 func copyFile(from, to string) error {
