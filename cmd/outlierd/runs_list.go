@@ -299,9 +299,9 @@ func detailsOf(p *program, row *runs.Run) (*runDetails, error) {
 		Credits: row.Credits, Unknown: spent.Unknown, Refunded: row.Refunded, Missing: row.Missing, Failures: row.Failures,
 		Waited: row.Waited.Seconds(), Rows: row.Rows, Searches: []searchDetails{}, Calls: []callDetails{}, row: row,
 	}
-	if frozen, err := plan.Thaw(row.Plan); err == nil && len(row.Plan) > 0 {
-		if d.Flags = facts.Flags(row); d.Flags == "" && frozen.Backfill != nil {
-			d.Flags = frozen.Flags
+	if stored, err := plan.Decode(row.Plan); err == nil && len(row.Plan) > 0 {
+		if d.Flags = facts.Flags(row); d.Flags == "" && stored.Backfill != nil {
+			d.Flags = stored.Flags
 		}
 	}
 	for i := range steps {

@@ -116,12 +116,12 @@ func (w *worker) open(ctx context.Context, o *Order, at time.Time, unsure bool, 
 		return nil, w.engine.failedStart(row, err)
 	}
 	if unsure {
-		p.Frozen.Unsure = at
+		p.Stored.Unsure = at
 	}
-	if len(p.Frozen.Fetch) > 0 {
-		p.Frozen.Since = cmp.Or(o.Due, now)
+	if len(p.Stored.Fetch) > 0 {
+		p.Stored.Since = cmp.Or(o.Due, now)
 	}
-	if row.Plan, err = p.Frozen.Encode(); err != nil {
+	if row.Plan, err = p.Stored.Encode(); err != nil {
 		return nil, err
 	}
 	return &row, w.engine.Store.Runs.Begin(row, facts.StepsOf(p))

@@ -38,7 +38,7 @@ type Rest struct {
 	Cost    plan.Cost       // within the cap of the run
 	MayCost outlier.Credits // within all caps, answers that are lost included
 
-	plan   plan.Frozen
+	plan   plan.Stored
 	steps  []runs.Step
 	closes []runs.Run // unfinished runs whose searches it takes over
 }
@@ -91,7 +91,7 @@ func (e *Engine) Rest(spec *job.Spec, of *runs.Run) (*Rest, error) {
 	if err != nil || len(steps) == 0 {
 		return rest, err
 	}
-	if rest.plan, err = plan.Thaw(of.Plan); err != nil {
+	if rest.plan, err = plan.Decode(of.Plan); err != nil {
 		return nil, err
 	}
 	rest.plan.BuyRest(RestFlags(of.ID))
@@ -125,16 +125,16 @@ func (e *Engine) Rest(spec *job.Spec, of *runs.Run) (*Rest, error) {
 	if err := rest.price(e, spec); err != nil {
 		return nil, err
 	}
-	run, frozen := &runs.Run{ID: "next", Job: of.Job}, rest.plan
+	run, stored := &runs.Run{ID: "next", Job: of.Job}, rest.plan
 	if rest.Run != nil {
 		run = rest.Run
 		p, c, err := e.Facts().Left(run, spec.Budget)
 		if err != nil {
 			return nil, err
 		}
-		frozen, rest.Cost = p.Frozen, c
+		stored, rest.Cost = p.Stored, c
 	}
-	rest.MayCost, err = e.Facts().Affords(run, frozen, spec.Budget, rest.Cost)
+	rest.MayCost, err = e.Facts().Affords(run, stored, spec.Budget, rest.Cost)
 	return rest, err
 }
 
@@ -174,7 +174,7 @@ func (r *Rest) price(e *Engine, spec *job.Spec) (err error) {
 		return err
 	}
 	p.Bound(spec.Budget)
-	r.plan, r.Cost = p.Frozen, p.Cost(spec.Budget, plan.Spent{})
+	r.plan, r.Cost = p.Stored, p.Cost(spec.Budget, plan.Spent{})
 	return nil
 }
 

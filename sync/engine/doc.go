@@ -25,7 +25,7 @@
 //
 // # The path of one answer
 //
-// A run begins by resolving its job into stored steps and a frozen plan; from then on it
+// A run begins by resolving its job into steps and a plan, which are stored; from then on it
 // reads these and never the file, so a run that was killed goes on as it began. Only
 // its caps are those of today's file. Every call is one [outlier.Client.Do] bound to its
 // step: the store commits the answer, its outcome, the step's cursor and the hits of the

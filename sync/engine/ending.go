@@ -73,7 +73,7 @@ func (e *Engine) Endings(row *runs.Run) ([]Ending, error) {
 	if len(row.Plan) == 0 {
 		return nil, nil // it could not even begin
 	}
-	frozen, err := plan.Thaw(row.Plan)
+	stored, err := plan.Decode(row.Plan)
 	if err != nil {
 		return nil, err
 	}
@@ -81,17 +81,17 @@ func (e *Engine) Endings(row *runs.Run) ([]Ending, error) {
 	if err != nil {
 		return nil, err
 	}
-	return e.endings(e.Facts(), row, frozen, steps)
+	return e.endings(e.Facts(), row, stored, steps)
 }
 
 // endings are [Engine.Endings] of a run's plan and steps. It adds to the steps whose pages
 // have not shown what `from` counts what is believed of it.
-func (e *Engine) endings(known *facts.Reader, row *runs.Run, frozen plan.Frozen, steps []runs.Step) ([]Ending, error) {
+func (e *Engine) endings(known *facts.Reader, row *runs.Run, stored plan.Stored, steps []runs.Step) ([]Ending, error) {
 	own := job.JobBudget{}
 	if spec := e.Config.Job(row.Job); spec != nil {
 		own = spec.Budget
 	}
-	room, err := known.Leaves(row, frozen, own)
+	room, err := known.Leaves(row, stored, own)
 	if err != nil {
 		return nil, err
 	}
@@ -106,11 +106,11 @@ func (e *Engine) endings(known *facts.Reader, row *runs.Run, frozen plan.Frozen,
 			}
 		}
 	}
-	journaled, err := e.journaled(frozen, steps)
+	journaled, err := e.journaled(stored, steps)
 	if err != nil {
 		return nil, err
 	}
-	ends := e.endingsIn(frozen, steps, room, journaled)
+	ends := e.endingsIn(stored, steps, room, journaled)
 	for i := range ends {
 		if end := &ends[i]; end.Short {
 			unread, err := e.Store.Runs.Unread(end.step) // which were given
@@ -144,11 +144,11 @@ func (e *Engine) joined(run string, steps []runs.Step) (all []Ending, err error)
 
 // journaled is how many of the pages that searches left as they ended early the journal has,
 // by the step's ordinal: the run would have taken them from there.
-func (e *Engine) journaled(frozen plan.Frozen, steps []runs.Step) (map[int]int, error) {
+func (e *Engine) journaled(stored plan.Stored, steps []runs.Step) (map[int]int, error) {
 	known := map[int]int{}
 	for i := range steps {
-		left := untaken(&frozen, &steps[i])
-		for step := steps[i]; left > 0 && frozen.ReuseFor > 0; left-- {
+		left := untaken(&stored, &steps[i])
+		for step := steps[i]; left > 0 && stored.ReuseFor > 0; left-- {
 			at, err := e.place(steps, &step)
 			if err != nil {
 				return nil, err
@@ -157,7 +157,7 @@ func (e *Engine) journaled(frozen plan.Frozen, steps []runs.Step) (map[int]int, 
 			if err != nil {
 				return nil, err
 			}
-			answer, err := e.known(request, frozen.ReuseFor)
+			answer, err := e.known(request, stored.ReuseFor)
 			if err != nil {
 				return nil, err
 			}
@@ -174,21 +174,21 @@ func (e *Engine) journaled(frozen plan.Frozen, steps []runs.Step) (map[int]int, 
 // how many pages that were not taken the journal has. What searches saved that ended early
 // comes out of the room, since what could not have been spent is not saved. A page from the
 // journal was had, and saved its price.
-func (e *Engine) endingsIn(frozen plan.Frozen, steps []runs.Step, room outlier.Credits,
+func (e *Engine) endingsIn(stored plan.Stored, steps []runs.Step, room outlier.Credits,
 	journaled map[int]int) (all []Ending) {
 	for i := range steps {
 		step := &steps[i]
 		if step.Query.Op() == outlier.OpStartScan && step.Stop != runs.StopTime && step.Stop != plan.StopShare {
 			continue
 		}
-		end := e.ending(frozen, step)
+		end := e.ending(stored, step)
 		end.Kept = outlier.Credits(end.Reused) * e.Facts().PriceOf(step)
 		all = append(all, end)
 	}
 	for i := range all {
 		if all[i].Early != "" && !all[i].Short {
 			step := all[i].step
-			all[i].Saved = fitting(&room, untaken(&frozen, step)-journaled[step.Ordinal], e.Facts().PriceOf(step))
+			all[i].Saved = fitting(&room, untaken(&stored, step)-journaled[step.Ordinal], e.Facts().PriceOf(step))
 		}
 	}
 	return all
@@ -206,9 +206,9 @@ func fitting(room *outlier.Credits, pages int, price outlier.Credits) outlier.Cr
 }
 
 // ending is how a step ended, apart from what that saved.
-func (e *Engine) ending(frozen plan.Frozen, s *runs.Step) Ending {
+func (e *Engine) ending(stored plan.Stored, s *runs.Step) Ending {
 	end := Ending{step: s, Search: s.Name(), Pages: s.Pages, Reused: s.Reused,
-		Hits: s.Hits, Unread: s.Unread, Of: reachable(&frozen, s), Seen: s.Seen, Total: s.Total}
+		Hits: s.Hits, Unread: s.Unread, Of: reachable(&stored, s), Seen: s.Seen, Total: s.Total}
 	if s.Next > 1 {
 		end.Paging = s.Reading
 	}
@@ -216,13 +216,13 @@ func (e *Engine) ending(frozen plan.Frozen, s *runs.Step) Ending {
 	case plan.StopFresh:
 		end.Fresh = true
 	case "", runs.StopTime, plan.StopShare, runs.StopUnreadable:
-		if left := leftOf(&frozen, s); left != 0 && (s.Stop != runs.StopUnreadable || passable(s)) {
+		if left := leftOf(&stored, s); left != 0 && (s.Stop != runs.StopUnreadable || passable(s)) {
 			end.Cut, end.Left, end.More = true, left, -1
 			if left > 0 {
 				end.More = outlier.Credits(left) * e.Facts().PriceOf(s)
 			}
 			if s.Query.Op() == outlier.OpStartScan {
-				end.More = frozen.PriceOfScan(e.Config.Service.Prices, s.Ordinal)
+				end.More = stored.PriceOfScan(e.Config.Service.Prices, s.Ordinal)
 			}
 		}
 	case runs.StopPages:
@@ -233,7 +233,7 @@ func (e *Engine) ending(frozen plan.Frozen, s *runs.Step) Ending {
 			end.More = outlier.Credits(end.Left) * e.Facts().PriceOf(s)
 		}
 	default:
-		if s.Next < frozen.LimitOf(s.Ordinal, s.Scan) {
+		if s.Next < stored.LimitOf(s.Ordinal, s.Scan) {
 			end.Early = early[s.Stop]
 		}
 		end.Short = s.Stop != runs.StopKnown && early[s.Stop] != "" && int64(s.Seen) < s.Total
@@ -243,7 +243,7 @@ func (e *Engine) ending(frozen plan.Frozen, s *runs.Step) Ending {
 
 // untaken is how many pages a search left as it ended early: those that the service had, as
 // far as the run would have taken them. One that ended as there was nothing more left none.
-func untaken(f *plan.Frozen, s *runs.Step) int {
+func untaken(f *plan.Stored, s *runs.Step) int {
 	if s.Stop != runs.StopKnown && s.Stop != runs.StopRepeated {
 		return 0
 	}
@@ -252,7 +252,7 @@ func untaken(f *plan.Frozen, s *runs.Step) int {
 }
 
 // leftOf is how many pages of a cut search were not taken; -1 if unknown.
-func leftOf(f *plan.Frozen, s *runs.Step) int {
+func leftOf(f *plan.Stored, s *runs.Step) int {
 	if s.Query.Op() == outlier.OpTrendingFormats {
 		return 1 - s.Pages
 	}
@@ -261,7 +261,7 @@ func leftOf(f *plan.Frozen, s *runs.Step) int {
 
 // reachable is how many hits the job could have had: those that there are, as far as
 // its pages go. It is -1 while the service has not said how many there are.
-func reachable(f *plan.Frozen, s *runs.Step) int64 {
+func reachable(f *plan.Stored, s *runs.Step) int64 {
 	if s.Total < 0 || f.PagesOf(s.Ordinal) == job.AllPages {
 		return s.Total
 	}

@@ -37,7 +37,7 @@ func told(e Ending) string {
 // so many credits, and without a page in the journal.
 func ended(pages int, room outlier.Credits, steps ...runs.Step) []Ending {
 	e := &Engine{Config: &job.Config{Service: job.Service{Prices: outlier.Prices{}}}}
-	return e.endingsIn(plan.Frozen{Pages: pages, Scan: &job.Scan{Mode: outlier.ModeFast}}, steps, room, nil)
+	return e.endingsIn(plan.Stored{Pages: pages, Scan: &job.Scan{Mode: outlier.ModeFast}}, steps, room, nil)
 }
 
 func TestEndingsSayWhatWasSavedAndWhatWasLeft(t *testing.T) {
@@ -132,8 +132,8 @@ func TestSavingsAreWhatWouldHaveBeenPaid(t *testing.T) {
 	answers := known
 	answers.Reused = 1
 	e := &Engine{Config: &job.Config{Service: job.Service{Prices: outlier.Prices{}}}}
-	frozen, steps := plan.Frozen{Pages: 3}, []runs.Step{known, answers}
-	got := e.endingsIn(frozen, steps, 6, nil)
+	stored, steps := plan.Stored{Pages: 3}, []runs.Step{known, answers}
+	got := e.endingsIn(stored, steps, 6, nil)
 	want := []any{"pages_reused", 1, "credits_saved", outlier.Credits(8)}
 	if diff := cmp.Diff(want, sumOf(got)); diff != "" {
 		t.Error(diff)
@@ -141,15 +141,15 @@ func TestSavingsAreWhatWouldHaveBeenPaid(t *testing.T) {
 	if got[0].Saved != 4 || got[1].Kept != 2 || got[1].Saved != 2 {
 		t.Errorf("what saved the 8 credits is told as %+v", got)
 	}
-	if got := e.endingsIn(frozen, steps, 99, map[int]int{0: 2}); got[0].Saved != 0 {
+	if got := e.endingsIn(stored, steps, 99, map[int]int{0: 2}); got[0].Saved != 0 {
 		t.Errorf("a search whose other pages the journal has saved %d credits by stopping", got[0].Saved)
 	}
-	frozen.SharePages = map[int]int{0: 2}
-	if got := e.endingsIn(frozen, steps, 99, nil); got[0].Saved != 2 {
+	stored.SharePages = map[int]int{0: 2}
+	if got := e.endingsIn(stored, steps, 99, nil); got[0].Saved != 2 {
 		t.Errorf("a search with a share of 2 pages has saved %d credits by stopping after one", got[0].Saved)
 	}
 	e.Config.Service.Prices = outlier.Prices{"search": 7}
-	if got := e.endingsIn(frozen, steps, 99, nil); got[0].Saved != 7 {
+	if got := e.endingsIn(stored, steps, 99, nil); got[0].Saved != 7 {
 		t.Errorf("at the configured price of 7, %d credits are saved", got[0].Saved)
 	}
 }

@@ -57,7 +57,7 @@ func TestClockThatWasAheadKeepsNothingWaiting(t *testing.T) {
 			if a := s.agenda[0]; !a.Due.Equal(now.Add(day)) || a.Trigger != Scheduled {
 				t.Errorf("on %s the job is due at %s by %s, want a day later", now, a.Due, a.Trigger)
 			}
-			r := &run{engine: e, worker: s.worker, plan: plan.Frozen{Scan: &job.Scan{PollMin: time.Minute, PollMax: 10 * time.Minute}}}
+			r := &run{engine: e, worker: s.worker, plan: plan.Stored{Scan: &job.Scan{PollMin: time.Minute, PollMax: 10 * time.Minute}}}
 			if next := r.pollDue(&runs.Scan{NextPoll: now.Add(30 * day)}); next.Sub(now) > 10*time.Minute {
 				t.Errorf("a scan is looked at on %s", next)
 			}

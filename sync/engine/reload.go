@@ -15,7 +15,7 @@ import (
 // wants any more leaves the queue, and the agenda is made anew from what is on record, so that
 // the due instants are those of a process that had just been started.
 //
-// A run under way reads its frozen plan and never the file, so it finishes as it began. It goes
+// A run under way reads its stored plan and never the file, so it finishes as it began. It goes
 // by the new name of its job, and its caps are those of the new file. Of a job that has left the
 // file the run keeps the job's own caps and its queued calls; nothing of it is begun again.
 //

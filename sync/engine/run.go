@@ -24,7 +24,7 @@ type run struct {
 	worker *worker // that makes its calls
 
 	row   runs.Run
-	plan  plan.Frozen
+	plan  plan.Stored
 	steps []runs.Step
 	own   job.JobBudget
 	caps  func(time.Time) []ledger.Cap
@@ -62,7 +62,7 @@ type run struct {
 // take takes up a run from its record. Only the caps are those of the file: a cap
 // that was changed applies at once.
 func (w *worker) take(ctx context.Context, row *runs.Run, o *Order) (*run, error) {
-	frozen, err := plan.Thaw(row.Plan)
+	stored, err := plan.Decode(row.Plan)
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +75,7 @@ func (w *worker) take(ctx context.Context, row *runs.Run, o *Order) (*run, error
 		return nil, err
 	}
 	r := &run{
-		engine: w.engine, worker: w, row: *row, plan: frozen, steps: steps, missed: row.Missing,
+		engine: w.engine, worker: w, row: *row, plan: stored, steps: steps, missed: row.Missing,
 		stuck: map[int64]bool{}, refusals: map[int64]int{}, polls: map[int64]time.Time{}, seen: &sight{},
 		useReserve: o.UseReserve,
 	}
@@ -95,11 +95,11 @@ func (w *worker) take(ctx context.Context, row *runs.Run, o *Order) (*run, error
 			r.fail(fmt.Errorf("%s: %s", steps[i].Title(), steps[i].Stop))
 		}
 	}
-	if frozen.StopAfter > 0 {
-		r.until = row.Started.Add(frozen.StopAfter) // also where the process has started anew since
+	if stored.StopAfter > 0 {
+		r.until = row.Started.Add(stored.StopAfter) // also where the process has started anew since
 	}
 	r.progress = Progress{
-		Job: row.Job, Run: row.ID, Started: time.Now(), Pages: frozen.MostPages(), PerRun: o.Spec.Budget.PerRun,
+		Job: row.Job, Run: row.ID, Started: time.Now(), Pages: stored.MostPages(), PerRun: o.Spec.Budget.PerRun,
 		Tasks: map[outlier.Operation]int{},
 	}
 	w.runs = append(w.runs, r)

@@ -412,7 +412,7 @@ func (r *run) saveScan(scan *runs.Scan) error {
 }
 
 // holdForReading is what is set aside to read the results of a scan.
-func (e *Engine) holdForReading(f *plan.Frozen) outlier.Credits {
+func (e *Engine) holdForReading(f *plan.Stored) outlier.Credits {
 	_, reading := f.Scan.Price(e.Config.Service.Prices, f.Pages)
 	return reading
 }

@@ -442,7 +442,7 @@ func distinct(hits []runs.Hit) int {
 
 // pagesLeft is how many pages of a step were not taken that the run may take, or that the
 // service has beyond the job's last page; -1 if it is not known.
-func pagesLeft(f *plan.Frozen, step *runs.Step) int {
+func pagesLeft(f *plan.Stored, step *runs.Step) int {
 	if step.Query.Op() == outlier.OpStartScan || step.Query.Op() == outlier.OpTrendingFormats {
 		return -1
 	}

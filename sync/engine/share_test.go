@@ -90,10 +90,10 @@ jobs:
 				if err != nil {
 					t.Fatal(err)
 				}
-				if p.Frozen.Share == nil {
+				if p.Stored.Share == nil {
 					return -1 // it gets all that it asks for
 				}
-				return *p.Frozen.Share
+				return *p.Stored.Share
 			}
 			pause := func(until time.Time) {
 				t.Helper()

@@ -31,7 +31,7 @@ func (r *Reader) covered(spec *job.Spec, key string) (all []plan.Dates, err erro
 			continue
 		}
 		if len(s.Plan) > 0 { // other overridden runs may have taken fewer pages
-			if frozen, err := plan.Thaw(s.Plan); err != nil || frozen.Backfill == nil {
+			if stored, err := plan.Decode(s.Plan); err != nil || stored.Backfill == nil {
 				continue
 			}
 		}

@@ -13,7 +13,7 @@ import (
 
 // CapsOf are the limits that a paid call of a run at the given service time has to
 // keep, with the periods that are then current.
-func (r *Reader) CapsOf(run *runs.Run, f plan.Frozen, own job.JobBudget) func(time.Time) []ledger.Cap {
+func (r *Reader) CapsOf(run *runs.Run, f plan.Stored, own job.JobBudget) func(time.Time) []ledger.Cap {
 	budget, zone := r.Config.Budget, r.Config.Timezone
 	var reserve outlier.Credits // which no run touches by itself
 	if budget.Reserve != nil && !r.UseReserve {
@@ -38,7 +38,7 @@ func (r *Reader) CapsOf(run *runs.Run, f plan.Frozen, own job.JobBudget) func(ti
 
 // Affords is the most that a run may cost, answers that are lost included: no more than all
 // caps leave beside what it has set aside.
-func (r *Reader) Affords(run *runs.Run, f plan.Frozen, own job.JobBudget, c plan.Cost) (
+func (r *Reader) Affords(run *runs.Run, f plan.Stored, own job.JobBudget, c plan.Cost) (
 	outlier.Credits, error) {
 	spent, err := r.Store.Ledger.Spent(run.ID)
 	if err != nil {
@@ -49,7 +49,7 @@ func (r *Reader) Affords(run *runs.Run, f plan.Frozen, own job.JobBudget, c plan
 }
 
 // Leaves is what the caps leave for a run now: its own, its job's, the day's and the cycle's.
-func (r *Reader) Leaves(run *runs.Run, f plan.Frozen, own job.JobBudget) (outlier.Credits, error) {
+func (r *Reader) Leaves(run *runs.Run, f plan.Stored, own job.JobBudget) (outlier.Credits, error) {
 	least := outlier.Credits(math.MaxInt64)
 	for _, c := range r.CapsOf(run, f, own)(r.Store.Ledger.ServiceTime()) {
 		held, err := r.Store.Ledger.Held(c)

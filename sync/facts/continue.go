@@ -11,7 +11,7 @@ import (
 
 // Continue is the plan of a run that has begun, as far as its steps have come. calls adds
 // which data calls are queued.
-func (r *Reader) Continue(name string, frozen plan.Frozen, steps []runs.Step, calls bool) (
+func (r *Reader) Continue(name string, stored plan.Stored, steps []runs.Step, calls bool) (
 	*plan.Plan, error) {
 	f := blank(r.Config)
 	f.Now = time.Now()
@@ -27,23 +27,23 @@ func (r *Reader) Continue(name string, frozen plan.Frozen, steps []runs.Step, ca
 			return nil, err
 		}
 		if step.Query.Op() == outlier.OpStartScan && step.Stop == "" {
-			if err := r.addLive(f, step.Ordinal, step, frozen.Again); err != nil {
+			if err := r.addLive(f, step.Ordinal, step, stored.Again); err != nil {
 				return nil, err
 			}
 		}
 	}
 	if calls {
-		if err := r.addCalls(f, name, &frozen); err != nil {
+		if err := r.addCalls(f, name, &stored); err != nil {
 			return nil, err
 		}
 	}
-	return plan.Continue(frozen, all, f), nil
+	return plan.Continue(stored, all, f), nil
 }
 
 // Left is what a run that is continued has left to do, and what that may cost: its steps as
 // they were meant when it began, within what its cap leaves.
 func (r *Reader) Left(old *runs.Run, own job.JobBudget) (p *plan.Plan, c plan.Cost, err error) {
-	frozen, err := plan.Thaw(old.Plan)
+	stored, err := plan.Decode(old.Plan)
 	if err != nil {
 		return nil, c, err
 	}
@@ -55,7 +55,7 @@ func (r *Reader) Left(old *runs.Run, own job.JobBudget) (p *plan.Plan, c plan.Co
 	if err != nil {
 		return nil, c, err
 	}
-	if p, err = r.Continue(old.Job, frozen, steps, true); err != nil {
+	if p, err = r.Continue(old.Job, stored, steps, true); err != nil {
 		return nil, c, err
 	}
 	return p, p.Cost(own, plan.Spent{

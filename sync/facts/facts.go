@@ -85,7 +85,7 @@ func (r *Reader) Facts(ctx context.Context, spec *job.Spec, o Options) (*plan.Fa
 		}
 	}
 	if o.Calls {
-		watch := plan.Frozen{Fetch: plan.FetchCalls(spec), IDs: work.IDs, Since: o.At}
+		watch := plan.Stored{Fetch: plan.FetchCalls(spec), IDs: work.IDs, Since: o.At}
 		err = r.addCalls(f, spec.Name, &watch)
 	}
 	return f, err
@@ -198,17 +198,17 @@ func (r *Reader) addLive(f *plan.Facts, ordinal int, step *runs.Step, again bool
 }
 
 // addCalls adds which data calls are queued, and which a watch has to make.
-func (r *Reader) addCalls(f *plan.Facts, name string, frozen *plan.Frozen) (err error) {
+func (r *Reader) addCalls(f *plan.Facts, name string, stored *plan.Stored) (err error) {
 	if f.Queued, err = r.Store.Queue.Queued(queue.Filter{Job: name}); err != nil {
 		return err
 	}
-	at := frozen.JudgedAt(f.Now)
-	for _, call := range frozen.Fetch {
-		since := frozen.FreshSince(call, f.Now)
-		if f.Unasked[call.Op], err = r.Store.Queue.Unasked(name, call.Op, frozen.IDs, since, at); err != nil {
+	at := stored.JudgedAt(f.Now)
+	for _, call := range stored.Fetch {
+		since := stored.FreshSince(call, f.Now)
+		if f.Unasked[call.Op], err = r.Store.Queue.Unasked(name, call.Op, stored.IDs, since, at); err != nil {
 			return err
 		}
-		if f.Fresh[call.Op], err = r.Store.Queue.Fresh(call.Op, frozen.IDs, since, at); err != nil {
+		if f.Fresh[call.Op], err = r.Store.Queue.Fresh(call.Op, stored.IDs, since, at); err != nil {
 			return err
 		}
 	}

@@ -95,17 +95,17 @@ func Same(spec *job.Spec, run *runs.Run) bool {
 // Flags are the flags of the command that began an overridden run, as they are typed; "" for
 // other runs, and where they are not on record.
 func Flags(run *runs.Run) string {
-	frozen, err := plan.Thaw(run.Plan)
+	stored, err := plan.Decode(run.Plan)
 	if err != nil || !run.Overridden {
 		return ""
 	}
-	return frozen.Flags
+	return stored.Flags
 }
 
 // Command is the command that goes on with an unfinished run.
 func Command(run *runs.Run) string {
-	if frozen, err := plan.Thaw(run.Plan); err == nil && frozen.Backfill != nil {
-		return fmt.Sprintf("outlierd backfill %s %s --max-credits %d", run.Job, frozen.Flags, frozen.Cap)
+	if stored, err := plan.Decode(run.Plan); err == nil && stored.Backfill != nil {
+		return fmt.Sprintf("outlierd backfill %s %s --max-credits %d", run.Job, stored.Flags, stored.Cap)
 	}
 	return strings.TrimSpace("outlierd run " + run.Job + " " + Flags(run))
 }
@@ -168,19 +168,19 @@ func (r *Reader) Standing(spec *job.Spec, old *runs.Run, due time.Time) (held, g
 	if err != nil || !held && refused(steps) {
 		return held, false, err
 	}
-	frozen, err := plan.Thaw(old.Plan)
+	stored, err := plan.Decode(old.Plan)
 	if err != nil {
 		if r.Log != nil {
 			r.Log.Warn("unfinished run left alone", "job", spec.Name, "run", old.ID, "err", err)
 		}
 		return held, false, nil
 	}
-	if !held && frozen.Backfill == nil && age(old, due) > r.resumable(spec) {
+	if !held && stored.Backfill == nil && age(old, due) > r.resumable(spec) {
 		return held, false, nil
 	}
 	own := spec.Budget
-	if frozen.Backfill != nil && spec.Dates == nil {
-		own.PerRun = &frozen.Cap // it has a cap of its own
+	if stored.Backfill != nil && spec.Dates == nil {
+		own.PerRun = &stored.Cap // it has a cap of its own
 	}
 	spent, err := r.usedUp(old, steps, own)
 	return held, err == nil && !spent, err
@@ -196,7 +196,7 @@ func refused(steps []runs.Step) bool {
 // its own cap, or has made all its requests. A scan that was paid for is seen to its end,
 // whatever number of requests that takes.
 func (r *Reader) usedUp(old *runs.Run, steps []runs.Step, own job.JobBudget) (bool, error) {
-	frozen, err := plan.Thaw(old.Plan)
+	stored, err := plan.Decode(old.Plan)
 	if err != nil {
 		return false, err
 	}
@@ -204,9 +204,9 @@ func (r *Reader) usedUp(old *runs.Run, steps []runs.Step, own job.JobBudget) (bo
 	if err != nil {
 		return false, err
 	}
-	left := frozen.CapFor(own) - spent.Charged - spent.Unknown - spent.Reserved
-	noRequests := frozen.MaxRequests > 0 && max(spent.Requests, old.Requests) >= int64(frozen.MaxRequests)
-	p, err := r.Continue(old.Job, frozen, steps, false)
+	left := stored.CapFor(own) - spent.Charged - spent.Unknown - spent.Reserved
+	noRequests := stored.MaxRequests > 0 && max(spent.Requests, old.Requests) >= int64(stored.MaxRequests)
+	p, err := r.Continue(old.Job, stored, steps, false)
 	if err != nil {
 		return false, err
 	}

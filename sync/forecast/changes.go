@@ -25,7 +25,7 @@ func (r *Reader) changed(f *Job, spec *job.Spec, p *plan.Plan) error {
 		f.Changes = []string{"it has never run"}
 		return nil
 	case f.Continues != "":
-		if !p.Frozen.Overridden && rows[0].Config != spec.Hash {
+		if !p.Stored.Overridden && rows[0].Config != spec.Hash {
 			f.Changes = []string{"the file has changed since this run began; " +
 				"what it says now applies from the next one on"}
 		}
@@ -37,7 +37,7 @@ func (r *Reader) changed(f *Job, spec *job.Spec, p *plan.Plan) error {
 	}
 	if p.Assumed { // the searches themselves are not known yet
 		if last.Config != spec.Hash {
-			f.Changes = differences(settings(&then), settings(&p.Frozen))
+			f.Changes = differences(settings(&then), settings(&p.Stored))
 		}
 		return nil
 	}
@@ -52,14 +52,14 @@ func (r *Reader) changed(f *Job, spec *job.Spec, p *plan.Plan) error {
 
 // asWritten is the newest of the runs that did what the file said then, and its plan; nil
 // if there is none. Some could not even begin.
-func (r *Reader) asWritten(spec *job.Spec) (last *runs.Run, then plan.Frozen, err error) {
+func (r *Reader) asWritten(spec *job.Spec) (last *runs.Run, then plan.Stored, err error) {
 	rows, err := r.Facts.Store.Runs.OwnRuns(spec.Name, expectFrom)
 	if err != nil {
 		return nil, then, err
 	}
 	for i := range rows {
 		if len(rows[i].Plan) > 0 {
-			then, err = plan.Thaw(rows[i].Plan)
+			then, err = plan.Decode(rows[i].Plan)
 			return &rows[i], then, err
 		}
 	}
@@ -71,7 +71,7 @@ type comparison struct {
 	reader *Reader
 	spec   *job.Spec
 	same   bool // the job is the same: its searches can differ by their cursors alone
-	then   plan.Frozen
+	then   plan.Stored
 	now    *plan.Plan
 	whole  outlier.Credits // what a run costs at worst
 }
@@ -80,7 +80,7 @@ type comparison struct {
 // afresh or ask for something else; then those that are there no more.
 func (c *comparison) changes(old []runs.Step) (changes []string, err error) {
 	if !c.same {
-		changes = differences(settings(&c.then), settings(&c.now.Frozen))
+		changes = differences(settings(&c.then), settings(&c.now.Stored))
 	}
 	before := map[string]*runs.Step{}
 	for i := range old {
@@ -131,7 +131,7 @@ func (c *comparison) search(was, step *runs.Step) (changes []string, err error) 
 	if c.same {
 		return changes, nil
 	}
-	for _, change := range differences(filters(&c.then, was), filters(&c.now.Frozen, step)) {
+	for _, change := range differences(filters(&c.then, was), filters(&c.now.Stored, step)) {
 		changes = append(changes, fmt.Sprintf("%s: %s; 'cursor reset' searches earlier dates again",
 			named(step), change))
 	}
@@ -168,14 +168,14 @@ func named(step *runs.Step) string {
 // # What is compared
 //
 // Two plans are compared by what the file has for each setting: name and value, as they are
-// then shown. Both texts are made here, from two frozen plans, so a newer version that words
+// then shown. Both texts are made here, from two stored plans, so a newer version that words
 // a value in another way reports no change. A comparison of the fields would need the same
 // two texts for each of them, and the fields are no fixed list: the kinds of calls and the
 // filters have names of their own.
 
 // settings are what a job does besides what its searches ask for, by the names that the
 // file has for it.
-func settings(f *plan.Frozen) map[string]string {
+func settings(f *plan.Stored) map[string]string {
 	all := map[string]string{"published_at": f.PublishedAt}
 	switch {
 	case f.Pages == job.AllPages:
@@ -197,7 +197,7 @@ func settings(f *plan.Frozen) map[string]string {
 
 // enrichWhere is which hits something is fetched for, in the words of the file; without
 // dates, which may move with every run, if they are not wanted.
-func enrichWhere(f *plan.Frozen, dates bool) []string {
+func enrichWhere(f *plan.Stored, dates bool) []string {
 	params := f.HitParams()
 	if !dates {
 		params.Del("publishedAtFrom")
@@ -209,7 +209,7 @@ func enrichWhere(f *plan.Frozen, dates bool) []string {
 // filters are what a search asks for, but for its dates and for what belongs to its
 // identity, by the names that the file has for it. Those of a scan are the ones by which its
 // results are read.
-func filters(f *plan.Frozen, step *runs.Step) map[string]string {
+func filters(f *plan.Stored, step *runs.Step) map[string]string {
 	all := map[string]string{}
 	for _, query := range []outlier.Query{step.Query, f.Reads[step.Ordinal].Query} {
 		params := query.Params()

@@ -60,13 +60,13 @@ func (r *Reader) MayCost(ctx context.Context, spec *job.Spec, later bool) (outli
 			return 0, err
 		}
 		next, c := runs.Run{ID: "next", Job: spec.Name}, p.Cost(spec.Budget, plan.Spent{})
-		return r.Facts.Affords(&next, p.Frozen, spec.Budget, c)
+		return r.Facts.Affords(&next, p.Stored, spec.Budget, c)
 	}
 	p, c, err := r.Facts.Left(old, spec.Budget)
 	if err != nil {
 		return 0, err
 	}
-	return r.Facts.Affords(old, p.Frozen, spec.Budget, c)
+	return r.Facts.Affords(old, p.Stored, spec.Budget, c)
 }
 
 // pace is the pace that counts: what was learned of it, or else what is configured.
@@ -104,8 +104,8 @@ func (r *Reader) Joins(ctx context.Context, spec *job.Spec) (all []runs.Scan, er
 	if err != nil {
 		return nil, err
 	}
-	for _, ordinal := range slices.Sorted(maps.Keys(p.Frozen.Joins)) {
-		scan, err := r.Facts.Store.Runs.ScanByID(p.Frozen.Joins[ordinal])
+	for _, ordinal := range slices.Sorted(maps.Keys(p.Stored.Joins)) {
+		scan, err := r.Facts.Store.Runs.ScanByID(p.Stored.Joins[ordinal])
 		if err != nil {
 			return nil, err
 		}

@@ -48,8 +48,8 @@ jobs:
 					t.Errorf("it is asked about %d (%v), want %d", most, err, test.want)
 				}
 				p, err := e.Facts().PlanNow(w.ctx, spec, false, time.Now())
-				if err != nil || p.Frozen.CapFor(spec.Budget) != test.want {
-					t.Errorf("the cap is %d (%v), want %d", p.Frozen.CapFor(spec.Budget), err, test.want)
+				if err != nil || p.Stored.CapFor(spec.Budget) != test.want {
+					t.Errorf("the cap is %d (%v), want %d", p.Stored.CapFor(spec.Budget), err, test.want)
 				}
 			})
 		})
@@ -72,8 +72,8 @@ func TestRaisedCapHoldsForARunUnderWay(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				frozen, err := plan.Thaw(rows[0].Plan)
-				if cap := frozen.CapFor(w.config.Job("one").Budget); err != nil || cap != want {
+				stored, err := plan.Decode(rows[0].Plan)
+				if cap := stored.CapFor(w.config.Job("one").Budget); err != nil || cap != want {
 					t.Errorf("%s: the cap is %d (%v), want %d", raised, cap, err, want)
 				}
 			})

@@ -31,8 +31,8 @@ func (r *Reader) expect(f *Job, spec *job.Spec, p *plan.Plan) error {
 		dearest, most = max(dearest, s.bought), max(most, s.requests)
 	}
 	if f.Assumed { // what the SQL has found before, it may find again
-		room := p.Frozen.CapFor(spec.Budget)
-		if spec.Budget.PerRun == nil && p.Frozen.Share == nil {
+		room := p.Stored.CapFor(spec.Budget)
+		if spec.Budget.PerRun == nil && p.Stored.Share == nil {
 			room = max(room, dearest)
 		}
 		f.Worst.Credits = max(f.Worst.Credits, min(dearest, room))
@@ -106,13 +106,13 @@ func (r *Reader) samples(spec *job.Spec) ([]sample, error) {
 		if !run.Status.EndedWell() {
 			continue
 		}
-		frozen := plan.Frozen{}
+		stored := plan.Stored{}
 		if len(run.Plan) > 0 {
-			if frozen, err = plan.Thaw(run.Plan); err != nil {
+			if stored, err = plan.Decode(run.Plan); err != nil {
 				return nil, err
 			}
 		}
-		s, err := r.sampleOf(run, frozen)
+		s, err := r.sampleOf(run, stored)
 		if err != nil {
 			return nil, err
 		}
@@ -127,10 +127,10 @@ func (r *Reader) samples(spec *job.Spec) ([]sample, error) {
 	return all, nil
 }
 
-func (r *Reader) sampleOf(run *runs.Run, frozen plan.Frozen) (sample, error) {
+func (r *Reader) sampleOf(run *runs.Run, stored plan.Stored) (sample, error) {
 	s := sample{requests: run.Requests}
-	if frozen.Share != nil {
-		s.share = *frozen.Share
+	if stored.Share != nil {
+		s.share = *stored.Share
 	}
 	steps, err := r.Facts.Store.Runs.Steps(run.ID)
 	for i := range steps {

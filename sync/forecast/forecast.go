@@ -335,7 +335,7 @@ func (r *Reader) planNext(ctx context.Context, spec *job.Spec, f *Job, now time.
 			return nil, err
 		}
 	}
-	f.Share = p.Frozen.Share
+	f.Share = p.Stored.Share
 	f.Worst.Cost = p.Cost(spec.Budget, plan.Spent{})
 	return p, nil
 }
@@ -343,14 +343,14 @@ func (r *Reader) planNext(ctx context.Context, spec *job.Spec, f *Job, now time.
 // fill adds to a forecast what follows from the steps of the run.
 func (r *Reader) fill(f *Job, spec *job.Spec, p *plan.Plan) (err error) {
 	f.Round = p.Round()
-	if len(p.Frozen.Enrich) > 0 {
-		f.Where = enrichWhere(&p.Frozen, true)
+	if len(p.Stored.Enrich) > 0 {
+		f.Where = enrichWhere(&p.Stored, true)
 	}
 	f.Searches = searchForecasts(p, f.Worst.Credits)
 	f.Calls, f.Fresh = p.Freshness()
 	for _, add := range []func() error{
 		func() error { return r.expect(f, spec, p) },
-		func() error { return r.cuts(f, spec, p.Frozen) },
+		func() error { return r.cuts(f, spec, p.Stored) },
 		func() error { f.curb(); return nil },
 		func() error { return r.changed(f, spec, p) },
 		func() error { return r.unsettled(f) },
@@ -377,7 +377,7 @@ func searchForecasts(p *plan.Plan, most outlier.Credits) []Search {
 		}
 		if step.Stop == "" {
 			s.Pages, s.Credits = p.LeftOf(i, most)
-			if scan, joins := p.Frozen.Joins[step.Ordinal]; joins {
+			if scan, joins := p.Stored.Joins[step.Ordinal]; joins {
 				s.Joins = cmp.Or(scan, "this run")
 			}
 		}
@@ -388,7 +388,7 @@ func searchForecasts(p *plan.Plan, most outlier.Credits) []Search {
 
 // cuts are the caps that leave less than the next run may need beside what is set aside
 // for it.
-func (r *Reader) cuts(f *Job, spec *job.Spec, frozen plan.Frozen) error {
+func (r *Reader) cuts(f *Job, spec *job.Spec, stored plan.Stored) error {
 	var wanted outlier.Credits // without a cap
 	for _, search := range f.Searches {
 		wanted += search.Credits
@@ -399,12 +399,12 @@ func (r *Reader) cuts(f *Job, spec *job.Spec, frozen plan.Frozen) error {
 	if f.Continues == "" && len(f.Due) > 0 && f.Due[0].After(at) {
 		at = f.Due[0]
 	}
-	for _, c := range r.Facts.CapsOf(run, frozen, spec.Budget)(at) {
+	for _, c := range r.Facts.CapsOf(run, stored, spec.Budget)(at) {
 		held, err := r.Facts.Store.Ledger.Held(c)
 		if err != nil {
 			return err
 		}
-		if c.Scope == ledger.ScopeRun && frozen.Share != nil {
+		if c.Scope == ledger.ScopeRun && stored.Share != nil {
 			continue // Share says it
 		}
 		if leaves := max(0, c.Max-held); leaves < wanted {

@@ -41,11 +41,11 @@ func (r *Reader) Limited(spec *job.Spec) (*Limited, error) {
 		if rows[i].Status != runs.OK && rows[i].Status != runs.Partial {
 			continue
 		}
-		frozen, err := plan.Thaw(rows[i].Plan)
+		stored, err := plan.Decode(rows[i].Plan)
 		if err != nil {
 			return nil, err
 		}
-		if frozen.PagesOf(0) != pages {
+		if stored.PagesOf(0) != pages {
 			break // what it said before is no matter
 		}
 		of, err := r.limitedIn(&rows[i])

@@ -35,7 +35,7 @@ type expected struct {
 type unfinished struct {
 	spec *job.Spec
 	run  *runs.Run
-	plan plan.Frozen
+	plan plan.Stored
 	open []runs.Step
 	own  bool // the job's next run goes on with it, and not only the command that began it
 }
@@ -50,7 +50,7 @@ func (r *Reader) going() (all []unfinished, err error) {
 		}
 		for j := range rows {
 			u := unfinished{spec: spec, run: &rows[j].Run, own: rows[j].Held || !rows[j].Run.Overridden}
-			if u.plan, err = plan.Thaw(u.run.Plan); err != nil {
+			if u.plan, err = plan.Decode(u.run.Plan); err != nil {
 				return nil, err
 			}
 			if u.open, err = r.Facts.Store.Runs.Steps(u.run.ID); err != nil {
@@ -168,12 +168,12 @@ func (r *Reader) atMost(ctx context.Context, spec *job.Spec, now time.Time) arri
 	if err != nil {
 		return a // the run will fail with it, and ask for nothing
 	}
-	_, a.pages = p.Buys(p.Frozen.CapFor(spec.Budget))
-	for _, call := range p.Frozen.Enrich {
+	_, a.pages = p.Buys(p.Stored.CapFor(spec.Budget))
+	for _, call := range p.Stored.Enrich {
 		a.calls = append(a.calls, expected{call.Value, call.Most(a.pages, len(p.Steps))})
 	}
-	for _, call := range p.Frozen.Fetch {
-		a.calls = append(a.calls, expected{call.Value, len(p.Frozen.IDs)})
+	for _, call := range p.Stored.Fetch {
+		a.calls = append(a.calls, expected{call.Value, len(p.Stored.IDs)})
 	}
 	return a
 }

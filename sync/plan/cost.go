@@ -30,12 +30,12 @@ type Spent struct {
 // Cost is what a run that has spent something may still ask for, within its own cap. A scan
 // that was paid for is read, whatever number of requests that takes.
 func (p *Plan) Cost(own job.JobBudget, spent Spent) Cost {
-	c, pages := p.Buys(p.Frozen.CapFor(own) - spent.Credits)
+	c, pages := p.Buys(p.Stored.CapFor(own) - spent.Credits)
 	for i := range p.Steps {
 		pages += p.Steps[i].Pages
 	}
 	c.Requests += p.dataCalls(pages)
-	if most := p.Frozen.MaxRequests; most > 0 && p.Frozen.Scan == nil {
+	if most := p.Stored.MaxRequests; most > 0 && p.Stored.Scan == nil {
 		c.Requests = min(c.Requests, max(0, most-spent.Requests))
 	}
 	return c
@@ -52,7 +52,7 @@ func (p *Plan) Buys(room outlier.Credits) (c Cost, pages int) {
 
 // Wants is what the open steps cost within the run's own cap, if no answer is lost.
 func (p *Plan) Wants(own job.JobBudget) outlier.Credits {
-	c, _ := p.Buys(p.Frozen.CapFor(own))
+	c, _ := p.Buys(p.Stored.CapFor(own))
 	return c.Credits
 }
 
@@ -74,13 +74,13 @@ func (p *Plan) dataCalls(pages int) int {
 	n := p.facts.Queued
 	for i := range p.Steps {
 		if p.Steps[i].Stop == "" { // what is wanted of the hits is queued once all searches have ended
-			for _, call := range p.Frozen.Enrich {
+			for _, call := range p.Stored.Enrich {
 				n += call.Most(pages, len(p.Steps))
 			}
 			break
 		}
 	}
-	for _, call := range p.Frozen.Fetch {
+	for _, call := range p.Stored.Fetch {
 		n += p.facts.Unasked[call.Op]
 	}
 	return n
@@ -148,17 +148,17 @@ func (p *Plan) itemOf(i int) item {
 		return item{price: p.prices[i], pages: max(0, 1-step.Next)}
 	case outlier.OpStartScan:
 		return item{
-			start: p.priceOfStart(i), polls: 1 + polls(p.Frozen.Scan), whole: !step.Paid,
-			price: p.facts.Prices.Of(outlier.OpSearch, ""), pages: p.Frozen.ReadPages(),
+			start: p.priceOfStart(i), polls: 1 + polls(p.Stored.Scan), whole: !step.Paid,
+			price: p.facts.Prices.Of(outlier.OpSearch, ""), pages: p.Stored.ReadPages(),
 		}
 	}
-	return item{price: p.prices[i], pages: max(0, p.Frozen.LimitOf(step.Ordinal, step.Scan)-step.Next)}
+	return item{price: p.prices[i], pages: max(0, p.Stored.LimitOf(step.Ordinal, step.Scan)-step.Next)}
 }
 
 // priceOfStart is what starting the scan of a step costs: nothing if it was paid for or is
 // joined.
 func (p *Plan) priceOfStart(i int) outlier.Credits {
-	if _, joined := p.Frozen.Joins[p.Steps[i].Ordinal]; joined || p.Steps[i].Paid {
+	if _, joined := p.Stored.Joins[p.Steps[i].Ordinal]; joined || p.Steps[i].Paid {
 		return 0
 	}
 	return p.prices[i]
@@ -175,9 +175,9 @@ func PagedBy(op outlier.Operation) outlier.Operation {
 
 // mayWaste reports whether a page of the step may be wasted on learning what `from` counts.
 func (p *Plan) mayWaste(step *Step) bool {
-	pages := p.Frozen.LimitOf(step.Ordinal, step.Scan)
+	pages := p.Stored.LimitOf(step.Ordinal, step.Scan)
 	if step.Query.Op() == outlier.OpStartScan {
-		pages = p.Frozen.ReadPages()
+		pages = p.Stored.ReadPages()
 	}
 	return step.Query.Op() != outlier.OpTrendingFormats && pages > 1 && step.Reading == "" &&
 		p.facts.Paging[PagedBy(step.Query.Op())] == ""
@@ -236,7 +236,7 @@ func (p *Plan) LeftOf(i int, most outlier.Credits) (pages int, credits outlier.C
 		return one.pages, one.credits()
 	}
 	price := p.prices[i]
-	if pages = p.Frozen.LimitOf(step.Ordinal, step.Scan) - step.Next; p.Frozen.Pages == job.AllPages {
+	if pages = p.Stored.LimitOf(step.Ordinal, step.Scan) - step.Next; p.Stored.Pages == job.AllPages {
 		pages = min(pages, int(most/max(1, price)))
 	}
 	return pages, outlier.Credits(pages) * price
@@ -247,7 +247,7 @@ func (p *Plan) LeftOf(i int, most outlier.Credits) (pages int, credits outlier.C
 // Of a scan that is joined, that is reading it.
 func (p *Plan) Fits(i int, left, held outlier.Credits) bool {
 	step, price := &p.Steps[i], p.prices[i]
-	if _, joined := p.Frozen.Joins[step.Ordinal]; joined {
+	if _, joined := p.Stored.Joins[step.Ordinal]; joined {
 		price = p.priceOfTurn(i)
 	}
 	switch {

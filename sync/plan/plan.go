@@ -6,7 +6,7 @@
 // that lint, plan, run, up, the forecast and the tests call the same function and cannot
 // disagree.
 //
-// What a run keeps of its plan is [Frozen]: it is stored as JSON in the run's record when
+// What a run keeps of its plan is [Stored]: it is written as JSON in the run's record when
 // the run begins and read when it resumes, so an edit of the file never changes a run that
 // is half done. [Continue] makes the plan of such a run again.
 package plan
@@ -42,7 +42,7 @@ type Facts struct {
 
 // Plan is what a run will do.
 type Plan struct {
-	Frozen  Frozen // what the run keeps of it
+	Stored  Stored // what the run keeps of it
 	Steps   []Step
 	Assumed bool // SQL finds nothing now, and one row was taken for granted
 
@@ -73,8 +73,8 @@ type Step struct {
 // is a step. Of a backfill that is each window of its dates, less what is covered already.
 // The only error is a backfill with too many windows.
 func New(spec *job.Spec, facts *Facts) (*Plan, error) {
-	p := &Plan{Frozen: freeze(spec), Assumed: facts.Work.Assumed, facts: facts}
-	f := &p.Frozen
+	p := &Plan{Stored: newStored(spec), Assumed: facts.Work.Assumed, facts: facts}
+	f := &p.Stored
 	f.IDs, f.EnrichWhere = facts.Work.IDs, facts.Work.Wanted.Encode()
 	if len(f.Fetch) > 0 {
 		f.Since = facts.Now
@@ -138,7 +138,7 @@ func (p *Plan) prepare() {
 	for i := range p.Steps {
 		p.prices[i] = p.Steps[i].Query.Price(p.facts.Prices)
 	}
-	p.Frozen.Joins = joins(p.Steps, p.facts.Live)
+	p.Stored.Joins = joins(p.Steps, p.facts.Live)
 }
 
 // joins are the open steps that wait for a scan instead of starting one, by ordinal, with
@@ -166,16 +166,16 @@ func joins(steps []Step, live map[int]string) map[int]string {
 
 // Bound sets what the run may cost at most.
 func (p *Plan) Bound(own job.JobBudget) {
-	p.Frozen.Most = ifLost(p.items())
-	p.Frozen.Cap = p.Frozen.Most
+	p.Stored.Most = ifLost(p.items())
+	p.Stored.Cap = p.Stored.Most
 	if own.PerRun != nil {
-		p.Frozen.Cap = min(p.Frozen.Cap, *own.PerRun)
+		p.Stored.Cap = min(p.Stored.Cap, *own.PerRun)
 	}
 }
 
 // Continue is the plan of a run that has begun: of its steps as far as they have come.
-func Continue(frozen Frozen, steps []Step, facts *Facts) *Plan {
-	p := &Plan{Frozen: frozen, Steps: steps, facts: facts}
+func Continue(stored Stored, steps []Step, facts *Facts) *Plan {
+	p := &Plan{Stored: stored, Steps: steps, facts: facts}
 	p.prepare()
 	return p
 }
@@ -188,14 +188,14 @@ func (p *Plan) Open() *Plan {
 			open = append(open, p.Steps[i])
 		}
 	}
-	return Continue(p.Frozen, open, p.facts)
+	return Continue(p.Stored, open, p.facts)
 }
 
 // Freshness is how many calls a watch makes for the ids that it names, and for how many it
 // needs none.
 func (p *Plan) Freshness() (calls, fresh int) {
-	for _, call := range p.Frozen.Fetch {
-		calls += len(p.Frozen.IDs) - p.facts.Fresh[call.Op]
+	for _, call := range p.Stored.Fetch {
+		calls += len(p.Stored.IDs) - p.facts.Fresh[call.Op]
 		fresh += p.facts.Fresh[call.Op]
 	}
 	return calls, fresh

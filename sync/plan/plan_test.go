@@ -59,15 +59,15 @@ func TestAnyFactsGiveASoundPlan(t *testing.T) {
 
 // checkStored: the run's record gives back what was put into it.
 func checkStored(t *rapid.T, p *Plan) {
-	text, err := p.Frozen.Encode()
+	text, err := p.Stored.Encode()
 	if err != nil {
 		t.Fatal(err)
 	}
-	back, err := Thaw(text)
+	back, err := Decode(text)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(p.Frozen, back, cmpopts.EquateEmpty(), sameQuery); diff != "" {
+	if diff := cmp.Diff(p.Stored, back, cmpopts.EquateEmpty(), sameQuery); diff != "" {
 		t.Fatalf("the stored plan is another one (-plan +stored)\n%s", diff)
 	}
 }
@@ -75,7 +75,7 @@ func checkStored(t *rapid.T, p *Plan) {
 // checkWorstCase buys pages in any order, as many as the run may, and compares.
 func checkWorstCase(t *rapid.T, spec *job.Spec, p *Plan) {
 	lost := rapid.Bool().Draw(t, "answers are lost")
-	cost, limit := p.Cost(spec.Budget, Spent{}), p.Frozen.CapFor(spec.Budget)
+	cost, limit := p.Cost(spec.Budget, Spent{}), p.Stored.CapFor(spec.Budget)
 	if cost.Credits > cost.Lost || cost.Lost > limit || cost.Requests < 0 || p.Least() < 0 {
 		t.Fatalf("%+v under a cap of %d", cost, limit)
 	}
@@ -87,7 +87,7 @@ func checkWorstCase(t *rapid.T, spec *job.Spec, p *Plan) {
 		most = cost.Lost
 	}
 	wasted, order := false, indices(p.Steps)
-	if p.Frozen.Scan == nil { // scans are started in their order
+	if p.Stored.Scan == nil { // scans are started in their order
 		order = rapid.Permutation(order).Draw(t, "order")
 	}
 	started := map[string]bool{} // scans, by what they look for
@@ -96,18 +96,18 @@ func checkWorstCase(t *rapid.T, spec *job.Spec, p *Plan) {
 		if step.Stop != "" {
 			continue
 		}
-		pages, price := p.Frozen.LimitOf(step.Ordinal, step.Scan)-step.Next, p.prices[i]
+		pages, price := p.Stored.LimitOf(step.Ordinal, step.Scan)-step.Next, p.prices[i]
 		switch step.Query.Op() {
 		case outlier.OpTrendingFormats:
 			pages = 1 - step.Next
 		case outlier.OpStartScan:
 			each, _ := p.WholeOf(i)
-			scan, joined := p.Frozen.Joins[step.Ordinal]
+			scan, joined := p.Stored.Joins[step.Ordinal]
 			if spent+held+each > limit || joined && scan == "" && !started[step.Query.Encode()] {
 				continue // a scan is started only if reading it fits, too
 			}
 			started[step.Query.Encode()] = true
-			pages, price = p.Frozen.ReadPages(), p.facts.Prices.Of(outlier.OpSearch, "")
+			pages, price = p.Stored.ReadPages(), p.facts.Prices.Of(outlier.OpSearch, "")
 			held += outlier.Credits(pages) * price
 			spent += each - outlier.Credits(pages)*price
 		}

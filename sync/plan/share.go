@@ -24,10 +24,10 @@ func (p *Plan) Limit(share outlier.Credits, own job.JobBudget) {
 	if wanted := p.Wants(own); wanted == 0 || share >= wanted {
 		return
 	}
-	p.Frozen.SharePages = p.deal(share)
-	p.Frozen.Share = &share
+	p.Stored.SharePages = p.deal(share)
+	p.Stored.Share = &share
 	for i := range p.Steps {
-		if step := &p.Steps[i]; step.Stop == "" && p.Frozen.SharePages[i] == 0 {
+		if step := &p.Steps[i]; step.Stop == "" && p.Stored.SharePages[i] == 0 {
 			step.Stop, step.Left = StopShare, p.wantedPages(step.Query.Op())
 		}
 	}
@@ -59,7 +59,7 @@ func (p *Plan) wantedPages(op outlier.Operation) int {
 	if op == outlier.OpTrendingFormats || op == outlier.OpStartScan {
 		return 1
 	}
-	return p.Frozen.Pages
+	return p.Stored.Pages
 }
 
 // priceOfTurn is what a turn of a step costs: a page, or a scan, unless it is joined, and
@@ -69,12 +69,12 @@ func (p *Plan) priceOfTurn(i int) outlier.Credits {
 	if step.Query.Op() != outlier.OpStartScan {
 		return p.prices[i]
 	}
-	return p.Frozen.PriceOfScan(p.facts.Prices, step.Ordinal)
+	return p.Stored.PriceOfScan(p.facts.Prices, step.Ordinal)
 }
 
 // PriceOfScan is what the scan of a step costs with all that reading it costs. A scan that is
 // joined costs its reading alone.
-func (f *Frozen) PriceOfScan(prices outlier.Prices, ordinal int) outlier.Credits {
+func (f *Stored) PriceOfScan(prices outlier.Prices, ordinal int) outlier.Credits {
 	start, reading := f.Scan.Price(prices, f.Pages)
 	if _, joined := f.Joins[ordinal]; joined {
 		return reading
@@ -114,7 +114,7 @@ func (p *Plan) Round() int {
 			all++
 		}
 	}
-	if p.Frozen.Share == nil || turns == 0 {
+	if p.Stored.Share == nil || turns == 0 {
 		return 0
 	}
 	return (all + turns - 1) / turns

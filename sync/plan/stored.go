@@ -11,10 +11,10 @@ import (
 	"outlierd/sync/job"
 )
 
-// Frozen is what a run keeps of its job beside the steps. It is stored when the
+// Stored is what a run keeps of its job beside the steps. It is written when the
 // run begins and read when it resumes, so an edit of the file never changes a run
 // that is half done.
-type Frozen struct {
+type Stored struct {
 	// Of a run that a person has overridden, which tells nothing of the file.
 	Overridden bool       `json:"overridden,omitempty"`
 	Flags      string     `json:"flags,omitempty"`       // by which it was overridden, as they are typed
@@ -33,7 +33,7 @@ type Frozen struct {
 	ReuseFor    time.Duration `json:"reuse_for,omitempty"`
 
 	// Of the hits, which are best and what is fetched for them. EnrichWhere chooses them;
-	// see [Frozen.HitParams].
+	// see [Stored.HitParams].
 	Sort        string `json:"sort,omitempty"`
 	Ascending   bool   `json:"ascending,omitempty"`
 	Enrich      []Call `json:"enrich,omitempty"`
@@ -68,8 +68,8 @@ type Frozen struct {
 	Reads map[int]Read   `json:"reads,omitempty"`
 }
 
-func freeze(spec *job.Spec) Frozen {
-	return Frozen{
+func newStored(spec *job.Spec) Stored {
+	return Stored{
 		Overridden:  spec.Overridden,
 		Flags:       spec.Flags,
 		Backfill:    spec.Dates,
@@ -169,22 +169,22 @@ var worth = map[outlier.Operation]float64{
 
 // JudgedAt is when a watch judges what is fresh: now for one that began under a version
 // that did not keep it.
-func (f *Frozen) JudgedAt(now time.Time) time.Time { return cmp.Or(f.Since, now) }
+func (f *Stored) JudgedAt(now time.Time) time.Time { return cmp.Or(f.Since, now) }
 
 // FreshSince is when what a watch asks for must have been received not to be asked for
 // again. It counts from the due instant, so that a run that is continued asks for no more
 // than it did before.
-func (f *Frozen) FreshSince(call Call, now time.Time) time.Time {
+func (f *Stored) FreshSince(call Call, now time.Time) time.Time {
 	return f.JudgedAt(now).Add(-call.RefreshAfter)
 }
 
 // Teaches reports whether the run moves the job's cursors, and learns what holds for later
 // runs. One that a person has overridden leaves all that as it was, unless they say so.
-func (f *Frozen) Teaches() bool { return !f.Overridden || f.MoveCursor }
+func (f *Stored) Teaches() bool { return !f.Overridden || f.MoveCursor }
 
 // BuyRest makes the plan of a run that of one that buys what it left; flags are those of the
 // command that does.
-func (f *Frozen) BuyRest(flags string) {
+func (f *Stored) BuyRest(flags string) {
 	f.Flags, f.Ends = flags, map[int]int{}
 	f.Share, f.SharePages, f.NewBelow = nil, nil, 0 // the person wants all of it
 	f.Again = false
@@ -194,7 +194,7 @@ func (f *Frozen) BuyRest(flags string) {
 
 // CapFor is the most that the run may hold: its worst case, or what the job says if that is
 // less. A per_run that was changed since the run began applies at once.
-func (f *Frozen) CapFor(own job.JobBudget) outlier.Credits {
+func (f *Stored) CapFor(own job.JobBudget) outlier.Credits {
 	most := f.Cap
 	if own.PerRun != nil {
 		most = min(*own.PerRun, cmp.Or(f.Most, *own.PerRun)) // none was kept by earlier versions
@@ -207,7 +207,7 @@ func (f *Frozen) CapFor(own job.JobBudget) outlier.Credits {
 
 // PagesOf is how many pages the search of a step has at most, by the job, or where the run
 // buys the rest of another, with those that it takes.
-func (f *Frozen) PagesOf(ordinal int) int {
+func (f *Stored) PagesOf(ordinal int) int {
 	if f.Ends != nil {
 		return f.Ends[ordinal]
 	}
@@ -215,7 +215,7 @@ func (f *Frozen) PagesOf(ordinal int) int {
 }
 
 // MostPages is the most that any search of the run has.
-func (f *Frozen) MostPages() int {
+func (f *Stored) MostPages() int {
 	most := f.Pages
 	if f.Ends != nil {
 		most = 0
@@ -228,7 +228,7 @@ func (f *Frozen) MostPages() int {
 
 // LimitOf is PagesOf, or less if the run's budget share has fewer for it. scan is that whose
 // results the step reads: these are paid for, and no share cuts them.
-func (f *Frozen) LimitOf(ordinal int, scan string) int {
+func (f *Stored) LimitOf(ordinal int, scan string) int {
 	if f.SharePages == nil || scan != "" {
 		return f.PagesOf(ordinal)
 	}
@@ -236,22 +236,22 @@ func (f *Frozen) LimitOf(ordinal int, scan string) int {
 }
 
 // ReadPages is how many pages of each scan's results the run reads at most.
-func (f *Frozen) ReadPages() int { return f.Scan.Pages(f.Pages) }
+func (f *Stored) ReadPages() int { return f.Scan.Pages(f.Pages) }
 
 // HitParams are the parameters of the [outlier.HitFilter] that chooses hits; none for all.
-func (f *Frozen) HitParams() url.Values {
+func (f *Stored) HitParams() url.Values {
 	params, _ := url.ParseQuery(f.EnrichWhere) // it was encoded by us
 	return params
 }
 
 // Encode is the plan as the run's record keeps it.
-func (f Frozen) Encode() ([]byte, error) { return json.Marshal(f) }
+func (f Stored) Encode() ([]byte, error) { return json.Marshal(f) }
 
-// Thaw reads what [Frozen.Encode] wrote, also under an earlier version.
-func Thaw(plan []byte) (Frozen, error) {
-	var f Frozen
+// Decode reads what [Stored.Encode] wrote, also under an earlier version.
+func Decode(plan []byte) (Stored, error) {
+	var f Stored
 	if err := json.Unmarshal(plan, &f); err != nil {
-		return f, fmt.Errorf("read the run's frozen plan: %w", err)
+		return f, fmt.Errorf("read the run's stored plan: %w", err)
 	}
 	return f, nil
 }
@@ -259,17 +259,17 @@ func Thaw(plan []byte) (Frozen, error) {
 // Read is the search that reads a scan's results, which lacks only the scan's id.
 type Read struct{ Query outlier.Query }
 
-// stored is a Read as the run's record keeps it.
-type stored struct {
+// encodedRead is a Read as the run's record keeps it.
+type encodedRead struct {
 	Params string `json:"params"`
 }
 
 // MarshalJSON writes what is kept on record.
-func (r Read) MarshalJSON() ([]byte, error) { return json.Marshal(stored{r.Query.Encode()}) }
+func (r Read) MarshalJSON() ([]byte, error) { return json.Marshal(encodedRead{r.Query.Encode()}) }
 
 // UnmarshalJSON reads what is on record, also from an earlier version.
 func (r *Read) UnmarshalJSON(text []byte) error {
-	var s stored
+	var s encodedRead
 	err := json.Unmarshal(text, &s)
 	r.Query = outlier.UncheckedQuery(outlier.OpSearch, s.Params)
 	return err
