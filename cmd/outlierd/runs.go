@@ -2,371 +2,440 @@ package main
 
 import (
 	"cmp"
-	"context"
-	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"outlierd/cmd/outlierd/term"
 	"outlierd/outlier"
-	"outlierd/outlier/pace"
+	"outlierd/sinks/duckdb/query"
 	"outlierd/sync/engine"
 	"outlierd/sync/facts"
 	"outlierd/sync/job"
+	"outlierd/sync/plan"
+	"outlierd/sync/queue"
 	"outlierd/sync/runs"
-	"outlierd/sync/serve"
-	"outlierd/sync/store"
 )
 
-// errand is one run that a command makes.
-type errand struct {
-	Appointment engine.Appointment
-	old         *runs.Run // the unfinished run that is continued; nil for a new one
-	whole       bool      // what the job has unfinished, and does not go on with, comes before this run
-	afresh      bool      // an unfinished run is not continued
-	leftOver    bool      // old is what the last process left; a due instant of its job may see to it before its turn comes
-	after       bool      // the jobs that come after this one are run, too
+// The command is in this file, as runs.go has what the commands share that perform runs.
 
-	rest *engine.Rest // what the run buys of an earlier one; nil for all others
+// statuses are those that a run can be listed by.
+var statuses = []string{
+	string(runs.Running), string(runs.OK), string(runs.OKEmpty), string(runs.Partial), string(runs.PausedBudget),
+	string(runs.PausedQuota), string(runs.Failed), string(runs.Interrupted),
 }
 
-// scheduled reports whether a schedule asks for the run, and not a person.
-func (e *errand) scheduled() bool {
-	return !e.Appointment.Due.IsZero() || e.Appointment.Trigger == engine.CatchUp
+func runsCommand(o *options) *cobra.Command {
+	var filter runs.Filter
+	limit := firstRuns
+	c := &cobra.Command{
+		Use: "runs [RUN]", Short: "List runs, or show one with its searches and calls",
+		Long: `List runs, newest first, or show one run: its searches with their pages, its calls by
+operation, the time they waited for the rate limit, credits, rows by table, and why the run
+stopped. RUN is a run's id or the beginning of one.
+
+It works while another instance is running. The table ops.runs has every run, too.`,
+		Example: `  outlierd runs --job coffee --status failed
+  outlierd runs 01a204a9-80a2-7f39
+  outlierd runs --limit 0 -o csv`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			if limit < 0 {
+				return usageError{fmt.Errorf("--limit must be 0 or more, got %d", limit)}
+			}
+			if filter.Status != "" && !slices.Contains(statuses, string(filter.Status)) {
+				meant := didYouMean(string(filter.Status), statuses)
+				return usageError{fmt.Errorf("--status %s: want %s%s", filter.Status, term.OneOf(statuses), meant)}
+			}
+			config, err := o.loadToRead()
+			if err != nil {
+				return err
+			}
+			if len(args) > 0 {
+				return o.showRun(c, config, args[0])
+			}
+			text := query.NewestRuns(filter.Job, string(filter.Status), limit)
+			return o.glanceOr(c.Context(), config, text, func(p *program) error { return o.listRuns(p, filter, limit) })
+		},
+	}
+	c.Flags().StringVar(&filter.Job, "job", "", "only runs of this job")
+	c.Flags().StringVar((*string)(&filter.Status), "status", "", "only runs with this status: "+term.OneOf(statuses))
+	c.Flags().IntVar(&limit, "limit", limit, "list at most so many runs; 0 for all")
+	return c
 }
 
-// idle says why there is nothing to run, which is no failure.
-type idle string
+// firstRuns is how many runs are listed unless more are asked for.
+const firstRuns = 20
 
-func (why idle) Error() string { return string(why) }
-
-// reporting performs runs and reports them: to people by summaries, and to programs by one row
-// for each run, while the summaries go to standard error.
-func (o *options) reporting(ctx context.Context, config *job.Config, which func(*program) ([]errand, error)) error {
-	if o.output == "table" {
-		return o.runJobs(ctx, config, which)
+// listRuns prints a row for each run as they are read: there may be many.
+func (o *options) listRuns(p *program, f runs.Filter, limit int) error {
+	was, now, err := p.recorded(f.Job)
+	if err != nil {
+		return err
 	}
-	aside := o.aside()
-	failed := aside.runJobs(ctx, config, which)
-	var rows [][]any
-	for _, end := range aside.outcomes {
-		rows = append(rows, end.values())
+	if f.Job = was; o.forPeople() {
+		return o.listRunsShort(p, f, now, limit)
 	}
-	if failed != nil && len(rows) == 0 {
-		return failed // nothing ran
+	rows, err := o.printer(runColumns)
+	if err != nil {
+		return err
 	}
-	if err := o.rows(outcomeColumns, rows); err != nil {
-		return worst([]error{failed, err})
-	}
-	return failed
-}
-
-// runJobs performs what is to be done and reports. The worst status of all runs
-// decides the exit code; a run that cannot go on stops the rest only if the reason is
-// not the job's own.
-func (o *options) runJobs(ctx context.Context, config *job.Config, which func(*program) ([]errand, error)) error {
-	return o.with(ctx, config, func(p *program) error {
-		todo, err := which(p)
-		if why, ok := errors.AsType[idle](err); ok {
-			fmt.Fprintln(o.world.out, why)
-			return nil
-		}
+	for r, err := range newestRuns(p, f, limit) {
 		if err != nil {
 			return err
 		}
-		var errs []error
-		for len(todo) > 0 {
-			next := todo[0]
-			if next.leftOver {
-				if gone, err := overtaken(p, next); err != nil {
-					return worst(append(errs, err))
-				} else if gone {
-					todo = todo[1:]
-					continue
-				}
+		if err := rows.Row(runValues(r, now)); err != nil {
+			return err
+		}
+	}
+	return rows.Close()
+}
+
+// newestRuns are the first of the runs that a filter lets through, or all for a limit of 0.
+func newestRuns(p *program, f runs.Filter, limit int) func(func(*runs.Run, error) bool) {
+	return func(yield func(*runs.Run, error) bool) {
+		n := 0
+		for r, err := range p.Engine.Store.Runs.Newest(f) {
+			if n++; limit > 0 && n > limit || !yield(r, err) {
+				return
 			}
-			if next.whole {
-				first, err := unfold(p, next)
-				if err != nil {
-					return worst(append(errs, err))
-				}
-				todo = append(first, todo[1:]...)
-				continue
-			}
-			row, err := o.runJob(ctx, p, next)
-			if err != nil {
-				errs = append(errs, err)
-			}
-			if left, is := errors.AsType[*detachedError](err); is {
-				left.again = o.goesOn(todo[:1])
-				if len(todo) > 1 {
-					left.others = o.goesOn(todo[1:])
-				}
-				return worst(append(errs[:len(errs)-1], left))
-			}
-			if ctx.Err() != nil || errors.Is(err, serve.ErrStopped) {
-				return worst(append(errs[:max(0, len(errs)-1)], o.interrupted(err, todo)))
-			}
-			if err != nil && everybodys(err) {
-				break
-			}
-			followers, err := following(p, next, row)
-			if err != nil {
-				return worst(append(errs, err))
-			}
-			todo = append(followers, todo[1:]...)
-		}
-		return worst(errs)
-	})
-}
-
-// interrupted adds to the error of a run that was stopped which command goes on with it, and
-// with those after it.
-func (o *options) interrupted(failed error, todo []errand) error {
-	if failed == nil {
-		return nil
-	}
-	return &cutShort{failed, "everything that was paid for is stored. To continue:\n  " + o.goesOn(todo)}
-}
-
-// goesOn is the command that does what is still to be done.
-func (o *options) goesOn(todo []errand) string {
-	var names []string
-	for _, e := range todo {
-		if e.scheduled() {
-			names = []string{"--due"}
-			break
-		}
-		if !slices.Contains(names, e.Appointment.Spec.Name) {
-			names = append(names, e.Appointment.Spec.Name)
 		}
 	}
-	line := o.typed("run " + strings.Join(names, " "))
-	if flags := todo[0].Appointment.Spec.Flags; flags != "" {
-		line += " " + flags
-	}
-	if todo[0].after && !todo[0].scheduled() {
-		line += " --with-after"
-	}
-	if todo[0].Appointment.Spec.Dates != nil { // a backfill
-		line = retyped(o.world.args)
-	}
-	return line
 }
 
-// typed is a command as it is typed here: with the job file, if that is another than usual.
-func (o *options) typed(command string) string {
-	line := "outlierd "
-	if usual, _ := o.world.env("OUTLIERD_CONFIG"); o.config != cmp.Or(usual, "jobs.yaml") {
-		line += "-c " + job.Quoted(o.config) + " "
+// runColumns are those of a run for programs, as in ops.runs.
+var runColumns = regexp.MustCompile(`,\s*`).Split(query.RunsColumns, -1)
+
+func runValues(r *runs.Run, now map[string]string) []any {
+	return []any{
+		r.ID, cmp.Or(now[r.Job], r.Job), string(r.Status), r.Trigger, when(r.Due), when(r.Started), when(r.Ended),
+		r.Pages, r.Hits, r.NewHits, r.Requests, int64(r.Credits), int64(r.Refunded), r.Missing, r.Failures, r.Waited.Seconds(),
+		filled(r.RestOf), filled(r.Error),
 	}
-	return term.Plain(line + command)
 }
 
-// following are the runs that come after one. Those of a due instant are owed, whatever
-// becomes of the rest of its run; those of a run by hand follow if it ended well enough,
-// and are due when that began, so that none is made twice for it.
-func following(p *program, done errand, row *runs.Run) (next []errand, err error) {
-	switch {
-	case !done.after || row == nil:
-		return nil, nil
-	case !row.Due.IsZero():
-		owed, err := p.Engine.Owed(time.Now())
-		if err != nil {
-			return nil, err
-		}
-		owed = slices.DeleteFunc(owed, func(a *engine.Appointment) bool { return a.Spec.After != row.Job || !a.Due.Equal(row.Due) })
-		return performing(owed), nil
-	case !row.Status.EndedWell():
-		return nil, nil
-	}
-	due := row.Started.Truncate(time.Microsecond) // as it is on record
-	for i := range p.Engine.Config.Jobs {
-		if spec := &p.Engine.Config.Jobs[i]; spec.After == row.Job && !spec.Disabled {
-			next = append(next, errand{Appointment: engine.Appointment{Spec: spec, Due: due, Trigger: engine.After}, whole: true, after: true})
-		}
-	}
-	return next, nil
-}
+// shortID is how much of a run's id a list has: its time to the millisecond and 12 bits by
+// chance, which tell it from all others that one process begins.
+const shortID = len("01a204a9-80a2-7f39")
 
-// everybodys reports whether an error is not the job's own: the next job would only
-// meet it again.
-func everybodys(err error) bool {
-	if _, short := errors.AsType[*store.LowSpaceError](err); short {
-		return true
-	}
-	if _, ahead := errors.AsType[*engine.AheadError](err); ahead {
-		return true
-	}
-	if _, down := errors.AsType[*engine.SinksDownError](err); down {
-		return true
-	}
-	if _, long := errors.AsType[*pace.LongWaitError](err); long {
-		return true
-	}
-	if _, unkept := errors.AsType[*outlier.UnkeptError](err); unkept {
-		return true
-	}
-	if _, lost := errors.AsType[*serve.LostError](err); lost {
-		return true
-	}
-	refused, ok := errors.AsType[*outlier.Error](err)
-	return ok && refused.Kind == outlier.Unauthorized
-}
-
-// say tells a person something beside the results.
-func (o *options) say(line string) { fmt.Fprintln(o.world.out, line) }
-
-// runJob performs one run while progress is shown, and returns its record, which is nil if it
-// never started.
-func (o *options) runJob(ctx context.Context, p *program, e errand) (*runs.Run, error) {
-	if e.rest != nil {
-		fmt.Fprintln(o.world.out, beforeRest(p.forecasts(), e.Appointment.Spec, e.rest))
-		return o.perform(ctx, p, e, func() (*runs.Run, error) { return p.Engine.BuyRest(ctx, e.Appointment.Spec, e.rest) })
-	}
-	p.Engine.Afresh = e.afresh
-	if e.old == nil && !e.scheduled() {
-		var err error
-		if e.old, err = p.Engine.Facts().Continues(e.Appointment.Spec); err != nil {
-			return nil, err
-		}
-	}
-	if err := o.listDisplaced(p, e); err != nil {
-		return nil, err
-	}
-	fmt.Fprintln(o.world.out, beforehand(ctx, p.forecasts(), e.Appointment.Spec, e.old))
-	return o.perform(ctx, p, e, func() (*runs.Run, error) {
-		if e.old != nil {
-			return p.Engine.Resume(ctx, e.Appointment.Spec, e.Appointment.Trigger, e.Appointment.Due, e.old)
-		}
-		return p.Engine.Run(ctx, e.Appointment.Spec, e.Appointment.Trigger, e.Appointment.Due)
-	})
-}
-
-// perform makes a run, which beside a daemon is for that to do, and reports it.
-func (o *options) perform(ctx context.Context, p *program, e errand, run func() (*runs.Run, error)) (*runs.Run, error) {
-	if p.daemon != nil {
-		run = func() (*runs.Run, error) { return p.order(ctx, o.say, e) }
-	}
-	stop := o.watch(p)
-	row, failed := run()
-	stop()
-	if row != nil {
-		if err := o.reportRun(p, row, failed); err != nil {
-			return row, errors.Join(failed, err)
-		}
-	}
-	if failed != nil {
-		return row, ofJob(e.Appointment.Spec.Name, failed)
-	}
-	if row.Status != runs.OK && row.Status != runs.OKEmpty {
-		return row, statusError{row.Status}
-	}
-	return row, nil
-}
-
-// ofJob names the job of an error, unless it begins with that, as what is wrong with a
-// job itself does.
-func ofJob(name string, err error) error {
-	if strings.HasPrefix(err.Error(), "job "+name+": ") {
+// listRunsShort is the list for people: ids of which the beginning is enough.
+func (o *options) listRunsShort(p *program, f runs.Filter, now map[string]string, limit int) error {
+	rows, err := o.printer([]string{"run", "job", "status", "started_at", "took", "hits", "new", "credits", "error"})
+	if err != nil {
 		return err
 	}
-	return fmt.Errorf("job %s: %w", name, err)
-}
-
-// worst picks what the exit code says: an error over a run that failed, that
-// over one that was cut short, and that over a partial one. All errors are reported;
-// the statuses beside them stand in the summaries already.
-func worst(errs []error) error {
-	var unseen []error
-	var status error
-	rank := []runs.Status{runs.Partial, runs.PausedQuota, runs.PausedBudget, runs.Failed}
-	highest := -1
-	for _, err := range errs {
-		s, ok := errors.AsType[statusError](err)
-		if !ok {
-			unseen = append(unseen, err)
-		} else if at := slices.Index(rank, s.Status); status == nil || at > highest {
-			status, highest = err, at
+	for r, err := range newestRuns(p, f, limit) {
+		if err != nil {
+			return err
+		}
+		id := r.ID
+		if !o.wide {
+			id = id[:min(shortID, len(id))]
+		}
+		took := any(nil)
+		if !r.Ended.IsZero() {
+			took = term.Duration(r.Ended.Sub(r.Started))
+		}
+		row := []any{id, shown(cmp.Or(now[r.Job], r.Job)), string(r.Status), r.Started, took, r.Hits, r.NewHits, int64(r.Credits), r.Error}
+		if err := rows.Row(row); err != nil {
+			return err
 		}
 	}
-	if len(unseen) > 0 {
-		return errors.Join(unseen...)
+	return rows.Close()
+}
+
+// forPeople reports whether results are a table, of which a person reads the first columns.
+func (o *options) forPeople() bool { return o.output == "table" || o.output == "markdown" }
+
+// showRun shows the run whose id begins with the given text.
+func (o *options) showRun(c *cobra.Command, config *job.Config, prefix string) error {
+	for _, name := range []string{"job", "status", "limit"} {
+		if c.Flags().Changed(name) {
+			return usageError{fmt.Errorf("--%s chooses from the list of runs, and %s names one", name, prefix)}
+		}
 	}
-	return status
-}
-
-func byHand(specs []job.Spec) []errand {
-	var all []errand
-	for i := range specs {
-		all = append(all, errand{Appointment: engine.Appointment{Spec: &specs[i], Trigger: engine.Manual}, whole: true})
+	if !isPrefix.MatchString(prefix) {
+		return usageError{fmt.Errorf("%q is no run's id, such as 01a204a9-80a2-7f39; list the runs of a job by --job", prefix)}
 	}
-	return all
+	prefix = strings.ToLower(prefix)
+	return o.glanceOr(c.Context(), config, query.RunNamed(prefix), func(p *program) error {
+		row, err := runNamed(p, prefix)
+		if err != nil {
+			return err
+		}
+		now, err := p.formerly()
+		if err != nil {
+			return err
+		}
+		d, err := detailsOf(p, row)
+		if err != nil {
+			return err
+		}
+		d.Job = cmp.Or(now[row.Job], row.Job)
+		if o.forPrograms() {
+			return o.whole(d)
+		}
+		return o.printRun(p, d)
+	})
 }
 
-// performing are the runs of due instants.
-func performing(due []*engine.Appointment) (todo []errand) {
-	for _, a := range due {
-		todo = append(todo, errand{Appointment: *a, whole: true, after: true})
-	}
-	return todo
-}
+// isPrefix is the form of what an id may begin with.
+var isPrefix = regexp.MustCompile(`^[0-9A-Fa-f-]+$`)
 
-// overtaken reports whether nothing is left to do of the run that is to be continued.
-func overtaken(p *program, e errand) (bool, error) {
-	left, err := p.Engine.Facts().LeftOver(e.Appointment.Spec)
-	return !slices.ContainsFunc(left, func(r runs.Run) bool { return r.ID == e.old.ID }), err
-}
-
-// unfold are the runs that it takes to perform a due instant or a job by hand: what the job
-// has unfinished goes on before. By hand the job's own unfinished run is what is performed.
-// A due instant that has had its run meanwhile gives none.
-func unfold(p *program, e errand) (todo []errand, err error) {
-	done, err := p.Engine.Store.Runs.Performed(e.Appointment.Spec.Name, e.Appointment.Due)
-	if done || err != nil {
+// runNamed is the only run whose id begins with a text.
+func runNamed(p *program, prefix string) (*runs.Run, error) {
+	const most = 5
+	all, err := p.Engine.Store.Runs.Named(prefix, most)
+	switch {
+	case err != nil:
 		return nil, err
+	case len(all) == 0:
+		return nil, usageError{fmt.Errorf("no run's id begins with %s; 'outlierd runs' lists them", prefix)}
+	case len(all) == 1 || all[0].ID == prefix:
+		return &all[0], nil
 	}
-	p.Engine.Afresh = false
-	unfinished, err := p.Engine.Facts().Unfinished(e.Appointment.Spec, e.Appointment.Due)
+	var lines []string
+	for i := range all {
+		lines = append(lines, fmt.Sprintf("  %s  %s", all[i].ID, shown(all[i].Job)))
+	}
+	if len(all) == most {
+		lines[most-1] = "  …"
+	}
+	return nil, usageError{fmt.Errorf("the ids of several runs begin with %s:\n%s", prefix, strings.Join(lines, "\n"))}
+}
+
+// runDetails are all that is on record of one run.
+type runDetails struct {
+	Run      string           `json:"run_id"`
+	Job      string           `json:"job"`
+	Status   runs.Status      `json:"status"`
+	Trigger  string           `json:"trigger"`
+	Flags    string           `json:"flags,omitempty"` // of the command that began it
+	Due      time.Time        `json:"due_at,omitzero"`
+	Started  time.Time        `json:"started_at"`
+	Ended    time.Time        `json:"ended_at,omitzero"`
+	RestOf   string           `json:"rest_of,omitempty"`
+	Error    string           `json:"error,omitempty"`
+	Pages    int64            `json:"pages"`
+	Hits     int64            `json:"hits"`
+	NewHits  int64            `json:"new_hits"`
+	Requests int64            `json:"requests"`
+	Credits  outlier.Credits  `json:"credits"`
+	Unknown  outlier.Credits  `json:"unknown"` // of Credits
+	Refunded outlier.Credits  `json:"refunded"`
+	Missing  int64            `json:"missing"`
+	Failures int64            `json:"failures"`
+	Queued   int              `json:"queued"` // data calls of its job that wait now
+	Waited   float64          `json:"waited_s"`
+	Rows     map[string]int64 `json:"rows"` // by table; null where the process was killed
+	Searches []searchDetails  `json:"searches"`
+	Calls    []callDetails    `json:"calls"`
+
+	row  *runs.Run
+	ends []engine.Ending
+}
+
+// searchDetails is one search of a run, as in ops.searches.
+type searchDetails struct {
+	Op      outlier.Operation `json:"operation"`
+	Item    string            `json:"item,omitempty"`
+	Queries []string          `json:"queries,omitempty"`
+	Seeds   []string          `json:"seeds,omitempty"`
+	Window  string            `json:"window,omitempty"`
+	Scan    string            `json:"scan_id,omitempty"`
+	Began   time.Time         `json:"began_at,omitzero"`
+	Pages   int               `json:"pages"`
+	Reused  int               `json:"reused"` // of Pages, those that the journal had
+	Hits    int               `json:"hits"`
+	NewHits int               `json:"new_hits"`
+	Seen    int               `json:"seen"`
+	Total   *int64            `json:"total"`
+	Left    *int              `json:"left_pages"`
+	Credits outlier.Credits   `json:"credits"`
+	Stop    string            `json:"stop_reason,omitempty"`
+
+	name string
+}
+
+type callDetails struct {
+	Op       outlier.Operation `json:"operation"`
+	Requests int               `json:"requests"`
+	Answered int               `json:"answered"`
+	Failed   int               `json:"failed"`
+	Unknown  int               `json:"unknown"`
+	Credits  outlier.Credits   `json:"credits"`
+	Waited   float64           `json:"waited_s"`
+}
+
+// detailsOf reads what is on record of a run. What its row has only at its end is added up.
+func detailsOf(p *program, row *runs.Run) (*runDetails, error) {
+	store := p.Engine.Store
+	steps, err := store.Runs.Steps(row.ID)
 	if err != nil {
 		return nil, err
 	}
-	for i := range unfinished {
-		old := &unfinished[i]
-		if e.scheduled() || old.Overridden != e.Appointment.Spec.Overridden {
-			todo = append(todo, errand{Appointment: e.Appointment, old: old, after: !old.Due.IsZero()})
+	spent, err := store.Ledger.Spent(row.ID)
+	if err != nil {
+		return nil, err
+	}
+	calls, err := store.Ledger.ByOperation(row.ID)
+	if err != nil {
+		return nil, err
+	}
+	if row.Status == runs.Running {
+		for i := range steps {
+			s := &steps[i]
+			row.Pages, row.Hits, row.NewHits = row.Pages+int64(s.Pages), row.Hits+int64(s.Hits), row.NewHits+int64(s.NewHits)
+		}
+		row.Requests, row.Credits, row.Refunded, row.Waited = spent.Requests, spent.Charged+spent.Unknown, spent.Refunded, spent.Waited
+	}
+	d := &runDetails{
+		Run: row.ID, Job: row.Job, Status: row.Status, Trigger: row.Trigger, Due: row.Due, Started: row.Started, Ended: row.Ended,
+		RestOf: row.RestOf, Error: row.Error, Pages: row.Pages, Hits: row.Hits, NewHits: row.NewHits, Requests: row.Requests,
+		Credits: row.Credits, Unknown: spent.Unknown, Refunded: row.Refunded, Missing: row.Missing, Failures: row.Failures,
+		Waited: row.Waited.Seconds(), Rows: row.Rows, Searches: []searchDetails{}, Calls: []callDetails{}, row: row,
+	}
+	if stored, err := plan.Decode(row.Plan); err == nil && len(row.Plan) > 0 {
+		if d.Flags = facts.Flags(row); d.Flags == "" && stored.Backfill != nil {
+			d.Flags = stored.Flags
 		}
 	}
-	e.whole = false
-	return append(todo, e), nil
+	for i := range steps {
+		d.Searches = append(d.Searches, detailsOfSearch(&steps[i]))
+	}
+	for _, c := range calls {
+		d.Calls = append(d.Calls, callDetails{c.Op, c.Requests, c.Answered, c.Failed, c.Unknown, c.Credits, c.Waited.Seconds()})
+	}
+	if d.Queued, err = store.Queue.Queued(queue.Filter{Job: row.Job}); err != nil {
+		return nil, err
+	}
+	if row.Status != runs.Running {
+		d.ends, err = p.Engine.Endings(row)
+	}
+	return d, err
 }
 
-// listDisplaced names the unfinished runs that a new one closes, and those that it leaves.
-func (o *options) listDisplaced(p *program, e errand) error {
-	if e.old != nil || isOnce(e.Appointment.Spec.Name) {
-		return nil
+func detailsOfSearch(s *runs.Step) searchDetails {
+	d := searchDetails{
+		Op: s.Query.Op(), Item: s.Item, Queries: s.Queries, Seeds: s.Seeds, Window: s.Window, Scan: s.Scan, Began: s.Began,
+		Pages: s.Pages, Reused: s.Reused, Hits: s.Hits, NewHits: s.NewHits, Seen: s.Seen, Credits: s.Credits, Stop: s.Stop,
+		name: s.Name(),
 	}
-	closed, left, err := p.Engine.Facts().Displaced(e.Appointment.Spec, e.Appointment.Due)
-	for i := range closed {
-		if old := &closed[i]; old.Status != runs.Failed {
-			fmt.Fprintf(o.world.out, "%s: %s is superseded by a new run\n", old.Job, nameOfRun(p, old))
+	if s.Total >= 0 {
+		d.Total = &s.Total
+	}
+	if s.Left >= 0 && s.Stop != "" {
+		d.Left = &s.Left
+	}
+	return d
+}
+
+// printRun shows a run to people: its summary, as it was printed at its end, its searches and
+// its calls.
+func (o *options) printRun(p *program, d *runDetails) error {
+	zone := p.Engine.Config.Timezone
+	t := &planPrinter{zone: zone}
+	t.line("%s %s  %s   run %s", mark(d.Status), shown(d.Job), d.Status, d.Run)
+	t.line("  %s", term.Plain(strings.Join(d.timing(t), " · ")))
+	if d.RestOf != "" {
+		t.line("  the rest of run %s", d.RestOf)
+	}
+	for _, facts := range [][]string{
+		found(d.row, d.Unknown, len(d.Searches) > 0), undone(d.row, d.Queued), spared(d.ends), tableCounts(d.Rows, nil),
+	} {
+		if columns, _ := o.screen(); len(facts) > 0 {
+			t.WriteString(term.Wrap(facts, columns))
 		}
 	}
-	for i := range left {
-		old := &left[i]
-		fmt.Fprintf(o.world.out, "%s: %s stays unfinished. To continue it:\n  %s\n", old.Job, nameOfRun(p, old),
-			o.typed(strings.TrimPrefix(facts.Command(old), "outlierd ")))
+	for _, line := range slices.Concat(endLines(d.ends), pagings(d.ends)) {
+		t.line("  %s", term.Plain(line))
 	}
+	if why := d.why(); why != "" {
+		t.line("  %s", term.Plain(why))
+	}
+	if err := o.searchTable(t, d); err != nil {
+		return err
+	}
+	if err := o.callTable(t, d); err != nil {
+		return err
+	}
+	_, err := fmt.Fprint(o.world.out, t.String())
 	return err
 }
 
-// nameOfRun is an unfinished run as people read of it.
-func nameOfRun(p *program, run *runs.Run) string {
-	name := "the run of " + run.Started.In(p.Engine.Config.Timezone).Format("2006-01-02 15:04")
-	if flags := facts.Flags(run); flags != "" {
-		name += " with " + flags
+// timing says what began a run, when, and how long it took.
+func (d *runDetails) timing(p *planPrinter) []string {
+	by := d.Trigger
+	if by == runs.Manual {
+		by = "by hand"
 	}
-	return fmt.Sprintf("%s (%s)", term.Plain(name), run.Status)
+	if d.Flags != "" {
+		by += " with " + d.Flags
+	}
+	facts := []string{by}
+	if !d.Due.IsZero() {
+		facts = append(facts, "due "+p.at(d.Due))
+	}
+	facts = append(facts, "started "+p.at(d.Started))
+	if !d.Ended.IsZero() {
+		facts = append(facts, "ended after "+term.Duration(d.Ended.Sub(d.Started)))
+	}
+	return append(facts, "waited "+term.Duration(d.row.Waited)+" for the rate limit")
+}
+
+// why says why a run stopped where its status alone does not.
+func (d *runDetails) why() string {
+	switch {
+	case d.Error != "":
+		return d.Error
+	case d.Status == runs.Running:
+		return "it is under way"
+	case d.Status == runs.Interrupted:
+		return "its process was stopped or killed; to continue: " + facts.Command(d.row)
+	}
+	return ""
+}
+
+func (o *options) searchTable(p *planPrinter, d *runDetails) error {
+	if len(d.Searches) == 0 {
+		return nil
+	}
+	p.line("")
+	t := term.NewTable(p, o.look(), []string{"search", "pages", "hits", "new", "total", "left", "credits", "stop_reason"})
+	for _, s := range d.Searches {
+		row := []any{s.name, int64(s.Pages), int64(s.Hits), int64(s.NewHits), numberOrDash(s.Total), numberOrDash(s.Left), int64(s.Credits), cmp.Or(s.Stop, "open")}
+		if err := t.Row(row); err != nil {
+			return err
+		}
+	}
+	t.AlignRight(4, 5)
+	return t.End()
+}
+
+func numberOrDash[N int | int64](n *N) any {
+	if n == nil {
+		return "–"
+	}
+	return int64(*n)
+}
+
+func (o *options) callTable(p *planPrinter, d *runDetails) error {
+	if len(d.Calls) == 0 {
+		return nil
+	}
+	p.line("")
+	t := term.NewTable(p, o.look(), []string{"call", "requests", "answered", "failed", "unknown", "credits", "waited"})
+	for _, c := range d.Calls {
+		waited := term.Duration(time.Duration(c.Waited * float64(time.Second)))
+		row := []any{string(c.Op), int64(c.Requests), int64(c.Answered), int64(c.Failed), int64(c.Unknown), int64(c.Credits), waited}
+		if err := t.Row(row); err != nil {
+			return err
+		}
+	}
+	t.AlignRight(6)
+	return t.End()
 }
