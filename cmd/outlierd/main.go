@@ -30,7 +30,7 @@
 //   - sync/serve: how commands work beside the daemon.
 //   - cmd/outlierd/term: what results look like, for people and for programs.
 //
-// This package wires them together. A command is a file of its name; runs.go, once.go, hits.go,
+// This package wires them together. A command is a file of its name; perform.go, once.go, hits.go,
 // prices.go, summary.go and output.go have what several commands share, and wire.go opens it all.
 package main
 

@@ -21,8 +21,6 @@ import (
 	"outlierd/sync/runs"
 )
 
-// The command is in this file, as runs.go has what the commands share that perform runs.
-
 // statuses are those that a run can be listed by.
 var statuses = []string{
 	string(runs.Running), string(runs.OK), string(runs.OKEmpty), string(runs.Partial), string(runs.PausedBudget),
