@@ -34,6 +34,7 @@ type Manifest struct {
 const (
 	formatVersion = 1
 	manifestName  = "backup.json"
+	lookName      = ".look-" // begins the names of folders in which a copy is opened
 )
 
 // Write copies the state in a folder into another folder, also while a process works with it. An
@@ -84,18 +85,22 @@ func hold(folder string) (*os.File, error) {
 
 // removeOthers removes the copy of the backup before, and what backups that were killed have left.
 func removeOthers(folder, keep string) error {
-	names, err := filepath.Glob(filepath.Join(folder, "state-*.db*"))
-	for _, name := range names {
-		if filepath.Base(name) != keep {
-			err = errors.Join(err, os.Remove(name))
+	var errs []error
+	for _, pattern := range []string{"state-*.db*", lookName + "*"} {
+		names, err := filepath.Glob(filepath.Join(folder, pattern))
+		errs = append(errs, err)
+		for _, name := range names {
+			if filepath.Base(name) != keep {
+				errs = append(errs, os.RemoveAll(name))
+			}
 		}
 	}
-	return err
+	return errors.Join(errs...)
 }
 
 // answersIn asks a copy of the state for the last answer of its journal.
 func answersIn(ctx context.Context, path string, o state.Options) (answers int64, err error) {
-	folder, err := os.MkdirTemp(filepath.Dir(path), ".look-")
+	folder, err := os.MkdirTemp(filepath.Dir(path), lookName)
 	if err != nil {
 		return 0, err
 	}
