@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -167,12 +166,12 @@ func (o *options) checkSinks(ctx context.Context, config *job.Config, seen *stat
 	if err != nil {
 		return nil, err
 	}
-	temp, err := temporaryFolder(config)
+	temp, err := newTemporary(config)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(temp)) }()
-	c := &check.Check{State: seen, End: end, Temp: temp, Reader: compare.Open(filepath.Join(temp, "sort")),
+	defer func() { err = errors.Join(err, temp.Close()) }()
+	c := &check.Check{State: seen, End: end, Temp: temp.path, Reader: compare.Open(filepath.Join(temp.path, "sort")),
 		Build: func(ctx context.Context, folder string) (sinks.Sink, compare.Source, error) {
 			source := compare.Source{Name: "the journal", File: filepath.Join(folder, "outliers.duckdb")}
 			sink, err := openSink(ctx, job.SinkDuckDB, source.File, folder, memory)
@@ -186,7 +185,7 @@ func (o *options) checkSinks(ctx context.Context, config *job.Config, seen *stat
 	for _, s := range config.Sinks {
 		keep := ""
 		if readData {
-			keep = filepath.Join(temp, "parquet")
+			keep = filepath.Join(temp.path, "parquet")
 		}
 		for _, sink := range sinksOf(ctx, c.Reader, s, sinkPath(config, s), seen, keep) {
 			r, err := c.Look(ctx, sink)
@@ -201,16 +200,6 @@ func (o *options) checkSinks(ctx context.Context, config *job.Config, seen *stat
 		o.block.Erase()
 	}
 	return results, err
-}
-
-// temporaryFolder makes a folder on the disk of the data.
-func temporaryFolder(config *job.Config) (string, error) {
-	above := filepath.Join(stateFolder(config), "tmp")
-	err := os.MkdirAll(above, 0o700)
-	if err == nil {
-		above, err = os.MkdirTemp(above, "check-")
-	}
-	return above, writable(err, config.Data)
 }
 
 // sinksOf are the places of a sink that are checked: what readers find, and for DuckDB also the

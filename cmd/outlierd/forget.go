@@ -149,6 +149,9 @@ func (o *options) erase(ctx context.Context, p *program, f forgetFlags, e *state
 	if err := notify.Forget(store, e.Texts()); err != nil {
 		return err
 	}
+	if err := removeLeft(temporaryFolder(p.Engine.Config), "*"); err != nil {
+		return err
+	}
 	for _, s := range p.Engine.Config.Sinks {
 		if _, err := o.rebuildSink(ctx, p, s); err != nil {
 			return fmt.Errorf("rebuild sink %s without what is forgotten: %w (run the command again with the same ids)", s.Kind, err)

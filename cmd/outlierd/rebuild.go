@@ -151,7 +151,7 @@ func (o *options) rebuildSink(ctx context.Context, p *program, s job.Sink) (*reb
 
 // rowsIn counts the rows that readers of a sink find, by table.
 func (o *options) rowsIn(ctx context.Context, config *job.Config, s job.Sink) (_ map[string]int64, err error) {
-	reader := compare.Open(filepath.Join(stateFolder(config), "tmp"))
+	reader := compare.Open(temporaryFolder(config))
 	defer func() { err = errors.Join(err, reader.Close()) }()
 	place := readersFind(ctx, reader, s, sinkPath(config, s), "")
 	if len(place.Problems) > 0 {

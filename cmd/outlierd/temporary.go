@@ -1,0 +1,89 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"outlierd/sync/job"
+)
+
+// checkFolders are the names of the folders in which check builds tables.
+const checkFolders = "check-*"
+
+// temporary is a folder on the disk of the data. It is locked while its process works in it, so that
+// another one finds out which are left by processes that were killed.
+type temporary struct {
+	path string
+	lock *os.File
+}
+
+// newTemporary makes a folder for a check, and removes those that killed ones have left.
+func newTemporary(config *job.Config) (t *temporary, err error) {
+	above := temporaryFolder(config)
+	if err := os.MkdirAll(above, 0o700); err != nil {
+		return nil, writable(err, config.Data)
+	}
+	whole, err := os.Open(above)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, whole.Close()) }()
+	if err := unix.Flock(int(whole.Fd()), unix.LOCK_EX); err != nil { // for as long as the new folder is not locked
+		return nil, fmt.Errorf("lock %s: %w", above, err)
+	}
+	if err := removeLeft(above, checkFolders); err != nil {
+		return nil, err
+	}
+	t = &temporary{}
+	if t.path, err = os.MkdirTemp(above, checkFolders); err != nil {
+		return nil, writable(err, config.Data)
+	}
+	if t.lock, err = os.Open(t.path); err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(t.lock.Fd()), unix.LOCK_EX); err != nil {
+		return nil, errors.Join(fmt.Errorf("lock %s: %w", t.path, err), t.Close())
+	}
+	return t, nil
+}
+
+// Close removes the folder.
+func (t *temporary) Close() error {
+	return errors.Join(os.RemoveAll(t.path), t.lock.Close())
+}
+
+// temporaryFolder is where DuckDB puts what does not fit into memory, and where tables are built that
+// go again.
+func temporaryFolder(config *job.Config) string { return filepath.Join(stateFolder(config), "tmp") }
+
+// removeLeft removes what processes that were killed have left in a folder.
+func removeLeft(folder, pattern string) error {
+	names, err := filepath.Glob(filepath.Join(folder, pattern))
+	for _, name := range names {
+		err = errors.Join(err, removeUnlocked(name))
+	}
+	return err
+}
+
+// removeUnlocked removes a file or folder, unless a process has it locked.
+func removeUnlocked(name string) error {
+	file, err := os.Open(name)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	err = unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	switch {
+	case errors.Is(err, unix.EWOULDBLOCK):
+		err = nil
+	case err == nil:
+		err = os.RemoveAll(name)
+	}
+	return errors.Join(err, file.Close())
+}
