@@ -281,9 +281,6 @@ func (o *options) exportRows(ctx context.Context, path string, e export, temp st
 		return p.Row(values)
 	})
 	if err != nil {
-		if sheet != nil {
-			err = errors.Join(err, sheet.Discard())
-		}
 		return 0, err
 	}
 	if err := errors.Join(p.Close(), buffered.Flush()); err != nil {
