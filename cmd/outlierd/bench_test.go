@@ -1,6 +1,10 @@
 package main
 
 import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -67,13 +71,58 @@ func benchmarkRun(b *testing.B, jobs string) {
 			}
 		}
 		usage := cmd.ProcessState.SysUsage().(*syscall.Rusage)
-		cpu, calls := (cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds(), next.count("ops.requests")
+		cpu, calls := cpuSeconds(cmd), next.count("ops.requests")
 		b.ReportMetric(cpu/rows*10_000, "cpu-s/10k-rows")
 		b.ReportMetric(cpu/calls*1e6, "cpu-µs/call")
 		b.ReportMetric(calls, "calls")
 		b.ReportMetric(rows, "rows")
 		b.ReportMetric(float64(usage.Maxrss)/1024, "peak-MB") // Linux counts in KiB
 	}
+}
+
+// BenchmarkBesideScript is the CPU time of such a run as a share of what testdata/plain.py takes
+// for the same calls. The two take turns, and which of them begins a round does too: on a machine
+// that does other things as well, the first one looks slower. PLAIN_PYTHON names a Python that has
+// requests and, as the program does, DuckDB 1.5.
+func BenchmarkBesideScript(b *testing.B) {
+	python := os.Getenv("PLAIN_PYTHON")
+	if python == "" {
+		b.Skip("PLAIN_PYTHON is not set")
+	}
+	script, err := filepath.Abs("testdata/plain.py")
+	if err != nil {
+		b.Fatal(err)
+	}
+	w := newWorld(b, simulator.Options{Seed: 1, Freeze: true, Limit: 1_000_000})
+	w.write(videos)
+	w.mustRun("run")
+	var ratios []float64
+	for b.Loop() {
+		next := &testWorld{TB: b, dir: b.TempDir(), service: w.service, url: w.url}
+		next.write(videos)
+		program, out := next.command(b.Context(), "run")
+		plain := exec.CommandContext(b.Context(), python, script, "plain.duckdb")
+		plain.Dir, plain.Env, plain.Stdout, plain.Stderr = program.Dir, program.Env, out, out
+		turns := []*exec.Cmd{program, plain}
+		if len(ratios)%2 == 1 {
+			slices.Reverse(turns)
+		}
+		for _, cmd := range turns {
+			if err := cmd.Run(); err != nil {
+				b.Fatalf("%v\n%s", err, out)
+			}
+		}
+		ours, theirs := cpuSeconds(program), cpuSeconds(plain)
+		b.Logf("program %.2f s, script %.2f s: %.3f", ours, theirs, ours/theirs)
+		ratios = append(ratios, ours/theirs)
+	}
+	slices.Sort(ratios)
+	b.ReportMetric(ratios[len(ratios)/2], "of-script-cpu")
+}
+
+// cpuSeconds is what a process that has ended took, user and system.
+func cpuSeconds(cmd *exec.Cmd) float64 {
+	return (cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds()
 }
 
 // count is the number of a table's rows.
