@@ -3,13 +3,16 @@
 package duckdb
 
 import (
+	"flag"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"outlierd/schema"
 	"outlierd/sinks/sinktest"
 )
 
@@ -55,6 +58,68 @@ func BenchmarkOpen(b *testing.B) {
 			}
 		}
 	})
+}
+
+var many = flag.Int("rows", 1_000_000, "how many rows the larger tables of BenchmarkFlush have")
+
+// BenchmarkFlush writes 40 rows into a history, and 4,000 rows over a current table, beside the
+// same with a hundred thousand rows there already. cpu-ms/op counts all threads; of-fewer is the
+// CPU time as a multiple of that beside the fewer rows.
+func BenchmarkFlush(b *testing.B) {
+	for _, c := range []struct {
+		name, fill string
+		table      *schema.Table
+		answers    int64 // of 40 rows, in a batch
+	}{
+		{"history", `INSERT INTO warehouse.main.outliers_history (video_id, title, view_count, observed_at, _response_id)
+			SELECT printf('%%011x', hash(i) %% 17592186044416), 'title ' || i, i, TIMESTAMP '2026-01-01' + to_seconds(i), i // 40 FROM range(%d) AS r(i)`,
+			schema.OutliersHistory, 1},
+		{"current", `INSERT INTO warehouse.main.outliers (video_id, title, view_count, first_seen_at, last_seen_at, times_seen)
+			SELECT printf('%%011x', hash(i) %% 17592186044416), 'title ' || i, i, TIMESTAMP '2026-01-01', TIMESTAMP '2026-01-01', 1 FROM range(%d) AS r(i)`,
+			schema.Outliers, 100},
+	} {
+		var fewer time.Duration
+		for _, rows := range []int{100_000, *many} {
+			b.Run(fmt.Sprintf("%s/rows=%d", c.name, rows), func(b *testing.B) {
+				s, err := Open(b.Context(), whole(b.TempDir()))
+				if err != nil {
+					b.Fatal(err)
+				}
+				defer s.Close()
+				in, err := s.instance(b.Context())
+				if err == nil {
+					_, err = in.db.Exec(b.Context(), fmt.Sprintf(c.fill, rows)+"; CHECKPOINT warehouse")
+				}
+				if err != nil {
+					b.Fatal(err)
+				}
+				lo, spent := int64(0), time.Duration(0)
+				flush := func() {
+					batch := sinktest.Hits(lo, lo+c.answers)
+					batch.Parts = slices.DeleteFunc(batch.Parts, func(p schema.Part) bool { return p.Table != c.table })
+					defer sinktest.Release(batch)
+					lo = batch.Hi
+					began := cpu(b)
+					if err := s.Write(b.Context(), batch); err != nil {
+						b.Fatal(err)
+					}
+					spent += cpu(b) - began
+				}
+				flush() // opens what the later ones find open
+				spent = 0
+				for b.Loop() {
+					flush()
+				}
+				each := spent / time.Duration(b.N)
+				if rows == 100_000 {
+					fewer = each
+				} else if fewer > 0 {
+					b.ReportMetric(float64(each)/float64(fewer), "of-fewer")
+				}
+				b.ReportMetric(each.Seconds()*1000, "cpu-ms/op")
+			})
+		}
+	}
 }
 
 // BenchmarkPublish shows one more answer of 40 hits in files of some sizes. A publication copies
