@@ -209,7 +209,8 @@ func checkVideoID(s string) string {
 // included. Unicode's own Latin has more, of which the interface does not speak:
 // numerals such as Ⅳ, full-width forms, phonetic signs.
 var latin = &unicode.RangeTable{LatinOffset: 4, R16: []unicode.Range16{
-	{Lo: 'A', Hi: 'Z', Stride: 1}, {Lo: 'a', Hi: 'z', Stride: 1}, {Lo: 'À', Hi: 'Ö', Stride: 1}, {Lo: 'Ø', Hi: 'ö', Stride: 1},
+	{Lo: 'A', Hi: 'Z', Stride: 1}, {Lo: 'a', Hi: 'z', Stride: 1}, {Lo: 'À', Hi: 'Ö', Stride: 1},
+	{Lo: 'Ø', Hi: 'ö', Stride: 1},
 	{Lo: 'ø', Hi: 'ɏ', Stride: 1}, {Lo: 'Ḁ', Hi: 'ỿ', Stride: 1},
 }}
 

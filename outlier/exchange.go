@@ -172,7 +172,9 @@ func (x *exchange) receive(resp *http.Response, c *Client) (Outcome, *Error) {
 	case errors.Is(err, errTooLong):
 		return Unknown, &Error{Kind: Malformed, Cause: err}
 	case err != nil:
-		return Unknown, &Error{Kind: Lost, Message: fmt.Sprintf("the answer broke off after %d bytes", len(body)), Cause: x.why(err)}
+		return Unknown, &Error{
+			Kind: Lost, Message: fmt.Sprintf("the answer broke off after %d bytes", len(body)), Cause: x.why(err),
+		}
 	}
 	return judge(x.a)
 }

@@ -128,5 +128,6 @@ func isChannel(path []string) bool {
 	if len(path) == 0 {
 		return false
 	}
-	return strings.HasPrefix(path[0], "@") || len(path) > 1 && (path[0] == "channel" || path[0] == "c" || path[0] == "user")
+	return strings.HasPrefix(path[0], "@") || len(path) > 1 &&
+		(path[0] == "channel" || path[0] == "c" || path[0] == "user")
 }

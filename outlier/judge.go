@@ -49,7 +49,9 @@ func judgeSuccess(a *Answer, body []byte, err error) (Outcome, *Error) {
 	}
 	switch {
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		return Unknown, &Error{Kind: Lost, Message: fmt.Sprintf("the answer ends after %d bytes, before its JSON does", len(a.Body))}
+		return Unknown, &Error{
+			Kind: Lost, Message: fmt.Sprintf("the answer ends after %d bytes, before its JSON does", len(a.Body)),
+		}
 	case err != nil && !likeJSON(a.Header, body):
 		return Unknown, &Error{Kind: Foreign, Message: fmt.Sprintf("not an answer of the service (%s)", mediaType(a.Header))}
 	case err != nil:

@@ -29,7 +29,8 @@ func NewKey(text string) (Key, error) {
 	}
 	for i := range len(text) {
 		if text[i] <= ' ' || text[i] > '~' {
-			return Key{}, fmt.Errorf("the key has a space, a control character or a letter beyond ASCII at position %d of %d; copy it again without quotes or line breaks", i+1, len(text))
+			return Key{}, fmt.Errorf("the key has a space, a control character or a letter beyond ASCII "+
+				"at position %d of %d; copy it again without quotes or line breaks", i+1, len(text))
 		}
 	}
 	return Key{&text}, nil

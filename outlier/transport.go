@@ -169,7 +169,8 @@ func checkProxies(env func(string) string) error {
 		if address == "" || usableProxy(address) {
 			continue
 		}
-		return fmt.Errorf("the proxy address in %s cannot be used: write http://HOST:PORT, or unset %s to call the service directly", name, name)
+		return fmt.Errorf("the proxy address in %s cannot be used: write http://HOST:PORT, or unset %s to call the service directly",
+			name, name)
 	}
 	return nil
 }

@@ -74,7 +74,8 @@ the same command spends up to as much again on what is left.`,
 				return todo, approve(c.Context(), p.forecasts(), todo, yes, o.asker())
 			})
 			if exitCode(c.Context(), err) == exitBudget {
-				fmt.Fprintf(o.world.err, "To continue when the budget allows, without what is covered:\n  %s\n", retyped(o.world.args))
+				fmt.Fprintf(o.world.err, "To continue when the budget allows, without what is covered:\n  %s\n",
+					retyped(o.world.args))
 			}
 			return err
 		},

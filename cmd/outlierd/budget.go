@@ -179,7 +179,8 @@ var amountColumns = [...]string{"cap", "held", "left", "spent", "unknown", "rese
 
 // amountsOf are the values of amountColumns; nil for a value that does not apply.
 func amountsOf(c *forecast.CapBalance) [len(amountColumns)]*outlier.Credits {
-	return [...]*outlier.Credits{c.Max, &c.Held, c.Left, &c.Spent, &c.Unknown, &c.Reserved, &c.Scans, &c.Adjusted, &c.Refunded}
+	return [...]*outlier.Credits{c.Max, &c.Held, c.Left, &c.Spent, &c.Unknown, &c.Reserved, &c.Scans,
+		&c.Adjusted, &c.Refunded}
 }
 
 // over is what a cap is over.
@@ -211,7 +212,8 @@ func (p *planPrinter) notes(b *forecast.Budget) {
 	}
 	for i := range b.Caps {
 		if c := &b.Caps[i]; c.Explained > 0 {
-			p.line("%s: %d of the %d unknown credits were followed by an answer to the same request; they count nevertheless", over(c), c.Explained, c.Unknown)
+			p.line("%s: %d of the %d unknown credits were followed by an answer to the same request; they count nevertheless",
+				over(c), c.Explained, c.Unknown)
 		}
 	}
 	for _, a := range b.Adjustments {
@@ -228,7 +230,8 @@ func (p *planPrinter) notes(b *forecast.Budget) {
 
 func (p *planPrinter) refusal(r forecast.Refusal) string {
 	if r.Block == ledger.BlockKey {
-		return fmt.Sprintf("the service has refused the key since %s (%s):\n  calls stop until the key changes or someone runs a job", p.at(r.Since), term.Plain(r.Reason))
+		return fmt.Sprintf("the service has refused the key since %s (%s):\n  calls stop until the key changes or someone runs a job",
+			p.at(r.Since), term.Plain(r.Reason))
 	}
 	if r.Block == ledger.BlockClock {
 		return fmt.Sprintf("paid calls are blocked since %s:\n  %s", p.at(r.Since), term.Plain(r.Reason))
@@ -349,7 +352,8 @@ func (o *options) resumeSpending(ctx context.Context, config *job.Config) error 
 	}
 	said := ""
 	for _, block := range lifted {
-		said += fmt.Sprintf("lifted: %s (since %s)\n", term.Plain(block.Reason), block.Since.In(config.Timezone).Format("2006-01-02 15:04 MST"))
+		said += fmt.Sprintf("lifted: %s (since %s)\n", term.Plain(block.Reason),
+			block.Since.In(config.Timezone).Format("2006-01-02 15:04 MST"))
 	}
 	return o.done(map[string]any{"lifted": lifted}, "%scalls resume, within the caps of %s\n", said, config.Path)
 }

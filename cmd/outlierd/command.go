@@ -85,12 +85,14 @@ func addCommands(root *cobra.Command, o *options) {
 		commands []*cobra.Command
 	}{
 		{"Get started:", []*cobra.Command{demoCommand(o), initCommand(o), lintCommand(o)}},
-		{"Jobs:", []*cobra.Command{planCommand(o), runCommand(o), upCommand(o), pauseCommand(o), resumeCommand(o), backfillCommand(o), queueCommand(o), cursorCommand(o)}},
+		{"Jobs:", []*cobra.Command{planCommand(o), runCommand(o), upCommand(o), pauseCommand(o),
+			resumeCommand(o), backfillCommand(o), queueCommand(o), cursorCommand(o)}},
 		{"One-off requests:", []*cobra.Command{
 			searchCommand(o), relatedCommand(o), findChannelsCommand(o), trendingFormatsCommand(o), scanCommand(o),
 			channelCommand(o), videoCommand(o), commentsCommand(o), transcriptCommand(o),
 		}},
-		{"Inspect:", []*cobra.Command{statusCommand(o), runsCommand(o), sqlCommand(o), exportCommand(o), connectCommand(o), whyCommand(o), budgetCommand(o), schemaCommand(o), checkCommand(o), doctorCommand(o), healthCommand(o), notifyCommand(o)}},
+		{"Inspect:", []*cobra.Command{statusCommand(o), runsCommand(o), sqlCommand(o), exportCommand(o),
+			connectCommand(o), whyCommand(o), budgetCommand(o), schemaCommand(o), checkCommand(o), doctorCommand(o), healthCommand(o), notifyCommand(o)}},
 		{"Keep:", []*cobra.Command{backupCommand(o), restoreCommand(o), rebuildCommand(o), forgetCommand(o)}},
 	} {
 		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title})
@@ -104,9 +106,11 @@ func addCommands(root *cobra.Command, o *options) {
 
 // group is a command that only has others below it.
 func group(use, short, long string, below ...*cobra.Command) *cobra.Command {
-	c := &cobra.Command{Use: use, Short: short, Long: long, Args: cobra.NoArgs, RunE: func(c *cobra.Command, _ []string) error {
-		return usageError{fmt.Errorf("'%s' needs one of its commands: %s", c.CommandPath(), strings.Join(commandsBelow(c), ", "))}
-	}}
+	c := &cobra.Command{Use: use, Short: short, Long: long, Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return usageError{fmt.Errorf("'%s' needs one of its commands: %s", c.CommandPath(),
+				strings.Join(commandsBelow(c), ", "))}
+		}}
 	c.AddCommand(below...)
 	return c
 }

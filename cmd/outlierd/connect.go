@@ -122,7 +122,8 @@ var tools = []tool{
 			return []string{"duckdb", "-readonly", "-noheader", "-list", path, "select count(*) from outliers"}
 		},
 		tryParquet: func(p places) []string {
-			return []string{"duckdb", "-noheader", "-list", "-c", "select count(*) from read_parquet(" + sqlText(p.current()) + ")"}
+			return []string{"duckdb", "-noheader", "-list", "-c",
+				"select count(*) from read_parquet(" + sqlText(p.current()) + ")"}
 		},
 	},
 	{
@@ -169,7 +170,8 @@ var tools = []tool{
 				".sql('select video_id from outliers').pl()))", pythonText(path)))
 		},
 		tryParquet: func(p places) []string {
-			return python("import polars", fmt.Sprintf("print(polars.read_parquet(%s, glob=False).height)", pythonText(p.current())))
+			return python("import polars", fmt.Sprintf("print(polars.read_parquet(%s, glob=False).height)",
+				pythonText(p.current())))
 		},
 	},
 	{
@@ -204,7 +206,8 @@ var tools = []tool{
 		name: "grafana",
 		file: func(path string) string {
 			return "Add a data source of the DuckDB plugin\nPath: " + path +
-				"\nIt opens the file again after each change\nIn a container: mount the folder " + filepath.Dir(path) + ", not the file"
+				"\nIt opens the file again after each change\nIn a container: mount the folder " +
+				filepath.Dir(path) + ", not the file"
 		},
 	},
 }
@@ -222,7 +225,8 @@ func chooseTools(args []string) ([]tool, error) {
 	}
 	i := slices.IndexFunc(tools, func(t tool) bool { return t.name == strings.ToLower(args[0]) })
 	if i < 0 {
-		return nil, usageError{fmt.Errorf("there are no lines for %q: want %s%s", args[0], term.OneOf(toolNames()), didYouMean(args[0], toolNames()))}
+		return nil, usageError{fmt.Errorf("there are no lines for %q: want %s%s", args[0],
+			term.OneOf(toolNames()), didYouMean(args[0], toolNames()))}
 	}
 	return tools[i : i+1], nil
 }
@@ -262,7 +266,8 @@ func quoted(s string) string {
 
 // python is a program that needs modules; without one of them it ends with lacking.
 func python(imports, program string) []string {
-	return []string{"python3", "-c", "try:\n    " + imports + "\nexcept ImportError as e:\n    print(e)\n    raise SystemExit(" +
+	return []string{"python3", "-c", "try:\n    " + imports +
+		"\nexcept ImportError as e:\n    print(e)\n    raise SystemExit(" +
 		fmt.Sprint(lacking) + ")\n" + program}
 }
 

@@ -57,7 +57,8 @@ func (o *options) showCursors(p *program, name string) error {
 			rows = append(rows, []any{m.Job, m.Key, when(m.At), cmp.Or(m.Run, "by hand"), when(m.Set)})
 		}
 	}
-	if len(rows) == 0 && name != "" && p.Engine.Config.Job(name) == nil && !slices.Contains(slices.Collect(maps.Values(now)), name) {
+	known := p.Engine.Config.Job(name) != nil || slices.Contains(slices.Collect(maps.Values(now)), name)
+	if len(rows) == 0 && name != "" && !known {
 		return noJob(p.Engine.Config, name, ", and no job of that name has ever searched")
 	}
 	return o.rows([]string{"job", "key", "at", "set_by", "set_at"}, rows)
@@ -87,7 +88,8 @@ have no cursor yet get one.`,
 					return err
 				}
 				if key != "" && !slices.Contains(keys, key) {
-					return usageError{fmt.Errorf("--key: job %s has no search with this key; it has:\n  %s", args[0], strings.Join(keys, "\n  "))}
+					return usageError{fmt.Errorf("--key: job %s has no search with this key; it has:\n  %s",
+						args[0], strings.Join(keys, "\n  "))}
 				}
 				if key != "" {
 					keys = []string{key}

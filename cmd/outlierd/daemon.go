@@ -43,7 +43,9 @@ func (o *options) served(ctx context.Context, config *job.Config) (*serve.Client
 }
 
 // aloneOrBeside opens a program: alone by open, or beside the daemon that holds the folder.
-func (o *options) aloneOrBeside(ctx context.Context, config *job.Config, log *slog.Logger, open func() (*program, error)) (*program, error) {
+func (o *options) aloneOrBeside(
+	ctx context.Context, config *job.Config, log *slog.Logger, open func() (*program, error),
+) (*program, error) {
 	c, err := o.served(ctx, config)
 	if err != nil {
 		return nil, err
@@ -120,8 +122,8 @@ func change[R any](ctx context.Context, p *program, c serve.Change[R]) (R, error
 // order lets the daemon perform a run, and returns when it has ended.
 func (p *program) order(ctx context.Context, say func(string), e errand) (row *runs.Run, err error) {
 	asked := serve.Order{
-		Asked: e.Appointment.Spec.Asked(), Hash: e.Appointment.Spec.Hash, Trigger: e.Appointment.Trigger, Due: e.Appointment.Due,
-		Afresh: e.afresh, UseReserve: p.Engine.UseReserve,
+		Asked: e.Appointment.Spec.Asked(), Hash: e.Appointment.Spec.Hash, Trigger: e.Appointment.Trigger,
+		Due: e.Appointment.Due, Afresh: e.afresh, UseReserve: p.Engine.UseReserve,
 	}
 	if e.old != nil {
 		asked.Continues = e.old.ID
@@ -186,9 +188,11 @@ func (e *detachedError) Unwrap() error { return e.error }
 // explain says where the run is that a person has left, and what can be done with it.
 func (e *detachedError) explain() string {
 	if e.run == "" {
-		return fmt.Sprintf("detached before %s said that the run has begun. To watch it, or to begin it:\n  %s", e.daemon, e.again)
+		return fmt.Sprintf("detached before %s said that the run has begun. To watch it, or to begin it:\n  %s",
+			e.daemon, e.again)
 	}
-	text := fmt.Sprintf("detached; the run goes on in %s. To watch it:\n  %s\nTo stop it:\n  outlierd run --cancel %s", e.daemon, e.again, e.run)
+	text := fmt.Sprintf("detached; the run goes on in %s. To watch it:\n  %s\nTo stop it:\n  outlierd run --cancel %s",
+		e.daemon, e.again, e.run)
 	if e.once {
 		text = fmt.Sprintf("detached; the run goes on in %s. To see its rows when it has ended:\n  %s\nTo stop it:\n  outlierd run --cancel %s",
 			e.daemon, e.again, e.run)
@@ -207,7 +211,8 @@ func (o *options) cancelRun(ctx context.Context, what string) error {
 	}
 	daemon, err := o.served(ctx, config)
 	if err == nil && daemon == nil {
-		err = fmt.Errorf("no 'outlierd up' holds %s; a run of 'outlierd run' is stopped by ^C where it runs", relative(stateFolder(config)))
+		err = fmt.Errorf("no 'outlierd up' holds %s; a run of 'outlierd run' is stopped by ^C where it runs",
+			relative(stateFolder(config)))
 	}
 	if err != nil {
 		return err
@@ -223,7 +228,8 @@ func (o *options) cancelRun(ctx context.Context, what string) error {
 	if err := daemon.Cancel(ctx, run.ID); err != nil {
 		return err
 	}
-	return o.done(map[string]any{"run": run.ID, "job": run.Job}, "run %s of %s is stopped; what was paid for is stored\n", run.ID, shown(run.Job))
+	return o.done(map[string]any{"run": run.ID, "job": run.Job},
+		"run %s of %s is stopped; what was paid for is stored\n", run.ID, shown(run.Job))
 }
 
 // runUnderWay is the run under way of a job, or that has an id.

@@ -162,7 +162,8 @@ func (c *checkup) withoutFile(ctx context.Context) {
 	c.folders()
 	c.disk()
 	c.daemonAlive(ctx)
-	c.warn("not checked", "correct the job file, and run doctor again", "state, service, key, clock, rate limit, sinks and targets: they depend on the job file")
+	c.warn("not checked", "correct the job file, and run doctor again",
+		"state, service, key, clock, rate limit, sinks and targets: they depend on the job file")
 }
 
 func more(n int) string {
@@ -173,7 +174,8 @@ func more(n int) string {
 }
 
 func (c *checkup) zone() {
-	c.ok("time zone", "it is %s in %s", time.Now().In(c.config.Timezone).Format("Mon 2006-01-02 15:04 MST"), c.config.Timezone)
+	c.ok("time zone", "it is %s in %s", time.Now().In(c.config.Timezone).Format("Mon 2006-01-02 15:04 MST"),
+		c.config.Timezone)
 }
 
 // folders tries what the program needs of the folders that it writes into.

@@ -85,7 +85,8 @@ func (c *checkup) disk() {
 	case room < leastFree:
 		c.fail("disk", remedy, "%d MiB are free, and %d MiB are required before anything is bought", room>>20, leastFree>>20)
 	case room < leastFree+2*copied:
-		c.warn("disk", remedy, "%d MiB are free; the next copies of the DuckDB file take up to %d MiB", room>>20, 2*copied>>20)
+		c.warn("disk", remedy, "%d MiB are free; the next copies of the DuckDB file take up to %d MiB",
+			room>>20, 2*copied>>20)
 	default:
 		c.ok("disk", "%d MiB are free", room>>20)
 	}
@@ -101,7 +102,8 @@ func (c *checkup) state(ctx context.Context) {
 	}
 	switch tables := published(c.config); {
 	case errors.Is(err, fs.ErrNotExist) && tables != "" && !missing(tables):
-		c.fail("state", "bring the newest copy of the folder back", "%s is missing, though %s has what earlier runs published", relative(folder), relative(tables))
+		c.fail("state", "bring the newest copy of the folder back",
+			"%s is missing, though %s has what earlier runs published", relative(folder), relative(tables))
 		return
 	case errors.Is(err, fs.ErrNotExist):
 		c.ok("state", "not created yet; the first run creates it")
@@ -137,7 +139,8 @@ func (c *checkup) budget(seen *state.Store) {
 	case err != nil:
 		c.fail("budget", "", "%v", err)
 	case left == 0:
-		c.warn("budget", "raise budget.per_month, or wait for the next cycle", "none of %d credits is left in the cycle from %s", *most, cycle)
+		c.warn("budget", "raise budget.per_month, or wait for the next cycle",
+			"none of %d credits is left in the cycle from %s", *most, cycle)
 	default:
 		c.ok("budget", "%d of %d credits are left in the cycle from %s", left, *most, cycle)
 	}
@@ -214,7 +217,8 @@ func (c *checkup) service(ctx context.Context) {
 	case config.URL == "" || config.Key.IsZero():
 		return // the job file lacks it, which was said
 	case limit.Reset.After(time.Now()):
-		c.warn("rate limit", "run doctor again then", "the next request may leave at %s, so none was made", limit.Reset.In(c.config.Timezone).Format("15:04:05 MST"))
+		c.warn("rate limit", "run doctor again then", "the next request may leave at %s, so none was made",
+			limit.Reset.In(c.config.Timezone).Format("15:04:05 MST"))
 		return
 	}
 	c.ok("rate limit", "%s; %s may leave now", limit.Pace(), term.Count(limit.Remaining, "request"))

@@ -101,10 +101,12 @@ func complaint(ctx context.Context, err error) string {
 		return "outlierd: " + left.explain()
 	}
 	if errors.Is(err, serve.ErrStopped) {
-		return "outlierd: 'outlierd up' was stopped; " + onward(err, "everything that was paid for is stored, and the same command continues from here")
+		return "outlierd: 'outlierd up' was stopped; " + onward(err,
+			"everything that was paid for is stored, and the same command continues from here")
 	}
 	if stopped(ctx, err) {
-		return "outlierd: interrupted; " + onward(err, "everything that was paid for is stored, and the next run continues from here")
+		return "outlierd: interrupted; " + onward(err,
+			"everything that was paid for is stored, and the next run continues from here")
 	}
 	lines := strings.Split(strings.ReplaceAll(err.Error(), "job "+job.OnceMark, ""), "\n") // the person asked for no job
 	for i, line := range lines {
@@ -117,7 +119,8 @@ func complaint(ctx context.Context, err error) string {
 // commands.
 func remedy(err error) string {
 	if live, ok := errors.AsType[*runs.LiveScanError](err); ok && live.Scan.ScanID != "" {
-		return "\n  it is not bought twice; when it has ended, read it with: outlierd scan read " + term.Plain(live.Scan.ScanID)
+		return "\n  it is not bought twice; when it has ended, read it with: outlierd scan read " +
+			term.Plain(live.Scan.ScanID)
 	}
 	if _, long := errors.AsType[*pace.LongWaitError](err); long {
 		return "\n  service.max_wait says how long to wait for the limit; " +

@@ -68,7 +68,8 @@ than 15 digits are text. Lists, structs and JSON are JSON text in csv and xlsx.`
 	flags.StringVar(&e.to, "to", "", `the file to write; "-" is standard output`)
 	flags.StringVar(&e.format, "format", "", "its format: "+term.OneOf(exportFormats)+" (default: by the ending of --to)")
 	flags.BoolVar(&e.force, "force", false, "replace an existing file")
-	flags.BoolVar(&e.escape, "escape-formulas", false, "in csv, put ' before texts that a spreadsheet would run as formulas")
+	flags.BoolVar(&e.escape, "escape-formulas", false,
+		"in csv, put ' before texts that a spreadsheet would run as formulas")
 	return c
 }
 
@@ -93,7 +94,8 @@ func (e *export) check(out io.Writer) error {
 	}
 	switch {
 	case !slices.Contains(exportFormats, e.format):
-		return usageError{fmt.Errorf("the format of %s is not known: give it with --format %s", e.to, term.OneOf(exportFormats))}
+		return usageError{fmt.Errorf("the format of %s is not known: give it with --format %s", e.to,
+			term.OneOf(exportFormats))}
 	case e.escape && e.format != "csv":
 		return usageError{fmt.Errorf("--escape-formulas is for csv, not for %s", e.format)}
 	case e.to == "-" && term.Is(out) && (e.format == "parquet" || e.format == "xlsx"):
@@ -115,7 +117,8 @@ func (e *export) place() error {
 	}
 	for _, sink := range e.config.Sinks {
 		if inside(full, sinkPath(e.config, sink)) {
-			return usageError{fmt.Errorf("%s is outlierd's own, and a file there would be read as one of its tables; choose another place", e.to)}
+			return usageError{fmt.Errorf("%s is outlierd's own, and a file there would be read as one of its tables; choose another place",
+				e.to)}
 		}
 	}
 	if inside(full, stateFolder(e.config)) {
@@ -243,7 +246,9 @@ func exportParquet(ctx context.Context, path, text, temp string, w io.Writer) (i
 }
 
 // exportRows writes a result row by row.
-func (o *options) exportRows(ctx context.Context, path string, e export, temp string, w io.Writer) (rows int64, err error) {
+func (o *options) exportRows(
+	ctx context.Context, path string, e export, temp string, w io.Writer,
+) (rows int64, err error) {
 	buffered := bufio.NewWriterSize(w, 1<<16)
 	out := io.Writer(buffered)
 	if term.Is(w) {

@@ -16,7 +16,8 @@ import (
 
 // What is shown to a person of each kind of row.
 const (
-	fewOutliers = "t.title, t.view_count, t.z_score, " + query.VideoLink + ", t.channel_title, t.published_at, t.average_views_ratio"
+	fewOutliers = "t.title, t.view_count, t.z_score, " + query.VideoLink +
+		", t.channel_title, t.published_at, t.average_views_ratio"
 	fewChannels = "t.channel_id, t.title, t.handle, t.subscribers, t.average_views, t.language"
 )
 
@@ -106,7 +107,9 @@ func (f *enrichFlags) ask(into wishes) {
 }
 
 // askOnce performs a verb that has hits, as the flags say, and prints them.
-func (o *options) askOnce(ctx context.Context, verb job.Verb, what wishes, pages *pageFlags, enrich *enrichFlags) error {
+func (o *options) askOnce(
+	ctx context.Context, verb job.Verb, what wishes, pages *pageFlags, enrich *enrichFlags,
+) error {
 	if err := pages.ask(what); err != nil {
 		return err
 	}

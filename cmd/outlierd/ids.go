@@ -29,7 +29,8 @@ var (
 		", t.published_at_estimate, t.average_views_ratio", ", t.kind desc, t.position"}
 	ofDetails = view{"videos", "video_id", "t.title, t.view_count, t.like_count, t.comment_count, " + query.VideoLink +
 		", t.channel_title, t.duration, t.published_at", ""}
-	ofComments   = view{"comments", "video_id", "t.author_text, t.likes_count, t.reply_count, t.published_at, t.text", ", t.position"}
+	ofComments = view{"comments", "video_id",
+		"t.author_text, t.likes_count, t.reply_count, t.published_at, t.text", ", t.position"}
 	ofTranscript = view{"transcript_events", "video_id", "t.start_ms / 1000 as seconds, t.text", ", t.position"}
 )
 
@@ -85,7 +86,8 @@ func (o *options) facts(ctx context.Context, d *dataCommand) func(showing) (stri
 			return "", err
 		}
 		v := d.show()
-		return query.RowsOf(v.table, v.key, o.columns(v.few), v.order, work.IDs), o.missing(ctx, s.program.Engine.Config, work.IDs, d.fetch)
+		return query.RowsOf(v.table, v.key, o.columns(v.few), v.order, work.IDs),
+			o.missing(ctx, s.program.Engine.Config, work.IDs, d.fetch)
 	}
 }
 
@@ -96,7 +98,8 @@ func channelCommand(o *options) *cobra.Command {
 		long: `Fetch a channel's sampled videos and shorts, by id, address or @handle, and print its
 statistics for both, or with --uploads the videos and shorts. The service knows channels by
 id: the id of a handle comes from your tables, or from a search after confirmation.`,
-		verb: job.VerbChannels, fetch: []outlier.Operation{outlier.OpChannelVideos, outlier.OpChannelShorts}, fresh: "7d", parse: outlier.ParseChannel,
+		verb: job.VerbChannels, fetch: []outlier.Operation{outlier.OpChannelVideos, outlier.OpChannelShorts},
+		fresh: "7d", parse: outlier.ParseChannel,
 		show: func() view {
 			if uploads {
 				return ofUploads
@@ -111,7 +114,8 @@ id: the id of a handle comes from your tables, or from a search after confirmati
 }
 
 func videoCommand(o *options) *cobra.Command {
-	return videoData("video", "details", "the description and current numbers", "1d", outlier.OpDetails, ofDetails).command(o)
+	return videoData("video", "details", "the description and current numbers", "1d", outlier.OpDetails,
+		ofDetails).command(o)
 }
 
 func commentsCommand(o *options) *cobra.Command {
@@ -119,7 +123,8 @@ func commentsCommand(o *options) *cobra.Command {
 }
 
 func transcriptCommand(o *options) *cobra.Command {
-	return videoData("transcript", "transcript", "the transcript, line by line", "", outlier.OpTranscript, ofTranscript).command(o)
+	return videoData("transcript", "transcript", "the transcript, line by line", "", outlier.OpTranscript,
+		ofTranscript).command(o)
 }
 
 func videoData(name, what, does, fresh string, op outlier.Operation, v view) *dataCommand {
@@ -135,7 +140,8 @@ func videoData(name, what, does, fresh string, op outlier.Operation, v view) *da
 func (o *options) missing(ctx context.Context, config *job.Config, ids []string, asked []outlier.Operation) error {
 	return query.Missing(ctx, published(config), ids, func(operation, id, at any) {
 		if endpoint, _ := operation.(string); slices.Contains(asked, outlier.Operation(endpoint)) {
-			fmt.Fprintf(o.world.err, "the service has no %s of %s (asked %s)\n", operation, term.Plain(term.Raw(id)), term.Raw(second(at)))
+			fmt.Fprintf(o.world.err, "the service has no %s of %s (asked %s)\n", operation,
+				term.Plain(term.Raw(id)), term.Raw(second(at)))
 		}
 	})
 }

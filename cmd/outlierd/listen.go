@@ -81,7 +81,10 @@ func (o *options) listen(ctx context.Context, p *program) (*monitor, error) {
 			d.Listen, innermost(err))
 	}
 	m := newMonitor(p, o.config, o.world.env)
-	if m.metrics, err = p.metrics.Handler(metrics.Sources{Store: p.Engine.Store, Pace: p.Engine.Pace, Waited: p.Engine.Waited, Beat: p.Engine.Beat, Log: log}); err != nil {
+	m.metrics, err = p.metrics.Handler(metrics.Sources{
+		Store: p.Engine.Store, Pace: p.Engine.Pace, Waited: p.Engine.Waited, Beat: p.Engine.Beat, Log: log,
+	})
+	if err != nil {
 		return nil, errors.Join(err, port.Close())
 	}
 	m.server = &http.Server{
@@ -96,7 +99,8 @@ func (o *options) listen(ctx context.Context, p *program) (*monitor, error) {
 	if d.Private() {
 		log.Info("listening", "address", port.Addr().String())
 	} else {
-		log.Warn("listening beyond this machine, without encryption; requests need daemon.token", "address", port.Addr().String())
+		log.Warn("listening beyond this machine, without encryption; requests need daemon.token",
+			"address", port.Addr().String())
 	}
 	go func() {
 		if err := m.server.Serve(port); !errors.Is(err, http.ErrServerClosed) {
@@ -178,7 +182,8 @@ func (m *monitor) named(r *http.Request) bool {
 // health tells whether the schedule goes on.
 func (m *monitor) health(w http.ResponseWriter, _ *http.Request) {
 	if still := stuckFor(m.began, m.program.Engine.Beat()); still > stuckAfter {
-		http.Error(w, fmt.Sprintf("the schedule has been stuck for %s", job.Duration(still.Round(time.Second))), http.StatusServiceUnavailable)
+		http.Error(w, fmt.Sprintf("the schedule has been stuck for %s", job.Duration(still.Round(time.Second))),
+			http.StatusServiceUnavailable)
 		return
 	}
 	io.WriteString(w, "ok\n") // whether the client has read it is its own affair
@@ -229,7 +234,8 @@ func (m *monitor) readiness() readiness {
 		_, err := tx.Meta("version")
 		return err
 	}), state.DB.Room())
-	found := readiness{Ready: fileErr == nil && stateErr == nil, File: wordOf(fileErr), State: wordOf(stateErr), Sinks: map[string]string{}}
+	found := readiness{Ready: fileErr == nil && stateErr == nil, File: wordOf(fileErr), State: wordOf(stateErr),
+		Sinks: map[string]string{}}
 	for name, err := range m.program.metrics.Sinks() {
 		found.Sinks[name] = wordOf(err)
 		found.Ready = found.Ready && err == nil

@@ -47,7 +47,8 @@ func (o *options) announce(p *program, agenda []*engine.Appointment) error {
 	if err != nil {
 		return err
 	}
-	for _, a := range slices.SortedStableFunc(slices.Values(agenda), func(a, b *engine.Appointment) int { return a.Begins.Compare(b.Begins) }) {
+	earlier := func(a, b *engine.Appointment) int { return a.Begins.Compare(b.Begins) }
+	for _, a := range slices.SortedStableFunc(slices.Values(agenda), earlier) {
 		note := ""
 		switch {
 		case a.Paused != nil:

@@ -156,7 +156,8 @@ func (o *options) paused(r request, s showing) error {
 	if s.row.Status != runs.PausedBudget {
 		return nil
 	}
-	how := "To continue when the budget allows; for six hours the pages that arrived come from the journal:\n  " + retyped(o.world.args)
+	how := "To continue when the budget allows; for six hours the pages that arrived come from the journal:\n  " +
+		retyped(o.world.args)
 	if barren(s.row) {
 		how = "To continue when the budget allows:\n  " + retyped(o.world.args)
 	}
@@ -218,7 +219,8 @@ func (o *options) named(ctx context.Context, r request, s showing) error {
 		}
 	}
 	for _, handle := range unknown.Handles {
-		find := request{verb: job.VerbFindChannels, job: wishes{"find_channels": wishes{"query": strings.TrimPrefix(handle, "@")}}}
+		find := request{verb: job.VerbFindChannels,
+			job: wishes{"find_channels": wishes{"query": strings.TrimPrefix(handle, "@")}}}
 		spec, err := find.spec(s.program.Engine.Config)
 		if err != nil {
 			return err
@@ -252,7 +254,8 @@ func (o *options) printResult(ctx context.Context, r request, s showing) error {
 // printable reports why rows could not be printed.
 func (o *options) printable(config *job.Config) error {
 	if published(config) == "" {
-		return fmt.Errorf("%s has no duckdb sink, so there would be nothing to print; add `- duckdb: outliers.duckdb` under `sinks:`", config.Path)
+		return fmt.Errorf("%s has no duckdb sink, so there would be nothing to print; add `- duckdb: outliers.duckdb` under `sinks:`",
+			config.Path)
 	}
 	return o.anyOutput()
 }

@@ -145,7 +145,8 @@ func (o *options) sayPaused(p *program, todo []errand) error {
 	}
 	for i := range todo {
 		if pause := pauses[todo[i].Appointment.Spec.Name]; pause != nil && !todo[i].scheduled() {
-			fmt.Fprintf(o.world.out, "%s: its schedule is %s; this run is by hand\n", pause.Job, pauseText(pause, p.Engine.Config.Timezone))
+			fmt.Fprintf(o.world.out, "%s: its schedule is %s; this run is by hand\n", pause.Job,
+				pauseText(pause, p.Engine.Config.Timezone))
 		}
 	}
 	return nil

@@ -177,7 +177,9 @@ func following(p *program, done errand, row *runs.Run) (next []errand, err error
 		if err != nil {
 			return nil, err
 		}
-		owed = slices.DeleteFunc(owed, func(a *engine.Appointment) bool { return a.Spec.After != row.Job || !a.Due.Equal(row.Due) })
+		owed = slices.DeleteFunc(owed, func(a *engine.Appointment) bool {
+			return a.Spec.After != row.Job || !a.Due.Equal(row.Due)
+		})
 		return performing(owed), nil
 	case !row.Status.EndedWell():
 		return nil, nil
@@ -185,7 +187,9 @@ func following(p *program, done errand, row *runs.Run) (next []errand, err error
 	due := row.Started.Truncate(time.Microsecond) // as it is on record
 	for i := range p.Engine.Config.Jobs {
 		if spec := &p.Engine.Config.Jobs[i]; spec.After == row.Job && !spec.Disabled {
-			next = append(next, errand{Appointment: engine.Appointment{Spec: spec, Due: due, Trigger: engine.After}, whole: true, after: true})
+			next = append(next, errand{
+				Appointment: engine.Appointment{Spec: spec, Due: due, Trigger: engine.After}, whole: true, after: true,
+			})
 		}
 	}
 	return next, nil

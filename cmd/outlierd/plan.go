@@ -89,7 +89,8 @@ func forecastOf(c *cobra.Command, p *program, names []string) (*forecast.Forecas
 	f.Orphans = slices.DeleteFunc(f.Orphans, func(orphan forecast.Orphan) bool { return isOnce(orphan.Job) })
 	for i := range f.Jobs {
 		if is := now[f.Jobs[i].Job]; is != "" {
-			f.Jobs[i].Changes = append(f.Jobs[i].Changes, fmt.Sprintf("renamed from %s, and continues its cursors and runs", f.Jobs[i].Job))
+			f.Jobs[i].Changes = append(f.Jobs[i].Changes,
+				fmt.Sprintf("renamed from %s, and continues its cursors and runs", f.Jobs[i].Job))
 			f.Jobs[i].Job = is
 		}
 		if is := now[f.Jobs[i].After]; is != "" {
@@ -181,7 +182,8 @@ func limitedText(l *forecast.Limited) string {
 	if l.Total >= saturated {
 		total = fmt.Sprintf("%d or more", l.Total)
 	}
-	return fmt.Sprintf("pages: %d cut off hits in %s, such as %d of %s hits of %q", l.Pages, rows, l.Seen, total, term.Clip(l.Search, 40))
+	return fmt.Sprintf("pages: %d cut off hits in %s, such as %d of %s hits of %q", l.Pages, rows, l.Seen,
+		total, term.Clip(l.Search, 40))
 }
 
 // limitedHint is what would have been enough, if that is known.
@@ -310,7 +312,8 @@ func searchPlans(all []forecast.Search) []string {
 		}
 	}
 	if more := len(all) - len(lines); more > 0 {
-		lines = append(lines, fmt.Sprintf("and %d more: %s, %s, %d skipped", more, term.Count(pages, "page"), term.Count(credits, "credit"), skipped))
+		lines = append(lines, fmt.Sprintf("and %d more: %s, %s, %d skipped", more, term.Count(pages, "page"),
+			term.Count(credits, "credit"), skipped))
 	}
 	return lines
 }
@@ -328,7 +331,8 @@ func asked(s *forecast.Search) string {
 // verbs are what people call the operations that a run buys.
 var verbs = map[outlier.Operation]string{
 	outlier.OpSearch: "search", outlier.OpRelated: "related", outlier.OpStartScan: "scan",
-	outlier.OpFindChannels: "find channels", outlier.OpFindRelatedChannels: "find channels", outlier.OpTrendingFormats: "trending formats",
+	outlier.OpFindChannels: "find channels", outlier.OpFindRelatedChannels: "find channels",
+	outlier.OpTrendingFormats: "trending formats",
 }
 
 // skips are the reasons for which nothing is asked, as people say them.
@@ -378,7 +382,8 @@ func (p *planPrinter) cycle(c *forecast.Cycle, pace string) {
 
 // needs is what scheduled runs are expected to spend until the cycle turns.
 func (p *planPrinter) needs(c *forecast.Cycle) string {
-	return fmt.Sprintf("scheduled runs need about %s, %d in total by %s", term.Count(c.Wanted, "more credit"), c.Projected, p.day(c.To))
+	return fmt.Sprintf("scheduled runs need about %s, %d in total by %s", term.Count(c.Wanted, "more credit"),
+		c.Projected, p.day(c.To))
 }
 
 // pagingPlan is what is believed of `from` at an endpoint.
@@ -390,7 +395,8 @@ func pagingPlan(f forecast.Paging, zone *time.Location) string {
 	case f.Since.IsZero():
 		return fmt.Sprintf("paging of %s: `from` counts %s (%s)", f.Op, counts, f.Because)
 	}
-	return fmt.Sprintf("paging of %s: `from` counts %s (shown by %s on %s)", f.Op, counts, f.Because, f.Since.In(zone).Format(time.DateOnly))
+	return fmt.Sprintf("paging of %s: `from` counts %s (shown by %s on %s)",
+		f.Op, counts, f.Because, f.Since.In(zone).Format(time.DateOnly))
 }
 
 // orphans are what is on record and in no file.

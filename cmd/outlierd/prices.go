@@ -44,7 +44,8 @@ func beforehand(ctx context.Context, r *forecast.Reader, spec *job.Spec, old *ru
 	if old == nil {
 		return planLine(ctx, r, spec)
 	}
-	line := fmt.Sprintf("%s: continuing the run of %s", shown(spec.Name), old.Started.In(r.Facts.Config.Timezone).Format("2006-01-02 15:04 MST"))
+	line := fmt.Sprintf("%s: continuing the run of %s", shown(spec.Name),
+		old.Started.In(r.Facts.Config.Timezone).Format("2006-01-02 15:04 MST"))
 	switch {
 	case old.Overridden:
 		line += " with " + term.Plain(facts.Flags(old))
@@ -90,7 +91,8 @@ func laterLine(ctx context.Context, r *forecast.Reader, spec *job.Spec) string {
 }
 
 func cannotRun(spec *job.Spec, err error) string {
-	return fmt.Sprintf("%s: cannot run now: %s", shown(spec.Name), term.Plain(strings.TrimPrefix(err.Error(), "job "+spec.Name+": ")))
+	return fmt.Sprintf("%s: cannot run now: %s", shown(spec.Name),
+		term.Plain(strings.TrimPrefix(err.Error(), "job "+spec.Name+": ")))
 }
 
 // capsText names the caps, besides the run's own, that allow less than a run may cost.
@@ -126,7 +128,8 @@ func costText(r *forecast.Reader, cost plan.Cost) string {
 	if cost.Credits > 0 && cost.Lost > cost.Credits {
 		credits += fmt.Sprintf(" (%d if answers are lost)", cost.Lost)
 	}
-	return fmt.Sprintf("at most %s, %s, %s at %s", credits, term.Count(cost.Requests, "request"), term.Duration(r.Time(cost.Requests)), r.PaceText())
+	return fmt.Sprintf("at most %s, %s, %s at %s", credits, term.Count(cost.Requests, "request"),
+		term.Duration(r.Time(cost.Requests)), r.PaceText())
 }
 
 // leastConfirmed is the least number of credits above which the default of
@@ -174,7 +177,8 @@ func approve(ctx context.Context, r *forecast.Reader, todo []errand, yes bool, w
 	if err != nil || len(dear) == 0 {
 		return err
 	}
-	warning := fmt.Sprintf("%s may cost more than %s (%s): %s", subjects(dear), term.Count(*limit, "credit"), why, strings.Join(dear, ", "))
+	warning := fmt.Sprintf("%s may cost more than %s (%s): %s", subjects(dear), term.Count(*limit, "credit"),
+		why, strings.Join(dear, ", "))
 	return consent(who, warning, "Run it?")
 }
 

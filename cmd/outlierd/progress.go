@@ -66,7 +66,8 @@ func progressAttrs(p engine.Progress) []any {
 	for _, s := range p.Searches {
 		pages, hits, fresh = pages+s.Pages, hits+s.Hits, fresh+s.NewHits
 	}
-	attrs := []any{"job", p.Job, "run", p.Run, "pages", pages, "hits", hits, "new", fresh, "calls", p.Done, "queued", p.Queued,
+	attrs := []any{"job", p.Job, "run", p.Run, "pages", pages, "hits", hits, "new", fresh, "calls", p.Done,
+		"queued", p.Queued,
 		"credits", p.Spend.Charged + p.Spend.Unknown, "remaining", left(p, time.Now()).Round(time.Second).String()}
 	if !p.Until.IsZero() {
 		attrs = append(attrs, "waits_until", p.Until)

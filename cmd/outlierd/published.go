@@ -67,7 +67,9 @@ func (o *options) unrecorded(ctx context.Context, config *job.Config, work func(
 
 // planPublished forecasts without the state, in a cycle of which the published ledger says
 // what is spent.
-func (o *options) planPublished(ctx context.Context, config *job.Config, show func(*program, func(*forecast.Forecast)) error) error {
+func (o *options) planPublished(
+	ctx context.Context, config *job.Config, show func(*program, func(*forecast.Forecast)) error,
+) error {
 	amounts, err := publishedAmounts(ctx, config)
 	if err != nil {
 		return err
@@ -105,7 +107,8 @@ func (o *options) budgetPublished(ctx context.Context, config *job.Config) (b *f
 		delete(amounts, key)
 	}
 	cycle := b.Caps[0].Period
-	for _, key := range slices.SortedFunc(maps.Keys(amounts), func(a, b amountsKey) int { return strings.Compare(a.job, b.job) }) {
+	byJob := func(a, b amountsKey) int { return strings.Compare(a.job, b.job) }
+	for _, key := range slices.SortedFunc(maps.Keys(amounts), byJob) {
 		period := ledger.JobCycle(key.job, cycle)
 		b.Caps = append(b.Caps, forecast.CapBalance{Scope: key.scope, Period: period, Job: key.job, Balance: amounts[key]})
 	}

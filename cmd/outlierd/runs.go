@@ -111,7 +111,8 @@ var runColumns = regexp.MustCompile(`,\s*`).Split(query.RunsColumns, -1)
 func runValues(r *runs.Run, now map[string]string) []any {
 	return []any{
 		r.ID, cmp.Or(now[r.Job], r.Job), string(r.Status), r.Trigger, when(r.Due), when(r.Started), when(r.Ended),
-		r.Pages, r.Hits, r.NewHits, r.Requests, int64(r.Credits), int64(r.Refunded), r.Missing, r.Failures, r.Waited.Seconds(),
+		r.Pages, r.Hits, r.NewHits, r.Requests, int64(r.Credits), int64(r.Refunded), r.Missing, r.Failures,
+		r.Waited.Seconds(),
 		filled(r.RestOf), filled(r.Error),
 	}
 }
@@ -138,7 +139,8 @@ func (o *options) listRunsShort(p *program, f runs.Filter, now map[string]string
 		if !r.Ended.IsZero() {
 			took = term.Duration(r.Ended.Sub(r.Started))
 		}
-		row := []any{id, shown(cmp.Or(now[r.Job], r.Job)), string(r.Status), r.Started, took, r.Hits, r.NewHits, int64(r.Credits), r.Error}
+		row := []any{id, shown(cmp.Or(now[r.Job], r.Job)), string(r.Status), r.Started, took, r.Hits, r.NewHits,
+			int64(r.Credits), r.Error}
 		if err := rows.Row(row); err != nil {
 			return err
 		}
@@ -289,10 +291,12 @@ func detailsOf(p *program, row *runs.Run) (*runDetails, error) {
 			s := &steps[i]
 			row.Pages, row.Hits, row.NewHits = row.Pages+int64(s.Pages), row.Hits+int64(s.Hits), row.NewHits+int64(s.NewHits)
 		}
-		row.Requests, row.Credits, row.Refunded, row.Waited = spent.Requests, spent.Charged+spent.Unknown, spent.Refunded, spent.Waited
+		row.Requests, row.Waited = spent.Requests, spent.Waited
+		row.Credits, row.Refunded = spent.Charged+spent.Unknown, spent.Refunded
 	}
 	d := &runDetails{
-		Run: row.ID, Job: row.Job, Status: row.Status, Trigger: row.Trigger, Due: row.Due, Started: row.Started, Ended: row.Ended,
+		Run: row.ID, Job: row.Job, Status: row.Status, Trigger: row.Trigger, Due: row.Due,
+		Started: row.Started, Ended: row.Ended,
 		RestOf: row.RestOf, Error: row.Error, Pages: row.Pages, Hits: row.Hits, NewHits: row.NewHits, Requests: row.Requests,
 		Credits: row.Credits, Unknown: spent.Unknown, Refunded: row.Refunded, Missing: row.Missing, Failures: row.Failures,
 		Waited: row.Waited.Seconds(), Rows: row.Rows, Searches: []searchDetails{}, Calls: []callDetails{}, row: row,
@@ -306,7 +310,8 @@ func detailsOf(p *program, row *runs.Run) (*runDetails, error) {
 		d.Searches = append(d.Searches, detailsOfSearch(&steps[i]))
 	}
 	for _, c := range calls {
-		d.Calls = append(d.Calls, callDetails{c.Op, c.Requests, c.Answered, c.Failed, c.Unknown, c.Credits, c.Waited.Seconds()})
+		d.Calls = append(d.Calls, callDetails{c.Op, c.Requests, c.Answered, c.Failed, c.Unknown, c.Credits,
+			c.Waited.Seconds()})
 	}
 	if d.Queued, err = store.Queue.Queued(queue.Filter{Job: row.Job}); err != nil {
 		return nil, err
@@ -405,7 +410,8 @@ func (o *options) searchTable(p *planPrinter, d *runDetails) error {
 	p.line("")
 	t := term.NewTable(p, o.look(), []string{"search", "pages", "hits", "new", "total", "left", "credits", "stop_reason"})
 	for _, s := range d.Searches {
-		row := []any{s.name, int64(s.Pages), int64(s.Hits), int64(s.NewHits), numberOrDash(s.Total), numberOrDash(s.Left), int64(s.Credits), cmp.Or(s.Stop, "open")}
+		row := []any{s.name, int64(s.Pages), int64(s.Hits), int64(s.NewHits), numberOrDash(s.Total),
+			numberOrDash(s.Left), int64(s.Credits), cmp.Or(s.Stop, "open")}
 		if err := t.Row(row); err != nil {
 			return err
 		}
@@ -429,7 +435,8 @@ func (o *options) callTable(p *planPrinter, d *runDetails) error {
 	t := term.NewTable(p, o.look(), []string{"call", "requests", "answered", "failed", "unknown", "credits", "waited"})
 	for _, c := range d.Calls {
 		waited := term.Duration(time.Duration(c.Waited * float64(time.Second)))
-		row := []any{string(c.Op), int64(c.Requests), int64(c.Answered), int64(c.Failed), int64(c.Unknown), int64(c.Credits), waited}
+		row := []any{string(c.Op), int64(c.Requests), int64(c.Answered), int64(c.Failed), int64(c.Unknown),
+			int64(c.Credits), waited}
 		if err := t.Row(row); err != nil {
 			return err
 		}

@@ -45,7 +45,8 @@ func scanListCommand(o *options) *cobra.Command {
 					rows = append(rows, []any{s.Intent, filled(s.ScanID), string(s.State), filled(s.Status), s.Job, s.Mode,
 						listed(s.Queries), int64(s.Price), when(s.Intended), when(s.Polled)})
 				}
-				return o.rows([]string{"intent", "scan_id", "state", "status", "job", "mode", "queries", "credits", "intended_at", "seen_at"}, rows)
+				return o.rows([]string{"intent", "scan_id", "state", "status", "job", "mode", "queries",
+					"credits", "intended_at", "seen_at"}, rows)
 			})
 		},
 	}
@@ -106,9 +107,11 @@ func (o *options) startable(ctx context.Context, s showing) error {
 	if len(joined) > 0 {
 		scan := joined[0]
 		return consent(o.asker(), fmt.Sprintf("this scan is live, %s; reading it costs up to %s",
-			startedBy(scan.Job, scan.Intended.In(s.program.Engine.Config.Timezone)), term.Count(cost.Credits, "credit")), "Wait for it?")
+			startedBy(scan.Job, scan.Intended.In(s.program.Engine.Config.Timezone)),
+			term.Count(cost.Credits, "credit")), "Wait for it?")
 	}
-	return consent(o.asker(), fmt.Sprintf("starting and reading this scan costs up to %s", term.Count(cost.Credits, "credit")), "Start it?")
+	return consent(o.asker(), fmt.Sprintf("starting and reading this scan costs up to %s",
+		term.Count(cost.Credits, "credit")), "Start it?")
 }
 
 // afterwards says how to go on with a scan that was cut short: one that was started is
@@ -173,7 +176,8 @@ order select the results of the pages.`,
 // scanID is the id of a scan as it was typed, if it can be one.
 func scanID(text string) (string, error) {
 	if _, err := outlier.DataRequest(outlier.OpScan, text); err != nil {
-		return "", usageError{fmt.Errorf("%q is not a scan id, which is a UUID such as 7f9c24e8-3b12-4fef-91e0-1e2b3c4d5e6f; 'outlierd scan list' lists the known scans", text)}
+		return "", usageError{fmt.Errorf("%q is not a scan id, which is a UUID such as 7f9c24e8-3b12-4fef-91e0-1e2b3c4d5e6f; 'outlierd scan list' lists the known scans",
+			text)}
 	}
 	return text, nil
 }
@@ -242,7 +246,8 @@ sent, name the start with --intent: then the time is not compared.`,
 			})
 		},
 	}
-	c.Flags().Int64Var(&intent, "intent", 0, "the start with this intent, as 'outlierd scan list' shows it, whatever its time")
+	c.Flags().Int64Var(&intent, "intent", 0,
+		"the start with this intent, as 'outlierd scan list' shows it, whatever its time")
 	return c
 }
 
@@ -275,7 +280,8 @@ func awaited(store *state.Store) ([]runs.Scan, error) {
 	if err != nil || len(waiting) > 0 {
 		return waiting, err
 	}
-	return nil, errors.New("there is no unconfirmed start; 'outlierd scan list' shows the states of all scans, and 'outlierd scan read ID' reads any scan of the service")
+	return nil, errors.New("there is no unconfirmed start; 'outlierd scan list' shows the states of all scans, " +
+		"and 'outlierd scan read ID' reads any scan of the service")
 }
 
 // resolving is the command that says of a scan that it was never started, for each that

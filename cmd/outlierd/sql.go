@@ -99,7 +99,8 @@ func (o *options) askBy(ctx context.Context, config *job.Config, text string, ru
 
 // noFile refuses to read tables where none are published.
 func noFile(config *job.Config) error {
-	return fmt.Errorf("%s has no duckdb sink, so there is nothing to query; add `- duckdb: outliers.duckdb` under `sinks:`", config.Path)
+	return fmt.Errorf("%s has no duckdb sink, so there is nothing to query; add `- duckdb: outliers.duckdb` under `sinks:`",
+		config.Path)
 }
 
 // explained says what to do about a published file that cannot be asked.

@@ -42,7 +42,8 @@ formats have the rows of the jobs.`,
 				}
 				return err
 			}
-			return o.glanceOr(c.Context(), config, query.LastRuns(), func(p *program) error { return o.showStatus(c.Context(), p) })
+			return o.glanceOr(c.Context(), config, query.LastRuns(),
+				func(p *program) error { return o.showStatus(c.Context(), p) })
 		},
 	}
 }
@@ -97,7 +98,8 @@ func askProcess(ctx context.Context, folder string, h *forecast.Process) {
 		h.Refused, h.Changed = daemon.Refused, daemon.Changed
 	case errors.Is(err, serve.ErrNobody) && !slices.Contains(strings.Fields(h.Command), "up"):
 	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
-		h.Silent = fmt.Sprintf("no answer within %s on %s; it may hang: look into its log, and restart it", askFor, relative(serve.Socket(folder)))
+		h.Silent = fmt.Sprintf("no answer within %s on %s; it may hang: look into its log, and restart it",
+			askFor, relative(serve.Socket(folder)))
 	default:
 		h.Silent = err.Error()
 	}
@@ -128,7 +130,8 @@ func statusOf(p *program) (*forecast.Status, error) {
 
 // statusColumns are those of a job's row for programs.
 var statusColumns = []string{
-	"job", "status", "started_at", "ended_at", "hits", "new_hits", "credits", "streak", "streak_since", "doing", "why", "until",
+	"job", "status", "started_at", "ended_at", "hits", "new_hits", "credits", "streak", "streak_since", "doing",
+	"why", "until",
 	"queued", "next_due", "overdue", "error", "run_id",
 }
 
@@ -137,8 +140,10 @@ func statusRows(s *forecast.Status) (rows [][]any) {
 		j := &s.Jobs[i]
 		last, streak := cmp.Or(j.Last, &forecast.LastRun{}), cmp.Or(j.Streak, &runs.Streak{})
 		rows = append(rows, []any{
-			j.Job, filled(string(last.Status)), when(last.Started), when(last.Ended), last.Hits, last.NewHits, int64(last.Credits),
-			int64(streak.Runs), when(streak.Since), j.Doing, filled(j.Why), when(j.Until), int64(j.Queued), when(j.Due), j.Overdue,
+			j.Job, filled(string(last.Status)), when(last.Started), when(last.Ended), last.Hits, last.NewHits,
+			int64(last.Credits),
+			int64(streak.Runs), when(streak.Since), j.Doing, filled(j.Why), when(j.Until), int64(j.Queued),
+			when(j.Due), j.Overdue,
 			filled(last.Error), filled(last.Run),
 		})
 	}
@@ -182,13 +187,16 @@ func notable(s *forecast.Status) (lines []string) {
 		case h.Refused != "":
 			lines = append(lines, "the job file on disk is refused, and the old one stays in use: "+h.Refused)
 		case h.Changed == serve.ReadOnSignal:
-			lines = append(lines, "the job file on disk has changed since the process read it; it is read again on SIGHUP (daemon.reload: signal)")
+			lines = append(lines, "the job file on disk has changed since the process read it; "+
+				"it is read again on SIGHUP (daemon.reload: signal)")
 		case h.Changed != "":
-			lines = append(lines, "the job file on disk has changed since the process read it; it is read again within a minute, or at once on SIGHUP")
+			lines = append(lines, "the job file on disk has changed since the process read it; it is read again within a minute, "+
+				"or at once on SIGHUP")
 		}
 	}
 	if d := s.Disk; d != nil {
-		lines = append(lines, fmt.Sprintf("calls wait for room on the disk: %d MiB are free, and %d MiB are required", d.Free>>20, d.Need>>20))
+		lines = append(lines, fmt.Sprintf("calls wait for room on the disk: %d MiB are free, and %d MiB are required",
+			d.Free>>20, d.Need>>20))
 	}
 	return lines
 }
@@ -300,7 +308,8 @@ func (p *planPrinter) standing(s *forecast.Status) (lines []string) {
 		add("newest", "row of %s, %s ago", p.at(s.Newest), term.Duration(max(0, s.At.Sub(s.Newest))))
 	}
 	if f := s.Failure; f != nil {
-		add("failed", "%s on %s: %s", shown(f.Job), p.at(cmp.Or(f.Ended, f.Started)), term.Clip(cmp.Or(f.Error, "no reason on record"), 120))
+		add("failed", "%s on %s: %s", shown(f.Job), p.at(cmp.Or(f.Ended, f.Started)),
+			term.Clip(cmp.Or(f.Error, "no reason on record"), 120))
 		add("", "outlierd runs %s", f.Run[:min(shortID, len(f.Run))])
 	}
 	return lines

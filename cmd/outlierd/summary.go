@@ -31,7 +31,8 @@ type outcome struct {
 }
 
 // outcomeColumns are those of a run's row for programs; [outcome.values] has them.
-var outcomeColumns = []string{"run", "job", "status", "started_at", "ended_at", "pages", "hits", "new_hits", "requests", "credits", "unknown", "refunded",
+var outcomeColumns = []string{"run", "job", "status", "started_at", "ended_at", "pages", "hits", "new_hits",
+	"requests", "credits", "unknown", "refunded",
 
 	"missing", "failures", "queued", "skipped_fresh", "rest_of", "error", "searches"}
 
@@ -134,7 +135,8 @@ func barren(row *runs.Run) bool {
 func found(row *runs.Run, unknown outlier.Credits, searched bool) []string {
 	var facts []string
 	if searched || row.Pages > 0 {
-		facts = append(facts, fmt.Sprintf("%s on %s, %d new", term.Count(row.Hits, "hit"), term.Count(row.Pages, "page"), row.NewHits))
+		facts = append(facts, fmt.Sprintf("%s on %s, %d new", term.Count(row.Hits, "hit"),
+			term.Count(row.Pages, "page"), row.NewHits))
 	}
 	facts = append(facts, term.Count(row.Requests, "request"), term.Count(row.Credits-unknown, "credit")+" spent")
 	if unknown > 0 {

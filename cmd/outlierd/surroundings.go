@@ -25,7 +25,8 @@ func writable(err error, folder string) error {
 	case errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("%w; user %d needs write access to %s and everything in it", err, os.Getuid(), folder)
 	case errors.Is(err, syscall.EROFS):
-		return fmt.Errorf("%w; mount %s so that user %d may write to it, or set OUTLIERD_DATA to a folder elsewhere", err, folder, os.Getuid())
+		return fmt.Errorf("%w; mount %s so that user %d may write to it, or set OUTLIERD_DATA to a folder elsewhere",
+			err, folder, os.Getuid())
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		return fmt.Errorf("%w; free some space on the disk of %s, nothing that was kept is lost", err, folder)
 	}

@@ -50,7 +50,8 @@ func unfitting(c *cobra.Command, args []string) string {
 	case len(args) > most && meantBelow(c, args[0]) != "":
 		return unknownCommand(c, args[0])
 	case len(args) > most:
-		return fmt.Sprintf("'%s' takes %s, got %s; quote an argument of several words", c.CommandPath(), wanted, term.Count(len(args), "argument"))
+		return fmt.Sprintf("'%s' takes %s, got %s; quote an argument of several words", c.CommandPath(), wanted,
+			term.Count(len(args), "argument"))
 	}
 	return fmt.Sprintf("'%s' takes %s, got %s", c.CommandPath(), wanted, term.Count(len(args), "argument"))
 }

@@ -33,7 +33,8 @@ func versionCommand(o *options) *cobra.Command {
 				}
 			}
 			return o.done(map[string]any{
-				"version": version(), "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH, "libraries": libraries,
+				"version": version(), "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH,
+				"libraries": libraries,
 			}, "%s", said)
 		},
 	}

@@ -209,7 +209,8 @@ func callsOf(calls []ledger.Call) []call {
 	all := []call{}
 	for _, c := range calls {
 		all = append(all, call{
-			Op: string(c.Op), Entity: c.Entity, Job: c.Job, Run: c.Run, Attempt: c.Attempt, Outcome: cmp.Or(string(c.Outcome), "under way"),
+			Op: string(c.Op), Entity: c.Entity, Job: c.Job, Run: c.Run, Attempt: c.Attempt,
+			Outcome: cmp.Or(string(c.Outcome), "under way"),
 			Credits: c.Price, SentAt: c.SentAt, Answered: c.AnsweredAt, Waited: c.Waited.Seconds(),
 			Status: c.Status, Error: c.Error, Response: c.Response, Explained: c.Explained, Empty: c.Empty,
 		})
@@ -225,7 +226,8 @@ func (w *origin) text(zone *time.Location) string {
 		p.brought(&w.Brought[i], i == 0)
 	}
 	if len(w.Calls) > 0 {
-		p.line("\ncalls that followed; they waited %s for the rate limit", term.Duration(time.Duration(w.Waited*float64(time.Second))))
+		p.line("\ncalls that followed; they waited %s for the rate limit",
+			term.Duration(time.Duration(w.Waited*float64(time.Second))))
 	}
 	for i := range w.Calls {
 		p.call(&w.Calls[i])
@@ -242,7 +244,8 @@ func (p *planPrinter) brought(b *brought, first bool) {
 		note = ", the first to find it"
 	}
 	p.line("\n%s  job %s%s", p.at(b.Started), b.Job, note)
-	step := runs.Step{Query: outlier.UncheckedQuery(outlier.Operation(b.Op), ""), Queries: b.Queries, Seeds: b.Seeds, Item: b.Item}
+	step := runs.Step{Query: outlier.UncheckedQuery(outlier.Operation(b.Op), ""), Queries: b.Queries,
+		Seeds: b.Seeds, Item: b.Item}
 	what := fmt.Sprintf("%s %q", b.Op, step.Name())
 	if b.Item != "" && !slices.Contains(b.Queries, b.Item) {
 		what += " for " + b.Item

@@ -138,7 +138,8 @@ func (p *program) openState(ctx context.Context, folder string) (err error) {
 	}
 	with := stateOptions(p.Engine.Config)
 	with.Log = p.Engine.Log
-	p.watcher, p.metrics = notify.NewWatcher(p.Engine.Config, p.Engine.Log), metrics.New(p.Engine.Config, version(), duckdb.Version())
+	p.watcher, p.metrics = notify.NewWatcher(p.Engine.Config, p.Engine.Log),
+		metrics.New(p.Engine.Config, version(), duckdb.Version())
 	with.Began = func(tx *store.Tx, r runs.Run) error { return p.watcher.RunBegan(tx, r) }
 	with.Ended = func(tx *store.Tx, r runs.Run, superseded bool) error {
 		p.metrics.RunEnded(r, superseded)
@@ -180,7 +181,8 @@ func (p *program) settle(ctx context.Context, underWay func(name string) bool) e
 
 // wants reports whether a job asks about its hits or ids by op.
 func wants(spec *job.Spec, op outlier.Operation) bool {
-	return spec != nil && slices.ContainsFunc(slices.Concat(spec.Enrich, spec.Fetch), func(e job.Enrich) bool { return e.Op == op })
+	return spec != nil && slices.ContainsFunc(slices.Concat(spec.Enrich, spec.Fetch),
+		func(e job.Enrich) bool { return e.Op == op })
 }
 
 // published is the file that readers open; "" without a duckdb sink.
@@ -289,7 +291,8 @@ func openSink(ctx context.Context, kind, path, folder string, memory int64) (sin
 		return parquet.Open(parquet.Options{Dir: path, Tables: schema.Tables(), Ops: schema.OpsTables()})
 	}
 	return duckdb.Open(ctx, duckdb.Options{
-		Private: filepath.Join(folder, duckdb.PrivateName), Published: path, Temp: filepath.Join(folder, "tmp"), Memory: memory,
+		Private: filepath.Join(folder, duckdb.PrivateName), Published: path, Temp: filepath.Join(folder, "tmp"),
+		Memory: memory,
 		Tables: schema.Tables(), Ops: schema.OpsTables(),
 	})
 }
@@ -333,13 +336,15 @@ func (p *program) openClient(o *options, folder string, rekey func() (outlier.Ke
 func (p *program) openPace(folder string) error {
 	service := p.Engine.Config.Service
 	limiter, err := pace.Open(service.Limit, pace.Options{
-		Path: filepath.Join(folder, "pace.json"), Owner: service.Key.Fingerprint(), Share: service.Share, MaxWait: service.MaxWait,
+		Path: filepath.Join(folder, "pace.json"), Owner: service.Key.Fingerprint(), Share: service.Share,
+		MaxWait: service.MaxWait,
 	})
 	if err != nil {
 		return err
 	}
 	p.Engine.Pace = limiter
-	p.Engine.Client = &outlier.Client{URL: service.URL, Key: service.Key, Pacer: limiter, UserAgent: "outlierd/" + version(), Arrays: service.Arrays}
+	p.Engine.Client = &outlier.Client{URL: service.URL, Key: service.Key, Pacer: limiter,
+		UserAgent: "outlierd/" + version(), Arrays: service.Arrays}
 	if service.Simulated() {
 		return p.simulate()
 	}
@@ -350,7 +355,8 @@ func (p *program) openPace(folder string) error {
 // configuration believes in: a faster clock would falsify every reset.
 func (p *program) simulate() (err error) {
 	limit := p.Engine.Config.Service.Limit
-	service := simulator.New(simulator.Options{Seed: 1, Key: "simulated", Limit: limit.Requests, Window: limit.Window, Arrays: p.Engine.Config.Service.Arrays})
+	service := simulator.New(simulator.Options{Seed: 1, Key: "simulated", Limit: limit.Requests,
+		Window: limit.Window, Arrays: p.Engine.Config.Service.Arrays})
 	p.Engine.Client.URL = "http://localhost"
 	p.Engine.Client.Transport = service.Transport()
 	p.Engine.Client.Key, err = outlier.NewKey("simulated")
@@ -461,7 +467,8 @@ func (p *program) peek(ctx context.Context, folder string) error {
 func (p *program) temporaryStore(ctx context.Context) (folder string, err error) {
 	folder, err = os.MkdirTemp("", "outlierd-")
 	if err != nil {
-		return "", fmt.Errorf("make a temporary folder: %w; set TMPDIR to a folder that user %d may write to", err, os.Getuid())
+		return "", fmt.Errorf("make a temporary folder: %w; set TMPDIR to a folder that user %d may write to",
+			err, os.Getuid())
 	}
 	p.closers = append(p.closers, func() error { return os.RemoveAll(folder) })
 	p.Engine.Store, err = state.Open(ctx, folder, stateOptions(p.Engine.Config))
@@ -507,6 +514,7 @@ func (p *program) formerly() (now map[string]string, err error) {
 // stateOptions are what a record has to know of a configuration.
 func stateOptions(config *job.Config) state.Options {
 	return state.Options{
-		Service: config.Service.URL, Location: config.Timezone, Renews: config.Budget.Renews, Version: version(), Judge: engine.Judge(),
+		Service: config.Service.URL, Location: config.Timezone, Renews: config.Budget.Renews,
+		Version: version(), Judge: engine.Judge(),
 	}
 }

@@ -72,7 +72,8 @@ func (w *worker) fetch(ctx context.Context, r *outlier.Request, p ledger.Purchas
 		if full := w.anotherOf(p, r); full != nil {
 			return answer, errors.Join(err, full)
 		}
-		w.engine.log().Warn("call repeated", "job", p.Job, "run", p.Run, "op", r.Op(), "entity", r.Entity(), "attempt", p.Attempt, "err", err)
+		w.engine.log().Warn("call repeated", "job", p.Job, "run", p.Run, "op", r.Op(), "entity", r.Entity(),
+			"attempt", p.Attempt, "err", err)
 		w.engine.waits.add(waitRetry, backoff(tried.failures))
 		tried.again = time.Now().Add(backoff(tried.failures))
 		w.tried[key] = tried

@@ -189,7 +189,8 @@ func (l *loader) decode(entry *journal.Entry) {
 		return
 	}
 	if err := l.decoder.Decode(source, entry.Body); err != nil {
-		l.log.Warn("answer quarantined", "job", entry.Job, "run", entry.Run, "response", entry.ID, "op", entry.Op, "entity", entry.Entity, "err", excerpt.Runes(err.Error(), mostOfError))
+		l.log.Warn("answer quarantined", "job", entry.Job, "run", entry.Run, "response", entry.ID,
+			"op", entry.Op, "entity", entry.Entity, "err", excerpt.Runes(err.Error(), mostOfError))
 	}
 	l.decoded(entry)
 }
@@ -239,7 +240,8 @@ func (l *loader) noteDrift() error {
 		return fmt.Errorf("keep what changed in the service's answers: %w", err)
 	}
 	for _, d := range fresh {
-		l.log.Warn("the service's answers have changed", "op", d.Op, "field", d.Path, "problem", d.Problem, "example", d.Example)
+		l.log.Warn("the service's answers have changed", "op", d.Op, "field", d.Path, "problem", d.Problem,
+			"example", d.Example)
 	}
 	l.drift, l.drifted = nil, l.hi
 	return nil
@@ -410,7 +412,8 @@ func (l *loader) opsParts(table *schema.Table, news ops.News) iter.Seq2[schema.P
 	return func(yield func(schema.Part, error) bool) {
 		columns := state.OpsColumns(table.Name)
 		if !slices.EqualFunc(columns, table.Columns, func(name string, c schema.Column) bool { return name == c.Name }) {
-			yield(schema.Part{}, fmt.Errorf("table %s is declared with other columns than the state has: %v", table.Name, columns))
+			yield(schema.Part{}, fmt.Errorf("table %s is declared with other columns than the state has: %v",
+				table.Name, columns))
 			return
 		}
 		for rows, err := range l.store.OpsRows(table.Name, news, opsBatchRows) {

@@ -64,7 +64,8 @@ type JobGoneError struct{ Job, Now string }
 
 func (e *JobGoneError) Error() string {
 	if e.Now != "" {
-		return fmt.Sprintf("job %s is %s since the job file was read again, so its run was not begun, and nothing was spent", e.Job, e.Now)
+		return fmt.Sprintf("job %s is %s since the job file was read again, so its run was not begun, and nothing was spent",
+			e.Job, e.Now)
 	}
 	return fmt.Sprintf("job %s left the job file when it was read again, so its run was not begun, and nothing was spent", e.Job)
 }

@@ -326,7 +326,8 @@ func (l *Ledger) recoveredFor(step int64, r *outlier.Request) (*recovered, error
 		return e.Step == step && e.Op == r.Op() && e.Entity == r.Entity() && e.Params.Encode() == params
 	})
 	if err != nil {
-		return nil, fmt.Errorf("look for an answer of an earlier process to %s: %w", asked{r.Op(), r.Entity(), r.Price()}, err)
+		return nil, fmt.Errorf("look for an answer of an earlier process to %s: %w",
+			asked{r.Op(), r.Entity(), r.Price()}, err)
 	}
 	return found, nil
 }

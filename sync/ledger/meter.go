@@ -225,7 +225,8 @@ func worthKeeping(r asked, answer *outlier.Answer, o outlier.Outcome) bool {
 	case outlier.Unknown:
 		return len(answer.Body) > 0
 	}
-	return answer.Status/100 == 2 || !r.Paid() && (answer.Status == http.StatusNotFound || answer.Status == http.StatusBadRequest)
+	return answer.Status/100 == 2 || !r.Paid() &&
+		(answer.Status == http.StatusNotFound || answer.Status == http.StatusBadRequest)
 }
 
 func (a *attempt) call() journal.Call {

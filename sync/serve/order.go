@@ -113,7 +113,8 @@ func progressOf(p engine.Progress) *Progress {
 // ofEngine is the progress as the engine of a command would tell it.
 func (p *Progress) ofEngine(run string) engine.Progress {
 	out := engine.Progress{
-		Job: p.Job, Run: run, Started: p.Started, Pages: p.Pages, Tasks: p.Calls, Done: p.Done, Queued: p.Queued, Missing: p.Missing,
+		Job: p.Job, Run: run, Started: p.Started, Pages: p.Pages, Tasks: p.Calls, Done: p.Done,
+		Queued: p.Queued, Missing: p.Missing,
 		Failures: p.Failures, Spend: ledger.Spend{Charged: p.Charged, Unknown: p.Unknown}, PerRun: p.PerRun, Doing: p.Doing,
 		Until: p.Until, Left: seconds(p.Left), Fresh: map[time.Duration]int{},
 		Pace: pace.Status{Limit: p.Pace.Requests, Window: seconds(p.Pace.Window), Remaining: p.Pace.Remaining,

@@ -80,7 +80,8 @@ func Listen(dir string) (net.Listener, error) {
 		return err
 	})
 	if err != nil && len(path) > longestPath {
-		err = fmt.Errorf("%w; the path has %d bytes and a socket's may have %d: use a data folder with a shorter path", err, len(path), longestPath)
+		err = fmt.Errorf("%w; the path has %d bytes and a socket's may have %d: use a data folder with a shorter path",
+			err, len(path), longestPath)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("listen on %s: %w", path, err)

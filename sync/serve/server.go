@@ -73,7 +73,8 @@ func newServer(e *engine.Engine, program string, patience time.Duration) *Server
 	}
 	s.http = http.Server{
 		Handler: s.admit(s.routes()), ReadHeaderTimeout: patience, IdleTimeout: time.Minute, MaxHeaderBytes: mostHeader,
-		ConnState: s.count, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug), // what strangers send is no event
+		ConnState: s.count,
+		ErrorLog:  slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug), // what strangers send is no event
 	}
 	return s
 }
@@ -375,7 +376,8 @@ func (s *Server) tell(w http.ResponseWriter, r *http.Request, o *engine.Ordered)
 	control := http.NewResponseController(w)
 	send := func(e Event) bool {
 		e.Run = o.Run()
-		return control.SetWriteDeadline(time.Now().Add(s.patience)) == nil && json.NewEncoder(w).Encode(e) == nil && control.Flush() == nil
+		return control.SetWriteDeadline(time.Now().Add(s.patience)) == nil &&
+			json.NewEncoder(w).Encode(e) == nil && control.Flush() == nil
 	}
 	if !send(Event{Joined: o.Joined()}) {
 		return

@@ -44,7 +44,8 @@ func (e *Erasure) mentions() outlier.Mention {
 		byText[id.ID] = append(byText[id.ID], id)
 	}
 	return func(member, text []byte) bool {
-		return slices.ContainsFunc(byText[string(text)], func(id forgotten.ID) bool { return id.Names(string(member), string(text)) })
+		return slices.ContainsFunc(byText[string(text)],
+			func(id forgotten.ID) bool { return id.Names(string(member), string(text)) })
 	}
 }
 

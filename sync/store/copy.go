@@ -69,7 +69,8 @@ const restorePoints = 2
 // restorePoint names a copy of the state before it was brought to another schema version. The
 // times in the names let them sort by age.
 func restorePoint(dir string, version int, now time.Time) string {
-	return filepath.Join(dir, fmt.Sprintf("before-upgrade-%s-version-%d.db", now.UTC().Format("20060102T150405Z"), version))
+	return filepath.Join(dir, fmt.Sprintf("before-upgrade-%s-version-%d.db",
+		now.UTC().Format("20060102T150405Z"), version))
 }
 
 // RestorePoints are the copies in a state folder, oldest first.
@@ -102,7 +103,8 @@ func (s *Store) keepRestorePoint(ctx context.Context) error {
 	if err := copyInto(ctx, s.db, to); err != nil {
 		return err
 	}
-	s.options.Log.Info("state copied before the upgrade", "path", to, "from_version", have, "to_version", len(s.options.Migrations))
+	s.options.Log.Info("state copied before the upgrade", "path", to, "from_version", have,
+		"to_version", len(s.options.Migrations))
 	all, err := RestorePoints(s.dir)
 	for _, old := range all[:max(0, len(all)-restorePoints)] {
 		err = errors.Join(err, os.Remove(old))

@@ -31,7 +31,8 @@ func (e *OlderError) Error() string {
 // [*NewerError] or [*CorruptError].
 func Peek(ctx context.Context, dir string, o Options) (*Store, error) {
 	o = o.withDefaults()
-	s := &Store{dir: dir, options: o, space: space{dir: dir, min: o.MinFree, free: o.FreeSpace}, stmts: map[string]*sql.Stmt{}}
+	s := &Store{dir: dir, options: o, space: space{dir: dir, min: o.MinFree, free: o.FreeSpace},
+		stmts: map[string]*sql.Stmt{}}
 	if _, err := os.Stat(s.Path()); err != nil {
 		return nil, fmt.Errorf("open the state to read: %w", err)
 	}

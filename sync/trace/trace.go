@@ -74,7 +74,8 @@ func New(o Options) *Tracer {
 	if endpoint == "" || strings.EqualFold(set("OTEL_SDK_DISABLED"), "true") || set("OTEL_TRACES_EXPORTER") == "none" {
 		return nil
 	}
-	return &Tracer{options: o, ended: make(chan ending, mostWaiting), closed: make(chan struct{}), dropped: rate.Sometimes{Interval: logEvery}}
+	return &Tracer{options: o, ended: make(chan ending, mostWaiting), closed: make(chan struct{}),
+		dropped: rate.Sometimes{Interval: logEvery}}
 }
 
 // Start begins to send, until [Tracer.Close].
@@ -175,13 +176,15 @@ func (t *Tracer) newSender(ctx context.Context) (*sender, error) {
 		return nil, err
 	}
 	about, err := resource.New(ctx,
-		resource.WithAttributes(attribute.String("service.name", name), attribute.String("service.version", t.options.Version)),
+		resource.WithAttributes(attribute.String("service.name", name),
+			attribute.String("service.version", t.options.Version)),
 		resource.WithTelemetrySDK(), resource.WithFromEnv())
 	if err != nil {
 		return nil, err
 	}
 	s := &sender{exporter: exporter, ctx: ctx}
-	s.tracer = sdk.NewTracerProvider(sdk.WithSpanProcessor(s), sdk.WithIDGenerator(ids{}), sdk.WithResource(about)).Tracer(name)
+	s.tracer = sdk.NewTracerProvider(sdk.WithSpanProcessor(s), sdk.WithIDGenerator(ids{}),
+		sdk.WithResource(about)).Tracer(name)
 	return s, nil
 }
 
@@ -255,7 +258,8 @@ func (t *Tracer) ofRun(r *runs.Run) []attribute.KeyValue {
 	return []attribute.KeyValue{
 		attribute.String("outlierd.run", r.ID), attribute.String("outlierd.job", r.Job),
 		attribute.String("outlierd.trigger", r.Trigger), attribute.String("outlierd.status", string(r.Status)),
-		attribute.Int64("outlierd.pages", r.Pages), attribute.Int64("outlierd.hits", r.Hits), attribute.Int64("outlierd.new_hits", r.NewHits),
+		attribute.Int64("outlierd.pages", r.Pages), attribute.Int64("outlierd.hits", r.Hits),
+		attribute.Int64("outlierd.new_hits", r.NewHits),
 		attribute.Int64("outlierd.requests", r.Requests), attribute.Int64("outlierd.credits", int64(r.Credits)),
 		attribute.Float64("outlierd.waited_s", r.Waited.Seconds()),
 	}
@@ -272,10 +276,13 @@ func (t *Tracer) sendStep(ctx context.Context, s *sender, run *runs.Run, step *r
 			last = calls[i].AnsweredAt
 		}
 	}
-	ctx, span := s.begin(ctx, run.ID, fmt.Sprint("step ", step.ID), string(step.Query.Op()), sent(&calls[0]), otrace.SpanKindInternal,
-		attribute.String("outlierd.run", run.ID), attribute.String("outlierd.job", run.Job), attribute.String("outlierd.op", string(step.Query.Op())),
+	ctx, span := s.begin(ctx, run.ID, fmt.Sprint("step ", step.ID), string(step.Query.Op()), sent(&calls[0]),
+		otrace.SpanKindInternal,
+		attribute.String("outlierd.run", run.ID), attribute.String("outlierd.job", run.Job),
+		attribute.String("outlierd.op", string(step.Query.Op())),
 		attribute.StringSlice("outlierd.queries", step.Queries), attribute.StringSlice("outlierd.seeds", step.Seeds),
-		attribute.Int("outlierd.pages", step.Pages), attribute.Int("outlierd.hits", step.Hits), attribute.String("outlierd.stop_reason", step.Stop))
+		attribute.Int("outlierd.pages", step.Pages), attribute.Int("outlierd.hits", step.Hits),
+		attribute.String("outlierd.stop_reason", step.Stop))
 	t.sendCalls(ctx, s, run, calls)
 	span.End(otrace.WithTimestamp(last))
 }
@@ -288,7 +295,8 @@ func (t *Tracer) sendCalls(ctx context.Context, s *sender, run *runs.Run, calls 
 			continue
 		}
 		attrs := []attribute.KeyValue{
-			attribute.String("outlierd.run", run.ID), attribute.String("outlierd.job", c.Job), attribute.String("outlierd.op", string(c.Op)),
+			attribute.String("outlierd.run", run.ID), attribute.String("outlierd.job", c.Job),
+			attribute.String("outlierd.op", string(c.Op)),
 			attribute.Int("outlierd.attempt", c.Attempt), attribute.Int64("outlierd.credits", int64(c.Price)),
 			attribute.String("outlierd.outcome", string(c.Outcome)), attribute.Float64("outlierd.waited_s", c.Waited.Seconds()),
 		}

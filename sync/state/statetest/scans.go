@@ -66,7 +66,8 @@ func ScanRequest() *outlier.Request {
 
 // ScanFor asks for a scan of the given price.
 func ScanFor(price outlier.Credits) *outlier.Request {
-	return Must(outlier.NewRequest(outlier.OpStartScan, url.Values{"query": {"chess"}}, outlier.Prices{"scan_fast": price}))
+	return Must(outlier.NewRequest(outlier.OpStartScan, url.Values{"query": {"chess"}},
+		outlier.Prices{"scan_fast": price}))
 }
 
 // Niche is the scan that most tests want.
@@ -104,7 +105,8 @@ func Running(p ledger.Purchase, id string) ledger.Purchase {
 		if k.Outcome != outlier.Charged {
 			return nil
 		}
-		return runs.SaveScan(tx, runs.Scan{Intent: p.Intent, State: runs.ScanRunning, ScanID: id, Status: "Running", Created: Noon, NextPoll: Noon.Add(time.Minute)})
+		return runs.SaveScan(tx, runs.Scan{Intent: p.Intent, State: runs.ScanRunning, ScanID: id,
+			Status: "Running", Created: Noon, NextPoll: Noon.Add(time.Minute)})
 	}
 	return p
 }

@@ -198,7 +198,8 @@ func CheckHeld(t testing.TB, s *state.Store, c ledger.Cap, want outlier.Credits)
 func BeginRun(t testing.TB, s *state.Store, id string) runs.Step {
 	t.Helper()
 	run := runs.Run{ID: id, Job: "ideas", Trigger: "manual", Started: time.Now(), Status: runs.Running, Plan: []byte(`{}`)}
-	if err := s.Runs.Begin(run, []runs.Step{{Query: outlier.UncheckedQuery(outlier.OpSearch, "query=chess"), Queries: []string{"chess"}, Total: -1}}); err != nil {
+	step := runs.Step{Query: outlier.UncheckedQuery(outlier.OpSearch, "query=chess"), Queries: []string{"chess"}, Total: -1}
+	if err := s.Runs.Begin(run, []runs.Step{step}); err != nil {
 		t.Fatal(err)
 	}
 	steps, err := s.Runs.Steps(id)
@@ -269,7 +270,8 @@ func CopyFolder(t testing.TB, from string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, path := range append(held, filepath.Join(from, "state.db"), filepath.Join(from, "state.db-wal"), filepath.Join(from, "lock"), filepath.Join(from, "sending.json")) {
+	for _, path := range append(held, filepath.Join(from, "state.db"), filepath.Join(from, "state.db-wal"),
+		filepath.Join(from, "lock"), filepath.Join(from, "sending.json")) {
 		data, err := os.ReadFile(path)
 		if os.IsNotExist(err) {
 			continue
