@@ -48,7 +48,7 @@ type finding struct {
 	Remedy string `json:"remedy,omitempty"`
 }
 
-// checkup collects what the checks find, each of which goes on after the one before failed.
+// checkup collects what the checks find. A check runs also if the one before it failed.
 type checkup struct {
 	*options
 	config   *job.Config

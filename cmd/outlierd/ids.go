@@ -75,7 +75,7 @@ func (d *dataCommand) command(o *options) *cobra.Command {
 	return c
 }
 
-// facts shows what is known by now about the ids, and says of which the service has none.
+// facts shows what is known by now about the ids, and names those that the service does not have.
 func (o *options) facts(ctx context.Context, d *dataCommand) func(showing) (string, error) {
 	return func(s showing) (string, error) {
 		work, err := s.spec.Resolve(job.Inputs{

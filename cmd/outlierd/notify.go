@@ -125,7 +125,7 @@ type notifier struct {
 	watcher   *notify.Watcher // likewise
 	deliverer notify.Deliverer
 	alerts    notify.Alerts
-	asked     os.FileInfo // the published file of which alerts were asked last
+	asked     os.FileInfo // the published file that alerts were read from last
 	logged    string      // why a look failed, as the log has it
 	soon      chan struct{}
 }

@@ -167,7 +167,7 @@ func (o *options) typed(command string) string {
 
 // following are the runs that come after one. Those of a due instant are owed, whatever
 // becomes of the rest of its run; those of a run by hand follow if it ended well enough,
-// and are due when that began, so that none is made twice for it.
+// and are due when that began, so that each is made only once for it.
 func following(p *program, done errand, row *runs.Run) (next []errand, err error) {
 	switch {
 	case !done.after || row == nil:

@@ -164,10 +164,9 @@ func consent(who *term.Asker, warning, question string) error {
 	return err
 }
 
-// approve asks before runs of which one may cost more than budget.confirm_over: all at
-// once, and before the first of them begins. The price of a run is its cap. Runs on a
-// schedule are never asked about, nor is anybody if yes is set; without a person to ask,
-// who is nil, runs that need a yes are refused.
+// approve asks once, before the first run begins, if a run may cost more than
+// budget.confirm_over. The price of a run is its cap. It does not ask about scheduled runs, nor
+// if yes is set. Without a terminal who is nil, and runs that need a yes are refused.
 func approve(ctx context.Context, r *forecast.Reader, todo []errand, yes bool, who *term.Asker) error {
 	limit, why := confirmOver(r.Facts.Config, who != nil)
 	if limit == nil || yes {

@@ -65,8 +65,7 @@ func (o *options) unrecorded(ctx context.Context, config *job.Config, work func(
 	return work(p)
 }
 
-// planPublished forecasts without the state, in a cycle of which the published ledger says
-// what is spent.
+// planPublished forecasts without the state: the published ledger says what is spent in the cycle.
 func (o *options) planPublished(
 	ctx context.Context, config *job.Config, show func(*program, func(*forecast.Forecast)) error,
 ) error {

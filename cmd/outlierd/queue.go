@@ -107,7 +107,7 @@ func (o *options) waitingRow(w *forecast.Waiting, now map[string]string, zone *t
 	return row
 }
 
-// queueTotals says how much there is of which only the first was listed.
+// queueTotals prints how many calls are queued in all, where only the first were listed.
 func (o *options) queueTotals(p *program, name string, now map[string]string) error {
 	counts, err := p.Engine.Store.Queue.Counts()
 	if err != nil {
@@ -186,7 +186,7 @@ func (o *options) clearQueue(ctx context.Context, config *job.Config, name strin
 	return o.done(map[string]any{"job": name, "dropped": done.Dropped, "kept": done.Kept}, "%s\n", said)
 }
 
-// cancelCalls lets a daemon cancel the calls of a job, or does it beside whoever holds the state.
+// cancelCalls lets a daemon cancel the calls of a job, or does it beside the process that holds the state.
 func (o *options) cancelCalls(ctx context.Context, config *job.Config, name string) (done serve.Cleared, err error) {
 	daemon, err := o.served(ctx, config)
 	if err != nil {

@@ -173,7 +173,7 @@ func whyRefused(err error) string {
 	return err.Error()
 }
 
-// tell logs what has changed besides jobs, of which the engine tells.
+// tell logs what has changed besides jobs, which the engine logs.
 func (r *reloader) tell(config *job.Config) {
 	r.log.Info("job file reloaded", "jobs", len(config.Jobs), "changes", config.SettingsSince(r.used))
 	if names := differing(startSettings, r.used, config); len(names) > 0 {

@@ -121,7 +121,7 @@ func runValues(r *runs.Run, now map[string]string) []any {
 // chance, which tell it from all others that one process begins.
 const shortID = len("01a204a9-80a2-7f39")
 
-// listRunsShort is the list for people: ids of which the beginning is enough.
+// listRunsShort is the list for people, with shortened ids.
 func (o *options) listRunsShort(p *program, f runs.Filter, now map[string]string, limit int) error {
 	rows, err := o.printer([]string{"run", "job", "status", "started_at", "took", "hits", "new", "credits", "error"})
 	if err != nil {
@@ -148,7 +148,7 @@ func (o *options) listRunsShort(p *program, f runs.Filter, now map[string]string
 	return rows.Close()
 }
 
-// forPeople reports whether results are a table, of which a person reads the first columns.
+// forPeople reports whether results are a table to be read, which shows the main columns first.
 func (o *options) forPeople() bool { return o.output == "table" || o.output == "markdown" }
 
 // showRun shows the run whose id begins with the given text.

@@ -86,7 +86,7 @@ func missing(path string) bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// ahead reports the first sink that holds answers of which the journal knows nothing. A state
+// ahead reports the first sink that holds answers which the journal does not have. A state
 // folder that was made beside such a sink is removed again: it would look like the record of a
 // program that has spent nothing. A sink that does not answer is asked again by the engine.
 func (p *program) ahead(ctx context.Context) error {
@@ -161,7 +161,8 @@ func (p *program) openState(ctx context.Context, folder string) (err error) {
 }
 
 // settle brings the state in line with the file: jobs that have a new name go on under
-// it, and what no job wants to know any more is not asked about, unless a run of it is under way.
+// it, and calls that no job wants any more leave the queue, unless a run of their job
+// is under way.
 func (p *program) settle(ctx context.Context, underWay func(name string) bool) error {
 	for i := range p.Engine.Config.Jobs {
 		if spec := &p.Engine.Config.Jobs[i]; spec.Was != "" {

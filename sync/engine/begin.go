@@ -89,8 +89,8 @@ func (w *worker) rekey(trigger Trigger) error {
 	return nil
 }
 
-// open puts a new run with its steps on record as running. Its windows end at a time of which
-// it may be unsure; it fails if that could not be had.
+// open puts a new run with its steps on record as running. Its windows end at the given time,
+// which is unsure if the service has not confirmed it; failed says why there is no time.
 func (w *worker) open(ctx context.Context, o *Order, at time.Time, unsure bool, failed error) (
 	*runs.Run, error) {
 	now, spec := time.Now(), o.Spec

@@ -159,8 +159,8 @@ func (r *Rest) add(last runs.Step) {
 	r.plan.Ends[step.Ordinal] = step.Next + left
 }
 
-// restPages is how many pages of a search are bought of which the service does not say how
-// many there are, and the job names no number.
+// restPages is how many pages of a search are bought if neither the service nor the job says
+// how many there are.
 const restPages = 10
 
 // price works out what the rest costs, and makes that the cap of the run.

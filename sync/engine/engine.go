@@ -42,7 +42,7 @@ type Engine struct {
 	Afresh     bool // begin new runs where unfinished ones could be continued
 
 	unread    string        // why the key could not be read again, as the log has it
-	unrefused string        // fingerprint of the key of which no refusal is on record; "" if that is not known
+	unrefused string        // fingerprint of the key, if no refusal of it is on record; "" if that is not known
 	believed  journal.Limit // what the limiter believed last, less what changes with every call
 
 	beat atomic.Pointer[time.Time] // see [Engine.Beat]
@@ -120,8 +120,8 @@ func (e *Engine) Progress() (Progress, error) {
 	return Progress{Pace: e.Pace.Status()}, nil
 }
 
-// A sight is what others see of a run. It changes by whole values, so that nobody sees half an
-// update.
+// A sight is what other goroutines see of a run. It changes by whole values, so that none of
+// them sees half an update.
 type sight struct {
 	latest atomic.Pointer[Progress]
 

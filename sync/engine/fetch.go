@@ -106,8 +106,8 @@ func (w *worker) forget(r *run) {
 	maps.DeleteFunc(w.tried, func(key callKey, _ tries) bool { return key.run == r.row.ID })
 }
 
-// A waitError says that a call cannot leave yet. Nobody waits for that with the call in
-// hand: until then something of more worth may come, or a person may ask for something.
+// A waitError says that a call cannot leave yet. The worker gives the call back rather than wait
+// with it: until then a call of more value may be queued, or a person may ask for something.
 type waitError struct{ until time.Time }
 
 func (e *waitError) Error() string { return "waits until " + e.until.UTC().Format(time.DateTime) }

@@ -182,7 +182,7 @@ func (l *loader) nextMark() int64 {
 const mostOfError = 300
 
 // decode adds an answer's rows to the batch. An answer that cannot be read stays
-// in the journal, quarantined: it adds no rows and stops nobody.
+// in the journal, quarantined: it adds no rows, and loading goes on.
 func (l *loader) decode(entry *journal.Entry) {
 	source, ok := l.sourceOf(entry)
 	if !ok {

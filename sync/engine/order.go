@@ -48,7 +48,7 @@ func (o *Order) facts(e *Engine) *facts.Reader {
 	return r
 }
 
-// ErrNotServing refuses what is asked of the schedule while none is kept.
+// ErrNotServing refuses what is asked of the schedule while this process keeps no schedule.
 var ErrNotServing = errors.New("no schedule is being kept")
 
 // CancelledError ends a run that a person has cancelled.
@@ -229,9 +229,9 @@ func (q *requests) waits() (all []time.Time) {
 	return all
 }
 
-// Ordered is a run that somebody has asked for.
+// Ordered is a run that a caller has asked for.
 type Ordered struct {
-	ctx    context.Context // of whoever asks, until the run is on record
+	ctx    context.Context // of the caller, until the run is on record
 	order  Order
 	engine *Engine
 	again  time.Time // when the run may begin, if it waits for the pace
@@ -413,8 +413,8 @@ func (e *Engine) gone(spec *job.Spec) error {
 	return gone
 }
 
-// resumeOrders goes on with the runs of orders that the last process left. Whoever asked for them
-// does not wait here any more, so they take their turn among the scheduled ones.
+// resumeOrders goes on with the runs of orders that the last process left. Their callers do not
+// wait any more, so they take their turn among the scheduled ones.
 func (s *scheduler) resumeOrders(ctx context.Context) error {
 	left, err := s.engine.Store.Runs.Ordered()
 	if err != nil {

@@ -48,7 +48,7 @@ type run struct {
 
 	ordered bool       // begun for an [Ordered]; else the schedule's, or that of a command which works alone
 	noted   bool       // among [runs.Runs.Ordered]
-	urgent  int        // the lower, the sooner it was asked for; 0 while nobody waits for it
+	urgent  int        // the lower, the sooner it was asked for; 0 while no caller waits for it
 	waiting []*Ordered // those who wait for it
 	before  []*Ordered // those whose runs begin when it has its pages
 	streak  int        // of its data calls that failed one after another, while somebody waits for it

@@ -9,7 +9,7 @@ import (
 // cutOff are the ends of searches whose rest can be bought; see also [passable].
 var cutOff = []string{"", runs.StopPages, runs.StopTime, plan.StopShare}
 
-// passable reports whether a search ended with a page of which no hit could be stored: those
+// passable reports whether a search ended with a page whose hits could not be stored: the pages
 // that follow may be better.
 func passable(step *runs.Step) bool { return step.Stop == runs.StopUnreadable && step.Unread > 0 }
 

@@ -142,7 +142,7 @@ func (w *worker) usable(ctx context.Context, o *Order) error {
 	return nil
 }
 
-// endFor ends a run for which nobody waits any longer, for what went wrong.
+// endFor ends a run because of err, when no caller waits for it any longer.
 func (r *run) endFor(ctx context.Context, err error) {
 	if r.searched && outage(err) {
 		err = &QueuedError{err}

@@ -45,7 +45,7 @@ type Reader struct {
 	Afresh     bool // new runs begin where unfinished ones could be continued
 }
 
-// Options say of which run the facts are.
+// Options say which run the facts are for.
 type Options struct {
 	At     time.Time // when it begins or is due
 	Now    bool      // it begins now: it joins the scans that are live

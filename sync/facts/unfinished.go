@@ -186,7 +186,7 @@ func (r *Reader) Standing(spec *job.Spec, old *runs.Run, due time.Time) (held, g
 	return held, err == nil && !spent, err
 }
 
-// refused reports whether a search was closed for good and none is left to go on with.
+// refused reports whether a search was closed for good and no other can go on.
 func refused(steps []runs.Step) bool {
 	return slices.ContainsFunc(steps, func(s runs.Step) bool { return runs.Final(s.Stop) }) &&
 		!slices.ContainsFunc(steps, func(s runs.Step) bool { return s.Stop == "" })

@@ -51,7 +51,7 @@ func (r *Reader) changed(f *Job, spec *job.Spec, p *plan.Plan) error {
 }
 
 // asWritten is the newest of the runs that did what the file said then, and its plan; nil
-// if there is none. Some could not even begin.
+// if there is none. Runs that could not begin are passed over.
 func (r *Reader) asWritten(spec *job.Spec) (last *runs.Run, then plan.Stored, err error) {
 	rows, err := r.Facts.Store.Runs.OwnRuns(spec.Name, expectFrom)
 	if err != nil {

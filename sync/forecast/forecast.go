@@ -173,7 +173,7 @@ func (r *Reader) Forecast(ctx context.Context, names ...string) (*Forecast, erro
 	return f, r.project(&f.Cycle)
 }
 
-// pagings adds what is believed of the endpoints of which several pages are wanted.
+// pagings adds how the endpoints whose jobs want several pages are believed to page.
 func (r *Reader) pagings(f *Forecast) error {
 	for _, job := range f.Jobs {
 		for _, search := range job.Searches {

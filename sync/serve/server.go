@@ -74,7 +74,7 @@ func newServer(e *engine.Engine, program string, patience time.Duration) *Server
 	s.http = http.Server{
 		Handler: s.admit(s.routes()), ReadHeaderTimeout: patience, IdleTimeout: time.Minute, MaxHeaderBytes: mostHeader,
 		ConnState: s.count,
-		ErrorLog:  slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug), // what strangers send is no event
+		ErrorLog:  slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug), // a malformed request is not worth a log line
 	}
 	return s
 }
