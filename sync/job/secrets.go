@@ -19,11 +19,11 @@ var defaulted = regexp.MustCompile(`^\$\{[^}:]*:-[^}]+\}$`)
 // userinfo is what an address has before its host, which may be a password.
 var userinfo = regexp.MustCompile(`://[^/\s@"']*@`)
 
-// urlLogin and urlQuery are the same of a `url:` that may be no address, and what follows it
-// after a question mark, which may be a token.
+// urlLogin and urlQuery are the same of a `url:` that may be no address, or of a sink's path that
+// is one, and what follows it after a question mark, which may be a token.
 var (
-	urlLogin = regexp.MustCompile(`(\burl["']?\s*:\s*["']?(?:\w+://)?).*@`)
-	urlQuery = regexp.MustCompile(`(\burl["']?\s*:\s*["']?[^\s"'?#]+[?#])[^\s"',}]+`)
+	urlLogin = regexp.MustCompile(`(\b(?:url|duckdb|parquet)["']?\s*:\s*["']?(?:\w+://)?).*@`)
+	urlQuery = regexp.MustCompile(`(\b(?:url|duckdb|parquet)["']?\s*:\s*["']?[^\s"'?#]+[?#])[^\s"',}]+`)
 )
 
 // withoutKeys hides the user and password of addresses, and what follows `key:` unless it is

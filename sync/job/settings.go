@@ -210,6 +210,10 @@ func (b *builder) sink(n *yamltree.Node, kind string) {
 	path := filepath.Clean(n.Text)
 	first, _, _ := strings.Cut(filepath.ToSlash(path), "/")
 	switch {
+	case strings.Contains(n.Text, "://"): // cleaned, it would be the path of a folder s3:, and it may hold a key
+		n.RefuseWithHint("outlierd does not write to buckets or servers",
+			"must be a path inside the data folder, got an address")
+		return
 	case !filepath.IsLocal(path) || path == "." || strings.ContainsRune(path, 0):
 		n.RefuseWithHint("move the data folder itself with `data`",
 			"must be a path inside the data folder, got %s", n.Shown())
