@@ -130,7 +130,9 @@ func (s *Sink) closeDays(ctx context.Context, t *schema.Table, days []string, ro
 		return 0, 0, err
 	}
 	for _, e := range p.next.Exchanges {
-		s.replaced = append(s.replaced, replaced{path.Join(compactedFolder, e.Folder), s.now()})
+		old := path.Join(compactedFolder, e.Folder)
+		s.replaced = slices.DeleteFunc(s.replaced, func(r replaced) bool { return r.folder == old })
+		s.replaced = append(s.replaced, replaced{old, s.now()})
 	}
 	return n, bytes, nil
 }
@@ -208,25 +210,28 @@ func (s *Sink) mergeable(folder string, parts []File) (bool, error) {
 			return false, nil
 		}
 	}
-	return s.able()
+	return s.exchanges(path.Dir(folder))
 }
 
-// able reports whether the file system can exchange folders, which some network file systems cannot.
-func (s *Sink) able() (bool, error) {
-	if s.probed {
-		return !s.unable, nil
+// exchanges reports whether folders of a table can be exchanged with those below _compacted. Some
+// network file systems cannot do that, and none can where a table is on another disk.
+func (s *Sink) exchanges(table string) (able bool, err error) {
+	if able, known := s.able[table]; known {
+		return able, nil
 	}
-	a, b := path.Join(compactedFolder, "a"), path.Join(compactedFolder, "b")
-	err := errors.Join(s.folder(a), s.folder(b))
-	if err != nil {
+	a, b := path.Join(compactedFolder, table, "probe"), path.Join(table, "probe")
+	if err := errors.Join(s.folder(a), s.folder(b)); err != nil {
 		return false, err
 	}
 	err = s.exchange(a, b)
-	s.unable = errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EOPNOTSUPP)
-	if s.probed = err == nil || s.unable; !s.probed {
-		return false, err
+	switch able = err == nil; {
+	case errors.Is(err, unix.EINVAL), errors.Is(err, unix.ENOSYS), errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, unix.EXDEV):
+		err = nil
 	}
-	return !s.unable, errors.Join(s.removeFolder(a), s.removeFolder(b))
+	if err = errors.Join(err, s.removeFolder(a), s.removeFolder(b)); err == nil {
+		s.able[table] = able
+	}
+	return able, err
 }
 
 // closeParts moves the older parts of an operations table to the list that is rarely written.

@@ -243,24 +243,66 @@ func TestDayStaysAsItIs(t *testing.T) {
 
 // TestFileSystemThatCannotExchangeFolders keeps the parts as they are.
 func TestFileSystemThatCannotExchangeFolders(t *testing.T) {
-	dir, j := t.TempDir(), sample()
-	s, err := open(options(dir), func(what string) error {
-		if strings.HasPrefix(what, "exchange ") {
-			return unix.EINVAL
+	for _, cause := range []error{unix.EINVAL, unix.EXDEV} {
+		dir, j := t.TempDir(), sample()
+		s, err := open(options(dir), func(what string) error {
+			if strings.HasPrefix(what, "exchange ") {
+				return cause
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
 		}
-		return nil
-	})
+		defer s.Close()
+		writeUpTo(t, s, j, 20)
+		publish(t, s)
+		if days := partsOf(t, dir, schema.OutliersHistory); len(days["date=2026-03-01"]) < 2 {
+			t.Errorf("%v: %v", cause, days)
+		}
+		asListed(t, dir)
+		suite.Check(t, dir, j, 20)
+	}
+}
+
+// TestDayThatSomebodyRemovesAfterwards is gone, and nothing else fails for it.
+func TestDayThatSomebodyRemovesAfterwards(t *testing.T) {
+	s, dir := written(t, sample())
+	publish(t, s)
+	for _, e := range s.state.Exchanges {
+		if err := os.RemoveAll(filepath.Join(dir, e.Folder)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(s.state.Exchanges) == 0 {
+		t.Fatal("the last step has exchanged nothing")
+	}
+	for range 2 {
+		again, err := Open(options(dir))
+		if err != nil {
+			t.Fatal(err)
+		}
+		publish(t, again)
+		again.Close()
+	}
+	f, err := Look(t.Context(), dir, "", sinktest.Tables())
+	if err != nil || len(f.Problems) == 0 || !strings.HasSuffix(f.Problems[0], " is missing") {
+		t.Errorf("%q, %v", f.Problems, err)
+	}
+}
+
+func TestManifestThatNamesAnotherFolderIsRefused(t *testing.T) {
+	s, dir := written(t, sample())
+	publish(t, s)
+	text, err := os.ReadFile(filepath.Join(dir, manifestName))
+	if err == nil {
+		text = []byte(strings.Replace(string(text), `"folder":"`+s.state.Exchanges[0].Folder, `"folder":"../`+s.state.Exchanges[0].Folder, 1))
+		err = os.WriteFile(filepath.Join(dir, manifestName), text, 0o644)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.Close()
-	writeUpTo(t, s, j, 20)
-	publish(t, s)
-	if days := partsOf(t, dir, schema.OutliersHistory); len(days["date=2026-03-01"]) < 2 {
-		t.Errorf("%v", days)
-	}
-	asListed(t, dir)
-	suite.Check(t, dir, j, 20)
+	checkError(t, dir, []string{"is no day of a table", rebuild})
 }
 
 // TestManifestOfTheFirstVersionIsTakenOver with all files that it does not name.

@@ -93,6 +93,11 @@ func parseManifest(text []byte) (m manifest, err error) {
 			return m, fmt.Errorf("table %s: %q is no list of files", table, l.Closed)
 		}
 	}
+	for _, e := range m.Exchanges {
+		if table, day := path.Split(e.Folder); !tableName.MatchString(table) || !dateName.MatchString(day) || !isPart(e.Part) {
+			return m, fmt.Errorf("%q is no day of a table", e.Folder)
+		}
+	}
 	return m, nil
 }
 
@@ -221,7 +226,14 @@ func (s *Sink) finish() error {
 		if _, err := s.root.Lstat(path.Join(e.Folder, e.Part)); err == nil {
 			continue // done before a kill
 		}
-		if err := s.exchange(made, e.Folder); err != nil {
+		if _, err := s.root.Lstat(path.Join(made, e.Part)); errors.Is(err, fs.ErrNotExist) {
+			continue // done, and the day was removed since by somebody else, which 'outlierd check' tells
+		}
+		err := s.exchange(made, e.Folder)
+		if errors.Is(err, fs.ErrNotExist) { // the day was removed before
+			err = s.rename(made, e.Folder)
+		}
+		if err != nil {
 			return err
 		}
 	}

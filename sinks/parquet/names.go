@@ -20,6 +20,7 @@ var (
 	pendingName   = regexp.MustCompile(`^pending-\d{12,}-\d{12,}\.arrow$`)
 	temporaryName = regexp.MustCompile(`^(part-\d{12,}-\d{12,}\.parquet|pending-\d{12,}-\d{12,}\.arrow|current\.parquet|open\.parquet)\.\d+\.tmp$`)
 	dateName      = regexp.MustCompile(`^date=\d{4}-\d{2}-\d{2}$`)
+	tableName     = regexp.MustCompile(`^[a-z_]+/$`)
 	closedName    = regexp.MustCompile(`^[a-z_]+-\d{12,}\.json$`)
 )
 

@@ -64,9 +64,8 @@ type Sink struct {
 	parents map[*schema.Table]*sinks.Parents
 	buffer  *bufio.Writer // of the file that is being written, one at a time
 
-	replaced []replaced // folders below _compacted that are to go
-	probed   bool       // unable is known
-	unable   bool       // the file system cannot exchange folders
+	replaced []replaced      // folders below _compacted that are to go
+	able     map[string]bool // whether the folders of a table can be exchanged, where that is known
 
 	// step is called before every change of the disk with what it will do; tests
 	// let it fail.
@@ -94,7 +93,7 @@ func open(o Options, step func(what string) error) (*Sink, error) {
 	if err != nil {
 		return nil, fmt.Errorf("folder of the Parquet sink: %w", err)
 	}
-	s := &Sink{options: o, root: root, step: step, sync: (*os.File).Sync, now: time.Now, buffer: bufio.NewWriterSize(nil, 256<<10)}
+	s := &Sink{options: o, able: map[string]bool{}, root: root, step: step, sync: (*os.File).Sync, now: time.Now, buffer: bufio.NewWriterSize(nil, 256<<10)}
 	if err := s.recover(); err != nil {
 		return nil, errors.Join(err, root.Close())
 	}
