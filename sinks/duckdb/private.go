@@ -32,12 +32,12 @@ const longLog = 32 << 20
 // blocks since 1.1.
 const blockSize = 32 << 10
 
-// attach opens the private file, creating it if there is none.
-func (in *instance) attach(ctx context.Context, path string) error {
+// attach opens the private file, creating it if there is none, from the blank one if that has the tables.
+func (in *instance) attach(ctx context.Context, path string, fromBlank bool) error {
 	if in.attached {
 		return nil
 	}
-	if err := in.create(ctx, path); err != nil {
+	if err := in.create(ctx, path, fromBlank); err != nil {
 		return fmt.Errorf("create %s: %w", path, err)
 	}
 	if _, err := in.db.Exec(ctx, "ATTACH "+database.Text(path)+" AS warehouse"); err != nil {
@@ -49,7 +49,7 @@ func (in *instance) attach(ctx context.Context, path string) error {
 
 // create makes the private file, if there is none, so that it is there whole or not at
 // all: a process that is killed while DuckDB makes a file leaves one that nobody can read.
-func (in *instance) create(ctx context.Context, path string) error {
+func (in *instance) create(ctx context.Context, path string, fromBlank bool) error {
 	if _, err := os.Stat(path); !os.IsNotExist(err) {
 		return err
 	}
@@ -57,7 +57,13 @@ func (in *instance) create(ctx context.Context, path string) error {
 	if err := errors.Join(remove(temp), remove(temp+".wal")); err != nil {
 		return err
 	}
-	if _, err := in.db.Exec(ctx, fmt.Sprintf("ATTACH %s AS made (BLOCK_SIZE %d); DETACH made", database.Text(temp), blockSize)); err != nil {
+	var err error
+	if fromBlank {
+		err = writeBlank(temp)
+	} else {
+		_, err = in.db.Exec(ctx, fmt.Sprintf("ATTACH %s AS made (BLOCK_SIZE %d); DETACH made", database.Text(temp), blockSize))
+	}
+	if err != nil {
 		return err
 	}
 	if err := remove(path + ".wal"); err != nil { // of a file that was moved away

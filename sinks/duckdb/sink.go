@@ -171,7 +171,7 @@ func (s *Sink) instance(ctx context.Context) (*instance, error) {
 		}
 		s.in = &instance{db: db}
 	}
-	if err := s.in.attach(ctx, s.options.Private); err != nil {
+	if err := s.in.attach(ctx, s.options.Private, s.options.allTables()); err != nil {
 		return nil, s.abandon(err)
 	}
 	return s.in, nil
