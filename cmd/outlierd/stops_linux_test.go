@@ -110,7 +110,7 @@ func TestStoppedDaemonLosesNothingAndBuysNothingTwice(t *testing.T) {
 	// Both have the same instants to make up for, which the calm one has where the machine is slow.
 	var left sync.WaitGroup
 	for _, w := range []*testWorld{calm, stopped} {
-		left.Go(w.runDue)
+		left.Go(func() { w.runDue(); w.drain() })
 	}
 	left.Wait()
 	if t.Failed() {
@@ -236,6 +236,19 @@ func (w *testWorld) runDue() {
 	}
 }
 
+// drain makes the calls that are still queued: where seconds count as minutes, and the machine has little
+// time, the next due instant of a job keeps each of its runs from making them.
+func (w *testWorld) drain() {
+	w.Helper()
+	for range 3 {
+		if !strings.Contains(w.mustRun("queue", "-o", "ndjson"), "{") {
+			return
+		}
+		w.mustRun("run", "--all")
+	}
+	w.Errorf("calls stay queued after three runs of all jobs:\n%s", w.mustRun("queue"))
+}
+
 // sameContent compares what the tables say of things with those of another world, in all columns but
 // lineage and those of observation. It compares distinct rows. How many runs see a thing is up to when
 // each daemon came to know its jobs, and which of two runs due together buys a page that the other
@@ -333,7 +346,7 @@ func endedForAReason(status, why string) bool {
 func (w *testWorld) oneRunEach(known, ended time.Time) {
 	w.Helper()
 	dues := map[string][]time.Time{}
-	w.query("select job, due_at, status, coalesce(error, '') from ops.runs order by job, due_at", func(values []any) {
+	w.query("select job, due_at, status, coalesce(error, '') from ops.runs where due_at is not null order by job, due_at", func(values []any) {
 		name, status := values[0].(string), values[2].(string)
 		dues[name] = append(dues[name], values[1].(time.Time))
 		if why := values[3].(string); !endedForAReason(status, why) {
