@@ -115,10 +115,10 @@ func TestScanIsAdoptedAndReadBesideADaemon(t *testing.T) {
 	w.write(besideJobs)
 	stop := w.daemon()
 	start, said := w.command(t.Context(), "scan", "start", "moka pot", "--yes")
-	if err := start.Run(); err == nil || start.ProcessState.ExitCode() != exitFailed || len(service.lost) != 1 {
-		t.Fatalf("a start without an answer ends with %v, and %d scans were started: %s", err, len(service.lost), said)
+	if err := start.Run(); err == nil || start.ProcessState.ExitCode() != exitFailed || len(service.lost()) != 1 {
+		t.Fatalf("a start without an answer ends with %v, and %d scans were started: %s", err, len(service.lost()), said)
 	}
-	id := service.lost[0]
+	id := service.lost()[0]
 	contains(t, w.mustRun("scan", "list"), "unknown", "moka pot")
 	contains(t, w.mustRun("scan", "adopt", id), "intent 1, ", "outlierd scan read "+id)
 	contains(t, w.mustRun("scan", "read", id), "40 hits on 1 page", "2 credits spent")

@@ -6,7 +6,9 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -155,7 +157,16 @@ func TestSameScanIsBoughtOnce(t *testing.T) {
 // lossy is a service whose answers to POST /scan are lost on the way.
 type lossy struct {
 	service http.Handler
-	lost    []string // the ids of the scans that were started all the same
+
+	mu  sync.Mutex
+	ids []string // of the scans that were started all the same
+}
+
+// lost are the ids of the scans that were started all the same.
+func (l *lossy) lost() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.ids)
 }
 
 func (l *lossy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -167,7 +178,9 @@ func (l *lossy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	l.service.ServeHTTP(answer, r)
 	var scan struct{ ID string }
 	_ = json.Unmarshal(answer.Body.Bytes(), &scan) // without an id the test fails
-	l.lost = append(l.lost, scan.ID)
+	l.mu.Lock()
+	l.ids = append(l.ids, scan.ID)
+	l.mu.Unlock()
 	panic(http.ErrAbortHandler)
 }
 
@@ -181,15 +194,15 @@ func TestScanOfWhichNobodyKnowsIsSettledByWord(t *testing.T) {
 	p.write(`{version: 1, service: {url: "` + server.URL + `", key: "${OUTLIERD_KEY}", limit: 1000000/min}, budget: {per_month: 200}, jobs: {tea: {search: {query: tea}}}}`)
 
 	contains(t, p.refused(exitFailed, "scan", "start", "moka pot", "--yes"), "not known whether it was started", "outlierd scan adopt ID", "--not-created 1")
-	if again := p.refused(exitFailed, "scan", "start", "moka pot", "--yes"); len(service.lost) != 1 {
+	if again := p.refused(exitFailed, "scan", "start", "moka pot", "--yes"); len(service.lost()) != 1 {
 		t.Fatalf("it was sent again: %s", again)
 	}
 	contains(t, p.must("scan", "list"), "unknown", "moka pot")
 	contains(t, p.must("scan", "list", "-o", "csv"), "\n1,,unknown,,once:scan,fast,")
 	contains(t, p.refused(exitFailed, "scan", "adopt", "7f9c24e8-3b12-4fef-91e0-1e2b3c4d5e6f"), "7f9c24e8",
 		"if there is none, run 'outlierd scan resolve --not-created 1': ")
-	contains(t, p.must("scan", "adopt", service.lost[0]), "intent 1, running", "outlierd scan read "+service.lost[0])
-	contains(t, p.refused(exitFailed, "scan", "read", service.lost[0]), "has not ended")
+	contains(t, p.must("scan", "adopt", service.lost()[0]), "intent 1, running", "outlierd scan read "+service.lost()[0])
+	contains(t, p.refused(exitFailed, "scan", "read", service.lost()[0]), "has not ended")
 
 	p.refused(exitFailed, "scan", "start", "latte art", "--yes")
 	contains(t, p.must("scan", "resolve", "--not-created", "2"), "intent 2 was not created; 50 credits are available again")
@@ -217,15 +230,15 @@ func TestAdoptedScanIsLeftToTheRunThatWishedForIt(t *testing.T) {
 	for _, job := range []string{"niche", "other"} {
 		contains(t, p.refused(exitFailed, "run", job), "not known whether it was started")
 	}
-	if told := p.must("scan", "adopt", service.lost[0]); !strings.HasSuffix(told, "Continue with:\n  outlierd run niche\n") {
+	if told := p.must("scan", "adopt", service.lost()[0]); !strings.HasSuffix(told, "Continue with:\n  outlierd run niche\n") {
 		t.Errorf("of a scan that its run waits for it is said: %s", told)
 	}
 	p.refused(exitFailed, "run", "other", "--again") // leaves the run alone that wished for the scan
-	if told := p.must("scan", "adopt", service.lost[1]); !strings.HasSuffix(told, "Continue with:\n  outlierd run other\n") {
+	if told := p.must("scan", "adopt", service.lost()[1]); !strings.HasSuffix(told, "Continue with:\n  outlierd run other\n") {
 		t.Errorf("of a scan that an earlier run waits for it is said: %s", told)
 	}
 	contains(t, p.must("plan", "other"), "5 pages  10 credits") // it was paid for, and is to be read
-	if len(service.lost) != 2 {
-		t.Errorf("%d scans were started", len(service.lost))
+	if len(service.lost()) != 2 {
+		t.Errorf("%d scans were started", len(service.lost()))
 	}
 }
