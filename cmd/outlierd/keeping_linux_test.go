@@ -43,6 +43,9 @@ type keepingCommand struct {
 // command then does its work, the sinks hold what the journal amounts to, and no credit is lost.
 func TestKilledKeepingIsDoneByRunningItAgain(t *testing.T) {
 	t.Parallel() // it runs processes of its own
+	if testing.Short() {
+		t.Skip("builds sinks anew a dozen times")
+	}
 	base := &testWorld{TB: t, dir: t.TempDir(), url: "sim://"}
 	base.write(keptJobs)
 	base.mustRun("run", "coffee")
