@@ -142,29 +142,27 @@ func among(rows arrow.RecordBatch) string {
 	return condition + " AND " + column + " IN (" + strings.Join(list, ", ") + ")"
 }
 
-// swap copies the private file and puts the copy in the place of the published one.
+// swap puts a copy of the private file in the place of the published one.
 func (s *Sink) swap(ctx context.Context) error {
-	in, err := s.instance(ctx)
-	if err != nil {
+	if _, err := s.instance(ctx); err != nil {
 		return err
 	}
-	if err := in.detach(ctx); err != nil {
-		return s.abandon(err)
+	if err := s.settle(ctx); err != nil {
+		return err
 	}
 	if info, err := os.Stat(s.options.Private + ".wal"); err == nil && info.Size() > 0 {
 		return fmt.Errorf("publish %s: its log was not emptied: %s.wal", s.options.Private, s.options.Private)
 	}
-	if err := copyOver(s.options.Private, s.options.Published, 0o444); err != nil {
+	if err := s.show(); err != nil {
 		return fmt.Errorf("publish %s: %w", s.options.Published, err)
 	}
 	s.dirty = false
 	return nil
 }
 
-// copyOver replaces to by a copy of from. The copy grows under a name that no glob for
+// copyOver replaces to by a copy of from, which grows under a name that no glob for
 // *.duckdb finds. A log beside the old file does not belong to the new one, into which
-// DuckDB would replay it. Beside the published file it is none of ours: a program that
-// opened the old copy for writing left it.
+// DuckDB would replay it.
 func copyOver(from, to string, mode os.FileMode) error {
 	temp := to + ".new"
 	if err := copyFile(from, temp, mode); err != nil {
@@ -193,8 +191,10 @@ func copyFile(from, to string, mode os.FileMode) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, out.Close()) }()
-	if _, err := io.Copy(out, in); err != nil {
-		return err
+	if !clone(out, in) {
+		if _, err := io.Copy(out, in); err != nil {
+			return err
+		}
 	}
 	if err := out.Chmod(mode); err != nil {
 		return err

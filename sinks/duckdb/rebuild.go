@@ -20,7 +20,7 @@ func Rebuild(ctx context.Context, o Options, fill func(sinks.Sink) error) error 
 	made := o
 	made.Private, made.Published = o.Private+".rebuild", o.Published+".rebuild"
 	clean := func() error {
-		var errs []error
+		errs := []error{made.discardSpare()}
 		for _, path := range []string{made.Private, made.Published} {
 			errs = append(errs, remove(path), remove(path+".wal"), remove(path+".new"), remove(path+".new.wal"))
 		}
@@ -40,7 +40,8 @@ func Rebuild(ctx context.Context, o Options, fill func(sinks.Sink) error) error 
 	if err != nil {
 		return errors.Join(err, clean())
 	}
-	if err := errors.Join(put(made.Private, o.Private), put(made.Published, o.Published)); err != nil {
+	// The old spare may hold what the journal no longer has.
+	if err := errors.Join(put(made.Private, o.Private), put(made.Published, o.Published), o.discardSpare(), clean()); err != nil {
 		return fmt.Errorf("put the rebuilt DuckDB files in place: %w", err)
 	}
 	return nil

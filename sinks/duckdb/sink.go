@@ -27,6 +27,7 @@ type Sink struct {
 	most    int64     // memory that DuckDB can get
 	dirty   bool      // the private file may hold what the published one does not
 	ahead   int64     // the published file's watermark, while the private file is behind it
+	copies  *copies   // of the private file, so far as they are known
 	changes map[*schema.Table]*sinks.Changes
 	parents map[*schema.Table]*sinks.Parents
 }
@@ -48,6 +49,7 @@ func Open(ctx context.Context, o Options) (*Sink, error) {
 	}
 	s := &Sink{options: o, dirty: true}
 	s.forget()
+	s.loadCopies()
 	s.measure()
 	if err := s.withRoom(func() error { return s.open(ctx) }); err != nil {
 		return nil, errors.Join(err, s.Close())
@@ -170,6 +172,15 @@ func (s *Sink) instance(ctx context.Context) (*instance, error) {
 			return nil, err
 		}
 		s.in = &instance{db: db}
+		if err := db.TellWrites(ctx); err != nil {
+			return nil, s.abandon(err)
+		}
+	}
+	if s.in.attached {
+		return s.in, nil
+	}
+	if err := s.checkPrivate(); err != nil {
+		return nil, err
 	}
 	if err := s.in.attach(ctx, s.options.Private, s.options.allTables()); err != nil {
 		return nil, s.abandon(err)

@@ -39,17 +39,11 @@ func (s *Sink) fold(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	log, err := os.Stat(s.options.Private + ".wal")
-	if err != nil || log.Size() < longLog {
-		err = in.db.Release(ctx)
-	} else {
-		err = in.detach(ctx)
+	if log, err := os.Stat(s.options.Private + ".wal"); err == nil && log.Size() >= longLog {
+		return s.settle(ctx)
 	}
-	if err != nil {
+	if err := in.db.Release(ctx); err != nil {
 		return s.abandon(err)
-	}
-	if !in.attached {
-		return s.Close() // an instance keeps more memory the longer it lives
 	}
 	return nil
 }

@@ -1,0 +1,36 @@
+//go:build duckdb_arrow
+
+package duckdb
+
+import (
+	"cmp"
+	"slices"
+)
+
+// span is a part of a file, from one byte to before another.
+type span struct{ From, To int64 }
+
+// spans are parts of a file, in order, none of which touches the next.
+type spans []span
+
+// with are the parts that are in s, in more or in both.
+func (s spans) with(more spans) spans {
+	all := slices.Concat(s, more)
+	slices.SortFunc(all, func(a, b span) int { return cmp.Compare(a.From, b.From) })
+	var merged spans
+	for _, next := range all {
+		if last := len(merged) - 1; last >= 0 && next.From <= merged[last].To {
+			merged[last].To = max(merged[last].To, next.To)
+		} else {
+			merged = append(merged, next)
+		}
+	}
+	return merged
+}
+
+func (s spans) bytes() (n int64) {
+	for _, part := range s {
+		n += part.To - part.From
+	}
+	return n
+}

@@ -1,0 +1,274 @@
+//go:build duckdb_arrow
+
+package duckdb
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// The file that a publication replaces is kept beside the published one, as the spare. It
+// lacks what DuckDB wrote into the private file in two publications' time. DuckDB tells
+// every write, so the next publication writes no more than that into the spare, and then
+// the spare and the published file exchange their names.
+//
+// A file that somebody has open is never written to: the kernel says whether the spare is
+// open anywhere ([alone]). If it is, or if anything is not as it was left, the spare is
+// given up and a whole copy is made. So all that is kept here is only there to save work.
+
+// copies are what is known of the private file's copies. Once any of the three files is
+// not the one that is named here, nothing is known.
+type copies struct {
+	Private, Published, Spare identity
+	Since                     spans // parts of the private file that were written since it was published
+	Behind                    spans // parts of the published file that were written since the spare was published
+}
+
+// identity tells a file from one that was put in its place, and from itself before a change.
+type identity struct {
+	Device, Inode uint64
+	Size, Changed int64  // Changed is in nanoseconds
+	Head          string // of DuckDB's headers, one of which is new with each checkpoint
+}
+
+// headers is how long they are: the blocks follow.
+const headers = 3 * 4096
+
+// identify is the zero identity if there is no such file.
+func identify(path string) (identity, error) {
+	f, err := os.Open(path)
+	if os.IsNotExist(err) {
+		return identity{}, nil
+	}
+	if err != nil {
+		return identity{}, err
+	}
+	defer f.Close()
+	var stat unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &stat); err != nil {
+		return identity{}, &os.PathError{Op: "stat", Path: path, Err: err}
+	}
+	head, err := io.ReadAll(io.NewSectionReader(f, 0, headers))
+	if err != nil {
+		return identity{}, err
+	}
+	sum := sha256.Sum256(head)
+	return identity{
+		Device: uint64(stat.Dev), Inode: stat.Ino, Size: stat.Size, Changed: stat.Ctim.Nano(), Head: hex.EncodeToString(sum[:]),
+	}, nil
+}
+
+// sparePath is beside the published file, as only files of one file system can exchange their names.
+func (o Options) sparePath() string {
+	return filepath.Join(filepath.Dir(o.Published), "."+filepath.Base(o.Published)+".spare")
+}
+
+// copiesPath is where [copies] are kept from one process to the next.
+func (o Options) copiesPath() string { return o.Private + ".copies" }
+
+// discardSpare removes what a publication would go on from.
+func (o Options) discardSpare() error {
+	return errors.Join(remove(o.sparePath()), remove(o.copiesPath()))
+}
+
+// loadCopies learns what the last process knew. What cannot be read is not known.
+func (s *Sink) loadCopies() {
+	s.copies = nil
+	text, err := os.ReadFile(s.options.copiesPath())
+	if err != nil {
+		return
+	}
+	var known copies
+	if json.Unmarshal(text, &known) == nil {
+		s.copies = &known
+	}
+}
+
+func (s *Sink) saveCopies() error {
+	text, err := json.Marshal(s.copies)
+	if err != nil {
+		return err
+	}
+	temp := s.options.copiesPath() + ".new"
+	if err := os.WriteFile(temp, text, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(temp, s.options.copiesPath())
+}
+
+// checkPrivate forgets the copies if the private file, which is about to be attached, is
+// not as it was left. A process that was killed has written into it what it told none.
+func (s *Sink) checkPrivate() error {
+	if s.copies == nil {
+		return nil
+	}
+	private, err := identify(s.options.Private)
+	if err == nil && private != s.copies.Private {
+		s.copies = nil
+	}
+	return err
+}
+
+// settle detaches the private file, and notes what DuckDB has written into it. The instance
+// ends with that: it keeps more memory the longer it lives.
+func (s *Sink) settle(ctx context.Context) error {
+	if err := s.in.detach(ctx); err != nil {
+		return s.abandon(err)
+	}
+	written, err := s.in.db.Written(ctx, s.options.Private)
+	if err != nil {
+		return s.abandon(err)
+	}
+	if s.copies != nil {
+		var parts spans
+		for _, w := range written {
+			parts = append(parts, span{From: w.At, To: w.At + w.Bytes})
+		}
+		s.copies.Since = s.copies.Since.with(parts)
+		if s.copies.Private, err = identify(s.options.Private); err != nil {
+			return s.abandon(err)
+		}
+	}
+	return s.Close()
+}
+
+// show gives readers a copy of the private file, which is detached. Until the copies are
+// saved, a kill leaves a record that does not fit the files.
+func (s *Sink) show() error {
+	known := s.copies
+	s.copies = nil
+	spare, published := s.options.sparePath(), s.options.Published
+	current, err := s.catchUp(known)
+	if err == nil && !current {
+		err = copyFile(s.options.Private, spare, 0o444)
+	}
+	if err != nil {
+		return errors.Join(err, remove(spare))
+	}
+	shown, err := identify(published)
+	if err != nil {
+		return err
+	}
+	// A log beside the published file is none of ours: a program that opened it for writing
+	// left it, and DuckDB would replay it into the new one.
+	if err := remove(published + ".wal"); err != nil {
+		return err
+	}
+	if err := exchange(spare, published); err != nil {
+		return errors.Join(err, remove(spare))
+	}
+	next := copies{}
+	if known != nil && known.Published == shown {
+		next.Behind = known.Since
+	} else if err := remove(spare); err != nil { // it may be anything
+		return err
+	}
+	if err := syncFolder(filepath.Dir(published)); err != nil {
+		return err
+	}
+	return s.remember(next)
+}
+
+// remember saves what the copies are after a publication.
+func (s *Sink) remember(next copies) (err error) {
+	if err := os.Chmod(s.options.sparePath(), 0o600); err != nil && !os.IsNotExist(err) {
+		return err
+	}
+	for path, id := range map[string]*identity{
+		s.options.Private: &next.Private, s.options.Published: &next.Published, s.options.sparePath(): &next.Spare,
+	} {
+		if *id, err = identify(path); err != nil {
+			return err
+		}
+	}
+	s.copies = &next
+	return s.saveCopies()
+}
+
+// mostCaughtUp is how many bytes are written into the spare at most: the kernel lets who
+// opens the spare wait for 45 seconds.
+const mostCaughtUp = 256 << 20
+
+// catchUp writes into the spare what it lacks of the private file, and reports whether
+// the two are now the same.
+func (s *Sink) catchUp(known *copies) (current bool, err error) {
+	if known == nil {
+		return false, nil
+	}
+	lacks := known.Behind.with(known.Since)
+	spare, err := identify(s.options.sparePath())
+	if err != nil || spare == (identity{}) || spare != known.Spare || lacks.bytes() > mostCaughtUp {
+		return false, err
+	}
+	from, err := os.Open(s.options.Private)
+	if err != nil {
+		return false, err
+	}
+	defer from.Close()
+	to, err := os.OpenFile(s.options.sparePath(), os.O_RDWR, 0)
+	if err != nil {
+		return false, err
+	}
+	defer func() { err = errors.Join(err, to.Close()) }()
+	if !alone(to) {
+		return false, nil
+	}
+	if err := copyParts(from, to, lacks); err != nil {
+		return false, err
+	}
+	same, err := sameHead(from, to)
+	if err != nil || !same {
+		return false, err
+	}
+	if err := errors.Join(to.Chmod(0o444), to.Sync()); err != nil {
+		return false, err
+	}
+	return stillAlone(to), nil
+}
+
+func copyParts(from, to *os.File, parts spans) error {
+	info, err := from.Stat()
+	if err != nil {
+		return err
+	}
+	if err := to.Truncate(info.Size()); err != nil {
+		return err
+	}
+	buffer := make([]byte, 1<<20)
+	for _, part := range parts {
+		part.To = min(part.To, info.Size()) // the file may have become shorter
+		for at := part.From; at < part.To; {
+			n, err := from.ReadAt(buffer[:min(int64(len(buffer)), part.To-at)], at)
+			if err != nil {
+				return err
+			}
+			if _, err := to.WriteAt(buffer[:n], at); err != nil {
+				return err
+			}
+			at += int64(n)
+		}
+	}
+	return nil
+}
+
+// sameHead compares the headers. They differ if DuckDB has made a checkpoint of which it
+// did not tell the writes.
+func sameHead(a, b *os.File) (bool, error) {
+	var heads [2][headers]byte
+	for i, f := range []*os.File{a, b} {
+		if _, err := f.ReadAt(heads[i][:], 0); err != nil {
+			return false, fmt.Errorf("compare headers: %w", err)
+		}
+	}
+	return bytes.Equal(heads[0][:], heads[1][:]), nil
+}

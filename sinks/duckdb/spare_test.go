@@ -1,0 +1,153 @@
+//go:build duckdb_arrow
+
+package duckdb
+
+import (
+	"io"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"outlierd/sinks/sinktest"
+)
+
+// turns publishes answers one by one, and says whether each publication went on from the spare.
+func turns(t *testing.T, s *Sink, j sinktest.Journal, lo, hi int64) (taken []bool) {
+	t.Helper()
+	for ; lo < hi; lo++ {
+		before, err := identify(s.options.sparePath())
+		if err != nil {
+			t.Fatal(err)
+		}
+		write(t, s, j, lo, lo+1)
+		if err := s.Publish(t.Context(), nil); err != nil {
+			t.Fatal(err)
+		}
+		after, err := identify(s.options.Published)
+		if err != nil {
+			t.Fatal(err)
+		}
+		taken = append(taken, before.Inode != 0 && before.Inode == after.Inode)
+		if content(t, s.options.Private) != content(t, s.options.Published) {
+			t.Fatalf("at answer %d the published file is not the private one", lo+1)
+		}
+	}
+	return taken
+}
+
+// tellsOpenings skips a test where publications always copy the whole file.
+func tellsOpenings(t *testing.T, dir string) {
+	t.Helper()
+	f, err := os.CreateTemp(dir, "opened")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if !alone(f) {
+		t.Skip("this file system does not tell whether a file is open elsewhere")
+	}
+}
+
+func TestPublicationsWriteIntoTheFileBeforeLast(t *testing.T) {
+	dir, j := t.TempDir(), sinktest.Sample(12)
+	tellsOpenings(t, dir)
+	s := open(t, dir) // publishes tables without rows
+	if diff := cmp.Diff([]bool{false, true, true, true}, turns(t, s, j, 0, 4)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = open(t, dir) // another process
+	defer s.Close()
+	if diff := cmp.Diff([]bool{true, true}, turns(t, s, j, 4, 6)); diff != "" {
+		t.Errorf("after a restart (-want +got):\n%s", diff)
+	}
+	suite.Check(t, dir, j, 6)
+}
+
+func TestFileThatIsOpenAnywhereStaysAsItIs(t *testing.T) {
+	dir, j := t.TempDir(), sinktest.Sample(12)
+	tellsOpenings(t, dir)
+	s := open(t, dir)
+	defer s.Close()
+	turns(t, s, j, 0, 3)
+	reader, err := os.Open(s.options.Published) // as a program that copies files: without a lock
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	before := content(t, s.options.Published)
+	if diff := cmp.Diff([]bool{true, false, true, true, true}, turns(t, s, j, 3, 8)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	after, err := io.ReadAll(reader)
+	if err != nil || string(after) != before {
+		t.Errorf("the open file has changed, %v", err)
+	}
+}
+
+func TestSpareThatIsNotAsItWasLeftIsGivenUp(t *testing.T) {
+	for name, spoil := range map[string]func(t *testing.T, s *Sink){
+		"spare written by half": func(t *testing.T, s *Sink) { overwrite(t, s.options.sparePath()) },
+		"published file edited": func(t *testing.T, s *Sink) {
+			if err := os.Chmod(s.options.Published, 0o644); err != nil {
+				t.Fatal(err)
+			}
+			overwrite(t, s.options.Published)
+		},
+		"private file written without our knowing": func(t *testing.T, s *Sink) {
+			if err := os.Chtimes(s.options.Private, time.Time{}, time.Now()); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"published file deleted": func(t *testing.T, s *Sink) {
+			if err := os.Remove(s.options.Published); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"killed before the record": func(t *testing.T, s *Sink) {
+			if err := exchange(s.options.sparePath(), s.options.Published); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"record damaged": func(t *testing.T, s *Sink) { overwrite(t, s.options.copiesPath()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir, j := t.TempDir(), sinktest.Sample(12)
+			tellsOpenings(t, dir)
+			s := open(t, dir)
+			turns(t, s, j, 0, 3)
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			spoil(t, s)
+			s = open(t, dir)
+			defer s.Close()
+			taken := turns(t, s, j, 3, 7)
+			if !taken[3] {
+				t.Errorf("went on from the spare: %v", taken)
+			}
+			suite.Check(t, dir, j, 7)
+		})
+	}
+}
+
+// overwrite changes some bytes in the midst of a file.
+func overwrite(t *testing.T, path string) {
+	t.Helper()
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.WriteAt([]byte("not of DuckDB"), info.Size()/2); err != nil {
+		t.Fatal(err)
+	}
+}
