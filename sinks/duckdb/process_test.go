@@ -76,8 +76,7 @@ func (p *process) says(t *testing.T) string {
 // journalLength is long enough that no writer reaches its end before it is killed.
 const journalLength = 400
 
-// beWriter writes single answers, publishing now and then, and says each watermark
-// after Write has returned.
+// beWriter writes and publishes single answers, and says each watermark after Write has returned.
 func beWriter(dir string) error {
 	ctx := context.TODO()
 	s, err := Open(ctx, options(dir))
@@ -90,50 +89,24 @@ func beWriter(dir string) error {
 		b := j.Batch(mark, mark+1)
 		if err = s.Write(ctx, b); err == nil {
 			fmt.Println(mark + 1)
-		}
-		if err == nil && mark%5 == 0 {
 			err = s.Publish(ctx, nil)
 		}
 	}
 	return errors.Join(err, s.Close())
 }
 
-func TestKilledWriterLosesNothing(t *testing.T) {
-	dir := t.TempDir()
-	j := sinktest.Sample(journalLength)
-	var acknowledged int64
-	for kill := range 12 {
-		p := spawn(t, "writer", dir)
-		for range 1 + kill*3%8 {
-			mark, err := strconv.ParseInt(p.says(t), 10, 64)
-			if err != nil {
-				t.Fatal(err)
-			}
-			acknowledged = mark
-		}
-		if err := p.Process.Kill(); err != nil {
-			t.Fatal(err)
-		}
-		for p.out.Scan() { // what it said before it died
-			if mark, err := strconv.ParseInt(p.out.Text(), 10, 64); err == nil {
-				acknowledged = mark
-			}
-		}
-		p.Wait()
-	}
-	s := open(t, dir)
-	defer s.Close()
-	mark, err := s.Watermark(t.Context())
+func (p *process) watermark(t *testing.T) int64 {
+	t.Helper()
+	return parseMark(t, p.says(t))
+}
+
+func parseMark(t *testing.T, line string) int64 {
+	t.Helper()
+	mark, err := strconv.ParseInt(line, 10, 64)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if mark < acknowledged {
-		t.Errorf("watermark %d, but %d was acknowledged", mark, acknowledged)
-	}
-	if err := s.Publish(t.Context(), nil); err != nil {
-		t.Fatal(err)
-	}
-	suite.Check(t, dir, j, mark)
+	return mark
 }
 
 // beReader opens the published file again and again until its input ends, checks

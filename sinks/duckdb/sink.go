@@ -172,7 +172,7 @@ func (s *Sink) instance(ctx context.Context) (*instance, error) {
 			return nil, err
 		}
 		s.in = &instance{db: db}
-		if err := db.TellWrites(ctx); err != nil {
+		if err := db.RecordWrites(ctx); err != nil {
 			return nil, s.abandon(err)
 		}
 	}

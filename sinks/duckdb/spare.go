@@ -17,32 +17,32 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The file that a publication replaces is kept beside the published one, as the spare. It
-// lacks what DuckDB wrote into the private file in two publications' time. DuckDB tells
-// every write, so the next publication writes no more than that into the spare, and then
-// the spare and the published file exchange their names.
+// The file that a publication replaces is kept beside the published one, as the spare. It lacks what
+// DuckDB wrote into the private file during two publications. DuckDB records every write, so the next
+// publication writes only that into the spare, and then the spare and the published file exchange
+// their names.
 //
-// A file that somebody has open is never written to: the kernel says whether the spare is
-// open anywhere ([alone]). If it is, or if anything is not as it was left, the spare is
-// given up and a whole copy is made. So all that is kept here is only there to save work.
+// A file that a program has open is never written to: the spare is written under a [lease]. If that
+// is refused, or if a file is not as it was left, the spare is given up and a whole copy is made. So
+// what is kept here only saves work.
 
-// copies are what is known of the private file's copies. Once any of the three files is
-// not the one that is named here, nothing is known.
+// copies is what is known of the private file's copies. It is void once one of the three files is not
+// the one that is named here.
 type copies struct {
 	Private, Published, Spare identity
 	Since                     spans // parts of the private file that were written since it was published
 	Behind                    spans // parts of the published file that were written since the spare was published
 }
 
-// identity tells a file from one that was put in its place, and from itself before a change.
+// identity changes with the content of a file, and with the file at a path.
 type identity struct {
 	Device, Inode uint64
 	Size, Changed int64  // Changed is in nanoseconds
-	Head          string // of DuckDB's headers, one of which is new with each checkpoint
+	Headers       string // SHA-256 of DuckDB's headers, one of which each checkpoint writes
 }
 
-// headers is how long they are: the blocks follow.
-const headers = 3 * 4096
+// headersSize is where the headers of a DuckDB file end and its blocks begin, in bytes.
+const headersSize = 3 * 4096
 
 // identify is the zero identity if there is no such file.
 func identify(path string) (identity, error) {
@@ -58,13 +58,13 @@ func identify(path string) (identity, error) {
 	if err := unix.Fstat(int(f.Fd()), &stat); err != nil {
 		return identity{}, &os.PathError{Op: "stat", Path: path, Err: err}
 	}
-	head, err := io.ReadAll(io.NewSectionReader(f, 0, headers))
+	head, err := io.ReadAll(io.NewSectionReader(f, 0, headersSize))
 	if err != nil {
 		return identity{}, err
 	}
 	sum := sha256.Sum256(head)
 	return identity{
-		Device: uint64(stat.Dev), Inode: stat.Ino, Size: stat.Size, Changed: stat.Ctim.Nano(), Head: hex.EncodeToString(sum[:]),
+		Device: uint64(stat.Dev), Inode: stat.Ino, Size: stat.Size, Changed: stat.Ctim.Nano(), Headers: hex.EncodeToString(sum[:]),
 	}, nil
 }
 
@@ -76,12 +76,12 @@ func (o Options) sparePath() string {
 // copiesPath is where [copies] are kept from one process to the next.
 func (o Options) copiesPath() string { return o.Private + ".copies" }
 
-// discardSpare removes what a publication would go on from.
+// discardSpare makes the next publication a whole copy.
 func (o Options) discardSpare() error {
 	return errors.Join(remove(o.sparePath()), remove(o.copiesPath()))
 }
 
-// loadCopies learns what the last process knew. What cannot be read is not known.
+// loadCopies reads what the process before knew. A record that cannot be read is as one that is missing.
 func (s *Sink) loadCopies() {
 	s.copies = nil
 	text, err := os.ReadFile(s.options.copiesPath())
@@ -106,8 +106,8 @@ func (s *Sink) saveCopies() error {
 	return os.Rename(temp, s.options.copiesPath())
 }
 
-// checkPrivate forgets the copies if the private file, which is about to be attached, is
-// not as it was left. A process that was killed has written into it what it told none.
+// checkPrivate forgets the copies if the private file, which is about to be attached, is not as it was
+// left: a process that was killed has written into it, and its record of that is lost.
 func (s *Sink) checkPrivate() error {
 	if s.copies == nil {
 		return nil
@@ -119,8 +119,8 @@ func (s *Sink) checkPrivate() error {
 	return err
 }
 
-// settle detaches the private file, and notes what DuckDB has written into it. The instance
-// ends with that: it keeps more memory the longer it lives.
+// settle detaches the private file, and notes what DuckDB has written into it. The instance ends with
+// that: it keeps more memory the longer it lives, and the record of its writes is never emptied.
 func (s *Sink) settle(ctx context.Context) error {
 	if err := s.in.detach(ctx); err != nil {
 		return s.abandon(err)
@@ -142,8 +142,8 @@ func (s *Sink) settle(ctx context.Context) error {
 	return s.Close()
 }
 
-// show gives readers a copy of the private file, which is detached. Until the copies are
-// saved, a kill leaves a record that does not fit the files.
+// show puts a copy of the private file, which is detached, in the place of the published one. If it is
+// killed on the way, the record fits the files no longer, and the next copy is a whole one.
 func (s *Sink) show() error {
 	known := s.copies
 	s.copies = nil
@@ -170,7 +170,7 @@ func (s *Sink) show() error {
 	next := copies{}
 	if known != nil && known.Published == shown {
 		next.Behind = known.Since
-	} else if err := remove(spare); err != nil { // it may be anything
+	} else if err := remove(spare); err != nil { // what it lacks is not known
 		return err
 	}
 	if err := syncFolder(filepath.Dir(published)); err != nil {
@@ -179,7 +179,7 @@ func (s *Sink) show() error {
 	return s.remember(next)
 }
 
-// remember saves what the copies are after a publication.
+// remember records the files as they are after a publication.
 func (s *Sink) remember(next copies) (err error) {
 	if err := os.Chmod(s.options.sparePath(), 0o600); err != nil && !os.IsNotExist(err) {
 		return err
@@ -195,12 +195,11 @@ func (s *Sink) remember(next copies) (err error) {
 	return s.saveCopies()
 }
 
-// mostCaughtUp is how many bytes are written into the spare at most: the kernel lets who
-// opens the spare wait for 45 seconds.
+// mostCaughtUp is how many bytes are written into the spare at most, so that its [lease] is not broken.
 const mostCaughtUp = 256 << 20
 
-// catchUp writes into the spare what it lacks of the private file, and reports whether
-// the two are now the same.
+// catchUp writes into the spare what it lacks of the private file, and reports whether it could: then
+// the two are the same.
 func (s *Sink) catchUp(known *copies) (current bool, err error) {
 	if known == nil {
 		return false, nil
@@ -220,20 +219,20 @@ func (s *Sink) catchUp(known *copies) (current bool, err error) {
 		return false, err
 	}
 	defer func() { err = errors.Join(err, to.Close()) }()
-	if !alone(to) {
+	if !lease(to) {
 		return false, nil
 	}
 	if err := copyParts(from, to, lacks); err != nil {
 		return false, err
 	}
-	same, err := sameHead(from, to)
+	same, err := sameHeaders(from, to)
 	if err != nil || !same {
 		return false, err
 	}
 	if err := errors.Join(to.Chmod(0o444), to.Sync()); err != nil {
 		return false, err
 	}
-	return stillAlone(to), nil
+	return leased(to), nil
 }
 
 func copyParts(from, to *os.File, parts spans) error {
@@ -261,14 +260,13 @@ func copyParts(from, to *os.File, parts spans) error {
 	return nil
 }
 
-// sameHead compares the headers. They differ if DuckDB has made a checkpoint of which it
-// did not tell the writes.
-func sameHead(a, b *os.File) (bool, error) {
-	var heads [2][headers]byte
+// sameHeaders compares the headers. They differ if DuckDB has made a checkpoint that it did not record.
+func sameHeaders(a, b *os.File) (bool, error) {
+	var both [2][headersSize]byte
 	for i, f := range []*os.File{a, b} {
-		if _, err := f.ReadAt(heads[i][:], 0); err != nil {
+		if _, err := f.ReadAt(both[i][:], 0); err != nil {
 			return false, fmt.Errorf("compare headers: %w", err)
 		}
 	}
-	return bytes.Equal(heads[0][:], heads[1][:]), nil
+	return bytes.Equal(both[0][:], both[1][:]), nil
 }

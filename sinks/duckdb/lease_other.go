@@ -1,0 +1,14 @@
+//go:build !linux
+
+package duckdb
+
+import "os"
+
+// lease is refused, so that every publication makes a whole copy.
+func lease(*os.File) bool { return false }
+
+func leased(*os.File) bool { return false }
+
+func exchange(a, b string) error { return os.Rename(a, b) }
+
+func clone(to, from *os.File) bool { return false }
