@@ -71,8 +71,9 @@ func (j *Journal) Forget(ctx context.Context, f Forgetting) (changed, unreadable
 func (j *Journal) redact(r *entryRow, open *opener, f Forgetting) (touched, readable bool) {
 	entity := f.Mentions(nil, []byte(r.Entity))
 	params := store.Without(r.params, f.Texts)
-	touched = entity || params != r.params
-	r.params = params
+	item := store.Without(r.Item, f.Texts)
+	touched = entity || params != r.params || item != r.Item
+	r.params, r.Item = params, item
 	body := open.open(r.packed)
 	if body == nil {
 		body = r.body
@@ -118,13 +119,13 @@ func (p *packer) plain(body []byte) packed {
 
 func replace(tx *store.Tx, rows []entryRow) error {
 	for _, r := range rows {
-		_, err := tx.Exec(`UPDATE responses SET entity = ?, params = ?, encoding = ?, sum = ?, body = ? WHERE id = ?`,
-			r.Entity, r.params, r.encoding, r.sum, r.body, r.ID)
+		_, err := tx.Exec(`UPDATE responses SET entity = ?, params = ?, item = ?, encoding = ?, sum = ?, body = ? WHERE id = ?`,
+			r.Entity, r.params, r.Item, r.encoding, r.sum, r.body, r.ID)
 		if err != nil {
 			return err
 		}
 	}
-	return nil
+	return tx.SetMeta(weightMark, "") // what the bodies take is added up anew
 }
 
 // ForgetDrift takes examples that hold one of these texts out of what is known of schema drift.

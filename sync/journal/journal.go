@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"cmp"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -77,9 +78,14 @@ func (r *entryRow) columns() []any {
 
 // After yields the answers after the given id in the order of their ids, those of
 // the open group included. Every checksum is verified; a body that does not match
-// its own ends the journal with a [*store.CorruptError]. An error comes last.
+// its own ends the journal with a [*store.CorruptError]. An error comes last. Where the
+// bodies of answers after the id were pruned, it is a [*PrunedError].
 func (j *Journal) After(after int64) iter.Seq2[*Entry, error] {
 	return func(yield func(*Entry, error) bool) {
+		if pruned, err := j.Pruned(); err != nil || after < pruned {
+			yield(nil, cmp.Or[error](err, &PrunedError{After: after, Pruned: pruned}))
+			return
+		}
 		open := opener{packer: j.pack}
 		for {
 			chunk, err := j.chunk(after)
@@ -117,7 +123,7 @@ func (j *Journal) chunk(after int64) (chunk []entryRow, err error) {
 }
 
 // Each is [Journal.After] for the answers with the given ids, in their order. Those that
-// are no longer kept are left out.
+// are no longer kept, or were pruned, are left out.
 func (j *Journal) Each(ids []int64) iter.Seq2[*Entry, error] {
 	return func(yield func(*Entry, error) bool) {
 		open := opener{packer: j.pack}
@@ -137,12 +143,15 @@ func (j *Journal) Each(ids []int64) iter.Seq2[*Entry, error] {
 	}
 }
 
-// Answer is the answer with an id; nil if it is not kept any longer.
+// Answer is the answer with an id; nil if it is not kept any longer, or was pruned.
 func (j *Journal) Answer(tx *store.Tx, id int64) (*Entry, error) {
 	return j.read(tx, id, &opener{packer: j.pack})
 }
 
 func (j *Journal) read(tx *store.Tx, id int64, open *opener) (*Entry, error) {
+	if pruned, err := Pruned(tx); err != nil || id <= pruned {
+		return nil, err
+	}
 	rows, err := store.List(tx, (*entryRow).columns, `SELECT `+entryColumns+` FROM responses WHERE id = ?`,
 		id)
 	if err != nil || len(rows) == 0 {
@@ -171,18 +180,22 @@ func (j *Journal) entry(r *entryRow, open *opener) (*Entry, error) {
 
 const newestAnswer = `SELECT ` + entryColumns + ` FROM responses
 	WHERE op = ? AND params = ? AND received_at > ? AND received_at <= ? AND outcome = 'charged'
-	AND entity = ''
+	AND entity = '' AND id > ?
 	ORDER BY received_at DESC, id DESC LIMIT 1`
 
 // Answered is the newest charged answer to the identical paid call, with the given
 // canonical parameters (`from` and `size` included), that arrived after since
-// and not after until; nil if there is none. One that is dated in the future should not
+// and not after until; nil if there is none, or if it was pruned. One that is dated in the future should not
 // count, as its age is unknown. Whether it can be read is for the caller to find out.
 func (j *Journal) Answered(op outlier.Operation, params string, since, until time.Time) (*Entry, error) {
 	var rows []entryRow
 	err := j.db.View(func(tx *store.Tx) (err error) {
+		pruned, err := Pruned(tx)
+		if err != nil {
+			return err
+		}
 		rows, err = store.List(tx, (*entryRow).columns, newestAnswer, string(op), params,
-			store.Micros(since), store.Micros(until))
+			store.Micros(since), store.Micros(until), pruned)
 		return err
 	})
 	if err != nil {
@@ -195,7 +208,7 @@ func (j *Journal) Answered(op outlier.Operation, params string, since, until tim
 }
 
 // End is the id of the last answer, durable when End returns; 0 if there never was
-// one. Answers that were pruned count.
+// one. Answers that are no longer kept count.
 func (j *Journal) End() (end int64, err error) {
 	if err := j.db.Flush(); err != nil {
 		return 0, err

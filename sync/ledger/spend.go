@@ -203,3 +203,34 @@ func (l *Ledger) Answers(run string, upTo int64) (ids []int64, err error) {
 	}
 	return ids, nil
 }
+
+// FirstAnswer is the journal's id of the first answer to a call of one of these runs, and of those that
+// [Ledger.TakeUp] may still take up; 0 if there is none.
+func (l *Ledger) FirstAnswer(runs []string) (first int64, err error) {
+	list, err := json.Marshal(runs)
+	if err != nil {
+		return 0, err
+	}
+	err = l.db.View(func(tx *store.Tx) error {
+		return tx.Row(`SELECT coalesce(min(first), 0) FROM (
+			SELECT min(response) AS first FROM attempts WHERE run IN (SELECT value FROM json_each(?))
+			UNION ALL SELECT min(response) FROM recovered)`, string(list)).Scan(&first)
+	})
+	if err != nil {
+		return 0, fmt.Errorf("find the first answer of %d runs: %w", len(runs), err)
+	}
+	return first, nil
+}
+
+// LastPurchase is when the last paid call was made, by the service's time; zero if there was none.
+func (l *Ledger) LastPurchase() (at time.Time, err error) {
+	var reserved int64
+	err = l.db.View(func(tx *store.Tx) error {
+		return tx.Row(`SELECT coalesce((SELECT reserved_at FROM attempts
+			WHERE price > 0 AND state = 'charged' AND adjustment IS NULL ORDER BY reserved_at DESC LIMIT 1), 0)`).Scan(&reserved)
+	})
+	if err != nil {
+		return time.Time{}, fmt.Errorf("when was the last paid call made: %w", err)
+	}
+	return store.Instant(reserved), nil
+}

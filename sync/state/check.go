@@ -48,6 +48,7 @@ type Checked struct {
 	Periods int64 `json:"periods"` // of the ledger
 
 	Journal []journal.Part `json:"journal"` // by operation
+	Pruned  int64          `json:"pruned"`  // the last answer of which the journal has no body; 0 if it has all
 }
 
 // Check verifies the whole state: that the file is sound, that the ledger's periods hold
@@ -59,6 +60,9 @@ func (s *Store) Check(ctx context.Context) (checked Checked, err error) {
 	}
 	err = s.DB.View(func(tx *store.Tx) error {
 		if checked.Journal, err = journal.Parts(tx); err != nil {
+			return err
+		}
+		if checked.Pruned, err = journal.Pruned(tx); err != nil {
 			return err
 		}
 		checked.Periods, err = s.Ledger.Audit(tx)

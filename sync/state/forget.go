@@ -37,8 +37,8 @@ func (e *Erasure) Texts() (texts [][]byte) {
 	return texts
 }
 
-// mentions reports what of an answer tells about one of the ids.
-func (e *Erasure) mentions() outlier.Mention {
+// Mentions reports what of an answer tells about one of the ids.
+func (e *Erasure) Mentions() outlier.Mention {
 	byText := map[string][]forgotten.ID{}
 	for _, id := range e.IDs {
 		byText[id.ID] = append(byText[id.ID], id)
@@ -60,7 +60,7 @@ func (s *Store) Forgettable(ctx context.Context, ids []forgotten.ID, progress fu
 	if err := s.addVideos(ctx, e, progress); err != nil {
 		return nil, err
 	}
-	f := journal.Forgetting{Mentions: e.mentions(), Texts: e.Texts(), DryRun: true, Progress: progress}
+	f := journal.Forgetting{Mentions: e.Mentions(), Texts: e.Texts(), DryRun: true, Progress: progress}
 	var err error
 	e.Answers, e.Unreadable, err = s.Journal.Forget(ctx, f)
 	return e, err
@@ -99,7 +99,7 @@ func (s *Store) addVideos(ctx context.Context, e *Erasure, progress func(done, o
 	}
 	found := map[string]bool{}
 	_, _, err := s.Journal.Forget(ctx, journal.Forgetting{
-		Mentions: channels.mentions(), Texts: channels.Texts(), DryRun: true, Progress: progress,
+		Mentions: channels.Mentions(), Texts: channels.Texts(), DryRun: true, Progress: progress,
 		Taken: func(value []byte) {
 			for _, id := range outlier.VideoIDs(value) {
 				found[id] = true
@@ -126,7 +126,7 @@ func (s *Store) Forget(ctx context.Context, e *Erasure, progress func(done, of i
 	if err != nil {
 		return fmt.Errorf("record what is forgotten: %w", err)
 	}
-	f := journal.Forgetting{Mentions: e.mentions(), Texts: e.Texts(), Progress: progress}
+	f := journal.Forgetting{Mentions: e.Mentions(), Texts: e.Texts(), Progress: progress}
 	if e.Answers, e.Unreadable, err = s.Journal.Forget(ctx, f); err != nil {
 		return err
 	}

@@ -68,6 +68,9 @@ var migration21 string
 //go:embed migrations/0022.sql
 var migration22 string
 
+//go:embed migrations/0023.sql
+var migration23 string
+
 // migrations lead from one schema version to the next; the version of a file is
 // the number of those that were applied to it. The list only ever grows.
 //
@@ -78,5 +81,5 @@ var migrations = []string{
 	migration1, migration2, migration3, migration4, migration5, migration6,
 	migration7, migration8, migration9, migration10, migration11, migration12, migration13,
 	migration14, migration15, migration16, migration17, migration18, migration19, migration20, migration21,
-	migration22,
+	migration22, migration23,
 }

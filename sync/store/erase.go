@@ -38,7 +38,8 @@ func Erase(tx *Tx, table string, ids [][]byte, columns ...string) error {
 const inMemory = 256 << 20
 
 // Compact writes the file anew, with nothing left in it or in its log of what was deleted or replaced,
-// where a program that reads bytes would find it.
+// where a program that reads bytes would find it. From then on [Store.GiveBack] works, also on a file that
+// an earlier version made.
 func (s *Store) Compact(ctx context.Context) error {
 	if err := s.Flush(); err != nil {
 		return err
@@ -52,7 +53,7 @@ func (s *Store) Compact(ctx context.Context) error {
 		kind = "file"
 	}
 	for _, statement := range []string{
-		`PRAGMA temp_store = ` + kind, `VACUUM`, `PRAGMA wal_checkpoint(truncate)`, `PRAGMA temp_store = memory`,
+		`PRAGMA temp_store = ` + kind, `PRAGMA auto_vacuum = incremental`, `VACUUM`, `PRAGMA wal_checkpoint(truncate)`, `PRAGMA temp_store = memory`,
 	} {
 		if _, err := s.db.ExecContext(ctx, statement); err != nil {
 			return s.explain(fmt.Errorf("write %s anew: %w", s.Path(), err))

@@ -162,7 +162,8 @@ func (s *Store) leftBehind() (bool, error) {
 // the open group, and the file has one writer.
 func (s *Store) connect(ctx context.Context) error {
 	return s.dial(ctx, url.Values{"_pragma": {
-		"busy_timeout(10000)", // until [Store.Ready]; see patience
+		"busy_timeout(10000)",      // until [Store.Ready]; see patience
+		"auto_vacuum(incremental)", // of a new file; see [Store.GiveBack]
 		"journal_mode(wal)",
 		"synchronous(full)",
 		"foreign_keys(on)",

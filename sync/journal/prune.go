@@ -1,0 +1,226 @@
+package journal
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+
+	"outlierd/sync/store"
+)
+
+// # Pruning
+//
+// The oldest answers can lose their bodies, which are nearly all of the file. Their rows stay, with what was
+// asked, when and for which run, so that the ledger, the runs and the queue lack nothing. Which answers have
+// lost theirs is one number: all up to an id.
+
+// prunedMark is where meta keeps the id up to which answers have no bodies. A trigger reads it.
+const prunedMark = "journal pruned up to"
+
+// weightMark is where meta keeps a [weight].
+const weightMark = "journal weighed"
+
+// A step of pruning ends after so many answers, or once so many bytes are pruned.
+const (
+	pruneAnswers = 500
+	pruneBytes   = 8 << 20
+	weighAnswers = 4000
+)
+
+// Keep says which answers keep their bodies.
+type Keep struct {
+	Since time.Time // those that came at this time or later, and all after the first of them
+	UpTo  int64     // those after this one
+
+	// Bytes is how much all bodies may take. As long as they take no more, all are kept; 0 keeps none that
+	// came before Since.
+	Bytes int64
+}
+
+// PrunedError says that the bodies of some answers are asked for which the journal does not have any more.
+type PrunedError struct {
+	After  int64 // the first of them comes after this answer
+	Pruned int64 // the last answer without a body
+}
+
+func (e *PrunedError) Error() string {
+	return fmt.Sprintf("the journal has no more than the headers of answers %d to %d, as `retention` has pruned them",
+		e.After+1, e.Pruned)
+}
+
+// Pruned is the last answer of which no body is kept, as all up to it; 0 if none was pruned.
+func Pruned(tx *store.Tx) (upTo int64, err error) {
+	text, err := tx.Meta(prunedMark)
+	if err == nil && text != "" {
+		upTo, err = strconv.ParseInt(text, 10, 64)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("how far is the journal pruned: %w", err)
+	}
+	return upTo, nil
+}
+
+// Pruned is the last answer of which no body is kept; see [Pruned].
+func (j *Journal) Pruned() (upTo int64, err error) {
+	err = j.db.View(func(tx *store.Tx) error {
+		upTo, err = Pruned(tx)
+		return err
+	})
+	return upTo, err
+}
+
+// Kept is what the journal has whole answers of.
+type Kept struct {
+	Pruned int64     `json:"pruned"`         // the last answer of which no body is kept; 0 if all are
+	Since  time.Time `json:"since,omitzero"` // when the first whole answer came; zero if there is none
+}
+
+// Kept says which answers are whole.
+func (j *Journal) Kept() (k Kept, err error) {
+	var since int64
+	err = j.db.View(func(tx *store.Tx) error {
+		if k.Pruned, err = Pruned(tx); err != nil {
+			return err
+		}
+		return tx.Row(`SELECT coalesce((SELECT received_at FROM responses WHERE id > ? ORDER BY id LIMIT 1), 0)`, k.Pruned).Scan(&since)
+	})
+	k.Since = store.Instant(since)
+	return k, err
+}
+
+// Prune takes the bodies from some of the answers that need not keep theirs, the oldest first, in one short
+// transaction. It reports whether there is more to do: what one call costs does not depend on how much
+// that is.
+func (j *Journal) Prune(keep Keep) (more bool, err error) {
+	if due, err := j.mayPrune(keep); !due || err != nil {
+		return false, err
+	}
+	err = j.db.Update(func(tx *store.Tx) error {
+		more, err = j.pruneSome(tx, keep)
+		return err
+	})
+	if err != nil {
+		return false, fmt.Errorf("prune the journal: %w", err)
+	}
+	return more, nil
+}
+
+// mayPrune reports whether there is something to prune or to weigh, without a write.
+func (j *Journal) mayPrune(keep Keep) (due bool, err error) {
+	err = j.db.View(func(tx *store.Tx) error {
+		pruned, err := Pruned(tx)
+		if err != nil {
+			return err
+		}
+		old, err := oldest(tx, pruned, keep, 1)
+		if due = len(old) > 0; err != nil || !due || keep.Bytes == 0 {
+			return err
+		}
+		w, err := weighed(tx)
+		due = w.Bytes > keep.Bytes || w.UpTo < keep.UpTo
+		return err
+	})
+	return due, err
+}
+
+func (j *Journal) pruneSome(tx *store.Tx, keep Keep) (more bool, err error) {
+	pruned, err := Pruned(tx)
+	if err != nil {
+		return false, err
+	}
+	w, err := weighed(tx)
+	if err != nil {
+		return false, err
+	}
+	if keep.Bytes > 0 && w.UpTo < keep.UpTo {
+		return true, w.add(tx, keep.UpTo)
+	}
+	old, err := oldest(tx, pruned, keep, pruneAnswers)
+	if err != nil {
+		return false, err
+	}
+	last, bytes := pruned, int64(0)
+	for _, h := range old {
+		if bytes >= pruneBytes || keep.Bytes > 0 && w.Bytes-bytes <= keep.Bytes {
+			break
+		}
+		last, bytes = h.id, bytes+h.size
+	}
+	if last == pruned {
+		return false, nil
+	}
+	if err := tx.SetMeta(prunedMark, strconv.FormatInt(last, 10)); err != nil {
+		return false, err
+	}
+	empty := j.pack.plain(nil)
+	_, err = tx.Exec(`UPDATE responses SET encoding = ?, sum = ?, body = ? WHERE id > ? AND id <= ?`,
+		empty.encoding, empty.sum, empty.body, pruned, last)
+	if err == nil && w.UpTo >= last {
+		w.Bytes -= bytes
+		err = w.save(tx)
+	}
+	return err == nil, err
+}
+
+// header is what pruning needs to know of an answer.
+type header struct {
+	id, received, size int64
+}
+
+func (h *header) columns() []any { return []any{&h.id, &h.received, &h.size} }
+
+// oldest are the first answers after an id, up to the first that came too late to be pruned.
+func oldest(tx *store.Tx, after int64, keep Keep, most int) ([]header, error) {
+	all, err := store.List(tx, (*header).columns,
+		`SELECT id, received_at, length(body) FROM responses WHERE id > ? AND id <= ? ORDER BY id LIMIT `+strconv.Itoa(most),
+		after, keep.UpTo)
+	since := store.Micros(keep.Since)
+	for i := range all {
+		if all[i].received >= since {
+			return all[:i], err
+		}
+	}
+	return all, err
+}
+
+// weight is what the bodies of the journal take, as far as they were added up.
+type weight struct {
+	UpTo  int64 `json:"up_to"`
+	Bytes int64 `json:"bytes"`
+}
+
+func weighed(tx *store.Tx) (w weight, err error) {
+	text, err := tx.Meta(weightMark)
+	if err == nil && text != "" {
+		err = json.Unmarshal([]byte(text), &w)
+	}
+	return w, err
+}
+
+func (w weight) save(tx *store.Tx) error {
+	text, err := json.Marshal(w)
+	if err != nil {
+		return err
+	}
+	return tx.SetMeta(weightMark, string(text))
+}
+
+// add adds up the bodies of the next answers, not beyond an id.
+func (w weight) add(tx *store.Tx, upTo int64) error {
+	next, err := store.List(tx, (*header).columns,
+		`SELECT id, received_at, length(body) FROM responses WHERE id > ? AND id <= ? ORDER BY id LIMIT `+strconv.Itoa(weighAnswers),
+		w.UpTo, upTo)
+	if err != nil {
+		return err
+	}
+	if len(next) < weighAnswers {
+		w.UpTo = upTo
+	} else {
+		w.UpTo = next[len(next)-1].id
+	}
+	for _, h := range next {
+		w.Bytes += h.size
+	}
+	return w.save(tx)
+}
