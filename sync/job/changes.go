@@ -122,7 +122,7 @@ func (c *Config) placeless() (bare Config) {
 // settings are the file's besides its jobs as it words them, without what may hold a secret.
 func (b *builder) settings() map[string]string {
 	all := map[string]string{}
-	for _, name := range []string{"timezone", "data", "budget", "sinks_down_after", "daemon", "service"} {
+	for _, name := range []string{"timezone", "data", "budget", "sinks_down_after", "retention", "daemon", "service"} {
 		if n := b.root.Get(name); n != nil {
 			b.word(all, name, n)
 		}

@@ -47,6 +47,8 @@ type Config struct {
 
 	SinksDownAfter time.Duration // once no sink has worked for so long, nothing is bought
 
+	Retention Retention // of the journal
+
 	Targets []Target // of notifications, in the order of the file
 	Alerts  []Alert  // in the order of the file
 

@@ -106,6 +106,7 @@ func (b *builder) build() {
 	b.budget(b.root.Get("budget"))
 	b.sinks(b.root.Get("sinks"))
 	b.cfg.SinksDownAfter = cmp.Or(duration(b.root.Get("sinks_down_after")), sinksDownAfter)
+	b.retention(b.root.Get("retention"))
 	b.filters(b.root.Get("filters"))
 	b.notify(b.root.Get("notify"))
 	b.alerts(b.root.Get("alerts"))
@@ -118,6 +119,7 @@ func (b *builder) build() {
 	b.idle()
 	b.ages()
 	b.spread()
+	b.retained()
 	b.floor()
 }
 

@@ -1,0 +1,106 @@
+package job
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"outlierd/sync/yamltree"
+)
+
+// Retention says which answers of the journal keep their bodies. The zero value keeps all.
+type Retention struct {
+	Age   time.Duration // those that came within it
+	Bytes int64         // the newest ones that take no more together
+}
+
+// Any reports whether anything is ever pruned.
+func (r Retention) Any() bool { return r != Retention{} }
+
+// String is the value of retention.journal.
+func (r Retention) String() string {
+	switch {
+	case r.Age > 0:
+		return Duration(r.Age).String()
+	case r.Bytes > 0:
+		for _, u := range []string{"TB", "GB", "MB"} {
+			if r.Bytes%sizes[u] == 0 {
+				return strconv.FormatInt(r.Bytes/sizes[u], 10) + u
+			}
+		}
+	}
+	return "for ever"
+}
+
+// leastKept is how long every answer keeps its body: an unfinished run may go on for so long.
+const leastKept = day
+
+// Least is how long every answer keeps its body, whatever the retention: at least a day, and as long as a
+// job may use it again.
+func (c *Config) Least() time.Duration {
+	least := time.Duration(leastKept)
+	for i := range c.Jobs {
+		least = max(least, c.Jobs[i].ReuseFor)
+	}
+	return least
+}
+
+func (b *builder) retention(n *yamltree.Node) {
+	n = n.Get("journal")
+	if !n.Has(yamltree.Text) {
+		return
+	}
+	r, err := parseRetention(n.Text)
+	if err != nil {
+		n.RefuseQuoting(err.Error())
+		return
+	}
+	b.cfg.Retention = r
+}
+
+// sizes are the units of retention.journal, in bytes.
+var sizes = map[string]int64{"MB": 1e6, "GB": 1e9, "TB": 1e12}
+
+func parseRetention(text string) (r Retention, err error) {
+	unit := text[max(0, len(text)-2):]
+	size, ok := sizes[unit]
+	if !ok {
+		age, err := ParseDuration(text)
+		switch {
+		case err != nil:
+			return r, fmt.Errorf("%q is neither an age in days or weeks, such as 400d, nor a size, such as 500MB, 20GB or 1TB", text)
+		case time.Duration(age) < leastKept:
+			return r, fmt.Errorf("%q is shorter than a day", text)
+		}
+		return Retention{Age: time.Duration(age)}, nil
+	}
+	n, err := strconv.ParseUint(text[:len(text)-len(unit)], 10, 31)
+	if err != nil || n == 0 {
+		return r, fmt.Errorf("%q is not a size, such as 500MB, 20GB or 1TB", text)
+	}
+	if int64(n) > 1e15/size {
+		return r, fmt.Errorf("%q is larger than 1000TB", text)
+	}
+	return Retention{Bytes: int64(n) * size}, nil
+}
+
+// retained warns where rows could be lost with a sink, and of a job that keeps answers for longer than the
+// retention.
+func (b *builder) retained() {
+	n, r := b.root.Get("retention").Get("journal"), b.cfg.Retention
+	if !r.Any() || n.Wrong {
+		return
+	}
+	if len(b.cfg.Sinks) == 1 {
+		n.Warn("add a second sink",
+			"there is one sink: if it is damaged, the rows of pruned answers are lost with it, as `outlierd rebuild` copies them from another sink")
+	}
+	for i := range b.cfg.Jobs {
+		if spec := &b.cfg.Jobs[i]; r.Age > 0 && spec.ReuseFor > r.Age {
+			n.Warn("write at least "+Duration(b.cfg.Least()).String(),
+				"%s is shorter than the reuse_for of job %s, %s, for which answers are kept all the same",
+				n.Shown(), spec.Name, Duration(spec.ReuseFor))
+			return
+		}
+	}
+}
