@@ -10,6 +10,8 @@ import (
 	"context"
 	"iter"
 
+	"github.com/apache/arrow-go/v18/arrow"
+
 	"outlierd/schema"
 )
 
@@ -66,4 +68,14 @@ type Sink interface {
 
 	// Close gives up whatever is held. What was not published stays durable.
 	Close() error
+}
+
+// Adopter is a sink whose current tables can be replaced, as when their rows come from another sink.
+type Adopter interface {
+	Sink
+
+	// Adopt puts rows in the place of all rows of a Current or Children table, in the columns of
+	// [schema.Table.Stored], and leaves the watermark as it is. Nothing of the table may wait to be
+	// published. each gives the rows.
+	Adopt(ctx context.Context, t *schema.Table, each func(put func(arrow.RecordBatch) error) error) error
 }

@@ -89,6 +89,11 @@ func (o *options) printChecked(c checked) error {
 	if err := o.done(c, "state: no damage: %d answers, %d periods of the ledger\n", c.Answers, c.Periods); err != nil || o.forPrograms() {
 		return err
 	}
+	if c.Pruned > 0 {
+		if _, err := fmt.Fprintf(o.world.out, "journal: pruned up to answer %d: of these only the headers were checked\n", c.Pruned); err != nil {
+			return err
+		}
+	}
 	for _, r := range c.Sinks {
 		for _, line := range proved(r) {
 			if _, err := fmt.Fprintln(o.world.out, line); err != nil {
@@ -122,13 +127,22 @@ func proved(r check.Result) []string {
 	}
 	said := fmt.Sprintf("%s: %s holds answers up to %d, %s in %s; current tables agree with their histories",
 		r.Sink, relative(r.Path), r.Answers, term.Count(rows, "row"), term.Count(len(r.Rows), "table"))
-	if r.ReadData {
+	switch {
+	case r.ReadData && r.Pruned > 0:
+		said += fmt.Sprintf("; all rows of answers after %d are those of the journal", r.Pruned)
+	case r.ReadData:
 		said += "; all rows are those of the journal"
 	}
 	if len(r.Added) > 0 {
 		said += " but for added columns"
 	}
 	lines = append(lines, said)
+	switch {
+	case r.Same != "":
+		lines = append(lines, fmt.Sprintf("%s: rows of answers 1 to %d are those of %s, as the journal is pruned", r.Sink, r.Pruned, relative(r.Same)))
+	case r.Pruned > 0:
+		lines = append(lines, fmt.Sprintf("%s: rows of answers 1 to %d could not be compared with the journal, as it is pruned", r.Sink, r.Pruned))
+	}
 	if r.Behind > 0 {
 		lines = append(lines, fmt.Sprintf("%s: %s of the journal came later; the next publication adds them", r.Sink, term.Count(r.Behind, "answer")))
 	}
@@ -158,6 +172,10 @@ func (o *options) checkSinks(ctx context.Context, config *job.Config, seen *stat
 	if err != nil {
 		return nil, err
 	}
+	pruned, err := seen.Journal.Pruned()
+	if err != nil {
+		return nil, err
+	}
 	log, err := o.logger()
 	if err != nil {
 		return nil, err
@@ -171,8 +189,8 @@ func (o *options) checkSinks(ctx context.Context, config *job.Config, seen *stat
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, temp.Close()) }()
-	c := &check.Check{State: seen, End: end, Temp: temp.path, Reader: compare.Open(filepath.Join(temp.path, "sort")),
-		Build: func(ctx context.Context, folder string) (sinks.Sink, compare.Source, error) {
+	c := &check.Check{State: seen, End: end, Pruned: pruned, Temp: temp.path, Reader: compare.Open(filepath.Join(temp.path, "sort")),
+		Build: func(ctx context.Context, folder string) (sinks.Adopter, compare.Source, error) {
 			source := compare.Source{Name: "the journal", File: filepath.Join(folder, "outliers.duckdb")}
 			sink, err := openSink(ctx, job.SinkDuckDB, source.File, folder, memory)
 			return sink, source, err
@@ -241,7 +259,7 @@ func parquetFolder(ctx context.Context, path, keep string) check.Sink {
 		sink.Problems = append(sink.Problems, "it cannot be read: "+err.Error())
 		return sink
 	}
-	sink.Mark, sink.Problems, sink.Source = folder.Watermark, folder.Problems, compare.Source{Name: relative(path), Parquet: folder.Paths}
+	sink.Mark, sink.Problems, sink.Source = folder.Watermark, folder.Problems, compare.Source{Name: relative(path), Parquet: folder.Paths, Within: folder.Within}
 	if keep != "" {
 		damaged, err := folder.Verify(ctx)
 		if err != nil {

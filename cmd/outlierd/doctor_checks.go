@@ -116,10 +116,37 @@ func (c *checkup) state(ctx context.Context) {
 	c.ok("state", "it can be read")
 	c.budget(seen)
 	c.blocks(seen)
+	c.journal(seen)
 	if since, err := seen.Runs.SinksDownSince(); err != nil {
 		c.fail("sinks", "", "%v", err)
 	} else if !since.IsZero() {
 		c.fail("sinks", "the log of the last run says why each sink fails", "no sink works since %s", c.at(since))
+	}
+}
+
+// overdue is how long answers may wait to be pruned before somebody should look why.
+const overdue = 2 * 24 * time.Hour
+
+// journal tells what is pruned, and whether that keeps up with the retention.
+func (c *checkup) journal(seen *state.Store) {
+	kept, err := seen.Journal.Kept()
+	room, wrong := seen.DB.Inside()
+	keep := c.config.Retention
+	late := keep.Age > 0 && !kept.Since.IsZero() && time.Since(kept.Since) > max(keep.Age, c.config.Least())+overdue
+	switch {
+	case err != nil || wrong != nil:
+		c.fail("journal", "", "%v", errors.Join(err, wrong))
+	case !keep.Any() && kept.Pruned == 0:
+		return
+	case late:
+		c.warn("journal", "'outlierd status' says what is behind; without 'outlierd up', 'outlierd prune' does it",
+			"retention is %s, and answers since %s are not pruned: a sink has not published them, an unfinished run needs them, or nothing prunes",
+			keep, c.at(kept.Since))
+	case !room.Shrinks && room.Free > room.Bytes/4:
+		c.warn("journal", "'outlierd prune --compact' gives it back, or leave it to later answers",
+			"%s of the %s of the state are free", megabytes(room.Free), megabytes(room.Bytes))
+	default:
+		c.ok("journal", "pruned up to answer %d (retention: %s)", kept.Pruned, keep)
 	}
 }
 

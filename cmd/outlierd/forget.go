@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -10,9 +11,12 @@ import (
 
 	"outlierd/cmd/outlierd/term"
 	"outlierd/outlier"
+	"outlierd/sinks/compare"
 	"outlierd/sync/forgotten"
+	"outlierd/sync/job"
 	"outlierd/sync/notify"
 	"outlierd/sync/state"
+	"outlierd/sync/store"
 )
 
 // forgetFlags are the ids that 'outlierd forget' was given.
@@ -119,6 +123,9 @@ func (o *options) forget(ctx context.Context, f forgetFlags) error {
 	}
 	defer o.block.Erase()
 	return o.alone(ctx, config, func(p *program) error {
+		if ids, err = o.withOlderVideos(ctx, p, ids); err != nil {
+			return err
+		}
 		erasure, err := p.Engine.Store.Forgettable(ctx, ids, o.journalProgress(p.Engine.Log, "looking for the ids"))
 		o.block.Erase()
 		if err != nil {
@@ -133,6 +140,10 @@ func (o *options) forget(ctx context.Context, f forgetFlags) error {
 		}
 		for _, s := range config.Sinks { // before anything is erased
 			if err := o.ahead(ctx, p, s); err != nil {
+				return err
+			}
+			rows, err := o.olderOf(ctx, p, s)
+			if err := errors.Join(err, rows.Close()); err != nil {
 				return err
 			}
 		}
@@ -153,7 +164,7 @@ func (o *options) erase(ctx context.Context, p *program, f forgetFlags, e *state
 		return err
 	}
 	for _, s := range p.Engine.Config.Sinks {
-		if _, err := o.rebuildSink(ctx, p, s); err != nil {
+		if err := o.rebuildWithout(ctx, p, s, e); err != nil {
 			return fmt.Errorf("rebuild sink %s without what is forgotten: %w (run the command again with the same ids)", s.Kind, err)
 		}
 	}
@@ -163,4 +174,48 @@ func (o *options) erase(ctx context.Context, p *program, f forgetFlags, e *state
 	gone := f.things(e, true)
 	return o.done(gone, "erased %s in %s\n"+
 		"Backups, exports and logs made before may still hold it.\n", gone, term.Duration(time.Since(began)))
+}
+
+// rebuildWithout rebuilds a sink from the journal, from which ids were erased. Rows of answers that the journal
+// has pruned are copied without them.
+func (o *options) rebuildWithout(ctx context.Context, p *program, s job.Sink, e *state.Erasure) error {
+	rows, err := o.olderOf(ctx, p, s)
+	if err != nil {
+		return err
+	}
+	if rows != nil {
+		rows.erase = &compare.Erasing{Mentions: e.Mentions(), IDs: e.Texts(), Erased: store.Erased}
+	}
+	_, err = o.rebuildSink(ctx, p, s, rows)
+	return errors.Join(err, rows.Close())
+}
+
+// olderOf finds a sink's rows of pruned answers in itself, or in another sink.
+func (o *options) olderOf(ctx context.Context, p *program, s job.Sink) (*older, error) {
+	return o.olderRows(ctx, p, s, append([]job.Sink{s}, others(p.Engine.Config, s)...))
+}
+
+// withOlderVideos adds the videos of channels that only answers have shown which the journal has pruned:
+// the sinks still know them.
+func (o *options) withOlderVideos(ctx context.Context, p *program, ids []forgotten.ID) ([]forgotten.ID, error) {
+	var channels []string
+	for _, id := range ids {
+		if id.Kind == forgotten.Channel {
+			channels = append(channels, id.ID)
+		}
+	}
+	if len(channels) == 0 || len(p.Engine.Config.Sinks) == 0 {
+		return ids, nil
+	}
+	rows, err := o.olderRows(ctx, p, p.Engine.Config.Sinks[0], p.Engine.Config.Sinks)
+	if err != nil || rows == nil {
+		return ids, err
+	}
+	videos, err := rows.reader.VideosOf(ctx, rows.source, channels)
+	for _, video := range videos {
+		if id := (forgotten.ID{Kind: forgotten.Video, ID: video}); !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
+	}
+	return ids, errors.Join(err, rows.Close())
 }

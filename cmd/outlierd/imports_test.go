@@ -22,7 +22,7 @@ var mayImport = map[string][]string{
 	"sinks/duckdb/query":        {"outlier", "schema", "sinks/duckdb/database"},
 	"sinks/duckdb":              {"schema", "sinks", "sinks/duckdb/database"},
 	"sinks/parquet":             {"schema", "sinks"},
-	"sinks/compare":             {"schema", "sinks/duckdb/database"},
+	"sinks/compare":             {"outlier", "schema", "sinks", "sinks/duckdb/database"},
 	"sinks/sinktest":            {"schema", "sinks"},
 	"sync/yamltree":             {"excerpt"},
 	"sync/job":                  {"excerpt", "outlier", "outlier/pace", "sync/yamltree"},
@@ -39,7 +39,7 @@ var mayImport = map[string][]string{
 		"sync/state", "sync/store"},
 	"sync/facts": {"outlier", "sync/job", "sync/journal", "sync/ledger", "sync/plan", "sync/queue", "sync/runs",
 		"sync/state"},
-	"sync/forecast": {"outlier", "outlier/pace", "sync/facts", "sync/job", "sync/ledger", "sync/plan", "sync/queue",
+	"sync/forecast": {"outlier", "outlier/pace", "sync/facts", "sync/job", "sync/journal", "sync/ledger", "sync/plan", "sync/queue",
 		"sync/runs", "sync/state"},
 	"sync/engine": {"excerpt", "outlier", "outlier/pace", "schema", "sinks", "sync/facts", "sync/job", "sync/journal", "sync/ledger", "sync/ops",
 		"sync/plan", "sync/queue", "sync/runs", "sync/state", "sync/store"},
@@ -58,7 +58,7 @@ var mayImport = map[string][]string{
 // exchanged in one place.
 var fenced = map[string][]string{
 	"github.com/duckdb/":          {"sinks/duckdb", "sinks/duckdb/database", "sinks/duckdb/query"},
-	"github.com/apache/arrow-go/": {"cmd/outlierd/term", "schema", "sinks", "sinks/duckdb", "sinks/duckdb/database", "sinks/parquet", "sinks/sinktest", "sync/engine"},
+	"github.com/apache/arrow-go/": {"cmd/outlierd/term", "schema", "sinks", "sinks/compare", "sinks/duckdb", "sinks/duckdb/database", "sinks/parquet", "sinks/sinktest", "sync/engine"},
 	"modernc.org/sqlite":          {"sync/store", "sync/state/statetest"},
 	"github.com/goccy/go-yaml":    {"sync/yamltree"},
 	"github.com/santhosh-tekuri/": {"sync/yamltree"},

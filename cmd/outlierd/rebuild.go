@@ -23,18 +23,24 @@ import (
 )
 
 func rebuildCommand(o *options) *cobra.Command {
-	return &cobra.Command{
+	var without bool
+	c := &cobra.Command{
 		Use: "rebuild SINK…", Short: "Rebuild a sink from the journal",
 		Long: `Rebuild sinks, duckdb or parquet, from the answers in the journal. Nothing is bought again.
 The new files are made beside the old ones and take their places at the end, so readers find
 the old tables until then, and a rebuild that is stopped changes nothing. It needs as much
 free space as the sink takes. A running daemon has to be stopped first.
 
+Rows of answers that the journal has pruned are copied from the other sink. Where that is not
+possible nothing is changed.
+
 Use it if a sink is damaged, or to fill columns that a newer version of outlierd has added.`,
 		Example: `  outlierd rebuild duckdb`,
 		Args:    cobra.MinimumNArgs(1), ValidArgs: []string{job.SinkDuckDB, job.SinkParquet},
-		RunE: func(c *cobra.Command, names []string) error { return o.rebuild(c.Context(), names) },
+		RunE: func(c *cobra.Command, names []string) error { return o.rebuild(c.Context(), names, without) },
 	}
+	c.Flags().BoolVar(&without, "without-pruned", false, "if no other sink has them, leave out the rows of answers that the journal has pruned")
+	return c
 }
 
 // rebuilt is what programs are told of a sink that was rebuilt.
@@ -43,10 +49,13 @@ type rebuilt struct {
 	Answers int64   `json:"answers"` // of the journal that the sink holds
 	Seconds float64 `json:"seconds"`
 
+	Copied int64  `json:"copied"` // the last answer whose rows were copied, as it is pruned; 0 if none was
+	From   string `json:"from"`   // the sink that they were copied from
+
 	Rows map[string]int64 `json:"rows"` // by table
 }
 
-func (o *options) rebuild(ctx context.Context, names []string) error {
+func (o *options) rebuild(ctx context.Context, names []string, without bool) error {
 	config, err := o.loadToRead()
 	if err != nil {
 		return err
@@ -64,7 +73,7 @@ func (o *options) rebuild(ctx context.Context, names []string) error {
 			if err := o.ahead(ctx, p, s); err != nil {
 				return err
 			}
-			done, err := o.rebuildSink(ctx, p, s)
+			done, err := o.rebuildWhole(ctx, p, s, without)
 			if err != nil {
 				return fmt.Errorf("rebuild sink %s: %w", s.Kind, err)
 			}
@@ -110,8 +119,22 @@ func (o *options) openSink(ctx context.Context, p *program, s job.Sink) (sinks.S
 	return openSink(ctx, s.Kind, sinkPath(p.Engine.Config, s), stateFolder(p.Engine.Config), memory)
 }
 
-// rebuildSink builds a sink anew and puts it in the place of the old one.
-func (o *options) rebuildSink(ctx context.Context, p *program, s job.Sink) (*rebuilt, error) {
+// rebuildWhole rebuilds a sink, with the rows of pruned answers if not without them.
+func (o *options) rebuildWhole(ctx context.Context, p *program, s job.Sink, without bool) (*rebuilt, error) {
+	rows, err := o.olderRows(ctx, p, s, others(p.Engine.Config, s))
+	if lost, is := errors.AsType[*lostError](err); is && without {
+		rows, err = &older{upTo: lost.pruned}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	done, err := o.rebuildSink(ctx, p, s, rows)
+	return done, errors.Join(err, rows.Close())
+}
+
+// rebuildSink builds a sink anew and puts it in the place of the old one. What the journal does not have any
+// more is in rows.
+func (o *options) rebuildSink(ctx context.Context, p *program, s job.Sink, rows *older) (*rebuilt, error) {
 	memory, err := o.duckdbMemory()
 	if err != nil {
 		return nil, err
@@ -121,15 +144,19 @@ func (o *options) rebuildSink(ctx context.Context, p *program, s job.Sink) (*reb
 	if err != nil {
 		return nil, err
 	}
-	fill := func(sink sinks.Sink) error {
+	fill := func(sink sinks.Sink, published string) error {
 		into := &rebuilding{Sink: sink, end: end, show: o.journalProgress(p.Engine.Log, "rebuilding sink "+s.Kind)}
-		p.Engine.Sinks = []sinks.Sink{into}
-		defer func() { p.Engine.Sinks = nil; o.block.Erase() }()
-		err := p.Engine.Publish(ctx)
-		if err == nil && ctx.Err() != nil {
-			err = context.Cause(ctx)
+		defer o.block.Erase()
+		if err := rows.begin(ctx, into); err != nil {
+			return err
 		}
-		return err
+		p.Engine.Sinks = []sinks.Sink{into}
+		err := p.Engine.Fill(ctx)
+		p.Engine.Sinks = nil
+		if err != nil {
+			return err
+		}
+		return rows.end(ctx, s.Kind, sink, published)
 	}
 	config := p.Engine.Config
 	path, folder := sinkPath(config, s), stateFolder(config)
@@ -145,6 +172,9 @@ func (o *options) rebuildSink(ctx context.Context, p *program, s job.Sink) (*reb
 		return nil, writable(err, config.Data)
 	}
 	done := &rebuilt{Sink: s.Kind, Answers: end, Seconds: time.Since(began).Seconds()}
+	if rows != nil && rows.from != nil {
+		done.Copied, done.From = rows.upTo, rows.from.Kind
+	}
 	done.Rows, err = o.rowsIn(ctx, config, s)
 	return done, err
 }
@@ -174,6 +204,11 @@ func (o *options) printRebuilt(r *rebuilt) error {
 	err := o.done(r, "sink %s rebuilt from %s in %s\n", r.Sink, term.Count(r.Answers, "answer"), took)
 	if err != nil || o.forPrograms() {
 		return err
+	}
+	if r.Copied > 0 {
+		if _, err := fmt.Fprintf(o.world.out, "the rows of answers 1 to %d are those of sink %s, as the journal is pruned\n", r.Copied, r.From); err != nil {
+			return err
+		}
 	}
 	var rows [][]any
 	for _, t := range schema.Tables() {

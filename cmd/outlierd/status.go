@@ -304,6 +304,9 @@ func (p *planPrinter) standing(s *forecast.Status) (lines []string) {
 	for i := range s.Sinks {
 		add("sink", "%s", p.sinkLine(&s.Sinks[i], s.At))
 	}
+	if j := &s.Journal; j.Retention != "" || j.Pruned > 0 {
+		add("journal", "%s", p.journalLine(j, s.At))
+	}
 	if !s.Newest.IsZero() {
 		add("newest", "row of %s, %s ago", p.at(s.Newest), term.Duration(max(0, s.At.Sub(s.Newest))))
 	}
@@ -376,4 +379,16 @@ func (p *planPrinter) sinkLine(s *forecast.SinkStatus, at time.Time) string {
 		text += fmt.Sprintf("; disabled since %s: %s", p.short(s.SinkState.Since, at), s.Error)
 	}
 	return text
+}
+
+// journalLine is which answers are whole.
+func (p *planPrinter) journalLine(j *forecast.JournalStatus, at time.Time) string {
+	text := "nothing is pruned"
+	if j.Pruned > 0 {
+		text = fmt.Sprintf("pruned up to answer %d", j.Pruned)
+	}
+	if !j.Since.IsZero() {
+		text += ", whole answers since " + p.short(j.Since, at)
+	}
+	return text + fmt.Sprintf(" (retention: %s)", cmp.Or(j.Retention, "for ever"))
 }

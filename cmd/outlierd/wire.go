@@ -287,7 +287,7 @@ func (p *program) addSinks(ctx context.Context, folder string, memory int64) {
 // sinkPath is where a sink of the configuration puts what readers open.
 func sinkPath(config *job.Config, s job.Sink) string { return filepath.Join(config.Data, s.Path) }
 
-func openSink(ctx context.Context, kind, path, folder string, memory int64) (sinks.Sink, error) {
+func openSink(ctx context.Context, kind, path, folder string, memory int64) (sinks.Adopter, error) {
 	if kind == job.SinkParquet {
 		return parquet.Open(parquet.Options{Dir: path, Tables: schema.Tables(), Ops: schema.OpsTables()})
 	}

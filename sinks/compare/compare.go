@@ -1,5 +1,6 @@
 // Package compare holds the tables of a sink against themselves and against tables that were
-// built anew from the journal. DuckDB reads both.
+// built anew from the journal. DuckDB reads both. It also copies rows from one sink to another that the journal
+// does not have any more; see [Reader.Copy].
 //
 // Tables are compared by ranges of answers. DuckDB counts the rows of each range and adds up
 // their hashes; only the rows of ranges that differ are compared one by one. So memory does not
@@ -24,6 +25,9 @@ type Source struct {
 	Name    string                         // as messages call it
 	File    string                         // the DuckDB file that has the tables; "" if Parquet files do
 	Parquet func(t *schema.Table) []string // the files of a table
+
+	// Within are those of them that may have rows of the answers (lo, hi]; nil names all.
+	Within func(t *schema.Table, lo, hi int64) []string
 }
 
 // from is how a table stands in FROM; "" if it has no files yet.
@@ -31,17 +35,30 @@ func (s Source) from(t *schema.Table) string {
 	if s.File != "" {
 		return strings.Replace(database.TableName(t), "warehouse", database.Name(s.File), 1)
 	}
-	files := s.files(t)
-	if files == "[]" {
+	return parquetFrom(s.Parquet(t))
+}
+
+// within is from where the rows of the answers (lo, hi] are, and perhaps others.
+func (s Source) within(t *schema.Table, lo, hi int64) string {
+	if s.File != "" || s.Within == nil {
+		return s.from(t)
+	}
+	return parquetFrom(s.Within(t, lo, hi))
+}
+
+func parquetFrom(paths []string) string {
+	if len(paths) == 0 {
 		return ""
 	}
-	return "read_parquet(" + files + ", union_by_name = true, hive_partitioning = false)"
+	return "read_parquet(" + filesOf(paths) + ", union_by_name = true, hive_partitioning = false)"
 }
 
 // files lists the Parquet files of a table.
-func (s Source) files(t *schema.Table) string {
+func (s Source) files(t *schema.Table) string { return filesOf(s.Parquet(t)) }
+
+func filesOf(paths []string) string {
 	var files []string
-	for _, path := range s.Parquet(t) {
+	for _, path := range paths {
 		files = append(files, database.Text(path))
 	}
 	return "[" + strings.Join(files, ", ") + "]"
@@ -81,10 +98,18 @@ func (r *Reader) query(ctx context.Context, sql string, of ...Source) ([][]drive
 	return rows, nil
 }
 
-func (r *Reader) ask(ctx context.Context, sql string, of []Source) (_ [][]driver.Value, err error) {
+func (r *Reader) ask(ctx context.Context, sql string, of []Source) ([][]driver.Value, error) {
+	if err := r.attach(ctx, of); err != nil {
+		return nil, err
+	}
+	return r.db.Query(ctx, sql)
+}
+
+// attach starts DuckDB, if need be, and opens the files of sources.
+func (r *Reader) attach(ctx context.Context, of []Source) (err error) {
 	if r.db == nil {
 		if r.db, err = database.Open(ctx, r.options); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	for _, s := range of {
@@ -93,10 +118,10 @@ func (r *Reader) ask(ctx context.Context, sql string, of []Source) (_ [][]driver
 		}
 		attach := "ATTACH IF NOT EXISTS " + database.Text(s.File) + " AS " + database.Name(s.File) + " (READ_ONLY)"
 		if _, err := r.db.Exec(ctx, attach); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return r.db.Query(ctx, sql)
+	return nil
 }
 
 // Watermark is the last answer that a DuckDB file holds.
@@ -133,11 +158,10 @@ func (r *Reader) Rows(ctx context.Context, s Source, t *schema.Table) (n Rows, e
 // those that it lacks, those that have an older one, and those of which there are several rows.
 func (r *Reader) Stale(ctx context.Context, s Source, current *schema.Table) (n int64, err error) {
 	now, history := s.from(current), s.from(current.History)
-	if now == "" && history == "" {
-		return 0, nil
-	}
 	if now == "" || history == "" {
-		return 1, nil
+		n, err := r.Rows(ctx, s, current)
+		more, again := r.Rows(ctx, s, current.History)
+		return min(n.Count+more.Count, 1), errors.Join(err, again)
 	}
 	newer := "h.last <> c.last" // of a history that keeps every observation
 	if current.History.Kind == schema.Changes {
@@ -213,9 +237,16 @@ const rangeOf = 1000
 // Compare finds the differences between a table as it should be and as it is.
 func (r *Reader) Compare(ctx context.Context, want, have Source, t *schema.Table) (d Difference, err error) {
 	wanted, found := want.from(t), have.from(t)
+	if found == "" && wanted == "" {
+		return d, nil
+	}
 	if found == "" {
 		n, err := r.Rows(ctx, want, t)
 		return Difference{Missing: n.Count}, err
+	}
+	if wanted == "" {
+		n, err := r.Rows(ctx, have, t)
+		return Difference{Surplus: n.Count}, err
 	}
 	added, err := r.columns(ctx, want, have, t)
 	if err != nil {

@@ -21,7 +21,12 @@ type found struct {
 }
 
 func (r *Reader) describe(ctx context.Context, s Source, t *schema.Table) (f found, err error) {
-	rows, err := r.query(ctx, "SELECT column_name, replace(column_type, 'JSON', 'VARCHAR') FROM (DESCRIBE SELECT * FROM "+s.from(t)+")", s)
+	return r.describeAt(ctx, s, s.from(t))
+}
+
+// describeAt describes what stands in FROM.
+func (r *Reader) describeAt(ctx context.Context, s Source, from string) (f found, err error) {
+	rows, err := r.query(ctx, "SELECT column_name, replace(column_type, 'JSON', 'VARCHAR') FROM (DESCRIBE SELECT * FROM "+from+")", s)
 	f.types = map[string]string{}
 	for _, row := range rows {
 		f.columns = append(f.columns, row[0].(string))

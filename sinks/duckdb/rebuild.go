@@ -13,10 +13,10 @@ import (
 )
 
 // Rebuild makes both files anew beside the old ones, which it does not open, and puts them in their
-// places once fill has written and published everything. Readers keep the old published file until
+// places once fill has written and published everything there. Readers keep the old published file until
 // then. After an error, or a kill, the old files are as they were: a kill between the two renames
 // leaves the new private file with the old published one, which the next publication replaces.
-func Rebuild(ctx context.Context, o Options, fill func(sinks.Sink) error) error {
+func Rebuild(ctx context.Context, o Options, fill func(s sinks.Sink, published string) error) error {
 	made := o
 	made.Private, made.Published = o.Private+".rebuild", o.Published+".rebuild"
 	clean := func() error {
@@ -31,7 +31,7 @@ func Rebuild(ctx context.Context, o Options, fill func(sinks.Sink) error) error 
 	}
 	s, err := Open(ctx, made)
 	if err == nil {
-		err = fill(s)
+		err = fill(s, made.Published)
 		if err == nil {
 			err = s.behind(ctx, o.Published)
 		}

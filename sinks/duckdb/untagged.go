@@ -6,6 +6,9 @@ import (
 	"context"
 	"errors"
 
+	"github.com/apache/arrow-go/v18/arrow"
+
+	"outlierd/schema"
 	"outlierd/sinks"
 )
 
@@ -20,7 +23,7 @@ var errUntagged = errors.New("this program cannot write or check DuckDB files: b
 func Open(context.Context, Options) (*Sink, error) { return nil, errUntagged }
 
 // Rebuild says which build tag is missing.
-func Rebuild(context.Context, Options, func(sinks.Sink) error) error { return errUntagged }
+func Rebuild(context.Context, Options, func(sinks.Sink, string) error) error { return errUntagged }
 
 // Name implements [sinks.Sink].
 func (*Sink) Name() string { return "duckdb" }
@@ -36,6 +39,11 @@ func (*Sink) OpsVersion(context.Context) (int64, error) { return 0, errUntagged 
 
 // Publish implements [sinks.Sink].
 func (*Sink) Publish(context.Context, *sinks.Ops) error { return errUntagged }
+
+// Adopt implements [sinks.Adopter].
+func (*Sink) Adopt(context.Context, *schema.Table, func(func(arrow.RecordBatch) error) error) error {
+	return errUntagged
+}
 
 // Close implements [sinks.Sink].
 func (*Sink) Close() error { return nil }

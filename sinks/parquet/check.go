@@ -40,6 +40,16 @@ func (f *Folder) Paths(t *schema.Table) (paths []string) {
 	return paths
 }
 
+// Within are the files of a table that may have rows of the answers (lo, hi].
+func (f *Folder) Within(t *schema.Table, lo, hi int64) (paths []string) {
+	for _, name := range f.Files[t.FileName()] {
+		if file, listed := f.listed[name]; !listed || file.Hi > lo && file.Lo < hi {
+			paths = append(paths, filepath.Join(f.Dir, name))
+		}
+	}
+	return paths
+}
+
 // looks is how often a folder is looked at that changes meanwhile.
 const looks = 20
 

@@ -193,7 +193,7 @@ func conform(t *schema.Table, columns []string, rows arrow.RecordBatch) (arrow.R
 			arrays = append(arrays, array.MakeArrayOfNull(memory.DefaultAllocator, f.Type, int(rows.NumRows())))
 			continue
 		}
-		data, err := retype(rows.Column(at[0]).Data(), f.Type)
+		data, err := sinks.Retype(rows.Column(at[0]).Data(), f.Type)
 		if err != nil {
 			return nil, fmt.Errorf("column %s: %w: %s", f.Name, err, rebuild)
 		}
@@ -205,37 +205,6 @@ func conform(t *schema.Table, columns []string, rows arrow.RecordBatch) (arrow.R
 		}
 	}
 	return array.NewRecordBatch(arrow.NewSchema(fields, nil), arrays, rows.NumRows()), nil
-}
-
-// retype gives an array the wanted type, which differs at most in notes and in the
-// names of list elements.
-func retype(data arrow.ArrayData, to arrow.DataType) (arrow.ArrayData, error) {
-	if data.DataType().ID() != to.ID() {
-		return nil, fmt.Errorf("the file has %v, this version %v", data.DataType(), to)
-	}
-	nested, ok := to.(arrow.NestedType)
-	if !ok {
-		if !arrow.TypeEqual(data.DataType(), to) {
-			return nil, fmt.Errorf("the file has %v, this version %v", data.DataType(), to)
-		}
-		return data, nil
-	}
-	from := data.DataType().(arrow.NestedType).Fields()
-	if len(from) != len(nested.Fields()) {
-		return nil, fmt.Errorf("the file has %v, this version %v", data.DataType(), to)
-	}
-	var children []arrow.ArrayData
-	for i, f := range nested.Fields() {
-		if to.ID() == arrow.STRUCT && from[i].Name != f.Name {
-			return nil, fmt.Errorf("the file has %v, this version %v", data.DataType(), to)
-		}
-		child, err := retype(data.Children()[i], f.Type)
-		if err != nil {
-			return nil, err
-		}
-		children = append(children, child)
-	}
-	return array.NewData(to, data.Len(), data.Buffers(), children, data.NullN(), data.Offset()), nil
 }
 
 // pendingRows bounds what is held in memory of a pending file that is read.

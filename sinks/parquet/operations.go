@@ -231,7 +231,7 @@ func latest(ctx context.Context, all []arrow.RecordBatch) (arrow.RecordBatch, er
 	indices.AppendValues(order, nil)
 	take := indices.NewArray()
 	defer take.Release()
-	whole, err := concatenate(all)
+	whole, err := sinks.Concatenate(all)
 	if err != nil {
 		return nil, err
 	}
@@ -241,31 +241,6 @@ func latest(ctx context.Context, all []arrow.RecordBatch) (arrow.RecordBatch, er
 		return nil, err
 	}
 	return taken.(*compute.RecordDatum).Value, nil
-}
-
-func concatenate(all []arrow.RecordBatch) (arrow.RecordBatch, error) {
-	var columns []arrow.Array
-	defer func() {
-		for _, c := range columns {
-			c.Release()
-		}
-	}()
-	count := int64(0)
-	for _, some := range all {
-		count += some.NumRows()
-	}
-	for i := range int(all[0].NumCols()) {
-		var parts []arrow.Array
-		for _, some := range all {
-			parts = append(parts, some.Column(i))
-		}
-		column, err := array.Concatenate(parts, memory.DefaultAllocator)
-		if err != nil {
-			return nil, err
-		}
-		columns = append(columns, column)
-	}
-	return array.NewRecordBatch(all[0].Schema(), columns, count), nil
 }
 
 // idsOf are the numbers of rows of an operations table.

@@ -17,9 +17,9 @@ import (
 )
 
 // Rebuild makes all files anew in a folder beside the old one, which it does not open, and exchanges
-// the two in one step once fill has written and published everything. Files of other programs in the
+// the two in one step once fill has written and published everything there. Files of other programs in the
 // old folder are in the new one too. After an error, or a kill, the old folder is as it was.
-func Rebuild(ctx context.Context, o Options, fill func(sinks.Sink) error) error {
+func Rebuild(ctx context.Context, o Options, fill func(s sinks.Sink, published string) error) error {
 	made := o
 	made.Dir = filepath.Clean(o.Dir) + ".rebuild"
 	if err := os.RemoveAll(made.Dir); err != nil {
@@ -27,7 +27,7 @@ func Rebuild(ctx context.Context, o Options, fill func(sinks.Sink) error) error 
 	}
 	s, err := Open(made)
 	if err == nil {
-		err = errors.Join(fill(s), s.Close())
+		err = errors.Join(fill(s, made.Dir), s.Close())
 	}
 	if err == nil {
 		err = keepForeign(o.Dir, made.Dir, slices.Concat(o.Tables, o.Ops))

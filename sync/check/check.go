@@ -36,6 +36,9 @@ type Result struct {
 	Waiting  []string         `json:"waiting"` // tables that were not compared, as rows of them wait to be published
 	Added    []string         `json:"added"`   // columns that have no values in rows that were stored before they were added
 	Problems []string         `json:"problems"`
+
+	Pruned int64  `json:"pruned"` // rows of answers up to this one were not compared with the journal, which is pruned; 0 if all were
+	Same   string `json:"same"`   // these rows are those of the sink that is read there; "" if they were not compared
 }
 
 func (r *Result) problem(format string, args ...any) {
@@ -46,11 +49,12 @@ func (r *Result) problem(format string, args ...any) {
 type Check struct {
 	State  *state.Store
 	End    int64 // the last answer of the journal
+	Pruned int64 // the last one of which the journal has no body; 0 if it has all
 	Reader *compare.Reader
 
 	// Build opens a new sink in an empty folder, and says where its tables are read once it has
 	// published them.
-	Build func(ctx context.Context, folder string) (sinks.Sink, compare.Source, error)
+	Build func(ctx context.Context, folder string) (sinks.Adopter, compare.Source, error)
 	Temp  string // folder for it
 
 	At func(id, end int64) // is called while answers are decoded again
@@ -66,6 +70,10 @@ func (c *Check) Look(ctx context.Context, s Sink) (Result, error) {
 	}
 	if s.Mark > c.End {
 		r.problem("it holds answers up to %d, but the journal ends at %d", s.Mark, c.End)
+		return r, nil
+	}
+	if s.Mark < c.Pruned {
+		r.problem("it holds answers up to %d, and the journal is pruned up to %d", s.Mark, c.Pruned)
 		return r, nil
 	}
 	for _, t := range schema.Tables() {
@@ -152,38 +160,77 @@ func (c *Check) readAt(ctx context.Context, folder string, mark int64, all []Sin
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
-	want, err := c.build(ctx, folder, mark)
+	like := c.like(mark, all, results)
+	want, err := c.build(ctx, folder, mark, like)
 	if err != nil {
 		return err
 	}
 	for i, s := range all {
-		if s.Mark != mark || len(s.Problems) > 0 {
+		if s.Mark != mark || len(results[i].Problems) > 0 {
 			continue
 		}
-		if results[i], err = c.compare(ctx, want, s, results[i]); err != nil {
+		if c.Pruned > 0 {
+			results[i].Pruned = c.Pruned
+			if s.Path != like.Path {
+				results[i].Same = like.Path
+			}
+		}
+		if results[i], err = c.compare(ctx, want, like, s, results[i]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// build makes a sink of the answers up to a mark.
-func (c *Check) build(ctx context.Context, folder string, mark int64) (want compare.Source, err error) {
+// like is the sink whose older rows the others are compared with, where the journal is pruned: one of which all
+// is published, if there is one.
+func (c *Check) like(mark int64, all []Sink, results []Result) (like Sink) {
+	for i, s := range all {
+		if s.Mark != mark || len(results[i].Problems) > 0 {
+			continue
+		}
+		if like.Name == "" || len(results[i].Waiting) == 0 {
+			like = s
+		}
+		if len(results[i].Waiting) == 0 {
+			break
+		}
+	}
+	return like
+}
+
+// build makes a sink of the answers up to a mark. The rows of those that are pruned are taken from a sink.
+func (c *Check) build(ctx context.Context, folder string, mark int64, like Sink) (want compare.Source, err error) {
 	sink, want, err := c.Build(ctx, folder)
 	if err != nil {
 		return want, fmt.Errorf("open a sink to compare with: %w", err)
 	}
 	defer func() { err = errors.Join(err, sink.Close()) }()
+	older := compare.Copying{From: like.Source, UpTo: c.Pruned}
+	if c.Pruned > 0 {
+		if err := c.Reader.Copy(ctx, older, sink); err != nil {
+			return want, err
+		}
+	}
 	if err := engine.Project(ctx, c.State, mark, sink, func(id int64) { c.At(id, mark) }); err != nil {
+		return want, err
+	}
+	if err := sink.Publish(ctx, nil); err != nil || c.Pruned == 0 {
+		return want, err
+	}
+	if err := c.Reader.Carry(ctx, older, want, sink); err != nil {
+		return want, err
+	}
+	if err := c.Reader.Close(); err != nil { // it has the file open that is replaced now
 		return want, err
 	}
 	return want, sink.Publish(ctx, nil)
 }
 
-func (c *Check) compare(ctx context.Context, want compare.Source, s Sink, r Result) (Result, error) {
+func (c *Check) compare(ctx context.Context, want compare.Source, like, s Sink, r Result) (Result, error) {
 	r.ReadData = true
 	for _, t := range schema.Tables() {
-		if s.Waiting[t.Name] {
+		if s.Waiting[t.Name] || c.Pruned > 0 && like.Waiting[t.Name] {
 			continue
 		}
 		d, err := c.Reader.Compare(ctx, want, s.Source, t)

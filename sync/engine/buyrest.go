@@ -203,6 +203,21 @@ func (e *Engine) Publish(ctx context.Context) error {
 	return s.publish(ctx)
 }
 
+// Fill is [Engine.Publish] for sinks that have to be whole: one that fails is an error.
+func (e *Engine) Fill(ctx context.Context) error {
+	w, err := e.newWorker(ctx, queue.Filter{})
+	if err == nil {
+		err = w.publish(ctx)
+	}
+	if err == nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	return w.loader.problems()
+}
+
 // openRest puts the run on record, and closes those whose searches it takes over.
 func (w *worker) openRest(spec *job.Spec, rest *Rest) (*runs.Run, error) {
 	for i := range rest.closes {

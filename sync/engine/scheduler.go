@@ -578,8 +578,19 @@ func (s *scheduler) idle(ctx context.Context) {
 	}
 	if err != nil {
 		s.trouble(ctx, err)
+	} else if time.Now().Before(until) {
+		until = earlier(until, s.upkeep())
 	}
 	s.pause(ctx, time.Until(until))
+}
+
+// upkeep does a little of what nothing waits for, and returns when there may be more of it.
+func (s *scheduler) upkeep() time.Time {
+	again, err := s.worker.upkeep()
+	if err != nil {
+		s.engine.log().Warn("journal not pruned", "err", err)
+	}
+	return again
 }
 
 // pause sleeps until there may be something to do, or somebody asks for something.

@@ -47,6 +47,13 @@ func (l *loader) ask(ctx context.Context, s *sinkState) error {
 	if mark > end {
 		return &AheadError{Sink: s.Name(), Mark: mark, End: end}
 	}
+	pruned, err := l.store.Journal.Pruned()
+	if err != nil {
+		return err
+	}
+	if mark < pruned {
+		return l.disable(s, &PrunedError{Sink: s.Name(), Mark: mark, Pruned: pruned})
+	}
 	s.mark, s.err, l.answered = mark, nil, true
 	return nil
 }
@@ -142,6 +149,24 @@ func (l *loader) nextRetry() (next time.Time) {
 		}
 	}
 	return next
+}
+
+// shownByAll is the last answer that readers of all sinks find. It is not known while a sink is disabled.
+func (l *loader) shownByAll() (upTo int64, known bool, err error) {
+	for i, s := range l.sinks {
+		if s.err != nil {
+			return 0, false, nil
+		}
+		state, err := l.store.Runs.Sink(s.Name())
+		if err != nil {
+			return 0, false, err
+		}
+		shown := min(s.mark, state.Mark) // a sink may be a new one in the place of that which is on record
+		if i == 0 || shown < upTo {
+			upTo = shown
+		}
+	}
+	return upTo, len(l.sinks) > 0, nil
 }
 
 // working reports whether there is a sink that is not disabled, or none at all.

@@ -38,6 +38,7 @@ type worker struct {
 	pauses      int              // of the queue since a call was answered
 	owing       bool             // jobs that come after others may have to run
 	expired     time.Time        // when the queue was last cleared of calls that have expired
+	pruneAt     time.Time        // when the next step of pruning may follow; see [worker.upkeep]
 	slot        time.Time        // when the first call can leave that waits for the pace, or to be repeated
 	tried       map[callKey]tries
 	timesAsked  int    // how often the service was asked for its time since that was agreed on last

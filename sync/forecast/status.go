@@ -7,6 +7,7 @@ import (
 	"outlierd/outlier"
 	"outlierd/sync/facts"
 	"outlierd/sync/job"
+	"outlierd/sync/journal"
 	"outlierd/sync/ledger"
 	"outlierd/sync/plan"
 	"outlierd/sync/runs"
@@ -15,17 +16,18 @@ import (
 // Status is how everything stands at one moment. It takes a few reads for each job, whatever is
 // on record, and plans nothing: it may be asked for again and again.
 type Status struct {
-	At      time.Time    `json:"at"`
-	Process *Process     `json:"process"`        // that holds the state folder; null if none does
-	Disk    *Disk        `json:"disk,omitempty"` // if it has too little room to buy anything
-	Jobs    []JobStatus  `json:"jobs"`
-	Queue   QueueStatus  `json:"queue"`
-	Budget  []CapBalance `json:"budget"`            // the billing cycle and the day
-	Refused []Refusal    `json:"refused,omitempty"` // why the service refuses calls for now
-	Pace    PaceStatus   `json:"pace"`
-	Sinks   []SinkStatus `json:"sinks"`
-	Newest  time.Time    `json:"newest_row_at,omitzero"` // when the last answer came that is published in some sink
-	Failure *LastRun     `json:"last_failure,omitempty"` // the last run of any job that failed
+	At      time.Time     `json:"at"`
+	Process *Process      `json:"process"`        // that holds the state folder; null if none does
+	Disk    *Disk         `json:"disk,omitempty"` // if it has too little room to buy anything
+	Jobs    []JobStatus   `json:"jobs"`
+	Queue   QueueStatus   `json:"queue"`
+	Budget  []CapBalance  `json:"budget"`            // the billing cycle and the day
+	Refused []Refusal     `json:"refused,omitempty"` // why the service refuses calls for now
+	Pace    PaceStatus    `json:"pace"`
+	Sinks   []SinkStatus  `json:"sinks"`
+	Journal JournalStatus `json:"journal"`
+	Newest  time.Time     `json:"newest_row_at,omitzero"` // when the last answer came that is published in some sink
+	Failure *LastRun      `json:"last_failure,omitempty"` // the last run of any job that failed
 }
 
 // Process is who works with a state folder.
@@ -97,6 +99,12 @@ type PaceStatus struct {
 	Blocked time.Time `json:"blocked_until,omitzero"`
 }
 
+// JournalStatus is which answers the journal has whole.
+type JournalStatus struct {
+	journal.Kept
+	Retention string `json:"retention,omitempty"` // as the job file has it; "" keeps all
+}
+
 // SinkStatus is how far a sink is behind the journal.
 type SinkStatus struct {
 	Sink   string    `json:"sink"`
@@ -115,7 +123,7 @@ func (r *Reader) Status() (s *Status, err error) {
 	}
 	pace := r.Pace.Status()
 	s.Pace = PaceStatus{Pace: r.PaceText(), Next: pace.Reset, Blocked: pace.BlockedUntil}
-	for _, add := range []func(*Status) error{r.addJobs, r.addBudget, r.addSinks, r.addFailure} {
+	for _, add := range []func(*Status) error{r.addJobs, r.addBudget, r.addSinks, r.addJournal, r.addFailure} {
 		if err := add(s); err != nil {
 			return nil, err
 		}
@@ -150,6 +158,14 @@ func (r *Reader) addSinks(s *Status) error {
 		}
 	}
 	return nil
+}
+
+func (r *Reader) addJournal(s *Status) (err error) {
+	s.Journal.Kept, err = r.Facts.Store.Journal.Kept()
+	if keep := r.Facts.Config.Retention; keep.Any() {
+		s.Journal.Retention = keep.String()
+	}
+	return err
 }
 
 func (r *Reader) addFailure(s *Status) error {

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"outlierd/sinks"
+	"outlierd/sinks/compare"
+	"outlierd/sync/job"
+)
+
+// older says where a sink that is rebuilt gets the rows of answers that were pruned. Nil is for a journal
+// that has all answers.
+type older struct {
+	upTo   int64     // the last answer that was pruned
+	from   *job.Sink // nil leaves the rows out
+	at     string    // where readers find that sink
+	reader *compare.Reader
+	source compare.Source
+
+	erase *compare.Erasing // what is not copied; nil for nothing
+}
+
+func (r *older) Close() error {
+	if r == nil || r.reader == nil {
+		return nil
+	}
+	return r.reader.Close()
+}
+
+func (r *older) copying() compare.Copying {
+	return compare.Copying{From: r.source, UpTo: r.upTo, Erase: r.erase}
+}
+
+// lostError refuses to rebuild a sink that would lose rows.
+type lostError struct {
+	sink   string
+	pruned int64
+	why    []string
+}
+
+func (e *lostError) Error() string {
+	return fmt.Sprintf("the journal is pruned up to answer %d (`retention`), and the rows of answers 1 to %d cannot be copied: %s; "+
+		"nothing is changed. Bring a backup of another sink back, or add a second one to the job file and rebuild that first; "+
+		"'outlierd rebuild %s --without-pruned' goes on without these rows", e.pruned, e.pruned, strings.Join(e.why, "; "), e.sink)
+}
+
+// olderRows finds the rows that a sink needs which the journal does not have any more, in the first of these
+// sinks that can be read. It is nil if the journal has all.
+func (o *options) olderRows(ctx context.Context, p *program, s job.Sink, in []job.Sink) (*older, error) {
+	pruned, err := p.Engine.Store.Journal.Pruned()
+	if err != nil || pruned == 0 {
+		return nil, err
+	}
+	lost := &lostError{sink: s.Kind, pruned: pruned}
+	for _, other := range in {
+		r, err := o.olderFrom(ctx, p, other, pruned)
+		if err == nil {
+			return r, nil
+		}
+		if ctx.Err() != nil {
+			return nil, err
+		}
+		lost.why = append(lost.why, fmt.Sprintf("sink %s cannot be read: %v", other.Kind, err))
+	}
+	if len(lost.why) == 0 {
+		lost.why = []string{fmt.Sprintf("%s has no other sink", relative(p.Engine.Config.Path))}
+	}
+	return nil, lost
+}
+
+// others are the sinks beside one.
+func others(config *job.Config, s job.Sink) []job.Sink {
+	return slices.DeleteFunc(slices.Clone(config.Sinks), func(o job.Sink) bool { return o.Kind == s.Kind })
+}
+
+// olderFrom brings a sink up to date and opens it to be copied.
+func (o *options) olderFrom(ctx context.Context, p *program, s job.Sink, pruned int64) (_ *older, err error) {
+	sink, err := o.openSink(ctx, p, s)
+	if err != nil {
+		return nil, err
+	}
+	p.Engine.Sinks = []sinks.Sink{sink}
+	err = p.Engine.Fill(ctx)
+	p.Engine.Sinks = nil
+	if err := errors.Join(err, sink.Close()); err != nil {
+		return nil, err
+	}
+	config := p.Engine.Config
+	r := &older{upTo: pruned, from: &s, at: sinkPath(config, s), reader: compare.Open(temporaryFolder(config))}
+	place := readersFind(ctx, r.reader, s, r.at, "")
+	if len(place.Problems) > 0 {
+		return nil, errors.Join(errors.New(place.Problems[0]), r.Close())
+	}
+	r.source = place.Source
+	return r, nil
+}
+
+// begin writes the older rows into a new sink.
+func (r *older) begin(ctx context.Context, into sinks.Sink) error {
+	switch {
+	case r == nil:
+		return nil
+	case r.from == nil:
+		return into.Write(ctx, sinks.Batch{Hi: r.upTo})
+	}
+	return r.reader.Copy(ctx, r.copying(), into)
+}
+
+// end completes the current tables, and publishes them.
+func (r *older) end(ctx context.Context, kind string, into sinks.Sink, published string) error {
+	if r == nil || r.from == nil {
+		return nil
+	}
+	made := readersFind(ctx, r.reader, job.Sink{Kind: kind}, published, "")
+	if len(made.Problems) > 0 {
+		return errors.New(made.Problems[0])
+	}
+	adopter, ok := into.(sinks.Adopter)
+	if !ok {
+		return fmt.Errorf("sink %s does not take rows of another sink", kind)
+	}
+	if err := r.reader.Carry(ctx, r.copying(), made.Source, adopter); err != nil {
+		return err
+	}
+	if err := r.reader.Close(); err != nil { // it has the file open that is replaced now
+		return err
+	}
+	return into.Publish(ctx, nil)
+}

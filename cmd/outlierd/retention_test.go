@@ -1,0 +1,242 @@
+package main
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"outlierd/schema"
+	"outlierd/sinks/compare"
+	"outlierd/sinks/duckdb/database"
+	"outlierd/sync/job"
+)
+
+// kept gives a person's jobs a retention.
+func kept(retention string) string {
+	return strings.Replace(monthlyJobs, "jobs:", "retention: {journal: "+retention+"}\njobs:", 1)
+}
+
+// pruned is how far the journal is pruned.
+func (p *person) pruned() (upTo int64) {
+	p.Helper()
+	p.opened(func(o *program) (err error) {
+		upTo, err = o.Engine.Store.Journal.Pruned()
+		return err
+	})
+	return upTo
+}
+
+// place is where readers of a sink find it.
+func (p *person) place(kind string) string {
+	return filepath.Join(p.dir, "data", map[string]string{job.SinkDuckDB: "outliers.duckdb", job.SinkParquet: "parquet"}[kind])
+}
+
+// copied copies what readers of a sink find now to another place.
+func (p *person) copied(kind string) string {
+	p.Helper()
+	from := p.place(kind)
+	to := filepath.Join(p.dir, "copy of "+kind)
+	if err := os.RemoveAll(to); err != nil {
+		p.Fatal(err)
+	}
+	if kind == job.SinkParquet {
+		if err := os.CopyFS(to, os.DirFS(from)); err != nil {
+			p.Fatal(err)
+		}
+		return to
+	}
+	text, err := os.ReadFile(from)
+	if err == nil {
+		err = os.WriteFile(to, text, 0o600)
+	}
+	if err != nil {
+		p.Fatal(err)
+	}
+	return to
+}
+
+// holdsSame compares the rows of two sinks, whichever they are.
+func (p *person) holdsSame(wantKind, want, haveKind, have string) {
+	p.Helper()
+	reader := compare.Open(filepath.Join(p.dir, "sort"))
+	defer reader.Close()
+	ctx := context.Background()
+	a, b := readersFind(ctx, reader, job.Sink{Kind: wantKind}, want, ""), readersFind(ctx, reader, job.Sink{Kind: haveKind}, have, "")
+	if len(a.Problems)+len(b.Problems) > 0 {
+		p.Fatal(a.Problems, b.Problems)
+	}
+	rows := int64(0)
+	for _, t := range schema.Tables() {
+		d, err := reader.Compare(ctx, a.Source, b.Source, t)
+		if err != nil {
+			p.Fatal(err)
+		}
+		if d.Any() {
+			p.Errorf("%s: %s: %s\n%s", relative(have), t.Name, d, strings.Join(d.Examples, "\n"))
+		}
+		n, err := reader.Rows(ctx, b.Source, t)
+		if err != nil {
+			p.Fatal(err)
+		}
+		rows += n.Count
+	}
+	if rows == 0 {
+		p.Errorf("%s has no rows", have)
+	}
+}
+
+// rebuildsSame rebuilds each sink in turn, and wants the rows that it had before.
+func (p *person) rebuildsSame() {
+	p.Helper()
+	for _, kind := range []string{job.SinkDuckDB, job.SinkParquet} {
+		before := p.copied(kind)
+		p.must("rebuild", kind)
+		p.holdsSame(kind, before, kind, p.place(kind))
+	}
+}
+
+// TestRebuiltSinksHoldTheSameAfterAMonthOfPruning runs a daemon that prunes for days of virtual time. Each sink
+// that is rebuilt then has the rows that it had, although the journal has only those of the last day.
+func TestRebuiltSinksHoldTheSameAfterAMonthOfPruning(t *testing.T) {
+	bubble(t, kept("1d"), func(p *person) {
+		p.up(time.Duration(*keptDays+1) * 24 * time.Hour)
+		first := p.pruned()
+		if first == 0 {
+			p.Fatal("nothing was pruned")
+		}
+		p.rebuildsSame()
+		p.up(time.Duration(*keptDays) * 24 * time.Hour)
+		if again := p.pruned(); again <= first {
+			p.Errorf("pruned up to %d after %d", again, first)
+		}
+		p.rebuildsSame()
+		p.Log(p.must("check", "--read-data"))
+	})
+}
+
+// prunes runs a daemon until something is pruned.
+func (p *person) prunes() (upTo int64) {
+	p.Helper()
+	p.up(50 * time.Hour)
+	if upTo = p.pruned(); upTo == 0 {
+		p.Fatal("nothing was pruned")
+	}
+	return upTo
+}
+
+func TestErasureReachesTheRowsOfPrunedAnswers(t *testing.T) {
+	bubble(t, kept("1d"), func(p *person) {
+		p.prunes()
+		// A channel, a video of it in the oldest rows, and an author of comments elsewhere.
+		channel := p.ask("select channel_id from outliers_history where channel_id in (select channel_id from channel_uploads) order by _response_id limit 1")
+		video := p.ask("select video_id from outliers_history where channel_id = '" + channel + "' order by _response_id limit 1")
+		author := p.ask("select author_channel_id from comments_history where video_id not in (select video_id from outliers_history where channel_id = '" +
+			channel + "') order by _response_id limit 1")
+		before := p.number("count(*) from outliers_history")
+		p.must("forget", "--channel", channel, "--author", author, "--yes")
+		for _, kind := range []string{job.SinkDuckDB, job.SinkParquet} {
+			p.lacks(kind, channel, video)
+		}
+		if n := p.number("count(*) from comments_history where author_channel_id = '" + author + "'"); n != 0 {
+			p.Errorf("%d comments of the author", n)
+		}
+		if after := p.number("count(*) from outliers_history"); after < before/2 || after >= before {
+			p.Errorf("%d hits after the erasure, of %d", after, before)
+		}
+		p.must("check", "--read-data")
+		p.rebuildsSame()
+	})
+}
+
+// lacks looks for texts in all rows of a sink, in whatever column.
+func (p *person) lacks(kind string, texts ...string) {
+	p.Helper()
+	db, err := database.Open(p.Context(), database.Options{Memory: 128 << 20, Threads: 1, Temp: filepath.Join(p.dir, "sort")})
+	if err != nil {
+		p.Fatal(err)
+	}
+	defer db.Close()
+	if kind == job.SinkDuckDB {
+		if _, err := db.Exec(p.Context(), "ATTACH "+database.Text(p.place(kind))+" AS warehouse (READ_ONLY)"); err != nil {
+			p.Fatal(err)
+		}
+	}
+	for _, t := range schema.Tables() {
+		from := database.TableName(t)
+		if kind == job.SinkParquet {
+			files := filepath.Join(p.place(kind), t.FileName(), "**", "*.parquet")
+			if found, err := filepath.Glob(filepath.Join(p.place(kind), t.FileName(), "*", "*.parquet")); err != nil || len(found) == 0 && missing(filepath.Join(p.place(kind), t.FileName(), "current.parquet")) {
+				continue
+			}
+			from = "read_parquet(" + database.Text(files) + ", union_by_name = true)"
+		}
+		for _, text := range texts {
+			rows, err := db.Query(p.Context(), "SELECT count(*) FROM "+from+" AS t WHERE CAST(t AS VARCHAR) LIKE "+database.Text("%"+text+"%"))
+			if err != nil {
+				p.Fatal(err)
+			}
+			if n := rows[0][0].(int64); n > 0 {
+				p.Errorf("sink %s: %d rows of table %s have %s", kind, n, t.Name, text)
+			}
+		}
+	}
+}
+
+// lostRows is what a command says of rows that it cannot find.
+const lostRows = "and the rows of answers 1 to "
+
+func TestRebuildRefusesToLoseRowsOfPrunedAnswers(t *testing.T) {
+	one := strings.Replace(kept("1d"), "jobs:", "sinks: [{duckdb: outliers.duckdb}]\njobs:", 1)
+	bubble(t, one, func(p *person) {
+		p.prunes()
+		before := p.copied(job.SinkDuckDB)
+		said := p.refused(exitFailed, "rebuild", "duckdb")
+		for _, want := range []string{lostRows, "has no other", "'outlierd rebuild duckdb --without-pruned'"} {
+			if !strings.Contains(said, want) {
+				p.Errorf("%q is not in:\n%s", want, said)
+			}
+		}
+		p.holdsSame(job.SinkDuckDB, before, job.SinkDuckDB, p.place(job.SinkDuckDB))
+
+		// A sink that is added later cannot be filled by a run. The other one works meanwhile.
+		p.write(kept("1d"))
+		_, said, _ = p.do(p.Context(), "run", "coffee", "--again")
+		if want := "'outlierd rebuild parquet' copies the rows of these from the other sink"; !strings.Contains(said, want) {
+			p.Errorf("%q is not in:\n%s", want, said)
+		}
+		p.must("rebuild", "parquet")
+		p.holdsSame(job.SinkDuckDB, p.place(job.SinkDuckDB), job.SinkParquet, p.place(job.SinkParquet))
+		p.must("run", "coffee", "--again")
+		p.must("check", "--read-data")
+		p.rebuildsSame()
+
+		// A sink that is damaged is no source.
+		if err := os.WriteFile(filepath.Join(p.place(job.SinkParquet), "_manifest", "latest.json"), []byte("{"), 0o600); err != nil {
+			p.Fatal(err)
+		}
+		before = p.copied(job.SinkDuckDB)
+		said = p.refused(exitFailed, "rebuild", "duckdb")
+		if !strings.Contains(said, lostRows) || !strings.Contains(said, "sink parquet cannot be read: ") {
+			p.Errorf("rebuild says:\n%s", said)
+		}
+		p.holdsSame(job.SinkDuckDB, before, job.SinkDuckDB, p.place(job.SinkDuckDB))
+
+		// Without these rows the sink begins where the journal does.
+		pruned := p.pruned()
+		for _, path := range []string{p.place(job.SinkDuckDB), filepath.Join(p.dir, "data", "state", "warehouse.duckdb")} {
+			if err := os.Remove(path); err != nil {
+				p.Fatal(err)
+			}
+		}
+		p.refused(exitFailed, "rebuild", "parquet")
+		p.must("rebuild", "parquet", "--without-pruned")
+		p.must("rebuild", "duckdb")
+		if first := p.number("min(_response_id) from outliers_history"); int64(first) <= pruned {
+			p.Errorf("the first row is of answer %d, and the journal is pruned up to %d", first, pruned)
+		}
+		p.must("check", "--read-data")
+	})
+}

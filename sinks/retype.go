@@ -1,0 +1,66 @@
+package sinks
+
+import (
+	"fmt"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+)
+
+// Retype gives an array the wanted type, which differs at most in notes and in the
+// names of list elements.
+func Retype(data arrow.ArrayData, to arrow.DataType) (arrow.ArrayData, error) {
+	if data.DataType().ID() != to.ID() {
+		return nil, fmt.Errorf("it has %v, this version %v", data.DataType(), to)
+	}
+	nested, ok := to.(arrow.NestedType)
+	if !ok {
+		if !arrow.TypeEqual(data.DataType(), to) {
+			return nil, fmt.Errorf("it has %v, this version %v", data.DataType(), to)
+		}
+		return data, nil
+	}
+	from := data.DataType().(arrow.NestedType).Fields()
+	if len(from) != len(nested.Fields()) {
+		return nil, fmt.Errorf("it has %v, this version %v", data.DataType(), to)
+	}
+	var children []arrow.ArrayData
+	for i, f := range nested.Fields() {
+		if to.ID() == arrow.STRUCT && from[i].Name != f.Name {
+			return nil, fmt.Errorf("it has %v, this version %v", data.DataType(), to)
+		}
+		child, err := Retype(data.Children()[i], f.Type)
+		if err != nil {
+			return nil, err
+		}
+		children = append(children, child)
+	}
+	return array.NewData(to, data.Len(), data.Buffers(), children, data.NullN(), data.Offset()), nil
+}
+
+// Concatenate copies rows of the same columns into one record.
+func Concatenate(all []arrow.RecordBatch) (arrow.RecordBatch, error) {
+	var columns []arrow.Array
+	defer func() {
+		for _, c := range columns {
+			c.Release()
+		}
+	}()
+	count := int64(0)
+	for _, some := range all {
+		count += some.NumRows()
+	}
+	for i := range int(all[0].NumCols()) {
+		var parts []arrow.Array
+		for _, some := range all {
+			parts = append(parts, some.Column(i))
+		}
+		column, err := array.Concatenate(parts, memory.DefaultAllocator)
+		if err != nil {
+			return nil, err
+		}
+		columns = append(columns, column)
+	}
+	return array.NewRecordBatch(all[0].Schema(), columns, count), nil
+}

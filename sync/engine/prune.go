@@ -1,0 +1,157 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"outlierd/sync/journal"
+	"outlierd/sync/queue"
+)
+
+// # Retention
+//
+// The schedule prunes the journal as `retention` has it, one short transaction at a time and only while no
+// call can leave. Bodies stay that a sink has not published, that an unfinished run may still read, and that
+// a job may use again. What is old is judged by the time that was agreed on with the service: a machine
+// whose clock is years ahead must not prune everything.
+
+// PrunedError says that a sink lacks rows of answers whose bodies the journal does not have any more.
+type PrunedError struct {
+	Sink         string
+	Mark, Pruned int64
+}
+
+func (e *PrunedError) Error() string {
+	return fmt.Sprintf("sink %s holds answers up to %d, and the journal is pruned up to %d (`retention`): stop outlierd, and "+
+		"'outlierd rebuild %s' copies the rows of these from the other sink", e.Sink, e.Mark, e.Pruned, e.Sink)
+}
+
+// pruneEvery is how often is looked for answers to prune, where the last look found none left.
+const pruneEvery = time.Minute
+
+// upkeep performs one step of pruning, or gives some room back to the disk. It returns when the next step
+// may follow: after this one, the database is left alone for as long as it took.
+func (w *worker) upkeep() (again time.Time, err error) {
+	began := time.Now()
+	if began.Before(w.pruneAt) {
+		return w.pruneAt, nil
+	}
+	w.pruneAt = began.Add(pruneEvery)
+	more, err := w.pruneStep()
+	if err == nil && more {
+		w.pruneAt = time.Now().Add(time.Since(began))
+	}
+	return w.pruneAt, err
+}
+
+func (w *worker) pruneStep() (more bool, err error) {
+	if !w.engine.Config.Retention.Any() {
+		return false, nil
+	}
+	keep, may, err := w.keep()
+	if err != nil || !may {
+		return false, err
+	}
+	before, err := w.engine.Store.Journal.Pruned()
+	if err != nil {
+		return false, err
+	}
+	if more, err = w.engine.Store.Journal.Prune(keep); err != nil {
+		return false, err
+	}
+	after, err := w.engine.Store.Journal.Pruned()
+	if after > before {
+		w.engine.log().Debug("journal pruned", "answers", after-before, "up_to", after)
+	}
+	if err != nil || more {
+		return more, err
+	}
+	return w.engine.Store.DB.GiveBack()
+}
+
+// keep says which answers keep their bodies now. It reports false if that is not known, and so all do.
+func (w *worker) keep() (k journal.Keep, known bool, err error) {
+	now, known, err := w.engine.pruningTime()
+	if err != nil || !known {
+		return k, false, err
+	}
+	if k.UpTo, known, err = w.loader.shownByAll(); err != nil || !known {
+		return k, false, err
+	}
+	first, err := w.firstNeeded()
+	if err != nil {
+		return k, false, err
+	}
+	if first > 0 {
+		k.UpTo = min(k.UpTo, first-1)
+	}
+	config := w.engine.Config
+	k.Since, k.Bytes = now.Add(-max(config.Least(), config.Retention.Age)), config.Retention.Bytes
+	return k, true, nil
+}
+
+// pruningTime is the time by which answers are old. Where it was not agreed on with the service, it is that of
+// the last purchase, for which it was: time that has passed since then makes no answer older.
+func (e *Engine) pruningTime() (now time.Time, known bool, err error) {
+	l := e.Store.Ledger
+	now = earlier(time.Now(), l.ServiceTime())
+	if l.ClockAgreed() {
+		return now, true, nil
+	}
+	last, err := l.LastPurchase()
+	return earlier(now, last), !last.IsZero(), err
+}
+
+// firstNeeded is the first answer that a run may read again; 0 if there is none.
+func (w *worker) firstNeeded() (first int64, err error) {
+	var needed []string
+	for _, r := range w.runs {
+		needed = append(needed, r.row.ID)
+	}
+	for i := range w.engine.Config.Jobs {
+		going, err := w.engine.Facts().GoingOn(&w.engine.Config.Jobs[i], time.Time{})
+		if err != nil {
+			return 0, err
+		}
+		for _, g := range going {
+			needed = append(needed, g.Run.ID)
+		}
+	}
+	return w.engine.Store.Ledger.FirstAnswer(needed)
+}
+
+// Prune prunes all that may be pruned now, and gives the room back to the disk. It calls at after each step with
+// the last answer that is pruned. The sinks are brought up to date before: what they lack stays.
+func (e *Engine) Prune(ctx context.Context, at func(pruned int64)) error {
+	w, err := e.newWorker(ctx, queue.Filter{})
+	if err != nil {
+		return err
+	}
+	if err := w.publish(ctx); err != nil {
+		return err
+	}
+	if err := w.loader.problems(); err != nil {
+		return err
+	}
+	if _, known, err := e.pruningTime(); err != nil {
+		return err
+	} else if !known && e.Config.Retention.Any() {
+		return errors.New("nothing was ever bought, and no answer of the service has told the time: which answers are old is not known yet")
+	}
+	for more := true; more; {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if more, err = w.pruneStep(); err != nil {
+			return err
+		}
+		pruned, err := e.Store.Journal.Pruned()
+		if err != nil {
+			return err
+		}
+		at(pruned)
+	}
+	return nil
+}

@@ -1,0 +1,121 @@
+package engine
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"outlierd/sync/journal"
+)
+
+const keptFile = `
+version: 1
+service: {url: "sim://", limit: 10/min}
+retention: {journal: 1d}
+jobs:
+  often: {every: 4h, reuse_for: 1m, search: {query: [home espresso]}}
+`
+
+// kept is what the journal has whole.
+func (w *workshop) kept() (k journal.Kept) {
+	w.Helper()
+	w.inspect(func(e *Engine) {
+		var err error
+		if k, err = e.Store.Journal.Kept(); err != nil {
+			w.Fatal(err)
+		}
+	})
+	return k
+}
+
+// TestScheduleKeepsWholeAnswersOfADay: those that are older are pruned within minutes, also after a restart.
+func TestScheduleKeepsWholeAnswersOfADay(t *testing.T) {
+	t.Parallel()
+	bare(t, keptFile, func(w *workshop) {
+		sink := &fakeSink{name: "duckdb"}
+		for range 3 {
+			w.serveInto(36*time.Hour, sink)
+			if age := time.Since(w.kept().Since); age < 20*time.Hour || age > 24*time.Hour+3*pruneEvery {
+				t.Errorf("the oldest whole answer is %s old, want a day", age)
+			}
+		}
+		if k := w.kept(); k.Pruned < 19 || k.Pruned > 24 {
+			t.Errorf("pruned up to answer %d after 108 hours, want some 21", k.Pruned)
+		}
+	})
+}
+
+// TestNothingIsPrunedThatASinkLacks: a sink that is away keeps all that it has not published, and what another one
+// has that is behind.
+func TestNothingIsPrunedThatASinkLacks(t *testing.T) {
+	t.Parallel()
+	bare(t, keptFile, func(w *workshop) {
+		away := &fakeSink{name: "parquet", broken: between(10*time.Hour, 100*time.Hour)}
+		here := &fakeSink{name: "duckdb"}
+		w.serveInto(80*time.Hour, here, away)
+		if k := w.kept(); k.Pruned != 0 {
+			t.Errorf("pruned up to answer %d, and the sink that is away has published %d", k.Pruned, away.shown)
+		}
+		w.serveInto(30*time.Hour, here, away)
+		if age := time.Since(w.kept().Since); age > 24*time.Hour+3*pruneEvery {
+			t.Errorf("the oldest whole answer is %s old after the sink came back", age)
+		}
+	})
+}
+
+// TestASinkThatLacksPrunedAnswersIsDisabled: it would never have their rows. The other one goes on.
+func TestASinkThatLacksPrunedAnswersIsDisabled(t *testing.T) {
+	t.Parallel()
+	bare(t, keptFile, func(w *workshop) {
+		here := &fakeSink{name: "duckdb"}
+		w.serveInto(48*time.Hour, here)
+		pruned := w.kept().Pruned
+		added := &fakeSink{name: "parquet"}
+		_, log := w.serveInto(26*time.Hour, here, added)
+		if want := "'outlierd rebuild parquet' copies the rows of these from the other sink"; !strings.Contains(log, want) {
+			t.Errorf("%q is not in\n%s", want, log)
+		}
+		if k := w.kept(); added.mark != 0 || k.Pruned != pruned || here.shown < 16 {
+			t.Errorf("the new sink has %d, the other one has published %d, and pruned is %d, want still %d", added.mark, here.shown, k.Pruned, pruned)
+		}
+	})
+}
+
+// TestAClockThatIsAheadPrunesNothing: neither before the service has told the time nor after.
+func TestAClockThatIsAheadPrunesNothing(t *testing.T) {
+	t.Parallel()
+	asking(t, keptFile, func(w *workshop) {
+		sink := &fakeSink{name: "duckdb"}
+		w.serveInto(12*time.Hour, sink)
+		time.Sleep(400 * day)                               // the clock is set forward
+		w.wire = shifted{w.service.Transport(), -400 * day} // and only minutes have passed
+		rows, _ := w.serveInto(3*time.Hour, sink)
+		if k := w.kept(); k.Pruned != 0 || len(rows) < 3 {
+			t.Errorf("pruned up to answer %d, with %d runs", k.Pruned, len(rows))
+		}
+		// Once a day has passed at the service, too, the first answers are old.
+		w.serveInto(18*time.Hour, sink)
+		if k := w.kept(); k.Pruned == 0 {
+			t.Error("nothing is pruned a day later")
+		}
+	})
+}
+
+// TestAnswersAreKeptAsLongAsTheyAreUsedAgain: a page that a job may take from the journal is not bought twice.
+func TestAnswersAreKeptAsLongAsTheyAreUsedAgain(t *testing.T) {
+	t.Parallel()
+	file := strings.Replace(keptFile, "reuse_for: 1m", "reuse_for: 3d", 1)
+	bare(t, file, func(w *workshop) {
+		if len(w.config.Warnings) == 0 {
+			t.Error("no warning of a retention that is shorter than reuse_for")
+		}
+		sink := &fakeSink{name: "duckdb"}
+		w.serveInto(71*time.Hour, sink)
+		if k := w.kept(); k.Pruned != 0 {
+			t.Errorf("pruned up to answer %d", k.Pruned)
+		}
+		if spent := w.spent(); spent != 2 {
+			t.Errorf("%d credits for the same page, want 2", spent)
+		}
+	})
+}
