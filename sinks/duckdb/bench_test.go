@@ -176,21 +176,27 @@ func BenchmarkPublish(b *testing.B) {
 	}
 }
 
+// rowBytes is about what a row of fillFile takes, and a hit.
+const rowBytes = 300
+
 // fillFile makes the private file at least so many bytes large.
 func fillFile(b *testing.B, s *Sink, size int64) {
 	b.Helper()
 	for {
-		if info, err := os.Stat(s.options.Private); err != nil {
+		info, err := os.Stat(s.options.Private)
+		if err != nil {
 			b.Fatal(err)
-		} else if info.Size() >= size {
+		}
+		if info.Size() >= size {
 			return
 		}
+		rows := min((size-info.Size())/rowBytes, 2_000_000) + 10_000
 		in, err := s.instance(b.Context())
 		if err != nil {
 			b.Fatal(err)
 		}
-		_, err = in.db.Exec(b.Context(), `INSERT INTO warehouse.main.outliers_history (video_id, title)
-			SELECT md5(random()::VARCHAR), md5(random()::VARCHAR) FROM range(500_000)`)
+		_, err = in.db.Exec(b.Context(), fmt.Sprintf(`INSERT INTO warehouse.main.outliers_history (video_id, title)
+			SELECT md5(random()::VARCHAR), %s FROM range(%d)`, strings.Repeat("md5(random()::VARCHAR) || ", 8)+"''", rows))
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -17,6 +17,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/duckdb/duckdb-go/v2/mapping"
 
@@ -33,8 +34,9 @@ type Options struct {
 	Tables    []*schema.Table
 	Ops       []*schema.Table // kept in the schema "ops"
 
-	machine func() int64 // the memory of the machine or container; nil means [Memory]
-	limit   int64        // of the instance that is started; 0 means little
+	machine func() int64     // the memory of the machine or container; nil means [Memory]
+	now     func() time.Time // nil means time.Now
+	limit   int64            // of the instance that is started; 0 means little
 }
 
 // Version is that of the DuckDB in this program, such as "v1.5.5".

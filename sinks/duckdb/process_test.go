@@ -8,12 +8,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"outlierd/schema"
 	"outlierd/sinks"
@@ -76,10 +78,13 @@ func (p *process) says(t *testing.T) string {
 // journalLength is long enough that no writer reaches its end before it is killed.
 const journalLength = 400
 
-// beWriter writes and publishes single answers, and says each watermark after Write has returned.
+// beWriter writes and publishes single answers, and says each watermark after Write has returned. By
+// its clock a month passes now and then, so that it vacuums, too.
 func beWriter(dir string) error {
-	ctx := context.TODO()
-	s, err := Open(ctx, options(dir))
+	ctx, o := context.TODO(), options(dir)
+	now := time.Now()
+	o.now = func() time.Time { now = now.AddDate(0, rand.IntN(6)/5, 0); return now }
+	s, err := Open(ctx, o)
 	if err != nil {
 		return err
 	}

@@ -144,7 +144,7 @@ func among(rows arrow.RecordBatch) string {
 
 // swap puts a copy of the private file in the place of the published one.
 func (s *Sink) swap(ctx context.Context) error {
-	if _, err := s.instance(ctx); err != nil {
+	if err := s.vacuum(ctx); err != nil {
 		return err
 	}
 	if err := s.settle(ctx); err != nil {

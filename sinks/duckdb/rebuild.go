@@ -20,7 +20,7 @@ func Rebuild(ctx context.Context, o Options, fill func(s sinks.Sink, published s
 	made := o
 	made.Private, made.Published = o.Private+".rebuild", o.Published+".rebuild"
 	clean := func() error {
-		errs := []error{made.discardSpare()}
+		errs := []error{made.discardSpare(), remove(made.recordPath())}
 		for _, path := range []string{made.Private, made.Published} {
 			errs = append(errs, remove(path), remove(path+".wal"), remove(path+".new"), remove(path+".new.wal"))
 		}

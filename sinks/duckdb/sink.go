@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"outlierd/schema"
 	"outlierd/sinks"
@@ -46,6 +47,9 @@ func Open(ctx context.Context, o Options) (*Sink, error) {
 	}
 	if err := o.check(); err != nil {
 		return nil, err
+	}
+	if o.now == nil {
+		o.now = time.Now
 	}
 	s := &Sink{options: o, dirty: true}
 	s.forget()
@@ -172,7 +176,7 @@ func (s *Sink) instance(ctx context.Context) (*instance, error) {
 			return nil, err
 		}
 		s.in = &instance{db: db}
-		if err := db.RecordWrites(ctx); err != nil {
+		if err := db.RecordWrites(ctx, s.options.recordPath()); err != nil {
 			return nil, s.abandon(err)
 		}
 	}

@@ -15,6 +15,8 @@ import (
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
+
+	"outlierd/sinks/duckdb/database"
 )
 
 // The file that a publication replaces is kept beside the published one, as the spare. It lacks what
@@ -76,6 +78,9 @@ func (o Options) sparePath() string {
 // copiesPath is where [copies] are kept from one process to the next.
 func (o Options) copiesPath() string { return o.Private + ".copies" }
 
+// recordPath is where DuckDB records what it writes into the private file, until that is settled.
+func (o Options) recordPath() string { return o.Private + ".writes.csv" }
+
 // discardSpare makes the next publication a whole copy.
 func (o Options) discardSpare() error {
 	return errors.Join(remove(o.sparePath()), remove(o.copiesPath()))
@@ -120,12 +125,15 @@ func (s *Sink) checkPrivate() error {
 }
 
 // settle detaches the private file, and notes what DuckDB has written into it. The instance ends with
-// that: it keeps more memory the longer it lives, and the record of its writes is never emptied.
+// that: it keeps more memory the longer it lives, and the record grows.
 func (s *Sink) settle(ctx context.Context) error {
 	if err := s.in.detach(ctx); err != nil {
 		return s.abandon(err)
 	}
-	written, err := s.in.db.Written(ctx, s.options.Private)
+	written, err := database.Written(s.options.recordPath(), s.options.Private)
+	if err == nil {
+		err = remove(s.options.recordPath())
+	}
 	if err != nil {
 		return s.abandon(err)
 	}

@@ -99,8 +99,8 @@ const createMarks = "CREATE TABLE warehouse.outlierd.marks (name VARCHAR, id BIG
 var marks = table{
 	comment: "How far the writer has come.",
 	columns: map[string]column{
-		"name": {comment: "journal, or operations for the operations tables"},
-		"id":   {comment: "the last answer of the journal, or change of the operations tables, that the file holds"},
+		"name": {comment: "journal, operations for the operations tables, or vacuum"},
+		"id":   {comment: "the last answer of the journal, or change of the operations tables, that the file holds; for vacuum, when it was made last, in Unix seconds"},
 	},
 }
 
@@ -179,17 +179,18 @@ func (db *DB) define(ctx context.Context, sql string) error {
 	return err
 }
 
-// The marks: the watermark, and the version of the operations tables.
+// The marks: the watermark, the version of the operations tables, and the time of the last vacuum.
 const (
 	Journal    = "journal"
 	Operations = "operations"
+	Vacuum     = "vacuum"
 )
 
-// declareMarks gives the journal and the operations tables a row to count db. A file of an
+// declareMarks gives each mark a row. A file of an
 // earlier version has a mark for each of these tables, which says nothing of their changes.
 func (db *DB) declareMarks(ctx context.Context) error {
 	_, err := db.Exec(ctx, `DELETE FROM warehouse.outlierd.marks WHERE name LIKE 'ops.%';
-		INSERT INTO warehouse.outlierd.marks SELECT name, 0 FROM (VALUES (`+Text(Journal)+`), (`+Text(Operations)+`)) AS v(name)
+		INSERT INTO warehouse.outlierd.marks SELECT name, 0 FROM (VALUES (`+Text(Journal)+`), (`+Text(Operations)+`), (`+Text(Vacuum)+`)) AS v(name)
 		WHERE name NOT IN (SELECT name FROM warehouse.outlierd.marks)`)
 	if err != nil {
 		return fmt.Errorf("declare marks: %w", err)

@@ -1,33 +1,54 @@
 package database
 
 import (
+	"bufio"
 	"context"
 	"fmt"
+	"os"
+	"strings"
 )
 
 // Write is one that DuckDB has made to a file.
 type Write struct{ At, Bytes int64 }
 
-// RecordWrites lets DuckDB keep a record, in memory, of what it writes into files that are attached from now on.
-func (db *DB) RecordWrites(ctx context.Context) error {
-	if _, err := db.Exec(ctx, "CALL enable_logging('FileSystem', level = 'trace')"); err != nil {
+// RecordWrites lets DuckDB note in the file at record, which is made anew, what it writes into files
+// that are attached from now on. DuckDB could keep the record in memory, too, but not when memory is
+// short: it then waits for itself for ever, while it notes that it writes its notes to disk.
+func (db *DB) RecordWrites(ctx context.Context, record string) error {
+	if err := os.Remove(record); err != nil && !os.IsNotExist(err) {
+		return err
+	}
+	_, err := db.Exec(ctx, "CALL enable_logging('FileSystem', level = 'trace', storage = 'file', storage_config = {'path': "+Text(record)+"})")
+	if err != nil {
 		return fmt.Errorf("let DuckDB record what it writes: %w", err)
 	}
 	return nil
 }
 
-// Written is what DuckDB has written since [DB.RecordWrites] into the file that was attached by this
-// path. The record stays: DuckDB 1.5, once told to empty it, no longer records what it writes by
-// itself, as at a checkpoint.
-func (db *DB) Written(ctx context.Context, path string) ([]Write, error) {
-	rows, err := db.Query(ctx, `SELECT pos::BIGINT, bytes::BIGINT FROM duckdb_logs_parsed('FileSystem')
-		WHERE op = 'WRITE' AND path = `+Text(path))
+// Written is what DuckDB has written into the file that was attached by path, according to the record.
+func Written(record, path string) (writes []Write, err error) {
+	f, err := os.Open(record)
 	if err != nil {
-		return nil, fmt.Errorf("read what DuckDB has written: %w", err)
+		return nil, err
 	}
-	writes := make([]Write, len(rows))
-	for i, r := range rows {
-		writes[i] = Write{At: r[0].(int64), Bytes: r[1].(int64)}
+	defer f.Close()
+	// A line of the record is CSV, and ends with JSON.
+	entry := `"{""fs"":""LocalFileSystem"",""path"":""` + strings.ReplaceAll(path, `"`, `""`) + `"",""op"":""WRITE"",""bytes"":""`
+	lines := bufio.NewScanner(f)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		_, numbers, found := strings.Cut(lines.Text(), entry)
+		if !found {
+			continue
+		}
+		var w Write
+		if _, err := fmt.Sscanf(numbers, `%d"",""pos"":""%d""}"`, &w.Bytes, &w.At); err != nil {
+			return nil, fmt.Errorf("%s: %q: %w", record, lines.Text(), err)
+		}
+		writes = append(writes, w)
+	}
+	if err := lines.Err(); err != nil {
+		return nil, fmt.Errorf("read what DuckDB has written: %w", err)
 	}
 	return writes, nil
 }

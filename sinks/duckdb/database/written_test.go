@@ -1,0 +1,48 @@
+//go:build duckdb_arrow
+
+package database
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+)
+
+// TestRecordHasEveryWriteOfANewFile writes more than fits into memory, so that DuckDB's temporary
+// files are in the record, too.
+func TestRecordHasEveryWriteOfANewFile(t *testing.T) {
+	dir := t.TempDir()
+	path, record := filepath.Join(dir, `it's a "file" of, mine.duckdb`), filepath.Join(dir, "writes.csv")
+	db, err := Open(t.Context(), Options{Memory: 48 << 20, Temp: filepath.Join(dir, "temp")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if err := db.RecordWrites(t.Context(), record); err != nil {
+		t.Fatal(err)
+	}
+	_, err = db.Exec(t.Context(), fmt.Sprintf(`ATTACH %s AS made (BLOCK_SIZE 32768); CREATE TABLE made.hashes (a VARCHAR, b VARCHAR);
+		INSERT INTO made.hashes SELECT md5(i::VARCHAR), md5((-i)::VARCHAR) FROM range(600_000) AS r(i) ORDER BY hash(i);
+		CHECKPOINT made; DETACH made`, Text(path)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	writes, err := Written(record, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.SortFunc(writes, func(a, b Write) int { return cmp.Compare(a.At, b.At) })
+	var end int64
+	for _, w := range writes {
+		if w.At > end {
+			t.Errorf("nothing is recorded from %d to %d", end, w.At)
+		}
+		end = max(end, w.At+w.Bytes)
+	}
+	if info, err := os.Stat(path); err != nil || info.Size() != end || end < 20<<20 {
+		t.Errorf("recorded up to %d, want the size of %v, %v", end, info, err)
+	}
+}

@@ -1,0 +1,111 @@
+//go:build duckdb_arrow
+
+package duckdb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"outlierd/sinks/duckdb/database"
+)
+
+// A DuckDB file that is written in small batches is at last half empty: each batch moves the ends of
+// 300 columns to other blocks, and the file does not become smaller. So the private file is copied
+// into a new one, a week after the last time, if that saves a fifth. The copy is made beside it, and
+// is there whole or not at all.
+
+const (
+	vacuumEvery = 7 * 24 * time.Hour
+	vacuumSaves = 0.2 // the least share of the file that is worth it
+)
+
+// vacuum makes the private file smaller if it is time. A disk without room for a second file puts that off.
+func (s *Sink) vacuum(ctx context.Context) error {
+	last, err := s.mark(ctx, database.Vacuum)
+	if err != nil {
+		return err
+	}
+	now := s.options.now()
+	if since := now.Sub(time.Unix(last, 0)); since >= 0 && since < vacuumEvery {
+		return nil
+	}
+	if last > 0 {
+		used, total, err := s.usage(ctx)
+		if err != nil {
+			return err
+		}
+		if float64(total-used) >= vacuumSaves*float64(total) {
+			room, err := s.roomBeside()
+			if err != nil || room < used+used/5 {
+				return err
+			}
+			if err := s.rewrite(ctx); err != nil && !s.withoutMemory(err) {
+				return err
+			}
+		}
+	}
+	in, err := s.instance(ctx)
+	if err != nil {
+		return err
+	}
+	return in.moveMark(ctx, database.Vacuum, last, now.Unix())
+}
+
+// withoutMemory reports whether all memory that there is did not suffice. Publishing goes on without
+// a vacuum then, for another week.
+func (s *Sink) withoutMemory(err error) bool {
+	return database.OutOfMemory(err) && s.options.limit >= s.most
+}
+
+// usage is how many bytes of the private file hold something, and how many there are.
+func (s *Sink) usage(ctx context.Context) (used, total int64, err error) {
+	in, err := s.instance(ctx)
+	if err != nil {
+		return 0, 0, err
+	}
+	rows, err := in.db.Query(ctx, `CHECKPOINT warehouse; SELECT (used_blocks * block_size)::BIGINT, (total_blocks * block_size)::BIGINT
+		FROM pragma_database_size() WHERE database_name = 'warehouse'`)
+	if err != nil {
+		return 0, 0, s.abandon(fmt.Errorf("size of %s: %w", s.options.Private, err))
+	}
+	return rows[0][0].(int64), rows[0][1].(int64), nil
+}
+
+// roomBeside is how many bytes the private file's disk has left.
+func (s *Sink) roomBeside() (int64, error) {
+	var disk unix.Statfs_t
+	folder := filepath.Dir(s.options.Private)
+	if err := unix.Statfs(folder, &disk); err != nil {
+		return 0, fmt.Errorf("free space of %s: %w", folder, err)
+	}
+	return int64(disk.Bavail) * int64(disk.Bsize), nil
+}
+
+// rewrite puts a copy of the private file, which has no free blocks, in its place.
+func (s *Sink) rewrite(ctx context.Context) error {
+	made := s.options.Private + ".vacuumed"
+	discard := func() error { return errors.Join(remove(made), remove(made+".wal")) }
+	if err := discard(); err != nil { // of a vacuum that was killed
+		return err
+	}
+	_, err := s.in.db.Exec(ctx, fmt.Sprintf("ATTACH %s AS vacuumed (BLOCK_SIZE %d); COPY FROM DATABASE warehouse TO vacuumed; "+
+		"CHECKPOINT vacuumed; DETACH vacuumed", database.Text(made), blockSize))
+	if err == nil {
+		err = s.in.detach(ctx)
+	}
+	if err != nil {
+		return errors.Join(s.abandon(fmt.Errorf("vacuum %s: %w", s.options.Private, err)), discard())
+	}
+	if err := s.Close(); err != nil {
+		return err
+	}
+	if err := put(made, s.options.Private); err != nil {
+		return err
+	}
+	return s.declared(ctx)
+}
