@@ -184,7 +184,11 @@ func (o *options) rebuildWithout(ctx context.Context, p *program, s job.Sink, e 
 		return err
 	}
 	if rows != nil {
-		rows.erase = &compare.Erasing{Mentions: e.Mentions(), IDs: e.Texts(), Erased: store.Erased}
+		named, before := e.Mentions(), p.Engine.Store.Forgotten // also by a process that was killed
+		rows.erase = &compare.Erasing{
+			Mentions: func(member, text []byte) bool { return named(member, text) || before.Mentions(member, text) },
+			IDs:      e.Texts(), Erased: store.Erased,
+		}
 	}
 	_, err = o.rebuildSink(ctx, p, s, rows)
 	return errors.Join(err, rows.Close())
@@ -204,18 +208,23 @@ func (o *options) withOlderVideos(ctx context.Context, p *program, ids []forgott
 			channels = append(channels, id.ID)
 		}
 	}
-	if len(channels) == 0 || len(p.Engine.Config.Sinks) == 0 {
+	if len(channels) == 0 {
 		return ids, nil
 	}
-	rows, err := o.olderRows(ctx, p, p.Engine.Config.Sinks[0], p.Engine.Config.Sinks)
-	if err != nil || rows == nil {
-		return ids, err
-	}
-	videos, err := rows.reader.VideosOf(ctx, rows.source, channels)
-	for _, video := range videos {
-		if id := (forgotten.ID{Kind: forgotten.Video, ID: video}); !slices.Contains(ids, id) {
-			ids = append(ids, id)
+	for _, s := range p.Engine.Config.Sinks { // all of them: a process that was killed has rebuilt some
+		rows, err := o.olderOf(ctx, p, s)
+		if err != nil || rows == nil {
+			return ids, err
+		}
+		videos, err := rows.reader.VideosOf(ctx, rows.source, channels)
+		if err := errors.Join(err, rows.Close()); err != nil {
+			return ids, err
+		}
+		for _, video := range videos {
+			if id := (forgotten.ID{Kind: forgotten.Video, ID: video}); !slices.Contains(ids, id) {
+				ids = append(ids, id)
+			}
 		}
 	}
-	return ids, errors.Join(err, rows.Close())
+	return ids, nil
 }

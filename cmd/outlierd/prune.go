@@ -42,7 +42,7 @@ func (o *options) prune(ctx context.Context, compact bool) error {
 		return err
 	}
 	if !config.Retention.Any() && !compact {
-		return idle(fmt.Sprintf("%s has no retention.journal: everything is kept", o.config))
+		return o.done(prunedNow{}, "%s has no retention.journal: everything is kept\n", o.config)
 	}
 	log, err := o.logger()
 	if err != nil {

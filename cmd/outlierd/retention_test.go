@@ -15,9 +15,18 @@ import (
 )
 
 // kept gives a person's jobs a retention.
-func kept(retention string) string {
-	return strings.Replace(monthlyJobs, "jobs:", "retention: {journal: "+retention+"}\njobs:", 1)
+func kept(jobs, retention string) string {
+	return strings.Replace(jobs, "jobs:", "retention: {journal: "+retention+"}\njobs:", 1)
 }
+
+// fewJobs bring some rows of most tables.
+const fewJobs = `
+version: 1
+service: {url: "sim://"}
+timezone: Europe/Berlin
+jobs:
+  coffee: {schedule: "30 6 * * *", search: {query: [espresso], sort: z_score desc}, enrich: {channel_videos: {top: 2}, comments: {top: 4}}}
+`
 
 // pruned is how far the journal is pruned.
 func (p *person) pruned() (upTo int64) {
@@ -101,7 +110,7 @@ func (p *person) rebuildsSame() {
 // TestRebuiltSinksHoldTheSameAfterAMonthOfPruning runs a daemon that prunes for days of virtual time. Each sink
 // that is rebuilt then has the rows that it had, although the journal has only those of the last day.
 func TestRebuiltSinksHoldTheSameAfterAMonthOfPruning(t *testing.T) {
-	bubble(t, kept("1d"), func(p *person) {
+	bubble(t, kept(monthlyJobs, "1d"), func(p *person) {
 		p.up(time.Duration(*keptDays+1) * 24 * time.Hour)
 		first := p.pruned()
 		if first == 0 {
@@ -120,7 +129,7 @@ func TestRebuiltSinksHoldTheSameAfterAMonthOfPruning(t *testing.T) {
 // prunes runs a daemon until something is pruned.
 func (p *person) prunes() (upTo int64) {
 	p.Helper()
-	p.up(50 * time.Hour)
+	p.up(40 * time.Hour)
 	if upTo = p.pruned(); upTo == 0 {
 		p.Fatal("nothing was pruned")
 	}
@@ -128,7 +137,7 @@ func (p *person) prunes() (upTo int64) {
 }
 
 func TestErasureReachesTheRowsOfPrunedAnswers(t *testing.T) {
-	bubble(t, kept("1d"), func(p *person) {
+	bubble(t, kept(fewJobs, "1d"), func(p *person) {
 		p.prunes()
 		// A channel, a video of it in the oldest rows, and an author of comments elsewhere.
 		channel := p.ask("select channel_id from outliers_history where channel_id in (select channel_id from channel_uploads) order by _response_id limit 1")
@@ -189,7 +198,7 @@ func (p *person) lacks(kind string, texts ...string) {
 const lostRows = "and the rows of answers 1 to "
 
 func TestRebuildRefusesToLoseRowsOfPrunedAnswers(t *testing.T) {
-	one := strings.Replace(kept("1d"), "jobs:", "sinks: [{duckdb: outliers.duckdb}]\njobs:", 1)
+	one := strings.Replace(kept(fewJobs, "1d"), "jobs:", "sinks: [{duckdb: outliers.duckdb}]\njobs:", 1)
 	bubble(t, one, func(p *person) {
 		p.prunes()
 		before := p.copied(job.SinkDuckDB)
@@ -202,7 +211,7 @@ func TestRebuildRefusesToLoseRowsOfPrunedAnswers(t *testing.T) {
 		p.holdsSame(job.SinkDuckDB, before, job.SinkDuckDB, p.place(job.SinkDuckDB))
 
 		// A sink that is added later cannot be filled by a run. The other one works meanwhile.
-		p.write(kept("1d"))
+		p.write(kept(fewJobs, "1d"))
 		_, said, _ = p.do(p.Context(), "run", "coffee", "--again")
 		if want := "'outlierd rebuild parquet' copies the rows of these from the other sink"; !strings.Contains(said, want) {
 			p.Errorf("%q is not in:\n%s", want, said)

@@ -19,6 +19,14 @@ var _ sinks.Adopter = (*Sink)(nil)
 
 // Adopt implements [sinks.Adopter], in one transaction.
 func (s *Sink) Adopt(ctx context.Context, t *schema.Table, each func(put func(arrow.RecordBatch) error) error) error {
+	err := s.withRoom(func() error { return s.adopt(ctx, t, each) })
+	if err != nil {
+		return fmt.Errorf("replace the rows of table %s: %w", t.Name, err)
+	}
+	return s.withRoom(func() error { return s.fold(ctx) })
+}
+
+func (s *Sink) adopt(ctx context.Context, t *schema.Table, each func(put func(arrow.RecordBatch) error) error) error {
 	if err := s.restore(ctx); err != nil {
 		return err
 	}
@@ -27,15 +35,15 @@ func (s *Sink) Adopt(ctx context.Context, t *schema.Table, each func(put func(ar
 		return err
 	}
 	s.dirty = true
-	if err := adopt(ctx, in, t, each); err != nil {
-		return s.abandon(fmt.Errorf("replace the rows of table %s: %w", t.Name, err))
+	if err := replace(ctx, in, t, each); err != nil {
+		return s.abandon(err)
 	}
 	delete(s.parents, t)
 	return nil
 }
 
-// adopt makes the view before the transaction, which could not write to the file if it did.
-func adopt(ctx context.Context, in *instance, t *schema.Table, each func(put func(arrow.RecordBatch) error) error) error {
+// replace makes the view before the transaction, which could not write to the file if it did.
+func replace(ctx context.Context, in *instance, t *schema.Table, each func(put func(arrow.RecordBatch) error) error) error {
 	view := "adopted_" + t.FileName()
 	none := array.NewRecordBuilder(memory.DefaultAllocator, t.Stored()).NewRecordBatch()
 	defer none.Release()

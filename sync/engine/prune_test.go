@@ -1,11 +1,14 @@
 package engine
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"outlierd/outlier/simulator"
 	"outlierd/sync/journal"
+	"outlierd/sync/runs"
 )
 
 const keptFile = `
@@ -116,6 +119,43 @@ func TestAnswersAreKeptAsLongAsTheyAreUsedAgain(t *testing.T) {
 		}
 		if spent := w.spent(); spent != 2 {
 			t.Errorf("%d credits for the same page, want 2", spent)
+		}
+	})
+}
+
+// TestNothingIsPrunedThatAnUnfinishedRunNeeds: a scan takes three days, over two processes. The answer that
+// told its id, and all after it, are kept until its results are read.
+func TestNothingIsPrunedThatAnUnfinishedRunNeeds(t *testing.T) {
+	t.Parallel()
+	file := keptFile + "  niche: {every: 30d, reuse_for: 1m, scan: {query: [espresso machine repair], deadline: 5d, poll: 10m..10m, read: {pages: 1}}}\n"
+	bare(t, file, func(w *workshop) {
+		w.renew(course(simulator.Phase{Status: "Running", Lasts: 3 * day}, simulator.Phase{Status: "Completed"}))
+		w.inspect(func(e *Engine) {
+			if _, err := e.Store.Runs.FirstSeen("niche", time.Now().Add(-30*day)); err != nil {
+				w.Fatal(err)
+			}
+		})
+		sink := &fakeSink{name: "duckdb"}
+		var first int64
+		for _, long := range []time.Duration{36 * time.Hour, 30 * time.Hour} {
+			rows, _ := w.serveInto(long, sink)
+			i := slices.IndexFunc(rows, func(r runs.Run) bool { return r.Job == "niche" })
+			if i < 0 || rows[i].Status.EndedWell() {
+				t.Fatalf("the scan is not under way: %+v", rows)
+			}
+			w.inspect(func(e *Engine) {
+				var err error
+				if first, err = e.Store.Ledger.FirstAnswer([]string{rows[i].ID}); err != nil || first == 0 {
+					w.Fatal(first, err)
+				}
+			})
+			if k := w.kept(); k.Pruned >= first {
+				t.Errorf("pruned up to answer %d, and the scan has been under way since answer %d", k.Pruned, first)
+			}
+		}
+		w.serveInto(48*time.Hour, sink)
+		if k := w.kept(); k.Pruned <= first {
+			t.Errorf("pruned up to answer %d after the scan of answer %d was read", k.Pruned, first)
 		}
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"outlierd/outlier"
+	"outlierd/sync/journal"
 	"outlierd/sync/ledger"
 	"outlierd/sync/queue"
 	"outlierd/sync/runs"
@@ -140,4 +141,45 @@ func settleFree(b *testing.B, s *state.Store) {
 			return queue.Done(tx, task, k.Response, false, time.Time{})
 		}}, answer, outlier.Charged)
 	}
+}
+
+// BenchmarkPrune goes through one step of pruning and one of giving room back, with a large journal and with one
+// a twentieth of it.
+func BenchmarkPrune(b *testing.B) {
+	for name, made := range map[string]func(*testing.B) string{
+		"small": func(b *testing.B) string { return largeOf(b, 50_000) },
+		"large": func(b *testing.B) string { return large(b, false) },
+	} {
+		b.Run(name, func(b *testing.B) {
+			s := statetest.Hasty(b, statetest.Open(b, made(b)))
+			end, err := s.Journal.End()
+			if err != nil {
+				b.Fatal(err)
+			}
+			keep := journal.Keep{Since: time.Now().AddDate(1, 0, 0), UpTo: end}
+			cpu := processorTime(b)
+			for b.Loop() {
+				if more, err := s.Journal.Prune(keep); err != nil || !more {
+					b.Fatalf("more to prune: %t (%v)", more, err)
+				}
+				if _, err := s.DB.GiveBack(); err != nil {
+					b.Fatal(err)
+				}
+			}
+			reportCPU(b, cpu)
+		})
+	}
+}
+
+func largeOf(b *testing.B, answers int) string {
+	b.Helper()
+	dir := filepath.Join(b.TempDir(), "state")
+	statetest.LargeOf(b, dir, answers, 100, func(dir string) error {
+		s, err := state.Open(b.Context(), dir, statetest.Options())
+		if err != nil {
+			return err
+		}
+		return s.Close()
+	})
+	return dir
 }

@@ -144,3 +144,28 @@ func TestGivingBackIsKilled(t *testing.T) {
 		}
 	}
 }
+
+// TestPruningMakesRoomOnAFullDisk: it needs none itself, and the answer in hand finds a place.
+func TestPruningMakesRoomOnAFullDisk(t *testing.T) {
+	t.Parallel()
+	s := statetest.Hasty(t, statetest.Open(t, t.TempDir()))
+	bulky(t, s, 50)
+	fillUp(t, s, 1)
+	r := statetest.DetailsRequest("video-00001")
+	a := statetest.Reserve(t, s, ledger.Purchase{Run: "run-1"}, r)
+	answer := statetest.AnswerTo(r, noise(300_000))
+	if err := a.Settle(answer, outlier.Charged); err == nil {
+		t.Fatal("an answer of 300 KB finds room on a full disk")
+	}
+	pruneTo(t, s, 40)
+	if err := a.Settle(answer, outlier.Charged); err != nil {
+		t.Errorf("after pruning: %v", err)
+	}
+	giveBack(t, s)
+	if left := statetest.Entries(t, s, 40); len(left) != 11 {
+		t.Errorf("%d whole answers are left, want 11", len(left))
+	}
+	if _, err := s.Check(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
