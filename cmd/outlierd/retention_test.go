@@ -107,22 +107,28 @@ func (p *person) rebuildsSame() {
 	}
 }
 
-// TestRebuiltSinksHoldTheSameAfterAMonthOfPruning runs a daemon that prunes for days of virtual time. Each sink
-// that is rebuilt then has the rows that it had, although the journal has only those of the last day.
+// TestRebuiltSinksHoldTheSameAfterAMonthOfPruning runs a daemon that prunes for days of virtual time, with an
+// erasure halfway. Each sink that is rebuilt then has the rows that it had, although the journal has only those
+// of the last day.
 func TestRebuiltSinksHoldTheSameAfterAMonthOfPruning(t *testing.T) {
 	bubble(t, kept(monthlyJobs, "1d"), func(p *person) {
-		p.up(time.Duration(*keptDays+1) * 24 * time.Hour)
+		half := time.Duration(*keptDays) * 12 * time.Hour
+		p.up(half + 24*time.Hour)
 		first := p.pruned()
 		if first == 0 {
 			p.Fatal("nothing was pruned")
 		}
-		p.rebuildsSame()
-		p.up(time.Duration(*keptDays) * 24 * time.Hour)
+		p.must("forget", "--channel", p.ask("select channel_id from channels order by channel_id limit 1"), "--yes")
+		p.up(half)
 		if again := p.pruned(); again <= first {
 			p.Errorf("pruned up to %d after %d", again, first)
 		}
+		p.holdsSame(job.SinkDuckDB, p.place(job.SinkDuckDB), job.SinkParquet, p.place(job.SinkParquet))
 		p.rebuildsSame()
-		p.Log(p.must("check", "--read-data"))
+		said := p.must("check", "--read-data")
+		if strings.Count(said, "are those of the journal") != 3 || strings.Count(said, "as the journal is pruned") != 2 {
+			p.Errorf("check says:\n%s", said)
+		}
 	})
 }
 
@@ -246,6 +252,35 @@ func TestRebuildRefusesToLoseRowsOfPrunedAnswers(t *testing.T) {
 		if first := p.number("min(_response_id) from outliers_history"); int64(first) <= pruned {
 			p.Errorf("the first row is of answer %d, and the journal is pruned up to %d", first, pruned)
 		}
+		p.must("check", "--read-data")
+	})
+}
+
+// TestABackupOfAPrunedJournalComesBackWithACopyOfOneSink: the other sink is built from both.
+func TestABackupOfAPrunedJournalComesBackWithACopyOfOneSink(t *testing.T) {
+	bubble(t, kept(fewJobs, "1d"), func(p *person) {
+		p.prunes()
+		parquet := p.copied(job.SinkParquet)
+		tables := p.copied(job.SinkDuckDB)
+		p.must("backup", filepath.Join(p.dir, "copies"))
+		p.must("run", "coffee", "--again") // is lost
+		if err := os.RemoveAll(filepath.Join(p.dir, "data")); err != nil {
+			p.Fatal(err)
+		}
+		p.must("restore", filepath.Join(p.dir, "copies"), "--spent", "2")
+		p.refused(exitFailed, "rebuild", "duckdb", "parquet")
+		if err := os.Remove(p.place(job.SinkDuckDB)); err != nil && !os.IsNotExist(err) {
+			p.Fatal(err)
+		}
+		if err := os.Remove(filepath.Join(p.dir, "data", "state", "warehouse.duckdb")); err != nil && !os.IsNotExist(err) {
+			p.Fatal(err)
+		}
+		if err := os.Rename(tables, p.place(job.SinkDuckDB)); err != nil {
+			p.Fatal(err)
+		}
+		p.must("rebuild", "parquet")
+		p.holdsSame(job.SinkParquet, parquet, job.SinkParquet, p.place(job.SinkParquet))
+		p.must("run", "coffee", "--again")
 		p.must("check", "--read-data")
 	})
 }

@@ -8,6 +8,7 @@ import (
 
 	"outlierd/sync/journal"
 	"outlierd/sync/queue"
+	"outlierd/sync/store"
 )
 
 // # Retention
@@ -40,7 +41,10 @@ func (w *worker) upkeep() (again time.Time, err error) {
 	}
 	w.pruneAt = began.Add(pruneEvery)
 	more, err := w.pruneStep()
-	if err == nil && more {
+	switch {
+	case store.IsLocked(err): // another program is at work, as a backup
+		return w.pruneAt, nil
+	case err == nil && more:
 		w.pruneAt = time.Now().Add(time.Since(began))
 	}
 	return w.pruneAt, err
@@ -50,28 +54,28 @@ func (w *worker) pruneStep() (more bool, err error) {
 	if !w.engine.Config.Retention.Any() {
 		return false, nil
 	}
-	keep, may, err := w.keep()
-	if err != nil || !may {
-		return false, err
-	}
-	before, err := w.engine.Store.Journal.Pruned()
+	mark, err := w.engine.Store.Journal.Pruned()
 	if err != nil {
 		return false, err
 	}
-	if more, err = w.engine.Store.Journal.Prune(keep); err != nil {
-		return false, err
+	if w.pruned < 0 {
+		w.pruned = mark
 	}
-	after, err := w.engine.Store.Journal.Pruned()
-	if after > before {
-		w.engine.log().Debug("journal pruned", "answers", after-before, "up_to", after)
+	keep, may, err := w.keep()
+	if err == nil && may {
+		more, err = w.engine.Store.Journal.Prune(keep)
 	}
 	if err != nil || more {
 		return more, err
 	}
+	if mark > w.pruned {
+		w.engine.log().Info("journal pruned", "answers", mark-w.pruned, "up_to", mark)
+		w.pruned = mark
+	}
 	return w.engine.Store.DB.GiveBack()
 }
 
-// keep says which answers keep their bodies now. It reports false if that is not known, and so all do.
+// keep says which answers keep their bodies now. It reports false if all do, as when that is not known.
 func (w *worker) keep() (k journal.Keep, known bool, err error) {
 	now, known, err := w.engine.pruningTime()
 	if err != nil || !known {
@@ -80,16 +84,17 @@ func (w *worker) keep() (k journal.Keep, known bool, err error) {
 	if k.UpTo, known, err = w.loader.shownByAll(); err != nil || !known {
 		return k, false, err
 	}
-	first, err := w.firstNeeded()
-	if err != nil {
+	config := w.engine.Config
+	k.Since, k.Bytes = now.Add(-max(config.Least(), config.Retention.Age)), config.Retention.Bytes
+	kept, err := w.engine.Store.Journal.Kept()
+	if err != nil || !kept.Since.Before(k.Since) { // nothing is old, as most of the time
 		return k, false, err
 	}
+	first, err := w.firstNeeded()
 	if first > 0 {
 		k.UpTo = min(k.UpTo, first-1)
 	}
-	config := w.engine.Config
-	k.Since, k.Bytes = now.Add(-max(config.Least(), config.Retention.Age)), config.Retention.Bytes
-	return k, true, nil
+	return k, err == nil, err
 }
 
 // pruningTime is the time by which answers are old. Where it was not agreed on with the service, it is that of

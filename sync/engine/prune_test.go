@@ -37,7 +37,10 @@ func TestScheduleKeepsWholeAnswersOfADay(t *testing.T) {
 	bare(t, keptFile, func(w *workshop) {
 		sink := &fakeSink{name: "duckdb"}
 		for range 3 {
-			w.serveInto(36*time.Hour, sink)
+			_, log := w.serveInto(36*time.Hour, sink)
+			if n := strings.Count(log, "journal pruned"); n == 0 || n > 10 {
+				t.Errorf("%d lines about pruning in 36 hours, want one for each run", n)
+			}
 			if age := time.Since(w.kept().Since); age < 20*time.Hour || age > 24*time.Hour+3*pruneEvery {
 				t.Errorf("the oldest whole answer is %s old, want a day", age)
 			}

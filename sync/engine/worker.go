@@ -39,6 +39,7 @@ type worker struct {
 	owing       bool             // jobs that come after others may have to run
 	expired     time.Time        // when the queue was last cleared of calls that have expired
 	pruneAt     time.Time        // when the next step of pruning may follow; see [worker.upkeep]
+	pruned      int64            // the last answer that is pruned, as the log has it; -1 before the first look
 	slot        time.Time        // when the first call can leave that waits for the pace, or to be repeated
 	tried       map[callKey]tries
 	timesAsked  int    // how often the service was asked for its time since that was agreed on last
@@ -64,7 +65,7 @@ func (e *Engine) newWorker(ctx context.Context, filter queue.Filter) (*worker, e
 	loader.beats = e.beats
 	s := &worker{
 		engine: e, loader: loader, decoder: schema.NewDecoder(memory.DefaultAllocator),
-		filter: filter, made: map[string]int64{}, tried: map[callKey]tries{},
+		filter: filter, made: map[string]int64{}, tried: map[callKey]tries{}, pruned: -1,
 	}
 	return s, loader.load(ctx, true)
 }

@@ -91,12 +91,12 @@ func (j *Journal) Kept() (k Kept, err error) {
 
 // Prune takes the bodies from some of the answers that need not keep theirs, the oldest first, in one short
 // transaction. It reports whether there is more to do: what one call costs does not depend on how much
-// that is.
+// that is. It does not wait for another program's lock.
 func (j *Journal) Prune(keep Keep) (more bool, err error) {
 	if due, err := j.mayPrune(keep); !due || err != nil {
 		return false, err
 	}
-	err = j.db.Update(func(tx *store.Tx) error {
+	err = j.db.UpdateWithin(0, false, func(tx *store.Tx) error {
 		more, err = j.pruneSome(tx, keep)
 		return err
 	})

@@ -49,13 +49,13 @@ func inside(tx *Tx) (Inside, error) {
 }
 
 // GiveBack gives some of the room inside of the file back to the disk, if there is much of it, in one short
-// transaction. It reports whether there is more to give.
+// transaction. It reports whether there is more to give. It does not wait for another program's lock.
 func (s *Store) GiveBack() (more bool, err error) {
 	have, err := s.Inside()
 	if err != nil || !have.toGiveBack() {
 		return false, err
 	}
-	err = s.Update(func(tx *Tx) error {
+	err = s.UpdateWithin(0, false, func(tx *Tx) error {
 		if _, err := tx.Exec(fmt.Sprintf(`PRAGMA incremental_vacuum(%d)`, givenBack)); err != nil {
 			return fmt.Errorf("give room back to the disk: %w", err)
 		}
