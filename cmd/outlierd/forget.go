@@ -196,7 +196,7 @@ func (o *options) rebuildWithout(ctx context.Context, p *program, s job.Sink, e 
 
 // olderOf finds a sink's rows of pruned answers in itself, or in another sink.
 func (o *options) olderOf(ctx context.Context, p *program, s job.Sink) (*older, error) {
-	return o.olderRows(ctx, p, s, append([]job.Sink{s}, others(p.Engine.Config, s)...))
+	return o.olderRows(ctx, p, s, append([]job.Sink{s}, others(p.Engine.Config, s)...), false)
 }
 
 // withOlderVideos adds the videos of channels that only answers have shown which the journal has pruned:

@@ -10,14 +10,15 @@ import (
 	"outlierd/sinks"
 	"outlierd/sinks/compare"
 	"outlierd/sync/job"
+	"outlierd/sync/runs"
 )
 
 // older says where a sink that is rebuilt gets the rows of answers that were pruned. Nil is for a journal
 // that has all answers.
 type older struct {
 	upTo   int64     // the last answer that was pruned
+	lacks  int64     // the last answer whose rows are missing all the same; 0 if none are
 	from   *job.Sink // nil leaves the rows out
-	at     string    // where readers find that sink
 	reader *compare.Reader
 	source compare.Source
 
@@ -49,22 +50,30 @@ func (e *lostError) Error() string {
 }
 
 // olderRows finds the rows that a sink needs which the journal does not have any more, in the first of these
-// sinks that can be read. It is nil if the journal has all.
-func (o *options) olderRows(ctx context.Context, p *program, s job.Sink, in []job.Sink) (*older, error) {
+// sinks that can be read and that the sink loses nothing by; with partly set, whatever it loses. It is nil
+// if the journal has all.
+func (o *options) olderRows(ctx context.Context, p *program, s job.Sink, in []job.Sink, partly bool) (*older, error) {
 	pruned, err := p.Engine.Store.Journal.Pruned()
 	if err != nil || pruned == 0 {
+		return nil, err
+	}
+	own, err := p.Engine.Store.Runs.Sink(s.Kind)
+	if err != nil {
 		return nil, err
 	}
 	lost := &lostError{sink: s.Kind, pruned: pruned}
 	for _, other := range in {
 		r, err := o.olderFrom(ctx, p, other, pruned)
+		if err == nil && r.lacks > own.Lacks && !partly {
+			err = errors.Join(fmt.Errorf("it was rebuilt without the rows of answers 1 to %d", r.lacks), r.Close())
+		}
 		if err == nil {
 			return r, nil
 		}
 		if ctx.Err() != nil {
 			return nil, err
 		}
-		lost.why = append(lost.why, fmt.Sprintf("sink %s cannot be read: %v", other.Kind, err))
+		lost.why = append(lost.why, fmt.Sprintf("sink %s is of no use: %v", other.Kind, err))
 	}
 	if len(lost.why) == 0 {
 		lost.why = []string{fmt.Sprintf("%s has no other sink", relative(p.Engine.Config.Path))}
@@ -89,14 +98,38 @@ func (o *options) olderFrom(ctx context.Context, p *program, s job.Sink, pruned 
 	if err := errors.Join(err, sink.Close()); err != nil {
 		return nil, err
 	}
+	known, err := p.Engine.Store.Runs.Sink(s.Kind)
+	if err != nil {
+		return nil, err
+	}
 	config := p.Engine.Config
-	r := &older{upTo: pruned, from: &s, at: sinkPath(config, s), reader: compare.Open(temporaryFolder(config))}
-	place := readersFind(ctx, r.reader, s, r.at, "")
+	r := &older{upTo: pruned, lacks: known.Lacks, from: &s, reader: compare.Open(temporaryFolder(config))}
+	place := readersFind(ctx, r.reader, s, sinkPath(config, s), "")
 	if len(place.Problems) > 0 {
 		return nil, errors.Join(errors.New(place.Problems[0]), r.Close())
 	}
 	r.source = place.Source
 	return r, nil
+}
+
+// recorded rebuilds a sink, and records which rows it then lacks: before, so that a kill leaves no sink of which
+// that is not known.
+func (r *older) recorded(sinks *runs.Runs, name string, rebuild func() error) error {
+	lacks := int64(0)
+	if r != nil {
+		lacks = r.lacks
+	}
+	before, err := sinks.Sink(name)
+	if err == nil {
+		err = sinks.SinkLacks(name, max(before.Lacks, lacks))
+	}
+	if err != nil {
+		return err
+	}
+	if err := rebuild(); err != nil {
+		return errors.Join(err, sinks.SinkLacks(name, before.Lacks))
+	}
+	return sinks.SinkLacks(name, lacks)
 }
 
 // begin writes the older rows into a new sink.

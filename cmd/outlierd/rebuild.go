@@ -39,7 +39,7 @@ Use it if a sink is damaged, or to fill columns that a newer version of outlierd
 		Args:    cobra.MinimumNArgs(1), ValidArgs: []string{job.SinkDuckDB, job.SinkParquet},
 		RunE: func(c *cobra.Command, names []string) error { return o.rebuild(c.Context(), names, without) },
 	}
-	c.Flags().BoolVar(&without, "without-pruned", false, "if no other sink has them, leave out the rows of answers that the journal has pruned")
+	c.Flags().BoolVar(&without, "without-pruned", false, "leave out rows of pruned answers that no other sink has")
 	return c
 }
 
@@ -121,9 +121,9 @@ func (o *options) openSink(ctx context.Context, p *program, s job.Sink) (sinks.S
 
 // rebuildWhole rebuilds a sink, with the rows of pruned answers if not without them.
 func (o *options) rebuildWhole(ctx context.Context, p *program, s job.Sink, without bool) (*rebuilt, error) {
-	rows, err := o.olderRows(ctx, p, s, others(p.Engine.Config, s))
+	rows, err := o.olderRows(ctx, p, s, others(p.Engine.Config, s), without)
 	if lost, is := errors.AsType[*lostError](err); is && without {
-		rows, err = &older{upTo: lost.pruned}, nil
+		rows, err = &older{upTo: lost.pruned, lacks: lost.pruned}, nil
 	}
 	if err != nil {
 		return nil, err
@@ -160,14 +160,15 @@ func (o *options) rebuildSink(ctx context.Context, p *program, s job.Sink, rows 
 	}
 	config := p.Engine.Config
 	path, folder := sinkPath(config, s), stateFolder(config)
-	if s.Kind == job.SinkParquet {
-		err = parquet.Rebuild(ctx, parquet.Options{Dir: path, Tables: schema.Tables(), Ops: schema.OpsTables()}, fill)
-	} else {
-		err = duckdb.Rebuild(ctx, duckdb.Options{
+	err = rows.recorded(p.Engine.Store.Runs, s.Kind, func() error {
+		if s.Kind == job.SinkParquet {
+			return parquet.Rebuild(ctx, parquet.Options{Dir: path, Tables: schema.Tables(), Ops: schema.OpsTables()}, fill)
+		}
+		return duckdb.Rebuild(ctx, duckdb.Options{
 			Private: filepath.Join(folder, duckdb.PrivateName), Published: path, Temp: filepath.Join(folder, "tmp"), Memory: memory,
 			Tables: schema.Tables(), Ops: schema.OpsTables(),
 		}, fill)
-	}
+	})
 	if err != nil {
 		return nil, writable(err, config.Data)
 	}

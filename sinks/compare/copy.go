@@ -32,8 +32,6 @@ type Copying struct {
 	UpTo int64  // the last answer whose rows are copied
 
 	Erase *Erasing // what is not copied; nil for nothing
-
-	At func(id int64) // is called with the last answer of each batch; nil calls nothing
 }
 
 // copiedRows is about how many rows are copied at a time, and partOf into how many answers the tables are
@@ -65,9 +63,7 @@ func (r *Reader) Copy(ctx context.Context, c Copying, into sinks.Sink) error {
 		if err := r.copyRange(ctx, c, lo, hi, columns, into); err != nil {
 			return fmt.Errorf("copy the rows of answers %d to %d from %s: %w", lo+1, hi, c.From.Name, err)
 		}
-		if lo = hi; c.At != nil {
-			c.At(hi)
-		}
+		lo = hi
 	}
 	return nil
 }

@@ -51,6 +51,7 @@ type SinkState struct {
 	Published time.Time `json:"published,omitzero"` // when
 	Error     string    `json:"error,omitempty"`    // why the sink is disabled; "" if it is not
 	Since     time.Time `json:"since,omitzero"`     // when it was disabled
+	Lacks     int64     `json:"lacks,omitempty"`    // it was rebuilt without the rows of answers up to this one; 0 if it has all
 }
 
 // sinkKey precedes a sink's name where meta keeps its state.
@@ -79,7 +80,12 @@ func sinkState(tx *store.Tx, name string) (s SinkState, err error) {
 // SinkPublished records that readers of a sink see all answers up to a journal id. It need not be
 // durable at once: the sink itself knows how far it is.
 func (rs *Runs) SinkPublished(name string, mark int64) error {
-	return rs.setSink(name, func(s *SinkState, now time.Time) { *s = SinkState{Mark: mark, Published: now} })
+	return rs.setSink(name, func(s *SinkState, now time.Time) { *s = SinkState{Mark: mark, Published: now, Lacks: s.Lacks} })
+}
+
+// SinkLacks records up to which answer a sink has no rows, as it was rebuilt without them; 0 says that it has all.
+func (rs *Runs) SinkLacks(name string, upTo int64) error {
+	return rs.setSink(name, func(s *SinkState, _ time.Time) { s.Lacks = upTo })
 }
 
 // SinkDisabled records why a sink is disabled.
