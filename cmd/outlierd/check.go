@@ -205,7 +205,12 @@ func (o *options) checkSinks(ctx context.Context, config *job.Config, seen *stat
 		if readData {
 			keep = filepath.Join(temp.path, "parquet")
 		}
+		known, err := seen.Runs.Sink(s.Kind)
+		if err != nil {
+			return nil, err
+		}
 		for _, sink := range sinksOf(ctx, c.Reader, s, sinkPath(config, s), seen, keep) {
+			sink.Lacks = known.Lacks
 			r, err := c.Look(ctx, sink)
 			if err != nil {
 				return nil, err

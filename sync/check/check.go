@@ -23,6 +23,7 @@ type Sink struct {
 	Mark     int64           // the last answer that it holds
 	Waiting  map[string]bool // tables that lack rows which are not published yet
 	Problems []string        // that were found before its rows were read
+	Lacks    int64           // it was rebuilt without the rows of answers up to this one; 0 if it has all
 }
 
 // Result is what was found out about a sink.
@@ -182,18 +183,17 @@ func (c *Check) readAt(ctx context.Context, folder string, mark int64, all []Sin
 	return nil
 }
 
-// like is the sink whose older rows the others are compared with, where the journal is pruned: one of which all
-// is published, if there is one.
+// like is the sink whose older rows the others are compared with, where the journal is pruned: the first of those
+// that lack the fewest and, if there is one, of which all is published.
 func (c *Check) like(mark int64, all []Sink, results []Result) (like Sink) {
+	waits := false
 	for i, s := range all {
 		if s.Mark != mark || len(results[i].Problems) > 0 {
 			continue
 		}
-		if like.Name == "" || len(results[i].Waiting) == 0 {
-			like = s
-		}
-		if len(results[i].Waiting) == 0 {
-			break
+		waiting := len(results[i].Waiting) > 0
+		if like.Name == "" || s.Lacks < like.Lacks || s.Lacks == like.Lacks && waits && !waiting {
+			like, waits = s, waiting
 		}
 	}
 	return like
