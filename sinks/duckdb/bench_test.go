@@ -3,6 +3,7 @@
 package duckdb
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -195,12 +196,12 @@ func fillFile(b *testing.B, s *Sink, size int64) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		_, err = in.db.Exec(b.Context(), fmt.Sprintf(`INSERT INTO warehouse.main.outliers_history (video_id, title)
+		_, err = in.db.Exec(b.Context(), fmt.Sprintf(`SET memory_limit = '2GB'; INSERT INTO warehouse.main.outliers_history (video_id, title)
 			SELECT md5(random()::VARCHAR), %s FROM range(%d)`, strings.Repeat("md5(random()::VARCHAR) || ", 8)+"''", rows))
 		if err != nil {
 			b.Fatal(err)
 		}
-		if err := in.detach(b.Context()); err != nil {
+		if err := errors.Join(in.detach(b.Context()), s.Close()); err != nil {
 			b.Fatal(err)
 		}
 	}
