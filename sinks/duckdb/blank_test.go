@@ -5,7 +5,6 @@ package duckdb
 import (
 	"bytes"
 	"flag"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -27,8 +26,8 @@ func declare(t *testing.T, path string) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	_, err = db.Exec(t.Context(), fmt.Sprintf("ATTACH %s AS warehouse (BLOCK_SIZE %d)", database.Text(path), blockSize))
-	if err == nil {
+	in := &instance{db: db}
+	if err = in.attach(t.Context(), path, false); err == nil {
 		err = db.Declare(t.Context(), slices.Concat(schema.Tables(), schema.OpsTables()))
 	}
 	if err == nil {

@@ -26,11 +26,12 @@ type instance struct {
 // rows are in, and memory holds both the batch and the checkpoint.
 const longLog = 32 << 20
 
-// blockSize is the size of a new file's blocks, in bytes. With DuckDB's 256 kB, the 300
-// columns of our tables need more memory than their rows: while a column is written it
-// has a block of its own in memory, however few its rows. DuckDB reads files with such
-// blocks since 1.1.
-const blockSize = 32 << 10
+// newFile are the options of a new file, which DuckDB reads since version 1.4.
+//
+// With DuckDB's blocks of 256 kB, the 300 columns of our tables need more memory than their rows:
+// while a column is written it has a block of its own in memory, however few its rows. In a file
+// of an older storage version, each checkpoint writes the metadata of all rows anew.
+const newFile = "BLOCK_SIZE 32768, STORAGE_VERSION 'v1.4.0'"
 
 // attach opens the private file, creating it if there is none, from the blank one if that has the tables.
 func (in *instance) attach(ctx context.Context, path string, fromBlank bool) error {
@@ -61,7 +62,7 @@ func (in *instance) create(ctx context.Context, path string, fromBlank bool) err
 	if fromBlank {
 		err = writeBlank(temp)
 	} else {
-		_, err = in.db.Exec(ctx, fmt.Sprintf("ATTACH %s AS made (BLOCK_SIZE %d); DETACH made", database.Text(temp), blockSize))
+		_, err = in.db.Exec(ctx, fmt.Sprintf("ATTACH %s AS made (%s); DETACH made", database.Text(temp), newFile))
 	}
 	if err != nil {
 		return err

@@ -93,8 +93,8 @@ func (s *Sink) rewrite(ctx context.Context) error {
 	if err := discard(); err != nil { // of a vacuum that was killed
 		return err
 	}
-	_, err := s.in.db.Exec(ctx, fmt.Sprintf("ATTACH %s AS vacuumed (BLOCK_SIZE %d); COPY FROM DATABASE warehouse TO vacuumed; "+
-		"CHECKPOINT vacuumed; DETACH vacuumed", database.Text(made), blockSize))
+	_, err := s.in.db.Exec(ctx, fmt.Sprintf("ATTACH %s AS vacuumed (%s); COPY FROM DATABASE warehouse TO vacuumed; "+
+		"CHECKPOINT vacuumed; DETACH vacuumed", database.Text(made), newFile))
 	if err == nil {
 		err = s.in.detach(ctx)
 	}

@@ -231,7 +231,8 @@ func alterations(t *schema.Table, have table, types map[string]string) ([]string
 }
 
 // viewChanges are the statements that bring the views to their declarations. DuckDB keeps a
-// definition in words of its own, so the two are compared in these.
+// definition in words of its own, so the two are compared in these. They are the same only without
+// CROSS JOIN, which JSON has as a comma.
 func (db *DB) viewChanges(ctx context.Context, views []View) ([]string, error) {
 	if len(views) == 0 {
 		return nil, nil

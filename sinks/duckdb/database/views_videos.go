@@ -187,7 +187,7 @@ var scores = View{
 			round(o.view_count / nullif(o.channel_subscribers, 0), 3) AS views_per_subscriber,
 			round(o.view_count / nullif(greatest(` + days("o.published_at", "o.last_seen_at") + `, 0), 0), 1) AS views_per_day,
 			round(` + days("o.published_at", "n.at") + `, 1) AS age_days, ` + link("o.video_id") + ` AS link
-		FROM main.outliers AS o CROSS JOIN (SELECT max(last_seen_at) AS at FROM main.outliers) AS n
+		FROM main.outliers AS o JOIN (SELECT max(last_seen_at) AS at FROM main.outliers) AS n ON true
 			LEFT JOIN main.channel_statistics AS s ON s.channel_id = o.channel_id
 				AND s.kind = CASE WHEN o.kind = 'short' THEN 'short' ELSE 'video' END`,
 }
