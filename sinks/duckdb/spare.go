@@ -15,8 +15,6 @@ import (
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
-
-	"outlierd/sinks/duckdb/database"
 )
 
 // The file that a publication replaces is kept beside the published one, as the spare. It lacks what
@@ -130,7 +128,7 @@ func (s *Sink) settle(ctx context.Context) error {
 	if err := s.in.detach(ctx); err != nil {
 		return s.abandon(err)
 	}
-	written, err := database.Written(s.options.recordPath(), s.options.Private)
+	written, err := s.in.db.Written(ctx, s.options.recordPath(), s.options.Private)
 	if err == nil {
 		err = remove(s.options.recordPath())
 	}

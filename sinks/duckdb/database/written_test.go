@@ -30,7 +30,7 @@ func TestRecordHasEveryWriteOfANewFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	writes, err := Written(record, path)
+	writes, err := db.Written(t.Context(), record, path)
 	if err != nil {
 		t.Fatal(err)
 	}
