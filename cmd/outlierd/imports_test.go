@@ -49,8 +49,9 @@ var mayImport = map[string][]string{
 	"sync/notify":       {"excerpt", "sync/job", "sync/journal", "sync/ledger", "sync/runs", "sync/state", "sync/store"},
 	"sync/metrics":      {"outlier", "outlier/pace", "sinks", "sync/job", "sync/ledger", "sync/runs", "sync/state"},
 	"sync/trace":        {"outlier", "sync/ledger", "sync/runs", "sync/state"},
+	"cmd/outlierd/page": {},
 	"cmd/outlierd/term": {},
-	"cmd/outlierd": {"cmd/outlierd/term", "outlier", "outlier/pace", "outlier/simulator", "schema", "sinks", "sinks/compare", "sinks/duckdb", "sinks/duckdb/query", "sinks/parquet",
+	"cmd/outlierd": {"cmd/outlierd/page", "cmd/outlierd/term", "outlier", "outlier/pace", "outlier/simulator", "schema", "sinks", "sinks/compare", "sinks/duckdb", "sinks/duckdb/query", "sinks/parquet",
 		"sync/backup", "sync/check", "sync/engine", "sync/facts", "sync/forecast", "sync/forgotten", "sync/job", "sync/ledger", "sync/metrics", "sync/notify", "sync/plan", "sync/queue", "sync/runs", "sync/serve", "sync/state", "sync/store", "sync/trace", "sync/yamltree"},
 }
 

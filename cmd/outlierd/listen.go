@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"outlierd/cmd/outlierd/page"
 	"outlierd/sync/job"
 	"outlierd/sync/metrics"
 	"outlierd/sync/store"
@@ -57,8 +58,10 @@ type monitor struct {
 	env     func(string) (string, bool)
 	began   time.Time
 	metrics http.Handler
+	site    *page.Site // nil if none is offered
 	server  *http.Server
 	known   *rate.Limiter // requests that have the token
+	read    *rate.Limiter // those of them for pages, which share what they read
 	unknown *rate.Limiter // requests that do not
 }
 
@@ -66,6 +69,7 @@ func newMonitor(p *program, file string, env func(string) (string, bool)) *monit
 	return &monitor{
 		program: p, config: p.Engine.Config, file: file, env: env, began: time.Now(),
 		known: rate.NewLimiter(perSecond, atOnce), unknown: rate.NewLimiter(perSecond, atOnce),
+		read: rate.NewLimiter(10*perSecond, 20*atOnce),
 	}
 }
 
@@ -87,6 +91,7 @@ func (o *options) listen(ctx context.Context, p *program) (*monitor, error) {
 	if err != nil {
 		return nil, errors.Join(err, port.Close())
 	}
+	m.site = o.site(ctx, p)
 	m.server = &http.Server{
 		Handler:           m.handler(),
 		ReadHeaderTimeout: 5 * time.Second,
@@ -138,13 +143,20 @@ func (m *monitor) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", m.health)
 	mux.HandleFunc("GET /readyz", m.ready)
-	mux.HandleFunc("GET /metrics", m.measured)
+	mux.HandleFunc("GET /metrics", m.tokened(m.metrics.ServeHTTP))
+	pages := m.site.Routes()
+	for pattern, page := range pages {
+		mux.HandleFunc(pattern, m.tokened(page))
+	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "no-store")
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		limit := m.unknown
 		if m.knows(r) {
 			limit = m.known
+			if _, pattern := mux.Handler(r); pages[pattern] != nil {
+				limit = m.read
+			}
 		}
 		switch {
 		case !limit.Allow():
@@ -189,14 +201,16 @@ func (m *monitor) health(w http.ResponseWriter, _ *http.Request) {
 	io.WriteString(w, "ok\n") // whether the client has read it is its own affair
 }
 
-// measured answers a scrape.
-func (m *monitor) measured(w http.ResponseWriter, r *http.Request) {
-	if !m.knows(r) {
-		w.Header().Set("WWW-Authenticate", `Bearer realm="outlierd"`)
-		http.Error(w, "daemon.token is needed, as `Authorization: Bearer TOKEN`", http.StatusUnauthorized)
-		return
+// tokened lets the requests through that have the token, if one is needed.
+func (m *monitor) tokened(next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if !m.knows(r) {
+			w.Header().Set("WWW-Authenticate", `Bearer realm="outlierd"`)
+			http.Error(w, "daemon.token is needed, as `Authorization: Bearer TOKEN`", http.StatusUnauthorized)
+			return
+		}
+		next(w, r)
 	}
-	m.metrics.ServeHTTP(w, r)
 }
 
 // readiness is what /readyz tells: "ok", or what is wrong.

@@ -1,15 +1,19 @@
 package main
 
 import (
+	"context"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"outlierd/cmd/outlierd/page"
 	"outlierd/outlier/pace"
 	"outlierd/sync/engine"
 	"outlierd/sync/job"
@@ -32,6 +36,7 @@ func monitored(t *testing.T, section string) *monitor {
 	}
 	m := newMonitor(&program{Engine: &engine.Engine{Config: config, Pace: limiter}}, file, env)
 	m.metrics = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "measured") })
+	m.site = page.New(t.Context(), func(context.Context) (*page.Now, error) { return &page.Now{At: "12:00 UTC"}, nil }, slog.New(slog.DiscardHandler))
 	return m
 }
 
@@ -73,7 +78,16 @@ func TestWhoIsAnswered(t *testing.T) {
 		{open, "GET", "localhost", "/healthz", "", 200},
 		{open, "GET", "rebound.example:7411", "/healthz", "", 403},
 		{open, "POST", "127.0.0.1:7411", "/healthz", "", 405},
-		{open, "GET", "127.0.0.1:7411", "/", "", 404},
+		{open, "GET", "127.0.0.1:7411", "/", "", 200},
+		{open, "GET", "localhost:7411", "/style.css", "", 200},
+		{open, "GET", "rebound.example:7411", "/", "", 403},
+		{open, "GET", "rebound.example:7411", "/style.css", "", 403},
+		{open, "POST", "127.0.0.1:7411", "/", "", 405},
+		{open, "GET", "127.0.0.1:7411", "/now.html", "", 404},
+		{open, "GET", "127.0.0.1:7411", "/..%2f..%2fetc/passwd", "", 404},
+		{guarded, "GET", "outlierd:7411", "/", "", 401},
+		{guarded, "GET", "outlierd:7411", "/", "Bearer " + daemonToken + "x", 401},
+		{guarded, "GET", "outlierd:7411", "/", "Bearer " + daemonToken, 200},
 		{open, "GET", "127.0.0.1:7411", "/healthz/", "", 404},
 		{guarded, "GET", "outlierd:7411", "/healthz", "", 200},
 		{guarded, "GET", "outlierd:7411", "/healthz", "Bearer " + daemonToken, 200},
@@ -105,4 +119,18 @@ func TestRequestsWithoutTheTokenTakeNoRoomFromOthers(t *testing.T) {
 	if code, _ := answerOf(m, "GET", "outlierd", "/healthz", "Bearer "+daemonToken); code != http.StatusOK {
 		t.Errorf("a request with the token: HTTP %d after many without", code)
 	}
+}
+
+// TestTwoHundredReadsAtOnce are answered, as a page that ten people open again and again needs.
+func TestTwoHundredReadsAtOnce(t *testing.T) {
+	m := monitored(t, `{listen: "127.0.0.1:7411"}`)
+	var asking sync.WaitGroup
+	for range 200 {
+		asking.Go(func() {
+			if code, text := answerOf(m, "GET", "127.0.0.1:7411", "/", ""); code != http.StatusOK {
+				t.Errorf("HTTP %d %q", code, text)
+			}
+		})
+	}
+	asking.Wait()
 }

@@ -211,6 +211,7 @@ var startSettings = []setting{
 	{"service.ca_file", func(c *job.Config) any { return c.Service.CAFile }},
 	{"privacy.comment_authors", func(c *job.Config) any { return c.CommentAuthors }},
 	{"daemon.listen", func(c *job.Config) any { return c.Daemon.Listen }},
+	{"daemon.ui", func(c *job.Config) any { return c.Daemon.UI }},
 	{"daemon.token", func(c *job.Config) any { return c.Daemon.Token.Reveal() }},
 }
 

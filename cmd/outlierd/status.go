@@ -172,8 +172,12 @@ func statusText(s *forecast.Status, l term.Options) (string, error) {
 	if waits {
 		p.line("")
 	}
-	for _, line := range p.standing(s) {
-		p.line("%s", line)
+	for _, f := range p.standing(s) {
+		if f.notice {
+			p.line("! %s", f.text)
+		} else {
+			p.line("%s%s", term.Pad(f.name, 8), f.text)
+		}
 	}
 	return p.String(), nil
 }
@@ -288,15 +292,21 @@ func (p *planPrinter) short(t, now time.Time) string {
 	return t.Format("2006-01-02 15:04")
 }
 
+// fact is a line below the jobs.
+type fact struct {
+	name, text string
+	notice     bool // it is marked, and has no name
+}
+
 // standing are the lines below the jobs.
-func (p *planPrinter) standing(s *forecast.Status) (lines []string) {
+func (p *planPrinter) standing(s *forecast.Status) (facts []fact) {
 	add := func(name, format string, args ...any) {
-		lines = append(lines, term.Pad(name, 8)+term.Plain(fmt.Sprintf(format, args...)))
+		facts = append(facts, fact{name: name, text: term.Plain(fmt.Sprintf(format, args...))})
 	}
 	add("budget", "%s", p.budgetLine(s))
 	for _, r := range s.Refused {
 		for line := range strings.Lines(p.refusal(r)) {
-			lines = append(lines, "! "+strings.TrimSpace(line))
+			facts = append(facts, fact{text: strings.TrimSpace(line), notice: true})
 		}
 	}
 	add("pace", "%s", p.paceLine(s))
@@ -315,7 +325,7 @@ func (p *planPrinter) standing(s *forecast.Status) (lines []string) {
 			term.Clip(cmp.Or(f.Error, "no reason on record"), 120))
 		add("", "outlierd runs %s", f.Run[:min(shortID, len(f.Run))])
 	}
-	return lines
+	return facts
 }
 
 // budgetLine is what is left of the cycle and of today.

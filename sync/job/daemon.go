@@ -12,10 +12,17 @@ import (
 
 // Daemon says what `outlierd up` offers while it runs.
 type Daemon struct {
-	Listen string // HOST:PORT of health and metrics; "" to offer nothing
+	Listen string // HOST:PORT of the page, health and metrics; "" to offer nothing
 	Token  Secret // that whoever asks has to know; empty for none
 	Reload string // ReloadAuto or ReloadSignal
+	UI     string // UIView or UIOff
 }
+
+// Whether `up` offers a page for browsers: the values of daemon.ui.
+const (
+	UIView = "view" // it shows, and changes nothing
+	UIOff  = "off"
+)
 
 // When `up` reads the job file again: the values of daemon.reload.
 const (
@@ -70,6 +77,7 @@ func sections(src string, keys ...string) string {
 func (b *builder) daemon(n *yamltree.Node) {
 	d := &b.cfg.Daemon
 	d.Reload = n.Get("reload").TextOr(ReloadAuto)
+	d.UI = n.Get("ui").TextOr(UIView)
 	d.Token = b.token(n.Get("token"))
 	listen := n.Get("listen")
 	if !listen.Has(yamltree.Text) || listen.Text == "" {

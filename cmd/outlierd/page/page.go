@@ -1,0 +1,174 @@
+// Package page is what a browser is shown of a daemon: HTML made by the server, which works
+// without a script. It knows how things look, and asks its [Source] for what there is to see.
+package page
+
+import (
+	"bytes"
+	"context"
+	"embed"
+	"html/template"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// Now is how everything stands, in the words of `outlierd status`.
+type Now struct {
+	At      string   // the time of it, with the zone's name
+	Process string   // who works, and since when
+	Notices []string // what a person has to know before all else
+	Jobs    []Job
+	Facts   []Fact // budget, pace, queue, sinks and the like
+}
+
+// Job is a row of [Now].
+type Job struct {
+	Name  string
+	Last  string // how its last run ended
+	Due   string // when it is due next
+	Doing string
+	Why   string // it waits; "" if it does not
+}
+
+// Fact is a line of [Now].
+type Fact struct{ Name, Text string }
+
+// Source looks at how everything stands. It may take as long as a call of the service takes.
+type Source func(context.Context) (*Now, error)
+
+const (
+	shared   = 2 * time.Second // for how long requests share one look
+	patience = 2 * time.Second // how long a request waits for one, before it is shown the last one
+)
+
+//go:embed *.html
+var files embed.FS
+
+//go:embed style.css
+var style []byte
+
+var pages = template.Must(template.ParseFS(files, "*.html"))
+
+// Site answers the requests for pages. It looks at nothing between requests.
+type Site struct {
+	ctx  context.Context // of the looks: a look serves more than the request that began it
+	look Source
+	log  *slog.Logger
+
+	mu      sync.Mutex
+	last    *Now // nil before the first look
+	looked  time.Time
+	err     error         // of the newest look
+	looking chan struct{} // closed at the end of the look under way; nil without one
+}
+
+// New makes a site that looks at a source until ctx ends.
+func New(ctx context.Context, look Source, log *slog.Logger) *Site {
+	return &Site{ctx: ctx, look: look, log: log}
+}
+
+// Routes are the handlers of the pages by the patterns of [http.ServeMux]. Who may ask is the
+// caller's affair. Without a site there are none.
+func (s *Site) Routes() map[string]http.HandlerFunc {
+	if s == nil {
+		return nil
+	}
+	return map[string]http.HandlerFunc{
+		"GET /{$}":       guarded(s.now),
+		"GET /style.css": guarded(styleSheet),
+	}
+}
+
+// policy lets a page use the style sheet of its own origin, and nothing else: titles are text of
+// other people, and a page needs no script.
+const policy = "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+
+// guarded forbids the browser what no page needs.
+func guarded(next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Content-Security-Policy", policy)
+		h.Set("X-Frame-Options", "DENY")
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Cross-Origin-Opener-Policy", "same-origin")
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		h.Set("Cache-Control", "no-store")
+		next(w, r)
+	}
+}
+
+func styleSheet(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "text/css; charset=utf-8")
+	_, _ = w.Write(style) // whether the client has read it is its own affair
+}
+
+// now shows how everything stands.
+func (s *Site) now(w http.ResponseWriter, r *http.Request) {
+	now, stale, err := s.newest(r.Context())
+	switch {
+	case r.Context().Err() != nil: // the client has left
+	case now == nil && err != nil:
+		s.log.Warn("page not shown", "page", "now", "err", err)
+		http.Error(w, "the state could not be read; the log of outlierd up says why", http.StatusInternalServerError)
+	case now == nil:
+		w.Header().Set("Retry-After", "2")
+		http.Error(w, "outlierd up is busy with a call; load the page again", http.StatusServiceUnavailable)
+	default:
+		s.show(w, "now.html", struct {
+			*Now
+			Stale bool
+		}{now, stale})
+	}
+}
+
+// show writes a page once it is whole: half of one is not sent with a status of 200.
+func (s *Site) show(w http.ResponseWriter, name string, data any) {
+	var b bytes.Buffer
+	if err := pages.ExecuteTemplate(&b, name, data); err != nil {
+		s.log.Error("page not shown", "page", name, "err", err)
+		http.Error(w, "the page could not be made; the log of outlierd up says why", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	_, _ = b.WriteTo(w) // whether the client has read it is its own affair
+}
+
+// newest is a look that is at most [shared] old. If that takes too long or fails, it is the last
+// look, which is stale, or nil before the first.
+func (s *Site) newest(ctx context.Context) (now *Now, stale bool, err error) {
+	s.mu.Lock()
+	if s.last != nil && time.Since(s.looked) < shared {
+		defer s.mu.Unlock()
+		return s.last, false, nil
+	}
+	if s.looking == nil {
+		s.looking = make(chan struct{})
+		go s.renew(s.looking)
+	}
+	done := s.looking
+	s.mu.Unlock()
+	enough := time.NewTimer(patience)
+	defer enough.Stop()
+	select {
+	case <-done:
+	case <-enough.C:
+	case <-ctx.Done():
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.last, s.last != nil && time.Since(s.looked) >= shared, s.err
+}
+
+// renew looks once, for all requests that wait for it.
+func (s *Site) renew(done chan struct{}) {
+	now, err := s.look(s.ctx)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err = err; err == nil {
+		s.last, s.looked = now, time.Now()
+	}
+	s.looking = nil
+	close(done)
+}

@@ -1,0 +1,174 @@
+package page
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+// hostile are texts as strangers may write them.
+var hostile = map[string]string{
+	"HTML":          `<script>alert(1)</script><img src=x onerror=alert(1)>`,
+	"attribute":     `" onmouseover="alert(1)`,
+	"right to left": "\u202eevil\u202c \u2067abc",
+	"long":          strings.Repeat("long ", 2000),
+}
+
+func siteOf(t *testing.T, look Source) *Site {
+	return New(t.Context(), look, slog.New(slog.DiscardHandler))
+}
+
+// answer is what a site answers a request with.
+func answer(s *Site, path string) *httptest.ResponseRecorder {
+	mux := http.NewServeMux()
+	for pattern, handler := range s.Routes() {
+		mux.HandleFunc(pattern, handler)
+	}
+	w := httptest.NewRecorder()
+	mux.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+	return w
+}
+
+func TestNowShowsWhatIsKnown(t *testing.T) {
+	w := answer(siteOf(t, func(context.Context) (*Now, error) {
+		return &Now{
+			At: "2026-11-23 12:00 UTC", Process: "process 7 since 2026-11-23 11:00 UTC: outlierd up",
+			Notices: []string{"calls wait for room on the disk"},
+			Jobs: []Job{
+				{Name: "coffee", Last: "ok, 11:30, 40 new", Due: "13:00", Doing: "running"},
+				{Name: "tea", Last: "never", Due: "by hand", Doing: "waiting", Why: "a cap of 10 credits <a day> is reached"},
+			},
+			Facts: []Fact{{"budget", "976 of 1000 credits left"}, {"", "outlierd runs 01a2"}},
+		}, nil
+	}), "/")
+	if *update {
+		if err := os.WriteFile("testdata/now.html", w.Body.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile("testdata/now.html")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := w.Body.String(); w.Code != http.StatusOK || got != string(want) {
+		t.Errorf("HTTP %d\n%s\nwant testdata/now.html; -update writes it", w.Code, got)
+	}
+}
+
+func TestHostileTextIsOnlyText(t *testing.T) {
+	for name, text := range hostile {
+		body := answer(siteOf(t, func(context.Context) (*Now, error) {
+			return &Now{At: "12:00", Process: text, Notices: []string{text},
+				Jobs: []Job{{Name: text, Why: text}}, Facts: []Fact{{"failed", text}}}, nil
+		}), "/").Body.String()
+		for _, mark := range []string{"<script", "<img", `" on`} {
+			if strings.Contains(body, mark) {
+				t.Errorf("%s: the page has %s", name, mark)
+			}
+		}
+		// Of five places each is isolated, so that marks of direction end with the text.
+		if got := strings.Count(body, "<bdi"); got != 5 || strings.Count(body, "</bdi>") != 5 {
+			t.Errorf("%s: %d texts are isolated, want 5", name, got)
+		}
+	}
+}
+
+func TestEveryPageHasTheHeaders(t *testing.T) {
+	s := siteOf(t, func(context.Context) (*Now, error) { return nil, errors.New("the state is away") })
+	for path, want := range map[string]int{"/": http.StatusInternalServerError, "/style.css": http.StatusOK} {
+		w := answer(s, path)
+		if w.Code != want || strings.Contains(w.Body.String(), "away") {
+			t.Errorf("%s: HTTP %d %s, want %d", path, w.Code, w.Body, want)
+		}
+		for name, value := range map[string]string{
+			"Content-Security-Policy": policy, "X-Frame-Options": "DENY", "X-Content-Type-Options": "nosniff",
+			"Referrer-Policy": "no-referrer", "Cache-Control": "no-store", "Set-Cookie": "",
+			"Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Resource-Policy": "same-origin",
+		} {
+			if got := w.Header().Get(name); got != value {
+				t.Errorf("%s: %s: %q, want %q", path, name, got, value)
+			}
+		}
+	}
+	for _, name := range []string{"unsafe", "script-src", "http:", "*"} {
+		if strings.Contains(policy, name) {
+			t.Errorf("the policy allows %s", name)
+		}
+	}
+}
+
+// TestRequestsShareOneLook, as the state is looked at between two calls of the schedule.
+func TestRequestsShareOneLook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var looks atomic.Int32
+		s := siteOf(t, func(context.Context) (*Now, error) {
+			looks.Add(1)
+			time.Sleep(patience / 2)
+			return &Now{At: "12:00"}, nil
+		})
+		var asking sync.WaitGroup
+		for range 200 {
+			asking.Go(func() {
+				if w := answer(s, "/"); w.Code != http.StatusOK {
+					t.Errorf("HTTP %d %s", w.Code, w.Body)
+				}
+			})
+		}
+		asking.Wait()
+		time.Sleep(time.Hour)
+		if n := looks.Load(); n != 1 {
+			t.Errorf("%d looks for 200 requests at once and an hour without any, want 1", n)
+		}
+	})
+}
+
+// TestBusyScheduleShowsTheLastLook, and says that it is old.
+func TestBusyScheduleShowsTheLastLook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		call := time.Duration(0)
+		s := siteOf(t, func(context.Context) (*Now, error) {
+			time.Sleep(call)
+			return &Now{At: "12:00"}, nil
+		})
+		const old = "This is how things stood"
+		if w := answer(s, "/"); w.Code != http.StatusOK || strings.Contains(w.Body.String(), old) {
+			t.Errorf("at rest: HTTP %d %s", w.Code, w.Body)
+		}
+		time.Sleep(shared)
+		call = time.Minute
+		began := time.Now()
+		if w := answer(s, "/"); w.Code != http.StatusOK || !strings.Contains(w.Body.String(), old) {
+			t.Errorf("during a call: HTTP %d %s", w.Code, w.Body)
+		}
+		if waited := time.Since(began); waited != patience {
+			t.Errorf("waited %s for a call, want %s", waited, patience)
+		}
+		time.Sleep(call) // the look under way ends
+	})
+}
+
+func TestFirstLookDuringACallSaysWhatToDo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := siteOf(t, func(context.Context) (*Now, error) {
+			time.Sleep(time.Minute)
+			return &Now{}, nil
+		})
+		w := answer(s, "/")
+		if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" {
+			t.Errorf("HTTP %d %s", w.Code, w.Body)
+		}
+		time.Sleep(time.Minute) // the look under way ends
+	})
+}
