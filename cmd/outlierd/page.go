@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"os"
+	"time"
 
 	"outlierd/cmd/outlierd/page"
 	"outlierd/sync/forecast"
@@ -13,19 +15,24 @@ func (o *options) site(ctx context.Context, p *program) *page.Site {
 	if p.Engine.Config.Daemon.UI == job.UIOff {
 		return nil
 	}
-	return page.New(ctx, func(ctx context.Context) (now *page.Now, err error) {
+	// The state does not tell a process about itself.
+	self := forecast.Process{PID: os.Getpid(), Command: "outlierd up", Since: time.Now()}
+	return page.New(ctx, func(ctx context.Context) (*page.Now, error) {
+		var s *forecast.Status
 		// The configuration and the runs are the schedule's: they are looked at in its turn.
-		err = p.Engine.Between(ctx, func(context.Context) error {
-			s, err := p.forecasts().Status()
-			if err == nil {
+		err := p.Engine.Between(ctx, func(context.Context) (err error) {
+			if s, err = p.forecasts().Status(); err == nil {
 				s.Disk, err = diskOf(p.Engine.Store.DB)
-			}
-			if err == nil {
-				now = nowOf(s, &planPrinter{zone: o.zone})
 			}
 			return err
 		})
-		return now, err
+		if err != nil {
+			return nil, err
+		}
+		process := self
+		s.Process = &process
+		askProcess(ctx, stateFolder(p.Engine.Config), s.Process)
+		return nowOf(s, &planPrinter{zone: o.zone}), nil
 	}, p.Engine.Log)
 }
 
