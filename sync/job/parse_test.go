@@ -138,7 +138,7 @@ jobs:
     budget: {per_run: 10}
 sinks_down_after: 2h
 privacy: {comment_authors: hash}
-daemon: {listen: "[::]:7411", token: "${OUTLIERD_TOKEN}", reload: signal}
+daemon: {listen: "[::]:7411", token: "${OUTLIERD_TOKEN}", reload: signal, ui: off}
 `)
 	key, err := outlier.NewKey(secret)
 	if err != nil {
@@ -163,7 +163,7 @@ daemon: {listen: "[::]:7411", token: "${OUTLIERD_TOKEN}", reload: signal}
 		Targets: []Target{{
 			Name: "me", Kind: TargetWebhook, URL: Secret{new("https://hooks.example.com/1")}, Host: "hooks.example.com", As: AsJSON,
 		}},
-		Daemon: Daemon{Listen: "[::]:7411", Token: Secret{new(secret + secret)}, Reload: ReloadSignal},
+		Daemon: Daemon{Listen: "[::]:7411", Token: Secret{new(secret + secret)}, Reload: ReloadSignal, UI: UIOff},
 		Jobs: []Spec{{
 			Name: "coffee", Was: "espresso", About: "Coffee", Disabled: true, Schedule: "30 6 * * mon,thu", CatchUp: CatchUpAll,
 			Verb:     VerbSearch,
