@@ -15,6 +15,7 @@ func (o *options) site(ctx context.Context, p *program) *page.Site {
 	if p.Engine.Config.Daemon.UI == job.UIOff {
 		return nil
 	}
+	folder := stateFolder(p.Engine.Config) // an edit of the job file cannot change it
 	// The state does not tell a process about itself.
 	self := forecast.Process{PID: os.Getpid(), Command: "outlierd up", Since: time.Now()}
 	return page.New(ctx, func(ctx context.Context) (*page.Now, error) {
@@ -31,7 +32,7 @@ func (o *options) site(ctx context.Context, p *program) *page.Site {
 		}
 		process := self
 		s.Process = &process
-		askProcess(ctx, stateFolder(p.Engine.Config), s.Process)
+		askProcess(ctx, folder, s.Process)
 		return nowOf(s, &planPrinter{zone: o.zone}), nil
 	}, p.Engine.Log)
 }
