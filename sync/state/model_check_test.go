@@ -36,8 +36,12 @@ func (b *model) checkScan(r *rapid.T, s *scanning) {
 	if scan != nil {
 		state = scan.State
 	}
-	if err != nil || state != s.state {
-		r.Fatalf("the scan of %s is %q (%v), want %q", s.run, state, err, s.state)
+	want := s.state
+	if s.joined != nil {
+		want = s.joined.state
+	}
+	if err != nil || state != want {
+		r.Fatalf("the scan of %s is %q (%v), want %q", s.run, state, err, want)
 	}
 	if rest, err := b.s.Ledger.HoldOf(s.step); err != nil || rest != s.hold.rest {
 		r.Fatalf("%s holds %d (%v), want %d", s.run, rest, err, s.hold.rest)

@@ -65,7 +65,7 @@ type scanning struct {
 	state   runs.ScanState // "" before the first intent
 	ended   bool           // the run has, for good
 	charged bool           // the ledger's row is
-	joined  bool           // it waits for the scan of another, and begins none
+	joined  *scanning      // whose scan it waits for, and begins none itself
 	hold    *setAside
 }
 
@@ -183,7 +183,7 @@ func (b *model) join(r *rapid.T) {
 	if rapid.Bool().Draw(r, "the first") {
 		s, other = other, s
 	}
-	if s.what != other.what || s.state != "" || s.joined || s.ended {
+	if s.what != other.what || s.state != "" || s.joined != nil || s.ended {
 		return
 	}
 	hold := rapid.SampledFrom([]outlier.Credits{1, 4, 6}).Draw(r, "hold")
@@ -195,7 +195,7 @@ func (b *model) join(r *rapid.T) {
 		r.Fatalf("holding %d of %d, joining a scan that is %q with a hold of %d got %v", b.held[""], b.limit, other.state, hold, err)
 	}
 	if err == nil {
-		s.joined, s.hold = true, &setAside{rest: hold, open: true}
+		s.joined, s.hold = other, &setAside{rest: hold, open: true}
 		b.book(s.run, hold)
 	}
 }
@@ -203,7 +203,7 @@ func (b *model) join(r *rapid.T) {
 // start intends a scan if none may be under way, and tries to start it in any case.
 func (b *model) start(r *rapid.T) {
 	s := b.scan(r)
-	if s.joined {
+	if s.joined != nil {
 		return
 	}
 	standing := b.live(s)
