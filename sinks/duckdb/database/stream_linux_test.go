@@ -35,12 +35,13 @@ func private(t *testing.T) (bytes int) {
 }
 
 // TestBatchesLeaveNoMemoryBehind: what DuckDB is told of the columns for a batch, and for a view
-// that is registered, is freed.
+// that is registered, is freed. What leaks does so each time; what the allocator keeps for later
+// is spread over up to five times as many.
 func TestBatchesLeaveNoMemoryBehind(t *testing.T) {
-	const columns = 500
+	const columns, most = 500, 500 // kB that each may leave behind
 	var fields []arrow.Field
-	for i := range columns { // more than 100 kB, several times for each view
-		fields = append(fields, arrow.Field{Name: fmt.Sprintf("%0100d", i), Type: arrow.PrimitiveTypes.Int64})
+	for i := range columns { // 1 MB, several times for each view
+		fields = append(fields, arrow.Field{Name: fmt.Sprintf("%02000d", i), Type: arrow.PrimitiveTypes.Int64})
 	}
 	builder := array.NewRecordBuilder(memory.DefaultAllocator, arrow.NewSchema(fields, nil))
 	defer builder.Release()
@@ -53,7 +54,7 @@ func TestBatchesLeaveNoMemoryBehind(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer release()
-		if _, err := db.Exec(t.Context(), fmt.Sprintf(`SELECT count("%0100d") FROM rows`, 0)); err != nil {
+		if _, err := db.Exec(t.Context(), fmt.Sprintf(`SELECT count("%02000d") FROM rows`, 0)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -68,12 +69,12 @@ func TestBatchesLeaveNoMemoryBehind(t *testing.T) {
 	one := open()
 	defer one.Close()
 	for _, c := range []struct {
-		what        string
-		times, most int // the most kB that each may leave behind
-		do          func()
+		what  string
+		times int
+		do    func()
 	}{
-		{"batches of an instance", 300, 70, func() { batch(one) }},
-		{"instances", 30, 250, func() {
+		{"batches of an instance", 40, func() { batch(one) }},
+		{"instances", 15, func() {
 			db := open()
 			batch(db)
 			if err := db.Close(); err != nil {
@@ -81,13 +82,17 @@ func TestBatchesLeaveNoMemoryBehind(t *testing.T) {
 			}
 		}},
 	} {
-		c.do() // what is kept once
-		before := private(t)
-		for range c.times {
-			c.do()
+		c.do() // some is kept once
+		before, each, done := private(t), 0, 0
+		for done < 5*c.times && (done == 0 || each > most) {
+			for range c.times {
+				c.do()
+			}
+			done += c.times
+			each = (private(t) - before) / done >> 10
 		}
-		if each := (private(t) - before) / c.times >> 10; each > c.most {
-			t.Errorf("%d %s leave %d kB behind each, want at most %d", c.times, c.what, each, c.most)
+		if each > most {
+			t.Errorf("%d %s leave %d kB behind each, want at most %d", done, c.what, each, most)
 		}
 	}
 }
