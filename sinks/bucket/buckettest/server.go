@@ -1,0 +1,326 @@
+// Package buckettest has a store in memory that speaks as much of S3 as package bucket uses, and
+// that fails as it is told. It does not check signatures.
+package buckettest
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"crypto/md5"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/xml"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// Server is a store with one bucket. As a [http.RoundTripper] it needs no socket.
+type Server struct {
+	Bucket string
+
+	// Fault answers a request in the store's place if it reports true.
+	Fault func(w http.ResponseWriter, r *http.Request) bool
+
+	// Loses reports whether a part of an upload is lost although the store confirms it.
+	Loses func(part int) bool
+
+	mu      sync.Mutex
+	objects map[string][]byte
+	uploads map[string]*upload
+	last    int
+	asked   []string // the requests
+}
+
+type upload struct {
+	key   string
+	parts map[int][]byte
+}
+
+// New is an empty store.
+func New(bucket string) *Server {
+	return &Server{Bucket: bucket, objects: map[string][]byte{}, uploads: map[string]*upload{}}
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (s *Server) RoundTrip(r *http.Request) (*http.Response, error) {
+	if err := r.Context().Err(); err != nil {
+		return nil, err
+	}
+	w := httptest.NewRecorder()
+	if r.Body == nil {
+		r.Body = http.NoBody
+	}
+	s.ServeHTTP(w, r)
+	answer := w.Result()
+	answer.Request = r
+	answer.ContentLength = int64(w.Body.Len())
+	if length := answer.Header.Get("Content-Length"); length != "" {
+		answer.ContentLength, _ = strconv.ParseInt(length, 10, 64) // of a HEAD
+	}
+	return answer, r.Body.Close()
+}
+
+// Refuse writes an error as S3 does.
+func Refuse(w http.ResponseWriter, status int, code string) {
+	w.Header().Set("Content-Type", "application/xml")
+	w.WriteHeader(status)
+	fmt.Fprintf(w, "<?xml version=\"1.0\"?><Error><Code>%s</Code><Message>refused by the test</Message></Error>", code)
+}
+
+// ServeHTTP implements [http.Handler].
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	bucket, key, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
+	s.mu.Lock()
+	s.asked = append(s.asked, r.Method+" "+key)
+	fault := s.Fault
+	s.mu.Unlock()
+	if fault != nil && fault(w, r) {
+		return
+	}
+	if bucket != s.Bucket {
+		Refuse(w, http.StatusNotFound, "NoSuchBucket")
+		return
+	}
+	body, err := content(r)
+	if err != nil {
+		Refuse(w, http.StatusBadRequest, "IncompleteBody")
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	query := r.URL.Query()
+	switch {
+	case r.Method == http.MethodGet && query.Has("uploads"):
+		s.listUploads(w, query.Get("prefix"))
+	case r.Method == http.MethodGet && key == "":
+		s.list(w, query.Get("prefix"), query.Get("continuation-token"))
+	case r.Method == http.MethodPost && query.Has("uploads"):
+		s.last++
+		id := strconv.Itoa(s.last)
+		s.uploads[id] = &upload{key, map[int][]byte{}}
+		write(w, struct {
+			XMLName  xml.Name `xml:"InitiateMultipartUploadResult"`
+			Bucket   string
+			Key      string
+			UploadId string
+		}{Bucket: bucket, Key: key, UploadId: id})
+	case query.Has("uploadId"):
+		s.part(w, r, key, body)
+	case r.Method == http.MethodGet, r.Method == http.MethodHead:
+		s.get(w, r, key)
+	case r.Method == http.MethodPut:
+		s.put(w, r, key, body)
+	case r.Method == http.MethodDelete:
+		delete(s.objects, key)
+		w.WriteHeader(http.StatusNoContent)
+	default:
+		Refuse(w, http.StatusNotImplemented, "NotImplemented")
+	}
+}
+
+// content is the body of a request, out of the chunks that some come in.
+func content(r *http.Request) ([]byte, error) {
+	body, err := io.ReadAll(r.Body)
+	if err == nil && strings.HasPrefix(r.Header.Get("X-Amz-Content-Sha256"), "STREAMING-") {
+		body, err = dechunk(body)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if want := r.Header.Get("Content-Md5"); want != "" {
+		if sum := md5.Sum(body); base64.StdEncoding.EncodeToString(sum[:]) != want {
+			return nil, io.ErrUnexpectedEOF
+		}
+	}
+	return body, nil
+}
+
+// dechunk reads the chunks of a body that is signed piece by piece.
+func dechunk(body []byte) (all []byte, err error) {
+	in := bufio.NewReader(bytes.NewReader(body))
+	for {
+		line, err := in.ReadString('\n')
+		if err != nil {
+			return nil, err
+		}
+		length, _, _ := strings.Cut(strings.TrimSpace(line), ";")
+		n, err := strconv.ParseInt(length, 16, 64)
+		if err != nil || n == 0 {
+			return all, err
+		}
+		some := make([]byte, n+2) // with the end of the line
+		if _, err := io.ReadFull(in, some); err != nil {
+			return nil, err
+		}
+		all = append(all, some[:n]...)
+	}
+}
+
+func tag(content []byte) string {
+	sum := md5.Sum(content)
+	return `"` + hex.EncodeToString(sum[:]) + `"`
+}
+
+func (s *Server) get(w http.ResponseWriter, r *http.Request, key string) {
+	content, ok := s.objects[key]
+	switch {
+	case !ok:
+		Refuse(w, http.StatusNotFound, "NoSuchKey")
+		return
+	case r.Header.Get("If-Match") != "" && r.Header.Get("If-Match") != tag(content):
+		Refuse(w, http.StatusPreconditionFailed, "PreconditionFailed")
+		return
+	}
+	w.Header().Set("Etag", tag(content))
+	w.Header().Set("Last-Modified", "Mon, 02 Nov 2026 00:00:00 GMT")
+	w.Header().Set("Content-Length", strconv.Itoa(len(content)))
+	if r.Method == http.MethodGet {
+		_, _ = w.Write(content) // to a client that may have gone
+	}
+}
+
+func (s *Server) put(w http.ResponseWriter, r *http.Request, key string, body []byte) {
+	old, there := s.objects[key]
+	match, none := r.Header.Get("If-Match"), r.Header.Get("If-None-Match")
+	if match != "" && (!there || tag(old) != match) || none == "*" && there {
+		Refuse(w, http.StatusPreconditionFailed, "PreconditionFailed")
+		return
+	}
+	s.objects[key] = body
+	w.Header().Set("Etag", tag(body))
+}
+
+// part answers what concerns an upload in parts.
+func (s *Server) part(w http.ResponseWriter, r *http.Request, key string, body []byte) {
+	id := r.URL.Query().Get("uploadId")
+	u := s.uploads[id]
+	if u == nil {
+		Refuse(w, http.StatusNotFound, "NoSuchUpload")
+		return
+	}
+	switch r.Method {
+	case http.MethodPut:
+		n, _ := strconv.Atoi(r.URL.Query().Get("partNumber"))
+		u.parts[n] = body
+		if s.Loses != nil && s.Loses(n) {
+			u.parts[n] = nil
+		}
+		w.Header().Set("Etag", tag(body))
+	case http.MethodPost:
+		var whole []byte
+		for _, n := range slices.Sorted(maps.Keys(u.parts)) {
+			whole = append(whole, u.parts[n]...)
+		}
+		s.objects[key] = whole
+		delete(s.uploads, id)
+		write(w, struct {
+			XMLName xml.Name `xml:"CompleteMultipartUploadResult"`
+			Bucket  string
+			Key     string
+			ETag    string
+		}{Bucket: s.Bucket, Key: key, ETag: tag(whole)})
+	case http.MethodDelete:
+		delete(s.uploads, id)
+		w.WriteHeader(http.StatusNoContent)
+	}
+}
+
+// page is how many objects a listing has at most, few enough that tests see several.
+const page = 20
+
+type listed struct {
+	Key          string
+	Size         int
+	ETag         string
+	LastModified string
+}
+
+func (s *Server) list(w http.ResponseWriter, prefix, after string) {
+	result := struct {
+		XMLName               xml.Name `xml:"ListBucketResult"`
+		Name                  string
+		Prefix                string
+		IsTruncated           bool
+		NextContinuationToken string `xml:",omitempty"`
+		Contents              []listed
+	}{Name: s.Bucket, Prefix: prefix}
+	for _, key := range slices.Sorted(maps.Keys(s.objects)) {
+		if !strings.HasPrefix(key, prefix) || cmp.Compare(key, after) <= 0 {
+			continue
+		}
+		if len(result.Contents) == page {
+			result.IsTruncated, result.NextContinuationToken = true, result.Contents[page-1].Key
+			break
+		}
+		result.Contents = append(result.Contents,
+			listed{key, len(s.objects[key]), tag(s.objects[key]), "2026-11-02T00:00:00.000Z"})
+	}
+	write(w, result)
+}
+
+func (s *Server) listUploads(w http.ResponseWriter, prefix string) {
+	type begun struct{ Key, UploadId, Initiated string }
+	result := struct {
+		XMLName xml.Name `xml:"ListMultipartUploadsResult"`
+		Bucket  string
+		Prefix  string
+		Upload  []begun
+	}{Bucket: s.Bucket, Prefix: prefix}
+	for _, id := range slices.Sorted(maps.Keys(s.uploads)) {
+		if u := s.uploads[id]; strings.HasPrefix(u.key, prefix) {
+			result.Upload = append(result.Upload, begun{u.key, id, "2026-11-02T00:00:00.000Z"})
+		}
+	}
+	write(w, result)
+}
+
+func write(w http.ResponseWriter, result any) {
+	w.Header().Set("Content-Type", "application/xml")
+	_ = xml.NewEncoder(w).Encode(result) // to a client that may have gone
+}
+
+// Objects are the objects, by key.
+func (s *Server) Objects() map[string][]byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.objects)
+}
+
+// Put puts an object there; nil removes it.
+func (s *Server) Put(key string, content []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.objects[key] = content; content == nil {
+		delete(s.objects, key)
+	}
+}
+
+// Uploads is how many uploads were begun and not ended.
+func (s *Server) Uploads() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.uploads)
+}
+
+// SetFault replaces Fault while requests may be under way.
+func (s *Server) SetFault(fault func(w http.ResponseWriter, r *http.Request) bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.Fault = fault
+}
+
+// Asked returns the requests since it was called last.
+func (s *Server) Asked() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	asked := s.asked
+	s.asked = nil
+	return asked
+}

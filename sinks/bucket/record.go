@@ -1,0 +1,63 @@
+package bucket
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// record is what a data folder knows of the buckets that it has written to. It is no part of the
+// folder of Parquet files, which may be rebuilt.
+type record struct {
+	Owner   string           `json:"owner"`
+	Commits map[string]int64 `json:"commits"` // by address: the last one that was begun
+}
+
+// readRecord makes the owner's name if there is no record yet.
+func readRecord(path string) (r record, err error) {
+	text, err := os.ReadFile(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		id := make([]byte, 8)
+		rand.Read(id) // never fails
+		return record{hex.EncodeToString(id), map[string]int64{}}, nil
+	case err != nil:
+		return r, err
+	}
+	if err := json.Unmarshal(text, &r); err != nil || r.Owner == "" {
+		return r, fmt.Errorf("%s is damaged: remove it", path)
+	}
+	if r.Commits == nil {
+		r.Commits = map[string]int64{}
+	}
+	return r, nil
+}
+
+// write replaces the record, durably: a commit that is in a bucket is always in it.
+func (r record) write(path string) (err error) {
+	text, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	f, err := os.OpenFile(path+".tmp", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(path+".tmp", path); err != nil {
+		return err
+	}
+	folder, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	return errors.Join(folder.Sync(), folder.Close())
+}
