@@ -13,6 +13,7 @@ import (
 	"outlierd/cmd/outlierd/term"
 	"outlierd/schema"
 	"outlierd/sinks"
+	"outlierd/sinks/bucket"
 	"outlierd/sinks/compare"
 	"outlierd/sinks/duckdb"
 	"outlierd/sinks/parquet"
@@ -50,7 +51,8 @@ reported damage. After it was killed it checks what was written last.`,
 // checked is what check prints for programs.
 type checked struct {
 	state.Checked
-	Sinks []check.Result `json:"sinks"`
+	Sinks   []check.Result  `json:"sinks"`
+	Buckets []bucket.Report `json:"buckets,omitempty"`
 }
 
 // check verifies the state and the sinks and prints what was checked.
@@ -78,10 +80,59 @@ func (o *options) check(ctx context.Context, readData bool) error {
 	if err := errors.Join(err, seen.Close()); err != nil {
 		return err
 	}
+	var away error // what is known of the sinks does not depend on it
+	found.Buckets, away = o.checkBuckets(ctx, config, readData)
 	if err := o.printChecked(found); err != nil {
 		return err
 	}
-	return sinksDiffer(found.Sinks)
+	return errors.Join(sinksDiffer(found.Sinks), bucketsDiffer(found.Buckets), away)
+}
+
+// checkBuckets looks into the buckets that sinks are copied to.
+func (o *options) checkBuckets(ctx context.Context, config *job.Config, readData bool) (all []bucket.Report, err error) {
+	for _, s := range config.Sinks {
+		if s.Bucket == "" || missing(sinkPath(config, s)) {
+			continue
+		}
+		r, err := bucket.NewCopy(sinkPath(config, s), o.bucketOf(config, s)).Check(ctx, readData)
+		if err != nil {
+			return all, err
+		}
+		all = append(all, r)
+	}
+	return all, nil
+}
+
+// copied are the lines about a bucket.
+func copied(r bucket.Report) (lines []string) {
+	for _, problem := range r.Problems {
+		lines = append(lines, r.Address+": "+problem)
+	}
+	if len(lines) > 0 {
+		return lines
+	}
+	if r.Copied == "" {
+		return []string{r.Address + ": nothing was copied yet; the next publication does it"}
+	}
+	said := fmt.Sprintf("%s: holds answers up to %d in %s", r.Address, r.Answers, term.Count(r.Objects, "object"))
+	if r.ReadData {
+		said += "; all have the checksums of the manifest"
+	}
+	if r.Behind {
+		said += "; the folder has more since, which the next publication copies"
+	}
+	return []string{said}
+}
+
+// bucketsDiffer is the error about buckets that have problems.
+func bucketsDiffer(all []bucket.Report) error {
+	for _, r := range all {
+		if len(r.Problems) > 0 {
+			return fmt.Errorf("%s: not what the folder has. The next run uploads what is missing or too short; "+
+				"after damage 'outlierd rebuild parquet' uploads everything anew", r.Address)
+		}
+	}
+	return nil
 }
 
 // printChecked says what was proved, and lists the answers.
@@ -94,11 +145,16 @@ func (o *options) printChecked(c checked) error {
 			return err
 		}
 	}
+	var lines []string
 	for _, r := range c.Sinks {
-		for _, line := range proved(r) {
-			if _, err := fmt.Fprintln(o.world.out, line); err != nil {
-				return err
-			}
+		lines = append(lines, proved(r)...)
+	}
+	for _, r := range c.Buckets {
+		lines = append(lines, copied(r)...)
+	}
+	for _, line := range lines {
+		if _, err := fmt.Fprintln(o.world.out, line); err != nil {
+			return err
 		}
 	}
 	var rows [][]any

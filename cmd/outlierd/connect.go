@@ -61,6 +61,7 @@ installed. Exit code 1 if one of them fails.`,
 type places struct {
 	file    string // the published DuckDB file
 	parquet string // the folder of the Parquet files
+	bucket  string // the address that these are copied to
 }
 
 func placesOf(config *job.Config) (p places, err error) {
@@ -73,7 +74,7 @@ func placesOf(config *job.Config) (p places, err error) {
 		case sink.Kind == job.SinkDuckDB && p.file == "":
 			p.file = path
 		case sink.Kind == job.SinkParquet && p.parquet == "":
-			p.parquet = path
+			p.parquet, p.bucket = path, sink.Bucket
 		}
 	}
 	return p, nil
@@ -100,6 +101,9 @@ type tool struct {
 	// if at all.
 	parquet func(places) string
 
+	// bucket are lines for the copy of these in a bucket; nil for a tool without.
+	bucket func(address string) string
+
 	// try is a command line that counts the outliers by the file, and tryParquet by the Parquet
 	// files; nil where a tool has no such thing.
 	try        func(path string) []string
@@ -117,6 +121,13 @@ var tools = []tool{
 		parquet: func(p places) string {
 			return "duckdb -c " + shellText("select date, count(*) from read_parquet("+sqlText(p.history())+
 				", hive_partitioning = true, union_by_name = true) group by date order by date")
+		},
+		bucket: func(address string) string {
+			return "duckdb -c " + shellText("create secret (type s3, provider credential_chain); "+
+				"set variable files = (select list("+sqlText(address+"/")+" || unnested.name) from (select unnest(tables.outliers_history) as unnested from read_json("+
+				sqlText(address+"/_manifest/latest.json")+"))); "+
+				"select date, count(*) from read_parquet(getvariable('files'), hive_partitioning = true, union_by_name = true) "+
+				"group by date order by date")
 		},
 		try: func(path string) []string {
 			return []string{"duckdb", "-readonly", "-noheader", "-list", path, "select count(*) from outliers"}
@@ -146,6 +157,10 @@ var tools = []tool{
 		parquet: func(p places) string {
 			return fmt.Sprintf("import pandas as pd\n\ndf = pd.read_parquet(%s)", pythonText(p.current()))
 		},
+		bucket: func(address string) string {
+			return "import json, fsspec, pandas as pd\n\n" + namesInBucket(address, "outliers") +
+				"\ndf = pd.concat(pd.read_parquet(file) for file in files)"
+		},
 		try: func(path string) []string {
 			return python("import duckdb, pandas", fmt.Sprintf("print(len(duckdb.connect(%s, read_only=True)"+
 				".execute('select video_id from outliers').df()))", pythonText(path)))
@@ -164,6 +179,10 @@ var tools = []tool{
 			return fmt.Sprintf("import polars as pl\n\noutliers = pl.read_parquet(%s, glob=False)\n"+
 				"history = pl.scan_parquet(%s, hive_partitioning=True, missing_columns=\"insert\")",
 				pythonText(p.current()), pythonText(p.history()))
+		},
+		bucket: func(address string) string {
+			return "import json, fsspec, polars as pl\n\n" + namesInBucket(address, "outliers_history") +
+				"\nhistory = pl.scan_parquet(files, hive_partitioning=True, missing_columns=\"insert\")"
 		},
 		try: func(path string) []string {
 			return python("import duckdb, polars, pyarrow", fmt.Sprintf("print(len(duckdb.connect(%s, read_only=True)"+
@@ -210,6 +229,13 @@ var tools = []tool{
 				filepath.Dir(path) + ", not the file"
 		},
 	},
+}
+
+// namesInBucket are lines of Python that take the addresses of a table's objects from the manifest.
+// A pattern would also find those that are out of date.
+func namesInBucket(address, table string) string {
+	return fmt.Sprintf("with fsspec.open(%s) as f:\n    files = [%s + o[\"name\"] for o in json.load(f)[\"tables\"][%s]]",
+		pythonText(address+"/_manifest/latest.json"), pythonText(address+"/"), pythonText(table))
 }
 
 func toolNames() (names []string) {
@@ -393,6 +419,9 @@ func (o *options) showTools(chosen []tool, p places) error {
 		if t.parquet != nil && p.parquet != "" {
 			parts = append(parts, t.parquet(p))
 		}
+		if t.bucket != nil && p.bucket != "" {
+			parts = append(parts, t.bucket(p.bucket))
+		}
 		b.WriteString(strings.Join(parts, "\n\n") + "\n")
 	}
 	_, err := fmt.Fprint(o.world.out, b.String())
@@ -405,6 +434,7 @@ func (o *options) toolsForPrograms(chosen []tool, p places) error {
 		Tool    string `json:"tool"`
 		DuckDB  string `json:"duckdb,omitempty"`
 		Parquet string `json:"parquet,omitempty"`
+		Bucket  string `json:"bucket,omitempty"`
 	}
 	all := []lines{}
 	for _, t := range chosen {
@@ -414,6 +444,9 @@ func (o *options) toolsForPrograms(chosen []tool, p places) error {
 		}
 		if t.parquet != nil && p.parquet != "" {
 			l.Parquet = t.parquet(p)
+		}
+		if t.bucket != nil && p.bucket != "" {
+			l.Bucket = t.bucket(p.bucket)
 		}
 		all = append(all, l)
 	}

@@ -18,6 +18,7 @@ import (
 
 	"outlierd/cmd/outlierd/term"
 	"outlierd/outlier"
+	"outlierd/sinks/bucket"
 	"outlierd/sync/engine"
 	"outlierd/sync/job"
 	"outlierd/sync/ledger"
@@ -342,6 +343,28 @@ func (c *checkup) sinks(ctx context.Context) {
 			continue
 		}
 		c.ok(name, "%s can be used; it was published last at %s", relative(path), c.at(info.ModTime()))
+		c.bucket(ctx, s, path)
+	}
+}
+
+// bucket looks into the bucket that a sink is copied to. Whether it may be written to is shown by
+// the next publication.
+func (c *checkup) bucket(ctx context.Context, s job.Sink, path string) {
+	if s.Bucket == "" {
+		return
+	}
+	r, err := bucket.NewCopy(path, c.bucketOf(c.config, s)).Check(ctx, false)
+	switch {
+	case err != nil:
+		c.fail("bucket", "see docs/buckets.md", "%v", err)
+	case len(r.Problems) > 0:
+		c.fail("bucket", "'outlierd check' lists everything", "%s: %s", r.Address, r.Problems[0])
+	case r.Copied == "":
+		c.ok("bucket", "%s can be read; nothing was copied there yet", r.Address)
+	case r.Behind:
+		c.warn("bucket", "the next publication copies it", "%s can be read, and lacks what was published last", r.Address)
+	default:
+		c.ok("bucket", "%s can be read and is up to date", r.Address)
 	}
 }
 

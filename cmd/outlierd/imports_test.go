@@ -22,6 +22,8 @@ var mayImport = map[string][]string{
 	"sinks/duckdb/query":        {"outlier", "schema", "sinks/duckdb/database"},
 	"sinks/duckdb":              {"schema", "sinks", "sinks/duckdb/database"},
 	"sinks/parquet":             {"schema", "sinks"},
+	"sinks/bucket":              {"excerpt", "sinks", "sinks/parquet"},
+	"sinks/bucket/buckettest":   {},
 	"sinks/compare":             {"outlier", "schema", "sinks", "sinks/duckdb/database"},
 	"sinks/sinktest":            {"schema", "sinks"},
 	"sync/yamltree":             {"excerpt"},
@@ -51,7 +53,7 @@ var mayImport = map[string][]string{
 	"sync/trace":        {"outlier", "sync/ledger", "sync/runs", "sync/state"},
 	"cmd/outlierd/page": {},
 	"cmd/outlierd/term": {},
-	"cmd/outlierd": {"cmd/outlierd/page", "cmd/outlierd/term", "outlier", "outlier/pace", "outlier/simulator", "schema", "sinks", "sinks/compare", "sinks/duckdb", "sinks/duckdb/query", "sinks/parquet",
+	"cmd/outlierd": {"cmd/outlierd/page", "cmd/outlierd/term", "outlier", "outlier/pace", "outlier/simulator", "schema", "sinks", "sinks/bucket", "sinks/compare", "sinks/duckdb", "sinks/duckdb/query", "sinks/parquet",
 		"sync/backup", "sync/check", "sync/engine", "sync/facts", "sync/forecast", "sync/forgotten", "sync/job", "sync/ledger", "sync/metrics", "sync/notify", "sync/plan", "sync/queue", "sync/runs", "sync/serve", "sync/state", "sync/store", "sync/trace", "sync/yamltree"},
 }
 
@@ -60,6 +62,7 @@ var mayImport = map[string][]string{
 var fenced = map[string][]string{
 	"github.com/duckdb/":          {"sinks/duckdb", "sinks/duckdb/database", "sinks/duckdb/query"},
 	"github.com/apache/arrow-go/": {"cmd/outlierd/term", "schema", "sinks", "sinks/compare", "sinks/duckdb", "sinks/duckdb/database", "sinks/parquet", "sinks/sinktest", "sync/engine"},
+	"github.com/minio/":           {"sinks/bucket"},
 	"modernc.org/sqlite":          {"sync/store", "sync/state/statetest"},
 	"github.com/goccy/go-yaml":    {"sync/yamltree"},
 	"github.com/santhosh-tekuri/": {"sync/yamltree"},

@@ -15,6 +15,7 @@ import (
 	"outlierd/cmd/outlierd/term"
 	"outlierd/schema"
 	"outlierd/sinks"
+	"outlierd/sinks/bucket"
 	"outlierd/sinks/compare"
 	"outlierd/sinks/duckdb"
 	"outlierd/sinks/parquet"
@@ -30,6 +31,8 @@ func rebuildCommand(o *options) *cobra.Command {
 The new files are made beside the old ones and take their places at the end, so readers find
 the old tables until then, and a rebuild that is stopped changes nothing. It needs as much
 free space as the sink takes. A running daemon has to be stopped first.
+
+Objects in a bucket are replaced too, and the old ones deleted at once.
 
 Rows of answers that the journal has pruned are copied from the other sink. Where that is not
 possible nothing is changed.
@@ -162,7 +165,11 @@ func (o *options) rebuildSink(ctx context.Context, p *program, s job.Sink, rows 
 	path, folder := sinkPath(config, s), stateFolder(config)
 	err = rows.recorded(p.Engine.Store.Runs, s.Kind, func() error {
 		if s.Kind == job.SinkParquet {
-			return parquet.Rebuild(ctx, parquet.Options{Dir: path, Tables: schema.Tables(), Ops: schema.OpsTables()}, fill)
+			err := parquet.Rebuild(ctx, parquet.Options{Dir: path, Tables: schema.Tables(), Ops: schema.OpsTables()}, fill)
+			if err == nil && s.Bucket != "" { // where the old objects go at once: they may hold what is forgotten
+				err = bucket.NewCopy(path, o.bucketOf(config, s)).Update(ctx, 0)
+			}
+			return err
 		}
 		return duckdb.Rebuild(ctx, duckdb.Options{
 			Private: filepath.Join(folder, duckdb.PrivateName), Published: path, Temp: filepath.Join(folder, "tmp"), Memory: memory,

@@ -373,14 +373,18 @@ func (p *planPrinter) queueLine(s *forecast.Status) string {
 
 // sinkLine is how far a sink is behind, and why.
 func (p *planPrinter) sinkLine(s *forecast.SinkStatus, at time.Time) string {
-	text := s.Sink + " up to date"
+	name := s.Sink
+	if s.Bucket != "" {
+		name += " (" + s.Bucket + ")"
+	}
+	text := name + " up to date"
 	switch {
 	case !s.Known && s.Behind == 0:
-		text = s.Sink + " has nothing to publish yet"
+		text = name + " has nothing to publish yet"
 	case !s.Known:
-		text = s.Sink + ": not known before its next publication"
+		text = name + ": not known before its next publication"
 	case s.Behind > 0:
-		text = fmt.Sprintf("%s %s behind, since %s", s.Sink, term.Count(s.Behind, "answer"), p.short(s.Since, at))
+		text = fmt.Sprintf("%s %s behind, since %s", name, term.Count(s.Behind, "answer"), p.short(s.Since, at))
 	}
 	if s.Known && s.Error == "" {
 		text += ", published " + p.short(s.Published, at)

@@ -117,6 +117,9 @@ func (o *options) report(config *job.Config, end outcome) {
 	}
 	for _, s := range config.Sinks {
 		fmt.Fprintf(o.world.out, "  %s\n", relative(sinkPath(config, s)))
+		if s.Bucket != "" {
+			fmt.Fprintf(o.world.out, "  %s\n", s.Bucket)
+		}
 	}
 }
 

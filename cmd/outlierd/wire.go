@@ -18,6 +18,7 @@ import (
 	"outlierd/outlier/simulator"
 	"outlierd/schema"
 	"outlierd/sinks"
+	"outlierd/sinks/bucket"
 	"outlierd/sinks/duckdb"
 	"outlierd/sinks/parquet"
 	"outlierd/sync/engine"
@@ -71,7 +72,7 @@ func (o *options) open(ctx context.Context, config *job.Config, log *slog.Logger
 	if daemon {
 		p.serve(ctx, o.world.listen)
 	}
-	p.addSinks(ctx, folder, memory)
+	p.addSinks(ctx, o, folder, memory)
 	if lost {
 		if err := p.ahead(ctx); err != nil {
 			return p, errors.Join(err, p.discard(err, folder))
@@ -270,11 +271,14 @@ func (o *options) duckdbMemory() (int64, error) {
 
 // addSinks opens the sinks, so that readers find all tables before the first call. A sink that
 // cannot be opened is opened when it is used, and the engine reports its error then.
-func (p *program) addSinks(ctx context.Context, folder string, memory int64) {
+func (p *program) addSinks(ctx context.Context, o *options, folder string, memory int64) {
 	config := p.Engine.Config // of which a reload changes none of this
 	for _, s := range config.Sinks {
 		sink := sinks.Reopening(s.Kind, func(ctx context.Context) (sinks.Sink, error) {
 			sink, err := openSink(ctx, s.Kind, sinkPath(config, s), folder, memory)
+			if files, ok := sink.(*parquet.Sink); ok && err == nil && s.Bucket != "" {
+				return bucket.Open(files, sinkPath(config, s), o.bucketOf(config, s)), nil
+			}
 			return sink, writable(err, config.Data)
 		})
 		sink = p.metrics.Sink(sink)
@@ -287,6 +291,12 @@ func (p *program) addSinks(ctx context.Context, folder string, memory int64) {
 // sinkPath is where a sink of the configuration puts what readers open.
 func sinkPath(config *job.Config, s job.Sink) string { return filepath.Join(config.Data, s.Path) }
 
+// bucketOf is where the files of a sink are copied to.
+func (o *options) bucketOf(config *job.Config, s job.Sink) bucket.Options {
+	return bucket.Options{Address: s.Bucket, Record: filepath.Join(stateFolder(config), "bucket.json"), Env: o.world.env}
+}
+
+// openSink opens the file or the folder of a sink, without the bucket that it may be copied to.
 func openSink(ctx context.Context, kind, path, folder string, memory int64) (sinks.Adopter, error) {
 	if kind == job.SinkParquet {
 		return parquet.Open(parquet.Options{Dir: path, Tables: schema.Tables(), Ops: schema.OpsTables()})

@@ -108,6 +108,7 @@ type JournalStatus struct {
 // SinkStatus is how far a sink is behind the journal.
 type SinkStatus struct {
 	Sink   string    `json:"sink"`
+	Bucket string    `json:"bucket,omitempty"`      // that its files are copied to before they count as published
 	Known  bool      `json:"known"`                 // it was published since this was first recorded
 	Behind int64     `json:"behind"`                // answers that it has not published
 	Since  time.Time `json:"behind_since,omitzero"` // when the first of them came
@@ -151,7 +152,7 @@ func (r *Reader) addSinks(s *Status) error {
 			return err
 		}
 		s.Sinks = append(s.Sinks, SinkStatus{
-			Sink: sink.Kind, Known: !state.Published.IsZero(), Behind: tail.Answers, Since: tail.Since, SinkState: state,
+			Sink: sink.Kind, Bucket: sink.Bucket, Known: !state.Published.IsZero(), Behind: tail.Answers, Since: tail.Since, SinkState: state,
 		})
 		if tail.Last.After(s.Newest) {
 			s.Newest = tail.Last

@@ -40,7 +40,7 @@ jobs:
 		{"service.arrays", config.Service.Arrays, outlier.Arrays("repeat")},
 		{"timezone", config.Timezone.String(), "UTC"},
 		{"data", config.Data, "/etc/outlierd/data"},
-		{"sinks", config.Sinks, []Sink{{"duckdb", "outliers.duckdb"}, {"parquet", "parquet"}}},
+		{"sinks", config.Sinks, []Sink{{Kind: "duckdb", Path: "outliers.duckdb"}, {Kind: "parquet", Path: "parquet"}}},
 		{"sinks_down_after", config.SinksDownAfter, 30 * time.Minute},
 		{"budget", config.Budget, Budget{Renews: 1}},
 

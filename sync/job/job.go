@@ -124,7 +124,14 @@ const PaceEven = "even"
 type Sink struct {
 	Kind string // SinkDuckDB or SinkParquet
 	Path string // relative to the data folder and inside it: a file or a folder
+
+	// Bucket is where the files of a Parquet folder are copied to: s3://bucket or
+	// s3://bucket/prefix; "" is nowhere.
+	Bucket string
 }
+
+// parquetFolder is the folder of a Parquet sink whose files are copied to a bucket.
+const parquetFolder = "parquet"
 
 // The kinds of sinks.
 const (

@@ -158,7 +158,7 @@ daemon: {listen: "[::]:7411", token: "${OUTLIERD_TOKEN}", reload: signal, ui: of
 			PerMonth: new(outlier.Credits(400)), PerDay: new(outlier.Credits(60)), Reserve: new(outlier.Credits(20)), Renews: 31,
 			Pace: PaceEven, ConfirmOver: new(outlier.Credits(50)),
 		},
-		Sinks: []Sink{{SinkParquet, "files/parquet"}, {SinkDuckDB, "out.duckdb"}}, SinksDownAfter: 2 * time.Hour,
+		Sinks: []Sink{{Kind: SinkParquet, Path: "files/parquet"}, {Kind: SinkDuckDB, Path: "out.duckdb"}}, SinksDownAfter: 2 * time.Hour,
 		CommentAuthors: AuthorsHash,
 		Targets: []Target{{
 			Name: "me", Kind: TargetWebhook, URL: Secret{new("https://hooks.example.com/1")}, Host: "hooks.example.com", As: AsJSON,
@@ -211,7 +211,7 @@ func TestWhatIsNotSaidHasDefaults(t *testing.T) {
 		Timezone: time.UTC,
 		Data:     "/etc/outlierd/data",
 		Budget:   Budget{Renews: 1},
-		Sinks:    []Sink{{SinkDuckDB, "outliers.duckdb"}, {SinkParquet, "parquet"}}, SinksDownAfter: 30 * time.Minute,
+		Sinks:    []Sink{{Kind: SinkDuckDB, Path: "outliers.duckdb"}, {Kind: SinkParquet, Path: "parquet"}}, SinksDownAfter: 30 * time.Minute,
 		Daemon: Daemon{UI: UIView, Reload: ReloadAuto}, CommentAuthors: AuthorsKeep,
 		Jobs: []Spec{{
 			Name:       "a",

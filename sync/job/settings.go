@@ -3,6 +3,7 @@ package job
 import (
 	"fmt"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -180,7 +181,7 @@ func (b *builder) paid() bool { return b.cfg.Service.URL != "" && !b.cfg.Service
 
 func (b *builder) sinks(n *yamltree.Node) {
 	if n == nil {
-		b.cfg.Sinks = []Sink{{SinkDuckDB, "outliers.duckdb"}, {SinkParquet, "parquet"}}
+		b.cfg.Sinks = []Sink{{Kind: SinkDuckDB, Path: "outliers.duckdb"}, {Kind: SinkParquet, Path: parquetFolder}}
 		return
 	}
 	for _, item := range n.Items {
@@ -202,16 +203,25 @@ func (b *builder) sinks(n *yamltree.Node) {
 	}
 }
 
+// bucketAddress matches the address of a bucket with an optional prefix, and no keys or parameters.
+// A prefix has no characters that an address or a pattern would give a meaning.
+var bucketAddress = regexp.MustCompile(`^s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[A-Za-z0-9_-][A-Za-z0-9._-]*)*/?$`)
+
 // sink adds a sink whose path stays in the data folder, apart from the others.
 func (b *builder) sink(n *yamltree.Node, kind string) {
 	if !n.Has(yamltree.Text, yamltree.Whole, yamltree.Number) {
 		return
 	}
-	path := filepath.Clean(n.Text)
+	text, bucket := n.Text, ""
+	if kind == SinkParquet && bucketAddress.MatchString(text) {
+		text, bucket = parquetFolder, strings.TrimSuffix(text, "/")
+	}
+	path := filepath.Clean(text)
 	first, _, _ := strings.Cut(filepath.ToSlash(path), "/")
 	switch {
-	case strings.Contains(n.Text, "://"): // cleaned, it would be the path of a folder s3:, and it may hold a key
-		n.RefuseWithHint("outlierd does not write to buckets or servers",
+	case strings.Contains(text, "://"): // cleaned, it would be the path of a folder, and it may hold a key
+		n.RefuseWithHint("only parquet can be copied to a bucket, as in parquet: s3://bucket/prefix; "+
+			"keys come from the environment, AWS_ACCESS_KEY_ID and others",
 			"must be a path inside the data folder, got an address")
 		return
 	case !filepath.IsLocal(path) || path == "." || strings.ContainsRune(path, 0):
@@ -232,7 +242,7 @@ func (b *builder) sink(n *yamltree.Node, kind string) {
 			return
 		}
 	}
-	b.cfg.Sinks = append(b.cfg.Sinks, Sink{Kind: kind, Path: path})
+	b.cfg.Sinks = append(b.cfg.Sinks, Sink{Kind: kind, Path: path, Bucket: bucket})
 }
 
 // within reports whether path is folder or lies inside it.

@@ -1,0 +1,93 @@
+package bucket
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"outlierd/sinks/parquet"
+)
+
+// Report is what was found in a bucket.
+type Report struct {
+	Address  string   `json:"address"`
+	Answers  int64    `json:"answers"`   // the last one that it holds
+	Objects  int      `json:"objects"`   // that the manifest names
+	Copied   string   `json:"copied_at"` // "" if nothing was copied yet
+	Behind   bool     `json:"behind"`    // the folder has something else by now
+	ReadData bool     `json:"read_data"` // the content of all objects was compared with their checksums
+	Problems []string `json:"problems"`
+}
+
+// Check looks whether a bucket has what its manifest names. With readData it reads all of it.
+// Nothing is changed.
+func (c *Copy) Check(ctx context.Context, readData bool) (Report, error) {
+	r, err := c.check(ctx, readData)
+	if err != nil {
+		err = fmt.Errorf("check %s: %w", c.options.Address, err)
+	}
+	return r, err
+}
+
+func (c *Copy) check(ctx context.Context, readData bool) (Report, error) {
+	r := Report{Address: c.options.Address, ReadData: readData, Problems: []string{}}
+	own, err := readRecord(c.options.Record)
+	if err != nil {
+		return r, err
+	}
+	store, err := openStore(c.options)
+	if err != nil {
+		return r, err
+	}
+	root, _, err := store.readManifest(ctx)
+	if err != nil {
+		return r, err
+	}
+	if err := c.owned(root, own); err != nil {
+		r.Problems = append(r.Problems, err.Error())
+		return r, nil
+	}
+	sizes, err := store.list(ctx)
+	if err != nil {
+		return r, err
+	}
+	folder, err := parquet.ReadPublished(c.dir)
+	if err != nil {
+		return r, err
+	}
+	named := root.names()
+	r.Answers, r.Objects, r.Copied = root.Watermark, len(named), root.Copied
+	r.Behind = !root.same(manifest{Version: manifestVersion, Watermark: folder.Watermark, Tables: objectsOf(folder)})
+	for _, name := range slices.Sorted(maps.Keys(named)) {
+		problem, err := store.problem(ctx, named[name], sizes, readData)
+		if err != nil {
+			return r, err
+		}
+		if problem != "" {
+			r.Problems = append(r.Problems, problem)
+		}
+	}
+	return r, nil
+}
+
+// problem says what is wrong with an object; "" if nothing is.
+func (s *store) problem(ctx context.Context, o object, sizes map[string]int64, readData bool) (string, error) {
+	size, there := sizes[o.Name]
+	switch {
+	case !there:
+		return o.Name + " is missing", nil
+	case size != o.Bytes:
+		return fmt.Sprintf("%s has %d bytes in place of %d", o.Name, size, o.Bytes), nil
+	case !readData:
+		return "", nil
+	}
+	sum, err := s.sum(ctx, o.Name)
+	if err != nil {
+		return "", fmt.Errorf("read %s: %w", o.Name, explain(err))
+	}
+	if sum != o.SHA256 {
+		return o.Name + " is damaged: it does not have the checksum of the manifest", nil
+	}
+	return "", nil
+}
