@@ -80,7 +80,7 @@ func TestScripts(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"waitfor": waitFor, "waitport": waitPort, "fetch": fetch, "sqlite": sqlite, "books": books, "mount": mount,
-			"document": document, "duckdb": duckdbFileChanged, "flip": flip,
+			"document": document, "duckdb": duckdbFileChanged, "store": bucketStore, "flip": flip,
 		},
 		Condition: func(name string) (bool, error) {
 			if name != "mount" {

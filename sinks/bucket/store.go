@@ -161,18 +161,14 @@ const mostOfManifest = 256 << 20
 
 // readManifest is the zero value if there is none.
 func (s *store) readManifest(ctx context.Context) (m manifest, etag string, err error) {
-	from, err := s.client.GetObject(ctx, s.bucket, s.key(manifestName), minio.GetObjectOptions{})
-	if err != nil {
-		return m, "", err
-	}
-	defer from.Close()
-	info, err := from.Stat()
+	from, info, err := s.get(ctx, manifestName)
 	if minio.ToErrorResponse(err).Code == minio.NoSuchKey {
 		return m, "", nil
 	}
 	var text []byte
 	if err == nil {
 		text, err = io.ReadAll(io.LimitReader(from, mostOfManifest))
+		err = errors.Join(err, from.Close())
 	}
 	if err != nil {
 		return m, "", fmt.Errorf("read %s: %w", manifestName, explain(err))
@@ -181,9 +177,16 @@ func (s *store) readManifest(ctx context.Context) (m manifest, etag string, err 
 	return m, info.ETag, err
 }
 
+// get begins to read an object, by a request whose errors tell their code, which those of a HEAD do not.
+func (s *store) get(ctx context.Context, name string) (io.ReadCloser, minio.ObjectInfo, error) {
+	core := minio.Core{Client: s.client}
+	from, info, _, err := core.GetObject(ctx, s.bucket, s.key(name), minio.GetObjectOptions{})
+	return from, info, err
+}
+
 // sum is the checksum of an object's content.
 func (s *store) sum(ctx context.Context, name string) (string, error) {
-	from, err := s.client.GetObject(ctx, s.bucket, s.key(name), minio.GetObjectOptions{})
+	from, _, err := s.get(ctx, name)
 	if err != nil {
 		return "", err
 	}
