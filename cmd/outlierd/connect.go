@@ -124,8 +124,8 @@ var tools = []tool{
 		},
 		bucket: func(address string) string {
 			return "duckdb -c " + shellText("create secret (type s3, provider credential_chain); "+
-				"set variable files = (select list("+sqlText(address+"/")+" || unnested.name) from (select unnest(tables.outliers_history) as unnested from read_json("+
-				sqlText(address+"/_manifest/latest.json")+"))); "+
+				"set variable files = (select list("+sqlText(address+"/")+" || o.name) from "+
+				"(select unnest(tables.outliers_history) as o from read_json("+sqlText(address+"/_manifest/latest.json")+"))); "+
 				"select date, count(*) from read_parquet(getvariable('files'), hive_partitioning = true, union_by_name = true) "+
 				"group by date order by date")
 		},

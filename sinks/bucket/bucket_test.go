@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"flag"
 	"fmt"
 	"maps"
 	"net"
@@ -380,6 +381,87 @@ func TestLostPartIsNoticed(t *testing.T) {
 	}
 	if err := there.removeIncomplete(t.Context()); err != nil || server.Uploads() > 0 {
 		t.Errorf("%d uploads are left: %v", server.Uploads(), err)
+	}
+}
+
+// realStore is the address of a store with a bucket named outliers, whose credentials are in the
+// environment. Without it a play is for the store in memory.
+var realStore = flag.String("store", "", "address of a store that speaks S3")
+
+// What the rest relies on: an upload in parts arrives whole, a listing has all pages, a manifest is
+// replaced only if nobody else has done so, and what is deleted is gone.
+func TestStoreBehaves(t *testing.T) {
+	o := optionsOf(t.TempDir(), buckettest.New("outliers"))
+	if *realStore != "" {
+		o.Transport = nil
+		o.Env = func(name string) (string, bool) {
+			if name == "AWS_ENDPOINT_URL" {
+				return *realStore, true
+			}
+			return os.LookupEnv(name)
+		}
+	}
+	o.Address = fmt.Sprintf("s3://outliers/behaves-%d", time.Now().UnixNano())
+	there, err := openStore(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, want := t.Context(), map[string]int64{}
+	for i, size := range slices.Concat([]int{20<<20 + 1, partBytes, partBytes + 1}, make([]int, 1100)) {
+		content := make([]byte, max(size, 100))
+		rand.Read(content)
+		sum := sha256.Sum256(content)
+		made := object{Bytes: int64(len(content)), SHA256: hex.EncodeToString(sum[:])}
+		made.Name = nameOf("outliers", parquet.File{Name: fmt.Sprintf("part-%012d-%012d.parquet", i, i), SHA256: made.SHA256})
+		path := filepath.Join(t.TempDir(), "file")
+		if err := os.WriteFile(path, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := there.upload(ctx, path, made); err != nil {
+			t.Fatal(err)
+		}
+		if want[made.Name] = made.Bytes; size == 0 {
+			continue
+		}
+		if got, err := there.sum(ctx, made.Name); err != nil || got != made.SHA256 {
+			t.Errorf("%d bytes came back with the checksum %s, want %s: %v", size, got, made.SHA256, err)
+		}
+	}
+	if got, err := there.list(ctx); err != nil || !maps.Equal(got, want) {
+		t.Errorf("%d objects are listed, want %d: %v", len(got), len(want), err)
+	}
+	for name := range want {
+		if err := there.remove(ctx, name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := there.list(ctx); err != nil || len(got) > 0 {
+		t.Errorf("%d objects are left: %v", len(got), err)
+	}
+	if err := there.removeIncomplete(ctx); err != nil {
+		t.Error(err)
+	}
+
+	replace := func(commit int, etag string) (string, error) {
+		return there.replaceManifest(ctx, fmt.Appendf(nil, `{"version": 1, "commit": %d}`, commit), etag)
+	}
+	first, err := replace(1, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := replace(2, first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, old := range []string{"", first} {
+		_, err := replace(3, old)
+		if refused, ok := errors.AsType[*Refused](err); !ok || refused.Status != http.StatusPreconditionFailed {
+			t.Errorf("the manifest that follows %q was replaced again: %v", old, err)
+		}
+	}
+	m, etag, err := there.readManifest(ctx)
+	if err != nil || m.Commit != 2 || etag != second {
+		t.Errorf("manifest %d, %s: %v", m.Commit, etag, err)
 	}
 }
 

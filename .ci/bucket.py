@@ -1,0 +1,65 @@
+"""Asks a folder of Parquet files and its copy in a bucket the same, by DuckDB, pandas and polars."""
+
+import json
+import os
+import pathlib
+import sys
+from urllib.parse import urlsplit
+
+import duckdb
+import duckdb_ext
+import fsspec
+import pandas as pd
+import polars as pl
+
+data, address = sys.argv[1:]
+folder = pathlib.Path(data, "parquet")
+with fsspec.open(address + "/_manifest/latest.json") as f:
+    tables = json.load(f)["tables"]
+
+extension = next(pathlib.Path(duckdb_ext.__path__[0]).rglob("httpfs.duckdb_extension"))
+db = duckdb.connect(config={"allow_unsigned_extensions": True})
+db.load_extension(str(extension))
+endpoint = urlsplit(os.environ["AWS_ENDPOINT_URL"]).netloc
+db.execute(
+    f"""create secret (type s3, key_id '{os.environ["AWS_ACCESS_KEY_ID"]}', secret '{os.environ["AWS_SECRET_ACCESS_KEY"]}',
+    endpoint '{endpoint}', use_ssl false, url_style 'path', region 'us-east-1')"""
+)
+published = duckdb.connect(os.path.join(data, "outliers.duckdb"), read_only=True)
+
+
+def by_duckdb(files):
+    return db.execute(
+        "select count(*), count(distinct video_id), sum(view_count)::bigint from read_parquet(?, union_by_name = true)", [files]
+    ).fetchone()
+
+
+def by_pandas(files):
+    df = pd.concat(pd.read_parquet(f, columns=["video_id", "view_count"]) for f in files)
+    return len(df), df.video_id.nunique(), int(df.view_count.sum())
+
+
+def by_polars(files):
+    rows = pl.scan_parquet(files, missing_columns="insert", extra_columns="ignore")
+    return rows.select(pl.len(), pl.col("video_id").n_unique(), pl.col("view_count").sum()).collect().row(0)
+
+
+wrong = 0
+for table in ["outliers", "outliers_history"]:
+    local = [str(f) for f in sorted((folder / table).rglob("*.parquet"))]
+    copied = [f"{address}/{o['name']}" for o in tables[table]]
+    want = published.execute(f"select count(*), count(distinct video_id), sum(view_count)::bigint from {table}").fetchone()
+    print(f"{table}: {want} in the DuckDB file")
+    for ask in [by_duckdb, by_pandas, by_polars]:
+        for where, files in [("folder", local), ("bucket", copied)]:
+            got = tuple(ask(files))
+            wrong += got != want
+            print(f"  {ask.__name__} {where}: {got}" + ("" if got == want else "  NOT THE SAME"))
+for table in tables:
+    rows = db.execute("select count(*) from read_parquet(?, union_by_name = true)", [[f"{address}/{o['name']}" for o in tables[table]]]).fetchone()[0]
+    named = sum(o["rows"] for o in tables[table])
+    if rows != named:
+        wrong += 1
+        print(f"{table}: {rows} rows, and the manifest says {named}")
+print(f"{len(tables)} tables have as many rows in the bucket as the manifest says" if not wrong else f"{wrong} differ")
+sys.exit(wrong > 0)
