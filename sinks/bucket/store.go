@@ -83,8 +83,8 @@ func first(env func(string) (string, bool), names ...string) string {
 	return ""
 }
 
-// withoutKeys is the error where no credentials are found.
-var withoutKeys = errors.New("no credentials were found: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE")
+// errNoKeys is the error where no credentials are found.
+var errNoKeys = errors.New("no credentials were found: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE")
 
 // credentialsOf finds credentials as AWS's tools do: in the environment, in their files, and from
 // the machine's role.
@@ -96,16 +96,17 @@ func credentialsOf(env func(string) (string, bool)) (*credentials.Credentials, e
 	case id != "" || secret != "":
 		return nil, errors.New("AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY must both be set")
 	}
+	client := &http.Client{Timeout: 5 * time.Second}
 	keys := credentials.NewChainCredentials([]credentials.Provider{
 		&credentials.FileAWSCredentials{Filename: first(env, "AWS_SHARED_CREDENTIALS_FILE"), Profile: first(env, "AWS_PROFILE")},
-		&credentials.IAM{Client: &http.Client{Timeout: 5 * time.Second}},
+		&credentials.IAM{Client: client},
 	})
-	found, err := keys.Get()
+	found, err := keys.GetWithContext(&credentials.CredContext{Client: client})
 	if err != nil {
-		return nil, fmt.Errorf("%w (%w)", withoutKeys, err)
+		return nil, fmt.Errorf("%w (%w)", errNoKeys, err)
 	}
 	if found.SignerType.IsAnonymous() {
-		return nil, withoutKeys
+		return nil, errNoKeys
 	}
 	return keys, nil
 }

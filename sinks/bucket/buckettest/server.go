@@ -109,8 +109,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			XMLName  xml.Name `xml:"InitiateMultipartUploadResult"`
 			Bucket   string
 			Key      string
-			UploadId string
-		}{Bucket: bucket, Key: key, UploadId: id})
+			UploadID string `xml:"UploadId"`
+		}{Bucket: bucket, Key: key, UploadID: id})
 	case query.Has("uploadId"):
 		s.part(w, r, key, body)
 	case r.Method == http.MethodGet, r.Method == http.MethodHead:
@@ -266,7 +266,11 @@ func (s *Server) list(w http.ResponseWriter, prefix, after string) {
 }
 
 func (s *Server) listUploads(w http.ResponseWriter, prefix string) {
-	type begun struct{ Key, UploadId, Initiated string }
+	type begun struct {
+		Key       string
+		UploadID  string `xml:"UploadId"`
+		Initiated string
+	}
 	result := struct {
 		XMLName xml.Name `xml:"ListMultipartUploadsResult"`
 		Bucket  string
