@@ -219,9 +219,12 @@ func (b *builder) sink(n *yamltree.Node, kind string) {
 	path := filepath.Clean(text)
 	first, _, _ := strings.Cut(filepath.ToSlash(path), "/")
 	switch {
+	case kind == SinkParquet && strings.HasPrefix(text, "s3://"): // it may hold a key
+		n.RefuseWithHint("keys come from the environment, AWS_ACCESS_KEY_ID and others",
+			"must be like s3://bucket/prefix, of letters, digits and . _ - alone")
+		return
 	case strings.Contains(text, "://"): // cleaned, it would be the path of a folder, and it may hold a key
-		n.RefuseWithHint("only parquet can be copied to a bucket, as in parquet: s3://bucket/prefix; "+
-			"keys come from the environment, AWS_ACCESS_KEY_ID and others",
+		n.RefuseWithHint("only parquet can be copied to a bucket, as in parquet: s3://bucket/prefix",
 			"must be a path inside the data folder, got an address")
 		return
 	case !filepath.IsLocal(path) || path == "." || strings.ContainsRune(path, 0):
