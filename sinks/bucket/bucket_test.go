@@ -522,9 +522,11 @@ func TestHangingStore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := there.list(t.Context()); err == nil || !strings.Contains(err.Error(), "AWS_ENDPOINT_URL") ||
-		!strings.Contains(err.Error(), "timeout") {
+	if _, err := there.list(t.Context()); !errors.Is(err, errSilent) || !strings.Contains(err.Error(), "AWS_ENDPOINT_URL") {
 		t.Errorf("a store that hangs: %v", err)
+	}
+	if !o.Transport.(*mortal).ended.Load() {
+		t.Error("the request would be sent again")
 	}
 }
 

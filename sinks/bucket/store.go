@@ -14,6 +14,7 @@ import (
 	"os"
 	"path"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/minio/minio-go/v7"
@@ -29,7 +30,7 @@ type store struct {
 const (
 	partBytes = 8 << 20          // of an object that is uploaded in parts
 	attempts  = 3                // of each request, by the library
-	patience  = 30 * time.Second // without a byte, after which a connection is given up
+	patience  = 20 * time.Second // without a byte, after which the store is given up
 )
 
 // openStore does not use the network.
@@ -111,11 +112,11 @@ func credentialsOf(env func(string) (string, bool)) (*credentials.Credentials, e
 	return keys, nil
 }
 
-// network is a transport whose connections fail once nothing has moved for a while, however
-// long a whole request takes.
+// network is a transport that fails once nothing has moved for a while, however long a whole
+// request takes.
 func network(patience time.Duration) http.RoundTripper {
 	dialer := &net.Dialer{Timeout: patience}
-	return &http.Transport{
+	return &mortal{transport: &http.Transport{
 		Proxy: http.ProxyFromEnvironment,
 		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
 			conn, err := dialer.DialContext(ctx, network, address)
@@ -125,7 +126,28 @@ func network(patience time.Duration) http.RoundTripper {
 			return watched{conn, patience}, nil
 		},
 		MaxIdleConnsPerHost: atOnce, IdleConnTimeout: patience / 2, TLSHandshakeTimeout: patience,
+	}}
+}
+
+// mortal is a transport that sends nothing more after a time-out. The library would repeat the
+// request, and who waits for the copy would wait again; the sink is tried again later.
+type mortal struct {
+	transport http.RoundTripper
+	ended     atomic.Bool
+}
+
+var errSilent = errors.New("the store does not answer")
+
+// RoundTrip implements [http.RoundTripper].
+func (m *mortal) RoundTrip(r *http.Request) (*http.Response, error) {
+	if m.ended.Load() {
+		return nil, errSilent
 	}
+	answer, err := m.transport.RoundTrip(r)
+	if slow, ok := errors.AsType[net.Error](err); ok && slow.Timeout() && r.Context().Err() == nil {
+		m.ended.Store(true)
+	}
+	return answer, err
 }
 
 // watched is a connection that has to move.
