@@ -17,6 +17,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -172,19 +173,21 @@ func checkCopy(t testing.TB, dir string, server *buckettest.Server) manifest {
 // and the next process completes the copy and leaves nothing over.
 func TestCopyIsWholeWhereverItIsCutShort(t *testing.T) {
 	j := sinktest.Sample(12)
-	for last := 0; ; last++ {
+	for last := int64(0); ; last++ {
 		dir, server := t.TempDir(), buckettest.New("outliers")
 		server.Put("a/b/outliers/notes.txt", []byte("of somebody else"))
 		first := openSink(t, dir, server)
-		if err := write(t, first, j, 4); err != nil {
+		if err := errors.Join(write(t, first, j, 4), write(t, first, j, 6)); err != nil {
 			t.Fatal(err)
 		}
-		requests := 0
+		later(first, Grace) // so that objects are also deleted
+		var requests atomic.Int64
 		server.SetFault(func(w http.ResponseWriter, _ *http.Request) bool {
-			if requests++; requests > last {
+			refused := requests.Add(1) > last
+			if refused {
 				buckettest.Refuse(w, http.StatusForbidden, "AccessDenied")
 			}
-			return requests > last
+			return refused
 		})
 		err := write(t, first, j, 8)
 		if err := first.Close(); err != nil {
@@ -197,7 +200,7 @@ func TestCopyIsWholeWhereverItIsCutShort(t *testing.T) {
 			t.Fatalf("after %d requests: %v", last, err)
 		}
 		checkCopy(t, dir, server)
-		later(again, Grace)
+		later(again, 2*Grace)
 		if err := errors.Join(write(t, again, j, 12), again.Close()); err != nil {
 			t.Fatal(err)
 		}
