@@ -45,8 +45,7 @@ func (c *Copy) check(ctx context.Context, readData bool) (Report, error) {
 		return r, err
 	}
 	if err := c.owned(root, own); err != nil {
-		r.Problems = append(r.Problems, err.Error())
-		return r, nil
+		return r, err
 	}
 	sizes, err := store.list(ctx)
 	if err != nil {
