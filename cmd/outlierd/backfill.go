@@ -54,7 +54,7 @@ the same command spends up to as much again on what is left.`,
 			if spec, err = spec.Backfill(from, to, each, outlier.Credits(most)); err != nil {
 				return usageError{err}
 			}
-			err = o.reporting(c.Context(), config, func(p *program) ([]errand, error) {
+			err = o.reporting(c.Context(), config, func(p *program) ([]jobRun, error) {
 				searches, err := p.forecasts().Backfill(c.Context(), &spec)
 				if err != nil {
 					return nil, err
@@ -70,7 +70,7 @@ the same command spends up to as much again on what is left.`,
 					fmt.Fprintf(o.world.err, "%s: searches of %s back to %s: %d\n", spec.Name,
 						searches[0].Window, searches[len(searches)-1].Window, len(searches))
 				}
-				todo := []errand{{Appointment: engine.Appointment{Spec: &spec, Trigger: engine.Manual}}}
+				todo := []jobRun{{Appointment: engine.Appointment{Spec: &spec, Trigger: engine.Manual}}}
 				return todo, approve(c.Context(), p.forecasts(), todo, yes, o.asker())
 			})
 			if exitCode(c.Context(), err) == exitBudget {

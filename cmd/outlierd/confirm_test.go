@@ -38,19 +38,19 @@ func configOf(t *testing.T, text string) *job.Config {
 
 func TestDearRunsByHandAreAskedAbout(t *testing.T) {
 	config := configOf(t, dearJobs)
-	by := func(trigger engine.Trigger, after bool, names ...string) (todo []errand) {
+	by := func(trigger engine.Trigger, after bool, names ...string) (todo []jobRun) {
 		for _, name := range names {
 			a := engine.Appointment{Spec: config.Job(name), Trigger: trigger}
 			if trigger != engine.Manual {
 				a.Due = time.Unix(3600, 0)
 			}
-			todo = append(todo, errand{Appointment: a, after: after})
+			todo = append(todo, jobRun{Appointment: a, after: after})
 		}
 		return todo
 	}
 	for _, test := range []struct {
 		name   string
-		todo   []errand
+		todo   []jobRun
 		yes    bool
 		answer string
 		asked  string // part of the question; "" if there is none

@@ -120,16 +120,16 @@ func change[R any](ctx context.Context, p *program, c serve.Change[R]) (R, error
 }
 
 // order lets the daemon perform a run, and returns when it has ended.
-func (p *program) order(ctx context.Context, say func(string), e errand) (row *runs.Run, err error) {
+func (p *program) order(ctx context.Context, say func(string), j jobRun) (row *runs.Run, err error) {
 	asked := serve.Order{
-		Asked: e.Appointment.Spec.Asked(), Hash: e.Appointment.Spec.Hash, Trigger: e.Appointment.Trigger,
-		Due: e.Appointment.Due, Afresh: e.afresh, UseReserve: p.Engine.UseReserve,
+		Asked: j.Appointment.Spec.Asked(), Hash: j.Appointment.Spec.Hash, Trigger: j.Appointment.Trigger,
+		Due: j.Appointment.Due, Afresh: j.afresh, UseReserve: p.Engine.UseReserve,
 	}
-	if e.old != nil {
-		asked.Continues = e.old.ID
+	if j.old != nil {
+		asked.Continues = j.old.ID
 	}
-	if e.rest != nil {
-		asked = serve.Order{Rest: e.rest.Of.ID, Trigger: engine.Manual, UseReserve: p.Engine.UseReserve}
+	if j.rest != nil {
+		asked = serve.Order{Rest: j.rest.Of.ID, Trigger: engine.Manual, UseReserve: p.Engine.UseReserve}
 	}
 	// What is read is of one moment, and while it is looked at the daemon's log of changes grows.
 	if err := p.Engine.Store.Close(); err != nil {
@@ -141,9 +141,9 @@ func (p *program) order(ctx context.Context, say func(string), e errand) (row *r
 		return nil, errors.Join(p.left(ctx, err, ""), p.peek(context.WithoutCancel(ctx), stateFolder(p.Engine.Config)))
 	}
 	defer func() { err = errors.Join(err, w.Close()) }()
-	p.Engine.Log.Debug("run begun", "job", e.Appointment.Spec.Name, "run", w.Run, "daemon", p.daemon.PID)
+	p.Engine.Log.Debug("run begun", "job", j.Appointment.Spec.Name, "run", w.Run, "daemon", p.daemon.PID)
 	if w.Joined {
-		say(fmt.Sprintf("%s: watching run %s, which is under way", shown(e.Appointment.Spec.Name), w.Run))
+		say(fmt.Sprintf("%s: watching run %s, which is under way", shown(j.Appointment.Spec.Name), w.Run))
 	}
 	ended, err := w.Follow(func(now engine.Progress) { p.seen.Store(&now) })
 	if failed := p.peek(context.WithoutCancel(ctx), stateFolder(p.Engine.Config)); failed != nil {

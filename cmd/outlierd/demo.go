@@ -45,7 +45,7 @@ no cost. A second run buys only what may have changed.`,
 			if err != nil {
 				return err
 			}
-			err = talk.runJobs(c.Context(), config, func(*program) ([]errand, error) { return byHand(config.Jobs), nil })
+			err = talk.runJobs(c.Context(), config, func(*program) ([]jobRun, error) { return byHand(config.Jobs), nil })
 			if err != nil {
 				return err
 			}

@@ -101,15 +101,15 @@ func (o *options) once(ctx context.Context, r request) error {
 	aside := o.aside()
 	return aside.with(ctx, config, func(p *program) error {
 		s := showing{program: p, spec: spec}
-		e := errand{Appointment: engine.Appointment{Spec: spec, Trigger: engine.Manual}, afresh: true}
+		j := jobRun{Appointment: engine.Appointment{Spec: spec, Trigger: engine.Manual}, afresh: true}
 		if err := o.named(ctx, r, s); err != nil {
 			return err
 		}
-		if err := o.permitted(ctx, r, s, e); err != nil {
+		if err := o.permitted(ctx, r, s, j); err != nil {
 			return err
 		}
 		var failed error
-		if s.row, failed = aside.runJob(ctx, p, e); s.row == nil {
+		if s.row, failed = aside.runJob(ctx, p, j); s.row == nil {
 			if left, is := errors.AsType[*detachedError](failed); is {
 				left.once, left.again = true, retyped(o.world.args)
 			}
@@ -187,7 +187,7 @@ func retyped(args []string) string {
 
 // permitted returns an error if a request cannot be carried out or a person declines it.
 // A person is asked once: before the start of a scan the request itself asks.
-func (o *options) permitted(ctx context.Context, r request, s showing, e errand) error {
+func (o *options) permitted(ctx context.Context, r request, s showing, j jobRun) error {
 	if r.verb == job.VerbScan {
 		if r.yes {
 			return nil
@@ -199,7 +199,7 @@ func (o *options) permitted(ctx context.Context, r request, s showing, e errand)
 			return err
 		}
 	}
-	return approve(ctx, s.program.forecasts(), []errand{e}, r.yes, o.asker())
+	return approve(ctx, s.program.forecasts(), []jobRun{j}, r.yes, o.asker())
 }
 
 // named searches for the channels whose handles a request names and whose ids the tables do
@@ -225,8 +225,8 @@ func (o *options) named(ctx context.Context, r request, s showing) error {
 		if err != nil {
 			return err
 		}
-		e := errand{Appointment: engine.Appointment{Spec: spec, Trigger: engine.Manual}, afresh: true}
-		if _, err := o.aside().runJob(ctx, s.program, e); err != nil {
+		j := jobRun{Appointment: engine.Appointment{Spec: spec, Trigger: engine.Manual}, afresh: true}
+		if _, err := o.aside().runJob(ctx, s.program, j); err != nil {
 			return err
 		}
 	}

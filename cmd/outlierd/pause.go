@@ -138,7 +138,7 @@ func pauseText(p *runs.Pause, zone *time.Location) string {
 }
 
 // sayPaused says of jobs that are run by hand that their schedules are paused.
-func (o *options) sayPaused(p *program, todo []errand) error {
+func (o *options) sayPaused(p *program, todo []jobRun) error {
 	pauses, err := p.Engine.Store.Runs.Pauses(time.Now())
 	if err != nil {
 		return err

@@ -20,21 +20,21 @@ import (
 	"outlierd/sync/store"
 )
 
-// errand is one run that a command makes.
-type errand struct {
+// jobRun is one run of a job that a command makes.
+type jobRun struct {
 	Appointment engine.Appointment
-	old         *runs.Run // the unfinished run that is continued; nil for a new one
-	whole       bool      // what the job has unfinished, and does not go on with, comes before this run
+	old         *runs.Run // the unfinished run to continue; nil for a new run
+	whole       bool      // the job's unfinished runs are dealt with before this run
 	afresh      bool      // an unfinished run is not continued
-	leftOver    bool      // old is what the last process left; a due instant of its job may see to it before its turn comes
-	after       bool      // the jobs that come after this one are run, too
+	leftOver    bool      // old was left by the last process; a due time of its job may continue it first
+	after       bool      // the jobs that come after this one run, too
 
-	rest *engine.Rest // what the run buys of an earlier one; nil for all others
+	rest *engine.Rest // the pages of an earlier run to buy; nil for an ordinary run
 }
 
 // scheduled reports whether a schedule asks for the run, and not a person.
-func (e *errand) scheduled() bool {
-	return !e.Appointment.Due.IsZero() || e.Appointment.Trigger == engine.CatchUp
+func (j *jobRun) scheduled() bool {
+	return !j.Appointment.Due.IsZero() || j.Appointment.Trigger == engine.CatchUp
 }
 
 // idle says why there is nothing to run, which is no failure.
@@ -44,7 +44,7 @@ func (why idle) Error() string { return string(why) }
 
 // reporting performs runs and reports them: to people by summaries, and to programs by one row
 // for each run, while the summaries go to standard error.
-func (o *options) reporting(ctx context.Context, config *job.Config, which func(*program) ([]errand, error)) error {
+func (o *options) reporting(ctx context.Context, config *job.Config, which func(*program) ([]jobRun, error)) error {
 	if o.output == "table" {
 		return o.runJobs(ctx, config, which)
 	}
@@ -66,7 +66,7 @@ func (o *options) reporting(ctx context.Context, config *job.Config, which func(
 // runJobs performs what is to be done and reports. The worst status of all runs
 // decides the exit code; a run that cannot go on stops the rest only if the reason is
 // not the job's own.
-func (o *options) runJobs(ctx context.Context, config *job.Config, which func(*program) ([]errand, error)) error {
+func (o *options) runJobs(ctx context.Context, config *job.Config, which func(*program) ([]jobRun, error)) error {
 	return o.with(ctx, config, func(p *program) error {
 		todo, err := which(p)
 		if why, ok := errors.AsType[idle](err); ok {
@@ -124,7 +124,7 @@ func (o *options) runJobs(ctx context.Context, config *job.Config, which func(*p
 
 // interrupted adds to the error of a run that was stopped which command goes on with it, and
 // with those after it.
-func (o *options) interrupted(failed error, todo []errand) error {
+func (o *options) interrupted(failed error, todo []jobRun) error {
 	if failed == nil {
 		return nil
 	}
@@ -132,15 +132,15 @@ func (o *options) interrupted(failed error, todo []errand) error {
 }
 
 // goesOn is the command that does what is still to be done.
-func (o *options) goesOn(todo []errand) string {
+func (o *options) goesOn(todo []jobRun) string {
 	var names []string
-	for _, e := range todo {
-		if e.scheduled() {
+	for _, j := range todo {
+		if j.scheduled() {
 			names = []string{"--due"}
 			break
 		}
-		if !slices.Contains(names, e.Appointment.Spec.Name) {
-			names = append(names, e.Appointment.Spec.Name)
+		if !slices.Contains(names, j.Appointment.Spec.Name) {
+			names = append(names, j.Appointment.Spec.Name)
 		}
 	}
 	line := o.typed("run " + strings.Join(names, " "))
@@ -168,7 +168,7 @@ func (o *options) typed(command string) string {
 // following are the runs that come after one. Those of a due instant are owed, whatever
 // becomes of the rest of its run; those of a run by hand follow if it ended well enough,
 // and are due when that began, so that each is made only once for it.
-func following(p *program, done errand, row *runs.Run) (next []errand, err error) {
+func following(p *program, done jobRun, row *runs.Run) (next []jobRun, err error) {
 	switch {
 	case !done.after || row == nil:
 		return nil, nil
@@ -187,7 +187,7 @@ func following(p *program, done errand, row *runs.Run) (next []errand, err error
 	due := row.Started.Truncate(time.Microsecond) // as it is on record
 	for i := range p.Engine.Config.Jobs {
 		if spec := &p.Engine.Config.Jobs[i]; spec.After == row.Job && !spec.Disabled {
-			next = append(next, errand{
+			next = append(next, jobRun{
 				Appointment: engine.Appointment{Spec: spec, Due: due, Trigger: engine.After}, whole: true, after: true,
 			})
 		}
@@ -225,34 +225,34 @@ func (o *options) say(line string) { fmt.Fprintln(o.world.out, line) }
 
 // runJob performs one run while progress is shown, and returns its record, which is nil if it
 // never started.
-func (o *options) runJob(ctx context.Context, p *program, e errand) (*runs.Run, error) {
-	if e.rest != nil {
-		fmt.Fprintln(o.world.out, beforeRest(p.forecasts(), e.Appointment.Spec, e.rest))
-		return o.perform(ctx, p, e, func() (*runs.Run, error) { return p.Engine.BuyRest(ctx, e.Appointment.Spec, e.rest) })
+func (o *options) runJob(ctx context.Context, p *program, j jobRun) (*runs.Run, error) {
+	if j.rest != nil {
+		fmt.Fprintln(o.world.out, beforeRest(p.forecasts(), j.Appointment.Spec, j.rest))
+		return o.perform(ctx, p, j, func() (*runs.Run, error) { return p.Engine.BuyRest(ctx, j.Appointment.Spec, j.rest) })
 	}
-	p.Engine.Afresh = e.afresh
-	if e.old == nil && !e.scheduled() {
+	p.Engine.Afresh = j.afresh
+	if j.old == nil && !j.scheduled() {
 		var err error
-		if e.old, err = p.Engine.Facts().Continues(e.Appointment.Spec); err != nil {
+		if j.old, err = p.Engine.Facts().Continues(j.Appointment.Spec); err != nil {
 			return nil, err
 		}
 	}
-	if err := o.listDisplaced(p, e); err != nil {
+	if err := o.listDisplaced(p, j); err != nil {
 		return nil, err
 	}
-	fmt.Fprintln(o.world.out, beforehand(ctx, p.forecasts(), e.Appointment.Spec, e.old))
-	return o.perform(ctx, p, e, func() (*runs.Run, error) {
-		if e.old != nil {
-			return p.Engine.Resume(ctx, e.Appointment.Spec, e.Appointment.Trigger, e.Appointment.Due, e.old)
+	fmt.Fprintln(o.world.out, beforehand(ctx, p.forecasts(), j.Appointment.Spec, j.old))
+	return o.perform(ctx, p, j, func() (*runs.Run, error) {
+		if j.old != nil {
+			return p.Engine.Resume(ctx, j.Appointment.Spec, j.Appointment.Trigger, j.Appointment.Due, j.old)
 		}
-		return p.Engine.Run(ctx, e.Appointment.Spec, e.Appointment.Trigger, e.Appointment.Due)
+		return p.Engine.Run(ctx, j.Appointment.Spec, j.Appointment.Trigger, j.Appointment.Due)
 	})
 }
 
 // perform makes a run, which beside a daemon is for that to do, and reports it.
-func (o *options) perform(ctx context.Context, p *program, e errand, run func() (*runs.Run, error)) (*runs.Run, error) {
+func (o *options) perform(ctx context.Context, p *program, j jobRun, run func() (*runs.Run, error)) (*runs.Run, error) {
 	if p.daemon != nil {
-		run = func() (*runs.Run, error) { return p.order(ctx, o.say, e) }
+		run = func() (*runs.Run, error) { return p.order(ctx, o.say, j) }
 	}
 	stop := o.watch(p)
 	row, failed := run()
@@ -263,7 +263,7 @@ func (o *options) perform(ctx context.Context, p *program, e errand, run func() 
 		}
 	}
 	if failed != nil {
-		return row, ofJob(e.Appointment.Spec.Name, failed)
+		return row, ofJob(j.Appointment.Spec.Name, failed)
 	}
 	if row.Status != runs.OK && row.Status != runs.OKEmpty {
 		return row, statusError{row.Status}
@@ -302,57 +302,57 @@ func worst(errs []error) error {
 	return status
 }
 
-func byHand(specs []job.Spec) []errand {
-	var all []errand
+func byHand(specs []job.Spec) []jobRun {
+	var all []jobRun
 	for i := range specs {
-		all = append(all, errand{Appointment: engine.Appointment{Spec: &specs[i], Trigger: engine.Manual}, whole: true})
+		all = append(all, jobRun{Appointment: engine.Appointment{Spec: &specs[i], Trigger: engine.Manual}, whole: true})
 	}
 	return all
 }
 
 // performing are the runs of due instants.
-func performing(due []*engine.Appointment) (todo []errand) {
+func performing(due []*engine.Appointment) (todo []jobRun) {
 	for _, a := range due {
-		todo = append(todo, errand{Appointment: *a, whole: true, after: true})
+		todo = append(todo, jobRun{Appointment: *a, whole: true, after: true})
 	}
 	return todo
 }
 
 // overtaken reports whether nothing is left to do of the run that is to be continued.
-func overtaken(p *program, e errand) (bool, error) {
-	left, err := p.Engine.Facts().LeftOver(e.Appointment.Spec)
-	return !slices.ContainsFunc(left, func(r runs.Run) bool { return r.ID == e.old.ID }), err
+func overtaken(p *program, j jobRun) (bool, error) {
+	left, err := p.Engine.Facts().LeftOver(j.Appointment.Spec)
+	return !slices.ContainsFunc(left, func(r runs.Run) bool { return r.ID == j.old.ID }), err
 }
 
 // unfold are the runs that it takes to perform a due instant or a job by hand: what the job
 // has unfinished goes on before. By hand the job's own unfinished run is what is performed.
 // A due instant that has had its run meanwhile gives none.
-func unfold(p *program, e errand) (todo []errand, err error) {
-	done, err := p.Engine.Store.Runs.Performed(e.Appointment.Spec.Name, e.Appointment.Due)
+func unfold(p *program, j jobRun) (todo []jobRun, err error) {
+	done, err := p.Engine.Store.Runs.Performed(j.Appointment.Spec.Name, j.Appointment.Due)
 	if done || err != nil {
 		return nil, err
 	}
 	p.Engine.Afresh = false
-	unfinished, err := p.Engine.Facts().Unfinished(e.Appointment.Spec, e.Appointment.Due)
+	unfinished, err := p.Engine.Facts().Unfinished(j.Appointment.Spec, j.Appointment.Due)
 	if err != nil {
 		return nil, err
 	}
 	for i := range unfinished {
 		old := &unfinished[i]
-		if e.scheduled() || old.Overridden != e.Appointment.Spec.Overridden {
-			todo = append(todo, errand{Appointment: e.Appointment, old: old, after: !old.Due.IsZero()})
+		if j.scheduled() || old.Overridden != j.Appointment.Spec.Overridden {
+			todo = append(todo, jobRun{Appointment: j.Appointment, old: old, after: !old.Due.IsZero()})
 		}
 	}
-	e.whole = false
-	return append(todo, e), nil
+	j.whole = false
+	return append(todo, j), nil
 }
 
 // listDisplaced names the unfinished runs that a new one closes, and those that it leaves.
-func (o *options) listDisplaced(p *program, e errand) error {
-	if e.old != nil || isOnce(e.Appointment.Spec.Name) {
+func (o *options) listDisplaced(p *program, j jobRun) error {
+	if j.old != nil || isOnce(j.Appointment.Spec.Name) {
 		return nil
 	}
-	closed, left, err := p.Engine.Facts().Displaced(e.Appointment.Spec, e.Appointment.Due)
+	closed, left, err := p.Engine.Facts().Displaced(j.Appointment.Spec, j.Appointment.Due)
 	for i := range closed {
 		if old := &closed[i]; old.Status != runs.Failed {
 			fmt.Fprintf(o.world.out, "%s: %s is superseded by a new run\n", old.Job, nameOfRun(p, old))

@@ -167,7 +167,7 @@ func consent(who *term.Asker, warning, question string) error {
 // approve asks once, before the first run begins, if a run may cost more than
 // budget.confirm_over. The price of a run is its cap. It does not ask about scheduled runs, nor
 // if yes is set. Without a terminal who is nil, and runs that need a yes are refused.
-func approve(ctx context.Context, r *forecast.Reader, todo []errand, yes bool, who *term.Asker) error {
+func approve(ctx context.Context, r *forecast.Reader, todo []jobRun, yes bool, who *term.Asker) error {
 	limit, why := confirmOver(r.Facts.Config, who != nil)
 	if limit == nil || yes {
 		return nil
@@ -189,7 +189,7 @@ func subjects(dear []string) string {
 }
 
 // dearer are the runs by hand that may cost more than limit, with their price.
-func dearer(ctx context.Context, r *forecast.Reader, todo []errand, limit outlier.Credits) (dear []string, err error) {
+func dearer(ctx context.Context, r *forecast.Reader, todo []jobRun, limit outlier.Credits) (dear []string, err error) {
 	for _, next := range todo {
 		if next.scheduled() {
 			continue
@@ -208,16 +208,16 @@ func dearer(ctx context.Context, r *forecast.Reader, todo []errand, limit outlie
 }
 
 // mayCost is the most that a run by hand may cost.
-func (e *errand) mayCost(ctx context.Context, r *forecast.Reader) (outlier.Credits, error) {
-	if e.rest != nil {
-		return e.rest.MayCost, nil
+func (j *jobRun) mayCost(ctx context.Context, r *forecast.Reader) (outlier.Credits, error) {
+	if j.rest != nil {
+		return j.rest.MayCost, nil
 	}
-	return r.MayCost(ctx, e.Appointment.Spec, e.Appointment.Trigger == engine.After)
+	return r.MayCost(ctx, j.Appointment.Spec, j.Appointment.Trigger == engine.After)
 }
 
 // withFollowers adds the jobs that come after those to be run by hand, so that the
 // question comes once. What their SQL will find then is what it finds now.
-func withFollowers(config *job.Config, todo []errand) (all []errand) {
+func withFollowers(config *job.Config, todo []jobRun) (all []jobRun) {
 	for _, next := range todo {
 		all = append(all, next)
 		if !next.after || next.scheduled() {
@@ -225,8 +225,8 @@ func withFollowers(config *job.Config, todo []errand) (all []errand) {
 		}
 		for i := range config.Jobs {
 			if spec := &config.Jobs[i]; spec.After == next.Appointment.Spec.Name && !spec.Disabled {
-				follower := errand{Appointment: engine.Appointment{Spec: spec, Trigger: engine.After}, after: true}
-				all = append(all, withFollowers(config, []errand{follower})...)
+				follower := jobRun{Appointment: engine.Appointment{Spec: spec, Trigger: engine.After}, after: true}
+				all = append(all, withFollowers(config, []jobRun{follower})...)
 			}
 		}
 	}

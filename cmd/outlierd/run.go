@@ -118,7 +118,7 @@ func (o *options) runNamed(c *cobra.Command, f *runFlags, names []string) error 
 	if err != nil {
 		return err
 	}
-	return o.reporting(c.Context(), config, func(p *program) ([]errand, error) {
+	return o.reporting(c.Context(), config, func(p *program) ([]jobRun, error) {
 		p.Engine.UseReserve = f.reserve
 		todo, err := f.todo(c.Context(), p, names, change)
 		if err == nil && len(todo) == 0 {
@@ -135,7 +135,7 @@ func (o *options) runNamed(c *cobra.Command, f *runFlags, names []string) error 
 }
 
 // todo is what is to be run.
-func (f *runFlags) todo(ctx context.Context, p *program, names []string, change *job.Overrides) ([]errand, error) {
+func (f *runFlags) todo(ctx context.Context, p *program, names []string, change *job.Overrides) ([]jobRun, error) {
 	switch {
 	case f.rest != "":
 		return restOf(ctx, p, names, f.rest)
@@ -194,7 +194,7 @@ func (f *runFlags) overrides(c *cobra.Command) (*job.Overrides, error) {
 }
 
 // changed applies overrides to what is to be run.
-func changed(todo []errand, change *job.Overrides) error {
+func changed(todo []jobRun, change *job.Overrides) error {
 	if change == nil {
 		return nil
 	}
@@ -209,7 +209,7 @@ func changed(todo []errand, change *job.Overrides) error {
 }
 
 // jobsNamed finds the jobs that were asked for; without a name, the only one.
-func jobsNamed(ctx context.Context, p *program, names []string) ([]errand, error) {
+func jobsNamed(ctx context.Context, p *program, names []string) ([]jobRun, error) {
 	config := p.Engine.Config
 	if len(names) == 0 && len(config.Jobs) == 1 {
 		return byHand(config.Jobs), nil
@@ -232,7 +232,7 @@ func jobsNamed(ctx context.Context, p *program, names []string) ([]errand, error
 
 // dueNow are the runs that the last process left unfinished, those that jobs owe which come
 // after others, and those of the instants that have passed.
-func dueNow(p *program, now time.Time) ([]errand, error) {
+func dueNow(p *program, now time.Time) ([]jobRun, error) {
 	due, err := p.Engine.Owed(now)
 	if err != nil {
 		return nil, err
@@ -258,7 +258,7 @@ func dueNow(p *program, now time.Time) ([]errand, error) {
 
 // leftOver are the runs that the last process left unfinished, of jobs without a due
 // instant: that would see to them itself.
-func leftOver(p *program, due []*engine.Appointment) (todo []errand, err error) {
+func leftOver(p *program, due []*engine.Appointment) (todo []jobRun, err error) {
 	for i := range p.Engine.Config.Jobs {
 		spec := &p.Engine.Config.Jobs[i]
 		isDue := func(a *engine.Appointment) bool { return a.Spec.Name == spec.Name }
@@ -271,14 +271,14 @@ func leftOver(p *program, due []*engine.Appointment) (todo []errand, err error) 
 		}
 		for j := range rows {
 			a := engine.Appointment{Spec: spec, Trigger: engine.CatchUp}
-			todo = append(todo, errand{Appointment: a, old: &rows[j], leftOver: true, after: !rows[j].Due.IsZero()})
+			todo = append(todo, jobRun{Appointment: a, old: &rows[j], leftOver: true, after: !rows[j].Due.IsZero()})
 		}
 	}
 	return todo, nil
 }
 
 // restOf is the run that buys what the searches of another left. The job need not be named.
-func restOf(ctx context.Context, p *program, names []string, id string) ([]errand, error) {
+func restOf(ctx context.Context, p *program, names []string, id string) ([]jobRun, error) {
 	row, err := p.Engine.Store.Runs.Get(id)
 	if err != nil {
 		return nil, err
@@ -311,7 +311,7 @@ func restOf(ctx context.Context, p *program, names []string, id string) ([]erran
 		}
 		return nil, idle(text)
 	}
-	return []errand{{Appointment: engine.Appointment{Spec: spec, Trigger: engine.Manual}, rest: rest}}, nil
+	return []jobRun{{Appointment: engine.Appointment{Spec: spec, Trigger: engine.Manual}, rest: rest}}, nil
 }
 
 // agedAfter is the age from which on the service's results have probably another order.
