@@ -20,17 +20,17 @@ func backupCommand(o *options) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "backup FOLDER",
 		Short: "Copy the state to another folder",
-		Long: `Copy the state, as it is at one moment, to another folder, with a checksum. It works while
-another instance is running. Ledger, journal and queue are in the state; the tables are not
-copied, as they are built from the journal. Each backup is a whole copy, and takes the place of
-the one before in the folder once it is whole.
+		Long: `Copy a consistent snapshot of the state to another folder, with a checksum. It works while
+another instance is running. The state holds the ledger, the journal and the queue. The tables
+are not copied, because they can be rebuilt from the journal. Each backup is a full copy, and
+replaces the previous one in the folder when it is complete.
 
-Copy the job file yourself: it may have a key in it.`,
+The job file is not copied, because it may contain a key.`,
 		Example: "  outlierd backup /mnt/backup/outlierd\n  outlierd backup --check /mnt/backup/outlierd",
 		Args:    cobra.ExactArgs(1),
 		RunE:    func(c *cobra.Command, args []string) error { return o.backup(c.Context(), args[0], check) },
 	}
-	c.Flags().BoolVar(&check, "check", false, "write nothing, and check the backup that is there")
+	c.Flags().BoolVar(&check, "check", false, "check the backup in the folder, and write nothing")
 	return c
 }
 
@@ -43,7 +43,7 @@ func (o *options) backup(ctx context.Context, to string, check bool) error {
 		if err != nil {
 			return err
 		}
-		return o.done(m, "the backup in %s is as it was written on %s: %d answers, %d bytes\n", to, m.At.Format(time.RFC3339), m.Answers, m.Bytes)
+		return o.done(m, "the backup in %s is undamaged; made on %s: %d answers, %d bytes\n", to, m.At.Format(time.RFC3339), m.Answers, m.Bytes)
 	}
 	config, err := o.loadToRead()
 	if err != nil {
@@ -64,15 +64,15 @@ func restoreCommand(o *options) *cobra.Command {
 	var spent int
 	c := &cobra.Command{
 		Use:   "restore FOLDER --spent N",
-		Short: "Bring a backup of the state back",
-		Long: `Check a backup and bring it back, where there is no state. The next run, or
+		Short: "Restore the state from a backup",
+		Long: `Check a backup and restore it into a folder that has no state. The next run, or
 'outlierd rebuild', builds the tables from its journal.
 
-A backup does not know what was spent after it was made. Look that up at the service, and say
-it with --spent, 0 if it is nothing: the credits are booked in the current billing cycle, so
-that its cap holds. A scan that was started after the backup is not known to it either: take
-it over with 'outlierd scan adopt' before a job starts it again. What 'outlierd forget' erased
-after the backup is in it, and the state no longer knows that it was to go: erase it again.`,
+A backup has no record of what was spent after it was made. Look that up at the service, and
+pass it as --spent, or 0 if nothing was spent. The credits are booked in the current billing
+cycle, so that its cap holds. If a scan was started after the backup, link it with 'outlierd
+scan adopt' before a job starts it again. The backup still contains what 'outlierd forget'
+erased after it was made: erase it again.`,
 		Example: "  outlierd restore /mnt/backup/outlierd --spent 12",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -89,14 +89,14 @@ after the backup is in it, and the state no longer knows that it was to go: eras
 	return c
 }
 
-// unknownSpent says what is to be found out before a backup is brought back.
+// unknownSpent says what a person has to look up before a backup is restored.
 func (o *options) unknownSpent(from string) error {
 	m, err := backup.Verify(from)
 	if err != nil {
 		return err
 	}
-	return usageError{fmt.Errorf("the backup is of %s and does not know what was spent since: look it up at the service, "+
-		"and say it with --spent N, 0 if it is nothing", m.At.Format(time.RFC3339))}
+	return usageError{fmt.Errorf("the backup is of %s and has no record of what was spent since: look it up at the service, "+
+		"and pass it as --spent N, or 0 if nothing was spent", m.At.Format(time.RFC3339))}
 }
 
 func (o *options) restore(ctx context.Context, from string, spent outlier.Credits) error {
@@ -118,6 +118,6 @@ func (o *options) restore(ctx context.Context, from string, spent outlier.Credit
 		return err
 	}
 	return o.done(m, "restored %s from the backup of %s: %d answers; %d credits booked as spent since\n"+
-		"Anything erased after that with 'outlierd forget' is back: erase it again.\n",
+		"What 'outlierd forget' erased after that backup was restored too: erase it again.\n",
 		relative(folder), m.At.Format(time.RFC3339), m.Answers, spent)
 }

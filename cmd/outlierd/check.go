@@ -33,13 +33,13 @@ whether its current tables agree with their histories. It lists the answers by o
 changes nothing. A million answers take about 10 seconds.
 
 With --read-data every answer is decoded again, and every row of every sink is compared with
-what the answers amount to. That takes as long as building the sinks from the journal, and as
-much space below data/state/tmp as two copies of the DuckDB file.
+the decoded answers. That takes as long as rebuilding the sinks from the journal, and as much
+space below data/state/tmp as two copies of the DuckDB file.
 
 It works while another instance is running, and says up to which answer a sink was checked.
-Exit code 1 if there is damage or a difference; 'outlierd rebuild SINK' mends a sink.
+Exit code 1 if there is damage or a difference; 'outlierd rebuild SINK' repairs a sink.
 
-outlierd checks the state by itself when it starts after the machine went down, or after SQLite
+outlierd checks the whole state when it starts after the machine went down, or after SQLite
 reported damage. After it was killed it checks what was written last.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return o.check(c.Context(), readData) },
@@ -190,7 +190,7 @@ func proved(r check.Result) []string {
 		said += "; all rows are those of the journal"
 	}
 	if len(r.Added) > 0 {
-		said += " but for added columns"
+		said += " except in added columns"
 	}
 	lines = append(lines, said)
 	switch {
@@ -219,7 +219,7 @@ func sinksDiffer(results []check.Result) error {
 	if len(sinks) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%s: not what the journal amounts to. To build it anew:\n  %s", strings.Join(sinks, ", "), strings.Join(remedies, "\n  "))
+	return fmt.Errorf("%s: different from the journal. To rebuild:\n  %s", strings.Join(sinks, ", "), strings.Join(remedies, "\n  "))
 }
 
 // checkSinks checks what readers find.

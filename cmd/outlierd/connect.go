@@ -251,7 +251,7 @@ func chooseTools(args []string) ([]tool, error) {
 	}
 	i := slices.IndexFunc(tools, func(t tool) bool { return t.name == strings.ToLower(args[0]) })
 	if i < 0 {
-		return nil, usageError{fmt.Errorf("there are no lines for %q: want %s%s", args[0],
+		return nil, usageError{fmt.Errorf("unknown tool %q: want %s%s", args[0],
 			term.OneOf(toolNames()), didYouMean(args[0], toolNames()))}
 	}
 	return tools[i : i+1], nil

@@ -102,7 +102,7 @@ have no cursor yet get one.`,
 			})
 		},
 	}
-	c.Flags().StringVar(&key, "key", "", "only that of the search with this key, as 'cursor show -o csv' lists it")
+	c.Flags().StringVar(&key, "key", "", "set only the cursor with this key, as 'cursor show -o csv' lists it")
 	return c
 }
 
@@ -170,7 +170,7 @@ func cursorKeys(ctx context.Context, config *job.Config, store *state.Store, nam
 	}
 	slices.Sort(keys)
 	if keys = slices.Compact(keys); len(keys) == 0 {
-		return nil, fmt.Errorf("job %s searches nothing now, so it has no cursor to set", name)
+		return nil, fmt.Errorf("job %s has no searches now, so it has no cursor to set", name)
 	}
 	return keys, nil
 }

@@ -141,7 +141,7 @@ func (p *program) order(ctx context.Context, say func(string), j jobRun) (row *r
 		return nil, errors.Join(p.left(ctx, err, ""), p.peek(context.WithoutCancel(ctx), stateFolder(p.Engine.Config)))
 	}
 	defer func() { err = errors.Join(err, w.Close()) }()
-	p.Engine.Log.Debug("run begun", "job", j.Appointment.Spec.Name, "run", w.Run, "daemon", p.daemon.PID)
+	p.Engine.Log.Debug("run started", "job", j.Appointment.Spec.Name, "run", w.Run, "daemon", p.daemon.PID)
 	if w.Joined {
 		say(fmt.Sprintf("%s: watching run %s, which is under way", shown(j.Appointment.Spec.Name), w.Run))
 	}
@@ -188,17 +188,17 @@ func (e *detachedError) Unwrap() error { return e.error }
 // explain says where the run is that a person has left, and what can be done with it.
 func (e *detachedError) explain() string {
 	if e.run == "" {
-		return fmt.Sprintf("detached before %s said that the run has begun. To watch it, or to begin it:\n  %s",
+		return fmt.Sprintf("detached before %s confirmed that the run started. To watch or start it:\n  %s",
 			e.daemon, e.again)
 	}
-	text := fmt.Sprintf("detached; the run goes on in %s. To watch it:\n  %s\nTo stop it:\n  outlierd run --cancel %s",
+	text := fmt.Sprintf("detached; the run continues in %s. To watch it:\n  %s\nTo stop it:\n  outlierd run --cancel %s",
 		e.daemon, e.again, e.run)
 	if e.once {
-		text = fmt.Sprintf("detached; the run goes on in %s. To see its rows when it has ended:\n  %s\nTo stop it:\n  outlierd run --cancel %s",
+		text = fmt.Sprintf("detached; the run continues in %s. To see its rows when it has ended:\n  %s\nTo stop it:\n  outlierd run --cancel %s",
 			e.daemon, e.again, e.run)
 	}
 	if e.others != "" {
-		text += "\nThe other jobs were not begun. To run them:\n  " + e.others
+		text += "\nThe other jobs were not started. To run them:\n  " + e.others
 	}
 	return text
 }
@@ -211,7 +211,7 @@ func (o *options) cancelRun(ctx context.Context, what string) error {
 	}
 	daemon, err := o.served(ctx, config)
 	if err == nil && daemon == nil {
-		err = fmt.Errorf("no 'outlierd up' holds %s; a run of 'outlierd run' is stopped by ^C where it runs",
+		err = fmt.Errorf("no 'outlierd up' is using %s; stop a run of 'outlierd run' with ^C in its terminal",
 			relative(stateFolder(config)))
 	}
 	if err != nil {

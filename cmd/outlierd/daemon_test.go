@@ -227,7 +227,7 @@ func TestDaemonIsKilled(t *testing.T) {
 	w.answers()
 	watching, _ := w.command(t.Context(), "run", "coffee", "--log-level", "debug")
 	var said bytes.Buffer
-	begun := &untilWritten{text: "run begun", seen: make(chan struct{})}
+	begun := &untilWritten{text: "run started", seen: make(chan struct{})}
 	watching.Stderr = io.MultiWriter(&said, begun)
 	if err := watching.Start(); err != nil {
 		t.Fatal(err)
@@ -237,7 +237,7 @@ func TestDaemonIsKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, _ = up.Wait(), watching.Wait() // neither ends well
-	contains(t, said.String(), "'outlierd up' (process ", "has gone away",
+	contains(t, said.String(), "lost the connection to 'outlierd up' (process ",
 		"everything that was paid for is stored; the same command continues the run")
 	if code := watching.ProcessState.ExitCode(); code != exitFailed {
 		t.Errorf("exit code %d, want %d", code, exitFailed)

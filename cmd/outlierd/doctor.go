@@ -23,7 +23,7 @@ func doctorCommand(o *options) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "doctor",
 		Short: "Check the setup: service, key, folders, sinks, targets",
-		Long: `Check whether everything that runs need is there: the job file, the data folder and its
+		Long: `Check everything that runs need: the job file, the data folder and its
 disk, the state, the sinks, the service with its key and its clock, and the targets of
 notifications. Each check is one line; what is wrong comes with a remedy. Exit code 1 if a
 check failed.
@@ -155,9 +155,9 @@ func (c *checkup) withoutFile(ctx context.Context) {
 	c.config = &job.Config{Path: c.options.config, Data: data, Daemon: daemon, Timezone: time.UTC}
 	const known = "Europe/Berlin"
 	if _, err := time.LoadLocation(known); err != nil {
-		c.fail("time zone", "install tzdata, or set ZONEINFO", "the data of %s is not there: %v", known, err)
+		c.fail("time zone", "install tzdata, or set ZONEINFO", "the data of %s is missing: %v", known, err)
 	} else {
-		c.ok("time zone", "it is %s; the data of other zones is there", time.Now().UTC().Format("Mon 2006-01-02 15:04 MST"))
+		c.ok("time zone", "it is %s; the data of other zones is installed", time.Now().UTC().Format("Mon 2006-01-02 15:04 MST"))
 	}
 	c.folders()
 	c.disk()

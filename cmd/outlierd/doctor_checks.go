@@ -103,7 +103,7 @@ func (c *checkup) state(ctx context.Context) {
 	}
 	switch tables := published(c.config); {
 	case errors.Is(err, fs.ErrNotExist) && tables != "" && !missing(tables):
-		c.fail("state", "bring the newest copy of the folder back",
+		c.fail("state", "restore the newest copy of the folder",
 			"%s is missing, though %s has what earlier runs published", relative(folder), relative(tables))
 		return
 	case errors.Is(err, fs.ErrNotExist):
@@ -114,7 +114,7 @@ func (c *checkup) state(ctx context.Context) {
 		return
 	}
 	defer seen.Close() // it was only read
-	c.ok("state", "it can be read")
+	c.ok("state", "readable")
 	c.budget(seen)
 	c.blocks(seen)
 	c.journal(seen)
@@ -141,7 +141,7 @@ func (c *checkup) journal(seen *state.Store) {
 		return
 	case late:
 		c.warn("journal", "'outlierd status' says what is behind; without 'outlierd up', 'outlierd prune' does it",
-			"retention is %s, and answers since %s are not pruned: a sink has not published them, an unfinished run needs them, or nothing prunes",
+			"retention is %s, and answers since %s are not pruned: a sink has not published them, an unfinished run needs them, or pruning is not running",
 			keep, c.at(kept.Since))
 	case !room.Shrinks && room.Free > room.Bytes/4:
 		c.warn("journal", "'outlierd prune --compact' gives it back, or leave it to later answers",
@@ -168,7 +168,7 @@ func (c *checkup) budget(seen *state.Store) {
 		c.fail("budget", "", "%v", err)
 	case left == 0:
 		c.warn("budget", "raise budget.per_month, or wait for the next cycle",
-			"none of %d credits is left in the cycle from %s", *most, cycle)
+			"no credits are left of %d in the cycle from %s", *most, cycle)
 	default:
 		c.ok("budget", "%d of %d credits are left in the cycle from %s", left, *most, cycle)
 	}
@@ -193,10 +193,10 @@ func (c *checkup) daemonAlive(ctx context.Context) {
 	d := c.config.Daemon
 	switch {
 	case err != nil && where == "":
-		c.ok("up", "it is not running")
+		c.ok("up", "not running")
 		return
 	case err != nil:
-		c.fail("up", "look into its log, and restart it", "%v", err)
+		c.fail("up", "check its log, and restart it", "%v", err)
 		return
 	case where != d.Listen:
 		c.ok("up", "it is alive (asked %s)", where)
@@ -205,7 +205,7 @@ func (c *checkup) daemonAlive(ctx context.Context) {
 	text, err := ask(ctx, reachable(d.Listen), "/readyz", d.Token)
 	var found readiness
 	if json.Unmarshal(text, &found) != nil {
-		c.warn("up", "", "it is alive, and does not tell what works: %v", cmp.Or(err, errors.New("no JSON")))
+		c.warn("up", "", "it is alive, but does not report whether it is ready: %v", cmp.Or(err, errors.New("no JSON")))
 		return
 	}
 	if found.Ready {
@@ -245,7 +245,7 @@ func (c *checkup) service(ctx context.Context) {
 	case config.URL == "" || config.Key.IsZero():
 		return // the job file lacks it, which was said
 	case limit.Reset.After(time.Now()):
-		c.warn("rate limit", "run doctor again then", "the next request may leave at %s, so none was made",
+		c.warn("rate limit", "run doctor again after that", "the next request may leave at %s, so none was made",
 			limit.Reset.In(c.config.Timezone).Format("15:04:05 MST"))
 		return
 	}
@@ -289,15 +289,15 @@ func (c *checkup) answered(answer *outlier.Answer, err error) {
 		c.ok("address", "the service answered in %s", answer.ReceivedAt.Sub(answer.SentAt).Round(time.Millisecond))
 	}
 	c.clock(answer)
-	const told = "the interface does not tell how many credits are left"
+	const told = "the service does not report how many credits are left"
 	switch kind {
 	case outlier.Unauthorized:
-		c.fail("key", "put a valid key where service.key takes it from", "%v", err)
+		c.fail("key", "set a valid key in the variable or file that service.key names", "%v", err)
 	case outlier.NoCredits:
-		c.ok("key", "the service knows it")
+		c.ok("key", "the service accepts it")
 		c.fail("subscription", "renew it, or buy credits", "%v", err)
 	case outlier.Limited:
-		c.warn("key", "try again later", "not proven: %v", err)
+		c.warn("key", "try again later", "not checked: %v", err)
 	case "", outlier.NotFound:
 		c.ok("key", "the service accepts it")
 		c.ok("subscription", "free calls are answered; %s", told)
@@ -309,17 +309,17 @@ func (c *checkup) clock(answer *outlier.Answer) {
 	const remedy = "set the clock, for example by NTP"
 	service := answer.ServiceTime()
 	if service.IsZero() {
-		c.warn("clock", "", "the answer does not tell the service's time")
+		c.warn("clock", "", "the answer has no time of the service")
 		return
 	}
 	here := answer.SentAt.Add(answer.ReceivedAt.Sub(answer.SentAt) / 2)
 	switch off := here.Sub(service).Round(time.Second); {
 	case off.Abs() > ledger.Skew:
-		c.fail("clock", remedy, "it is %s off the service's; schedules are kept by it", off)
+		c.fail("clock", remedy, "it is %s off the service's clock; schedules use it", off)
 	case off.Abs() > time.Minute:
-		c.warn("clock", remedy, "it is %s off the service's", off)
+		c.warn("clock", remedy, "it is %s off the service's clock", off)
 	default:
-		c.ok("clock", "it agrees with the service's to %s", max(off.Abs(), time.Second))
+		c.ok("clock", "it is within %s of the service's clock", max(off.Abs(), time.Second))
 	}
 }
 
@@ -330,7 +330,7 @@ func (c *checkup) sinks(ctx context.Context) {
 		info, err := os.Stat(path)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			c.ok(name, "%s is not there yet; the first run creates it", relative(path))
+			c.ok(name, "%s does not exist yet; the first run creates it", relative(path))
 			continue
 		case err == nil && s.Kind == job.SinkDuckDB:
 			_, err = seeds(c.config)(ctx, "select count(*)::text as n from outliers", "")
@@ -338,7 +338,7 @@ func (c *checkup) sinks(ctx context.Context) {
 			err = unix.Access(path, unix.W_OK)
 		}
 		if err != nil {
-			c.fail(name, fmt.Sprintf("user %d needs access to it; if it is damaged, move it away: the next run makes it anew from the journal", os.Getuid()),
+			c.fail(name, fmt.Sprintf("user %d needs access to it; if it is damaged, move it away: the next run rebuilds it from the journal", os.Getuid()),
 				"%s: %v", relative(path), err)
 			continue
 		}
@@ -386,7 +386,7 @@ func (c *checkup) targets(ctx context.Context, send bool) {
 		}
 		did, err := "was found; --notify sends a test", error(nil)
 		if send {
-			did, err = "took a test notification", sender.Send(ctx, t, notify.Sample(uuid.NewString(), time.Now()))
+			did, err = "accepted a test notification", sender.Send(ctx, t, notify.Sample(uuid.NewString(), time.Now()))
 		} else {
 			err = c.resolve(ctx, t)
 		}

@@ -94,7 +94,7 @@ func (e *export) check(out io.Writer) error {
 	}
 	switch {
 	case !slices.Contains(exportFormats, e.format):
-		return usageError{fmt.Errorf("the format of %s is not known: give it with --format %s", e.to,
+		return usageError{fmt.Errorf("%s: unknown format; name it with --format %s", e.to,
 			term.OneOf(exportFormats))}
 	case e.escape && e.format != "csv":
 		return usageError{fmt.Errorf("--escape-formulas is for csv, not for %s", e.format)}
@@ -192,7 +192,7 @@ func (e *export) appear(temporary string) error {
 		case err == nil:
 			return nil
 		case errors.Is(err, fs.ErrExist):
-			return errors.New("it exists meanwhile; --force replaces it")
+			return errors.New("it was created meanwhile; --force replaces it")
 		}
 	}
 	return os.Rename(temporary, e.to)

@@ -26,7 +26,7 @@ them. Several queries are one request over all of them.`,
 				return usageError{errors.New("nothing to search for: give a query, or --related-to a channel")}
 			}
 			if len(queries) > 0 && len(related) > 0 {
-				return usageError{errors.New("a query and --related-to exclude each other")}
+				return usageError{errors.New("give a query or --related-to, not both")}
 			}
 			find := wishes{}
 			find.list("query", queries)

@@ -30,15 +30,15 @@ func forgetCommand(o *options) *cobra.Command {
 	c := &cobra.Command{
 		Use: "forget", Short: "Erase what is stored of videos, channels or authors",
 		Long: `Erase all that is stored of videos, channels or authors of comments, and never store it
-again. A channel goes with its videos and the comments that it wrote. An author is named by
-the id of the author's channel, and only comments go.
+again. A channel is erased with its videos and the comments that it wrote. An author is named
+by the id of the author's channel, and only comments are erased.
 
-The answers in the journal are rewritten without what tells about the ids, and all sinks are
-rebuilt from it. Later answers are stripped of them as they arrive, and no call about them is
+The answers in the journal are rewritten without the data of these ids, and all sinks are
+rebuilt from it. Later answers are stripped of it as they arrive, and no call about the ids is
 made. Only a keyed hash of each id is kept. Credits that were spent stay on record.
 
-Not reached: backups and restore points, log files, what was exported or notified, files of
-which another program has a copy open, and your job file. A running daemon has to be stopped
+Not erased: backups and restore points, log files, what was exported or notified, copies
+that another program has open, and your job file. A running daemon has to be stopped
 first. If the command is stopped, run it again with the same ids: it starts over.`,
 		Example: `  outlierd forget --author UC1234567890abcdefghijkl --dry-run
   outlierd forget --channel UC1234567890abcdefghijkl --yes`,

@@ -137,7 +137,7 @@ func TestChannelsAreKnownByTheirHandles(t *testing.T) {
 		p.must("run")
 		contains(p, p.refused(exitFailed, "channel", "@nowhere.at.all", "--yes"), "found no channel with the handle @nowhere.at.all")
 		p.write("version: 1\nservice: {url: \"sim://\"}\njobs:\n  rivals: {channels: {id: [\"@nowhere.at.all\"]}}\n")
-		contains(p, p.must("lint"), "cannot run now: id: @nowhere.at.all is in none of the published tables", "find it with `outlierd find-channels nowhere.at.all`")
+		contains(p, p.must("lint"), "cannot run now: id: @nowhere.at.all is not in the published tables", "find it with `outlierd find-channels nowhere.at.all`")
 		p.refused(exitFailed, "run")
 		if got := p.ask(spent); got != "10" {
 			t.Errorf("%s credits spent, want 5 more for the second search alone", got)

@@ -23,9 +23,8 @@ func pauseCommand(o *options) *cobra.Command {
 		Use: "pause JOB…", Short: "Pause the schedules of jobs",
 		Long: `Pause the schedules of jobs, until --until or until 'outlierd resume'. A run under way is
 finished. No due time begins a run meanwhile. Jobs that come "after" a paused job do not run
-either. When the pause ends, due times that passed are late, and "catch_up" of the job
-decides what becomes of them. The pause outlives a restart. 'outlierd run JOB' runs a paused
-job.
+either. When the pause ends, "catch_up" of the job decides which of the missed due times
+run. The pause survives a restart. 'outlierd run JOB' runs a paused job.
 
 --until takes a date, which begins at midnight in the timezone of the job file, a time such
 as 2026-11-01T12:00Z, or a duration from now such as 12h. Pausing a paused job replaces the
@@ -73,8 +72,8 @@ pause.`,
 func resumeCommand(o *options) *cobra.Command {
 	return &cobra.Command{
 		Use: "resume JOB…", Short: "Resume the schedules of paused jobs",
-		Long: `End the pauses of jobs. Due times that passed meanwhile are late, and "catch_up" of the job
-decides what becomes of them: the latest one runs now, all do, or none does.`,
+		Long: `End the pauses of jobs. "catch_up" of the job decides which of the missed due times run now:
+the latest one, all of them, or none.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, names []string) error {
 			config, err := o.loadToRead()

@@ -14,17 +14,16 @@ func pruneCommand(o *options) *cobra.Command {
 	c := &cobra.Command{
 		Use: "prune", Short: "Prune the journal by its retention",
 		Long: `Remove the bodies of answers that retention.journal does not keep, and give the space back.
-Their headers stay in the journal, and their rows in the sinks. What a sink has not published
-yet, what an unfinished run may still need, and what a job may use again is kept all the same.
+Their headers stay in the journal, and their rows in the sinks. An older answer is kept as
+long as a sink has not published it, an unfinished run may need it, or a job may reuse it.
 
-'outlierd up' does this by itself, a little at a time. This is for those who call 'outlierd run'
-by a timer, and for a state that an earlier version made: its file gets smaller only with
---compact, which writes it anew and needs as much free space. A running daemon has to be
-stopped first.`,
+'outlierd up' prunes by itself, a little at a time. Use this command if a timer calls 'outlierd
+run'. A state that an earlier version created gets smaller only with --compact, which rewrites
+the file and needs as much free space. Stop a running daemon first.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return o.prune(c.Context(), compact) },
 	}
-	c.Flags().BoolVar(&compact, "compact", false, "write the state's file anew, without the space that is free in it")
+	c.Flags().BoolVar(&compact, "compact", false, "rewrite the file of the state without its free space")
 	return c
 }
 

@@ -45,8 +45,8 @@ type lostError struct {
 
 func (e *lostError) Error() string {
 	return fmt.Sprintf("the journal is pruned up to answer %d (`retention`), and the rows of answers 1 to %d cannot be copied: %s; "+
-		"nothing is changed. Bring a backup of another sink back, or add a second one to the job file and rebuild that first; "+
-		"'outlierd rebuild %s --without-pruned' goes on without these rows", e.pruned, e.pruned, strings.Join(e.why, "; "), e.sink)
+		"nothing is changed. Restore a backup of another sink, or add a second one to the job file and rebuild that first; "+
+		"'outlierd rebuild %s --without-pruned' rebuilds it without these rows", e.pruned, e.pruned, strings.Join(e.why, "; "), e.sink)
 }
 
 // olderRows finds the rows that a sink needs which the journal does not have any more, in the first of these
@@ -73,7 +73,7 @@ func (o *options) olderRows(ctx context.Context, p *program, s job.Sink, in []jo
 		if ctx.Err() != nil {
 			return nil, err
 		}
-		lost.why = append(lost.why, fmt.Sprintf("sink %s is of no use: %v", other.Kind, err))
+		lost.why = append(lost.why, fmt.Sprintf("sink %s cannot be used: %v", other.Kind, err))
 	}
 	if len(lost.why) == 0 {
 		lost.why = []string{fmt.Sprintf("%s has no other sink", relative(p.Engine.Config.Path))}
@@ -154,7 +154,7 @@ func (r *older) end(ctx context.Context, kind string, into sinks.Sink, published
 	}
 	adopter, ok := into.(sinks.Adopter)
 	if !ok {
-		return fmt.Errorf("sink %s does not take rows of another sink", kind)
+		return fmt.Errorf("sink %s cannot take rows from another sink", kind)
 	}
 	if err := r.reader.Carry(ctx, r.copying(), made.Source, adopter); err != nil {
 		return err

@@ -38,7 +38,7 @@ func (o *options) orPublished(config *job.Config, look, read func() error) error
 		if err := look(); !errors.Is(err, fs.ErrPermission) {
 			return err
 		}
-		why = fmt.Sprintf("%s is not readable for user %d", relative(folder), os.Getuid())
+		why = fmt.Sprintf("%s is not readable by user %d", relative(folder), os.Getuid())
 	}
 	fmt.Fprintf(o.world.err, "%s; the answer comes from the tables published in %s at %s, "+
 		"without what only the state has, such as queued calls\n",

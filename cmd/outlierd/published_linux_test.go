@@ -47,7 +47,7 @@ func TestColleagueReadsThePublishedTables(t *testing.T) {
 					t.Fatalf("%s: exit code %d: %s", test.args, code, told)
 				}
 				contains(p, out, test.want...)
-				contains(p, told, "state is not readable for user ", "the answer comes from the tables published in ")
+				contains(p, told, "state is not readable by user ", "the answer comes from the tables published in ")
 			}
 			if _, told, _ := p.do(p.Context(), "sql", "select 1"); told != "" {
 				t.Errorf("sql told %q", told)

@@ -34,7 +34,7 @@ of calls by job and operation; --all lists every row, and so do -o csv, json, nd
            (channel_videos 5, channel_shorts 4, transcript 3, comments 2, details 1, or
            the 'value' of the job) and grows by 1 for each day in the queue. Searches and
            scans have no value and come first
-  done_at  the estimated time if the queue is worked on from now on, as 'outlierd up' does
+  done_at  the estimated time if queued calls are made from now on, as 'outlierd up' does
            between runs and 'outlierd run' in a run of the same job. The estimate includes
            runs that come due earlier, with as many calls as earlier runs made, or else
            as their plans allow

@@ -28,14 +28,14 @@ func rebuildCommand(o *options) *cobra.Command {
 	c := &cobra.Command{
 		Use: "rebuild SINK…", Short: "Rebuild a sink from the journal",
 		Long: `Rebuild sinks, duckdb or parquet, from the answers in the journal. Nothing is bought again.
-The new files are made beside the old ones and take their places at the end, so readers find
-the old tables until then, and a rebuild that is stopped changes nothing. It needs as much
-free space as the sink takes. A running daemon has to be stopped first.
+The new files are built beside the old ones and replace them at the end. Until then readers
+find the old tables, and a rebuild that is stopped changes nothing. It needs as much free
+space as the sink takes. Stop a running daemon first.
 
 Objects in a bucket are replaced too, and the old ones deleted at once.
 
-Rows of answers that the journal has pruned are copied from the other sink. Where that is not
-possible nothing is changed.
+Rows of answers that the journal has pruned are copied from the other sink. If that is not
+possible, nothing is changed.
 
 Use it if a sink is damaged, or to fill columns that a newer version of outlierd has added.`,
 		Example: `  outlierd rebuild duckdb`,

@@ -139,7 +139,7 @@ func (r *reloader) take(ctx context.Context, config *job.Config, err error) {
 	}
 	if err := r.apply(ctx, config); err != nil {
 		if ctx.Err() == nil {
-			r.log.Error("job file not taken over, the old one stays in use; tried again", "err", err)
+			r.log.Error("job file not applied, the old one stays in use; will be read again", "err", err)
 		}
 		return
 	}
@@ -289,7 +289,7 @@ func (o *options) reload(ctx context.Context, p *program, t *telling, config *jo
 	}
 	n, err := o.notifier(p)
 	if err != nil {
-		p.Engine.Log.Error("notifications go on as they were", "err", err)
+		p.Engine.Log.Error("notifications unchanged", "err", err)
 		return nil
 	}
 	t.stop()

@@ -269,7 +269,7 @@ func TestReloadThatFailsIsTriedAgain(t *testing.T) {
 	edit(t, func(e *edited) {
 		e.fail(errors.New("locked"))
 		e.write("jobs.yaml", e.pages(3))
-		if taken, log := e.later(5 * time.Minute); len(taken) > 0 || strings.Count(log, "tried again") < 3 {
+		if taken, log := e.later(5 * time.Minute); len(taken) > 0 || strings.Count(log, "will be read again") < 3 {
 			t.Errorf("took %v:\n%s", taken, log)
 		}
 		e.fail(nil)

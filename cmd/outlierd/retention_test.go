@@ -232,7 +232,7 @@ func TestRebuildRefusesToLoseRowsOfPrunedAnswers(t *testing.T) {
 		}
 		before = p.copied(job.SinkDuckDB)
 		said = p.refused(exitFailed, "rebuild", "duckdb")
-		if !strings.Contains(said, lostRows) || !strings.Contains(said, "sink parquet is of no use: ") {
+		if !strings.Contains(said, lostRows) || !strings.Contains(said, "sink parquet cannot be used: ") {
 			p.Errorf("rebuild says:\n%s", said)
 		}
 		p.holdsSame(job.SinkDuckDB, before, job.SinkDuckDB, p.place(job.SinkDuckDB))
@@ -247,7 +247,7 @@ func TestRebuildRefusesToLoseRowsOfPrunedAnswers(t *testing.T) {
 		p.refused(exitFailed, "rebuild", "parquet")
 		p.must("rebuild", "parquet", "--without-pruned")
 		said = p.refused(exitFailed, "rebuild", "duckdb")
-		if want := "sink parquet is of no use: it was rebuilt without the rows of answers 1 to "; !strings.Contains(said, want) {
+		if want := "sink parquet cannot be used: it was rebuilt without the rows of answers 1 to "; !strings.Contains(said, want) {
 			p.Errorf("%q is not in:\n%s", want, said)
 		}
 		p.must("rebuild", "duckdb", "--without-pruned")

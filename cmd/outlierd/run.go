@@ -284,7 +284,7 @@ func restOf(ctx context.Context, p *program, names []string, id string) ([]jobRu
 		return nil, err
 	}
 	if row == nil {
-		return nil, usageError{fmt.Errorf("--rest %s: there is no such run; "+
+		return nil, usageError{fmt.Errorf("--rest %s: no run has this id; "+
 			"the summary of a run and ops.runs have its id", id)}
 	}
 	if len(names) > 0 && names[0] != row.Job {

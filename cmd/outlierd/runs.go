@@ -155,11 +155,11 @@ func (o *options) forPeople() bool { return o.output == "table" || o.output == "
 func (o *options) showRun(c *cobra.Command, config *job.Config, prefix string) error {
 	for _, name := range []string{"job", "status", "limit"} {
 		if c.Flags().Changed(name) {
-			return usageError{fmt.Errorf("--%s chooses from the list of runs, and %s names one", name, prefix)}
+			return usageError{fmt.Errorf("--%s filters the list of runs, and %s names one run", name, prefix)}
 		}
 	}
 	if !isPrefix.MatchString(prefix) {
-		return usageError{fmt.Errorf("%q is no run's id, such as 01a204a9-80a2-7f39; list the runs of a job by --job", prefix)}
+		return usageError{fmt.Errorf("%q is not a run id, such as 01a204a9-80a2-7f39; list the runs of a job with --job", prefix)}
 	}
 	prefix = strings.ToLower(prefix)
 	return o.glanceOr(c.Context(), config, query.RunNamed(prefix), func(p *program) error {
@@ -194,7 +194,7 @@ func runNamed(p *program, prefix string) (*runs.Run, error) {
 	case err != nil:
 		return nil, err
 	case len(all) == 0:
-		return nil, usageError{fmt.Errorf("no run's id begins with %s; 'outlierd runs' lists them", prefix)}
+		return nil, usageError{fmt.Errorf("no run id begins with %s; 'outlierd runs' lists them", prefix)}
 	case len(all) == 1 || all[0].ID == prefix:
 		return &all[0], nil
 	}
@@ -205,7 +205,7 @@ func runNamed(p *program, prefix string) (*runs.Run, error) {
 	if len(all) == most {
 		lines[most-1] = "  …"
 	}
-	return nil, usageError{fmt.Errorf("the ids of several runs begin with %s:\n%s", prefix, strings.Join(lines, "\n"))}
+	return nil, usageError{fmt.Errorf("several run ids begin with %s:\n%s", prefix, strings.Join(lines, "\n"))}
 }
 
 // runDetails are all that is on record of one run.

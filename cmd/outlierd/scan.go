@@ -232,7 +232,7 @@ sent, name the start with --intent: then the time is not compared.`,
 				}
 				scan, err := p.Engine.Store.Runs.ScanByID(id)
 				if err == nil && (scan == nil || scan.Intent != linked.Intent) {
-					err = fmt.Errorf("scan %s belongs to intent %d now, and cannot be read back", id, linked.Intent)
+					err = fmt.Errorf("scan %s was linked to intent %d, but its record could not be read back", id, linked.Intent)
 				}
 				if err != nil {
 					return err

@@ -207,7 +207,7 @@ func TestScanOfWhichNobodyKnowsIsSettledByWord(t *testing.T) {
 	p.refused(exitFailed, "scan", "start", "latte art", "--yes")
 	contains(t, p.must("scan", "resolve", "--not-created", "2"), "intent 2 was not created; 50 credits are available again")
 	contains(t, p.refused(exitFailed, "scan", "resolve", "--not-created", "2"), "not_created")
-	contains(t, p.refused(exitFailed, "scan", "resolve", "--not-created", "7"), "no such scan")
+	contains(t, p.refused(exitFailed, "scan", "resolve", "--not-created", "7"), "no scan has this intent")
 	contains(t, p.refused(exitUsage, "scan", "resolve"), "--not-created INTENT")
 	p.must("run", "tea")
 	if got := p.ask("select string_agg(outcome, ' ' order by id) from ops.credits where operation = 'start_scan'"); got != "spent refunded" {

@@ -23,7 +23,7 @@ func sqlCommand(o *options) *cobra.Command {
 		Short: "Query the published tables with SQL",
 		Long: `Query the published DuckDB file and print the result. The file is opened read-only and
 closed again, so it is never locked or changed. Without --unsafe the query can neither read
-nor write other files. "-" reads the query from standard input. No daemon has to run.`,
+nor write other files. "-" reads the query from standard input. No daemon is needed.`,
 		Example: `  outlierd sql "select title, z_score from outliers order by z_score desc limit 5"
   outlierd sql -o csv "select * from channels" > channels.csv
   outlierd sql "select table_name, comment from duckdb_tables() order by 1"`,
@@ -39,7 +39,7 @@ nor write other files. "-" reads the query from standard input. No daemon has to
 			}
 			if unsafe {
 				if o.output == "parquet" {
-					return usageError{errors.New("--unsafe does not go with -o parquet; the query may say COPY … TO itself")}
+					return usageError{errors.New("--unsafe cannot be combined with -o parquet; use COPY … TO in the query")}
 				}
 				return o.askBy(c.Context(), config, text, query.RunUnsafe)
 			}

@@ -38,7 +38,7 @@ formats have the rows of the jobs.`,
 			config, err := o.loadToRead()
 			if err != nil {
 				if _, not := o.alive(c.Context()); not == nil {
-					fmt.Fprintln(o.world.err, "outlierd up is alive and goes on with the file as it was; as it is now, it is refused:")
+					fmt.Fprintln(o.world.err, "outlierd up is alive and still uses the old job file; the file on disk is refused:")
 				}
 				return err
 			}
@@ -98,7 +98,7 @@ func askProcess(ctx context.Context, folder string, h *forecast.Process) {
 		h.Refused, h.Changed = daemon.Refused, daemon.Changed
 	case errors.Is(err, serve.ErrNobody) && !slices.Contains(strings.Fields(h.Command), "up"):
 	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
-		h.Silent = fmt.Sprintf("no answer within %s on %s; it may hang: look into its log, and restart it",
+		h.Silent = fmt.Sprintf("no answer within %s on %s; it may hang: check its log, and restart it",
 			askFor, relative(serve.Socket(folder)))
 	default:
 		h.Silent = err.Error()
@@ -187,7 +187,7 @@ func notable(s *forecast.Status) (lines []string) {
 	if h := s.Process; h != nil {
 		switch {
 		case h.Silent != "":
-			lines = append(lines, "the process could not be asked, and what follows is what the state tells: "+h.Silent)
+			lines = append(lines, "the process did not answer, so what follows comes from the state alone: "+h.Silent)
 		case h.Refused != "":
 			lines = append(lines, "the job file on disk is refused, and the old one stays in use: "+h.Refused)
 		case h.Changed == serve.ReadOnSignal:
@@ -199,7 +199,7 @@ func notable(s *forecast.Status) (lines []string) {
 		}
 	}
 	if d := s.Disk; d != nil {
-		lines = append(lines, fmt.Sprintf("calls wait for room on the disk: %d MiB are free, and %d MiB are required",
+		lines = append(lines, fmt.Sprintf("calls wait for free disk space: %d MiB are free, and %d MiB are required",
 			d.Free>>20, d.Need>>20))
 	}
 	return lines

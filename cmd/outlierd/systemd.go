@@ -66,7 +66,7 @@ func (s *systemd) tell(states ...string) {
 		_, err = s.socket.Write([]byte(strings.Join(states, "\n")))
 	}
 	if err != nil {
-		s.log.Warn("service manager not told", "states", states, "err", err)
+		s.log.Warn("service manager not notified", "states", states, "err", err)
 	}
 }
 

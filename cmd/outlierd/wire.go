@@ -176,7 +176,7 @@ func (p *program) settle(ctx context.Context, underWay func(name string) bool) e
 		return isOnce(name) || underWay(name) || wants(p.Engine.Config.Job(name), op)
 	})
 	if dropped > 0 {
-		p.Engine.Log.Info("calls cancelled that no job wants any more", "calls", dropped)
+		p.Engine.Log.Info("unwanted calls cancelled", "calls", dropped)
 	}
 	return err
 }
@@ -224,7 +224,7 @@ func (o *options) books(ctx context.Context, config *job.Config, work func(*prog
 	}
 	folder, tables := stateFolder(config), published(config)
 	if tables != "" && missing(folder) && !missing(tables) {
-		return fmt.Errorf("%s is missing, though %s has what earlier runs published; bring the newest copy of the folder back",
+		return fmt.Errorf("%s is missing, though %s has what earlier runs published; restore the newest copy of the folder",
 			relative(folder), relative(tables))
 	}
 	p, err := o.aloneOrBeside(ctx, config, log, func() (*program, error) {

@@ -78,7 +78,7 @@ func hold(folder string) (*os.File, error) {
 		return nil, err
 	}
 	if errors.Is(unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB), unix.EWOULDBLOCK) {
-		return nil, errors.Join(fmt.Errorf("another backup or restore works in %s: wait until it has ended", folder), file.Close())
+		return nil, errors.Join(fmt.Errorf("another backup or restore is using %s: wait until it has ended", folder), file.Close())
 	}
 	return file, nil
 }
@@ -174,7 +174,7 @@ func Verify(folder string) (Manifest, error) {
 	}
 	bytes, found, err := sum(filepath.Join(folder, m.File))
 	if err == nil && (bytes != m.Bytes || found != m.Sum) {
-		err = fmt.Errorf("the backup in %s is damaged: %s is not as it was written; use another backup", folder, m.File)
+		err = fmt.Errorf("the backup in %s is damaged: %s does not match its checksum; use another backup", folder, m.File)
 	}
 	return m, err
 }
@@ -194,7 +194,7 @@ func sum(path string) (bytes int64, sum string, err error) {
 type ExistsError struct{ Path string }
 
 func (e *ExistsError) Error() string {
-	return fmt.Sprintf("%s is there already, and knows what was spent: move it away if the backup is to take its place", e.Path)
+	return fmt.Sprintf("%s already exists and records what was spent: move it away before you restore", e.Path)
 }
 
 // Restore brings a backup back into a state folder that must not exist. settle is called with the

@@ -36,7 +36,7 @@ func TestTwoAtOnce(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := c.do(); err == nil || !strings.Contains(err.Error(), "another backup or restore works in ") {
+		if err := c.do(); err == nil || !strings.Contains(err.Error(), "another backup or restore is using ") {
 			t.Errorf("beside another one: %v", err)
 		}
 		if err := other.Close(); err != nil {

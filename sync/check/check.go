@@ -139,7 +139,7 @@ func (r Result) unreadable(ctx context.Context, t *schema.Table, err error) (Res
 func (c *Check) Read(ctx context.Context, all []Sink, results []Result) (err error) {
 	folder, err := os.MkdirTemp(c.Temp, "check-")
 	if err != nil {
-		return fmt.Errorf("make a folder for what the journal amounts to: %w", err)
+		return fmt.Errorf("create a folder for tables built from the journal: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
 	built := map[int64]bool{}

@@ -171,7 +171,7 @@ func (b *builder) targetURL(t *Target, n *yamltree.Node) {
 	}
 	t.Host, t.URL = u.Hostname(), Secret{new(n.Text)}
 	if u.Scheme == "http" && !loopback(t.Host) {
-		n.Warn("use https", "is sent without encryption: who is on the way can read the address and all that is sent")
+		n.Warn("use https", "is sent without encryption: others on the network can read the address and all that is sent")
 	}
 }
 

@@ -383,7 +383,7 @@ func (e *UnknownHandlesError) Error() string {
 	if len(e.Handles) > 1 {
 		what = strings.Join(e.Handles, ", ") + " are"
 	}
-	return fmt.Sprintf("%s in none of the published tables, so the channel id is not known; "+
+	return fmt.Sprintf("%s not in the published tables, so the channel id is unknown; "+
 		"find it with `outlierd find-channels %s`, or write the id of 24 characters",
 		what, strings.TrimPrefix(first, "@"))
 }

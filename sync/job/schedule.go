@@ -229,7 +229,7 @@ func parseCron(expression string) (times, error) {
 		anyDay: (spec.Dom|spec.Dow)&star != 0,
 	}
 	if due.next(time.Unix(0, 0).UTC()).IsZero() {
-		return times{}, fmt.Errorf("is never due: no month has such a day")
+		return times{}, fmt.Errorf("is never due: no month has this day")
 	}
 	return due, nil
 }

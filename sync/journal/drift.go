@@ -74,7 +74,7 @@ func (j *Journal) DriftMark() (mark int64, err error) {
 		return err
 	})
 	if err != nil {
-		return 0, fmt.Errorf("up to where was drift counted: %w", err)
+		return 0, fmt.Errorf("read up to where drift was counted: %w", err)
 	}
 	return mark, nil
 }
@@ -103,7 +103,7 @@ func (j *Journal) Drift() ([]Drift, error) {
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("list what drifted: %w", err)
+		return nil, fmt.Errorf("list the drift: %w", err)
 	}
 	return all, nil
 }

@@ -27,7 +27,7 @@ func (j *Journal) Paging(op outlier.Operation) (Paging, error) {
 			string(op)).Scan(&p.Reading, &p.Evidence, &learned)
 	})
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
-		return p, fmt.Errorf("look for what %s counts: %w", op, err)
+		return p, fmt.Errorf("read what `from` of %s counts: %w", op, err)
 	}
 	p.Learned = store.Instant(learned)
 	return p, nil
@@ -41,7 +41,7 @@ func LearnPaging(tx *store.Tx, op outlier.Operation, reading, evidence string) e
 		learned_at = excluded.learned_at
 		WHERE reading <> excluded.reading`, string(op), reading, evidence, store.Micros(tx.Now()))
 	if err != nil {
-		return fmt.Errorf("remember that %s pages by %q: %w", op, reading, err)
+		return fmt.Errorf("record that `from` of %s counts %q: %w", op, reading, err)
 	}
 	return nil
 }
@@ -49,7 +49,7 @@ func LearnPaging(tx *store.Tx, op outlier.Operation, reading, evidence string) e
 // UnlearnPaging forgets what `from` counts at an endpoint, as an answer has contradicted it.
 func UnlearnPaging(tx *store.Tx, op outlier.Operation) error {
 	if _, err := tx.Exec(`DELETE FROM paging WHERE op = ?`, string(op)); err != nil {
-		return fmt.Errorf("forget what %s pages by: %w", op, err)
+		return fmt.Errorf("forget what `from` of %s counts: %w", op, err)
 	}
 	return nil
 }

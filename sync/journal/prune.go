@@ -56,7 +56,7 @@ func Pruned(tx *store.Tx) (upTo int64, err error) {
 		upTo, err = strconv.ParseInt(text, 10, 64)
 	}
 	if err != nil {
-		return 0, fmt.Errorf("how far is the journal pruned: %w", err)
+		return 0, fmt.Errorf("read up to where the journal is pruned: %w", err)
 	}
 	return upTo, nil
 }

@@ -65,7 +65,7 @@ func TestOperatorSettlesAnUnknownScan(t *testing.T) {
 			statetest.CheckHold(t, s, step.ID, c.hold)
 			statetest.CheckHeld(t, s, statetest.Month(), c.held)
 			statetest.CheckBooks(t, s)
-			statetest.WantText(t, settled(s, intent, c.as), string(c.as.State), "only an unknown one can be settled")
+			statetest.WantText(t, settled(s, intent, c.as), string(c.as.State), "only an unconfirmed one can be resolved")
 		})
 	}
 }
@@ -74,7 +74,7 @@ func TestOperatorsMistakesAreRefused(t *testing.T) {
 	t.Parallel()
 	s := statetest.Hasty(t, statetest.Open(t, t.TempDir()))
 	step, intent := statetest.Begin(t, s)
-	statetest.WantText(t, settled(s, 99, runs.Scan{State: runs.ScanNotCreated}), "99", "no such scan")
+	statetest.WantText(t, settled(s, 99, runs.Scan{State: runs.ScanNotCreated}), "99", "no scan has this intent")
 	statetest.WantText(t, settled(s, intent, runs.Scan{State: runs.ScanNotCreated}), "it is intended")
 	a := statetest.Reserve(t, s, statetest.Starting(step, intent, 1000), statetest.ScanRequest())
 	if err := a.Sending(); err != nil {
@@ -92,7 +92,7 @@ func TestOperatorsMistakesAreRefused(t *testing.T) {
 	p := statetest.Running(statetest.Starting(step, statetest.Intend(t, s, other), 1000), statetest.ScanB)
 	p.Hold = 0
 	statetest.Buy(t, s, p, statetest.AnswerTo(statetest.ScanRequest(), `{}`), outlier.Charged)
-	statetest.WantText(t, settled(s, intent, runs.Scan{State: runs.ScanRunning, ScanID: statetest.ScanB}), statetest.ScanB, "intent 2 already")
+	statetest.WantText(t, settled(s, intent, runs.Scan{State: runs.ScanRunning, ScanID: statetest.ScanB}), statetest.ScanB, "already belongs to intent 2")
 	statetest.CheckHeld(t, s, statetest.Month(), 110)
 }
 

@@ -230,7 +230,7 @@ func (l *Ledger) LastPurchase() (at time.Time, err error) {
 			WHERE price > 0 AND state = 'charged' AND adjustment IS NULL ORDER BY reserved_at DESC LIMIT 1), 0)`).Scan(&reserved)
 	})
 	if err != nil {
-		return time.Time{}, fmt.Errorf("when was the last paid call made: %w", err)
+		return time.Time{}, fmt.Errorf("find the last paid call: %w", err)
 	}
 	return store.Instant(reserved), nil
 }

@@ -69,9 +69,9 @@ func New(config *job.Config, version, duckdb string) *Metrics {
 		rows:    counters("rows_written_total", "Rows written into a sink.", "sink", "table"),
 		commit: histograms("sink_commit_duration_seconds", "Time to write a batch of answers into a sink.",
 			[]float64{.01, .05, .1, .5, 1, 5, 30, 120}, "sink"),
-		publish: histograms("sink_publish_duration_seconds", "Time to let readers of a sink see what was written.",
+		publish: histograms("sink_publish_duration_seconds", "Time to publish what was written to readers of a sink.",
 			[]float64{.01, .05, .1, .5, 1, 5, 30, 120, 600}, "sink"),
-		published: gauges("published_timestamp_seconds", "When readers of a sink last got to see all that was written.", "sink"),
+		published: gauges("published_timestamp_seconds", "When a sink last published all that was written.", "sink"),
 	}
 	m.reloaded = gauge("config_last_reload_successful", "1 if the job file in use is the one on disk when it was read last, 0 if that was refused.")
 	m.reloadedAt = gauge("config_last_reload_success_timestamp_seconds", "When the job file in use was read.")

@@ -82,14 +82,14 @@ var (
 	waited        = described("api_wait_seconds_total", "Time that requests were held back: for the learned limit, a refusal, or another attempt.", "reason")
 	budget        = described("budget_credits", "Credits of the day and of the billing cycle: used, and the cap where there is one.", "scope", "state")
 	blocked       = described("calls_blocked", "1 while calls are refused: the key, lack of credits, or a clock that was not confirmed.", "reason")
-	nextFire      = described("job_next_fire_timestamp_seconds", "When the next run of a job with a schedule begins; none while it is paused.", "job")
+	nextFire      = described("job_next_fire_timestamp_seconds", "When the next run of a job with a schedule begins; missing while it is paused.", "job")
 	paused        = described("job_paused", "1 while the schedule of the job is paused, or that of a job that it comes after.", "job")
 	tasks         = described("tasks", "Queued data calls.", "job", "endpoint")
 	sinkUp        = described("sink_up", "1 if the last call of a sink succeeded.", "sink")
 	sinkLag       = described("sink_lag_responses", "Answers that a sink does not have yet.", "sink")
 	unknownFields = described("response_unknown_fields_total", "Fields of answers that differ from the interface, since the state began.", "endpoint")
 	free          = described("disk_free_bytes", "Free space on the disk of the data folder.")
-	heartbeat     = described("scheduler_heartbeat_timestamp_seconds", "When the schedule last got on.")
+	heartbeat     = described("scheduler_heartbeat_timestamp_seconds", "When the scheduler last made progress.")
 )
 
 // Describe implements [prometheus.Collector].

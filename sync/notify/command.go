@@ -44,7 +44,7 @@ func (s *Sender) command(ctx context.Context, t *job.Target, e Event) error {
 	case err == nil:
 		return nil
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return fmt.Errorf("%s: ended after %d s without an exit", t.Command[0], int(timeout.Seconds()))
+		return fmt.Errorf("%s: killed after %d s", t.Command[0], int(timeout.Seconds()))
 	}
 	line, _, _ := strings.Cut(strings.TrimSpace(strings.ToValidUTF8(said.text.String(), "")), "\n")
 	if line = excerpt.Runes(oneLine(line), 200); line != "" {

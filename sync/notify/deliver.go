@@ -230,7 +230,7 @@ func (d *Deliverer) expire() {
 	case err != nil:
 		d.Log.Error("outbox not cleaned", "err", err)
 	case lost > 0:
-		d.Log.Error("notifications dropped", "events", lost, "err", "no target took them within 7 days")
+		d.Log.Error("notifications dropped", "events", lost, "err", "no target accepted them within 7 days")
 	}
 }
 

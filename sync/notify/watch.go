@@ -161,7 +161,7 @@ func (w *Watcher) Refused(why string) {
 func (w *Watcher) Look(s *state.Store) error {
 	all, err := w.conditions(s)
 	if err != nil {
-		return fmt.Errorf("look for what to tell: %w", err)
+		return fmt.Errorf("look for events to notify: %w", err)
 	}
 	return s.DB.Update(func(tx *store.Tx) error {
 		for _, c := range all {
@@ -268,7 +268,7 @@ func (w *Watcher) sinks(s *state.Store) (all []condition, err error) {
 
 // budgetLow is told once in a billing cycle.
 func (w *Watcher) budgetLow(s *state.Store) (condition, error) {
-	c := condition{kind: BudgetLow, lasting: true, title: "Little of the budget is left"}
+	c := condition{kind: BudgetLow, lasting: true, title: "The budget is running low"}
 	most := w.config.Budget.PerMonth
 	if most == nil {
 		return c, nil

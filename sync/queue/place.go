@@ -248,7 +248,7 @@ func waiting(tx *store.Tx, query string, of any, args ...any) (all []Waiting, er
 		r.MaxAge, r.NotBefore = time.Duration(r.maxAge)*time.Microsecond, store.Instant(r.notBefore)
 		r.Since, r.Failed = store.Instant(r.since), store.Instant(r.failed)
 		if err := json.Unmarshal([]byte(r.others), &r.Others); err != nil {
-			return nil, fmt.Errorf("who else wants %s: %w", r.Task, err)
+			return nil, fmt.Errorf("find the other jobs that want %s: %w", r.Task, err)
 		}
 		all = append(all, r.Waiting)
 	}

@@ -184,11 +184,11 @@ func (q *Queue) NextTask(now time.Time, f Filter) (*Task, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("look for the next task: %w", err)
+		return nil, fmt.Errorf("look for the next queued call: %w", err)
 	}
 	if others != "[]" {
 		if err := json.Unmarshal([]byte(others), &task.Others); err != nil {
-			return nil, fmt.Errorf("who else wants %s: %w", task, err)
+			return nil, fmt.Errorf("find the other jobs that want %s: %w", task, err)
 		}
 	}
 	task.MaxAge, task.NotBefore = time.Duration(maxAge)*time.Microsecond, store.Instant(notBefore)
@@ -236,7 +236,7 @@ func (q *Queue) Pending(now time.Time, f Filter) (pending bool, err error) {
 			store.Micros(now)).Scan(&pending)
 	})
 	if err != nil {
-		return false, fmt.Errorf("look whether a task waits: %w", err)
+		return false, fmt.Errorf("look for a queued call: %w", err)
 	}
 	return pending, nil
 }

@@ -34,7 +34,7 @@ func (rs *Runs) Renamed(old, new string) (done bool, err error) {
 		return tx.Row(`SELECT EXISTS (SELECT 1 FROM renames WHERE old = ? AND new = ?)`, old, new).Scan(&done)
 	})
 	if err != nil {
-		return false, fmt.Errorf("was job %s renamed to %s: %w", old, new, err)
+		return false, fmt.Errorf("read whether job %s was renamed to %s: %w", old, new, err)
 	}
 	return done, nil
 }

@@ -306,7 +306,7 @@ func (rs *Runs) FirstSeen(job string, now time.Time) (first time.Time, err error
 		return err
 	})
 	if err != nil {
-		return first, fmt.Errorf("when was job %s first seen: %w", job, err)
+		return first, fmt.Errorf("read when job %s was first seen: %w", job, err)
 	}
 	return first, nil
 }
@@ -376,7 +376,7 @@ func (rs *Runs) Performed(job string, due time.Time) (done bool, err error) {
 			job, store.Micros(due)).Scan(&done)
 	})
 	if err != nil {
-		return false, fmt.Errorf("was job %s run for %s: %w", job, due, err)
+		return false, fmt.Errorf("read whether job %s ran for %s: %w", job, due, err)
 	}
 	return done, nil
 }
@@ -390,7 +390,7 @@ func (rs *Runs) LastDue(job string) (time.Time, error) {
 		return err
 	})
 	if err != nil {
-		return time.Time{}, fmt.Errorf("when was job %s last due: %w", job, err)
+		return time.Time{}, fmt.Errorf("read when job %s was last due: %w", job, err)
 	}
 	return store.Instant(due), nil
 }
@@ -414,7 +414,7 @@ func (rs *Runs) LastSuccess(job string) (time.Time, error) {
 			ORDER BY id DESC LIMIT 1), 0)`, job).Scan(&ended)
 	})
 	if err != nil {
-		return time.Time{}, fmt.Errorf("when did job %s last succeed: %w", job, err)
+		return time.Time{}, fmt.Errorf("read when job %s last succeeded: %w", job, err)
 	}
 	return store.Instant(ended), nil
 }

@@ -51,8 +51,8 @@ type Scan struct {
 
 // HowToSettle is what a person can do about a scan whose start was not confirmed.
 func (s *Scan) HowToSettle() string {
-	return fmt.Sprintf("`outlierd scan adopt ID` takes it over, "+
-		"`outlierd scan resolve --not-created %d` says that there is none", s.Intent)
+	return fmt.Sprintf("`outlierd scan adopt ID` links it, "+
+		"`outlierd scan resolve --not-created %d` records that it was not started", s.Intent)
 }
 
 const scanColumns = `id, run, job, due, step, find_by, mode, queries, price, again <> 0, state, scan, status,
@@ -257,7 +257,7 @@ func (e *LiveScanError) Error() string {
 	}
 	text += fmt.Sprintf(", intended at %s)", e.Scan.Intended.Format(time.RFC3339))
 	if e.Scan.State == ScanUnknown {
-		text += "; say what became of it with scan adopt or scan resolve"
+		text += "; resolve it with `outlierd scan adopt` or `outlierd scan resolve`"
 	}
 	return text
 }

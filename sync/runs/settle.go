@@ -41,10 +41,10 @@ func unsettled(tx *store.Tx, intent int64) (*Scan, error) {
 		return nil, err
 	}
 	if old == nil {
-		return nil, errors.New("there is no such scan; 'outlierd scan list' shows those there are")
+		return nil, errors.New("no scan has this intent; 'outlierd scan list' shows all scans")
 	}
 	if old.State != ScanUnknown {
-		return nil, fmt.Errorf("it is %s, and only an unknown one can be settled", old.State)
+		return nil, fmt.Errorf("it is %s, and only an unconfirmed one can be resolved", old.State)
 	}
 	underWay, err := ledger.Starting(tx, intent)
 	if err == nil && underWay {
@@ -80,7 +80,7 @@ func adopt(tx *store.Tx, old, found Scan) error {
 		return err
 	}
 	if other != nil {
-		return fmt.Errorf("scan %s is that of intent %d already", found.ScanID, other.Intent)
+		return fmt.Errorf("scan %s already belongs to intent %d", found.ScanID, other.Intent)
 	}
 	if err := ledger.ChargeStart(tx, old.Intent); err != nil {
 		return err

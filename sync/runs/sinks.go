@@ -23,7 +23,7 @@ func (rs *Runs) SinksDownSince() (since time.Time, err error) {
 		since, err = time.Parse(time.RFC3339Nano, text)
 	}
 	if err != nil {
-		return time.Time{}, fmt.Errorf("since when does no sink work: %w", err)
+		return time.Time{}, fmt.Errorf("read since when no sink has worked: %w", err)
 	}
 	if now := time.Now(); since.After(now) {
 		since = now
@@ -64,7 +64,7 @@ func (rs *Runs) Sink(name string) (s SinkState, err error) {
 		return err
 	})
 	if err != nil {
-		return s, fmt.Errorf("how far is sink %s: %w", name, err)
+		return s, fmt.Errorf("read how far sink %s is: %w", name, err)
 	}
 	return s, nil
 }

@@ -71,7 +71,7 @@ func (rs *Runs) LastSearched(job, key string) (time.Time, error) {
 		return time.Time{}, nil
 	}
 	if err != nil {
-		return time.Time{}, fmt.Errorf("when did job %s last search for %s: %w", job, key, err)
+		return time.Time{}, fmt.Errorf("read when job %s last searched for %s: %w", job, key, err)
 	}
 	return store.Instant(began), nil
 }

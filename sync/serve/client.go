@@ -126,7 +126,9 @@ type LostError struct {
 	Cause       error
 }
 
-func (e *LostError) Error() string { return fmt.Sprintf("%s has gone away: %v", e.Daemon, e.Cause) }
+func (e *LostError) Error() string {
+	return fmt.Sprintf("lost the connection to %s: %v", e.Daemon, e.Cause)
+}
 
 func (e *LostError) Unwrap() error { return e.Cause }
 

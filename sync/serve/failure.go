@@ -13,14 +13,14 @@ import (
 
 var (
 	// ErrStopped is why a run ended that the daemon did not finish, as it was asked to stop.
-	ErrStopped = errors.New("the daemon stops")
+	ErrStopped = errors.New("the daemon is stopping")
 
 	// ErrBadRequest is the error of a request that the daemon cannot make sense of.
 	ErrBadRequest = errors.New("bad request")
 
 	// ErrOtherJobs is the error of an order for a job that is not the same in the daemon's
 	// job file.
-	ErrOtherJobs = errors.New("the daemon has read another job file")
+	ErrOtherJobs = errors.New("the daemon uses a different job file")
 )
 
 // Failure is an error on its way to a command. Kinds say what of it decides about exit codes

@@ -125,7 +125,7 @@ func TestBadClients(t *testing.T) {
 		"another type":             {post("/v1/cursors/set", `{"job": 5}`), "cannot unmarshal number"},
 		"two documents":            {post("/v1/queue/clear", `{"job": "a"} {"job": "b"}`), "more than one document"},
 		"headers without an end":   {"GET /v1 HTTP/1.1\r\n" + strings.Repeat("X: y\r\n", 10_000), "431 Request Header Fields Too Large"},
-		"hostile names":            {post("/v1/runs/%2e%2e%2f%00/cancel", `{}`), "the daemon stops"},
+		"hostile names":            {post("/v1/runs/%2e%2e%2f%00/cancel", `{}`), "the daemon is stopping"},
 		"while the daemon stops":   {post("/v1/queue/clear", `{"job": "a"}`), "503 Service Unavailable"},
 		"an order while it stops":  {post("/v1/runs", `{"job": "a", "hash": "", "trigger": "manual"}`), `"kinds":["stopped"]`},
 		"a body of a hundred megs": {"POST /v1/runs HTTP/1.1\r\nHost: outlierd\r\nContent-Length: 104857600\r\n\r\n" + strings.Repeat("x", mostBody+1), "request body too large"},

@@ -336,15 +336,15 @@ func (s *Server) unfinished(asked *engine.Order, id string) (*runs.Run, error) {
 
 // differs says what to do where a job is not what the command has read.
 func (s *Server) differs(o *Order, spec *job.Spec) error {
-	what := "the request is another one by the job file that it has read"
+	what := "by which the request is a different one"
 	switch {
 	case spec == nil:
-		what = fmt.Sprintf("it has read no job %s", o.Job)
+		what = fmt.Sprintf("which has no job %s", o.Job)
 	case o.Job != "":
-		what = fmt.Sprintf("it has read another job %s", o.Job)
+		what = fmt.Sprintf("in which job %s is different", o.Job)
 	}
-	return fmt.Errorf("%w: %s uses %s, and %s; nothing was spent. Let it read the file again (SIGHUP, or a restart), "+
-		"and give it the same variables", ErrOtherJobs, s.about.Name(), s.about.Config, what)
+	return fmt.Errorf("%w: %s has read %s, %s; nothing was spent. Reload the file there (SIGHUP, or a restart), "+
+		"with the same variables", ErrOtherJobs, s.about.Name(), s.about.Config, what)
 }
 
 // rest finds what a run has left.
@@ -355,7 +355,7 @@ func (s *Server) rest(id string, asked *engine.Order) error {
 	}
 	spec := engine.RestSpec(s.engine.Config, row)
 	if spec == nil {
-		return fmt.Errorf("%w: %s uses %s, which has no job %s", ErrOtherJobs, s.about.Name(), s.about.Config, row.Job)
+		return fmt.Errorf("%w: %s has read %s, which has no job %s", ErrOtherJobs, s.about.Name(), s.about.Config, row.Job)
 	}
 	asked.Spec = spec
 	asked.Rest, err = s.engine.Rest(spec, row)

@@ -186,7 +186,7 @@ func (s *Store) Heard() (heard bool, err error) {
 		return err
 	})
 	if err != nil {
-		return false, fmt.Errorf("has the service ever answered: %w", err)
+		return false, fmt.Errorf("read whether the service has ever answered: %w", err)
 	}
 	return heard, nil
 }

@@ -101,7 +101,7 @@ type LockedError struct {
 }
 
 func (e *LockedError) Error() string {
-	return fmt.Sprintf("%s is locked by another program: %v; close it and run again", e.Path, e.Cause)
+	return fmt.Sprintf("%s is locked by another program: %v; close that program and run again", e.Path, e.Cause)
 }
 
 func (e *LockedError) Unwrap() error { return e.Cause }
@@ -150,7 +150,7 @@ func (s *Store) explain(err error) error {
 		}
 		return s.broken
 	case sqlite3.SQLITE_IOERR:
-		s.broken = fmt.Errorf("the disk of %s does not work: %w; restart when it does", s.dir, err)
+		s.broken = fmt.Errorf("the disk of %s does not work: %w; restart outlierd when it works again", s.dir, err)
 		return s.broken
 	case sqlite3.SQLITE_BUSY:
 		return &LockedError{Path: s.Path(), Cause: err}

@@ -19,7 +19,7 @@ func Found(result sql.Result, err error) error {
 	}
 	n, err := result.RowsAffected()
 	if err == nil && n == 0 {
-		err = errors.New("there is no such record")
+		err = errors.New("no such record")
 	}
 	return err
 }

@@ -43,7 +43,7 @@ func NewPrinter(format string, w io.Writer, o Options, columns []string) (Printe
 	case "json":
 		return newJSON(&jsonPrinter{w: w, columns: columns, before: "[", between: ",\n ", end: "]\n"})
 	}
-	return nil, fmt.Errorf("there is no format %q: want %s", format, OneOf(Formats))
+	return nil, fmt.Errorf("unknown format %q: want %s", format, OneOf(Formats))
 }
 
 // OneOf lists the words that may be written: "table, json or csv".
