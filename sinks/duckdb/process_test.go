@@ -5,6 +5,7 @@ package duckdb
 import (
 	"bufio"
 	"context"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"io"
@@ -20,6 +21,7 @@ import (
 	"outlierd/schema"
 	"outlierd/sinks"
 	"outlierd/sinks/duckdb/database"
+	"outlierd/sinks/parquet"
 	"outlierd/sinks/sinktest"
 )
 
@@ -78,26 +80,63 @@ func (p *process) says(t *testing.T) string {
 // journalLength is long enough that no writer reaches its end before it is killed.
 const journalLength = 400
 
-// beWriter writes and publishes single answers, and says each watermark after Write has returned. By
-// its clock a month passes now and then, so that it vacuums, too.
+// beWriter writes and publishes single answers to both sinks, and says each watermark after Write has
+// returned. By its clock a month passes now and then, so that it vacuums, too; to Parquet all days of
+// the journal are over, so that each publication compacts.
 func beWriter(dir string) error {
 	ctx, o := context.TODO(), options(dir)
 	now := time.Now()
 	o.now = func() time.Time { now = now.AddDate(0, rand.IntN(6)/5, 0); return now }
-	s, err := Open(ctx, o)
+	one, err := Open(ctx, o)
 	if err != nil {
 		return err
 	}
-	j := sinktest.Sample(journalLength)
-	mark, err := s.Watermark(ctx)
-	for ; err == nil && mark < journalLength; mark++ {
-		b := j.Batch(mark, mark+1)
-		if err = s.Write(ctx, b); err == nil {
-			fmt.Println(mark + 1)
-			err = s.Publish(ctx, nil)
+	other, err := parquet.Open(parquetOptions(dir))
+	if err != nil {
+		return errors.Join(err, one.Close())
+	}
+	both := []sinks.Sink{one, other}
+	for id := range int64(journalLength) {
+		if err = writeBoth(ctx, both, id); err != nil {
+			break
 		}
 	}
-	return errors.Join(err, s.Close())
+	return errors.Join(err, one.Close(), other.Close())
+}
+
+// writeBoth writes and publishes the answer after id where it is lacking.
+func writeBoth(ctx context.Context, both []sinks.Sink, id int64) error {
+	wrote := false
+	for _, s := range both {
+		mark, err := s.Watermark(ctx)
+		if err != nil {
+			return err
+		}
+		if mark > id {
+			continue
+		}
+		b := sinktest.Sample(journalLength).Batch(id, id+1)
+		err = s.Write(ctx, b)
+		sinktest.Release(b)
+		if err != nil {
+			return err
+		}
+		wrote = true
+	}
+	if !wrote {
+		return nil
+	}
+	fmt.Println(id + 1)
+	for _, i := range rand.Perm(len(both)) {
+		if err := both[i].Publish(ctx, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func parquetOptions(dir string) parquet.Options {
+	return parquet.Options{Dir: filepath.Join(dir, "parquet"), Tables: sinktest.Tables(), Ops: sinktest.Ops()}
 }
 
 func (p *process) watermark(t *testing.T) int64 {
@@ -132,6 +171,9 @@ func beReader(dir string) error {
 		if mark < last {
 			return fmt.Errorf("look %d: watermark %d after %d", looks, mark, last)
 		}
+		if err := lookAtFiles(dir, j, last); err != nil {
+			return fmt.Errorf("look %d: %w", looks, err)
+		}
 		last = mark
 		fmt.Println(mark)
 		select {
@@ -165,6 +207,43 @@ func look(dir string, j sinktest.Journal) (mark int64, err error) {
 		}
 	}
 	return mark, nil
+}
+
+// lookAtFiles reads the Parquet files of a history, as a glob finds them, and checks that each of the
+// answers before one that was published is there once and whole. Files that were listed may have
+// become one before they are opened; that is read again, as docs/querying.md says.
+func lookAtFiles(dir string, j sinktest.Journal, published int64) error {
+	files := filepath.Join(dir, "parquet", schema.OutliersHistory.FileName(), "*", "*.parquet")
+	if some, err := filepath.Glob(files); err != nil || len(some) == 0 {
+		return err
+	}
+	ctx := context.TODO()
+	in, err := database.Open(ctx, database.Options{Temp: filepath.Join(dir, "reader")})
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	var rows [][]driver.Value
+	for range 20 {
+		rows, err = in.Query(ctx, "SELECT _response_id, count(*) FROM read_parquet("+database.Text(files)+") GROUP BY ALL")
+		if err == nil || !strings.Contains(err.Error(), "No such file") {
+			break
+		}
+	}
+	if err != nil {
+		return err
+	}
+	found := map[int64]int64{}
+	for _, row := range rows {
+		found[row[0].(int64)] = row[1].(int64)
+	}
+	for _, a := range j {
+		want := int64(len(a.Rows[schema.OutliersHistory]))
+		if n := found[a.ID]; n != want && (n != 0 || a.ID < published) {
+			return fmt.Errorf("answer %d has %d rows in Parquet, want %d", a.ID, n, want)
+		}
+	}
+	return nil
 }
 
 // count counts observations.

@@ -4,10 +4,8 @@ package duckdb
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"os"
 	"testing"
 	"time"
@@ -165,74 +163,4 @@ func overwrite(t *testing.T, path string) {
 	if _, err := f.WriteAt([]byte("not of DuckDB"), info.Size()/2); err != nil {
 		t.Fatal(err)
 	}
-}
-
-var kills = flag.Int("kills", 12, "how often TestKilledWriterLosesNothing kills the writer")
-
-// TestKilledWriterLosesNothing kills at moments drawn by chance, most of them while the writer
-// publishes, beside a reader that must not notice.
-func TestKilledWriterLosesNothing(t *testing.T) {
-	for left := *kills; left > 0; left -= 50 {
-		killWriter(t, min(left, 50))
-	}
-}
-
-func killWriter(t *testing.T, times int) {
-	dir, j := t.TempDir(), sinktest.Sample(journalLength)
-	open(t, dir).Close() // publishes tables without rows
-	reader := spawn(t, "reader", dir)
-	looks, went := make(chan int), 0
-	go func() {
-		n := 0
-		for reader.out.Scan() {
-			n++
-		}
-		looks <- n
-	}()
-	for range times {
-		p := spawn(t, "writer", dir)
-		acknowledged := p.watermark(t)
-		for range rand.IntN(4) {
-			acknowledged = p.watermark(t)
-		}
-		time.Sleep(rand.N(25 * time.Millisecond)) // as long as a publication takes
-		if err := p.Process.Kill(); err != nil {
-			t.Fatal(err)
-		}
-		for p.out.Scan() { // what it said before it died
-			acknowledged = parseMark(t, p.out.Text())
-		}
-		p.Wait()
-		if checkKilled(t, dir, acknowledged) {
-			went++
-		}
-	}
-	reader.in.Close()
-	n := <-looks
-	if err := reader.Wait(); err != nil {
-		t.Fatalf("the reader failed after %d looks: %v %s", n, err, reader.errors)
-	}
-	s := open(t, dir)
-	defer s.Close()
-	mark, err := s.Watermark(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	suite.Check(t, dir, j, mark)
-	t.Logf("%d kills, after %d of which the next publication wrote only what had changed; %d answers, %d looks", times, went, mark, n)
-}
-
-// checkKilled publishes what a killed writer left, and reports whether that went on from the spare file.
-func checkKilled(t *testing.T, dir string, acknowledged int64) (spared bool) {
-	t.Helper()
-	s := open(t, dir)
-	defer s.Close()
-	mark, err := s.Watermark(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if mark < acknowledged {
-		t.Errorf("watermark %d, but %d was acknowledged", mark, acknowledged)
-	}
-	return publishes(t, s)
 }
