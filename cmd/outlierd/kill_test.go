@@ -63,7 +63,7 @@ func TestKilledAtAnyMomentNothingIsLostOrBoughtTwice(t *testing.T) {
 	case *long:
 		kills = 50
 	case testing.Short():
-		kills = 3
+		kills = 1
 	}
 	// Without a cache every repeated purchase shows in the service's books.
 	o := simulator.Options{Seed: 1, Freeze: true, Limit: 1_000_000, CachePeriod: time.Nanosecond}

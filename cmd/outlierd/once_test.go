@@ -106,6 +106,7 @@ func TestBudgetTellsWhatWasBoughtByHand(t *testing.T) {
 // TestChannelsAreKnownByTheirHandles from the tables, or from a search to whose price a
 // person agrees.
 func TestChannelsAreKnownByTheirHandles(t *testing.T) {
+	racesLittle(t)
 	bubble(t, nothingConfigured, func(p *person) {
 		p.must("find-channels", "home espresso", "--pages", "2")
 		name := ""

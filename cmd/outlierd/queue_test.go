@@ -18,6 +18,7 @@ import (
 // record that is still held would keep it from that; the log would grow with the queue, and the
 // next call would wait until all of it is in the file.
 func TestALongClearLetsTheLogBeUsedAgain(t *testing.T) {
+	racesLittle(t)
 	t.Parallel() // it runs processes of its own
 	w := newWorld(t, simulator.Options{Seed: 1})
 	w.write("version: 1\nservice: {url: \"${OUTLIERD_URL}\", key: \"${OUTLIERD_KEY}\"}\nbudget: {per_month: 1000}\n" +

@@ -111,6 +111,7 @@ func (p *person) rebuildsSame() {
 // erasure halfway. Each sink that is rebuilt then has the rows that it had, although the journal has only those
 // of the last day.
 func TestRebuiltSinksHoldTheSameAfterAMonthOfPruning(t *testing.T) {
+	racesLittle(t)
 	bubble(t, kept(monthlyJobs, "1d"), func(p *person) {
 		half := time.Duration(*keptDays) * 12 * time.Hour
 		p.up(half + 24*time.Hour)
@@ -143,6 +144,7 @@ func (p *person) prunes() (upTo int64) {
 }
 
 func TestErasureReachesTheRowsOfPrunedAnswers(t *testing.T) {
+	racesLittle(t)
 	bubble(t, kept(fewJobs, "1d"), func(p *person) {
 		p.prunes()
 		// A channel, a video of it in the oldest rows, and an author of comments elsewhere.
@@ -203,6 +205,7 @@ func (p *person) lacks(kind string, texts ...string) {
 const lostRows = "and the rows of answers 1 to "
 
 func TestRebuildRefusesToLoseRowsOfPrunedAnswers(t *testing.T) {
+	racesLittle(t)
 	one := strings.Replace(kept(fewJobs, "1d"), "jobs:", "sinks: [{duckdb: outliers.duckdb}]\njobs:", 1)
 	bubble(t, one, func(p *person) {
 		p.prunes()
@@ -261,6 +264,7 @@ func TestRebuildRefusesToLoseRowsOfPrunedAnswers(t *testing.T) {
 
 // TestABackupOfAPrunedJournalComesBackWithACopyOfOneSink: the other sink is built from both.
 func TestABackupOfAPrunedJournalComesBackWithACopyOfOneSink(t *testing.T) {
+	racesLittle(t)
 	bubble(t, kept(fewJobs, "1d"), func(p *person) {
 		p.prunes()
 		parquet := p.copied(job.SinkParquet)

@@ -268,6 +268,7 @@ jobs:
 // ops.requests has. Two things the tables do not tell apart: null from absent, and one way
 // to write an instant from another.
 func TestAnswersCanBeRebuiltFromBothSinks(t *testing.T) {
+	racesLittle(t)
 	service := &tape{sent: map[outlier.Operation][]reply{}, service: simulator.New(simulator.Options{
 		Seed: 1, Limit: 1_000_000, Scans: func(mode string) []simulator.Phase {
 			if mode == outlier.ModeStandard {

@@ -34,6 +34,7 @@ jobs:
 // TestViewsPageShowsWhatTheViewsGive: each view has a section with its columns and an example
 // that gives rows, and the page has the output of each. -update writes both anew.
 func TestViewsPageShowsWhatTheViewsGive(t *testing.T) {
+	racesLittle(t)
 	bubble(t, viewsJobs, func(p *person) {
 		time.Sleep(time.Until(time.Date(2026, 11, 2, 6, 0, 0, 0, time.UTC)))
 		for range 6 {

@@ -219,3 +219,12 @@ func (w *testWorld) booksAgree() {
 		w.Errorf("the ledger holds %d credits, the service charged %d", held, books.Total.Spent())
 	}
 }
+
+// racesLittle skips a test in a short run, which is the one under the race detector: its commands
+// each do one thing and end.
+func racesLittle(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("one command after the other; the ordinary run plays it")
+	}
+}

@@ -20,6 +20,9 @@ var kills = flag.Int("kills", 8, "how often TestKilledWriterLosesNothing kills t
 // TestKilledWriterLosesNothing kills a writer of both sinks at moments drawn by chance, most of them
 // while it publishes, compacts or vacuums, beside a reader that must not notice.
 func TestKilledWriterLosesNothing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a process that ends races little; the ordinary run kills some")
+	}
 	for left := *kills; left > 0; left -= 50 {
 		killWriter(t, min(left, 50))
 	}
