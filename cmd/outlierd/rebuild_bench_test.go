@@ -14,17 +14,23 @@ import (
 	"outlierd/sync/state"
 )
 
-// pages makes some thousand pages of hits, and fetches nothing about them.
-const pages = `
-version: 1
-service: {url: "${OUTLIERD_URL}", key: "${OUTLIERD_KEY}", limit: 1000000/min}
-budget: {per_month: 100000}
-jobs:
-  pages:
-    for_each:
-      topic: [home espresso, moka pot, minecraft, sourdough, mechanical keyboards, home lab, woodworking, yoga]
-      sort: [z_score desc, view_count desc, published_at desc, average_views_ratio desc, comment_count desc, like_count desc]
-    search: {query: "${topic}", sort: "${sort}", pages: 19}
+// pages are searches for forty topics in some orders, and fetch nothing about what they find.
+func pages() string {
+	var jobs strings.Builder
+	jobs.WriteString("version: 1\nservice: {url: \"${OUTLIERD_URL}\", key: \"${OUTLIERD_KEY}\", limit: 1000000/min}\n" +
+		"budget: {per_month: 100000}\njobs:\n")
+	for _, order := range []string{"z_score", "views", "published_at", "average_views_ratio", "revenue", "rpm"} {
+		fmt.Fprintf(&jobs, "  by-%s:\n%s    search: {query: \"${topic}\", sort: %[1]s desc, pages: 19}\n", order, topics)
+	}
+	return jobs.String()
+}
+
+const topics = `    for_each:
+      topic: [home espresso, moka pot, minecraft, sourdough, mechanical keyboards, home lab, woodworking,
+        yoga, chess, gardening, guitar, drones, camping, marathon training, watercolor, bouldering, knitting,
+        fishing, astronomy, bread, pottery, running shoes, electric cars, budget travel, meal prep,
+        calisthenics, photography, podcasts, interior design, skateboarding, 3d printing, tattoos, aquariums,
+        beekeeping, calligraphy, cycling, parkour, origami, cocktails, fermentation]
 `
 
 // readJSON makes one table of the hits in files of answers, with the types that the interface
@@ -32,7 +38,7 @@ jobs:
 const readJSON = `CREATE OR REPLACE TABLE hits AS
 	SELECT h.id, h.kind, h.snippet.channelId, h.snippet.channelTitle, h.snippet.channelHandle, h.snippet.channelSubscribers,
 		h.snippet.title, h.snippet.publishedAt, h.snippet."language", h.snippet.duration, h.snippet.thumbnails.high.url,
-		h.snippet.monetization.*, h.snippet.channelMonetization.*, h.statistics.*, h.classification.*, h.time
+		unnest(h.snippet.monetization), unnest(h.snippet.channelMonetization), unnest(h.statistics), unnest(h.classification), h.time
 	FROM (SELECT unnest(hits) AS h FROM read_json(%s, maximum_object_size = 100000000, columns = {hits: 'STRUCT(
 		id VARCHAR, kind VARCHAR, "time" VARCHAR,
 		snippet STRUCT(channelId VARCHAR, channelTitle VARCHAR, channelHandle VARCHAR, channelSubscribers BIGINT, title VARCHAR,
@@ -50,8 +56,8 @@ const readJSON = `CREATE OR REPLACE TABLE hits AS
 // the same answers in one plain table, from one file and from a file an answer.
 func BenchmarkRebuildBesideReadJSON(b *testing.B) {
 	w := newWorld(b, simulator.Options{Seed: 1, Freeze: true, Limit: 1_000_000})
-	w.write(pages)
-	w.mustRun("run")
+	w.write(pages())
+	w.mustRun("run", "--all", "--yes")
 	dir := b.TempDir()
 	w.exportAnswers(dir)
 	db, err := database.Open(b.Context(), database.Options{Memory: 4 << 30, Threads: 2, Temp: b.TempDir()})

@@ -23,8 +23,10 @@ type instance struct {
 
 // longLog is how much log may gather beside the private file before it is folded into
 // it. DuckDB would do so in the midst of a commit: then an error leaves open whether the
-// rows are in, and memory holds both the batch and the checkpoint.
-const longLog = 32 << 20
+// rows are in, and memory holds both the batch and the checkpoint. The rows of the log are in memory
+// until then. What a checkpoint has no room for goes to disk, and blocks as small as ours each into a
+// file of its own: with twice as much log, these files cost as much as all else.
+const longLog = 16 << 20
 
 // newFile are the options of a new file, which DuckDB reads since version 1.4.
 //
