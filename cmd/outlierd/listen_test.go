@@ -36,7 +36,7 @@ func monitored(t *testing.T, section string) *monitor {
 	}
 	m := newMonitor(&program{Engine: &engine.Engine{Config: config, Pace: limiter}}, file, env)
 	m.metrics = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "measured") })
-	m.site = page.New(t.Context(), func(context.Context) (*page.Now, error) { return &page.Now{At: "12:00 UTC"}, nil }, slog.New(slog.DiscardHandler))
+	m.site = page.New(t.Context(), func(context.Context) (*page.Now, error) { return &page.Now{At: "12:00 UTC"}, nil }, nil, slog.New(slog.DiscardHandler))
 	return m
 }
 

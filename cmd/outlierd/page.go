@@ -34,7 +34,7 @@ func (o *options) site(ctx context.Context, p *program) *page.Site {
 		s.Process = &process
 		askProcess(ctx, folder, s.Process)
 		return nowOf(s, &planPrinter{zone: o.zone}), nil
-	}, p.Engine.Log)
+	}, o.finder(published(p.Engine.Config)), p.Engine.Log)
 }
 
 // nowOf is the status for a browser, in the words that `status` has for a terminal.

@@ -1,5 +1,5 @@
 // Package page is what a browser is shown of a daemon: HTML made by the server, which works
-// without a script. It knows how things look, and asks its [Source] for what there is to see.
+// without a script. It knows how things look, and asks its [Source] and its [Finder] for what there is to see.
 package page
 
 import (
@@ -48,13 +48,18 @@ var files embed.FS
 //go:embed style.css
 var style []byte
 
-var pages = template.Must(template.ParseFS(files, "*.html"))
+var pages = template.Must(template.New("").Funcs(template.FuncMap{
+	"whole": whole, "decimal": decimal, "thousands": thousands,
+}).ParseFS(files, "*.html"))
 
 // Site answers the requests for pages. It looks at nothing between requests.
 type Site struct {
 	ctx  context.Context // of the looks: a look serves more than the request that began it
 	look Source
+	find Finder
 	log  *slog.Logger
+
+	questions chan struct{} // has an element for each question under way
 
 	mu      sync.Mutex
 	last    *Now // nil before the first look
@@ -64,8 +69,8 @@ type Site struct {
 }
 
 // New makes a site that looks at a source until ctx ends.
-func New(ctx context.Context, look Source, log *slog.Logger) *Site {
-	return &Site{ctx: ctx, look: look, log: log}
+func New(ctx context.Context, look Source, find Finder, log *slog.Logger) *Site {
+	return &Site{ctx: ctx, look: look, find: find, log: log, questions: make(chan struct{}, atOnce)}
 }
 
 // Routes are the handlers of the pages by the patterns of [http.ServeMux]. Who may ask is the
@@ -76,6 +81,7 @@ func (s *Site) Routes() map[string]http.HandlerFunc {
 	}
 	return map[string]http.HandlerFunc{
 		"GET /{$}":       guarded(s.now),
+		"GET /found":     guarded(s.found),
 		"GET /style.css": guarded(styleSheet),
 	}
 }

@@ -27,7 +27,7 @@ var hostile = map[string]string{
 }
 
 func siteOf(t *testing.T, look Source) *Site {
-	return New(t.Context(), look, slog.New(slog.DiscardHandler))
+	return New(t.Context(), look, nil, slog.New(slog.DiscardHandler))
 }
 
 // answer is what a site answers a request with.

@@ -1,0 +1,218 @@
+package page
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Filter says which outliers are wanted. Its zero value wants all, the newest first.
+type Filter struct {
+	Query, Job, Channel, Kind, Language string // "" is any; a channel is known by its id, its handle or words of its title
+
+	Ratio float64 // the least views, as a multiple of the channel's average
+	Days  int     // since the video was published; 0 is any
+	Order string  // one of [orders]
+	Page  int     // of [PerPage] outliers, from 1
+}
+
+// PerPage is how many outliers a page shows.
+const PerPage = 50
+
+// Orders are the ways to sort outliers, with the words that a person chooses them by.
+var orders = []choice{
+	{"found", "newest"}, {"ratio", "views against the channel's average"}, {"score", "score"}, {"views", "views"}, {"published", "published last"},
+}
+
+// choice is an option of a form.
+type choice struct{ Value, Text string }
+
+// Outlier is a row of [Found]. Numbers that the service did not give are nil.
+type Outlier struct {
+	Title     string
+	Link      string // where it is watched
+	Channel   string
+	Kind      string
+	Language  string
+	Views     *int64
+	Ratio     *float64 // views as a multiple of the channel's average
+	Score     *float64 // standard deviations above the channel's average
+	Published string   // times as the daemon tells them
+	Found     string
+}
+
+// Found are outliers of the published tables.
+type Found struct {
+	Outliers []Outlier
+	Total    int64 // that the filter lets through, on all pages
+}
+
+// ErrNothingPublished is the error of a [Finder] without a file to look into.
+var ErrNothingPublished = errors.New("there is no published DuckDB file")
+
+// Finder finds outliers. Several may be asked for at a time.
+type Finder func(context.Context, Filter) (*Found, error)
+
+const (
+	finding = 10 * time.Second // for how long a request waits for its outliers
+	atOnce  = 1                // questions to the published file, each of which takes memory of its own
+)
+
+// found shows the outliers that a form asks for.
+func (s *Site) found(w http.ResponseWriter, r *http.Request) {
+	f, err := filterOf(r.URL.Query())
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), finding)
+	defer cancel()
+	view := foundView{Filter: f, Orders: orders}
+	select {
+	case s.questions <- struct{}{}:
+		view.Found, err = s.find(ctx, f)
+		<-s.questions
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	switch {
+	case r.Context().Err() != nil: // the client has left
+	case errors.Is(err, ErrNothingPublished):
+		view.Found = &Found{}
+		view.Empty = "There is no DuckDB file yet. The first run that ends publishes one, if the job file has a duckdb sink."
+		s.show(w, "found.html", view)
+	case ctx.Err() != nil:
+		w.Header().Set("Retry-After", "10")
+		http.Error(w, "the tables took too long to answer; load the page again, or ask for less", http.StatusServiceUnavailable)
+	case err != nil:
+		s.log.Warn("page not shown", "page", "found", "err", err)
+		http.Error(w, "the tables could not be read; the log of outlierd up says why", http.StatusInternalServerError)
+	default:
+		view.Empty = "No outlier is like that."
+		s.show(w, "found.html", view)
+	}
+}
+
+// longest is how many bytes a field of the form may have.
+const longest = 500
+
+// filterOf reads the form.
+func filterOf(form url.Values) (f Filter, err error) {
+	for name := range form {
+		if len(form.Get(name)) > longest {
+			return f, fmt.Errorf("%s: %d bytes are too many; at most %d are read", name, len(form.Get(name)), longest)
+		}
+	}
+	text := func(name string) string { return strings.TrimSpace(form.Get(name)) }
+	f = Filter{Query: text("query"), Job: text("job"), Channel: text("channel"), Kind: text("kind"), Language: text("language"), Order: text("order"), Page: 1}
+	if f.Order == "" {
+		f.Order = orders[0].Value
+	}
+	if !known(orders, f.Order) {
+		return f, fmt.Errorf("order: %q is not known", f.Order)
+	}
+	if ratio := text("ratio"); ratio != "" {
+		if f.Ratio, err = strconv.ParseFloat(ratio, 64); err != nil || !(f.Ratio >= 0) {
+			return f, fmt.Errorf("ratio: %q is no number of 0 or more", ratio)
+		}
+	}
+	for name, into := range map[string]*int{"days": &f.Days, "page": &f.Page} {
+		if number := text(name); number != "" {
+			if *into, err = strconv.Atoi(number); err != nil || *into < 1 || *into > 1_000_000 {
+				return f, fmt.Errorf("%s: %q is no number from 1 to 1000000", name, number)
+			}
+		}
+	}
+	return f, nil
+}
+
+func known(choices []choice, value string) bool {
+	for _, c := range choices {
+		if c.Value == value {
+			return true
+		}
+	}
+	return false
+}
+
+// address is the page of the same outliers with another number.
+func (f Filter) address(page int) string {
+	form := url.Values{}
+	for name, value := range map[string]string{"query": f.Query, "job": f.Job, "channel": f.Channel, "kind": f.Kind, "language": f.Language} {
+		if value != "" {
+			form.Set(name, value)
+		}
+	}
+	if f.Order != orders[0].Value {
+		form.Set("order", f.Order)
+	}
+	if f.Ratio > 0 {
+		form.Set("ratio", strconv.FormatFloat(f.Ratio, 'g', -1, 64))
+	}
+	if f.Days > 0 {
+		form.Set("days", strconv.Itoa(f.Days))
+	}
+	if page > 1 {
+		form.Set("page", strconv.Itoa(page))
+	}
+	if len(form) == 0 {
+		return "/found"
+	}
+	return "/found?" + form.Encode()
+}
+
+// foundView is what the page needs to be drawn.
+type foundView struct {
+	*Found
+	Filter Filter
+	Orders []choice
+	Empty  string // what stands in the place of rows
+}
+
+// Previous and Next are the addresses of the pages before and after; "" if there is none.
+func (v foundView) Previous() string {
+	if v.Filter.Page == 1 {
+		return ""
+	}
+	return v.Filter.address(v.Filter.Page - 1)
+}
+
+func (v foundView) Next() string {
+	if int64(v.Filter.Page)*PerPage >= v.Total {
+		return ""
+	}
+	return v.Filter.address(v.Filter.Page + 1)
+}
+
+// First and Last count the rows that are shown.
+func (v foundView) First() int64 { return int64(v.Filter.Page-1)*PerPage + 1 }
+func (v foundView) Last() int64  { return v.First() + int64(len(v.Outliers)) - 1 }
+
+// whole is a whole number with its thousands apart; "" for nil.
+func whole(n *int64) string {
+	if n == nil {
+		return ""
+	}
+	return thousands(*n)
+}
+
+func thousands(n int64) string {
+	digits := strconv.FormatInt(n, 10)
+	for i := len(digits) - 3; i > 0 && digits[i-1] != '-'; i -= 3 {
+		digits = digits[:i] + "\u202f" + digits[i:] // a narrow space, at which no line breaks
+	}
+	return digits
+}
+
+// decimal is a number with one place after the point; "" for nil.
+func decimal(n *float64) string {
+	if n == nil {
+		return ""
+	}
+	return strconv.FormatFloat(*n, 'f', 1, 64)
+}

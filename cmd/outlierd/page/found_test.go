@@ -1,0 +1,183 @@
+package page
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func finds(t *testing.T, find Finder) *Site {
+	return New(t.Context(), nil, find, slog.New(slog.DiscardHandler))
+}
+
+func TestFoundShowsOutliers(t *testing.T) {
+	views, ratio := int64(1234567), 12.34
+	w := answer(finds(t, func(context.Context, Filter) (*Found, error) {
+		return &Found{Total: 1201, Outliers: []Outlier{
+			{Title: "Moka pot & fire", Link: "https://youtu.be/v0000000001", Channel: "Coffee", Kind: "video", Language: "en",
+				Views: &views, Ratio: &ratio, Score: &ratio, Published: "2026-11-01 08:00", Found: "2026-11-23 12:00"},
+			{Title: "v0000000002"}, // of which nothing else is known
+		}}, nil
+	}), "/found?kind=video&ratio=2.5&days=30&order=ratio&page=2&channel=%40coffee")
+	if *update {
+		if err := os.WriteFile("testdata/found.html", w.Body.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile("testdata/found.html")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := w.Body.String(); w.Code != http.StatusOK || got != string(want) {
+		t.Errorf("HTTP %d\n%s\nwant testdata/found.html; -update writes it", w.Code, got)
+	}
+}
+
+func TestFormSaysWhatIsWanted(t *testing.T) {
+	for form, want := range map[string]Filter{
+		"":                     {Order: "found", Page: 1},
+		"query=+moka+pot&job=": {Query: "moka pot", Order: "found", Page: 1},
+		"ratio=0.5&days=7&page=3&order=views&kind=short&language=en&channel=c&job=j": {
+			Job: "j", Channel: "c", Kind: "short", Language: "en", Ratio: .5, Days: 7, Order: "views", Page: 3},
+		"other=1": {Order: "found", Page: 1},
+	} {
+		values, err := url.ParseQuery(form)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := filterOf(values)
+		if err != nil || got != want {
+			t.Errorf("%s: %+v %v, want %+v", form, got, err, want)
+		}
+		again, err := url.Parse(got.address(got.Page))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if back, err := filterOf(again.Query()); err != nil || back != got {
+			t.Errorf("%s: its address %s says %+v, %v", form, again, back, err)
+		}
+	}
+}
+
+func TestFormThatCannotBeReadIsRefused(t *testing.T) {
+	s := finds(t, func(context.Context, Filter) (*Found, error) {
+		t.Error("the tables were asked")
+		return &Found{}, nil
+	})
+	for form, says := range map[string]string{
+		"ratio=many": `ratio: "many" is no number`, "ratio=-1": "ratio:", "ratio=NaN": "ratio:",
+		"days=0": "days:", "days=1e9": "days:", "page=-1": "page:", "page=99999999999999999999": "page:",
+		"order=title%3B--": `order: "title;--" is not known`, "query=" + strings.Repeat("x", 501): "query: 501 bytes are too many",
+	} {
+		if w := answer(s, "/found?"+form); w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), says) {
+			t.Errorf("%s: HTTP %d %s, want %s", form, w.Code, w.Body, says)
+		}
+	}
+}
+
+func TestHostileOutliersAreOnlyText(t *testing.T) {
+	for name, text := range hostile {
+		w := answer(finds(t, func(context.Context, Filter) (*Found, error) {
+			return &Found{Total: 1, Outliers: []Outlier{{Title: text, Channel: text, Language: text, Kind: text, Link: "javascript:alert(1)"}}}, nil
+		}), "/found?query="+url.QueryEscape(text[:min(len(text), longest)]))
+		body := w.Body.String()
+		for _, mark := range []string{"<script", "<img", `" on`, "javascript:"} {
+			if strings.Contains(body, mark) {
+				t.Errorf("%s: the page has %s", name, mark)
+			}
+		}
+		if got := strings.Count(body, "<bdi"); got != 4 {
+			t.Errorf("%s: %d texts are isolated, want 4", name, got)
+		}
+	}
+}
+
+func TestPagesFollowEachOther(t *testing.T) {
+	for _, c := range []struct {
+		page           int
+		total          int64
+		previous, next string
+	}{
+		{1, 0, "", ""}, {1, PerPage, "", ""}, {1, PerPage + 1, "", "/found?kind=short&page=2"},
+		{2, PerPage + 1, "/found?kind=short", ""}, {3, 1000, "/found?kind=short&page=2", "/found?kind=short&page=4"},
+	} {
+		v := foundView{Found: &Found{Total: c.total}, Filter: Filter{Kind: "short", Order: "found", Page: c.page}}
+		if diff := cmp.Diff([]string{c.previous, c.next}, []string{v.Previous(), v.Next()}); diff != "" {
+			t.Errorf("page %d of %d (-want +got):\n%s", c.page, c.total, diff)
+		}
+	}
+}
+
+func TestTablesThatDoNotAnswer(t *testing.T) {
+	for name, c := range map[string]struct {
+		err  error
+		code int
+		says string
+	}{
+		"not published": {ErrNothingPublished, http.StatusOK, "There is no DuckDB file yet."},
+		"damaged":       {errors.New("block 7 is damaged"), http.StatusInternalServerError, "the log of outlierd up says why"},
+	} {
+		w := answer(finds(t, func(context.Context, Filter) (*Found, error) { return nil, c.err }), "/found")
+		if w.Code != c.code || !strings.Contains(w.Body.String(), c.says) || strings.Contains(w.Body.String(), "block 7") {
+			t.Errorf("%s: HTTP %d %s", name, w.Code, w.Body)
+		}
+	}
+}
+
+// TestFewQuestionsAreAskedAtOnce, as each takes memory; the others wait for their turn, and not for ever.
+func TestFewQuestionsAreAskedAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		now, most := 0, 0
+		count := func(by int) {
+			mu.Lock()
+			defer mu.Unlock()
+			now += by
+			most = max(most, now)
+		}
+		s := finds(t, func(ctx context.Context, f Filter) (*Found, error) {
+			count(1)
+			defer count(-1)
+			select {
+			case <-time.After(time.Duration(f.Days) * 40 * time.Millisecond):
+				return &Found{}, nil
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
+		})
+		ask := func(path string, want int) {
+			var asking sync.WaitGroup
+			for range 200 {
+				asking.Go(func() {
+					if w := answer(s, path); w.Code != want {
+						t.Errorf("%s: HTTP %d %s, want %d", path, w.Code, w.Body, want)
+					}
+				})
+			}
+			asking.Wait()
+		}
+		ask("/found?days=1", http.StatusOK)
+		ask("/found?days=1000", http.StatusServiceUnavailable)
+		if most != atOnce || now != 0 {
+			t.Errorf("%d questions at once, %d still under way; want %d and 0", most, now, atOnce)
+		}
+	})
+}
+
+func TestNumbersAreReadable(t *testing.T) {
+	for n, want := range map[int64]string{0: "0", 999: "999", 1000: "1 000", -123456: "-123 456", 1234567890: "1 234 567 890"} {
+		if got := strings.ReplaceAll(thousands(n), "\u202f", " "); got != want {
+			t.Errorf("%d is %q, want %q", n, got, want)
+		}
+	}
+}

@@ -1,0 +1,68 @@
+//go:build duckdb_arrow
+
+package query_test
+
+import (
+	"flag"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"outlierd/schema"
+	"outlierd/sinks/duckdb/database"
+	"outlierd/sinks/duckdb/query"
+)
+
+var outliers = flag.Int("outliers", 100_000, "how many outliers BenchmarkOutliers finds some among, each seen three times")
+
+// BenchmarkOutliers asks a published file for fifty outliers, as the page in the browser does.
+func BenchmarkOutliers(b *testing.B) {
+	path := filepath.Join(b.TempDir(), "outliers.duckdb")
+	db, err := database.Open(b.Context(), database.Options{Memory: 2 << 30, Threads: 2, Temp: b.TempDir()})
+	if err != nil {
+		b.Fatal(err)
+	}
+	exec := func(sql string) {
+		b.Helper()
+		if _, err := db.Exec(b.Context(), sql); err != nil {
+			b.Fatal(err)
+		}
+	}
+	exec("ATTACH " + database.Text(path) + " AS warehouse")
+	if err := db.Create(b.Context(), slices.Concat(schema.Tables(), schema.OpsTables())); err != nil {
+		b.Fatal(err)
+	}
+	const row = `md5(i::VARCHAR)[:11], CASE WHEN i % 3 = 0 THEN 'short' ELSE 'video' END, 'title of video ' || i, md5((i % 50000)::VARCHAR)[:24],
+		'channel ' || i % 50000, '@handle' || i % 50000, 'en', hash(i) % 10000000, hash(i + 1) % 1000 / 50, hash(i + 2) % 700 / 70,
+		TIMESTAMP '2025-06-01' + to_minutes((i % 500000)::BIGINT), 'job-' || i % 7`
+	exec(fmt.Sprintf(`INSERT INTO warehouse.main.outliers (video_id, kind, title, channel_id, channel_title, channel_handle, language, view_count,
+			average_views_ratio, z_score, published_at, _job, first_seen_at)
+		SELECT %s, TIMESTAMP '2026-01-01' + to_seconds(i) FROM range(%d) AS r(i)`, row, *outliers))
+	exec(fmt.Sprintf(`INSERT INTO warehouse.main.outliers_history (video_id, kind, title, channel_id, channel_title, channel_handle, language, view_count,
+			average_views_ratio, z_score, published_at, _job, queries)
+		SELECT %s, ['query ' || i %% 40] FROM (SELECT n %% %d AS i FROM range(3 * %[2]d) AS r(n))`, row, *outliers))
+	exec("CHECKPOINT warehouse; DETACH warehouse")
+	if err := db.Close(); err != nil {
+		b.Fatal(err)
+	}
+	for name, o := range map[string]query.Outliers{
+		"newest":   {Order: "first_seen_at"},
+		"query":    {Order: "average_views_ratio", Query: "query 7"},
+		"job":      {Order: "view_count", Job: "job-3"},
+		"channel":  {Order: "z_score", Channel: "channel 77"},
+		"several":  {Order: "published_at", Kind: "video", Ratio: 5, Since: time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)},
+		"far down": {Order: "first_seen_at", Skip: 50_000},
+	} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				rows := 0
+				o.Most = 50
+				if err := query.Run(b.Context(), path, o.SQL(), nil, func([]any) error { rows++; return nil }); err != nil || rows != 50 {
+					b.Fatal(rows, err)
+				}
+			}
+		})
+	}
+}
