@@ -36,7 +36,8 @@ func monitored(t *testing.T, section string) *monitor {
 	}
 	m := newMonitor(&program{Engine: &engine.Engine{Config: config, Pace: limiter}}, file, env)
 	m.metrics = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "measured") })
-	m.site = page.New(t.Context(), func(context.Context) (*page.Now, error) { return &page.Now{At: "12:00 UTC"}, nil }, nil, slog.New(slog.DiscardHandler))
+	m.site = page.New(t.Context(), func(context.Context) (*page.Now, error) { return &page.Now{At: "12:00 UTC"}, nil },
+		func(context.Context, page.Filter) (*page.Found, error) { return &page.Found{}, nil }, slog.New(slog.DiscardHandler))
 	return m
 }
 
@@ -83,6 +84,11 @@ func TestWhoIsAnswered(t *testing.T) {
 		{open, "GET", "rebound.example:7411", "/", "", 403},
 		{open, "GET", "rebound.example:7411", "/style.css", "", 403},
 		{open, "POST", "127.0.0.1:7411", "/", "", 405},
+		{open, "GET", "127.0.0.1:7411", "/found?order=views", "", 200},
+		{open, "GET", "127.0.0.1:7411", "/found?page=0", "", 400},
+		{open, "GET", "rebound.example:7411", "/found", "", 403},
+		{open, "POST", "127.0.0.1:7411", "/found", "", 405},
+		{guarded, "GET", "outlierd:7411", "/found", "", 401},
 		{open, "GET", "127.0.0.1:7411", "/now.html", "", 404},
 		{open, "GET", "127.0.0.1:7411", "/..%2f..%2fetc/passwd", "", 404},
 		{guarded, "GET", "outlierd:7411", "/", "", 401},

@@ -86,8 +86,12 @@ func TestHostileTextIsOnlyText(t *testing.T) {
 }
 
 func TestEveryPageHasTheHeaders(t *testing.T) {
-	s := siteOf(t, func(context.Context) (*Now, error) { return nil, errors.New("the state is away") })
-	for path, want := range map[string]int{"/": http.StatusInternalServerError, "/style.css": http.StatusOK} {
+	away := errors.New("the state is away")
+	s := New(t.Context(), func(context.Context) (*Now, error) { return nil, away }, func(context.Context, Filter) (*Found, error) { return nil, away },
+		slog.New(slog.DiscardHandler))
+	for path, want := range map[string]int{
+		"/": http.StatusInternalServerError, "/style.css": http.StatusOK, "/found": http.StatusInternalServerError, "/found?page=x": http.StatusBadRequest,
+	} {
 		w := answer(s, path)
 		if w.Code != want || strings.Contains(w.Body.String(), "away") {
 			t.Errorf("%s: HTTP %d %s, want %d", path, w.Code, w.Body, want)
