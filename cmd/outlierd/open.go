@@ -34,7 +34,11 @@ browser, as on a server, the address is only printed. It needs daemon.listen.`,
 			if err := o.done(map[string]string{"address": address}, "%s\n", address); err != nil {
 				return err
 			}
-			return browse(c.Context(), address)
+			if err := browse(c.Context(), address); err != nil {
+				_, err = fmt.Fprintf(o.world.err, "no browser was opened: %v\n", err)
+				return err
+			}
+			return nil
 		},
 	}
 }
@@ -53,7 +57,7 @@ func browse(ctx context.Context, address string) error {
 		return nil // the address is printed
 	}
 	if err := exec.CommandContext(ctx, path, append(command[1:], address)...).Run(); err != nil {
-		return fmt.Errorf("open %s with %s: %w; open the address by hand", address, path, err)
+		return fmt.Errorf("%s: %w", path, err)
 	}
 	return nil
 }
