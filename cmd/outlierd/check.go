@@ -248,7 +248,7 @@ func (o *options) checkSinks(ctx context.Context, config *job.Config, seen *stat
 	c := &check.Check{State: seen, End: end, Pruned: pruned, Temp: temp.path, Reader: compare.Open(filepath.Join(temp.path, "sort")),
 		Build: func(ctx context.Context, folder string) (sinks.Adopter, compare.Source, error) {
 			source := compare.Source{Name: "the journal", File: filepath.Join(folder, "outliers.duckdb")}
-			sink, err := openSink(ctx, job.SinkDuckDB, source.File, folder, memory)
+			sink, err := openSink(ctx, job.SinkDuckDB, source.File, folder, memory, log)
 			return sink, source, err
 		},
 		At: o.journalProgress(log, "compared with the journal"),

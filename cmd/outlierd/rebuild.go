@@ -119,7 +119,7 @@ func (o *options) openSink(ctx context.Context, p *program, s job.Sink) (sinks.S
 	if err != nil {
 		return nil, err
 	}
-	return openSink(ctx, s.Kind, sinkPath(p.Engine.Config, s), stateFolder(p.Engine.Config), memory)
+	return openSink(ctx, s.Kind, sinkPath(p.Engine.Config, s), stateFolder(p.Engine.Config), memory, p.Engine.Log)
 }
 
 // rebuildWhole rebuilds a sink, with the rows of pruned answers if not without them.

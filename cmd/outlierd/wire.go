@@ -275,7 +275,7 @@ func (p *program) addSinks(ctx context.Context, o *options, folder string, memor
 	config := p.Engine.Config // of which a reload changes none of this
 	for _, s := range config.Sinks {
 		sink := sinks.Reopening(s.Kind, func(ctx context.Context) (sinks.Sink, error) {
-			sink, err := openSink(ctx, s.Kind, sinkPath(config, s), folder, memory)
+			sink, err := openSink(ctx, s.Kind, sinkPath(config, s), folder, memory, p.Engine.Log)
 			if files, ok := sink.(*parquet.Sink); ok && err == nil && s.Bucket != "" {
 				return bucket.Open(files, sinkPath(config, s), o.bucketOf(config, s)), nil
 			}
@@ -297,13 +297,13 @@ func (o *options) bucketOf(config *job.Config, s job.Sink) bucket.Options {
 }
 
 // openSink opens the file or the folder of a sink, without the bucket that it may be copied to.
-func openSink(ctx context.Context, kind, path, folder string, memory int64) (sinks.Adopter, error) {
+func openSink(ctx context.Context, kind, path, folder string, memory int64, log *slog.Logger) (sinks.Adopter, error) {
 	if kind == job.SinkParquet {
 		return parquet.Open(parquet.Options{Dir: path, Tables: schema.Tables(), Ops: schema.OpsTables()})
 	}
 	return duckdb.Open(ctx, duckdb.Options{
 		Private: filepath.Join(folder, duckdb.PrivateName), Published: path, Temp: filepath.Join(folder, "tmp"),
-		Memory: memory,
+		Memory: memory, Log: log,
 		Tables: schema.Tables(), Ops: schema.OpsTables(),
 	})
 }

@@ -14,6 +14,7 @@ package duckdb
 
 import (
 	"fmt"
+	"log/slog"
 	"os"
 	"strconv"
 	"strings"
@@ -33,6 +34,7 @@ type Options struct {
 	Threads   int    // 0 means 1: flushes are small, and more threads only cost more
 	Tables    []*schema.Table
 	Ops       []*schema.Table // kept in the schema "ops"
+	Log       *slog.Logger    // of what is mended; nil tells nobody
 
 	machine func() int64     // the memory of the machine or container; nil means [Memory]
 	now     func() time.Time // nil means time.Now

@@ -23,15 +23,17 @@ import (
 // Publish implements [sinks.Sink]. Readers see it as one step: whoever opened the
 // published file before keeps the old one.
 func (s *Sink) Publish(ctx context.Context, ops *sinks.Ops) error {
-	if err := s.restore(ctx); err != nil {
-		return err
+	err := s.restore(ctx)
+	if err == nil && ops != nil {
+		err = s.withRoom(func() error { return s.writeOps(ctx, ops) })
 	}
-	if ops != nil {
-		if err := s.withRoom(func() error { return s.writeOps(ctx, ops) }); err != nil {
-			return err
-		}
+	if err == nil {
+		err = s.withRoom(func() error { return s.publish(ctx) })
 	}
-	return s.withRoom(func() error { return s.publish(ctx) })
+	if database.Damaged(err) {
+		err = errors.Join(err, s.giveUp(err))
+	}
+	return err
 }
 
 // publish swaps the published file, if there is anything new to see.

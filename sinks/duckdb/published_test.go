@@ -4,6 +4,7 @@ package duckdb
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"outlierd/schema"
+	"outlierd/sinks"
 	"outlierd/sinks/duckdb/database"
 	"outlierd/sinks/sinktest"
 )
@@ -287,5 +289,46 @@ func TestPublishedFileThatCannotBeReadStopsOnlyASinkThatIsNew(t *testing.T) {
 			saw(t, dir, j, 6)
 			suite.Check(t, dir, j, 6)
 		})
+	}
+}
+
+// TestDamagedPrivateFileIsMadeAnew from the published one and the journal, whichever of the blocks it
+// was that DuckDB writes in their place when it was killed.
+func TestDamagedPrivateFileIsMadeAnew(t *testing.T) {
+	for block := range int64(4) {
+		dir, j := t.TempDir(), sinktest.Sample(8)
+		saw(t, dir, j, 3)
+		s := open(t, dir)
+		write(t, s, j, 3, 5) // is not published
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		f, err := os.OpenFile(s.options.Private, os.O_WRONLY, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = f.WriteAt(make([]byte, 16<<10), headersSize+block*32<<10) // the first half of the block
+		if err := errors.Join(err, f.Close()); err != nil {
+			t.Fatal(err)
+		}
+		again := sinks.Reopening("duckdb", func(ctx context.Context) (sinks.Sink, error) { return Open(ctx, options(dir)) })
+		errs := []error{}
+		for mark := int64(0); mark < 8; {
+			if mark, err = again.Watermark(t.Context()); err == nil && mark < 8 {
+				b := j.Batch(mark, mark+1)
+				err = errors.Join(again.Write(t.Context(), b), again.Publish(t.Context(), nil))
+				sinktest.Release(b)
+			}
+			if err != nil {
+				errs = append(errs, err)
+			}
+			if len(errs) > 1 {
+				t.Fatalf("block %d: %v", block, errs)
+			}
+		}
+		if err := again.Close(); err != nil {
+			t.Fatal(err)
+		}
+		suite.Check(t, dir, j, 8)
 	}
 }

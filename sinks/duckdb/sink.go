@@ -95,7 +95,13 @@ func (o Options) check() error {
 }
 
 func (s *Sink) open(ctx context.Context) error {
-	if err := s.declared(ctx); err != nil {
+	err := s.declared(ctx)
+	if database.Damaged(err) {
+		if err = s.giveUp(err); err == nil {
+			err = s.declared(ctx)
+		}
+	}
+	if err != nil {
 		return err
 	}
 	if _, err := os.Stat(s.options.Published); os.IsNotExist(err) {

@@ -4,6 +4,7 @@ package duckdb
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -27,10 +28,13 @@ func (s *Sink) Write(ctx context.Context, b sinks.Batch) error {
 		tried = true
 		return s.write(ctx, b)
 	})
-	if err != nil {
-		return err
+	if err == nil {
+		err = s.withRoom(func() error { return s.fold(ctx) })
 	}
-	return s.withRoom(func() error { return s.fold(ctx) })
+	if database.Damaged(err) {
+		err = errors.Join(err, s.giveUp(err))
+	}
+	return err
 }
 
 // fold brings a long log into the private file, and gives back what memory the batch took.
