@@ -12,7 +12,7 @@ import (
 
 // finder finds outliers in the published DuckDB file. Each question opens the file, so that it is
 // answered by the newest publication.
-func (o *options) finder(path string) page.Finder {
+func (o *options) finder(path string) func(context.Context, page.Filter) (*page.Found, error) {
 	return func(ctx context.Context, f page.Filter) (*page.Found, error) {
 		if path == "" { // the job file has no such sink
 			return nil, page.ErrNothingPublished

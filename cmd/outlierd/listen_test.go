@@ -36,8 +36,12 @@ func monitored(t *testing.T, section string) *monitor {
 	}
 	m := newMonitor(&program{Engine: &engine.Engine{Config: config, Pace: limiter}}, file, env)
 	m.metrics = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "measured") })
-	m.site = page.New(t.Context(), func(context.Context) (*page.Now, error) { return &page.Now{At: "12:00 UTC"}, nil },
-		func(context.Context, page.Filter) (*page.Found, error) { return &page.Found{}, nil }, slog.New(slog.DiscardHandler))
+	m.site = page.New(t.Context(), page.Sources{
+		Now:   func(context.Context) (*page.Now, error) { return &page.Now{At: "12:00 UTC"}, nil },
+		Found: func(context.Context, page.Filter) (*page.Found, error) { return &page.Found{}, nil },
+		Runs:  func(context.Context, page.RunFilter) (*page.Runs, error) { return &page.Runs{}, nil },
+		Run:   func(context.Context, string) (*page.RunDetails, error) { return nil, page.ErrUnknown },
+	}, slog.New(slog.DiscardHandler))
 	return m
 }
 
@@ -89,6 +93,14 @@ func TestWhoIsAnswered(t *testing.T) {
 		{open, "GET", "rebound.example:7411", "/found", "", 403},
 		{open, "POST", "127.0.0.1:7411", "/found", "", 405},
 		{guarded, "GET", "outlierd:7411", "/found", "", 401},
+		{open, "GET", "127.0.0.1:7411", "/runs?status=ok", "", 200},
+		{open, "GET", "127.0.0.1:7411", "/runs/01a2?calls=0", "", 400},
+		{open, "GET", "127.0.0.1:7411", "/runs/..%2f..%2fetc/passwd", "", 404},
+		{open, "GET", "127.0.0.1:7411", "/runs/01a2", "", 404},
+		{open, "POST", "127.0.0.1:7411", "/runs", "", 405},
+		{open, "GET", "rebound.example:7411", "/runs", "", 403},
+		{guarded, "GET", "outlierd:7411", "/runs", "", 401},
+		{guarded, "GET", "outlierd:7411", "/runs/01a2", "", 401},
 		{open, "GET", "127.0.0.1:7411", "/now.html", "", 404},
 		{open, "GET", "127.0.0.1:7411", "/..%2f..%2fetc/passwd", "", 404},
 		{guarded, "GET", "outlierd:7411", "/", "", 401},

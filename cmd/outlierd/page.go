@@ -18,7 +18,7 @@ func (o *options) site(ctx context.Context, p *program) *page.Site {
 	folder := stateFolder(p.Engine.Config) // an edit of the job file cannot change it
 	// The state does not tell a process about itself.
 	self := forecast.Process{PID: os.Getpid(), Command: "outlierd up", Since: time.Now()}
-	return page.New(ctx, func(ctx context.Context) (*page.Now, error) {
+	look := func(ctx context.Context) (*page.Now, error) {
 		var s *forecast.Status
 		// The configuration and the runs are the schedule's: they are looked at in its turn.
 		err := p.Engine.Between(ctx, func(context.Context) (err error) {
@@ -34,7 +34,11 @@ func (o *options) site(ctx context.Context, p *program) *page.Site {
 		s.Process = &process
 		askProcess(ctx, folder, s.Process)
 		return nowOf(s, &planPrinter{zone: o.zone}), nil
-	}, o.finder(published(p.Engine.Config)), p.Engine.Log)
+	}
+	recorded := runsOnRecord{store: p.Engine.Store, zone: o.zone}
+	return page.New(ctx, page.Sources{
+		Now: look, Found: o.finder(published(p.Engine.Config)), Runs: recorded.runs, Run: recorded.run,
+	}, p.Engine.Log)
 }
 
 // nowOf is the status for a browser, in the words that `status` has for a terminal.

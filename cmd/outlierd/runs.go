@@ -19,6 +19,7 @@ import (
 	"outlierd/sync/plan"
 	"outlierd/sync/queue"
 	"outlierd/sync/runs"
+	"outlierd/sync/state"
 )
 
 // statuses are those that a run can be listed by.
@@ -171,7 +172,10 @@ func (o *options) showRun(c *cobra.Command, config *job.Config, prefix string) e
 		if err != nil {
 			return err
 		}
-		d, err := detailsOf(p, row)
+		d, err := detailsOf(p.Engine.Store, row)
+		if err == nil && row.Status != runs.Running {
+			d.ends, err = p.Engine.Endings(row)
+		}
 		if err != nil {
 			return err
 		}
@@ -272,8 +276,7 @@ type callDetails struct {
 }
 
 // detailsOf reads what is on record of a run. What its row has only at its end is added up.
-func detailsOf(p *program, row *runs.Run) (*runDetails, error) {
-	store := p.Engine.Store
+func detailsOf(store *state.Store, row *runs.Run) (*runDetails, error) {
 	steps, err := store.Runs.Steps(row.ID)
 	if err != nil {
 		return nil, err
@@ -313,12 +316,7 @@ func detailsOf(p *program, row *runs.Run) (*runDetails, error) {
 		d.Calls = append(d.Calls, callDetails{c.Op, c.Requests, c.Answered, c.Failed, c.Unknown, c.Credits,
 			c.Waited.Seconds()})
 	}
-	if d.Queued, err = store.Queue.Queued(queue.Filter{Job: row.Job}); err != nil {
-		return nil, err
-	}
-	if row.Status != runs.Running {
-		d.ends, err = p.Engine.Endings(row)
-	}
+	d.Queued, err = store.Queue.Queued(queue.Filter{Job: row.Job})
 	return d, err
 }
 

@@ -9,10 +9,12 @@ import (
 	"outlierd/sync/store"
 )
 
-// Filter chooses runs by job and by status; "" stands for any.
+// Filter chooses runs by job and by status; "" stands for any. With the id of a run in Before it
+// chooses only those that began before that one, and none if there is no such run.
 type Filter struct {
 	Job    string
 	Status Status
+	Before string
 }
 
 // listPage is how many runs are read at a time.
@@ -23,6 +25,13 @@ const listPage = 200
 func (rs *Runs) Newest(f Filter) iter.Seq2[*Run, error] {
 	return func(yield func(*Run, error) bool) {
 		before, size := int64(1)<<62, 1 // of a page: many callers stop after the first
+		if f.Before != "" {
+			var err error
+			if before, err = rs.place(f.Before); err != nil {
+				yield(nil, err)
+				return
+			}
+		}
 		for {
 			page, last, err := rs.page(f, before, size)
 			if err != nil {
@@ -40,6 +49,21 @@ func (rs *Runs) Newest(f Filter) iter.Seq2[*Run, error] {
 			before, size = last, min(4*size, listPage)
 		}
 	}
+}
+
+// place is the row id of a run; 0 if there is none.
+func (rs *Runs) place(run string) (id int64, err error) {
+	err = rs.db.View(func(tx *store.Tx) error {
+		ids, err := store.List(tx, func(id *int64) []any { return []any{id} }, `SELECT id FROM runs WHERE run = ?`, run)
+		if len(ids) > 0 {
+			id = ids[0]
+		}
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("look for run %s: %w", run, err)
+	}
+	return id, nil
 }
 
 // page is the next page of [Runs.Newest], with the row id of its last run.

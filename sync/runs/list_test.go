@@ -63,6 +63,18 @@ func TestRunsAreListedByJobAndStatus(t *testing.T) {
 		}
 	}
 	check(t, s, func(status runs.Status) runs.Status { return status })
+	for before, want := range map[string]string{"0007": "0003 0001", "0001": "", "none": ""} {
+		var got []string
+		for r, err := range s.Runs.Newest(runs.Filter{Job: "b", Status: runs.Interrupted, Before: before}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, r.ID)
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("interrupted runs of b before %s: got %v, want %s", before, got, want)
+		}
+	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}

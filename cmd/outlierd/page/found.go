@@ -2,13 +2,11 @@ package page
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
-	"time"
 )
 
 // Filter says which outliers are wanted. Its zero value wants all, the newest first.
@@ -52,61 +50,42 @@ type Found struct {
 	Total    int64 // that the filter lets through, on all pages
 }
 
-// ErrNothingPublished is the error of a [Finder] without a file to look into.
-var ErrNothingPublished = errors.New("there is no published DuckDB file")
-
-// Finder finds outliers. Several may be asked for at a time.
-type Finder func(context.Context, Filter) (*Found, error)
-
-const (
-	finding = 10 * time.Second // for how long a request waits for its outliers
-	atOnce  = 1                // questions to the published file, each of which takes memory of its own
-)
-
 // found shows the outliers that a form asks for.
 func (s *Site) found(w http.ResponseWriter, r *http.Request) {
 	f, err := filterOf(r.URL.Query())
 	if err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
+		s.say(w, http.StatusBadRequest, err.Error())
 		return
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), finding)
-	defer cancel()
 	view := foundView{Filter: f, Orders: orders}
-	select {
-	case s.questions <- struct{}{}:
-		view.Found, err = s.find(ctx, f)
-		<-s.questions
-	case <-ctx.Done():
-		err = ctx.Err()
+	err = s.ask(r.Context(), func(ctx context.Context) (err error) {
+		view.Found, err = s.from.Found(ctx, f)
+		return err
+	})
+	if err != nil {
+		s.refuse(w, r, "found", err)
+		return
 	}
-	switch {
-	case r.Context().Err() != nil: // the client has left
-	case errors.Is(err, ErrNothingPublished):
-		view.Found = &Found{}
-		view.Empty = "There is no DuckDB file yet. The first run that ends publishes one, if the job file has a duckdb sink."
-		s.show(w, "found.html", view)
-	case ctx.Err() != nil:
-		w.Header().Set("Retry-After", "10")
-		http.Error(w, "the tables took too long to answer; load the page again, or ask for less", http.StatusServiceUnavailable)
-	case err != nil:
-		s.log.Warn("page not shown", "page", "found", "err", err)
-		http.Error(w, "the tables could not be read; the log of outlierd up says why", http.StatusInternalServerError)
-	default:
-		view.Empty = "No outlier is like that."
-		s.show(w, "found.html", view)
-	}
+	s.show(w, "found.html", view)
 }
 
 // longest is how many bytes a field of the form may have.
 const longest = 500
 
-// filterOf reads the form.
-func filterOf(form url.Values) (f Filter, err error) {
+// tooLong refuses a form with a field that is.
+func tooLong(form url.Values) error {
 	for name := range form {
 		if len(form.Get(name)) > longest {
-			return f, fmt.Errorf("%s: %d bytes are too many; at most %d are read", name, len(form.Get(name)), longest)
+			return fmt.Errorf("%.40q: %d bytes are too many; at most %d are read", name, len(form.Get(name)), longest)
 		}
+	}
+	return nil
+}
+
+// filterOf reads the form.
+func filterOf(form url.Values) (f Filter, err error) {
+	if err := tooLong(form); err != nil {
+		return f, err
 	}
 	text := func(name string) string { return strings.TrimSpace(form.Get(name)) }
 	f = Filter{Query: text("query"), Job: text("job"), Channel: text("channel"), Kind: text("kind"), Language: text("language"), Order: text("order"), Page: 1}
@@ -171,7 +150,6 @@ type foundView struct {
 	*Found
 	Filter Filter
 	Orders []choice
-	Empty  string // what stands in the place of rows
 }
 
 // Previous and Next are the addresses of the pages before and after; "" if there is none.

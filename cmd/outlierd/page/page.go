@@ -1,11 +1,13 @@
 // Package page is what a browser is shown of a daemon: HTML made by the server, which works
-// without a script. It knows how things look, and asks its [Source] and its [Finder] for what there is to see.
+// without a script. It knows how things look, and asks its [Sources] for what there is to see.
 package page
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"embed"
+	"errors"
 	"html/template"
 	"log/slog"
 	"net/http"
@@ -34,12 +36,26 @@ type Job struct {
 // Fact is a line of [Now].
 type Fact struct{ Name, Text string }
 
-// Source looks at how everything stands. It may take as long as a call of the service takes.
-type Source func(context.Context) (*Now, error)
+// Sources are what a site asks for what it shows. Each may be asked by several requests at a time.
+type Sources struct {
+	Now   func(context.Context) (*Now, error) // may take as long as a call of the service takes
+	Found func(context.Context, Filter) (*Found, error)
+	Runs  func(context.Context, RunFilter) (*Runs, error)
+	Run   func(ctx context.Context, id string) (*RunDetails, error)
+}
+
+// The errors of sources that a person is told of in their own words.
+var (
+	ErrNothingPublished = errors.New("there is no published DuckDB file yet; " +
+		"the first run that ends publishes one, if the job file has a duckdb sink")
+	ErrUnknown = errors.New("nothing is known") // wrapped by what says about what
+)
 
 const (
-	shared   = 2 * time.Second // for how long requests share one look
-	patience = 2 * time.Second // how long a request waits for one, before it is shown the last one
+	shared   = 2 * time.Second  // for how long requests share one look
+	patience = 2 * time.Second  // how long a request waits for one, before it is shown the last one
+	asking   = 10 * time.Second // how long it waits for an answer of the published tables
+	atOnce   = 1                // questions to the published tables, each of which takes memory of its own
 )
 
 //go:embed *.html
@@ -49,14 +65,19 @@ var files embed.FS
 var style []byte
 
 var pages = template.Must(template.New("").Funcs(template.FuncMap{
-	"whole": whole, "decimal": decimal, "thousands": thousands,
+	"whole": whole, "decimal": decimal, "thousands": thousands, "head": newHead,
 }).ParseFS(files, "*.html"))
+
+// head is what the head of a page says of it.
+type head struct{ Title, Section string }
+
+// newHead is for a page with a title of its own in a section of the site.
+func newHead(title, section string) head { return head{title, section} }
 
 // Site answers the requests for pages. It looks at nothing between requests.
 type Site struct {
 	ctx  context.Context // of the looks: a look serves more than the request that began it
-	look Source
-	find Finder
+	from Sources
 	log  *slog.Logger
 
 	questions chan struct{} // has an element for each question under way
@@ -68,9 +89,9 @@ type Site struct {
 	looking chan struct{} // closed at the end of the look under way; nil without one
 }
 
-// New makes a site that looks at a source until ctx ends.
-func New(ctx context.Context, look Source, find Finder, log *slog.Logger) *Site {
-	return &Site{ctx: ctx, look: look, find: find, log: log, questions: make(chan struct{}, atOnce)}
+// New makes a site that asks its sources until ctx ends.
+func New(ctx context.Context, from Sources, log *slog.Logger) *Site {
+	return &Site{ctx: ctx, from: from, log: log, questions: make(chan struct{}, atOnce)}
 }
 
 // Routes are the handlers of the pages by the patterns of [http.ServeMux]. Who may ask is the
@@ -80,9 +101,11 @@ func (s *Site) Routes() map[string]http.HandlerFunc {
 		return nil
 	}
 	return map[string]http.HandlerFunc{
-		"GET /{$}":       guarded(s.now),
-		"GET /found":     guarded(s.found),
-		"GET /style.css": guarded(styleSheet),
+		"GET /{$}":        guarded(s.now),
+		"GET /found":      guarded(s.found),
+		"GET /runs":       guarded(s.runs),
+		"GET /runs/{run}": guarded(s.run),
+		"GET /style.css":  guarded(styleSheet),
 	}
 }
 
@@ -114,14 +137,12 @@ func styleSheet(w http.ResponseWriter, _ *http.Request) {
 func (s *Site) now(w http.ResponseWriter, r *http.Request) {
 	now, stale, err := s.newest(r.Context())
 	switch {
-	case r.Context().Err() != nil: // the client has left
 	case now == nil && err != nil:
-		s.log.Warn("page not shown", "page", "now", "err", err)
-		http.Error(w, "the state could not be read; the log of outlierd up says why", http.StatusInternalServerError)
-	case now == nil:
+		s.refuse(w, r, "now", err)
+	case now == nil && r.Context().Err() == nil:
 		w.Header().Set("Retry-After", "2")
-		http.Error(w, "outlierd up is busy with a call; load the page again", http.StatusServiceUnavailable)
-	default:
+		s.say(w, http.StatusServiceUnavailable, "outlierd up is busy with a call; load the page again.")
+	case now != nil:
 		s.show(w, "now.html", struct {
 			*Now
 			Stale bool
@@ -129,8 +150,51 @@ func (s *Site) now(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// show writes a page once it is whole: half of one is not sent with a status of 200.
+// ask asks the published tables, when no other request does, for at most so long.
+func (s *Site) ask(ctx context.Context, question func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, asking)
+	defer cancel()
+	select {
+	case s.questions <- struct{}{}:
+		defer func() { <-s.questions }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if err := question(ctx); err != nil {
+		return cmp.Or(ctx.Err(), err) // an interruption has words of its own
+	}
+	return nil
+}
+
+// refuse answers a request with why there is nothing to show. What only the log may say is an
+// error that nobody has foreseen.
+func (s *Site) refuse(w http.ResponseWriter, r *http.Request, page string, err error) {
+	switch {
+	case r.Context().Err() != nil: // the client has left
+	case errors.Is(err, ErrUnknown):
+		s.say(w, http.StatusNotFound, err.Error()+".")
+	case errors.Is(err, ErrNothingPublished):
+		s.say(w, http.StatusOK, err.Error()+".")
+	case errors.Is(err, context.DeadlineExceeded):
+		w.Header().Set("Retry-After", "10")
+		s.say(w, http.StatusServiceUnavailable, "The tables took too long to answer; load the page again, or ask for less.")
+	default:
+		s.log.Warn("page not shown", "page", page, "err", err)
+		s.say(w, http.StatusInternalServerError, "This could not be read; the log of outlierd up says why.")
+	}
+}
+
+// say answers with a sentence in the place of a page.
+func (s *Site) say(w http.ResponseWriter, status int, sentence string) {
+	s.write(w, status, "sentence.html", sentence)
+}
+
 func (s *Site) show(w http.ResponseWriter, name string, data any) {
+	s.write(w, http.StatusOK, name, data)
+}
+
+// write sends a page once it is whole: half of one is not sent with a status of 200.
+func (s *Site) write(w http.ResponseWriter, status int, name string, data any) {
 	var b bytes.Buffer
 	if err := pages.ExecuteTemplate(&b, name, data); err != nil {
 		s.log.Error("page not shown", "page", name, "err", err)
@@ -138,6 +202,7 @@ func (s *Site) show(w http.ResponseWriter, name string, data any) {
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(status)
 	_, _ = b.WriteTo(w) // whether the client has read it is its own affair
 }
 
@@ -169,7 +234,7 @@ func (s *Site) newest(ctx context.Context) (now *Now, stale bool, err error) {
 
 // renew looks once, for all requests that wait for it.
 func (s *Site) renew(done chan struct{}) {
-	now, err := s.look(s.ctx)
+	now, err := s.from.Now(s.ctx)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.err = err; err == nil {

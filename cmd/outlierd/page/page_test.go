@@ -4,10 +4,14 @@ import (
 	"context"
 	"errors"
 	"flag"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
+	"path/filepath"
+	"reflect"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -26,8 +30,53 @@ var hostile = map[string]string{
 	"long":          strings.Repeat("long ", 2000),
 }
 
-func siteOf(t *testing.T, look Source) *Site {
-	return New(t.Context(), look, nil, slog.New(slog.DiscardHandler))
+func siteOf(t *testing.T, from Sources) *Site {
+	return New(t.Context(), from, slog.New(slog.DiscardHandler))
+}
+
+// filled is a value in which all texts, also those of its parts, are the same.
+func filled[T any](text string) *T {
+	v := new(T)
+	fill(reflect.ValueOf(v).Elem(), text)
+	return v
+}
+
+func fill(v reflect.Value, text string) {
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString(text)
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		fill(v.Elem(), text)
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 2, 2))
+		fill(v.Index(0), text)
+		fill(v.Index(1), text)
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if v.Field(i).CanSet() {
+				fill(v.Field(i), text)
+			}
+		}
+	}
+}
+
+// golden holds an answer against a file.
+func golden(t *testing.T, w *httptest.ResponseRecorder, name string) {
+	t.Helper()
+	file := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(file, w.Body.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := w.Body.String(); w.Code != http.StatusOK || got != string(want) {
+		t.Errorf("HTTP %d\n%s\nwant %s; -update writes it", w.Code, got, file)
+	}
 }
 
 // answer is what a site answers a request with.
@@ -42,7 +91,7 @@ func answer(s *Site, path string) *httptest.ResponseRecorder {
 }
 
 func TestNowShowsWhatIsKnown(t *testing.T) {
-	w := answer(siteOf(t, func(context.Context) (*Now, error) {
+	golden(t, answer(siteOf(t, Sources{Now: func(context.Context) (*Now, error) {
 		return &Now{
 			At: "2026-11-23 12:00 UTC", Process: "process 7 since 2026-11-23 11:00 UTC: outlierd up",
 			Notices: []string{"calls wait for room on the disk"},
@@ -52,45 +101,55 @@ func TestNowShowsWhatIsKnown(t *testing.T) {
 			},
 			Facts: []Fact{{"budget", "976 of 1000 credits left"}, {"", "outlierd runs 01a2"}},
 		}, nil
-	}), "/")
-	if *update {
-		if err := os.WriteFile("testdata/now.html", w.Body.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile("testdata/now.html")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := w.Body.String(); w.Code != http.StatusOK || got != string(want) {
-		t.Errorf("HTTP %d\n%s\nwant testdata/now.html; -update writes it", w.Code, got)
-	}
+	}}), "/"), "now.html")
 }
+
+// allOf is a site whose sources have the same text in all places.
+func allOf(t *testing.T, text string) *Site {
+	return siteOf(t, Sources{
+		Now:   func(context.Context) (*Now, error) { return filled[Now](text), nil },
+		Found: func(context.Context, Filter) (*Found, error) { return filled[Found](text), nil },
+		Runs:  func(context.Context, RunFilter) (*Runs, error) { return filled[Runs](text), nil },
+		Run:   func(context.Context, string) (*RunDetails, error) { return filled[RunDetails](text), nil },
+	})
+}
+
+// allPages has an address of each page, with %s for a text that stands in its form.
+var allPages = []string{"/", "/found?query=%s&channel=%[1]s", "/runs?job=%s", "/runs/%s"}
 
 func TestHostileTextIsOnlyText(t *testing.T) {
 	for name, text := range hostile {
-		body := answer(siteOf(t, func(context.Context) (*Now, error) {
-			return &Now{At: "12:00", Process: text, Notices: []string{text},
-				Jobs: []Job{{Name: text, Why: text}}, Facts: []Fact{{"failed", text}}}, nil
-		}), "/").Body.String()
-		for _, mark := range []string{"<script", "<img", `" on`} {
-			if strings.Contains(body, mark) {
-				t.Errorf("%s: the page has %s", name, mark)
+		for _, path := range allPages {
+			if strings.Contains(path, "%") {
+				path = fmt.Sprintf(path, url.PathEscape(text[:min(len(text), longest)]))
 			}
-		}
-		// Of five places each is isolated, so that marks of direction end with the text.
-		if got := strings.Count(body, "<bdi"); got != 5 || strings.Count(body, "</bdi>") != 5 {
-			t.Errorf("%s: %d texts are isolated, want 5", name, got)
+			w := answer(allOf(t, text), path)
+			body := w.Body.String()
+			for _, mark := range []string{"<script", "<img", `" on`, "javascript:"} {
+				if w.Code != http.StatusOK || strings.Contains(body, mark) {
+					t.Errorf("%s on %.30s: HTTP %d, and the page has %s", name, path, w.Code, mark)
+				}
+			}
+			// What strangers wrote is isolated, so that marks of direction end with it.
+			if n := strings.Count(body, "<bdi"); n == 0 || strings.Count(body, "</bdi>") != n {
+				t.Errorf("%s on %.30s: %d texts are isolated", name, path, n)
+			}
 		}
 	}
 }
 
 func TestEveryPageHasTheHeaders(t *testing.T) {
 	away := errors.New("the state is away")
-	s := New(t.Context(), func(context.Context) (*Now, error) { return nil, away }, func(context.Context, Filter) (*Found, error) { return nil, away },
-		slog.New(slog.DiscardHandler))
+	s := siteOf(t, Sources{
+		Now:   func(context.Context) (*Now, error) { return nil, away },
+		Found: func(context.Context, Filter) (*Found, error) { return nil, away },
+		Runs:  func(context.Context, RunFilter) (*Runs, error) { return nil, away },
+		Run:   func(context.Context, string) (*RunDetails, error) { return nil, away },
+	})
 	for path, want := range map[string]int{
-		"/": http.StatusInternalServerError, "/style.css": http.StatusOK, "/found": http.StatusInternalServerError, "/found?page=x": http.StatusBadRequest,
+		"/": http.StatusInternalServerError, "/style.css": http.StatusOK, "/found": http.StatusInternalServerError,
+		"/found?page=x": http.StatusBadRequest, "/runs": http.StatusInternalServerError, "/runs/01a2": http.StatusInternalServerError,
+		"/runs/01a2?calls=x": http.StatusBadRequest,
 	} {
 		w := answer(s, path)
 		if w.Code != want || strings.Contains(w.Body.String(), "away") {
@@ -117,11 +176,11 @@ func TestEveryPageHasTheHeaders(t *testing.T) {
 func TestRequestsShareOneLook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var looks atomic.Int32
-		s := siteOf(t, func(context.Context) (*Now, error) {
+		s := siteOf(t, Sources{Now: func(context.Context) (*Now, error) {
 			looks.Add(1)
 			time.Sleep(patience / 2)
 			return &Now{At: "12:00"}, nil
-		})
+		}})
 		var asking sync.WaitGroup
 		for range 200 {
 			asking.Go(func() {
@@ -142,10 +201,10 @@ func TestRequestsShareOneLook(t *testing.T) {
 func TestBusyScheduleShowsTheLastLook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		call := time.Duration(0)
-		s := siteOf(t, func(context.Context) (*Now, error) {
+		s := siteOf(t, Sources{Now: func(context.Context) (*Now, error) {
 			time.Sleep(call)
 			return &Now{At: "12:00"}, nil
-		})
+		}})
 		const old = "This is how things stood"
 		if w := answer(s, "/"); w.Code != http.StatusOK || strings.Contains(w.Body.String(), old) {
 			t.Errorf("at rest: HTTP %d %s", w.Code, w.Body)
@@ -165,10 +224,10 @@ func TestBusyScheduleShowsTheLastLook(t *testing.T) {
 
 func TestFirstLookDuringACallSaysWhatToDo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := siteOf(t, func(context.Context) (*Now, error) {
+		s := siteOf(t, Sources{Now: func(context.Context) (*Now, error) {
 			time.Sleep(time.Minute)
 			return &Now{}, nil
-		})
+		}})
 		w := answer(s, "/")
 		if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" {
 			t.Errorf("HTTP %d %s", w.Code, w.Body)

@@ -1,0 +1,240 @@
+package page
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// RunFilter says which runs are wanted. Its zero value wants all, the newest first.
+type RunFilter struct {
+	Job, Status string // "" is any
+	Before      string // id of a run; only those that began before it are wanted
+}
+
+// RunsPerPage is how many runs a page shows.
+const RunsPerPage = 50
+
+// Run is a row of [Runs].
+type Run struct {
+	ID, Short string // its id, and the beginning of it that people read
+	Job       string
+	Status    string
+	Started   string
+	Took      string // "" while it is under way
+
+	Hits, New, Credits int64
+
+	Error string
+}
+
+// Runs are the runs that a filter lets through.
+type Runs struct {
+	Runs     []Run
+	Statuses []string // that a filter can name
+	More     bool     // there are older ones
+}
+
+// RunDetails are all that is on record of one run.
+type RunDetails struct {
+	Run
+	Summary  []string // what began it, what it brought and cost, and why it stopped, a sentence each
+	Searches []Search
+	Calls    []Call // oldest first
+}
+
+// Search is a search of a run.
+type Search struct {
+	Name, Operation string
+
+	Pages, Hits, New, Credits int64
+	Total, Left               *int64 // hits that the service counts, and pages that are left; nil if unknown
+
+	Stop string // why no further page was taken
+}
+
+// PerNew is what a new hit of the search has cost; "" without one.
+func (s Search) PerNew() string {
+	if s.New == 0 {
+		return ""
+	}
+	return strconv.FormatFloat(float64(s.Credits)/float64(s.New), 'f', 2, 64)
+}
+
+// Call is an attempt of a run at a call.
+type Call struct {
+	Operation, About string // About is the id that it asked for, or the search that it belongs to
+	At               string // when it was sent
+
+	Asked, Sent, Answered time.Time // it wanted to leave, left, and had its answer; Sent is zero if it never left
+
+	Credits int64
+	Status  string // in the words of HTTP or of the ledger
+	Bad     bool   // it brought nothing that was asked for
+}
+
+// Waited and Took say how long a call waited for the pace, and then for its answer.
+func (c Call) Waited() string { return seconds(c.Sent.Sub(c.Asked), !c.Sent.IsZero()) }
+func (c Call) Took() string {
+	return seconds(c.Answered.Sub(c.Sent), !c.Sent.IsZero() && !c.Answered.IsZero())
+}
+
+func seconds(d time.Duration, known bool) string {
+	if !known {
+		return ""
+	}
+	return strconv.FormatFloat(d.Seconds(), 'f', 1, 64)
+}
+
+// CallsPerPage is how many calls the page of a run shows.
+const CallsPerPage = 100
+
+// runs shows a list of runs.
+func (s *Site) runs(w http.ResponseWriter, r *http.Request) {
+	form := r.URL.Query()
+	if err := tooLong(form); err != nil {
+		s.say(w, http.StatusBadRequest, err.Error())
+		return
+	}
+	view := runsView{Filter: RunFilter{Job: strings.TrimSpace(form.Get("job")), Status: form.Get("status"), Before: form.Get("before")}}
+	var err error
+	if view.Runs, err = s.from.Runs(r.Context(), view.Filter); err != nil {
+		s.refuse(w, r, "runs", err)
+		return
+	}
+	s.show(w, "runs.html", view)
+}
+
+// runsView is what the list of runs needs to be drawn.
+type runsView struct {
+	*Runs
+	Filter RunFilter
+}
+
+// Older is the address of the runs before those that are shown; "" if there are none.
+func (v runsView) Older() string {
+	if !v.More || len(v.Runs.Runs) == 0 {
+		return ""
+	}
+	return v.address(v.Runs.Runs[len(v.Runs.Runs)-1].ID)
+}
+
+// Newest is the address of the first page; "" on it.
+func (v runsView) Newest() string {
+	if v.Filter.Before == "" {
+		return ""
+	}
+	return v.address("")
+}
+
+func (v runsView) address(before string) string {
+	form := url.Values{}
+	for name, value := range map[string]string{"job": v.Filter.Job, "status": v.Filter.Status, "before": before} {
+		if value != "" {
+			form.Set(name, value)
+		}
+	}
+	if len(form) == 0 {
+		return "/runs"
+	}
+	return "/runs?" + form.Encode()
+}
+
+// run shows one run, with some of its calls.
+func (s *Site) run(w http.ResponseWriter, r *http.Request) {
+	calls := 1
+	if number := r.URL.Query().Get("calls"); number != "" {
+		var err error
+		if calls, err = strconv.Atoi(number); err != nil || calls < 1 || calls > 1_000_000 {
+			s.say(w, http.StatusBadRequest, fmt.Sprintf("calls: %q is no number from 1 to 1000000", number))
+			return
+		}
+	}
+	d, err := s.from.Run(r.Context(), r.PathValue("run"))
+	if err != nil {
+		s.refuse(w, r, "run", err)
+		return
+	}
+	first := min((calls-1)*CallsPerPage, len(d.Calls))
+	s.show(w, "run.html", runView{d, waterfall(d.Calls[first:min(first+CallsPerPage, len(d.Calls))]), calls, first})
+}
+
+// runView is what the page of a run needs to be drawn.
+type runView struct {
+	*RunDetails
+	Shown []bar
+	page  int
+	first int // calls before those that are shown
+}
+
+// First and Last count the calls that are shown.
+func (v runView) First() int64 { return int64(v.first) + 1 }
+func (v runView) Last() int64  { return int64(v.first + len(v.Shown)) }
+
+// All is how many calls there are.
+func (v runView) All() int64 { return int64(len(v.Calls)) }
+
+// Previous and Next are the addresses of the calls before and after; "" if there are none.
+func (v runView) Previous() string {
+	if v.page == 1 {
+		return ""
+	}
+	return v.address(v.page - 1)
+}
+
+func (v runView) Next() string {
+	if int(v.Last()) >= len(v.Calls) {
+		return ""
+	}
+	return v.address(v.page + 1)
+}
+
+func (v runView) address(page int) string {
+	path := "/runs/" + url.PathEscape(v.ID)
+	if page > 1 {
+		path += "?calls=" + strconv.Itoa(page)
+	}
+	return path
+}
+
+// bar is a call with its place in time: how far from the left it waits, and is answered, in
+// thousandths of the width.
+type bar struct {
+	Call
+	WaitAt, WaitFor, From, For int64
+}
+
+// waterfall places calls between the first that is asked for and the last answer.
+func waterfall(calls []Call) []bar {
+	bars := make([]bar, len(calls))
+	var begin, end time.Time
+	for i := range calls {
+		if c := &calls[i]; begin.IsZero() || c.Asked.Before(begin) {
+			begin = c.Asked
+		}
+		for _, at := range []time.Time{calls[i].Asked, calls[i].Sent, calls[i].Answered} {
+			if at.After(end) {
+				end = at
+			}
+		}
+	}
+	span := max(end.Sub(begin), time.Millisecond)
+	place := func(t time.Time) int64 { return int64(t.Sub(begin) * 1000 / span) }
+	for i := range calls {
+		c := &calls[i]
+		bars[i] = bar{Call: *c, WaitAt: place(c.Asked)}
+		if c.Sent.IsZero() {
+			continue
+		}
+		b := &bars[i]
+		b.From = min(place(c.Sent), 998)
+		b.WaitAt = min(b.WaitAt, b.From)
+		b.WaitFor = b.From - b.WaitAt
+		b.For = max(2, place(cmp.Or(c.Answered, end))-b.From) // one that took no time is seen, too
+	}
+	return bars
+}
