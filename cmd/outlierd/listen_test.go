@@ -37,10 +37,12 @@ func monitored(t *testing.T, section string) *monitor {
 	m := newMonitor(&program{Engine: &engine.Engine{Config: config, Pace: limiter}}, file, env)
 	m.metrics = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "measured") })
 	m.site = page.New(t.Context(), page.Sources{
-		Now:   func(context.Context) (*page.Now, error) { return &page.Now{At: "12:00 UTC"}, nil },
-		Found: func(context.Context, page.Filter) (*page.Found, error) { return &page.Found{}, nil },
-		Runs:  func(context.Context, page.RunFilter) (*page.Runs, error) { return &page.Runs{}, nil },
-		Run:   func(context.Context, string) (*page.RunDetails, error) { return nil, page.ErrUnknown },
+		Now:     func(context.Context) (*page.Now, error) { return &page.Now{At: "12:00 UTC"}, nil },
+		Found:   func(context.Context, page.Filter) (*page.Found, error) { return &page.Found{}, nil },
+		Runs:    func(context.Context, page.RunFilter) (*page.Runs, error) { return &page.Runs{}, nil },
+		Run:     func(context.Context, string) (*page.RunDetails, error) { return nil, page.ErrUnknown },
+		Video:   func(context.Context, page.VideoFilter) (*page.Video, error) { return &page.Video{}, nil },
+		Channel: func(context.Context, page.ChannelFilter) (*page.Channel, error) { return &page.Channel{}, nil },
 	}, slog.New(slog.DiscardHandler))
 	return m
 }
@@ -101,6 +103,13 @@ func TestWhoIsAnswered(t *testing.T) {
 		{open, "GET", "rebound.example:7411", "/runs", "", 403},
 		{guarded, "GET", "outlierd:7411", "/runs", "", 401},
 		{guarded, "GET", "outlierd:7411", "/runs/01a2", "", 401},
+		{open, "GET", "127.0.0.1:7411", "/videos/v0000000001?words=a&page=2", "", 200},
+		{open, "GET", "127.0.0.1:7411", "/videos/v0000000001?page=-1", "", 400},
+		{open, "GET", "127.0.0.1:7411", "/channels/UC1", "", 200},
+		{open, "GET", "127.0.0.1:7411", "/channels/UC1?page=x", "", 400},
+		{open, "GET", "127.0.0.1:7411", "/videos/", "", 404},
+		{guarded, "GET", "outlierd:7411", "/videos/v0000000001", "", 401},
+		{guarded, "GET", "outlierd:7411", "/channels/UC1", "", 401},
 		{open, "GET", "127.0.0.1:7411", "/now.html", "", 404},
 		{open, "GET", "127.0.0.1:7411", "/..%2f..%2fetc/passwd", "", 404},
 		{guarded, "GET", "outlierd:7411", "/", "", 401},

@@ -36,8 +36,9 @@ func (o *options) site(ctx context.Context, p *program) *page.Site {
 		return nowOf(s, &planPrinter{zone: o.zone}), nil
 	}
 	recorded := runsOnRecord{store: p.Engine.Store, zone: o.zone}
+	tables := publishedTables{path: published(p.Engine.Config), zone: o.zone}
 	return page.New(ctx, page.Sources{
-		Now: look, Found: o.finder(published(p.Engine.Config)), Runs: recorded.runs, Run: recorded.run,
+		Now: look, Found: tables.found, Runs: recorded.runs, Run: recorded.run, Video: tables.video, Channel: tables.channel,
 	}, p.Engine.Log)
 }
 

@@ -32,12 +32,15 @@ type choice struct{ Value, Text string }
 
 // Outlier is a row of [Found]. Numbers that the service did not give are nil.
 type Outlier struct {
+	ID        string
 	Title     string
 	Link      string // where it is watched
 	Channel   string
+	ChannelID string
 	Kind      string
 	Language  string
 	Views     *int64
+	Curve     []int64  // its views at its last sightings, oldest first
 	Ratio     *float64 // views as a multiple of the channel's average
 	Score     *float64 // standard deviations above the channel's average
 	Published string   // times as the daemon tells them
@@ -136,13 +139,7 @@ func (f Filter) address(page int) string {
 	if f.Days > 0 {
 		form.Set("days", strconv.Itoa(f.Days))
 	}
-	if page > 1 {
-		form.Set("page", strconv.Itoa(page))
-	}
-	if len(form) == 0 {
-		return "/found"
-	}
-	return "/found?" + form.Encode()
+	return paged("/found", form, page)
 }
 
 // foundView is what the page needs to be drawn.

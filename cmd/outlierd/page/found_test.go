@@ -23,9 +23,9 @@ func TestFoundShowsOutliers(t *testing.T) {
 	views, ratio := int64(1234567), 12.34
 	golden(t, answer(finds(t, func(context.Context, Filter) (*Found, error) {
 		return &Found{Total: 1201, Outliers: []Outlier{
-			{Title: "Moka pot & fire", Link: "https://youtu.be/v0000000001", Channel: "Coffee", Kind: "video", Language: "en",
+			{ID: "v0000000001", ChannelID: "UC1", Curve: []int64{5, 10, 30}, Title: "Moka pot & fire", Link: "https://youtu.be/v0000000001", Channel: "Coffee", Kind: "video", Language: "en",
 				Views: &views, Ratio: &ratio, Score: &ratio, Published: "2026-11-01 08:00", Found: "2026-11-23 12:00"},
-			{Title: "v0000000002"}, // of which nothing else is known
+			{ID: "v0000000002", Title: "v0000000002"}, // of which nothing else is known
 		}}, nil
 	}), "/found?kind=video&ratio=2.5&days=30&order=ratio&page=2&channel=%40coffee"), "found.html")
 }

@@ -11,6 +11,7 @@ import (
 	"html/template"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"sync"
 	"time"
 )
@@ -42,6 +43,9 @@ type Sources struct {
 	Found func(context.Context, Filter) (*Found, error)
 	Runs  func(context.Context, RunFilter) (*Runs, error)
 	Run   func(ctx context.Context, id string) (*RunDetails, error)
+
+	Video   func(context.Context, VideoFilter) (*Video, error)
+	Channel func(context.Context, ChannelFilter) (*Channel, error)
 }
 
 // The errors of sources that a person is told of in their own words.
@@ -65,7 +69,7 @@ var files embed.FS
 var style []byte
 
 var pages = template.Must(template.New("").Funcs(template.FuncMap{
-	"whole": whole, "decimal": decimal, "thousands": thousands, "head": newHead,
+	"whole": whole, "decimal": decimal, "thousands": thousands, "head": newHead, "sparkline": sparkline, "segment": url.PathEscape,
 }).ParseFS(files, "*.html"))
 
 // head is what the head of a page says of it.
@@ -101,11 +105,13 @@ func (s *Site) Routes() map[string]http.HandlerFunc {
 		return nil
 	}
 	return map[string]http.HandlerFunc{
-		"GET /{$}":        guarded(s.now),
-		"GET /found":      guarded(s.found),
-		"GET /runs":       guarded(s.runs),
-		"GET /runs/{run}": guarded(s.run),
-		"GET /style.css":  guarded(styleSheet),
+		"GET /{$}":                guarded(s.now),
+		"GET /found":              guarded(s.found),
+		"GET /runs":               guarded(s.runs),
+		"GET /runs/{run}":         guarded(s.run),
+		"GET /videos/{video}":     guarded(s.video),
+		"GET /channels/{channel}": guarded(s.channel),
+		"GET /style.css":          guarded(styleSheet),
 	}
 }
 

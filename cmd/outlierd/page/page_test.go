@@ -107,15 +107,17 @@ func TestNowShowsWhatIsKnown(t *testing.T) {
 // allOf is a site whose sources have the same text in all places.
 func allOf(t *testing.T, text string) *Site {
 	return siteOf(t, Sources{
-		Now:   func(context.Context) (*Now, error) { return filled[Now](text), nil },
-		Found: func(context.Context, Filter) (*Found, error) { return filled[Found](text), nil },
-		Runs:  func(context.Context, RunFilter) (*Runs, error) { return filled[Runs](text), nil },
-		Run:   func(context.Context, string) (*RunDetails, error) { return filled[RunDetails](text), nil },
+		Now:     func(context.Context) (*Now, error) { return filled[Now](text), nil },
+		Found:   func(context.Context, Filter) (*Found, error) { return filled[Found](text), nil },
+		Runs:    func(context.Context, RunFilter) (*Runs, error) { return filled[Runs](text), nil },
+		Run:     func(context.Context, string) (*RunDetails, error) { return filled[RunDetails](text), nil },
+		Video:   func(context.Context, VideoFilter) (*Video, error) { return filled[Video](text), nil },
+		Channel: func(context.Context, ChannelFilter) (*Channel, error) { return filled[Channel](text), nil },
 	})
 }
 
 // allPages has an address of each page, with %s for a text that stands in its form.
-var allPages = []string{"/", "/found?query=%s&channel=%[1]s", "/runs?job=%s", "/runs/%s"}
+var allPages = []string{"/", "/found?query=%s&channel=%[1]s", "/runs?job=%s", "/runs/%s", "/videos/%s?words=%[1]s", "/channels/%s"}
 
 func TestHostileTextIsOnlyText(t *testing.T) {
 	for name, text := range hostile {
@@ -141,15 +143,18 @@ func TestHostileTextIsOnlyText(t *testing.T) {
 func TestEveryPageHasTheHeaders(t *testing.T) {
 	away := errors.New("the state is away")
 	s := siteOf(t, Sources{
-		Now:   func(context.Context) (*Now, error) { return nil, away },
-		Found: func(context.Context, Filter) (*Found, error) { return nil, away },
-		Runs:  func(context.Context, RunFilter) (*Runs, error) { return nil, away },
-		Run:   func(context.Context, string) (*RunDetails, error) { return nil, away },
+		Now:     func(context.Context) (*Now, error) { return nil, away },
+		Found:   func(context.Context, Filter) (*Found, error) { return nil, away },
+		Runs:    func(context.Context, RunFilter) (*Runs, error) { return nil, away },
+		Run:     func(context.Context, string) (*RunDetails, error) { return nil, away },
+		Video:   func(context.Context, VideoFilter) (*Video, error) { return nil, away },
+		Channel: func(context.Context, ChannelFilter) (*Channel, error) { return nil, away },
 	})
 	for path, want := range map[string]int{
 		"/": http.StatusInternalServerError, "/style.css": http.StatusOK, "/found": http.StatusInternalServerError,
 		"/found?page=x": http.StatusBadRequest, "/runs": http.StatusInternalServerError, "/runs/01a2": http.StatusInternalServerError,
-		"/runs/01a2?calls=x": http.StatusBadRequest,
+		"/runs/01a2?calls=x": http.StatusBadRequest, "/videos/v1": http.StatusInternalServerError, "/videos/v1?page=0": http.StatusBadRequest,
+		"/channels/c1": http.StatusInternalServerError, "/channels/c1?page=0": http.StatusBadRequest,
 	} {
 		w := answer(s, path)
 		if w.Code != want || strings.Contains(w.Body.String(), "away") {

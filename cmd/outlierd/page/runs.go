@@ -138,10 +138,7 @@ func (v runsView) address(before string) string {
 			form.Set(name, value)
 		}
 	}
-	if len(form) == 0 {
-		return "/runs"
-	}
-	return "/runs?" + form.Encode()
+	return paged("/runs", form, 1)
 }
 
 // run shows one run, with some of its calls.

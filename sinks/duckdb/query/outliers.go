@@ -21,7 +21,7 @@ type Outliers struct {
 }
 
 // SQL asks for the number of all outliers that are wanted, and beside it the columns video_id, title, link,
-// channel, kind, language, view_count, average_views_ratio, z_score, published_at and first_seen_at of each
+// channel_id, channel, kind, language, view_count, average_views_ratio, z_score, published_at and first_seen_at of each
 // row. Without any row there is one, in which all but the number is NULL. Where two rows are equal
 // their ids decide, so that none comes twice after another Skip.
 func (o Outliers) SQL() string {
@@ -44,7 +44,7 @@ func (o Outliers) SQL() string {
 	}
 	return fmt.Sprintf(`WITH wanted AS (SELECT * FROM outliers AS t WHERE %s),
 		shown AS (FROM wanted ORDER BY %s DESC NULLS LAST, video_id LIMIT %d OFFSET %d)
-		SELECT n.total, t.video_id, t.title, %s, coalesce(t.channel_title, t.channel_handle) AS channel, t.kind, t.language,
+		SELECT n.total, t.video_id, t.title, %s, t.channel_id, coalesce(t.channel_title, t.channel_handle) AS channel, t.kind, t.language,
 			t.view_count, t.average_views_ratio, t.z_score, t.published_at, t.first_seen_at
 		FROM (SELECT count(*) AS total FROM wanted) AS n LEFT JOIN shown AS t ON true
 		ORDER BY t.%[2]s DESC NULLS LAST, t.video_id`,

@@ -43,9 +43,30 @@ func BenchmarkOutliers(b *testing.B) {
 	exec(fmt.Sprintf(`INSERT INTO warehouse.main.outliers_history (video_id, kind, title, channel_id, channel_title, channel_handle, language, view_count,
 			average_views_ratio, z_score, published_at, _job, queries)
 		SELECT %s, ['query ' || i %% 40] FROM (SELECT n %% %d AS i FROM range(3 * %[2]d) AS r(n))`, row, *outliers))
+	exec(fmt.Sprintf("INSERT INTO warehouse.main.videos_history (video_id, view_count, observed_at) SELECT md5(i::VARCHAR)[:11], i, TIMESTAMP '2026-01-01' FROM range(%d) AS r(i)", *outliers/10))
+	exec(fmt.Sprintf(`INSERT INTO warehouse.main.transcript_events (video_id, position, start_ms, "text")
+		SELECT md5((i // 100)::VARCHAR)[:11], i %% 100, i %% 100 * 1000, 'line ' || i FROM range(%d) AS r(i)`, 5**outliers))
 	exec("CHECKPOINT warehouse; DETACH warehouse")
 	if err := db.Close(); err != nil {
 		b.Fatal(err)
+	}
+	const video, channel = "c81e728d9d4", "c81e728d9d4c2f636f067f89" // of i = 2
+	for name, sql := range map[string][]string{
+		"video":   {query.Video(video), query.Curve(video, 500), query.Brought(video, 20), query.Changes(video), query.Comments(video), query.Lines(video, "", 0, 500)},
+		"channel": {query.Channel(channel), query.Subscribers(channel, 500), query.Uploads(channel, 0, 50)},
+		"curves":  {query.Curves([]string{video, "c4ca4238a0b", "eccbc87e4b5"}, 30)},
+	} {
+		b.Run(name, func(b *testing.B) {
+			var questions []query.Question
+			for _, one := range sql {
+				questions = append(questions, query.Question{SQL: one, Row: func([]any) error { return nil }})
+			}
+			for b.Loop() {
+				if err := query.RunAll(b.Context(), path, questions...); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 	for name, o := range map[string]query.Outliers{
 		"newest":   {Order: "first_seen_at"},

@@ -1,0 +1,217 @@
+package page
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+)
+
+// Video is what the tables have of a video. Numbers that they do not have are nil.
+type Video struct {
+	ID, Title, Link    string // Link is where it is watched; "" if the id is in another form than known
+	Channel, ChannelID string
+	Kind, Language     string
+
+	Seconds                *int64 // its length
+	Views, Likes, Remarks  *int64 // Remarks is how many comments it has
+	Ratio, Score           *float64
+	Published, First, Last string // when it was published, and first and last seen
+
+	Description string
+	Curve       []Point // its views over time
+	Brought     []Brought
+	Changes     []Change
+	Comments    []Comment
+	Lines       []Line
+	LineCount   int64 // that were asked for, on all pages
+}
+
+// Brought is a hit of a search.
+type Brought struct {
+	At, Job, Run, Search string
+	Page, Rank           *int64 // from 1
+}
+
+// Change is a title that took the place of another.
+type Change struct{ At, Before, After string }
+
+// Comment is a comment on a video.
+type Comment struct {
+	Author, Text, At string
+	Likes, Replies   *int64
+	Owner            bool // the channel's owner wrote it
+}
+
+// Line is a line of a transcript.
+type Line struct{ At, Link, Text string }
+
+// VideoFilter says which video is wanted, and which lines of its transcript.
+type VideoFilter struct {
+	ID    string
+	Words string // that lines have; "" for all lines
+	Page  int    // of [LinesPerPage] lines, from 1
+}
+
+// Channel is what the tables have of a channel.
+type Channel struct {
+	ID, Title, Handle, Description, Last string
+
+	Subscribers, Videos, Median, Outliers *int64 // Median is of the views of its videos; Outliers are among those that were sampled
+
+	Curve       []Point // its subscribers over time
+	Uploads     []Upload
+	UploadCount int64 // on all pages
+}
+
+// Upload is a video of a channel.
+type Upload struct {
+	ID, Title, Kind, Published string
+
+	Views        *int64
+	Ratio, Score *float64
+}
+
+// ChannelFilter says which channel is wanted, and which of its videos.
+type ChannelFilter struct {
+	ID   string
+	Page int // of [PerPage] videos, from 1
+}
+
+// LinesPerPage is how many lines of a transcript a page shows.
+const LinesPerPage = 500
+
+// Length is how long the video is.
+func (v *Video) Length() string {
+	if v.Seconds == nil {
+		return ""
+	}
+	return Clock(*v.Seconds)
+}
+
+// Clock is a number of seconds as players show it, such as 1:02:03 or 4:05.
+func Clock(s int64) string {
+	if s >= 3600 {
+		return fmt.Sprintf("%d:%02d:%02d", s/3600, s/60%60, s%60)
+	}
+	return fmt.Sprintf("%d:%02d", s/60, s%60)
+}
+
+// video shows a video.
+func (s *Site) video(w http.ResponseWriter, r *http.Request) {
+	form := r.URL.Query()
+	number, err := pageOf(form)
+	if err == nil {
+		err = tooLong(form)
+	}
+	if err != nil {
+		s.say(w, http.StatusBadRequest, err.Error())
+		return
+	}
+	view := videoView{Filter: VideoFilter{ID: r.PathValue("video"), Words: strings.TrimSpace(form.Get("words")), Page: number}}
+	err = s.ask(r.Context(), func(ctx context.Context) (err error) {
+		view.Video, err = s.from.Video(ctx, view.Filter)
+		return err
+	})
+	if err != nil {
+		s.refuse(w, r, "video", err)
+		return
+	}
+	view.Chart = newChart(view.Curve)
+	s.show(w, "video.html", view)
+}
+
+// channel shows a channel.
+func (s *Site) channel(w http.ResponseWriter, r *http.Request) {
+	number, err := pageOf(r.URL.Query())
+	if err != nil {
+		s.say(w, http.StatusBadRequest, err.Error())
+		return
+	}
+	view := channelView{Filter: ChannelFilter{ID: r.PathValue("channel"), Page: number}}
+	err = s.ask(r.Context(), func(ctx context.Context) (err error) {
+		view.Channel, err = s.from.Channel(ctx, view.Filter)
+		return err
+	})
+	if err != nil {
+		s.refuse(w, r, "channel", err)
+		return
+	}
+	view.Chart = newChart(view.Curve)
+	s.show(w, "channel.html", view)
+}
+
+// pageOf is the number of a page in a form, which is 1 if the form has none.
+func pageOf(form url.Values) (int, error) {
+	number := strings.TrimSpace(form.Get("page"))
+	if number == "" {
+		return 1, nil
+	}
+	n, err := strconv.Atoi(number)
+	if err != nil || n < 1 || n > 1_000_000 {
+		return 0, fmt.Errorf("page: %q is no number from 1 to 1000000", number)
+	}
+	return n, nil
+}
+
+// videoView and channelView are what the pages need to be drawn.
+type (
+	videoView struct {
+		*Video
+		Filter VideoFilter
+		Chart  *chart
+	}
+	channelView struct {
+		*Channel
+		Filter ChannelFilter
+		Chart  *chart
+	}
+)
+
+// Previous and Next are the addresses of the lines before and after; "" if there are none.
+func (v videoView) Previous() string {
+	return v.address(v.Filter.Page-1, v.Filter.Page > 1)
+}
+
+func (v videoView) Next() string {
+	return v.address(v.Filter.Page+1, int64(v.Filter.Page)*LinesPerPage < v.LineCount)
+}
+
+func (v videoView) address(page int, is bool) string {
+	if !is {
+		return ""
+	}
+	form := url.Values{}
+	if v.Filter.Words != "" {
+		form.Set("words", v.Filter.Words)
+	}
+	return paged("/videos/"+url.PathEscape(v.ID), form, page) + "#transcript"
+}
+
+// Previous and Next are the addresses of the videos before and after; "" if there are none.
+func (v channelView) Previous() string {
+	if v.Filter.Page == 1 {
+		return ""
+	}
+	return paged("/channels/"+url.PathEscape(v.ID), url.Values{}, v.Filter.Page-1)
+}
+
+func (v channelView) Next() string {
+	if int64(v.Filter.Page)*PerPage >= v.UploadCount {
+		return ""
+	}
+	return paged("/channels/"+url.PathEscape(v.ID), url.Values{}, v.Filter.Page+1)
+}
+
+// paged is the address of a page with a number, which the first does not have.
+func paged(path string, form url.Values, page int) string {
+	if page > 1 {
+		form.Set("page", strconv.Itoa(page))
+	}
+	if len(form) == 0 {
+		return path
+	}
+	return path + "?" + form.Encode()
+}

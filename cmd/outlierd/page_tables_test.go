@@ -1,0 +1,166 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"outlierd/cmd/outlierd/page"
+	"outlierd/outlier/simulator"
+)
+
+// TestFinderFindsWhatTheTablesHave asks for outliers in many ways and holds each answer against a
+// question of its own.
+func TestFinderFindsWhatTheTablesHave(t *testing.T) {
+	t.Parallel() // it runs processes of its own
+	w := newWorld(t, simulator.Options{Seed: 1, Freeze: true, Limit: 1_000_000})
+	w.write(searches(3, 1))
+	w.mustRun("run", "--all", "--yes")
+	var channel, handle, language string
+	w.query(`select channel_id, ltrim(channel_handle, '@'), "language" from outliers where channel_handle is not null order by video_id limit 1`, func(row []any) {
+		channel, handle, language = row[0].(string), row[1].(string), row[2].(string)
+	})
+	find := publishedTables{path: w.published(), zone: time.UTC}.found
+	for name, c := range map[string]struct {
+		filter page.Filter
+		where  string
+	}{
+		"all":       {page.Filter{}, "true"},
+		"query":     {page.Filter{Query: "moka pot"}, "video_id in (select video_id from outliers_history where list_contains(queries, 'moka pot'))"},
+		"job":       {page.Filter{Job: "search-2"}, "video_id in (select video_id from outliers_history where _job = 'search-2')"},
+		"channel":   {page.Filter{Channel: channel}, "channel_id = '" + channel + "'"},
+		"handle":    {page.Filter{Channel: "@" + handle}, "ltrim(channel_handle, '@') = '" + handle + "'"},
+		"type":      {page.Filter{Kind: "short"}, "kind = 'short'"},
+		"language":  {page.Filter{Language: language}, "language = '" + language + "'"},
+		"ratio":     {page.Filter{Ratio: 3.5}, "average_views_ratio >= 3.5"},
+		"days":      {page.Filter{Days: 60}, "published_at >= now() - interval 60 days"},
+		"several":   {page.Filter{Kind: "video", Ratio: 2, Query: "minecraft"}, "kind = 'video' and average_views_ratio >= 2 and video_id in (select video_id from outliers_history where list_contains(queries, 'minecraft'))"},
+		"quotation": {page.Filter{Query: "' or true --"}, "false"},
+	} {
+		for order, column := range foundOrders {
+			if c.filter.Order = order; name != "all" && order != "found" {
+				continue
+			}
+			var want, got []string
+			w.query(fmt.Sprintf("select coalesce(title, video_id) from outliers where %s order by %s desc nulls last, video_id", c.where, column), func(row []any) {
+				want = append(want, row[0].(string))
+			})
+			if len(want) == 0 && name != "quotation" {
+				t.Fatalf("%s: there is nothing to be found", name)
+			}
+			for c.filter.Page = 1; ; c.filter.Page++ {
+				found, err := find(context.Background(), c.filter)
+				if err != nil {
+					t.Fatalf("%s: %v", name, err)
+				}
+				if found.Total != int64(len(want)) {
+					t.Fatalf("%s, page %d: %d in all, want %d", name, c.filter.Page, found.Total, len(want))
+				}
+				for _, f := range found.Outliers {
+					got = append(got, f.Title)
+				}
+				if len(found.Outliers) == 0 {
+					break
+				}
+			}
+			if fmt.Sprint(got) != fmt.Sprint(want) {
+				t.Errorf("%s by %s: %q, want %q", name, order, got, want)
+			}
+		}
+	}
+}
+
+// TestVideosAndChannelsAreWhatTheTablesHave holds each part of the pages of some videos, and of their
+// channels, against a question of its own.
+func TestVideosAndChannelsAreWhatTheTablesHave(t *testing.T) {
+	t.Parallel() // it runs processes of its own
+	w := newWorld(t, simulator.Options{Seed: 1, Freeze: true, Limit: 1_000_000})
+	w.write(searches(1, 3))
+	w.mustRun("run", "--all", "--yes")
+	w.mustRun("run", "search-0", "--again", "--yes")
+	tables := publishedTables{path: w.published(), zone: time.UTC}
+	text := func(sql string) (all string) {
+		w.query(sql, func(row []any) { all += fmt.Sprintln(row...) })
+		return all
+	}
+	var videos []string
+	for _, from := range []string{"transcripts", "(from outliers where video_id not in (select video_id from videos))",
+		"(from channel_uploads where video_id not in (select video_id from outliers union select video_id from videos))"} {
+		videos = append(videos, strings.Fields(text("select video_id from "+from+" order by video_id limit 1"))...)
+	}
+	if len(videos) != 3 {
+		t.Fatalf("there are videos of %d kinds, want one with a transcript, one without details, and an upload that no search brought", len(videos))
+	}
+	for _, id := range videos {
+		v, err := tables.video(t.Context(), page.VideoFilter{ID: id, Page: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		is := func(what, got, sql string) {
+			t.Helper()
+			if diff := cmp.Diff(text(fmt.Sprintf(sql, id)), got); diff != "" {
+				t.Errorf("video %s: %s (-want +got):\n%s", id, what, diff)
+			}
+		}
+		lists := map[string]string{}
+		for _, p := range v.Curve {
+			lists["views"] += fmt.Sprintln(p.N)
+		}
+		for _, b := range v.Brought {
+			lists["searches"] += fmt.Sprintln(b.Run, b.Search, *b.Page, *b.Rank)
+		}
+		for _, c := range v.Comments {
+			lists["comments"] += fmt.Sprintln(c.Author, c.Text)
+		}
+		for _, l := range v.Lines {
+			lists["lines"] += fmt.Sprintln(l.At, l.Link, l.Text)
+		}
+		is("views", lists["views"], `select view_count from (select observed_at, view_count from outliers_history where video_id = '%[1]s'
+			union all select observed_at, view_count from videos_history where video_id = '%[1]s'
+			union all select observed_at, view_count from channel_uploads_history where video_id = '%[1]s') order by observed_at`)
+		is("searches", lists["searches"], "select _run_id, queries[1], page + 1, rank from outliers_history where video_id = '%s' order by _response_id desc")
+		is("comments", lists["comments"], `select author_text, "text" from comments where video_id = '%s' order by likes_count desc nulls last, position`)
+		is("lines", lists["lines"], "select time_code, link, text from transcript_search where video_id = '%s' order by position limit 500")
+		is("line count", fmt.Sprintln(v.LineCount), "select count(*) from transcript_events where video_id = '%s'")
+		if v.Title == "" || v.Link != "https://youtu.be/"+id || v.ChannelID == "" || v.Views == nil || v.Last == "" {
+			t.Errorf("video %s: little is known: %+v", id, v)
+		}
+		c, err := tables.channel(t.Context(), page.ChannelFilter{ID: v.ChannelID, Page: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := text(fmt.Sprintf(`select count(distinct video_id) from (select video_id, channel_id from outliers
+			union all select video_id, channel_id from videos union all select video_id, channel_id from channel_uploads) where channel_id = '%s'`, c.ID))
+		if got := fmt.Sprintln(c.UploadCount); got != want || len(c.Uploads) != min(page.PerPage, int(c.UploadCount)) || c.Title == "" {
+			t.Errorf("channel %s: %s videos, %d shown, want %s: %+v", c.ID, got, len(c.Uploads), want, c)
+		}
+	}
+
+	v, err := tables.video(t.Context(), page.VideoFilter{ID: videos[0], Page: 1})
+	if err != nil || len(v.Lines) == 0 {
+		t.Fatal(v, err)
+	}
+	word := strings.ToUpper(v.Lines[0].Text)
+	if some, err := tables.video(t.Context(), page.VideoFilter{ID: videos[0], Words: word, Page: 1}); err != nil || len(some.Lines) == 0 || some.Lines[0] != v.Lines[0] {
+		t.Errorf("lines with %q: %+v %v", word, some.Lines, err)
+	}
+	for name, ask := range map[string]func() error{
+		"video": func() error {
+			_, err := tables.video(t.Context(), page.VideoFilter{ID: "' or true --", Page: 1})
+			return err
+		},
+		"channel": func() error {
+			_, err := tables.channel(t.Context(), page.ChannelFilter{ID: "' or true --", Page: 1})
+			return err
+		},
+	} {
+		if err := ask(); !errors.Is(err, page.ErrUnknown) {
+			t.Errorf("an unknown %s: %v", name, err)
+		}
+	}
+}
