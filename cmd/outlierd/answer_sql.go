@@ -26,7 +26,38 @@ func answerCommand(o *options) *cobra.Command {
 	}
 }
 
-// answerer makes that process. It has no environment, and so no key.
+const downloadVerb = "answer-download"
+
+// downloadCommand is a process that writes what SQL on standard input gives of a published file in
+// a format of export. People do not call it either: they have export, which is not confined.
+func downloadCommand(o *options) *cobra.Command {
+	return &cobra.Command{
+		Use: downloadVerb + " FILE FORMAT", Short: "Write what SQL on standard input gives, for another process", Hidden: true,
+		Args: cobra.ExactArgs(2),
+		RunE: func(c *cobra.Command, args []string) error {
+			text, err := o.queryText("-")
+			if err == nil {
+				err = query.Confine()
+			}
+			if err != nil {
+				return err
+			}
+			// The file is opened by a browser's user, perhaps in a spreadsheet, and its texts are strangers'.
+			_, err = o.exportFrom(c.Context(), args[0], export{text: text, to: "-", format: args[1], escape: args[1] == "csv"}, o.world.out)
+			return err
+		},
+	}
+}
+
+// downloader makes that process. It has no environment but the folder for what does not fit into memory.
+func downloader(ctx context.Context, path, format, temp string) *exec.Cmd {
+	c := answerer(ctx)
+	c.Args = []string{"outlierd", downloadVerb, path, format}
+	c.Env = []string{"TMPDIR=" + temp}
+	return c
+}
+
+// answerer makes the process that answers SQL. It has no environment, and so no key.
 func answerer(ctx context.Context) *exec.Cmd {
 	c := exec.CommandContext(ctx, itself())
 	c.Args = []string{"outlierd", answerVerb}

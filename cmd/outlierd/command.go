@@ -101,7 +101,7 @@ func addCommands(root *cobra.Command, o *options) {
 		}
 		root.AddCommand(g.commands...)
 	}
-	root.AddCommand(simulateCommand(o), manCommand(o), versionCommand(o), answerCommand(o))
+	root.AddCommand(simulateCommand(o), manCommand(o), versionCommand(o), answerCommand(o), downloadCommand(o))
 }
 
 // group is a command that only has others below it.

@@ -212,6 +212,10 @@ func (o *options) exportTo(ctx context.Context, e export, w io.Writer) (rows int
 	if path == "" {
 		return 0, noFile(e.config)
 	}
+	return o.exportFrom(ctx, path, e, w)
+}
+
+func (o *options) exportFrom(ctx context.Context, path string, e export, w io.Writer) (rows int64, err error) {
 	folder := filepath.Dir(e.to) // which has room for the result
 	if e.to == "-" {
 		folder = os.TempDir()

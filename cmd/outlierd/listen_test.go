@@ -43,6 +43,7 @@ func monitored(t *testing.T, section string) *monitor {
 		Run:     func(context.Context, string) (*page.RunDetails, error) { return nil, page.ErrUnknown },
 		Video:   func(context.Context, page.VideoFilter) (*page.Video, error) { return &page.Video{}, nil },
 		Channel: func(context.Context, page.ChannelFilter) (*page.Channel, error) { return &page.Channel{}, nil },
+		Ask:     func(context.Context, string) (*page.Result, error) { return &page.Result{}, nil },
 	}, slog.New(slog.DiscardHandler))
 	return m
 }
@@ -110,6 +111,12 @@ func TestWhoIsAnswered(t *testing.T) {
 		{open, "GET", "127.0.0.1:7411", "/videos/", "", 404},
 		{guarded, "GET", "outlierd:7411", "/videos/v0000000001", "", 401},
 		{guarded, "GET", "outlierd:7411", "/channels/UC1", "", 401},
+		{open, "GET", "127.0.0.1:7411", "/ask?sql=select+1", "", 200},
+		{open, "POST", "127.0.0.1:7411", "/ask?sql=select+1", "", 405},
+		{open, "GET", "rebound.example:7411", "/ask?sql=select+1", "", 403},
+		{open, "GET", "rebound.example:7411", "/ask/result/csv?sql=select+1", "", 403},
+		{guarded, "GET", "outlierd:7411", "/ask?sql=select+1", "", 401},
+		{guarded, "GET", "outlierd:7411", "/ask/result/csv?sql=select+1", "", 401},
 		{open, "GET", "127.0.0.1:7411", "/now.html", "", 404},
 		{open, "GET", "127.0.0.1:7411", "/..%2f..%2fetc/passwd", "", 404},
 		{guarded, "GET", "outlierd:7411", "/", "", 401},

@@ -39,6 +39,7 @@ func (o *options) site(ctx context.Context, p *program) *page.Site {
 	tables := publishedTables{path: published(p.Engine.Config), zone: o.zone}
 	return page.New(ctx, page.Sources{
 		Now: look, Found: tables.found, Runs: recorded.runs, Run: recorded.run, Video: tables.video, Channel: tables.channel,
+		Tables: catalog(), Questions: questions(), Ask: tables.first, Download: tables.whole,
 	}, p.Engine.Log)
 }
 

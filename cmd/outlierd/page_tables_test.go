@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -161,6 +162,67 @@ func TestVideosAndChannelsAreWhatTheTablesHave(t *testing.T) {
 	} {
 		if err := ask(); !errors.Is(err, page.ErrUnknown) {
 			t.Errorf("an unknown %s: %v", name, err)
+		}
+	}
+}
+
+// TestQuestionsOfThePage can be asked of what was published, and so can what people write; a download
+// has all rows.
+func TestQuestionsOfThePage(t *testing.T) {
+	t.Parallel() // it runs processes of its own
+	w := newWorld(t, simulator.Options{Seed: 1, Freeze: true, Limit: 1_000_000})
+	w.write(searches(1, 1))
+	w.mustRun("run", "--all", "--yes")
+	tables := publishedTables{path: w.published(), zone: time.FixedZone("", 2*60*60)}
+	for _, q := range questions() {
+		got, err := tables.first(t.Context(), q.SQL)
+		if err != nil || len(got.Columns) == 0 {
+			t.Errorf("%s: %v", q.Name, err)
+		}
+	}
+	for _, table := range catalog() {
+		if _, err := tables.first(t.Context(), fmt.Sprintf("select \"%s\" from %s limit 0", strings.Join(table.Columns, `", "`), table.Name)); err != nil {
+			t.Errorf("table %s of the catalog: %v", table.Name, err)
+		}
+	}
+	got, err := tables.first(t.Context(), "select timestamptz '2026-11-23 23:30:00+00' as at, 1.5::decimal(9, 2) as n, 'x' as s")
+	if err != nil || *got.Rows[0][0] != "2026-11-24 01:30:00" {
+		t.Fatalf("%+v %v", got, err)
+	}
+	want := []page.Column{{Name: "at", Time: true}, {Name: "n", Number: true}, {Name: "s"}}
+	if diff := cmp.Diff(want, got.Columns); diff != "" {
+		t.Errorf("columns (-want +got):\n%s", diff)
+	}
+	if _, err := tables.first(t.Context(), "select nosuch"); err == nil || !strings.Contains(err.Error(), "nosuch") {
+		t.Errorf("a column that is not there: %v", err)
+	}
+
+	const all = "select video_id, '=1+1' as formula from outliers order by video_id"
+	for _, format := range []string{"csv", "parquet", "xlsx"} {
+		file, err := tables.whole(t.Context(), all, format)
+		if err != nil {
+			t.Fatalf("%s: %v", format, err)
+		}
+		text, err := io.ReadAll(file)
+		if err := errors.Join(err, file.Close()); err != nil {
+			t.Fatal(err)
+		}
+		begins := map[string]string{"csv": "video_id,formula\n", "parquet": "PAR1", "xlsx": "PK"}[format]
+		if !strings.HasPrefix(string(text), begins) || format == "csv" && !strings.Contains(string(text), ",'=1+1\n") {
+			t.Errorf("%s begins with %.60q", format, text)
+		}
+	}
+	for sql, says := range map[string]string{"select nosuch": "nosuch", "select * from read_text('/etc/passwd')": "nothing but the published tables"} {
+		_, err := tables.whole(t.Context(), sql, "csv")
+		if _, refused := errors.AsType[*page.RefusedError](err); !refused || !strings.Contains(err.Error(), says) {
+			t.Errorf("download of %s: %v", sql, err)
+		}
+	}
+	for _, tables := range []publishedTables{{}, {path: w.published() + ".away"}} {
+		_, asked := tables.first(t.Context(), "select 1")
+		_, got := tables.whole(t.Context(), "select 1", "csv")
+		if !errors.Is(asked, page.ErrNothingPublished) || !errors.Is(got, page.ErrNothingPublished) {
+			t.Errorf("without a file: %v, %v", asked, got)
 		}
 	}
 }

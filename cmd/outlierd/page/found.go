@@ -61,7 +61,7 @@ func (s *Site) found(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	view := foundView{Filter: f, Orders: orders}
-	err = s.ask(r.Context(), func(ctx context.Context) (err error) {
+	err = s.ask(r.Context(), s.reading, func(ctx context.Context) (err error) {
 		view.Found, err = s.from.Found(ctx, f)
 		return err
 	})

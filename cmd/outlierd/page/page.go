@@ -9,6 +9,7 @@ import (
 	"embed"
 	"errors"
 	"html/template"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -46,6 +47,11 @@ type Sources struct {
 
 	Video   func(context.Context, VideoFilter) (*Video, error)
 	Channel func(context.Context, ChannelFilter) (*Channel, error)
+
+	Tables    []Table // that can be asked
+	Questions []Question
+	Ask       func(ctx context.Context, sql string) (*Result, error)               // [MostRows] rows, or a [RefusedError]
+	Download  func(ctx context.Context, sql, format string) (io.ReadCloser, error) // the whole result, or a [RefusedError]
 }
 
 // The errors of sources that a person is told of in their own words.
@@ -56,10 +62,9 @@ var (
 )
 
 const (
-	shared   = 2 * time.Second  // for how long requests share one look
-	patience = 2 * time.Second  // how long a request waits for one, before it is shown the last one
-	asking   = 10 * time.Second // how long it waits for an answer of the published tables
-	atOnce   = 1                // questions to the published tables, each of which takes memory of its own
+	shared    = 2 * time.Second  // for how long requests share one look
+	patience  = 2 * time.Second  // how long a request waits for one, before it is shown the last one
+	answering = 10 * time.Second // how long it waits for an answer of the published tables
 )
 
 //go:embed *.html
@@ -84,7 +89,9 @@ type Site struct {
 	from Sources
 	log  *slog.Logger
 
-	questions chan struct{} // has an element for each question under way
+	// Each has an element while a question to the published tables is under way, which takes memory:
+	// one of the pages, one that a person has written, and a download.
+	reading, asking, downloads chan struct{}
 
 	mu      sync.Mutex
 	last    *Now // nil before the first look
@@ -95,7 +102,8 @@ type Site struct {
 
 // New makes a site that asks its sources until ctx ends.
 func New(ctx context.Context, from Sources, log *slog.Logger) *Site {
-	return &Site{ctx: ctx, from: from, log: log, questions: make(chan struct{}, atOnce)}
+	return &Site{ctx: ctx, from: from, log: log,
+		reading: make(chan struct{}, 1), asking: make(chan struct{}, 1), downloads: make(chan struct{}, 1)}
 }
 
 // Routes are the handlers of the pages by the patterns of [http.ServeMux]. Who may ask is the
@@ -105,13 +113,15 @@ func (s *Site) Routes() map[string]http.HandlerFunc {
 		return nil
 	}
 	return map[string]http.HandlerFunc{
-		"GET /{$}":                guarded(s.now),
-		"GET /found":              guarded(s.found),
-		"GET /runs":               guarded(s.runs),
-		"GET /runs/{run}":         guarded(s.run),
-		"GET /videos/{video}":     guarded(s.video),
-		"GET /channels/{channel}": guarded(s.channel),
-		"GET /style.css":          guarded(styleSheet),
+		"GET /{$}":                 guarded(s.now),
+		"GET /found":               guarded(s.found),
+		"GET /runs":                guarded(s.runs),
+		"GET /runs/{run}":          guarded(s.run),
+		"GET /videos/{video}":      guarded(s.video),
+		"GET /channels/{channel}":  guarded(s.channel),
+		"GET /ask":                 guarded(s.askSQL),
+		"GET /ask/result/{format}": guarded(s.download),
+		"GET /style.css":           guarded(styleSheet),
 	}
 }
 
@@ -156,13 +166,13 @@ func (s *Site) now(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// ask asks the published tables, when no other request does, for at most so long.
-func (s *Site) ask(ctx context.Context, question func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, asking)
+// ask asks the published tables when it is its turn, for at most so long.
+func (s *Site) ask(ctx context.Context, turn chan struct{}, question func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, answering)
 	defer cancel()
 	select {
-	case s.questions <- struct{}{}:
-		defer func() { <-s.questions }()
+	case turn <- struct{}{}:
+		defer func() { <-turn }()
 	case <-ctx.Done():
 		return ctx.Err()
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -113,11 +114,13 @@ func allOf(t *testing.T, text string) *Site {
 		Run:     func(context.Context, string) (*RunDetails, error) { return filled[RunDetails](text), nil },
 		Video:   func(context.Context, VideoFilter) (*Video, error) { return filled[Video](text), nil },
 		Channel: func(context.Context, ChannelFilter) (*Channel, error) { return filled[Channel](text), nil },
+		Ask:     func(context.Context, string) (*Result, error) { return filled[Result](text), nil },
+		Tables:  *filled[[]Table](text), Questions: *filled[[]Question](text),
 	})
 }
 
 // allPages has an address of each page, with %s for a text that stands in its form.
-var allPages = []string{"/", "/found?query=%s&channel=%[1]s", "/runs?job=%s", "/runs/%s", "/videos/%s?words=%[1]s", "/channels/%s"}
+var allPages = []string{"/", "/found?query=%s&channel=%[1]s", "/runs?job=%s", "/runs/%s", "/videos/%s?words=%[1]s", "/channels/%s", "/ask?sql=%s", "/ask?as=chart&sql=%s"}
 
 func TestHostileTextIsOnlyText(t *testing.T) {
 	for name, text := range hostile {
@@ -143,17 +146,20 @@ func TestHostileTextIsOnlyText(t *testing.T) {
 func TestEveryPageHasTheHeaders(t *testing.T) {
 	away := errors.New("the state is away")
 	s := siteOf(t, Sources{
-		Now:     func(context.Context) (*Now, error) { return nil, away },
-		Found:   func(context.Context, Filter) (*Found, error) { return nil, away },
-		Runs:    func(context.Context, RunFilter) (*Runs, error) { return nil, away },
-		Run:     func(context.Context, string) (*RunDetails, error) { return nil, away },
-		Video:   func(context.Context, VideoFilter) (*Video, error) { return nil, away },
-		Channel: func(context.Context, ChannelFilter) (*Channel, error) { return nil, away },
+		Now:      func(context.Context) (*Now, error) { return nil, away },
+		Found:    func(context.Context, Filter) (*Found, error) { return nil, away },
+		Runs:     func(context.Context, RunFilter) (*Runs, error) { return nil, away },
+		Run:      func(context.Context, string) (*RunDetails, error) { return nil, away },
+		Video:    func(context.Context, VideoFilter) (*Video, error) { return nil, away },
+		Channel:  func(context.Context, ChannelFilter) (*Channel, error) { return nil, away },
+		Ask:      func(context.Context, string) (*Result, error) { return nil, away },
+		Download: func(context.Context, string, string) (io.ReadCloser, error) { return nil, away },
 	})
 	for path, want := range map[string]int{
 		"/": http.StatusInternalServerError, "/style.css": http.StatusOK, "/found": http.StatusInternalServerError,
 		"/found?page=x": http.StatusBadRequest, "/runs": http.StatusInternalServerError, "/runs/01a2": http.StatusInternalServerError,
 		"/runs/01a2?calls=x": http.StatusBadRequest, "/videos/v1": http.StatusInternalServerError, "/videos/v1?page=0": http.StatusBadRequest,
+		"/ask": http.StatusOK, "/ask?sql=x": http.StatusInternalServerError, "/ask/result/csv?sql=x": http.StatusInternalServerError, "/ask/result/csv": http.StatusBadRequest,
 		"/channels/c1": http.StatusInternalServerError, "/channels/c1?page=0": http.StatusBadRequest,
 	} {
 		w := answer(s, path)

@@ -111,7 +111,7 @@ func (s *Site) video(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	view := videoView{Filter: VideoFilter{ID: r.PathValue("video"), Words: strings.TrimSpace(form.Get("words")), Page: number}}
-	err = s.ask(r.Context(), func(ctx context.Context) (err error) {
+	err = s.ask(r.Context(), s.reading, func(ctx context.Context) (err error) {
 		view.Video, err = s.from.Video(ctx, view.Filter)
 		return err
 	})
@@ -131,7 +131,7 @@ func (s *Site) channel(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	view := channelView{Filter: ChannelFilter{ID: r.PathValue("channel"), Page: number}}
-	err = s.ask(r.Context(), func(ctx context.Context) (err error) {
+	err = s.ask(r.Context(), s.reading, func(ctx context.Context) (err error) {
 		view.Channel, err = s.from.Channel(ctx, view.Filter)
 		return err
 	})

@@ -1,6 +1,7 @@
 package query
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -12,17 +13,25 @@ import (
 // DuckDB does not count.
 const processMemory = 1536 << 20
 
-// confine limits this process's memory to what it has and processMemory more, and its
-// time on the processor, for the case that whoever started it is gone.
-func confine() error {
+// processFile is how many bytes a file may have that such a process writes: a download, or what
+// of it does not fit into memory.
+const processFile = 2 << 30
+
+// Confine limits this process's memory to what it has and processMemory more, the size of its
+// files, and its time on the processor, for the case that whoever started it is gone.
+func Confine() error {
 	held, err := heldMemory()
+	if err == nil {
+		err = errors.Join(
+			lower(unix.RLIMIT_DATA, held+processMemory),
+			lower(unix.RLIMIT_FSIZE, processFile),
+			lower(unix.RLIMIT_CPU, uint64(2*timeLimit/time.Second)),
+		)
+	}
 	if err != nil {
-		return err
+		return fmt.Errorf("limit what SQL may take: %w", err)
 	}
-	if err := lower(unix.RLIMIT_DATA, held+processMemory); err != nil {
-		return err
-	}
-	return lower(unix.RLIMIT_CPU, uint64(2*timeLimit/time.Second))
+	return nil
 }
 
 // heldMemory is what the limit of data counts, in bytes.

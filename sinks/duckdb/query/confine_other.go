@@ -2,5 +2,5 @@
 
 package query
 
-// confine leaves memory to DuckDB's own limit: elsewhere none can be set that holds.
-func confine() error { return nil }
+// Confine leaves memory to DuckDB's own limit: elsewhere none can be set that holds.
+func Confine() error { return nil }

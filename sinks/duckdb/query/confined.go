@@ -33,7 +33,7 @@ func Bind(ctx context.Context, sql string, tables, ops []*schema.Table) ([]Field
 	defer cancel()
 	fields, err := fieldsOf(limited, sql, slices.Concat(tables, ops))
 	if err != nil {
-		return nil, reason(ctx, limited, err, timeLimit)
+		return nil, reason(ctx, limited, err, timeLimit, maxMemory)
 	}
 	return fields, nil
 }
@@ -80,18 +80,18 @@ func (s IDs) Query(ctx context.Context, sql string) ([]string, error) {
 		values, err = s.query(limited, sql, maxMemory)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("query %s: %w", s.Path, reason(ctx, limited, err, limit))
+		return nil, fmt.Errorf("query %s: %w", s.Path, reason(ctx, limited, err, limit, maxMemory))
 	}
 	return values, nil
 }
 
 // reason says which limit SQL has met, or in DuckDB's words what else is wrong with it.
-func reason(ctx, limited context.Context, err error, limit time.Duration) error {
+func reason(ctx, limited context.Context, err error, limit time.Duration, memory int64) error {
 	switch {
 	case ctx.Err() == nil && limited.Err() != nil:
 		return slow(limit)
 	case database.OutOfMemory(err):
-		return fmt.Errorf("the SQL needs more memory than %s: make it look at fewer rows, or make smaller values", database.Megabytes(maxMemory))
+		return fmt.Errorf("the SQL needs more memory than %s: make it look at fewer rows, or make smaller values", database.Megabytes(memory))
 	}
 	return explain(err)
 }

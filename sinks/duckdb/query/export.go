@@ -92,8 +92,8 @@ func copyTo(ctx context.Context, conn driver.Conn, to string, group int) (int64,
 }
 
 // export opens the published file for a query whose result goes elsewhere. The query may use
-// nothing but the tables; DuckDB itself may write the file to, unless that is "", and the
-// folder temp.
+// nothing but the tables; DuckDB itself may write the file to and the folder temp, unless they
+// are "".
 func export(ctx context.Context, path, text, temp, to string, work func(driver.Conn) error) error {
 	settings := []string{
 		fmt.Sprintf("SET memory_limit = '%dB'", int64(exportMemory)),

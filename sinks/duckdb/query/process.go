@@ -24,17 +24,19 @@ type Process struct {
 	Timeout time.Duration                   // 0 means 30 s
 }
 
-// question is what such a process is asked: what the SQL gives of the published file,
-// or, without IDs, whether it can be bound. A time in JSON loses the name of its zone.
+// question is what such a process is asked: what the SQL gives of the published file, as ids or
+// as rows, or, without either, whether it can be bound. A time in JSON loses the name of its zone.
 type question struct {
-	SQL  string
-	IDs  *IDs
-	Zone string
+	SQL   string
+	IDs   *IDs
+	Zone  string
+	First *first
 }
 
 type answer struct {
 	Fields  []Field
 	Values  []string
+	First   *Rows
 	Problem string
 }
 
@@ -88,15 +90,15 @@ func died(err error) error {
 	return fmt.Errorf("ask SQL in another process: %w", err)
 }
 
-// Serve answers one question of [Process.Bind] or [Process.Query] and confines this process
+// Serve answers one question of a [Process] and confines this process
 // to what that may take. An error means that there was no question, or nobody to answer.
 func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	var q question
 	if err := json.NewDecoder(in).Decode(&q); err != nil {
 		return fmt.Errorf("read what is to be asked: %w", err)
 	}
-	if err := confine(); err != nil {
-		return fmt.Errorf("limit what SQL may take: %w", err)
+	if err := Confine(); err != nil {
+		return err
 	}
 	got, err := q.answer(ctx)
 	if err != nil {
@@ -106,6 +108,10 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 }
 
 func (q question) answer(ctx context.Context) (got answer, err error) {
+	if q.First != nil {
+		got.First, err = q.First.rows(ctx, q.SQL)
+		return got, err
+	}
 	if q.IDs == nil {
 		got.Fields, err = Bind(ctx, q.SQL, schema.Tables(), schema.OpsTables())
 		return got, err

@@ -1,0 +1,255 @@
+package page
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"math"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Question is SQL with a name.
+type Question struct{ Name, SQL string }
+
+// Table is a table or view that can be asked, with its columns.
+type Table struct {
+	Name    string
+	Columns []string
+}
+
+// Result are the first rows of what SQL gives. A cell is nil where there is no value.
+type Result struct {
+	Columns []Column
+	Rows    [][]*string
+	More    bool // there are further rows
+}
+
+// Column is one of a [Result].
+type Column struct {
+	Name   string
+	Number bool // its cells are numbers
+	Time   bool // its cells are times as time.RFC3339 has them, or dates
+}
+
+// MostRows is how many rows of a result are shown.
+const MostRows = 1000
+
+// RefusedError is why SQL has no result, for the person who has written it.
+type RefusedError struct{ Why string }
+
+func (e *RefusedError) Error() string { return e.Why }
+
+// Formats are what a result can be downloaded as, with the type of such a file.
+var formats = map[string]string{
+	"csv": "text/csv; charset=utf-8", "parquet": "application/vnd.apache.parquet",
+	"xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+}
+
+const (
+	longestSQL  = 8000             // bytes, as it stands in an address
+	downloading = 60 * time.Second // for how long a download may take
+)
+
+// askSQL shows what SQL gives.
+func (s *Site) askSQL(w http.ResponseWriter, r *http.Request) {
+	form := r.URL.Query()
+	view := askView{SQL: strings.TrimSpace(form.Get("sql")), Chart: form.Get("as") == "chart", Tables: s.from.Tables, Questions: s.from.Questions}
+	if len(view.SQL) > longestSQL {
+		s.say(w, http.StatusBadRequest, "The SQL is longer than 8000 bytes; use 'outlierd sql'.")
+		return
+	}
+	var err error
+	switch {
+	case view.SQL == "":
+	case foreign(r):
+		view.Refused = "This question came from another site, so it was not asked. Read it, and press Ask."
+	default:
+		err = s.ask(r.Context(), s.asking, func(ctx context.Context) (err error) {
+			view.Result, err = s.from.Ask(ctx, view.SQL)
+			return err
+		})
+	}
+	if refused, ok := errors.AsType[*RefusedError](err); ok {
+		view.Refused, err = refused.Why, nil
+	}
+	if err != nil {
+		s.refuse(w, r, "ask", err)
+		return
+	}
+	s.show(w, "ask.html", view)
+}
+
+// foreign reports whether a page of another site made the request, by the word of the browser. It
+// would learn nothing, but could keep the daemon busy.
+func foreign(r *http.Request) bool {
+	from := r.Header.Get("Sec-Fetch-Site")
+	return from != "" && from != "same-origin" && from != "none"
+}
+
+// download sends what SQL gives as a file. It does not wait for its turn as a page does: one that
+// comes meanwhile is refused.
+func (s *Site) download(w http.ResponseWriter, r *http.Request) {
+	sql, format := r.URL.Query().Get("sql"), r.PathValue("format")
+	kind, known := formats[format]
+	if !known || sql == "" || len(sql) > longestSQL {
+		s.say(w, http.StatusBadRequest, "A download needs SQL of at most 8000 bytes, and a format: csv, parquet or xlsx.")
+		return
+	}
+	if foreign(r) {
+		s.say(w, http.StatusForbidden, "This download was asked for by another site.")
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), downloading)
+	defer cancel()
+	select {
+	case s.downloads <- struct{}{}:
+		defer func() { <-s.downloads }()
+	default:
+		w.Header().Set("Retry-After", "10")
+		s.say(w, http.StatusServiceUnavailable, "Another download is under way; try again when it has ended.")
+		return
+	}
+	file, err := s.from.Download(ctx, sql, format)
+	if refused, ok := errors.AsType[*RefusedError](err); ok {
+		s.say(w, http.StatusBadRequest, refused.Why)
+		return
+	}
+	if err != nil {
+		s.refuse(w, r, "download", err)
+		return
+	}
+	defer file.Close()
+	if err := http.NewResponseController(w).SetWriteDeadline(time.Now().Add(downloading)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		s.refuse(w, r, "download", err)
+		return
+	}
+	w.Header().Set("Content-Type", kind)
+	w.Header().Set("Content-Disposition", `attachment; filename="outlierd.`+format+`"`)
+	_, _ = io.Copy(w, file) // whether the client has read it is its own affair
+}
+
+// askView is what the page needs to be drawn.
+type askView struct {
+	SQL       string
+	Chart     bool
+	Tables    []Table
+	Questions []Question
+	Refused   string // why the SQL has no result
+	*Result
+}
+
+// As is the address of the same question in another form.
+func (v askView) As(form string) string {
+	return "/ask?" + url.Values{"sql": {v.SQL}, "as": {form}}.Encode()
+}
+
+// File is the address of the whole result as a file.
+func (v askView) File(format string) string {
+	return "/ask/result/" + format + "?" + url.Values{"sql": {v.SQL}}.Encode()
+}
+
+// Address is the address of a question.
+func (q Question) Address() string { return "/ask?" + url.Values{"sql": {q.SQL}}.Encode() }
+
+// Count is how many rows are shown.
+func (v askView) Count() int64 { return int64(len(v.Rows)) }
+
+// Drawn is the chart of a result: a line where a time and a number come in the order of time, and
+// otherwise bars for its first number; nil where there is nothing to draw.
+func (v askView) Drawn() *drawing {
+	number := slices.IndexFunc(v.Columns, func(c Column) bool { return c.Number })
+	if number < 0 || len(v.Rows) == 0 {
+		return nil
+	}
+	d := &drawing{Name: v.Columns[number].Name}
+	if at := slices.IndexFunc(v.Columns, func(c Column) bool { return c.Time }); at >= 0 {
+		d.Line = v.line(at, number)
+	}
+	if d.Line == nil {
+		d.Bars = v.bars(number)
+	}
+	return d
+}
+
+// drawing is a line or bars.
+type drawing struct {
+	Name string // of the column that is drawn
+	Line *chart
+	Bars []column
+}
+
+// column is a row of a chart of bars, with its length in thousandths of the longest.
+type column struct {
+	Label, Value string
+	Length       int64
+}
+
+// line is drawn where the rows are in the order of their times.
+func (v askView) line(at, number int) *chart {
+	var points []Point
+	for _, row := range v.Rows {
+		when, known := timeOf(row[at])
+		n, is := numberOf(row[number])
+		if !known || !is {
+			continue
+		}
+		points = append(points, Point{when, int64(math.Round(n))})
+	}
+	if !slices.IsSortedFunc(points, func(a, b Point) int { return a.At.Compare(b.At) }) {
+		slices.Reverse(points)
+		if !slices.IsSortedFunc(points, func(a, b Point) int { return a.At.Compare(b.At) }) {
+			return nil
+		}
+	}
+	return newChart(points)
+}
+
+// bars are drawn for the first rows.
+func (v askView) bars(number int) (bars []column) {
+	const most = 50
+	greatest := 0.0
+	rows := v.Rows[:min(most, len(v.Rows))]
+	for _, row := range rows {
+		if n, is := numberOf(row[number]); is {
+			greatest = max(greatest, math.Abs(n))
+		}
+	}
+	label := slices.IndexFunc(v.Columns, func(c Column) bool { return !c.Number })
+	for i, row := range rows {
+		b := column{Label: strconv.Itoa(i + 1), Value: *cmp.Or(row[number], new(string))}
+		if label >= 0 {
+			b.Label = *cmp.Or(row[label], new(string))
+		}
+		if n, is := numberOf(row[number]); is && greatest > 0 {
+			b.Length = int64(1000 * math.Abs(n) / greatest)
+		}
+		bars = append(bars, b)
+	}
+	return bars
+}
+
+func numberOf(cell *string) (float64, bool) {
+	if cell == nil {
+		return 0, false
+	}
+	n, err := strconv.ParseFloat(*cell, 64)
+	return n, err == nil && !math.IsInf(n, 0) && !math.IsNaN(n)
+}
+
+func timeOf(cell *string) (time.Time, bool) {
+	if cell == nil {
+		return time.Time{}, false
+	}
+	for _, layout := range []string{time.RFC3339, "2006-01-02 15:04:05", time.DateOnly} {
+		if t, err := time.Parse(layout, *cell); err == nil {
+			return t, true
+		}
+	}
+	return time.Time{}, false
+}

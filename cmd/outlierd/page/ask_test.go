@@ -1,0 +1,213 @@
+package page
+
+import (
+	"context"
+	"errors"
+	"html"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// resultOf is a result with texts as cells; "NULL" is none.
+func resultOf(columns []Column, rows ...[]string) *Result {
+	r := &Result{Columns: columns}
+	for _, row := range rows {
+		cells := make([]*string, len(row))
+		for i := range row {
+			if row[i] != "NULL" {
+				cells[i] = &row[i]
+			}
+		}
+		r.Rows = append(r.Rows, cells)
+	}
+	return r
+}
+
+// asks is a site that answers SQL.
+func asks(t *testing.T, ask func(ctx context.Context, sql string) (*Result, error)) *Site {
+	return siteOf(t, Sources{
+		Ask: ask, Tables: []Table{{"outliers", []string{"video_id", "title"}}}, Questions: []Question{{"Best & worst", "select 1 as best"}},
+	})
+}
+
+func TestResultIsShown(t *testing.T) {
+	channels := resultOf([]Column{{Name: "channel"}, {Name: "videos", Number: true}}, []string{"Coffee & tea", "12"}, []string{"NULL", "6"}, []string{"none", "NULL"})
+	channels.More = true
+	days := resultOf([]Column{{Name: "day", Time: true}, {Name: "views", Number: true}}, []string{"2026-11-22", "40"}, []string{"2026-11-21", "20"}, []string{"2026-11-20", "10"})
+	for name, c := range map[string]struct {
+		address string
+		result  *Result
+	}{
+		"ask.html":       {"/ask", nil},
+		"ask_table.html": {"/ask?as=table&sql=select+%27%26%27", channels},
+		"ask_bars.html":  {"/ask?as=chart&sql=select+%27%26%27", channels},
+		"ask_line.html":  {"/ask?as=chart&sql=select+%27%26%27", days},
+	} {
+		golden(t, answer(asks(t, func(_ context.Context, sql string) (*Result, error) {
+			if sql != "select '&'" || c.result == nil {
+				t.Errorf("%s: asked %q", name, sql)
+			}
+			return c.result, nil
+		}), c.address), name)
+	}
+}
+
+func TestSQLThatIsRefusedIsSaidWhy(t *testing.T) {
+	w := answer(asks(t, func(context.Context, string) (*Result, error) {
+		return nil, &RefusedError{"line 1 of the SQL: there is no column <b>"}
+	}), "/ask?sql=select+nosuch")
+	if body := w.Body.String(); w.Code != http.StatusOK || !strings.Contains(body, "there is no column &lt;b&gt;") || !strings.Contains(body, ">select nosuch</textarea>") {
+		t.Errorf("HTTP %d %s", w.Code, body)
+	}
+	s := asks(t, func(context.Context, string) (*Result, error) {
+		t.Error("too long a question was asked")
+		return nil, nil
+	})
+	if w := answer(s, "/ask?sql="+strings.Repeat("x", longestSQL+1)); w.Code != http.StatusBadRequest {
+		t.Errorf("HTTP %d %s", w.Code, w.Body)
+	}
+}
+
+// answerFrom is what a site answers a browser that is on another page.
+func answerFrom(s *Site, site, path string) *httptest.ResponseRecorder {
+	mux := http.NewServeMux()
+	for pattern, handler := range s.Routes() {
+		mux.HandleFunc(pattern, handler)
+	}
+	r := httptest.NewRequest(http.MethodGet, path, nil)
+	r.Header.Set("Sec-Fetch-Site", site)
+	w := httptest.NewRecorder()
+	mux.ServeHTTP(w, r)
+	return w
+}
+
+// TestOtherSitesDoNotAsk: a link shows the question, which costs nothing before a person asks it.
+func TestOtherSitesDoNotAsk(t *testing.T) {
+	asked := 0
+	s := siteOf(t, Sources{
+		Ask: func(context.Context, string) (*Result, error) { asked++; return &Result{}, nil },
+		Download: func(context.Context, string, string) (io.ReadCloser, error) {
+			asked++
+			return io.NopCloser(strings.NewReader("x")), nil
+		},
+	})
+	for site, want := range map[string]int{"cross-site": 0, "same-site": 0, "same-origin": 2, "none": 2} {
+		asked = 0
+		shown := answerFrom(s, site, "/ask?sql=select+1")
+		answerFrom(s, site, "/ask/result/csv?sql=select+1")
+		if asked != want || !strings.Contains(shown.Body.String(), ">select 1</textarea>") {
+			t.Errorf("from %s: asked %d times, want %d; HTTP %d %s", site, asked, want, shown.Code, shown.Body)
+		}
+	}
+}
+
+func TestDownload(t *testing.T) {
+	s := siteOf(t, Sources{Download: func(_ context.Context, sql, format string) (io.ReadCloser, error) {
+		switch sql {
+		case "wrong":
+			return nil, &RefusedError{"there is no column <b>"}
+		case "away":
+			return nil, ErrNothingPublished
+		}
+		return io.NopCloser(strings.NewReader(format + " of " + sql)), nil
+	}})
+	for path, want := range map[string]struct {
+		code int
+		says string
+	}{
+		"csv?sql=select+1":      {http.StatusOK, "csv of select 1"},
+		"parquet?sql=select+1":  {http.StatusOK, "parquet of select 1"},
+		"xlsx?sql=select+1":     {http.StatusOK, "xlsx of select 1"},
+		"html?sql=select+1":     {http.StatusBadRequest, "csv, parquet or xlsx"},
+		"csv":                   {http.StatusBadRequest, "A download needs SQL"},
+		"csv?sql=wrong":         {http.StatusBadRequest, "there is no column <b>"},
+		"csv?sql=away":          {http.StatusOK, "no published DuckDB file"},
+		"..%2fcsv?sql=select+1": {http.StatusBadRequest, "csv, parquet or xlsx"},
+	} {
+		w := answer(s, "/ask/result/"+path)
+		if w.Code != want.code || !strings.Contains(html.UnescapeString(w.Body.String()), want.says) {
+			t.Errorf("%s: HTTP %d %s, want %d %s", path, w.Code, w.Body, want.code, want.says)
+		}
+		if whole := strings.Contains(w.Body.String(), " of select"); whole != (w.Header().Get("Content-Disposition") != "") {
+			t.Errorf("%s: %v", path, w.Header())
+		}
+	}
+}
+
+// TestOneDownloadAtATime, as each may take memory, disk and a minute.
+func TestOneDownloadAtATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := siteOf(t, Sources{Download: func(ctx context.Context, _, _ string) (io.ReadCloser, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}})
+		began := time.Now()
+		done := make(chan *httptest.ResponseRecorder)
+		go func() { done <- answer(s, "/ask/result/csv?sql=x") }()
+		synctest.Wait()
+		if w := answer(s, "/ask/result/csv?sql=x"); w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" {
+			t.Errorf("a second one: HTTP %d %s", w.Code, w.Body)
+		}
+		if w := <-done; w.Code != http.StatusServiceUnavailable || time.Since(began) != downloading {
+			t.Errorf("the first after %s: HTTP %d %s", time.Since(began), w.Code, w.Body)
+		}
+		s.from.Download = func(context.Context, string, string) (io.ReadCloser, error) {
+			return nil, errors.New("the disk is full")
+		}
+		if w := answer(s, "/ask/result/csv?sql=x"); w.Code != http.StatusInternalServerError {
+			t.Errorf("one after it: HTTP %d %s", w.Code, w.Body)
+		}
+	})
+}
+
+func TestDrawings(t *testing.T) {
+	text, number, at := Column{Name: "name"}, Column{Name: "n", Number: true}, Column{Name: "day", Time: true}
+	for name, c := range map[string]struct {
+		result *Result
+		want   string // the line, or the lengths of the bars
+	}{
+		"no number":        {resultOf([]Column{text}, []string{"a"}), "nothing"},
+		"no rows":          {resultOf([]Column{text, number}), "nothing"},
+		"bars":             {resultOf([]Column{text, number}, []string{"a", "4"}, []string{"b", "1"}, []string{"c", "NULL"}, []string{"d", "inf"}, []string{"e", "-2"}), "a 1000, b 250, c 0, d 0, e 500"},
+		"only numbers":     {resultOf([]Column{number}, []string{"0"}, []string{"0"}), "1 0, 2 0"},
+		"time":             {resultOf([]Column{at, number}, []string{"2026-11-20", "1"}, []string{"2026-11-21", "3"}, []string{"2026-11-22", "2"}), "0,100 500,0 1000,50"},
+		"time, backwards":  {resultOf([]Column{at, number}, []string{"2026-11-22", "2"}, []string{"2026-11-20", "1"}), "0,100 1000,0"},
+		"time in no order": {resultOf([]Column{at, number}, []string{"2026-11-21", "1"}, []string{"2026-11-20", "2"}, []string{"2026-11-22", "2"}), "2026-11-21 500, 2026-11-20 1000, 2026-11-22 1000"},
+		"one time":         {resultOf([]Column{at, number}, []string{"2026-11-21 10:00:00", "1"}), "2026-11-21 10:00:00 1000"},
+		"what is no time":  {resultOf([]Column{at, number}, []string{"infinity", "1"}), "infinity 1000"},
+	} {
+		got := "nothing"
+		if d := (askView{Result: c.result}).Drawn(); d != nil && d.Line != nil {
+			got = d.Line.Line
+		} else if d != nil {
+			var bars []string
+			for _, b := range d.Bars {
+				bars = append(bars, b.Label+" "+thousands(b.Length))
+			}
+			got = strings.ReplaceAll(strings.Join(bars, ", "), "\u202f", "")
+		}
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+// TestAddressesOfQuestionsCanBeShared: they hold the question, whatever stands in it.
+func TestAddressesOfQuestionsCanBeShared(t *testing.T) {
+	const sql = "select '&=#?%' as \"ä\"\n+ 1"
+	view := askView{SQL: sql}
+	for _, address := range []string{view.As("chart"), view.File("csv"), Question{SQL: sql}.Address()} {
+		u, err := url.Parse(address)
+		if err != nil || u.Query().Get("sql") != sql {
+			t.Errorf("%s: %q %v", address, u.Query().Get("sql"), err)
+		}
+	}
+}

@@ -1,0 +1,58 @@
+package query
+
+import (
+	"strings"
+
+	"outlierd/schema"
+	"outlierd/sinks/duckdb/database"
+)
+
+// Named is SQL with a name.
+type Named struct{ Name, SQL string }
+
+// Questions are what people ask most. Each needs nothing but the published tables.
+var Questions = []Named{
+	{"Best of the week, by query", `SELECT query, place, title, channel_title, average_views_ratio, view_count, 'https://youtu.be/' || video_id AS link
+FROM weekly_top WHERE week = (SELECT date_trunc('week', max(last_seen_at))::DATE FROM outliers)
+ORDER BY query, place`},
+	{"New this week", `SELECT first_seen_at, title, channel_title, average_views_ratio, searched, link
+FROM new_this_week ORDER BY average_views_ratio DESC LIMIT 50`},
+	{"What grows fastest", `SELECT title, views_per_day, growth_per_day, view_count, to_at
+FROM growth ORDER BY views_per_day DESC LIMIT 50`},
+	{"Titles and thumbnails that changed", `SELECT changed_by, channel_title, what, before, after, views_before, view_count
+FROM title_changes ORDER BY changed_by DESC LIMIT 50`},
+	{"What each query brought for its credits", `SELECT job, queries, seeds, searches, credits, new_ids, credits_per_new_id, shared_ids
+FROM ops.query_yield ORDER BY credits_per_new_id`},
+	{"What each search has not seen", `SELECT job, queries, seeds, seen, total, left_pages, stop_reason, began_at
+FROM ops.coverage WHERE complete IS DISTINCT FROM true ORDER BY began_at DESC`},
+	{"Credits by day", `SELECT day, credits, credits_in_month, cap_month
+FROM ops.spend_by_day ORDER BY day`},
+	{"How fresh each table is", `SELECT table_name, "rows", newest_at, days_behind FROM freshness ORDER BY "rows" DESC`},
+}
+
+// Readable is a table or view of the published file, with its columns.
+type Readable struct {
+	Name    string // without the schema main, which needs no mention
+	Columns []string
+}
+
+// Catalog are the tables and views of the published file: the views first, which answer questions.
+func Catalog() (all []Readable) {
+	for _, v := range database.Views() {
+		r := Readable{Name: strings.TrimPrefix(v.Name, "main.")}
+		for _, c := range v.Columns {
+			r.Columns = append(r.Columns, c.Name)
+		}
+		all = append(all, r)
+	}
+	for _, tables := range [][]*schema.Table{schema.Tables(), schema.OpsTables()} {
+		for _, t := range tables {
+			r := Readable{Name: t.Name}
+			for _, c := range t.All() {
+				r.Columns = append(r.Columns, c.Name)
+			}
+			all = append(all, r)
+		}
+	}
+	return all
+}

@@ -1,0 +1,108 @@
+package query
+
+import (
+	"context"
+	"database/sql/driver"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+	"unicode/utf8"
+)
+
+// Rows are the first rows of a result, as texts for a person to look at.
+type Rows struct {
+	Columns []Field
+	Rows    [][]*string // nil is NULL; times with a zone are in RFC 3339, numbers as Go writes them
+	More    bool        // there are further rows
+}
+
+// first asks for the first rows of what SQL of a person's gives of a published file.
+type first struct {
+	Path string
+	Most int // rows
+}
+
+// mostText is how many bytes of a text are shown.
+const mostText = 2000
+
+// First asks a published file for the first rows of what one SELECT gives. The SQL may read the
+// published tables and nothing else, takes no room on disk, and little memory and time.
+func (a Process) First(ctx context.Context, path, sql string, most int) (*Rows, error) {
+	got, err := a.ask(ctx, question{SQL: sql, First: &first{path, most}})
+	return got.First, err
+}
+
+func (f first) rows(ctx context.Context, sql string) (*Rows, error) {
+	got := &Rows{}
+	limited, cancel := context.WithTimeout(ctx, timeLimit)
+	defer cancel()
+	err := export(limited, f.Path, sql, "", "", func(conn driver.Conn) error {
+		// A view takes the query as it is, with a semicolon or a comment at its end.
+		if err := execute(limited, conn, "CREATE TEMP VIEW result AS "+sql); err != nil {
+			return err
+		}
+		err := read(limited, conn, "DESCRIBE temp.result", nil, func(row []any) error {
+			got.Columns = append(got.Columns, Field{Name: row[0].(string), Kind: row[1].(string)})
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		return read(limited, conn, fmt.Sprintf("FROM temp.result LIMIT %d", f.Most+1), nil, func(values []any) error {
+			if got.More = len(got.Rows) == f.Most; got.More {
+				return nil
+			}
+			row := make([]*string, len(values))
+			for i, v := range values {
+				row[i] = text(v)
+			}
+			got.Rows = append(got.Rows, row)
+			return nil
+		})
+	})
+	if _, denied := errors.AsType[*DeniedError](err); denied {
+		return nil, errors.New("the SQL may read the published tables and nothing else")
+	}
+	if err != nil {
+		return nil, reason(ctx, limited, err, timeLimit, exportMemory)
+	}
+	return got, nil
+}
+
+// text is a value of [Run] as a text; nil for NULL.
+func text(v any) *string {
+	var s string
+	switch v := v.(type) {
+	case nil:
+		return nil
+	case string:
+		s = v
+	case time.Time:
+		s = v.UTC().Format(time.RFC3339Nano)
+	case float64:
+		s = strconv.FormatFloat(v, 'g', -1, 64)
+	case []byte:
+		s = fmt.Sprintf("%x", v[:min(len(v), mostText)])
+	case fmt.Stringer:
+		s = v.String()
+	case []any, map[string]any:
+		document, err := json.Marshal(v)
+		if err != nil {
+			s = fmt.Sprint(v)
+		} else {
+			s = string(document)
+		}
+	default:
+		s = fmt.Sprint(v)
+	}
+	if len(s) > mostText {
+		end := mostText
+		for !utf8.RuneStart(s[end]) {
+			end--
+		}
+		s = s[:end] + "…"
+	}
+	return &s
+}

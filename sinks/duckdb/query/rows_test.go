@@ -1,0 +1,103 @@
+//go:build duckdb_arrow
+
+package query
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// shownAs is the first row of what SQL gives, with "NULL" for nil.
+func shownAs(t *testing.T, path, sql string) (row []string) {
+	t.Helper()
+	got, err := apart(0).First(t.Context(), path, sql, 1)
+	if err != nil || len(got.Rows) != 1 {
+		t.Fatalf("%s: %+v %v", sql, got, err)
+	}
+	for _, cell := range got.Rows[0] {
+		if cell == nil {
+			cell = new("NULL")
+		}
+		row = append(row, *cell)
+	}
+	return row
+}
+
+func TestFirstRowsAreTexts(t *testing.T) {
+	t.Parallel()
+	path := empty(t).Path
+	for sql, want := range map[string][]string{
+		"select 1, 9223372036854775807, 1.5, true, null, 'x' -- a comment":                  {"1", "9223372036854775807", "1.5", "true", "NULL", "x"},
+		"select timestamptz '2026-11-23 12:00:00+01', date '2026-11-23';":                   {"2026-11-23T11:00:00Z", "2026-11-23"},
+		"select [1, 2], {'a': 'b'}, 'inf'::double, 170141183460469231731687303715884105727": {"[1,2]", `{"a":"b"}`, "inf", "170141183460469231731687303715884105727"},
+		"select repeat('ä', 1001), '<b>'":                                                   {strings.Repeat("ä", 1000) + "…", "<b>"},
+		"from (show tables) where name = 'outliers'":                                        {"outliers"},
+		"with a as (select 7 as n) select n as x, n as x from a":                            {"7", "7"},
+	} {
+		if diff := cmp.Diff(want, shownAs(t, path, sql)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", sql, diff)
+		}
+	}
+	for most, more := range map[int]bool{1: true, 2: true, 3: false, 4: false} {
+		got, err := apart(0).First(t.Context(), path, "select i as n from range(3) as r(i) order by i desc", most)
+		if err != nil || got.More != more || len(got.Rows) != min(most, 3) || *got.Rows[0][0] != "2" {
+			t.Errorf("at most %d of 3 rows: %+v %v", most, got, err)
+		}
+		if diff := cmp.Diff([]Field{{"n", "BIGINT"}}, got.Columns); diff != "" {
+			t.Errorf("columns (-want +got):\n%s", diff)
+		}
+	}
+}
+
+// TestFirstRowsNeedNothingButTheTables: the SQL may come from an address that a stranger made up.
+func TestFirstRowsNeedNothingButTheTables(t *testing.T) {
+	t.Parallel()
+	path := empty(t).Path
+	folder := filepath.Dir(path)
+	before, err := os.ReadDir(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for sql, says := range map[string]string{
+		"select * from read_text('/etc/passwd')":       "nothing else",
+		"select * from '/etc/passwd'":                  "", // there is no such table, or it is denied
+		"select * from glob('/*')":                     "nothing else",
+		"copy outliers to '" + folder + "/stolen.csv'": "nothing else",
+		"export database '" + folder + "/stolen'":      "nothing else",
+		"attach '" + folder + "/other.duckdb'":         "SELECT",
+		"insert into outliers (video_id) values ('x')": "SELECT",
+		"drop table outliers":                          "SELECT",
+		"set memory_limit = '100GB'":                   "SELECT",
+		"install httpfs":                               "SELECT",
+		"select 1; select 2":                           "several",
+		"selec 1":                                      "line 1",
+		"select nosuch\nfrom outliers":                 "line 1 of the SQL",
+		"select 1,\nnosuch from outliers":              "line 2 of the SQL",
+		"":                                             "SELECT",
+		"select count(*) from range(1000000) a, range(1000000) b, range(1000000) c where hash(a, b, c) = 3": "took longer",
+		"select len(list(a || repeat('x', 100))) from range(100000000) r(a)":                                "more memory than 512MB",
+	} {
+		got, err := apart(5*time.Second).First(t.Context(), path, sql, 10)
+		if err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %+v, error %v, want %q", sql, got, err, says)
+		}
+	}
+	after, err := os.ReadDir(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(after) != len(before) {
+		t.Errorf("files before %v, and after %v", before, after)
+	}
+	left, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := apart(0).First(left, path, "select 1", 1); err != context.Canceled {
+		t.Errorf("asked by a client that has left: %v", err)
+	}
+}
