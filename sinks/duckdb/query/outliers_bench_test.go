@@ -38,14 +38,14 @@ func BenchmarkOutliers(b *testing.B) {
 		'channel ' || i % 50000, '@handle' || i % 50000, 'en', hash(i) % 10000000, hash(i + 1) % 1000 / 50, hash(i + 2) % 700 / 70,
 		TIMESTAMP '2025-06-01' + to_minutes((i % 500000)::BIGINT), 'job-' || i % 7`
 	exec(fmt.Sprintf(`INSERT INTO warehouse.main.outliers (video_id, kind, title, channel_id, channel_title, channel_handle, language, view_count,
-			average_views_ratio, z_score, published_at, _job, first_seen_at)
-		SELECT %s, TIMESTAMP '2026-01-01' + to_seconds(i) FROM range(%d) AS r(i)`, row, *outliers))
+			average_views_ratio, z_score, published_at, _job, first_seen_at, last_seen_at)
+		SELECT %s, now() - to_seconds(30 * (%d - i)), now() - to_seconds(10 * (%[2]d - i)) FROM range(%[2]d) AS r(i)`, row, *outliers))
 	exec(fmt.Sprintf(`INSERT INTO warehouse.main.outliers_history (video_id, kind, title, channel_id, channel_title, channel_handle, language, view_count,
-			average_views_ratio, z_score, published_at, _job, queries)
-		SELECT %s, ['query ' || i %% 40] FROM (SELECT n %% %d AS i FROM range(3 * %[2]d) AS r(n))`, row, *outliers))
+			average_views_ratio, z_score, published_at, _job, queries, observed_at)
+		SELECT %s, ['query ' || i %% 40], now() - to_seconds(10 * (3 * %d - n)) FROM (SELECT n, n %% %[2]d AS i FROM range(3 * %[2]d) AS r(n))`, row, *outliers))
 	exec(fmt.Sprintf("INSERT INTO warehouse.main.videos_history (video_id, view_count, observed_at) SELECT md5(i::VARCHAR)[:11], i, TIMESTAMP '2026-01-01' FROM range(%d) AS r(i)", *outliers/10))
 	exec(fmt.Sprintf(`INSERT INTO warehouse.main.transcript_events (video_id, position, start_ms, "text")
-		SELECT md5((i // 100)::VARCHAR)[:11], i %% 100, i %% 100 * 1000, 'line ' || i FROM range(%d) AS r(i)`, 5**outliers))
+		SELECT md5((i // 100)::VARCHAR)[:11], i %% 100, i %% 100 * 1000, 'line ' || i FROM range(%d) AS r(i)`, *outliers*5))
 	exec("CHECKPOINT warehouse; DETACH warehouse")
 	if err := db.Close(); err != nil {
 		b.Fatal(err)
@@ -63,6 +63,15 @@ func BenchmarkOutliers(b *testing.B) {
 			}
 			for b.Loop() {
 				if err := query.RunAll(b.Context(), path, questions...); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+	for _, q := range query.Questions {
+		b.Run("question/"+q.Name, func(b *testing.B) {
+			for b.Loop() {
+				if err := query.RunAll(b.Context(), path, query.Question{SQL: "SELECT * FROM (" + q.SQL + ") LIMIT 1000", Row: func([]any) error { return nil }}); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -12,17 +12,16 @@ type Named struct{ Name, SQL string }
 
 // Questions are what people ask most. Each needs nothing but the published tables.
 var Questions = []Named{
-	{"Best of the week, by query", `SELECT query, place, title, channel_title, average_views_ratio, view_count, 'https://youtu.be/' || video_id AS link
-FROM weekly_top WHERE week = (SELECT date_trunc('week', max(last_seen_at))::DATE FROM outliers)
+	{"Best of this week, by query", `SELECT query, place, title, channel_title, average_views_ratio, view_count, 'https://youtu.be/' || video_id AS link
+FROM weekly_top WHERE week = date_trunc('week', current_date)
 ORDER BY query, place`},
 	{"New this week", `SELECT first_seen_at, title, channel_title, average_views_ratio, searched, link
 FROM new_this_week ORDER BY average_views_ratio DESC LIMIT 50`},
 	{"What grows fastest", `SELECT title, views_per_day, growth_per_day, view_count, to_at
 FROM growth ORDER BY views_per_day DESC LIMIT 50`},
-	{"Titles and thumbnails that changed", `SELECT changed_by, channel_title, what, before, after, views_before, view_count
-FROM title_changes ORDER BY changed_by DESC LIMIT 50`},
-	{"What each query brought for its credits", `SELECT job, queries, seeds, searches, credits, new_ids, credits_per_new_id, shared_ids
-FROM ops.query_yield ORDER BY credits_per_new_id`},
+	{"What each query brought for its credits", `SELECT job, queries, seeds, count(*) AS searches, sum(pages)::BIGINT AS pages, sum(credits)::BIGINT AS credits,
+	sum(new_hits)::BIGINT AS new_hits, round(sum(credits) / nullif(sum(new_hits), 0), 3) AS credits_per_new_hit
+FROM ops.searches GROUP BY ALL ORDER BY credits_per_new_hit`},
 	{"What each search has not seen", `SELECT job, queries, seeds, seen, total, left_pages, stop_reason, began_at
 FROM ops.coverage WHERE complete IS DISTINCT FROM true ORDER BY began_at DESC`},
 	{"Credits by day", `SELECT day, credits, credits_in_month, cap_month
