@@ -6,8 +6,11 @@ import (
 	"time"
 
 	"outlierd/cmd/outlierd/page"
+	"outlierd/outlier/pace"
+	"outlierd/sync/facts"
 	"outlierd/sync/forecast"
 	"outlierd/sync/job"
+	"outlierd/sync/ledger"
 )
 
 // site is the page of a daemon; nil with `daemon.ui: off`. It shows what `status` shows.
@@ -18,12 +21,17 @@ func (o *options) site(ctx context.Context, p *program) *page.Site {
 	folder := stateFolder(p.Engine.Config) // an edit of the job file cannot change it
 	// The state does not tell a process about itself.
 	self := forecast.Process{PID: os.Getpid(), Command: "outlierd up", Since: time.Now()}
+	recorded := runsOnRecord{store: p.Engine.Store, zone: o.zone}
 	look := func(ctx context.Context) (*page.Now, error) {
 		var s *forecast.Status
+		var cycle *page.Cycle
 		// The configuration and the runs are the schedule's: they are looked at in its turn.
 		err := p.Engine.Between(ctx, func(context.Context) (err error) {
 			if s, err = p.forecasts().Status(); err == nil {
 				s.Disk, err = diskOf(p.Engine.Store.DB)
+			}
+			if err == nil {
+				cycle, err = cycleOf(p.Engine.Facts(), &s.Budget[0])
 			}
 			return err
 		})
@@ -33,9 +41,11 @@ func (o *options) site(ctx context.Context, p *program) *page.Site {
 		process := self
 		s.Process = &process
 		askProcess(ctx, folder, s.Process)
-		return nowOf(s, &planPrinter{zone: o.zone}), nil
+		now := nowOf(s, &planPrinter{zone: o.zone}, p.Engine.Pace.Status())
+		now.Cycle = cycle
+		now.Troubles, err = recorded.troubles(s.At)
+		return now, err
 	}
-	recorded := runsOnRecord{store: p.Engine.Store, zone: o.zone}
 	tables := publishedTables{path: published(p.Engine.Config), zone: o.zone}
 	return page.New(ctx, page.Sources{
 		Now: look, Found: tables.found, Runs: recorded.runs, Run: recorded.run, Video: tables.video, Channel: tables.channel,
@@ -44,18 +54,57 @@ func (o *options) site(ctx context.Context, p *program) *page.Site {
 }
 
 // nowOf is the status for a browser, in the words that `status` has for a terminal.
-func nowOf(s *forecast.Status, p *planPrinter) *page.Now {
-	n := &page.Now{At: p.at(s.At), Process: p.process(s.Process), Notices: notable(s)}
+func nowOf(s *forecast.Status, p *planPrinter, window pace.Status) *page.Now {
+	n := &page.Now{At: p.at(s.At), Time: s.At, Process: p.process(s.Process), Notices: notable(s)}
 	for i := range s.Jobs {
 		j := &s.Jobs[i]
-		n.Jobs = append(n.Jobs, page.Job{Name: j.Job, Last: p.lastRun(j, s.At), Due: p.nextDue(j, s.At), Doing: now(j), Why: j.Why})
+		row := page.Job{Name: j.Job, Last: p.lastRun(j, s.At), Due: p.nextDue(j, s.At), DueAt: j.Due, Doing: now(j), Why: j.Why}
+		if j.Disabled || j.Paused != nil {
+			row.DueAt = time.Time{}
+		}
+		if j.Last != nil {
+			row.Run = j.Last.Run
+		}
+		n.Jobs = append(n.Jobs, row)
 	}
 	for _, f := range p.standing(s) {
 		if f.notice {
 			n.Notices = append(n.Notices, f.text)
-		} else {
-			n.Facts = append(n.Facts, page.Fact{Name: f.name, Text: f.text})
+			continue
 		}
+		fact := page.Fact{Name: f.name, Text: f.text}
+		switch cycle := &s.Budget[0]; {
+		case f.name == "pace":
+			fact.Meter = &page.Meter{Used: int64(window.Limit - window.Remaining), Of: int64(window.Limit)}
+		case f.name == "budget" && cycle.Max != nil:
+			fact.Meter = &page.Meter{Used: int64(cycle.Held), Of: int64(*cycle.Max + cycle.Bought())}
+		}
+		n.Facts = append(n.Facts, fact)
 	}
 	return n
+}
+
+// cycleOf is what was left of the cycle's credits at the end of each of its days, and is left now;
+// nil without a cap.
+func cycleOf(known *facts.Reader, month *forecast.CapBalance) (*page.Cycle, error) {
+	if month.Max == nil {
+		return nil, nil
+	}
+	l, zone := known.Store.Ledger, known.Config.Timezone
+	now := l.ServiceTime().In(zone)
+	from, to := known.CycleBounds()
+	c := &page.Cycle{From: from.In(zone), To: to.In(zone), Max: int64(*month.Max + month.Bought())}
+	left := c.Max
+	for day := from.In(zone); day.Before(now); {
+		held, err := l.Counted(ledger.Cap{Scope: ledger.ScopeDay, Period: ledger.Day(day, zone)})
+		if err != nil {
+			return nil, err
+		}
+		left -= int64(held)
+		if day = day.AddDate(0, 0, 1); day.Before(now) {
+			c.Left = append(c.Left, page.Point{At: day, N: max(0, left)})
+		}
+	}
+	c.Left = append(c.Left, page.Point{At: now, N: max(0, c.Max-int64(month.Held))})
+	return c, nil
 }

@@ -40,6 +40,29 @@ func (c runsOnRecord) runs(_ context.Context, f page.RunFilter) (*page.Runs, err
 	return list, nil
 }
 
+// troubles are the newest of the runs in the week up to now that did not end well.
+func (c runsOnRecord) troubles(now time.Time) (all []page.Run, err error) {
+	const most, week = 10, 7 * 24 * time.Hour
+	var found []*runs.Run
+	for _, status := range []runs.Status{runs.Failed, runs.Partial, runs.PausedBudget, runs.PausedQuota, runs.Interrupted} {
+		n := 0
+		for r, err := range c.store.Runs.Newest(runs.Filter{Status: status}) {
+			if err != nil {
+				return nil, err
+			}
+			if n++; n > most || now.Sub(r.Started) > week {
+				break
+			}
+			found = append(found, r)
+		}
+	}
+	slices.SortFunc(found, func(a, b *runs.Run) int { return b.Started.Compare(a.Started) })
+	for _, r := range found[:min(most, len(found))] {
+		all = append(all, c.row(r))
+	}
+	return all, nil
+}
+
 func (c runsOnRecord) row(r *runs.Run) page.Run {
 	row := page.Run{
 		ID: r.ID, Short: r.ID[:min(shortID, len(r.ID))], Job: shown(r.Job), Status: string(r.Status),

@@ -69,6 +69,14 @@ func TestPagesShowWhatTheCommandsShow(t *testing.T) {
 	if err := json.Unmarshal([]byte(w.mustRun("runs", "-o", "json")), &runs); err != nil || len(runs) != 3 {
 		t.Fatalf("%d runs, %v", len(runs), err)
 	}
+	now := w.get(address + "/")
+	spent := 0
+	w.query("select sum(price)::bigint from ops.credits", func(row []any) { spent = int(row[0].(int64)) })
+	for _, want := range []string{"search-0", "/runs/" + runs[0].Run, fmt.Sprint(1000-spent, " of 1\u202f000 left; spent evenly from")} {
+		if !strings.Contains(now, want) {
+			t.Errorf("the page of now lacks %q: %s", want, now)
+		}
+	}
 	list := w.get(address + "/runs")
 	for _, r := range runs {
 		if !strings.Contains(list, "/runs/"+r.Run) {

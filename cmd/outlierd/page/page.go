@@ -1,5 +1,5 @@
 // Package page is what a browser is shown of a daemon: HTML made by the server, which works
-// without a script. It knows how things look, and asks its [Sources] for what there is to see.
+// without a script, but for keeping itself up to date. It knows how things look, and asks its [Sources] for what there is to see.
 package page
 
 import (
@@ -8,6 +8,7 @@ import (
 	"context"
 	"embed"
 	"errors"
+	"fmt"
 	"html/template"
 	"io"
 	"log/slog"
@@ -19,24 +20,85 @@ import (
 
 // Now is how everything stands, in the words of `outlierd status`.
 type Now struct {
-	At      string   // the time of it, with the zone's name
-	Process string   // who works, and since when
-	Notices []string // what a person has to know before all else
-	Jobs    []Job
-	Facts   []Fact // budget, pace, queue, sinks and the like
+	At       string    // the time of it, with the zone's name
+	Time     time.Time // the same
+	Process  string    // who works, and since when
+	Notices  []string  // what a person has to know before all else
+	Jobs     []Job
+	Facts    []Fact // budget, pace, queue, sinks and the like
+	Cycle    *Cycle // nil without a cap on it
+	Troubles []Run  // of the last seven days: runs that did not end well, newest first
 }
 
 // Job is a row of [Now].
 type Job struct {
 	Name  string
-	Last  string // how its last run ended
-	Due   string // when it is due next
+	Run   string    // its last run, or "" before the first
+	Last  string    // how that ended
+	Due   string    // when it is due next
+	DueAt time.Time // the same; zero if it is not
 	Doing string
 	Why   string // it waits; "" if it does not
 }
 
 // Fact is a line of [Now].
-type Fact struct{ Name, Text string }
+type Fact struct {
+	Name, Text string
+	Meter      *Meter // nil without one
+}
+
+// Meter is how much of something is used.
+type Meter struct{ Used, Of int64 }
+
+// Length is the used part in thousandths.
+func (m Meter) Length() int64 {
+	if m.Of <= 0 {
+		return 0
+	}
+	return min(1000, max(0, 1000*m.Used/m.Of))
+}
+
+// Cycle is the billing cycle, and what was left of its credits at times in it.
+type Cycle struct {
+	From, To time.Time
+	Max      int64
+	Left     []Point // in the order of their times; the last is what is left now
+}
+
+// Line is what was left, as a line in a field of 1000 by 100 that begins with the whole of it; the
+// even line goes from corner to corner.
+func (c *Cycle) Line() string {
+	line := "0,0"
+	for _, p := range c.Left {
+		at := 1000 * float64(p.At.Sub(c.From)) / float64(c.To.Sub(c.From))
+		line += fmt.Sprintf(" %d,%d", int64(min(1000, max(0, at))), min(100, max(0, 100-100*p.N/max(1, c.Max))))
+	}
+	return line
+}
+
+// Now is what is left now.
+func (c *Cycle) Now() int64 { return c.Left[len(c.Left)-1].N }
+
+// Even is what would be left now if the credits were spent evenly.
+func (c *Cycle) Even() int64 {
+	gone := float64(c.Left[len(c.Left)-1].At.Sub(c.From)) / float64(c.To.Sub(c.From))
+	return c.Max - int64(float64(c.Max)*gone)
+}
+
+// Begin and End are the days of the cycle.
+func (c *Cycle) Begin() string { return c.From.Format(time.DateOnly) }
+func (c *Cycle) End() string   { return c.To.Format(time.DateOnly) }
+
+// lookAhead is how much of the future the time line of the jobs shows.
+const lookAhead = 24 * time.Hour
+
+// Place is where on the time line a job is due, in thousandths; less than 0 if it is not there.
+func (n *Now) Place(j Job) int64 {
+	if j.DueAt.IsZero() || j.DueAt.Sub(n.Time) > lookAhead {
+		return -1
+	}
+	return max(0, min(990, int64(1000*j.DueAt.Sub(n.Time)/lookAhead)))
+}
 
 // Sources are what a site asks for what it shows. Each may be asked by several requests at a time.
 type Sources struct {
@@ -62,7 +124,7 @@ var (
 )
 
 const (
-	shared    = 2 * time.Second  // for how long requests share one look
+	shared    = time.Second      // for how long requests share one look
 	patience  = 2 * time.Second  // how long a request waits for one, before it is shown the last one
 	answering = 10 * time.Second // how long it waits for an answer of the published tables
 )
@@ -72,6 +134,9 @@ var files embed.FS
 
 //go:embed style.css
 var style []byte
+
+//go:embed live.js
+var script []byte
 
 var pages = template.Must(template.New("").Funcs(template.FuncMap{
 	"whole": whole, "decimal": decimal, "thousands": thousands, "head": newHead, "sparkline": sparkline, "segment": url.PathEscape,
@@ -121,13 +186,14 @@ func (s *Site) Routes() map[string]http.HandlerFunc {
 		"GET /channels/{channel}":  guarded(s.channel),
 		"GET /ask":                 guarded(s.askSQL),
 		"GET /ask/result/{format}": guarded(s.download),
-		"GET /style.css":           guarded(styleSheet),
+		"GET /style.css":           guarded(file("text/css; charset=utf-8", style)),
+		"GET /live.js":             guarded(file("text/javascript; charset=utf-8", script)),
 	}
 }
 
-// policy lets a page use the style sheet of its own origin, and nothing else: titles are text of
-// other people, and a page needs no script.
-const policy = "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+// policy lets a page use the files of its own origin, and nothing else: titles are text of other
+// people, and none of it may become a script or a style.
+const policy = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 
 // guarded forbids the browser what no page needs.
 func guarded(next http.HandlerFunc) http.HandlerFunc {
@@ -144,9 +210,12 @@ func guarded(next http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-func styleSheet(w http.ResponseWriter, _ *http.Request) {
-	w.Header().Set("Content-Type", "text/css; charset=utf-8")
-	_, _ = w.Write(style) // whether the client has read it is its own affair
+// file serves a file that the program holds.
+func file(kind string, text []byte) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", kind)
+		_, _ = w.Write(text) // whether the client has read it is its own affair
+	}
 }
 
 // now shows how everything stands.
