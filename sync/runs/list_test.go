@@ -63,7 +63,7 @@ func TestRunsAreListedByJobAndStatus(t *testing.T) {
 		}
 	}
 	check(t, s, func(status runs.Status) runs.Status { return status })
-	for before, want := range map[string]string{"0007": "0003 0001", "0001": "", "none": ""} {
+	for before, want := range map[string]string{"0019": "000d 0001", "0001": "", "none": ""} {
 		var got []string
 		for r, err := range s.Runs.Newest(runs.Filter{Job: "b", Status: runs.Interrupted, Before: before}) {
 			if err != nil {
