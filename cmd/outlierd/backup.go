@@ -4,33 +4,39 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"outlierd/outlier"
+	"outlierd/sinks/bucket"
 	"outlierd/sync/backup"
+	"outlierd/sync/job"
 	"outlierd/sync/state"
 )
 
 func backupCommand(o *options) *cobra.Command {
 	var check bool
 	c := &cobra.Command{
-		Use:   "backup FOLDER",
-		Short: "Copy the state to another folder",
-		Long: `Copy a consistent snapshot of the state to another folder, with a checksum. It works while
-another instance is running. The state holds the ledger, the journal and the queue. The tables
-are not copied, because they can be rebuilt from the journal. Each backup is a full copy, and
-replaces the previous one in the folder when it is complete.
+		Use:   "backup FOLDER|s3://BUCKET/PREFIX",
+		Short: "Copy the state to another folder or to a bucket",
+		Long: `Copy a consistent snapshot of the state to another folder or to a bucket, with a checksum. It
+works while another instance is running. The state holds the ledger, the journal and the queue.
+The tables are not copied, because they can be rebuilt from the journal. Each backup is a full
+copy, and replaces the previous one in its place when it is complete.
+
+A bucket is found, as those of Parquet files are, by AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY,
+AWS_REGION, AWS_ENDPOINT_URL and the other variables of AWS's own tools. The copy is made in
+data/state/tmp first, and needs as much space there as the state.
 
 The job file is not copied, because it may contain a key.`,
-		Example: "  outlierd backup /mnt/backup/outlierd\n  outlierd backup --check /mnt/backup/outlierd",
-		Args:    cobra.ExactArgs(1),
-		RunE:    func(c *cobra.Command, args []string) error { return o.backup(c.Context(), args[0], check) },
+		Example: "  outlierd backup /mnt/backup/outlierd\n  outlierd backup s3://acme-backup/outlierd\n" +
+			"  outlierd backup --check s3://acme-backup/outlierd",
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error { return o.backup(c.Context(), args[0], check) },
 	}
-	c.Flags().BoolVar(&check, "check", false, "check the backup in the folder, and write nothing")
+	c.Flags().BoolVar(&check, "check", false, "read the backup there, compare it with its checksum, and write nothing")
 	return c
 }
 
@@ -39,45 +45,79 @@ func (o *options) backup(ctx context.Context, to string, check bool) error {
 		return err
 	}
 	if check {
-		m, err := backup.Verify(to)
+		place, err := o.backupPlace(to, "")
 		if err != nil {
 			return err
 		}
-		return o.done(m, "the backup in %s is undamaged; made on %s: %d answers, %d bytes\n", to, m.At.Format(time.RFC3339), m.Answers, m.Bytes)
+		m, err := backup.Verify(ctx, place)
+		if err != nil {
+			return err
+		}
+		return o.done(m, "the backup in %s is undamaged; made on %s: %d answers, %d bytes\n", place, m.At.Format(time.RFC3339), m.Answers, m.Bytes)
 	}
 	config, err := o.loadToRead()
 	if err != nil {
 		return err
 	}
-	folder := stateFolder(config)
-	m, err := backup.Write(ctx, folder, to, stateOptions(config))
-	if errors.Is(err, fs.ErrNotExist) && missing(folder) {
+	if folder := stateFolder(config); missing(folder) {
 		return fmt.Errorf("there is no state in %s yet; the first run creates it", folder)
 	}
+	m, place, err := o.writeBackup(ctx, config, to)
 	if err != nil {
 		return err
 	}
-	return o.done(m, "backed up to %s: %d answers, %d bytes\n", filepath.Join(to, m.File), m.Answers, m.Bytes)
+	return o.done(m, "backed up to %s/%s: %d answers, %d bytes\n",
+		strings.TrimRight(place.String(), "/"), m.File, m.Answers, m.Bytes)
+}
+
+func (o *options) writeBackup(ctx context.Context, config *job.Config, to string) (m backup.Manifest, place backup.Place, err error) {
+	temp := "" // a folder needs none
+	if job.BucketAddress(to) != "" {
+		made, err := newTemporary(config, backupFolders)
+		if err != nil {
+			return m, nil, err
+		}
+		defer func() { err = errors.Join(err, made.Close()) }()
+		temp = made.path
+	}
+	if place, err = o.backupPlace(to, temp); err != nil {
+		return m, nil, err
+	}
+	m, err = backup.Write(ctx, stateFolder(config), place, stateOptions(config))
+	return m, place, err
+}
+
+// backupPlace is where a person keeps backups. One in a bucket is prepared in the folder temp.
+func (o *options) backupPlace(text, temp string) (backup.Place, error) {
+	address := job.BucketAddress(text)
+	switch {
+	case address != "":
+		return bucket.OpenFiles(bucket.Options{Address: address, Env: o.world.env}, temp)
+	case strings.Contains(text, "://"): // it may hold a key
+		return nil, usageError{errors.New("a backup is kept in a folder or in s3://bucket/prefix, " +
+			"of letters, digits and . _ - alone; keys come from the environment, AWS_ACCESS_KEY_ID and others")}
+	}
+	return backup.Folder(text), nil
 }
 
 func restoreCommand(o *options) *cobra.Command {
 	var spent int
 	c := &cobra.Command{
-		Use:   "restore FOLDER --spent N",
+		Use:   "restore FOLDER|s3://BUCKET/PREFIX --spent N",
 		Short: "Restore the state from a backup",
-		Long: `Check a backup and restore it into a folder that has no state. The next run, or
-'outlierd rebuild', builds the tables from its journal.
+		Long: `Check a backup in a folder or bucket, and restore it into a data folder that has no state.
+The next run, or 'outlierd rebuild', builds the tables from its journal.
 
 A backup has no record of what was spent after it was made. Look that up at the service, and
 pass it as --spent, or 0 if nothing was spent. The credits are booked in the current billing
 cycle, so that its cap holds. If a scan was started after the backup, link it with 'outlierd
 scan adopt' before a job starts it again. The backup still contains what 'outlierd forget'
 erased after it was made: erase it again.`,
-		Example: "  outlierd restore /mnt/backup/outlierd --spent 12",
+		Example: "  outlierd restore /mnt/backup/outlierd --spent 12\n  outlierd restore s3://acme-backup/outlierd --spent 12",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if !c.Flags().Changed("spent") {
-				return o.unknownSpent(args[0])
+				return o.unknownSpent(c.Context(), args[0])
 			}
 			if spent < 0 {
 				return usageError{fmt.Errorf("--spent must not be negative, got %d", spent)}
@@ -90,8 +130,12 @@ erased after it was made: erase it again.`,
 }
 
 // unknownSpent says what a person has to look up before a backup is restored.
-func (o *options) unknownSpent(from string) error {
-	m, err := backup.Verify(from)
+func (o *options) unknownSpent(ctx context.Context, from string) error {
+	place, err := o.backupPlace(from, "")
+	if err != nil {
+		return err
+	}
+	m, err := backup.Verify(ctx, place)
 	if err != nil {
 		return err
 	}
@@ -107,8 +151,12 @@ func (o *options) restore(ctx context.Context, from string, spent outlier.Credit
 	if err != nil {
 		return err
 	}
+	place, err := o.backupPlace(from, "")
+	if err != nil {
+		return err
+	}
 	folder := stateFolder(config)
-	m, err := backup.Restore(ctx, from, folder, stateOptions(config), func(s *state.Store, m backup.Manifest) error {
+	m, err := backup.Restore(ctx, place, folder, stateOptions(config), func(s *state.Store, m backup.Manifest) error {
 		if spent == 0 {
 			return nil
 		}

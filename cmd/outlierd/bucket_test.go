@@ -1,8 +1,11 @@
 package main
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -14,58 +17,144 @@ import (
 // stores are those of the scripts, by their folders.
 var stores sync.Map
 
+// storeVariables are the variables by which outlierd finds a store on loopback.
+func storeVariables(url string) []string {
+	return []string{"AWS_ENDPOINT_URL=" + url, "AWS_ACCESS_KEY_ID=AKIACANARY4711", "AWS_SECRET_ACCESS_KEY=CANARY-4711"}
+}
+
+// storeCommands are what a script does to a store, by name and number of arguments.
+var storeCommands = map[string]func(s *buckettest.Server, args []string) error{
+	"refuse 1": func(s *buckettest.Server, args []string) error { return refuse(s, args[0], "", "") },
+	"refuse 3": func(s *buckettest.Server, args []string) error { return refuse(s, args[0], args[1], args[2]) },
+	"serve 0": func(s *buckettest.Server, _ []string) error {
+		s.SetFault(nil)
+		s.SetLoses(nil)
+		return nil
+	},
+	"cut 1": func(s *buckettest.Server, args []string) error {
+		s.SetFault(func(w http.ResponseWriter, r *http.Request) bool {
+			return r.Method == http.MethodGet && strings.Contains(r.URL.Path, args[0]) && cutObject(w, s, r)
+		})
+		return nil
+	},
+	"lose-part 1": func(s *buckettest.Server, args []string) error {
+		lost, err := strconv.Atoi(args[0])
+		s.SetLoses(func(part int) bool { return part == lost })
+		return err
+	},
+	"lose 1": func(s *buckettest.Server, args []string) error {
+		for key := range s.Objects() {
+			if strings.Contains(key, "/"+args[0]+"/") {
+				s.Put(key, nil)
+			}
+		}
+		return nil
+	},
+	"drop 1": func(s *buckettest.Server, args []string) error {
+		return eachObject(s, args[0], func(key string, _ []byte) { s.Put(key, nil) })
+	},
+	"flip 1": func(s *buckettest.Server, args []string) error {
+		return eachObject(s, args[0], func(key string, content []byte) {
+			content = slices.Clone(content)
+			content[len(content)/2] ^= 1
+			s.Put(key, content)
+		})
+	},
+	"put 1": func(s *buckettest.Server, args []string) error {
+		s.Put(args[0], []byte("of somebody else"))
+		return nil
+	},
+	"has 1": func(s *buckettest.Server, args []string) error {
+		return eachObject(s, args[0], func(string, []byte) {})
+	},
+	"count 1": func(s *buckettest.Server, args []string) error {
+		if n := len(s.Objects()); strconv.Itoa(n) != args[0] || s.Uploads() > 0 {
+			return fmt.Errorf("there are %d objects, and %d uploads that were not ended", n, s.Uploads())
+		}
+		return nil
+	},
+	"lacks 1": func(s *buckettest.Server, args []string) error {
+		for key, content := range s.Objects() {
+			if strings.Contains(key+string(content), args[0]) {
+				return fmt.Errorf("%s has %q", key, args[0])
+			}
+		}
+		return nil
+	},
+}
+
 // bucketStore is a store on loopback with the bucket outliers, which scripts start and disturb:
 //
-//	store start                sets the variables by which outlierd finds it
-//	store refuse CODE          from now on, every request
-//	store serve                again
-//	store lose TABLE           the objects of a table
-//	store lacks TEXT           fails if an object has a text
-//	store has KEY              fails if there is no object whose key begins so
+//	store start                 sets the variables by which outlierd finds it
+//	store refuse CODE           from now on, every request
+//	store refuse CODE METHOD KEY  only these, of objects whose key has KEY in it
+//	store cut KEY               answers about objects whose key has KEY in it, in the middle
+//	store lose-part N           of each upload, which is confirmed
+//	store serve                 everything again
+//	store lose TABLE            the objects of a table
+//	store drop|flip KEY         removes or damages the objects whose key begins so
+//	store put KEY               an object of somebody else
+//	store lacks TEXT            fails if an object has a text
+//	store has KEY               fails if there is no object whose key begins so
+//	store count N               fails if there are not N objects, or if an upload was not ended
 func bucketStore(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) == 0 {
-		ts.Fatalf("usage: store start|refuse|serve|lose|lacks|has")
+		ts.Fatalf("usage: store start|refuse|cut|lose-part|serve|lose|drop|flip|put|lacks|has|count")
 	}
 	if args[0] == "start" {
 		made := buckettest.New("outliers")
 		server := httptest.NewServer(made)
 		ts.Defer(server.Close)
 		stores.Store(ts.Getenv("WORK"), made)
-		ts.Setenv("AWS_ENDPOINT_URL", server.URL)
-		ts.Setenv("AWS_ACCESS_KEY_ID", "AKIACANARY4711")
-		ts.Setenv("AWS_SECRET_ACCESS_KEY", "CANARY-4711")
+		for _, variable := range storeVariables(server.URL) {
+			name, value, _ := strings.Cut(variable, "=")
+			ts.Setenv(name, value)
+		}
 		return
 	}
-	found, _ := stores.Load(ts.Getenv("WORK"))
-	s := found.(*buckettest.Server)
-	switch {
-	case args[0] == "refuse" && len(args) == 2:
-		s.SetFault(func(w http.ResponseWriter, _ *http.Request) bool {
-			buckettest.Refuse(w, http.StatusForbidden, args[1])
-			return true
-		})
-	case args[0] == "serve":
-		s.SetFault(nil)
-	case args[0] == "lose" && len(args) == 2:
-		for key := range s.Objects() {
-			if strings.Contains(key, "/"+args[1]+"/") {
-				s.Put(key, nil)
-			}
-		}
-	case args[0] == "lacks" && len(args) == 2:
-		for key, content := range s.Objects() {
-			if strings.Contains(key+string(content), args[1]) {
-				ts.Fatalf("%s has %q", key, args[1])
-			}
-		}
-	case args[0] == "has" && len(args) == 2:
-		for key := range s.Objects() {
-			if strings.HasPrefix(key, args[1]) {
-				return
-			}
-		}
-		ts.Fatalf("no object begins with %s", args[1])
-	default:
+	do, ok := storeCommands[fmt.Sprintf("%s %d", args[0], len(args)-1)]
+	if !ok {
 		ts.Fatalf("store %s", strings.Join(args, " "))
 	}
+	found, _ := stores.Load(ts.Getenv("WORK"))
+	ts.Check(do(found.(*buckettest.Server), args[1:]))
+}
+
+// refuse lets a store refuse the requests of a method about keys that have a text in them; "" is any.
+func refuse(s *buckettest.Server, code, method, key string) error {
+	status := http.StatusForbidden
+	if code == "SlowDown" {
+		status = http.StatusServiceUnavailable
+	}
+	s.SetFault(func(w http.ResponseWriter, r *http.Request) bool {
+		if method != "" && r.Method != method || !strings.Contains(r.URL.Path, key) {
+			return false
+		}
+		buckettest.Refuse(w, status, code)
+		return true
+	})
+	return nil
+}
+
+// cutObject answers with the beginning of an object, and then ends the connection.
+func cutObject(w http.ResponseWriter, s *buckettest.Server, r *http.Request) bool {
+	_, key, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
+	content := s.Objects()[key]
+	w.Header().Set("Content-Length", strconv.Itoa(len(content)))
+	w.Header().Set("Last-Modified", "Mon, 02 Nov 2026 00:00:00 GMT")
+	w.Header().Set("Etag", `"cut"`)
+	_, _ = w.Write(content[:len(content)/2])
+	return true
+}
+
+// eachObject does something to the objects whose key begins with a text. There must be one.
+func eachObject(s *buckettest.Server, begins string, do func(key string, content []byte)) error {
+	err := fmt.Errorf("no object begins with %s", begins)
+	for key, content := range s.Objects() {
+		if strings.HasPrefix(key, begins) {
+			err = nil
+			do(key, content)
+		}
+	}
+	return err
 }

@@ -240,7 +240,7 @@ func (o *options) checkSinks(ctx context.Context, config *job.Config, seen *stat
 	if err != nil {
 		return nil, err
 	}
-	temp, err := newTemporary(config)
+	temp, err := newTemporary(config, checkFolders)
 	if err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"database/sql"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -155,11 +156,16 @@ func sqlite(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: sqlite file statement")
 	}
-	db, err := sql.Open("sqlite", ts.MkAbs(args[0]))
-	ts.Check(err)
-	_, err = db.Exec(args[1])
-	ts.Check(err)
-	ts.Check(db.Close())
+	ts.Check(sqliteExec(ts.MkAbs(args[0]), args[1]))
+}
+
+func sqliteExec(path, statement string) error {
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		return err
+	}
+	_, err = db.Exec(statement)
+	return errors.Join(err, db.Close())
 }
 
 // books writes what a simulator says that it charged, less what it gave back.

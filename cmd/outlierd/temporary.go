@@ -11,8 +11,11 @@ import (
 	"outlierd/sync/job"
 )
 
-// checkFolders are the names of the folders in which check builds tables.
-const checkFolders = "check-*"
+// The names of the folders in which check builds tables, and in which a backup to a bucket makes its copy.
+const (
+	checkFolders  = "check-*"
+	backupFolders = "backup-*"
+)
 
 // temporary is a folder on the disk of the data. It is locked while its process works in it, so that
 // another one finds out which are left by processes that were killed.
@@ -21,8 +24,8 @@ type temporary struct {
 	lock *os.File
 }
 
-// newTemporary makes a folder for a check, and removes those that killed ones have left.
-func newTemporary(config *job.Config) (t *temporary, err error) {
+// newTemporary makes a folder whose name follows a pattern, and removes those that killed processes have left.
+func newTemporary(config *job.Config, pattern string) (t *temporary, err error) {
 	above := temporaryFolder(config)
 	if err := os.MkdirAll(above, 0o700); err != nil {
 		return nil, writable(err, config.Data)
@@ -35,11 +38,11 @@ func newTemporary(config *job.Config) (t *temporary, err error) {
 	if err := unix.Flock(int(whole.Fd()), unix.LOCK_EX); err != nil { // for as long as the new folder is not locked
 		return nil, fmt.Errorf("lock %s: %w", above, err)
 	}
-	if err := removeLeft(above, checkFolders); err != nil {
+	if err := errors.Join(removeLeft(above, checkFolders), removeLeft(above, backupFolders)); err != nil {
 		return nil, err
 	}
 	t = &temporary{}
-	if t.path, err = os.MkdirTemp(above, checkFolders); err != nil {
+	if t.path, err = os.MkdirTemp(above, pattern); err != nil {
 		return nil, writable(err, config.Data)
 	}
 	if t.lock, err = os.Open(t.path); err != nil {

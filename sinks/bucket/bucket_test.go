@@ -360,7 +360,7 @@ func TestLostPartIsNoticed(t *testing.T) {
 	}
 	o := object{Name: "outliers/current-0123456789abcdef.parquet", Bytes: int64(len(content)), SHA256: hex.EncodeToString(sum[:])}
 	server.Loses = func(part int) bool { return part == 2 }
-	if err := there.upload(t.Context(), path, o); err == nil || !strings.Contains(err.Error(), "uploaded again") {
+	if err := there.upload(t.Context(), path, o); err == nil || !strings.Contains(err.Error(), "tried again") {
 		t.Errorf("a part was lost: %v", err)
 	}
 	server.Loses = nil

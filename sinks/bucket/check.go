@@ -83,7 +83,7 @@ func (s *store) problem(ctx context.Context, o object, sizes map[string]int64, r
 	}
 	sum, err := s.sum(ctx, o.Name)
 	if err != nil {
-		return "", fmt.Errorf("read %s: %w", o.Name, explain(err))
+		return "", fmt.Errorf("read %s: %w", o.Name, s.explain(err))
 	}
 	if sum != o.SHA256 {
 		return o.Name + " is damaged: it does not have the checksum of the manifest", nil

@@ -17,4 +17,6 @@
 //
 // A bucket belongs to one data folder. The manifest has the owner's name and counts its commits,
 // and it is replaced only if it is still the one that was read.
+//
+// [Files] are other files in a bucket, such as those of backups.
 package bucket

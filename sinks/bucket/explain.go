@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"net/url"
 
@@ -20,7 +21,7 @@ const mostOfCode = 60
 
 // explain words an error of the library. It quotes no text of the store's but the code: a message
 // may repeat what was sent.
-func explain(err error) error {
+func (s *store) explain(err error) error {
 	if err == nil || errors.Is(err, context.Canceled) {
 		return err
 	}
@@ -29,15 +30,28 @@ func explain(err error) error {
 		if u, ok := errors.AsType[*url.Error](err); ok {
 			err = u.Err // the address has the names of objects and uploads
 		}
-		return fmt.Errorf("%w: check the network and AWS_ENDPOINT_URL; it is tried again", err)
+		return fmt.Errorf("%w: check the network and AWS_ENDPOINT_URL; %s", err, s.again)
 	}
-	return &Refused{Code: excerpt.Runes(answer.Code, mostOfCode), Status: answer.StatusCode}
+	return &Refused{Code: excerpt.Runes(answer.Code, mostOfCode), Status: answer.StatusCode, again: s.again}
 }
 
 // Refused is an answer of the store that is an error.
 type Refused struct {
 	Code   string // such as AccessDenied
 	Status int    // of HTTP
+
+	again string // as in store
+}
+
+// Is lets errors.Is find what a file system would have answered.
+func (e *Refused) Is(target error) bool {
+	switch e.Code {
+	case minio.NoSuchKey:
+		return target == fs.ErrNotExist
+	case minio.PreconditionFailed, "ConditionalRequestConflict":
+		return target == fs.ErrExist
+	}
+	return false
 }
 
 func (e *Refused) Error() string {
@@ -47,7 +61,7 @@ func (e *Refused) Error() string {
 func (e *Refused) remedy() string {
 	switch e.Code {
 	case "NoSuchBucket":
-		return "create the bucket, or correct sinks.parquet"
+		return "create the bucket, or correct its address"
 	case "ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired":
 		return "the credentials have expired: renew them"
 	case "InvalidAccessKeyId", "SignatureDoesNotMatch", "InvalidToken":
@@ -58,14 +72,16 @@ func (e *Refused) remedy() string {
 		return "set AWS_REGION to the region of the bucket"
 	case "PreconditionFailed", "ConditionalRequestConflict":
 		return "another process has replaced it meanwhile; see that only one data folder writes there"
+	case minio.NoSuchUpload:
+		return "another process has removed what was uploaded so far; " + e.again
 	case "InvalidPart", "BadDigest", "IncompleteBody", "XAmzContentSHA256Mismatch":
-		return "a part of the upload was lost or damaged on its way; it is uploaded again"
+		return "a part of the upload was lost or damaged on its way; " + e.again
 	}
 	switch {
 	case e.Status == http.StatusForbidden || e.Status == http.StatusUnauthorized:
 		return "allow the credentials " + Permissions
 	case e.Status == http.StatusTooManyRequests || e.Status >= 500:
-		return "it is busy or has a fault; it is tried again"
+		return "it is busy or has a fault; " + e.again
 	}
 	return "see docs/buckets.md"
 }

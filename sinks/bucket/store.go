@@ -25,10 +25,11 @@ import (
 type store struct {
 	client         *minio.Client
 	bucket, prefix string
+	again          string // what happens after a fault that passes, for people
 }
 
 const (
-	partBytes = 8 << 20          // of an object that is uploaded in parts
+	partBytes = 8 << 20          // of an object that is uploaded in parts, at least
 	attempts  = 3                // of each request, by the library
 	patience  = 20 * time.Second // without a byte, after which the store is given up
 )
@@ -56,7 +57,7 @@ func openStore(o Options) (*store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("AWS_ENDPOINT_URL: %w", err)
 	}
-	return &store{client, bucket, prefix}, nil
+	return &store{client, bucket, prefix, "it is tried again"}, nil
 }
 
 const amazon = "s3.amazonaws.com"
@@ -194,7 +195,7 @@ func (s *store) readManifest(ctx context.Context) (m manifest, etag string, err 
 		err = errors.Join(err, from.Close())
 	}
 	if err != nil {
-		return m, "", fmt.Errorf("read %s: %w", manifestName, explain(err))
+		return m, "", fmt.Errorf("read %s: %w", manifestName, s.explain(err))
 	}
 	m, err = parseManifest(text)
 	return m, info.ETag, err
@@ -223,14 +224,19 @@ func (s *store) sum(ctx context.Context, name string) (string, error) {
 
 // replaceManifest fails if the manifest is not the one with the given tag any more; "" is none.
 func (s *store) replaceManifest(ctx context.Context, text []byte, etag string) (string, error) {
+	return s.replace(ctx, manifestName, text, etag)
+}
+
+// replace writes a small object, if it still has the given tag; "" is none.
+func (s *store) replace(ctx context.Context, name string, text []byte, etag string) (string, error) {
 	o := minio.PutObjectOptions{ContentType: "application/json", SendContentMd5: true}
 	if etag == "" {
 		o.SetMatchETagExcept("*")
 	} else {
 		o.SetMatchETag(etag)
 	}
-	info, err := s.client.PutObject(ctx, s.bucket, s.key(manifestName), bytes.NewReader(text), int64(len(text)), o)
-	return info.ETag, explain(err)
+	info, err := s.client.PutObject(ctx, s.bucket, s.key(name), bytes.NewReader(text), int64(len(text)), o)
+	return info.ETag, s.explain(err)
 }
 
 // list finds the sizes of our objects.
@@ -238,7 +244,7 @@ func (s *store) list(ctx context.Context) (map[string]int64, error) {
 	sizes := map[string]int64{}
 	for o := range s.client.ListObjectsIter(ctx, s.bucket, minio.ListObjectsOptions{Prefix: s.below(), Recursive: true}) {
 		if o.Err != nil {
-			return nil, fmt.Errorf("list the objects: %w", explain(o.Err))
+			return nil, fmt.Errorf("list the objects: %w", s.explain(o.Err))
 		}
 		if name := strings.TrimPrefix(o.Key, s.below()); objectName.MatchString(name) {
 			sizes[name] = o.Size
@@ -253,14 +259,14 @@ func (s *store) removeIncomplete(ctx context.Context) error {
 	defer cancel() // ends the listing, if it is not read to its end
 	for u := range s.client.ListIncompleteUploads(ctx, s.bucket, s.below(), true) {
 		if u.Err != nil {
-			return fmt.Errorf("list the uploads that were cut short: %w", explain(u.Err))
+			return fmt.Errorf("list the uploads that were cut short: %w", s.explain(u.Err))
 		}
 		if !objectName.MatchString(strings.TrimPrefix(u.Key, s.below())) {
 			continue
 		}
 		core := minio.Core{Client: s.client}
 		if err := core.AbortMultipartUpload(ctx, s.bucket, u.Key, u.UploadID); err != nil {
-			return fmt.Errorf("remove the upload of %s that was cut short: %w", u.Key, explain(err))
+			return fmt.Errorf("remove the upload of %s that was cut short: %w", u.Key, s.explain(err))
 		}
 	}
 	return nil
@@ -283,20 +289,34 @@ func (s *store) upload(ctx context.Context, file string, o object) error {
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return err
 	}
-	_, err = s.client.PutObject(ctx, s.bucket, s.key(o.Name), f, o.Bytes, minio.PutObjectOptions{
-		ContentType: "application/vnd.apache.parquet", SendContentMd5: true, PartSize: partBytes,
-		UserMetadata: map[string]string{"sha256": o.SHA256},
+	return s.put(ctx, f, o.Name, o.Bytes, minio.PutObjectOptions{
+		ContentType: "application/vnd.apache.parquet", UserMetadata: map[string]string{"sha256": o.SHA256},
 	})
-	if err != nil || o.Bytes <= partBytes {
-		return explain(err) // of one part, which the store has checked
+}
+
+// put uploads a file, and looks whether all of it has arrived.
+func (s *store) put(ctx context.Context, f *os.File, name string, bytes int64, o minio.PutObjectOptions) error {
+	o.SendContentMd5, o.PartSize = true, partSize(bytes)
+	_, err := s.client.PutObject(ctx, s.bucket, s.key(name), f, bytes, o)
+	if err != nil || bytes <= partBytes {
+		return s.explain(err) // of one part, which the store has checked
 	}
-	info, err := s.client.StatObject(ctx, s.bucket, s.key(o.Name), minio.StatObjectOptions{})
-	if err == nil && info.Size != o.Bytes {
-		return fmt.Errorf("the bucket has %d bytes of the %d that were uploaded; they are uploaded again", info.Size, o.Bytes)
+	info, err := s.client.StatObject(ctx, s.bucket, s.key(name), minio.StatObjectOptions{})
+	if err == nil && info.Size != bytes {
+		return fmt.Errorf("the bucket has %d bytes of the %d that were uploaded; %s", info.Size, bytes, s.again)
 	}
-	return explain(err)
+	return s.explain(err)
+}
+
+// partSize is the size of an upload's parts, of which S3 allows 10,000.
+func partSize(bytes int64) uint64 {
+	size := int64(partBytes)
+	for size*10_000 < bytes {
+		size *= 2
+	}
+	return uint64(size)
 }
 
 func (s *store) remove(ctx context.Context, name string) error {
-	return explain(s.client.RemoveObject(ctx, s.bucket, s.key(name), minio.RemoveObjectOptions{}))
+	return s.explain(s.client.RemoveObject(ctx, s.bucket, s.key(name), minio.RemoveObjectOptions{}))
 }

@@ -1,5 +1,9 @@
 // Package backup keeps copies of the state elsewhere, and brings them back. A backup has the
 // ledger and the journal; the sinks follow from the journal and are built anew.
+//
+// A place has one backup: a copy of the state, and a manifest that names it with its checksum. The
+// manifest is replaced last, in one step, so that a kill leaves the backup before. What is out of
+// date then goes, with what killed backups have left.
 package backup
 
 import (
@@ -10,11 +14,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"outlierd/sync/state"
 )
@@ -26,157 +30,92 @@ type Manifest struct {
 	Program string    `json:"program"` // the version of outlierd that wrote it
 	At      time.Time `json:"at"`
 	Answers int64     `json:"answers"` // the last one of the journal
-	File    string    `json:"file"`    // the copy of the state, in the same folder
+	File    string    `json:"file"`    // the copy of the state, in the same place
 	Bytes   int64     `json:"bytes"`
 	Sum     string    `json:"sha256"`
 }
 
 const (
-	formatVersion = 1
-	manifestName  = "backup.json"
-	lookName      = ".look-" // begins the names of folders in which a copy is opened
+	formatVersion  = 1
+	manifestName   = "backup.json"
+	mostOfManifest = 64 << 10 // bytes that are read of it
+	tempName       = ".look-" // begins the names of folders in which a copy is made
 )
 
-// Write copies the state in a folder into another folder, also while a process works with it. An
+// ours matches the names that backups give to files beside the manifest, whole or not.
+var ours = regexp.MustCompile(`^(state-\d{8}T\d{6}\.\d{6}Z\.db|` + regexp.QuoteMeta(tempName) + `)`)
+
+// Write copies the state in a folder to another place, also while a process works with it. An
 // earlier backup there stays until the new one is whole, and then goes.
-func Write(ctx context.Context, from, to string, o state.Options) (m Manifest, err error) {
-	if err := os.MkdirAll(to, 0o700); err != nil {
-		return m, fmt.Errorf("create the folder of the backup: %w", err)
-	}
-	held, err := hold(to)
+func Write(ctx context.Context, from string, to Place, o state.Options) (m Manifest, err error) {
+	release, err := to.Hold()
 	if err != nil {
 		return m, err
 	}
-	defer func() { err = errors.Join(err, held.Close()) }()
-	if _, err := read(to); err != nil && !errors.Is(err, os.ErrNotExist) {
+	defer func() { err = errors.Join(err, release()) }()
+	_, version, err := read(ctx, to)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return m, err
 	}
+	// What is there now goes once the manifest is replaced. Where there are no locks, another backup
+	// may have files there too. It has seen the same manifest, or one before, and so cannot end.
+	old, err := to.Names(ctx)
+	if err != nil {
+		return m, err
+	}
+	if m, err = put(ctx, from, to, o); err != nil {
+		return m, err
+	}
+	text, err := json.MarshalIndent(m, "", "  ")
+	if err != nil {
+		return m, err
+	}
+	err = to.Replace(ctx, manifestName, append(text, '\n'), version)
+	if errors.Is(err, fs.ErrExist) {
+		return m, errors.Join(fmt.Errorf("another backup to %s has ended meanwhile: that one is kept, and this one is not", to),
+			to.Remove(ctx, m.File))
+	}
+	if err != nil {
+		return m, err
+	}
+	for _, name := range old {
+		if ours.MatchString(name) {
+			err = errors.Join(err, to.Remove(ctx, name))
+		}
+	}
+	return m, err
+}
+
+// put brings a copy of the state to a place.
+func put(ctx context.Context, from string, to Place, o state.Options) (m Manifest, err error) {
+	temp, err := os.MkdirTemp(to.Temp(), tempName)
+	if err != nil {
+		return m, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(temp)) }()
 	m = Manifest{Version: formatVersion, Program: o.Version, At: time.Now().UTC()}
 	m.File = "state-" + m.At.Format("20060102T150405.000000Z") + ".db"
-	path := filepath.Join(to, m.File)
+	path := filepath.Join(temp, "state.db")
 	if err := state.Copy(ctx, from, path, o); err != nil {
 		return m, err
 	}
-	if m.Answers, err = answersIn(ctx, path, o); err != nil {
+	if m.Answers, err = answersIn(ctx, temp, o); err != nil {
 		return m, err
 	}
 	if m.Bytes, m.Sum, err = sum(path); err != nil {
 		return m, err
 	}
-	if err := m.write(to); err != nil {
-		return m, err
-	}
-	return m, removeOthers(to, m.File)
-}
-
-// hold keeps other backups and restores out of a folder until it is closed: they would remove what
-// this one is writing. The kernel lets go when the process ends, however it ends. A network file
-// system may have no locks for folders: a backup there goes on without.
-func hold(folder string) (*os.File, error) {
-	file, err := os.Open(folder)
-	if err != nil {
-		return nil, err
-	}
-	if errors.Is(unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB), unix.EWOULDBLOCK) {
-		return nil, errors.Join(fmt.Errorf("another backup or restore is using %s: wait until it has ended", folder), file.Close())
-	}
-	return file, nil
-}
-
-// removeOthers removes the copy of the backup before, and what backups that were killed have left.
-func removeOthers(folder, keep string) error {
-	var errs []error
-	for _, pattern := range []string{"state-*.db*", lookName + "*"} {
-		names, err := filepath.Glob(filepath.Join(folder, pattern))
-		errs = append(errs, err)
-		for _, name := range names {
-			if filepath.Base(name) != keep {
-				errs = append(errs, os.RemoveAll(name))
-			}
-		}
-	}
-	return errors.Join(errs...)
+	return m, to.Put(ctx, path, m.File)
 }
 
 // answersIn asks a copy of the state for the last answer of its journal.
-func answersIn(ctx context.Context, path string, o state.Options) (answers int64, err error) {
-	folder, err := os.MkdirTemp(filepath.Dir(path), lookName)
-	if err != nil {
-		return 0, err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
-	if err := os.Link(path, filepath.Join(folder, "state.db")); err != nil {
-		return 0, err
-	}
+func answersIn(ctx context.Context, folder string, o state.Options) (answers int64, err error) {
 	seen, err := state.Peek(ctx, folder, o)
 	if err != nil {
 		return 0, err
 	}
 	answers, err = seen.Journal.Seen()
 	return answers, errors.Join(err, seen.Close())
-}
-
-func (m Manifest) write(folder string) error {
-	text, err := json.MarshalIndent(m, "", "  ")
-	if err != nil {
-		return err
-	}
-	temp := filepath.Join(folder, manifestName+".new")
-	file, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = file.Write(append(text, '\n'))
-	if err := errors.Join(err, file.Sync(), file.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(temp, filepath.Join(folder, manifestName)); err != nil {
-		return err
-	}
-	return syncFolder(folder)
-}
-
-// syncFolder makes the names in a folder durable.
-func syncFolder(path string) error {
-	folder, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(folder.Sync(), folder.Close())
-}
-
-func read(folder string) (m Manifest, err error) {
-	path := filepath.Join(folder, manifestName)
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return m, err
-	}
-	if err := json.Unmarshal(text, &m); err != nil {
-		return m, fmt.Errorf("%s: %w", path, err)
-	}
-	if m.Version != formatVersion {
-		return m, fmt.Errorf("%s is of version %d, and this program knows version %d", path, m.Version, formatVersion)
-	}
-	if m.File != filepath.Base(m.File) {
-		return m, fmt.Errorf("%s names a file elsewhere: %q", path, m.File)
-	}
-	return m, nil
-}
-
-// Verify reads a backup whole and reports whether it is as it was written.
-func Verify(folder string) (Manifest, error) {
-	m, err := read(folder)
-	if errors.Is(err, os.ErrNotExist) {
-		return m, fmt.Errorf("there is no backup in %s: %w", folder, err)
-	}
-	if err != nil {
-		return m, err
-	}
-	bytes, found, err := sum(filepath.Join(folder, m.File))
-	if err == nil && (bytes != m.Bytes || found != m.Sum) {
-		err = fmt.Errorf("the backup in %s is damaged: %s does not match its checksum; use another backup", folder, m.File)
-	}
-	return m, err
 }
 
 // sum is the size and the SHA-256 of a file.
@@ -190,6 +129,69 @@ func sum(path string) (bytes int64, sum string, err error) {
 	return bytes, hex.EncodeToString(hash.Sum(nil)), errors.Join(err, file.Close())
 }
 
+// read finds the manifest of a place, and the version that its content has there.
+func read(ctx context.Context, from Place) (m Manifest, version string, err error) {
+	file, version, err := from.Open(ctx, manifestName)
+	if err != nil {
+		return m, "", err
+	}
+	text, err := io.ReadAll(io.LimitReader(file, mostOfManifest))
+	if err := errors.Join(err, file.Close()); err != nil {
+		return m, "", err
+	}
+	err = json.Unmarshal(text, &m)
+	switch {
+	case err != nil:
+		err = fmt.Errorf("%s in %s is damaged (%w): use another backup, or move it away to make a new one there",
+			manifestName, from, err)
+	case m.Version != formatVersion:
+		err = fmt.Errorf("%s in %s is of version %d, and this program knows version %d: use the program that made it",
+			manifestName, from, m.Version, formatVersion)
+	case !ours.MatchString(m.File) || m.File != filepath.Base(m.File):
+		err = fmt.Errorf("%s in %s names a file that is not of a backup: %q", manifestName, from, m.File)
+	}
+	return m, version, err
+}
+
+// find reads the manifest of a backup that must be there.
+func find(ctx context.Context, from Place) (Manifest, error) {
+	m, _, err := read(ctx, from)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = fmt.Errorf("there is no backup in %s: %w", from, err)
+	}
+	return m, err
+}
+
+// Verify reads a backup whole and reports whether it is as it was written.
+func Verify(ctx context.Context, from Place) (Manifest, error) {
+	m, err := find(ctx, from)
+	if err != nil {
+		return m, err
+	}
+	return m, m.fetch(ctx, from, io.Discard)
+}
+
+// fetch copies the state out of a backup. If there is an error, what was copied is of no use.
+func (m Manifest) fetch(ctx context.Context, from Place, to io.Writer) error {
+	file, _, err := from.Open(ctx, m.File)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("the backup in %s is damaged: %s is missing; "+
+			"if another backup was made there meanwhile, run the command again, or else use another backup", from, m.File)
+	}
+	if err != nil {
+		return err
+	}
+	hash := sha256.New()
+	n, err := io.Copy(io.MultiWriter(hash, to), io.LimitReader(file, m.Bytes+1))
+	if err := errors.Join(err, file.Close()); err != nil {
+		return err
+	}
+	if n != m.Bytes || hex.EncodeToString(hash.Sum(nil)) != m.Sum {
+		return fmt.Errorf("the backup in %s is damaged: %s does not match its checksum; use another backup", from, m.File)
+	}
+	return nil
+}
+
 // ExistsError says that a state is in the place of the one to be restored.
 type ExistsError struct{ Path string }
 
@@ -199,22 +201,22 @@ func (e *ExistsError) Error() string {
 
 // Restore brings a backup back into a state folder that must not exist. settle is called with the
 // state before it takes its place; if it fails, or the process is killed, there is none.
-func Restore(ctx context.Context, from, to string, o state.Options, settle func(*state.Store, Manifest) error) (m Manifest, err error) {
-	if _, err := os.Lstat(to); !errors.Is(err, os.ErrNotExist) {
+func Restore(ctx context.Context, from Place, to string, o state.Options, settle func(*state.Store, Manifest) error) (m Manifest, err error) {
+	if _, err := os.Lstat(to); !errors.Is(err, fs.ErrNotExist) {
 		return m, errors.Join(err, &ExistsError{Path: to})
 	}
-	if m, err = Verify(from); err != nil {
+	if m, err = find(ctx, from); err != nil {
 		return m, err
 	}
 	above := filepath.Dir(to)
 	if err := os.MkdirAll(above, 0o755); err != nil {
 		return m, err
 	}
-	held, err := hold(above)
+	release, err := hold(above)
 	if err != nil {
 		return m, err
 	}
-	defer func() { err = errors.Join(err, held.Close()) }()
+	defer func() { err = errors.Join(err, release()) }()
 	made := to + ".restore"
 	if err := os.RemoveAll(made); err != nil { // of a restore that was killed
 		return m, err
@@ -223,8 +225,8 @@ func Restore(ctx context.Context, from, to string, o state.Options, settle func(
 	if err := os.MkdirAll(made, 0o700); err != nil {
 		return m, err
 	}
-	if err := copyFile(filepath.Join(from, m.File), filepath.Join(made, "state.db")); err != nil {
-		return m, fmt.Errorf("copy the backup: %w", err)
+	if err := m.fetchFile(ctx, from, filepath.Join(made, "state.db")); err != nil {
+		return m, err
 	}
 	restored, err := state.Open(ctx, made, o)
 	if err != nil {
@@ -243,16 +245,11 @@ func Restore(ctx context.Context, from, to string, o state.Options, settle func(
 	return m, syncFolder(above)
 }
 
-func copyFile(from, to string) error {
-	in, err := os.Open(from)
+// fetchFile makes a file of the state in a backup.
+func (m Manifest) fetchFile(ctx context.Context, from Place, path string) error {
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
-	defer in.Close()
-	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(out, in)
-	return errors.Join(err, out.Sync(), out.Close())
+	return errors.Join(m.fetch(ctx, from, file), file.Sync(), file.Close())
 }

@@ -21,25 +21,25 @@ func TestTwoAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	write := func() error {
-		_, err := Write(t.Context(), from, copies, state.Options{})
+		_, err := Write(t.Context(), from, Folder(copies), state.Options{})
 		return err
 	}
 	restore := func() error {
-		_, err := Restore(t.Context(), copies, filepath.Join(back, "state"), state.Options{}, func(*state.Store, Manifest) error { return nil })
+		_, err := Restore(t.Context(), Folder(copies), filepath.Join(back, "state"), state.Options{}, func(*state.Store, Manifest) error { return nil })
 		return err
 	}
 	for _, c := range []struct {
 		folder string
 		do     func() error
 	}{{copies, write}, {back, restore}} {
-		other, err := hold(c.folder)
+		release, err := hold(c.folder)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if err := c.do(); err == nil || !strings.Contains(err.Error(), "another backup or restore is using ") {
 			t.Errorf("beside another one: %v", err)
 		}
-		if err := other.Close(); err != nil {
+		if err := release(); err != nil {
 			t.Fatal(err)
 		}
 		if err := c.do(); err != nil {

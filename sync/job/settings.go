@@ -207,14 +207,26 @@ func (b *builder) sinks(n *yamltree.Node) {
 // A prefix has no characters that an address or a pattern would give a meaning.
 var bucketAddress = regexp.MustCompile(`^s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[A-Za-z0-9_-][A-Za-z0-9._-]*)*/?$`)
 
+// BucketAddress is the address of a bucket with an optional prefix, such as s3://bucket/prefix. It
+// is "" if the text is none.
+func BucketAddress(text string) string {
+	if !bucketAddress.MatchString(text) {
+		return ""
+	}
+	return strings.TrimSuffix(text, "/")
+}
+
 // sink adds a sink whose path stays in the data folder, apart from the others.
 func (b *builder) sink(n *yamltree.Node, kind string) {
 	if !n.Has(yamltree.Text, yamltree.Whole, yamltree.Number) {
 		return
 	}
 	text, bucket := n.Text, ""
-	if kind == SinkParquet && bucketAddress.MatchString(text) {
-		text, bucket = parquetFolder, strings.TrimSuffix(text, "/")
+	if kind == SinkParquet {
+		bucket = BucketAddress(text)
+	}
+	if bucket != "" {
+		text = parquetFolder
 	}
 	path := filepath.Clean(text)
 	first, _, _ := strings.Cut(filepath.ToSlash(path), "/")

@@ -320,6 +320,13 @@ func (s *Server) SetFault(fault func(w http.ResponseWriter, r *http.Request) boo
 	s.Fault = fault
 }
 
+// SetLoses replaces Loses while requests may be under way.
+func (s *Server) SetLoses(loses func(part int) bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.Loses = loses
+}
+
 // Asked returns the requests since it was called last.
 func (s *Server) Asked() []string {
 	s.mu.Lock()

@@ -1,0 +1,188 @@
+package main
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"outlierd/sinks/bucket/buckettest"
+)
+
+const backupAddress = "s3://outliers/backups"
+
+// bucketWorld is a world whose state is larger than one part of an upload, and a store on loopback.
+type bucketWorld struct {
+	*testWorld
+	store *buckettest.Server
+	env   []string
+}
+
+func newBucketWorld(t *testing.T) *bucketWorld {
+	w := &testWorld{TB: t, dir: t.TempDir(), url: "sim://"}
+	w.write(keptJobs)
+	w.mustRun("run", "coffee")
+	if err := sqliteExec(filepath.Join(w.dir, "data", "state", "state.db"), "create table filler as select randomblob(9000000) as x"); err != nil {
+		t.Fatal(err)
+	}
+	store := buckettest.New("outliers")
+	server := httptest.NewServer(store)
+	t.Cleanup(server.Close)
+	return &bucketWorld{w, store, storeVariables(server.URL)}
+}
+
+// try runs the program, and kills it with the context.
+func (w *bucketWorld) try(ctx context.Context, args ...string) (said string, err error) {
+	cmd, out := w.command(ctx, args...)
+	cmd.Env = append(cmd.Env, w.env...)
+	err = cmd.Run()
+	return out.String(), err
+}
+
+func (w *bucketWorld) must(args ...string) string {
+	w.Helper()
+	said, err := w.try(w.Context(), args...)
+	if err != nil {
+		w.Fatalf("outlierd %s: %v\n%s", strings.Join(args, " "), err, said)
+	}
+	return said
+}
+
+// hasOne proves that the bucket has one undamaged backup, and nothing else.
+func (w *bucketWorld) hasOne() {
+	w.Helper()
+	w.must("backup", "--check", backupAddress)
+	if n := len(w.store.Objects()); n != 2 || w.store.Uploads() > 0 {
+		w.Errorf("the bucket has %d objects and %d uploads that were not ended, want a copy and its manifest", n, w.store.Uploads())
+	}
+	if left, err := filepath.Glob(filepath.Join(w.dir, "data", "state", "tmp", "*")); err != nil || len(left) > 0 {
+		w.Errorf("left on this machine: %v (%v)", left, err)
+	}
+}
+
+// TestKilledBackupToABucketLeavesTheOneBefore kills backups and restores at each of their requests, before the
+// store hears of it and after.
+func TestKilledBackupToABucketLeavesTheOneBefore(t *testing.T) {
+	t.Parallel() // it runs processes of its own
+	w := newBucketWorld(t)
+	w.must("backup", backupAddress)
+	w.must("backup", backupAddress)
+	for _, heard := range []bool{false, true} {
+		for last := int64(1); ; last++ {
+			if !w.killAtRequest(last, heard, "backup", backupAddress) {
+				break
+			}
+			w.must("backup", "--check", backupAddress)
+			if testing.Short() {
+				last += 3
+			}
+		}
+		w.hasOne()
+	}
+	if err := os.Rename(filepath.Join(w.dir, "data"), filepath.Join(w.dir, "lost")); err != nil {
+		t.Fatal(err)
+	}
+	for last := int64(1); w.killAtRequest(last, false, "restore", backupAddress, "--spent", "3"); last++ {
+		if w.has("data/state") {
+			t.Fatalf("killed at request %d: there is a state", last)
+		}
+	}
+	if !w.has("data/state") || w.has("data/state.restore") {
+		t.Error("the state was not restored")
+	}
+}
+
+// killAtRequest runs the program and kills it at one of its requests, which the store may have heard.
+// It reports whether there were as many.
+func (w *bucketWorld) killAtRequest(last int64, heard bool, args ...string) (killed bool) {
+	w.Helper()
+	ctx, kill := context.WithCancel(w.Context()) // CommandContext kills with SIGKILL
+	defer kill()
+	var requests atomic.Int64
+	w.store.SetFault(func(rw http.ResponseWriter, r *http.Request) bool {
+		n := requests.Add(1)
+		if n < last || n == last+1 && heard { // the one that is handed on comes here again
+			return false
+		}
+		if n == last && heard {
+			w.store.ServeHTTP(httptest.NewRecorder(), r)
+		}
+		kill()
+		_, _ = io.Copy(io.Discard, r.Body) // without its body, a request does not notice that the program is gone
+		<-r.Context().Done()
+		return true
+	})
+	said, err := w.try(ctx, args...)
+	w.store.SetFault(nil)
+	if killed = ctx.Err() != nil; !killed && err != nil {
+		w.Fatalf("outlierd %s: %v\n%s", strings.Join(args, " "), err, said)
+	}
+	return killed
+}
+
+// TestTwoBackupsToOneBucket lets a backup begin and end while another one is about to end, and while it uploads.
+func TestTwoBackupsToOneBucket(t *testing.T) {
+	t.Parallel() // it runs processes of its own
+	for _, first := range []bool{true, false} {
+		for at, want := range map[string]string{
+			"/backups/backup.json": "another backup to " + backupAddress + " has ended meanwhile: that one is kept, and this one is not",
+			"/backups/state-":      "another process has removed what was uploaded so far; run the command again",
+		} {
+			w := newBucketWorld(t)
+			if !first {
+				w.must("backup", backupAddress)
+			}
+			var other string
+			var failed error
+			w.store.SetFault(func(_ http.ResponseWriter, r *http.Request) bool {
+				if r.Method == http.MethodPut && strings.Contains(r.URL.Path, at) {
+					w.store.SetFault(nil)
+					other, failed = w.try(t.Context(), "backup", backupAddress)
+				}
+				return false
+			})
+			said, err := w.try(t.Context(), "backup", backupAddress)
+			if err == nil || !strings.Contains(said, want) {
+				t.Errorf("a backup that ended second: %v\n%s", err, said)
+			}
+			if failed != nil {
+				t.Fatalf("the other backup: %v\n%s", failed, other)
+			}
+			w.hasOne()
+			_, name, _ := strings.Cut(other, "backups/")
+			name, _, _ = strings.Cut(name, ":")
+			if w.store.Objects()["backups/"+name] == nil {
+				t.Errorf("the backup that ended first is gone: %s", other)
+			}
+		}
+	}
+}
+
+// TestBackupWhoseLastAnswerIsLost lets a store replace the manifest and then answer with an error. The
+// request is sent again and refused, and yet the backup is there.
+func TestBackupWhoseLastAnswerIsLost(t *testing.T) {
+	t.Parallel() // it runs processes of its own
+	w := newBucketWorld(t)
+	w.must("backup", backupAddress)
+	w.store.SetFault(func(rw http.ResponseWriter, r *http.Request) bool {
+		if r.Method != http.MethodPut || !strings.HasSuffix(r.URL.Path, "/backup.json") {
+			return false
+		}
+		w.store.SetFault(nil)
+		w.store.ServeHTTP(httptest.NewRecorder(), r)
+		buckettest.Refuse(rw, http.StatusServiceUnavailable, "SlowDown")
+		return true
+	})
+	said := w.must("backup", backupAddress)
+	w.hasOne()
+	for key := range w.store.Objects() {
+		if strings.HasPrefix(key, "backups/state-") && !strings.Contains(said, key) {
+			t.Errorf("the bucket has %s, but not the last backup: %s", key, said)
+		}
+	}
+}
